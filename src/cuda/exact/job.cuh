@@ -1,5 +1,8 @@
-/* One job: the sums of a range of targets on one device, step by step. sums.cu makes it, sources.cu and
- * targets.cu bring the points to the device and pack them, passes.cu sums.
+/* One job: the sums of a range of targets on one device, step by step. sums.cu makes it, sources.cu and targets.cu
+ * bring the points to the device and pack them, passes.cu sums.
+ *
+ * A pass is a view, by value: these sources for these targets, to this result. Whoever sums it in another order
+ * (passes_ordered.cu) or about other centres (passes_frames.cu) makes views of parts of it, and sums those.
  */
 #ifndef FK_CUDA_JOB_CUH
 #define FK_CUDA_JOB_CUH
@@ -8,17 +11,10 @@
 #include "../device/devices.cuh"
 #include "../near/lists.cuh"
 #include "../tensor/sums_mma.cuh"
+#include "../tensor/sums_symmetric.cuh"
 #include "../tensor/sums_wgmma.cuh"
 #include "finish.cuh"
 #include "sources.cuh"
-#include "../tensor/sums_symmetric.cuh"
-
-/* What is summed over all sources for a chunk of targets:
- *   mass      first of two, where sums beside the mass go through halves: it tells how far each row can be raised
- *   largest   first of two for rows in the tails: it tells what is to be taken off
- *   sums      what was asked for
- */
-enum fk_cuda_pass { FK_PASS_MASS, FK_PASS_LARGEST, FK_PASS_SUMS };
 
 /* Sums of coordinates of points at themselves by pairs of tiles (sums_symmetric.cuh): first all devices do some of
  * the jobs each, of sums of all points; then each adds what the others have of its range of points, as integers.
@@ -31,18 +27,48 @@ struct fk_pair_sums {
   struct fk_cuda_buffer sums[FK_MAX_DEVICES]; /* by the device's number */
 };
 
-/* Room for rows that take the place of a chunk's, and for what goes by them. */
-struct fk_row_room {
-  struct fk_cuda_buffer targets, mass, least, result;
+/* Memory that a job takes as it needs it, and gives back when it is done. */
+enum {
+  FK_ROOM_SELF,
+  FK_ROOM_RAW,
+  FK_ROOM_WHITE,
+  FK_ROOM_LOW,
+  FK_ROOM_PACKED,
+  FK_ROOM_STAGES,
+  FK_ROOM_UNDO,
+  FK_ROOM_RESULT,
+  FK_ROOM_MASS,
+  FK_ROOM_SHIFT,
+  FK_ROOM_PARTIALS,
+  FK_ROOM_MATRIX,
+  FK_ROOM_MATRIX_VALUES,
+  FK_ROOM_MATRIX_SUMS,
+  FK_ROOM_MATRIX_SCALES,
+  FK_ROOM_ORDER,
+  /* of rows that take the place of others, each for points, masses, least sums and results */
+  FK_ROOM_ROWS_IN_ORDER,
+  FK_ROOM_ROWS_OF_FRAMES = FK_ROOM_ROWS_IN_ORDER + 4,
+  FK_JOB_ROOMS = FK_ROOM_ROWS_OF_FRAMES + 4
 };
 
-/* A chunk's rows along the curve of the sources. */
+/* Rows along the curve of the sources. */
 struct fk_row_order {
-  struct fk_cuda_buffer buffer;
   double *least;
   uint64_t *key;
-  int *list;   /* NULL: as they come */
-  bool places; /* they come as sources in order */
+  int *list; /* NULL: as they come */
+};
+
+/* A chunk of targets, and what passes find out about it. */
+struct fk_job_chunk {
+  int64_t first; /* row r is source first + r, which it leaves out where the task says so */
+  struct fk_cuda_points targets;
+  int64_t *self;                 /* device: which source each is, where rows are picked; NULL: they are not */
+  bool by_places;                /* they come as sources in order: see fk_job_find_places() */
+  double *result, *mass, *shift; /* device */
+  int64_t ld_result;
+  bool frames_known, order_known;
+  struct fk_frame_rows frame_rows;
+  struct fk_row_order order;
 };
 
 /* All that one device needs for one range of targets. */
@@ -64,84 +90,94 @@ struct fk_cuda_job {
 
   struct fk_cuda_sources *sources;
   int64_t source_begin, source_end; /* all of them, or those of a shard */
-  int64_t source_chunk;
-  int first_value; /* of the columns that are summed next */
-  bool by_matrix;  /* sums with values come from matrices of kernels */
-  enum fk_cuda_method method;
-  bool doubled;  /* in double, of points that reach far: with their low parts */
-  bool relative; /* sums of coordinates are those of differences to the target */
-  double reach2; /* of sources in chunks, the largest |u|^2 of all; 0: not known */
-  struct fk_tensor_grid grid;
-
-  /* targets: a chunk of those to do */
-  int64_t target_chunk, target_first;
+  int64_t source_chunk, target_chunk;
   double partial_bytes;
-  struct fk_cuda_points targets;
-  const int64_t *rows; /* host: which targets, NULL: all */
-  int64_t *self;       /* device: the same, or which of the rest of frames each is; NULL: row r is r + meets */
-  bool in_double, shifted, normalised;
-  struct fk_cuda_buffer self_buffer, raw_targets, white_targets, low_targets, packed_targets, stage_buffer,
-      undo_buffer;
+  double reach2; /* of sources in chunks, the largest |u|^2 of all; 0: not known */
 
-  /* results on the device */
-  double *result, *mass, *shift;
-  int64_t ld_result;
-  struct fk_cuda_buffer result_buffer, mass_buffer, shift_buffer, partial_buffer;
-
-  int64_t meets; /* row r is source r + meets, which it leaves out where the task says so */
-  /* of frames: sources, targets and results are those of the rest and of the frames in turn */
-  bool by_frames, apart, rows_known;
-  const struct fk_cuda_frames
-      *frames; /* the job's sources are theirs, and targets their rows; NULL: they are not */
-  struct fk_frame_rows part_rows;
-  struct fk_row_room of_frame;
-  /* of sources in order: so are targets and results, in turn */
-  bool ordered, order_known;
-  double kept;   /* of all pairs, those that are near; roughly */
-  double *least; /* a lower bound of each row's sum; NULL: rows are not in order */
-  struct fk_row_order row_order;
-  struct fk_row_room of_order;
+  const int64_t *rows; /* host: which targets, to be done again in double; NULL: all, for the first time */
+  bool shifted;        /* of rows in the tails: their largest exponents are taken off */
+  bool normalised;     /* sums with values are raised by the masses, which are found first */
+  struct fk_job_chunk chunk;
+  int64_t *places; /* host, of fk_job_find_places(): which source is the i-th in order; NULL: not asked for */
   struct fk_cuda_lists lists;
-  int64_t *places; /* host, of fk_job_goes_by_places(): which source is the i-th in order; NULL: not asked for */
-  struct fk_cuda_buffer matrix_buffer, matrix_values, matrix_sums, matrix_scales;
+  struct fk_cuda_buffer rooms[FK_JOB_ROOMS];
 
-  struct fk_tensor_task tensor;
-  struct fk_fma_task<float> f32;
-  struct fk_fma_task<double> f64;
-  struct fk_dmma_task dmma;
-  double *undo;
+  /* what the last pass was, for reports; and for all: sums of coordinates are those of differences to the target
+   */
+  enum fk_cuda_method method;
+  bool ordered, relative;
 };
 void fk_job_free(struct fk_cuda_job *job);
+template <typename T>
+enum fk_status fk_job_room(struct fk_cuda_job *job, int room, int64_t count, T **data, struct fk_error *err) {
+  return fk_cuda_room(job->context, &job->rooms[room], count, data, err);
+}
 
-/* ---- what takes the place of sources and targets (passes_parts.cu) ---------------------------- */
+/* ---- views ------------------------------------------------------------------------------------ */
 
-/* Some of them, about a centre of their own or (NULL) the common one. */
+/* What is summed over all sources for a chunk of targets:
+ *   mass      first of two, where sums beside the mass go through halves: it tells how far each row can be raised
+ *   largest   first of two for rows in the tails: it tells what is to be taken off
+ *   sums      what was asked for
+ */
+enum fk_cuda_pass { FK_PASS_MASS, FK_PASS_LARGEST, FK_PASS_SUMS };
+
+/* How sources are summed: what their reach and the job's precision allow. */
+struct fk_job_way {
+  enum fk_cuda_method method; /* before a card's own */
+  struct fk_tensor_grid grid;
+  bool doubled;         /* in double, of points that reach far: with their low parts */
+  bool by_matrix;       /* sums with values come from matrices of kernels */
+  bool framed, ordered; /* sources have frames, and an order, that are of use */
+};
+
+struct fk_pass_view {
+  enum fk_cuda_pass pass;
+  struct fk_cuda_sources *sources;
+  struct fk_job_way way;
+  bool first, last; /* of the chunks of sources; the first begins the result */
+  int64_t columns;  /* of all those chunks */
+  struct fk_cuda_points targets;
+  const int64_t *self; /* as those of struct fk_job_chunk */
+  const double *mass;  /* by which sums with values are raised; NULL: they are not */
+  const double *shift; /* taken off the exponents; NULL: none */
+  const double *least; /* a lower bound of each row's sum; NULL: rows are not in order */
+  double kept;         /* in order: of all pairs, those that are near; roughly */
+  const struct fk_cuda_frames
+      *frames;    /* sources are theirs, and targets places of their rows; NULL: they are not */
+  double *result; /* [0: mass; 1 + value][ld_result] */
+  int64_t ld_result;
+};
+/* Are there sums beside the mass? And how many are there in all? */
+static inline bool fk_pass_has_values(const struct fk_cuda_job *job, const struct fk_pass_view &view) {
+  return view.pass == FK_PASS_SUMS && job->n_values > 0;
+}
+static inline int fk_pass_widths(const struct fk_cuda_job *job, const struct fk_pass_view &view) {
+  return view.pass == FK_PASS_SUMS ? 1 + job->n_values : 1;
+}
+
+/* ---- parts of views (passes_parts.cu) --------------------------------------------------------- */
+
+/* Some points, about a centre of their own or (NULL) the common one. */
 struct fk_pick {
   const int *list; /* NULL: the first ones */
   int64_t count;
   const double *centre;
   const unsigned char *frame; /* [i / FK_TENSOR_UNIT]: it is [frame][d]; NULL: there is one */
 };
-/* A job as it was before that. */
-struct fk_job_whole {
-  struct fk_cuda_sources *sources;
-  struct fk_cuda_points targets;
-  double *mass, *least;
-  int64_t ld_result, meets;
-};
-struct fk_job_whole fk_job_whole_of(const struct fk_cuda_job *job);
-void fk_job_restore(struct fk_cuda_job *job, const struct fk_job_whole *whole);
-/* Whitened sources to a part, and those weights and columns that are not what is there already. */
+/* Whitened sources to a part, made empty, and those weights and columns that are not what is there already. */
 enum fk_status fk_job_pick_points(struct fk_cuda_context *context, const struct fk_cuda_sources *whole,
-                                  const struct fk_pick *pick, struct fk_cuda_sources *part, struct fk_error *err);
+                                  const struct fk_pick *pick, struct fk_cuda_sources **part, struct fk_error *err);
 enum fk_status fk_job_pick_numbers(const struct fk_cuda_job *job, const struct fk_cuda_sources *whole,
                                    const int *list, struct fk_cuda_sources *part, struct fk_error *err);
-/* Rows become the job's targets; then their sums, with what else goes by them, in the room. */
-enum fk_status fk_job_pick_rows(struct fk_cuda_job *job, const struct fk_job_whole *whole,
-                                const struct fk_pick *pick, struct fk_row_room *room, struct fk_error *err);
-enum fk_status fk_job_sum_picked(struct fk_cuda_job *job, const struct fk_job_whole *whole, enum fk_cuda_pass pass,
-                                 const struct fk_pick *pick, struct fk_row_room *room, double **sums,
-                                 struct fk_error *err);
+/* The view of a part of its sources. */
+struct fk_pass_view fk_pass_of_sources(struct fk_pass_view view, struct fk_cuda_sources *part);
+/* Rows of the whole become the targets of the part, with what goes by them and a result of their own. */
+enum fk_status fk_job_pick_rows(struct fk_cuda_job *job, const struct fk_pass_view whole,
+                                const struct fk_pick *pick, int rooms, struct fk_pass_view *part,
+                                struct fk_error *err);
+
+/* ---- steps ------------------------------------------------------------------------------------ */
 
 /* Points x + A (V / S - u), in place of sums, on the device; of relative sums x + A V / S. */
 struct fk_cuda_move {
@@ -171,36 +207,40 @@ static inline bool fk_on_tensor_cores(enum fk_cuda_method method) {
 
 /* The whitening on the device; the points' centre is found there where the host does not know it. */
 enum fk_status fk_job_whitening(struct fk_cuda_job *job, struct fk_error *err);
-/* A chunk of sources, whitened, with a method that they allow, and then packed for a pass by it. */
+/* A chunk of sources; whitened, with the way that they allow; and packed for a pass, of values from first_value
+ * on. */
 enum fk_status fk_job_fetch_sources(struct fk_cuda_job *job, int64_t first, struct fk_error *err);
-enum fk_status fk_job_whiten_sources(struct fk_cuda_job *job, int64_t first, struct fk_error *err);
-enum fk_status fk_job_choose_method(struct fk_cuda_job *job, struct fk_error *err);
+enum fk_status fk_job_whiten_sources(struct fk_cuda_job *job, int64_t first, struct fk_job_way *way,
+                                     struct fk_error *err);
+enum fk_status fk_job_pack_sources(struct fk_cuda_job *job, const struct fk_pass_view view, int first_value,
+                                   struct fk_cuda_packed *packed, struct fk_error *err);
+/* The way of sources that are a part of the job's, or not. */
+enum fk_status fk_job_choose_way(struct fk_cuda_job *job, struct fk_cuda_sources *s, bool part,
+                                 struct fk_job_way *way, struct fk_error *err);
 /* Of all chunks, how far they reach: whether sums of coordinates are relative is to be the same for all. */
 enum fk_status fk_job_find_reach(struct fk_cuda_job *job, struct fk_error *err);
-enum fk_status fk_job_pack_sources(struct fk_cuda_job *job, bool values, struct fk_error *err);
-/* A chunk of targets, whitened, and then packed as the sources are. */
+/* A chunk of targets; whitened; their low parts; and packed as the sources are. */
 enum fk_status fk_job_fetch_targets(struct fk_cuda_job *job, int64_t first, int64_t count, struct fk_error *err);
 enum fk_status fk_job_whiten_targets(struct fk_cuda_job *job, struct fk_error *err);
-enum fk_status fk_job_pack_targets(struct fk_cuda_job *job, bool values, struct fk_error *err);
+enum fk_status fk_job_find_targets_low(struct fk_cuda_job *job, struct fk_error *err);
+enum fk_status fk_job_pack_targets(struct fk_cuda_job *job, const struct fk_pass_view view,
+                                   struct fk_cuda_packed *packed, struct fk_error *err);
 /* The power of two by which kernels are raised that are summed with values: FK_TENSOR_RAISE, or less. */
-int fk_job_raise(const struct fk_cuda_job *job, bool values);
-/* The sums of the sources, which are packed for it first, for the targets; added to the result, or beginning it.
- */
-enum fk_status fk_job_sum(struct fk_cuda_job *job, enum fk_cuda_pass pass, double *result, struct fk_error *err);
-/* The same where the sources are in frames; and in order, in frames or not. */
-enum fk_status fk_job_sum_frames(struct fk_cuda_job *job, enum fk_cuda_pass pass, double *result,
-                                 struct fk_error *err);
-void fk_job_plan_parts(const struct fk_cuda_job *job, bool values, int64_t *cols_per_slot, int *slots);
-enum fk_status fk_job_sum_ordered(struct fk_cuda_job *job, enum fk_cuda_pass pass, double *result,
-                                  struct fk_error *err);
+int fk_job_raise(const struct fk_cuda_job *job, const struct fk_cuda_sources *s, bool values);
+/* The sums of a view; of one whose sources are in frames; and in order, in frames or not. */
+enum fk_status fk_job_sum(struct fk_cuda_job *job, const struct fk_pass_view view, struct fk_error *err);
+enum fk_status fk_job_sum_frames(struct fk_cuda_job *job, const struct fk_pass_view view, struct fk_error *err);
+enum fk_status fk_job_sum_ordered(struct fk_cuda_job *job, const struct fk_pass_view view, struct fk_error *err);
+void fk_job_plan_parts(const struct fk_cuda_job *job, const struct fk_pass_view view, bool lists,
+                       int64_t *cols_per_slot, int *slots);
 /* Whether sources may be in order, by their number; whether they are to be, and that, once their extent is known.
  */
 bool fk_may_be_ordered(const struct fk_task *task);
-bool fk_job_may_order(const struct fk_cuda_job *job);
-enum fk_status fk_job_order_sources(struct fk_cuda_job *job, struct fk_error *err);
+bool fk_job_may_order(const struct fk_cuda_job *job, const struct fk_cuda_sources *s);
+enum fk_status fk_job_order_sources(struct fk_cuda_job *job, struct fk_cuda_sources *s, bool *ordered,
+                                    struct fk_error *err);
 /* Where points are left out of their own sums, and not all of them at once, targets first .. first + count - 1 are
  * those of the sources in order: each is a column then. Their results go to the host's places one by one. */
-bool fk_job_goes_by_places(const struct fk_cuda_job *job);
 enum fk_status fk_job_find_places(struct fk_cuda_job *job, struct fk_error *err);
 /* Whether sums of a task are begun by pairs; and the end, on the thread that has waited for all devices. */
 bool fk_pairs_begin(struct fk_pair_sums *pairs, const struct fk_task *task, const struct fk_opts *opts,
@@ -210,12 +250,11 @@ void fk_pairs_end(struct fk_pair_sums *pairs, struct fk_cuda_context *const *con
 enum fk_status fk_job_sum_pairs(struct fk_cuda_job *job, struct fk_pair_sums *pairs, int64_t first, int64_t count,
                                 struct fk_error *err);
 /* The chunk's sums, which are there, in the place of a pass. */
-enum fk_status fk_job_take_pairs(struct fk_cuda_job *job, double *result, struct fk_error *err);
-/* The sums with values for the same, where these are so many that matrices of kernels pay (passes_matrix.cu). */
-bool fk_job_takes_matrix(const struct fk_cuda_job *job);
-enum fk_status fk_job_sum_matrix(struct fk_cuda_job *job, double *result, struct fk_error *err);
-/* What sums of the high parts of coordinates lack; see fk_finish_own_low(). */
-enum fk_status fk_job_add_own_low(struct fk_cuda_job *job, double *result, int64_t count, struct fk_error *err);
+enum fk_status fk_job_take_pairs(struct fk_cuda_job *job, const struct fk_pass_view view, struct fk_error *err);
+/* The sums with values, where these are so many that matrices of kernels pay (passes_matrix.cu). */
+bool fk_job_takes_matrix(const struct fk_cuda_job *job, const struct fk_cuda_sources *s,
+                         const struct fk_job_way *way);
+enum fk_status fk_job_sum_matrix(struct fk_cuda_job *job, const struct fk_pass_view view, struct fk_error *err);
 /* Which of a range are lost, and to be done again: their numbers in all. The caller frees `rows`. */
 enum fk_status fk_job_find_lost(struct fk_cuda_job *job, int64_t first, int64_t count, int64_t **rows,
                                 int64_t *found, struct fk_error *err);

@@ -34,7 +34,7 @@ static __global__ void leave_out_kernel(double *kernels, int64_t ld, int64_t row
 static enum fk_status take_rows(const struct fk_matrix_pass *pass, const struct fk_matrix_piece *piece,
                                 struct fk_cuda_points *rows, struct fk_error *err) {
   struct fk_cuda_context *context = pass->job->context;
-  const struct fk_cuda_points *y = &pass->job->targets;
+  const struct fk_cuda_points *y = &pass->view.targets;
   const int64_t count = pass->plan.rows;
   const size_t number = sizeof(double);
   *rows = (struct fk_cuda_points){y->u + piece->first_row, count, y->ld, y->d};
@@ -54,7 +54,7 @@ static enum fk_status make_kernels(const struct fk_matrix_pass *pass, const stru
   struct fk_cuda_context *context = job->context;
   const struct fk_matrix_plan *plan = &pass->plan;
   const int64_t first = piece->first_run * plan->run;
-  struct fk_kernel_tile tile = {job->form, job->sources->points};
+  struct fk_kernel_tile tile = {job->form, pass->view.sources->points};
   tile.columns.u += first;
   tile.columns.n = fk_smaller(tile.columns.n - first, piece->runs * plan->run);
   tile.column_square = pass->column_square + first;
@@ -65,20 +65,19 @@ static enum fk_status make_kernels(const struct fk_matrix_pass *pass, const stru
   FK_TRY(find_squares(context, &tile.rows, pass->row_square, err));
   FK_TRY(fk_kernel_tile(context, pass->blas, &tile, err));
   if (!job->task->exclude_self) return FK_STATUS_OK;
-  const int64_t *own = job->rows ? job->self + piece->first_row : NULL;
+  const int64_t *own = pass->view.self ? pass->view.self + piece->first_row : NULL;
   leave_out_kernel<<<fk_blocks(piece->rows, THREADS), THREADS, 0, context->stream>>>(
-      tile.kernels, tile.ld, piece->rows, tile.columns.n, own, job->meets + piece->first_row,
-      job->sources->first + first);
+      tile.kernels, tile.ld, piece->rows, tile.columns.n, own, job->chunk.first + piece->first_row,
+      pass->view.sources->first + first);
   FK_CUDA_TRY(cudaGetLastError());
   return FK_STATUS_OK;
 }
 
 enum fk_status fk_matrix_doubles_room(struct fk_matrix_pass *pass, struct fk_error *err) {
-  struct fk_cuda_job *job = pass->job;
-  struct fk_cuda_context *context = job->context;
-  const struct fk_cuda_points *x = &job->sources->points;
+  struct fk_cuda_context *context = pass->job->context;
+  const struct fk_cuda_points *x = &pass->view.sources->points;
   const int64_t rows = pass->plan.rows;
-  FK_TRY(fk_cuda_room(context, &job->matrix_scales, x->ld + rows * (x->d + 2), &pass->column_square, err));
+  FK_TRY(fk_job_room(pass->job, FK_ROOM_MATRIX_SCALES, x->ld + rows * (x->d + 2), &pass->column_square, err));
   pass->row_square = pass->column_square + x->ld;
   pass->masses = pass->row_square + rows;
   pass->rows = pass->masses + rows;

@@ -109,13 +109,12 @@ static void cut_columns(const struct fk_cuda_context *context, struct fk_tensor_
 
 static enum fk_status make_kernels(const struct fk_matrix_pass *pass, const struct fk_matrix_piece *piece,
                                    struct fk_error *err) {
-  const struct fk_cuda_job *job = pass->job;
-  struct fk_cuda_context *context = job->context;
+  struct fk_cuda_context *context = pass->job->context;
   const struct fk_matrix_plan *plan = &pass->plan;
   const int64_t first = piece->first_run * plan->run;
-  struct fk_tensor_task t = job->tensor, before = t;
+  struct fk_tensor_task t = pass->packed.tensor, before = t;
   before.cols.n_pad = first;
-  const char *columns = (const char *)job->sources->wgmma_columns + fk_wgmma_pack_bytes(&before);
+  const char *columns = (const char *)pass->view.sources->wgmma_columns + fk_wgmma_pack_bytes(&before);
   t.cols.n_pad = fk_smaller(t.cols.n_pad - first, piece->runs * plan->run);
   if (t.self != INT64_MIN) t.self -= first;
   t.first_row = piece->first_row, t.n_rows = piece->rows;
@@ -157,7 +156,7 @@ static enum fk_status multiply(const struct fk_matrix_pass *pass, const struct f
 
 enum fk_status fk_matrix_halves_room(struct fk_matrix_pass *pass, struct fk_error *err) {
   const int64_t rows = pass->plan.rows * pass->plan.at_once;
-  FK_TRY(fk_cuda_room(pass->job->context, &pass->job->matrix_scales, 2 * rows, &pass->scales, err));
+  FK_TRY(fk_job_room(pass->job, FK_ROOM_MATRIX_SCALES, 2 * rows, &pass->scales, err));
   pass->masses = pass->scales + rows;
   return FK_STATUS_OK;
 }

@@ -26,7 +26,9 @@ struct fk_matrix_plan {
 
 struct fk_matrix_pass {
   struct fk_cuda_job *job;
+  struct fk_pass_view view;
   struct fk_matrix_plan plan;
+  struct fk_cuda_packed packed; /* of halves */
   cublasHandle_t blas;
   bool halves;
   void *kernels;  /* [row][at_once][run], halves as [row][at_once][lo, hi][run] */

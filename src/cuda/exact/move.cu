@@ -43,20 +43,23 @@ enum fk_status fk_job_move(struct fk_cuda_job *job, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
   const struct fk_cuda_move *move = job->move;
   const struct fk_cuda_sources *s = job->sources;
-  double *V = job->result + job->ld_result, *step = V;
-  struct moved_rows r = {job->result, V, job->targets.u, s->raw, job->ld_result, job->targets.ld, s->ld_raw};
-  r.count = job->targets.n;
-  r.first = job->target_first;
+  const struct fk_job_chunk *chunk = &job->chunk;
+  const struct fk_cuda_points *y = &chunk->targets;
+  const int64_t ld = chunk->ld_result;
+  double *V = chunk->result + ld, *step = V;
+  struct moved_rows r = {chunk->result, V, y->u, s->raw, ld, y->ld, s->ld_raw};
+  r.count = y->n;
+  r.first = chunk->first;
   r.n = s->points.n;
-  r.index = job->rows ? job->self : NULL;
-  r.d = job->targets.d;
+  r.index = chunk->self;
+  r.d = y->d;
   r.relative = job->relative;
   dim3 grid(fk_blocks(r.count, THREADS), (unsigned)fk_smaller(r.d, 64));
   means_kernel<<<grid, THREADS, 0, context->stream>>>(r, V, move->mass);
   if (!move->diagonal) {
-    struct fk_cuda_points to = {NULL, r.count, job->ld_result, r.d};
-    FK_TRY(fk_cuda_room(context, &job->raw_targets, to.ld * r.d, &to.u, err));
-    FK_TRY(fk_cuda_multiply(context, move->A, V, job->ld_result, &to, err));
+    struct fk_cuda_points to = {NULL, r.count, ld, r.d};
+    FK_TRY(fk_job_room(job, FK_ROOM_RAW, to.ld * r.d, &to.u, err));
+    FK_TRY(fk_cuda_multiply(context, move->A, V, ld, &to, err));
     step = to.u;
   }
   add_kernel<<<grid, THREADS, 0, context->stream>>>(r, step, move->diagonal ? move->A : NULL, move->moved);

@@ -1,7 +1,6 @@
 /* A pass over sources in frames: what no frame has, by differences, and then all frames at once, of which each row
  * of the pass has as many places as frames that can matter to it. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "job.cuh"
 
@@ -15,38 +14,24 @@ static struct fk_pick pick_rest(const struct fk_cuda_frames *frames) {
   return {frames->list.list + fk_frames_places(frames), fk_frames_rest(frames)};
 }
 
-/* They are not numbered as the others. */
-static enum fk_status gather_sources(struct fk_cuda_job *job, const struct fk_job_whole *whole,
-                                     const struct fk_pick *pick, struct fk_cuda_sources **sources,
-                                     struct fk_error *err) {
-  struct fk_cuda_sources *made = (struct fk_cuda_sources *)malloc(sizeof *made);
-  if (!made) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
-  *sources = made;
-  fk_cuda_sources_init(made, job->context);
-  FK_TRY(fk_job_pick_points(job->context, whole->sources, pick, made, err));
-  made->first = 0;
-  return FK_STATUS_OK;
-}
-
 /* All about centres: they reach as far as the widest frame. */
-static enum fk_status gather_framed(struct fk_cuda_job *job, const struct fk_job_whole *whole,
-                                    struct fk_error *err) {
-  struct fk_cuda_frames *frames = &whole->sources->frames;
+static enum fk_status gather_framed(struct fk_cuda_job *job, struct fk_cuda_sources *whole, struct fk_error *err) {
+  const struct fk_cuda_frames *frames = &whole->frames;
   const struct fk_pick pick = pick_framed(frames);
   const double rows = sqrt(frames->radius2) + FK_FRAME_REACH;
-  FK_TRY(gather_sources(job, whole, &pick, &whole->sources->framed, err));
-  whole->sources->framed->radius2 = frames->radius2;
-  whole->sources->framed->rows2 = rows * rows;
-  whole->sources->framed->list = frames->list.list;
+  FK_TRY(fk_job_pick_points(job->context, whole, &pick, &whole->framed, err));
+  whole->framed->first = 0; /* they are not numbered as the others */
+  whole->framed->radius2 = frames->radius2;
+  whole->framed->rows2 = rows * rows;
+  whole->framed->list = frames->list.list;
   return FK_STATUS_OK;
 }
 
-static enum fk_status gather_rest(struct fk_cuda_job *job, const struct fk_job_whole *whole,
-                                  struct fk_error *err) {
-  struct fk_cuda_frames *frames = &whole->sources->frames;
-  const struct fk_pick pick = pick_rest(frames);
-  FK_TRY(gather_sources(job, whole, &pick, &whole->sources->rest, err));
-  whole->sources->rest->in_double = true;
+static enum fk_status gather_rest(struct fk_cuda_job *job, struct fk_cuda_sources *whole, struct fk_error *err) {
+  const struct fk_pick pick = pick_rest(&whole->frames);
+  FK_TRY(fk_job_pick_points(job->context, whole, &pick, &whole->rest, err));
+  whole->rest->first = 0;
+  whole->rest->in_double = true;
   return FK_STATUS_OK;
 }
 
@@ -54,9 +39,10 @@ static enum fk_status gather_rest(struct fk_cuda_job *job, const struct fk_job_w
 
 /* How to cut the columns of frames: as if all rows met the most that a frame has, and were as many as make all
  * pairs then. By the sizes of the task and of frames alone. */
-void fk_job_plan_parts(const struct fk_cuda_job *job, bool values, int64_t *cols_per_slot, int *slots) {
-  const struct fk_cuda_frames *frames = job->frames;
-  const bool lists = job->least && job->method == FK_METHOD_WGMMA;
+void fk_job_plan_parts(const struct fk_cuda_job *job, const struct fk_pass_view view, bool lists,
+                       int64_t *cols_per_slot, int *slots) {
+  const struct fk_cuda_frames *frames = view.frames;
+  const bool values = fk_pass_has_values(job, view);
   const double rows_of_all = (double)fk_n_targets(job->task) / (double)job->task->sources.n;
   double rows = 0;
   int longest = FK_TENSOR_UNIT;
@@ -75,73 +61,54 @@ void fk_job_plan_parts(const struct fk_cuda_job *job, bool values, int64_t *cols
   *slots = (int)fk_pieces(longest, *cols_per_slot);
 }
 
-/* Begins the result. Rows are the job's as they are; only their own sources have other numbers. */
-static enum fk_status sum_rest(struct fk_cuda_job *job, const struct fk_job_whole *whole, enum fk_cuda_pass pass,
-                               double *result, struct fk_error *err) {
-  struct fk_cuda_frames *frames = &whole->sources->frames;
-  const struct fk_pick pick = pick_rest(frames);
-  if (!whole->sources->rest) FK_TRY(gather_rest(job, whole, err));
-  FK_TRY(fk_job_pick_numbers(job, whole->sources, pick.list, whole->sources->rest, err));
-  job->sources = whole->sources->rest;
-  job->self = job->part_rows.in_rest;
-  FK_TRY(fk_job_choose_method(job, err));
-  return fk_job_sum(job, pass, result, err);
+/* Begins the result. Rows are those of the view; only their own sources have other numbers. */
+static enum fk_status sum_rest(struct fk_cuda_job *job, const struct fk_pass_view view, struct fk_error *err) {
+  struct fk_cuda_sources *whole = view.sources;
+  if (!whole->rest) FK_TRY(gather_rest(job, whole, err));
+  FK_TRY(fk_job_pick_numbers(job, whole, pick_rest(&whole->frames).list, whole->rest, err));
+  struct fk_pass_view part = fk_pass_of_sources(view, whole->rest);
+  part.self = job->chunk.frame_rows.in_rest;
+  FK_TRY(fk_job_choose_way(job, part.sources, true, &part.way, err));
+  return fk_job_sum(job, part, err);
 }
 
-static enum fk_status sum_framed(struct fk_cuda_job *job, const struct fk_job_whole *whole, enum fk_cuda_pass pass,
-                                 bool first, double *result, struct fk_error *err) {
+/* first: the result holds nothing yet. */
+static enum fk_status sum_framed(struct fk_cuda_job *job, const struct fk_pass_view view, bool first,
+                                 struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
-  struct fk_cuda_frames *frames = &whole->sources->frames;
-  const struct fk_frame_rows *rows = &job->part_rows;
-  const struct fk_frame_list *list = &rows->list;
+  struct fk_cuda_sources *whole = view.sources;
+  const struct fk_cuda_frames *frames = &whole->frames;
+  const struct fk_frame_list *list = &job->chunk.frame_rows.list;
   const struct fk_pick pick = {list->list, list->first[FK_FRAME_GROUPS], frames->centre, list->frame};
-  const int widths = pass == FK_PASS_SUMS ? 1 + job->n_values : 1;
   struct fk_frame_join join = {};
-  double *sums = NULL;
-  if (!whole->sources->framed) FK_TRY(gather_framed(job, whole, err));
-  FK_TRY(fk_job_pick_numbers(job, whole->sources, frames->list.list, whole->sources->framed, err));
-  job->sources = whole->sources->framed;
-  job->frames = frames;
-  FK_TRY(fk_job_choose_method(job, err));
+  if (!whole->framed) FK_TRY(gather_framed(job, whole, err));
+  FK_TRY(fk_job_pick_numbers(job, whole, frames->list.list, whole->framed, err));
+  struct fk_pass_view part = fk_pass_of_sources(view, whole->framed);
+  part.frames = frames;
+  FK_TRY(fk_job_choose_way(job, part.sources, true, &part.way, err));
   if (pick.count > 0) {
-    FK_TRY(fk_job_pick_rows(job, whole, &pick, &job->of_frame, err));
-    FK_TRY(fk_job_sum_picked(job, whole, pass, &pick, &job->of_frame, &sums, err));
-    join.in = sums;
-    join.ld_in = job->ld_result;
+    FK_TRY(fk_job_pick_rows(job, view, &pick, FK_ROOM_ROWS_OF_FRAMES, &part, err));
+    FK_TRY(fk_job_sum(job, part, err));
+    join.in = part.result;
+    join.ld_in = part.ld_result;
   }
-  if (job->task->values == FK_VALUES_COORDINATES) join.centre = frames->centre, join.d = whole->targets.d;
-  join.out = result;
-  join.ld_out = whole->ld_result;
+  if (job->task->values == FK_VALUES_COORDINATES) join.centre = frames->centre, join.d = view.targets.d;
+  join.out = view.result;
+  join.ld_out = view.ld_result;
   join.first = first;
-  FK_CUDA_TRY(fk_frames_join(list, &join, widths, context->stream));
+  FK_CUDA_TRY(fk_frames_join(list, &join, fk_pass_widths(job, view), context->stream));
   return FK_STATUS_OK;
 }
 
-static enum fk_status sum_parts(struct fk_cuda_job *job, const struct fk_job_whole *whole, enum fk_cuda_pass pass,
-                                double *result, struct fk_error *err) {
-  const bool rest = fk_frames_rest(&whole->sources->frames) > 0;
-  if (rest) {
-    enum fk_status status = sum_rest(job, whole, pass, result, err);
-    job->self = NULL;
-    FK_TRY(status);
+enum fk_status fk_job_sum_frames(struct fk_cuda_job *job, const struct fk_pass_view view, struct fk_error *err) {
+  struct fk_job_chunk *chunk = &job->chunk;
+  const struct fk_cuda_frames *frames = &view.sources->frames;
+  const bool rest = fk_frames_rest(frames) > 0;
+  if (!chunk->frames_known) {
+    int64_t own = job->task->exclude_self ? chunk->first - view.sources->first : -1;
+    FK_TRY(fk_cuda_frame_rows(job->context, frames, &view.targets, own, &chunk->frame_rows, err));
+    chunk->frames_known = true;
   }
-  enum fk_status status = sum_framed(job, whole, pass, !rest, result, err);
-  job->frames = NULL;
-  return status;
-}
-
-enum fk_status fk_job_sum_frames(struct fk_cuda_job *job, enum fk_cuda_pass pass, double *result,
-                                 struct fk_error *err) {
-  const struct fk_job_whole whole = fk_job_whole_of(job);
-  if (!job->rows_known) {
-    int64_t own = job->task->exclude_self ? job->target_first - job->sources->first : -1;
-    FK_TRY(fk_cuda_frame_rows(job->context, &job->sources->frames, &job->targets, own, &job->part_rows, err));
-    job->rows_known = true;
-  }
-  job->apart = true;
-  enum fk_status status = sum_parts(job, &whole, pass, result, err);
-  job->apart = false;
-  job->by_frames = true;
-  fk_job_restore(job, &whole);
-  return status;
+  if (rest) FK_TRY(sum_rest(job, view, err));
+  return sum_framed(job, view, !rest, err);
 }

@@ -24,10 +24,10 @@ static bool has_blas(struct fk_cuda_context *context) {
 }
 
 /* Those of halves come from wgmma. */
-static bool makes_kernels(const struct fk_cuda_job *job) {
+static bool makes_kernels(enum fk_cuda_method method) {
   struct fk_tensor_task t = {};
   t.rows.k = t.cols.k = FK_TENSOR_WIDE + 16;
-  if (!fk_on_tensor_cores(job->method)) return job->method != FK_METHOD_SINGLE;
+  if (!fk_on_tensor_cores(method)) return method != FK_METHOD_SINGLE;
   return !fk_cuda_is_lowered_to("mma") && fk_wgmma_supports(&t);
 }
 
@@ -56,22 +56,22 @@ static bool pays_in_double(double d, double values, bool products) {
   return !products || once < again;
 }
 
-static bool pays(const struct fk_cuda_job *job) {
-  const double d = (double)job->sources->points.d, values = job->n_values;
-  return fk_on_tensor_cores(job->method) ? pays_in_halves(d, values)
-                                         : pays_in_double(d, values, job->method == FK_METHOD_DMMA);
+static bool pays(enum fk_cuda_method method, double d, double values) {
+  return fk_on_tensor_cores(method) ? pays_in_halves(d, values)
+                                    : pays_in_double(d, values, method == FK_METHOD_DMMA);
 }
 
-bool fk_job_takes_matrix(const struct fk_cuda_job *job) {
+bool fk_job_takes_matrix(const struct fk_cuda_job *job, const struct fk_cuda_sources *s,
+                         const struct fk_job_way *way) {
   const double pairs = (double)job->task->sources.n * (double)fk_n_targets(job->task);
-  bool all = !job->by_frames && !job->ordered && !job->apart && !job->shifted && !job->doubled;
-  return all && job->n_values > FK_MMA_VALUES && pairs > fk_costs.exact_cuda.matrix_pairs && pays(job) &&
-         makes_kernels(job) && has_blas(job->context);
+  bool all = !way->framed && !way->ordered && !job->shifted && !way->doubled;
+  return all && job->n_values > FK_MMA_VALUES && pairs > fk_costs.exact_cuda.matrix_pairs &&
+         pays(way->method, s->points.d, job->n_values) && makes_kernels(way->method) && has_blas(job->context);
 }
 
 /* As much as fits, and no more than keeps a device busy. */
-static struct fk_matrix_plan plan_of(const struct fk_cuda_job *job, bool halves) {
-  const int64_t n = job->sources->points.n, m = fk_n_targets(job->task);
+static struct fk_matrix_plan plan_of(const struct fk_cuda_job *job, int64_t n, bool halves) {
+  const int64_t m = fk_n_targets(job->task);
   struct fk_matrix_plan p;
   p.run = fk_padded(fk_pieces(n, fk_pieces(n, FK_MATRIX_RUN)), FK_TENSOR_COLS);
   p.runs = fk_pieces(n, p.run);
@@ -122,15 +122,15 @@ static __global__ void doubles_kernel(const struct values v, double *to, double 
 static enum fk_status pack_values(struct fk_matrix_pass *pass, struct fk_error *err) {
   struct fk_cuda_job *job = pass->job;
   struct fk_cuda_context *context = job->context;
-  const struct fk_cuda_sources *s = job->sources;
+  const struct fk_cuda_sources *s = pass->view.sources;
   struct values v = {job->task->values == FK_VALUES_COLUMNS ? s->columns : s->points.u, s->weights};
   v.weight_scale = job->weight_scale;
   v.count = job->n_values, v.n = s->points.n, v.ld = s->points.ld;
   v.run = pass->plan.run, v.padded = pass->plan.runs * v.run;
   const size_t number = pass->halves ? 2 * sizeof(__half) : sizeof(double);
   const size_t bytes = number * (size_t)(v.padded * v.count);
-  FK_TRY(fk_cuda_reserve(context, &job->matrix_values, bytes + number * (size_t)v.padded, err));
-  pass->values = job->matrix_values.data;
+  FK_TRY(fk_cuda_reserve(context, &job->rooms[FK_ROOM_MATRIX_VALUES], bytes + number * (size_t)v.padded, err));
+  pass->values = job->rooms[FK_ROOM_MATRIX_VALUES].data;
   pass->weights = (char *)pass->values + bytes;
   const dim3 grid = grid_of(v.padded, v.count);
   if (pass->halves)
@@ -171,16 +171,16 @@ static __global__ void add_kernel(const struct sums s, const T *sums) {
 }
 
 static enum fk_status add_sums(const struct fk_matrix_pass *pass, const struct fk_matrix_piece *piece,
-                               double *result, struct fk_error *err) {
+                               struct fk_error *err) {
   const struct fk_cuda_job *job = pass->job;
   struct fk_cuda_context *context = job->context;
   struct sums s = {piece->rows, piece->runs, pass->halves ? piece->runs : 1, pass->plan.rows, job->n_values};
   s.masses = pass->masses;
   s.scales = pass->halves ? pass->scales : NULL;
-  s.undo = pass->halves ? job->undo + piece->first_row : NULL;
-  s.first = piece->first_run == 0 && job->sources->first == job->source_begin;
-  s.result = result + piece->first_row;
-  s.ld_result = job->ld_result;
+  s.undo = pass->halves ? pass->packed.undo + piece->first_row : NULL;
+  s.first = piece->first_run == 0 && pass->view.first;
+  s.result = pass->view.result + piece->first_row;
+  s.ld_result = pass->view.ld_result;
   const dim3 grid = grid_of(s.rows, 1 + s.count);
   if (pass->halves)
     add_kernel<<<grid, THREADS, 0, context->stream>>>(s, (const float *)pass->sums);
@@ -197,48 +197,51 @@ static enum fk_status take_room(struct fk_matrix_pass *pass, struct fk_error *er
   struct fk_cuda_context *context = job->context;
   const struct fk_matrix_plan *p = &pass->plan;
   const size_t number = pass->halves ? sizeof(float) : sizeof(double), rows = (size_t)(p->rows * p->at_once);
-  FK_TRY(fk_cuda_reserve(context, &job->matrix_buffer, number * rows * (size_t)p->run, err));
-  FK_TRY(fk_cuda_reserve(context, &job->matrix_sums, number * rows * (size_t)job->n_values, err));
-  pass->kernels = job->matrix_buffer.data;
-  pass->sums = job->matrix_sums.data;
+  FK_TRY(fk_cuda_reserve(context, &job->rooms[FK_ROOM_MATRIX], number * rows * (size_t)p->run, err));
+  FK_TRY(fk_cuda_reserve(context, &job->rooms[FK_ROOM_MATRIX_SUMS], number * rows * (size_t)job->n_values, err));
+  pass->kernels = job->rooms[FK_ROOM_MATRIX].data;
+  pass->sums = job->rooms[FK_ROOM_MATRIX_SUMS].data;
   return pass->halves ? fk_matrix_halves_room(pass, err) : fk_matrix_doubles_room(pass, err);
 }
 
 static enum fk_status do_piece(const struct fk_matrix_pass *pass, const struct fk_matrix_piece *piece,
-                               double *result, struct fk_error *err) {
+                               struct fk_error *err) {
   const struct fk_cuda_job *job = pass->job;
   FK_TRY(pass->halves ? fk_matrix_halves(pass, piece, err) : fk_matrix_doubles(pass, piece, err));
-  FK_TRY(add_sums(pass, piece, result, err));
-  const int64_t left = job->sources->points.n - piece->first_run * pass->plan.run;
+  FK_TRY(add_sums(pass, piece, err));
+  const int64_t left = pass->view.sources->points.n - piece->first_run * pass->plan.run;
   const double columns = (double)fk_smaller(left, piece->runs * pass->plan.run);
   return fk_cuda_tick(job->progress, job->context, job->progress_per_pair * (double)piece->rows * columns, err);
 }
 
-enum fk_status fk_job_sum_matrix(struct fk_cuda_job *job, double *result, struct fk_error *err) {
-  struct fk_matrix_pass pass = {job};
+enum fk_status fk_job_sum_matrix(struct fk_cuda_job *job, const struct fk_pass_view view, struct fk_error *err) {
+  struct fk_matrix_pass pass = {job, view};
   const struct fk_matrix_plan *plan = &pass.plan;
-  pass.halves = fk_on_tensor_cores(job->method);
-  pass.plan = plan_of(job, pass.halves);
+  const int64_t rows = view.targets.n;
+  pass.halves = fk_on_tensor_cores(view.way.method);
+  pass.plan = plan_of(job, view.sources->points.n, pass.halves);
   FK_TRY(fk_cuda_blas(job->context, &pass.blas, err));
   if (pass.halves) {
-    FK_TRY(fk_job_pack_sources(job, true, err));
-    FK_TRY(fk_job_pack_targets(job, true, err));
+    FK_TRY(fk_job_pack_sources(job, view, 0, &pass.packed, err));
+    FK_TRY(fk_job_pack_targets(job, view, &pass.packed, err));
   }
   FK_TRY(pack_values(&pass, err));
   FK_TRY(take_room(&pass, err));
-  for (int64_t row = 0; row < job->targets.n; row += plan->rows)
+  for (int64_t row = 0; row < rows; row += plan->rows)
     for (int64_t run = 0; run < plan->runs; run += plan->at_once) {
-      const struct fk_matrix_piece piece = {row, fk_smaller(plan->rows, job->targets.n - row), run,
+      const struct fk_matrix_piece piece = {row, fk_smaller(plan->rows, rows - row), run,
                                             fk_smaller(plan->at_once, plan->runs - run)};
-      FK_TRY(do_piece(&pass, &piece, result, err));
+      FK_TRY(do_piece(&pass, &piece, err));
     }
   return FK_STATUS_OK;
 }
 
 #else
 
-bool fk_job_takes_matrix(const struct fk_cuda_job *) { return false; }
-enum fk_status fk_job_sum_matrix(struct fk_cuda_job *, double *, struct fk_error *err) {
+bool fk_job_takes_matrix(const struct fk_cuda_job *, const struct fk_cuda_sources *, const struct fk_job_way *) {
+  return false;
+}
+enum fk_status fk_job_sum_matrix(struct fk_cuda_job *, const struct fk_pass_view, struct fk_error *err) {
   return fk_fail(err, FK_STATUS_UNSUPPORTED, "this build has no cuBLAS");
 }
 

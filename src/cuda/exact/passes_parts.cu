@@ -1,8 +1,15 @@
-/* What takes the place of a job's sources and targets for a while: some of them, or all in another order. */
+/* Views of parts: some of a view's sources or targets, or all in another order. */
+#include <stdlib.h>
+
 #include "job.cuh"
 
 enum fk_status fk_job_pick_points(struct fk_cuda_context *context, const struct fk_cuda_sources *whole,
-                                  const struct fk_pick *pick, struct fk_cuda_sources *part, struct fk_error *err) {
+                                  const struct fk_pick *pick, struct fk_cuda_sources **made,
+                                  struct fk_error *err) {
+  struct fk_cuda_sources *part = (struct fk_cuda_sources *)malloc(sizeof *part);
+  if (!part) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+  *made = part;
+  fk_cuda_sources_init(part, context);
   part->points =
       (struct fk_cuda_points){NULL, pick->count, fk_padded(pick->count, FK_TENSOR_ROWS), whole->points.d};
   part->first = whole->first;
@@ -39,53 +46,40 @@ enum fk_status fk_job_pick_numbers(const struct fk_cuda_job *job, const struct f
   return FK_STATUS_OK;
 }
 
-struct fk_job_whole fk_job_whole_of(const struct fk_cuda_job *job) {
-  return {job->sources, job->targets, job->mass, job->least, job->ld_result, job->meets};
+struct fk_pass_view fk_pass_of_sources(struct fk_pass_view view, struct fk_cuda_sources *part) {
+  view.sources = part;
+  view.columns = part->points.n;
+  view.first = view.last = true;
+  return view;
 }
 
-void fk_job_restore(struct fk_cuda_job *job, const struct fk_job_whole *whole) {
-  job->sources = whole->sources;
-  job->targets = whole->targets;
-  job->mass = whole->mass;
-  job->least = whole->least;
-  job->ld_result = whole->ld_result;
-  job->meets = whole->meets;
-}
-
-/* A number of each row. */
-static enum fk_status pick_column(struct fk_cuda_job *job, const double *column, const struct fk_pick *pick,
-                                  struct fk_cuda_buffer *buffer, double **to, struct fk_error *err) {
+/* A number of each row; NULL stays NULL. */
+static enum fk_status pick_column(struct fk_cuda_job *job, const struct fk_pick *pick, int room,
+                                  const struct fk_cuda_points *rows, const double **column, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
-  FK_TRY(fk_cuda_room(context, buffer, job->targets.ld, to, err));
-  struct fk_gather gather = {column, 0, pick->list, pick->count, NULL, NULL, *to, job->targets.ld};
+  double *to;
+  if (!*column) return FK_STATUS_OK;
+  FK_TRY(fk_job_room(job, room, rows->ld, &to, err));
+  struct fk_gather gather = {*column, 0, pick->list, pick->count, NULL, NULL, to, rows->ld};
   FK_CUDA_TRY(fk_frames_gather(&gather, 1, context->stream));
+  *column = to;
   return FK_STATUS_OK;
 }
 
-enum fk_status fk_job_pick_rows(struct fk_cuda_job *job, const struct fk_job_whole *whole,
-                                const struct fk_pick *pick, struct fk_row_room *room, struct fk_error *err) {
+enum fk_status fk_job_pick_rows(struct fk_cuda_job *job, const struct fk_pass_view whole,
+                                const struct fk_pick *pick, int rooms, struct fk_pass_view *part,
+                                struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
-  const struct fk_cuda_points *targets = &whole->targets;
-  struct fk_cuda_points *y = &job->targets;
-  *y = (struct fk_cuda_points){NULL, pick->count, fk_padded(pick->count, FK_TENSOR_ROWS), targets->d};
-  job->ld_result = y->ld;
-  FK_TRY(fk_cuda_room(context, &room->targets, y->ld * y->d, &y->u, err));
+  const struct fk_cuda_points *targets = &whole.targets;
+  struct fk_cuda_points y = {NULL, pick->count, fk_padded(pick->count, FK_TENSOR_ROWS), targets->d};
+  FK_TRY(fk_job_room(job, rooms, y.ld * y.d, &y.u, err));
   struct fk_gather gather = {targets->u, targets->ld, pick->list, pick->count, pick->centre, pick->frame};
-  gather.out = y->u;
-  gather.ld_out = y->ld;
-  FK_CUDA_TRY(fk_frames_gather(&gather, y->d, context->stream));
-  return FK_STATUS_OK;
-}
-
-enum fk_status fk_job_sum_picked(struct fk_cuda_job *job, const struct fk_job_whole *whole, enum fk_cuda_pass pass,
-                                 const struct fk_pick *pick, struct fk_row_room *room, double **sums,
-                                 struct fk_error *err) {
-  struct fk_cuda_context *context = job->context;
-  const bool values = pass == FK_PASS_SUMS && job->n_values > 0, framed = job->by_frames;
-  const int widths = values ? 1 + job->n_values : 1;
-  if (values && job->normalised) FK_TRY(pick_column(job, whole->mass, pick, &room->mass, &job->mass, err));
-  if (whole->least) FK_TRY(pick_column(job, whole->least, pick, &room->least, &job->least, err));
-  FK_TRY(fk_cuda_room(context, &room->result, job->ld_result * widths, sums, err));
-  FK_TRY(framed ? fk_job_sum_frames(job, pass, *sums, err) : fk_job_sum(job, pass, *sums, err));
-  return values && !framed ? fk_job_add_own_low(job, *sums, pick->count, err) : FK_STATUS_OK;
+  gather.out = y.u;
+  gather.ld_out = y.ld;
+  FK_CUDA_TRY(fk_frames_gather(&gather, y.d, context->stream));
+  part->targets = y;
+  part->ld_result = y.ld;
+  FK_TRY(pick_column(job, pick, rooms + 1, &y, &part->mass, err));
+  FK_TRY(pick_column(job, pick, rooms + 2, &y, &part->least, err));
+  return fk_job_room(job, rooms + 3, y.ld * fk_pass_widths(job, whole), &part->result, err);
 }

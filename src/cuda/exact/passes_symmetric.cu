@@ -26,51 +26,50 @@ void fk_pairs_end(struct fk_pair_sums *pairs, struct fk_cuda_context *const *con
 
 /* ---- jobs ------------------------------------------------------------------------------------- */
 
-/* Packs the sources, and finds whether they and the device allow it. */
-static enum fk_status look_at_sources(struct fk_cuda_job *job, const struct fk_symmetric_plan *plan, bool *fit,
-                                      struct fk_error *err) {
-  *fit = false;
-  bool whole = job->source_chunk >= job->source_end && !job->by_frames && !job->ordered;
-  if (!whole || !fk_on_tensor_cores(job->method)) return FK_STATUS_OK;
-  FK_TRY(fk_job_pack_sources(job, true, err));
-  const struct fk_tensor_task *t = &job->tensor;
-  double bytes = 8.0 * (double)fk_symmetric_numbers(plan->n_pad) + (double)fk_symmetric_pack_bytes(t, plan);
-  *fit = job->method == FK_METHOD_WGMMA && fk_symmetric_supports(t) && bytes <= job->partial_bytes;
-  return FK_STATUS_OK;
-}
-
-static enum fk_status run_jobs(struct fk_cuda_job *job, struct fk_pair_sums *pairs, int64_t first, int64_t count,
-                               struct fk_error *err) {
+static enum fk_status run_jobs(struct fk_cuda_job *job, struct fk_pair_sums *pairs, const struct fk_tensor_task *t,
+                               int64_t first, int64_t count, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
   const struct fk_symmetric_plan *plan = &pairs->plan;
-  const struct fk_tensor_task *t = &job->tensor;
   const struct fk_exact_cuda_costs *c = &fk_costs.exact_cuda;
   int64_t numbers = fk_symmetric_numbers(plan->n_pad);
   unsigned long long *sums;
+  char *packed;
   FK_TRY(fk_cuda_room(context, &pairs->sums[context->device], numbers, &sums, err));
-  FK_TRY(fk_cuda_reserve(context, &job->partial_buffer, fk_symmetric_pack_bytes(t, plan), err));
+  FK_TRY(fk_job_room(job, FK_ROOM_PARTIALS, (int64_t)fk_symmetric_pack_bytes(t, plan), &packed, err));
   FK_CUDA_TRY(cudaMemsetAsync(sums, 0, sizeof *sums * (size_t)numbers, context->stream));
-  FK_CUDA_TRY(fk_symmetric_pack(t, plan, job->partial_buffer.data, context->stream));
+  FK_CUDA_TRY(fk_symmetric_pack(t, plan, packed, context->stream));
   double pairs_of_job = (double)plan->run * plan->strip * plan->strip;
   int64_t at_once = fk_larger((int64_t)(c->launch * c->tensor / pairs_of_job), 1);
   for (int64_t at = first; at < first + count; at += at_once) {
     int64_t here = fk_smaller(at_once, first + count - at);
-    FK_CUDA_TRY(fk_symmetric_launch(t, plan, job->partial_buffer.data, at, here, sums, context->stream));
+    FK_CUDA_TRY(fk_symmetric_launch(t, plan, packed, at, here, sums, context->stream));
     FK_TRY(fk_cuda_tick(job->progress, context, (double)here, err));
   }
   return FK_STATUS_OK;
 }
 
+/* Do the points and the device's memory allow it? */
+static bool is_fit(const struct fk_cuda_job *job, const struct fk_symmetric_plan *plan,
+                   const struct fk_cuda_packed *packed) {
+  const struct fk_tensor_task *t = &packed->tensor;
+  double bytes = 8.0 * (double)fk_symmetric_numbers(plan->n_pad) + (double)fk_symmetric_pack_bytes(t, plan);
+  return packed->method == FK_METHOD_WGMMA && fk_symmetric_supports(t) && bytes <= job->partial_bytes;
+}
+
 enum fk_status fk_job_sum_pairs(struct fk_cuda_job *job, struct fk_pair_sums *pairs, int64_t first, int64_t count,
                                 struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
-  bool fit;
+  struct fk_pass_view view = {FK_PASS_SUMS, job->sources};
+  struct fk_cuda_packed packed;
   FK_TRY(fk_job_fetch_sources(job, job->source_begin, err));
   FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
-  FK_TRY(fk_job_whiten_sources(job, job->source_begin, err));
-  FK_TRY(look_at_sources(job, &pairs->plan, &fit, err));
+  FK_TRY(fk_job_whiten_sources(job, job->source_begin, &view.way, err));
+  bool whole = job->source_chunk >= job->source_end && !view.way.framed && !view.way.ordered;
+  bool fit = whole && fk_on_tensor_cores(view.way.method);
+  if (fit) FK_TRY(fk_job_pack_sources(job, view, 0, &packed, err));
+  fit = fit && is_fit(job, &pairs->plan, &packed);
   if (!fit) __atomic_store_n(&pairs->unfit, 1, __ATOMIC_RELAXED);
-  if (fit) FK_TRY(run_jobs(job, pairs, first, count, err));
+  if (fit) FK_TRY(run_jobs(job, pairs, &packed.tensor, first, count, err));
   FK_CUDA_TRY(cudaEventRecord(context->end, context->stream));
   return fk_cuda_elapsed(context, job->seconds, err);
 }
@@ -131,7 +130,7 @@ static enum fk_status sums_of_all(struct fk_cuda_job *job, int64_t first, int64_
   for (int i = 0; i < FK_MAX_DEVICES; i++) {
     if (i == context->device || !of[i].data) continue;
     if (!total) {
-      FK_TRY(fk_cuda_room(context, &job->partial_buffer, 2 * numbers, &total, err));
+      FK_TRY(fk_job_room(job, FK_ROOM_PARTIALS, 2 * numbers, &total, err));
       FK_CUDA_TRY(cudaMemcpyAsync(total, *sums, bytes, cudaMemcpyDeviceToDevice, context->stream));
       *sums = total;
     }
@@ -143,19 +142,20 @@ static enum fk_status sums_of_all(struct fk_cuda_job *job, int64_t first, int64_
   return FK_STATUS_OK;
 }
 
-enum fk_status fk_job_take_pairs(struct fk_cuda_job *job, double *result, struct fk_error *err) {
+enum fk_status fk_job_take_pairs(struct fk_cuda_job *job, const struct fk_pass_view view, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
   struct fk_pair_sums *pairs = job->pairs;
-  int64_t first = job->target_first, rows = job->targets.n;
+  struct fk_cuda_packed packed;
+  int64_t first = job->chunk.first, rows = view.targets.n;
   int64_t before = fk_symmetric_numbers(first), numbers = fk_symmetric_numbers(fk_padded(rows, FK_SYMMETRIC_ROWS));
-  FK_TRY(fk_job_pack_sources(job, true, err));
+  FK_TRY(fk_job_pack_sources(job, view, 0, &packed, err));
   struct taken_rows t = {};
   FK_TRY(sums_of_all(job, before, numbers, &t.sums, err));
-  const struct fk_tensor_points *x = &job->tensor.cols;
+  const struct fk_tensor_points *x = &packed.tensor.cols;
   t.points = {x->hi + first * x->k, x->lo + first * x->k, x->offset + first, rows, rows, x->k};
-  t.u = job->sources->points.u + first, t.ld_u = job->sources->points.ld;
-  t.rows = rows, t.ld_result = job->ld_result, t.d = job->sources->points.d, t.coarse = job->tensor.coarse;
-  t.unit = 1 / (pairs->plan.unit * (1 << FK_TENSOR_RAISE)), t.scale = job->grid.scale, t.result = result;
+  t.u = view.sources->points.u + first, t.ld_u = view.sources->points.ld;
+  t.rows = rows, t.ld_result = view.ld_result, t.d = view.sources->points.d, t.coarse = packed.tensor.coarse;
+  t.unit = 1 / (pairs->plan.unit * (1 << FK_TENSOR_RAISE)), t.scale = view.way.grid.scale, t.result = view.result;
   take_kernel<<<fk_blocks(rows, 128), 128, 0, context->stream>>>(t);
   FK_CUDA_TRY(cudaGetLastError());
   return FK_STATUS_OK;

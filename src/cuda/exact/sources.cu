@@ -66,7 +66,7 @@ enum fk_status fk_job_fetch_sources(struct fk_cuda_job *job, int64_t first, stru
   int64_t count = fk_smaller(job->source_chunk, job->source_end - first);
   if (s->first != first || s->points.n != count) {
     s->first = -1;
-    s->whitened = s->packed = s->frames_sought = s->order_sought = false;
+    s->whitened = s->is_packed = s->frames_sought = s->order_sought = false;
     s->radius2 = -1;
     fk_cuda_frames_drop(s);
     fk_cuda_order_drop(s);
@@ -87,10 +87,9 @@ enum fk_status fk_job_fetch_sources(struct fk_cuda_job *job, int64_t first, stru
 
 /* How far they reach, which decides on the method, and how far frames would: two thirds of what halves can, for
  * errors of half the bounds (gpu-real.R). The device waits for the host: that is not its time. */
-static enum fk_status find_radius(struct fk_cuda_job *job, struct fk_error *err) {
+static enum fk_status find_radius(struct fk_cuda_job *job, struct fk_cuda_sources *s, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
-  struct fk_cuda_sources *s = job->sources;
-  const bool may_order = fk_job_may_order(job);
+  const bool may_order = fk_job_may_order(job, s);
   double radius2 = 0;
   int parts;
   FK_TRY(fk_cuda_radius2(context, &s->points, &parts, err));
@@ -124,11 +123,12 @@ static double farthest2(enum fk_precision precision) {
 }
 
 /* Of all of them, or else, where nothing goes by that, of those that are there. */
-static double reach2_of(const struct fk_cuda_job *job) { return fmax(job->reach2, job->sources->radius2); }
+static double reach2_of(const struct fk_cuda_job *job, const struct fk_cuda_sources *s) {
+  return fmax(job->reach2, s->radius2);
+}
 
 /* Low parts, made once for all calls. The points are sent again where they are no longer there. */
-static enum fk_status find_low(struct fk_cuda_job *job, struct fk_error *err) {
-  struct fk_cuda_sources *s = job->sources;
+static enum fk_status find_low(struct fk_cuda_job *job, struct fk_cuda_sources *s, struct fk_error *err) {
   struct fk_cuda_points points = s->points;
   if (points.low) return FK_STATUS_OK;
   if (!s->raw) FK_TRY(send_points(job, s->first, points.n, err));
@@ -139,19 +139,19 @@ static enum fk_status find_low(struct fk_cuda_job *job, struct fk_error *err) {
 }
 
 /* In double: Gaussians by products, where points reach no further than their rounding allows, and dimensions are
- * enough to pay for it. Rows in the tails go by differences, and so does what frames leave over. */
-static enum fk_status choose_in_double(struct fk_cuda_job *job, struct fk_error *err) {
-  struct fk_cuda_sources *s = job->sources;
+ * enough to pay for it. Rows that are done again go by differences, and so does what frames leave over. */
+static enum fk_status choose_in_double(struct fk_cuda_job *job, struct fk_cuda_sources *s, struct fk_job_way *way,
+                                       struct fk_error *err) {
   const struct fk_exact_limits *limits = &fk_costs.limits;
-  job->method = FK_METHOD_DOUBLE;
+  way->method = FK_METHOD_DOUBLE;
   if (s->in_double || fk_form_is_product(job->form.type)) return FK_STATUS_OK;
-  if (s->radius2 < 0) FK_TRY(find_radius(job, err));
-  const double reach2 = reach2_of(job);
-  job->doubled = reach2 > farthest2(job->shifted ? FK_PRECISION_DOUBLE : job->precision);
-  if (job->doubled) return find_low(job, err);
-  bool products = !job->in_double && job->context->capability >= 80 && job->form.type == FK_FORM_GAUSSIAN &&
+  if (s->radius2 < 0) FK_TRY(find_radius(job, s, err));
+  const double reach2 = reach2_of(job, s);
+  way->doubled = reach2 > farthest2(job->shifted ? FK_PRECISION_DOUBLE : job->precision);
+  if (way->doubled) return find_low(job, s, err);
+  bool products = !job->rows && job->context->capability >= 80 && job->form.type == FK_FORM_GAUSSIAN &&
                   s->points.d > limits->difference_dimension && !fk_cuda_is_lowered_to("difference");
-  if (products && reach2 <= limits->gram_f64) job->method = FK_METHOD_DMMA;
+  if (products && reach2 <= limits->gram_f64) way->method = FK_METHOD_DMMA;
   return FK_STATUS_OK;
 }
 
@@ -168,36 +168,37 @@ static bool leaves_few(const struct fk_cuda_frames *frames) {
   return rest <= most * (all - rest) + launches / all;
 }
 
-/* What a chunk's points allow. */
-static enum fk_status choose_method(struct fk_cuda_job *job, struct fk_error *err) {
-  struct fk_cuda_context *context = job->context;
-  struct fk_cuda_sources *s = job->sources;
+static enum fk_status choose(struct fk_cuda_job *job, struct fk_cuda_sources *s, struct fk_job_way *way,
+                             struct fk_error *err) {
   const bool single = job->precision != FK_PRECISION_FAST;
-  job->by_frames = job->ordered = job->doubled = false;
   bool product = fk_form_is_product(job->form.type); /* in double, as on the CPU */
-  if (job->in_double || s->in_double || job->precision == FK_PRECISION_DOUBLE || product)
-    return choose_in_double(job, err);
-  if (s->radius2 < 0) FK_TRY(find_radius(job, err));
-  if (reach2_of(job) > farthest2(job->precision)) return choose_in_double(job, err);
-  bool tensor = context->capability >= 80 && job->form.type == FK_FORM_GAUSSIAN && job->form.factor[2] == 0 &&
+  if (job->rows || s->in_double || job->precision == FK_PRECISION_DOUBLE || product)
+    return choose_in_double(job, s, way, err);
+  if (s->radius2 < 0) FK_TRY(find_radius(job, s, err));
+  if (reach2_of(job, s) > farthest2(job->precision)) return choose_in_double(job, s, way, err);
+  bool tensor = job->context->capability >= 80 && job->form.type == FK_FORM_GAUSSIAN && job->form.factor[2] == 0 &&
                 !fk_cuda_is_lowered_to("difference");
-  bool one = tensor && fk_tensor_grid_choose(s->radius2, s->rows2, s->points.d, single, &job->grid);
-  if (tensor) FK_TRY(fk_job_order_sources(job, err));
-  if (job->ordered) s = s->in_order;
+  bool one = tensor && fk_tensor_grid_choose(s->radius2, s->rows2, s->points.d, single, &way->grid);
+  if (tensor) FK_TRY(fk_job_order_sources(job, s, &way->ordered, err));
+  struct fk_cuda_sources *whole = s;
+  if (way->ordered) s = s->in_order;
   if (tensor && (!one || is_better_framed(s, single))) {
     FK_TRY(find_frames(job, s, err));
-    job->by_frames = one ? leaves_few(&s->frames) : s->frames.count > 0;
+    way->framed = one ? leaves_few(&s->frames) : s->frames.count > 0;
   }
-  job->ordered &= one || job->by_frames;
-  if (!one && !job->by_frames && !(s->radius2 <= fk_costs.limits.difference_f32))
-    return choose_in_double(job, err);
-  job->method = one || job->by_frames ? FK_METHOD_MMA : FK_METHOD_SINGLE;
+  way->ordered &= one || way->framed;
+  if (!one && !way->framed && !(s->radius2 <= fk_costs.limits.difference_f32))
+    return choose_in_double(job, whole, way, err);
+  way->method = one || way->framed ? FK_METHOD_MMA : FK_METHOD_SINGLE;
   return FK_STATUS_OK;
 }
 
-enum fk_status fk_job_choose_method(struct fk_cuda_job *job, struct fk_error *err) {
-  FK_TRY(choose_method(job, err));
-  job->by_matrix = fk_job_takes_matrix(job);
+enum fk_status fk_job_choose_way(struct fk_cuda_job *job, struct fk_cuda_sources *s, bool part,
+                                 struct fk_job_way *way, struct fk_error *err) {
+  *way = {};
+  FK_TRY(choose(job, s, way, err));
+  way->by_matrix = !part && fk_job_takes_matrix(job, s, way);
+  job->method = way->method;
   return FK_STATUS_OK;
 }
 
@@ -223,21 +224,25 @@ static enum fk_status whiten(struct fk_cuda_job *job, struct fk_error *err) {
   return FK_STATUS_OK;
 }
 
-enum fk_status fk_job_whiten_sources(struct fk_cuda_job *job, int64_t first, struct fk_error *err) {
+enum fk_status fk_job_whiten_sources(struct fk_cuda_job *job, int64_t first, struct fk_job_way *way,
+                                     struct fk_error *err) {
   FK_TRY(fk_job_fetch_sources(job, first, err));
   if (!job->sources->whitened) FK_TRY(whiten(job, err));
-  FK_TRY(fk_job_choose_method(job, err));
-  job->relative = job->task->values == FK_VALUES_COORDINATES && reach2_of(job) > farthest2(job->precision);
+  FK_TRY(fk_job_choose_way(job, job->sources, false, way, err));
+  job->ordered = way->ordered;
+  job->relative =
+      job->task->values == FK_VALUES_COORDINATES && reach2_of(job, job->sources) > farthest2(job->precision);
   return FK_STATUS_OK;
 }
 
 enum fk_status fk_job_find_reach(struct fk_cuda_job *job, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
+  struct fk_job_way way;
   double reach2 = 0;
   for (int64_t first = job->source_begin; first < job->source_end; first += job->source_chunk) {
     FK_TRY(fk_job_fetch_sources(job, first, err));
     FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
-    FK_TRY(fk_job_whiten_sources(job, first, err));
+    FK_TRY(fk_job_whiten_sources(job, first, &way, err));
     FK_CUDA_TRY(cudaEventRecord(context->end, context->stream));
     FK_TRY(fk_cuda_elapsed(context, job->seconds, err));
     reach2 = fmax(reach2, job->sources->radius2);
@@ -249,15 +254,16 @@ enum fk_status fk_job_find_reach(struct fk_cuda_job *job, struct fk_error *err) 
 /* ---- packed ----------------------------------------------------------------------------------- */
 
 template <typename T>
-static enum fk_status pack_fma(struct fk_cuda_job *job, struct fk_fma_task<T> *f, bool values,
-                               struct fk_error *err) {
+static enum fk_status pack_fma(const struct fk_cuda_job *job, const struct fk_pass_view view,
+                               struct fk_fma_task<T> *f, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
-  struct fk_cuda_sources *s = job->sources;
+  struct fk_cuda_sources *s = view.sources;
+  const bool values = fk_pass_has_values(job, view);
   const struct fk_cuda_points *x = &s->points;
   bool columns = values && job->task->values == FK_VALUES_COLUMNS;
   T *data;
   int64_t numbers = x->ld * x->d;
-  int64_t points = numbers * (job->doubled ? 2 : 1);
+  int64_t points = numbers * (view.way.doubled ? 2 : 1);
   FK_TRY(
       fk_cuda_room(context, &s->packed_buffer, points + x->ld * (1 + (columns ? job->n_values : 0)), &data, err));
   T *weight = data + points, *packed = weight + x->ld;
@@ -267,7 +273,7 @@ static enum fk_status pack_fma(struct fk_cuda_job *job, struct fk_fma_task<T> *f
   if (s->weights) FK_CUDA_TRY(fk_fma_pack(s->weights, x->n, 1 / job->weight_scale, weight, context->stream));
   if (columns) FK_CUDA_TRY(fk_fma_pack(s->columns, x->ld * job->n_values, 1, packed, context->stream));
   if constexpr (sizeof(T) == sizeof(double)) {
-    if (job->doubled) {
+    if (view.way.doubled) {
       FK_CUDA_TRY(fk_fma_pack_low(x->u, x->low, numbers, job->form.scale, data + numbers, context->stream));
       f->cols_low = data + numbers;
       f->relative = values && job->relative;
@@ -285,11 +291,12 @@ static enum fk_status pack_fma(struct fk_cuda_job *job, struct fk_fma_task<T> *f
   return FK_STATUS_OK;
 }
 
-static enum fk_status pack_dmma(struct fk_cuda_job *job, bool values, struct fk_error *err) {
+static enum fk_status pack_dmma(const struct fk_cuda_job *job, const struct fk_pass_view view,
+                                struct fk_dmma_task *t, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
-  struct fk_cuda_sources *s = job->sources;
+  struct fk_cuda_sources *s = view.sources;
   const struct fk_cuda_points *x = &s->points;
-  struct fk_dmma_task *t = &s->dmma;
+  const bool values = fk_pass_has_values(job, view);
   bool general = !fk_is_plain(job->form.factor), columns = job->task->values == FK_VALUES_COLUMNS;
   int k = (int)fk_blocks(x->d, 8);
   double *data;
@@ -310,30 +317,31 @@ static enum fk_status pack_dmma(struct fk_cuda_job *job, bool values, struct fk_
 
 /* Which values a launch takes, and room for them. Coordinates without weights are in the packed points already,
  * for tasks that may have rounded sums of them. */
-static enum fk_status choose_values(struct fk_cuda_job *job, struct fk_error *err) {
-  struct fk_cuda_sources *s = job->sources;
-  struct fk_tensor_task *t = &s->tensor;
+static enum fk_status choose_values(const struct fk_cuda_job *job, struct fk_cuda_sources *s,
+                                    struct fk_cuda_packed *p, struct fk_error *err) {
+  struct fk_tensor_task *t = &p->tensor;
   int64_t rows = s->points.ld, most = fk_mma_value_width(FK_MMA_VALUES, t->cols.k);
   char *block;
-  s->values_here = (int)fk_smaller(job->n_values - job->first_value, FK_MMA_VALUES);
-  t->values.n_values = s->values_here;
+  p->values_here = (int)fk_smaller(job->n_values - p->first_value, FK_MMA_VALUES);
+  t->values.n_values = p->values_here;
   if (job->task->rounded && fk_job_is_large(job) && !s->weights && t->cols.k <= FK_MMA_VALUES) return FK_STATUS_OK;
   FK_TRY(fk_cuda_room(job->context, &s->value_buffer, rows * 4 * most + 512, &block, err));
   struct carver c = {block};
-  t->values.width = (int)fk_padded(s->values_here + 1, 8);
+  t->values.width = (int)fk_padded(p->values_here + 1, 8);
   t->values.hi = carve<__half>(&c, rows * most);
   t->values.lo = carve<__half>(&c, rows * most);
   return FK_STATUS_OK;
 }
 
-static enum fk_status pack_columns(struct fk_cuda_job *job, const struct fk_tensor_pack *pack, bool factor,
+static enum fk_status pack_columns(const struct fk_cuda_job *job, const struct fk_pass_view view,
+                                   const struct fk_tensor_pack *pack, struct fk_tensor_task *t,
                                    struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
-  struct fk_cuda_sources *s = job->sources;
+  struct fk_cuda_sources *s = view.sources;
   const struct fk_cuda_points *x = &s->points;
-  struct fk_tensor_task *t = &s->tensor;
+  const bool factor = fk_job_uses_factor(job, t->has_values);
   /* those that store exponents are of wide points */
-  int k = (int)fk_padded(t->has_values && job->by_matrix ? fk_larger(x->d, FK_TENSOR_WIDE + 1) : x->d, 16);
+  int k = (int)fk_padded(t->has_values && view.way.by_matrix ? fk_larger(x->d, FK_TENSOR_WIDE + 1) : x->d, 16);
   char *block;
   FK_TRY(fk_cuda_room(context, &s->packed_buffer, x->ld * (4 * k + 12) + 5 * 256, &block, err));
   struct carver c = {block};
@@ -353,31 +361,32 @@ static enum fk_status pack_columns(struct fk_cuda_job *job, const struct fk_tens
   return FK_STATUS_OK;
 }
 
-static enum fk_status pack_tensor(struct fk_cuda_job *job, bool values, struct fk_error *err) {
+static enum fk_status pack_tensor(const struct fk_cuda_job *job, const struct fk_pass_view view,
+                                  struct fk_cuda_packed *p, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
-  struct fk_cuda_sources *s = job->sources;
+  struct fk_cuda_sources *s = view.sources;
   const struct fk_cuda_points *x = &s->points;
-  struct fk_tensor_task *t = &s->tensor;
-  bool columns = job->task->values == FK_VALUES_COLUMNS;
+  struct fk_tensor_task *t = &p->tensor;
+  const bool values = fk_pass_has_values(job, view), columns = job->task->values == FK_VALUES_COLUMNS;
   struct fk_tensor_pack pack = {
-      job->grid, s->weights, job->weight_scale, values && s->weights, fk_job_is_coarse(job), false,
-      false,     s->list};
+      view.way.grid, s->weights, job->weight_scale, values && s->weights, fk_job_is_coarse(job), false,
+      false,         s->list};
   *t = (struct fk_tensor_task){};
   t->self = job->task->exclude_self ? 0 : INT64_MIN;
   t->single = job->precision != FK_PRECISION_FAST;
-  t->low_low = job->grid.low_low;
+  t->low_low = view.way.grid.low_low;
   t->coarse = pack.coarse;
   t->factor1 = (float)job->form.factor[1];
   t->has_values = values;
-  FK_TRY(pack_columns(job, &pack, fk_job_uses_factor(job, values), err));
-  t->has_values &= !job->by_matrix; /* which has them beside these columns */
-  if (t->has_values) FK_TRY(choose_values(job, err));
+  FK_TRY(pack_columns(job, view, &pack, t, err));
+  t->has_values &= !view.way.by_matrix; /* which has them beside these columns */
+  if (t->has_values) FK_TRY(choose_values(job, s, p, err));
   bool wgmma = context->capability == 90 && !fk_cuda_is_lowered_to("mma") && fk_wgmma_supports(t);
-  s->method = wgmma ? FK_METHOD_WGMMA : FK_METHOD_MMA;
+  p->method = wgmma ? FK_METHOD_WGMMA : FK_METHOD_MMA;
   if (t->values.hi) {
     if (!wgmma) t->values.width = fk_mma_value_width(t->values.n_values, t->cols.k);
     const double *from = columns ? s->columns : x->u;
-    struct fk_tensor_columns v = {from, x->ld, x->n, x->ld, columns ? 1 : job->grid.scale, job->first_value};
+    struct fk_tensor_columns v = {from, x->ld, x->n, x->ld, columns ? 1 : view.way.grid.scale, p->first_value};
     FK_CUDA_TRY(fk_tensor_pack_values(&v, &pack, &t->values, context->stream));
   }
   if (!wgmma) return FK_STATUS_OK;
@@ -387,20 +396,22 @@ static enum fk_status pack_tensor(struct fk_cuda_job *job, bool values, struct f
   return FK_STATUS_OK;
 }
 
-static struct fk_cuda_packing packing_for(const struct fk_cuda_job *job, bool values) {
-  const struct fk_cuda_sources *s = job->sources;
+static struct fk_cuda_packing packing_for(const struct fk_cuda_job *job, const struct fk_pass_view view,
+                                          int first_value) {
+  const struct fk_cuda_sources *s = view.sources;
+  const bool values = fk_pass_has_values(job, view);
   struct fk_cuda_packing p;
   memset(&p, 0, sizeof p); /* the padding, too: they are compared as bytes */
-  p.method = job->method;
+  p.method = view.way.method;
   p.values = values ? job->task->values : FK_VALUES_NONE;
-  p.first_value = values ? job->first_value : 0;
+  p.first_value = values ? first_value : 0;
   p.single = job->precision != FK_PRECISION_FAST;
   p.coarse = fk_job_is_coarse(job);
   p.factor = fk_job_uses_factor(job, values);
   p.own = values && job->task->rounded && fk_job_is_large(job);
   p.self = job->task->exclude_self;
-  p.matrix = values && job->by_matrix;
-  p.doubled = job->doubled;
+  p.matrix = values && view.way.by_matrix;
+  p.doubled = view.way.doubled;
   p.relative = job->relative;
   p.form = job->form;
   p.weight_scale = job->weight_scale;
@@ -409,27 +420,26 @@ static struct fk_cuda_packing packing_for(const struct fk_cuda_job *job, bool va
   return p;
 }
 
-enum fk_status fk_job_pack_sources(struct fk_cuda_job *job, bool values, struct fk_error *err) {
-  struct fk_cuda_sources *s = job->sources;
-  struct fk_cuda_packing wanted = packing_for(job, values);
-  if (!s->packed || memcmp(&wanted, &s->packed_as, sizeof wanted) != 0) {
-    s->packed = false;
-    s->method = job->method;
-    if (job->method == FK_METHOD_DOUBLE)
-      FK_TRY(pack_fma(job, &s->f64, values, err));
-    else if (job->method == FK_METHOD_SINGLE)
-      FK_TRY(pack_fma(job, &s->f32, values, err));
-    else if (job->method == FK_METHOD_DMMA)
-      FK_TRY(pack_dmma(job, values, err));
+enum fk_status fk_job_pack_sources(struct fk_cuda_job *job, const struct fk_pass_view view, int first_value,
+                                   struct fk_cuda_packed *packed, struct fk_error *err) {
+  struct fk_cuda_sources *s = view.sources;
+  const struct fk_cuda_packing wanted = packing_for(job, view, first_value);
+  if (!s->is_packed || memcmp(&wanted, &s->packed_as, sizeof wanted) != 0) {
+    struct fk_cuda_packed *p = &s->packed;
+    s->is_packed = false;
+    *p = {view.way.method, first_value, job->n_values};
+    if (p->method == FK_METHOD_DOUBLE)
+      FK_TRY(pack_fma(job, view, &p->f64, err));
+    else if (p->method == FK_METHOD_SINGLE)
+      FK_TRY(pack_fma(job, view, &p->f32, err));
+    else if (p->method == FK_METHOD_DMMA)
+      FK_TRY(pack_dmma(job, view, &p->dmma, err));
     else
-      FK_TRY(pack_tensor(job, values, err));
+      FK_TRY(pack_tensor(job, view, p, err));
     s->packed_as = wanted;
-    s->packed = true;
+    s->is_packed = true;
   }
-  job->method = s->method;
-  job->tensor = s->tensor;
-  job->f32 = s->f32;
-  job->f64 = s->f64;
-  job->dmma = s->dmma;
+  *packed = s->packed;
+  job->method = packed->method;
   return FK_STATUS_OK;
 }

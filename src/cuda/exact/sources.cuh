@@ -27,6 +27,17 @@ struct fk_cuda_packing {
   uint64_t weights, columns; /* which were sent; 0: none */
 };
 
+/* What a launch takes, of its method: the packed sources, and then targets. */
+struct fk_cuda_packed {
+  enum fk_cuda_method method;   /* a card's own */
+  int first_value, values_here; /* tensor cores sum so many columns at a time */
+  struct fk_tensor_task tensor;
+  struct fk_fma_task<float> f32;
+  struct fk_fma_task<double> f64;
+  struct fk_dmma_task dmma;
+  double *undo; /* of the targets, what their sums are multiplied with; NULL: nothing */
+};
+
 struct fk_cuda_sources : fk_cuda_tenant {
   struct fk_cuda_context *context;
   uint64_t context_id; /* as an address may come again */
@@ -57,15 +68,10 @@ struct fk_cuda_sources : fk_cuda_tenant {
   double rows2;    /* |y|^2 of their rows; 0: not of frames */
   const int *list; /* below 0: a place that is none's; NULL: none is */
 
-  bool packed;
+  bool is_packed;
   struct fk_cuda_packing packed_as;
-  enum fk_cuda_method method;
-  struct fk_tensor_task tensor;
-  struct fk_fma_task<float> f32;
-  struct fk_fma_task<double> f64;
-  struct fk_dmma_task dmma;
+  struct fk_cuda_packed packed;
   void *wgmma_columns;
-  int values_here; /* tensor cores sum so many columns at a time */
 
   /* of an operator */
   struct fk_grid_memory grid;     /* what its sums by a grid have there */

@@ -63,7 +63,6 @@ static enum fk_status redo_rows(struct fk_cuda_job *job, int64_t first, int64_t 
   if (found == 0) return FK_STATUS_OK;
   job->rows = rows;
   job->pairs = NULL;
-  job->in_double = true;
   job->shifted = job->task->tail_pass;
   if (job->shifted) job->weight_scale = 1;
   job->normalised = false;
@@ -137,11 +136,12 @@ static bool is_kept(const struct shared *shared) {
 
 static enum fk_status look_at_sources(struct fk_cuda_job *job, bool *ordered, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
+  struct fk_job_way way;
   FK_TRY(fk_job_fetch_sources(job, job->source_begin, err));
   FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
-  FK_TRY(fk_job_whiten_sources(job, job->source_begin, err));
+  FK_TRY(fk_job_whiten_sources(job, job->source_begin, &way, err));
   FK_CUDA_TRY(cudaEventRecord(context->end, context->stream));
-  *ordered = job->ordered;
+  *ordered = way.ordered;
   return fk_cuda_elapsed(context, job->seconds, err);
 }
 

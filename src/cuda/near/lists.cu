@@ -31,7 +31,7 @@ static __host__ __device__ int ground_of(double s, double n) {
 
 double fk_reach_of_one(int64_t n) { return distance2_of(ground_of(1, (double)n) + BELOW_GROUND); }
 
-static __device__ double reach_of(const struct fk_near &near, int64_t i, float *ground) {
+static __device__ double reach_of(const struct fk_list_reach &near, int64_t i, float *ground) {
   *ground = 0;
   if (near.values) { /* weights are up to 2, as the sources' offsets have them */
     const int exponent = near.mass ? fk_raise_of_mass(near.mass[i]) : 0;
@@ -43,7 +43,8 @@ static __device__ double reach_of(const struct fk_near &near, int64_t i, float *
 }
 
 /* A warp for each tile; the padding has a ground, too, which blocks read. */
-static __global__ void reach_kernel(const struct fk_near near, int64_t n, int tiles, float *ground, float *reach) {
+static __global__ void reach_kernel(const struct fk_list_reach near, int64_t n, int tiles, float *ground,
+                                    float *reach) {
   const int tile = blockIdx.x * WARPS + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (tile >= tiles) return;
   double farthest = 0;
@@ -152,7 +153,7 @@ static __global__ void list_kernel(const struct list_args a) {
 }
 
 enum fk_status fk_cuda_lists_begin(struct fk_cuda_context *context, const struct fk_cuda_points *cols,
-                                   const struct fk_cuda_points *rows, const struct fk_near *near,
+                                   const struct fk_cuda_points *rows, const struct fk_list_reach *near,
                                    struct fk_cuda_lists *lists, struct fk_error *err) {
   const int64_t d = cols->d;
   /* A launch's last block may go beyond its rows. */

@@ -17,7 +17,7 @@
 #include "../tensor/tensor.cuh"
 
 /* What is near to a row. */
-struct fk_near {
+struct fk_list_reach {
   bool values, factor;
   int raise, factor_bits; /* of values: see FK_TENSOR_RAISE; the factor is below 2^factor_bits */
   const double *mass;     /* of values: what rows are raised by; NULL: all alike */
@@ -35,7 +35,7 @@ struct fk_cuda_lists {
 };
 /* For a pass over `rows` with stages of so many columns and blocks of so many rows. */
 enum fk_status fk_cuda_lists_begin(struct fk_cuda_context *context, const struct fk_cuda_points *cols,
-                                   const struct fk_cuda_points *rows, const struct fk_near *near,
+                                   const struct fk_cuda_points *rows, const struct fk_list_reach *near,
                                    struct fk_cuda_lists *lists, struct fk_error *err);
 /* Those of a launch's rows and slots, into the task. */
 enum fk_status fk_cuda_lists_make(struct fk_cuda_context *context, struct fk_cuda_lists *lists,
