@@ -37,6 +37,7 @@ struct fk_cuda_buffer {
 };
 
 enum { FK_STAGING_BUFFERS = 2, FK_STAGING_NUMBERS = 1 << 21, FK_STAGING_BYTES = 8 * FK_STAGING_NUMBERS };
+enum { FK_ANSWERS = 1024 };
 
 /* Rows of a matrix of the host, on the device. */
 struct fk_cuda_held {
@@ -77,6 +78,11 @@ struct fk_cuda_context {
   cudaStream_t stream;
   cudaEvent_t begin, end, launched[2], staged[FK_STAGING_BUFFERS];
   char *staging[FK_STAGING_BUFFERS]; /* pinned */
+  /* What is sent from them: numbers since the buffer was last empty, by which stream; and the buffer in use. */
+  int64_t sending[FK_STAGING_BUFFERS];
+  cudaStream_t sending_by[FK_STAGING_BUFFERS];
+  int sending_turn;
+  double *answers; /* pinned, FK_ANSWERS numbers that kernels write for the host while more is sent */
   struct fk_grid_memory own,
       *grid;                   /* own: of sums of no operator; grid: of the one under way, NULL: there is none */
   int copy_threads;            /* of the host, for transfers; 0: all */

@@ -51,6 +51,7 @@ static enum fk_status start(struct fk_cuda_context *context, struct fk_error *er
   FK_CUDA_TRY(cudaEventCreate(&context->begin));
   FK_CUDA_TRY(cudaEventCreate(&context->end));
   for (int i = 0; i < 2; i++) FK_CUDA_TRY(cudaEventCreateWithFlags(&context->launched[i], cudaEventDisableTiming));
+  FK_CUDA_TRY(cudaHostAlloc((void **)&context->answers, sizeof(double) * FK_ANSWERS, cudaHostAllocPortable));
   for (int i = 0; i < FK_STAGING_BUFFERS; i++) {
     FK_CUDA_TRY(cudaEventCreateWithFlags(&context->staged[i], cudaEventDisableTiming));
     FK_CUDA_TRY(cudaHostAlloc((void **)&context->staging[i], FK_STAGING_BYTES, cudaHostAllocPortable));
@@ -66,6 +67,7 @@ static void stop(struct fk_cuda_context *context) {
     if (context->copies) cudaStreamSynchronize(context->copies);
     if (context->stream) cudaStreamSynchronize(context->stream);
     if (context->pool) cudaMemPoolDestroy(context->pool);
+    cudaFreeHost(context->answers);
     for (int i = 0; i < FK_STAGING_BUFFERS; i++) {
       cudaFreeHost(context->staging[i]);
       if (context->staged[i]) cudaEventDestroy(context->staged[i]);
@@ -91,10 +93,13 @@ enum fk_status fk_cuda_check_forked(struct fk_error *err) {
 }
 
 static enum fk_status count_devices(int *count, struct fk_error *err) {
-  cudaError_t code;
+  static int present; /* once CUDA is started it does not change */
   FK_TRY(fk_cuda_check_forked(err));
-  code = cudaGetDeviceCount(count);
+  *count = present;
+  if (owner != 0) return FK_STATUS_OK;
+  cudaError_t code = cudaGetDeviceCount(count);
   if (code == cudaSuccess && *count > 0) {
+    present = *count;
     owner = getpid();
     return FK_STATUS_OK;
   }

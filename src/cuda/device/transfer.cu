@@ -88,18 +88,33 @@ enum fk_status fk_cuda_upload(struct fk_cuda_context *context, struct fk_matrix 
   return fk_cuda_upload_on(context, context->stream, from, to, ld, err);
 }
 
+/* Room in a pinned buffer for what the stream is to send: behind what it sends from there already, so that short
+ * transfers wait for none, or in the other one, when nothing is left on its way from it. */
+static enum fk_status take_staging(struct fk_cuda_context *context, struct sending *s, int64_t numbers,
+                                   struct fk_error *err) {
+  int turn = context->sending_turn;
+  if (context->sending_by[turn] != s->stream || context->sending[turn] + numbers > FK_STAGING_NUMBERS) {
+    turn = context->sending_turn ^= 1;
+    FK_CUDA_TRY(cudaEventSynchronize(context->staged[turn]));
+    context->sending[turn] = 0;
+    context->sending_by[turn] = s->stream;
+  }
+  s->staging = (double *)context->staging[turn] + context->sending[turn];
+  context->sending[turn] += numbers;
+  return FK_STATUS_OK;
+}
+
 enum fk_status fk_cuda_upload_on(struct fk_cuda_context *context, cudaStream_t stream, struct fk_matrix from,
                                  double *to, int64_t ld, struct fk_error *err) {
   struct sending s = {context, stream, from, NULL, to, ld, {0, 0, 0, 0}};
-  for (int turn = 0; next_piece(&s.piece, from.d, from.n, FK_STAGING_NUMBERS); turn ^= 1) {
-    FK_CUDA_TRY(cudaEventSynchronize(context->staged[turn]));
-    s.staging = (double *)context->staging[turn];
+  while (next_piece(&s.piece, from.d, from.n, FK_STAGING_NUMBERS)) {
+    const int64_t numbers = s.piece.rows * s.piece.columns;
+    FK_TRY(take_staging(context, &s, numbers, err));
     cut(&s);
-    fk_parallel_for(fk_threads_to_copy(context->copy_threads, s.piece.rows * s.piece.columns), s.strips, 1,
-                    fill_strip, &s);
+    fk_parallel_for(fk_threads_to_copy(context->copy_threads, numbers), s.strips, 1, fill_strip, &s);
     send_ready(&s);
     FK_CUDA_TRY(s.code);
-    FK_CUDA_TRY(cudaEventRecord(context->staged[turn], stream));
+    FK_CUDA_TRY(cudaEventRecord(context->staged[context->sending_turn], stream));
   }
   return FK_STATUS_OK;
 }

@@ -210,6 +210,8 @@ enum fk_status fk_job_whitening(struct fk_cuda_job *job, struct fk_error *err);
 /* A chunk of sources; whitened, with the way that they allow; and packed for a pass, of values from first_value
  * on. */
 enum fk_status fk_job_fetch_sources(struct fk_cuda_job *job, int64_t first, struct fk_error *err);
+/* The first chunk is whitened, and its radius found, while the host goes on. */
+enum fk_status fk_job_begin_sources(struct fk_cuda_job *job, struct fk_error *err);
 enum fk_status fk_job_whiten_sources(struct fk_cuda_job *job, int64_t first, struct fk_job_way *way,
                                      struct fk_error *err);
 enum fk_status fk_job_pack_sources(struct fk_cuda_job *job, const struct fk_pass_view view, int first_value,

@@ -140,11 +140,9 @@ static enum fk_status find_low(struct fk_cuda_context *context, struct fk_cuda_a
 
 static enum fk_status are_wide(struct fk_cuda_context *context, const struct fk_cuda_points *columns, bool *wide,
                                struct fk_error *err) {
-  int parts;
-  FK_TRY(fk_cuda_radius2(context, columns, &parts, err));
+  FK_TRY(fk_cuda_find_radius2(context, columns, err));
   FK_CUDA_TRY(cudaStreamSynchronize(context->stream));
-  *wide = false;
-  for (int i = 0; i < parts; i++) *wide |= ((double *)context->staging[0])[i] > fk_costs.limits.difference_f64;
+  *wide = fk_cuda_radius2(context, columns) > fk_costs.limits.difference_f64;
   return FK_STATUS_OK;
 }
 

@@ -314,9 +314,9 @@ enum fk_status fk_job_run_chunk(struct fk_cuda_job *job, int64_t first, int64_t 
   bool one_chunk = job->source_chunk >= job->source_end - job->source_begin;
   chunk->ld_result = fk_padded(count, FK_TENSOR_ROWS);
   FK_TRY(fk_job_room(job, FK_ROOM_RESULT, chunk->ld_result * (1 + job->n_values), &chunk->result, err));
-  if (one_chunk) FK_TRY(fk_job_fetch_sources(job, job->source_begin, err));
+  if (one_chunk) FK_TRY(fk_job_begin_sources(job, err));
   FK_TRY(fk_job_fetch_targets(job, first, count, err));
-  FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
+  if (!job->sources->asked) FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
   if (one_chunk) {
     FK_TRY(fk_job_whiten_sources(job, job->source_begin, &way, err));
     job->normalised &= fk_on_tensor_cores(way.method) && !way.by_matrix; /* other sums need not be raised */

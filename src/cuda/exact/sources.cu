@@ -68,6 +68,7 @@ enum fk_status fk_job_fetch_sources(struct fk_cuda_job *job, int64_t first, stru
     s->first = -1;
     s->whitened = s->is_packed = s->frames_sought = s->order_sought = false;
     s->radius2 = -1;
+    s->asked = false;
     fk_cuda_frames_drop(s);
     fk_cuda_order_drop(s);
     s->raw = s->weights = NULL;
@@ -86,21 +87,25 @@ enum fk_status fk_job_fetch_sources(struct fk_cuda_job *job, int64_t first, stru
 /* ---- whitened --------------------------------------------------------------------------------- */
 
 /* How far they reach, which decides on the method, and how far frames would: two thirds of what halves can, for
- * errors of half the bounds (gpu-real.R). The device waits for the host: that is not its time. */
+ * errors of half the bounds (gpu-real.R). Asked, between the context's events; and told, once the device is there:
+ * it waits for the host then, and that is not its time. */
+static enum fk_status ask_radius(struct fk_cuda_job *job, struct fk_cuda_sources *s, struct fk_error *err) {
+  struct fk_cuda_context *context = job->context;
+  FK_TRY(fk_cuda_find_radius2(context, &s->points, err));
+  if (fk_job_may_order(job, s)) FK_TRY(fk_cuda_count_near(context, &s->points, err));
+  FK_CUDA_TRY(cudaEventRecord(context->end, context->stream));
+  s->asked = true;
+  return FK_STATUS_OK;
+}
+
 static enum fk_status find_radius(struct fk_cuda_job *job, struct fk_cuda_sources *s, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
-  const bool may_order = fk_job_may_order(job, s);
-  double radius2 = 0;
-  int parts;
-  FK_TRY(fk_cuda_radius2(context, &s->points, &parts, err));
-  if (may_order) FK_TRY(fk_cuda_count_near(context, &s->points, err));
-  FK_CUDA_TRY(cudaEventRecord(context->end, context->stream));
-  FK_CUDA_TRY(cudaStreamSynchronize(context->stream));
-  for (int i = 0; i < parts; i++) radius2 = fmax(radius2, ((double *)context->staging[0])[i]);
-  if (may_order) s->kept_guess = fk_cuda_guess_kept(context, &s->points);
-  s->radius2 = radius2;
-  s->frames.radius = 2.0 / 3 * fk_tensor_radius(FK_FRAME_REACH, s->points.d, true);
+  if (!s->asked) FK_TRY(ask_radius(job, s, err));
+  s->asked = false;
   FK_TRY(fk_cuda_elapsed(context, job->seconds, err));
+  s->radius2 = fk_cuda_radius2(context, &s->points);
+  if (fk_job_may_order(job, s)) s->kept_guess = fk_cuda_guess_kept(context, &s->points);
+  s->frames.radius = 2.0 / 3 * fk_tensor_radius(FK_FRAME_REACH, s->points.d, true);
   FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
   return FK_STATUS_OK;
 }
@@ -222,6 +227,16 @@ static enum fk_status whiten(struct fk_cuda_job *job, struct fk_error *err) {
   FK_TRY(fk_cuda_whiten(job->context, &s->whitening, s->raw, s->ld_raw, &s->points, err));
   s->whitened = true;
   return FK_STATUS_OK;
+}
+
+enum fk_status fk_job_begin_sources(struct fk_cuda_job *job, struct fk_error *err) {
+  struct fk_cuda_sources *s = job->sources;
+  struct fk_cuda_context *context = job->context;
+  FK_TRY(fk_job_fetch_sources(job, job->source_begin, err));
+  if (s->whitened || fk_form_is_product(job->form.type)) return FK_STATUS_OK;
+  FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
+  FK_TRY(whiten(job, err));
+  return ask_radius(job, s, err);
 }
 
 enum fk_status fk_job_whiten_sources(struct fk_cuda_job *job, int64_t first, struct fk_job_way *way,

@@ -56,6 +56,7 @@ struct fk_cuda_sources : fk_cuda_tenant {
   struct fk_cuda_points points;
   bool whitened;
   double radius2; /* < 0: not known */
+  bool asked;     /* the device is finding it */
   bool order_sought, frames_sought;
   double kept_guess; /* where radius2 is known and there may be an order */
   struct fk_cuda_order order;

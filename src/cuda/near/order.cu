@@ -38,10 +38,15 @@ static __global__ void near_kernel(const struct fk_cuda_points points, double re
   if (threadIdx.x == 0) counts[blockIdx.x] = total;
 }
 
+/* Behind those of the radius. */
+static struct near_pairs *near_answers(const struct fk_cuda_context *context) {
+  static_assert(SAMPLE * sizeof(struct near_pairs) <= (FK_ANSWERS - FK_RADIUS_ANSWERS) * sizeof(double), "room");
+  return (struct near_pairs *)(context->answers + FK_RADIUS_ANSWERS);
+}
+
 enum fk_status fk_cuda_count_near(struct fk_cuda_context *context, const struct fk_cuda_points *points,
                                   struct fk_error *err) {
-  near_kernel<<<SAMPLE, THREADS, 0, context->stream>>>(*points, fk_reach_of_one(points->n),
-                                                       (struct near_pairs *)context->staging[1]);
+  near_kernel<<<SAMPLE, THREADS, 0, context->stream>>>(*points, fk_reach_of_one(points->n), near_answers(context));
   FK_CUDA_TRY(cudaGetLastError());
   return FK_STATUS_OK;
 }
@@ -49,7 +54,7 @@ enum fk_status fk_cuda_count_near(struct fk_cuda_context *context, const struct 
 /* Near points fill a ball, of as many dimensions as their number tells that grows with its radius; by the radii of
  * a tile of rows and of a stage, balls of so many points, that ball grows where blocks meet. */
 double fk_cuda_guess_kept(const struct fk_cuda_context *context, const struct fk_cuda_points *points) {
-  const struct near_pairs *counts = (const struct near_pairs *)context->staging[1];
+  const struct near_pairs *counts = near_answers(context);
   const double tile = 64, stage = 256;
   double all = 0, half = 0;
   for (int i = 0; i < SAMPLE; i++) all += counts[i].all, half += counts[i].half;

@@ -17,7 +17,7 @@ struct fk_cuda_order {
   int *order;             /* which source is the i-th */
 };
 
-/* Counts of near pairs of a sample go to the second staging buffer; when the device is done, they tell roughly
+/* Counts of near pairs of a sample come to the context's answers; when the device is done, they tell roughly
  * what share of pairs of blocks an order would leave near. */
 enum fk_status fk_cuda_count_near(struct fk_cuda_context *context, const struct fk_cuda_points *points,
                                   struct fk_error *err);

@@ -1,4 +1,5 @@
 /* Whitening on the device, u = L^-1 (x - centre), and how far the points reach. Twin of core/whiten.c. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -161,11 +162,20 @@ static __global__ void radius_kernel(const double *u, int64_t n, int64_t ld, int
   if (threadIdx.x == 0) largest_of_block[blockIdx.x] = largest;
 }
 
-enum fk_status fk_cuda_radius2(struct fk_cuda_context *context, const struct fk_cuda_points *points, int *parts,
-                               struct fk_error *err) {
-  *parts = (int)fk_smaller(fk_blocks(points->n, THREADS), 2 * context->multiprocessors);
-  radius_kernel<<<*parts, THREADS, 0, context->stream>>>(points->u, points->n, points->ld, points->d,
-                                                         (double *)context->staging[0]);
+static int radius_blocks(const struct fk_cuda_context *context, int64_t n) {
+  return (int)fk_smaller(fk_blocks(n, THREADS), fk_smaller(2 * context->multiprocessors, FK_RADIUS_ANSWERS));
+}
+
+enum fk_status fk_cuda_find_radius2(struct fk_cuda_context *context, const struct fk_cuda_points *points,
+                                    struct fk_error *err) {
+  radius_kernel<<<radius_blocks(context, points->n), THREADS, 0, context->stream>>>(
+      points->u, points->n, points->ld, points->d, context->answers);
   FK_CUDA_TRY(cudaGetLastError());
   return FK_STATUS_OK;
+}
+
+double fk_cuda_radius2(const struct fk_cuda_context *context, const struct fk_cuda_points *points) {
+  double radius2 = 0;
+  for (int i = 0; i < radius_blocks(context, points->n); i++) radius2 = fmax(radius2, context->answers[i]);
+  return radius2;
 }

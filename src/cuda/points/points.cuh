@@ -46,8 +46,11 @@ enum fk_status fk_cuda_whiten_low(struct fk_cuda_context *context, const struct 
 /* The points A x, A being d x d on the device. */
 enum fk_status fk_cuda_multiply(struct fk_cuda_context *context, const double *A, const double *raw,
                                 int64_t ld_raw, struct fk_cuda_points *points, struct fk_error *err);
-/* The largest |u|^2 of all points: at the staging buffer when the device is done, as parts whose largest it is. */
-enum fk_status fk_cuda_radius2(struct fk_cuda_context *context, const struct fk_cuda_points *points, int *parts,
-                               struct fk_error *err);
+enum { FK_RADIUS_ANSWERS = FK_ANSWERS / 2 };
+/* The largest |u|^2 of all points: parts of it come to the context's answers, and when the device is done they
+ * tell it. */
+enum fk_status fk_cuda_find_radius2(struct fk_cuda_context *context, const struct fk_cuda_points *points,
+                                    struct fk_error *err);
+double fk_cuda_radius2(const struct fk_cuda_context *context, const struct fk_cuda_points *points);
 
 #endif
