@@ -6,13 +6,13 @@
 #include "exact/exact.cuh"
 #include "normal/normal.cuh"
 
-static enum fk_status available(const struct fk_opts *opts, struct fk_error *err) {
+static enum fk_status exact_cuda_available(const struct fk_opts *opts, struct fk_error *err) {
   struct fk_cuda_context *contexts[FK_MAX_DEVICES];
   int count;
   return fk_cuda_contexts(opts, contexts, &count, err);
 }
 
-static double seconds(const struct fk_work *work, const struct fk_opts *opts) {
+static double exact_cuda_seconds(const struct fk_work *work, const struct fk_opts *opts) {
   if (work->operation == FK_OP_NORMAL) return fk_cuda_normal_seconds(work, opts);
   const struct fk_exact_cuda_costs *c = &fk_costs.exact_cuda;
   double d = work->d, v = work->n_values,
@@ -28,7 +28,7 @@ static double seconds(const struct fk_work *work, const struct fk_opts *opts) {
   return c->start + bytes / c->host + work->n * work->m * each;
 }
 
-static void describe(const struct fk_opts *opts, struct fk_stats *stats) {
+static void exact_cuda_describe(const struct fk_opts *opts, struct fk_stats *stats) {
   struct fk_cuda_context *contexts[FK_MAX_DEVICES];
   struct fk_error err = {FK_STATUS_OK, ""};
   int count;
@@ -42,9 +42,9 @@ const struct fk_engine fk_engine_exact_cuda = {
     .kind = FK_ENGINE_EXACT,
     .operations = FK_CAN(FK_OP_SUMS) | FK_CAN(FK_OP_LOGS) | FK_CAN(FK_OP_COORDINATES) | FK_CAN(FK_OP_SHIFT) |
                   FK_CAN(FK_OP_DEBIASED_LOO) | FK_CAN(FK_OP_NORMAL),
-    .available = available,
-    .seconds = seconds,
-    .describe = describe,
+    .available = exact_cuda_available,
+    .seconds = exact_cuda_seconds,
+    .describe = exact_cuda_describe,
     .sums = fk_cuda_exact_sums,
     .debiased_loo = fk_cuda_debiased_loo,
     .sends_points = true,

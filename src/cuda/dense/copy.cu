@@ -24,7 +24,7 @@ static enum fk_status context_of(int device, struct fk_cuda_context **found, str
   return FK_STATUS_OK;
 }
 
-static enum fk_status leave(struct fk_cuda_context *context, enum fk_status status) {
+static enum fk_status leave_copies(struct fk_cuda_context *context, enum fk_status status) {
   if (status == FK_STATUS_DEVICE) fk_cuda_recover(context);
   return status;
 }
@@ -71,7 +71,7 @@ enum fk_status fk_cuda_dense_copy(int device, int source, const struct fk_dense 
   FK_TRY(fk_dense_check_copy(from, to, err));
   if (from->n == 0 || from->d == 0) return FK_STATUS_OK;
   FK_TRY(context_of(device, &context, err));
-  return leave(context, begin_copy(context, source, from, to, err));
+  return leave_copies(context, begin_copy(context, source, from, to, err));
 }
 
 static enum fk_status take_turn(struct fk_cuda_context *context, struct fk_error *err) {
@@ -86,7 +86,7 @@ static enum fk_status take_turn(struct fk_cuda_context *context, struct fk_error
 enum fk_status fk_cuda_dense_turn(int device, struct fk_error *err) {
   struct fk_cuda_context *context;
   FK_TRY(context_of(device, &context, err));
-  return leave(context, take_turn(context, err));
+  return leave_copies(context, take_turn(context, err));
 }
 
 static enum fk_status wait_for_all(struct fk_cuda_context *context, struct fk_error *err) {
@@ -98,7 +98,7 @@ static enum fk_status wait_for_all(struct fk_cuda_context *context, struct fk_er
 enum fk_status fk_cuda_dense_wait(int device, struct fk_error *err) {
   struct fk_cuda_context *context;
   FK_TRY(context_of(device, &context, err));
-  return leave(context, wait_for_all(context, err));
+  return leave_copies(context, wait_for_all(context, err));
 }
 
 /* ---- memory ----------------------------------------------------------------------------------- */
@@ -136,5 +136,5 @@ void fk_cuda_dense_free_here(struct fk_dense *A) {
 enum fk_status fk_cuda_dense_room(int device, double *bytes, struct fk_error *err) {
   struct fk_cuda_context *context;
   FK_TRY(context_of(device, &context, err));
-  return leave(context, fk_cuda_budget(context, INFINITY, 0, bytes, err));
+  return leave_copies(context, fk_cuda_budget(context, INFINITY, 0, bytes, err));
 }

@@ -22,7 +22,7 @@ static enum fk_status enter(int device, struct fk_cuda_context **entered, struct
 }
 
 /* Back to the caller, who has none of it any more if the device is lost. */
-static enum fk_status leave(struct fk_cuda_context *context, enum fk_status status) {
+static enum fk_status leave_dense(struct fk_cuda_context *context, enum fk_status status) {
   if (status == FK_STATUS_DEVICE) fk_cuda_recover(context);
   return status;
 }
@@ -48,7 +48,7 @@ static enum fk_status device_alloc(int device, struct fk_dense *A, struct fk_err
   A->ld = fk_padded(fk_larger(A->n, 1), COLUMN_BYTES / (int64_t)fk_type_size(A->type));
   FK_TRY(fk_dense_bytes(A, &bytes, err));
   FK_TRY(enter(device, &context, err));
-  FK_TRY(leave(context, fk_cuda_reserve(context, &buffer, bytes, err)));
+  FK_TRY(leave_dense(context, fk_cuda_reserve(context, &buffer, bytes, err)));
   A->data = buffer.data;
   A->place = context->id;
   return FK_STATUS_OK;
@@ -77,7 +77,7 @@ static enum fk_status move(int device, const struct fk_dense *from, const struct
   FK_TRY(fk_dense_check_copy(from, to, err));
   if (from->n == 0 || from->d == 0) return FK_STATUS_OK;
   FK_TRY(enter(device, &context, err));
-  return leave(context, copy(context, from, to, kind, err));
+  return leave_dense(context, copy(context, from, to, kind, err));
 }
 
 static enum fk_status device_send(int device, const struct fk_dense *from, const struct fk_dense *to,
@@ -99,13 +99,13 @@ struct blas {
 
 static enum fk_status enter_blas(int device, struct blas *blas, struct fk_error *err) {
   FK_TRY(enter(device, &blas->context, err));
-  return leave(blas->context, fk_cuda_blas(blas->context, &blas->handle, err));
+  return leave_dense(blas->context, fk_cuda_blas(blas->context, &blas->handle, err));
 }
 
 static enum fk_status leave_blas(const struct blas *blas, cublasStatus_t code, const char *call,
                                  struct fk_error *err) {
   if (code == CUBLAS_STATUS_SUCCESS) return FK_STATUS_OK;
-  return leave(blas->context, fk_cublas_fail(err, code, call, blas->context->device));
+  return leave_dense(blas->context, fk_cublas_fail(err, code, call, blas->context->device));
 }
 
 static enum fk_status device_ready(int device, const struct fk_dense *A, struct fk_error *err) {
@@ -113,7 +113,7 @@ static enum fk_status device_ready(int device, const struct fk_dense *A, struct 
   cusolverDnHandle_t solver;
   bool lost = A && !A->data;
   if (!lost) FK_TRY(enter_blas(device, &blas, err));
-  if (!lost) FK_TRY(leave(blas.context, fk_cuda_solver(blas.context, &solver, err)));
+  if (!lost) FK_TRY(leave_dense(blas.context, fk_cuda_solver(blas.context, &solver, err)));
   if (!lost && (!A || A->place == blas.context->id)) return FK_STATUS_OK;
   return fk_fail(err, FK_STATUS_LOST, "a matrix on CUDA device %d is gone: the device was given back, or was lost",
                  device);
@@ -143,7 +143,7 @@ static enum fk_status device_gemm(int device, unsigned flags, double alpha, cons
   FK_TRY(fk_dense_check_gemm(flags, A, B, C, err));
   FK_TRY(enter_blas(device, &blas, err));
   if (flags & FK_HALVES && A->n > 0)
-    return leave(blas.context, fk_cuda_halves_gemm(blas.context, blas.handle, alpha, A, B, beta, C, err));
+    return leave_dense(blas.context, fk_cuda_halves_gemm(blas.context, blas.handle, alpha, A, B, beta, C, err));
   auto call = [&](auto number) {
     using T = decltype(number);
     const T a = (T)alpha, b = (T)beta;
@@ -243,7 +243,7 @@ static enum fk_status device_transpose(int device, unsigned flags, const struct 
         (const float *)A->data, A->ld, s ? (const float *)s->data : NULL, (float *)B->data, B->ld, B->n, upper);
   cudaError_t code = cudaGetLastError();
   if (code == cudaSuccess) return FK_STATUS_OK;
-  return leave(context, fk_cuda_fail(err, code, "transpose", context->device));
+  return leave_dense(context, fk_cuda_fail(err, code, "transpose", context->device));
 }
 
 /* ---- rows ------------------------------------------------------------------------------------- */
@@ -273,7 +273,7 @@ static enum fk_status device_scale(int device, const struct fk_dense *A, const s
   }
   cudaError_t code = cudaGetLastError();
   if (code == cudaSuccess) return FK_STATUS_OK;
-  return leave(context, fk_cuda_fail(err, code, "scale", context->device));
+  return leave_dense(context, fk_cuda_fail(err, code, "scale", context->device));
 }
 
 /* ---- cuSOLVER --------------------------------------------------------------------------------- */
@@ -294,7 +294,7 @@ static enum fk_status leave_solver(struct solver *solver, enum fk_status status)
   if (solver->params) fk_cusolver.params_free(solver->params);
   fk_cuda_arena_free(solver->context, &solver->arena);
   free(solver->here);
-  return leave(solver->context, status);
+  return leave_dense(solver->context, status);
 }
 
 static enum fk_status enter_solver(int device, struct solver *solver, struct fk_error *err) {
@@ -409,8 +409,8 @@ static enum fk_status device_syev(int device, unsigned flags, const struct fk_de
 /* Of cuSOLVER, which counts in int, the workspace's numbers too: n^2 of them are few enough. */
 enum { LAUUM_MOST = 1 << 15 };
 
-static enum fk_status multiply(struct solver *solver, unsigned flags, const struct fk_dense *A,
-                               struct fk_error *err) {
+static enum fk_status multiply_dense(struct solver *solver, unsigned flags, const struct fk_dense *A,
+                                     struct fk_error *err) {
   struct fk_cuda_context *context = solver->context;
   const int n = (int)A->n, ld = (int)A->ld;
   const bool is_double = A->type == FK_DOUBLE;
@@ -436,7 +436,7 @@ static enum fk_status device_lauum(int device, unsigned flags, const struct fk_d
     return fk_fail(err, FK_STATUS_UNSUPPORTED, "a matrix of order %.0f is more than cuSOLVER can count",
                    (double)A->n);
   FK_TRY(enter_solver(device, &solver, err));
-  return leave_solver(&solver, multiply(&solver, flags, A, err));
+  return leave_solver(&solver, multiply_dense(&solver, flags, A, err));
 }
 
 const struct fk_dense_ops fk_dense_cuda = {

@@ -48,7 +48,7 @@ static __global__ void split_kernel(const double *A, int64_t ld, int64_t n, int6
 }
 
 /* Sums of floats, and what brings them to a matrix. */
-struct sums {
+struct halves_sums {
   float *of;
   int64_t ld;
   const double *scale_a, *scale_b;
@@ -56,7 +56,7 @@ struct sums {
 };
 
 /* C = beta C + alpha A'B; beta 0: C is not read. */
-static __global__ void add_kernel(const struct sums S, double *C, int64_t ld, int64_t n, int64_t d) {
+static __global__ void add_kernel(const struct halves_sums S, double *C, int64_t ld, int64_t n, int64_t d) {
   const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
   if (i >= n) return;
   for (int64_t j = blockIdx.y; j < d; j += gridDim.y) {
@@ -71,7 +71,7 @@ static dim3 grid_of(int64_t along, int64_t columns) {
 }
 
 /* A or B, and its chunk in halves. */
-struct side {
+struct halves_side {
   const struct fk_dense *from;
   double *scale;
   __half *parts;
@@ -79,7 +79,7 @@ struct side {
 };
 
 static enum fk_status take_side(struct fk_cuda_context *context, struct fk_cuda_arena *arena, int64_t room,
-                                struct side *side, struct fk_error *err) {
+                                struct halves_side *side, struct fk_error *err) {
   const struct fk_dense *A = side->from;
   FK_TRY(fk_cuda_take(context, arena, A->d, &side->scale, err));
   FK_TRY(fk_cuda_take(context, arena, PARTS * room * A->d, &side->parts, err));
@@ -88,8 +88,8 @@ static enum fk_status take_side(struct fk_cuda_context *context, struct fk_cuda_
   return FK_STATUS_OK;
 }
 
-static enum fk_status split(struct fk_cuda_context *context, const struct side *side, int64_t first, int64_t rows,
-                            int64_t padded, struct fk_error *err) {
+static enum fk_status split(struct fk_cuda_context *context, const struct halves_side *side, int64_t first,
+                            int64_t rows, int64_t padded, struct fk_error *err) {
   const struct fk_dense part = fk_dense_part(side->from, first, 0, rows, side->from->d);
   split_kernel<<<grid_of(padded / 2, part.d), THREADS, 0, context->stream>>>(
       (const double *)part.data, part.ld, rows, part.d, side->scale, (__half2 *)side->parts, padded, side->low);
@@ -99,7 +99,7 @@ static enum fk_status split(struct fk_cuda_context *context, const struct side *
 
 /* S += A'B of some rows, in halves; of the first ones: S = A'B. */
 static enum fk_status multiply_chunk(struct fk_cuda_context *context, cublasHandle_t blas,
-                                     const struct side sides[2], int64_t first, const struct sums *S,
+                                     const struct halves_side sides[2], int64_t first, const struct halves_sums *S,
                                      struct fk_error *err) {
   const int64_t rows = fk_smaller(FK_HALVES_ROWS, sides[0].from->n - first),
                 padded = fk_padded(rows, FK_HALVES_PADDED), k = PARTS * padded;
@@ -111,9 +111,9 @@ static enum fk_status multiply_chunk(struct fk_cuda_context *context, cublasHand
   return FK_STATUS_OK;
 }
 
-static enum fk_status multiply(struct fk_cuda_context *context, cublasHandle_t blas, struct fk_cuda_arena *arena,
-                               struct side sides[2], struct sums *S, const struct fk_dense *C,
-                               struct fk_error *err) {
+static enum fk_status multiply_halves(struct fk_cuda_context *context, cublasHandle_t blas,
+                                      struct fk_cuda_arena *arena, struct halves_side sides[2],
+                                      struct halves_sums *S, const struct fk_dense *C, struct fk_error *err) {
   const int64_t n = sides[0].from->n, room = fk_padded(fk_smaller(n, FK_HALVES_ROWS), FK_HALVES_PADDED);
   S->ld = fk_padded(C->n, FK_HALVES_PADDED);
   FK_TRY(fk_cuda_take(context, arena, S->ld * C->d, &S->of, err));
@@ -129,11 +129,11 @@ static enum fk_status multiply(struct fk_cuda_context *context, cublasHandle_t b
 enum fk_status fk_cuda_halves_gemm(struct fk_cuda_context *context, cublasHandle_t blas, double alpha,
                                    const struct fk_dense *A, const struct fk_dense *B, double beta,
                                    const struct fk_dense *C, struct fk_error *err) {
-  struct side sides[2] = {{A, NULL, NULL, 2}, {B, NULL, NULL, 1}};
-  struct sums S = {NULL, 0, NULL, NULL, alpha, beta};
+  struct halves_side sides[2] = {{A, NULL, NULL, 2}, {B, NULL, NULL, 1}};
+  struct halves_sums S = {NULL, 0, NULL, NULL, alpha, beta};
   struct fk_cuda_arena arena = {};
   if (C->n == 0 || C->d == 0) return FK_STATUS_OK;
-  enum fk_status status = multiply(context, blas, &arena, sides, &S, C, err);
+  enum fk_status status = multiply_halves(context, blas, &arena, sides, &S, C, err);
   fk_cuda_arena_free(context, &arena);
   return status;
 }

@@ -32,7 +32,7 @@ bool fk_cuda_is_lowered_to(const char *method) { return fk_is_wish("FLASHKERNEL_
 /* Asks for a kernel's code, which fails where the build has none for the device. */
 static __global__ void nothing_kernel() {}
 
-static enum fk_status start(struct fk_cuda_context *context, struct fk_error *err) {
+static enum fk_status start_context(struct fk_cuda_context *context, struct fk_error *err) {
   cudaDeviceProp facts;
   FK_CUDA_TRY(cudaSetDevice(context->device));
   FK_CUDA_TRY(cudaGetDeviceProperties(&facts, context->device));
@@ -59,7 +59,7 @@ static enum fk_status start(struct fk_cuda_context *context, struct fk_error *er
   return FK_STATUS_OK;
 }
 
-static void stop(struct fk_cuda_context *context) {
+static void stop_context(struct fk_cuda_context *context) {
   if (cudaSetDevice(context->device) == cudaSuccess) {
     fk_cuda_libraries_free(context);
     fk_grid_memory_empty(context, &context->own);
@@ -117,9 +117,9 @@ static enum fk_status context_of(int device, struct fk_cuda_context **context, s
     if (!made) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
     made->device = device;
     made->id = ++made_so_far;
-    enum fk_status status = start(made, err);
+    enum fk_status status = start_context(made, err);
     if (status) {
-      stop(made);
+      stop_context(made);
       return status;
     }
     contexts[device] = made;
@@ -169,7 +169,7 @@ void fk_cuda_recover(struct fk_cuda_context *context) {
 
 extern "C" void fk_gpu_release(void) {
   for (int i = 0; i < FK_MAX_DEVICES; i++) {
-    if (contexts[i] && !is_forked()) stop(contexts[i]);
+    if (contexts[i] && !is_forked()) stop_context(contexts[i]);
     contexts[i] = NULL;
   }
 }

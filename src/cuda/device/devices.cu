@@ -29,7 +29,7 @@ enum fk_status fk_cuda_elapsed(struct fk_cuda_context *context, double *seconds,
 
 /* ---- one range -------------------------------------------------------------------------------- */
 
-struct range {
+struct device_range {
   struct fk_cuda_context *context;
   int64_t first, count;
   fk_cuda_range_fn fn;
@@ -43,7 +43,7 @@ struct range {
 
 enum { ATTEMPTS = 3 };
 
-static void run_once(struct range *r, int attempt) {
+static void run_once(struct device_range *r, int attempt) {
   r->progress.attempt = attempt;
   r->seconds = r->progress.done = 0;
   r->err.status = FK_STATUS_OK;
@@ -53,7 +53,7 @@ static void run_once(struct range *r, int attempt) {
 }
 
 static void *run_range(void *data) {
-  struct range *r = (struct range *)data;
+  struct device_range *r = (struct device_range *)data;
   r->status = FK_STATUS_OK;
   cudaError_t code = cudaSetDevice(r->context->device);
   if (code != cudaSuccess)
@@ -79,7 +79,7 @@ static double speed(struct fk_cuda_context *const *contexts, int count, int i) {
 }
 
 /* Waits for the threads, looking up now and then. */
-static void watch(struct range *ranges, int count, const struct fk_poll *poll, int *stop) {
+static void watch_ranges(struct device_range *ranges, int count, const struct fk_poll *poll, int *stop) {
   const struct timespec nap = {0, 200000};
   int left = count;
   for (int turn = 0; left > 0; turn++) {
@@ -99,7 +99,7 @@ static void watch(struct range *ranges, int count, const struct fk_poll *poll, i
 enum fk_status fk_cuda_on_devices(struct fk_cuda_context **contexts, int count, const struct fk_cuda_work *work,
                                   double *device_seconds, struct fk_error *err) {
   int64_t m = work->m;
-  struct range ranges[FK_MAX_DEVICES] = {};
+  struct device_range ranges[FK_MAX_DEVICES] = {};
   pthread_t threads[FK_MAX_DEVICES];
   int stop = 0, used = 0, started = 0;
   double total = 0, before = 0;
@@ -109,7 +109,7 @@ enum fk_status fk_cuda_on_devices(struct fk_cuda_context **contexts, int count, 
     before += speed(contexts, count, i);
     int64_t end = i + 1 == count ? m : fk_smaller(m, fk_padded((int64_t)((double)m * before / total), work->step));
     if (end <= first) continue;
-    struct range *r = &ranges[used++];
+    struct device_range *r = &ranges[used++];
     r->context = contexts[i], r->first = first, r->count = end - first, r->fn = work->fn, r->data = work->data;
     r->progress.total = (double)r->count;
     r->progress.stop = &stop;
@@ -128,7 +128,7 @@ enum fk_status fk_cuda_on_devices(struct fk_cuda_context **contexts, int count, 
       }
       started++;
     }
-    watch(ranges, started, work->poll, &stop);
+    watch_ranges(ranges, started, work->poll, &stop);
     for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
   }
   double longest = 0;

@@ -17,7 +17,7 @@ static struct fk_cuda_context *context_of(const struct fk_resident *x) {
   return context && context->id == there->context_id ? context : NULL;
 }
 
-static enum fk_status download(struct fk_resident *x, double *to, struct fk_error *err) {
+static enum fk_status download_resident(struct fk_resident *x, double *to, struct fk_error *err) {
   struct fk_cuda_context *context = context_of(x);
   FK_TRY(fk_cuda_check_forked(err));
   if (!context)
@@ -28,14 +28,14 @@ static enum fk_status download(struct fk_resident *x, double *to, struct fk_erro
   return fk_cuda_download(context, (const double *)there->data.data, x->n, fk_all_rows(x->n, x->d), to, err);
 }
 
-static void release(struct fk_resident *x) {
+static void release_resident(struct fk_resident *x) {
   struct there *there = (struct there *)x->device;
   struct fk_cuda_context *context = context_of(x);
   if (context && cudaSetDevice(context->device) == cudaSuccess) fk_cuda_drop(context, &there->data);
   free(there);
 }
 
-static const struct fk_resident_ops ops = {download, release};
+static const struct fk_resident_ops ops = {download_resident, release_resident};
 
 /* A child of this process cannot reach the device: what it may want comes here before. */
 static void before_fork() {

@@ -8,11 +8,11 @@
 
 /* What is in a buffer at a time: whole columns' parts, or as many columns as fit, since rows of one column at a
  * time would be short transfers. */
-struct piece {
+struct transfer_piece {
   int64_t column, columns, row, rows;
 };
 
-static bool next_piece(struct piece *p, int64_t columns, int64_t rows, int64_t capacity) {
+static bool next_piece(struct transfer_piece *p, int64_t columns, int64_t rows, int64_t capacity) {
   if (p->columns == 0) {
     p->rows = fk_smaller(rows, capacity);
   } else {
@@ -38,14 +38,14 @@ struct sending {
   struct fk_matrix from;
   double *staging, *to;
   int64_t ld;
-  struct piece piece;
+  struct transfer_piece piece;
   int64_t height, parts, width; /* rows of a strip, strips of a column, columns of a strip */
   int strips, sent;
   bool ready[STRIPS];
   cudaError_t code;
 };
 
-static void cut(struct sending *s) {
+static void cut_strips(struct sending *s) {
   s->parts = fk_pieces(s->piece.rows, STRIP);
   s->height = fk_pieces(s->piece.rows, s->parts);
   s->width = fk_larger(STRIP / s->piece.rows, 1);
@@ -55,7 +55,7 @@ static void cut(struct sending *s) {
 }
 
 /* Within the piece. */
-static struct piece strip_of(const struct sending *s, int64_t i) {
+static struct transfer_piece strip_of(const struct sending *s, int64_t i) {
   int64_t column = i / s->parts * s->width, row = i % s->parts * s->height;
   return {column, fk_smaller(s->width, s->piece.columns - column), row,
           fk_smaller(s->height, s->piece.rows - row)};
@@ -63,7 +63,7 @@ static struct piece strip_of(const struct sending *s, int64_t i) {
 
 static void send_ready(struct sending *s) {
   for (; s->sent < s->strips && __atomic_load_n(&s->ready[s->sent], __ATOMIC_ACQUIRE); s->sent++) {
-    struct piece strip = strip_of(s, s->sent);
+    struct transfer_piece strip = strip_of(s, s->sent);
     size_t width = sizeof(double) * (size_t)strip.rows;
     if (s->code != cudaSuccess) continue;
     s->code = cudaMemcpy2DAsync(
@@ -75,7 +75,7 @@ static void send_ready(struct sending *s) {
 
 static void fill_strip(void *data, int64_t i, int64_t, int slot) {
   struct sending *s = (struct sending *)data;
-  struct piece strip = strip_of(s, i);
+  struct transfer_piece strip = strip_of(s, i);
   for (int64_t k = strip.column; k < strip.column + strip.columns; k++)
     fk_read(&s->from, s->piece.column + k, s->piece.row + strip.row, strip.rows,
             s->staging + k * s->piece.rows + strip.row);
@@ -110,7 +110,7 @@ enum fk_status fk_cuda_upload_on(struct fk_cuda_context *context, cudaStream_t s
   while (next_piece(&s.piece, from.d, from.n, FK_STAGING_NUMBERS)) {
     const int64_t numbers = s.piece.rows * s.piece.columns;
     FK_TRY(take_staging(context, &s, numbers, err));
-    cut(&s);
+    cut_strips(&s);
     fk_parallel_for(fk_threads_to_copy(context->copy_threads, numbers), s.strips, 1, fill_strip, &s);
     send_ready(&s);
     FK_CUDA_TRY(s.code);
@@ -129,13 +129,13 @@ static int64_t numbers_at_a_time(int64_t numbers) {
 
 enum fk_status fk_cuda_download(struct fk_cuda_context *context, const double *from, int64_t ld,
                                 struct fk_cuda_rows rows, double *to, struct fk_error *err) {
-  struct piece pieces[2] = {{0, 0, 0, 0}, {0, 0, 0, 0}}, p = {0, 0, 0, 0};
+  struct transfer_piece pieces[2] = {{0, 0, 0, 0}, {0, 0, 0, 0}}, p = {0, 0, 0, 0};
   const int64_t capacity = numbers_at_a_time(rows.columns * rows.count);
   bool more = next_piece(&p, rows.columns, rows.count, capacity), waiting[2] = {false, false};
   for (int turn = 0; more || waiting[0] || waiting[1]; turn ^= 1) {
     double *staging = (double *)context->staging[turn];
     if (waiting[turn]) { /* the piece sent two turns ago */
-      const struct piece *done = &pieces[turn];
+      const struct transfer_piece *done = &pieces[turn];
       FK_CUDA_TRY(cudaEventSynchronize(context->staged[turn]));
       struct fk_matrix part = fk_doubles(staging, done->rows, done->columns);
       fk_copy_rows(&part, to + done->column * rows.n + rows.first + done->row, rows.n, context->copy_threads);

@@ -213,8 +213,8 @@ struct loo_rows {
 };
 
 /* find_max: the largest exponents in place of the sums, to `to` on the device. */
-static enum fk_status run_rows(struct loo_device *on, const struct loo_rows *rows, bool find_max, double *to,
-                               struct fk_error *err) {
+static enum fk_status run_loo_rows(struct loo_device *on, const struct loo_rows *rows, bool find_max, double *to,
+                                   struct fk_error *err) {
   struct fk_cuda_context *context = on->context;
   struct loo_task *a = &on->task;
   a->find_max = find_max;
@@ -253,10 +253,10 @@ static enum fk_status loo_tails(struct loo_device *on, int64_t first, double *ou
   struct loo_rows wanted = {0, found, index, shift, 0};
   enum fk_status status =
       fk_cuda_upload(context, fk_doubles((const double *)sources, found, 1), (double *)index, found, err);
-  if (!status) status = run_rows(on, &wanted, true, shift, err);
+  if (!status) status = run_loo_rows(on, &wanted, true, shift, err);
   if (!status && fk_finish_shift(shift, found, context->stream) != cudaSuccess)
     status = fk_cuda_fail(err, cudaGetLastError(), "shift_kernel", context->device);
-  if (!status) status = run_rows(on, &wanted, false, on->result, err);
+  if (!status) status = run_loo_rows(on, &wanted, false, on->result, err);
   if (!status) status = fk_cuda_download(context, on->result, found, fk_all_rows(found, 1), host, err);
   if (!status) status = fk_cuda_download(context, shift, found, fk_all_rows(found, 1), host + found, err);
   for (int64_t r = 0; r < found && !status; r++)
@@ -354,7 +354,7 @@ static enum fk_status sum_range(struct loo_device *on, struct loo_shared *shared
   struct loo_rows all = {first, count, NULL, NULL, (double)count};
   FK_TRY(send_all(on, shared->task, err));
   FK_TRY(fk_cuda_take(context, &on->arena, count, &on->result, err));
-  FK_TRY(run_rows(on, &all, false, on->result, err));
+  FK_TRY(run_loo_rows(on, &all, false, on->result, err));
   FK_CUDA_TRY(cudaEventRecord(context->end, context->stream));
   FK_TRY(fk_cuda_download(context, on->result, count, fk_all_rows(count, 1), out, err));
   FK_TRY(fk_cuda_elapsed(context, seconds, err));

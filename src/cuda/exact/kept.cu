@@ -8,14 +8,14 @@ static double bytes_of(const struct fk_cuda_tenant *tenant) {
   return fk_cuda_sources_bytes((const struct fk_cuda_sources *)tenant);
 }
 
-static void empty(struct fk_cuda_context *, struct fk_cuda_tenant *tenant) {
+static void empty_tenant(struct fk_cuda_context *, struct fk_cuda_tenant *tenant) {
   fk_cuda_sources_empty((struct fk_cuda_sources *)tenant);
 }
 
 void fk_cuda_sources_init(struct fk_cuda_sources *s, struct fk_cuda_context *context) {
   *s = {};
   s->bytes = bytes_of;
-  s->empty = empty;
+  s->empty = empty_tenant;
   s->context = context;
   s->context_id = context->id;
   s->device = context->device;
@@ -43,20 +43,20 @@ double fk_cuda_sources_bytes(const struct fk_cuda_sources *s) {
   return bytes + (double)(s->frames.buffer.bytes + s->order.buffer.bytes) + fk_grid_memory_bytes(&s->grid);
 }
 
-static void drop(struct fk_cuda_sources **part) {
+static void drop_part(struct fk_cuda_sources **part) {
   if (*part) fk_cuda_sources_empty(*part);
   free(*part);
   *part = NULL;
 }
 
 void fk_cuda_frames_drop(struct fk_cuda_sources *s) {
-  drop(&s->framed);
-  drop(&s->rest);
+  drop_part(&s->framed);
+  drop_part(&s->rest);
   fk_cuda_frames_free(s->context, &s->frames);
 }
 
 void fk_cuda_order_drop(struct fk_cuda_sources *s) {
-  drop(&s->in_order);
+  drop_part(&s->in_order);
   fk_cuda_order_free(s->context, &s->order);
 }
 
@@ -77,11 +77,11 @@ void fk_cuda_sources_empty(struct fk_cuda_sources *s) {
 /* For each device, and for each shard, which may be on any. A device's are found, made and forgotten by its own
  * thread, so that none changes what another one is reading; what a shard has left on a device that it is no longer
  * on gives way there. */
-struct kept {
+struct kept_sources {
   struct fk_cuda_sources *on[FK_MAX_DEVICES], *shard[FK_MAX_DEVICES][FK_CUDA_SHARDS];
 };
 
-static void forget(struct fk_cuda_sources *s) {
+static void forget_sources(struct fk_cuda_sources *s) {
   struct fk_cuda_context *context = fk_cuda_context_in_use(s->device);
   /* on a device that was given back, or that is the parent's of this process, nothing is there */
   if (context && context->id == s->context_id) {
@@ -96,19 +96,20 @@ static void forget(struct fk_cuda_sources *s) {
 }
 
 static void free_kept(void *state) {
-  struct kept *kept = (struct kept *)state;
+  struct kept_sources *kept = (struct kept_sources *)state;
   for (int i = 0; i < FK_MAX_DEVICES; i++) {
-    if (kept->on[i]) forget(kept->on[i]);
+    if (kept->on[i]) forget_sources(kept->on[i]);
     for (int k = 0; k < FK_CUDA_SHARDS; k++)
-      if (kept->shard[i][k]) forget(kept->shard[i][k]);
+      if (kept->shard[i][k]) forget_sources(kept->shard[i][k]);
   }
   free(kept);
 }
 
 /* At *own, made where there is none, or one of before this device was given back. */
-static enum fk_status find(struct fk_cuda_sources **own, struct fk_cuda_context *context, struct fk_error *err) {
+static enum fk_status find_kept(struct fk_cuda_sources **own, struct fk_cuda_context *context,
+                                struct fk_error *err) {
   if (*own && (*own)->context_id != context->id) {
-    forget(*own);
+    forget_sources(*own);
     *own = NULL;
   }
   if (!*own) {
@@ -125,19 +126,19 @@ static enum fk_status find(struct fk_cuda_sources **own, struct fk_cuda_context 
 enum fk_status fk_cuda_sources_of(struct fk_operator *op, struct fk_cuda_context *context,
                                   struct fk_cuda_sources **sources, struct fk_error *err) {
   struct fk_kept *slot = &op->kept[FK_KEEPER_CUDA];
-  if (!slot->state) *slot = (struct fk_kept){calloc(1, sizeof(struct kept)), free_kept, 0, NULL, NULL};
-  struct kept *kept = (struct kept *)slot->state;
+  if (!slot->state) *slot = (struct fk_kept){calloc(1, sizeof(struct kept_sources)), free_kept, 0, NULL, NULL};
+  struct kept_sources *kept = (struct kept_sources *)slot->state;
   if (!kept) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
-  FK_TRY(find(&kept->on[context->device], context, err));
+  FK_TRY(find_kept(&kept->on[context->device], context, err));
   *sources = kept->on[context->device];
   return FK_STATUS_OK;
 }
 
 enum fk_status fk_cuda_shard_of(struct fk_operator *op, struct fk_cuda_context *context, int shard,
                                 struct fk_cuda_sources **sources, struct fk_error *err) {
-  struct kept *kept = (struct kept *)op->kept[FK_KEEPER_CUDA].state;
+  struct kept_sources *kept = (struct kept_sources *)op->kept[FK_KEEPER_CUDA].state;
   struct fk_cuda_sources **own = &kept->shard[context->device][shard];
-  FK_TRY(find(own, context, err));
+  FK_TRY(find_kept(own, context, err));
   *sources = *own;
   return FK_STATUS_OK;
 }
@@ -158,7 +159,7 @@ void fk_cuda_keep_all_within(struct fk_cuda_context *const *contexts, int count,
       fk_cuda_keep_within(contexts[i], fk_cuda_memory_to_keep(contexts[i], opts));
 }
 
-static void leave(struct fk_operator *op, struct fk_cuda_context *context) {
+static void leave_grid(struct fk_operator *op, struct fk_cuda_context *context) {
   struct fk_cuda_sources *kept;
   struct fk_error err = {FK_STATUS_OK, ""};
   context->grid = NULL;
@@ -170,7 +171,7 @@ enum fk_status fk_cuda_enter(struct fk_operator *op, struct fk_cuda_context *con
   for (int i = 0; i < count; i++) {
     struct fk_cuda_sources *kept = NULL;
     if (op && fk_cuda_sources_of(op, contexts[i], &kept, err)) {
-      while (i > 0) leave(op, contexts[--i]);
+      while (i > 0) leave_grid(op, contexts[--i]);
       return err->status;
     }
     contexts[i]->grid = kept ? &kept->grid : &contexts[i]->own;
@@ -182,6 +183,6 @@ enum fk_status fk_cuda_enter(struct fk_operator *op, struct fk_cuda_context *con
 void fk_cuda_leave(struct fk_operator *op, struct fk_cuda_context *const *contexts, int count,
                    const struct fk_opts *opts) {
   for (int i = 0; i < count; i++)
-    if (is_in_use(contexts[i])) leave(op, contexts[i]); /* else it was lost */
+    if (is_in_use(contexts[i])) leave_grid(op, contexts[i]); /* else it was lost */
   if (op) fk_cuda_keep_all_within(contexts, count, opts);
 }

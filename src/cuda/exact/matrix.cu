@@ -11,7 +11,7 @@
  * the matrix that are launched together, after which one looks for an interrupt. */
 enum { TILE = 64, SIDE = 16, EACH = TILE / SIDE, DEPTH = 16, STRIP = 128 * TILE };
 
-struct matrix {
+struct matrix_task {
   struct fk_cuda_points rows, columns; /* whitened, 0 in the padding */
   struct fk_kernel_form form;
   bool lower;
@@ -49,13 +49,13 @@ enum way { DIFFERENCES, DOUBLED, PRODUCTS };
 
 /* DEPTH coordinates of TILE points, scaled, and what they lack. */
 template <enum way WAY>
-struct slice {
+struct matrix_slice {
   double high[DEPTH][TILE], low[WAY == DOUBLED ? DEPTH : 1][TILE];
 };
 
 template <enum way WAY>
 static __device__ __forceinline__ void load_slice(const struct fk_cuda_points &from, int64_t first, int k0,
-                                                  double scale, struct slice<WAY> &to) {
+                                                  double scale, struct matrix_slice<WAY> &to) {
   for (int l = threadIdx.x; l < DEPTH * TILE; l += SIDE * SIDE) {
     const int k = k0 + l / TILE, point = l % TILE;
     const double u = k < from.d ? from.u[k * from.ld + first + point] : 0, high = __dmul_rn(u, scale);
@@ -68,8 +68,8 @@ static __device__ __forceinline__ void load_slice(const struct fk_cuda_points &f
 }
 
 template <enum way WAY>
-static __global__ void __launch_bounds__(SIDE *SIDE) matrix_kernel(const struct matrix a) {
-  __shared__ struct slice<WAY> x, y;
+static __global__ void __launch_bounds__(SIDE *SIDE) matrix_kernel(const struct matrix_task a) {
+  __shared__ struct matrix_slice<WAY> x, y;
   const int64_t row = a.first_row + (int64_t)blockIdx.x * TILE,
                 column = a.first_column + (int64_t)blockIdx.y * TILE;
   const int tx = threadIdx.x % SIDE, ty = threadIdx.x / SIDE;
@@ -101,8 +101,8 @@ static __global__ void __launch_bounds__(SIDE *SIDE) matrix_kernel(const struct 
     }
 }
 
-static enum fk_status launch(struct fk_cuda_context *context, struct matrix *a, const struct fk_poll *poll,
-                             struct fk_error *err) {
+static enum fk_status launch_strips(struct fk_cuda_context *context, struct matrix_task *a,
+                                    const struct fk_poll *poll, struct fk_error *err) {
   for (a->first_column = 0; a->first_column < a->n; a->first_column += STRIP) {
     a->first_row = a->lower ? a->first_column : 0;
     const int64_t last = fk_smaller(a->n, a->first_column + STRIP);
@@ -121,9 +121,9 @@ static enum fk_status launch(struct fk_cuda_context *context, struct matrix *a, 
   return FK_STATUS_OK;
 }
 
-static enum fk_status bring(struct fk_cuda_context *context, struct fk_cuda_arena *arena,
-                            const struct fk_cuda_whitening *whitening, const struct fk_matrix *x, double **raw,
-                            struct fk_cuda_points *points, struct fk_error *err) {
+static enum fk_status bring_points(struct fk_cuda_context *context, struct fk_cuda_arena *arena,
+                                   const struct fk_cuda_whitening *whitening, const struct fk_matrix *x,
+                                   double **raw, struct fk_cuda_points *points, struct fk_error *err) {
   *points = (struct fk_cuda_points){NULL, x->n, fk_padded(x->n, TILE), (int)x->d};
   FK_TRY(fk_cuda_take(context, arena, points->ld * x->d, &points->u, err));
   FK_TRY(fk_cuda_take(context, arena, x->n * x->d, raw, err));
@@ -131,9 +131,9 @@ static enum fk_status bring(struct fk_cuda_context *context, struct fk_cuda_aren
   return fk_cuda_whiten(context, whitening, *raw, x->n, points, err);
 }
 
-static enum fk_status find_low(struct fk_cuda_context *context, struct fk_cuda_arena *arena,
-                               const struct fk_cuda_whitening *whitening, const double *raw,
-                               struct fk_cuda_points *points, struct fk_error *err) {
+static enum fk_status bring_low(struct fk_cuda_context *context, struct fk_cuda_arena *arena,
+                                const struct fk_cuda_whitening *whitening, const double *raw,
+                                struct fk_cuda_points *points, struct fk_error *err) {
   FK_TRY(fk_cuda_take(context, arena, points->ld * points->d, &points->low, err));
   return fk_cuda_whiten_low(context, whitening, raw, points->n, points, err);
 }
@@ -146,9 +146,9 @@ static enum fk_status are_wide(struct fk_cuda_context *context, const struct fk_
   return FK_STATUS_OK;
 }
 
-static enum fk_status compute(struct fk_cuda_context *context, struct fk_cuda_arena *arena,
-                              const struct fk_task *task, const struct fk_poll *poll, const struct fk_dense *K,
-                              struct fk_error *err) {
+static enum fk_status make_matrix(struct fk_cuda_context *context, struct fk_cuda_arena *arena,
+                                  const struct fk_task *task, const struct fk_poll *poll, const struct fk_dense *K,
+                                  struct fk_error *err) {
   struct fk_cuda_buffer *buffer = &arena->buffers[arena->count++];
   struct fk_cuda_whitening whitening;
   struct fk_cuda_points columns, rows;
@@ -158,14 +158,14 @@ static enum fk_status compute(struct fk_cuda_context *context, struct fk_cuda_ar
   bool wide = false;
   FK_CUDA_TRY(cudaSetDevice(context->device));
   FK_TRY(fk_cuda_whitening_init(context, buffer, task->whitening, &whitening, err));
-  FK_TRY(bring(context, arena, &whitening, &task->sources, &raw_columns, &columns, err));
-  if (!own) FK_TRY(bring(context, arena, &whitening, &task->targets, &raw_rows, &rows, err));
+  FK_TRY(bring_points(context, arena, &whitening, &task->sources, &raw_columns, &columns, err));
+  if (!own) FK_TRY(bring_points(context, arena, &whitening, &task->targets, &raw_rows, &rows, err));
   if (!fk_form_is_product(form.type)) FK_TRY(are_wide(context, &columns, &wide, err));
-  if (wide) FK_TRY(find_low(context, arena, &whitening, raw_columns, &columns, err));
-  if (wide && !own) FK_TRY(find_low(context, arena, &whitening, raw_rows, &rows, err));
+  if (wide) FK_TRY(bring_low(context, arena, &whitening, raw_columns, &columns, err));
+  if (wide && !own) FK_TRY(bring_low(context, arena, &whitening, raw_rows, &rows, err));
   if (own) rows = columns;
-  struct matrix a = {rows, columns, form, own, (double *)K->data, rows.n, columns.n, K->ld};
-  return launch(context, &a, poll, err);
+  struct matrix_task a = {rows, columns, form, own, (double *)K->data, rows.n, columns.n, K->ld};
+  return launch_strips(context, &a, poll, err);
 }
 
 enum fk_status fk_cuda_matrix(const struct fk_task *task, const struct fk_opts *opts, const struct fk_dense *K,
@@ -174,7 +174,7 @@ enum fk_status fk_cuda_matrix(const struct fk_task *task, const struct fk_opts *
   struct fk_cuda_arena arena = {};
   int count;
   FK_TRY(fk_cuda_contexts(opts, contexts, &count, err));
-  enum fk_status status = compute(contexts[0], &arena, task, &opts->poll, K, err);
+  enum fk_status status = make_matrix(contexts[0], &arena, task, &opts->poll, K, err);
   fk_cuda_arena_free(contexts[0], &arena);
   if (status == FK_STATUS_DEVICE) fk_cuda_recover(contexts[0]);
   return status;

@@ -140,8 +140,8 @@ static enum fk_status make_kernels(const struct fk_matrix_pass *pass, const stru
 /* ---- products --------------------------------------------------------------------------------- */
 
 /* The sums of a piece: += or, of the first product, =. */
-static enum fk_status multiply(const struct fk_matrix_pass *pass, const struct fk_matrix_piece *piece,
-                               const __half *kernels, int64_t depth, float before, struct fk_error *err) {
+static enum fk_status multiply_piece(const struct fk_matrix_pass *pass, const struct fk_matrix_piece *piece,
+                                     const __half *kernels, int64_t depth, float before, struct fk_error *err) {
   struct fk_cuda_context *context = pass->job->context;
   const struct fk_matrix_plan *p = &pass->plan;
   const int64_t both = 2 * p->run, values = pass->job->n_values;
@@ -165,8 +165,8 @@ enum fk_status fk_matrix_halves(const struct fk_matrix_pass *pass, const struct 
                                 struct fk_error *err) {
   const __half *lo = (const __half *)pass->kernels, *hi = lo + pass->plan.run;
   FK_TRY(make_kernels(pass, piece, err));
-  FK_TRY(multiply(pass, piece, lo, 2 * pass->plan.run, 0, err));
-  return multiply(pass, piece, hi, pass->plan.run, 1, err);
+  FK_TRY(multiply_piece(pass, piece, lo, 2 * pass->plan.run, 0, err));
+  return multiply_piece(pass, piece, hi, pass->plan.run, 1, err);
 }
 
 #endif

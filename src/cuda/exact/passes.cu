@@ -105,8 +105,8 @@ static cudaError_t launch_tensor(const struct fk_cuda_job *job, const struct fk_
                                            : fk_mma_launch(&t, job->context->stream);
 }
 
-static cudaError_t launch(const struct fk_cuda_job *job, const struct fk_pass_view view,
-                          const struct fk_cuda_packed *packed, const struct launch_rows *l) {
+static cudaError_t launch_packed(const struct fk_cuda_job *job, const struct fk_pass_view view,
+                                 const struct fk_cuda_packed *packed, const struct launch_rows *l) {
   switch (packed->method) {
     case FK_METHOD_DOUBLE: return launch_fma(job, view, &packed->f64, l);
     case FK_METHOD_SINGLE: return launch_fma(job, view, &packed->f32, l);
@@ -183,7 +183,7 @@ static enum fk_status run_launches(struct fk_cuda_job *job, const struct fk_pass
     l.rows = fk_smaller(rows_per_launch, rows - l.first);
     l.ld_acc = fk_padded(l.rows, FK_TENSOR_ROWS);
     if (lists) FK_TRY(make_lists(job, &l, &packed->tensor, err));
-    FK_CUDA_TRY(launch(job, view, packed, &l));
+    FK_CUDA_TRY(launch_packed(job, view, packed, &l));
     finish.first_row = l.first, finish.rows = l.rows, finish.ld_acc = l.ld_acc;
     FK_CUDA_TRY(fk_finish_slots(&finish, context->stream));
     FK_TRY(fk_cuda_tick(job->progress, context, job->progress_per_pair * pairs_of(job, view, l.rows), err));
@@ -270,7 +270,7 @@ static enum fk_status deliver_rows(struct fk_cuda_job *job, const int64_t *rows,
 }
 
 /* The chunk's results to the host, scaled back. */
-static enum fk_status deliver(struct fk_cuda_job *job, struct fk_error *err) {
+static enum fk_status deliver_chunk(struct fk_cuda_job *job, struct fk_error *err) {
   const struct fk_task *task = job->task;
   const struct fk_job_chunk *chunk = &job->chunk;
   const int64_t m = fk_n_targets(task), count = chunk->targets.n;
@@ -325,7 +325,7 @@ enum fk_status fk_job_run_chunk(struct fk_cuda_job *job, int64_t first, int64_t 
   FK_TRY(run_passes(job, err));
   if (job->move) FK_TRY(fk_job_move(job, err));
   FK_CUDA_TRY(cudaEventRecord(context->end, context->stream));
-  if (!job->move) FK_TRY(deliver(job, err));
+  if (!job->move) FK_TRY(deliver_chunk(job, err));
   return fk_cuda_elapsed(context, job->seconds, err);
 }
 

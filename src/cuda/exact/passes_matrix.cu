@@ -56,7 +56,7 @@ static bool pays_in_double(double d, double values, bool products) {
   return !products || once < again;
 }
 
-static bool pays(enum fk_cuda_method method, double d, double values) {
+static bool matrix_pays(enum fk_cuda_method method, double d, double values) {
   return fk_on_tensor_cores(method) ? pays_in_halves(d, values)
                                     : pays_in_double(d, values, method == FK_METHOD_DMMA);
 }
@@ -66,7 +66,8 @@ bool fk_job_takes_matrix(const struct fk_cuda_job *job, const struct fk_cuda_sou
   const double pairs = (double)job->task->sources.n * (double)fk_n_targets(job->task);
   bool all = !way->framed && !way->ordered && !job->shifted && !way->doubled;
   return all && job->n_values > FK_MMA_VALUES && pairs > fk_costs.exact_cuda.matrix_pairs &&
-         pays(way->method, s->points.d, job->n_values) && makes_kernels(way->method) && has_blas(job->context);
+         matrix_pays(way->method, s->points.d, job->n_values) && makes_kernels(way->method) &&
+         has_blas(job->context);
 }
 
 /* As much as fits, and no more than keeps a device busy. */
@@ -87,14 +88,14 @@ static struct fk_matrix_plan plan_of(const struct fk_cuda_job *job, int64_t n, b
 
 /* ---- values ----------------------------------------------------------------------------------- */
 
-struct values {
+struct matrix_values {
   const double *of, *weights; /* [count][ld]; [n], NULL: ones */
   double weight_scale;
   int64_t count, n, ld, run, padded;
 };
 
 /* Weights are mantissas here, whose powers of two are in the exponents. */
-static __global__ void halves_kernel(const struct values v, __half *to, float *weights) {
+static __global__ void halves_kernel(const struct matrix_values v, __half *to, float *weights) {
   const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
   int exponent;
   if (i >= v.padded) return;
@@ -109,7 +110,7 @@ static __global__ void halves_kernel(const struct values v, __half *to, float *w
   }
 }
 
-static __global__ void doubles_kernel(const struct values v, double *to, double *weights) {
+static __global__ void doubles_kernel(const struct matrix_values v, double *to, double *weights) {
   const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
   if (i >= v.padded) return;
   const double weight = i >= v.n ? 0 : v.weights ? v.weights[i] / v.weight_scale : 1;
@@ -123,7 +124,7 @@ static enum fk_status pack_values(struct fk_matrix_pass *pass, struct fk_error *
   struct fk_cuda_job *job = pass->job;
   struct fk_cuda_context *context = job->context;
   const struct fk_cuda_sources *s = pass->view.sources;
-  struct values v = {job->task->values == FK_VALUES_COLUMNS ? s->columns : s->points.u, s->weights};
+  struct matrix_values v = {job->task->values == FK_VALUES_COLUMNS ? s->columns : s->points.u, s->weights};
   v.weight_scale = job->weight_scale;
   v.count = job->n_values, v.n = s->points.n, v.ld = s->points.ld;
   v.run = pass->plan.run, v.padded = pass->plan.runs * v.run;
@@ -144,7 +145,7 @@ static enum fk_status pack_values(struct fk_matrix_pass *pass, struct fk_error *
 /* ---- sums ------------------------------------------------------------------------------------- */
 
 /* Of rows at `result`, in the order of the runs. */
-struct sums {
+struct matrix_sums {
   int64_t rows, runs, mass_runs, ld, count; /* [run][count][ld], masses [mass_runs][ld] */
   const double *masses;
   const double *scales, *undo; /* of sums [run][ld], of rows; NULL: 1 */
@@ -154,7 +155,7 @@ struct sums {
 };
 
 template <typename T>
-static __global__ void add_kernel(const struct sums s, const T *sums) {
+static __global__ void add_kernel(const struct matrix_sums s, const T *sums) {
   const int64_t row = (int64_t)blockIdx.x * THREADS + threadIdx.x;
   if (row >= s.rows) return;
   const double undo = s.undo ? s.undo[row] : 1;
@@ -174,7 +175,8 @@ static enum fk_status add_sums(const struct fk_matrix_pass *pass, const struct f
                                struct fk_error *err) {
   const struct fk_cuda_job *job = pass->job;
   struct fk_cuda_context *context = job->context;
-  struct sums s = {piece->rows, piece->runs, pass->halves ? piece->runs : 1, pass->plan.rows, job->n_values};
+  struct matrix_sums s = {piece->rows, piece->runs, pass->halves ? piece->runs : 1, pass->plan.rows,
+                          job->n_values};
   s.masses = pass->masses;
   s.scales = pass->halves ? pass->scales : NULL;
   s.undo = pass->halves ? pass->packed.undo + piece->first_row : NULL;

@@ -173,8 +173,8 @@ static bool leaves_few(const struct fk_cuda_frames *frames) {
   return rest <= most * (all - rest) + launches / all;
 }
 
-static enum fk_status choose(struct fk_cuda_job *job, struct fk_cuda_sources *s, struct fk_job_way *way,
-                             struct fk_error *err) {
+static enum fk_status choose_by_reach(struct fk_cuda_job *job, struct fk_cuda_sources *s, struct fk_job_way *way,
+                                      struct fk_error *err) {
   const bool single = job->precision != FK_PRECISION_FAST;
   bool product = fk_form_is_product(job->form.type); /* in double, as on the CPU */
   if (job->rows || s->in_double || job->precision == FK_PRECISION_DOUBLE || product)
@@ -201,7 +201,7 @@ static enum fk_status choose(struct fk_cuda_job *job, struct fk_cuda_sources *s,
 enum fk_status fk_job_choose_way(struct fk_cuda_job *job, struct fk_cuda_sources *s, bool part,
                                  struct fk_job_way *way, struct fk_error *err) {
   *way = {};
-  FK_TRY(choose(job, s, way, err));
+  FK_TRY(choose_by_reach(job, s, way, err));
   way->by_matrix = !part && fk_job_takes_matrix(job, s, way);
   job->method = way->method;
   return FK_STATUS_OK;
@@ -220,7 +220,7 @@ enum fk_status fk_job_whitening(struct fk_cuda_job *job, struct fk_error *err) {
   return status;
 }
 
-static enum fk_status whiten(struct fk_cuda_job *job, struct fk_error *err) {
+static enum fk_status whiten_chunk(struct fk_cuda_job *job, struct fk_error *err) {
   struct fk_cuda_sources *s = job->sources;
   FK_TRY(fk_job_whitening(job, err));
   FK_TRY(fk_cuda_room(job->context, &s->white_buffer, s->points.ld * s->points.d, &s->points.u, err));
@@ -235,14 +235,14 @@ enum fk_status fk_job_begin_sources(struct fk_cuda_job *job, struct fk_error *er
   FK_TRY(fk_job_fetch_sources(job, job->source_begin, err));
   if (s->whitened || fk_form_is_product(job->form.type)) return FK_STATUS_OK;
   FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
-  FK_TRY(whiten(job, err));
+  FK_TRY(whiten_chunk(job, err));
   return ask_radius(job, s, err);
 }
 
 enum fk_status fk_job_whiten_sources(struct fk_cuda_job *job, int64_t first, struct fk_job_way *way,
                                      struct fk_error *err) {
   FK_TRY(fk_job_fetch_sources(job, first, err));
-  if (!job->sources->whitened) FK_TRY(whiten(job, err));
+  if (!job->sources->whitened) FK_TRY(whiten_chunk(job, err));
   FK_TRY(fk_job_choose_way(job, job->sources, false, way, err));
   job->ordered = way->ordered;
   job->relative =

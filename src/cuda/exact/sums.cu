@@ -13,7 +13,7 @@
 
 /* ---- one device ------------------------------------------------------------------------------- */
 
-struct shared {
+struct shared_job {
   const struct fk_task *task;
   const struct fk_opts *opts;
   double weight_scale, *column_scale; /* host */
@@ -73,7 +73,7 @@ static enum fk_status redo_rows(struct fk_cuda_job *job, int64_t first, int64_t 
   return status;
 }
 
-static void init_job(struct fk_cuda_job *job, const struct shared *shared) {
+static void init_job(struct fk_cuda_job *job, const struct shared_job *shared) {
   const struct fk_task *task = shared->task;
   const struct fk_opts *opts = shared->opts;
   job->task = task;
@@ -107,7 +107,7 @@ static enum fk_status make_move(struct fk_cuda_job *job, const double *A, struct
 }
 
 /* Those of a range stay on the device where they are all, or else come to the host. */
-static enum fk_status move_points(struct fk_cuda_job *job, struct shared *shared, int64_t first, int64_t count,
+static enum fk_status move_points(struct fk_cuda_job *job, struct shared_job *shared, int64_t first, int64_t count,
                                   struct fk_error *err) {
   struct fk_cuda_arena arena = {};
   struct fk_cuda_buffer moved = {};
@@ -130,7 +130,7 @@ static enum fk_status move_points(struct fk_cuda_job *job, struct shared *shared
 
 /* Whoever gets sums of coordinates takes the targets' own off, by the centre that the host knows: sources for that
  * are not those that are kept, whose centre was found on the device. */
-static bool is_kept(const struct shared *shared) {
+static bool is_kept(const struct shared_job *shared) {
   return fk_task_own(shared->task) && (shared->task->values != FK_VALUES_COORDINATES || shared->A);
 }
 
@@ -145,7 +145,7 @@ static enum fk_status look_at_sources(struct fk_cuda_job *job, bool *ordered, st
   return fk_cuda_elapsed(context, job->seconds, err);
 }
 
-static enum fk_status run_job(struct fk_cuda_job *job, struct shared *shared, int64_t first, int64_t count,
+static enum fk_status run_job(struct fk_cuda_job *job, struct shared_job *shared, int64_t first, int64_t count,
                               struct fk_error *err) {
   const struct fk_task *task = job->task;
   FK_TRY(plan_chunks(job, err));
@@ -171,7 +171,7 @@ static enum fk_status run_job(struct fk_cuda_job *job, struct shared *shared, in
 }
 
 /* On sources that are kept, or (NULL) on some for this job alone. */
-static enum fk_status run_on(struct fk_cuda_job *job, struct fk_cuda_sources *kept, struct shared *shared,
+static enum fk_status run_on(struct fk_cuda_job *job, struct fk_cuda_sources *kept, struct shared_job *shared,
                              int64_t first, int64_t count, struct fk_error *err) {
   struct fk_cuda_sources own;
   fk_cuda_sources_init(&own, job->context);
@@ -189,7 +189,7 @@ static enum fk_status run_on(struct fk_cuda_job *job, struct fk_cuda_sources *ke
 
 static enum fk_status sums_range(struct fk_cuda_context *context, int64_t first, int64_t count, void *data,
                                  struct fk_cuda_progress *progress, double *seconds, struct fk_error *err) {
-  struct shared *shared = (struct shared *)data;
+  struct shared_job *shared = (struct shared_job *)data;
   struct fk_cuda_job job = {};
   struct fk_cuda_sources *kept = NULL;
   job.context = context;
@@ -216,12 +216,12 @@ static int64_t shard_length(const struct fk_task *task) {
 /* Shards first .. first + count - 1, each to sums of its own. */
 static enum fk_status shards_range(struct fk_cuda_context *context, int64_t first, int64_t count, void *data,
                                    struct fk_cuda_progress *progress, double *seconds, struct fk_error *err) {
-  struct shared *shared = (struct shared *)data;
+  struct shared_job *shared = (struct shared_job *)data;
   const struct fk_task *task = shared->task;
   int64_t m = task->targets.n, length = shard_length(task);
   for (int64_t shard = first; shard < first + count; shard++) {
     struct fk_task part = *task;
-    struct shared own = *shared;
+    struct shared_job own = *shared;
     struct fk_cuda_job job = {};
     struct fk_cuda_sources *kept = NULL;
     part.mass = shared->parts + shard * m;
@@ -243,7 +243,7 @@ static enum fk_status shards_range(struct fk_cuda_context *context, int64_t firs
 }
 
 /* True where some sum has lost terms, and all have to be done in another way. */
-static bool join_shards(const struct shared *shared, int64_t shards) {
+static bool join_shards(const struct shared_job *shared, int64_t shards) {
   const struct fk_task *task = shared->task;
   int64_t m = task->targets.n;
   double lost =
@@ -287,8 +287,8 @@ static enum fk_status bring_points(struct fk_task *task, struct fk_cuda_context 
 }
 
 /* Before the devices' threads ask for them. */
-static enum fk_status keep_sources(const struct shared *shared, struct fk_cuda_context *const *contexts, int count,
-                                   struct fk_error *err) {
+static enum fk_status keep_sources(const struct shared_job *shared, struct fk_cuda_context *const *contexts,
+                                   int count, struct fk_error *err) {
   struct fk_cuda_sources *kept;
   for (int i = 0; i < count && is_kept(shared); i++)
     FK_TRY(fk_cuda_sources_of(shared->task->op, contexts[i], &kept, err));
@@ -296,7 +296,7 @@ static enum fk_status keep_sources(const struct shared *shared, struct fk_cuda_c
 }
 
 /* *lost: some sums have lost terms. */
-static enum fk_status sum_shards(struct shared *shared, struct fk_cuda_context **contexts, int count,
+static enum fk_status sum_shards(struct shared_job *shared, struct fk_cuda_context **contexts, int count,
                                  double *seconds, bool *lost, struct fk_error *err) {
   const struct fk_task *task = shared->task;
   int64_t shards = fk_pieces(task->sources.n, shard_length(task));
@@ -310,7 +310,7 @@ static enum fk_status sum_shards(struct shared *shared, struct fk_cuda_context *
 }
 
 /* Points that move, where their sums go by pairs: these first. */
-static enum fk_status sum_pairs(struct shared *shared, struct fk_cuda_context **contexts, int count,
+static enum fk_status sum_pairs(struct shared_job *shared, struct fk_cuda_context **contexts, int count,
                                 double *seconds, struct fk_error *err) {
   struct fk_pair_sums *pairs = &shared->pairs;
   if (!fk_pairs_begin(pairs, shared->task, shared->opts, contexts, count)) return FK_STATUS_OK;
@@ -322,7 +322,7 @@ static enum fk_status sum_pairs(struct shared *shared, struct fk_cuda_context **
 
 /* Sums over points in order are those of one device: what a row leaves out goes by the rows beside it, which
  * another number of devices would change. They are short. */
-static enum fk_status devices_of(struct shared *shared, struct fk_cuda_context **contexts, int *count,
+static enum fk_status devices_of(struct shared_job *shared, struct fk_cuda_context **contexts, int *count,
                                  double *seconds, struct fk_error *err) {
   struct fk_cuda_work look = {1, 1, &shared->opts->poll, sums_range, shared};
   if (*count == 1 || !fk_may_be_ordered(shared->task)) return FK_STATUS_OK;
@@ -333,7 +333,7 @@ static enum fk_status devices_of(struct shared *shared, struct fk_cuda_context *
   return FK_STATUS_OK;
 }
 
-static enum fk_status sum_on_devices(struct shared *shared, struct fk_cuda_context **contexts, int count,
+static enum fk_status sum_on_devices(struct shared_job *shared, struct fk_cuda_context **contexts, int count,
                                      double *seconds, struct fk_error *err) {
   struct fk_cuda_work work = {fk_n_targets(shared->task), FK_TENSOR_ROWS, &shared->opts->poll, sums_range, shared};
   bool lost = true;
@@ -343,7 +343,7 @@ static enum fk_status sum_on_devices(struct shared *shared, struct fk_cuda_conte
   return lost ? fk_cuda_on_devices(contexts, count, &work, seconds, err) : FK_STATUS_OK;
 }
 
-static enum fk_status run_shared(struct shared *shared, struct fk_cuda_context **contexts, int count,
+static enum fk_status run_shared(struct shared_job *shared, struct fk_cuda_context **contexts, int count,
                                  struct fk_stats *stats, struct fk_error *err) {
   const struct fk_task *task = shared->task;
   const struct fk_opts *opts = shared->opts;
@@ -373,7 +373,7 @@ enum fk_status fk_cuda_exact_sums(const struct fk_task *task, const struct fk_op
                                   struct fk_error *err) {
   struct fk_cuda_context *contexts[FK_MAX_DEVICES];
   struct fk_task own = *task;
-  struct shared shared = {&own, opts};
+  struct shared_job shared = {&own, opts};
   double start = fk_seconds();
   int count;
   FK_TRY(fk_cuda_contexts(opts, contexts, &count, err));
@@ -397,7 +397,7 @@ enum fk_status fk_cuda_exact_shift(const struct fk_task *task, const double *A, 
                                    struct fk_resident **moved, struct fk_stats *stats, struct fk_error *err) {
   struct fk_cuda_context *contexts[FK_MAX_DEVICES];
   struct fk_task own = *task;
-  struct shared shared = {&own, opts};
+  struct shared_job shared = {&own, opts};
   double start = fk_seconds();
   int count;
   FK_TRY(fk_cuda_contexts(opts, contexts, &count, err));

@@ -13,8 +13,8 @@ static enum fk_status send_rows(struct fk_cuda_job *job, int64_t count, struct f
                         err);
 }
 
-static enum fk_status gather(const struct fk_cuda_job *job, const struct fk_matrix *y, int64_t count, double *out,
-                             struct fk_error *err) {
+static enum fk_status send_picked(const struct fk_cuda_job *job, const struct fk_matrix *y, int64_t count,
+                                  double *out, struct fk_error *err) {
   const int64_t *rows = job->rows + job->chunk.first;
   double *gathered = (double *)malloc(sizeof(double) * (size_t)(count * y->d));
   if (!gathered)
@@ -45,7 +45,7 @@ enum fk_status fk_job_fetch_targets(struct fk_cuda_job *job, int64_t first, int6
   if (job->rows) FK_TRY(send_rows(job, count, err));
   if (are_there(job)) return FK_STATUS_OK;
   FK_TRY(fk_job_room(job, FK_ROOM_RAW, count * y->d, &raw, err));
-  if (job->rows) return gather(job, y, count, raw, err);
+  if (job->rows) return send_picked(job, y, count, raw, err);
   return fk_cuda_upload(job->context, fk_part(y, first, count, 0, y->d), raw, count, err);
 }
 

@@ -21,13 +21,14 @@ static struct fk_cuda_grid_task task_of(const struct fk_grid_task *from) {
 /* ---- all terms -------------------------------------------------------------------------------- */
 
 /* What one call gives, joined to the sums. */
-struct term {
+struct grid_term {
   struct fk_cuda_grid_task task;
   double scale;
   bool first;
 };
 
-static enum fk_status add_term(const struct fk_grid_task *task, const struct term *term, struct fk_error *err) {
+static enum fk_status add_term(const struct fk_grid_task *task, const struct grid_term *term,
+                               struct fk_error *err) {
   int64_t m = task->targets.n, d = task->sources.d;
   enum fk_status status = fk_cuda_grid_sums(&term->task, task->opts, task->stats, err);
   if (!status) fk_grid_join(task, 0, m, term->scale, term->first, term->task.value);
@@ -52,7 +53,7 @@ static enum fk_status sum_terms(const struct fk_grid_task *task, const struct fk
   double *memory = (double *)fk_aligned_alloc(sizeof(double) * (size_t)((in_place ? 0 : values) + slopes + 1));
   double *gradient = task->gradient ? memory + (in_place ? 0 : values) : NULL;
   if (!memory) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for values", 8e-6 * (double)values);
-  struct term term = {task_of(task), task->plain, true};
+  struct grid_term term = {task_of(task), task->plain, true};
   term.task.window = *window;
   term.task.single = single;
   term.task.value = in_place ? task->mass : memory;

@@ -36,8 +36,8 @@ struct fk_grid_matrix fk_grid_b_of(const struct fk_grid_job *job) {
 }
 
 /* Where rows are held already, *ld apart; NULL: not all of them are. */
-static const double *held(const struct fk_cuda_context *context, const struct fk_grid_matrix *x, int64_t first,
-                          int64_t count, int64_t *ld) {
+static const double *held_rows(const struct fk_cuda_context *context, const struct fk_grid_matrix *x,
+                               int64_t first, int64_t count, int64_t *ld) {
   const struct fk_cuda_held *h = &(context->grid->*x->held);
   bool here = x->session && h->session == x->session && h->from == x->x.data && first >= h->first &&
               first + count <= h->first + h->count;
@@ -46,8 +46,8 @@ static const double *held(const struct fk_cuda_context *context, const struct fk
 }
 
 /* Rows to the memory of their matrix, columns `count` apart; what it held is gone. */
-static enum fk_status send(struct fk_cuda_context *context, const struct fk_grid_matrix *x, int64_t first,
-                           int64_t count, double **data, struct fk_error *err) {
+static enum fk_status send_rows(struct fk_cuda_context *context, const struct fk_grid_matrix *x, int64_t first,
+                                int64_t count, double **data, struct fk_error *err) {
   struct fk_cuda_held *h = &(context->grid->*x->held);
   h->session = 0;
   FK_TRY(fk_cuda_room(context, &h->buffer, count * x->x.d, data, err));
@@ -55,13 +55,13 @@ static enum fk_status send(struct fk_cuda_context *context, const struct fk_grid
 }
 
 /* The same, until others are sent there. */
-static enum fk_status hold(struct fk_cuda_context *context, const struct fk_grid_matrix *x, int64_t first,
-                           int64_t count, struct fk_error *err) {
+static enum fk_status hold_rows(struct fk_cuda_context *context, const struct fk_grid_matrix *x, int64_t first,
+                                int64_t count, struct fk_error *err) {
   struct fk_cuda_held *h = &(context->grid->*x->held);
   double *data;
   int64_t ld;
-  if (held(context, x, first, count, &ld)) return FK_STATUS_OK;
-  FK_TRY(send(context, x, first, count, &data, err));
+  if (held_rows(context, x, first, count, &ld)) return FK_STATUS_OK;
+  FK_TRY(send_rows(context, x, first, count, &data, err));
   h->session = x->session;
   h->from = x->x.data;
   h->first = first;
@@ -77,17 +77,17 @@ enum fk_status fk_grid_hold(const struct fk_grid_job *job, struct fk_cuda_contex
   FK_TRY(fk_cuda_budget(context, bytes, fk_grid_memory_bytes(context->grid), &budget, err));
   if (bytes > x->share * budget) return FK_STATUS_OK;
   *step = count;
-  return hold(context, x, first, count, err);
+  return hold_rows(context, x, first, count, err);
 }
 
 /* Rows to work on, at *data, *ld apart. */
-static enum fk_status fetch(const struct fk_grid_job *job, struct fk_cuda_context *context,
-                            const struct fk_grid_matrix *x, int64_t first, int64_t count, const double **data,
-                            int64_t *ld, struct fk_error *err) {
+static enum fk_status fetch_rows(const struct fk_grid_job *job, struct fk_cuda_context *context,
+                                 const struct fk_grid_matrix *x, int64_t first, int64_t count, const double **data,
+                                 int64_t *ld, struct fk_error *err) {
   double *sent;
-  *data = held(context, x, first, count, ld);
+  *data = held_rows(context, x, first, count, ld);
   if (*data) return FK_STATUS_OK;
-  FK_TRY(send(context, x, first, count, &sent, err));
+  FK_TRY(send_rows(context, x, first, count, &sent, err));
   if (job->state) fk_cuda_grid_forget(&job->state[context->device].grid);
   *data = sent;
   *ld = count;
@@ -99,7 +99,7 @@ enum fk_status fk_grid_fetch_points(struct fk_grid_job *job, struct fk_cuda_cont
                                     struct fk_error *err) {
   struct fk_grid_matrix x = fk_grid_points_of(job, side);
   raw->n = count;
-  return fetch(job, context, &x, first, count, &raw->x, &raw->ld, err);
+  return fetch_rows(job, context, &x, first, count, &raw->x, &raw->ld, err);
 }
 
 enum fk_status fk_grid_fetch_b(struct fk_grid_job *job, struct fk_cuda_context *context, int64_t first,
@@ -107,7 +107,7 @@ enum fk_status fk_grid_fetch_b(struct fk_grid_job *job, struct fk_cuda_context *
   struct fk_grid_matrix x = fk_grid_b_of(job);
   *b = NULL;
   *ld = 0;
-  return x.x.data ? fetch(job, context, &x, first, count, b, ld, err) : FK_STATUS_OK;
+  return x.x.data ? fetch_rows(job, context, &x, first, count, b, ld, err) : FK_STATUS_OK;
 }
 
 /* ---- how far points reach ---------------------------------------------------------------------- */
@@ -160,20 +160,20 @@ enum fk_status fk_grid_plan_chunk(struct fk_grid_job *job, struct fk_cuda_contex
 }
 
 /* The steps' progress as parts of one. */
-struct phase {
+struct grid_phase {
   const struct fk_poll *poll;
   double from, to;
 };
-static int report(void *data, double fraction) {
-  const struct phase *phase = (const struct phase *)data;
+static int report_phase(void *data, double fraction) {
+  const struct grid_phase *phase = (const struct grid_phase *)data;
   return phase->poll->fn(phase->poll->data, phase->from + (phase->to - phase->from) * fmin(fraction, 1));
 }
 
 enum fk_status fk_grid_run_phase(struct fk_grid_job *job, struct fk_cuda_context **contexts,
                                  enum fk_grid_side side, fk_cuda_range_fn fn, double from, double to,
                                  double *seconds, struct fk_error *err) {
-  struct phase phase = {&job->opts->poll, from, to};
-  struct fk_poll poll = {job->opts->poll.fn ? report : NULL, &phase};
+  struct grid_phase phase = {&job->opts->poll, from, to};
+  struct fk_poll poll = {job->opts->poll.fn ? report_phase : NULL, &phase};
   job->side = side;
   struct fk_cuda_work work = {job->points[side].n, job->spec.chunk, &poll, fn, job};
   return fk_cuda_on_devices(contexts, job->devices, &work, seconds, err);

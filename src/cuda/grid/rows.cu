@@ -49,7 +49,7 @@ static __global__ void rows_kernel(const __grid_constant__ struct fk_grid_map ma
 }
 
 /* y of row r: matrix (row - centre) */
-static void place(const struct fk_grid_map *map, const struct fk_matrix *rows, int64_t r, double *y) {
+static void place_row(const struct fk_grid_map *map, const struct fk_matrix *rows, int64_t r, double *y) {
   for (int k = 0; k < map->d; k++) {
     y[k] = 0;
     for (int l = 0; l < map->d; l++) y[k] += map->matrix[k][l] * (fk_column(rows, l)[r] - map->centre[l]);
@@ -79,7 +79,7 @@ static enum fk_status add_rows(struct fk_cuda_context *context, const struct row
   for (int64_t first = 0; first < rows->n && points->n > 0; first += ROWS) {
     struct rows_of here = {};
     int64_t count = fk_smaller(ROWS, rows->n - first);
-    for (int64_t r = 0; r < count; r++) place(map, rows, first + r, here.y[r]);
+    for (int64_t r = 0; r < count; r++) place_row(map, rows, first + r, here.y[r]);
     FK_CUDA_TRY(cudaEventSynchronize(context->staged[0]));
     FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
     switch (map->d) {

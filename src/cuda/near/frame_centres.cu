@@ -10,7 +10,7 @@ enum { THREADS = 256, ROWS = 32, SAMPLE = 4095, LEAST_SAMPLE = 1023, SHARE = 8 }
 enum { LEAST = 2 /* a frame of fewer is none */ };
 
 /* Candidate 0 is the common centre, and the best where points reach just too far; candidate i is point i - 1. */
-struct sample {
+struct centre_sample {
   int count, d, words; /* words of 32 bits of a candidate */
   int64_t ld;
   float *u;                 /* [d][ld] */
@@ -18,11 +18,12 @@ struct sample {
   unsigned long long *best; /* [frame] */
 };
 
-static __device__ int64_t point_of(const struct sample &s, const struct fk_cuda_points &points, int candidate) {
+static __device__ int64_t point_of(const struct centre_sample &s, const struct fk_cuda_points &points,
+                                   int candidate) {
   return (int64_t)(candidate - 1) * points.n / s.count;
 }
 
-static __global__ void sample_kernel(const struct fk_cuda_points points, const struct sample s) {
+static __global__ void sample_kernel(const struct fk_cuda_points points, const struct centre_sample s) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= s.ld) return;
   const bool drawn = i > 0 && i <= s.count;
@@ -32,7 +33,7 @@ static __global__ void sample_kernel(const struct fk_cuda_points points, const s
 }
 
 /* A thread has a point, and a block some candidates. */
-static __global__ void near_kernel(const struct sample s, float radius2) {
+static __global__ void near_kernel(const struct centre_sample s, float radius2) {
   __shared__ float rows[FK_TENSOR_WIDE][ROWS];
   const int row0 = blockIdx.y * ROWS, j = blockIdx.x * THREADS + threadIdx.x;
   for (int i = threadIdx.x; i < s.d * ROWS; i += THREADS)
@@ -55,13 +56,13 @@ static __global__ void near_kernel(const struct sample s, float radius2) {
 }
 
 /* The words of a candidate that a lane has. */
-static __device__ uint4 words_of(const struct sample &s, int candidate) {
+static __device__ uint4 words_of(const struct centre_sample &s, int candidate) {
   const int at = threadIdx.x % 32;
   return 4 * at < s.words ? ((const uint4 *)(s.near + (int64_t)candidate * s.words))[at] : make_uint4(0, 0, 0, 0);
 }
 
 /* Of a candidate, as number and, the first being the best of equals, complement of which. By a warp. */
-static __device__ unsigned long long count_left(const struct sample &s, uint4 left, int candidate) {
+static __device__ unsigned long long count_left(const struct centre_sample &s, uint4 left, int candidate) {
   const uint4 near = words_of(s, candidate);
   int count =
       __popc(near.x & left.x) + __popc(near.y & left.y) + __popc(near.z & left.z) + __popc(near.w & left.w);
@@ -70,8 +71,8 @@ static __device__ unsigned long long count_left(const struct sample &s, uint4 le
 }
 
 /* All blocks at once; each warp has what is left. */
-static __global__ void choose_kernel(const struct fk_cuda_points points, const struct sample s, double *centre,
-                                     int *frames) {
+static __global__ void choose_kernel(const struct fk_cuda_points points, const struct centre_sample s,
+                                     double *centre, int *frames) {
   __shared__ unsigned long long best;
   const int warp = (blockIdx.x * THREADS + threadIdx.x) / 32, warps = gridDim.x * THREADS / 32;
   uint4 left = make_uint4(~0u, ~0u, ~0u, ~0u);
@@ -105,7 +106,7 @@ static int sample_size(int64_t n) {
 enum fk_status fk_cuda_frame_centres(struct fk_cuda_context *context, const struct fk_cuda_points *points,
                                      double radius, double *centre, unsigned long long *best, int *count,
                                      struct fk_cuda_arena *arena, struct fk_error *err) {
-  struct sample s = {sample_size(points->n), points->d};
+  struct centre_sample s = {sample_size(points->n), points->d};
   s.ld = fk_padded(s.count + 1, THREADS);
   s.words = (int)(s.ld / 32);
   FK_TRY(fk_cuda_take(context, arena, s.ld * s.d, &s.u, err));

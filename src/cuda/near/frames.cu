@@ -8,7 +8,7 @@
 enum { THREADS = 256 };
 
 /* What is known when the device is done. `best` is in use while centres are found. */
-struct found {
+struct frames_found {
   unsigned long long best[FK_FRAMES];
   int frames;
   unsigned long long radius2[FK_PARTS]; /* the bits of doubles, which sort as these do */
@@ -25,7 +25,7 @@ static __device__ double distance2(const struct fk_cuda_points &points, int64_t 
 
 /* The first frame that has a point; after all of them comes the rest. */
 static __global__ void part_kernel(const struct fk_cuda_points points, const double *centre, double radius2,
-                                   unsigned char *part_of, uint64_t *mask, struct found *found) {
+                                   unsigned char *part_of, uint64_t *mask, struct frames_found *found) {
   __shared__ unsigned long long of_block[FK_PARTS];
   const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
   const int frames = found->frames;
@@ -46,7 +46,8 @@ static __global__ void part_kernel(const struct fk_cuda_points points, const dou
 }
 
 /* What is found goes straight to the host's memory. */
-static __global__ void reach_kernel(const struct found *found, double *reach2, struct found *staged) {
+static __global__ void reach_kernel(const struct frames_found *found, double *reach2,
+                                    struct frames_found *staged) {
   double reach = sqrt(__longlong_as_double((long long)found->radius2[threadIdx.x])) + FK_FRAME_REACH;
   reach2[threadIdx.x] = reach * reach;
   staged->radius2[threadIdx.x] = found->radius2[threadIdx.x];
@@ -67,7 +68,7 @@ static enum fk_status find_parts(struct fk_cuda_context *context, const struct f
                                  struct fk_cuda_frames *frames, struct fk_cuda_arena *arena,
                                  struct fk_error *err) {
   int *counts = (int *)context->staging[0];
-  struct found *there = NULL, *found = (struct found *)context->staging[1];
+  struct frames_found *there = NULL, *found = (struct frames_found *)context->staging[1];
   FK_TRY(make_room(context, points, frames, err));
   FK_TRY(fk_cuda_take(context, arena, 1, &there, err));
   FK_CUDA_TRY(cudaMemsetAsync(there, 0, sizeof *there, context->stream));

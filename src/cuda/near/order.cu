@@ -67,14 +67,14 @@ double fk_cuda_guess_kept(const struct fk_cuda_context *context, const struct fk
 /* ---- the curve -------------------------------------------------------------------------------- */
 
 /* Coordinate `axis` is cut into 2^bits cells, finely at its median and ever coarser beyond `spread`. */
-struct fk_curve {
+struct fk_hilbert_curve {
   int axes, bits, axis[AXES];
   double median[FK_TENSOR_WIDE], width[FK_TENSOR_WIDE],
       spread; /* width: between quantiles, an eighth from the ends */
 };
 
 /* A block sorts a sample of each coordinate. */
-static __global__ void quantile_kernel(const struct fk_cuda_points points, struct fk_curve *curve) {
+static __global__ void quantile_kernel(const struct fk_cuda_points points, struct fk_hilbert_curve *curve) {
   static_assert(QUANTILES == 4 * THREADS, "two pairs for each thread");
   __shared__ double u[QUANTILES];
   const int k = blockIdx.x;
@@ -99,7 +99,7 @@ static int axes_of(int d) { return d < AXES ? d : AXES; }
 static int bits_of(int axes) { return axes < 4 ? 16 : 60 / axes; }
 
 /* The widest coordinates, all in units of the widest, so that cells are cubes. */
-static __global__ void axes_kernel(struct fk_curve *curve, int d, int axes, int bits) {
+static __global__ void axes_kernel(struct fk_hilbert_curve *curve, int d, int axes, int bits) {
   curve->axes = axes;
   curve->bits = bits;
   for (int a = 0; a < curve->axes; a++) {
@@ -133,8 +133,8 @@ static __device__ uint64_t place_on_curve(unsigned (&x)[AXES], int axes, int bit
   return place;
 }
 
-static __global__ void key_kernel(const struct fk_cuda_points points, const struct fk_curve *curve, uint64_t *key,
-                                  int *index) {
+static __global__ void key_kernel(const struct fk_cuda_points points, const struct fk_hilbert_curve *curve,
+                                  uint64_t *key, int *index) {
   int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= points.n) return;
   const int axes = curve->axes, bits = curve->bits;
@@ -171,11 +171,11 @@ enum fk_status fk_cuda_order_rows(struct fk_cuda_context *context, const struct 
 
 enum fk_status fk_cuda_order_find(struct fk_cuda_context *context, const struct fk_cuda_points *points,
                                   struct fk_cuda_order *order, struct fk_error *err) {
-  const int64_t n = points->n, curve_bytes = fk_padded(sizeof(struct fk_curve), 256),
+  const int64_t n = points->n, curve_bytes = fk_padded(sizeof(struct fk_hilbert_curve), 256),
                 key_bytes = fk_padded(8 * n, 256);
   char *block;
   FK_TRY(fk_cuda_room(context, &order->buffer, curve_bytes + key_bytes + fk_padded(4 * n, 256), &block, err));
-  order->curve = (struct fk_curve *)block;
+  order->curve = (struct fk_hilbert_curve *)block;
   order->key = (uint64_t *)(block + curve_bytes);
   order->order = (int *)(block + curve_bytes + key_bytes);
   quantile_kernel<<<points->d, THREADS, 0, context->stream>>>(*points, order->curve);

@@ -7,14 +7,14 @@
 
 #include "../points/points.cuh"
 
-struct fk_curve;
+struct fk_hilbert_curve;
 
 struct fk_cuda_order {
   double kept; /* of the pairs of their boxes, those that are near */
   struct fk_cuda_buffer buffer;
-  struct fk_curve *curve; /* on the device */
-  uint64_t *key;          /* of the sources, sorted */
-  int *order;             /* which source is the i-th */
+  struct fk_hilbert_curve *curve; /* on the device */
+  uint64_t *key;                  /* of the sources, sorted */
+  int *order;                     /* which source is the i-th */
 };
 
 /* Counts of near pairs of a sample come to the context's answers; when the device is done, they tell roughly

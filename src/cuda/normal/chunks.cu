@@ -6,7 +6,7 @@
 #include "normal.cuh"
 
 /* Rows of one chunk, of one shard. */
-struct chunk {
+struct row_chunk {
   int64_t first, n;
   int slot;  /* of what is sent for it */
   bool last; /* of its shard */
@@ -15,7 +15,7 @@ struct chunk {
 enum { SLOTS = 2 };
 
 /* A device at work. */
-struct worker {
+struct normal_worker {
   struct fk_normal_device device;
   struct fk_cuda_sources *columns, *rows; /* where their operators keep them; the same: the points at themselves */
   struct fk_normal_form form;
@@ -78,7 +78,7 @@ static double number_of(unsigned long long bits) {
   return x;
 }
 
-static enum fk_status fetch_radius2(struct worker *w, double *radius2, struct fk_error *err) {
+static enum fk_status fetch_radius2(struct normal_worker *w, double *radius2, struct fk_error *err) {
   unsigned long long bits;
   FK_TRY(fk_cuda_download(w->device.context, (const double *)w->device.radius2, 1, fk_all_rows(1, 1),
                           (double *)&bits, err));
@@ -87,7 +87,7 @@ static enum fk_status fetch_radius2(struct worker *w, double *radius2, struct fk
 }
 
 /* v with the largest of each column, the product, and what is found on the device. */
-static enum fk_status take_numbers(struct worker *w, struct fk_error *err) {
+static enum fk_status take_numbers(struct normal_worker *w, struct fk_error *err) {
   struct fk_normal_device *device = &w->device;
   struct fk_cuda_context *context = device->context;
   const struct fk_normal_job *job = device->job;
@@ -114,8 +114,8 @@ static enum fk_status take_numbers(struct worker *w, struct fk_error *err) {
 /* ---- points ----------------------------------------------------------------------------------- */
 
 /* n points that are there, raw, from `row` on of those to fill. */
-static enum fk_status whiten(struct worker *w, const double *raw, int64_t ld_raw, int64_t n,
-                             struct fk_cuda_points *white, struct fk_error *err) {
+static enum fk_status whiten_rows(struct normal_worker *w, const double *raw, int64_t ld_raw, int64_t n,
+                                  struct fk_cuda_points *white, struct fk_error *err) {
   struct fk_cuda_context *context = w->device.context;
   *white = (struct fk_cuda_points){NULL, n, fk_padded(n, FK_TENSOR_ROWS), (int)w->device.job->d};
   FK_TRY(fk_cuda_room(context, &w->white_buffer, white->ld * white->d, &white->u, err));
@@ -124,14 +124,14 @@ static enum fk_status whiten(struct worker *w, const double *raw, int64_t ld_raw
   return FK_STATUS_OK;
 }
 
-static enum fk_status bring_columns(struct worker *w, struct fk_cuda_points *white, struct fk_error *err) {
+static enum fk_status bring_columns(struct normal_worker *w, struct fk_cuda_points *white, struct fk_error *err) {
   struct fk_cuda_context *context = w->device.context;
   const struct fk_matrix *x = &w->device.job->op->x;
   struct fk_cuda_buffer raw_buffer = {};
   double *raw;
   FK_TRY(fk_cuda_room(context, &raw_buffer, x->n * x->d, &raw, err));
   enum fk_status status = fk_cuda_upload(context, *x, raw, x->n, err);
-  if (!status) status = whiten(w, raw, x->n, x->n, white, err);
+  if (!status) status = whiten_rows(w, raw, x->n, x->n, white, err);
   fk_cuda_drop(context, &raw_buffer);
   return status;
 }
@@ -160,7 +160,7 @@ static bool choose_grid(const struct fk_normal_job *job, double radius2, struct 
   return fits && radius2 <= limits->gram_half && rows2 <= limits->gram_half;
 }
 
-static void choose_form(struct worker *w, double radius2) {
+static void choose_form(struct normal_worker *w, double radius2) {
   struct fk_normal_job *job = w->device.job;
   struct fk_cuda_context *context = w->device.context;
   struct fk_normal_form *form = &w->form;
@@ -178,7 +178,7 @@ static void choose_form(struct worker *w, double radius2) {
                 fk_wgmma_supports(&task);
 }
 
-static enum fk_status prepare_columns(struct worker *w, struct fk_error *err) {
+static enum fk_status prepare_columns(struct normal_worker *w, struct fk_error *err) {
   struct fk_normal_points *x = &w->columns->normal;
   struct fk_cuda_context *context = w->device.context;
   const struct fk_normal_job *job = w->device.job;
@@ -204,7 +204,7 @@ static enum fk_status prepare_columns(struct worker *w, struct fk_error *err) {
 }
 
 /* What a job takes beside points: chunks on their way and in the works, sums, and a tile. */
-static double bytes_in_use(const struct worker *w) {
+static double bytes_in_use(const struct normal_worker *w) {
   const struct fk_normal_job *job = w->device.job;
   double d = (double)job->d, t = (double)job->t, m = (double)job->m, k = (double)w->form.k,
          rows = (double)fk_smaller(w->chunk_rows, w->end - w->begin), slots = 256 * 384;
@@ -214,7 +214,7 @@ static double bytes_in_use(const struct worker *w) {
 }
 
 /* As many of the device's rows as may stay there: the first of them. */
-static enum fk_status make_rows(struct worker *w, struct fk_normal_points *rows, struct fk_error *err) {
+static enum fk_status make_rows(struct normal_worker *w, struct fk_normal_points *rows, struct fk_error *err) {
   struct fk_cuda_context *context = w->device.context;
   const struct fk_normal_job *job = w->device.job;
   const int64_t n = w->end - w->begin;
@@ -233,14 +233,14 @@ static enum fk_status make_rows(struct worker *w, struct fk_normal_points *rows,
                : FK_STATUS_OK;
 }
 
-static enum fk_status prepare_rows(struct worker *w, struct fk_error *err) {
+static enum fk_status prepare_rows(struct normal_worker *w, struct fk_error *err) {
   struct fk_normal_points *rows = &w->rows->normal;
   if (w->rows == w->columns) return FK_STATUS_OK;
   bool there = rows->room > 0 && rows->first == w->begin && fk_normal_same_form(&rows->form, &w->form);
   return there ? FK_STATUS_OK : make_rows(w, rows, err);
 }
 
-static enum fk_status prepare_sum(struct worker *w, struct fk_error *err) {
+static enum fk_status prepare_sum(struct normal_worker *w, struct fk_error *err) {
   struct fk_cuda_context *context = w->device.context;
   const struct fk_normal_job *job = w->device.job;
   const int64_t numbers = job->m * job->t;
@@ -252,20 +252,20 @@ static enum fk_status prepare_sum(struct worker *w, struct fk_error *err) {
 
 /* ---- what is sent ----------------------------------------------------------------------------- */
 
-static bool is_there(const struct worker *w, const struct chunk *chunk) {
+static bool is_there(const struct normal_worker *w, const struct row_chunk *chunk) {
   const struct fk_normal_points *rows = &w->rows->normal;
   return chunk->first >= rows->first && chunk->first + chunk->n <= rows->first + rows->filled;
 }
 
-static int64_t columns_sent(const struct worker *w, bool points) {
+static int64_t columns_sent(const struct normal_worker *w, bool points) {
   const struct fk_normal_job *job = w->device.job;
   const struct fk_normal *normal = job->normal;
   return (normal->w ? job->t : 0) + (normal->weights ? 1 : 0) + (points ? job->d : 0);
 }
 
-static enum fk_status start_copies(struct worker *w, struct fk_error *err) {
+static enum fk_status start_copies(struct normal_worker *w, struct fk_error *err) {
   struct fk_cuda_context *context = w->device.context;
-  struct chunk all = {w->begin, w->end - w->begin};
+  struct row_chunk all = {w->begin, w->end - w->begin};
   const int64_t columns = columns_sent(w, !is_there(w, &all));
   w->sent_rows = fk_smaller(w->chunk_rows, all.n);
   if (w->device.job->normal->sums)
@@ -281,7 +281,7 @@ static enum fk_status start_copies(struct worker *w, struct fk_error *err) {
   return FK_STATUS_OK;
 }
 
-static void stop_copies(struct worker *w) {
+static void stop_copies(struct normal_worker *w) {
   if (!w->aside) return;
   cudaStreamSynchronize(w->aside);
   for (int i = 0; i < SLOTS; i++) {
@@ -291,15 +291,15 @@ static void stop_copies(struct worker *w) {
   cudaStreamDestroy(w->aside);
 }
 
-static enum fk_status send_part(struct worker *w, const struct fk_matrix *from, const struct chunk *chunk,
-                                double **to, struct fk_error *err) {
+static enum fk_status send_part(struct normal_worker *w, const struct fk_matrix *from,
+                                const struct row_chunk *chunk, double **to, struct fk_error *err) {
   FK_TRY(fk_cuda_upload_on(w->device.context, w->aside, fk_part(from, chunk->first, chunk->n, 0, from->d), *to,
                            w->sent_rows, err));
   *to += from->d * w->sent_rows;
   return FK_STATUS_OK;
 }
 
-static enum fk_status send_chunk(struct worker *w, const struct chunk *chunk, struct fk_error *err) {
+static enum fk_status send_chunk(struct normal_worker *w, const struct row_chunk *chunk, struct fk_error *err) {
   struct fk_cuda_context *context = w->device.context;
   const struct fk_normal_job *job = w->device.job;
   const struct fk_normal *normal = job->normal;
@@ -319,7 +319,7 @@ static enum fk_status send_chunk(struct worker *w, const struct chunk *chunk, st
 /* ---- chunks ----------------------------------------------------------------------------------- */
 
 /* The next one from `first` on; n 0: there is none. */
-static struct chunk chunk_at(const struct worker *w, int64_t first, int slot) {
+static struct row_chunk chunk_at(const struct normal_worker *w, int64_t first, int slot) {
   int64_t shard = w->device.job->shard, end = fk_smaller((first / shard + 1) * shard, w->end);
   if (first >= w->end) return {first, 0, slot, false};
   int64_t n = fk_smaller(w->chunk_rows, end - first);
@@ -327,7 +327,7 @@ static struct chunk chunk_at(const struct worker *w, int64_t first, int slot) {
 }
 
 /* Its points among those that are kept, or passing by. */
-static enum fk_status view_of(struct worker *w, const struct chunk *chunk, const double *raw,
+static enum fk_status view_of(struct normal_worker *w, const struct row_chunk *chunk, const double *raw,
                               struct fk_normal_view *view, struct fk_error *err) {
   struct fk_normal_points *rows = &w->rows->normal;
   struct fk_cuda_points white;
@@ -337,12 +337,12 @@ static enum fk_status view_of(struct worker *w, const struct chunk *chunk, const
     if (!w->passing.room) FK_TRY(fk_normal_make(w->device.context, &w->form, w->sent_rows, &w->passing, err));
     *view = {&w->passing, 0, chunk->n};
   }
-  FK_TRY(whiten(w, raw, w->sent_rows, chunk->n, &white, err));
+  FK_TRY(whiten_rows(w, raw, w->sent_rows, chunk->n, &white, err));
   return fk_normal_fill(w->device.context, &white, view->row, &w->work_buffer,
                         (struct fk_normal_points *)view->points, err);
 }
 
-static enum fk_status run_chunk(struct worker *w, const struct chunk *chunk, struct fk_error *err) {
+static enum fk_status run_chunk(struct normal_worker *w, const struct row_chunk *chunk, struct fk_error *err) {
   struct fk_cuda_context *context = w->device.context;
   const struct fk_normal_job *job = w->device.job;
   struct fk_normal_numbers numbers = {NULL, NULL, w->sent_rows, w->row_sums};
@@ -373,14 +373,14 @@ static __global__ void join_kernel(double *part, int64_t n, double *sum) {
 }
 
 /* What is on its way shares staging memory with what comes back. */
-static enum fk_status await_copies(struct worker *w, struct fk_error *err) {
+static enum fk_status await_copies(struct normal_worker *w, struct fk_error *err) {
   struct fk_cuda_context *context = w->device.context;
   for (int i = 0; i < SLOTS; i++) FK_CUDA_TRY(cudaStreamWaitEvent(context->stream, w->sent[i], 0));
   return FK_STATUS_OK;
 }
 
 /* K v of a chunk that was computed, to where the caller wants it. */
-static enum fk_status deliver_sums(struct worker *w, const struct chunk *chunk, struct fk_error *err) {
+static enum fk_status deliver_sums(struct normal_worker *w, const struct row_chunk *chunk, struct fk_error *err) {
   const struct fk_normal_job *job = w->device.job;
   if (!w->row_sums) return FK_STATUS_OK;
   FK_TRY(await_copies(w, err));
@@ -390,7 +390,7 @@ static enum fk_status deliver_sums(struct worker *w, const struct chunk *chunk, 
 
 /* A shard's part of the product, once what is on its way is there; or the sum of all, of a device that has them,
  * in the order in which the host would add them. */
-static enum fk_status deliver(struct worker *w, const struct chunk *chunk, struct fk_error *err) {
+static enum fk_status deliver_shard(struct normal_worker *w, const struct row_chunk *chunk, struct fk_error *err) {
   enum { THREADS = 256 };
   struct fk_cuda_context *context = w->device.context;
   struct fk_normal_job *job = w->device.job;
@@ -410,17 +410,17 @@ static enum fk_status deliver(struct worker *w, const struct chunk *chunk, struc
   return fk_cuda_download(context, w->sum, numbers, fk_all_rows(numbers, 1), job->product, err);
 }
 
-static enum fk_status run_chunks(struct worker *w, struct fk_error *err) {
-  struct chunk chunk = chunk_at(w, w->begin, 0);
+static enum fk_status run_chunks(struct normal_worker *w, struct fk_error *err) {
+  struct row_chunk chunk = chunk_at(w, w->begin, 0);
   FK_TRY(send_chunk(w, &chunk, err));
   while (chunk.n > 0) {
-    struct chunk next = chunk_at(w, chunk.first + chunk.n, chunk.slot ^ 1);
+    struct row_chunk next = chunk_at(w, chunk.first + chunk.n, chunk.slot ^ 1);
     FK_TRY(run_chunk(w, &chunk, err));
     if (next.n > 0) FK_TRY(send_chunk(w, &next, err));
     FK_TRY(deliver_sums(w, &chunk, err));
     FK_TRY(
         fk_cuda_tick(w->device.progress, w->device.context, (double)chunk.n / (double)w->device.job->shard, err));
-    if (chunk.last) FK_TRY(deliver(w, &chunk, err));
+    if (chunk.last) FK_TRY(deliver_shard(w, &chunk, err));
     chunk = next;
   }
   return FK_STATUS_OK;
@@ -428,7 +428,7 @@ static enum fk_status run_chunks(struct worker *w, struct fk_error *err) {
 
 /* ---- a range of shards ------------------------------------------------------------------------ */
 
-static enum fk_status run(struct worker *w, double *seconds, struct fk_error *err) {
+static enum fk_status run_worker(struct normal_worker *w, double *seconds, struct fk_error *err) {
   struct fk_cuda_context *context = w->device.context;
   struct fk_normal_job *job = w->device.job;
   double *seen = &job->seen_radius2[context->device], rows2;
@@ -447,7 +447,7 @@ static enum fk_status run(struct worker *w, double *seconds, struct fk_error *er
   return fk_cuda_elapsed(context, seconds, err);
 }
 
-static void free_worker(struct worker *w) {
+static void free_worker(struct normal_worker *w) {
   struct fk_normal_device *device = &w->device;
   struct fk_cuda_buffer *all[] = {&device->numbers_buffer, &device->residual_buffer, &device->weight_buffer,
                                   &device->sums_buffer,    &device->tile_buffer,     &device->high_buffer,
@@ -461,7 +461,7 @@ static void free_worker(struct worker *w) {
 enum fk_status fk_normal_range(struct fk_cuda_context *context, int64_t first, int64_t count, void *data,
                                struct fk_cuda_progress *progress, double *seconds, struct fk_error *err) {
   struct fk_normal_job *job = (struct fk_normal_job *)data;
-  struct worker w = {};
+  struct normal_worker w = {};
   w.device.context = context;
   w.device.job = job;
   w.device.progress = progress;
@@ -471,7 +471,7 @@ enum fk_status fk_normal_range(struct fk_cuda_context *context, int64_t first, i
   FK_TRY(fk_cuda_sources_of(job->op, context, &w.columns, err));
   FK_TRY(fk_cuda_sources_of(job->normal->rows, context, &w.rows, err));
   w.columns->busy = w.rows->busy = true;
-  enum fk_status status = run(&w, seconds, err);
+  enum fk_status status = run_worker(&w, seconds, err);
   w.columns->busy = w.rows->busy = false;
   free_worker(&w);
   if (status) { /* what was on its way may not be there */

@@ -53,14 +53,14 @@ double fk_cuda_normal_seconds(const struct fk_work *work, const struct fk_opts *
 
 /* ---- the sum of the shards -------------------------------------------------------------------- */
 
-struct join {
+struct shard_join {
   const struct fk_normal_job *job;
   int64_t shards;
   double *product;
 };
 
 static void add_parts(void *data, int64_t first, int64_t end, int) {
-  const struct join *join = (const struct join *)data;
+  const struct shard_join *join = (const struct shard_join *)data;
   const int64_t numbers = join->job->m * join->job->t;
   for (int64_t i = first; i < end; i++) {
     double sum = 0;
@@ -86,8 +86,8 @@ static void remember(struct fk_normal_job *job, struct fk_cuda_sources *const *r
 
 /* Once more where rows turn out to lie beyond what the columns let expect, and in double where points are too wide
  * for less. */
-static enum fk_status run(struct fk_normal_job *job, struct fk_cuda_context **contexts, int count, double *seconds,
-                          struct fk_error *err) {
+static enum fk_status run_shards(struct fk_normal_job *job, struct fk_cuda_context **contexts, int count,
+                                 double *seconds, struct fk_error *err) {
   const int64_t shards = fk_pieces(job->n, job->shard);
   struct fk_cuda_work work = {shards, 1, &job->opts->poll, fk_normal_range, job};
   for (;;) {
@@ -112,7 +112,7 @@ static enum fk_status run_kept(struct fk_normal_job *job, struct fk_cuda_context
     if (contexts[i]->capability < 80 && job->way != FK_NORMAL_DIFFERENCES) job->way = FK_NORMAL_TILES_DOUBLE;
   }
   remember(job, rows, count);
-  enum fk_status status = run(job, contexts, count, seconds, err);
+  enum fk_status status = run_shards(job, contexts, count, seconds, err);
   fk_cuda_keep_all_within(contexts, count, job->opts);
   return status;
 }
@@ -147,7 +147,7 @@ enum fk_status fk_cuda_normal(struct fk_operator *op, const struct fk_normal *no
   job.parts = (double *)malloc(sizeof *job.parts * (size_t)(shards * numbers));
   if (!job.parts) return fk_fail(err, FK_STATUS_UNSUPPORTED, "no memory for parts of the product");
   enum fk_status status = run_kept(&job, contexts, count, &seconds, err);
-  struct join join = {&job, shards, product};
+  struct shard_join join = {&job, shards, product};
   const double bytes = 8.0 * (double)(shards + 1);
   if (!status && !job.joined)
     fk_parallel_for(fk_threads_for_bytes(opts->threads, bytes * (double)numbers), numbers,

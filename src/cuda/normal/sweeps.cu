@@ -65,13 +65,13 @@ static const float *undo_of(const struct fk_normal_view *view) {
 }
 
 /* The sums of the columns with weights x at the rows. */
-struct sweep {
+struct normal_sweep {
   const struct fk_normal_view *rows, *columns;
   const double *x;
   const unsigned long long *largest;
 };
 
-static enum fk_status make_slots(struct fk_normal_device *device, const struct sweep *sweep, double **sums,
+static enum fk_status make_slots(struct fk_normal_device *device, const struct normal_sweep *sweep, double **sums,
                                  struct slots *slots, struct fk_error *err) {
   slots->ld = fk_padded(sweep->rows->n, FK_TENSOR_ROWS);
   FK_TRY(fk_cuda_room(device->context, &device->sums_buffer, slots->count * slots->ld, sums, err));
@@ -79,7 +79,7 @@ static enum fk_status make_slots(struct fk_normal_device *device, const struct s
   return FK_STATUS_OK;
 }
 
-static enum fk_status sum_by_differences(struct fk_normal_device *device, const struct sweep *sweep,
+static enum fk_status sum_by_differences(struct fk_normal_device *device, const struct normal_sweep *sweep,
                                          const float *weights, struct slots *slots, struct fk_error *err) {
   struct fk_cuda_context *context = device->context;
   const struct fk_normal_view *rows = sweep->rows, *columns = sweep->columns;
@@ -100,7 +100,7 @@ static enum fk_status sum_by_differences(struct fk_normal_device *device, const 
   return FK_STATUS_OK;
 }
 
-static enum fk_status sum_by_tensor(struct fk_normal_device *device, const struct sweep *sweep,
+static enum fk_status sum_by_tensor(struct fk_normal_device *device, const struct normal_sweep *sweep,
                                     const float *weights, struct slots *slots, struct fk_error *err) {
   struct fk_cuda_context *context = device->context;
   const struct fk_normal_view *rows = sweep->rows, *columns = sweep->columns;
@@ -131,8 +131,8 @@ static enum fk_status sum_by_tensor(struct fk_normal_device *device, const struc
   return FK_STATUS_OK;
 }
 
-static enum fk_status run_sweep(struct fk_normal_device *device, const struct sweep *sweep, struct slots *slots,
-                                struct fk_error *err) {
+static enum fk_status run_sweep(struct fk_normal_device *device, const struct normal_sweep *sweep,
+                                struct slots *slots, struct fk_error *err) {
   struct fk_cuda_context *context = device->context;
   const struct fk_normal_view *columns = sweep->columns;
   const int64_t n_pad = fk_padded(columns->n, FK_TENSOR_ROWS);
@@ -157,14 +157,14 @@ static enum fk_status run_column(struct fk_normal_device *device, const struct f
   if (numbers->w) r.w = numbers->w + c * numbers->ld;
   if (numbers->sums) r.sums = numbers->sums + c * numbers->ld;
   if (device->v) {
-    struct sweep forth = {rows, &columns, device->v + c * device->ld_v, device->largest_v + c};
+    struct normal_sweep forth = {rows, &columns, device->v + c * device->ld_v, device->largest_v + c};
     FK_TRY(run_sweep(device, &forth, &r.products, err));
   }
   residual_kernel<<<fk_blocks(n, THREADS), THREADS, 0, context->stream>>>(r);
   FK_CUDA_TRY(cudaGetLastError());
   FK_CUDA_TRY(cudaMemsetAsync(device->largest_residual, 0, sizeof *device->largest_residual, context->stream));
   FK_CUDA_TRY(fk_normal_largest(r.u, n, device->largest_residual, context->stream));
-  struct sweep back = {&columns, rows, r.u, device->largest_residual};
+  struct normal_sweep back = {&columns, rows, r.u, device->largest_residual};
   struct slots slots;
   FK_TRY(run_sweep(device, &back, &slots, err));
   add_kernel<<<fk_blocks(m, THREADS), THREADS, 0, context->stream>>>(

@@ -240,9 +240,9 @@ static __global__ void residual_kernel(double *u, int64_t parts, int64_t n, int6
 }
 
 /* K' u to the product, and before that K v to u, but where the tile came with it. */
-static enum fk_status multiply(struct fk_normal_device *device, cublasHandle_t blas, const struct tile *a,
-                               const struct fk_normal_tile *tile, double *u,
-                               const struct fk_normal_numbers *numbers, struct fk_error *err) {
+static enum fk_status multiply_tile(struct fk_normal_device *device, cublasHandle_t blas, const struct tile *a,
+                                    const struct fk_normal_tile *tile, double *u,
+                                    const struct fk_normal_numbers *numbers, struct fk_error *err) {
   struct fk_cuda_context *context = device->context;
   const int64_t m = a->n_columns, n = a->n_rows, t = device->job->t;
   const int64_t parts = device->v ? tile->parts : 0, run = tile->run;
@@ -363,7 +363,7 @@ enum fk_status fk_normal_tiles(struct fk_normal_device *device, const struct fk_
     }
     FK_TRY(multiply_points(context, blas, &a, &h, err));
     FK_CUDA_TRY(launch_kernels(&a, &h, context->stream));
-    FK_TRY(multiply(device, blas, &a, &tile, u, &here, err));
+    FK_TRY(multiply_tile(device, blas, &a, &tile, u, &here, err));
   }
   return FK_STATUS_OK;
 }

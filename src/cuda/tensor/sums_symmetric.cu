@@ -3,9 +3,9 @@
  * A block has a strip of columns in shared memory, and rows come by. Three warpgroups, of 64 rows each, take tile
  * after tile of 64 columns: exponents and kernels as in sums_wgmma.cu, with lo.lo where points reach far, and the
  * rows' sums, which stay in registers. They leave the kernels, transposed by the way they are stored, to a fourth,
- * which multiplies them with the rows' values: the columns' sums, in shared memory. Of 473 clocks for 64 x 64 pairs
- * of points the kernels and the rows' sums take 373, storing kernels 47, the columns' products 29 and adding to
- * their sums 24 (inst/bench/NOTES.md).
+ * which multiplies them with the rows' values: the columns' sums, in shared memory. Of 473 clocks for 64 x 64
+ * pairs of points the kernels and the rows' sums take 373, storing kernels 47, the columns' products 29 and adding
+ * to their sums 24 (inst/bench/NOTES.md).
  *
  * Kernels go through fp16 as 2^(t + FK_TENSOR_RAISE): a point's own is 1, and no row has to be raised by more.
  * Sums leave for integers after a strip (rows) or a job (columns): blocks add them in any order, to the same bits.
@@ -157,7 +157,7 @@ __device__ void produce(const struct args &a, const char *shared, const struct b
   struct turn<2> place;
   struct turn<BUFFERS> buffer;
   for (int64_t index = a.first_job + blockIdx.x; index < a.end_job; index += gridDim.x) {
-    struct job job = job_at<C>(index, a.strips, a.run);
+    struct symmetric_job job = job_at<C>(index, a.strips, a.run);
     barrier_wait(b.columns_full, strip.phase);
     for (int64_t block = job.first; block < job.end; block++) {
       struct row_tile<16> rows;
@@ -300,7 +300,7 @@ __device__ void consume(const struct args &a, char *shared, const struct barrier
   struct turn<1> strip;
   struct turn<2> place;
   for (int64_t index = a.first_job + blockIdx.x; index < a.end_job; index += gridDim.x) {
-    struct job job = job_at<C>(index, a.strips, a.run);
+    struct symmetric_job job = job_at<C>(index, a.strips, a.run);
     if (thread == 0) {
       barrier_wait(b.columns_empty, strip.phase ^ 1);
       bulk_copy(base + C::COLUMNS, a.columns + job.strip * C::STRIP_BYTES, C::STRIP_BYTES, b.columns_full);

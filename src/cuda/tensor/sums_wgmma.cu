@@ -44,7 +44,7 @@ namespace {
 /* ---- The kernel ---- */
 
 /* Stages of columns go around in shared memory: copies fill one where its barrier `empty` lets them. */
-struct ring {
+struct wgmma_ring {
   uint32_t at, full, empty; /* shared addresses; barriers are 8 bytes each */
   const char *columns;
   const uint32_t *list; /* of the slot's stages, those that are near (lists.cuh) */
@@ -53,25 +53,25 @@ struct ring {
 
 /* Turn i of the ring: a stage of the slot. */
 template <bool LISTS>
-__device__ __forceinline__ int stage_of_turn(const struct ring &ring, int i) {
+__device__ __forceinline__ int stage_of_turn(const struct wgmma_ring &ring, int i) {
   return LISTS ? (int)(ring.list[i] & FK_LIST_STAGE) : i;
 }
 
 template <bool LISTS, int BYTES>
-__device__ __forceinline__ void fill(const struct ring &ring, int slot, int turn) {
+__device__ __forceinline__ void fill(const struct wgmma_ring &ring, int slot, int turn) {
   bulk_copy(ring.at + slot * BYTES, ring.columns + (int64_t)stage_of_turn<LISTS>(ring, turn) * BYTES, BYTES,
             ring.full + 8 * slot);
 }
 
 /* A block's stages, those of its slot, and where rows meet themselves. */
-struct run {
+struct wgmma_run {
   int first, n_stages;
   int64_t self;
 };
 
 template <int BLOCK_ROWS, int COLS>
-__device__ __forceinline__ struct run run_of(const struct sums_args &args) {
-  struct run run = {0, args.n_stages, args.self};
+__device__ __forceinline__ struct wgmma_run run_of(const struct sums_args &args) {
+  struct wgmma_run run = {0, args.n_stages, args.self};
   if (args.parts) {
     const struct fk_tensor_part part = args.parts[(args.first_row + blockIdx.x * BLOCK_ROWS) / FK_TENSOR_UNIT];
     run = {part.first / COLS, part.end / COLS, part.self};
@@ -84,9 +84,9 @@ __device__ __forceinline__ struct run run_of(const struct sums_args &args) {
 
 /* Of these, what the block's list has. */
 template <bool LISTS, int STAGES, int BYTES>
-__device__ __forceinline__ struct ring ring_of(const struct sums_args &args, const struct run &run,
-                                               const void *stages, const uint64_t *barriers) {
-  struct ring ring = {shared_address(stages), shared_address(barriers), shared_address(barriers + STAGES)};
+__device__ __forceinline__ struct wgmma_ring ring_of(const struct sums_args &args, const struct wgmma_run &run,
+                                                     const void *stages, const uint64_t *barriers) {
+  struct wgmma_ring ring = {shared_address(stages), shared_address(barriers), shared_address(barriers + STAGES)};
   ring.columns = args.packed + (int64_t)run.first * BYTES;
   ring.n_stages = run.n_stages;
   if constexpr (LISTS) {
@@ -98,7 +98,7 @@ __device__ __forceinline__ struct ring ring_of(const struct sums_args &args, con
 }
 
 template <bool LISTS, int STAGES, int BYTES>
-__device__ __forceinline__ void start_ring(const struct ring &ring, int arrivals) {
+__device__ __forceinline__ void start_ring(const struct wgmma_ring &ring, int arrivals) {
   for (int i = 0; i < STAGES; i++) barrier_init(ring.full + 8 * i, 1), barrier_init(ring.empty + 8 * i, arrivals);
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   for (int i = 0; i < min(STAGES, ring.n_stages); i++) fill<LISTS, BYTES>(ring, i, i);
@@ -106,7 +106,7 @@ __device__ __forceinline__ void start_ring(const struct ring &ring, int arrivals
 
 /* By one warp, after a turn: most left the stage before this long ago, and it is filled again. */
 template <bool LISTS, int STAGES, int BYTES>
-__device__ __forceinline__ void refill(const struct ring &ring, int turn, int slot, int phase, int lane) {
+__device__ __forceinline__ void refill(const struct wgmma_ring &ring, int turn, int slot, int phase, int lane) {
   if (turn == 0 || turn - 1 + STAGES >= ring.n_stages) return;
   int old = slot == 0 ? STAGES - 1 : slot - 1;
   barrier_wait(ring.empty + 8 * old, slot == 0 ? phase ^ 1 : phase);
@@ -115,7 +115,7 @@ __device__ __forceinline__ void refill(const struct ring &ring, int turn, int sl
 
 /* Does the next turn's stage belong to other sums? */
 template <bool LISTS, int FLUSH>
-__device__ __forceinline__ bool is_end(const struct ring &ring, int turn, int stage) {
+__device__ __forceinline__ bool is_end(const struct wgmma_ring &ring, int turn, int stage) {
   return LISTS ? stage_of_turn<LISTS>(ring, turn + 1) / FLUSH != stage / FLUSH : (turn + 1) % FLUSH == 0;
 }
 
@@ -216,9 +216,9 @@ __global__ void __launch_bounds__(
   /* Sums of values leave the tensor cores, which truncate, for FP32 that rounds: [SUMS][THREADS]. */
   float *far_sums = (float *)(shared + STAGES * L.bytes) + threadIdx.x;
   int warp = threadIdx.x / 32, lane = threadIdx.x % 32, quad = lane % 4;
-  const struct run run = run_of<TILE_ROWS * SHAPE.warpgroups, L.cols>(args);
+  const struct wgmma_run run = run_of<TILE_ROWS * SHAPE.warpgroups, L.cols>(args);
   if (args.parts && run.n_stages == 0) return;
-  const struct ring ring = ring_of<LISTS, STAGES, L.bytes>(args, run, shared, barriers);
+  const struct wgmma_ring ring = ring_of<LISTS, STAGES, L.bytes>(args, run, shared, barriers);
   int64_t warp_row = (int64_t)blockIdx.x * (TILE_ROWS * SHAPE.warpgroups) + 16 * warp, row = warp_row + lane / 4;
 
   if (threadIdx.x == 0) start_ring<LISTS, STAGES, L.bytes>(ring, THREADS / 32 * ARRIVALS);

@@ -53,11 +53,11 @@ __device__ __forceinline__ int exponent_slices(int steps) {
 }
 
 /* One of them. */
-struct slice {
+struct wide_slice {
   int first, count; /* steps */
   bool both;
 };
-__device__ __forceinline__ struct slice slice_of(int i, int steps) {
+__device__ __forceinline__ struct wide_slice slice_of(int i, int steps) {
   int highs = high_slices(steps);
   bool both = i >= highs;
   int most = both ? BOTH_STEPS : HIGH_STEPS, first = (both ? i - highs : i) * most;
@@ -65,7 +65,7 @@ __device__ __forceinline__ struct slice slice_of(int i, int steps) {
 }
 
 /* Stages of columns go around in shared memory, slice by slice; of values the last two have low and high parts. */
-struct ring {
+struct wide_ring {
   const char *columns, *rows[ROW_STAGES];
   int n_stages, slices;                 /* of a stage */
   uint32_t left[MOST_SLOTS];            /* warps that have left a slot */
@@ -74,7 +74,7 @@ struct ring {
 
 /* To a slot: [steps of high parts][of low parts]. */
 __device__ __forceinline__ void bring_slice(uint32_t to, const char *stage, const struct layout &l,
-                                            const struct slice &slice, uint32_t full) {
+                                            const struct wide_slice &slice, uint32_t full) {
   int bytes = slice.count * STEP_BYTES;
   const char *high = stage + slice.first * STEP_BYTES;
   bulk_bring(to, high, bytes, full);
@@ -83,7 +83,7 @@ __device__ __forceinline__ void bring_slice(uint32_t to, const char *stage, cons
 
 /* Slice i of a stage to a slot, what comes beside it, and, where rows come by, theirs. By one thread. */
 template <int V>
-__device__ __forceinline__ void fill(const struct wide_args &args, const struct ring &ring, uint32_t slots_at,
+__device__ __forceinline__ void fill(const struct wide_args &args, const struct wide_ring &ring, uint32_t slots_at,
                                      int stage, int i, int slot) {
   const struct layout &l = args.columns;
   const int exponents = exponent_slices(args.steps), float_bytes = l.bytes - l.floats_at;
@@ -95,7 +95,7 @@ __device__ __forceinline__ void fill(const struct wide_args &args, const struct 
     bulk_bring(to, from + block * BLOCK_BYTES, bytes, full);
     return;
   }
-  const struct slice slice = slice_of(i, args.steps);
+  const struct wide_slice slice = slice_of(i, args.steps);
   const int points = args.rows_stay ? 1 : 1 + ROW_STAGES,
             beside_at = i == 0 ? l.offsets * BLOCK_BYTES : l.floats_at,
             beside = i == 0               ? BESIDE_BYTES
@@ -110,7 +110,7 @@ __device__ __forceinline__ void fill(const struct wide_args &args, const struct 
 
 /* Of n_stages of columns from first_stage on, for the block's rows. By one thread. */
 template <int V>
-__device__ __forceinline__ void start_ring(const struct wide_args &args, struct ring &ring, uint32_t slots_at,
+__device__ __forceinline__ void start_ring(const struct wide_args &args, struct wide_ring &ring, uint32_t slots_at,
                                            int first_stage, int n_stages, int64_t block_row) {
   const int64_t last = (args.sums.rows.n_pad - 1) / TILE_COLS;
   ring.columns = args.sums.packed + (int64_t)first_stage * args.columns.bytes;
@@ -133,18 +133,18 @@ __device__ __forceinline__ void start_ring(const struct wide_args &args, struct 
 }
 
 /* Where a warp is. */
-struct place {
+struct wide_place {
   int stage, slice, slot, phase;
 };
 
-__device__ __forceinline__ void wait_at(const struct ring &ring, const struct place &place) {
+__device__ __forceinline__ void wait_at(const struct wide_ring &ring, const struct wide_place &place) {
   barrier_wait(shared_address(&ring.full[place.slot]), place.phase);
 }
 
 /* To the next slice; the last warp to leave fills the slot with what comes into it next. */
 template <int V>
-__device__ __forceinline__ void leave(const struct wide_args &args, struct ring &ring, uint32_t slots_at,
-                                      struct place &place, int lane) {
+__device__ __forceinline__ void leave(const struct wide_args &args, struct wide_ring &ring, uint32_t slots_at,
+                                      struct wide_place &place, int lane) {
   __syncwarp();
   if (lane == 0 && is_last_to_leave(shared_address(&ring.left[place.slot]), 4 * warpgroups_of(V))) {
     int stage = place.stage, slice = place.slice + args.slots;
@@ -163,8 +163,8 @@ __device__ __forceinline__ uint64_t steps_at(uint32_t address16) {
 }
 
 /* s += the products of a slice. row_high, row_low, column: where its first steps lie, in 16 bytes. */
-__device__ __forceinline__ void multiply(float (&s)[TILE_COLS / 2], const struct slice &slice, uint32_t row_high,
-                                         uint32_t row_low, uint32_t column) {
+__device__ __forceinline__ void multiply(float (&s)[TILE_COLS / 2], const struct wide_slice &slice,
+                                         uint32_t row_high, uint32_t row_low, uint32_t column) {
   const uint32_t step = STEP_BYTES / 16;
   const uint32_t column_low = column + BOTH_STEPS * step;
   if (slice.both) {
@@ -186,10 +186,10 @@ __device__ __forceinline__ void multiply(float (&s)[TILE_COLS / 2], const struct
 
 /* The slice where the warp is. row: of the warpgroup, in the stages that the block's rows are in. */
 __device__ __forceinline__ void add_slice(float (&s)[TILE_COLS / 2], const struct wide_args &args,
-                                          const struct ring &ring, uint32_t slots_at, const struct place &place,
-                                          const uint32_t (&offset)[4], int row) {
+                                          const struct wide_ring &ring, uint32_t slots_at,
+                                          const struct wide_place &place, const uint32_t (&offset)[4], int row) {
   const int steps = args.steps;
-  const struct slice slice = slice_of(place.slice, steps);
+  const struct wide_slice slice = slice_of(place.slice, steps);
   const uint32_t at = slots_at + place.slot * args.slot_bytes;
   wait_at(ring, place);
   pin(s);
@@ -254,8 +254,8 @@ __device__ __forceinline__ void store_exponents(const struct sums_args &args, co
 /* sums += kernels s with values, whose low and then high parts come. */
 template <int V>
 __device__ __forceinline__ void multiply_values(float (&sums)[V / 2], const float (&s)[TILE_COLS / 2],
-                                                const struct wide_args &args, struct ring &ring, uint32_t slots_at,
-                                                struct place &place, int lane) {
+                                                const struct wide_args &args, struct wide_ring &ring,
+                                                uint32_t slots_at, struct wide_place &place, int lane) {
   constexpr struct layout VALUES = {TILE_COLS, 0, 0, 0, 0, 0, 0, 0, BLOCK_BYTES};
   uint32_t p[TILE_COLS / 4];
   round_kernels(p, s);
@@ -280,7 +280,7 @@ __global__ void __launch_bounds__(128 * warpgroups_of(V), 1)
   constexpr int BLOCK_ROWS = TILE_ROWS * warpgroups_of(V);
   constexpr int FLUSH = (V == 0 ? MASS_FLUSH_COLS : FLUSH_COLS) / TILE_COLS;
   extern __shared__ __align__(128) char shared[];
-  __shared__ struct ring ring;
+  __shared__ struct wide_ring ring;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, quad = lane % 4;
   const int first_stage = blockIdx.y * args.sums.slot_stages, exponents = exponent_slices(args.steps);
   /* Of the arguments, so that the compiler knows that warps do not diverge: products would wait for each other. */
@@ -303,7 +303,7 @@ __global__ void __launch_bounds__(128 * warpgroups_of(V), 1)
   float s[TILE_COLS / 2];
   typename sum_of<EXTRA>::type sums[V == 0 ? 2 : V / 2] = {0};
   double mass[2] = {0.0, 0.0};
-  struct place place = {0, 0, 0, 0};
+  struct wide_place place = {0, 0, 0, 0};
   for (; place.stage < n_stages; place.stage++, place.slice = 0) {
     while (true) {
       add_slice(s, args, ring, slots_at, place, offset, row_here);

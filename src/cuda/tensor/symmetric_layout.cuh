@@ -59,7 +59,7 @@ __host__ __device__ constexpr struct layout columns_layout(void) {
 
 /* ---- Jobs ---- */
 
-struct job {
+struct symmetric_job {
   int64_t strip, first, end; /* of columns; blocks of rows */
   bool both;                 /* sums of columns, too; not where a strip meets itself */
 };
@@ -71,7 +71,7 @@ __host__ __device__ inline int64_t jobs_before(int64_t strip, int run) {
 }
 
 template <typename C>
-__device__ struct job job_at(int64_t index, int64_t strips, int run) {
+__device__ struct symmetric_job job_at(int64_t index, int64_t strips, int run) {
   int64_t strip = 0;
   for (int64_t above = strips; above - strip > 1;) {
     int64_t middle = (strip + above) / 2;

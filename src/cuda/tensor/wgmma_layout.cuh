@@ -87,21 +87,21 @@ __host__ __device__ constexpr struct layout layout_of(int k, int width, int prec
 enum { HALF_1 = 0x3c00, HALF_256 = 0x5c00 };
 
 /* An offset as 256 first + second + third; absent columns are far away, but no infinity meets a 0. */
-struct pieces {
+struct offset_pieces {
   uint32_t first, second, third;
 };
 
-__device__ __forceinline__ struct pieces pieces_of(float offset) {
+__device__ __forceinline__ struct offset_pieces pieces_of(float offset) {
   offset = fmaxf(offset, -1.5e7f);
   __half first = __float2half_rn(offset / 256.0f);
   float rest = offset - 256.0f * __half2float(first);
   __half second = __float2half_rn(rest), third = __float2half_rn(rest - __half2float(second));
-  struct pieces p = {__half_as_ushort(first), __half_as_ushort(second), __half_as_ushort(third)};
+  struct offset_pieces p = {__half_as_ushort(first), __half_as_ushort(second), __half_as_ushort(third)};
   return p;
 }
 
 /* Row and column of the product that makes offsets: (256, 1, 1, r1, r2, r3) (c1, c2, c3, 256, 1, 1)' */
-__device__ __forceinline__ uint4 offset_features(struct pieces p, bool row) {
+__device__ __forceinline__ uint4 offset_features(struct offset_pieces p, bool row) {
   uint32_t a[3] = {HALF_256 | HALF_1 << 16, HALF_1 | p.first << 16, p.second | p.third << 16};
   uint32_t b[3] = {p.first | p.second << 16, p.third | HALF_256 << 16, HALF_1 | HALF_1 << 16};
   return row ? make_uint4(a[0], a[1], a[2], 0) : make_uint4(b[0], b[1], b[2], 0);

@@ -21,14 +21,14 @@ struct row_tile {
 };
 
 /* The A operand of row h's offset. */
-__device__ __forceinline__ void set_offset(uint32_t (&offset)[4], int h, struct pieces p, int quad) {
+__device__ __forceinline__ void set_offset(uint32_t (&offset)[4], int h, struct offset_pieces p, int quad) {
   uint4 o = offset_features(p, true);
   offset[h] = quad == 0 ? o.x : quad == 1 ? o.y : quad == 2 ? o.z : o.w;
   offset[2 + h] = 0;
 }
 
 /* The offset of a column: first, second and third, then 256. */
-__device__ __forceinline__ struct pieces packed_pieces(const uint32_t *features) {
+__device__ __forceinline__ struct offset_pieces packed_pieces(const uint32_t *features) {
   uint2 offset = *(const uint2 *)features;
   return {offset.x & 0xffff, offset.x >> 16, offset.y & 0xffff};
 }
@@ -44,7 +44,7 @@ __device__ __forceinline__ void load_rows(struct row_tile<K> *tile, const struct
   for (int h = 0; h < 2; h++) {
     int64_t r = min(row + 8 * h, args.rows.n_pad - 1);
     const uint32_t *hi = (const uint32_t *)(args.rows.hi + r * K), *lo = (const uint32_t *)(args.rows.lo + r * K);
-    struct pieces p;
+    struct offset_pieces p;
     if constexpr (PACKED) {
       const uint32_t *column = (const uint32_t *)(args.row_stages + r / L.cols * L.bytes + r % L.cols * 16);
       hi = column + L.hi * STEP, lo = column + L.lo * STEP;
