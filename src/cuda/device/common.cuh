@@ -15,16 +15,29 @@
 enum fk_status fk_cuda_fail(struct fk_error *err, cudaError_t code, const char *call, int device);
 
 /* In functions that have `err` and `context`. */
-#define FK_CUDA_TRY(call)                                                                                         \
+#define FK_CUDA_TRY(...)                                                                                          \
   do {                                                                                                            \
-    cudaError_t code_ = (call);                                                                                   \
-    if (code_ != cudaSuccess) return fk_cuda_fail(err, code_, #call, context->device);                            \
+    cudaError_t code_ = (__VA_ARGS__);                                                                            \
+    if (code_ != cudaSuccess) return fk_cuda_fail(err, code_, #__VA_ARGS__, context->device);                     \
   } while (0)
 #define FK_TRY(call)                                                                                              \
   do {                                                                                                            \
     enum fk_status status_ = (call);                                                                              \
     if (status_) return status_;                                                                                  \
   } while (0)
+
+/* f() with the number n, of FIRST .. LAST, as a constant: decltype(number)::value of its argument. */
+template <int N>
+struct fk_constant {
+  static const int value = N;
+};
+template <int FIRST, int LAST, typename F>
+static inline auto fk_with_constant(int n, F f) {
+  if constexpr (FIRST < LAST) {
+    if (n != FIRST) return fk_with_constant<FIRST + 1, LAST>(n, f);
+  }
+  return f(fk_constant<FIRST>());
+}
 
 static inline unsigned fk_blocks(int64_t n, int64_t size) { return (unsigned)fk_pieces(n, size); }
 

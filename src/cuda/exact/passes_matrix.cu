@@ -24,11 +24,11 @@ static bool has_blas(struct fk_cuda_context *context) {
 }
 
 /* Those of halves come from wgmma. */
-static bool makes_kernels(enum fk_cuda_method method) {
+static bool makes_kernels(const struct fk_cuda_job *job, enum fk_cuda_method method) {
   struct fk_tensor_task t = {};
   t.rows.k = t.cols.k = FK_TENSOR_WIDE + 16;
   if (!fk_on_tensor_cores(method)) return method != FK_METHOD_SINGLE;
-  return !fk_cuda_is_lowered_to("mma") && fk_wgmma_supports(&t);
+  return job->context->capability == 90 && !fk_cuda_is_lowered_to("mma") && fk_wgmma_supports(&t);
 }
 
 /* Seconds of a pair's kernel in halves, with so many values. */
@@ -66,7 +66,7 @@ bool fk_job_takes_matrix(const struct fk_cuda_job *job, const struct fk_cuda_sou
   const double pairs = (double)job->task->sources.n * (double)fk_n_targets(job->task);
   bool all = !way->framed && !way->ordered && !job->shifted && !way->doubled;
   return all && job->n_values > FK_MMA_VALUES && pairs > fk_costs.exact_cuda.matrix_pairs &&
-         matrix_pays(way->method, s->points.d, job->n_values) && makes_kernels(way->method) &&
+         matrix_pays(way->method, s->points.d, job->n_values) && makes_kernels(job, way->method) &&
          has_blas(job->context);
 }
 

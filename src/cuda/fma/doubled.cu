@@ -169,15 +169,9 @@ static cudaError_t launch_doubled(const struct fk_fma_task<double> *a, cudaStrea
 }
 
 cudaError_t fk_fma_launch_doubled(const struct fk_fma_task<double> *a, cudaStream_t stream) {
-  switch (kernel_code_of(a)) {
-    case PLAIN: return launch_doubled<PLAIN>(a, stream);
-    case GENERAL: return launch_doubled<GENERAL>(a, stream);
-    case ROOT: return launch_doubled<ROOT>(a, stream);
-    case CAUCHY: return launch_doubled<CAUCHY>(a, stream);
-    case IMQ: return launch_doubled<IMQ>(a, stream);
-    case PRODUCT: break; /* which are not differences */
-  }
-  return cudaErrorInvalidValue;
+  if (kernel_code_of(a) == PRODUCT) return cudaErrorInvalidValue; /* which are not differences */
+  return fk_with_constant<PLAIN, IMQ>(
+      kernel_code_of(a), [&](auto code) { return launch_doubled<code_in<decltype(code)>>(a, stream); });
 }
 
 /* ---- packing ---------------------------------------------------------------------------------- */

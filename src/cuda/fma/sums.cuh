@@ -204,31 +204,28 @@ static __global__ void __launch_bounds__(NARROW_THREADS) narrow_kernel(const str
   store_narrow(a, first - a.first_row, total);
 }
 
+/* f() of the task's kernel as a constant. Products are sums in double alone. */
+template <typename T, typename F>
+static cudaError_t with_code(const struct fk_fma_task<T> *a, F f) {
+  const enum kernel_code code = kernel_code_of(a), last = sizeof(T) == sizeof(double) ? PRODUCT : IMQ;
+  return code > last ? cudaErrorInvalidValue : fk_with_constant < PLAIN,
+         sizeof(T) == sizeof(double) ? PRODUCT : IMQ > (code, f);
+}
+template <typename C>
+static constexpr enum kernel_code code_in = (enum kernel_code)C::value;
+
 template <typename T, int D>
 static cudaError_t launch_narrow(const struct fk_fma_task<T> *a, cudaStream_t stream) {
   dim3 grid(fk_blocks(a->rows_here, NARROW_THREADS * narrow_rows<T>::count), (unsigned)a->slots);
-  bool values = a->n_values > 0;
-  switch (kernel_code_of(a)) {
-    case PLAIN:
-      if (values)
-        narrow_kernel<T, D, true, PLAIN><<<grid, NARROW_THREADS, 0, stream>>>(*a);
-      else
-        narrow_kernel<T, D, false, PLAIN><<<grid, NARROW_THREADS, 0, stream>>>(*a);
-      break;
-    case GENERAL:
-      if (values)
-        narrow_kernel<T, D, true, GENERAL><<<grid, NARROW_THREADS, 0, stream>>>(*a);
-      else
-        narrow_kernel<T, D, false, GENERAL><<<grid, NARROW_THREADS, 0, stream>>>(*a);
-      break;
-    case ROOT: narrow_kernel<T, D, false, ROOT><<<grid, NARROW_THREADS, 0, stream>>>(*a); break;
-    case CAUCHY: narrow_kernel<T, D, false, CAUCHY><<<grid, NARROW_THREADS, 0, stream>>>(*a); break;
-    case IMQ: narrow_kernel<T, D, false, IMQ><<<grid, NARROW_THREADS, 0, stream>>>(*a); break;
-    case PRODUCT:
-      if constexpr (sizeof(T) == sizeof(double))
-        narrow_kernel<T, D, false, PRODUCT><<<grid, NARROW_THREADS, 0, stream>>>(*a);
-  }
-  return cudaGetLastError();
+  return with_code(a, [&](auto code) {
+    constexpr enum kernel_code CODE = code_in<decltype(code)>;
+    constexpr bool VALUES = CODE == PLAIN || CODE == GENERAL; /* coordinates are those of Gaussians */
+    if (VALUES && a->n_values > 0)
+      narrow_kernel<T, D, VALUES, CODE><<<grid, NARROW_THREADS, 0, stream>>>(*a);
+    else
+      narrow_kernel<T, D, false, CODE><<<grid, NARROW_THREADS, 0, stream>>>(*a);
+    return cudaGetLastError();
+  });
 }
 
 /* ---- any number of dimensions ----------------------------------------------------------------- */
@@ -435,24 +432,9 @@ static cudaError_t launch_wide(const struct fk_fma_task<T> *a, cudaStream_t stre
 template <typename T>
 static cudaError_t launch(const struct fk_fma_task<T> *a, cudaStream_t stream) {
   /* Of values, the narrow kernel knows coordinates. */
-  if (a->d <= 4 && !a->find_max && (a->n_values == 0 || a->values == a->cols)) {
-    switch (a->d) {
-      case 1: return launch_narrow<T, 1>(a, stream);
-      case 2: return launch_narrow<T, 2>(a, stream);
-      case 3: return launch_narrow<T, 3>(a, stream);
-      default: return launch_narrow<T, 4>(a, stream);
-    }
-  }
-  switch (kernel_code_of(a)) {
-    case PLAIN: return launch_wide<T, PLAIN>(a, stream);
-    case GENERAL: return launch_wide<T, GENERAL>(a, stream);
-    case ROOT: return launch_wide<T, ROOT>(a, stream);
-    case CAUCHY: return launch_wide<T, CAUCHY>(a, stream);
-    case IMQ: return launch_wide<T, IMQ>(a, stream);
-    case PRODUCT:
-      if constexpr (sizeof(T) == sizeof(double)) return launch_wide<T, PRODUCT>(a, stream);
-  }
-  return cudaErrorInvalidValue;
+  if (a->d <= 4 && !a->find_max && (a->n_values == 0 || a->values == a->cols))
+    return fk_with_constant<1, 4>(a->d, [&](auto d) { return launch_narrow<T, decltype(d)::value>(a, stream); });
+  return with_code(a, [&](auto code) { return launch_wide<T, code_in<decltype(code)>>(a, stream); });
 }
 
 /* ---- packing ---------------------------------------------------------------------------------- */

@@ -94,9 +94,9 @@ static __global__ void hats_kernel(const __grid_constant__ struct fk_grid_map ma
 }
 
 template <int D>
-static cudaError_t launch(struct fk_cuda_context *context, const struct fk_grid_map *map,
-                          const struct fk_grid_raw *points, const double *b, int64_t ld_b, const struct hats *a,
-                          int64_t first) {
+static cudaError_t launch_hats(struct fk_cuda_context *context, const struct fk_grid_map *map,
+                               const struct fk_grid_raw *points, const double *b, int64_t ld_b,
+                               const struct hats *a, int64_t first) {
   unsigned blocks = (unsigned)fk_smaller(fk_blocks(points->n, 4 * THREADS), 8 * context->multiprocessors);
   int64_t numbers = a->n_nodes * (a->count ? 2 : 1) + 2 * a->n_cells;
   if (numbers <= SHARED)
@@ -105,20 +105,6 @@ static cudaError_t launch(struct fk_cuda_context *context, const struct fk_grid_
   else
     hats_kernel<D, false><<<blocks, THREADS, 0, context->stream>>>(*map, *points, b, ld_b, *a, first);
   return cudaGetLastError();
-}
-
-static cudaError_t add_hats(struct fk_cuda_context *context, const struct fk_grid_map *map,
-                            const struct fk_grid_raw *points, const double *b, int64_t ld_b, const struct hats *a,
-                            int64_t first) {
-  switch (map->d) {
-    case 1: return launch<1>(context, map, points, b, ld_b, a, first);
-    case 2: return launch<2>(context, map, points, b, ld_b, a, first);
-    case 3: return launch<3>(context, map, points, b, ld_b, a, first);
-    case 4: return launch<4>(context, map, points, b, ld_b, a, first);
-    case 5: return launch<5>(context, map, points, b, ld_b, a, first);
-    case 6: return launch<6>(context, map, points, b, ld_b, a, first);
-    default: return launch<7>(context, map, points, b, ld_b, a, first);
-  }
 }
 
 /* ---- of a task -------------------------------------------------------------------------------- */
@@ -170,7 +156,9 @@ static enum fk_status hats_range(struct fk_cuda_context *context, int64_t first,
     FK_TRY(fk_grid_fetch_points(job, context, job->side, i, here, &raw, err));
     if (a.sources) FK_TRY(fk_grid_fetch_b(job, context, i, here, &at_b, &ld_b, err));
     FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
-    FK_CUDA_TRY(add_hats(context, &job->spec.map, &raw, at_b, ld_b, &a, i));
+    FK_CUDA_TRY(fk_with_constant<1, FK_GRID_MAX_D>(job->d, [&](auto dim) {
+      return launch_hats<decltype(dim)::value>(context, &job->spec.map, &raw, at_b, ld_b, &a, i);
+    }));
     FK_CUDA_TRY(cudaEventRecord(context->end, context->stream));
     FK_TRY(fk_cuda_tick(progress, context, (double)here, err));
     FK_TRY(fk_cuda_elapsed(context, seconds, err));

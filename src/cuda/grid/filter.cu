@@ -114,6 +114,9 @@ enum fk_status fk_cuda_grid_create(struct fk_cuda_context *context, const struct
   if (!(fk_grid_axes_between(axes) < 2147483647.0))
     return fk_fail(err, FK_STATUS_UNSUPPORTED, "points spread too thinly for a grid on a GPU: %.2g nodes",
                    fk_grid_axes_between(axes));
+  const int width = spec->window.width, widest = fk_grid_is_single(spec) ? FK_GRID_WIDEST_F32 : FK_GRID_WIDEST_F64;
+  if (width < FK_GRID_NARROWEST || width > widest)
+    return fk_fail(err, FK_STATUS_INTERNAL, "no window of width %d", width);
   grid->degree = fk_window_polynomial(&spec->window, grid->polynomial);
   FK_TRY(send_tables(grid, axes, err));
   grid->same_axes = same(axes);

@@ -99,6 +99,9 @@ double fk_grid_axes_between(const struct fk_grid_axes *axes);
 
 /* ---- the grid --------------------------------------------------------------------------------- */
 
+/* Widths of windows that kernels are built for. */
+enum { FK_GRID_NARROWEST = 3, FK_GRID_WIDEST_F32 = 9, FK_GRID_WIDEST_F64 = 13 };
+
 /* An axis and a box as kernels see them. */
 struct fk_grid_axis {
   struct fk_grid_segment one; /* the first */

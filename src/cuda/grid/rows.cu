@@ -82,15 +82,10 @@ static enum fk_status add_rows(struct fk_cuda_context *context, const struct row
     for (int64_t r = 0; r < count; r++) place_row(map, rows, first + r, here.y[r]);
     FK_CUDA_TRY(cudaEventSynchronize(context->staged[0]));
     FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
-    switch (map->d) {
-      case 1: rows_kernel<1><<<blocks, THREADS, 0, context->stream>>>(*map, *points, b, here, f, of_block); break;
-      case 2: rows_kernel<2><<<blocks, THREADS, 0, context->stream>>>(*map, *points, b, here, f, of_block); break;
-      case 3: rows_kernel<3><<<blocks, THREADS, 0, context->stream>>>(*map, *points, b, here, f, of_block); break;
-      case 4: rows_kernel<4><<<blocks, THREADS, 0, context->stream>>>(*map, *points, b, here, f, of_block); break;
-      case 5: rows_kernel<5><<<blocks, THREADS, 0, context->stream>>>(*map, *points, b, here, f, of_block); break;
-      case 6: rows_kernel<6><<<blocks, THREADS, 0, context->stream>>>(*map, *points, b, here, f, of_block); break;
-      default: rows_kernel<7><<<blocks, THREADS, 0, context->stream>>>(*map, *points, b, here, f, of_block); break;
-    }
+    fk_with_constant<1, FK_GRID_MAX_D>(map->d, [&](auto dim) {
+      rows_kernel<decltype(dim)::value>
+          <<<blocks, THREADS, 0, context->stream>>>(*map, *points, b, here, f, of_block);
+    });
     FK_CUDA_TRY(cudaGetLastError());
     FK_CUDA_TRY(cudaEventRecord(context->end, context->stream));
     FK_CUDA_TRY(cudaStreamSynchronize(context->stream));

@@ -41,26 +41,14 @@ static __global__ void __launch_bounds__(THREADS)
   ((struct record<T, R> *)records)[i] = r;
 }
 
-template <typename T, int D>
-static cudaError_t launch(const struct fk_cuda_grid *grid, const struct fk_grid_box *box, const double *x,
-                          int64_t ld, int count, unsigned *key, unsigned *index, void *records) {
-  keys_kernel<T, D><<<fk_blocks(count, THREADS), THREADS, 0, grid->context->stream>>>(
-      grid->spec.map, *box, x, ld, count, key, index, (T *)records);
-  return cudaGetLastError();
-}
-
 template <typename T>
 static cudaError_t make_keys(const struct fk_cuda_grid *grid, const struct fk_grid_box *box, const double *x,
                              int64_t ld, int count, unsigned *key, unsigned *index, void *records) {
-  switch (grid->spec.map.d) {
-    case 1: return launch<T, 1>(grid, box, x, ld, count, key, index, records);
-    case 2: return launch<T, 2>(grid, box, x, ld, count, key, index, records);
-    case 3: return launch<T, 3>(grid, box, x, ld, count, key, index, records);
-    case 4: return launch<T, 4>(grid, box, x, ld, count, key, index, records);
-    case 5: return launch<T, 5>(grid, box, x, ld, count, key, index, records);
-    case 6: return launch<T, 6>(grid, box, x, ld, count, key, index, records);
-    default: return launch<T, 7>(grid, box, x, ld, count, key, index, records);
-  }
+  fk_with_constant<1, FK_GRID_MAX_D>(grid->spec.map.d, [&](auto d) {
+    keys_kernel<T, decltype(d)::value><<<fk_blocks(count, THREADS), THREADS, 0, grid->context->stream>>>(
+        grid->spec.map, *box, x, ld, count, key, index, (T *)records);
+  });
+  return cudaGetLastError();
 }
 
 static int bits_of(unsigned most) {

@@ -68,15 +68,9 @@ enum fk_status fk_grid_extent(struct fk_cuda_context *context, const struct fk_g
   if (points->n == 0) return FK_STATUS_OK;
   FK_CUDA_TRY(cudaEventSynchronize(context->staged[0]));
   FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
-  switch (d) {
-    case 1: extent_kernel<1><<<blocks, THREADS, 0, context->stream>>>(*map, *points, of_block); break;
-    case 2: extent_kernel<2><<<blocks, THREADS, 0, context->stream>>>(*map, *points, of_block); break;
-    case 3: extent_kernel<3><<<blocks, THREADS, 0, context->stream>>>(*map, *points, of_block); break;
-    case 4: extent_kernel<4><<<blocks, THREADS, 0, context->stream>>>(*map, *points, of_block); break;
-    case 5: extent_kernel<5><<<blocks, THREADS, 0, context->stream>>>(*map, *points, of_block); break;
-    case 6: extent_kernel<6><<<blocks, THREADS, 0, context->stream>>>(*map, *points, of_block); break;
-    default: extent_kernel<7><<<blocks, THREADS, 0, context->stream>>>(*map, *points, of_block); break;
-  }
+  fk_with_constant<1, FK_GRID_MAX_D>(d, [&](auto dim) {
+    extent_kernel<decltype(dim)::value><<<blocks, THREADS, 0, context->stream>>>(*map, *points, of_block);
+  });
   FK_CUDA_TRY(cudaGetLastError());
   FK_CUDA_TRY(cudaEventRecord(context->end, context->stream));
   FK_CUDA_TRY(cudaStreamSynchronize(context->stream));
@@ -115,15 +109,9 @@ enum fk_status fk_grid_mark(struct fk_cuda_context *context, const struct fk_gri
   FK_TRY(fk_cuda_room(context, &context->grid->survey, (int64_t)bytes, &on_device, err));
   FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
   FK_CUDA_TRY(cudaMemsetAsync(on_device, 0, bytes, context->stream));
-  switch (d) {
-    case 1: mark_kernel<1><<<blocks, THREADS, 0, context->stream>>>(*map, *points, *bins, on_device); break;
-    case 2: mark_kernel<2><<<blocks, THREADS, 0, context->stream>>>(*map, *points, *bins, on_device); break;
-    case 3: mark_kernel<3><<<blocks, THREADS, 0, context->stream>>>(*map, *points, *bins, on_device); break;
-    case 4: mark_kernel<4><<<blocks, THREADS, 0, context->stream>>>(*map, *points, *bins, on_device); break;
-    case 5: mark_kernel<5><<<blocks, THREADS, 0, context->stream>>>(*map, *points, *bins, on_device); break;
-    case 6: mark_kernel<6><<<blocks, THREADS, 0, context->stream>>>(*map, *points, *bins, on_device); break;
-    default: mark_kernel<7><<<blocks, THREADS, 0, context->stream>>>(*map, *points, *bins, on_device); break;
-  }
+  fk_with_constant<1, FK_GRID_MAX_D>(d, [&](auto dim) {
+    mark_kernel<decltype(dim)::value><<<blocks, THREADS, 0, context->stream>>>(*map, *points, *bins, on_device);
+  });
   FK_CUDA_TRY(cudaGetLastError());
   FK_CUDA_TRY(cudaEventRecord(context->end, context->stream));
   for (size_t first = 0; first < bytes; first += FK_STAGING_BYTES) {

@@ -213,15 +213,7 @@ static cudaError_t launch_source(const struct tile *a, const struct half_tile *h
 }
 
 static cudaError_t launch_kernels(const struct tile *a, const struct half_tile *h, cudaStream_t stream) {
-  switch (kernel_code_of(&a->form)) {
-    case PLAIN: return launch_source<PLAIN>(a, h, stream);
-    case ROOT: return launch_source<ROOT>(a, h, stream);
-    case CAUCHY: return launch_source<CAUCHY>(a, h, stream);
-    case IMQ: return launch_source<IMQ>(a, h, stream);
-    case PRODUCT: return launch_source<PRODUCT>(a, h, stream);
-    case GENERAL: return launch_source<GENERAL>(a, h, stream);
-  }
-  return cudaErrorInvalidValue;
+  return with_code(&a->form, [&](auto code) { return launch_source<code_in<decltype(code)>>(a, h, stream); });
 }
 
 /* u[0] = W (u[0] + u[1] + ... + w), the parts of K v, [part][t][n] */

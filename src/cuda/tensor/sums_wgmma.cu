@@ -339,23 +339,13 @@ cudaError_t launch_k(const struct fk_tensor_task *task, const void *packed, cuda
   }
 }
 
-bool device_is_hopper(void) {
-  int device, major, minor;
-  return cudaGetDevice(&device) == cudaSuccess &&
-         cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
-         cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess && major == 9 &&
-         minor == 0;
-}
-
 } // namespace
 
-/* Whether these kernels can do the task on the current device. */
 bool fk_wgmma_supports(const struct fk_tensor_task *task) {
   int k = task->cols.k;
   if (k % 16 != 0 || k < 16 || task->rows.k != k) return false;
-  if (width_of(task) == UNSUPPORTED || (width_of(task) == COORDINATES && (task->factor0 || k > FK_TENSOR_WIDE)))
-    return false;
-  return device_is_hopper();
+  return width_of(task) != UNSUPPORTED &&
+         (width_of(task) != COORDINATES || (!task->factor0 && k <= FK_TENSOR_WIDE));
 }
 
 void fk_wgmma_tiles(const struct fk_tensor_task *task, int *stage_cols, int *block_rows) {

@@ -10,6 +10,7 @@
 #include <cuda_runtime.h>
 #include <stddef.h>
 
+/* On devices of capability 9.0. */
 bool fk_wgmma_supports(const struct fk_tensor_task *task);
 /* Are the rows' low parts left out as well? Their offsets are to be those of the high parts, then. */
 bool fk_wgmma_has_high_rows(const struct fk_tensor_task *task);
