@@ -197,6 +197,11 @@ enum fk_status fk_cuda_upload(struct fk_cuda_context *context, struct fk_matrix 
  * the context's stream has to wait for it: both go through the same pinned buffers. */
 enum fk_status fk_cuda_upload_on(struct fk_cuda_context *context, cudaStream_t stream, struct fk_matrix from,
                                  double *to, int64_t ld, struct fk_error *err);
+/* A matrix to a buffer, or to one of an arena, that gets room for it. */
+enum fk_status fk_cuda_send(struct fk_cuda_context *context, struct fk_cuda_buffer *buffer, struct fk_matrix from,
+                            double **to, struct fk_error *err);
+enum fk_status fk_cuda_send_to(struct fk_cuda_context *context, struct fk_cuda_arena *arena, struct fk_matrix from,
+                               double **to, struct fk_error *err);
 enum fk_status fk_cuda_download(struct fk_cuda_context *context, const double *from, int64_t ld,
                                 struct fk_cuda_rows rows, double *to, struct fk_error *err);
 

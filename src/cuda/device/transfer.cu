@@ -119,6 +119,18 @@ enum fk_status fk_cuda_upload_on(struct fk_cuda_context *context, cudaStream_t s
   return FK_STATUS_OK;
 }
 
+enum fk_status fk_cuda_send(struct fk_cuda_context *context, struct fk_cuda_buffer *buffer, struct fk_matrix from,
+                            double **to, struct fk_error *err) {
+  FK_TRY(fk_cuda_room(context, buffer, from.n * from.d, to, err));
+  return fk_cuda_upload(context, from, *to, from.n, err);
+}
+
+enum fk_status fk_cuda_send_to(struct fk_cuda_context *context, struct fk_cuda_arena *arena, struct fk_matrix from,
+                               double **to, struct fk_error *err) {
+  FK_TRY(fk_cuda_take(context, arena, from.n * from.d, to, err));
+  return fk_cuda_upload(context, from, *to, from.n, err);
+}
+
 /* ---- from the device -------------------------------------------------------------------------- */
 
 /* Numbers of a piece: small enough that the first is soon there, large enough for all threads. */

@@ -265,11 +265,6 @@ static enum fk_status loo_tails(struct loo_device *on, int64_t first, double *ou
   return status;
 }
 
-static enum fk_status send(struct loo_device *on, struct fk_matrix from, double **to, struct fk_error *err) {
-  FK_TRY(fk_cuda_take(on->context, &on->arena, from.n * from.d, to, err));
-  return fk_cuda_upload(on->context, from, *to, from.n, err);
-}
-
 /* Is the score's bandwidth H / 2, but for rounding? */
 static bool is_half(const double *lambda, int64_t d) {
   for (int64_t k = 0; k < d; k++)
@@ -281,17 +276,15 @@ static bool is_half(const double *lambda, int64_t d) {
 static enum fk_status send_numbers(struct loo_device *on, const double *from, int64_t n, double **to,
                                    struct fk_error *err) {
   *to = NULL;
-  return from ? send(on, fk_doubles(from, n, 1), to, err) : FK_STATUS_OK;
+  return from ? fk_cuda_send_to(on->context, &on->arena, fk_doubles(from, n, 1), to, err) : FK_STATUS_OK;
 }
 
 /* That are not the sources. */
 static enum fk_status send_held_out(struct loo_device *on, const struct fk_cuda_whitening *whitening,
                                     const struct fk_matrix *points, struct fk_error *err) {
-  struct fk_cuda_points u = {NULL, points->n, points->n, (int)points->d};
+  struct fk_cuda_points u = {NULL, points->n, points->n};
   double *raw;
-  FK_TRY(send(on, *points, &raw, err));
-  FK_TRY(fk_cuda_take(on->context, &on->arena, points->n * points->d, &u.u, err));
-  FK_TRY(fk_cuda_whiten(on->context, whitening, raw, points->n, &u, err));
+  FK_TRY(fk_cuda_bring(on->context, &on->arena, whitening, points, &raw, &u, err));
   on->task.held_out = u.u, on->task.ld_held_out = points->n;
   return FK_STATUS_OK;
 }
@@ -308,7 +301,8 @@ static enum fk_status send_dominant(struct loo_device *on, const struct fk_loo_t
     int64_t i = fk_loo_dominant(&task->widths, &task->held_out, j);
     dominant[j] = task->held_out.first + (i < 0 ? task->held_out.points.n : i); /* of none: no row's number */
   }
-  enum fk_status status = send(on, fk_doubles((const double *)dominant, n, 1), &there, err);
+  enum fk_status status =
+      fk_cuda_send_to(on->context, &on->arena, fk_doubles((const double *)dominant, n, 1), &there, err);
   free(dominant);
   on->task.dominant = (const int64_t *)there;
   return status;
@@ -323,8 +317,8 @@ static enum fk_status send_all(struct loo_device *on, const struct fk_loo_task *
   double *raw, *raw_means, *mass, *weight, *score_weight, *factor, *lambda, *acc;
   struct loo_task *a = &on->task;
   FK_TRY(fk_cuda_whitening_init(context, &on->whitening, task->whitening, &whitening, err));
-  FK_TRY(send(on, task->points, &raw, err));
-  FK_TRY(send(on, fk_doubles(widths->means, n, d), &raw_means, err));
+  FK_TRY(fk_cuda_send_to(context, &on->arena, task->points, &raw, err));
+  FK_TRY(fk_cuda_send_to(context, &on->arena, fk_doubles(widths->means, n, d), &raw_means, err));
   FK_TRY(send_numbers(on, widths->log_mass, n, &mass, err));
   FK_TRY(send_numbers(on, task->lambda, d, &lambda, err));
   FK_TRY(send_numbers(on, widths->weights, n, &weight, err));

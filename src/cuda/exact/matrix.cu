@@ -121,16 +121,6 @@ static enum fk_status launch_strips(struct fk_cuda_context *context, struct matr
   return FK_STATUS_OK;
 }
 
-static enum fk_status bring_points(struct fk_cuda_context *context, struct fk_cuda_arena *arena,
-                                   const struct fk_cuda_whitening *whitening, const struct fk_matrix *x,
-                                   double **raw, struct fk_cuda_points *points, struct fk_error *err) {
-  *points = (struct fk_cuda_points){NULL, x->n, fk_padded(x->n, TILE), (int)x->d};
-  FK_TRY(fk_cuda_take(context, arena, points->ld * x->d, &points->u, err));
-  FK_TRY(fk_cuda_take(context, arena, x->n * x->d, raw, err));
-  FK_TRY(fk_cuda_upload(context, *x, *raw, x->n, err));
-  return fk_cuda_whiten(context, whitening, *raw, x->n, points, err);
-}
-
 static enum fk_status bring_low(struct fk_cuda_context *context, struct fk_cuda_arena *arena,
                                 const struct fk_cuda_whitening *whitening, const double *raw,
                                 struct fk_cuda_points *points, struct fk_error *err) {
@@ -151,15 +141,17 @@ static enum fk_status make_matrix(struct fk_cuda_context *context, struct fk_cud
                                   struct fk_error *err) {
   struct fk_cuda_buffer *buffer = &arena->buffers[arena->count++];
   struct fk_cuda_whitening whitening;
-  struct fk_cuda_points columns, rows;
+  struct fk_cuda_points columns = {}, rows = {};
   double *raw_columns, *raw_rows;
   const struct fk_kernel_form form = fk_task_form(task);
   const bool own = !task->targets.data;
   bool wide = false;
   FK_CUDA_TRY(cudaSetDevice(context->device));
   FK_TRY(fk_cuda_whitening_init(context, buffer, task->whitening, &whitening, err));
-  FK_TRY(bring_points(context, arena, &whitening, &task->sources, &raw_columns, &columns, err));
-  if (!own) FK_TRY(bring_points(context, arena, &whitening, &task->targets, &raw_rows, &rows, err));
+  columns.ld = fk_padded(task->sources.n, TILE);
+  rows.ld = fk_padded(task->targets.n, TILE);
+  FK_TRY(fk_cuda_bring(context, arena, &whitening, &task->sources, &raw_columns, &columns, err));
+  if (!own) FK_TRY(fk_cuda_bring(context, arena, &whitening, &task->targets, &raw_rows, &rows, err));
   if (!fk_form_is_product(form.type)) FK_TRY(are_wide(context, &columns, &wide, err));
   if (wide) FK_TRY(bring_low(context, arena, &whitening, raw_columns, &columns, err));
   if (wide && !own) FK_TRY(bring_low(context, arena, &whitening, raw_rows, &rows, err));

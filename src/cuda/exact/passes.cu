@@ -9,8 +9,9 @@
 
 /* By the sizes of the task alone, so that the bits depend on neither device nor chunk. */
 int64_t fk_cols_per_slot(int64_t n_cols, int64_t n_rows, bool tensor) {
-  const int64_t tile = tensor ? FK_TENSOR_ROWS : 64, blocks = 132 * 16, least = tensor ? 1024 : 512;
-  int64_t wanted = fk_pieces(blocks, fk_pieces(n_rows, tile)), cols = fk_pieces(n_cols, wanted);
+  const struct fk_cuda_cuts *cuts = &fk_costs.cuda_cuts;
+  const int64_t tile = tensor ? FK_TENSOR_ROWS : 64, least = tensor ? cuts->slot_tensor : cuts->slot;
+  int64_t wanted = fk_pieces(cuts->blocks, fk_pieces(n_rows, tile)), cols = fk_pieces(n_cols, wanted);
   cols = fk_larger(fk_padded(cols, least), least);
   return cols > FK_TENSOR_FLUSH ? fk_padded(cols, FK_TENSOR_FLUSH) : cols;
 }

@@ -16,9 +16,9 @@ static enum fk_status send_points(struct fk_cuda_job *job, int64_t first, int64_
   s->ld_raw = there ? x->n : count;
   s->raw = there ? there + first : NULL;
   if (there) return FK_STATUS_OK;
-  FK_TRY(fk_cuda_room(context, &s->raw_buffer, count * x->d, &raw, err));
+  FK_TRY(fk_cuda_send(context, &s->raw_buffer, fk_part(x, first, count, 0, x->d), &raw, err));
   s->raw = raw;
-  return fk_cuda_upload(context, fk_part(x, first, count, 0, x->d), raw, count, err);
+  return FK_STATUS_OK;
 }
 
 static bool is_own(const struct fk_task *task) { return task->op && task->weights == task->op->weights; }
@@ -33,8 +33,8 @@ static enum fk_status send_weights(struct fk_cuda_job *job, int64_t first, int64
   s->weights_own = is_own(task);
   s->weights_job = job->id;
   s->weights_sent = ++job->context->clock;
-  FK_TRY(fk_cuda_room(job->context, &s->weight_buffer, count, &weights, err));
-  FK_TRY(fk_cuda_upload(job->context, fk_doubles(task->weights + first, count, 1), weights, count, err));
+  FK_TRY(
+      fk_cuda_send(job->context, &s->weight_buffer, fk_doubles(task->weights + first, count, 1), &weights, err));
   s->weights = weights;
   return FK_STATUS_OK;
 }
@@ -48,8 +48,7 @@ static enum fk_status send_columns(struct fk_cuda_job *job, int64_t first, int64
   struct fk_matrix all = fk_doubles(job->task->columns, job->task->sources.n, v);
   if (s->columns_job == job->id) return FK_STATUS_OK;
   s->columns_sent = ++context->clock;
-  FK_TRY(fk_cuda_room(context, &s->scale_buffer, v, &scale, err));
-  FK_TRY(fk_cuda_upload(context, fk_doubles(job->column_scale, v, 1), scale, v, err));
+  FK_TRY(fk_cuda_send(context, &s->scale_buffer, fk_doubles(job->column_scale, v, 1), &scale, err));
   FK_TRY(fk_cuda_room(context, &s->column_buffer, ld * v, &columns, err));
   FK_CUDA_TRY(cudaMemsetAsync(columns, 0, sizeof(double) * (size_t)(ld * v), context->stream));
   FK_TRY(fk_cuda_upload(context, fk_part(&all, first, count, 0, v), columns, ld, err));
@@ -167,10 +166,9 @@ static bool is_better_framed(const struct fk_cuda_sources *s, bool single) {
 }
 
 static bool leaves_few(const struct fk_cuda_frames *frames) {
-  const double most = 1.0 / 256, launches = 1e7; /* pairs that CUDA cores sum while launches begin */
   if (frames->count == 0) return false;
   double all = (double)frames->list.n, rest = fk_frames_rest(frames);
-  return rest <= most * (all - rest) + launches / all;
+  return rest <= fk_costs.cuda_cuts.framed_share * (all - rest) + fk_costs.cuda_cuts.framed_pairs / all;
 }
 
 static enum fk_status choose_by_reach(struct fk_cuda_job *job, struct fk_cuda_sources *s, struct fk_job_way *way,

@@ -98,12 +98,12 @@ static enum fk_status make_move(struct fk_cuda_job *job, const double *A, struct
   double *there;
   move->diagonal = true;
   for (int64_t k = 0; k < d * d; k++) move->diagonal &= A[k] == 0 || k / d == k % d;
-  FK_TRY(fk_cuda_take(job->context, arena, d * d, &there, err));
   FK_TRY(fk_cuda_take(job->context, arena, n, &move->mass, err));
   FK_TRY(fk_cuda_room(job->context, moved, n * d, &move->moved, err));
+  FK_TRY(fk_cuda_send_to(job->context, arena, fk_doubles(A, d * d, 1), &there, err));
   move->A = there;
   job->move = move;
-  return fk_cuda_upload(job->context, fk_doubles(A, d * d, 1), there, d * d, err);
+  return FK_STATUS_OK;
 }
 
 /* Those of a range stay on the device where they are all, or else come to the host. */
@@ -204,11 +204,10 @@ static enum fk_status sums_range(struct fk_cuda_context *context, int64_t first,
 
 /* Where targets are too few to be shared among devices, sources are: in shards whose number goes by that of the
  * points alone. Their sums are added in order, so that the bits are the same for any number of devices. */
-enum { SHARD_TARGETS = 1024, LEAST_SHARD = 1 << 22 };
-
 static int64_t shard_length(const struct fk_task *task) {
-  int64_t shards = fk_smaller(FK_CUDA_SHARDS, task->sources.n / LEAST_SHARD);
-  bool few = task->targets.data && task->targets.n <= SHARD_TARGETS && task->sources.data;
+  const struct fk_cuda_cuts *cuts = &fk_costs.cuda_cuts;
+  int64_t shards = fk_smaller(FK_CUDA_SHARDS, task->sources.n / cuts->shard_rows);
+  bool few = task->targets.data && task->targets.n <= cuts->shard_targets && task->sources.data;
   bool plain = task->values == FK_VALUES_NONE && !task->exclude_self;
   return few && plain && shards > 1 ? fk_padded(fk_pieces(task->sources.n, shards), FK_TENSOR_FLUSH) : 0;
 }

@@ -4,24 +4,26 @@
 
 #include "job.cuh"
 
-/* Rows picked by index, for the few in the tails. */
+/* Rows picked by index, for the few in the tails: which they are, and their points. */
 static enum fk_status send_rows(struct fk_cuda_job *job, int64_t count, struct fk_error *err) {
-  struct fk_job_chunk *chunk = &job->chunk;
-  const int64_t *rows = job->rows + chunk->first;
-  FK_TRY(fk_job_room(job, FK_ROOM_SELF, count, &chunk->self, err));
-  return fk_cuda_upload(job->context, fk_doubles((const double *)rows, count, 1), (double *)chunk->self, count,
-                        err);
+  const int64_t *rows = job->rows + job->chunk.first;
+  double *self;
+  FK_TRY(fk_cuda_send(job->context, &job->rooms[FK_ROOM_SELF], fk_doubles((const double *)rows, count, 1), &self,
+                      err));
+  job->chunk.self = (int64_t *)self;
+  return FK_STATUS_OK;
 }
 
-static enum fk_status send_picked(const struct fk_cuda_job *job, const struct fk_matrix *y, int64_t count,
-                                  double *out, struct fk_error *err) {
+static enum fk_status send_picked(struct fk_cuda_job *job, const struct fk_matrix *y, int64_t count,
+                                  struct fk_error *err) {
   const int64_t *rows = job->rows + job->chunk.first;
-  double *gathered = (double *)malloc(sizeof(double) * (size_t)(count * y->d));
+  double *raw, *gathered = (double *)malloc(sizeof(double) * (size_t)(count * y->d));
   if (!gathered)
     return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for points in the tails",
                    8e-6 * (double)(count * y->d));
   fk_gather(y, rows, count, gathered, count);
-  enum fk_status status = fk_cuda_upload(job->context, fk_doubles(gathered, count, y->d), out, count, err);
+  enum fk_status status =
+      fk_cuda_send(job->context, &job->rooms[FK_ROOM_RAW], fk_doubles(gathered, count, y->d), &raw, err);
   free(gathered);
   return status;
 }
@@ -44,9 +46,8 @@ enum fk_status fk_job_fetch_targets(struct fk_cuda_job *job, int64_t first, int6
   chunk->targets = (struct fk_cuda_points){NULL, count, fk_padded(count, FK_TENSOR_ROWS), (int)y->d};
   if (job->rows) FK_TRY(send_rows(job, count, err));
   if (are_there(job)) return FK_STATUS_OK;
-  FK_TRY(fk_job_room(job, FK_ROOM_RAW, count * y->d, &raw, err));
-  if (job->rows) return send_picked(job, y, count, raw, err);
-  return fk_cuda_upload(job->context, fk_part(y, first, count, 0, y->d), raw, count, err);
+  if (job->rows) return send_picked(job, y, count, err);
+  return fk_cuda_send(job->context, &job->rooms[FK_ROOM_RAW], fk_part(y, first, count, 0, y->d), &raw, err);
 }
 
 static __global__ void pick_kernel(const struct fk_cuda_points from, const int64_t *rows, int64_t first,

@@ -1,6 +1,8 @@
 /* Points of a grid's job on its devices, and the steps over them. */
 #include "job.cuh"
 
+#include "../../core/costs.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,12 +10,6 @@
 /* Chunks go by the number of points alone, as far as memory allows, and ranges of devices are whole chunks: so
  * neither decides on the bits. */
 enum { CHUNK_LEAST = 1 << 22, CHUNK_TINY = 1 << 12 };
-
-/* Shares of a device's memory. */
-#define SHARE_SOURCES 0.35
-#define SHARE_TARGETS 0.15
-#define SHARE_B 0.15
-#define SHARE_CHUNK 0.25
 
 /* ---- data on a device ------------------------------------------------------------------------- */
 
@@ -26,13 +22,14 @@ enum fk_status fk_grid_no_second_attempt(const struct fk_cuda_progress *progress
 struct fk_grid_matrix fk_grid_points_of(const struct fk_grid_job *job, enum fk_grid_side side) {
   const struct fk_matrix *x = &job->points[side];
   uint64_t session = job->task->session, of_points = job->task->op ? UINT64_MAX : session;
-  return side == FK_GRID_SOURCES ? (struct fk_grid_matrix){*x, &fk_grid_memory::sources, SHARE_SOURCES, of_points}
-                                 : (struct fk_grid_matrix){*x, &fk_grid_memory::targets, SHARE_TARGETS, session};
+  return side == FK_GRID_SOURCES
+             ? (struct fk_grid_matrix){*x, &fk_grid_memory::sources, fk_costs.cuda_cuts.grid_sources, of_points}
+             : (struct fk_grid_matrix){*x, &fk_grid_memory::targets, fk_costs.cuda_cuts.grid_targets, session};
 }
 struct fk_grid_matrix fk_grid_b_of(const struct fk_grid_job *job) {
   const struct fk_cuda_grid_task *task = job->task;
   struct fk_matrix b = fk_doubles(task->b, task->sources.n, task->columns);
-  return (struct fk_grid_matrix){b, &fk_grid_memory::b, SHARE_B, task->session};
+  return (struct fk_grid_matrix){b, &fk_grid_memory::b, fk_costs.cuda_cuts.grid_b, task->session};
 }
 
 /* Where rows are held already, *ld apart; NULL: not all of them are. */
@@ -50,8 +47,7 @@ static enum fk_status send_rows(struct fk_cuda_context *context, const struct fk
                                 int64_t count, double **data, struct fk_error *err) {
   struct fk_cuda_held *h = &(context->grid->*x->held);
   h->session = 0;
-  FK_TRY(fk_cuda_room(context, &h->buffer, count * x->x.d, data, err));
-  return fk_cuda_upload(context, fk_part(&x->x, first, count, 0, x->x.d), *data, count, err);
+  return fk_cuda_send(context, &h->buffer, fk_part(&x->x, first, count, 0, x->x.d), data, err);
 }
 
 /* The same, until others are sent there. */
@@ -153,7 +149,7 @@ enum fk_status fk_grid_plan_chunk(struct fk_grid_job *job, struct fk_cuda_contex
   while (*chunk < FK_GRID_CHUNK_MOST && *chunk * 8 < task->sources.n) *chunk *= 2;
   while (*chunk > CHUNK_TINY && *chunk / 2 >= most) *chunk /= 2;
   while (*chunk > CHUNK_TINY &&
-         fk_cuda_grid_sort_bytes(&job->spec) + each * (double)*chunk > SHARE_CHUNK * job->budget)
+         fk_cuda_grid_sort_bytes(&job->spec) + each * (double)*chunk > fk_costs.cuda_cuts.grid_chunk * job->budget)
     *chunk /= 2;
   *chunk = fk_larger(*chunk >> (2 * fk_grid_less_by(job)), CHUNK_TINY);
   return FK_STATUS_OK;

@@ -35,31 +35,31 @@ struct normal_worker {
 
 /* Enough for any number of devices; fewer where the parts of the product would take much of the host's memory. */
 int64_t fk_normal_shard(const struct fk_normal_job *job) {
-  enum { MOST = 16, LEAST_ROWS = 1 << 15, NUMBERS = 1 << 26 };
-  int64_t shards = fk_smaller(fk_smaller(MOST, job->n / LEAST_ROWS), NUMBERS / (job->m * job->t));
+  const struct fk_cuda_cuts *cuts = &fk_costs.cuda_cuts;
+  int64_t shards = fk_smaller(fk_smaller(cuts->normal_shards, job->n / cuts->normal_rows),
+                              cuts->normal_numbers / (job->m * job->t));
   return fk_padded(fk_pieces(job->n, fk_larger(shards, 1)), FK_NORMAL_STEP);
 }
 
 /* Of so many seconds, after which an interrupt is seen, and of what is on its way to the device. */
 int64_t fk_normal_chunk(const struct fk_normal_job *job, int attempt) {
-  enum { BYTES = 1 << 27 };
   const int64_t step = fk_normal_is_tiles(job->way) ? (int64_t)FK_TENSOR_ROWS : (int64_t)FK_NORMAL_STEP;
   double d = (double)job->d, t = (double)job->t,
          by_time = 2 * fk_costs.exact_cuda.launch /
                    (fk_normal_pair_seconds(job->way, job->wide_sweeps, d, t) * (double)job->m),
-         rows = fmin(fmin(by_time, BYTES / (8 * (d + t))), (double)job->shard);
+         rows = fmin(fmin(by_time, (double)fk_costs.cuda_cuts.normal_bytes / (8 * (d + t))), (double)job->shard);
   return fk_larger(((int64_t)rows / step) >> (2 * attempt), 1) * step;
 }
 
 /* A matrix of a gigabyte, and as many runs of its columns as give each multiprocessor some blocks of a product. Of
  * one column of v, K v comes with the kernels. */
 struct fk_normal_tile fk_normal_tile(const struct fk_normal_job *job, int attempt) {
-  enum { NUMBERS = 1 << 27, LEAST = 32, WHOLE = 256, MOST = 4096 }; /* rows; whole: for cuBLAS */
-  enum { BLOCKS = 4 * 132, BLOCK_ROWS = 128, BLOCK_COLUMNS = 64 };
-  int64_t wanted = (NUMBERS / job->m) >> (2 * attempt), step = wanted >= WHOLE ? WHOLE : LEAST,
-          rows = fk_smaller(fk_larger(wanted / step * step, LEAST), MOST),
-          blocks = fk_pieces(rows, BLOCK_ROWS) * fk_pieces(job->t, BLOCK_COLUMNS), most = job->m / MOST,
-          runs = job->t == 1 ? 1 : fk_larger(fk_smaller(BLOCKS / blocks, most), 1),
+  enum { LEAST = 32, WHOLE = 256, BLOCK_ROWS = 128, BLOCK_COLUMNS = 64 }; /* rows; whole: for cuBLAS */
+  const struct fk_cuda_cuts *cuts = &fk_costs.cuda_cuts;
+  int64_t wanted = (cuts->tile_numbers / job->m) >> (2 * attempt), step = wanted >= WHOLE ? WHOLE : LEAST,
+          rows = fk_smaller(fk_larger(wanted / step * step, LEAST), cuts->tile_rows),
+          blocks = fk_pieces(rows, BLOCK_ROWS) * fk_pieces(job->t, BLOCK_COLUMNS), most = job->m / cuts->tile_rows,
+          runs = job->t == 1 ? 1 : fk_larger(fk_smaller(cuts->tile_blocks / blocks, most), 1),
           run = fk_padded(fk_pieces(job->m, runs), 16), ld = fk_padded(job->m, run);
   return {rows, ld, run, (int)(job->t == 1 ? (int64_t)FK_NORMAL_STRIPS : ld / run)};
 }
@@ -129,8 +129,7 @@ static enum fk_status bring_columns(struct normal_worker *w, struct fk_cuda_poin
   const struct fk_matrix *x = &w->device.job->op->x;
   struct fk_cuda_buffer raw_buffer = {};
   double *raw;
-  FK_TRY(fk_cuda_room(context, &raw_buffer, x->n * x->d, &raw, err));
-  enum fk_status status = fk_cuda_upload(context, *x, raw, x->n, err);
+  enum fk_status status = fk_cuda_send(context, &raw_buffer, *x, &raw, err);
   if (!status) status = whiten_rows(w, raw, x->n, x->n, white, err);
   fk_cuda_drop(context, &raw_buffer);
   return status;

@@ -16,8 +16,7 @@ enum fk_status fk_cuda_whitening_init(struct fk_cuda_context *context, struct fk
   if (!both) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
   if (host->centre) memcpy(both, host->centre, sizeof *both * (size_t)d);
   memcpy(both + d, host->dense ? host->dense : host->chol, sizeof *both * (size_t)(d * d));
-  enum fk_status status = fk_cuda_room(context, buffer, numbers, &data, err);
-  if (!status) status = fk_cuda_upload(context, fk_doubles(both, numbers, 1), data, numbers, err);
+  enum fk_status status = fk_cuda_send(context, buffer, fk_doubles(both, numbers, 1), &data, err);
   free(both);
   FK_TRY(status);
   *whitening = (struct fk_cuda_whitening){host, data, data + d};
@@ -90,6 +89,16 @@ enum fk_status fk_cuda_whiten(struct fk_cuda_context *context, const struct fk_c
                                                          points->u, points->n, points->ld, points->d);
   FK_CUDA_TRY(cudaGetLastError());
   return FK_STATUS_OK;
+}
+
+enum fk_status fk_cuda_bring(struct fk_cuda_context *context, struct fk_cuda_arena *arena,
+                             const struct fk_cuda_whitening *whitening, const struct fk_matrix *x, double **raw,
+                             struct fk_cuda_points *points, struct fk_error *err) {
+  points->n = x->n;
+  points->d = (int)x->d;
+  FK_TRY(fk_cuda_take(context, arena, points->ld * x->d, &points->u, err));
+  FK_TRY(fk_cuda_send_to(context, arena, *x, raw, err));
+  return fk_cuda_whiten(context, whitening, *raw, x->n, points, err);
 }
 
 /* ---- low parts -------------------------------------------------------------------------------- */

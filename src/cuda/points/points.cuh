@@ -39,6 +39,10 @@ enum fk_status fk_cuda_centre(struct fk_cuda_context *context, const struct fk_c
 enum fk_status fk_cuda_whiten(struct fk_cuda_context *context, const struct fk_cuda_whitening *whitening,
                               const double *raw, int64_t ld_raw, struct fk_cuda_points *points,
                               struct fk_error *err);
+/* A matrix of the host to an arena, raw and whitened; points->ld says how far apart columns are to be. */
+enum fk_status fk_cuda_bring(struct fk_cuda_context *context, struct fk_cuda_arena *arena,
+                             const struct fk_cuda_whitening *whitening, const struct fk_matrix *x, double **raw,
+                             struct fk_cuda_points *points, struct fk_error *err);
 /* points->low of points that were whitened so; 0 where a coordinate is no number. */
 enum fk_status fk_cuda_whiten_low(struct fk_cuda_context *context, const struct fk_cuda_whitening *whitening,
                                   const double *raw, int64_t ld_raw, const struct fk_cuda_points *points,
