@@ -95,10 +95,27 @@ void fk_cuda_arena_free(struct fk_cuda_context *context, struct fk_cuda_arena *a
   arena->count = 0;
 }
 
+/* Those of more than so many bytes go. */
+static bool drop_rooms(struct fk_cuda_context *context, size_t most) {
+  bool any = false;
+  for (struct fk_cuda_buffer &room : context->rooms) {
+    any |= room.bytes > most;
+    if (room.bytes > most) fk_cuda_drop(context, &room);
+  }
+  return any;
+}
+
+void fk_cuda_leave_rooms(struct fk_cuda_context *context) {
+  const size_t small = (size_t)1 << 22;
+  drop_rooms(context, memory_limit(context) < (double)context->memory_total ? 0 : small);
+  context->rooms_busy = false;
+}
+
 /* ---- what is kept ----------------------------------------------------------------------------- */
 
 bool fk_cuda_give_way(struct fk_cuda_context *context) {
   struct fk_cuda_tenant *oldest = NULL;
+  if (!context->rooms_busy && drop_rooms(context, 0)) return true;
   if (context->grid != &context->own && fk_grid_memory_bytes(&context->own) > 0) {
     fk_grid_memory_empty(context, &context->own);
     return true;
@@ -127,6 +144,7 @@ double fk_cuda_memory_to_keep(const struct fk_cuda_context *context, const struc
 void fk_cuda_release_kept(struct fk_cuda_context *context) {
   for (struct fk_cuda_tenant *s = context->kept; s; s = s->next) s->empty(context, s);
   while (fk_cuda_resident_leaves(context)) continue;
+  drop_rooms(context, 0);
   fk_cuda_trim(context);
 }
 
@@ -150,6 +168,7 @@ enum fk_status fk_cuda_budget(struct fk_cuda_context *context, double needed, do
   double idle = 0;
   FK_TRY(find_available(context, needed, err));
   if (context->grid != &context->own) idle += fk_grid_memory_bytes(&context->own);
+  for (const struct fk_cuda_buffer &room : context->rooms) idle += (double)room.bytes;
   for (struct fk_cuda_tenant *s = context->kept; s; s = s->next) idle += s->busy ? 0 : s->bytes(s);
   *bytes = fk_costs.cuda_memory.of_free * (context->available - context->used) + idle + own;
   *bytes = fmin(*bytes, memory_limit(context) - (context->used - idle - own));

@@ -27,7 +27,7 @@ struct fk_pair_sums {
   struct fk_cuda_buffer sums[FK_MAX_DEVICES]; /* by the device's number */
 };
 
-/* Memory that a job takes as it needs it, and gives back when it is done. */
+/* The context's rooms, which a job takes as it needs them, and leaves when it is done. */
 enum {
   FK_ROOM_SELF,
   FK_ROOM_RAW,
@@ -50,6 +50,7 @@ enum {
   FK_ROOM_ROWS_OF_FRAMES = FK_ROOM_ROWS_IN_ORDER + 4,
   FK_JOB_ROOMS = FK_ROOM_ROWS_OF_FRAMES + 4
 };
+static_assert((int)FK_JOB_ROOMS <= (int)FK_CONTEXT_ROOMS, "a context has rooms for a job");
 
 /* Rows along the curve of the sources. */
 struct fk_row_order {
@@ -100,7 +101,6 @@ struct fk_cuda_job {
   struct fk_job_chunk chunk;
   int64_t *places; /* host, of fk_job_find_places(): which source is the i-th in order; NULL: not asked for */
   struct fk_cuda_lists lists;
-  struct fk_cuda_buffer rooms[FK_JOB_ROOMS];
 
   /* what the last pass was, for reports; and for all: sums of coordinates are those of differences to the target
    */
@@ -110,7 +110,7 @@ struct fk_cuda_job {
 void fk_job_free(struct fk_cuda_job *job);
 template <typename T>
 enum fk_status fk_job_room(struct fk_cuda_job *job, int room, int64_t count, T **data, struct fk_error *err) {
-  return fk_cuda_room(job->context, &job->rooms[room], count, data, err);
+  return fk_cuda_room(job->context, &job->context->rooms[room], count, data, err);
 }
 
 /* ---- views ------------------------------------------------------------------------------------ */
