@@ -287,12 +287,6 @@ cauchy_log_density <- function(x, centre, spread) {
   lgamma((d + 1) / 2) - (d + 1) / 2 * (log(pi) + log_distance) - sum(log(spread))
 }
 
-log_add <- function(a, b) {
-  top <- pmax(a, b)
-  top[top == -Inf] <- 0
-  top + log(exp(a - top) + exp(b - top))
-}
-
 # ---- sums of all other points ----------------------------------------------------------------------
 
 plain_loo <- function(x, weights, L, control) {

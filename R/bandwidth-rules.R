@@ -178,13 +178,6 @@ weighted_sds <- function(x, weights) {
   stats::setNames(sds, colnames(x))
 }
 
-weighted_quantile <- function(column, weights, prob) {
-  if (is.null(weights) || length(column) == 1) return(stats::quantile(column, prob, names = FALSE, type = 5))
-  order <- order(column)
-  reached <- cumsum(weights[order]) - weights[order] / 2
-  stats::approx(reached / sum(weights), column[order], prob, rule = 2, ties = "ordered")$y
-}
-
 weighted_correlation <- function(x, weights) {
   p <- if (is.null(weights)) rep(1 / nrow(x), nrow(x)) else weights / sum(weights)
   z <- sweep(sweep(x, 2, colSums(p * x)), 2, weighted_sds(x, weights), "/")

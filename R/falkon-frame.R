@@ -47,15 +47,6 @@ with_frame <- function(fit, frame) {
   fit
 }
 
-# Row names that somebody gave, NULL where there are none but numbers.
-own_row_names <- function(x) {
-  if (is.data.frame(x)) {
-    names <- attr(x, "row.names")
-    return(if (is.character(names)) names)
-  }
-  if (is.matrix(x)) rownames(x)
-}
-
 kept_names <- function(names, lost) if (is.null(names) || length(lost) == 0) names else names[-lost]
 
 omit_missing <- function(made, na.action) {

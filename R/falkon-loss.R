@@ -2,35 +2,6 @@
 # with a column for each. No margin is too large for any of these, in either direction. Of all rows at a time they are
 # C's (src/core/losses.h), by all threads.
 
-LOSS_PARTS <- c("value", "slope", "curvature", "product")
-
-# Of the link f, n x t, and the response y, n x t columns of -1 and 1: "value", the loss of each row; "slope", its
-# derivatives by f, n x t; "curvature", for each row a number in place of the second derivatives, which preconditioners
-# go by: the mean of their diagonal (its sum and its largest need twice the iterations at small penalties, on shuttle);
-# "product", the second derivatives times u, n x t.
-class_loss <- function(part, f, y, run, u = NULL) {
-  if (is_column(f)) {
-    t <- if (part %in% c("slope", "product")) ncol(f) else 1
-    return(column_of("class_loss", list(f = f, y = y, u = u), t, list(part = part)))
-  }
-  .Call(ffi_class_loss, match(part, LOSS_PARTS) - 1L, f, y, u, run)
-}
-
-# The mean of all rows, those of weight 0 as well, at f - length * direction.
-mean_loss <- function(f, y, run, weights = NULL, direction = NULL, length = 0) {
-  total <- if (is_column(f)) {
-    if (!is.null(direction)) f <- f - length * direction
-    over_columns("column_loss", list(f = f, y = y, weights = weights), control = run)
-  } else {
-    sum_of_loss(f, y, run, weights, direction, length)
-  }
-  total / nrow(f)
-}
-
-sum_of_loss <- function(f, y, run, weights = NULL, direction = NULL, length = 0) {
-  .Call(ffi_class_loss_sum, f, y, direction, as.double(length), weights, run)
-}
-
 # A function of m x t coefficients: list(product, sums), K' W D K alpha with the second derivatives D at the link f, and
 # K alpha. D = diag(p) - p p' couples the columns of more than two classes: then it takes two sweeps. Boehning's bound
 # (I - 1 1' / K) / 2 in its place takes one, but is so far off that a hundred steps do not suffice (shuttle).
@@ -49,14 +20,6 @@ hessian_product <- function(system, f) {
 }
 
 # ---- probabilities ----------------------------------------------------------------------------
-
-# n x K, of a link of one column for two classes, or of K.
-link_probabilities <- function(link) {
-  if (is_column(link)) return(column_of("link_probabilities", list(link), max(2, ncol(link))))
-  if (ncol(link) == 1) return(cbind(stats::plogis(-link[, 1]), stats::plogis(link[, 1])))
-  odds <- exp(link - link[cbind(seq_len(nrow(link)), max.col(link, ties.method = "first"))])
-  odds / rowSums(odds)
-}
 
 # The same of a fit, with the names of the classes.
 class_probabilities <- function(fit, link) {
@@ -87,5 +50,64 @@ class_shares <- function(y, weights) {
   total / sum(total)
 }
 
+# Of the link f, n x t, and the response y, n x t columns of -1 and 1: "value", the loss of each row; "slope", its
+# derivatives by f, n x t; "curvature", for each row a number in place of the second derivatives, which preconditioners
+# go by: the mean of their diagonal (its sum and its largest need twice the iterations at small penalties, on shuttle);
+# "product", the second derivatives times u, n x t.
+class_loss <- function(part, f, y, run, u = NULL) UseMethod("class_loss", f)
+
+#' @export
+class_loss.shard_column <- function(part, f, y, run, u = NULL) {
+  t <- if (part %in% c("slope", "product")) ncol(f) else 1
+  column_of("class_loss", list(f = f, y = y, u = u), t, list(part = part))
+}
+
+#' @export
+class_loss.default <- function(part, f, y, run, u = NULL) {
+  .Call(ffi_class_loss, match(part, LOSS_PARTS) - 1L, f, y, u, run)
+}
+
+# n x K, of a link of one column for two classes, or of K.
+link_probabilities <- function(link) UseMethod("link_probabilities")
+
+#' @export
+link_probabilities.shard_column <- function(link) column_of("link_probabilities", list(link), max(2, ncol(link)))
+
+#' @export
+link_probabilities.default <- function(link) {
+  if (ncol(link) == 1) return(cbind(stats::plogis(-link[, 1]), stats::plogis(link[, 1])))
+  odds <- exp(link - link[cbind(seq_len(nrow(link)), max.col(link, ties.method = "first"))])
+  odds / rowSums(odds)
+}
+
+sum_of_loss <- function(f, y, run, weights = NULL, direction = NULL, length = 0) {
+  .Call(ffi_class_loss_sum, f, y, direction, as.double(length), weights, run)
+}
+
+# The mean of all rows, those of weight 0 as well, at f - length * direction.
+mean_loss <- function(f, y, run, weights = NULL, direction = NULL, length = 0) {
+  total <- if (is_column(f)) {
+    if (!is.null(direction)) f <- f - length * direction
+    over_columns("column_loss", list(f = f, y = y, weights = weights), control = run)
+  } else {
+    sum_of_loss(f, y, run, weights, direction, length)
+  }
+  total / nrow(f)
+}
+
 # Of held-out rows: the mean negative log-likelihood.
 log_loss <- function(link, y, classes) mean_loss(link, y, checked_run(settle_control(NULL)))
+
+LOSS_PARTS <- c("value", "slope", "curvature", "product")
+
+# ---- on workers -------------------------------------------------------------------------------
+
+add_column_values(
+  class_loss = \(inputs, with, at) class_loss(with$part, inputs$f, inputs$y, at$run, inputs$u),
+  link_probabilities = \(inputs, with, at) link_probabilities(inputs[[1]])
+)
+
+add_operations(column_loss = list(
+  one = of_columns(\(columns, own, at) sum_of_loss(columns$f, columns$y, at$run, as_plain(columns$weights))),
+  merge = \(a, b, control) a + b
+))

@@ -139,11 +139,6 @@ bandwidth_label <- function(x, digits) {
   few_of(if (is.null(x$names)) shown else paste(x$names, shown))
 }
 
-few_of <- function(texts, most = 6) {
-  shown <- paste(utils::head(texts, most), collapse = ", ")
-  if (length(texts) > most) paste0(shown, ", ... (", length(texts), " in all)") else shown
-}
-
 centers_label <- function(x, m) {
   merged <- if (isTRUE(x$merged > 0)) {
     paste0(" (", whole(x$merged), ngettext(x$merged, " duplicate", " duplicates"), " merged)")

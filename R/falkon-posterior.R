@@ -274,12 +274,6 @@ check_uncertain <- function(fit, how) {
   }
 }
 
-check_level <- function(level) {
-  good <- is_number(level) && length(level) == 1 && is.finite(level) && level > 0 && level < 1
-  if (!good) stop_argument("level", "must be one number between 0 and 1: found ", describe(level))
-  level
-}
-
 #' Intervals of the function that was fitted
 #'
 #' For each row an interval for the fitted function there, pointwise, as `predict(interval = "confidence")` has it: a

@@ -23,12 +23,6 @@ check_response <- function(y, n, arg = "y", binary = FALSE) {
   list(y = numbers, classes = NULL, outputs = colnames(y), binary = FALSE)
 }
 
-check_response_rows <- function(found, n, arg) {
-  if (!is.na(n) && found != n) {
-    stop_argument(arg, "must have one value per row of `x`, ", whole(n), ": found ", whole(found))
-  }
-}
-
 two_classes <- function(y, arg) {
   if (!is_number(y) || NCOL(y) != 1) {
     stop_argument(arg, "must be a factor, or have two different values, for logistic loss: found ", describe(y))
@@ -61,11 +55,6 @@ check_no_lacking <- function(counts, classes, arg) {
   }
 }
 
-# Is it a response of classes, whatever the loss?
-is_classes <- function(y) {
-  if (is_column(y)) !is.null(y$data$response_is$levels) else is.factor(y) || is.character(y) || is.logical(y)
-}
-
 # Of the rows drawn to be held out those without which every class still has rows.
 spare_classes <- function(index, y, classes, weights = NULL) {
   if (is.null(classes)) return(index)
@@ -73,28 +62,6 @@ spare_classes <- function(index, y, classes, weights = NULL) {
   used <- if (is.null(weights)) seq_along(code) else which(weights > 0)
   lost <- setdiff(code[used], code[setdiff(used, index)])
   index[!code[index] %in% lost]
-}
-
-# -1 and 1, of the numbers of classes.
-class_columns <- function(code, classes) {
-  if (length(classes) == 2) return(matrix(2 * (code == 2) - 1))
-  columns <- matrix(-1, length(code), length(classes), dimnames = list(NULL, classes))
-  columns[cbind(seq_along(code), code)] <- 1
-  columns
-}
-
-# Numbers of classes, from the columns.
-class_codes <- function(link) {
-  if (is_column(link)) return(column_of("class_codes", list(link), 1))
-  if (ncol(link) == 1) 1L + (link[, 1] > 0) else max.col(link, ties.method = "first")
-}
-
-# How many rows there are of each class, or their weights.
-class_counts <- function(y, weights = NULL) {
-  classes <- max(2, ncol(y))
-  if (is_column(y)) return(over_columns("column_counts", list(y = y, weights = weights), list(classes = classes)))
-  code <- class_codes(y)
-  if (is.null(weights)) tabulate(code, classes) else as.vector(rowsum(weights, code))
 }
 
 # The same form for other rows, as those of a validation set.

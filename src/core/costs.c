@@ -1,4 +1,4 @@
-/* What was measured, with which script of inst/bench (NOTES.md tells the story), where and when.
+/* What was measured, with which script of bench/ (bench/NOTES.md explains it), where and when.
  *
  *   EPYC    AMD EPYC 9005 (Zen 5), 2 cores, AVX-512, gcc 12 -O2
  *   H200    one NVIDIA H200
@@ -47,7 +47,7 @@ const struct fk_costs fk_costs = {
      * millisecond (gpu.R). .difference_f64: 7 to 12 in 1 to 4 dimensions. .tensor_f64, .gaussian_f64: kernels
      * alone (NOTES.md). .mma_wide: densities of 128 to 1024 dimensions before there was wgmma for them. .gemm,
      * .gemm_half: a little less than cuBLAS does, of doubles and of halves. They, .memory, .launch and
-     * .measured_pairs: no script. .symmetric_strips: inst/bench/NOTES.md, and so are .matrix and .matrix_value.
+     * .measured_pairs: no script. .symmetric_strips: bench/NOTES.md, and so are .matrix and .matrix_value.
      * .order_points on: gpu-real.R, as far as it was tried. */
     .exact_cuda = {.start = 0.3,
                    .host = 8e9,
@@ -179,8 +179,8 @@ const struct fk_costs fk_costs = {
 
     /* On the host, one thread of a Xeon with AVX-512 and the reference BLAS: potrf of an order of 2000 in 0.26 s
      * by blocks of 48, 0.30 of 32 or 64, 0.41 of 128, 1.9 s by the library; of 300 in 3 ms and 5 (preconditioner.R
-     * as a whole). On an H200 gemm does 58 TFLOP/s where potrf does 48 and lauum 45, from an order of 3e4 on
-     * (shared/FALKON.md, A5). With a tuned BLAS blocks are for interrupts alone. Strips and tiles: no script.
+     * as a whole). On an H200 gemm does 58 TFLOP/s where potrf does 48 and lauum 45, from an order of 3e4 on.
+     * With a tuned BLAS blocks are for interrupts alone. Strips and tiles: no script.
      * .whole_halves: a guess, not measured. .device: arithmetic, no script; two cores take half a second for the
      * factors of an order of 2000 and an iteration's solves, which is what CUDA takes to start. */
     .dense = {.whole = {128, 1024, 1 << 15},

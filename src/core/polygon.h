@@ -1,4 +1,4 @@
-/* Masses of Gaussians inside polygons, for estimates on a support (R/support-polygon.R). */
+/* Masses of Gaussians inside polygons, for estimates on a support (R/density-support-polygon.R). */
 #ifndef FK_CORE_POLYGON_H
 #define FK_CORE_POLYGON_H
 

@@ -1,4 +1,4 @@
-/* Moments of points on a line; R/regression-line.R. */
+/* Moments of points on a line; R/local-line.R. */
 #include "../core/line.h"
 
 #include "ffi.h"

@@ -1,4 +1,4 @@
-/* Polynomial kernels in one dimension; R/compact-sums.R. */
+/* Polynomial kernels in one dimension; R/sum-compact.R. */
 #include "../core/windows.h"
 
 #include "ffi.h"

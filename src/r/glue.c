@@ -15,7 +15,7 @@ SEXP r_element(SEXP list, const char *name) {
 
 /* R/ has checked every argument already; these keep a mistake there from reading foreign memory. */
 struct fk_matrix r_points(SEXP x, const char *name) {
-  bool single = Rf_inherits(x, "single_points"); /* R/single.R */
+  bool single = Rf_inherits(x, "single_points"); /* R/base-single.R */
   SEXP data = single ? r_element(x, "bits") : x;
   if (TYPEOF(data) != (single ? INTSXP : REALSXP) || !Rf_isMatrix(data) || XLENGTH(data) == 0)
     Rf_error("`%s` must be a matrix of doubles or floats with rows and columns", name);

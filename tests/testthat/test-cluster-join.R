@@ -1,4 +1,4 @@
-# Sums whose targets and sources are both in shards (R/cluster-join.R).
+# Sums whose targets and sources are both in shards (R/store-cluster-join.R).
 workers <- parallel::makeCluster(3)
 x <- matrix(stats::qnorm((seq_len(1800) * 0.754877666) %% 1), ncol = 2, dimnames = list(NULL, c("a", "b")))
 w <- seq_len(900) %% 5

@@ -1,0 +1,215 @@
+# Whether points have bandwidths of their own: H times the square of a factor f_j, which is large where points are few.
+# The estimate is the sum of the estimates of classes, of points with the same factor (sum-by-factors.R); to have few of
+# them, factors are powers of one number.
+#
+# By factors p^-1/2 the bias of order h^2 is gone, as it is by debiasing. Both together (sum-debias-by-factors.R) have gained up
+# to 0.02 nats over the factors alone, where these gained 0.3 to 0.6 (bench/NOTES.md): where the choice is ours, the
+# points of an estimate with factors stay where they are.
+
+# So many different factors of the user's own are taken as they are.
+MOST_CLASSES <- 64
+
+# By default factors are taken where they gain more than that in nats of leave-one-out likelihood a row, and more than so
+# many of its standard errors, on so many rows; fewer rows tell whether it is worth a look.
+GAIN <- 0.02
+GAIN_ERRORS <- 3
+GAIN_ROWS <- 2000
+
+# Of L, where a search for it begins.
+USUAL_SCALE <- 0.7
+
+# Not every one can: where none is named, the plain one.
+adaptive_estimator <- function(estimator, adaptive) {
+  if (is.null(adaptive) || identical(adaptive, "auto")) return(check_estimator(estimator))
+  if (is_auto(estimator)) return(PLAIN_ESTIMATOR)
+  able <- if (identical(adaptive, "balloon")) PLAIN_ESTIMATOR else estimators_that("adaptive")
+  estimator <- check_estimator(estimator)
+  if (!estimator %in% able) {
+    stop_argument("adaptive", "is for estimator = ", quote_choices(able), ": found \"", estimator, "\"")
+  }
+  estimator
+}
+
+# Is it for us to say whether widths differ? Not where the user has named a bandwidth, or another estimator than the
+# plain one.
+may_adapt <- function(options, n) {
+  chosen <- is.null(options$bandwidth) || identical(options$bandwidth, "auto")
+  able <- is_auto(options$estimator) || check_estimator(options$estimator) == PLAIN_ESTIMATOR
+  chosen && able && is.null(options$score_bandwidth) && n >= 50
+}
+
+# list(H, L, record, stats): the factors of the points of `data`, list(points, weights, omitted, clean), of H and L as
+# `main` has them, or where that was chosen from the data, as suits the factors; record NULL: these are not worth it. record:
+# list(method, factors, auto, was it for their gain that they were taken?, and of a choice scale, the factor of L, and
+# gain, over one bandwidth, of `estimator` where auto, in nats of leave-one-out likelihood a row), or that of
+# balloon_record().
+adapt_bandwidth <- function(data, main, estimator, adaptive, options, control, arg) {
+  started <- proc.time()[["elapsed"]]
+  name_stage(control, "Adapting the bandwidth")
+  check_adaptable(data)
+  run <- search_run(control, ncol(data$points))
+  clean <- judged(data$clean())
+  if (is.numeric(adaptive)) clean$columns$width[] <- NA # the user's own stay as they are, whatever was rounded
+  adapted <- if (identical(adaptive, "balloon")) {
+    balloon_bandwidth(data, clean, main, options, run)
+  } else {
+    factor_bandwidth(data, clean, main, estimator, adaptive, options, run)
+  }
+  adapted$stats <- as.list(adapted$stats)
+  adapted$stats$seconds <- proc.time()[["elapsed"]] - started
+  adapted
+}
+
+# As adapt_bandwidth(), by factors of the points.
+factor_bandwidth <- function(data, clean, main, estimator, adaptive, options, run) {
+  L <- main$L / clean$unit
+  auto <- identical(adaptive, "auto")
+  looked <- if (auto) look_for_gain(clean, L, estimator, run)
+  adapted <- list(H = main$H, L = main$L, stats = looked$stats)
+  if (auto && !looked$worth) return(adapted)
+  found <- wanted_factors(data, clean, L, estimator, adaptive, looked, options$seconds, run)
+  adapted$record <- list(method = found$method, factors = found$own, auto = auto)
+  adapted$stats <- joined_stats(adapted$stats, found$stats)
+  if (!is_chosen(options$bandwidth)) return(adapted)
+  chosen <- if (is.null(found$scale)) choose_scale(clean, found$factors, L, estimator, options$seconds, run) else found
+  adapted$record$factors <- at_least(found$own, least_factor(clean, chosen$scale * L))
+  adapted$record[c("scale", "gain")] <- list(chosen$scale, if (auto) looked$gain else chosen$gain)
+  adapted[c("H", "L")] <- list(chosen$scale^2 * main$H, chosen$scale * main$L)
+  if (is.null(found$scale)) adapted$stats <- joined_stats(adapted$stats, chosen$stats)
+  adapted
+}
+
+# Factors are relative to each other. Columns may be constant: there all kernels have the same height.
+check_adaptable <- function(data) {
+  if (n_given(data) < 2) stop_argument("adaptive", "needs at least two points of positive weight: found one")
+}
+
+# From the data, by a selector.
+is_chosen <- function(bandwidth) is.null(bandwidth) || is.character(bandwidth)
+
+n_given <- function(data) if (is.null(data$weights)) nrow(data$points) else sum(data$weights > 0)
+
+# list(method, factors, of the rows of `clean`, own, of all points, stats); of `looked` where that was at all rows, and
+# then scale and gain, too.
+wanted_factors <- function(data, clean, L, estimator, adaptive, looked, seconds, run) {
+  if (is.character(adaptive)) {
+    method <- default_method(clean$d, estimator, if (adaptive == "auto") ADAPTIVE_METHODS[1] else adaptive)
+    whole <- isTRUE(looked$rows == nrow(clean$x))
+    found <- if (whole) looked[c("factors", "scale", "gain")] else point_factors(clean, L, method, 0.2 * seconds, run)
+    return(c(found, list(method = method$name, own = own_factors(found$factors, clean, data$points))))
+  }
+  own <- if (is.null(data$omitted)) adaptive else adaptive[-data$omitted]
+  many <- length(unique(own)) > MOST_CLASSES
+  if (many) own <- on_lattice(log(own))
+  list(method = if (many) "given, rounded" else "given", factors = own[clean$source], own = own)
+}
+
+default_method <- function(d, estimator, name = ADAPTIVE_METHODS[1]) {
+  list(name = name, alpha = check_power(NULL, d), pilot = PILOT[[estimator]])
+}
+
+# ---- are they worth it? -----------------------------------------------------------------------
+
+# list(worth, rows, factors, scale, gain, se, stats): by the leave-one-out likelihood of so many rows, over that of
+# `estimator` with one bandwidth of factor L. A sample that is far from a gain ends it.
+look_for_gain <- function(data, L, estimator, run) {
+  if (is_wide(data) && is_scalar_factor(L)) {
+    data <- in_few_columns(data)
+    L <- L[1] * unit_factor(data)
+  }
+  stats <- found <- NULL
+  for (rows in unique(pmin(nrow(data$x), c(SCAN_ROWS, GAIN_ROWS)))) {
+    batch <- judged(sample_of(data, seq_len(rows)))
+    near <- L / carried(batch, data, bandwidth_rate(estimator, data$d))
+    found <- factor_gain(batch, near, if (is.null(found)) USUAL_SCALE else found$scale, estimator, run)
+    stats <- joined_stats(stats, found$stats)
+    if (!isTRUE(found$gain + GAIN_ERRORS * found$se >= GAIN)) break
+  }
+  worth <- isTRUE(found$gain > max(GAIN, GAIN_ERRORS * found$se))
+  replace(found, c("worth", "rows", "stats"), list(worth, rows, stats))
+}
+
+# list(factors, scale, gain, se, stats), on all of these rows. `scale`: where to begin.
+factor_gain <- function(batch, L, scale, estimator, run) {
+  one <- left_out_by(estimator, batch, L, NULL, run)
+  found <- point_factors(batch, L, default_method(batch$d, estimator), Inf, run)
+  chosen <- best_scale(batch, found$factors, scale * L, PLAIN_ESTIMATOR, run)
+  difference <- chosen$log_density - one$log_density
+  gain <- sum(batch$v * difference)
+  list(
+    factors = found$factors, scale = scale * chosen$scale, gain = gain,
+    se = sqrt(sum((batch$v * (difference - gain))^2)),
+    stats = Reduce(joined_stats, list(one$stats, found$stats, chosen$stats))
+  )
+}
+
+# As log_left_out(), of that estimator, or of "balloon".
+left_out_by <- function(kind, ...) {
+  switch(kind, kde = log_left_out(...), sdkde = debiased_left_out(...), balloon = balloon_left_out(...))
+}
+
+# ---- scale ------------------------------------------------------------------------------------
+
+# list(scale, gain, stats): the multiple of L for which the leave-one-out likelihood of judged() rows is largest, on as
+# many of them as the budget allows. `kind`: as of left_out_by().
+choose_scale <- function(data, factors, L, kind, seconds, run) {
+  n <- nrow(data$x)
+  rows <- min(n, max(SCAN_ROWS, floor(sqrt(0.1 * seconds / (10 * pair_seconds(n, data$d, run))))))
+  batch <- judged(sample_of(data, seq_len(rows)))
+  near <- L / carried(batch, data, bandwidth_rate(if (kind == "balloon") PLAIN_ESTIMATOR else kind, data$d))
+  found <- best_scale(batch, factors[seq_len(rows)], USUAL_SCALE * near, kind, run)
+  one <- left_out_by(kind, batch, near, NULL, run)
+  scale <- if (found$converged) USUAL_SCALE * found$scale else 1
+  gain <- -found$value - sum(batch$v * one$log_density)
+  list(scale = scale, gain = gain, stats = joined_stats(found$stats, one$stats))
+}
+
+# list(value, log_density, scale, converged, stats): the multiple of L. Near the best the likelihood is flat: a tenth of
+# the scale costs it less than 0.002.
+best_scale <- function(batch, factors, L, kind, run) {
+  best <- list(value = Inf)
+  stats <- NULL
+  value <- function(L) {
+    found <- left_out_by(kind, batch, L, at_least(factors, least_factor(batch, L)), run)
+    stats <<- joined_stats(stats, found$stats)
+    value <- -sum(batch$v * found$log_density)
+    if (value < best$value) best <<- list(value = value, log_density = found$log_density)
+    value
+  }
+  found <- polish_factor(list(value = value, rows = nrow(batch$x)), L, step = 0.35, tol = 0.1)
+  c(best, list(scale = found$L[1] / L[1], converged = found$converged, stats = stats))
+}
+
+# The factor by which no column is smoothed less than its rounding needs: see finished().
+least_factor <- function(data, L) {
+  width <- data$columns$width / data$unit
+  if (all(is.na(width))) return(0)
+  max(width / (2 * factor_sds(L)), na.rm = TRUE)
+}
+
+# ---- print ------------------------------------------------------------------------------------
+
+adaptive_note <- function(adaptive, digits) {
+  if (adaptive$method == "balloon") return(balloon_note(adaptive, digits))
+  factors <- adaptive$factors
+  range <- vapply(range(factors), format, "", digits = digits)
+  gain <- adaptive$gain
+  widths <- paste0(
+    "the sds of each point times ", range[1], " to ", range[2], ", ", length(unique(factors)), " different factors"
+  )
+  if (isTRUE(adaptive$auto)) {
+    return(paste0(
+      "Adaptive: each point its own width is ", format(gain, digits = 2), " nats a point better, left out. By Abramson's ",
+      "rule, ", widths, "; none with adaptive = FALSE."
+    ))
+  }
+  paste0(
+    "Adaptive, ", adaptive$method, ": ", widths, ".",
+    if (!is.null(gain)) {
+      paste0(
+        " Over one bandwidth they gain ", format(gain, digits = 2), " nats a point, left out",
+        if (gain < GAIN) ": no more than chance, leave them", "."
+      )
+    }
+  )
+}

@@ -1,0 +1,118 @@
+# The factors of adaptive bandwidths (bandwidth-adaptive-choose.R).
+
+# Abramson's factors go by a density of a bandwidth so much larger than that chosen for the estimator, whose noise is
+# less: measured (bench/NOTES.md).
+PILOT <- c(kde = 2, sdkde = 1.4)
+
+#' Factors for adaptive bandwidths
+#'
+#' `adaptive_factors()` gives a factor for each point of a density estimate, by which its kernel is to be wider than
+#' that of another: for the argument `adaptive` of [flash_kde()], which calls it where that is a name.
+#'
+#' @details
+#' Factors are \eqn{f_j \propto \hat p(x_j)^{-\alpha}}{f_j ~ p(x_j)^-alpha}. For `"abramson"` p is the leave-one-out
+#' density with twice the sds of the fit (1.4 times, of an SD-KDE): a smooth one, since its noise becomes noise of the
+#' factors. For `"knn"` it is
+#' the power -d of the distance from point j to its k-th nearest neighbour, in coordinates where the bandwidth is the
+#' identity, so that with `alpha = 1 / d` factors are as these distances (Breiman, Meisel and Purcell 1977). Weights
+#' enter the densities, not the counts of neighbours.
+#'
+#' `alpha = 1 / 2` removes the bias of order \eqn{h^2} (Abramson 1982). That counts for many points in few dimensions;
+#' on real data in three and more a smaller power gained more, so the default is the smaller of 1/2 and 1/d. For an SD-KDE
+#' in one and two dimensions, whose points move along what a smaller power leaves of the bias, 1/4 does as well in nats a row
+#' and has the smaller error on densities near a normal one.
+#'
+#' Rounded data are spread over their lattice first, and copies of a row count as one, as for [bw_auto()]; the order
+#' of the rows does not matter. The geometric mean of the factors is about 1; they lie between 1/30 and 30, and are
+#' powers of \eqn{\sqrt 2}{sqrt(2)}, at most 19% off, so that sums over points of the same factor serve in every
+#' engine.
+#'
+#' Of a fit with factors or texts p is the density of numbers and levels together, distances are of numbers.
+#'
+#' @param object A fit with one bandwidth, from [flash_kde()] with `estimator` `"kde"` or `"sdkde"`.
+#' @param method `"abramson"` or `"knn"`.
+#' @param alpha The power, above 0 and up to 1. `NULL`: 1/2 in one and two dimensions, 1/d in d.
+#' @param k For `"knn"`: which neighbour. `NULL`: \eqn{\sqrt n}{sqrt(n)}, rounded.
+#' @returns A vector with a factor for each point of the fit.
+#' @inheritSection flash_kde Errors
+#' @references Abramson, I. S. (1982) On bandwidth variation in kernel estimates: a square root law. *The Annals of
+#'   Statistics* 10, 1217-1223.
+#'
+#'   Breiman, L., Meisel, W. and Purcell, E. (1977) Variable kernel estimates of multivariate densities.
+#'   *Technometrics* 19, 135-144.
+#' @seealso [flash_kde()]
+#' @export
+#' @examples
+#' fit <- flash_kde(faithful, "kde", adaptive = FALSE)
+#' cautious <- adaptive_factors(fit, alpha = 1 / 4)
+#' flash_kde(faithful, adaptive = cautious)
+#' flash_kde(faithful, "sdkde", adaptive = cautious) # and debiased
+adaptive_factors <- function(object, method = c("abramson", "knn"), alpha = NULL, k = NULL) {
+  if (!inherits(object, "flash_kde")) check_fit(object)
+  check_in_memory(object)
+  if (object$d == 0) stop_argument("object", "must have numeric columns: found levels alone")
+  if (!is.null(object$inner)) {
+    if (!only_transforms(object$support)) stop_argument("object", "must be a fit without images or masses of its `support`")
+    return(adaptive_factors(object$inner, method, alpha, k)) # in the coordinates of its kernels
+  }
+  if (!object$estimator %in% names(PILOT) || !is.null(object$adaptive)) {
+    stop_argument("object", "must be a fit of estimator = ", quote_choices(names(PILOT)), " with one bandwidth")
+  }
+  check_loo(object, "object")
+  name <- check_choice(method, ADAPTIVE_METHODS, "method")
+  method <- list(name = name, alpha = check_power(alpha, object$d), pilot = PILOT[[object$estimator]], k = k)
+  if (!is.null(k)) method$k <- check_count(k, "k", max = object$n - 1)
+  run <- search_run(start_run(fit_asked(object), "Adapting the bandwidth"), object$d)
+  data <- list(points = object$x, weights = object$weights, discrete = object$discrete)
+  clean <- judged(clean_mixed(data, "object"))
+  own_factors(point_factors(clean, fit_factor(object) / clean$unit, method, Inf, run)$factors, clean, own_places(object))
+}
+
+# ---- factors ----------------------------------------------------------------------------------
+
+# list(factors, stats) of judged() rows, for a bandwidth of factor L. `method`: list(name, alpha, pilot, k).
+point_factors <- function(data, L, method, seconds, run) {
+  found <- switch(method$name,
+    abramson = pilot_density(data, method$pilot * L, seconds, run),
+    knn = list(log_density = -data$d * log(neighbour_distances(data, L, method$k, run)))
+  )
+  width <- -method$alpha * found$log_density
+  list(factors = on_lattice(width - sum(data$v * width)), stats = found$stats)
+}
+
+# As log_left_out(), by a sample of the rows, wider, where the sum over all of them would take longer than `seconds` of
+# a nominal core.
+pilot_density <- function(data, L, seconds, run) {
+  n <- nrow(data$x)
+  if (pass_seconds(n, data$d, c("lcv", PLAIN_ESTIMATOR), run) <= seconds) return(log_left_out(data, L, NULL, run))
+  inside <- seq_len(max(SCAN_ROWS, floor(seconds / (n * pair_seconds(n, data$d, run)))))
+  batch <- judged(sample_of(data, inside))
+  L <- L / carried(batch, data, bandwidth_rate(PLAIN_ESTIMATOR, data$d))
+  own <- log_left_out(batch, L, NULL, run)
+  others <- sample_of(data, -inside)
+  sources <- sum_sources(batch$x, batch$weights, L)
+  sources$discrete <- batch$discrete
+  sums <- log_sum(sources, cbind(others$x, others$discrete$codes), PLAIN_FACTOR, FALSE, run)
+  log_density <- log_add(sums$log_abs + log_kernel_norm(L) - log(batch$total), log_floor_of(others))
+  list(log_density = c(own$log_density, log_density), stats = add_stats(own$stats, sums$stats))
+}
+
+# list(log_density, stats): of each row by the others, with the floor of the likelihood; `factors` and `target_factors`
+# as of sources.
+log_left_out <- function(data, L, factors, run, target_factors = NULL) {
+  sources <- sum_sources(data$x, data$weights, L, factors = factors, target_factors = target_factors)
+  sources$discrete <- data$discrete
+  cells <- if (!is.null(data$discrete)) cells_of(data$discrete$codes)
+  by_pairs <- !is.null(cells) && prefers_pairs(data, cells, nrow(data$x), factors)
+  sums <- if (by_pairs) left_out_by_pairs(data, L, cells, factors, run) else log_sum(sources, NULL, PLAIN_FACTOR, TRUE, run)
+  log_density <- sums$log_abs + log_kernel_norm(L) - log(data$others)
+  list(log_density = log_add(log_density, log_floor_of(data)), stats = sums$stats)
+}
+
+# Those of all points, of the factors of the rows that clean_points() left of them: equal points have the same, and
+# points of weight 0, which are no part of the estimate, 1.
+own_factors <- function(factors, clean, points) {
+  keys <- row_keys(points)
+  own <- factors[match(keys, keys[clean$source])]
+  ifelse(is.na(own), 1, own)
+}

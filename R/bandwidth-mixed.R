@@ -1,0 +1,371 @@
+# Bandwidth of the numbers and lambdas of the levels, chosen together by the leave-one-out likelihood of the plain
+# estimate. H, for given lambdas, by the search of bandwidth-choose.R, whose criterion goes by cells; lambdas, for
+# a given H, at next to no cost, as all the likelihood needs of the points is one sum for each row and each cell. One
+# after the other on a sample; then, with all points as sources, the factor of H with the best lambdas of each.
+
+# Rows that judge lambdas, at most; so many sums for them, of cells and widths; so many pairs for each bandwidth and
+# second of the budget.
+JUDGES <- 2000
+JUDGED_SUMS <- 4e6
+JUDGED_PAIRS <- 2e7
+
+# Of a nominal core for a pair of cell_moments(), and for the lambdas between them.
+MOMENTS_SECONDS <- 2e-8
+
+# Turns between H and the lambdas, and the change of a lambda, of the largest, that ends them.
+MOST_TURNS <- 3
+SAME_LAMBDA <- 0.02
+
+# Which selectors know levels.
+MIXED_SELECTORS <- c("auto", "lcv", "silverman", "scott", "nrd0", "sj")
+
+# list(main, score, lambda, chosen, adaptive), the first two as fit_bandwidths() has them; `chosen`: are lambdas?
+# `adaptive`: a record of factors, or NULL.
+mixed_bandwidths <- function(data, estimator, options, control, arg) {
+  columns <- data$discrete$columns
+  lambda <- check_lambda(options$lambda, columns)
+  free <- is.na(lambda) & most_lambda(columns) > 0
+  data$discrete$lambda <- replace(lambda, is.na(lambda) & !free, 0)
+  adapted <- NULL
+  main <- mixed_wanted(options$bandwidth, data, "bandwidth")
+  score <- if (!is.null(options$score_bandwidth)) mixed_wanted(options$score_bandwidth, data, "debias$bandwidth")
+  search <- search_options("lcv", options$structure, options$rows, options$seconds)
+  joint <- is.character(main) && main %in% c("auto", "lcv")
+  if (search$structure != "auto" && !joint) {
+    stop_argument("structure", "is for a bandwidth by \"auto\" or \"lcv\": found another `bandwidth`")
+  }
+  check_lambda_rows(free, data, is.character(main), arg)
+  name_stage(control, "Selecting the bandwidth")
+  started <- proc.time()[["elapsed"]]
+  found <- if (joint) {
+    check_spread(data$points, arg, data$weights, cure = " (give `bandwidth` as a number)")
+    choose_jointly(data, free, search, estimator, control, arg)
+  } else {
+    if (is.character(main)) main <- settle_bandwidth(main, data, estimator, search, control, "bandwidth", arg)
+    chosen <- choose_lambdas(data, main$L, free, search$seconds, control)
+    list(main = main, lambda = chosen$lambda, stats = chosen$stats)
+  }
+  if (!is.null(options$adaptive)) {
+    adapted <- adapt_mixed(data, found, options, free, joint, control, arg)
+    found$lambda <- adapted$lambda
+    found$main[c("H", "L")] <- adapted[c("H", "L")]
+    found$stats <- joined_stats(found$stats, adapted$stats)
+  }
+  if (joint || any(free)) {
+    found$main$stats <- as.list(found$stats)
+    found$main$stats$seconds <- proc.time()[["elapsed"]] - started
+  }
+  if (is.character(score)) {
+    score <- settle_bandwidth(score, data, estimator, search, control, "debias$bandwidth", arg)
+  }
+  if (is.null(score) && ESTIMATORS[[estimator]]$debiased) score <- own_score(found$main)
+  list(main = found$main, score = score, lambda = found$lambda, chosen = free, adaptive = adapted$record)
+}
+
+# Lambdas that are chosen go by leaving points out. `with_bandwidth`: is that chosen, too?
+check_lambda_rows <- function(free, data, with_bandwidth, arg) {
+  if (!any(free) || n_given(data) > 1) return(invisible())
+  cure <- if (with_bandwidth) "`bandwidth` and `lambda` as numbers" else "`lambda` as a number"
+  stop_argument(
+    arg, "must have at least two rows of positive weight for an automatic `lambda`: found one (give ", cure, ")"
+  )
+}
+
+# As want_bandwidth(). Without numbers there is none.
+mixed_wanted <- function(bandwidth, data, arg) {
+  d <- ncol(data$points)
+  if (d == 0) {
+    if (!is.null(bandwidth)) stop_argument(arg, "must be NULL without numeric columns: found ", describe(bandwidth))
+    return(list(H = matrix(0, 0, 0), L = matrix(0, 0, 0), selector = "none"))
+  }
+  if (is.character(bandwidth) && length(bandwidth) == 1 && !is.na(bandwidth)) {
+    name <- check_selector(bandwidth, d, data$weights, arg)
+    if (!name %in% MIXED_SELECTORS) {
+      stop_argument(
+        arg, "must be numeric or one of ", quote_choices(MIXED_SELECTORS),
+        " where there are columns of levels: found \"", name, "\""
+      )
+    }
+  }
+  want_bandwidth(bandwidth, data$points, data$weights, arg)
+}
+
+# ---- together -----------------------------------------------------------------------------------
+
+# list(main, lambda, stats).
+choose_jointly <- function(data, free, search, estimator, control, arg) {
+  clean <- clean_mixed(data, arg)
+  run <- search_run(control, clean$d)
+  tally <- new_stats()
+  batch <- sample_of(clean, seq_len(min(nrow(clean$x), sample_size(clean, search))))
+  turn <- replace(search, "rows", Inf)
+  batch$L <- rule_factor("silverman", batch$n, clean$d, PLAIN_ESTIMATOR) * diag(clean$d)
+  best_lambdas <- lambda_search(batch, free, search$seconds, run, tally)
+  for (i in seq_len(MOST_TURNS)) {
+    lambda <- best_lambdas(batch$L, batch$discrete$lambda)$lambda
+    if (i > 1 && same_lambdas(lambda, batch$discrete)) break
+    batch$discrete$lambda <- lambda
+    found <- choose_bandwidth(batch, PLAIN_ESTIMATOR, turn, run)
+    tally$add(found$stats)
+    batch$L <- as_bandwidth(plain_numbers(found$bandwidth), clean$d)$L / clean$unit
+    turn[c("structure", "start")] <- list(attr(found$bandwidth, "structure"), plain_numbers(found$bandwidth))
+  }
+  clean$discrete$lambda <- batch$discrete$lambda
+  carry <- carried(batch, clean, bandwidth_rate(PLAIN_ESTIMATOR, clean$d))
+  last <- polish_jointly(clean, carry * batch$L, free, search$seconds, run, tally)
+  clean$discrete$lambda <- last$lambda
+  if (estimator != PLAIN_ESTIMATOR) last$L <- for_estimator(last$L, estimator, clean, search, run, tally)
+  attr(found$bandwidth, "score") <- if (estimator == "sdkde") SCORE_RATIO
+  main <- mixed_main(last$L, found$bandwidth, clean, colnames(data$points))
+  list(main = main, lambda = last$lambda, stats = tally$stats())
+}
+
+# list(L, lambda, value): the factor of L that is best with the lambdas that suit it, by all points.
+polish_jointly <- function(data, L, free, seconds, run, tally) {
+  best_lambdas <- lambda_search(data, free, seconds, run, tally)
+  lambda <- data$discrete$lambda
+  best <- list(value = Inf)
+  value <- function(L) {
+    found <- best_lambdas(L, lambda)
+    lambda <<- found$lambda
+    if (found$value < best$value) best <<- list(L = L, lambda = found$lambda, value = found$value)
+    found$value
+  }
+  polish_factor(list(value = value, rows = nrow(data$x)), L, tol = 0.02)
+  best
+}
+
+# As as_bandwidth() gives it; of a rounded column no less than finished() leaves.
+mixed_main <- function(L, bandwidth, data, names) {
+  H <- tcrossprod(data$unit * L)
+  width <- ifelse(is.na(data$columns$width), 0, data$columns$width)
+  diag(H) <- pmax(diagonal(H), width^2 / 4)
+  attr(bandwidth, "heavy") <- FALSE
+  c(as_bandwidth(H, data$d, names = names), list(selector = "lcv", search = bandwidth))
+}
+
+# The factor of a bandwidth of the plain estimate that suits another one, by its own likelihood on a sample.
+for_estimator <- function(L, estimator, data, search, run, tally) {
+  cells <- nrow(unique(data$discrete$codes))
+  rows <- search$rows
+  if (is.null(rows)) rows <- max(300, floor(sqrt(0.4 * search$seconds / (8 * min(cells, 100) * MOMENTS_SECONDS))))
+  batch <- sample_of(data, seq_len(min(nrow(data$x), rows)))
+  rule <- \(estimator) rule_factor("silverman", batch$n, data$d, estimator)
+  plain <- L / carried(batch, data, bandwidth_rate(PLAIN_ESTIMATOR, data$d))
+  near <- rule(estimator) / rule(PLAIN_ESTIMATOR) * plain
+  loss <- debiased_likelihood(judged(batch), mixed_loo(batch$discrete, estimator), run, tally$add)
+  found <- polish_factor(list(value = \(L) loss(L, "none")$value, rows = nrow(batch$x)), near, tol = 0.02)
+  carried(batch, data, bandwidth_rate(estimator, data$d)) * found$L
+}
+
+# As sdkde_at_half() and laplace_loo().
+mixed_loo <- function(discrete, estimator) {
+  function(x, weights, L, run) {
+    debiased <- ESTIMATORS[[estimator]]$debiased
+    sources <- sum_sources(x, weights, if (debiased) sqrt(SCORE_RATIO) * L else L)
+    sources$discrete <- discrete
+    if (debiased) return(debiased_loo_sum(sources, L, run))
+    plain <- log_sum(sources, NULL, PLAIN_FACTOR, TRUE, run)
+    corrected <- log_sum(sources, NULL, ESTIMATORS[[estimator]]$factor(ncol(x)), TRUE, run)
+    corrected$log_abs[corrected$negative] <- -Inf
+    stats <- add_stats(corrected$stats, plain$stats)
+    list(log_sum = pmax(corrected$log_abs, plain$log_abs + log(1e-3)), stats = stats)
+  }
+}
+
+# clean_points() of what selectors see of the data, with the weights of rows at hand.
+clean_mixed <- function(data, arg) {
+  clean <- clean_points(data$points, data$weights, arg, data$discrete)
+  clean$log_floor <- clean$log_floor - sum(log(lengths(lapply(clean$discrete$columns, `[[`, "levels"))))
+  clean
+}
+
+# Rows for which a search for H takes its share of the budget.
+sample_size <- function(data, search) {
+  if (!is.null(search$rows)) return(search$rows)
+  passes <- MOST_TURNS * shape_passes(data$d, search$structure)
+  max(SCAN_ROWS, floor(sqrt(0.4 * search$seconds / (passes * MOMENTS_SECONDS))))
+}
+
+same_lambdas <- function(lambda, discrete) {
+  all(abs(lambda - discrete$lambda) <= SAME_LAMBDA * most_lambda(discrete$columns))
+}
+
+# Without what the search tells of them.
+plain_numbers <- function(bandwidth) {
+  if (is.matrix(bandwidth)) matrix(as.vector(bandwidth), nrow(bandwidth)) else as.vector(bandwidth)
+}
+
+new_stats <- function() {
+  all <- NULL
+  list(add = \(stats) all <<- joined_stats(all, stats), stats = \() all)
+}
+
+# ---- lambdas ------------------------------------------------------------------------------------
+
+# list(lambda, stats) for a bandwidth that is known.
+choose_lambdas <- function(data, L, free, seconds, control) {
+  if (!any(free)) return(list(lambda = data$discrete$lambda))
+  if (ncol(data$points) == 0) {
+    return(list(lambda = optimise_lambdas(frequency_loss(data), data$discrete, free)$lambda))
+  }
+  tally <- new_stats()
+  judged <- new_selector_data(data$points, data$weights)
+  judged$source <- if (is.null(data$weights)) seq_len(nrow(judged$x)) else which(data$weights > 0)
+  judged$discrete <- discrete_rows(data$discrete, judged$source)
+  # as H is what it is, any floor will do that a point alone in its cell can feel
+  judged$log_floor <- rep(log_kernel_norm(L) - 50, nrow(judged$x))
+  best_lambdas <- lambda_search(in_own_order(judged), free, seconds, search_run(control, judged$d), tally)
+  list(lambda = best_lambdas(L, data$discrete$lambda)$lambda, stats = tally$stats())
+}
+
+# A function of L and of the lambdas from which to start, with list(lambda, value), the best ones and their loss: minus
+# the mean over the first rows, in an order as good as random, of the log of the density by all other points and the
+# floor.
+lambda_search <- function(data, free, seconds, run, tally) {
+  data <- judged(data)
+  n <- nrow(data$x)
+  cells <- cells_of(data$discrete$codes)
+  count <- length(cells$rows) * max(1, length(unique(data$factors)))
+  judges <- seq_len(min(n, max(200, floor(min(JUDGES, JUDGED_SUMS / count, JUDGED_PAIRS * seconds / n)))))
+  v <- data$v[judges] / sum(data$v[judges])
+  log_floor <- data$log_floor[judges]
+  blocks <- cell_blocks(cells$codes, cells$of[judges], data$discrete$columns)
+  function(L, lambda) {
+    found <- cell_sums(data, L, cells, judges, run)
+    tally$add(found$stats)
+    log_unit <- log_kernel_norm(L) - log(data$others[judges]) + found$top
+    floor <- exp(log_floor - log_unit)
+    lost <- floor == Inf
+    density <- blocks$density(found$sums)
+    loss <- lambda_loss(data$discrete, blocks, density, replace(v, lost, 0), replace(floor, lost, 1))
+    best <- optimise_lambdas(loss, replace(data$discrete, "lambda", list(lambda)), free)
+    best$value <- best$value - sum(v * ifelse(lost, log_floor, log_unit))
+    best
+  }
+}
+
+# From where they are; where they have not been looked for yet, from two places, whichever leads to less. A lambda that
+# makes no difference becomes the largest one, with which levels tell least. `loss`: as lambda_loss() makes it, or
+# without slopes, and with `undefined`, the weights of the rows at which there is no estimate, as lambda is 0.
+optimise_lambdas <- function(loss, discrete, free) {
+  lambda <- discrete$lambda
+  if (!any(free)) return(list(lambda = lambda, value = loss(lambda, free)$value))
+  most <- most_lambda(discrete$columns)[free]
+  at <- \(part) replace(lambda, free, pmin(part, 1) * most)
+  known <- NULL
+  look <- function(part) {
+    if (!identical(known$part, part)) known <<- c(loss(at(part), free), list(part = part))
+    known
+  }
+  objective <- function(part) {
+    found <- look(part)
+    found$value + UNDEFINED_LOSS * sum(found$undefined)
+  }
+  search <- function(start) {
+    slope <- if (!is.null(look(start)$slope)) \(part) look(part)$slope * most
+    stats::nlminb(start, objective, slope, lower = 0, upper = 1, control = list(rel.tol = 1e-8, x.tol = 1e-5))
+  }
+  parts <- lambda[free] / most
+  starts <- if (anyNA(parts)) list(rep(0.05, sum(free)), rep(0.5, sum(free))) else list(parts)
+  found <- lapply(starts, search)
+  best <- found[[which.min(vapply(found, `[[`, 0, "objective"))]]
+  part <- best$par
+  for (k in seq_along(part)) {
+    wide <- replace(part, k, 1)
+    if (objective(wide) <= best$objective + 1e-12 * abs(best$objective)) part <- wide
+  }
+  list(lambda = at(part), value = look(part)$value)
+}
+
+# Nats by which a row without an estimate is worse than any other.
+UNDEFINED_LOSS <- -log(.Machine$double.xmin)
+
+# A function of lambda and of which ones are free, with list(value, slope), by these: -sum v log(f + floor). f, linear
+# in what cells give to cells, is a density(shares): `shares`, for the pairs of the rows of `pairs$to` and
+# `pairs$from`, what the latter gives, in the first column, and in others its derivatives.
+lambda_loss <- function(discrete, pairs, density, v, floor) {
+  columns <- discrete$columns
+  places <- Map(\(column, k) level_places(column, pairs$to[, k], pairs$from[, k]), columns, seq_along(columns))
+  function(lambda, free) {
+    own <- Map(\(column, lambda, at) level_values(column, lambda)[at], columns, lambda, places)
+    before <- Reduce(`*`, own, 1, accumulate = TRUE)
+    after <- Reduce(`*`, own, 1, right = TRUE, accumulate = TRUE)
+    slopes <- lapply(which(free), \(k) {
+      before[[k]] * level_slopes(columns[[k]], lambda[[k]])[places[[k]]] * after[[k + 1]]
+    })
+    f <- density(cbind(after[[1]], do.call(cbind, slopes)))
+    all <- pmax(f[, 1], 0) + floor
+    list(value = -sum(v * log(all)), slope = -colSums(v / all * f)[-1])
+  }
+}
+
+# list(to, from, density), the pairs of cells that lambda_loss() needs, and of sums of cells at rows of the cells `own`
+# what it takes for `density`. Columns without an order give by whether levels are equal: to each cell those that are
+# alike in all of them give alike, and are one.
+cell_blocks <- function(codes, own, columns) {
+  ordered <- vapply(columns, \(column) column$kind == "ordered", NA)
+  rows <- split(seq_along(own), own)
+  cells <- as.integer(names(rows))
+  alike <- lapply(cells, \(to) {
+    seen <- codes
+    for (k in which(!ordered)) seen[, k] <- codes[, k] == codes[to, k]
+    cells_of(seen)$of
+  })
+  from <- lapply(alike, \(group) which(!duplicated(group)))
+  places <- split(seq_along(unlist(from)), rep(seq_along(from), lengths(from)))
+  back <- order(unlist(rows))
+  density <- function(sums) {
+    parts <- Map(\(rows, group) t(rowsum(t(sums[rows, , drop = FALSE]), group, reorder = FALSE)), rows, alike)
+    \(shares) do.call(rbind, Map(\(part, at) part %*% shares[at, , drop = FALSE], parts, places))[back, , drop = FALSE]
+  }
+  list(
+    to = codes[rep(cells, lengths(from)), , drop = FALSE], from = codes[unlist(from), , drop = FALSE], density = density
+  )
+}
+
+# As level_sums(), by pairs or by the engines, whichever takes less time.
+cell_sums <- function(data, L, cells, judges, run) {
+  if (prefers_pairs(data, cells, length(judges), data$factors)) {
+    return(level_sums(data, L, cells, judges, run, data$factors))
+  }
+  plain <- log_of_class(PLAIN_FACTOR)
+  tally <- new_stats()
+  sums <- matrix(0, length(judges), length(cells$rows))
+  for (s in seq_along(cells$rows)) {
+    rows <- cells$rows[[s]]
+    class <- sum_sources(data$x[rows, , drop = FALSE], data$w[rows], L, factors = data$factors[rows])
+    own <- rows[rows <= length(judges)]
+    others <- setdiff(judges, own)
+    if (length(own) > 0) {
+      part <- left_out_at(class, match(own, rows), run, plain)
+      sums[own, s] <- part$log_abs
+      tally$add(part$stats)
+    }
+    if (length(others) > 0) {
+      part <- log_sum(class, data$x[others, , drop = FALSE], PLAIN_FACTOR, FALSE, run)
+      sums[others, s] <- part$log_abs
+      tally$add(part$stats)
+    }
+  }
+  top <- pmax(apply(sums, 1, max), -.Machine$double.xmax)
+  list(sums = exp(sums - top), top = top, stats = tally$stats())
+}
+
+# Without numbers the sums are weights of cells, and all rows judge.
+frequency_loss <- function(data) {
+  cells <- cells_of(data$discrete$codes)
+  count <- length(cells$rows)
+  w <- if (is.null(data$weights)) rep(1, length(cells$of)) else data$weights
+  totals <- rowsum(w, cells$of)[, 1]
+  others <- leave_out(w)
+  density <- \(shares) {
+    all <- crossprod(matrix(totals * shares, count, count * ncol(shares)), rep(1, count))
+    own <- shares[(seq_len(count) - 1) * count + seq_len(count), , drop = FALSE]
+    (matrix(all, count)[cells$of, , drop = FALSE] - w * own[cells$of, , drop = FALSE]) / others
+  }
+  codes <- \(at) cells$codes[at, , drop = FALSE]
+  pairs <- list(to = codes(rep(seq_len(count), each = count)), from = codes(rep(seq_len(count), count)))
+  floor <- 1e-6 / prod(lengths(lapply(data$discrete$columns, `[[`, "levels")))
+  lambda_loss(data$discrete, pairs, density, w / sum(w), floor)
+}

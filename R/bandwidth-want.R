@@ -1,0 +1,68 @@
+# list(main, score), each as as_bandwidth() gives it with its selector and what that computed; `score` is NULL where the
+# estimator has none.
+fit_bandwidths <- function(data, estimator, options, control, arg) {
+  wanted <- want_bandwidth(options$bandwidth, data$points, data$weights, "bandwidth")
+  score <- options$score_bandwidth
+  if (!is.null(score)) score <- want_bandwidth(score, data$points, data$weights, "debias$bandwidth")
+  if (is.list(wanted) && is.null(score) && identical(options$structure, "auto")) {
+    return(list(main = wanted, score = if (ESTIMATORS[[estimator]]$debiased) own_given_score(wanted, options)))
+  }
+  search <- search_options("auto", options$structure, options$rows, options$seconds)
+  if (search$structure != "auto" && (is.list(wanted) || !wanted %in% names(FACTOR_CRITERIA))) {
+    stop_argument("structure", "is for a bandwidth by a search, such as \"auto\" or \"lcv\": found another `bandwidth`")
+  }
+  main <- settle_bandwidth(wanted, data, estimator, search, control, "bandwidth", arg)
+  if (!ESTIMATORS[[estimator]]$debiased) return(list(main = main))
+  if (options$steps > 1 && !is.list(wanted)) main <- widened(main, options$steps, data)
+  if (!is.null(options$score) && options$steps == 1) return(list(main = main))
+  if (is.null(score)) return(list(main = main, score = own_score(main, options$steps)))
+  list(main = main, score = settle_bandwidth(score, data, estimator, search, control, "debias$bandwidth", arg))
+}
+
+# As fit_bandwidths(), where factors have changed H; a bandwidth of the score that was asked for stays.
+adapted_bandwidths <- function(bandwidths, adapted, estimator, options) {
+  main <- replace(bandwidths$main, c("H", "L"), adapted[c("H", "L")])
+  if (!ESTIMATORS[[estimator]]$debiased) return(list(main = main))
+  list(main = main, score = if (is.null(options$score_bandwidth)) own_score(main) else bandwidths$score)
+}
+
+# Checks what was given, computes nothing yet. Returns the name of a selector, or H and its factor.
+want_bandwidth <- function(bandwidth, points, weights, arg) {
+  if (is.null(bandwidth)) return(default_selector())
+  if (is.character(bandwidth)) return(check_selector(bandwidth, ncol(points), weights, arg))
+  found <- as_bandwidth(bandwidth, ncol(points), arg, dimnames(points)[[2]])
+  found$selector <- if (is.object(bandwidth)) selector_of(bandwidth) else "user"
+  if (found$selector != "user") found$search <- bandwidth
+  found
+}
+
+# `name`: what the user calls this bandwidth; `arg`: what the user calls the points; `search`: of search_options().
+settle_bandwidth <- function(wanted, data, estimator, search, control, name, arg) {
+  if (is.list(wanted)) return(wanted)
+  points <- data$points
+  check_spread(points, arg, data$weights, cure = paste0(" (give `", name, "` as a number)"))
+  started <- proc.time()[["elapsed"]]
+  selected <- select_bandwidth(wanted, data, estimator, search, control, arg)
+  # what the search takes beside its sums counts, too
+  stats <- as.list(selected$stats)
+  stats$seconds <- proc.time()[["elapsed"]] - started
+  c(
+    as_bandwidth(selected$bandwidth, ncol(points), name, colnames(points)),
+    list(
+      selector = selected$selector, stats = stats,
+      search = if (inherits(selected$bandwidth, "flashkernel_bandwidth")) selected$bandwidth
+    )
+  )
+}
+
+# Where the bandwidth is given and that of the score is not; NULL where the first step follows another score.
+own_given_score <- function(main, options) {
+  if (!is.null(options$score) && options$steps == 1) NULL else own_score(main, options$steps)
+}
+
+# That of the score, where the user names none: what the search went by, else the same.
+own_score <- function(main, steps = 1) {
+  ratio <- if (steps > 1) SCORE_RATIO else attr(main$search, "score")
+  if (is.null(ratio)) return(main)
+  list(H = ratio * main$H, L = sqrt(ratio) * main$L, selector = main$selector)
+}

@@ -1,0 +1,153 @@
+# A bandwidth as the user may write it (a kernel sd, d sds, or a d x d variance matrix) becomes the
+# variance matrix H and its lower Cholesky factor L (H = L L'). This is the only place where sds turn
+# into variances.
+
+# `names`: those of the columns. A bandwidth with names is matched by them, as newdata are.
+as_bandwidth <- function(bandwidth, d, arg = "bandwidth", names = NULL) {
+  # one plain number, whose square no check would refuse
+  if (is.double(bandwidth) && is.null(attributes(bandwidth)) && length(bandwidth) == 1 && isTRUE(bandwidth > 1e-100) &&
+    bandwidth < 1e100 && d < 100) {
+    L <- diagonal_matrix(rep(bandwidth, d), d)
+    H <- L^2
+    if (!is.null(names)) dimnames(H) <- list(names, names)
+    return(list(H = H, L = L))
+  }
+  if (is.character(bandwidth)) {
+    stop_argument(
+      arg, "must be numeric here, the selectors' names are for flash_kde() (bw_lcv() and the other ",
+      "bw_*() functions give numbers): found ", describe(bandwidth)
+    )
+  }
+  if (!is_number(bandwidth)) {
+    stop_argument(arg, "must be ", bandwidth_forms(d), ": found ", describe(bandwidth))
+  }
+  check_finite(bandwidth, arg)
+  if (length(dim(bandwidth)) == 2) {
+    H <- check_variance(bandwidth, d, arg, names)
+    L <- lower_factor(H, arg)
+  } else {
+    variances <- sds_to_variances(bandwidth, d, arg, names)
+    H <- diagonal_matrix(variances, d)
+    L <- diagonal_factor_of(variances, d, arg)
+  }
+  if (!is.null(names)) dimnames(H) <- list(names, names)
+  list(H = H, L = L)
+}
+
+bandwidth_forms <- function(d) {
+  if (d == 1) return("one kernel sd (or a 1 x 1 variance matrix)")
+  paste0("one kernel sd, ", d, " of them or a ", d, " x ", d, " variance matrix")
+}
+
+sds_to_variances <- function(sds, d, arg, names) {
+  if (length(sds) != 1 && length(sds) != d) {
+    stop_argument(arg, "must be ", bandwidth_forms(d), ": found ", length(sds), " values")
+  }
+  # one number is for all columns, whatever its name
+  by_column <- if (length(sds) > 1) match_names(base::names(sds), names, arg)
+  sds <- as.double(if (is.null(by_column)) sds else sds[by_column])
+  if (any(sds <= 0)) stop_argument(arg, "must be positive: found ", format(sds[sds <= 0][1]))
+  check_variances(sds^2, arg, sds = sds)
+  rep_len(sds^2, d)
+}
+
+# diag() and matrix() of base R take longer than a small sum.
+diagonal <- function(matrix) matrix[seq.int(1, by = nrow(matrix) + 1, length.out = nrow(matrix))]
+
+diagonal_matrix <- function(values, d) {
+  matrix <- numeric(d^2)
+  matrix[seq.int(1, d^2, d + 1)] <- values
+  dim(matrix) <- c(d, d)
+  matrix
+}
+
+# Of a lower triangle. It and factor_sds() form no matrix of hundreds of columns squared.
+is_diagonal <- function(L) .Call(ffi_is_diagonal, L)
+
+# Kernel sds of H = L L'.
+factor_sds <- function(L) {
+  if (is_diagonal(L)) c(diagonal(L), rep(L[1], more_columns(L))) else sqrt(rowSums(L^2))
+}
+
+check_variance <- function(H, d, arg, names) {
+  if (nrow(H) != d || ncol(H) != d) {
+    stop_argument(
+      arg, "must be a ", d, " x ", d, " variance matrix: found a ", nrow(H), " x ", ncol(H),
+      " matrix"
+    )
+  }
+  # names on one side stand for both
+  rows <- match_names(rownames(H), names, arg)
+  columns <- match_names(colnames(H), names, arg)
+  if (is.null(rows)) rows <- columns
+  if (is.null(columns)) columns <- rows
+  if (!is.null(rows)) H <- H[rows, columns]
+  H <- matrix(as.double(H), d, d)
+  if (any(diag(H) <= 0)) {
+    stop_argument(
+      arg, "must have positive variances on its diagonal: found ", format(diag(H)[diag(H) <= 0][1])
+    )
+  }
+  # compared as correlations: the units of the columns must not hide a difference
+  sds <- sqrt(diag(H))
+  if (any(abs(H - t(H)) > 1e-8 * outer(sds, sds))) {
+    stop_argument(arg, "must be a symmetric variance matrix: found an asymmetric one")
+  }
+  H / 2 + t(H) / 2
+}
+
+# Where each of `wanted` is in `found`; NULL where one side has no names.
+match_names <- function(found, wanted, arg) {
+  if (!has_names(found) || !has_names(wanted)) return(NULL)
+  if (!setequal(found, wanted)) {
+    stop_argument(
+      arg, "must have the names of the columns, ", quote_names(wanted), ", or none: found ",
+      quote_names(found)
+    )
+  }
+  match(wanted, found)
+}
+
+lower_factor <- function(H, arg) {
+  variances <- diagonal(H)
+  if (sum(H != 0) %in% nrow(H)) return(diagonal_factor_of(variances, nrow(H), arg))
+  check_variances(variances, arg, all(is.finite(H)))
+  # Factor the correlation matrix: the units of the columns must not decide whether H is singular.
+  sds <- sqrt(variances)
+  correlation <- H / outer(sds, sds)
+  upper <- tryCatch(chol(correlation), error = \(e) NULL)
+  if (is.null(upper) || min(diag(upper))^2 < nrow(H) * .Machine$double.eps) {
+    stop_argument(
+      arg, "must be a positive definite variance matrix: found a singular or indefinite one"
+    )
+  }
+  t(upper) * sds
+}
+
+# The bits of lower_factor().
+diagonal_factor_of <- function(variances, d, arg) {
+  check_variances(variances, arg)
+  sds <- sqrt(variances)
+  diagonal_matrix(sqrt(variances / sds^2) * sds, d)
+}
+
+# Squares of finite sds may still leave the range of a double.
+check_variances <- function(variances, arg, finite = all(is.finite(variances)), sds = sqrt(variances)) {
+  if (!finite || min(variances) < .Machine$double.xmin) {
+    stop_argument(
+      arg, "must have variances that a double can hold: found sds from ",
+      paste(format(range(sds)), collapse = " to ")
+    )
+  }
+}
+
+# Kernel sds (square roots of the diagonal of H), named by column.
+bandwidth_sds <- function(H) sqrt(diag(H))
+
+# log of the kernel's height, for H = L L'.
+log_kernel_norm <- function(L) {
+  more <- more_columns(L)
+  -(nrow(L) + more) * log(2 * pi) / 2 - sum(log(diagonal(L))) - (if (more > 0) more * log(L[1]) else 0)
+}
+
+has_correlation <- function(H) !is.null(H) && any(H[lower.tri(H)] != 0)

@@ -1,0 +1,348 @@
+# Checks of arguments. Each returns its argument in the one form that the rest of the package uses,
+# or raises a flashkernel_error_argument that names the argument. Nothing is computed before them.
+
+# ---- points -----------------------------------------------------------------------------------
+
+# A double matrix, one row per point, without row names. `d` and `names`: what the columns have to
+# be (those of `like`); `infinite`: whether values that are not finite may stay in, for others to deal with; `single`:
+# whether floats may stay what they are, a single_points() in place of the matrix.
+check_points <- function(x, arg, d = NULL, names = NULL, like = "the training points", infinite = FALSE,
+                         single = FALSE) {
+  points <- if (single && is_float32(x)) as_single(x) else as_points(x, arg, d)
+  size <- dim(points)
+  if (size[1] == 0) stop_argument(arg, "must have at least one row: found none")
+  if (size[2] == 0) stop_argument(arg, "must have at least one column: found none")
+  if (!is.null(d)) points <- match_columns(points, arg, d, names, like)
+  if (!infinite) check_finite(points, arg)
+  points
+}
+
+# integer64 of package bit64 says that it is numeric: its doubles are the bits of integers.
+is_number <- function(x) is.numeric(x) && !(is.object(x) && inherits(x, "integer64"))
+
+as_points <- function(x, arg, d = NULL) {
+  # plain_matrix() would say the same
+  if (is.double(x) && identical(names(attributes(x)), "dim") && length(dim(x)) == 2) return(x)
+  if (is_float32(x)) x <- as_single(x)
+  if (inherits(x, "single_points")) return(widen(x, arg))
+  if (is.data.frame(x)) {
+    check_numeric_columns(x, arg)
+    check_memory(8 * prod(dim(x)), arg)
+    x <- as.matrix(x)
+    # as.matrix() of a data frame without columns is a logical matrix
+    if (length(x) == 0) storage.mode(x) <- "double"
+  }
+  if (!is_number(x)) {
+    stop_argument(
+      arg, "must be numeric (a matrix, a data frame of numeric columns or a vector): found ",
+      describe(x), number_hint(x)
+    )
+  }
+  if (length(dim(x)) > 2) {
+    stop_argument(arg, "must be a matrix: found an array of ", length(dim(x)), " dimensions")
+  }
+  if (is.null(dim(x)) || length(dim(x)) == 1) {
+    if (!is.null(d) && d > 1) {
+      stop_argument(
+        arg, "must be a matrix or data frame of ", d, " columns: found a vector of length ",
+        length(x), " (one point is a matrix of one row)"
+      )
+    }
+    check_memory(8 * length(x), arg)
+    return(matrix(as.double(x), ncol = 1))
+  }
+  plain_matrix(x, arg)
+}
+
+# Drops row names, classes and other attributes; leaves a plain double matrix alone, uncopied.
+plain_matrix <- function(x, arg) {
+  columns <- colnames(x)
+  is_plain <- is.double(x) && is.null(rownames(x)) && !is.object(x) &&
+    all(names(attributes(x)) %in% c("dim", "dimnames"))
+  if (is_plain) return(x)
+  check_memory(8 * length(x), arg)
+  matrix(as.double(x), nrow(x), ncol(x), dimnames = if (!is.null(columns)) list(NULL, columns))
+}
+
+check_numeric_columns <- function(x, arg) {
+  bad <- which(!vapply(x, is_number, NA))
+  if (length(bad) > 0) {
+    stop_argument(
+      arg, "must have numeric columns only: column ", quote_names(column_label(names(x), bad[1])),
+      " is ", shorten(class(x[[bad[1]]])[1]), number_hint(x[[bad[1]]])
+    )
+  }
+}
+
+# Which function has the numbers of what is not numeric.
+number_hint <- function(x) {
+  if (inherits(x, "sfc")) return(" (sf::st_coordinates() has the coordinates of points)")
+  if (inherits(x, c("Date", "POSIXt", "difftime"))) " (as.numeric() makes numbers of it)"
+}
+
+column_label <- function(names, i) {
+  if (has_names(names)) names[i] else as.character(i)
+}
+
+has_names <- function(names) {
+  !is.null(names) && !anyNA(names) && all(nzchar(names)) && !anyDuplicated(names)
+}
+
+# The columns of a fit by their names, where `x`, a matrix or a data frame, has names, too: the response and others may
+# stand beside them.
+own_columns <- function(x, arg, names) {
+  found <- if (is.matrix(x) || is.data.frame(x)) colnames(x)
+  if (is.null(found) || !has_names(names) || identical(found, names)) return(x)
+  if (has_names(found)) check_none_lacking(found, arg, names)
+  if (!all(names %in% found)) return(x)
+  # of a data.table the same columns would be other ones
+  if (is.data.frame(x)) as.data.frame(x)[names] else x[, names, drop = FALSE]
+}
+
+check_none_lacking <- function(found, arg, names, like = "the training points") {
+  lacking <- setdiff(names, found)
+  if (length(lacking) == 0) return(invisible())
+  stop_argument(
+    arg, "must have the columns of ", like, ", ", quote_names(names), ": found no ", quote_names(lacking)
+  )
+}
+
+# Columns are matched by name where both sides have names, by position otherwise.
+match_columns <- function(points, arg, d, names, like = "the training points") {
+  if (is.null(dimnames(points)) && ncol(points) == d) return(points)
+  found <- colnames(points)
+  by_name <- has_names(names) && has_names(found)
+  if (by_name) check_none_lacking(found, arg, names, like)
+  surplus <- if (by_name) setdiff(found, names)
+  if (length(surplus) > 0) {
+    stop_argument(
+      arg, "must have no other columns than ", like, ", ", quote_names(names),
+      ": found also ", quote_names(surplus)
+    )
+  }
+  if (ncol(points) != d) {
+    stop_argument(arg, "must have ", d, ngettext(d, " column", " columns"),
+      ", as ", like, ": found ", ncol(points))
+  }
+  if (by_name && !identical(names, found)) points[, names, drop = FALSE] else points
+}
+
+# Of responses, a matrix, whose errors are squared; a column may be 0.
+check_squares <- function(y, arg) {
+  size <- vapply(seq_len(ncol(y)), \(k) max(abs(range(0, y[, k], na.rm = TRUE))), 0)
+  outside <- which(size > 0 & (size < LEAST_UNIT | size > 1 / LEAST_UNIT))
+  if (length(outside) == 0) return(invisible(y))
+  stop_argument(
+    arg, "must have numbers from ", LEAST_UNIT, " to ", 1 / LEAST_UNIT, ", whose square a double can hold: found ",
+    format(size[outside[1]], digits = 3), " as the largest (rescale it)"
+  )
+}
+
+# `missing`: NA and NaN may stay in, for na.action.
+check_finite <- function(x, arg, missing = FALSE) {
+  # on all threads, without a logical copy as large as x
+  if (all_finite(x)) return(invisible(x))
+  if (inherits(x, "single_points")) x <- widen(x, arg)
+  bad <- if (missing) is.infinite(x) else !is.finite(x)
+  if (!any(bad)) return(invisible(x))
+  at <- which(bad)[1]
+  value <- format(x[at])
+  if (is.null(dim(x)) || is_unnamed_column(x)) {
+    stop_argument(arg, "must be finite: found ", value, " at position ", at)
+  }
+  row <- (at - 1) %% nrow(x) + 1
+  column <- (at - 1) %/% nrow(x) + 1
+  stop_argument(
+    arg, "must be finite: found ", value, " in row ", row, ", column ",
+    quote_names(column_label(colnames(x), column))
+  )
+}
+
+# Of doubles and of floats; anything else is FALSE.
+all_finite <- function(x) .Call(ffi_all_finite, x)
+
+is_unnamed_column <- function(x) ncol(x) == 1 && is.null(colnames(x))
+
+# For automatic bandwidths, which are zero when a column does not vary. Rows of weight 0 do not
+# count. `where`: which rows these are; `cure`: what the user can do.
+check_spread <- function(x, arg = "x", weights = NULL, where = "", cure = "") {
+  if (!is.null(weights)) x <- x[weights > 0, , drop = FALSE]
+  if (nrow(x) < 2) {
+    stop_argument(
+      arg, "must have at least two rows for an automatic bandwidth: found one", where, cure
+    )
+  }
+  constant <- which(vapply(seq_len(ncol(x)), \(k) is_constant(x, k), NA))
+  if (length(constant) > 0 && is_unnamed_column(x)) {
+    stop_argument(
+      arg, "must vary for an automatic bandwidth: found only ", format(x[1]), where, cure
+    )
+  }
+  if (length(constant) > 0) {
+    stop_argument(
+      arg, "must vary in every column for an automatic bandwidth: column ",
+      quote_names(column_label(colnames(x), constant[1])), " is constant", where, cure
+    )
+  }
+  invisible(x)
+}
+
+# The first rows nearly always tell, without a copy of the column.
+is_constant <- function(x, k) {
+  same <- \(rows) all(x[rows, k] == x[1, k])
+  same(seq_len(min(nrow(x), 1000))) && same(seq_len(nrow(x)))
+}
+
+# ---- weights ----------------------------------------------------------------------------------
+
+# NULL, or a double vector of length n. `missing`: NA may stay in, for na.action.
+check_weights <- function(weights, n, arg = "weights", missing = FALSE) {
+  if (is.null(weights)) return(NULL)
+  # c(NA, NA) is logical
+  if (is.logical(weights) && all(is.na(weights))) weights <- as.double(weights)
+  if (!is_number(weights)) {
+    hint <- if (is.character(weights) && length(weights) == 1) " (give the values of a column, not its name)"
+    stop_argument(arg, "must be numeric: found ", describe(weights), hint)
+  }
+  if (length(weights) != n) {
+    stop_argument(arg, "must have one value per row, ", n, ": found ", length(weights))
+  }
+  weights <- as.double(weights)
+  if (missing && all(is.na(weights))) stop_argument(arg, "must have a value that is not missing")
+  check_finite(weights, arg, missing)
+  if (any(weights < 0, na.rm = TRUE)) {
+    at <- which(weights < 0)[1]
+    stop_argument(arg, "must not be negative: found ", format(weights[at]), " at position ", at)
+  }
+  if (!any(weights > 0, na.rm = TRUE)) stop_argument(arg, "must not all be zero")
+  if (!is.finite(sum(weights, na.rm = TRUE))) stop_argument(arg, "must have a finite sum")
+  weights
+}
+
+# ---- scalars ----------------------------------------------------------------------------------
+
+# As match.arg(): the first choice when the argument was left alone, partial names allowed.
+check_choice <- function(value, choices, arg) {
+  one_name <- is.character(value) && length(value) == 1 && !is.na(value)
+  if (one_name && is.null(attributes(value)) && any(value == choices)) return(value)
+  if (identical(value, choices)) return(choices[1])
+  found <- if (one_name) pmatch(value, choices) else NA
+  if (is.na(found)) {
+    nearest <- if (one_name && validEnc(value)) nearest_choice(value, choices)
+    stop_argument(
+      arg, "must be one of ", quote_choices(choices), ": found ", describe(value), name_nearest(nearest)
+    )
+  }
+  choices[found]
+}
+
+# What other programs call a choice, letters and digits alone (kernels: see kernel_table()).
+OTHER_NAMES <- c(
+  gpu = "cuda", nvidia = "cuda", float = "single", float32 = "single", float64 = "double",
+  hpi = "sj", hpi1 = "sj", sjste = "sj", sjdpi = "sj", ste = "sj", dpi = "sj", ucv = "lscv", bcv = "lscv",
+  hlscv = "lscv", hscv = "scv", hucv = "lscv", hbcv = "lscv", hns = "silverman", normal = "silverman", nrd = "scott",
+  mlcv = "lcv", cvml = "lcv", ml = "lcv",
+  quartic = "biweight", tophat = "uniform", box = "uniform", boxcar = "uniform", parabolic = "epanechnikov"
+)
+
+# The one of `choices` that is called, or spelt, much as `value` is; NULL where none is.
+nearest_choice <- function(value, choices) {
+  plain <- \(name) gsub("[^a-z0-9]", "", tolower(name))
+  written <- plain(shorten(value))
+  other <- c(OTHER_NAMES, kernel_synonyms())[written]
+  if (other %in% choices) return(unname(other))
+  if (length(choices) == 0) return(NULL)
+  distance <- utils::adist(written, plain(choices))
+  if (nzchar(written) && min(distance) <= nchar(written) / 3) choices[which.min(distance)]
+}
+
+quote_choices <- function(choices) paste0('"', choices, '"', collapse = ", ")
+
+name_nearest <- function(nearest) if (!is.null(nearest)) paste0(" (the nearest is \"", nearest, "\")")
+
+check_flag <- function(value, arg) {
+  if (!is.logical(value) || length(value) != 1 || is.na(value)) {
+    stop_argument(arg, "must be TRUE or FALSE: found ", describe(value))
+  }
+  as.logical(value)
+}
+
+check_count <- function(value, arg, min = 1, max = .Machine$integer.max) {
+  good <- is.numeric(value) && length(value) == 1 && is.finite(value) && value == round(value) &&
+    value >= min && value <= max
+  if (!good) {
+    # the limits of an integer are not worth a word
+    limits <- c(
+      if (min > -.Machine$integer.max) paste("at least", min),
+      if (max < .Machine$integer.max || is.numeric(value) && isTRUE(value > max)) paste("at most", max)
+    )
+    range <- if (length(limits) > 0) paste(" of", paste(limits, collapse = " and "))
+    stop_argument(arg, "must be one whole number", range, ": found ", describe(value))
+  }
+  as.integer(value)
+}
+
+# Probabilities, one or more; `open`: 0 and 1 themselves are not allowed. `bytes`: what one of them takes of memory
+# in what follows.
+check_prob <- function(value, arg, open = FALSE, bytes = 8) {
+  range <- if (open) "strictly between 0 and 1" else "between 0 and 1"
+  if (!is_number(value) || length(value) == 0) {
+    stop_argument(arg, "must be probabilities ", range, ": found ", describe(value))
+  }
+  check_memory(as.double(length(value)) * (8 * 3 + bytes), arg)
+  outside <- is.na(value) | (if (open) value <= 0 | value >= 1 else value < 0 | value > 1)
+  if (any(outside)) {
+    first <- value[outside][1]
+    hint <- if (isTRUE(first > 1 && first < 100)) paste0(" (", format(first), "% is ", format(first / 100), ")")
+    stop_argument(arg, "must be probabilities ", range, ": found ", format(first), hint)
+  }
+  as.double(value)
+}
+
+# Of a printed number; NULL, as an option may have it: R's own.
+check_digits <- function(digits) {
+  if (is.null(digits)) return(max(3L, getOption("digits") - 3L))
+  check_count(digits, "digits", max = 22)
+}
+
+check_fit <- function(object, arg = "object") {
+  if (!inherits(object, "flash_kde")) {
+    stop_argument(arg, "must be a fit from flash_kde(): found ", describe(object))
+  }
+  invisible(object)
+}
+
+# A misspelt argument lands in the dots of a function and would be ignored silently. The error names the one of `.known`,
+# the function's arguments, that is spelt much as it is, or what `.others` has under another package's name.
+check_dots_empty <- function(..., .known = names(formals(sys.function(caller))), .others = character()) {
+  if (...length() == 0) return(invisible())
+  caller <- sys.parent()
+  names <- ...names()
+  name <- if (is.null(names)) "" else names[nzchar(names) & !is.na(names)][1]
+  if (is.na(name) || !nzchar(name)) {
+    stop_argument("...", "must be empty: found ", ...length(), " unnamed argument(s)")
+  }
+  meant <- if (name %in% names(.others)) .others[[name]] else nearest_choice(name, setdiff(.known, "..."))
+  stop_argument(name, "is not an argument of this function", if (!is.null(meant)) paste0(" (did you mean `", meant, "`?)"))
+}
+
+check_level <- function(level) {
+  good <- is_number(level) && length(level) == 1 && is.finite(level) && level > 0 && level < 1
+  if (!good) stop_argument("level", "must be one number between 0 and 1: found ", describe(level))
+  level
+}
+
+check_grid_size <- function(n_grid, d) {
+  if (is.null(n_grid)) c(1024L, 151L, 101L)[min(d, 3)] else check_count(n_grid, "n_grid", min = 10)
+}
+
+# Colours of grDevices::col2rgb(), which takes lists and booleans for some.
+check_colours <- function(value, arg) {
+  if (is.null(value)) return(invisible())
+  good <- (is.character(value) || is.numeric(value)) && !is.object(value) && length(value) > 0 &&
+    !anyNA(value) &&
+    tryCatch(is.matrix(grDevices::col2rgb(value)), error = \(e) FALSE, warning = \(w) FALSE)
+  if (!good) {
+    stop_argument(arg, "must be colours, such as \"red\" or \"#0072B2\": found ", describe(value))
+  }
+}

@@ -1,0 +1,26 @@
+check_cluster <- function(cluster) {
+  if (is.null(cluster)) return(NULL)
+  if (identical(cluster, "future")) {
+    if (!requireNamespace("future", quietly = TRUE)) stop_argument("cluster", "is \"future\", which is not installed")
+    return(cluster)
+  }
+  if (!inherits(cluster, "cluster") || length(cluster) == 0) {
+    stop_argument(
+      "cluster", "must be NULL, a cluster as parallel::makeCluster() makes it, or \"future\": found ", describe(cluster)
+    )
+  }
+  if (cluster_has_ended(cluster)) stop_argument("cluster", "has ended")
+  cluster
+}
+
+# Of a fit that was read from a file, or used after stopCluster().
+cluster_has_ended <- function(cluster) {
+  if (is.character(cluster) || !all(vapply(cluster, has_socket, NA))) return(FALSE)
+  is_open <- function(node) {
+    open <- tryCatch(getConnection(as.integer(node$con)), error = \(e) NULL)
+    identical(attr(open, "conn_id"), attr(node$con, "conn_id"))
+  }
+  !any(vapply(cluster, is_open, NA))
+}
+
+has_socket <- function(node) is.list(node) && inherits(node$con, "sockconn")

@@ -1,0 +1,271 @@
+#' How computations run
+#'
+#' The argument `control` of all functions that compute sums: where and how these are computed, how exact they are, and how
+#' much memory they may take.
+#'
+#' @details
+#' What a control does not say (`NULL`) is left to the function that it is given to: its own defaults (`tol` is 0 in
+#' [flash_kde()] and 1e-6 in [kernel_matvec()]), or for the methods of a fit, what the fit was made with. An argument `tol` of
+#' that function takes precedence over that of `control`.
+#'
+#' A fit keeps what it was made with. Parts that mean nothing to a function have no effect there: [kernel_sum()] and
+#' [kernel_score()] are exact whatever `engine` and `tol` are, and the searches of [bw_lcv()] and [bw_lscv()] go by a
+#' pointwise tolerance.
+#'
+#' @param backend Where sums are computed: `"auto"`, `"cpu"` or `"cuda"` (an NVIDIA GPU; see
+#'   [gpu_info()]). `"auto"` chooses by the expected time, which counts the transfer of the points
+#'   and the start of CUDA, so small jobs stay on the CPU; without a usable GPU all do. Where results
+#'   must be the same on every machine, name `backend` and `precision`. `"cpu"` and `"cuda"` are an
+#'   error where they cannot be had.
+#' @param precision `"double"` (relative error of log densities near 1e-12), `"single"` (densities to
+#'   a relative error of 1e-5 in the L2 norm, of up to 3e-5 where points lie more than some 30 bandwidths from their
+#'   centre or in hundreds of dimensions; log densities to an absolute error of 1e-4, on a GPU of 2e-4 at points that
+#'   few others are near to, and in far tails to a relative one of 1e-5), `"fast"` (densities to 2e-3 in the L2 norm, by
+#'   the tensor cores of a GPU; the same as `"single"` on the CPU) or `"auto"`: `"double"` on the CPU, `"single"` on the GPU.
+#' @param threads Number of CPU threads. `NULL`: `getOption("flashkernel.threads")`, else the
+#'   environment variable `FLASHKERNEL_THREADS`, else as many as the machine, `OMP_NUM_THREADS` and
+#'   `OMP_THREAD_LIMIT` allow. Small work takes fewer. The results have the same bits for any number. Threads
+#'   sleep between computations and take small pieces of work, so that other programs on the machine take from
+#'   the computation the time that they use, and no more.
+#' @param devices Which GPUs to use: their numbers, counted from 0 as `nvidia-smi` does, or `"all"`.
+#'   `NULL`: `getOption("flashkernel.devices")`, else the first. Without effect on the CPU.
+#' @param engine `"auto"`, `"exact"` or `"fast"`, as for [kernel_matvec()]. `"auto"` takes the one that should finish
+#'   first, also without a tolerance: then the fast one has to prove an error of at most 1e-12 at every point, and sums
+#'   directly where it does not. `"exact"` sums every pair that can reach a sum's last bit, whatever `tol` is, and `"fast"`, which needs
+#'   `tol > 0`, is an error of class `flashkernel_error_unsupported` in more than 7 dimensions. Sums that are always exact
+#'   stay so.
+#' @param tol,tol_type How far sums may be off, for the fast engine: 0, the default, is as exact as doubles are, each sum
+#'   within 1e-12 of itself (of the plain estimate, for the Laplace-corrected one), scores of the plain estimate and the
+#'   debiasing within 2e-12 of a bandwidth. With
+#'   `tol > 0`, in up to 7 dimensions, `"auto"` engines take linear time where that is faster, and a density is
+#'   within `tol` times the largest one of all the points asked for (`tol_type = "global"`) or within `tol`
+#'   times itself (`"pointwise"`, for the Laplace-corrected estimate times the plain one), so that log densities in the tails hold, too. That is
+#'   proven for every point ([kernel_matvec()] says how). With a global tolerance, too, log densities and scores are
+#'   computed directly where the density might be off by more than a hundredth of itself. Predictions go by the tolerance, and
+#'   [diagnostics()] tells the bound and the error on a sample of rows.
+#' @param memory_limit Bytes of memory that a call may need; more is an error, before anything is computed. `NULL`:
+#'   `getOption("flashkernel.memory_limit")`, else what the machine has available.
+#' @param chunk_bytes Bytes of the points of a `big.matrix` that are in memory at a time. `NULL`:
+#'   `getOption("flashkernel.chunk_bytes")`, else 128 MB.
+#' @param device_memory Bytes of a GPU's memory that points may occupy between calls. `NULL`: half of what the GPU has.
+#' @param host_memory Bytes of the machine's memory that what the CPU prepares of points may occupy between calls: the
+#'   points as its engines read them, trees and grids. `NULL`: 1 GiB.
+#' @param gpu_memory_limit Bytes of each GPU that this process may occupy at most, beside what the driver and NVIDIA's
+#'   libraries take for themselves (about 1 GB): points, what is kept of them, and the factors of a fit with centres,
+#'   which go through the GPUs in tiles from the machine's memory where they are larger. `NULL`: what is free there, less a
+#'   tenth. `memory_peak` of [gpu_info()] tells how much it has been. (The `max_gpu_mem` of Falkon's options.)
+#' @param cluster A cluster whose workers compute: of [parallel::makeCluster()], of sockets, forks or MPI; or `"future"`, for
+#'   the plan of package future. Sums of more than 2e7 pairs of points in memory go there, a part of the targets to each
+#'   worker, to which the points go once; those of a [flash_data()] always do, to the cluster that has it. They have the same
+#'   bits for any number of workers, and differ by rounding from those without a cluster. Each worker uses its share of the
+#'   cores and GPUs of its host, unless `threads` and `devices` say otherwise. A fit keeps its `cluster`, and its
+#'   methods go there as long as that has not ended. For many workers: [nested_cluster()].
+#' @param worker_timeout Seconds after which a worker that says nothing counts as lost: while it computes it says so every
+#'   second, but not while a reader of yours runs. `NULL`: 300.
+#' @returns A list of class `flash_control` with these parts, `NULL` where nothing was said.
+#' @inheritSection flash_kde Errors
+#' @export
+#' @examples
+#' in_short <- flash_control(precision = "single", threads = 2)
+#' in_short
+#' fit <- flash_kde(faithful, bandwidth = c(0.3, 4), control = in_short)
+#' # one part of it otherwise
+#' predict(fit, faithful[1:3, ], control = flash_control(precision = "double"))
+flash_control <- function(backend = NULL, precision = NULL, threads = NULL, devices = NULL, engine = NULL, tol = NULL,
+                          tol_type = NULL, memory_limit = NULL, chunk_bytes = NULL, device_memory = NULL,
+                          host_memory = NULL, gpu_memory_limit = NULL, cluster = NULL, worker_timeout = NULL) {
+  control <- mget(names(CONTROL_DEFAULTS))
+  for (name in said_in(control)) control[[name]] <- check_setting(name, control[[name]])
+  structure(control, class = "flash_control")
+}
+
+#' @rdname flash_control
+#' @param x A control.
+#' @param ... Not used.
+#' @export
+print.flash_control <- function(x, ...) {
+  said <- said_in(x)
+  if (length(said) == 0) {
+    cat("Control of computations: all by default\n")
+  } else {
+    values <- vapply(said, \(name) setting_label(name, x[[name]]), "")
+    cat("Control of computations:", sprintf("  %-15s %s", paste0(said, ":"), values), sep = "\n")
+  }
+  invisible(x)
+}
+
+setting_label <- function(name, value) {
+  if (name == "cluster") return(if (is.character(value)) "the plan of future" else paste(length(value), "workers"))
+  if (grepl("memory|bytes", name)) return(format_bytes(value))
+  paste(if (is.character(value)) quote_text(value) else format(value), collapse = ", ")
+}
+
+said_in <- function(control) names(control)[!vapply(control, is.null, NA)]
+
+# ---- from what was asked for to what C takes --------------------------------------------------
+
+# What counts where nothing is said.
+CONTROL_DEFAULTS <- list(
+  backend = "auto", precision = "auto", threads = NULL, devices = NULL, engine = "auto", tol = 0,
+  tol_type = "global", memory_limit = NULL, chunk_bytes = NULL, device_memory = NULL,
+  host_memory = NULL, gpu_memory_limit = NULL, cluster = NULL, worker_timeout = NULL
+)
+
+# The same of functions that go by a tolerance unless they are told not to.
+TOLERANT_DEFAULTS <- replace(CONTROL_DEFAULTS, "tol", 1e-6)
+
+# As the arguments have them that were left alone, if they are not NULL.
+CONTROL_CHOICES <- list(
+  backend = c("auto", "cpu", "cuda"), precision = c("auto", "double", "single", "fast"),
+  engine = c("auto", "exact", "fast"), tol_type = c("global", "pointwise")
+)
+
+# What to compute by, all parts of it: those `given` by short names, else those of `control`, else `defaults`. They
+# are for run_control() to check.
+settle_control <- function(control, given = NULL, defaults = CONTROL_DEFAULTS) {
+  if (!is.null(control)) {
+    check_control(control)
+    for (name in intersect(said_in(control), names(defaults))) defaults[[name]] <- control[[name]]
+  }
+  for (name in names(given)) {
+    value <- given[[name]]
+    if (!is.null(value) && !identical(value, CONTROL_CHOICES[[name]])) defaults[[name]] <- value
+  }
+  defaults
+}
+
+check_control <- function(control) {
+  if (!inherits(control, "flash_control")) {
+    stop_argument("control", "must be NULL or from flash_control(): found ", describe(control))
+  }
+}
+
+# The list that goes to C, of all that was `asked`. C reads it by name, and leaves `asked` alone.
+run_control <- function(asked) {
+  # most calls ask as the last one did, and checks would take longer than all else
+  said <- list(asked, getOption("flashkernel.threads"), getOption("flashkernel.devices"))
+  if (!identical(said, session$said)) {
+    session$run <- checked_run(asked)
+    session$said <- said
+  }
+  run <- session$run
+  progress <- progress_closure()
+  if (!is.null(progress)) run$progress <- progress
+  run
+}
+
+checked_run <- function(asked) {
+  asked <- check_asked(asked)
+  list(
+    backend = asked$backend, precision = asked$precision, threads = check_threads(asked$threads),
+    devices = check_devices(asked$devices), engine = asked$engine, tol = asked$tol, tol_type = asked$tol_type,
+    device_memory = asked$device_memory, host_memory = asked$host_memory,
+    gpu_memory_limit = asked$gpu_memory_limit, progress = NULL, cluster = asked$cluster, asked = asked
+  )
+}
+
+check_asked <- function(asked) {
+  for (name in names(CONTROL_CHOICES)) asked[[name]] <- check_setting(name, asked[[name]])
+  asked$tol <- check_tol(asked$tol, asked$engine)
+  # what single precision does not keep
+  if (asked$precision == "auto" && asked$tol > 0 && asked$tol < 1e-5) asked$precision <- "double"
+  asked
+}
+
+# The same for the function that calls this, whose work `stage` names: when it ends, in whatever way, the progress bar
+# goes, and the options are what they were.
+start_run <- function(asked, stage = "Computing", frame = parent.frame()) {
+  hold_limits(asked, frame)
+  run <- run_control(asked)
+  if (!is.null(run$progress)) {
+    name_stage(run, stage)
+    at_end(\() close_progress(run), frame)
+  }
+  run
+}
+
+# Checks of memory go by options, also where they know of no control: those that it sets hold until `frame` ends.
+hold_limits <- function(asked, frame = parent.frame()) {
+  if (is.null(asked$memory_limit) && is.null(asked$chunk_bytes)) return(invisible())
+  limits <- list(flashkernel.memory_limit = asked$memory_limit, flashkernel.chunk_bytes = asked$chunk_bytes)
+  before <- options(limits[lengths(limits) > 0])
+  at_end(\() options(before), frame)
+}
+
+at_end <- function(action, frame) do.call(on.exit, list(as.call(list(action)), add = TRUE), envir = frame)
+
+# ---- checks -----------------------------------------------------------------------------------
+
+# One part, as a control keeps it.
+check_setting <- function(name, value) {
+  switch(name,
+    threads = check_threads(value),
+    devices = check_devices(value),
+    tol = return(check_tol(value)),
+    memory_limit = return(check_bytes(value, name)),
+    chunk_bytes = return(check_bytes(value, name, min = 8)),
+    device_memory = return(check_bytes(value, name, min = 0)),
+    host_memory = return(check_bytes(value, name, min = 0)),
+    gpu_memory_limit = return(check_bytes(value, name)),
+    cluster = return(check_cluster(value)),
+    worker_timeout = return(check_seconds(value, name)),
+    return(check_choice(value, CONTROL_CHOICES[[name]], name))
+  )
+  value
+}
+
+check_tol <- function(tol, engine = "auto") {
+  if (!is.numeric(tol) || length(tol) != 1 || is.object(tol) || !is.finite(tol) || tol < 0 || tol >= 1) {
+    stop_argument("tol", "must be one number from 0 to below 1: found ", describe(tol))
+  }
+  if (engine == "fast" && tol == 0) {
+    stop_argument("tol", "must be positive for the fast engine: found 0")
+  }
+  as.double(tol)
+}
+
+check_seconds <- function(seconds, arg) {
+  if (!is_number(seconds) || length(seconds) != 1 || is.na(seconds) || seconds <= 0) {
+    stop_argument(arg, "must be one positive number of seconds: found ", describe(seconds))
+  }
+  as.double(seconds)
+}
+
+check_bytes <- function(bytes, arg, min = 1) {
+  good <- is.numeric(bytes) && length(bytes) == 1 && !is.object(bytes) && is.finite(bytes) && bytes >= min
+  if (!good) stop_argument(arg, "must be one number of bytes: found ", describe(bytes))
+  as.double(bytes)
+}
+
+# 0 lets C decide: OMP_THREAD_LIMIT, the number of cores, one in a forked child.
+check_threads <- function(threads) {
+  if (is.null(threads)) threads <- getOption("flashkernel.threads")
+  if (is.null(threads)) return(0L)
+  check_count(threads, "threads", max = 4096)
+}
+
+# CUDA devices for C: none lets it take the first, -1 stands for all. Whether they are there is for C to
+# find out, and only where one is used.
+check_devices <- function(devices) {
+  if (is.null(devices)) devices <- getOption("flashkernel.devices")
+  if (is.null(devices)) return(integer())
+  if (identical(devices, "all")) return(-1L)
+  good <- is.numeric(devices) && length(devices) > 0 && !is.object(devices) &&
+    all(is.finite(devices)) && all(devices >= 0 & devices == round(devices)) &&
+    all(devices <= .Machine$integer.max)
+  if (!good) {
+    stop_argument(
+      "devices", "must be \"all\" or device numbers, whole and counted from 0: found ",
+      describe(devices)
+    )
+  }
+  if (length(devices) > 16) {
+    stop_argument("devices", "must be at most 16 numbers: found ", length(devices))
+  }
+  if (anyDuplicated(devices)) {
+    stop_argument(
+      "devices", "must name every device once: found ", devices[anyDuplicated(devices)], " twice"
+    )
+  }
+  as.integer(devices)
+}

@@ -1,0 +1,209 @@
+# Formulas: which columns they make, at the fit and again in predict().
+
+# `call` is the matched call of the method, `frame` where the user called it.
+formula_data <- function(call, data, frame) {
+  made <- formula_frame(call, data, frame)
+  terms <- check_terms(attr(made, "terms"))
+  list(
+    points = frame_points(made, terms, "formula", levels = TRUE),
+    weights = stats::model.weights(made),
+    terms = terms,
+    variables = data_variables(terms, data)
+  )
+}
+
+formula_frame <- function(call, data, frame) {
+  call <- keep_arguments(call, c("formula", "data", "subset", "weights"))
+  # evaluated already
+  call$data <- data
+  eval_model_frame(call, frame)
+}
+
+# The variables that newdata must have: those that came from `data`, and all that are longer than one
+# value. What is left are constants, as k in ~ I(x / k). Decided at the fit: later the workspace may hold
+# anything under these names.
+data_variables <- function(terms, data) {
+  names <- all.vars(terms)
+  place <- if (is.environment(data)) data else environment(terms)
+  columns <- if (!is.environment(data)) names(data)
+  is_long <- function(name) {
+    value <- get0(name, place)
+    length(value) > 1 || NROW(value) > 1
+  }
+  names[names %in% columns | vapply(names, is_long, NA)]
+}
+
+keep_arguments <- function(call, keep) call[c(1, match(keep, names(call), 0))]
+
+#' @importFrom stats formula
+#' @export
+#' @noRd
+formula.flash_kde <- function(x, ...) {
+  if (is.null(x$terms)) stop_argument("x", "must be a fit by formula")
+  stats::formula(x$terms)
+}
+
+# NAs stay in here: na.action is applied to the columns and the weights afterwards, in one place.
+eval_model_frame <- function(call, frame) {
+  call[[1]] <- quote(stats::model.frame)
+  call$na.action <- quote(stats::na.pass)
+  tryCatch(eval(call, frame), error = function(e) {
+    # model.frame() does not say which argument was at fault: find out by leaving them away
+    without <- function(args) {
+      part <- call[!names(call) %in% args]
+      tryCatch({ eval(part, frame); TRUE }, error = \(e) FALSE)
+    }
+    arg <- if (!is.null(call$weights) && without("weights")) {
+      stop_weights(call, frame)
+      "weights"
+    } else if (!is.null(call$subset) && without("subset")) {
+      "subset"
+    } else {
+      "formula"
+    }
+    stop_argument(arg, "could not be evaluated: ", shorten(conditionMessage(e), 300))
+  })
+}
+
+# Weights that can be had, but do not fit.
+stop_weights <- function(call, frame) {
+  enclosure <- environment(eval(call$formula, frame))
+  value <- tryCatch(eval(call$weights, call$data, enclosure), error = \(e) NULL)
+  if (is.character(value) && length(value) == 1 && value %in% names(call$data)) {
+    stop_argument(
+      "weights", "must be numeric: found ", describe(value), ", the name of a column (write weights = ",
+      shorten(value), ")"
+    )
+  }
+  if (is.character(value)) stop_argument("weights", "must be numeric: found ", describe(value))
+  if (is_number(value)) {
+    stop_argument("weights", "must have one value per row of the variables: found ", whole(length(value)))
+  }
+}
+
+#' @importFrom stats update
+#' @export
+#' @noRd
+update.flash_kde <- function(object, formula., ..., evaluate = TRUE) {
+  call <- match.call()
+  call[[1]] <- stats::update.default
+  call$object <- object
+  if (!missing(formula.)) {
+    if (is.null(object$terms) || !inherits(formula., "formula")) {
+      stop_argument(
+        "formula.", "must be a formula, of a fit by formula (other arguments need their names): found ",
+        describe(formula.)
+      )
+    }
+    # update.formula() makes a left side of the dot, and a density has none
+    if (length(formula.) == 3 && identical(formula.[[2]], quote(.))) formula.[[2]] <- NULL
+    call$formula. <- formula.
+  }
+  eval(call, parent.frame())
+}
+
+check_formula <- function(formula, data) {
+  if (!inherits(formula, "formula")) {
+    stop_argument("formula", "must be a formula, as ~ a + b or y ~ a + b: found ", describe(formula))
+  }
+  right <- formula[[length(formula)]]
+  if (is.call(right) && identical(right[[1]], quote(`|`))) {
+    stop_argument("formula", "must not have `|` (the density of y given x is that of y ~ x; \"or\" goes into I())")
+  }
+  if (!is.null(data) && !is.list(data) && !is.environment(data)) {
+    stop_argument("data", "must be a data frame: found ", describe(data))
+  }
+}
+
+check_terms <- function(terms) {
+  if (!is.null(attr(terms, "offset"))) stop_argument("formula", "must not have an offset")
+  labels <- attr(terms, "term.labels")
+  if (length(labels) == 0) stop_argument("formula", "must name at least one variable: found none")
+  if (any(attr(terms, "order") > 1)) {
+    stop_argument(
+      "formula", "must be a sum of variables: found ",
+      quote_names(labels[attr(terms, "order") > 1][1]), " (write a product as I(a * b))"
+    )
+  }
+  terms
+}
+
+# The columns of a model frame, as a double matrix; whether they are finite is not looked at.
+frame_points <- function(data, terms, arg, levels = FALSE) {
+  columns <- term_columns(data, terms)
+  if (levels && has_levels(columns)) return(mixed_points(apart(columns), arg))
+  bad <- which(!vapply(columns, is_number, NA))
+  if (length(bad) > 0) {
+    stop_argument(
+      arg, "must give numeric columns only: ", quote_names(names(columns)[bad[1]]), " is ",
+      shorten(class(columns[[bad[1]]])[1]), number_hint(columns[[bad[1]]])
+    )
+  }
+  parts <- lapply(names(columns), \(name) name_columns(unclass(columns[[name]]), name))
+  check_points(do.call(cbind, parts), arg, infinite = TRUE)
+}
+
+# By position: a term's label has backticks where the column's name has none.
+term_columns <- function(data, terms) {
+  used <- apply(attr(terms, "factors") != 0, 2, which)
+  unclass(data)[unlist(used)]
+}
+
+# A term may be a matrix, as cbind(a, b) or poly(a, 2) are.
+name_columns <- function(column, name) {
+  if (is.null(dim(column))) return(matrix(as.double(column), dimnames = list(NULL, name)))
+  inner <- colnames(column)
+  if (is.null(inner)) inner <- seq_len(ncol(column))
+  matrix(as.double(column), nrow(column), dimnames = list(NULL, paste0(name, inner)))
+}
+
+# The points of `newdata` for a fit by formula.
+formula_newdata <- function(object, newdata, arg = "newdata") {
+  frame_points(newdata_frame(object, newdata, arg), object$terms, arg)
+}
+
+newdata_frame <- function(object, newdata, arg) {
+  if (is.matrix(newdata) && !is.null(colnames(newdata))) newdata <- as.data.frame(newdata)
+  if (!is.data.frame(newdata)) {
+    stop_argument(
+      arg, "must be a data frame with the variables of the formula: found ",
+      describe(newdata)
+    )
+  }
+  lacking <- setdiff(object$variables, names(newdata))
+  if (length(lacking) > 0) {
+    stop_argument(
+      arg, "must have the variables of the formula: found no ", quote_names(lacking)
+    )
+  }
+  if (nrow(newdata) == 0) stop_argument(arg, "must have at least one row: found none")
+  tryCatch(
+    stats::model.frame(object$terms, newdata, na.action = stats::na.pass),
+    error = \(e) stop_argument(arg, "does not fit the formula: ", shorten(conditionMessage(e), 300))
+  )
+}
+
+# The call of the formula method, of one whose first argument may be the data.
+formula_call <- function(call, method = falkon.formula) {
+  if (!"formula" %in% names(call)) names(call)[names(call) == "y"] <- "formula"
+  names(call)[names(call) == "x"] <- "data"
+  call[[1]] <- method
+  call
+}
+
+# Row names that somebody gave, NULL where there are none but numbers.
+own_row_names <- function(x) {
+  if (is.data.frame(x)) {
+    names <- attr(x, "row.names")
+    return(if (is.character(names)) names)
+  }
+  if (is.matrix(x)) rownames(x)
+}
+
+# With the row names as a column, as broom has them.
+as_tibble <- function(frame) {
+  names <- own_row_names(frame)
+  if (!is.null(names)) frame <- cbind(.rownames = names, frame)
+  rownames(frame) <- NULL
+  if (requireNamespace("tibble", quietly = TRUE)) tibble::as_tibble(frame) else frame
+}

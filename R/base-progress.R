@@ -1,0 +1,146 @@
+# The progress of long work: a bar on a terminal, lines of text in a log.
+
+# NULL, or a function(fraction) that C calls now and then on the main thread. A bar appears only
+# when the work takes more than a second, and goes when the stage is done, or by start_run() on an error or an
+# interrupt. Whoever makes a control by run_control() closes it.
+# A stage is one call of C, or a part of several (share_stage()). `wanted`: see progress_style().
+progress_closure <- function(wanted = progress_style()) {
+  if (isFALSE(wanted)) return(NULL)
+  label <- "Computing"
+  bar <- NULL
+  written <- NULL # seconds at the last line
+  left <- ""
+  started <- NULL
+  countdown <- NULL
+  # of the stage: what was done before this call of C, the call's share, and the furthest shown
+  before <- 0
+  share <- 1
+  furthest <- 0
+  clock <- \() proc.time()[["elapsed"]]
+  write <- \(...) cat("flashkernel: ", label, ", ", ..., "\n", file = stderr(), sep = "")
+  here <- environment()
+  close <- function() {
+    if (!is.null(bar)) cli::cli_progress_done(id = bar, .envir = here)
+    if (!is.null(written)) write(if (furthest >= 0.999) "done" else "stopped", " after ", time_label(clock() - started))
+    bar <<- NULL
+    written <<- NULL
+    left <<- ""
+    started <<- NULL
+    before <<- 0
+    share <<- 1
+    furthest <<- 0
+  }
+  # after 2 s, and then ever more seldom
+  show_line <- function(fraction) {
+    seconds <- clock() - started
+    if (seconds < (if (is.null(written)) 2 else min(1.5 * written, written + 60))) return()
+    write(floor(100 * fraction), "% after ", time_label(seconds), left)
+    written <<- seconds
+  }
+  show <- if (isTRUE(wanted)) \(fraction) show_bar(here, fraction) else show_line
+  function(fraction) {
+    now <- clock()
+    if (is.null(started)) {
+      started <<- now
+      countdown <<- new_countdown()
+    }
+    # never back, where a share takes more than one call
+    furthest <<- max(furthest, before + share * fraction)
+    if (share == 1 && fraction >= 1) {
+      close()
+    } else if (now - started >= 0.2) {
+      seconds <- countdown(now - started, furthest)
+      left <<- if (is.na(seconds)) "" else paste0(", about ", time_label(seconds), " left")
+      # C takes an error in here for an interrupt: a bar that fails must not stop the work
+      tryCatch(show(min(furthest, 0.99)), error = \(e) NULL)
+    }
+    invisible()
+  }
+}
+
+# `state`: the environment of a progress_closure().
+show_bar <- function(state, fraction) {
+  if (is.null(state$bar)) {
+    # made early, but shown late
+    old <- options(cli.progress_show_after = 0.8)
+    on.exit(options(old))
+    format <- "{label} {cli::pb_bar} {cli::pb_percent}{left}"
+    state$bar <- cli::cli_progress_bar(state$label, total = 100, format = format, .auto_close = FALSE, .envir = state)
+  }
+  cli::cli_progress_update(set = 100 * fraction, id = state$bar, .envir = state)
+}
+
+# TRUE: a bar, on a terminal or in a session that somebody watches. "lines": lines of text on stderr, for a log, only
+# where the option asks for them.
+progress_style <- function(watched = is_watched()) {
+  wanted <- getOption("flashkernel.progress")
+  if (isFALSE(wanted)) return(FALSE)
+  if (watched) TRUE else if (isTRUE(wanted)) "lines" else FALSE
+}
+
+# Found out once in a session: it takes as long as a small sum.
+is_watched <- function() {
+  if (is.null(session$watched)) session$watched <- interactive() || isatty(stderr())
+  session$watched
+}
+
+# A function(seconds, fraction) for the seconds left, NA at first. It never grows: it waits where the work slows down.
+# So that this is seldom, the slower of the rates counts, that of all so far and that of late.
+new_countdown <- function() {
+  least <- Inf
+  last <- c(0, 0)
+  rate <- NA
+  function(seconds, fraction) {
+    if (seconds - last[1] >= 0.5) {
+      now <- (fraction - last[2]) / (seconds - last[1])
+      rate <<- if (is.na(rate)) now else 0.7 * rate + 0.3 * now
+      last <<- c(seconds, fraction)
+    }
+    if (seconds < 1.5 || fraction < 0.02 || is.na(rate)) return(NA_real_)
+    least <<- min(least, (1 - fraction) / min(rate, fraction / seconds))
+    least
+  }
+}
+
+close_progress <- function(control) {
+  if (!is.null(control$progress)) environment(control$progress)$close()
+  invisible()
+}
+
+# Names what the next calls with this control do, for the bar.
+name_stage <- function(control, label) {
+  if (!is.null(control$progress)) {
+    close_progress(control)
+    environment(control$progress)$label <- label
+  }
+  invisible(control)
+}
+
+# The next calls are `share` of the stage, of which `before` is done.
+share_stage <- function(control, before, share) {
+  if (!is.null(control$progress)) {
+    progress <- environment(control$progress)
+    progress$before <- before
+    progress$share <- share
+  }
+  invisible(control)
+}
+
+# The stage, or the share that this is of one, in parts of its own: `part()` has the next call's place as share_stage()
+# has it, `end()` leaves it as it was.
+nested_share <- function(control) {
+  if (is.null(control$progress)) return(list(part = \(before, share) NULL, end = \() NULL))
+  progress <- environment(control$progress)
+  own <- list(before = progress$before, share = progress$share)
+  list(
+    part = \(before, share) share_stage(control, own$before + own$share * before, own$share * share),
+    end = \() if (own$share == 1) close_progress(control) else share_stage(control, own$before, own$share)
+  )
+}
+
+# In words, rounded up.
+time_label <- function(seconds) {
+  if (seconds < 120) return(paste(ceiling(seconds), "s"))
+  if (seconds < 6000) return(paste(ceiling(seconds / 60), "min"))
+  paste(whole(ceiling(seconds / 3600)), "h")
+}

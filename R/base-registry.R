@@ -1,0 +1,12 @@
+# What workers can be asked for, by name. Rooms add their own entries when the package is loaded, so that the room of
+# shards and workers need not know the rooms above it.
+
+# Operations on a shard; store-cluster-operations.R describes an entry.
+WORKER_OPERATIONS <- new.env(parent = emptyenv())
+
+add_operations <- function(...) invisible(list2env(list(...), WORKER_OPERATIONS))
+
+# Values of columns at the rows of a shard; store-column-values.R describes an entry.
+COLUMN_VALUES <- new.env(parent = emptyenv())
+
+add_column_values <- function(...) invisible(list2env(list(...), COLUMN_VALUES))

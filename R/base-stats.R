@@ -1,0 +1,68 @@
+joined_stats <- function(a, b) if (is.null(a)) b else if (is.null(b)) a else add_stats(a, b)
+
+# The stats of two sums as those of one computation. Only a sum on a device has seconds there.
+add_stats <- function(a, b) {
+  for (name in c("pairs", "skipped", "seconds", "tail_rows", "device_seconds")) {
+    b[[name]] <- sum(a[[name]], b[[name]], na.rm = name == "device_seconds")
+  }
+  for (name in STATS_OF_ERRORS) b[[name]] <- max(a[[name]], b[[name]])
+  b$workers <- add_accounts(a$workers, b$workers)
+  b
+}
+
+STATS_OF_ERRORS <- c("tol_achieved", "tol_bound")
+
+# The same where the sums are added, at the same targets; `a` NULL: there is none yet. To a global tolerance errors add
+# up: each is relative to the largest sum of its own part, and that of all is no smaller.
+add_part_stats <- function(a, b, control) {
+  if (is.null(a)) return(b)
+  all <- add_class_stats(a, b)
+  if (control$tol_type == "global") {
+    for (name in STATS_OF_ERRORS) all[[name]] <- a[[name]] + b[[name]]
+  }
+  all
+}
+
+# "fast" where the tolerance was needed for one of them.
+add_class_stats <- function(a, b) {
+  all <- add_stats(a, b)
+  if (a$engine == "fast") all$engine <- "fast"
+  all
+}
+
+# The share of the pairs that was computed: others could not matter. Stats of earlier versions do not know.
+kept_share <- function(stats) {
+  if (isTRUE(stats$skipped > 0)) 1 - stats$skipped / stats$pairs else 1
+}
+
+# Of two computations by the same workers.
+add_accounts <- function(a, b) {
+  if (is.null(a) || is.null(b)) return(if (is.null(a)) b else a)
+  if (nrow(a) != nrow(b)) return(b)
+  sums <- unclass(b)
+  for (name in c("requests", "rows", "seconds", "bytes")) sums[[name]] <- a[[name]] + b[[name]]
+  structure(sums, class = "data.frame")
+}
+
+device_share <- function(stages) {
+  seconds <- stages$device_seconds
+  if (all(is.na(seconds))) return(NULL)
+  paste0(" (", format(sum(seconds, na.rm = TRUE), digits = 2), " s on the device)")
+}
+
+where_label <- function(record) {
+  on_device <- record$backend == "cuda"
+  paste0(
+    record$backend, " (", record$device, if (on_device) device_label(record$devices), "), ",
+    record$engine, ", ", record$precision, " precision", if (!on_device) processor_label(record)
+  )
+}
+
+device_label <- function(devices) {
+  label <- ngettext(length(devices), ", device ", ", devices ")
+  paste0(label, paste(devices, collapse = ", "))
+}
+
+processor_label <- function(record) {
+  paste0(", ", record$isa, ", ", record$threads, ngettext(record$threads, " thread", " threads"))
+}

@@ -1,0 +1,100 @@
+# Where the estimate begins and ends.
+estimate_ends <- function(object) {
+  kernel <- fit_kernel(object)
+  if (!is_compact(kernel)) return(c(-Inf, Inf))
+  used <- used_rows(object)
+  centres <- fit_points(object)[used, 1]
+  factors <- object$adaptive$factors
+  reach <- kernel$reach * sqrt(object$bandwidth[1, 1]) * if (is.null(factors)) 1 else factors[used]
+  from_origin(object, c(min(centres - reach), max(centres + reach)))
+}
+
+# As overlap_sums(), in units of the height of the Gaussian of 2H.
+compact_overlap_sums <- function(object, w, control) {
+  kernel <- fit_kernel(object)
+  unit <- (sqrt(4 * pi) / kernel$reach)^object$d
+  each <- overlap_kernel_sums(fit_points(object), w, fit_factor(object), kernel, control)
+  list(each = unit * each, own = rep(unit * (kernel$reach * roughness(kernel))^object$d, object$n))
+}
+
+# As given_log_weights().
+cube_log_weights <- function(side, values) {
+  sources <- fit_sources(side)
+  frame <- cube_frame(sources)
+  x <- frame$columns(sources$points)
+  y <- frame$columns(from_centre(side, values))
+  factors <- if (is.null(sources$factors)) 1 else sources$factors
+  log_w <- if (is.null(sources$weights)) numeric(ncol(x)) else log(sources$weights)
+  for (k in seq_len(side$d)) {
+    s <- 1 - abs(outer(x[k, ], y[k, ], "-")) / (frame$reach[k] * factors)
+    log_w <- log_w - log(factors) + ifelse(s < 0, -Inf, log(abs(polynomial_at(sources$kernel$value, pmax(s, 0)))))
+  }
+  log_w
+}
+
+# As debiased_loo(): at every point i the log of the sum over the other j, debiased without it.
+compact_debiased_loo <- function(object, control, pairs = 2e5) {
+  sources <- fit_sources(object)
+  stage <- if (!isTRUE(object$given_score)) score_stage(object, control)
+  used <- which(used_rows(object))
+  at <- targets(object, NULL)
+  blocks <- split(seq_len(object$n), ceiling(seq_len(object$n) * length(used) / pairs))
+  sums <- numeric(object$n)
+  for (i in seq_along(blocks)) {
+    share_stage(control, 0.5 + (i - 1) / length(blocks) / 2, 0.5 / length(blocks))
+    sums[blocks[[i]]] <- sums_without(sources, stage, at, blocks[[i]], used)
+  }
+  list(log_abs = log(sums) + object$d * sources$kernel$log_unit, stats = stage$stats)
+}
+
+# What tells where a point ends without another: list(u, log_v, log_mass, toward, turn, factors, dominated, stats). The
+# score at x_j is that of a kernel-weighted mean a_j, `toward` = a_j - x_j, and the point moves by toward %*% turn.
+score_stage <- function(object, control) {
+  control[c("tol", "engine", "precision")] <- list(0, "exact", "double")
+  L <- score_factor(object)
+  factors <- if (is.null(object$adaptive$factors)) rep(1, object$n) else object$adaptive$factors
+  points <- from_centre(object, object$x)
+  sources <- sum_sources(points, object$weights, L, factors = factors)
+  share_stage(control, 0, 0.5)
+  found <- scores_by_classes(sources, control, masses = TRUE)
+  of_scores <- score_sources(sources)
+  dominated <- dominated_points(of_scores, factors, found$log_mass, control)
+  # by triangles: columns may have any units, in which solve() of the product calls it singular
+  turn <- backsolve(L, forwardsolve(L, object$bandwidth), upper.tri = FALSE, transpose = TRUE) / 2
+  list(
+    u = whiten(points, L), log_v = log(of_scores$weights), log_mass = found$log_mass,
+    toward = factors^2 * (found$score %*% tcrossprod(L)), turn = turn,
+    factors = factors, dominated = dominated, stats = joined_stats(found$stats, dominated$stats)
+  )
+}
+
+# Of the terms `used`, at the points `rows` of `at`.
+sums_without <- function(sources, stage, at, rows, used) {
+  d <- ncol(at)
+  each <- \(x) rep(x[used], each = length(rows))
+  points <- if (is.null(stage)) sources$points else at
+  away <- lapply(seq_len(d), \(k) outer(at[rows, k], points[used, k], "-"))
+  if (!is.null(stage)) {
+    q <- Reduce(`+`, lapply(seq_len(d), \(k) outer(stage$u[rows, k], stage$u[used, k], "-")^2))
+    share <- exp(stage$log_v[rows] - q / (2 * each(stage$factors)^2) - each(stage$log_mass))
+    share[outer(rows, used, "==")] <- 0 # no term
+    # a_j - x_j without point i
+    toward <- lapply(seq_len(d), \(k) (each(stage$toward[, k]) - share * away[[k]]) / (1 - share))
+    found <- dominated_by(stage$dominated, rows, used)
+    for (k in seq_len(d)) toward[[k]][cbind(found$by, found$rows)] <- found$toward[, k]
+    moved <- \(k) Reduce(`+`, Map(`*`, toward, stage$turn[, k]))
+    away <- Map(\(away, k) away - moved(k), away, seq_len(d))
+  }
+  inverse <- inverse_root(sources$L)
+  factors <- if (is.null(sources$factors)) rep(1, nrow(at)) else sources$factors
+  weights <- if (is.null(sources$weights)) rep(1, nrow(at)) else sources$weights
+  term <- outer(rows, used, "!=") * each(weights * factors^-d)
+  for (k in seq_len(d)) {
+    z <- Reduce(`+`, Map(`*`, away, inverse[k, ]))
+    s <- 1 - abs(z) / (sources$kernel$reach * each(factors))
+    value <- polynomial_at(sources$kernel$value, s)
+    value[!(s >= 0)] <- 0
+    term <- term * value
+  }
+  rowSums(term)
+}

@@ -1,0 +1,205 @@
+# Some of the variables of an estimate at given values: each kernel counts as much as it has there, and is what it
+# is along the others, about a point that moves with the given ones where H correlates them.
+
+#' Conditional density of some of the variables, given the others
+#'
+#' The estimate of the other variables where some have given values, \eqn{p(y | x) = p(y, x) / p(x)}, as a fit of
+#' its own, which all methods of [flash_kde()] serve. For a curve over many values of x and for bandwidths that are
+#' chosen for it, see [flash_conditional] (`flash_kde(y ~ x)`).
+#'
+#' @details With the blocks \eqn{H_{yy}}{Hyy}, \eqn{H_{yx}}{Hyx} and \eqn{H_{xx}}{Hxx} of the bandwidth matrix, the
+#' conditional density of a mixture of Gaussian kernels is the mixture with the weights
+#' \eqn{w_i K_{H_{xx}}(x - x_i)}{w_i K_Hxx(x - x_i)}, the centres
+#' \eqn{y_i + H_{yx} H_{xx}^{-1} (x - x_i)}{y_i + Hyx Hxx^-1 (x - x_i)} and the variance
+#' \eqn{H_{yy} - H_{yx} H_{xx}^{-1} H_{xy}}{Hyy - Hyx Hxx^-1 Hxy}: nothing is approximated. For `"sdkde"` the
+#' points are the debiased ones. With adaptive factors kernel i has \eqn{f_i^2 H}{f_i^2 H}, on both sides.
+#'
+#' With another `kernel` than the Gaussian, \eqn{H_{yx}}{Hyx} has to be 0, and points out of reach of x have no weight.
+#'
+#' Weights are made by their logarithms, relative to the largest, so that `given` may be as far from the data as it
+#' likes; points whose weight is below 1e-308 of the largest are no part of the result.
+#'
+#' Of a fit with factors or texts, levels may be given beside numbers or alone: they change the weights, by the
+#' kernels of the levels. The levels of columns that are not given stay, beside numbers or alone: where all numbers
+#' are given, the densities of the result are the probabilities of the levels.
+#'
+#' The conditional of a Laplace-corrected estimate is no estimate of that kind (its kernels are a mixture of
+#' corrected and plain ones with weights of both signs, over a \eqn{p(x)} that may be negative): an error of class
+#' `flashkernel_error_unsupported`.
+#'
+#' Of an estimate with a `support`, values count in the coordinates of its method, with their images, and the
+#' variables left keep theirs ([kde_support()]). Where H correlates a circular column that is given with others, its
+#' images are points of the result, too. Polygons are refused.
+#'
+#' Cost: O(n d).
+#'
+#' @param object A fit from [flash_kde()] with its points in memory, `"kde"` or `"sdkde"`, or one by a two-sided
+#'   formula.
+#' @param given The values: a named vector or list, or a data frame of one row; the names are those of columns of
+#'   the fit, and levels are written as texts. Of a fit by a two-sided formula all variables on its right side, as
+#'   `newdata` has them.
+#' @param ... Not used; anything here is an error.
+#' @returns An object of class `flash_kde` of the variables that were not given, in their order. Its `x` are the
+#'   points that count, moved as above, with `weights`. Those of an SD-KDE are debiased; `debiased_in` says in how
+#'   many dimensions, and no point can be left out of them ([marginal()] tells why).
+#' @inheritSection flash_kde Errors
+#' @references Rosenblatt, M. (1969) Conditional probability density and regression estimators. In *Multivariate
+#'   Analysis II*, 25-31.
+#' @seealso [marginal()], [flash_conditional].
+#' @examples
+#' fit <- flash_kde(faithful, "kde")
+#' after <- conditional(fit, c(eruptions = 2))
+#' quantile(after, c(0.1, 0.5, 0.9))
+#' plot(after)
+#'
+#' # a density given a level, and the levels' probabilities given numbers
+#' flowers <- flash_kde(iris[3:5])
+#' quantile(marginal(conditional(flowers, c(Species = "virginica")), "Petal.Width"))
+#' species <- conditional(flowers, list(Petal.Length = 4.9, Petal.Width = 1.7))
+#' predict(species, data.frame(Species = levels(iris$Species)))
+#' @export
+conditional <- function(object, given, ...) UseMethod("conditional")
+
+#' @export
+conditional.default <- function(object, given, ...) check_fit(object)
+
+#' @rdname conditional
+#' @export
+conditional.flash_kde <- function(object, given, ...) {
+  variables <- all_names(object)
+  check_dots_empty(..., .others = stats::setNames(rep("given", length(variables)), variables))
+  check_in_memory(object)
+  check_can(object, "conditional")
+  if (missing(given)) stop_argument("given", "must be given")
+  at <- check_given(given, object)
+  run <- start_run(fit_asked(object))
+  check_memory(8 * (4 + 3 * object$d) * object$n, "object")
+  made <- conditional_where(object, at, run)
+  as_new_fit(made, match.call(), "conditional", run)
+}
+
+# list(dims, values, codes): which variables, a matrix of one row, and of a fit with levels the numbers of those given.
+check_given <- function(given, object) {
+  if (is.data.frame(given) && nrow(given) != 1) {
+    stop_argument("given", "must be one row of values: found ", nrow(given))
+  }
+  given_values(object, given)
+}
+
+given_values <- function(object, given) UseMethod("given_values", object$kind)
+
+#' @export
+given_values.default <- function(object, given) {
+  values <- unlist(as.list(given))
+  if (!is_number(values) || !has_names(names(values)) || length(values) != length(given)) {
+    stop_argument("given", "must be numbers with the names of columns, as c(a = 1): found ", describe(given))
+  }
+  check_finite(values, "given")
+  dims <- check_vars(names(values), object, "given")
+  if (length(dims) == object$d) stop_argument("given", "must leave a variable: found all ", object$d)
+  list(dims = dims, values = matrix(as.double(values), 1))
+}
+
+# The fit of the other variables where `dims` have `values`, a matrix of one row; `arg`: what the user calls these.
+#' @export
+conditional_where.default <- function(object, at, run) conditional_of(object, at$dims, at$values)
+
+conditional_of <- function(object, dims, values, arg = "given") {
+  kernels <- conditional_kernels(object, dims, values)
+  weigh_points(kernels$fit, kernels$log_w, arg)
+}
+
+# list(fit, log_w): the same fit with all its points, and the logarithms of their weights, but for a number that they
+# share.
+conditional_kernels <- function(object, dims, values) {
+  side <- marginal_of(object, dims)
+  list(fit = move_with(object, side, dims, values), log_w = given_log_weights(side, values)[, 1])
+}
+
+# n x m: the logarithm of what kernel i has where the variables of `side` are row j of `values`, but for a number
+# that all kernels share.
+given_log_weights <- function(side, values) {
+  if (!has_gaussian(side)) return(cube_log_weights(side, values))
+  points <- fit_points(side)
+  L <- fit_factor(side)
+  # differences of what is near keep their digits, also far from the origin
+  origin <- points[used_rows(side), , drop = FALSE][1, ]
+  u <- transposed(whitened_columns(points, L, origin))
+  v <- transposed(whitened_columns(from_centre(side, values), L, origin))
+  half_q <- Reduce(`+`, lapply(seq_len(side$d), \(k) apart_in(u, v, k)^2)) / 2
+  factors <- side$adaptive$factors
+  own <- if (is.null(side$weights)) 0 else log(side$weights)
+  if (is.null(factors)) own - half_q else own - side$d * log(factors) - half_q / factors^2
+}
+
+# list(slope, L): by how much the variables beside `dims` move with these, a row for each, and the factor of the
+# variance that is left to them.
+split_bandwidth <- function(H, dims) {
+  if (length(dims) == 0) return(list(slope = matrix(0, nrow(H), 0), L = lower_factor(H, "bandwidth")))
+  rest <- setdiff(seq_len(nrow(H)), dims)
+  # H = L L' with the given variables first
+  L <- lower_factor(H[c(dims, rest), c(dims, rest)], "bandwidth")
+  given <- seq_along(dims)
+  slope <- t(backsolve(t(L[given, given, drop = FALSE]), t(L[-given, given, drop = FALSE])))
+  list(slope = slope, L = L[-given, -given, drop = FALSE])
+}
+
+# The fit of the variables beside `dims`, with its points where those of `side` bring them at `values`.
+move_with <- function(object, side, dims, values) {
+  split <- split_bandwidth(object$bandwidth, dims)
+  moved <- marginal_of(object, setdiff(seq_len(object$d), dims))
+  H <- tcrossprod(split$L)
+  dimnames(H) <- dimnames(moved$bandwidth)
+  moved$bandwidth <- H
+  moved$factor <- list(H = H, L = split$L)
+  moved["score_bandwidth"] <- list(NULL) # the score was that of all variables
+  if (all(split$slope == 0)) return(moved)
+  along <- \(points, values) tcrossprod(rep(values, each = nrow(points)) - points, split$slope)
+  moved$x <- moved$x + along(side$x, values)
+  if (!is_debiased(object)) return(moved)
+  by <- along(fit_points(side), from_centre(side, values))
+  if (!is.null(moved$centred)) moved$centred$points <- moved$centred$points + by
+  moved$debiased <- moved$debiased + by
+  moved
+}
+
+# The logarithm of the Gaussian kernel of each point of a fit, with factors and levels, at y, a matrix of one row.
+log_kernels <- function(fit, y) {
+  log_k <- numeric(fit$n)
+  if (fit$d > 0) {
+    fit$weights <- as.double(used_rows(fit)) # a point without weight is no origin
+    log_k <- given_log_weights(fit, y[, seq_len(fit$d), drop = FALSE])[, 1] + log_kernel_norm(fit_factor(fit))
+  }
+  codes <- y[, fit$d + seq_along(fit$discrete$columns)]
+  log_k + log(shares_of_given(fit$discrete, stats::setNames(codes, names(fit$discrete$columns))))
+}
+
+# The largest of logarithms of weights, which is one.
+top_weight <- function(object, log_w, arg) {
+  top <- max(log_w)
+  if (top > -Inf) return(top)
+  gaussian <- has_gaussian(object)
+  stop_argument(arg, "is ", if (gaussian) "too far from the points for a double to hold the distance" else {
+    "out of reach of all points"
+  })
+}
+
+# With these weights, the points left away whose share of the largest is below `least`.
+weigh_points <- function(object, log_w, arg, least = .Machine$double.xmin) {
+  top <- top_weight(object, log_w, arg)
+  kept <- which(log_w - top >= log(least))
+  if (length(kept) < object$n) object <- take_points(object, kept)
+  object$weights <- exp(log_w[kept] - top)
+  object
+}
+
+take_points <- function(object, rows) {
+  object$x <- object$x[rows, , drop = FALSE]
+  object$debiased <- object$debiased[rows, , drop = FALSE]
+  if (!is.null(object$centred)) object$centred$points <- object$centred$points[rows, , drop = FALSE]
+  if (!is.null(object$adaptive)) object$adaptive$factors <- object$adaptive$factors[rows]
+  object$discrete <- discrete_rows(object$discrete, rows)
+  object["na.action"] <- list(NULL)
+  object$n <- nrow(object$x)
+  object
+}

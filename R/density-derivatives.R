@@ -1,0 +1,161 @@
+#' Derivatives of a density estimate
+#'
+#' The gradient and the matrix of second derivatives (Hessian) of the estimate or of its logarithm, exactly, at any
+#' points; as `ks::kdde()` with `deriv.order` 1 and 2, which has them on a grid or without logarithms.
+#'
+#' @details All is computed by sums of kernels that are relative to the density at each point and to the point
+#'   itself, so that logarithmic derivatives are right in far tails, too, where the density underflows, and far
+#'   from the origin. \eqn{\nabla^2 p = \sum_i w_i K_i (H^{-1} z_i z_i' H^{-1} - H^{-1}) / W}{Hess p = sum_i w_i
+#'   K_i (H^-1 z_i z_i' H^-1 - H^-1) / W} with \eqn{z_i = x_i - y}{z_i = x_i - y}, of the debiased points for
+#'   `"sdkde"`, with \eqn{f_i^2 H}{f_i^2 H} for adaptive fits, and of the whole corrected kernel for `"laplace"`;
+#'   logarithms are those of its absolute value.
+#'
+#' Of an estimate with a `support` ([kde_support()]) densities have derivatives 0 outside, their logarithms `NaN`;
+#' boundary kernels and local likelihood have first ones alone.
+#'
+#' **Cost**: \eqn{O(nmd^2)}{O(n m d^2)} at most, on the CPU, in double: points that cannot reach the last bit of a
+#' sum are left out by a tree. The gradient of the logarithm goes by `control` and its tolerance, as
+#' [`predict()`][predict.flash_kde] with `type = "score"`, and so does that of the density, but for `"laplace"`.
+#'
+#' @param object A fit from [flash_kde()], not a balloon estimate, whose factor has steps.
+#' @param newdata,na.action As for [`predict()`][predict.flash_kde].
+#' @param order 1 for the gradient, 2 for the Hessian.
+#' @param log Of the logarithm of the density?
+#' @param loo Whether to leave every training point out of its own estimate. Only without `newdata`, and not for
+#'   `"sdkde"`.
+#' @param control A [flash_control()]; what it does not say is as in the fit.
+#' @returns For `order = 1` an `m` x `d` matrix, for `order = 2` an `m` x `d` x `d` array, in units of the density
+#'   (without one for `log = TRUE`) by those of one or two columns.
+#' @inheritSection flash_kde Errors
+#' @references Chacon, J. E. and Duong, T. (2018) *Multivariate Kernel Smoothing and Its Applications*. Chapman &
+#'   Hall.
+#' @seealso [modes()], [mean_shift()] and [ridges()], which go by them.
+#' @export
+#' @examples
+#' fit <- flash_kde(faithful, "kde")
+#' at <- data.frame(eruptions = c(2, 4.5), waiting = c(50, 80))
+#' density_derivative(fit, at)
+#' density_derivative(fit, at, order = 2, log = TRUE)[1, , ]
+density_derivative <- function(object, newdata = NULL, order = 1, log = FALSE, loo = FALSE,
+                               na.action = stats::na.pass, control = NULL) {
+  check_smooth(object, "derivatives")
+  order <- check_count(order, "order", max = 2)
+  log <- check_flag(log, "log")
+  loo <- check_flag(loo, "loo")
+  check_combination(object, newdata, "score", FALSE, loo)
+  run <- start_run(settle_control(control, NULL, fit_asked(object)), "Differentiating")
+  kept <- if (is.null(newdata)) {
+    list(restore = \(result, at_infinity) stats::napredict(object$na.action, result))
+  } else {
+    newdata_rows(new_points(object, newdata), na.action)
+  }
+  m <- if (is.null(newdata)) object$n else nrow(kept$points)
+  check_memory(8 * m * (6 + 4 * object$d^order), if (is.null(newdata)) "object" else "newdata")
+  found <- if (m == 0) matrix(0, 0, object$d^order) else derivative_at(object, kept$points, order, log, loo, run)
+  found <- kept$restore(found, if (log) NaN else 0)
+  names <- point_names(object)
+  if (order == 1) return(`dimnames<-`(found, list(rownames(found), names)))
+  array(found, c(nrow(found), object$d, object$d), list(rownames(found), names, names))
+}
+
+# For verbs that are made of derivatives.
+check_smooth <- function(object, verb) {
+  check_fit(object)
+  check_in_memory(object)
+  check_can(object, verb)
+}
+
+#' @export
+derivative_at.default <- function(object, at, order, log, loo, control) {
+  if (order == 1 && (log || !is_signed(object))) {
+    score <- score_estimate(object, at, loo, control)
+    if (log) return(score)
+    return(times_density(score, signed_density(log_estimate(object, at, loo, control))))
+  }
+  local <- local_sources(object, loo)
+  places <- if (!loo) local_columns(local, if (is.null(at)) object$x else at)
+  plain <- log_sum(fit_sources(object), targets(object, at), PLAIN_FACTOR, loo, control)$log_abs
+  sums <- local_sums(local, places, plain, control)
+  scale <- if (log) {
+    1 / sums$mass
+  } else {
+    exp(plain + log_kernel_norm(local$L) - log(if (loo) loo_weight(object) else total_weight(object)))
+  }
+  inverse <- backsolve(local$L, diag(object$d), upper.tri = FALSE)
+  if (order == 1) return(times_density(sums$gradient, scale) %*% inverse)
+  hessian <- times_density(sums$hessian, scale)
+  if (log) hessian <- hessian - outer_rows(scale * sums$gradient)
+  matrix(unwhiten_hessians(hessian, inverse), length(plain))
+}
+
+# Where a density is 0 for being so far out, what it multiplies may be no number.
+times_density <- function(values, density) {
+  values[density == 0, ] <- 0
+  density * values
+}
+
+# ---- sums about the targets -------------------------------------------------------------------
+
+# The kernels of a fit in columns of coordinates in which H is the identity, about their median: what a target is
+# relative to has the digits of the difference. Points without weight take part only if they are targets, too, with
+# kernels that are 0.
+local_sources <- function(object, with_all = FALSE) {
+  points <- fit_points(object)
+  rows <- if (with_all) rep(TRUE, object$n) else used_rows(object)
+  used <- if (all(rows)) points else points[rows, , drop = FALSE]
+  centre <- apply(used, 2, stats::median)
+  L <- fit_factor(object)
+  factors <- object$adaptive$factors[rows]
+  weights <- object$weights[rows]
+  log_weight <- if (is.null(weights)) numeric(nrow(used)) else pmax(log(weights), -1e300)
+  if (!is.null(factors)) log_weight <- log_weight - object$d * log(factors)
+  list(
+    x = whitened_columns(used, L, centre), L = L, log_weight = log_weight, factors = factors,
+    factor = fit_polynomial(object), about = centre, origin = fit_centre(object)
+  )
+}
+
+# Points that the user gave as the columns of a local_sources(), and back from these about its centre.
+local_columns <- function(local, points) {
+  whitened_columns(shift_points(points, local$origin, -1), local$L, local$about)
+}
+to_user <- function(local, points) shift_points(shift_points(points, local$about, 1), local$origin, 1)
+
+# At `targets`, columns as local$x (NULL: each of these without itself), in units of exp(log_scale), about the
+# logarithm of the plain sum: `mass` m, `gradient` m x d, `hessian` m x d^2 of the sum, and `precision`, m, which
+# the plain mean of 1 / f^2 becomes by the division by mass.
+local_sums <- function(local, targets, log_scale, control, factor = local$factor) {
+  job <- list(
+    x = local$x, y = targets, log_weight = local$log_weight, factors = local$factors, log_scale = log_scale,
+    factor = factor
+  )
+  sums <- t(derivative_sums(job, control))
+  d <- nrow(local$x)
+  second <- sums[, -seq_len(2 + d), drop = FALSE][, lower_index(d), drop = FALSE]
+  diagonal <- (seq_len(d) - 1) * d + seq_len(d)
+  second[, diagonal] <- second[, diagonal] - sums[, 2]
+  list(mass = sums[, 1], precision = sums[, 2], gradient = sums[, 2 + seq_len(d), drop = FALSE], hessian = second)
+}
+
+# Where the elements of a symmetric matrix are in its lower triangle, row by row.
+lower_index <- function(d) {
+  a <- pmax(row(diag(d)), col(diag(d)))
+  b <- pmin(row(diag(d)), col(diag(d)))
+  as.vector(a * (a - 1) / 2 + b)
+}
+
+# Of each row g the matrix g g', in d^2 columns.
+outer_rows <- function(g) {
+  d <- ncol(g)
+  g[, rep(seq_len(d), d), drop = FALSE] * g[, rep(seq_len(d), each = d), drop = FALSE]
+}
+
+# A' M A for the matrix M in each row.
+unwhiten_hessians <- function(hessians, A) {
+  d <- nrow(A)
+  half <- array(hessians, c(length(hessians) / d, d)) %*% A
+  dim(half) <- c(nrow(hessians), d, d)
+  half <- aperm(half, c(1, 3, 2))
+  whole <- matrix(half, ncol = d) %*% A
+  array(whole, c(nrow(hessians), d, d))
+}

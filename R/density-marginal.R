@@ -1,0 +1,153 @@
+# Some of the variables of an estimate, the others integrated out.
+#
+# That leaves an estimate of the same kind, from the same (for SD-KDE: debiased) points, with the matching block of
+# H:
+# - kde, sdkde: a Gaussian marginalises to a Gaussian;
+# - laplace: k (1 + d/2 - q/2) equals k - (H : second derivatives of k) / 2. Second derivatives in
+#   an integrated coordinate integrate to 0, the others to those of the marginal k, so the marginal
+#   of the corrected kernel is the corrected kernel of the lower dimension; laplace6 in the same way.
+# What is clipped at 0 is no sum of kernels, nor are its marginals: those are of the signed estimate.
+
+#' Marginal density of some of the variables
+#'
+#' Integrates an estimate over all other variables, exactly. The result is a fit of its own, which all methods of
+#' [flash_kde()] serve: [predict()][predict.flash_kde], [`plot()`][plot.flash_kde], [cdf()],
+#' [`quantile()`][quantile.flash_kde], [`simulate()`][simulate.flash_kde] and the others.
+#'
+#' @details Integrating a Gaussian kernel over some coordinates leaves a Gaussian kernel with the matching block of
+#' the bandwidth matrix, and a Laplace-corrected kernel leaves a Laplace-corrected one of fewer dimensions. So the
+#' marginal has the same points, weights and adaptive factors.
+#'
+#' The marginal of an SD-KDE stands on points that were debiased **in all variables**: it is the exact integral of
+#' the estimate, but no longer the SD-KDE of the variables left, and no point can be left out of both of its stages:
+#' [`logLik()`][logLik.flash_kde] is an error, of class `flashkernel_error_unsupported`, and so is `predict(loo = TRUE)`.
+#' With `debias = TRUE` the observed points of these variables are debiased anew,
+#' with the same block of the bandwidths.
+#'
+#' With another `kernel` than the Gaussian, the columns that are left must not be correlated with the others by the
+#' bandwidth.
+#'
+#' Of an estimate with a `support`, the columns left keep theirs ([kde_support()]); polygons have no marginals.
+#'
+#' Columns of levels (factors, texts) that `vars` does not name are summed over.
+#'
+#' Cost: O(n d), with `debias = TRUE` that of an SD-KDE fit, \eqn{O(n^2 d)}.
+#'
+#' @param object A fit from [flash_kde()] with its points in memory, not a balloon estimate.
+#' @param vars The variables: names or numbers of columns, in the order in which the result shall have them. Columns
+#'   of levels have names alone.
+#' @param debias For `"sdkde"`: debias the points of these variables anew?
+#' @param ... Not used; anything here is an error.
+#' @returns An object of class `flash_kde` of `length(vars)` dimensions, with the same number of points. One whose
+#'   points were debiased in more dimensions has their number as `debiased_in`.
+#' @inheritSection flash_kde Errors
+#' @seealso [conditional()].
+#' @examples
+#' fit <- flash_kde(iris[1:4])
+#' petals <- marginal(fit, c("Petal.Length", "Petal.Width"))
+#' plot(petals)
+#' quantile(marginal(fit, 1))
+#' @export
+marginal <- function(object, vars, ...) UseMethod("marginal")
+
+#' @export
+marginal.default <- function(object, vars, ...) check_fit(object)
+
+#' @rdname marginal
+#' @export
+marginal.flash_kde <- function(object, vars, debias = FALSE, ...) {
+  check_dots_empty(...)
+  check_in_memory(object)
+  debias <- check_flag(debias, "debias")
+  if (debias && !is_debiased(object)) {
+    stop_argument("debias", "is for estimator = \"sdkde\" only: found \"", object$estimator, "\"")
+  }
+  if (debias && isTRUE(object$given_score)) {
+    stop_argument("debias", "must be FALSE where the score was given: it is that of all variables")
+  }
+  if (debias && !is.null(object$support)) stop_argument("debias", "must be FALSE for an estimate with a `support`")
+  if (missing(vars)) stop_argument("vars", "must be given")
+  check_can(object, "marginal")
+  run <- start_run(fit_asked(object), "Debiasing")
+  part <- marginal_of(object, vars, run)
+  if (debias) part <- debiased_anew(part, run)
+  as_new_fit(part, match.call(), "marginal", run)
+}
+
+# Positions of the variables that names or numbers say.
+check_vars <- function(vars, object, arg) {
+  names <- point_names(object)
+  good <- is.character(vars) || is_number(vars) && all(vars %in% seq_len(object$d))
+  if (!good || length(vars) == 0 || anyNA(vars)) {
+    stop_argument(arg, "must be names or numbers of columns, from 1 to ", object$d, ": found ", describe(vars))
+  }
+  lacking <- if (is.character(vars)) setdiff(vars, names)
+  if (length(lacking) > 0) {
+    stop_argument(arg, "must name columns of the fit, ", quote_names(names), ": found ", quote_names(lacking))
+  }
+  dims <- if (is.character(vars)) match(vars, names) else as.integer(vars)
+  if (anyDuplicated(dims)) {
+    stop_argument(arg, "must have each variable once: found ", quote_names(names[dims[duplicated(dims)]]), " twice")
+  }
+  dims
+}
+
+# The fit keeps the call and the record of what was computed for all variables.
+#' @export
+marginal_of.default <- function(object, vars, run = NULL) {
+  dims <- check_vars(vars, object, "vars")
+  check_can(object, "draws")
+  check_marginal_kernel(object, dims)
+  columns <- \(x) if (!is.null(x)) x[, dims, drop = FALSE]
+  block <- \(H) if (!is.null(H)) H[dims, dims, drop = FALSE]
+  part <- unclass(object)
+  points <- c("x", "debiased")
+  bandwidths <- c("bandwidth", "score_bandwidth")
+  part[points] <- lapply(part[points], columns)
+  part[bandwidths] <- lapply(part[bandwidths], block)
+  centred <- part$centred
+  if (!is.null(centred)) part$centred <- list(centre = centred$centre[dims], points = columns(centred$points))
+  terms <- terms_of_columns(object$terms, object$names[dims])
+  part["terms"] <- list(terms)
+  part["variables"] <- list(if (!is.null(terms)) intersect(object$variables, all.vars(terms)))
+  part["names"] <- list(object$names[dims])
+  part[c("search", "settings")] <- list(NULL) # of all columns
+  part[c("nonnegative", "kind")] <- list(NULL)
+  if (!is.null(part$adaptive)) part$adaptive <- part$adaptive[c("method", "factors")]
+  if (is_debiased(object) && length(dims) < object$d) part$debiased_in <- max(object$d, object$debiased_in)
+  part$d <- length(dims)
+  part$factor <- list(H = part$bandwidth, L = lower_factor(part$bandwidth, "bandwidth"))
+  part$plan <- new_plan()
+  part["discrete"] <- list(NULL) # kernels of levels sum to 1
+  structure(part, class = "flash_kde")
+}
+
+# Those of a formula that make these columns; NULL where a column is one of several of its term, as of poly(a, 2).
+terms_of_columns <- function(terms, columns) {
+  at <- match(columns, attr(terms, "term.labels"))
+  if (is.null(terms) || length(at) == 0 || anyNA(at)) NULL else terms[at]
+}
+
+# The SD-KDE of the observed points, by the bandwidths that are there.
+debiased_anew <- function(object, run) {
+  bandwidths <- list(
+    main = list(H = object$bandwidth, L = fit_factor(object)), score = list(L = score_factor(object))
+  )
+  data <- list(points = object$x, weights = object$weights, discrete = object$discrete)
+  found <- debias_points(data, bandwidths, object$adaptive$factors, run, "object", list(steps = n_steps(object)))
+  object[c("debiased", "centred")] <- found[c("debiased", "centred")]
+  object$debiased_in <- NULL
+  object$computed$stages <- list(debias = found$stats)
+  object
+}
+
+# A fit that was made of another one by a call of the generic `name`.
+as_new_fit <- function(object, call, name, run) {
+  call[[1]] <- as.name(name)
+  object$call <- call
+  again <- if (is_debiased(object) && is.null(object$debiased_in)) object$computed$stages["debias"]
+  object$computed <- list(
+    stages = as.list(again[lengths(again) > 0]), resolved = resolve_control(run, object$n, object$n, object$d)
+  )
+  object
+}

@@ -1,0 +1,90 @@
+# What methods tell and draw of fits with levels, where it is more than of numbers alone.
+
+# ---- print --------------------------------------------------------------------------------------
+
+# For the line that counts points.
+columns_in_words <- function(object) {
+  count <- length(object$discrete$columns)
+  numbers <- if (object$d > 0 || count == 0) paste0(object$d, ngettext(object$d, " dimension", " dimensions"))
+  levels <- if (count > 0) paste0(count, ngettext(count, " column of levels", " columns of levels"))
+  paste(c(numbers, levels), collapse = " and ")
+}
+
+print_lambdas <- function(discrete, digits) {
+  columns <- discrete$columns
+  field <- \(name) vapply(columns, `[[`, "", name)
+  how <- ifelse(discrete$chosen, "by likelihood", "given")
+  how[lengths(lapply(columns, `[[`, "levels")) == 1] <- "one level"
+  most <- most_lambda(columns)
+  table <- data.frame(
+    kind = field("kind"), levels = vapply(columns, \(column) length(column$levels), 0L),
+    kernel = vapply(columns, \(column) LEVEL_KERNELS[[column$kernel]]$title, ""),
+    lambda = format(unname(discrete$lambda), digits = digits), limit = format(unname(most), digits = digits),
+    how = how, row.names = names(columns)
+  )
+  cat("Levels, smoothed from 0, not at all, to the limit:\n")
+  print(utils::head(table, 12), right = FALSE)
+  if (nrow(table) > 12) cat("... and", nrow(table) - 12, "more\n")
+  even <- names(columns)[discrete$lambda >= most & most > 0]
+  if (length(even) > 0) cat("At the limit, where levels tell least: ", paste(even, collapse = ", "), "\n", sep = "")
+}
+
+# Weights of the levels of each column.
+summarise_levels <- function(object) {
+  discrete <- object$discrete
+  weights <- if (is.null(object$weights)) rep(1, object$n) else object$weights
+  lapply(stats::setNames(nm = names(discrete$columns)), function(name) {
+    levels <- discrete$columns[[name]]$levels
+    share <- vapply(seq_along(levels), \(code) sum(weights[discrete$codes[, name] == code]), 0) / sum(weights)
+    stats::setNames(share, levels)
+  })
+}
+
+print_levels <- function(shares, digits, most = 10) {
+  for (name in names(shares)) {
+    cat("\nShares of ", name, ":\n", sep = "")
+    print(utils::head(shares[[name]], most), digits = digits)
+    if (length(shares[[name]]) > most) cat("... and", length(shares[[name]]) - most, "more\n")
+  }
+}
+
+# ---- points ---------------------------------------------------------------------------------------
+
+# Points of a fit as the user knows them; of levels, as mixed_points() has them.
+points_frame <- function(object, points) {
+  if (!is.null(object$discrete)) return(decode(points, object$discrete))
+  frame <- as.data.frame(points)
+  names(frame) <- point_names(object)
+  frame
+}
+
+# A row by weight, its numbers by H, its levels each by their kernel.
+#' @export
+draw_estimate.mixed <- function(object, n, inflate = 1) {
+  discrete <- object$discrete
+  rows <- sample.int(object$n, n, replace = TRUE, prob = object$weights)
+  noise <- tcrossprod(matrix(stats::rnorm(n * object$d), n), inflate * fit_factor(object))
+  if (!is.null(object$adaptive)) noise <- object$adaptive$factors[rows] * noise
+  numbers <- from_origin(object, fit_points(object)[rows, , drop = FALSE] + noise)
+  tables <- level_tables(discrete)
+  codes <- discrete$codes[rows, , drop = FALSE]
+  for (name in colnames(codes)) {
+    for (from in sort(unique(codes[, name]))) {
+      at <- which(discrete$codes[rows, name] == from)
+      share <- tables[[name]][, from]
+      codes[at, name] <- sample.int(length(share), length(at), replace = TRUE, prob = share)
+    }
+  }
+  cbind(numbers, codes)
+}
+
+# ---- highest density ------------------------------------------------------------------------------
+
+# As log_level_by_sampling(), of the density of numbers and levels together.
+log_mixed_level <- function(object, prob, n, seed) {
+  check_memory(8 * 6 * as.double(n) * (object$d + length(object$discrete$columns)), "n_samples")
+  control <- start_run(fit_asked(object), "Evaluating draws")
+  draws <- with_fixed_seed(draw_estimate(object, n), seed)
+  level <- weighted_quantile(log_estimate(object, draws, FALSE, control)$log_abs, NULL, 1 - prob)
+  replace(level, prob == 1, -Inf)
+}

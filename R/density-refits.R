@@ -1,0 +1,124 @@
+# Points of an SD-KDE left out where no formula knows where all others end without one: in several steps, and with
+# images or masses of a support. The others are debiased anew without each point, so these are as many fits as there
+# are points; bandwidths and factors stay.
+
+# Kernels of pairs that these may take, about a minute of a core.
+MOST_REFIT_PAIRS <- 5e10
+
+needs_refits <- function(object) UseMethod("needs_refits", object$kind)
+#' @export
+needs_refits.default <- function(object) is_debiased(object) && n_steps(object) > 1
+#' @export
+needs_refits.supported <- function(object) is_debiased(object)
+#' @export
+needs_refits.mapped <- function(object) needs_refits(object$inner)
+
+can_refit <- function(object) {
+  !needs_refits(object) || object$n * n_steps(object) * as.double(n_kernels(object))^2 <= MOST_REFIT_PAIRS
+}
+
+# Of the points with their images.
+n_kernels <- function(object) UseMethod("n_kernels", object$kind)
+#' @export
+n_kernels.default <- function(object) object$n
+#' @export
+n_kernels.supported <- function(object) nrow(object$inner$x)
+
+check_refits <- function(object, arg) {
+  if (can_refit(object)) return(invisible())
+  stop(new_error("unsupported", paste0(
+    "`", arg, "` of ", whole(object$n), " points takes as many fits, as each has a part in where all others end: ",
+    "cross_validate() fits again without each of as many `folds` as you like"
+  ), user_call()))
+}
+
+# As log_estimate(), with each point left out.
+log_by_refits <- function(object, control) {
+  control[c("tol", "engine", "precision")] <- list(0, "exact", "double")
+  refits <- leave_out_refits(object, control)
+  log_abs <- numeric(object$n)
+  stats <- NULL
+  for (i in seq_len(object$n)) {
+    share_stage(control, (i - 1) / object$n, 1 / object$n)
+    fit <- refits$without(-i)
+    at <- shift_points(refits$places[i, , drop = FALSE], fit$centre, -1)
+    found <- log_sum(fit$sources, at, PLAIN_FACTOR, FALSE, control)
+    log_abs[i] <- found$log_abs
+    stats <- joined_stats(stats, joined_stats(fit$stats, found$stats))
+  }
+  log_abs <- log_abs + log_kernel_norm(fit$sources$L) - log(loo_weight(object)) + refits$log_scale
+  list(log_abs = log_abs, negative = NULL, stats = stats)
+}
+
+# The rows are debiased in as many steps.
+#' @export
+leave_out_refits.default <- function(object, control) {
+  bandwidths <- bandwidths_of(object)
+  data <- list(points = object$x, weights = object$weights)
+  score <- if (isTRUE(object$given_score)) {
+    if (is.null(object$settings)) {
+      stop_argument("object", "must be a fit by flash_kde() itself, as others have lost their `score`")
+    }
+    asked <- options_of_rows(object$settings, object, seq_len(object$n))$score
+    given_score(asked, data, object$n, "object")
+  }
+  without <- function(rows) {
+    data <- list(points = object$x[rows, , drop = FALSE], weights = object$weights[rows])
+    path <- list(steps = object$steps, score = if (!is.null(score)) score[rows, , drop = FALSE])
+    made <- debias_points(data, bandwidths, NULL, control, "object", path)
+    fit_without(made, data$weights, bandwidths$main$L)
+  }
+  list(without = without, places = object$x, log_scale = 0)
+}
+
+# The working points of a support, with their images, or with weights over their masses.
+#' @export
+leave_out_refits.supported <- function(object, control) {
+  own <- seq_len(object$n)
+  list(
+    without = \(rows) domain_without(object, rows, control), places = object$inner$x[own, , drop = FALSE],
+    log_scale = own_jacobian(object)
+  )
+}
+
+domain_without <- function(object, rows, control) {
+  inner <- object$inner
+  domain <- object$support
+  bandwidths <- bandwidths_of(inner)
+  own <- seq_len(object$n)[rows]
+  points <- inner$x[own, , drop = FALSE]
+  given <- object$weights[own]
+  sources <- domain_sources(domain, points, given, bandwidths$main$L, inner$adaptive$factors[own], control)
+  made <- debias_inside(domain, sources[c("points", "weights")], bandwidths, sources$factors, control, "object")
+  weights <- sources$weights
+  if (has_masses(domain)) {
+    if (!is.null(sources$row)) given <- given[sources$row]
+    weights <- mass_sources(domain, made$debiased, given, bandwidths$main$L, sources$factors, control)$weights
+  }
+  fit_without(made, weights, bandwidths$main$L, sources$factors)
+}
+
+fit_without <- function(made, weights, L, factors = NULL) {
+  points <- if (is.null(made$centred)) made$debiased else made$centred$points
+  list(
+    sources = sum_sources(points, weights, L, factors = factors), centre = made$centred$centre, stats = made$stats
+  )
+}
+
+bandwidths_of <- function(object) {
+  list(main = list(H = object$bandwidth, L = fit_factor(object)), score = list(L = score_factor(object)))
+}
+
+# Those that are a number for each row, of these alone.
+options_of_rows <- function(options, object, rows) {
+  if (is.numeric(options$adaptive)) options$adaptive <- kept_rows(as.matrix(options$adaptive), object)[rows]
+  if (is_number(options$score) || is.data.frame(options$score)) {
+    options$score <- kept_rows(as.matrix(options$score), object)[rows, , drop = FALSE]
+  }
+  options
+}
+
+# Of what the user gave for all rows, those that are in the fit.
+kept_rows <- function(given, object) {
+  if (is.null(object$na.action) || nrow(given) == object$n) given else given[-object$na.action, , drop = FALSE]
+}

@@ -1,0 +1,301 @@
+# The estimate of a fit on a domain at points of the user's, by its inner density (density-verbs.R).
+
+# At points of the user's, of which those outside of the domain have no density.
+#' @export
+log_estimate.supported <- function(object, at, loo, control, factor = fit_polynomial(object)) {
+  domain <- object$support
+  if (loo) return(if (needs_refits(object)) log_by_refits(object, control) else left_out_estimate(object, control, factor))
+  if (is.null(at)) at <- object$x
+  inside <- inside_domain(domain, at)
+  if (!any(inside)) {
+    return(list(
+      log_abs = rep(-Inf, nrow(at)), negative = if (is_signed(object)) logical(nrow(at)),
+      stats = resolve_control(control, object$n, nrow(at), object$d)
+    ))
+  }
+  work <- to_working(domain, if (all(inside)) at else at[inside, , drop = FALSE])
+  found <- log_at_working(object, work, control, factor)
+  if (all(inside)) return(found)
+  found$log_abs <- replace(rep(-Inf, nrow(at)), inside, found$log_abs)
+  if (!is.null(found$negative)) found$negative <- replace(logical(nrow(at)), inside, found$negative)
+  found
+}
+
+#' @export
+log_estimate.mapped <- function(object, at, loo, control, factor = fit_polynomial(object)) {
+  if (!is.null(at)) return(NextMethod())
+  found <- log_estimate(object$inner, NULL, loo, control, factor)
+  replace(found, "log_abs", list(found$log_abs + log_jacobian(object$support, object$inner$x)))
+}
+
+# At working points inside of the domain.
+log_at_working <- function(object, work, control, factor) {
+  jacobian <- log_jacobian(object$support, work)
+  found <- working_estimate(object, work, control, factor)
+  found$log_abs <- found$log_abs + jacobian
+  # on the bound itself the kernels of the transformed column are 0
+  found$log_abs[is.infinite(jacobian)] <- -Inf
+  found
+}
+
+# The density of the working points.
+working_estimate <- function(object, work, control, factor) UseMethod("working_estimate", object$kind)
+
+#' @export
+working_estimate.supported <- function(object, work, control, factor) {
+  found <- log_estimate(object$inner, work, FALSE, control, factor)
+  found$log_abs <- found$log_abs + log_share(object)
+  found
+}
+
+#' @export
+working_estimate.bent <- function(object, work, control, factor) {
+  inner <- object$inner
+  found <- log_bent(object$support, fit_sources(inner), work[, 1], FALSE, total_weight(inner), control)
+  found$log_abs <- found$log_abs - object$support$log_total
+  found
+}
+
+# Of the sum of the kernels' weights, images and masses included, in that of the points.
+log_share <- function(object) log(total_weight(object$inner)) - log(total_weight(object))
+
+# Of images and masses, each point without its own kernel and the images of that.
+left_out_estimate <- function(object, control, factor) UseMethod("left_out_estimate", object$kind)
+
+#' @export
+left_out_estimate.supported <- function(object, control, factor) {
+  inner <- object$inner
+  sources <- fit_sources(inner)
+  sources$row <- inner$row
+  found <- left_out_sum(sources, object$n, factor, control)
+  found$log_abs <- found$log_abs + log_kernel_norm(sources$L) - log(loo_weight(object)) + own_jacobian(object)
+  found
+}
+
+#' @export
+left_out_estimate.bent <- function(object, control, factor) {
+  found <- log_bent(object$support, fit_sources(object$inner), NULL, TRUE, loo_weight(object), control)
+  replace(found, "log_abs", list(found$log_abs - object$support$log_total + own_jacobian(object)))
+}
+
+own_jacobian <- function(object) log_jacobian(object$support, object$inner$x[seq_len(object$n), , drop = FALSE])
+
+# NaN outside.
+#' @export
+score_estimate.supported <- function(object, at, loo, control) {
+  if (loo) check_can(object, "score_loo")
+  domain <- object$support
+  if (is.null(at)) at <- object$x
+  inside <- inside_domain(domain, at)
+  score <- matrix(NaN, nrow(at), object$d, dimnames = list(NULL, point_names(object)))
+  if (!any(inside)) return(score)
+  work <- to_working(domain, at[inside, , drop = FALSE])
+  score[inside, ] <- score_from_working(domain, working_score(object, work, control), work)
+  score
+}
+
+#' @export
+score_estimate.mapped <- function(object, at, loo, control) {
+  if (!loo) return(NextMethod())
+  found <- score_from_working(object$support, score_estimate(object$inner, NULL, TRUE, control), object$inner$x)
+  `dimnames<-`(found, list(NULL, point_names(object)))
+}
+
+working_score <- function(object, work, control) UseMethod("working_score", object$kind)
+#' @export
+working_score.supported <- function(object, work, control) score_estimate(object$inner, work, FALSE, control)
+#' @export
+working_score.bent <- function(object, work, control) {
+  matrix(bent_score(object$support, fit_sources(object$inner), work[, 1], control))
+}
+
+# At points inside of the domain.
+#' @export
+error_estimate.supported <- function(object, at, loo, control, estimate) {
+  check_can(object, "standard_errors")
+  inside <- if (is.null(at)) TRUE else inside_domain(object$support, at)
+  if (!any(inside)) return(rep(-Inf, nrow(at)))
+  if (all(inside)) return(error_inside(object, at, loo, control, estimate$log_abs))
+  log_se <- error_inside(object, at[inside, , drop = FALSE], loo, control, estimate$log_abs[inside])
+  replace(rep(-Inf, nrow(at)), inside, log_se)
+}
+
+error_inside <- function(object, at, loo, control, log_abs) UseMethod("error_inside", object$kind)
+
+#' @export
+error_inside.mapped <- function(object, at, loo, control, log_abs) {
+  inner <- object$inner
+  work <- if (!is.null(at)) to_working(object$support, at)
+  jacobian <- log_jacobian(object$support, if (is.null(work)) inner$x else work)
+  log_se <- error_estimate(inner, work, loo, control, list(log_abs = log_abs - jacobian)) + jacobian
+  replace(log_se, jacobian == Inf, -Inf) # on the bound itself the density is 0
+}
+
+# The square of what a point and its images add at y is a sum over their pairs, K_H(y - a) K_H(y - b) being that of
+# K_(H / 2) at their middle, times exp(-(a - b)' H^-1 (a - b) / 4).
+#' @export
+error_inside.imaged <- function(object, at, loo, control, log_abs) {
+  if (loo) check_can(object, "standard_errors_loo")
+  domain <- object$support
+  inner <- object$inner
+  L <- fit_factor(inner)
+  work <- to_working(domain, if (is.null(at)) object$x else at)
+  squares <- if (count_middles(inner) > MOST_MIDDLES && is_diagonal(L)) {
+    own <- seq_len(object$n)
+    points <- from_origin(inner, fit_points(inner)[own, , drop = FALSE])
+    sources <- list(points = points, weights = inner$weights[own], factors = inner$adaptive$factors[own])
+    log_product_sum(domain, sources, L, work, FALSE, power = 2)$log_abs
+  } else {
+    log_sum_squares(with_middles(inner), work, L / sqrt(2), FALSE, control)
+  }
+  log_square <- squares + 2 * log_kernel_norm(L) - 2 * log(total_weight(object)) + 2 * log_jacobian(domain, work)
+  log_weight2 <- log_square_sum(object$weights, object$n)
+  share <- pmin(exp(2 * log_abs + log_weight2 - 2 * log(total_weight(object)) - log_square), 1)
+  share[log_square == -Inf] <- 1
+  (log_square + log1p(-share)) / 2
+}
+
+# Pairs of a point and its images, or of two of its images.
+count_middles <- function(inner) if (is.null(inner$row)) 0 else sum(choose(tabulate(inner$row), 2))
+
+# More pairs of images are not made: kernels are so wide beside the range that sums of products over columns cost less.
+MOST_MIDDLES <- 1e6
+
+# The inner fit with the middles of each point and its images as points of their own, weighted so that squares
+# count.
+with_middles <- function(inner) {
+  if (is.null(inner$row)) return(inner)
+  points <- fit_points(inner)
+  weights <- if (is.null(inner$weights)) rep(1, inner$n) else inner$weights
+  factors <- inner$adaptive$factors
+  by_row <- order(inner$row)
+  row <- inner$row[by_row]
+  found <- list()
+  for (lag in seq_len(max(tabulate(row)) - 1)) {
+    i <- which(row[-seq_len(lag)] == row[seq_len(length(row) - lag)])
+    a <- by_row[i]
+    b <- by_row[i + lag]
+    apart <- rowSums(whiten(points[a, , drop = FALSE] - points[b, , drop = FALSE], fit_factor(inner))^2)
+    if (!is.null(factors)) apart <- apart / factors[a]^2
+    found[[lag]] <- list(
+      points = (points[a, , drop = FALSE] + points[b, , drop = FALSE]) / 2,
+      weights = sqrt(2) * weights[a] * exp(-apart / 8), factors = factors[a]
+    )
+  }
+  inner[c("estimator", "centred", "debiased", "plan")] <- list(PLAIN_ESTIMATOR, NULL, NULL, NULL)
+  inner$x <- do.call(rbind, c(list(points), lapply(found, `[[`, "points")))
+  inner$weights <- c(weights, unlist(lapply(found, `[[`, "weights")))
+  if (!is.null(factors)) inner$adaptive$factors <- c(factors, unlist(lapply(found, `[[`, "factors")))
+  inner$n <- nrow(inner$x)
+  inner
+}
+
+# ---- draws and distribution ---------------------------------------------------------------------
+
+#' @export
+draw_estimate.supported <- function(object, n, inflate = 1) {
+  inner <- object$inner
+  own <- seq_len(object$n)
+  centres <- fit_points(inner)[own, , drop = FALSE]
+  lower <- inflate * fit_factor(inner)
+  factors <- inner$adaptive$factors[own]
+  draws <- draw_in_domain(object$support, from_origin(inner, centres), inner$weights[own], lower, n, factors)
+  from_working(object$support, draws)
+}
+
+#' @export
+draw_estimate.bent <- function(object, n, inflate = 1) matrix(inner_quantiles(object, stats::runif(n)))
+
+# Working points: kernels of images are those of the points, folded. By masses, as often as a draw is inside.
+draw_in_domain <- function(domain, centres, weights, lower, n, factors) {
+  draw <- \(n) folded(domain, draw_mixture(centres, weights, lower, n, factors))
+  draws <- draw(n)
+  if (!has_masses(domain)) return(draws)
+  while (length(outside <- which(!inside_domain(domain, draws))) > 0) draws[outside, ] <- draw(length(outside))
+  draws
+}
+
+# Of one column: what of the inner probability is inside.
+#' @export
+probability_below.supported <- function(object, q, control) {
+  domain <- object$support
+  below <- inner_below(object, control)
+  (below(within_domain(domain, q)) - below(domain$lower)) * exp(log_share(object))
+}
+
+#' @export
+probability_below.mapped <- function(object, q, control) {
+  q <- within_domain(object$support, q)
+  inner_below(object, control)(to_working(object$support, matrix(q))[, 1])
+}
+
+#' @export
+probability_below.bent <- function(object, q, control) {
+  all <- bent_of(object, control)
+  q <- within_domain(object$support, q)
+  pmin(all$below(to_working(object$support, matrix(q))[, 1]) / all$total, 1)
+}
+
+within_domain <- function(domain, q) pmin(pmax(q, domain$lower), domain$upper)
+
+# Of the inner fit, at any q.
+inner_below <- function(object, control) {
+  below <- finite_tail(object$inner, control)
+  \(q) below(from_centre(object$inner, q))
+}
+
+bent_of <- function(object, control) {
+  inner <- object$inner
+  plain <- finite_tail(inner, control)
+  bent_distribution(object$support, fit_sources(inner), total_weight(inner), plain, control)
+}
+
+#' @export
+inner_quantiles.supported <- function(object, probs) {
+  domain <- object$support
+  below <- inner_below(object, start_run(fit_asked(object), "Finding quantiles"))(domain$lower)
+  of_all <- pmin(pmax(below + probs * exp(-log_share(object)), .Machine$double.xmin), 1 - 2^-53)
+  within_domain(domain, inner_quantiles(object$inner, of_all))
+}
+
+#' @export
+inner_quantiles.mapped <- function(object, probs) {
+  from_working(object$support, matrix(inner_quantiles(object$inner, probs)))[, 1]
+}
+
+#' @export
+inner_quantiles.bent <- function(object, probs) from_working(object$support, matrix(invert_bent(object, probs)))[, 1]
+
+#' @export
+outer_quantiles.supported <- function(object) c(object$support$lower, object$support$upper)
+
+# Working coordinates, by Newton's steps, or bisection where these leave what is known to hold the root.
+invert_bent <- function(object, probs) {
+  control <- start_run(fit_asked(object), "Finding quantiles")
+  domain <- object$support
+  inner <- object$inner
+  h <- sqrt(inner$bandwidth[1, 1])
+  all <- bent_of(object, control)
+  ends <- range(inner$x[used_rows(inner), ]) + c(-40, 40) * h
+  # from the piece that holds the root
+  edges <- pmin(pmax(all$edges, ends[1]), ends[2])
+  i <- findInterval(probs * all$total, all$before, all.inside = TRUE)
+  low <- edges[i]
+  high <- edges[i + 1]
+  share <- (probs * all$total - all$before[i]) / (all$before[i + 1] - all$before[i])
+  at <- low + ifelse(share > 0 & share < 1, share, 0.5) * (high - low)
+  open <- seq_along(probs)
+  for (round in seq_len(200)) {
+    excess <- all$below(at[open]) / all$total - probs[open]
+    high[open] <- ifelse(excess > 0, at[open], high[open])
+    low[open] <- ifelse(excess > 0, low[open], at[open])
+    step <- at[open] - excess * all$total / all$slope(at[open])
+    good <- is.finite(step) & step > low[open] & step < high[open] & round %% 4 != 0
+    following <- ifelse(good, step, (low[open] + high[open]) / 2)
+    done <- abs(following - at[open]) <= 1e-12 * h | high[open] - low[open] <= 1e-12 * h
+    at[open] <- following
+    open <- open[!done]
+    if (length(open) == 0) break
+  }
+  at
+}

@@ -1,0 +1,91 @@
+# From checked points to an object of class flash_kde: check, data, choose, adapt, debias, wrap. The three kinds of
+# fits, of numbers, of numbers and categories, and on a support, have the same steps from here.
+
+# `arg` is what the user calls the points; `call` is the call to store; `options`: of flat_options(); `control`: of
+# start_run(); `formula`: what a fit by formula keeps for its predictions (formula_data()).
+fit_kde <- function(points, arg, call, options, control, formula = NULL) {
+  UseMethod("fit_kde", fit_kind(points, options))
+}
+
+# Of fits without further wishes, in whose options there is nothing to check.
+PLAIN_OPTIONS <- list(
+  steps = 1L, score = NULL, nonnegative = FALSE, lambda = NULL, discrete_kernel = NULL, kernel = "gaussian"
+)
+
+fit_kind <- function(points, options) {
+  if (!is.null(attr(points, "columns"))) return(as_kind("mixed"))
+  if (!is.null(options$support)) as_kind("supported")
+}
+
+# Everything is checked before anything is computed.
+#' @export
+fit_kde.default <- function(points, arg, call, options, control, formula = NULL) {
+  if (!identical(options[names(PLAIN_OPTIONS)], PLAIN_OPTIONS)) {
+    check_no_levels(options)
+    options <- check_debiasing(options, nrow(points))
+    options <- check_fit_kernel(options, ncol(points), control)
+  }
+  adaptive <- if (!is.null(options$bandwidth) && is_auto(options$adaptive)) "auto" else {
+    check_adaptive(options$adaptive, nrow(points))
+  }
+  estimator <- adaptive_estimator(options$estimator, adaptive)
+  if (is_auto(adaptive) && !may_adapt(options, nrow(points))) adaptive <- NULL
+  # A back end that cannot be had is an error here, also where the fit itself sums nothing.
+  where <- if (identical(options$kernel, "gaussian")) control else on_cpu(control)
+  resolved <- resolve_control(where, nrow(points), nrow(points), ncol(points))
+  data <- fit_data_of(points, estimator, options, arg)
+  if (is.null(options$bandwidth) || is.character(options$bandwidth) || !is.null(adaptive)) {
+    data$clean <- once(clean_points(data$points, data$weights, arg)) # if a search wants it
+  }
+  path <- list(
+    steps = options$steps, score = if (!is.null(options$score)) given_score(options$score, data, nrow(points), arg)
+  )
+  bandwidths <- fit_bandwidths(data, estimator, options, control, arg)
+  adapted <- if (!is.null(adaptive)) {
+    adapt_bandwidth(data, bandwidths$main, estimator, adaptive, options, control, arg)
+  }
+  data$clean <- NULL
+  if (isTRUE(adapted$record$auto)) estimator <- PLAIN_ESTIMATOR
+  if (!is.null(adapted$record)) bandwidths <- adapted_bandwidths(bandwidths, adapted, estimator, options)
+  if (!identical(options$kernel, "gaussian")) {
+    bandwidths$main <- for_kernel(bandwidths$main, data, estimator, options, !is.null(adapted$record), control)
+  }
+  debias <- if (ESTIMATORS[[estimator]]$debiased) {
+    debias_points(data, bandwidths, adapted$record$factors, control, arg, path)
+  }
+  stages <- list(
+    bandwidth = bandwidths$main$stats, adaptive = adapted$stats,
+    score_bandwidth = if (!is.null(options$score_bandwidth)) bandwidths$score$stats,
+    debias = debias$stats
+  )
+  computed <- list(stages = stages[lengths(stages) > 0], resolved = resolved)
+  object <- new_fit(call, estimator, data, bandwidths, debias, control, computed, formula, adapted$record)
+  object$kernel <- options$kernel
+  object$settings <- fit_settings(options)
+  if (options$nonnegative) clipped(object) else object
+}
+
+# list(points, weights, omitted): the rows that `na.action` leaves, with weights on a common scale; an error where the fit
+# would not fit into memory.
+fit_data_of <- function(points, estimator, options, arg) {
+  weights <- options$weights
+  if (!is.null(weights)) weights <- check_weights(weights, nrow(points), missing = TRUE)
+  data <- handle_missing(points, weights, options$na.action, arg)
+  if (!is.null(weights)) data$weights <- common_scale(check_weights(data$weights, nrow(data$points)))
+  debiased <- ESTIMATORS[[estimator]]$debiased
+  # on the safe side: the engine holds less than a whitened copy beside the debiased points
+  copies <- if (!debiased) 1 else if (options$steps == 1) 4 else 6
+  check_memory(8 * copies * length(data$points), arg)
+  if (!is.null(options$score_bandwidth) && !debiased) stop_score_bandwidth(estimator)
+  data
+}
+
+stop_score_bandwidth <- function(estimator) {
+  stop_argument("debias$bandwidth", "is for estimator = \"sdkde\" only: found \"", estimator, "\"")
+}
+
+# What a fit to some of the points goes by.
+fit_settings <- function(options) options[setdiff(names(options), c("weights", "na.action", "asked"))]
+
+# A function that computes `value`, a promise, when it is first called.
+once <- function(value) function() value

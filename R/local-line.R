@@ -1,0 +1,24 @@
+# Moments of one column (local-moments.R): by boxes of sorted rows, exactly and in linear time, by no engine
+# (src/core/line.h).
+
+# Who asks for an engine by name has it.
+goes_by_line <- function(d, run) d == 1 && run$backend != "cuda" && run$engine != "fast"
+
+# As local_moments().
+line_moments <- function(data, at, order, run, own) {
+  by_size <- order(data$z, method = "radix")
+  line <- list(
+    x = data$z[by_size], low = low_parts(data$z)[by_size], weights = data$w[by_size],
+    y = data$y[by_size, , drop = FALSE], order = as.integer(order)
+  )
+  places <- if (is.null(at)) by_size else order(at, method = "radix")
+  # of rows that are targets elsewhere, their numbers in order
+  mine <- if (!is.null(at) && !is.null(own)) replace(integer(length(by_size)), by_size, seq_along(by_size))[own[places]]
+  aimed <- if (!is.null(at)) structure(at[places], low = low_parts(at)[places])
+  found <- line_sums(line, aimed, mine, !is.null(own), run)
+  in_place_of <- \(moments) if (!is.null(moments)) {
+    moments[places, ] <- moments
+    moments
+  }
+  list(all = in_place_of(found$all), others = in_place_of(found$others))
+}

@@ -1,0 +1,21 @@
+# Fits whose points are a big.matrix, which need not fit into memory: predictions read it a piece at a time. What
+# such a fit has no method for asks check_in_memory().
+
+check_in_memory <- function(object, arg = "object") {
+  if (is_elsewhere(object$x)) {
+    where <- if (is_big(object$x)) "a big.matrix" else "a flash_data()"
+    also <- if (is_remote(object$x)) "cross_validate(), compare(), "
+    stop_argument(
+      arg, "has its points in ", where, ", which only predict(), logLik(), ", also,
+      "simulate() and diagnostics() read a piece at a time"
+    )
+  }
+  invisible(object)
+}
+
+# Numbers of the points that are in memory at a time.
+numbers_held <- function(object) {
+  # not dim(): bigmemory looks there where a detached matrix has nothing
+  if (is_remote(object$x)) return(2 * max(object$x$rows) * object$d)
+  if (is_big(object$x)) min(as.double(object$n) * object$d, 2 * chunk_bytes() / 8) else length(object$x)
+}

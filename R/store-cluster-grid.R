@@ -1,0 +1,128 @@
+# Sums to a tolerance over the shards of a flash_data(): every shard goes onto a grid of its own where it is, and grids are
+# added up in the order of the tree (src/fast/stream.h). So a worker sends a grid, as large as the room that the points take
+# up in bandwidths, however many they are.
+
+# As sums_of_shards() at targets in memory; NULL where a grid is not possible, or not the fastest.
+grid_sums_of_shards <- function(sources, at, b, control) {
+  if (!may_have_grid(sources, control)) return(NULL)
+  spec <- grid_spec(sources, at, n_sums(b), control)
+  stream <- open_spec(spec, control)
+  if (is.null(stream)) return(NULL)
+  on.exit(stream_close(stream))
+  tryCatch({
+    stream_take(stream, over_shards(sources$points, "grid", list(spec = spec), control, b_of_shards(sources$points, b)))
+    stream_evaluate(stream, at, if (is.matrix(b)) b[0, , drop = FALSE], control)
+  }, flashkernel_error_unsupported = \(error) NULL)
+}
+
+may_have_grid <- function(sources, control) {
+  control$tol > 0 && control$tol_type == "global" && can_do(control, "stream", sources$points$d, sources$kernel)
+}
+
+# What it takes to open streams that are alike: samples of both sides, by which a window is chosen, the targets that are
+# checked, and sizes, of stream_open().
+grid_spec <- function(sources, at, columns, control) {
+  data <- sources$points
+  m <- if (is.null(at)) data$n else nrow(at)
+  size <- c(data$n, m, length(data$rows), 1, control$tol / length(data$rows), memory_limit() / 2)
+  c(grid_samples(data, at, m), list(size = size, columns = columns, L = sources$L))
+}
+
+# Those of the last data that were asked are kept: a product after the other goes by the same.
+grid_samples <- function(data, at, m) {
+  key <- paste(c(data$id, if (is_remote(at)) at$id else if (!is.null(at)) identity_of(at)), collapse = " ")
+  found <- session$grid_samples[[key]]
+  if (!is.null(found)) return(found)
+  targets <- if (is.null(at)) data else at
+  some <- \(table) table[unique(round(seq(1, nrow(table), length.out = min(nrow(table), 8192)))), , drop = FALSE]
+  x <- some(data)
+  found <- list(x = x, y = if (is.null(at)) x else some(targets), checked = targets[stream_rows(data$n, m), , drop = FALSE])
+  session$grid_samples <- utils::head(c(stats::setNames(list(found), key), session$grid_samples), MOST_SAMPLES)
+  found
+}
+
+MOST_SAMPLES <- 4
+
+open_spec <- function(spec, control) {
+  stream_open(spec$x, spec$y, spec$checked, spec$size, spec$columns, spec$L, control)
+}
+
+# ---- for targets in shards ------------------------------------------------------------------------
+
+# list(spec, bytes, seconds), what it would move and take (store-cluster-near.R); NULL where a grid is not possible, or not the
+# fastest.
+plan_grid <- function(sources, at, b, control) {
+  if (!may_have_grid(sources, control)) return(NULL)
+  data <- sources$points
+  spec <- grid_spec(sources, at, n_sums(b), control)
+  stream <- open_spec(spec, control)
+  if (is.null(stream)) return(NULL)
+  on.exit(stream_close(stream))
+  size <- tryCatch({
+    stream_add(stream, spec$x, matrix(1, nrow(spec$x), spec$columns), control)
+    length(stream_pack(stream))
+  }, flashkernel_error_unsupported = \(error) NULL)
+  if (is.null(size)) return(NULL)
+  # each sends a grid of the room of its own points, and gets all of it
+  bytes <- NOMINAL_WORKERS * size * (1 + share_of_room(data))
+  m <- if (is.null(at)) data$n else at$n
+  sums <- nominal_seconds(control, data$n, m, data$d, sources$kernel)
+  list(spec = spec, bytes = bytes, seconds = (bytes / NOMINAL_LINK + sums) / NOMINAL_WORKERS)
+}
+
+# Of the box of all points, what runs of shards as a worker would have them take, on average.
+share_of_room <- function(data) {
+  if (is.null(data$box)) return(1)
+  d <- data$d
+  corner <- \(box, first, which) apply(box[, first + seq_len(d), drop = FALSE], 2, which)
+  room_of <- \(box) prod(pmax(0, corner(box, d, max) - corner(box, 0, min)))
+  count <- length(data$rows)
+  runs <- split(seq_len(count), ceiling(seq_len(count) * NOMINAL_WORKERS / count))
+  rooms <- vapply(runs, \(run) room_of(data$box[run, , drop = FALSE]), 0)
+  all <- room_of(data$box)
+  if (all > 0) mean(rooms) / all else 1
+}
+
+# The grids of all shards as one, packed; NULL where they turn out not to be possible.
+add_grids <- function(sources, b, grid, control) {
+  parts <- b_of_shards(sources$points, b)
+  tryCatch(
+    over_shards(sources$points, "grid", list(spec = grid$spec), control, parts),
+    flashkernel_error_unsupported = \(error) NULL
+  )
+}
+
+# ---- on a worker --------------------------------------------------------------------------------
+
+# A stream of the spec, without sources, or with those of grids that were packed; opened once in a run.
+stream_of_run <- function(spec, scratch, control, grids = NULL) {
+  if (is.null(scratch$stream)) {
+    # the master has decided: beside so many chunks a grid is always faster
+    spec$size[3] <- 1e12
+    stream <- open_spec(spec, control)
+    if (is.null(stream)) stop("this worker cannot have the grid of its master")
+    if (!is.null(grids)) stream_take(stream, grids)
+    scratch$stream <- stream
+  }
+  scratch$stream
+}
+
+grid_of_shard <- function(shard, args, b, control) {
+  if (!is.null(b) || !is.null(shard$weights)) b <- weighted(b, shard)
+  stream <- stream_clone(stream_of_run(args$spec, args$scratch, control))
+  stream_add(stream, shard$points, b, control)
+  stream
+}
+
+# At targets, by the grid of joined data.
+sums_of_grid <- function(data, at, b, control) {
+  stream <- stream_of_run(data$grid$spec, data$scratch, control, data$grid$grids)
+  stream_evaluate(stream, at, if (is.matrix(b)) b[0, , drop = FALSE], control, data$grid$first[data$own])
+}
+
+# Of two nodes, on a worker as they are, on the master packed.
+merge_grids <- function(a, b) {
+  stream_take(a, b)
+  stream_close(b)
+  a
+}

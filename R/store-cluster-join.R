@@ -1,0 +1,304 @@
+# Sums over data whose targets are shards, too. A shard of targets stays on its worker, and the sources come there, in
+# blocks: some shards after each other as one, whose size depends on the data alone. So sums are large enough for any
+# engine, which keeps a block between the shards of targets, and no row passes the master that a worker can read itself.
+#
+# As a worker has them, data are `joined`: a flash_data() with `blocks`, the shards of each, over which the door of sums
+# goes one after the other (log_sum_of_blocks() and the others), and `own`, the number of the shard that "the points
+# themselves" means there. Sums of coefficients to a tolerance may go by `near`, for each shard of targets the shards that
+# matter there (store-cluster-near.R), or by `grid`, list(spec, grids, first), of all points (store-cluster-grid.R).
+
+# What workers are told of data to sum over. `plan`: of plan_join().
+joined_data <- function(data, plan = NULL) {
+  sizes <- c("n", "rows", "box", "has", "total_weight", "square_weight", "rest_weight", "rest_square", "positive")
+  structure(class = "flash_data", c(
+    told_of(data), unclass(data)[sizes], list(blocks = data_blocks(data), near = plan$near, grid = plan$grid)
+  ))
+}
+
+is_joined <- function(data) is_remote(data) && !is.null(data$blocks)
+
+joined_sources <- function(sources, plan = NULL) {
+  sources$points <- joined_data(sources$points, plan)
+  sources["plan"] <- list(NULL)
+  sources
+}
+
+# Runs of neighbours, of at most NUMBERS_OF_BLOCK numbers where one has not more by itself.
+data_blocks <- function(data, shards = seq_along(data$rows)) {
+  most <- NUMBERS_OF_BLOCK / data$d
+  blocks <- list()
+  rows <- Inf
+  for (shard in shards) {
+    rows <- rows + data$rows[shard]
+    if (rows > most) {
+      blocks <- c(blocks, list(shard))
+      rows <- data$rows[shard]
+    } else {
+      blocks[[length(blocks)]] <- c(blocks[[length(blocks)]], shard)
+    }
+  }
+  blocks
+}
+
+NUMBERS_OF_BLOCK <- 2^25
+
+# What the entry `what` of JOINED_SUMS makes of the sources at the shards `at`, or their own.
+# `plan`: of plan_join().
+join_targets <- function(what, sources, at, control, plan, ...) {
+  data <- sources$points
+  targets <- if (is.null(at)) data else at
+  by_plan(plan, function(plan) {
+    args <- list(what = what, sources = joined_sources(sources, plan), ...)
+    over_shards(targets, "join", args, control, shard_number, pairs = data$n * targets$n, lend = list(data))
+  })
+}
+
+shard_number <- function(shard, worker) shard
+
+# On a worker, at a shard of targets, or leaving its points out where they are the sources' own.
+JOINED_SUMS <- list(
+  log = \(sources, at, args, control) log_sum(sources, at, args$factor, args$loo, control),
+  score = \(sources, at, args, control) score_sum(sources, at, ESTIMATORS[[args$estimator]], args$loo, args$names, control),
+  sums = \(sources, at, args, control) kernel_sum_of(sources, at, args$b, control, as_matrix = TRUE)
+)
+
+sum_joined <- function(shard, args, part, control) {
+  sources <- args$sources
+  sources$points <- at_shard(sources$points, part, args$scratch)
+  JOINED_SUMS[[args$what]](sources, if (!isTRUE(args$loo)) shard$points, args, control)
+}
+
+# Joined data for the sums at a shard of targets. Sums that are there already are kept in `scratch` until the answer goes,
+# while blocks are asked for: each known by the shard, how many sums there were before at it, and the block.
+at_shard <- function(data, shard, scratch) {
+  data["own"] <- shard
+  data["scratch"] <- list(scratch)
+  if (!is.null(data$near)) data$blocks <- data_blocks(data, data$near[[shard]])
+  data
+}
+
+# ---- sums of blocks -----------------------------------------------------------------------------
+
+log_sum_of_blocks <- function(sources, at, factor, loo, control) {
+  data <- sources$points
+  if (!is.null(data$grid) || !is.null(data$near)) {
+    found <- sums_of_blocks(sources, at, NULL, control)
+    return(list(log_abs = log(pmax(as.vector(found$sums), 0)), stats = found$stats))
+  }
+  sum_of_blocks(sources, at, loo, control, log_of_class(factor))
+}
+
+# Scores of parts are merged by the sums.
+score_of_blocks <- function(sources, at, estimator, loo, names, control) {
+  n <- sources$points$n
+  score_of_part <- score_of_class(estimator, NULL)
+  found <- sum_of_blocks(sources, at, loo, control, function(part, y, loo, control) {
+    if (nrow(part$points) == n) score_sum(part, y, estimator, loo, NULL, control) else score_of_part(part, y, loo, control)
+  })
+  colnames(found$score) <- names
+  found
+}
+
+# `sum_at`, as log_of_class() makes it, for the sources of each block, merged as parts of logarithms and scores are.
+sum_of_blocks <- function(sources, at, loo, control, sum_at) {
+  data <- sources$points
+  own <- if (loo) data$own
+  if (is.null(at)) at <- shard_of(data, data$own)$points
+  mode <- if (is.null(sources$shard_weights)) "own" else sources$shard_weights
+  sum_part <- function(part, y, loo, control) {
+    if (nrow(part$points) == 0 || !is.null(part$weights) && all(part$weights == 0)) return(NULL)
+    if (loo && nrow(part$points) == 1) return(NULL)
+    sum_at(part, y, loo, control)
+  }
+  fold_blocks(data, control, \(a, b) merge_some(a, b, control), function(block, shards, control) {
+    of <- shard_sources(block, sources$L, sources$kernel, mode)
+    if (is.null(own) || !own %in% shards) return(sum_part(of, at, FALSE, control))
+    rows <- sum(data$rows[shards[shards < own]]) + seq_len(data$rows[own])
+    left_out_of_piece(of, rows, control, sum_part)
+  })
+}
+
+# Sums of coefficients: `b`, of all sources, or ones.
+sums_of_blocks <- function(sources, at, b, control) {
+  data <- sources$points
+  if (!is.null(data$grid)) return(sums_of_grid(data, at, b, control))
+  if (!is.null(data$near)) control$tol <- control$tol / 2 # the other half is of those that are far
+  merge <- \(a, b) list(sums = a$sums + b$sums, stats = add_part_stats(a$stats, b$stats, control))
+  fold_blocks(data, control, merge, function(block, shards, control) {
+    own <- numbers_at(b, rows_of_shards(data, shards))
+    of <- shard_sources(block, sources$L, sources$kernel, "none")
+    kernel_sum_of(of, at, weighted(own, block), control, as_matrix = TRUE)
+  })
+}
+
+# The coefficients of a shard, or ones, times its weights.
+weighted <- function(b, shard) {
+  if (is.null(b)) b <- if (is.null(shard$weights)) rep(1, nrow(shard$points)) else return(shard$weights)
+  if (is.null(shard$weights)) b else b * shard$weights
+}
+
+fold_blocks <- function(data, control, merge, f) {
+  scratch <- data$scratch
+  scratch$sums <- scratch$sums + 1
+  count <- length(data$blocks)
+  # errors of blocks add up, each relative to the largest sum of its own
+  if (control$tol_type == "global") control$tol <- control$tol / count
+  fold_tree(c(1, count), function(k) {
+    name <- paste(data$own, scratch$sums, k)
+    if (is.null(scratch$done[[name]])) scratch$done[[name]] <- list(f(load_block(data, k), data$blocks[[k]], control))
+    scratch$done[[name]][[1]]
+  }, merge)
+}
+
+# ---- blocks on a worker -------------------------------------------------------------------------
+
+# A block is what a shard is, an environment of `points` and `weights`. Blocks are kept, or where they are others at each
+# shard of targets, their shards.
+load_block <- function(data, k) {
+  shards <- data$blocks[[k]]
+  near <- !is.null(data$near)
+  known <- known_data(worker_state(), data)
+  block <- if (!near) kept_block(data, shards)
+  if (!is.null(block)) return(block)
+  ask_for(known, data, shards)
+  parts <- lapply(shards, \(shard) shard_of(data, shard))
+  known$lent <- list()
+  block <- bind_shards(data, parts)
+  if (!near) keep_block(data, shards, block)
+  if (near) for (i in seq_along(shards)) {
+    if (is.null(known$shards[[as.character(shards[i])]])) keep_block(data, shards[i], parts[[i]])
+  }
+  block
+}
+
+# What is here of it, NULL where nothing is.
+kept_block <- function(data, shards) {
+  state <- worker_state()
+  own <- if (length(shards) == 1) known_data(state, data)$shards[[as.character(shards)]]
+  if (!is.null(own)) return(own)
+  block <- state$blocks[[block_key(data, shards)]]
+  if (!is.null(block)) keep_block(data, shards, block)
+  block
+}
+
+block_key <- function(data, shards) paste(c(data$id, shards), collapse = " ")
+
+# Those used last, while they take no more than a quarter of the memory.
+keep_block <- function(data, shards, block) {
+  state <- worker_state()
+  key <- block_key(data, shards)
+  if (identical(names(state$blocks)[1], key)) return(invisible())
+  block$id <- data$id
+  blocks <- c(stats::setNames(list(block), key), state$blocks[names(state$blocks) != key])
+  bytes <- cumsum(vapply(blocks, \(block) 8 * as.double(length(block$points)), 0))
+  state$blocks <- blocks[bytes == bytes[1] | bytes < memory_limit() / 4]
+}
+
+# Shards that are neither here nor can be read are asked for: the answer to the request says so.
+ask_for <- function(known, data, shards) {
+  if (can_read(data$recipe)) return(invisible())
+  kept <- paste(data$id, shards) %in% names(worker_state()$blocks)
+  lacking <- setdiff(as.character(shards)[!kept], c(names(known$shards), names(known$lent)))
+  if (length(lacking) == 0) return(invisible())
+  signalCondition(structure(
+    class = c("lacking_shards", "condition"),
+    list(message = "", call = NULL, lacking = list(
+      id = data$id, shards = as.integer(lacking), block = shards, told = told_of(data)
+    ))
+  ))
+}
+
+bind_shards <- function(data, parts) {
+  points <- if (length(parts) == 1) parts[[1]]$points else do.call(rbind, lapply(parts, `[[`, "points"))
+  block <- list2env(list(id = data$id, points = points), parent = emptyenv())
+  if (data$has[["weights"]]) block$weights <- unlist(lapply(parts, `[[`, "weights"))
+  block
+}
+
+# A shard as it is here, or as it was lent, or read.
+shard_of <- function(data, shard) {
+  here <- kept_block(data, shard)
+  if (is.null(here)) here <- known_data(worker_state(), data)$lent[[as.character(shard)]]
+  if (!is.null(here)) return(here)
+  same_shard(checked_shard(data, shard, read_shard(data$recipe, shard)), data, shard)
+}
+
+# What is read by several workers has to be what was described.
+same_shard <- function(found, data, shard) {
+  if (is.null(data$box)) return(found)
+  same <- identical(as.vector(box_of(found$points)), as.vector(data$box[shard, ]))
+  if (same && nrow(found$points) == data$rows[shard]) return(found)
+  stop_argument(
+    "x", "must give the same points of a shard each time: found others in ", shard_place(data$recipe, shard),
+    if (data$recipe$kind == "function") ", as of a function that draws random numbers without a seed of its own"
+  )
+}
+
+can_read <- function(recipe) recipe$kind != "sent"
+
+take_lent <- function(state, lent) {
+  for (one in lent) assign("lent", list(), envir = known_data(state, one$data))
+  for (one in lent) {
+    known <- known_data(state, one$data)
+    for (name in names(one$rows)) known$lent[[name]] <- checked_shard(one$data, as.integer(name), one$rows[[name]])
+  }
+}
+
+# ---- what workers ask for -----------------------------------------------------------------------
+
+# list(id, shards, block, told), what a worker lacks of the shards of a block. One that forgets is sent all that it has
+# asked for, each time.
+add_lacking <- function(run, i, lacking) {
+  before <- if (!run$pool$transport$keeps) run$lacking[[i]]
+  run$lacking[[i]] <- c(before, list(lacking))
+}
+
+# Are rows to be fetched that the master has not?
+must_fetch <- function(run, i) {
+  any(vapply(run$lacking[[i]], \(one) {
+    !is.null(lent_data(run, one)$recipe$make) && !all(as.character(one$shards) %in% names(run$relayed[[one$id]]))
+  }, NA))
+}
+
+lent_data <- function(run, one) {
+  if (is.function(run$lend)) run$lend(one) else Find(\(data) data$id == one$id, run$lend)
+}
+
+# On a worker that is a master itself (store-cluster-nested.R): what it was lent. It asks for all of a block at once.
+lent_below <- function(one) {
+  known <- known_data(worker_state(), one$told)
+  ask_for(known, one$told, one$block)
+  rows <- function(shard) {
+    here <- known$lent[[as.character(shard)]]
+    list(x = here$points, weights = here$weights, response = here$response)
+  }
+  replace(one$told, "recipe", list(list(kind = "sent", passed = rows)))
+}
+
+# For the request that follows. What only workers have is fetched, a block at once for all who will ask for some of it.
+lend_rows <- function(run, i) {
+  lent <- lapply(run$lacking[[i]], function(one) {
+    data <- lent_data(run, one)
+    names <- as.character(one$shards)
+    if (is.null(data$recipe$make)) {
+      rows <- lapply(stats::setNames(one$shards, names), \(shard) shard_rows(data, shard))
+    } else {
+      if (!all(names %in% names(run$relayed[[one$id]]))) run$relayed[[one$id]] <- fetch_shards(data, asked_of(run, one$id))
+      rows <- run$relayed[[one$id]][names]
+    }
+    list(data = told_of(data), rows = rows)
+  })
+  if (run$pool$transport$keeps) run$lacking[i] <- list(NULL)
+  lent
+}
+
+# Shards of the blocks that some worker waits for.
+asked_of <- function(run, id) {
+  asked <- unlist(run$lacking, recursive = FALSE)
+  sort(unique(unlist(lapply(asked, \(one) if (one$id == id) one$block))))
+}
+
+fetch_shards <- function(data, shards) {
+  check_memory(16 * sum(data$rows[shards]) * data$d, "x")
+  stats::setNames(over_shards(data, "whole", shards = shards), shards)
+}

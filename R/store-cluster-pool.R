@@ -1,0 +1,128 @@
+# The workers of a cluster, as the master knows them. A pool is an environment of `cluster`, `transport`, `about`,
+# what each worker told of itself, `who` they are for run_account(), `alive`, which of them are, `owners`, for each
+# flash_data() who holds which shard, `told` and `shared`, which data and values each worker knows, and `held`, how many
+# computations that are under way have it open. There is one for a cluster in a session.
+
+pool_of <- function(cluster) {
+  for (pool in session$pools) if (identical(pool$cluster, cluster)) return(pool)
+  pool <- list2env(list(
+    cluster = cluster, transport = open_transport(cluster), about = NULL, owners = new.env(), stored = new.env(), held = 0,
+    below = attr(cluster, "below") # store-cluster-nested.R
+  ), parent = emptyenv())
+  pool$alive <- rep(TRUE, pool$transport$size)
+  pool$open <- logical(pool$transport$size)
+  pool$forgotten <- rep(list(character()), pool$transport$size)
+  pool$shared <- pool$told <- pool$forgotten
+  pool$workers_below <- integer(pool$transport$size)
+  session$pools <- c(list(pool), utils::head(session$pools, MOST_POOLS - 1))
+  pool
+}
+
+# Clusters that are remembered: what is forgotten is made anew.
+MOST_POOLS <- 20
+
+# Makes the workers ready for requests until `frame` ends (NULL: until they are released).
+hold_pool <- function(pool, frame = parent.frame()) {
+  pool$held <- pool$held + 1
+  if (!is.null(frame)) at_end(\() release_pool(pool), frame)
+  if (pool$held > 1) return(invisible(pool))
+  if (is.null(pool$about)) meet_workers(pool)
+  for (i in living(pool)) open_worker(pool, i)
+  invisible(pool)
+}
+
+living <- function(pool) which(pool$alive)
+
+open_worker <- function(pool, i) {
+  tryCatch({
+    pool$transport$open(i)
+    pool$open[i] <- TRUE
+  }, error = \(e) lose_worker(pool, i, conditionMessage(e)))
+}
+
+# Workers of an interrupted computation still have it to end, or to be told to.
+release_pool <- function(pool) {
+  pool$held <- pool$held - 1
+  if (pool$held > 0) return(invisible())
+  leaving <- which(pool$alive & pool$open)
+  for (i in leaving) try(pool$transport$leave(i), silent = TRUE)
+  for (i in leaving) {
+    left <- tryCatch(pool$transport$close(i, SECONDS_TO_LEAVE), error = \(e) FALSE)
+    pool$open[i] <- FALSE
+    if (!left) lose_worker(pool, i, "it did not end what it was doing")
+  }
+  invisible()
+}
+
+SECONDS_TO_LEAVE <- 30
+
+# A message, since the work goes on; without workers there is an error.
+lose_worker <- function(pool, i, why) {
+  if (!pool$alive[i]) return(invisible())
+  pool$alive[i] <- FALSE
+  for (id in names(pool$owners)) {
+    owners <- pool$owners[[id]]
+    assign(id, replace(owners, which(owners == i), NA), envir = pool$owners)
+  }
+  rest <- if (any(pool$alive)) "what it had goes to the others" else "there is no other"
+  warn_of_worker(paste0(pool$transport$label(i), " is lost (", why, "): ", rest))
+}
+
+warn_of_worker <- function(message) {
+  warning(structure(
+    class = c("flashkernel_warning_worker", "warning", "condition"), list(message = message, call = NULL)
+  ))
+}
+
+stop_no_worker <- function(pool) {
+  stop(new_error("cluster", paste0(
+    "`cluster` has no worker left: ", ngettext(length(pool$alive), "its only one", paste("all", length(pool$alive))),
+    " were lost"
+  ), user_call()))
+}
+
+# ---- who they are -------------------------------------------------------------------------------
+
+# Refuses workers of another version. Those of one host share its cores and GPUs; where it does not tell how many cores
+# there are, each takes one.
+meet_workers <- function(pool) {
+  transport <- pool$transport
+  about <- vector("list", transport$size)
+  for (i in living(pool)) {
+    found <- tryCatch(transport$meet(i, introduce), error = \(e) lose_worker(pool, i, conditionMessage(e)))
+    if (is.list(found)) about[[i]] <- found
+  }
+  own <- introduce()$version
+  for (i in living(pool)) {
+    if (!identical(about[[i]]$version, own)) {
+      stop_argument(
+        "cluster", "must have flashkernel ", own, " on all workers, as here: found ",
+        if (is.na(about[[i]]$version)) "none" else about[[i]]$version, " on ", transport$label(i)
+      )
+    }
+  }
+  pool$about <- about
+  if (is.null(pool$cluster)) return(invisible())
+  hosts <- vapply(about, \(one) if (is.null(one)) "" else one$host, "")
+  for (i in living(pool)) {
+    same <- which(hosts == hosts[i])
+    about[[i]]$threads <- max(1L, as.integer(about[[i]]$cores %/% length(same)), na.rm = TRUE)
+    about[[i]]$place <- match(i, same) - 1L
+  }
+  pool$about <- about
+  of <- \(name, none) vapply(about, \(one) if (is.null(one[[name]])) none else one[[name]], none)
+  pool$who <- list(
+    worker = seq_along(about), host = of("host", ""), pid = of("pid", 0L), threads = of("threads", NA_integer_)
+  )
+  invisible()
+}
+
+# What a worker tells of itself. It goes there as it is, without this package, which may be missing.
+introduce <- function() {
+  version <- tryCatch(as.character(utils::packageVersion("flashkernel")), error = \(e) NA_character_)
+  list(
+    version = version, r = R.version.string, host = Sys.info()[["nodename"]], pid = Sys.getpid(),
+    cores = parallel::detectCores()
+  )
+}
+environment(introduce) <- baseenv()

@@ -1,0 +1,119 @@
+# Sums over the shards of a flash_data(): the sums of the door (sum-doors.R), as workers have them, merged. Targets that are
+# points here go to all workers, each of which sums over what it has of the sources; to targets that are shards
+# themselves the sources come (store-cluster-join.R).
+
+log_sum_by_shards <- function(sources, at, factor, loo, control) {
+  if (is_joined(sources$points)) return(log_sum_of_blocks(sources, at, factor, loo, control))
+  tolerant <- !loo && identical(factor, PLAIN_FACTOR) && control$tol > 0 && control$tol_type == "global" &&
+    is.null(sources$shard_weights)
+  if (is.matrix(at)) {
+    if (tolerant) return(log_of_sums(sources, at, control))
+    return(logs_at(sources, at, control, list(factor = factor, score = FALSE)))
+  }
+  plan <- if (tolerant) plan_join(sources, at, NULL, control) else plan_whole(sources$points)
+  if (is_whole(plan)) return(join_targets("log", sources, at, control, plan, factor = factor, loo = loo))
+  log_of_sums(sources, at, control, join_targets("sums", sources, at, control, plan))
+}
+
+score_sum_by_shards <- function(sources, at, estimator, loo, names, control) {
+  data <- sources$points
+  if (is_joined(data)) return(score_of_blocks(sources, at, estimator, loo, names, control))
+  name <- names(ESTIMATORS)[vapply(ESTIMATORS, identical, NA, estimator)]
+  if (!is.matrix(at)) {
+    plan <- plan_whole(data)
+    return(join_targets("score", sources, at, control, plan, estimator = name, loo = loo, names = names))
+  }
+  found <- logs_at(sources, at, control, list(factor = estimator$factor(data$d), score = TRUE, estimator = estimator))
+  if (!is.null(names)) colnames(found$score) <- names
+  found
+}
+
+logs_at <- function(sources, at, control, args) {
+  data <- sources$points
+  weights <- if (is.null(sources$shard_weights)) "own" else sources$shard_weights
+  # errors of shards add up, each relative to the largest sum of its own
+  if (control$tol_type == "global") control$tol <- control$tol / length(data$rows)
+  args <- c(args, list(L = sources$L, weights = weights, at = at))
+  over_shards(data, "logs", args, control, pairs = as.double(nrow(at)) * data$n)
+}
+
+whole_shard <- function(data, shard) over_shards(data, "whole", shards = shard)[[1]]
+rows_of_shard <- function(data, shard) whole_shard(data, shard)$x
+
+# As sum_kernels() and kernel_sum_of(), of coefficients in this session.
+sum_kernels_by_shards <- function(sources, at, b, control, out = NULL) {
+  data <- sources$points
+  found <- kernel_sum_by_shards(sources, at, b, control, !is.null(dim(b)))
+  if (!is.null(out)) write_rows(out, c(1, nrow(found$sums)), found$sums)
+  c(found, list(n = data$n, m = if (is.null(at)) data$n else nrow(at), d = data$d))
+}
+
+kernel_sum_by_shards <- function(sources, at, b, control, as_matrix = FALSE) {
+  data <- sources$points
+  if (!is_remote(data)) {
+    b <- as.matrix(b)
+    found <- over_shards(at, "multiply", list(centers = shared_value(sources), v = b), control, pairs = at$n * nrow(b))
+  } else if (is_joined(data)) {
+    found <- sums_of_blocks(sources, at, b, control)
+  } else {
+    found <- sums_of_shards(sources, at, b, control)
+  }
+  if (!as_matrix) found$sums <- as.vector(found$sums)
+  found
+}
+
+sums_of_shards <- function(sources, at, b, control) {
+  data <- sources$points
+  hold_pool(pool_of(data$cluster))
+  if (!is.matrix(at)) return(join_targets("sums", sources, at, control, plan_join(sources, at, b, control), b = b))
+  by_grid <- grid_sums_of_shards(sources, at, b, control)
+  if (!is.null(by_grid)) return(by_grid)
+  control$tol <- control$tol / length(data$rows)
+  m <- as.double(nrow(at))
+  # what is multiplied again and again goes to the workers once
+  at <- if (is.null(sources$plan)) list(points = at) else shared_value(list(points = at))
+  args <- list(L = sources$L, kernel = sources$kernel, at = at)
+  over_shards(data, "sums", args, control, b_of_shards(data, b), pairs = m * data$n)
+}
+
+# What of the coefficients is a shard's, for over_shards().
+b_of_shards <- function(data, b) {
+  if (is.null(b)) return(NULL)
+  \(shard, worker) numbers_at(b, rows_of_shards(data, shard))
+}
+
+# Of rows in shards each product is where they are. Columns in shards take two sums.
+normal_product_by_shards <- function(sources, rows, v, w, weights, control) {
+  if (is_remote(sources$points)) return(normal_product_in_two(sources, rows, v, w, weights, control))
+  data <- rows$points
+  column <- \(x) if (is.null(x) || is_column(x)) x else given_column(data, x)
+  control$tol <- control$tol / length(data$rows)
+  args <- list(centers = shared_value(sources), L = rows$L, kernel = rows$kernel, v = if (!is.null(v)) as.matrix(v))
+  columns <- list(shift = column(w), weights = column(weights))
+  pairs <- as.double(data$n) * nrow(sources$points)
+  found <- over_columns("normal", columns, args, control, pairs = pairs_by_pace(data, pairs), data = data)
+  workers <- found$stats$workers
+  if (!is.null(workers)) assign("pace", sum(workers$seconds) / pairs, envir = pool_of(data$cluster))
+  found
+}
+
+# Of products that follow each other it is known what they take: below a second of each worker, one request to each is best,
+# however many pairs that is. So many pairs as this long takes of those that over_shards() knows.
+pairs_by_pace <- function(data, pairs) {
+  pace <- if (!is.null(data$cluster)) pool_of(data$cluster)$pace
+  if (is.null(pace)) pairs else pairs * pace * MOST_PAIRS_AT_ONCE
+}
+
+normal_product_in_two <- function(sources, rows, v, w, weights, control) {
+  at <- if (!is.null(rows)) rows$points
+  sums <- if (!is.null(v)) kernel_sum_of(sources, at, as.matrix(v), control, as_matrix = TRUE)
+  u <- if (is.null(sums)) as.matrix(w) else if (is.null(w)) sums$sums else sums$sums + as.matrix(w)
+  if (!is.null(weights)) u <- u * weights
+  back <- if (is.null(rows)) {
+    kernel_sum_of(sources, NULL, u, control, as_matrix = TRUE)
+  } else {
+    kernel_sum_of(rows, sources$points, u, control, as_matrix = TRUE)
+  }
+  stats <- if (is.null(sums)) back$stats else add_stats(sums$stats, back$stats)
+  list(product = back$sums, stats = stats)
+}

@@ -1,0 +1,147 @@
+# Columns (store-columns.R) on a worker: their values at the rows of a shard, and what is asked of these.
+
+# By the name of an operation a function of the values of its inputs, `with`, and `at`: list(shard, args, run). Others
+# are those of arithmetic.
+add_column_values(
+  response = \(inputs, with, at) response_of_shard(at$shard, with$classes),
+  weights = \(inputs, with, at) at$shard$weights,
+  given = \(inputs, with, at) at$shard$stored[[with$key]],
+  linear = \(inputs, with, at) linear_of_shard(inputs, with, at),
+  class_codes = \(inputs, with, at) class_codes(inputs[[1]]),
+  by_class = \(inputs, with, at) with$numbers[class_codes(inputs[[1]])],
+  pick = \(inputs, with, at) as.matrix(inputs[[1]])[, with$j, drop = FALSE],
+  held_at_0 = function(inputs, with, at) {
+    n <- nrow(at$shard$points)
+    weights <- if (length(inputs) == 0) rep(1, n) else inputs[[1]]
+    replace(weights, held_of_shard(with, at$shard$number, n), 0)
+  }
+)
+
+column_value <- function(node, at) {
+  if (!is.list(node)) return(node)
+  inputs <- lapply(node$inputs, column_value, at)
+  own <- COLUMN_VALUES[[node$op]]
+  if (!is.null(own)) return(own(inputs, c(node$with, list(t = node$t)), at))
+  # one number for each row, for all columns of the other
+  narrow <- lengths(inputs) > 1 & vapply(inputs, NCOL, 0) == 1
+  inputs[narrow] <- lapply(inputs[narrow], as.vector)
+  do.call(node$op, unname(inputs))
+}
+
+response_of_shard <- function(shard, classes) {
+  if (is.null(classes)) return(shard$response)
+  if (!identical(shard$coded$classes, classes)) {
+    code <- match(as.character(shard$response), classes)
+    shard$coded <- list(classes = classes, columns = class_columns(code, classes))
+  }
+  shard$coded$columns
+}
+
+linear_of_shard <- function(inputs, with, at) {
+  value <- matrix(with$shift, nrow(at$shard$points), with$t, byrow = TRUE)
+  for (name in names(with$by)) value <- value + with$by[[name]] * inputs[[name]]
+  if (is.null(with$alpha)) value else value + kernels_of_shard(with, at)
+}
+
+# Of late ones the shard has the values: at a link there are several products.
+kernels_of_shard <- function(with, at) {
+  shard <- at$shard
+  key <- paste(with$sources, with$alpha)
+  value <- shard$links[[key]]
+  if (is.null(value)) {
+    alpha <- at$args[[with$alpha]]$points
+    value <- kernel_sum_of(at$args[[with$sources]], shard$points, alpha, at$run, as_matrix = TRUE)$sums
+  }
+  others <- shard$links[names(shard$links) != key]
+  shard$links <- utils::head(c(stats::setNames(list(value), key), others), MOST_LINKS)
+  value
+}
+
+# The point of a fit, and one or two that it may go to.
+MOST_LINKS <- 3
+
+# Rows of a shard that are held out: the same ones wherever they are drawn.
+held_of_shard <- function(split, shard, n) {
+  with_fixed_seed(sort(sample.int(n, round(split$part * n))), shard_seed(split$seed, shard))
+}
+
+shard_seed <- function(seed, shard) (seed + 7919 * shard) %% .Machine$integer.max
+
+# ---- operations -------------------------------------------------------------------------------
+
+# `one` of WORKER_OPERATIONS: f(columns, own, at) of the values of args$columns, by name, and of what is the shard's own.
+of_columns <- function(f) {
+  function(shard, args, part, control) {
+    for (given in part$given) stored_values(shard, given)
+    at <- list(shard = shard, args = args, run = control)
+    f(lapply(args$columns, column_value, at), part$own, at)
+  }
+}
+
+add_operations(
+  column_rows = list(
+    one = of_columns(\(columns, rows, at) {
+      x <- as.matrix(columns$x)
+      if (is.null(rows)) x else x[rows, , drop = FALSE]
+    }),
+    merge = NULL
+  ),
+  # As a shard of other data, `args$to`.
+  column_there = list(
+    one = of_columns(\(columns, own, at) {
+      to <- at$args$to
+      keep_shard(known_data(worker_state(), to), own, list(x = named_columns_of(as.matrix(columns$x), to$names)))
+      NULL
+    }),
+    merge = \(a, b, control) NULL
+  ),
+  column_sums = list(
+    one = of_columns(\(columns, own, at) colSums(as.matrix(columns$x))), merge = \(a, b, control) a + b
+  ),
+  column_counts = list(
+    one = of_columns(\(columns, own, at) {
+      vapply(seq_len(at$args$classes), \(class) {
+        is <- class_codes(columns$y) == class
+        if (is.null(columns$weights)) sum(is) else sum(columns$weights[is])
+      }, 0)
+    }),
+    merge = \(a, b, control) a + b
+  ),
+  # Different values, or three of more.
+  column_distinct = list(
+    one = of_columns(\(columns, own, at) utils::head(sort(unique(as.vector(columns$x))), MOST_DISTINCT)),
+    merge = \(a, b, control) utils::head(sort(unique(c(a, b))), MOST_DISTINCT)
+  ),
+  column_which = list(one = of_columns(\(columns, own, at) which(columns$x > 0)[own]), merge = NULL),
+  column_draw = list(
+    one = of_columns(\(columns, own, at) {
+      w <- as.vector(columns$weights)
+      waiting <- with_fixed_seed(stats::rexp(length(w)), shard_seed(at$args$seed, own[1])) / w
+      first_of(list(index = own[2] + which(w > 0), waiting = waiting[w > 0], number = at$args$number))
+    }),
+    merge = function(a, b, control) {
+      first_of(list(index = c(a$index, b$index), waiting = c(a$waiting, b$waiting), number = a$number))
+    }
+  ),
+
+  # Products of the kernels of the shard's rows at the centres, for falkon().
+  normal = list(
+    one = of_columns(\(columns, own, at) {
+      args <- at$args
+      sources <- shard_sources(at$shard, args$L, args$kernel, "none")
+      shift <- if (!is.null(columns$shift)) as.matrix(columns$shift)
+      normal_product_of(args$centers, sources, args$v, shift, as_plain(columns$weights), at$run)[c("product", "stats")]
+    }),
+    merge = \(a, b, control) list(product = a$product + b$product, stats = add_part_stats(a$stats, b$stats, control))
+  )
+)
+
+# Enough to tell two classes from more values.
+MOST_DISTINCT <- 3
+
+as_plain <- function(x) if (!is.null(x)) as.vector(x)
+
+first_of <- function(drawn) {
+  first <- utils::head(order(drawn$waiting), drawn$number)
+  list(index = drawn$index[first], waiting = drawn$waiting[first], number = drawn$number)
+}

@@ -1,0 +1,234 @@
+# Tables that need not fit into memory, read a piece at a time: the sources, coefficients and targets of
+# kernel_matvec().
+#
+# A table is a matrix as check_points() gives it, of doubles or floats, which is one piece, or a big.matrix, whose
+# rows are checked as they are read. Sources may also come from a function that yields chunks.
+
+# Of points in memory at a time.
+chunk_bytes <- function() {
+  check_bytes(getOption("flashkernel.chunk_bytes", 2^27), "options(flashkernel.chunk_bytes)", min = 8)
+}
+
+check_table <- function(x, arg, d = NULL, names = NULL) {
+  if (is_remote(x)) return(x)
+  if (is_big(x)) check_big(x, arg) else check_points(x, arg, d, names, single = TRUE)
+}
+
+check_big <- function(x, arg) {
+  if (!requireNamespace("bigmemory", quietly = TRUE)) {
+    stop_argument(arg, "is a big.matrix, for which the package bigmemory must be installed")
+  }
+  # as after readRDS(), when bigmemory::attach.big.matrix() is needed
+  if (bigmemory::is.nil(x@address)) {
+    stop_argument(arg, "must be attached: found a big.matrix of another session")
+  }
+  if (nrow(x) == 0) stop_argument(arg, "must have at least one row: found none")
+  x
+}
+
+# list(c(first, last), ...) of the rows.
+row_pieces <- function(table, size) {
+  n <- nrow(table)
+  if (is_big(table)) pieces_of(n, size) else list(c(1, n))
+}
+
+pieces_of <- function(n, size) {
+  first <- seq(1, n, by = size)
+  Map(c, first, pmin(first + size - 1, n))
+}
+
+# Rows first to last as a plain matrix: the table itself, uncopied, where it is a matrix and these are all.
+read_rows <- function(table, piece, arg, d = NULL, names = NULL) {
+  all <- piece[1] == 1 && piece[2] == NROW(table)
+  if (all && !is_big(table)) return(table)
+  if (is.null(dim(table))) return(table[piece[1]:piece[2]])
+  rows <- table[piece[1]:piece[2], , drop = FALSE]
+  if (!is_big(table)) return(rows)
+  where <- paste("rows", whole(piece[1]), "to", whole(piece[2]))
+  in_place(where, check_points(rows, arg, d, names))
+}
+
+# ---- sources ----------------------------------------------------------------------------------
+
+# A function that gives the next chunk of sources, list(points, columns, is_vector), and NULL after the
+# last: `columns`, the coefficients times the weights, `is_vector`, whether they were given as a
+# vector. `b`: a checked table, or NULL for ones or for coefficients that the chunks bring along. `job`: of
+# sum_job().
+source_chunks <- function(sources, b, job) {
+  x <- sources$points
+  weights <- sources$weights
+  next_points <- if (job$once) called_chunks(x, job$d, job$names) else table_chunks(x, job$d, job$names, job$size)
+  before <- 0
+  width <- NULL
+  function() {
+    chunk <- next_points()
+    if (is.null(chunk)) {
+      check_used(before, b, weights)
+      return(NULL)
+    }
+    piece <- before + c(1, nrow(chunk$points))
+    before <<- piece[2]
+    columns <- in_place_of(chunk, chunk_columns(chunk, b, piece, width))
+    width <<- n_sums(columns)
+    if (!is.null(weights)) {
+      check_covered("weights", length(weights), piece)
+      share <- weights[piece[1]:piece[2]]
+      columns <- if (is.null(columns)) share else columns * share
+    }
+    list(points = chunk$points, columns = columns, is_vector = is.null(dim(chunk$b)))
+  }
+}
+
+# Chunks one after the other, as `open()` makes a function for, each of which stays until it is dropped. Those of
+# a table can be read again.
+chunk_source <- function(open, once) {
+  next_chunk <- open()
+  ahead <- NULL
+  at_start <- TRUE
+  list(
+    peek = function() {
+      if (is.null(ahead)) ahead <<- next_chunk()
+      ahead
+    },
+    drop = function() {
+      ahead <<- NULL
+      at_start <<- FALSE
+    },
+    rewind = function() {
+      if (once || at_start) return(invisible())
+      next_chunk <<- open()
+      ahead <<- NULL
+      at_start <<- TRUE
+    }
+  )
+}
+
+table_chunks <- function(x, d, names, size) {
+  pieces <- row_pieces(x, size)
+  number <- 0
+  function() {
+    number <<- number + 1
+    if (number <= length(pieces)) list(points = read_rows(x, pieces[[number]], "x", d, names))
+  }
+}
+
+# The protocol is that of kernel_matvec(). `brings`: what chunks may have beside the points, by name; `like`: whose
+# columns they have to have, `d` and `names`, or NULL and those of the first chunk; `none`: what is wrong where there is
+# no chunk at all; `arg`: what the user calls the function.
+called_chunks <- function(x, d, names, brings = "b", like = "`y`", none = NULL, arg = "x") {
+  number <- 0
+  function() {
+    number <<- number + 1
+    chunk <- in_function_of_user(arg, x(), paste("failed at chunk", number))
+    if (is.null(chunk) && number == 1) {
+      stop_argument(arg, if (is.null(none)) "must yield at least one chunk: found none" else none)
+    }
+    if (is.null(chunk)) return(NULL)
+    if (is.data.frame(chunk) || !is.list(chunk)) chunk <- list(x = chunk)
+    where <- paste("chunk", number)
+    in_place(where, {
+      if (is.null(chunk$x) || !all(names(chunk) %in% c("x", brings))) {
+        stop_argument(arg, "must yield matrices or lists of ", paste0("`", c("x", brings), "`", collapse = " and "),
+          ": found ", describe_list(chunk))
+      }
+      points <- check_points(chunk$x, arg, d, names, like = like, single = TRUE)
+      if (is.null(d)) {
+        d <<- ncol(points)
+        names <<- colnames(points)
+      }
+      c(list(points = points, where = where), chunk[setdiff(names(chunk), "x")])
+    })
+  }
+}
+
+describe_list <- function(list) {
+  if (is.null(names(list))) "a list without names" else paste("a list of", quote_names(names(list)))
+}
+
+in_place_of <- function(chunk, expression) {
+  if (is.null(chunk$where)) expression else in_place(chunk$where, expression)
+}
+
+# The coefficients of a chunk whose points are the rows `piece` of all sources, NULL for ones. `width`: columns
+# of the chunks before.
+chunk_columns <- function(chunk, b, piece, width) {
+  n <- nrow(chunk$points)
+  if (!is.null(chunk$b) && !is.null(b)) {
+    stop_argument("b", "must be NULL where the chunks of `x` bring their own coefficients")
+  }
+  if (is.null(b)) {
+    columns <- if (!is.null(chunk$b)) check_coefficients(chunk$b, n)
+  } else {
+    check_covered("b", NROW(b), piece)
+    columns <- read_rows(b, piece, "b")
+  }
+  if (!is.null(width) && n_sums(columns) != width) {
+    stop_argument("b", "must have ", width, ngettext(width, " column", " columns"),
+      " in every chunk: found ", n_sums(columns))
+  }
+  columns
+}
+
+# Of coefficients there is a sum for each column, of none, which are ones, one (their NCOL() is 0 since R 4.4).
+n_sums <- function(b) if (is.null(b)) 1L else NCOL(b)
+
+check_covered <- function(arg, length, piece) {
+  if (length < piece[2]) {
+    stop_argument(
+      arg, "must have one row per row of `x`, at least ", whole(piece[2]), ": found ", whole(length)
+    )
+  }
+}
+
+# All that was given for `n` sources has to be for one of them.
+check_used <- function(n, b, weights) {
+  given <- c(b = if (!is.null(b)) NROW(b), weights = if (!is.null(weights)) length(weights))
+  surplus <- which(given != n)
+  if (length(surplus) > 0) {
+    stop_argument(
+      names(given)[surplus[1]], "must have one row per row of `x`, ", whole(n), ": found ",
+      whole(given[[surplus[1]]])
+    )
+  }
+}
+
+# ---- results ----------------------------------------------------------------------------------
+
+check_out <- function(out) {
+  if (is.null(out) || is.function(out)) return(out)
+  if (!is_big(out)) {
+    stop_argument("out", "must be NULL, a big.matrix or a function(rows, values): found ", describe(out))
+  }
+  check_big(out, "out")
+  type <- bigmemory::typeof(out)
+  if (!type %in% c("double", "float")) {
+    stop_argument("out", "must be a big.matrix of type double or float: found ", type)
+  }
+  if (bigmemory::is.readonly(out)) stop_argument("out", "must be writable: found a read-only big.matrix")
+  out
+}
+
+check_out_size <- function(out, m, width) {
+  if (is_big(out) && !identical(as.double(dim(out)), as.double(c(m, width)))) {
+    stop_argument(
+      "out", "must be ", whole(m), " x ", width, ", as the sums are: found ", whole(nrow(out)),
+      " x ", ncol(out)
+    )
+  }
+}
+
+# Takes the sums of the rows of a piece.
+write_rows <- function(out, piece, sums) {
+  rows <- piece[1]:piece[2]
+  if (is.function(out)) {
+    in_function_of_user("out", out(rows, sums), paste("failed at rows", whole(piece[1]), "to", whole(piece[2])))
+  } else {
+    # floats are what the user asked for
+    before <- options(bigmemory.typecast.warning = FALSE)
+    on.exit(options(before))
+    out[rows, ] <- sums
+  }
+}
+
+# Of numbers of each row, a vector or a matrix, or NULL, those of some rows.
+numbers_at <- function(x, rows) if (is.null(dim(x))) x[rows] else x[rows, , drop = FALSE]

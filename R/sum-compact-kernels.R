@@ -1,0 +1,119 @@
+# Kernels of bounded reach. Each is a polynomial in s = 1 - |u|, how far a place is within its edge, u the distance in
+# units of the reach: so everything that is summed of it, its square, slope and integral, is one, too, and
+# src/core/windows.c sums such polynomials over sorted points. In several dimensions they are products
+# (sum-compact-cubes.R).
+
+# In proportion to (1 - u^2)^p = (s (2 - s))^p, the density of 2 B - 1 for B ~ Beta(p + 1, p + 1).
+power_kernel <- function(p) {
+  k <- 0:p
+  value <- c(numeric(p), choose(p, k) * 2^(p - k) * (-1)^k)
+  list(
+    value = value / (2^(2 * p + 1) * beta(p + 1, p + 1)), reach = sqrt(2 * p + 3),
+    draw = \(n) 2 * stats::rbeta(n, p + 1, p + 1) - 1
+  )
+}
+
+# Of what flash_kde() calls them, list(value, reach, draw): coefficients of s^0, s^1, ... of the density of u; the
+# reach in standard deviations; draws of u.
+COMPACT_KERNELS <- list(
+  epanechnikov = power_kernel(1), biweight = power_kernel(2), triweight = power_kernel(3),
+  triangular = list(value = c(0, 1), reach = sqrt(6), draw = \(n) stats::runif(n) - stats::runif(n)),
+  uniform = power_kernel(0)
+)
+
+# As `kernel` of sum_sources(). Sums are in units of the Gaussian's height, as all of them: exp(log_unit) is the
+# height there of a kernel whose u has the density 1.
+compact_kernel <- function(name) {
+  entry <- COMPACT_KERNELS[[name]]
+  structure(class = "compact_kernel", c(entry, list(name = name, log_unit = log(sqrt(2 * pi) / entry$reach))))
+}
+
+is_compact <- function(kernel) inherits(kernel, "compact_kernel")
+
+# Of a fit; those of earlier versions have no word on it.
+fit_kernel <- function(object) {
+  if (has_gaussian(object)) "gaussian" else compact_kernel(object$kernel)
+}
+
+has_gaussian <- function(object) is.null(object$kernel) || object$kernel == "gaussian"
+
+# ---- polynomials ------------------------------------------------------------------------------
+
+multiply_polynomials <- function(a, b) {
+  product <- outer(a, b)
+  as.vector(tapply(product, row(product) + col(product), sum))
+}
+
+polynomial_at <- function(a, s) Reduce(\(sum, coefficient) sum * s + coefficient, rev(a), 0)
+
+slope_polynomial <- function(a) if (length(a) == 1) 0 else a[-1] * seq_along(a[-1])
+
+# From 0 on.
+integral_polynomial <- function(a) c(0, a / seq_along(a))
+
+# For sums of the squares of kernels; "gaussian" stays, as its squares are kernels of H / 2.
+squared_kernel <- function(kernel) {
+  if (!is_compact(kernel)) return(kernel)
+  kernel$value <- multiply_polynomials(kernel$value, kernel$value)
+  kernel$log_unit <- 2 * kernel$log_unit
+  kernel
+}
+
+# The integral of the square, for a standard deviation of 1.
+roughness <- function(kernel) {
+  square <- integral_polynomial(multiply_polynomials(kernel$value, kernel$value))
+  2 * sum(square) / kernel$reach
+}
+
+# ---- what a fit may ask for ---------------------------------------------------------------------
+
+# As the user has it; NULL, as other arguments: the default.
+kernel_name <- function(kernel) {
+  if (is.null(kernel)) return("gaussian")
+  name <- check_choice(kernel, c("gaussian", names(COMPACT_KERNELS), "rectangular"), "kernel")
+  if (name == "rectangular") "uniform" else name
+}
+
+# `options` of fit_kde() with the kernel checked, and what goes with it for `d` columns; where no estimator is
+# named, it is the plain one, and where no structure is, a bandwidth by a search is diagonal.
+check_fit_kernel <- function(options, d, control) {
+  kernel <- options$kernel <- kernel_name(options$kernel)
+  if (kernel == "gaussian") return(options)
+  refuse <- function(...) stop(new_error("unsupported", paste0("kernel = \"", kernel, "\" ", ...), user_call()))
+  if (is_auto(options$estimator)) options$estimator <- PLAIN_ESTIMATOR
+  estimator <- check_estimator(options$estimator)
+  if (ESTIMATORS[[estimator]]$signed) {
+    refuse(
+      "has no second derivative at its edge, which estimator = \"", estimator,
+      "\" takes off: \"kde\" and \"sdkde\" have this kernel"
+    )
+  }
+  if (options$steps > 1) {
+    refuse("goes with one step of debiasing: what further ones would remove is that of a Gaussian kernel")
+  }
+  check_window_control(control)
+  searched <- is.null(options$bandwidth) ||
+    is.character(options$bandwidth) && all(options$bandwidth %in% names(FACTOR_CRITERIA))
+  if (d > 1 && searched && identical(options$structure, "auto")) options$structure <- "diagonal"
+  options
+}
+
+# Linear time there is without a tolerance, and on the CPU.
+check_window_control <- function(control) {
+  asked <- if (control$backend == "cuda") {
+    "backend = \"cuda\""
+  } else if (control$engine == "fast") {
+    "engine = \"fast\""
+  }
+  if (!is.null(asked)) {
+    stop(new_error("unsupported", paste0(
+      asked, " is for the Gaussian kernel: sums of others are exact, in n log n time, and on the CPU"
+    ), user_call()))
+  }
+}
+
+print_kernel <- function(object) {
+  if (has_gaussian(object)) return(invisible())
+  reach <- format(compact_kernel(object$kernel)$reach, digits = 3)
+  cat("Kernel: ", object$kernel, ", 0 beyond ", reach, " standard deviations\n", sep = "")
+}

@@ -1,0 +1,157 @@
+# Moments of the pairs of points, by one pass over all pairs or by the engines: what criteria of bandwidths have their
+# values and gradients of. H = L L', u_ij = L^-1 (x_i - x_j), q = |u_ij|^2, k = exp(-q / 2), and f the polynomial
+# `factor` of q / 2.
+
+# list(S, M, S_wide, M_wide, fourth, stats):
+#   S_i = sum_{j != i} w_j f(q / 2) k                                n numbers
+#   M = sum_i r_i sum_{j != i} w_j (f - f')(q / 2) k u u'            NULL, d numbers, or a symmetric d x d matrix
+# with r_i = row_weights_i, or row_weights_i / (S_i + floor_i) where `ratio`. Where all terms of S_i underflow it is 0,
+# and r_i is 0 where the floor is, too. `wide`: NULL, or n weights: S_wide and M_wide are the same of the kernel of 2 H,
+# exp(-q / 4), and of u / sqrt(2), with these for r_i, at half the cost of another call; not with a factor. `moments`
+# "order4": also `fourth`, sum_i r_i sum_j w_j (f - f') k u_a u_b u_c u_d, a symmetric array of d^4.
+#
+# Exact, on the CPU, in double, the same bits for any number of threads.
+pair_moments <- function(x, L, weights = NULL, row_weights = NULL, floor = NULL,
+                         moments = c("none", "diagonal", "full", "order4"), ratio = FALSE, wide = NULL,
+                         factor = PLAIN_FACTOR, run) {
+  moments <- match.arg(moments)
+  d <- ncol(x)
+  job <- list(
+    x = x, L = L, weights = weights, row_weights = row_weights, floor = floor, wide = wide, factor = factor,
+    ratio = ratio
+  )
+  order <- match(moments, c("none", "diagonal", "full", "order4")) - 1L
+  found <- .Call(ffi_pair_moments, job, order, run)
+  shape <- switch(moments, none = \(m, d) NULL, diagonal = \(m, d) m, symmetric_matrix)
+  found$M <- shape(found$M, d)
+  found$M_wide <- if (!is.null(wide)) shape(found$M_wide, d)
+  found$fourth <- if (moments == "order4") symmetric_fourth(found$fourth, d)
+  found
+}
+
+# list(S, stats): S of pair_moments() for each of `powers` of the kernel, which are those of the bandwidths H / power, in
+# a matrix with a column for each. Powers that are small multiples of each other cost little (src/core/scales.h).
+pair_scales <- function(x, L, powers, weights = NULL, factor = PLAIN_FACTOR, run) {
+  .Call(ffi_pair_scales, list(x = x, L = L, weights = weights, factor = factor), as.double(powers), run)
+}
+
+# Of the lower triangle, row by row.
+symmetric_matrix <- function(lower, d) {
+  matrix <- matrix(0, d, d)
+  matrix[upper.tri(matrix, diag = TRUE)] <- lower
+  matrix[lower.tri(matrix)] <- t(matrix)[lower.tri(matrix)]
+  matrix
+}
+
+# Numbers in the order of struct fk_moments_task (src/core/moments.h): each is b <= a <= e <= c of the coordinates
+# a, b, c, e.
+symmetric_fourth <- function(numbers, d) {
+  sorted <- do.call(rbind, lapply(seq_len(d), function(a) {
+    after <- do.call(rbind, lapply(a:d, \(c) cbind(a:c, c)))
+    do.call(rbind, lapply(seq_len(a), \(b) cbind(b, a, after)))
+  }))
+  every <- as.matrix(expand.grid(rep(list(seq_len(d)), 4)))
+  every <- t(apply(every, 1, sort))
+  key <- \(index) drop((index - 1) %*% d^(0:3))
+  array(numbers[match(key(every), key(sorted))], rep(d, 4))
+}
+
+# ---- by the engines -----------------------------------------------------------------------------
+
+# As pair_moments(), without "order4", by one pass over all pairs or by the engines, whichever takes less time. A
+# tolerance is too loose for M, see differs_by_tolerance().
+moments_of <- function(x, L, weights, row_weights, floor, moments, ratio, wide, factor, run) {
+  can <- moments == "none" || identical(factor, PLAIN_FACTOR)
+  engines <- can && prefers_engines(nrow(x), ncol(x), moments, !is.null(wide), run)
+  how <- if (engines) engine_moments else pair_moments
+  how(x, L, weights, row_weights, floor, moments, ratio, wide, factor, run = run)
+}
+
+# The CPU's exact engine meets every pair once, but for M it takes two passes, of d + 1 columns (bench/NOTES.md).
+prefers_engines <- function(n, d, moments, wide, run) {
+  resolved <- resolve_control(run, n, n, d)
+  if (resolved$backend == "cuda" || resolved$engine == "fast") return(TRUE)
+  switch(moments, none = n >= 2000 && !wide, diagonal = FALSE, full = d >= 6)
+}
+
+# Many bandwidths take less time by one pass: on the CPU, where no fast sums are faster still.
+prefers_scales <- function(n, d, run) {
+  resolved <- resolve_control(run, n, n, d)
+  resolved$backend == "cpu" && resolved$engine == "exact"
+}
+
+# Would the sums have the error of a tolerance?
+differs_by_tolerance <- function(n, d, run) resolve_control(run, n, n, d)$engine == "fast"
+
+engine_moments <- function(x, L, weights, row_weights, floor, moments, ratio, wide, factor, run) {
+  near <- engine_side(x, L, weights, row_weights, floor, moments, ratio, factor, run)
+  if (is.null(near)) {
+    return(pair_moments(x, L, weights, row_weights, floor, moments, ratio, wide, factor, run))
+  }
+  if (is.null(wide)) return(near)
+  far <- engine_side(x, sqrt(2) * L, weights, wide, NULL, moments, FALSE, factor, run)
+  near$stats <- add_stats(near$stats, far$stats)
+  c(near, list(S_wide = far$S, M_wide = far$M))
+}
+
+# NULL where M would have few digits, and another pass costs little.
+engine_side <- function(x, L, weights, row_weights, floor, moments, ratio, factor, run) {
+  sources <- sum_sources(x, weights, L, plan = new_plan())
+  sums <- log_sum(sources, NULL, factor, TRUE, run)
+  S <- exp(sums$log_abs)
+  if (!is.null(sums$negative)) S[sums$negative] <- -S[sums$negative]
+  if (moments == "none") return(list(S = S, stats = sums$stats))
+  v <- if (is.null(row_weights)) rep(1, nrow(x)) else row_weights
+  r <- v
+  if (ratio) {
+    all <- if (is.null(floor)) S else S + floor
+    r <- ifelse(S > 1e-10 * all, v / all, 0)
+  }
+  Y <- t(forwardsolve(L, t(x) - colMeans(x)))
+  if (nrow(x) <= 20000 && cancels(Y, sources, r, S) > 1e-7 * sum(v)) return(NULL)
+  resolved <- resolve_control(run, nrow(x), nrow(x), ncol(x))
+  on_tensor_cores <- resolved$backend == "cuda" && resolved$precision != "double"
+  second <- (if (on_tensor_cores) moments_by_scores else second_moments)(sources, Y, S, r, run)
+  M <- if (moments == "diagonal") diagonal(second$M) else second$M
+  list(S = S, M = M, stats = add_stats(sums$stats, second$stats))
+}
+
+# The error of M that comes from a point's own terms, which cancel: they have the size of r |y|^2, kernels an error of
+# |y|^2 units. By a ratio r is large for rows that are nearly alone.
+cancels <- function(Y, sources, r, S) {
+  w <- if (is.null(sources$weights)) 1 else sources$weights
+  .Machine$double.eps * sum(r * (S + w) * rowSums(Y^2)^2)
+}
+
+# With y = L^-1 x, whitened, sum_ij r_i w_j k_ij (y_i - y_j)(y_i - y_j)' by sums of d + 1 columns; a point's own term
+# is 0. In doubles, for what cancels.
+second_moments <- function(sources, Y, S, r, run) {
+  run <- replace(run, c("tol", "precision"), list(0, "double"))
+  d <- ncol(Y)
+  w <- if (is.null(sources$weights)) 1 else sources$weights
+  sums <- kernel_sum_of(sources, NULL, cbind(w * Y, r), run, as_matrix = TRUE)
+  cross <- crossprod(r * Y, sums$sums[, seq_len(d), drop = FALSE])
+  M <- crossprod(Y, (r * (S + w) + w * sums$sums[, d + 1]) * Y) - cross - t(cross)
+  list(M = unname(M), stats = sums$stats)
+}
+
+# The same by scores: y_j y_j' - y_j y_i' - ... falls into sums of differences, - sum_i r_i y_i s_i' - sum_j w_j y_j t_j'
+# with s_i = sum_j w_j k (y_j - y_i) and t_j = sum_i r_i k (y_i - y_j). Nothing as large as |y|^2 cancels, so that
+# single precision will do, and tensor cores take a second where doubles of d + 1 columns take ten.
+moments_by_scores <- function(sources, Y, S, r, run) {
+  w <- if (is.null(sources$weights)) 1 else sources$weights
+  there <- shift_sums(sources, S, run)
+  back <- sum_sources(sources$points, r, sources$L, plan = new_plan())
+  sums <- log_sum(back, NULL, PLAIN_FACTOR, TRUE, run)
+  here <- shift_sums(back, exp(sums$log_abs), run)
+  M <- -crossprod(Y, r * there$sums) - crossprod(Y, w * here$sums)
+  list(M = unname(M + t(M)) / 2, stats = add_stats(add_stats(there$stats, sums$stats), here$stats))
+}
+
+# list(sums, stats): sum_{j != i} w_j k_ij (y_j - y_i), n x d, of points whose sums of w_j k_ij are S.
+shift_sums <- function(sources, S, run) {
+  found <- score_sum(sources, NULL, ESTIMATORS[[PLAIN_ESTIMATOR]], TRUE, NULL, run)
+  sums <- S * found$score %*% sources$L
+  sums[S == 0, ] <- 0
+  list(sums = sums, stats = found$stats)
+}

@@ -1,0 +1,93 @@
+#' A density estimate as a data frame
+#'
+#' The training points, factors and texts as they were, with the density and the log density of the estimate at each;
+#' or, with `grid`, the nodes of a grid with them.
+#'
+#' @param x A fit from [flash_kde()].
+#' @param row.names `NULL`, or names of the `n` rows, all different.
+#' @param optional Has no effect.
+#' @param ... Not used; anything here is an error.
+#' @param grid `NULL`, or the number of nodes of an even grid along each axis, from three bandwidths below the data
+#'   to three above them; in up to three dimensions (for more, that of a [marginal()]). The first variable varies
+#'   fastest, as in [expand.grid()]: `ggplot2::geom_raster()` and [graphics::contour()] of the matrix take it so.
+#' @returns A data frame of `n` rows, or of `grid^d`: the columns of the points (`x1`, `x2`, ... where they have
+#'   no names; `x` in one dimension), `density` and `log_density` (`NaN` where the
+#'   Laplace-corrected estimate is negative, with a warning). Where a column of the points has one
+#'   of these two names, the estimate's is `density.1` or `log_density.1`. Cost: \eqn{O(n^2 d)}.
+#' @export
+#' @examples
+#' head(as.data.frame(flash_kde(faithful)))
+#' head(as.data.frame(flash_kde(faithful), grid = 50))
+as.data.frame.flash_kde <- function(x, row.names = NULL, optional = FALSE, ..., grid = NULL) {
+  check_dots_empty(...)
+  check_in_memory(x, "x")
+  if (!is.null(grid)) {
+    size <- check_grid_frame(grid, x$d, "grid")
+    check_row_names(row.names, size^x$d)
+    result <- frame_on_grid(x, size)
+    if (!is.null(row.names)) row.names(result) <- row.names
+    return(result)
+  }
+  check_row_names(row.names, x$n)
+  control <- start_run(fit_asked(x), "Predicting")
+  check_memory(8 * (x$n * (6 + x$d) + length(x$x)), "x")
+  result <- frame_of(points_frame(x, own_places(x)), log_estimate(x, NULL, FALSE, control))
+  if (!is.null(row.names)) row.names(result) <- row.names
+  result
+}
+
+frame_of <- function(points, estimate) {
+  result <- cbind(points, density = signed_density(estimate), log_density = signed_log(estimate))
+  stats::setNames(result, make.unique(names(result)))
+}
+
+frame_on_grid <- function(object, size) {
+  grid <- estimate_on_grid(object, size)
+  frame_of(stats::setNames(as.data.frame(grid$at), point_names(object)), grid$estimate)
+}
+
+# list(axes, at, estimate): the `size` nodes of each variable, all of them as rows, and log_estimate() there.
+estimate_on_grid <- function(object, size, axes = NULL) {
+  check_in_memory(object, "x")
+  check_can(object, "grid")
+  control <- start_run(fit_asked(object), "Predicting")
+  check_memory(8 * (size^object$d * (6 + 2 * object$d) + length(object$x)), "grid")
+  if (is.null(axes)) axes <- grid_axes(object, size)
+  at <- unname(as.matrix(expand.grid(axes)))
+  list(axes = axes, at = at, estimate = log_estimate(object, at, FALSE, control))
+}
+
+# Even nodes of each variable.
+grid_axes <- function(object, size) {
+  marginal <- figure_marginal(object)
+  lapply(seq_len(object$d), \(axis) {
+    lim <- grid_range(marginal, axis)
+    seq(lim[1], lim[2], length.out = size)
+  })
+}
+
+# As data frames have them.
+check_row_names <- function(row.names, n) {
+  if (is.null(row.names)) return(invisible())
+  whole_numbers <- is_number(row.names) && !is.object(row.names) && all(row.names == round(row.names), na.rm = TRUE)
+  if (!is.character(row.names) && !whole_numbers) {
+    stop_argument("row.names", "must be NULL or names, one per row: found ", describe(row.names))
+  }
+  if (length(row.names) != n) {
+    stop_argument("row.names", "must have one name per row, ", n, ": found ", length(row.names))
+  }
+  if (anyNA(row.names)) stop_argument("row.names", "must not be missing: found NA")
+  if (anyDuplicated(row.names)) {
+    twice <- row.names[anyDuplicated(row.names)]
+    stop_argument("row.names", "must all be different: found ", describe(twice), " twice")
+  }
+}
+
+# Grids of `size` nodes along each axis, or a default.
+check_grid_frame <- function(size, d, arg) {
+  if (d > 3) {
+    why <- paste0("a grid of ", d, " variables is too large: take one of some of them, as of marginal(fit, 1:2)")
+    stop(new_error("unsupported", why, user_call()))
+  }
+  if (is.null(size)) c(512L, 101L, 31L)[d] else check_count(size, arg, min = 2)
+}

@@ -1,0 +1,223 @@
+# What needs the whole distribution of y at each x: distribution functions and quantiles, by src/cpu/conditional.c, and
+# draws, x by x. The points keep their places from one x to the next; only their weights change, where the bandwidths
+# of y and x are not correlated.
+
+#' @rdname flash_conditional
+#' @export
+quantile.flash_conditional <- function(x, newdata, probs = c(0.1, 0.25, 0.5, 0.75, 0.9),
+                                       na.action = stats::na.pass, ...) {
+  check_dots_empty(...)
+  check_one_response(x, "x")
+  check_numeric_response(x, "quantiles")
+  check_unsigned(x, "quantiles", "cdf() has its distribution function")
+  probs <- check_prob(probs, "probs")
+  at <- conditional_points(x, if (!missing(newdata)) newdata, of_x = TRUE, na.action)
+  check_memory(8 * 3 * length(probs) * as.double(nrow(at$points)), "newdata")
+  inner <- probs > 0 & probs < 1
+  found <- matrix(rep(ifelse(probs == 0, -Inf, Inf), each = nrow(at$points)), nrow(at$points))
+  dimnames(found) <- list(NULL, percent_label(probs))
+  if (any(inner)) {
+    run <- start_run(fit_asked(x$joint), "Finding quantiles")
+    found[, inner] <- conditional_quantiles(x, probs[inner], at$points, run)
+  }
+  at$restore(found)
+}
+
+#' @rdname flash_conditional
+#' @export
+cdf.flash_conditional <- function(object, q, newdata, na.action = stats::na.pass, ...) {
+  check_dots_empty(...)
+  check_one_response(object, "object")
+  check_numeric_response(object, "distribution functions")
+  if (missing(q) || !is_number(q) || length(q) == 0 || anyNA(q)) {
+    stop_argument("q", "must be numbers: found ", if (missing(q)) "nothing" else describe(q))
+  }
+  at <- conditional_points(object, if (!missing(newdata)) newdata, of_x = TRUE, na.action)
+  run <- start_run(fit_asked(object$joint), "Integrating")
+  m <- nrow(at$points)
+  check_memory(8 * 4 * length(q) * as.double(m), "newdata")
+  found <- matrix(rep(as.double(q > 0), each = m), m, dimnames = list(NULL, format(q, trim = TRUE)))
+  inside <- is.finite(q)
+  y <- matrix(rep(as.double(q[inside]), each = m), m)
+  if (any(inside)) found[, inside] <- conditional_cdf(object, y, at$points, run)
+  at$restore(found)
+}
+
+#' @rdname flash_conditional
+#' @export
+simulate.flash_conditional <- function(object, nsim = 1, seed = NULL, newdata, na.action = stats::na.pass, ...) {
+  check_dots_empty(...)
+  check_unsigned(object, "draws", "fit estimator = \"kde\" or \"sdkde\"")
+  nsim <- check_count(nsim, "nsim")
+  at <- conditional_points(object, if (!missing(newdata)) newdata, of_x = TRUE, na.action)
+  k <- length(object$response)
+  check_memory(8 * 3 * as.double(nsim) * k * nrow(at$points), "nsim")
+  with_seed_of_simulate(seed, {
+    draws <- matrix(NaN, nrow(at$points), nsim * k)
+    visit_conditionals(object, at$points, \(there, row) draws[row, ] <<- draw_estimate(there, nsim))
+    names <- paste0("sim_", seq_len(nsim))
+    colnames(draws) <- if (k == 1) names else paste0(names, ".", rep(object$response, each = nsim))
+    drawn <- as.data.frame(at$restore(draws))
+    for (column in response_levels(object)) drawn[] <- lapply(drawn, \(codes) as_levels(object, codes, column))
+    drawn
+  })
+}
+
+check_one_response <- function(object, arg) {
+  if (length(object$response) > 1) {
+    stop_argument(arg, "must have one variable on the left side: found ", length(object$response))
+  }
+}
+
+# P(Y <= y | x) at rows of x, for the columns of y, a matrix with as many rows.
+conditional_cdf <- function(object, y, x, run) {
+  check_one_response(object, "object")
+  check_numeric_response(object, "distribution functions")
+  found <- matrix(NaN, nrow(x), ncol(y))
+  each_given_level(object, x, \(there, x, rows) {
+    if (is_signed(object$joint)) {
+      found[rows, ] <<- laplace_cdf(there, y[rows, , drop = FALSE], x)
+      return()
+    }
+    job <- conditional_job(there, x)
+    job$y <- transposed(job$inward(y[rows, , drop = FALSE]))
+    found[rows, ] <<- t(conditional_at(job, run))
+  })
+  found
+}
+
+# Where these are `probs`, a column for each.
+conditional_quantiles <- function(object, probs, x, run) {
+  upper <- probs > 0.5
+  tail <- ifelse(upper, 1 - probs, probs)
+  found <- matrix(NaN, nrow(x), length(probs))
+  each_given_level(object, x, \(there, x, rows) {
+    job <- conditional_job(there, x)
+    job$probabilities <- rbind(tail, stats::qnorm(tail), upper, deparse.level = 0)
+    found[rows, ] <<- job$outward(transposed(conditional_at(job, run)))
+  })
+  found
+}
+
+conditional_at <- function(job, run) {
+  if (ncol(job$at) == 0) return(matrix(0, max(nrow(job$y), ncol(job$probabilities)), 0))
+  found <- conditional_sums(job, run)
+  if (anyNA(found)) stop_too_far()
+  found
+}
+
+stop_too_far <- function() {
+  stop_argument("newdata", "is too far from the points for a double to hold the distance")
+}
+
+# What conditional_sums() has to know of the points and of rows of x; `inward` makes of the y at these, a row for each
+# x, what they are there, in units of the bandwidth, and `outward` the other way.
+conditional_job <- function(object, x) {
+  joint <- object$joint
+  dims <- given_dims(object)
+  split <- split_bandwidth(joint$bandwidth, dims)
+  points <- fit_points(joint)
+  # differences of what is near keep their digits, also far from the origin
+  origin <- points[which(used_rows(joint))[1], ]
+  centre <- if (is.null(fit_centre(joint))) 0 else fit_centre(joint)[[1]]
+  own <- shift_points(points, origin, -1)
+  own_x <- own[, dims, drop = FALSE]
+  at <- shift_points(if (ncol(x) > 0) from_centre(given_side(object), x) else x, origin[dims], -1)
+  along <- \(x) drop(tcrossprod(x, split$slope))
+  unit <- split$L[1]
+  # levels alone are given: all numbers are at one place
+  whitened <- \(x) if (ncol(x) > 0) t(whiten(x, given_factor)) else matrix(0, 1, nrow(x))
+  given_factor <- if (length(dims) > 0) lower_factor(joint$bandwidth[dims, dims, drop = FALSE], "bandwidth")
+  factors <- joint$adaptive$factors
+  log_weights <- if (is.null(joint$weights)) numeric(joint$n) else log(joint$weights)
+  if (!is.null(factors)) log_weights <- log_weights - length(dims) * log(factors)
+  job <- list(
+    x = whitened(own_x), log_weights = log_weights, centres = (own[, 1] - along(own_x)) / unit,
+    widths = factors, at = whitened(at),
+    inward = \(y) (y - centre - origin[[1]] - along(at)) / unit,
+    outward = \(z) z * unit + along(at) + origin[[1]] + centre
+  )
+  if (!any(abs(job$x) > FAR_OUT, abs(job$centres) > FAR_OUT)) return(job)
+  given <- if (ncol(x) > 0) from_centre(given_side(object), x) else x
+  far_job(job, joint$bandwidth, points, given, dims, centre)
+}
+
+# The same of points that are far out, with low parts (base-whitened.R): x and y whitened together are x whitened, and y less
+# what x moves it by in units of its bandwidth. Quantiles are relative to a point.
+far_job <- function(job, H, points, given, dims, centre) {
+  columns <- c(dims, 1)
+  L <- lower_factor(H[columns, columns, drop = FALSE], "bandwidth")
+  origin <- points[1, columns]
+  doubled <- \(x, y) doubled_columns(cbind(x, y), L, origin)
+  parts <- \(u, k, shape) structure(shape(u[k, ]), low = shape(low_parts(u)[k, ]))
+  of_x <- seq_along(dims)
+  at_origin <- \(u) if (length(dims) > 0) parts(u, of_x, \(u) matrix(u, length(dims))) else parts(0 * u, 1, t)
+  own <- doubled(points[, dims, drop = FALSE], points[, 1])
+  job$x <- at_origin(own)
+  job$centres <- parts(own, length(columns), as.vector)
+  job$at <- at_origin(doubled(given, rep(0, nrow(given))))
+  slope <- split_bandwidth(H, dims)$slope
+  job$inward <- function(y) {
+    found <- lapply(seq_len(ncol(y)), \(k) parts(doubled(given, y[, k] - centre), length(columns), as.vector))
+    structure(matrix(unlist(found), nrow(y)), low = matrix(unlist(lapply(found, low_parts)), nrow(y)))
+  }
+  job$outward <- function(z) {
+    nearest <- t(attr(z, "nearest")) + 1
+    move <- \(k) drop(tcrossprod(given - points[nearest[, k], dims, drop = FALSE], slope))
+    moved <- vapply(seq_len(ncol(z)), move, numeric(nrow(z)))
+    matrix(z, nrow(z)) * L[length(columns), length(columns)] + moved + points[as.vector(nearest), 1] + centre
+  }
+  job
+}
+
+# So many weights are in memory at a time.
+CHUNK_WEIGHTS <- 2e6
+
+# `visit(there, row)` for the fit p(. | x) at each row of x. Points of which all together are below 1e-20 of the largest
+# are left away.
+visit_conditionals <- function(object, x, visit) {
+  each_given_level(object, x, \(there, x, rows) {
+    own <- \(fit, row) visit(fit, rows[row])
+    if (ncol(x) > 0) visit_numbers(there, x, own) else for (row in seq_along(rows)) own(there$joint, row)
+  })
+}
+
+# The same of x without levels.
+visit_numbers <- function(object, x, visit) {
+  if (nrow(x) == 0) return(invisible())
+  joint <- object$joint
+  dims <- given_dims(object)
+  side <- marginal_of(joint, dims)
+  moves <- length(dims) < joint$d && any(split_bandwidth(joint$bandwidth, dims)$slope != 0)
+  there_at <- function(values) {
+    moved <- if (length(dims) < joint$d) move_with(joint, side, dims, values) else without_numbers(joint)
+    if (is.null(joint$discrete)) moved else with_levels(moved, joint, character())
+  }
+  still <- there_at(x[1, ])
+  least <- 1e-20 / joint$n
+  m <- nrow(x)
+  size <- max(1, floor(CHUNK_WEIGHTS / joint$n))
+  for (from in seq(1, m, by = size)) {
+    rows <- from:min(from + size - 1, m)
+    log_w <- given_log_weights(side, x[rows, , drop = FALSE])
+    for (j in seq_along(rows)) {
+      there <- if (moves) there_at(x[rows[j], ]) else still
+      visit(weigh_points(there, log_w[, j], "newdata", least), rows[j])
+    }
+  }
+}
+
+# Levels, in the last columns, stay.
+whitened <- function(x, data) {
+  d <- length(data$middle)
+  if (ncol(x) > d) {
+    levels <- x[, d + seq_len(ncol(x) - d), drop = FALSE]
+    return(cbind(whitened(x[, seq_len(d), drop = FALSE], data), unname(levels)))
+  }
+  if (all(data$L[lower.tri(data$L)] == 0)) {
+    u <- t((x - rep(data$middle, each = nrow(x))) / rep(diagonal(data$L), each = nrow(x)))
+  } else {
+    u <- forwardsolve(data$L, t(x) - data$middle)
+  }
+  transposed(with_low(unname(u), x, data$L, data$middle))
+}

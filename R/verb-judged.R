@@ -1,0 +1,124 @@
+# What compare() and cross_validate() know of a fit of each class, list(...):
+# - n, weights, na.action, data: as fits to the same points have them alike; estimator: what the table calls it;
+#   names: of the columns that have bandwidths; asked: for start_run();
+# - scores: the names of those that it has; has_left_out(score): has it them at its own points, each left out? Then
+#   left_out(score, run) are these;
+# - by_fold(folds, score, run): list(scores, by_fold) as judge_folds() has them; draw_folds(folds): the fold of each.
+judge_of <- function(fit) UseMethod("judge_of")
+
+JUDGED_CLASSES <- c("flash_kde", "flash_conditional", "kernel_regression", "flash_kda", "falkon", "tune_falkon")
+
+stop_unjudged <- function(fit, arg = "object") {
+  stop_argument(
+    arg, "must be a fit from flash_kde(), kernel_regression(), falkon(), tune_falkon() or flash_kda(): found ",
+    describe(fit)
+  )
+}
+
+# Scores of predictions, beside PROPER_SCORES.
+PREDICTION_SCORES <- c(squared = "minus the squared error", class = "share in the right class")
+
+score_title <- function(score) {
+  if (score %in% names(PROPER_SCORES)) PROPER_SCORES[[score]]$title else PREDICTION_SCORES[[score]]
+}
+
+#' @export
+judge_of.flash_kde <- function(fit) {
+  folds_of <- list(
+    without = \(rows, run) unclass(refit(fit, rows, run)),
+    at = \(made, rows, score, run) scores_at(made, own_places(fit)[rows, , drop = FALSE], score, run),
+    sds = \(made) bandwidth_sds(made$bandwidth)
+  )
+  new_judged(
+    fit, fit$estimator, list(fit$x, fit$discrete$codes), point_names(fit), fit_asked(fit), names(PROPER_SCORES),
+    folds_of, has_left_out = \(score) has_left_out(fit, score),
+    left_out = \(score, run) scores_left_out(fit, score, run)
+  )
+}
+
+# The data are y and x together, as those of a regression of y.
+#' @export
+judge_of.flash_conditional <- function(fit) {
+  joint <- unclass(fit$joint)
+  check_judged_levels(joint, "conditional densities")
+  of_x <- given_dims(fit)
+  folds_of <- list(
+    without = \(rows, run) refit_conditional(fit, rows, run),
+    at = function(made, rows, score, run) {
+      at <- joint$x[rows, , drop = FALSE]
+      if (score == "log") return(judged_logs(log_conditional(made, at, run)))
+      minus_square(at[, -of_x, drop = FALSE], conditional_moments(made, at[, of_x, drop = FALSE], run)$mean)
+    },
+    sds = \(made) bandwidth_sds(made$joint$bandwidth)
+  )
+  new_judged(
+    joint, joint$estimator, list(unname(joint$x)), point_names(joint), fit_asked(joint), c("log", "squared"), folds_of,
+    has_left_out = \(score) score == "log" && can_leave_out(joint) && !is_debiased(joint),
+    left_out = \(score, run) judged_logs(log_conditional(fit, NULL, run, loo = TRUE))
+  )
+}
+
+# An estimate below 0 is as bad as can be.
+judged_logs <- function(found) replace(found$log_abs, which(as.logical(found$negative)), -Inf)
+
+check_judged_levels <- function(object, what) {
+  if (is.null(object$discrete)) return(invisible())
+  stop(new_error("unsupported", paste0(
+    what, " of columns with levels are not fitted again to some of their rows: logLik() and the criterion of their ",
+    "bandwidths judge them, each row left out"
+  ), user_call()))
+}
+
+new_judged <- function(fit, estimator, data, names, asked, scores, folds_of, has_left_out, left_out) {
+  about <- list(n = fit$n, weights = fit$weights)
+  made <- c(about, list(
+    na.action = fit$na.action, data = data, estimator = estimator, names = names, asked = asked, scores = scores,
+    has_left_out = has_left_out, left_out = left_out, draw_folds = \(folds) check_folds(folds, about)
+  ))
+  made$by_fold <- \(folds, score, run) judge_folds(made, folds_of, folds, score, run)
+  made
+}
+
+# A sum over the responses, where they are several.
+minus_square <- function(y, found) -rowSums((unname(y) - unname(as.matrix(found)))^2)
+
+# list(scores, by_fold), by `without`, which fits to other rows, `at`, which judges that fit at these, and `sds`.
+judge_folds <- function(made, folds_of, folds, score, run) {
+  parts <- sort(unique(folds))
+  scores <- numeric(made$n)
+  sds <- matrix(0, length(parts), length(made$names), dimnames = list(NULL, made$names))
+  for (i in seq_along(parts)) {
+    out <- folds == parts[i]
+    share_stage(run, (i - 1) / length(parts), 1 / length(parts))
+    fit <- folds_of$without(which(!out), run)
+    scores[out] <- folds_of$at(fit, which(out), score, run)
+    sds[i, ] <- folds_of$sds(fit)
+  }
+  used <- used_rows(made)
+  of_fold <- \(part) weighted_mean(scores[used & folds == part], made$weights[used & folds == part])$mean
+  by_fold <- data.frame(fold = parts, n = as.vector(table(folds)), score = vapply(parts, of_fold, 0, USE.NAMES = FALSE))
+  by_fold$bandwidth <- sds
+  list(scores = scores, by_fold = by_fold)
+}
+
+# ---- the same fits to some of their rows --------------------------------------------------------
+
+# A bandwidth that was searched for is so again, and with it that of a score which went by it.
+refit_conditional <- function(object, rows, run) {
+  joint <- unclass(object$joint)
+  options <- joint$settings
+  if (is.null(options)) stop_argument("object", "must be a fit by flash_kde() itself, of this version of flashkernel")
+  if (!is.null(object$search)) {
+    if (identical(unname(options$score_bandwidth), sqrt(SCORE_RATIO) * unname(options$bandwidth))) {
+      options["score_bandwidth"] <- list(NULL)
+    }
+    options["bandwidth"] <- list(NULL)
+  }
+  options <- options_of_rows(options, joint, rows)
+  made <- list(
+    points = joint$x[rows, , drop = FALSE], response = seq_along(object$response), weights = joint$weights[rows]
+  )
+  settled <- settle_conditional(made, options, stats::na.fail, run)
+  object$joint <- fit_kde(made$points, "object", object$call, settled$options, run)
+  object
+}

@@ -1,0 +1,236 @@
+#' Printing and summaries of a density estimate
+#'
+#' `print()` tells what was fitted, which bandwidth (as the kernel's standard deviations; the
+#' object holds `H`, their **variance** matrix) and what was computed where. `summary()` adds what
+#' needs a pass over all pairs: the log densities at the training points, the leave-one-out
+#' log-likelihood and the [diagnostics()].
+#'
+#' @details
+#' `summary()` costs two passes, \eqn{O(n^2 d)}, and for `"laplace"` the negative mass of
+#' [diagnostics()]; `print()` costs nothing.
+#'
+#' @param x,object A fit from [flash_kde()], or its summary.
+#' @param digits Number of significant digits, from 1 to 22. For `summary()`, of its printed form; `NULL`: that of
+#'   `print()`.
+#' @param ... Not used.
+#' @returns `print()`: its argument, invisibly. `summary()`: a list of class `summary.flash_kde`
+#'   with the parts of the fit that are not as long as the data, `weighted` (are there weights?),
+#'   `omitted` (number of rows left out by `na.action`), `columns` (a matrix: range, quartiles and
+#'   mean of every column), `log_density` (quantiles of the log density at the training points),
+#'   `negative` (at how many of them the estimate is negative), `loglik` ([logLik.flash_kde()];
+#'   `NULL` with only one point, and for an SD-KDE of more than 50,000 points with a tolerance, since its
+#'   leave-one-out sums are exact whatever `tol` is), `diagnostics` and `digits`. Rows of weight 0 do not count; the
+#'   other weights enter the quantiles and means.
+#' @name summary.flash_kde
+#' @examples
+#' fit <- flash_kde(faithful)
+#' fit
+#' summary(fit)
+NULL
+
+#' @rdname summary.flash_kde
+#' @export
+print.flash_kde <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
+  digits <- check_digits(digits)
+  print_head(x)
+  print_support(x$support)
+  print_kernel(x)
+  print_bandwidth(x, digits)
+  print_where(fit_record(x))
+  invisible(x)
+}
+
+#' @rdname summary.flash_kde
+#' @export
+summary.flash_kde <- function(object, digits = NULL, ...) {
+  check_dots_empty(...)
+  check_in_memory(object)
+  if (!is.null(digits)) digits <- check_count(digits, "digits", max = 22)
+  run <- start_run(fit_asked(object), "Predicting")
+  log_density <- suppressWarnings(
+    predict_at(object, NULL, "log_density", FALSE, FALSE, run),
+    classes = "flashkernel_warning_negative"
+  )
+  used <- used_rows(object)
+  weights <- object$weights[used]
+  log_density <- log_density[used]
+  positive <- !is.nan(log_density)
+  structure(
+    class = "summary.flash_kde",
+    c(unclass(object)[c(
+      "call", "estimator", "n", "d", "names", "bandwidth", "score_bandwidth", "selector", "search", "adaptive",
+      "steps", "given_score", "nonnegative", "kind", "support", "kernel"
+    )], list(
+      weighted = !is.null(object$weights), omitted = length(object$na.action),
+      columns = summarise_columns(object$x[used, , drop = FALSE], weights, point_names(object)),
+      log_density = log_density_quantiles(log_density[positive], weights[positive]),
+      negative = sum(!positive),
+      loglik = if (can_leave_out(object) && !is_slow_to_leave_out(object)) stats::logLik(object),
+      diagnostics = diagnostics(object), digits = digits
+    ), if (!is.null(object$discrete)) list(
+      discrete = object$discrete[c("columns", "lambda", "chosen")], levels = summarise_levels(object)
+    ))
+  )
+}
+
+# Where all else takes linear time.
+is_slow_to_leave_out <- function(object) {
+  large <- isTRUE(object$tol > 0) && object$n > 50000 || !has_gaussian(object) && object$n > 5000
+  is_debiased(object) && (large || needs_refits(object))
+}
+
+summarise_columns <- function(x, weights, names) {
+  columns <- t(vapply(seq_len(ncol(x)), \(k) {
+    column <- x[, k]
+    at <- summary_quantiles(column, c(0, 0.25, 0.5, 0.75, 1), weights)
+    mean <- if (is.null(weights)) mean(column) else stats::weighted.mean(column, weights)
+    c(at[1:3], mean, at[4:5])
+  }, numeric(6)))
+  dimnames(columns) <- list(names, c("Min.", "1st Qu.", "Median", "Mean", "3rd Qu.", "Max."))
+  columns
+}
+
+# Without weights those of summary(x).
+summary_quantiles <- function(x, probs, weights) {
+  if (is.null(weights) || length(x) == 1) return(stats::quantile(x, probs, names = FALSE))
+  weighted_quantile(x, weights, probs)
+}
+
+log_density_quantiles <- function(log_density, weights) {
+  probs <- c(0, 0.05, 0.25, 0.5, 0.75, 1)
+  values <- if (length(log_density) > 0) {
+    summary_quantiles(log_density, probs, weights)
+  } else {
+    rep(NA_real_, length(probs))
+  }
+  stats::setNames(values, percent_label(probs))
+}
+
+#' @rdname summary.flash_kde
+#' @export
+print.summary.flash_kde <- function(x, digits = x$digits, ...) {
+  digits <- check_digits(digits)
+  print_head(x, x$weighted, x$omitted)
+  print_support(x$support)
+  print_kernel(x)
+  print_bandwidth(x, digits)
+  if (x$d > 0) cat("\nColumns:\n")
+  if (x$d > 0) print(utils::head(x$columns, 10), digits = digits)
+  if (nrow(x$columns) > 10) cat("... and", nrow(x$columns) - 10, "more\n")
+  print_levels(x$levels, digits)
+  cat("\nLog density at the training points:\n")
+  print(x$log_density, digits = digits)
+  if (x$negative > 0) cat("The estimate is negative at", x$negative, "of them.\n")
+  if (!is.null(x$loglik)) {
+    loglik <- as.numeric(x$loglik)
+    cat("\nLeave-one-out log-likelihood: ", format(loglik, digits = digits),
+      " (", format(loglik / stats::nobs(x$loglik), digits = digits), " per point)\n", sep = "")
+  }
+  cat("\n")
+  print(x$diagnostics, digits = digits)
+  invisible(x)
+}
+
+# ---- parts of print() -------------------------------------------------------------------------
+
+# `x`: a fit or its summary. Both are described by the same few values.
+print_head <- function(x, weighted = !is.null(x$weights), omitted = length(x$na.action)) {
+  cat(sub("signed", if (is_clipped(x)) "non-negative" else "signed", estimator_of(x)$title), "\n\n", sep = "")
+  # a call made by do.call() holds the data: show its beginning
+  call <- deparse(short_call(x$call), nlines = 5)
+  cat("Call: ", paste(utils::head(call, 4), collapse = "\n      "), sep = "")
+  cat(if (length(call) > 4) " ...\n\n" else "\n\n")
+  cat(
+    "Points: ", format(x$n, big.mark = ","), " in ", columns_in_words(x), if (weighted) ", weighted",
+    if (omitted > 0) paste0(" (", omitted, " left out: missing values)"), "\n",
+    sep = ""
+  )
+}
+
+print_bandwidth <- function(x, digits) {
+  if (!is.null(x$discrete)) print_lambdas(x$discrete, digits)
+  if (x$d == 0) return(invisible())
+  sds <- named_sds(x, x$bandwidth)
+  chosen <- if (x$selector == "user") "given" else paste0("by \"", x$selector, "\"")
+  cat("Bandwidth: H, a variance matrix, ", chosen, "; kernel sds sqrt(diag(H)):\n", sep = "")
+  print_sds(sds, digits)
+  print_correlation(x$bandwidth, names(sds), digits)
+  search <- x$search
+  if (!is.null(x$adaptive) && !is.null(search)) attr(search, "heavy") <- FALSE # its cure has been taken
+  if (x$selector != "user") for (note in bandwidth_notes(search)) cat(strwrap(note, exdent = 2), sep = "\n")
+  if (!is.null(x$adaptive)) cat(strwrap(adaptive_note(x$adaptive, digits), exdent = 2), sep = "\n")
+  print_steps(x)
+  print_clipped(x, digits)
+  if (is.null(x$score_bandwidth)) return(invisible())
+  score <- named_sds(x, x$score_bandwidth)
+  if (!isTRUE(all.equal(x$score_bandwidth, x$bandwidth, tolerance = 1e-12))) {
+    cat("Score bandwidth, sds", if (!is.null(x$adaptive)) ", times the same factors", ":\n", sep = "")
+    print_sds(score, digits)
+    print_correlation(x$score_bandwidth, names(sds), digits)
+  }
+}
+
+named_sds <- function(object, H) stats::setNames(bandwidth_sds(H), point_names(object))
+
+print_sds <- function(sds, digits, most = 12) {
+  print(utils::head(sds, most), digits = digits)
+  if (length(sds) > most) {
+    cat("... and ", length(sds) - most, " more, from ", format(min(sds), digits = digits), " to ",
+      format(max(sds), digits = digits), "\n", sep = "")
+  }
+}
+
+# Of a full matrix.
+print_correlation <- function(H, names, digits, most = 8) {
+  correlation <- stats::cov2cor(H)
+  between <- correlation[lower.tri(correlation)]
+  if (all(abs(between) < 1e-12)) return(invisible())
+  if (nrow(H) > most) {
+    range <- format(range(between), digits = digits)
+    cat("and correlations from ", range[1], " to ", range[2], "\n", sep = "")
+  } else if (nrow(H) == 2) {
+    cat("and correlation ", format(between, digits = digits), "\n", sep = "")
+  } else {
+    dimnames(correlation) <- list(names, names)
+    shown <- format(correlation, digits = min(digits, 3))
+    shown[!lower.tri(shown)] <- ""
+    cat("and correlations:\n")
+    print(shown[-1, -ncol(shown), drop = FALSE], quote = FALSE, right = TRUE)
+  }
+}
+
+# ---- what other models have -------------------------------------------------------------------
+
+#' Bandwidths and densities of a fit, by the names that other models have for them
+#'
+#' @param object A fit from [flash_kde()].
+#' @param ... Not used; anything here is an error.
+#' @returns `coef()`: the kernel's standard deviations, named by column (`object$bandwidth` has the whole variance
+#'   matrix), and `lambda` of columns of levels. `fitted()`: the density at every training point, as [predict()][predict.flash_kde] without `newdata`
+#'   gives it. `residuals()`: an error of class `flashkernel_error_unsupported`, as a density has none.
+#' @inheritSection flash_kde Errors
+#' @importFrom stats coef
+#' @export
+#' @examples
+#' fit <- flash_kde(faithful)
+#' coef(fit)
+#' summary(fitted(fit))
+coef.flash_kde <- function(object, ...) {
+  check_dots_empty(...)
+  c(named_sds(object, object$bandwidth), object$discrete$lambda)
+}
+
+#' @rdname coef.flash_kde
+#' @importFrom stats fitted
+#' @export
+fitted.flash_kde <- function(object, ...) {
+  check_dots_empty(...)
+  stats::predict(object)
+}
+
+#' @rdname coef.flash_kde
+#' @importFrom stats residuals
+#' @export
+residuals.flash_kde <- function(object, ...) {
+  stop(new_error("unsupported", "a density estimate has no residuals", user_call()))
+}

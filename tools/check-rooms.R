@@ -1,0 +1,82 @@
+# The rooms of R/, lowest first: a function may call functions of its own room and of those before it. The name of a
+# file begins with its room; DESCRIPTION's Collate lists the files in this order.
+#
+#   Rscript tools/check-rooms.R           fails where a call runs upward, or Collate is not in order
+#   Rscript tools/check-rooms.R --write   writes Collate
+#   Rscript tools/check-rooms.R --table   prints the number of calls from each room (row) to each room (column)
+#
+# A call by a name that is an argument or a variable of the calling function is not counted. Methods of S3 generics are
+# free to stand in a room above their generic. Calls that may still run upward stand in tools/rooms-allowed.txt, one
+# "file function" a line; a line whose call is gone is an error, so the list can only become shorter.
+ROOMS <- c("base", "sum", "store", "density", "bandwidth", "fit", "verb", "infer", "local", "falkon", "figure", "words")
+
+files <- list.files("R", pattern = "[.]R$", full.names = TRUE)
+room_of <- function(file) match(sub("-.*", "", basename(file)), ROOMS)
+files <- files[order(room_of(files), basename(files), method = "radix")]
+if (anyNA(room_of(files))) {
+  stop("no room has the name of: ", paste(basename(files[is.na(room_of(files))]), collapse = ", "))
+}
+
+collate <- c("Collate:", paste0("    '", basename(files), "'"))
+description <- readLines("DESCRIPTION")
+begin <- grep("^Collate:", description)
+end <- if (length(begin)) begin + match(FALSE, grepl("^ ", c(description[-seq_len(begin)], "")), nomatch = 1) - 1
+if ("--write" %in% commandArgs(TRUE)) {
+  if (length(begin)) description <- description[-(begin:end)]
+  writeLines(c(description, collate), "DESCRIPTION")
+  quit()
+}
+
+# All names that are called in a file, by the top-level definition that calls them.
+calls_of <- function(file) {
+  parsed <- parse(file, keep.source = TRUE)
+  lines <- vapply(attr(parsed, "srcref"), `[`, 1L, 1)
+  tokens <- utils::getParseData(parsed)
+  at <- findInterval(tokens$line1, lines)
+  names <- vapply(parsed, \(e) if (is.call(e) && length(e) > 1 && is.name(e[[2]])) as.character(e[[2]]) else "", "")
+  called <- which(tokens$token == "SYMBOL_FUNCTION_CALL")
+  is_variable <- tokens$token == "SYMBOL_FORMALS" | (tokens$token == "SYMBOL" & followed_by_assign(tokens))
+  own <- paste(at, tokens$text)[is_variable & tokens$line1 >= lines[pmax(at, 1)] & !is_top_level(tokens)]
+  called <- called[!paste(at, tokens$text)[called] %in% own]
+  data.frame(file = rep(file, length(called)), from = names[at[called]], to = tokens$text[called])
+}
+followed_by_assign <- function(tokens) {
+  # SYMBOL stands in an expr whose next sibling is LEFT_ASSIGN
+  arrow <- tokens[tokens$token == "LEFT_ASSIGN", ]
+  sides <- tokens[tokens$parent %in% arrow$parent & tokens$token == "expr", ]
+  first <- sides[!duplicated(sides$parent), ]
+  tokens$parent %in% first$id
+}
+is_top_level <- function(tokens) {
+  grand <- tokens$parent[match(tokens$parent, tokens$id)]
+  top <- tokens$id[tokens$parent == 0]
+  tokens$token == "SYMBOL" & grand %in% top
+}
+
+defined <- do.call(rbind, lapply(files, \(file) {
+  names <- unlist(lapply(parse(file), \(e) if (is.call(e) && identical(e[[1]], as.name("<-")) && is.name(e[[2]])) as.character(e[[2]])))
+  data.frame(file = rep(file, length(names)), name = as.character(names))
+}))
+calls <- do.call(rbind, lapply(files, calls_of))
+calls <- calls[calls$to %in% defined$name, ]
+calls$there <- defined$file[match(calls$to, defined$name)]
+if ("--table" %in% commandArgs(TRUE)) {
+  print(table(factor(ROOMS[room_of(calls$file)], ROOMS), factor(ROOMS[room_of(calls$there)], ROOMS)))
+  quit()
+}
+
+upward <- calls[room_of(calls$there) > room_of(calls$file), ]
+keys <- paste(sub("[.]R$", "", basename(upward$file)), upward$to)
+allowed <- if (file.exists("tools/rooms-allowed.txt")) readLines("tools/rooms-allowed.txt")
+if ("--allow" %in% commandArgs(TRUE)) {
+  writeLines(sort(unique(keys), method = "radix"), "tools/rooms-allowed.txt")
+  quit()
+}
+wrong <- unique(keys[!keys %in% allowed])
+gone <- setdiff(allowed, keys)
+if (length(wrong)) cat("calls to a higher room (file, function):", paste0("  ", wrong), sep = "\n")
+if (length(gone)) cat("no longer needed in tools/rooms-allowed.txt:", paste0("  ", gone), sep = "\n")
+is_collated <- length(begin) && identical(description[begin:end], collate)
+if (!is_collated) cat("Collate is not in the order of the rooms: Rscript tools/check-rooms.R --write\n")
+cat(nrow(upward), "calls run upward, in", length(unique(keys)), "places of", nrow(calls), "calls\n")
+quit(status = length(wrong) > 0 || length(gone) > 0 || !is_collated)
