@@ -163,8 +163,9 @@ enum fk_status fk_cuda_take(struct fk_cuda_context *context, struct fk_cuda_aren
   return fk_cuda_room(context, &arena->buffers[arena->count++], count, data, err);
 }
 void fk_cuda_arena_free(struct fk_cuda_context *context, struct fk_cuda_arena *arena);
-/* A job is done with its rooms. Those that are small stay, where memory is not limited: to ask for them again
- * would take a small job as long as some of its kernels. */
+/* A job takes its context's rooms, and is done with them. Those that are small stay for the next, where memory is
+ * not limited: to ask for them again would take a small job as long as some of its kernels. */
+void fk_cuda_enter_rooms(struct fk_cuda_context *context);
 void fk_cuda_leave_rooms(struct fk_cuda_context *context);
 /* What was kept longest without use goes; false: there is nothing. */
 bool fk_cuda_give_way(struct fk_cuda_context *context);

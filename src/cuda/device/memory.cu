@@ -105,9 +105,18 @@ static bool drop_rooms(struct fk_cuda_context *context, size_t most) {
   return any;
 }
 
+static bool is_limited(const struct fk_cuda_context *context) {
+  return memory_limit(context) < (double)context->memory_total;
+}
+
+void fk_cuda_enter_rooms(struct fk_cuda_context *context) {
+  if (is_limited(context)) drop_rooms(context, 0);
+  context->rooms_busy = true;
+}
+
 void fk_cuda_leave_rooms(struct fk_cuda_context *context) {
   const size_t small = (size_t)1 << 22;
-  drop_rooms(context, memory_limit(context) < (double)context->memory_total ? 0 : small);
+  drop_rooms(context, is_limited(context) ? 0 : small);
   context->rooms_busy = false;
 }
 

@@ -176,7 +176,8 @@ static enum fk_status run_on(struct fk_cuda_job *job, struct fk_cuda_sources *ke
   struct fk_cuda_sources own;
   fk_cuda_sources_init(&own, job->context);
   job->sources = kept ? kept : &own;
-  job->sources->busy = job->context->rooms_busy = true;
+  job->sources->busy = true;
+  fk_cuda_enter_rooms(job->context);
   enum fk_status status = run_job(job, shared, first, count, err);
   job->sources->busy = false;
   if (!kept || status || job->source_chunk < job->source_end - job->source_begin)
