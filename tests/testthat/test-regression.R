@@ -457,7 +457,7 @@ test_that("broom's functions have rows for slopes, fits and rows", {
   expect_equal(broom::glance(fit)$r.squared, 1 - sum(residuals(fit)^2) / sum((mtcars$mpg - mean(mtcars$mpg))^2))
   expect_equal(broom::augment(fit)$.resid, residuals(fit))
   few <- mtcars[1:3, ]
-  expect_equal(broom::augment(fit, newdata = few, se_fit = TRUE)$.se.fit, predict(fit, few, se.fit = TRUE)$se.fit)
+  expect_equal(broom::augment(fit, newdata = few, se.fit = TRUE)$.se.fit, predict(fit, few, se.fit = TRUE)$se.fit)
 })
 
 test_that("what cannot be is refused in words", {
