@@ -3,7 +3,7 @@
 # them, factors are powers of one number.
 #
 # By factors p^-1/2 the bias of order h^2 is gone, as it is by debiasing. Both together (sum-debias-by-factors.R) have gained up
-# to 0.02 nats over the factors alone, where these gained 0.3 to 0.6 (inst/bench/NOTES.md): where the choice is ours, the
+# to 0.02 nats over the factors alone, where these gained 0.3 to 0.6 (bench/NOTES.md): where the choice is ours, the
 # points of an estimate with factors stay where they are.
 
 # So many different factors of the user's own are taken as they are.
@@ -21,7 +21,7 @@ USUAL_SCALE <- 0.7
 # Not every one can: where none is named, the plain one.
 adaptive_estimator <- function(estimator, adaptive) {
   if (is.null(adaptive) || identical(adaptive, "auto")) return(check_estimator(estimator))
-  if (length(estimator) > 1) return(PLAIN_ESTIMATOR)
+  if (is_auto(estimator)) return(PLAIN_ESTIMATOR)
   able <- if (identical(adaptive, "balloon")) PLAIN_ESTIMATOR else estimators_that("adaptive")
   estimator <- check_estimator(estimator)
   if (!estimator %in% able) {
@@ -34,7 +34,7 @@ adaptive_estimator <- function(estimator, adaptive) {
 # plain one.
 may_adapt <- function(options, n) {
   chosen <- is.null(options$bandwidth) || identical(options$bandwidth, "auto")
-  able <- length(options$estimator) > 1 || check_estimator(options$estimator) == PLAIN_ESTIMATOR
+  able <- is_auto(options$estimator) || check_estimator(options$estimator) == PLAIN_ESTIMATOR
   chosen && able && is.null(options$score_bandwidth) && n >= 50
 }
 

@@ -1,7 +1,7 @@
 # The factors of adaptive bandwidths (bandwidth-adaptive-choose.R).
 
 # Abramson's factors go by a density of a bandwidth so much larger than that chosen for the estimator, whose noise is
-# less: measured (inst/bench/NOTES.md).
+# less: measured (bench/NOTES.md).
 PILOT <- c(kde = 2, sdkde = 1.4)
 
 #' Factors for adaptive bandwidths

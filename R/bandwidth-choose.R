@@ -22,7 +22,7 @@ FACTOR_CRITERIA <- list(
 
 # Where tails are heavy the likelihood oversmooths the middle. A likelihood that is censored towards the tails does not,
 # and costs the rows in the tails their density: hardly anything in one dimension, but up to half a nat a held-out row in
-# several (higgs, six masses), where it makes the middle only a little better (inst/bench/bandwidths.R).
+# several (higgs, six masses), where it makes the middle only a little better (bench/bandwidths.R).
 censors <- function(d) d == 1
 
 # Factors by the likelihood over those by the censored one that tell of heavy tails.
@@ -96,7 +96,7 @@ plan_rows <- function(data, search, options) {
   list(rows = rows, batches = if (all_rows) 1 else min(4, floor(n / rows)), all_rows = all_rows)
 }
 
-# Seconds for a pair of n points of a nominal core (inst/bench/NOTES.md), or, where these go to a GPU, by its engine's
+# Seconds for a pair of n points of a nominal core (bench/NOTES.md), or, where these go to a GPU, by its engine's
 # guess, without what it takes to begin. Where a tolerance counts, a GPU's exact sums are in double.
 pair_seconds <- function(n, d, run, precision = if (run$tol > 0) "double" else run$precision) {
   if (!goes_to_gpu(run, n, d)) return((1 + d / 8) / 4e8)

@@ -53,7 +53,7 @@
 #' heavy tails, the middle and the tails want different ones; where it tells of spikes or few values, a density is no
 #' good description of that column, whatever the bandwidth. In more than 16 columns a full H is not tried.
 #'
-#' @source `inst/bench/bandwidths.R`
+#' @source `bench/bandwidths.R` of the source repository
 #' @seealso [bw_auto()], [bw_lscv()], [bw_plugin()], [bw_silverman()] (also for what the papers use), [bw_nrd0()]
 #' @name bandwidth_default
 NULL

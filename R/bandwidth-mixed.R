@@ -28,7 +28,7 @@ mixed_bandwidths <- function(data, estimator, options, control, arg) {
   data$discrete$lambda <- replace(lambda, is.na(lambda) & !free, 0)
   adapted <- NULL
   main <- mixed_wanted(options$bandwidth, data, "bandwidth")
-  score <- if (!is.null(options$score_bandwidth)) mixed_wanted(options$score_bandwidth, data, "score_bandwidth")
+  score <- if (!is.null(options$score_bandwidth)) mixed_wanted(options$score_bandwidth, data, "debias$bandwidth")
   search <- search_options("lcv", options$structure, options$rows, options$seconds)
   joint <- is.character(main) && main %in% c("auto", "lcv")
   if (search$structure != "auto" && !joint) {
@@ -56,7 +56,7 @@ mixed_bandwidths <- function(data, estimator, options, control, arg) {
     found$main$stats$seconds <- proc.time()[["elapsed"]] - started
   }
   if (is.character(score)) {
-    score <- settle_bandwidth(score, data, estimator, search, control, "score_bandwidth", arg)
+    score <- settle_bandwidth(score, data, estimator, search, control, "debias$bandwidth", arg)
   }
   if (is.null(score) && ESTIMATORS[[estimator]]$debiased) score <- own_score(found$main)
   list(main = found$main, score = score, lambda = found$lambda, chosen = free, adaptive = adapted$record)

@@ -50,7 +50,7 @@ minimise_factor <- function(criterion, L0, moves) {
     at
   }
   reach <- log(1000)
-  # it begins as if all curvatures were scale^2: so it takes the fewest steps (inst/bench/NOTES.md)
+  # it begins as if all curvatures were scale^2: so it takes the fewest steps (bench/NOTES.md)
   found <- stats::nlminb(
     numeric(free), \(theta) look(theta)$value, \(theta) look(theta)$gradient, scale = 0.6,
     lower = -reach, upper = reach,

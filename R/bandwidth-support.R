@@ -153,7 +153,7 @@ domain_structures <- function(domain, structure, n) {
 # ---- method -----------------------------------------------------------------------------------
 
 # How much what an estimate gains by a point itself counts against its method, beside the leave-one-out
-# likelihood: without it, too small a bandwidth would choose (inst/bench/NOTES.md).
+# likelihood: without it, too small a bandwidth would choose (bench/NOTES.md).
 KIND_PENALTY <- 1
 
 # So many of the likelihood's values it takes to find the best bandwidth of one method.
@@ -176,7 +176,7 @@ choose_kind <- function(domain, points, weights, plain, options, run, arg) {
   problem <- domain_data(domain, points, weights, arg)
   at_edge <- on_edge(points, domain) || on_edge(problem$data$x, problem$domain)
   if (!has_room(with_kind(domain, "reflect"), points, with_kind(problem$domain, "reflect"), problem$data, options)) {
-    signed <- length(options$estimator) == 1 && ESTIMATORS[[check_estimator(options$estimator)]]$signed
+    signed <- !is_auto(options$estimator) && ESTIMATORS[[check_estimator(options$estimator)]]$signed
     return(with_kind(domain, if (!at_edge) "transform" else if (signed) "reflect" else "mass"))
   }
   seconds <- search_options("auto", options$structure, options$rows, options$seconds)$seconds

@@ -9,7 +9,7 @@ check_fit_memory <- function(points, debiased, steps, arg) {
 fit_bandwidths <- function(data, estimator, options, control, arg) {
   wanted <- want_bandwidth(options$bandwidth, data$points, data$weights, "bandwidth")
   score <- options$score_bandwidth
-  if (!is.null(score)) score <- want_bandwidth(score, data$points, data$weights, "score_bandwidth")
+  if (!is.null(score)) score <- want_bandwidth(score, data$points, data$weights, "debias$bandwidth")
   search <- search_options("auto", options$structure, options$rows, options$seconds)
   if (search$structure != "auto" && (is.list(wanted) || !wanted %in% names(FACTOR_CRITERIA))) {
     stop_argument("structure", "is for a bandwidth by a search, such as \"auto\" or \"lcv\": found another `bandwidth`")
@@ -19,7 +19,7 @@ fit_bandwidths <- function(data, estimator, options, control, arg) {
   if (options$steps > 1 && !is.list(wanted)) main <- widened(main, options$steps, data)
   if (!is.null(options$score) && options$steps == 1) return(list(main = main))
   if (is.null(score)) return(list(main = main, score = own_score(main, options$steps)))
-  list(main = main, score = settle_bandwidth(score, data, estimator, search, control, "score_bandwidth", arg))
+  list(main = main, score = settle_bandwidth(score, data, estimator, search, control, "debias$bandwidth", arg))
 }
 
 # As fit_bandwidths(), where factors have changed H; a bandwidth of the score that was asked for stays.

@@ -22,7 +22,7 @@ check_adaptive <- function(adaptive, n) {
 
 ADAPTIVE_METHODS <- c("abramson", "knn")
 
-# The square root is too bold in more than two dimensions (inst/bench/NOTES.md).
+# The square root is too bold in more than two dimensions (bench/NOTES.md).
 check_power <- function(alpha, d) {
   if (is.null(alpha)) return(min(1 / 2, 1 / d))
   good <- is.numeric(alpha) && length(alpha) == 1 && !is.object(alpha) && isTRUE(alpha > 0 && alpha <= 1)

@@ -1,19 +1,48 @@
 #' How computations run
 #'
-#' Bundles what says where and how sums are computed, for argument `control` of all functions that sum: one object in
-#' place of the same arguments again and again.
+#' The argument `control` of all functions that compute sums: where and how these are computed, how exact they are, and how
+#' much memory they may take.
 #'
 #' @details
 #' What a control does not say (`NULL`) is left to the function that it is given to: its own defaults (`tol` is 0 in
-#' [flash_kde()] and 1e-6 in [kernel_matvec()]), or for the methods of a fit, what the fit was made with. An argument of
-#' that function, such as `backend = "cpu"`, counts before the same part of `control`.
+#' [flash_kde()] and 1e-6 in [kernel_matvec()]), or for the methods of a fit, what the fit was made with. An argument `tol` of
+#' that function takes precedence over that of `control`.
 #'
 #' A fit keeps what it was made with. Parts that mean nothing to a function have no effect there: [kernel_sum()] and
 #' [kernel_score()] are exact whatever `engine` and `tol` are, and the searches of [bw_lcv()] and [bw_lscv()] go by a
 #' pointwise tolerance.
 #'
-#' @param backend,precision,threads,devices,tol,tol_type As for [flash_kde()].
-#' @param engine `"auto"`, `"exact"` or `"fast"`, as for [kernel_matvec()].
+#' @param backend Where sums are computed: `"auto"`, `"cpu"` or `"cuda"` (an NVIDIA GPU; see
+#'   [gpu_info()]). `"auto"` chooses by the expected time, which counts the transfer of the points
+#'   and the start of CUDA, so small jobs stay on the CPU; without a usable GPU all do. Where results
+#'   must be the same on every machine, name `backend` and `precision`. `"cpu"` and `"cuda"` are an
+#'   error where they cannot be had.
+#' @param precision `"double"` (relative error of log densities near 1e-12), `"single"` (densities to
+#'   a relative error of 1e-5 in the L2 norm, of up to 3e-5 where points lie more than some 30 bandwidths from their
+#'   centre or in hundreds of dimensions; log densities to an absolute error of 1e-4, on a GPU of 2e-4 at points that
+#'   few others are near to, and in far tails to a relative one of 1e-5), `"fast"` (densities to 2e-3 in the L2 norm, by
+#'   the tensor cores of a GPU; the same as `"single"` on the CPU) or `"auto"`: `"double"` on the CPU, `"single"` on the GPU.
+#' @param threads Number of CPU threads. `NULL`: `getOption("flashkernel.threads")`, else the
+#'   environment variable `FLASHKERNEL_THREADS`, else as many as the machine, `OMP_NUM_THREADS` and
+#'   `OMP_THREAD_LIMIT` allow. Small work takes fewer. The results have the same bits for any number. Threads
+#'   sleep between computations and take small pieces of work, so that other programs on the machine take from
+#'   the computation the time that they use, and no more.
+#' @param devices Which GPUs to use: their numbers, counted from 0 as `nvidia-smi` does, or `"all"`.
+#'   `NULL`: `getOption("flashkernel.devices")`, else the first. Without effect on the CPU.
+#' @param engine `"auto"`, `"exact"` or `"fast"`, as for [kernel_matvec()]. `"auto"` takes the one that should finish
+#'   first, also without a tolerance: then the fast one has to prove an error of at most 1e-12 at every point, and sums
+#'   directly where it does not. `"exact"` sums every pair that can reach a sum's last bit, whatever `tol` is, and `"fast"`, which needs
+#'   `tol > 0`, is an error of class `flashkernel_error_unsupported` in more than 7 dimensions. Sums that are always exact
+#'   stay so.
+#' @param tol,tol_type How far sums may be off, for the fast engine: 0, the default, is as exact as doubles are, each sum
+#'   within 1e-12 of itself (of the plain estimate, for the Laplace-corrected one), scores of the plain estimate and the
+#'   debiasing within 2e-12 of a bandwidth. With
+#'   `tol > 0`, in up to 7 dimensions, `"auto"` engines take linear time where that is faster, and a density is
+#'   within `tol` times the largest one of all the points asked for (`tol_type = "global"`) or within `tol`
+#'   times itself (`"pointwise"`, for the Laplace-corrected estimate times the plain one), so that log densities in the tails hold, too. That is
+#'   proven for every point ([kernel_matvec()] says how). With a global tolerance, too, log densities and scores are
+#'   computed directly where the density might be off by more than a hundredth of itself. Predictions go by the tolerance, and
+#'   [diagnostics()] tells the bound and the error on a sample of rows.
 #' @param memory_limit Bytes of memory that a call may need; more is an error, before anything is computed. `NULL`:
 #'   `getOption("flashkernel.memory_limit")`, else what the machine has available.
 #' @param chunk_bytes Bytes of the points of a `big.matrix` that are in memory at a time. `NULL`:
@@ -41,7 +70,7 @@
 #' in_short
 #' fit <- flash_kde(faithful, bandwidth = c(0.3, 4), control = in_short)
 #' # one part of it otherwise
-#' predict(fit, faithful[1:3, ], control = in_short, threads = 1)
+#' predict(fit, faithful[1:3, ], control = flash_control(precision = "double"))
 flash_control <- function(backend = NULL, precision = NULL, threads = NULL, devices = NULL, engine = NULL, tol = NULL,
                           tol_type = NULL, memory_limit = NULL, chunk_bytes = NULL, device_memory = NULL,
                           host_memory = NULL, gpu_memory_limit = NULL, cluster = NULL, worker_timeout = NULL) {

@@ -3,7 +3,7 @@ on_lattice <- function(log_factors) {
   FACTOR_STEP^pmin(pmax(round(log_factors / log(FACTOR_STEP)), -most), most)
 }
 
-# Neighbouring factors; finer steps have changed held-out densities by less than 0.0015 nats (inst/bench/NOTES.md).
+# Neighbouring factors; finer steps have changed held-out densities by less than 0.0015 nats (bench/NOTES.md).
 FACTOR_STEP <- sqrt(2)
 
 # No factor above this, and none below its inverse.

@@ -8,6 +8,7 @@ is_classes <- function(y) {
 # Numbers of classes, from the columns.
 class_codes <- function(link) UseMethod("class_codes")
 
+#' @export
 class_codes.default <- function(link) {
   if (ncol(link) == 1) 1L + (link[, 1] > 0) else max.col(link, ties.method = "first")
 }
@@ -23,6 +24,7 @@ class_columns <- function(code, classes) {
 # How many rows there are of each class, or their weights.
 class_counts <- function(y, weights = NULL) UseMethod("class_counts")
 
+#' @export
 class_counts.default <- function(y, weights = NULL) {
   classes <- max(2, ncol(y))
   code <- class_codes(y)

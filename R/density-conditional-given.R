@@ -66,7 +66,7 @@ conditional.default <- function(object, given, ...) check_fit(object)
 #' @rdname conditional
 #' @export
 conditional.flash_kde <- function(object, given, ...) {
-  variables <- if (is.null(object$discrete)) point_names(object) else object$discrete$names
+  variables <- all_names(object)
   check_dots_empty(..., .others = stats::setNames(rep("given", length(variables)), variables))
   check_in_memory(object)
   check_density(object)
@@ -75,13 +75,7 @@ conditional.flash_kde <- function(object, given, ...) {
   at <- check_given(given, object)
   run <- start_run(fit_asked(object))
   check_memory(8 * (4 + 3 * object$d) * object$n, "object")
-  made <- if (!is.null(object$discrete)) {
-    mixed_conditional(object, at)
-  } else if (!is.null(object$support)) {
-    conditional_inside(object, at$dims, at$values, run)
-  } else {
-    conditional_of(object, at$dims, at$values)
-  }
+  made <- conditional_where(object, at, run)
   as_new_fit(made, match.call(), "conditional", run)
 }
 
@@ -98,7 +92,13 @@ check_given <- function(given, object) {
   if (is.data.frame(given) && nrow(given) != 1) {
     stop_argument("given", "must be one row of values: found ", nrow(given))
   }
-  if (!is.null(object$discrete)) return(check_mixed_given(as.list(given), object))
+  given_values(object, given)
+}
+
+given_values <- function(object, given) UseMethod("given_values", object$kind)
+
+#' @export
+given_values.default <- function(object, given) {
   values <- unlist(as.list(given))
   if (!is_number(values) || !has_names(names(values)) || length(values) != length(given)) {
     stop_argument("given", "must be numbers with the names of columns, as c(a = 1): found ", describe(given))
@@ -110,6 +110,9 @@ check_given <- function(given, object) {
 }
 
 # The fit of the other variables where `dims` have `values`, a matrix of one row; `arg`: what the user calls these.
+#' @export
+conditional_where.default <- function(object, at, run) conditional_of(object, at$dims, at$values)
+
 conditional_of <- function(object, dims, values, arg = "given") {
   kernels <- conditional_kernels(object, dims, values)
   weigh_points(kernels$fit, kernels$log_w, arg)

@@ -10,10 +10,10 @@
 # with x for y, is the step of an SD-KDE. Where y is off by h^4 the score is, too, and the next y, by h^2 times that:
 # the bias is of order h^4 after a step, h^6 after two, and from there on that of the midpoint rule, whose constant
 # further steps reach. Steps that begin where the last one ended, of H / k each, stay at order h^4
-# (inst/bench/NOTES.md).
+# (bench/NOTES.md).
 
 # A bandwidth goes with n^(-1 / (d + 8)) for one step, and with n^(-1 / (d + 12)) for more: one that was chosen for one
-# step is wider by the ratio, times that for so many steps, and for more (inst/bench/debias_steps.R).
+# step is wider by the ratio, times that for so many steps, and for more (bench/debias_steps.R).
 STEPS_GAIN <- c(8, 12)
 STEPS_WIDEN <- c(1, 0.9, 0.95)
 
@@ -24,22 +24,21 @@ MOST_STEPS <- 20
 check_debiasing <- function(options, n) check_steps(check_nonnegative(options), n)
 
 check_steps <- function(options, n) {
-  options$steps <- check_count(options$steps, "steps", max = MOST_STEPS)
   asked <- c(steps = options$steps > 1, score = !is.null(options$score))
-  if (any(asked) && length(options$estimator) > 1) options$estimator <- "sdkde"
+  if (any(asked) && is_auto(options$estimator)) options$estimator <- "sdkde"
   if (any(asked) && !ESTIMATORS[[check_estimator(options$estimator)]]$debiased) {
     stop_argument(
-      names(asked)[asked][1], "is for estimator = \"sdkde\" only: found \"", check_estimator(options$estimator), "\""
+      paste0("debias$", names(asked)[asked][1]), "is for estimator = \"sdkde\" only: found \"", check_estimator(options$estimator), "\""
     )
   }
   if (any(asked) && !isFALSE(options$adaptive) && !identical(check_adaptive(options$adaptive, n), "auto")) {
     stop(new_error("unsupported", paste0(
       "`adaptive` goes with an SD-KDE of one step by its own score: what further steps would remove has no such form ",
-      "where widths differ. Leave out `adaptive`, or `", names(asked)[asked][1], "`"
+      "where widths differ. Leave out `adaptive`, or `debias`"
     ), user_call()))
   }
   if (asked[["score"]] && options$steps == 1 && !is.null(options$score_bandwidth)) {
-    stop_argument("score_bandwidth", "is for steps by the fit's own score: with `score` the first is none")
+    stop_argument("debias$bandwidth", "is for steps by the fit's own score: with `score` the first is none")
   }
   options
 }
@@ -53,7 +52,7 @@ given_score <- function(score, data, n, arg) {
   points <- data$points
   if (inherits(score, "flash_kde")) {
     if (score$d != ncol(points)) {
-      stop_argument("score", "must be a fit in ", ncol(points), " dimensions, as `", arg, "`: found ", score$d)
+      stop_argument("debias$score", "must be a fit in ", ncol(points), " dimensions, as `", arg, "`: found ", score$d)
     }
     run <- start_run(fit_asked(score), "Computing scores")
     found <- score_estimate(unclass(score), points, FALSE, run)
@@ -66,13 +65,13 @@ given_score <- function(score, data, n, arg) {
   right <- is_number(found) && NROW(found) == nrow(points) && NCOL(found) == ncol(points)
   if (!right) {
     stop_argument(
-      "score", "must be a fit, a ", nrow(points), " x ", ncol(points), " matrix, or a function that returns one: ",
+      "debias$score", "must be a fit, a ", nrow(points), " x ", ncol(points), " matrix, or a function that returns one: ",
       if (is.function(score)) "returned " else "found ", describe(found)
     )
   }
   found <- matrix(as.double(found), nrow(points))
   counts <- if (is.null(data$weights)) TRUE else data$weights > 0
-  check_finite(found[counts, , drop = FALSE], "score")
+  check_finite(found[counts, , drop = FALSE], "debias$score")
   found
 }
 

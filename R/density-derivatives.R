@@ -73,9 +73,8 @@ check_smooth <- function(object, what) {
   check_none_of(beyond, what, cure)
 }
 
-# m x d^order. `at`: checked points or NULL.
-derivative_at <- function(object, at, order, log, loo, control) {
-  if (!is.null(object$inner)) return(derivative_inside(object, at, order, log, loo, control))
+#' @export
+derivative_at.default <- function(object, at, order, log, loo, control) {
   if (order == 1 && (log || !is_signed(object))) {
     score <- score_estimate(object, at, loo, control)
     if (log) return(score)

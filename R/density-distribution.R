@@ -81,10 +81,9 @@ cdf.flash_kde <- function(object, q, lower = NULL, ...) {
   control <- start_run(fit_asked(object), "Integrating")
   # q as double, which of them are finite and where, these, their sums and the result
   check_memory(8 * (6 * as.double(length(q)) + 3 * object$n), "q")
-  evaluate <- if (is.null(object$inner)) tail_function(object, control) else \(q) cdf_inside(object, q, control)
   result <- rep(NA_real_, length(q))
   inside <- is.finite(q)
-  result[inside] <- evaluate(from_centre(object, as.double(q[inside])))
+  result[inside] <- probability_below(object, as.double(q[inside]), control)
   result[!is.na(q) & q == -Inf] <- 0
   result[!is.na(q) & q == Inf] <- 1
   result
@@ -103,8 +102,8 @@ quantile.flash_kde <- function(x, probs = seq(0, 1, 0.25), names = TRUE, ...) {
   if (x$d > 1) {
     check_none_of(beyond_one_sum(x)["nonnegative"], "quantiles of columns", "fit the one that you want alone")
     check_memory(8 * length(probs) * x$d, "probs")
-    column <- if (is.null(x$inner)) marginal_of else \(x, k) marginal_inside(x, k, start_run(fit_asked(x)))
-    result <- vapply(seq_len(x$d), \(k) all_quantiles(column(x, k), probs), numeric(length(probs)))
+    run <- start_run(fit_asked(x))
+    result <- vapply(seq_len(x$d), \(k) all_quantiles(marginal_of(x, k, run), probs), numeric(length(probs)))
     return(matrix(result, ncol = x$d, dimnames = list(if (names) percent_label(probs), point_names(x))))
   }
   result <- all_quantiles(x, probs)
@@ -113,13 +112,18 @@ quantile.flash_kde <- function(x, probs = seq(0, 1, 0.25), names = TRUE, ...) {
 }
 
 all_quantiles <- function(object, probs) {
-  ends <- if (is.null(object$inner)) estimate_ends(object) else c(object$support$lower, object$support$upper)
+  inside <- probs > 0 & probs < 1
+  ends <- if (all(inside)) c(0, 0) else outer_quantiles(object)
   result <- ifelse(probs == 0, ends[1], ends[2])
-  inner <- probs > 0 & probs < 1
-  invert <- if (is.null(object$inner)) invert_cdf else quantile_inside
-  if (any(inner)) result[inner] <- invert(object, probs[inner])
+  if (any(inside)) result[inside] <- inner_quantiles(object, probs[inside])
   result
 }
+
+#' @export
+probability_below.default <- function(object, q, control) tail_function(object, control)(from_centre(object, q))
+
+#' @export
+outer_quantiles.default <- function(object) estimate_ends(object)
 
 check_distribution <- function(object, arg) {
   check_in_memory(object, arg)
@@ -158,18 +162,18 @@ tail_function <- function(object, control, upper = FALSE) {
 
 # All probability lies in here, relative to fit_centre(): 40 sds out, the Gaussian tail is 0 in double precision. A
 # point of weight 0 may lie anywhere.
-support <- function(object, h) {
+kernel_range <- function(object, h) {
   range(fit_points(object)[used_rows(object), ]) + c(-40, 40) * h
 }
 
 # Where F is tabulated before it is inverted, relative to fit_centre(): with as many points between any two.
 table_nodes <- function(object, h) {
   points <- sort(fit_points(object)[used_rows(object), ])
-  ends <- support(object, h)
+  ends <- kernel_range(object, h)
   sort(unique(c(ends, ends - c(-30, 30) * h, points[round(seq(1, length(points), length.out = 127))])))
 }
 
-# The tails by which invert_cdf() goes, for each probability the smaller one, which keeps its digits: 1 - p is
+# The tails by which inner_quantiles() goes, for each probability the smaller one, which keeps its digits: 1 - p is
 # exact where p is above one half. list(probs, below_at, above_at, at, excess, monotone), the last of F.
 smaller_tails <- function(object, probs, control) {
   below_at <- tail_function(object, control)
@@ -232,7 +236,8 @@ bracket_quantiles <- function(object, tails, upper_half, h) {
 # Solves F(root) = probs for all at once, each from an interval with the root in it. Where F
 # is not monotone there is bisection only: from one bracket, a larger probability can never end left of a smaller one.
 # Else two rounds of three are regula falsi with Illinois' rule, and the bisection between keeps the bracket shrinking.
-invert_cdf <- function(object, probs) {
+#' @export
+inner_quantiles.default <- function(object, probs) {
   control <- start_run(fit_asked(object), "Finding quantiles")
   tails <- smaller_tails(object, probs, control)
   tail <- tails$probs

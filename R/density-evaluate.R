@@ -1,12 +1,9 @@
-# The estimate at points, as logarithm and sign. predict(), logLik(), as.data.frame(), simulate()
-# and diagnostics() all go through here. `at`: a checked matrix, or NULL for the training points;
-# only then may `loo` be TRUE. `control`: of start_run() or run_control().
+# The estimate at points, as logarithm and sign, of densities that are one sum of kernels. predict(), logLik(),
+# as.data.frame(), simulate() and diagnostics() all come here, by the verbs of density-verbs.R.
 
-# list(log_abs, negative, stats): log|estimate| and whether it is negative (NULL where it cannot be). `factor`: the
-# polynomial that multiplies the kernel.
-log_estimate <- function(object, at, loo, control, factor = fit_polynomial(object)) {
+#' @export
+log_estimate.default <- function(object, at, loo, control, factor = fit_polynomial(object)) {
   if (loo && needs_refits(object)) return(log_by_refits(object, control))
-  if (!is.null(object$inner)) return(log_inside(object, at, loo, control, factor)) # of a fit with a support
   # of an SD-KDE the leave-one-out sums are exact whatever the tolerance is
   by_stages <- loo && is_debiased(object)
   if (!by_stages) suggest_for_fit(object, at, control)
@@ -17,11 +14,10 @@ log_estimate <- function(object, at, loo, control, factor = fit_polynomial(objec
     log_sum(sources, targets(object, at), factor, loo, control)
   }
   weight <- if (loo) loo_weight(object) else total_weight(object)
-  estimate <- list(
+  list(
     log_abs = sums$log_abs + (log_kernel_norm(sources$L) - log(weight)),
     negative = sums$negative, stats = sums$stats
   )
-  if (identical(factor, PLAIN_FACTOR)) estimate else clip_estimate(object, estimate)
 }
 
 # By both stages without the point, from the points as they were.
@@ -63,21 +59,18 @@ signed_ratio <- function(above, below) {
   found
 }
 
-# The gradient of log|estimate|, m x d.
-score_estimate <- function(object, at, loo, control) {
-  if (!is.null(object$inner)) return(score_inside(object, at, loo, control))
+#' @export
+score_estimate.default <- function(object, at, loo, control) {
   suggest_for_fit(object, at, control)
   sources <- fit_sources(object)
-  score <- score_sum(sources, targets(object, at), estimator_of(object), loo, point_names(object), control)$score
-  if (is_clipped(object)) score[log_estimate(object, at, loo, control)$log_abs == -Inf, ] <- NaN
-  score
+  score_sum(sources, targets(object, at), estimator_of(object), loo, point_names(object), control)$score
 }
 
 # The log of the standard error (a logarithm, since it is right where the estimate underflows):
 # se^2 = sum w^2 K^2 / W^2 - p^2 sum w^2 / W^2. `estimate`: p, of log_estimate().
-error_estimate <- function(object, at, loo, control, estimate) {
-  if (!is.null(object$inner)) return(error_inside(object, at, loo, control, estimate$log_abs))
-  log_abs <- if (is_clipped(object)) estimate$log_raw else estimate$log_abs
+#' @export
+error_estimate.default <- function(object, at, loo, control, estimate) {
+  log_abs <- estimate$log_abs
   # K_H^2 is proportional to a Gaussian of variance H / 2, whose squared distance is twice that of H
   L <- fit_factor(object)
   squares <- log_sum_squares(object, at, if (has_gaussian(object)) L / sqrt(2) else L, loo, control)
@@ -90,7 +83,7 @@ error_estimate <- function(object, at, loo, control, estimate) {
   # clamped: the difference can be negative by rounding, or where p is near a kernel's height
   share <- pmin(exp(2 * log_abs + log_weight2 - 2 * log(weight) - log_square), 1)
   share[log_square == -Inf] <- 1
-  (log_square + log1p(-share)) / 2 - log_clip(object)
+  (log_square + log1p(-share)) / 2
 }
 
 # log sum w^2 k^2, of kernels whose squares have the factor L. The squares of weights that are further apart than

@@ -72,13 +72,7 @@ marginal.flash_kde <- function(object, vars, debias = FALSE, ...) {
     stop(new_error("unsupported", why, user_call()))
   }
   run <- start_run(fit_asked(object), "Debiasing")
-  part <- if (!is.null(object$discrete)) {
-    mixed_marginal(object, vars)
-  } else if (!is.null(object$support)) {
-    marginal_inside(object, check_vars(vars, object, "vars"), run)
-  } else {
-    marginal_of(object, check_vars(vars, object, "vars"))
-  }
+  part <- marginal_of(object, vars, run)
   if (debias) part <- debiased_anew(part, run)
   as_new_fit(part, match.call(), "marginal", run)
 }
@@ -101,8 +95,10 @@ check_vars <- function(vars, object, arg) {
   dims
 }
 
-# The fit of the variables `dims`, still with the call and the record of what was computed for all of them.
-marginal_of <- function(object, dims) {
+# The fit keeps the call and the record of what was computed for all variables.
+#' @export
+marginal_of.default <- function(object, vars, run = NULL) {
+  dims <- check_vars(vars, object, "vars")
   check_density(object)
   check_marginal_kernel(object, dims)
   columns <- \(x) if (!is.null(x)) x[, dims, drop = FALSE]
@@ -119,7 +115,7 @@ marginal_of <- function(object, dims) {
   part["variables"] <- list(if (!is.null(terms)) intersect(object$variables, all.vars(terms)))
   part["names"] <- list(object$names[dims])
   part[c("search", "settings")] <- list(NULL) # of all columns
-  if (length(dims) < object$d) part["nonnegative"] <- list(NULL)
+  part[c("nonnegative", "kind")] <- list(NULL)
   if (!is.null(part$adaptive)) part$adaptive <- part$adaptive[c("method", "factors")]
   if (is_debiased(object) && length(dims) < object$d) part$debiased_in <- max(object$d, object$debiased_in)
   part$d <- length(dims)

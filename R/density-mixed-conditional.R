@@ -1,8 +1,9 @@
 # Marginals and conditionals of fits with levels. What is given of numbers and of levels weighs the points, each by
 # its kernel; what is not given is left, with its own kernels: numbers and levels, numbers alone, or levels alone.
 
-# The fit of the columns `vars`: as kernels of levels sum to 1, those of the others are left away.
-mixed_marginal <- function(object, vars) {
+# As kernels of levels sum to 1, those of the others are left away.
+#' @export
+marginal_of.mixed <- function(object, vars, run) {
   columns <- names(object$discrete$columns)
   unknown <- if (is.character(vars)) setdiff(vars, object$discrete$names)
   if (length(unknown) > 0) {
@@ -12,12 +13,17 @@ mixed_marginal <- function(object, vars) {
   }
   numbers <- vars[!vars %in% columns]
   alone <- length(numbers) == 0 && length(vars) > 0
-  part <- if (alone) without_numbers(object) else marginal_of(object, check_vars(numbers, object, "vars"))
+  part <- if (alone) without_numbers(object) else numbers_of(object, numbers)
   with_levels(part, object, setdiff(columns, vars), if (is.character(vars)) vars else part$names)
 }
 
-# As check_given(), of a list of numbers and levels by the names of their columns.
-check_mixed_given <- function(given, object) {
+# The fit of some of the numbers alone.
+numbers_of <- function(object, vars) marginal_of.default(object, vars)
+
+# A list of numbers and levels by the names of their columns.
+#' @export
+given_values.mixed <- function(object, given) {
+  given <- as.list(given)
   discrete <- object$discrete
   if (length(given) == 0 || !has_names(names(given)) || any(lengths(given) != 1)) {
     stop_argument("given", "must be values with the names of columns, as list(a = 1): found ", describe(given))
@@ -47,10 +53,10 @@ check_mixed_given <- function(given, object) {
   list(dims = match(names(numbers), object$names), values = matrix(values, 1), codes = codes)
 }
 
-# The fit of what `at`, of check_mixed_given(), leaves.
-mixed_conditional <- function(object, at, arg = "given") {
-  kernels <- mixed_conditional_kernels(object, at, arg)
-  weigh_points(kernels$fit, kernels$log_w, arg)
+#' @export
+conditional_where.mixed <- function(object, at, run) {
+  kernels <- mixed_conditional_kernels(object, at, "given")
+  weigh_points(kernels$fit, kernels$log_w, "given")
 }
 
 # As conditional_kernels().
@@ -60,11 +66,11 @@ mixed_conditional_kernels <- function(object, at, arg) {
     stop_argument(arg, "must have levels for which a point counts: here `lambda` lets none that has others")
   }
   if (length(at$dims) > 0) {
-    side <- marginal_of(object, at$dims)
+    side <- numbers_of(object, at$dims)
     log_w <- log_w + given_log_weights(side, at$values)[, 1]
     moved <- if (length(at$dims) < object$d) move_with(object, side, at$dims, at$values) else without_numbers(object)
   } else {
-    moved <- if (object$d > 0) marginal_of(object, seq_len(object$d)) else without_numbers(object)
+    moved <- if (object$d > 0) numbers_of(object, seq_len(object$d)) else without_numbers(object)
     if (!is.null(object$weights)) log_w <- log_w + log(object$weights)
     # points moved by the scores of all levels
     if (is_debiased(object)) moved["debiased_in"] <- list(object$d)
@@ -101,7 +107,7 @@ without_numbers <- function(object) {
 with_levels <- function(part, object, away, order = object$discrete$names) {
   discrete <- object$discrete
   left <- setdiff(names(discrete$columns), away)
-  if (length(left) == 0) return(structure(part, class = "flash_kde"))
+  if (length(left) == 0) return(structure(replace(part, "kind", list(NULL)), class = "flash_kde"))
   names <- intersect(order, c(part$names, left))
   part$discrete <- list(
     columns = discrete$columns[left], codes = discrete$codes[, left, drop = FALSE], names = names,
@@ -110,5 +116,5 @@ with_levels <- function(part, object, away, order = object$discrete$names) {
   terms <- terms_of_columns(object$terms, names)
   part["terms"] <- list(terms)
   part["variables"] <- list(if (!is.null(terms)) intersect(object$variables, all.vars(terms)))
-  structure(part, class = c("flash_kde_mixed", "flash_kde"))
+  as_mixed(part)
 }

@@ -2,8 +2,8 @@
 # is then a row of a double matrix, first the numbers, then the numbers of its levels; what these mean stands in
 # `columns`, a list by name of list(kind, levels, type).
 
-# The points of `newdata`, as those of the fit.
-new_mixed_points <- function(object, newdata, arg = "newdata") {
+#' @export
+new_points.mixed <- function(object, newdata, arg = "newdata") {
   columns <- object$discrete$columns
   values <- if (is.null(object$terms)) newdata else formula_columns(object, newdata, arg)
   if (!is.list(values)) {
@@ -36,3 +36,12 @@ own_places <- function(object) {
 }
 
 formula_columns <- function(object, newdata, arg) apart(term_columns(newdata_frame(object, newdata, arg), object$terms))
+
+# A fit with `discrete` as a density of its kind.
+as_mixed <- function(object) {
+  object$kind <- as_kind("mixed")
+  structure(object, class = c("flash_kde_mixed", "flash_kde"))
+}
+
+# The names of all columns, in the order of the data.
+all_names <- function(object) if (is_kind(object, "mixed")) object$discrete$names else point_names(object)

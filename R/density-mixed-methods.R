@@ -58,8 +58,9 @@ points_frame <- function(object, points) {
   frame
 }
 
-# As draw_estimate(): a row by weight, its numbers by H, its levels each by their kernel.
-draw_mixed <- function(object, n, inflate) {
+# A row by weight, its numbers by H, its levels each by their kernel.
+#' @export
+draw_estimate.mixed <- function(object, n, inflate = 1) {
   discrete <- object$discrete
   rows <- sample.int(object$n, n, replace = TRUE, prob = object$weights)
   noise <- tcrossprod(matrix(stats::rnorm(n * object$d), n), inflate * fit_factor(object))
@@ -91,7 +92,7 @@ log_mixed_level <- function(object, prob, n, seed) {
   }
   check_memory(8 * 6 * as.double(n) * (object$d + length(object$discrete$columns)), "n_samples")
   control <- start_run(fit_asked(object), "Evaluating draws")
-  draws <- with_fixed_seed(draw_mixed(object, n, 1), seed)
+  draws <- with_fixed_seed(draw_estimate(object, n), seed)
   level <- weighted_quantile(log_estimate(object, draws, FALSE, control)$log_abs, NULL, 1 - prob)
   replace(level, prob == 1, -Inf)
 }

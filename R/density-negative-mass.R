@@ -1,9 +1,21 @@
 # The integral of the negative part of a Laplace-corrected estimate, and that of its square.
 
-negative_mass <- function(object) {
-  # the same in any coordinates
-  if (!is.null(object$inner) && only_transforms(object$support)) return(negative_mass(object$inner))
-  grid <- if (object$d <= 2 && is.null(object$discrete) && is.null(object$inner)) whitened_grid(object)
+# The same in any coordinates.
+#' @export
+negative_mass.mapped <- function(object) negative_mass(object$inner)
+
+#' @export
+negative_mass.supported <- function(object) sampled_mass(object)
+#' @export
+negative_mass.mixed <- function(object) sampled_mass(object)
+
+sampled_mass <- function(object) {
+  mass_by_sampling(object, start_run(fit_asked(object), "Integrating the negative part"))
+}
+
+#' @export
+negative_mass.default <- function(object) {
+  grid <- if (object$d <= 2) whitened_grid(object)
   # large sums as those of a figure
   many <- !is.null(grid) && as.double(object$n) * prod(lengths(grid$axes)) > EXACT_FIGURE_PAIRS
   asked <- fit_asked(object)
@@ -73,8 +85,17 @@ mass_by_sampling <- function(object, control) {
   )
 }
 
-inflated <- function(object, inflate) {
+# The density with kernels `inflate` times as wide.
+inflated <- function(object, inflate) UseMethod("inflated", object$kind)
+
+#' @export
+inflated.default <- function(object, inflate) {
   object$bandwidth <- object$bandwidth * inflate^2
-  if (!is.null(object$inner)) object$inner <- inflated(object$inner, inflate)
   object
+}
+
+#' @export
+inflated.supported <- function(object, inflate) {
+  object$inner <- inflated(object$inner, inflate)
+  NextMethod()
 }

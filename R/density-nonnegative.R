@@ -3,12 +3,11 @@
 
 # `options` of fit_kde(), with this checked.
 check_nonnegative <- function(options) {
-  options$nonnegative <- check_flag(options$nonnegative, "nonnegative")
   if (!options$nonnegative) return(options)
-  if (length(options$estimator) > 1) options$estimator <- estimators_that("signed")[1]
+  if (is_auto(options$estimator)) options$estimator <- estimators_that("signed")[1]
   if (!ESTIMATORS[[check_estimator(options$estimator)]]$signed) {
     stop_argument(
-      "nonnegative", "is for estimator = ", paste0('"', estimators_that("signed"), '"', collapse = " or "), ": \"",
+      "debias$nonnegative", "is for estimator = ", paste0('"', estimators_that("signed"), '"', collapse = " or "), ": \"",
       check_estimator(options$estimator), "\" has no negative values"
     )
   }
@@ -18,21 +17,45 @@ check_nonnegative <- function(options) {
 # `object`, a fit, as a density.
 clipped <- function(object) {
   object$nonnegative <- negative_mass(object)
+  object$inner_kind <- object$kind
+  object$kind <- as_kind("clipped", oldClass(object$kind))
   object
 }
 
-is_clipped <- function(object) !is.null(object$nonnegative)
+is_clipped <- function(object) is_kind(object, "clipped")
 
-# log of what the positive part is divided by.
+# The signed estimate that was clipped.
+signed_part <- function(object) {
+  object["nonnegative"] <- list(NULL)
+  object["kind"] <- list(object$inner_kind)
+  object
+}
+
+# The logarithm of what the positive part is divided by.
 log_clip <- function(object) if (is_clipped(object)) log1p(object$nonnegative$value) else 0
 
-# An estimate, list(log_abs, negative), as that of a fit which is clipped; `log_raw` are the logarithms that it had.
-clip_estimate <- function(object, estimate) {
-  if (!is_clipped(object)) return(estimate)
+# `log_raw` are the logarithms of the signed estimate. With another polynomial than the fit's own it is not clipped.
+#' @export
+log_estimate.clipped <- function(object, at, loo, control, factor = fit_polynomial(object)) {
+  estimate <- log_estimate(signed_part(object), at, loo, control, factor)
+  if (identical(factor, PLAIN_FACTOR)) return(estimate)
   estimate$log_raw <- estimate$log_abs
   estimate$log_abs <- replace(estimate$log_abs, which(estimate$negative), -Inf) - log_clip(object)
   estimate$negative <- NULL
   estimate
+}
+
+#' @export
+score_estimate.clipped <- function(object, at, loo, control) {
+  score <- score_estimate(signed_part(object), at, loo, control)
+  score[log_estimate(object, at, loo, control)$log_abs == -Inf, ] <- NaN
+  score
+}
+
+#' @export
+error_estimate.clipped <- function(object, at, loo, control, estimate) {
+  raw <- replace(estimate, "log_abs", list(estimate$log_raw))
+  error_estimate(signed_part(object), at, loo, control, raw) - log_clip(object)
 }
 
 print_clipped <- function(object, digits) {
@@ -53,7 +76,7 @@ negative_intervals <- function(object, control) {
       "and without `nonnegative` it has a distribution function"
     ), user_call()))
   }
-  signed <- replace(object, "nonnegative", list(NULL))
+  signed <- signed_part(object)
   is_negative <- function(q) {
     as.logical(log_estimate(signed, from_origin(object, matrix(q)), FALSE, control)$negative)
   }

@@ -23,8 +23,11 @@ check_collect <- function(collect) {
   check_flag(collect, "collect")
 }
 
-new_points <- function(object, newdata, arg = "newdata") {
-  if (!is.null(object$discrete)) return(new_mixed_points(object, newdata, arg))
+# The points of `newdata`, as those of the fit.
+new_points <- function(object, newdata, arg = "newdata") UseMethod("new_points", object$kind)
+
+#' @export
+new_points.default <- function(object, newdata, arg = "newdata") {
   if (!is.null(object$terms)) newdata <- formula_newdata(object, newdata, arg)
   # newdata_rows() looks for infinite values
   newdata <- own_columns(newdata, arg, object$names)

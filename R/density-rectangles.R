@@ -3,7 +3,8 @@
 
 # P(lower < X <= upper) for each row of the two, matrices of as many rows whose numbers may be infinite or missing;
 # where it has been sampled with an attribute "error", three standard errors.
-rectangle_probability <- function(object, lower, upper, control) {
+#' @export
+rectangle_probability.default <- function(object, lower, upper, control) {
   result <- rep(NA_real_, nrow(upper))
   known <- which(stats::complete.cases(lower, upper))
   if (length(known) == 0) return(result)
@@ -146,7 +147,6 @@ cdf_of_rectangles <- function(object, q, lower) {
   }
   check_memory(8 * (8 * length(upper) + 4 * length(object$x)), "q")
   control <- start_run(fit_asked(object), "Integrating")
-  if (!is.null(object$inner)) return(rectangles_inside(object, lower, upper, control))
   rectangle_probability(object, lower, upper, control)
 }
 

@@ -5,14 +5,24 @@
 # Kernels of pairs that these may take, about a minute of a core.
 MOST_REFIT_PAIRS <- 5e10
 
-needs_refits <- function(object) {
-  is_debiased(object) && (n_steps(object) > 1 || !is.null(object$inner) && !only_transforms(object$support))
-}
+needs_refits <- function(object) UseMethod("needs_refits", object$kind)
+#' @export
+needs_refits.default <- function(object) is_debiased(object) && n_steps(object) > 1
+#' @export
+needs_refits.supported <- function(object) is_debiased(object)
+#' @export
+needs_refits.mapped <- function(object) needs_refits(object$inner)
 
 can_refit <- function(object) {
-  rows <- NROW(if (is.null(object$inner)) object$x else object$inner$x)
-  !needs_refits(object) || object$n * n_steps(object) * as.double(rows)^2 <= MOST_REFIT_PAIRS
+  !needs_refits(object) || object$n * n_steps(object) * as.double(n_kernels(object))^2 <= MOST_REFIT_PAIRS
 }
+
+# Of the points with their images.
+n_kernels <- function(object) UseMethod("n_kernels", object$kind)
+#' @export
+n_kernels.default <- function(object) object$n
+#' @export
+n_kernels.supported <- function(object) nrow(object$inner$x)
 
 check_refits <- function(object, arg) {
   if (can_refit(object)) return(invisible())
@@ -25,25 +35,24 @@ check_refits <- function(object, arg) {
 # As log_estimate(), with each point left out.
 log_by_refits <- function(object, control) {
   control[c("tol", "engine", "precision")] <- list(0, "exact", "double")
-  inside <- !is.null(object$inner)
-  without <- if (inside) \(rows) domain_without(object, rows, control) else steps_without(object, control)
+  refits <- leave_out_refits(object, control)
   log_abs <- numeric(object$n)
   stats <- NULL
   for (i in seq_len(object$n)) {
     share_stage(control, (i - 1) / object$n, 1 / object$n)
-    fit <- without(-i)
-    at <- (if (inside) object$inner$x else object$x)[i, , drop = FALSE]
-    found <- log_sum(fit$sources, shift_points(at, fit$centre, -1), PLAIN_FACTOR, FALSE, control)
+    fit <- refits$without(-i)
+    at <- shift_points(refits$places[i, , drop = FALSE], fit$centre, -1)
+    found <- log_sum(fit$sources, at, PLAIN_FACTOR, FALSE, control)
     log_abs[i] <- found$log_abs
     stats <- joined_stats(stats, joined_stats(fit$stats, found$stats))
   }
-  log_abs <- log_abs + log_kernel_norm(fit$sources$L) - log(loo_weight(object))
-  if (inside) log_abs <- log_abs + log_jacobian(object$support, object$inner$x[seq_len(object$n), , drop = FALSE])
+  log_abs <- log_abs + log_kernel_norm(fit$sources$L) - log(loo_weight(object)) + refits$log_scale
   list(log_abs = log_abs, negative = NULL, stats = stats)
 }
 
-# list(sources, centre, stats) of the fit to some `rows`, which are debiased in as many steps.
-steps_without <- function(object, control) {
+# The rows are debiased in as many steps.
+#' @export
+leave_out_refits.default <- function(object, control) {
   bandwidths <- bandwidths_of(object)
   data <- list(points = object$x, weights = object$weights)
   score <- if (isTRUE(object$given_score)) {
@@ -53,15 +62,25 @@ steps_without <- function(object, control) {
     asked <- options_of_rows(object$settings, object, seq_len(object$n))$score
     given_score(asked, data, object$n, "object")
   }
-  function(rows) {
+  without <- function(rows) {
     data <- list(points = object$x[rows, , drop = FALSE], weights = object$weights[rows])
     path <- list(steps = object$steps, score = if (!is.null(score)) score[rows, , drop = FALSE])
     made <- debias_points(data, bandwidths, NULL, control, "object", path)
     fit_without(made, data$weights, bandwidths$main$L)
   }
+  list(without = without, places = object$x, log_scale = 0)
 }
 
-# The same of the working points of a support, with their images, or with weights over their masses.
+# The working points of a support, with their images, or with weights over their masses.
+#' @export
+leave_out_refits.supported <- function(object, control) {
+  own <- seq_len(object$n)
+  list(
+    without = \(rows) domain_without(object, rows, control), places = object$inner$x[own, , drop = FALSE],
+    log_scale = own_jacobian(object)
+  )
+}
+
 domain_without <- function(object, rows, control) {
   inner <- object$inner
   domain <- object$support

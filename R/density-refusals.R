@@ -27,3 +27,29 @@ check_none_of <- function(lacking, what, cure) {
   if (!is.null(names(cure))) cure <- cure[[feature]]
   stop(new_error("unsupported", paste0("there are no ", what, " for ", words, ": ", cure), user_call()))
 }
+
+# The one refusal of a verb for a class of densities: "<what> not known for <the density, in words>: <cure>".
+refuse_verb <- function(what, object, cure = NULL) {
+  words <- paste0(what, " not known for ", density_words(object), if (!is.null(cure)) paste0(": ", cure))
+  stop(new_error("unsupported", words, user_call()))
+}
+
+# What a density is, for messages.
+density_words <- function(object) UseMethod("density_words", object$kind)
+#' @export
+density_words.default <- function(object) {
+  if (is_balloon(object)) return("balloon estimates")
+  if (!has_gaussian(object)) return(paste0("fits with kernel = \"", object$kernel, "\""))
+  paste0("estimator = \"", object$estimator, "\"")
+}
+#' @export
+density_words.mixed <- function(object) "fits with columns of categories"
+#' @export
+density_words.clipped <- function(object) "fits with nonnegative = TRUE"
+#' @export
+density_words.supported <- function(object) {
+  domain <- object$support
+  if (!is.null(domain$polygon)) return("fits on a polygon")
+  kinds <- setdiff(unique(domain$kind), "free")
+  paste0("fits with a `support`, by method = ", quote_choices(kinds))
+}

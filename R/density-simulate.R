@@ -39,10 +39,8 @@ simulate.flash_kde <- function(object, nsim = 1, seed = NULL, ...) {
   })
 }
 
-# Draws from the plain estimate around the kernels' centres, with sds `inflate` times those of H.
-draw_estimate <- function(object, n, inflate = 1) {
-  if (!is.null(object$discrete)) return(draw_mixed(object, n, inflate))
-  if (!is.null(object$inner)) return(draw_inside(object, n, inflate))
+#' @export
+draw_estimate.default <- function(object, n, inflate = 1) {
   lower <- inflate * fit_factor(object)
   from_origin(object, draw_mixture(
     fit_points(object), object$weights, lower, n, object$adaptive$factors, fit_kernel(object)
@@ -63,7 +61,7 @@ draw_positive_part <- function(object, n) {
   control <- start_run(fit_asked(object), "Simulating")
   envelope <- envelope_of(object)
   bound <- envelope$bound
-  wide <- replace(object, "bandwidth", list(object$bandwidth * envelope$inflate^2))
+  wide <- inflated(object, envelope$inflate)
   draws <- own_places(object)[rep(1, n), , drop = FALSE]
   filled <- 0
   while (filled < n) {

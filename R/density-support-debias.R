@@ -28,6 +28,5 @@ fit_around <- function(inner, domain, data, call, formula) {
   object$support <- domain
   object$inner <- inner
   if (is_bent(domain)) object$support$log_total <- log(bent_of(object, fit_control(inner))$total)
-  class(object) <- "flash_kde"
-  object
+  structure(supported(object), class = "flash_kde")
 }

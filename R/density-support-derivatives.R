@@ -1,14 +1,14 @@
 # Derivatives on a domain, from those of the inner fit's logarithm by the chain rule: each working coordinate z is a
 # function of one of the user's, y, and log p(y) = log p_z(z(y)) + sum_k log z_k'(y_k).
 
-# As derivative_at().
-derivative_inside <- function(object, at, order, log, loo, control) {
+#' @export
+derivative_at.supported <- function(object, at, order, log, loo, control) {
   if (is.null(at)) at <- object$x
-  score <- score_inside(object, if (loo) NULL else at, loo, control)
+  score <- score_estimate(object, if (loo) NULL else at, loo, control)
   derivative <- if (order == 1) score else log_hessian_inside(object, at, loo, score, control)
   if (log) return(derivative)
   if (order == 2) derivative <- derivative + outer_rows(score)
-  found <- log_inside(object, if (loo) NULL else at, loo, control, fit_polynomial(object))
+  found <- log_estimate(object, if (loo) NULL else at, loo, control)
   derivative <- derivative * signed_density(found)
   # a density that is 0 falls to it with all its derivatives: on the bound of a transformed column faster than any power
   derivative[found$log_abs == -Inf, ] <- 0
@@ -18,11 +18,10 @@ derivative_inside <- function(object, at, order, log, loo, control) {
 # With z'' = c z'^2, where c = d log z' / dz: z_j' z_k' H_jk, and on the diagonal c z'^2 (s + c) + z'^2 c' more, of
 # which z'(s + c) is the user's score.
 log_hessian_inside <- function(object, at, loo, score, control) {
-  domain <- object$support
-  if (is_bent(domain)) {
-    why <- paste0("second derivatives are not for method = \"", domain$kind, "\": take \"reflect\" or \"transform\"")
-    stop(new_error("unsupported", why, user_call()))
+  if (is_kind(object, "bent")) {
+    refuse_verb("second derivatives are", object, "take method = \"reflect\" or \"transform\"")
   }
+  domain <- object$support
   d <- object$d
   hessian <- matrix(NaN, nrow(at), d^2)
   inside <- inside_domain(domain, at)

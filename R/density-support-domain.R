@@ -20,6 +20,14 @@ is_transformed <- function(domain) domain$kind %in% c("transform", "local")
 # Where kernels are those of flash_kde() itself, in other coordinates.
 only_transforms <- function(domain) !has_images(domain) && !has_masses(domain) && !is_bent(domain)
 
+# A fit with `support` and `inner` as a density of its kind.
+supported <- function(object) {
+  domain <- object$support
+  own <- if (is_bent(domain)) "bent" else if (only_transforms(domain)) "mapped" else "imaged"
+  object$kind <- as_kind(own, "supported")
+  object
+}
+
 inside_domain <- function(domain, points) {
   inside <- rep(TRUE, nrow(points))
   for (k in which(!domain$kind %in% c("free", "circular"))) {

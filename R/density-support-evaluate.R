@@ -1,14 +1,10 @@
-# The estimate of a fit on a domain at points of the user's, by its inner fit: what log_estimate(),
-# score_estimate() and error_estimate() are for others.
+# The estimate of a fit on a domain at points of the user's, by its inner density (density-verbs.R).
 
-# As log_estimate().
-log_inside <- function(object, at, loo, control, factor) {
+# At points of the user's, of which those outside of the domain have no density.
+#' @export
+log_estimate.supported <- function(object, at, loo, control, factor = fit_polynomial(object)) {
   domain <- object$support
-  if (loo) return(log_left_out_inside(object, control, factor))
-  if (is.null(at) && only_transforms(domain)) {
-    found <- log_estimate(object$inner, NULL, FALSE, control, factor)
-    return(replace(found, "log_abs", list(found$log_abs + log_jacobian(domain, object$inner$x))))
-  }
+  if (loo) return(if (needs_refits(object)) log_by_refits(object, control) else left_out_estimate(object, control, factor))
   if (is.null(at)) at <- object$x
   inside <- inside_domain(domain, at)
   if (!any(inside)) {
@@ -25,91 +21,125 @@ log_inside <- function(object, at, loo, control, factor) {
   found
 }
 
+#' @export
+log_estimate.mapped <- function(object, at, loo, control, factor = fit_polynomial(object)) {
+  if (!is.null(at)) return(NextMethod())
+  found <- log_estimate(object$inner, NULL, loo, control, factor)
+  replace(found, "log_abs", list(found$log_abs + log_jacobian(object$support, object$inner$x)))
+}
+
+# At working points inside of the domain.
 log_at_working <- function(object, work, control, factor) {
-  inner <- object$inner
-  domain <- object$support
-  jacobian <- log_jacobian(domain, work)
-  if (is_bent(domain)) {
-    found <- log_bent(domain, fit_sources(inner), work[, 1], FALSE, total_weight(inner), control)
-    found$log_abs <- found$log_abs - domain$log_total + jacobian
-  } else {
-    found <- log_estimate(inner, work, FALSE, control, factor)
-    found$log_abs <- found$log_abs + log_share(object) + jacobian
-  }
+  jacobian <- log_jacobian(object$support, work)
+  found <- working_estimate(object, work, control, factor)
+  found$log_abs <- found$log_abs + jacobian
   # on the bound itself the kernels of the transformed column are 0
   found$log_abs[is.infinite(jacobian)] <- -Inf
+  found
+}
+
+# The density of the working points.
+working_estimate <- function(object, work, control, factor) UseMethod("working_estimate", object$kind)
+
+#' @export
+working_estimate.supported <- function(object, work, control, factor) {
+  found <- log_estimate(object$inner, work, FALSE, control, factor)
+  found$log_abs <- found$log_abs + log_share(object)
+  found
+}
+
+#' @export
+working_estimate.bent <- function(object, work, control, factor) {
+  inner <- object$inner
+  found <- log_bent(object$support, fit_sources(inner), work[, 1], FALSE, total_weight(inner), control)
+  found$log_abs <- found$log_abs - object$support$log_total
   found
 }
 
 # Of the sum of the kernels' weights, images and masses included, in that of the points.
 log_share <- function(object) log(total_weight(object$inner)) - log(total_weight(object))
 
-log_left_out_inside <- function(object, control, factor) {
-  domain <- object$support
+# Of images and masses, each point without its own kernel and the images of that.
+left_out_estimate <- function(object, control, factor) UseMethod("left_out_estimate", object$kind)
+
+#' @export
+left_out_estimate.supported <- function(object, control, factor) {
   inner <- object$inner
-  if (only_transforms(domain)) {
-    found <- log_estimate(inner, NULL, TRUE, control, factor)
-    return(replace(found, "log_abs", list(found$log_abs + log_jacobian(domain, inner$x))))
-  }
   sources <- fit_sources(inner)
-  jacobian <- log_jacobian(domain, inner$x[seq_len(object$n), , drop = FALSE])
-  if (is_bent(domain)) {
-    found <- log_bent(domain, sources, NULL, TRUE, loo_weight(object), control)
-    return(replace(found, "log_abs", list(found$log_abs - domain$log_total + jacobian)))
-  }
   sources$row <- inner$row
   found <- left_out_sum(sources, object$n, factor, control)
-  found$log_abs <- found$log_abs + log_kernel_norm(sources$L) - log(loo_weight(object)) + jacobian
+  found$log_abs <- found$log_abs + log_kernel_norm(sources$L) - log(loo_weight(object)) + own_jacobian(object)
   found
 }
 
-# As score_estimate(); NaN outside.
-score_inside <- function(object, at, loo, control) {
+#' @export
+left_out_estimate.bent <- function(object, control, factor) {
+  found <- log_bent(object$support, fit_sources(object$inner), NULL, TRUE, loo_weight(object), control)
+  replace(found, "log_abs", list(found$log_abs - object$support$log_total + own_jacobian(object)))
+}
+
+own_jacobian <- function(object) log_jacobian(object$support, object$inner$x[seq_len(object$n), , drop = FALSE])
+
+# NaN outside.
+#' @export
+score_estimate.supported <- function(object, at, loo, control) {
+  if (loo) refuse_verb("scores without a point are", object, "method = \"transform\" has them")
   domain <- object$support
-  inner <- object$inner
-  if (loo && !only_transforms(domain)) {
-    stop(new_error("unsupported", "scores without a point are for method = \"transform\" alone", user_call()))
-  }
   if (is.null(at)) at <- object$x
   inside <- inside_domain(domain, at)
   score <- matrix(NaN, nrow(at), object$d, dimnames = list(NULL, point_names(object)))
   if (!any(inside)) return(score)
   work <- to_working(domain, at[inside, , drop = FALSE])
-  found <- if (is_bent(domain)) {
-    matrix(bent_score(domain, fit_sources(inner), work[, 1], control))
-  } else {
-    score_estimate(inner, if (loo) NULL else work, loo, control)
-  }
-  score[inside, ] <- score_from_working(domain, found, work)
+  score[inside, ] <- score_from_working(domain, working_score(object, work, control), work)
   score
 }
 
-# As error_estimate(). The square of what a point and its images add at y is a sum over their pairs, K_H(y - a)
-# K_H(y - b) being that of K_(H / 2) at their middle, times exp(-(a - b)' H^-1 (a - b) / 4).
-error_inside <- function(object, at, loo, control, log_abs) {
+#' @export
+score_estimate.mapped <- function(object, at, loo, control) {
+  if (!loo) return(NextMethod())
+  found <- score_from_working(object$support, score_estimate(object$inner, NULL, TRUE, control), object$inner$x)
+  `dimnames<-`(found, list(NULL, point_names(object)))
+}
+
+working_score <- function(object, work, control) UseMethod("working_score", object$kind)
+#' @export
+working_score.supported <- function(object, work, control) score_estimate(object$inner, work, FALSE, control)
+#' @export
+working_score.bent <- function(object, work, control) {
+  matrix(bent_score(object$support, fit_sources(object$inner), work[, 1], control))
+}
+
+# At points inside of the domain.
+#' @export
+error_estimate.supported <- function(object, at, loo, control, estimate) {
+  if (!is.null(methods_with_errors(object))) {
+    refuse_verb("standard errors are", object, paste("take method =", methods_with_errors(object)))
+  }
+  inside <- if (is.null(at)) TRUE else inside_domain(object$support, at)
+  if (!any(inside)) return(rep(-Inf, nrow(at)))
+  if (all(inside)) return(error_inside(object, at, loo, control, estimate$log_abs))
+  log_se <- error_inside(object, at[inside, , drop = FALSE], loo, control, estimate$log_abs[inside])
+  replace(rep(-Inf, nrow(at)), inside, log_se)
+}
+
+error_inside <- function(object, at, loo, control, log_abs) UseMethod("error_inside", object$kind)
+
+#' @export
+error_inside.mapped <- function(object, at, loo, control, log_abs) {
+  inner <- object$inner
+  work <- if (!is.null(at)) to_working(object$support, at)
+  jacobian <- log_jacobian(object$support, if (is.null(work)) inner$x else work)
+  log_se <- error_estimate(inner, work, loo, control, list(log_abs = log_abs - jacobian)) + jacobian
+  replace(log_se, jacobian == Inf, -Inf) # on the bound itself the density is 0
+}
+
+# The square of what a point and its images add at y is a sum over their pairs, K_H(y - a) K_H(y - b) being that of
+# K_(H / 2) at their middle, times exp(-(a - b)' H^-1 (a - b) / 4).
+#' @export
+error_inside.imaged <- function(object, at, loo, control, log_abs) {
+  if (loo) refuse_verb("standard errors without a point are", object, "method = \"transform\" has them")
   domain <- object$support
   inner <- object$inner
-  refuse <- \(...) stop(new_error("unsupported", paste0("standard errors ", ...), user_call()))
-  method <- methods_with_errors(object)
-  if (!is.null(method)) {
-    of <- if (is_bent(domain)) paste0("method = \"", domain$kind, "\": take ") else {
-      "estimator \"laplace\" with images: take method = "
-    }
-    refuse("are not known for ", of, method)
-  }
-  inside <- if (is.null(at)) TRUE else inside_domain(domain, at)
-  if (!any(inside)) return(rep(-Inf, nrow(at)))
-  if (!all(inside)) {
-    log_se <- error_inside(object, at[inside, , drop = FALSE], loo, control, log_abs[inside])
-    return(replace(rep(-Inf, nrow(at)), inside, log_se))
-  }
-  if (only_transforms(domain)) {
-    work <- if (!is.null(at)) to_working(domain, at)
-    jacobian <- log_jacobian(domain, if (is.null(work)) inner$x else work)
-    log_se <- error_estimate(inner, work, loo, control, list(log_abs = log_abs - jacobian)) + jacobian
-    return(replace(log_se, jacobian == Inf, -Inf)) # on the bound itself the density is 0
-  }
-  if (loo) refuse("without a point are for method = \"transform\" alone")
   L <- fit_factor(inner)
   work <- to_working(domain, if (is.null(at)) object$x else at)
   squares <- if (count_middles(inner) > MOST_MIDDLES && is_diagonal(L)) {
@@ -128,11 +158,13 @@ error_inside <- function(object, at, loo, control, log_abs) {
 }
 
 # NULL where standard errors are known, else the methods of kde_support() for which they are, in words.
-methods_with_errors <- function(object) {
-  domain <- object$support
-  if (is.null(domain) || only_transforms(domain)) return(NULL)
-  if (is_bent(domain)) "\"reflect\" or \"transform\"" else if (is_signed(object)) "\"transform\""
-}
+methods_with_errors <- function(object) UseMethod("methods_with_errors", object$kind)
+#' @export
+methods_with_errors.default <- function(object) NULL
+#' @export
+methods_with_errors.bent <- function(object) "\"reflect\" or \"transform\""
+#' @export
+methods_with_errors.imaged <- function(object) if (is_signed(object)) "\"transform\""
 
 # Pairs of a point and its images, or of two of its images.
 count_middles <- function(inner) if (is.null(inner$row)) 0 else sum(choose(tabulate(inner$row), 2))
@@ -171,9 +203,8 @@ with_middles <- function(inner) {
 
 # ---- draws and distribution ---------------------------------------------------------------------
 
-# n draws from the plain estimate in the user's coordinates, with sds `inflate` times those of H.
-draw_inside <- function(object, n, inflate = 1) {
-  if (is_bent(object$support)) return(matrix(quantile_inside(object, stats::runif(n))))
+#' @export
+draw_estimate.supported <- function(object, n, inflate = 1) {
   inner <- object$inner
   own <- seq_len(object$n)
   centres <- fit_points(inner)[own, , drop = FALSE]
@@ -182,6 +213,9 @@ draw_inside <- function(object, n, inflate = 1) {
   draws <- draw_in_domain(object$support, from_origin(inner, centres), inner$weights[own], lower, n, factors)
   from_working(object$support, draws)
 }
+
+#' @export
+draw_estimate.bent <- function(object, n, inflate = 1) matrix(inner_quantiles(object, stats::runif(n)))
 
 # Working points: kernels of images are those of the points, folded. By masses, as often as a draw is inside.
 draw_in_domain <- function(domain, centres, weights, lower, n, factors) {
@@ -192,18 +226,28 @@ draw_in_domain <- function(domain, centres, weights, lower, n, factors) {
   draws
 }
 
-# The probability below each finite q, of one column.
-cdf_inside <- function(object, q, control) {
+# Of one column: what of the inner probability is inside.
+#' @export
+probability_below.supported <- function(object, q, control) {
   domain <- object$support
-  q <- pmin(pmax(q, domain$lower), domain$upper)
-  if (is_bent(domain)) {
-    all <- bent_of(object, control)
-    return(pmin(all$below(to_working(domain, matrix(q))[, 1]) / all$total, 1))
-  }
   below <- inner_below(object, control)
-  if (!only_transforms(domain)) return((below(q) - below(domain$lower)) * exp(log_share(object)))
-  below(to_working(domain, matrix(q))[, 1])
+  (below(within_domain(domain, q)) - below(domain$lower)) * exp(log_share(object))
 }
+
+#' @export
+probability_below.mapped <- function(object, q, control) {
+  q <- within_domain(object$support, q)
+  inner_below(object, control)(to_working(object$support, matrix(q))[, 1])
+}
+
+#' @export
+probability_below.bent <- function(object, q, control) {
+  all <- bent_of(object, control)
+  q <- within_domain(object$support, q)
+  pmin(all$below(to_working(object$support, matrix(q))[, 1]) / all$total, 1)
+}
+
+within_domain <- function(domain, q) pmin(pmax(q, domain$lower), domain$upper)
 
 # Of the inner fit, at any q.
 inner_below <- function(object, control) {
@@ -217,15 +261,24 @@ bent_of <- function(object, control) {
   bent_distribution(object$support, fit_sources(inner), total_weight(inner), plain, control)
 }
 
-# The quantiles of probabilities between 0 and 1.
-quantile_inside <- function(object, probs) {
+#' @export
+inner_quantiles.supported <- function(object, probs) {
   domain <- object$support
-  if (is_bent(domain)) return(from_working(domain, matrix(invert_bent(object, probs)))[, 1])
-  if (only_transforms(domain)) return(from_working(domain, matrix(invert_cdf(object$inner, probs)))[, 1])
   below <- inner_below(object, start_run(fit_asked(object), "Finding quantiles"))(domain$lower)
   of_all <- pmin(pmax(below + probs * exp(-log_share(object)), .Machine$double.xmin), 1 - 2^-53)
-  pmin(pmax(invert_cdf(object$inner, of_all), domain$lower), domain$upper)
+  within_domain(domain, inner_quantiles(object$inner, of_all))
 }
+
+#' @export
+inner_quantiles.mapped <- function(object, probs) {
+  from_working(object$support, matrix(inner_quantiles(object$inner, probs)))[, 1]
+}
+
+#' @export
+inner_quantiles.bent <- function(object, probs) from_working(object$support, matrix(invert_bent(object, probs)))[, 1]
+
+#' @export
+outer_quantiles.supported <- function(object) c(object$support$lower, object$support$upper)
 
 # Working coordinates, by Newton's steps, or bisection where these leave what is known to hold the root.
 invert_bent <- function(object, probs) {

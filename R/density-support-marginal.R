@@ -2,19 +2,24 @@
 # masses, which then are made anew for the columns that are left. A kernel with all its images has mass 1 in a column
 # that is reflected or circular, and divided by its mass, too: what is integrated out leaves no trace.
 
-# As marginal_of().
-marginal_inside <- function(object, dims, run) {
+#' @export
+marginal_of.bent <- function(object, vars, run) object # of one column
+
+#' @export
+marginal_of.supported <- function(object, vars, run) {
+  dims <- check_vars(vars, object, "vars")
   domain <- object$support
-  if (is_bent(domain)) return(object) # of one column
   check_apart(object, dims)
   x <- object$x[, dims, drop = FALSE]
   on_domain(marginal_of(plain_kernels(object), dims), domain_columns(domain, dims), x, run)
 }
 
-# As conditional_of().
-conditional_inside <- function(object, dims, values, run) {
+#' @export
+conditional_where.supported <- function(object, at, run) {
+  dims <- at$dims
+  values <- at$values
   domain <- object$support
-  if (!is.null(domain$polygon)) refuse_polygon("conditionals")
+  if (!is.null(domain$polygon)) refuse_polygon("conditionals are", object)
   given <- domain_columns(domain, dims)
   check_inside(given, values, "given")
   values <- to_working(given, values)
@@ -40,17 +45,14 @@ conditional_inside <- function(object, dims, values, run) {
 check_apart <- function(object, dims) {
   if (length(dims) == object$d) return(invisible())
   domain <- object$support
-  if (!is.null(domain$polygon)) refuse_polygon("marginals")
+  if (!is.null(domain$polygon)) refuse_polygon("marginals are", object)
   within <- setdiff(which(domain$kind == "mass"), dims)
   if (all(object$bandwidth[within, dims] == 0)) return(invisible())
   why <- "kernels that correlate a column divided by masses with others have no marginals in closed form"
   stop(new_error("unsupported", why, user_call()))
 }
 
-refuse_polygon <- function(what) {
-  why <- paste0(what, " of an estimate on a polygon are not known: fit the variables that you want alone")
-  stop(new_error("unsupported", why, user_call()))
-}
+refuse_polygon <- function(what, object) refuse_verb(what, object, "fit the variables that you want alone")
 
 # ---- fits of kernels --------------------------------------------------------------------------
 
@@ -80,7 +82,7 @@ on_domain <- function(part, domain, x, run) {
   object$support <- domain
   object$inner <- if (only_transforms(domain)) part else with_images_of(part, domain, run)
   object$inner["na.action"] <- list(NULL)
-  structure(object, class = "flash_kde")
+  structure(supported(object), class = "flash_kde")
 }
 
 # With images and masses on a domain.

@@ -100,7 +100,7 @@ log_marginal_inside <- function(marginal, at, factor) {
 
 draw_marginal_inside <- function(marginal, n) {
   map <- marginal$map
-  if (!is.null(map$exact)) return(draw_inside(map$exact, n))
+  if (!is.null(map$exact)) return(draw_estimate(map$exact, n))
   from_working(map$domain, draw_in_domain(map$domain, map$centres, map$weights, marginal$lower, n, map$factors))
 }
 

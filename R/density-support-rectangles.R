@@ -1,13 +1,15 @@
 # Probabilities of rectangles on a domain: what of each is inside, in the working coordinates, which rise with the
 # user's.
 
-# As rectangle_probability().
-rectangles_inside <- function(object, lower, upper, control) {
+#' @export
+rectangle_probability.bent <- function(object, lower, upper, control) {
+  below <- \(q) probability_below(object, q, control)
+  pmax(below(upper[, 1]) - below(lower[, 1]), 0)
+}
+
+#' @export
+rectangle_probability.supported <- function(object, lower, upper, control) {
   domain <- object$support
-  if (is_bent(domain)) {
-    below <- \(q) cdf_inside(object, q, control)
-    return(pmax(below(upper[, 1]) - below(lower[, 1]), 0))
-  }
   within <- function(limits) {
     for (k in seq_len(object$d)) {
       limits[, k] <- pmin(pmax(limits[, k], domain$lower[k]), domain$upper[k])

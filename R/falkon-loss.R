@@ -56,11 +56,13 @@ class_shares <- function(y, weights) {
 # "product", the second derivatives times u, n x t.
 class_loss <- function(part, f, y, run, u = NULL) UseMethod("class_loss", f)
 
+#' @export
 class_loss.shard_column <- function(part, f, y, run, u = NULL) {
   t <- if (part %in% c("slope", "product")) ncol(f) else 1
   column_of("class_loss", list(f = f, y = y, u = u), t, list(part = part))
 }
 
+#' @export
 class_loss.default <- function(part, f, y, run, u = NULL) {
   .Call(ffi_class_loss, match(part, LOSS_PARTS) - 1L, f, y, u, run)
 }
@@ -68,8 +70,10 @@ class_loss.default <- function(part, f, y, run, u = NULL) {
 # n x K, of a link of one column for two classes, or of K.
 link_probabilities <- function(link) UseMethod("link_probabilities")
 
+#' @export
 link_probabilities.shard_column <- function(link) column_of("link_probabilities", list(link), max(2, ncol(link)))
 
+#' @export
 link_probabilities.default <- function(link) {
   if (ncol(link) == 1) return(cbind(stats::plogis(-link[, 1]), stats::plogis(link[, 1])))
   odds <- exp(link - link[cbind(seq_len(nrow(link)), max.col(link, ties.method = "first"))])

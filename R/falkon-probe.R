@@ -43,11 +43,13 @@ problem_at <- function(problem, spec, index) {
 
 # Rows that count products by what is asked for, as parts of one with all centres, of which there are `most`; the solves
 # beside them alike; and passes over the rows.
+#' @export
 rows_normal.rows_counted <- function(rows, centers, v, w, weights, run, with_sums = FALSE) {
   count_product(rows, centers, if (is.null(v)) "moments" else "normal")
   NextMethod()
 }
 
+#' @export
 rows_multiply.rows_counted <- function(rows, centers, v, run) {
   count_product(rows, centers, "multiply")
   NextMethod()

@@ -78,11 +78,13 @@ open_chunks <- function(rows) {
 
 # ---- products ---------------------------------------------------------------------------------
 
+#' @export
 rows_under.rows_chunks <- function(rows, L, kernel) {
   rows[c("L", "kernel")] <- list(L, kernel)
   rows
 }
 
+#' @export
 rows_multiply.rows_chunks <- function(rows, centers, v, run) {
   sums <- matrix(0, rows$n, NCOL(v))
   stats <- NULL
@@ -95,6 +97,7 @@ rows_multiply.rows_chunks <- function(rows, centers, v, run) {
 }
 
 # The errors of chunks add up, each relative to the largest sum of its own.
+#' @export
 rows_normal.rows_chunks <- function(rows, centers, v, w, weights, run, with_sums = FALSE) {
   run$tol <- run$tol / rows$chunks
   product <- 0
@@ -127,6 +130,7 @@ each_share <- function(rows, run, f) {
 # ---- rows -------------------------------------------------------------------------------------
 
 # Of a function in a pass.
+#' @export
 rows_take.rows_chunks <- function(rows, index) {
   check_memory(8 * length(index) * rows$d, "centers")
   sorted <- sort(index)
@@ -145,6 +149,7 @@ rows_take.rows_chunks <- function(rows, index) {
   if (is.unsorted(index)) taken[rank(index, ties.method = "first"), , drop = FALSE] else taken
 }
 
+#' @export
 rows_fold.rows_chunks <- function(rows, f, init) {
   each_chunk(rows, function(points, piece, chunk) init <<- f(init, as_points(points, "x"), piece[1]))
   init

@@ -8,30 +8,38 @@ data_rows_of <- function(x) {
   structure(rows, class = "rows_data")
 }
 
+#' @export
 rows_under.rows_data <- function(rows, L, kernel) {
   rows[c("L", "kernel")] <- list(L, kernel)
   rows
 }
 
+#' @export
 rows_multiply.rows_data <- function(rows, centers, v, run) {
   kernel_sum_of(centers$sources, rows$data, v, run, as_matrix = TRUE)
 }
 
 # K v is a column, which whoever needs it computes.
+#' @export
 rows_link.rows_data <- function(rows, centers, v, run) link_column(rows$data, centers, v)
 
+#' @export
 rows_normal.rows_data <- function(rows, centers, v, w, weights, run, with_sums = FALSE) {
   found <- normal_product_of(centers$sources, sum_sources(rows$data, NULL, rows$L, rows$kernel), v, w, weights, run)
   if (with_sums) found$sums <- rows_link(rows, centers, v, run)
   found
 }
 
+#' @export
 rows_column.rows_data <- function(rows, x) if (is.null(x) || is_column(x)) x else given_column(rows$data, x)
 
+#' @export
 rows_constant.rows_data <- function(rows, x) linear_column(rows$data, length(x), shift = x)
 
+#' @export
 rows_take.rows_data <- function(rows, index) data_rows(rows$data, index)
 
+#' @export
 rows_fold.rows_data <- function(rows, f, init) {
   data <- rows$data
   before <- rows_before(data)

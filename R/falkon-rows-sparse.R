@@ -40,6 +40,7 @@ as_csparse <- function(x) {
 # As C takes a dgCMatrix.
 compressed <- function(x, values = x@x) list(start = x@p, index = x@i, values = values)
 
+#' @export
 rows_factor.rows_sparse <- function(rows, bandwidth) {
   arg <- "bandwidth"
   if (!is_number(bandwidth) || !is.null(dim(bandwidth)) || !length(bandwidth) %in% c(1, rows$d)) {
@@ -54,6 +55,7 @@ rows_factor.rows_sparse <- function(rows, bandwidth) {
 }
 
 # A fit with dense centres has a matrix L: its rows become dense, a chunk at a time.
+#' @export
 rows_under.rows_sparse <- function(rows, L, kernel) {
   rows[c("L", "kernel")] <- list(L, kernel)
   if (!is.matrix(L)) rows$scaled <- with_norms(rows$byrow, L)
@@ -100,6 +102,7 @@ each_block <- function(rows, centers, run, f) {
   stats
 }
 
+#' @export
 rows_multiply.rows_sparse <- function(rows, centers, v, run) {
   sums <- matrix(0, rows$n, NCOL(v))
   if (!inherits(centers, "centers_sparse")) return(multiply_dense(rows, centers, v, sums, run))
@@ -118,6 +121,7 @@ multiply_dense <- function(rows, centers, v, sums, run) {
   list(sums = sums, stats = stats)
 }
 
+#' @export
 rows_normal.rows_sparse <- function(rows, centers, v, w, weights, run, with_sums = FALSE) {
   product <- matrix(0, centers$m, NCOL(if (is.null(v)) w else v))
   sums <- if (with_sums) matrix(0, rows$n, NCOL(v))
@@ -131,6 +135,7 @@ rows_normal.rows_sparse <- function(rows, centers, v, w, weights, run, with_sums
   list(product = product, sums = sums, stats = stats)
 }
 
+#' @export
 centers_kernel.centers_sparse <- function(centers, run) {
   kernels_between(centers$points, centers$points, centers$L, centers$kernel, run)
 }
@@ -143,8 +148,10 @@ sparse_kernels_between <- function(at, of, L, kernel, run) {
 
 # ---- rows -------------------------------------------------------------------------------------
 
+#' @export
 rows_take.rows_sparse <- function(rows, index) Matrix::t(rows$byrow[, index, drop = FALSE])
 
+#' @export
 rows_fold.rows_sparse <- function(rows, f, init) {
   # as many as their entries allow
   size <- max(1, floor(chunk_bytes() * rows$n / (12 * length(rows$byrow@x) + 4 * rows$n)))

@@ -43,12 +43,15 @@ rows_multiply <- function(rows, centers, v, run) UseMethod("rows_multiply")
 
 # K v for further computations: numbers, or a column of them that stays with the rows (store-columns.R).
 rows_link <- function(rows, centers, v, run) UseMethod("rows_link")
+#' @export
 rows_link.default <- function(rows, centers, v, run) rows_multiply(rows, centers, v, run)$sums
 
 # The same of numbers of each row, an n x t matrix or n weights, or NULL; and of the t numbers `x` for all rows.
 rows_column <- function(rows, x) UseMethod("rows_column")
+#' @export
 rows_column.default <- function(rows, x) x
 rows_constant <- function(rows, x) UseMethod("rows_constant")
+#' @export
 rows_constant.default <- function(rows, x) matrix(x, rows$n, length(x), byrow = TRUE)
 
 # list(product, stats): K'(W (K v + w)), m x t, of matrices v and w, one of which may be NULL, and of weights, NULL for
@@ -71,9 +74,11 @@ dense_rows <- function(x) {
   structure(list(points = x, n = nrow(x), d = ncol(x), names = colnames(x)), class = "rows_dense")
 }
 
+#' @export
 rows_factor.default <- function(rows, bandwidth) as_bandwidth(bandwidth, rows$d, names = rows$names)$L
 
 # Sparse centres have a vector L.
+#' @export
 rows_under.rows_dense <- function(rows, L, kernel) {
   if (!is.matrix(L)) return(rows_under(sparse_rows(as_csparse(as_points(rows$points, "x"))), L, kernel))
   rows$sources <- sum_sources(rows$points, NULL, L, kernel, new_plan())
@@ -81,6 +86,7 @@ rows_under.rows_dense <- function(rows, L, kernel) {
 }
 
 # Coefficients are large and cancel: single precision is for those who ask for it, or for very many pairs.
+#' @export
 rows_multiply.rows_dense <- function(rows, centers, v, run) {
   few <- as.double(rows$n) * centers$m <= MOST_PAIRS_IN_DOUBLE
   if (run$precision == "auto" && few) run <- replace(run, "precision", "double")
@@ -90,12 +96,15 @@ rows_multiply.rows_dense <- function(rows, centers, v, run) {
 # On a GPU: some seconds.
 MOST_PAIRS_IN_DOUBLE <- 2e11
 
+#' @export
 rows_normal.rows_dense <- function(rows, centers, v, w, weights, run, with_sums = FALSE) {
   normal_product_of(centers$sources, rows$sources, v, w, weights, run, with_sums)
 }
 
+#' @export
 rows_take.rows_dense <- function(rows, index) as_points(rows$points[index, , drop = FALSE], "x")
 
+#' @export
 rows_fold.rows_dense <- function(rows, f, init) {
   for (piece in pieces_of(rows$n, chunk_size(NULL, rows$d))) {
     all <- piece[1] == 1 && piece[2] == rows$n
@@ -105,6 +114,7 @@ rows_fold.rows_dense <- function(rows, f, init) {
   init
 }
 
+#' @export
 centers_kernel.centers_dense <- function(centers, run) centers$sources
 
 # Kernels of points `at`, as rows, at points `of`, as columns: a matrix.

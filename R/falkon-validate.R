@@ -14,8 +14,10 @@ cross_validate.falkon <- function(object, folds = 10, score = NULL, ...) {
 cross_validate.tune_falkon <- cross_validate.falkon
 
 # A tuned object is judged as its fit, but tuned anew without each fold.
+#' @export
 judge_of.falkon <- function(fit) judge_regression_of(fit, fit)
 
+#' @export
 judge_of.tune_falkon <- function(fit) judge_regression_of(fit, tuned_fit(fit))
 
 judge_regression_of <- function(object, fit) {

@@ -23,8 +23,8 @@
 #' @param geom What draws: `"polygon"` fills bands, `"path"` draws lines, `"raster"` and `"tile"` draw a grid.
 #' @param prob Probabilities of the regions, above 0 and below 1.
 #' @param n Nodes of the grid per axis.
-#' @param ... Arguments of [flash_kde()] for the fit of each group: `estimator`, `bandwidth`, `adaptive`, `support` and
-#'   `control`. Also fixed aesthetics and other parameters of the layer, as `fill = "red"` or `linewidth = 1`.
+#' @param ... Arguments of [flash_kde()] for the fit of each group: `estimator`, `bandwidth`, `adaptive`, `support`,
+#'   `control` and others. Also fixed aesthetics and other parameters of the layer, as `fill = "red"` or `linewidth = 1`.
 #' @returns A layer, to add to a plot of ggplot2.
 #' @seealso [stat_flash_density()] for one variable; [hdr_regions()], the regions as data;
 #'   [autoplot.flash_kde()] for a figure of one fit.
@@ -104,7 +104,7 @@ new_stat <- function(name, compute_group, required, default_aes, ...) {
 # The parameters of a layer; those of `...` that are arguments of flash_kde() become its `options`.
 layer_params <- function(...) {
   given <- list(...)
-  for_fit <- names(given) %in% c("estimator", "bandwidth", "adaptive", "control", "kernel", "support")
+  for_fit <- names(given) %in% setdiff(names(formals(flash_kde.default)), c("x", "weights", "na.action", "..."))
   options <- given[for_fit]
   if (!is.null(options$estimator)) check_estimator(options$estimator)
   c(given[!for_fit], list(options = options[lengths(options) > 0]))

@@ -175,12 +175,12 @@ settle_conditional <- function(made, options, na.action, run) {
       "kernel = \"", options$kernel, "\" is not for a conditional density: conditional() of a fit to all columns has it"
     ), user_call()))
   }
-  if (length(options$estimator) > 1) options$estimator <- PLAIN_ESTIMATOR
+  if (is_auto(options$estimator)) options$estimator <- PLAIN_ESTIMATOR
   estimator <- check_estimator(options$estimator)
   if (estimator == "laplace6") {
     stop_argument("estimator", "must be another than \"laplace6\" for a conditional density: \"laplace\" is there")
   }
-  if (isTRUE(options$nonnegative)) stop_argument("nonnegative", "is not for a conditional density")
+  if (isTRUE(options$nonnegative)) stop_argument("debias$nonnegative", "is not for a conditional density")
   adaptive <- check_adaptive(options$adaptive, nrow(made$points))
   if (identical(adaptive, "balloon")) {
     stop_argument("adaptive", "must be another than \"balloon\" for a conditional density")

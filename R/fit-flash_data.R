@@ -3,23 +3,15 @@
 #' @rdname flash_kde
 #' @method flash_kde flash_data
 #' @export
-flash_kde.flash_data <- function(x, estimator = c("sdkde", "kde", "laplace", "laplace6"), bandwidth = NULL,
-                                 score_bandwidth = NULL, backend = c("auto", "cpu", "cuda"),
-                                 precision = c("auto", "double", "single", "fast"), threads = NULL,
-                                 devices = NULL, tol = 0, tol_type = c("global", "pointwise"),
-                                 engine = c("auto", "exact", "fast"), control = NULL, ...) {
+flash_kde.flash_data <- function(x, estimator = "auto", bandwidth = "auto", debias = NULL, tol = 0, control = NULL, ...) {
   check_data_dots(...)
-  estimator <- check_choice(estimator, names(ESTIMATORS), "estimator")
-  asked <- settle_control(control, list(
-    backend = backend, precision = precision, threads = threads, devices = devices, engine = engine,
-    tol_type = tol_type, tol = if (!missing(tol)) check_tol(tol)
-  ))
-  if (!is.null(score_bandwidth) && !ESTIMATORS[[estimator]]$debiased) {
-    stop_argument("score_bandwidth", "is for estimator = \"sdkde\" only: found \"", estimator, "\"")
-  }
-  run <- start_run(asked)
-  settings <- list(bandwidth = bandwidth, score_bandwidth = score_bandwidth)
-  fit_data(x, estimator, settings, run, generic_call(match.call()))
+  estimator <- check_estimator(estimator)
+  options <- flat_options(list(bandwidth = bandwidth, debias = debias))
+  own <- c(steps = options$steps > 1, score = !is.null(options$score), nonnegative = options$nonnegative)
+  if (any(own)) stop_argument("debias", "must have `bandwidth` alone for a flash_data(): found `", names(which(own))[1], "`")
+  if (!is.null(options$score_bandwidth) && !ESTIMATORS[[estimator]]$debiased) stop_score_bandwidth(estimator)
+  run <- start_run(settle_control(control, if (!missing(tol)) list(tol = check_tol(tol))))
+  fit_data(x, estimator, options[c("bandwidth", "score_bandwidth")], run, generic_call(match.call()))
 }
 
 # `settings`: the bandwidths, as the user gave them.
@@ -29,7 +21,7 @@ fit_data <- function(x, estimator, settings, run, call) {
   debiased <- ESTIMATORS[[estimator]]$debiased
   main <- data_bandwidth(settings$bandwidth, x, estimator, run$asked, "bandwidth")
   score <- if (!is.null(settings$score_bandwidth)) {
-    data_bandwidth(settings$score_bandwidth, x, estimator, run$asked, "score_bandwidth")
+    data_bandwidth(settings$score_bandwidth, x, estimator, run$asked, "debias$bandwidth")
   } else if (debiased) {
     own_score(main)
   }

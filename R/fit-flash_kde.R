@@ -14,7 +14,7 @@
 #'   \item{`"kde"`}{\eqn{p(y) = \sum_i w_i K_H(y - x_i) / W}{p(y) = sum_i w_i K_H(y - x_i) / W}.
 #'     Its bias is of order \eqn{h^2}.}
 #'   \item{`"sdkde"`}{Every point first takes half a step of size \eqn{H} along the score (the
-#'     gradient of the log density) of a KDE with variance `score_bandwidth`, \eqn{\tilde x_i =
+#'     gradient of the log density) of a KDE with variance \eqn{H_s}{H_s}, \eqn{\tilde x_i =
 #'     x_i + (H / 2) \nabla \log p_{H_s}(x_i)}{xd_i = x_i + (H / 2) grad log p_Hs(x_i)}; the
 #'     estimate is the KDE of these debiased points. Its bias is of order \eqn{h^4}, and it stays
 #'     a density.}
@@ -29,7 +29,7 @@
 #' `H` is always a **variance** (the square of a kernel standard deviation), as in package ks; a
 #' bandwidth given as a number or a vector is a standard deviation, as in [stats::density()].
 #'
-#' The debiasing of `"sdkde"` visits all pairs of points once for each of its `steps` (\eqn{O(n^2 d)} time, \eqn{O(nd)}
+#' The debiasing of `"sdkde"` visits all pairs of points once for each of its steps (\eqn{O(n^2 d)} time, \eqn{O(nd)}
 #' memory); the others do no work at the fit. A prediction at \eqn{m} points costs
 #' \eqn{O(nmd)}. On a grid, which the CPU takes for many points in up to three dimensions where that is several times
 #' faster, both are \eqn{O(n + m)}.
@@ -43,88 +43,44 @@
 #' @param data A data frame in which `formula`, `weights` and `subset` are evaluated. It may come first where
 #'   `formula` is named: `faithful |> flash_kde(formula = ~ waiting)`.
 #' @param subset Which rows of `data` to use.
-#' @param estimator `"sdkde"` (score-debiased), `"kde"`, `"laplace"` or `"laplace6"`; see Details. Where none is
-#'   named: `"kde"` with a bandwidth of each point's own if that is clearly better, else `"sdkde"`; see Adaptive
-#'   bandwidths.
+#' @param estimator `"auto"`, `"sdkde"` (score-debiased), `"kde"`, `"laplace"` or `"laplace6"`; see Details. `"auto"`:
+#'   `"kde"` with a bandwidth for each point if that is clearly better, otherwise `"sdkde"`; see Adaptive bandwidths. It is
+#'   `"kde"` on a `support`, for data with factors, for other kernels than the Gaussian and for a `big.matrix`.
 #' @param bandwidth The kernel's bandwidth: one number, the kernel standard deviation in all
 #'   dimensions; a vector of `d` standard deviations; a `d` x `d` **variance** matrix (symmetric,
-#'   positive definite); or the name of a selector: `"auto"`, `"lcv"`, `"lscv"`, `"plugin"` or `"scv"` (see [bw_auto()],
+#'   positive definite); what [kde_bandwidth()] returns; or the name of a selector: `"auto"`, `"lcv"`, `"lscv"`, `"plugin"` or `"scv"` (see [bw_auto()],
 #'   [bw_lscv()] and [bw_plugin()]), `"silverman"` or `"scott"` ([bw_silverman()]), `"nrd0"` or `"sj"` (both for one
-#'   dimension, [bw_nrd0()]). A vector or matrix with names is matched to the columns by them. `NULL`:
-#'   `"auto"`; [bandwidth_default] holds the measurement behind that. A search by name that finds no optimum leaves it
+#'   dimension, [bw_nrd0()]). A vector or matrix with names is matched to the columns by them. The
+#'   default is `"auto"`; [bandwidth_default] holds the measurement behind that. A search by name that finds no optimum leaves it
 #'   to `"silverman"`. `"auto"`, `"lcv"` and the rules choose for `estimator`, `"lscv"` for `"kde"` and `"laplace"`; the
 #'   others aim at the plain estimate, whatever `estimator` is.
-#' @param score_bandwidth For `"sdkde"` only: the bandwidth of the KDE whose score debiases the
-#'   points, written as `bandwidth` is. `NULL`: of the variance H / 2 for several `steps`, and where `bandwidth` is
-#'   chosen for an SD-KDE by `"auto"` or `"lcv"`, by name or by the function, which go by that; else the same as
-#'   `bandwidth`. A selector chooses as it does for `bandwidth`, not a bandwidth for the score beside a given
-#'   `bandwidth`.
 #' @param weights Non-negative weights of the points, one per row, not all zero; only their ratios
 #'   matter. In the estimate, a weight of 2 counts as the same row twice (an automatic bandwidth goes by
 #'   the effective sample size instead).
 #'   `NULL`: equal weights.
-#' @param backend Where sums are computed: `"auto"`, `"cpu"` or `"cuda"` (an NVIDIA GPU; see
-#'   [gpu_info()]). `"auto"` chooses by the expected time, which counts the transfer of the points
-#'   and the start of CUDA, so small jobs stay on the CPU; without a usable GPU all do. Where results
-#'   must be the same on every machine, name `backend` and `precision`. `"cpu"` and `"cuda"` are an
-#'   error where they cannot be had.
-#' @param precision `"double"` (relative error of log densities near 1e-12), `"single"` (densities to
-#'   a relative error of 1e-5 in the L2 norm, of up to 3e-5 where points lie more than some 30 bandwidths from their
-#'   centre or in hundreds of dimensions; log densities to an absolute error of 1e-4, on a GPU of 2e-4 at points that
-#'   few others are near to, and in far tails to a relative one of 1e-5), `"fast"` (densities to 2e-3 in the L2 norm, by
-#'   the tensor cores of a GPU; the same as `"single"` on the CPU) or `"auto"`: `"double"` on the CPU, `"single"` on the GPU.
-#' @param threads Number of CPU threads. `NULL`: `getOption("flashkernel.threads")`, else the
-#'   environment variable `FLASHKERNEL_THREADS`, else as many as the machine, `OMP_NUM_THREADS` and
-#'   `OMP_THREAD_LIMIT` allow. Small work takes fewer. The results have the same bits for any number. Threads
-#'   sleep between computations and take small pieces of work, so that other programs on the machine take from
-#'   the computation the time that they use, and no more.
-#' @param devices Which GPUs to use: their numbers, counted from 0 as `nvidia-smi` does, or `"all"`.
-#'   `NULL`: `getOption("flashkernel.devices")`, else the first. Without effect on the CPU.
-#' @param tol,tol_type How far sums may be off, for the fast engine: 0, the default, is as exact as doubles are, each sum
-#'   within 1e-12 of itself (of the plain estimate, for the Laplace-corrected one), scores of the plain estimate and the
-#'   debiasing within 2e-12 of a bandwidth. With
-#'   `tol > 0`, in up to 7 dimensions, `"auto"` engines take linear time where that is faster, and a density is
-#'   within `tol` times the largest one of all the points asked for (`tol_type = "global"`) or within `tol`
-#'   times itself (`"pointwise"`, for the Laplace-corrected estimate times the plain one), so that log densities in the tails hold, too. That is
-#'   proven for every point ([kernel_matvec()] says how). With a global tolerance, too, log densities and scores are
-#'   computed directly where the density might be off by more than a hundredth of itself. Predictions go by the tolerance, and
-#'   [diagnostics()] tells the bound and the error on a sample of rows.
-#' @param engine `"auto"`, `"exact"` or `"fast"`, as for [kernel_matvec()]. `"auto"` takes the one that should finish
-#'   first, also without a tolerance: then the fast one has to prove an error of at most 1e-12 at every point, and sums
-#'   directly where it does not. `"exact"` sums every pair that can reach a sum's last bit, whatever `tol` is, and `"fast"`, which needs
-#'   `tol > 0`, is an error of class `flashkernel_error_unsupported` in more than 7 dimensions. Sums that are always exact
-#'   stay so.
-#' @param control A [flash_control()] that holds some of `backend` to `engine`, and limits of memory. An argument that
-#'   is given beside it counts before the same part of it.
-#' @param structure,rows,seconds For a bandwidth by a search, as `"auto"`: which form it may have, how many rows are looked
-#'   at, and the budget that decides where `rows` is `NULL`, in seconds of a nominal core. See [bw_auto()].
 #' @param adaptive Bandwidths of each point's own, for `"kde"` and `"sdkde"`: `"auto"`, the default, has them where they
 #'   gain; `TRUE` or `"abramson"`, `"knn"`, or a positive number for each row, for `"kde"` where no `estimator` is named;
 #'   `FALSE`: one for all. See Adaptive bandwidths. Or `"balloon"`: of each place; see Balloon estimates.
-#' @param lambda For data with factors or texts: how far their levels are smoothed, one number for all such columns or
-#'   numbers named by column; those that are not named, and with `NULL` all, are chosen from the data together with
-#'   `bandwidth`. 0 is not at all.
-#' @param discrete_kernel For data with factors or texts: `"aitchisonaitken"`, `"liracine"` or `"wangvanryzin"`, several
-#'   of them, or names of these named by column. `NULL`: Aitchison and Aitken's for levels without an order, Li and
-#'   Racine's for ordered factors.
 #' @param support Where the data can lie: `c(lower, upper)` for one column or all, a list of these or of [circular()] by
 #'   column, or a polygon. The estimate is 0 elsewhere. See [kde_support()].
+#' @param debias What [debiasing()] returns: for `"sdkde"` the number of steps, their score and its bandwidth; for
+#'   `"laplace"` and `"laplace6"` whether the estimate is to be a density. `NULL`: one step along the estimate's own score.
+#'   See More debiasing.
+#' @param categorical What [categorical_kernel()] returns, for data with factors or texts: their smoothing parameters and
+#'   kernels. `NULL`: smoothing parameters are chosen from the data together with `bandwidth`.
+#' @param tol Error tolerance of kernel sums, a number from 0 to below 1. With 0, the default, each sum is within 1e-12 of
+#'   itself. With more, in up to 7 dimensions, sums take linear time where that is faster, with a proven bound on their
+#'   error: see [flash_control()].
 #' @param na.action What to do about rows with missing values, in the points or the weights: a
 #'   function or its name, with R's usual meaning. [stats::na.omit()] leaves them out,
 #'   [stats::na.exclude()] as well, and pads predictions for the training points with `NA`;
 #'   [stats::na.fail()] is an error. Infinite values always are.
-#' @param steps For `"sdkde"`, which it names where no `estimator` is: how many steps of debiasing, from 1 to 20. Two
-#'   leave a bias of order \eqn{h^6}; see More debiasing.
-#' @param score For `"sdkde"`: the score by which points are debiased in the first step, in place of their own. A
-#'   function of points (a matrix) that returns a matrix as large; such a matrix, with a row for each row of `x`; or
-#'   another fit, whose scores it takes as [predict()][predict.flash_kde] gives them.
-#' @param nonnegative For `"laplace"` and `"laplace6"`: is the estimate to be a density, 0 where it would be negative
-#'   and divided by what mass it then has? See More debiasing.
 #' @param kernel `"gaussian"`, or `"epanechnikov"`, `"biweight"`, `"triweight"`, `"triangular"` or `"uniform"` (or
 #'   `"rectangular"`), whose reach is bounded, for `"kde"` and `"sdkde"`; in several dimensions a product of them.
 #'   `bandwidth` is the standard deviation of each. See Other kernels.
-#' @param ... For the formula method: `estimator` to `engine`, and `control`, as for the default method. Else
-#'   nothing: an argument that is not known is an error.
+#' @param control A [flash_control()], which says where and how sums are computed, and limits memory. `NULL`: the defaults.
+#' @param ... For the formula method: `estimator` to `control`, as for the default method. Otherwise unused: an unknown
+#'   argument is an error.
 #'
 #' @returns An object of class `flash_kde`, a plain list that survives [saveRDS()]:
 #'   \item{`call`, `estimator`, `n`, `d`}{the call; the estimator's name; number of points (after
@@ -184,7 +140,7 @@
 #'   rows. That is for fits without an `estimator`, where they are compared with the SD-KDE, and for `"kde"`, of 50 points and more;
 #'   `"sdkde"` and `"laplace"`, named, have one bandwidth then, and an estimate whose factors were taken so is not debiased, too,
 #'   which gains it little. Of a column that was rounded, no point is smoothed by
-#'   less than the rounding. Of very many rows, factors go by the density of a sample, as `seconds` allows.
+#'   less than the rounding. Of very many rows, factors go by the density of a sample, as the `seconds` of [kde_bandwidth()] allow.
 #'
 #'   With `"sdkde"`, named, and factors, named or given, point i first moves by \eqn{(f_i^2 H / 2) \nabla \log g_i(x_i)}{(f_i^2 H / 2)
 #'   grad log g_i(x_i)}, \eqn{g_i} the estimate of variance \eqn{f_i^2 H_s}{f_i^2 H_s} with the weights \eqn{w_j f_j^2}{w_j f_j^2}:
@@ -221,7 +177,7 @@
 #'   the midpoint rule that is \eqn{\tilde x = x + (H/2) \nabla \log u_{-1/2}((x + \tilde x)/2)}{xd = x + (H / 2) grad
 #'   log u_-1/2((x + xd) / 2)}, and the KDE of the debiased points with variance H / 2 is an estimate of
 #'   \eqn{u_{-1/2}}{u_-1/2}. So each step takes the debiased points of the last for the score half way to them, and
-#'   begins again at x; the first is that of an SD-KDE whose `score_bandwidth` is H / 2. Two steps leave a bias of
+#'   begins again at x; the first is that of an SD-KDE whose score has the bandwidth H / 2. Two steps leave a bias of
 #'   order \eqn{h^6}, further ones less of it. (Steps of H / k from where the last one ended would stay at order
 #'   \eqn{h^4}.) It stays a density. A wider bandwidth goes with that: one that is chosen is so for one step, and its
 #'   sds are then wider by \eqn{0.9 n^{1/(d+8) - 1/(d+12)}}{0.9 n^(1 / (d + 8) - 1 / (d + 12))}, of more than two
@@ -231,11 +187,11 @@
 #'   fit without each point, \eqn{O(n^3 d)}, up to some 3,000 points; [cross_validate()] takes folds. `adaptive` goes with one
 #'   step.
 #'
-#'   **Scores.** With a `score` that is known, or estimated elsewhere, points move by half of H along that; further
+#'   **Scores.** With a score that is known, or estimated elsewhere, points move by half of H along that; further
 #'   steps go by the debiased points. Leave-one-out values then leave a point out of the other sums alone, as a given
 #'   score knows nothing of it; that of a fit to the same points does, which flatters.
 #'
-#'   **Densities.** With `nonnegative`, p is replaced by \eqn{\max(p, 0) / (1 + m)}{max(p, 0) / (1 + m)}, m the
+#'   **Densities.** With `debiasing(nonnegative = TRUE)`, p is replaced by \eqn{\max(p, 0) / (1 + m)}{max(p, 0) / (1 + m)}, m the
 #'   integral of what is below 0, which `print()` tells; [diagnostics()] says how it is found. Densities are 0 there,
 #'   their logarithms `-Inf`, their scores `NaN`. Leave-one-out values are divided by the same. All methods serve it;
 #'   figures of more than two variables show the marginals of p itself.
@@ -249,7 +205,7 @@
 #'   levels a and b of a column, k ranks apart where they have an order, and \eqn{\lambda}{lambda} of `lambda`, before
 #'   they are made to sum to 1:
 #'
-#'   | `discrete_kernel` | levels | l(a, a) | l(a, b) | limit of lambda |
+#'   | kernel | levels | l(a, a) | l(a, b) | limit of lambda |
 #'   |---|---|---|---|---|
 #'   | `"aitchisonaitken"` | of r, without order | 1 - lambda | lambda / (r - 1) | (r - 1) / r |
 #'   | `"liracine"` | without order | 1 | lambda | 1 |
@@ -298,7 +254,7 @@
 #'   kernels: one point that is out of reach of all others makes it `-Inf`. `compare(score = "quadratic")` judges them.
 #'
 #'   **In several dimensions** the kernel is the product of those of the columns, as in np, where `bandwidth` is diagonal:
-#'   which one that is chosen by a search is then, unless `structure` says otherwise, and for `"kde"` with the factor above to the power \eqn{5d /
+#'   which one that is chosen by a search is then, unless the `structure` of [kde_bandwidth()] says otherwise, and for `"kde"` with the factor above to the power \eqn{5d /
 #'   (d + 4)}{5 d / (d + 4)}. With correlations it is the product of those of the coordinates of \eqn{A^{-1}(y - x_i)}{A^-1 (y - x_i)}
 #'   for \eqn{H = A A'}{H = A A'}. Each A is another estimate; here it is \eqn{D R^{1/2}}{D R^(1/2)}, D the standard deviations and
 #'   \eqn{R^{1/2}}{R^(1/2)} the symmetric root of the correlations, so that neither units nor the order of the columns matter. (scikit-learn's
@@ -317,7 +273,7 @@
 #'   then: half of H times the score takes off the bias of order \eqn{h^2}{h^2} of any symmetric kernel of variance H,
 #'   here in one step. Its points are left out of both stages, in \eqn{O(n^2 d)}{O(n^2 d)} time, 4 s of a core for 4,000 in two dimensions. `"laplace"` is an
 #'   error of class `flashkernel_error_unsupported`, as kernels have no second derivative at their edges, and so
-#'   are `backend = "cuda"` and `engine = "fast"`; `tol` and `precision` change nothing.
+#'   are `flash_control(backend = "cuda")` and `flash_control(engine = "fast")`; `tol` and `precision` change nothing.
 #'
 #' @section Points larger than memory: A `big.matrix` of the package bigmemory, of any type and file-backed or not,
 #'   is not read into memory: the fit keeps the object, and [predict()][predict.flash_kde] (densities, log densities, scores and
@@ -383,8 +339,8 @@
 #' predict(fit, data.frame(eruptions = c(2, 4.5), waiting = c(50, 80)))
 #'
 #' # two steps of debiasing, and a Laplace-corrected density
-#' flash_kde(faithful, steps = 2)
-#' flash_kde(faithful, "laplace", nonnegative = TRUE)
+#' flash_kde(faithful, debias = debiasing(steps = 2))
+#' flash_kde(faithful, "laplace", debias = debiasing(nonnegative = TRUE))
 #'
 #' # numbers and a factor
 #' flowers <- flash_kde(iris)
@@ -410,30 +366,18 @@ flash_kde <- function(x, ...) {
 
 #' @rdname flash_kde
 #' @export
-flash_kde.default <- function(x, estimator = c("sdkde", "kde", "laplace", "laplace6"), bandwidth = NULL,
-                              score_bandwidth = NULL, weights = NULL,
-                              backend = c("auto", "cpu", "cuda"),
-                              precision = c("auto", "double", "single", "fast"), threads = NULL,
-                              devices = NULL, tol = 0, tol_type = c("global", "pointwise"),
-                              engine = c("auto", "exact", "fast"), structure = "auto", rows = NULL,
-                              seconds = 5, adaptive = "auto", na.action = getOption("na.action"), steps = 1,
-                              score = NULL, nonnegative = FALSE, lambda = NULL, discrete_kernel = NULL,
-                              support = NULL, kernel = "gaussian", control = NULL, ...) {
+flash_kde.default <- function(x, estimator = "auto", bandwidth = "auto", adaptive = "auto", weights = NULL,
+                              support = NULL, kernel = "gaussian", debias = NULL, categorical = NULL, tol = 0,
+                              na.action = getOption("na.action"), control = NULL, ...) {
   check_fit_dots(...)
   if (missing(x)) stop_argument("x", "must be given")
-  asked <- settle_control(control, list(
-    backend = backend, precision = precision, threads = threads, devices = devices, engine = engine,
-    tol_type = tol_type, tol = if (!missing(tol)) check_tol(tol)
+  options <- flat_options(list(
+    estimator = estimator, bandwidth = bandwidth, adaptive = adaptive, weights = weights, support = support,
+    kernel = kernel, debias = debias, categorical = categorical, na.action = na.action
   ))
-  run <- start_run(asked)
+  run <- start_run(settle_control(control, if (!missing(tol)) list(tol = check_tol(tol))))
   # fit_kde() looks for infinite values, too
   points <- if (has_levels(x)) mixed_points(x, "x") else check_points(x, "x", infinite = TRUE)
-  options <- list(
-    estimator = estimator, bandwidth = bandwidth, score_bandwidth = score_bandwidth, structure = structure,
-    rows = rows, seconds = seconds, adaptive = adaptive, steps = steps, score = score, nonnegative = nonnegative,
-    weights = weights, na.action = na.action, lambda = lambda, discrete_kernel = discrete_kernel,
-    support = support, kernel = kernel
-  )
   fit_kde(points, "x", generic_call(match.call()), options, run)
 }
 
@@ -470,27 +414,19 @@ fit_named_formula <- function(call, frame, formula, data = NULL, ..., subset, we
   fit_formula(call, frame, formula, data, check_fit_options(...), na.action)
 }
 
-# The dots of the formula method: arguments of the default method, by name or in its order.
-check_fit_options <- function(estimator = c("sdkde", "kde", "laplace", "laplace6"), bandwidth = NULL,
-                              score_bandwidth = NULL, backend = c("auto", "cpu", "cuda"),
-                              precision = c("auto", "double", "single", "fast"), threads = NULL,
-                              devices = NULL, tol = 0, tol_type = c("global", "pointwise"),
-                              engine = c("auto", "exact", "fast"), structure = "auto", rows = NULL,
-                              seconds = 5, adaptive = "auto", steps = 1, score = NULL, nonnegative = FALSE,
-                              lambda = NULL, discrete_kernel = NULL, support = NULL,
-                              kernel = "gaussian", control = NULL, ...) {
+# The dots of the formula method: arguments of the default method, by name or in its order; its formals are those of the
+# default method (see below). list() of options as flat_options() has them, with `asked`, the control.
+check_fit_options <- function(...) {
   check_fit_dots(...)
-  asked <- settle_control(control, list(
-    backend = backend, precision = precision, threads = threads, devices = devices, engine = engine,
-    tol_type = tol_type, tol = if (!missing(tol)) check_tol(tol)
+  asked <- settle_control(control, if (!missing(tol)) list(tol = check_tol(tol)))
+  options <- flat_options(list(
+    estimator = estimator, bandwidth = bandwidth, adaptive = adaptive, support = support, kernel = kernel,
+    debias = debias, categorical = categorical
   ))
-  list(
-    estimator = estimator, bandwidth = bandwidth, score_bandwidth = score_bandwidth, structure = structure,
-    rows = rows, seconds = seconds, adaptive = adaptive, steps = steps, score = score, nonnegative = nonnegative,
-    lambda = lambda, discrete_kernel = discrete_kernel, support = support, kernel = kernel,
-    asked = asked
-  )
+  c(options, list(asked = asked))
 }
+
+formals(check_fit_options) <- formals(flash_kde.default)[setdiff(names(formals(flash_kde.default)), c("x", "weights", "na.action"))]
 
 check_fit_dots <- function(...) {
   known <- c(names(formals(sys.function(sys.parent()))), "weights", "subset", "na.action") # the last three of formulas
@@ -502,7 +438,7 @@ check_abbreviations <- function(names) {
   known <- c(names(formals(flash_kde.default)), "formula", "data", "subset")
   for (name in setdiff(names, c(known, "", NA))) {
     several <- known[startsWith(known, name)]
-    if (length(several) < 2) next
+    if (length(several) < 2 && !(length(several) == 1 && name %in% names(FIT_OTHERS))) next
     meant <- if (name %in% names(FIT_OTHERS)) FIT_OTHERS[[name]] else several
     stop_argument(
       name, "is not an argument of this function (did you mean ", paste0("`", meant, "`", collapse = " or "), "?)"
@@ -512,7 +448,10 @@ check_abbreviations <- function(names) {
 
 # What other packages call arguments of flash_kde().
 FIT_OTHERS <- c(
-  h = "bandwidth", H = "bandwidth", bw = "bandwidth", from = "support", to = "support", lower = "support",
+  h = "bandwidth", H = "bandwidth", bw = "bandwidth", structure = "bandwidth", rows = "bandwidth", seconds = "bandwidth",
+  steps = "debias", score = "debias", score_bandwidth = "debias", nonnegative = "debias", lambda = "categorical",
+  discrete_kernel = "categorical", backend = "control", precision = "control", threads = "control", devices = "control",
+  engine = "control", tol_type = "control", from = "support", to = "support", lower = "support",
   upper = "support", xmin = "support", xmax = "support", bounds = "support"
 )
 

@@ -1,8 +1,9 @@
 # Fits to numbers and levels together: p(x, c) = sum_i w_i K_H(x - x_i) prod_k l_k(c_k, c_ik) / W, of kernels of
 # the numbers (sum-doors.R) and of the levels (sum-category-kernels.R).
 
-# As fit_kde(), of mixed_points().
-fit_mixed <- function(points, arg, call, options, control, formula = NULL) {
+# Of mixed_points().
+#' @export
+fit_kde.mixed <- function(points, arg, call, options, control, formula = NULL) {
   check_one_step(options, "points without columns of levels")
   if (!is.null(options$support)) stop_argument("support", "is for points without columns of levels")
   settings <- fit_settings(options)
@@ -12,14 +13,8 @@ fit_mixed <- function(points, arg, call, options, control, formula = NULL) {
   options["adaptive"] <- list(mixed_adaptive(options, nrow(points), ncol(points) - length(columns)))
   estimator <- mixed_estimator(options, ncol(points) - length(columns))
   resolved <- resolve_control(control, nrow(points), nrow(points), max(1, ncol(points) - length(columns)))
-  weights <- check_weights(options$weights, nrow(points), missing = TRUE)
-  data <- handle_missing(points, weights, options$na.action, arg)
-  if (!is.null(weights)) data$weights <- common_scale(check_weights(data$weights, nrow(data$points)))
+  data <- fit_data_of(points, estimator, options, arg)
   debiased <- ESTIMATORS[[estimator]]$debiased
-  check_fit_memory(data$points, debiased, options$steps, arg)
-  if (!is.null(options$score_bandwidth) && !debiased) {
-    stop_argument("score_bandwidth", "is for estimator = \"sdkde\" only: found \"", estimator, "\"")
-  }
   data$discrete <- list(columns = columns, codes = data$points[, names(columns), drop = FALSE], names = names)
   data$points <- data$points[, setdiff(names, names(columns)), drop = FALSE]
   bandwidths <- mixed_bandwidths(data, estimator, options, control, arg)
@@ -31,8 +26,7 @@ fit_mixed <- function(points, arg, call, options, control, formula = NULL) {
   object <- new_fit(call, estimator, data, bandwidths, debias, control, computed, formula, bandwidths$adaptive)
   object$discrete <- data$discrete
   object$settings <- settings
-  class(object) <- c("flash_kde_mixed", "flash_kde")
-  object
+  as_mixed(object)
 }
 
 # As check_adaptive(), and NULL where "auto" may not take any.
@@ -46,7 +40,7 @@ mixed_adaptive <- function(options, n, d) {
 
 # The plain one where none is named. Levels alone have no bias that a bandwidth leaves.
 mixed_estimator <- function(options, d) {
-  estimator <- if (length(options$estimator) > 1) PLAIN_ESTIMATOR else check_estimator(options$estimator)
+  estimator <- if (is_auto(options$estimator)) PLAIN_ESTIMATOR else check_estimator(options$estimator)
   if (estimator == PLAIN_ESTIMATOR) {
     if (d == 0 && !is.null(options$adaptive)) stop_argument("adaptive", "must be FALSE without numeric columns")
     return(estimator)
@@ -61,16 +55,14 @@ mixed_estimator <- function(options, d) {
 # What goes with an estimate that is a sum of kernels of numbers and no more.
 check_one_step <- function(options, points) {
   given <- c(
-    kernel = !identical(options$kernel, "gaussian"), steps = !identical(as.numeric(options$steps), 1),
-    score = !is.null(options$score), nonnegative = !isFALSE(options$nonnegative)
+    kernel = !identical(options$kernel, "gaussian"), "debias$steps" = options$steps > 1,
+    "debias$score" = !is.null(options$score), "debias$nonnegative" = options$nonnegative
   )
   if (any(given)) stop_argument(names(which(given))[1], "is for ", points)
 }
 
 check_no_levels <- function(options) {
-  for (arg in c("lambda", "discrete_kernel")) {
-    if (!is.null(options[[arg]])) {
-      stop_argument(arg, "is for columns of levels (factors, texts or logical values): found none")
-    }
+  if (!is.null(options$lambda) || !is.null(options$discrete_kernel)) {
+    stop_argument("categorical", "is for categorical columns (factors, texts or logical values): found none")
   }
 }

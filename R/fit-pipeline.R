@@ -1,12 +1,21 @@
-# `arg` is what the user calls the points; `call` is the call to store; `options`: a list of estimator, bandwidth,
-# score_bandwidth, structure, rows, seconds, adaptive, steps, score, nonnegative, lambda, discrete_kernel, support, kernel,
-# weights and na.action, as the user gave them; `control`: of start_run(); `formula`: what a fit by formula keeps
-# for its predictions (formula_data()).
+# From checked points to an object of class flash_kde: check, data, choose, adapt, debias, wrap. The three kinds of
+# fits, of numbers, of numbers and categories, and on a support, have the same steps from here.
+
+# `arg` is what the user calls the points; `call` is the call to store; `options`: of flat_options(); `control`: of
+# start_run(); `formula`: what a fit by formula keeps for its predictions (formula_data()).
 fit_kde <- function(points, arg, call, options, control, formula = NULL) {
-  if (is_mixed(points)) return(fit_mixed(points, arg, call, options, control, formula))
+  UseMethod("fit_kde", fit_kind(points, options))
+}
+
+fit_kind <- function(points, options) {
+  if (is_mixed(points)) return(as_kind("mixed"))
+  if (!is.null(options$support)) as_kind("supported")
+}
+
+# Everything is checked before anything is computed.
+#' @export
+fit_kde.default <- function(points, arg, call, options, control, formula = NULL) {
   check_no_levels(options)
-  if (!is.null(options$support)) return(fit_on_support(points, arg, call, options, control, formula))
-  # Everything is checked before anything is computed.
   options <- check_debiasing(options, nrow(points))
   options <- check_fit_kernel(options, ncol(points), control)
   adaptive <- check_adaptive(options$adaptive, nrow(points))
@@ -16,14 +25,7 @@ fit_kde <- function(points, arg, call, options, control, formula = NULL) {
   resolved <- resolve_control(
     if (has_gaussian(options)) control else on_cpu(control), nrow(points), nrow(points), ncol(points)
   )
-  weights <- check_weights(options$weights, nrow(points), missing = TRUE)
-  data <- handle_missing(points, weights, options$na.action, arg)
-  if (!is.null(weights)) data$weights <- common_scale(check_weights(data$weights, nrow(data$points)))
-  debiased <- ESTIMATORS[[estimator]]$debiased
-  check_fit_memory(data$points, debiased, options$steps, arg)
-  if (!is.null(options$score_bandwidth) && !debiased) {
-    stop_argument("score_bandwidth", "is for estimator = \"sdkde\" only: found \"", estimator, "\"")
-  }
+  data <- fit_data_of(points, estimator, options, arg)
   data$clean <- once(clean_points(data$points, data$weights, arg)) # if a search wants it
   path <- list(steps = options$steps, score = given_score(options$score, data, nrow(points), arg))
   bandwidths <- fit_bandwidths(data, estimator, options, control, arg)
@@ -47,6 +49,22 @@ fit_kde <- function(points, arg, call, options, control, formula = NULL) {
   object$kernel <- options$kernel
   object$settings <- fit_settings(options)
   if (options$nonnegative) clipped(object) else object
+}
+
+# list(points, weights, omitted): the rows that `na.action` leaves, with weights on a common scale; an error where the fit
+# would not fit into memory.
+fit_data_of <- function(points, estimator, options, arg) {
+  weights <- check_weights(options$weights, nrow(points), missing = TRUE)
+  data <- handle_missing(points, weights, options$na.action, arg)
+  if (!is.null(weights)) data$weights <- common_scale(check_weights(data$weights, nrow(data$points)))
+  debiased <- ESTIMATORS[[estimator]]$debiased
+  check_fit_memory(data$points, debiased, options$steps, arg)
+  if (!is.null(options$score_bandwidth) && !debiased) stop_score_bandwidth(estimator)
+  data
+}
+
+stop_score_bandwidth <- function(estimator) {
+  stop_argument("debias$bandwidth", "is for estimator = \"sdkde\" only: found \"", estimator, "\"")
 }
 
 # What a fit to some of the points goes by.

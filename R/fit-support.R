@@ -2,8 +2,8 @@
 # there are such; the object around it has the points, weights and names that the user gave, and the rest is the
 # same.
 
-# As fit_kde().
-fit_on_support <- function(points, arg, call, options, control, formula) {
+#' @export
+fit_kde.supported <- function(points, arg, call, options, control, formula = NULL) {
   names <- point_names(list(names = colnames(points), d = ncol(points)))
   domain <- check_support(options$support, ncol(points), names)
   settings <- fit_settings(options)
@@ -14,16 +14,13 @@ fit_on_support <- function(points, arg, call, options, control, formula) {
   if (identical(adaptive, "balloon")) {
     stop_argument("adaptive", "must be another than \"balloon\" with `support`: that does not integrate to 1")
   }
-  weights <- check_weights(options$weights, nrow(points), missing = TRUE)
-  data <- handle_missing(points, weights, options$na.action, arg)
-  if (!is.null(weights)) data$weights <- common_scale(check_weights(data$weights, nrow(data$points)))
+  estimator <- support_estimator(options)
+  data <- fit_data_of(points, estimator, options, arg)
   if (is.numeric(adaptive) && !is.null(data$omitted)) adaptive <- adaptive[-data$omitted]
   options[c("weights", "na.action")] <- list(data$weights, stats::na.fail)
   options["adaptive"] <- list(if (is.null(adaptive)) FALSE else adaptive)
   check_inside(domain, data$points, arg)
   for (k in which(domain$kind == "circular")) data$points[, k] <- into_column(data$points[, k], domain, k)
-  estimator <- support_estimator(options)
-  check_fit_memory(data$points, ESTIMATORS[[estimator]]$debiased, options$steps, arg)
   plain <- may_be_plain(options, adaptive)
   domain <- choose_kind(domain, data$points, data$weights, plain, options, search_run(control, ncol(points)), arg)
   inner <- if (only_transforms(domain) && !is_rounded(domain, data$points, options)) {
@@ -38,12 +35,12 @@ fit_on_support <- function(points, arg, call, options, control, formula) {
 
 # The plain one where none is named; fits of transformed points alone may then choose another one.
 support_estimator <- function(options) {
-  if (length(options$estimator) > 1) PLAIN_ESTIMATOR else check_estimator(options$estimator)
+  if (is_auto(options$estimator)) PLAIN_ESTIMATOR else check_estimator(options$estimator)
 }
 
 # Nothing was asked for that needs one sum of kernels: an estimator, factors, or a bandwidth of the score.
 may_be_plain <- function(options, adaptive) {
-  of_estimator <- length(options$estimator) > 1 || check_estimator(options$estimator) == PLAIN_ESTIMATOR
+  of_estimator <- is_auto(options$estimator) || check_estimator(options$estimator) == PLAIN_ESTIMATOR
   of_estimator && (is.null(adaptive) || identical(adaptive, "auto")) && is.null(options$score_bandwidth)
 }
 
@@ -119,9 +116,6 @@ inner_bandwidths <- function(problem, work, estimator, options, control, run, ar
 
 check_domain_options <- function(domain, estimator, adaptive, options) {
   refuse <- \(...) stop(new_error("unsupported", paste0(...), user_call()))
-  if (!is.null(options$score_bandwidth) && !ESTIMATORS[[estimator]]$debiased) {
-    stop_argument("score_bandwidth", "is for estimator = \"sdkde\" only: found \"", estimator, "\"")
-  }
   if (identical(adaptive, "knn")) {
     refuse("adaptive = \"knn\" does not know of images: take \"abramson\", or method = \"transform\"")
   }

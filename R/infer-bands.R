@@ -32,7 +32,7 @@
 #' but no less than of an interval: of `replicates` draws of a process with the covariance and the skewness of the
 #' estimate, by multipliers of all points (Chernozhukov, Chetverikov and Kato 2014), Poisson counts of mean 1 less 1,
 #' or of the resampled estimates. Steps of half a bandwidth between points are fine enough. In simulation (2,000 samples a
-#' cell, `inst/bench/inference.R`) bands of level 0.95 held the whole density in 0.94 to 0.97 of samples of 200 and 1,000
+#' cell, `bench/inference.R`) bands of level 0.95 held the whole density in 0.94 to 0.97 of samples of 200 and 1,000
 #' normal, bimodal and t distributed points, also over all of their range, and in 0.97 to 0.99 in two dimensions;
 #' intervals in 0.94 to 0.96 on average over places.
 #'

@@ -4,7 +4,7 @@
 # - laplace: less half of tr(H d^2 K), the derivative of the kernel of variance t H in t, at t = 1;
 # - sdkde: a point moves others, too, by its part in their scores. Of points that are many within a bandwidth that
 #   comes to the same derivative of the kernel of H + H_s, the convolution of both (the infinitesimal jackknife
-#   agrees to a few percent, see inst/bench/NOTES.md): so psi_j(y) = K_H(y - xd_j) - tr(H d^2 K_{H + H_s}(y - x_j))
+#   agrees to a few percent, see bench/NOTES.md): so psi_j(y) = K_H(y - xd_j) - tr(H d^2 K_{H + H_s}(y - x_j))
 #   / 2, where a standard error that takes debiased points as given is a quarter too small.
 # Adaptive ones have f_j^2 times all these variances. A derivative is a difference of two kernels, so that
 # everything is a sum of kernels, for all engines.

@@ -99,7 +99,7 @@ kda_call <- function(call) {
 check_kda_options <- function(...) {
   options <- check_fit_options(...)
   if (!is.null(options$score)) {
-    stop_argument("score", "must be NULL: every class has a density, and so a score, of its own")
+    stop_argument("debias$score", "must be NULL: every class has a density, and so a score, of its own")
   }
   options
 }

@@ -1,3 +1,4 @@
+#' @export
 judge_of.kernel_regression <- function(fit) {
   check_judged_levels(unclass(fit), "regressions")
   folds_of <- list(
@@ -26,6 +27,7 @@ refit_regression <- function(object, rows, run) {
   fit_regression(x, y, object$weights[rows], stats::na.fail, options, run, object$call)
 }
 
+#' @export
 judge_of.flash_kda <- function(fit) {
   codes <- kda_codes(fit)
   scores_of <- function(logs, score) {

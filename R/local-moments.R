@@ -68,7 +68,7 @@ moment_ways <- function(run, z, m, order, own) {
   list(list(run = finer, tol = run$tol, width = if (order == 0) 64 else 16, reach = 9), exact)
 }
 
-# Below it grids may lose to sums of pairs (inst/bench/NOTES.md).
+# Below it grids may lose to sums of pairs (bench/NOTES.md).
 FINEST_TOL <- 1e-10
 
 # ---- boxes ------------------------------------------------------------------------------------

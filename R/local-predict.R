@@ -115,7 +115,7 @@ regression_places <- function(fit, newdata) {
   } else if (is.data.frame(newdata)) {
     newdata <- newdata[intersect(names(newdata), fit$discrete$names)]
   }
-  new_mixed_points(fit, newdata)
+  new_points.mixed(fit, newdata)
 }
 
 # ---- at targets -------------------------------------------------------------------------------

@@ -202,8 +202,10 @@ positive_by_shard <- function(weights) {
 
 # ---- classes ----------------------------------------------------------------------------------
 
+#' @export
 class_codes.shard_column <- function(link) column_of("class_codes", list(link), 1)
 
+#' @export
 class_counts.shard_column <- function(y, weights = NULL) {
   over_columns("column_counts", list(y = y, weights = weights), list(classes = max(2, ncol(y))))
 }

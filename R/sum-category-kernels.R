@@ -87,7 +87,7 @@ cells_of <- function(codes) {
 choose_level_kernels <- function(columns, wanted) {
   for (name in names(columns)) columns[[name]]$kernel <- DEFAULT_LEVEL_KERNELS[[columns[[name]]$kind]]
   if (is.null(wanted)) return(columns)
-  arg <- "discrete_kernel"
+  arg <- "categorical$kernel"
   if (!is.character(wanted) || length(wanted) == 0) {
     choices <- quote_choices(names(LEVEL_KERNELS))
     stop_argument(arg, "must be NULL or some of ", choices, ": found ", describe(wanted))
@@ -115,18 +115,18 @@ check_lambda <- function(lambda, columns) {
   if (is.null(lambda)) return(wanted)
   if (!is_number(lambda) || length(lambda) == 0 || length(lambda) > 1 && !has_names(names(lambda))) {
     stop_argument(
-      "lambda", "must be NULL, one number, or numbers named by the columns ", quote_names(names(columns)),
+      "categorical$smoothing", "must be NULL, one number, or numbers named by the columns ", quote_names(names(columns)),
       ": found ", describe(lambda)
     )
   }
   named <- has_names(names(lambda))
-  if (named) check_column_names(names(lambda), columns, "lambda")
+  if (named) check_column_names(names(lambda), columns, "categorical$smoothing")
   wanted[if (named) names(lambda) else TRUE] <- as.double(lambda)
   most <- most_lambda(columns)
   for (name in if (named) names(lambda) else names(columns)) {
     if (!isTRUE(wanted[[name]] >= 0 && wanted[[name]] <= most[[name]] * (1 + 1e-12))) {
       stop_argument(
-        "lambda", "must be from 0 to ", format(most[[name]], digits = 4), " for ", quote_names(name), " (",
+        "categorical$smoothing", "must be from 0 to ", format(most[[name]], digits = 4), " for ", quote_names(name), " (",
         LEVEL_KERNELS[[columns[[name]]$kernel]]$title, ", ", length(columns[[name]]$levels), " levels): found ",
         format(wanted[[name]])
       )

@@ -80,7 +80,7 @@ check_fit_kernel <- function(options, d, control) {
   kernel <- options$kernel <- kernel_name(options$kernel)
   if (kernel == "gaussian") return(options)
   refuse <- function(...) stop(new_error("unsupported", paste0("kernel = \"", kernel, "\" ", ...), user_call()))
-  if (length(options$estimator) > 1) options$estimator <- PLAIN_ESTIMATOR
+  if (is_auto(options$estimator)) options$estimator <- PLAIN_ESTIMATOR
   estimator <- check_estimator(options$estimator)
   if (ESTIMATORS[[estimator]]$signed) {
     refuse(

@@ -69,7 +69,12 @@ is_debiased <- function(object) estimator_of(object)$debiased
 
 is_signed <- function(object) estimator_of(object)$signed
 
-check_estimator <- function(estimator) check_choice(estimator, names(ESTIMATORS), "estimator")
+# "auto" is the score-debiased one, where nothing else speaks for another.
+check_estimator <- function(estimator) {
+  if (is_auto(estimator)) "sdkde" else check_choice(estimator, names(ESTIMATORS), "estimator")
+}
+
+is_auto <- function(value) identical(value, "auto")
 
 # The names of those whose entry `able` is TRUE.
 estimators_that <- function(able) names(Filter(\(entry) entry[[able]], ESTIMATORS))

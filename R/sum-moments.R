@@ -67,7 +67,7 @@ moments_of <- function(x, L, weights, row_weights, floor, moments, ratio, wide, 
   how(x, L, weights, row_weights, floor, moments, ratio, wide, factor, run = run)
 }
 
-# The CPU's exact engine meets every pair once, but for M it takes two passes, of d + 1 columns (inst/bench/NOTES.md).
+# The CPU's exact engine meets every pair once, but for M it takes two passes, of d + 1 columns (bench/NOTES.md).
 prefers_engines <- function(n, d, moments, wide, run) {
   resolved <- resolve_control(run, n, n, d)
   if (resolved$backend == "cuda" || resolved$engine == "fast") return(TRUE)

@@ -38,7 +38,7 @@ each_given_level <- function(object, x, task) {
 at_levels <- function(object, codes) {
   joint <- object$joint
   if (!any(shares_of_given(joint$discrete, codes) > 0)) return(NULL)
-  object$joint <- mixed_conditional(joint, list(dims = integer(), values = matrix(0, 1, 0), codes = codes))
+  object$joint <- conditional_where(joint, list(dims = integer(), values = matrix(0, 1, 0), codes = codes), NULL)
   object$given <- setdiff(object$given, names(codes))
   object
 }

@@ -78,10 +78,7 @@ conditional_points <- function(object, newdata, of_x, na.action = stats::na.pass
 given_dims <- function(object) which(object$joint$names %in% object$given)
 
 # The fit of x alone.
-given_side <- function(object) {
-  if (is.null(object$joint$discrete)) return(marginal_of(object$joint, given_dims(object)))
-  mixed_marginal(object$joint, object$given)
-}
+given_side <- function(object) marginal_of(object$joint, object$given, NULL)
 
 # p(. | x) for x, a matrix of one row; NULL where no point counts.
 conditional_there <- function(object, x, arg = "newdata") {

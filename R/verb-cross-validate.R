@@ -56,7 +56,7 @@
 #' @inheritSection flash_kde Errors
 #' @export
 #' @examples
-#' fit <- flash_kde(faithful, "sdkde", steps = 2)
+#' fit <- flash_kde(faithful, "sdkde", debias = debiasing(steps = 2))
 #' set.seed(1)
 #' cross_validate(fit, folds = 5)
 #'

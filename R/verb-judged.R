@@ -22,6 +22,7 @@ score_title <- function(score) {
   if (score %in% names(PROPER_SCORES)) PROPER_SCORES[[score]]$title else PREDICTION_SCORES[[score]]
 }
 
+#' @export
 judge_of.flash_kde <- function(fit) {
   folds_of <- list(
     without = \(rows, run) unclass(refit(fit, rows, run)),
@@ -36,6 +37,7 @@ judge_of.flash_kde <- function(fit) {
 }
 
 # The data are y and x together, as those of a regression of y.
+#' @export
 judge_of.flash_conditional <- function(fit) {
   joint <- unclass(fit$joint)
   check_judged_levels(joint, "conditional densities")

@@ -59,7 +59,7 @@ summary.flash_kde <- function(object, digits = NULL, ...) {
     class = "summary.flash_kde",
     c(unclass(object)[c(
       "call", "estimator", "n", "d", "names", "bandwidth", "score_bandwidth", "selector", "search", "adaptive",
-      "steps", "given_score", "nonnegative", "support", "kernel"
+      "steps", "given_score", "nonnegative", "kind", "support", "kernel"
     )], list(
       weighted = !is.null(object$weights), omitted = length(object$na.action),
       columns = summarise_columns(object$x[used, , drop = FALSE], weights, point_names(object)),

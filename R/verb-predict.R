@@ -46,8 +46,7 @@
 #'   [stats::na.pass()], they give `NA`, as in [stats::predict.lm()]; [stats::na.omit()] leaves
 #'   these rows out, [stats::na.fail()] is an error. For the training points the `na.action` of
 #'   the fit decides: with [stats::na.exclude()] the rows left out are `NA` here.
-#' @param backend,threads,devices,tol,tol_type,engine As for [flash_kde()], for this prediction; `NULL`: those of
-#'   `control`, else those of the fit.
+#' @param tol Error tolerance of kernel sums, as for [flash_kde()]. `NULL`: that of `control`, otherwise that of the fit.
 #' @param control A [flash_control()] for this prediction. What it does not say is as in the fit.
 #' @param collect Whether the values come back. `FALSE`, where `newdata` is a [flash_data()], or missing and the fit is of one:
 #'   they stay on its workers, as a [flash_data()] of the columns `density`, `log_density` or those of a score, and `se`;
@@ -71,19 +70,15 @@
 #' mean(predict(fit, type = "log_density", loo = TRUE))
 predict.flash_kde <- function(object, newdata, type = c("density", "log_density", "score"),
                               se.fit = FALSE, loo = FALSE, na.action = stats::na.pass,
-                              backend = NULL, threads = NULL, devices = NULL, tol = NULL,
-                              tol_type = NULL, engine = NULL, control = NULL, collect = TRUE, ...) {
+                              tol = NULL, control = NULL, collect = TRUE, ...) {
   check_dots_empty(...)
   # `$` of what has a class looks for a method first, each time
   object <- unclass(object)
   type <- check_choice(type, c("density", "log_density", "score"), "type")
   se.fit <- check_flag(se.fit, "se.fit")
   loo <- check_flag(loo, "loo")
-  given <- list(
-    backend = backend, threads = threads, devices = devices, engine = engine, tol = tol, tol_type = tol_type
-  )
   # a fit may come from another machine: what it asked for need not be here
-  run <- start_run(settle_control(control, given, fit_asked(object)), "Predicting")
+  run <- start_run(settle_control(control, list(tol = tol), fit_asked(object)), "Predicting")
   if (missing(newdata)) newdata <- NULL
   check_combination(object, newdata, type, se.fit, loo)
   collect <- check_collect(collect)

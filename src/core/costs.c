@@ -1,4 +1,4 @@
-/* What was measured, with which script of inst/bench (NOTES.md tells the story), where and when.
+/* What was measured, with which script of bench/ (bench/NOTES.md explains it), where and when.
  *
  *   EPYC    AMD EPYC 9005 (Zen 5), 2 cores, AVX-512, gcc 12 -O2
  *   H200    one NVIDIA H200
@@ -12,7 +12,7 @@
 const struct fk_costs fk_costs = {
     /* threads.R on the EPYC: a thread takes tens of microseconds to wake, far longer where the cores are busy, so
      * that about a millisecond is the least to share; more than fill the memory's bus only have to be woken. Loops
-     * often follow each other closely. The 16 and what `many` do: passes from host to host of base-gpu.R, gpu-fast.R
+     * often follow each other closely. The 16 and what `many` do: passes from host to host of gpu.R, gpu-fast.R
      * and host-to-host.R, 16 cores beside an H200. */
     .threads = {.work = 3e7,
                 .bytes = 8e6,
@@ -41,13 +41,13 @@ const struct fk_costs fk_costs = {
     /* real.R on an EPYC 9004 (Zen 4), 2 cores. */
     .near = {.pairs = 1e8, .sampled = {0.75, 0.2}, .low = 3, .points = 32768, .share = 0.85},
 
-    /* base-gpu.R and gpu-dimensions.R on the H200; .start: no script. The start of CUDA counts always: the same call is
+    /* gpu.R and gpu-dimensions.R on the H200; .start: no script. The start of CUDA counts always: the same call is
      * to give the same numbers, also after another has started it. Kernels rounded to 2^-12 move a point that has
      * few neighbours by some 1e-5 of a bandwidth; with fewer pairs than .coarse_pairs they save less than half a
-     * millisecond (base-gpu.R). .difference_f64: 7 to 12 in 1 to 4 dimensions. .tensor_f64, .gaussian_f64: kernels
+     * millisecond (gpu.R). .difference_f64: 7 to 12 in 1 to 4 dimensions. .tensor_f64, .gaussian_f64: kernels
      * alone (NOTES.md). .mma_wide: densities of 128 to 1024 dimensions before there was wgmma for them. .gemm,
      * .gemm_half: a little less than cuBLAS does, of doubles and of halves. They, .memory, .launch and
-     * .measured_pairs: no script. .symmetric_strips: inst/bench/NOTES.md, and so are .matrix and .matrix_value.
+     * .measured_pairs: no script. .symmetric_strips: bench/NOTES.md, and so are .matrix and .matrix_value.
      * .order_points on: gpu-real.R, as far as it was tried. */
     .exact_cuda = {.start = 0.3,
                    .host = 8e9,
@@ -178,9 +178,9 @@ const struct fk_costs fk_costs = {
                .few_row_coordinate = 0.1},
 
     /* On the host, one thread of a Xeon with AVX-512 and the reference BLAS: potrf of an order of 2000 in 0.26 s
-     * by blocks of 48, 0.30 of 32 or 64, 0.41 of 128, 1.9 s by the library; of 300 in 3 ms and 5 (sum-preconditioner.R
-     * as a whole). On an H200 gemm does 58 TFLOP/s where potrf does 48 and lauum 45, from an order of 3e4 on
-     * (shared/FALKON.md, A5). With a tuned BLAS blocks are for interrupts alone. Strips and tiles: no script.
+     * by blocks of 48, 0.30 of 32 or 64, 0.41 of 128, 1.9 s by the library; of 300 in 3 ms and 5 (preconditioner.R
+     * as a whole). On an H200 gemm does 58 TFLOP/s where potrf does 48 and lauum 45, from an order of 3e4 on.
+     * With a tuned BLAS blocks are for interrupts alone. Strips and tiles: no script.
      * .whole_halves: a guess, not measured. .device: arithmetic, no script; two cores take half a second for the
      * factors of an order of 2000 and an iteration's solves, which is what CUDA takes to start. */
     .dense = {.whole = {128, 1024, 1 << 15},

@@ -11,7 +11,7 @@
   { .name = "coef0", .otherwise = value, .above = -INFINITY, .most = DBL_MAX }
 
 /* Costs: dimensions.R on the EPYC (core/costs.c) for the Gaussian, fast_kernels.R for other kernels of r, where a
- * division takes the time of 5 multiply-adds, a square root that of 15; base-kernels.R on a Xeon with AVX-512 for those
+ * division takes the time of 5 multiply-adds, a square root that of 15; kernels.R on a Xeon with AVX-512 for those
  * of x'y. */
 static const struct fk_kernel_info table[FK_KERNELS] = {
     [FK_KERNEL_GAUSSIAN] =

@@ -16,7 +16,7 @@
 #include "../core/threads.h"
 #include "near.h"
 
-/* Set by inst/bench/dimensions.R and base-memory.R (2026-11, Zen 5); see inst/bench/NOTES.md. Not critical. */
+/* Set by bench/dimensions.R and memory.R (2026-11, Zen 5); see bench/NOTES.md. Not critical. */
 enum {
   SPLIT = 256 * FK_TILE_ROWS, /* sources in one task, fewer in many dimensions */
   CHUNK = 1 << 19,            /* numbers held for the targets at a time: packed points and accumulators */

@@ -7,7 +7,7 @@
 #include "near.h"
 #include "tournament.h"
 
-/* Set by inst/bench/dimensions.R and base-memory.R (2026-11, Zen 5); see inst/bench/NOTES.md. Not critical. */
+/* Set by bench/dimensions.R and memory.R (2026-11, Zen 5); see bench/NOTES.md. Not critical. */
 enum { PACKED_BYTES = 5000000, MANY_BLOCKS = 128, ENOUGH_BLOCKS = 32, LONG_BLOCK = 768, LONGEST_BLOCK = 2112 };
 
 /* Small inputs, and those in blocks, are packed once. Large ones are packed block by block, for each pair anew: no

@@ -5,7 +5,7 @@
  * rows' sums, which stay in registers. They leave the kernels, transposed by the way they are stored, to a fourth,
  * which multiplies them with the rows' values: the columns' sums, in shared memory. Of 473 clocks for 64 x 64 pairs
  * of points the kernels and the rows' sums take 373, storing kernels 47, the columns' products 29 and adding to
- * their sums 24 (inst/bench/NOTES.md).
+ * their sums 24 (bench/NOTES.md).
  *
  * Kernels go through fp16 as 2^(t + FK_TENSOR_RAISE): a point's own is 1, and no row has to be raised by more.
  * Sums leave for integers after a strip (rows) or a job (columns): blocks add them in any order, to the same bits.
@@ -114,7 +114,7 @@ __device__ __forceinline__ void read_rows(struct row_tile<16> *tile, const char 
 }
 
 /* p = 2^s of half of a tile. None on the FMA pipe, which paid in sums_wgmma.cu: here it costs
- * (inst/bench/NOTES.md). */
+ * (bench/NOTES.md). */
 __device__ __forceinline__ void take_kernels(uint32_t (&p)[16], const float (&s)[32]) {
 #pragma unroll
   for (int i = 0; i < 16; i++) p[i] = pack_halves(exp2_fast(s[2 * i]), exp2_fast(s[2 * i + 1]));

@@ -31,7 +31,7 @@ bool fk_tensor_grid_choose(double radius2, double rows2, int d, bool single, str
        * where coordinates are so large that their halves reach no further than the grid. */
       grid->low_low = single && d * ldexp(1, -2 * grid->g) / (grid->g >= 8 ? 48 : 12) > 1e-5;
       /* Each product after the first takes up to a unit in the last place off |t|, since tensor cores cut: 0.45 of
-       * 2^-24 on the average (measured, inst/bench/NOTES.md), which a wider scale gives back. */
+       * 2^-24 on the average (measured, bench/NOTES.md), which a wider scale gives back. */
       int products = (d + 15) / 16 * (grid->low_low || d > FK_TENSOR_WIDE ? 3 : 2);
       grid->scale = sqrt(FK_LOG2E * (1 + products * 0.45 * ldexp(1, -24)));
       return true;

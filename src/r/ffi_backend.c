@@ -168,7 +168,7 @@ static void measure(void *data, int64_t i, int64_t end, int slot) {
   r->rate[i] = r->ops->fma_rate(r->seconds);
 }
 
-/* Multiply-adds a second on `threads` threads at once: the ceiling of inst/bench. */
+/* Multiply-adds a second on `threads` threads at once: the ceiling that bench/dimensions.R prints. */
 SEXP ffi_fma_rate(SEXP seconds, SEXP single, SEXP threads) {
   int n = fk_threads(Rf_asInteger(threads));
   double all = 0;

@@ -4,9 +4,9 @@
 bound_for <- function(case, bound) if (case$name == "d7-offset") 10 * bound else bound
 
 fit_case <- function(case, estimator, precision, backend = "cpu") {
-  flash_kde(case$x,
-    estimator = estimator, bandwidth = case$H, weights = case$weights, precision = precision,
-    backend = backend
+  flash_kde(
+    case$x, estimator = estimator, bandwidth = case$H, weights = case$weights,
+    control = flash_control(precision = precision, backend = backend)
   )
 }
 

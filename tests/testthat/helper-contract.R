@@ -1,11 +1,8 @@
 # The tables of test-contract.R: kinds of fits, variants of their data, and methods. The law of every cell: the method
 # returns a value without NaN that has the right rows and columns, or it raises an error of the package's own class in
 # the package's own words. These lines print which method works with which kind of fit:
-#   library(flashkernel); source("tests/testthat/helper-contract.R"); print_contract(contract_table())
-
-# outcome_of() and has_nan(), which the fuzzers of inst/bench use, too
-local_outcomes <- system.file("bench", "outcomes.R", package = "flashkernel")
-if (nzchar(local_outcomes)) source(local_outcomes, local = TRUE)
+#   library(flashkernel); for (part in c("outcomes", "contract")) source(paste0("tests/testthat/helper-", part, ".R"))
+#   print_contract(contract_table())
 
 # ---- data -------------------------------------------------------------------------------------
 
@@ -50,17 +47,17 @@ contract_kinds <- function() {
     "default" = line(),
     "kde, 2 columns" = plane("kde", 0.2),
     "sdkde" = plane("sdkde", 0.2),
-    "sdkde, 2 steps" = line("sdkde", 0.1, steps = 2),
+    "sdkde, 2 steps" = line("sdkde", 0.1, debias = quote(debiasing(steps = 2))),
     "laplace" = line("laplace", 0.1),
-    "laplace, nonnegative" = line("laplace", 0.1, nonnegative = TRUE),
+    "laplace, nonnegative" = line("laplace", 0.1, debias = quote(debiasing(nonnegative = TRUE))),
     "adaptive" = plane("kde", 0.2, adaptive = TRUE),
     "balloon" = line("kde", 0.1, adaptive = "balloon"),
     "biweight" = line("kde", 0.1, kernel = "biweight"),
     "biweight sdkde" = line("sdkde", 0.05, kernel = "biweight"),
-    "mixed" = of(flash_kde(d[c("a", "b", "g", "o")], "kde", 0.2, lambda = 0.2, weights = w), "b"),
-    "mixed sdkde" = of(flash_kde(d[c("a", "g")], "sdkde", 0.2, lambda = 0.2, weights = w)),
-    "mixed adaptive" = of(flash_kde(d[c("a", "b", "g")], "kde", 0.2, lambda = 0.2, adaptive = TRUE, weights = w), "b"),
-    "levels" = of(flash_kde(d[c("g", "o")], lambda = 0.1, weights = w)),
+    "mixed" = of(flash_kde(d[c("a", "b", "g", "o")], "kde", 0.2, categorical = categorical_kernel(smoothing = 0.2), weights = w), "b"),
+    "mixed sdkde" = of(flash_kde(d[c("a", "g")], "sdkde", 0.2, categorical = categorical_kernel(smoothing = 0.2), weights = w)),
+    "mixed adaptive" = of(flash_kde(d[c("a", "b", "g")], "kde", 0.2, categorical = categorical_kernel(smoothing = 0.2), adaptive = TRUE, weights = w), "b"),
+    "levels" = of(flash_kde(d[c("g", "o")], categorical = categorical_kernel(smoothing = 0.1), weights = w)),
     "transform" = inside("transform"),
     "reflect" = inside("reflect"),
     "reflect sdkde" = line("sdkde", 0.1, support = quote(kde_support(c(0, 1), "reflect"))),
@@ -69,10 +66,10 @@ contract_kinds <- function() {
     "mass" = inside("mass"),
     "circular" = plane("kde", 0.1, support = quote(list(a = circular(1)))),
     "polygon" = plane("kde", 0.1, support = quote(cbind(c(0, 1, 1, 0), c(0, 0, 1, 1)))),
-    "conditional" = of(flash_kde(y ~ a + g, d, bandwidth = c(0.3, 0.2), lambda = 0.2, weights = w)),
+    "conditional" = of(flash_kde(y ~ a + g, d, bandwidth = c(0.3, 0.2), categorical = categorical_kernel(smoothing = 0.2), weights = w)),
     "conditional sdkde" = of(flash_kde(y ~ a, d, estimator = "sdkde", bandwidth = 0.3, weights = w)),
     "conditional laplace" = of(flash_kde(y ~ a, d, estimator = "laplace", bandwidth = 0.3, weights = w)),
-    "conditional levels" = of(flash_kde(g ~ a, d, bandwidth = 0.2, lambda = 0.2, weights = w)),
+    "conditional levels" = of(flash_kde(g ~ a, d, bandwidth = 0.2, categorical = categorical_kernel(smoothing = 0.2), weights = w)),
     "marginal" = of(marginal(flash_kde(d[c("a", "b")], "kde", 0.1, weights = w), "a")),
     "given" = of(conditional(flash_kde(d[c("a", "b")], "kde", 0.1, weights = w), c(b = 0.4))),
     "big.matrix" = of(

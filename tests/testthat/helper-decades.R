@@ -8,8 +8,8 @@ expect_light_points_kept <- function(backend) {
   w <- c(seq(1, 9, length.out = 30) * 1e-312, seq(1, 2, length.out = 20) * 1e300)
   at <- light[1:12, ] + 0.3
   for (estimator in c("kde", "sdkde", "laplace")) {
-    fit <- flash_kde(rbind(light, heavy), estimator, bandwidth = H, weights = w, backend = backend, precision = "double")
-    alone <- flash_kde(light, estimator, bandwidth = H, weights = w[1:30], backend = backend, precision = "double")
+    fit <- flash_kde(rbind(light, heavy), estimator, bandwidth = H, weights = w, control = flash_control(backend = backend, precision = "double"))
+    alone <- flash_kde(light, estimator, bandwidth = H, weights = w[1:30], control = flash_control(backend = backend, precision = "double"))
     share <- log(sum(w[1:30])) - log(sum(w))
     positive <- predict(alone, at) > 0
     expect_gt(sum(positive), 8)

@@ -45,7 +45,7 @@ expect_within <- function(got, want, bound, label = "value") {
 expect_argument_error <- function(object, arg) {
   testthat::expect_error(object,
     class = "flashkernel_error_argument",
-    regexp = paste0("^`", arg, "` (must|is|does|needs|could not) "),
+    regexp = paste0("^`", gsub("$", "[$]", arg, fixed = TRUE), "` (must|is|does|needs|could not) "),
   )
 }
 
@@ -97,14 +97,9 @@ installed_library <- function() {
   dirname(path)
 }
 
-# shared/data of the project where it is checked out; never in the tarball
-shared_data <- function(file) {
-  places <- c(
-    Sys.getenv("FLASHKERNEL_SHARED", NA),
-    vapply(3:7, \(up) do.call(file.path, as.list(c(rep("..", up), "shared"))), "")
-  )
-  files <- file.path(places[!is.na(places)], "data", file)
-  found <- files[file.exists(files)]
-  if (!length(found)) testthat::skip(paste0("shared/data/", file, " is not here"))
-  found[[1]]
+# A data set of the benches, where the repository has it (bench/data/fetch.R). The tarball has none.
+bench_data <- function(file) {
+  path <- file.path("..", "..", "bench", "data", file)
+  if (!file.exists(path)) testthat::skip(paste0("bench/data/", file, " is missing: run bench/data/fetch.R"))
+  path
 }

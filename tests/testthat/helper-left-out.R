@@ -50,8 +50,8 @@ heavy_cases <- function(ratio, n, ...) {
     })
   }
   list(
-    plain = fit(line, ...), columns = fit(data.frame(x), score_bandwidth = 0.9, ...),
-    mixed = fit(mixed, lambda = 0.2, ...),
+    plain = fit(line, ...), columns = fit(data.frame(x), debias = debiasing(bandwidth = 0.9), ...),
+    mixed = fit(mixed, categorical = categorical_kernel(0.2), ...),
     adaptive = fit(data.frame(x), \(rows) list(adaptive = factors[rows]), ...),
     transform = fit(exp(line), support = kde_support(c(0, Inf), "transform"), ...),
     compact = fit(data.frame(x), kernel = "epanechnikov", bandwidth = 1, ...),

@@ -1,6 +1,6 @@
 # What attacks the promise of `tol`: hostile points, coefficients, bandwidths and tolerances, each case from one
 # seed, and the errors of the package there against sums of all pairs in plain R. test-tolerance.R,
-# test-gpu-tolerance.R and inst/bench/tolerance.R run it.
+# test-gpu-tolerance.R and bench/tolerance.R run it.
 #
 #   case <- tolerance_case(17)            # every 17 is the same case
 #   str(case[tolerance_columns])          # what it is
@@ -537,8 +537,10 @@ same_mantissas <- function(b, got, sums, exponent, case) {
 # ---- predictions ------------------------------------------------------------------------------
 
 fit_of <- function(case, estimator) {
-  flash_kde(case$x, estimator, case$bandwidth,
-    weights = case$weights, backend = case$backend, precision = case$precision, tol = case$tol, tol_type = case$tol_type
+  flash_kde(
+    case$x, estimator, case$bandwidth, weights = case$weights,
+    control = flash_control(backend = case$backend, precision = case$precision, tol_type = case$tol_type),
+    tol = case$tol
   )
 }
 

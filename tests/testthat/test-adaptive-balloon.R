@@ -101,7 +101,7 @@ test_that("neither the order of the rows nor threads nor the unit of the weights
   x <- cbind(stats::rt(300, 2), round(stats::rnorm(300), 1))
   order <- sample(300)
   fit <- flash_kde(x, adaptive = "balloon")
-  again <- flash_kde(x[order, ], adaptive = "balloon", threads = 1)
+  again <- flash_kde(x[order, ], adaptive = "balloon", control = flash_control(threads = 1))
   expect_identical(again$bandwidth, fit$bandwidth)
   expect_identical(again$adaptive$at_points, fit$adaptive$at_points[order])
   expect_equal(predict(again, x), predict(fit, x), tolerance = 1e-13)
@@ -124,8 +124,8 @@ test_that("an estimate to a tolerance keeps it", {
   x <- matrix(stats::rt(6000, 4), ncol = 2)
   fit <- flash_kde(x, bandwidth = 0.3, adaptive = "balloon")
   exact <- predict(fit, x[1:500, ])
-  expect_lt(max(abs(predict(fit, x[1:500, ], tol = 1e-3, engine = "fast") - exact)), 1e-3 * max(exact))
-  record <- diagnostics(update(fit, tol = 1e-3, engine = "fast"))$tolerance
+  expect_lt(max(abs(predict(fit, x[1:500, ], tol = 1e-3, control = flash_control(engine = "fast")) - exact)), 1e-3 * max(exact))
+  record <- diagnostics(update(fit, tol = 1e-3, control = flash_control(engine = "fast")))$tolerance
   expect_lt(record$bound, 1e-3)
   expect_lte(record$achieved, record$bound)
   expect_identical(record$engine, "fast")

@@ -28,7 +28,7 @@ widths_case <- function(n = 40, d = 2) {
 }
 
 fit_widths <- function(case, x = case$x, ...) {
-  flash_kde(x, "sdkde", bandwidth = case$H, score_bandwidth = case$Hs, adaptive = case$factors, ...)
+  flash_kde(x, "sdkde", bandwidth = case$H, debias = debiasing(bandwidth = case$Hs), adaptive = case$factors, ...)
 }
 
 test_that("points move along the score of squared factors, and densities and scores are of them", {
@@ -65,7 +65,7 @@ test_that("leave-one-out values leave a point out of both stages, in the tails, 
 test_that("factors of 1 leave the estimate of one bandwidth", {
   case <- widths_case()
   case$factors[] <- 1
-  one <- flash_kde(case$x, "sdkde", bandwidth = case$H, score_bandwidth = case$Hs, weights = case$w)
+  one <- flash_kde(case$x, "sdkde", bandwidth = case$H, debias = debiasing(bandwidth = case$Hs), weights = case$w)
   fit <- fit_widths(case, weights = case$w)
   for (loo in c(FALSE, TRUE)) {
     of <- \(fit) predict(fit, type = "log_density", loo = loo)
@@ -90,8 +90,8 @@ test_that("the bias is of order h^4, where that of kernels with the same factors
 test_that("the order of the rows, threads, the origin and points of no weight change nothing", {
   case <- widths_case(300)
   fit <- fit_widths(case)
-  expect_identical(fit_widths(case, threads = 1)$debiased, fit$debiased)
-  expect_identical(predict(fit, loo = TRUE, threads = 1), predict(fit, loo = TRUE))
+  expect_identical(fit_widths(case, control = flash_control(threads = 1))$debiased, fit$debiased)
+  expect_identical(predict(fit, loo = TRUE, control = flash_control(threads = 1)), predict(fit, loo = TRUE))
   far <- fit_widths(case, case$x + 2^40)
   near <- fit_widths(case, case$x + 2^40 - 2^40)
   for (loo in c(FALSE, TRUE)) {
@@ -129,7 +129,7 @@ test_that("an estimate to a tolerance keeps it, and its leave-one-out values are
   x <- matrix(stats::rnorm(6000), ncol = 2)
   fit <- \(...) flash_kde(x, "sdkde", bandwidth = 0.3, adaptive = rep(c(1, 2, 3), 1000), ...)
   exact <- predict(fit(), x[1:500, ])
-  expect_lt(max(abs(predict(fit(tol = 1e-3, engine = "fast"), x[1:500, ]) - exact)), 1e-2 * max(exact))
+  expect_lt(max(abs(predict(fit(tol = 1e-3, control = flash_control(engine = "fast")), x[1:500, ]) - exact)), 1e-2 * max(exact))
   expect_identical(predict(fit(tol = 1e-3), loo = TRUE), predict(fit(), loo = TRUE))
 })
 
@@ -147,8 +147,8 @@ test_that("where the bandwidth is chosen, the scale is that of the debiased esti
     expect_identical(fit$estimator, "sdkde")
     expect_identical(fit$score_bandwidth, SCORE_RATIO * fit$bandwidth)
     expect_gt(fit$adaptive$gain, 0.02)
-    loss <- \(scale) -as.numeric(logLik(update(fit,
-      bandwidth = scale^2 * fit$bandwidth, score_bandwidth = scale^2 * fit$score_bandwidth,
+    loss <- \(scale) -as.numeric(logLik(update(
+      fit, bandwidth = scale^2 * fit$bandwidth, debias = debiasing(bandwidth = scale^2 * fit$score_bandwidth),
       adaptive = fit$adaptive$factors
     )))
     expect_true(all(c(loss(0.7), loss(1.4)) > loss(1)))
@@ -156,7 +156,7 @@ test_that("where the bandwidth is chosen, the scale is that of the debiased esti
   }
   expect_output(print(fit), "times the same factors")
   expect_output(print(summary(fit)), "Leave-one-out")
-  given <- flash_kde(x, "sdkde", score_bandwidth = 0.5, adaptive = TRUE)
+  given <- flash_kde(x, "sdkde", debias = debiasing(bandwidth = 0.5), adaptive = TRUE)
   expect_identical(unname(given$score_bandwidth), diag(0.25, 2))
 })
 

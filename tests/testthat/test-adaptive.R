@@ -80,16 +80,16 @@ test_that("an estimate to a tolerance keeps it", {
   x <- matrix(stats::rnorm(6000), ncol = 2)
   fit <- flash_kde(x, bandwidth = 0.3, adaptive = rep(c(1, 2, 3), 1000))
   exact <- predict(fit, x[1:500, ])
-  expect_lt(max(abs(predict(fit, x[1:500, ], tol = 1e-3, engine = "fast") - exact)), 1e-3 * max(exact))
+  expect_lt(max(abs(predict(fit, x[1:500, ], tol = 1e-3, control = flash_control(engine = "fast")) - exact)), 1e-3 * max(exact))
   tails <- rbind(x[1:100, ], c(6, -5), c(40, 0))
   wanted <- predict(fit, tails, type = "log_density")
-  expect_lt(max(abs(predict(fit, tails, type = "log_density", tol = 1e-3, engine = "fast") - wanted)), 0.01)
-  record <- diagnostics(update(fit, tol = 1e-3, engine = "fast"))$tolerance
+  expect_lt(max(abs(predict(fit, tails, type = "log_density", tol = 1e-3, control = flash_control(engine = "fast")) - wanted)), 0.01)
+  record <- diagnostics(update(fit, tol = 1e-3, control = flash_control(engine = "fast")))$tolerance
   expect_lt(record$bound, 1e-3)
   expect_lte(record$achieved, record$bound)
-  off <- predict(fit, x[1:500, ], tol = 1e-3, tol_type = "pointwise", engine = "fast") / exact - 1
+  off <- predict(fit, x[1:500, ], tol = 1e-3, control = flash_control(tol_type = "pointwise", engine = "fast")) / exact - 1
   expect_lt(max(abs(off)), 1e-3)
-  single <- predict(flash_kde(x, bandwidth = 0.3, adaptive = rep(c(1, 2, 3), 1000), precision = "single"), x[1:500, ])
+  single <- predict(flash_kde(x, bandwidth = 0.3, adaptive = rep(c(1, 2, 3), 1000), control = flash_control(precision = "single")), x[1:500, ])
   expect_lt(sqrt(sum((single - exact)^2) / sum(exact^2)), 1e-5)
 })
 
@@ -170,7 +170,7 @@ test_that("neither the order of the rows, nor threads, nor the unit of the weigh
   order <- sample(300)
   for (method in c("abramson", "knn")) {
     fit <- flash_kde(x, adaptive = method)
-    again <- flash_kde(x[order, ], adaptive = method, threads = 1)
+    again <- flash_kde(x[order, ], adaptive = method, control = flash_control(threads = 1))
     expect_identical(again$bandwidth, fit$bandwidth)
     expect_identical(again$adaptive$factors, fit$adaptive$factors[order])
   }
@@ -289,7 +289,7 @@ test_that("nobody who names a bandwidth or an estimator of one gets factors", {
   expect_null(flash_kde(x, bandwidth = 1)$adaptive)
   expect_null(flash_kde(x, bandwidth = "silverman")$adaptive)
   expect_null(flash_kde(x, bandwidth = bw_auto(x))$adaptive)
-  expect_null(flash_kde(x, score_bandwidth = 1)$adaptive)
+  expect_null(flash_kde(x, debias = debiasing(bandwidth = 1))$adaptive)
   expect_null(flash_kde(x[1:49, ])$adaptive)
 })
 
@@ -298,7 +298,7 @@ test_that("the choice is the same for any order of the rows, threads and units",
   x <- cbind(stats::rt(300, 1), stats::rt(300, 1))
   fit <- flash_kde(x)
   order <- sample(300)
-  again <- flash_kde(x[order, ], threads = 1)
+  again <- flash_kde(x[order, ], control = flash_control(threads = 1))
   expect_identical(again$bandwidth, fit$bandwidth)
   expect_identical(again$adaptive$factors, fit$adaptive$factors[order])
   scaled <- flash_kde(x %*% diag(c(1024, 1 / 8)))
@@ -343,8 +343,8 @@ test_that("factors of rows beside a constant column are those of the other colum
     plain <- flash_kde(data.frame(a), "kde", 0.4, adaptive = adaptive)
     expect_same_factors(flash_kde(data.frame(a, c = 3), "kde", 0.4, adaptive = adaptive), plain)
     expect_same_factors(
-      flash_kde(data.frame(a, c = 3, g), "kde", 0.4, adaptive = adaptive, lambda = 0.5),
-      flash_kde(data.frame(a, g), "kde", 0.4, adaptive = adaptive, lambda = 0.5)
+      flash_kde(data.frame(a, c = 3, g), "kde", 0.4, adaptive = adaptive, categorical = categorical_kernel(smoothing = 0.5)),
+      flash_kde(data.frame(a, g), "kde", 0.4, adaptive = adaptive, categorical = categorical_kernel(smoothing = 0.5))
     )
     for (method in c("reflect", "transform")) {
       bounds <- list(a = kde_support(c(0, Inf), method))
@@ -368,7 +368,7 @@ test_that("factors of rows beside a constant column are those of the other colum
   one <- c(1, rep(0, 59))
   for (data in list(data.frame(a, c = 3), data.frame(a, g))) {
     lambda <- if (ncol(data) == 2 && is.factor(data[[2]])) 0.1
-    expect_argument_error(flash_kde(data, "kde", 0.4, adaptive = TRUE, weights = one, lambda = lambda), "adaptive")
+    expect_argument_error(flash_kde(data, "kde", 0.4, adaptive = TRUE, weights = one, categorical = categorical_kernel(smoothing = lambda)), "adaptive")
   }
   bounds <- kde_support(c(0, Inf), "reflect")
   expect_argument_error(flash_kde(a, "kde", 0.4, adaptive = TRUE, weights = one, support = bounds), "adaptive")

@@ -66,11 +66,11 @@ test_that("estimates, their leave-one-out values and scores are those of all pai
   weights <- 10^stats::runif(nrow(x), -8, 0)
   at <- rbind(x[1:200, ] + 0.01, 1.5 * x[1:200, ], lonely + 1)
   for (estimator in c("kde", "laplace", "sdkde")) {
-    fit <- \(engine) flash_kde(x, estimator, 0.3, weights = weights, adaptive = FALSE, backend = "cpu", engine = engine)
+    fit <- \(engine) flash_kde(x, estimator, 0.3, weights = weights, adaptive = FALSE, control = flash_control(backend = "cpu", engine = engine))
     by_grid <- standing_in(\() fit("auto"))
     by_pairs <- fit("exact")
     compare <- function(what, ...) {
-      want <- suppressWarnings(predict(by_pairs, ..., engine = "exact"))
+      want <- suppressWarnings(predict(by_pairs, ..., control = flash_control(engine = "exact")))
       got <- suppressWarnings(standing_in(\() predict(by_grid, ...)))
       # relative to the plain estimate, as is promised
       scale <- if (what == "density") predict(replace(by_pairs, "estimator", if (estimator == "laplace") "kde" else estimator), ...) else 1

@@ -272,7 +272,7 @@ test_that("the likelihood of an SD-KDE leaves each point out of a score of half 
   L <- skew_factor(2, 0.6)
   log_f <- vapply(seq_len(25), function(i) {
     others <- x[-i, ]
-    fit <- flash_kde(others, "sdkde", bandwidth = tcrossprod(L), score_bandwidth = tcrossprod(L) / 2)
+    fit <- flash_kde(others, "sdkde", bandwidth = tcrossprod(L), debias = debiasing(bandwidth = tcrossprod(L) / 2))
     log(predict(fit, x[i, , drop = FALSE]))
   }, 0)
   floor <- log_rescue_share(2) + cauchy_log_density(x, data$centre, data$scale)

@@ -444,9 +444,9 @@ test_that("selectors refuse what they cannot use, by name", {
   expect_argument_error(bw_lscv(x, precision = "half"), "precision")
   expect_argument_error(bw_lcv(x, rows = 1), "rows")
   expect_argument_error(bw_lcv(x, seconds = 0), "seconds")
-  expect_argument_error(flash_kde(x, seconds = "2"), "seconds")
-  expect_argument_error(flash_kde(x, bandwidth = 1, structure = "full"), "structure")
-  expect_argument_error(flash_kde(x, bandwidth = "scott", structure = "full"), "structure")
+  expect_argument_error(flash_kde(x, bandwidth = kde_bandwidth(seconds = "2")), "seconds")
+  expect_argument_error(flash_kde(x, bandwidth = kde_bandwidth(method = 1, structure = "full")), "structure")
+  expect_argument_error(flash_kde(x, bandwidth = kde_bandwidth(method = "scott", structure = "full")), "structure")
   expect_argument_error(bw_lscv(x, "sdkde"), "estimator")
   expect_argument_error(bw_scott(cbind(x, x[, 1]), structure = "full"), "x") # singular covariance
   expect_argument_error(bw_scott(x[1, , drop = FALSE]), "x")
@@ -491,7 +491,7 @@ test_that("a selector of flash_kde() blames what the user wrote", {
   expect_argument_error(flash_kde(~a, line, bandwidth = "sj"), "formula")
   expect_error(flash_kde(line, bandwidth = "sj"), "(give `bandwidth` as a number)", fixed = TRUE)
   expect_error(
-    flash_kde(line, bandwidth = 1, score_bandwidth = "sj"), "(give `score_bandwidth` as a number)",
+    flash_kde(line, bandwidth = 1, debias = debiasing(bandwidth = "sj")), "(give `debias$bandwidth` as a number)",
     fixed = TRUE
   )
   for (unit in c(1e-320, 1e-200, 1e200)) {
@@ -516,11 +516,11 @@ test_that("the default is what bw_auto() chooses", {
     expect_equal(fit$bandwidth, flash_kde(x, estimator, bandwidth = h)$bandwidth)
     expect_identical(fit$search, h)
   }
-  fit <- flash_kde(x, "kde", structure = "full", rows = 200)
+  fit <- flash_kde(x, "kde", bandwidth = kde_bandwidth(structure = "full", rows = 200))
   expect_equal(fit$bandwidth, unclass(bw_auto(x, "kde", "full", rows = 200)), ignore_attr = TRUE)
   frame <- as.data.frame(x)
   expect_equal(
-    flash_kde(~., frame, estimator = "kde", structure = "diagonal")$search, bw_auto(frame, "kde", "diagonal")
+    flash_kde(~., frame, estimator = "kde", bandwidth = kde_bandwidth(structure = "diagonal"))$search, bw_auto(frame, "kde", "diagonal")
   )
 })
 
@@ -534,7 +534,7 @@ test_that("the score of an SD-KDE has half the variance where the search went by
     fit <- flash_kde(x, bandwidth = bandwidth)
     expect_equal(fit$score_bandwidth, fit$bandwidth)
   }
-  expect_equal(flash_kde(x, score_bandwidth = 0.3)$score_bandwidth, diag(0.09, 2), ignore_attr = TRUE)
+  expect_equal(flash_kde(x, debias = debiasing(bandwidth = 0.3))$score_bandwidth, diag(0.09, 2), ignore_attr = TRUE)
 })
 
 test_that("many dimensions and hardly varying columns have a bandwidth", {

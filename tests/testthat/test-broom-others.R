@@ -100,7 +100,7 @@ test_that("comparisons, validations and bands: a row for each fit, fold and poin
 test_that("conditional densities of levels: the likeliest level and probabilities by row, terms by side", {
   data <- transform(iris, big = Petal.Length > 4, name = as.character(Species))
   for (response in c("Species", "name", "big")) {
-    fit <- flash_kde(stats::reformulate("Petal.Width", response), data, bandwidth = 0.3, lambda = 0.1)
+    fit <- flash_kde(stats::reformulate("Petal.Width", response), data, bandwidth = 0.3, categorical = categorical_kernel(smoothing = 0.1))
     terms <- generics::tidy(fit)
     expect_identical(terms$term, c("Petal.Width", response))
     expect_identical(terms$side, c("given", "response"))
@@ -125,7 +125,7 @@ test_that("conditional densities of levels: the likeliest level and probabilitie
   fit <- flash_kde(Species ~ Petal.Width, lost, bandwidth = 0.3, na.action = stats::na.exclude)
   rows <- generics::augment(fit, lost)
   expect_identical(which(is.na(rows$.pred_class)), 3L)
-  both <- generics::tidy(flash_kde(Petal.Width ~ Sepal.Width + Species, iris, bandwidth = diag(2) + 0.1, lambda = 0.1))
+  both <- generics::tidy(flash_kde(Petal.Width ~ Sepal.Width + Species, iris, bandwidth = diag(2) + 0.1, categorical = categorical_kernel(smoothing = 0.1)))
   expect_identical(both$side, c("response", "given", NA, "given"))
 })
 

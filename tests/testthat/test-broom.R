@@ -21,7 +21,7 @@ case <- local({
 
 test_that("tidy() has the numbers of the bandwidth, or the grid", {
   skip_if_not_installed("generics")
-  fit <- flash_kde(case$x, "sdkde", bandwidth = case$H, score_bandwidth = c(0.4, 0.5))
+  fit <- flash_kde(case$x, "sdkde", bandwidth = case$H, debias = debiasing(bandwidth = c(0.4, 0.5)))
   terms <- generics::tidy(fit)
   expect_identical(terms$term, c("a", "b", "a:b"))
   expect_identical(terms$type, c("sd", "sd", "cor"))
@@ -45,7 +45,7 @@ test_that("glance() is one row, with leave-one-out likelihoods where the fit has
   expect_equal(row$n.effective, sum(case$w)^2 / sum(case$w^2))
   expect_identical(row[c("nobs", "d")], row[0, c("nobs", "d")][1, ] |> replace(1:2, list(30L, 2L)))
   expect_identical(generics::glance(fit, loo = FALSE)$logLik, NA_real_)
-  steps <- flash_kde(case$x, steps = 2, bandwidth = 0.5)
+  steps <- flash_kde(case$x, debias = debiasing(steps = 2), bandwidth = 0.5)
   expect_identical(generics::glance(steps)$logLik, NA_real_)
   expect_identical(generics::glance(steps, loo = TRUE)$logLik, as.numeric(logLik(steps)))
 })

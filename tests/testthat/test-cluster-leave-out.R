@@ -30,9 +30,9 @@ kill_at <- function(op, pid, frame = parent.frame()) {
 
 test_that("an SD-KDE of shards leaves out as one in memory does, with the same bits on any number of workers", {
   for (weighted in c(FALSE, TRUE)) {
-    known <- flash_kde(x, "sdkde", bandwidth = h, score_bandwidth = 0.35, weights = if (weighted) w)
+    known <- flash_kde(x, "sdkde", bandwidth = h, debias = debiasing(bandwidth = 0.35), weights = if (weighted) w)
     got <- alike(function(cluster) {
-      fit <- flash_kde(on_shards(cluster, weighted), "sdkde", bandwidth = h, score_bandwidth = 0.35)
+      fit <- flash_kde(on_shards(cluster, weighted), "sdkde", bandwidth = h, debias = debiasing(bandwidth = 0.35))
       kept <- predict(fit, type = "log_density", loo = TRUE, collect = FALSE)
       list(predict(fit, type = "log_density", loo = TRUE), logLik(fit), kept[c(1, 700), 1, drop = TRUE])
     }, clusters[if (weighted) 1:4 else c(1, 4)])
@@ -58,13 +58,13 @@ test_that("points beside a heavy one are left out of shards, and by workers, wit
     heavy <- replace(heavy_weights(ratio, 800), 5, 0)[order(cos(1:800))]
     some <- unique(c(order(-heavy)[1:4], 1:3, 800))
     left_out <- vapply(some, \(i) {
-      without <- flash_kde(x[-i, ], "sdkde", bandwidth = h, score_bandwidth = 0.35, weights = heavy[-i])
+      without <- flash_kde(x[-i, ], "sdkde", bandwidth = h, debias = debiasing(bandwidth = 0.35), weights = heavy[-i])
       predict(without, x[i, , drop = FALSE], type = "log_density")
     }, 0)
     error <- \(fit) max(abs(predict(fit, type = "log_density", loo = TRUE)[some] - left_out)[heavy[some] > 0])
     fit_to <- function(cluster) {
       data <- flash_data(cbind(x, w = heavy), cluster, shard_rows = 150, weights = "w")
-      flash_kde(data, "sdkde", bandwidth = h, score_bandwidth = 0.35)
+      flash_kde(data, "sdkde", bandwidth = h, debias = debiasing(bandwidth = 0.35))
     }
     expect_lt(error(fit_to(NULL)), 1e-12)
     alike(\(cluster) logLik(fit_to(cluster)), clusters[c(1, 4)])
@@ -74,7 +74,7 @@ test_that("points beside a heavy one are left out of shards, and by workers, wit
     })
     replace_in_package("LEAST_PAIRS_FOR_CLUSTER", 1e3)
     shared <- flash_control(cluster = workers)
-    known <- flash_kde(x, "sdkde", bandwidth = h, score_bandwidth = 0.35, weights = heavy, control = shared)
+    known <- flash_kde(x, "sdkde", bandwidth = h, debias = debiasing(bandwidth = 0.35), weights = heavy, control = shared)
     expect_lt(error(known), 1e-12)
   }
 })

@@ -171,7 +171,7 @@ test_that("bandwidths are diagonal, and changed for the kernel as in one dimensi
   roughness <- c(5 / 7, 1 / (2 * sqrt(pi))) / c(sqrt(7), 1)
   expect_equal(coef(fit) / coef(gaussian), c(eruptions = 1, waiting = 1) * (roughness[1] / roughness[2])^(2 / 6))
   expect_identical(flash_kde(faithful, kernel = "biweight")$bandwidth[1, 2], 0)
-  asked <- flash_kde(faithful, kernel = "biweight", structure = "full")
+  asked <- flash_kde(faithful, kernel = "biweight", bandwidth = kde_bandwidth(structure = "full"))
   expect_false(asked$bandwidth[1, 2] == 0)
   # least squares: of the integral by a grid, and densities left out
   x <- unname(as.matrix(faithful))[1:60, ]
@@ -208,7 +208,8 @@ test_that("an SD-KDE in several dimensions moves its points by the score of the 
   H <- matrix(c(0.16, 1.2, 1.2, 36), 2)
   w <- rep(c(1, 0, 3, 2), 68)
   of <- \(rows) flash_kde(
-    faithful[rows, ], "sdkde", bandwidth = H, score_bandwidth = c(0.5, 4), weights = w[rows], kernel = "triangular"
+    faithful[rows, ], "sdkde", bandwidth = H, debias = debiasing(bandwidth = c(0.5, 4)), weights = w[rows],
+    kernel = "triangular"
   )
   got <- compact_debiased_loo(unclass(of(1:272)), fit_control(fit), pairs = 3e4)$log_abs
   expect_identical(got, compact_debiased_loo(unclass(of(1:272)), fit_control(fit))$log_abs)
@@ -220,7 +221,7 @@ test_that("an SD-KDE in several dimensions moves its points by the score of the 
 test_that("results have the same bits for any number of threads, and few targets those of many", {
   set.seed(6)
   x <- matrix(stats::rnorm(9000), 3000)
-  fit <- \(threads) flash_kde(x, bandwidth = 0.6, kernel = "biweight", threads = threads)
+  fit <- \(threads) flash_kde(x, bandwidth = 0.6, kernel = "biweight", control = flash_control(threads = threads))
   all <- predict(fit(1), x)
   expect_identical(predict(fit(2), x), all)
   expect_identical(predict(fit(2), type = "score"), predict(fit(1), type = "score"))
@@ -239,8 +240,8 @@ test_that("what is not known of products is refused in words", {
   unsupported(marginal(fit, 1))
   unsupported(conditional(fit, c(Sepal.Length = 5)))
   unsupported(quantile(fit))
-  unsupported(flash_kde(x, kernel = "biweight", backend = "cuda"))
-  unsupported(flash_kde(x, kernel = "biweight", engine = "fast", tol = 1e-3))
+  unsupported(flash_kde(x, kernel = "biweight", control = flash_control(backend = "cuda")))
+  unsupported(flash_kde(x, kernel = "biweight", control = flash_control(engine = "fast"), tol = 1e-3))
   unsupported(flash_kde(x, "laplace", kernel = "biweight"))
   unsupported(modes(fit))
   unsupported(flash_kde(eruptions ~ waiting, faithful, kernel = "biweight"))

@@ -169,7 +169,7 @@ test_that("an SD-KDE moves its points by the score of the Gaussian, and then has
   expect_equal(as.numeric(logLik(fit)), sum(predict(fit, loo = TRUE, type = "log_density")))
   expect_identical(summary(fit)$loglik, logLik(fit))
   # a score that is given knows of none
-  given <- flash_kde(x, "sdkde", bandwidth = h, kernel = "biweight", score = matrix(score))
+  given <- flash_kde(x, "sdkde", bandwidth = h, kernel = "biweight", debias = debiasing(score = matrix(score)))
   moved <- x[-9] + h^2 / 2 * score[-9]
   want <- ref_windows(ref_compact$biweight$value, sqrt(7), moved, rep(1, 271), h, x[9]) / 271
   expect_equal(predict(given, loo = TRUE)[9], want, tolerance = 1e-12)
@@ -305,7 +305,7 @@ test_that("all the rest of a fit has its kernel", {
 test_that("results have the same bits for any number of threads and hardly depend on the order of points", {
   data <- some_windows(5000)
   fit <- \(threads, rows = 1:5000) {
-    flash_kde(data$x[rows], bandwidth = 0.3, weights = data$w[rows], kernel = "biweight", threads = threads)
+    flash_kde(data$x[rows], bandwidth = 0.3, weights = data$w[rows], kernel = "biweight", control = flash_control(threads = threads))
   }
   expect_identical(predict(fit(1), data$y), predict(fit(2), data$y))
   expect_identical(predict(fit(1), loo = TRUE), predict(fit(2), loo = TRUE))
@@ -339,7 +339,7 @@ test_that("what goes with the Gaussian kernel alone is refused in words", {
   refused(x, backend = "cuda", kernel = "biweight")
   refused(x, engine = "fast", tol = 1e-3, kernel = "biweight")
   fit <- flash_kde(x, bandwidth = 0.3, kernel = "biweight")
-  expect_error(predict(fit, backend = "cuda"), class = "flashkernel_error_unsupported")
+  expect_error(predict(fit, control = flash_control(backend = "cuda")), class = "flashkernel_error_unsupported")
   adaptive <- flash_kde(x, bandwidth = 0.3, kernel = "biweight", adaptive = TRUE)
   expect_error(cross_validate(adaptive, 2, "quadratic"), class = "flashkernel_error_unsupported")
   expect_error(flash_kde(x, kernel = "quartic"), "nearest is \"biweight\"", class = "flashkernel_error_argument")

@@ -12,7 +12,7 @@ kinds_of_fits <- function(x, weights = NULL) {
   fit <- \(...) flash_kde(x, bandwidth = 0.6, weights = weights, ...)
   list(
     kde = fit("kde"), adaptive = fit("kde", adaptive = factors), laplace = fit("laplace"), sdkde = fit("sdkde"),
-    steps = fit("sdkde", steps = 2), clipped = fit("laplace", nonnegative = TRUE)
+    steps = fit("sdkde", debias = debiasing(steps = 2)), clipped = fit("laplace", debias = debiasing(nonnegative = TRUE))
   )
 }
 
@@ -20,7 +20,7 @@ test_that("the integral of the square without a heavy point has all digits", {
   x <- example_points(30, 2)
   kinds <- list(
     kde = list("kde"), adaptive = list("kde", adaptive = rep_len(c(1, 2, 0.5), 30)), laplace = list("laplace"),
-    compact = list("kde", kernel = "biweight"), given = list("sdkde", score = \(at) -at / 2)
+    compact = list("kde", kernel = "biweight"), given = list("sdkde", debias = debiasing(score = \(at) -at / 2))
   )
   for (ratio in c(1e-2, 1e-6, 1e-16, 1e-30, 1e-180)) for (kind in names(kinds)) {
     w <- c(1, sqrt(ratio), rep(ratio, 28))
@@ -145,8 +145,8 @@ test_that("a refit chooses again what was chosen, and keeps what was given, a po
   wide <- flash_kde(x, "kde", bandwidth = 0.5, adaptive = factors, na.action = na.omit)
   without <- flash_kde(x[second, ], "kde", bandwidth = 0.5, adaptive = factors[second])
   expect_equal(cross_validate(wide, folds)$scores[folds == 1], predict(without, x[first, ], type = "log_density"))
-  moved <- flash_kde(x, bandwidth = 0.5, score = score, na.action = na.omit)
-  without <- flash_kde(x[second, ], bandwidth = 0.5, score = score[second, ])
+  moved <- flash_kde(x, bandwidth = 0.5, debias = debiasing(score = score), na.action = na.omit)
+  without <- flash_kde(x[second, ], bandwidth = 0.5, debias = debiasing(score = score[second, ]))
   expect_equal(cross_validate(moved, folds)$scores[folds == 1], predict(without, x[first, ], type = "log_density"))
 })
 

@@ -68,7 +68,7 @@ test_that("levels of x weigh the points, and bandwidths are chosen", {
   data <- laplace_case(150)
   data$k <- ifelse(data$b > 0, "u", "v")
   lambda <- 0.1
-  fit <- flash_kde(y ~ a + k, data, estimator = "laplace", bandwidth = c(0.4, 0.5), lambda = lambda)
+  fit <- flash_kde(y ~ a + k, data, estimator = "laplace", bandwidth = c(0.4, 0.5), categorical = categorical_kernel(smoothing = lambda))
   at <- data.frame(y = 0.3, a = c(0, 50), k = c("u", "v"))
   data$own <- ifelse(data$k == "u", 1 - lambda, lambda)
   H <- diag(c(0.16, 0.25))

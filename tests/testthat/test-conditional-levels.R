@@ -45,7 +45,7 @@ test_that("p(y | x) with levels is the ratio of two sums of products", {
   at <- data[c(3, 17, 40), ]
   x <- c("kind", "a", "size")
   for (weights in list(NULL, w)) {
-    fit <- flash_kde(y ~ kind + a + size, data, bandwidth = sds, lambda = lambda, weights = weights)
+    fit <- flash_kde(y ~ kind + a + size, data, bandwidth = sds, categorical = categorical_kernel(smoothing = lambda), weights = weights)
     own <- if (is.null(weights)) rep(1, 60) else weights
     k <- lapply(1:3, \(j) ref_weights_at(data, at[j, ], x, sds, lambda, own))
     want <- vapply(1:3, \(j) sum(k[[j]] * stats::dnorm(at$y[j], data$y, 0.4)) / sum(k[[j]]), 0)
@@ -74,7 +74,7 @@ test_that("a left side of levels has their probabilities", {
   data <- level_case()
   sds <- c(y = 0.5, a = 0.5)
   lambda <- c(won = 0.1, kind = 0.2)
-  fit <- flash_kde(won ~ y + kind, data, bandwidth = sds["y"], lambda = lambda)
+  fit <- flash_kde(won ~ y + kind, data, bandwidth = sds["y"], categorical = categorical_kernel(smoothing = lambda))
   at <- data[c(2, 9, 33), ]
   want <- t(vapply(1:3, \(j) {
     k <- ref_weights_at(data, at[j, ], c("y", "kind"), sds, lambda)
@@ -94,7 +94,7 @@ test_that("a left side of levels has their probabilities", {
   expect_type(draws, "logical")
   expect_lt(abs(mean(draws) - want[1, 2]), 4 * sqrt(0.25 / 4000))
   # levels alone, on both sides
-  table <- flash_kde(kind ~ size, data, lambda = c(kind = 0, size = 0))
+  table <- flash_kde(kind ~ size, data, categorical = categorical_kernel(smoothing = c(kind = 0, size = 0)))
   want <- prop.table(table(data$size, data$kind), 1)
   expect_within(
     unname(predict(table, data.frame(size = 1:4), type = "probability")), unname(unclass(want)), 1e-14
@@ -107,16 +107,16 @@ test_that("the numbers are those of np 0.60-9", {
   at <- data.frame(
     Petal.Width = c(0.2, 1.5, 1), Petal.Length = c(1.4, 4.5, 5), Species = c("setosa", "virginica", "versicolor")
   )
-  fit <- flash_kde(Petal.Width ~ Petal.Length + Species, iris, bandwidth = c(0.1, 0.3), lambda = 0.2)
+  fit <- flash_kde(Petal.Width ~ Petal.Length + Species, iris, bandwidth = c(0.1, 0.3), categorical = categorical_kernel(smoothing = 0.2))
   expect_equal(predict(fit, at), c(3.025132441620, 1.019993877606, 0.035969036106), tolerance = 1e-10)
-  fit <- flash_kde(Species ~ Petal.Length + Petal.Width, iris, bandwidth = c(0.3, 0.1), lambda = 0.2)
+  fit <- flash_kde(Species ~ Petal.Length + Petal.Width, iris, bandwidth = c(0.3, 0.1), categorical = categorical_kernel(smoothing = 0.2))
   expect_equal(predict(fit, at), c(0.8, 0.12707690987, 0.79972337549), tolerance = 1e-10)
 })
 
 test_that("levels that nothing is given to have no density, and others are far, not lost", {
   data <- level_case()
   data <- data[data$kind != "v", ]
-  fit <- flash_kde(y ~ a + kind, data, bandwidth = c(0.4, 0.5), lambda = 0)
+  fit <- flash_kde(y ~ a + kind, data, bandwidth = c(0.4, 0.5), categorical = categorical_kernel(smoothing = 0))
   at <- data.frame(y = 1, a = c(0, 1e4), kind = c("v", "u"))
   expect_identical(is.nan(predict(fit, at)), c(TRUE, FALSE))
   expect_identical(is.nan(predict(fit, at, type = "mean")), c(TRUE, FALSE))
@@ -169,7 +169,7 @@ test_that("bandwidths and lambdas are at the maximum, and levels that tell nothi
   best <- as.numeric(logLik(fit))
   sds <- coef(fit)[c("y", "a")]
   expect_identical(coef(fit), c(sds, lambda))
-  at <- \(by, to) as.numeric(logLik(update(fit, bandwidth = sds * by, lambda = to)))
+  at <- \(by, to) as.numeric(logLik(update(fit, bandwidth = sds * by, categorical = categorical_kernel(smoothing = to))))
   expect_within(at(1, lambda), best, 1e-9)
   for (by in list(c(1.2, 1), c(1 / 1.2, 1), c(1, 1.2), c(1, 1 / 1.2))) expect_lt(at(by, lambda), best + 0.3)
   expect_lt(at(1, replace(lambda, "kind", 0.3)), best)
@@ -195,20 +195,20 @@ test_that("bandwidths and lambdas are at the maximum, and levels that tell nothi
 
 test_that("figures hold densities by levels, and probabilities of levels", {
   data <- level_case()
-  fit <- flash_kde(y ~ kind + a, data, bandwidth = c(0.4, 0.5), lambda = 0.1)
+  fit <- flash_kde(y ~ kind + a, data, bandwidth = c(0.4, 0.5), categorical = categorical_kernel(smoothing = 0.1))
   curves <- with_null_device(plot(fit, n = 20))
   middle <- data.frame(y = curves$kind$y, kind = "w", a = stats::median(data$a))
   expect_within(curves$kind$density[, 3], predict(fit, middle), 1e-12)
   often <- names(which.max(table(data$kind)))
   at <- data.frame(y = curves$a$y, kind = often, a = curves$a$at[[1]])
   expect_within(curves$a$density[, 1], predict(fit, at), 1e-12)
-  won <- flash_kde(won ~ kind + a, data, bandwidth = 0.5, lambda = 0.1)
+  won <- flash_kde(won ~ kind + a, data, bandwidth = 0.5, categorical = categorical_kernel(smoothing = 0.1))
   curves <- with_null_device(plot(won, n = 20))
   expect_identical(curves$kind$x, levels(data$kind))
   at <- data.frame(kind = often, a = curves$a$x)
   expect_within(curves$a$probability, predict(won, at, type = "probability"), 1e-12)
   skip_if_not_installed("ggplot2")
-  alone <- flash_kde(won ~ kind, data, lambda = 0.1)
+  alone <- flash_kde(won ~ kind, data, categorical = categorical_kernel(smoothing = 0.1))
   for (one in list(fit, won, alone)) expect_s3_class(ggplot2::autoplot(one), "ggplot")
   expect_silent(with_null_device(print(ggplot2::autoplot(won))))
 })
@@ -238,9 +238,9 @@ test_that("conditional densities with levels have the methods of a model", {
   expect_argument_error(predict(fit, type = "probability"), "type")
   expect_argument_error(predict(fit, replace(data, "kind", "z")), "newdata")
   expect_argument_error(conditional(fit, c(kind = "u", a = 1, size = "2")), "given")
-  expect_argument_error(flash_kde(y ~ kind, data, lambda = 0.9), "lambda")
-  expect_argument_error(flash_kde(y ~ kind, data, discrete_kernel = "wangvanryzin"), "discrete_kernel")
-  expect_argument_error(flash_kde(y ~ a, data, lambda = 0.1), "lambda")
+  expect_argument_error(flash_kde(y ~ kind, data, categorical = categorical_kernel(smoothing = 0.9)), "categorical$smoothing")
+  expect_argument_error(flash_kde(y ~ kind, data, categorical = categorical_kernel(kernel = "wangvanryzin")), "categorical$kernel")
+  expect_argument_error(flash_kde(y ~ a, data, categorical = categorical_kernel(smoothing = 0.1)), "categorical")
   expect_argument_error(flash_kde(won ~ kind, data, estimator = "sdkde"), "estimator")
 })
 

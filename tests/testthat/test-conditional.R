@@ -74,7 +74,7 @@ test_that("a marginal is the integral of the estimate", {
 test_that("marginals of an SD-KDE have its points, or debias their own", {
   case <- conditional_case()
   for (f in list(FALSE, case$f)) {
-    fit <- flash_kde(case$x, "sdkde", bandwidth = case$H, score_bandwidth = case$H / 2, adaptive = f)
+    fit <- flash_kde(case$x, "sdkde", bandwidth = case$H, debias = debiasing(bandwidth = case$H / 2), adaptive = f)
     part <- marginal(fit, 2:3)
     expect_identical(part$debiased, fit$debiased[, 2:3])
     expect_identical(part$debiased_in, 3L)
@@ -83,7 +83,8 @@ test_that("marginals of an SD-KDE have its points, or debias their own", {
     expect_error(logLik(marginal(part, 1)), "debiased in 3")
     anew <- marginal(fit, 2:3, debias = TRUE)
     own <- flash_kde(
-      case$x[, 2:3], "sdkde", bandwidth = case$H[2:3, 2:3], score_bandwidth = case$H[2:3, 2:3] / 2, adaptive = f
+      case$x[, 2:3], "sdkde", bandwidth = case$H[2:3, 2:3],
+      debias = debiasing(bandwidth = case$H[2:3, 2:3] / 2), adaptive = f
     )
     expect_equal(predict(anew, loo = TRUE), predict(own, loo = TRUE), tolerance = 1e-13)
     expect_identical(diagnostics(anew)$stages$stage, "debias")
@@ -394,7 +395,7 @@ test_that("the bandwidths are at the maximum, whatever the order and the units, 
   expect_identical(coef(flash_kde(y ~ a + noise, data[400:1, ])), coef(fit))
   scaled <- transform(data, y = 1024 * y, a = a / 64)
   expect_equal(coef(flash_kde(y ~ a + noise, scaled))[1:2], coef(fit)[1:2] * c(1024, 1 / 64), tolerance = 1e-6)
-  few <- flash_kde(y ~ a + noise, data, rows = 100)
+  few <- flash_kde(y ~ a + noise, data, bandwidth = kde_bandwidth(rows = 100))
   expect_identical(few$search$rows, 400)
   expect_identical(few$search$batches, 4)
   expect_equal(coef(few)[1:2], coef(fit)[1:2], tolerance = 0.5)
@@ -438,7 +439,7 @@ test_that("the fit has the methods of a model", {
   expect_identical(update(fit, . ~ . - a)$given, "log(b)")
   expect_identical(flash_kde(y ~ ., data, bandwidth = 1)$given, c("a", "b"))
   one <- \(...) predict(flash_kde(y ~ a, data, bandwidth = 1, ...))
-  expect_identical(one(threads = 1), one())
+  expect_identical(one(control = flash_control(threads = 1)), one())
   expect_length(predict(fit, data[NA_integer_, ], na.action = na.omit), 0)
   expect_identical(formula(fit), y ~ a + log(b), ignore_attr = TRUE)
 })
@@ -448,7 +449,7 @@ test_that("what makes no sense is refused by name", {
   expect_argument_error(flash_kde(y ~ 1, data), "formula")
   expect_argument_error(flash_kde(list(y) ~ a, data), "formula")
   expect_argument_error(flash_kde(y ~ a * b, data), "formula")
-  expect_argument_error(flash_kde(y ~ a, data, structure = "full"), "structure")
+  expect_argument_error(flash_kde(y ~ a, data, bandwidth = kde_bandwidth(structure = "full")), "structure")
   expect_argument_error(flash_kde(y ~ a, data, adaptive = "balloon"), "adaptive")
   expect_argument_error(flash_kde(y ~ a, transform(data, a = 1)), "formula")
   fit <- flash_kde(y ~ a, data, bandwidth = 0.3)
@@ -493,7 +494,7 @@ test_that("figures of a conditional density of one row, or of rows far apart, ha
   expect_equal(range(drawn$x), 0.2 + c(-0.9, 0.9))
   expect_equal(drawn$z[7, ], dnorm(drawn$y, 1, 0.3))
   for (formula in list(y ~ a + g, g ~ a)) {
-    mixed <- flash_kde(formula, rows, bandwidth = 0.3, lambda = 0.2, weights = one)
+    mixed <- flash_kde(formula, rows, bandwidth = 0.3, categorical = categorical_kernel(smoothing = 0.2), weights = one)
     expect_false(anyNA(unlist(lapply(with_null_device(plot(mixed, n = 20)), unclass))))
   }
   level <- flash_kde(y ~ a, data.frame(a = 1, y = 1:3), bandwidth = 0.3)
@@ -525,10 +526,10 @@ test_that("the logarithm of a conditional density has points whose weight at x u
   # with levels on either side, of which a point that is far has the one that is asked for
   data <- data.frame(x, g = factor(c("u", "v", "u")))
   at$g <- "v"
-  of <- flash_kde(cbind(y) ~ a + g, data, bandwidth = 0.4794, lambda = 0.1, weights = w)
+  of <- flash_kde(cbind(y) ~ a + g, data, bandwidth = 0.4794, categorical = categorical_kernel(smoothing = 0.1), weights = w)
   k <- ifelse(data$g == "v", 0.9, 0.1)
   expect_equal(predict(of, at, type = "log_density"), ref_log_conditional(x, -1.157, 24.39, H, w = w * k, dims = 2))
-  of <- flash_kde(g ~ a, data, bandwidth = 0.4794, lambda = 0, weights = w)
+  of <- flash_kde(g ~ a, data, bandwidth = 0.4794, categorical = categorical_kernel(smoothing = 0), weights = w)
   want <- ref_log_density(x[2, "a", drop = FALSE], 24.39, H[1, 1, drop = FALSE], w[2]) + log(w[2] / sum(w)) -
     ref_log_density(x[, "a", drop = FALSE], 24.39, H[1, 1, drop = FALSE], w)
   expect_equal(predict(of, at, type = "log_density"), want)

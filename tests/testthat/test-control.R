@@ -62,7 +62,7 @@ test_that("a control is the same as its parts by their short names", {
   plain <- \(sums) as.vector(sums)
   expect_identical(
     plain(predict(flash_kde(x, bandwidth = 1, control = control), y)),
-    plain(predict(flash_kde(x, bandwidth = 1, backend = "cpu", precision = "single", threads = 1), y))
+    plain(predict(flash_kde(x, bandwidth = 1, control = flash_control(backend = "cpu", precision = "single", threads = 1)), y))
   )
   expect_identical(
     predict(flash_kde(~ eruptions + waiting, faithful, bandwidth = 1, control = control)),
@@ -79,10 +79,10 @@ test_that("a control is the same as its parts by their short names", {
   expect_identical(bw_lscv(x, control = control), bw_lscv(x, backend = "cpu", precision = "single"))
 })
 
-test_that("an argument beside a control counts before the same part of it, and no other", {
+test_that("`tol` beside a control counts before that of the control, and no other part changes", {
   control <- flash_control(precision = "single", threads = 1, tol = 1e-3)
-  fit <- flash_kde(x, bandwidth = 1, precision = "double", control = control)
-  expect_identical(fit[c("precision", "threads", "tol")], list(precision = "double", threads = 1, tol = 1e-3))
+  fit <- flash_kde(x, bandwidth = 1, tol = 1e-2, control = control)
+  expect_identical(fit[c("precision", "threads", "tol")], list(precision = "single", threads = 1, tol = 1e-2))
   # also where it is the default, and by a formula
   expect_identical(flash_kde(x, bandwidth = 1, tol = 0, control = control)$tol, 0)
   expect_identical(flash_kde(~eruptions, faithful, bandwidth = 1, tol = 0, control = control)$tol, 0)
@@ -94,17 +94,16 @@ test_that("what a control does not say is left to the function", {
   control <- flash_control(threads = 1)
   expect_identical(diagnostics(kernel_matvec(x, bandwidth = 1, control = control))$tol, 1e-6)
   expect_identical(flash_kde(x, bandwidth = 1, control = control)$tol, 0)
-  fit <- flash_kde(x, "kde", bandwidth = 1, precision = "single", tol = 1e-3, tol_type = "pointwise")
+  fit <- flash_kde(x, "kde", bandwidth = 1, control = flash_control(precision = "single", tol_type = "pointwise"), tol = 1e-3)
   expect_identical(predict(fit, y, control = control), predict(fit, y))
 })
 
-test_that("predict() goes by the fit, by a control before it, and by its arguments before that", {
-  fit <- flash_kde(many, "kde", bandwidth = 0.02, backend = "cpu", tol = 1e-3, engine = "fast")
-  exact <- predict(flash_kde(many, "kde", bandwidth = 0.02, backend = "cpu"), many)
+test_that("predict() goes by the fit, by a control before it, and by `tol` before that", {
+  fit <- flash_kde(many, "kde", bandwidth = 0.02, control = flash_control(backend = "cpu", engine = "fast"), tol = 1e-3)
+  exact <- predict(flash_kde(many, "kde", bandwidth = 0.02, control = flash_control(backend = "cpu")), many)
   expect_false(identical(predict(fit, many), exact))
   expect_identical(predict(fit, many, control = flash_control(engine = "exact")), exact)
-  expect_identical(predict(fit, many, engine = "exact", control = flash_control(engine = "fast")), exact)
-  expect_identical(predict(fit, many, engine = "auto", tol = 0), exact)
+  expect_identical(predict(fit, many, control = flash_control(engine = "auto"), tol = 0), exact)
 })
 
 test_that("limits of memory hold for the call, and leave the options as they were", {
@@ -133,11 +132,11 @@ test_that("the chunks of a control are those of the option", {
   big <- big_matrix(x)
   fit <- flash_kde(big, bandwidth = 1, control = flash_control(chunk_bytes = 400, backend = "cpu"))
   expect_identical(fit$chunk_bytes, 400)
-  want <- predict(flash_kde(x, "kde", bandwidth = 1, backend = "cpu"), y)
+  want <- predict(flash_kde(x, "kde", bandwidth = 1, control = flash_control(backend = "cpu")), y)
   expect_within(predict(fit, y), want, 1e-12)
   before <- options(flashkernel.chunk_bytes = 400)
   on.exit(options(before))
-  expect_identical(predict(flash_kde(big, bandwidth = 1, backend = "cpu"), y), predict(fit, y))
+  expect_identical(predict(flash_kde(big, bandwidth = 1, control = flash_control(backend = "cpu")), y), predict(fit, y))
 })
 
 test_that("what C gets has the device's memory as asked", {
@@ -150,33 +149,33 @@ test_that("what C gets has the device's memory as asked", {
 
 test_that("a fit keeps its engine, and all that it computes goes by it", {
   for (estimator in c("sdkde", "kde", "laplace")) {
-    fit <- flash_kde(many, estimator, bandwidth = 0.02, backend = "cpu", tol = 1e-4, engine = "fast")
+    fit <- flash_kde(many, estimator, bandwidth = 0.02, control = flash_control(backend = "cpu", engine = "fast"), tol = 1e-4)
     expect_identical(fit$engine, "fast")
     expect_identical(diagnostics(fit)$engine, "fast", label = estimator)
     expect_identical(diagnostics(fit)$requested$engine, "fast")
     expect_identical(diagnostics(fit)$tolerance$engine, "fast", label = estimator)
     expect_output(print(fit), ", fast, [a-z]+ precision")
-    expect_identical(update(fit, engine = "exact")$engine, "exact")
-    exact <- flash_kde(many, estimator, bandwidth = 0.02, backend = "cpu", tol = 1e-4, engine = "exact")
-    expect_identical(predict(exact, y), predict(flash_kde(many, estimator, bandwidth = 0.02, backend = "cpu"), y))
+    expect_identical(update(fit, control = flash_control(engine = "exact"))$engine, "exact")
+    exact <- flash_kde(many, estimator, bandwidth = 0.02, control = flash_control(backend = "cpu", engine = "exact"), tol = 1e-4)
+    expect_identical(predict(exact, y), predict(flash_kde(many, estimator, bandwidth = 0.02, control = flash_control(backend = "cpu")), y))
     top <- max(abs(predict(exact, many)))
     expect_lte(max(abs(predict(fit, many) - predict(exact, many))), 2e-3 * top)
   }
 })
 
 test_that("a fast engine that there is not is an error at the fit", {
-  expect_argument_error(flash_kde(x, bandwidth = 1, engine = "fast"), "tol")
+  expect_argument_error(flash_kde(x, bandwidth = 1, control = flash_control(engine = "fast")), "tol")
   expect_error(
-    flash_kde(example_points(50, 8), bandwidth = 1, engine = "fast", tol = 1e-3), "8 dimensions",
+    flash_kde(example_points(50, 8), bandwidth = 1, control = flash_control(engine = "fast"), tol = 1e-3), "8 dimensions",
     class = "flashkernel_error_unsupported"
   )
-  expect_argument_error(flash_kde(x, bandwidth = 1, engine = "grid"), "engine")
-  expect_argument_error(predict(flash_kde(x, bandwidth = 1), y, engine = "fast"), "tol")
+  expect_argument_error(flash_kde(x, bandwidth = 1, control = flash_control(engine = "grid")), "engine")
+  expect_argument_error(predict(flash_kde(x, bandwidth = 1), y, control = flash_control(engine = "fast")), "tol")
 })
 
 test_that("leave-one-out values of an SD-KDE are exact sums whatever its engine is", {
   fits <- lapply(c("fast", "exact"), \(engine) {
-    flash_kde(x, bandwidth = 1, backend = "cpu", tol = 1e-3, engine = engine)
+    flash_kde(x, bandwidth = 1, control = flash_control(backend = "cpu", engine = engine), tol = 1e-3)
   })
   expect_identical(predict(fits[[1]], loo = TRUE), predict(fits[[2]], loo = TRUE))
 })

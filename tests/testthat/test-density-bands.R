@@ -35,7 +35,7 @@ test_that("standard errors are those of the mean of what each point adds", {
   for (estimator in c("kde", "sdkde", "laplace")) for (weights in list(NULL, w)) for (f in list(FALSE, factors)) {
     if (estimator == "laplace" && !isFALSE(f)) next
     score <- if (estimator == "sdkde") H_score
-    fit <- flash_kde(x, estimator, bandwidth = H, score_bandwidth = score, weights = weights, adaptive = f)
+    fit <- flash_kde(x, estimator, bandwidth = H, debias = debiasing(bandwidth = score), weights = weights, adaptive = f)
     found <- density_bands(fit, y, correct = FALSE)
     psi <- ref_psi(estimator, x, fit$debiased, y, H, H_score, if (isFALSE(f)) rep(1, 60) else f)
     weight <- ref_weights(x, weights)
@@ -65,8 +65,8 @@ test_that("the correction of adaptive and debiased estimates narrows their bandw
   ratio <- kde / laplace
   expect_equal(corrected("laplace"), as_is(ratio * h, "laplace"), ignore_attr = TRUE)
   expect_equal(
-    corrected("sdkde", score_bandwidth = 0.3),
-    as_is(kde / sdkde * h, "sdkde", score_bandwidth = kde / sdkde * 0.3), ignore_attr = TRUE
+    corrected("sdkde", debias = debiasing(bandwidth = 0.3)),
+    as_is(kde / sdkde * h, "sdkde", debias = debiasing(bandwidth = kde / sdkde * 0.3)), ignore_attr = TRUE
   )
   f <- rep(c(0.8, 1.5), 40)
   q <- outer(x[, 1], y, "-")^2 / (f * ratio * h)^2
@@ -78,7 +78,7 @@ test_that("the standard error of an SD-KDE is near the infinitesimal jackknife's
   set.seed(3)
   x <- stats::rnorm(80)
   y <- c(-1, 0, 0.6, 1.5)
-  fit <- flash_kde(x, "sdkde", bandwidth = 0.5, score_bandwidth = 0.4)
+  fit <- flash_kde(x, "sdkde", bandwidth = 0.5, debias = debiasing(bandwidth = 0.4))
   slope <- vapply(1:80, function(j) {
     w <- replace(rep(1, 80), j, 1 + 1e-4)
     (predict(update(fit, weights = w), y) - predict(fit, y)) / 1e-4

@@ -109,7 +109,7 @@ test_that("a bandwidth that is not positive definite is refused", {
   for (bandwidth in wrong) {
     expect_argument_error(flash_kde(good, bandwidth = bandwidth), "bandwidth")
     expect_argument_error(
-      flash_kde(good, bandwidth = 1, score_bandwidth = bandwidth), "score_bandwidth"
+      flash_kde(good, bandwidth = 1, debias = debiasing(bandwidth = bandwidth)), "debias$bandwidth"
     )
     expect_argument_error(kernel_sum(good, bandwidth = bandwidth), "bandwidth")
     expect_argument_error(kernel_score(good, bandwidth = bandwidth), "bandwidth")
@@ -130,7 +130,7 @@ test_that("bandwidths are matched to the columns by name", {
     misnamed <- bandwidth
     if (is.matrix(bandwidth)) rownames(misnamed)[1] <- "x" else names(misnamed)[1] <- "x"
     want <- flash_kde(faithful, bandwidth = unname(bandwidth))
-    got <- flash_kde(faithful, bandwidth = turned, score_bandwidth = turned)
+    got <- flash_kde(faithful, bandwidth = turned, debias = debiasing(bandwidth = turned))
     expect_identical(got$bandwidth, want$bandwidth)
     expect_identical(got$debiased, want$debiased)
     for (sums in list(kernel_sum, kernel_score)) {
@@ -139,7 +139,7 @@ test_that("bandwidths are matched to the columns by name", {
     }
     expect_argument_error(flash_kde(faithful, bandwidth = misnamed), "bandwidth")
     expect_argument_error(
-      flash_kde(faithful, bandwidth = 1, score_bandwidth = misnamed), "score_bandwidth"
+      flash_kde(faithful, bandwidth = 1, debias = debiasing(bandwidth = misnamed)), "debias$bandwidth"
     )
     expect_argument_error(bw_lcv(faithful, start = misnamed), "start")
   }
@@ -182,9 +182,9 @@ test_that("messages show the beginning of a long text", {
   long <- strrep("a", 1e5)
   broken <- rawToChar(as.raw(rep(c(0xff, 0x61), 1e4)))
   texts <- expression(
-    flash_kde(good, long), flash_kde(long), flash_kde(good, bandwidth = long), flash_kde(good, backend = broken),
+    flash_kde(good, long), flash_kde(long), flash_kde(good, bandwidth = long), flash_kde(good, control = flash_control(backend = broken)),
     flash_kde(stats::setNames(data.frame(Sys.Date()), long)), flash_kde(stats::setNames(data.frame(Sys.Date()), broken)),
-    flash_kde(stats::setNames(data.frame("a"), long), lambda = 2), flash_kde(data.frame(a = "a"), lambda = c(b = long)),
+    flash_kde(stats::setNames(data.frame("a"), long), categorical = categorical_kernel(smoothing = 2)), flash_kde(data.frame(a = "a"), categorical = categorical_kernel(smoothing = c(b = long))),
     flash_kde(structure(list(), class = substr(long, 1, 400))), flash_kde(~a, stats::setNames(data.frame(1), long)),
     predict(flash_kde(faithful, "kde", bandwidth = 1), stats::setNames(faithful, c("a", strrep("b", 9000)))),
     do.call("flash_kde", stats::setNames(list(good, 1), c("", strrep("c", 9000)))),
@@ -224,7 +224,7 @@ test_that("a choice that is not quite right gets the nearest one named", {
   nearest(flash_kde(good, bandwidth = "nrd0"), "silverman")
   nearest(flash_kde(good[, 1], bandwidth = "sj", weights = 1:20), "plugin")
   nearest(flash_kde(good, bandwidth = "Silvermann"), "silverman")
-  nearest(flash_kde(good, backend = "gpu"), "cuda")
+  nearest(flash_kde(good, control = flash_control(backend = "gpu")), "cuda")
   expect_no_match(tryCatch(flash_kde(good, "histogram"), error = conditionMessage), "nearest")
   expect_identical(flash_kde(good[, 1], "kde", bandwidth = "SJ")$selector, "sj")
 })
@@ -249,9 +249,9 @@ test_that("unknown names are refused and the known ones listed", {
   expect_error(flash_kde(good, estimator = "histogram"), "sdkde.*kde.*laplace")
   expect_argument_error(flash_kde(good, bandwidth = "rule"), "bandwidth")
   for (wrong in list("tpu", NA_character_, c("cpu", "cuda"), 1, list("cpu"), character())) {
-    expect_argument_error(flash_kde(good, bandwidth = 1, backend = wrong), "backend")
+    expect_argument_error(flash_kde(good, bandwidth = 1, control = flash_control(backend = wrong)), "backend")
     expect_argument_error(kernel_sum(good, bandwidth = 1, backend = wrong), "backend")
-    expect_argument_error(flash_kde(good, bandwidth = 1, precision = wrong), "precision")
+    expect_argument_error(flash_kde(good, bandwidth = 1, control = flash_control(precision = wrong)), "precision")
     expect_argument_error(kernel_score(good, bandwidth = 1, precision = wrong), "precision")
   }
   for (wrong in list("probability", NA_character_, 1, list("score"))) {
@@ -261,7 +261,7 @@ test_that("unknown names are refused and the known ones listed", {
 
 test_that("thread counts that are no counts are refused", {
   for (threads in list(0, -1, 1.5, NA, Inf, "2", c(1, 2), list(1))) {
-    expect_argument_error(flash_kde(good, bandwidth = 1, threads = threads), "threads")
+    expect_argument_error(flash_kde(good, bandwidth = 1, control = flash_control(threads = threads)), "threads")
     expect_argument_error(kernel_sum(good, bandwidth = 1, threads = threads), "threads")
   }
 })
@@ -416,7 +416,7 @@ test_that("what the machine has is the limit where the system does not tell what
 
 test_that("the fast precision either runs or says in one error that it is not there", {
   result <- tryCatch(
-    predict(flash_kde(good, estimator = "kde", bandwidth = 1, precision = "fast")),
+    predict(flash_kde(good, estimator = "kde", bandwidth = 1, control = flash_control(precision = "fast"))),
     flashkernel_error = identity
   )
   if (inherits(result, "error")) {
@@ -442,7 +442,7 @@ test_that("an error in a function of the user's names the argument, and has the 
   expect_error(flash_data(boom, shards = 2), "shard 1 cannot be read")
   expect_caused(suppressWarnings(flash_data("nope.csv", reader = utils::read.csv)), "reader", "cannot open")
   expect_caused(shard_apply(data, boom), "f", "boom")
-  expect_caused(flash_kde(good, score = \() 1, bandwidth = 1), "score", "unused argument")
+  expect_caused(flash_kde(good, debias = debiasing(score = \() 1), bandwidth = 1), "score", "unused argument")
   expect_caused(flash_kde(replace(good, 1, NA), bandwidth = 1, na.action = boom), "na.action", "boom")
   expect_caused(kernel_matvec(boom, good, bandwidth = 1), "x", "boom")
   expect_caused(kernel_matvec(good, bandwidth = 1, out = boom), "out", "boom")
@@ -467,7 +467,7 @@ test_that("shard_apply() takes functions of the points and the shard's number", 
 test_that("messages name arguments as the function that was called does", {
   of_formula <- flash_kde(~ mpg + wt, mtcars, bandwidth = c(2, 0.3))
   given_wt <- flash_kde(mpg ~ wt, mtcars, bandwidth = c(2, 0.3))
-  by_gear <- flash_kde(mpg ~ wt + gear, transform(mtcars, gear = factor(gear)), bandwidth = c(2, 0.3), lambda = 0.1)
+  by_gear <- flash_kde(mpg ~ wt + gear, transform(mtcars, gear = factor(gear)), bandwidth = c(2, 0.3), categorical = categorical_kernel(smoothing = 0.1))
   for (wrong in list(3, c(wt = Inf), c(wt = 1e200), list(wt = "a"), list(mpg = 3))) {
     expect_argument_error(conditional(given_wt, wrong), "given")
   }
@@ -519,9 +519,9 @@ test_that("what is not there for a kind of fit is refused with advice that works
     sdkde_images = on("reflect", "sdkde"), circular = flash_kde(x, "kde", 0.5, support = circular(4)),
     polygon = flash_kde(two / 4, "kde", 0.2, support = rbind(c(0, 0), c(2, 0), c(0, 2))), two = on("reflect", at = two),
     kernel = flash_kde(x, "kde", 0.5, kernel = "epanechnikov"), uniform = flash_kde(x, "kde", 0.5, kernel = "uniform"),
-    nonnegative = flash_kde(x, "laplace", 0.5, nonnegative = TRUE), laplace6 = flash_kde(x, "laplace6", 0.5),
-    levels = flash_kde(data.frame(x, g = rep(c("a", "b"), 4)), "kde", 0.5, lambda = 0.1),
-    balloon = flash_kde(x, "kde", 0.5, adaptive = "balloon"), steps = flash_kde(x, "sdkde", 0.5, steps = 2)
+    nonnegative = flash_kde(x, "laplace", 0.5, debias = debiasing(nonnegative = TRUE)), laplace6 = flash_kde(x, "laplace6", 0.5),
+    levels = flash_kde(data.frame(x, g = rep(c("a", "b"), 4)), "kde", 0.5, categorical = categorical_kernel(smoothing = 0.1)),
+    balloon = flash_kde(x, "kde", 0.5, adaptive = "balloon"), steps = flash_kde(x, "sdkde", 0.5, debias = debiasing(steps = 2))
   )
   again <- \(fit, estimator = fit$estimator) flash_kde(fit$x, estimator, 0.5)
   advised <- list(
@@ -566,11 +566,11 @@ test_that("what is not there for a kind of fit is refused with advice that works
 
 test_that("the beginning of several arguments of flash_kde() is refused with their names", {
   for (call in list(
-    quote(flash_kde(1:9, n = 512)), quote(flash_kde(~a, data.frame(a = 1:9), n = 512)),
-    quote(flash_kde(y ~ a, data = data.frame(a = 1:9, y = 1:9), n = 512)),
-    quote(flash_kde(data.frame(a = 1:9), formula = ~a, n = 512))
+    quote(flash_kde(1:9, c = 512)), quote(flash_kde(~a, data.frame(a = 1:9), c = 512)),
+    quote(flash_kde(y ~ a, data = data.frame(a = 1:9, y = 1:9), c = 512)),
+    quote(flash_kde(data.frame(a = 1:9), formula = ~a, c = 512))
   )) {
-    expect_error(eval(call), "`n` is not.*`na.action` or `nonnegative`", class = "flashkernel_error_argument")
+    expect_error(eval(call), "`c` is not.*`categorical` or `control`", class = "flashkernel_error_argument")
   }
   expect_error(flash_kde(1:9, to = 1), "did you mean `support`?", fixed = TRUE)
   expect_identical(coef(flash_kde(1:9, est = "kde", band = 1)), coef(flash_kde(1:9, "kde", 1)))

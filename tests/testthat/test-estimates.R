@@ -29,7 +29,7 @@ test_that("the SD-KDE is the KDE of the points moved by half of H times the scor
   H <- example_bandwidth(4)
   H_score <- H / 2
   w <- seq(0.1, 2, length.out = 60)
-  fit <- flash_kde(x, estimator = "sdkde", bandwidth = H, score_bandwidth = H_score, weights = w)
+  fit <- flash_kde(x, estimator = "sdkde", bandwidth = H, debias = debiasing(bandwidth = H_score), weights = w)
   moved <- x + kernel_score(x, bandwidth = H_score, weights = w) %*% H / 2
   expect_within(fit$debiased, moved, 1e-12)
   kde <- flash_kde(moved, estimator = "kde", bandwidth = H, weights = w)
@@ -44,7 +44,7 @@ test_that("with a wide score bandwidth the SD-KDE tends to the KDE of shrunk poi
   H <- example_bandwidth(2)
   toward_mean <- rep(colMeans(x), each = 50) - x
   error <- vapply(c(20, 40, 80), \(s) {
-    fit <- flash_kde(x, estimator = "sdkde", bandwidth = H, score_bandwidth = s)
+    fit <- flash_kde(x, estimator = "sdkde", bandwidth = H, debias = debiasing(bandwidth = s))
     shrunk <- x + (toward_mean / s^2) %*% H / 2
     kde <- flash_kde(shrunk, estimator = "kde", bandwidth = H)
     expect_within(predict(fit, x), predict(kde, x), 2 / s^4)

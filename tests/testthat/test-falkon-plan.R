@@ -1,4 +1,4 @@
-# What plans say. That it is what fits take is measured by inst/bench/falkon-plan.R.
+# What plans say. That it is what fits take is measured by bench/falkon-plan.R.
 
 plan_x <- with_fixed_seed(matrix(stats::rnorm(1200), 400), 3)
 plan_y <- plan_x[, 1]^2 + sin(plan_x[, 2])

@@ -117,7 +117,7 @@ test_that("all estimators predict densities, logs and scores to a tolerance", {
   x <- kinds$normal(3000, 2)
   y <- rbind(x[1:300, ], matrix(stats::runif(100, -1.5, 1.5), 50))
   for (estimator in c("kde", "sdkde", "laplace")) for (method in c("grid", "direct")) {
-    fit <- flash_kde(x, estimator, bandwidth = 0.05, backend = "cpu")
+    fit <- flash_kde(x, estimator, bandwidth = 0.05, control = flash_control(backend = "cpu"))
     label <- paste(estimator, method)
     fast <- \(type, at = y, ...) fast_predict(fit, at, type, method, 1e-7, ...)
     p <- predict(fit, y)
@@ -142,7 +142,7 @@ test_that("scores at the points themselves, with weights and left out, are those
   x <- kinds$clustered(2000, 2)
   w <- stats::rexp(2000)
   for (estimator in c("kde", "laplace")) for (method in c("grid", "direct")) for (loo in c(FALSE, TRUE)) {
-    fit <- flash_kde(x, estimator, bandwidth = 0.05, weights = w, backend = "cpu")
+    fit <- flash_kde(x, estimator, bandwidth = 0.05, weights = w, control = flash_control(backend = "cpu"))
     want <- predict(fit, type = "score", loo = loo)
     got <- fast_predict(fit, NULL, "score", method, 1e-9, loo = loo)
     size <- predict(replace(fit, "estimator", "kde"), loo = loo)
@@ -157,7 +157,7 @@ test_that("many points are debiased and predicted by the fast engine where there
   y <- rbind(x[1:19000, ] + 0.001, matrix(stats::runif(2000, -1.5, 1.5), 1000))
   some <- seq(1, 20000, by = 67)
   for (estimator in c("kde", "sdkde", "laplace")) {
-    fit <- flash_kde(x, estimator, bandwidth = 0.05, backend = "cpu", tol = 1e-7, tol_type = "pointwise")
+    fit <- flash_kde(x, estimator, bandwidth = 0.05, control = flash_control(backend = "cpu", tol_type = "pointwise"), tol = 1e-7)
     if (estimator == "sdkde") expect_identical(diagnostics(fit)$engine, "fast")
     expect_identical(log_estimate(fit, y, FALSE, fit_control(fit))$stats$engine, "fast", label = estimator)
     got <- predict(fit, y)[some]
@@ -171,7 +171,7 @@ test_that("log densities in the tails hold, leave-one-out too, and a global tole
   set.seed(8)
   x <- rbind(kinds$normal(5000, 2), c(30, 30))
   far <- cbind(seq(1, 60, length.out = 50), 0)
-  exact <- flash_kde(x, "kde", bandwidth = 0.1, backend = "cpu")
+  exact <- flash_kde(x, "kde", bandwidth = 0.1, control = flash_control(backend = "cpu"))
   want <- predict(exact, far, type = "log_density")
   left_out <- predict(exact, type = "log_density", loo = TRUE)
   for (type in c("global", "pointwise")) for (method in c("grid", "direct")) {
@@ -186,21 +186,21 @@ test_that("log densities in the tails hold, leave-one-out too, and a global tole
 
 test_that("the summary of a large SD-KDE with a tolerance leaves out what only exact sums give", {
   set.seed(12)
-  fit <- flash_kde(stats::rnorm(60000), bandwidth = 0.05, tol = 1e-6, backend = "cpu")
+  fit <- flash_kde(stats::rnorm(60000), bandwidth = 0.05, tol = 1e-6, control = flash_control(backend = "cpu"))
   expect_null(summary(fit)$loglik)
   expect_false(is.null(summary(flash_kde(stats::rnorm(200), bandwidth = 0.3, tol = 1e-6))$loglik))
 })
 
 test_that("small jobs are summed exactly, and tol = 0 is exact for any size", {
   x <- example_points(200, 2)
-  small <- flash_kde(x, "kde", bandwidth = 0.5, tol = 1e-3, backend = "cpu")
-  expect_identical(predict(small, x), predict(flash_kde(x, "kde", bandwidth = 0.5, backend = "cpu"), x))
+  small <- flash_kde(x, "kde", bandwidth = 0.5, tol = 1e-3, control = flash_control(backend = "cpu"))
+  expect_identical(predict(small, x), predict(flash_kde(x, "kde", bandwidth = 0.5, control = flash_control(backend = "cpu")), x))
   expect_identical(diagnostics(small)$tolerance$engine, "exact")
 })
 
 test_that("a fit tells its tolerance and what it achieves", {
   set.seed(9)
-  fit <- flash_kde(stats::rnorm(30000), "kde", bandwidth = 0.05, tol = 1e-6, backend = "cpu")
+  fit <- flash_kde(stats::rnorm(30000), "kde", bandwidth = 0.05, tol = 1e-6, control = flash_control(backend = "cpu"))
   tolerance <- diagnostics(fit)$tolerance
   expect_identical(tolerance$engine, "fast")
   expect_lte(tolerance$achieved, 1e-6)
@@ -238,6 +238,6 @@ test_that("what the fast engine cannot do is one clear error, and only where it 
   expect_error(kernel_matvec(example_points(100, 8), bandwidth = 1, engine = "fast"),
     class = "flashkernel_error_unsupported")
   expect_error(flash_kde(x, tol = -1), "`tol` must be")
-  expect_error(flash_kde(x, tol_type = "local"), "`tol_type` must be")
+  expect_error(flash_kde(x, control = flash_control(tol_type = "local")), "`tol_type` must be")
   expect_silent(kernel_matvec(x, bandwidth = 1, kernel = "laplacian", tol = 1e-3))
 })

@@ -16,7 +16,7 @@ big_case <- function(n = 730, d = 2, seed = 1) {
 }
 
 both_fits <- function(case, ...) {
-  list(big = flash_kde(case$big, ..., backend = "cpu"), small = flash_kde(case$x, ..., backend = "cpu"))
+  list(big = flash_kde(case$big, ..., control = flash_control(backend = "cpu")), small = flash_kde(case$x, ..., control = flash_control(backend = "cpu")))
 }
 
 test_that("a big.matrix gives the predictions of the matrix, in the far tails, too", {
@@ -57,17 +57,17 @@ test_that("a big.matrix keeps the tolerance, and logarithms of what it does not 
   case <- big_case(n = 20000)
   in_pieces(1500, {
     y <- case$y
-    exact <- predict(flash_kde(case$x, "kde", bandwidth = 0.3, backend = "cpu"), y, type = "log_density")
+    exact <- predict(flash_kde(case$x, "kde", bandwidth = 0.3, control = flash_control(backend = "cpu")), y, type = "log_density")
     for (type in c("global", "pointwise")) {
-      fit <- flash_kde(case$big, bandwidth = 0.3, backend = "cpu", tol = 1e-4, tol_type = type)
+      fit <- flash_kde(case$big, bandwidth = 0.3, control = flash_control(backend = "cpu", tol_type = type), tol = 1e-4)
       found <- predict(fit, y, type = "log_density")
       error <- abs(exp(found) - exp(exact)) / (if (type == "global") max(exp(exact)) else exp(exact))
       expect_lte(max(error[1:60]), 1e-4, label = type)
       expect_equal(found[61:62], exact[61:62], tolerance = 1e-6, label = type)
     }
-    global <- flash_kde(case$big, bandwidth = 0.3, backend = "cpu", tol = 1e-4)
+    global <- flash_kde(case$big, bandwidth = 0.3, control = flash_control(backend = "cpu"), tol = 1e-4)
     own <- predict(global)
-    want <- predict(flash_kde(case$x, "kde", bandwidth = 0.3, backend = "cpu"))
+    want <- predict(flash_kde(case$x, "kde", bandwidth = 0.3, control = flash_control(backend = "cpu")))
     expect_lte(max(abs(own - want)) / max(want), 1e-4)
     expect_lte(diagnostics(global)$tolerance$achieved, 1e-4)
   })
@@ -101,8 +101,8 @@ test_that("floats in a file are read as they are, and a fit that lost its file s
   old <- options(bigmemory.typecast.warning = FALSE)
   file[, ] <- case$x
   options(old)
-  fit <- flash_kde(file, bandwidth = 0.4, backend = "cpu")
-  rounded <- flash_kde(file[, ], "kde", bandwidth = 0.4, backend = "cpu")
+  fit <- flash_kde(file, bandwidth = 0.4, control = flash_control(backend = "cpu"))
+  rounded <- flash_kde(file[, ], "kde", bandwidth = 0.4, control = flash_control(backend = "cpu"))
   in_pieces(70, expect_equal(predict(fit, case$y, "log_density"), predict(rounded, case$y, "log_density")))
   lost <- unserialize(serialize(fit, NULL))
   expect_error(predict(lost, case$y), "`object` must be attached", class = "flashkernel_error_argument")

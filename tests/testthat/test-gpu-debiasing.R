@@ -2,7 +2,7 @@
 # test-parity.R.)
 
 on_both <- function(x, ...) {
-  lapply(c(here = "cpu", there = "cuda"), \(backend) flash_kde(x, backend = backend, precision = "double", ...))
+  lapply(c(here = "cpu", there = "cuda"), \(backend) flash_kde(x, control = flash_control(backend = backend, precision = "double"), ...))
 }
 
 test_that("a GPU takes the steps of the CPU", {
@@ -44,7 +44,7 @@ test_that("a GPU has the same scores of fits, and of order 6 in any precision", 
   clipped <- on_both(x, "laplace6", bandwidth = 0.7, nonnegative = TRUE)
   expect_equal(clipped$there$nonnegative$value, clipped$here$nonnegative$value, tolerance = 1e-6)
   for (precision in c("single", "fast")) {
-    there <- flash_kde(x, "laplace6", bandwidth = 0.7, backend = "cuda", precision = precision)
+    there <- flash_kde(x, "laplace6", bandwidth = 0.7, control = flash_control(backend = "cuda", precision = precision))
     exact <- flash_kde(x, "laplace6", bandwidth = 0.7)
     error <- predict(there, y) - predict(exact, y)
     expect_lt(sqrt(sum(error^2) / sum(predict(exact, y)^2)), c(single = 1e-4, fast = 1e-2)[[precision]])

@@ -18,7 +18,7 @@ engine_case <- function(n, m, d) {
 }
 
 cpu_fit <- function(case, estimator = "kde", weights = case$weights) {
-  flash_kde(case$x, estimator, case$H, weights = weights, backend = "cpu", precision = "double")
+  flash_kde(case$x, estimator, case$H, weights = weights, control = flash_control(backend = "cpu", precision = "double"))
 }
 
 # ---- values -----------------------------------------------------------------------------------
@@ -65,8 +65,9 @@ for (d in c(1, 3, 16, 33, 100)) for (estimator in ESTIMATORS) {
       plain <- cpu_fit(case, "kde")
       for (precision in PRECISIONS) {
         where <- paste(case$where, precision)
-        gpu <- flash_kde(case$x, estimator, case$H,
-          weights = case$weights, backend = "cuda", precision = precision
+        gpu <- flash_kde(
+          case$x, estimator, case$H, weights = case$weights,
+          control = flash_control(backend = "cuda", precision = precision)
         )
         compare <- function(...) {
           if (estimator == "laplace") { # signed: relative to the terms
@@ -96,7 +97,7 @@ many_points <- function(d, n) {
   list(x = x, H = example_bandwidth(d, max(0.7, sqrt(d) / 4)), d = d, n = n)
 }
 debiased_steps <- function(case, precision, ...) {
-  fit <- flash_kde(case$x, "sdkde", case$H, backend = "cuda", precision = precision, ...)
+  fit <- flash_kde(case$x, "sdkde", case$H, control = flash_control(backend = "cuda", precision = precision), ...)
   2 * (fit$debiased - case$x) %*% solve(case$H)
 }
 
@@ -271,7 +272,7 @@ test_that("products take double precision as far as their rounding allows, diffe
   method <- function(d, apart) {
     x <- example_points(500, d) + rep(c(-apart, apart), each = 250)
     y <- x[seq(1, 500, by = 9), , drop = FALSE] + 0.1
-    cpu <- flash_kde(x, "kde", bandwidth = 1, backend = "cpu", precision = "double")
+    cpu <- flash_kde(x, "kde", bandwidth = 1, control = flash_control(backend = "cpu", precision = "double"))
     gpu <- on_gpu(cpu)
     want <- predict(cpu, y, type = "log_density")
     expect_within(predict(gpu, y, "log_density"), want, 1e-10, paste(d, apart))
@@ -369,7 +370,7 @@ test_that("queries any distance away keep their log densities on the GPU", {
   x <- c(-1.3, 0.2, 0.7, 2.1)
   y <- 10^(2:150) * rep(c(1, -1.37), length.out = 149)
   for (estimator in c("kde", "laplace")) {
-    cpu <- flash_kde(x, estimator, bandwidth = 1, backend = "cpu")
+    cpu <- flash_kde(x, estimator, bandwidth = 1, control = flash_control(backend = "cpu"))
     log_abs <- function(fit) {
       internal <- asNamespace("flashkernel")
       internal$log_estimate(fit, matrix(y), FALSE, internal$fit_control(fit))$log_abs
@@ -385,7 +386,7 @@ test_that("wide data lose no digits: clusters ten thousand bandwidths apart, and
   for (d in c(1, 3, 8, 16, 33)) for (offset in c(0, 1e4)) {
     x <- example_points(400, d) + rep(c(-1e4, 0, 1e4, 5e3), each = 100) + offset
     y <- x[seq(1, 400, by = 37), , drop = FALSE] + 0.1
-    cpu <- flash_kde(x, "kde", bandwidth = 1, backend = "cpu", precision = "double")
+    cpu <- flash_kde(x, "kde", bandwidth = 1, control = flash_control(backend = "cpu", precision = "double"))
     want <- predict(cpu, y, type = "log_density")
     score <- predict(cpu, y, type = "score")
     for (precision in PRECISIONS) {
@@ -433,12 +434,12 @@ test_that("ties, single points and weights of zero are no trouble on the GPU", {
   x <- round(example_points(500, 3))
   weights <- rep(c(0, 1, 2, 1e-8), 125)
   for (estimator in ESTIMATORS) {
-    cpu <- flash_kde(x, estimator, bandwidth = 0.5, weights = weights, backend = "cpu")
-    gpu <- flash_kde(x, estimator, bandwidth = 0.5, weights = weights, backend = "cuda", precision = "double")
+    cpu <- flash_kde(x, estimator, bandwidth = 0.5, weights = weights, control = flash_control(backend = "cpu"))
+    gpu <- flash_kde(x, estimator, bandwidth = 0.5, weights = weights, control = flash_control(backend = "cuda", precision = "double"))
     expect_within(predict(gpu) / predict(cpu), rep(1, 500), 1e-9, estimator)
     expect_within(predict(gpu, loo = TRUE) / predict(cpu, loo = TRUE), rep(1, 500), 1e-8, estimator)
-    one <- flash_kde(rbind(x[1, ]), estimator, bandwidth = 1, backend = "cuda", precision = "double")
-    expect_within(predict(one), predict(one, backend = "cpu"), 1e-12, estimator)
+    one <- flash_kde(rbind(x[1, ]), estimator, bandwidth = 1, control = flash_control(backend = "cuda", precision = "double"))
+    expect_within(predict(one), predict(one, control = flash_control(backend = "cpu")), 1e-12, estimator)
   }
 })
 
@@ -448,8 +449,9 @@ test_that("ties, single points and weights of zero are no trouble on the GPU", {
 all_sums <- function(precision, devices = NULL, n = 3001) {
   case <- engine_case(n, 515, 5)
   fits <- lapply(ESTIMATORS, \(estimator) {
-    flash_kde(case$x, estimator, case$H,
-      weights = case$weights, backend = "cuda", precision = precision, devices = devices
+    flash_kde(
+      case$x, estimator, case$H, weights = case$weights,
+      control = flash_control(backend = "cuda", precision = precision, devices = devices)
     )
   })
   list(
@@ -506,7 +508,7 @@ test_that("several devices give the bits of one", {
     expect_identical(sums("all"), sums(0))
   }
   x <- example_points(20000, 4)
-  fit <- flash_kde(x, bandwidth = 0.5, backend = "cuda", devices = "all")
+  fit <- flash_kde(x, bandwidth = 0.5, control = flash_control(backend = "cuda", devices = "all"))
   expect_identical(diagnostics(fit)$devices, seq_len(n_devices) - 1L)
 })
 
@@ -530,7 +532,7 @@ test_that("\"auto\" takes the GPU for large jobs and the CPU for small ones", {
 
 test_that("a fit on the GPU says so, and how long the device took", {
   skip_if_no_gpu()
-  fit <- flash_kde(example_points(2000, 4), bandwidth = 0.5, backend = "cuda", devices = 0)
+  fit <- flash_kde(example_points(2000, 4), bandwidth = 0.5, control = flash_control(backend = "cuda", devices = 0))
   found <- diagnostics(fit)
   expect_identical(found$backend, "cuda")
   expect_identical(found$devices, 0L)
@@ -547,7 +549,7 @@ test_that("a fit on the GPU says so, and how long the device took", {
 test_that("a device that is not there is named", {
   skip_if_no_gpu()
   x <- example_points(50, 2)
-  error <- tryCatch(flash_kde(x, bandwidth = 1, backend = "cuda", devices = 99), error = identity)
+  error <- tryCatch(flash_kde(x, bandwidth = 1, control = flash_control(backend = "cuda", devices = 99)), error = identity)
   expect_s3_class(error, "flashkernel_error_no_device")
   expect_match(conditionMessage(error), "`devices`.*99")
 })
@@ -556,7 +558,7 @@ test_that("a fit from the GPU can be saved and read elsewhere", {
   skip_if_no_gpu()
   file <- tempfile(fileext = ".rds")
   on.exit(unlink(file))
-  fit <- flash_kde(example_points(500, 3), bandwidth = 0.5, backend = "cuda")
+  fit <- flash_kde(example_points(500, 3), bandwidth = 0.5, control = flash_control(backend = "cuda"))
   saveRDS(fit, file)
   read <- readRDS(file)
   same <- setdiff(names(fit), "plan") # which has an address
@@ -575,8 +577,8 @@ test_that("debiased points stay on the device until they are read, and outlive i
   x <- example_points(3000, 3)
   y <- x[1:100, ] + 0.1
   for (weights in list(NULL, rep(c(0.5, 2), 1500))) {
-    fit <- \() flash_kde(x, bandwidth = 0.4, weights = weights, backend = "cuda", precision = "double")
-    want <- flash_kde(x, bandwidth = 0.4, weights = weights, backend = "cpu")
+    fit <- \() flash_kde(x, bandwidth = 0.4, weights = weights, control = flash_control(backend = "cuda", precision = "double"))
+    want <- flash_kde(x, bandwidth = 0.4, weights = weights, control = flash_control(backend = "cpu"))
     a <- fit()
     expect_within(a$debiased, want$debiased, 1e-10)
     first <- predict(a, y)
@@ -598,7 +600,7 @@ test_that("a bandwidth matrix moves points as the CPU does", {
   for (d in c(2, 5)) {
     x <- example_points(800, d)
     H <- example_bandwidth(d, 0.5)
-    fit <- \(backend) flash_kde(x, bandwidth = H, score_bandwidth = 1.5 * H, backend = backend, precision = "double")
+    fit <- \(backend) flash_kde(x, bandwidth = H, debias = debiasing(bandwidth = 1.5 * H), control = flash_control(backend = backend, precision = "double"))
     expect_within(fit("cuda")$debiased, fit("cpu")$debiased, 1e-10)
   }
 })
@@ -638,7 +640,7 @@ test_that("points stay on the device between predictions, until they are release
   skip_if_no_gpu()
   gpu_release()
   expect_identical(cached(), 0)
-  fit <- flash_kde(example_points(20000, 4), "kde", bandwidth = 0.5, backend = "cuda")
+  fit <- flash_kde(example_points(20000, 4), "kde", bandwidth = 0.5, control = flash_control(backend = "cuda"))
   first <- predict(fit, fit$x[1:100, ])
   held <- cached()
   expect_gt(held, 0)
@@ -677,7 +679,7 @@ sums_of_many <- function() {
   x <- matrix(stats::rnorm(600000 * 16), ncol = 16)
   y <- x[seq(1, 600000, by = 199), ] + 0.1
   sums <- function(...) kernel_sum(x, y, cbind(1, x[, 1:2]), bandwidth = 2, backend = "cuda", ...)
-  fit <- flash_kde(x, "kde", bandwidth = 2, backend = "cuda", precision = "double")
+  fit <- flash_kde(x, "kde", bandwidth = 2, control = flash_control(backend = "cuda", precision = "double"))
   list(
     log_density = predict(fit, y, type = "log_density"), score = predict(fit, y, type = "score"),
     double = sums(precision = "double"), single = sums(precision = "single")
@@ -717,7 +719,7 @@ test_that("a forked child of a process that uses CUDA gets an error, or the CPU,
   got <- in_child(function() {
     set.seed(1)
     x <- matrix(stats::rnorm(600000), ncol = 3)
-    fit <- flash_kde(x, "kde", bandwidth = 0.5, backend = "cuda", precision = "double")
+    fit <- flash_kde(x, "kde", bandwidth = 0.5, control = flash_control(backend = "cuda", precision = "double"))
     at <- x[1:5000, ] # work that "auto" would give to the GPU
     before <- predict(fit, at)
     outcomes <- parallel::mclapply(c("cuda", "auto", "status"), \(what) {
@@ -725,7 +727,7 @@ test_that("a forked child of a process that uses CUDA gets an error, or the CPU,
         gpu_release()
         return(gpu_info()$status)
       }
-      tryCatch(predict(fit, at, backend = what), error = \(e) class(e))
+      tryCatch(predict(fit, at, control = flash_control(backend = what)), error = \(e) class(e))
     }, mc.cores = 3)
     list(before = before, outcomes = outcomes, after = predict(fit, at))
   }, timeout = 60)
@@ -740,10 +742,10 @@ interrupted_gpu <- function(folder, do_rounds) {
   set.seed(1)
   x <- matrix(stats::rnorm(8 * 2e6), ncol = 8)
   few <- x[1:100, ]
-  kde <- flash_kde(x, "kde", bandwidth = 0.5, backend = "cuda", precision = "double")
+  kde <- flash_kde(x, "kde", bandwidth = 0.5, control = flash_control(backend = "cuda", precision = "double"))
   predict(kde, few) # CUDA starts here
   work <- expression(
-    flash_kde(x, "sdkde", bandwidth = 0.5, backend = "cuda", precision = "double"),
+    flash_kde(x, "sdkde", bandwidth = 0.5, control = flash_control(backend = "cuda", precision = "double")),
     predict(kde, loo = TRUE),
     kernel_sum(x, x[2e6:1, ], cbind(1, x), bandwidth = 0.5, backend = "cuda", precision = "double")
   )
@@ -751,7 +753,7 @@ interrupted_gpu <- function(folder, do_rounds) {
     gpu_release()
     list(free = gpu_info()$memory_free[1])
   })
-  list(rounds = rounds, after = predict(flash_kde(few, "kde", bandwidth = 0.5, backend = "cuda")), few = few)
+  list(rounds = rounds, after = predict(flash_kde(few, "kde", bandwidth = 0.5, control = flash_control(backend = "cuda"))), few = few)
 }
 
 test_that("an interrupt stops work on the GPU at once, leaks nothing, and the session goes on", {

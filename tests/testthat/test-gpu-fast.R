@@ -50,7 +50,7 @@ test_that("all estimators go by a tolerance on the GPU, with the same bits each 
     done$got
   }
   for (estimator in c("kde", "sdkde", "laplace")) {
-    fit <- flash_kde(x, estimator, bandwidth = 0.1, backend = "cpu")
+    fit <- flash_kde(x, estimator, bandwidth = 0.1, control = flash_control(backend = "cpu"))
     exact <- predict(fit, y)
     fast <- predict_fast(fit, y, "density", control())
     expect_lte(max(abs(fast - exact)) / max(abs(exact)), 1e-6, label = estimator)
@@ -59,7 +59,7 @@ test_that("all estimators go by a tolerance on the GPU, with the same bits each 
     error <- abs(predict_fast(fit, y, "score", control()) - predict(fit, y, type = "score"))
     expect_lte(max(error[clear, ]) * 0.1, 1e-5, label = paste(estimator, "score"))
   }
-  kde <- flash_kde(x, "kde", bandwidth = 0.1, backend = "cpu")
+  kde <- flash_kde(x, "kde", bandwidth = 0.1, control = flash_control(backend = "cpu"))
   for (type in c("log_density", "score")) {
     want <- predict(kde, type = type, loo = TRUE)
     got <- predict_fast(kde, NULL, type, control(tol_type = "pointwise"), loo = TRUE)

@@ -89,19 +89,19 @@ test_that("devices that are no device numbers are refused by every function that
   fit <- flash_kde(good, "kde", bandwidth = 1)
   wrong <- list(-1, 0.5, NA, NA_real_, Inf, "0", "any", c(0, 0), list(0), integer(), TRUE, 1e10, 0:16)
   for (devices in wrong) {
-    expect_argument_error(flash_kde(good, bandwidth = 1, devices = devices), "devices")
+    expect_argument_error(flash_kde(good, bandwidth = 1, control = flash_control(devices = devices)), "devices")
     expect_argument_error(kernel_sum(good, bandwidth = 1, devices = devices), "devices")
     expect_argument_error(kernel_score(good, bandwidth = 1, devices = devices), "devices")
-    expect_argument_error(predict(fit, devices = devices), "devices")
+    expect_argument_error(predict(fit, control = flash_control(devices = devices)), "devices")
   }
-  expect_argument_error(flash_kde(~eruptions, faithful, devices = -1), "devices")
+  expect_argument_error(flash_kde(~eruptions, faithful, control = flash_control(devices = -1)), "devices")
   expect_argument_error(bw_lcv(good, "kde", devices = -1), "devices")
   expect_argument_error(bw_lscv(good, devices = -1), "devices")
-  expect_error(flash_kde(good, bandwidth = 1, devices = c(1, 1)), "1 twice")
+  expect_error(flash_kde(good, bandwidth = 1, control = flash_control(devices = c(1, 1))), "1 twice")
 })
 
 test_that("a fit keeps the devices as asked, and one from before there were any still works", {
-  fit <- flash_kde(good, bandwidth = 1, devices = "all")
+  fit <- flash_kde(good, bandwidth = 1, control = flash_control(devices = "all"))
   expect_identical(fit$devices, "all")
   expect_identical(diagnostics(fit)$requested$devices, "all")
   want <- predict(fit)
@@ -111,7 +111,7 @@ test_that("a fit keeps the devices as asked, and one from before there were any 
   old$diagnostics[c("devices", "reason")] <- NULL
   old$diagnostics$stages$device_seconds <- NULL
   expect_identical(predict(old), want)
-  expect_identical(predict(old, devices = 0), want)
+  expect_identical(predict(old, control = flash_control(devices = 0)), want)
   expect_output(print(old), "sums on cpu")
   expect_output(print(diagnostics(old)), "pairs_per_second")
 })
@@ -122,9 +122,9 @@ test_that("backend = \"cuda\" without a GPU is one clear error, at the fit or at
   skip_if(has_gpu(), "this machine has a CUDA device")
   fit <- flash_kde(good, "kde", bandwidth = 1)
   for (call in expression(
-    flash_kde(good, bandwidth = 1, backend = "cuda"),
-    flash_kde(good, "kde", bandwidth = 1, backend = "cuda"), # sums nothing itself
-    predict(fit, backend = "cuda"),
+    flash_kde(good, bandwidth = 1, control = flash_control(backend = "cuda")),
+    flash_kde(good, "kde", bandwidth = 1, control = flash_control(backend = "cuda")), # sums nothing itself
+    predict(fit, control = flash_control(backend = "cuda")),
     kernel_sum(good, bandwidth = 1, backend = "cuda"),
     kernel_score(good, bandwidth = 1, backend = "cuda"),
     bw_lcv(good, "kde", backend = "cuda")
@@ -140,7 +140,7 @@ test_that("backend = \"cuda\" without a GPU is one clear error, at the fit or at
 test_that("\"auto\" without a GPU computes on the CPU and says nothing", {
   skip_if(has_gpu(), "this machine has a CUDA device")
   x <- example_points(3000, 2)
-  expect_silent(fit <- flash_kde(x, bandwidth = 0.5, devices = 3))
+  expect_silent(fit <- flash_kde(x, bandwidth = 0.5, control = flash_control(devices = 3)))
   expect_silent(predict(fit, x[1:100, ]))
   found <- diagnostics(fit)
   expect_identical(found$backend, "cpu")
@@ -155,7 +155,7 @@ test_that("\"auto\" without a GPU computes on the CPU and says nothing", {
 
 test_that("diagnostics() says why the back end was chosen", {
   expect_match(diagnostics(flash_kde(good, bandwidth = 1))$reason, "[a-z]")
-  expect_identical(diagnostics(flash_kde(good, bandwidth = 1, backend = "cpu"))$reason, "as asked")
+  expect_identical(diagnostics(flash_kde(good, bandwidth = 1, control = flash_control(backend = "cpu")))$reason, "as asked")
 })
 
 test_that("loading, small jobs and backend_info() leave the CUDA driver alone", {

@@ -12,16 +12,16 @@ test_that("a GPU has the densities, scores and leave-one-out values of fits with
     }
     data <- frame(1500)
     w <- stats::runif(1500, 0.1, 1)
-    fit <- \(...) flash_kde(data, "kde", bandwidth = 0.7, lambda = c(f = 0.3, g = 0), weights = w, adaptive = FALSE, ...)
+    fit <- \(...) flash_kde(data, "kde", bandwidth = 0.7, categorical = categorical_kernel(smoothing = c(f = 0.3, g = 0)), weights = w, adaptive = FALSE, ...)
     expect_gpu_has_fit(fit, frame(300), d)
-    debiased <- \(...) flash_kde(data, "sdkde", bandwidth = 0.7, lambda = 0.3, weights = w, ...)
+    debiased <- \(...) flash_kde(data, "sdkde", bandwidth = 0.7, categorical = categorical_kernel(smoothing = 0.3), weights = w, ...)
     expect_gpu_has_fit(debiased, frame(300), d)
   }
 })
 
 test_that("a GPU chooses the same bandwidth and lambdas", {
   skip_if_no_gpu()
-  here <- coef(flash_kde(iris, backend = "cpu"))
-  there <- coef(flash_kde(iris, backend = "cuda", precision = "double"))
+  here <- coef(flash_kde(iris, control = flash_control(backend = "cpu")))
+  there <- coef(flash_kde(iris, control = flash_control(backend = "cuda", precision = "double")))
   expect_equal(there, here, tolerance = 1e-3)
 })

@@ -21,6 +21,6 @@ test_that("local fits and classes are the same on a GPU", {
     y ~ x + z + f, data, bandwidth = 0.4, lambda = 0.1, control = flash_control(backend = backend)
   )
   expect_equal(mixed("cuda")$left_out, mixed("cpu")$left_out, tolerance = 1e-9)
-  classes <- \(backend) flash_kda(iris[, 1:2], iris$Species, estimator = "kde", bandwidth = 0.3, backend = backend)
+  classes <- \(backend) flash_kda(iris[, 1:2], iris$Species, estimator = "kde", bandwidth = 0.3, control = flash_control(backend = backend))
   expect_equal(cross_validate(classes("cuda"))$prob, cross_validate(classes("cpu"))$prob, tolerance = 1e-3)
 })

@@ -79,7 +79,7 @@ test_that("log densities in the tails of clusters far apart, and leave-one-out v
     loo <- vapply(1:310, \(i) ref_log_kde(x[-i, , drop = FALSE], x[i, , drop = FALSE], H), 0)
     for (precision in names(WIDE_BOUNDS)) {
       where <- sprintf("d = %d, %s, %s", d, shape, precision)
-      density <- \(...) flash_kde(x, "kde", bandwidth = H, backend = "cuda", precision = precision, ...)
+      density <- \(...) flash_kde(x, "kde", bandwidth = H, control = flash_control(backend = "cuda", precision = precision), ...)
       near <- function(got, want, what) {
         if (precision == "double") return(expect_within(got, want, 1e-12, paste(where, what)))
         expect_promise(got, want, d, precision, paste(where, what))
@@ -102,7 +102,7 @@ test_that("scores and debiased points of clusters far apart go by differences on
       where <- sprintf("d = %d, %s, %s", d, shape, precision)
       bound <- WIDE_BOUNDS[[precision]]
       fit <- \(estimator, backend, precision) {
-        flash_kde(x, estimator, bandwidth = H, backend = backend, precision = precision)
+        flash_kde(x, estimator, bandwidth = H, control = flash_control(backend = backend, precision = precision))
       }
       got <- as.matrix(predict(fit("kde", "cuda", precision), y, "score"))
       expect_rows(got, want, pmax(1, sqrt(rowSums(want^2))), 10 * bound, where)
@@ -121,7 +121,7 @@ test_that("sums of clusters that frames can reach are within the promise of sing
   y <- wide_rows(x, 3000, far = 300)
   some <- c(1:300, seq(301, 3000, by = 29))
   for (H in wide_matrices(3)) {
-    fit <- flash_kde(x, "kde", bandwidth = H, backend = "cuda", precision = "single")
+    fit <- flash_kde(x, "kde", bandwidth = H, control = flash_control(backend = "cuda", precision = "single"))
     at <- y[some, ]
     expect_promise(predict(fit, y, "log_density")[some], ref_log_kde(x, at, H), 3, "single", "log density")
     expect_score_near(predict(fit, y, "score")[some, ], ref_wide_score(x, at, H), H, "single", "score")
@@ -132,7 +132,7 @@ test_that("what points that reach far have left on a device changes no bit of ot
   skip_if_no_gpu()
   x <- wide_points(4000, 3, c(0, 1e3, 1e5))
   y <- wide_rows(x, 2000)
-  fit <- flash_kde(x, "kde", bandwidth = 0.5, backend = "cuda")
+  fit <- flash_kde(x, "kde", bandwidth = 0.5, control = flash_control(backend = "cuda"))
   ask <- \(precision) predict(on_gpu(fit, precision), y, "log_density")
   first <- lapply(c("single", "double"), ask)
   again <- lapply(c("double", "single"), ask)

@@ -9,7 +9,7 @@ interrupted_session <- function(folder, do_rounds) {
   }
   set.seed(1)
   x <- matrix(stats::rnorm(8 * 250000), ncol = 8)
-  fit <- \(x, estimator) flash_kde(x, estimator, bandwidth = 0.5, backend = "cpu")
+  fit <- \(x, estimator) flash_kde(x, estimator, bandwidth = 0.5, control = flash_control(backend = "cpu"))
   kde <- fit(x, "kde")
   laplace <- fit(x, "laplace")
   small <- fit(x[1:40000, ], "sdkde")
@@ -53,11 +53,11 @@ test_that("a forked child computes the same, after the parent has used its threa
   result <- in_child(function() {
     set.seed(1)
     x <- matrix(stats::rnorm(9000), ncol = 3)
-    fit <- flash_kde(x, estimator = "sdkde", bandwidth = 0.5, threads = 2)
+    fit <- flash_kde(x, estimator = "sdkde", bandwidth = 0.5, control = flash_control(threads = 2))
     before <- predict(fit, x[1:500, ])
     forked <- parallel::mclapply(1:2, \(i) predict(fit, x[1:500, ]), mc.cores = 2)
     refit <- parallel::mclapply(1:2, \(i) {
-      flash_kde(x, estimator = "sdkde", bandwidth = 0.5, threads = 2)$debiased
+      flash_kde(x, estimator = "sdkde", bandwidth = 0.5, control = flash_control(threads = 2))$debiased
     }, mc.cores = 2)
     list(
       before = before, forked = forked, after = predict(fit, x[1:500, ]),

@@ -22,7 +22,7 @@ test_that("points far from the origin lose nothing to the offset", {
   x <- round(example_points(300, 16) * 2^20) / 2^20 # so that the shifted values are exact
   y <- round(example_points(20, 16, seed = 2) * 2^20) / 2^20
   for (precision in c("double", "single")) for (estimator in c("kde", "sdkde")) {
-    fit <- function(x) flash_kde(x, estimator = estimator, bandwidth = 1, precision = precision)
+    fit <- function(x) flash_kde(x, estimator = estimator, bandwidth = 1, control = flash_control(precision = precision))
     near <- predict(fit(x), y, type = "log_density")
     far <- predict(fit(x + 2^20), y + 2^20, type = "log_density")
     expect_within(far, near, if (precision == "double") 1e-11 else 1e-6, estimator)
@@ -37,11 +37,11 @@ test_that("clusters any distance apart keep the precision promised", {
     H <- example_bandwidth(d, 1)
     for (precision in c("double", "single")) {
       where <- sprintf("d = %d, %g apart, %s", d, apart, precision)
-      fit <- flash_kde(x, estimator = "kde", bandwidth = H, precision = precision)
+      fit <- flash_kde(x, estimator = "kde", bandwidth = H, control = flash_control(precision = precision))
       got <- predict(fit, y, type = "log_density")
       bound <- if (precision == "double") 1e-10 else 1e-6 # relative; the promise is 1e-4 absolute
       expect_within(got, ref_log_kde(x, y, H), bound, where)
-      debiased <- flash_kde(x, estimator = "sdkde", bandwidth = H, precision = precision)$debiased
+      debiased <- flash_kde(x, estimator = "sdkde", bandwidth = H, control = flash_control(precision = precision))$debiased
       error <- max(abs(debiased - ref_debias(x, H)))
       bound <- if (precision == "double") 1e-9 else 1e-4
       expect(isTRUE(error <= bound), sprintf("%s: debiased points off by %.3g.", where, error))

@@ -36,7 +36,7 @@ test_that("tails, weights, leave-one-out and other precisions take what is kept,
   y <- rbind(matrix(stats::rnorm(60), ncol = 3), c(90, 0, 0), c(0, -400, 7))
   in_single <- flash_control(precision = "single")
   for (w in list(NULL, stats::rexp(1000))) for (estimator in c("kde", "sdkde", "laplace")) {
-    made <- \() flash_kde(x, estimator, bandwidth = 0.5, weights = w, backend = "cpu")
+    made <- \() flash_kde(x, estimator, bandwidth = 0.5, weights = w, control = flash_control(backend = "cpu"))
     results <- list(
       \(fit) predict(fit, y, type = "log_density"), \(fit) predict(fit, y, se.fit = TRUE),
       \(fit) predict(fit, y, type = "score"), \(fit) predict(fit, loo = TRUE),

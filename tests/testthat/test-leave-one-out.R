@@ -26,7 +26,7 @@ test_that("leave-one-out log densities of the SD-KDE are exact in the tails, for
     H <- example_bandwidth(3)
     H_score <- H / 2
     w <- seq(0.5, 2, length.out = n)
-    fit <- flash_kde(x, estimator = "sdkde", bandwidth = H, score_bandwidth = H_score, weights = w)
+    fit <- flash_kde(x, estimator = "sdkde", bandwidth = H, debias = debiasing(bandwidth = H_score), weights = w)
     want <- ref_leave_out(\(x, y, w) ref_log_sdkde(x, y, H, H_score, w), x, w)
     expect_within(predict(fit, loo = TRUE, type = "log_density"), want, 1e-10, paste("n =", n))
   }
@@ -75,8 +75,8 @@ test_that("a leave-one-out value does not see its own point's position among tie
 test_that("a point out of all proportion leaves the leave-one-out values of the others alone", {
   x <- c(-1, 0, 0.5, 1e170)
   for (score_bandwidth in c(1, sqrt(1 / 2))) {
-    fit <- flash_kde(x, "sdkde", bandwidth = 1, score_bandwidth = score_bandwidth)
-    near <- flash_kde(x[1:3], "sdkde", bandwidth = 1, score_bandwidth = score_bandwidth)
+    fit <- flash_kde(x, "sdkde", bandwidth = 1, debias = debiasing(bandwidth = score_bandwidth))
+    near <- flash_kde(x[1:3], "sdkde", bandwidth = 1, debias = debiasing(bandwidth = score_bandwidth))
     want <- predict(near, type = "log_density", loo = TRUE) + log(2 / 3)
     expect_within(predict(fit, type = "log_density", loo = TRUE)[1:3], want, 1e-12)
   }

@@ -19,7 +19,7 @@ test_that("formula, matrix, data frame and vector interfaces give the same estim
 })
 
 test_that("the object holds what it promises", {
-  fit <- flash_kde(faithful, bandwidth = c(0.3, 4), score_bandwidth = c(0.2, 3))
+  fit <- flash_kde(faithful, bandwidth = c(0.3, 4), debias = debiasing(bandwidth = c(0.2, 3)))
   expect_s3_class(fit, "flash_kde")
   expect_identical(fit$estimator, "sdkde")
   expect_equal(c(fit$n, fit$d), c(272, 2))
@@ -200,7 +200,7 @@ test_that("summary() and diagnostics() print their content", {
 
 test_that("diagnostics() reports where the work was done and how much it was", {
   w <- rep(1:2, 136)
-  fit <- flash_kde(faithful, bandwidth = c(0.3, 4), weights = w, threads = 1)
+  fit <- flash_kde(faithful, bandwidth = c(0.3, 4), weights = w, control = flash_control(threads = 1))
   found <- diagnostics(fit)
   text <- paste(names(unlist(found)), collapse = " ")
   for (item in c("backend", "device", "engine", "precision", "threads", "pairs", "seconds")) {
@@ -213,7 +213,7 @@ test_that("diagnostics() reports where the work was done and how much it was", {
 })
 
 test_that("selection stages count their sums, and a fit without sums knows where they will run", {
-  fit <- flash_kde(faithful, "kde", bandwidth = "lcv", structure = "scaled", threads = 1)
+  fit <- flash_kde(faithful, "kde", bandwidth = kde_bandwidth(method = "lcv", structure = "scaled"), control = flash_control(threads = 1))
   found <- diagnostics(fit)
   expect_identical(found$stages$stage, "bandwidth")
   # a scan by one pass over all pairs and some evaluations, and for the standard error some over fifths of the rows
@@ -222,7 +222,7 @@ test_that("selection stages count their sums, and a fit without sums knows where
   expect_gt(found$stages$pairs, 2 * 272^2)
   expect_match(utils::capture.output(print(fit)), "bandwidth in .*sums on cpu", all = FALSE)
 
-  lazy <- flash_kde(faithful, "kde", bandwidth = 1, precision = "single", threads = 1)
+  lazy <- flash_kde(faithful, "kde", bandwidth = 1, control = flash_control(precision = "single", threads = 1))
   found <- diagnostics(lazy)
   expect_identical(
     unlist(found[c("backend", "engine", "precision")], use.names = FALSE), c("cpu", "exact", "single")
@@ -416,7 +416,7 @@ test_that("the likelihood bandwidth has the highest logLik()", {
     h <- bw_lcv(x, estimator, "scaled")
     at <- function(factor) {
       score <- if (estimator == "sdkde") as.vector(h) * factor / sqrt(2)
-      as.numeric(logLik(flash_kde(x, estimator, as.vector(h) * factor, score)))
+      as.numeric(logLik(flash_kde(x, estimator, as.vector(h) * factor, debias = debiasing(bandwidth = score))))
     }
     expect_gt(at(1), max(at(0.9), at(1.1)))
   }
@@ -440,9 +440,9 @@ test_that("predict() can run elsewhere than the fit asked for", {
   elsewhere <- fit
   elsewhere$backend <- "cuda"
   elsewhere$threads <- 64
-  expect_identical(predict(elsewhere, backend = "cpu", threads = 1), predict(fit))
-  expect_argument_error(predict(fit, backend = "tpu"), "backend")
-  expect_argument_error(predict(fit, threads = 0), "threads")
+  expect_identical(predict(elsewhere, control = flash_control(backend = "cpu", threads = 1)), predict(fit))
+  expect_argument_error(predict(fit, control = flash_control(backend = "tpu")), "backend")
+  expect_argument_error(predict(fit, control = flash_control(threads = 0)), "threads")
 })
 
 test_that("predictions carry the rows' count, and scores the columns' names", {

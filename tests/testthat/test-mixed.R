@@ -4,7 +4,9 @@ H <- matrix(c(0.3, 0.1, 0.1, 0.4), 2)
 lambda <- c(kind = 0.3, grade = 0.4)
 usual <- list(kind = "aitchisonaitken", grade = "liracine")
 
-mixed_fit <- function(data = mixed_data(), ...) flash_kde(data, bandwidth = H, lambda = lambda, ...)
+mixed_fit <- function(data = mixed_data(), ..., kernels = NULL) {
+  flash_kde(data, ..., bandwidth = H, categorical = categorical_kernel(lambda, kernels))
+}
 
 numbers_of <- function(data) unname(as.matrix(data[c("a", "b")]))
 
@@ -16,7 +18,7 @@ test_that("the density is the sum of the formula, for each kernel of levels and 
     usual, list(kind = "liracine", grade = "liracine"), list(kind = "aitchisonaitken", grade = "wangvanryzin")
   )
   for (kernels in choices) {
-    fit <- mixed_fit(data, "kde", weights = w, discrete_kernel = unlist(kernels))
+    fit <- mixed_fit(data, "kde", weights = w, kernels = unlist(kernels))
     want <- rowSums(ref_shares(to, data, kernels, lambda, w) * ref_gauss(numbers_of(to), numbers_of(data), H)) / sum(w)
     expect_equal(predict(fit, to), want, tolerance = 1e-12)
     expect_equal(predict(fit, to[4:1], "log_density"), log(want), tolerance = 1e-12)
@@ -86,7 +88,7 @@ sdkde_by_formula <- function(data, to, out = NULL) {
 test_that("an SD-KDE moves points along the score of numbers and levels, and is left out of both stages", {
   data <- mixed_data(25)
   to <- mixed_data(6, seed = 8)
-  fit <- mixed_fit(data, "sdkde", score_bandwidth = H / 2)
+  fit <- mixed_fit(data, "sdkde", debias = debiasing(bandwidth = H / 2))
   expect_equal(predict(fit, to), sdkde_by_formula(data, to), tolerance = 1e-11)
   lone <- vapply(seq_len(25), \(i) sdkde_by_formula(data, data[i, ], out = i), 0)
   expect_equal(predict(fit, loo = TRUE), lone, tolerance = 1e-10)
@@ -120,7 +122,7 @@ test_that("points may have bandwidths of their own", {
   spread <- tapply(draws$x, draws$side, stats::mad)
   expect_gt(spread[["wide"]], 10 * spread[["narrow"]])
   expect_false(is.null(flash_kde(data, adaptive = "knn")$adaptive))
-  again <- flash_kde(data, adaptive = TRUE, bandwidth = one$bandwidth, lambda = coef(one)["side"])
+  again <- flash_kde(data, adaptive = TRUE, bandwidth = one$bandwidth, categorical = categorical_kernel(smoothing = coef(one)["side"]))
   expect_identical(adaptive_factors(one), again$adaptive$factors)
   expect_argument_error(adaptive_factors(flash_kde(data["side"])), "object")
 })
@@ -136,7 +138,7 @@ test_that("far from the origin an estimate is the same, of an SD-KDE, too", {
 })
 
 test_that("with lambda 0 each level has the estimate of its own points", {
-  fit <- flash_kde(iris, "sdkde", bandwidth = 0.3, lambda = 0)
+  fit <- flash_kde(iris, "sdkde", bandwidth = 0.3, categorical = categorical_kernel(smoothing = 0))
   for (level in levels(iris$Species)) {
     rows <- iris$Species == level
     own <- flash_kde(iris[rows, 1:4], "sdkde", bandwidth = 0.3)
@@ -145,7 +147,7 @@ test_that("with lambda 0 each level has the estimate of its own points", {
   }
   # a combination of levels that none has
   data <- data.frame(x = c(0, 1, 5), f = c("u", "u", "v"), g = c("s", "t", "s"))
-  fit <- flash_kde(data, bandwidth = 1, lambda = 0)
+  fit <- flash_kde(data, bandwidth = 1, categorical = categorical_kernel(smoothing = 0))
   nowhere <- data.frame(x = 5, f = "v", g = "t")
   expect_identical(predict(fit, nowhere), 0)
   expect_identical(predict(fit, nowhere, "log_density"), -Inf)
@@ -153,18 +155,18 @@ test_that("with lambda 0 each level has the estimate of its own points", {
   # nor one whose points weigh nothing
   w <- as.numeric(iris$Species != "setosa")
   for (estimator in c("kde", "sdkde", "laplace")) {
-    fit <- flash_kde(iris, estimator, bandwidth = 0.5, lambda = 0, weights = w)
-    alone <- flash_kde(iris[51:150, ], estimator, bandwidth = 0.5, lambda = 0)
+    fit <- flash_kde(iris, estimator, bandwidth = 0.5, categorical = categorical_kernel(smoothing = 0), weights = w)
+    alone <- flash_kde(iris[51:150, ], estimator, bandwidth = 0.5, categorical = categorical_kernel(smoothing = 0))
     expect_equal(predict(fit), c(numeric(50), predict(alone)), tolerance = 1e-12)
     expect_equal(predict(fit, loo = TRUE), c(numeric(50), predict(alone, loo = TRUE)), tolerance = 1e-11)
   }
-  expect_equal(logLik(flash_kde(iris, bandwidth = 0.5, lambda = 0, weights = w)),
-    logLik(flash_kde(iris[51:150, ], bandwidth = 0.5, lambda = 0)), tolerance = 1e-12)
+  expect_equal(logLik(flash_kde(iris, bandwidth = 0.5, categorical = categorical_kernel(smoothing = 0), weights = w)),
+    logLik(flash_kde(iris[51:150, ], bandwidth = 0.5, categorical = categorical_kernel(smoothing = 0))), tolerance = 1e-12)
 })
 
 test_that("levels alone are frequencies, smoothed", {
   data <- data.frame(f = c("u", "u", "v", "w", "u"), g = c(TRUE, FALSE, TRUE, TRUE, TRUE))
-  fit <- flash_kde(data, lambda = c(f = 0.2, g = 0.1))
+  fit <- flash_kde(data, categorical = categorical_kernel(smoothing = c(f = 0.2, g = 0.1)))
   to <- data.frame(f = c("u", "w"), g = c(TRUE, FALSE))
   want <- c(
     mean(c(0.8 * 0.9, 0.8 * 0.1, 0.1 * 0.9, 0.1 * 0.9, 0.8 * 0.9)),
@@ -214,7 +216,7 @@ test_that("bandwidth and lambdas are the optimum of their likelihood together", 
   expect_equal(coef(given)[["f"]], one$minimum, tolerance = 1e-3)
   # and some of them may be given, too
   data$g <- rep(c("s", "t"), 45)
-  expect_identical(coef(flash_kde(data, lambda = c(g = 0.25)))[["g"]], 0.25)
+  expect_identical(coef(flash_kde(data, categorical = categorical_kernel(smoothing = c(g = 0.25))))[["g"]], 0.25)
 })
 
 test_that("a column of levels that tells nothing is smoothed out, one that tells all is not", {
@@ -228,7 +230,7 @@ test_that("a column of levels that tells nothing is smoothed out, one that tells
 
 test_that("moments of cells are the gradient of the likelihood", {
   data <- mixed_data(30)
-  discrete <- flash_kde(data, bandwidth = H, lambda = lambda)$discrete
+  discrete <- flash_kde(data, bandwidth = H, categorical = categorical_kernel(smoothing = lambda))$discrete
   x <- numbers_of(data)
   clean <- clean_points(x, stats::rexp(30), "x", discrete)
   criterion <- new_criterion("lcv", clean, "kde", run_control(CONTROL_DEFAULTS))
@@ -264,7 +266,7 @@ test_that("pair by pair, sums of cells are those of the formula, and of the engi
 
 test_that("the slope of the lambdas' loss is its change", {
   data <- rbind(mixed_data(60), transform(mixed_data(30, 5), a = a + 1, kind = factor("none", levels(kind))))
-  discrete <- flash_kde(data, bandwidth = H, lambda = lambda)$discrete
+  discrete <- flash_kde(data, bandwidth = H, categorical = categorical_kernel(smoothing = lambda))$discrete
   data <- judged(clean_points(numbers_of(data), NULL, "x", discrete))
   losses <- list()
   replace_in_package("optimise_lambdas", \(loss, discrete, free) {
@@ -290,7 +292,8 @@ test_that("the bandwidth of an SD-KDE is chosen by its own likelihood", {
   data <- data.frame(x = stats::rnorm(150, ifelse(f == "u", 0, 3)), f)
   fit <- flash_kde(data, "sdkde")
   at <- \(c) as.numeric(logLik(flash_kde(
-    data, "sdkde", bandwidth = c^2 * fit$bandwidth, score_bandwidth = c^2 * fit$score_bandwidth, lambda = coef(fit)[["f"]]
+    data, "sdkde", bandwidth = c^2 * fit$bandwidth, debias = debiasing(bandwidth = c^2 * fit$score_bandwidth),
+    categorical = categorical_kernel(smoothing = coef(fit)[["f"]])
   )))
   expect_equal(fit$score_bandwidth, fit$bandwidth / 2, tolerance = 1e-12)
   expect_gt(at(1), max(at(0.85), at(1.18)))
@@ -303,10 +306,10 @@ test_that("sums over points that agree are those of each cell of targets", {
   to$kind[1:3] <- "none"
   w <- stats::rexp(nrow(data))
   replace_in_package("CELLS_OF_A_PASS", 0)
-  all_sums <- function(most, ...) {
+  all_sums <- function(most, lambda) {
     replace_in_package("MOST_AGREEING", most)
     unlist(lapply(c("kde", "laplace"), \(estimator) {
-      fit <- flash_kde(data, estimator, bandwidth = H, weights = w, ...)
+      fit <- flash_kde(data, estimator, bandwidth = H, weights = w, categorical = categorical_kernel(lambda))
       list(
         predict(fit), predict(fit, to, se.fit = TRUE), predict(fit, loo = TRUE), predict(fit, to, type = "score"),
         predict(fit, type = "score", loo = TRUE)
@@ -315,13 +318,13 @@ test_that("sums over points that agree are those of each cell of targets", {
   }
   some <- c(kind = 0.3, grade = 0.4, side = 0.2, flag = 0.1)
   for (lambda in list(some, c(kind = 0, side = 2 / 3, flag = 0.5, grade = 0))) {
-    expect_equal(all_sums(1e9, lambda = lambda), all_sums(0, lambda = lambda), tolerance = 1e-10)
+    expect_equal(all_sums(1e9, lambda), all_sums(0, lambda), tolerance = 1e-10)
   }
   # by either, points of widths of their own, and debiased ones
   lambda <- lambda[names(lambda) != "grade"]
   sums <- \(most, ...) {
     replace_in_package("MOST_AGREEING", most)
-    predict(flash_kde(data[names(data) != "grade"], ..., bandwidth = H, lambda = lambda), to)
+    predict(flash_kde(data[names(data) != "grade"], ..., bandwidth = H, categorical = categorical_kernel(smoothing = lambda)), to)
   }
   f <- rep(c(1, 2), 24)
   expect_equal(sums(1e9, adaptive = f), sums(0, adaptive = f), tolerance = 1e-12)
@@ -334,15 +337,15 @@ test_that("texts, logical values and formulas make the same fit as factors", {
   data <- mixed_data()
   plain <- transform(data, kind = as.character(kind), grade = as.integer(grade) > 1)
   as_factors <- transform(plain, kind = factor(kind), grade = factor(grade))
-  a <- flash_kde(plain, bandwidth = H, lambda = 0.2)
-  b <- flash_kde(as_factors, bandwidth = H, lambda = 0.2)
+  a <- flash_kde(plain, bandwidth = H, categorical = categorical_kernel(smoothing = 0.2))
+  b <- flash_kde(as_factors, bandwidth = H, categorical = categorical_kernel(smoothing = 0.2))
   expect_identical(predict(a), predict(b))
-  c <- flash_kde(~ a + kind + b + grade, plain, bandwidth = H, lambda = 0.2)
+  c <- flash_kde(~ a + kind + b + grade, plain, bandwidth = H, categorical = categorical_kernel(smoothing = 0.2))
   expect_identical(predict(a), predict(c))
   expect_identical(predict(c, plain[7:3, 4:1]), predict(a)[7:3])
-  expect_equal(predict(flash_kde(~ cbind(a, b) + kind, plain, bandwidth = H, lambda = 0.2), plain[1:3, ]),
-    predict(flash_kde(plain[-4], bandwidth = H, lambda = 0.2))[1:3])
-  half <- update(a, lambda = 0.5)
+  expect_equal(predict(flash_kde(~ cbind(a, b) + kind, plain, bandwidth = H, categorical = categorical_kernel(smoothing = 0.2)), plain[1:3, ]),
+    predict(flash_kde(plain[-4], bandwidth = H, categorical = categorical_kernel(smoothing = 0.2)))[1:3])
+  half <- update(a, categorical = categorical_kernel(smoothing = 0.5))
   expect_identical(coef(half)[c("kind", "grade")], c(kind = 0.5, grade = 0.5))
   path <- tempfile()
   saveRDS(a, path)
@@ -373,19 +376,19 @@ test_that("levels and columns that the fit does not know are errors that name th
 test_that("arguments are checked by column", {
   data <- mixed_data()
   for (wrong in list(-0.1, 0.7, NA_real_, "a", c(0.1, 0.2), c(other = 0.1), c(kind = 0.7), numeric())) {
-    expect_argument_error(flash_kde(data, lambda = wrong), "lambda")
+    expect_argument_error(flash_kde(data, categorical = categorical_kernel(smoothing = wrong)), "categorical$smoothing")
   }
   for (wrong in list(1, "gaussian", c(kind = "wangvanryzin"), c(other = "liracine"), character())) {
-    expect_argument_error(flash_kde(data, discrete_kernel = wrong), "discrete_kernel")
+    expect_argument_error(flash_kde(data, categorical = categorical_kernel(kernel = wrong)), "categorical$kernel")
   }
-  expect_argument_error(flash_kde(data[-4], discrete_kernel = "wangvanryzin"), "discrete_kernel")
-  expect_argument_error(flash_kde(faithful, lambda = 0.1), "lambda")
-  expect_argument_error(flash_kde(faithful, discrete_kernel = "liracine"), "discrete_kernel")
+  expect_argument_error(flash_kde(data[-4], categorical = categorical_kernel(kernel = "wangvanryzin")), "categorical$kernel")
+  expect_argument_error(flash_kde(faithful, categorical = categorical_kernel(smoothing = 0.1)), "categorical")
+  expect_argument_error(flash_kde(faithful, categorical = categorical_kernel(kernel = "liracine")), "categorical")
   expect_argument_error(flash_kde(data, adaptive = "balloon"), "adaptive")
   expect_argument_error(flash_kde(data, "sdkde", adaptive = TRUE), "adaptive")
   expect_argument_error(flash_kde(data["kind"], adaptive = TRUE), "adaptive")
   expect_argument_error(flash_kde(data, bandwidth = "lscv"), "bandwidth")
-  expect_argument_error(flash_kde(data, score_bandwidth = 1), "score_bandwidth")
+  expect_argument_error(flash_kde(data, debias = debiasing(bandwidth = 1)), "debias$bandwidth")
   expect_error(hdr_level(mixed_fit(data, "laplace")), class = "flashkernel_error_unsupported")
 })
 
@@ -394,19 +397,19 @@ test_that("arguments are checked by column", {
 test_that("threads do not change a bit, and a tolerance holds", {
   set.seed(9)
   data <- data.frame(x = stats::rnorm(4000), f = sample(letters[1:4], 4000, TRUE))
-  fit <- flash_kde(data, bandwidth = 0.2, lambda = 0.3)
+  fit <- flash_kde(data, bandwidth = 0.2, categorical = categorical_kernel(smoothing = 0.3))
   exact <- predict(fit)
   for (passes in c(4, 0)) {
     replace_in_package("CELLS_OF_A_PASS", passes)
-    expect_identical(predict(fit, threads = 1), predict(fit, threads = 2))
-    expect_identical(predict(fit, loo = TRUE, threads = 1), predict(fit, loo = TRUE, threads = 2))
+    expect_identical(predict(fit, control = flash_control(threads = 1)), predict(fit, control = flash_control(threads = 2)))
+    expect_identical(predict(fit, loo = TRUE, control = flash_control(threads = 1)), predict(fit, loo = TRUE, control = flash_control(threads = 2)))
     for (type in c("global", "pointwise")) {
-      fast <- predict(fit, tol = 1e-5, tol_type = type, engine = "fast")
+      fast <- predict(fit, tol = 1e-5, control = flash_control(tol_type = type, engine = "fast"))
       expect_lt(max(abs(fast - exact) / if (type == "global") max(exact) else exact), 1e-5)
       expect_false(identical(fast, exact))
     }
   }
-  expect_identical(coef(flash_kde(data, threads = 1)), coef(flash_kde(data, threads = 2)))
+  expect_identical(coef(flash_kde(data, control = flash_control(threads = 1))), coef(flash_kde(data, control = flash_control(threads = 2))))
 })
 
 test_that("the order of the rows does not matter to what is chosen", {
@@ -451,10 +454,10 @@ test_that("a fit prints, sums up, and comes as a data frame", {
 })
 
 test_that("with one number, probabilities are those of the number", {
-  fit <- flash_kde(~ Sepal.Length + Species, iris, bandwidth = 0.3, lambda = 0.1)
+  fit <- flash_kde(~ Sepal.Length + Species, iris, bandwidth = 0.3, categorical = categorical_kernel(smoothing = 0.1))
   number <- flash_kde(iris$Sepal.Length, "kde", bandwidth = 0.3)
   expect_identical(cdf(fit, 5.5), cdf(number, 5.5))
-  both <- flash_kde(iris, bandwidth = 0.3, lambda = 0.1)
+  both <- flash_kde(iris, bandwidth = 0.3, categorical = categorical_kernel(smoothing = 0.1))
   expect_identical(cdf(both, iris[1:2, 5:1]), cdf(both, iris[1:2, 1:4]))
   expect_identical(quantile(fit, 0.3), quantile(number, 0.3))
 })
@@ -488,8 +491,8 @@ test_that("figures draw the marginals of the formula", {
   plot(flash_kde(data["kind"]))
   # a line for the sum over the levels, where that is of one or two numbers
   plot(flash_kde(data$a))
-  expect_alone(lines(flash_kde(data[c("a", "kind")], bandwidth = sqrt(H[1, 1]), lambda = 0.3), n = 50))
-  expect_argument_error(lines(flash_kde(iris, bandwidth = 0.5, lambda = 0)), "x")
+  expect_alone(lines(flash_kde(data[c("a", "kind")], bandwidth = sqrt(H[1, 1]), categorical = categorical_kernel(smoothing = 0.3)), n = 50))
+  expect_argument_error(lines(flash_kde(iris, bandwidth = 0.5, categorical = categorical_kernel(smoothing = 0))), "x")
   expect_argument_error(lines(flash_kde(data["kind"])), "x")
 })
 
@@ -551,7 +554,7 @@ test_that("conditionals weigh by numbers and levels that are given, and keep the
   expect_argument_error(conditional(fit, c(a = "1")), "given")
   expect_argument_error(conditional(fit, to[1, ]), "given")
   lone <- transform(data, kind = factor("here", c("here", "nowhere")))
-  expect_argument_error(conditional(flash_kde(lone, bandwidth = H, lambda = 0), c(kind = "nowhere")), "given")
+  expect_argument_error(conditional(flash_kde(lone, bandwidth = H, categorical = categorical_kernel(smoothing = 0)), c(kind = "nowhere")), "given")
 })
 
 test_that("marginals keep the levels that they name, and sum over the others", {
@@ -560,9 +563,9 @@ test_that("marginals keep the levels that they name, and sum over the others", {
   kept <- marginal(fit, c("b", "grade"))
   grades <- data.frame(b = 0.7, grade = levels(data$grade))
   expect_equal(sum(predict(kept, grades)), predict(marginal(fit, "b"), 0.7), tolerance = 1e-12)
-  anew <- marginal(mixed_fit(data, "sdkde", score_bandwidth = H), c("b", "grade"), debias = TRUE)
+  anew <- marginal(mixed_fit(data, "sdkde", debias = debiasing(bandwidth = H)), c("b", "grade"), debias = TRUE)
   h <- sqrt(H[2, 2])
-  own <- flash_kde(data[c("b", "grade")], "sdkde", h, lambda = lambda["grade"], score_bandwidth = h)
+  own <- flash_kde(data[c("b", "grade")], "sdkde", h, categorical = categorical_kernel(smoothing = lambda["grade"]), debias = debiasing(bandwidth = h))
   expect_equal(predict(anew, grades), predict(own, grades), tolerance = 1e-11)
   turned <- marginal(fit, c("grade", "b", "kind", "a"))
   expect_equal(predict(turned, data), predict(fit, data), tolerance = 1e-12)
@@ -604,19 +607,19 @@ test_that("a fit with levels and one row of positive weight needs a lambda, and 
   expect_refused(by_rule(), "`bandwidth` and `lambda` as numbers")
   # as advised
   smoothed <- c(0.9, 0.1)
-  expect_equal(predict(flash_kde(two["g"], "kde", weights = w, lambda = 0.1), two), smoothed)
+  expect_equal(predict(flash_kde(two["g"], "kde", weights = w, categorical = categorical_kernel(smoothing = 0.1)), two), smoothed)
   for (estimator in c("kde", "sdkde", "laplace")) {
-    fit <- flash_kde(two, estimator, 0.5, weights = w, lambda = 0.1)
+    fit <- flash_kde(two, estimator, 0.5, weights = w, categorical = categorical_kernel(smoothing = 0.1))
     expect_equal(predict(fit, data.frame(a = 1, g = two$g)), predict(flash_kde(1, estimator, 0.5), 1) * smoothed)
   }
-  given <- flash_kde(a ~ g, data = two, weights = w, bandwidth = 0.5, lambda = 0.1)
+  given <- flash_kde(a ~ g, data = two, weights = w, bandwidth = 0.5, categorical = categorical_kernel(smoothing = 0.1))
   expect_equal(predict(given, two), dnorm(c(0, 1), sd = 0.5))
 })
 
 test_that("the memory of a fit with levels is reckoned by what it copies, and refused in words", {
   data <- data.frame(a = sin(seq_len(5000)), g = factor(rep(1:2, 2500)))
   limited <- \(estimator) {
-    flash_kde(data, estimator, 0.3, lambda = 0.1, tol = 1e-6, control = flash_control(memory_limit = 2e5))
+    flash_kde(data, estimator, 0.3, categorical = categorical_kernel(smoothing = 0.1), tol = 1e-6, control = flash_control(memory_limit = 2e5))
   }
   expect_argument_error(limited("sdkde"), "x")
   expect_error(limited("sdkde"), "320 kB")
@@ -625,7 +628,7 @@ test_that("the memory of a fit with levels is reckoned by what it copies, and re
 
 test_that("levels alone are conditioned on levels", {
   data <- data.frame(k = c(TRUE, TRUE, FALSE), o = factor(c(4, 1, 4), 1:4, ordered = TRUE))
-  fit <- flash_kde(data, lambda = 0.4, weights = c(1, 2, 1))
+  fit <- flash_kde(data, categorical = categorical_kernel(smoothing = 0.4), weights = c(1, 2, 1))
   expect_no_warning(given <- conditional(fit, list(o = "4")))
   k <- data.frame(k = c(TRUE, FALSE))
   joint <- predict(fit, cbind(k, o = factor(4, 1:4, ordered = TRUE)))

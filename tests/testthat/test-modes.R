@@ -94,7 +94,7 @@ test_that("clusters find groups, for all estimators, and do not depend on order 
     expect_gt(sum(apply(found, 2, max)), 0.98 * 300)
     set.seed(8)
     order <- sample(300)
-    mixed <- mean_shift(flash_kde(groups$x[order, ], estimator, bandwidth = 0.9, threads = 1))
+    mixed <- mean_shift(flash_kde(groups$x[order, ], estimator, bandwidth = 0.9, control = flash_control(threads = 1)))
     expect_identical(mixed$cluster, clusters$cluster[order])
   }
 })
@@ -102,7 +102,7 @@ test_that("clusters find groups, for all estimators, and do not depend on order 
 test_that("a tolerance leads to the same clusters", {
   x <- three_groups(3000)$x
   exact <- mean_shift(flash_kde(x, "kde", bandwidth = 0.5))
-  fast <- mean_shift(flash_kde(x, "kde", bandwidth = 0.5, engine = "fast", tol = 1e-6))
+  fast <- mean_shift(flash_kde(x, "kde", bandwidth = 0.5, control = flash_control(engine = "fast"), tol = 1e-6))
   expect_gt(mean(exact$cluster == fast$cluster), 0.999)
   expect_within(as.matrix(exact$modes[1:2]), as.matrix(fast$modes[1:2]), 1e-8)
 })
@@ -120,9 +120,9 @@ test_that("slopes of many points at once are those of few, and explicit engines 
     # from engines, which have no scale, to sums about the points
     expect_equal(slopes_at(field, u[1:100, ], all$log_scale[1:100]), few)
   }
-  exact <- mean_shift(flash_kde(x, "kde", bandwidth = 0.5, engine = "exact"))
+  exact <- mean_shift(flash_kde(x, "kde", bandwidth = 0.5, control = flash_control(engine = "exact")))
   expect_identical(mean_shift(flash_kde(x, "kde", bandwidth = 0.5))$cluster, exact$cluster)
-  asked <- start_run(fit_asked(flash_kde(x, "kde", bandwidth = 0.5, engine = "exact")))
+  asked <- start_run(fit_asked(flash_kde(x, "kde", bandwidth = 0.5, control = flash_control(engine = "exact"))))
   expect_identical(shape_field(exact$fit, asked)$steps$tol, 0)
 })
 

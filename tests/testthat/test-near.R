@@ -118,7 +118,7 @@ test_that("scores and debiased points are those over all pairs", {
   for (name in c("uniform", "clusters", "heavy_tails", "weights", "decades")) {
     case <- near_cases()[[name]]
     H <- diag(ncol(case$x))
-    fit <- \(estimator) flash_kde(case$x, estimator, bandwidth = H, weights = case$w, backend = "cpu")
+    fit <- \(estimator) flash_kde(case$x, estimator, bandwidth = H, weights = case$w, control = flash_control(backend = "cpu"))
     y <- near_targets(case$x)
     expect_within(predict(fit("kde"), y, type = "score"), ref_score(case$x, y, H, case$w), 1e-9, name)
     expect_within(fit("sdkde")$debiased, ref_debias(case$x, H, weights = case$w), 1e-9, name)
@@ -213,7 +213,7 @@ test_that("results have the same bits for any number of threads, and whether the
   runs <- list(
     \(fit) predict(fit, loo = TRUE, type = "log_density"), \(fit) predict(fit, type = "score"), \(fit) predict(fit, y)
   )
-  fit <- \(threads) flash_kde(x, "kde", bandwidth = diag(2), backend = "cpu", threads = threads)
+  fit <- \(threads) flash_kde(x, "kde", bandwidth = diag(2), control = flash_control(backend = "cpu", threads = threads))
   stays <- fit(2)
   for (run in runs) {
     first <- run(stays)
@@ -240,7 +240,7 @@ test_that("pairs are left out where that pays, and nothing changes where all is 
 test_that("diagnostics tell the share of the pairs that was computed", {
   set.seed(7)
   x <- matrix(stats::rnorm(24000), ncol = 2) + 1000 * sample(8, 12000, TRUE)
-  fit <- flash_kde(x, "sdkde", bandwidth = matrix(c(1, 0.3, 0.3, 1), 2), backend = "cpu")
+  fit <- flash_kde(x, "sdkde", bandwidth = matrix(c(1, 0.3, 0.3, 1), 2), control = flash_control(backend = "cpu"))
   stages <- diagnostics(fit)$stages
   expect_lt(stages$kept[stages$stage == "debias"], 0.2)
   expect_output(print(diagnostics(fit)), "kept")

@@ -4,7 +4,7 @@ test_that("a clipped estimate is the positive part over its mass, and integrates
   x <- faithful$eruptions
   for (estimator in c("laplace", "laplace6")) for (weighted in c(FALSE, TRUE)) {
     w <- if (weighted) seq(0, 1, length.out = length(x))
-    fit <- flash_kde(x, estimator, bandwidth = 0.25, weights = w, nonnegative = TRUE)
+    fit <- flash_kde(x, estimator, bandwidth = 0.25, weights = w, debias = debiasing(nonnegative = TRUE))
     signed <- flash_kde(x, estimator, bandwidth = 0.25, weights = w)
     side <- seq(-2, 9, by = 5e-4)
     p <- predict(signed, side)
@@ -21,10 +21,10 @@ test_that("a clipped estimate is the positive part over its mass, and integrates
 
 test_that("in two dimensions, too; in more its mass is known up to a standard error", {
   x <- example_points(80, 2)
-  fit <- flash_kde(x, "laplace", bandwidth = example_bandwidth(2, 0.5), nonnegative = TRUE)
+  fit <- flash_kde(x, "laplace", bandwidth = example_bandwidth(2, 0.5), debias = debiasing(nonnegative = TRUE))
   side <- seq(-9, 9, by = 0.06)
   expect_equal(sum(predict(fit, as.matrix(expand.grid(side, side)))) * 0.06^2, 1, tolerance = 1e-3)
-  fit <- flash_kde(iris[1:4], "laplace", bandwidth = 0.3, nonnegative = TRUE)
+  fit <- flash_kde(iris[1:4], "laplace", bandwidth = 0.3, debias = debiasing(nonnegative = TRUE))
   expect_identical(fit$nonnegative$method, "sampling")
   expect_lt(fit$nonnegative$se, 0.01)
   # of draws from the plain estimate those with the positive part have its mass
@@ -37,7 +37,7 @@ test_that("in two dimensions, too; in more its mass is known up to a standard er
 test_that("errors and scores are those of the positive part, levels and figures, too", {
   x <- example_points(60, 2)
   H <- example_bandwidth(2, 0.5)
-  fit <- flash_kde(x, "laplace", bandwidth = H, nonnegative = TRUE)
+  fit <- flash_kde(x, "laplace", bandwidth = H, debias = debiasing(nonnegative = TRUE))
   signed <- flash_kde(x, "laplace", bandwidth = H)
   y <- rbind(x[1:5, ], c(0, 6), c(20, 20))
   scale <- 1 + fit$nonnegative$value
@@ -53,15 +53,15 @@ test_that("errors and scores are those of the positive part, levels and figures,
 })
 
 test_that("its mass is told, kept, and found again", {
-  fit <- flash_kde(faithful, "laplace", bandwidth = c(0.3, 4), nonnegative = TRUE)
+  fit <- flash_kde(faithful, "laplace", bandwidth = c(0.3, 4), debias = debiasing(nonnegative = TRUE))
   expect_output(print(fit), "non-negative")
   expect_output(print(fit), format(fit$nonnegative$value, digits = 4), fixed = TRUE)
   expect_identical(diagnostics(fit)$negative_mass, fit$nonnegative)
   expect_equal(fit$nonnegative, diagnostics(flash_kde(faithful, "laplace", bandwidth = c(0.3, 4)))$negative_mass)
   expect_output(print(summary(fit)), "Clipped at 0")
   # without a name it is the estimator that can be
-  expect_identical(flash_kde(faithful, nonnegative = TRUE)$estimator, "laplace")
-  far <- flash_kde(faithful + 2^30, "laplace", bandwidth = c(0.3, 4), nonnegative = TRUE)
+  expect_identical(flash_kde(faithful, debias = debiasing(nonnegative = TRUE))$estimator, "laplace")
+  far <- flash_kde(faithful + 2^30, "laplace", bandwidth = c(0.3, 4), debias = debiasing(nonnegative = TRUE))
   expect_equal(far$nonnegative$value, fit$nonnegative$value, tolerance = 1e-4)
 })
 
@@ -70,7 +70,7 @@ test_that("the distribution function is the integral of the positive part, and q
   side <- seq(-3, 36, by = 1e-3)
   q <- c(-1, 1.2, 3, 5.3, 6, 9, 20, 30.1)
   for (estimator in c("laplace", "laplace6")) for (offset in c(0, 2^20)) {
-    fit <- flash_kde(x + offset, estimator, bandwidth = 0.25, nonnegative = TRUE)
+    fit <- flash_kde(x + offset, estimator, bandwidth = 0.25, debias = debiasing(nonnegative = TRUE))
     p <- predict(fit, side + offset)
     area <- vapply(q, \(at) (sum(p[side < at - 1e-9]) + p[which.min(abs(side - at))] / 2) * 1e-3, 0)
     expect_within(cdf(fit, q + offset), area, 1e-4, estimator)
@@ -79,13 +79,13 @@ test_that("the distribution function is the integral of the positive part, and q
     expect_within(cdf(fit, quantile(fit, probs)), probs, 1e-7)
   }
   expect_identical(cdf(fit, c(-Inf, Inf)), c(0, 1))
-  apart <- flash_kde(c(0, 1, 1e6), "laplace", bandwidth = 0.3, nonnegative = TRUE)
+  apart <- flash_kde(c(0, 1, 1e6), "laplace", bandwidth = 0.3, debias = debiasing(nonnegative = TRUE))
   expect_error(cdf(apart, 0), "simulate", class = "flashkernel_error_unsupported")
 })
 
 test_that("what has no sign is refused in words", {
-  expect_argument_error(flash_kde(faithful, "kde", nonnegative = TRUE), "nonnegative")
+  expect_argument_error(flash_kde(faithful, "kde", debias = debiasing(nonnegative = TRUE)), "debias$nonnegative")
   for (bad in list(NA, 1, "yes", NULL)) {
-    expect_argument_error(flash_kde(faithful, "laplace", nonnegative = bad), "nonnegative")
+    expect_argument_error(flash_kde(faithful, "laplace", debias = debiasing(nonnegative = bad)), "nonnegative")
   }
 })

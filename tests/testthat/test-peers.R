@@ -50,10 +50,10 @@ test_that("the plain KDE is that of ks on larger data", {
 
 test_that("the plain KDE is that of ks on the project's own data sets, where they are", {
   skip_if_not_installed("ks")
-  housing <- utils::read.csv(shared_data("california_housing.csv.gz"))
+  housing <- utils::read.csv(bench_data("california_housing.csv.gz"))
   columns <- c("median_income", "housing_median_age", "longitude", "latitude")
   expect_agrees_with_ks(housing[seq(1, nrow(housing), 10), columns], 50)
-  diamonds <- utils::read.csv(shared_data("diamonds.csv.gz"))
+  diamonds <- utils::read.csv(bench_data("diamonds.csv.gz"))
   expect_agrees_with_ks(diamonds[seq(1, nrow(diamonds), 25), c("carat", "depth", "price")], 50)
 })
 
@@ -80,7 +80,7 @@ test_that("one outlier makes density() and ks wrong by whole factors and leaves 
   binned <- stats::density(x, bw = h)
   expect_gt(relative_error(stats::approx(binned$x, binned$y, y)$y), 2)
   for (precision in c("double", "auto")) {
-    fit <- flash_kde(x, estimator = "kde", bandwidth = h, precision = precision)
+    fit <- flash_kde(x, estimator = "kde", bandwidth = h, control = flash_control(precision = precision))
     expect_lt(relative_error(predict(fit, y)), 1e-12)
   }
   skip_if_not_installed("ks")

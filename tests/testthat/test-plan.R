@@ -73,7 +73,7 @@ test_that("chunks go onto one grid where that is faster than by themselves", {
 })
 
 test_that("a fit says why, and one of an earlier version prints without", {
-  fit <- flash_kde(example_points(50, 2), "kde", bandwidth = 0.5, backend = "cpu")
+  fit <- flash_kde(example_points(50, 2), "kde", bandwidth = 0.5, control = flash_control(backend = "cpu"))
   record <- diagnostics(fit)
   expect_identical(record$reason_engine, "no tolerance")
   expect_output(print(record), "\nEngine: exact, no tolerance\n")
@@ -83,7 +83,7 @@ test_that("a fit says why, and one of an earlier version prints without", {
 
 test_that("a fit says why of its estimate, not of the searches, which have other sums", {
   set.seed(1)
-  fit <- flash_kde(matrix(stats::rcauchy(800), ncol = 2), backend = "cpu", threads = 1)
+  fit <- flash_kde(matrix(stats::rcauchy(800), ncol = 2), control = flash_control(backend = "cpu", threads = 1))
   expect_identical(names(fit$computed$stages), c("bandwidth", "adaptive"))
   expect_match(fit$computed$stages$adaptive$reason_engine, "by estimate")
   expect_identical(diagnostics(fit)$reason_engine, "no tolerance")
@@ -111,9 +111,11 @@ test_that("what no fast engine has is done exactly, whatever is asked for", {
     expect_identical(got$reason_engine, "no fast engine for leave-one-out of debiased points")
   }
   x <- example_points(40, 2)
-  loo <- \(...) logLik(flash_kde(x, "sdkde", bandwidth = 0.5, backend = "cpu", ...))
+  loo <- \(..., control = flash_control(backend = "cpu")) {
+    logLik(flash_kde(x, "sdkde", bandwidth = 0.5, control = control, ...))
+  }
   expect_identical(loo(tol = 1e-3), loo())
-  expect_identical(loo(tol = 1e-3, engine = "fast"), loo())
+  expect_identical(loo(tol = 1e-3, control = flash_control(backend = "cpu", engine = "fast")), loo())
 })
 
 test_that("normal products are planned as two sums by fast engines, and as one sweep by the CPU's exact one", {

@@ -66,7 +66,7 @@ test_that("many points go by whole nodes of a tree", {
     mean(stats::pnorm((q[1] - x[, 1]) / 0.02) * stats::pnorm((q[2] - x[, 2]) / 0.05))
   })
   expect_within(cdf(fit, upper) / want, rep(1, 6), 1e-12)
-  one <- flash_kde(x, "kde", bandwidth = c(0.02, 0.05), threads = 1)
+  one <- flash_kde(x, "kde", bandwidth = c(0.02, 0.05), control = flash_control(threads = 1))
   expect_identical(cdf(one, x[1:50, ]), cdf(fit, x[1:50, ]))
 })
 

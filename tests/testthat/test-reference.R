@@ -59,8 +59,9 @@ case_in_child <- function(cases) {
   precisions <- c("double", "single")
   one <- function(case, precision) {
     fit <- function(estimator) {
-      flash_kde(case$x,
-        estimator = estimator, bandwidth = case$H, weights = case$weights, precision = precision
+      flash_kde(
+        case$x, estimator = estimator, bandwidth = case$H, weights = case$weights,
+        control = flash_control(precision = precision)
       )
     }
     kde <- fit("kde")

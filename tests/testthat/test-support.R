@@ -92,14 +92,14 @@ test_that("an SD-KDE moves points and images along the score of both", {
   terms <- dnorm(outer(x, all, "-") / 0.4)
   score <- -rowSums(terms * outer(x, all, "-")) / rowSums(terms) / 0.4^2
   moved <- x + 0.5^2 / 2 * score
-  fit <- flash_kde(x, "sdkde", 0.5, score_bandwidth = 0.4, support = kde_support(c(0, Inf), "reflect"))
+  fit <- flash_kde(x, "sdkde", 0.5, debias = debiasing(bandwidth = 0.4), support = kde_support(c(0, Inf), "reflect"))
   expect_equal(predict(fit, y), rowMeans(image_kernels(y, list(moved, -moved), 0.5)), tolerance = 1e-13)
   expect_equal(integral(\(y) predict(fit, y), c(0, 0.5, 2, 6, 30)), 1, tolerance = 1e-10)
   expect_null(summary(fit)$loglik)
   # left out with its image, and of what debiases the others, as by fits without each
   w <- rep(1:4, 10)
   for (domain in list(kde_support(c(0, Inf), "reflect"), kde_support(c(0, 8), "mass"), circular(8))) {
-    of <- \(rows) flash_kde(x[rows], "sdkde", 0.5, score_bandwidth = 0.4, support = domain, weights = w[rows])
+    of <- \(rows) flash_kde(x[rows], "sdkde", 0.5, debias = debiasing(bandwidth = 0.4), support = domain, weights = w[rows])
     want <- vapply(c(1, 17, 40), \(i) predict(of(-i), x[i]), 0)
     expect_equal(predict(of(1:40), loo = TRUE)[c(1, 17, 40)], want, tolerance = 1e-11)
   }
@@ -119,11 +119,11 @@ test_that("an SD-KDE with images in one column and masses in another has each as
   left <- moved[, 2] < 0 | moved[, 2] > 1
   moved[left, ] <- x[left, ]
   support <- list(kde_support(c(0, Inf), "reflect"), kde_support(c(0, 1), "mass"))
-  fit <- flash_kde(x, "sdkde", c(0.4, 0.3), score_bandwidth = c(0.4, 0.3), support = support)
+  fit <- flash_kde(x, "sdkde", c(0.4, 0.3), debias = debiasing(bandwidth = c(0.4, 0.3)), support = support)
   kernels <- image_kernels(y[, 1], list(moved[, 1], -moved[, 1]), 0.4) * image_kernels(y[, 2], list(moved[, 2]), 0.3)
   expect_equal(predict(fit, y), rowMeans(t(t(kernels) / mass(moved))), tolerance = 1e-12)
   # left out of the score, too
-  of <- \(rows) flash_kde(x[rows, ], "sdkde", c(0.4, 0.3), score_bandwidth = c(0.4, 0.3), support = support)
+  of <- \(rows) flash_kde(x[rows, ], "sdkde", c(0.4, 0.3), debias = debiasing(bandwidth = c(0.4, 0.3)), support = support)
   want <- vapply(c(1, 30), \(i) predict(of(setdiff(1:40, i)), x[i, , drop = FALSE]), 0)
   expect_equal(predict(of(1:40), loo = TRUE)[c(1, 30)], want, tolerance = 1e-11)
 })
@@ -370,8 +370,8 @@ test_that("selected bandwidths make the left-out likelihood largest", {
   }
   set.seed(3)
   x <- cbind(runif(150), 100 * runif(150)^2)
-  fit <- flash_kde(x, "kde", support = kde_support(c(0, Inf), "reflect"), structure = "diagonal", adaptive = FALSE)
-  there <- \(by) as.numeric(logLik(update(fit, bandwidth = by * coef(fit), structure = "auto")))
+  fit <- flash_kde(x, "kde", support = kde_support(c(0, Inf), "reflect"), bandwidth = kde_bandwidth(structure = "diagonal"), adaptive = FALSE)
+  there <- \(by) as.numeric(logLik(update(fit, bandwidth = kde_bandwidth(method = by * coef(fit), structure = "auto"))))
   expect_gt(there(c(1, 1)) + 0.1, max(there(c(0.7, 1)), there(c(1.4, 1)), there(c(1, 0.7)), there(c(1, 1.4))))
 })
 
@@ -379,10 +379,10 @@ test_that("transformed columns beside circular ones, and rounded ones, have band
   set.seed(9)
   x <- cbind(size = 1000 * rexp(150), angle = (30 + 40 * rnorm(150)) %% 360)
   support <- list(size = kde_support(c(0, Inf), "transform"), angle = circular(360))
-  fit <- flash_kde(x, "kde", support = support, adaptive = FALSE, structure = "diagonal")
-  there <- \(by) as.numeric(logLik(update(fit, bandwidth = by * coef(fit), structure = "auto")))
+  fit <- flash_kde(x, "kde", support = support, adaptive = FALSE, bandwidth = kde_bandwidth(structure = "diagonal"))
+  there <- \(by) as.numeric(logLik(update(fit, bandwidth = kde_bandwidth(method = by * coef(fit), structure = "auto"))))
   expect_gt(there(1) + 0.1, max(there(c(0.7, 1)), there(c(1.4, 1)), there(c(1, 0.7)), there(c(1, 1.4))))
-  adaptive <- update(fit, adaptive = TRUE, structure = "auto")
+  adaptive <- update(fit, adaptive = TRUE, bandwidth = kde_bandwidth(structure = "auto"))
   expect_lt(max(abs(log(coef(adaptive) / coef(fit)))), log(3))
 
   exact <- rgamma(300, 2)
@@ -485,13 +485,13 @@ test_that("what does not go is refused in words", {
   refuses(flash_kde(waits, adaptive = "knn", support = reflect), "abramson", "unsupported")
   full <- matrix(c(1, 0.5, 0.5, 1), 2)
   refuses(flash_kde(cbind(waits, waits^2), "kde", full, support = reflect), "must not correlate")
-  refuses(flash_kde(cbind(waits, waits^2), "kde", structure = "full", support = reflect), "\"diagonal\"")
+  refuses(flash_kde(cbind(waits, waits^2), "kde", bandwidth = kde_bandwidth(structure = "full"), support = reflect), "\"diagonal\"")
   refuses(flash_kde(cbind(waits, waits), support = cbind(c(0, 1, 2), c(0, 1, 2))), "area")
   refuses(flash_kde(cbind(waits, waits, waits), support = cbind(c(0, 1, 1), c(0, 0, 1))), "two columns only")
   corners <- cbind(c(0, 1, 1), c(0, 0, 1))
   refuses(flash_kde(cbind(waits, waits), "kde", 1, support = corners), "must lie in its support")
   fit <- flash_kde(waits, "kde", 0.5, support = kde_support(c(0, Inf), "boundary"))
-  refuses(predict(fit, 1, se.fit = TRUE), "take \"reflect\"", "unsupported")
+  refuses(predict(fit, 1, se.fit = TRUE), "take method", "unsupported")
   laplace <- flash_kde(waits, "laplace", 0.5, support = reflect)
   refuses(predict(laplace, 1, se.fit = TRUE), "take method", "unsupported")
   refuses(predict(fit, type = "score", loo = TRUE), "transform", "unsupported")

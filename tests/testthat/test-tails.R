@@ -6,18 +6,18 @@ test_that("a log density a thousand sds away is finite and right", {
   H <- example_bandwidth(2, 0.5)
   for (precision in c("double", "single")) {
     relative <- if (precision == "double") 1e-12 else 1e-5
-    kde <- flash_kde(x, estimator = "kde", bandwidth = H, precision = precision)
+    kde <- flash_kde(x, estimator = "kde", bandwidth = H, control = flash_control(precision = precision))
     got <- predict(kde, y, type = "log_density")
     expect_true(all(is.finite(got)))
     expect_within(got, ref_log_kde(x, y, H), relative)
-    sdkde <- flash_kde(x, estimator = "sdkde", bandwidth = H, precision = precision)
+    sdkde <- flash_kde(x, estimator = "sdkde", bandwidth = H, control = flash_control(precision = precision))
     expect_within(
       predict(sdkde, y, type = "log_density"), ref_log_sdkde(x, y, H), relative
     )
     expect_identical(predict(kde, y), numeric(4))
     score <- predict(kde, y, type = "score")
     expect_within(score, ref_score(x, y, H), if (precision == "double") 1e-10 else 1e-4)
-    laplace <- flash_kde(x, estimator = "laplace", bandwidth = H, precision = precision)
+    laplace <- flash_kde(x, estimator = "laplace", bandwidth = H, control = flash_control(precision = precision))
     expect_true(all(is.finite(predict(laplace, y, type = "score"))))
     expect_identical(abs(predict(laplace, y)), numeric(4))
   }
@@ -56,8 +56,8 @@ test_that("a score-debiased estimate has all its digits far from the origin", {
   for (offset in list(c(1e8, 0), c(-1e12, 1e12))) for (weights in list(NULL, rep(0:3, 30))) {
     far <- \(points) points + rep(offset, each = nrow(points))
     expect_identical(far(x) - rep(offset, each = 120), x)
-    near <- flash_kde(x, bandwidth = H, score_bandwidth = H / 2, weights = weights)
-    fit <- flash_kde(far(x), bandwidth = H, score_bandwidth = H / 2, weights = weights)
+    near <- flash_kde(x, bandwidth = H, debias = debiasing(bandwidth = H / 2), weights = weights)
+    fit <- flash_kde(far(x), bandwidth = H, debias = debiasing(bandwidth = H / 2), weights = weights)
     fit <- unserialize(serialize(fit, NULL))
     logs <- \(fit, ...) predict(fit, ..., type = "log_density")
     expect_within(logs(fit, far(y)), logs(near, y), 1e-12)

@@ -59,7 +59,7 @@ test_that("estimates have the same bits for any number of threads", {
   y <- points(4000, 2)[, 2:1]
   for (estimator in c("kde", "sdkde", "laplace")) {
     expect_same_bits(\(threads) {
-      fit <- flash_kde(x, estimator, bandwidth = 0.3, threads = threads, backend = "cpu")
+      fit <- flash_kde(x, estimator, bandwidth = 0.3, control = flash_control(threads = threads, backend = "cpu"))
       list(fit$debiased, predict(fit, y), predict(fit, y, type = "score"), predict(fit, loo = TRUE))
     })
   }
@@ -72,9 +72,9 @@ test_that("the bits do not depend on the number of threads or on the run", {
   w <- seq(0.5, 1.5, length.out = 700)
   all_values <- function(threads, precision) {
     fits <- lapply(c("kde", "sdkde", "laplace"), \(estimator) {
-      flash_kde(x,
-        estimator = estimator, bandwidth = H, weights = w, threads = threads,
-        precision = precision
+      flash_kde(
+        x, estimator = estimator, bandwidth = H, weights = w,
+        control = flash_control(threads = threads, precision = precision)
       )
     })
     list(
@@ -96,7 +96,7 @@ test_that("the bits do not depend on the threads where there is work for many", 
   b <- cbind(1, x)
   for (precision in c("double", "single")) {
     values <- lapply(1:2, \(threads) {
-      fit <- flash_kde(x, bandwidth = 0.4, threads = threads, precision = precision)
+      fit <- flash_kde(x, bandwidth = 0.4, control = flash_control(threads = threads, precision = precision))
       list(
         fit$debiased, predict(fit), predict(fit, x[1:7, ]),
         kernel_sum(x, b = b, bandwidth = 0.4, threads = threads, precision = precision),
@@ -110,8 +110,8 @@ test_that("the bits do not depend on the threads where there is work for many", 
 test_that("a chosen bandwidth and a distribution function have the same bits for any number of threads", {
   x <- points(1500, 2)
   expect_same_bits(\(threads) {
-    fit <- flash_kde(x[, 1], threads = threads, backend = "cpu")
-    list(flash_kde(x, threads = threads, backend = "cpu")$H, cdf(fit, x[, 2]))
+    fit <- flash_kde(x[, 1], control = flash_control(threads = threads, backend = "cpu"))
+    list(flash_kde(x, control = flash_control(threads = threads, backend = "cpu"))$H, cdf(fit, x[, 2]))
   })
 })
 

@@ -1,5 +1,5 @@
 # The contract of `tol` holds for every input: helper-tolerance.R makes what attacks it. The issue's own examples
-# have their tests here; 5,000 cases run in inst/bench/tolerance.R.
+# have their tests here; 5,000 cases run in bench/tolerance.R.
 
 # ---- the yardstick ----------------------------------------------------------------------------
 
@@ -71,7 +71,7 @@ test_that("targets away from the mass have their densities and their logarithms"
   expect_given(x, y, h = 0.3, task = "kde log_density", rows = some_rows(y))
   y <- 6 + stats::runif(5e3)
   expect_given(x, y, h = 0.3, task = "kde log_density", rows = some_rows(y))
-  fit <- flash_kde(x, "kde", bandwidth = 0.3, tol = 1e-6, backend = "cpu")
+  fit <- flash_kde(x, "kde", bandwidth = 0.3, tol = 1e-6, control = flash_control(backend = "cpu"))
   expect_true(all(is.finite(predict(fit, y, type = "log_density"))))
 })
 
@@ -111,7 +111,7 @@ test_that("weights below what single precision holds make no zeros and no NaN", 
   for (engine in c("auto", "fast")) for (task in c("kde density", "kde log_density", "kde score", "debiased")) {
     expect_given(x, task = task, weights = w, tol = 1e-5, engine = engine, h = 0.3, rows = seq(1, 4000, 50))
   }
-  fit <- flash_kde(x, "sdkde", bandwidth = 0.3, weights = w, tol = 1e-3, backend = "cpu")
+  fit <- flash_kde(x, "sdkde", bandwidth = 0.3, weights = w, tol = 1e-3, control = flash_control(backend = "cpu"))
   expect_true(all(is.finite(fit$debiased)))
   expect_true(all(predict(fit) > 0))
   # the largest weight among the smallest of floats
@@ -224,7 +224,7 @@ test_that("scores to a tolerance keep it for clusters far apart", {
     x <- matrix(stats::rnorm(4000), ncol = 2)
     x[1001:2000, ] <- x[1001:2000, ] + distance
     y <- rbind(x[c(1:3, 1998:2000), ] + 0.1, x[2000, ] + 2)
-    fit <- flash_kde(x, "kde", bandwidth = 0.3, tol = 1e-6, tol_type = type, engine = "fast", backend = "cpu")
+    fit <- flash_kde(x, "kde", bandwidth = 0.3, tol = 1e-6, control = flash_control(tol_type = type, engine = "fast", backend = "cpu"))
     terms <- apply(y, 1, \(p) {
       u <- (t(x) - p) / 0.3
       k <- exp(-colSums(u^2) / 2)

@@ -1,7 +1,7 @@
 # The files of inlined vector operations are two thirds of the package's compile time, and -g is a quarter to a half of
 # that, all of it for the places of variables that nobody looks at: with -g1 debuggers, profilers and valgrind still
 # name functions and lines. No pass of the compiler is turned off: without a dozen of them gcc 13.3 made a grid of
-# two dimensions that was wrong with AVX-512, though each alone did no harm (inst/bench/NOTES.md, "Compile time").
+# two dimensions that was wrong with AVX-512, though each alone did no harm (bench/NOTES.md, "Compile time").
 # Substitutes FK_LOOPS_FLAGS, which follows CFLAGS: -g1 where -g is there and the compiler takes it without a word.
 AC_DEFUN([FK_LOOPS], [
   FK_LOOPS_FLAGS=

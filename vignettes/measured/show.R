@@ -1,4 +1,4 @@
-# For vignettes whose code ran elsewhere (run.R): after measured("gpu") chunks have the code of base-gpu.R by their labels,
+# For vignettes whose code ran elsewhere (run.R): after measured("gpu") chunks have the code of gpu.R by their labels,
 # and those with the option `measured = TRUE` are not run, but show below it what gpu.txt says that it printed. Where
 # there is no such file, they show the code alone. list(there, about) for each name: is there one, and what machine and
 # day it is of.

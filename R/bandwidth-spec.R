@@ -1,0 +1,20 @@
+# How a bandwidth is to be searched for, where flash_kde() does it: what `bandwidth` may be instead of a name.
+
+# A value of kde_bandwidth() without data: list(method, structure, rows, seconds).
+new_bandwidth_spec <- function(method, structure, rows, seconds) {
+  structure(class = "kde_bandwidth_spec", list(method = method, structure = structure, rows = rows, seconds = seconds))
+}
+
+is_bandwidth_spec <- function(bandwidth) inherits(bandwidth, "kde_bandwidth_spec")
+
+#' @export
+print.kde_bandwidth_spec <- function(x, ...) {
+  given <- x[lengths(x) > 0]
+  cat("Bandwidth search:", paste0(names(given), " = ", vapply(given, format, ""), collapse = ", "), "\n")
+  invisible(x)
+}
+
+#' @export
+kde_bandwidth <- function(x, method = "auto", structure = "auto", rows = NULL, seconds = 5, ...) {
+  new_bandwidth_spec(method, structure, rows, seconds)
+}

@@ -1,0 +1,29 @@
+# The options of a fit: what the user gives flash_kde(), as one flat list.
+
+# `given`: the arguments of flash_kde() by name. Returns a list of estimator ("auto" where none is named), bandwidth (NULL
+# where it is to be chosen), structure, rows and seconds of its search, score_bandwidth, steps, score, nonnegative,
+# adaptive, lambda, discrete_kernel, support, kernel, and of weights and na.action where these were given.
+flat_options <- function(given) {
+  debias <- check_spec(given$debias, "kde_debiasing", "debias", "debiasing()")
+  categorical <- check_spec(given$categorical, "categorical_kernel", "categorical", "categorical_kernel()")
+  if (is.null(debias)) debias <- NO_DEBIASING
+  search <- if (is_bandwidth_spec(given$bandwidth)) given$bandwidth else NO_SEARCH
+  bandwidth <- if (is_bandwidth_spec(given$bandwidth)) search$method else given$bandwidth
+  options <- list(
+    estimator = given$estimator, bandwidth = if (!identical(bandwidth, "auto")) bandwidth,
+    score_bandwidth = debias$bandwidth, structure = search$structure, rows = search$rows, seconds = search$seconds,
+    adaptive = given$adaptive, steps = debias$steps, score = debias$score, nonnegative = debias$nonnegative,
+    lambda = categorical$smoothing, discrete_kernel = categorical$kernel, support = given$support, kernel = given$kernel
+  )
+  if (is.null(options$estimator)) options$estimator <- "auto"
+  also <- intersect(c("weights", "na.action"), names(given))
+  c(options, given[also])
+}
+
+NO_DEBIASING <- list(steps = 1L, score = NULL, bandwidth = NULL, nonnegative = FALSE)
+NO_SEARCH <- list(structure = "auto", rows = NULL, seconds = 5)
+
+check_spec <- function(value, class, arg, by) {
+  if (is.null(value) || inherits(value, class)) return(value)
+  stop_argument(arg, "must be NULL or from ", by, ": found ", describe(value))
+}

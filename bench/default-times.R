@@ -1,0 +1,44 @@
+# Seconds of flash_kde() without a bandwidth, two threads of the CPU: medians of five at n = 2,000, one run of the large
+# ones, a million of them to a tolerance of 1e-6: debiasing them exactly takes a minute. sdkde, kde, laplace: that
+# estimator, with one bandwidth.
+#
+#   Rscript bench/default-times.R [--quick] [--save]        --quick: n = 2,000 alone
+#
+# Mixtures of three normals; 2,000 places of california_housing, if bench/data has it; a t
+# density with 2 degrees of freedom.
+
+source("bench/common.R")
+bench_start("default-times.R", "Seconds of the default bandwidth")
+options(flashkernel.progress = FALSE, flashkernel.threads = 2L, flashkernel.backend = "cpu")
+
+mixture <- function(n, d) {
+  set.seed(1)
+  from <- sample.int(3, n, replace = TRUE)
+  matrix(2 * stats::rnorm(3 * d), 3)[from, , drop = FALSE] + c(0.6, 1, 1.4)[from] * stats::rnorm(n * d)
+}
+
+FITS <- list(
+  default = \(x) flash_kde(x), sdkde = \(x) flash_kde(x, "sdkde"), kde = \(x) flash_kde(x, "kde", adaptive = FALSE),
+  laplace = \(x) flash_kde(x, "laplace")
+)
+seconds_of <- function(fit, x, runs) {
+  if (runs > 1) fit(x)
+  stats::median(replicate(runs, system.time(fit(x))[["elapsed"]]))
+}
+show_seconds <- function(name, x, fits, runs = 5) {
+  seconds <- vapply(FITS[fits], seconds_of, 0, x = x, runs = runs)
+  cat(name, paste0("  ", fits, " ", formatC(seconds, digits = 2, format = "fg")), "\n")
+}
+
+for (d in c(2, 6)) show_seconds(paste("2,000 x", d), mixture(2000, d), names(FITS))
+places <- read_data("california_housing")
+if (!is.null(places)) {
+  show_seconds("2,000 places", as.matrix(places[1:2000, c("longitude", "latitude")]), names(FITS))
+}
+if (!"--quick" %in% arguments) {
+  x <- mixture(1e5, 3)
+  cat("100,000 x 3, full  ", formatC(seconds_of(\(x) flash_kde(x, bandwidth = kde_bandwidth(structure = "full")), x, 1), digits = 2, format = "fg"), "\n")
+  options(flashkernel.tol = 1e-6)
+  show_seconds("1,000,000 x 2", mixture(1e6, 2), c("default", "kde"), 1)
+  show_seconds("1,000,000 x 2, t2", matrix(stats::rt(2e6, 2), ncol = 2), "default", 1)
+}

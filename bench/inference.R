@@ -1,0 +1,165 @@
+# Do bands cover what they promise, do tests keep their level, are p-values uniform under the null? Simulation,
+# 2,000 runs a cell; a share near 0.95 then has a standard error of 0.005. All of it takes some hours of one core.
+#
+#   Rscript bench/inference.R [--save] [--quick] [--only bands|pvalues|tests] [--runs N] [--cores N]
+#
+# --quick: 100 runs. --cores: runs are shared by so many processes; each has a seed of its own, so that the results
+# are the same. Cells are written as they are done, the most telling ones first.
+
+source("bench/common.R")
+bench_start("inference.R", "Inference: coverage of bands, p-values of rows, level and power of tests")
+runs <- as.integer(option("--runs", if ("--quick" %in% arguments) 100 else 2000))
+only <- option_values("--only", c("bands", "pvalues", "tests"))
+cores <- as.integer(option("--cores", 1))
+options(flashkernel.threads = 1)
+
+# one() so many times: a vector, or a matrix with a column for each.
+simulated <- function(runs, one) {
+  found <- parallel::mclapply(seq_len(runs), \(i) {
+    set.seed(i)
+    one()
+  }, mc.cores = cores, mc.set.seed = FALSE)
+  failed <- Filter(\(value) inherits(value, "try-error"), found)
+  if (length(failed) > 0) stop(failed[[1]])
+  simplify2array(found)
+}
+
+# ---- densities --------------------------------------------------------------------------------
+
+mixture <- function(n) ifelse(stats::runif(n) < 0.6, stats::rnorm(n, -1.2, 0.5), stats::rnorm(n, 1, 0.7))
+families <- list(
+  normal = list(draw = stats::rnorm, density = stats::dnorm, at = seq(-2.5, 2.5, by = 0.25)),
+  t5 = list(draw = \(n) stats::rt(n, 5), density = \(y) stats::dt(y, 5), at = seq(-4, 4, by = 0.4)),
+  bimodal = list(
+    draw = mixture, density = \(y) 0.6 * stats::dnorm(y, -1.2, 0.5) + 0.4 * stats::dnorm(y, 1, 0.7),
+    at = seq(-2.4, 2.6, by = 0.25)
+  ),
+  "normal, d = 2" = list(
+    draw = \(n) matrix(stats::rnorm(2 * n), n), density = \(y) stats::dnorm(y[, 1]) * stats::dnorm(y[, 2]),
+    at = as.matrix(expand.grid(seq(-2, 2, by = 0.5), seq(-2, 2, by = 0.5)))
+  )
+)
+fits <- list(
+  kde = list("kde", adaptive = FALSE), sdkde = list("sdkde", adaptive = FALSE),
+  laplace = list("laplace", adaptive = FALSE), adaptive = list("kde", adaptive = TRUE)
+)
+
+# ---- bands ------------------------------------------------------------------------------------
+
+band_cell <- function(family, n, fit) {
+  of <- families[[family]]
+  truth <- of$density(of$at)
+  covered <- function(b) b$lower <= truth & b$upper >= truth
+  one <- function() {
+    object <- do.call(flash_kde, c(list(of$draw(n)), fits[[fit]]))
+    pointwise <- density_bands(object, of$at)
+    plain <- density_bands(object, of$at, correct = FALSE)
+    all <- density_bands(object, of$at, type = "simultaneous", replicates = 200)
+    grid <- density_bands(object, type = "simultaneous", replicates = 200)
+    true_there <- of$density(drop(as.matrix(grid[seq_len(object$d)])))
+    c(
+      uncorrected = mean(covered(plain)), simultaneous = all(covered(all)),
+      grid = all(grid$lower <= true_there & grid$upper >= true_there),
+      length = mean(pointwise$upper - pointwise$lower), covered(pointwise)
+    )
+  }
+  found <- rowMeans(simulated(runs, one))
+  places <- found[-(1:4)]
+  data.frame(
+    density = family, n = n, fit = fit, runs = runs, pointwise = mean(places), worst_place = min(places),
+    t(found[1:4])
+  )
+}
+
+if ("bands" %in% only) {
+  cat("Bands, level 0.95, bandwidth by default: share of runs that hold the density. Pointwise: on average over\n",
+    "places, at the worst one, and without the correction; simultaneous at all places, and on the default grid\n",
+    "over the range of the data (200 replicates)\n\n",
+    sep = "")
+  heads <- c("density", "n", "fit", "runs", "pointwise", "worst", "uncorrected", "simultaneous", "grid", "length")
+  cat(do.call(sprintf, c("%-14s %5s %-9s %5s %9s %6s %11s %12s %5s %8s\n", as.list(heads))))
+  cells <- rbind(
+    expand.grid(fit = names(fits), n = 200, family = c("normal", "t5"), stringsAsFactors = FALSE),
+    expand.grid(fit = names(fits), n = 1000, family = "normal", stringsAsFactors = FALSE),
+    expand.grid(fit = c("kde", "sdkde"), n = c(200, 1000), family = "bimodal", stringsAsFactors = FALSE),
+    expand.grid(fit = c("kde", "sdkde"), n = 500, family = "normal, d = 2", stringsAsFactors = FALSE)
+  )
+  for (i in seq_len(nrow(cells))) {
+    row <- band_cell(cells$family[i], cells$n[i], cells$fit[i])
+    cat(sprintf("%-14s %5d %-9s %5d %9.3f %6.3f %11.3f %12.3f %5.3f %8.4f\n", row$density, row$n, row$fit, row$runs,
+      row$pointwise, row$worst_place, row$uncorrected, row$simultaneous, row$grid, row$length))
+  }
+  cat("\n")
+}
+
+# ---- p-values ---------------------------------------------------------------------------------
+
+if ("pvalues" %in% only) {
+  cat("p-values of a new row, n = 100, SD-KDE by silverman: share at most 0.01, 0.05, 0.1, 0.5\n\n")
+  for (d in c(1, 2, 5)) for (family in c("normal", "t3")) {
+    draw <- \(n) matrix(if (family == "normal") stats::rnorm(n * d) else stats::rt(n * d, 3), n)
+    one <- function() {
+      x <- draw(201)
+      fit <- flash_kde(x[1:100, , drop = FALSE], "sdkde", bandwidth = "silverman")
+      at <- x[201, , drop = FALSE]
+      c(
+        rank = density_pvalue(fit, at),
+        calibrated = density_pvalue(fit, at, calibration = x[101:200, , drop = FALSE]),
+        integral = density_pvalue(fit, at, type = "integral", n_samples = 1000)
+      )
+    }
+    p <- simulated(runs, one)
+    for (type in rownames(p)) {
+      shares <- vapply(c(0.01, 0.05, 0.1, 0.5), \(level) mean(p[type, ] <= level), 0)
+      shares <- paste(sprintf("%.3f", shares), collapse = "  ")
+      cat(sprintf("d = %d %-7s %-11s %5d  %s\n", d, family, type, runs, shares))
+    }
+  }
+  cat("\n")
+}
+
+# ---- tests ------------------------------------------------------------------------------------
+
+rejects <- function(label, runs, p_of) {
+  p <- simulated(runs, p_of)
+  cat(sprintf("%-62s %5d  %.3f  %.3f\n", label, runs, mean(p <= 0.05), mean(p <= 0.1)))
+}
+
+if ("tests" %in% only) {
+  cat("Tests: share of p-values at most 0.05 and 0.1, 199 replicates\n\n")
+  truth_of <- \(shift) if (shift == 0) "null" else "means 0.5 apart"
+  normal <- \(n, d, shift = 0) matrix(stats::rnorm(n * d), n) + shift
+  for (d in c(1, 2, 5)) for (shift in c(0, 0.5)) for (method in c("permutation", "asymptotic")) {
+    p_of <- \() kde_test(normal(50, d), normal(60, d, shift), method = method, replicates = 199)$p.value
+    rejects(paste0("kde_test, ", method, ", d = ", d, ", n = 50 + 60, ", truth_of(shift)), runs, p_of)
+  }
+  for (d in c(1, 2)) for (shift in c(0, 0.5)) for (variance in c("sums", "leading")) {
+    least <- \() min(kde_local_test(normal(50, d), normal(60, d, shift), variance = variance)$p.adjusted)
+    label <- paste0("kde_local_test, ", variance, ", d = ", d, ", n = 50 + 60, anywhere, ", truth_of(shift))
+    rejects(label, runs, least)
+  }
+  weighted <- \(x, y, ...) kde_test(x, y, ..., replicates = 199)$p.value
+  rejects("kde_test, permutation, n = 50 + 200, weights of x alone, null", runs,
+    \() weighted(stats::rnorm(50), stats::rnorm(200), weights_x = stats::rexp(50)))
+  rejects("kde_test, permutation, n = 60 + 60, importance weights, null", runs, \() {
+    x <- stats::rnorm(60, 0.7)
+    weighted(x, stats::rnorm(60), weights_x = exp(-0.7 * x))
+  })
+  if (requireNamespace("ks", quietly = TRUE)) for (d in c(1, 2)) for (shift in c(0, 0.5)) {
+    peer <- \() ks::kde.test(drop(normal(50, d)), drop(normal(60, d, shift)))$pvalue
+    label <- paste0("ks::kde.test, d = ", d, ", n = 50 + 60, ", truth_of(shift))
+    rejects(label, min(runs, if (d == 1) 500 else 100), peer)
+  }
+  for (d in c(1, 2)) {
+    rejects(paste0("kde_gof, normal estimated, d = ", d, ", n = 50, null"), runs %/% 2,
+      \() kde_gof(normal(50, d) * 3 + 1, replicates = 199)$p.value)
+    rejects(paste0("kde_gof, normal estimated, d = ", d, ", n = 50, t with 3 df"), runs %/% 4,
+      \() kde_gof(matrix(stats::rt(50 * d, 3), 50), replicates = 199)$p.value)
+  }
+  rejects("kde_gof, normal estimated, d = 1, n = 50, weights, null", runs %/% 2,
+    \() kde_gof(stats::rnorm(50), weights = stats::rexp(50), replicates = 199)$p.value)
+  rejects("kde_gof, exponential estimated, n = 50, null", runs %/% 4,
+    \() kde_gof(stats::rexp(50, 2), "exp", estimate = \(x) list(rate = 1 / mean(x)), replicates = 199)$p.value)
+  rejects("kde_gof, exponential estimated, n = 50, gamma with shape 2", runs %/% 8,
+    \() kde_gof(stats::rgamma(50, 2), "exp", estimate = \(x) list(rate = 1 / mean(x)), replicates = 199)$p.value)
+}

@@ -1,0 +1,63 @@
+# Products of kernel_operator() one after the other, as an iterative solver asks for them: the first, which prepares, and
+# those that follow.
+#
+#   Rscript bench/operator.R [--backend cpu|cuda] [--quick] [--save]
+#
+# 10^6 uniform points in three dimensions to 1e-6 (a hundred products), 10^4 in ten dimensions exactly (a hundred), and
+# single small ones. "create" is kernel_operator() itself. Both back ends where there is a GPU; two threads on the CPU.
+# "device": median of the later products, by events; "beside": what the median takes beside that. --quick: 10^5 points.
+
+source("bench/gpu-common.R")
+bench_start("operator.R", "Products of kernel_operator()")
+
+if (!exists("kernel_operator")) {
+  cat("this build of flashkernel has no kernel_operator()\n")
+  quit()
+}
+
+has_gpu <- gpu_info()$status == "available"
+backends <- option("--backend", if (has_gpu) c("cpu", "cuda") else "cpu")
+if (!has_gpu) cat("no GPU: ", gpu_info()$status, "\n\n", sep = "")
+
+large <- if ("--quick" %in% arguments) 1e5 else 1e6
+cases <- data.frame(
+  n = c(large, 1e4, 1e4, 1000), d = c(3, 10, 3, 3), tol = c(1e-6, 0, 1e-6, 0), h = c(0.05, 1, 0.1, 0.3), products = 100
+)
+
+# Vectors are made outside the time taken; each product has another.
+measure <- function(case, backend) {
+  set.seed(1)
+  x <- matrix(stats::runif(case$n * case$d), case$n)
+  v <- stats::rnorm(case$n)
+  op <- NULL
+  create <- elapsed(\() {
+    op <<- kernel_operator(x, bandwidth = case$h, kernel = "gaussian", tol = case$tol, backend = backend, threads = 2)
+  })
+  product <- NULL
+  device <- seconds <- numeric(case$products)
+  engine <- ""
+  for (i in seq_len(case$products)) {
+    v <- renew(v)
+    seconds[i] <- elapsed(\() product <<- op %*% v)
+    record <- diagnostics(op)
+    device[i] <- if (backend == "cuda") record$device_seconds else NA
+    engine <- paste(record$engine, record$method)
+  }
+  later <- stats::median(seconds[-1])
+  data.frame(
+    case, backend = backend, engine = engine, create = create, first = seconds[1], later = later,
+    device = stats::median(device[-1]), all = create + sum(seconds)
+  )
+}
+
+jobs <- expand.grid(case = seq_len(nrow(cases)), backend = backends, stringsAsFactors = FALSE)
+table <- do.call(rbind, Map(\(case, backend) measure(cases[case, ], backend), jobs$case, jobs$backend))
+
+cat("milliseconds, but \"all\" in seconds\n")
+show_table(data.frame(
+  backend = table$backend, `n = m` = format_count(table$n), d = table$d,
+  tol = ifelse(table$tol > 0, format(table$tol, scientific = TRUE), "exact"), engine = table$engine,
+  create = format_ms(table$create), first = format_ms(table$first), later = format_ms(table$later),
+  device = format_ms(table$device), beside = format_ms(table$later - table$device),
+  products = table$products, all = sprintf("%.2f", table$all), check.names = FALSE
+))
