@@ -132,8 +132,11 @@ split_layer <- function(data, pieces = TRUE) {
 }
 
 layer_colour <- function(part, layer, colours) {
-  if (is.null(layer$colour)) colours[[as.character(part$group[1])]] else layer$colour
+  if (is.null(layer$colour)) group_ink(part$group[1], colours) else layer$colour
 }
+
+# The colour of each group; a name may be empty.
+group_ink <- function(group, colours) unname(colours[match(as.character(group), names(colours))])
 
 first_given <- function(...) Find(Negate(is.null), list(...))
 
@@ -159,7 +162,7 @@ draw_band_layer <- function(layer, colours, look) {
 }
 
 draw_ranges_layer <- function(layer, colours, look) {
-  colour <- grDevices::adjustcolor(colours[as.character(layer$data$group)], 0.5)
+  colour <- grDevices::adjustcolor(group_ink(layer$data$group, colours), 0.5)
   graphics::segments(layer$data$x, layer$data$low, layer$data$x, layer$data$high, col = colour, lwd = layer$width)
 }
 
@@ -176,7 +179,7 @@ draw_points_layer <- function(layer, colours, look) {
       graphics::grconvertX(data$x, "user", "inches") / side, graphics::grconvertY(data$y, "user", "inches") / side
     )
   }
-  colour <- if (is.null(layer$colour)) colours[as.character(data$group)] else rep(layer$colour, nrow(data))
+  colour <- if (is.null(layer$colour)) group_ink(data$group, colours) else rep(layer$colour, nrow(data))
   solid <- grDevices::rgb(t(grDevices::col2rgb(colour)), maxColorValue = 255)[ink$drawn]
   shape <- first_given(look$pch, layer$shape, 16)
   outlined <- isTRUE(shape == 21)
@@ -202,7 +205,7 @@ draw_rug_layer <- function(layer, colours, look) {
 
 draw_bars_layer <- function(layer, colours, look) {
   top <- stats::ave(layer$data$y, layer$data$x, FUN = cumsum)
-  colour <- if (is.null(layer$colour)) colours[as.character(layer$data$group)] else layer$colour
+  colour <- if (is.null(layer$colour)) group_ink(layer$data$group, colours) else layer$colour
   graphics::rect(layer$data$x - 0.4, top - layer$data$y, layer$data$x + 0.4, top, col = colour, border = NA)
 }
 

@@ -126,7 +126,9 @@ GGPLOT_ROLES <- list(
   rug = \(layer, figure) if (nrow(layer$data) > 0) list(geom_of(
     ggplot2::geom_rug, layer, c(x = "x"), sides = "b", alpha = rug_opacity(nrow(layer$data)), show.legend = FALSE
   )),
-  bars = \(layer, figure) list(geom_of(ggplot2::geom_col, layer, c(x = "x", y = "y"), "fill", width = 0.8))
+  bars = \(layer, figure) list(geom_of(
+    ggplot2::geom_col, layer, c(x = "x", y = "y"), "fill", width = 0.8, position = ggplot2::position_stack(reverse = TRUE)
+  ))
 )
 
 # ---- scales and facets --------------------------------------------------------------------------
@@ -236,7 +238,7 @@ figure_labels <- function(figure, given) {
   )
   labels <- utils::modifyList(own, given[lengths(given) > 0], keep.null = TRUE)
   list(
-    do.call(ggplot2::labs, lapply(labels, \(label) if (!is.null(label) && is_text(label)) label)),
+    do.call(ggplot2::labs, lapply(labels, \(label) if (!is.null(label) && is_text(label)) label), quote = TRUE),
     # a line longer than a narrow panel has the room of all
     ggplot2::theme(plot.title.position = "plot")
   )

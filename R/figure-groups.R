@@ -58,7 +58,8 @@ group_curves <- function(fits, asked, limits) {
   ticks <- bind_groups(lapply(fits, figure_rug, 1, asked$most))
   list(
     layers = c(
-      list(new_layer("rule", h = 0, colour = "grey75")), unlist(unname(curves), FALSE), list(new_layer("rug", ticks))
+      list(new_layer("rule", h = 0, colour = "grey75")), unlist(unname(curves), FALSE),
+      if (!is.null(ticks)) list(new_layer("rug", ticks))
     ),
     limits = list(x = xlim, y = range(0, lapply(grids, `[[`, "y"))), grids = grids
   )
@@ -86,7 +87,7 @@ group_regions <- function(fits, asked, limits) {
   dots <- bind_groups(points)
   size <- 0.7 * crowd_size(max(vapply(points, nrow, 0L)))
   list(
-    layers = c(list(new_layer("line", lines, width = 1)), tints, list(new_layer("points", dots, size = size))),
+    layers = c(list(new_layer("line", lines, width = 1)), tints, if (!is.null(dots)) list(new_layer("points", dots, size = size))),
     limits = limits[c("x", "y")], grids = grids
   )
 }

@@ -122,3 +122,26 @@ test_that("labels that a small device has no room for are broken or smaller", {
   expect_gt(fit_width(broken, 1.2, 2), 1.3 * fit_width(long, 1.2, 2))
   expect_identical(in_two_lines(quote(f[x]), 1), quote(f[x]))
 })
+
+test_that("both kinds of graphics draw the same curves and contours", {
+  skip_if_not_installed("ggplot2")
+  lines_of <- \(plot) Filter(\(layer) inherits(layer$geom, "GeomPath"), plot$layers)[[1]]$data
+  line <- flash_kde(faithful$waiting, "kde", bandwidth = 4)
+  drawn <- with_null_device(plot(line, n = 50))
+  expect_identical(as.list(lines_of(ggplot2::autoplot(line, n = 50))[c("x", "y")]), drawn)
+  plane <- flash_kde(faithful, "kde", bandwidth = c(0.3, 4))
+  drawn <- with_null_device(plot(plane, n = 31, prob = 0.5))
+  contours <- do.call(rbind, lapply(grDevices::contourLines(drawn, levels = drawn$levels), as.data.frame))
+  expect_equal(lines_of(ggplot2::autoplot(plane, n = 31, prob = 0.5))[c("x", "y")], contours[c("x", "y")])
+})
+
+test_that("figures without points, with formulas as titles and with responses without a name are drawn", {
+  fit <- flash_kde(faithful$waiting, "kde", bandwidth = 4)
+  nameless <- kernel_regression(cbind(mpg, hp / 10) ~ wt, mtcars, bandwidth = 0.5)
+  with_null_device({
+    expect_no_error(plot(fit, groups = faithful$eruptions > 3, points = FALSE))
+    expect_no_error(plot(nameless))
+  })
+  skip_if_not_installed("ggplot2")
+  expect_identical(ggplot2::autoplot(fit, main = quote(x^2))$labels$title, quote(x^2))
+})
