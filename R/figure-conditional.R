@@ -1,15 +1,18 @@
 #' Plot a conditional density
 #'
-#' One variable x: p(y | x) as shades over x and y, with lines of conditional quantiles (not of `"laplace"`, of which
-#' what is negative is drawn as 0) and the data. Several: for
-#' each variable a panel with the density of y at three of its quantiles, or with each of its levels, the others being
-#' at their medians and most frequent levels. A y of levels: for each variable a panel with their probabilities.
+#' `plot()` draws with base graphics, `autoplot()` with package ggplot2. The figure depends on the formula:
+#'
+#' * One numeric x: p(y | x) as shades over x and y, with lines of conditional quantiles and the data. The Laplace-corrected
+#'   estimate has no quantiles, and its negative values are drawn as 0.
+#' * Several x: for each variable a panel with the density of y at three of its quantiles, or at each of its levels. The
+#'   other variables are at their medians and most frequent levels.
+#' * A categorical y: for each variable a panel with the probabilities of the levels of y.
+#'
 #' Several y have no figure here: `plot(conditional(fit, given))` draws them at one x.
 #'
-#' The grid of x spans the middle 99% of the data, that of y the data plus three kernel standard deviations. In
-#' each column of the image, p(. | x) integrates to 1. It is summed as the figures of [plot.flash_kde()] are,
-#' exactly up to 1e8 kernel pairs. Quantiles are those of [quantile.flash_conditional()][flash_conditional], at 61
-#' values of x.
+#' The grid of x spans the middle 99% of the data, the grid of y the data plus three kernel standard deviations. In each
+#' column of the image, p(. | x) integrates to 1. The sums are as accurate as those of [plot.flash_kde()]. The quantiles
+#' are those of [quantile.flash_conditional()][flash_conditional] at 61 values of x.
 #'
 #' @param x,object A fit from [flash_kde()] with a two-sided formula.
 #' @param prob Probabilities of the quantile lines (one x), or at which quantiles of each x the density is drawn

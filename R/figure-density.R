@@ -1,31 +1,33 @@
 #' Plot a density estimate
 #'
-#' One variable: the density as a line over a rug of the data. Two variables: filled
-#' highest-density regions, the smallest regions that hold the given probabilities, each contour
-#' marked with its probability, over the data. More variables: a matrix of the marginals of one
-#' (diagonal) and two variables (regions below the diagonal, contours and data above).
+#' `plot()` draws with base graphics, `autoplot()` with package ggplot2. The figure depends on the number of variables:
 #'
-#' The marginals are exact: integrating a Gaussian kernel estimate over the other variables leaves a
-#' kernel estimate with the matching block of the bandwidth matrix, from the same (for SD-KDE: the
-#' same debiased) points, and a Laplace-corrected kernel leaves a Laplace-corrected one.
+#' * One: the density as a line over a rug of the data.
+#' * Two: highest-density regions, filled, under the data. They are the smallest regions that hold the given
+#'   probabilities. `plot()` writes the probability on each contour.
+#' * More: a matrix of the marginal densities of one variable (diagonal) and of two (regions below the diagonal, contours
+#'   and data above).
 #'
-#' The grid spans the data plus three bandwidths (standard deviations) on each side. It is
-#' even unless its steps would exceed half a bandwidth: far outliers then get nodes of their own
-#' and the bulk keeps its resolution, at uneven steps. The contour levels do not depend on the
-#' grid; they are those of [hdr_level()]. The estimate is summed exactly at every node up to 1e8
-#' kernel pairs in a figure (2,500 points for two variables, 33,000 for one); beyond, by the fast
-#' engine, within 1e-6 of its maximum (or the `tol` of the fit, where that is wider). Beyond 2e9
-#' pairs (50,000 points for two variables, 660,000 for one, 8,000 for four) points closer than a
-#' third of a bandwidth are merged first, which changes the density by less than 0.1% of its
-#' maximum. Nothing is random: the same fit gives the same figure.
+#' **Marginals** are exact. Integrating a Gaussian kernel estimate over the other variables leaves a kernel estimate with
+#' the matching block of the bandwidth matrix, from the same points (for SD-KDE: the same debiased points). A
+#' Laplace-corrected kernel leaves a Laplace-corrected kernel.
 #'
-#' Two variables that are longitude and latitude, by their names (`lon`, `long`, `lng`, `longitude`, `lat`,
-#' `latitude`, also after a dot or an underscore) and values, are drawn as a map: a degree of longitude is
-#' cos(latitude) times as long as one of latitude, unless `asp` says otherwise. Its frame is that of the map, and may be
-#' narrower than the plot.
+#' **Grid.** It spans the data plus three bandwidths (standard deviations) on each side. It is even unless its steps would
+#' exceed half a bandwidth. Then far outliers have nodes of their own, and the steps are uneven. The contour levels are
+#' those of [hdr_level()] and do not depend on the grid.
 #'
-#' A Laplace-corrected estimate can be negative. Such parts are drawn as they are and shaded in
-#' orange; with two variables, where the estimate is below minus 1% of its maximum.
+#' **Accuracy.** Up to 1e8 kernel pairs in a figure (2,500 points for two variables, 33,000 for one), the estimate is summed
+#' exactly at every node. Beyond, the fast engine computes it within 1e-6 of its maximum (or the `tol` of the fit, where
+#' that is wider). Beyond 2e9 pairs (50,000 points for two variables, 660,000 for one, 8,000 for four), points closer than
+#' a third of a bandwidth are merged first, which changes the density by less than 0.1% of its maximum. The same fit always
+#' gives the same figure.
+#'
+#' **Maps.** Two variables that are longitude and latitude by their values and their names (`lon`, `long`, `lng`,
+#' `longitude`, `lat`, `latitude`, also after a dot or an underscore) are drawn as a map: a degree of longitude is
+#' cos(latitude) times as long as a degree of latitude, unless `asp` says otherwise.
+#'
+#' **Negative values.** A Laplace-corrected estimate can be negative. Negative parts are shaded in orange; with two
+#' variables, where the estimate is below minus 1% of its maximum.
 #'
 #' @param x,object A fit, from [flash_kde()].
 #' @param prob Probabilities of the regions, above 0 and below 1 (two variables or more).
@@ -39,8 +41,8 @@
 #'   stands for 2,000 points (shared by the panels of a row) and 1,000 ticks. Larger data are thinned evenly. The area of
 #'   a point is proportional to its weight, within limits. Points that lie on each other are drawn more lightly, at most
 #'   four of them, so that the regions below stay visible.
-#' @param labels Write the probability on each contour (two variables)? Where one finds no room on
-#'   its contour, or would hide it, a key in the corner names all of them.
+#' @param labels Write the probability on each contour (two variables)? If a contour has no room for its label, a key
+#'   in the corner names all contours.
 #' @param col One variable: colour of the line. Otherwise the colours of the regions, outermost
 #'   first, or one colour, of which lighter tints are made; with `fill = FALSE` the colour of the
 #'   contours.

@@ -8,9 +8,9 @@
 #'
 #' @details
 #' Aesthetics: `x` and `y`; `weight`, of the points; `group`, `fill`, `colour`, `alpha`, `linetype` and
-#' `linewidth`. By default `alpha` goes by the probability, and the `linetype` of lines, so that `fill` and
-#' `colour` are free for groups. What is filled are bands, from the border of one region to that of the next within
-#' it: transparent ones do not add up. `aes(fill = after_stat(probability), alpha = NULL)` gives each a colour of
+#' `linewidth`. By default `alpha` shows the probability, or for lines the `linetype`, so that `fill` and
+#' `colour` are free for groups. Each filled band reaches from the border of one region to the border of the next region
+#' within it, so transparent bands do not add up. `aes(fill = after_stat(probability), alpha = NULL)` gives each a colour of
 #' its own.
 #'
 #' Computed: `probability`, an ordered factor of `"95%"` and the like, the largest first; `prob`, the same as a

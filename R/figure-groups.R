@@ -65,7 +65,7 @@ group_curves <- function(fits, asked, limits) {
   )
 }
 
-# The same of two variables.
+# list(layers, limits, grids) of fits to two variables.
 group_regions <- function(fits, asked, limits) {
   points <- lapply(fits, figure_points, 1:2, asked$most)
   # what is shown need not be known to a pixel
