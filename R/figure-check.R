@@ -11,8 +11,8 @@ check_limits <- function(limits, arg) {
   }
 }
 
-# The dots of plot() may hold what the figure heeds. Other names, misspelt ones and `type`, would be
-# ignored, or clash with what draws the figure.
+# The dots of plot() may have the graphical parameters that the figure uses. Other names, such as misspelt ones and
+# `type`, would be ignored, or clash with arguments of the functions that draw.
 check_graphical <- function(..., d, .known = names(formals(sys.function(caller)))) {
   if (...length() == 0) return(invisible())
   caller <- sys.parent()
@@ -35,8 +35,8 @@ check_graphical <- function(..., d, .known = names(formals(sys.function(caller))
 }
 
 GRAPHICAL <- c(
-  "main", "sub", "lwd", "lty", "bg", "bty", "cex", "cex.axis", "col.axis", "family", "fg", "font", "font.axis", "lab", "las",
-  "lend", "ljoin", "lmitre", "mgp", "pch", "tck", "tcl", "xaxt", "xpd", "yaxt"
+  "main", "sub", "lwd", "lty", "bg", "bty", "cex", "cex.axis", "col.axis", "family", "fg", "font", "font.axis", "lab",
+  "las", "lend", "ljoin", "lmitre", "mgp", "pch", "tck", "tcl", "xaxt", "xpd", "yaxt"
 )
 # One frame, with labels and titles of its own.
 FRAME_GRAPHICAL <- c(

@@ -88,7 +88,8 @@ image_figure <- function(object, prob, n, col, most, limits) {
     if (!is.null(lines)) new_layer("labels", draw = \(view) label_lines(lines))
   )
   panel <- new_panel(
-    layers, new_axis(object$given, range(image$x), exact = TRUE), new_axis(object$response, range(image$y), exact = TRUE)
+    layers, new_axis(object$given, range(image$x), exact = TRUE),
+    new_axis(object$response, range(image$y), exact = TRUE)
   )
   new_figure(list(panel), key = "Quantile", shown = image)
 }

@@ -127,7 +127,8 @@ GGPLOT_ROLES <- list(
     ggplot2::geom_rug, layer, c(x = "x"), sides = "b", alpha = rug_opacity(nrow(layer$data)), show.legend = FALSE
   )),
   bars = \(layer, figure) list(geom_of(
-    ggplot2::geom_col, layer, c(x = "x", y = "y"), "fill", width = 0.8, position = ggplot2::position_stack(reverse = TRUE)
+    ggplot2::geom_col, layer, c(x = "x", y = "y"), "fill", width = 0.8,
+    position = ggplot2::position_stack(reverse = TRUE)
   ))
 )
 

@@ -87,7 +87,9 @@ group_regions <- function(fits, asked, limits) {
   dots <- bind_groups(points)
   size <- 0.7 * crowd_size(max(vapply(points, nrow, 0L)))
   list(
-    layers = c(list(new_layer("line", lines, width = 1)), tints, if (!is.null(dots)) list(new_layer("points", dots, size = size))),
+    layers = c(
+      list(new_layer("line", lines, width = 1)), tints, if (!is.null(dots)) list(new_layer("points", dots, size = size))
+    ),
     limits = limits[c("x", "y")], grids = grids
   )
 }

@@ -77,8 +77,8 @@ level_panel <- function(fit, name, lines, most, alone) {
 share_panel <- function(name, shares, colour) {
   data <- data.frame(x = seq_along(shares), y = unname(shares), group = factor(names(shares), names(shares)))
   new_panel(
-    list(new_layer("bars", data, colour)),
-    new_axis(name, c(0.5, length(shares) + 0.5), levels = names(shares)), new_axis("Probability", c(0, 1.04 * max(shares)))
+    list(new_layer("bars", data, colour)), new_axis(name, c(0.5, length(shares) + 0.5), levels = names(shares)),
+    new_axis("Probability", c(0, 1.04 * max(shares)))
   )
 }
 

@@ -147,8 +147,9 @@ slice_cloud <- function(fit, most) {
   rows <- if (most > 0) spread_rows(fit$n, most)
   if (length(rows) == 0) return(NULL)
   t <- ncol(fit$y)
-  group <- rep(seq_len(t), each = length(rows))
-  data.frame(x = rep(fit$x[rows, 1], t), y = as.vector(fit$y[rows, ]), group = factor(output_labels(fit)[group], output_labels(fit)))
+  labels <- output_labels(fit)
+  group <- factor(rep(labels, each = length(rows)), labels)
+  data.frame(x = rep(fit$x[rows, 1], t), y = as.vector(fit$y[rows, ]), group = group)
 }
 
 slice_label <- function(fit) {

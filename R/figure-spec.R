@@ -44,7 +44,8 @@ line_with_band <- function(data, ...) {
 # Data frames of a list by name, with that name as factor `group`. NULL elements have no rows.
 bind_groups <- function(frames, levels = names(frames)) {
   frames <- Filter(\(frame) NROW(frame) > 0, frames)
-  do.call(rbind, Map(\(frame, name) cbind(frame, group = factor(name, levels)), frames, names(frames), USE.NAMES = FALSE))
+  grouped <- Map(\(frame, name) cbind(frame, group = factor(name, levels)), frames, names(frames))
+  do.call(rbind, unname(grouped))
 }
 
 # A column for each group of a matrix `y`.

@@ -203,8 +203,8 @@ glance.flash_conditional <- function(x, loo = NULL, ...) {
 about_density <- function(fit, selector, loo, of) {
   log_lik <- if (loo) as.numeric(stats::logLik(of)) else NA_real_
   list(
-    estimator = fit$estimator, selector = selector, adaptive = if (is.null(fit$adaptive)) "none" else fit$adaptive$method,
-    n.effective = effective_size(fit$weights, fit$n), logLik = log_lik, AIC = -2 * log_lik
+    estimator = fit$estimator, selector = selector,
+    adaptive = if (is.null(fit$adaptive)) "none" else fit$adaptive$method, n.effective = effective_size(fit$weights, fit$n), logLik = log_lik, AIC = -2 * log_lik
   )
 }
 
