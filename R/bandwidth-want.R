@@ -1,15 +1,12 @@
-# On the safe side: the engine holds less than a whitened copy beside the debiased points.
-check_fit_memory <- function(points, debiased, steps, arg) {
-  copies <- if (!debiased) 1 else if (steps == 1) 4 else 6
-  check_memory(8 * copies * length(points), arg)
-}
-
 # list(main, score), each as as_bandwidth() gives it with its selector and what that computed; `score` is NULL where the
 # estimator has none.
 fit_bandwidths <- function(data, estimator, options, control, arg) {
   wanted <- want_bandwidth(options$bandwidth, data$points, data$weights, "bandwidth")
   score <- options$score_bandwidth
   if (!is.null(score)) score <- want_bandwidth(score, data$points, data$weights, "debias$bandwidth")
+  if (is.list(wanted) && is.null(score) && identical(options$structure, "auto")) {
+    return(list(main = wanted, score = if (ESTIMATORS[[estimator]]$debiased) own_given_score(wanted, options)))
+  }
   search <- search_options("auto", options$structure, options$rows, options$seconds)
   if (search$structure != "auto" && (is.list(wanted) || !wanted %in% names(FACTOR_CRITERIA))) {
     stop_argument("structure", "is for a bandwidth by a search, such as \"auto\" or \"lcv\": found another `bandwidth`")
@@ -34,7 +31,7 @@ want_bandwidth <- function(bandwidth, points, weights, arg) {
   if (is.null(bandwidth)) return(default_selector())
   if (is.character(bandwidth)) return(check_selector(bandwidth, ncol(points), weights, arg))
   found <- as_bandwidth(bandwidth, ncol(points), arg, dimnames(points)[[2]])
-  found$selector <- selector_of(bandwidth)
+  found$selector <- if (is.object(bandwidth)) selector_of(bandwidth) else "user"
   if (found$selector != "user") found$search <- bandwidth
   found
 }
@@ -56,6 +53,11 @@ settle_bandwidth <- function(wanted, data, estimator, search, control, name, arg
       search = if (inherits(selected$bandwidth, "flashkernel_bandwidth")) selected$bandwidth
     )
   )
+}
+
+# Where the bandwidth is given and that of the score is not; NULL where the first step follows another score.
+own_given_score <- function(main, options) {
+  if (!is.null(options$score) && options$steps == 1) NULL else own_score(main, options$steps)
 }
 
 # That of the score, where the user names none: what the search went by, else the same.

@@ -4,6 +4,14 @@
 
 # `names`: those of the columns. A bandwidth with names is matched by them, as newdata are.
 as_bandwidth <- function(bandwidth, d, arg = "bandwidth", names = NULL) {
+  # one plain number, whose square no check would refuse
+  if (is.double(bandwidth) && is.null(attributes(bandwidth)) && length(bandwidth) == 1 && isTRUE(bandwidth > 1e-100) &&
+    bandwidth < 1e100 && d < 100) {
+    L <- diagonal_matrix(rep(bandwidth, d), d)
+    H <- L^2
+    if (!is.null(names)) dimnames(H) <- list(names, names)
+    return(list(H = H, L = L))
+  }
   if (is.character(bandwidth)) {
     stop_argument(
       arg, "must be numeric here, the selectors' names are for flash_kde() (bw_lcv() and the other ",

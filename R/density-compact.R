@@ -11,12 +11,6 @@ estimate_ends <- function(object) {
 
 # As overlap_sums(), in units of the height of the Gaussian of 2H.
 compact_overlap_sums <- function(object, w, control) {
-  if (!is.null(object$adaptive)) {
-    stop(new_error("unsupported", paste0(
-      "the integral of the square, for scores other than \"log\", is known for adaptive fits with the Gaussian ",
-      "kernel alone, not with kernel = \"", object$kernel, "\""
-    ), user_call()))
-  }
   kernel <- fit_kernel(object)
   unit <- (sqrt(4 * pi) / kernel$reach)^object$d
   each <- overlap_kernel_sums(fit_points(object), w, fit_factor(object), kernel, control)

@@ -69,22 +69,13 @@ conditional.flash_kde <- function(object, given, ...) {
   variables <- all_names(object)
   check_dots_empty(..., .others = stats::setNames(rep("given", length(variables)), variables))
   check_in_memory(object)
-  check_density(object)
-  check_has_conditional(object)
+  check_can(object, "conditional")
   if (missing(given)) stop_argument("given", "must be given")
   at <- check_given(given, object)
   run <- start_run(fit_asked(object))
   check_memory(8 * (4 + 3 * object$d) * object$n, "object")
   made <- conditional_where(object, at, run)
   as_new_fit(made, match.call(), "conditional", run)
-}
-
-check_has_conditional <- function(object) {
-  if (!is_signed(object)) return(invisible(object))
-  stop(new_error("unsupported", paste0(
-    "a conditional of the Laplace-corrected estimate is no such estimate, and its p(x) may be negative: ",
-    "fit estimator = \"kde\" or \"sdkde\""
-  ), user_call()))
 }
 
 # list(dims, values, codes): which variables, a matrix of one row, and of a fit with levels the numbers of those given.

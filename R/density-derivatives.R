@@ -58,19 +58,11 @@ density_derivative <- function(object, newdata = NULL, order = 1, log = FALSE, l
   array(found, c(nrow(found), object$d, object$d), list(rownames(found), names, names))
 }
 
-# For `what`, which is made of derivatives. Those themselves are known on a `support`, too.
-check_smooth <- function(object, what) {
+# For verbs that are made of derivatives.
+check_smooth <- function(object, verb) {
   check_fit(object)
   check_in_memory(object)
-  if (is_balloon(object)) {
-    stop_argument("object", "must not be a balloon estimate, whose factor has steps: it has no derivatives")
-  }
-  levels <- c("columns of levels" = !is.null(object$discrete))
-  check_none_of(levels, what, "marginal() and conditional() make fits of the numbers alone")
-  beyond <- beyond_one_sum(object)
-  if (what == "derivatives") beyond <- beyond[names(beyond) != "support"]
-  cure <- replace(FIT_WITHOUT, "support", "density_derivative() returns the gradient of their density")
-  check_none_of(beyond, what, cure)
+  check_can(object, verb)
 }
 
 #' @export

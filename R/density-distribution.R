@@ -65,14 +65,10 @@ cdf.default <- function(object, ...) check_fit(object)
 #' @export
 cdf.flash_kde <- function(object, q, lower = NULL, ...) {
   check_dots_empty(...)
-  check_distribution(object, "object")
+  check_in_memory(object)
+  check_can(object, "cdf")
   if (object$d != 1 || !is.null(lower)) {
-    beyond <- beyond_one_sum(object)
-    lacking <- c(
-      beyond[c("laplace6", "nonnegative")],
-      "a polygon" = !is.null(object$support$polygon), "levels alone" = object$d == 0
-    )
-    check_none_of(lacking, "probabilities of rectangles", "simulate() draws from the estimate")
+    check_can(object, "rectangles")
     return(cdf_of_rectangles(object, if (missing(q)) NULL else q, lower))
   }
   if (missing(q) || !is_number(q)) {
@@ -94,13 +90,13 @@ cdf.flash_kde <- function(object, q, lower = NULL, ...) {
 #' @export
 quantile.flash_kde <- function(x, probs = seq(0, 1, 0.25), names = TRUE, ...) {
   check_dots_empty(...)
-  check_distribution(x, "x")
-  check_none_of(c("levels alone" = x$d == 0), "quantiles", "predict() has the probabilities of levels")
+  check_in_memory(x, "x")
+  check_can(x, "quantiles")
   names <- check_flag(names, "names")
   hold_limits(x)
   probs <- check_prob(probs, "probs", bytes = 8 * 50 + if (names) NAME_BYTES else 0)
   if (x$d > 1) {
-    check_none_of(beyond_one_sum(x)["nonnegative"], "quantiles of columns", "fit the one that you want alone")
+    check_can(x, "marginal")
     check_memory(8 * length(probs) * x$d, "probs")
     run <- start_run(fit_asked(x))
     result <- vapply(seq_len(x$d), \(k) all_quantiles(marginal_of(x, k, run), probs), numeric(length(probs)))
@@ -124,11 +120,6 @@ probability_below.default <- function(object, q, control) tail_function(object, 
 
 #' @export
 outer_quantiles.default <- function(object) estimate_ends(object)
-
-check_distribution <- function(object, arg) {
-  check_in_memory(object, arg)
-  check_density(object)
-}
 
 # A function(q) for finite q relative to fit_centre(): the probability below q, or with `upper` above it, each to
 # its own precision. Sorted once, so that C adds only the kernels near q. The upper tail is the lower one of the

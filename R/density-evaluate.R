@@ -35,6 +35,8 @@ debiased_loo <- function(object, control) {
 }
 
 suggest_for_fit <- function(object, at, control) {
+  # fewer pairs than any tolerance would gain on
+  if (is.double(object$x) && as.double(object$n) * (if (is.null(at)) object$n else nrow(at)) < 1e8) return(invisible())
   if (object$d == 0) return(invisible()) # levels alone
   if (!has_gaussian(object)) return(invisible()) # its sums take little time
   own <- is.null(at) && !is_debiased(object)

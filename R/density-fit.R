@@ -168,13 +168,3 @@ balloon_widths <- function(object) {
   }
 }
 
-# For what is of densities alone.
-check_density <- function(object) {
-  if (is_balloon(object)) {
-    stop_argument(
-      "adaptive", "must be another than \"balloon\", whose estimate does not integrate to 1: it has no draws, ",
-      "probabilities, quantiles or marginals"
-    )
-  }
-  invisible(object)
-}

@@ -61,7 +61,7 @@ hdr_level.flash_kde <- function(object, prob = c(0.5, 0.95), ..., log = FALSE,
                                 n_samples = 10000, seed = 1) {
   check_dots_empty(...)
   check_in_memory(object)
-  check_density(object)
+  check_can(object, "levels")
   hold_limits(object)
   prob <- check_prob(prob, "prob", bytes = 8 * 10 + NAME_BYTES)
   log <- check_flag(log, "log")

@@ -67,10 +67,7 @@ marginal.flash_kde <- function(object, vars, debias = FALSE, ...) {
   }
   if (debias && !is.null(object$support)) stop_argument("debias", "must be FALSE for an estimate with a `support`")
   if (missing(vars)) stop_argument("vars", "must be given")
-  if (is_clipped(object)) {
-    why <- "an estimate that is clipped at 0 has no marginals in closed form: fit it with `nonnegative = FALSE`"
-    stop(new_error("unsupported", why, user_call()))
-  }
+  check_can(object, "marginal")
   run <- start_run(fit_asked(object), "Debiasing")
   part <- marginal_of(object, vars, run)
   if (debias) part <- debiased_anew(part, run)
@@ -99,7 +96,7 @@ check_vars <- function(vars, object, arg) {
 #' @export
 marginal_of.default <- function(object, vars, run = NULL) {
   dims <- check_vars(vars, object, "vars")
-  check_density(object)
+  check_can(object, "draws")
   check_marginal_kernel(object, dims)
   columns <- \(x) if (!is.null(x)) x[, dims, drop = FALSE]
   block <- \(H) if (!is.null(H)) H[dims, dims, drop = FALSE]

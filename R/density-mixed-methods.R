@@ -82,14 +82,6 @@ draw_estimate.mixed <- function(object, n, inflate = 1) {
 
 # As log_level_by_sampling(), of the density of numbers and levels together.
 log_mixed_level <- function(object, prob, n, seed) {
-  if (is_signed(object)) {
-    stop(new_error(
-      "unsupported", paste(
-        "highest-density levels of a Laplace-corrected estimate, which may be negative, are for numbers alone:",
-        "take estimator = \"kde\" or \"sdkde\""
-      ), user_call()
-    ))
-  }
   check_memory(8 * 6 * as.double(n) * (object$d + length(object$discrete$columns)), "n_samples")
   control <- start_run(fit_asked(object), "Evaluating draws")
   draws <- with_fixed_seed(draw_estimate(object, n), seed)

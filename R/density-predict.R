@@ -2,11 +2,7 @@ check_combination <- function(object, newdata, type, se.fit, loo) {
   if (se.fit && type == "score") {
     stop_argument("se.fit", "must be FALSE for type = \"score\": found TRUE")
   }
-  if (se.fit && is.null(estimator_of(object)$square)) {
-    stop(new_error("unsupported", paste0(
-      "`se.fit` needs sums of squares of kernels, which there are none of for estimator \"", object$estimator, "\""
-    ), user_call()))
-  }
+  if (se.fit) check_can(object, "standard_errors")
   if (!loo) return(invisible())
   if (!is.null(newdata)) {
     stop_argument("loo", "must be FALSE with `newdata`: only training points can be left out")
@@ -14,6 +10,8 @@ check_combination <- function(object, newdata, type, se.fit, loo) {
   if (!estimator_of(object)$loo_scores && (se.fit || type == "score")) {
     stop_argument("loo", "must be FALSE for scores and standard errors of estimator \"", object$estimator, "\"")
   }
+  if (type == "score") check_can(object, "score_loo")
+  if (se.fit) check_can(object, "standard_errors_loo")
   check_loo(object)
 }
 
@@ -30,15 +28,17 @@ new_points <- function(object, newdata, arg = "newdata") UseMethod("new_points",
 new_points.default <- function(object, newdata, arg = "newdata") {
   if (!is.null(object$terms)) newdata <- formula_newdata(object, newdata, arg)
   # newdata_rows() looks for infinite values
-  newdata <- own_columns(newdata, arg, object$names)
+  if (!is.null(object$names)) newdata <- own_columns(newdata, arg, object$names)
   check_points(newdata, arg, d = object$d, names = object$names, infinite = TRUE)
 }
+
+AS_IS <- \(result, at_infinity) result
 
 # The finite rows of newdata, and how a result at them becomes one for all rows, given its value at infinity: rows
 # that `na.action` let pass with missing values are NA, as are the rows that na.exclude() took out.
 newdata_rows <- function(points, na.action, arg = "newdata") {
   action <- as_na_action(na.action)
-  if (all_finite(points)) return(list(points = points, restore = \(result, at_infinity) result))
+  if (all_finite(points)) return(list(points = points, restore = AS_IS))
   if (ncol(points) > 1) check_finite(points, arg, missing = TRUE)
   kept <- apply_na_action(action, as_frame(points), arg)
   points <- kept$x
@@ -62,7 +62,7 @@ pad_rows <- function(result, inside, other) {
 }
 
 # `at`: checked points or NULL (see log_estimate()); `restore`: applied to every result and its value at infinity.
-predict_at <- function(object, at, type, se.fit, loo, control, restore = \(result, at_infinity) result) {
+predict_at <- function(object, at, type, se.fit, loo, control, restore = AS_IS) {
   m <- if (!is.null(at)) nrow(at) else if (is_joined(object$x)) nrow(shard_of(object$x, object$x$own)$points) else object$n
   if (m == 0) return(empty_prediction(object, type, se.fit, restore))
   # the result, its log and its error; on the safe side, a whitened copy of either side

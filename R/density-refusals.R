@@ -1,55 +1,114 @@
-# Features of a fit in words.
-FEATURES <- c(
-  laplace6 = "fits by estimator \"laplace6\"", kernel = "fits with another kernel than the Gaussian",
-  nonnegative = "fits with nonnegative = TRUE", support = "fits with a `support`"
+# What goes with what. A density has traits, and some verbs are not known for densities of a certain trait: all of these
+# pairs stand in the table REFUSALS, with what to do instead. can() and the message of each refusal are made from it, and
+# so is the table in the article "What goes with what".
+
+# In words, for messages. The order is that in which a trait is named where a density has several.
+TRAITS <- c(
+  elsewhere = "fits whose points are not in memory",
+  balloon = "balloon estimates, which do not integrate to 1",
+  rebuilt = "points that were debiased in more dimensions",
+  steps = "SD-KDEs of several steps or by a given score",
+  laplace6 = "estimator = \"laplace6\"", signed = "Laplace-corrected estimates, which may be negative",
+  clipped = "fits with debiasing(nonnegative = TRUE)", compact = "fits with another kernel than the Gaussian",
+  compact_adaptive = "adaptive fits with another kernel than the Gaussian",
+  mixed = "fits with columns of categories", categories_alone = "fits to categories alone",
+  mixed_signed = "Laplace-corrected estimates with columns of categories",
+  polygon = "fits on a polygon", bent = "fits by a boundary kernel or local likelihood",
+  imaged_signed = "Laplace-corrected estimates with reflected copies", imaged = "fits with reflected copies or masses",
+  supported = "fits with a `support`"
 )
 
-# What a user can do who needs one such sum.
-FIT_WITHOUT <- c(
-  laplace6 = "fit estimator = \"laplace\" or \"kde\"", kernel = "fit kernel = \"gaussian\"",
-  nonnegative = "fit nonnegative = FALSE", support = "fit without `support`"
-)
-
-# Which features keep an estimate from being one sum of kernels of the points in their coordinates.
-beyond_one_sum <- function(object) {
-  c(
-    laplace6 = object$estimator == "laplace6", kernel = !has_gaussian(object), nonnegative = is_clipped(object),
-    support = !is.null(object$support)
+traits_of <- function(object) {
+  estimator <- estimator_of(object)
+  supported <- is_kind(object, "supported")
+  has <- c(
+    elsewhere = is_elsewhere(object$x), balloon = is_balloon(object), rebuilt = !is.null(object$debiased_in),
+    steps = n_steps(object) > 1 || isTRUE(object$given_score), laplace6 = is.null(estimator$square),
+    signed = estimator$signed, clipped = is_clipped(object), compact = !has_gaussian(object),
+    compact_adaptive = !has_gaussian(object) && !is.null(object$adaptive), mixed = is_kind(object, "mixed"),
+    categories_alone = object$d == 0, mixed_signed = is_kind(object, "mixed") && estimator$signed,
+    polygon = supported && !is.null(object$support$polygon), bent = is_kind(object, "bent"),
+    imaged_signed = is_kind(object, "imaged") && estimator$signed, imaged = is_kind(object, "imaged"),
+    supported = supported
   )
+  names(which(has))
 }
 
-# Refuses fits for which there is no `what`. `lacking`: named by features, as in FEATURES or in words, whether the fit
-# has them; `cure`: what to do instead, for all of them or by the same names.
-check_none_of <- function(lacking, what, cure) {
-  if (!any(lacking)) return(invisible())
-  feature <- names(which(lacking))[1]
-  words <- if (feature %in% names(FEATURES)) FEATURES[[feature]] else feature
-  if (!is.null(names(cure))) cure <- cure[[feature]]
-  stop(new_error("unsupported", paste0("there are no ", what, " for ", words, ": ", cure), user_call()))
+WITH_ERRORS <- "fit method = \"reflect\" or \"transform\""
+UNSIGNED <- "fit estimator = \"kde\" or \"sdkde\""
+NUMBERS_ALONE <- "marginal() and conditional() make fits of the numbers alone"
+ONE_SUM <- "predict(se.fit = TRUE) returns standard errors"
+
+# For each verb what it makes, as the message calls it, and what to do instead where the density has a trait.
+REFUSALS <- list(
+  standard_errors = list("standard errors", c(
+    laplace6 = "fit estimator = \"laplace\"", bent = WITH_ERRORS, imaged_signed = "take method = \"transform\""
+  )),
+  standard_errors_loo = list("standard errors without a point", c(imaged = "take method = \"transform\"")),
+  score_loo = list("scores without a point", c(
+    bent = "take method = \"transform\"", imaged = "take method = \"transform\""
+  )),
+  conditional = list("conditional densities", c(
+    balloon = "fit another `adaptive`", signed = UNSIGNED, polygon = "fit the variables that you want alone"
+  )),
+  marginal = list("marginal densities", c(
+    balloon = "fit another `adaptive`", clipped = "fit nonnegative = FALSE", polygon = "fit the variables that you want alone"
+  )),
+  derivatives = list("derivatives", c(
+    balloon = "fit another `adaptive`", laplace6 = "fit estimator = \"laplace\"", clipped = "fit nonnegative = FALSE",
+    compact = "fit kernel = \"gaussian\"", mixed = NUMBERS_ALONE
+  )),
+  second_derivatives = list("second derivatives", c(bent = WITH_ERRORS)),
+  modes = list("modes, clusters and ridges", c(
+    balloon = "fit another `adaptive`", laplace6 = "fit estimator = \"laplace\"", clipped = "fit nonnegative = FALSE",
+    compact = "fit kernel = \"gaussian\"", mixed = NUMBERS_ALONE,
+    supported = "density_derivative() returns the gradient of their density"
+  )),
+  rectangles = list("probabilities of rectangles", c(
+    balloon = "fit another `adaptive`", laplace6 = "simulate() draws from the estimate",
+    clipped = "simulate() draws from the estimate", categories_alone = "predict() has the probabilities of categories",
+    polygon = "simulate() draws from the estimate"
+  )),
+  cdf = list("distribution functions", c(balloon = "fit another `adaptive`")),
+  quantiles = list("quantiles", c(
+    balloon = "fit another `adaptive`", categories_alone = "predict() has the probabilities of categories",
+    polygon = "fit the variables that you want alone"
+  )),
+  draws = list("draws", c(balloon = "fit another `adaptive`")),
+  levels = list("highest-density levels", c(balloon = "hdr_regions() has none, either: fit another `adaptive`", mixed_signed = UNSIGNED)),
+  regions = list("regions", c(balloon = "fit another `adaptive`", mixed = "hdr_level() has their levels")),
+  grid = list("even grids", c(mixed = "predict() has the estimate at rows of your own")),
+  square = list("the integral of the square, for scores other than \"log\",", c(
+    laplace6 = "take score = \"log\"", compact_adaptive = "take score = \"log\"", mixed = "take score = \"log\"",
+    supported = "take score = \"log\""
+  )),
+  bands = list("bands", c(
+    balloon = ONE_SUM, rebuilt = "marginal(debias = TRUE) debiases them anew", steps = ONE_SUM,
+    laplace6 = "fit estimator = \"laplace\" or \"kde\"", clipped = ONE_SUM, compact = ONE_SUM, mixed = ONE_SUM,
+    bent = paste0(WITH_ERRORS, " and see predict(se.fit = TRUE)"),
+    imaged_signed = "take method = \"transform\" and see predict(se.fit = TRUE)", supported = ONE_SUM
+  )),
+  ks = list("objects of ks", c(
+    balloon = "fit another `adaptive`", compact = "objects of ks have the Gaussian kernel alone", mixed = NUMBERS_ALONE
+  ))
+)
+
+# Why a verb is not known for a density: the name of its first trait for which that is so, or NULL.
+trait_against <- function(object, verb) {
+  against <- intersect(names(TRAITS), intersect(traits_of(object), names(REFUSALS[[verb]][[2]])))
+  if (length(against) > 0) against[1]
 }
 
-# The one refusal of a verb for a class of densities: "<what> not known for <the density, in words>: <cure>".
-refuse_verb <- function(what, object, cure = NULL) {
-  words <- paste0(what, " not known for ", density_words(object), if (!is.null(cure)) paste0(": ", cure))
-  stop(new_error("unsupported", words, user_call()))
-}
+# Is the verb, a name of REFUSALS, known for the density?
+can <- function(object, verb) is.null(trait_against(object, verb))
 
-# What a density is, for messages.
-density_words <- function(object) UseMethod("density_words", object$kind)
-#' @export
-density_words.default <- function(object) {
-  if (is_balloon(object)) return("balloon estimates")
-  if (!has_gaussian(object)) return(paste0("fits with kernel = \"", object$kernel, "\""))
-  paste0("estimator = \"", object$estimator, "\"")
-}
-#' @export
-density_words.mixed <- function(object) "fits with columns of categories"
-#' @export
-density_words.clipped <- function(object) "fits with nonnegative = TRUE"
-#' @export
-density_words.supported <- function(object) {
-  domain <- object$support
-  if (!is.null(domain$polygon)) return("fits on a polygon")
-  kinds <- setdiff(unique(domain$kind), "free")
-  paste0("fits with a `support`, by method = ", quote_choices(kinds))
+# The one refusal: "<what the verb makes> are not known for <the trait, in words>: <what to do instead>".
+check_can <- function(object, verb) {
+  trait <- trait_against(object, verb)
+  if (is.null(trait)) return(invisible(object))
+  entry <- REFUSALS[[verb]]
+  be <- if (startsWith(entry[[1]], "the ")) " is" else " are"
+  stop(new_error("unsupported", paste0(
+    entry[[1]], be, " not known for ", TRAITS[[trait]], ": ", entry[[2]][[trait]]
+  ), user_call()))
 }

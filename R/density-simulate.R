@@ -29,7 +29,7 @@
 #' plot(draws)
 simulate.flash_kde <- function(object, nsim = 1, seed = NULL, ...) {
   check_dots_empty(...)
-  check_density(object)
+  check_can(object, "draws")
   nsim <- check_count(nsim, "nsim")
   hold_limits(object)
   check_memory(8 * 4 * nsim * object$d, "nsim")

@@ -7,7 +7,7 @@
 #
 #   int p_-i^2 = (A - 2 w_i A_i + w_i^2 K_ii) / (W - w_i)^2,   A_i = sum_j w_j K_ij,   A = sum_i w_i A_i.
 log_square_integral <- function(object, loo, control) {
-  check_square(object)
+  check_can(object, "square")
   w <- if (is.null(object$weights)) rep(1, object$n) else relative_to_largest(object$weights)
   sums <- overlap_sums(object, w, control)
   unit <- log_kernel_norm(sqrt(2) * fit_factor(object))
@@ -26,20 +26,6 @@ log_square_integral <- function(object, loo, control) {
 log_overlap <- function(object, w, control) {
   unit <- max(w)
   log(max(0, sum(w / unit * overlap_sums(object, w / unit, control)$each))) + 2 * log(unit)
-}
-
-check_square <- function(object) {
-  of <- if (!is.null(object$discrete)) {
-    "columns of levels"
-  } else if (!is.null(object$support)) {
-    "a `support`"
-  } else if (is.null(estimator_of(object)$overlap)) {
-    paste0("estimator \"", object$estimator, "\"")
-  }
-  if (is.null(of)) return(invisible())
-  stop(new_error("unsupported", paste(
-    "the integral of the square, for scores other than \"log\", is not known for", of
-  ), user_call()))
 }
 
 # Of what is clipped the part below 0 goes, which the fit knows.

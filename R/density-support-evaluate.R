@@ -83,7 +83,7 @@ own_jacobian <- function(object) log_jacobian(object$support, object$inner$x[seq
 # NaN outside.
 #' @export
 score_estimate.supported <- function(object, at, loo, control) {
-  if (loo) refuse_verb("scores without a point are", object, "method = \"transform\" has them")
+  if (loo) check_can(object, "score_loo")
   domain <- object$support
   if (is.null(at)) at <- object$x
   inside <- inside_domain(domain, at)
@@ -112,9 +112,7 @@ working_score.bent <- function(object, work, control) {
 # At points inside of the domain.
 #' @export
 error_estimate.supported <- function(object, at, loo, control, estimate) {
-  if (!is.null(methods_with_errors(object))) {
-    refuse_verb("standard errors are", object, paste("take method =", methods_with_errors(object)))
-  }
+  check_can(object, "standard_errors")
   inside <- if (is.null(at)) TRUE else inside_domain(object$support, at)
   if (!any(inside)) return(rep(-Inf, nrow(at)))
   if (all(inside)) return(error_inside(object, at, loo, control, estimate$log_abs))
@@ -137,7 +135,7 @@ error_inside.mapped <- function(object, at, loo, control, log_abs) {
 # K_(H / 2) at their middle, times exp(-(a - b)' H^-1 (a - b) / 4).
 #' @export
 error_inside.imaged <- function(object, at, loo, control, log_abs) {
-  if (loo) refuse_verb("standard errors without a point are", object, "method = \"transform\" has them")
+  if (loo) check_can(object, "standard_errors_loo")
   domain <- object$support
   inner <- object$inner
   L <- fit_factor(inner)
@@ -156,15 +154,6 @@ error_inside.imaged <- function(object, at, loo, control, log_abs) {
   share[log_square == -Inf] <- 1
   (log_square + log1p(-share)) / 2
 }
-
-# NULL where standard errors are known, else the methods of kde_support() for which they are, in words.
-methods_with_errors <- function(object) UseMethod("methods_with_errors", object$kind)
-#' @export
-methods_with_errors.default <- function(object) NULL
-#' @export
-methods_with_errors.bent <- function(object) "\"reflect\" or \"transform\""
-#' @export
-methods_with_errors.imaged <- function(object) if (is_signed(object)) "\"transform\""
 
 # Pairs of a point and its images, or of two of its images.
 count_middles <- function(inner) if (is.null(inner$row)) 0 else sum(choose(tabulate(inner$row), 2))

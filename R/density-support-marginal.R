@@ -19,7 +19,6 @@ conditional_where.supported <- function(object, at, run) {
   dims <- at$dims
   values <- at$values
   domain <- object$support
-  if (!is.null(domain$polygon)) refuse_polygon("conditionals are", object)
   given <- domain_columns(domain, dims)
   check_inside(given, values, "given")
   values <- to_working(given, values)
@@ -45,14 +44,12 @@ conditional_where.supported <- function(object, at, run) {
 check_apart <- function(object, dims) {
   if (length(dims) == object$d) return(invisible())
   domain <- object$support
-  if (!is.null(domain$polygon)) refuse_polygon("marginals are", object)
+  check_can(object, "marginal")
   within <- setdiff(which(domain$kind == "mass"), dims)
   if (all(object$bandwidth[within, dims] == 0)) return(invisible())
   why <- "kernels that correlate a column divided by masses with others have no marginals in closed form"
   stop(new_error("unsupported", why, user_call()))
 }
-
-refuse_polygon <- function(what, object) refuse_verb(what, object, "fit the variables that you want alone")
 
 # ---- fits of kernels --------------------------------------------------------------------------
 

@@ -354,7 +354,7 @@
 #' fit <- flash_kde(faithful$eruptions, kernel = "epanechnikov", bandwidth = 0.2)
 #' quantile(fit, c(0, 0.5, 1))
 flash_kde <- function(x, ...) {
-  check_abbreviations(...names())
+  if (...length() > 0) check_abbreviations(...names())
   # data |> flash_kde(formula = ~ a), as lm() takes it
   if (any(...names() == "formula", na.rm = TRUE)) {
     call <- name_data(match.call())
@@ -369,7 +369,7 @@ flash_kde <- function(x, ...) {
 flash_kde.default <- function(x, estimator = "auto", bandwidth = "auto", adaptive = "auto", weights = NULL,
                               support = NULL, kernel = "gaussian", debias = NULL, categorical = NULL, tol = 0,
                               na.action = getOption("na.action"), control = NULL, ...) {
-  check_fit_dots(...)
+  if (...length() > 0) check_fit_dots(...)
   if (missing(x)) stop_argument("x", "must be given")
   options <- flat_options(list(
     estimator = estimator, bandwidth = bandwidth, adaptive = adaptive, weights = weights, support = support,
@@ -377,7 +377,7 @@ flash_kde.default <- function(x, estimator = "auto", bandwidth = "auto", adaptiv
   ))
   run <- start_run(settle_control(control, if (!missing(tol)) list(tol = check_tol(tol))))
   # fit_kde() looks for infinite values, too
-  points <- if (has_levels(x)) mixed_points(x, "x") else check_points(x, "x", infinite = TRUE)
+  points <- if (is.list(x) && has_levels(x)) mixed_points(x, "x") else check_points(x, "x", infinite = TRUE)
   fit_kde(points, "x", generic_call(match.call()), options, run)
 }
 

@@ -4,11 +4,16 @@
 # where it is to be chosen), structure, rows and seconds of its search, score_bandwidth, steps, score, nonnegative,
 # adaptive, lambda, discrete_kernel, support, kernel, and of weights and na.action where these were given.
 flat_options <- function(given) {
-  debias <- check_spec(given$debias, "kde_debiasing", "debias", "debiasing()")
-  categorical <- check_spec(given$categorical, "categorical_kernel", "categorical", "categorical_kernel()")
-  if (is.null(debias)) debias <- NO_DEBIASING
-  search <- if (is_bandwidth_spec(given$bandwidth)) given$bandwidth else NO_SEARCH
-  bandwidth <- if (is_bandwidth_spec(given$bandwidth)) search$method else given$bandwidth
+  debias <- given$debias
+  debias <- if (is.null(debias)) NO_DEBIASING else check_spec(debias, "kde_debiasing", "debias", "debiasing()")
+  categorical <- given$categorical
+  if (!is.null(categorical)) check_spec(categorical, "categorical_kernel", "categorical", "categorical_kernel()")
+  bandwidth <- given$bandwidth
+  search <- NO_SEARCH
+  if (is.list(bandwidth) && is_bandwidth_spec(bandwidth)) {
+    search <- bandwidth
+    bandwidth <- search$method
+  }
   options <- list(
     estimator = given$estimator, bandwidth = if (!identical(bandwidth, "auto")) bandwidth,
     score_bandwidth = debias$bandwidth, structure = search$structure, rows = search$rows, seconds = search$seconds,
@@ -24,6 +29,6 @@ NO_DEBIASING <- list(steps = 1L, score = NULL, bandwidth = NULL, nonnegative = F
 NO_SEARCH <- list(structure = "auto", rows = NULL, seconds = 5)
 
 check_spec <- function(value, class, arg, by) {
-  if (is.null(value) || inherits(value, class)) return(value)
+  if (inherits(value, class)) return(value)
   stop_argument(arg, "must be NULL or from ", by, ": found ", describe(value))
 }

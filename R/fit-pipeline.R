@@ -7,27 +7,39 @@ fit_kde <- function(points, arg, call, options, control, formula = NULL) {
   UseMethod("fit_kde", fit_kind(points, options))
 }
 
+# Of fits without further wishes, in whose options there is nothing to check.
+PLAIN_OPTIONS <- list(
+  steps = 1L, score = NULL, nonnegative = FALSE, lambda = NULL, discrete_kernel = NULL, kernel = "gaussian"
+)
+
 fit_kind <- function(points, options) {
-  if (is_mixed(points)) return(as_kind("mixed"))
+  if (!is.null(attr(points, "columns"))) return(as_kind("mixed"))
   if (!is.null(options$support)) as_kind("supported")
 }
 
 # Everything is checked before anything is computed.
 #' @export
 fit_kde.default <- function(points, arg, call, options, control, formula = NULL) {
-  check_no_levels(options)
-  options <- check_debiasing(options, nrow(points))
-  options <- check_fit_kernel(options, ncol(points), control)
-  adaptive <- check_adaptive(options$adaptive, nrow(points))
+  if (!identical(options[names(PLAIN_OPTIONS)], PLAIN_OPTIONS)) {
+    check_no_levels(options)
+    options <- check_debiasing(options, nrow(points))
+    options <- check_fit_kernel(options, ncol(points), control)
+  }
+  adaptive <- if (!is.null(options$bandwidth) && is_auto(options$adaptive)) "auto" else {
+    check_adaptive(options$adaptive, nrow(points))
+  }
   estimator <- adaptive_estimator(options$estimator, adaptive)
-  if (identical(adaptive, "auto") && !may_adapt(options, nrow(points))) adaptive <- NULL
+  if (is_auto(adaptive) && !may_adapt(options, nrow(points))) adaptive <- NULL
   # A back end that cannot be had is an error here, also where the fit itself sums nothing.
-  resolved <- resolve_control(
-    if (has_gaussian(options)) control else on_cpu(control), nrow(points), nrow(points), ncol(points)
-  )
+  where <- if (identical(options$kernel, "gaussian")) control else on_cpu(control)
+  resolved <- resolve_control(where, nrow(points), nrow(points), ncol(points))
   data <- fit_data_of(points, estimator, options, arg)
-  data$clean <- once(clean_points(data$points, data$weights, arg)) # if a search wants it
-  path <- list(steps = options$steps, score = given_score(options$score, data, nrow(points), arg))
+  if (is.null(options$bandwidth) || is.character(options$bandwidth) || !is.null(adaptive)) {
+    data$clean <- once(clean_points(data$points, data$weights, arg)) # if a search wants it
+  }
+  path <- list(
+    steps = options$steps, score = if (!is.null(options$score)) given_score(options$score, data, nrow(points), arg)
+  )
   bandwidths <- fit_bandwidths(data, estimator, options, control, arg)
   adapted <- if (!is.null(adaptive)) {
     adapt_bandwidth(data, bandwidths$main, estimator, adaptive, options, control, arg)
@@ -35,7 +47,9 @@ fit_kde.default <- function(points, arg, call, options, control, formula = NULL)
   data$clean <- NULL
   if (isTRUE(adapted$record$auto)) estimator <- PLAIN_ESTIMATOR
   if (!is.null(adapted$record)) bandwidths <- adapted_bandwidths(bandwidths, adapted, estimator, options)
-  bandwidths$main <- for_kernel(bandwidths$main, data, estimator, options, !is.null(adapted$record), control)
+  if (!identical(options$kernel, "gaussian")) {
+    bandwidths$main <- for_kernel(bandwidths$main, data, estimator, options, !is.null(adapted$record), control)
+  }
   debias <- if (ESTIMATORS[[estimator]]$debiased) {
     debias_points(data, bandwidths, adapted$record$factors, control, arg, path)
   }
@@ -54,11 +68,14 @@ fit_kde.default <- function(points, arg, call, options, control, formula = NULL)
 # list(points, weights, omitted): the rows that `na.action` leaves, with weights on a common scale; an error where the fit
 # would not fit into memory.
 fit_data_of <- function(points, estimator, options, arg) {
-  weights <- check_weights(options$weights, nrow(points), missing = TRUE)
+  weights <- options$weights
+  if (!is.null(weights)) weights <- check_weights(weights, nrow(points), missing = TRUE)
   data <- handle_missing(points, weights, options$na.action, arg)
   if (!is.null(weights)) data$weights <- common_scale(check_weights(data$weights, nrow(data$points)))
   debiased <- ESTIMATORS[[estimator]]$debiased
-  check_fit_memory(data$points, debiased, options$steps, arg)
+  # on the safe side: the engine holds less than a whitened copy beside the debiased points
+  copies <- if (!debiased) 1 else if (options$steps == 1) 4 else 6
+  check_memory(8 * copies * length(data$points), arg)
   if (!is.null(options$score_bandwidth) && !debiased) stop_score_bandwidth(estimator)
   data
 }

@@ -101,7 +101,7 @@ density_bands.flash_kde <- function(object, newdata = NULL, level = 0.95, type =
                                     n = NULL, na.action = stats::na.pass, refit = FALSE, ...) {
   check_dots_empty(...)
   check_in_memory(object)
-  check_has_bands(object)
+  check_can(object, "bands")
   asked <- list(
     level = check_level(level), type = check_choice(type, c("pointwise", "simultaneous"), "type"),
     method = check_choice(method, c("asymptotic", "bootstrap"), "method"),
@@ -151,26 +151,6 @@ confint.flash_kde <- function(object, parm, level = 0.95, ...) {
   limits <- cbind(bands$lower, bands$upper)
   colnames(limits) <- paste(format(100 * c(1 - level, 1 + level) / 2, trim = TRUE, scientific = FALSE, digits = 3), "%")
   limits
-}
-
-# The corrected estimate and its variance are known for the estimates of one sum of kernels of the points.
-check_has_bands <- function(object) {
-  among_others <- c("points debiased in more dimensions" = !is.null(object$debiased_in))
-  check_none_of(among_others, "bands", "marginal(debias = TRUE) debiases them anew")
-  lacking <- c(
-    beyond_one_sum(object), "adaptive = \"balloon\"" = is_balloon(object),
-    "columns of levels" = !is.null(object$discrete),
-    "several steps or a `score`" = n_steps(object) > 1 || isTRUE(object$given_score)
-  )
-  check_none_of(lacking, "bands", advise_errors(object))
-}
-
-# Where standard errors are.
-advise_errors <- function(object) {
-  if (is.null(estimator_of(object)$square)) return(FIT_WITHOUT[["laplace6"]])
-  method <- methods_with_errors(object)
-  if (is.null(method)) return("predict(se.fit = TRUE) returns standard errors")
-  paste0("fit with method = ", method, " in kde_support(), of which predict(se.fit = TRUE) returns standard errors")
 }
 
 # ---- points -----------------------------------------------------------------------------------

@@ -82,7 +82,7 @@ density_pvalue.flash_kde <- function(object, newdata, type = c("rank", "integral
     stop_argument("calibration", "is for new points and type = \"rank\": found ", found)
   }
   if (own || type == "rank" && is.null(calibration)) check_loo(object, "object")
-  if (type == "integral") check_density(object)
+  if (type == "integral") check_can(object, "draws")
   run <- start_run(fit_asked(object), "Ranking")
   kept <- if (own) {
     list(restore = \(result, at_infinity) stats::napredict(object$na.action, result))

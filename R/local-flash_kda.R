@@ -200,7 +200,7 @@ class_fits <- function(x, codes, classes, weights, spec, run, call) {
     options[c("weights", "na.action")] <- list(weights[own], stats::na.fail)
     if (is.numeric(options$adaptive)) options$adaptive <- options$adaptive[own]
     fit <- in_place(paste("class", name), fit_kde(x[own, , drop = FALSE], "x", call, options, run))
-    check_density(fit)
+    check_can(fit, "draws")
     fit
   })
   list(fits = stats::setNames(fits, classes), rows = rows)

@@ -1,5 +1,5 @@
-# Sums for a search on a sample of points with levels, pair by pair in C (src/core/level_sums.h): where many cells have
-# few points each that takes less time than a sum of the engines for each.
+# Sums for a search on a sample of points with levels, pair by pair in C (src/cpu/loops/level_sums.h): where many cells
+# have few points each that takes less time than a sum of the engines for each.
 
 # In the time of a call of an engine so many pairs are done.
 PAIRS_OF_A_CALL <- 1.5e4

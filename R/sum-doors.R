@@ -173,7 +173,7 @@ conditional_sums <- function(job, control) .Call(ffi_conditional, job, control)
 
 # ---- sums with their derivatives, and over rectangles -------------------------------------------
 
-# The sums of src/core/derivatives.h, a column for each target, and probabilities as src/core/rectangles.h has them.
+# The sums of src/cpu/loops/derivatives.h, a column for each target, and probabilities as rectangles.h there has them.
 # `job`: the members of their structs, points in columns.
 derivative_sums <- function(job, control) .Call(ffi_derivatives, job, control)
 rectangle_sums <- function(job, control) .Call(ffi_rectangles, job, control)
@@ -187,11 +187,11 @@ window_sum <- function(windows, y, control) {
   found
 }
 
-# The same of products of them in several dimensions. `cubes`: the members of struct fk_cubes in src/core/cubes.h.
+# The same of products of them in several dimensions. `cubes`: the members of struct fk_cubes in src/cpu/loops/cubes.h.
 cube_sum <- function(cubes, control) .Call(ffi_cube_sums, cubes, control)
 
 # list(sums, top, moments, stats) of cells of levels, for the searches of sum-category-pairs.R. `job`: the members of
-# struct fk_level_sums (src/core/level_sums.h), points in rows.
+# struct fk_level_sums (src/cpu/loops/level_sums.h), points in rows.
 level_pair_sums <- function(job, control) .Call(ffi_level_sums, job, control)
 
 # list(all, others, stats): moments of points on a line about targets (src/core/line.h), `others` where `loo`, without

@@ -30,7 +30,7 @@ pair_moments <- function(x, L, weights = NULL, row_weights = NULL, floor = NULL,
 }
 
 # list(S, stats): S of pair_moments() for each of `powers` of the kernel, which are those of the bandwidths H / power, in
-# a matrix with a column for each. Powers that are small multiples of each other cost little (src/core/scales.h).
+# a matrix with a column for each. Powers that are small multiples of each other cost little (src/cpu/loops/scales.h).
 pair_scales <- function(x, L, powers, weights = NULL, factor = PLAIN_FACTOR, run) {
   .Call(ffi_pair_scales, list(x = x, L = L, weights = weights, factor = factor), as.double(powers), run)
 }
@@ -43,7 +43,7 @@ symmetric_matrix <- function(lower, d) {
   matrix
 }
 
-# Numbers in the order of struct fk_moments_task (src/core/moments.h): each is b <= a <= e <= c of the coordinates
+# Numbers in the order of struct fk_moments_task (src/cpu/loops/moments.h): each is b <= a <= e <= c of the coordinates
 # a, b, c, e.
 symmetric_fourth <- function(numbers, d) {
   sorted <- do.call(rbind, lapply(seq_len(d), function(a) {

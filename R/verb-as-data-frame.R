@@ -49,9 +49,7 @@ frame_on_grid <- function(object, size) {
 # list(axes, at, estimate): the `size` nodes of each variable, all of them as rows, and log_estimate() there.
 estimate_on_grid <- function(object, size, axes = NULL) {
   check_in_memory(object, "x")
-  check_none_of(
-    c("columns of levels" = !is.null(object$discrete)), "even grids", "predict() has the estimate at rows of your own"
-  )
+  check_can(object, "grid")
   control <- start_run(fit_asked(object), "Predicting")
   check_memory(8 * (size^object$d * (6 + 2 * object$d) + length(object$x)), "grid")
   if (is.null(axes)) axes <- grid_axes(object, size)

@@ -4,7 +4,8 @@
 # sum, which may be negative.
 
 check_unsigned <- function(object, what, cure) {
-  check_none_of(c("estimator \"laplace\", which may be negative" = is_signed(object$joint)), what, cure)
+  if (!is_signed(object$joint)) return(invisible())
+  stop(new_error("unsupported", paste0(what, " are not known for ", TRAITS[["signed"]], ": ", cure), user_call()))
 }
 
 # list(a, b), n x m, at the rows of x of a job of conditional_job(); a relative to the largest.

@@ -2,7 +2,7 @@
 #' @export
 conditional.flash_conditional <- function(object, given, ...) {
   check_dots_empty(...)
-  check_has_conditional(object$joint)
+  check_can(object$joint, "conditional")
   if (missing(given)) stop_argument("given", "must be given")
   if (is.character(given) && length(given_dims(object)) > 0) {
     stop_argument("given", "must be a list, as list(a = 1, b = \"u\"): c() makes texts of numbers beside texts")

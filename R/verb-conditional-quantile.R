@@ -1,5 +1,5 @@
-# What needs the whole distribution of y at each x: distribution functions and quantiles, by src/cpu/conditional.c, and
-# draws, x by x. The points keep their places from one x to the next; only their weights change, where the bandwidths
+# What needs the whole distribution of y at each x: distribution functions and quantiles (src/cpu/loops/conditional.c)
+# and draws, x by x. The points keep their places from one x to the next; only their weights change, where the bandwidths
 # of y and x are not correlated.
 
 #' @rdname flash_conditional

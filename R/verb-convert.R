@@ -58,8 +58,7 @@ as_density <- function(object, n = 512, ...) {
 as_ks <- function(object, n = NULL, ...) {
   check_fit(object)
   check_dots_empty(...)
-  other <- c("another than the Gaussian kernel" = !has_gaussian(object))
-  check_none_of(other, "objects of ks", "they have no other")
+  check_can(object, "ks")
   d <- object$d
   if (d > 3) check_grid_frame(n, d, "n")
   size <- if (is.null(n)) c(401L, 151L, 51L)[d] else check_count(n, "n", min = 2)

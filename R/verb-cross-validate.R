@@ -118,7 +118,7 @@ print.flash_kde_validation <- function(x, digits = max(3L, getOption("digits") -
 
 check_scorable <- function(object, arg) {
   check_in_memory(object, arg)
-  check_density(object)
+  check_can(object, "draws")
 }
 
 # The fold of each point. Every part that is fitted to needs two points that weigh anything.

@@ -46,8 +46,7 @@ hdr_regions.default <- function(object, ...) check_fit(object)
 hdr_regions.flash_kde <- function(object, prob = c(0.5, 0.95), n = NULL, ...) {
   check_dots_empty(...)
   check_in_memory(object)
-  check_density(object)
-  check_none_of(c("columns of levels" = !is.null(object$discrete)), "regions", "hdr_level() has their levels")
+  check_can(object, "regions")
   if (object$d > 2) {
     why <- paste0("regions of ", object$d, " variables are no polygons: take those of a marginal(), of one or two")
     stop(new_error("unsupported", why, user_call()))

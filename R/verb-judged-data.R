@@ -82,7 +82,7 @@ mean_and_se <- function(moments) {
 # `unit`, the largest weight, and the logarithm of the integral. `heavy`, with `loo`: a matrix with a row for each of
 # the few points without which the sum is done again, with columns `shard`, `row` there, and `log_sum` in these units.
 square_of_data <- function(fit, loo, control) {
-  check_square(fit)
+  check_can(fit, "square")
   data <- fit_points(fit)
   unit <- if (data$has[["weights"]]) data$largest_weight else 1
   found <- overlap_of_data(fit, unit, control)

@@ -3,7 +3,7 @@
 #' @rdname modes
 #' @export
 mean_shift <- function(object, newdata = NULL, control = NULL) {
-  check_smooth(object, "clusters")
+  check_smooth(object, "modes")
   run <- start_run(settle_control(control, NULL, fit_asked(object)), "Shifting points")
   field <- shape_field(object, run)
   starts <- thinned_starts(field, object$x, object$weights, 1)$rows

@@ -71,18 +71,18 @@
 predict.flash_kde <- function(object, newdata, type = c("density", "log_density", "score"),
                               se.fit = FALSE, loo = FALSE, na.action = stats::na.pass,
                               tol = NULL, control = NULL, collect = TRUE, ...) {
-  check_dots_empty(...)
+  if (...length() > 0) check_dots_empty(...)
   # `$` of what has a class looks for a method first, each time
   object <- unclass(object)
-  type <- check_choice(type, c("density", "log_density", "score"), "type")
-  se.fit <- check_flag(se.fit, "se.fit")
-  loo <- check_flag(loo, "loo")
+  type <- if (missing(type)) "density" else check_choice(type, c("density", "log_density", "score"), "type")
+  if (!isFALSE(se.fit)) se.fit <- check_flag(se.fit, "se.fit")
+  if (!isFALSE(loo)) loo <- check_flag(loo, "loo")
   # a fit may come from another machine: what it asked for need not be here
   run <- start_run(settle_control(control, list(tol = tol), fit_asked(object)), "Predicting")
   if (missing(newdata)) newdata <- NULL
-  check_combination(object, newdata, type, se.fit, loo)
-  collect <- check_collect(collect)
-  if (is_remote(newdata) || !isTRUE(collect)) return(predict_data(object, newdata, type, se.fit, loo, run, collect))
+  if (se.fit || loo) check_combination(object, newdata, type, se.fit, loo)
+  if (!isTRUE(collect)) collect <- check_collect(collect)
+  if (!isTRUE(collect) || is_remote(newdata)) return(predict_data(object, newdata, type, se.fit, loo, run, collect))
   if (is.null(newdata)) {
     restore <- \(result, at_infinity) stats::napredict(object$na.action, result)
     return(predict_at(object, NULL, type, se.fit, loo, run, restore))

@@ -38,7 +38,7 @@
 ridges <- function(object, dimension = 1, start = NULL, trim = 0.05, control = NULL) {
   check_fit(object)
   if (object$d < 2) stop_argument("object", "must be a fit in two dimensions or more: found ", object$d)
-  check_smooth(object, "ridges")
+  check_smooth(object, "modes")
   dimension <- check_count(dimension, "dimension", max = object$d - 1)
   trim <- check_prob(trim, "trim")
   if (length(trim) != 1 || trim == 1) {

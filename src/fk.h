@@ -21,6 +21,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/operations.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -149,10 +151,6 @@ enum { FK_BLOCK = 192 };
  * to width. work: d x width, NULL where w->dense is. */
 void fk_whiten(const struct fk_whitening *w, const struct fk_matrix *x, const int64_t *rows, int64_t first,
                int64_t count, double *u, int64_t width, double *work);
-
-/* On a block u of points, d x width: L^-1 u in its place, or A u to out. */
-void fk_block_solve(const double *chol, int64_t d, double *u, int64_t width);
-void fk_block_multiply(const double *A, int64_t d, const double *u, int64_t width, double *out);
 
 /* ---- the task of an engine -------------------------------------------------------------------- */
 
@@ -367,18 +365,6 @@ struct fk_normal {
 struct fk_task fk_normal_task(struct fk_operator *op, const struct fk_normal *normal); /* K v, without results */
 
 /* ---- engines ---------------------------------------------------------------------------------- */
-
-/* What is asked of an engine; names are in core/plan.c. */
-enum fk_operation {
-  FK_OP_SUMS,         /* of kernels */
-  FK_OP_LOGS,         /* the same with a scale for each row, so that none underflows */
-  FK_OP_COORDINATES,  /* of kernels times coordinates: scores, debiasing */
-  FK_OP_SHIFT,        /* points moved by these, which stay on the device */
-  FK_OP_DEBIASED_LOO, /* leave-one-out of score-debiased points */
-  FK_OP_STREAM,       /* sums over sources that come in chunks, on one grid (fast/stream.h) */
-  FK_OP_NORMAL        /* normal products; n: of the points of K's columns, m: of its rows */
-};
-#define FK_CAN(operation) (1u << (operation))
 
 /* The size of a job and what is asked, by which the planner (core/plan.h) chooses. */
 struct fk_work {

@@ -8,11 +8,12 @@ cd "$(dirname "$0")/../src"
 # headers.
 rules='
   .           core r cpu/tile.h
-  r           core fast/stream.h fast/check_rows.h cpu/tile.h
+  r           core cpu/loops fast/stream.h fast/check_rows.h cpu/tile.h
   core
   grid        core
   cpu/simd
   cpu         core grid cpu/simd
+  cpu/loops   core cpu
   cpu/grid    core grid cpu/simd cpu/tile.h cpu/direct/check.h
   cpu/direct  core grid cpu/simd cpu/tile.h
   cuda        core grid
@@ -65,6 +66,25 @@ circle() {
 circle files <"$scratch/includes" >"$scratch/circles"
 sed -E -e '/ fk(_config)?\.h$/d' -e 's|^([^/ ]*) |./\1 |' -e 's|/[^/ ]*( .*)/[^/]*$|\1|' "$scratch/includes" |
   awk '$1 != $2' | sort -u | circle folders >>"$scratch/circles"
+
+# ---- a function is written in the folder whose header declares it (fk.h: core); another folder is called through a
+# table of functions. core/plan.c has what core/gpu.h declares where there is no CUDA.
+
+awk '
+  FNR == 1 { folder = FILENAME; if (!sub(/\/[^\/]*$/, "", folder)) folder = "core" }
+  /^[a-z]/ && !/^(static|typedef|extern|INLINE)/ && /fk_[a-z0-9_]+\(/ {
+    name = $0
+    sub(/\(.*/, "", name)
+    sub(/.*[ *]/, "", name)
+    if (name !~ /^fk_/) next
+    if (FILENAME ~ /h$/) declared[name] = folder
+    else written[name] = written[name] " " folder
+  }
+  END {
+    for (name in declared)
+      if (name in written && index(written[name] " ", " " declared[name] " ") == 0)
+        print declared[name] ": declares " name "(), which is written in" written[name]
+  }' $(cat "$scratch/files") | sort >>"$scratch/complaints"
 
 # ---- R, printing, ending: comments may name what the code may not use; R's BLAS and LAPACK are for core/dense_host.c
 

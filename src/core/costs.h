@@ -120,6 +120,12 @@ struct fk_grid_cuda_costs {
   double launches;          /* seconds */
 };
 
+/* Multiply-adds of a pair of a loop of the CPU, of each of its coordinates, and of each of its values: sums,
+ * moments, places. */
+struct fk_loop_costs {
+  double pair, coordinate, value;
+};
+
 /* Nanoseconds of one core. */
 struct fk_direct_costs {
   double group, order, order_serial;     /* a group of targets; a point, and its share on one thread */
@@ -190,6 +196,7 @@ struct fk_costs {
   struct fk_grid_cpu_costs grid_cpu;
   struct fk_grid_cuda_costs grid_cuda;
   struct fk_direct_costs direct;
+  struct fk_loop_costs loops[FK_OPERATIONS];
   struct fk_fast_choice_costs choice;
   struct fk_as_exact_costs as_exact;
   struct fk_dense_costs dense;

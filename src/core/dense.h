@@ -102,10 +102,6 @@ extern const struct fk_dense_ops fk_dense_host, fk_dense_cuda;
 /* Those of a back end; FK_BACKEND_AUTO: of the host. NULL: this build has none. */
 const struct fk_dense_ops *fk_dense_ops(enum fk_backend backend, struct fk_error *err);
 
-/* That of the host, of matrices that go together, by the processor's vectors and threads: cpu/gemm.c. */
-enum fk_status fk_host_gemm(int threads, unsigned flags, double alpha, const struct fk_dense *A,
-                            const struct fk_dense *B, double beta, const struct fk_dense *C, struct fk_error *err);
-
 /* n x d doubles of the host, one column after the other. */
 static inline struct fk_dense fk_dense_of(const double *data, int64_t n, int64_t d) {
   struct fk_dense A = {(void *)data, FK_DOUBLE, n, d, n > 1 ? n : 1, 0};

@@ -10,6 +10,7 @@
 #include "aligned.h"
 #include "blas.h"
 #include "count.h"
+#include "host.h"
 #include "pool.h"
 #include "threads.h"
 
@@ -155,7 +156,7 @@ static enum fk_status host_gemm(int device, unsigned flags, double alpha, const 
   if (!status) status = view_of(B, &b, err);
   if (!status) status = view_of(C, &c, err);
   if (status) return status;
-  if (!fk_blas_is_tuned()) return fk_host_gemm(device, flags, alpha, A, B, beta, C, err);
+  if (!fk_blas_is_tuned()) return fk_host.gemm(device, flags, alpha, A, B, beta, C, err);
   F77_CALL(dgemm)
   (transposed(flags, FK_TRANSPOSED), transposed(flags, FK_TRANSPOSED_B), &c.n, &c.d,
    flags & FK_TRANSPOSED ? &a.n : &a.d, &alpha, a.data, &a.ld, b.data, &b.ld, &beta, c.data, &c.ld FCONE FCONE);
@@ -178,7 +179,7 @@ static enum fk_status syrk_corner(int device, unsigned flags, double alpha, cons
   const int64_t n = C->n;
   struct fk_dense whole = fk_dense_of(numbers, n, n);
   enum fk_status status =
-      fk_host_gemm(device, transposed ? FK_TRANSPOSED : FK_TRANSPOSED_B, alpha, Z, Z, 0, &whole, err);
+      fk_host.gemm(device, transposed ? FK_TRANSPOSED : FK_TRANSPOSED_B, alpha, Z, Z, 0, &whole, err);
   for (int64_t j = 0; j < n && !status; j++)
     for (int64_t i = upper ? 0 : j; i < (upper ? j + 1 : n); i++) {
       double *c = out + i + j * C->ld;
@@ -199,7 +200,7 @@ static enum fk_status syrk_by_blocks(int device, unsigned flags, double alpha, c
     status = syrk_corner(device, flags, alpha, &Z, beta, &corner, err);
     if (!status && from < to)
       status =
-          fk_host_gemm(device, transposed ? FK_TRANSPOSED : FK_TRANSPOSED_B, alpha, &Y, &Z, beta, &beside, err);
+          fk_host.gemm(device, transposed ? FK_TRANSPOSED : FK_TRANSPOSED_B, alpha, &Y, &Z, beta, &beside, err);
   }
   return status;
 }
@@ -252,7 +253,7 @@ static enum fk_status by_blocks(bool solve, int device, unsigned flags, double a
     if (!status) status = view_of(&here, &b, err);
     if (!status) by_library(solve, flags, alpha, &a, &b);
     if (!status && from < to)
-      status = fk_host_gemm(device, how, solve ? -1 : alpha, right ? given : &beside, right ? &beside : given,
+      status = fk_host.gemm(device, how, solve ? -1 : alpha, right ? given : &beside, right ? &beside : given,
                             solve ? alpha : 1, taken, err);
     if (solve) alpha = 1; /* all of B has it */
   }

@@ -3,7 +3,7 @@
 #include "pool.h"
 #include "threads.h"
 
-struct search {
+struct dominants_search {
   const struct fk_dominants *of;
   int32_t *by;
 };
@@ -22,7 +22,7 @@ static int32_t dominant_of(const struct fk_dominants *of, int64_t target) {
 }
 
 static void fill(void *data, int64_t first, int64_t end, int slot) {
-  const struct search *s = data;
+  const struct dominants_search *s = data;
   (void)slot;
   for (int64_t target = first; target < end; target++) s->by[target] = dominant_of(s->of, target);
 }
@@ -31,7 +31,7 @@ enum fk_status fk_dominants(const struct fk_dominants *of, const struct fk_opts 
                             struct fk_error *err) {
   double work = 3.0 * (double)of->n;
   int threads = fk_threads_for_work(opts->threads, work * (double)of->m);
-  struct search search = {of, by};
+  struct dominants_search search = {of, by};
   struct fk_loop loop = {threads, of->m, fk_step_for_work(work), work / 3};
   return fk_loop_run(&loop, &opts->poll, fill, &search, err);
 }

@@ -6,7 +6,7 @@
 #include "aligned.h"
 #include "../fk.h"
 #include "count.h"
-#include "dense.h"
+#include "host.h"
 #include "loo.h"
 #include "plan.h"
 #include "pool.h"
@@ -150,7 +150,7 @@ static void map_block(const struct shift_map *map, int64_t first, int64_t count,
     for (int64_t r = 0; r < count; r++)
       to[r] = scale * (out[k * m + first + r] - S[first + r] * to[r]) / D[first + r];
   }
-  if (!map->A_diagonal) fk_block_multiply(map->A, d, u, FK_BLOCK, shift);
+  if (!map->A_diagonal) fk_host.block_multiply(map->A, d, u, FK_BLOCK, shift);
   double *moved = map->A_diagonal ? u : shift, *target = map->A_diagonal ? shift : u;
   for (int64_t k = 0; k < d; k++) {
     const double *from = moved + k * FK_BLOCK;

@@ -35,7 +35,7 @@ static void hash_piece(const unsigned char *data, size_t bytes, uint64_t key[2])
   }
 }
 
-struct keys {
+struct hash_keys {
   const unsigned char *data;
   size_t bytes;
   _Atomic uint64_t key[2];
@@ -43,7 +43,7 @@ struct keys {
 
 /* The keys of pieces add up, each mixed with its place: the same for any number of threads. */
 static void add_piece(void *data, int64_t p, int64_t end, int slot) {
-  struct keys *k = data;
+  struct hash_keys *k = data;
   size_t first = (size_t)p * PIECE, count = k->bytes - first < PIECE ? k->bytes - first : PIECE;
   uint64_t piece[2];
   (void)end, (void)slot;
@@ -53,7 +53,7 @@ static void add_piece(void *data, int64_t p, int64_t end, int slot) {
 }
 
 void fk_hash(const void *data, size_t bytes, int threads, uint64_t key[2]) {
-  struct keys keys = {data, bytes, {bytes, ~(uint64_t)bytes}};
+  struct hash_keys keys = {data, bytes, {bytes, ~(uint64_t)bytes}};
   fk_parallel_for(fk_threads_for_bytes(threads, (double)bytes), fk_pieces((int64_t)bytes, PIECE), 1, add_piece,
                   &keys);
   key[0] = keys.key[0];

@@ -10,7 +10,7 @@
 
 enum { ROWS = 512 }; /* of a block */
 
-struct job {
+struct losses_job {
   const struct fk_class_loss *loss;
   const struct fk_loss_line *line; /* NULL: at f */
   enum fk_loss_part part;
@@ -20,12 +20,12 @@ struct job {
 };
 
 /* Rows first .. first + count - 1. */
-struct rows {
-  const struct job *job;
+struct losses_rows {
+  const struct losses_job *job;
   int64_t first, count;
 };
 
-static double link_at(const struct rows *rows, int64_t c, int64_t i) {
+static double link_at(const struct losses_rows *rows, int64_t c, int64_t i) {
   const struct fk_class_loss *loss = rows->job->loss;
   const struct fk_loss_line *line = rows->job->line;
   const int64_t at = c * loss->n + rows->first + i;
@@ -39,8 +39,8 @@ static double logit_curvature(double f) {
   return odds / ((1 + odds) * (1 + odds));
 }
 
-static void logit_rows(const struct rows *rows, double *out) {
-  const struct job *job = rows->job;
+static void logit_rows(const struct losses_rows *rows, double *out) {
+  const struct losses_job *job = rows->job;
   const double *y = job->loss->y ? job->loss->y + rows->first : NULL;
   const double *u = job->u ? job->u + rows->first : NULL;
   for (int64_t i = 0; i < rows->count; i++) {
@@ -63,7 +63,7 @@ struct softmax {
   int64_t best[ROWS];
 };
 
-static void softmax_of(const struct rows *rows, struct softmax *s) {
+static void softmax_of(const struct losses_rows *rows, struct softmax *s) {
   const int64_t t = rows->job->loss->t;
   for (int64_t i = 0; i < rows->count; i++) s->top[i] = link_at(rows, 0, i), s->rest[i] = 0, s->best[i] = 0;
   for (int64_t c = 1; c < t; c++)
@@ -80,21 +80,21 @@ static void softmax_of(const struct rows *rows, struct softmax *s) {
 struct chance {
   double p, not_p;
 };
-static struct chance chance_of(const struct rows *rows, const struct softmax *s, int64_t c, int64_t i) {
+static struct chance chance_of(const struct losses_rows *rows, const struct softmax *s, int64_t c, int64_t i) {
   const double all = 1 + s->rest[i];
   if (c == s->best[i]) return (struct chance){1 / all, s->rest[i] / all};
   const double odds = exp(link_at(rows, c, i) - s->top[i]);
   return (struct chance){odds / all, (all - odds) / all};
 }
 
-static void softmax_values(const struct rows *rows, const struct softmax *s, double *out) {
+static void softmax_values(const struct losses_rows *rows, const struct softmax *s, double *out) {
   const struct fk_class_loss *loss = rows->job->loss;
   for (int64_t c = 0; c < loss->t; c++)
     for (int64_t i = 0; i < rows->count; i++)
       if (loss->y[c * loss->n + rows->first + i] > 0) out[i] = s->top[i] - link_at(rows, c, i) + log1p(s->rest[i]);
 }
 
-static void softmax_slopes(const struct rows *rows, const struct softmax *s, double *out) {
+static void softmax_slopes(const struct losses_rows *rows, const struct softmax *s, double *out) {
   const struct fk_class_loss *loss = rows->job->loss;
   for (int64_t c = 0; c < loss->t; c++)
     for (int64_t i = 0; i < rows->count; i++) {
@@ -103,7 +103,7 @@ static void softmax_slopes(const struct rows *rows, const struct softmax *s, dou
     }
 }
 
-static void softmax_curvatures(const struct rows *rows, const struct softmax *s, double *out) {
+static void softmax_curvatures(const struct losses_rows *rows, const struct softmax *s, double *out) {
   const int64_t t = rows->job->loss->t;
   for (int64_t i = 0; i < rows->count; i++) out[i] = 0;
   for (int64_t c = 0; c < t; c++)
@@ -114,7 +114,7 @@ static void softmax_curvatures(const struct rows *rows, const struct softmax *s,
 }
 
 /* p (u - p'u) */
-static void softmax_products(const struct rows *rows, const struct softmax *s, double *out) {
+static void softmax_products(const struct losses_rows *rows, const struct softmax *s, double *out) {
   const struct fk_class_loss *loss = rows->job->loss;
   const double *u = rows->job->u + rows->first;
   double mean[ROWS] = {0};
@@ -130,7 +130,7 @@ static void softmax_products(const struct rows *rows, const struct softmax *s, d
 
 /* ---- blocks ----------------------------------------------------------------------------------- */
 
-static void do_rows(const struct rows *rows, double *out) {
+static void do_rows(const struct losses_rows *rows, double *out) {
   struct softmax s;
   if (rows->job->loss->t == 1) {
     logit_rows(rows, out);
@@ -145,26 +145,26 @@ static void do_rows(const struct rows *rows, double *out) {
   }
 }
 
-static struct rows rows_of(const struct job *job, int64_t block) {
+static struct losses_rows rows_of(const struct losses_job *job, int64_t block) {
   const int64_t first = block * ROWS;
-  return (struct rows){job, first, fk_smaller(ROWS, job->loss->n - first)};
+  return (struct losses_rows){job, first, fk_smaller(ROWS, job->loss->n - first)};
 }
 
 static void write_blocks(void *data, int64_t first, int64_t end, int slot) {
-  const struct job *job = data;
+  const struct losses_job *job = data;
   (void)slot;
   for (int64_t b = first; b < end; b++) {
-    struct rows rows = rows_of(job, b);
+    struct losses_rows rows = rows_of(job, b);
     do_rows(&rows, job->out + rows.first);
   }
 }
 
 static void sum_blocks(void *data, int64_t first, int64_t end, int slot) {
-  const struct job *job = data;
+  const struct losses_job *job = data;
   const double *weights = job->line->weights;
   (void)slot;
   for (int64_t b = first; b < end; b++) {
-    struct rows rows = rows_of(job, b);
+    struct losses_rows rows = rows_of(job, b);
     double values[ROWS] = {0};
     long double sum = 0;
     do_rows(&rows, values);
@@ -174,7 +174,7 @@ static void sum_blocks(void *data, int64_t first, int64_t end, int slot) {
   }
 }
 
-static void run(struct job *job, fk_body body) {
+static void run(struct losses_job *job, fk_body body) {
   const struct fk_class_loss *loss = job->loss;
   const double row = 50.0 * (double)loss->t; /* multiply-adds */
   fk_parallel_for(fk_threads_for_work(loss->threads, row * (double)loss->n), fk_pieces(loss->n, ROWS),
@@ -182,14 +182,14 @@ static void run(struct job *job, fk_body body) {
 }
 
 void fk_class_loss_rows(const struct fk_class_loss *loss, enum fk_loss_part part, const double *u, double *out) {
-  struct job job = {.loss = loss, .part = part, .u = u, .out = out};
+  struct losses_job job = {.loss = loss, .part = part, .u = u, .out = out};
   run(&job, write_blocks);
 }
 
 enum fk_status fk_class_loss_sum(const struct fk_class_loss *loss, const struct fk_loss_line *line, double *sum,
                                  struct fk_error *err) {
   const int64_t blocks = fk_pieces(loss->n, ROWS);
-  struct job job = {.loss = loss, .line = line, .part = FK_LOSS_VALUE};
+  struct losses_job job = {.loss = loss, .line = line, .part = FK_LOSS_VALUE};
   long double all = 0;
   job.sums = malloc(sizeof *job.sums * (size_t)(blocks + 1));
   if (!job.sums) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for the losses of blocks of rows");

@@ -38,18 +38,34 @@ static const struct {
     {"debiased_loo", "leave-one-out of debiased points"},
     {"stream", "chunks on one grid"},
     {"normal", "normal products"},
+    {"moments", "moments of pairs"},
+    {"scales", "sums of kernels of many bandwidths"},
+    {"levels", "sums by cells of levels"},
+    {"neighbours", "distances to neighbours"},
+    {"derivatives", "derivatives of sums of kernels"},
+    {"rectangles", "probabilities of rectangles"},
+    {"cubes", "kernels of bounded reach"},
+    {"conditional", "conditional distribution functions"},
+    {"sparse", "kernels between sparse points"},
+    {"polygon", "masses inside polygons"},
 };
-enum { N_OPERATIONS = sizeof operations / sizeof *operations };
+_Static_assert(sizeof operations / sizeof *operations == FK_OPERATIONS, "an operation has no name");
 
 const char *fk_operation_name(enum fk_operation operation) { return operations[operation].name; }
+const char *fk_operation_words(enum fk_operation operation) { return operations[operation].words; }
 
 bool fk_operation_of(const char *name, enum fk_operation *operation) {
-  for (int i = 0; i < N_OPERATIONS; i++)
+  for (int i = 0; i < FK_OPERATIONS; i++)
     if (strcmp(name, operations[i].name) == 0) {
       *operation = (enum fk_operation)i;
       return true;
     }
   return false;
+}
+
+double fk_plan_pair_work(enum fk_operation operation, int64_t d, double values) {
+  const struct fk_loop_costs *c = &fk_costs.loops[operation];
+  return c->pair + c->coordinate * (double)d + c->value * values;
 }
 
 struct fk_work fk_task_work(const struct fk_task *task) {

@@ -37,7 +37,9 @@ bool fk_engine_can(const struct fk_engine *engine, enum fk_operation operation);
  * the sources. share: of the pairs, that they compute. */
 double fk_plan_hint(const struct fk_opts *opts, const struct fk_work *work, bool own, double share);
 
-/* What sums by no engine tell of themselves: in double, on the CPU, since `started` (fk_seconds()). */
+/* Multiply-adds of a pair of a loop, by costs.h. */
+double fk_plan_pair_work(enum fk_operation operation, int64_t d, double values);
+/* What a loop of the CPU reports: in double, since `started` (fk_seconds()); method: the name of its operation. */
 void fk_plan_describe(const struct fk_opts *opts, const char *method, double pairs, double started,
                       struct fk_stats *stats);
 
@@ -50,6 +52,7 @@ void fk_plan_say_seconds(struct fk_stats *stats, int chosen, int n, const char *
 int fk_engine_count(void);
 const struct fk_engine *fk_engine_at(int i);
 const char *fk_operation_name(enum fk_operation operation);
+const char *fk_operation_words(enum fk_operation operation);
 bool fk_operation_of(const char *name, enum fk_operation *operation); /* false: there is none of this name */
 
 #ifdef __cplusplus

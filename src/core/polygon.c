@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "gauss.h"
+#include "plan.h"
 #include "pool.h"
 #include "threads.h"
 
@@ -17,11 +18,11 @@ static double integrand(double x, double y) { return fk_normal_below(x) * fk_nor
 static double between(double from, double to) { return fk_normal_below(to) - fk_normal_below(from); }
 
 /* Gauss' formulas on [-1, 1] for sides of up to 0.1, 0.5 and 2 sds: errors below 1e-14. Nodes come in pairs. */
-struct rule {
+struct polygon_rule {
   int pairs, middle;
   double node[7], weight[7];
 };
-static const struct rule rules[] = {
+static const struct polygon_rule rules[] = {
     {1, 1, {0.77459666924148338}, {0.27777777777777778}},
     {3,
      0,
@@ -37,7 +38,7 @@ static const struct rule rules[] = {
 static const double middle_weight = 0.44444444444444444; /* of three nodes */
 
 /* Along a piece with its middle at (x, y), half of it being (dx, dy). */
-static double piece(const struct rule *rule, double x, double y, double dx, double dy) {
+static double piece(const struct polygon_rule *rule, double x, double y, double dx, double dy) {
   double sum = rule->middle ? middle_weight * integrand(x, y) : 0;
   for (int i = 0; i < rule->pairs; i++) {
     double t = rule->node[i];
@@ -116,10 +117,13 @@ static void fill(void *data, int64_t first, int64_t end, int slot) {
 }
 
 enum fk_status fk_polygon_masses(const struct fk_polygon *of, const struct fk_opts *opts, double *out,
-                                 struct fk_error *err) {
-  double work = 100.0 * (double)of->n_sides;
+                                 struct fk_stats *stats, struct fk_error *err) {
+  double started = fk_seconds(), work = (double)of->n_sides * fk_plan_pair_work(FK_OP_POLYGON, 2, 1);
   int threads = fk_threads_for_work(opts->threads, work * (double)of->n);
   struct masses masses = {of, out};
   struct fk_loop loop = {threads, of->n, fk_step_for_work(work), work};
-  return fk_loop_run(&loop, &opts->poll, fill, &masses, err);
+  enum fk_status status = fk_loop_run(&loop, &opts->poll, fill, &masses, err);
+  fk_plan_describe(opts, fk_operation_name(FK_OP_POLYGON), (double)of->n_sides * (double)of->n, started, stats);
+  stats->threads = threads;
+  return status;
 }

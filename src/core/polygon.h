@@ -13,6 +13,6 @@ struct fk_polygon {
 };
 /* The mass of each inside, to 1e-13. */
 enum fk_status fk_polygon_masses(const struct fk_polygon *of, const struct fk_opts *opts, double *out,
-                                 struct fk_error *err);
+                                 struct fk_stats *stats, struct fk_error *err);
 
 #endif

@@ -21,7 +21,7 @@
 #include "count.h"
 #include "threads.h"
 
-struct loop {
+struct pool_loop {
   fk_body body;
   void *data;
   int64_t n, step, pieces;
@@ -30,14 +30,14 @@ struct loop {
   int processor;        /* the caller's, -1: not known */
   atomic_int inside;    /* threads counted in; changed under the lock */
   pthread_cond_t left;  /* inside is 0 */
-  struct loop *after;
+  struct pool_loop *after;
 };
 
 static struct {
   pthread_mutex_t lock;
   pthread_cond_t posted;
   atomic_uint posts; /* loops so far; changed under the lock */
-  struct loop *loops;
+  struct pool_loop *loops;
   pthread_t *threads;
   int started, capacity, asleep;
   double patience; /* seconds for which a thread looks for the next loop before it sleeps, 0: not known */
@@ -54,22 +54,24 @@ static void relax(void) {
 
 /* ---- a loop ----------------------------------------------------------------------------------- */
 
-static void run_piece(const struct loop *loop, int64_t piece, int slot) {
+static void run_piece(const struct pool_loop *loop, int64_t piece, int slot) {
   int64_t first = piece * loop->step;
   loop->body(loop->data, first, fk_smaller(first + loop->step, loop->n), slot);
 }
 
-static int64_t take(struct loop *loop) { return atomic_fetch_add_explicit(&loop->next, 1, memory_order_relaxed); }
+static int64_t take(struct pool_loop *loop) {
+  return atomic_fetch_add_explicit(&loop->next, 1, memory_order_relaxed);
+}
 
-static void run_pieces(struct loop *loop, int64_t piece, int slot) {
+static void run_pieces(struct pool_loop *loop, int64_t piece, int slot) {
   for (; piece < loop->pieces; piece = take(loop)) run_piece(loop, piece, slot);
 }
 
 /* ---- the threads ------------------------------------------------------------------------------ */
 
 /* A loop with a piece for one more thread, which is counted in; NULL: there is none. Under the lock. */
-static struct loop *enter(int64_t *piece, int *slot) {
-  for (struct loop *loop = pool.loops; loop; loop = loop->after) {
+static struct pool_loop *enter(int64_t *piece, int *slot) {
+  for (struct pool_loop *loop = pool.loops; loop; loop = loop->after) {
     if (loop->taken == loop->slots || atomic_load_explicit(&loop->next, memory_order_relaxed) >= loop->pieces)
       continue;
     *piece = take(loop);
@@ -81,7 +83,7 @@ static struct loop *enter(int64_t *piece, int *slot) {
   return NULL;
 }
 
-static void leave(struct loop *loop) {
+static void leave(struct pool_loop *loop) {
   if (atomic_fetch_sub_explicit(&loop->inside, 1, memory_order_release) == 1) pthread_cond_signal(&loop->left);
 }
 
@@ -106,7 +108,7 @@ static void look_for_post(unsigned seen) {
 }
 
 static void *work(void *unused) {
-  struct loop *loop;
+  struct pool_loop *loop;
   int64_t piece;
   int slot;
   (void)unused;
@@ -173,11 +175,11 @@ void fk_pool_stop(void) {
 
 /* ---- the caller ------------------------------------------------------------------------------- */
 
-static void open_loop(struct loop *loop) {
+static void open_loop(struct pool_loop *loop) {
   int others = loop->slots - 1, wanted = others;
   pthread_mutex_lock(&pool.lock);
   if (pool.patience == 0) pool.patience = fk_costs.threads.patience[fk_threads(0) >= fk_costs.threads.many];
-  for (const struct loop *l = pool.loops; l; l = l->after) wanted += l->slots - 1; /* of other callers */
+  for (const struct pool_loop *l = pool.loops; l; l = l->after) wanted += l->slots - 1; /* of other callers */
   while (pool.started < wanted && start_one()) continue;
   loop->after = pool.loops;
   pool.loops = loop;
@@ -190,7 +192,7 @@ static void open_loop(struct loop *loop) {
     for (int i = 0; i < others && i < asleep; i++) pthread_cond_signal(&pool.posted);
 }
 
-static void close_loop(struct loop *loop) {
+static void close_loop(struct pool_loop *loop) {
   double end = 0;
   while (atomic_load_explicit(&loop->inside, memory_order_relaxed) > 0) {
     if (end == 0) end = fk_seconds() + pool.patience;
@@ -198,7 +200,7 @@ static void close_loop(struct loop *loop) {
     relax();
   }
   pthread_mutex_lock(&pool.lock);
-  struct loop **at = &pool.loops;
+  struct pool_loop **at = &pool.loops;
   while (*at != loop) at = &(*at)->after;
   *at = loop->after;
   while (atomic_load_explicit(&loop->inside, memory_order_acquire) > 0) pthread_cond_wait(&loop->left, &pool.lock);
@@ -206,7 +208,7 @@ static void close_loop(struct loop *loop) {
 }
 
 void fk_parallel_for(int threads, int64_t n, int64_t step, fk_body body, void *data) {
-  struct loop loop = {.body = body, .data = data, .n = n, .step = step, .pieces = fk_pieces(n, step)};
+  struct pool_loop loop = {.body = body, .data = data, .n = n, .step = step, .pieces = fk_pieces(n, step)};
   loop.slots = (int)fk_smaller(threads, loop.pieces);
   if (loop.slots <= 1 || fk_forked()) {
     for (int64_t piece = 0; piece < loop.pieces; piece++) run_piece(&loop, piece, 0);

@@ -78,7 +78,7 @@ static enum fk_status choose(struct fk_tiled_spec *where, const struct fk_opts *
 
 /* ---- T ---------------------------------------------------------------------------------------- */
 
-struct build {
+struct preconditioner_build {
   const struct fk_preconditioner_spec *spec;
   const struct fk_opts *opts;
   const struct fk_engine *engine;
@@ -87,8 +87,9 @@ struct build {
 };
 
 /* Kernels of points first .. first + rows - 1 at the first `columns` of them. */
-static enum fk_status kernels(const struct build *b, const struct fk_engine *engine, int device, int64_t first,
-                              const struct fk_dense *K, const struct fk_poll *poll, struct fk_error *err) {
+static enum fk_status kernels(const struct preconditioner_build *b, const struct fk_engine *engine, int device,
+                              int64_t first, const struct fk_dense *K, const struct fk_poll *poll,
+                              struct fk_error *err) {
   const struct fk_operator *op = b->spec->op;
   const int64_t d = op->x.d;
   struct fk_task task = {.op = b->spec->op,
@@ -106,7 +107,7 @@ static enum fk_status kernels(const struct build *b, const struct fk_engine *eng
 
 static enum fk_status fill(void *data, int device, int64_t first, const struct fk_dense *K,
                            const struct fk_poll *poll, struct fk_error *err) {
-  const struct build *b = data;
+  const struct preconditioner_build *b = data;
   if (b->spec->op) return kernels(b, b->engine, device, first, K, poll, err);
   struct fk_dense all = fk_dense_of(b->spec->matrix, b->spec->m, b->spec->m),
                   from = fk_dense_part(&all, first, first, K->n, K->d);
@@ -114,7 +115,7 @@ static enum fk_status fill(void *data, int device, int64_t first, const struct f
 }
 
 /* By small blocks, on the host: the mean is needed before K is anywhere. */
-static enum fk_status find_diagonal(const struct build *b, struct fk_error *err) {
+static enum fk_status find_diagonal(const struct preconditioner_build *b, struct fk_error *err) {
   enum { BLOCK = 64 };
   double block[BLOCK * BLOCK];
   const struct fk_poll none = {NULL, NULL};
@@ -131,8 +132,8 @@ static enum fk_status find_diagonal(const struct build *b, struct fk_error *err)
   return status;
 }
 
-static enum fk_status factor_K(const struct build *b, struct fk_tiled *factors, double jitter, int64_t *pivot,
-                               struct fk_error *err) {
+static enum fk_status factor_K(const struct preconditioner_build *b, struct fk_tiled *factors, double jitter,
+                               int64_t *pivot, struct fk_error *err) {
   const struct fk_preconditioner_spec *spec = b->spec;
   const bool adds = jitter != 0 || spec->diagonal;
   double sum = 0;
@@ -146,7 +147,7 @@ static enum fk_status factor_K(const struct build *b, struct fk_tiled *factors, 
 /* Rounding alone may make a matrix indefinite that is not. */
 #define LEAST_JITTER 1e-16
 
-static enum fk_status factor_with_jitter(const struct build *b, struct fk_tiled *factors,
+static enum fk_status factor_with_jitter(const struct preconditioner_build *b, struct fk_tiled *factors,
                                          struct fk_preconditioner_facts *facts, struct fk_error *err) {
   const struct fk_preconditioner_spec *spec = b->spec;
   double jitter = spec->jitter;
@@ -169,7 +170,7 @@ enum fk_status fk_preconditioner_create(const struct fk_preconditioner_spec *spe
                                         struct fk_error *err) {
   struct fk_preconditioner *P = calloc(1, sizeof *P);
   double *numbers = malloc(2 * sizeof *numbers * (size_t)spec->m);
-  struct build b = {.spec = spec, .opts = opts, .diagonal = numbers};
+  struct preconditioner_build b = {.spec = spec, .opts = opts, .diagonal = numbers};
   /* K from the points is in double whatever is asked for; A only says how fast iterations converge */
   struct fk_tiled_spec where = {
       .m = spec->m, .halves = opts->precision == FK_PRECISION_SINGLE || opts->precision == FK_PRECISION_FAST};

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "plan.h"
 #include "pool.h"
 #include "threads.h"
 
@@ -40,14 +41,14 @@ void fk_sparse_norms(const struct fk_compressed *rows, const double *scale, int6
                   square, &t);
 }
 
-struct job {
+struct sparse_job {
   const struct fk_sparse *s;
   int64_t first; /* the row of the first column of values */
   double *values;
 };
 
 static void do_rows(void *data, int64_t first, int64_t end, int slot) {
-  const struct job *job = data;
+  const struct sparse_job *job = data;
   const struct fk_sparse *s = job->s;
   const struct fk_compressed *rows = &s->rows, *centres = &s->centres;
   (void)slot;
@@ -71,17 +72,13 @@ enum fk_status fk_sparse_kernels(const struct fk_sparse *s, int64_t first, int64
   double started = fk_seconds();
   double entries = (double)(s->rows.start[first + count] - s->rows.start[first]) / (double)count;
   double per_column = (double)s->centres.start[s->centres.n] / (double)s->centres.n;
-  double work = (double)s->m * (1 + fk_kernel_info(s->kernel.id)->cost) + entries * (1 + per_column);
+  double work = (double)s->m * fk_plan_pair_work(FK_OP_SPARSE, 0, fk_kernel_info(s->kernel.id)->cost) +
+                entries * (1 + per_column);
   int threads = fk_threads_for_work(opts->threads, work * (double)count);
-  struct job job = {s, first, values};
+  struct sparse_job job = {s, first, values};
   struct fk_loop loop = {threads, count, fk_step_for_work(work), work};
   enum fk_status status = fk_loop_run(&loop, &opts->poll, do_rows, &job, err);
-  stats->backend = "cpu";
-  stats->engine = "exact";
-  stats->method = "sparse";
-  stats->precision = "double";
+  fk_plan_describe(opts, fk_operation_name(FK_OP_SPARSE), (double)s->m * (double)count, started, stats);
   stats->threads = threads;
-  stats->pairs += (double)s->m * (double)count;
-  stats->seconds += fk_seconds() - started;
   return status;
 }

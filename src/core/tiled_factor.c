@@ -9,7 +9,7 @@
 #include "threads.h"
 #include "tiled_parts.h"
 
-struct sweep {
+struct factor_sweep {
   struct fk_tiled *t;
   const struct fk_poll *poll;
   int64_t begin, end;    /* the group */
@@ -24,51 +24,51 @@ struct sweep {
 
 /* What a sweep does. finish: makes panel k of a column that has taken all before it; NULL: it is one already.
  * prepare: of one that is none yet as it comes, on each device that will use it. take: column j takes panel k. */
-struct phase {
+struct factor_phase {
   bool upper; /* columns and panels are of U */
-  enum fk_status (*finish)(struct sweep *s, int64_t k, struct fk_error *err);
-  enum fk_status (*prepare)(struct sweep *s, int64_t k, int place, struct fk_error *err);
-  enum fk_status (*take)(struct sweep *s, int64_t j, int64_t k, const struct fk_dense *panel,
+  enum fk_status (*finish)(struct factor_sweep *s, int64_t k, struct fk_error *err);
+  enum fk_status (*prepare)(struct factor_sweep *s, int64_t k, int place, struct fk_error *err);
+  enum fk_status (*take)(struct factor_sweep *s, int64_t j, int64_t k, const struct fk_dense *panel,
                          struct fk_error *err);
 };
 
-static bool is_inside(const struct sweep *s, int64_t k) { return k >= s->begin && k < s->end; }
-static struct fk_dense column(const struct sweep *s, int64_t j, bool upper) {
+static bool is_inside(const struct factor_sweep *s, int64_t k) { return k >= s->begin && k < s->end; }
+static struct fk_dense column(const struct factor_sweep *s, int64_t j, bool upper) {
   return fk_tiled_half(&s->held[j - s->begin], upper);
 }
-static struct fk_dense buffer(const struct sweep *s, int place, int64_t k) {
+static struct fk_dense buffer(const struct factor_sweep *s, int place, int64_t k) {
   return fk_tiled_buffer(s->t, &s->buffers, place, k, k);
 }
-static bool is_here(const struct sweep *s, int64_t k, int place) {
+static bool is_here(const struct factor_sweep *s, int64_t k, int place) {
   return is_inside(s, k) && fk_tiled_place(s->t, k) == place;
 }
 
 /* Panel k as it came: rows are those of the whole. */
-static struct fk_dense raw_panel(const struct sweep *s, bool upper, int64_t k, int place) {
+static struct fk_dense raw_panel(const struct factor_sweep *s, bool upper, int64_t k, int place) {
   return is_here(s, k, place) ? column(s, k, upper) : buffer(s, place, k);
 }
 
 /* The first column that takes panel k, of a device or of all. */
-static int64_t first_taker(const struct sweep *s, int64_t k) { return fk_larger(k + 1, s->begin); }
-static int64_t first_taker_at(const struct sweep *s, int64_t k, int place) {
+static int64_t first_taker(const struct factor_sweep *s, int64_t k) { return fk_larger(k + 1, s->begin); }
+static int64_t first_taker_at(const struct factor_sweep *s, int64_t k, int place) {
   const int64_t j = first_taker(s, k), G = s->t->n_devices;
   return j + (place - j % G + G) % G;
 }
 /* Of a panel, the rows that they need. */
-static struct fk_dense needed(const struct sweep *s, bool upper, int64_t k, const struct fk_dense *panel) {
+static struct fk_dense needed(const struct factor_sweep *s, bool upper, int64_t k, const struct fk_dense *panel) {
   return upper ? fk_tiled_rows(s->t, panel, 0, k + 1) : fk_tiled_rows(s->t, panel, first_taker(s, k), s->t->count);
 }
 
-static double fraction(const struct sweep *s) { return fmin(1, s->done / s->total); }
+static double fraction(const struct factor_sweep *s) { return fmin(1, s->done / s->total); }
 
-static enum fk_status look_up(const struct sweep *s, struct fk_error *err) {
+static enum fk_status look_up(const struct factor_sweep *s, struct fk_error *err) {
   if (s->poll->fn && s->poll->fn(s->poll->data, fraction(s)))
     return fk_fail(err, FK_STATUS_INTERRUPTED, "interrupted");
   return FK_STATUS_OK;
 }
 
 /* So many multiply-adds are a step, which looks up by itself. */
-static struct fk_step next_step(struct sweep *s, double work) {
+static struct fk_step next_step(struct factor_sweep *s, double work) {
   const double from = fraction(s);
   s->done += work;
   return (struct fk_step){s->poll, from, fraction(s)};
@@ -76,8 +76,8 @@ static struct fk_step next_step(struct sweep *s, double work) {
 /* Of a corner's factor, or of its product. */
 static double corner_work(const struct fk_dense *corner) { return pow((double)corner->n, 3) / 6; }
 
-static enum fk_status factor_corner(struct sweep *s, int64_t k, unsigned flags, const struct fk_dense *corner,
-                                    struct fk_error *err) {
+static enum fk_status factor_corner(struct factor_sweep *s, int64_t k, unsigned flags,
+                                    const struct fk_dense *corner, struct fk_error *err) {
   struct fk_step step = next_step(s, corner_work(corner));
   const struct fk_blocked how = {s->t->ops, fk_tiled_device(s->t, k), 0, fk_poll_of_step(&step)};
   enum fk_status status = fk_blocked_potrf(&how, flags, corner, &s->pivot, err);
@@ -88,7 +88,8 @@ static enum fk_status factor_corner(struct sweep *s, int64_t k, unsigned flags, 
 /* ---- panels ----------------------------------------------------------------------------------- */
 
 /* To those devices that need it and do not have it. */
-static enum fk_status send_panel(struct sweep *s, const struct phase *phase, int64_t k, struct fk_error *err) {
+static enum fk_status send_panel(struct factor_sweep *s, const struct factor_phase *phase, int64_t k,
+                                 struct fk_error *err) {
   const struct fk_tiled *t = s->t;
   const bool inside = is_inside(s, k);
   struct fk_dense all = inside ? column(s, k, phase->upper) : fk_tiled_half(&t->columns[k], phase->upper),
@@ -102,7 +103,7 @@ static enum fk_status send_panel(struct sweep *s, const struct phase *phase, int
   return status;
 }
 
-static enum fk_status write_back(const struct sweep *s, bool upper, int64_t j, struct fk_error *err) {
+static enum fk_status write_back(const struct factor_sweep *s, bool upper, int64_t j, struct fk_error *err) {
   const struct fk_tiled *t = s->t;
   const int device = fk_tiled_device(t, j);
   struct fk_dense half = column(s, j, upper), from = fk_tiled_used(t, &half, j, upper),
@@ -110,7 +111,8 @@ static enum fk_status write_back(const struct sweep *s, bool upper, int64_t j, s
   return t->streamed ? t->ops->copy(device, device, &from, &to, err) : FK_STATUS_OK;
 }
 
-static enum fk_status finish_panel(struct sweep *s, const struct phase *phase, int64_t k, struct fk_error *err) {
+static enum fk_status finish_panel(struct factor_sweep *s, const struct factor_phase *phase, int64_t k,
+                                   struct fk_error *err) {
   enum fk_status status = phase->finish(s, k, err);
   if (status || s->pivot) return status;
   status = write_back(s, phase->upper, k, err);
@@ -118,8 +120,8 @@ static enum fk_status finish_panel(struct sweep *s, const struct phase *phase, i
 }
 
 /* Those of a device from column j on take panel k. */
-static enum fk_status take_panel(struct sweep *s, const struct phase *phase, int64_t k, int64_t j, int64_t end,
-                                 struct fk_error *err) {
+static enum fk_status take_panel(struct factor_sweep *s, const struct factor_phase *phase, int64_t k, int64_t j,
+                                 int64_t end, struct fk_error *err) {
   const struct fk_tiled *t = s->t;
   const int place = fk_tiled_place(t, j);
   struct fk_dense panel = phase->prepare ? buffer(s, place, k) : raw_panel(s, phase->upper, k, place);
@@ -128,7 +130,8 @@ static enum fk_status take_panel(struct sweep *s, const struct phase *phase, int
   return status;
 }
 
-static enum fk_status prepare_panel(struct sweep *s, const struct phase *phase, int64_t k, struct fk_error *err) {
+static enum fk_status prepare_panel(struct factor_sweep *s, const struct factor_phase *phase, int64_t k,
+                                    struct fk_error *err) {
   enum fk_status status = FK_STATUS_OK;
   for (int g = 0; g < s->t->n_devices && !status && phase->prepare; g++)
     if (is_here(s, k, g) || first_taker_at(s, k, g) < s->end) status = phase->prepare(s, k, g, err);
@@ -136,7 +139,8 @@ static enum fk_status prepare_panel(struct sweep *s, const struct phase *phase, 
 }
 
 /* Panel k is on its way or there; k + 1 is sent as soon as it can be. */
-static enum fk_status pass(struct sweep *s, const struct phase *phase, int64_t k, struct fk_error *err) {
+static enum fk_status pass(struct factor_sweep *s, const struct factor_phase *phase, int64_t k,
+                           struct fk_error *err) {
   const struct fk_tiled *t = s->t;
   const int64_t next = k + 1;
   const bool finishes = phase->finish && is_inside(s, next);
@@ -152,7 +156,7 @@ static enum fk_status pass(struct sweep *s, const struct phase *phase, int64_t k
   return status ? status : look_up(s, err);
 }
 
-static enum fk_status sweep(struct sweep *s, const struct phase *phase, struct fk_error *err) {
+static enum fk_status sweep(struct factor_sweep *s, const struct factor_phase *phase, struct fk_error *err) {
   const bool finishes = phase->finish && s->begin == 0;
   enum fk_status status = fk_tiled_turn(s->t, err);
   if (!status) status = finishes ? finish_panel(s, phase, 0, err) : send_panel(s, phase, 0, err);
@@ -162,7 +166,7 @@ static enum fk_status sweep(struct sweep *s, const struct phase *phase, struct f
 
 /* ---- K = L L' --------------------------------------------------------------------------------- */
 
-static enum fk_status finish_L(struct sweep *s, int64_t k, struct fk_error *err) {
+static enum fk_status finish_L(struct factor_sweep *s, int64_t k, struct fk_error *err) {
   const struct fk_tiled *t = s->t;
   const int device = fk_tiled_device(t, k);
   struct fk_dense L = column(s, k, false), corner = fk_tiled_rows(t, &L, k, k + 1),
@@ -172,7 +176,7 @@ static enum fk_status finish_L(struct sweep *s, int64_t k, struct fk_error *err)
   return t->ops->trsm(device, FK_RIGHT | FK_TRANSPOSED, 1, &corner, &below, err);
 }
 
-static enum fk_status take_L(struct sweep *s, int64_t j, int64_t k, const struct fk_dense *panel,
+static enum fk_status take_L(struct factor_sweep *s, int64_t j, int64_t k, const struct fk_dense *panel,
                              struct fk_error *err) {
   const struct fk_tiled *t = s->t;
   const int device = fk_tiled_device(t, j);
@@ -189,7 +193,7 @@ static enum fk_status take_L(struct sweep *s, int64_t j, int64_t k, const struct
 /* ---- C = L'WL --------------------------------------------------------------------------------- */
 
 /* The corner of U, L_kk'W L_kk and what is below, and W L below, which panel k is to the others. */
-static enum fk_status prepare_product(struct sweep *s, int64_t k, int place, struct fk_error *err) {
+static enum fk_status prepare_product(struct factor_sweep *s, int64_t k, int place, struct fk_error *err) {
   const struct fk_tiled *t = s->t;
   const struct fk_dense_ops *ops = t->ops;
   const int device = t->devices[place];
@@ -216,7 +220,7 @@ static enum fk_status prepare_product(struct sweep *s, int64_t k, int place, str
 }
 
 /* Above the diagonal of L_jj, where U_jj will be, is 0: see load(). */
-static enum fk_status take_product(struct sweep *s, int64_t j, int64_t k, const struct fk_dense *panel,
+static enum fk_status take_product(struct factor_sweep *s, int64_t j, int64_t k, const struct fk_dense *panel,
                                    struct fk_error *err) {
   const struct fk_tiled *t = s->t;
   struct fk_dense L = column(s, j, false), below = fk_tiled_rows(t, &L, j, t->count),
@@ -228,7 +232,7 @@ static enum fk_status take_product(struct sweep *s, int64_t j, int64_t k, const 
 
 /* ---- C = U'U ---------------------------------------------------------------------------------- */
 
-static enum fk_status finish_U(struct sweep *s, int64_t k, struct fk_error *err) {
+static enum fk_status finish_U(struct factor_sweep *s, int64_t k, struct fk_error *err) {
   const struct fk_tiled *t = s->t;
   const int device = fk_tiled_device(t, k);
   struct fk_dense U = column(s, k, true), corner = fk_tiled_rows(t, &U, k, k + 1),
@@ -238,7 +242,7 @@ static enum fk_status finish_U(struct sweep *s, int64_t k, struct fk_error *err)
   return status ? status : factor_corner(s, k, FK_UPPER, &corner, err);
 }
 
-static enum fk_status take_U(struct sweep *s, int64_t j, int64_t k, const struct fk_dense *panel,
+static enum fk_status take_U(struct factor_sweep *s, int64_t j, int64_t k, const struct fk_dense *panel,
                              struct fk_error *err) {
   const struct fk_tiled *t = s->t;
   const int device = fk_tiled_device(t, j);
@@ -251,13 +255,13 @@ static enum fk_status take_U(struct sweep *s, int64_t j, int64_t k, const struct
   return status ? status : t->ops->trsm(device, FK_UPPER | FK_TRANSPOSED, 1, &corner, &block, err);
 }
 
-static const struct phase factor_L = {false, finish_L, NULL, take_L},
-                          product = {false, NULL, prepare_product, take_product},
-                          factor_U = {true, finish_U, NULL, take_U};
+static const struct factor_phase factor_L = {false, finish_L, NULL, take_L},
+                                 product = {false, NULL, prepare_product, take_product},
+                                 factor_U = {true, finish_U, NULL, take_U};
 
 /* ---- groups ----------------------------------------------------------------------------------- */
 
-static enum fk_status add_diagonal(struct sweep *s, bool upper, int64_t j, const double *each, double all,
+static enum fk_status add_diagonal(struct factor_sweep *s, bool upper, int64_t j, const double *each, double all,
                                    struct fk_error *err) {
   const struct fk_tiled *t = s->t;
   const int device = fk_tiled_device(t, j);
@@ -269,7 +273,7 @@ static enum fk_status add_diagonal(struct sweep *s, bool upper, int64_t j, const
 }
 
 /* The group's columns of a streamed matrix come into the places of those before. */
-static void begin_group(struct sweep *s, const struct fk_dense *places, int64_t begin) {
+static void begin_group(struct factor_sweep *s, const struct fk_dense *places, int64_t begin) {
   const struct fk_tiled *t = s->t;
   s->begin = begin;
   s->end = fk_smaller(t->count, begin + t->held);
@@ -279,7 +283,7 @@ static void begin_group(struct sweep *s, const struct fk_dense *places, int64_t 
 }
 
 /* L from the host, with zeros above its diagonal: their columns are those of U. */
-static enum fk_status load(struct sweep *s, struct fk_error *err) {
+static enum fk_status load(struct factor_sweep *s, struct fk_error *err) {
   const struct fk_tiled *t = s->t;
   enum fk_status status = fk_tiled_turn(t, err);
   for (int64_t j = s->begin; j < s->end && !status && t->streamed; j++) {
@@ -300,7 +304,8 @@ static enum fk_status load(struct sweep *s, struct fk_error *err) {
 /* Of the work of L, K; a guess. */
 #define FILLED 0.1
 
-static enum fk_status factor_group(struct sweep *s, const struct fk_tiled_source *source, struct fk_error *err) {
+static enum fk_status factor_group(struct factor_sweep *s, const struct fk_tiled_source *source,
+                                   struct fk_error *err) {
   const struct fk_tiled *t = s->t;
   enum fk_status status = FK_STATUS_OK;
   for (int64_t j = s->begin; j < s->end && !status; j++) {
@@ -314,7 +319,7 @@ static enum fk_status factor_group(struct sweep *s, const struct fk_tiled_source
   return status ? status : sweep(s, &factor_L, err);
 }
 
-static enum fk_status weigh_group(struct sweep *s, double lambda, struct fk_error *err) {
+static enum fk_status weigh_group(struct factor_sweep *s, double lambda, struct fk_error *err) {
   enum fk_status status = load(s, err);
   if (!status) status = sweep(s, &product, err);
   for (int64_t j = s->begin; j < s->end && !status; j++) status = add_diagonal(s, true, j, NULL, lambda, err);
@@ -324,7 +329,8 @@ static enum fk_status weigh_group(struct sweep *s, double lambda, struct fk_erro
 /* ---- all of it -------------------------------------------------------------------------------- */
 
 /* Room to work in; panels that nobody sends need none, unless they are scaled. */
-static enum fk_status open_sweep(struct sweep *s, struct fk_dense *places, bool scales, struct fk_error *err) {
+static enum fk_status open_sweep(struct factor_sweep *s, struct fk_dense *places, bool scales,
+                                 struct fk_error *err) {
   const struct fk_tiled *t = s->t;
   const int buffers = fk_tiled_has_copies(t) || (scales && t->count > 1) ? FK_TILED_BUFFERS : 0;
   enum fk_status status = fk_tiled_take_buffers(t, buffers, &s->buffers, err);
@@ -338,7 +344,7 @@ static enum fk_status open_sweep(struct sweep *s, struct fk_dense *places, bool 
   return status;
 }
 
-static void close_sweep(struct sweep *s, struct fk_dense *places) {
+static void close_sweep(struct factor_sweep *s, struct fk_dense *places) {
   struct fk_tiled *t = s->t;
   for (int64_t i = 0; i < t->held && places && t->streamed; i++) t->ops->free(fk_tiled_device(t, i), &places[i]);
   fk_tiled_give_buffers(t, &s->buffers);
@@ -350,7 +356,7 @@ static void close_sweep(struct sweep *s, struct fk_dense *places) {
 }
 
 /* Group after group by what makes L, or by roots and lambda what makes U. */
-static enum fk_status for_groups(struct sweep *s, const struct fk_tiled_source *source, double lambda,
+static enum fk_status for_groups(struct factor_sweep *s, const struct fk_tiled_source *source, double lambda,
                                  struct fk_error *err) {
   const struct fk_tiled *t = s->t;
   struct fk_dense *places = calloc((size_t)t->held, sizeof *places);
@@ -372,13 +378,13 @@ static enum fk_status for_groups(struct sweep *s, const struct fk_tiled_source *
 
 enum fk_status fk_tiled_factor(struct fk_tiled *t, const struct fk_tiled_source *source,
                                const struct fk_poll *poll, int64_t *pivot, struct fk_error *err) {
-  struct sweep s = {.t = t, .poll = poll};
+  struct factor_sweep s = {.t = t, .poll = poll};
   enum fk_status status = for_groups(&s, source, 0, err);
   *pivot = s.pivot;
   return status;
 }
 
-static enum fk_status send_vectors(struct sweep *s, const double *roots, struct fk_error *err) {
+static enum fk_status send_vectors(struct factor_sweep *s, const double *roots, struct fk_error *err) {
   const struct fk_tiled *t = s->t;
   double *zeros = calloc((size_t)t->block, sizeof *zeros);
   struct fk_dense roots_here = fk_dense_of(roots, t->m, 1), zeros_here = fk_dense_of(zeros, t->block, 1);
@@ -393,7 +399,7 @@ static enum fk_status send_vectors(struct sweep *s, const double *roots, struct 
   return status;
 }
 
-static enum fk_status weigh(struct sweep *s, const double *roots, double lambda, struct fk_error *err) {
+static enum fk_status weigh(struct factor_sweep *s, const double *roots, double lambda, struct fk_error *err) {
   enum fk_status status = send_vectors(s, roots, err);
   if (!status) return for_groups(s, NULL, lambda, err);
   close_sweep(s, NULL);
@@ -402,12 +408,12 @@ static enum fk_status weigh(struct sweep *s, const double *roots, double lambda,
 
 enum fk_status fk_tiled_weigh(struct fk_tiled *t, const double *roots, double lambda, const struct fk_poll *poll,
                               int64_t *pivot, struct fk_error *err) {
-  struct sweep s = {.t = t, .poll = poll, .halves = t->halves ? FK_HALVES : 0};
+  struct factor_sweep s = {.t = t, .poll = poll, .halves = t->halves ? FK_HALVES : 0};
   enum fk_status status = weigh(&s, roots, lambda, err);
   if (!status && s.pivot && s.halves) {
     struct fk_step rest = {poll, fraction(&s), 1};
     const struct fk_poll poll_rest = fk_poll_of_step(&rest);
-    s = (struct sweep){.t = t, .poll = &poll_rest};
+    s = (struct factor_sweep){.t = t, .poll = &poll_rest};
     status = weigh(&s, roots, lambda, err);
   }
   *pivot = s.pivot;

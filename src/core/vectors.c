@@ -9,7 +9,7 @@
 
 enum { ROWS = 8192, LANES = 8 }; /* of a block; sums side by side */
 
-struct job {
+struct vectors_job {
   const double *a, *b, *by;
   int64_t n, blocks; /* blocks of a column */
   double *out;
@@ -26,7 +26,7 @@ static double product_of(const double *a, const double *b, int64_t n) {
 }
 
 static void sum_blocks(void *data, int64_t first, int64_t end, int slot) {
-  const struct job *job = data;
+  const struct vectors_job *job = data;
   (void)slot;
   for (int64_t block = first; block < end; block++) {
     const int64_t row = block % job->blocks * ROWS, at = block / job->blocks * job->n + row;
@@ -35,7 +35,7 @@ static void sum_blocks(void *data, int64_t first, int64_t end, int slot) {
 }
 
 static void add_blocks(void *data, int64_t first, int64_t end, int slot) {
-  const struct job *job = data;
+  const struct vectors_job *job = data;
   (void)slot;
   for (int64_t block = first; block < end; block++) {
     const int64_t c = block / job->blocks, row = block % job->blocks * ROWS, at = c * job->n + row;
@@ -44,7 +44,7 @@ static void add_blocks(void *data, int64_t first, int64_t end, int slot) {
   }
 }
 
-static void run(struct job *job, int64_t t, int threads, double numbers, fk_body body) {
+static void run(struct vectors_job *job, int64_t t, int threads, double numbers, fk_body body) {
   const double bytes = numbers * sizeof(double); /* that a row moves */
   fk_parallel_for(fk_threads_for_bytes(threads, bytes * (double)job->n * (double)t), job->blocks * t,
                   fk_step_for_bytes(bytes * ROWS), body, job);
@@ -52,7 +52,7 @@ static void run(struct job *job, int64_t t, int threads, double numbers, fk_body
 
 enum fk_status fk_column_products(const double *a, const double *b, int64_t n, int64_t t, int threads,
                                   double *sums, struct fk_error *err) {
-  struct job job = {a, b, NULL, n, fk_pieces(n, ROWS), NULL};
+  struct vectors_job job = {a, b, NULL, n, fk_pieces(n, ROWS), NULL};
   job.out = malloc(sizeof *job.out * (size_t)(job.blocks * t + 1));
   if (!job.out) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for the sums of columns");
   run(&job, t, threads, 2, sum_blocks);
@@ -67,6 +67,6 @@ enum fk_status fk_column_products(const double *a, const double *b, int64_t n, i
 
 void fk_combine_columns(const double *x, const double *a, const double *by, int64_t n, int64_t t, int threads,
                         double *out) {
-  struct job job = {x, a, by, n, fk_pieces(n, ROWS), out};
+  struct vectors_job job = {x, a, by, n, fk_pieces(n, ROWS), out};
   run(&job, t, threads, 3, add_blocks);
 }

@@ -5,6 +5,7 @@
 
 #include "count.h"
 #include "doubled.h"
+#include "host.h"
 #include "matrix.h"
 #include "pool.h"
 #include "threads.h"
@@ -18,15 +19,15 @@
 #define WIDE 200
 
 /* Of a part of a column; parts are the same for any number of threads. */
-struct extent {
+struct whiten_extent {
   double sum, low, high;
 };
 enum { PART = 1 << 16 };
 
 /* Four side by side: one would wait for itself. Weights are divided first, so that the sum of large coordinates
  * does not overflow. */
-FK_EACH_TYPE struct extent extent_of(const void *x, enum fk_type type, const double *weights, int64_t n,
-                                     double scale) {
+FK_EACH_TYPE struct whiten_extent extent_of(const void *x, enum fk_type type, const double *weights, int64_t n,
+                                            double scale) {
   double sum[4] = {0, 0, 0, 0}, low[4], high[4];
   for (int lane = 0; lane < 4; lane++) low[lane] = high[lane] = fk_number(x, type, 0);
   for (int64_t i = 0; i < n; i += 4)
@@ -36,7 +37,7 @@ FK_EACH_TYPE struct extent extent_of(const void *x, enum fk_type type, const dou
       low[lane] = value < low[lane] ? value : low[lane];
       high[lane] = value > high[lane] ? value : high[lane];
     }
-  struct extent all = {(sum[0] + sum[1]) + (sum[2] + sum[3]), low[0], high[0]};
+  struct whiten_extent all = {(sum[0] + sum[1]) + (sum[2] + sum[3]), low[0], high[0]};
   for (int lane = 1; lane < 4; lane++) all.low = fmin(all.low, low[lane]), all.high = fmax(all.high, high[lane]);
   return all;
 }
@@ -50,9 +51,9 @@ static double least_absolute(const struct fk_matrix *x, int64_t k) {
   return least;
 }
 
-static double centre_of(const struct fk_matrix *x, int64_t k, const struct extent *parts, double distance) {
+static double centre_of(const struct fk_matrix *x, int64_t k, const struct whiten_extent *parts, double distance) {
   int64_t n = x->n;
-  struct extent all = parts[0];
+  struct whiten_extent all = parts[0];
   for (int64_t i = 1; i < fk_pieces(n, PART); i++) {
     all.sum += parts[i].sum;
     all.low = fmin(all.low, parts[i].low);
@@ -62,15 +63,15 @@ static double centre_of(const struct fk_matrix *x, int64_t k, const struct exten
   return near ? all.sum : least_absolute(x, k);
 }
 
-struct survey {
+struct whiten_survey {
   const struct fk_matrix *x;
   const double *weights;
   double scale;
-  struct extent *extents; /* [column][part] */
+  struct whiten_extent *extents; /* [column][part] */
 };
 
 static void survey_part(void *data, int64_t i, int64_t end, int slot) {
-  const struct survey *s = data;
+  const struct whiten_survey *s = data;
   const struct fk_matrix *x = s->x;
   int64_t parts = fk_pieces(x->n, PART), first = i % parts * PART, count = fk_smaller(PART, x->n - first);
   const void *from = fk_number_at(x->data, x->type, i / parts * x->ld + first);
@@ -88,7 +89,7 @@ enum fk_status fk_whitening_centre(struct fk_whitening *w, const struct fk_matri
                                    int threads, struct fk_error *err) {
   int64_t d = x->d, n = x->n, parts = fk_pieces(n, PART);
   double *centre = malloc((size_t)d * sizeof *centre);
-  struct extent *extents = malloc((size_t)(d * parts) * sizeof *extents);
+  struct whiten_extent *extents = malloc((size_t)(d * parts) * sizeof *extents);
   if (!centre || !extents) {
     free(centre);
     free(extents);
@@ -97,7 +98,7 @@ enum fk_status fk_whitening_centre(struct fk_whitening *w, const struct fk_matri
   double total = weights ? 0 : (double)n;
   for (int64_t i = 0; i < n && weights; i++) total += weights[i];
   threads = fk_threads_for_bytes(threads, 8.0 * (double)n * (double)d);
-  struct survey survey = {x, weights, 1 / total, extents};
+  struct whiten_survey survey = {x, weights, 1 / total, extents};
   fk_parallel_for(threads, d * parts, 1, survey_part, &survey);
   for (int64_t k = 0; k < d; k++) {
     double variance = 0; /* of the kernel, in column k */
@@ -142,9 +143,9 @@ void fk_whiten(const struct fk_whitening *w, const struct fk_matrix *x, const in
     for (int64_t r = count; r < width; r++) to[r] = 0;
   }
   if (w->dense)
-    fk_block_multiply(w->dense, w->d, centred, width, u);
+    fk_host.block_multiply(w->dense, w->d, centred, width, u);
   else if (!w->diagonal)
-    fk_block_solve(w->chol, w->d, u, width);
+    fk_host.block_solve(w->chol, w->d, u, width);
 }
 
 /* ---- in double-doubles ------------------------------------------------------------------------ */

@@ -23,7 +23,7 @@ struct loo {
 };
 
 /* A tile of held-out points, packed: position c of it is source index[c], if there is one. */
-struct held_out {
+struct loo_held_out {
   int count;
   int64_t index[FK_TILE_COLS];
   double shift[FK_TILE_COLS], mass[FK_TILE_COLS], log_weight[FK_TILE_COLS];
@@ -31,7 +31,7 @@ struct held_out {
 };
 
 static void gather(const struct loo *s, const int64_t *rows, int64_t first, const double *shift2,
-                   struct held_out *h) {
+                   struct loo_held_out *h) {
   int panel = s->mode.ops->panel;
   int64_t d = s->points.d;
   const double *from = s->held_out.points;
@@ -48,13 +48,13 @@ static void gather(const struct loo *s, const int64_t *rows, int64_t first, cons
 }
 
 /* Is one of these sources dominated by one of the held-out points? */
-static bool meets_dominant(const struct held_out *h, const int64_t *dominant, int n_rows) {
+static bool meets_dominant(const struct loo_held_out *h, const int64_t *dominant, int n_rows) {
   for (int r = 0; r < n_rows; r++)
     if (dominant[r] >= h->index[0] && dominant[r] <= h->index[h->count - 1]) return true;
   return false;
 }
 
-static void run_tile(const struct loo *s, struct held_out *h, bool find_max) {
+static void run_tile(const struct loo *s, struct loo_held_out *h, bool find_max) {
   const struct fk_packed *x = &s->points;
   int panel = s->mode.ops->panel, step = s->mode.ops->row_step;
   struct fk_tile_loo tile = {.d = x->d, .lambda = s->task->lambda};
@@ -80,10 +80,10 @@ static void run_tile(const struct loo *s, struct held_out *h, bool find_max) {
   }
 }
 
-struct tiles {
+struct loo_tiles {
   const struct loo *loo;
   const int64_t *rows;
-  int64_t m, from; /* held-out points, and the tile that is done first */
+  int64_t m; /* held-out points */
   const double *shift2;
   bool find_max;
   double *out;
@@ -91,10 +91,10 @@ struct tiles {
 };
 
 static void run_tiles(void *data, int64_t first_tile, int64_t end, int slot) {
-  const struct tiles *t = data;
-  struct held_out h;
+  const struct loo_tiles *t = data;
+  struct loo_held_out h;
   h.points = fk_scratch_at(&t->points, slot);
-  for (int64_t tile = t->from + first_tile; tile < t->from + end; tile++) {
+  for (int64_t tile = first_tile; tile < end; tile++) {
     int64_t first = tile * FK_TILE_COLS;
     h.count = (int)fk_smaller(FK_TILE_COLS, t->m - first);
     gather(t->loo, t->rows, first, t->shift2, &h);
@@ -104,21 +104,13 @@ static void run_tiles(void *data, int64_t first_tile, int64_t end, int slot) {
 }
 
 /* Held-out points rows[0 .. m) (NULL: all). out: the sums, or with find_max the largest exponents. */
-static enum fk_status run(const struct loo *s, const int64_t *rows, int64_t m, const double *shift2, bool find_max,
-                          double *out, struct fk_error *err) {
-  struct tiles t = {s, rows, m, 0, shift2, find_max, out, {NULL, 0}};
-  int64_t tiles = fk_pieces(m, FK_TILE_COLS);
-  enum fk_status status = FK_STATUS_OK;
-  struct fk_chunks progress;
+static enum fk_status run_points(const struct loo *s, const int64_t *rows, int64_t m, const double *shift2,
+                                 bool find_max, double *out, struct fk_error *err) {
+  struct loo_tiles t = {s, rows, m, shift2, find_max, out, {NULL, 0}};
+  struct fk_loop loop = {s->threads, fk_pieces(m, FK_TILE_COLS), 1, (double)FK_TILE_COLS * (double)s->points.n};
   if (!fk_scratch_init(&t.points, s->threads, sizeof(double) * (size_t)(FK_TILE_COLS * s->points.d)))
     return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a tile of held-out points");
-  fk_chunks_start(&progress, &s->opts->poll, s->threads, (double)tiles,
-                  (double)FK_TILE_COLS * (double)s->points.n);
-  for (int64_t to; t.from < tiles && !status; t.from = to) {
-    to = fk_smaller(tiles, t.from + progress.size);
-    fk_parallel_for(s->threads, to - t.from, 1, run_tiles, &t);
-    status = fk_chunks_done(&progress, to - t.from, err);
-  }
+  enum fk_status status = fk_loop_run(&loop, &s->opts->poll, run_tiles, &t, err);
   fk_scratch_free(&t.points);
   return status;
 }
@@ -126,7 +118,7 @@ static enum fk_status run(const struct loo *s, const int64_t *rows, int64_t m, c
 static enum fk_status run_with_tails(const struct loo *s, struct fk_stats *stats, struct fk_error *err) {
   double *log_sum = s->task->log_sum;
   int64_t n = s->points.n, m = s->held_out.n, found = 0;
-  enum fk_status status = run(s, NULL, m, NULL, false, log_sum, err);
+  enum fk_status status = run_points(s, NULL, m, NULL, false, log_sum, err);
   if (status) return status;
 
   int64_t *rows = malloc(sizeof(int64_t) * (size_t)m);
@@ -136,10 +128,10 @@ static enum fk_status run_with_tails(const struct loo *s, struct fk_stats *stats
     if (!(log_sum[i] >= FK_LOST * (double)n)) rows[found++] = i;
     log_sum[i] = log(log_sum[i]) + s->task->log_scale;
   }
-  if (!status && found) status = run(s, rows, found, NULL, true, shift2, err);
+  if (!status && found) status = run_points(s, rows, found, NULL, true, shift2, err);
   if (!status && found) {
     fk_cpu_drop_overflow(shift2, found);
-    status = run(s, rows, found, shift2, false, sum, err);
+    status = run_points(s, rows, found, shift2, false, sum, err);
   }
   for (int64_t r = 0; r < found && !status; r++)
     log_sum[rows[r]] = log(sum[r]) + shift2[r] * FK_LN2 + s->task->log_scale;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../core/costs.h"
+#include "../core/plan.h"
 #include "../core/threads.h"
 #include "exact_cpu.h"
 
@@ -86,7 +87,9 @@ static double seconds(const struct fk_work *work, const struct fk_opts *opts) {
     values *= 2;
     kernel *= fk_sweep_kept_rows((int64_t)work->n, single) ? 1 : 2;
   }
-  double operations = work->n * work->m * (kernel + values);
+  double pair = kernel + values;
+  if (FK_CAN_LOOPS & FK_CAN(work->operation)) pair = fk_plan_pair_work(work->operation, (int64_t)work->d, values);
+  double operations = work->n * work->m * pair;
   return operations / (rate * fk_threads_for_work(opts->threads, operations));
 }
 
@@ -219,7 +222,7 @@ const struct fk_engine fk_engine_exact_cpu = {
     .backend = FK_BACKEND_CPU,
     .kind = FK_ENGINE_EXACT,
     .operations = FK_CAN(FK_OP_SUMS) | FK_CAN(FK_OP_LOGS) | FK_CAN(FK_OP_COORDINATES) |
-                  FK_CAN(FK_OP_DEBIASED_LOO) | FK_CAN(FK_OP_NORMAL),
+                  FK_CAN(FK_OP_DEBIASED_LOO) | FK_CAN(FK_OP_NORMAL) | FK_CAN_LOOPS,
     .available = available,
     .seconds = seconds,
     .share = share,

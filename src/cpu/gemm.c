@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "../core/count.h"
-#include "../core/dense.h"
+#include "../core/host.h"
 #include "../core/pool.h"
 #include "../core/threads.h"
 #include "tile.h"
@@ -23,7 +23,7 @@ struct gemm {
 };
 
 /* What a thread works in. */
-struct room {
+struct gemm_room {
   double A[DEPTH * FK_TILE_COLS], B[DEPTH * COLUMNS], C[FK_TILE_COLS * COLUMNS];
 };
 
@@ -65,7 +65,7 @@ static void scale_C(const struct gemm *g, double *C, int64_t rows, int64_t colum
 }
 
 /* Whole vectors of rows go to C itself, what is left through the room. */
-static void run_tile(const struct gemm *g, int64_t row, int64_t column, struct room *room) {
+static void run_tile(const struct gemm *g, int64_t row, int64_t column, struct gemm_room *room) {
   const int64_t rows = fk_smaller(FK_TILE_COLS, g->m - row), columns = fk_smaller(COLUMNS, g->n - column);
   const bool whole = rows % g->ops->panel == 0;
   double *C = g->C + row + column * g->ldc;
@@ -91,7 +91,7 @@ static void run_tile(const struct gemm *g, int64_t row, int64_t column, struct r
 static void run_tiles(void *data, int64_t first, int64_t end, int slot) {
   const struct gemm *g = data;
   const int64_t tiles = fk_pieces(g->m, FK_TILE_COLS);
-  struct room *room = fk_scratch_at(&g->rooms, slot);
+  struct gemm_room *room = fk_scratch_at(&g->rooms, slot);
   for (int64_t tile = first; tile < end; tile++)
     run_tile(g, tile % tiles * FK_TILE_COLS, tile / tiles * COLUMNS, room);
 }
@@ -115,9 +115,8 @@ static void run_vectors(void *data, int64_t first, int64_t end, int slot) {
   }
 }
 
-enum fk_status fk_host_gemm(int threads, unsigned flags, double alpha, const struct fk_dense *A,
-                            const struct fk_dense *B, double beta, const struct fk_dense *C,
-                            struct fk_error *err) {
+static enum fk_status gemm(int threads, unsigned flags, double alpha, const struct fk_dense *A,
+                           const struct fk_dense *B, double beta, const struct fk_dense *C, struct fk_error *err) {
   struct gemm g = {.ops = fk_isa()->f64, .alpha = alpha, .beta = beta, .m = C->n, .n = C->d};
   g.transposed = flags & FK_TRANSPOSED;
   g.transposed_b = flags & FK_TRANSPOSED_B;
@@ -130,9 +129,21 @@ enum fk_status fk_host_gemm(int threads, unsigned flags, double alpha, const str
     return FK_STATUS_OK;
   }
   const int64_t tiles = fk_pieces(g.m, FK_TILE_COLS) * fk_pieces(g.n, COLUMNS);
-  if (!fk_scratch_init(&g.rooms, threads, sizeof(struct room)))
+  if (!fk_scratch_init(&g.rooms, threads, sizeof(struct gemm_room)))
     return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a block of a matrix");
   fk_parallel_for(threads, tiles, 1, run_tiles, &g);
   fk_scratch_free(&g.rooms);
   return FK_STATUS_OK;
 }
+
+/* ---- what core asks for ----------------------------------------------------------------------- */
+
+static void block_solve(const double *chol, int64_t d, double *u, int64_t width) {
+  fk_isa()->f64->block_solve(chol, d, u, width);
+}
+
+static void block_multiply(const double *A, int64_t d, const double *u, int64_t width, double *out) {
+  fk_isa()->f64->block_multiply(A, d, u, width, out);
+}
+
+const struct fk_host_ops fk_host = {block_solve, block_multiply, gemm};

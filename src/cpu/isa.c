@@ -46,14 +46,6 @@ void fk_isa_choose(void) {
     if (strcmp(wish, usable[i]->name) == 0) chosen = usable[i];
 }
 
-void fk_block_solve(const double *chol, int64_t d, double *u, int64_t width) {
-  chosen->f64->block_solve(chol, d, u, width);
-}
-
-void fk_block_multiply(const double *A, int64_t d, const double *u, int64_t width, double *out) {
-  chosen->f64->block_multiply(A, d, u, width, out);
-}
-
 const struct fk_isa *fk_isa(void) { return chosen; }
 int fk_isa_count(void) { return n_usable; }
 const struct fk_isa *fk_isa_at(int i) { return usable[i]; }

@@ -9,7 +9,7 @@
 #include "../core/threads.h"
 #include "exact_cpu.h"
 
-struct matrix {
+struct kernel_matrix {
   struct fk_kernel_mode mode;
   unsigned flags;
   struct fk_packed rows, columns; /* targets and sources; where these are the same, `columns` alone */
@@ -21,26 +21,20 @@ struct matrix {
 
 /* Kernels of a tile of targets at a strip of sources. The tile's rows are the sources, so that a column of the
  * matrix is a row of it. */
-static void compute_tile(const struct matrix *p, int64_t target, int64_t source, int64_t count, double *kernel) {
+static void compute_tile(const struct kernel_matrix *p, int64_t target, int64_t source, int64_t count,
+                         double *kernel) {
   const struct fk_kernel_mode *mode = &p->mode;
-  const int panel = mode->ops->panel;
   double unused[FK_TILE_COLS] = {0};
-  struct fk_tile tile = {.d = p->columns.d, .kernel = kernel, .col_mass = unused};
-  tile.n_rows = (int)fk_padded(count, mode->ops->row_step);
-  tile.n_cols = (int)fk_padded(fk_smaller(FK_TILE_COLS, p->targets->n - target), panel);
-  tile.rows = fk_packed_points_at(&p->columns, mode, source);
-  tile.rows_low = fk_packed_low_at(&p->columns, source);
-  tile.row_const = fk_packed_constant_at(&p->columns, mode, source);
+  struct fk_tile tile = {.kernel = kernel, .col_mass = unused};
+  fk_packed_rows(&p->columns, mode, source, count, &tile);
+  fk_packed_columns(p->targets, mode, target, p->targets->n - target, &tile);
   tile.row_weight = p->columns.ones;
-  tile.cols = fk_packed_points_at(p->targets, mode, target);
-  tile.cols_low = fk_packed_low_at(p->targets, target);
-  tile.col_const = fk_packed_constant_at(p->targets, mode, target);
   memcpy(tile.factor, mode->form.factor, sizeof tile.factor);
   mode->ops->sums(&tile, p->flags);
 }
 
 static void fill_strips(void *data, int64_t first, int64_t end, int slot) {
-  const struct matrix *p = data;
+  const struct kernel_matrix *p = data;
   double *kernel = fk_scratch_at(&p->tiles, slot), *K = p->K->data;
   const int64_t m = p->targets->n, n = p->columns.n, ld = p->K->ld;
   for (int64_t strip = first; strip < end; strip++) {
@@ -58,7 +52,7 @@ static void fill_strips(void *data, int64_t first, int64_t end, int slot) {
   }
 }
 
-static enum fk_status run(struct matrix *p, const struct fk_opts *opts, struct fk_error *err) {
+static enum fk_status run_matrix(struct kernel_matrix *p, const struct fk_opts *opts, struct fk_error *err) {
   const int64_t m = p->targets->n, strips = fk_pieces(p->columns.n, FK_TILE_ROWS);
   const int threads =
       fk_threads_for_work(opts->threads, (double)m * (double)p->columns.n * (double)(p->columns.d + 20));
@@ -72,7 +66,7 @@ static enum fk_status run(struct matrix *p, const struct fk_opts *opts, struct f
 
 enum fk_status fk_cpu_matrix(const struct fk_task *task, const struct fk_opts *opts, const struct fk_dense *K,
                              struct fk_error *err) {
-  struct matrix p = {.own = !task->targets.data, .K = K};
+  struct kernel_matrix p = {.own = !task->targets.data, .K = K};
   const struct fk_kernel_form form = fk_task_form(task);
   double radius2 = 0;
   enum fk_status status = fk_cpu_radius2(task, opts->threads, &radius2, err);
@@ -87,7 +81,7 @@ enum fk_status fk_cpu_matrix(const struct fk_task *task, const struct fk_opts *o
   status = fk_packed_all(&p.columns, &p.mode, &task->sources, by, NULL, opts->threads, NULL, err);
   if (!status && !p.own)
     status = fk_packed_all(&p.rows, &p.mode, &task->targets, by, NULL, opts->threads, NULL, err);
-  if (!status) status = run(&p, opts, err);
+  if (!status) status = run_matrix(&p, opts, err);
   fk_packed_free(&p.rows);
   fk_packed_free(&p.columns);
   return status;

@@ -39,7 +39,7 @@ double fk_near_usual_reach2(const struct fk_kernel_mode *mode, bool coordinates,
 /* ---- the bound of each row -------------------------------------------------------------------- */
 
 struct bound {
-  struct fk_near *near;
+  struct fk_near_pairs *near;
   const struct fk_sweep *sweep;
   struct fk_sources sources; /* with their |weights| */
   bool loo;
@@ -72,7 +72,7 @@ static int64_t nearest_box(const double *boxes, int64_t first, int64_t end, int6
 }
 
 /* A block of sources near a block of targets: its own, where they are the same. */
-static int64_t block_near(const struct fk_near *near, int64_t target) {
+static int64_t block_near(const struct fk_near_pairs *near, int64_t target) {
   const struct fk_near_blocks *x = near->sources;
   const double *box = fk_near_box(near->targets, target);
   if (near->same) return target;
@@ -96,13 +96,11 @@ static void sum_block(const struct bound *b, int64_t target, void *kernel, doubl
   const struct fk_packed *y = &b->near->targets->points;
   int64_t source = block_near(b->near, target), at = target * FK_NEAR_BLOCK;
   double unused[FK_TILE_COLS] = {0};
-  struct fk_tile tile = {.d = y->d, .kernel = kernel, .col_mass = unused, .n_cols = FK_NEAR_BLOCK};
-  tile.n_rows = (int)fk_padded(fk_near_points(b->near->sources, source), mode->ops->row_step);
+  struct fk_tile tile = {.kernel = kernel, .col_mass = unused};
   memcpy(tile.factor, mode->form.factor, sizeof tile.factor);
-  fk_tile_rows_at(&tile, s, &b->sources, source * FK_NEAR_BLOCK);
-  tile.cols = fk_packed_points_at(y, mode, at);
-  tile.cols_low = fk_packed_low_at(y, at);
-  tile.col_const = fk_packed_constant_at(y, mode, at);
+  fk_packed_rows(&b->sources.points, mode, source * FK_NEAR_BLOCK, fk_near_points(b->near->sources, source),
+                 &tile);
+  fk_packed_columns(y, mode, at, FK_NEAR_BLOCK, &tile);
   mode->ops->sums(&tile, fk_sweep_flags(s, true, false));
   for (int i = 0; i < tile.n_rows && b->loo; i++) fk_real_set(mode, kernel, i * (FK_TILE_COLS + 1), 0);
   if (mode->form.factor[1] != 0 || mode->form.factor[2] != 0) make_absolute(mode, kernel, tile.n_rows);
@@ -126,7 +124,7 @@ static double larger(double a, double b) { return b <= a ? a : b; }
 
 static void bound_blocks(void *data, int64_t first, int64_t end, int slot) {
   const struct bound *b = data;
-  const struct fk_near *near = b->near;
+  const struct fk_near_pairs *near = b->near;
   double *sums = fk_scratch_at(&b->room, slot);
   void *kernel = sums + (1 + b->n_columns) * FK_NEAR_BLOCK;
   for (int64_t target = first; target < end; target++) {
@@ -162,7 +160,7 @@ static double reach2_of_boxes(const struct fk_kernel_mode *mode, double reach2) 
 }
 
 static void set_reach(const struct bound *b, bool coordinates) {
-  struct fk_near *near = b->near;
+  struct fk_near_pairs *near = b->near;
   const struct fk_near_blocks *y = near->targets;
   for (int64_t target = 0; target < y->blocks; target++) {
     double reach2 = reach2_of_boxes(&b->sweep->mode, reach2_of(&y->mode, coordinates, b->log2_ratio[target]));
@@ -184,7 +182,7 @@ static enum fk_status bound_init(struct bound *b, struct fk_error *err) {
   return status ? status : fk_sources_pack(&b->sources, s, 0, s->task->sources.n, s->threads, err);
 }
 
-enum fk_status fk_near_init(struct fk_near *near, const struct fk_sweep *sweep,
+enum fk_status fk_near_init(struct fk_near_pairs *near, const struct fk_sweep *sweep,
                             const struct fk_near_blocks *targets, bool loo, struct fk_error *err) {
   bool coordinates = sweep->task->values == FK_VALUES_COORDINATES;
   struct bound b = {.near = near, .sweep = sweep, .loo = loo};
@@ -209,12 +207,12 @@ enum fk_status fk_near_init(struct fk_near *near, const struct fk_sweep *sweep,
   return status;
 }
 
-void fk_near_free(struct fk_near *near) {
+void fk_near_free(struct fk_near_pairs *near) {
   free(near->reach2);
   free(near->regions_reach2);
 }
 
-double fk_near_share(const struct fk_near *near) {
+double fk_near_share(const struct fk_near_pairs *near) {
   enum { SAMPLE = 256 };
   int64_t blocks = near->sources->blocks, of = near->targets->blocks, sampled = fk_smaller(of, SAMPLE), found = 0;
   for (int64_t i = 0; i < sampled; i++)

@@ -13,7 +13,7 @@
 #include "near_blocks.h"
 #include "sweep.h"
 
-struct fk_near {
+struct fk_near_pairs {
   const struct fk_near_blocks *sources,
       *targets; /* the same, of points at themselves: a pair is computed for both */
   bool same;
@@ -23,9 +23,9 @@ struct fk_near {
 };
 
 /* sweep: of |weights| and |columns| in the order of the sources' blocks; loo: a source is no pair of itself. */
-enum fk_status fk_near_init(struct fk_near *near, const struct fk_sweep *sweep,
+enum fk_status fk_near_init(struct fk_near_pairs *near, const struct fk_sweep *sweep,
                             const struct fk_near_blocks *targets, bool loo, struct fk_error *err);
-void fk_near_free(struct fk_near *near);
+void fk_near_free(struct fk_near_pairs *near);
 /* Of a sum of ones the squared reach, in packed units, of rows that have at least one kernel in n. */
 double fk_near_usual_reach2(const struct fk_kernel_mode *mode, bool coordinates, double n);
 /* t with |f|(t) 2^-t <= 2^-bits, times (1/2 + t ln 2) for sums of coordinates; `most` where it would be more. */
@@ -37,15 +37,15 @@ static inline bool fk_near_decays(const struct fk_kernel_mode *mode) {
 /* Tests compute what is near where there are few points, too: FLASHKERNEL_NEAR is "always", or "never". */
 bool fk_near_is_wish(const char *what);
 /* The share of all pairs that would be computed. */
-double fk_near_share(const struct fk_near *near);
+double fk_near_share(const struct fk_near_pairs *near);
 
-static inline void fk_near_count(struct fk_near *near, int64_t targets, int64_t sources) {
+static inline void fk_near_count(struct fk_near_pairs *near, int64_t targets, int64_t sources) {
   atomic_fetch_add_explicit(&near->computed, (long long)(targets * sources), memory_order_relaxed);
 }
 
 /* Can what is in a box of sources matter to a block of targets, or where they are the same points, the other way
  * round? reach2: of the sources. */
-static inline bool fk_near_matters(const struct fk_near *near, const double *box, const double *reach2,
+static inline bool fk_near_matters(const struct fk_near_pairs *near, const double *box, const double *reach2,
                                    int64_t target) {
   double reach = near->reach2[target];
   if (near->same && *reach2 > reach) reach = *reach2;
@@ -53,7 +53,7 @@ static inline bool fk_near_matters(const struct fk_near *near, const double *box
 }
 
 /* Of points at themselves: may any of region a matter to any of region b? */
-static inline bool fk_near_regions(const struct fk_near *near, int64_t a, int64_t b) {
+static inline bool fk_near_regions(const struct fk_near_pairs *near, int64_t a, int64_t b) {
   double of_a = near->regions_reach2[a], of_b = near->regions_reach2[b];
   double apart2 = fk_boxes_apart2(fk_near_region_box(near->sources, a), fk_near_region_box(near->sources, b),
                                   near->sources->d);
@@ -61,7 +61,7 @@ static inline bool fk_near_regions(const struct fk_near *near, int64_t a, int64_
 }
 
 /* The first block of sources from `block` on, before `end`, that can matter to a block of targets. */
-static inline int64_t fk_near_next(const struct fk_near *near, int64_t block, int64_t end, int64_t target) {
+static inline int64_t fk_near_next(const struct fk_near_pairs *near, int64_t block, int64_t end, int64_t target) {
   const struct fk_near_blocks *x = near->sources;
   for (; block < end; block++) {
     int64_t region = block / x->per_region;

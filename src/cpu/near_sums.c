@@ -15,13 +15,13 @@
 bool fk_near_is_wish(const char *what) { return fk_is_wish("FLASHKERNEL_NEAR", what); }
 
 /* Of one side, whitened, in panels of `width`: u[panel][k][lane]. */
-struct sample {
+struct near_sample {
   int64_t count, width;
   double *u;
 };
 
 /* Full panels alone. */
-static bool sample_init(struct sample *a, const struct fk_sweep *s, const struct fk_matrix *x, int64_t most) {
+static bool sample_init(struct near_sample *a, const struct fk_sweep *s, const struct fk_matrix *x, int64_t most) {
   int64_t d = x->d;
   a->count = fk_smaller(x->n, most) / a->width * a->width;
   double *raw = malloc(sizeof(double) * (size_t)((a->count + 2 * FK_BLOCK) * d));
@@ -46,7 +46,7 @@ static double sampled_share(const struct fk_sweep *s) {
   enum { SOURCES = 15 * FK_NEAR_POINTS, TARGETS = 24 * FK_NEAR_TARGETS };
   const struct fk_tile_ops *ops = fk_isa()->f64;
   const struct fk_matrix *sources = &s->task->sources;
-  struct sample x = {.width = FK_NEAR_POINTS}, y = {.width = FK_NEAR_TARGETS};
+  struct near_sample x = {.width = FK_NEAR_POINTS}, y = {.width = FK_NEAR_TARGETS};
   bool coordinates = s->task->values == FK_VALUES_COORDINATES;
   double reach2 =
       fk_near_usual_reach2(&s->mode, coordinates, (double)sources->n) / (s->mode.scale * s->mode.scale);
@@ -81,7 +81,7 @@ double fk_sweep_near_share(const struct fk_sweep *s) {
   return share <= most ? share : 1;
 }
 
-static bool pays(const struct fk_near *near) {
+static bool pays(const struct fk_near_pairs *near) {
   double share = fk_near_share(near);
   return fk_near_is_wish("always") || share <= fk_costs.near.share;
 }
@@ -145,7 +145,7 @@ static enum fk_status open_ordered(const struct fk_sweep *s, const struct fk_nea
 }
 
 static enum fk_status find_near(const struct fk_sweep *s, const struct fk_near_blocks *x,
-                                const struct fk_near_blocks *y, struct fk_near *near, struct fk_error *err) {
+                                const struct fk_near_blocks *y, struct fk_near_pairs *near, struct fk_error *err) {
   struct ordered sizes;
   enum fk_status status = open_ordered(s, x, true, &sizes, err);
   if (status) return status;
@@ -157,7 +157,7 @@ static enum fk_status find_near(const struct fk_sweep *s, const struct fk_near_b
 
 /* ---- sums ------------------------------------------------------------------------------------- */
 
-static enum fk_status sum_near(const struct fk_sweep *s, struct fk_near *near, struct fk_error *err) {
+static enum fk_status sum_near(const struct fk_sweep *s, struct fk_near_pairs *near, struct fk_error *err) {
   const struct fk_near_blocks *y = near->targets;
   struct ordered o;
   enum fk_status status = open_ordered(s, near->sources, false, &o, err);
@@ -175,7 +175,7 @@ enum fk_status fk_sweep_near(const struct fk_sweep *s, bool *done, double *skipp
   const struct fk_picked all = {targets, task->whitening, NULL, 0, targets->n};
   struct fk_near_blocks *x = NULL, *y = NULL;
   struct fk_operator *owner = NULL;
-  struct fk_near near = {.reach2 = NULL};
+  struct fk_near_pairs near = {.reach2 = NULL};
   *done = false;
   if (!may_pay(s)) return FK_STATUS_OK;
   enum fk_status status = find_blocks(s, &x, &owner, err);

@@ -8,12 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../core/count.h"
-#include "../core/pool.h"
 #include "../core/scan.h"
-#include "../core/threads.h"
 #include "near.h"
-#include "near_tree.h"
+#include "walk.h"
 
 /* Below 2^-SLACK of its largest term a sum is not proven to 2^-54. Terms that a row may have; targets of a piece
  * of the loop; rows that are worth a tree. */
@@ -23,27 +20,23 @@ struct tails {
   const struct fk_sweep *sweep;
   const int64_t *rows; /* m */
   int64_t m;
-  const struct fk_tile_ops *ops;
-  struct fk_panels panels; /* of the sources */
-  double *x, *y;           /* whitened sources and rows, one after the other */
-  double *x_low, *y_low;   /* of double-doubles; NULL: 0 */
+  double *x, *y;         /* whitened sources and rows, one after the other */
+  double *x_low, *y_low; /* of double-doubles; NULL: 0 */
   double log2_total;
-  int64_t *targets; /* an order of the rows */
   bool *done;
-  struct fk_scratch scratch;
 };
 
-struct term {
+struct tails_term {
   double exponent, of_kernel; /* the first with the weight's own, of a mantissa */
   int64_t source;
 };
 
-/* What the targets of a group have found. */
-struct found {
-  const struct tails *tails;
-  struct term *terms; /* [target][ROOM] */
-  int64_t n[FK_NEAR_TARGETS];
+/* What the targets of a group have found, and how many rows of the piece are done. */
+struct tails_room {
+  int64_t done, n[FK_NEAR_TARGETS];
   double largest[FK_NEAR_TARGETS], cut[FK_NEAR_TARGETS]; /* exponents; cut: t, as above */
+  double *sums;                                          /* d numbers to work in */
+  struct tails_term terms[FK_NEAR_TARGETS * ROOM];       /* [target][ROOM] */
 };
 
 /* ---- the largest terms ------------------------------------------------------------------------ */
@@ -52,7 +45,7 @@ static double exponent_at(const struct fk_kernel_form *form, double square) {
   return form->type == FK_FORM_ROOT ? -form->scale * sqrt(square) : -form->scale * form->scale * square;
 }
 
-static void set_bound(const struct tails *s, struct fk_near_group *g, struct found *f, int t) {
+static void set_bound(const struct tails *s, struct fk_walk_group *g, struct tails_room *f, int t) {
   const struct fk_kernel_mode *mode = &s->sweep->mode;
   bool coordinates = s->sweep->task->values == FK_VALUES_COORDINATES;
   double cut = fk_near_exponent(mode, coordinates, BITS + s->log2_total - f->largest[t], INFINITY);
@@ -62,8 +55,8 @@ static void set_bound(const struct tails *s, struct fk_near_group *g, struct fou
 }
 
 /* Without those that have turned out too small; false: they are too many. */
-static bool make_room(struct found *f, int t) {
-  struct term *terms = f->terms + t * ROOM;
+static bool make_room(struct tails_room *f, int t) {
+  struct tails_term *terms = f->terms + t * ROOM;
   int64_t left = 0;
   for (int64_t i = 0; i < f->n[t]; i++)
     if (-terms[i].of_kernel < f->cut[t]) terms[left++] = terms[i];
@@ -81,26 +74,28 @@ static double mantissa_of(const struct fk_task *task, int64_t source, double *ex
 
 /* Coordinate k of a source less that of a row. */
 static double gap_of(const struct tails *s, int64_t source, int64_t target, int64_t k) {
-  int64_t at = source * s->panels.d + k, to = target * s->panels.d + k;
+  int64_t d = s->sweep->task->sources.d, at = source * d + k, to = target * d + k;
   double gap = s->x[at] - s->y[to];
   return s->x_low ? gap + (s->x_low[at] - s->y_low[to]) : gap;
 }
 
-static void look_for(const struct tails *s, struct fk_near_group *g, int64_t panel, struct found *f, int t) {
+static void look_for(struct fk_walk_group *g, int64_t panel, int t) {
+  const struct fk_walk *w = g->walk;
+  const struct tails *s = w->of;
   const struct fk_task *task = s->sweep->task;
-  const struct fk_panels *p = &s->panels;
-  int64_t target = s->targets[g->first + t], self = task->exclude_self ? s->rows[target] : -1;
-  for (int i = 0; i < fk_panel_size(p, panel); i++) {
-    int64_t source = p->order[panel * FK_NEAR_POINTS + i];
+  struct tails_room *f = g->room;
+  int64_t target = w->targets[g->first + t], self = task->exclude_self ? s->rows[target] : -1;
+  for (int i = 0; i < fk_walk_size(w, panel); i++) {
+    int64_t source = w->order[panel * FK_NEAR_POINTS + i];
     double square = 0;
-    for (int64_t k = 0; k < p->d; k++) {
+    for (int64_t k = 0; k < w->d; k++) {
       double gap = gap_of(s, source, target, k);
       square += gap * gap;
     }
     if (source == self || !(square < g->bound[t])) continue;
     double of_kernel = exponent_at(&s->sweep->mode.form, square), exponent = of_kernel;
     if (mantissa_of(task, source, &exponent) == 0) continue;
-    f->terms[t * ROOM + f->n[t]++] = (struct term){exponent, of_kernel, source};
+    f->terms[t * ROOM + f->n[t]++] = (struct tails_term){exponent, of_kernel, source};
     if (exponent > f->largest[t]) {
       f->largest[t] = exponent;
       set_bound(s, g, f, t);
@@ -113,28 +108,27 @@ static void look_for(const struct tails *s, struct fk_near_group *g, int64_t pan
   }
 }
 
-static void look_at_panel(void *data, struct fk_near_group *g, int64_t panel, const double *squares) {
-  struct found *f = data;
-  const struct tails *s = f->tails;
+static void tails_panel(struct fk_walk_group *g, int64_t panel, const double *gaps) {
+  const struct fk_walk *w = g->walk;
+  const double *points = fk_walk_panel(w, panel);
   double unused[FK_NEAR_POINTS];
   for (int t = 0; t < g->count; t++)
-    if (squares[t] < g->bound[t] && s->ops->near_points(fk_panel_at(&s->panels, panel), NULL, s->panels.d,
-                                                        g->y + t, NULL, g->bound[t], unused))
-      look_for(s, g, panel, f, t);
+    if (gaps[t] < g->bound[t] && w->ops->near_points(points, NULL, w->d, g->y + t, NULL, g->bound[t], unused))
+      look_for(g, panel, t);
 }
 
 /* ---- their sums ------------------------------------------------------------------------------- */
 
-/* False: it is left. sums: d numbers to work in. */
-static bool sum_row(const struct tails *s, const struct found *f, int t, int64_t target, double *sums) {
+/* False: it is left. */
+static bool sum_row(const struct tails *s, const struct tails_room *f, int t, int64_t target) {
   const struct fk_task *task = s->sweep->task;
   const double *factor = s->sweep->mode.form.factor;
-  int64_t row = s->rows[target], m = fk_n_targets(task), d = s->panels.d;
+  int64_t row = s->rows[target], m = fk_n_targets(task), d = task->sources.d;
   bool coordinates = task->values == FK_VALUES_COORDINATES;
-  double mass = 0, largest = f->largest[t];
+  double mass = 0, largest = f->largest[t], *sums = f->sums;
   if (!isfinite(largest)) return false;
   memset(sums, 0, sizeof *sums * (size_t)d);
-  for (const struct term *term = f->terms + t * ROOM, *end = term + f->n[t]; term < end; term++) {
+  for (const struct tails_term *term = f->terms + t * ROOM, *end = term + f->n[t]; term < end; term++) {
     double at = term->of_kernel, unused = 0;
     double value = mantissa_of(task, term->source, &unused) * exp2(term->exponent - largest);
     value *= factor[0] + at * (factor[1] + at * factor[2]);
@@ -150,28 +144,21 @@ static bool sum_row(const struct tails *s, const struct found *f, int t, int64_t
 }
 
 /* Rows close to each other have as many terms: where none of the first group is done, the piece is left. */
-static void do_piece(const struct tails *s, int64_t piece, struct fk_near_group *g, struct found *f,
-                     double *sums) {
-  int64_t last = fk_smaller(s->m, (piece + 1) * PIECE), done = 0;
-  for (int64_t at = piece * PIECE; at < last; at += FK_NEAR_TARGETS) {
-    fk_near_group_start(g, s->y, s->panels.d, s->targets, at, last);
-    for (int t = 0; t < FK_NEAR_TARGETS; t++) {
-      f->n[t] = 0;
-      f->largest[t] = -INFINITY;
-    }
-    fk_near_tree_visit(s->ops, &s->panels, g, look_at_panel, f);
-    for (int t = 0; t < g->count; t++) done += sum_row(s, f, t, s->targets[at + t], sums);
-    if (done == 0) return;
+static bool tails_group(struct fk_walk_group *g) {
+  static const struct fk_walk_look look = {fk_walk_near_gap, fk_walk_near_opens, tails_panel};
+  const struct fk_walk *w = g->walk;
+  const struct tails *s = w->of;
+  struct tails_room *f = g->room;
+  f->sums = (double *)(f + 1);
+  if (g->first % PIECE == 0) f->done = 0;
+  for (int t = 0; t < FK_NEAR_TARGETS; t++) {
+    g->bound[t] = INFINITY;
+    f->n[t] = 0;
+    f->largest[t] = -INFINITY;
   }
-}
-
-static void do_pieces(void *data, int64_t first, int64_t end, int slot) {
-  const struct tails *s = data;
-  int64_t d = s->panels.d;
-  struct fk_near_group g = {.y = fk_scratch_at(&s->scratch, slot)};
-  double *sums = g.y + FK_NEAR_TARGETS * d;
-  struct found f = {.tails = s, .terms = (struct term *)(sums + d)};
-  for (int64_t piece = first; piece < end; piece++) do_piece(s, piece, &g, &f, sums);
+  fk_walk_through(g, &look);
+  for (int t = 0; t < g->count; t++) f->done += sum_row(s, f, t, w->targets[g->first + t]);
+  return f->done > 0;
 }
 
 /* ---- all of them ------------------------------------------------------------------------------ */
@@ -183,7 +170,7 @@ static double log2_total(const struct fk_task *task, int threads) {
   return log2(total) + log2(largest);
 }
 
-static enum fk_status prepare(struct tails *s, struct fk_error *err) {
+static enum fk_status whiten_tails(struct tails *s, struct fk_error *err) {
   const struct fk_task *task = s->sweep->task;
   int64_t n = task->sources.n, d = task->sources.d;
   int threads = s->sweep->threads;
@@ -193,9 +180,7 @@ static enum fk_status prepare(struct tails *s, struct fk_error *err) {
   int64_t numbers = (n + s->m) * d;
   s->x = malloc(sizeof(double) * (size_t)(doubled ? 2 * numbers : numbers));
   s->done = calloc((size_t)s->m, sizeof *s->done);
-  size_t bytes =
-      sizeof(double) * (size_t)((FK_NEAR_TARGETS + 1) * d) + sizeof(struct term) * FK_NEAR_TARGETS * ROOM;
-  if (!s->x || !s->done || !fk_scratch_init(&s->scratch, threads, bytes))
+  if (!s->x || !s->done)
     return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for the rows in the tails",
                    8e-6 * (double)numbers);
   s->y = s->x + n * d;
@@ -205,17 +190,24 @@ static enum fk_status prepare(struct tails *s, struct fk_error *err) {
   }
   s->log2_total = log2_total(task, threads);
   enum fk_status status = fk_whitened_rows(&sources, threads, s->x, s->x_low, err);
-  if (!status) status = fk_whitened_rows(&rows, threads, s->y, s->y_low, err);
-  if (status) return status;
-  s->ops = fk_isa()->f64;
-  bool ready = fk_panels_init(&s->panels, s->x, NULL, n, d, true, INFINITY, threads);
-  s->targets = fk_panels_order(s->y, s->m, d, true, threads);
-  return ready && s->targets ? status : fk_fail(err, FK_STATUS_ALLOC, "out of memory for the rows in the tails");
+  return status ? status : fk_whitened_rows(&rows, threads, s->y, s->y_low, err);
 }
 
-static enum fk_status run(struct tails *s, struct fk_error *err) {
-  struct fk_loop loop = {s->sweep->threads, fk_pieces(s->m, PIECE), 1, (double)PIECE * (double)s->panels.n};
-  return fk_loop_run(&loop, &s->sweep->opts->poll, do_pieces, s, err);
+/* The tree is of high parts: the slack of the mode is on the bounds. */
+static enum fk_status walk_tails(const struct tails *s, struct fk_error *err) {
+  static const struct fk_walk_rule rule = {
+      .operation = FK_OP_LOGS,
+      .width = FK_NEAR_TARGETS,
+      .piece = PIECE,
+      .padding = INFINITY,
+      .group = tails_group,
+  };
+  int64_t n = s->sweep->task->sources.n, d = s->sweep->task->sources.d;
+  struct fk_walk walk = {.rule = &rule, .of = s, .d = d, .x = {s->x, NULL, n}, .y = {s->y, NULL, s->m}};
+  walk.room = sizeof(struct tails_room) + sizeof(double) * (size_t)d;
+  walk.work = 10 * (double)n;
+  walk.threads = s->sweep->threads;
+  return fk_walk_run(&walk, s->sweep->opts, NULL, err);
 }
 
 enum fk_status fk_near_tails(const struct fk_sweep *sweep, int64_t *rows, int64_t *found, struct fk_error *err) {
@@ -223,14 +215,11 @@ enum fk_status fk_near_tails(const struct fk_sweep *sweep, int64_t *rows, int64_
   int64_t left = 0;
   if (!fk_near_decays(&sweep->mode) || fk_near_is_wish("never")) return FK_STATUS_OK;
   if (s.m < MANY && !fk_near_is_wish("always")) return FK_STATUS_OK;
-  enum fk_status status = prepare(&s, err);
-  if (!status) status = run(&s, err);
+  enum fk_status status = whiten_tails(&s, err);
+  if (!status) status = walk_tails(&s, err);
   for (int64_t i = 0; i < s.m && !status; i++)
     if (!s.done[i]) rows[left++] = rows[i];
   if (!status) *found = left;
-  fk_panels_free(&s.panels);
-  fk_scratch_free(&s.scratch);
-  free(s.targets);
   free(s.done);
   free(s.x);
   return status;

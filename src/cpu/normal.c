@@ -25,7 +25,7 @@ enum {
 };
 
 /* What a thread works in. */
-struct room {
+struct normal_room {
   struct fk_packed rows; /* FK_TILE_COLS of them */
   void *kernels;         /* of a block: rows x FK_TILE_COLS of each tile of sources */
   void *residuals;       /* W (K v + w) of its rows, in panels */
@@ -41,13 +41,13 @@ struct normal {
   int64_t padded;              /* number of sources */
   int64_t block, piece;        /* rows */
   double *scale, weight_scale; /* residuals are in units of these, a scale for each column */
-  struct room *rooms;
+  struct normal_room *rooms;
   double *partial; /* n_columns x padded of each piece under way; the first collects */
 };
 
 /* ---- a block of rows -------------------------------------------------------------------------- */
 
-static struct fk_tile tile_at(const struct normal *p, const struct room *room, int64_t row, int64_t count) {
+static struct fk_tile tile_at(const struct normal *p, const struct normal_room *room, int64_t row, int64_t count) {
   const struct fk_kernel_mode *mode = &p->sweep->mode;
   const struct fk_packed *rows = &room->rows;
   int panel = mode->ops->panel;
@@ -61,12 +61,12 @@ static struct fk_tile tile_at(const struct normal *p, const struct room *room, i
   return tile;
 }
 
-static void *kernels_at(const struct normal *p, const struct room *room, int64_t source) {
+static void *kernels_at(const struct normal *p, const struct normal_room *room, int64_t source) {
   return fk_real_at(&p->sweep->mode, room->kernels, source * p->block);
 }
 
 /* Kernels of `count` rows from `row` of the room on, and K v. */
-static void multiply(const struct normal *p, const struct room *room, int64_t row, int64_t count) {
+static void multiply(const struct normal *p, const struct normal_room *room, int64_t row, int64_t count) {
   const struct fk_sweep *s = p->sweep;
   const struct fk_tile_ops *ops = s->mode.ops;
   double unused[FK_TILE_COLS] = {0};
@@ -79,8 +79,8 @@ static void multiply(const struct normal *p, const struct room *room, int64_t ro
   values.ld = ROOM_ROWS;
   memset(room->products, 0, sizeof(double) * (size_t)(s->n_values * ROOM_ROWS));
   for (int64_t i = 0; i < n; i += FK_TILE_COLS) {
-    tile.n_cols = values.n_cols = (int)fk_padded(fk_smaller(FK_TILE_COLS, n - i), ops->panel);
-    fk_tile_cols_at(&tile, s, &p->sources, i);
+    fk_packed_columns(&p->sources.points, &s->mode, i, n - i, &tile);
+    values.n_cols = tile.n_cols;
     values.kernel = tile.kernel = kernels_at(p, room, i);
     tile.col_weight = values.values = fk_values_at(s, &p->sources, i);
     ops->sums(&tile, fk_sweep_flags(s, true, one));
@@ -89,7 +89,7 @@ static void multiply(const struct normal *p, const struct room *room, int64_t ro
 }
 
 /* W (K v + w) of rows first .. first + count - 1 of K; 0 in the padding. */
-static void weigh(const struct normal *p, const struct room *room, int64_t first, int64_t count) {
+static void weigh(const struct normal *p, const struct normal_room *room, int64_t first, int64_t count) {
   const struct fk_kernel_mode *mode = &p->sweep->mode;
   const struct fk_normal *spec = p->spec;
   int64_t columns = spec->n_columns, panel = mode->ops->panel, m = p->targets->n;
@@ -107,7 +107,8 @@ static void weigh(const struct normal *p, const struct room *room, int64_t first
 }
 
 /* K' times that, added to out: backwards, for the last kernels are nearest. */
-static void multiply_transposed(const struct normal *p, const struct room *room, int64_t count, double *out) {
+static void multiply_transposed(const struct normal *p, const struct normal_room *room, int64_t count,
+                                double *out) {
   const struct fk_sweep *s = p->sweep;
   const struct fk_tile_ops *ops = s->mode.ops;
   int64_t n = p->sources.end;
@@ -127,7 +128,7 @@ static void multiply_transposed(const struct normal *p, const struct room *room,
 static int64_t partial_size(const struct normal *p) { return p->spec->n_columns * p->padded; }
 
 /* Memory is all that can fail. */
-static bool run_piece(const struct normal *p, int64_t piece, struct room *room, double *out) {
+static bool run_piece(const struct normal *p, int64_t piece, struct normal_room *room, double *out) {
   struct fk_error err = {FK_STATUS_OK, ""};
   int64_t first = piece * p->piece, end = fk_smaller(p->targets->n, first + p->piece);
   for (; first < end; first += FK_TILE_COLS) {
@@ -145,14 +146,14 @@ static bool run_piece(const struct normal *p, int64_t piece, struct room *room, 
 }
 
 /* Pieces from .. of the group that begins with `group`. */
-struct pieces {
+struct normal_pieces {
   const struct normal *normal;
   int64_t group, from;
   atomic_bool failed;
 };
 
 static void run_pieces(void *data, int64_t first, int64_t end, int slot) {
-  struct pieces *pieces = data;
+  struct normal_pieces *pieces = data;
   const struct normal *p = pieces->normal;
   for (int64_t i = pieces->from + first; i < pieces->from + end && !pieces->failed; i++)
     if (!run_piece(p, i, &p->rooms[slot], p->partial + (i - pieces->group) * partial_size(p)))
@@ -160,12 +161,12 @@ static void run_pieces(void *data, int64_t first, int64_t end, int slot) {
 }
 
 /* Each piece's part joins the first in the order of the pieces, and is cleared for the next. */
-struct join {
+struct normal_join {
   const struct normal *normal;
   int64_t count;
 };
 static void collect(void *data, int64_t first, int64_t end, int slot) {
-  const struct join *join = data;
+  const struct normal_join *join = data;
   int64_t size = partial_size(join->normal);
   double *sum = join->normal->partial;
   (void)slot;
@@ -183,7 +184,7 @@ static int64_t group_of(const struct normal *p) {
   return fk_smaller(group, fk_pieces(p->targets->n, p->piece));
 }
 
-static enum fk_status run(struct normal *p, struct fk_error *err) {
+static enum fk_status run_normal(struct normal *p, struct fk_error *err) {
   int64_t pieces = fk_pieces(p->targets->n, p->piece), group = group_of(p), size = partial_size(p);
   int threads = p->sweep->threads;
   enum fk_status status = FK_STATUS_OK;
@@ -192,14 +193,14 @@ static enum fk_status run(struct normal *p, struct fk_error *err) {
                   (double)fk_smaller(p->piece, p->targets->n) * (double)p->sources.end);
   for (int64_t first = 0; first < pieces && !status; first += group) {
     int64_t end = fk_smaller(pieces, first + group);
-    struct pieces under_way = {p, first, first, false};
+    struct normal_pieces under_way = {p, first, first, false};
     for (int64_t to; under_way.from < end && !status; under_way.from = to) {
       to = fk_smaller(end, under_way.from + progress.size);
       fk_parallel_for(threads, to - under_way.from, 1, run_pieces, &under_way);
       status = under_way.failed ? fk_fail(err, FK_STATUS_ALLOC, "out of memory for a block of rows")
                                 : fk_chunks_done(&progress, to - under_way.from, err);
     }
-    struct join join = {p, end - first};
+    struct normal_join join = {p, end - first};
     double bytes = 24.0 * (double)(end - first);
     if (!status) fk_parallel_for(threads, size, fk_step_for_bytes(bytes), collect, &join);
   }
@@ -208,7 +209,7 @@ static enum fk_status run(struct normal *p, struct fk_error *err) {
 
 /* ---- the whole -------------------------------------------------------------------------------- */
 
-static bool room_init(const struct normal *p, struct room *room) {
+static bool room_init(const struct normal *p, struct normal_room *room) {
   struct fk_error err = {FK_STATUS_OK, ""};
   const struct fk_kernel_mode *mode = &p->sweep->mode;
   int64_t columns = p->spec->n_columns;
@@ -223,7 +224,7 @@ static bool room_init(const struct normal *p, struct room *room) {
          fk_packed_init(&room->rows, mode, FK_TILE_COLS, p->targets->d, parts, &err) == FK_STATUS_OK;
 }
 
-static void room_free(struct room *room) {
+static void room_free(struct normal_room *room) {
   fk_packed_free(&room->rows);
   fk_aligned_free(room->kernels);
   fk_aligned_free(room->residuals);
@@ -287,7 +288,7 @@ enum fk_status fk_sweep_normal(const struct fk_sweep *s, const struct fk_normal 
   if (!status) status = fk_sources_pack(&p.sources, s, 0, n, s->threads, err);
   if (!status) status = allocate(&p, err);
   if (!status) find_scales(&p);
-  if (!status) status = run(&p, err);
+  if (!status) status = run_normal(&p, err);
   if (!status) deliver(&p, product);
   normal_free(&p);
   return status;

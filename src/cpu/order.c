@@ -7,7 +7,7 @@
 /* More points than MANY are ordered by several threads. */
 enum { MANY = 1 << 14, SAMPLE = 4096 };
 
-struct run {
+struct order_run {
   const double *x;
   int64_t d, units[2], *index, n, left;
   int threads;
@@ -44,7 +44,7 @@ static void select_smallest(const double *x, int64_t d, int64_t *index, int64_t 
 }
 
 /* That of the largest variance, of some of the points: one far away does not decide. */
-static int64_t widest_coordinate(const struct run *r) {
+static int64_t widest_coordinate(const struct order_run *r) {
   int64_t best = 0, step = 1 + r->n / SAMPLE;
   double most = -1;
   for (int64_t k = 0; k < r->d; k++) {
@@ -63,20 +63,20 @@ static int64_t widest_coordinate(const struct run *r) {
   return best;
 }
 
-static void order_run(struct run r);
+static void order_run(struct order_run r);
 
 static void order_halves(void *data, int64_t first, int64_t end, int slot) {
-  const struct run *r = data;
+  const struct order_run *r = data;
   (void)slot;
   for (int64_t half = first; half < end; half++) {
-    struct run own = *r;
+    struct order_run own = *r;
     own.index = half ? r->index + r->left : r->index;
     own.n = half ? r->n - r->left : r->left;
     order_run(own);
   }
 }
 
-static void order_run(struct run r) {
+static void order_run(struct order_run r) {
   if (r.n <= r.units[1]) return;
   r.left = fk_first_half(r.n, r.units[r.n <= r.units[0]]);
   select_smallest(r.x + widest_coordinate(&r), r.d, r.index, r.n, r.left);
@@ -87,6 +87,6 @@ static void order_run(struct run r) {
 }
 
 void fk_order_points(const double *x, int64_t d, const int64_t units[2], int threads, int64_t *index, int64_t n) {
-  order_run(
-      (struct run){.x = x, .d = d, .units = {units[0], units[1]}, .index = index, .n = n, .threads = threads});
+  order_run((struct order_run){
+      .x = x, .d = d, .units = {units[0], units[1]}, .index = index, .n = n, .threads = threads});
 }

@@ -137,11 +137,11 @@ const void *fk_packed_constant_at(const struct fk_packed *p, const struct fk_ker
   return at_or_zeros(p->constant, mode, i);
 }
 
-const void *fk_packed_exponent_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i) {
+static const void *exponent_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i) {
   return at_or_zeros(p->exponent, mode, i);
 }
 
-const void *fk_packed_weight_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i) {
+static const void *weight_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i) {
   if (p->weight) return fk_real_at(mode, p->weight, i);
   bool inside = i / FK_TILE_COLS < p->n / FK_TILE_COLS;
   return fk_real_at(mode, inside ? p->ones : p->edge, i % FK_TILE_COLS);
@@ -176,7 +176,7 @@ static bool fill_doubled(struct fk_packed *p, const struct fk_kernel_mode *mode,
                            &to);
 }
 
-struct fill {
+struct pack_fill {
   struct fk_packed *packed;
   const struct fk_kernel_mode *mode;
   const struct fk_picked *picked;
@@ -185,7 +185,7 @@ struct fill {
 };
 
 static void fill_panels(void *data, int64_t from, int64_t to, int slot) {
-  struct fill *f = data;
+  struct pack_fill *f = data;
   const struct fk_picked *picked = f->picked;
   const struct fk_kernel_mode *mode = f->mode;
   struct fk_packed *p = f->packed;
@@ -217,7 +217,7 @@ void fk_packed_borrow(struct fk_packed *p, const struct fk_kernel_mode *mode, co
   set_count(p, mode, from->n);
 }
 
-struct rows {
+struct pack_rows {
   const struct fk_picked *picked;
   double *u, *low;
   struct fk_scratch blocks;
@@ -225,7 +225,7 @@ struct rows {
 };
 
 static void whiten_rows(void *data, int64_t first, int64_t end, int slot) {
-  struct rows *rows = data;
+  struct pack_rows *rows = data;
   const struct fk_picked *picked = rows->picked;
   int64_t d = picked->x->d;
   double *u = fk_scratch_at(&rows->blocks, slot), *low = u + d * FK_BLOCK;
@@ -247,7 +247,7 @@ static void whiten_rows(void *data, int64_t first, int64_t end, int slot) {
 
 enum fk_status fk_whitened_rows(const struct fk_picked *picked, int threads, double *u, double *low,
                                 struct fk_error *err) {
-  struct rows rows = {.picked = picked, .u = u, .low = low};
+  struct pack_rows rows = {.picked = picked, .u = u, .low = low};
   size_t bytes = 2 * sizeof(double) * FK_BLOCK * (size_t)picked->x->d;
   if (!fk_scratch_init(&rows.blocks, threads, bytes)) return out_of_memory(err, (double)bytes);
   fk_parallel_for(threads, fk_pieces(picked->count, FK_BLOCK), 8, whiten_rows, &rows);
@@ -258,7 +258,7 @@ enum fk_status fk_whitened_rows(const struct fk_picked *picked, int threads, dou
 enum fk_status fk_packed_fill(struct fk_packed *p, const struct fk_kernel_mode *mode,
                               const struct fk_picked *picked, int threads, struct fk_error *err) {
   int64_t count = picked->count;
-  struct fill fill = {p, mode, picked, {NULL, 0}, false};
+  struct pack_fill fill = {p, mode, picked, {NULL, 0}, false};
   int panel = mode->ops->panel;
   size_t bytes = 2 * sizeof(double) * (size_t)panel * (size_t)p->d;
   set_count(p, mode, count);
@@ -293,6 +293,26 @@ enum fk_status fk_packed_all(struct fk_packed *p, const struct fk_kernel_mode *m
   *weight_scale = fk_largest_absolute(weights, x->n, threads);
   fk_packed_weights(p, mode, weights, *weight_scale);
   return status;
+}
+
+void fk_packed_rows(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i, int64_t count,
+                    struct fk_tile *tile) {
+  tile->n_rows = (int)fk_padded(fk_smaller(FK_TILE_ROWS, count), mode->ops->row_step);
+  tile->rows = fk_packed_points_at(p, mode, i);
+  tile->rows_low = fk_packed_low_at(p, i);
+  tile->row_const = fk_packed_constant_at(p, mode, i);
+  tile->row_weight = weight_at(p, mode, i);
+  tile->row_exponent = exponent_at(p, mode, i);
+}
+
+void fk_packed_columns(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i, int64_t count,
+                       struct fk_tile *tile) {
+  tile->d = p->d;
+  tile->n_cols = (int)fk_padded(fk_smaller(FK_TILE_COLS, count), mode->ops->panel);
+  tile->cols = fk_packed_points_at(p, mode, i);
+  tile->cols_low = fk_packed_low_at(p, i);
+  tile->col_const = fk_packed_constant_at(p, mode, i);
+  tile->col_weight = weight_at(p, mode, i);
 }
 
 enum fk_status fk_pack_columns(const struct fk_kernel_mode *mode, const double *columns, int64_t n, int64_t r,

@@ -84,9 +84,13 @@ enum fk_status fk_packed_all(struct fk_packed *p, const struct fk_kernel_mode *m
 const void *fk_packed_points_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i);
 const double *fk_packed_low_at(const struct fk_packed *p, int64_t i); /* NULL: 0 */
 const void *fk_packed_constant_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i);
-const void *fk_packed_weight_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i);
-const void *fk_packed_exponent_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i);
 void fk_packed_free(struct fk_packed *p);
+/* Up to FK_TILE_ROWS points from point i on, of `count`, as the rows of a tile, and up to FK_TILE_COLS as its
+ * columns: how many, padded, and all that the points have. */
+void fk_packed_rows(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i, int64_t count,
+                    struct fk_tile *tile);
+void fk_packed_columns(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i, int64_t count,
+                       struct fk_tile *tile);
 
 /* A matrix n x r in panels, each column divided by its scale, which goes to scale[]. */
 enum fk_status fk_pack_columns(const struct fk_kernel_mode *mode, const double *columns, int64_t n, int64_t r,

@@ -88,21 +88,6 @@ enum fk_status fk_sources_pack(struct fk_sources *p, const struct fk_sweep *s, i
 
 void fk_sources_free(struct fk_sources *p) { fk_packed_free(&p->points); }
 
-void fk_tile_rows_at(struct fk_tile *tile, const struct fk_sweep *s, const struct fk_sources *p, int64_t i) {
-  tile->rows = fk_packed_points_at(&p->points, &s->mode, i - p->first);
-  tile->rows_low = fk_packed_low_at(&p->points, i - p->first);
-  tile->row_const = fk_packed_constant_at(&p->points, &s->mode, i - p->first);
-  tile->row_weight = fk_packed_weight_at(&p->points, &s->mode, i - p->first);
-  tile->row_exponent = fk_packed_exponent_at(&p->points, &s->mode, i - p->first);
-}
-
-void fk_tile_cols_at(struct fk_tile *tile, const struct fk_sweep *s, const struct fk_sources *p, int64_t i) {
-  tile->cols = fk_packed_points_at(&p->points, &s->mode, i - p->first);
-  tile->cols_low = fk_packed_low_at(&p->points, i - p->first);
-  tile->col_const = fk_packed_constant_at(&p->points, &s->mode, i - p->first);
-  tile->col_weight = fk_packed_weight_at(&p->points, &s->mode, i - p->first);
-}
-
 const void *fk_values_at(const struct fk_sweep *s, const struct fk_sources *p, int64_t i) {
   if (s->columns) return fk_real_at(&s->mode, s->columns, i * s->n_values);
   return fk_packed_points_at(&p->points, &s->mode, i - p->first);
@@ -124,22 +109,22 @@ unsigned fk_sweep_flags(const struct fk_sweep *s, bool store, bool symmetric) {
 /* ---- sources that are kept -------------------------------------------------------------------- */
 
 /* Those of the last mode. */
-struct kept {
+struct sweep_kept {
   struct fk_kernel_mode mode;
   struct fk_packed points;
 };
 
 static void free_kept(void *state) {
-  struct kept *kept = state;
+  struct sweep_kept *kept = state;
   fk_packed_free(&kept->points);
   free(kept);
 }
 
-static struct kept *pack_all(const struct fk_sweep *s, unsigned parts) {
+static struct sweep_kept *pack_all(const struct fk_sweep *s, unsigned parts) {
   const struct fk_matrix *x = &s->task->sources;
   const struct fk_picked all = {x, s->task->whitening, NULL, 0, x->n};
   struct fk_error err = {FK_STATUS_OK, ""};
-  struct kept *kept = calloc(1, sizeof *kept);
+  struct sweep_kept *kept = calloc(1, sizeof *kept);
   if (!kept) return NULL;
   kept->mode = s->mode;
   if (fk_packed_init(&kept->points, &s->mode, x->n, x->d, parts, &err) ||
@@ -153,7 +138,7 @@ static struct kept *pack_all(const struct fk_sweep *s, unsigned parts) {
 const struct fk_packed *fk_sweep_kept(const struct fk_sweep *s) {
   struct fk_operator *op = fk_task_keeper(s->task);
   if (!op || fk_n_targets(s->task) > MIN_CHUNK) return NULL;
-  struct kept *kept = fk_kept_use(op, FK_KEEPER_PACKED);
+  struct sweep_kept *kept = fk_kept_use(op, FK_KEEPER_PACKED);
   if (kept && fk_mode_packs_as(&kept->mode, &s->mode)) return &kept->points;
 
   unsigned parts = fk_mode_is_gram(&s->mode) ? FK_PACKED_CONSTANT : 0;
@@ -193,7 +178,7 @@ static int64_t split_size(int64_t d) {
   return size > SPLIT ? SPLIT : size < SPLIT / 16 ? SPLIT / 16 : size;
 }
 
-struct chunk {
+struct sweep_chunk {
   struct fk_packed points; /* the targets */
   int64_t begin, width;    /* the first of them; those of a task */
   int64_t *self;           /* index of each target among the sources, or NULL */
@@ -210,16 +195,16 @@ struct chunk {
 static int64_t accumulators(const struct fk_sweep *s, bool find_max) { return 1 + (find_max ? 0 : s->n_values); }
 
 /* The next tile of sources, `first` or after it, that is not known to be too far away. */
-static int64_t next_tile(const struct fk_sweep *s, const struct chunk *chunk, int64_t first_target, int64_t first,
-                         int64_t end) {
+static int64_t next_tile(const struct fk_sweep *s, const struct sweep_chunk *chunk, int64_t first_target,
+                         int64_t first, int64_t end) {
   if (!s->near || first >= end) return first;
   int64_t target = (chunk->begin + first_target) / FK_NEAR_BLOCK;
   return FK_NEAR_BLOCK * fk_near_next(s->near, first / FK_NEAR_BLOCK, fk_pieces(end, FK_NEAR_BLOCK), target);
 }
 
 /* Values of the tile's rows, sources from i on, with its kernels. */
-static void sum_values(const struct fk_sweep *s, const struct chunk *chunk, const struct fk_tile *tile, int64_t i,
-                       double *out) {
+static void sum_values(const struct fk_sweep *s, const struct sweep_chunk *chunk, const struct fk_tile *tile,
+                       int64_t i, double *out) {
   if (fk_sweep_is_relative(s)) {
     struct fk_tile_differences differences = {.d = tile->d, .n_rows = tile->n_rows, .n_cols = tile->n_cols};
     differences.kernel = tile->kernel;
@@ -243,27 +228,22 @@ static void sum_values(const struct fk_sweep *s, const struct chunk *chunk, cons
 }
 
 /* acc: mass in acc[0 .. padded), value v in acc[(1 + v) * padded ..]. */
-static void run_task(const struct fk_sweep *s, const struct chunk *chunk, int64_t first_target,
+static void run_task(const struct fk_sweep *s, const struct sweep_chunk *chunk, int64_t first_target,
                      int64_t first_source, void *kernel, double *acc) {
   const struct fk_kernel_mode *mode = &s->mode;
   const struct fk_packed *targets = &chunk->points;
-  int panel = mode->ops->panel, step = mode->ops->row_step;
   int64_t last = fk_smaller(first_source + chunk->split, chunk->end);
   const int64_t *self = chunk->self ? chunk->self + first_target : NULL;
   bool find_max = chunk->find_max;
 
-  struct fk_tile tile = {.d = targets->d, .kernel = kernel, .col_mass = acc + first_target};
+  struct fk_tile tile = {.kernel = kernel, .col_mass = acc + first_target};
   int here = (int)fk_smaller(targets->n - first_target, chunk->width);
-  tile.n_cols = (int)fk_padded(here, panel);
-  tile.cols = fk_packed_points_at(targets, mode, first_target);
-  tile.cols_low = fk_packed_low_at(targets, first_target);
-  tile.col_const = fk_packed_constant_at(targets, mode, first_target);
+  fk_packed_columns(targets, mode, first_target, here, &tile);
   tile.col_shift = chunk->shift ? fk_real_at(mode, chunk->shift, first_target) : NULL;
   memcpy(tile.factor, s->mode.form.factor, sizeof tile.factor);
 
   for (int64_t i = first_source; (i = next_tile(s, chunk, first_target, i, last)) < last; i += FK_TILE_ROWS) {
-    tile.n_rows = (int)fk_padded(fk_smaller(last - i, FK_TILE_ROWS), step);
-    fk_tile_rows_at(&tile, s, &chunk->sources, i);
+    fk_packed_rows(&chunk->sources.points, mode, i - chunk->sources.first, last - i, &tile);
     if (s->near) fk_near_count(s->near, here, tile.n_rows);
     bool drop = self && fk_tile_meets_self(self, here, i, tile.n_rows);
     unsigned flags = fk_sweep_flags(s, s->n_values > 0 || drop, false);
@@ -290,14 +270,14 @@ static void run_task(const struct fk_sweep *s, const struct chunk *chunk, int64_
 
 struct splits {
   const struct fk_sweep *sweep;
-  const struct chunk *chunk;
+  const struct sweep_chunk *chunk;
   int64_t from; /* the task that is done first */
 };
 
 static void run_tasks(void *data, int64_t first, int64_t end, int slot) {
   const struct splits *splits = data;
   const struct fk_sweep *s = splits->sweep;
-  const struct chunk *chunk = splits->chunk;
+  const struct sweep_chunk *chunk = splits->chunk;
   int64_t tiles = fk_pieces(chunk->points.n, chunk->width);
   int64_t size = accumulators(s, chunk->find_max) * chunk->padded;
   for (int64_t task = splits->from + first; task < splits->from + end; task++)
@@ -306,7 +286,7 @@ static void run_tasks(void *data, int64_t first, int64_t end, int slot) {
 }
 
 /* The tiles of targets against the splits that are packed. */
-static enum fk_status run_splits(const struct fk_sweep *s, struct chunk *chunk, int64_t splits,
+static enum fk_status run_splits(const struct fk_sweep *s, struct sweep_chunk *chunk, int64_t splits,
                                  struct fk_chunks *progress, struct fk_error *err) {
   int64_t tiles = fk_pieces(chunk->points.n, chunk->width), tasks = tiles * splits;
   struct splits all = {s, chunk, 0};
@@ -320,7 +300,7 @@ static enum fk_status run_splits(const struct fk_sweep *s, struct chunk *chunk, 
 }
 
 /* Each split's part joins the first in the order of the splits, and is cleared for the next. */
-static void collect(const struct fk_sweep *s, const struct chunk *chunk, int64_t splits) {
+static void collect(const struct fk_sweep *s, const struct sweep_chunk *chunk, int64_t splits) {
   int64_t size = accumulators(s, chunk->find_max) * chunk->padded;
   double *sum = chunk->partial;
   for (int64_t g = 1; g < splits; g++) {
@@ -336,7 +316,7 @@ static void collect(const struct fk_sweep *s, const struct chunk *chunk, int64_t
   }
 }
 
-static enum fk_status run_chunk(const struct fk_sweep *s, struct chunk *chunk, struct fk_chunks *progress,
+static enum fk_status run_chunk(const struct fk_sweep *s, struct sweep_chunk *chunk, struct fk_chunks *progress,
                                 struct fk_error *err) {
   int64_t n = s->task->sources.n, step = chunk->group * chunk->split;
   int64_t size = chunk->group * accumulators(s, chunk->find_max) * chunk->padded;
@@ -354,7 +334,7 @@ static enum fk_status run_chunk(const struct fk_sweep *s, struct chunk *chunk, s
 }
 
 /* From the chunk's accumulators to the task's results. */
-static void deliver(const struct fk_sweep *s, const struct chunk *chunk, const int64_t *rows, int64_t first,
+static void deliver(const struct fk_sweep *s, const struct sweep_chunk *chunk, const int64_t *rows, int64_t first,
                     double *shift2) {
   const struct fk_task *task = s->task;
   int64_t m = fk_n_targets(task);
@@ -372,14 +352,14 @@ static void deliver(const struct fk_sweep *s, const struct chunk *chunk, const i
   }
 }
 
-static void take_shifts(const struct fk_sweep *s, const struct chunk *chunk, const double *shift2) {
+static void take_shifts(const struct fk_sweep *s, const struct sweep_chunk *chunk, const double *shift2) {
   for (int64_t j = 0; j < chunk->padded; j++) {
     double shift = j < chunk->points.n ? shift2[j] : 0;
     fk_real_set(&s->mode, chunk->shift, j, shift);
   }
 }
 
-static void chunk_free(struct chunk *chunk) {
+static void chunk_free(struct sweep_chunk *chunk) {
   fk_packed_free(&chunk->points);
   fk_sources_free(&chunk->sources);
   fk_scratch_free(&chunk->kernels);
@@ -389,7 +369,7 @@ static void chunk_free(struct chunk *chunk) {
 }
 
 static enum fk_status chunk_init(const struct fk_sweep *s, int64_t m, bool shifted, bool find_max,
-                                 struct chunk *chunk, struct fk_error *err) {
+                                 struct sweep_chunk *chunk, struct fk_error *err) {
   int64_t n = s->task->sources.n, d = s->task->sources.d, per_target = accumulators(s, find_max);
   int64_t size = CHUNK / (per_target + d + 3);
   memset(chunk, 0, sizeof *chunk);
@@ -426,7 +406,7 @@ enum fk_status fk_sweep_targets(const struct fk_sweep *s, const int64_t *rows, i
   const struct fk_task *task = s->task;
   const struct fk_matrix *targets = fk_task_targets(task);
   bool shifted = shift2 && !find_max;
-  struct chunk chunk;
+  struct sweep_chunk chunk;
   enum fk_status status = chunk_init(s, m, shifted, find_max, &chunk, err);
   if (status) return status;
 

@@ -4,7 +4,7 @@
 
 #include "pack.h"
 
-struct fk_near;
+struct fk_near_pairs;
 
 struct fk_sweep {
   const struct fk_task *task;
@@ -17,7 +17,7 @@ struct fk_sweep {
   double *value_scale;  /* n_values: sums are in units of it */
   bool weighted, tails; /* tails: targets with an exponent of their own taken off, weights with one of theirs */
   const struct fk_packed *kept; /* all sources, of this mode; NULL: they are packed as they are used */
-  struct fk_near *near;         /* sources, and targets, are in its order; NULL: every pair is computed */
+  struct fk_near_pairs *near;   /* sources, and targets, are in its order; NULL: every pair is computed */
 };
 
 enum fk_status fk_sweep_init(struct fk_sweep *s, const struct fk_task *task, const struct fk_opts *opts,
@@ -38,9 +38,6 @@ enum fk_status fk_sources_init(struct fk_sources *p, const struct fk_sweep *s, i
 enum fk_status fk_sources_pack(struct fk_sources *p, const struct fk_sweep *s, int64_t first, int64_t end,
                                int threads, struct fk_error *err);
 void fk_sources_free(struct fk_sources *p);
-/* Sets what a tile reads of its rows, or of its columns, from source i on. */
-void fk_tile_rows_at(struct fk_tile *tile, const struct fk_sweep *s, const struct fk_sources *p, int64_t i);
-void fk_tile_cols_at(struct fk_tile *tile, const struct fk_sweep *s, const struct fk_sources *p, int64_t i);
 /* Sums of coordinates are those of differences to the target. */
 static inline bool fk_sweep_is_relative(const struct fk_sweep *s) {
   return s->mode.doubled && s->task->values == FK_VALUES_COORDINATES;

@@ -71,7 +71,7 @@ struct pair {
 };
 
 static int64_t next_rows(const struct pair *p, int64_t i) {
-  struct fk_near *near = p->t->sweep->near;
+  struct fk_near_pairs *near = p->t->sweep->near;
   if (!near || i >= p->end) return i;
   return FK_NEAR_BLOCK *
          fk_near_next(near, i / FK_NEAR_BLOCK, fk_pieces(p->end, FK_NEAR_BLOCK), p->j / FK_NEAR_BLOCK);
@@ -101,17 +101,15 @@ static void run_columns(const struct pair *p) {
   const struct scratch *scratch = p->scratch;
   int64_t j = p->j, self[FK_TILE_COLS];
   bool values = s->n_values > 0, drop = !p->symmetric && s->task->exclude_self;
-  struct fk_tile tile = {.d = s->task->sources.d, .kernel = scratch->kernel};
+  struct fk_tile tile = {.kernel = scratch->kernel};
   memcpy(tile.factor, mode->form.factor, sizeof tile.factor);
-  tile.n_cols = (int)fk_padded(p->n_cols, mode->ops->panel);
-  fk_tile_cols_at(&tile, s, p->cols, j);
+  fk_packed_columns(&p->cols->points, mode, j - p->cols->first, p->n_cols, &tile);
   for (int64_t c = 0; c < FK_TILE_COLS; c++) self[c] = j + c;
   memset(scratch->cols, 0, sizeof(double) * FK_TILE_COLS * (size_t)(1 + s->n_values));
 
   for (int64_t i = p->first; (i = next_rows(p, i)) < p->end; i += FK_TILE_ROWS) {
-    tile.n_rows = (int)fk_padded(fk_smaller(FK_TILE_ROWS, p->end - i), mode->ops->row_step);
     tile.row_mass = scratch->rows + (i - p->first);
-    fk_tile_rows_at(&tile, s, p->rows, i);
+    fk_packed_rows(&p->rows->points, mode, i - p->rows->first, p->end - i, &tile);
     if (s->near) fk_near_count(s->near, p->n_cols, tile.n_rows * (p->symmetric ? 2 : 1));
     bool diagonal = drop && i < j + p->n_cols && j < i + FK_TILE_ROWS;
     double unused[FK_TILE_COLS] = {0};

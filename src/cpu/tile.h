@@ -6,7 +6,7 @@
 #ifndef FK_CPU_TILE_H
 #define FK_CPU_TILE_H
 
-#include "../core/cubes.h"
+#include "../core/polynomial.h"
 #include "../fk.h"
 
 /* A kernel tile of 48 x 192 stays in the second-level cache (73 kB in double). Both sizes are
@@ -115,7 +115,7 @@ struct fk_tile_scales {
 enum { FK_NEAR_POINTS = 64, FK_NEAR_TARGETS = 8 };
 
 /* Kernels of a panel of points at a group of targets with their first and second derivatives; see
- * core/derivatives.h. */
+ * loops/derivatives.h. */
 struct fk_tile_derivatives {
   int64_t d;
   const double *points, *log_weight, *precision; /* of the points: log2 w, 1 / f^2 */
@@ -126,14 +126,15 @@ struct fk_tile_derivatives {
   double *sums; /* [sum][FK_NEAR_TARGETS], added to */
 };
 
-/* A panel of points at one target; see core/cubes.h. */
+/* A panel of points at one target; see loops/cubes.h. */
 enum { FK_CUBE_LANES = 8, FK_CUBE_POINTS = 32 };
 struct fk_tile_cubes {
-  const struct fk_cubes *of;
-  const double *points, *weights; /* 0 of the padding, and of the target itself */
-  const double *target, *narrow;  /* d: 1 / reach */
-  double *sums;                   /* [sum][FK_CUBE_LANES], added to */
-  double *work;                   /* with a slope 2 d FK_CUBE_POINTS */
+  int64_t d;
+  struct fk_polynomial value, tip, slope;
+  const double *points, *weights;        /* weights: 0 of the padding, and of the target itself */
+  const double *target, *reach, *narrow; /* narrow: 1 / reach */
+  double *sums;                          /* [sum][FK_CUBE_LANES], added to */
+  double *work;                          /* with a slope 2 d FK_CUBE_POINTS */
 };
 
 /* Sums over a list of points, a multiple of FK_NEAR_POINTS of them: of weight Phi(z), and of its derivative by

@@ -327,7 +327,7 @@ static void FN(row_values)(const struct fk_tile_values *a) {
 #include "tile_scales.h"
 #include "tile_vector.h"
 
-/* Rows k .. k + n - 1 of L^-1 u, those before them being done; see fk_block_solve(). */
+/* Rows k .. k + n - 1 of L^-1 u, those before them being done; see core/host.h. */
 INLINE void FN(solve_rows)(const double *chol, int64_t d, double *u, int64_t width, int64_t k, const int n) {
   V acc[4][FK_COLS];
   FK_UNROLL

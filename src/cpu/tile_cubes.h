@@ -1,5 +1,5 @@
 /* Products of polynomials of bounded reach, of a panel of points at one target, in double: a part of tile_body.h,
- * by whose macros it is written. What they are stands in core/cubes.h. */
+ * by whose macros it is written. What they are stands in loops/cubes.h. */
 #define CUBE_VECTORS 4 /* points side by side */
 #define CUBE_POINTS (CUBE_VECTORS * V_LANES)
 #define CUBE_STEEP 0x1p900
@@ -10,7 +10,7 @@ _Static_assert(FK_NEAR_POINTS % CUBE_POINTS == 0 && CUBE_POINTS <= FK_CUBE_POINT
 INLINE void FN(cube_from)(const struct fk_tile_cubes *a, int from, int64_t k, V z[CUBE_VECTORS],
                           V within[CUBE_VECTORS]) {
   const double *x = a->points + k * FK_NEAR_POINTS + from;
-  V y = V_SET(a->target[k]), reach = V_SET(a->of->reach[k]);
+  V y = V_SET(a->target[k]), reach = V_SET(a->reach[k]);
   FK_UNROLL
   for (int v = 0; v < CUBE_VECTORS; v++) {
     z[v] = V_SUB(V_LOAD(x + v * V_LANES), y);
@@ -25,7 +25,7 @@ INLINE bool FN(cube_weights)(const struct fk_tile_cubes *a, int from, V p[CUBE_V
   unsigned outside = ~0u;
   FK_UNROLL
   for (int v = 0; v < CUBE_VECTORS; v++) least[v] = V_SET(INFINITY);
-  for (int64_t k = 0; k < a->of->d; k++) {
+  for (int64_t k = 0; k < a->d; k++) {
     FN(cube_from)(a, from, k, z, within);
     FK_UNROLL
     for (int v = 0; v < CUBE_VECTORS; v++) least[v] = V_MIN(least[v], within[v]);
@@ -53,11 +53,11 @@ INLINE void FN(cube_factors)(const struct fk_tile_cubes *a, int64_t k, V within[
   V narrow = V_SET(a->narrow[k]), tip[CUBE_VECTORS], s[CUBE_VECTORS];
   FK_UNROLL
   for (int v = 0; v < CUBE_VECTORS; v++) within[v] = V_MUL(V_MAX(within[v], V_SET(0)), narrow);
-  FN(cube_polynomial)(&a->of->value, within, f);
-  if (a->of->tip.count == 0) return;
+  FN(cube_polynomial)(&a->value, within, f);
+  if (a->tip.count == 0) return;
   FK_UNROLL
   for (int v = 0; v < CUBE_VECTORS; v++) s[v] = V_MAX(V_FMA(within[v], V_SET(2), V_SET(-1)), V_SET(0));
-  FN(cube_polynomial)(&a->of->tip, s, tip);
+  FN(cube_polynomial)(&a->tip, s, tip);
   FK_UNROLL
   for (int v = 0; v < CUBE_VECTORS; v++) f[v] = V_ADD(f[v], tip[v]);
 }
@@ -73,7 +73,7 @@ static void FN(cube_values)(const struct fk_tile_cubes *a) {
   V p[CUBE_VECTORS], z[CUBE_VECTORS], within[CUBE_VECTORS], f[CUBE_VECTORS];
   for (int from = 0; from < FK_NEAR_POINTS; from += CUBE_POINTS) {
     if (!FN(cube_weights)(a, from, p)) continue;
-    for (int64_t k = 0; k < a->of->d; k++) {
+    for (int64_t k = 0; k < a->d; k++) {
       FN(cube_from)(a, from, k, z, within);
       FN(cube_factors)(a, k, within, f);
       FK_UNROLL
@@ -86,7 +86,7 @@ static void FN(cube_values)(const struct fk_tile_cubes *a) {
 /* Of the coordinates before k the product comes on the way there, of those after it on the way back: it may be 0,
  * and cannot be divided by. */
 static void FN(cube_slopes)(const struct fk_tile_cubes *a) {
-  const int64_t d = a->of->d;
+  const int64_t d = a->d;
   double *factors = a->work, *slopes = factors + d * FK_CUBE_POINTS;
   V p[CUBE_VECTORS], z[CUBE_VECTORS], within[CUBE_VECTORS], f[CUBE_VECTORS], slope[CUBE_VECTORS];
   for (int from = 0; from < FK_NEAR_POINTS; from += CUBE_POINTS) {
@@ -94,7 +94,7 @@ static void FN(cube_slopes)(const struct fk_tile_cubes *a) {
     for (int64_t k = 0; k < d; k++) {
       FN(cube_from)(a, from, k, z, within);
       FN(cube_factors)(a, k, within, f);
-      FN(cube_polynomial)(&a->of->slope, within, slope);
+      FN(cube_polynomial)(&a->slope, within, slope);
       FK_UNROLL
       for (int v = 0; v < CUBE_VECTORS; v++) {
         V sign = V_MIN(V_MAX(V_MUL(z[v], V_SET(CUBE_STEEP)), V_SET(-1)), V_SET(1));
@@ -118,7 +118,7 @@ static void FN(cube_slopes)(const struct fk_tile_cubes *a) {
 }
 
 static void FN(cubes)(const struct fk_tile_cubes *a) {
-  if (a->of->slope.count > 0)
+  if (a->slope.count > 0)
     FN(cube_slopes)(a);
   else
     FN(cube_values)(a);

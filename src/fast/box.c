@@ -7,14 +7,14 @@
 #include "../core/threads.h"
 
 /* What a thread works with, followed by two blocks of points. */
-struct search {
+struct box_search {
   const struct fk_fast_job *job;
   const struct fk_matrix *points;
   struct fk_scratch boxes;
 };
 
 static void widen_box(void *data, int64_t from, int64_t to, int slot) {
-  const struct search *s = data;
+  const struct box_search *s = data;
   int64_t d = s->job->d;
   struct fk_fast_box *own = fk_scratch_at(&s->boxes, slot);
   double *u = (double *)(own + 1);
@@ -32,7 +32,7 @@ static void widen_box(void *data, int64_t from, int64_t to, int slot) {
 
 enum fk_status fk_fast_find_box(const struct fk_fast_job *job, const struct fk_matrix *points,
                                 struct fk_fast_box *box, struct fk_error *err) {
-  struct search s = {job, points, {NULL, 0}};
+  struct box_search s = {job, points, {NULL, 0}};
   int64_t d = job->d;
   double bytes = 16.0 * (double)d;
   int threads = fk_threads_for_bytes(job->opts->threads, bytes * (double)points->n);

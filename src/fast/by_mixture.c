@@ -196,12 +196,12 @@ static enum fk_status choose_parts(const struct fk_fast_job *job, const struct f
 
 /* Sums of |b|, |b| u and |b| u^2 over the sources, in pieces that do not depend on the threads. */
 enum { PIECES = 64 };
-struct moments {
+struct mixture_moments {
   const struct fk_fast_job *job;
   double sum[PIECES], first[PIECES][FK_GRID_MAX_D], second[PIECES][FK_GRID_MAX_D];
 };
 
-static void add_moments(struct moments *m, int64_t piece) {
+static void add_moments(struct mixture_moments *m, int64_t piece) {
   const struct fk_fast_job *job = m->job;
   int64_t blocks = fk_pieces(job->n, FK_BLOCK), d = job->d;
   double u[2 * FK_BLOCK * FK_GRID_MAX_D];
@@ -228,7 +228,7 @@ static void add_all_moments(void *data, int64_t from, int64_t to, int slot) {
 /* The mean of the squared distances from the sources, weighted by |b|, to any target in a box, is at most this. */
 static enum fk_status farthest_mean(const struct fk_fast_job *job, const struct fk_fast_box *y, double *square,
                                     struct fk_error *err) {
-  struct moments *m = calloc(1, sizeof *m);
+  struct mixture_moments *m = calloc(1, sizeof *m);
   double sum = 0;
   if (!m) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for moments of the points");
   m->job = job;

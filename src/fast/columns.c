@@ -18,14 +18,14 @@ static int exponent_of(const double *x, int64_t n, int threads) {
   return largest > 0 && ilogb(least) - ilogb(largest) > -1000 ? ilogb(largest) : 0;
 }
 
-struct fill {
+struct columns_fill {
   const double *w, *from; /* from: a column of the task's, NULL: ones */
   int w_exponent, from_exponent;
   double *to;
 };
 
 static void fill_column(void *data, int64_t first, int64_t end, int slot) {
-  const struct fill *f = data;
+  const struct columns_fill *f = data;
   (void)slot;
   for (int64_t i = first; i < end; i++) {
     double w = f->w ? ldexp(f->w[i], -f->w_exponent) : 1;
@@ -43,7 +43,7 @@ static enum fk_status copy_columns(struct fk_fast_job *job, int64_t values, int 
                    8e-6 * (double)n * (double)job->columns);
   for (int64_t c = 0; c < job->columns; c++) {
     const double *from = c < values ? task->columns + c * n : NULL;
-    struct fill f = {task->weights, from, w_exponent, exponent_of(from, n, threads), job->own_b + c * n};
+    struct columns_fill f = {task->weights, from, w_exponent, exponent_of(from, n, threads), job->own_b + c * n};
     job->exponent[c] = f.w_exponent + f.from_exponent;
     fk_parallel_for(threads, n, fk_step_for_bytes(24), fill_column, &f);
   }
@@ -126,13 +126,13 @@ void fk_fast_leave_out(struct fk_fast_job *job) {
   }
 }
 
-struct scaled {
+struct columns_scaled {
   double *out, *shift;
   int exponent;
 };
 
 static void scale_back(void *data, int64_t first, int64_t end, int slot) {
-  const struct scaled *a = data;
+  const struct columns_scaled *a = data;
   (void)slot;
   for (int64_t i = first; i < end; i++) {
     if (a->shift)
@@ -146,7 +146,7 @@ static void scale_back(void *data, int64_t first, int64_t end, int slot) {
 void fk_fast_scale_back(struct fk_fast_job *job) {
   int threads = fk_threads_for_bytes(job->opts->threads, 16.0 * (double)job->m);
   for (int64_t c = 0; c < job->columns; c++) {
-    struct scaled a = {fk_fast_out(job, c), job->task->shift, job->exponent[c]};
+    struct columns_scaled a = {fk_fast_out(job, c), job->task->shift, job->exponent[c]};
     if (a.exponent != 0 && (a.shift || !job->gradient))
       fk_parallel_for(threads, job->m, fk_step_for_bytes(16), scale_back, &a);
   }

@@ -42,9 +42,9 @@ static enum fk_status sum_by_method(struct fk_fast_job *job, struct fk_fast_choi
 }
 
 /* A job and the way that it is best done, by its points. Both are to be freed, also after a failure. */
-static enum fk_status prepare(struct fk_fast_job *job, const struct fk_grid_backend *grid,
-                              const struct fk_task *task, const struct fk_opts *opts,
-                              struct fk_fast_choice *choice, struct fk_stats *stats, struct fk_error *err) {
+static enum fk_status prepare_job(struct fk_fast_job *job, const struct fk_grid_backend *grid,
+                                  const struct fk_task *task, const struct fk_opts *opts,
+                                  struct fk_fast_choice *choice, struct fk_stats *stats, struct fk_error *err) {
   static uint64_t sessions;
   double d = (double)task->sources.d;
   struct fk_work size = fk_task_work(task);
@@ -77,7 +77,7 @@ static enum fk_status sums_on(const struct fk_grid_backend *grid, const struct f
     fk_plan_say(stats, "no fast sums with this factor");
     return exact->sums(task, opts, stats, err);
   }
-  enum fk_status status = prepare(&job, grid, task, opts, &choice, stats, err);
+  enum fk_status status = prepare_job(&job, grid, task, opts, &choice, stats, err);
   if (!status && choice.method != FK_BY_EXACT) {
     (choice.method == FK_BY_DIRECT ? &fk_engine_exact_cpu : exact)->describe(opts, stats);
     status = sum_by_method(&job, &choice, err);
@@ -132,7 +132,7 @@ static enum fk_status normal_cpu(struct fk_operator *op, const struct fk_normal 
     task.weights = task.columns;
     task.values = FK_VALUES_NONE;
   }
-  enum fk_status status = prepare(&job, &fk_grid_cpu, &task, opts, &choice, stats, err);
+  enum fk_status status = prepare_job(&job, &fk_grid_cpu, &task, opts, &choice, stats, err);
   bool by_exact = choice.method == FK_BY_EXACT;
   fk_fast_choice_free(&choice);
   fk_fast_columns_free(&job);

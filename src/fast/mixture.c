@@ -47,7 +47,7 @@ static double widest_step(double p, double error) {
 }
 
 /* All nodes that matter, ascending, and their sums at all places. */
-struct rule {
+struct mixture_rule {
   double p, step, log_largest; /* log(1 + largest) */
   int n, places;
   double *node, *weight;
@@ -57,7 +57,8 @@ struct rule {
 
 static double place_of(double log_largest, int i, int places) { return expm1(log_largest * i / (places - 1)); }
 
-static enum fk_status rule_init(struct rule *r, double p, double largest, double error, struct fk_error *err) {
+static enum fk_status rule_init(struct mixture_rule *r, double p, double largest, double error,
+                                struct fk_error *err) {
   double gamma = p == 1 ? 1 : sqrt(PI), step = r->step = widest_step(p, error);
   r->p = p;
   r->log_largest = log1p(largest);
@@ -151,7 +152,7 @@ static bool gauss_init(struct gauss *g, int n, const double *x, const double *w,
 }
 
 /* Do n Gauss nodes stand for the nodes first .. end - 1? */
-static bool replaces(const struct rule *r, struct gauss *g, int n, int first, int end, double error,
+static bool replaces(const struct mixture_rule *r, struct gauss *g, int n, int first, int end, double error,
                      double *work) {
   if (end - first <= n) return end == first;
   if (n > 0 && !gauss_init(g, n, r->node + first, r->weight + first, end - first, work)) return false;
@@ -166,7 +167,7 @@ static bool replaces(const struct rule *r, struct gauss *g, int n, int first, in
 }
 
 /* Of the nodes from .. to - 1, how many of the lowest (or highest) are best replaced; returns the number left. */
-static int shorten(const struct rule *r, bool lowest, int from, int to, double error, struct gauss *best,
+static int shorten(const struct mixture_rule *r, bool lowest, int from, int to, double error, struct gauss *best,
                    double *work) {
   int least = to - from, cut = 0;
   best->n = 0;
@@ -200,7 +201,7 @@ static void append(struct fk_mixture *m, double rate, double weight) {
 }
 
 /* At twice as many places as those by which the ends were shortened. */
-static double measure(const struct fk_mixture *m, const struct rule *r) {
+static double measure(const struct fk_mixture *m, const struct mixture_rule *r) {
   double worst = 0;
   int places = 2 * r->places - 1;
   for (int i = 0; i < places; i++) {
@@ -212,7 +213,7 @@ static double measure(const struct fk_mixture *m, const struct rule *r) {
 }
 
 static enum fk_status build(struct fk_mixture *m, double tol, struct fk_error *err) {
-  struct rule r;
+  struct mixture_rule r;
   struct gauss low, high;
   enum fk_status status = rule_init(&r, m->power, m->largest, 0.6 * tol, err);
   if (status) return status;

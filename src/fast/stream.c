@@ -138,7 +138,8 @@ static enum fk_status choose_grid(struct fk_stream *s, const struct fk_stream_sp
 
 /* ---- opening and closing ---------------------------------------------------------------------- */
 
-static enum fk_status prepare(struct fk_stream *s, const struct fk_stream_spec *spec, struct fk_error *err) {
+static enum fk_status prepare_stream(struct fk_stream *s, const struct fk_stream_spec *spec,
+                                     struct fk_error *err) {
   int64_t d = s->d;
   s->chol = malloc(sizeof(double) * (size_t)(d * d));
   s->exponent = calloc((size_t)s->columns, sizeof *s->exponent);
@@ -183,7 +184,7 @@ enum fk_status fk_stream_open(const struct fk_stream_spec *spec, const struct fk
   s->m = (int64_t)spec->m;
   grid.poll = (struct fk_poll){poll_call, s};
   grid.most_bytes = fmin(spec->most_bytes, fk_grid_cpu.costs->most_bytes);
-  enum fk_status status = prepare(s, spec, err);
+  enum fk_status status = prepare_stream(s, spec, err);
   if (!status) status = choose_grid(s, spec, &grid, &wanted, err);
   if (!status && wanted) status = start(s, spec, &grid, err);
   s->opts.poll = (struct fk_poll){NULL, NULL};
@@ -270,13 +271,13 @@ enum fk_status fk_stream_expect(struct fk_stream *s, const struct fk_matrix *tar
   return run_call(s, targets, poll, expect, NULL, err);
 }
 
-struct sources {
+struct stream_sources {
   const double *b;
   int64_t ld;
 };
 
 /* A step's columns on their scales, and of each source the largest |b|. */
-struct scaled {
+struct stream_scaled {
   const struct fk_stream *s;
   const double *b;
   double *to, *mass;
@@ -284,7 +285,7 @@ struct scaled {
 };
 
 static void scale_rows(void *data, int64_t first, int64_t end, int slot) {
-  const struct scaled *a = data;
+  const struct stream_scaled *a = data;
   (void)slot;
   for (int64_t i = first; i < end; i++) {
     a->mass[i] = 0;
@@ -303,8 +304,8 @@ static void masses_of(const void *data, int64_t first, int64_t count, double *ma
 /* Sums in float are no good for numbers far beyond those that came first. */
 enum { MOST_GROWTH = 40 };
 
-static enum fk_status find_scales(struct fk_stream *s, const struct sources *sources, int64_t first, int64_t n,
-                                  struct fk_error *err) {
+static enum fk_status find_scales(struct fk_stream *s, const struct stream_sources *sources, int64_t first,
+                                  int64_t n, struct fk_error *err) {
   for (int64_t c = 0; c < s->columns; c++) {
     double largest = fk_largest(sources->b + c * sources->ld + first, n, s->opts.threads);
     if (largest == 0) continue;
@@ -319,7 +320,7 @@ static enum fk_status find_scales(struct fk_stream *s, const struct sources *sou
 
 static enum fk_status add(struct fk_stream *s, const struct fk_grid_points *u, int64_t first, void *data,
                           struct fk_error *err) {
-  const struct sources *sources = data;
+  const struct stream_sources *sources = data;
   struct fk_envelope_points points = {.whitened = u};
   int64_t numbers = u->n * (s->columns + 1);
   if (!sources->b) {
@@ -332,7 +333,7 @@ static enum fk_status add(struct fk_stream *s, const struct fk_grid_points *u, i
     s->b_numbers = s->b ? numbers : 0;
     if (!s->b) return no_memory(err, "the columns");
   }
-  struct scaled a = {s, sources->b + first, s->b, s->b + u->n * s->columns, sources->ld, u->n};
+  struct stream_scaled a = {s, sources->b + first, s->b, s->b + u->n * s->columns, sources->ld, u->n};
   enum fk_status status = find_scales(s, sources, first, u->n, err);
   if (status) return status;
   int threads = fk_threads_for_bytes(s->opts.threads, 16.0 * (double)numbers);
@@ -345,7 +346,7 @@ static enum fk_status add(struct fk_stream *s, const struct fk_grid_points *u, i
 
 enum fk_status fk_stream_add(struct fk_stream *s, const struct fk_matrix *points, const double *b,
                              const struct fk_poll *poll, struct fk_error *err) {
-  struct sources sources = {b, points->n};
+  struct stream_sources sources = {b, points->n};
   s->filtered = false;
   enum fk_status status = run_call(s, points, poll, add, &sources, err);
   if (status) return status;
@@ -359,7 +360,7 @@ enum fk_status fk_stream_add(struct fk_stream *s, const struct fk_matrix *points
 
 /* ---- sums ------------------------------------------------------------------------------------- */
 
-struct sums {
+struct stream_sums {
   double *value;
   int64_t ld;
 };
@@ -393,7 +394,7 @@ static enum fk_status filter(struct fk_stream *s, struct fk_error *err) {
 
 static enum fk_status evaluate(struct fk_stream *s, const struct fk_grid_points *u, int64_t first, void *data,
                                struct fk_error *err) {
-  const struct sums *sums = data;
+  const struct stream_sums *sums = data;
   enum fk_status status = bound_error(s, u, err);
   if (!status && !s->filtered) status = filter(s, err);
   return status ? status : sums_at(s, u, sums->value + first, sums->ld, err);
@@ -408,7 +409,7 @@ void fk_stream_seek(struct fk_stream *s, int64_t row) {
 
 enum fk_status fk_stream_evaluate(struct fk_stream *s, const struct fk_matrix *targets, const struct fk_poll *poll,
                                   double *value, struct fk_stats *stats, struct fk_error *err) {
-  struct sums sums = {value, targets->n};
+  struct stream_sums sums = {value, targets->n};
   enum fk_status status = run_call(s, targets, poll, evaluate, &sums, err);
   if (status) return status;
   fk_stream_look_at(s, value, targets->n);

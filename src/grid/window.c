@@ -150,7 +150,7 @@ static void make_taps(const struct fk_window *w, double h, double gauss[FK_WINDO
 }
 
 /* To make them takes a millisecond, and the same window serves one sum after the other: the last few are kept. */
-struct taps {
+struct window_taps {
   struct fk_window window;
   double h;
   bool laplace;
@@ -160,15 +160,15 @@ struct taps {
 enum { KEPT = 8 };
 static struct {
   pthread_mutex_t lock;
-  struct taps at[KEPT];
+  struct window_taps at[KEPT];
   int next;
 } kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static const struct taps *taps_of(const struct fk_window *w, double h, bool laplace) {
+static const struct window_taps *taps_of(const struct fk_window *w, double h, bool laplace) {
   for (int i = 0; i < KEPT; i++)
     if (kept.at[i].h == h && kept.at[i].laplace == laplace && fk_window_equal(&kept.at[i].window, w))
       return &kept.at[i];
-  struct taps *t = &kept.at[kept.next++ % KEPT];
+  struct window_taps *t = &kept.at[kept.next++ % KEPT];
   t->window = *w;
   t->h = h;
   t->laplace = laplace;
@@ -183,7 +183,7 @@ enum fk_status fk_window_taps(const struct fk_window *w, double scale, double ga
   if (!(h > 0) || !fk_window_has_scale(w, scale))
     return fk_fail(err, FK_STATUS_UNSUPPORTED, "a bandwidth of %.0f grid nodes is too wide for the filter", h);
   pthread_mutex_lock(&kept.lock);
-  const struct taps *t = taps_of(w, h, laplace != NULL);
+  const struct window_taps *t = taps_of(w, h, laplace != NULL);
   memcpy(gauss, t->taps[0], sizeof t->taps[0]);
   if (laplace) memcpy(laplace, t->taps[1], sizeof t->taps[1]);
   *reach = t->reach;

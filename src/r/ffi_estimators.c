@@ -4,15 +4,15 @@
 
 #include "../core/hash.h"
 #include "../core/loo.h"
-#include "../core/neighbours.h"
 #include "../core/polygon.h"
+#include "../cpu/loops/neighbours.h"
 #include "../core/scan.h"
 #include "../core/triangular.h"
 #include "ffi.h"
 #include "operator.h"
 
 /* What every entry point takes and every call of the core needs. */
-struct call {
+struct estimator_call {
   struct r_operator opened;
   struct fk_matrix x, y; /* x: what is known without fetching it; y.data NULL: x itself */
   int64_t m;             /* number of targets */
@@ -21,7 +21,7 @@ struct call {
   struct fk_error err;
 };
 
-static void begin(struct call *c, SEXP sources, SEXP y, SEXP control) {
+static void begin(struct estimator_call *c, SEXP sources, SEXP y, SEXP control) {
   c->err = (struct fk_error){FK_STATUS_OK, ""};
   r_opts(control, &c->opts, &c->stats);
   c->opened = r_open(sources);
@@ -30,7 +30,7 @@ static void begin(struct call *c, SEXP sources, SEXP y, SEXP control) {
   c->m = c->y.data ? c->y.n : c->x.n;
 }
 
-static void end(const struct call *c) {
+static void end(const struct estimator_call *c) {
   r_close(&c->opened);
   r_finish(&c->err);
 }
@@ -41,7 +41,7 @@ SEXP ffi_plan(void) { return r_new_plan(); }
 SEXP ffi_handles(void) { return Rf_ScalarInteger(r_handles()); }
 
 SEXP ffi_kernel_sum(SEXP sources, SEXP y, SEXP b, SEXP as_matrix, SEXP control) {
-  struct call c;
+  struct estimator_call c;
   begin(&c, sources, y, control);
   bool plain = !Rf_isMatrix(b); /* a vector of one column, or NULL for ones */
   int64_t columns = plain ? 1 : Rf_ncols(b);
@@ -61,7 +61,7 @@ SEXP ffi_kernel_sum(SEXP sources, SEXP y, SEXP b, SEXP as_matrix, SEXP control) 
 
 /* Of the pairs, that exact sums compute. */
 SEXP ffi_pairs_share(SEXP sources, SEXP y, SEXP control) {
-  struct call c;
+  struct estimator_call c;
   double share = 1;
   begin(&c, sources, y, control);
   struct fk_operator *op = r_start(&c.opened, &c.err);
@@ -82,7 +82,7 @@ static const double *columns_of(SEXP x, int64_t n, int64_t *columns, const char 
 
 /* rows: the sources at which the matrix has its rows; NULL: its columns' own. with_sums: K v as well. */
 SEXP ffi_normal_product(SEXP sources, SEXP rows, SEXP v, SEXP w, SEXP weights, SEXP with_sums, SEXP control) {
-  struct call c;
+  struct estimator_call c;
   begin(&c, sources, R_NilValue, control);
   bool own = Rf_isNull(rows);
   struct r_operator others = own ? c.opened : r_open(rows);
@@ -111,7 +111,7 @@ SEXP ffi_normal_product(SEXP sources, SEXP rows, SEXP v, SEXP w, SEXP weights, S
 }
 
 SEXP ffi_log_sum(SEXP sources, SEXP y, SEXP factor, SEXP loo, SEXP control) {
-  struct call c;
+  struct estimator_call c;
   begin(&c, sources, y, control);
   const double *f = r_numbers(factor, 3, "factor");
   bool is_signed = f[0] < 0 || f[1] != 0 || f[2] != 0, without_self = r_flag(loo);
@@ -129,7 +129,7 @@ SEXP ffi_log_sum(SEXP sources, SEXP y, SEXP factor, SEXP loo, SEXP control) {
 }
 
 SEXP ffi_score(SEXP sources, SEXP y, SEXP factor, SEXP loo, SEXP names, SEXP control) {
-  struct call c;
+  struct estimator_call c;
   begin(&c, sources, y, control);
   struct fk_score_spec spec = {c.y, r_numbers(factor, 3, "factor"), r_flag(loo)};
   SEXP score = PROTECT(r_matrix(c.m, c.x.d, names));
@@ -145,7 +145,7 @@ SEXP ffi_score(SEXP sources, SEXP y, SEXP factor, SEXP loo, SEXP names, SEXP con
 
 /* Where they stay on a device, R gets them when it reads them. */
 SEXP ffi_debias(SEXP sources, SEXP chol, SEXP control) {
-  struct call c;
+  struct estimator_call c;
   begin(&c, sources, R_NilValue, control);
   const double *L = r_factor(chol, c.x.d);
   SEXP names = r_column_names(r_element(sources, "points")), debiased;
@@ -173,7 +173,7 @@ SEXP ffi_debias(SEXP sources, SEXP chol, SEXP control) {
 }
 
 SEXP ffi_score_means(SEXP sources, SEXP control) {
-  struct call c;
+  struct estimator_call c;
   begin(&c, sources, R_NilValue, control);
   SEXP means = PROTECT(r_matrix(c.m, c.x.d, R_NilValue)), log_mass = PROTECT(r_vector(c.m));
 
@@ -201,7 +201,7 @@ static struct fk_widths r_widths(SEXP widths, int64_t n, int64_t d) {
 
 /* list(points, weights or NULL, first, number or NULL), both counted from 1: first is NA where none of them is a
  * source, number that of the first of them among all points, NULL where these are the sources. */
-static struct fk_held_out r_held_out(SEXP list, const struct call *c) {
+static struct fk_held_out r_held_out(SEXP list, const struct estimator_call *c) {
   const double *weights = r_weights(r_element(list, "weights"), c->m);
   const double *first = r_numbers(r_element(list, "first"), 1, "first");
   if (*first < 1) Rf_error("`first` must be at least 1, or NA");
@@ -212,7 +212,7 @@ static struct fk_held_out r_held_out(SEXP list, const struct call *c) {
 
 /* widths: NULL for one; held_out: NULL for the sources. */
 SEXP ffi_sdkde_loo(SEXP sources, SEXP chol, SEXP widths, SEXP held_out, SEXP control) {
-  struct call c;
+  struct estimator_call c;
   bool own = Rf_isNull(held_out);
   begin(&c, sources, own ? R_NilValue : r_element(held_out, "points"), control);
   const double *L = r_factor(chol, c.x.d);
@@ -354,7 +354,7 @@ SEXP ffi_neighbour_distances(SEXP x, SEXP y, SEXP rank, SEXP control) {
   of.k = (int64_t)k;
   SEXP out = PROTECT(r_vector(of.m));
 
-  fk_neighbour_distances(&of, &opts, REAL(out), &err);
+  fk_neighbour_distances(&of, &opts, REAL(out), &stats, &err);
 
   r_finish(&err);
   UNPROTECT(1);
@@ -379,7 +379,7 @@ SEXP ffi_polygon_masses(SEXP sides, SEXP centres, SEXP widths, SEXP control) {
   }
   SEXP out = PROTECT(r_vector(of.n));
 
-  fk_polygon_masses(&of, &opts, REAL(out), &err);
+  fk_polygon_masses(&of, &opts, REAL(out), &stats, &err);
 
   r_finish(&err);
   UNPROTECT(1);

@@ -1,7 +1,7 @@
 /* Sums over pairs of points for criteria of bandwidths, in the three phases of glue.h. */
-#include "../core/level_sums.h"
-#include "../core/moments.h"
-#include "../core/scales.h"
+#include "../cpu/loops/level_sums.h"
+#include "../cpu/loops/moments.h"
+#include "../cpu/loops/scales.h"
 
 #include "ffi.h"
 

@@ -1,10 +1,10 @@
 /* Derivatives of sums of kernels, probabilities of rectangles, polynomial kernels in several dimensions and
  * conditional distribution functions, in the three phases of glue.h. Points have a column each. */
-#include "../core/conditional.h"
+#include "../cpu/loops/conditional.h"
 #include "../core/count.h"
-#include "../core/cubes.h"
-#include "../core/derivatives.h"
-#include "../core/rectangles.h"
+#include "../cpu/loops/cubes.h"
+#include "../cpu/loops/derivatives.h"
+#include "../cpu/loops/rectangles.h"
 #include "ffi.h"
 
 static struct fk_matrix columns_of(SEXP list, const char *name) {
@@ -61,7 +61,7 @@ SEXP ffi_derivatives(SEXP job, SEXP control) {
   SEXP sums = PROTECT(r_matrix(fk_derivative_sums(of.d), of.m, R_NilValue));
   of.sums = REAL(sums);
 
-  fk_kernel_derivatives(&of, &opts, &err);
+  fk_kernel_derivatives(&of, &opts, &stats, &err);
 
   r_finish(&err);
   UNPROTECT(1);
@@ -94,7 +94,7 @@ SEXP ffi_rectangles(SEXP job, SEXP control) {
     Rf_error("`correlation` must be 0, or between -1 and 1 of two coordinates");
   SEXP out = PROTECT(r_vector(of.m));
 
-  fk_rectangle_sums(&of, &opts, REAL(out), &err);
+  fk_rectangle_sums(&of, &opts, REAL(out), &stats, &err);
 
   r_finish(&err);
   UNPROTECT(1);
@@ -162,9 +162,10 @@ SEXP ffi_conditional(SEXP job, SEXP control) {
   SEXP nearest = PROTECT(invert && of.x_low ? r_matrix(count, of.m, R_NilValue) : R_NilValue);
 
   if (invert)
-    fk_conditional_quantiles(&of, p, count, &opts, REAL(out), Rf_isNull(nearest) ? NULL : REAL(nearest), &err);
+    fk_conditional_quantiles(&of, p, count, &opts, REAL(out), Rf_isNull(nearest) ? NULL : REAL(nearest), &stats,
+                             &err);
   else
-    fk_conditional_cdf(&of, &y, &opts, REAL(out), &err);
+    fk_conditional_cdf(&of, &y, &opts, REAL(out), &stats, &err);
 
   r_finish(&err);
   if (!Rf_isNull(nearest)) Rf_setAttrib(out, Rf_install("nearest"), nearest);

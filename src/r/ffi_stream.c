@@ -126,7 +126,7 @@ SEXP ffi_stream_take(SEXP stream, SEXP other) {
 
 /* ---- points ----------------------------------------------------------------------------------- */
 
-struct call {
+struct stream_call {
   struct fk_stream *stream;
   struct fk_matrix points;
   struct fk_opts opts;
@@ -134,7 +134,7 @@ struct call {
   struct fk_error err;
 };
 
-static void begin(struct call *c, SEXP stream, SEXP points, const char *name, SEXP control) {
+static void begin(struct stream_call *c, SEXP stream, SEXP points, const char *name, SEXP control) {
   c->stream = stream_of(stream);
   c->points = r_points(points, name);
   if (c->points.d != fk_stream_d(c->stream)) Rf_error("`%s` must have the columns of the stream", name);
@@ -143,7 +143,7 @@ static void begin(struct call *c, SEXP stream, SEXP points, const char *name, SE
 }
 
 SEXP ffi_stream_expect(SEXP stream, SEXP y, SEXP control) {
-  struct call c;
+  struct stream_call c;
   begin(&c, stream, y, "y", control);
 
   fk_stream_expect(c.stream, &c.points, &c.opts.poll, &c.err);
@@ -153,7 +153,7 @@ SEXP ffi_stream_expect(SEXP stream, SEXP y, SEXP control) {
 }
 
 SEXP ffi_stream_add(SEXP stream, SEXP x, SEXP b, SEXP control) {
-  struct call c;
+  struct stream_call c;
   begin(&c, stream, x, "x", control);
   int64_t columns = fk_stream_columns(c.stream);
   const double *numbers = Rf_isNull(b) ? NULL : r_numbers(b, (R_xlen_t)(c.points.n * columns), "b");
@@ -167,7 +167,7 @@ SEXP ffi_stream_add(SEXP stream, SEXP x, SEXP b, SEXP control) {
 
 /* like: coefficients, of no matter how many rows; sums are a matrix with their names where they are one. */
 SEXP ffi_stream_evaluate(SEXP stream, SEXP y, SEXP like, SEXP first, SEXP control) {
-  struct call c;
+  struct stream_call c;
   begin(&c, stream, y, "y", control);
   int64_t columns = fk_stream_columns(c.stream);
   bool plain = !Rf_isMatrix(like);

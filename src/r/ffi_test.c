@@ -128,12 +128,12 @@ static SEXP test_curve(SEXP arguments) {
   if (x.d > FK_CURVE_MAX_DIM) Rf_error("a curve has at most %d dimensions", FK_CURVE_MAX_DIM);
   uint32_t spread[FK_CURVE_MAX_DIM][4][256];
   double low[FK_CURVE_MAX_DIM], high[FK_CURVE_MAX_DIM];
-  struct fk_curve curve;
+  struct fk_spatial_curve curve;
   for (int64_t k = 0; k < x.d; k++) fk_range(fk_column(&x, k), x.n, 1, &low[k], &high[k]);
-  if (!fk_curve_init(&curve, (int)x.d, low, high, spread)) return R_NilValue;
+  if (!fk_spatial_curve_init(&curve, (int)x.d, low, high, spread)) return R_NilValue;
   SEXP items = PROTECT(r_vector(x.n));
   for (int64_t i = 0; i < x.n; i++)
-    ((fk_item *)REAL(items))[i] = fk_curve_item(&curve, fk_column(&x, 0), x.ld, (uint32_t)i);
+    ((fk_item *)REAL(items))[i] = fk_spatial_curve_item(&curve, fk_column(&x, 0), x.ld, (uint32_t)i);
   SEXP out = sorted(items, x.n, whole(arguments, 1));
   UNPROTECT(1);
   return out;
@@ -204,24 +204,23 @@ static SEXP test_pool(SEXP arguments) {
 
 /* (): of each engine and operation, named by both, whether it has it, and whether it has the functions for it */
 static SEXP test_engines(SEXP arguments) {
-  enum { OPERATIONS = FK_OP_NORMAL + 1 };
   int n = fk_engine_count();
-  SEXP out = PROTECT(Rf_allocMatrix(LGLSXP, n, OPERATIONS)), names = PROTECT(Rf_allocVector(VECSXP, 2));
+  SEXP out = PROTECT(Rf_allocMatrix(LGLSXP, n, FK_OPERATIONS)), names = PROTECT(Rf_allocVector(VECSXP, 2));
   SEXP rows = Rf_allocVector(STRSXP, n), columns;
   SET_VECTOR_ELT(names, 0, rows);
-  SET_VECTOR_ELT(names, 1, columns = Rf_allocVector(STRSXP, OPERATIONS));
+  SET_VECTOR_ELT(names, 1, columns = Rf_allocVector(STRSXP, FK_OPERATIONS));
   (void)arguments;
   for (int i = 0; i < n; i++) {
     const struct fk_engine *engine = fk_engine_at(i);
     char name[64];
     snprintf(name, sizeof name, "%s %s", engine->name, engine->backend == FK_BACKEND_CPU ? "cpu" : "cuda");
     SET_STRING_ELT(rows, i, Rf_mkChar(name));
-    for (int k = 0; k < OPERATIONS; k++) LOGICAL(out)[i + k * n] = fk_engine_can(engine, (enum fk_operation)k);
+    for (int k = 0; k < FK_OPERATIONS; k++) LOGICAL(out)[i + k * n] = fk_engine_can(engine, (enum fk_operation)k);
     if (fk_engine_can(engine, FK_OP_SHIFT) != (engine->shift != NULL) ||
         fk_engine_can(engine, FK_OP_DEBIASED_LOO) != (engine->debiased_loo != NULL))
       Rf_error("%s: what it says it can do is not what it does", name);
   }
-  for (int k = 0; k < OPERATIONS; k++)
+  for (int k = 0; k < FK_OPERATIONS; k++)
     SET_STRING_ELT(columns, k, Rf_mkChar(fk_operation_name((enum fk_operation)k)));
   Rf_setAttrib(out, R_DimNamesSymbol, names);
   UNPROTECT(2);

@@ -175,7 +175,7 @@ test_that("regions far from the origin are those of the same data near it", {
 test_that("what has no regions is refused in words", {
   three <- flash_kde(iris[1:3], bandwidth = 0.3)
   expect_error(hdr_regions(three), "marginal", class = "flashkernel_error_unsupported")
-  expect_argument_error(hdr_regions(flash_kde(faithful, "kde", adaptive = "balloon")), "adaptive")
+  expect_error(hdr_regions(flash_kde(faithful, "kde", adaptive = "balloon")), class = "flashkernel_error_unsupported")
   expect_argument_error(hdr_regions(flash_kde(faithful, bandwidth = 1), prob = 1), "prob")
   # between the nodes
   expect_argument_error(hdr_regions(flash_kde(faithful, bandwidth = 1), c(1e-6, 0.5)), "prob")

@@ -192,7 +192,7 @@ test_that("what cannot be compared is refused, by name", {
   for (bad in list(1, 21, "a", c(1, 2), rep(1, 20), replace(1:20, 2, NA))) {
     expect_argument_error(cross_validate(fit, bad), "folds")
   }
-  expect_argument_error(cross_validate(flash_kde(x, "kde", adaptive = "balloon")), "adaptive")
+  expect_error(cross_validate(flash_kde(x, "kde", adaptive = "balloon")), class = "flashkernel_error_unsupported")
   expect_argument_error(cross_validate(replace(fit, "settings", list(NULL))), "object")
   expect_argument_error(cross_validate(fit, k = 5), "k")
 })

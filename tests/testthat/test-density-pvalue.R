@@ -101,6 +101,6 @@ test_that("missing and infinite values, and what makes no sense", {
   expect_argument_error(density_pvalue(fit, 50, type = "integral", calibration = 1:3), "calibration")
   expect_argument_error(density_pvalue(fit, 50, calibration = c(1, NA)), "calibration")
   expect_argument_error(density_pvalue(flash_kde(1, "kde", bandwidth = 1)), "object")
-  expect_argument_error(density_pvalue(flash_kde(faithful, adaptive = "balloon"), type = "integral"), "adaptive")
+  expect_error(density_pvalue(flash_kde(faithful, adaptive = "balloon"), type = "integral"), class = "flashkernel_error_unsupported")
   expect_error(density_pvalue(1), class = "flashkernel_error_argument")
 })

@@ -150,5 +150,5 @@ test_that("missing rows stay missing, and shapes are kept", {
   expect_equal(density_derivative(line, c(-Inf, 70))[1], 0)
   expect_argument_error(density_derivative(fit, y, order = 3), "order")
   balloon <- flash_kde(faithful, "kde", adaptive = "balloon")
-  expect_argument_error(density_derivative(balloon), "object")
+  expect_error(density_derivative(balloon), class = "flashkernel_error_unsupported")
 })

@@ -167,7 +167,8 @@ test_that("what cannot be is refused in words", {
   refused(flash_kda(1:4, c(1, 1, 2, 2), prior = c(a = 1, b = 2)), "`prior`")
   refused(flash_kda(c(1, 2, 3), c(1, 1, 2)), "class 2")
   refused(flash_kda(1:4, c(1, 1, 2, 2), h = 1), "did you mean")
-  refused(flash_kda(iris_points, iris$Species, estimator = "kde", adaptive = "balloon"), "adaptive")
+  balloon <- quote(flash_kda(iris_points, iris$Species, estimator = "kde", adaptive = "balloon"))
+  expect_error(eval(balloon), "adaptive", class = "flashkernel_error_unsupported")
   refused(flash_kda(1:4, c(1, 1, 2, 2), debias = debiasing(score = identity)), "score")
   # as many fits as rows, which take their time
   steps <- flash_kda(iris_points[c(1:9, 51:59, 101:109), ], rep(1:3, each = 9), debias = debiasing(steps = 2), bandwidth = 0.4)

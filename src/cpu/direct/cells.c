@@ -9,7 +9,7 @@
 #include "../../core/pool.h"
 #include "../../core/threads.h"
 
-struct build {
+struct cells_build {
   const struct fk_matrix *x;
   struct fk_cells *cells;
   fk_item *items, *scratch;
@@ -84,32 +84,33 @@ static bool is_wide(const double *low, const double *high, int64_t d) {
   return false;
 }
 
-struct keys {
-  const struct build *build;
-  const struct fk_curve *curve; /* NULL: there is none, and any order will do */
+struct cells_keys {
+  const struct cells_build *build;
+  const struct fk_spatial_curve *curve; /* NULL: there is none, and any order will do */
 };
 
 static void find_keys(void *data, int64_t first, int64_t end, int slot) {
-  const struct keys *keys = data;
-  const struct build *b = keys->build;
+  const struct cells_keys *keys = data;
+  const struct cells_build *b = keys->build;
   (void)slot;
   for (int64_t i = first; i < end; i++)
-    b->items[i] = keys->curve ? fk_curve_item(keys->curve, fk_column(b->x, 0), b->x->ld, (uint32_t)i) : (fk_item)i;
+    b->items[i] =
+        keys->curve ? fk_spatial_curve_item(keys->curve, fk_column(b->x, 0), b->x->ld, (uint32_t)i) : (fk_item)i;
 }
 
-static enum fk_status order_all(struct build *b, struct fk_error *err) {
+static enum fk_status order_all(struct cells_build *b, struct fk_error *err) {
   const struct fk_matrix *x = b->x;
   double low[FK_CELLS_MAX_DIM], high[FK_CELLS_MAX_DIM];
-  struct fk_curve curve;
+  struct fk_spatial_curve curve;
   if (!find_ranges(x, b->threads, low, high)) return out_of_memory(err, 0);
   b->wide = is_wide(low, high, x->d);
-  bool curved = fk_curve_init(&curve, (int)x->d, low, high, b->spread);
-  struct keys keys = {b, curved ? &curve : NULL};
+  bool curved = fk_spatial_curve_init(&curve, (int)x->d, low, high, b->spread);
+  struct cells_keys keys = {b, curved ? &curve : NULL};
   fk_parallel_for(b->threads, x->n, fk_step_for_bytes(100), find_keys, &keys);
   return curved ? fk_sort_items(b->items, b->scratch, x->n, b->threads, err) : FK_STATUS_OK;
 }
 
-static void box_of(const struct build *b, int64_t first, int64_t end, double *low, double *high) {
+static void box_of(const struct cells_build *b, int64_t first, int64_t end, double *low, double *high) {
   const struct fk_matrix *x = b->x;
   for (int64_t k = 0; k < x->d; k++) {
     const double *column = fk_column(x, k);
@@ -122,7 +123,7 @@ static void box_of(const struct build *b, int64_t first, int64_t end, double *lo
   }
 }
 
-static bool fits_leaf(const struct build *b, int64_t first, int64_t end) {
+static bool fits_leaf(const struct cells_build *b, int64_t first, int64_t end) {
   double low[FK_CELLS_MAX_DIM], high[FK_CELLS_MAX_DIM];
   if (end - first > b->leaf) return false;
   if (!b->wide || end - first == 1) return true;
@@ -131,22 +132,22 @@ static bool fits_leaf(const struct build *b, int64_t first, int64_t end) {
 }
 
 /* Points of one key, in order along a finer curve of their own; false where they are all in one place. */
-static bool order_again(struct build *b, int64_t first, int64_t end, enum fk_status *status,
+static bool order_again(struct cells_build *b, int64_t first, int64_t end, enum fk_status *status,
                         struct fk_error *err) {
   const struct fk_matrix *x = b->x;
   double low[FK_CELLS_MAX_DIM], high[FK_CELLS_MAX_DIM];
-  struct fk_curve curve;
+  struct fk_spatial_curve curve;
   box_of(b, first, end, low, high);
-  if (!fk_curve_init(&curve, (int)x->d, low, high, b->spread)) return false;
+  if (!fk_spatial_curve_init(&curve, (int)x->d, low, high, b->spread)) return false;
   for (int64_t i = first; i < end; i++)
-    b->items[i] = fk_curve_item(&curve, fk_column(x, 0), x->ld, index_of(b->items[i]));
+    b->items[i] = fk_spatial_curve_item(&curve, fk_column(x, 0), x->ld, index_of(b->items[i]));
   *status = fk_sort_items(b->items + first, b->scratch, end - first, b->threads, err);
   return true;
 }
 
 /* ---- tree ------------------------------------------------------------------------------------- */
 
-static int64_t add_cell(struct build *b, int64_t first, int64_t end, enum fk_status *status,
+static int64_t add_cell(struct cells_build *b, int64_t first, int64_t end, enum fk_status *status,
                         struct fk_error *err) {
   struct fk_cells *t = b->cells;
   if (t->n_cells == t->capacity) {
@@ -178,7 +179,7 @@ static int64_t split_at(const fk_item *items, int64_t first, int64_t end) {
   return high;
 }
 
-static enum fk_status divide(struct build *b, int64_t first, int64_t end, struct fk_error *err) {
+static enum fk_status divide(struct cells_build *b, int64_t first, int64_t end, struct fk_error *err) {
   enum fk_status status = FK_STATUS_OK;
   int64_t self = add_cell(b, first, end, &status, err), middle;
   if (status || fits_leaf(b, first, end)) return status;
@@ -231,7 +232,7 @@ static void fill_boxes(struct fk_cells *t, int threads) {
 }
 
 static void gather_points(void *data, int64_t first, int64_t end, int slot) {
-  const struct build *b = data;
+  const struct cells_build *b = data;
   struct fk_cells *t = b->cells;
   (void)slot;
   for (int64_t j = first; j < end; j++) {
@@ -241,7 +242,7 @@ static void gather_points(void *data, int64_t first, int64_t end, int slot) {
   }
 }
 
-static enum fk_status build(struct build *b, struct fk_error *err) {
+static enum fk_status build(struct cells_build *b, struct fk_error *err) {
   struct fk_cells *t = b->cells;
   size_t n = (size_t)t->n, d = (size_t)t->d;
   enum fk_status status = order_all(b, err);
@@ -267,7 +268,7 @@ enum fk_status fk_cells_init(struct fk_cells *cells, const struct fk_matrix *x, 
     return fk_fail(err, FK_STATUS_UNSUPPORTED, "pruned sums take 1 to 7 dimensions and less than 2^32 points");
   if (x->n == 0) return FK_STATUS_OK;
   threads = fk_threads_for_bytes(threads, 100.0 * (double)x->n);
-  struct build b = {.x = x, .cells = cells, .leaf = leaf, .threads = threads};
+  struct cells_build b = {.x = x, .cells = cells, .leaf = leaf, .threads = threads};
   b.items = malloc(sizeof(fk_item) * (size_t)x->n);
   b.scratch = malloc(sizeof(fk_item) * (size_t)x->n);
   b.spread = malloc(sizeof *b.spread * (size_t)x->d);

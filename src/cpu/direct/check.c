@@ -21,7 +21,7 @@ _Static_assert((int)FK_CHECK_ROWS == (int)FK_DIRECT_GROUP, "the sample is the ta
 _Static_assert((int)STEP <= (int)FK_DIRECT_PACKED, "a tile holds a step of sources");
 
 /* The sources of a call. */
-struct addition {
+struct check_addition {
   const struct fk_check *check;
   const struct fk_whitening *whitening;
   const double *factor;
@@ -38,7 +38,7 @@ static void scale(const double *u, int64_t d, int64_t n, int64_t ld, double *to,
     for (int64_t i = 0; i < n; i++) to[k * to_ld + i] = u[k * ld + i] * FK_DIRECT_SCALE;
 }
 
-static void fill_columns(const struct addition *a, int64_t first, int64_t count, double *to) {
+static void fill_columns(const struct check_addition *a, int64_t first, int64_t count, double *to) {
   double *absolute = to + a->check->columns * FK_DIRECT_PACKED;
   for (int64_t c = 0; c < a->check->columns; c++)
     for (int64_t i = 0; i < count; i++) {
@@ -48,7 +48,7 @@ static void fill_columns(const struct addition *a, int64_t first, int64_t count,
     }
 }
 
-static bool sum_piece(const struct addition *a, int64_t piece) {
+static bool sum_piece(const struct check_addition *a, int64_t piece) {
   const double *f = a->factor;
   int64_t d = a->check->d, n = a->points->n, first = n * piece / a->pieces, end = n * (piece + 1) / a->pieces;
   int64_t columns = a->check->columns;
@@ -85,7 +85,7 @@ static bool sum_piece(const struct addition *a, int64_t piece) {
 }
 
 static void sum_pieces(void *data, int64_t first, int64_t end, int slot) {
-  struct addition *a = data;
+  struct check_addition *a = data;
   (void)slot;
   for (int64_t piece = first; piece < end; piece++) a->failed[piece] = !sum_piece(a, piece);
 }
@@ -149,7 +149,7 @@ enum fk_status fk_check_take(struct fk_check *check, struct fk_bytes *from, stru
 enum fk_status fk_check_add(struct fk_check *check, const struct fk_whitening *w, const double factor[3],
                             const struct fk_matrix *points, const double *b, int threads, struct fk_error *err) {
   int64_t numbers = check->columns * FK_DIRECT_GROUP;
-  struct addition a = {check, w, factor, points, b, .numbers = numbers};
+  struct check_addition a = {check, w, factor, points, b, .numbers = numbers};
   bool has_factor = factor[0] != 1 || factor[1] != 0 || factor[2] != 0, failed = false;
   if (!check->apart && (has_factor || (b && fk_any_negative(b, points->n * check->columns, threads)))) {
     memcpy(check->absolute, check->sums, (size_t)numbers * sizeof(double));

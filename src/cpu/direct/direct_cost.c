@@ -70,7 +70,7 @@ static double parts_of(const struct fk_direct *s, const struct fk_cells *targets
     x[k] = targets->x[k * targets->n + targets->cells[at].first];
     across2 += by * by * (whole[d + k] - whole[k]) * (whole[d + k] - whole[k]);
   }
-  if (fk_near_source(s, x, -1, &near2) < 0) return 1;
+  if (fk_direct_near_source(s, x, -1, &near2) < 0) return 1;
   while (parts < FK_DIRECT_GROUP && 2 * sqrt(across2 / d * near2) > 32) {
     across2 *= pow(2, -2.0 / d);
     parts *= 2;
@@ -89,8 +89,8 @@ static bool guess_group(struct guess *g, struct fk_direct_group *group, int64_t 
   } else {
     const struct fk_direct *s = g->work.direct;
     shrink(targets->cells, at, g->shrink, box);
-    struct fk_near_ask ask = {.box = box, .budget = g->work.job->tol * g->least};
-    if (!fk_near_find(&group->near, &g->work.reach, &ask)) return false;
+    struct fk_direct_near_ask ask = {.box = box, .budget = g->work.job->tol * g->least};
+    if (!fk_direct_near_find(&group->near, &g->work.reach, &ask)) return false;
     double rounding = fk_direct_single_error(&g->work.reach, &group->near, box, 0, g->least);
     bool single = s->options.single && fk_direct_may_be_single(rounding, g->work.job->tol);
     struct fk_direct_targets one = {targets->cells->x + first, targets->cells->n, 1, box};

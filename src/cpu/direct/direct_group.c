@@ -54,7 +54,7 @@ void fk_direct_team_free(struct fk_direct_team *team) {
   free(team->groups);
 }
 
-struct loop {
+struct direct_loop {
   struct fk_direct_team team;
   fk_direct_sum_fn *sum;
   const void *work;
@@ -62,7 +62,7 @@ struct loop {
 };
 
 static void sum_some(void *data, int64_t first, int64_t end, int slot) {
-  struct loop *loop = data;
+  struct direct_loop *loop = data;
   for (int64_t g = loop->from + first; g < loop->from + end && !loop->team.failed; g++)
     if (!loop->sum(loop->work, &loop->team.groups[slot], g)) loop->team.failed = true;
 }
@@ -84,7 +84,7 @@ enum fk_status fk_direct_each_group(const struct fk_direct *direct, struct fk_di
                                     struct fk_error *err) {
   const struct fk_direct_options *options = &direct->options;
   int threads = fk_threads_for_work(options->threads, 2e4 * (double)n * FK_DIRECT_GROUP);
-  struct loop loop = {.sum = sum, .work = work};
+  struct direct_loop loop = {.sum = sum, .work = work};
   enum fk_status status = FK_STATUS_OK;
   struct fk_chunks progress;
   fk_chunks_start(&progress, &options->poll, threads, (double)n, 4e4);
@@ -122,7 +122,7 @@ static void run_tile(struct fk_direct_group *group, const struct fk_direct_ops *
 
 /* Rounding of coordinates and of their squares, whose exponents in base 2 are on average over the kernels at most
  * log2(mass / sum) (Jensen), then of kernels and of partial sums. */
-double fk_direct_single_error(const struct fk_reach *reach, const struct fk_near *near, const double *box,
+double fk_direct_single_error(const struct fk_reach *reach, const struct fk_direct_near *near, const double *box,
                               double offset, double least) {
   int d = reach->direct->cells.d;
   double half2 = 0, t = fmax(1, log2(near->inside / least) + 0.5 * FK_LOG2E * offset), h = t * FK_LN2, f = 1;

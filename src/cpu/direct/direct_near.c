@@ -28,7 +28,7 @@ static double reach_at(const struct fk_reach *reach, double q0, double offset) {
   return reach->gradient ? decay * (0.5 + h) : decay; /* sqrt(2 h) <= 0.5 + h */
 }
 
-static bool add_piece(struct fk_near *near, const struct fk_cells *cells, int64_t i, double near2) {
+static bool add_piece(struct fk_direct_near *near, const struct fk_cells *cells, int64_t i, double near2) {
   const struct fk_cell *cell = cells->cells + i;
   if (near->n_pieces == near->capacity) {
     int64_t capacity = 2 * near->capacity + 256;
@@ -41,7 +41,8 @@ static bool add_piece(struct fk_near *near, const struct fk_cells *cells, int64_
   return true;
 }
 
-bool fk_near_within(struct fk_near *near, const struct fk_direct *direct, const double *box, double cut2) {
+bool fk_direct_near_within(struct fk_direct_near *near, const struct fk_direct *direct, const double *box,
+                           double cut2) {
   const struct fk_cells *cells = &direct->cells;
   near->n_pieces = 0;
   near->cut2 = cut2;
@@ -62,8 +63,8 @@ static int step_of(double q, double offset) {
 }
 
 /* At least so much it adds to each sum: what stands in the box, as if all of it were in its farthest corner. */
-static void count_leaf(struct fk_near *near, const struct fk_reach *reach, const struct fk_near_ask *ask,
-                       int64_t i, double near2) {
+static void count_leaf(struct fk_direct_near *near, const struct fk_reach *reach,
+                       const struct fk_direct_near_ask *ask, int64_t i, double near2) {
   const struct fk_direct *s = reach->direct;
   const struct fk_cell *cell = s->cells.cells + i;
   double far2 = fk_boxes_far2(ask->box, fk_cell_box(&s->cells, i), s->cells.d);
@@ -75,8 +76,8 @@ static void count_leaf(struct fk_near *near, const struct fk_reach *reach, const
 }
 
 /* Cells whose bound is above `negligible`; the sum of the others' goes to left_out. */
-static bool collect(struct fk_near *near, const struct fk_reach *reach, const struct fk_near_ask *ask,
-                    double negligible) {
+static bool collect(struct fk_direct_near *near, const struct fk_reach *reach,
+                    const struct fk_direct_near_ask *ask, double negligible) {
   int64_t visited = 0;
   const struct fk_cells *cells = &reach->direct->cells;
   const double *mass = reach->direct->mass;
@@ -105,13 +106,14 @@ static bool collect(struct fk_near *near, const struct fk_reach *reach, const st
   return true;
 }
 
-static double budget_of(const struct fk_near *near, const struct fk_near_ask *ask) {
+static double budget_of(const struct fk_direct_near *near, const struct fk_direct_near_ask *ask) {
   return fmax(ask->budget, ask->tol * near->least);
 }
 
 /* The cutoff goes in, step by step: the mass outside counts by its distance, that of boxes which the cutoff cuts
  * as if all of it were just beyond. */
-static void choose_cutoff(struct fk_near *near, const struct fk_reach *reach, double offset, double budget) {
+static void choose_cutoff(struct fk_direct_near *near, const struct fk_reach *reach, double offset,
+                          double budget) {
   int top = FK_DECAY_STEPS;
   double within = 0, uncut = 0, outside = near->left_out;
   for (int i = 0; i <= FK_DECAY_STEPS; i++) within += near->bins[i];
@@ -133,7 +135,8 @@ static void choose_cutoff(struct fk_near *near, const struct fk_reach *reach, do
   }
 }
 
-bool fk_near_find(struct fk_near *near, const struct fk_reach *reach, const struct fk_near_ask *ask) {
+bool fk_direct_near_find(struct fk_direct_near *near, const struct fk_reach *reach,
+                         const struct fk_direct_near_ask *ask) {
   double share = 1.0 / 256;
   near->least = ask->least;
   for (int attempt = 0;; attempt++) {
@@ -184,7 +187,7 @@ static void search_leaves(const struct fk_direct *s, int64_t i, const double *bo
     if (b.near2[k] < best->near2) search_leaves(s, b.cell[k], box, b.near2[k], best);
 }
 
-int64_t fk_near_leaf(const struct fk_direct *s, const double *box, double *near2) {
+int64_t fk_direct_near_leaf(const struct fk_direct *s, const double *box, double *near2) {
   struct nearest best = {-1, INFINITY};
   if (s->cells.n > 0 && s->mass[0] > 0) {
     double root2 = fk_boxes_near2(box, fk_cell_box(&s->cells, 0), s->cells.d);
@@ -228,7 +231,7 @@ static void search_sources(const struct fk_direct *s, int64_t i, const double *b
     if (b.near2[k] < best->near2) search_sources(s, b.cell[k], box, self, best);
 }
 
-int64_t fk_near_source(const struct fk_direct *s, const double *x, int64_t self, double *near2) {
+int64_t fk_direct_near_source(const struct fk_direct *s, const double *x, int64_t self, double *near2) {
   struct nearest best = {-1, INFINITY};
   double box[2 * FK_CELLS_MAX_DIM];
   memcpy(box, x, sizeof(double) * (size_t)s->cells.d);

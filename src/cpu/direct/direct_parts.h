@@ -52,7 +52,7 @@ struct fk_piece {
 };
 
 /* Of one thread. */
-struct fk_near {
+struct fk_direct_near {
   struct fk_piece *pieces;
   int64_t n_pieces, capacity;
   double cut2, left_out; /* squared cutoff, and the bound on what it leaves out */
@@ -73,7 +73,7 @@ void fk_reach_init(struct fk_reach *reach, const struct fk_direct *direct, const
 
 /* The targets in a box, and what may be left out of their sums of mass times exp(-(q - offset) / 2): `budget`, or
  * `tol` times the least of the sums, where that is more. */
-struct fk_near_ask {
+struct fk_direct_near_ask {
   const double *box;
   double offset; /* no target has a source with mass nearer than its square root */
   double budget, tol;
@@ -81,20 +81,22 @@ struct fk_near_ask {
   int64_t own_first, own_end; /* sources that do not count for such a bound */
 };
 /* The sources that matter. Points of the pieces beyond cut2 are to be left out too. False: no memory. */
-bool fk_near_find(struct fk_near *near, const struct fk_reach *reach, const struct fk_near_ask *ask);
+bool fk_direct_near_find(struct fk_direct_near *near, const struct fk_reach *reach,
+                         const struct fk_direct_near_ask *ask);
 /* Everything within a given distance. */
-bool fk_near_within(struct fk_near *near, const struct fk_direct *direct, const double *box, double cut2);
+bool fk_direct_near_within(struct fk_direct_near *near, const struct fk_direct *direct, const double *box,
+                           double cut2);
 
 /* The leaf with mass that is nearest to a box, -1: none. */
-int64_t fk_near_leaf(const struct fk_direct *direct, const double *box, double *near2);
+int64_t fk_direct_near_leaf(const struct fk_direct *direct, const double *box, double *near2);
 /* The source with mass that is nearest to a point, but for that at `self`; -1: none. */
-int64_t fk_near_source(const struct fk_direct *direct, const double *x, int64_t self, double *near2);
+int64_t fk_direct_near_source(const struct fk_direct *direct, const double *x, int64_t self, double *near2);
 
 /* ---- summing it ------------------------------------------------------------------------------- */
 
 /* Of one thread: a group of targets, packed, and the sources near it. */
 struct fk_direct_group {
-  struct fk_near near;
+  struct fk_direct_near near;
   struct fk_direct_tile tile;
   void *targets;
   double centre[FK_CELLS_MAX_DIM], half[FK_CELLS_MAX_DIM];
@@ -141,7 +143,7 @@ void fk_direct_group_sum(struct fk_direct_group *group, const struct fk_direct *
 
 /* What floats would add to the error of a sum of what is near, relative to `least`, a lower bound on it or on what
  * the tolerance is relative to; infinite where they would lose terms. */
-double fk_direct_single_error(const struct fk_reach *reach, const struct fk_near *near, const double *box,
+double fk_direct_single_error(const struct fk_reach *reach, const struct fk_direct_near *near, const double *box,
                               double offset, double least);
 /* Is it little beside the tolerance? */
 static inline bool fk_direct_may_be_single(double error, double tol) { return 3 * error <= tol; }

@@ -26,7 +26,7 @@ struct reckoning {
 
 static bool reckon_by_box(const struct fk_direct *s, const double *box, struct reckoning *r) {
   double near2;
-  int64_t leaf = fk_near_leaf(s, box, &near2);
+  int64_t leaf = fk_direct_near_leaf(s, box, &near2);
   r->none = leaf < 0;
   if (r->none) return true;
   double far2 = fk_boxes_far2(box, fk_cell_box(&s->cells, leaf), s->cells.d);
@@ -44,7 +44,7 @@ static void reckon_by_sources(const struct fk_rows_work *w, int64_t first, int64
     double x[FK_CELLS_MAX_DIM];
     for (int k = 0; k < s->cells.d; k++) x[k] = targets->x[k * targets->n + first + i];
     int64_t self = fk_direct_self(s, w->job, fk_direct_row(&w->groups, first + i));
-    int64_t at = fk_near_source(s, x, self, &q[found]);
+    int64_t at = fk_direct_near_source(s, x, self, &q[found]);
     if (at < 0) continue;
     b[found] = s->columns ? fabs(s->columns[at]) : 1;
     low = fmin(low, q[found]);
@@ -127,7 +127,7 @@ static void deliver_nearest(const struct fk_rows_work *w, int64_t at) {
   const struct fk_cells *y = w->groups.cells;
   double x[FK_CELLS_MAX_DIM], gradient[FK_DIRECT_MAX_DIM * FK_DIRECT_GROUP], q;
   for (int k = 0; k < s->cells.d; k++) x[k] = y->x[k * y->n + at];
-  int64_t source = fk_near_source(s, x, fk_direct_self(s, w->job, fk_direct_row(&w->groups, at)), &q);
+  int64_t source = fk_direct_near_source(s, x, fk_direct_self(s, w->job, fk_direct_row(&w->groups, at)), &q);
   double b = s->columns ? s->columns[source] : 1, h = q / 2;
   b *= w->job->factor[0] + h * (w->job->factor[1] + h * w->job->factor[2]);
   for (int k = 0; k < s->d; k++)
@@ -196,9 +196,9 @@ bool fk_rows_sum(const struct fk_rows_work *w, struct fk_direct_group *group, in
   }
   double offset2 = 0.5 * FK_LOG2E * r.offset, tol = w->job->tol;
   double budget = exp2(fmin(w->floor2 + offset2, 1000));
-  struct fk_near_ask ask = {box, r.offset, budget, tol / 2, r.least, own.first, own.end};
-  struct fk_near *near = &group->near;
-  if (!fk_near_find(near, &w->reach, &ask)) return false;
+  struct fk_direct_near_ask ask = {box, r.offset, budget, tol / 2, r.least, own.first, own.end};
+  struct fk_direct_near *near = &group->near;
+  if (!fk_direct_near_find(near, &w->reach, &ask)) return false;
   double size2 = log2(near->least) - offset2, allowed = tol > 0 ? fmax(near->least, budget / tol) : near->least;
   double rounding = s->options.single && !s->lifted
                         ? fk_direct_single_error(&w->reach, near, box, r.offset, allowed)

@@ -20,7 +20,7 @@ static bool look_at(struct fk_direct_group *group, const struct fk_direct *s, co
   const struct fk_cells *targets = groups->cells;
   const struct fk_cell *cell = targets->cells + i;
   const double *box = fk_cell_box(targets, i);
-  if (!fk_near_within(&group->near, s, box, core2(s->cells.d))) return false;
+  if (!fk_direct_near_within(&group->near, s, box, core2(s->cells.d))) return false;
   struct fk_direct_targets here = {targets->x + cell->first, targets->n, (int)(cell->end - cell->first), box};
   fk_direct_group_sum(group, s, &here, -1, false, 0);
   for (int t = 0; t < group->tile.n_targets; t++) {
@@ -97,7 +97,7 @@ static void nearest_groups(const struct fk_direct *s, const struct fk_direct_gro
   for (int64_t g = 0; g < groups->n; g++) {
     double q;
     int k = FAR_GROUPS;
-    fk_near_leaf(s, fk_cell_box(groups->cells, groups->list[g]), &q);
+    fk_direct_near_leaf(s, fk_cell_box(groups->cells, groups->list[g]), &q);
     for (; k > 0 && q < near2[k - 1]; k--)
       if (k < FAR_GROUPS) {
         near2[k] = near2[k - 1];
@@ -111,21 +111,22 @@ static void nearest_groups(const struct fk_direct *s, const struct fk_direct_gro
 }
 
 /* Of one target: its nearest source, and what boxes around it say. */
-static bool look_far_at(const struct fk_reach *reach, struct fk_near *near, const struct fk_direct_job *job,
+static bool look_far_at(const struct fk_reach *reach, struct fk_direct_near *near, const struct fk_direct_job *job,
                         const struct fk_direct_groups *groups, int64_t at, double *least2) {
   const struct fk_direct *s = reach->direct;
   const struct fk_cells *y = groups->cells;
   double box[2 * FK_CELLS_MAX_DIM], q;
   for (int k = 0; k < s->cells.d; k++) box[k] = box[s->cells.d + k] = y->x[k * y->n + at];
-  int64_t self = fk_direct_self(s, job, fk_direct_row(groups, at)), source = fk_near_source(s, box, self, &q);
+  int64_t self = fk_direct_self(s, job, fk_direct_row(groups, at)),
+          source = fk_direct_near_source(s, box, self, &q);
   if (source < 0) return true;
   double b = s->columns ? fabs(s->columns[source]) : 1;
-  struct fk_near_ask ask = {.box = box, .offset = q, .tol = 1e-3, .least = b};
+  struct fk_direct_near_ask ask = {.box = box, .offset = q, .tol = 1e-3, .least = b};
   if (self >= 0) {
     ask.own_first = self;
     ask.own_end = self + 1;
   }
-  if (!fk_near_find(near, reach, &ask)) return false;
+  if (!fk_direct_near_find(near, reach, &ask)) return false;
   *least2 = fmax(*least2, log2(near->least) - 0.5 * FK_LOG2E * q);
   return true;
 }
@@ -135,7 +136,7 @@ enum fk_status fk_direct_look_far(struct fk_direct *s, const struct fk_direct_jo
   const struct fk_direct_job plain = {.factor = {1, 0, 0}};
   struct fk_direct_groups lifted;
   struct fk_reach reach;
-  struct fk_near near = {0};
+  struct fk_direct_near near = {0};
   struct fk_direct *by;
   int64_t list[FAR_GROUPS];
   bool failed = false;

@@ -42,7 +42,7 @@ static double own_error(const struct sums_work *w, bool single) {
 }
 
 /* Rounding of floats, relative to the largest sum. */
-static double single_error(const struct sums_work *w, const struct fk_near *near, const double *box) {
+static double single_error(const struct sums_work *w, const struct fk_direct_near *near, const double *box) {
   if (!w->direct->options.single) return INFINITY;
   return own_error(w, true) + fk_direct_single_error(&w->reach, near, box, 0, w->least);
 }
@@ -54,8 +54,8 @@ static bool sum_group(const void *work, struct fk_direct_group *group, int64_t g
   const struct fk_cell *cell = targets->cells + i;
   const double *box = fk_cell_box(targets, i);
   double share = w->direct->options.single ? 2.0 / 3 : 1; /* floats may take the rest */
-  struct fk_near_ask ask = {.box = box, .budget = share * w->job->tol * w->least};
-  if (!fk_near_find(&group->near, &w->reach, &ask)) return false;
+  struct fk_direct_near_ask ask = {.box = box, .budget = share * w->job->tol * w->least};
+  if (!fk_direct_near_find(&group->near, &w->reach, &ask)) return false;
   double rounding = single_error(w, &group->near, box);
   bool single = fk_direct_may_be_single(rounding, w->job->tol);
   struct fk_direct_targets here = {targets->x + cell->first, targets->n, (int)(cell->end - cell->first), box};

@@ -19,8 +19,8 @@ static int bits_of(double extent, double longest, int level) {
   return bits;
 }
 
-bool fk_curve_init(struct fk_curve *curve, int d, const double *low, const double *high,
-                   uint32_t (*spread)[4][256]) {
+bool fk_spatial_curve_init(struct fk_spatial_curve *curve, int d, const double *low, const double *high,
+                           uint32_t (*spread)[4][256]) {
   double longest = 0;
   int level = 0, bits[FK_CURVE_MAX_DIM];
   for (int k = 0; k < d; k++) longest = fmax(longest, high[k] - low[k]);

@@ -10,7 +10,7 @@ typedef uint64_t fk_item;
 enum { FK_CURVE_MAX_DIM = 8 };
 
 /* A grid of cubes over a box, coarse enough for the keys: dimensions that are long for the cubes get more bits. */
-struct fk_curve {
+struct fk_spatial_curve {
   int d, parts[FK_CURVE_MAX_DIM]; /* bytes of a coordinate that are in use */
   double low[FK_CURVE_MAX_DIM], per_side;
   uint32_t last[FK_CURVE_MAX_DIM]; /* largest coordinate */
@@ -18,10 +18,11 @@ struct fk_curve {
 };
 
 /* low, high: the points' box. False where it has no extent that a curve could follow. */
-bool fk_curve_init(struct fk_curve *curve, int d, const double *low, const double *high,
-                   uint32_t (*spread)[4][256]);
+bool fk_spatial_curve_init(struct fk_spatial_curve *curve, int d, const double *low, const double *high,
+                           uint32_t (*spread)[4][256]);
 
-static inline fk_item fk_curve_item(const struct fk_curve *curve, const double *x, int64_t n, uint32_t i) {
+static inline fk_item fk_spatial_curve_item(const struct fk_spatial_curve *curve, const double *x, int64_t n,
+                                            uint32_t i) {
   uint32_t key = 0;
   for (int k = 0; k < curve->d; k++) {
     double at = (x[k * n + i] - curve->low[k]) * curve->per_side;

@@ -13,14 +13,14 @@
 enum { SORTED_ONCE = 1 << 27 };
 
 /* One side's points, a chunk at a time, or all of them sorted. */
-struct side {
+struct grid_side {
   const struct fk_matrix *points;
   double *u; /* d x size */
   int64_t size;
 };
 
-static enum fk_status side_init(struct side *side, const struct fk_grid_task *task, const struct fk_matrix *points,
-                                int64_t size, struct fk_error *err) {
+static enum fk_status side_init(struct grid_side *side, const struct fk_grid_task *task,
+                                const struct fk_matrix *points, int64_t size, struct fk_error *err) {
   side->points = points;
   side->size = fk_smaller(size, points->n);
   side->u = fk_aligned_alloc(sizeof(double) * (size_t)(side->size * task->sources.d));
@@ -31,7 +31,7 @@ static enum fk_status side_init(struct side *side, const struct fk_grid_task *ta
 }
 
 /* The next of its points, whitened. */
-static enum fk_status side_fetch(const struct side *side, const struct fk_grid_task *task, int64_t at,
+static enum fk_status side_fetch(const struct grid_side *side, const struct fk_grid_task *task, int64_t at,
                                  struct fk_grid_points *points, struct fk_error *err) {
   int64_t count = fk_smaller(side->size, side->points->n - at);
   *points = (struct fk_grid_points){side->u, count, count};
@@ -39,7 +39,7 @@ static enum fk_status side_fetch(const struct side *side, const struct fk_grid_t
 }
 
 /* What an operator keeps: its points in the order of a grid, and that grid, of one window. */
-struct kept {
+struct grid_kept {
   struct fk_window window;
   bool single, once;
   unsigned use;
@@ -50,7 +50,7 @@ struct kept {
 };
 
 static void free_kept(void *state) {
-  struct kept *kept = state;
+  struct grid_kept *kept = state;
   fk_sorted_free(kept->sorted);
   fk_grid_free(kept->grid);
   free(kept);
@@ -66,9 +66,9 @@ static bool may_keep(const struct fk_grid_task *task) {
   return task->op && sorted_bytes(task) <= fk_kept_limit(task->opts);
 }
 
-struct pass {
+struct grid_pass {
   const struct fk_grid_task *task;
-  struct side sources, targets;
+  struct grid_side sources, targets;
   bool once;                /* both sides are the same points, sorted once */
   bool keeps;               /* what it makes is for the next sum, too */
   struct fk_sorted *sorted; /* the sources, or NULL */
@@ -78,7 +78,7 @@ struct pass {
   double *value, *gradient; /* of a chunk of targets, or all; value may be where the sums go */
 };
 
-static enum fk_status add_sources(struct pass *p, struct fk_error *err) {
+static enum fk_status add_sources(struct grid_pass *p, struct fk_error *err) {
   const struct fk_grid_task *task = p->task;
   enum fk_status status = FK_STATUS_OK;
   if (p->sorted) return fk_grid_add_sorted(p->grid, p->sorted, task->b, task->sources.n, err);
@@ -91,7 +91,7 @@ static enum fk_status add_sources(struct pass *p, struct fk_error *err) {
 }
 
 /* Only the blocks around targets are filtered. */
-static enum fk_status expect_targets(struct pass *p, struct fk_error *err) {
+static enum fk_status expect_targets(struct grid_pass *p, struct fk_error *err) {
   const struct fk_grid_task *task = p->task;
   enum fk_status status = FK_STATUS_OK;
   if (p->once) return fk_grid_expect_sorted(p->grid, p->sorted, err);
@@ -104,13 +104,13 @@ static enum fk_status expect_targets(struct pass *p, struct fk_error *err) {
 }
 
 /* One term of the factor. Where there are coordinates it is the last that brings gradients. */
-struct term {
+struct grid_term {
   double scale;
   bool first, gradient;
 };
 
 /* Values of the targets join the sums. */
-static enum fk_status evaluate_term(struct pass *p, const struct term *term, struct fk_error *err) {
+static enum fk_status evaluate_term(struct grid_pass *p, const struct grid_term *term, struct fk_error *err) {
   const struct fk_grid_task *task = p->task;
   enum fk_status status = FK_STATUS_OK;
   int64_t size = p->once ? task->targets.n : p->targets.size;
@@ -136,7 +136,7 @@ static enum fk_status evaluate_term(struct pass *p, const struct term *term, str
 }
 
 /* The points in the grid's order, which an operator may have already. */
-static enum fk_status sort_sources(struct pass *p, struct fk_error *err) {
+static enum fk_status sort_sources(struct grid_pass *p, struct fk_error *err) {
   const struct fk_grid_task *task = p->task;
   enum fk_status status = FK_STATUS_OK;
   p->whitened = p->sources.size >= task->sources.n;
@@ -149,9 +149,9 @@ static enum fk_status sort_sources(struct pass *p, struct fk_error *err) {
 }
 
 /* The grid of the last sum, where it is of this kind. */
-static bool take_kept(struct pass *p, unsigned use, const struct fk_window *window, bool single) {
+static bool take_kept(struct grid_pass *p, unsigned use, const struct fk_window *window, bool single) {
   const struct fk_grid_task *task = p->task;
-  struct kept *kept = p->keeps ? fk_kept_use(task->op, FK_KEEPER_GRID) : NULL;
+  struct grid_kept *kept = p->keeps ? fk_kept_use(task->op, FK_KEEPER_GRID) : NULL;
   if (!kept || !kept->sorted || kept->window.spacing != window->spacing || kept->single != single) return false;
   p->sorted = kept->sorted;
   kept->sorted = NULL;
@@ -165,17 +165,17 @@ static bool take_kept(struct pass *p, unsigned use, const struct fk_window *wind
 }
 
 /* What is left after a sum is for the next: the grid, too, if there is room for both. */
-static void keep(struct pass *p, unsigned use, const struct fk_window *window, bool single) {
+static void keep(struct grid_pass *p, unsigned use, const struct fk_window *window, bool single) {
   const struct fk_grid_task *task = p->task;
-  struct kept *kept = p->keeps ? malloc(sizeof *kept) : NULL;
+  struct grid_kept *kept = p->keeps ? malloc(sizeof *kept) : NULL;
   if (!kept) return;
   double bytes = sorted_bytes(task), grid_bytes = fk_grid_held(p->grid);
-  *kept = (struct kept){.window = *window,
-                        .single = single,
-                        .once = p->once,
-                        .use = use,
-                        .columns = task->columns,
-                        .threads = fk_threads(task->opts->threads)};
+  *kept = (struct grid_kept){.window = *window,
+                             .single = single,
+                             .once = p->once,
+                             .use = use,
+                             .columns = task->columns,
+                             .threads = fk_threads(task->opts->threads)};
   kept->sorted = p->sorted;
   p->sorted = NULL;
   if (bytes + grid_bytes <= fk_kept_limit(task->opts)) {
@@ -187,7 +187,7 @@ static void keep(struct pass *p, unsigned use, const struct fk_window *window, b
           task->opts);
 }
 
-static enum fk_status make_grid(struct pass *p, unsigned use, const struct fk_window *window, bool single,
+static enum fk_status make_grid(struct grid_pass *p, unsigned use, const struct fk_window *window, bool single,
                                 struct fk_error *err) {
   const struct fk_grid_task *task = p->task;
   if (take_kept(p, use, window, single)) return add_sources(p, err);
@@ -202,19 +202,19 @@ static enum fk_status make_grid(struct pass *p, unsigned use, const struct fk_wi
   return status;
 }
 
-static enum fk_status filter_grid(struct pass *p, const struct fk_grid_work *work, struct fk_error *err) {
+static enum fk_status filter_grid(struct grid_pass *p, const struct fk_grid_work *work, struct fk_error *err) {
   if (work->kernels < 2) return fk_grid_convolve(p->grid, 1, err);
   return fk_grid_convolve_sum(p->grid, work->scales, work->weights, work->kernels, err);
 }
 
 /* All terms with one window. */
-static enum fk_status run_terms(struct pass *p, const struct fk_grid_work *work, const struct fk_window *window,
-                                bool single, struct fk_error *err) {
+static enum fk_status run_terms(struct grid_pass *p, const struct fk_grid_work *work,
+                                const struct fk_window *window, bool single, struct fk_error *err) {
   const struct fk_grid_task *task = p->task;
   enum fk_status status = FK_STATUS_OK;
   bool last_is_laplace = task->laplace != 0;
   if (task->plain != 0 || !last_is_laplace) {
-    struct term plain = {task->plain, true, task->gradient && !last_is_laplace};
+    struct grid_term plain = {task->plain, true, task->gradient && !last_is_laplace};
     unsigned use = plain.gradient ? FK_WINDOW_GRADIENT : FK_WINDOW_VALUE;
     status = make_grid(p, use, window, single, err);
     if (!status) status = filter_grid(p, work, err);
@@ -224,7 +224,7 @@ static enum fk_status run_terms(struct pass *p, const struct fk_grid_work *work,
     p->grid = NULL;
   }
   if (!status && last_is_laplace) {
-    struct term laplace = {task->laplace, task->plain == 0, task->gradient};
+    struct grid_term laplace = {task->laplace, task->plain == 0, task->gradient};
     unsigned use = FK_WINDOW_LAPLACE | (task->gradient ? FK_WINDOW_GRADIENT : 0);
     status = make_grid(p, use, window, single, err);
     if (!status) status = fk_grid_convolve(p->grid, 1, err);
@@ -236,7 +236,7 @@ static enum fk_status run_terms(struct pass *p, const struct fk_grid_work *work,
   return status;
 }
 
-static enum fk_status pass_init(struct pass *p, struct fk_error *err) {
+static enum fk_status pass_init(struct grid_pass *p, struct fk_error *err) {
   const struct fk_grid_task *task = p->task;
   p->once = task->same && task->sources.n <= SORTED_ONCE;
   p->keeps = may_keep(task);
@@ -257,7 +257,7 @@ static enum fk_status pass_init(struct pass *p, struct fk_error *err) {
   return status;
 }
 
-static void pass_free(struct pass *p) {
+static void pass_free(struct grid_pass *p) {
   if (p->targets.u != p->sources.u) fk_aligned_free(p->targets.u);
   fk_aligned_free(p->sources.u);
   fk_aligned_free(p->memory);
@@ -267,7 +267,7 @@ static void pass_free(struct pass *p) {
 
 static enum fk_status sum_terms(const struct fk_grid_task *task, const struct fk_grid_work *work,
                                 const struct fk_window *window, bool single, struct fk_error *err) {
-  struct pass p = {.task = task};
+  struct grid_pass p = {.task = task};
   enum fk_status status = pass_init(&p, err);
   if (!status) status = run_terms(&p, work, window, single, err);
   pass_free(&p);

@@ -131,14 +131,14 @@ static void add_block(const struct fk_grid *g, double weight, const void *from, 
     for (int64_t i = 0; i < cells; i++) ((double *)to)[i] += weight * ((const double *)from)[i];
 }
 
-struct addition {
+struct convolve_addition {
   struct fk_grid *grid;
   double weight;
   const int64_t *place;
 };
 
 static void add_blocks(void *data, int64_t first, int64_t end, int slot) {
-  const struct addition *a = data;
+  const struct convolve_addition *a = data;
   struct fk_grid *g = a->grid;
   (void)slot;
   for (int64_t i = first; i < end; i++)
@@ -150,7 +150,7 @@ static enum fk_status add_result(struct fk_grid *g, double weight, struct fk_err
   bool fits = place != NULL;
   for (int64_t i = 0; i < n && fits; i++) fits = (place[i] = fk_blocks_insert(&g->sum, g->result.keys[i])) >= 0;
   int threads = fk_threads_for_bytes(g->spec.threads, 3.0 * (double)n * (double)g->sum.bytes);
-  struct addition addition = {g, weight, place};
+  struct convolve_addition addition = {g, weight, place};
   if (fits) fk_parallel_for(threads, n, fk_step_for_bytes(3.0 * (double)g->sum.bytes), add_blocks, &addition);
   free(place);
   return fits ? FK_STATUS_OK : no_memory(err);

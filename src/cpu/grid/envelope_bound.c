@@ -20,7 +20,7 @@ static unsigned part_use(const struct fk_envelope *e, int part) {
 }
 
 /* f_u, and eps_u with what f_u and it are together. */
-struct taps {
+struct envelope_taps {
   const void *f[FK_ENVELOPE_PARTS], *eps[FK_ENVELOPE_PARTS], *both[FK_ENVELOPE_PARTS];
 };
 
@@ -35,7 +35,7 @@ static void add_terms(const struct fk_envelope *e, struct fk_filter_pass *pass, 
 
 /* Planes: the parts of prod f, then those of prod (f + eps) - prod f, which from D and P before become
  * (f + eps) D + eps P; last the counts. The masses are a plane of the first kind. */
-static void make_pass(const struct fk_envelope *e, const struct taps *taps, bool errors, int k,
+static void make_pass(const struct fk_envelope *e, const struct envelope_taps *taps, bool errors, int k,
                       struct fk_filter_pass *pass) {
   int all = e->parts * (errors ? 2 : 1), planes = k == 0 ? 1 : all;
   pass->planes_in = planes + e->spec.counted;
@@ -76,7 +76,7 @@ static void beyond(const struct fk_envelope *e, const struct fk_window *window, 
 
 static enum fk_status filter(struct fk_envelope *e, const struct fk_window *window, struct fk_error *err) {
   struct fk_filter filter = {.layout = &e->layout, .ops = e->ops, .columns = 1, .reach = FK_ENVELOPE_REACH};
-  struct taps taps;
+  struct envelope_taps taps;
   filter.threads = e->spec.threads;
   filter.poll = e->spec.poll;
   void *memory = fk_filter_memory(e->ops, 3 * FK_ENVELOPE_PARTS);

@@ -24,7 +24,7 @@ static enum fk_status no_memory(struct fk_error *err) {
 /* ---- to their cells --------------------------------------------------------------------------- */
 
 /* One call's points: cut into pieces, each with a table of its own, so that sums do not depend on the threads. */
-struct call {
+struct envelope_call {
   struct fk_envelope *e;
   const struct fk_envelope_points *points;
   bool sources, targets, again; /* again: where the points are is known */
@@ -68,14 +68,14 @@ struct look {
   struct fk_envelope_filled *cells[LOOK];
 };
 
-static void weigh(const struct call *c, int64_t first, int64_t count, struct look *l) {
+static void weigh(const struct envelope_call *c, int64_t first, int64_t count, struct look *l) {
   const struct fk_envelope_points *p = c->points;
   if (c->sources && p->mass) p->mass(p->data, first, count, l->mass);
   for (int64_t r = 0; r < count && !(c->sources && p->mass); r++) l->mass[r] = c->sources;
 }
 
 /* Keys and places in the cells. False: a point is too far out. */
-static bool locate(const struct call *c, int64_t first, int64_t count, struct look *l) {
+static bool locate(const struct envelope_call *c, int64_t first, int64_t count, struct look *l) {
   const struct fk_envelope_points *p = c->points;
   struct fk_grid_points whitened = {l->u, count, LOOK};
   if (p->raw) fk_whiten(p->whitening, p->raw, NULL, first, count, l->u, LOOK, l->work);
@@ -84,7 +84,7 @@ static bool locate(const struct call *c, int64_t first, int64_t count, struct lo
 }
 
 /* The cells of points, all of them before they are used: most are not in the first caches. */
-static bool look_up(const struct call *c, int64_t piece, int64_t first, int64_t count, struct look *l) {
+static bool look_up(const struct envelope_call *c, int64_t piece, int64_t first, int64_t count, struct look *l) {
   struct fk_blocks *found = &c->e->found[piece];
   int64_t d = c->e->spec.d;
   l->fraction = l->fractions;
@@ -109,7 +109,7 @@ static bool look_up(const struct call *c, int64_t piece, int64_t first, int64_t 
   return true;
 }
 
-static void add_piece(struct call *c, int64_t piece) {
+static void add_piece(struct envelope_call *c, int64_t piece) {
   const struct fk_envelope *e = c->e;
   int64_t begin = c->first + c->n * piece / c->pieces, end = c->first + c->n * (piece + 1) / c->pieces;
   bool targets = c->targets && !c->again;
@@ -138,7 +138,7 @@ static void add_pieces(void *data, int64_t first, int64_t end, int slot) {
   for (int64_t piece = first; piece < end; piece++) add_piece(data, piece);
 }
 
-static enum fk_status add_some(struct call *c, struct fk_error *err) {
+static enum fk_status add_some(struct envelope_call *c, struct fk_error *err) {
   enum { LEAST = 1 << 14 };
   struct fk_envelope *e = c->e;
   c->pieces = (int)fk_larger(1, fk_smaller(e->pieces, c->n / LEAST));
@@ -155,7 +155,7 @@ static enum fk_status add_some(struct call *c, struct fk_error *err) {
 }
 
 /* So many at a time that an interrupt is heard soon. */
-static enum fk_status add(struct call *c, struct fk_error *err) {
+static enum fk_status add(struct envelope_call *c, struct fk_error *err) {
   int64_t n = c->points->raw ? c->points->raw->n : c->points->whitened->n;
   const struct fk_poll *poll = &c->e->spec.poll;
   enum fk_status status = FK_STATUS_OK;
@@ -182,7 +182,8 @@ static void remember(struct fk_envelope *e, int64_t n) {
 
 enum fk_status fk_envelope_add(struct fk_envelope *e, const struct fk_envelope_points *sources, bool targets_too,
                                struct fk_error *err) {
-  struct call c = {.e = e, .points = sources, .sources = true, .targets = targets_too, .again = e->placed};
+  struct envelope_call c = {
+      .e = e, .points = sources, .sources = true, .targets = targets_too, .again = e->placed};
   int64_t n = sources->raw ? sources->raw->n : sources->whitened->n;
   if (e->spec.stays && !e->cell && targets_too && n <= CALL) remember(e, n);
   enum fk_status status = add(&c, err);
@@ -192,7 +193,7 @@ enum fk_status fk_envelope_add(struct fk_envelope *e, const struct fk_envelope_p
 
 enum fk_status fk_envelope_expect(struct fk_envelope *e, const struct fk_envelope_points *targets,
                                   struct fk_error *err) {
-  struct call c = {.e = e, .points = targets, .targets = true};
+  struct envelope_call c = {.e = e, .points = targets, .targets = true};
   return add(&c, err);
 }
 

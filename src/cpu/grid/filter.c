@@ -79,7 +79,7 @@ static uint32_t *walk(const struct fk_layout *layout, const struct fk_blocks *b,
 
 /* ---- passes ----------------------------------------------------------------------------------- */
 
-struct pass {
+struct filter_pass {
   const struct fk_filter *filter;
   const struct fk_filter_pass *what;
   struct fk_fir fir;
@@ -98,8 +98,8 @@ static void join(const struct fk_grid_ops *ops, void *to, const void *from, int6
 }
 
 /* near: the blocks along the dimension, -1: none. */
-static void filter_plane(const struct pass *p, const int64_t *near, int from, int to, int64_t column, char *out,
-                         void *more) {
+static void filter_plane(const struct filter_pass *p, const int64_t *near, int from, int to, int64_t column,
+                         char *out, void *more) {
   const struct fk_filter *f = p->filter;
   const struct fk_filter_term *terms = p->what->terms;
   const void *in[2][BLOCKS];
@@ -119,7 +119,7 @@ static void filter_plane(const struct pass *p, const int64_t *near, int from, in
 }
 
 static void filter_blocks(void *data, int64_t first, int64_t end, int slot) {
-  const struct pass *p = data;
+  const struct filter_pass *p = data;
   const struct fk_filter *f = p->filter;
   const struct fk_filter_term *terms = p->what->terms;
   uint64_t step = (uint64_t)1 << f->layout->shift[p->k];
@@ -146,7 +146,7 @@ static bool has_more(const struct fk_filter_pass *what) {
   return false;
 }
 
-static enum fk_status run_pass(struct pass *p, struct fk_error *err) {
+static enum fk_status run_pass(struct filter_pass *p, struct fk_error *err) {
   const struct fk_filter *f = p->filter;
   double work = (double)f->layout->cells * (double)f->columns * (2 * f->reach + 1) * p->what->n_terms;
   int threads = fk_threads_for_work(f->threads, 2 * work * (double)p->out->n);
@@ -175,7 +175,7 @@ enum fk_status fk_filter_run(const struct fk_filter *f, const struct fk_blocks *
   const struct fk_layout *l = f->layout;
   struct fk_blocks needed[FK_GRID_MAX_D]; /* by the passes that follow */
   const struct fk_blocks *need[FK_GRID_MAX_D] = {NULL};
-  struct pass p = {.filter = f, .in = in};
+  struct filter_pass p = {.filter = f, .in = in};
   int64_t stride = 1;
   bool fits = true;
   enum fk_status status = FK_STATUS_OK;

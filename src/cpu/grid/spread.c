@@ -14,7 +14,7 @@
 
 enum { STREAMS = 16 };
 
-struct sources {
+struct spread_sources {
   const double *b;
   int64_t ld;
 };
@@ -74,7 +74,7 @@ static enum fk_status assign(struct fk_grid *g, const struct fk_batch *batch, ui
 }
 
 static void gather_b(const struct fk_grid *g, const struct fk_batch *batch, const struct fk_chunk *a,
-                     const struct sources *s, int64_t column, void *to) {
+                     const struct spread_sources *s, int64_t column, void *to) {
   int64_t n = a->end - a->begin;
   const uint32_t *order = batch->order + a->begin;
   const double *b = s->b ? s->b + column * s->ld + batch->first : NULL;
@@ -126,8 +126,8 @@ static void join_blocks(struct fk_grid *g, const struct fk_chunk *a, int64_t i, 
   }
 }
 
-static void spread_chunk(struct fk_grid *g, const struct fk_batch *batch, const struct sources *s, int64_t i,
-                         int64_t column, atomic_uint *done, char *scratch) {
+static void spread_chunk(struct fk_grid *g, const struct fk_batch *batch, const struct spread_sources *s,
+                         int64_t i, int64_t column, atomic_uint *done, char *scratch) {
   const struct fk_chunk *a = &batch->chunk[i];
   const struct fk_stencil *st = &g->stencil;
   size_t real = g->ops->real;
@@ -155,7 +155,7 @@ static void spread_chunk(struct fk_grid *g, const struct fk_batch *batch, const 
 struct spreading {
   struct fk_grid *grid;
   const struct fk_batch *batch;
-  const struct sources *sources;
+  const struct spread_sources *sources;
   int64_t column;
   atomic_uint *done;
 };
@@ -179,7 +179,7 @@ static void clear_blocks(void *data, int64_t first, int64_t end, int slot) {
 }
 
 static enum fk_status spread(struct fk_grid *g, const struct fk_batch *batch, void *data, struct fk_error *err) {
-  const struct sources *s = data;
+  const struct spread_sources *s = data;
   uint32_t *turns = NULL;
   int64_t before = g->totals.n;
   enum fk_status status = assign(g, batch, &turns, err);
@@ -205,11 +205,11 @@ static enum fk_status spread(struct fk_grid *g, const struct fk_batch *batch, vo
 enum fk_status fk_grid_add(struct fk_grid *g, const struct fk_grid_points *points, const double *b, int64_t ld_b,
                            struct fk_error *err) {
   g->convolved = false;
-  return fk_grid_each_batch(g, points, spread, &(struct sources){b, ld_b}, err);
+  return fk_grid_each_batch(g, points, spread, &(struct spread_sources){b, ld_b}, err);
 }
 
 enum fk_status fk_grid_add_sorted(struct fk_grid *g, const struct fk_sorted *points, const double *b, int64_t ld_b,
                                   struct fk_error *err) {
   g->convolved = false;
-  return fk_grid_each_sorted(g, points, spread, &(struct sources){b, ld_b}, err);
+  return fk_grid_each_sorted(g, points, spread, &(struct spread_sources){b, ld_b}, err);
 }

@@ -19,7 +19,7 @@ static double extrapolate(double n, double s, double seen, double once, double t
 }
 
 /* Points taken, evenly spread, and the boxes of two levels with how many of them are in each. */
-struct survey {
+struct grid_survey {
   const struct fk_grid_points *points;
   int64_t sampled;
   int d, bits; /* of a box's number, for each dimension */
@@ -27,11 +27,11 @@ struct survey {
   int64_t *counts[2];
 };
 
-static int64_t sampled_row(const struct survey *s, int64_t i) {
+static int64_t sampled_row(const struct grid_survey *s, int64_t i) {
   return (int64_t)((double)i * ((double)s->points->n / (double)s->sampled));
 }
 
-static double extent_of(const struct survey *s, int k) {
+static double extent_of(const struct grid_survey *s, int k) {
   double low = INFINITY, high = -INFINITY;
   for (int64_t i = 0; i < s->sampled; i++) {
     double u = s->points->u[k * s->points->ld + sampled_row(s, i)];
@@ -42,7 +42,7 @@ static double extent_of(const struct survey *s, int k) {
 }
 
 /* Coordinates wrap around where they exceed a key. */
-static uint64_t box_of_point(const struct survey *s, int64_t i) {
+static uint64_t box_of_point(const struct grid_survey *s, int64_t i) {
   uint64_t key = 0, mask = ((uint64_t)1 << s->bits) - 1;
   int64_t row = sampled_row(s, i);
   for (int k = 0; k < s->d; k++)
@@ -50,14 +50,14 @@ static uint64_t box_of_point(const struct survey *s, int64_t i) {
   return key;
 }
 
-static uint64_t box_around(const struct survey *s, uint64_t box) {
+static uint64_t box_around(const struct grid_survey *s, uint64_t box) {
   uint64_t key = 0, mask = ((uint64_t)1 << s->bits) - 1;
   for (int k = 0; k < s->d; k++) key |= (box >> k * s->bits & mask) >> 1 << k * s->bits;
   return key;
 }
 
 /* Boxes of side 1 from the points, then of 2, 4, ... from those before. False: no memory. */
-static bool fill_level(struct survey *s, int level) {
+static bool fill_level(struct grid_survey *s, int level) {
   const struct fk_blocks *from = &s->boxes[level % 2];
   struct fk_blocks *to = &s->boxes[(level + 1) % 2];
   int64_t *from_count = s->counts[level % 2], *to_count = s->counts[(level + 1) % 2];
@@ -72,7 +72,7 @@ static bool fill_level(struct survey *s, int level) {
   return true;
 }
 
-static double boxes_of_level(const struct survey *s, int level, double all) {
+static double boxes_of_level(const struct grid_survey *s, int level, double all) {
   const struct fk_blocks *boxes = &s->boxes[(level + 1) % 2];
   const int64_t *count = s->counts[(level + 1) % 2];
   double once = 0, twice = 0;
@@ -85,7 +85,7 @@ static double boxes_of_level(const struct survey *s, int level, double all) {
 
 enum fk_status fk_grid_survey(const struct fk_grid_points *points, double all, int d, struct fk_grid_work *work,
                               struct fk_error *err) {
-  struct survey s = {.points = points, .sampled = fk_smaller(points->n, SAMPLE), .d = d};
+  struct grid_survey s = {.points = points, .sampled = fk_smaller(points->n, SAMPLE), .d = d};
   bool fits = true;
   s.bits = d == 1 ? 60 : 62 / d;
   for (int i = 0; i < 2; i++) {

@@ -1,9 +1,9 @@
-/* Probabilities of rectangles under sums of kernels; they are in cpu/rectangles.c, in double. */
-#ifndef FK_CORE_RECTANGLES_H
-#define FK_CORE_RECTANGLES_H
+/* Probabilities of rectangles under sums of kernels, in double. */
+#ifndef FK_CPU_LOOPS_RECTANGLES_H
+#define FK_CPU_LOOPS_RECTANGLES_H
 
-#include "cubes.h"
-#include "gauss.h"
+#include "../../core/polynomial.h"
+#include "../../fk.h"
 
 /* sum_i w_i P(lower < x_i + f_i Z <= upper), Z Gaussian with sds of 1, independent coordinates or, where d is 2,
  * this correlation. laplace: of the corrected kernel, that is less its derivative by s where Z has the variance s.
@@ -21,9 +21,6 @@ struct fk_rectangles {
   double reach;
 };
 enum fk_status fk_rectangle_sums(const struct fk_rectangles *of, const struct fk_opts *opts, double *out,
-                                 struct fk_error *err);
-
-/* P(X > h, Y > k) of two Gaussians of this correlation, |r| < 1, by cpu/bivariate.c: to about 1e-15. */
-double fk_bivariate_upper(double h, double k, double r);
+                                 struct fk_stats *stats, struct fk_error *err);
 
 #endif

@@ -1,9 +1,9 @@
-/* Distribution functions of conditional densities, one y given x, and their inverses: by cpu/conditional.c, in
+/* Distribution functions of conditional densities, one y given x, and their inverses, in
  * double, exactly. */
-#ifndef FK_CORE_CONDITIONAL_H
-#define FK_CORE_CONDITIONAL_H
+#ifndef FK_CPU_LOOPS_CONDITIONAL_H
+#define FK_CPU_LOOPS_CONDITIONAL_H
 
-#include "../fk.h"
+#include "../../fk.h"
 
 /* F(y) = sum_i a_i Phi((y - c_i) / s_i) / sum_i a_i, log a_i = log_weights_i - |x - x_i|^2 / (2 s_i^2), at m
  * places x. Both points and places are whitened, one after the other; centres are in units of y's bandwidth.
@@ -26,7 +26,8 @@ struct fk_conditional_at {
   int64_t count;
 };
 enum fk_status fk_conditional_cdf(const struct fk_conditional *of, const struct fk_conditional_at *y,
-                                  const struct fk_opts *opts, double *out, struct fk_error *err);
+                                  const struct fk_opts *opts, double *out, struct fk_stats *stats,
+                                  struct fk_error *err);
 
 /* A probability by its smaller tail, below or (`upper`) above; normal: the quantile of that, z <= 0. */
 struct fk_probability {
@@ -37,6 +38,6 @@ struct fk_probability {
  * With low parts `out` is relative to the centre of a point, whose number goes to nearest[] (NULL without). */
 enum fk_status fk_conditional_quantiles(const struct fk_conditional *of, const struct fk_probability *p,
                                         int64_t count, const struct fk_opts *opts, double *out, double *nearest,
-                                        struct fk_error *err);
+                                        struct fk_stats *stats, struct fk_error *err);
 
 #endif

@@ -1,12 +1,8 @@
-/* Sums of kernels of one shape and many sizes, for criteria of bandwidths; by cpu/scales.c, in double. */
-#ifndef FK_CORE_SCALES_H
-#define FK_CORE_SCALES_H
+/* Sums of kernels of one shape and many sizes, for criteria of bandwidths, in double. */
+#ifndef FK_CPU_LOOPS_SCALES_H
+#define FK_CPU_LOOPS_SCALES_H
 
-#include "../fk.h"
-
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "../../fk.h"
 
 /* With u_ij = L^-1 (x_i - x_j), q = |u_ij|^2, t = p_s q / 2, and f as in fk.h,
  *
@@ -27,9 +23,5 @@ struct fk_scales_task {
 };
 enum fk_status fk_pair_scales(const struct fk_scales_task *task, const struct fk_opts *opts,
                               struct fk_stats *stats, struct fk_error *err);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -1,4 +1,4 @@
-/* Sums of kernels by cells of levels; what they are stands in core/level_sums.h. A piece is a run of rows, each
+/* Sums of kernels by cells of levels; what they are stands in level_sums.h. A piece is a run of rows, each
  * against all points; its moments are its own, and are added in the order of the pieces. */
 #include "level_sums.h"
 
@@ -6,14 +6,14 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "count.h"
-#include "plan.h"
-#include "pool.h"
-#include "threads.h"
+#include "../../core/count.h"
+#include "../../core/plan.h"
+#include "../../core/pool.h"
+#include "../../core/threads.h"
 
 enum { PIECE = 16 };
 
-struct pass {
+struct level_sums {
   const struct fk_level_sums *of;
   double *narrow; /* n: 1 / (2 f^2); NULL: all 1/2 */
   int64_t count;  /* of moments */
@@ -22,7 +22,7 @@ struct pass {
 };
 
 /* Memory of a row: kernels, sums of cells, differences. */
-struct row {
+struct level_sums_row {
   int64_t i, own; /* its number among rows, and among points */
   double top, *kernels, *sums, *u, *weighted;
 };
@@ -40,7 +40,7 @@ static int64_t cell_of(const struct fk_level_sums *of, int64_t point) {
 }
 
 /* log w - s of all points, -infinity of the row itself; the largest of them. */
-static void fill_logs(const struct pass *s, struct row *r) {
+static void fill_logs(const struct level_sums *s, struct level_sums_row *r) {
   const struct fk_level_sums *of = s->of;
   double *logs = r->kernels;
   for (int64_t j = 0; j < of->n; j++) logs[j] = 0;
@@ -56,7 +56,7 @@ static void fill_logs(const struct pass *s, struct row *r) {
   logs[r->own] = -INFINITY;
 }
 
-static void sum_cells(const struct fk_level_sums *of, struct row *r) {
+static void sum_cells(const struct fk_level_sums *of, struct level_sums_row *r) {
   int64_t j = 0;
   for (int64_t c = 0; c < of->cells; c++) {
     double sum = 0;
@@ -79,8 +79,8 @@ static double product(const double *a, const double *b, int64_t n) {
 }
 
 /* Kernels times `weight` and what their cells give. */
-static void add_moments(const struct fk_level_sums *of, struct row *r, const double *shares, double weight,
-                        double *moments) {
+static void add_moments(const struct fk_level_sums *of, struct level_sums_row *r, const double *shares,
+                        double weight, double *moments) {
   int64_t j = 0;
   for (int64_t c = 0; c < of->cells; c++)
     for (; j < (int64_t)of->ends[c]; j++) r->kernels[j] *= weight * shares[c * of->cells];
@@ -96,7 +96,7 @@ static void add_moments(const struct fk_level_sums *of, struct row *r, const dou
   }
 }
 
-static void do_row(const struct pass *s, struct row *r, double *moments) {
+static void do_row(const struct level_sums *s, struct level_sums_row *r, double *moments) {
   const struct fk_level_sums *of = s->of;
   fill_logs(s, r);
   sum_cells(of, r);
@@ -115,9 +115,9 @@ static void do_row(const struct pass *s, struct row *r, double *moments) {
 }
 
 static void do_pieces(void *data, int64_t first, int64_t end, int slot) {
-  const struct pass *s = data;
+  const struct level_sums *s = data;
   const struct fk_level_sums *of = s->of;
-  struct row r = {.kernels = fk_scratch_at(&s->scratch, slot)};
+  struct level_sums_row r = {.kernels = fk_scratch_at(&s->scratch, slot)};
   r.sums = r.kernels + of->n;
   r.weighted = r.sums + of->cells;
   r.u = r.weighted + of->n;
@@ -128,7 +128,7 @@ static void do_pieces(void *data, int64_t first, int64_t end, int slot) {
     }
 }
 
-static enum fk_status prepare(struct pass *s, int64_t pieces, int threads, struct fk_error *err) {
+static enum fk_status level_sums_init(struct level_sums *s, int64_t pieces, int threads, struct fk_error *err) {
   const struct fk_level_sums *of = s->of;
   int64_t room = of->cells + of->n * (of->v ? of->d + 2 : 1);
   s->count = !of->v ? 0 : of->diagonal ? of->d : of->d * (of->d + 1) / 2;
@@ -144,11 +144,11 @@ static enum fk_status prepare(struct pass *s, int64_t pieces, int threads, struc
 enum fk_status fk_level_sums(const struct fk_level_sums *of, const struct fk_opts *opts, struct fk_stats *stats,
                              struct fk_error *err) {
   double started = fk_seconds();
-  struct pass s = {.of = of};
+  struct level_sums s = {.of = of};
   int64_t pieces = fk_pieces(of->m, PIECE);
-  double work = (double)of->n * (double)(20 + 2 * of->d) * PIECE; /* of a piece */
+  double work = (double)of->n * fk_plan_pair_work(FK_OP_LEVELS, of->d, 1) * PIECE; /* of a piece */
   int threads = fk_threads_for_work(opts->threads, work * (double)pieces);
-  enum fk_status status = prepare(&s, pieces, threads, err);
+  enum fk_status status = level_sums_init(&s, pieces, threads, err);
   struct fk_loop loop = {threads, pieces, 1, work};
   if (!status) status = fk_loop_run(&loop, &opts->poll, do_pieces, &s, err);
   for (int64_t v = 0; !status && v < s.count; v++) {
@@ -158,7 +158,7 @@ enum fk_status fk_level_sums(const struct fk_level_sums *of, const struct fk_opt
   fk_scratch_free(&s.scratch);
   free(s.narrow);
   free(s.partial);
-  fk_plan_describe(opts, "levels", (double)of->n * (double)of->m, started, stats);
+  fk_plan_describe(opts, fk_operation_name(FK_OP_LEVELS), (double)of->n * (double)of->m, started, stats);
   stats->threads = threads;
   return status;
 }

@@ -1,18 +1,20 @@
 /* Probabilities of two correlated Gaussians: A. Genz (2004), Numerical computation of rectangular bivariate and
  * trivariate normal and t probabilities, Statistics and Computing 14, 251-260; his modification of the method of
  * Drezner and Wesolowsky (1990). */
-#include "../core/rectangles.h"
+#include "bivariate.h"
 
 #include <math.h>
+
+#include "../../core/gauss.h"
 
 #define TWO_PI 6.283185307179586476925
 
 /* Half of the nodes of Gauss and Legendre's rules for 6, 12 and 20, on [-1, 1]. */
-struct rule {
+struct gauss_legendre {
   int half;
   double node[10], weight[10];
 };
-static const struct rule rules[3] = {
+static const struct gauss_legendre rules[3] = {
     {3,
      {0.9324695142031522, 0.6612093864662647, 0.2386191860831970},
      {0.1713244923791705, 0.3607615730481384, 0.4679139345726904}},
@@ -29,13 +31,13 @@ static const struct rule rules[3] = {
 };
 
 /* On [0, 2]. */
-static double node_of(const struct rule *rule, int i) {
+static double node_of(const struct gauss_legendre *rule, int i) {
   return i < rule->half ? 1 - rule->node[i] : 1 + rule->node[i - rule->half];
 }
-static double weight_of(const struct rule *rule, int i) { return rule->weight[i % rule->half]; }
+static double weight_of(const struct gauss_legendre *rule, int i) { return rule->weight[i % rule->half]; }
 
 /* Plackett's integral over the correlation from 0 on. */
-static double from_independence(double h, double k, double r, const struct rule *rule) {
+static double from_independence(double h, double k, double r, const struct gauss_legendre *rule) {
   double half_squares = (h * h + k * k) / 2, half_angle = asin(r) / 2, sum = 0;
   for (int i = 0; i < 2 * rule->half; i++) {
     double sine = sin(half_angle * node_of(rule, i));
@@ -45,7 +47,7 @@ static double from_independence(double h, double k, double r, const struct rule 
 }
 
 /* The integral from a correlation of 1 down to r > 0, its singular part taken off by a series. */
-static double below_dependence(double h, double k, double r, const struct rule *rule) {
+static double below_dependence(double h, double k, double r, const struct gauss_legendre *rule) {
   double hk = h * k, as = (1 - r) * (1 + r), a = sqrt(as), bs = (h - k) * (h - k), sum = 0, part = 0;
   double c = (4 - hk) / 8, e = (12 - hk) / 80, exponent = -(bs / as + hk) / 2;
   if (exponent > -100) part = a * exp(exponent) * (1 - c * (bs - as) * (1 - e * bs) / 3 + c * e * as * as);
@@ -67,7 +69,7 @@ double fk_bivariate_upper(double h, double k, double r) {
   if (h == INFINITY || k == INFINITY) return 0;
   if (h == -INFINITY) return fk_normal_below(-k);
   if (k == -INFINITY) return fk_normal_below(-h);
-  const struct rule *rule = rules + (fabs(r) < 0.3 ? 0 : fabs(r) < 0.75 ? 1 : 2);
+  const struct gauss_legendre *rule = rules + (fabs(r) < 0.3 ? 0 : fabs(r) < 0.75 ? 1 : 2);
   double p;
   if (fabs(r) < 0.925)
     p = from_independence(h, k, r, rule);

@@ -1,10 +1,10 @@
 /* Sums of kernels of points that have levels beside numbers, cell by cell, a cell being the points of one
  * combination of levels; for searches on a few thousand points, where a call for each cell would take longer than
  * its pairs. */
-#ifndef FK_CORE_LEVEL_SUMS_H
-#define FK_CORE_LEVEL_SUMS_H
+#ifndef FK_CPU_LOOPS_LEVEL_SUMS_H
+#define FK_CPU_LOOPS_LEVEL_SUMS_H
 
-#include "../fk.h"
+#include "../../fk.h"
 
 /* With s = |x_j - x_i|^2 / (2 f_j^2) and point i one of the `rows`, for each cell c
  *

@@ -1,39 +1,33 @@
-/* Moments of pairs of points; what they are stands in core/moments.h.
+/* Moments of pairs of points; what they are stands in moments.h.
  *
  * A piece is a run of held-out points, the columns, against all points, the rows. Their sums are complete when the
  * rows have gone by, and so each piece weighs its own moments; these are added in the order of the pieces. The
  * kernels of a tile are those of `sums`, their moments are taken of it while it is in the cache. */
-#include "../core/moments.h"
+#include "moments.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "../core/aligned.h"
-#include "../core/count.h"
-#include "../core/pool.h"
-#include "../core/threads.h"
-#include "exact_cpu.h"
+#include "../../core/count.h"
+#include "../../core/plan.h"
+#include "../../core/threads.h"
+#include "../pairs.h"
 
 /* Few points are in narrow pieces, so that there are some for each thread. */
 enum { NARROW = 48, MANY_POINTS = 64 * FK_TILE_COLS };
 
-struct pass {
+struct moments {
   const struct fk_moments_task *task;
-  const struct fk_opts *opts;
-  struct fk_kernel_mode mode;
-  int threads;
-  struct fk_packed points;
-  double weight_scale;
+  struct fk_pairs pairs;
   double value_factor[3], moment_factor[3]; /* in base 2 */
   bool factored, wide;
   int64_t width, pieces, count, fourth; /* columns of a piece; moments, and those of order 4 */
   double *partial;                      /* of each piece: moments, wide moments, order 4 */
-  struct fk_scratch scratch;
 };
 
 /* A piece: sums of each column [FK_TILE_COLS], moments [number][FK_TILE_COLS]. */
-struct piece {
+struct moments_piece {
   double *kernel, *mass, *wide_mass, *unused, *moments, *wide_moments, *fourth;
 };
 
@@ -47,10 +41,10 @@ int64_t fk_moments_fourth(int64_t d) {
   return count;
 }
 
-static int64_t numbers_of(const struct pass *s) { return (s->wide ? 2 : 1) * s->count + s->fourth; }
+static int64_t numbers_of(const struct moments *s) { return (s->wide ? 2 : 1) * s->count + s->fourth; }
 
-static struct piece piece_at(const struct pass *s, int slot) {
-  struct piece p = {.kernel = fk_scratch_at(&s->scratch, slot)};
+static struct moments_piece piece_at(const struct moments *s, int slot) {
+  struct moments_piece p = {.kernel = fk_scratch_at(&s->pairs.scratch, slot)};
   p.mass = p.kernel + FK_TILE_ROWS * FK_TILE_COLS;
   p.wide_mass = p.mass + FK_TILE_COLS;
   p.unused = p.wide_mass + FK_TILE_COLS;
@@ -62,7 +56,7 @@ static struct piece piece_at(const struct pass *s, int slot) {
 }
 
 /* Kernels of the tile, 0 of a point at itself, and their sums to `mass`. */
-static void sum_tile(const struct pass *s, const double factor[3], const struct fk_tile *at, int64_t first_col,
+static void sum_tile(const struct moments *s, const double factor[3], const struct fk_tile *at, int64_t first_col,
                      double *unused, double *mass) {
   struct fk_tile tile = *at;
   unsigned flags = FK_TILE_DIFFERENCE | FK_TILE_STORE | (s->factored ? FK_TILE_FACTOR : 0);
@@ -71,7 +65,7 @@ static void sum_tile(const struct pass *s, const double factor[3], const struct 
   bool drop = from < to;
   memcpy(tile.factor, factor, sizeof tile.factor);
   tile.col_mass = drop ? unused : mass;
-  s->mode.ops->sums(&tile, flags);
+  s->pairs.mode.ops->sums(&tile, flags);
   if (!drop) return;
   for (int64_t i = from; i < to; i++)
     ((double *)tile.kernel)[(i - at->first_row) * FK_TILE_COLS + i - first_col] = 0;
@@ -81,11 +75,12 @@ static void sum_tile(const struct pass *s, const double factor[3], const struct 
   sums.rows = tile.rows;
   sums.cols = tile.cols;
   sums.mass = mass;
-  s->mode.ops->moments(&sums);
+  s->pairs.mode.ops->moments(&sums);
 }
 
-static void run_tile(const struct pass *s, const struct fk_tile *tile, int64_t first_col, const struct piece *p) {
-  const struct fk_tile_ops *ops = s->mode.ops;
+static void run_tile(const struct moments *s, const struct fk_tile *tile, int64_t first_col,
+                     const struct moments_piece *p) {
+  const struct fk_tile_ops *ops = s->pairs.mode.ops;
   int64_t d = tile->d;
   struct fk_tile_moments sums = {.d = d, .n_rows = tile->n_rows, .n_cols = tile->n_cols, .times = {-1, -1}};
   sum_tile(s, s->value_factor, tile, first_col, p->unused, s->wide ? p->wide_mass : p->mass);
@@ -126,12 +121,12 @@ static void weigh(const double *moments, int64_t count, const double *r, int64_t
   }
 }
 
-static void finish_piece(const struct pass *s, int64_t piece, const struct piece *p) {
+static void finish_piece(const struct moments *s, int64_t piece, const struct moments_piece *p) {
   const struct fk_moments_task *task = s->task;
   int64_t first = piece * s->width, here = fk_smaller(s->width, task->x.n - first);
-  double r[FK_TILE_COLS], *to = s->partial + piece * numbers_of(s), w = s->weight_scale;
+  double r[FK_TILE_COLS], *to = s->partial + piece * numbers_of(s), w = s->pairs.weight_scale;
   /* of u u' by the kernel of H; points are packed as those of 2H where both are asked */
-  double square = w / (s->mode.scale * s->mode.scale);
+  double square = w / (s->pairs.mode.scale * s->pairs.mode.scale);
   for (int64_t c = 0; c < here; c++) {
     double sum = task->sums[first + c] = w * p->mass[c];
     r[c] = task->row_weights ? task->row_weights[first + c] : 1;
@@ -141,26 +136,22 @@ static void finish_piece(const struct pass *s, int64_t piece, const struct piece
     r[c] = sum > 0 && r[c] / sum < INFINITY ? r[c] / sum : 0;
   }
   weigh(p->moments, s->count, r, here, square, to);
-  weigh(p->fourth, s->fourth, r, here, square / (s->mode.scale * s->mode.scale), to + numbers_of(s) - s->fourth);
+  weigh(p->fourth, s->fourth, r, here, square / (s->pairs.mode.scale * s->pairs.mode.scale),
+        to + numbers_of(s) - s->fourth);
   if (s->wide) weigh(p->wide_moments, s->count, task->wide_weights + first, here, w * FK_LN2 * 2, to + s->count);
 }
 
 static void run_pieces(void *data, int64_t first, int64_t end, int slot) {
-  const struct pass *s = data;
-  const struct fk_packed *x = &s->points;
+  const struct moments *s = data;
+  int64_t n = s->task->x.n;
   for (int64_t i = first; i < end; i++) {
-    struct piece p = piece_at(s, slot);
+    struct moments_piece p = piece_at(s, slot);
     int64_t col = i * s->width;
-    struct fk_tile tile = {.d = x->d, .kernel = p.kernel};
-    tile.n_cols = (int)fk_padded(fk_smaller(s->width, x->n - col), s->mode.ops->panel);
-    tile.cols = fk_packed_points_at(x, &s->mode, col);
-    tile.col_const = fk_packed_constant_at(x, &s->mode, col);
-    for (int64_t j = 0; j < x->n; j += FK_TILE_ROWS) {
+    struct fk_tile tile = {.kernel = p.kernel};
+    fk_packed_columns(&s->pairs.points, &s->pairs.mode, col, fk_smaller(s->width, n - col), &tile);
+    for (int64_t j = 0; j < n; j += FK_TILE_ROWS) {
       tile.first_row = j;
-      tile.n_rows = (int)fk_padded(fk_smaller(FK_TILE_ROWS, x->n - j), s->mode.ops->row_step);
-      tile.rows = fk_packed_points_at(x, &s->mode, j);
-      tile.row_const = fk_packed_constant_at(x, &s->mode, j);
-      tile.row_weight = fk_packed_weight_at(x, &s->mode, j);
+      fk_packed_rows(&s->pairs.points, &s->pairs.mode, j, n - j, &tile);
       run_tile(s, &tile, col, &p);
     }
     finish_piece(s, i, &p);
@@ -168,7 +159,7 @@ static void run_pieces(void *data, int64_t first, int64_t end, int slot) {
 }
 
 /* f(q/2) and (f - f')(q/2) as polynomials of t = -(q/2) log2(e). */
-static void set_factors(struct pass *s) {
+static void set_factors(struct moments *s) {
   const double *f = s->task->factor, change[3] = {f[0] - f[1], f[1] - 2 * f[2], f[2]};
   const double unit[3] = {1, -FK_LN2, FK_LN2 * FK_LN2};
   for (int i = 0; i < 3; i++) {
@@ -178,16 +169,7 @@ static void set_factors(struct pass *s) {
   s->factored = f[0] != 1 || f[1] != 0 || f[2] != 0;
 }
 
-static enum fk_status run(struct pass *s, struct fk_error *err) {
-  int64_t numbers = numbers_of(s), room = (FK_TILE_ROWS + 3 + numbers) * FK_TILE_COLS;
-  s->partial = calloc((size_t)(s->pieces * numbers + 1), sizeof(double));
-  if (!s->partial || !fk_scratch_init(&s->scratch, s->threads, sizeof(double) * (size_t)room))
-    return fk_fail(err, FK_STATUS_ALLOC, "out of memory for moments of pairs");
-  struct fk_loop loop = {s->threads, s->pieces, 1, (double)s->width * (double)s->points.n};
-  return fk_loop_run(&loop, &s->opts->poll, run_pieces, s, err);
-}
-
-static void add_pieces(const struct pass *s) {
+static void add_pieces(const struct moments *s) {
   const struct fk_moments_task *task = s->task;
   double *const to[3] = {task->moments, task->wide_moments, task->fourth};
   const int64_t counts[3] = {s->count, s->wide ? s->count : 0, s->fourth};
@@ -200,34 +182,30 @@ static void add_pieces(const struct pass *s) {
     }
 }
 
+static enum fk_status sum_moments(void *data, const struct fk_poll *poll, struct fk_error *err) {
+  struct moments *s = data;
+  struct fk_loop loop = {s->pairs.threads, s->pieces, 1, (double)s->width * (double)s->task->x.n};
+  s->partial = calloc((size_t)(s->pieces * numbers_of(s) + 1), sizeof(double));
+  if (!s->partial) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for moments of pairs");
+  enum fk_status status = fk_loop_run(&loop, poll, run_pieces, s, err);
+  if (!status) add_pieces(s);
+  free(s->partial);
+  return status;
+}
+
 enum fk_status fk_pair_moments(const struct fk_moments_task *task, const struct fk_opts *opts,
                                struct fk_stats *stats, struct fk_error *err) {
-  double start = fk_seconds();
   int64_t n = task->x.n, d = task->x.d;
-  struct pass s = {.task = task, .opts = opts};
-  struct fk_whitening whitening = {.centre = NULL};
-  s.wide = task->wide_weights != NULL;
+  struct moments s = {.task = task, .wide = task->wide_weights != NULL};
   s.count = fk_moments_count(d, task->order);
   s.fourth = task->fourth ? fk_moments_fourth(d) : 0;
   s.width = n < MANY_POINTS ? NARROW : FK_TILE_COLS;
   s.pieces = fk_pieces(n, s.width);
-  s.mode = (struct fk_kernel_mode){.ops = fk_isa()->f64, .difference = true};
-  s.mode.scale = sqrt(s.wide ? FK_LOG2E / 4 : FK_LOG2E / 2);
-  s.threads =
-      fk_threads_for_work(opts->threads, (double)n * (double)n * (double)(20 + 2 * d + 2 * numbers_of(&s)));
   set_factors(&s);
-  fk_cpu_describe(stats, &s.mode, s.threads);
-
-  enum fk_status status = fk_whitening_init(&whitening, task->chol, &task->x, task->weights, opts->threads, err);
-  if (!status)
-    status = fk_packed_all(&s.points, &s.mode, &task->x, &whitening, task->weights, s.threads, &s.weight_scale, err);
-  if (!status) status = run(&s, err);
-  if (!status) add_pieces(&s);
-  fk_scratch_free(&s.scratch);
-  free(s.partial);
-  fk_packed_free(&s.points);
-  fk_whitening_free(&whitening);
-  stats->pairs += (double)n * (double)n;
-  stats->seconds += fk_seconds() - start;
-  return status;
+  int64_t numbers = numbers_of(&s);
+  s.pairs = (struct fk_pairs){FK_OP_MOMENTS, &task->x, task->chol, task->weights};
+  s.pairs.work = fk_plan_pair_work(FK_OP_MOMENTS, d, (double)numbers);
+  s.pairs.room = sizeof(double) * (size_t)((FK_TILE_ROWS + 3 + numbers) * FK_TILE_COLS);
+  s.pairs.mode.scale = sqrt(s.wide ? FK_LOG2E / 4 : FK_LOG2E / 2);
+  return fk_pairs_run(&s.pairs, sum_moments, &s, opts, stats, err);
 }

@@ -1,8 +1,8 @@
-/* Distances to neighbours, exactly; they are in cpu/neighbours.c. */
-#ifndef FK_CORE_NEIGHBOURS_H
-#define FK_CORE_NEIGHBOURS_H
+/* Distances to neighbours, exactly. */
+#ifndef FK_CPU_LOOPS_NEIGHBOURS_H
+#define FK_CPU_LOOPS_NEIGHBOURS_H
 
-#include "../fk.h"
+#include "../../fk.h"
 
 /* The distance from each of m targets y to the k-th nearest of n points x; y NULL: from each of the points (m is
  * n) to the k-th nearest of the others. One point after the other, d numbers each; k from 1 to n, or n - 1. */
@@ -12,6 +12,6 @@ struct fk_neighbours {
   int64_t n, m, d, k;
 };
 enum fk_status fk_neighbour_distances(const struct fk_neighbours *of, const struct fk_opts *opts, double *out,
-                                      struct fk_error *err);
+                                      struct fk_stats *stats, struct fk_error *err);
 
 #endif

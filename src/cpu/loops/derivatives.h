@@ -1,9 +1,8 @@
-/* Sums of kernels with their first and second derivatives, at targets; they are in cpu/derivatives.c, in double.
- */
-#ifndef FK_CORE_DERIVATIVES_H
-#define FK_CORE_DERIVATIVES_H
+/* Sums of kernels with their first and second derivatives, at targets, in double. */
+#ifndef FK_CPU_LOOPS_DERIVATIVES_H
+#define FK_CPU_LOOPS_DERIVATIVES_H
 
-#include "../fk.h"
+#include "../../fk.h"
 
 /* With u_i = x_i - y, c_i = 1 / f_i^2, s_i = c_i |u_i|^2 / 2, k_i = w_i exp(-s_i) / scale, F the polynomial
  * `factor` of s, F' and F'' its derivatives:
@@ -24,6 +23,6 @@ struct fk_derivatives {
 };
 static inline int64_t fk_derivative_sums(int64_t d) { return 2 + d + d * (d + 1) / 2; }
 enum fk_status fk_kernel_derivatives(const struct fk_derivatives *of, const struct fk_opts *opts,
-                                     struct fk_error *err);
+                                     struct fk_stats *stats, struct fk_error *err);
 
 #endif

@@ -1,15 +1,10 @@
-/* Sums of polynomial kernels of bounded reach, in several dimensions: over the points in a cube about each target.
- * They are in cpu/cubes.c, in double. */
-#ifndef FK_CORE_CUBES_H
-#define FK_CORE_CUBES_H
+/* Sums of polynomial kernels of bounded reach, in several dimensions: over the points in a cube about each target,
+ * in double. */
+#ifndef FK_CPU_LOOPS_CUBES_H
+#define FK_CPU_LOOPS_CUBES_H
 
-#include "../fk.h"
-
-/* c_0 + c_1 s + ... */
-struct fk_polynomial {
-  const double *c;
-  int count; /* 0: there is none */
-};
+#include "../../core/polynomial.h"
+#include "../../fk.h"
 
 /* With s_k = 1 - |y_k - x_ik| / reach_k, how far the point is within the edges of the cube about y, the sums of
  * w_i prod_k f(s_k) over the points in it, where no s_k is below 0: f = value(s) + tip(2 s - 1), the tip 0 where 2

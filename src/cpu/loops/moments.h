@@ -1,13 +1,9 @@
-/* Moments of the pairs of points, of which criteria of bandwidths have their values and gradients; by
- * cpu/moments.c, in double. */
-#ifndef FK_CORE_MOMENTS_H
-#define FK_CORE_MOMENTS_H
+/* Moments of the pairs of points, of which criteria of bandwidths have their values and gradients, in
+ * double. */
+#ifndef FK_CPU_LOOPS_MOMENTS_H
+#define FK_CPU_LOOPS_MOMENTS_H
 
-#include "../fk.h"
-
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "../../fk.h"
 
 enum fk_moments { FK_MOMENTS_NONE, FK_MOMENTS_DIAGONAL, FK_MOMENTS_FULL, FK_MOMENTS_ORDER4 };
 
@@ -40,9 +36,5 @@ int64_t fk_moments_count(int64_t d, enum fk_moments order); /* of `moments` */
 int64_t fk_moments_fourth(int64_t d);
 enum fk_status fk_pair_moments(const struct fk_moments_task *task, const struct fk_opts *opts,
                                struct fk_stats *stats, struct fk_error *err);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

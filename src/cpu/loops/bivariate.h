@@ -1,0 +1,8 @@
+/* Probabilities of two correlated Gaussians. */
+#ifndef FK_CPU_LOOPS_BIVARIATE_H
+#define FK_CPU_LOOPS_BIVARIATE_H
+
+/* P(X > h, Y > k) of two Gaussians with this correlation, |r| < 1, to about 1e-15. */
+double fk_bivariate_upper(double h, double k, double r);
+
+#endif
