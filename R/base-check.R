@@ -332,8 +332,8 @@ check_level <- function(level) {
   level
 }
 
-check_grid_size <- function(n_grid, d) {
-  if (is.null(n_grid)) c(1024L, 151L, 101L)[min(d, 3)] else check_count(n_grid, "n_grid", min = 10)
+check_grid_size <- function(n, d) {
+  if (is.null(n)) c(1024L, 151L, 101L)[min(d, 3)] else check_count(n, "n", min = 10)
 }
 
 # Colours of grDevices::col2rgb(), which takes lists and booleans for some.

@@ -8,7 +8,7 @@ BYTES_PER_NODE <- 64
 
 # Values of a one-variable figure_marginal(), as list(x, y).
 grid_1d <- function(marginal, size, xlim = NULL) {
-  check_memory(BYTES_PER_NODE * size, "n_grid")
+  check_memory(BYTES_PER_NODE * size, "n")
   if (is.null(xlim)) xlim <- grid_range(marginal, 1)
   x <- marginal_nodes(marginal, 1, range(xlim), size, step = 1 / 8)
   list(x = x, y = marginal_density(marginal, matrix(x)))
@@ -16,7 +16,7 @@ grid_1d <- function(marginal, size, xlim = NULL) {
 
 # Values of a two-variable figure_marginal(), as list(x, y, z, levels): z[i, j] at x[i], y[j].
 grid_2d <- function(marginal, size, prob, xlim = NULL, ylim = NULL) {
-  check_memory(BYTES_PER_NODE * size^2, "n_grid")
+  check_memory(BYTES_PER_NODE * size^2, "n")
   if (is.null(xlim)) xlim <- grid_range(marginal, 1)
   if (is.null(ylim)) ylim <- grid_range(marginal, 2)
   x <- marginal_nodes(marginal, 1, range(xlim), size)

@@ -4,7 +4,7 @@
 # of such products are put where halves can hold them, to begin with, for the preconditioner and for predictions, too.
 # Rows may move: each is one row of the matrix, the same in both sweeps of a product.
 
-# In units of whitened coordinates times sqrt(log2(e)), as src/cuda/tensor.cuh has them, all of whose grids hold
+# In units of whitened coordinates times sqrt(log2(e)), as src/cuda/tensor/tensor.cuh has them, all of whose grids hold
 # multiples of this.
 HALVES_STEP <- 2^-17
 

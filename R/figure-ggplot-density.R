@@ -19,8 +19,9 @@
 #' @param trim Whether each density ends where the data of its group do, not three bandwidths beyond.
 #' @param n Nodes of the grid. Where it would be too coarse for the bandwidth, it is uneven, as in
 #'   [plot.flash_kde()].
-#' @param estimator,bandwidth,adaptive,control,kernel,support As for [flash_kde()], for each group. What
-#'   `ggplot2::stat_density()` calls `bounds` is `support`.
+#' @param ... Arguments of [flash_kde()] for the fit of each group: `estimator`, `bandwidth`, `adaptive`, `kernel`,
+#'   `support` (what `ggplot2::stat_density()` calls `bounds`) and `control`. Also fixed aesthetics and other parameters
+#'   of the layer, as `fill = "red"`.
 #' @param orientation `NA`, or `"x"` or `"y"`, the axis of the variable, where that is not clear.
 #' @returns A layer, to add to a plot of ggplot2.
 #' @seealso [geom_flash_hdr()] for two variables.
@@ -32,10 +33,8 @@
 #' ggplot(chickwts, aes(weight, colour = feed)) +
 #'   stat_flash_density(geom = "line", estimator = "kde")
 #' @export
-stat_flash_density <- function(mapping = NULL, data = NULL, geom = "area", position = "identity", ...,
-                               estimator = NULL, bandwidth = NULL, adaptive = "auto", n = 512, trim = FALSE,
-                               control = NULL, orientation = NA, na.rm = FALSE, show.legend = NA,
-                               inherit.aes = TRUE, kernel = NULL, support = NULL) {
+stat_flash_density <- function(mapping = NULL, data = NULL, geom = "area", position = "identity", ..., n = 512,
+                               trim = FALSE, orientation = NA, na.rm = FALSE, show.legend = NA, inherit.aes = TRUE) {
   need_ggplot2()
   after_stat <- ggplot2::after_stat # aes() looks for it here
   at_density <- ggplot2::aes(x = after_stat(.data$density), y = after_stat(.data$density), fill = NA, weight = NULL)
@@ -43,10 +42,8 @@ stat_flash_density <- function(mapping = NULL, data = NULL, geom = "area", posit
     "StatFlashDensity", density_of_group, "x|y", at_density,
     compute_panel = density_panel, setup_params = setup_orientation, extra_params = c("na.rm", "orientation")
   )
-  options <- fit_options(estimator, bandwidth, adaptive, control, kernel = kernel, support = support)
-  params <- list(
-    n = check_count(n, "n", min = 10), trim = check_flag(trim, "trim"), orientation = orientation, options = options,
-    na.rm = na.rm, ...
+  params <- layer_params(
+    ..., n = check_count(n, "n", min = 10), trim = check_flag(trim, "trim"), orientation = orientation, na.rm = na.rm
   )
   ggplot2::layer(geom, stat, data, mapping, position, params, inherit.aes, show.legend = show.legend)
 }

@@ -8,9 +8,9 @@
 #'
 #' @details
 #' Aesthetics: `x` and `y`; `weight`, of the points; `group`, `fill`, `colour`, `alpha`, `linetype` and
-#' `linewidth`. By default `alpha` goes by the probability, and the `linetype` of lines, so that `fill` and
-#' `colour` are free for groups. What is filled are bands, from the border of one region to that of the next within
-#' it: transparent ones do not add up. `aes(fill = after_stat(probability), alpha = NULL)` gives each a colour of
+#' `linewidth`. By default `alpha` shows the probability, or for lines the `linetype`, so that `fill` and
+#' `colour` are free for groups. Each filled band reaches from the border of one region to the border of the next region
+#' within it, so transparent bands do not add up. `aes(fill = after_stat(probability), alpha = NULL)` gives each a colour of
 #' its own.
 #'
 #' Computed: `probability`, an ordered factor of `"95%"` and the like, the largest first; `prob`, the same as a
@@ -22,9 +22,9 @@
 #' @param mapping,data,position,na.rm,show.legend,inherit.aes As for all layers: see `ggplot2::layer()`.
 #' @param geom What draws: `"polygon"` fills bands, `"path"` draws lines, `"raster"` and `"tile"` draw a grid.
 #' @param prob Probabilities of the regions, above 0 and below 1.
-#' @param estimator,bandwidth,adaptive,control,support As for [flash_kde()], for each group.
 #' @param n Nodes of the grid per axis.
-#' @param ... Fixed aesthetics and other parameters of the layer, as `fill = "red"` or `linewidth = 1`.
+#' @param ... Arguments of [flash_kde()] for the fit of each group: `estimator`, `bandwidth`, `adaptive`, `support`,
+#'   `control` and others. Also fixed aesthetics and other parameters of the layer, as `fill = "red"` or `linewidth = 1`.
 #' @returns A layer, to add to a plot of ggplot2.
 #' @seealso [stat_flash_density()] for one variable; [hdr_regions()], the regions as data;
 #'   [autoplot.flash_kde()] for a figure of one fit.
@@ -54,9 +54,8 @@ geom_flash_hdr_lines <- function(mapping = NULL, data = NULL, ...) {
 #' @rdname geom_flash_hdr
 #' @export
 stat_flash_hdr <- function(mapping = NULL, data = NULL, geom = "polygon", position = "identity", ...,
-                           prob = c(0.25, 0.5, 0.75, 0.95), estimator = NULL, bandwidth = NULL, adaptive = "auto",
-                           n = 151, control = NULL, na.rm = FALSE, show.legend = NA, inherit.aes = TRUE,
-                           support = NULL) {
+                           prob = c(0.25, 0.5, 0.75, 0.95), n = 151, na.rm = FALSE, show.legend = NA,
+                           inherit.aes = TRUE) {
   need_ggplot2()
   prob <- sort(unique(check_prob(prob, "prob", open = TRUE)), decreasing = TRUE)
   after_stat <- ggplot2::after_stat # aes() looks for it here
@@ -67,18 +66,14 @@ stat_flash_hdr <- function(mapping = NULL, data = NULL, geom = "polygon", positi
     ggplot2::aes(alpha = after_stat(.data$probability), weight = NULL)
   }
   stat <- new_stat("StatFlashHdr", hdr_bands, c("x", "y"), at_probability)
-  options <- fit_options(estimator, bandwidth, adaptive, control, support = support)
-  params <- list(
-    prob = prob, n = check_count(n, "n", min = 10), lines = lines, options = options, na.rm = na.rm, ...
-  )
+  params <- layer_params(..., prob = prob, n = check_count(n, "n", min = 10), lines = lines, na.rm = na.rm)
   ggplot2::layer(geom, stat, data, mapping, position, params, inherit.aes, show.legend = show.legend)
 }
 
 #' @rdname geom_flash_hdr
 #' @export
 stat_flash_density_2d <- function(mapping = NULL, data = NULL, geom = "raster", position = "identity", ...,
-                                  estimator = NULL, bandwidth = NULL, adaptive = "auto", n = 101, control = NULL,
-                                  na.rm = FALSE, show.legend = NA, inherit.aes = TRUE, support = NULL) {
+                                  n = 101, na.rm = FALSE, show.legend = NA, inherit.aes = TRUE) {
   need_ggplot2()
   after_stat <- ggplot2::after_stat # aes() looks for it here
   at_density <- ggplot2::aes(fill = after_stat(.data$density), weight = NULL)
@@ -86,8 +81,7 @@ stat_flash_density_2d <- function(mapping = NULL, data = NULL, geom = "raster", 
     "StatFlashDensity2d", density_grid, c("x", "y"), at_density,
     compute_layer = grid_layer, extra_params = c("na.rm", "options")
   )
-  options <- fit_options(estimator, bandwidth, adaptive, control, support = support)
-  params <- list(n = check_count(n, "n", min = 2), options = options, na.rm = na.rm, ...)
+  params <- layer_params(..., n = check_count(n, "n", min = 2), na.rm = na.rm)
   ggplot2::layer(geom, stat, data, mapping, position, params, inherit.aes, show.legend = show.legend)
 }
 
@@ -107,11 +101,13 @@ new_stat <- function(name, compute_group, required, default_aes, ...) {
   )
 }
 
-# Those that were given: flash_kde() has its own defaults.
-fit_options <- function(estimator, bandwidth, adaptive, control, ...) {
-  if (!is.null(estimator)) check_estimator(estimator)
-  given <- list(estimator = estimator, bandwidth = bandwidth, adaptive = adaptive, control = control, ...)
-  given[lengths(given) > 0]
+# The parameters of a layer; those of `...` that are arguments of flash_kde() become its `options`.
+layer_params <- function(...) {
+  given <- list(...)
+  for_fit <- names(given) %in% setdiff(names(formals(flash_kde.default)), c("x", "weights", "na.action", "..."))
+  options <- given[for_fit]
+  if (!is.null(options$estimator)) check_estimator(options$estimator)
+  c(given[!for_fit], list(options = options[lengths(options) > 0]))
 }
 
 # NULL, with a warning, where there can be none.

@@ -1,18 +1,22 @@
 # The densities of groups of the points in one figure, each fitted as the whole was.
 
-# `shown`: a list of add, fill, points and rug, as plot() takes them; `look`: see plot_1d(). Returns the grids.
-plot_groups <- function(fit, groups, prob, n_grid, shown, look, ...) {
+group_figure <- function(fit, groups, asked, limits) {
   fits <- fit_groups(fit, groups)
-  colours <- group_colours(look$col, length(fits))
-  if (is.null(look$sub)) {
-    look$sub <- paste0(estimator_of(fit)$short, " of each group, n = ", whole(sum(vapply(fits, `[[`, 0L, "n"))))
-  }
+  colours <- group_colours(asked$col, names(fits))
+  asked$most <- asked$most %/% length(fits)
   names <- variable_names(fit)
-  if (is.null(look$main)) look$main <- paste("Density of", paste(names, collapse = " and "))
-  if (is.null(look$xlab)) look$xlab <- names[1]
-  if (is.null(look$ylab) && fit$d == 2) look$ylab <- names[2]
-  draw <- if (fit$d == 1) draw_groups_1d else draw_groups_2d
-  invisible(draw(fits, colours, prob, n_grid, shown, look, ...))
+  made <- (if (fit$d == 1) group_curves else group_regions)(fits, asked, limits)
+  limits <- made$limits
+  y <- if (fit$d == 1) new_axis("Density", limits$y) else new_axis(names[2], limits$y, exact = TRUE)
+  panel <- new_panel(
+    made$layers, new_axis(names[1], limits$x, exact = fit$d == 2), y, key = "corner",
+    aspect = if (fit$d == 2) map_aspect(fit)
+  )
+  new_figure(
+    list(panel), main = paste("Density of", paste(names, collapse = " and ")),
+    sub = paste0(estimator_of(fit)$short, " of each group, n = ", whole(sum(vapply(fits, `[[`, 0L, "n")))),
+    colours = colours, shown = made$grids
+  )
 }
 
 fit_groups <- function(fit, groups) {
@@ -46,53 +50,46 @@ kept_groups <- function(groups, fit) {
   groups
 }
 
-# Of Okabe and Ito, for all eyes, as far as they go.
-group_colours <- function(col, n) {
-  if (!is.null(col)) return(rep_len(col, n))
-  safe <- c("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-  if (n <= length(safe)) safe[seq_len(n)] else grDevices::hcl.colors(n, "Dark 3")
+# list(layers, limits, grids) of fits to one variable.
+group_curves <- function(fits, asked, limits) {
+  xlim <- first_given(frame_limits(limits), range(lapply(fits, figure_range, 1)))
+  grids <- lapply(fits, figure_curve, n = asked$n, lim = xlim)
+  curves <- Map(\(grid, name) curve_layers(grid, group = factor(name, names(fits))), grids, names(fits))
+  ticks <- bind_groups(lapply(fits, figure_rug, 1, asked$most))
+  list(
+    layers = c(
+      list(new_layer("rule", h = 0, colour = "grey75")), unlist(unname(curves), FALSE),
+      if (!is.null(ticks)) list(new_layer("rug", ticks))
+    ),
+    limits = list(x = xlim, y = range(0, lapply(grids, `[[`, "y"))), grids = grids
+  )
 }
 
-draw_groups_1d <- function(fits, colours, prob, n_grid, shown, look, ...) {
-  grids <- lapply(fits, \(fit) grid_1d(figure_marginal(fit, to_tol = TRUE), n_grid, look$xlim))
-  if (is.null(look$xlim)) look$xlim <- range(lapply(grids, `[[`, "x"))
-  if (is.null(look$ylim)) look$ylim <- range(0, lapply(grids, `[[`, "y"))
-  rug <- shown$rug %/% length(fits)
-  for (i in seq_along(fits)) {
-    look$col <- colours[i]
-    grids[[i]] <- plot_1d(fits[[i]], n_grid, shown$add || i > 1, 0L, look, ...)
-    if (rug > 0) draw_rug(fits[[i]]$x[thinned_rows(fits[[i]], rug), 1], col = colours[i])
+# list(layers, limits, grids) of fits to two variables.
+group_regions <- function(fits, asked, limits) {
+  points <- lapply(fits, figure_points, 1:2, asked$most)
+  # what is shown need not be known to a pixel
+  views <- Map(\(fit, points) grid_view(figure_grid(fit, min(asked$n, 51L), asked$prob), points), fits, points)
+  for (axis in c("x", "y")) {
+    if (is.null(limits[[axis]])) limits[[axis]] <- range(lapply(views, `[[`, axis))
   }
-  curves <- cbind(unlist(lapply(grids, `[[`, "x")), unlist(lapply(grids, `[[`, "y")))
-  draw_region_key(names(fits), colours, curves)
-  grids
-}
-
-draw_groups_2d <- function(fits, colours, prob, n_grid, shown, look, ...) {
-  points <- shown$points %/% length(fits)
-  views <- lapply(fits, \(fit) {
-    # what is shown need not be known to a pixel
-    grid <- grid_2d(figure_marginal(fit, to_tol = TRUE), min(n_grid, 51L), prob)
-    grid_view(grid, fit$x[thinned_rows(fit, points), , drop = FALSE])
-  })
-  if (is.null(look$xlim)) look$xlim <- range(lapply(views, `[[`, "x"))
-  if (is.null(look$ylim)) look$ylim <- range(lapply(views, `[[`, "y"))
-  lines <- list(fill = FALSE, points = 0L, labels = FALSE)
-  grids <- lapply(seq_along(fits), \(i) {
-    look$col <- colours[i]
-    grid <- plot_2d(fits[[i]], prob, n_grid, c(lines, add = shown$add || i > 1), look, ...)
-    tint <- grDevices::adjustcolor(colours[i], 0.15)
-    if (shown$fill) for (level in sort(grid$levels)) draw_upper_set(grid, level, tint)
-    grid
-  })
-  for (i in seq_along(fits)) {
-    rows <- thinned_rows(fits[[i]], points)
-    dots <- list(...)
-    if (length(rows) > 0) draw_points(fits[[i]], 1:2, rows, pch = dots[["pch"]], cex = dots[["cex"]], col = colours[i])
-  }
-  outlines <- unlist(lapply(grids, \(grid) upper_set(grid, min(grid$levels))), recursive = FALSE)
-  outlines <- lapply(outlines, \(line) cbind(line$x, line$y))
-  view <- if (!shown$add) list(x = look$xlim, y = look$ylim)
-  draw_region_key(names(fits), colours, do.call(rbind, outlines), view)
-  stats::setNames(grids, names(fits))
+  grids <- lapply(fits, figure_grid, n = asked$n, prob = asked$prob, limits = limits)
+  lines <- bind_groups(lapply(grids, \(grid) {
+    contours <- grid_contours(grid)
+    do.call(rbind, unname(Map(outline_frame, contours, names(contours))))
+  }))
+  tints <- if (asked$fill) unlist(lapply(seq_along(grids), \(i) lapply(sort(grids[[i]]$levels), \(level) {
+    outline <- outline_frame(upper_set(grids[[i]], level), "")
+    if (!is.null(outline)) {
+      new_layer("regions", cbind(outline, group = factor(names(fits)[i], names(fits))), opacity = 0.15)
+    }
+  })), FALSE)
+  dots <- bind_groups(points)
+  size <- 0.7 * crowd_size(max(vapply(points, nrow, 0L)))
+  list(
+    layers = c(
+      list(new_layer("line", lines, width = 1)), tints, if (!is.null(dots)) list(new_layer("points", dots, size = size))
+    ),
+    limits = limits[c("x", "y")], grids = grids
+  )
 }

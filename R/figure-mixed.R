@@ -1,5 +1,5 @@
-# Figures of fits with levels: for each number its density with each level of one column, in colours, and for each
-# column of levels their probabilities.
+# Figures of fits with categories: the density of each number with each category of one column, in colours, and the
+# probabilities of the categories of each column.
 
 #' Plot a density estimate of numbers and levels
 #'
@@ -8,57 +8,78 @@
 #' lines add up to the density of the number. For each column of levels a panel with their probabilities under the
 #' estimate. All are exact marginals: kernels are integrated and summed over all that a panel does not show.
 #'
-#' @param x A fit with levels, from [flash_kde()].
+#' @param x,object A fit with levels, from [flash_kde()].
 #' @param by Name of the column of levels whose levels have colours. By default the first; `NULL`: none, and one
 #'   line for all.
-#' @param n_grid Nodes of a line.
+#' @param n Nodes of a line.
 #' @param max_dims Number of panels: the first columns.
-#' @param rug Draw the data of numeric columns as a rug? A number is the most ticks; `TRUE` stands for 300.
+#' @param points Draw the data of numeric columns, as a rug? A number is the most ticks; `TRUE` stands for 300.
 #' @param col One colour for each level of `by`.
-#' @param lwd,lty Width and type of the lines; types may be one for each level.
-#' @param main,sub Title, and the line under it. `""` leaves one out.
-#' @param ... Further graphical parameters: `las`, `bty`, `cex.axis` and the like.
+#' @param main,sub Title of the ggplot, by default none, and the line under it. `""` leaves one out.
+#' @param ... For `plot()`: graphical parameters, as `main`, `sub`, `lwd`, `lty` (also one for each level of `by`), `las`,
+#'   `bty` and `cex.axis`. For `autoplot()`: not used.
 #' @return What was drawn, invisibly: a list by column, of a number a list by level of `x` and `y`, of levels their
 #'   probabilities.
+#'   `autoplot()`: a ggplot object.
 #' @seealso [plot.flash_kde()] for fits to numbers alone.
 #' @examples
 #' plot(flash_kde(iris[3:5]))
 #' @export
-plot.flash_kde_mixed <- function(x, by = names(x$discrete$columns)[1], n_grid = 512, max_dims = 9, rug = TRUE,
-                                 col = NULL, lwd = 2, lty = 1, main = NULL, sub = NULL, ...) {
-  columns <- x$discrete$columns
+plot.flash_kde_mixed <- function(x, by = names(x$discrete$columns)[1], n = 512, max_dims = 9, points = TRUE,
+                                 col = NULL, ...) {
+  check_graphical(..., d = 2)
+  draw_figure(mixed_figure(x, by, n, max_dims, points, col), ...)
+}
+
+#' @rdname plot.flash_kde_mixed
+#' @exportS3Method ggplot2::autoplot
+autoplot.flash_kde_mixed <- function(object, by = names(object$discrete$columns)[1], n = 512, max_dims = 9,
+                                     points = TRUE, col = NULL, main = "", sub = NULL, ...) {
+  check_dots_empty(...)
+  ggplot_figure(mixed_figure(object, by, n, max_dims, points, col), figure_titles(main, sub))
+}
+
+mixed_figure <- function(fit, by, n, max_dims, points, col) {
+  columns <- fit$discrete$columns
   if (!is.null(by)) by <- check_choice(by, names(columns), "by")
-  n_grid <- check_count(n_grid, "n_grid", min = 10)
-  max_dims <- check_count(max_dims, "max_dims")
+  n <- check_count(n, "n", min = 10)
   check_colours(col, "col")
-  check_width(lwd, "lwd")
-  for (type in lty) check_line_type(type, "lty")
-  check_text(main, "main")
-  check_text(sub, "sub")
-  check_graphical(..., d = 3)
-  rug <- most_shown(rug, "rug", 300L)
-  hold_limits(x)
-  shown <- first_columns(x$discrete$names, max_dims)
-  levels <- if (is.null(by)) "all" else columns[[by]]$levels
-  count <- length(levels)
-  if (is.null(col)) col <- level_colours(count)
-  look <- list(col = rep_len(col, count), lwd = lwd, lty = rep_len(lty, count))
-  n_lines <- sum(!shown %in% names(columns))
-  drawn <- lapply(stats::setNames(nm = shown), \(name) {
-    if (is.null(columns[[name]])) level_lines(x, name, by, n_grid, n_lines) else level_shares(x, name)
+  most <- most_shown(points, "points", 300L)
+  hold_limits(fit)
+  names <- first_columns(fit$discrete$names, check_count(max_dims, "max_dims"))
+  colours <- group_colours(col, if (is.null(by)) "all" else columns[[by]]$levels)
+  n_lines <- sum(!names %in% names(columns))
+  shown <- lapply(stats::setNames(nm = names), \(name) {
+    if (is.null(columns[[name]])) level_lines(fit, name, by, n, n_lines) else level_shares(fit, name)
   })
-  old <- graphics::par(utils::modifyList(mixed_layout(length(shown)), list(...)))
-  on.exit(graphics::par(old))
-  for (name in shown) {
-    if (is.null(columns[[name]])) {
-      draw_level_lines(drawn[[name]], name, look)
-      if (rug > 0) draw_rug(x$x[thinned_rows(x, rug), name])
-    } else {
-      draw_level_shares(drawn[[name]], name, if (identical(name, by)) look$col else "grey75")
-    }
-  }
-  draw_mixed_titles(main, sub, x, by, levels, look)
-  invisible(drawn)
+  panels <- lapply(stats::setNames(nm = names), \(name) {
+    if (is.null(columns[[name]])) return(level_panel(fit, name, shown[[name]], most, length(names) == 1))
+    share_panel(name, shown[[name]], if (!identical(name, by)) "grey75")
+  })
+  new_figure(
+    panels, main = paste(c("Marginal densities", if (!is.null(by)) c("by", by)), collapse = " "),
+    sub = mixed_subtitle(fit), colours = colours, key = by, outer_key = if (!is.null(by)) colours, shown = shown,
+    y = "Density or probability"
+  )
+}
+
+level_panel <- function(fit, name, lines, most, alone) {
+  known <- Filter(length, lines)
+  layers <- Map(\(line, level) curve_layers(line, group = factor(level, names(lines))), known, names(known))
+  rug <- figure_rug(fit, match(name, point_names(fit)), most)
+  new_panel(
+    c(list(new_layer("rule", h = 0, colour = "grey75")), unlist(unname(layers), FALSE), list(new_layer("rug", rug))),
+    new_axis(name, range(lapply(known, `[[`, "x"))), new_axis("Density", range(0, lapply(known, `[[`, "y"))),
+    key = if (alone) "corner"
+  )
+}
+
+share_panel <- function(name, shares, colour) {
+  data <- data.frame(x = seq_along(shares), y = unname(shares), group = factor(names(shares), names(shares)))
+  new_panel(
+    list(new_layer("bars", data, colour)), new_axis(name, c(0.5, length(shares) + 0.5), levels = names(shares)),
+    new_axis("Probability", c(0, 1.04 * max(shares)))
+  )
 }
 
 first_columns <- function(names, most) {
@@ -67,26 +88,20 @@ first_columns <- function(names, most) {
   utils::head(names, most)
 }
 
-# Okabe and Ito's, which stay apart in every form of colour blindness; of many levels a scale.
-level_colours <- function(count) {
-  okabe <- c("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000")
-  if (count <= length(okabe)) okabe[seq_len(count)] else grDevices::hcl.colors(count, "Zissou 1")
-}
-
 # ---- what is drawn --------------------------------------------------------------------------------
 
 # A list by level, of grid_1d() of the number together with it; NULL of one without probability.
-level_lines <- function(fit, name, by, n_grid, n_panels) {
+level_lines <- function(fit, name, by, n, n_panels) {
   dim <- match(name, point_names(fit))
   w <- if (is.null(fit$weights)) rep(1, fit$n) else fit$weights
   line <- function(share) {
     part <- numbers_alone(fit, w * share)
     if (any(part$weights > 0)) {
-      grid <- grid_1d(figure_marginal(part, dim, n_panels, to_tol = TRUE), n_grid, range(x_range))
+      grid <- figure_curve(part, n, x_range, dim, n_panels)
       list(x = grid$x, y = grid$y * sum(part$weights) / sum(w))
     }
   }
-  x_range <- grid_range(figure_marginal(numbers_alone(fit, fit$weights), dim), 1)
+  x_range <- figure_range(numbers_alone(fit, fit$weights), dim)
   if (is.null(by)) return(list(all = line(1)))
   table <- level_tables(fit$discrete)[[by]]
   levels <- fit$discrete$columns[[by]]$levels
@@ -105,49 +120,6 @@ level_shares <- function(fit, name) {
   stats::setNames(drop(level_tables(fit$discrete)[[name]] %*% shares), names(shares))
 }
 
-# ---- drawing --------------------------------------------------------------------------------------
-
-mixed_layout <- function(count) {
-  list(
-    mfrow = grDevices::n2mfrow(count), mar = c(3.2, 3.2, 0.8, 0.8), oma = c(0, 0, 5.4, 0), mgp = c(1.9, 0.6, 0),
-    tcl = -0.3, cex = if (count > 4) 0.8 else 1
-  )
-}
-
-draw_level_lines <- function(lines, name, look) {
-  known <- Filter(length, lines)
-  xlim <- range(lapply(known, `[[`, "x"))
-  ylim <- range(0, lapply(known, `[[`, "y"))
-  graphics::plot.default(xlim, ylim, type = "n", xlab = name, ylab = "Density", axes = FALSE)
-  draw_axes()
-  draw_frame(fg = "grey40")
-  graphics::abline(h = 0, col = "grey75", lwd = 0.8)
-  for (k in seq_along(lines)) {
-    if (length(lines[[k]]) > 0) draw_density_line(lines[[k]], look$col[k], look$lwd, look$lty[k])
-  }
-}
-
-draw_level_shares <- function(shares, name, colours) {
-  at <- graphics::barplot(
-    shares, col = colours, border = NA, xlab = name, ylab = "Probability", ylim = c(0, 1.04 * max(shares)),
-    space = 0.3, names.arg = rep("", length(shares))
-  )[, 1]
-  # all of them, as long as they can be read: halves of neighbours have the room of a bar
-  half <- graphics::strwidth(names(shares), "inches", cex = 0.9) / 2
-  needed <- max(half, half[-1] + half[-length(half)])
-  room <- 0.93 * graphics::par("pin")[1] * 1.3 / diff(graphics::par("usr")[1:2])
-  graphics::axis(1, at, names(shares), tick = FALSE, cex.axis = 0.9 * max(0.5, min(1, room / needed)), gap.axis = 0.1)
-  draw_frame(fg = "grey40")
-}
-
 mixed_subtitle <- function(fit) {
   paste0(estimator_of(fit)$short, ", n = ", format(fit$n, big.mark = ",", scientific = FALSE))
-}
-
-draw_mixed_titles <- function(main, sub, fit, by, levels, look) {
-  if (is.null(main)) main <- if (is.null(by)) "Marginal densities" else paste("Marginal densities by", by)
-  if (is.null(sub)) sub <- mixed_subtitle(fit)
-  graphics::mtext(main, side = 3, outer = TRUE, line = 3.6, font = 2, cex = 1.1)
-  graphics::mtext(sub, side = 3, outer = TRUE, line = 2.2, cex = 0.9, col = "grey30")
-  if (!is.null(by)) draw_outer_key(levels, look$col)
 }

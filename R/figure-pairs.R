@@ -1,66 +1,62 @@
 # Matrix of the one- and two-variable marginals of a fit with more than two variables.
 
-# `look`: see plot_1d().
-plot_pairs <- function(fit, prob, n_grid, dims, points, look, ...) {
-  dots <- list(...)
-  of_points <- names(dots) %in% c("pch", "cex")
-  main <- look$main
-  sub <- look$sub
+pairs_figure <- function(fit, asked, limits) {
+  dims <- asked$dims
   k <- length(dims)
-  names <- variable_names(fit)
-  grids <- pair_grids(fit, prob, n_grid, dims)
-  if (is.null(main)) main <- "Marginal densities"
-  if (is.null(sub)) {
-    negative <- any(vapply(grids$pairs, \(grid) shows_negative(grid$z), NA))
-    sub <- fit_subtitle(fit, bandwidth = FALSE, negative = negative)
-  }
-  colours <- region_colours(length(prob), look$col)
-  rows <- thinned_rows(fit, points)
+  names <- variable_names(fit)[dims]
+  grids <- pair_grids(fit, asked$prob, asked$n, dims)
+  rows <- thinned_rows(fit, asked$most)
   limits <- pair_limits(grids, fit$x[rows, dims, drop = FALSE], k)
-  figure <- c(
-    list(fit = fit, grids = grids, limits = limits, colours = colours, dims = dims, rows = rows),
-    look[c("lwd", "lty")], dots[of_points]
-  )
-
-  old <- do.call(pairs_layout, c(list(k), dots[!of_points]))
-  on.exit(graphics::par(old))
-  for (i in seq_len(k)) {
-    for (j in seq_len(k)) {
-      if (i == j) {
-        grid <- grids$marginals[[i]]
-        draw_diagonal(grid, limits[[i]], fit, dims[i], names[dims[i]], colours, look$lwd, look$lty)
-      } else {
-        draw_off_diagonal(figure, i, j)
-      }
-      draw_pair_axes(i, j, k)
+  colours <- stats::setNames(asked$colours, rev(names(grids$pairs[[1]]$levels)))
+  dark <- contour_colour(colours)
+  panel <- function(i, j) {
+    of_panel <- if (i == j) marginal_layers(fit, grids$marginals[[i]], dims[i], limits[[i]], dark) else {
+      pair_layers(fit, pair_grid(grids, i, j), dims[c(j, i)], limits[c(j, i)], i > j, asked$most, dark)
     }
+    facet <- list(row = factor(names[i], names), column = factor(names[j], names))
+    made <- new_panel(of_panel, new_axis(names[j], limits[[j]], TRUE), new_axis(names[i], limits[[i]], TRUE))
+    c(made, list(facet = facet, row = i, column = j))
   }
-  draw_pairs_titles(main, sub, prob, colours)
-  invisible(grids)
+  cells <- expand.grid(j = seq_len(k), i = seq_len(k))
+  negative <- any(vapply(grids$pairs, \(grid) shows_negative(grid$z), NA))
+  new_figure(
+    Map(panel, cells$i, cells$j), main = "Marginal densities",
+    sub = fit_subtitle(fit, bandwidth = FALSE, negative = negative), colours = colours, key = "Probability",
+    outer_key = colours, shown = grids, pairs = k
+  )
 }
 
-# Sets up k x k panels; `...`: graphical parameters of the user. Returns those before.
-pairs_layout <- function(k, ...) {
-  layout <- list(
-    mfrow = c(k, k), mar = rep(0.25, 4), oma = c(2.8, 2.8, 5.6, 2.8), mgp = c(2, 0.5, 0),
-    tcl = -0.3, cex.axis = 1.15
+# Regions below the diagonal, points above, contours in both.
+pair_layers <- function(fit, grid, dims, limits, below, most, colour) {
+  points <- if (!below) figure_points(fit, dims, most)
+  c(
+    if (below) region_layers(grid),
+    if (!below) list(new_layer("points", points, "black", size = 0.8, limits = list(x = limits[[1]], y = limits[[2]]))),
+    contour_layers(grid, colour, width = 0.8)
   )
-  graphics::par(utils::modifyList(layout, list(...)))
+}
+
+marginal_layers <- function(fit, grid, dim, limits, colour) {
+  texts <- c(variable_names(fit)[dim], paste("sd", short_number(sqrt(fit$bandwidth[dim, dim]))))
+  list(new_layer(
+    "marginal", data.frame(x = grid$x, y = grid$y), colour, texts = texts, limits = limits,
+    span = density_limits(fit, grid, dim), rug = figure_rug(fit, dim, 300L)
+  ))
 }
 
 # All marginals of the variables `dims`. The budget of kernel pairs is shared by the panels.
-pair_grids <- function(fit, prob, n_grid, dims) {
+pair_grids <- function(fit, prob, n, dims) {
   names <- variable_names(fit)[dims]
   k <- length(dims)
   n_pairs <- k * (k - 1) / 2
   marginals <- lapply(dims, function(dim) {
-    grid_1d(figure_marginal(fit, dim, k, to_tol = TRUE), 3L * n_grid)
+    figure_curve(fit, 3L * n, NULL, dim, k)
   })
   names(marginals) <- names
   pairs <- utils::combn(k, 2)
   grids <- lapply(seq_len(ncol(pairs)), function(p) {
     pair <- dims[pairs[, p]]
-    grid_2d(figure_marginal(fit, pair, n_pairs, to_tol = TRUE), n_grid, prob)
+    figure_grid(fit, n, prob, NULL, pair, n_pairs)
   })
   names(grids) <- paste(names[pairs[1, ]], names[pairs[2, ]], sep = ":")
   list(marginals = marginals, pairs = grids)
@@ -94,18 +90,43 @@ pair_index <- function(a, b, k) {
   (a - 1) * k - a * (a - 1) / 2 + b - a
 }
 
-draw_diagonal <- function(grid, xlim, fit, dim, name, colours, lwd, lty) {
-  sd <- paste("sd", short_number(sqrt(fit$bandwidth[dim, dim])))
+# ---- base graphics ------------------------------------------------------------------------------
+
+# `...`: graphical parameters of the user, for all panels.
+draw_pairs <- function(figure, main = NULL, sub = NULL, lwd = NULL, lty = NULL, pch = NULL, cex = NULL, ...) {
+  k <- figure$pairs
+  layout <- list(
+    mfrow = c(k, k), mar = rep(0.25, 4), oma = c(2.8, 2.8, 5.6, 2.8), mgp = c(2, 0.5, 0), tcl = -0.3, cex.axis = 1.15
+  )
+  old <- graphics::par(utils::modifyList(layout, list(...)))
+  on.exit(graphics::par(old))
+  look <- list(lwd = lwd, lty = lty, pch = pch, cex = cex)
+  for (panel in figure$panels) {
+    if (panel$row == panel$column) draw_diagonal(panel$layers[[1]], look) else {
+      graphics::plot.default(
+        panel$x$limits, panel$y$limits, type = "n", axes = FALSE, xlab = "", ylab = "", xaxs = "i", yaxs = "i"
+      )
+      draw_layers(panel, figure$colours, look, character(), FALSE)
+    }
+    graphics::box(col = "grey40")
+    draw_pair_axes(panel$row, panel$column, k)
+  }
+  graphics::mtext(first_given(main, figure$main), side = 3, outer = TRUE, line = 3.8, font = 2, cex = 1.1)
+  graphics::mtext(first_given(sub, figure$sub), side = 3, outer = TRUE, line = 2.4, cex = 0.9, col = "grey30")
+  draw_outer_key(names(figure$outer_key), figure$outer_key)
+}
+
+draw_diagonal <- function(layer, look) {
   graphics::plot.new()
-  texts <- corner_texts(c(name, sd), cex = c(1.3, 1.15), font = c(2, 1))
-  range <- density_limits(fit, grid, dim)
+  texts <- corner_texts(layer$texts, cex = c(1.3, 1.15), font = c(2, 1))
   # the curve ends below the texts
-  height <- diff(range) / (1 - texts$share - 0.06)
-  graphics::plot.window(xlim, range[1] + c(-0.04 * diff(range), height), xaxs = "i", yaxs = "i")
+  span <- layer$span
+  height <- diff(span) / (1 - texts$share - 0.06)
+  graphics::plot.window(layer$limits, span[1] + c(-0.04 * diff(span), height), xaxs = "i", yaxs = "i")
   graphics::abline(h = 0, col = "grey75", lwd = 0.8)
-  draw_density_line(grid, contour_colour(colours), if (is.null(lwd)) 1.5 else lwd, lty)
-  draw_rug(fit$x[thinned_rows(fit, 300L), dim], ticksize = 0.04)
-  graphics::box(col = "grey40")
+  curve <- list(layers = Filter(length, curve_layers(layer$data, layer$colour)))
+  draw_layers(curve, NULL, utils::modifyList(list(lwd = 1.5), Filter(length, look)), character(), FALSE)
+  draw_rug_layer(list(data = layer$rug, size = 0.04), NULL, look)
   usr <- graphics::par("usr")
   graphics::text(
     usr[1] + 0.03 * diff(usr[1:2]), usr[4] - texts$middle * diff(usr[3:4]), texts$text,
@@ -129,23 +150,6 @@ corner_texts <- function(text, cex, font, most = 0.45) {
     text = text[shown], cex = cex[shown], font = font[shown], line = shown,
     middle = end - line[shown] / 2 + 0.02, share = min(end[n] + 0.02, 0.6)
   )
-}
-
-# `figure`: what plot_pairs() knows of all panels.
-draw_off_diagonal <- function(figure, i, j) {
-  graphics::plot.default(
-    figure$limits[[j]], figure$limits[[i]],
-    type = "n", axes = FALSE, xlab = "", ylab = "", xaxs = "i", yaxs = "i"
-  )
-  grid <- pair_grid(figure$grids, i, j)
-  if (i > j) {
-    draw_regions(grid, figure$colours)
-  } else if (length(figure$rows) > 0) {
-    cex <- if (is.null(figure$cex)) 0.8 else figure$cex
-    draw_points(figure$fit, figure$dims[c(j, i)], figure$rows, pch = figure$pch, cex = cex)
-  }
-  draw_contours(grid, contour_colour(figure$colours), if (is.null(figure$lwd)) 0.8 else figure$lwd, figure$lty)
-  graphics::box(col = "grey40")
 }
 
 # Axes on the outside: below, on the left, and on the right of the first row, whose left panel shows
@@ -205,12 +209,6 @@ panel_ticks <- function(usr, extent) {
 }
 
 tick_value <- function(n) if (n <= 5) min(n, 4) else 3
-
-draw_pairs_titles <- function(main, sub, prob, colours) {
-  graphics::mtext(main, side = 3, outer = TRUE, line = 3.8, font = 2, cex = 1.1)
-  graphics::mtext(sub, side = 3, outer = TRUE, line = 2.4, cex = 0.9, col = "grey30")
-  draw_outer_key(percent_label(rev(prob)), colours)
-}
 
 # A row of coloured squares with their probabilities, in the outer margin above the panels.
 draw_outer_key <- function(labels, colours, cex = 0.85) {

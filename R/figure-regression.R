@@ -8,14 +8,13 @@
 #' @param variables Names of the variables shown. `NULL`: the first `max_dims`.
 #' @param interval `"confidence"`, `"prediction"` or `"none"`: the band.
 #' @param level Of the band.
-#' @param n_grid Values of a variable at which the fit is computed.
+#' @param n Values of a variable at which the fit is computed.
 #' @param max_dims Number of variables shown.
 #' @param points Draw rows as points, in one variable? A number is the most that are drawn; `TRUE` stands for
 #'   2,000.
 #' @param col Colour of the lines and points, several for several responses.
-#' @param main Title. Each panel has its own by default.
-#' @param ... Further graphical parameters, such as `las`, `bty`, `cex.axis`, `pch` and `cex`; for `autoplot()`
-#'   nothing.
+#' @param ... For `plot()`: graphical parameters, such as `main`, `las`, `bty`, `cex.axis`, `pch` and `cex`. For
+#'   `autoplot()`: not used.
 #' @returns `plot()`: what was drawn, invisibly, a list by variable of data frames with `value`, `estimate`, `low`,
 #'   `high` and, for several responses, `group`. `autoplot()`: a ggplot object.
 #' @inheritSection flash_kde Errors
@@ -24,92 +23,71 @@
 #' plot(kernel_regression(dist ~ speed, data = cars))
 #' plot(kernel_regression(mpg ~ wt + hp, data = mtcars, bandwidth = c(0.8, 60)))
 plot.kernel_regression <- function(x, variables = NULL, interval = c("confidence", "prediction", "none"),
-                                   level = 0.95, n_grid = 200, max_dims = 6, points = TRUE, col = NULL,
-                                   main = NULL, ...) {
-  check_text(main, "main")
+                                   level = 0.95, n = 200, max_dims = 6, points = TRUE, col = NULL, ...) {
   check_graphical(..., d = 2)
-  colours <- regression_colours(x, col)
-  parts <- regression_slices(x, variables, interval, level, n_grid, max_dims)
-  most <- most_shown(points, "points", 2000L)
-  if (length(parts) > 1) {
-    before <- graphics::par(mfrow = panel_grid(length(parts)), mar = c(4, 4.2, 3.2, 1), mgp = c(2.4, 0.8, 0))
-    on.exit(graphics::par(before))
-  }
-  cloud <- if (is_curve(x)) slice_cloud(x, most)
-  shown <- unlist(lapply(parts, \(part) part[c("estimate", "low", "high")]))
-  span <- range(shown, cloud$y, finite = TRUE)
-  for (name in names(parts)) {
-    labels <- list(main = slice_title(x, name), sub = slice_label(x), x = name, y = slice_response(x))
-    if (is.null(cloud)) {
-      draw_partial(parts[[name]], name, span, TRUE, labels, colours, main, ...)
-    } else {
-      draw_curve(parts[[name]], cloud, span, labels, colours, main, ...)
-    }
-  }
-  invisible(parts)
+  draw_figure(regression_figure(x, variables, interval, level, n, max_dims, points, col), ...)
 }
-
-draw_curve <- function(part, cloud, span, labels, colours, main, ...) {
-  draw_panel(range(part$value, cloud$x), span, labels, main, ...)
-  draw_cloud(cloud$x, cloud$y, cloud$group, adjust_grey(colours), ...)
-  group <- group_of(part)
-  for (k in unique(group)) {
-    draw_band(part[group == k, ], colours[k])
-    graphics::lines(part$value[group == k], part$estimate[group == k], col = colours[k], lwd = 2)
-  }
-  draw_key(levels(part$group), colours, cbind(part$value, part$estimate))
-}
-
-# Points of one response are grey, beside the curve; those of several have its colour.
-adjust_grey <- function(colours) if (length(colours) == 1) "grey40" else colours
 
 #' @rdname plot.kernel_regression
 #' @exportS3Method ggplot2::autoplot
 autoplot.kernel_regression <- function(object, variables = NULL, interval = c("confidence", "prediction", "none"),
-                                       level = 0.95, n_grid = 200, max_dims = 6, points = TRUE, col = NULL, ...) {
+                                       level = 0.95, n = 200, max_dims = 6, points = TRUE, col = NULL, ...) {
   check_dots_empty(...)
-  colours <- regression_colours(object, col)
-  parts <- regression_slices(object, variables, interval, level, n_grid, max_dims)
-  cloud <- if (is_curve(object)) slice_cloud(object, most_shown(points, "points", 2000L))
-  ggplot2::ggplot() +
-    (if (is.null(cloud)) partial_layers(parts, colours) else curve_layers(with_group(parts[[1]]), cloud)) +
-    group_scales(parts, colours) +
-    ggplot2::labs(
-      x = if (!is.null(cloud)) names(parts), y = slice_response(object), title = "Kernel regression",
-      subtitle = slice_label(object)
-    )
+  figure <- regression_figure(object, variables, interval, level, n, max_dims, points, col)
+  ggplot_figure(figure, list(title = "Kernel regression"))
 }
 
-curve_layers <- function(part, cloud) {
-  cloud$group <- levels(part$group)[cloud$group]
-  list(
-    ggplot2::geom_point(
-      ggplot2::aes(x = .data$x, y = .data$y, colour = .data$group),
-      data = cloud, alpha = cloud_opacity(nrow(cloud))
-    ),
-    if (!anyNA(part$low)) ggplot2::geom_ribbon(
-      ggplot2::aes(x = .data$value, ymin = .data$low, ymax = .data$high, fill = .data$group),
-      data = part, alpha = 0.2
-    ),
-    ggplot2::geom_line(
-      ggplot2::aes(x = .data$value, y = .data$estimate, colour = .data$group), data = part, linewidth = 0.9
-    )
-  )
-}
-
-cloud_opacity <- function(n) min(0.8, max(0.2, 250 / max(n, 1)))
-
-regression_colours <- function(fit, col) {
+regression_figure <- function(fit, variables, interval, level, n, max_dims, points, col) {
   check_colours(col, "col")
-  rep_len(if (is.null(col)) GROUP_COLOURS else col, ncol(fit$y))
+  groups <- if (ncol(fit$y) > 1) output_labels(fit) else "all"
+  parts <- regression_slices(fit, variables, interval, level, n, max_dims)
+  cloud <- if (is_curve(fit)) slice_cloud(fit, most_shown(points, "points", 2000L))
+  span <- range(unlist(lapply(parts, `[`, c("estimate", "low", "high"))), cloud$y, finite = TRUE)
+  panels <- lapply(stats::setNames(nm = names(parts)), \(name) {
+    panel <- slice_panel(parts[[name]], name, span, slice_response(fit), is.null(cloud))
+    # points of one response are grey, beside the curve
+    if (!is.null(cloud)) {
+      colour <- if (length(groups) == 1) "grey40"
+      size <- if (nrow(cloud) > 500) 0.7 else 1
+      dots <- new_layer("points", cloud, colour, size = size, opacity = cloud_opacity(nrow(cloud)))
+      panel$layers <- c(list(dots), panel$layers)
+      panel$x$limits <- range(panel$x$limits, cloud$x)
+    }
+    panel[c("main", "sub", "key")] <- list(if (is_curve(fit)) "Kernel regression" else name, slice_label(fit), "corner")
+    panel
+  })
+  new_figure(panels, colours = group_colours(col, groups), key = "", shown = parts)
+}
+
+# A panel of one variable: lines in their bands, or of categories points with intervals. `part`: a data frame of value,
+# estimate, low, high and perhaps group, with the data as attribute.
+slice_panel <- function(part, name, span, label, ticks) {
+  levels <- levels(part$value)
+  data <- data.frame(x = as.numeric(part$value), y = part$estimate, low = part$low, high = part$high)
+  data$group <- if (is.null(part$group)) factor("all") else part$group
+  groups <- levels(data$group)
+  if (is.null(levels)) {
+    own <- attr(part, "data")
+    rug <- data.frame(x = own[unique(round(seq(1, length(own), length.out = min(length(own), 500))))])
+    layers <- c(line_with_band(data), if (ticks) list(new_layer("rug", rug)))
+    limits <- range(data$x)
+  } else {
+    # beside each other
+    data$x <- data$x + 0.12 * (as.integer(data$group) - (1 + length(groups)) / 2)
+    layers <- list(
+      if (!anyNA(data$low)) new_layer("ranges", data, width = 3), new_layer("points", data, size = 1.2, opacity = 1)
+    )
+    limits <- c(0.5, length(levels) + 0.5)
+  }
+  new_panel(layers, new_axis(name, limits, levels = levels), new_axis(label, span))
 }
 
 # ---- what is shown ----------------------------------------------------------------------------
 
 # A list by variable of data frames.
-regression_slices <- function(fit, variables, interval, level, n_grid, max_dims) {
+regression_slices <- function(fit, variables, interval, level, n, max_dims) {
   interval <- check_choice(interval, c("confidence", "prediction", "none"), "interval")
-  n_grid <- check_count(n_grid, "n_grid", min = 2)
+  n <- check_count(n, "n", min = 2)
   variables <- slice_variables(fit, variables, check_count(max_dims, "max_dims"))
   level <- check_level(level)
   run <- start_run(fit$control, "Predicting")
@@ -122,7 +100,7 @@ regression_slices <- function(fit, variables, interval, level, n_grid, max_dims)
   stats::setNames(lapply(variables, \(name) {
     k <- match(name, c(point_names(fit), names(fit$discrete$columns)))
     levels <- fit$discrete$columns[[name]]$levels
-    value <- if (is.null(levels)) seq(min(own[, k]), max(own[, k]), length.out = n_grid) else seq_along(levels)
+    value <- if (is.null(levels)) seq(min(own[, k]), max(own[, k]), length.out = n) else seq_along(levels)
     at <- matrix(middle, length(value), length(middle), byrow = TRUE)
     at[, k] <- value
     found <- local_predictions(fit, at, interval != "none", interval == "prediction", run)
@@ -169,11 +147,10 @@ slice_cloud <- function(fit, most) {
   rows <- if (most > 0) spread_rows(fit$n, most)
   if (length(rows) == 0) return(NULL)
   t <- ncol(fit$y)
-  group <- rep(seq_len(t), each = length(rows))
+  labels <- output_labels(fit)
+  group <- factor(rep(labels, each = length(rows)), labels)
   data.frame(x = rep(fit$x[rows, 1], t), y = as.vector(fit$y[rows, ]), group = group)
 }
-
-slice_title <- function(fit, name) if (is_curve(fit)) "Kernel regression" else name
 
 slice_label <- function(fit) {
   if (!is_curve(fit)) {

@@ -73,7 +73,7 @@
 #'   matrices, `leverage`, `df` (its sum, the trace of the hat matrix), `sigma` and `r.squared` by response, and what
 #'   predictions need: `later`, an environment, has the variance \eqn{s^2}{s^2} at the rows once it was asked for. Methods: [`predict()`][predict.kernel_regression],
 #'   [`plot()`][plot.kernel_regression], [`summary()`][summary.kernel_regression], `fitted()`, `residuals()`,
-#'   `nobs()`, `formula()`, `update()`, and those of [broom][regression-broom].
+#'   `nobs()`, `formula()`, `update()`, and those of [broom][flashkernel-broom].
 #' @references Fan, J. and Gijbels, I. (1996) *Local Polynomial Modelling and Its Applications*. Chapman & Hall.
 #'
 #' Hurvich, C. M., Simonoff, J. S. and Tsai, C.-L. (1998) Smoothing parameter selection in nonparametric regression

@@ -15,12 +15,12 @@
 #' last. In ggplot2, `geom_polygon(aes(group = group, subgroup = subgroup))` draws them. With package sf,
 #' `sf::st_as_sf(regions, crs = 4326)` makes a row of each probability, with a multipolygon.
 #'
-#' Cost: `n_grid^2 * n` kernel evaluations and those of [hdr_level()], in less time as [plot()][plot.flash_kde]
+#' Cost: `n^2 * n` kernel evaluations and those of [hdr_level()], in less time as [plot()][plot.flash_kde]
 #' says.
 #'
 #' @param object A fit from [flash_kde()] to one or two variables (of more, take a [marginal()]).
 #' @param prob Probabilities of the regions, above 0 and below 1.
-#' @param n_grid Nodes of the grid per axis: 1024 for one variable, 151 for two.
+#' @param n Nodes of the grid per axis: 1024 for one variable, 151 for two.
 #' @param ... Passed to methods; the method for `flash_kde` takes no others.
 #' @returns A data frame of class `flash_hdr`, the largest region first, so that those drawn later lie on top. One
 #'   variable: a row for each interval, with `prob`, `level` (of the density), `from` and `to`. Two: a row for each
@@ -43,7 +43,7 @@ hdr_regions.default <- function(object, ...) check_fit(object)
 
 #' @rdname hdr_regions
 #' @export
-hdr_regions.flash_kde <- function(object, prob = c(0.5, 0.95), n_grid = NULL, ...) {
+hdr_regions.flash_kde <- function(object, prob = c(0.5, 0.95), n = NULL, ...) {
   check_dots_empty(...)
   check_in_memory(object)
   check_can(object, "regions")
@@ -53,10 +53,10 @@ hdr_regions.flash_kde <- function(object, prob = c(0.5, 0.95), n_grid = NULL, ..
   }
   hold_limits(object)
   prob <- sort(unique(check_prob(prob, "prob", open = TRUE)), decreasing = TRUE)
-  n_grid <- check_grid_size(n_grid, object$d)
+  n <- check_grid_size(n, object$d)
   marginal <- figure_marginal(object, to_tol = TRUE)
-  regions <- if (object$d == 1) hdr_intervals(marginal, prob, n_grid) else {
-    grid <- hdr_grid(marginal, prob, n_grid)
+  regions <- if (object$d == 1) hdr_intervals(marginal, prob, n) else {
+    grid <- hdr_grid(marginal, prob, n)
     check_on_grid(max(grid$z), grid$levels, prob)
     hdr_polygons(grid, prob, point_names(object))
   }
@@ -72,7 +72,7 @@ check_on_grid <- function(highest, levels, prob) {
   if (length(unseen) == 0) return(invisible())
   stop_argument(
     "prob", "must be larger: the region of ", percent_label(max(unseen)),
-    " lies between the nodes of the grid (see `n_grid`)"
+    " lies between the nodes of the grid (see `n`)"
   )
 }
 

@@ -1,54 +1,91 @@
-# Methods of broom's generics for density estimates, registered when package generics is loaded.
+# Methods of broom's generics: NAMESPACE registers them when package generics is loaded.
 
-#' Density estimates as data frames for broom
+#' Fits as data frames for broom
 #'
-#' Methods for the functions of package broom. `tidy()`: the bandwidth, a row for each of its numbers, or the
-#' estimate on a grid, as broom has it of [stats::density()]. `glance()`: one row about the fit. `augment()`: the
-#' data with what the estimate says of each row.
+#' Methods for the functions of package broom. `tidy()`: a row for each number that describes the fit, such as a
+#' bandwidth. `glance()`: one row about the whole. `augment()`: the data with what the fit says about each row. Tests are
+#' of class `htest`, which broom has methods for.
 #'
-#' @param x A fit from [flash_kde()].
-#' @param what `"bandwidth"`, or `"grid"`: [`as.data.frame()`][as.data.frame.flash_kde] with `grid = n`.
-#' @param n Nodes of the grid per axis; `NULL`: 512 for one variable, 101 for two, 31 for three.
-#' @param loo Whether to have leave-one-out values: one more pass over all pairs. `NULL`: where the fit has them,
-#'   as for [`summary()`][summary.flash_kde].
-#' @param data,newdata Rows to augment. `data`, those of the fit: by default its columns. With `newdata` other
-#'   rows, which may have further columns.
-#' @param se_fit Whether to have standard errors of the density.
+#' @param x A fit from [flash_kde()], [flash_kda()], [mean_shift()], [falkon()] or [kernel_regression()], or what
+#'   [compare()], [cross_validate()] or [density_bands()] return.
+#' @param what Of a density: `"bandwidth"`, or `"grid"`: [`as.data.frame()`][as.data.frame.flash_kde] with `grid = n`.
+#' @param n Number of grid points per axis; `NULL`: 512 for one variable, 101 for two, 31 for three.
+#' @param conf.int,conf.level Of [falkon()]: whether to have intervals, and their level.
+#' @param data,newdata Rows to augment. `data`, those of the fit: by default its columns. With `newdata` other rows,
+#'   which may have further columns; the response need not be among them.
+#' @param se.fit Whether to have standard errors.
+#' @param loo Whether to have leave-one-out values, which cost one more pass over all pairs. `NULL`: where the fit has
+#'   them, as for [`summary()`][summary.flash_kde]. Of [flash_kda()], whether they replace the other values.
 #' @param prob Probabilities, to have the smallest of these highest-density regions in which each row lies (as
 #'   `ggdensity::get_hdr()` has it). `NULL`: none.
-#' @param ... Not used; anything here is an error.
-#' @returns Data frames (tibbles where package tibble is installed).
+#' @param ... For `tidy()` of [falkon()], arguments of [marginal_effects()]; else not used: anything here is an error.
+#' @returns Data frames (tibbles where package tibble is installed). `augment()` has `NA` for rows with missing values,
+#'   or leaves them out, as `na.action` of the fit says.
 #'
-#'   `tidy()`: `term`, the variable, or `a:b` for two of them; `type`, `"sd"` or, of a full bandwidth matrix,
-#'   `"cor"`; `estimate`, the kernel's standard deviation, in units of the variable, or the correlation; for an
-#'   SD-KDE `score`, the same of the bandwidth of the score. Of an adaptive fit these are for factor 1.
-#'   Columns of levels have the type `"lambda"`.
+#'   **Densities**: `tidy()` has `term`, the variable, or `a:b` for two of them; `type`, `"sd"`, `"cor"` (of a full
+#'   bandwidth matrix) or `"lambda"` (of a categorical column); `estimate`, the kernel's standard deviation in units of the
+#'   variable, or the correlation; for an SD-KDE `score`, the same of the bandwidth of the score. Of an adaptive fit these
+#'   are for local bandwidth factor 1. `glance()` has `nobs`, `d`, `estimator`, `selector`, `adaptive` (the method of the
+#'   factors, else `"none"`), `n.effective` (\eqn{(\sum w)^2 / \sum w^2}{(sum w)^2 / sum w^2}), and `logLik` and `AIC` of
+#'   [leave-one-out values][logLik.flash_kde], `NA` where there are none. `augment()` adds `.density`, `.log_density`,
+#'   `.se.fit`, `.loo_log_density` for the rows of the fit, and `.hdr`, an ordered factor.
 #'
-#'   `glance()`: `nobs`, `d`, `estimator`, `selector`, `adaptive` (the method of the factors, else `"none"`),
-#'   `n.effective` (\eqn{(\sum w)^2 / \sum w^2}{(sum w)^2 / sum w^2}), and `logLik` and `AIC`, of
-#'   [leave-one-out values][logLik.flash_kde], `NA` where there are none.
+#'   **Conditional densities**: `tidy()` has `side`, too (`"response"` or `"given"`), and `glance()` the conditional
+#'   likelihood and the numbers of columns, `responses` and `given`. `augment()` adds `.fitted`, the mean of the response
+#'   (with its name where there are several), for rows with a response `.density` and `.log_density`, and for the rows of
+#'   the fit `.resid` and `.loo_log_density`. A categorical response has `.pred_class`, the likeliest level, and
+#'   probabilities, `.pred_` and the name of each level, in place of `.fitted` and `.resid`.
 #'
-#'   `augment()`: the rows with `.density`, `.log_density`, `.se.fit` where asked for, `.loo_log_density` for the
-#'   rows of the fit, and `.hdr`, an ordered factor, where `prob` is given. Rows with missing values have `NA`, or
-#'   are left out, as `na.action` of the fit says. Cost: \eqn{O(n^2 d)}.
+#'   **Discriminant analyses**: `tidy()` has `class`, `prior`, `n`, and `term`, `type` and `estimate` of its bandwidth;
+#'   `glance()` `nobs`, `d`, `classes`, `shared`, and `error` and `log_score`, leave-one-out, `NA` where there are none;
+#'   `augment()` adds `.pred_class` and the probabilities, `.pred_` and the name of each class.
+#'
+#'   **Clusters**: `tidy()` has the modes, with the number of each `cluster`, its `size` and `share`; `glance()` `nobs`
+#'   and `clusters`; `augment()` adds `.cluster`, a factor.
+#'
+#'   **[falkon()]**: `tidy()` has the [marginal_effects()], for there are no few coefficients that mean something.
+#'   `glance()` has `nobs`, `n.centers`, `lambda`, of a numeric response `r.squared` and `rmse` (means over the responses),
+#'   of classes `accuracy`, of logistic loss `deviance` and `null.deviance`, then `iterations` and `converged`. `augment()`
+#'   adds `.fitted` and `.resid`, or `.pred_class` and a column `.pred_` for the probability of each class, and `.se.fit`.
+#'   Several responses have a column for each, with its name.
+#'
+#'   **[kernel_regression()]**: `tidy()` has `term`, `estimate`, the mean slope, `bandwidth`, `lambda` where there are
+#'   categories, and `response` where there are several. `glance()` has `nobs`, `r.squared`, `sigma`, `df`, `criterion` and
+#'   `value`. `augment()` adds `.fitted`, `.resid`, `.hat` and `.se.fit`.
+#'
+#'   **Comparisons, validations and bands**: `tidy()` has a row for each fit, fold, pair of classes or point; `glance()`
+#'   the rest.
 #' @inheritSection flash_kde Errors
-#' @name flash_kde-broom
+#' @name flashkernel-broom
 #' @examplesIf requireNamespace("broom", quietly = TRUE)
 #' fit <- flash_kde(faithful, "kde")
 #' broom::tidy(fit)
 #' broom::glance(fit)
 #' broom::augment(fit, prob = c(0.5, 0.95))
 #' broom::tidy(flash_kde(faithful$waiting), what = "grid")
+#'
+#' broom::augment(flash_kde(waiting ~ eruptions, faithful, bandwidth = c(4, 0.3)))
+#' broom::tidy(kernel_regression(mpg ~ wt + hp, data = mtcars, bandwidth = c(0.8, 60)))
+#' broom::glance(falkon(mpg ~ wt + hp, data = mtcars))
 NULL
 
-#' @rdname flash_kde-broom
+# What a method returns, after a check that it was given nothing else. `table`: a data frame, or a list of the columns of
+# one row, where `NULL` is none.
+broom_table <- function(table, ...) {
+  known <- names(formals(sys.function(sys.parent())))
+  check_dots_empty(..., .known = known)
+  as_tibble(if (is.data.frame(table)) table else as.data.frame(Filter(length, table)))
+}
+
+# ---- tidy() -----------------------------------------------------------------------------------
+
+#' @rdname flashkernel-broom
 #' @exportS3Method generics::tidy
 tidy.flash_kde <- function(x, what = c("bandwidth", "grid"), n = NULL, ...) {
-  check_dots_empty(...)
   what <- check_choice(what, c("bandwidth", "grid"), "what")
-  if (what == "grid") return(as_tibble(frame_on_grid(x, check_grid_frame(n, x$d, "n"))))
+  if (what == "grid") return(broom_table(frame_on_grid(x, check_grid_frame(n, x$d, "n")), ...))
   if (!is.null(n)) stop_argument("n", "is for what = \"grid\": found ", describe(n))
-  as_tibble(bandwidth_terms(x))
+  broom_table(bandwidth_terms(x), ...)
 }
 
 bandwidth_terms <- function(object) {
@@ -68,82 +105,191 @@ bandwidth_terms <- function(object) {
   rbind(terms, of_levels)
 }
 
-#' @rdname flash_kde-broom
+#' @rdname flashkernel-broom
+#' @exportS3Method generics::tidy
+tidy.flash_conditional <- function(x, ...) {
+  terms <- bandwidth_terms(x$joint)
+  side <- ifelse(terms$term %in% x$response, "response", "given")
+  side[terms$type == "cor"] <- NA # of two variables
+  broom_table(cbind(terms["term"], side = side, terms[-1]), ...)
+}
+
+#' @rdname flashkernel-broom
+#' @exportS3Method generics::tidy
+tidy.flash_kda <- function(x, ...) {
+  of_classes <- lapply(seq_along(x$classes), \(k) {
+    terms <- bandwidth_terms(x$fits[[k]])
+    cbind(class = factor(x$classes[k], x$classes), prior = unname(x$prior[k]), n = length(x$rows[[k]]), terms)
+  })
+  broom_table(do.call(rbind, of_classes), ...)
+}
+
+#' @rdname flashkernel-broom
+#' @exportS3Method generics::tidy
+tidy.flash_clusters <- function(x, ...) {
+  d <- x$fit$d
+  about <- stats::setNames(x$modes[d + 1:3], c("density", "size", "share"))
+  table <- cbind(x$modes[seq_len(d)], about, cluster = factor(seq_len(nrow(x$modes))))
+  broom_table(stats::setNames(table, make.unique(names(table))), ...)
+}
+
+#' @rdname flashkernel-broom
+#' @exportS3Method generics::tidy
+tidy.falkon <- function(x, conf.int = FALSE, conf.level = 0.95, ...) {
+  effects <- marginal_effects(x, level = conf.level, ...)
+  if (!check_flag(conf.int, "conf.int")) effects <- effects[setdiff(names(effects), c("conf.low", "conf.high"))]
+  as_tibble(data.frame(unclass(effects)[names(effects)]))
+}
+
+#' @rdname flashkernel-broom
+#' @exportS3Method generics::tidy
+tidy.kernel_regression <- function(x, ...) {
+  t <- ncol(x$y)
+  lambda <- x$discrete$lambda
+  # of each response the slopes of the numbers; levels have none
+  slopes <- matrix(if (x$d > 0) summary(x)$slopes[, "Mean"] else 0, x$d, t)
+  slopes <- rbind(unname(slopes), matrix(NA_real_, length(lambda), t))
+  terms <- c(point_names(x), names(lambda))
+  frame <- data.frame(
+    response = rep(output_labels(x), each = length(terms)), term = rep(terms, t), estimate = as.vector(slopes),
+    bandwidth = rep(c(sqrt(diagonal(x$bandwidth)), rep(NA_real_, length(lambda))), t)
+  )
+  if (length(lambda) > 0) frame$lambda <- rep(c(rep(NA_real_, x$d), unname(lambda)), t)
+  broom_table(if (t > 1) frame else frame[-1], ...)
+}
+
+#' @rdname flashkernel-broom
+#' @exportS3Method generics::tidy
+tidy.flash_kde_comparison <- function(x, ...) {
+  table <- cbind(fit = row.names(x$table), x$table)
+  names(table)[match(c("se", "se_difference"), names(table))] <- c("std.error", "difference.std.error")
+  row.names(table) <- NULL
+  broom_table(table, ...)
+}
+
+#' @rdname flashkernel-broom
+#' @exportS3Method generics::tidy
+tidy.flash_kde_validation <- function(x, ...) broom_table(do.call(data.frame, x$by_fold), ...)
+
+#' @rdname flashkernel-broom
+#' @exportS3Method generics::tidy
+tidy.flash_kda_validation <- function(x, ...) broom_table(as.data.frame(x$confusion, responseName = "n"), ...)
+
+#' @rdname flashkernel-broom
+#' @exportS3Method generics::tidy
+tidy.density_bands <- function(x, ...) {
+  d <- ncol(x) - 4
+  table <- as.data.frame(unclass(x)[c(seq_len(d + 1), d + c(4, 2, 3))], optional = TRUE)
+  names(table)[d + 1:4] <- c("estimate", "std.error", "conf.low", "conf.high")
+  broom_table(stats::setNames(table, make.unique(names(table))), ...)
+}
+
+# ---- glance() ---------------------------------------------------------------------------------
+
+#' @rdname flashkernel-broom
 #' @exportS3Method generics::glance
 glance.flash_kde <- function(x, loo = NULL, ...) {
-  check_dots_empty(...)
-  log_lik <- if (wants_loo(x, loo)) as.numeric(stats::logLik(x)) else NA_real_
-  as_tibble(data.frame(
-    nobs = stats::nobs(x), d = x$d, estimator = x$estimator, selector = x$selector,
-    adaptive = if (is.null(x$adaptive)) "none" else x$adaptive$method,
-    n.effective = effective_size(x$weights, x$n), logLik = log_lik, AIC = -2 * log_lik
-  ))
+  broom_table(c(list(nobs = stats::nobs(x), d = x$d), about_density(x, x$selector, wants_loo(x, loo), x)), ...)
+}
+
+#' @rdname flashkernel-broom
+#' @exportS3Method generics::glance
+glance.flash_conditional <- function(x, loo = NULL, ...) {
+  columns <- list(nobs = stats::nobs(x$joint), responses = length(x$response), given = length(x$given))
+  broom_table(c(columns, about_density(x$joint, x$selector, wants_conditional_loo(x, loo), x)), ...)
+}
+
+# `of`: whose likelihood it is, where `loo` says that there is one.
+about_density <- function(fit, selector, loo, of) {
+  log_lik <- if (loo) as.numeric(stats::logLik(of)) else NA_real_
+  list(
+    estimator = fit$estimator, selector = selector,
+    adaptive = if (is.null(fit$adaptive)) "none" else fit$adaptive$method, n.effective = effective_size(fit$weights, fit$n), logLik = log_lik, AIC = -2 * log_lik
+  )
 }
 
 wants_loo <- function(object, loo) {
   if (is.null(loo)) can_leave_out(object) && !is_slow_to_leave_out(object) else check_flag(loo, "loo")
 }
 
-#' @rdname flash_kde-broom
-#' @exportS3Method generics::augment
-augment.flash_kde <- function(x, data = NULL, newdata = NULL, se_fit = FALSE, loo = NULL, prob = NULL, ...) {
-  check_dots_empty(...)
-  check_in_memory(x, "x")
-  se_fit <- check_flag(se_fit, "se_fit")
-  check_combination(x, newdata, "density", se_fit, !is.null(loo) && check_flag(loo, "loo"))
-  levels <- if (!is.null(prob)) hdr_level(x, sort(unique(check_prob(prob, "prob", open = TRUE))))
-  run <- start_run(fit_asked(x), "Predicting")
-  if (is.null(newdata)) {
-    rows <- rows_to_augment(x, data)
-    added <- estimate_columns(x, NULL, se_fit, run, \(values, at_infinity) rows$restore(values))
-    if (wants_loo(x, loo)) {
-      added$.loo_log_density <- rows$restore(signed_log(log_estimate(x, NULL, TRUE, run)))
-    }
-  } else {
-    rows <- list(frame = as_frame_of(newdata))
-    kept <- newdata_rows(new_points(x, newdata), stats::na.pass)
-    added <- estimate_columns(x, kept$points, se_fit, run, kept$restore)
-  }
-  if (!is.null(levels)) added$.hdr <- smallest_region(added$.density, levels)
-  rows$frame[names(added)] <- added
-  as_tibble(rows$frame)
+wants_conditional_loo <- function(object, loo) {
+  if (!is.null(loo)) return(check_flag(loo, "loo"))
+  can_leave_out(object$joint) && !is_debiased(object$joint)
 }
 
-# list(frame, restore): the rows of `data` that are those of the fit, and how its values become theirs.
-rows_to_augment <- function(object, data) {
-  if (is.null(data)) {
-    return(list(frame = points_frame(object, own_places(object)), restore = identity))
-  }
-  data <- as_frame_of(data)
-  omitted <- object$na.action
-  if (nrow(data) == object$n) return(list(frame = data, restore = identity))
-  if (nrow(data) != object$n + length(omitted)) {
-    stop_argument(
-      "data", "must have the rows of the fit, ", object$n + length(omitted), ": found ", nrow(data),
-      " (give other rows as `newdata =`)"
-    )
-  }
-  if (!inherits(omitted, "exclude")) return(list(frame = data[-omitted, , drop = FALSE], restore = identity))
-  list(frame = data, restore = \(values) stats::napredict(omitted, values))
+#' @rdname flashkernel-broom
+#' @exportS3Method generics::glance
+glance.flash_kda <- function(x, ...) {
+  can <- all(vapply(x$fits, \(fit) can_leave_out(unclass(fit)), NA))
+  found <- if (can) cross_validate(x) else list(error = NA_real_, log_score = NA_real_)
+  broom_table(list(
+    nobs = stats::nobs(x), d = x$d, classes = length(x$classes), shared = x$shared, error = found$error,
+    log_score = found$log_score
+  ), ...)
 }
 
-estimate_columns <- function(object, at, se_fit, run, restore) {
-  if (!is.null(at) && nrow(at) == 0) {
-    se_fit <- FALSE
-    estimate <- list(log_abs = numeric())
-  } else {
-    estimate <- log_estimate(object, at, FALSE, run)
-  }
-  columns <- list(
-    .density = restore(signed_density(estimate), 0), .log_density = restore(signed_log(estimate), -Inf)
+#' @rdname flashkernel-broom
+#' @exportS3Method generics::glance
+glance.flash_clusters <- function(x, ...) {
+  broom_table(list(nobs = x$fit$n, clusters = nrow(x$modes), largest = x$modes[1, x$fit$d + 3]), ...)
+}
+
+#' @rdname flashkernel-broom
+#' @exportS3Method generics::glance
+glance.falkon <- function(x, ...) {
+  error <- fit_error(x)
+  if (is.matrix(error)) error <- colMeans(error)
+  part <- \(name) if (name %in% names(error)) error[[name]]
+  wrong <- part("misclassified")
+  broom_table(list(
+    nobs = stats::nobs(x), n.centers = nrow(x$coefficients), lambda = x$lambda, r.squared = part("r.squared"),
+    rmse = part("rmse"), accuracy = if (!is.null(wrong)) 1 - wrong, deviance = part("deviance"),
+    null.deviance = if (!is.null(part("deviance"))) null_deviance(x), iterations = x$iterations, converged = x$converged
+  ), ...)
+}
+
+#' @rdname flashkernel-broom
+#' @exportS3Method generics::glance
+glance.kernel_regression <- function(x, ...) {
+  search <- if (is.null(x$search)) list(criterion = "user", value = NA_real_) else x$search
+  broom_table(list(
+    nobs = n_used(x), r.squared = mean(x$r.squared), sigma = mean(x$sigma), df = x$df, criterion = search$criterion,
+    value = search$value
+  ), ...)
+}
+
+#' @rdname flashkernel-broom
+#' @exportS3Method generics::glance
+glance.flash_kde_comparison <- function(x, ...) {
+  broom_table(list(
+    nobs = x$n, fits = nrow(x$table), score = x$score, best = row.names(x$table)[1], folds = count_folds(x$folds, x$n)
+  ), ...)
+}
+
+# As many as points, where each is left out.
+count_folds <- function(folds, n) if (is.null(folds)) n else length(unique(folds))
+
+#' @rdname flashkernel-broom
+#' @exportS3Method generics::glance
+glance.flash_kde_validation <- function(x, ...) {
+  broom_table(
+    list(nobs = x$n, score = x$score, mean = x$mean, std.error = x$se, folds = count_folds(x$folds, x$n)), ...
   )
-  if (se_fit) columns$.se.fit <- restore(exp(error_estimate(object, at, FALSE, run, estimate)), 0)
-  columns
 }
 
-# The innermost region of those, or ">95%" outside of all. `levels`: named, from the innermost one out.
-smallest_region <- function(density, levels) {
-  outside <- paste0(">", names(levels)[length(levels)])
-  names <- c(names(levels), outside)
-  factor(names[1 + findInterval(-density, -levels, left.open = TRUE)], names, ordered = TRUE)
+#' @rdname flashkernel-broom
+#' @exportS3Method generics::glance
+glance.flash_kda_validation <- function(x, ...) {
+  n <- sum(x$confusion)
+  broom_table(list(nobs = n, error = x$error, log_score = x$log_score, folds = count_folds(x$folds, n)), ...)
+}
+
+#' @rdname flashkernel-broom
+#' @exportS3Method generics::glance
+glance.density_bands <- function(x, ...) {
+  band <- attr(x, "band")
+  broom_table(c(
+    list(nobs = band$n), band[c("estimator", "level", "type", "method", "corrected")],
+    list(critical = if (length(band$critical) == 1) band$critical else NA_real_)
+  ), ...)
 }

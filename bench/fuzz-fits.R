@@ -44,7 +44,7 @@ common_checks <- function(signed, unit = 1) {
     marginal = quote(predict(marginal(f, 1))),
     conditional = quote(predict(conditional(f, new[1, -1, drop = FALSE]))),
     hdr_level = quote(hdr_level(f, n_samples = 50)),
-    hdr_regions = quote(hdr_regions(f, 0.5, n_grid = 8)),
+    hdr_regions = quote(hdr_regions(f, 0.5, n = 8)),
     modes = quote(modes(f)),
     mean_shift = quote(mean_shift(f)),
     ridges = quote(ridges(f)),
@@ -65,7 +65,7 @@ common_checks <- function(signed, unit = 1) {
     fitted = quote(fitted(f)),
     adaptive_factors = quote(adaptive_factors(f)),
     readRDS = quote(identical(predict(unserialize(serialize(f, NULL)), new), predict(f, new)) || problem("differs")),
-    plot = quote(plot(f, n_grid = 8))
+    plot = quote(plot(f, n = 8))
   )
   if (signed) {
     logs <- c("AIC", "cross_validate", "glance", "summary", "augment", "as.data.frame")

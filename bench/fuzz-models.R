@@ -190,7 +190,7 @@ model_checks <- list(
   glance = quote(generics::glance(f)),
   augment = quote(generics::augment(f)),
   diagnostics = quote(print(diagnostics(f))),
-  plot = quote(plot(f, n_grid = 5)),
+  plot = quote(plot(f, n = 5)),
   "the same again" = again, readRDS = kept
 )
 

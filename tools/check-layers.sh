@@ -16,7 +16,16 @@ rules='
   cpu/loops   core cpu
   cpu/grid    core grid cpu/simd cpu/tile.h cpu/direct/check.h
   cpu/direct  core grid cpu/simd cpu/tile.h
-  cuda        core grid
+  cuda/device core
+  cuda/fma    core cuda/device
+  cuda/tensor core cuda/device
+  cuda/points core cuda/device cuda/tensor
+  cuda/near   core cuda/device cuda/tensor cuda/points
+  cuda/exact  core cuda/device cuda/fma cuda/tensor cuda/points cuda/near
+  cuda/normal core cuda/device cuda/fma cuda/tensor cuda/points cuda/exact
+  cuda/grid   core grid cuda/device cuda/exact/kept.cuh
+  cuda/dense  core cuda/device
+  cuda        core cuda/device cuda/exact/exact.cuh cuda/normal/normal.cuh
   fast        core grid cpu/grid/grid.h cpu/grid/envelope.h cpu/direct/direct.h cpu/direct/check.h
 '
 
@@ -77,6 +86,8 @@ awk '
     sub(/\(.*/, "", name)
     sub(/.*[ *]/, "", name)
     if (name !~ /^fk_/) next
+    # the one that goes up: matrices of kernels in double are made as tiles of normal products (cuda/normal/tiles.cu)
+    if (name == "fk_kernel_tile") next
     if (FILENAME ~ /h$/) declared[name] = folder
     else written[name] = written[name] " " folder
   }

@@ -1,8 +1,7 @@
 #!/bin/sh
-# Every .c and .cu file under src/ must be in the lists of src/Makevars.in and every .c file in
-# those of src/Makevars.win (Windows is CPU only); every object named there must have a source,
-# and if that is a .cu file, a rule. Forgetting a new file is the one cost of explicit lists: this
-# finds it before the linker does, or does not.
+# Every .c file under src/ must be in the lists of src/Makevars.in and of src/Makevars.win, and every object named
+# there must have a source. Forgetting a new file is the one cost of explicit lists: this finds it before the linker
+# does, or does not. Objects of CUDA are found by tools/cuda-rules.sh: each .cu file must have its rule.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -11,21 +10,20 @@ complain() { echo "$*"; status=1; }
 sources() { (cd src && find . -name "$1" | sed 's|^\./||' | sort); }
 
 for makevars in src/Makevars.in src/Makevars.win; do
-  c="$(sources '*.c')" cu=""
-  [ "$makevars" = src/Makevars.win ] || cu="$(sources '*.cu')"
+  c="$(sources '*.c')"
   # words that end in .o on assignments, with continued lines joined; rules do not count
   listed="$(sed -e ':a' -e '/\\$/N; s/\\\n/ /; ta' "$makevars" | grep -E '^[A-Z_]+ *[:+]?=' |
     tr -s ' \t=' '\n' | grep -E '^[a-z0-9_/]+\.o$' | sort -u)"
-  for source in $c $cu; do
+  for source in $c; do
     echo "$listed" | grep -qx "${source%.*}.o" || complain "$makevars: src/$source is not listed"
   done
   for object in $listed; do
-    stem="${object%.o}"
-    if echo "$cu" | grep -qx "$stem.cu"; then
-      grep -q "^$object: $stem.cu " "$makevars" || complain "$makevars: $object has no rule"
-    elif ! echo "$c" | grep -qx "$stem.c"; then
-      complain "$makevars: $object has no source"
-    fi
+    echo "$c" | grep -qx "${object%.o}.c" || complain "$makevars: $object has no source"
   done
+done
+
+rules="$(sh tools/cuda-rules.sh)" || complain "tools/cuda-rules.sh fails"
+for source in $(sources '*.cu'); do
+  echo "$rules" | grep -q "^${source%.cu}.o: $source " || complain "tools/cuda-rules.sh: src/$source has no rule"
 done
 exit $status

@@ -210,4 +210,24 @@ const struct fk_costs fk_costs = {
     /* No script: what is long to wait for. Guesses without the points take it that few of them are neighbours in
      * more than .low dimensions. */
     .hint = {.work = 1e10, .exact = 5, .fast = 1, .tol = 1e-6, .growth = 2.5, .low = 3, .own = 0.5},
+
+    /* Arithmetic for an H200 of 132 processors, no script. */
+    .cuda_cuts = {.blocks = 132 * 16,
+                  .slot = 512,
+                  .slot_tensor = 1024,
+                  .shard_targets = 1024,
+                  .shard_rows = 1 << 22,
+                  .framed_share = 1.0 / 256,
+                  .framed_pairs = 1e7,
+                  .normal_shards = 16,
+                  .normal_rows = 1 << 15,
+                  .normal_numbers = 1 << 26,
+                  .normal_bytes = 1 << 27,
+                  .tile_numbers = 1 << 27,
+                  .tile_rows = 4096,
+                  .tile_blocks = 4 * 132,
+                  .grid_sources = 0.35,
+                  .grid_targets = 0.15,
+                  .grid_b = 0.15,
+                  .grid_chunk = 0.25},
 };

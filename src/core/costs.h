@@ -184,6 +184,19 @@ struct fk_hint_costs {
   double own;         /* of the exact engine's time, where the targets are the sources */
 };
 
+/* How work is cut for devices. Bits of results go by these, and so are the same for any number of devices. */
+struct fk_cuda_cuts {
+  int64_t blocks;                    /* of a sum's launches: several times what a large card holds */
+  int64_t slot, slot_tensor;         /* columns that are worth a block, on CUDA cores and on tensor cores */
+  int64_t shard_targets, shard_rows; /* of so few targets sources are shared, so many at least to each shard */
+  double framed_share, framed_pairs; /* what frames leave is few: of the others; beside what launches take */
+  /* Normal products: shards and the rows and numbers of each; bytes of a chunk; numbers, rows and columns of a
+   * tile, and the blocks that its product is cut into. */
+  int64_t normal_shards, normal_rows, normal_numbers, normal_bytes;
+  int64_t tile_numbers, tile_rows, tile_blocks;
+  double grid_sources, grid_targets, grid_b, grid_chunk; /* shares of a device's memory, of a grid's job */
+};
+
 struct fk_costs {
   struct fk_thread_costs threads;
   struct fk_exact_limits limits;
@@ -201,6 +214,7 @@ struct fk_costs {
   struct fk_as_exact_costs as_exact;
   struct fk_dense_costs dense;
   struct fk_hint_costs hint;
+  struct fk_cuda_cuts cuda_cuts;
 };
 extern const struct fk_costs fk_costs;
 

@@ -1,4 +1,4 @@
-/* What sums on a grid: the CPU (cpu/grid/backend.c) or NVIDIA GPUs (cuda/grid_backend.cu). Whoever chooses windows
+/* What sums on a grid: the CPU (cpu/grid/backend.c) or NVIDIA GPUs (cuda/grid/backend.cu). Whoever chooses windows
  * and proves errors (fast/) knows them by this table alone. */
 #ifndef FK_GRID_BACKEND_H
 #define FK_GRID_BACKEND_H

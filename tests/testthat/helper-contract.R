@@ -162,7 +162,7 @@ contract_methods <- function() {
       conditional(f, contract_newdata()[1, all.vars(stats::formula(f)[[3]]), drop = FALSE])
     }),
     "hdr_level" = slow(\(f, new) hdr_level(f, n_samples = 20)),
-    "hdr_regions" = slow(\(f, new) hdr_regions(f, 0.5, n_grid = 8)),
+    "hdr_regions" = slow(\(f, new) hdr_regions(f, 0.5, n = 8)),
     "modes" = of_fit(modes),
     "mean_shift" = of_fit(mean_shift),
     "ridges" = of_fit(ridges),

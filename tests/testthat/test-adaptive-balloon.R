@@ -140,7 +140,7 @@ test_that("figures show the estimate, and regions that hold so many of the point
   expect_equal(drawn$y, predict(fit, drawn$x), tolerance = 1e-12)
   case <- balloon_case(200, 2)
   fit <- fit_balloon(case)
-  drawn <- plot(fit, n_grid = 20)
+  drawn <- plot(fit, n = 20)
   at <- as.matrix(expand.grid(drawn$x, drawn$y))
   expect_equal(as.vector(drawn$z), predict(fit, unname(at)), tolerance = 1e-12)
   expect_equal(mean(predict(fit) >= drawn$levels[["50%"]]), 0.5, tolerance = 0.02)

@@ -121,7 +121,7 @@ test_that("highest-density levels hold their probability, and figures the narrow
   expect_gt(max(drawn$y), 0.999 * max(density))
   expect_equal(sum(diff(drawn$x) * (drawn$y[-1] + drawn$y[-length(drawn$y)]) / 2), 1, tolerance = 2e-3)
   case <- adaptive_case(60, 3)
-  drawn <- plot(fit_case(case), n_grid = 20)
+  drawn <- plot(fit_case(case), n = 20)
   pair <- flash_kde(case$x[, 1:2], bandwidth = case$H[1:2, 1:2], adaptive = case$factors)
   at <- as.matrix(expand.grid(drawn$pairs[[1]]$x, drawn$pairs[[1]]$y))
   expect_equal(as.vector(drawn$pairs[[1]]$z), predict(pair, unname(at)), tolerance = 1e-12)

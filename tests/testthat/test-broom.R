@@ -53,7 +53,7 @@ test_that("glance() is one row, with leave-one-out likelihoods where the fit has
 test_that("augment() adds the estimate to the rows of the fit and to others", {
   skip_if_not_installed("generics")
   fit <- flash_kde(case$x, "kde", bandwidth = case$H, adaptive = FALSE)
-  own <- generics::augment(fit, se_fit = TRUE, prob = c(0.5, 0.9))
+  own <- generics::augment(fit, se.fit = TRUE, prob = c(0.5, 0.9))
   expect_equal(own$.density, written_density(case$x, case$x, case$H))
   expect_equal(own$.log_density, log(own$.density))
   without <- vapply(1:30, \(i) written_density(case$x[-i, ], case$x[i, , drop = FALSE], case$H), 0)

@@ -87,7 +87,7 @@ test_that("levels of x weigh the points, and bandwidths are chosen", {
   }
   expect_argument_error(flash_kde(k ~ a, data, estimator = "laplace"), "estimator")
   expect_argument_error(flash_kde(y ~ a, data, estimator = "laplace6"), "estimator")
-  drawn <- with_null_device(plot(same, n_grid = 30))
+  drawn <- with_null_device(plot(same, n = 30))
   expect_within(as.vector(drawn$z), predict(same, expand.grid(a = drawn$x, y = drawn$y)), 1e-11)
   expect_null(drawn$quantiles)
 })

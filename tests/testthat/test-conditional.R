@@ -470,43 +470,43 @@ test_that("what makes no sense is refused by name", {
 test_that("figures hold the density and its quantiles", {
   data <- regression_case(100)
   fit <- flash_kde(y ~ a, data)
-  drawn <- with_null_device(plot(fit, n_grid = 45))
+  drawn <- with_null_device(plot(fit, n = 45))
   at <- expand.grid(a = drawn$x, y = drawn$y)
   expect_within(drawn$z, predict(fit, at), 1e-12)
   expect_equal(rowSums(drawn$z) * diff(drawn$y[1:2]), rep(1, length(drawn$x)), tolerance = 0.02)
   expect_identical(drawn$quantiles$y, quantile(fit, data.frame(a = drawn$quantiles$x), c(0.1, 0.5, 0.9)))
   two <- flash_kde(y ~ a + b, data)
-  curves <- with_null_device(plot(two, n_grid = 30))
+  curves <- with_null_device(plot(two, n = 30))
   expect_within(
     curves$a$density[, 2],
     predict(two, data.frame(y = curves$a$y, a = curves$a$at[[2]], b = stats::median(data$b))), 1e-12
   )
   skip_if_not_installed("ggplot2")
-  expect_s3_class(with_null_device(print(ggplot2::autoplot(fit, n_grid = 30))), "ggplot")
-  expect_s3_class(ggplot2::autoplot(two, n_grid = 30), "ggplot")
+  expect_s3_class(with_null_device(print(ggplot2::autoplot(fit, n = 30))), "ggplot")
+  expect_s3_class(ggplot2::autoplot(two, n = 30), "ggplot")
 })
 
 test_that("figures of a conditional density of one row, or of rows far apart, have numbers everywhere", {
   rows <- data.frame(a = 1:5 / 5, y = 5:1 / 5, g = factor(1:5 %% 2))
   one <- c(1, 0, 0, 0, 0)
   fit <- flash_kde(y ~ a, rows, bandwidth = 0.3, weights = one)
-  drawn <- with_null_device(plot(fit, n_grid = 20))
+  drawn <- with_null_device(plot(fit, n = 20))
   expect_equal(range(drawn$x), 0.2 + c(-0.9, 0.9))
   expect_equal(drawn$z[7, ], dnorm(drawn$y, 1, 0.3))
   for (formula in list(y ~ a + g, g ~ a)) {
     mixed <- flash_kde(formula, rows, bandwidth = 0.3, categorical = categorical_kernel(smoothing = 0.2), weights = one)
-    expect_false(anyNA(unlist(lapply(with_null_device(plot(mixed, n_grid = 20)), unclass))))
+    expect_false(anyNA(unlist(lapply(with_null_device(plot(mixed, n = 20)), unclass))))
   }
   level <- flash_kde(y ~ a, data.frame(a = 1, y = 1:3), bandwidth = 0.3)
-  expect_gt(diff(range(with_null_device(plot(level, n_grid = 20))$x)), 1)
+  expect_gt(diff(range(with_null_device(plot(level, n = 20))$x)), 1)
   for (estimator in c("kde", "sdkde", "laplace")) {
     far <- flash_kde(y ~ a, data.frame(y = c(0, 1000), a = c(0, 1000)), estimator = estimator, bandwidth = 0.64)
-    drawn <- with_null_device(plot(far, n_grid = 20))
+    drawn <- with_null_device(plot(far, n = 20))
     at <- expand.grid(a = drawn$x, y = drawn$y)
     expect_within(as.vector(drawn$z), predict(far, at[2:1]), 1e-8)
   }
   skip_if_not_installed("ggplot2")
-  expect_s3_class(ggplot2::ggplot_build(ggplot2::autoplot(fit, n_grid = 20)), "ggplot_built")
+  expect_s3_class(ggplot2::ggplot_build(ggplot2::autoplot(fit, n = 20)), "ggplot_built")
 })
 
 test_that("the logarithm of a conditional density has points whose weight at x underflows", {

@@ -418,7 +418,7 @@ test_that("what the machine has is the limit where the system does not tell what
   limit <- getNamespace("flashkernel")$available_memory()
   expect_gt(limit, 1e8)
   expect_lt(limit, 1e16)
-  expect_argument_error(hdr_regions(fit, n_grid = .Machine$integer.max), "n_grid")
+  expect_argument_error(hdr_regions(fit, n = .Machine$integer.max), "n")
 })
 
 test_that("the fast precision either runs or says in one error that it is not there", {

@@ -18,7 +18,7 @@ test_that("every fit has a figure, and it is returned invisibly", {
 })
 
 test_that("panels are what their names say", {
-  shown <- with_null_device(plot(cars_fit, n_grid = 5))
+  shown <- with_null_device(plot(cars_fit, n = 5))
   expect_equal(shown$fitted$residual, unname(residuals(cars_fit)))
   part <- shown$partial$wt
   by_hand <- vapply(part$value, \(wt) mean(predict(cars_fit, replace_column(mtcars, "wt", rep(wt, 32)))), 0)

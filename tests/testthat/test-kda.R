@@ -130,7 +130,7 @@ test_that("methods and figures work", {
   expect_output(print(summary(fit)), "Leave-one-out.*misclassified")
   grDevices::pdf(NULL)
   on.exit(grDevices::dev.off())
-  regions <- plot(fit, n_grid = 20)
+  regions <- plot(fit, n = 20)
   at <- data.frame(Petal.Length = regions$x[1], Petal.Width = regions$y[2])
   expect_equal(regions$prob[21, ], predict(fit, at, type = "prob")[1, ])
   curves <- plot(flash_kda(iris$Petal.Length, iris$Species, estimator = "kde", bandwidth = 0.2))
@@ -147,11 +147,12 @@ test_that("methods and figures work", {
 test_that("figures of ggplot2 show the same", {
   skip_if_not_installed("ggplot2")
   one <- flash_kda(iris$Petal.Length, iris$Species, estimator = "kde", bandwidth = 0.2)
-  built <- ggplot2::ggplot_build(ggplot2::autoplot(one, n_grid = 50))
-  at <- built$data[[1]]$x[1:50]
-  expect_equal(built$data[[1]]$y, as.vector(exp(predict(one, matrix(at), type = "decision"))), tolerance = 1e-10)
+  built <- ggplot2::ggplot_build(ggplot2::autoplot(one, n = 50))
+  # the line at 0 and the areas are below
+  at <- built$data[[3]]$x[1:50]
+  expect_equal(built$data[[3]]$y, as.vector(exp(predict(one, matrix(at), type = "decision"))), tolerance = 1e-10)
   two <- flash_kda(Species ~ Petal.Length + Petal.Width, iris, estimator = "kde", bandwidth = 0.2)
-  cloud <- ggplot2::ggplot_build(ggplot2::autoplot(two, n_grid = 20, col = c("red", "green", "blue")))$data[[2]]
+  cloud <- ggplot2::ggplot_build(ggplot2::autoplot(two, n = 20, col = c("red", "green", "blue")))$data[[2]]
   expect_equal(cloud$x, iris$Petal.Length)
   expect_equal(cloud$fill, rep(c("red", "green", "blue"), each = 50))
   expect_error(ggplot2::autoplot(flash_kda(iris[, 1:3], iris$Species, bandwidth = 0.4)), "two variables")

@@ -471,7 +471,7 @@ test_that("figures draw the marginals of the formula", {
     grDevices::dev.off()
     unlink(path)
   })
-  drawn <- plot(fit, by = "grade", n_grid = 50)
+  drawn <- plot(fit, by = "grade", n = 50)
   expect_named(drawn, names(data))
   for (name in c("kind", "grade")) expect_equal(drawn[[name]], ref_level_shares(data, name, usual, lambda), tolerance = 1e-12)
   for (level in levels(data$grade)) {
@@ -484,14 +484,14 @@ test_that("figures draw the marginals of the formula", {
   expect_alone <- \(line) expect_equal(
     line$y, vapply(line$x, \(y) mean(stats::dnorm(y, data$a, sqrt(H[1, 1]))), 0), tolerance = 1e-9
   )
-  expect_alone(plot(fit, by = NULL, n_grid = 50)$a$all)
+  expect_alone(plot(fit, by = NULL, n = 50)$a$all)
   expect_argument_error(plot(fit, by = "a"), "by")
   expect_argument_error(plot(fit, lwdd = 2), "lwdd")
   expect_message(plot(fit, max_dims = 2), "first 2 of 4")
   plot(flash_kde(data["kind"]))
   # a line for the sum over the levels, where that is of one or two numbers
   plot(flash_kde(data$a))
-  expect_alone(lines(flash_kde(data[c("a", "kind")], bandwidth = sqrt(H[1, 1]), categorical = categorical_kernel(smoothing = 0.3)), n_grid = 50))
+  expect_alone(lines(flash_kde(data[c("a", "kind")], bandwidth = sqrt(H[1, 1]), categorical = categorical_kernel(smoothing = 0.3)), n = 50))
   expect_argument_error(lines(flash_kde(iris, bandwidth = 0.5, categorical = categorical_kernel(smoothing = 0))), "x")
   expect_argument_error(lines(flash_kde(data["kind"])), "x")
 })
@@ -505,17 +505,21 @@ test_that("ggplot2 draws the same lines and probabilities", {
     grDevices::dev.off()
     unlink(path)
   })
-  drawn <- plot(fit, by = "grade", n_grid = 50)
-  figure <- ggplot2::autoplot(fit, by = "grade", n_grid = 50, main = "Numbers")
+  drawn <- plot(fit, by = "grade", n = 50)
+  figure <- ggplot2::autoplot(fit, by = "grade", n = 50, main = "Numbers")
+  of_geom <- \(figure, geom) {
+    do.call(rbind, lapply(Filter(\(layer) inherits(layer$geom, geom), figure$layers), `[[`, "data"))
+  }
+  lines <- of_geom(figure, "GeomPath")
   for (name in c("a", "b")) {
     for (level in levels(mixed_data()$grade)) {
-      shown <- figure$data[figure$data$column == name & figure$data$level == level, ]
+      shown <- lines[lines$panel == name & lines$group == level, ]
       expect_identical(shown[c("x", "y")], data.frame(drawn[[name]][[level]]), ignore_attr = TRUE)
     }
   }
   expect_identical(figure$labels$title, "Numbers")
   bars <- ggplot2::autoplot(marginal(fit, c("kind", "grade")))
-  expect_identical(bars$data$share, unname(c(drawn$kind, drawn$grade)))
+  expect_identical(of_geom(bars, "GeomCol")$y, unname(c(drawn$kind, drawn$grade)))
   for (one in list(figure, bars, ggplot2::autoplot(fit, by = NULL))) print(one)
   expect_argument_error(ggplot2::autoplot(fit, by = "a"), "by")
   expect_argument_error(ggplot2::autoplot(fit, prob = 0.5), "prob")

@@ -20,7 +20,7 @@ test_that("the grids that plot() returns hold the estimate itself", {
   expect_equal(sum(drawn$y) * diff(drawn$x[1:2]), 1, tolerance = 0.01)
 
   fit <- flash_kde(faithful, estimator = "laplace", bandwidth = c(0.3, 4))
-  drawn <- with_null_device(plot(fit, prob = c(0.5, 0.9), n_grid = 40))
+  drawn <- with_null_device(plot(fit, prob = c(0.5, 0.9), n = 40))
   at <- unname(as.matrix(expand.grid(drawn$x, drawn$y)))
   expect_equal(dim(drawn$z), lengths(drawn[c("x", "y")]), ignore_attr = TRUE)
   expect_equal(as.vector(drawn$z), predict(fit, at), tolerance = 1e-10)
@@ -32,7 +32,7 @@ test_that("the marginals in a plot of more variables are estimates of those vari
   # Laplace-corrected estimate is the one of the lower dimension.
   for (estimator in c("kde", "laplace")) {
     fit <- flash_kde(iris[1:3], estimator = estimator, bandwidth = c(0.3, 0.2, 0.4))
-    drawn <- with_null_device(plot(fit, n_grid = 25))
+    drawn <- with_null_device(plot(fit, n = 25))
     one <- flash_kde(iris[[2]], estimator = estimator, bandwidth = 0.2)
     line <- drawn$marginals$Sepal.Width
     expect_equal(line$y, predict(one, line$x), tolerance = 1e-10)
@@ -54,7 +54,7 @@ test_that("lines() and plot(add = TRUE) draw on the figure that is there", {
   })
   expect_argument_error(plot(flash_kde(iris[1:3]), add = TRUE), "add")
   expect_argument_error(plot(fit, prob = 2), "prob")
-  expect_argument_error(plot(fit, n_grid = -1), "n_grid")
+  expect_argument_error(plot(fit, n = -1), "n")
 })
 
 test_that("arguments that a figure would not heed are refused by name", {
@@ -111,7 +111,7 @@ test_that("contour() draws the lines alone", {
   grDevices::pdf(NULL)
   on.exit(grDevices::dev.off())
   fit <- flash_kde(faithful, "kde", bandwidth = c(0.3, 4))
-  expect_identical(contour(fit, n_grid = 21), plot(fit, n_grid = 21, fill = FALSE))
+  expect_identical(contour(fit, n = 21), plot(fit, n = 21, fill = FALSE))
   expect_argument_error(contour(flash_kde(faithful$waiting)), "x")
   expect_argument_error(contour(flash_kde(data.frame(faithful, level = faithful$waiting > 70))), "x")
 })
@@ -121,7 +121,7 @@ test_that("the size of the axes' numbers is not that of the points", {
     file <- tempfile(fileext = ".pdf")
     on.exit(unlink(file))
     grDevices::pdf(file, compress = FALSE)
-    plot(flash_kde(faithful, "kde", bandwidth = c(0.3, 4)), n_grid = 21, ...)
+    plot(flash_kde(faithful, "kde", bandwidth = c(0.3, 4)), n = 21, ...)
     grDevices::dev.off()
     grep("Date", readLines(file, warn = FALSE), value = TRUE, invert = TRUE)
   }
@@ -133,7 +133,7 @@ test_that("a grid beyond the memory limit is refused by name", {
   plane <- flash_kde(faithful, estimator = "kde")
   before <- options(flashkernel.memory_limit = 1e8)
   on.exit(options(before))
-  expect_argument_error(with_null_device(plot(plane, n_grid = 1e6)), "n_grid")
+  expect_argument_error(with_null_device(plot(plane, n = 1e6)), "n")
 })
 
 test_that("line types that crash R's own graphics are refused by name", {
@@ -244,10 +244,10 @@ test_that("large figures, evaluated to a tolerance, show the exact estimate", {
   set.seed(1)
   x <- cbind(stats::rnorm(4000), stats::rexp(4000))
   fit <- flash_kde(x, estimator = "kde")
-  drawn <- with_null_device(plot(fit, n_grid = 60, prob = 0.5))
+  drawn <- with_null_device(plot(fit, n = 60, prob = 0.5))
   exact <- predict(fit, unname(as.matrix(expand.grid(drawn$x, drawn$y))))
   expect_lt(max(abs(as.vector(drawn$z) - exact)), 1e-6 * max(exact))
-  again <- with_null_device(plot(fit, n_grid = 60, prob = 0.5))
+  again <- with_null_device(plot(fit, n = 60, prob = 0.5))
   expect_identical(drawn, again)
   # kernels of several widths; a low level wants more than the tolerance says
   fit <- flash_kde(x, "kde", bandwidth = 0.1, adaptive = rep(c(1, 3), 2000))

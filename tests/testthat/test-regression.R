@@ -231,12 +231,12 @@ test_that("methods know levels", {
   expect_output(print(summary(fit)), "Lambda: +Species 0.1, wide 0.1")
   grDevices::pdf(NULL)
   on.exit(grDevices::dev.off())
-  shown <- plot(fit, n_grid = 5)
+  shown <- plot(fit, n = 5)
   expect_equal(levels(shown$Species$value), levels(iris$Species))
   at <- data.frame(Sepal.Length = median(data$Sepal.Length[-2]), Species = levels(iris$Species), wide = FALSE)
   expect_equal(shown$Species$estimate, predict(fit, at))
   skip_if_not_installed("ggplot2")
-  expect_no_error(ggplot2::ggplot_build(ggplot2::autoplot(fit, n_grid = 5)))
+  expect_no_error(ggplot2::ggplot_build(ggplot2::autoplot(fit, n = 5)))
   skip_if_not_installed("broom")
   expect_equal(broom::tidy(fit)$lambda, c(NA, 0.1, 0.1))
   expect_equal(broom::augment(fit)$wide, data$wide[-2])
@@ -436,7 +436,7 @@ test_that("plots show the fit and its band", {
   grDevices::pdf(NULL)
   on.exit(grDevices::dev.off())
   fit <- kernel_regression(dist ~ speed, cars, bandwidth = 3)
-  shown <- plot(fit, n_grid = 11)
+  shown <- plot(fit, n = 11)
   at <- data.frame(speed = seq(4, 25, length.out = 11))
   expect_equal(shown$speed$estimate, predict(fit, at))
   expect_equal(shown$speed$low, predict(fit, at, interval = "confidence")[, 2])
@@ -457,7 +457,7 @@ test_that("broom's functions have rows for slopes, fits and rows", {
   expect_equal(broom::glance(fit)$r.squared, 1 - sum(residuals(fit)^2) / sum((mtcars$mpg - mean(mtcars$mpg))^2))
   expect_equal(broom::augment(fit)$.resid, residuals(fit))
   few <- mtcars[1:3, ]
-  expect_equal(broom::augment(fit, newdata = few, se_fit = TRUE)$.se.fit, predict(fit, few, se.fit = TRUE)$se.fit)
+  expect_equal(broom::augment(fit, newdata = few, se.fit = TRUE)$.se.fit, predict(fit, few, se.fit = TRUE)$se.fit)
 })
 
 test_that("what cannot be is refused in words", {

@@ -34,6 +34,8 @@ AC_DEFUN([FK_CUDA], [
   AS_IF([test -z "${fk_cuda_why}"], [
     FK_WITH_CUDA=1
     FK_CUDA_OBJECTS='$(CUDA_OBJECTS)'
+    FK_CUDA_RULES=conftest.rules
+    sh tools/cuda-rules.sh >${FK_CUDA_RULES} || AC_MSG_ERROR([tools/cuda-rules.sh failed])
     fk_cuda="toolkit ${fk_cuda_toolkit} (${fk_nvcc}), for ${fk_cuda_archs}"
   ], [
     AS_CASE([${with_cuda}],
@@ -49,11 +51,13 @@ AC_DEFUN([FK_CUDA], [
       [AC_MSG_ERROR([CUDA was asked for (${with_cuda}), but ${fk_cuda_why}])])
     FK_WITH_CUDA=0
     FK_CUDA_OBJECTS=
+    FK_CUDA_RULES=/dev/null
     fk_nvcc= fk_nvcc_flags= fk_cuda_archs= fk_cuda_toolkit= fk_cuda_libs= fk_cuda_libdir=
     fk_cuda="${fk_cuda_why}: CPU only"
   ])
   AC_SUBST([FK_WITH_CUDA])
   AC_SUBST([FK_CUDA_OBJECTS])
+  AC_SUBST_FILE([FK_CUDA_RULES])
   AC_SUBST([FK_CUDA_ARCHS], [${fk_cuda_archs}])
   AC_SUBST([FK_CUDA_TOOLKIT], [${fk_cuda_toolkit}])
   AC_SUBST([FK_CUDA_LIBS], [${fk_cuda_libs}])

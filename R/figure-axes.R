@@ -1,0 +1,72 @@
+# Axes, frames and keys of base graphics.
+
+# The axes below and on the left, with 100,000 for R's 1e+05. Ticks that the user sets stay R's own.
+# `...`: all graphical parameters of the plot; `view`: see frame_gaps().
+draw_axes <- function(..., col.sub = NULL, xaxt = graphics::par("xaxt"), yaxt = graphics::par("yaxt"), ann = TRUE,
+                      log = "", xaxp = NULL, yaxp = NULL, lab = NULL, xaxs = NULL, yaxs = NULL,
+                      asp = NULL, adj = NULL, axes = TRUE, frame.plot = TRUE, panel.first = NULL,
+                      panel.last = NULL, cex = NULL, pch = NULL, bg = NULL, bty = NULL, view = NULL) {
+  draw <- function(side, type, ticks, is_log) {
+    if (type == "n") return(invisible())
+    at <- if (is.null(ticks) && is.null(lab) && !is_log) graphics::axTicks(side)
+    if (!is.null(view)) at <- map_ticks(view[[side]], at)
+    labels <- if (is.null(at)) TRUE else axis_labels(at)
+    # `xaxp` and `lab` are read by axis() alone
+    given <- Filter(Negate(is.null), list(xaxp = xaxp, yaxp = yaxp, lab = lab, pos = view[[3 - side]][1]))
+    do.call(graphics::axis, c(list(side, at = at, labels = labels), given, list(...)))
+  }
+  draw(1, xaxt, xaxp, grepl("x", log))
+  draw(2, yaxt, yaxp, grepl("y", log))
+}
+
+# `panel.first` among the dots must not be evaluated again.
+draw_frame <- function(bty = graphics::par("bty"), fg = graphics::par("fg"), view = NULL, ...) {
+  if (is.null(view)) return(graphics::box(bty = bty, col = fg))
+  if (bty != "n") graphics::rect(view$x[1], view$y[1], view$x[2], view$y[2], border = fg)
+}
+
+# Labels of ticks without powers of ten, as long as they are readable: 0, 100,000, 200,000.
+axis_labels <- function(at) {
+  size <- max(abs(at), 0)
+  if (size >= 1e4 && size < 1e9) {
+    return(format(at, big.mark = ",", scientific = FALSE, trim = TRUE))
+  }
+  format(at, trim = TRUE)
+}
+
+# The same for narrow panels: 0, 100k, 200k.
+short_labels <- function(at) {
+  size <- max(abs(at), 0)
+  unit <- if (size >= 1e9 || size < 1e4) 1 else if (size >= 1e6) 1e6 else 1e3
+  labels <- format(at / unit, trim = TRUE)
+  suffix <- c("1" = "", "1000" = "k", "1e+06" = "M")[[as.character(unit)]]
+  ifelse(at == 0, "0", paste0(labels, suffix))
+}
+
+# Limits wide enough for axis(), which has no ticks for values that differ by rounding alone. For equal limits
+# axis() has a rule of its own.
+axis_limits <- function(limits) {
+  least <- max(1e-12 * abs(limits), 1e-300)
+  if (diff(limits) == 0 || abs(diff(limits)) >= least) limits else mean(limits) + c(-least, least) / 2
+}
+
+# An axis with every name, however narrow the panel.
+draw_levels <- function(levels, cex.axis = graphics::par("cex.axis"), ...) {
+  room <- 0.95 * graphics::par("pin")[1] / length(levels)
+  width <- max(graphics::strwidth(levels, "inches", cex = cex.axis))
+  given <- list(...)
+  given <- given[names(given) %in% c("las", "col.axis", "font.axis", "mgp", "tck", "tcl", "family")]
+  do.call(graphics::axis, c(
+    list(1, seq_along(levels), levels, gap.axis = -1, cex.axis = cex.axis * max(0.4, min(1, room / width))), given
+  ))
+}
+
+# In the upper right, of at most half of the panel's width and height.
+draw_curve_key <- function(labels, colours) {
+  key <- \(cex, plot) graphics::legend(
+    "topright", legend = labels, col = colours, lwd = 2, bty = "n", cex = cex, seg.len = 1, plot = plot
+  )
+  size <- key(0.9, FALSE)$rect
+  panel <- graphics::par("usr")
+  key(0.9 * min(1, (panel[2] - panel[1]) / (2 * size$w), (panel[4] - panel[3]) / (2 * size$h)), TRUE)
+}

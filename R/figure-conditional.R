@@ -1,0 +1,254 @@
+#' Plot a conditional density
+#'
+#' `plot()` draws with base graphics, `autoplot()` with package ggplot2. The figure depends on the formula:
+#'
+#' * One numeric x: p(y | x) as shades over x and y, with lines of conditional quantiles and the data. The Laplace-corrected
+#'   estimate has no quantiles, and its negative values are drawn as 0.
+#' * Several x: for each variable a panel with the density of y at three of its quantiles, or at each of its levels. The
+#'   other variables are at their medians and most frequent levels.
+#' * A categorical y: for each variable a panel with the probabilities of the levels of y.
+#'
+#' Several y have no figure here: `plot(conditional(fit, given))` draws them at one x.
+#'
+#' The grid of x spans the middle 99% of the data, the grid of y the data plus three kernel standard deviations. In each
+#' column of the image, p(. | x) integrates to 1. The sums are as accurate as those of [plot.flash_kde()]. The quantiles
+#' are those of [quantile.flash_conditional()][flash_conditional] at 61 values of x.
+#'
+#' @param x,object A fit from [flash_kde()] with a two-sided formula.
+#' @param prob Probabilities of the quantile lines (one x), or at which quantiles of each x the density is drawn
+#'   (several).
+#' @param n Nodes of the grid of y; for one x that of x has two thirds as many.
+#' @param points Draw the data (one x)? A number is the most that are drawn; `TRUE` stands for 1,000.
+#' @param col Colours of the shades, from low to high density, or of the curves, one for each of `prob`; of a y of
+#'   levels one for each.
+#' @param ... For `plot()`: graphical parameters, as `main`, `xlab`, `ylab`, `xlim`, `ylim`, `las`, `bty` and `cex.axis`.
+#'   The density is evaluated within `xlim` and `ylim` (one x). For `autoplot()`: not used.
+#' @returns `plot()`: what was drawn, invisibly. One x: a list of `x`, `y`, the matrix `z` of p(y | x) and
+#'   `quantiles`, a list of `x` and a matrix with a column for each of `prob`. Several: a list with for each
+#'   variable a list of `y`, `density` (a column for each of `prob`) and `at`, the values of the variable. A y of
+#'   levels: a list with for each variable a list of `x` and a matrix `probability`, with a column for each.
+#'   `autoplot()`: a ggplot object.
+#' @examples
+#' plot(flash_kde(waiting ~ eruptions, faithful))
+#' plot(flash_kde(Petal.Width ~ Petal.Length + Sepal.Width, iris))
+#' @export
+plot.flash_conditional <- function(x, prob = c(0.1, 0.5, 0.9), n = 151, points = TRUE, col = NULL, ...) {
+  check_graphical(..., d = 2)
+  draw_figure(conditional_figure(x, prob, n, points, col, limits_of(...)), ...)
+}
+
+#' @rdname plot.flash_conditional
+#' @exportS3Method ggplot2::autoplot
+autoplot.flash_conditional <- function(object, prob = c(0.1, 0.5, 0.9), n = 151, points = TRUE, col = NULL, ...) {
+  check_dots_empty(...)
+  ggplot_figure(conditional_figure(object, prob, n, points, col), list(title = ""))
+}
+
+conditional_figure <- function(object, prob, n, points, col, limits = NULL) {
+  if (length(object$response) > 1) {
+    stop_argument("x", "must have one variable on the left side: found ", length(object$response),
+      " (plot(conditional(fit, given)) draws them at one x)")
+  }
+  check_prob(prob, "prob", open = TRUE)
+  if (is.unsorted(prob, strictly = TRUE)) stop_argument("prob", "must increase: found ", describe(prob))
+  check_count(n, "n", min = 10)
+  check_colours(col, "col")
+  most <- most_shown(points, "points", 1000L)
+  figure <- if (length(response_levels(object)) > 0) probability_figure(object, n, col) else if (is_image(object)) {
+    image_figure(object, prob, n, col, most, limits)
+  } else {
+    curves_figure(object, prob, n, col)
+  }
+  figure$main <- paste0("Density of ", object$response, " given ", paste(object$given, collapse = ", "))
+  figure$sub <- conditional_subtitle(object)
+  figure
+}
+
+# Has it one number x, and a number y?
+is_image <- function(object) length(object$given) == 1 && is.null(object$joint$discrete)
+
+# ---- one x ------------------------------------------------------------------------------------
+
+image_figure <- function(object, prob, n, col, most, limits) {
+  image <- conditional_image(object, prob, n, limits$x, limits$y)
+  shades <- if (is.null(col)) c("white", grDevices::hcl.colors(9, "Blues 3", rev = TRUE)[-1]) else col
+  points <- figure_points(object$joint, 2:1, most)
+  points$size <- NULL
+  lines <- image$quantiles
+  layers <- list(
+    new_layer(
+      "raster", x = image$x, y = image$y, z = image$z, top = shade_limit(image$z), smooth = TRUE,
+      colours = grDevices::colorRampPalette(shades)(64)
+    ),
+    new_layer("points", points, "black", size = 0.7 * crowd_size(nrow(points)), opacity = 0.35),
+    if (!is.null(lines)) new_layer(
+      "line", matrix_frame(lines$x, lines$y), QUANTILE_COLOUR, width = 1.6,
+      type = ifelse(colnames(lines$y) == "50%", 1, 2)
+    ),
+    if (!is.null(lines)) new_layer("labels", draw = \(view) label_lines(lines))
+  )
+  panel <- new_panel(
+    layers, new_axis(object$given, range(image$x), exact = TRUE),
+    new_axis(object$response, range(image$y), exact = TRUE)
+  )
+  new_figure(list(panel), key = "Quantile", shown = image)
+}
+
+# list(x, y, z, quantiles): z[i, j] = p(y_j | x_i).
+conditional_image <- function(object, prob, n, xlim = NULL, ylim = NULL) {
+  joint <- object$joint
+  check_memory(BYTES_PER_NODE * n^2, "n")
+  used <- used_rows(joint)
+  if (is.null(xlim)) {
+    xlim <- weighted_quantile(joint$x[used, 2], joint$weights[used], c(0.005, 0.995))
+    if (xlim[1] == xlim[2]) xlim <- figure_range(joint, 2)
+  }
+  if (is.null(ylim)) ylim <- figure_range(joint, 1)
+  x <- seq(min(xlim), max(xlim), length.out = max(10, round(2 * n / 3)))
+  y <- seq(min(ylim), max(ylim), length.out = n)
+  at <- cbind(rep(y, each = length(x)), rep(x, length(y)))
+  log_density <- \(dims, at) log_marginal(figure_marginal(joint, dims, to_tol = TRUE), at)
+  # the ratio of logarithms is known where both densities are too small for a double
+  z <- signed_ratio(log_density(1:2, at), log_density(2, cbind(x)))
+  few <- seq(min(xlim), max(xlim), length.out = 61)
+  lines <- if (!is_signed(joint)) {
+    conditional_quantiles(object, prob, cbind(few), start_run(fit_asked(joint), "Finding quantiles"))
+  }
+  if (!is.null(lines)) colnames(lines) <- percent_label(prob)
+  quantiles <- if (!is.null(lines)) list(x = few, y = lines)
+  list(x = x, y = y, z = matrix(signed_density(z), length(x)), quantiles = quantiles)
+}
+
+# Peaks of a few x would leave the rest pale.
+shade_limit <- function(z) {
+  tops <- apply(z, 1, max)
+  tops <- tops[!is.na(tops)]
+  min(max(tops), 2 * stats::median(tops))
+}
+
+# Where they are furthest apart, if that is far enough.
+label_lines <- function(quantiles, cex = 0.8) {
+  labels <- colnames(quantiles$y)
+  gaps <- apply(quantiles$y, 1, \(y) if (length(y) > 1) min(diff(sort(y))) else Inf)
+  inside <- seq(ceiling(0.1 * length(gaps)), floor(0.9 * length(gaps)))
+  best <- inside[which.max(gaps[inside])]
+  if (gaps[best] < 1.5 * graphics::strheight("0", cex = cex)) return(invisible())
+  for (k in seq_along(labels)) {
+    at <- c(
+      graphics::grconvertX(quantiles$x[best], "user", "inches"),
+      graphics::grconvertY(quantiles$y[best, k], "user", "inches")
+    )
+    draw_halo_text(at, labels[k], QUANTILE_COLOUR, cex)
+  }
+}
+
+conditional_subtitle <- function(object) {
+  sds <- short_number(bandwidth_sds(object$joint$bandwidth))
+  paste0(
+    estimator_of(object$joint)$short, ", n = ", format(object$joint$n, big.mark = ",", scientific = FALSE),
+    if (length(sds) > 0) ", kernel sds ", paste(sds, collapse = ", ")
+  )
+}
+
+# ---- several x --------------------------------------------------------------------------------
+
+curves_figure <- function(object, prob, n, col) {
+  curves <- conditional_curves(object, prob, n)
+  of_numbers <- vapply(curves, \(curve) is.numeric(curve$at), NA)
+  k <- length(prob)
+  own <- if (is.null(col)) grDevices::hcl.colors(k + 1, "viridis", rev = TRUE)[-1] else rep_len(col, k)
+  levels <- unique(unlist(lapply(curves[!of_numbers], `[[`, "at")))
+  colours <- c(if (any(of_numbers)) stats::setNames(own, percent_label(prob)), group_colours(NULL, levels))
+  top <- max(vapply(curves, \(curve) max(curve$density, na.rm = TRUE), 0))
+  panels <- lapply(stats::setNames(nm = names(curves)), \(name) {
+    curve <- curves[[name]]
+    data <- matrix_frame(curve$y, curve$density, names(curve$at))
+    labels <- stats::setNames(paste(name, "=", vapply(curve$at, format, "", digits = 3)), names(curve$at))
+    new_panel(
+      list(new_layer("line", data)), new_axis(object$response, range(curve$y)), new_axis("Density", c(0, top)),
+      key = labels
+    )
+  })
+  kinds <- c(if (any(of_numbers)) "Quantile", if (!all(of_numbers)) "level")
+  new_figure(
+    panels, colours = colours, key = paste(sub("^l", "L", paste(kinds, collapse = " or ")), "of the variable"),
+    shown = curves
+  )
+}
+
+# For each variable list(y, density, at): p(y | x) where it has its quantiles `prob`, or each of its levels, and the
+# others their medians and most frequent levels.
+conditional_curves <- function(object, prob, n) {
+  joint <- object$joint
+  used <- used_rows(joint)
+  y_range <- figure_range(joint, 1)
+  y <- seq(y_range[1], y_range[2], length.out = n)
+  middle <- middle_given(object)
+  run <- start_run(fit_asked(joint), "Predicting")
+  lapply(stats::setNames(nm = object$given), \(name) {
+    levels <- joint$discrete$columns[[name]]$levels
+    at <- if (is.null(levels)) weighted_quantile(joint$x[used, name], joint$weights[used], prob) else seq_along(levels)
+    density <- vapply(at, \(value) {
+      signed_density(log_conditional(object, cbind(y, with_values(middle, name, rep(value, length(y)))), run))
+    }, y)
+    at <- if (is.null(levels)) stats::setNames(at, percent_label(prob)) else stats::setNames(nm = levels)
+    list(y = y, density = density, at = at)
+  })
+}
+
+# ---- a y of categories --------------------------------------------------------------------------
+
+# Lines of the probabilities, or bars for each category of a variable of x.
+probability_figure <- function(object, n, col) {
+  curves <- probability_curves(object, n)
+  levels <- colnames(curves[[1]]$probability)
+  colours <- group_colours(col, levels)
+  panels <- lapply(stats::setNames(nm = names(curves)), \(name) {
+    curve <- curves[[name]]
+    is_line <- is.numeric(curve$x)
+    data <- matrix_frame(if (is_line) curve$x else seq_along(curve$x), curve$probability)
+    x <- if (is_line) new_axis(name, range(curve$x)) else {
+      new_axis(name, c(0.5, length(curve$x) + 0.5), levels = curve$x)
+    }
+    key <- if (length(curves) == 1) "corner"
+    new_panel(list(new_layer(if (is_line) "line" else "bars", data)), x, new_axis("Probability", 0:1), key = key)
+  })
+  new_figure(panels, colours = colours, key = object$response, outer_key = colours, shown = curves)
+}
+
+# A row of x, as given_columns() has it: the median of each number, and the most frequent level.
+middle_given <- function(object) {
+  joint <- object$joint
+  used <- used_rows(joint)
+  x <- own_places(joint)[used, given_columns(object), drop = FALSE]
+  weights <- joint$weights[used]
+  numbers <- seq_along(given_dims(object))
+  middle <- apply(x[, numbers, drop = FALSE], 2, weighted_quantile, weights, 0.5)
+  c(middle, vapply(given_levels(object), \(name) which.max(summarise_levels(joint)[[name]]), 0L))
+}
+
+# Rows of x as `middle`, with `values` of one variable.
+with_values <- function(middle, name, values) {
+  x <- matrix(middle, length(values), length(middle), byrow = TRUE, dimnames = list(NULL, names(middle)))
+  x[, name] <- values
+  x
+}
+
+# For each variable of x list(x, probability): numbers or levels, and a column of probabilities for each level of y.
+probability_curves <- function(object, n) {
+  joint <- object$joint
+  used <- used_rows(joint)
+  middle <- middle_given(object)
+  run <- start_run(fit_asked(joint), "Predicting")
+  lapply(stats::setNames(nm = object$given), \(name) {
+    column <- joint$discrete$columns[[name]]
+    values <- if (is.null(column)) {
+      ends <- weighted_quantile(joint$x[used, name], joint$weights[used], c(0.005, 0.995))
+      seq(ends[1], ends[2], length.out = n)
+    } else {
+      seq_along(column$levels)
+    }
+    probability <- level_probabilities(object, with_values(middle, name, values), run)
+    list(x = if (is.null(column)) values else column$levels, probability = probability)
+  })
+}

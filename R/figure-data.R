@@ -1,0 +1,93 @@
+# What figures ask of a density estimate: its values on a grid, points, names and a line of words.
+
+# list(x, y) of the variable `dim`. `panels`: figures that share the budget of kernel pairs.
+figure_curve <- function(fit, n, lim = NULL, dim = 1, panels = 1) {
+  grid_1d(figure_marginal(fit, dim, panels, to_tol = TRUE), n, lim)
+}
+
+# list(x, y, z, levels) of two variables.
+figure_grid <- function(fit, n, prob, limits = NULL, dims = 1:2, panels = 1) {
+  grid_2d(figure_marginal(fit, dims, panels, to_tol = TRUE), n, prob, limits$x, limits$y)
+}
+
+figure_range <- function(fit, dim) grid_range(figure_marginal(fit, dim), 1)
+
+# At most so many of the points, with a size by their weight.
+figure_points <- function(fit, dims, most) {
+  rows <- thinned_rows(fit, most)
+  data.frame(x = fit$x[rows, dims[1]], y = fit$x[rows, dims[2]], size = weight_size(fit, rows), row.names = NULL)
+}
+
+figure_rug <- function(fit, dim, most) data.frame(x = fit$x[thinned_rows(fit, most), dim], row.names = NULL)
+
+# list(x, lower, upper) of the confidence band for the nodes of a figure; NULL without a type. Nothing is random:
+# simultaneous ones have a fixed seed.
+figure_band <- function(fit, type, nodes) {
+  if (is.null(type)) return(NULL)
+  at <- nodes[unique(round(seq(1, length(nodes), length.out = min(length(nodes), 256))))]
+  bands <- with_fixed_seed(density_bands(fit, at, type = type))
+  data.frame(x = at, low = bands$lower, high = bands$upper)
+}
+
+# "SD-KDE, n = 272, bandwidth sds 0.33, 4.1": the line under the title.
+fit_subtitle <- function(fit, bandwidth = TRUE, negative = FALSE) {
+  sds <- short_number(bandwidth_sds(fit$bandwidth))
+  paste0(
+    estimator_of(fit)$short, ", n = ", format(fit$n, big.mark = ",", scientific = FALSE),
+    if (bandwidth) {
+      paste0(", bandwidth sd", if (fit$d > 1) "s", " ", paste(sds, collapse = ", "), working_note(fit$support))
+    },
+    if (!is.null(fit$adaptive)) ", adaptive", if (!has_gaussian(fit)) paste0(", ", fit$kernel, " kernel"),
+    if (negative) "; negative where orange"
+  )
+}
+
+
+# The variables shown of a fit to more than two.
+shown_dims <- function(fit, max_dims) {
+  max_dims <- check_count(max_dims, "max_dims", min = 2)
+  if (fit$d > max_dims) {
+    message(sprintf(
+      "showing the first %d of %d variables; `max_dims` sets how many", max_dims, fit$d
+    ))
+  }
+  seq_len(min(fit$d, max_dims))
+}
+
+# A Laplace-corrected estimate is a little below zero all around its support; that is not worth a
+# word.
+shows_negative <- function(density) {
+  min(density) < -0.01 * max(density)
+}
+
+# The level below which a region counts as negative.
+negative_level <- function(z) {
+  -0.01 * max(z)
+}
+
+# The grid with the points added where the line crosses zero, so that shading ends there.
+crossings <- function(grid) {
+  n <- length(grid$x)
+  i <- which(grid$y[-n] * grid$y[-1] < 0)
+  part <- grid$y[i] / (grid$y[i] - grid$y[i + 1])
+  x <- c(grid$x, grid$x[i] + part * (grid$x[i + 1] - grid$x[i]))
+  by_x <- order(x)
+  list(x = x[by_x], y = c(grid$y, rep(0, length(i)))[by_x])
+}
+
+# What is worth showing: the outermost region and the data drawn, with a margin. The grid reaches
+# further, so that no contour is cut.
+grid_view <- function(grid, data) {
+  z <- grid$z
+  inside <- z >= min(grid$levels)
+  if (shows_negative(z)) inside <- inside | z <= negative_level(z)
+  limits <- function(nodes, shown, data) {
+    # nothing is shown when xlim and ylim leave all regions out
+    range <- range(if (any(shown)) nodes[shown] else nodes, data)
+    range + c(-0.04, 0.04) * diff(range)
+  }
+  list(
+    x = limits(grid$x, rowSums(inside) > 0, data[, 1]),
+    y = limits(grid$y, colSums(inside) > 0, data[, 2])
+  )
+}

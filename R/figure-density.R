@@ -1,0 +1,263 @@
+#' Plot a density estimate
+#'
+#' `plot()` draws with base graphics, `autoplot()` with package ggplot2. The figure depends on the number of variables:
+#'
+#' * One: the density as a line over a rug of the data.
+#' * Two: highest-density regions, filled, under the data. They are the smallest regions that hold the given
+#'   probabilities. `plot()` writes the probability on each contour.
+#' * More: a matrix of the marginal densities of one variable (diagonal) and of two (regions below the diagonal, contours
+#'   and data above).
+#'
+#' **Marginals** are exact. Integrating a Gaussian kernel estimate over the other variables leaves a kernel estimate with
+#' the matching block of the bandwidth matrix, from the same points (for SD-KDE: the same debiased points). A
+#' Laplace-corrected kernel leaves a Laplace-corrected kernel.
+#'
+#' **Grid.** It spans the data plus three bandwidths (standard deviations) on each side. It is even unless its steps would
+#' exceed half a bandwidth. Then far outliers have nodes of their own, and the steps are uneven. The contour levels are
+#' those of [hdr_level()] and do not depend on the grid.
+#'
+#' **Accuracy.** Up to 1e8 kernel pairs in a figure (2,500 points for two variables, 33,000 for one), the estimate is summed
+#' exactly at every node. Beyond, the fast engine computes it within 1e-6 of its maximum (or the `tol` of the fit, where
+#' that is wider). Beyond 2e9 pairs (50,000 points for two variables, 660,000 for one, 8,000 for four), points closer than
+#' a third of a bandwidth are merged first, which changes the density by less than 0.1% of its maximum. The same fit always
+#' gives the same figure.
+#'
+#' **Maps.** Two variables that are longitude and latitude by their values and their names (`lon`, `long`, `lng`,
+#' `longitude`, `lat`, `latitude`, also after a dot or an underscore) are drawn as a map: a degree of longitude is
+#' cos(latitude) times as long as a degree of latitude, unless `asp` says otherwise.
+#'
+#' **Negative values.** A Laplace-corrected estimate can be negative. Negative parts are shaded in orange; with two
+#' variables, where the estimate is below minus 1% of its maximum.
+#'
+#' @param x,object A fit, from [flash_kde()].
+#' @param prob Probabilities of the regions, above 0 and below 1 (two variables or more).
+#' @param n Nodes of the grid per axis. By default 1024 for one variable, 151 for two, 101 for
+#'   each marginal of two when there are more.
+#' @param max_dims Number of variables shown when there are more than two: the first `max_dims`.
+#' @param add Add to the present plot: the line, or contours without filling (one or two
+#'   variables).
+#' @param fill Fill the regions (two variables)?
+#' @param points Draw the data, as points, or as a rug for one variable? A number is the most that are drawn; `TRUE`
+#'   stands for 2,000 points (shared by the panels of a row) and 1,000 ticks. Larger data are thinned evenly. The area of
+#'   a point is proportional to its weight, within limits. Points that lie on each other are drawn more lightly, at most
+#'   four of them, so that the regions below stay visible.
+#' @param labels Write the probability on each contour (two variables)? If a contour has no room for its label, a key
+#'   in the corner names all contours.
+#' @param col One variable: colour of the line. Otherwise the colours of the regions, outermost
+#'   first, or one colour, of which lighter tints are made; with `fill = FALSE` the colour of the
+#'   contours.
+#' @param palette In place of `col`, for two variables and more: the name of a palette of [grDevices::hcl.colors()], as
+#'   `"YlOrRd"`. Its light end is outermost.
+#' @param main,sub,xlab,ylab Title, the line under it, and labels of the axes (these for one or two variables). `""`:
+#'   none. `NULL`: those of `plot()`. By default, a ggplot has no title.
+#' @param band One variable: `TRUE` or `"pointwise"`, or `"simultaneous"`, shades the 95% confidence band of
+#'   [density_bands()], which for `"kde"` is about the bias-corrected estimate, not about the line.
+#' @param groups A factor, or what can be one, with a value for each row of the data: the densities of its groups
+#'   in one figure, with a key (one or two variables). Each is a fit of its own to the rows of the group, with the
+#'   arguments of `x`; rows whose group is missing are left out. `col` has their colours. [lines()] and `add` serve
+#'   fits that differ otherwise.
+#' @param ... For `plot()`: graphical parameters, such as `lwd` and `lty` of the line or the contours, `las`, `bty`,
+#'   `cex.axis`, and, for the data, `pch` and `cex`; `main` and `sub`, the title and the line of smaller type under it,
+#'   which by default names the estimator, the number of points and the bandwidth (kernel standard deviations). For one or
+#'   two variables also `xlab`, `ylab`, `xlim` and `ylim`, within which the density is evaluated, and `asp`, `axes`,
+#'   `cex.main` and the like. Names that the figure does not know are an error. For `autoplot()`: not used.
+#' @return What was drawn, invisibly. One variable: a list of `x` and `y` (the density), as
+#'   [graphics::lines()] takes it. Two: a list of `x`, `y`, the matrix `z` of densities, as
+#'   [graphics::contour()], [graphics::image()] and [graphics::persp()] take it, and the
+#'   `levels` of the regions. More: a list of lists of these, `marginals` and `pairs`, named by the
+#'   variables (`"a:b"` has `a` on the x axis). Groups: a list of these, named by group. `autoplot()`: a ggplot object.
+#' @seealso [hdr_level()] for the levels; [plot.flashkernel_bandwidth()] for the search of the bandwidth.
+#' @examples
+#' plot(flash_kde(faithful$eruptions), main = "Old Faithful", xlab = "Eruption (min)")
+#'
+#' fit <- flash_kde(~ eruptions + waiting, data = faithful)
+#' grid <- plot(fit)
+#' str(grid)
+#'
+#' # the plain estimate for comparison, as dashed contours
+#' plot(fit, prob = c(0.5, 0.9), points = FALSE, col = "darkgreen")
+#' kde <- flash_kde(~ eruptions + waiting, data = faithful, estimator = "kde")
+#' contour(kde, prob = c(0.5, 0.9), add = TRUE, lty = 2)
+#'
+#' plot(flash_kde(iris[, 1:4]))
+#' plot(flash_kde(iris[3:4], bandwidth = "silverman"), groups = iris$Species)
+#' plot(flash_kde(quakes[c("long", "lat")], bandwidth = 0.8))
+#'
+#' if (requireNamespace("ggplot2", quietly = TRUE)) {
+#'   ggplot2::autoplot(fit, palette = "YlOrRd", main = "Old Faithful", xlab = "Eruption (min)")
+#' }
+#' @export
+plot.flash_kde <- function(x, prob = c(0.25, 0.5, 0.75, 0.95), n = NULL, max_dims = 6, add = FALSE, fill = !add,
+                           points = !add, labels = !add, col = NULL, band = FALSE, groups = NULL, ...) {
+  add <- check_flag(add, "add")
+  if (add && x$d > 2) stop_argument("add", "must be FALSE for more than two variables: found TRUE")
+  check_graphical(..., d = x$d)
+  asked <- density_options(x, prob, n, max_dims, points, col, fill, labels, band)
+  limits <- limits_of(..., add = add)
+  figure <- if (is.null(groups)) density_figure(x, asked, limits) else group_figure(x, groups, asked, limits)
+  draw_figure(figure, ..., add = add)
+}
+
+#' @rdname plot.flash_kde
+#' @importFrom graphics lines
+#' @export
+lines.flash_kde <- function(x, ...) {
+  if (!x$d %in% 1:2) {
+    stop_argument("x", "must be a fit to one or two variables for lines(): found ", x$d, " (marginal() makes one of them)")
+  }
+  plot.flash_kde(x, add = TRUE, ...)
+}
+
+#' @rdname plot.flash_kde
+#' @importFrom graphics contour
+#' @export
+contour.flash_kde <- function(x, points = FALSE, ...) {
+  if (x$d != 2 || !is.null(x$discrete)) {
+    stop_argument("x", "must be a fit to two variables, both of numbers, for contour() (marginal() makes one of them)")
+  }
+  plot.flash_kde(x, fill = FALSE, points = points, ...)
+}
+
+#' @rdname plot.flash_kde
+#' @exportS3Method ggplot2::autoplot
+autoplot.flash_kde <- function(object, prob = c(0.25, 0.5, 0.75, 0.95), n = NULL, max_dims = 6, points = TRUE,
+                               col = NULL, palette = NULL, main = "", sub = NULL, xlab = NULL, ylab = NULL, ...) {
+  check_dots_empty(...)
+  labels <- figure_titles(main, sub, xlab, ylab)
+  if (object$d > 2) check_unused(list(xlab = xlab, ylab = ylab))
+  asked <- density_options(object, prob, n, max_dims, points, col)
+  if (!is.null(palette)) {
+    if (object$d == 1) stop_argument("palette", "is for two variables and more: `col` is the line's colour")
+    asked$colours <- palette_colours(palette, length(asked$prob), col)
+  }
+  ggplot_figure(density_figure(object, asked), labels)
+}
+
+# Checked arguments: list(prob, n, dims, most, col, colours, fill, labels, band).
+density_options <- function(fit, prob, n, max_dims, points, col, fill = TRUE, labels = TRUE, band = FALSE) {
+  check_in_memory(fit, "x")
+  hold_limits(fit)
+  prob <- sort(unique(check_prob(prob, "prob", open = TRUE)))
+  check_colours(col, "col")
+  fill <- check_flag(fill, "fill")
+  dims <- if (fit$d > 2) shown_dims(fit, max_dims) else seq_len(fit$d)
+  # small panels hold fewer points before they turn black
+  default <- if (fit$d == 1) 1000L else if (fit$d == 2) 2000L else 2000L %/% length(dims)
+  list(
+    prob = prob, n = check_grid_size(n, fit$d), dims = dims, most = most_shown(points, "points", default), col = col,
+    colours = region_colours(length(prob), if (fill) col), fill = fill, labels = check_flag(labels, "labels"),
+    band = check_band(band, fit$d)
+  )
+}
+
+# list(x, y), within which the density is drawn: given, or of the present plot; NULL: of the data.
+limits_of <- function(xlim = NULL, ylim = NULL, add = FALSE, ...) {
+  usr <- if (add) graphics::par("usr")
+  list(
+    x = first_given(xlim, usr[1:2]), y = first_given(ylim, usr[3:4]), given = c(x = !is.null(xlim), y = !is.null(ylim))
+  )
+}
+
+# `asked`: of density_options(); `limits`: of limits_of().
+density_figure <- function(fit, asked, limits = NULL) {
+  switch(min(fit$d, 3), line_figure, region_figure, pairs_figure)(fit, asked, limits)
+}
+
+# ---- one variable -------------------------------------------------------------------------------
+
+line_figure <- function(fit, asked, limits) {
+  colour <- first_given(asked$col[1], LINE_COLOUR)
+  grid <- figure_curve(fit, asked$n, frame_limits(limits))
+  band <- figure_band(fit, asked$band, grid$x)
+  name <- variable_names(fit)
+  layers <- c(
+    list(new_layer("rule", h = 0, colour = "grey75")),
+    if (!is.null(band)) list(new_layer("band", band, colour, opacity = BAND_OPACITY)),
+    curve_layers(grid, colour), list(new_layer("rug", figure_rug(fit, 1, asked$most)))
+  )
+  y <- new_axis("Density", range(density_limits(fit, grid), band$high))
+  new_figure(
+    list(new_panel(layers, new_axis(name, range(grid$x)), y)), main = paste("Density of", name),
+    sub = fit_subtitle(fit, negative = shows_negative(grid$y)), shown = grid, sub_colour = colour
+  )
+}
+
+# The x limits to the frame, which R sets 4% outside of `xlim`.
+frame_limits <- function(limits) {
+  if (isTRUE(limits$given[["x"]])) range(limits$x) + c(-0.04, 0.04) * diff(range(limits$x)) else limits$x
+}
+
+# The line of a density, and below it what is negative.
+curve_layers <- function(grid, colour = NULL, group = NULL) {
+  data <- data.frame(x = grid$x, y = grid$y)
+  data$group <- group
+  negative <- crossings(grid)
+  list(
+    if (any(grid$y < 0)) new_layer(
+      "band", data.frame(x = negative$x, low = pmin(negative$y, 0), high = 0), NEGATIVE_COLOUR, opacity = 0.6
+    ),
+    new_layer("line", data, colour)
+  )
+}
+
+# ---- two variables ------------------------------------------------------------------------------
+
+region_figure <- function(fit, asked, limits) {
+  grid <- figure_grid(fit, asked$n, asked$prob, limits)
+  points <- figure_points(fit, 1:2, asked$most)
+  view <- grid_view(grid, points)
+  view[c("x", "y")] <- list(first_given(limits$x, view$x), first_given(limits$y, view$y))
+  colours <- stats::setNames(asked$colours, rev(names(grid$levels)))
+  colour <- if (!asked$fill && !is.null(asked$col)) asked$col else contour_colour(colours)
+  layers <- c(
+    if (asked$fill) region_layers(grid),
+    list(new_layer("points", points, "black", size = 0.7 * crowd_size(nrow(points)), limits = view)),
+    contour_layers(grid, colour),
+    if (asked$labels) list(new_layer("labels", draw = label_regions(grid, points, colours, colour, asked$fill)))
+  )
+  names <- variable_names(fit)
+  panel <- new_panel(
+    layers, new_axis(names[1], view$x, exact = TRUE), new_axis(names[2], view$y, exact = TRUE), aspect = map_aspect(fit)
+  )
+  new_figure(
+    list(panel), main = paste("Density of", names[1], "and", names[2]),
+    sub = fit_subtitle(fit, negative = asked$fill && shows_negative(grid$z)), colours = colours, key = "Probability",
+    shown = grid
+  )
+}
+
+# Nested regions from the outside in, and what is negative.
+region_layers <- function(grid) {
+  levels <- sort(grid$levels)
+  outlines <- lapply(levels, \(level) outline_frame(upper_set(grid, level), ""))
+  negative <- if (shows_negative(grid$z)) {
+    level <- negative_level(grid$z)
+    outline_frame(upper_set(replace(grid, "z", list(-grid$z)), -level), "")
+  }
+  list(
+    new_layer("regions", bind_groups(outlines)),
+    if (!is.null(negative)) new_layer("regions", negative, NEGATIVE_COLOUR, opacity = 0.4)
+  )
+}
+
+# The contours of a grid: for each level its lines.
+grid_contours <- function(grid) {
+  lapply(grid$levels, \(level) grDevices::contourLines(grid$x, grid$y, grid$z, levels = level))
+}
+
+contour_layers <- function(grid, colour, width = 1) {
+  contours <- grid_contours(grid)
+  lines <- do.call(rbind, unname(Map(outline_frame, contours, names(contours))))
+  list(if (!is.null(lines)) new_layer("line", lines, colour, width = width))
+}
+
+# A function that writes the probabilities on the contours, or a key where one has no room.
+label_regions <- function(grid, points, colours, colour, fill) {
+  function(view) {
+    contours <- grid_contours(grid)
+    placed <- draw_contour_labels(contours, names(grid$levels), colour, all_or_none = fill)
+    if (placed || !fill) return(invisible())
+    outlines <- do.call(rbind, lapply(unlist(contours, FALSE), \(line) data.frame(x = line$x, y = line$y)))
+    draw_region_key(names(colours), colours, as.matrix(rbind(outlines, points[1:2])), view)
+  }
+}

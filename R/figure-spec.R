@@ -1,0 +1,160 @@
+# The specification of a figure, which draw_figure() draws with base graphics and ggplot_figure() with ggplot2.
+#
+# A figure is a list of panels. A panel is a list of layers over two axes. A layer has a role and a data frame; its
+# column `group` has the colour, `piece` separates lines of one group. The roles, with the columns of their data:
+#
+#   line       x, y: lines along the rows
+#   band       x, low, high: the area between two lines
+#   ranges     x, low, high: a vertical segment for each row
+#   points     x, y, and `size`, relative to the others
+#   rug        x: ticks below
+#   bars       x, a whole number, and y: bars, those of one x stacked
+#   regions    x, y, piece: closed lines, filled by the even-odd rule
+#   raster     no data frame: `x`, `y` and the matrix `z` of densities, or the matrix `image` of colours
+#   rule       no data frame: a line at `h`, at `v`, or the `diagonal`
+#   marginal   x, y: the density on the diagonal of a matrix of panels
+#   labels     what names the lines in base graphics, a function without arguments
+
+# `colour`: a constant in place of the colours of groups. `...`: width, type, opacity, shape, size, border.
+new_layer <- function(role, data = NULL, colour = NULL, ...) {
+  c(list(role = role, data = data, colour = colour), list(...))
+}
+
+# `limits`: NULL for those of the data; `exact`: whether the panel ends there; `levels`: names for 1, 2, ...
+new_axis <- function(label = NULL, limits = NULL, exact = FALSE, levels = NULL, log = FALSE) {
+  list(label = label, limits = limits, exact = exact, levels = levels, log = log)
+}
+
+# `aspect`: see map_aspect(). `key`: NULL for none, "corner", or labels of lines in place of the names of groups.
+new_panel <- function(layers, x, y, main = NULL, sub = NULL, aspect = NULL, key = NULL) {
+  list(layers = Filter(Negate(is.null), layers), x = x, y = y, main = main, sub = sub, aspect = aspect, key = key)
+}
+
+# `panels`: a list, named where there are several. `main`, `sub`: titles of the whole; NULL where panels have their own.
+# `colours`: of the groups, by name. `key`: the name of the groups. `shown`: what plot() returns.
+new_figure <- function(panels, main = NULL, sub = NULL, colours = NULL, key = NULL, shown = NULL, ...) {
+  list(panels = panels, main = main, sub = sub, colours = colours, key = key, shown = shown, ...)
+}
+
+# What several layers of one panel have in common: a line with its band.
+line_with_band <- function(data, ...) {
+  list(if (!anyNA(data$low)) new_layer("band", data, opacity = 0.2), new_layer("line", data, ...))
+}
+
+# Data frames of a list by name, with that name as factor `group`. NULL elements have no rows.
+bind_groups <- function(frames, levels = names(frames)) {
+  frames <- Filter(\(frame) NROW(frame) > 0, frames)
+  grouped <- Map(\(frame, name) cbind(frame, group = factor(name, levels)), frames, names(frames))
+  do.call(rbind, unname(grouped))
+}
+
+# A column for each group of a matrix `y`.
+matrix_frame <- function(x, y, names = colnames(y)) {
+  data.frame(x = rep(x, ncol(y)), y = as.vector(y), group = factor(rep(names, each = length(x)), names))
+}
+
+# Closed lines as they come from contourLines().
+outline_frame <- function(lines, name) {
+  do.call(rbind, lapply(seq_along(lines), \(i) {
+    data.frame(x = lines[[i]]$x, y = lines[[i]]$y, piece = paste(name, i))
+  }))
+}
+
+# ---- colours ----------------------------------------------------------------------------------
+
+# Blue and orange stay apart in every form of colour blindness (Okabe and Ito).
+LINE_COLOUR <- "#0072B2"
+NEGATIVE_COLOUR <- "#E69F00"
+
+# Trends and the best iteration.
+SMOOTH_COLOUR <- "#D55E00"
+
+# Orange stands out from the blues for all eyes.
+QUANTILE_COLOUR <- "#B35900"
+
+BAND_OPACITY <- 0.25
+
+# Colours of Okabe and Ito for groups, responses and classes.
+GROUP_COLOURS <- c("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
+
+# The colours of groups, by name: those given, else GROUP_COLOURS as far as they go.
+group_colours <- function(col, names) {
+  n <- length(names)
+  colours <- if (!is.null(col)) rep_len(col, n) else if (n <= 8) GROUP_COLOURS[seq_len(n)] else {
+    grDevices::hcl.colors(n, "Dark 3")
+  }
+  stats::setNames(colours, names)
+}
+
+# Colours of n regions, the outermost first. A sequential palette of one hue: lightness alone carries the order, so it
+# survives grey printing and colour blindness.
+region_colours <- function(n, col = NULL) {
+  if (length(col) > 1) {
+    return(rep_len(col, n))
+  }
+  if (is.null(col)) {
+    return(grDevices::hcl.colors(n + 3, "Blues 3", rev = TRUE)[seq_len(n) + 1])
+  }
+  grDevices::colorRampPalette(c("white", col))(n + 2)[seq_len(n) + 1]
+}
+
+contour_colour <- function(colours) {
+  darker <- grDevices::col2rgb(colours[length(colours)])[, 1] * 0.55 / 255
+  grDevices::rgb(darker[1], darker[2], darker[3])
+}
+
+# n colours of hcl.colors(), the lightest first.
+palette_colours <- function(palette, n, col) {
+  if (!is.null(col)) stop_argument("palette", "must be NULL beside `col`: found ", describe(palette))
+  known <- grDevices::hcl.pals()
+  plain <- \(name) gsub("[^a-z0-9]", "", tolower(name))
+  if (!is.character(palette) || length(palette) != 1 || !plain(palette) %in% plain(known)) {
+    stop_argument("palette", "must be a name of grDevices::hcl.pals(), as \"YlOrRd\": found ", describe(palette))
+  }
+  colours <- grDevices::hcl.colors(n + 1, palette)
+  light <- \(colour) sum(grDevices::col2rgb(colour) * c(0.3, 0.59, 0.11))
+  if (light(colours[1]) < light(colours[n + 1])) colours <- rev(colours)
+  # the very lightest hardly stands out from paper
+  colours[-1]
+}
+
+# ---- crowds of points -------------------------------------------------------------------------
+
+# Many ticks are drawn the more lightly, so that their number still shows.
+rug_opacity <- function(n) {
+  min(0.6, max(0.15, 60 / n))
+}
+
+cloud_opacity <- function(n) min(0.8, max(0.2, 250 / max(n, 1)))
+
+# The size of many points: 1 up to 300, a half from 1,200 on.
+crowd_size <- function(n) {
+  min(1, max(0.5, sqrt(300 / max(n, 1))))
+}
+
+# At most this many dots lie on each other: more would only blacken what is below them.
+MAX_STACK <- 4
+
+# Which dots to draw and how opaque, such that the regions stay visible below the most crowded of
+# them. `x`, `y`: positions on paper, in widths of a dot. A lone dot has an opacity of 0.6, a stack of
+# MAX_STACK and more 0.3 in all.
+point_ink <- function(x, y) {
+  cell <- cell_group(floor(cbind(x, y)))
+  rank <- stats::ave(cell, cell, FUN = seq_along)
+  drawn <- which(rank <= MAX_STACK)
+  stack <- stats::ave(cell[drawn], cell[drawn], FUN = length)
+  total <- 0.6 - 0.1 * (stack - 1)
+  list(drawn = drawn, opacity = 1 - (1 - total)^(1 / stack))
+}
+
+# Relative size of points whose area goes with the weight, within what stays visible.
+weight_size <- function(fit, rows) {
+  if (is.null(fit$weights)) {
+    return(rep(1, length(rows)))
+  }
+  w <- fit$weights[used_rows(fit)]
+  pmin(pmax(sqrt(fit$weights[rows] / mean(w)), 0.5), 3)
+}
+
+# Sides of an image whose pixels are about their points.
+image_sides <- function(along) range(along) + c(-0.5, 0.5) * diff(along[1:2])

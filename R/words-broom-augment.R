@@ -1,0 +1,220 @@
+# augment() of broom: the rows of a fit, or others, with what the fit says about each.
+
+# `columns`: a function of the fit and of new rows (`NULL`: its own rows) that returns a list of columns. `own`: a
+# function that makes a data frame of the rows of the fit. `of`: what has their number `n` and `na.action`.
+augment_rows <- function(x, data, newdata, own, columns, of = x) {
+  if (is.null(newdata)) {
+    rows <- rows_to_augment(of, data, own)
+    # all columns are those of the rows that are left, and go to the rows of `data` from there
+    x["na.action"] <- list(NULL)
+    added <- lapply(columns(x, NULL), rows$restore)
+  } else {
+    rows <- list(frame = as_frame_of(newdata))
+    added <- columns(x, rows$frame)
+  }
+  rows$frame[names(added)] <- lapply(added, unname)
+  as_tibble(rows$frame)
+}
+
+as_frame_of <- function(data) if (is.data.frame(data)) data else as.data.frame(data)
+
+# list(frame, restore): the rows of `data` that are the rows of the fit, and a function that gives its values to them.
+rows_to_augment <- function(of, data, own) {
+  if (is.null(data)) return(list(frame = own(of), restore = identity))
+  data <- as_frame_of(data)
+  omitted <- of$na.action
+  if (nrow(data) == of$n) return(list(frame = data, restore = identity))
+  if (nrow(data) != of$n + length(omitted)) {
+    stop_argument(
+      "data", "must have the rows of the fit, ", of$n + length(omitted), ": found ", nrow(data),
+      " (give other rows as `newdata =`)"
+    )
+  }
+  if (!inherits(omitted, "exclude")) return(list(frame = data[-omitted, , drop = FALSE], restore = identity))
+  list(frame = data, restore = \(values) stats::napredict(omitted, values))
+}
+
+own_density_rows <- function(fit) points_frame(fit, own_places(fit))
+
+# One column, or one for each column of a matrix, with its name, or that of `labels`.
+named_columns <- function(name, values, labels = colnames(values), sep = "_") {
+  if (!is.matrix(values)) return(stats::setNames(list(values), name))
+  stats::setNames(lapply(seq_len(ncol(values)), \(k) unname(values[, k])), paste0(name, sep, labels))
+}
+
+# ---- densities --------------------------------------------------------------------------------
+
+#' @rdname flashkernel-broom
+#' @exportS3Method generics::augment
+augment.flash_kde <- function(x, data = NULL, newdata = NULL, se.fit = FALSE, loo = NULL, prob = NULL, ...) {
+  check_dots_empty(...)
+  check_in_memory(x, "x")
+  se.fit <- check_flag(se.fit, "se.fit")
+  check_combination(x, newdata, "density", se.fit, !is.null(loo) && check_flag(loo, "loo"))
+  levels <- if (!is.null(prob)) hdr_level(x, sort(unique(check_prob(prob, "prob", open = TRUE))))
+  run <- start_run(fit_asked(x), "Predicting")
+  augment_rows(x, data, newdata, own_density_rows, \(x, at) {
+    added <- if (is.null(at)) estimate_columns(x, NULL, se.fit, run, \(values, at_infinity) values) else {
+      kept <- newdata_rows(new_points(x, at), stats::na.pass)
+      estimate_columns(x, kept$points, se.fit, run, kept$restore)
+    }
+    if (is.null(at) && wants_loo(x, loo)) added$.loo_log_density <- signed_log(log_estimate(x, NULL, TRUE, run))
+    if (!is.null(levels)) added$.hdr <- smallest_region(added$.density, levels)
+    added
+  })
+}
+
+estimate_columns <- function(object, at, se.fit, run, restore) {
+  if (!is.null(at) && nrow(at) == 0) {
+    se.fit <- FALSE
+    estimate <- list(log_abs = numeric())
+  } else {
+    estimate <- log_estimate(object, at, FALSE, run)
+  }
+  columns <- list(
+    .density = restore(signed_density(estimate), 0), .log_density = restore(signed_log(estimate), -Inf)
+  )
+  if (se.fit) columns$.se.fit <- restore(exp(error_estimate(object, at, FALSE, run, estimate)), 0)
+  columns
+}
+
+# The innermost region of those, or ">95%" outside of all. `levels`: named, from the innermost one out.
+smallest_region <- function(density, levels) {
+  outside <- paste0(">", names(levels)[length(levels)])
+  names <- c(names(levels), outside)
+  factor(names[1 + findInterval(-density, -levels, left.open = TRUE)], names, ordered = TRUE)
+}
+
+#' @rdname flashkernel-broom
+#' @exportS3Method generics::augment
+augment.flash_conditional <- function(x, data = NULL, newdata = NULL, loo = NULL, ...) {
+  check_dots_empty(...)
+  augment_rows(x, data, newdata, own_density_rows, of = x$joint, columns = \(x, at) {
+    own <- is.null(at)
+    log_p <- if (own || all(x$variables$y %in% names(at))) stats::predict(x, at, type = "log_density")
+    c(
+      prediction_columns(x, at),
+      if (own && length(response_levels(x)) == 0) response_named(x, ".resid", stats::residuals(x)),
+      if (!is.null(log_p)) list(.density = exp(log_p), .log_density = log_p),
+      if (own && wants_conditional_loo(x, loo)) {
+        list(.loo_log_density = stats::predict(x, type = "log_density", loo = TRUE))
+      }
+    )
+  })
+}
+
+# The mean of a response of numbers; the likeliest level of one of levels, with the probabilities.
+prediction_columns <- function(object, at) {
+  column <- response_levels(object)
+  if (length(column) == 0) return(response_named(object, ".fitted", stats::predict(object, at, type = "mean")))
+  p <- stats::predict(object, at, type = "probability")
+  of <- object$joint$discrete$columns[[column]]
+  class <- factor(of$levels[likeliest(p)], of$levels, ordered = of$kind == "ordered")
+  c(list(.pred_class = class), named_columns(".pred", p))
+}
+
+response_named <- function(object, name, values) named_columns(name, values, object$response)
+
+# ---- classes and clusters ---------------------------------------------------------------------
+
+#' @rdname flashkernel-broom
+#' @exportS3Method generics::augment
+augment.flash_kda <- function(x, data = NULL, newdata = NULL, loo = FALSE, ...) {
+  check_dots_empty(...)
+  loo <- check_flag(loo, "loo")
+  if (loo && !is.null(newdata)) {
+    stop_argument("loo", "must be FALSE with `newdata`: only training points can be left out")
+  }
+  augment_rows(x, data, newdata, own_kda_rows, \(x, at) {
+    p <- if (loo) cross_validate(x)$prob else stats::predict(x, at, type = "prob")
+    c(list(.pred_class = factor(x$classes[likeliest(p)], x$classes)), named_columns(".pred", p, x$classes))
+  })
+}
+
+# The class and the columns of each row of the fit.
+own_kda_rows <- function(object) {
+  frame <- as.data.frame(kda_points(object))
+  names(frame) <- point_names(object)
+  class <- factor(object$classes[kda_codes(object)], object$classes)
+  response <- if (is.null(object$terms)) "class" else deparse(object$terms[[2]])[1]
+  frame <- cbind(class, frame)
+  stats::setNames(frame, make.unique(c(response, names(frame)[-1])))
+}
+
+#' @rdname flashkernel-broom
+#' @exportS3Method generics::augment
+augment.flash_clusters <- function(x, data = NULL, newdata = NULL, ...) {
+  check_dots_empty(...)
+  augment_rows(x, data, newdata, own_density_rows, of = x$fit, columns = \(x, at) {
+    if (is.null(at)) {
+      # the clusters of rows other than those of the fit replace its own
+      number <- if (is.null(x$newdata)) x$cluster else stats::predict(x, x$fit$x)
+      if (length(number) > x$fit$n) number <- number[-x$fit$na.action]
+    } else {
+      names <- x$fit$names
+      by_name <- is.null(x$fit$terms) && has_names(names) && all(names %in% names(at))
+      number <- stats::predict(x, if (by_name) at[names] else at)
+    }
+    list(.cluster = factor(number, seq_len(nrow(x$modes))))
+  })
+}
+
+# ---- regressions ------------------------------------------------------------------------------
+
+#' @rdname flashkernel-broom
+#' @exportS3Method generics::augment
+augment.falkon <- function(x, data = NULL, newdata = NULL, se.fit = FALSE, ...) {
+  check_dots_empty(...)
+  se.fit <- check_flag(se.fit, "se.fit")
+  augment_rows(x, data, newdata, own_falkon_rows, \(x, at) {
+    predicted <- \(...) if (is.null(at)) stats::predict(x, ...) else stats::predict(x, at, ...)
+    columns <- \(name, values) {
+      labels <- colnames(values)
+      named_columns(name, values, if (is.null(labels)) output_names(x) else labels)
+    }
+    p <- if (!is.null(x$classes) && x$loss != "squared") predicted(type = "prob")
+    c(
+      if (is.null(x$classes)) columns(".fitted", if (is.null(at)) stats::fitted(x) else predicted(type = "response")),
+      if (!is.null(x$classes)) list(.pred_class = predicted(type = "class")),
+      if (!is.null(p)) columns(".pred", p),
+      if (is.null(at) && is.null(x$classes)) columns(".resid", stats::residuals(x)),
+      if (se.fit) columns(".se.fit", predicted(type = "link", se.fit = TRUE)$se.fit)
+    )
+  })
+}
+
+own_falkon_rows <- function(x) {
+  kept <- kept_data(x)
+  own <- if (!is.null(kept$frame)) kept$frame else {
+    stats::setNames(as.data.frame(rows_take(kept$rows, seq_len(x$n))), column_names(x))
+  }
+  y <- fit_response(x)
+  y <- if (!is.null(x$classes)) factor(x$classes[class_codes(y)], x$classes) else as_vector_if_one(y)
+  if (!is.matrix(y)) own <- cbind(stats::setNames(data.frame(y), response_label(x)), own)
+  rownames(own) <- x$row_names
+  own
+}
+
+#' @rdname flashkernel-broom
+#' @exportS3Method generics::augment
+augment.kernel_regression <- function(x, data = NULL, newdata = NULL, se.fit = FALSE, ...) {
+  check_dots_empty(...)
+  se.fit <- check_flag(se.fit, "se.fit")
+  augment_rows(x, data, newdata, own_local_rows, \(x, at) {
+    columns <- \(name, values) named_columns(name, values, output_labels(x))
+    found <- if (is.null(at)) stats::predict(x, se.fit = se.fit) else stats::predict(x, at, se.fit = se.fit)
+    c(
+      columns(".fitted", if (se.fit) found$fit else found),
+      if (is.null(at)) c(columns(".resid", stats::residuals(x)), list(.hat = stats::hatvalues(x))),
+      if (se.fit) columns(".se.fit", found$se.fit)
+    )
+  })
+}
+
+own_local_rows <- function(x) {
+  y <- stats::setNames(as.data.frame(x$y), if (ncol(x$y) > 1) output_labels(x) else response_label(x))
+  own <- if (is.null(x$discrete)) stats::setNames(as.data.frame(x$x), point_names(x)) else {
+    decode(own_places(x), x$discrete)
+  }
+  cbind(y, own)
+}

@@ -1,0 +1,466 @@
+/* Dense operations on a device, by cuBLAS and cuSOLVER; its twin is core/dense_host.c. */
+#include <limits.h>
+#include <stdlib.h>
+
+#include "dense.cuh"
+#include "halves.cuh"
+
+#ifdef FK_CUDA_LIBRARIES
+
+/* ---- a device --------------------------------------------------------------------------------- */
+
+static enum fk_status enter(int device, struct fk_cuda_context **entered, struct fk_error *err) {
+  struct fk_opts opts = {};
+  struct fk_cuda_context *context;
+  int count;
+  opts.devices[0] = device;
+  opts.n_devices = 1;
+  FK_TRY(fk_cuda_contexts(&opts, &context, &count, err));
+  FK_CUDA_TRY(cudaSetDevice(context->device));
+  *entered = context;
+  return FK_STATUS_OK;
+}
+
+/* Back to the caller, who has none of it any more if the device is lost. */
+static enum fk_status leave_dense(struct fk_cuda_context *context, enum fk_status status) {
+  if (status == FK_STATUS_DEVICE) fk_cuda_recover(context);
+  return status;
+}
+
+static cublasSideMode_t side(unsigned flags) { return flags & FK_RIGHT ? CUBLAS_SIDE_RIGHT : CUBLAS_SIDE_LEFT; }
+static cublasFillMode_t triangle(unsigned flags) {
+  return flags & FK_UPPER ? CUBLAS_FILL_MODE_UPPER : CUBLAS_FILL_MODE_LOWER;
+}
+static cublasOperation_t transposed(unsigned flags, unsigned flag) {
+  return flags & flag ? CUBLAS_OP_T : CUBLAS_OP_N;
+}
+
+/* ---- memory ----------------------------------------------------------------------------------- */
+
+/* Columns begin where tensor cores read best. */
+enum { COLUMN_BYTES = 128 };
+
+static enum fk_status device_alloc(int device, struct fk_dense *A, struct fk_error *err) {
+  struct fk_cuda_context *context;
+  struct fk_cuda_buffer buffer = {};
+  size_t bytes;
+  A->data = NULL;
+  A->ld = fk_padded(fk_larger(A->n, 1), COLUMN_BYTES / (int64_t)fk_type_size(A->type));
+  FK_TRY(fk_dense_bytes(A, &bytes, err));
+  FK_TRY(enter(device, &context, err));
+  FK_TRY(leave_dense(context, fk_cuda_reserve(context, &buffer, bytes, err)));
+  A->data = buffer.data;
+  A->place = context->id;
+  return FK_STATUS_OK;
+}
+
+static void device_free(int device, struct fk_dense *A) {
+  struct fk_cuda_context *context = fk_cuda_context_in_use(device);
+  struct fk_cuda_buffer buffer = {A->data, (size_t)(A->ld * A->d) * fk_type_size(A->type)};
+  if (A->data && context && context->id == A->place && cudaSetDevice(device) == cudaSuccess)
+    fk_cuda_drop(context, &buffer);
+  A->data = NULL;
+}
+
+static enum fk_status copy(struct fk_cuda_context *context, const struct fk_dense *from, const struct fk_dense *to,
+                           cudaMemcpyKind kind, struct fk_error *err) {
+  size_t size = fk_type_size(from->type);
+  FK_CUDA_TRY(cudaMemcpy2DAsync(to->data, size * (size_t)to->ld, from->data, size * (size_t)from->ld,
+                                size * (size_t)from->n, (size_t)from->d, kind, context->stream));
+  FK_CUDA_TRY(cudaStreamSynchronize(context->stream));
+  return FK_STATUS_OK;
+}
+
+static enum fk_status move(int device, const struct fk_dense *from, const struct fk_dense *to, cudaMemcpyKind kind,
+                           struct fk_error *err) {
+  struct fk_cuda_context *context;
+  FK_TRY(fk_dense_check_copy(from, to, err));
+  if (from->n == 0 || from->d == 0) return FK_STATUS_OK;
+  FK_TRY(enter(device, &context, err));
+  return leave_dense(context, copy(context, from, to, kind, err));
+}
+
+static enum fk_status device_send(int device, const struct fk_dense *from, const struct fk_dense *to,
+                                  struct fk_error *err) {
+  return move(device, from, to, cudaMemcpyHostToDevice, err);
+}
+
+static enum fk_status device_fetch(int device, const struct fk_dense *from, const struct fk_dense *to,
+                                   struct fk_error *err) {
+  return move(device, from, to, cudaMemcpyDeviceToHost, err);
+}
+
+/* ---- cuBLAS ----------------------------------------------------------------------------------- */
+
+struct blas {
+  struct fk_cuda_context *context;
+  cublasHandle_t handle;
+};
+
+static enum fk_status enter_blas(int device, struct blas *blas, struct fk_error *err) {
+  FK_TRY(enter(device, &blas->context, err));
+  return leave_dense(blas->context, fk_cuda_blas(blas->context, &blas->handle, err));
+}
+
+static enum fk_status leave_blas(const struct blas *blas, cublasStatus_t code, const char *call,
+                                 struct fk_error *err) {
+  if (code == CUBLAS_STATUS_SUCCESS) return FK_STATUS_OK;
+  return leave_dense(blas->context, fk_cublas_fail(err, code, call, blas->context->device));
+}
+
+static enum fk_status device_ready(int device, const struct fk_dense *A, struct fk_error *err) {
+  struct blas blas;
+  cusolverDnHandle_t solver;
+  bool lost = A && !A->data;
+  if (!lost) FK_TRY(enter_blas(device, &blas, err));
+  if (!lost) FK_TRY(leave_dense(blas.context, fk_cuda_solver(blas.context, &solver, err)));
+  if (!lost && (!A || A->place == blas.context->id)) return FK_STATUS_OK;
+  return fk_fail(err, FK_STATUS_LOST, "a matrix on CUDA device %d is gone: the device was given back, or was lost",
+                 device);
+}
+
+/* A routine for doubles and for floats. */
+#define FOR_BOTH(routine)                                                                                         \
+  static auto routine(double) { return fk_cublas.d##routine; }                                                    \
+  static auto routine(float) { return fk_cublas.s##routine; }
+FOR_BOTH(gemm)
+FOR_BOTH(gemv)
+FOR_BOTH(syrk)
+FOR_BOTH(trmm)
+FOR_BOTH(trsm)
+FOR_BOTH(trsv)
+
+/* call() with a number of the matrix' type. */
+template <typename F>
+static cublasStatus_t by_type(const struct fk_dense *A, F call) {
+  return A->type == FK_DOUBLE ? call(0.0) : call(0.0f);
+}
+
+static enum fk_status device_gemm(int device, unsigned flags, double alpha, const struct fk_dense *A,
+                                  const struct fk_dense *B, double beta, const struct fk_dense *C,
+                                  struct fk_error *err) {
+  struct blas blas;
+  FK_TRY(fk_dense_check_gemm(flags, A, B, C, err));
+  FK_TRY(enter_blas(device, &blas, err));
+  if (flags & FK_HALVES && A->n > 0)
+    return leave_dense(blas.context, fk_cuda_halves_gemm(blas.context, blas.handle, alpha, A, B, beta, C, err));
+  auto call = [&](auto number) {
+    using T = decltype(number);
+    const T a = (T)alpha, b = (T)beta;
+    if (C->d == 1 && !(flags & FK_TRANSPOSED_B) && A->n > 0 && A->d > 0) /* it is the time that A takes to read */
+      return gemv(number)(blas.handle, transposed(flags, FK_TRANSPOSED), A->n, A->d, &a, (T *)A->data, A->ld,
+                          (T *)B->data, 1, &b, (T *)C->data, 1);
+    return gemm(number)(blas.handle, transposed(flags, FK_TRANSPOSED), transposed(flags, FK_TRANSPOSED_B), C->n,
+                        C->d, flags & FK_TRANSPOSED ? A->n : A->d, &a, (T *)A->data, A->ld, (T *)B->data, B->ld,
+                        &b, (T *)C->data, C->ld);
+  };
+  return leave_blas(&blas, by_type(C, call), "gemm", err);
+}
+
+static enum fk_status device_syrk(int device, unsigned flags, double alpha, const struct fk_dense *A, double beta,
+                                  const struct fk_dense *C, struct fk_error *err) {
+  struct blas blas;
+  FK_TRY(fk_dense_check_syrk(flags, A, C, err));
+  FK_TRY(enter_blas(device, &blas, err));
+  auto call = [&](auto number) {
+    using T = decltype(number);
+    const T a = (T)alpha, b = (T)beta;
+    return syrk(number)(blas.handle, triangle(flags), transposed(flags, FK_TRANSPOSED), C->n,
+                        flags & FK_TRANSPOSED ? A->n : A->d, &a, (T *)A->data, A->ld, &b, (T *)C->data, C->ld);
+  };
+  return leave_blas(&blas, by_type(C, call), "syrk", err);
+}
+
+static enum fk_status device_trmm(int device, unsigned flags, double alpha, const struct fk_dense *A,
+                                  const struct fk_dense *B, struct fk_error *err) {
+  struct blas blas;
+  FK_TRY(fk_dense_check_triangle(flags, A, B, err));
+  FK_TRY(enter_blas(device, &blas, err));
+  auto call = [&](auto number) {
+    using T = decltype(number);
+    const T a = (T)alpha;
+    return trmm(number)(blas.handle, side(flags), triangle(flags), transposed(flags, FK_TRANSPOSED),
+                        CUBLAS_DIAG_NON_UNIT, B->n, B->d, &a, (T *)A->data, A->ld, (T *)B->data, B->ld,
+                        (T *)B->data, B->ld);
+  };
+  return leave_blas(&blas, by_type(B, call), "trmm", err);
+}
+
+static enum fk_status device_trsm(int device, unsigned flags, double alpha, const struct fk_dense *A,
+                                  const struct fk_dense *B, struct fk_error *err) {
+  struct blas blas;
+  FK_TRY(fk_dense_check_triangle(flags, A, B, err));
+  FK_TRY(enter_blas(device, &blas, err));
+  auto call = [&](auto number) {
+    using T = decltype(number);
+    const T a = (T)alpha;
+    if (B->d == 1 && !(flags & FK_RIGHT) && alpha == 1)
+      return trsv(number)(blas.handle, triangle(flags), transposed(flags, FK_TRANSPOSED), CUBLAS_DIAG_NON_UNIT,
+                          B->n, (T *)A->data, A->ld, (T *)B->data, 1);
+    return trsm(number)(blas.handle, side(flags), triangle(flags), transposed(flags, FK_TRANSPOSED),
+                        CUBLAS_DIAG_NON_UNIT, B->n, B->d, &a, (T *)A->data, A->ld, (T *)B->data, B->ld);
+  };
+  return leave_blas(&blas, by_type(B, call), "trsm", err);
+}
+
+/* ---- triangles -------------------------------------------------------------------------------- */
+
+enum { SQUARE = 32, SQUARE_ROWS = 8 };
+
+/* A block has a square of B, and reads no more of A than its triangle: the rest may be another's. */
+template <typename T>
+static __global__ void transpose_kernel(const T *A, int64_t ld_a, const T *s, T *B, int64_t ld_b, int64_t n,
+                                        bool upper) {
+  __shared__ T square[SQUARE][SQUARE + 1];
+  const int64_t row = (int64_t)blockIdx.x * SQUARE, column = (int64_t)blockIdx.y * SQUARE;
+  const int tx = threadIdx.x, ty = threadIdx.y;
+  if (upper ? row < column : row > column) return;
+  for (int k = ty; k < SQUARE; k += SQUARE_ROWS) {
+    const int64_t i = row + k, j = column + tx;
+    if (i < n && j < n && (upper ? i >= j : i <= j)) square[k][tx] = A[j + i * ld_a];
+  }
+  __syncthreads();
+  for (int k = ty; k < SQUARE; k += SQUARE_ROWS) {
+    const int64_t i = row + tx, j = column + k;
+    if (i < n && j < n && (upper ? i >= j : i <= j)) B[i + j * ld_b] = square[tx][k] * (s ? s[j] : (T)1);
+  }
+}
+
+static enum fk_status device_transpose(int device, unsigned flags, const struct fk_dense *A,
+                                       const struct fk_dense *s, const struct fk_dense *B, struct fk_error *err) {
+  struct fk_cuda_context *context;
+  const unsigned squares = fk_blocks(B->n, SQUARE);
+  const dim3 grid(squares, squares), threads(SQUARE, SQUARE_ROWS);
+  const bool upper = flags & FK_UPPER;
+  FK_TRY(fk_dense_check_transpose(A, s, B, err));
+  if (B->n == 0) return FK_STATUS_OK;
+  FK_TRY(enter(device, &context, err));
+  if (A->type == FK_DOUBLE)
+    transpose_kernel<<<grid, threads, 0, context->stream>>>(
+        (const double *)A->data, A->ld, s ? (const double *)s->data : NULL, (double *)B->data, B->ld, B->n, upper);
+  else
+    transpose_kernel<<<grid, threads, 0, context->stream>>>(
+        (const float *)A->data, A->ld, s ? (const float *)s->data : NULL, (float *)B->data, B->ld, B->n, upper);
+  cudaError_t code = cudaGetLastError();
+  if (code == cudaSuccess) return FK_STATUS_OK;
+  return leave_dense(context, fk_cuda_fail(err, code, "transpose", context->device));
+}
+
+/* ---- rows ------------------------------------------------------------------------------------- */
+
+template <typename T>
+static __global__ void scale_kernel(const T *A, int64_t ld_a, const T *s, T *B, int64_t ld_b, int64_t n) {
+  const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, j = blockIdx.y;
+  if (i < n) B[i + j * ld_b] = A[i + j * ld_a] * s[i];
+}
+
+static enum fk_status device_scale(int device, const struct fk_dense *A, const struct fk_dense *s,
+                                   const struct fk_dense *B, struct fk_error *err) {
+  enum { THREADS = 256, MOST = 65535 };
+  struct fk_cuda_context *context;
+  FK_TRY(fk_dense_check_scale(A, s, B, err));
+  if (B->n == 0 || B->d == 0) return FK_STATUS_OK;
+  FK_TRY(enter(device, &context, err));
+  for (int64_t first = 0; first < B->d; first += MOST) {
+    const struct fk_dense from = fk_dense_part(A, 0, first, B->n, 1), to = fk_dense_part(B, 0, first, B->n, 1);
+    const dim3 grid(fk_blocks(B->n, THREADS), (unsigned)fk_smaller(MOST, B->d - first));
+    if (A->type == FK_DOUBLE)
+      scale_kernel<<<grid, THREADS, 0, context->stream>>>((const double *)from.data, from.ld,
+                                                          (const double *)s->data, (double *)to.data, to.ld, to.n);
+    else
+      scale_kernel<<<grid, THREADS, 0, context->stream>>>((const float *)from.data, from.ld,
+                                                          (const float *)s->data, (float *)to.data, to.ld, to.n);
+  }
+  cudaError_t code = cudaGetLastError();
+  if (code == cudaSuccess) return FK_STATUS_OK;
+  return leave_dense(context, fk_cuda_fail(err, code, "scale", context->device));
+}
+
+/* ---- cuSOLVER --------------------------------------------------------------------------------- */
+
+/* A call of it, what it works in and what it says. */
+struct solver {
+  struct fk_cuda_context *context;
+  cusolverDnHandle_t handle;
+  cusolverDnParams_t params;
+  struct fk_cuda_arena arena;
+  char *there, *here; /* workspace on the device and on the host */
+  size_t bytes_there, bytes_here;
+  int *info;
+  unsigned long long *pivot;
+};
+
+static enum fk_status leave_solver(struct solver *solver, enum fk_status status) {
+  if (solver->params) fk_cusolver.params_free(solver->params);
+  fk_cuda_arena_free(solver->context, &solver->arena);
+  free(solver->here);
+  return leave_dense(solver->context, status);
+}
+
+static enum fk_status enter_solver(int device, struct solver *solver, struct fk_error *err) {
+  *solver = {};
+  FK_TRY(enter(device, &solver->context, err));
+  enum fk_status status = fk_cuda_solver(solver->context, &solver->handle, err);
+  if (!status && fk_cusolver.params(&solver->params) != CUSOLVER_STATUS_SUCCESS)
+    status = fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+  return status ? leave_solver(solver, status) : FK_STATUS_OK;
+}
+
+/* Memory for as many bytes as have been asked for. */
+static enum fk_status take_workspace(struct solver *solver, struct fk_error *err) {
+  struct fk_cuda_context *context = solver->context;
+  FK_TRY(fk_cuda_take(context, &solver->arena, (int64_t)solver->bytes_there, &solver->there, err));
+  FK_TRY(fk_cuda_take(context, &solver->arena, 1, &solver->info, err));
+  FK_TRY(fk_cuda_take(context, &solver->arena, 1, &solver->pivot, err));
+  solver->here = (char *)malloc(solver->bytes_here + 1);
+  if (!solver->here) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+  return FK_STATUS_OK;
+}
+
+static enum fk_status read_info(const struct solver *solver, int *info, struct fk_error *err) {
+  struct fk_cuda_context *context = solver->context;
+  FK_CUDA_TRY(cudaMemcpyAsync(info, solver->info, sizeof *info, cudaMemcpyDeviceToHost, context->stream));
+  FK_CUDA_TRY(cudaStreamSynchronize(context->stream));
+  if (*info >= 0) return FK_STATUS_OK;
+  return fk_fail(err, FK_STATUS_INTERNAL, "cuSOLVER refused argument %d", -*info);
+}
+
+static cudaDataType number_type(const struct fk_dense *A) {
+  return A->type == FK_DOUBLE ? CUDA_R_64F : CUDA_R_32F;
+}
+
+/* The first number on the diagonal, from 1, that is not positive: NaN need not show in info. */
+template <typename T>
+static __global__ void pivot_kernel(const T *A, int64_t n, int64_t ld, unsigned long long *pivot) {
+  int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n && !(A[i + i * ld] > 0)) atomicMin(pivot, (unsigned long long)(i + 1));
+}
+
+template <typename T>
+static cudaError_t find_pivot(const T *numbers, const struct fk_dense *A, const struct solver *solver) {
+  enum { THREADS = 256 };
+  cudaStream_t stream = solver->context->stream;
+  pivot_kernel<<<fk_blocks(A->n, THREADS), THREADS, 0, stream>>>(numbers, A->n, A->ld, solver->pivot);
+  return cudaGetLastError();
+}
+
+static enum fk_status factor(struct solver *solver, unsigned flags, const struct fk_dense *A, int64_t *pivot,
+                             struct fk_error *err) {
+  struct fk_cuda_context *context = solver->context;
+  const cudaDataType type = number_type(A);
+  unsigned long long first = 0;
+  int info = 0;
+  FK_CUSOLVER_TRY(fk_cusolver.potrf_bytes(solver->handle, solver->params, triangle(flags), A->n, type, A->data,
+                                          A->ld, type, &solver->bytes_there, &solver->bytes_here));
+  FK_TRY(take_workspace(solver, err));
+  FK_CUSOLVER_TRY(fk_cusolver.potrf(solver->handle, solver->params, triangle(flags), A->n, type, A->data, A->ld,
+                                    type, solver->there, solver->bytes_there, solver->here, solver->bytes_here,
+                                    solver->info));
+  FK_CUDA_TRY(cudaMemsetAsync(solver->pivot, 0xff, sizeof first, context->stream));
+  FK_CUDA_TRY(A->type == FK_DOUBLE ? find_pivot((const double *)A->data, A, solver)
+                                   : find_pivot((const float *)A->data, A, solver));
+  FK_CUDA_TRY(cudaMemcpyAsync(&first, solver->pivot, sizeof first, cudaMemcpyDeviceToHost, context->stream));
+  FK_TRY(read_info(solver, &info, err));
+  if (info > 0)
+    *pivot = info;
+  else if (first <= (unsigned long long)A->n)
+    *pivot = (int64_t)first;
+  return FK_STATUS_OK;
+}
+
+static enum fk_status device_potrf(int device, unsigned flags, const struct fk_dense *A, int64_t *pivot,
+                                   struct fk_error *err) {
+  struct solver solver;
+  *pivot = 0;
+  FK_TRY(fk_dense_check_square(A, NULL, err));
+  if (A->n == 0) return FK_STATUS_OK;
+  FK_TRY(enter_solver(device, &solver, err));
+  return leave_solver(&solver, factor(&solver, flags, A, pivot, err));
+}
+
+static enum fk_status decompose(struct solver *solver, unsigned flags, const struct fk_dense *A,
+                                const struct fk_dense *values, struct fk_error *err) {
+  struct fk_cuda_context *context = solver->context;
+  const cudaDataType type = number_type(A);
+  const cusolverEigMode_t vectors = CUSOLVER_EIG_MODE_VECTOR;
+  int info = 0;
+  FK_CUSOLVER_TRY(fk_cusolver.syevd_bytes(solver->handle, solver->params, vectors, triangle(flags), A->n, type,
+                                          A->data, A->ld, type, values->data, type, &solver->bytes_there,
+                                          &solver->bytes_here));
+  FK_TRY(take_workspace(solver, err));
+  FK_CUSOLVER_TRY(fk_cusolver.syevd(solver->handle, solver->params, vectors, triangle(flags), A->n, type, A->data,
+                                    A->ld, type, values->data, type, solver->there, solver->bytes_there,
+                                    solver->here, solver->bytes_here, solver->info));
+  FK_TRY(read_info(solver, &info, err));
+  return info ? fk_fail(err, FK_STATUS_INTERNAL, "eigenvalues did not converge") : FK_STATUS_OK;
+}
+
+static enum fk_status device_syev(int device, unsigned flags, const struct fk_dense *A,
+                                  const struct fk_dense *values, struct fk_error *err) {
+  struct solver solver;
+  FK_TRY(fk_dense_check_square(A, values, err));
+  if (A->n == 0) return FK_STATUS_OK;
+  FK_TRY(enter_solver(device, &solver, err));
+  return leave_solver(&solver, decompose(&solver, flags, A, values, err));
+}
+
+/* ---- L'L -------------------------------------------------------------------------------------- */
+
+/* Of cuSOLVER, which counts in int, the workspace's numbers too: n^2 of them are few enough. */
+enum { LAUUM_MOST = 1 << 15 };
+
+static enum fk_status multiply_dense(struct solver *solver, unsigned flags, const struct fk_dense *A,
+                                     struct fk_error *err) {
+  struct fk_cuda_context *context = solver->context;
+  const int n = (int)A->n, ld = (int)A->ld;
+  const bool is_double = A->type == FK_DOUBLE;
+  double *f64 = (double *)A->data;
+  float *f32 = (float *)A->data;
+  int numbers = 0, info = 0;
+  FK_CUSOLVER_TRY(is_double ? fk_cusolver.dlauum_numbers(solver->handle, triangle(flags), n, f64, ld, &numbers)
+                            : fk_cusolver.slauum_numbers(solver->handle, triangle(flags), n, f32, ld, &numbers));
+  solver->bytes_there = fk_type_size(A->type) * (size_t)numbers;
+  FK_TRY(take_workspace(solver, err));
+  FK_CUSOLVER_TRY(is_double ? fk_cusolver.dlauum(solver->handle, triangle(flags), n, f64, ld,
+                                                 (double *)solver->there, numbers, solver->info)
+                            : fk_cusolver.slauum(solver->handle, triangle(flags), n, f32, ld,
+                                                 (float *)solver->there, numbers, solver->info));
+  return read_info(solver, &info, err);
+}
+
+static enum fk_status device_lauum(int device, unsigned flags, const struct fk_dense *A, struct fk_error *err) {
+  struct solver solver;
+  FK_TRY(fk_dense_check_square(A, NULL, err));
+  if (A->n == 0) return FK_STATUS_OK;
+  if (A->n > LAUUM_MOST || A->ld > INT_MAX)
+    return fk_fail(err, FK_STATUS_UNSUPPORTED, "a matrix of order %.0f is more than cuSOLVER can count",
+                   (double)A->n);
+  FK_TRY(enter_solver(device, &solver, err));
+  return leave_solver(&solver, multiply_dense(&solver, flags, A, err));
+}
+
+const struct fk_dense_ops fk_dense_cuda = {
+    .name = "cuda",
+    .ready = device_ready,
+    .alloc = device_alloc,
+    .free = device_free,
+    .send = device_send,
+    .fetch = device_fetch,
+    .gemm = device_gemm,
+    .syrk = device_syrk,
+    .trmm = device_trmm,
+    .trsm = device_trsm,
+    .potrf = device_potrf,
+    .lauum = device_lauum,
+    .transpose = device_transpose,
+    .scale = device_scale,
+    .syev = device_syev,
+    .copy = fk_cuda_dense_copy,
+    .turn = fk_cuda_dense_turn,
+    .wait = fk_cuda_dense_wait,
+    .alloc_here = fk_cuda_dense_alloc_here,
+    .free_here = fk_cuda_dense_free_here,
+    .room = fk_cuda_dense_room,
+};
+
+#endif

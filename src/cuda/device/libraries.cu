@@ -1,0 +1,194 @@
+/* Loading cuBLAS and cuSOLVER, and the handles of a context; see libraries.cuh. */
+#include "libraries.cuh"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../../core/dense.h"
+#include "../../fk_config.h"
+
+#ifndef FK_CUDA_LIBRARIES
+
+/* All that there is in a build without them. */
+const struct fk_dense_ops fk_dense_cuda = {.name = "cuda"};
+void fk_cuda_libraries_free(struct fk_cuda_context *context) { (void)context; }
+
+#else
+
+struct fk_cublas fk_cublas;
+struct fk_cusolver fk_cusolver;
+
+/* ---- loading ---------------------------------------------------------------------------------- */
+
+struct symbol {
+  const char *name;
+  size_t offset;
+};
+
+/* Function names are macros. */
+#define TEXT(x) #x
+#define CUBLAS_SYMBOL(member, function) {TEXT(function), offsetof(struct fk_cublas, member)},
+#define CUSOLVER_SYMBOL(member, function) {TEXT(function), offsetof(struct fk_cusolver, member)},
+static const struct symbol cublas_symbols[] = {FK_CUBLAS(CUBLAS_SYMBOL)},
+                           cusolver_symbols[] = {FK_CUSOLVER(CUSOLVER_SYMBOL)};
+
+enum { NAMES = 3 };
+struct library {
+  const char *title, *names[NAMES];
+  const struct symbol *symbols;
+  int n_symbols;
+  void *functions;
+  bool loaded;
+};
+
+/* That of the build's CUDA first, for which the driver is new enough. */
+#if CUDART_VERSION >= 13000
+#define IN_ORDER(newer, older) newer, older
+#else
+#define IN_ORDER(newer, older) older, newer
+#endif
+static struct library cublas = {"cuBLAS",       {IN_ORDER("libcublas.so.13", "libcublas.so.12"), "libcublas.so"},
+                                cublas_symbols, sizeof cublas_symbols / sizeof *cublas_symbols,
+                                &fk_cublas,     false},
+                      cusolver = {
+                          "cuSOLVER",       {IN_ORDER("libcusolver.so.12", "libcusolver.so.11"), "libcusolver.so"},
+                          cusolver_symbols, sizeof cusolver_symbols / sizeof *cusolver_symbols,
+                          &fk_cusolver,     false};
+
+/* Where the linker looks, and beside the CUDA runtime of the build. */
+static void *open_library(const struct library *library) {
+  void *opened = NULL;
+  for (int i = 0; i < NAMES && !opened; i++) {
+    char path[1024];
+    opened = dlopen(library->names[i], RTLD_NOW | RTLD_LOCAL);
+    if (opened || !*FK_CUDA_LIBDIR) continue;
+    snprintf(path, sizeof path, "%s/%s", FK_CUDA_LIBDIR, library->names[i]);
+    opened = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  }
+  return opened;
+}
+
+/* It stays loaded: its own threads and handlers may be anywhere. */
+static enum fk_status load_library(struct library *library, struct fk_error *err) {
+  if (library->loaded) return FK_STATUS_OK;
+  void *opened = open_library(library);
+  if (!opened) {
+    const char *why = dlerror();
+    return fk_fail(err, FK_STATUS_UNSUPPORTED,
+                   "%s could not be loaded: none of %s, %s, %s is on the library path%s%s (%s)", library->title,
+                   library->names[0], library->names[1], library->names[2], *FK_CUDA_LIBDIR ? " or in " : "",
+                   FK_CUDA_LIBDIR, why ? why : "no reason given");
+  }
+  for (int i = 0; i < library->n_symbols; i++) {
+    void *function = dlsym(opened, library->symbols[i].name);
+    if (!function)
+      return fk_fail(err, FK_STATUS_UNSUPPORTED, "%s has no %s: that of CUDA 12.0 or newer is needed",
+                     library->title, library->symbols[i].name);
+    *(void **)((char *)library->functions + library->symbols[i].offset) = function;
+  }
+  library->loaded = true;
+  return FK_STATUS_OK;
+}
+
+/* Devices' threads may come at once. */
+static enum fk_status load(struct library *library, struct fk_error *err) {
+  static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_lock(&loading);
+  enum fk_status status = load_library(library, err);
+  pthread_mutex_unlock(&loading);
+  return status;
+}
+
+/* ---- failures --------------------------------------------------------------------------------- */
+
+enum fk_status fk_cublas_fail(struct fk_error *err, cublasStatus_t code, const char *call, int device) {
+  cudaGetLastError();
+  if (code == CUBLAS_STATUS_ALLOC_FAILED)
+    return fk_fail(err, FK_STATUS_ALLOC, "out of memory on CUDA device %d", device);
+  return fk_fail(err, FK_STATUS_DEVICE, "CUDA device %d: %s, in %.100s", device, fk_cublas.name(code), call);
+}
+
+enum fk_status fk_cusolver_fail(struct fk_error *err, cusolverStatus_t code, const char *call, int device) {
+  cudaGetLastError();
+  if (code == CUSOLVER_STATUS_ALLOC_FAILED)
+    return fk_fail(err, FK_STATUS_ALLOC, "out of memory on CUDA device %d", device);
+  return fk_fail(err, FK_STATUS_DEVICE, "CUDA device %d: cuSOLVER's status %d, in %.100s", device, (int)code,
+                 call);
+}
+
+/* ---- handles ---------------------------------------------------------------------------------- */
+
+struct fk_cuda_libraries {
+  cublasHandle_t blas;
+  cusolverDnHandle_t solver;
+  struct fk_cuda_buffer workspace; /* of cuBLAS: one that it takes by itself may differ from call to call */
+};
+
+/* What NVIDIA advises. */
+static size_t workspace_bytes(const struct fk_cuda_context *context) {
+  return (size_t)(context->capability >= 90 ? 32 : 4) << 20;
+}
+
+void fk_cuda_libraries_free(struct fk_cuda_context *context) {
+  struct fk_cuda_libraries *libraries = context->libraries;
+  if (!libraries) return;
+  if (libraries->solver) fk_cusolver.destroy(libraries->solver);
+  if (libraries->blas) fk_cublas.destroy(libraries->blas);
+  fk_cuda_drop(context, &libraries->workspace);
+  free(libraries);
+  context->libraries = NULL;
+}
+
+static enum fk_status start_blas(struct fk_cuda_context *context, struct fk_cuda_libraries *libraries,
+                                 struct fk_error *err) {
+  FK_TRY(load(&cublas, err));
+  FK_TRY(fk_cuda_reserve(context, &libraries->workspace, workspace_bytes(context), err));
+  if (fk_cublas.create(&libraries->blas) != CUBLAS_STATUS_SUCCESS) { /* the pool may hold all that is free */
+    fk_cuda_trim(context);
+    FK_CUBLAS_TRY(fk_cublas.create(&libraries->blas));
+  }
+  FK_CUBLAS_TRY(fk_cublas.stream(libraries->blas, context->stream)); /* which resets the workspace */
+  FK_CUBLAS_TRY(fk_cublas.workspace(libraries->blas, libraries->workspace.data, libraries->workspace.bytes));
+  return FK_STATUS_OK;
+}
+
+static enum fk_status start_solver(struct fk_cuda_context *context, struct fk_cuda_libraries *libraries,
+                                   struct fk_error *err) {
+  FK_TRY(load(&cusolver, err));
+  if (fk_cusolver.create(&libraries->solver) != CUSOLVER_STATUS_SUCCESS) {
+    fk_cuda_trim(context);
+    FK_CUSOLVER_TRY(fk_cusolver.create(&libraries->solver));
+  }
+  FK_CUSOLVER_TRY(fk_cusolver.stream(libraries->solver, context->stream));
+  return FK_STATUS_OK;
+}
+
+static enum fk_status libraries_of(struct fk_cuda_context *context, struct fk_cuda_libraries **libraries,
+                                   struct fk_error *err) {
+  if (!context->libraries) context->libraries = (struct fk_cuda_libraries *)calloc(1, sizeof **libraries);
+  *libraries = context->libraries;
+  return *libraries ? FK_STATUS_OK : fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+}
+
+enum fk_status fk_cuda_blas(struct fk_cuda_context *context, cublasHandle_t *handle, struct fk_error *err) {
+  struct fk_cuda_libraries *libraries;
+  FK_TRY(libraries_of(context, &libraries, err));
+  enum fk_status status = libraries->blas ? FK_STATUS_OK : start_blas(context, libraries, err);
+  *handle = libraries->blas;
+  if (status) fk_cuda_libraries_free(context);
+  return status;
+}
+
+enum fk_status fk_cuda_solver(struct fk_cuda_context *context, cusolverDnHandle_t *handle, struct fk_error *err) {
+  struct fk_cuda_libraries *libraries;
+  FK_TRY(libraries_of(context, &libraries, err));
+  enum fk_status status = libraries->solver ? FK_STATUS_OK : start_solver(context, libraries, err);
+  *handle = libraries->solver;
+  if (status) fk_cuda_libraries_free(context);
+  return status;
+}
+
+#endif

@@ -1,0 +1,210 @@
+/* Memory of a device: buffers out of a pool of the driver's, and what is kept there from call to call. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../core/costs.h"
+#include "../../core/resident.h"
+#include "resident.cuh"
+
+/* To ask the system for some more takes 0.2 ms (gpu-real.R), as long as a small sum: the pool has some from the
+ * start. */
+static void fill_pool(struct fk_cuda_context *context) {
+  const size_t most = (size_t)1 << 28, share = context->memory_total / 64;
+  void *data;
+  if (cudaMallocFromPoolAsync(&data, share < most ? share : most, context->pool, context->stream) == cudaSuccess)
+    cudaFreeAsync(data, context->stream);
+  cudaGetLastError();
+}
+
+/* Freed memory stays in the pool, or each call would wait for the system. */
+enum fk_status fk_cuda_make_pool(struct fk_cuda_context *context, struct fk_error *err) {
+  int supported = 0;
+  FK_CUDA_TRY(cudaDeviceGetAttribute(&supported, cudaDevAttrMemoryPoolsSupported, context->device));
+  if (!supported) return FK_STATUS_OK;
+  cudaMemPoolProps props = {};
+  uint64_t all = UINT64_MAX;
+  props.allocType = cudaMemAllocationTypePinned;
+  props.location.type = cudaMemLocationTypeDevice;
+  props.location.id = context->device;
+  FK_CUDA_TRY(cudaMemPoolCreate(&context->pool, &props));
+  FK_CUDA_TRY(cudaMemPoolSetAttribute(context->pool, cudaMemPoolAttrReleaseThreshold, &all));
+  fill_pool(context);
+  return FK_STATUS_OK;
+}
+
+/* What users allow; and tests make the device look smaller. */
+static double memory_limit(const struct fk_cuda_context *context) {
+  const char *value = getenv("FLASHKERNEL_CUDA_MEMORY");
+  return fmin(value && *value ? atof(value) : 1e300, context->limit > 0 ? context->limit : 1e300);
+}
+
+void fk_cuda_trim(struct fk_cuda_context *context) {
+  cudaStreamSynchronize(context->stream);
+  if (context->pool) cudaMemPoolTrimTo(context->pool, 0);
+}
+
+/* ---- buffers ---------------------------------------------------------------------------------- */
+
+void fk_cuda_drop(struct fk_cuda_context *context, struct fk_cuda_buffer *buffer) {
+  if (buffer->data) {
+    if (context->pool)
+      cudaFreeAsync(buffer->data, context->stream);
+    else
+      cudaFree(buffer->data);
+    context->used -= (double)buffer->bytes;
+  }
+  buffer->data = NULL;
+  buffer->bytes = 0;
+}
+
+static cudaError_t allocate(struct fk_cuda_context *context, struct fk_cuda_buffer *buffer, size_t bytes) {
+  if (context->used + (double)bytes > memory_limit(context)) return cudaErrorMemoryAllocation;
+  cudaError_t code = context->pool ? cudaMallocFromPoolAsync(&buffer->data, bytes, context->pool, context->stream)
+                                   : cudaMalloc(&buffer->data, bytes);
+  if (code != cudaSuccess) {
+    cudaGetLastError();
+    buffer->data = NULL;
+    context->available = 0;
+    return code;
+  }
+  buffer->bytes = bytes;
+  context->used += (double)bytes;
+  context->peak = fmax(context->peak, context->used);
+  return cudaSuccess;
+}
+
+enum fk_status fk_cuda_reserve(struct fk_cuda_context *context, struct fk_cuda_buffer *buffer, size_t bytes,
+                               struct fk_error *err) {
+  if (bytes <= buffer->bytes) return FK_STATUS_OK;
+  fk_cuda_drop(context, buffer);
+  cudaError_t code = allocate(context, buffer, bytes);
+  if (code == cudaErrorMemoryAllocation) { /* of other sizes than are asked for now, the pool may hold much */
+    fk_cuda_trim(context);
+    code = allocate(context, buffer, bytes);
+  }
+  while (code == cudaErrorMemoryAllocation && fk_cuda_give_way(context)) {
+    fk_cuda_trim(context);
+    code = allocate(context, buffer, bytes);
+  }
+  return code == cudaSuccess ? FK_STATUS_OK : fk_cuda_fail(err, code, "cudaMallocFromPoolAsync", context->device);
+}
+
+void fk_cuda_arena_free(struct fk_cuda_context *context, struct fk_cuda_arena *arena) {
+  for (int i = 0; i < arena->count; i++) fk_cuda_drop(context, &arena->buffers[i]);
+  arena->count = 0;
+}
+
+/* Those of more than so many bytes go. */
+static bool drop_rooms(struct fk_cuda_context *context, size_t most) {
+  bool any = false;
+  for (struct fk_cuda_buffer &room : context->rooms) {
+    any |= room.bytes > most;
+    if (room.bytes > most) fk_cuda_drop(context, &room);
+  }
+  return any;
+}
+
+static bool is_limited(const struct fk_cuda_context *context) {
+  return memory_limit(context) < (double)context->memory_total;
+}
+
+void fk_cuda_enter_rooms(struct fk_cuda_context *context) {
+  if (is_limited(context)) drop_rooms(context, 0);
+  context->rooms_busy = true;
+}
+
+void fk_cuda_leave_rooms(struct fk_cuda_context *context) {
+  const size_t small = (size_t)1 << 22;
+  drop_rooms(context, is_limited(context) ? 0 : small);
+  context->rooms_busy = false;
+}
+
+/* ---- what is kept ----------------------------------------------------------------------------- */
+
+bool fk_cuda_give_way(struct fk_cuda_context *context) {
+  struct fk_cuda_tenant *oldest = NULL;
+  if (!context->rooms_busy && drop_rooms(context, 0)) return true;
+  if (context->grid != &context->own && fk_grid_memory_bytes(&context->own) > 0) {
+    fk_grid_memory_empty(context, &context->own);
+    return true;
+  }
+  for (struct fk_cuda_tenant *s = context->kept; s; s = s->next)
+    if (!s->busy && s->bytes(s) > 0 && (!oldest || s->used_at < oldest->used_at)) oldest = s;
+  if (oldest) {
+    oldest->empty(context, oldest);
+    return true;
+  }
+  return fk_cuda_resident_leaves(context);
+}
+
+double fk_cuda_kept_bytes(const struct fk_cuda_context *context) {
+  double bytes = fk_cuda_resident_bytes(context);
+  for (const struct fk_cuda_tenant *s = context->kept; s; s = s->next) bytes += s->bytes(s);
+  return bytes;
+}
+
+double fk_cuda_memory_to_keep(const struct fk_cuda_context *context, const struct fk_opts *opts) {
+  return opts->device_memory >= 0
+             ? opts->device_memory
+             : fk_costs.cuda_memory.kept * fmin((double)context->memory_total, memory_limit(context));
+}
+
+void fk_cuda_release_kept(struct fk_cuda_context *context) {
+  for (struct fk_cuda_tenant *s = context->kept; s; s = s->next) s->empty(context, s);
+  while (fk_cuda_resident_leaves(context)) continue;
+  drop_rooms(context, 0);
+  fk_cuda_trim(context);
+}
+
+/* All that our buffers could take, as the driver said when it was asked last. To ask takes as long as a small sum:
+ * it is done where that is little, or not known since an allocation failed. */
+static enum fk_status find_available(struct fk_cuda_context *context, double needed, struct fk_error *err) {
+  enum { LITTLE = 16 };
+  size_t free_bytes, total;
+  uint64_t reserved = 0;
+  if (LITTLE * needed < context->available) return FK_STATUS_OK;
+  FK_CUDA_TRY(cudaMemGetInfo(&free_bytes, &total));
+  if (context->pool)
+    FK_CUDA_TRY(cudaMemPoolGetAttribute(context->pool, cudaMemPoolAttrReservedMemCurrent, &reserved));
+  context->available = (double)free_bytes + fmax((double)reserved, context->used);
+  return FK_STATUS_OK;
+}
+
+/* Some of what is free stays so: other programs may use the device, and allocations are rounded up. */
+enum fk_status fk_cuda_budget(struct fk_cuda_context *context, double needed, double own, double *bytes,
+                              struct fk_error *err) {
+  double idle = 0;
+  FK_TRY(find_available(context, needed, err));
+  if (context->grid != &context->own) idle += fk_grid_memory_bytes(&context->own);
+  for (const struct fk_cuda_buffer &room : context->rooms) idle += (double)room.bytes;
+  for (struct fk_cuda_tenant *s = context->kept; s; s = s->next) idle += s->busy ? 0 : s->bytes(s);
+  *bytes = fk_costs.cuda_memory.of_free * (context->available - context->used) + idle + own;
+  *bytes = fmin(*bytes, memory_limit(context) - (context->used - idle - own));
+  return FK_STATUS_OK;
+}
+
+/* ---- of grids --------------------------------------------------------------------------------- */
+
+enum { BUFFERS = 10 };
+static void buffers_of(struct fk_grid_memory *m, struct fk_cuda_buffer *buffers[BUFFERS]) {
+  struct fk_cuda_buffer *all[BUFFERS] = {&m->sources.buffer, &m->targets.buffer, &m->b.buffer, &m->survey,
+                                         &m->result,         &m->sort,           &m->tables,   &m->totals,
+                                         &m->filter,         &m->nodes};
+  memcpy(buffers, all, sizeof all);
+}
+
+void fk_grid_memory_empty(struct fk_cuda_context *context, struct fk_grid_memory *memory) {
+  struct fk_cuda_buffer *buffers[BUFFERS];
+  buffers_of(memory, buffers);
+  for (int i = 0; i < BUFFERS; i++) fk_cuda_drop(context, buffers[i]);
+  memory->sources.session = memory->targets.session = memory->b.session = 0;
+}
+
+double fk_grid_memory_bytes(const struct fk_grid_memory *memory) {
+  struct fk_cuda_buffer *buffers[BUFFERS];
+  double bytes = 0;
+  buffers_of((struct fk_grid_memory *)memory, buffers);
+  for (int i = 0; i < BUFFERS; i++) bytes += (double)buffers[i]->bytes;
+  return bytes;
+}

@@ -1,0 +1,167 @@
+/* Between R's memory, which is pageable, and the device: through two pinned buffers, so that copies by the
+ * processor's threads meet transfers of what came before. */
+#include <string.h>
+
+#include "../../core/pool.h"
+#include "../../core/threads.h"
+#include "common.cuh"
+
+/* What is in a buffer at a time: whole columns' parts, or as many columns as fit, since rows of one column at a
+ * time would be short transfers. */
+struct transfer_piece {
+  int64_t column, columns, row, rows;
+};
+
+static bool next_piece(struct transfer_piece *p, int64_t columns, int64_t rows, int64_t capacity) {
+  if (p->columns == 0) {
+    p->rows = fk_smaller(rows, capacity);
+  } else {
+    p->row += p->rows;
+    if (p->row >= rows) {
+      p->row = 0;
+      p->column += p->columns;
+    }
+    p->rows = fk_smaller(rows - p->row, capacity);
+  }
+  p->columns = rows <= capacity ? fk_smaller(capacity / rows, columns - p->column) : 1;
+  return p->column < columns;
+}
+
+/* ---- to the device ---------------------------------------------------------------------------- */
+
+/* A piece on its way, in strips: the threads copy them to the buffer in order, and the calling thread sends each
+ * when it and those before it are there. A strip is a part of one column, or some columns that are short. */
+enum { STRIP = 1 << 16, STRIPS = 2 * FK_STAGING_NUMBERS / STRIP + 1 };
+struct sending {
+  struct fk_cuda_context *context;
+  cudaStream_t stream;
+  struct fk_matrix from;
+  double *staging, *to;
+  int64_t ld;
+  struct transfer_piece piece;
+  int64_t height, parts, width; /* rows of a strip, strips of a column, columns of a strip */
+  int strips, sent;
+  bool ready[STRIPS];
+  cudaError_t code;
+};
+
+static void cut_strips(struct sending *s) {
+  s->parts = fk_pieces(s->piece.rows, STRIP);
+  s->height = fk_pieces(s->piece.rows, s->parts);
+  s->width = fk_larger(STRIP / s->piece.rows, 1);
+  s->strips = (int)(s->parts * fk_pieces(s->piece.columns, s->width));
+  s->sent = 0;
+  memset(s->ready, 0, sizeof s->ready);
+}
+
+/* Within the piece. */
+static struct transfer_piece strip_of(const struct sending *s, int64_t i) {
+  int64_t column = i / s->parts * s->width, row = i % s->parts * s->height;
+  return {column, fk_smaller(s->width, s->piece.columns - column), row,
+          fk_smaller(s->height, s->piece.rows - row)};
+}
+
+static void send_ready(struct sending *s) {
+  for (; s->sent < s->strips && __atomic_load_n(&s->ready[s->sent], __ATOMIC_ACQUIRE); s->sent++) {
+    struct transfer_piece strip = strip_of(s, s->sent);
+    size_t width = sizeof(double) * (size_t)strip.rows;
+    if (s->code != cudaSuccess) continue;
+    s->code = cudaMemcpy2DAsync(
+        s->to + (s->piece.column + strip.column) * s->ld + s->piece.row + strip.row,
+        sizeof(double) * (size_t)s->ld, s->staging + strip.column * s->piece.rows + strip.row,
+        sizeof(double) * (size_t)s->piece.rows, width, (size_t)strip.columns, cudaMemcpyHostToDevice, s->stream);
+  }
+}
+
+static void fill_strip(void *data, int64_t i, int64_t, int slot) {
+  struct sending *s = (struct sending *)data;
+  struct transfer_piece strip = strip_of(s, i);
+  for (int64_t k = strip.column; k < strip.column + strip.columns; k++)
+    fk_read(&s->from, s->piece.column + k, s->piece.row + strip.row, strip.rows,
+            s->staging + k * s->piece.rows + strip.row);
+  __atomic_store_n(&s->ready[i], true, __ATOMIC_RELEASE);
+  if (slot == 0) send_ready(s);
+}
+
+enum fk_status fk_cuda_upload(struct fk_cuda_context *context, struct fk_matrix from, double *to, int64_t ld,
+                              struct fk_error *err) {
+  return fk_cuda_upload_on(context, context->stream, from, to, ld, err);
+}
+
+/* Room in a pinned buffer for what the stream is to send: behind what it sends from there already, so that short
+ * transfers wait for none, or in the other one, when nothing is left on its way from it. */
+static enum fk_status take_staging(struct fk_cuda_context *context, struct sending *s, int64_t numbers,
+                                   struct fk_error *err) {
+  int turn = context->sending_turn;
+  if (context->sending_by[turn] != s->stream || context->sending[turn] + numbers > FK_STAGING_NUMBERS) {
+    turn = context->sending_turn ^= 1;
+    FK_CUDA_TRY(cudaEventSynchronize(context->staged[turn]));
+    context->sending[turn] = 0;
+    context->sending_by[turn] = s->stream;
+  }
+  s->staging = (double *)context->staging[turn] + context->sending[turn];
+  context->sending[turn] += numbers;
+  return FK_STATUS_OK;
+}
+
+enum fk_status fk_cuda_upload_on(struct fk_cuda_context *context, cudaStream_t stream, struct fk_matrix from,
+                                 double *to, int64_t ld, struct fk_error *err) {
+  struct sending s = {context, stream, from, NULL, to, ld, {0, 0, 0, 0}};
+  while (next_piece(&s.piece, from.d, from.n, FK_STAGING_NUMBERS)) {
+    const int64_t numbers = s.piece.rows * s.piece.columns;
+    FK_TRY(take_staging(context, &s, numbers, err));
+    cut_strips(&s);
+    fk_parallel_for(fk_threads_to_copy(context->copy_threads, numbers), s.strips, 1, fill_strip, &s);
+    send_ready(&s);
+    FK_CUDA_TRY(s.code);
+    FK_CUDA_TRY(cudaEventRecord(context->staged[context->sending_turn], stream));
+  }
+  return FK_STATUS_OK;
+}
+
+enum fk_status fk_cuda_send(struct fk_cuda_context *context, struct fk_cuda_buffer *buffer, struct fk_matrix from,
+                            double **to, struct fk_error *err) {
+  FK_TRY(fk_cuda_room(context, buffer, from.n * from.d, to, err));
+  return fk_cuda_upload(context, from, *to, from.n, err);
+}
+
+enum fk_status fk_cuda_send_to(struct fk_cuda_context *context, struct fk_cuda_arena *arena, struct fk_matrix from,
+                               double **to, struct fk_error *err) {
+  FK_TRY(fk_cuda_take(context, arena, from.n * from.d, to, err));
+  return fk_cuda_upload(context, from, *to, from.n, err);
+}
+
+/* ---- from the device -------------------------------------------------------------------------- */
+
+/* Numbers of a piece: small enough that the first is soon there, large enough for all threads. */
+static int64_t numbers_at_a_time(int64_t numbers) {
+  enum { LEAST = 1 << 18 };
+  return fk_smaller(fk_larger(numbers / 4, LEAST), FK_STAGING_NUMBERS);
+}
+
+enum fk_status fk_cuda_download(struct fk_cuda_context *context, const double *from, int64_t ld,
+                                struct fk_cuda_rows rows, double *to, struct fk_error *err) {
+  struct transfer_piece pieces[2] = {{0, 0, 0, 0}, {0, 0, 0, 0}}, p = {0, 0, 0, 0};
+  const int64_t capacity = numbers_at_a_time(rows.columns * rows.count);
+  bool more = next_piece(&p, rows.columns, rows.count, capacity), waiting[2] = {false, false};
+  for (int turn = 0; more || waiting[0] || waiting[1]; turn ^= 1) {
+    double *staging = (double *)context->staging[turn];
+    if (waiting[turn]) { /* the piece sent two turns ago */
+      const struct transfer_piece *done = &pieces[turn];
+      FK_CUDA_TRY(cudaEventSynchronize(context->staged[turn]));
+      struct fk_matrix part = fk_doubles(staging, done->rows, done->columns);
+      fk_copy_rows(&part, to + done->column * rows.n + rows.first + done->row, rows.n, context->copy_threads);
+      waiting[turn] = false;
+    }
+    if (more) {
+      size_t width = sizeof(double) * (size_t)p.rows;
+      FK_CUDA_TRY(cudaMemcpy2DAsync(staging, width, from + p.column * ld + p.row, sizeof(double) * (size_t)ld,
+                                    width, (size_t)p.columns, cudaMemcpyDeviceToHost, context->stream));
+      FK_CUDA_TRY(cudaEventRecord(context->staged[turn], context->stream));
+      pieces[turn] = p;
+      waiting[turn] = true;
+      more = next_piece(&p, rows.columns, rows.count, capacity);
+    }
+  }
+  return FK_STATUS_OK;
+}

@@ -1,0 +1,390 @@
+/* Leave-one-out sums of score-debiased points, in FP64; the formula stands in core/loo.h, its twin is
+ * cpu/debiased_loo.c. A block holds 64 held-out points against 64 others, a thread 4 x 4 pairs of them. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "../../core/loo.h"
+#include "../device/devices.cuh"
+#include "../device/exp2.cuh"
+#include "../device/copy_async.cuh"
+#include "../points/points.cuh"
+#include "exact.cuh"
+#include "finish.cuh"
+
+enum { TILE = 64, SIDE = 16, PER_THREAD = TILE / SIDE, DEPTH = 8 };
+
+struct loo_task {
+  const double *u, *means, *log_mass, *lambda;  /* of the columns, the sources */
+  const double *held_out, *shift;               /* of the rows, held-out points; shift: NULL: none */
+  const double *weight, *score_weight, *factor; /* NULL: ones; score_weight: of the held-out points */
+  const int64_t *index;                         /* of the rows, which held-out points; NULL: first_row + r */
+  const int64_t *dominant; /* of the columns, the number `self` of the row whose pair is left out; NULL: none */
+  double log_scale;        /* see core/loo.h, as first_self */
+  int64_t n, ld, ld_held_out, first_self, first_row, rows;
+  int d, slots;
+  int64_t cols_per_slot;
+  bool find_max, half;
+  double *acc; /* [slot][rows] */
+};
+
+/* In shared memory, in two stages: while one slice of the dimensions is computed with, the next is on its way. The
+ * mass comes with a tile's first. */
+struct loo_slices {
+  double rows[2][DEPTH][TILE], cols[2][DEPTH][TILE], means[2][DEPTH][TILE], log_mass[2][TILE];
+};
+
+/* 0 where it is not there. */
+static __device__ __forceinline__ void fetch_number(double *to, const double *from, bool there) {
+#if __CUDA_ARCH__ >= 800
+  unsigned address = (unsigned)__cvta_generic_to_shared(to);
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(address), "l"(from), "r"(there ? 8 : 0));
+#else
+  *to = there ? *from : 0;
+#endif
+}
+
+/* Point `row`, -1 for none, and those of the columns from col0 on: each thread one of both. */
+static __device__ __forceinline__ void fetch_slice(struct loo_slices &to, int stage, int tile,
+                                                   const struct loo_task &a, int64_t row, int64_t col0,
+                                                   int64_t end, int k0) {
+  int c = threadIdx.x % TILE;
+  bool is_row = row >= 0, is_col = col0 + c < end;
+  const double *x = a.held_out + (is_row ? row : 0);
+  int64_t col = is_col ? col0 + c : 0;
+  if (k0 == 0 && threadIdx.x < TILE) fetch_number(&to.log_mass[tile][c], a.log_mass + col, is_col);
+  for (int k = threadIdx.x / TILE; k < DEPTH; k += SIDE * SIDE / TILE) {
+    int64_t from = k0 + k < a.d ? k0 + k : 0;
+    bool inside = k0 + k < a.d;
+    fetch_number(&to.rows[stage][k][c], x + from * a.ld_held_out, inside && is_row);
+    fetch_number(&to.cols[stage][k][c], a.u + from * a.ld + col, inside && is_col);
+    fetch_number(&to.means[stage][k][c], a.means + from * a.ld + col, inside && is_col);
+  }
+}
+
+/* exp(t), of t <= 0 or a little above. The product is a number of its own wherever the row stands in the tile. */
+static __device__ __forceinline__ double exponential(const double *powers, double t) {
+  return exp2_any(powers, __dmul_rn(t, FK_LOG2E));
+}
+
+/* |v|^2. 1 - eps > 0, for S_j holds v_j itself; the bound keeps rounding from dividing by 0. Of points far from
+ * each other, as nearly all are, 1 - eps is 1. */
+static __device__ __forceinline__ double squared_distance(double eps, double zz, double ze, double ee) {
+  double f = eps > 0x1p-54 ? 1 / fmax(1 - eps, 0x1p-60) : 1;
+  return fma(f, fma(f, ee, 2 * ze), zz);
+}
+
+/* Of point j, which weighs something: 1 / (2 f_j^2), and the log of its kernel's height. */
+static __device__ __forceinline__ double term_of(const struct loo_task &a, int64_t j, double *log_height) {
+  *log_height = (a.weight ? log(a.weight[j]) : 0) - a.log_scale;
+  if (!a.factor) return 0.5;
+  double factor = a.factor[j];
+  *log_height -= a.d * log(factor);
+  return 0.5 / (factor * factor);
+}
+
+/* Of the threads of a row. */
+static __device__ __forceinline__ double join_lanes(double sum, bool find_max) {
+  for (int step = SIDE / 2; step > 0; step /= 2) {
+    double other = __shfl_xor_sync(~0u, sum, step);
+    sum = find_max ? fmax(sum, other) : sum + other;
+  }
+  return sum;
+}
+
+/* Of a thread's pairs. s: the squared distance under the score bandwidth; zz, ze, ee as on the CPU. */
+struct loo_pairs {
+  double s[PER_THREAD][PER_THREAD], zz[PER_THREAD][PER_THREAD];
+  double ze[PER_THREAD][PER_THREAD], ee[PER_THREAD][PER_THREAD];
+};
+
+/* HALF: the score's bandwidth is H / 2, as by default, so that x_i - x_j has no part in v_ij; s is without its
+ * lambda. Multiply-adds are written out, as the compiler chose others for some of a thread's rows, by their place.
+ */
+template <bool HALF>
+static __device__ __forceinline__ void add_slice(struct loo_pairs &of, const struct loo_slices &from, int stage,
+                                                 const struct loo_task &a, int k0) {
+  int tx = threadIdx.x % SIDE, ty = threadIdx.x / SIDE;
+  for (int k = 0; k < DEPTH && k0 + k < a.d; k++) {
+    double lambda = a.lambda[k0 + k], alpha = 1 - lambda / 2, beta = lambda / 2;
+#pragma unroll
+    for (int c = 0; c < PER_THREAD; c++)
+#pragma unroll
+      for (int r = 0; r < PER_THREAD; r++) {
+        double x = from.rows[stage][k][ty * PER_THREAD + r];
+        double z = x - from.cols[stage][k][tx + SIDE * c], e = x - from.means[stage][k][tx + SIDE * c];
+        if (HALF) {
+          of.s[r][c] = fma(z, z, of.s[r][c]);
+        } else {
+          of.s[r][c] = fma(lambda * z, z, of.s[r][c]), z *= alpha, e *= beta;
+          of.zz[r][c] = fma(z, z, of.zz[r][c]);
+          of.ze[r][c] = fma(z, e, of.ze[r][c]);
+        }
+        of.ee[r][c] = fma(e, e, of.ee[r][c]);
+      }
+  }
+}
+
+template <bool HALF>
+static __global__ void __launch_bounds__(SIDE *SIDE, HALF ? 2 : 1) loo_kernel(const struct loo_task a) {
+  __shared__ struct loo_slices slices;
+  __shared__ double shifts[TILE], own_log_weights[TILE];
+  const double *powers = exp2_table();
+  int tx = threadIdx.x % SIDE, ty = threadIdx.x / SIDE;
+  int64_t row0 = (int64_t)blockIdx.x * TILE, row_base = a.index ? 0 : a.first_row;
+  int64_t begin = (int64_t)blockIdx.y * a.cols_per_slot, end = min(begin + a.cols_per_slot, a.n);
+  double sum[PER_THREAD];
+  int64_t self[PER_THREAD];
+  for (int r = 0; r < PER_THREAD; r++) {
+    int64_t i = row0 + ty * PER_THREAD + r, held_out = i >= a.rows ? -1 : a.index ? a.index[i] : row_base + i;
+    self[r] = held_out < 0 ? -1 : a.first_self + held_out;
+    if (tx == 0) { /* there with the first slice */
+      own_log_weights[ty * PER_THREAD + r] = a.score_weight && held_out >= 0 ? log(a.score_weight[held_out]) : 0;
+      shifts[ty * PER_THREAD + r] = a.shift && i < a.rows ? a.shift[i] : 0;
+    }
+    sum[r] = a.find_max ? -INFINITY : 0;
+  }
+  int64_t fetched = row0 + threadIdx.x % TILE;
+  fetched = fetched >= a.rows ? -1 : a.index ? a.index[fetched] : row_base + fetched;
+  fetch_slice(slices, 0, 0, a, fetched, begin, end, 0);
+  copy_commit();
+  int stage = 0, tile = 0;
+  for (int64_t col0 = begin; col0 < end; col0 += TILE, tile ^= 1) {
+    struct loo_pairs of = {};
+    for (int k0 = 0; k0 < a.d; k0 += DEPTH, stage ^= 1) {
+      copy_wait<0>();
+      __syncthreads(); /* this slice is there, and nobody needs the one before */
+      if (k0 + DEPTH < a.d)
+        fetch_slice(slices, stage ^ 1, tile, a, fetched, col0, end, k0 + DEPTH);
+      else if (col0 + TILE < end)
+        fetch_slice(slices, stage ^ 1, tile ^ 1, a, fetched, col0 + TILE, end, 0);
+      copy_commit();
+      add_slice<HALF>(of, slices, stage, a, k0);
+    }
+#pragma unroll
+    for (int c = 0; c < PER_THREAD; c++) {
+      int64_t j = col0 + tx + SIDE * c;
+      if (j >= end || (a.weight && a.weight[j] == 0)) continue;
+      double log_height, half_precision = term_of(a, j, &log_height),
+                         log_mass = slices.log_mass[tile][tx + SIDE * c];
+      int64_t dominant = a.dominant ? a.dominant[j] : -1;
+#pragma unroll
+      for (int r = 0; r < PER_THREAD; r++) {
+        if (self[r] == j || self[r] == dominant) continue;
+        double scored = (HALF ? 2 : 1) * of.s[r][c], own_log_weight = own_log_weights[ty * PER_THREAD + r];
+        double eps = exponential(powers, fma(-half_precision, scored, own_log_weight - log_mass));
+        double away = squared_distance(eps, of.zz[r][c], of.ze[r][c], of.ee[r][c]);
+        double t = fma(-half_precision, away, log_height) - shifts[ty * PER_THREAD + r];
+        sum[r] = a.find_max ? fmax(sum[r], t) : sum[r] + exponential(powers, t);
+      }
+    }
+  }
+  for (int r = 0; r < PER_THREAD; r++) {
+    sum[r] = join_lanes(sum[r], a.find_max);
+    int64_t i = row0 + ty * PER_THREAD + r;
+    if (tx == 0 && i < a.rows) a.acc[blockIdx.y * a.rows + i] = sum[r];
+  }
+}
+
+/* ---- one device ------------------------------------------------------------------------------- */
+
+struct loo_shared {
+  const struct fk_loo_task *task;
+  int64_t tail_rows[FK_MAX_DEVICES];
+};
+
+enum { ROWS_PER_LAUNCH = 4096, MAX_SLOTS = 64 };
+
+/* What a device works on. */
+struct loo_device {
+  struct fk_cuda_context *context;
+  struct fk_cuda_progress *progress;
+  struct fk_cuda_arena arena;
+  struct fk_cuda_buffer whitening;
+  struct loo_task task;
+  double *result;
+};
+
+/* Rows first .. first + count - 1, or those of index, each with a shift or none. */
+struct loo_rows {
+  int64_t first, count;
+  const int64_t *index;
+  const double *shift;
+  double progress;
+};
+
+/* find_max: the largest exponents in place of the sums, to `to` on the device. */
+static enum fk_status run_loo_rows(struct loo_device *on, const struct loo_rows *rows, bool find_max, double *to,
+                                   struct fk_error *err) {
+  struct fk_cuda_context *context = on->context;
+  struct loo_task *a = &on->task;
+  a->find_max = find_max;
+  for (int64_t done = 0; done < rows->count; done += ROWS_PER_LAUNCH) {
+    a->rows = fk_smaller(ROWS_PER_LAUNCH, rows->count - done);
+    a->first_row = rows->first + done;
+    a->index = rows->index ? rows->index + done : NULL;
+    a->shift = rows->shift && !find_max ? rows->shift + done : NULL;
+    dim3 grid(fk_blocks(a->rows, TILE), (unsigned)a->slots);
+    if (a->half)
+      loo_kernel<true><<<grid, SIDE * SIDE, 0, context->stream>>>(*a);
+    else
+      loo_kernel<false><<<grid, SIDE * SIDE, 0, context->stream>>>(*a);
+    FK_CUDA_TRY(cudaGetLastError());
+    double *out = to + done;
+    struct fk_finish finish = {a->acc, a->slots, 1, 0, a->rows, 0, a->rows, NULL, 1, find_max, true};
+    finish.result = out, finish.ld_result = a->rows;
+    FK_CUDA_TRY(fk_finish_slots(&finish, context->stream));
+    FK_TRY(fk_cuda_tick(on->progress, context, rows->progress * (double)a->rows / (double)rows->count, err));
+  }
+  return FK_STATUS_OK;
+}
+
+/* Logarithms of the sums of rows that underflowed, to out. */
+static enum fk_status loo_tails(struct loo_device *on, int64_t first, double *out, const int64_t *rows,
+                                int64_t found, struct fk_error *err) {
+  struct fk_cuda_context *context = on->context;
+  int64_t *index;
+  double *shift;
+  FK_TRY(fk_cuda_take(context, &on->arena, found, &index, err));
+  FK_TRY(fk_cuda_take(context, &on->arena, found, &shift, err));
+  double *host = (double *)malloc(sizeof(double) * (size_t)(2 * found));
+  if (!host) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+  int64_t *sources = (int64_t *)host;
+  for (int64_t r = 0; r < found; r++) sources[r] = first + rows[r];
+  struct loo_rows wanted = {0, found, index, shift, 0};
+  enum fk_status status =
+      fk_cuda_upload(context, fk_doubles((const double *)sources, found, 1), (double *)index, found, err);
+  if (!status) status = run_loo_rows(on, &wanted, true, shift, err);
+  if (!status && fk_finish_shift(shift, found, context->stream) != cudaSuccess)
+    status = fk_cuda_fail(err, cudaGetLastError(), "shift_kernel", context->device);
+  if (!status) status = run_loo_rows(on, &wanted, false, on->result, err);
+  if (!status) status = fk_cuda_download(context, on->result, found, fk_all_rows(found, 1), host, err);
+  if (!status) status = fk_cuda_download(context, shift, found, fk_all_rows(found, 1), host + found, err);
+  for (int64_t r = 0; r < found && !status; r++)
+    out[rows[r]] = log(host[r]) + host[found + r] + on->task.log_scale;
+  free(host);
+  return status;
+}
+
+/* Is the score's bandwidth H / 2, but for rounding? */
+static bool is_half(const double *lambda, int64_t d) {
+  for (int64_t k = 0; k < d; k++)
+    if (fabs(lambda[k] - 2) > 0x1p-48) return false;
+  return true;
+}
+
+/* NULL stays NULL. */
+static enum fk_status send_numbers(struct loo_device *on, const double *from, int64_t n, double **to,
+                                   struct fk_error *err) {
+  *to = NULL;
+  return from ? fk_cuda_send_to(on->context, &on->arena, fk_doubles(from, n, 1), to, err) : FK_STATUS_OK;
+}
+
+/* That are not the sources. */
+static enum fk_status send_held_out(struct loo_device *on, const struct fk_cuda_whitening *whitening,
+                                    const struct fk_matrix *points, struct fk_error *err) {
+  struct fk_cuda_points u = {NULL, points->n, points->n};
+  double *raw;
+  FK_TRY(fk_cuda_bring(on->context, &on->arena, whitening, points, &raw, &u, err));
+  on->task.held_out = u.u, on->task.ld_held_out = points->n;
+  return FK_STATUS_OK;
+}
+
+/* As int64_t, which come as doubles do. */
+static enum fk_status send_dominant(struct loo_device *on, const struct fk_loo_task *task, struct fk_error *err) {
+  int64_t n = task->points.n;
+  double *there;
+  on->task.dominant = NULL;
+  if (!task->widths.dominant) return FK_STATUS_OK;
+  int64_t *dominant = (int64_t *)malloc(sizeof *dominant * (size_t)n);
+  if (!dominant) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+  for (int64_t j = 0; j < n; j++) {
+    int64_t i = fk_loo_dominant(&task->widths, &task->held_out, j);
+    dominant[j] = task->held_out.first + (i < 0 ? task->held_out.points.n : i); /* of none: no row's number */
+  }
+  enum fk_status status =
+      fk_cuda_send_to(on->context, &on->arena, fk_doubles((const double *)dominant, n, 1), &there, err);
+  free(dominant);
+  on->task.dominant = (const int64_t *)there;
+  return status;
+}
+
+static enum fk_status send_all(struct loo_device *on, const struct fk_loo_task *task, struct fk_error *err) {
+  const struct fk_widths *widths = &task->widths;
+  int64_t n = task->points.n, d = task->points.d, m = task->held_out.points.n;
+  struct fk_cuda_context *context = on->context;
+  struct fk_cuda_whitening whitening;
+  struct fk_cuda_points u = {NULL, n, n, (int)d}, means = u;
+  double *raw, *raw_means, *mass, *weight, *score_weight, *factor, *lambda, *acc;
+  struct loo_task *a = &on->task;
+  FK_TRY(fk_cuda_whitening_init(context, &on->whitening, task->whitening, &whitening, err));
+  FK_TRY(fk_cuda_send_to(context, &on->arena, task->points, &raw, err));
+  FK_TRY(fk_cuda_send_to(context, &on->arena, fk_doubles(widths->means, n, d), &raw_means, err));
+  FK_TRY(send_numbers(on, widths->log_mass, n, &mass, err));
+  FK_TRY(send_numbers(on, task->lambda, d, &lambda, err));
+  FK_TRY(send_numbers(on, widths->weights, n, &weight, err));
+  FK_TRY(send_numbers(on, task->held_out.weights, m, &score_weight, err));
+  FK_TRY(send_numbers(on, widths->factors, n, &factor, err));
+  FK_TRY(send_dominant(on, task, err));
+  a->cols_per_slot = fk_padded(fk_larger((n + MAX_SLOTS - 1) / MAX_SLOTS, 1024), TILE);
+  a->slots = (int)fk_blocks(n, a->cols_per_slot);
+  FK_TRY(fk_cuda_take(context, &on->arena, (int64_t)a->slots * ROWS_PER_LAUNCH, &acc, err));
+  FK_TRY(fk_cuda_take(context, &on->arena, n * d, &u.u, err));
+  FK_TRY(fk_cuda_take(context, &on->arena, n * d, &means.u, err));
+  FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
+  FK_TRY(fk_cuda_whiten(context, &whitening, raw, n, &u, err));
+  FK_TRY(fk_cuda_whiten(context, &whitening, raw_means, n, &means, err));
+  a->u = u.u, a->means = means.u, a->log_mass = mass, a->lambda = lambda, a->acc = acc;
+  a->weight = weight, a->score_weight = score_weight, a->factor = factor;
+  a->log_scale = task->log_scale, a->n = a->ld = n, a->d = (int)d;
+  a->half = is_half(task->lambda, d);
+  a->held_out = a->u, a->ld_held_out = n, a->first_self = task->held_out.first;
+  return fk_loo_is_own(task) ? FK_STATUS_OK : send_held_out(on, &whitening, &task->held_out.points, err);
+}
+
+static enum fk_status sum_range(struct loo_device *on, struct loo_shared *shared, int64_t first, int64_t count,
+                                double *seconds, struct fk_error *err) {
+  struct fk_cuda_context *context = on->context;
+  double *out = shared->task->log_sum + first;
+  struct loo_rows all = {first, count, NULL, NULL, (double)count};
+  FK_TRY(send_all(on, shared->task, err));
+  FK_TRY(fk_cuda_take(context, &on->arena, count, &on->result, err));
+  FK_TRY(run_loo_rows(on, &all, false, on->result, err));
+  FK_CUDA_TRY(cudaEventRecord(context->end, context->stream));
+  FK_TRY(fk_cuda_download(context, on->result, count, fk_all_rows(count, 1), out, err));
+  FK_TRY(fk_cuda_elapsed(context, seconds, err));
+
+  int64_t *rows = NULL, found = 0;
+  FK_TRY(fk_rows_below(out, count, FK_LOST * (double)shared->task->points.n, &rows, &found, err));
+  for (int64_t r = 0; r < count; r++) out[r] = log(out[r]) + on->task.log_scale;
+  enum fk_status status = FK_STATUS_OK;
+  if (found) status = loo_tails(on, first, out, rows, found, err);
+  shared->tail_rows[context->device] = found;
+  free(rows);
+  return status;
+}
+
+static enum fk_status loo_range(struct fk_cuda_context *context, int64_t first, int64_t count, void *data,
+                                struct fk_cuda_progress *progress, double *seconds, struct fk_error *err) {
+  struct loo_device on = {context, progress};
+  enum fk_status status = sum_range(&on, (struct loo_shared *)data, first, count, seconds, err);
+  fk_cuda_arena_free(context, &on.arena);
+  fk_cuda_drop(context, &on.whitening);
+  return status;
+}
+
+enum fk_status fk_cuda_debiased_loo(const struct fk_loo_task *task, const struct fk_opts *opts,
+                                    struct fk_stats *stats, struct fk_error *err) {
+  struct fk_cuda_context *contexts[FK_MAX_DEVICES];
+  int count;
+  double start = fk_seconds();
+  struct loo_shared shared = {task, {0}};
+  FK_TRY(fk_cuda_contexts(opts, contexts, &count, err));
+  fk_cuda_describe(stats, contexts, count, "difference", "double");
+  int64_t m = task->held_out.points.n;
+  struct fk_cuda_work work = {m, TILE, &opts->poll, loo_range, &shared};
+  FK_TRY(fk_cuda_on_devices(contexts, count, &work, &stats->device_seconds, err));
+  for (int i = 0; i < FK_MAX_DEVICES; i++) stats->tail_rows += (double)shared.tail_rows[i];
+  stats->pairs += (double)task->points.n * (double)m;
+  stats->seconds += fk_seconds() - start;
+  return FK_STATUS_OK;
+}

@@ -1,0 +1,91 @@
+/* The centre of points on a device; twin of core/whiten.c, where the rule is explained. Sums run over parts of
+ * fixed length, so that the bits depend on the points alone. */
+#include "points.cuh"
+
+enum { THREADS = 256, PART = 1 << 14 };
+
+/* As far as it is from the mean, in bandwidths, a point draws it away from the others. */
+#define WIDE 200
+
+struct centre_extent {
+  double sum, low, high, least; /* least: in absolute value */
+};
+
+static __device__ __forceinline__ double nearer(double a, double b) { return fabs(b) < fabs(a) ? b : a; }
+
+static __device__ __forceinline__ struct centre_extent join(struct centre_extent a, struct centre_extent b) {
+  return {a.sum + b.sum, fmin(a.low, b.low), fmax(a.high, b.high), nearer(a.least, b.least)};
+}
+
+/* Of all threads of a block, to the first. */
+static __device__ struct centre_extent join_block(struct centre_extent own) {
+  __shared__ struct centre_extent shared[THREADS];
+  shared[threadIdx.x] = own;
+  __syncthreads();
+  for (int step = THREADS / 2; step > 0; step /= 2) {
+    if (threadIdx.x < step) shared[threadIdx.x] = join(shared[threadIdx.x], shared[threadIdx.x + step]);
+    __syncthreads();
+  }
+  return shared[0];
+}
+
+static __device__ __forceinline__ struct centre_extent none() { return {0, INFINITY, -INFINITY, INFINITY}; }
+
+/* Weights add up to *total; they are divided first, so that the sum of large coordinates does not overflow. */
+static __global__ void parts_kernel(const struct fk_cuda_raw raw, const double *total,
+                                    struct centre_extent *parts) {
+  int64_t first = (int64_t)blockIdx.x * PART, end = first + PART < raw.n ? first + PART : raw.n;
+  double scale = 1 / (total ? *total : (double)raw.n);
+  struct centre_extent own = none();
+  for (int64_t i = first + threadIdx.x; i < end; i += THREADS) {
+    double x = raw.x[blockIdx.y * raw.ld + i];
+    own = join(own, {(raw.weights && total ? raw.weights[i] * scale : scale) * x, x, x, x});
+  }
+  own = join_block(own);
+  if (threadIdx.x == 0) parts[(int64_t)blockIdx.y * gridDim.x + blockIdx.x] = own;
+}
+
+static __device__ struct centre_extent join_parts(const struct centre_extent *parts, int64_t count) {
+  struct centre_extent own = none();
+  for (int64_t i = threadIdx.x; i < count; i += THREADS) own = join(own, parts[i]);
+  return join_block(own);
+}
+
+static __global__ void total_kernel(const struct centre_extent *parts, int64_t count, double n, double *total) {
+  struct centre_extent all = join_parts(parts, count);
+  if (threadIdx.x == 0) *total = all.sum * n;
+}
+
+static __global__ void centre_kernel(const struct centre_extent *parts, int64_t count, const double *chol, int d,
+                                     double *centre) {
+  int k = blockIdx.x;
+  struct centre_extent all = join_parts(parts + k * count, count);
+  if (threadIdx.x > 0) return;
+  double variance = 0;
+  for (int l = 0; l <= k; l++) variance += chol[k + (int64_t)l * d] * chol[k + (int64_t)l * d];
+  double distance = WIDE * sqrt(variance);
+  bool near = all.sum - all.low <= distance && all.high - all.sum <= distance;
+  centre[k] = near ? all.sum : all.least;
+}
+
+enum fk_status fk_cuda_centre(struct fk_cuda_context *context, const struct fk_cuda_raw *raw,
+                              const struct fk_cuda_whitening *whitening, struct fk_error *err) {
+  struct fk_cuda_buffer buffer = {};
+  struct centre_extent *parts;
+  int64_t count = fk_pieces(raw->n, PART);
+  double *total = NULL;
+  FK_TRY(fk_cuda_room(context, &buffer, count * raw->d + 1, &parts, err));
+  if (raw->weights) { /* their sum is n times the mean of a column of them */
+    struct fk_cuda_raw column = {raw->weights, NULL, raw->n, raw->n, 1};
+    total = (double *)(parts + count * raw->d);
+    parts_kernel<<<dim3((unsigned)count, 1), THREADS, 0, context->stream>>>(column, NULL, parts);
+    total_kernel<<<1, THREADS, 0, context->stream>>>(parts, count, (double)raw->n, total);
+  }
+  parts_kernel<<<dim3((unsigned)count, (unsigned)raw->d), THREADS, 0, context->stream>>>(*raw, total, parts);
+  centre_kernel<<<(unsigned)raw->d, THREADS, 0, context->stream>>>(parts, count, whitening->matrix, raw->d,
+                                                                   whitening->centre);
+  cudaError_t code = cudaGetLastError();
+  fk_cuda_drop(context, &buffer);
+  FK_CUDA_TRY(code);
+  return FK_STATUS_OK;
+}
