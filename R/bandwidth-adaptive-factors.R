@@ -90,8 +90,7 @@ pilot_density <- function(data, L, seconds, run) {
   L <- L / carried(batch, data, bandwidth_rate(PLAIN_ESTIMATOR, data$d))
   own <- log_left_out(batch, L, NULL, run)
   others <- sample_of(data, -inside)
-  sources <- sum_sources(batch$x, batch$weights, L)
-  sources$discrete <- batch$discrete
+  sources <- sum_sources(batch$x, batch$weights, L, discrete = batch$discrete)
   sums <- log_sum(sources, cbind(others$x, others$discrete$codes), PLAIN_FACTOR, FALSE, run)
   log_density <- log_add(sums$log_abs + log_kernel_norm(L) - log(batch$total), log_floor_of(others))
   list(log_density = c(own$log_density, log_density), stats = add_stats(own$stats, sums$stats))
@@ -100,8 +99,10 @@ pilot_density <- function(data, L, seconds, run) {
 # list(log_density, stats): of each row by the others, with the floor of the likelihood; `factors` and `target_factors`
 # as of sources.
 log_left_out <- function(data, L, factors, run, target_factors = NULL) {
-  sources <- sum_sources(data$x, data$weights, L, factors = factors, target_factors = target_factors)
-  sources$discrete <- data$discrete
+  sources <- sum_sources(
+    data$x, data$weights, L,
+    factors = factors, target_factors = target_factors, discrete = data$discrete
+  )
   cells <- if (!is.null(data$discrete)) cells_of(data$discrete$codes)
   by_pairs <- !is.null(cells) && prefers_pairs(data, cells, nrow(data$x), factors)
   sums <- if (by_pairs) left_out_by_pairs(data, L, cells, factors, run) else log_sum(sources, NULL, PLAIN_FACTOR, TRUE, run)

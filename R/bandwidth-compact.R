@@ -41,7 +41,7 @@ lscv_factor <- function(data, L, kernel, control) {
 lscv_value <- function(data, L, kernel, control) {
   w <- if (is.null(data$weights)) rep(1, nrow(data$points)) else relative_to_largest(data$weights)
   square <- sum(w * overlap_kernel_sums(data$points, w, L, kernel, control))
-  others <- exp(log_compact_sum(sum_sources(data$points, w, L, kernel), NULL, TRUE, control)$log_abs)
+  others <- exp(log_sum(sum_sources(data$points, w, L, kernel), NULL, PLAIN_FACTOR, TRUE, control)$log_abs)
   unit <- prod(kernel$reach * diagonal(L))
   square / sum(w)^2 / unit - 2 * sum(w * others / leave_out(w)) / sum(w) * exp(log_kernel_norm(L))
 }

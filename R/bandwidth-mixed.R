@@ -162,8 +162,7 @@ for_estimator <- function(L, estimator, data, search, run, tally) {
 mixed_loo <- function(discrete, estimator) {
   function(x, weights, L, run) {
     debiased <- ESTIMATORS[[estimator]]$debiased
-    sources <- sum_sources(x, weights, if (debiased) sqrt(SCORE_RATIO) * L else L)
-    sources$discrete <- discrete
+    sources <- sum_sources(x, weights, if (debiased) sqrt(SCORE_RATIO) * L else L, discrete = discrete)
     if (debiased) return(debiased_loo_sum(sources, L, run))
     plain <- log_sum(sources, NULL, PLAIN_FACTOR, TRUE, run)
     corrected <- log_sum(sources, NULL, ESTIMATORS[[estimator]]$factor(ncol(x)), TRUE, run)
@@ -329,7 +328,7 @@ cell_sums <- function(data, L, cells, judges, run) {
   if (prefers_pairs(data, cells, length(judges), data$factors)) {
     return(level_sums(data, L, cells, judges, run, data$factors))
   }
-  plain <- log_of_class(PLAIN_FACTOR)
+  verb <- log_verb(PLAIN_FACTOR)$merged
   tally <- new_stats()
   sums <- matrix(0, length(judges), length(cells$rows))
   for (s in seq_along(cells$rows)) {
@@ -338,7 +337,7 @@ cell_sums <- function(data, L, cells, judges, run) {
     own <- rows[rows <= length(judges)]
     others <- setdiff(judges, own)
     if (length(own) > 0) {
-      part <- left_out_at(class, match(own, rows), run, plain)
+      part <- left_out(class, match(own, rows), data$x[own, , drop = FALSE], run, verb)
       sums[own, s] <- part$log_abs
       tally$add(part$stats)
     }

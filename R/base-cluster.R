@@ -1,5 +1,6 @@
 check_cluster <- function(cluster) {
   if (is.null(cluster)) return(NULL)
+  cluster <- as_cluster(cluster)
   if (identical(cluster, "future")) {
     if (!requireNamespace("future", quietly = TRUE)) stop_argument("cluster", "is \"future\", which is not installed")
     return(cluster)
@@ -24,3 +25,8 @@ cluster_has_ended <- function(cluster) {
 }
 
 has_socket <- function(node) is.list(node) && inherits(node$con, "sockconn")
+
+# A cluster of what the user gave for one.
+as_cluster <- function(cluster) UseMethod("as_cluster")
+#' @export
+as_cluster.default <- function(cluster) cluster

@@ -5,11 +5,12 @@
 #'
 #' @details
 #' What a control does not say (`NULL`) is left to the function that it is given to: its own defaults (`tol` is 0 in
-#' [flash_kde()] and 1e-6 in [kernel_matvec()]), or for the methods of a fit, what the fit was made with. An argument `tol` of
-#' that function takes precedence over that of `control`.
+#' [flash_kde()] and 1e-6 in [kernel_sum()]), or for the methods of a fit, what the fit was made with. A `tol` that is
+#' given to that function counts before that of `control`. Where a function takes a `control`, a list of these settings will
+#' do, too.
 #'
-#' A fit keeps what it was made with. Parts that mean nothing to a function have no effect there: [kernel_sum()] and
-#' [kernel_score()] are exact whatever `engine` and `tol` are, and the searches of [bw_lcv()] and [bw_lscv()] go by a
+#' A fit keeps what it was made with. Parts that mean nothing to a function have no effect there: logarithms and scores of
+#' [kernel_sum()] are exact whatever `engine` and `tol` are, and the searches of [bw_lcv()] and [bw_lscv()] go by a
 #' pointwise tolerance.
 #'
 #' @param backend Where sums are computed: `"auto"`, `"cpu"` or `"cuda"` (an NVIDIA GPU; see
@@ -29,7 +30,7 @@
 #'   the computation the time that they use, and no more.
 #' @param devices Which GPUs to use: their numbers, counted from 0 as `nvidia-smi` does, or `"all"`.
 #'   `NULL`: `getOption("flashkernel.devices")`, else the first. Without effect on the CPU.
-#' @param engine `"auto"`, `"exact"` or `"fast"`, as for [kernel_matvec()]. `"auto"` takes the one that should finish
+#' @param engine `"auto"`, `"exact"` or `"fast"`, as for [kernel_sum()]. `"auto"` takes the one that should finish
 #'   first, also without a tolerance: then the fast one has to prove an error of at most 1e-12 at every point, and sums
 #'   directly where it does not. `"exact"` sums every pair that can reach a sum's last bit, whatever `tol` is, and `"fast"`, which needs
 #'   `tol > 0`, is an error of class `flashkernel_error_unsupported` in more than 7 dimensions. Sums that are always exact
@@ -40,7 +41,7 @@
 #'   `tol > 0`, in up to 7 dimensions, `"auto"` engines take linear time where that is faster, and a density is
 #'   within `tol` times the largest one of all the points asked for (`tol_type = "global"`) or within `tol`
 #'   times itself (`"pointwise"`, for the Laplace-corrected estimate times the plain one), so that log densities in the tails hold, too. That is
-#'   proven for every point ([kernel_matvec()] says how). With a global tolerance, too, log densities and scores are
+#'   proven for every point ([kernel_sum()] says how). With a global tolerance, too, log densities and scores are
 #'   computed directly where the density might be off by more than a hundredth of itself. Predictions go by the tolerance, and
 #'   [diagnostics()] tells the bound and the error on a sample of rows.
 #' @param memory_limit Bytes of memory that a call may need; more is an error, before anything is computed. `NULL`:
@@ -59,9 +60,20 @@
 #'   worker, to which the points go once; those of a [flash_data()] always do, to the cluster that has it. They have the same
 #'   bits for any number of workers, and differ by rounding from those without a cluster. Each worker uses its share of the
 #'   cores and GPUs of its host, unless `threads` and `devices` say otherwise. A fit keeps its `cluster`, and its
-#'   methods go there as long as that has not ended. For many workers: [nested_cluster()].
+#'   methods go there as long as that has not ended. From some dozens of workers on, what all of them send binds the one
+#'   connection that takes it: see the section on clusters of clusters.
 #' @param worker_timeout Seconds after which a worker that says nothing counts as lost: while it computes it says so every
 #'   second, but not while a reader of yours runs. `NULL`: 300.
+#' @section Clusters of clusters: `cluster = list(masters, make)` makes each worker of the cluster `masters` the master of
+#'   another one, which `make`, a function of its number, makes there: with package parallel, `\(i) makeCluster(racks[[i]])`,
+#'   or a list of these two for one more level. A master adds up what its workers have found, and sends one result. Shards
+#'   go to the workers below, what all need goes once to each master, and bits are those of any other cluster. The `cluster` of
+#'   the control that is returned is that for [flash_data()] and other controls. A lost worker below is replaced by the
+#'   others of its master, which a warning tells, a lost master with its cluster by the other masters.
+#'   `diagnostics()$workers` has a row for each master, `below` how many workers it has, and what these did together.
+#'   Masters that are forks of one session have its port, and need `\(i) makeCluster(4, port = 11000 + i)`. `make` opens
+#'   the connections as it would in a session there, and nothing else listens. The clusters below stop with theirs, by
+#'   [parallel::stopCluster()].
 #' @returns A list of class `flash_control` with these parts, `NULL` where nothing was said.
 #' @inheritSection flash_kde Errors
 #' @export
@@ -70,7 +82,15 @@
 #' in_short
 #' fit <- flash_kde(faithful, bandwidth = c(0.3, 4), control = in_short)
 #' # one part of it otherwise
-#' predict(fit, faithful[1:3, ], control = flash_control(precision = "double"))
+#' predict(fit, faithful[1:3, ], control = list(threads = 1))
+#' \donttest{
+#' masters <- parallel::makeCluster(1)
+#' nested <- flash_control(cluster = list(masters, \(i) parallel::makeCluster(2)))
+#' data <- flash_data(as.matrix(faithful), nested$cluster, shard_rows = 50)
+#' sums <- kernel_sum(data, as.matrix(faithful)[1:3, ], bandwidth = c(0.3, 4))
+#' diagnostics(sums)$workers[, c("worker", "below", "rows")]
+#' parallel::stopCluster(nested$cluster)
+#' }
 flash_control <- function(backend = NULL, precision = NULL, threads = NULL, devices = NULL, engine = NULL, tol = NULL,
                           tol_type = NULL, memory_limit = NULL, chunk_bytes = NULL, device_memory = NULL,
                           host_memory = NULL, gpu_memory_limit = NULL, cluster = NULL, worker_timeout = NULL) {
@@ -124,7 +144,7 @@ CONTROL_CHOICES <- list(
 # are for run_control() to check.
 settle_control <- function(control, given = NULL, defaults = CONTROL_DEFAULTS) {
   if (!is.null(control)) {
-    check_control(control)
+    control <- as_control(control)
     for (name in intersect(said_in(control), names(defaults))) defaults[[name]] <- control[[name]]
   }
   for (name in names(given)) {
@@ -134,10 +154,18 @@ settle_control <- function(control, given = NULL, defaults = CONTROL_DEFAULTS) {
   defaults
 }
 
-check_control <- function(control) {
-  if (!inherits(control, "flash_control")) {
-    stop_argument("control", "must be NULL or from flash_control(): found ", describe(control))
+# The same, with every pair summed.
+exactly <- function(asked) replace(asked, c("engine", "tol"), list("exact", 0))
+
+# A flash_control(), or a list of its settings.
+as_control <- function(control) {
+  if (inherits(control, "flash_control")) return(control)
+  if (!is.list(control) || is.object(control) || length(control) > 0 && !has_names(names(control))) {
+    stop_argument("control", "must be NULL, from flash_control() or a list of its settings: found ", describe(control))
   }
+  unknown <- setdiff(names(control), names(CONTROL_DEFAULTS))
+  if (length(unknown) > 0) stop_argument("control", "must have settings of flash_control(): found ", quote_names(unknown))
+  do.call(flash_control, control, quote = TRUE)
 }
 
 # The list that goes to C, of all that was `asked`. C reads it by name, and leaves `asked` alone.
@@ -149,6 +177,8 @@ run_control <- function(asked) {
     session$said <- said
   }
   run <- session$run
+  wanted <- getOption("flashkernel.progress")
+  if (isFALSE(wanted) || isFALSE(session$watched) && !isTRUE(wanted)) return(run)
   progress <- progress_closure()
   if (!is.null(progress)) run$progress <- progress
   run
@@ -175,7 +205,7 @@ check_asked <- function(asked) {
 # The same for the function that calls this, whose work `stage` names: when it ends, in whatever way, the progress bar
 # goes, and the options are what they were.
 start_run <- function(asked, stage = "Computing", frame = parent.frame()) {
-  hold_limits(asked, frame)
+  if (!is.null(asked$memory_limit) || !is.null(asked$chunk_bytes)) hold_limits(asked, frame)
   run <- run_control(asked)
   if (!is.null(run$progress)) {
     name_stage(run, stage)

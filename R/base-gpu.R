@@ -20,7 +20,7 @@
 #'   \item{`status`}{`"available"`, or why sums cannot run on a GPU: not built for it, no driver, no
 #'     device, a driver too old, a forked process.}
 #'   \item{`built`, `toolkit`, `architectures`}{whether the package was built with CUDA, by which version
-#'     of the toolkit and for which architectures; see [backend_info()].}
+#'     of the toolkit and for which architectures.}
 #'   \item{`driver`}{the newest CUDA version that the driver supports; `NA` without one.}
 #'   \item{`index`, `name`, `capability`, `multiprocessors`}{of every device: its number for argument
 #'     `devices`, name, compute capability and number of multiprocessors.}
@@ -28,6 +28,9 @@
 #'     points that the package keeps there; `memory_peak`: the most that it had there at a time, since it was used first or
 #'     last released.}
 #'   \item{`architecture_built`}{of every device: whether this build has code for it.}
+#'   \item{`cpu`}{what sums on the CPU use: `isa`, the instruction set (`"avx512"`, `"avx2"` or `"portable"`), of
+#'     `isa_available`, all that this machine can run, and `threads` where none are asked for. The environment variable
+#'     `FLASHKERNEL_ISA`, read when the package loads, can choose a smaller instruction set.}
 #'
 #'   `gpu_release()`: `NULL`, invisibly. Without a GPU there is nothing to do.
 #' @seealso [flash_kde()] for the arguments `backend`, `precision` and `devices`.
@@ -35,7 +38,11 @@
 #' @examples
 #' gpu_info()
 #' gpu_info()$status
-gpu_info <- function() structure(.Call(ffi_gpu_info), class = "flashkernel_gpu_info")
+gpu_info <- function() {
+  built <- backend_info()
+  cpu <- list(isa = built$isa, isa_available = built$isa_available, threads = built$threads_default)
+  structure(c(.Call(ffi_gpu_info), list(cpu = cpu)), class = "flashkernel_gpu_info")
+}
 
 #' @rdname gpu_info
 #' @export
@@ -59,6 +66,7 @@ print.flashkernel_gpu_info <- function(x, ...) {
     cat(if (!is.na(x$driver)) paste0("; the driver supports CUDA ", x$driver), "\n", sep = "")
   }
   if (length(x$index) > 0) print(device_table(x), row.names = FALSE)
+  if (!is.null(x$cpu)) cat("CPU: ", x$cpu$isa, ", ", x$cpu$threads, ngettext(x$cpu$threads, " thread", " threads"), "\n", sep = "")
   invisible(x)
 }
 

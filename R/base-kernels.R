@@ -2,7 +2,7 @@
 
 # A list for each kernel, by name, in the order in which messages list them:
 # - others: what other programs call it, letters and digits alone, apart by spaces
-# - formula: of r or x'y, see kernel_matvec(); radial: of r?
+# - formula: of r or x'y, see kernel_sum(); radial: of r?
 # - parameters: by name, c(the value where none is given, a bound that it is above, its largest, whether it is whole)
 kernel_table <- function() {
   if (is.null(session$kernels)) session$kernels <- .Call(ffi_kernels)
@@ -11,14 +11,14 @@ kernel_table <- function() {
 
 #' A kernel with its parameters
 #'
-#' [kernel_matvec()] and [kernel_operator()] take a kernel by its name, with the parameters below, or with others as
+#' [kernel_sum()] and [kernel_operator()] take a kernel by its name, with the parameters below, or with others as
 #' `kernel_spec()` makes it.
 #'
 #' @param kernel The name of a kernel: `r kernel_names()`.
 #' @param ... Parameters by name, single numbers: `r kernel_parameters()`. Other kernels have none: their scale is the
 #'   `bandwidth`.
 #' @returns An object of class `flashkernel_kernel`, a list of the kernel's `name` and its `parameters`, a named vector.
-#' @seealso [kernel_matvec()] has the formulas.
+#' @seealso [kernel_sum()] has the formulas.
 #' @export
 #' @examples
 #' kernel_spec("polynomial", degree = 2)

@@ -129,8 +129,9 @@ share_stage <- function(control, before, share) {
 # The stage, or the share that this is of one, in parts of its own: `part()` has the next call's place as share_stage()
 # has it, `end()` leaves it as it was.
 nested_share <- function(control) {
-  if (is.null(control$progress)) return(list(part = \(before, share) NULL, end = \() NULL))
-  progress <- environment(control$progress)
+  progress <- if (!is.null(control$progress)) environment(control$progress)
+  # that of a worker has no bar
+  if (is.null(progress$share)) return(list(part = \(before, share) NULL, end = \() NULL))
   own <- list(before = progress$before, share = progress$share)
   list(
     part = \(before, share) share_stage(control, own$before + own$share * before, own$share * share),

@@ -48,7 +48,7 @@ dominated_of_shard <- function(sources, shard, log_mass, args, control) {
     list(by = replace(a$by, other, b$by[other]), points = replace(a$points, other, b$points[other, ]))
   }
   found <- fold_blocks(data, control, later, function(block, shards, control) {
-    of <- shard_sources(block, sources$L, sources$kernel)
+    of <- sources_of_shard(block, sources$L, sources$kernel)
     by <- dominants(of, at, log_mass[light], control)
     points <- at
     points[by > 0, ] <- of$points[by, , drop = FALSE]
@@ -59,7 +59,7 @@ dominated_of_shard <- function(sources, shard, log_mass, args, control) {
   by <- found$by[rows]
   at <- at[rows, , drop = FALSE]
   others <- fold_blocks(data, control, \(a, b) merge_means(a, b, control), function(block, shards, control) {
-    of <- shard_sources(block, sources$L, sources$kernel)
+    of <- sources_of_shard(block, sources$L, sources$kernel)
     own <- by - before(shards)
     means_of_others(of, at, ifelse(own >= 1 & own <= nrow(block$points), own, 0), control)
   })

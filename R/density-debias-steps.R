@@ -98,7 +98,7 @@ debias_along <- function(sources, L, path, control) {
     debiased <- keep_lost(made$debiased, sources$points, sources$weights)
     middle <- (sources$points + debiased) / 2
     of_debiased <- sum_sources(debiased, sources$weights, sources$L)
-    found <- score_sum(of_debiased, middle, ESTIMATORS[[PLAIN_ESTIMATOR]], FALSE, NULL, control)
+    found <- score_sum(of_debiased, middle, PLAIN_FACTOR, FALSE, NULL, control)
     made <- list(debiased = moved(sources$points, found$score, L), stats = joined_stats(made$stats, found$stats))
   }
   made

@@ -28,8 +28,10 @@ debiased_loo <- function(object, control) {
   }
   if (isTRUE(object$given_score)) return(given_score_loo(object, control))
   points <- from_centre(object, object$x)
-  sources <- sum_sources(points, object$weights, score_factor(object), factors = object$adaptive$factors)
-  sources$discrete <- object$discrete
+  sources <- sum_sources(
+    points, object$weights, score_factor(object),
+    factors = object$adaptive$factors, discrete = object$discrete
+  )
   sums <- debiased_loo_sum(sources, fit_factor(object), control)
   list(log_abs = sums$log_sum, stats = sums$stats)
 }
@@ -65,7 +67,7 @@ signed_ratio <- function(above, below) {
 score_estimate.default <- function(object, at, loo, control) {
   suggest_for_fit(object, at, control)
   sources <- fit_sources(object)
-  score_sum(sources, targets(object, at), estimator_of(object), loo, point_names(object), control)$score
+  score_sum(sources, targets(object, at), fit_polynomial(object), loo, point_names(object), control)$score
 }
 
 # The log of the standard error (a logarithm, since it is right where the estimate underflows):
@@ -73,12 +75,10 @@ score_estimate.default <- function(object, at, loo, control) {
 #' @export
 error_estimate.default <- function(object, at, loo, control, estimate) {
   log_abs <- estimate$log_abs
-  # K_H^2 is proportional to a Gaussian of variance H / 2, whose squared distance is twice that of H
-  L <- fit_factor(object)
-  squares <- log_sum_squares(object, at, if (has_gaussian(object)) L / sqrt(2) else L, loo, control)
+  squares <- log_sum_squares(object, at, loo, control)
   weight <- if (loo) loo_weight(object) else total_weight(object)
   log_weight2 <- if (loo) log_loo_square(object) else log_square_weight(object)
-  log_square <- squares + 2 * log_kernel_norm(L) - 2 * log(weight)
+  log_square <- squares + 2 * log_kernel_norm(fit_factor(object)) - 2 * log(weight)
   # A sum of squares of non-negative terms is at most the square of the sum: this keeps far tails
   # sane, where the two logarithms, huge and nearly equal, have no digits left for their difference.
   if (!is_signed(object)) log_square <- pmin(log_square, 2 * log_abs)
@@ -88,29 +88,9 @@ error_estimate.default <- function(object, at, loo, control, estimate) {
   (log_square + log1p(-share)) / 2
 }
 
-# log sum w^2 k^2, of kernels whose squares have the factor L. The squares of weights that are further apart than
-# 2^400 leave the range of a double: such weights go in bands, each at a scale of its own.
-log_sum_squares <- function(object, at, L, loo, control) {
-  sources <- fit_sources(object)
-  square <- estimator_of(object)$square(object$d)
-  sum_of <- function(squares) {
-    of_squares <- sum_sources(
-      sources$points, squares, L, squared_kernel(sources$kernel), factors = sources$factors, height = 2,
-      target_factors = sources$target_factors
-    )
-    of_squares$shard_weights <- "squares"
-    if (!is.null(sources$discrete)) of_squares$discrete <- c(sources$discrete, squared = TRUE)
-    log_sum(of_squares, targets(object, at), square, loo, control)$log_abs
-  }
-  weights <- object$weights
-  if (is.null(weights)) return(sum_of(NULL))
-  top <- 2 * floor(log2(max(weights)) / 2)
-  band <- floor((top - log2(weights)) / 400)
-  Reduce(log_add, lapply(unique(band[weights > 0]), \(own) {
-    exponent <- top - 400 * own
-    root <- 2^(-exponent / 2) # in two steps, for 2^1074 is no number
-    sum_of(ifelse(band == own, weights * root * root, 0)^2) + 2 * log(2) * exponent
-  }))
+# log sum w^2 k^2. The square of a kernel of H is proportional to one of H / 2, whose squared distance is twice that of H.
+log_sum_squares <- function(object, at, loo, control) {
+  log_sum(squared(fit_sources(object)), targets(object, at), estimator_of(object)$square(object$d), loo, control)$log_abs
 }
 
 log_square_weight <- function(object) {

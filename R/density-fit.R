@@ -30,8 +30,7 @@ debias_points <- function(data, bandwidths, factors, control, arg, path = list(s
   centre <- far_centre(points, weights, sqrt(diagonal(bandwidths$main$H)))
   if (!is.null(centre)) check_memory(8 * 5 * length(points), arg)
   near <- shift_points(points, centre, -1)
-  sources <- sum_sources(near, weights, bandwidths$score$L, factors = factors)
-  sources$discrete <- data$discrete
+  sources <- sum_sources(near, weights, bandwidths$score$L, factors = factors, discrete = data$discrete)
   suggest_tolerance(control, nrow(points), nrow(points), ncol(points), sources, "gaussian", own = TRUE)
   debias <- debias_along(sources, bandwidths$main$L, path, control)
   debiased <- keep_lost(debias$debiased, near, weights)
@@ -91,12 +90,11 @@ score_factor <- function(object) lower_factor(object$score_bandwidth, "score_ban
 
 # What sums of the estimate are over; targets have to be relative to fit_centre(), too.
 fit_sources <- function(object) {
-  sources <- sum_sources(
-    fit_points(object), object$weights, fit_factor(object), fit_kernel(object), plan = object$plan,
-    factors = object$adaptive$factors, target_factors = balloon_widths(object)
+  sum_sources(
+    fit_points(object), object$weights, fit_factor(object), fit_kernel(object),
+    plan = object$plan,
+    factors = object$adaptive$factors, target_factors = balloon_widths(object), discrete = object$discrete
   )
-  sources$discrete <- object$discrete
-  sources
 }
 
 # width_classes() of its kernels, in units of its bandwidth.

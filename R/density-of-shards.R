@@ -9,7 +9,7 @@ debias_data <- function(data, L, score_L, control) {
 debias_shard <- function(shard, args, part, control) {
   sources <- args$sources
   sources$points <- at_shard(sources$points, part, args$scratch)
-  found <- score_sum(sources, shard$points, ESTIMATORS[[PLAIN_ESTIMATOR]], FALSE, NULL, control)
+  found <- score_sum(sources, shard$points, PLAIN_FACTOR, FALSE, NULL, control)
   x <- keep_lost(shard$points + found$score %*% args$H / 2, shard$points, shard$weights)
   made_shard(list(x = x, weights = shard$weights), args, part, found$stats)
 }

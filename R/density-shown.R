@@ -72,11 +72,7 @@ shown_density <- function(marginal, at, least) {
   plain <- !marginal$signed && !marginal$balloon && is.null(marginal$map) && !is_compact(marginal$kernel)
   if (!plain || control$tol_type != "global") return(marginal_density(marginal, at))
   on.exit(close_progress(control))
-  sums <- if (is.null(sources$factors)) {
-    log_of_plain_sums(sources, at, FALSE, control)
-  } else {
-    sum_classes(sources, at, FALSE, control, log_of_plain_sums)
-  }
+  sums <- plain_log_sum(sources, at, control)
   density <- exp(sums$log_abs + marginal$log_norm)
   if (control$tol * max(density) > 0.01 * least) return(marginal_density(marginal, at))
   density

@@ -45,7 +45,7 @@ log_boundary <- function(domain, sources, y, loo, total, control) {
   h <- sources$L[1]
   if (loo) y <- sources$points[, 1]
   sums <- log_sum(sources, if (!loo) matrix(y), PLAIN_FACTOR, loo, control)
-  score <- score_sum(sources, if (!loo) matrix(y), ESTIMATORS[[PLAIN_ESTIMATOR]], loo, "x", control)$score[, 1]
+  score <- score_sum(sources, if (!loo) matrix(y), PLAIN_FACTOR, loo, "x", control)$score[, 1]
   log_abs <- sums$log_abs + log_kernel_norm(sources$L) - log(total)
   bent <- log_abs + log_boundary_factor(domain, y, h, -h * score)
   list(log_abs = ifelse(log_abs == -Inf, -Inf, bent), stats = sums$stats)
@@ -55,7 +55,7 @@ log_boundary <- function(domain, sources, y, loo, total, control) {
 boundary_score <- function(domain, sources, y, control) {
   h <- sources$L[1]
   at <- matrix(y)
-  score <- score_sum(sources, at, ESTIMATORS[[PLAIN_ESTIMATOR]], FALSE, "x", control)$score[, 1]
+  score <- score_sum(sources, at, PLAIN_FACTOR, FALSE, "x", control)$score[, 1]
   log_with <- \(factor) log_sum(sources, at, factor, FALSE, control)$log_abs
   mean_square <- 2 * exp(log_with(c(0, 1, 0)) - log_with(PLAIN_FACTOR))
   score + boundary_slope(domain, y, h, -h * score, mean_square)

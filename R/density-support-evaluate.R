@@ -146,7 +146,7 @@ error_inside.imaged <- function(object, at, loo, control, log_abs) {
     sources <- list(points = points, weights = inner$weights[own], factors = inner$adaptive$factors[own])
     log_product_sum(domain, sources, L, work, FALSE, power = 2)$log_abs
   } else {
-    log_sum_squares(with_middles(inner), work, L / sqrt(2), FALSE, control)
+    log_sum_squares(with_middles(inner), work, FALSE, control)
   }
   log_square <- squares + 2 * log_kernel_norm(L) - 2 * log(total_weight(object)) + 2 * log_jacobian(domain, work)
   log_weight2 <- log_square_sum(object$weights, object$n)

@@ -16,7 +16,7 @@ local_means <- function(sources, y, loo, control) {
   at <- if (!loo) matrix(y)
   plain <- log_sum(sources, at, PLAIN_FACTOR, loo, control)
   square <- log_sum(sources, at, c(0, 1, 0), loo, control)$log_abs
-  score <- score_sum(sources, at, ESTIMATORS[[PLAIN_ESTIMATOR]], loo, "x", control)$score[, 1]
+  score <- score_sum(sources, at, PLAIN_FACTOR, loo, "x", control)$score[, 1]
   weights <- sources$weights
   list(
     log_sum = plain$log_abs, m = sources$L[1] * score, m2 = 2 * exp(square - plain$log_abs),

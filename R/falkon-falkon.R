@@ -47,7 +47,7 @@
 #'
 #' **Without centres** (`exact = TRUE`), squared loss: by Cholesky for up to 4,000 rows (on a GPU, for as many as half
 #' of its free memory holds the matrix of), beyond by conjugate gradients, preconditioned by what some of the rows say
-#' of the matrix. Their products go by the fast engine where that is faster ([kernel_matvec()]: `"gaussian"`, `"cauchy"`
+#' of the matrix. Their products go by the fast engine where that is faster ([kernel_sum()]: `"gaussian"`, `"cauchy"`
 #' and `"imq"` in few dimensions), to a tolerance far below `tol` unless `control` has one. Each iteration then takes
 #' time linear in `n`, and Gaussian-process regression on a million rows in 3 dimensions some minutes at most on two
 #' cores.
@@ -70,7 +70,7 @@
 #' for logistic loss.
 #'
 #' @param x The rows: a numeric matrix, a data frame (factors become indicator columns), a sparse `dgCMatrix` or
-#'   `dgRMatrix` of package Matrix, a `big.matrix`, a function that yields chunks as for [kernel_matvec()], whose chunks
+#'   `dgRMatrix` of package Matrix, a `big.matrix`, a function that yields chunks as for [kernel_sum()], whose chunks
 #'   are lists of `x`, `y` and perhaps `weights`, or a formula. A function is read once for each product: it must begin
 #'   again after its `NULL`, or have an argument `reset`.
 #' @param y The response: a vector, a matrix of several responses, or a factor.

@@ -1,7 +1,7 @@
 # Rows of falkon() that need not fit into memory: of a big.matrix, or of a function that yields them. A chunk is in
 # memory at a time, and n numbers for each output.
 #
-# A function is called as kernel_matvec() calls it, without arguments, for one chunk after the other and NULL after the
+# A function is called as kernel_sum() calls it, without arguments, for one chunk after the other and NULL after the
 # last. But it is read again and again: the call after that NULL begins anew. Or it has an argument `reset`, as biglm's
 # data functions do, and is called with reset = TRUE, for no chunk, before every pass: then one that an interrupt or an
 # error left in the middle is no harm. A chunk is a matrix (or data frame, or vector for one dimension) or

@@ -134,13 +134,12 @@ widened_for <- function(estimator, L, batch, response, run, tally) {
 
 # log p(y | x) at the rows of `held` by another estimate of `train`, -Inf where a part of it is negative.
 held_conditional <- function(estimator, train, held, L, response, run) {
-  sources <- sum_sources(train$x, train$weights, sqrt(SCORE_RATIO) * L)
-  sources$discrete <- train$discrete
+  sources <- sum_sources(train$x, train$weights, sqrt(SCORE_RATIO) * L, discrete = train$discrete)
   points <- if (ESTIMATORS[[estimator]]$debiased) debias_sum(sources, L, run)$debiased else train$x
   log_p <- function(side) {
     own <- L[side$dims, side$dims, drop = FALSE]
-    sources <- sum_sources(points[, side$dims, drop = FALSE], train$weights, own)
-    if (length(side$levels) > 0) sources$discrete <- some_levels(train$discrete, side$levels)
+    levels <- if (length(side$levels) > 0) some_levels(train$discrete, side$levels)
+    sources <- sum_sources(points[, side$dims, drop = FALSE], train$weights, own, discrete = levels)
     at <- cbind(held$x[, side$dims, drop = FALSE], held$discrete$codes[, side$levels, drop = FALSE])
     found <- log_sum(sources, at, ESTIMATORS[[estimator]]$factor(length(side$dims)), FALSE, run)
     replace(found$log_abs, which(as.logical(found$negative)), -Inf) + log_kernel_norm(own)

@@ -282,7 +282,7 @@
 #'   estimators are `"kde"`, the default then, `"laplace"` and `"laplace6"`; it needs a `bandwidth`, and has no
 #'   missing values. With a global `tol` plain densities go by one grid for all rows, in time linear in them;
 #'   otherwise the estimates of the pieces are added, each to its part of the tolerance. For sums over points that a
-#'   function yields see [kernel_matvec()].
+#'   function yields see [kernel_sum()].
 #'
 #' @section Errors: Bad input raises a condition of class `flashkernel_error_argument` that names
 #'   the argument, before anything is computed: values that are not numeric or not finite, no rows
@@ -331,7 +331,7 @@
 #'
 #' Scott, D. W. (2015) *Multivariate Density Estimation*, 2nd ed. Wiley.
 #' @seealso [marginal()] and [conditional()] make fits of some of the variables; [flash_conditional] estimates p(y | x).
-#'   [kernel_sum()] and [kernel_score()] for the sums themselves.
+#'   [kernel_sum()] for the sums themselves.
 #' @export
 #' @examples
 #' fit <- flash_kde(~ eruptions + waiting, data = faithful)

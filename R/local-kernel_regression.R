@@ -58,7 +58,7 @@
 #' @param seconds See `rows`.
 #' @param tol About the largest error of fits, relative to the range of the responses under the kernels; where a
 #'   local line is extrapolated, as beside few rows far from others, times what that multiplies errors by. 0: none
-#'   but rounding. See [kernel_matvec()].
+#'   but rounding. See [kernel_sum()].
 #' @param na.action What to do about rows with missing values, in the variables, the response or the weights; as
 #'   for [flash_kde()].
 #' @param lambda For factors: how far their levels are smoothed, one number for all such columns or numbers named by

@@ -3,7 +3,7 @@
 # engine, which keeps a block between the shards of targets, and no row passes the master that a worker can read itself.
 #
 # As a worker has them, data are `joined`: a flash_data() with `blocks`, the shards of each, over which the door of sums
-# goes one after the other (log_sum_of_blocks() and the others), and `own`, the number of the shard that "the points
+# goes one after the other (log_sum.sources_in_blocks() and the others), and `own`, the number of the shard that "the points
 # themselves" means there. Sums of coefficients to a tolerance may go by `near`, for each shard of targets the shards that
 # matter there (store-cluster-near.R), or by `grid`, list(spec, grids, first), of all points (store-cluster-grid.R).
 
@@ -20,6 +20,7 @@ is_joined <- function(data) is_remote(data) && !is.null(data$blocks)
 joined_sources <- function(sources, plan = NULL) {
   sources$points <- joined_data(sources$points, plan)
   sources["plan"] <- list(NULL)
+  class(sources) <- "sources_in_blocks"
   sources
 }
 
@@ -58,7 +59,7 @@ shard_number <- function(shard, worker) shard
 # On a worker, at a shard of targets, or leaving its points out where they are the sources' own.
 JOINED_SUMS <- list(
   log = \(sources, at, args, control) log_sum(sources, at, args$factor, args$loo, control),
-  score = \(sources, at, args, control) score_sum(sources, at, ESTIMATORS[[args$estimator]], args$loo, args$names, control),
+  score = \(sources, at, args, control) score_sum(sources, at, args$factor, args$loo, args$names, control),
   sums = \(sources, at, args, control) kernel_sum_of(sources, at, args$b, control, as_matrix = TRUE)
 )
 
@@ -79,43 +80,45 @@ at_shard <- function(data, shard, scratch) {
 
 # ---- sums of blocks -----------------------------------------------------------------------------
 
-log_sum_of_blocks <- function(sources, at, factor, loo, control) {
+#' @export
+log_sum.sources_in_blocks <- function(sources, at, factor, loo, control) {
   data <- sources$points
-  if (!is.null(data$grid) || !is.null(data$near)) {
-    found <- sums_of_blocks(sources, at, NULL, control)
-    return(list(log_abs = log(pmax(as.vector(found$sums), 0)), stats = found$stats))
-  }
-  sum_of_blocks(sources, at, loo, control, log_of_class(factor))
+  if (is.null(data$grid) && is.null(data$near)) return(sum_of_blocks(sources, at, loo, control, log_verb(factor)$merged))
+  found <- sums_of_blocks(sources, at, NULL, control)
+  list(log_abs = log(pmax(as.vector(found$sums), 0)), stats = found$stats)
 }
 
-# Scores of parts are merged by the sums.
-score_of_blocks <- function(sources, at, estimator, loo, names, control) {
+# What is all points needs no merging.
+#' @export
+score_sum.sources_in_blocks <- function(sources, at, factor, loo, names, control) {
   n <- sources$points$n
-  score_of_part <- score_of_class(estimator, NULL)
+  verb <- score_verb(factor, NULL)
   found <- sum_of_blocks(sources, at, loo, control, function(part, y, loo, control) {
-    if (nrow(part$points) == n) score_sum(part, y, estimator, loo, NULL, control) else score_of_part(part, y, loo, control)
+    (if (nrow(part$points) == n) verb$alone else verb$merged)(part, y, loo, control)
   })
   colnames(found$score) <- names
   found
 }
 
-# `sum_at`, as log_of_class() makes it, for the sources of each block, merged as parts of logarithms and scores are.
-sum_of_blocks <- function(sources, at, loo, control, sum_at) {
+# The verb for the sources of each block, merged as parts of logarithms and scores are.
+sum_of_blocks <- function(sources, at, loo, control, verb) {
   data <- sources$points
   own <- if (loo) data$own
   if (is.null(at)) at <- shard_of(data, data$own)$points
   mode <- if (is.null(sources$shard_weights)) "own" else sources$shard_weights
-  sum_part <- function(part, y, loo, control) {
-    if (nrow(part$points) == 0 || !is.null(part$weights) && all(part$weights == 0)) return(NULL)
-    if (loo && nrow(part$points) == 1) return(NULL)
-    sum_at(part, y, loo, control)
-  }
   fold_blocks(data, control, \(a, b) merge_some(a, b, control), function(block, shards, control) {
-    of <- shard_sources(block, sources$L, sources$kernel, mode)
-    if (is.null(own) || !own %in% shards) return(sum_part(of, at, FALSE, control))
-    rows <- sum(data$rows[shards[shards < own]]) + seq_len(data$rows[own])
-    left_out_of_piece(of, rows, control, sum_part)
+    of <- sources_of_shard(block, sources$L, sources$kernel, mode)
+    if (is_weightless(of)) return(NULL)
+    if (is.null(own) || !own %in% shards) return(verb(of, at, FALSE, control))
+    left_out(of, sum(data$rows[shards[shards < own]]) + seq_len(data$rows[own]), at, control, verb)
   })
+}
+
+#' @export
+kernel_sum_of.sources_in_blocks <- function(sources, at, b, control, as_matrix = FALSE) {
+  found <- sums_of_blocks(sources, at, b, control)
+  if (!as_matrix) found$sums <- as.vector(found$sums)
+  found
 }
 
 # Sums of coefficients: `b`, of all sources, or ones.
@@ -126,7 +129,7 @@ sums_of_blocks <- function(sources, at, b, control) {
   merge <- \(a, b) list(sums = a$sums + b$sums, stats = add_part_stats(a$stats, b$stats, control))
   fold_blocks(data, control, merge, function(block, shards, control) {
     own <- numbers_at(b, rows_of_shards(data, shards))
-    of <- shard_sources(block, sources$L, sources$kernel, "none")
+    of <- sources_of_shard(block, sources$L, sources$kernel, "none")
     kernel_sum_of(of, at, weighted(own, block), control, as_matrix = TRUE)
   })
 }

@@ -2,38 +2,13 @@
 # the order of the same tree, and sends one up for each node. So the master hears from few, and what goes to all workers
 # goes once to each of these.
 
-#' A cluster whose workers have clusters of their own
-#'
-#' From some dozens of workers on, what all of them send binds the one connection that takes it. Then let each worker of a
-#' cluster be the master of another one, say of the hosts of its rack: it adds up what these have found, and sends one result.
-#'
-#' @details
-#' The result takes the place of a cluster in `cluster` of [flash_data()] and [flash_control()]. Shards go to the workers below,
-#' what all need goes once to each master, and bits are those of any other cluster: a part of the tree in whose order sums are
-#' added is computed by each.
-#'
-#' A lost worker below is replaced by the others of its master, which a warning tells, a lost master with its cluster by the
-#' other masters. `diagnostics()$workers` has a row for each master, `below` how many workers it has, and what these did
-#' together.
-#'
-#' `make` opens the connections as it would in a session there, and nothing else listens. The clusters below
-#' stop with theirs, by [parallel::stopCluster()].
-#' @param cluster Of [parallel::makeCluster()] or snow: the workers that become masters.
-#' @param make A function of the number of a worker of `cluster`. It runs there, and makes a cluster: with package
-#'   parallel, `\(i) makeCluster(racks[[i]])`; one of `nested_cluster()` for one more level. Masters that are forks of
-#'   one session have its port, and need `\(i) makeCluster(4, port = 11000 + i)`.
-#' @returns `cluster`, of class `nested_cluster`.
-#' @inheritSection flash_kde Errors
-#' @seealso [flash_control()], [flash_data()]
+# list(masters, make), as flash_control() takes it.
 #' @export
-#' @examples
-#' \donttest{
-#' workers <- nested_cluster(parallel::makeCluster(1), \(i) parallel::makeCluster(2))
-#' data <- flash_data(as.matrix(faithful), workers, shard_rows = 50)
-#' sums <- kernel_matvec(data, as.matrix(faithful)[1:3, ], bandwidth = c(0.3, 4))
-#' diagnostics(sums)$workers[, c("worker", "below", "rows")]
-#' parallel::stopCluster(workers)
-#' }
+as_cluster.list <- function(cluster) {
+  if (length(cluster) != 2) stop_argument("cluster", "must be a cluster, or list(masters, make): found ", describe(cluster))
+  nested_cluster(cluster[[1]], cluster[[2]])
+}
+
 nested_cluster <- function(cluster, make) {
   if (!is.list(check_cluster(cluster))) stop_argument("cluster", "must be of workers: found ", describe(cluster))
   if (!is.function(make)) stop_argument("make", "must be a function that makes a cluster: found ", describe(make))

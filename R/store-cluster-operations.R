@@ -55,7 +55,7 @@ add_operations(
       given <- list(shard$points, part)
       also <- as.character(intersect(c("weights", "response"), names(formals(args$f))))
       also <- mget(also, envir = shard, ifnotfound = list(NULL))
-      in_function_of_user("f", do.call(args$f, c(given, also), quote = TRUE), paste("failed at shard", part))
+      in_function_of_user("FUN", do.call(args$f, c(given, also), quote = TRUE), paste("failed at shard", part))
     },
     merge = NULL
   ),
@@ -90,10 +90,10 @@ add_operations(
   # Sums with their logarithms at `args$at`.
   logs = list(
     one = function(shard, args, part, control) {
-      sources <- shard_sources(shard, args$L, "gaussian", args$weights)
+      sources <- sources_of_shard(shard, args$L, "gaussian", args$weights)
       if (!is.null(sources$weights) && all(sources$weights == 0)) return(NULL)
       found <- log_sum(sources, args$at, args$factor, FALSE, control)
-      if (args$score) found$score <- score_sum(sources, args$at, args$estimator, FALSE, NULL, control)$score
+      if (args$score) found$score <- score_sum(sources, args$at, args$factor, FALSE, NULL, control)$score
       found
     },
     merge = \(a, b, control) merge_some(a, b, control)
@@ -133,7 +133,7 @@ add_operations(
   # Sums of coefficients: `part`, or ones.
   sums = list(
     one = function(shard, args, part, control) {
-      kernel_sum_of(shard_sources(shard, args$L, args$kernel, "none"), args$at$points, weighted(part, shard), control)
+      kernel_sum_of(sources_of_shard(shard, args$L, args$kernel, "none"), args$at$points, weighted(part, shard), control)
     },
     merge = \(a, b, control) list(sums = a$sums + b$sums, stats = add_part_stats(a$stats, b$stats, control))
   )

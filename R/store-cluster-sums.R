@@ -2,10 +2,12 @@
 # points here go to all workers, each of which sums over what it has of the sources; to targets that are shards
 # themselves the sources come (store-cluster-join.R).
 
-log_sum_by_shards <- function(sources, at, factor, loo, control) {
-  if (is_joined(sources$points)) return(log_sum_of_blocks(sources, at, factor, loo, control))
-  tolerant <- !loo && identical(factor, PLAIN_FACTOR) && control$tol > 0 && control$tol_type == "global" &&
-    is.null(sources$shard_weights)
+#' @export
+class_of_place.flash_data <- function(points) if (is_joined(points)) "sources_in_blocks" else "sources_in_shards"
+
+#' @export
+log_sum.sources_in_shards <- function(sources, at, factor, loo, control) {
+  tolerant <- goes_by_sums(factor, loo, control) && is.null(sources$shard_weights)
   if (is.matrix(at)) {
     if (tolerant) return(log_of_sums(sources, at, control))
     return(logs_at(sources, at, control, list(factor = factor, score = FALSE)))
@@ -15,18 +17,25 @@ log_sum_by_shards <- function(sources, at, factor, loo, control) {
   log_of_sums(sources, at, control, join_targets("sums", sources, at, control, plan))
 }
 
-score_sum_by_shards <- function(sources, at, estimator, loo, names, control) {
+#' @export
+score_sum.sources_in_shards <- function(sources, at, factor, loo, names, control) {
   data <- sources$points
-  if (is_joined(data)) return(score_of_blocks(sources, at, estimator, loo, names, control))
-  name <- names(ESTIMATORS)[vapply(ESTIMATORS, identical, NA, estimator)]
   if (!is.matrix(at)) {
-    plan <- plan_whole(data)
-    return(join_targets("score", sources, at, control, plan, estimator = name, loo = loo, names = names))
+    return(join_targets("score", sources, at, control, plan_whole(data), factor = factor, loo = loo, names = names))
   }
-  found <- logs_at(sources, at, control, list(factor = estimator$factor(data$d), score = TRUE, estimator = estimator))
+  found <- logs_at(sources, at, control, list(factor = factor, score = TRUE))
   if (!is.null(names)) colnames(found$score) <- names
   found
 }
+
+# Of the weights that each worker has.
+#' @export
+squared.sources_in_shards <- function(sources) {
+  sources["plan"] <- list(NULL)
+  replace(sources, c("L", "shard_weights"), list(sources$L / sqrt(2), "squares"))
+}
+#' @export
+squared.sources_in_blocks <- squared.sources_in_shards
 
 logs_at <- function(sources, at, control, args) {
   data <- sources$points
@@ -40,24 +49,27 @@ logs_at <- function(sources, at, control, args) {
 whole_shard <- function(data, shard) over_shards(data, "whole", shards = shard)[[1]]
 rows_of_shard <- function(data, shard) whole_shard(data, shard)$x
 
-# As sum_kernels() and kernel_sum_of(), of coefficients in this session.
-sum_kernels_by_shards <- function(sources, at, b, control, out = NULL) {
+# Of coefficients in this session.
+#' @export
+sum_kernels.sources_in_shards <- function(sources, at, b, control, out = NULL, chunk_rows = NULL) {
   data <- sources$points
-  found <- kernel_sum_by_shards(sources, at, b, control, !is.null(dim(b)))
+  found <- kernel_sum_of(sources, at, b, control, !is.null(dim(b)))
   if (!is.null(out)) write_rows(out, c(1, nrow(found$sums)), found$sums)
   c(found, list(n = data$n, m = if (is.null(at)) data$n else nrow(at), d = data$d))
 }
 
-kernel_sum_by_shards <- function(sources, at, b, control, as_matrix = FALSE) {
-  data <- sources$points
-  if (!is_remote(data)) {
-    b <- as.matrix(b)
-    found <- over_shards(at, "multiply", list(centers = shared_value(sources), v = b), control, pairs = at$n * nrow(b))
-  } else if (is_joined(data)) {
-    found <- sums_of_blocks(sources, at, b, control)
-  } else {
-    found <- sums_of_shards(sources, at, b, control)
-  }
+#' @export
+kernel_sum_of.sources_in_shards <- function(sources, at, b, control, as_matrix = FALSE) {
+  found <- sums_of_shards(sources, at, b, control)
+  if (!as_matrix) found$sums <- as.vector(found$sums)
+  found
+}
+
+# Of sources in memory at the rows of shards.
+#' @export
+kernel_sum_at.flash_data <- function(at, sources, b, control, as_matrix) {
+  b <- as.matrix(b)
+  found <- over_shards(at, "multiply", list(centers = shared_value(sources), v = b), control, pairs = at$n * nrow(b))
   if (!as_matrix) found$sums <- as.vector(found$sums)
   found
 }
@@ -83,8 +95,13 @@ b_of_shards <- function(data, b) {
 }
 
 # Of rows in shards each product is where they are. Columns in shards take two sums.
-normal_product_by_shards <- function(sources, rows, v, w, weights, control) {
-  if (is_remote(sources$points)) return(normal_product_in_two(sources, rows, v, w, weights, control))
+#' @export
+normal_product_of.sources_in_shards <- function(sources, rows, v, w, weights, control, with_sums = FALSE) {
+  normal_product_in_two(sources, rows, v, w, weights, control)
+}
+
+#' @export
+normal_product_at.sources_in_shards <- function(rows, sources, v, w, weights, control, with_sums) {
   data <- rows$points
   column <- \(x) if (is.null(x) || is_column(x)) x else given_column(data, x)
   control$tol <- control$tol / length(data$rows)

@@ -128,7 +128,7 @@ add_operations(
   normal = list(
     one = of_columns(\(columns, own, at) {
       args <- at$args
-      sources <- shard_sources(at$shard, args$L, args$kernel, "none")
+      sources <- sources_of_shard(at$shard, args$L, args$kernel, "none")
       shift <- if (!is.null(columns$shift)) as.matrix(columns$shift)
       normal_product_of(args$centers, sources, args$v, shift, as_plain(columns$weights), at$run)[c("product", "stats")]
     }),

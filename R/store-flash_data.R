@@ -4,7 +4,7 @@
 #' to the workers and come back as sums; the points do not.
 #'
 #' @details
-#' A flash_data() takes the place of `x` in [flash_kde()], [kernel_matvec()] and [falkon()], and can be asked for `dim()`,
+#' A flash_data() takes the place of `x` in [flash_kde()], [kernel_sum()] and [falkon()], and can be asked for `dim()`,
 #' [summary()], some of its rows (`data[rows, ]`, `sample(data, size)`) and what the bandwidth selectors make of a sample.
 #' Fits to it have [predict()][predict.flash_kde], with points left out, too, [logLik()][logLik.flash_kde],
 #' [cross_validate()] and [compare()], which come back as sums.
@@ -53,11 +53,11 @@
 #' data <- flash_data(as.matrix(faithful), shard_rows = 100)
 #' data
 #' summary(data)
-#' kernel_matvec(data, as.matrix(faithful)[1:3, ], bandwidth = c(0.3, 4))
+#' kernel_sum(data, as.matrix(faithful)[1:3, ], bandwidth = c(0.3, 4))
 #' \donttest{
 #' workers <- parallel::makeCluster(2)
 #' there <- flash_data(as.matrix(faithful), workers, shard_rows = 100)
-#' kernel_matvec(there, as.matrix(faithful)[1:3, ], bandwidth = c(0.3, 4))
+#' kernel_sum(there, as.matrix(faithful)[1:3, ], bandwidth = c(0.3, 4))
 #' parallel::stopCluster(workers)
 #' }
 flash_data <- function(x, cluster = NULL, reader = NULL, shards = NULL, shard_rows = NULL, columns = NULL,
@@ -212,10 +212,13 @@ shard_rows <- function(data, shard) {
 #' one's own.
 #'
 #' @param data A [flash_data()].
-#' @param f A function of `x`, the shard's points, a matrix, and `shard`, its number; and if it has arguments of these names, of
-#'   the shard's `weights` and `response`.
+#' @param INDICES `NULL`: the rows are in groups already, the shards.
+#' @param FUN A function of `x`, the shard's points, a matrix, and `shard`, its number; and if it has arguments of these names,
+#'   of the shard's `weights` and `response`.
+#' @param ... Not used; anything here is an error.
+#' @param simplify `TRUE`: numbers come as a vector or an array, as of [sapply()].
 #' @param control A [flash_control()].
-#' @returns A list of what `f` returned, in the order of the shards. Without a cluster `f` runs in this session.
+#' @returns A list of what `FUN` returned, in the order of the shards. Without a cluster `FUN` runs in this session.
 #' @inheritSection flash_kde Errors
 #' @export
 #' @examples
@@ -223,24 +226,27 @@ shard_rows <- function(data, shard) {
 #' fit <- flash_kde(data, "kde", bandwidth = c(0.3, 4))
 #' values <- predict(fit, type = "log_density", collect = FALSE)
 #' values
+#' by(values, FUN = function(x, shard) mean(x), simplify = TRUE)
 #' # one file for each shard, where its worker is
 #' folder <- tempdir()
-#' files <- shard_apply(values, function(x, shard) {
+#' files <- by(values, FUN = function(x, shard) {
 #'   file <- file.path(folder, paste0("values-", shard, ".rds"))
 #'   saveRDS(x, file)
 #'   file
 #' })
 #' unlist(files)
-shard_apply <- function(data, f, control = NULL) {
-  if (!is_remote(data)) stop_argument("data", "must be a flash_data(): found ", describe(data))
-  if (!is.function(f)) stop_argument("f", "must be a function of x and shard: found ", describe(f))
-  takes <- names(formals(f)) # NULL of a primitive function
-  if (!is.primitive(f) && length(takes) < 2 && !"..." %in% takes) {
+by.flash_data <- function(data, INDICES = NULL, FUN, ..., simplify = FALSE, control = NULL) {
+  check_dots_empty(...)
+  if (!is.null(INDICES)) stop_argument("INDICES", "must be NULL: the groups are the shards")
+  if (!is.function(FUN)) stop_argument("FUN", "must be a function of x and shard: found ", describe(FUN))
+  takes <- names(formals(FUN)) # NULL of a primitive function
+  if (!is.primitive(FUN) && length(takes) < 2 && !"..." %in% takes) {
     found <- if (length(takes) == 0) "one without arguments" else paste("one of", quote_names(takes), "alone")
-    stop_argument("f", "must be a function of x and shard: found ", found, " (write function(x, shard))")
+    stop_argument("FUN", "must be a function of x and shard: found ", found, " (write function(x, shard))")
   }
   run <- start_run(settle_control(control), "Applying a function")
-  over_shards(data, "apply", list(f = f), run, shard_number, seq_along(data$rows), pairs = Inf)
+  values <- over_shards(data, "apply", list(f = FUN), run, shard_number, seq_along(data$rows), pairs = Inf)
+  if (check_flag(simplify, "simplify")) simplify2array(values) else values
 }
 
 # ---- what it is -------------------------------------------------------------------------------

@@ -135,14 +135,12 @@ check_columns <- function(wanted, found) {
 
 # What sums of a shard go over, the same object for the same bandwidth and kernel, for what C has prepared of it.
 # `weights`: "own", "squares" or "none".
-shard_sources <- function(shard, L, kernel, weights = "own") {
+sources_of_shard <- function(shard, L, kernel, weights = "own") {
   about <- list(L, kernel, weights)
   if (!identical(shard$about, about)) {
     w <- if (weights != "none") shard$weights
-    shard$sources <- sum_sources(shard$points, if (weights == "squares") squared(w) else w, L, kernel, new_plan())
+    shard$sources <- sum_sources(shard$points, if (weights == "squares" && !is.null(w)) w^2 else w, L, kernel, new_plan())
     shard$about <- about
   }
   shard$sources
 }
-
-squared <- function(w) if (!is.null(w)) w^2

@@ -12,55 +12,22 @@ factors_at <- function(places, at, run) {
 
 # ---- sums -------------------------------------------------------------------------------------
 
-log_sum_by_targets <- function(sources, at, factor, loo, control) {
-  sum_target_classes(sources, at, loo, control, log_of_class(factor))
-}
-
-score_sum_by_targets <- function(sources, at, estimator, loo, names, control) {
-  sum_target_classes(sources, at, loo, control, score_of_class(estimator, names))
-}
-
-# `sum_class(class, y, loo, control)` for all sources, as wide as the targets of each class want them, at these. A
-# global tolerance is relative to the largest sum of a class, which is at most the largest of all.
-sum_target_classes <- function(sources, at, loo, control, sum_class) {
-  points <- sources$points
-  targets <- if (is.null(at)) points else at
+# All sources, as wide as the targets of each class want them. A global tolerance is relative to the largest sum of a
+# class, which is at most the largest of all.
+#' @export
+groups_of.sources_by_targets <- function(sources, at, loo, control) {
   classes <- width_classes(sources$target_factors(at, loo, control))
-  m <- nrow(targets)
-  total <- list(log_abs = numeric(m))
-  done <- 0
-  for (i in seq_along(classes$factors)) {
-    rows <- classes$rows[[i]]
-    share_stage(control, done, length(rows) / m)
-    done <- done + length(rows) / m
-    class <- sum_sources(points, sources$weights, classes$factors[i] * sources$L, sources$kernel)
-    part <- if (loo) {
-      left_out_at(class, rows, control, sum_class)
-    } else {
-      sum_class(class, targets[rows, , drop = FALSE], FALSE, control)
+  d <- ncol(sources$points)
+  m <- targets_count(sources, at)
+  list(
+    adds = FALSE, work = lengths(classes$rows) / m, m = m, d = d,
+    group = function(i) {
+      rows <- classes$rows[[i]]
+      wide <- remade(sources, L = classes$factors[i] * sources$L, plan = NULL, target_factors = NULL)
+      list(
+        sources = wide, y = if (is.null(at)) places_of(wide, rows) else at[rows, , drop = FALSE], targets = rows,
+        own = if (is.null(at)) list(of = rows), log_height = -sources$height * d * log(classes$factors[i])
+      )
     }
-    total$log_abs[rows] <- part$log_abs - sources$height * ncol(points) * log(classes$factors[i])
-    if (!is.null(part$score)) {
-      if (i == 1) total$score <- part$score[rep(1, m), , drop = FALSE]
-      total$score[rows, ] <- part$score
-    }
-    total$stats <- if (is.null(total$stats)) part$stats else add_class_stats(total$stats, part$stats)
-  }
-  total
-}
-
-# At the points `rows` of the class: by each other's sums without their own terms, and those of all other points.
-left_out_at <- function(class, rows, control, sum_class) {
-  part_of <- \(rows) sum_sources(
-    class$points[rows, , drop = FALSE], class$weights[rows], class$L, class$kernel, factors = class$factors[rows],
-    height = class$height
   )
-  own <- part_of(rows)
-  others <- part_of(-rows)
-  weightless <- \(part) nrow(part$points) == 0 || !is.null(part$weights) && all(part$weights == 0)
-  if (weightless(own)) return(sum_class(others, own$points, FALSE, control))
-  found <- sum_class(own, NULL, TRUE, control)
-  if (weightless(others)) found else merge_parts(found, sum_class(others, own$points, FALSE, control), control)
 }
-
-# ---- print ------------------------------------------------------------------------------------

@@ -1,76 +1,50 @@
 # Sums of points that have levels beside numbers. What a point gives to a place goes by the levels of both: by whether
 # they are equal, in columns without an order. There its kernel is that of any two levels plus, where they are equal,
 # the rest: products of these are sums over all points and over those of the same levels, of one column, another, and
-# both, which are ordinary ones (by_agreement()). By other columns, targets of the same combination of levels, a
-# cell, see all points with weights of their own (sum_cells()). So every engine and every tolerance serves them, scores,
+# both, which are ordinary ones (sources_that_agree). By other columns, targets of the same combination of levels, a
+# cell, see all points with weights of their own (cell_sources()). So every engine and every tolerance serves them, scores,
 # squares and signed kernels, too. Points whose levels give nothing to a cell, as where lambda is 0, are left out of it.
 #
-# `sources$discrete`: see level_tables(), and `squared`, where sums are of squares. Targets, where there are any,
-# have the numbers of their levels in their last columns (density-mixed-frame.R).
+# `sources$discrete`: see level_tables(), and `squared`, where sums are of squares.
 
-log_sum_by_cells <- function(sources, at, factor, loo, control) {
-  sum_cells(sources, at, loo, control, if (ncol(sources$points) > 0) log_of_class(factor) else log_mass)
-}
-
-# A score alone where there is nothing to merge it with.
-score_sum_by_cells <- function(sources, at, estimator, loo, names, control) {
-  if (ncol(sources$points) == 0) stop_argument("type", "must not be \"score\" without numeric columns")
-  alone <- \(class, y, loo, control) score_sum(class, y, estimator, loo, names, control)
-  sum_cells(sources, at, loo, control, score_of_class(estimator, names), if (!loo) alone)
-}
-
-# Without numbers all kernels are 1.
-log_mass <- function(class, y, loo, control) {
-  weights <- if (is.null(class$weights)) rep(1, nrow(class$points)) else class$weights
-  m <- if (is.null(y)) length(weights) else nrow(y)
-  list(log_abs = log(if (loo) leave_out(weights) else rep(sum(weights), m)))
-}
-
-# At m targets.
-nothing_seen <- function(m, d) list(log_abs = rep(-Inf, m), score = matrix(NaN, m, d))
-
-# `sum_class(class, y, loo, control)` of all columns, for each cell of targets by those that are not by_agreement(), put
-# together. `alone`: the same where there is nothing to merge, or NULL.
-sum_cells <- function(sources, at, loo, control, sum_class, alone = NULL) {
+# For each cell of targets by the columns that do not go by agreement, the sources as it sees them.
+#' @export
+groups_of.sources_by_levels <- function(sources, at, loo, control) {
   d <- ncol(sources$points)
   codes <- sources$discrete$codes
   target_codes <- if (is.null(at)) codes else at[, d + seq_len(ncol(codes)), drop = FALSE]
   tables <- level_tables(sources$discrete)
   if (isTRUE(sources$discrete$squared)) tables <- lapply(tables, `^`, 2)
   alike <- columns_by_agreement(sources$discrete, tables, target_codes)
-  if (any(alike)) {
-    sum_class <- by_agreement(tables[alike], d, sum_class)
-    sources$points <- cbind(sources$points, codes[, alike, drop = FALSE])
-    if (!is.null(at)) at <- cbind(at[, seq_len(d), drop = FALSE], target_codes[, alike, drop = FALSE])
-  } else {
-    if (!is.null(alone)) sum_class <- alone
-    if (!is.null(at)) at <- at[, seq_len(d), drop = FALSE]
-  }
-  if (all(alike)) return(sum_class(cell_class(sources, rep(1, nrow(codes))), at, loo, control))
+  within <- remade(sources, discrete = NULL, plan = NULL)
+  if (any(alike)) within <- agreeing(within, tables[alike], codes[, alike, drop = FALSE])
+  if (!is.null(at)) at <- cbind(at[, seq_len(d), drop = FALSE], target_codes[, alike, drop = FALSE])
+  if (all(alike)) return(groups_of(within, at, loo, control))
   codes <- codes[, !alike, drop = FALSE]
   own <- cells_of(codes)
   cells <- if (is.null(at)) own else cells_of(target_codes[, !alike, drop = FALSE])
-  places <- if (is.null(at)) sources$points else at
-  m <- nrow(places)
-  share <- nested_share(control)
-  total <- list()
-  done <- 0
-  for (i in seq_along(cells$rows)) {
-    rows <- cells$rows[[i]]
-    share$part(done, length(rows) / m)
-    done <- done + length(rows) / m
-    class <- cell_class(sources, cell_weights(tables[!alike], cells$codes[i, ], own$codes)[own$of])
-    part <- if (is.null(class)) {
-      nothing_seen(length(rows), d)
-    } else if (loo) {
-      left_out_at(class, match(rows, class$rows), control, sum_class)
-    } else {
-      sum_class(class, places[rows, , drop = FALSE], FALSE, control)
+  m <- targets_count(sources, at)
+  list(
+    adds = FALSE, work = lengths(cells$rows) / m, m = m, d = d,
+    group = function(i) {
+      rows <- cells$rows[[i]]
+      share <- cell_weights(tables[!alike], cells$codes[i, ], own$codes)[own$of]
+      cell <- cell_sources(within, share)
+      if (is.null(cell)) return(NULL)
+      list(
+        sources = cell, y = if (is.null(at)) places_of(within, rows) else at[rows, , drop = FALSE], targets = rows,
+        own = if (is.null(at)) list(of = match(rows, which(share > 0)))
+      )
     }
-    total <- put_rows(total, part, rows, m)
-  }
-  share$end()
-  total
+  )
+}
+
+# The sources as a cell sees them, by the share of each; NULL where it sees none.
+cell_sources <- function(sources, share) {
+  weights <- if (!is.null(sources$weights)) share * sources$weights else if (any(share != 1)) share
+  if (!is.null(weights) && !any(weights > 0)) return(NULL)
+  sources["weights"] <- list(weights)
+  if (all(share > 0)) sources else some_sources(sources, which(share > 0))
 }
 
 # So many times as many pairs as all points have are met, at most, where sums are also over points that agree.
@@ -79,7 +53,7 @@ MOST_AGREEING <- 1.9
 # A pass over the points that agree in some columns costs as much as those for so many cells of targets, measured.
 CELLS_OF_A_PASS <- 4
 
-# Which columns go by_agreement(): without an order, as long as all together meet few more pairs, in few passes.
+# Which columns go by agreement: without an order, as long as all together meet few more pairs, in few passes.
 columns_by_agreement <- function(discrete, tables, target_codes) {
   unordered <- vapply(discrete$columns, \(column) column$kind == "unordered", NA)
   agreeing <- vapply(colnames(discrete$codes), \(name) {
@@ -100,122 +74,95 @@ agreement <- function(tables) {
   list(any = any, more = vapply(tables, `[`, 0, 1) - any)
 }
 
-# `sum_class` of points whose last columns, from d + 1, are levels in columns without an order, of these tables.
-by_agreement <- function(tables, d, sum_class) {
-  force(sum_class)
-  shares <- agreement(tables)
-  count <- length(tables)
-  subsets <- as.matrix(expand.grid(rep(list(c(FALSE, TRUE)), count)))
+# Points with levels in columns without an order, of these tables.
+agreeing <- function(sources, tables, codes) {
+  class(sources) <- c("sources_that_agree", "grouped_sources")
+  replace(sources, "agreeing", list(list(tables = tables, codes = codes)))
+}
+
+# All of them, and those that have the same levels as the target in some columns.
+#' @export
+groups_of.sources_that_agree <- function(sources, at, loo, control) {
+  d <- ncol(sources$points)
+  shares <- agreement(sources$agreeing$tables)
+  codes <- sources$agreeing$codes
+  subsets <- as.matrix(expand.grid(rep(list(c(FALSE, TRUE)), ncol(codes))))
   weight <- apply(subsets, 1, \(equal) prod(ifelse(equal, shares$more, shares$any)))
   subsets <- subsets[weight > 0, , drop = FALSE]
   weight <- weight[weight > 0]
-  function(class, y, loo, control) {
-    # a class that two levels give to, in parts whose errors add up
-    if (control$tol_type == "global") control$tol <- control$tol / length(weight)
-    share <- nested_share(control)
-    total <- NULL
-    for (i in seq_along(weight)) {
-      share$part((i - 1) / length(weight), 1 / length(weight))
-      part <- sum_where_equal(class, y, which(subsets[i, ]), d, loo, control, sum_class)
-      if (is.null(part)) next
-      part$log_abs <- part$log_abs + log(weight[i])
-      total <- if (is.null(total)) part else merge_parts(total, part, control)
+  list(
+    adds = TRUE, work = rep(1 / length(weight), length(weight)), m = targets_count(sources, at), d = d,
+    group = function(i) {
+      equal <- which(subsets[i, ])
+      part <- remade(sources)
+      if (length(equal) > 0) {
+        class(part) <- c("sources_where_equal", "grouped_sources")
+        part$agreeing <- list(codes = codes[, equal, drop = FALSE])
+      }
+      y <- if (!is.null(at)) at[, c(seq_len(d), d + equal), drop = FALSE]
+      list(sources = part, y = y, log_height = log(weight[i]))
     }
-    share$end()
-    if (is.null(total)) return(nothing_seen(if (is.null(y)) nrow(class$points) else nrow(y), d))
-    if (!is.null(total$score)) total$score[total$log_abs == -Inf, ] <- NaN
-    total
-  }
-}
-
-# `sum_class` of the sources that have the same levels as the target in these of the columns from d + 1; NULL: there are
-# none, wherever.
-sum_where_equal <- function(class, y, equal, d, loo, control, sum_class) {
-  numbers <- seq_len(d)
-  at <- if (!is.null(y)) y[, numbers, drop = FALSE]
-  codes <- class$points[, d + equal, drop = FALSE]
-  class$points <- class$points[, numbers, drop = FALSE]
-  if (length(equal) == 0) return(sum_class(class, at, loo, control))
-  n <- nrow(codes)
-  m <- if (is.null(y)) n else nrow(y)
-  groups <- cells_of(if (is.null(y)) codes else rbind(codes, y[, d + equal, drop = FALSE]))$rows
-  total <- list(log_abs = rep(-Inf, m))
-  seen <- FALSE
-  for (rows in groups) {
-    own <- rows[rows <= n]
-    targets <- if (is.null(y)) own else rows[rows > n] - n
-    if (length(own) == 0 || length(targets) == 0 || !is.null(class$weights) && all(class$weights[own] == 0)) next
-    one <- sum_sources(
-      class$points[own, , drop = FALSE], class$weights[own], class$L, class$kernel, factors = class$factors[own],
-      height = class$height
-    )
-    part <- sum_class(one, if (!is.null(y)) at[targets, , drop = FALSE], loo, control)
-    total <- put_rows(total, part, targets, m)
-    seen <- TRUE
-  }
-  if (seen) total
-}
-
-# The results at the targets `rows`, in their places among those at all m.
-put_rows <- function(total, part, rows, m) {
-  for (name in c("log_abs", "negative")) {
-    if (is.null(part[[name]])) next
-    if (is.null(total[[name]])) total[[name]] <- vector(typeof(part[[name]]), m)
-    total[[name]][rows] <- part[[name]]
-  }
-  if (!is.null(part$score)) {
-    if (is.null(total$score)) total$score <- matrix(0, m, ncol(part$score), dimnames = dimnames(part$score))
-    total$score[rows, ] <- part$score
-  }
-  if (is.null(total$stats)) {
-    total$stats <- part$stats
-  } else if (!is.null(part$stats)) {
-    total$stats <- add_class_stats(total$stats, part$stats)
-  }
-  total
-}
-
-# The sources as a cell sees them, by the share of each; NULL where it sees none. `rows`: which ones they are.
-cell_class <- function(sources, share) {
-  weights <- if (!is.null(sources$weights)) share * sources$weights else if (any(share != 1)) share
-  if (!is.null(weights) && !any(weights > 0)) return(NULL)
-  rows <- which(share > 0)
-  all <- length(rows) == length(share)
-  class <- sum_sources(
-    if (all) sources$points else sources$points[rows, , drop = FALSE], if (all) weights else weights[rows],
-    sources$L, sources$kernel, factors = sources$factors[rows], height = sources$height
   )
-  class$rows <- rows
-  class
+}
+
+# The sources that have the same levels as the target.
+#' @export
+groups_of.sources_where_equal <- function(sources, at, loo, control) {
+  d <- ncol(sources$points)
+  n <- nrow(sources$points)
+  m <- targets_count(sources, at)
+  codes <- sources$agreeing$codes
+  cells <- cells_of(if (is.null(at)) codes else rbind(codes, at[, d + seq_len(ncol(codes)), drop = FALSE]))$rows
+  numbers <- remade(sources)
+  list(
+    adds = FALSE, work = lengths(cells) / sum(lengths(cells)), m = m, d = d,
+    group = function(i) {
+      own <- cells[[i]][cells[[i]] <= n]
+      targets <- if (is.null(at)) own else cells[[i]][cells[[i]] > n] - n
+      if (length(own) == 0 || length(targets) == 0) return(NULL)
+      y <- if (!is.null(at)) at[targets, seq_len(d), drop = FALSE]
+      list(sources = some_sources(numbers, own), y = y, targets = targets)
+    }
+  )
+}
+
+# ---- levels alone -------------------------------------------------------------------------------
+
+# Without numbers all kernels are 1.
+#' @export
+log_sum.levels_alone <- function(sources, at, factor, loo, control) {
+  weights <- if (is.null(sources$weights)) rep(1, nrow(sources$points)) else sources$weights
+  m <- if (is.null(at)) length(weights) else nrow(at)
+  list(log_abs = log(if (loo) leave_out(weights) else rep(sum(weights), m)))
+}
+
+#' @export
+score_sum.levels_alone <- function(sources, at, factor, loo, names, control) {
+  stop_argument("type", "must not be \"score\" without numeric columns")
 }
 
 # ---- both stages of an SD-KDE -------------------------------------------------------------------
 
-# As debias_sum(): each point moves along the score of the estimate in its own cell. Kernels of H leave there a bias
+# Each point moves along the score of the estimate in its own cell (debias_sum.default()). Kernels of H leave there a bias
 # of order h^2 by the curvature of the density of that cell and, times lambda, of others; this removes the first, and
 # of the second what they have in common.
-debias_by_cells <- function(sources, L, control) {
-  found <- score_sum_by_cells(sources, NULL, ESTIMATORS[[PLAIN_ESTIMATOR]], FALSE, NULL, control)
-  found$score[!is.finite(found$score)] <- 0
-  list(debiased = sources$points + found$score %*% tcrossprod(L) / 2, stats = found$stats)
-}
 
-# As debiased_loo_sum(). Of the points i of a cell: what i gives to the score at j is relative to what all give there,
+# Of the points i of a cell: what i gives to the score at j is relative to what all give there,
 # by the levels of both, so each cell has sums of all points of its own: as many passes as there are cells.
-debiased_loo_by_cells <- function(sources, L, control) {
+#' @export
+debiased_loo_sum.sources_by_levels <- function(sources, L, control, widths = NULL) {
   control[c("tol", "engine", "precision")] <- list(0, "exact", "double")
   n <- nrow(sources$points)
   w <- if (is.null(sources$weights)) rep(1, n) else sources$weights
-  mass <- log_sum_by_cells(sources, NULL, PLAIN_FACTOR, FALSE, control)
-  found <- score_sum_by_cells(sources, NULL, ESTIMATORS[[PLAIN_ESTIMATOR]], FALSE, NULL, control)
-  found$score[!is.finite(found$score)] <- 0
+  mass <- log_sum(sources, NULL, PLAIN_FACTOR, FALSE, control)
+  found <- debias_scores(sources, control)
   mass$log_abs[!is.finite(mass$log_abs)] <- 0
   means <- sources$points + found$score %*% tcrossprod(sources$L)
   stats <- add_class_stats(mass$stats, found$stats)
   tables <- level_tables(sources$discrete)
   own <- cells_of(sources$discrete$codes)
   dominated <- join_dominated(lapply(seq_along(own$rows), \(i) {
-    given <- replace(sources, "weights", list(w * cell_weights(tables, own$codes[i, ], own$codes)[own$of]))
+    given <- remade(sources, weights = w * cell_weights(tables, own$codes[i, ], own$codes)[own$of], discrete = NULL)
     dominated_among(given, own$rows[[i]], mass$log_abs[own$rows[[i]]], control)
   }))
   stats <- joined_stats(stats, dominated$stats)

@@ -1,96 +1,93 @@
 # Sums of kernels of several widths: those of each class of points whose kernels are equally wide, merged. So every
 # engine and every tolerance serves them.
 
-log_sum_by_classes <- function(sources, at, factor, loo, control) {
-  several <- any(sources$factors != sources$factors[1]) && !is_compact(sources$kernel)
-  by_grid <- several && !loo && identical(factor, PLAIN_FACTOR) && control$tol > 0 && control$tol_type == "global"
-  if (by_grid) return(log_of_class_sums(sources, at, control))
-  sum_classes(sources, at, loo, control, log_of_class(factor))
-}
-
-score_sum_by_classes <- function(sources, at, estimator, loo, names, control) {
-  sum_classes(sources, at, loo, control, score_of_class(estimator, names))
-}
-
-# What is summed for a class, of points or of targets: functions of (class, y, loo, control).
-log_of_class <- function(factor) {
-  \(class, y, loo, control) log_sum(class, y, factor, loo, control)
-}
-
-# The log of the sum, too: by it scores of several classes are merged.
-score_of_class <- function(estimator, names) {
-  \(class, y, loo, control) {
-    part <- log_sum(class, y, estimator$factor(ncol(class$points)), loo, control)
-    part$score <- score_sum(class, y, estimator, loo, names, control)$score
-    part
-  }
-}
-
 # list(factors, rows): the different factors, increasing, and whose they are.
 width_classes <- function(factors) {
   values <- sort(unique(factors))
   list(factors = values, rows = unname(split(seq_along(factors), match(factors, values))))
 }
 
-# As log_of_sums(), with the sums of all classes as one: what is far from the points of one class alone needs no
-# logarithm. It is summed again where the tolerance is more than a hundredth of the sum.
-log_of_class_sums <- function(sources, at, control) {
-  found <- sum_classes(sources, at, FALSE, control, log_of_plain_sums)
+#' @export
+groups_of.sources_by_factors <- function(sources, at, loo, control) {
+  points <- sources$points
+  classes <- width_classes(sources$factors)
+  alone <- length(classes$factors) == 1
+  y <- if (!is.null(at)) at else if (!alone) points
+  list(
+    adds = TRUE, work = lengths(classes$rows) / nrow(points), m = targets_count(sources, at), d = ncol(points),
+    group = function(i) {
+      rows <- classes$rows[[i]]
+      own <- if (alone) points else points[rows, , drop = FALSE]
+      weights <- if (alone) sources$weights else sources$weights[rows]
+      list(
+        sources = sum_sources(own, weights, classes$factors[i] * sources$L, sources$kernel, if (alone) sources$plan),
+        y = y, own = if (is.null(at)) list(at = rows),
+        log_height = -sources$height * kernel_columns(sources$L) * log(classes$factors[i])
+      )
+    }
+  )
+}
+
+# To a tolerance by the sums of all classes as one: what is far from the points of one class alone needs no logarithm.
+# It is summed again where the tolerance is more than a hundredth of the sum.
+#' @export
+log_sum.sources_by_factors <- function(sources, at, factor, loo, control) {
+  of_logs <- \(at) sum_over(groups_of(sources, at, loo, control), loo, control, log_verb(factor))
+  several <- any(sources$factors != sources$factors[1]) && !is_compact(sources$kernel)
+  if (!several || !goes_by_sums(factor, loo, control)) return(of_logs(at))
+  found <- plain_log_sum(sources, at, control)
   low <- which(!(found$log_abs > max(found$log_abs) + log(100 * control$tol)))
   if (length(low) > 0) {
-    rows <- (if (is.null(at)) sources$points else at)[low, , drop = FALSE]
-    again <- sum_classes(sources, rows, FALSE, control, log_of_class(PLAIN_FACTOR))
-    found$log_abs[low] <- again$log_abs
+    found$log_abs[low] <- of_logs((if (is.null(at)) sources$points else at)[low, , drop = FALSE])$log_abs
   }
   found
 }
 
-# Of what a global tolerance, or a double, does not tell from 0, the logarithm is no more than noise, or -Inf.
-log_of_plain_sums <- function(sources, at, loo, control) {
-  b <- if (is.null(sources$weights)) rep(1, nrow(sources$points)) else sources$weights
-  part <- kernel_sum_of(sum_sources(sources$points, NULL, sources$L, plan = sources$plan), at, b, control)
-  list(log_abs = log(pmax(part$sums, 0)), stats = part$stats)
+# ---- both stages of an SD-KDE -------------------------------------------------------------------
+
+# Kernels of f^2 H leave a bias of order h^2, half of tr(H Hessian(p f^2)), which goes where point j moves by f_j^2 H / 2
+# times the score of p f^2. That score is of all points, their weights times f^2, by the kernel of f_j^2 H_s: each point
+# moves as an SD-KDE of its own bandwidth would have it, and nothing has to be known of the factors. Of p^-a, p f^2 = p^(1
+# - 2 a): 1 - 2 a of the way is left to go.
+#' @export
+debias_scores.sources_by_factors <- function(sources, control) {
+  c(scores_by_classes(sources, control)[c("score", "stats")], list(squares = sources$factors^2))
 }
 
-# `sum_class(class, y, loo, control)` for the sources of each class at all targets, merged.
-sum_classes <- function(sources, at, loo, control, sum_class) {
-  points <- sources$points
-  classes <- width_classes(sources$factors)
-  count <- length(classes$factors)
-  # errors of classes add up, each relative to the largest sum of its own
-  if (control$tol_type == "global") control$tol <- control$tol / count
-  total <- NULL
-  done <- 0
-  for (i in seq_len(count)) {
-    rows <- classes$rows[[i]]
-    share_stage(control, done, length(rows) / nrow(points))
-    done <- done + length(rows) / nrow(points)
-    if (!is.null(sources$weights) && all(sources$weights[rows] == 0)) next
-    own <- if (count == 1) points else points[rows, , drop = FALSE]
-    class <- sum_sources(own, sources$weights[rows], classes$factors[i] * sources$L, sources$kernel)
-    if (count == 1) class$plan <- sources$plan
-    part <- if (!is.null(at) || count == 1) {
-      sum_class(class, at, loo, control)
-    } else if (loo) {
-      left_out_of_class(class, points, rows, control, sum_class)
-    } else {
-      sum_class(class, points, FALSE, control)
-    }
-    part$log_abs <- part$log_abs - sources$height * kernel_columns(sources$L) * log(classes$factors[i])
-    total <- if (is.null(total)) part else merge_parts(total, part, control)
-  }
-  total
-}
-
-# At all points: those of the class, its `rows`, are left out each of its own sum.
-left_out_of_class <- function(class, points, rows, control, sum_class) {
-  own <- sum_class(class, NULL, TRUE, control)
-  others <- sum_class(class, points[-rows, , drop = FALSE], FALSE, control)
-  place <- \(a, b) replace(replace(rep(a[0][NA], nrow(points)), rows, a), seq_len(nrow(points))[-rows], b)
-  list(
-    log_abs = place(own$log_abs, others$log_abs),
-    negative = if (!is.null(own$negative)) place(own$negative, others$negative),
-    score = if (!is.null(own$score)) rbind(own$score, others$score)[order(c(rows, seq_len(nrow(points))[-rows])), ],
-    stats = add_stats(own$stats, others$stats)
+# The scores without a point follow from those with it, where these are exact.
+#' @export
+debiased_loo_sum.sources_by_factors <- function(sources, L, control, widths = NULL) {
+  control[c("tol", "engine", "precision")] <- list(0, "exact", "double")
+  share_stage(control, 0, 0.5)
+  found <- scores_by_classes(sources, control, masses = TRUE)
+  widths <- list(
+    factors = sources$factors, weights = sources$weights, log_mass = found$log_mass,
+    means = sources$points + sources$factors^2 * (found$score %*% tcrossprod(sources$L))
   )
+  of_scores <- score_sources(sources)
+  dominated <- dominated_points(of_scores, sources$factors, found$log_mass, control)
+  away <- away_from_dominant(sources$points, dominated)
+  widths <- with_dominated(widths, dominated, away, sources$L, L)
+  share_stage(control, 0.5, 0.5)
+  sums <- debiased_loo_sum(of_scores, L, control, widths)
+  replace(sums, "stats", list(add_class_stats(joined_stats(found$stats, dominated$stats), sums$stats)))
+}
+
+# Their points with the weights of the score, relative to the largest factor of a point that counts.
+score_sources <- function(sources) {
+  w <- if (is.null(sources$weights)) 1 else sources$weights
+  relative <- sources$factors / max(sources$factors[w > 0])
+  sum_sources(sources$points, w * pmin(relative, 1)^2, sources$L)
+}
+
+# list(score, log_mass, stats) at every source: the score for debiasing it, by the kernel of its own width, and where asked
+# for, the log of the sum of these kernels. Where no kernel has weight there is no score, and a point stays.
+scores_by_classes <- function(sources, control, masses = FALSE) {
+  widths <- \(at, loo, control) sources$factors
+  by_place <- remade(score_sources(sources), target_factors = widths, height = 0)
+  sum <- if (masses) score_and_log else score_sum
+  found <- sum(by_place, NULL, PLAIN_FACTOR, FALSE, NULL, control)
+  found$score[!is.finite(found$score)] <- 0
+  found$log_mass <- if (masses) replace(found$log_abs, !is.finite(found$log_abs), 0)
+  found
 }

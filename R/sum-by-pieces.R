@@ -1,16 +1,46 @@
-# Sums of a fit whose points are a big.matrix: the estimates of its pieces, each from the door itself, are merged.
+# Sums of a fit whose points are a big.matrix, which is read a piece at a time: at each piece of the targets over each
+# piece of the sources.
+
+#' @export
+class_of_place.big.matrix <- function(points) c("sources_in_pieces", "grouped_sources")
+
+#' @export
+log_sum.sources_in_pieces <- function(sources, at, factor, loo, control) {
+  if (goes_by_sums(factor, loo, control)) return(log_of_sums(sources, at, control))
+  sum_over(groups_of(sources, at, loo, control), loo, control, log_verb(factor))
+}
 
 big_pieces <- function(x) row_pieces(x, chunk_size(NULL, ncol(x)))
 
-log_sum_by_pieces <- function(sources, at, factor, loo, control) {
-  by_grid <- !loo && identical(factor, PLAIN_FACTOR) && control$tol > 0 && control$tol_type == "global"
-  if (by_grid) return(log_of_sums(sources, at, control))
-  sum_parts(sources, at, control, \(piece, y, own, control) log_sum(piece, y, factor, loo && own, control))
-}
-
-score_sum_by_pieces <- function(sources, at, estimator, loo, names, control) {
-  score_of_piece <- score_of_class(estimator, names)
-  sum_parts(sources, at, control, \(piece, y, own, control) score_of_piece(piece, y, loo && own, control))
+#' @export
+groups_of.sources_in_pieces <- function(sources, at, loo, control) {
+  points <- sources$points
+  pieces <- big_pieces(points)
+  work <- vapply(pieces, \(piece) diff(piece) + 1, 0) / nrow(points)
+  read <- \(piece) read_rows(points, piece, "object", ncol(points), colnames(points))
+  group <- if (is.null(at)) {
+    \(i) list(
+      sources = replace(sources, "at_piece", pieces[i]), y = read(pieces[[i]]), loo = TRUE,
+      targets = pieces[[i]][1]:pieces[[i]][2]
+    )
+  } else {
+    \(i) {
+      rows <- pieces[[i]][1]:pieces[[i]][2]
+      weights <- sources$weights[rows]
+      if (!is.null(weights) && all(weights == 0)) return(NULL)
+      own <- identical(pieces[[i]], sources$at_piece)
+      discrete <- discrete_rows(sources$discrete, rows)
+      list(
+        sources = remade(
+          sources,
+          points = if (own) at else read(pieces[[i]]), weights = weights, plan = NULL, factors = sources$factors[rows],
+          discrete = discrete
+        ),
+        y = if (!own) at
+      )
+    }
+  }
+  list(adds = !is.null(at), work = work, m = targets_count(sources, at), d = ncol(points), group = group)
 }
 
 # One grid for all points where that is fastest. Sums that its tolerance does not tell from zero have no logarithm:
@@ -25,67 +55,4 @@ log_of_sums <- function(sources, at, control, result = sum_kernels(sources, at, 
     log_abs[low] <- again$log_abs
   }
   list(log_abs = log_abs, stats = result$stats)
-}
-
-# `sum_part(piece, y, own, control)` for the sources of each piece of the points with each of the targets (y is NULL and
-# `own` TRUE where these are the same rows), merged.
-sum_parts <- function(sources, at, control, sum_part) {
-  points <- sources$points
-  weights <- sources$weights
-  pieces <- big_pieces(points)
-  own <- is.null(at)
-  m <- if (own) nrow(points) else nrow(at)
-  read <- \(piece) read_rows(points, piece, "object", ncol(points), colnames(points))
-  # errors of parts add up, each relative to the largest sum of its own
-  if (control$tol_type == "global") control$tol <- control$tol / length(pieces)
-  done <- 0
-  of_targets <- lapply(if (own) pieces else list(c(1, m)), \(targets) {
-    y <- if (own) read(targets) else at
-    total <- NULL
-    for (piece in pieces) {
-      w <- if (!is.null(weights)) weights[piece[1]:piece[2]]
-      pairs <- (diff(piece) + 1) * nrow(y)
-      share_stage(control, done / (as.double(nrow(points)) * m), pairs / (as.double(nrow(points)) * m))
-      done <<- done + pairs
-      if (!is.null(w) && all(w == 0)) next
-      same <- own && identical(piece, targets)
-      part_sources <- sum_sources(if (same) y else read(piece), w, sources$L, sources$kernel)
-      part <- sum_part(part_sources, if (!same) y, same, control)
-      total <- if (is.null(total)) part else merge_parts(total, part, control)
-    }
-    total
-  })
-  stats <- Reduce(add_stats, lapply(of_targets, `[[`, "stats"))
-  list(
-    log_abs = unlist(lapply(of_targets, `[[`, "log_abs")), negative = unlist(lapply(of_targets, `[[`, "negative")),
-    score = do.call(rbind, lapply(of_targets, `[[`, "score")), stats = stats
-  )
-}
-
-# Logarithms of sums add up; scores are means, by these sums.
-merge_parts <- function(a, b, control) {
-  top <- pmax(a$log_abs, b$log_abs)
-  share_a <- signed_share(a, top)
-  share_b <- signed_share(b, top)
-  sum <- share_a + share_b
-  weigh <- function(share, score) {
-    score[share == 0, ] <- 0 # a part without other points has none
-    share * score
-  }
-  list(
-    log_abs = top + log(abs(sum)), negative = if (!is.null(a$negative)) sum < 0,
-    score = if (!is.null(a$score)) (weigh(share_a, a$score) + weigh(share_b, b$score)) / sum,
-    stats = add_part_stats(a$stats, b$stats, control)
-  )
-}
-
-# The same where a part may have no terms, and is NULL.
-merge_some <- function(a, b, control) if (is.null(a)) b else if (is.null(b)) a else merge_parts(a, b, control)
-
-# exp(log_abs - top) with its sign; 0 where both are.
-signed_share <- function(part, top) {
-  share <- exp(part$log_abs - top)
-  share[top == -Inf] <- 0
-  if (!is.null(part$negative)) share[part$negative] <- -share[part$negative]
-  share
 }

@@ -1,5 +1,5 @@
 # Tables that need not fit into memory, read a piece at a time: the sources, coefficients and targets of
-# kernel_matvec().
+# kernel_sum().
 #
 # A table is a matrix as check_points() gives it, of doubles or floats, which is one piece, or a big.matrix, whose
 # rows are checked as they are read. Sources may also come from a function that yields chunks.
@@ -112,7 +112,7 @@ table_chunks <- function(x, d, names, size) {
   }
 }
 
-# The protocol is that of kernel_matvec(). `brings`: what chunks may have beside the points, by name; `like`: whose
+# The protocol is that of kernel_sum(). `brings`: what chunks may have beside the points, by name; `like`: whose
 # columns they have to have, `d` and `names`, or NULL and those of the first chunk; `none`: what is wrong where there is
 # no chunk at all; `arg`: what the user calls the function.
 called_chunks <- function(x, d, names, brings = "b", like = "`y`", none = NULL, arg = "x") {

@@ -2,8 +2,8 @@
 # distribution functions, draws, and the integral of the square. In one dimension the sums are those of windows, in
 # more those of cubes (sum-compact-cubes.R).
 
-# As log_sum() and score_sum().
-log_compact_sum <- function(sources, at, loo, control) {
+#' @export
+log_sum.compact_sources <- function(sources, at, factor, loo, control) {
   d <- ncol(sources$points)
   found <- if (d == 1) {
     window_sums(sources, sources$kernel$value, at, loo, control)
@@ -13,7 +13,8 @@ log_compact_sum <- function(sources, at, loo, control) {
   list(log_abs = log(rowSums(found$sums)) + d * sources$kernel$log_unit, negative = NULL, stats = found$stats)
 }
 
-compact_score <- function(sources, at, loo, names, control) {
+#' @export
+score_sum.compact_sources <- function(sources, at, factor, loo, names, control) {
   score <- if (ncol(sources$points) == 1) window_score else cube_score
   score(sources, at, loo, names, control)
 }

@@ -66,7 +66,7 @@ means_of_others <- function(sources, at, by, control) {
   found <- NULL
   if (any(rest > 0)) {
     others <- sum_sources(sources$points, rest, sources$L)
-    found <- score_of_class(ESTIMATORS[[PLAIN_ESTIMATOR]], NULL)(others, at, FALSE, control)
+    found <- score_and_log(others, at, PLAIN_FACTOR, FALSE, NULL, control)
     found$score <- found$score %*% tcrossprod(sources$L)
   }
   if (length(heavy) == 0 || all(by == heavy[1])) return(found)

@@ -1,63 +1,32 @@
 # The door to all sums of kernels. What is estimated, selected, plotted or drawn asks here, and every .Call() that sums
-# stands here, once. How it is done is of no concern to the callers: points in memory go to C as they are, others a
-# piece at a time (sum-by-chunks.R, sum-by-pieces.R), and chunks to a tolerance onto one grid (sum-by-stream.R); those of
-# kernels of several widths go class by class, of sources (sum-by-factors.R) or of targets (sum-balloon.R), those of
-# points with levels by cells (sum-by-categories.R).
+# stands here, once. How it is done is of no concern to the callers, but of the class of the sources (sum-sources.R): points
+# in memory go to C as they are, others in groups (sum-over.R) or to workers; sums of coefficients go a chunk at a time
+# (sum-by-chunks.R), and to a tolerance all chunks onto one grid (sum-by-stream.R).
 #
 # `at`: the targets, a checked matrix, or NULL for the sources themselves. `control`: of run_control(). `stats`: what
 # was computed where, see r_stats() in src/r/glue.c.
-
-# What is summed over: points with their weights (NULL: equal ones), H = L L' and the kernel. Points may be a
-# big.matrix or, for sum_kernels() alone, a function that yields chunks. `plan`: of new_plan(), for sources that are
-# summed over more than once. `factors`: NULL, or for sums with their logarithms and both stages of an SD-KDE a number
-# for each point, whose kernel then is that of factor L, times factor^(-d height): of densities relative to those of L,
-# or with height 2 of their squares. `target_factors`: NULL, or for sums with their logarithms the same by targets: a
-# function of `at`, `loo` and `control` that has a number for each (sum-balloon.R).
-sum_sources <- function(points, weights, L, kernel = "gaussian", plan = NULL, factors = NULL, height = 1,
-                        target_factors = NULL) {
-  list(
-    points = points, weights = weights, L = L, kernel = kernel, plan = plan, factors = factors, height = height,
-    target_factors = target_factors
-  )
-}
-
-# A handle in which C keeps what it prepares of sources in memory: the same as long as these are, else made anew, as
-# after readRDS(). It is a reference: copies share it.
-new_plan <- function() .Call(ffi_plan)
 
 # ---- sums with their logarithms ---------------------------------------------------------------
 
 # list(log_abs, negative, stats): log |sum w f(q / 2) k| and, where the polynomial `factor` may make it negative, whether
 # it is. `loo`: without each point's own term, where the points are their own targets.
 log_sum <- function(sources, at, factor, loo, control) {
-  if (goes_to_cluster(sources, at, control)) {
-    return(spread_targets("log", sources, at, control, factor = factor, loo = loo))
-  }
-  if (is_remote(sources$points)) return(log_sum_by_shards(sources, at, factor, loo, control))
-  if (is_big(sources$points)) return(log_sum_by_pieces(sources, at, factor, loo, control))
-  if (!is.null(sources$discrete)) return(log_sum_by_cells(sources, at, factor, loo, control))
-  if (!is.null(sources$target_factors)) return(log_sum_by_targets(sources, at, factor, loo, control))
-  if (!is.null(sources$factors)) return(log_sum_by_classes(sources, at, factor, loo, control))
-  if (is_compact(sources$kernel)) return(log_compact_sum(sources, at, loo, control))
+  UseMethod("log_sum", if (is.null(control$cluster)) sources else spread(sources, at, control))
+}
+
+#' @export
+log_sum.engine_sources <- function(sources, at, factor, loo, control) {
   .Call(ffi_log_sum, sources, at, factor, loo, control)
 }
 
-# list(score, stats): the gradient of the same logarithm for the entry `estimator` of ESTIMATORS, with the column names
-# `names`.
-score_sum <- function(sources, at, estimator, loo, names, control) {
-  if (goes_to_cluster(sources, at, control)) {
-    name <- names(ESTIMATORS)[vapply(ESTIMATORS, identical, NA, estimator)]
-    return(spread_targets("score", sources, at, control, estimator = name, names = names, loo = loo))
-  }
-  if (is_remote(sources$points)) return(score_sum_by_shards(sources, at, estimator, loo, names, control))
-  if (is_big(sources$points)) return(score_sum_by_pieces(sources, at, estimator, loo, names, control))
-  if (!is.null(sources$discrete)) return(score_sum_by_cells(sources, at, estimator, loo, names, control))
-  if (!is.null(sources$target_factors)) {
-    return(score_sum_by_targets(sources, at, estimator, loo, names, control))
-  }
-  if (!is.null(sources$factors)) return(score_sum_by_classes(sources, at, estimator, loo, names, control))
-  if (is_compact(sources$kernel)) return(compact_score(sources, at, loo, names, control))
-  .Call(ffi_score, sources, at, estimator$factor(dim(sources$points)[2]), loo, names, control)
+# list(score, stats): the gradient of the same logarithm, with the column names `names`.
+score_sum <- function(sources, at, factor, loo, names, control) {
+  UseMethod("score_sum", if (is.null(control$cluster)) sources else spread(sources, at, control))
+}
+
+#' @export
+score_sum.engine_sources <- function(sources, at, factor, loo, names, control) {
+  .Call(ffi_score, sources, at, factor, loo, names, control)
 }
 
 # ---- sums of coefficients ---------------------------------------------------------------------
@@ -65,29 +34,46 @@ score_sum <- function(sources, at, estimator, loo, names, control) {
 # list(sums, stats) of points in memory: sum b k, one column for each of `b`, whose coefficients hold the weights. The
 # sums are a vector where b is one, unless they are to be a matrix.
 kernel_sum_of <- function(sources, at, b, control, as_matrix = FALSE) {
-  if (goes_to_cluster(sources, at, control)) {
-    found <- spread_targets("sums", sources, at, control, b = b)
-    if (is.null(dim(b)) && !as_matrix) found$sums <- as.vector(found$sums)
-    return(found)
-  }
-  if (is_remote(sources$points) || is_remote(at)) return(kernel_sum_by_shards(sources, at, b, control, as_matrix))
+  UseMethod("kernel_sum_of", if (is.null(control$cluster)) sources else spread(sources, at, control))
+}
+
+#' @export
+kernel_sum_of.engine_sources <- function(sources, at, b, control, as_matrix = FALSE) {
+  kernel_sum_at(at, sources, b, control, as_matrix)
+}
+
+# The same by where the targets are.
+kernel_sum_at <- function(at, sources, b, control, as_matrix) UseMethod("kernel_sum_at")
+
+#' @export
+kernel_sum_at.default <- function(at, sources, b, control, as_matrix) {
   .Call(ffi_kernel_sum, sources, at, b, as_matrix, control)
 }
 
 # list(product, stats): K'(W (K v + w)) for the kernels K of `sources`, its columns, at those of `rows` (NULL: their
 # own), both in memory, of matrices v and w and a vector of weights, each of which may be NULL. `with_sums`: and K v of
 # a v that is given, as `sums`.
-normal_product_of <- function(sources, rows, v, w, weights, control, with_sums = FALSE) {
-  if (is_remote(sources$points) || is_remote(rows$points)) {
-    return(normal_product_by_shards(sources, rows, v, w, weights, control))
-  }
+normal_product_of <- function(sources, rows, v, w, weights, control, with_sums = FALSE) UseMethod("normal_product_of")
+
+#' @export
+normal_product_of.engine_sources <- function(sources, rows, v, w, weights, control, with_sums = FALSE) {
+  normal_product_at(rows, sources, v, w, weights, control, with_sums)
+}
+
+# The same by where the rows are.
+normal_product_at <- function(rows, sources, v, w, weights, control, with_sums) UseMethod("normal_product_at")
+
+#' @export
+normal_product_at.default <- function(rows, sources, v, w, weights, control, with_sums) {
   .Call(ffi_normal_product, sources, rows, v, w, weights, with_sums, control)
 }
 
 # list(sums, stats, n, m, d) of points anywhere: `sums` are NULL where they went to `out`; `n`, `m` and `d` say how
 # many sources, targets and columns there were. `b`: checked coefficients, beside the weights.
-sum_kernels <- function(sources, at, b, control, out = NULL, chunk_rows = NULL) {
-  if (is_remote(sources$points)) return(sum_kernels_by_shards(sources, at, b, control, out))
+sum_kernels <- function(sources, at, b, control, out = NULL, chunk_rows = NULL) UseMethod("sum_kernels")
+
+#' @export
+sum_kernels.default <- function(sources, at, b, control, out = NULL, chunk_rows = NULL) {
   job <- sum_job(sources, at, n_sums(b), chunk_rows)
   out <- check_out(out)
   source <- chunk_source(\() source_chunks(sources, b, job), job$once)
@@ -104,45 +90,77 @@ sum_kernels <- function(sources, at, b, control, out = NULL, chunk_rows = NULL) 
 # ---- both stages of an SD-KDE -----------------------------------------------------------------
 
 # list(debiased, stats): every source moved by half a step of size H = L L' along the score. `sources$L` is that of
-# the score. Sources may have factors (sum-debias-by-factors.R).
+# the score.
 debias_sum <- function(sources, L, control) {
-  if (!is.null(sources$discrete)) return(debias_by_cells(sources, L, control))
-  if (!is.null(sources$factors)) return(debias_by_classes(sources, L, control))
-  if (goes_to_cluster(sources, NULL, control)) {
-    found <- score_sum(sources, NULL, ESTIMATORS[[PLAIN_ESTIMATOR]], FALSE, NULL, control)
-    return(list(debiased = sources$points + found$score %*% tcrossprod(L) / 2, stats = found$stats))
-  }
-  .Call(ffi_debias, sources, L, control)
+  UseMethod("debias_sum", if (is.null(control$cluster)) sources else spread(sources, NULL, control))
+}
+
+#' @export
+debias_sum.engine_sources <- function(sources, L, control) .Call(ffi_debias, sources, L, control)
+
+#' @export
+debias_sum.default <- function(sources, L, control) {
+  found <- debias_scores(sources, control)
+  squares <- if (is.null(found$squares)) 1 else found$squares
+  list(debiased = sources$points + squares * (found$score %*% tcrossprod(L)) / 2, stats = found$stats)
+}
+
+# list(score, squares, stats): along which each source moves, and for kernels of several widths the squares of their
+# factors. Where no kernel has weight there is no score, and a point stays.
+debias_scores <- function(sources, control) UseMethod("debias_scores")
+
+#' @export
+debias_scores.default <- function(sources, control) {
+  found <- score_sum(sources, NULL, PLAIN_FACTOR, FALSE, NULL, control)
+  found$score[!is.finite(found$score)] <- 0
+  found
 }
 
 # list(log_sum, stats): at every source the log of the sum over the others, debiased without it. `widths`: what C has to
 # know of sources with factors, whose weights then are those of the score alone (struct fk_widths in src/core/loo.h).
-debiased_loo_sum <- function(sources, L, control, widths = NULL) {
-  if (!is.null(sources$discrete)) return(debiased_loo_by_cells(sources, L, control))
-  if (!is.null(sources$factors)) return(debiased_loo_by_classes(sources, L, control))
-  by_pieces <- goes_to_cluster(sources, NULL, control)
+debiased_loo_sum <- function(sources, L, control, widths = NULL) UseMethod("debiased_loo_sum")
+
+#' @export
+debiased_loo_sum.default <- function(sources, L, control, widths = NULL) {
   stats <- NULL
-  if (is.null(widths) && (by_pieces || may_dominate(sources$weights))) {
+  shared <- !is.null(control$cluster) && inherits(spread(sources, NULL, control), "spread_sources")
+  if (is.null(widths) && (shared || may_dominate(sources$weights))) {
     share_stage(control, 0, 0.5)
-    known <- if (by_pieces) masses_and_means(sources, NULL, control) else score_means(sources, control)
+    known <- score_means(sources, control)
     widths <- c(known[c("means", "log_mass")], list(weights = sources$weights))
     found <- dominated_points(sources, NULL, known$log_mass, control)
     widths <- with_dominated(widths, found, away_from_dominant(sources$points, found), sources$L, L)
     stats <- joined_stats(known$stats, found$stats)
     share_stage(control, 0.5, 0.5)
   }
-  sums <- if (by_pieces) {
-    debiased_loo_by_pieces(sources, L, control, widths)
-  } else {
-    debiased_loo_at(sources, L, widths, NULL, control)
-  }
+  sums <- debiased_loo_at(sources, L, widths, NULL, control)
   replace(sums, "stats", list(joined_stats(stats, sums$stats)))
 }
 
 # list(log_mass, means, stats) of points in memory, as masses_and_means() has them, as C finds both in one pass.
 score_means <- function(sources, control) {
+  UseMethod("score_means", if (is.null(control$cluster)) sources else spread(sources, NULL, control))
+}
+
+#' @export
+score_means.default <- function(sources, control) {
   control[c("tol", "engine", "precision")] <- list(0, "exact", "double")
   .Call(ffi_score_means, sources, control)
+}
+
+# list(log_mass, means, stats) at `at` (NULL: the sources): the log of the sum of the kernels there and their mean, exactly.
+# Where no kernel has weight, a point is its own mean.
+masses_and_means <- function(sources, at, control) {
+  control[c("tol", "engine", "precision")] <- list(0, "exact", "double")
+  points <- if (is.null(at)) sources$points else at
+  mass <- log_sum(sources, at, PLAIN_FACTOR, FALSE, control)
+  score <- score_sum(sources, at, PLAIN_FACTOR, FALSE, NULL, control)
+  to_mean <- score$score %*% tcrossprod(sources$L)
+  to_mean[!is.finite(to_mean)] <- 0
+  list(
+    log_mass = replace(mass$log_abs, !is.finite(mass$log_abs), 0), means = points + to_mean,
+    stats = add_stats(mass$stats, score$stats)
+  )
 }
 
 # The same at some of all the points that the score is of, `held_out`, list(points, weights, first, number): their own
@@ -150,6 +168,11 @@ score_means <- function(sources, control) {
 # points, where that is not `first`. NULL: the sources. With `widths` these may be a part of all points: sums over parts
 # add up.
 debiased_loo_at <- function(sources, L, widths, held_out, control) {
+  UseMethod("debiased_loo_at", if (is.null(control$cluster)) sources else spread(sources, held_out$points, control))
+}
+
+#' @export
+debiased_loo_at.default <- function(sources, L, widths, held_out, control) {
   .Call(ffi_sdkde_loo, sources, L, widths, held_out, control)
 }
 

@@ -23,7 +23,7 @@ suggest_tolerance <- function(control, n, m, d, sources, kernel = sources$kernel
     class = c("flashkernel_message_tolerance", "flashkernel_message", "message", "condition"),
     list(message = paste0(
       "flashkernel: exact sums of ", whole(n), " x ", whole(m), " pairs will take about ", time_label(exact),
-      ". With an argument `tol = 1e-6`, of flash_kde(), predict() and kernel_matvec(), it may be less than a second. ",
+      ". With an argument `tol = 1e-6`, of flash_kde(), predict() and kernel_sum(), it may be less than a second. ",
       "(Said once per session.)\n"
     ), call = NULL)
   ))

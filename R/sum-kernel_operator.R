@@ -1,12 +1,12 @@
 #' A kernel matrix to multiply with, never stored
 #'
-#' Prepares the product of a kernel matrix and vectors once, for any number of products: what [kernel_matvec()] finds
+#' Prepares the product of a kernel matrix and vectors once, for any number of products: what [kernel_sum()] finds
 #' out about the points at each call, and brings to a GPU, is kept. Iterative solvers, kernel regression and power
 #' iterations are made of such products.
 #'
 #' @details
 #' The operator stands for the `m` x `n` matrix \eqn{K_{ji} = w_i k_{ji}}{K_ji = w_i k_ji} of the targets `y` and
-#' the sources `x`, with the kernels of [kernel_matvec()]. With `op` such an operator:
+#' the sources `x`, with the kernels of [kernel_sum()]. With `op` such an operator:
 #'
 #' | | |
 #' |---|---|
@@ -14,7 +14,6 @@
 #' | `crossprod(op, u)`, `t(op) %*% u` | the transposed product, `n` x `r` |
 #' | `u %*% op`, `tcrossprod(op, v)` | `t(crossprod(op, t(u)))`, `op %*% t(v)` |
 #' | `t(op)`, `dim(op)` | and `nrow(op)`, `ncol(op)` |
-#' | `normal_product(op, v, ...)` | `crossprod(op, weights * (op %*% v + w))`, `n` x `r` |
 #' | `rowSums(op)`, `colSums(op)`, `rowMeans(op)`, `colMeans(op)` | one product with ones each |
 #' | `diag(op)` | of a square one |
 #' | `s * op`, `op / s`, `-op` | the operator of the matrix times a number; `s` finite |
@@ -25,17 +24,8 @@
 #' `as.matrix(op)`, which holds all the numbers.
 #'
 #' Products are exact or to `tol`, by the same engines, with the same promise and the same bits as those of
-#' [kernel_matvec()]. The first takes as long as there; later ones use what it has prepared. Points that are their own
+#' [kernel_sum()]. The first takes as long as there; later ones use what it has prepared. Points that are their own
 #' targets, `y` left out, are cheaper, and the matrix is symmetric then (but for `weights`).
-#'
-#' **Normal products** \eqn{K'(W (K v + w))}{K'(W (K v + w))}, with W the diagonal matrix of `weights`, are what least
-#' squares ask for: in each step of conjugate gradients, in a gradient (`w = -z`) and, with `v = NULL`, on the
-#' right-hand side. Exact ones on the CPU compute every kernel once where those of 24 rows at a time stay in a
-#' processor's cache, up to about 10,000 columns (20,000 in single precision): then they take about two thirds of the
-#' time of the two products. Exact ones on a GPU keep both sets of points there, and send vectors alone from the second
-#' on: in single precision by two sweeps for each of a few columns, on tensor cores of Gaussian kernels, else and with
-#' many columns by matrices of kernels, which tensor cores make in single precision. Sums are in double precision there.
-#' Others are the two products, each exact or to `tol`; `diagnostics(op)` says which.
 #'
 #' **What is kept** belongs to the operator and goes with it, when R collects it. That is at most `device_memory` bytes
 #' of a GPU and `host_memory` bytes of the machine's memory for all operators and fits together ([flash_control()]),
@@ -44,15 +34,14 @@
 #' CUDA, as of `parallel::mclapply()`, a product on a GPU is an error of class `flashkernel_error_forked`; on the CPU it
 #' works.
 #'
-#' @inheritParams kernel_matvec
+#' @inheritParams kernel_sum
 #' @param x The `n` source points: a numeric matrix, a data frame of numeric columns, a `float32` matrix of the package
 #'   float, or a vector for one dimension.
 #' @param y The `m` target points, with the columns of `x`. `x` itself where it is left out or `NULL`.
-#' @param weights Non-negative weights of the source points, which multiply the columns, or `NULL`. Of a normal product:
-#'   a number of any sign for each row of `op`, or `NULL` for ones.
-#' @returns An object of (S4) class `kernel_operator`; of `normal_product()` a matrix.
+#' @param weights Non-negative weights of the source points, which multiply the columns, or `NULL`.
+#' @returns An object of (S4) class `kernel_operator`.
 #' @inheritSection flash_kde Errors
-#' @seealso [kernel_matvec()] for a single product, and for points larger than memory.
+#' @seealso [kernel_sum()] for a single product, and for points larger than memory.
 #' @importFrom methods is new setClass setMethod show signature
 #' @export
 #' @examples
@@ -89,8 +78,8 @@
 #' centres <- x[sample(3e4, 300), ]
 #' R <- chol(as.matrix(kernel_operator(centres, bandwidth = 0.2)) + diag(1e-9, 300))
 #' op <- kernel_operator(centres, x, bandwidth = 0.2)
-#' normal <- \(b) backsolve(R, normal_product(op, backsolve(R, b)), transpose = TRUE) + s2 * b
-#' p <- r <- backsolve(R, normal_product(op, NULL, z), transpose = TRUE)
+#' normal <- \(b) backsolve(R, crossprod(op, op %*% backsolve(R, b)), transpose = TRUE) + s2 * b
+#' p <- r <- backsolve(R, crossprod(op, z), transpose = TRUE)
 #' b <- 0
 #' for (i in 1:30) {
 #'   Ap <- normal(p)
@@ -102,20 +91,14 @@
 #' }
 #' sqrt(mean((op %*% backsolve(R, b) - fitted)^2)) # what the 300 lose
 #' }
-kernel_operator <- function(x, y = x, bandwidth, kernel = "gaussian", weights = NULL, tol = 1e-6,
-                            tol_type = c("global", "pointwise"), engine = c("auto", "exact", "fast"),
-                            backend = c("auto", "cpu", "cuda"), precision = c("auto", "double", "single", "fast"),
-                            threads = NULL, devices = NULL, control = NULL) {
+kernel_operator <- function(x, y = x, bandwidth, kernel = "gaussian", weights = NULL, tol = 1e-6, control = NULL) {
   if (missing(x)) stop_argument("x", "must be given")
   if (missing(bandwidth)) stop_argument("bandwidth", "must be given")
   kernel <- check_kernel(kernel)
-  asked <- settle_control(control, list(
-    backend = backend, precision = precision, threads = threads, devices = devices, engine = engine,
-    tol_type = tol_type, tol = if (!missing(tol)) check_tol(tol)
-  ), TOLERANT_DEFAULTS)
+  asked <- settle_control(control, if (!missing(tol)) list(tol = check_tol(tol)), TOLERANT_DEFAULTS)
   run <- start_run(asked)
   if (is_big(x) || is.function(x)) {
-    stop_argument("x", "must be in memory: kernel_matvec() takes a big.matrix or a function, for one product")
+    stop_argument("x", "must be in memory: kernel_sum() takes a big.matrix or a function, for one product")
   }
   check <- \(x, ...) if (is_remote(x)) x else check_points(x, ..., single = TRUE)
   points <- check(x, "x")
@@ -134,7 +117,7 @@ kernel_operator <- function(x, y = x, bandwidth, kernel = "gaussian", weights = 
 # `sources` and, where they are others, `targets` (NULL: the sources), as sum_sources() has them, each with a plan;
 # `at`: the points of the targets, or NULL; `asked`: of settle_control(); `state$record`: of the last product.
 setClass("kernel_operator", representation(
-  sources = "list", at = "ANY", targets = "ANY", weights = "ANY", transposed = "logical", asked = "list",
+  sources = "ANY", at = "ANY", targets = "ANY", weights = "ANY", transposed = "logical", asked = "list",
   state = "environment"
 ))
 
@@ -202,11 +185,8 @@ setMethod("tcrossprod", signature("kernel_operator", "ANY"), function(x, y = NUL
   multiply(x, transpose_factor(y, "v", ncol(x), "column"), x@transposed)
 })
 
-#' @rdname kernel_operator
-#' @param op An operator.
-#' @param v,w Of a normal product: vectors, or matrices of as many columns, with a number for each column and for each
-#'   row of `op`. `v` may be `NULL` where `w` is given.
-#' @export
+# K'(W (K v + w)), W the diagonal matrix of `weights`, in one: what each step of least squares asks for. Exactly and on
+# the CPU every kernel is computed once where those of 24 rows at a time stay in a processor's cache.
 normal_product <- function(op, v, w = NULL, weights = NULL) {
   if (!is(op, "kernel_operator")) stop_argument("op", "must be a kernel_operator(): found ", describe(op))
   run <- start_run(op@asked, "Summing kernels")

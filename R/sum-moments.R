@@ -150,7 +150,7 @@ moments_by_scores <- function(sources, Y, S, r, run) {
 
 # list(sums, stats): sum_{j != i} w_j k_ij (y_j - y_i), n x d, of points whose sums of w_j k_ij are S.
 shift_sums <- function(sources, S, run) {
-  found <- score_sum(sources, NULL, ESTIMATORS[[PLAIN_ESTIMATOR]], TRUE, NULL, run)
+  found <- score_sum(sources, NULL, PLAIN_FACTOR, TRUE, NULL, run)
   sums <- S * found$score %*% sources$L
   sums[S == 0, ] <- 0
   list(sums = sums, stats = found$stats)

@@ -42,7 +42,7 @@ slopes_at <- function(field, u, log_scale = NULL) {
   if (field$engines && (nrow(u) > FEW_CLIMBING || !field$few)) {
     at <- from_centre(field$object, from_field(field, u))
     sources <- fit_sources(field$object)
-    score <- score_sum(sources, at, estimator_of(field$object), FALSE, NULL, field$steps)$score
+    score <- score_sum(sources, at, fit_polynomial(field$object), FALSE, NULL, field$steps)$score
     return(list(score = score %*% field$local$L, width2 = rep(1, nrow(u)), log_scale = rep(NA_real_, nrow(u))))
   }
   found <- scaled_sums(field, u, log_scale)

@@ -18,7 +18,7 @@
 #' without effect on R's random numbers). The estimate's positive part then has mass 1 + this
 #' value. Grids of more than 1e8 pairs go by the fast engine where that is quicker, to 1e-6 of the largest density.
 #'
-#' @param object A fit from [flash_kde()] or [falkon()], or sums from [kernel_matvec()].
+#' @param object A fit from [flash_kde()] or [falkon()], or sums from [kernel_sum()].
 #' @param x The result of `diagnostics()`.
 #' @param digits Number of significant digits.
 #' @param ... Not used; anything here is an error.
@@ -39,7 +39,7 @@
 #'   shards have met, and why.
 #'
 #'   Sums are plain numbers, which carry nothing: `diagnostics()` knows the last 1,000 results of a session by
-#'   their values. For sums a list of class `kernel_matvec_diagnostics`: `kernel`, `n`, `m`, `d`; `backend` to `reason_engine`
+#'   their values. For sums a list of class `kernel_sum_diagnostics`: `kernel`, `n`, `m`, `d`; `backend` to `reason_engine`
 #'   as above, `workers` and `plan`, and `method`, how the engine forms distances; `pairs`, `kept`, `seconds`, `device_seconds`,
 #'   `pairs_per_second`; `tol` and `tol_type` as asked for; `tol_bound`, what the error of the fast engine is
 #'   proven to be at most, at every target, and `tol_achieved`, the largest on a sample of them, both relative as
@@ -58,10 +58,10 @@ diagnostics <- function(object, ...) UseMethod("diagnostics")
 #' @export
 diagnostics.default <- function(object, ...) {
   check_dots_empty(...)
-  record <- if (inherits(object, "kernel_matvec_diagnostics")) object else find_record(object)
+  record <- if (inherits(object, "kernel_sum_diagnostics")) object else find_record(object)
   if (is.null(record)) {
     stop_argument(
-      "object", "must be a fit from flash_kde(), or sums as kernel_matvec() returned them in this session: found ",
+      "object", "must be a fit from flash_kde(), or sums as kernel_sum() returned them in this session: found ",
       describe(object)
     )
   }
@@ -100,7 +100,7 @@ print.flash_kde_diagnostics <- function(x, digits = max(3L, getOption("digits") 
 }
 
 #' @export
-print.kernel_matvec_diagnostics <- function(x, ...) {
+print.kernel_sum_diagnostics <- function(x, ...) {
   seconds <- format(x$seconds, digits = 2)
   kept <- if (isTRUE(x$kept < 1)) paste0(", of which ", format(x$kept, digits = 2), " kept,")
   cat("Computed: ", kernel_label(x$kernel, x$parameters), ", ", whole(x$n), " x ", whole(x$m), " pairs in ", x$d,

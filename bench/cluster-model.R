@@ -1,6 +1,6 @@
 # What a cluster of up to 1,024 workers would take, from costs that are measured here and rates of an H200 from NOTES.md:
 # 10^12 points in three dimensions to 1e-5, and an iteration of Falkon with 10^10 rows and 10^5 centres. What binds, when
-# partial results go to the master one by one (flat), or are added up by masters below it: nested_cluster(), two levels
+# partial results go to the master one by one (flat), or are added up by masters below it: flashkernel:::nested_cluster(), two levels
 # (32 x 32) or three?
 #
 #   Rscript bench/cluster-model.R [folder]
@@ -38,7 +38,7 @@ measure_merge <- function() {
 # Points a second of a core onto a grid in three dimensions, to 1e-5.
 measure_grid <- function() {
   x <- matrix(stats::runif(3e6), ncol = 3)
-  1e6 / cpu_seconds(kernel_matvec(x, x[1:1000, ], bandwidth = 0.05, tol = 1e-5, threads = 1))
+  1e6 / cpu_seconds(kernel_sum(x, x[1:1000, ], bandwidth = 0.05, tol = 1e-5, control = flash_control(threads = 1)))
 }
 
 set.seed(1)

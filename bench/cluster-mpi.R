@@ -6,7 +6,7 @@ source("bench/common.R")
 set.seed(1)
 x <- matrix(rnorm(2e5), ncol = 4)
 y <- matrix(rnorm(2e3), ncol = 4)
-product <- function(data) kernel_matvec(data, y, bandwidth = 0.5, tol = 0, engine = "exact")
+product <- function(data) kernel_sum(data, y, bandwidth = 0.5, tol = 0, control = flash_control(engine = "exact"))
 expected <- product(flash_data(x))
 timed <- function(label, cluster) {
   data <- flash_data(x, cluster)

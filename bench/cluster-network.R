@@ -58,7 +58,10 @@ remove_network(count)
 set.seed(1)
 x <- matrix(rnorm(2e5), ncol = 4)
 y <- matrix(rnorm(4e3), ncol = 4)
-product <- function(data, control = NULL) kernel_matvec(data, y, bandwidth = 0.5, tol = 0, engine = "exact", control = control)
+product <- function(data, control = NULL) kernel_sum(
+  data, y, bandwidth = 0.5, tol = 0,
+  control = replace(control, "engine", "exact")
+)
 expected <- product(flash_data(x))
 timed <- function(label, data, control = NULL) {
   lost <- 0

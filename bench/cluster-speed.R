@@ -33,9 +33,12 @@ iteration <- function(count) {
   on.exit(parallel::stopCluster(workers))
   data <- flash_data(normal(count, 5), workers, shard_rows = 1)
   small <- flash_data(matrix(0, count, 1), workers, shard_rows = 1)
-  op <- kernel_operator(normal(2000, 5), data, bandwidth = 2, tol = 0, backend = "cpu", threads = 1)
+  op <- kernel_operator(
+    normal(2000, 5), data, bandwidth = 2, tol = 0,
+    control = flash_control(backend = "cpu", threads = 1)
+  )
   v <- stats::rnorm(2000)
-  product <- each(workers, 500, \() normal_product(op, v))
+  product <- each(workers, 500, \() flashkernel:::normal_product(op, v))
   empty <- each(workers, 500, \() internal$over_shards(small, "keep", shards = 1))
   link <- echo(workers[1], v, 500)
   cat(sprintf(
@@ -73,7 +76,10 @@ workers <- parallel::makeCluster(2)
 x <- normal(1e5, 3)
 y <- normal(1e4, 3)
 data <- flash_data(x, workers)
-product <- \(x, threads) kernel_matvec(x, y, bandwidth = 0.3, tol = 0, engine = "exact", backend = "cpu", threads = threads)
+product <- \(x, threads) kernel_sum(
+  x, y, bandwidth = 0.3, tol = 0,
+  control = flash_control(engine = "exact", backend = "cpu", threads = threads)
+)
 # in turn: other work on the machine meets both
 times <- vapply(1:9, \(round) c(seconds(product(data, 1)), seconds(product(x, 2))), c(0, 0))
 cat(sprintf(
@@ -82,9 +88,9 @@ cat(sprintf(
 ))
 x <- matrix(stats::runif(1.2e6), ncol = 3)
 y <- matrix(stats::runif(3000), ncol = 3)
-exact <- kernel_matvec(x, y, bandwidth = 0.05, tol = 0)
-here <- kernel_matvec(flash_data(x), y, bandwidth = 0.05, tol = 1e-6)
-there <- kernel_matvec(flash_data(x, workers), y, bandwidth = 0.05, tol = 1e-6)
+exact <- kernel_sum(x, y, bandwidth = 0.05, tol = 0)
+here <- kernel_sum(flash_data(x), y, bandwidth = 0.05, tol = 1e-6)
+there <- kernel_sum(flash_data(x, workers), y, bandwidth = 0.05, tol = 1e-6)
 cat(sprintf("grids of shards: error %.1e, same bits: %s\n", max(abs(here - exact)) / max(exact), identical(here, there)))
 
 # ---- GPUs -------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ kernel_errors <- function(case) {
   b <- cbind(1, seq_len(n) %% 3 - 1)
   r <- apply(case$at, 1, \(p) sqrt(colSums(differences(case, p)^2)))
   vapply(names(kernels), function(kernel) {
-    got <- kernel_matvec(case$x, case$at, b, case$bandwidth, kernel, engine = "exact", control = control)
+    got <- kernel_sum(case$x, case$at, b, case$bandwidth, kernel, engine = "exact", control = control)
     k <- kernels[[kernel]](r)
     error_of(as.vector(got), as.vector(crossprod(k, b)), rep(colSums(k), 2))
   }, 0)

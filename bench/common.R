@@ -35,7 +35,7 @@ saved_report <- function(name) {
 # Prints title, script, date, machine and versions. With --save, all output from here on also goes to the file of `part`.
 bench_start <- function(script, title, part = script) {
   if ("--save" %in% arguments) sink(saved_report(sub("[.]R$", ".txt", part)), split = TRUE)
-  info <- backend_info()
+  info <- flashkernel:::backend_info()
   cat(title, "\n", sep = "")
   cat("script   bench/", script, "\n", sep = "")
   cat("date     ", format(Sys.Date()), "\n", sep = "")

@@ -16,7 +16,7 @@ source("bench/common.R")
 make_works <- function() {
   works <- list()
   add <- \(name, work) works[[name]] <<- work
-  matvec <- flashkernel::kernel_matvec
+  matvec <- flashkernel::kernel_sum
   fit <- flashkernel::flash_kde
   by <- function(method, work) {
     force(work)

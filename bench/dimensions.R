@@ -24,8 +24,8 @@ measure <- function(task, precision) {
     y <- normal_points(n, d, 2)
     h <- common_bandwidth(n, d)
     run <- switch(task,
-      sum = \() kernel_sum(x, y, bandwidth = h, precision = precision),
-      score = \() kernel_score(x, at = y, bandwidth = h, precision = precision),
+      sum = \() kernel_sum(x, y, bandwidth = h, control = flash_control(precision = precision), tol = 0),
+      score = \() kernel_sum(x, y = y, bandwidth = h, control = flash_control(precision = precision), type = "score"),
       `symmetric score` = \() flash_kde(x, "sdkde", bandwidth = h, control = flash_control(precision = precision))
     )
     data.frame(task = task, precision = precision, d = d, seconds = medians(list(run), runs = 5)[[1]])

@@ -21,8 +21,10 @@ points_of <- function(kind, n, d, seed = 1) {
 # Of some rows: the sums in double, the largest sum of absolute terms, and what all rows would have taken.
 exactly <- function(x, b, h, rows, backend = "cpu") {
   picked <- x[rows, , drop = FALSE]
-  seconds <- elapsed(\() sums <<- kernel_matvec(x, picked, cbind(b, abs(b)), h, engine = "exact",
-                                                precision = "double", backend = backend))
+  seconds <- elapsed(\() sums <<- kernel_sum(
+    x, picked, cbind(b, abs(b)), h,
+    control = flash_control(engine = "exact", precision = "double", backend = backend)
+  ))
   list(rows = rows, sums = sums[, 1], largest = max(sums[, 2]), seconds = seconds * nrow(x) / length(rows))
 }
 error_of <- function(result, truth) max(abs(result[truth$rows] - truth$sums)) / truth$largest

@@ -31,11 +31,15 @@ say_load <- function() cat("load of the machine, last minute: ", load_now(), "\n
 
 matvec <- function(x, y = NULL, b, range, tol, precision, engine = "auto", threads = NULL) {
   if (is.null(y)) {
-    return(kernel_matvec(x, b = b, bandwidth = 1 / range, tol = tol, engine = engine, precision = precision,
-                         threads = threads, backend = "cpu"))
+    return(kernel_sum(
+      x, b = b, bandwidth = 1 / range, tol = tol,
+      control = flash_control(engine = engine, precision = precision, threads = threads, backend = "cpu")
+    ))
   }
-  kernel_matvec(x, y, b = b, bandwidth = 1 / range, tol = tol, engine = engine, precision = precision,
-                threads = threads, backend = "cpu")
+  kernel_sum(
+    x, y, b = b, bandwidth = 1 / range, tol = tol,
+    control = flash_control(engine = engine, precision = precision, threads = threads, backend = "cpu")
+  )
 }
 
 method_of <- function(result) {
@@ -142,7 +146,7 @@ speed_rows <- function(d, n, range, tol, precision, goal = c("-", "-")) {
 
 speed <- function() {
   cat("Speed: uniform points, sources = targets, b normal. `seconds` in the engine, `processor` seconds there, `from R`\n",
-      "with the checks and copies of kernel_matvec(): least of five runs. Goals are those of the engine's issue, F3M's\n",
+      "with the checks and copies of kernel_sum(): least of five runs. Goals are those of the engine's issue, F3M's\n",
       "figures on one GPU.\n\n", sep = "")
   sizes <- c(if (quick) 1e5, 1e6, if (!quick) 1e7, if (large) 1e8)
   table <- NULL

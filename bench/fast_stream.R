@@ -48,9 +48,15 @@ for (count in c(40, 100)) {
       chunk <- next_chunk()
       if (!is.null(chunk)) list(x = chunk$x, b = cbind(chunk$b, abs(chunk$b)))
     }
-    relative(sums[1:20], kernel_matvec(with_absolute, targets[1:20, ], bandwidth = 1, engine = "exact", precision = "double"))
+    relative(sums[1:20], kernel_sum(
+      with_absolute, targets[1:20, ], bandwidth = 1,
+      control = flash_control(engine = "exact", precision = "double")
+    ))
   }
-  run <- function() kernel_matvec(chunks_of(count), targets, bandwidth = 1, tol = tol, backend = "cpu")
+  run <- function() kernel_sum(
+    chunks_of(count), targets, bandwidth = 1, tol = tol,
+    control = flash_control(backend = "cpu")
+  )
   table <- rbind(table, row("function", count * size, size, run, exactly))
 }
 
@@ -64,12 +70,21 @@ if (requireNamespace("bigmemory", quietly = TRUE)) {
   b <- rep(coefficients, 10)
   in_memory <- x[, ]
   exactly <- function(sums) {
-    relative(sums[1:20], kernel_matvec(in_memory, in_memory[1:20, ], cbind(b, abs(b)), 1, engine = "exact", precision = "double"))
+    relative(sums[1:20], kernel_sum(
+      in_memory, in_memory[1:20, ], cbind(b, abs(b)), 1,
+      control = flash_control(engine = "exact", precision = "double")
+    ))
   }
   table <- rbind(
     table,
-    row("big.matrix", n, n, \() kernel_matvec(x, b = b, bandwidth = 1, tol = tol, backend = "cpu"), exactly),
-    row("matrix", n, n, \() kernel_matvec(in_memory, b = b, bandwidth = 1, tol = tol, backend = "cpu"), exactly)
+    row("big.matrix", n, n, \() kernel_sum(
+      x, b = b, bandwidth = 1, tol = tol,
+      control = flash_control(backend = "cpu")
+    ), exactly),
+    row("matrix", n, n, \() kernel_sum(
+      in_memory, b = b, bandwidth = 1, tol = tol,
+      control = flash_control(backend = "cpu")
+    ), exactly)
   )
   unlink(folder, recursive = TRUE)
 }

@@ -35,7 +35,7 @@ measure <- function(d, task, precision) {
   run <- if (task == "density") \() log_density(fit, y)$stats else \() {
     sources <- flashkernel:::fit_sources(fit)
     names <- flashkernel:::point_names(fit)
-    flashkernel:::score_sum(sources, y, flashkernel:::estimator_of(fit), FALSE, names, control)$stats
+    flashkernel:::score_sum(sources, y, flashkernel:::fit_polynomial(fit), FALSE, names, control)$stats
   }
   run()
   stats <- lapply(1:3, \(i) run())

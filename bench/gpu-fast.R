@@ -60,8 +60,10 @@ measure <- function(case) {
   once <- function() {
     if (once_more) x[1] <<- x[1] + 1e-9
     sums <- NULL
-    wall <- elapsed(\() sums <<- kernel_matvec(x, b = b, bandwidth = 1, kernel = case$kernel, tol = case$tol, engine = "fast",
-                                                    backend = "cuda", precision = if (case$tol < 1e-5) "double" else "single"))
+    wall <- elapsed(\() sums <<- kernel_sum(
+      x, b = b, bandwidth = 1, kernel = case$kernel, tol = case$tol,
+      control = flash_control(engine = "fast", backend = "cuda", precision = if (case$tol < 1e-5) "double" else "single")
+    ))
     list(wall = wall, sums = sums)
   }
   once_more <- n <= 1e8 # else the second copy of the points would not fit
@@ -70,7 +72,10 @@ measure <- function(case) {
   record <- diagnostics(last$sums)
   Sys.unsetenv("FLASHKERNEL_CUDA_MEMORY")
   rows <- round(seq(1, n, length.out = 500))
-  exact <- kernel_matvec(x, x[rows, , drop = FALSE], b, 1, case$kernel, engine = "exact", backend = "cuda", precision = "double")
+  exact <- kernel_sum(
+    x, x[rows, , drop = FALSE], b, 1, case$kernel,
+    control = flash_control(engine = "exact", backend = "cuda", precision = "double")
+  )
   copied <- copy_seconds(8 * n * (case$d + 1), 8 * n)
   error <- sqrt(sum((last$sums[rows] - exact)^2) / sum(exact^2))
   data.frame(
@@ -82,5 +87,8 @@ measure <- function(case) {
   )
 }
 
-kernel_matvec(matrix(uniform[1:3000], ncol = 3), bandwidth = 1, tol = 1e-5, engine = "fast", backend = "cuda") |> invisible()
+kernel_sum(
+  matrix(uniform[1:3000], ncol = 3), bandwidth = 1, tol = 1e-5,
+  control = flash_control(engine = "fast", backend = "cuda")
+) |> invisible()
 for (i in seq_len(nrow(cases))) show_table(measure(cases[i, ]))

@@ -1,7 +1,7 @@
 # Peak memory and time for many points, each size in a process of its own. The peak is what the
 # process used most during fit and prediction (VmHWM, set back before) minus what R and the package
 # use before the data exist: so it holds the inputs and the results, too. "inputs" are the training
-# points and the queries as R holds them: 8 bytes a number. "matvec" is kernel_matvec() of points at themselves, to
+# points and the queries as R holds them: 8 bytes a number. "matvec" is kernel_sum() of points at themselves, to
 # 1e-5 in single precision, with coefficients, which are inputs, too.
 
 source("bench/common.R")
@@ -22,7 +22,10 @@ if ("--child" %in% arguments) {
   forget_peak()
   if (estimator == "matvec") b <- stats::rnorm(n)
   seconds <- elapsed(\() {
-    if (estimator == "matvec") return(kernel_matvec(x, b = b, bandwidth = 1, tol = 1e-5, backend = "cpu"))
+    if (estimator == "matvec") return(kernel_sum(
+      x, b = b, bandwidth = 1, tol = 1e-5,
+      control = flash_control(backend = "cpu")
+    ))
     fit <- flash_kde(x, estimator, bandwidth = common_bandwidth(n, d), control = flash_control(precision = "double"))
     predict(fit, y, type = type)
   })

@@ -18,9 +18,12 @@ measure <- function(rows, columns, d, r, precision, threads, runs) {
   v <- matrix(stats::rnorm(columns * r), columns)
   w <- matrix(stats::rnorm(rows * r), rows)
   weights <- stats::runif(rows)
-  op <- kernel_operator(x, y, sqrt(d), tol = 0, backend = backend, precision = precision, threads = threads)
+  op <- kernel_operator(
+    x, y, sqrt(d), tol = 0,
+    control = flash_control(backend = backend, precision = precision, threads = threads)
+  )
   two <- \() crossprod(op, weights * (op %*% v + w))
-  one <- \() normal_product(op, v, w, weights)
+  one <- \() flashkernel:::normal_product(op, v, w, weights)
   want <- two()
   error <- max(abs(one() - want)) / max(abs(want))
   how <- sub(".*; ", "", diagnostics(op)$reason_engine)

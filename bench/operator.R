@@ -31,7 +31,10 @@ measure <- function(case, backend) {
   v <- stats::rnorm(case$n)
   op <- NULL
   create <- elapsed(\() {
-    op <<- kernel_operator(x, bandwidth = case$h, kernel = "gaussian", tol = case$tol, backend = backend, threads = 2)
+    op <<- kernel_operator(
+      x, bandwidth = case$h, kernel = "gaussian", tol = case$tol,
+      control = flash_control(backend = backend, threads = 2)
+    )
   })
   product <- NULL
   device <- seconds <- numeric(case$products)

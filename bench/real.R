@@ -65,7 +65,10 @@ run_case <- function(name, x, h, factor) {
   ), runs = if (nrow(x) > 1e5) 1 else 3, warm = FALSE))
   changed <- max(abs(expm1(with_near("", loo) - with_near("never", loo))), na.rm = TRUE)
   # the share, of sums with the own point
-  stats <- kernel_matvec(x, bandwidth = H, b = rep(1, nrow(x)), tol = 0, backend = "cpu", threads = threads, precision = "double")
+  stats <- kernel_sum(
+    x, bandwidth = H, b = rep(1, nrow(x)), tol = 0,
+    control = flash_control(backend = "cpu", threads = threads, precision = "double")
+  )
   rows <- unique(round(seq(1, nrow(x), length.out = n_rows)))
   L <- t(chol(as.matrix(H)))
   error <- max(abs(expm1(loo()[rows] - brute_force(x, L, rows))))

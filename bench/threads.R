@@ -38,11 +38,14 @@ plane <- normal_points(2000, 2, 3)
 wide <- normal_points(32768, 16, 1)
 queries <- normal_points(4096, 16, 2)
 fast <- function(x, h, threads) {
-  kernel_matvec(x, bandwidth = h, tol = 1e-6, engine = "fast", threads = threads, backend = "cpu")
+  kernel_sum(x, bandwidth = h, tol = 1e-6, control = flash_control(engine = "fast", threads = threads, backend = "cpu"))
 }
 work <- list(
   `fit, 2,000 rows, d = 2` = \(threads) flash_kde(plane, control = flash_control(threads = threads, backend = "cpu")),
-  `20 sums of 2,000 rows, d = 2` = \(threads) for (i in 1:20) kernel_sum(plane, bandwidth = 0.3, threads = threads, backend = "cpu"),
+  `20 sums of 2,000 rows, d = 2` = \(threads) for (i in 1:20) kernel_sum(
+    plane, bandwidth = 0.3, tol = 0,
+    control = flash_control(threads = threads, backend = "cpu")
+  ),
   `density, n = 32,768, m = 4,096, d = 16` = \(threads) {
     predict(flash_kde(wide, "kde", bandwidth = 0.6, control = flash_control(threads = threads, backend = "cpu")), queries)
   },

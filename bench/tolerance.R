@@ -142,7 +142,10 @@ MOST_PAIRS <- 1e9
 
 time_one <- function(name, made, tol, type) {
   h <- if (is.null(made$h)) 1 else made$h
-  sums <- \(y, engine) kernel_matvec(made$x, y, made$b, h, tol = tol, tol_type = type, engine = engine, backend = backend)
+  sums <- \(y, engine) kernel_sum(
+    made$x, y, made$b, h, tol = tol,
+    control = flash_control(tol_type = type, engine = engine, backend = backend)
+  )
   n <- as.double(nrow(made$x))
   m <- if (is.null(made$y)) n else as.double(nrow(made$y))
   some <- made$y

@@ -6,8 +6,7 @@
 #   Rscript tools/check-rooms.R --table   prints the number of calls from each room (row) to each room (column)
 #
 # A call by a name that is an argument or a variable of the calling function is not counted. Methods of S3 generics are
-# free to stand in a room above their generic. Calls that may still run upward stand in tools/rooms-allowed.txt, one
-# "file function" a line; a line whose call is gone is an error, so the list can only become shorter.
+# free to stand in a room above their generic.
 ROOMS <- c("base", "sum", "store", "density", "bandwidth", "fit", "verb", "infer", "local", "falkon", "figure", "words")
 
 files <- list.files("R", pattern = "[.]R$", full.names = TRUE)
@@ -67,16 +66,9 @@ if ("--table" %in% commandArgs(TRUE)) {
 
 upward <- calls[room_of(calls$there) > room_of(calls$file), ]
 keys <- paste(sub("[.]R$", "", basename(upward$file)), upward$to)
-allowed <- if (file.exists("tools/rooms-allowed.txt")) readLines("tools/rooms-allowed.txt")
-if ("--allow" %in% commandArgs(TRUE)) {
-  writeLines(sort(unique(keys), method = "radix"), "tools/rooms-allowed.txt")
-  quit()
-}
-wrong <- unique(keys[!keys %in% allowed])
-gone <- setdiff(allowed, keys)
+wrong <- unique(keys)
 if (length(wrong)) cat("calls to a higher room (file, function):", paste0("  ", wrong), sep = "\n")
-if (length(gone)) cat("no longer needed in tools/rooms-allowed.txt:", paste0("  ", gone), sep = "\n")
 is_collated <- length(begin) && identical(description[begin:end], collate)
 if (!is_collated) cat("Collate is not in the order of the rooms: Rscript tools/check-rooms.R --write\n")
 cat(nrow(upward), "calls run upward, in", length(unique(keys)), "places of", nrow(calls), "calls\n")
-quit(status = length(wrong) > 0 || length(gone) > 0 || !is_collated)
+quit(status = length(wrong) > 0 || !is_collated)

@@ -11,7 +11,10 @@ exercise <- function(d) {
   x <- uniform(n, d)
   y <- rbind(uniform(200, d), uniform(5, d, 50, 51))
   b <- cbind(stats::rnorm(n), stats::runif(n), -1)
-  sums <- \(...) kernel_matvec(..., engine = "fast", backend = "cuda")
+  sums <- \(..., precision = "auto", tol_type = "global") {
+    control <- flash_control(engine = "fast", backend = "cuda", precision = precision, tol_type = tol_type)
+    kernel_sum(..., control = control)
+  }
   for (precision in c("single", "double")) {
     for (tol in c(1e-3, if (precision == "double" && d < 5) 1e-8)) {
       sums(x, b = b[, 1], bandwidth = 1, tol = tol, precision = precision)
@@ -34,6 +37,9 @@ dimensions <- as.numeric(commandArgs(TRUE))
 for (d in if (length(dimensions) > 0) dimensions else 1:7) exercise(d)
 # two clouds far apart
 x <- rbind(uniform(1000, 3, 0, 1), uniform(1000, 3, 1e4, 1e4 + 1))
-invisible(kernel_matvec(x, b = stats::rnorm(2000), bandwidth = 0.3, tol = 1e-4, engine = "fast", backend = "cuda"))
+invisible(kernel_sum(
+  x, b = stats::rnorm(2000), bandwidth = 0.3, tol = 1e-4,
+  control = flash_control(engine = "fast", backend = "cuda")
+))
 gpu_release()
 cat("exercise: done\n")

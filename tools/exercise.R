@@ -22,8 +22,8 @@ for (size in sizes) {
         if (d == 1) cdf(fit, c(-1, 0, 1))
       }
     }
-    kernel_sum(x, y, b = cbind(rep(1, n), x), bandwidth = h, precision = precision)
-    kernel_score(x, at = y, bandwidth = h, precision = precision)
+    kernel_sum(x, y, b = cbind(rep(1, n), x), bandwidth = h, control = flash_control(precision = precision), tol = 0)
+    kernel_sum(x, y = y, bandwidth = h, control = flash_control(precision = precision), type = "score")
   }
 }
 # one grid for chunks of sources and pieces of targets, to the end and broken off
@@ -38,7 +38,10 @@ for (d in c(1, 2, 3, 5)) {
       if (chunk > last) stop("broken off")
       list(x = x[200 * (chunk - 1) + 1:200, , drop = FALSE], b = cbind(1, sin(1:200)))
     }
-    try(kernel_matvec(next_chunk, x, bandwidth = 0.5, tol = 1e-5, engine = "fast", threads = 2), silent = TRUE)
+    try(kernel_sum(
+      next_chunk, x, bandwidth = 0.5, tol = 1e-5,
+      control = flash_control(engine = "fast", threads = 2)
+    ), silent = TRUE)
   }
 }
 Sys.unsetenv("FLASHKERNEL_FAST_METHOD")
@@ -110,11 +113,11 @@ for (bw in list(bw_lcv, bw_lscv, bw_scv, bw_plugin)) bw(x[, 1:2])
 # errors must leave nothing behind
 try(flash_kde(matrix(NA_real_, 3, 2), bandwidth = 1), silent = TRUE)
 try(flash_kde(x, bandwidth = -1), silent = TRUE)
-invisible(backend_info())
+invisible(flashkernel:::backend_info())
 # threads end before their code is gone
 for (round in 1:2) {
   x <- matrix(sin(1:18000), ncol = 3)
-  flashkernel::kernel_matvec(x, bandwidth = 0.5, threads = 2)
+  flashkernel::kernel_sum(x, bandwidth = 0.5, control = flashkernel::flash_control(threads = 2))
   rm(list = setdiff(ls(), "round"))
   unloadNamespace("flashkernel")
   stopifnot(!"flashkernel" %in% names(getLoadedDLLs()))

@@ -63,7 +63,7 @@ estimate_square <- function(fit) {
   sums <- kernel_sum(
     unname(kernel_points(fit)), b = share, bandwidth = 2 * unname(fit$bandwidth),
     control = if (many) flash_control(tol = 1e-10)
-  )
+  , tol = 0)
   sum(share * sums) * exp(log_normal(matrix(0, 1, fit$d), chol(2 * fit$bandwidth)))
 }
 

@@ -41,7 +41,7 @@ paper_rows <- function(name, title, measure) {
 save_rows <- function(rows, file) {
   numbers <- vapply(rows, is.double, NA)
   rows[numbers] <- lapply(rows[numbers], signif, 6)
-  info <- backend_info()
+  info <- flashkernel:::backend_info()
   rows$date <- format(Sys.Date())
   rows$machine <- machine_name()
   package <- paste("flashkernel", utils::packageVersion("flashkernel"))

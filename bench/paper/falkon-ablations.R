@@ -6,7 +6,7 @@
 #
 # Weyl points in ten dimensions, y = signal + noise of a fifth; error: root mean square at 2,000 held-out rows
 # without noise. Without preconditioner: conjugate gradients on the same equations, (K'K / n + lambda K_mm) a =
-# K'y / n, by normal_product() and kernel_operator(). difference: largest of the held-out predictions from those
+# K'y / n, by flashkernel:::normal_product() and kernel_operator(). difference: largest of the held-out predictions from those
 # of the first row of its kind.
 
 source("bench/paper/common.R")
@@ -50,13 +50,16 @@ with_it <- function(p, precision) {
 
 without_it <- function(p, most) {
   centers <- p$x[p$centers, ]
-  operator <- \(...) kernel_operator(centers, ..., bandwidth = h, tol = 0, backend = where, precision = "double")
+  operator <- \(...) kernel_operator(
+    centers, ..., bandwidth = h, tol = 0,
+    control = flash_control(backend = where, precision = "double")
+  )
   K <- operator(p$x)
   K_mm <- operator()
   at_new <- operator(p$new)
   rows <- NULL
   started <- Sys.time()
-  product <- \(a) normal_product(K, a) / n + lambda * (K_mm %*% a)
+  product <- \(a) flashkernel:::normal_product(K, a) / n + lambda * (K_mm %*% a)
   conjugate_gradients(product, crossprod(K, p$y) / n, 0, most, \(iteration, x, residual) {
     if (!iteration %in% unique(round(10^seq(0, log10(most), length.out = 25)))) return()
     seconds <- as.numeric(difftime(Sys.time(), started, units = "secs"))

@@ -48,8 +48,10 @@ measure_case <- function(case) {
   precision <- if (case$tol < 1e-5) "double" else "single"
   once <- function() {
     x[1] <<- x[1] + 1e-9 # the device has not seen them
-    elapsed(\() sums <<- kernel_matvec(x, b = b, bandwidth = bandwidth, tol = case$tol, backend = where,
-                                            precision = precision))
+    elapsed(\() sums <<- kernel_sum(
+      x, b = b, bandwidth = bandwidth, tol = case$tol,
+      control = flash_control(backend = where, precision = precision)
+    ))
   }
   sums <- NULL
   first <- once()
@@ -118,8 +120,10 @@ PRINTED <- utils::read.table(header = TRUE, text = "
 
 measure <- function() {
   grid <- cases()
-  kernel_matvec(points_of("uniform", 1e4, 3), bandwidth = 1, tol = 1e-5, backend = where,
-                engine = "fast") |> invisible()
+  kernel_sum(
+    points_of("uniform", 1e4, 3), bandwidth = 1, tol = 1e-5,
+    control = flash_control(backend = where, engine = "fast")
+  ) |> invisible()
   rows <- NULL
   for (i in seq_len(nrow(grid))) {
     rows <- rbind(rows, measure_case(as.list(grid[i, ])))

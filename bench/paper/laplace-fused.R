@@ -15,7 +15,7 @@ two_passes <- function(points, h) {
   x <- points$x
   y <- points$y
   d <- ncol(x)
-  sums <- \(b) kernel_sum(x, y, b, bandwidth = h, backend = where, precision = usual)
+  sums <- \(b) kernel_sum(x, y, b, bandwidth = h, control = flash_control(backend = where, precision = usual), tol = 0)
   plain <- sums(NULL)
   moments <- sums(cbind(x, rowSums(x^2)))
   q <- (rowSums(y^2) * plain - 2 * rowSums(y * moments[, seq_len(d), drop = FALSE]) + moments[, d + 1]) / h^2

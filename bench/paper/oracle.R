@@ -72,8 +72,11 @@ laplace_two_passes <- function(x, at, h) {
   x <- sweep(x, 2, centre)
   at <- sweep(at, 2, centre)
   d <- ncol(x)
-  plain <- kernel_sum(x, at, bandwidth = h, backend = backend, precision = "double")
-  moments <- kernel_sum(x, at, cbind(x, rowSums(x^2)), h, backend = backend, precision = "double")
+  plain <- kernel_sum(x, at, bandwidth = h, control = flash_control(backend = backend, precision = "double"), tol = 0)
+  moments <- kernel_sum(
+    x, at, cbind(x, rowSums(x^2)), h, tol = 0,
+    control = flash_control(backend = backend, precision = "double")
+  )
   mixed <- rowSums(at * moments[, seq_len(d), drop = FALSE])
   square <- (rowSums(at^2) * plain - 2 * mixed + moments[, d + 1]) / h^2
   ((1 + d / 2) * plain - square / 2) / (nrow(x) * (2 * pi)^(d / 2) * h^d)

@@ -25,7 +25,10 @@ r2_of <- function(guess, truth) 1 - mean((guess - truth)^2) / stats::var(truth)
 # (K + ridge I) a = b. list(a, operator, iterations, each, seconds)
 solve_fast <- function(x, b, h, ridge, tol, engine = "auto") {
   seconds <- elapsed(\() {
-    op <<- kernel_operator(x, bandwidth = h, tol = tol, engine = engine, backend = where, precision = "double")
+    op <<- kernel_operator(
+      x, bandwidth = h, tol = tol,
+      control = flash_control(engine = engine, backend = where, precision = "double")
+    )
     solved <<- conjugate_gradients(\(v) op %*% v + ridge * v, b)
   })
   list(a = solved$x, operator = op, iterations = solved$iterations, each = seconds / solved$iterations,
@@ -39,8 +42,10 @@ ridge_problem <- function(n, ev) {
   set.seed(1)
   h <- 1 / sqrt(2 * ev)
   x <- matrix(stats::runif(3 * (n + 2000)), ncol = 3)
-  signal <- as.vector(kernel_matvec(x[1:1000, ], x, stats::rnorm(1000), h, engine = "exact", backend = where,
-                                    precision = "double"))
+  signal <- as.vector(kernel_sum(
+    x[1:1000, ], x, stats::rnorm(1000), h,
+    control = flash_control(engine = "exact", backend = where, precision = "double")
+  ))
   signal <- signal / stats::sd(signal)
   train <- seq_len(n)
   list(h = h, x = x[train, ], y = signal[train] + 0.1 * stats::rnorm(n), new = x[-train, ], truth = signal[-train])
@@ -49,8 +54,10 @@ ridge_problem <- function(n, ev) {
 ridge_rows <- function(n, ev) {
   p <- ridge_problem(n, ev)
   ridge <- 0.01 # the noise's variance
-  predicted <- \(a) as.vector(kernel_matvec(p$x, p$new, as.vector(a), p$h, engine = "exact", backend = where,
-                                            precision = "double"))
+  predicted <- \(a) as.vector(kernel_sum(
+    p$x, p$new, as.vector(a), p$h,
+    control = flash_control(engine = "exact", backend = where, precision = "double")
+  ))
   fast <- solve_fast(p$x, p$y, p$h, ridge, 1e-8)
   rows <- row("ridge", "CG, fast products", n, ev, fast$seconds, fast$each, fast$iterations,
               r2_of(predicted(fast$a), p$truth))
@@ -87,8 +94,10 @@ california <- function() {
 process_row <- function(way, p, h, signal, noise, solve_for, n = nrow(p$x)) {
   some <- seq_len(20)
   scaled <- sweep(p$x, 2, h, "/")
-  cross <- kernel_operator(scaled, sweep(p$new, 2, h, "/"), bandwidth = 1, tol = 0, backend = where,
-                           precision = "double")
+  cross <- kernel_operator(
+    scaled, sweep(p$new, 2, h, "/"), bandwidth = 1, tol = 0,
+    control = flash_control(backend = where, precision = "double")
+  )
   seconds <- elapsed(\() {
     means <<- as.vector(cross %*% (signal * solve_for(p$y)$a))
     k <- signal * t(cross[some, ])

@@ -67,10 +67,11 @@ expect_case <- function(case, precision, backend) {
   got <- predict(kde, case$y, type = "log_density")
   expect_log_density(got, case, case$log_kde, precision, "log_kde")
   expect_score(predict(kde, case$y, type = "score"), case, precision, "score")
-  score <- kernel_score(case$x, case$y,
-    bandwidth = case$H, weights = case$weights, precision = precision, backend = backend
+  score <- kernel_sum(case$x, case$y,
+    bandwidth = case$H, weights = case$weights, type = "score",
+    control = flash_control(precision = precision, backend = backend)
   )
-  expect_score(score, case, precision, "kernel_score()")
+  expect_score(score, case, precision, "kernel_sum()")
 
   sdkde <- fit_case(case, "sdkde", precision, backend)
   expect_debiased(sdkde$debiased, case, precision, "debiased")

@@ -26,7 +26,10 @@ expect_light_points_kept <- function(backend) {
 # Terms of coefficients over 600 decades, however far below the largest they are.
 expect_decades_kept <- function(backend) {
   matvec <- \(b, kernel) {
-    kernel_matvec(x, y, b, bandwidth = 1, kernel = kernel, engine = "exact", precision = "double", backend = backend)
+    kernel_sum(
+      x, y, b, bandwidth = 1, kernel = kernel,
+      control = flash_control(engine = "exact", precision = "double", backend = backend)
+    )
   }
   x <- c(0, 1, 800, 805)
   b <- cbind(c(1e300, -1e290, 1e-300, 2e-310), 1, c(1e304, 0, 1, 2))

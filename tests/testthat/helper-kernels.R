@@ -68,7 +68,7 @@ plain <- function(sums) {
   sums
 }
 
-# A source of chunks of `sizes` rows, as kernel_matvec() takes it
+# A source of chunks of `sizes` rows, as kernel_sum() takes it
 chunks_of <- function(x, b = NULL, sizes) {
   x <- as.matrix(x)
   last <- cumsum(sizes)
@@ -93,9 +93,12 @@ big_matrix <- function(x, type = "double") {
 # The fast engine's largest error relative to the largest sum of absolute terms, or to each sum's own, and
 # what it tells about itself
 fast_error <- function(x, y, b, h, tol, tol_type = "global", backend = "cpu", kernel = "gaussian") {
-  fast <- kernel_matvec(x, y, b, h, kernel, tol, tol_type, "fast", backend = backend)
-  exact <- plain(kernel_matvec(x, y, b, h, kernel, engine = "exact", backend = "cpu"))
-  scale <- plain(kernel_matvec(x, y, abs(b), h, kernel, engine = "exact", backend = "cpu"))
+  fast <- kernel_sum(
+    x, y, b, h, kernel,
+    tol = tol, control = flash_control(tol_type = tol_type, engine = "fast", backend = backend)
+  )
+  exact <- plain(kernel_sum(x, y, b, h, kernel, control = flash_control(engine = "exact", backend = "cpu")))
+  scale <- plain(kernel_sum(x, y, abs(b), h, kernel, control = flash_control(engine = "exact", backend = "cpu")))
   error <- abs(plain(fast) - exact)
   relative <- if (tol_type == "global") max(error) / max(scale) else max((error / scale)[scale > 0])
   list(relative = relative, diagnostics = diagnostics(fast))

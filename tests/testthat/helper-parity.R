@@ -118,8 +118,8 @@ naive_sums <- function(K, b, round) {
 parity_sums <- function(case, kernel, precision, backend, columns, own = FALSE, weighted = FALSE) {
   y <- if (own) case$x else case$y
   b <- if (is.null(columns)) matrix(1, nrow(case$x)) else case$b[, columns, drop = FALSE]
-  got <- kernel_matvec(case$x, if (!own) y, if (!is.null(columns)) b, case$H, kernel,
-    engine = "exact", weights = if (weighted) case$weights, backend = backend, precision = precision
+  got <- kernel_sum(case$x, if (!own) y, if (!is.null(columns)) b, case$H, kernel,
+    control = flash_control(engine = "exact", backend = backend, precision = precision), weights = if (weighted) case$weights
   )
   expect_ran(unclass(diagnostics(got)), backend, precision)
   if (weighted) b <- case$weights * b

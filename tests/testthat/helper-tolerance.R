@@ -494,8 +494,10 @@ timed <- function(task) {
 
 run_sums <- function(case) {
   sums <- function(b) {
-    kernel_matvec(case$x, if (!case$own) case$y, b, case$bandwidth, case$kernel, case$tol, case$tol_type, case$engine,
-      weights = case$weights, backend = case$backend, precision = case$precision
+    kernel_sum(case$x, if (!case$own) case$y, b, case$bandwidth, case$kernel,
+      weights = case$weights, tol = case$tol, control = flash_control(
+        backend = case$backend, precision = case$precision, tol_type = case$tol_type, engine = case$engine
+      )
     )
   }
   done <- timed(\() sums(case$b))
@@ -575,7 +577,7 @@ run_prediction <- function(case) {
 # predict() tells not what it ran: what it does beneath.
 predict_with <- function(fit, at, type, loo, control) {
   if (type == "score") {
-    done <- score_sum(fit_sources(fit), targets(fit, at), estimator_of(fit), loo, point_names(fit), control)
+    done <- score_sum(fit_sources(fit), targets(fit, at), fit_polynomial(fit), loo, point_names(fit), control)
     return(list(got = done$score, stats = done$stats))
   }
   estimate <- log_estimate(fit, at, loo, control)

@@ -16,7 +16,10 @@ test_that("sums of many points in double go by a grid, as exactly as is promised
   need_fine_windows()
   set.seed(1)
   x <- matrix(stats::rnorm(120000), ncol = 2)
-  sums <- \(...) kernel_matvec(x, bandwidth = 0.2, b = rep(1, nrow(x)), tol = 0, backend = "cpu", ...)
+  sums <- \(...) kernel_sum_by(
+    x, bandwidth = 0.2, b = rep(1, nrow(x)), tol = 0, ...,
+    control = flash_control(backend = "cpu")
+  )
   grid <- sums()
   pairs <- sums(engine = "exact")
   expect_identical(c(diagnostics(grid)$engine, diagnostics(grid)$method), c("fast", "grid"))
@@ -32,7 +35,10 @@ test_that("few points, single precision, more dimensions and narrow kernels are 
   set.seed(2)
   engine_of <- function(n, d, h, ...) {
     x <- matrix(stats::runif(n * d), n)
-    diagnostics(kernel_matvec(x, bandwidth = h, b = rep(1, n), tol = 0, backend = "cpu", ...))$engine
+    diagnostics(kernel_sum_by(
+      x, bandwidth = h, b = rep(1, n), tol = 0, ...,
+      control = flash_control(backend = "cpu")
+    ))$engine
   }
   expect_identical(engine_of(60000, 1, 0.01), "fast")
   expect_identical(engine_of(5000, 1, 0.01), "exact")

@@ -1,6 +1,6 @@
 x <- matrix(stats::qnorm((seq_len(4000) * 0.754877666) %% 1), ncol = 2)
 y <- x[1:50, ] + 0.25
-expected <- kernel_matvec(flash_data(x, shard_rows = 100), y, bandwidth = 0.4, tol = 0)
+expected <- kernel_sum(flash_data(x, shard_rows = 100), y, bandwidth = 0.4, tol = 0)
 
 test_that("the shards of a worker that is killed go to the others, and the bits are the same", {
   workers <- parallel::makeCluster(3)
@@ -8,10 +8,10 @@ test_that("the shards of a worker that is killed go to the others, and the bits 
   data <- flash_data(x, workers, shard_rows = 100)
   killed <- parallel::clusterCall(workers, Sys.getpid)[[2]]
   tools::pskill(killed, 9)
-  expect_warning(sums <- kernel_matvec(data, y, bandwidth = 0.4, tol = 0), class = "flashkernel_warning_worker")
+  expect_warning(sums <- kernel_sum(data, y, bandwidth = 0.4, tol = 0), class = "flashkernel_warning_worker")
   expect_identical(sums, expected)
   # known from now on
-  expect_warning(again <- kernel_matvec(data, y, bandwidth = 0.4, tol = 0), NA)
+  expect_warning(again <- kernel_sum(data, y, bandwidth = 0.4, tol = 0), NA)
   expect_identical(again, expected)
   # debiased points that were on it are debiased again
   fit <- flash_kde(data, "sdkde", bandwidth = 0.4)
@@ -42,7 +42,7 @@ test_that("so does one that has a request to go on with, of a long run, whose no
   halved <- flash_data(x, workers, shard_rows = 30)
   replace_in_package("MOST_PAIRS_AT_ONCE", 0)
   expect_identical(
-    kernel_matvec(data, y, bandwidth = 0.4, tol = 0), kernel_matvec(flash_data(x, shard_rows = 30), y, bandwidth = 0.4, tol = 0)
+    kernel_sum(data, y, bandwidth = 0.4, tol = 0), kernel_sum(flash_data(x, shard_rows = 30), y, bandwidth = 0.4, tol = 0)
   )
   # the other one is slower, and leaves it its half
   f <- eval(bquote(function(x, shard) {
@@ -51,7 +51,7 @@ test_that("so does one that has a request to go on with, of a long run, whose no
     else options(shards_seen = getOption("shards_seen", 1) + 1)
     shard
   }))
-  expect_warning(seen <- shard_apply(halved, f), class = "flashkernel_warning_worker")
+  expect_warning(seen <- by(halved, FUN = f), class = "flashkernel_warning_worker")
   expect_identical(seen, as.list(1:67))
 })
 
@@ -95,14 +95,17 @@ test_that("an interrupt reaches the workers and leaves them usable", {
     set.seed(1)
     data <- flashkernel::flash_data(matrix(stats::rnorm(4e5), ncol = 2), workers)
     y <- matrix(stats::rnorm(4e5), ncol = 2)
-    work <- expression(flashkernel::kernel_matvec(data, y, bandwidth = 3, tol = 0, engine = "exact"))
+    work <- expression(flashkernel::kernel_sum(
+      data, y, bandwidth = 3, tol = 0,
+      control = flashkernel::flash_control(engine = "exact")
+    ))
     after <- function() {
       list(
         free = identical(parallel::clusterCall(workers, \(x) x, 7), list(7, 7)),
-        right = flashkernel::kernel_matvec(data, y[1:3, ], bandwidth = 3, tol = 0)
+        right = flashkernel::kernel_sum(data, y[1:3, ], bandwidth = 3, tol = 0)
       )
     }
-    list(rounds = do_rounds(work[c(1, 1)], environment(), folder, after), right = flashkernel::kernel_matvec(
+    list(rounds = do_rounds(work[c(1, 1)], environment(), folder, after), right = flashkernel::kernel_sum(
       flashkernel::flash_data(data$recipe$x), y[1:3, ], bandwidth = 3, tol = 0
     ))
   }, rounds = 2)

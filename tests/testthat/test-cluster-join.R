@@ -16,9 +16,9 @@ all_sums <- function(data) {
   plain <- flash_kde(data, "laplace", bandwidth = c(0.3, 0.4))
   list(
     predict(fit), predict(fit, others, se.fit = TRUE), predict(fit, type = "score"), predict(plain, se.fit = TRUE, loo = TRUE),
-    predict(plain, type = "score", loo = TRUE), kernel_matvec(data, bandwidth = 0.3, tol = 0),
-    kernel_matvec(data, others, w + 1, bandwidth = 0.3, kernel = "laplacian", tol = 0),
-    kernel_matvec(data, b = cbind(w, 1), bandwidth = 0.3, tol = 0), predict(fit, collect = FALSE)[1:900, ]
+    predict(plain, type = "score", loo = TRUE), kernel_sum(data, bandwidth = 0.3, tol = 0),
+    kernel_sum(data, others, w + 1, bandwidth = 0.3, kernel = "laplacian", tol = 0),
+    kernel_sum(data, b = cbind(w, 1), bandwidth = 0.3, tol = 0), predict(fit, collect = FALSE)[1:900, ]
   )
 }
 
@@ -28,9 +28,9 @@ test_that("shards meet shards in blocks: the sums of points in memory, the same 
   plain <- flash_kde(x, "laplace", bandwidth = c(0.3, 0.4), weights = w)
   known <- list(
     predict(fit), predict(fit, others, se.fit = TRUE), predict(fit, type = "score"), predict(plain, se.fit = TRUE, loo = TRUE),
-    predict(plain, type = "score", loo = TRUE), kernel_matvec(x, bandwidth = 0.3, weights = w, tol = 0),
-    kernel_matvec(x, others, w + 1, bandwidth = 0.3, kernel = "laplacian", weights = w, tol = 0),
-    kernel_matvec(x, b = cbind(w, 1), bandwidth = 0.3, weights = w, tol = 0), predict(fit)
+    predict(plain, type = "score", loo = TRUE), kernel_sum(x, bandwidth = 0.3, weights = w, tol = 0),
+    kernel_sum(x, others, w + 1, bandwidth = 0.3, kernel = "laplacian", weights = w, tol = 0),
+    kernel_sum(x, b = cbind(w, 1), bandwidth = 0.3, weights = w, tol = 0), predict(fit)
   )
   expect_equal(all_sums(read_here(NULL)), known, tolerance = 1e-9, ignore_attr = TRUE)
   replace_in_package("NUMBERS_OF_BLOCK", 2 * 350)
@@ -77,22 +77,22 @@ test_that("to a tolerance shards meet those near them where that moves less, and
   u <- cbind(seq_len(n) / n, (seq_len(n) * 0.569840291) %% 1)
   b <- cos(seq_len(n)) * 2^(seq_len(n) %/% 1000)
   exact <- list(
-    kernel_matvec(u, bandwidth = 0.005, tol = 0), kernel_matvec(u, u[1:2000, ] + 0.01, b, bandwidth = 0.005, tol = 0),
-    kernel_matvec(u, bandwidth = 0.001, kernel = "matern52", tol = 0), predict(flash_kde(u, "sdkde", bandwidth = 0.005))
+    kernel_sum(u, bandwidth = 0.005, tol = 0), kernel_sum(u, u[1:2000, ] + 0.01, b, bandwidth = 0.005, tol = 0),
+    kernel_sum(u, bandwidth = 0.001, kernel = "matern52", tol = 0), predict(flash_kde(u, "sdkde", bandwidth = 0.005))
   )
   exact[[5]] <- exact[[4]]
-  absolute <- kernel_matvec(u, u[1:2000, ] + 0.01, abs(b), bandwidth = 0.005, tol = 0)
+  absolute <- kernel_sum(u, u[1:2000, ] + 0.01, abs(b), bandwidth = 0.005, tol = 0)
   scale <- c(max(exact[[1]]), max(absolute), 1, max(exact[[4]]), max(exact[[4]]))
   found <- lapply(list(NULL, workers[1], workers), \(cluster) {
     data <- flash_data(u, cluster, shard_rows = 400)
     others <- flash_data(u[1:2000, ] + 0.01, cluster, shard_rows = 500)
-    own <- kernel_matvec(data, bandwidth = 0.005, tol = 1e-6)
+    own <- kernel_sum(data, bandwidth = 0.005, tol = 1e-6)
     expect_match(diagnostics(own)$plan, "^shards near each other exchanged: .*; grids added: ")
-    matern <- kernel_matvec(data, bandwidth = 0.001, kernel = "matern52", tol = 1e-6)
+    matern <- kernel_sum(data, bandwidth = 0.001, kernel = "matern52", tol = 1e-6)
     expect_match(diagnostics(matern)$plan, "^shards near.*; no grid")
     fit <- flash_kde(data, "sdkde", bandwidth = 0.005)
     kept <- predict(fit, tol = 1e-6, collect = FALSE)
-    list(own, kernel_matvec(data, others, b, bandwidth = 0.005, tol = 1e-6), matern, predict(fit, tol = 1e-6), kept[seq_len(n), 1])
+    list(own, kernel_sum(data, others, b, bandwidth = 0.005, tol = 1e-6), matern, predict(fit, tol = 1e-6), kept[seq_len(n), 1])
   })
   expect_identical(found[[2]], found[[1]])
   expect_identical(found[[3]], found[[1]])
@@ -101,15 +101,15 @@ test_that("to a tolerance shards meet those near them where that moves less, and
   # some sources are left out
   expect_gt(max(errors[1:3]), 0)
   data <- flash_data(u, workers, shard_rows = 400)
-  wide <- kernel_matvec(data, bandwidth = 0.1, tol = 1e-6)
+  wide <- kernel_sum(data, bandwidth = 0.1, tol = 1e-6)
   expect_match(diagnostics(wide)$plan, "most shards are within reach|all meet")
-  exact <- kernel_matvec(u, bandwidth = 0.1, tol = 0)
+  exact <- kernel_sum(u, bandwidth = 0.1, tol = 0)
   expect_lt(max(abs(wide - exact)), 1e-6 * max(exact))
 })
 
 test_that("a function that gives other points each time is told so", {
   made <- flash_data(\(shard) matrix(stats::runif(20), 10), workers, shards = 6)
-  expect_error(kernel_matvec(made, bandwidth = 1, tol = 0), "same points.*shard.*seed", class = "flashkernel_error_argument")
+  expect_error(kernel_sum(made, bandwidth = 1, tol = 0), "same points.*shard.*seed", class = "flashkernel_error_argument")
 })
 
 test_that("what is far is told by boxes", {

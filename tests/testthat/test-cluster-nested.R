@@ -2,7 +2,8 @@
 skip_on_os("windows")
 masters <- parallel::makeCluster(2)
 # masters that are forks would all draw the same port, and parallel draws from below 12,000
-workers <- nested_cluster(masters, \(i) parallel::makeForkCluster(2, port = 12000 + Sys.getpid() %% 18000))
+below_of <- \(i) parallel::makeForkCluster(2, port = 12000 + Sys.getpid() %% 18000)
+workers <- flash_control(cluster = list(masters, below_of))$cluster
 x <- matrix(stats::qnorm((seq_len(2400) * 0.754877666) %% 1), ncol = 2, dimnames = list(NULL, c("a", "b")))
 w <- seq_len(1200) %% 5
 y <- x[1:7, ] + 0.25
@@ -21,13 +22,13 @@ test_that("a cluster of clusters gives the bits of none: sums, grids, fits whose
   found <- lapply(list(NULL, workers), \(cluster) {
     # 11 shards: nodes of several sizes
     there <- flash_data(cbind(x, w = w, r = sin(x[, 1])), cluster, shard_rows = 113, weights = "w", response = "r")
-    sums <- kernel_matvec(there, y, bandwidth = 0.4, tol = 0)
+    sums <- kernel_sum(there, y, bandwidth = 0.4, tol = 0)
     fit <- flash_kde(there, "sdkde", bandwidth = 0.4)
     kept <- predict(flash_kde(x, "kde", bandwidth = 0.4), there, collect = FALSE)
     set.seed(1)
     judged <- cross_validate(fit, 2)$mean
     curve <- falkon(there, weights = w + 1, bandwidth = 1, centers = 20, lambda = 1e-4, max_iter = 5)
-    grid <- kernel_matvec(flash_data(u, cluster, shard_rows = 900), u[1:9, ], cos(1:8000), bandwidth = 0.05, tol = 1e-6)
+    grid <- kernel_sum(flash_data(u, cluster, shard_rows = 900), u[1:9, ], cos(1:8000), bandwidth = 0.05, tol = 1e-6)
     list(
       values = list(sums[], predict(fit, y), predict(fit), kept[c(3, 900), ], predict(curve, y), grid[], there[c(1, 700), ],
         logLik(fit), judged),
@@ -42,8 +43,8 @@ test_that("a cluster of clusters gives the bits of none: sums, grids, fits whose
 
 test_that("each worker below has a part of the shards, its master none", {
   there <- flash_data(x, workers, shard_rows = 100)
-  expect_length(unique(unlist(shard_apply(there, \(x, shard) Sys.getpid()))), 4)
-  expect_setequal(unlist(shard_apply(there, \(x, shard) Sys.getpid())), unlist(below()))
+  expect_length(unique(unlist(by(there, FUN = \(x, shard) Sys.getpid()))), 4)
+  expect_setequal(unlist(by(there, FUN = \(x, shard) Sys.getpid())), unlist(below()))
   kept <- parallel::clusterCall(masters, \(id) {
     length(utils::getFromNamespace("session", "flashkernel")$worker$data[[id]]$shards)
   }, there$id)
@@ -63,6 +64,7 @@ test_that("errors come up, and leave all of them usable", {
   expect_error(flash_data(wrong, workers, shards = 4), "shard 3.*worker", class = "flashkernel_error_argument")
   expect_identical(parallel::clusterCall(masters, \(x) x, 7), list(7, 7))
   expect_identical(lengths(below()), c(2L, 2L))
+  expect_argument_error(flash_control(cluster = list(masters)), "cluster")
   expect_error(nested_cluster(masters, \(i) 7), "make", class = "flashkernel_error_argument")
   expect_error(nested_cluster(masters, 7), "make", class = "flashkernel_error_argument")
 })
@@ -71,19 +73,22 @@ test_that("an interrupt reaches all of them", {
   skip_if_not_installed("callr")
   got <- interrupt_child(function(folder, do_rounds) {
     masters <- parallel::makeForkCluster(2)
-    workers <- flashkernel::nested_cluster(masters, \(i) parallel::makeForkCluster(2, port = 12000 + Sys.getpid() %% 18000))
+    workers <- flashkernel:::nested_cluster(masters, \(i) parallel::makeForkCluster(2, port = 12000 + Sys.getpid() %% 18000))
     on.exit(parallel::stopCluster(workers))
     set.seed(1)
     data <- flashkernel::flash_data(matrix(stats::rnorm(4e5), ncol = 2), workers)
     y <- matrix(stats::rnorm(4e5), ncol = 2)
-    work <- expression(flashkernel::kernel_matvec(data, y, bandwidth = 3, tol = 0, engine = "exact"))
+    work <- expression(flashkernel::kernel_sum(
+      data, y, bandwidth = 3, tol = 0,
+      control = flashkernel::flash_control(engine = "exact")
+    ))
     after <- function() {
       list(
         free = identical(parallel::clusterCall(masters, \(x) x, 7), list(7, 7)),
-        right = flashkernel::kernel_matvec(data, y[1:3, ], bandwidth = 3, tol = 0)
+        right = flashkernel::kernel_sum(data, y[1:3, ], bandwidth = 3, tol = 0)
       )
     }
-    list(rounds = do_rounds(work, environment(), folder, after), right = flashkernel::kernel_matvec(
+    list(rounds = do_rounds(work, environment(), folder, after), right = flashkernel::kernel_sum(
       flashkernel::flash_data(data$recipe$x), y[1:3, ], bandwidth = 3, tol = 0
     ))
   }, rounds = 1)
@@ -92,9 +97,9 @@ test_that("an interrupt reaches all of them", {
 })
 
 test_that("a worker below that is killed is replaced by the others of its master, a master by the other one", {
-  expected <- kernel_matvec(flash_data(x, shard_rows = 100), y, bandwidth = 0.4, tol = 0)
+  expected <- kernel_sum(flash_data(x, shard_rows = 100), y, bandwidth = 0.4, tol = 0)
   there <- flash_data(x, workers, shard_rows = 100)
-  product <- \() kernel_matvec(there, y, bandwidth = 0.4, tol = 0)
+  product <- \() kernel_sum(there, y, bandwidth = 0.4, tol = 0)
   pids <- below()
   tools::pskill(pids[[2]][1], 9)
   expect_warning(sums <- product(), "worker 2 of 2.*worker 1 of 2.*lost", class = "flashkernel_warning_worker")

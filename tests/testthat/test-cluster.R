@@ -10,18 +10,18 @@ literal <- function(y, x, h, w = rep(1, nrow(x))) {
 
 test_that("sums over shards are the literal sums, with the same bits here and on any number of workers", {
   here <- flash_data(x, shard_rows = 100)
-  sums <- kernel_matvec(here, y, bandwidth = 0.4, tol = 0)
+  sums <- kernel_sum(here, y, bandwidth = 0.4, tol = 0)
   expect_equal(sums, literal(y, x, 0.4), tolerance = 1e-13)
   for (cluster in list(workers[1], workers)) {
     there <- flash_data(x, cluster, shard_rows = 100)
-    expect_identical(kernel_matvec(there, y, bandwidth = 0.4, tol = 0), sums)
+    expect_identical(kernel_sum(there, y, bandwidth = 0.4, tol = 0), sums)
   }
   b <- cbind(w, rev(w))
   expect_equal(
-    kernel_matvec(there, y, b, bandwidth = 0.4, tol = 0),
+    kernel_sum(there, y, b, bandwidth = 0.4, tol = 0),
     cbind(w = literal(y, x, 0.4, w), literal(y, x, 0.4, rev(w))), tolerance = 1e-13, ignore_attr = TRUE
   )
-  expect_equal(kernel_matvec(there, bandwidth = 0.4, tol = 0), literal(x, x, 0.4), tolerance = 1e-13)
+  expect_equal(kernel_sum(there, bandwidth = 0.4, tol = 0), literal(x, x, 0.4), tolerance = 1e-13)
 })
 
 test_that("shards depend on the rows alone, and what they are merged by is a tree", {
@@ -98,7 +98,7 @@ test_that("a reader of files and a function make shards on the workers", {
   expect_s3_class(error$parent, "simpleError")
   expect_identical(conditionMessage(error$parent), "cannot open the connection")
   fails <- \(x, shard) stop("boom")
-  expect_error(shard_apply(made, fails), "^`f` failed at shard .*boom", class = "flashkernel_error_argument")
+  expect_error(by(made, FUN = fails), "^`FUN` failed at shard .*boom", class = "flashkernel_error_argument")
 })
 
 # Its kernels are so smooth that a fit tells on which device its products were.
@@ -137,12 +137,12 @@ test_that("a big.matrix in a file is read by the workers, one in memory is sent 
   dir.create(folder)
   on.exit(unlink(folder, recursive = TRUE))
   backed <- bigmemory::as.big.matrix(x, backingfile = "x", descriptorfile = "x.desc", backingpath = folder)
-  sums <- kernel_matvec(flash_data(x, shard_rows = 100), y, bandwidth = 0.4, tol = 0)
+  sums <- kernel_sum(flash_data(x, shard_rows = 100), y, bandwidth = 0.4, tol = 0)
   there <- flash_data(backed, workers, shard_rows = 100)
   expect_identical(there$recipe$kind, "backed")
-  expect_identical(kernel_matvec(there, y, bandwidth = 0.4, tol = 0), sums)
+  expect_identical(kernel_sum(there, y, bandwidth = 0.4, tol = 0), sums)
   sent <- flash_data(bigmemory::as.big.matrix(x), workers, shard_rows = 100)
-  expect_identical(kernel_matvec(sent, y, bandwidth = 0.4, tol = 0), sums)
+  expect_identical(kernel_sum(sent, y, bandwidth = 0.4, tol = 0), sums)
 })
 
 test_that("with `cluster` sums of points in memory are those without, and the same on one worker and two", {
@@ -154,7 +154,7 @@ test_that("with `cluster` sums of points in memory are those without, and the sa
     adaptive <- flash_kde(x, "sdkde", bandwidth = 0.4, control = control, adaptive = rep(1:2, 600), weights = w)
     list(
       predict(fit, y), predict(plain, y), predict(plain, loo = TRUE), predict(plain, type = "score"),
-      as.vector(kernel_matvec(x, y, w, bandwidth = 0.4, tol = 0, control = control)),
+      as.vector(kernel_sum(x, y, w, bandwidth = 0.4, tol = 0, control = control)),
       predict(fit, loo = TRUE), predict(adaptive, loo = TRUE)
     )
   })
@@ -182,7 +182,7 @@ test_that("predictions stay on the workers where they are asked to, at the point
     expect_equal(predict(fit, others, type = "score"), predict(known, y, type = "score"), tolerance = 1e-10)
   }
   kept <- predict(remote, collect = FALSE)
-  expect_equal(unlist(shard_apply(kept, \(x, shard) sum(x))), as.vector(rowsum(predict(known), rep(1:3, c(500, 500, 200)))))
+  expect_equal(unlist(by(kept, FUN = \(x, shard) sum(x))), as.vector(rowsum(predict(known), rep(1:3, c(500, 500, 200)))))
   expect_error(predict(known, y, collect = FALSE), "collect", class = "flashkernel_error_argument")
 })
 
@@ -225,14 +225,14 @@ test_that("to a tolerance grids of the shards are added: within it, and the same
   on.exit(Sys.unsetenv("FLASHKERNEL_FAST_METHOD"))
   found <- lapply(list(NULL, workers[1], workers), \(cluster) {
     data <- flash_data(u, cluster, shard_rows = 4000)
-    ones <- kernel_matvec(data, at, bandwidth = 0.05, tol = 1e-6)
+    ones <- kernel_sum(data, at, bandwidth = 0.05, tol = 1e-6)
     expect_match(diagnostics(ones)$reason_engine, "one grid")
     fit <- flash_kde(data, "kde", bandwidth = 0.05, tol = 1e-6)
-    own <- kernel_matvec(data, bandwidth = 0.05, tol = 1e-6)
+    own <- kernel_sum(data, bandwidth = 0.05, tol = 1e-6)
     expect_match(diagnostics(own)$plan, "^grids added: .*within reach")
     expect_lt(diagnostics(own)$tol_achieved, 1e-6)
     expect_identical(diagnostics(own)$pairs, sides^2)
-    list(ones, kernel_matvec(data, at, b, bandwidth = 0.05, tol = 1e-6), predict(fit)[1:100])
+    list(ones, kernel_sum(data, at, b, bandwidth = 0.05, tol = 1e-6), predict(fit)[1:100])
   })
   expect_identical(found[[2]], found[[1]])
   expect_identical(found[[3]], found[[1]])
@@ -282,8 +282,8 @@ test_that("a worker whose host does not tell its cores has one thread", {
   replace_in_package("introduce", eval(bquote(\() replace(.(introduce)(), "cores", NA_integer_))))
   there <- flash_data(x, silent, shard_rows = 500)
   expect_identical(pool_of(silent)$about[[1]]$threads, 1L)
-  sums <- kernel_matvec(flash_data(x, shard_rows = 500), y, bandwidth = 0.4, tol = 0)
-  expect_identical(kernel_matvec(there, y, bandwidth = 0.4, tol = 0), sums)
+  sums <- kernel_sum(flash_data(x, shard_rows = 500), y, bandwidth = 0.4, tol = 0)
+  expect_identical(kernel_sum(there, y, bandwidth = 0.4, tol = 0), sums)
   parallel::stopCluster(silent)
 })
 
@@ -305,19 +305,19 @@ test_that("the two sums of points that are left out of a piece share the toleran
     asked <<- c(asked, control$tol)
     log_sum(of, at, PLAIN_FACTOR, loo, control)
   }
-  found <- left_out_of_piece(sources, 101:300, control, sum_at)
+  found <- left_out(sources, 101:300, x[101:300, ], control, sum_at)
   expect_identical(asked, c(1e-4, 1e-4) / 2)
   exact <- log_sum(sources, NULL, PLAIN_FACTOR, TRUE, replace(control, "tol", 0))$log_abs
   expect_lt(max(abs(exp(found$log_abs) - exp(exact[101:300]))), 1e-4 * max(exp(exact)))
   asked <- numeric()
-  left_out_of_piece(sources, seq_len(nrow(x)), control, sum_at)
+  left_out(sources, seq_len(nrow(x)), x, control, sum_at)
   expect_identical(asked, 1e-4)
 })
 
 test_that("forked workers, those of snow and the plan of future give the bits of this process", {
-  expected <- kernel_matvec(flash_data(x, shard_rows = 300), y, bandwidth = 0.4, tol = 0)
+  expected <- kernel_sum(flash_data(x, shard_rows = 300), y, bandwidth = 0.4, tol = 0)
   agrees <- function(cluster) {
-    expect_identical(kernel_matvec(flash_data(x, cluster, shard_rows = 300), y, bandwidth = 0.4, tol = 0), expected)
+    expect_identical(kernel_sum(flash_data(x, cluster, shard_rows = 300), y, bandwidth = 0.4, tol = 0), expected)
   }
   if (.Platform$OS.type == "unix") {
     forked <- parallel::makeForkCluster(2)

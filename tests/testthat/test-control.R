@@ -45,13 +45,13 @@ test_that("a control that was changed by hand is checked where it is used", {
 
 test_that("all functions that sum refuse a control that is none", {
   fit <- flash_kde(x, "kde", bandwidth = 1)
-  for (control in list(list(threads = 2), "cpu", 1)) {
+  for (control in list(list(thread = 2), list(2), "cpu", 1)) {
     expect_argument_error(flash_kde(x, bandwidth = 1, control = control), "control")
     expect_argument_error(flash_kde(~eruptions, faithful, bandwidth = 1, control = control), "control")
     expect_argument_error(predict(fit, y, control = control), "control")
+    expect_argument_error(kernel_sum(x, bandwidth = 1, control = control, tol = 0), "control")
+    expect_argument_error(kernel_sum(x, bandwidth = 1, control = control, type = "score"), "control")
     expect_argument_error(kernel_sum(x, bandwidth = 1, control = control), "control")
-    expect_argument_error(kernel_score(x, bandwidth = 1, control = control), "control")
-    expect_argument_error(kernel_matvec(x, bandwidth = 1, control = control), "control")
     expect_argument_error(bw_lcv(x, control = control), "control")
     expect_argument_error(bw_lscv(x, control = control), "control")
   }
@@ -68,13 +68,13 @@ test_that("a control is the same as its parts by their short names", {
     predict(flash_kde(~ eruptions + waiting, faithful, bandwidth = 1, control = control)),
     predict(flash_kde(faithful, bandwidth = 1, control = control))
   )
-  for (sum in list(kernel_sum, kernel_score, kernel_matvec)) {
+  for (type in c("sum", "log", "score")) {
     expect_identical(
-      plain(sum(x, y, bandwidth = 1, control = control)),
-      plain(sum(x, y, bandwidth = 1, backend = "cpu", precision = "single"))
+      plain(kernel_sum(x, y, bandwidth = 1, type = type, control = control)),
+      plain(kernel_sum(x, y, bandwidth = 1, type = type, control = list(backend = "cpu", precision = "single")))
     )
   }
-  expect_identical(diagnostics(kernel_matvec(x, y, bandwidth = 1, tol = 0, control = control))$precision, "single")
+  expect_identical(diagnostics(kernel_sum(x, y, bandwidth = 1, tol = 0, control = control))$precision, "single")
   expect_identical(bw_lcv(x, "kde", control = control), bw_lcv(x, "kde", backend = "cpu", precision = "single"))
   expect_identical(bw_lscv(x, control = control), bw_lscv(x, backend = "cpu", precision = "single"))
 })
@@ -86,13 +86,13 @@ test_that("`tol` beside a control counts before that of the control, and no othe
   # also where it is the default, and by a formula
   expect_identical(flash_kde(x, bandwidth = 1, tol = 0, control = control)$tol, 0)
   expect_identical(flash_kde(~eruptions, faithful, bandwidth = 1, tol = 0, control = control)$tol, 0)
-  record <- diagnostics(kernel_matvec(x, bandwidth = 1, tol = 0, precision = "double", control = control))
-  expect_identical(record[c("tol", "precision")], list(tol = 0, precision = "double"))
+  record <- diagnostics(kernel_sum(x, bandwidth = 1, tol = 0, control = control))
+  expect_identical(record[c("tol", "precision")], list(tol = 0, precision = "single"))
 })
 
 test_that("what a control does not say is left to the function", {
   control <- flash_control(threads = 1)
-  expect_identical(diagnostics(kernel_matvec(x, bandwidth = 1, control = control))$tol, 1e-6)
+  expect_identical(diagnostics(kernel_sum(x, bandwidth = 1, control = control))$tol, 1e-6)
   expect_identical(flash_kde(x, bandwidth = 1, control = control)$tol, 0)
   fit <- flash_kde(x, "kde", bandwidth = 1, control = flash_control(precision = "single", tol_type = "pointwise"), tol = 1e-3)
   expect_identical(predict(fit, y, control = control), predict(fit, y))
@@ -112,8 +112,8 @@ test_that("limits of memory hold for the call, and leave the options as they wer
   little <- flash_control(memory_limit = 1000)
   expect_argument_error(flash_kde(x, bandwidth = 1, control = little), "x")
   expect_argument_error(flash_kde(as.data.frame(x), bandwidth = 1, control = little), "x")
-  expect_argument_error(kernel_sum(x, bandwidth = 1, control = little), "x")
-  expect_argument_error(kernel_score(x, bandwidth = 1, control = little), "x")
+  expect_argument_error(kernel_sum(x, bandwidth = 1, control = little, tol = 0), "x")
+  expect_argument_error(kernel_sum(x, bandwidth = 1, control = little, type = "score"), "x")
   expect_null(getOption("flashkernel.memory_limit"))
   # over the option
   options(flashkernel.memory_limit = 1000)

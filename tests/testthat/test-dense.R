@@ -73,7 +73,7 @@ test_that("matrices that do not go together, and floats on the host, are refused
 })
 
 test_that("without CUDA the table of devices is refused in words", {
-  skip_if(backend_info()$cuda_built)
+  skip_if(flashkernel:::backend_info()$cuda_built)
   somewhere <- expression(run_dense("syrk", list(diag(2), diag(2)), device = 0))
   expect_error(eval(somewhere), "without CUDA", class = "flashkernel_error_unsupported")
 })

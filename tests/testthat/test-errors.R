@@ -17,18 +17,18 @@ test_that("points that are not finite numbers are refused and located", {
     bad <- replace(good, 23, value)
     expect_argument_error(flash_kde(bad, bandwidth = 1), "x")
     expect_argument_error(predict(fit, bad), "newdata")
-    expect_argument_error(kernel_sum(bad, bandwidth = 1), "x")
-    expect_argument_error(kernel_sum(good, bad, bandwidth = 1), "y")
-    expect_argument_error(kernel_score(bad, bandwidth = 1), "x")
-    expect_argument_error(kernel_score(good, bad, bandwidth = 1), "at")
+    expect_argument_error(kernel_sum(bad, bandwidth = 1, tol = 0), "x")
+    expect_argument_error(kernel_sum(good, bad, bandwidth = 1, tol = 0), "y")
+    expect_argument_error(kernel_sum(bad, bandwidth = 1, type = "score"), "x")
+    expect_argument_error(kernel_sum(good, bad, bandwidth = 1, type = "score"), "y")
     expect_error(flash_kde(bad, bandwidth = 1), "row 3, column `2`", fixed = TRUE)
   }
   for (value in c(NA, NaN)) {
     bad <- replace(good, 23, value)
     expect_argument_error(flash_kde(bad, bandwidth = 1, na.action = na.pass), "x")
     expect_argument_error(predict(fit, bad, na.action = na.fail), "newdata")
-    expect_argument_error(kernel_sum(bad, bandwidth = 1), "x")
-    expect_argument_error(kernel_score(good, bad, bandwidth = 1), "at")
+    expect_argument_error(kernel_sum(bad, bandwidth = 1, tol = 0), "x")
+    expect_argument_error(kernel_sum(good, bad, bandwidth = 1, type = "score"), "y")
     expect_argument_error(bw_scott(bad), "x")
     expect_argument_error(bw_lcv(bad), "x")
   }
@@ -42,15 +42,15 @@ test_that("points of another type are refused", {
   )
   for (x in wrong) {
     expect_argument_error(flash_kde(x, bandwidth = 1), "x")
-    expect_argument_error(kernel_sum(x, bandwidth = 1), "x")
-    expect_argument_error(kernel_score(x, bandwidth = 1), "x")
+    expect_argument_error(kernel_sum(x, bandwidth = 1, tol = 0), if (is.function(x)) "y" else "x")
+    expect_argument_error(kernel_sum(x, bandwidth = 1, type = "score"), "x")
     expect_argument_error(bw_silverman(x), "x")
     if (!is.null(x)) expect_argument_error(predict(fit, x), "newdata")
   }
   # levels are for flash_kde() alone
   for (x in list(data.frame(a = 1:2, b = c("u", "v")), data.frame(a = factor(1:2)))) {
-    expect_argument_error(kernel_sum(x, bandwidth = 1), "x")
-    expect_argument_error(kernel_score(x, bandwidth = 1), "x")
+    expect_argument_error(kernel_sum(x, bandwidth = 1, tol = 0), "x")
+    expect_argument_error(kernel_sum(x, bandwidth = 1, type = "score"), "x")
     expect_argument_error(bw_silverman(x), "x")
     expect_argument_error(predict(fit, x), "newdata")
   }
@@ -59,8 +59,8 @@ test_that("points of another type are refused", {
 test_that("zero rows and zero columns are refused", {
   for (x in list(numeric(), matrix(0, 0, 2), matrix(0, 2, 0), faithful[0, ], faithful[, 0])) {
     expect_argument_error(flash_kde(x, bandwidth = 1), "x")
-    expect_argument_error(kernel_sum(x, bandwidth = 1), "x")
-    expect_argument_error(kernel_score(x, bandwidth = 1), "x")
+    expect_argument_error(kernel_sum(x, bandwidth = 1, tol = 0), "x")
+    expect_argument_error(kernel_sum(x, bandwidth = 1, type = "score"), "x")
     expect_argument_error(bw_scott(x), "x")
   }
 })
@@ -81,8 +81,8 @@ test_that("newdata has the columns of the fit, by name among others; a lacking o
   expect_argument_error(predict(named, matrix(0, 3, 3)), "newdata")
   expect_argument_error(predict(named, c(3, 70)), "newdata")
   expect_identical(predict(named, faithful[2:1]), predict(named, faithful)) # order is by name
-  expect_argument_error(kernel_sum(good, matrix(0, 3, 3), bandwidth = 1), "y")
-  expect_argument_error(kernel_score(good, matrix(0, 3, 1), bandwidth = 1), "at")
+  expect_argument_error(kernel_sum(good, matrix(0, 3, 3), bandwidth = 1, tol = 0), "y")
+  expect_argument_error(kernel_sum(good, matrix(0, 3, 1), bandwidth = 1, type = "score"), "y")
 })
 
 test_that("weights that are not finite, non-negative and of length n are refused", {
@@ -92,8 +92,8 @@ test_that("weights that are not finite, non-negative and of length n are refused
   )
   for (weights in wrong) {
     expect_argument_error(flash_kde(good, bandwidth = 1, weights = weights), "weights")
-    expect_argument_error(kernel_sum(good, bandwidth = 1, weights = weights), "weights")
-    expect_argument_error(kernel_score(good, bandwidth = 1, weights = weights), "weights")
+    expect_argument_error(kernel_sum(good, bandwidth = 1, weights = weights, tol = 0), "weights")
+    expect_argument_error(kernel_sum(good, bandwidth = 1, weights = weights, type = "score"), "weights")
     expect_argument_error(bw_silverman(good, weights = weights), "weights")
     expect_argument_error(bw_lcv(good, weights = weights), "weights")
   }
@@ -111,8 +111,8 @@ test_that("a bandwidth that is not positive definite is refused", {
     expect_argument_error(
       flash_kde(good, bandwidth = 1, debias = debiasing(bandwidth = bandwidth)), "debias$bandwidth"
     )
-    expect_argument_error(kernel_sum(good, bandwidth = bandwidth), "bandwidth")
-    expect_argument_error(kernel_score(good, bandwidth = bandwidth), "bandwidth")
+    expect_argument_error(kernel_sum(good, bandwidth = bandwidth, tol = 0), "bandwidth")
+    expect_argument_error(kernel_sum(good, bandwidth = bandwidth, type = "score"), "bandwidth")
   }
 })
 
@@ -133,9 +133,10 @@ test_that("bandwidths are matched to the columns by name", {
     got <- flash_kde(faithful, bandwidth = turned, debias = debiasing(bandwidth = turned))
     expect_identical(got$bandwidth, want$bandwidth)
     expect_identical(got$debiased, want$debiased)
-    for (sums in list(kernel_sum, kernel_score)) {
-      expect_identical(sums(faithful, bandwidth = turned), sums(faithful, bandwidth = bandwidth))
-      expect_argument_error(sums(faithful, bandwidth = misnamed), "bandwidth")
+    for (type in c("sum", "score")) {
+      sums <- \(bandwidth) kernel_sum(faithful, bandwidth = bandwidth, type = type)
+      expect_identical(sums(turned), sums(bandwidth))
+      expect_argument_error(sums(misnamed), "bandwidth")
     }
     expect_argument_error(flash_kde(faithful, bandwidth = misnamed), "bandwidth")
     expect_argument_error(
@@ -159,8 +160,8 @@ test_that("other packages' names for the bandwidth, and selectors where there ar
   expect_argument_error(flash_kde(faithful, formula = "~waiting"), "formula")
   expect_argument_error(flash_kde(~ waiting | eruptions, faithful), "formula")
   expect_no_error(flash_kde(~ I(waiting > 70 | eruptions > 3), faithful))
-  expect_argument_error(kernel_sum(good, bandwidth = "lcv"), "bandwidth")
-  expect_error(kernel_sum(good, bandwidth = "lcv"), "bw_")
+  expect_argument_error(kernel_sum(good, bandwidth = "lcv", tol = 0), "bandwidth")
+  expect_error(kernel_sum(good, bandwidth = "lcv", tol = 0), "bw_")
 })
 
 test_that("misspelt arguments are told the one of the function that they are nearest to", {
@@ -190,7 +191,7 @@ test_that("messages show the beginning of a long text", {
     do.call("flash_kde", stats::setNames(list(good, 1), c("", strrep("c", 9000)))),
     flash_kde(eval(call("~", as.name(strrep("d", 9000)), quote(a))), faithful),
     flash_kde(good, weights = long), flash_kde(good, na.action = long), flash_kde(airquality$Ozone, na.action = \(x) stop(long)),
-    kernel_sum(good, bandwidth = long), simulate(fit, long)
+    kernel_sum(good, bandwidth = long, tol = 0), simulate(fit, long)
   )
   for (call in texts) {
     error <- tryCatch(eval(call), error = identity)
@@ -250,9 +251,12 @@ test_that("unknown names are refused and the known ones listed", {
   expect_argument_error(flash_kde(good, bandwidth = "rule"), "bandwidth")
   for (wrong in list("tpu", NA_character_, c("cpu", "cuda"), 1, list("cpu"), character())) {
     expect_argument_error(flash_kde(good, bandwidth = 1, control = flash_control(backend = wrong)), "backend")
-    expect_argument_error(kernel_sum(good, bandwidth = 1, backend = wrong), "backend")
+    expect_argument_error(kernel_sum(good, bandwidth = 1, control = flash_control(backend = wrong), tol = 0), "backend")
     expect_argument_error(flash_kde(good, bandwidth = 1, control = flash_control(precision = wrong)), "precision")
-    expect_argument_error(kernel_score(good, bandwidth = 1, precision = wrong), "precision")
+    expect_argument_error(kernel_sum(
+      good, bandwidth = 1, type = "score",
+      control = flash_control(precision = wrong)
+    ), "precision")
   }
   for (wrong in list("probability", NA_character_, 1, list("score"))) {
     expect_argument_error(predict(fit, type = wrong), "type")
@@ -262,7 +266,10 @@ test_that("unknown names are refused and the known ones listed", {
 test_that("thread counts that are no counts are refused", {
   for (threads in list(0, -1, 1.5, NA, Inf, "2", c(1, 2), list(1))) {
     expect_argument_error(flash_kde(good, bandwidth = 1, control = flash_control(threads = threads)), "threads")
-    expect_argument_error(kernel_sum(good, bandwidth = 1, threads = threads), "threads")
+    expect_argument_error(kernel_sum(
+      good, bandwidth = 1, tol = 0,
+      control = flash_control(threads = threads)
+    ), "threads")
   }
 })
 
@@ -287,14 +294,14 @@ test_that("predict() takes one type, logical flags, and leave-one-out only witho
   expect_argument_error(predict(fit, good, speed = 2), "speed")
 })
 
-test_that("kernel_sum() and kernel_score() take NULL for the points themselves", {
-  expect_identical(kernel_sum(good, NULL, bandwidth = 1), kernel_sum(good, bandwidth = 1))
-  expect_identical(kernel_score(good, NULL, bandwidth = 1), kernel_score(good, bandwidth = 1))
+test_that("kernel_sum() takes NULL for the points themselves", {
+  expect_identical(kernel_sum(good, NULL, bandwidth = 1, tol = 0), kernel_sum(good, bandwidth = 1, tol = 0))
+  expect_identical(kernel_sum(good, NULL, bandwidth = 1, type = "score"), kernel_sum(good, bandwidth = 1, type = "score"))
 })
 
 test_that("kernel_sum() refuses columns that do not fit its points", {
   for (b in list(1:19, matrix(1, 21, 2), "a", matrix(NA_real_, 20, 1), list(1), matrix(0, 20, 0))) {
-    expect_argument_error(kernel_sum(good, b = b, bandwidth = 1), "b")
+    expect_argument_error(kernel_sum(good, b = b, bandwidth = 1, tol = 0), "b")
   }
 })
 
@@ -323,11 +330,11 @@ test_that("points beyond the memory limit are refused before anything is compute
   on.exit(options(before))
   expect_argument_error(flash_kde(good, bandwidth = 1), "x")
   expect_error(flash_kde(good, bandwidth = 1), "memory")
-  expect_argument_error(kernel_sum(good, bandwidth = 1), "x")
+  expect_argument_error(kernel_sum(good, bandwidth = 1, tol = 0), "x")
   expect_argument_error(predict(fit, good), "newdata")
   # what would be copied is measured before it is
   expect_error(bw_scott(as.data.frame(good)), "^`x` is too large")
-  expect_error(kernel_sum(1:20, bandwidth = 1), "^`x` is too large")
+  expect_error(kernel_sum(1:20, bandwidth = 1, tol = 0), "^`x` is too large")
 })
 
 test_that("a container's memory limit counts", {
@@ -441,11 +448,11 @@ test_that("an error in a function of the user's names the argument, and has the 
   expect_caused(flash_data(boom, shards = 2), "x", "boom")
   expect_error(flash_data(boom, shards = 2), "shard 1 cannot be read")
   expect_caused(suppressWarnings(flash_data("nope.csv", reader = utils::read.csv)), "reader", "cannot open")
-  expect_caused(shard_apply(data, boom), "f", "boom")
+  expect_caused(by(data, FUN = boom), "FUN", "boom")
   expect_caused(flash_kde(good, debias = debiasing(score = \() 1), bandwidth = 1), "score", "unused argument")
   expect_caused(flash_kde(replace(good, 1, NA), bandwidth = 1, na.action = boom), "na.action", "boom")
-  expect_caused(kernel_matvec(boom, good, bandwidth = 1), "x", "boom")
-  expect_caused(kernel_matvec(good, bandwidth = 1, out = boom), "out", "boom")
+  expect_caused(kernel_sum(boom, good, bandwidth = 1), "x", "boom")
+  expect_caused(kernel_sum(good, bandwidth = 1, out = boom), "out", "boom")
   expect_caused(falkon(boom, 1:20), "x", "boom")
   expect_caused(falkon(\(reset) stop("boom"), 1:20), "x", "boom")
   expect_caused(kde_gof(good[, 1], boom), "null", "boom")
@@ -456,12 +463,12 @@ test_that("an error in a function of the user's names the argument, and has the 
   expect_error(flash_data(lost, shards = 1), class = "flashkernel_error_device")
 })
 
-test_that("shard_apply() takes functions of the points and the shard's number", {
+test_that("by() takes functions of the points and the shard's number", {
   data <- flash_data(as.matrix(faithful), shard_rows = 100)
-  expect_argument_error(shard_apply(data, \(x) 1), "f")
-  expect_argument_error(shard_apply(data, \() 1), "f")
-  expect_identical(unlist(shard_apply(data, max)), as.vector(tapply(faithful$waiting, rep(1:3, c(100, 100, 72)), max)))
-  expect_length(shard_apply(data, \(x, ...) 1), 3)
+  expect_argument_error(by(data, FUN = \(x) 1), "FUN")
+  expect_argument_error(by(data, FUN = \() 1), "FUN")
+  expect_identical(unlist(by(data, FUN = max)), as.vector(tapply(faithful$waiting, rep(1:3, c(100, 100, 72)), max)))
+  expect_length(by(data, FUN = \(x, ...) 1), 3)
 })
 
 test_that("messages name arguments as the function that was called does", {

@@ -30,7 +30,7 @@ test_that("the SD-KDE is the KDE of the points moved by half of H times the scor
   H_score <- H / 2
   w <- seq(0.1, 2, length.out = 60)
   fit <- flash_kde(x, estimator = "sdkde", bandwidth = H, debias = debiasing(bandwidth = H_score), weights = w)
-  moved <- x + kernel_score(x, bandwidth = H_score, weights = w) %*% H / 2
+  moved <- x + kernel_sum(x, bandwidth = H_score, weights = w, type = "score") %*% H / 2
   expect_within(fit$debiased, moved, 1e-12)
   kde <- flash_kde(moved, estimator = "kde", bandwidth = H, weights = w)
   expect_within(predict(fit, y) / predict(kde, y), rep(1, 20), 1e-11)

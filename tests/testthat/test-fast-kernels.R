@@ -21,7 +21,10 @@ test_that("the kernel itself holds at all distances, near and far", {
   for (kernel in smooth_kernels) for (range in c(0.1, 10, 1e3, 1e6)) {
     y <- c(0, range * 10^seq(-8, 0, length.out = 400))
     for (tol in c(1e-2, 1e-3, 1e-6, 1e-9, 1e-11)) {
-      sums <- kernel_matvec(0, y, 3, 1, kernel, tol, "pointwise", "fast", backend = "cpu")
+      sums <- kernel_sum(
+      0, y, 3, 1, kernel,
+      tol = tol, control = flash_control(tol_type = "pointwise", engine = "fast", backend = "cpu")
+    )
       expect_identical(diagnostics(sums)$engine, "fast")
       error <- max(abs(plain(sums) / (3 * ref_kernels[[kernel]](y)) - 1))
       expect_lte(error, tol, label = paste(kernel, "range =", range, "tol =", tol))
@@ -63,7 +66,7 @@ test_that("columns, weights, full bandwidth matrices and the points as their own
   w <- stats::runif(n)
   for (kernel in smooth_kernels) for (scale in c(1, 0.1)) {
     H <- scale^2 * (diag(2) + 0.5)
-    sums <- \(b, ...) kernel_matvec(x, NULL, b, H, kernel, weights = w, backend = "cpu", ...)
+    sums <- \(b, ...) kernel_sum_by(x, NULL, b, H, kernel, weights = w, control = flash_control(backend = "cpu"), ...)
     fast <- sums(b, engine = "fast", tol = 1e-8)
     expect_identical(colnames(fast), colnames(b))
     largest <- apply(plain(sums(abs(b), engine = "exact")), 2, max)
@@ -76,7 +79,10 @@ test_that("columns, weights, full bandwidth matrices and the points as their own
 
 test_that("one point, few points, ties and equal points are no special cases", {
   for (kernel in smooth_kernels) {
-    sums <- \(x, y, ...) plain(kernel_matvec(x, y, bandwidth = 2, kernel = kernel, engine = "fast", backend = "cpu", ...))
+    sums <- \(x, y, ...) plain(kernel_sum_by(
+      x, y, bandwidth = 2, kernel = kernel, ...,
+      control = flash_control(engine = "fast", backend = "cpu")
+    ))
     k <- ref_kernels[[kernel]]
     expect_equal(sums(matrix(0.3, 1, 2), NULL), 1, tolerance = 1e-6)
     expect_equal(sums(c(1, 2), 4, tol = 1e-9), k(1.5) + k(1), tolerance = 1e-9)
@@ -93,8 +99,8 @@ test_that("results have the same bits for any number of threads", {
   set.seed(6)
   x <- point_kinds$clustered(12000, 2)
   for (kernel in smooth_kernels) for (h in c(0.3, 0.003)) for (tol in c(1e-4, 1e-7)) {
-    run <- \(threads) plain(kernel_matvec(
-      x, bandwidth = h, kernel = kernel, engine = "fast", tol = tol, threads = threads, backend = "cpu"
+    run <- \(threads) plain(kernel_sum(
+      x, bandwidth = h, kernel = kernel, control = flash_control(engine = "fast", threads = threads, backend = "cpu"), tol = tol
     ))
     expect_identical(run(1), run(2))
   }
@@ -106,9 +112,9 @@ test_that("sources in chunks keep the tolerance", {
   b <- stats::rnorm(8000)
   y <- x[1:300, ]
   for (kernel in smooth_kernels) {
-    exact <- \(b) plain(kernel_matvec(x, y, b, 0.1, kernel, engine = "exact", backend = "cpu"))
-    sums <- kernel_matvec(
-      chunks_of(x, b, rep(2000, 4)), y, bandwidth = 0.1, kernel = kernel, tol = 1e-5, engine = "fast", backend = "cpu"
+    exact <- \(b) plain(kernel_sum(x, y, b, 0.1, kernel, control = flash_control(engine = "exact", backend = "cpu")))
+    sums <- kernel_sum(
+      chunks_of(x, b, rep(2000, 4)), y, bandwidth = 0.1, kernel = kernel, tol = 1e-5, control = flash_control(engine = "fast", backend = "cpu")
     )
     expect_lte(max(abs(plain(sums) - exact(b))) / max(exact(abs(b))), 1e-5, label = kernel)
   }
@@ -118,7 +124,10 @@ test_that("many points are summed fast, few and those with tol = 0 exactly", {
   set.seed(8)
   x <- point_kinds$uniform(60000, 2)
   for (kernel in smooth_kernels) {
-    engine_of <- \(...) diagnostics(kernel_matvec(..., bandwidth = 0.1, kernel = kernel, backend = "cpu"))$engine
+    engine_of <- \(...) diagnostics(kernel_sum_by(
+      ..., bandwidth = 0.1, kernel = kernel,
+      control = flash_control(backend = "cpu")
+    ))$engine
     expect_identical(engine_of(x), "fast")
     expect_identical(engine_of(x[1:300, ]), "exact")
     expect_identical(engine_of(x, x[1:10, ], tol = 0), "exact")
@@ -155,12 +164,15 @@ test_that("progress goes from 0 to 1 over all Gaussians, and an interrupt stops 
 test_that("kernels that are not smooth at 0 have no fast engine", {
   x <- example_points(100, 2)
   for (kernel in c("laplacian", "matern32", "matern52")) {
-    expect_error(kernel_matvec(x, bandwidth = 1, kernel = kernel, engine = "fast"),
+    expect_error(kernel_sum(x, bandwidth = 1, kernel = kernel, control = flash_control(engine = "fast")),
       class = "flashkernel_error_unsupported")
-    expect_identical(diagnostics(kernel_matvec(x, bandwidth = 1, kernel = kernel))$engine, "exact")
+    expect_identical(diagnostics(kernel_sum(x, bandwidth = 1, kernel = kernel))$engine, "exact")
   }
   for (kernel in smooth_kernels) {
-    expect_error(kernel_matvec(example_points(100, 8), bandwidth = 1, kernel = kernel, engine = "fast"),
+    expect_error(kernel_sum(
+      example_points(100, 8), bandwidth = 1, kernel = kernel,
+      control = flash_control(engine = "fast")
+    ),
       class = "flashkernel_error_unsupported")
   }
 })

@@ -42,9 +42,12 @@ test_that("a pointwise tolerance holds for each column, also one that is nearly 
   x <- kinds$uniform(20000, 2)
   b <- cbind(1, as.numeric(x[, 1] < 0.02), 0)
   y <- x[1:500, ]
-  fast <- kernel_matvec(x, y, b, 0.05, engine = "fast", tol = 1e-6, tol_type = "pointwise", backend = "cpu")
+  fast <- kernel_sum(
+    x, y, b, 0.05, tol = 1e-6,
+    control = flash_control(engine = "fast", tol_type = "pointwise", backend = "cpu")
+  )
   expect_identical(diagnostics(fast)$method, "grid")
-  exact <- plain(kernel_matvec(x, y, b, 0.05, engine = "exact", backend = "cpu"))
+  exact <- plain(kernel_sum(x, y, b, 0.05, control = flash_control(engine = "exact", backend = "cpu")))
   error <- abs(plain(fast) - exact) / exact
   expect_lte(max(error[exact > 1e-290]), 1e-6)
   expect_identical(plain(fast)[, 3], numeric(500))
@@ -53,14 +56,14 @@ test_that("a pointwise tolerance holds for each column, also one that is nearly 
 test_that("the error on a sample is told, and is no more than the tolerance", {
   set.seed(3)
   x <- kinds$normal(20000, 2)
-  sums <- kernel_matvec(x, bandwidth = 0.05, engine = "fast", tol = 1e-5, backend = "cpu")
+  sums <- kernel_sum(x, bandwidth = 0.05, control = flash_control(engine = "fast", backend = "cpu"), tol = 1e-5)
   record <- diagnostics(sums)
   expect_identical(record$engine, "fast")
   expect_identical(record$method, "grid")
   expect_gt(record$tol_achieved, 0)
   expect_lte(record$tol_achieved, 1e-5)
   expect_output(print(record), "Error \\(global\\): at most .* on a sample; allowed")
-  exact <- kernel_matvec(x, bandwidth = 0.05, tol = 0)
+  exact <- kernel_sum(x, bandwidth = 0.05, tol = 0)
   expect_identical(diagnostics(exact)$engine, "exact")
   expect_true(is.na(diagnostics(exact)$tol_achieved))
 })
@@ -72,17 +75,23 @@ test_that("both methods give several columns, weights and full bandwidth matrice
   w <- stats::runif(3000)
   for (scale in c(0.2, 0.01)) {
     H <- scale^2 * (diag(3) + 0.5)
-    fast <- kernel_matvec(x, NULL, b, H, weights = w, engine = "fast", tol = 1e-8, backend = "cpu")
-    exact <- kernel_matvec(x, NULL, b, H, weights = w, engine = "exact", backend = "cpu")
+    fast <- kernel_sum(
+      x, NULL, b, H, weights = w, tol = 1e-8,
+      control = flash_control(engine = "fast", backend = "cpu")
+    )
+    exact <- kernel_sum(x, NULL, b, H, weights = w, control = flash_control(engine = "exact", backend = "cpu"))
     expect_identical(colnames(fast), colnames(b))
-    K <- kernel_matvec(x, NULL, abs(b), H, weights = w, engine = "exact", backend = "cpu")
+    K <- kernel_sum(x, NULL, abs(b), H, weights = w, control = flash_control(engine = "exact", backend = "cpu"))
     expect_lte(max(abs(plain(fast) - plain(exact))) / max(plain(K)), 1e-8)
   }
   expect_identical(diagnostics(fast)$method, "direct")
 })
 
 test_that("one point, ties, equal points, far outliers and far targets are no special cases", {
-  sums <- \(x, y, ...) plain(kernel_matvec(x, y, bandwidth = 1, engine = "fast", backend = "cpu", ...))
+  sums <- \(x, y, ...) plain(kernel_sum_by(
+    x, y, bandwidth = 1, ...,
+    control = flash_control(engine = "fast", backend = "cpu")
+  ))
   expect_equal(sums(matrix(0.3, 1, 2), matrix(0.3, 1, 2)), 1, tolerance = 1e-6)
   expect_equal(sums(matrix(1, 500, 3), matrix(c(1, 1, 2), 1)), 500 * exp(-0.5), tolerance = 1e-6)
   set.seed(5)
@@ -97,7 +106,10 @@ test_that("results have the same bits for any number of threads", {
   set.seed(6)
   x <- kinds$clustered(30000, 2)
   for (h in c(0.1, 0.001)) {
-    run <- \(threads) plain(kernel_matvec(x, bandwidth = h, engine = "fast", tol = 1e-6, threads = threads, backend = "cpu"))
+    run <- \(threads) plain(kernel_sum(
+      x, bandwidth = h, tol = 1e-6,
+      control = flash_control(engine = "fast", threads = threads, backend = "cpu")
+    ))
     expect_identical(run(1), run(2))
   }
 })
@@ -224,20 +236,20 @@ test_that("sources in chunks keep the tolerance", {
   x <- kinds$uniform(12000, 2)
   b <- stats::rnorm(12000)
   y <- x[1:400, ]
-  scale <- max(plain(kernel_matvec(x, y, abs(b), 0.1, engine = "exact", backend = "cpu")))
-  exact <- plain(kernel_matvec(x, y, b, 0.1, engine = "exact", backend = "cpu"))
+  scale <- max(plain(kernel_sum(x, y, abs(b), 0.1, control = flash_control(engine = "exact", backend = "cpu"))))
+  exact <- plain(kernel_sum(x, y, b, 0.1, control = flash_control(engine = "exact", backend = "cpu")))
   chunks <- chunks_of(x, b, rep(3000, 4))
-  sums <- kernel_matvec(chunks, y, bandwidth = 0.1, tol = 1e-6, engine = "fast", backend = "cpu")
+  sums <- kernel_sum(chunks, y, bandwidth = 0.1, tol = 1e-6, control = flash_control(engine = "fast", backend = "cpu"))
   expect_lte(max(abs(plain(sums) - exact)) / scale, 1e-6)
 })
 
 test_that("what the fast engine cannot do is one clear error, and only where it was asked for", {
   x <- example_points(100, 2)
-  expect_error(kernel_matvec(x, bandwidth = 1, kernel = "laplacian", engine = "fast"),
+  expect_error(kernel_sum(x, bandwidth = 1, kernel = "laplacian", control = flash_control(engine = "fast")),
     class = "flashkernel_error_unsupported")
-  expect_error(kernel_matvec(example_points(100, 8), bandwidth = 1, engine = "fast"),
+  expect_error(kernel_sum(example_points(100, 8), bandwidth = 1, control = flash_control(engine = "fast")),
     class = "flashkernel_error_unsupported")
   expect_error(flash_kde(x, tol = -1), "`tol` must be")
   expect_error(flash_kde(x, control = flash_control(tol_type = "local")), "`tol_type` must be")
-  expect_silent(kernel_matvec(x, bandwidth = 1, kernel = "laplacian", tol = 1e-3))
+  expect_silent(kernel_sum(x, bandwidth = 1, kernel = "laplacian", tol = 1e-3))
 })

@@ -27,7 +27,7 @@ expect_sums_of_cpu <- function(case) {
   kde <- cpu_fit(case)
   log_density <- predict(kde, case$y, type = "log_density")
   score <- predict(kde, case$y, type = "score")
-  sums <- function(b, ...) kernel_sum(case$x, case$y, b, case$H, case$weights, ...)
+  sums <- function(b, ...) kernel_sum_by(case$x, case$y, b, case$H, weights = case$weights, ..., tol = 0)
   want <- sums(case$b, backend = "cpu", precision = "double")
   # columns have signs: relative to the sum of absolute terms
   size <- sums(abs(case$b), backend = "cpu", precision = "double")
@@ -136,7 +136,7 @@ test_that("many points some thirty kernel standard deviations wide move as in do
   }
 })
 
-test_that("kernel_score() and plain leave-one-out scores are those of the CPU", {
+test_that("scores of kernel_sum() and plain leave-one-out scores are those of the CPU", {
   skip_if_no_gpu()
   for (d in c(2, 16, 70, 190)) {
     case <- engine_case(513, 31, d)
@@ -145,7 +145,9 @@ test_that("kernel_score() and plain leave-one-out scores are those of the CPU", 
     for (precision in PRECISIONS) {
       got <- predict(on_gpu(cpu, precision), loo = TRUE, type = "score")
       expect_score_near(got, want, case$H, precision, case$where)
-      score <- function(...) kernel_score(case$x, bandwidth = case$H, weights = case$weights, ...)
+      score <- function(...) {
+        kernel_sum(case$x, bandwidth = case$H, weights = case$weights, type = "score", control = flash_control(...))
+      }
       expect_score_near(
         score(backend = "cuda", precision = precision), score(backend = "cpu", precision = "double"),
         case$H, precision, case$where
@@ -203,7 +205,7 @@ test_that("sums of many points of many dimensions are those in double precision,
       list(
         density = predict(plain, y), loo = predict(plain, loo = TRUE), weighted = predict(kde(weights = weights), y),
         laplace = predict(kde("laplace"), y), score = predict(plain, y, "score"),
-        sums = flashkernel::kernel_sum(x, y, b, 0.7 * sqrt(d), weights, control = control)
+        sums = flashkernel::kernel_sum(x, y, b, 0.7 * sqrt(d), weights = weights, control = control, tol = 0)
       )
     }
     list(double = all("double"), single = all("single"), again = all("single"))
@@ -244,8 +246,8 @@ test_that("Gaussian sums in double on tensor cores are those by differences", {
       scores = list(score = predict(plain, y[1:1101, ], "score"), loo = predict(plain, loo = TRUE, type = "score")),
       signed = list(
         laplace = predict(laplace, near), laplace_loo = predict(laplace, loo = TRUE),
-        few = flashkernel::kernel_sum(x, y, b[, 1:3], 1, control = control),
-        many = flashkernel::kernel_sum(x, y, b, 1, weights, control = control)
+        few = flashkernel::kernel_sum(x, y, b[, 1:3], 1, control = control, tol = 0),
+        many = flashkernel::kernel_sum(x, y, b, 1, weights = weights, control = control, tol = 0)
       )
     )
   })
@@ -299,7 +301,7 @@ test_that("sums of more columns than a launch takes are those of the CPU, the sa
   skip_if_no_gpu()
   for (size in list(c(10, 800), c(64, 512), c(80, 200), c(128, 200))) {
     case <- many_values(size[1], size[2])
-    sums <- function(rows, ..., b = case$b) kernel_sum(case$x, case$y[rows, ], b, case$H, case$weights, ...)
+    sums <- function(rows, ..., b = case$b) kernel_sum_by(case$x, case$y[rows, ], b, case$H, weights = case$weights, ..., tol = 0)
     on_cpu <- function(b) sums(case$at, backend = "cpu", precision = "double", b = b)
     want <- on_cpu(case$b)
     terms <- on_cpu(abs(case$b))
@@ -331,7 +333,10 @@ test_that("scores of more dimensions than a launch takes are those of the CPU", 
     }
     # without themselves, as from sums with them
     x <- case$x[case$at, ]
-    sums <- kernel_sum(case$x, x, cbind(1, case$x), case$H, case$weights, backend = "cpu", precision = "double")
+    sums <- kernel_sum(
+      case$x, x, cbind(1, case$x), case$H, weights = case$weights, tol = 0,
+      control = flash_control(backend = "cpu", precision = "double")
+    )
     sums <- sums - case$weights[case$at] * cbind(1, x)
     want <- (sums[, -1] / sums[, 1] - x) %*% solve(case$H)
     fit <- cpu_fit(case)
@@ -405,11 +410,17 @@ test_that("coefficients and weights below normal numbers give the CPU's sums on 
   for (precision in c("single", "double")) {
     for (size in c(1e-309, 1e-312)) {
       b <- size * stats::runif(300, -1, 1)
-      sums <- lapply(c("cuda", "cpu"), \(on) kernel_matvec(x, b = b, bandwidth = 0.5, backend = on, precision = precision))
+      sums <- lapply(c("cuda", "cpu"), \(on) kernel_sum(
+        x, b = b, bandwidth = 0.5,
+        control = flash_control(backend = on, precision = precision)
+      ))
       gap <- max(abs(sums[[1]] - sums[[2]])) / max(abs(sums[[2]]))
       expect_lt(gap, if (precision == "single") 1e-4 else 1e-10)
       weights <- abs(b)
-      sums <- lapply(c("cuda", "cpu"), \(on) kernel_matvec(x, weights = weights, bandwidth = 0.5, backend = on, precision = precision))
+      sums <- lapply(c("cuda", "cpu"), \(on) kernel_sum(
+        x, weights = weights, bandwidth = 0.5,
+        control = flash_control(backend = on, precision = precision)
+      ))
       expect_lt(max(abs(sums[[1]] - sums[[2]])) / max(sums[[2]]), 1e-4)
     }
   }
@@ -419,7 +430,10 @@ test_that("coefficients over all decades of doubles keep the least of them on a 
   skip_if_no_gpu()
   x <- 1000 * (1:200)
   b <- 10^seq(-318, 305, length.out = 200) * c(1, -1)
-  sums <- kernel_matvec(x, b = b, bandwidth = 1, backend = "cuda", engine = "exact", precision = "double")
+  sums <- kernel_sum(
+    x, b = b, bandwidth = 1,
+    control = flash_control(backend = "cuda", engine = "exact", precision = "double")
+  )
   expect_equal(as.vector(sums) / b, rep(1, 200), tolerance = 1e-12)
 })
 
@@ -458,8 +472,8 @@ all_sums <- function(precision, devices = NULL, n = 3001) {
     lapply(fits, predict, case$y), lapply(fits, predict), lapply(fits, predict, loo = TRUE),
     lapply(fits, predict, case$y, type = "score"), fits[[2]]$debiased,
     kernel_sum(case$x, case$y, case$b, case$H,
-      backend = "cuda", precision = precision, devices = devices
-    )
+      control = flash_control(backend = "cuda", precision = precision, devices = devices)
+    , tol = 0)
   )
 }
 
@@ -504,7 +518,10 @@ test_that("several devices give the bits of one", {
   }
   case <- many_values(128, 200)
   for (precision in PRECISIONS) {
-    sums <- \(on) kernel_sum(case$x, case$y, case$b, case$H, backend = "cuda", precision = precision, devices = on)
+    sums <- \(on) kernel_sum(
+      case$x, case$y, case$b, case$H, tol = 0,
+      control = flash_control(backend = "cuda", precision = precision, devices = on)
+    )
     expect_identical(sums("all"), sums(0))
   }
   x <- example_points(20000, 4)
@@ -615,7 +632,7 @@ test_that("what operators keep stays within device_memory, and gives way to what
   products <- lapply(ops, \(op) op %*% v)
   expect_lte(cached(), 4e6)
   expect_identical(lapply(ops, \(op) op %*% v), products)
-  free <- kernel_operator(x, bandwidth = 1, tol = 0, backend = "cuda")
+  free <- kernel_operator(x, bandwidth = 1, tol = 0, control = flash_control(backend = "cuda"))
   first <- free %*% v
   expect_gt(cached(), 1e6)
   expect_identical(free %*% v, first)
@@ -628,9 +645,12 @@ test_that("operators by the grid keep apart, and have the bits of single sums", 
   skip_if_no_gpu()
   x <- example_points(100000, 3)
   v <- stats::rnorm(100000)
-  ops <- lapply(c(0.05, 0.08), \(h) kernel_operator(x, bandwidth = h, tol = 1e-6, backend = "cuda", engine = "fast"))
+  ops <- lapply(c(0.05, 0.08), \(h) kernel_operator(
+    x, bandwidth = h, tol = 1e-6,
+    control = flash_control(backend = "cuda", engine = "fast")
+  ))
   once <- lapply(c(0.05, 0.08), \(h) {
-    plain(kernel_matvec(x, b = v, bandwidth = h, tol = 1e-6, backend = "cuda", engine = "fast"))
+    plain(kernel_sum(x, b = v, bandwidth = h, tol = 1e-6, control = flash_control(backend = "cuda", engine = "fast")))
   })
   for (i in c(1, 2, 1, 2)) expect_identical(as.vector(ops[[i]] %*% v), once[[i]])
   expect_identical(as.vector(ops[[1]] %*% (-v)), -once[[1]])
@@ -655,7 +675,10 @@ test_that("points changed in place are not mistaken for those on the device", {
   skip_if_no_gpu()
   x <- example_points(5000, 3)
   y <- x[1:50, ]
-  sums <- \(backend) kernel_sum(x, y, bandwidth = 0.5, backend = backend, precision = "double")
+  sums <- \(backend) kernel_sum(
+    x, y, bandwidth = 0.5, tol = 0,
+    control = flash_control(backend = backend, precision = "double")
+  )
   sums("cuda")
   x[4999, 2] <- x[4999, 2] + 1 # R may keep the address
   expect_within(sums("cuda"), sums("cpu"), 1e-11)
@@ -678,7 +701,10 @@ sums_of_many <- function() {
   set.seed(1)
   x <- matrix(stats::rnorm(600000 * 16), ncol = 16)
   y <- x[seq(1, 600000, by = 199), ] + 0.1
-  sums <- function(...) kernel_sum(x, y, cbind(1, x[, 1:2]), bandwidth = 2, backend = "cuda", ...)
+  sums <- function(...) kernel_sum_by(
+    x, y, cbind(1, x[, 1:2]), bandwidth = 2, ..., tol = 0,
+    control = flash_control(backend = "cuda")
+  )
   fit <- flash_kde(x, "kde", bandwidth = 2, control = flash_control(backend = "cuda", precision = "double"))
   list(
     log_density = predict(fit, y, type = "log_density"), score = predict(fit, y, type = "score"),
@@ -702,7 +728,10 @@ test_that("a device too small for anything is an error of its own, and the CPU g
   got <- in_child(function() {
     x <- matrix(stats::rnorm(40000), ncol = 4)
     class_of <- \(backend) {
-      class(tryCatch(kernel_sum(x, bandwidth = 0.5, backend = backend), error = identity))[1]
+      class(tryCatch(kernel_sum(
+        x, bandwidth = 0.5, tol = 0,
+        control = flash_control(backend = backend)
+      ), error = identity))[1]
     }
     list(cuda = class_of("cuda"), again = class_of("cuda"), cpu = class_of("cpu"))
   }, env = c(FLASHKERNEL_CUDA_MEMORY = "1e4"))
@@ -747,7 +776,10 @@ interrupted_gpu <- function(folder, do_rounds) {
   work <- expression(
     flash_kde(x, "sdkde", bandwidth = 0.5, control = flash_control(backend = "cuda", precision = "double")),
     predict(kde, loo = TRUE),
-    kernel_sum(x, x[2e6:1, ], cbind(1, x), bandwidth = 0.5, backend = "cuda", precision = "double")
+    kernel_sum(
+      x, x[2e6:1, ], cbind(1, x), bandwidth = 0.5, tol = 0,
+      control = flash_control(backend = "cuda", precision = "double")
+    )
   )
   rounds <- do_rounds(work, environment(), folder, \() {
     gpu_release()

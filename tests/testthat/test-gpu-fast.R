@@ -27,9 +27,9 @@ test_that("columns, weights, bandwidth matrices, outliers and a pointwise tolera
   b <- cbind(stats::rnorm(15000), 1)
   w <- stats::runif(15000)
   H <- 0.04 * (diag(3) + 0.5)
-  fast <- kernel_matvec(x, NULL, b, H, weights = w, engine = "fast", tol = 1e-7, backend = "cuda")
-  exact <- kernel_matvec(x, NULL, b, H, weights = w, engine = "exact", backend = "cpu")
-  K <- plain(kernel_matvec(x, NULL, abs(b), H, weights = w, engine = "exact", backend = "cpu"))
+  fast <- kernel_sum(x, NULL, b, H, weights = w, control = flash_control(engine = "fast", backend = "cuda"), tol = 1e-7)
+  exact <- kernel_sum(x, NULL, b, H, weights = w, control = flash_control(engine = "exact", backend = "cpu"))
+  K <- plain(kernel_sum(x, NULL, abs(b), H, weights = w, control = flash_control(engine = "exact", backend = "cpu")))
   expect_lte(max(abs(plain(fast) - plain(exact))) / max(K), 1e-7)
   y <- rbind(x[1:200, ], matrix(stats::runif(300, -4, 4), 100))
   expect_lte(fast_error(x, y, rep(1, 15000), 0.3, 1e-6, "pointwise", "cuda")$relative, 1e-6)
@@ -66,7 +66,10 @@ test_that("all estimators go by a tolerance on the GPU, with the same bits each 
     expect_lte(max(abs(got - want)) * if (type == "score") 0.1 else 1, 1e-6, label = type)
   }
   # "auto" takes it for many
-  sums <- kernel_matvec(x[rep(1:30000, 10), ] + stats::rnorm(6e5) / 100, bandwidth = 0.1, tol = 1e-8, backend = "cuda")
+  sums <- kernel_sum(
+    x[rep(1:30000, 10), ] + stats::rnorm(6e5) / 100, bandwidth = 0.1, tol = 1e-8,
+    control = flash_control(backend = "cuda")
+  )
   expect_identical(diagnostics(sums)$engine, "fast")
 })
 
@@ -75,7 +78,7 @@ test_that("points too thin for a grid on the GPU are the CPU's where it may be e
   set.seed(11)
   x <- matrix(stats::runif(6e6), ncol = 3)
   # one thread: the guess before the points are looked at is for the GPU
-  sums <- kernel_matvec(x, bandwidth = 1 / 3000, tol = 1e-6, threads = 1)
+  sums <- kernel_sum(x, bandwidth = 1 / 3000, tol = 1e-6, control = flash_control(threads = 1))
   record <- diagnostics(sums)
   expect_identical(record[c("backend", "engine", "method")], list(backend = "cpu", engine = "fast", method = "direct"))
   expect_true(is.na(record$device_seconds))
@@ -91,7 +94,10 @@ test_that("several GPUs give the bits of one", {
   # 1e-5: windows of nearly the same cost, of which one device may not take another than two
   for (tol in c(1e-6, 1e-5)) for (h in c(0.2, 0.3)) for (coefficients in list(NULL, b)) {
     run <- \(devices) {
-      plain(kernel_matvec(x, b = coefficients, bandwidth = h, engine = "fast", tol = tol, backend = "cuda", devices = devices))
+      plain(kernel_sum(
+        x, b = coefficients, bandwidth = h, tol = tol,
+        control = flash_control(engine = "fast", backend = "cuda", devices = devices)
+      ))
     }
     expect_identical(run(0), run("all"))
   }

@@ -56,7 +56,10 @@ test_that("sums of columns in frames are numbers where a row's mass is next to n
   x <- 60 * matrix((at * (sqrt(5) - 1) / 2 + sqrt(at)) %% 1, ncol = 2)
   y <- x[seq(1, 12001, by = 8), ] + 15 # some well outside
   b <- cbind(seq_len(12001) %% 7 - 3, 1, cos(seq_len(12001)))
-  sums <- \(on, ..., columns = b) kernel_matvec(x, y, columns, bandwidth = 0.5, tol = 0, backend = on, ...)
+  sums <- \(on, ..., columns = b) kernel_sum_by(
+    x, y, columns, bandwidth = 0.5, tol = 0, ...,
+    control = flash_control(backend = on)
+  )
   want <- sums("cpu", precision = "double")
   got <- sums("cuda", precision = "single")
   size <- sums("cpu", precision = "double", columns = abs(b))
@@ -73,7 +76,10 @@ test_that("in frames a point leaves itself out, and weights and columns are its 
   expect_lt(max(abs(predict(gpu, loo = TRUE, type = "log_density") - want)), 1e-4)
   b <- cbind(seq_len(6000) %% 7 - 3, 1, cos(seq_len(6000)))
   sums <- lapply(c("cuda", "cpu"), \(on) {
-    kernel_matvec(x, b = b, bandwidth = 0.5, backend = on, precision = if (on == "cuda") "single" else "double")
+    kernel_sum(
+      x, b = b, bandwidth = 0.5,
+      control = flash_control(backend = on, precision = if (on == "cuda") "single" else "double")
+    )
   })
   for (k in 1:3) expect_lt(sqrt(sum((sums[[1]] - sums[[2]])[, k]^2) / sum(sums[[2]][, k]^2)), 1e-5)
 })

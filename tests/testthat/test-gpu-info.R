@@ -21,10 +21,10 @@ two_devices <- function() {
 test_that("gpu_info() describes the build, the driver and every device, and never fails", {
   info <- gpu_info()
   expect_s3_class(info, "flashkernel_gpu_info")
-  expect_named(info, c("built", "toolkit", "architectures", "driver", "status", DEVICE_FIELDS))
-  expect_identical(info$built, backend_info()$cuda_built)
-  expect_identical(info$toolkit, backend_info()$cuda_toolkit)
-  expect_identical(info$architectures, backend_info()$cuda_architectures)
+  expect_named(info, c("built", "toolkit", "architectures", "driver", "status", DEVICE_FIELDS, "cpu"))
+  expect_identical(info$built, flashkernel:::backend_info()$cuda_built)
+  expect_identical(info$toolkit, flashkernel:::backend_info()$cuda_toolkit)
+  expect_identical(info$architectures, flashkernel:::backend_info()$cuda_architectures)
   expect_match(info$status, "[a-z]")
   expect_length(info$status, 1)
   expect_length(unique(lengths(unclass(info)[DEVICE_FIELDS])), 1)
@@ -54,7 +54,7 @@ test_that("gpu_info() prints a line for every device and returns its argument", 
 })
 
 test_that("backend_info() names the CUDA toolkit and the architectures of the build", {
-  info <- backend_info()
+  info <- flashkernel:::backend_info()
   expect_type(info$cuda_built, "logical")
   for (field in c("cuda_toolkit", "cuda_architectures")) {
     expect_type(info[[field]], "character")
@@ -90,8 +90,14 @@ test_that("devices that are no device numbers are refused by every function that
   wrong <- list(-1, 0.5, NA, NA_real_, Inf, "0", "any", c(0, 0), list(0), integer(), TRUE, 1e10, 0:16)
   for (devices in wrong) {
     expect_argument_error(flash_kde(good, bandwidth = 1, control = flash_control(devices = devices)), "devices")
-    expect_argument_error(kernel_sum(good, bandwidth = 1, devices = devices), "devices")
-    expect_argument_error(kernel_score(good, bandwidth = 1, devices = devices), "devices")
+    expect_argument_error(kernel_sum(
+      good, bandwidth = 1, tol = 0,
+      control = flash_control(devices = devices)
+    ), "devices")
+    expect_argument_error(kernel_sum(
+      good, bandwidth = 1, type = "score",
+      control = flash_control(devices = devices)
+    ), "devices")
     expect_argument_error(predict(fit, control = flash_control(devices = devices)), "devices")
   }
   expect_argument_error(flash_kde(~eruptions, faithful, control = flash_control(devices = -1)), "devices")
@@ -125,8 +131,8 @@ test_that("backend = \"cuda\" without a GPU is one clear error, at the fit or at
     flash_kde(good, bandwidth = 1, control = flash_control(backend = "cuda")),
     flash_kde(good, "kde", bandwidth = 1, control = flash_control(backend = "cuda")), # sums nothing itself
     predict(fit, control = flash_control(backend = "cuda")),
-    kernel_sum(good, bandwidth = 1, backend = "cuda"),
-    kernel_score(good, bandwidth = 1, backend = "cuda"),
+    kernel_sum(good, bandwidth = 1, control = flash_control(backend = "cuda"), tol = 0),
+    kernel_sum(good, bandwidth = 1, control = flash_control(backend = "cuda"), type = "score"),
     bw_lcv(good, "kde", backend = "cuda")
   )) {
     error <- tryCatch(eval(call), error = identity)
@@ -166,10 +172,10 @@ test_that("loading, small jobs and backend_info() leave the CUDA driver alone", 
     fit <- flash_kde(x)
     predict(fit)
     predict(fit, loo = TRUE)
-    kernel_sum(x, bandwidth = 1)
-    kernel_score(x, bandwidth = 1)
+    kernel_sum(x, bandwidth = 1, tol = 0)
+    kernel_sum(x, bandwidth = 1, type = "score")
     bw_lcv(x, "kde")
-    backend_info()
+    flashkernel:::backend_info()
     gpu_release()
     before <- driver()
     list(before = before, backend = diagnostics(fit)$backend, after = {

@@ -11,7 +11,7 @@ test_that("more columns than one launch takes, in every precision, are those of 
     set.seed(5)
     b <- matrix(stats::rnorm(70 * 700), 700)
     for (kernel in names(ref_kernels)[-1]) for (targets in list(NULL, y)) {
-      sums <- \(b, ...) plain(kernel_matvec(x, targets, b, example_bandwidth(d), kernel, weights = w, ...))
+      sums <- \(b, ...) plain(kernel_sum_by(x, targets, b, example_bandwidth(d), kernel, weights = w, ...))
       want <- sums(b, backend = "cpu", precision = "double")
       size <- max(sums(abs(b), backend = "cpu", precision = "double"))
       for (precision in names(bounds)) {
@@ -26,7 +26,7 @@ test_that("a kernel is 1 at its own point on the GPU too", {
   skip_if_no_gpu()
   for (kernel in names(ref_kernels)) for (d in c(1, 9)) {
     at <- matrix(1e6 + seq_len(d) / 7, 1)
-    sum <- kernel_matvec(at, at + 0, 1, 0.37, kernel, precision = "double", backend = "cuda")
+    sum <- kernel_sum(at, at + 0, 1, 0.37, kernel, control = flash_control(precision = "double", backend = "cuda"))
     expect_identical(plain(sum), 1, label = kernel)
   }
 })
@@ -41,7 +41,10 @@ test_that("kernels of products on the GPU are those of plain R, in double whatev
     for (kernel in some_product_kernels()) for (targets in list(NULL, y)) for (precision in c("double", "auto", "fast")) {
       at <- if (is.null(targets)) x else targets
       label <- paste(kernel$name, precision, "n =", n, "d =", d)
-      sums <- \(b) kernel_matvec(x, targets, b, H, kernel, precision = precision, backend = "cuda")
+      sums <- \(b) kernel_sum(
+        x, targets, b, H, kernel,
+        control = flash_control(precision = precision, backend = "cuda")
+      )
       one <- sums(b[, 1])
       expect_identical(diagnostics(one)[c("precision", "method")], list(precision = "double", method = "product"))
       expect_lt(product_error(one, x, at, H, kernel, b[, 1]), 1e-14, label = label)
@@ -55,7 +58,7 @@ test_that("an operator of products on the GPU keeps points that are not centred"
   x <- example_points(300, 3) + 5
   v <- cos(1:300)
   for (kernel in some_product_kernels()) {
-    op <- kernel_operator(x, bandwidth = 1, kernel = kernel, backend = "cuda")
+    op <- kernel_operator(x, bandwidth = 1, kernel = kernel, control = flash_control(backend = "cuda"))
     for (i in 1:3) expect_lt(product_error(op %*% v, x, x, diag(3), kernel, v), 1e-14, label = kernel$name)
   }
 })

@@ -109,7 +109,7 @@ for (name in names(list_cases)) {
     }
     n <- nrow(case$x)
     b <- cbind(seq_len(n) %% 7 - 3, 1, cos(seq_len(n)), (seq_len(n) %% 1000 == 0) * 1e6)
-    sums <- function(..., columns = b) kernel_matvec(case$x, case$y, columns, bandwidth = case$h, tol = 0, ...)
+    sums <- function(..., columns = b) kernel_sum_by(case$x, case$y, columns, bandwidth = case$h, tol = 0, ...)
     want <- sums(backend = "cpu", precision = "double")
     size <- sums(backend = "cpu", precision = "double", columns = abs(b))
     got <- by_lists(name, \() sums(backend = "cuda", precision = "single"))

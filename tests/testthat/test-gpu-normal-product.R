@@ -8,7 +8,10 @@ test_that("a product of every kernel on the GPU is that of the matrix", {
     distances <- ref_distances(case$x, case$y, diag(d, d))
     for (kernel in names(ref_kernels)) for (precision in names(bounds)) {
       K <- ref_kernels[[kernel]](distances)
-      op <- kernel_operator(case$x, case$y, sqrt(d), kernel, tol = 0, backend = "cuda", precision = precision)
+      op <- kernel_operator(
+        case$x, case$y, sqrt(d), kernel, tol = 0,
+        control = flash_control(backend = "cuda", precision = precision)
+      )
       where <- paste(c(kernel, precision, size, d), collapse = " ")
       for (again in 1:2) {
         got <- normal_product(op, case$v, case$w, case$weights)
@@ -53,7 +56,7 @@ test_that("points at themselves, transposed and weighted operators are what they
   for (at in list(NULL, case$y)) {
     product <- function(backend, transposed) {
       op <- kernel_operator(
-        case$x, at, 1, "matern32", seq(0, 1, length.out = 300), tol = 0, backend = backend, precision = "double"
+        case$x, at, 1, "matern32", seq(0, 1, length.out = 300), tol = 0, control = flash_control(backend = backend, precision = "double")
       )
       if (transposed) op <- t(op)
       numbers <- \(n) matrix(sin(seq_len(2 * n)^2), n)
@@ -69,10 +72,13 @@ test_that("points at themselves, transposed and weighted operators are what they
 test_that("to a tolerance a product on the GPU is near the exact one", {
   skip_if_no_gpu()
   case <- normal_case(10000, 20000, d = 2)
-  op <- kernel_operator(case$x, case$y, 0.05, tol = 1e-6, backend = "cuda", engine = "fast")
+  op <- kernel_operator(case$x, case$y, 0.05, tol = 1e-6, control = flash_control(backend = "cuda", engine = "fast"))
   got <- normal_product(op, case$v, case$w, case$weights)
   expect_identical(diagnostics(op)$engine, "fast")
-  exact <- kernel_operator(case$x, case$y, 0.05, tol = 0, backend = "cuda", precision = "double")
+  exact <- kernel_operator(
+    case$x, case$y, 0.05, tol = 0,
+    control = flash_control(backend = "cuda", precision = "double")
+  )
   want <- normal_product(exact, case$v, case$w, case$weights)
   size <- crossprod(exact, abs(case$weights) * (exact %*% abs(case$v) + abs(case$w)))
   expect_lt(max(abs(got - want)) / max(size), 2e-6)
@@ -83,7 +89,10 @@ test_that("several devices give the product of one, the same bits", {
   skip_if(length(gpu_info()$index) < 2, "one CUDA device")
   case <- normal_case(3000, 40000, d = 5, r = 2)
   product <- \(devices) normal_product(
-    kernel_operator(case$x, case$y, 2, tol = 0, backend = "cuda", devices = devices), case$v, case$w, case$weights
+    kernel_operator(
+      case$x, case$y, 2, tol = 0,
+      control = flash_control(backend = "cuda", devices = devices)
+    ), case$v, case$w, case$weights
   )
   expect_identical(product(0:1), product(0))
 })
@@ -97,7 +106,7 @@ NORMAL_METHODS <- c(
 # A product of points on the GPU and what did it.
 gpu_product <- function(case, bandwidth, ..., columns = seq_len(ncol(case$v)), v = TRUE, w = TRUE, weights = TRUE,
                         kernel = "gaussian", tol = 0) {
-  op <- kernel_operator(case$x, case$y, bandwidth, kernel, tol = tol, backend = "cuda", ...)
+  op <- kernel_operator_by(case$x, case$y, bandwidth, kernel, tol = tol, control = flash_control(backend = "cuda"), ...)
   product <- \() normal_product(
     op, if (v) case$v[, columns, drop = FALSE], if (w) case$w[, columns, drop = FALSE], if (weights) case$weights
   )
@@ -225,12 +234,15 @@ test_that("sums in single precision are short: terms that round alike do not add
   constant <- function(dimensions, kernel = "gaussian") lapply(dimensions, \(d) {
     x <- matrix(1, 40000, d)
     v <- c(1, rep(0.43, nrow(x) - 1))
-    single <- \(x, y) flashkernel::kernel_operator(x, y, 1, kernel, tol = 0, backend = "cuda", precision = "single")
+    single <- \(x, y) flashkernel::kernel_operator(
+      x, y, 1, kernel, tol = 0,
+      control = flashkernel::flash_control(backend = "cuda", precision = "single")
+    )
     op <- single(x, x[1:20000, , drop = FALSE] * 1)
     back <- single(x[1:300, , drop = FALSE], x)
     c(
-      forth = max(abs(flashkernel::normal_product(op, v) / (20000 * sum(v)) - 1)),
-      back = max(abs(flashkernel::normal_product(back, NULL, v) / sum(v) - 1))
+      forth = max(abs(flashkernel:::normal_product(op, v) / (20000 * sum(v)) - 1)),
+      back = max(abs(flashkernel:::normal_product(back, NULL, v) / sum(v) - 1))
     )
   })
   dimensions <- c(1, 20, 70, 130)
@@ -244,8 +256,11 @@ test_that("sums in single precision are short: terms that round alike do not add
 test_that("cards before Hopper have the same products", {
   skip_if_no_gpu()
   products <- function(cases) lapply(cases, \(case) {
-    op <- flashkernel::kernel_operator(case$x, case$y, 3, tol = 0, backend = "cuda", precision = "single")
-    list(got = flashkernel::normal_product(op, case$v, case$w, case$weights), method = flashkernel::diagnostics(op)$method)
+    op <- flashkernel::kernel_operator(
+      case$x, case$y, 3, tol = 0,
+      control = flashkernel::flash_control(backend = "cuda", precision = "single")
+    )
+    list(got = flashkernel:::normal_product(op, case$v, case$w, case$weights), method = flashkernel::diagnostics(op)$method)
   })
   dimensions <- c(3, 30, 100)
   cases <- lapply(dimensions, \(d) normal_case(700, 2000, d, r = 2))
@@ -324,10 +339,13 @@ test_that("points at themselves, and one set of rows for several operators, have
   skip_if_no_gpu()
   case <- normal_case(400, 1500, 5)
   H <- diag(4, 5)
-  own <- kernel_operator(case$x, bandwidth = 2, tol = 0, backend = "cuda", precision = "single")
+  own <- kernel_operator(
+    case$x, bandwidth = 2, tol = 0,
+    control = flash_control(backend = "cuda", precision = "single")
+  )
   K <- ref_kernel_matrix(case$x, case$x, H, "gaussian")
   for (again in 1:2) expect_lt(normal_error(normal_product(own, case$v, case$v), K, case$v, case$v), 1e-5)
-  op <- kernel_operator(case$x, case$y, 2, tol = 0, backend = "cuda", precision = "single")
+  op <- kernel_operator(case$x, case$y, 2, tol = 0, control = flash_control(backend = "cuda", precision = "single"))
   K <- ref_kernel_matrix(case$x, case$y, H, "gaussian")
   for (again in 1:3) { # what is kept of both is made anew for the other way
     expect_lt(normal_error(normal_product(op, case$v, case$w), K, case$v, case$w), 1e-5)
@@ -344,8 +362,8 @@ products_of_many <- function(device_memory) {
   w <- matrix(stats::rnorm(1e5 * 30), 1e5)
   control <- flashkernel::flash_control(device_memory = device_memory, backend = "cuda", tol = 0)
   product <- function(precision, columns) {
-    op <- flashkernel::kernel_operator(x, y, 2, precision = precision, control = control)
-    products <- lapply(1:2, \(i) flashkernel::normal_product(op, v[, columns], w[, columns], w[, 3]))
+    op <- flashkernel::kernel_operator(x, y, 2, control = replace(control, "precision", precision))
+    products <- lapply(1:2, \(i) flashkernel:::normal_product(op, v[, columns], w[, columns], w[, 3]))
     list(first = products[[1]], second = products[[2]], cached = flashkernel::gpu_info()$cached[1])
   }
   list(sweeps = product("single", 1:2), tiles = product("double", 1), wide = product("single", 1:30))

@@ -57,7 +57,10 @@ test_that("a large preconditioner has the bits of the one before, and is right o
   })
   expect_identical(results[[1]], results[[2]])
   one <- results[[1]]
-  want <- kernel_operator(sources$points, bandwidth = 0.2, tol = 0, backend = "cpu") %*% v + 1e-12 * m * v
+  want <- kernel_operator(
+    sources$points, bandwidth = 0.2, tol = 0,
+    control = flash_control(backend = "cpu")
+  ) %*% v + 1e-12 * m * v
   expect_equal(one$K, want, tolerance = 1e-12)
   expect_equal(one$A, one$TT / m + 1e-3 * v, tolerance = 1e-12)
 })

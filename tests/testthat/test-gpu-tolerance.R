@@ -66,7 +66,10 @@ test_that("the bound that a GPU sums is the processor's", {
   bounds_of <- function(...) {
     vapply(c("", "always"), \(where) {
       Sys.setenv(FLASHKERNEL_CUDA_ENVELOPE = where)
-      diagnostics(kernel_matvec(..., bandwidth = 1, tol = 1e-5, engine = "fast", backend = "cuda"))$tol_bound
+      diagnostics(kernel_sum_by(
+        ..., bandwidth = 1, tol = 1e-5,
+        control = flash_control(engine = "fast", backend = "cuda")
+      ))$tol_bound
     }, 0, USE.NAMES = FALSE)
   }
   set.seed(4)

@@ -57,7 +57,10 @@ test_that("sums of clusters far apart keep every digit on a GPU: all kernels, we
         where <- sprintf("%s, d = %d, %s, %s", kernel, d, shape, precision)
         bound <- WIDE_BOUNDS[[precision]]
         sums <- \(b, ...) {
-          plain(kernel_matvec(x, targets, b, H, kernel, tol = 0, backend = "cuda", precision = precision, ...))
+          plain(kernel_sum_by(
+            x, targets, b, H, kernel, tol = 0, ...,
+            control = flash_control(backend = "cuda", precision = precision)
+          ))
         }
         expect_rows(sums(rep(1, 310)), K %*% rep(1, 310), rowSums(K), bound, where)
         size <- K %*% (weights * abs(b))
@@ -142,7 +145,10 @@ test_that("what points that reach far have left on a device changes no bit of ot
 # Not all of the chunks reach far, but whether sums are relative is one answer for all.
 test_that("scores of clusters far apart that come by in chunks go by differences on a GPU", {
   skip_if_no_gpu()
-  on.exit(kernel_sum(0, bandwidth = 1, backend = "cuda")) # a limit holds until a call has another one
+  on.exit(kernel_sum(
+    0, bandwidth = 1, tol = 0,
+    control = flash_control(backend = "cuda")
+  )) # a limit holds until a call has another one
   x <- wide_points(30000, 3)
   y <- wide_rows(x, 60, far = 5)
   for (H in wide_matrices(3)) for (precision in names(WIDE_BOUNDS)) {

@@ -13,7 +13,7 @@ interrupted_session <- function(folder, do_rounds) {
   kde <- fit(x, "kde")
   laplace <- fit(x, "laplace")
   small <- fit(x[1:40000, ], "sdkde")
-  op <- kernel_operator(x[1:5000, ], x, bandwidth = 0.5, tol = 0, backend = "cpu")
+  op <- kernel_operator(x[1:5000, ], x, bandwidth = 0.5, tol = 0, control = flash_control(backend = "cpu"))
   work <- expression(
     fit(x, "sdkde"),
     predict(kde),
@@ -21,9 +21,9 @@ interrupted_session <- function(folder, do_rounds) {
     predict(small, loo = TRUE),
     bw_lcv(x, "kde", backend = "cpu"),
     kernel_sum(
-      x, x[250000:1, ], cbind(1, x), bandwidth = 0.5, backend = "cpu", precision = "single"
-    ),
-    normal_product(op, matrix(1, 5000, 60)),
+      x, x[250000:1, ], cbind(1, x), bandwidth = 0.5, control = flash_control(backend = "cpu", precision = "single")
+    , tol = 0),
+    flashkernel:::normal_product(op, matrix(1, 5000, 60)),
     fit(x, "sdkde")
   )
   rounds <- do_rounds(work, environment(), folder, \() {

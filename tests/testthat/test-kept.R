@@ -5,7 +5,7 @@ kept_bytes <- function() .Call(ffi_test, "kept", list())
 # a product of the operator again and again, with other coefficients between
 expect_bits_of_matvec <- function(op, x, y, h, ...) {
   v <- stats::rnorm(nrow(x))
-  want <- plain(kernel_matvec(x, y, v, h, backend = "cpu", ...))
+  want <- plain(kernel_sum_by(x, y, v, h, control = flash_control(backend = "cpu"), ...))
   first <- as.vector(op %*% v)
   before <- kept_bytes()
   op %*% cbind(1, v)
@@ -21,7 +21,7 @@ test_that("sources that are kept packed give the bits of those that are packed a
   for (d in c(2, 6)) for (precision in c("double", "single")) for (kernel in c("gaussian", "matern32")) {
     x <- matrix(stats::rnorm(1000 * d), ncol = d)
     y <- matrix(stats::rnorm(77 * d), ncol = d)
-    op <- kernel_operator(x, y, 0.4, kernel, tol = 0, precision = precision, backend = "cpu")
+    op <- kernel_operator(x, y, 0.4, kernel, tol = 0, control = flash_control(precision = precision, backend = "cpu"))
     ops <- c(ops, op)
     bytes <- kept_bytes()
     kept <- expect_bits_of_matvec(op, x, y, 0.4, kernel = kernel, tol = 0, precision = precision)
@@ -58,7 +58,10 @@ test_that("cells and grids that are kept give the bits of those that are made an
   for (method in names(cases)) for (tol_type in c("global", "pointwise")) {
     x <- cases[[method]]$x
     for (y in list(NULL, x[1:3000, ] + 0.01)) {
-      op <- kernel_operator(x, y, cases[[method]]$h, tol = 1e-5, tol_type = tol_type, engine = "fast", backend = "cpu")
+      op <- kernel_operator(
+        x, y, cases[[method]]$h, tol = 1e-5,
+        control = flash_control(tol_type = tol_type, engine = "fast", backend = "cpu")
+      )
       ops <- c(ops, op)
       bytes <- kept_bytes()
       kept <- expect_bits_of_matvec(op, x, y, cases[[method]]$h, tol = 1e-5, tol_type = tol_type, engine = "fast")
@@ -89,7 +92,7 @@ test_that("no more is kept than host_memory, and what was used longest ago gives
     expect_identical(product(ops[[i]]), results[[c(1, 2, 4)[i]]])
     expect_lte(kept_bytes(), 4 * one)
   }
-  nothing <- kernel_operator(matrix(0, 500), 1:3, 1, tol = 0, backend = "cpu", control = flash_control(host_memory = 0))
+  nothing <- kernel_operator(matrix(0, 500), 1:3, 1, tol = 0, control = flash_control(backend = "cpu", host_memory = 0))
   before <- kept_bytes()
   product(nothing)
   expect_identical(kept_bytes(), before)
@@ -104,9 +107,9 @@ test_that("the samples by which methods are chosen count, too", {
   sample <- 8 * 8192 * 2 # bytes; all else takes more
   for (limit in c(0, sample)) {
     control <- flash_control(backend = "cpu", host_memory = limit)
-    op <- kernel_operator(x, bandwidth = 0.05, tol = 1e-5, engine = "fast", control = control)
+    op <- kernel_operator(x, bandwidth = 0.05, tol = 1e-5, control = replace(control, "engine", "fast"))
     gc()
-    other <- kernel_operator(x, bandwidth = 0.06, tol = 1e-5, engine = "fast", control = control)
+    other <- kernel_operator(x, bandwidth = 0.06, tol = 1e-5, control = replace(control, "engine", "fast"))
     first <- op %*% x[, 1]
     other %*% x[, 1]
     expect_identical(kept_bytes(), limit)

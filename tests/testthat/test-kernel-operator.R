@@ -45,15 +45,15 @@ test_that("parts of the matrix are picked as those of any", {
   expect_error(op[1], "must both have a place", class = "flashkernel_error_argument")
 })
 
-test_that("products have the bits of kernel_matvec(), the first and all later ones", {
+test_that("products have the bits of kernel_sum(), the first and all later ones", {
   set.seed(3)
   x <- some_points(30000, 2)
   y <- some_points(500, 2)
   v <- stats::rnorm(30000)
   for (tol in c(0, 1e-6)) for (at in list(NULL, y)) {
     if (tol == 0 && is.null(at)) next # 30,000^2 pairs
-    op <- kernel_operator(x, at, bandwidth = 0.02, tol = tol, backend = "cpu")
-    want <- plain(kernel_matvec(x, at, v, 0.02, tol = tol, backend = "cpu"))
+    op <- kernel_operator(x, at, bandwidth = 0.02, tol = tol, control = flash_control(backend = "cpu"))
+    want <- plain(kernel_sum(x, at, v, 0.02, tol = tol, control = flash_control(backend = "cpu")))
     for (i in 1:3) expect_identical(as.vector(op %*% v), want)
     expect_identical(as.vector(op %*% (2 * v)), 2 * want)
     engine <- diagnostics(op)$engine
@@ -65,7 +65,10 @@ test_that("products have the bits of kernel_matvec(), the first and all later on
 test_that("later products of a sum of Gaussians are thought to take as long as the first", {
   set.seed(3)
   x <- some_points(6000, 3) * 200
-  op <- kernel_operator(x, bandwidth = 1, kernel = "cauchy", tol = 1e-3, engine = "fast", threads = 1)
+  op <- kernel_operator(
+    x, bandwidth = 1, kernel = "cauchy", tol = 1e-3,
+    control = flash_control(engine = "fast", threads = 1)
+  )
   estimates <- vapply(1:3, \(i) {
     op %*% x[, 1]
     diagnostics(op)$reason_engine
@@ -82,9 +85,12 @@ test_that("what is kept of the points serves other vectors: of other signs and s
     v, abs(v), -v, cbind(v, rev(v), 1), v * (x[, 1] > 0.9), 1e-8 * v, v * 10^(8 * x[, 2]), numeric(40000), v
   )
   for (h in c(0.05, 0.3)) {
-    op <- kernel_operator(x, bandwidth = h, tol = 1e-6, engine = "fast", backend = "cpu")
+    op <- kernel_operator(x, bandwidth = h, tol = 1e-6, control = flash_control(engine = "fast", backend = "cpu"))
     for (b in vectors) {
-      alone <- kernel_matvec(x, b = b, bandwidth = h, tol = 1e-6, engine = "fast", backend = "cpu")
+      alone <- kernel_sum(
+        x, b = b, bandwidth = h, tol = 1e-6,
+        control = flash_control(engine = "fast", backend = "cpu")
+      )
       expect_identical(as.vector(op %*% b), as.vector(alone))
       for (what in c("tol_bound", "tol_achieved")) {
         expect_identical(diagnostics(op)[[what]], diagnostics(alone)[[what]], label = what)
@@ -99,9 +105,9 @@ test_that("operators side by side, and sums at other places between products, do
   set.seed(4)
   x <- some_points(20000, 2)
   ops <- list(
-    kernel_operator(x, bandwidth = 0.02, tol = 1e-5, backend = "cpu"),
-    kernel_operator(x, bandwidth = 0.03, tol = 1e-5, backend = "cpu"),
-    kernel_operator(x[1:9000, ], x[9001:20000, ], 0.02, tol = 1e-4, backend = "cpu")
+    kernel_operator(x, bandwidth = 0.02, tol = 1e-5, control = flash_control(backend = "cpu")),
+    kernel_operator(x, bandwidth = 0.03, tol = 1e-5, control = flash_control(backend = "cpu")),
+    kernel_operator(x[1:9000, ], x[9001:20000, ], 0.02, tol = 1e-4, control = flash_control(backend = "cpu"))
   )
   vectors <- lapply(ops, \(op) stats::rnorm(ncol(op)))
   alone <- Map(\(op, v) op %*% v, ops, vectors)
@@ -115,7 +121,7 @@ test_that("an operator that was saved is prepared again, and one of a forked chi
   set.seed(5)
   x <- some_points(500, 2)
   v <- stats::rnorm(500)
-  op <- kernel_operator(x, bandwidth = 0.1, weights = stats::rexp(500), backend = "cpu")
+  op <- kernel_operator(x, bandwidth = 0.1, weights = stats::rexp(500), control = flash_control(backend = "cpu"))
   before <- op %*% v
   file <- tempfile()
   on.exit(unlink(file))
@@ -143,7 +149,10 @@ test_that("mistakes are told by the argument's name", {
   expect_error(crossprod(op), "must be given", class = argument)
   expect_error(diagnostics(op), "no product yet", class = argument)
   expect_error(
-    kernel_operator(x, bandwidth = 1, kernel = "laplacian", engine = "fast"), class = "flashkernel_error_unsupported"
+    kernel_operator(
+      x, bandwidth = 1, kernel = "laplacian",
+      control = flash_control(engine = "fast")
+    ), class = "flashkernel_error_unsupported"
   )
 })
 
@@ -160,7 +169,7 @@ test_that("conjugate gradients solve a ridge system with it", {
   set.seed(6)
   x <- some_points(2000, 2)
   z <- sin(5 * x[, 1]) + stats::rnorm(2000, sd = 0.1)
-  op <- kernel_operator(x, bandwidth = 0.1, tol = 1e-9, backend = "cpu")
+  op <- kernel_operator(x, bandwidth = 0.1, tol = 1e-9, control = flash_control(backend = "cpu"))
   a <- numeric(2000)
   p <- r <- z
   for (i in 1:200) {

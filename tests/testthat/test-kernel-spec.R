@@ -43,18 +43,18 @@ test_that("parameters that a kernel does not have, or that are out of range, are
 test_that("kernels are taken by name and as objects alike, and objects are looked at again", {
   x <- example_points(50, 2)
   for (name in names(kernel_table())) {
-    by_name <- kernel_matvec(x, bandwidth = 1.3, kernel = name)
-    expect_identical(kernel_matvec(x, bandwidth = 1.3, kernel = kernel_spec(name)), by_name)
+    by_name <- kernel_sum(x, bandwidth = 1.3, kernel = name)
+    expect_identical(kernel_sum(x, bandwidth = 1.3, kernel = kernel_spec(name)), by_name)
     expect_identical(diagnostics(by_name)[c("kernel", "parameters")], {
       list(kernel = name, parameters = kernel_spec(name)$parameters)
     })
   }
   tampered <- kernel_spec("polynomial")
   tampered$parameters[["degree"]] <- -1
-  expect_argument_error(kernel_matvec(x, bandwidth = 1, kernel = tampered), "degree")
+  expect_argument_error(kernel_sum(x, bandwidth = 1, kernel = tampered), "degree")
   tampered$parameters <- c(gamma = 1, power = 1)
   expect_argument_error(kernel_operator(x, bandwidth = 1, kernel = tampered), "power")
-  expect_argument_error(kernel_matvec(x, bandwidth = 1, kernel = list("linear")), "kernel")
+  expect_argument_error(kernel_sum(x, bandwidth = 1, kernel = list("linear")), "kernel")
 })
 
 # ---- kernels of products ----------------------------------------------------------------------
@@ -69,11 +69,11 @@ test_that("sums of kernels of products are those of plain R, of any size and sha
     for (kernel in some_product_kernels()) for (targets in list(NULL, y)) {
       at <- if (is.null(targets)) x else targets
       label <- paste(kernel$name, "n =", n, "d =", d, if (is.null(targets)) "own")
-      one <- kernel_matvec(x, targets, b[, 1], H, kernel, precision = "single", backend = "cpu")
+      one <- kernel_sum(x, targets, b[, 1], H, kernel, control = flash_control(precision = "single", backend = "cpu"))
       # whatever is asked for
       expect_identical(diagnostics(one)[c("precision", "method")], list(precision = "double", method = "product"))
       expect_lt(product_error(one, x, at, H, kernel, b[, 1]), 1e-14, label = label)
-      columns <- kernel_matvec(x, targets, b, H, kernel, weights = w, backend = "cpu")
+      columns <- kernel_sum(x, targets, b, H, kernel, weights = w, control = flash_control(backend = "cpu"))
       expect_lt(product_error(columns, x, at, H, kernel, w * b), 1e-14, label = label)
     }
   }
@@ -82,7 +82,7 @@ test_that("sums of kernels of products are those of plain R, of any size and sha
 test_that("products are of the points as they are, without a centre", {
   x <- matrix(c(1000, 1001, 1002, 5, 6, 8), 3)
   for (at in list(NULL, x + 0)) {
-    expect_identical(as.vector(kernel_matvec(x, at, c(1, -2, 1), 1, "linear")), {
+    expect_identical(as.vector(kernel_sum(x, at, c(1, -2, 1), 1, "linear")), {
       as.vector(tcrossprod(x) %*% c(1, -2, 1))
     })
   }
@@ -90,19 +90,19 @@ test_that("products are of the points as they are, without a centre", {
   b <- cos(1:60)
   x <- example_points(60, 2) + 10
   kernel <- kernel_spec("polynomial", degree = 2)
-  pieces <- kernel_matvec(chunks_of(x, b, c(7, 53)), x, bandwidth = 1, kernel = kernel)
-  expect_equal(pieces, kernel_matvec(x, x, b, 1, kernel), tolerance = 1e-12)
+  pieces <- kernel_sum(chunks_of(x, b, c(7, 53)), x, bandwidth = 1, kernel = kernel)
+  expect_equal(pieces, kernel_sum(x, x, b, 1, kernel), tolerance = 1e-12)
 })
 
 test_that("tanh keeps its digits at any size, and powers theirs at any degree", {
   t <- 10^seq(-300, 300, length.out = 500)
   t <- c(-t, 0, t, seq(-25, 25, length.out = 1001))
-  sigmoid <- as.vector(kernel_matvec(1, t, bandwidth = 1, kernel = kernel_spec("sigmoid", coef0 = 0)))
+  sigmoid <- as.vector(kernel_sum(1, t, bandwidth = 1, kernel = kernel_spec("sigmoid", coef0 = 0)))
   expect_lt(max(abs(sigmoid - tanh(t)) / pmax(abs(tanh(t)), 1e-300)), 2e-14)
   t <- seq(-2, 2, length.out = 101)
   for (degree in c(1:9, 31, 64)) {
     kernel <- kernel_spec("polynomial", gamma = 0.5, coef0 = 1, degree = degree)
-    power <- as.vector(kernel_matvec(1, t, bandwidth = 1, kernel = kernel))
+    power <- as.vector(kernel_sum(1, t, bandwidth = 1, kernel = kernel))
     expect_lt(max(abs(power - (1 + t / 2)^degree) / pmax((1 + t / 2)^degree, 1e-300)), 1e-14)
   }
 })
@@ -110,8 +110,8 @@ test_that("tanh keeps its digits at any size, and powers theirs at any degree", 
 test_that("kernels of products are the same on every instruction set, and for any number of threads", {
   sums <- function(kernels, threads) {
     x <- matrix(sin(1:3000), 600)
-    lapply(kernels, \(kernel) as.vector(flashkernel::kernel_matvec(x, b = x, bandwidth = 0.8, kernel = kernel,
-      threads = threads, backend = "cpu")))
+    lapply(kernels, \(kernel) as.vector(flashkernel::kernel_sum(x, b = x, bandwidth = 0.8, kernel = kernel,
+      control = flashkernel::flash_control(threads = threads, backend = "cpu"))))
   }
   kernels <- some_product_kernels()
   want <- sums(kernels, 2)
@@ -124,10 +124,13 @@ test_that("kernels of products are the same on every instruction set, and for an
 
 test_that("kernels of products are summed exactly, and have no fast engine", {
   x <- example_points(100, 2)
-  expect_error(kernel_matvec(x, bandwidth = 1, kernel = "linear", engine = "fast"),
+  expect_error(kernel_sum(x, bandwidth = 1, kernel = "linear", control = flash_control(engine = "fast")),
     "no fast engine for the linear kernel (of x'y)", fixed = TRUE, class = "flashkernel_error_unsupported"
   )
-  record <- diagnostics(kernel_matvec(x, bandwidth = 1, kernel = kernel_spec("polynomial", degree = 2), backend = "cpu"))
+  record <- diagnostics(kernel_sum(
+    x, bandwidth = 1, kernel = kernel_spec("polynomial", degree = 2),
+    control = flash_control(backend = "cpu")
+  ))
   expect_identical(record$engine, "exact")
   expect_identical(record$reason_engine, "no fast engine for the polynomial kernel (of x'y)")
   expect_output(print(record), "polynomial kernel (gamma = 1, coef0 = 1, degree = 2), 100 x 100 pairs", fixed = TRUE)
@@ -144,7 +147,7 @@ test_that("an operator with parameters is the matrix, from either side, and afte
   file <- tempfile(fileext = ".rds")
   on.exit(unlink(file))
   for (kernel in some_product_kernels()) {
-    op <- kernel_operator(x, y, 0.9, kernel, w, backend = "cpu")
+    op <- kernel_operator(x, y, 0.9, kernel, w, control = flash_control(backend = "cpu"))
     K <- ref_product_matrix(x, y, diag(0.81, 3), kernel)$K * rep(w, each = 41)
     expect_equal(op %*% v, K %*% v, tolerance = 1e-12)
     expect_equal(crossprod(op, u), crossprod(K, u), tolerance = 1e-12)

@@ -452,7 +452,7 @@ test_that("predictions carry the rows' count, and scores the columns' names", {
   score <- predict(fit, faithful[1:7, ], type = "score")
   expect_identical(dim(score), c(7L, 2L))
   expect_identical(colnames(score), c("eruptions", "waiting"))
-  expect_identical(dim(kernel_score(faithful, faithful[1:7, ], bandwidth = 1)), c(7L, 2L))
+  expect_identical(dim(kernel_sum(faithful, faithful[1:7, ], bandwidth = 1, type = "score")), c(7L, 2L))
   expect_identical(dim(predict(fit, faithful[1, ], type = "score")), c(1L, 2L))
 })
 

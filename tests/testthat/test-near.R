@@ -81,7 +81,10 @@ test_that("a far block is left out only where all that is left out cannot reach 
   at <- function(places, w, b = NULL) {
     x <- cbind(rep(places, each = 48), 0)
     if (is.null(b)) return(exp(logs_of(x, NULL, rep(w, each = 48), c(1, 0, 0))$log_abs[1]))
-    plain(kernel_matvec(x, NULL, apply(b, 2, rep, each = 48), bandwidth = 1, tol = 0, precision = "double", backend = "cpu"))[1, ]
+    plain(kernel_sum(
+      x, NULL, apply(b, 2, rep, each = 48), bandwidth = 1, tol = 0,
+      control = flash_control(precision = "double", backend = "cpu")
+    ))[1, ]
   }
   # 100 blocks at one distance add 2^-44 of the own together, the more the heavier they are
   distance <- \(share) sqrt(-2 * log(share))
@@ -151,14 +154,17 @@ test_that("rows in the tails are those over all pairs, whatever their largest te
   expect_lt(max(abs(loo("always") / loo("never") - 1)), 5e-14) # of a distance between coordinates in the thousands
   scores <- \(wish) {
     wish_near(wish)
-    score_sum(sum_sources(lattice, NULL, diag(2)), far, ESTIMATORS$laplace, FALSE, NULL, control_list("cpu"))$score
+    score_sum(sum_sources(lattice, NULL, diag(2)), far, ESTIMATORS$laplace$factor(2), FALSE, NULL, control_list("cpu"))$score
   }
   expect_within(scores("always"), scores("never"), 1e-12 * 50)
   pairs <- rbind(lattice, lattice)
   b <- rep(c(1e300, -1e300, 1e-300), c(144, 143, 1))
   sums <- \(wish) {
     wish_near(wish)
-    plain(kernel_matvec(pairs, far, b, bandwidth = 1, tol = 0, precision = "double", backend = "cpu"))
+    plain(kernel_sum(
+      pairs, far, b, bandwidth = 1, tol = 0,
+      control = flash_control(precision = "double", backend = "cpu")
+    ))
   }
   expect_within(sums("always"), sums("never"), 1e-13 * max(abs(sums("never"))))
 })
@@ -177,7 +183,10 @@ test_that("signed columns have the accuracy of each column's own terms, with eve
   sums <- \(b, at, kernel) {
     vapply(c("never", "always"), \(wish) {
       wish_near(wish)
-      plain(kernel_matvec(x, at, b, bandwidth = 1, kernel = kernel, tol = 0, precision = "double", backend = "cpu"))
+      plain(kernel_sum(
+        x, at, b, bandwidth = 1, kernel = kernel, tol = 0,
+        control = flash_control(precision = "double", backend = "cpu")
+      ))
     }, matrix(0, NROW(if (is.null(at)) x else at), ncol(b)))
   }
   for (kernel in c("gaussian", "laplacian", "matern32", "matern52")) for (at in list(NULL, y)) {
@@ -244,8 +253,8 @@ test_that("diagnostics tell the share of the pairs that was computed", {
   stages <- diagnostics(fit)$stages
   expect_lt(stages$kept[stages$stage == "debias"], 0.2)
   expect_output(print(diagnostics(fit)), "kept")
-  sums <- kernel_matvec(x, b = rep(1, 12000), bandwidth = 1, backend = "cpu", tol = 0)
+  sums <- kernel_sum(x, b = rep(1, 12000), bandwidth = 1, control = flash_control(backend = "cpu"), tol = 0)
   expect_lt(diagnostics(sums)$kept, 0.2)
   expect_output(print(diagnostics(sums)), "of which 0.1.* kept")
-  expect_identical(diagnostics(kernel_matvec(x[1:9, ], bandwidth = 1, backend = "cpu"))$kept, 1)
+  expect_identical(diagnostics(kernel_sum(x[1:9, ], bandwidth = 1, control = flash_control(backend = "cpu")))$kept, 1)
 })

@@ -3,7 +3,7 @@
 bounds <- c(double = 1e-14, single = 1e-6)
 
 exactly_on_cpu <- function(case, h, kernel, ...) {
-  kernel_operator(case$x, case$y, h, kernel, tol = 0, backend = "cpu", ...)
+  kernel_operator_by(case$x, case$y, h, kernel, tol = 0, control = flash_control(backend = "cpu"), ...)
 }
 
 test_that("a product of every kernel is that of the matrix, in either precision", {
@@ -49,7 +49,7 @@ test_that("operators at their own points, transposed ones, and weighted ones are
   case <- normal_case(80, 150, r = 2)
   weights <- stats::rexp(80) * (seq_len(80) %% 4 != 0)
   for (of in list(NULL, weights)) for (at in list(NULL, case$y)) {
-    op <- kernel_operator(case$x, at, 1, "laplacian", of, tol = 0, backend = "cpu")
+    op <- kernel_operator(case$x, at, 1, "laplacian", of, tol = 0, control = flash_control(backend = "cpu"))
     K <- ref_kernel_matrix(case$x, if (is.null(at)) case$x else at, diag(3), "laplacian")
     if (!is.null(of)) K <- K * rep(of, each = nrow(K))
     w <- case$w[seq_len(nrow(K)), ]
@@ -82,9 +82,9 @@ test_that("every instruction set has the product", {
   products <- function(case) {
     lapply(list(1:3, 2), \(columns) lapply(c("double", "single"), \(precision) {
       op <- flashkernel::kernel_operator(
-        case$x, case$y, 1, "matern52", tol = 0, backend = "cpu", precision = precision
+        case$x, case$y, 1, "matern52", tol = 0, control = flashkernel::flash_control(backend = "cpu", precision = precision)
       )
-      flashkernel::normal_product(op, case$v[, columns], case$w[, columns], case$weights)
+      flashkernel:::normal_product(op, case$v[, columns], case$w[, columns], case$weights)
     }))
   }
   K <- ref_kernel_matrix(case$x, case$y, diag(3), "matern52")
@@ -119,7 +119,7 @@ test_that("threads do not show in the bits, over several groups of pieces too", 
 test_that("two sums are taken where kernels do not stay in the cache, and of points at themselves", {
   case <- normal_case(12000, 7, d = 2)
   K <- ref_kernel_matrix(case$x, case$y, diag(2), "gaussian")
-  at_themselves <- kernel_operator(case$y, bandwidth = 1, tol = 0, backend = "cpu")
+  at_themselves <- kernel_operator(case$y, bandwidth = 1, tol = 0, control = flash_control(backend = "cpu"))
   for (op in list(exactly_on_cpu(case, 1, "gaussian"), at_themselves)) {
     own <- ncol(op) == 7
     matrix <- if (own) ref_kernel_matrix(case$y, case$y, diag(2), "gaussian") else K
@@ -132,18 +132,18 @@ test_that("two sums are taken where kernels do not stay in the cache, and of poi
 
 test_that("to a tolerance it is two fast sums, or one sweep where the points make exact sums the faster ones", {
   case <- normal_case(5000, 8000, d = 2)
-  op <- kernel_operator(case$x, case$y, 0.05, tol = 1e-8, backend = "cpu")
+  op <- kernel_operator(case$x, case$y, 0.05, tol = 1e-8, control = flash_control(backend = "cpu"))
   got <- normal_product(op, case$v, case$w, case$weights)
   record <- diagnostics(op)
   expect_identical(record$engine, "fast")
   expect_match(record$reason_engine, "two sums$")
-  exact <- kernel_operator(case$x, case$y, 0.05, tol = 0, backend = "cpu")
+  exact <- kernel_operator(case$x, case$y, 0.05, tol = 0, control = flash_control(backend = "cpu"))
   want <- crossprod(exact, case$weights * (exact %*% case$v + case$w))
   size <- crossprod(exact, abs(case$weights) * (exact %*% abs(case$v) + abs(case$w)))
   expect_lt(max(abs(got - want)) / max(size), 2e-8)
 
   case <- normal_case(1000, 3000, d = 7)
-  op <- kernel_operator(case$x, case$y, 2, tol = 1e-8, backend = "cpu")
+  op <- kernel_operator(case$x, case$y, 2, tol = 1e-8, control = flash_control(backend = "cpu"))
   K <- ref_kernel_matrix(case$x, case$y, diag(4, 7), "gaussian")
   expect_lt(normal_error(normal_product(op, case$v), K, case$v), 1e-14)
   expect_identical(diagnostics(op)$engine, "exact")

@@ -13,7 +13,10 @@ decided <- function(n, m, d, kernel, bandwidth, tol, ...) {
   set.seed(1)
   x <- matrix(stats::rnorm(n * d), n)
   y <- if (m > 0) matrix(stats::rnorm(m * d), m) else x
-  diagnostics(kernel_matvec(x, y, bandwidth = bandwidth, kernel = kernel, tol = tol, backend = "cpu", ...))
+  diagnostics(kernel_sum_by(
+    x, y, bandwidth = bandwidth, kernel = kernel, tol = tol, ...,
+    control = flash_control(backend = "cpu")
+  ))
 }
 
 # m = 0: at the sources themselves
@@ -67,7 +70,7 @@ test_that("chunks go onto one grid where that is faster than by themselves", {
     first <<- first + 10000
     list(x = x[rows, , drop = FALSE])
   }
-  got <- diagnostics(kernel_matvec(chunks, x, bandwidth = 0.3, tol = 1e-6, backend = "cpu"))
+  got <- diagnostics(kernel_sum(chunks, x, bandwidth = 0.3, tol = 1e-6, control = flash_control(backend = "cpu")))
   expect_identical(c(got$engine, got$method), c("fast", "grid"))
   expect_match(got$reason_engine, "^one grid by estimate: .+ s, chunks by themselves ")
 })

@@ -75,10 +75,10 @@ case_in_child <- function(cases) {
     )
   }
   results <- lapply(cases, \(case) lapply(precisions, \(p) one(case, p)))
-  list(isa = backend_info()$isa, results = lapply(results, stats::setNames, precisions))
+  list(isa = flashkernel:::backend_info()$isa, results = lapply(results, stats::setNames, precisions))
 }
 
-for (isa in backend_info()$isa_available) {
+for (isa in flashkernel:::backend_info()$isa_available) {
   test_that(paste0("the ", isa, " code meets the reference cases"), {
     skip_on_cran()
     names <- setdiff(reference_cases, c("n1", "d100"))
@@ -104,6 +104,6 @@ for (isa in backend_info()$isa_available) {
 }
 
 test_that("portable code is always among the instruction sets", {
-  expect_true("portable" %in% backend_info()$isa_available)
-  expect_true(backend_info()$isa %in% backend_info()$isa_available)
+  expect_true("portable" %in% flashkernel:::backend_info()$isa_available)
+  expect_true(flashkernel:::backend_info()$isa %in% flashkernel:::backend_info()$isa_available)
 })

@@ -20,15 +20,21 @@ test_that("sums over floats are those over the same doubles, which are not made"
   x <- float32(case$x)
   y <- float32(case$y)
   for (backend in c("cpu", if (has_gpu()) "cuda")) for (tol in c(0, 1e-4)) {
-    sums <- \(x, y) as.vector(kernel_matvec(x, y, case$b, 0.4, tol = tol, backend = backend))
+    sums <- \(x, y) as.vector(kernel_sum(x, y, case$b, 0.4, tol = tol, control = flash_control(backend = backend)))
     want <- sums(case$x, case$y)
     expect_identical(sums(x, y), want)
     expect_identical(sums(x, case$y), want)
     expect_identical(sums(case$x, y), want)
     expect_identical(sums(x, NULL), sums(case$x, NULL))
-    expect_identical(kernel_score(x, y, 0.4, backend = backend), kernel_score(case$x, case$y, 0.4, backend = backend))
+    expect_identical(kernel_sum(
+      x, y, bandwidth = 0.4, type = "score",
+      control = flash_control(backend = backend)
+    ), kernel_sum(
+      case$x, case$y, bandwidth = 0.4, type = "score",
+      control = flash_control(backend = backend)
+    ))
   }
-  expect_identical(kernel_sum(x, y, float32(case$b), 0.4), kernel_sum(case$x, case$y, to_floats(case$b), 0.4))
+  expect_identical(kernel_sum(x, y, float32(case$b), 0.4, tol = 0), kernel_sum(case$x, case$y, to_floats(case$b), 0.4, tol = 0))
   points <- check_points(x, "x", single = TRUE)
   expect_s3_class(points, "single_points")
   expect_identical(dim(points), dim(case$x))
@@ -63,7 +69,10 @@ test_that("chunks may be floats, on a grid and chunk by chunk", {
     }
   }
   for (engine in c("exact", "fast")) with_method("grid", {
-    sums <- \(type) as.vector(kernel_matvec(chunks(type), type(case$y), bandwidth = 0.4, tol = 1e-3, engine = engine))
+    sums <- \(type) as.vector(kernel_sum(
+      chunks(type), type(case$y), bandwidth = 0.4, tol = 1e-3,
+      control = flash_control(engine = engine)
+    ))
     expect_identical(sums(float32), sums(identity))
   })
 })
@@ -74,11 +83,11 @@ test_that("floats are points wherever points are taken", {
   expect_identical(flash_kde(x, "kde", 0.4)$x, case$x)
   fit <- flash_kde(case$x, "kde", 0.4)
   expect_identical(predict(fit, float32(case$y)), predict(fit, case$y))
-  expect_identical(as.vector(kernel_sum(float32(case$x[, 1]), NULL, NULL, 0.4)), kernel_sum(case$x[, 1], NULL, NULL, 0.4))
+  expect_identical(as.vector(kernel_sum(float32(case$x[, 1]), NULL, NULL, 0.4, tol = 0)), kernel_sum(case$x[, 1], NULL, NULL, 0.4, tol = 0))
   named <- case$x
   colnames(named) <- c("a", "b", "c")
   turned <- float32(named[, c(2, 3, 1)])
-  expect_identical(kernel_sum(named, turned, NULL, 0.4), kernel_sum(named, named, NULL, 0.4))
+  expect_identical(kernel_sum(named, turned, NULL, 0.4, tol = 0), kernel_sum(named, named, NULL, 0.4, tol = 0))
 })
 
 test_that("mistakes in floats are told as those in doubles", {
@@ -86,11 +95,11 @@ test_that("mistakes in floats are told as those in doubles", {
   for (bad in c(NaN, Inf)) {
     x <- case$x
     x[5, 2] <- bad
-    expect_error(kernel_matvec(float32(x), bandwidth = 1), "in row 5, column", class = "flashkernel_error_argument")
+    expect_error(kernel_sum(float32(x), bandwidth = 1), "in row 5, column", class = "flashkernel_error_argument")
     if (is.infinite(bad)) expect_error(flash_kde(float32(x), bandwidth = 1), "in row 5, column")
   }
-  expect_error(kernel_sum(float32(case$x), float32(case$y[, 1:2]), bandwidth = 1), "3 columns")
-  expect_error(kernel_sum(float32(case$x[0, ]), bandwidth = 1), "at least one row")
+  expect_error(kernel_sum(float32(case$x), float32(case$y[, 1:2]), bandwidth = 1, tol = 0), "3 columns")
+  expect_error(kernel_sum(float32(case$x[0, ]), bandwidth = 1, tol = 0), "at least one row")
 })
 
 methods::removeClass("float32", where = globalenv())

@@ -723,7 +723,7 @@ test_that("standard errors of kernels as wide as the range are those of all pair
     fit <- flash_kde(x, "kde", h, weights = w, support = bounds, adaptive = adaptive)
     sources <- list(points = x, weights = w, factors = if (is.numeric(adaptive)) adaptive)
     L <- fit_factor(fit$inner)
-    squares <- log_sum_squares(with_middles(fit$inner), at, L / sqrt(2), FALSE, fit_control(fit))
+    squares <- log_sum_squares(with_middles(fit$inner), at, FALSE, fit_control(fit))
     expect_equal(log_product_sum(fit$support, sources, L, at, FALSE, power = 2)$log_abs, squares, tolerance = 1e-11)
   }
   wide <- flash_kde(cbind(x, x[4:1, ]), "kde", 0.5, support = kde_support(c(0, 1), "reflect"))

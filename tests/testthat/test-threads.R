@@ -30,7 +30,7 @@ test_that("as many threads are used as asked for, where there is work for them",
   x <- points(8000, 3)
   for (threads in c(1, 2, 3, 8)) {
     used <- with_threads(threads, \(threads) {
-      diagnostics(kernel_matvec(x, bandwidth = 0.5, backend = "cpu", threads = threads))$threads
+      diagnostics(kernel_sum(x, bandwidth = 0.5, control = flash_control(backend = "cpu", threads = threads)))$threads
     })
     expect_identical(used, as.integer(threads))
   }
@@ -42,16 +42,28 @@ test_that("exact sums have the same bits for any number of threads", {
   b <- cbind(1, x)
   for (precision in c("double", "single")) {
     expect_same_bits(\(threads) list(
-      kernel_sum(x, b = b, bandwidth = 0.5, precision = precision, threads = threads, backend = "cpu"),
-      kernel_sum(x, y, b, bandwidth = 0.5, precision = precision, threads = threads, backend = "cpu"),
-      kernel_score(x, bandwidth = 0.5, precision = precision, threads = threads, backend = "cpu")
+      kernel_sum(
+        x, b = b, bandwidth = 0.5, tol = 0,
+        control = flash_control(precision = precision, threads = threads, backend = "cpu")
+      ),
+      kernel_sum(
+        x, y, b, bandwidth = 0.5, tol = 0,
+        control = flash_control(precision = precision, threads = threads, backend = "cpu")
+      ),
+      kernel_sum(
+        x, bandwidth = 0.5, type = "score",
+        control = flash_control(precision = precision, threads = threads, backend = "cpu")
+      )
     ))
   }
 })
 
 test_that("rounds of the symmetric sums that are packed block by block join in their order", {
   x <- points(9000, 80)
-  expect_same_bits(\(threads) plain(kernel_matvec(x, bandwidth = 4, threads = threads, backend = "cpu")), c(1, 2, 8))
+  expect_same_bits(\(threads) plain(kernel_sum(
+    x, bandwidth = 4,
+    control = flash_control(threads = threads, backend = "cpu")
+  )), c(1, 2, 8))
 })
 
 test_that("estimates have the same bits for any number of threads", {
@@ -80,8 +92,11 @@ test_that("the bits do not depend on the number of threads or on the run", {
     list(
       lapply(fits, predict, y), lapply(fits, predict), lapply(fits, predict, y, type = "score"),
       lapply(fits, predict, loo = TRUE), fits[[2]]$debiased,
-      kernel_sum(x, y, cbind(1, x), bandwidth = H, threads = threads, precision = precision),
-      kernel_score(x, bandwidth = H, threads = threads, precision = precision)
+      kernel_sum(
+        x, y, cbind(1, x), bandwidth = H, tol = 0,
+        control = flash_control(threads = threads, precision = precision)
+      ),
+      kernel_sum(x, bandwidth = H, control = flash_control(threads = threads, precision = precision), type = "score")
     )
   }
   for (precision in c("double", "single")) {
@@ -99,8 +114,14 @@ test_that("the bits do not depend on the threads where there is work for many", 
       fit <- flash_kde(x, bandwidth = 0.4, control = flash_control(threads = threads, precision = precision))
       list(
         fit$debiased, predict(fit), predict(fit, x[1:7, ]),
-        kernel_sum(x, b = b, bandwidth = 0.4, threads = threads, precision = precision),
-        kernel_sum(x, x[1:7, ], b, bandwidth = 0.4, threads = threads, precision = precision)
+        kernel_sum(
+          x, b = b, bandwidth = 0.4, tol = 0,
+          control = flash_control(threads = threads, precision = precision)
+        ),
+        kernel_sum(
+          x, x[1:7, ], b, bandwidth = 0.4, tol = 0,
+          control = flash_control(threads = threads, precision = precision)
+        )
       )
     })
     expect_identical(values[[2]], values[[1]])
@@ -125,9 +146,8 @@ test_that("sums to a tolerance have the same bits for any number of threads", {
         x <- stats::pnorm(points(n, d))
         b <- 1.5 + sin(seq_len(nrow(x)))
         for (type in c("global", "pointwise")) {
-          expect_same_bits(\(threads) plain(kernel_matvec(
-            x, b = b, bandwidth = c(0.002, 0.01, 0.03)[d], engine = "fast", tol = 1e-4, tol_type = type,
-            precision = if (d == 2) "single" else "double", threads = threads, backend = "cpu"
+          expect_same_bits(\(threads) plain(kernel_sum(
+            x, b = b, bandwidth = c(0.002, 0.01, 0.03)[d], control = flash_control(engine = "fast", tol_type = type, precision = if (d == 2) "single" else "double", threads = threads, backend = "cpu"), tol = 1e-4
           )), c(1, 3, 8))
         }
       }
@@ -137,16 +157,19 @@ test_that("sums to a tolerance have the same bits for any number of threads", {
 
 test_that("sums of other kernels to a tolerance have the same bits for any number of threads", {
   x <- points(150000, 2)
-  expect_same_bits(\(threads) plain(kernel_matvec(
-    x, bandwidth = 0.3, kernel = "cauchy", engine = "fast", tol = 1e-3, threads = threads, backend = "cpu"
+  expect_same_bits(\(threads) plain(kernel_sum(
+    x, bandwidth = 0.3, kernel = "cauchy", control = flash_control(engine = "fast", threads = threads, backend = "cpu"), tol = 1e-3
   )), c(1, 3, 8))
 })
 
 test_that("many small computations one after the other are right", {
   x <- points(600, 2)
-  want <- plain(kernel_matvec(x, bandwidth = 0.5, threads = 1, backend = "cpu"))
+  want <- plain(kernel_sum(x, bandwidth = 0.5, control = flash_control(threads = 1, backend = "cpu")))
   got <- with_threads(8, \(threads) {
-    lapply(1:200, \(i) plain(kernel_matvec(x, bandwidth = 0.5, threads = 1 + i %% threads, backend = "cpu")))
+    lapply(1:200, \(i) plain(kernel_sum(
+      x, bandwidth = 0.5,
+      control = flash_control(threads = 1 + i %% threads, backend = "cpu")
+    )))
   })
   expect_true(all(vapply(got, identical, NA, want)))
 })
@@ -157,11 +180,14 @@ test_that("forked children compute the same with a pool in the parent, which goe
     Sys.setenv(FLASHKERNEL_PROCESSORS = 4)
     set.seed(1)
     x <- matrix(stats::rnorm(18000), ncol = 3)
-    work <- \(i) as.numeric(unclass(kernel_matvec(x, bandwidth = 0.5, threads = 4, backend = "cpu")))
+    work <- \(i) as.numeric(unclass(kernel_sum(
+      x, bandwidth = 0.5,
+      control = flash_control(threads = 4, backend = "cpu")
+    )))
     before <- work()
     forked <- parallel::mclapply(1:4, work, mc.cores = 2)
     again <- parallel::mclapply(1:4, work, mc.cores = 2)
-    threads <- parallel::mclapply(1:2, \(i) backend_info()$threads_default, mc.cores = 2)
+    threads <- parallel::mclapply(1:2, \(i) flashkernel:::backend_info()$threads_default, mc.cores = 2)
     list(before = before, forked = forked, again = again, threads = threads, after = work())
   }, timeout = 60)
   expect_identical(result$forked, rep(list(result$before), 4))
@@ -176,7 +202,10 @@ test_that("the library can be unloaded after its threads have worked, which end 
     Sys.setenv(FLASHKERNEL_PROCESSORS = 4)
     set.seed(1)
     x <- matrix(stats::rnorm(18000), ncol = 3)
-    work <- \() as.numeric(unclass(flashkernel::kernel_matvec(x, bandwidth = 0.5, threads = 4, backend = "cpu")))
+    work <- \() as.numeric(unclass(flashkernel::kernel_sum(
+      x, bandwidth = 0.5,
+      control = flashkernel::flash_control(threads = 4, backend = "cpu")
+    )))
     threads <- \() length(dir("/proc/self/task")) # 0 but on Linux
     before <- threads()
     rounds <- lapply(1:3, \(i) {
@@ -206,7 +235,7 @@ test_that("limits on the number of threads are kept", {
     Sys.unsetenv(limits)
     Sys.setenv(FLASHKERNEL_PROCESSORS = 8)
     Sys.setenv(...)
-    backend_info()$threads_default
+    flashkernel:::backend_info()$threads_default
   }
   expect_identical(default(FLASHKERNEL_PROCESSORS = 8), 8L)
   expect_identical(default(OMP_NUM_THREADS = 3), 3L)

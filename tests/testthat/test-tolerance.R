@@ -195,7 +195,8 @@ test_that("a tolerance holds for clusters far apart", {
     r <- apply(y, 1, \(p) sqrt(colSums(((t(x) - p) / 0.3)^2)))
     for (tol in c(1e-3, 1e-7, 1e-10)) for (type in c("pointwise", "global")) for (engine in c("auto", "fast")) {
       for (kernel in c("gaussian", "cauchy", "imq")) {
-        got <- kernel_matvec(x, y, NULL, 0.3, kernel, tol, type, engine, backend = "cpu")
+        control <- flash_control(tol_type = type, engine = engine, backend = "cpu")
+        got <- kernel_sum(x, y, NULL, 0.3, kernel, tol = tol, control = control)
         want <- colSums(ref_kernels[[kernel]](r))
         error <- max(abs(as.vector(got) - want) / if (type == "global") max(want) else want)
         expect_lte(error, tol, label = paste(kernel, d, distance, tol, type, engine, "error", signif(error, 2)))
@@ -212,7 +213,10 @@ test_that("a pointwise tolerance holds for Cauchy rows", {
     h <- 10^stats::runif(1, -4, 0)
     y <- rbind(x[order(-rowSums(x^2))[1:30], , drop = FALSE] + h / 3, x[1:20, , drop = FALSE] - h)
     want <- apply(y, 1, \(p) sum(exp(-colSums(((t(x) - p) / h)^2) / 2)))
-    got <- kernel_matvec(x, y, NULL, h, tol = 1e-7, tol_type = "pointwise", engine = "fast", backend = "cpu")
+    got <- kernel_sum(
+      x, y, NULL, h, tol = 1e-7,
+      control = flash_control(tol_type = "pointwise", engine = "fast", backend = "cpu")
+    )
     seen <- want > 1e-290
     expect_lte(max(abs(as.vector(got)[seen] / want[seen] - 1)), 1e-7, label = paste("seed", seed))
   }

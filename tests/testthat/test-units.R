@@ -19,7 +19,7 @@ exp2_error <- function(t, isa, single) {
   max(abs(got - want) / 2^(floor(t) + 1 - digits))
 }
 
-for (isa in backend_info()$isa_available) {
+for (isa in flashkernel:::backend_info()$isa_available) {
   test_that(paste("powers of two are right to a few units in the last place:", isa), {
     # numbers that a float holds, too
     dense <- -seq(0, 20, by = 2^-12)

@@ -69,7 +69,7 @@ test_that("the sums of a view are those that R gets of its rows", {
   y <- view_points(40, 2, 2)
   b <- example_points(300, 1)[, 1]
   L <- diag(0.5, 2)
-  want <- kernel_sum(x, y, b, 0.5, backend = "cpu", precision = "double")
+  want <- kernel_sum(x, y, b, 0.5, control = flash_control(backend = "cpu", precision = "double"), tol = 0)
   expect_identical(sums_of_views(L, "gaussian", b, view_control())(inner_view(x, TRUE), whole_view(y))[1:40], want)
 })
 

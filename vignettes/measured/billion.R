@@ -21,7 +21,10 @@ chunks <- function() {
 
 ## ---- stream ----
 system.time({
-  sums <- kernel_matvec(chunks(), plane[inside, ], bandwidth = 0.15, kernel = "gaussian", tol = 1e-6, threads = 2)
+  sums <- kernel_sum(
+    chunks(), plane[inside, ], bandwidth = 0.15, kernel = "gaussian", tol = 1e-6,
+    control = flash_control(threads = 2)
+  )
 })
 diagnostics(sums)
 

@@ -5,7 +5,7 @@ y <- example_points(130, 3, seed = 2)
 H <- example_bandwidth(3)
 b <- cbind(first = sin(1:500), second = 1:500 / 500)
 w <- seq(0, 1, length.out = 500)
-matvec <- \(...) plain(kernel_matvec(..., bandwidth = H, kernel = "matern52", backend = "cpu"))
+matvec <- \(...) plain(kernel_sum_by(..., bandwidth = H, kernel = "matern52", control = flash_control(backend = "cpu")))
 whole_sums <- matvec(x, y, b)
 
 test_that("sources from a function give the sums of all of them", {
@@ -34,8 +34,8 @@ test_that("chunks may be data frames, or vectors in one dimension", {
     chunk
   }
   expect_within(
-    plain(kernel_matvec(next_half, c(0, 3), bandwidth = 1)),
-    kernel_sum(1:20 / 3, c(0, 3), bandwidth = 1), 1e-13
+    plain(kernel_sum(next_half, c(0, 3), bandwidth = 1)),
+    kernel_sum(1:20 / 3, c(0, 3), bandwidth = 1, tol = 0), 1e-13
   )
 })
 
@@ -74,7 +74,7 @@ test_that("a file-backed big.matrix serves as input and output", {
   input <- stored("x", 500, 3, "double")
   input[, ] <- x
   output <- stored("v", 130, 2, "double")
-  kernel_matvec(input, y, b, H, "matern52", out = output, chunk_rows = 64, backend = "cpu")
+  kernel_sum(input, y, b, H, "matern52", out = output, chunk_rows = 64, control = flash_control(backend = "cpu"))
   bigmemory::flush(output)
   read <- bigmemory::attach.big.matrix(file.path(folder, "v.desc"))
   expect_within(read[, ], whole_sums, 1e-12)
@@ -87,15 +87,15 @@ test_that("results go into a big.matrix in place, whatever the sources are", {
     for (sources in list(x, big_matrix(x), chunks_of(x, sizes = c(99, 401)))) {
       out <- bigmemory::big.matrix(130, 2, type = type, init = -1)
       expect_silent(
-        kernel_matvec(sources, big_matrix(y), b, H, "matern52",
-          out = out, chunk_rows = 50, backend = "cpu"
+        kernel_sum(sources, big_matrix(y), b, H, "matern52",
+          out = out, chunk_rows = 50, control = flash_control(backend = "cpu")
         )
       )
       expect_within(out[, ], whole_sums, bound, type)
     }
   }
   out <- bigmemory::big.matrix(130, 1, type = "double")
-  record <- withVisible(kernel_matvec(x, y, b[, 2], H, "matern52", out = out, backend = "cpu"))
+  record <- withVisible(kernel_sum(x, y, b[, 2], H, "matern52", out = out, control = flash_control(backend = "cpu")))
   expect_false(record$visible)
   expect_identical(diagnostics(record$value)$m, 130L)
   expect_within(out[, 1], whole_sums[, 2], 1e-12)
@@ -107,8 +107,8 @@ test_that("results go to a function, one range of targets after the other", {
     take <- function(rows, values) {
       collected[[length(collected) + 1]] <<- list(rows = rows, values = values)
     }
-    kernel_matvec(big_matrix(x), big_matrix(y), b[, column], H, "matern52",
-      out = take, chunk_rows = 60, backend = "cpu"
+    kernel_sum(big_matrix(x), big_matrix(y), b[, column], H, "matern52",
+      out = take, chunk_rows = 60, control = flash_control(backend = "cpu")
     )
     expect_identical(lapply(collected, `[[`, "rows"), list(1:60, 61:120, 121:130))
     values <- lapply(collected, `[[`, "values")
@@ -119,14 +119,17 @@ test_that("results go to a function, one range of targets after the other", {
 })
 
 test_that("what was computed counts all chunks", {
-  record <- diagnostics(kernel_matvec(chunks_of(x, b, c(100, 400)), y, bandwidth = H, backend = "cpu"))
+  record <- diagnostics(kernel_sum(
+    chunks_of(x, b, c(100, 400)), y, bandwidth = H,
+    control = flash_control(backend = "cpu")
+  ))
   expect_identical(record$pairs, 500 * 130)
   expect_equal(record$n, 500)
   expect_equal(record$m, 130)
 })
 
 test_that("a bad chunk is named with its number", {
-  sums <- \(source, ...) kernel_matvec(source, y, bandwidth = 1, ...)
+  sums <- \(source, ...) kernel_sum_by(source, y, bandwidth = 1, ...)
   chunk_list <- function(...) {
     chunks <- list(x[1:5, ], ...)
     function() {
@@ -150,11 +153,11 @@ test_that("a bad chunk is named with its number", {
   }
   expect_argument_error(sums(chunk_list(list(x = x[1:3, ], b = 1:3)), b = 1:8), "b")
   expect_argument_error(sums(\() NULL), "x")
-  expect_argument_error(kernel_matvec(chunks_of(x, sizes = 500), bandwidth = 1), "y")
+  expect_argument_error(kernel_sum(chunks_of(x, sizes = 500), bandwidth = 1), "y")
 })
 
 test_that("coefficients and weights have to be as many as the sources of all chunks", {
-  sums <- \(...) kernel_matvec(chunks_of(x, sizes = c(300, 200)), y, ..., bandwidth = 1)
+  sums <- \(...) kernel_sum_by(chunks_of(x, sizes = c(300, 200)), y, ..., bandwidth = 1)
   for (n in c(299, 499, 501)) {
     expect_argument_error(sums(b = seq_len(n)), "b")
     expect_argument_error(sums(weights = seq_len(n)), "weights")
@@ -166,36 +169,36 @@ test_that("coefficients and weights have to be as many as the sources of all chu
 test_that("a big.matrix that cannot be used is named, with the rows", {
   bad <- big_matrix(replace(x, 205, NaN))
   for (rows in c(100, 500)) {
-    expect_argument_error(kernel_matvec(bad, y, bandwidth = 1, chunk_rows = rows), "x")
-    expect_argument_error(kernel_matvec(x, bad, bandwidth = 1, chunk_rows = rows), "y")
-    expect_argument_error(kernel_matvec(x, y, bad, 1, chunk_rows = rows), "b")
+    expect_argument_error(kernel_sum(bad, y, bandwidth = 1, chunk_rows = rows), "x")
+    expect_argument_error(kernel_sum(x, bad, bandwidth = 1, chunk_rows = rows), "y")
+    expect_argument_error(kernel_sum(x, y, bad, 1, chunk_rows = rows), "b")
   }
   expect_error(
-    kernel_matvec(bad, y, bandwidth = 1, chunk_rows = 100),
+    kernel_sum(bad, y, bandwidth = 1, chunk_rows = 100),
     "row 5, column `1` (of rows 201 to 300)",
     fixed = TRUE
   )
-  expect_argument_error(kernel_matvec(x, big_matrix(y[, 1:2]), bandwidth = 1), "y")
-  expect_argument_error(kernel_matvec(x, y, big_matrix(b[-1, ]), 1), "b")
+  expect_argument_error(kernel_sum(x, big_matrix(y[, 1:2]), bandwidth = 1), "y")
+  expect_argument_error(kernel_sum(x, y, big_matrix(b[-1, ]), 1), "b")
   detached <- unserialize(serialize(big_matrix(x), NULL))
-  expect_argument_error(kernel_matvec(detached, y, bandwidth = 1), "x")
+  expect_argument_error(kernel_sum(detached, y, bandwidth = 1), "x")
 
-  into <- \(out) kernel_matvec(x, y, b, 1, out = out)
+  into <- \(out) kernel_sum(x, y, b, 1, out = out)
   expect_argument_error(into(bigmemory::big.matrix(130, 1, type = "double")), "out")
   expect_argument_error(into(bigmemory::big.matrix(129, 2, type = "double")), "out")
   expect_argument_error(into(bigmemory::big.matrix(130, 2, type = "integer")), "out")
 })
 
 test_that("errors of a chunk function and of a sink reach the user", {
-  expect_error(kernel_matvec(\() stop("no more tape"), y, bandwidth = 1), "no more tape")
+  expect_error(kernel_sum(\() stop("no more tape"), y, bandwidth = 1), "no more tape")
   full <- \(rows, values) stop("disk is full")
-  expect_error(kernel_matvec(x, y, bandwidth = 1, out = full), "disk is full")
+  expect_error(kernel_sum(x, y, bandwidth = 1, out = full), "disk is full")
 })
 
 test_that("no more than a chunk has to fit into memory", {
   before <- options(flashkernel.memory_limit = 24000)
   on.exit(options(before))
-  expect_argument_error(kernel_matvec(x, y, bandwidth = 1), "x")
+  expect_argument_error(kernel_sum(x, y, bandwidth = 1), "x")
   expect_within(matvec(chunks_of(x, b, rep(50, 10)), y), whole_sums, 1e-12)
   expect_within(matvec(big_matrix(x), y, big_matrix(b), chunk_rows = 50), whole_sums, 1e-12)
 })
@@ -218,13 +221,19 @@ test_that("the progress of chunks never goes back, and ends near 1", {
 test_that("the bound of sums by chunks is that of all their errors together", {
   x <- example_points(4000, 2)
   y <- example_points(90, 2, seed = 2)
-  sums <- \(...) kernel_matvec(..., y = y, bandwidth = 0.2, kernel = "cauchy", engine = "fast", backend = "cpu")
+  sums <- \(...) kernel_sum_by(
+    ..., y = y, bandwidth = 0.2, kernel = "cauchy",
+    control = flash_control(engine = "fast", backend = "cpu")
+  )
   chunks <- split(seq_len(4000), rep(1:4, each = 1000))
   bounds <- vapply(chunks, \(rows) diagnostics(sums(x[rows, ], tol = 1e-3 / 4))$tol_bound, 0)
   found <- sums(big_matrix(x), tol = 1e-3, chunk_rows = 1000)
   record <- diagnostics(found)
   expect_equal(record$tol_bound, sum(bounds))
-  exact <- plain(kernel_matvec(x, y, bandwidth = 0.2, kernel = "cauchy", tol = 0, backend = "cpu"))
+  exact <- plain(kernel_sum(
+    x, y, bandwidth = 0.2, kernel = "cauchy", tol = 0,
+    control = flash_control(backend = "cpu")
+  ))
   expect_lte(max(abs(plain(found) - exact)) / max(exact), record$tol_bound)
 })
 

@@ -7,9 +7,9 @@ grid_only <- function(code) {
   code
 }
 stream <- function(..., tol = 1e-6) {
-  grid_only(kernel_matvec(..., tol = tol, engine = "fast", backend = "cpu"))
+  grid_only(kernel_sum_by(..., tol = tol, control = flash_control(engine = "fast", backend = "cpu")))
 }
-exact <- \(...) plain(kernel_matvec(..., engine = "exact", backend = "cpu"))
+exact <- \(...) plain(kernel_sum_by(..., control = flash_control(engine = "exact", backend = "cpu")))
 
 # Sums by one grid keep the whole tolerance, and say so. Those of several `parts` tell the sum of the parts' errors, which
 # need not be at the same targets.
@@ -149,12 +149,18 @@ test_that("sums go to any sink, one range of targets after the other", {
 
 test_that("many chunks are by one grid where that is faster, and only there", {
   x <- uniform(200000, 2)
-  auto <- function(source, ...) diagnostics(kernel_matvec(source, x[1:50000, ], tol = 1e-6, backend = "cpu", ...))
+  auto <- function(source, ...) diagnostics(kernel_sum_by(
+    source, x[1:50000, ], tol = 1e-6, ...,
+    control = flash_control(backend = "cpu")
+  ))
   chunks <- \() chunks_of(x, sizes = rep(10000, 20))
   expect_identical(auto(chunks(), bandwidth = 0.1)$method, "grid")
   # a function of few points, and kernels with next to no neighbours
   few <- chunks_of(x[1:100, ], sizes = c(50, 50))
-  expect_identical(diagnostics(kernel_matvec(few, x[1:50, ], bandwidth = 0.1, backend = "cpu"))$engine, "exact")
+  expect_identical(diagnostics(kernel_sum(
+    few, x[1:50, ], bandwidth = 0.1,
+    control = flash_control(backend = "cpu")
+  ))$engine, "exact")
   expect_identical(auto(chunks(), bandwidth = 1e-4)$method, "direct")
 })
 
@@ -167,7 +173,7 @@ test_that("what a stream does not do is done chunk by chunk", {
     open(...)
   })
   chunks <- \() chunks_of(x, sizes = rep(1000, 3))
-  sums <- \(...) plain(kernel_matvec(chunks(), y, bandwidth = 0.2, backend = "cpu", ...))
+  sums <- \(...) plain(kernel_sum_by(chunks(), y, bandwidth = 0.2, control = flash_control(backend = "cpu"), ...))
   want <- exact(x, y, bandwidth = 0.2)
   expect_lte(max(abs(sums(tol_type = "pointwise", engine = "fast") / want - 1)), 1e-6)
   expect_within(sums(engine = "exact"), want, 1e-12)
@@ -236,8 +242,8 @@ test_that("a grid that grows too large leaves a table to other engines", {
   big_y <- big_matrix(y)
   want <- exact(x, y, bandwidth = 0.5)
   taken <- NULL
-  record <- first_rows_sampled(kernel_matvec(big_x, big_y,
-    bandwidth = 0.5, engine = "fast", tol = 1e-6, backend = "cpu", chunk_rows = 500,
+  record <- first_rows_sampled(kernel_sum(big_x, big_y,
+    bandwidth = 0.5, control = flash_control(engine = "fast", backend = "cpu"), tol = 1e-6, chunk_rows = 500,
     out = \(rows, values) taken <<- c(taken, stats::setNames(values, rows))
   ))
   expect_lte(max(abs(taken - want)) / max(want), 1e-6)
@@ -322,7 +328,7 @@ test_that("a stream that ends early lets go of its memory, closed or forgotten",
         matrix(stats::runif(3e5, 0, 60), ncol = 3)
       }
       tryCatch(
-        kernel_matvec(source, y, bandwidth = 1, engine = "fast", tol = 1e-6, backend = "cpu"),
+        kernel_sum(source, y, bandwidth = 1, control = flash_control(engine = "fast", backend = "cpu"), tol = 1e-6),
         error = conditionMessage
       )
     }
@@ -364,8 +370,8 @@ test_that("a stream is interrupted at once", {
     Sys.setenv(FLASHKERNEL_FAST_METHOD = "grid")
     x <- matrix(stats::runif(6e6), ncol = 3)
     work <- expression(
-      kernel_matvec(\() x, x[1:1000, ], bandwidth = 0.05, engine = "fast", backend = "cpu"),
-      kernel_matvec(\() x, x[1:1000, ], bandwidth = 0.05, engine = "fast", backend = "cpu")
+      kernel_sum(\() x, x[1:1000, ], bandwidth = 0.05, control = flash_control(engine = "fast", backend = "cpu")),
+      kernel_sum(\() x, x[1:1000, ], bandwidth = 0.05, control = flash_control(engine = "fast", backend = "cpu"))
     )
     list(rounds = do_rounds(work, environment(), folder, \() list()))
   }
@@ -410,7 +416,10 @@ test_that("a stream of clusters far apart keeps its tolerance, or is summed in a
           flashkernel_error_unsupported = \(error) want
         ),
         stream(big_matrix(x), big_matrix(y), NULL, 0.3, tol = tol, chunk_rows = 170),
-        kernel_matvec(big_matrix(x), big_matrix(y), NULL, 0.3, tol = tol, chunk_rows = 170, backend = "cpu")
+        kernel_sum(
+          big_matrix(x), big_matrix(y), NULL, 0.3, tol = tol, chunk_rows = 170,
+          control = flash_control(backend = "cpu")
+        )
       )) {
         error <- max(abs(as.vector(sums) - want)) / max(want)
         expect_lte(error, tol, label = paste("d =", d, "distance", distance, "tol =", tol, "error", signif(error, 2)))
