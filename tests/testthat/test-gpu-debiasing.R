@@ -11,7 +11,7 @@ test_that("a GPU takes the steps of the CPU", {
     x <- matrix(example_points(1500, max(d, 2))[, seq_len(d)], 1500)
     w <- seq(0, 2, length.out = 1500)
     for (steps in 2:3) {
-      fits <- on_both(x, bandwidth = 0.8, weights = w, steps = steps)
+      fits <- on_both(x, bandwidth = 0.8, weights = w, debias = debiasing(steps = steps))
       expect_equal(unname(fits$there$debiased[, ]), unname(fits$here$debiased[, ]), tolerance = 1e-10)
       at <- x[1:50, , drop = FALSE]
       expect_equal(predict(fits$there, at), predict(fits$here, at), tolerance = 1e-9)
@@ -41,7 +41,7 @@ test_that("a GPU has the same scores of fits, and of order 6 in any precision", 
     found <- lapply(fits, \(fit) compare(fit, fit, score = "quadratic")$scores)
     expect_equal(found$there, found$here, tolerance = 1e-9, info = estimator)
   }
-  clipped <- on_both(x, "laplace6", bandwidth = 0.7, nonnegative = TRUE)
+  clipped <- on_both(x, "laplace6", bandwidth = 0.7, debias = debiasing(nonnegative = TRUE))
   expect_equal(clipped$there$nonnegative$value, clipped$here$nonnegative$value, tolerance = 1e-6)
   for (precision in c("single", "fast")) {
     there <- flash_kde(x, "laplace6", bandwidth = 0.7, control = flash_control(backend = "cuda", precision = precision))
@@ -76,8 +76,8 @@ test_that("a GPU leaves out some points over some of the sources as the CPU does
 test_that("a GPU leaves out points beside a heavy one as the CPU does", {
   skip_if_no_gpu()
   for (n in c(5, 80, 1100)) for (ratio in 10^-c(2, 6, 16, 30)) {
-    here <- heavy_cases(ratio, n, backend = "cpu")
-    there <- heavy_cases(ratio, n, backend = "cuda", precision = "double")
+    here <- heavy_cases(ratio, n, control = flash_control(backend = "cpu"))
+    there <- heavy_cases(ratio, n, control = flash_control(backend = "cuda", precision = "double"))
     for (kind in setdiff(names(here), c("compact", "window"))) {
       found <- lapply(list(here[[kind]], there[[kind]]), \(case) {
         predict(case$fit(seq_len(n)), loo = TRUE, type = "log_density")

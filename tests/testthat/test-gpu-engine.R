@@ -97,7 +97,7 @@ many_points <- function(d, n) {
   list(x = x, H = example_bandwidth(d, max(0.7, sqrt(d) / 4)), d = d, n = n)
 }
 debiased_steps <- function(case, precision, ...) {
-  fit <- flash_kde(case$x, "sdkde", case$H, control = flash_control(backend = "cuda", precision = precision), ...)
+  fit <- flash_kde(case$x, "sdkde", case$H, control = flash_control(backend = "cuda", precision = precision, ...))
   2 * (fit$debiased - case$x) %*% solve(case$H)
 }
 
