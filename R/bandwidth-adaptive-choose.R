@@ -33,9 +33,9 @@ adaptive_estimator <- function(estimator, adaptive) {
 # Is it for us to say whether widths differ? Not where the user has named a bandwidth, or another estimator than the
 # plain one.
 may_adapt <- function(options, n) {
-  chosen <- is.null(options$bandwidth) || identical(options$bandwidth, "auto")
+  if (!is.null(options$bandwidth) && !identical(options$bandwidth, "auto")) return(FALSE)
   able <- is_auto(options$estimator) || check_estimator(options$estimator) == PLAIN_ESTIMATOR
-  chosen && able && is.null(options$score_bandwidth) && n >= 50
+  able && is.null(options$score_bandwidth) && n >= 50
 }
 
 # list(H, L, record, stats): the factors of the points of `data`, list(points, weights, omitted, clean), of H and L as

@@ -12,7 +12,7 @@ check_points <- function(x, arg, d = NULL, names = NULL, like = "the training po
   size <- dim(points)
   if (size[1] == 0) stop_argument(arg, "must have at least one row: found none")
   if (size[2] == 0) stop_argument(arg, "must have at least one column: found none")
-  if (!is.null(d)) points <- match_columns(points, arg, d, names, like)
+  if (!is.null(d) && (size[2] != d || !is.null(dimnames(points)))) points <- match_columns(points, arg, d, names, like)
   if (!infinite) check_finite(points, arg)
   points
 }

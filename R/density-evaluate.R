@@ -6,12 +6,14 @@ log_estimate.default <- function(object, at, loo, control, factor = fit_polynomi
   if (loo && needs_refits(object)) return(log_by_refits(object, control))
   # of an SD-KDE the leave-one-out sums are exact whatever the tolerance is
   by_stages <- loo && is_debiased(object)
-  if (!by_stages) suggest_for_fit(object, at, control)
+  # fewer pairs than any tolerance would gain on need no hint
+  few <- is.double(object$x) && as.double(object$n) * (if (is.null(at)) object$n else nrow(at)) < 1e8
+  if (!few && !by_stages) suggest_for_fit(object, at, control)
   sources <- fit_sources(object)
   sums <- if (by_stages) {
     debiased_loo(object, control)
   } else {
-    log_sum(sources, targets(object, at), factor, loo, control)
+    log_sum(sources, if (is.null(object$debiased)) at else targets(object, at), factor, loo, control)
   }
   weight <- if (loo) loo_weight(object) else total_weight(object)
   list(
@@ -37,8 +39,6 @@ debiased_loo <- function(object, control) {
 }
 
 suggest_for_fit <- function(object, at, control) {
-  # fewer pairs than any tolerance would gain on
-  if (is.double(object$x) && as.double(object$n) * (if (is.null(at)) object$n else nrow(at)) < 1e8) return(invisible())
   if (object$d == 0) return(invisible()) # levels alone
   if (!has_gaussian(object)) return(invisible()) # its sums take little time
   own <- is.null(at) && !is_debiased(object)
@@ -98,7 +98,7 @@ log_square_weight <- function(object) {
 }
 
 # The polynomial in q / 2 that multiplies the kernel.
-fit_polynomial <- function(object) estimator_of(object)$factor(object$d)
+fit_polynomial <- function(object) ESTIMATORS[[object$estimator]]$factor(object$d)
 
 # ---- leave-one-out ----------------------------------------------------------------------------
 
@@ -106,7 +106,7 @@ fit_polynomial <- function(object) estimator_of(object)$factor(object$d)
 # have been debiased.
 targets <- function(object, at) {
   if (is.null(at)) at <- if (is_debiased(object)) own_places(object) else return(NULL)
-  from_centre(object, at)
+  if (is.null(object$centred)) at else from_centre(object, at)
 }
 
 # The sum of all other weights. A weight above half of the total is left out by summing again, since

@@ -63,9 +63,9 @@ keep_lost <- function(debiased, points, weights) {
 
 # The centres of the kernels, relative to fit_centre(). Those of a file may have been detached since.
 fit_points <- function(object) {
-  if (is_big(object$x)) check_big(object$x, "object")
-  if (is_remote(object$x)) return(if (is_debiased(object)) object$debiased else object$x)
-  if (!is_debiased(object)) return(object$x)
+  x <- object$x
+  if (is.object(x) && is_big(x)) check_big(x, "object")
+  if (is.null(object$debiased)) return(x)
   if (is.null(object$centred)) object$debiased else object$centred$points
 }
 
@@ -90,10 +90,12 @@ score_factor <- function(object) lower_factor(object$score_bandwidth, "score_ban
 
 # What sums of the estimate are over; targets have to be relative to fit_centre(), too.
 fit_sources <- function(object) {
+  adaptive <- object$adaptive
+  kernel <- object$kernel
   sum_sources(
-    fit_points(object), object$weights, fit_factor(object), fit_kernel(object),
-    plan = object$plan,
-    factors = object$adaptive$factors, target_factors = balloon_widths(object), discrete = object$discrete
+    fit_points(object), object$weights, fit_factor(object),
+    if (is.null(kernel) || kernel == "gaussian") "gaussian" else compact_kernel(kernel), plan = object$plan,
+    factors = adaptive$factors, target_factors = if (!is.null(adaptive)) balloon_widths(object), discrete = object$discrete
   )
 }
 
@@ -117,8 +119,8 @@ fit_asked <- function(object) {
 fit_control <- function(object) run_control(fit_asked(object))
 
 total_weight <- function(object) {
-  if (has_remote_weights(object)) return(object$x$total_weight)
-  if (is.null(object$weights)) object$n else sum(object$weights)
+  if (!is.null(object$weights)) return(sum(object$weights))
+  if (is.object(object$x) && has_remote_weights(object)) object$x$total_weight else object$n
 }
 
 # Which rows are part of the estimate: those of positive weight, all of them without weights.

@@ -37,7 +37,7 @@ AS_IS <- \(result, at_infinity) result
 # The finite rows of newdata, and how a result at them becomes one for all rows, given its value at infinity: rows
 # that `na.action` let pass with missing values are NA, as are the rows that na.exclude() took out.
 newdata_rows <- function(points, na.action, arg = "newdata") {
-  action <- as_na_action(na.action)
+  action <- if (is.function(na.action)) na.action else as_na_action(na.action)
   if (all_finite(points)) return(list(points = points, restore = AS_IS))
   if (ncol(points) > 1) check_finite(points, arg, missing = TRUE)
   kept <- apply_na_action(action, as_frame(points), arg)
@@ -63,15 +63,24 @@ pad_rows <- function(result, inside, other) {
 
 # `at`: checked points or NULL (see log_estimate()); `restore`: applied to every result and its value at infinity.
 predict_at <- function(object, at, type, se.fit, loo, control, restore = AS_IS) {
-  m <- if (!is.null(at)) nrow(at) else if (is_joined(object$x)) nrow(shard_of(object$x, object$x$own)$points) else object$n
+  in_memory <- is.double(object$x)
+  m <- if (!is.null(at)) {
+    nrow(at)
+  } else if (!in_memory && is_joined(object$x)) {
+    nrow(shard_of(object$x, object$x$own)$points)
+  } else {
+    object$n
+  }
   if (m == 0) return(empty_prediction(object, type, se.fit, restore))
   # the result, its log and its error; on the safe side, a whitened copy of either side
   arg <- if (is.null(at)) "object" else "newdata"
-  copies <- if (is.null(fit_centre(object))) 1 else 2
-  check_memory(8 * (m * (6 + copies * object$d) + numbers_held(object)), arg)
+  copies <- if (is.null(object$centred)) 1 else 2
+  check_memory(8 * (m * (6 + copies * object$d) + if (in_memory) length(object$x) else numbers_held(object)), arg)
   if (type == "score") return(restore(score_estimate(object, at, loo, control), NaN))
   estimate <- log_estimate(object, at, loo, control)
-  fit <- if (type == "density") signed_density(estimate) else signed_log(estimate)
+  fit <- if (type != "density") signed_log(estimate) else if (is.null(estimate$negative)) exp(estimate$log_abs) else {
+    signed_density(estimate)
+  }
   at_infinity <- if (type == "density") 0 else -Inf
   if (!se.fit) return(restore(fit, at_infinity))
   log_se <- error_estimate(object, at, loo, control, estimate)

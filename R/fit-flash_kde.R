@@ -354,7 +354,7 @@
 #' fit <- flash_kde(faithful$eruptions, kernel = "epanechnikov", bandwidth = 0.2)
 #' quantile(fit, c(0, 0.5, 1))
 flash_kde <- function(x, ...) {
-  if (...length() > 0) check_abbreviations(...names())
+  if (!all(...names() %in% FIT_ARGUMENTS)) check_abbreviations(...names())
   # data |> flash_kde(formula = ~ a), as lm() takes it
   if (any(...names() == "formula", na.rm = TRUE)) {
     call <- name_data(match.call())
@@ -435,7 +435,7 @@ check_fit_dots <- function(...) {
 
 # R matches the beginnings of names when it calls a method, and its error where there are several does not say which.
 check_abbreviations <- function(names) {
-  known <- c(names(formals(flash_kde.default)), "formula", "data", "subset")
+  known <- setdiff(FIT_ARGUMENTS, "")
   for (name in setdiff(names, c(known, "", NA))) {
     several <- known[startsWith(known, name)]
     if (length(several) < 2 && !(length(several) == 1 && name %in% names(FIT_OTHERS))) next
@@ -445,6 +445,9 @@ check_abbreviations <- function(names) {
     )
   }
 }
+
+# Of all methods; "" is an argument without a name.
+FIT_ARGUMENTS <- c(names(formals(flash_kde.default)), "formula", "data", "subset", "")
 
 # What other packages call arguments of flash_kde().
 FIT_OTHERS <- c(

@@ -4,18 +4,15 @@
 # `arg` is what the user calls the points; `call` is the call to store; `options`: of flat_options(); `control`: of
 # start_run(); `formula`: what a fit by formula keeps for its predictions (formula_data()).
 fit_kde <- function(points, arg, call, options, control, formula = NULL) {
-  UseMethod("fit_kde", fit_kind(points, options))
+  UseMethod("fit_kde", if (!is.null(attr(points, "columns"))) KINDS$mixed else if (!is.null(options$support)) KINDS$supported)
 }
+
+KINDS <- list(mixed = as_kind("mixed"), supported = as_kind("supported"))
 
 # Of fits without further wishes, in whose options there is nothing to check.
 PLAIN_OPTIONS <- list(
   steps = 1L, score = NULL, nonnegative = FALSE, lambda = NULL, discrete_kernel = NULL, kernel = "gaussian"
 )
-
-fit_kind <- function(points, options) {
-  if (!is.null(attr(points, "columns"))) return(as_kind("mixed"))
-  if (!is.null(options$support)) as_kind("supported")
-}
 
 # Everything is checked before anything is computed.
 #' @export
@@ -25,11 +22,15 @@ fit_kde.default <- function(points, arg, call, options, control, formula = NULL)
     options <- check_debiasing(options, nrow(points))
     options <- check_fit_kernel(options, ncol(points), control)
   }
-  adaptive <- if (!is.null(options$bandwidth) && is_auto(options$adaptive)) "auto" else {
-    check_adaptive(options$adaptive, nrow(points))
+  adaptive <- options$adaptive
+  if (identical(adaptive, "auto")) {
+    estimator <- check_estimator(options$estimator)
+    if (!is.null(options$bandwidth) || !may_adapt(options, nrow(points))) adaptive <- NULL
+  } else {
+    adaptive <- check_adaptive(adaptive, nrow(points))
+    estimator <- adaptive_estimator(options$estimator, adaptive)
+    if (identical(adaptive, "auto") && !may_adapt(options, nrow(points))) adaptive <- NULL
   }
-  estimator <- adaptive_estimator(options$estimator, adaptive)
-  if (is_auto(adaptive) && !may_adapt(options, nrow(points))) adaptive <- NULL
   # A back end that cannot be had is an error here, also where the fit itself sums nothing.
   where <- if (identical(options$kernel, "gaussian")) control else on_cpu(control)
   resolved <- resolve_control(where, nrow(points), nrow(points), ncol(points))

@@ -71,7 +71,9 @@ is_signed <- function(object) estimator_of(object)$signed
 
 # "auto" is the score-debiased one, where nothing else speaks for another.
 check_estimator <- function(estimator) {
-  if (is_auto(estimator)) "sdkde" else check_choice(estimator, names(ESTIMATORS), "estimator")
+  if (identical(estimator, "auto")) return("sdkde")
+  if (is.character(estimator) && length(estimator) == 1 && estimator %in% names(ESTIMATORS)) return(estimator)
+  check_choice(estimator, names(ESTIMATORS), "estimator")
 }
 
 is_auto <- function(value) identical(value, "auto")

@@ -82,7 +82,7 @@ predict.flash_kde <- function(object, newdata, type = c("density", "log_density"
   if (missing(newdata)) newdata <- NULL
   if (se.fit || loo) check_combination(object, newdata, type, se.fit, loo)
   if (!isTRUE(collect)) collect <- check_collect(collect)
-  if (!isTRUE(collect) || is_remote(newdata)) return(predict_data(object, newdata, type, se.fit, loo, run, collect))
+  if (!isTRUE(collect) || is.object(newdata) && is_remote(newdata)) return(predict_data(object, newdata, type, se.fit, loo, run, collect))
   if (is.null(newdata)) {
     restore <- \(result, at_infinity) stats::napredict(object$na.action, result)
     return(predict_at(object, NULL, type, se.fit, loo, run, restore))
