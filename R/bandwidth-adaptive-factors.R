@@ -102,11 +102,40 @@ pilot_density <- function(data, L, seconds, run) {
 log_left_out <- function(data, L, factors, run, target_factors = NULL) {
   sources <- sum_sources(data$x, data$weights, L, factors = factors, target_factors = target_factors)
   sources$discrete <- data$discrete
+  if (is.null(target_factors) && prefers_one_pass(data, factors, run)) return(left_out_by_factors(data, L, factors, run))
   cells <- if (!is.null(data$discrete)) cells_of(data$discrete$codes)
   by_pairs <- !is.null(cells) && prefers_pairs(data, cells, nrow(data$x), factors)
   sums <- if (by_pairs) left_out_by_pairs(data, L, cells, factors, run) else log_sum(sources, NULL, PLAIN_FACTOR, TRUE, run)
   log_density <- sums$log_abs + log_kernel_norm(L) - log(data$others)
   list(log_density = log_add(log_density, log_floor_of(data)), stats = sums$stats)
+}
+
+# Do the pairs of few rows, with all factors in one call, take less time than two calls for each factor
+# (inst/bench/NOTES.md)?
+prefers_one_pass <- function(data, factors, run) {
+  if (is.null(factors) || !is.null(data$discrete) || !is.null(data$more)) return(FALSE)
+  n <- as.double(nrow(data$x))
+  sums <- 2 + data$d + free_parameters("full", data$d)
+  n^2 * sums <= 9e5 * length(unique(factors)) && prefers_scales(n, data$d, run)
+}
+
+# As log_left_out(), by sums with their derivatives, in units of a kernel of the point's own width, which is near the sum
+# but where a point is nearly alone.
+left_out_by_factors <- function(data, L, factors, run) {
+  x <- forwardsolve(L, t(data$x))
+  unit <- -data$d * log(factors) - 10
+  job <- list(
+    x = x, y = NULL, log_weight = log(data$w) - data$d * log(factors), factors = factors, log_scale = unit,
+    factor = PLAIN_FACTOR
+  )
+  mass <- derivative_sums(job, run)[1, ]
+  log_sum <- log(mass) + unit
+  lost <- which(!(mass > 1e-3 & mass < .Machine$double.xmax))
+  if (length(lost) > 0) {
+    pairs <- level_sums(data, L, list(rows = list(seq_along(factors))), lost, run, factors)
+    log_sum[lost] <- log(pairs$sums[, 1]) + pairs$top
+  }
+  list(log_density = log_add(log_sum + log_kernel_norm(L) - log(data$others), log_floor_of(data)))
 }
 
 # Those of all points, of the factors of the rows that clean_points() left of them: equal points have the same, and

@@ -170,7 +170,7 @@ search_shapes <- function(batch, structures, start, search, last = TRUE) {
   criterion <- search$tally$criterion("lcv", batch, PLAIN_ESTIMATOR)
   before <- if (nrow(batch$x) > 1.5 * SCAN_ROWS) few_rows_shapes(batch, structures, start, search)
   scanned <- function(name) {
-    if (!is.null(before[[name]])) return(polish_factor(criterion, before[[name]]))
+    if (!is.null(before)) return(c(polish_factor(criterion, before[[name]]$L), before[[name]]["valleys"]))
     base <- reference_factor(batch) * if (!is.null(start)) start else BANDWIDTH_STRUCTURES[[name]]$base(batch)
     scan_factor(criterion, base, tol = if (last) 1e-3 else 0.02)
   }
@@ -181,7 +181,8 @@ search_shapes <- function(batch, structures, start, search, last = TRUE) {
   for (name in intersect(c("diagonal", "full"), structures)) {
     moves <- BANDWIDTH_STRUCTURES[[name]]$moves
     near <- found[intersect(STARTING_POINTS[[name]], names(found))]
-    if (!is.null(before)) near <- best_of(c(list(list(L = before[[name]], value = criterion$value(before[[name]]))), near))
+    known <- before[[name]]$L
+    if (!is.null(known)) near <- best_of(c(list(list(L = known, value = criterion$value(known))), near))
     found[[name]] <- best_of(lapply(utils::head(near, 2), \(one) minimise_factor(criterion, one$L, moves)))[[1]]
   }
   found
@@ -190,7 +191,7 @@ search_shapes <- function(batch, structures, start, search, last = TRUE) {
 few_rows_shapes <- function(batch, structures, start, search) {
   few <- sample_of(batch, seq_len(SCAN_ROWS))
   shrink <- carried(few, batch, bandwidth_rate(PLAIN_ESTIMATOR, batch$d))
-  lapply(search_shapes(few, structures, start, search, last = FALSE), \(found) shrink * found$L)
+  lapply(search_shapes(few, structures, start, search, last = FALSE), \(found) replace(found, "L", list(shrink * found$L)))
 }
 
 # The structures from whose optimum another one's search starts: the first two there are, and on many rows the best of
@@ -219,10 +220,11 @@ search_batch <- function(batch, search, start) {
   picked <- pick_structure(wanted, batch)
   shape <- wanted[[picked$name]]
   shape$structure <- picked$name
-  shape$path <- data.frame(
+  shape$path <- list2DF(list(
     structure = names(wanted), parameters = unname(picked$free), loglik = -unname(vapply(wanted, `[[`, 0, "value")),
     score = unname(picked$scores)
-  )
+  ))
+  shape$valleys <- max(unlist(lapply(found, `[[`, "valleys")))
   own_factor(own_shape(shape, batch, search), batch, search)
 }
 
@@ -242,7 +244,7 @@ own_factor <- function(shape, batch, search) {
     found <- if (is.null(shape$trace)) traced(shape, search_criterion(batch, search)) else shape
   } else {
     near <- rule_factor("silverman", batch$n, batch$d, search$factor[2]) / reference_factor(batch) * shape$L
-    found <- search_factor(batch, near, search)
+    found <- search_factor(batch, near, search, shape$valleys)
   }
   shape$shape <- shape$L
   shape[c("heavy", "calm")] <- look_at_tails(shape, found, batch, search)
@@ -262,13 +264,17 @@ look_at_tails <- function(shape, found, batch, search) {
   list(calm < 1 / heavy_from(batch$d), if (by_estimate) 1 else calm)
 }
 
-search_factor <- function(batch, near, search) {
-  if (nrow(batch$x) <= 1.5 * SCAN_ROWS) {
-    return(scan_factor(search_criterion(batch, search), near, from = 0.2, to = 4))
+# The factor of the shape that makes the criterion of the estimator least. Where every value takes a pass over the pairs,
+# and the likelihood of the plain estimate has one valley, so has this: its slopes lead there.
+search_factor <- function(batch, near, search, valleys) {
+  look <- function(criterion, L, tol = 1e-3) {
+    if (criterion$at_once || valleys > 1) return(scan_factor(criterion, L, from = 0.2, to = 4, tol = tol))
+    polish_factor(criterion, L, step = log(2) / 2, tol = tol)
   }
+  if (nrow(batch$x) <= 1.5 * SCAN_ROWS) return(look(search_criterion(batch, search), near))
   coarse <- sample_of(batch, seq_len(SCAN_ROWS))
   shrink <- carried(coarse, batch, search$rate)
-  first <- scan_factor(search_criterion(coarse, search), near / shrink, from = 0.2, to = 4, tol = 0.02)
+  first <- look(search_criterion(coarse, search), near / shrink, tol = 0.02)
   found <- polish_factor(search_criterion(batch, search), shrink * first$L)
   first$trace[, "factor"] <- first$trace[, "factor"] * shrink * first$L[1] / found$L[1]
   replace(found, "trace", list(rbind(first$trace, found$trace)))
@@ -304,7 +310,8 @@ mean_factor <- function(factors) {
 }
 
 # The standard error of the log of the factor: from the samples, or from fifths of the one sample, whose spread shrinks
-# as that of a cross-validated bandwidth does, by the power d / (2 (d + 4)) of the rows.
+# as that of a cross-validated bandwidth does, by the power d / (2 (d + 4)) of the rows. Where the factor is that of
+# another estimator's likelihood, fifths have that of the plain one, whose values near by take one pass together.
 factor_error <- function(found, batches, data, plan, search) {
   if (length(found) > 1) {
     logs <- vapply(found, \(one) mean(log(diagonal(one$L))), 0)
@@ -313,9 +320,13 @@ factor_error <- function(found, batches, data, plan, search) {
   batch <- batches[[1]]
   size <- floor(min(nrow(batch$x), 2000) / 5)
   if (size < 40 || batch$n < 100) return(NA_real_)
+  plain <- search_measure(search)[1] == "lcv"
+  L <- if (plain) found[[1]]$shape else found[[1]]$L
+  rate <- if (plain) bandwidth_rate(PLAIN_ESTIMATOR, data$d) else search$rate
+  if (plain) search$factor <- c("lcv", PLAIN_ESTIMATOR)
   logs <- vapply(1:5, \(part) {
     rows <- sample_of(batch, (part - 1) * size + seq_len(size))
-    near <- found[[1]]$L / carried(rows, batch, search$rate)
+    near <- L / carried(rows, batch, rate)
     # a parabola is as exact as five of them tell
     log(polish_factor(search_criterion(rows, search), near, tol = Inf)$vertex)
   }, 0)
@@ -336,7 +347,7 @@ raised_variances <- function(variances, columns) {
 finished <- function(last, data, search) {
   H <- tcrossprod(data$unit * last$L)
   raised <- raised_variances(diagonal(H), data$columns)
-  last$columns <- cbind(data$columns, raised = raised > 1.02 * diagonal(H))
+  last$columns <- list2DF(c(data$columns, list(raised = raised > 1.02 * diagonal(H))))
   if (any(raised > diagonal(H))) diag(H) <- raised
   last$copies <- data$copies
   last$convergence <- as.integer(!last$converged)
@@ -349,10 +360,11 @@ finished <- function(last, data, search) {
 # Values of criteria as of the points as they came, whose density is that of the points in units of the columns' spread
 # over exp(log_unit); but the censored likelihood, whose bump is in such units.
 in_own_units <- function(last, log_unit, name) {
-  last$path[c("loglik", "score")] <- last$path[c("loglik", "score")] - log_unit
+  last$path$loglik <- last$path$loglik - log_unit
+  last$path$score <- last$path$score - log_unit
   own <- switch(name, csl = identity, lcv = \(value) value + log_unit, \(value) value * exp(-log_unit))
-  last$trace <- as.data.frame(last$trace)
-  last$trace$value <- own(last$trace$value)
+  trace <- last$trace
+  last$trace <- list2DF(list(rows = trace[, "rows"], factor = trace[, "factor"], value = own(trace[, "value"])))
   last$criterion <- if (name %in% c("lcv", "csl")) -own(last$value) else own(last$value)
   last
 }

@@ -177,11 +177,11 @@ row_noise <- function(n, k) row_keys(cbind(as.double(seq_len(n)), k)) - 0.5
 describe_columns <- function(runs, names) {
   n <- sum(runs[[1]]$lengths)
   most <- vapply(runs, \(own) which.max(own$lengths), 0L)
-  columns <- data.frame(
+  columns <- list2DF(list(
     column = if (!is.null(names)) names else if (length(runs) == 1) "x" else paste0("x", seq_along(runs)),
     distinct = vapply(runs, \(own) length(own$values), 0L), width = vapply(runs, lattice_width, 0),
     value = mapply(\(own, at) own$values[at], runs, most), share = mapply(\(own, at) own$lengths[at] / n, runs, most)
-  )
+  ))
   columns$spike <- columns$share > 0.02 & columns$share * columns$distinct > 10
   columns$few <- columns$distinct < min(20, n / 4)
   columns

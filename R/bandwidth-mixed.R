@@ -154,7 +154,7 @@ for_estimator <- function(L, estimator, data, search, run, tally) {
   plain <- L / carried(batch, data, bandwidth_rate(PLAIN_ESTIMATOR, data$d))
   near <- rule(estimator) / rule(PLAIN_ESTIMATOR) * plain
   loss <- debiased_likelihood(judged(batch), mixed_loo(batch$discrete, estimator), run, tally$add)
-  found <- polish_factor(list(value = \(L) loss(L, "none")$value, rows = nrow(batch$x)), near, tol = 0.02)
+  found <- polish_factor(list(value = \(L) loss$at(L, "none")$value, rows = nrow(batch$x)), near, tol = 0.02)
   carried(batch, data, bandwidth_rate(estimator, data$d)) * found$L
 }
 

@@ -72,7 +72,8 @@ WORST <- .Machine$double.xmax^0.5
 scan_factor <- function(criterion, L0, from = 0.05, to = 3, tol = 1e-3) {
   known <- values_known(criterion, L0)
   known$at_powers(log(to), 2^(0:ceiling(2 * log2(to / from))))
-  bracket(known, log(2) / 2, 40, tol)
+  valleys <- known$valleys()
+  c(bracket(known, log(2) / 2, 40, tol), list(valleys = valleys))
 }
 
 # The same from a factor that is nearly right, `step` apart.
@@ -97,7 +98,8 @@ values_known <- function(criterion, L0) {
   thetas <- values <- numeric()
   add <- function(theta, value) {
     thetas <<- c(thetas, theta)
-    values <<- c(values, ifelse(is.finite(value), value, WORST))
+    value[!is.finite(value)] <- WORST
+    values <<- c(values, value)
   }
   many <- if (is.null(criterion$values)) one_by_one(criterion$value) else criterion$values
   at_powers <- \(theta, powers) add(theta - log(powers) / 2, many(exp(theta) * L0, powers))
@@ -123,6 +125,7 @@ values_known <- function(criterion, L0) {
         nearest = list(theta = thetas[five], value = values[five])
       )
     },
+    valleys = function() sum(diff(sign(diff(c(Inf, values[order(thetas)], Inf)))) > 0),
     found = function() {
       at <- which.min(values)
       trace <- cbind(rows = criterion$rows, factor = exp(thetas - thetas[at]), value = values)
