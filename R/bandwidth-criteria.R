@@ -181,9 +181,9 @@ debiased_likelihood <- function(data, loo_sums, run, count) {
 # one bandwidth is good, only log(1 - the integral of a f): the right share of mass out there.
 censored_likelihood <- function(data, pass, lambda = 3 * sqrt(data$d)) {
   log_floor <- log_floor_of(data)
-  z <- sweep(data$x, 2, data$centre)
+  z <- data$x - rep(data$centre, each = nrow(data$x))
   spread <- lambda * data$scale
-  a <- exp(-rowSums(sweep(z, 2, spread, "/")^2) / 2)
+  a <- exp(-rowSums((z / rep(spread, each = nrow(z)))^2) / 2)
   tails <- function(L) {
     bump <- bump_precision(spread, L)
     Y <- bump$times(z)

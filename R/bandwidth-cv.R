@@ -280,7 +280,7 @@ log_rescue_share <- function(d) log(1e-6) * max(1, d / 16)
 # log of the multivariate Cauchy density.
 cauchy_log_density <- function(x, centre, spread) {
   d <- ncol(x)
-  z <- sweep(sweep(x, 2, centre), 2, spread, "/")
+  z <- (x - rep(centre, each = nrow(x))) / rep(spread, each = nrow(x))
   # in two steps, because squares of far points overflow
   top <- do.call(pmax, c(list(1), lapply(seq_len(d), \(k) abs(z[, k]))))
   log_distance <- 2 * log(top) + log(1 / top^2 + rowSums((z / top)^2))

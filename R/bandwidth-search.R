@@ -73,14 +73,16 @@ scan_factor <- function(criterion, L0, from = 0.05, to = 3, tol = 1e-3) {
   known <- values_known(criterion, L0)
   known$at_powers(log(to), 2^(0:ceiling(2 * log2(to / from))))
   valleys <- known$valleys()
-  c(bracket(known, log(2) / 2, 40, tol), list(valleys = valleys))
+  ended <- bracket(known, log(2) / 2, 40, tol)
+  c(known$found(), ended, list(valleys = valleys))
 }
 
 # The same from a factor that is nearly right, `step` apart.
 polish_factor <- function(criterion, L0, step = 0.2, tol = 1e-3) {
   known <- values_known(criterion, L0)
   if (!known$around()) for (theta in step * (-1:1)) known$at(theta)
-  bracket(known, step, 60, tol)
+  ended <- bracket(known, step, 60, tol)
+  c(known$found(), ended)
 }
 
 # `found`, a minimum in other parameters, too, with the trace of the factor about it.
@@ -93,47 +95,62 @@ traced <- function(found, criterion, step = 0.2) {
   replace(found, "trace", list(known$found()$trace))
 }
 
-# What is known of the criterion at factors exp(theta) of L0.
+# What is known of the criterion at factors exp(theta) of L0: known_values(), with
+# - at_powers(theta, powers): looks at factors exp(theta) / sqrt(power)
+# - around(): at 0 and near it, where several cost hardly more than one; else FALSE
+# - found(): list(L, value, trace) of the best.
 values_known <- function(criterion, L0) {
-  thetas <- values <- numeric()
-  add <- function(theta, value) {
-    thetas <<- c(thetas, theta)
-    value[!is.finite(value)] <- WORST
-    values <<- c(values, value)
-  }
+  known <- known_values(\(theta) criterion$value(exp(theta) * L0))
   many <- if (is.null(criterion$values)) one_by_one(criterion$value) else criterion$values
-  at_powers <- \(theta, powers) add(theta - log(powers) / 2, many(exp(theta) * L0, powers))
-  list(
-    add = add,
-    at = \(theta) add(theta, criterion$value(exp(theta) * L0)),
-    # of factors exp(theta) / sqrt(power)
+  at_powers <- \(theta, powers) known$add(theta - log(powers) / 2, many(exp(theta) * L0, powers))
+  c(known, list(
     at_powers = at_powers,
-    # 0 and near it, where several cost hardly more than one; else FALSE
     around = function() {
       at_once <- isTRUE(criterion$at_once)
       if (at_once) at_powers(log(2), c(1, 2, 3, 4, 6, 8))
       at_once
     },
-    # the best and its neighbours, sorted; fewer than three where it stands at an end; and the nearest five
+    found = function() {
+      all <- known$all()
+      at <- which.min(all$value)
+      trace <- cbind(rows = criterion$rows, factor = exp(all$theta - all$theta[at]), value = all$value)
+      list(L = exp(all$theta[at]) * L0, value = all$value[at], trace = trace[all$value < WORST, , drop = FALSE])
+    }
+  ))
+}
+
+# What is known of `value`, a function of one number theta.
+# - add(theta, value), at(theta): what was or is to be looked at
+# - best(): the best and its neighbours, sorted; fewer than three where it stands at an end; and the nearest five
+# - valleys(): how many there are; all(): list(theta, value).
+known_values <- function(value) {
+  thetas <- values <- numeric()
+  add <- function(theta, value) {
+    value[!is.finite(value)] <- WORST
+    thetas <<- c(thetas, theta)
+    values <<- c(values, value)
+  }
+  list(
+    add = add,
+    at = \(theta) add(theta, value(theta)),
     best = function() {
       order <- order(thetas)
       i <- which.min(values[order])
-      near <- order[seq(max(1, i - 1), min(length(order), i + 1))]
-      five <- utils::head(order(abs(thetas - thetas[order[i]])), 5)
+      near <- order[max(1, i - 1):min(length(order), i + 1)]
+      five <- order(abs(thetas - thetas[order[i]]))
+      if (length(five) > 5) five <- five[1:5]
       list(
         theta = thetas[near], value = values[near], at = match(order[i], near),
         nearest = list(theta = thetas[five], value = values[five])
       )
     },
-    valleys = function() sum(diff(sign(diff(c(Inf, values[order(thetas)], Inf)))) > 0),
-    found = function() {
-      at <- which.min(values)
-      trace <- cbind(rows = criterion$rows, factor = exp(thetas - thetas[at]), value = values)
-      list(L = exp(thetas[at]) * L0, value = values[at], trace = trace[values < WORST, , drop = FALSE])
-    }
+    valleys = \() sum(diff(sign(diff(c(Inf, values[order(thetas)], Inf)))) > 0),
+    all = \() list(theta = thetas, value = values)
   )
 }
 
+# Where the function of known_values() is least, about the best so far, list(vertex, converged): the lowest point of the
+# last polynomial, and was it between others?
 bracket <- function(known, step, further, tol) {
   while (length((best <- known$best())$theta) < 3 && further > 0) {
     further <- further - 1
@@ -152,7 +169,7 @@ bracket <- function(known, step, further, tol) {
     known$at(theta)
     best <- known$best()
   }
-  c(known$found(), list(vertex = exp(theta), converged = inside && min(best$value) < WORST))
+  list(vertex = exp(theta), converged = inside && min(best$value) < WORST)
 }
 
 # Between the neighbours of the best, the lowest point of the polynomial through the nearest five; where the criterion is
@@ -166,5 +183,10 @@ vertex <- function(best) {
   z <- best$nearest$theta - x[2]
   powers <- seq_along(z) - 1
   coefficients <- solve(outer(z, powers, "^"), y - min(y), tol = 0)
-  x[2] + stats::optimise(\(z) sum(coefficients * z^powers), range(x - x[2]), tol = 1e-6)$minimum
+  slope <- (coefficients * powers)[-1]
+  flat <- if (all(is.finite(slope)) && any(slope != 0)) polyroot(slope)
+  flat <- Re(flat)[abs(Im(flat)) <= 1e-6 * abs(flat)]
+  ends <- range(x - x[2])
+  tried <- c(ends, flat[flat > ends[1] & flat < ends[2]])
+  x[2] + tried[which.min(outer(tried, powers, "^") %*% coefficients)]
 }
