@@ -22,7 +22,7 @@ PILOT <- c(kde = 2, sdkde = 1.4)
 #' in one and two dimensions, whose points move along what a smaller power leaves of the bias, 1/4 does as well in nats a row
 #' and has the smaller error on densities near a normal one.
 #'
-#' Rounded data are spread over their lattice first, and copies of a row count as one, as for [bw_auto()]; the order
+#' Rounded data are spread over their lattice first, and copies of a row count as one, as for [kde_bandwidth()]; the order
 #' of the rows does not matter. The geometric mean of the factors is about 1; they lie between 1/30 and 30, and are
 #' powers of \eqn{\sqrt 2}{sqrt(2)}, at most 19% off, so that sums over points of the same factor serve in every
 #' engine.

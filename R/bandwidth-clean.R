@@ -1,14 +1,7 @@
 # What selectors see of the data. The same rows in another order give the same bits: rows are put into an order that
 # they alone decide, as if drawn at random, so that the first m of them are a random sample.
 
-# What every selector starts from: points of positive weight, checked, with their spread.
-selector_data <- function(x, weights) {
-  x <- check_points(x, "x")
-  weights <- check_weights(weights, nrow(x))
-  check_spread(x, "x", weights)
-  new_selector_data(x, weights)
-}
-
+# What every selector starts from: points of positive weight, with their spread.
 new_selector_data <- function(x, weights) {
   if (!is.null(weights)) weights <- relative_to_largest(weights)
   if (!is.null(weights) && any(weights == 0)) {

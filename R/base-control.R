@@ -9,7 +9,7 @@
 #' that function, such as `backend = "cpu"`, counts before the same part of `control`.
 #'
 #' A fit keeps what it was made with. Parts that mean nothing to a function have no effect there: [kernel_sum()] and
-#' [kernel_score()] are exact whatever `engine` and `tol` are, and the searches of [bw_lcv()] and [bw_lscv()] go by a
+#' [kernel_score()] are exact whatever `engine` and `tol` are, and the searches of [kde_bandwidth()] go by a
 #' pointwise tolerance.
 #'
 #' @param backend,precision,threads,devices,tol,tol_type As for [flash_kde()].

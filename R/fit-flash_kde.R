@@ -48,9 +48,9 @@
 #'   bandwidths.
 #' @param bandwidth The kernel's bandwidth: one number, the kernel standard deviation in all
 #'   dimensions; a vector of `d` standard deviations; a `d` x `d` **variance** matrix (symmetric,
-#'   positive definite); or the name of a selector: `"auto"`, `"lcv"`, `"lscv"`, `"plugin"` or `"scv"` (see [bw_auto()],
-#'   [bw_lscv()] and [bw_plugin()]), `"silverman"` or `"scott"` ([bw_silverman()]), `"nrd0"` or `"sj"` (both for one
-#'   dimension, [bw_nrd0()]). A vector or matrix with names is matched to the columns by them. `NULL`:
+#'   positive definite); or the name of a method of [kde_bandwidth()]: `"auto"`, `"lcv"`, `"lscv"`,
+#'   `"plugin"`, `"scv"`, `"silverman"`, `"scott"`, or in one dimension `"nrd0"` or `"sj"`. A vector or
+#'   matrix with names is matched to the columns by them. `NULL`:
 #'   `"auto"`; [bandwidth_default] holds the measurement behind that. A search by name that finds no optimum leaves it
 #'   to `"silverman"`. `"auto"`, `"lcv"` and the rules choose for `estimator`, `"lscv"` for `"kde"` and `"laplace"`; the
 #'   others aim at the plain estimate, whatever `estimator` is.
@@ -97,7 +97,7 @@
 #' @param control A [flash_control()] that holds some of `backend` to `engine`, and limits of memory. An argument that
 #'   is given beside it counts before the same part of it.
 #' @param structure,rows,seconds For a bandwidth by a search, as `"auto"`: which form it may have, how many rows are looked
-#'   at, and the budget that decides where `rows` is `NULL`, in seconds of a nominal core. See [bw_auto()].
+#'   at, and the budget that decides where `rows` is `NULL`, in seconds of a nominal core. See [kde_bandwidth()].
 #' @param adaptive Bandwidths of each point's own, for `"kde"` and `"sdkde"`: `"auto"`, the default, has them where they
 #'   gain; `TRUE` or `"abramson"`, `"knn"`, or a positive number for each row, for `"kde"` where no `estimator` is named;
 #'   `FALSE`: one for all. See Adaptive bandwidths. Or `"balloon"`: of each place; see Balloon estimates.
@@ -134,7 +134,7 @@
 #'   \item{`bandwidth`, `score_bandwidth`}{`d` x `d` variance matrices \eqn{H} and \eqn{H_s}
 #'     (`NULL` unless `"sdkde"`).}
 #'   \item{`selector`, `search`}{name of the selector that chose `bandwidth`, or `"user"`; of a search, what
-#'     [bw_auto()] returns, for its [`plot()`][plot.flashkernel_bandwidth].}
+#'     [kde_bandwidth()] returns, for its [`plot()`][plot.flashkernel_bandwidth].}
 #'   \item{`adaptive`}{`NULL`, or a list of `method`, `factors`, one for each point, and where the bandwidth was chosen
 #'     `scale`, by which the factors changed its sds, and `gain`, in nats of leave-one-out likelihood a row; `auto`:
 #'     was it for this gain that they were taken? Of a balloon estimate `method`, `scale`, `at_points`, the factors at the

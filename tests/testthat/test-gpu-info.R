@@ -95,8 +95,8 @@ test_that("devices that are no device numbers are refused by every function that
     expect_argument_error(predict(fit, devices = devices), "devices")
   }
   expect_argument_error(flash_kde(~eruptions, faithful, devices = -1), "devices")
-  expect_argument_error(bw_lcv(good, "kde", devices = -1), "devices")
-  expect_argument_error(bw_lscv(good, devices = -1), "devices")
+  expect_argument_error(kde_bandwidth(good, "lcv", "kde", control = flash_control(devices = -1)), "devices")
+  expect_argument_error(kde_bandwidth(good, "lscv", control = flash_control(devices = -1)), "devices")
   expect_error(flash_kde(good, bandwidth = 1, devices = c(1, 1)), "1 twice")
 })
 
@@ -127,7 +127,7 @@ test_that("backend = \"cuda\" without a GPU is one clear error, at the fit or at
     predict(fit, backend = "cuda"),
     kernel_sum(good, bandwidth = 1, backend = "cuda"),
     kernel_score(good, bandwidth = 1, backend = "cuda"),
-    bw_lcv(good, "kde", backend = "cuda")
+    kde_bandwidth(good, "lcv", "kde", control = flash_control(backend = "cuda"))
   )) {
     error <- tryCatch(eval(call), error = identity)
     expect_s3_class(error, c("flashkernel_error_no_device", "flashkernel_error", "error", "condition"),
@@ -168,7 +168,7 @@ test_that("loading, small jobs and backend_info() leave the CUDA driver alone", 
     predict(fit, loo = TRUE)
     kernel_sum(x, bandwidth = 1)
     kernel_score(x, bandwidth = 1)
-    bw_lcv(x, "kde")
+    kde_bandwidth(x, "lcv", "kde")
     backend_info()
     gpu_release()
     before <- driver()
