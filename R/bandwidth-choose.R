@@ -33,9 +33,6 @@ heavy_from <- function(d) if (censors(d)) 1.5 else 1.2
 PENALTY <- 3
 TIE <- 0.002
 
-# As many rows as a scan needs, and a search that begins anew.
-SCAN_ROWS <- 500
-
 # list(bandwidth, stats), of clean_points(). `options`: a list of criterion, structure, rows, seconds and start.
 choose_bandwidth <- function(data, estimator, options, run) {
   name_stage(run, "Selecting the bandwidth")
@@ -51,7 +48,7 @@ choose_bandwidth <- function(data, estimator, options, run) {
   search$structures <- wanted_structures(sample_of(data, seq_len(plan$rows)), options$structure)
   given <- data
   if (searches_distances(search, options) && is_wide(data)) data <- in_few_columns(data)
-  batches <- lapply(seq_len(plan$batches), \(b) sample_of(data, (b - 1) * plan$rows + seq_len(plan$rows)))
+  batches <- batches_of(data, plan)
   first <- search_batch(batches[[1]], search, scaled_start(options$start, data))
   found <- c(list(first), lapply(batches[-1], \(batch) search_again(batch, first, search)))
   last <- replace(first, "L", list(mean_factor(lapply(found, `[[`, "L")) * carried(batches[[1]], data, search$rate)))
@@ -88,8 +85,7 @@ plan_rows <- function(data, search, options) {
   n <- nrow(data$x)
   passes <- shape_passes(data$d, options$structure)
   each <- pair_seconds(n, data$d, if (needs_moments(search$shape)) on_cpu(search$run) else search$run)
-  affordable <- floor(sqrt(0.4 * options$seconds / (passes * each)))
-  rows <- if (is.null(options$rows)) max(SCAN_ROWS, affordable) else options$rows
+  rows <- if (is.null(options$rows)) rows_for(options$seconds, passes, each) else options$rows
   if (rows >= n) return(list(rows = n, batches = 1, all_rows = TRUE))
   values <- 6 * pass_seconds(n, data$d, search_measure(search), search$run)
   all_rows <- is.null(options$rows) && values <= options$seconds
@@ -124,9 +120,6 @@ shape_passes <- function(d, structure) {
   moves <- BANDWIDTH_STRUCTURES[[if (structure == "auto") most else structure]]$moves
   20 + switch(if (d == 1) "scalar" else moves, scalar = 0, diagonal = 30, full = 30 + 10 * min(d, MOST_FULL))
 }
-
-# By what the bandwidth changes from a sample to more rows.
-carried <- function(from, to, rate) (from$n / to$n)^rate
 
 # ---- structures -------------------------------------------------------------------------------
 
@@ -198,8 +191,6 @@ few_rows_shapes <- function(batch, structures, start, search) {
 # these and of what few rows have found.
 STARTING_POINTS <- list(diagonal = "scaled", full = c("diagonal", "sphered", "scaled"))
 
-best_of <- function(found) found[which.min(vapply(found, `[[`, 0, "value"))]
-
 # In units of the columns' spread, a little less than what Silverman's rule says.
 reference_factor <- function(data) rule_factor("silverman", data$n, data$d, PLAIN_ESTIMATOR)
 
@@ -244,7 +235,10 @@ own_factor <- function(shape, batch, search) {
     found <- if (is.null(shape$trace)) traced(shape, search_criterion(batch, search)) else shape
   } else {
     near <- rule_factor("silverman", batch$n, batch$d, search$factor[2]) / reference_factor(batch) * shape$L
-    found <- search_factor(batch, near, search, shape$valleys)
+    # where the likelihood of the plain estimate has one valley, so has that of another
+    schedule <- list(scan = c(0.2, 4), step = log(2) / 2, valleys = shape$valleys, rate = \(L) search$rate)
+    starts <- \(rows) list(near / carried(rows, batch, search$rate))
+    found <- minimise(\(rows) search_criterion(rows, search), batch, starts, schedule = schedule)
   }
   shape$shape <- shape$L
   shape[c("heavy", "calm")] <- look_at_tails(shape, found, batch, search)
@@ -264,28 +258,11 @@ look_at_tails <- function(shape, found, batch, search) {
   list(calm < 1 / heavy_from(batch$d), if (by_estimate) 1 else calm)
 }
 
-# The factor of the shape that makes the criterion of the estimator least. Where every value takes a pass over the pairs,
-# and the likelihood of the plain estimate has one valley, so has this: its slopes lead there.
-search_factor <- function(batch, near, search, valleys) {
-  look <- function(criterion, L, tol = 1e-3) {
-    if (criterion$at_once || valleys > 1) return(scan_factor(criterion, L, from = 0.2, to = 4, tol = tol))
-    polish_factor(criterion, L, step = log(2) / 2, tol = tol)
-  }
-  if (nrow(batch$x) <= 1.5 * SCAN_ROWS) return(look(search_criterion(batch, search), near))
-  coarse <- sample_of(batch, seq_len(SCAN_ROWS))
-  shrink <- carried(coarse, batch, search$rate)
-  first <- look(search_criterion(coarse, search), near / shrink, tol = 0.02)
-  found <- polish_factor(search_criterion(batch, search), shrink * first$L)
-  first$trace[, "factor"] <- first$trace[, "factor"] * shrink * first$L[1] / found$L[1]
-  replace(found, "trace", list(rbind(first$trace, found$trace)))
-}
-
 # Another sample, from where the first ended.
 search_again <- function(batch, first, search) {
   moves <- BANDWIDTH_STRUCTURES[[first$structure]]$moves
-  criterion <- search$tally$criterion(search$shape, batch, PLAIN_ESTIMATOR)
-  search_near <- if (moves == "scalar") polish_factor else \(criterion, L) minimise_factor(criterion, L, moves)
-  found <- search_near(criterion, first$shape)
+  on <- \(rows) search$tally$criterion(search$shape, rows, PLAIN_ESTIMATOR)
+  found <- minimise(on, batch, \(rows) list(first$shape), moves)
   if (is.null(search$factor)) return(found)
   ratio <- first$L[1] / first$shape[1]
   polish_factor(search_criterion(batch, search), ratio * found$L)

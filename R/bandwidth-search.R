@@ -1,4 +1,72 @@
-# The search for a factor L of H = L L' that minimises a criterion (R/bandwidth-criteria.R).
+# The search for a factor L of H = L L' that minimises a criterion: minimise(), for all kinds of bandwidths.
+#
+# - A criterion is a list: value(L), a number; rows, how many it is of; and where these are there gradient(L, moves), and
+#   values(L, powers) with at_once (bandwidth-criteria.R).
+# - Moves are what of L may change: "scalar", "diagonal" or "full". Lambdas of levels go along, as their best ones are
+#   known for each L (with_lambdas()).
+# - A schedule says how it is looked for, see SCHEDULE, and how many rows are (rows_for(), batches_of()).
+
+# - scan: the factors of the start from which and to which a scalar is scanned. NULL: it is looked for near the start,
+#   `step` of its logarithm apart; so it is too where the criterion has no values at once and `valleys`, how many such a
+#   scan may find, is one.
+# - tol: of the logarithm.
+# - rate: a function of L, the power of the number of rows by which it shrinks: many rows are looked at from where few
+#   have ended. NULL: all at once.
+SCHEDULE <- list(scan = NULL, step = 0.2, valleys = Inf, tol = 1e-3, rate = NULL)
+
+# list(L, value, converged), of a scalar with trace, too: the least minimum of on(batch) from starts(batch), a list of
+# factors. `on`: a function of rows with the criterion on them; `schedule`: what differs from SCHEDULE.
+minimise <- function(on, batch, starts, moves = "scalar", schedule = list()) {
+  how <- replace(SCHEDULE, names(schedule), schedule)
+  if (!is.null(how$rate) && nrow(batch$x) > 1.5 * SCAN_ROWS) return(minimise_on_few(on, batch, starts, moves, how))
+  criterion <- on(batch)
+  scans <- !is.null(how$scan) && (isTRUE(criterion$at_once) || how$valleys > 1)
+  best_of(lapply(starts(batch), \(L) {
+    if (moves != "scalar") return(minimise_factor(criterion, L, moves))
+    if (scans) return(scan_factor(criterion, L, how$scan[1], how$scan[2], how$tol))
+    polish_factor(criterion, L, how$step, how$tol)
+  }))[[1]]
+}
+
+# First on few of the rows, where a scalar need not be known well.
+minimise_on_few <- function(on, batch, starts, moves, how) {
+  few <- sample_of(batch, seq_len(SCAN_ROWS))
+  coarse <- replace(how, c("rate", "tol"), list(NULL, if (moves == "scalar") 0.02 else how$tol))
+  first <- minimise(on, few, starts, moves, coarse)
+  by <- carried(few, batch, how$rate(first$L))
+  found <- minimise(on, batch, \(rows) list(by * first$L), moves, list(tol = how$tol))
+  if (moves != "scalar") return(found)
+  first$trace[, "factor"] <- first$trace[, "factor"] * by * first$L[1] / found$L[1]
+  replace(found, "trace", list(rbind(first$trace, found$trace)))
+}
+
+best_of <- function(found) found[which.min(vapply(found, `[[`, 0, "value"))]
+
+# By what the bandwidth changes from a sample to more rows.
+carried <- function(from, to, rate) (from$n / to$n)^rate
+
+# As many rows as a scan needs, and a search that begins anew.
+SCAN_ROWS <- 500
+
+# So many rows are looked at if `passes` over all of their pairs, `each` in seconds of a nominal core, are to take no
+# more than some of the budget.
+rows_for <- function(seconds, passes, each, least = SCAN_ROWS) {
+  max(least, floor(sqrt(0.4 * seconds / (passes * each))))
+}
+
+# Samples of plan$rows rows each.
+batches_of <- function(data, plan) {
+  lapply(seq_len(plan$batches), \(b) sample_of(data, (b - 1) * plan$rows + seq_len(plan$rows)))
+}
+
+# list(gain, se): what estimates gain over others, of the logarithms of densities at rows that judge by v.
+gain_over <- function(one, other, v) {
+  difference <- other - one
+  gain <- sum(v * difference)
+  list(gain = gain, se = sqrt(sum((v * (difference - gain))^2)))
+}
+
+# ---- steps ------------------------------------------------------------------------------------
 
 # What a structure is: `moves`, how L may change, as gradients of criteria know it; `base`, the shape of which L is a
 # multiple (NULL: none). Columns are in units of `unit`.
