@@ -134,13 +134,9 @@ factor_gain <- function(batch, L, scale, estimator, run) {
   one <- left_out_by(estimator, batch, L, NULL, run)
   found <- point_factors(batch, L, default_method(batch$d, estimator), Inf, run)
   chosen <- best_scale(batch, found$factors, scale * L, PLAIN_ESTIMATOR, run)
-  difference <- chosen$log_density - one$log_density
-  gain <- sum(batch$v * difference)
-  list(
-    factors = found$factors, scale = scale * chosen$scale, gain = gain,
-    se = sqrt(sum((batch$v * (difference - gain))^2)),
-    stats = Reduce(joined_stats, list(one$stats, found$stats, chosen$stats))
-  )
+  gain <- gain_over(one$log_density, chosen$log_density, batch$v)
+  stats <- Reduce(joined_stats, list(one$stats, found$stats, chosen$stats))
+  c(list(factors = found$factors, scale = scale * chosen$scale, stats = stats), gain)
 }
 
 # As log_left_out(), of that estimator, or of "balloon".
@@ -164,8 +160,10 @@ choose_scale <- function(data, factors, L, kind, seconds, run) {
   list(scale = scale, gain = gain, stats = joined_stats(found$stats, one$stats))
 }
 
-# list(value, log_density, scale, converged, stats): the multiple of L. Near the best the likelihood is flat: a tenth of
-# the scale costs it less than 0.002.
+# Near the best the likelihood is flat: a tenth of the scale costs it less than 0.002.
+SCALE_SCHEDULE <- list(step = 0.35, tol = 0.1)
+
+# list(value, log_density, scale, converged, stats): the multiple of L.
 best_scale <- function(batch, factors, L, kind, run) {
   best <- list(value = Inf)
   stats <- NULL
@@ -176,7 +174,7 @@ best_scale <- function(batch, factors, L, kind, run) {
     if (value < best$value) best <<- list(value = value, log_density = found$log_density)
     value
   }
-  found <- polish_factor(list(value = value, rows = nrow(batch$x)), L, step = 0.35, tol = 0.1)
+  found <- minimise(\(rows) list(value = value, rows = nrow(rows$x)), batch, \(rows) list(L), schedule = SCALE_SCHEDULE)
   c(best, list(scale = found$L[1] / L[1], converged = found$converged, stats = stats))
 }
 

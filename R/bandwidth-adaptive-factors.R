@@ -22,7 +22,7 @@ PILOT <- c(kde = 2, sdkde = 1.4)
 #' in one and two dimensions, whose points move along what a smaller power leaves of the bias, 1/4 does as well in nats a row
 #' and has the smaller error on densities near a normal one.
 #'
-#' Rounded data are spread over their lattice first, and copies of a row count as one, as for [bw_auto()]; the order
+#' Rounded data are spread over their lattice first, and copies of a row count as one, as for [kde_bandwidth()]; the order
 #' of the rows does not matter. The geometric mean of the factors is about 1; they lie between 1/30 and 30, and are
 #' powers of \eqn{\sqrt 2}{sqrt(2)}, at most 19% off, so that sums over points of the same factor serve in every
 #' engine.
@@ -103,11 +103,40 @@ log_left_out <- function(data, L, factors, run, target_factors = NULL) {
     data$x, data$weights, L,
     factors = factors, target_factors = target_factors, discrete = data$discrete
   )
+  if (is.null(target_factors) && prefers_one_pass(data, factors, run)) return(left_out_by_factors(data, L, factors, run))
   cells <- if (!is.null(data$discrete)) cells_of(data$discrete$codes)
   by_pairs <- !is.null(cells) && prefers_pairs(data, cells, nrow(data$x), factors)
   sums <- if (by_pairs) left_out_by_pairs(data, L, cells, factors, run) else log_sum(sources, NULL, PLAIN_FACTOR, TRUE, run)
   log_density <- sums$log_abs + log_kernel_norm(L) - log(data$others)
   list(log_density = log_add(log_density, log_floor_of(data)), stats = sums$stats)
+}
+
+# Do the pairs of few rows, with all factors in one call, take less time than two calls for each factor
+# (inst/bench/NOTES.md)?
+prefers_one_pass <- function(data, factors, run) {
+  if (is.null(factors) || !is.null(data$discrete) || !is.null(data$more)) return(FALSE)
+  n <- as.double(nrow(data$x))
+  sums <- 2 + data$d + free_parameters("full", data$d)
+  n^2 * sums <= 9e5 * length(unique(factors)) && prefers_scales(n, data$d, run)
+}
+
+# As log_left_out(), by sums with their derivatives, in units of a kernel of the point's own width, which is near the sum
+# but where a point is nearly alone.
+left_out_by_factors <- function(data, L, factors, run) {
+  x <- forwardsolve(L, t(data$x))
+  unit <- -data$d * log(factors) - 10
+  job <- list(
+    x = x, y = NULL, log_weight = log(data$w) - data$d * log(factors), factors = factors, log_scale = unit,
+    factor = PLAIN_FACTOR
+  )
+  mass <- derivative_sums(job, run)[1, ]
+  log_sum <- log(mass) + unit
+  lost <- which(!(mass > 1e-3 & mass < .Machine$double.xmax))
+  if (length(lost) > 0) {
+    pairs <- level_sums(data, L, list(rows = list(seq_along(factors))), lost, run, factors)
+    log_sum[lost] <- log(pairs$sums[, 1]) + pairs$top
+  }
+  list(log_density = log_add(log_sum + log_kernel_norm(L) - log(data$others), log_floor_of(data)))
 }
 
 # Those of all points, of the factors of the rows that clean_points() left of them: equal points have the same, and

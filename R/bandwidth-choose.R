@@ -33,9 +33,6 @@ heavy_from <- function(d) if (censors(d)) 1.5 else 1.2
 PENALTY <- 3
 TIE <- 0.002
 
-# As many rows as a scan needs, and a search that begins anew.
-SCAN_ROWS <- 500
-
 # list(bandwidth, stats), of clean_points(). `options`: a list of criterion, structure, rows, seconds and start.
 choose_bandwidth <- function(data, estimator, options, run) {
   name_stage(run, "Selecting the bandwidth")
@@ -51,7 +48,7 @@ choose_bandwidth <- function(data, estimator, options, run) {
   search$structures <- wanted_structures(sample_of(data, seq_len(plan$rows)), options$structure)
   given <- data
   if (searches_distances(search, options) && is_wide(data)) data <- in_few_columns(data)
-  batches <- lapply(seq_len(plan$batches), \(b) sample_of(data, (b - 1) * plan$rows + seq_len(plan$rows)))
+  batches <- batches_of(data, plan)
   first <- search_batch(batches[[1]], search, scaled_start(options$start, data))
   found <- c(list(first), lapply(batches[-1], \(batch) search_again(batch, first, search)))
   last <- replace(first, "L", list(mean_factor(lapply(found, `[[`, "L")) * carried(batches[[1]], data, search$rate)))
@@ -88,8 +85,7 @@ plan_rows <- function(data, search, options) {
   n <- nrow(data$x)
   passes <- shape_passes(data$d, options$structure)
   each <- pair_seconds(n, data$d, if (needs_moments(search$shape)) on_cpu(search$run) else search$run)
-  affordable <- floor(sqrt(0.4 * options$seconds / (passes * each)))
-  rows <- if (is.null(options$rows)) max(SCAN_ROWS, affordable) else options$rows
+  rows <- if (is.null(options$rows)) rows_for(options$seconds, passes, each) else options$rows
   if (rows >= n) return(list(rows = n, batches = 1, all_rows = TRUE))
   values <- 6 * pass_seconds(n, data$d, search_measure(search), search$run)
   all_rows <- is.null(options$rows) && values <= options$seconds
@@ -124,9 +120,6 @@ shape_passes <- function(d, structure) {
   moves <- BANDWIDTH_STRUCTURES[[if (structure == "auto") most else structure]]$moves
   20 + switch(if (d == 1) "scalar" else moves, scalar = 0, diagonal = 30, full = 30 + 10 * min(d, MOST_FULL))
 }
-
-# By what the bandwidth changes from a sample to more rows.
-carried <- function(from, to, rate) (from$n / to$n)^rate
 
 # ---- structures -------------------------------------------------------------------------------
 
@@ -170,7 +163,7 @@ search_shapes <- function(batch, structures, start, search, last = TRUE) {
   criterion <- search$tally$criterion("lcv", batch, PLAIN_ESTIMATOR)
   before <- if (nrow(batch$x) > 1.5 * SCAN_ROWS) few_rows_shapes(batch, structures, start, search)
   scanned <- function(name) {
-    if (!is.null(before[[name]])) return(polish_factor(criterion, before[[name]]))
+    if (!is.null(before)) return(c(polish_factor(criterion, before[[name]]$L), before[[name]]["valleys"]))
     base <- reference_factor(batch) * if (!is.null(start)) start else BANDWIDTH_STRUCTURES[[name]]$base(batch)
     scan_factor(criterion, base, tol = if (last) 1e-3 else 0.02)
   }
@@ -181,7 +174,8 @@ search_shapes <- function(batch, structures, start, search, last = TRUE) {
   for (name in intersect(c("diagonal", "full"), structures)) {
     moves <- BANDWIDTH_STRUCTURES[[name]]$moves
     near <- found[intersect(STARTING_POINTS[[name]], names(found))]
-    if (!is.null(before)) near <- best_of(c(list(list(L = before[[name]], value = criterion$value(before[[name]]))), near))
+    known <- before[[name]]$L
+    if (!is.null(known)) near <- best_of(c(list(list(L = known, value = criterion$value(known))), near))
     found[[name]] <- best_of(lapply(utils::head(near, 2), \(one) minimise_factor(criterion, one$L, moves)))[[1]]
   }
   found
@@ -190,14 +184,12 @@ search_shapes <- function(batch, structures, start, search, last = TRUE) {
 few_rows_shapes <- function(batch, structures, start, search) {
   few <- sample_of(batch, seq_len(SCAN_ROWS))
   shrink <- carried(few, batch, bandwidth_rate(PLAIN_ESTIMATOR, batch$d))
-  lapply(search_shapes(few, structures, start, search, last = FALSE), \(found) shrink * found$L)
+  lapply(search_shapes(few, structures, start, search, last = FALSE), \(found) replace(found, "L", list(shrink * found$L)))
 }
 
 # The structures from whose optimum another one's search starts: the first two there are, and on many rows the best of
 # these and of what few rows have found.
 STARTING_POINTS <- list(diagonal = "scaled", full = c("diagonal", "sphered", "scaled"))
-
-best_of <- function(found) found[which.min(vapply(found, `[[`, 0, "value"))]
 
 # In units of the columns' spread, a little less than what Silverman's rule says.
 reference_factor <- function(data) rule_factor("silverman", data$n, data$d, PLAIN_ESTIMATOR)
@@ -219,10 +211,11 @@ search_batch <- function(batch, search, start) {
   picked <- pick_structure(wanted, batch)
   shape <- wanted[[picked$name]]
   shape$structure <- picked$name
-  shape$path <- data.frame(
+  shape$path <- list2DF(list(
     structure = names(wanted), parameters = unname(picked$free), loglik = -unname(vapply(wanted, `[[`, 0, "value")),
     score = unname(picked$scores)
-  )
+  ))
+  shape$valleys <- max(unlist(lapply(found, `[[`, "valleys")))
   own_factor(own_shape(shape, batch, search), batch, search)
 }
 
@@ -242,7 +235,10 @@ own_factor <- function(shape, batch, search) {
     found <- if (is.null(shape$trace)) traced(shape, search_criterion(batch, search)) else shape
   } else {
     near <- rule_factor("silverman", batch$n, batch$d, search$factor[2]) / reference_factor(batch) * shape$L
-    found <- search_factor(batch, near, search)
+    # where the likelihood of the plain estimate has one valley, so has that of another
+    schedule <- list(scan = c(0.2, 4), step = log(2) / 2, valleys = shape$valleys, rate = \(L) search$rate)
+    starts <- \(rows) list(near / carried(rows, batch, search$rate))
+    found <- minimise(\(rows) search_criterion(rows, search), batch, starts, schedule = schedule)
   }
   shape$shape <- shape$L
   shape[c("heavy", "calm")] <- look_at_tails(shape, found, batch, search)
@@ -262,24 +258,11 @@ look_at_tails <- function(shape, found, batch, search) {
   list(calm < 1 / heavy_from(batch$d), if (by_estimate) 1 else calm)
 }
 
-search_factor <- function(batch, near, search) {
-  if (nrow(batch$x) <= 1.5 * SCAN_ROWS) {
-    return(scan_factor(search_criterion(batch, search), near, from = 0.2, to = 4))
-  }
-  coarse <- sample_of(batch, seq_len(SCAN_ROWS))
-  shrink <- carried(coarse, batch, search$rate)
-  first <- scan_factor(search_criterion(coarse, search), near / shrink, from = 0.2, to = 4, tol = 0.02)
-  found <- polish_factor(search_criterion(batch, search), shrink * first$L)
-  first$trace[, "factor"] <- first$trace[, "factor"] * shrink * first$L[1] / found$L[1]
-  replace(found, "trace", list(rbind(first$trace, found$trace)))
-}
-
 # Another sample, from where the first ended.
 search_again <- function(batch, first, search) {
   moves <- BANDWIDTH_STRUCTURES[[first$structure]]$moves
-  criterion <- search$tally$criterion(search$shape, batch, PLAIN_ESTIMATOR)
-  search_near <- if (moves == "scalar") polish_factor else \(criterion, L) minimise_factor(criterion, L, moves)
-  found <- search_near(criterion, first$shape)
+  on <- \(rows) search$tally$criterion(search$shape, rows, PLAIN_ESTIMATOR)
+  found <- minimise(on, batch, \(rows) list(first$shape), moves)
   if (is.null(search$factor)) return(found)
   ratio <- first$L[1] / first$shape[1]
   polish_factor(search_criterion(batch, search), ratio * found$L)
@@ -304,7 +287,8 @@ mean_factor <- function(factors) {
 }
 
 # The standard error of the log of the factor: from the samples, or from fifths of the one sample, whose spread shrinks
-# as that of a cross-validated bandwidth does, by the power d / (2 (d + 4)) of the rows.
+# as that of a cross-validated bandwidth does, by the power d / (2 (d + 4)) of the rows. Where the factor is that of
+# another estimator's likelihood, fifths have that of the plain one, whose values near by take one pass together.
 factor_error <- function(found, batches, data, plan, search) {
   if (length(found) > 1) {
     logs <- vapply(found, \(one) mean(log(diagonal(one$L))), 0)
@@ -313,9 +297,13 @@ factor_error <- function(found, batches, data, plan, search) {
   batch <- batches[[1]]
   size <- floor(min(nrow(batch$x), 2000) / 5)
   if (size < 40 || batch$n < 100) return(NA_real_)
+  plain <- search_measure(search)[1] == "lcv"
+  L <- if (plain) found[[1]]$shape else found[[1]]$L
+  rate <- if (plain) bandwidth_rate(PLAIN_ESTIMATOR, data$d) else search$rate
+  if (plain) search$factor <- c("lcv", PLAIN_ESTIMATOR)
   logs <- vapply(1:5, \(part) {
     rows <- sample_of(batch, (part - 1) * size + seq_len(size))
-    near <- found[[1]]$L / carried(rows, batch, search$rate)
+    near <- L / carried(rows, batch, rate)
     # a parabola is as exact as five of them tell
     log(polish_factor(search_criterion(rows, search), near, tol = Inf)$vertex)
   }, 0)
@@ -336,7 +324,7 @@ raised_variances <- function(variances, columns) {
 finished <- function(last, data, search) {
   H <- tcrossprod(data$unit * last$L)
   raised <- raised_variances(diagonal(H), data$columns)
-  last$columns <- cbind(data$columns, raised = raised > 1.02 * diagonal(H))
+  last$columns <- list2DF(c(data$columns, list(raised = raised > 1.02 * diagonal(H))))
   if (any(raised > diagonal(H))) diag(H) <- raised
   last$copies <- data$copies
   last$convergence <- as.integer(!last$converged)
@@ -349,10 +337,11 @@ finished <- function(last, data, search) {
 # Values of criteria as of the points as they came, whose density is that of the points in units of the columns' spread
 # over exp(log_unit); but the censored likelihood, whose bump is in such units.
 in_own_units <- function(last, log_unit, name) {
-  last$path[c("loglik", "score")] <- last$path[c("loglik", "score")] - log_unit
+  last$path$loglik <- last$path$loglik - log_unit
+  last$path$score <- last$path$score - log_unit
   own <- switch(name, csl = identity, lcv = \(value) value + log_unit, \(value) value * exp(-log_unit))
-  last$trace <- as.data.frame(last$trace)
-  last$trace$value <- own(last$trace$value)
+  trace <- last$trace
+  last$trace <- list2DF(list(rows = trace[, "rows"], factor = trace[, "factor"], value = own(trace[, "value"])))
   last$criterion <- if (name %in% c("lcv", "csl")) -own(last$value) else own(last$value)
   last
 }

@@ -81,11 +81,11 @@ format_each <- function(values, digits = 4) vapply(values, \(value) format(value
 #' Shows what a search has seen: the criterion along the factor of the bandwidth, with its standard error, and
 #' how much each structure gained.
 #'
-#' @param x A bandwidth of [bw_auto()] or another search.
+#' @param x A bandwidth of [kde_bandwidth()] by a search.
 #' @param ... Graphical parameters of the first panel, as for [graphics::plot.default()].
 #' @returns `x`, invisibly.
 #' @examples
-#' plot(bw_auto(faithful, "kde"))
+#' plot(kde_bandwidth(faithful, estimator = "kde"))
 #' @export
 plot.flashkernel_bandwidth <- function(x, ...) {
   if (selector_of(x) == "user") stop_argument("x", "must be as a search returned it: found other numbers")

@@ -1,14 +1,7 @@
 # What selectors see of the data. The same rows in another order give the same bits: rows are put into an order that
 # they alone decide, as if drawn at random, so that the first m of them are a random sample.
 
-# What every selector starts from: points of positive weight, checked, with their spread.
-selector_data <- function(x, weights) {
-  x <- check_points(x, "x")
-  weights <- check_weights(weights, nrow(x))
-  check_spread(x, "x", weights)
-  new_selector_data(x, weights)
-}
-
+# What every selector starts from: points of positive weight, with their spread.
 new_selector_data <- function(x, weights) {
   if (!is.null(weights)) weights <- relative_to_largest(weights)
   if (!is.null(weights) && any(weights == 0)) {
@@ -177,11 +170,11 @@ row_noise <- function(n, k) row_keys(cbind(as.double(seq_len(n)), k)) - 0.5
 describe_columns <- function(runs, names) {
   n <- sum(runs[[1]]$lengths)
   most <- vapply(runs, \(own) which.max(own$lengths), 0L)
-  columns <- data.frame(
+  columns <- list2DF(list(
     column = if (!is.null(names)) names else if (length(runs) == 1) "x" else paste0("x", seq_along(runs)),
     distinct = vapply(runs, \(own) length(own$values), 0L), width = vapply(runs, lattice_width, 0),
     value = mapply(\(own, at) own$values[at], runs, most), share = mapply(\(own, at) own$lengths[at] / n, runs, most)
-  )
+  ))
   columns$spike <- columns$share > 0.02 & columns$share * columns$distinct > 10
   columns$few <- columns$distinct < min(20, n / 4)
   columns

@@ -19,9 +19,13 @@
 # - lscv: least-squares cross-validation, of the plain and of the Laplace-corrected, signed estimate.
 # - bcv2, scv, plugin: biased and smoothed cross-validation and the plug-in estimate of the asymptotic error, for the
 #   plain estimate.
+#
+# Each is a list of `at`, a function of (L, moments), and where one pass over the pairs serves several bandwidths, of
+# `among`, a function of (L, powers, sums), `sums` being one of powers and of the factor of pair_scales().
 new_criterion <- function(name, data, estimator, run) {
   data <- judged(data)
   tally <- NULL
+  count <- function(stats) tally <<- if (is.null(tally)) stats else add_stats(tally, stats)
   pass <- function(L, row_weights, moments, floor = NULL, wide = NULL, factor = PLAIN_FACTOR) {
     found <- if (is.null(data$discrete)) {
       moments_of(data$x, L, data$weights, row_weights, floor, moments, !is.null(floor), wide, factor, run)
@@ -31,7 +35,6 @@ new_criterion <- function(name, data, estimator, run) {
     count(found$stats)
     found
   }
-  count <- function(stats) tally <<- if (is.null(tally)) stats else add_stats(tally, stats)
   of <- if (estimator == PLAIN_ESTIMATOR) "" else estimator
   evaluate <- switch(paste0(name, of),
     lcv = likelihood(data, pass),
@@ -45,17 +48,17 @@ new_criterion <- function(name, data, estimator, run) {
     scv = smoothed_error(data, pass, run, count),
     plugin = plugin_error(data, run, count)
   )
-  value <- \(L) evaluate(L, "none")$value
-  at_once <- is.null(data$discrete) && "by" %in% names(formals(evaluate)) && prefers_scales(nrow(data$x), data$d, run)
-  values <- one_by_one(value)
-  if (at_once) values <- function(L, powers) {
-    passes <- passes_at_once(data, L, powers, run, count)
-    mapply(\(power, by) evaluate(L / sqrt(power), "none", by)$value, powers, passes)
+  value <- \(L) evaluate$at(L, "none")$value
+  at_once <- is.null(data$discrete) && !is.null(evaluate$among) && prefers_scales(nrow(data$x), data$d, run)
+  values <- if (at_once) {
+    \(L, powers) evaluate$among(L, powers, sums_at_once(data, L, run, count))
+  } else {
+    one_by_one(value)
   }
   exact <- (estimator == PLAIN_ESTIMATOR || name == "lscv") && !differs_by_tolerance(nrow(data$x), data$d, run)
   gradient <- function(L, structure) {
     if (!exact) return(list(value = value(L), E = difference_gradient(value, L, structure)))
-    found <- evaluate(L, if (structure == "full") "full" else "diagonal")
+    found <- evaluate$at(L, if (structure == "full") "full" else "diagonal")
     shaped <- switch(structure, scalar = \(E) sum(trace_of(E)), diagonal = trace_of, lower_triangle)
     list(value = found$value, E = shaped(found$E))
   }
@@ -65,25 +68,17 @@ new_criterion <- function(name, data, estimator, run) {
 # values() of a criterion by its value().
 one_by_one <- function(value) \(L, powers) vapply(powers, \(power) value(L / sqrt(power)), 0)
 
-# For each of `powers`, what pass() of new_criterion() has without moments, at L / sqrt(power) or at a multiple of it: the
-# first that is asked has the sums of all of them computed.
-passes_at_once <- function(data, L, powers, run, count) {
-  known <- list()
-  sums <- function(wanted, factor) {
-    key <- paste(c(wanted[1], factor), collapse = " ")
-    if (is.null(known[[key]])) {
-      known[[key]] <<- pair_scales(data$x, L, wanted, data$weights, factor, run)
-      count(known[[key]]$stats)
-    }
-    known[[key]]$S
+# A function with S of pair_moments() for L / sqrt(power) of each power, in columns.
+sums_at_once <- function(data, L, run, count) {
+  function(powers, factor = PLAIN_FACTOR) {
+    found <- pair_scales(data$x, L, powers, data$weights, factor, run)
+    count(found$stats)
+    found$S
   }
-  lapply(seq_along(powers), \(k) function(at, row_weights, moments, floor = NULL, wide = NULL, factor = PLAIN_FACTOR) {
-    own <- powers / round(powers[k] * (at[1] / L[1])^2)
-    all <- unique(c(own, if (!is.null(wide)) own / 2))
-    S <- sums(all, factor)
-    list(S = S[, match(own[k], all)], S_wide = if (!is.null(wide)) S[, match(own[k] / 2, all)])
-  })
 }
+
+# Of L / sqrt(power).
+log_norms <- function(L, powers) vapply(powers, \(power) log_kernel_norm(L / sqrt(power)), 0)
 
 # With the weights of all rows at hand: w of the sources, `others` their sum without the row's own, v of the rows.
 judged <- function(data) {
@@ -127,26 +122,43 @@ log_floor_of <- function(data) {
   log_rescue_share(data$d) + cauchy_log_density(data$x, data$centre, data$scale)
 }
 
+# list(log, all, lost): log(f + g) of estimates f, the sums S times exp(log_unit), and of g, whose logarithm is
+# log_floor; the sums with those of g; and where g itself is out of range. S is a vector, or a matrix as log_unit.
+with_floor <- function(S, log_unit, log_floor) {
+  floor <- pmin(exp(log_floor - log_unit), .Machine$double.xmax)
+  all <- S + floor
+  log_f <- log(all) + log_unit
+  lost <- which(!(all > 0 & all < .Machine$double.xmax))
+  if (length(lost) > 0) log_f[lost] <- rep_len(log_floor, length(all))[lost]
+  list(log = log_f, all = all, lost = lost)
+}
+
 # Value and change of -sum v log(f + g), f without the row, g the floor.
 log_likelihood_loss <- function(data, log_floor, v, L, moments, pass) {
   log_unit <- log_kernel_norm(L) - log(data$others)
-  floor <- pmin(exp(log_floor - log_unit), .Machine$double.xmax)
+  floor <- if (moments != "none") pmin(exp(log_floor - log_unit), .Machine$double.xmax)
   found <- pass(L, v, moments, floor = floor)
-  all <- found$S + floor
-  log_f <- log(all) + log_unit
-  share <- found$S / all
-  # where the floor itself is out of range
-  lost <- which(!(all > 0 & all < .Machine$double.xmax))
-  log_f[lost] <- log_floor[lost]
-  share[lost] <- 0
+  f <- with_floor(found$S, log_unit, log_floor)
+  value <- -sum(v * f$log)
+  if (moments == "none") return(list(value = value))
+  share <- replace(found$S / f$all, f$lost, 0)
   if (moments == "diagonal") found$M <- c(found$M, numeric(more_columns(L)))
-  E <- if (moments != "none") -less_on_diagonal(found$M, sum(v * share))
-  list(value = -sum(v * log_f), E = E)
+  list(value = value, E = -less_on_diagonal(found$M, sum(v * share)))
+}
+
+# The value alone for each of L / sqrt(power).
+log_likelihood_losses <- function(data, log_floor, v, L, powers, sums) {
+  log_unit <- rep(log_norms(L, powers), each = nrow(data$x)) - log(data$others)
+  f <- with_floor(sums(powers), matrix(log_unit, nrow(data$x)), log_floor)
+  -colSums(v * f$log)
 }
 
 likelihood <- function(data, pass) {
   log_floor <- log_floor_of(data)
-  \(L, moments, by = pass) log_likelihood_loss(data, log_floor, data$v, L, moments, by)
+  list(
+    at = \(L, moments) log_likelihood_loss(data, log_floor, data$v, L, moments, pass),
+    among = \(L, powers, sums) log_likelihood_losses(data, log_floor, data$v, L, powers, sums)
+  )
 }
 
 # The variance of the score's kernel over that of the estimate: half of it gives the least error, measured.
@@ -158,33 +170,42 @@ sdkde_at_half <- function(x, weights, L, run, factors = NULL) {
 
 debiased_likelihood <- function(data, loo_sums, run, count) {
   log_floor <- log_floor_of(data)
-  function(L, moments) {
+  list(at = function(L, moments) {
     sums <- loo_sums(data$x, data$weights, L, run)
     count(sums$stats)
     list(value = -sum(data$v * log_add(sums$log_sum + log_kernel_norm(L) - log(data$others), log_floor)))
-  }
+  })
 }
 
 # With a bump a(x) of lambda robust spreads at the medians: a log(f) where a is near 1, and in the tails, where no f of
 # one bandwidth is good, only log(1 - the integral of a f): the right share of mass out there.
 censored_likelihood <- function(data, pass, lambda = 3 * sqrt(data$d)) {
   log_floor <- log_floor_of(data)
-  z <- sweep(data$x, 2, data$centre)
+  z <- data$x - rep(data$centre, each = nrow(data$x))
   spread <- lambda * data$scale
-  a <- exp(-rowSums(sweep(z, 2, spread, "/")^2) / 2)
-  function(L, moments, by = pass) {
-    near <- log_likelihood_loss(data, log_floor, data$v * a, L, moments, by)
+  a <- exp(-rowSums((z / rep(spread, each = nrow(z)))^2) / 2)
+  tails <- function(L) {
     bump <- bump_precision(spread, L)
     Y <- bump$times(z)
     p <- exp(-rowSums(z * Y) / 2 + bump$log_height)
     rest <- pmax(1 - (sum(data$w * p) - data$w * p) / data$others, .Machine$double.eps)
-    near$value <- near$value - sum(data$v * (1 - a) * log(rest))
+    list(bump = bump, Y = Y, p = p, rest = rest, value = sum(data$v * (1 - a) * log(rest)))
+  }
+  at <- function(L, moments) {
+    near <- log_likelihood_loss(data, log_floor, data$v * a, L, moments, pass)
+    far <- tails(L)
+    near$value <- near$value - far$value
     if (moments == "none") return(near)
-    b <- data$v * (1 - a) / (rest * data$others)
-    e <- data$w * (sum(b) - b) * p
-    near$E <- near$E + bump$change(Y, e, moments)
+    b <- data$v * (1 - a) / (far$rest * data$others)
+    e <- data$w * (sum(b) - b) * far$p
+    near$E <- near$E + far$bump$change(far$Y, e, moments)
     near
   }
+  among <- function(L, powers, sums) {
+    near <- log_likelihood_losses(data, log_floor, data$v * a, L, powers, sums)
+    near - vapply(powers, \(power) tails(L / sqrt(power))$value, 0)
+  }
+  list(at = at, among = among)
 }
 
 # A = (diag(spread^2) + L L')^-1, as what is asked of it: times(z), z A; log_height, half the log of its determinant
@@ -221,10 +242,20 @@ bump_precision <- function(spread, L) {
 least_squares_error <- function(data, pass) {
   wide <- data$w / data$total^2
   v <- data$v / data$others
-  function(L, moments, by = pass) {
-    found <- by(L, v, moments, wide = wide)
-    signed_difference(L, found$S, found$M, found$S_wide, found$M_wide, v, wide, sum(wide * data$w))
+  own <- sum(wide * data$w)
+  at <- function(L, moments) {
+    found <- pass(L, v, moments, wide = wide)
+    signed_difference(L, found$S, found$M, found$S_wide, found$M_wide, v, wide, own)
   }
+  among <- function(L, powers, sums) {
+    all <- unique(c(powers, powers / 2))
+    S <- sums(all)
+    vapply(powers, \(power) {
+      of <- L / sqrt(power)
+      signed_difference(of, S[, match(power, all)], NULL, S[, match(power / 2, all)], NULL, v, wide, own)$value
+    }, 0)
+  }
+  list(at = at, among = among)
 }
 
 # `own`: the sum of the points' own terms.
@@ -246,11 +277,20 @@ signed_least_squares <- function(data, pass) {
   v <- data$v / data$others
   factor <- ESTIMATORS$laplace$factor(d)
   wide_factor <- ESTIMATORS$laplace$overlap(d)
-  function(L, moments, by = pass) {
-    near <- by(L, v, moments, factor = factor)
-    far <- by(sqrt(2) * L, wide, moments, factor = wide_factor)
-    signed_difference(L, near$S, near$M, far$S, far$M, v, wide, wide_factor[1] * sum(wide * data$w))
+  own <- wide_factor[1] * sum(wide * data$w)
+  at <- function(L, moments) {
+    near <- pass(L, v, moments, factor = factor)
+    far <- pass(sqrt(2) * L, wide, moments, factor = wide_factor)
+    signed_difference(L, near$S, near$M, far$S, far$M, v, wide, own)
   }
+  among <- function(L, powers, sums) {
+    near <- sums(powers, factor)
+    far <- sums(powers / 2, wide_factor)
+    vapply(seq_along(powers), \(k) {
+      signed_difference(L / sqrt(powers[k]), near[, k], NULL, far[, k], NULL, v, wide, own)$value
+    }, 0)
+  }
+  list(at = at, among = among)
 }
 
 # ---- asymptotic error -------------------------------------------------------------------------------
@@ -263,14 +303,14 @@ biased_error <- function(data, pass) {
   d <- data$d
   v <- data$v / data$others
   factor <- c(d * (d + 2), -4 * (d + 2), 4)
-  function(L, moments, by = pass) {
-    found <- by(L, v, moments, factor = factor)
+  list(at = function(L, moments) {
+    found <- pass(L, v, moments, factor = factor)
     variance <- variance_term(L, data$n)
     height <- exp(log_kernel_norm(L)) / 4
     s <- sum(v * found$S)
     E <- if (moments != "none") less_on_diagonal(height * less_on_diagonal(found$M, s), variance)
     list(value = variance + height * s, E = E)
-  }
+  })
 }
 
 # The squared bias by kernels of a pilot bandwidth: sum of phi_{2H + 2G} - 2 phi_{H + 2G} + phi_{2G}. 2G is the pilot of
@@ -287,7 +327,7 @@ smoothed_error <- function(data, pass, run, count) {
     B <- forwardsolve(R, L)
     list(value = height * s, E = times * height * crossprod(B, less_on_diagonal(found$M, s) %*% B))
   }
-  function(L, moments) {
+  list(at = function(L, moments) {
     if (is.null(pilot)) {
       pilot <<- pilot_bandwidth(data, run, count)
       pilot$value <<- term(L, 0, "none")$value
@@ -298,21 +338,21 @@ smoothed_error <- function(data, pass, run, count) {
     variance <- variance_term(L, data$n)
     E <- if (moments != "none") less_on_diagonal(two$E - 2 * one$E, variance)
     list(value = variance + two$value - 2 * one$value + pilot$value, E = E)
-  }
+  })
 }
 
 # (vec H)' psi_4 (vec H) / 4 for the squared bias, psi_4 the mean over all pairs of the fourth derivatives of the kernel
 # of the pilot bandwidth. Once these are known any H costs nothing.
 plugin_error <- function(data, run, count) {
   bias <- NULL
-  function(L, moments) {
+  list(at = function(L, moments) {
     if (is.null(bias)) bias <<- squared_bias(data, pilot_bandwidth(data, run, count), run, count)
     variance <- variance_term(L, data$n)
     B <- forwardsolve(bias$L, L)
     squared <- bias$at(tcrossprod(B))
     E <- 2 * crossprod(B, squared$slope %*% B)
     list(value = variance + squared$value, E = if (moments != "none") less_on_diagonal(E, variance))
-  }
+  })
 }
 
 # list(L, at): at(H), list(value, slope), of H relative to L L' of the pilot; slope, of its elements.

@@ -1,7 +1,7 @@
 #' The default bandwidth, and why
 #'
-#' Without a `bandwidth`, [flash_kde()] takes the one that [bw_auto()] chooses for the estimator at hand: its structure,
-#' one factor on the spreads of the columns, a factor on the covariance matrix, a bandwidth for each column or a full
+#' Without a `bandwidth`, [flash_kde()] takes the one that [kde_bandwidth()] chooses for the estimator at hand: its
+#' structure, one factor on the spreads of the columns, a factor on the covariance matrix, a bandwidth for each column or a full
 #' matrix, by cross-validated likelihood; its factor by a criterion that suits the estimator.
 #'
 #' @section Method:
@@ -54,6 +54,6 @@
 #' good description of that column, whatever the bandwidth. In more than 16 columns a full H is not tried.
 #'
 #' @source `bench/bandwidths.R` of the source repository
-#' @seealso [bw_auto()], [bw_lscv()], [bw_plugin()], [bw_silverman()] (also for what the papers use), [bw_nrd0()]
+#' @seealso [kde_bandwidth()]
 #' @name bandwidth_default
 NULL

@@ -22,7 +22,7 @@ adapt_mixed <- function(data, found, options, free, joint, control, arg) {
   if (!joint) return(adapted)
   before <- lambda_search(clean, free, options$seconds, run, tally)(L, found$lambda)$value
   clean$factors <- wanted$factors
-  last <- polish_jointly(clean, USUAL_SCALE * L, free, options$seconds, run, tally)
+  last <- with_lambdas(clean, USUAL_SCALE * L, lambda_search(clean, free, options$seconds, run, tally))
   scale <- last$L[1] / L[1]
   record$factors <- if (is.numeric(options$adaptive)) wanted$own else at_least(wanted$own, least_factor(clean, last$L))
   record[c("scale", "gain")] <- list(scale, before - last$value)

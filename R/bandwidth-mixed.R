@@ -100,19 +100,17 @@ choose_jointly <- function(data, free, search, estimator, control, arg) {
   batch <- sample_of(clean, seq_len(min(nrow(clean$x), sample_size(clean, search))))
   turn <- replace(search, "rows", Inf)
   batch$L <- rule_factor("silverman", batch$n, clean$d, PLAIN_ESTIMATOR) * diag(clean$d)
-  best_lambdas <- lambda_search(batch, free, search$seconds, run, tally)
-  for (i in seq_len(MOST_TURNS)) {
-    lambda <- best_lambdas(batch$L, batch$discrete$lambda)$lambda
-    if (i > 1 && same_lambdas(lambda, batch$discrete)) break
-    batch$discrete$lambda <- lambda
+  turned <- in_turns(batch, batch$L, lambda_search(batch, free, search$seconds, run, tally), \(batch, last) {
+    known <- last$bandwidth
+    if (!is.null(known)) turn[c("structure", "start")] <- list(attr(known, "structure"), plain_numbers(known))
     found <- choose_bandwidth(batch, PLAIN_ESTIMATOR, turn, run)
     tally$add(found$stats)
-    batch$L <- as_bandwidth(plain_numbers(found$bandwidth), clean$d)$L / clean$unit
-    turn[c("structure", "start")] <- list(attr(found$bandwidth, "structure"), plain_numbers(found$bandwidth))
-  }
-  clean$discrete$lambda <- batch$discrete$lambda
+    list(bandwidth = found$bandwidth, L = as_bandwidth(plain_numbers(found$bandwidth), clean$d)$L / clean$unit)
+  })
+  found <- turned$found
+  clean$discrete$lambda <- turned$lambda
   carry <- carried(batch, clean, bandwidth_rate(PLAIN_ESTIMATOR, clean$d))
-  last <- polish_jointly(clean, carry * batch$L, free, search$seconds, run, tally)
+  last <- with_lambdas(clean, carry * turned$L, lambda_search(clean, free, search$seconds, run, tally))
   clean$discrete$lambda <- last$lambda
   if (estimator != PLAIN_ESTIMATOR) last$L <- for_estimator(last$L, estimator, clean, search, run, tally)
   attr(found$bandwidth, "score") <- if (estimator == "sdkde") SCORE_RATIO
@@ -120,9 +118,22 @@ choose_jointly <- function(data, free, search, estimator, control, arg) {
   list(main = main, lambda = last$lambda, stats = tally$stats())
 }
 
-# list(L, lambda, value): the factor of L that is best with the lambdas that suit it, by all points.
-polish_jointly <- function(data, L, free, seconds, run, tally) {
-  best_lambdas <- lambda_search(data, free, seconds, run, tally)
+# list(L, lambda, found), H and lambdas one after the other on the rows of `batch`: best_lambdas(L, lambda), and
+# best_factor(batch, found), a list with L, `found` being what it gave in the turn before.
+in_turns <- function(batch, L, best_lambdas, best_factor) {
+  found <- NULL
+  for (turn in seq_len(MOST_TURNS)) {
+    lambda <- best_lambdas(L, batch$discrete$lambda)$lambda
+    if (turn > 1 && same_lambdas(lambda, batch$discrete)) break
+    batch$discrete$lambda <- lambda
+    found <- best_factor(batch, found)
+    L <- found$L
+  }
+  list(L = L, lambda = batch$discrete$lambda, found = found)
+}
+
+# list(L, lambda, value): the factor of L that is best with the lambdas that suit it, on all rows of `data`.
+with_lambdas <- function(data, L, best_lambdas) {
   lambda <- data$discrete$lambda
   best <- list(value = Inf)
   value <- function(L) {
@@ -131,7 +142,7 @@ polish_jointly <- function(data, L, free, seconds, run, tally) {
     if (found$value < best$value) best <<- list(L = L, lambda = found$lambda, value = found$value)
     found$value
   }
-  polish_factor(list(value = value, rows = nrow(data$x)), L, tol = 0.02)
+  minimise(\(rows) list(value = value, rows = nrow(rows$x)), data, \(rows) list(L), schedule = list(tol = 0.02))
   best
 }
 
@@ -148,13 +159,14 @@ mixed_main <- function(L, bandwidth, data, names) {
 for_estimator <- function(L, estimator, data, search, run, tally) {
   cells <- nrow(unique(data$discrete$codes))
   rows <- search$rows
-  if (is.null(rows)) rows <- max(300, floor(sqrt(0.4 * search$seconds / (8 * min(cells, 100) * MOMENTS_SECONDS))))
+  if (is.null(rows)) rows <- rows_for(search$seconds, 8 * min(cells, 100), MOMENTS_SECONDS, least = 300)
   batch <- sample_of(data, seq_len(min(nrow(data$x), rows)))
   rule <- \(estimator) rule_factor("silverman", batch$n, data$d, estimator)
   plain <- L / carried(batch, data, bandwidth_rate(PLAIN_ESTIMATOR, data$d))
   near <- rule(estimator) / rule(PLAIN_ESTIMATOR) * plain
   loss <- debiased_likelihood(judged(batch), mixed_loo(batch$discrete, estimator), run, tally$add)
-  found <- polish_factor(list(value = \(L) loss(L, "none")$value, rows = nrow(batch$x)), near, tol = 0.02)
+  on <- \(rows) list(value = \(L) loss$at(L, "none")$value, rows = nrow(rows$x))
+  found <- minimise(on, batch, \(rows) list(near), schedule = list(tol = 0.02))
   carried(batch, data, bandwidth_rate(estimator, data$d)) * found$L
 }
 
@@ -182,8 +194,7 @@ clean_mixed <- function(data, arg) {
 # Rows for which a search for H takes its share of the budget.
 sample_size <- function(data, search) {
   if (!is.null(search$rows)) return(search$rows)
-  passes <- MOST_TURNS * shape_passes(data$d, search$structure)
-  max(SCAN_ROWS, floor(sqrt(0.4 * search$seconds / (passes * MOMENTS_SECONDS))))
+  rows_for(search$seconds, MOST_TURNS * shape_passes(data$d, search$structure), MOMENTS_SECONDS)
 }
 
 same_lambdas <- function(lambda, discrete) {

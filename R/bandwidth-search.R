@@ -1,4 +1,72 @@
-# The search for a factor L of H = L L' that minimises a criterion (R/bandwidth-criteria.R).
+# The search for a factor L of H = L L' that minimises a criterion: minimise(), for all kinds of bandwidths.
+#
+# - A criterion is a list: value(L), a number; rows, how many it is of; and where these are there gradient(L, moves), and
+#   values(L, powers) with at_once (bandwidth-criteria.R).
+# - Moves are what of L may change: "scalar", "diagonal" or "full". Lambdas of levels go along, as their best ones are
+#   known for each L (with_lambdas()).
+# - A schedule says how it is looked for, see SCHEDULE, and how many rows are (rows_for(), batches_of()).
+
+# - scan: the factors of the start from which and to which a scalar is scanned. NULL: it is looked for near the start,
+#   `step` of its logarithm apart; so it is too where the criterion has no values at once and `valleys`, how many such a
+#   scan may find, is one.
+# - tol: of the logarithm.
+# - rate: a function of L, the power of the number of rows by which it shrinks: many rows are looked at from where few
+#   have ended. NULL: all at once.
+SCHEDULE <- list(scan = NULL, step = 0.2, valleys = Inf, tol = 1e-3, rate = NULL)
+
+# list(L, value, converged), of a scalar with trace, too: the least minimum of on(batch) from starts(batch), a list of
+# factors. `on`: a function of rows with the criterion on them; `schedule`: what differs from SCHEDULE.
+minimise <- function(on, batch, starts, moves = "scalar", schedule = list()) {
+  how <- replace(SCHEDULE, names(schedule), schedule)
+  if (!is.null(how$rate) && nrow(batch$x) > 1.5 * SCAN_ROWS) return(minimise_on_few(on, batch, starts, moves, how))
+  criterion <- on(batch)
+  scans <- !is.null(how$scan) && (isTRUE(criterion$at_once) || how$valleys > 1)
+  best_of(lapply(starts(batch), \(L) {
+    if (moves != "scalar") return(minimise_factor(criterion, L, moves))
+    if (scans) return(scan_factor(criterion, L, how$scan[1], how$scan[2], how$tol))
+    polish_factor(criterion, L, how$step, how$tol)
+  }))[[1]]
+}
+
+# First on few of the rows, where a scalar need not be known well.
+minimise_on_few <- function(on, batch, starts, moves, how) {
+  few <- sample_of(batch, seq_len(SCAN_ROWS))
+  coarse <- replace(how, c("rate", "tol"), list(NULL, if (moves == "scalar") 0.02 else how$tol))
+  first <- minimise(on, few, starts, moves, coarse)
+  by <- carried(few, batch, how$rate(first$L))
+  found <- minimise(on, batch, \(rows) list(by * first$L), moves, list(tol = how$tol))
+  if (moves != "scalar") return(found)
+  first$trace[, "factor"] <- first$trace[, "factor"] * by * first$L[1] / found$L[1]
+  replace(found, "trace", list(rbind(first$trace, found$trace)))
+}
+
+best_of <- function(found) found[which.min(vapply(found, `[[`, 0, "value"))]
+
+# By what the bandwidth changes from a sample to more rows.
+carried <- function(from, to, rate) (from$n / to$n)^rate
+
+# As many rows as a scan needs, and a search that begins anew.
+SCAN_ROWS <- 500
+
+# So many rows are looked at if `passes` over all of their pairs, `each` in seconds of a nominal core, are to take no
+# more than some of the budget.
+rows_for <- function(seconds, passes, each, least = SCAN_ROWS) {
+  max(least, floor(sqrt(0.4 * seconds / (passes * each))))
+}
+
+# Samples of plan$rows rows each.
+batches_of <- function(data, plan) {
+  lapply(seq_len(plan$batches), \(b) sample_of(data, (b - 1) * plan$rows + seq_len(plan$rows)))
+}
+
+# list(gain, se): what estimates gain over others, of the logarithms of densities at rows that judge by v.
+gain_over <- function(one, other, v) {
+  difference <- other - one
+  gain <- sum(v * difference)
+  list(gain = gain, se = sqrt(sum((v * (difference - gain))^2)))
+}
+
+# ---- steps ------------------------------------------------------------------------------------
 
 # What a structure is: `moves`, how L may change, as gradients of criteria know it; `base`, the shape of which L is a
 # multiple (NULL: none). Columns are in units of `unit`.
@@ -72,14 +140,17 @@ WORST <- .Machine$double.xmax^0.5
 scan_factor <- function(criterion, L0, from = 0.05, to = 3, tol = 1e-3) {
   known <- values_known(criterion, L0)
   known$at_powers(log(to), 2^(0:ceiling(2 * log2(to / from))))
-  bracket(known, log(2) / 2, 40, tol)
+  valleys <- known$valleys()
+  ended <- bracket(known, log(2) / 2, 40, tol)
+  c(known$found(), ended, list(valleys = valleys))
 }
 
 # The same from a factor that is nearly right, `step` apart.
 polish_factor <- function(criterion, L0, step = 0.2, tol = 1e-3) {
   known <- values_known(criterion, L0)
   if (!known$around()) for (theta in step * (-1:1)) known$at(theta)
-  bracket(known, step, 60, tol)
+  ended <- bracket(known, step, 60, tol)
+  c(known$found(), ended)
 }
 
 # `found`, a minimum in other parameters, too, with the trace of the factor about it.
@@ -92,45 +163,62 @@ traced <- function(found, criterion, step = 0.2) {
   replace(found, "trace", list(known$found()$trace))
 }
 
-# What is known of the criterion at factors exp(theta) of L0.
+# What is known of the criterion at factors exp(theta) of L0: known_values(), with
+# - at_powers(theta, powers): looks at factors exp(theta) / sqrt(power)
+# - around(): at 0 and near it, where several cost hardly more than one; else FALSE
+# - found(): list(L, value, trace) of the best.
 values_known <- function(criterion, L0) {
-  thetas <- values <- numeric()
-  add <- function(theta, value) {
-    thetas <<- c(thetas, theta)
-    values <<- c(values, ifelse(is.finite(value), value, WORST))
-  }
+  known <- known_values(\(theta) criterion$value(exp(theta) * L0))
   many <- if (is.null(criterion$values)) one_by_one(criterion$value) else criterion$values
-  at_powers <- \(theta, powers) add(theta - log(powers) / 2, many(exp(theta) * L0, powers))
-  list(
-    add = add,
-    at = \(theta) add(theta, criterion$value(exp(theta) * L0)),
-    # of factors exp(theta) / sqrt(power)
+  at_powers <- \(theta, powers) known$add(theta - log(powers) / 2, many(exp(theta) * L0, powers))
+  c(known, list(
     at_powers = at_powers,
-    # 0 and near it, where several cost hardly more than one; else FALSE
     around = function() {
       at_once <- isTRUE(criterion$at_once)
       if (at_once) at_powers(log(2), c(1, 2, 3, 4, 6, 8))
       at_once
     },
-    # the best and its neighbours, sorted; fewer than three where it stands at an end; and the nearest five
+    found = function() {
+      all <- known$all()
+      at <- which.min(all$value)
+      trace <- cbind(rows = criterion$rows, factor = exp(all$theta - all$theta[at]), value = all$value)
+      list(L = exp(all$theta[at]) * L0, value = all$value[at], trace = trace[all$value < WORST, , drop = FALSE])
+    }
+  ))
+}
+
+# What is known of `value`, a function of one number theta.
+# - add(theta, value), at(theta): what was or is to be looked at
+# - best(): the best and its neighbours, sorted; fewer than three where it stands at an end; and the nearest five
+# - valleys(): how many there are; all(): list(theta, value).
+known_values <- function(value) {
+  thetas <- values <- numeric()
+  add <- function(theta, value) {
+    value[!is.finite(value)] <- WORST
+    thetas <<- c(thetas, theta)
+    values <<- c(values, value)
+  }
+  list(
+    add = add,
+    at = \(theta) add(theta, value(theta)),
     best = function() {
       order <- order(thetas)
       i <- which.min(values[order])
-      near <- order[seq(max(1, i - 1), min(length(order), i + 1))]
-      five <- utils::head(order(abs(thetas - thetas[order[i]])), 5)
+      near <- order[max(1, i - 1):min(length(order), i + 1)]
+      five <- order(abs(thetas - thetas[order[i]]))
+      if (length(five) > 5) five <- five[1:5]
       list(
         theta = thetas[near], value = values[near], at = match(order[i], near),
         nearest = list(theta = thetas[five], value = values[five])
       )
     },
-    found = function() {
-      at <- which.min(values)
-      trace <- cbind(rows = criterion$rows, factor = exp(thetas - thetas[at]), value = values)
-      list(L = exp(thetas[at]) * L0, value = values[at], trace = trace[values < WORST, , drop = FALSE])
-    }
+    valleys = \() sum(diff(sign(diff(c(Inf, values[order(thetas)], Inf)))) > 0),
+    all = \() list(theta = thetas, value = values)
   )
 }
 
+# Where the function of known_values() is least, about the best so far, list(vertex, converged): the lowest point of the
+# last polynomial, and was it between others?
 bracket <- function(known, step, further, tol) {
   while (length((best <- known$best())$theta) < 3 && further > 0) {
     further <- further - 1
@@ -149,7 +237,7 @@ bracket <- function(known, step, further, tol) {
     known$at(theta)
     best <- known$best()
   }
-  c(known$found(), list(vertex = exp(theta), converged = inside && min(best$value) < WORST))
+  list(vertex = exp(theta), converged = inside && min(best$value) < WORST)
 }
 
 # Between the neighbours of the best, the lowest point of the polynomial through the nearest five; where the criterion is
@@ -163,5 +251,10 @@ vertex <- function(best) {
   z <- best$nearest$theta - x[2]
   powers <- seq_along(z) - 1
   coefficients <- solve(outer(z, powers, "^"), y - min(y), tol = 0)
-  x[2] + stats::optimise(\(z) sum(coefficients * z^powers), range(x - x[2]), tol = 1e-6)$minimum
+  slope <- (coefficients * powers)[-1]
+  flat <- if (all(is.finite(slope)) && any(slope != 0)) polyroot(slope)
+  flat <- Re(flat)[abs(Im(flat)) <= 1e-6 * abs(flat)]
+  ends <- range(x - x[2])
+  tried <- c(ends, flat[flat > ends[1] & flat < ends[2]])
+  x[2] + tried[which.min(outer(tried, powers, "^") %*% coefficients)]
 }

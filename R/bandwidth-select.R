@@ -28,26 +28,28 @@ check_selector <- function(name, d, weights, arg) {
 # it, stats, of the sums it needed, and selector, the one used in the end). `arg`: what the user calls the points;
 # `options`: of search_options().
 select_bandwidth <- function(name, data, estimator, options, control, arg) {
-  found <- switch(name,
-    silverman = ,
-    scott = list(
-      bandwidth = rule_bandwidth(new_selector_data(data$points, data$weights), name, estimator, "diagonal")
-    ),
-    nrd0 = list(bandwidth = stats::bw.nrd0(as.vector(data$points))),
-    sj = list(bandwidth = sj_bandwidth(as.vector(data$points), "ste", arg)),
-    search_by_name(name, data, estimator, options, control)
-  )
+  d <- ncol(data$points)
+  # of the plain estimate where it has no other
+  if (!estimator %in% estimators_of(name, d)) estimator <- PLAIN_ESTIMATOR
+  found <- bandwidth_by(name, data, estimator, options, search_run(control, d), arg)
+  if (!isTRUE(attr(found$bandwidth, "convergence") != 0)) return(c(found, list(selector = name)))
   # no optimum: of a few rows, say
-  if (is.null(found)) return(select_bandwidth("silverman", data, estimator, options, control, arg))
-  c(found, list(selector = name))
+  select_bandwidth("silverman", data, estimator, replace(options, "structure", "auto"), control, arg)
 }
 
-# As the function of this name does it, of the plain estimate where it has no other. NULL: without success.
-search_by_name <- function(name, data, estimator, options, control) {
-  d <- ncol(data$points)
-  if (!estimator %in% names(FACTOR_CRITERIA[[name]](d))) estimator <- PLAIN_ESTIMATOR
-  found <- choose_bandwidth(data$clean(), estimator, replace(options, "criterion", name), search_run(control, d))
-  if (attr(found$bandwidth, "convergence") == 0) found
+# list(bandwidth, stats), of a method that knows the estimator; `run`: of a search.
+bandwidth_by <- function(name, data, estimator, options, run, arg) {
+  switch(name,
+    silverman = ,
+    scott = {
+      structure <- check_choice(options$structure, c("auto", "diagonal", "scalar", "full"), "structure")
+      if (structure == "auto") structure <- "diagonal"
+      list(bandwidth = rule_bandwidth(new_selector_data(data$points, data$weights), name, estimator, structure))
+    },
+    nrd0 = list(bandwidth = stats::bw.nrd0(as.vector(data$points))),
+    sj = list(bandwidth = sj_bandwidth(as.vector(data$points), arg)),
+    choose_bandwidth(data$clean(), estimator, replace(options, "criterion", name), run)
+  )
 }
 
 # Bandwidths need no more than this, whatever the sums of the fit are to be.

@@ -13,8 +13,3 @@ print.kde_bandwidth_spec <- function(x, ...) {
   cat("Bandwidth search:", paste0(names(given), " = ", vapply(given, format, ""), collapse = ", "), "\n")
   invisible(x)
 }
-
-#' @export
-kde_bandwidth <- function(x, method = "auto", structure = "auto", rows = NULL, seconds = 5, ...) {
-  new_bandwidth_spec(method, structure, rows, seconds)
-}

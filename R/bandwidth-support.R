@@ -102,18 +102,17 @@ search_on_domain <- function(domain, batch, n, structures, seconds, run) {
   spread <- diagonal_matrix(column_scales(spread), batch$d)
   if (has_local(domain)) return(search_local(domain, batch, spread, run))
   base <- reference_factor(batch) * spread
-  scaled <- scan_factor(criterion, base)
+  scan <- \(L) minimise(\(rows) criterion, batch, \(rows) list(L), schedule = list(scan = c(0.05, 3)))
+  scaled <- scan(base)
   scaled$L <- limits(scaled$L)
   found <- lapply(stats::setNames(nm = structures), \(name) {
     switch(name,
       scaled = scaled,
-      sphered = scan_factor(criterion, reference_factor(batch) * covariance_root(batch)),
+      sphered = scan(reference_factor(batch) * covariance_root(batch)),
       diagonal = minimise_diagonal(criterion, scaled$L, diagonal_steps(domain, batch, scaled$L, seconds, run))
     )
   })
-  free <- vapply(names(found), \(name) free_parameters(BANDWIDTH_STRUCTURES[[name]]$moves, batch$d), 0)
-  scores <- -vapply(found, `[[`, 0, "value") - PENALTY * free / batch$n
-  best <- names(found)[scores >= max(scores) - TIE][1]
+  best <- pick_structure(found, batch)$name
   found[[best]]$L <- limits(found[[best]]$L)
   c(found[[best]], list(structure = best))
 }
@@ -192,9 +191,8 @@ choose_kind <- function(domain, points, weights, plain, options, run, arg) {
   best <- which.max(vapply(tried, \(one) sum(batch$v * one), 0))
   if (!at_edge) {
     moved <- if (length(open) == 1 && plain) "local" else "transform"
-    difference <- likelihood(moved) - tried[[best]]
-    gain <- sum(batch$v * difference)
-    if (4 * gain > sqrt(sum((batch$v * (difference - gain))^2))) return(with_kind(domain, moved))
+    found <- gain_over(tried[[best]], likelihood(moved), batch$v)
+    if (4 * found$gain > found$se) return(with_kind(domain, moved))
   }
   with_kind(domain, kinds[best])
 }
@@ -223,9 +221,7 @@ domain_bandwidth <- function(problem, estimator, options, run) {
   L <- L * rule_factor("silverman", data$n, data$d, estimator) / reference_factor(data)
   L <- image_limits(problem$domain, data$x, nrow(data$x))(L)
   H <- tcrossprod(problem$unit * L)
-  width <- data$columns$width
-  rounded <- which(width > 0)
-  if (length(rounded) > 0) diag(H)[rounded] <- pmax(diagonal(H) + width^2 / 12, width^2 / 4)[rounded]
+  if (any(data$columns$width > 0, na.rm = TRUE)) diag(H) <- raised_variances(diagonal(H), data$columns)
   dimnames(H) <- if (!is.null(problem$domain$names)) list(problem$domain$names, problem$domain$names)
   score <- if (identical(estimator, "sdkde")) list(H = SCORE_RATIO * H, L = sqrt(SCORE_RATIO) * problem$unit * L)
   list(
@@ -258,14 +254,12 @@ adapt_on_domain <- function(problem, main, adaptive, chosen, seconds, run) {
     one <- log_density_on(domain, batch, near, NULL, run)
     widest <- image_limits(domain, batch$x, nrow(data$x), factors)
     criterion <- domain_criterion(domain, batch, run, widest, \(L) at_least(factors, least_factor(batch, L)))
-    found <- polish_factor(criterion, USUAL_SCALE * near, step = 0.35, tol = 0.1)
+    found <- minimise(\(rows) criterion, batch, \(rows) list(USUAL_SCALE * near), schedule = SCALE_SCHEDULE)
     found$L <- widest(found$L)
     scale <- if (found$converged) found$L[1] / near[1] else 1
-    own_widths <- log_density_on(domain, batch, scale * near, factors, run)
-    difference <- own_widths - one
-    gain <- sum(batch$v * difference)
-    se <- sqrt(sum((batch$v * (difference - gain))^2))
-    if (auto && !isTRUE(gain > max(GAIN, GAIN_ERRORS * se))) return(NULL)
+    over <- gain_over(one, log_density_on(domain, batch, scale * near, factors, run), batch$v)
+    gain <- over$gain
+    if (auto && !isTRUE(gain > max(GAIN, GAIN_ERRORS * over$se))) return(NULL)
   }
   if (is.null(own)) {
     if (nrow(batch$x) < nrow(data$x)) factors <- pilot_factors(domain, batch, near, run, data)

@@ -14,8 +14,8 @@ as_bandwidth <- function(bandwidth, d, arg = "bandwidth", names = NULL) {
   }
   if (is.character(bandwidth)) {
     stop_argument(
-      arg, "must be numeric here, the selectors' names are for flash_kde() (bw_lcv() and the other ",
-      "bw_*() functions give numbers): found ", describe(bandwidth)
+      arg, "must be numeric here, the names of methods are for flash_kde() (kde_bandwidth() gives numbers): found ",
+      describe(bandwidth)
     )
   }
   if (!is_number(bandwidth)) {

@@ -10,7 +10,7 @@
 #' do, too.
 #'
 #' A fit keeps what it was made with. Parts that mean nothing to a function have no effect there: logarithms and scores of
-#' [kernel_sum()] are exact whatever `engine` and `tol` are, and the searches of [bw_lcv()] and [bw_lscv()] go by a
+#' [kernel_sum()] are exact whatever `engine` and `tol` are, and the searches of [kde_bandwidth()] go by a
 #' pointwise tolerance.
 #'
 #' @param backend Where sums are computed: `"auto"`, `"cpu"` or `"cuda"` (an NVIDIA GPU; see

@@ -1,8 +1,21 @@
 weighted_quantile <- function(column, weights, prob) {
-  if (is.null(weights) || length(column) == 1) return(stats::quantile(column, prob, names = FALSE, type = 5))
+  if (is.null(weights) || length(column) == 1) return(plain_quantile(column, prob))
   order <- order(column)
   reached <- cumsum(weights[order]) - weights[order] / 2
   stats::approx(reached / sum(weights), column[order], prob, rule = 2, ties = "ordered")$y
+}
+
+# stats::quantile() of type 5, which takes ten times as long for few numbers.
+plain_quantile <- function(column, prob) {
+  sorted <- sort(column)
+  n <- length(sorted)
+  at <- pmin(pmax(prob * n + 0.5, 1), n)
+  below <- floor(at + 4 * .Machine$double.eps)
+  part <- at - below
+  part[abs(part) < 4 * .Machine$double.eps] <- 0
+  low <- sorted[below]
+  high <- sorted[pmin(below + 1, n)]
+  ifelse(part > 0 & low != high, (1 - part) * low + part * high, low)
 }
 
 leave_out <- function(weights) {

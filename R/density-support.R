@@ -62,10 +62,10 @@
 #' \eqn{O(n v)}{O(n v)}: four seconds of one core for 100,000 points and 500 vertices.
 #'
 #' @section Bandwidths: Where there is no `bandwidth`, and for `"auto"` and `"lcv"`, the leave-one-out likelihood
-#'   of the estimate on its support chooses, as [bw_lcv()] does on the line: one factor of the columns' spread or,
+#'   of the estimate on its support chooses, as [kde_bandwidth()] does on the line: one factor of the columns' spread or,
 #'   by `structure`, one for each column (`"diagonal"`), or of the covariance matrix (`"sphered"`; for polygons).
 #'   It goes by the plain estimate; bandwidths of `"sdkde"` and `"laplace"` are larger by the ratio of [Silverman's
-#'   rules][bw_silverman]. Other selectors take the points as if nothing bounded them. With `"transform"` alone all
+#'   rules][kde_bandwidth]. Other selectors take the points as if nothing bounded them. With `"transform"` alone all
 #'   are those of the transformed points, unless these were rounded. With `"local"` it is the mean, in logarithms,
 #'   of all bandwidths that were tried, each with its likelihood as weight, less half of what the estimate gains by
 #'   a point itself: the largest likelihood alone is often that of one far too small. The search ends at an h of the

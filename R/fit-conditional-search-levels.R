@@ -42,21 +42,23 @@ settle_levels <- function(made, options, estimator, na.action, run) {
 choose_given_levels <- function(data, response, free, options, estimator, run) {
   clean <- clean_mixed(data, "formula")
   tally <- list2env(list(evaluations = 0))
-  batch <- sample_of(clean, seq_len(min(nrow(clean$x), given_sample(options))))
-  start <- \(by) diagonal_matrix(by * reference_factor(batch), batch$d)
-  L <- start(1)
-  starts <- list(L, start(replace(rep(8, batch$d), response, 1)))
-  for (turn in seq_len(MOST_TURNS)) {
-    lambda <- best_given_lambdas(batch, L, response, free, run)$lambda
-    if (turn > 1 && same_lambdas(lambda, batch$discrete)) break
-    batch$discrete$lambda <- lambda
-    criterion <- conditional_criterion(batch, response, run, tally)
-    L <- best_of(lapply(starts, \(L) minimise_factor(criterion, L, "diagonal")))[[1]]$L
-    starts <- list(L)
+  rows <- options$rows
+  # a step is as three passes of cell_moments(), of which some eighty are made in each turn
+  if (is.null(rows)) rows <- rows_for(options$seconds, 240 * MOST_TURNS, MOMENTS_SECONDS)
+  batch <- sample_of(clean, seq_len(min(nrow(clean$x), rows)))
+  lambdas <- \(data) \(L, lambda) {
+    data$discrete$lambda <- lambda
+    best_given_lambdas(data, L, response, free, run)
   }
-  clean$discrete$lambda <- batch$discrete$lambda
+  starts <- conditional_starts(batch, response)
+  turned <- in_turns(batch, starts[[1]], lambdas(batch), \(batch, last) {
+    from <- if (is.null(last)) starts else list(last$L)
+    minimise(\(rows) conditional_criterion(rows, response, run, tally), batch, \(rows) from, "diagonal")
+  })
+  L <- turned$L
+  batch$discrete$lambda <- clean$discrete$lambda <- turned$lambda
   carry <- \(estimator, L) L * carried(batch, clean, conditional_rate(estimator, L, response))
-  last <- polish_given(clean, carry(PLAIN_ESTIMATOR, L), response, free, run)
+  last <- with_lambdas(clean, carry(PLAIN_ESTIMATOR, L), lambdas(clean))
   if (estimator != PLAIN_ESTIMATOR) {
     last$L <- carry(estimator, widened_for(estimator, L, batch, response, run, tally))
   }
@@ -68,25 +70,6 @@ choose_given_levels <- function(data, response, free, options, estimator, run) {
     wide = c(clean$columns$column[setdiff(which(sds > WIDE), response)], even_levels(clean$discrete, last$lambda))
   )
   list(bandwidth = sqrt(variances), lambda = last$lambda, search = search)
-}
-
-# Rows for a search: a step is as three passes of cell_moments(), of which some eighty are made in each turn.
-given_sample <- function(options) {
-  if (!is.null(options$rows)) return(options$rows)
-  max(SCAN_ROWS, floor(sqrt(0.4 * options$seconds / (240 * MOST_TURNS * MOMENTS_SECONDS))))
-}
-
-# list(L, lambda, value) of the factor of L that is best with the lambdas that suit it, by all points.
-polish_given <- function(data, L, response, free, run) {
-  best <- list(value = Inf)
-  value <- function(L) {
-    found <- best_given_lambdas(data, L, response, free, run)
-    data$discrete$lambda <<- found$lambda
-    if (found$value < best$value) best <<- list(L = L, lambda = found$lambda, value = found$value)
-    found$value
-  }
-  polish_factor(list(value = value, rows = nrow(data$x)), L, tol = 0.02)
-  best
 }
 
 # Columns of x whose levels tell nothing.

@@ -11,13 +11,12 @@ conditional_bandwidth <- function(data, response, estimator, options, run, arg) 
   name_stage(run, "Selecting the bandwidth")
   clean <- clean_points(data$points, data$weights, arg)
   plan <- plan_conditional(clean, options, run)
-  batches <- lapply(seq_len(plan$batches), \(b) sample_of(clean, (b - 1) * plan$rows + seq_len(plan$rows)))
-  tally <- new.env()
-  tally$evaluations <- 0
-  first <- search_conditional(batches[[1]], response, run, tally)
-  found <- c(list(first), lapply(batches[-1], \(batch) {
-    minimise_factor(conditional_criterion(batch, response, run, tally), first$L, "diagonal")
-  }))
+  batches <- batches_of(clean, plan)
+  tally <- list2env(list(evaluations = 0))
+  on <- \(rows) conditional_criterion(rows, response, run, tally)
+  schedule <- list(rate = \(L) conditional_rate(PLAIN_ESTIMATOR, L, response))
+  first <- minimise(on, batches[[1]], \(rows) conditional_starts(rows, response), "diagonal", schedule)
+  found <- c(list(first), lapply(batches[-1], \(batch) minimise(on, batch, \(rows) list(first$L), "diagonal")))
   L <- mean_factor(lapply(found, `[[`, "L"))
   if (estimator != PLAIN_ESTIMATOR) L <- widened_for(estimator, L, batches[[1]], response, run, tally)
   sds <- diagonal(L) * carried(batches[[1]], clean, conditional_rate(estimator, L, response))
@@ -34,8 +33,8 @@ conditional_bandwidth <- function(data, response, estimator, options, run, arg) 
 # of those of x, of which about eighty are made.
 plan_conditional <- function(data, options, run) {
   n <- nrow(data$x)
-  affordable <- floor(sqrt(0.4 * options$seconds / (160 * pair_seconds(n, data$d, on_cpu(run)))))
-  rows <- if (is.null(options$rows)) max(SCAN_ROWS, affordable) else options$rows
+  each <- pair_seconds(n, data$d, on_cpu(run))
+  rows <- if (is.null(options$rows)) rows_for(options$seconds, 160, each) else options$rows
   if (rows >= n) list(rows = n, batches = 1) else list(rows = rows, batches = min(4, floor(n / rows)))
 }
 
@@ -46,16 +45,9 @@ conditional_rate <- function(estimator, L, response) {
 }
 
 # From the rule of the joint density, and from there with a smooth x: the likelihood may have a valley at either.
-# On many rows from what few have found.
-search_conditional <- function(batch, response, run, tally) {
-  few <- if (nrow(batch$x) > 1.5 * SCAN_ROWS) sample_of(batch, seq_len(SCAN_ROWS)) else batch
-  criterion <- conditional_criterion(few, response, run, tally)
+conditional_starts <- function(batch, response) {
   smooth <- replace(rep(8, batch$d), response, 1)
-  starts <- lapply(list(1, smooth), \(by) diagonal_matrix(rep_len(by * reference_factor(few), batch$d), batch$d))
-  found <- best_of(lapply(starts, \(L) minimise_factor(criterion, L, "diagonal")))[[1]]
-  if (nrow(few$x) == nrow(batch$x)) return(found)
-  near <- found$L * carried(few, batch, conditional_rate(PLAIN_ESTIMATOR, found$L, response))
-  minimise_factor(conditional_criterion(batch, response, run, tally), near, "diagonal")
+  lapply(list(1, smooth), \(by) diagonal_matrix(rep_len(by * reference_factor(batch), batch$d), batch$d))
 }
 
 # ---- criteria ---------------------------------------------------------------------------------
@@ -79,7 +71,7 @@ conditional_floor <- function(data, response) {
   share + cauchy_log_density(data$x[, response, drop = FALSE], data$centre[response], data$scale[response])
 }
 
-# For minimise_factor(), diagonal L alone: gradient(L, ...), list(value, E), the value being -sum v log(p(y | x) +
+# For minimise(), diagonal L alone: gradient(L, ...), list(value, E), the value being -sum v log(p(y | x) +
 # floor), each row left out.
 conditional_criterion <- function(data, response, run, tally) {
   data <- judged(data)
@@ -129,7 +121,7 @@ widened_for <- function(estimator, L, batch, response, run, tally) {
     }, 0)) / length(unique(fold))
   }
   near <- L * rule_factor("silverman", batch$n, batch$d, estimator) / reference_factor(batch)
-  scan_factor(list(value = value), near, from = 0.35, to = 3, tol = 0.02)$L
+  minimise(\(rows) list(value = value), batch, \(rows) list(near), schedule = list(scan = c(0.35, 3), tol = 0.02))$L
 }
 
 # log p(y | x) at the rows of `held` by another estimate of `train`, -Inf where a part of it is negative.

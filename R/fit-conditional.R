@@ -11,7 +11,7 @@
 #' conditional likelihood \eqn{\sum_i \log p_{-i}(y_i | x_i)}{sum_i log p_-i(y_i | x_i)} (Hall, Racine and Li 2004;
 #' the `"cv.ml"` of np, here with a Cauchy density of share 1e-6 beside p(y | x), so that no outlier chooses
 #' alone). A variable that tells nothing about y gets a bandwidth so large that it drops out, which `print()` says.
-#' `rows` and `seconds` limit the search, as in [bw_auto()]; what few rows found is carried to all by the rate
+#' `rows` and `seconds` limit the search, as in [kde_bandwidth()]; what few rows found is carried to all by the rate
 #' \eqn{n^{-1 / (d + 4)}}, d being the number of variables that count. `bandwidth` may also be given, as in
 #' [flash_kde()]: of the columns of y, then x, or by their names; the name of another selector than `"auto"` and
 #' `"lcv"` chooses for the joint density.

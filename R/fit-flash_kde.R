@@ -48,10 +48,10 @@
 #'   `"kde"` on a `support`, for data with factors, for other kernels than the Gaussian and for a `big.matrix`.
 #' @param bandwidth The kernel's bandwidth: one number, the kernel standard deviation in all
 #'   dimensions; a vector of `d` standard deviations; a `d` x `d` **variance** matrix (symmetric,
-#'   positive definite); what [kde_bandwidth()] returns; or the name of a selector: `"auto"`, `"lcv"`, `"lscv"`, `"plugin"` or `"scv"` (see [bw_auto()],
-#'   [bw_lscv()] and [bw_plugin()]), `"silverman"` or `"scott"` ([bw_silverman()]), `"nrd0"` or `"sj"` (both for one
-#'   dimension, [bw_nrd0()]). A vector or matrix with names is matched to the columns by them. The
-#'   default is `"auto"`; [bandwidth_default] holds the measurement behind that. A search by name that finds no optimum leaves it
+#'   positive definite); what [kde_bandwidth()] returns; or the name of a method of [kde_bandwidth()]: `"auto"`, `"lcv"`,
+#'   `"lscv"`, `"plugin"`, `"scv"`, `"silverman"`, `"scott"`, or in one dimension `"nrd0"` or `"sj"`. A vector or
+#'   matrix with names is matched to the columns by them. The default is `"auto"`; [bandwidth_default] holds the
+#'   measurement behind that. A search by name that finds no optimum leaves it
 #'   to `"silverman"`. `"auto"`, `"lcv"` and the rules choose for `estimator`, `"lscv"` for `"kde"` and `"laplace"`; the
 #'   others aim at the plain estimate, whatever `estimator` is.
 #' @param weights Non-negative weights of the points, one per row, not all zero; only their ratios
@@ -90,7 +90,7 @@
 #'   \item{`bandwidth`, `score_bandwidth`}{`d` x `d` variance matrices \eqn{H} and \eqn{H_s}
 #'     (`NULL` unless `"sdkde"`).}
 #'   \item{`selector`, `search`}{name of the selector that chose `bandwidth`, or `"user"`; of a search, what
-#'     [bw_auto()] returns, for its [`plot()`][plot.flashkernel_bandwidth].}
+#'     [kde_bandwidth()] returns, for its [`plot()`][plot.flashkernel_bandwidth].}
 #'   \item{`adaptive`}{`NULL`, or a list of `method`, `factors`, one for each point, and where the bandwidth was chosen
 #'     `scale`, by which the factors changed its sds, and `gain`, in nats of leave-one-out likelihood a row; `auto`:
 #'     was it for this gain that they were taken? Of a balloon estimate `method`, `scale`, `at_points`, the factors at the

@@ -83,11 +83,12 @@ criterion_of <- function(problem, rows) {
   y <- y / rep(ifelse(spread > 0, spread, 1), each = nrow(y))
   p <- if (is.null(weights)) rep(1 / nrow(y), nrow(y)) else weights / sum(weights)
   discrete <- discrete_rows(data$discrete, rows)
+  seen <- local_rows(x, y, weights)
   function(at) {
     problem$tally$count <- sum(problem$tally$count, 1)
     chosen <- chosen_widths(problem, at)
     discrete$lambda <- chosen$lambda
-    fits <- row_fits(local_data(x, y, weights, chosen$L, discrete), problem$type, problem$run)
+    fits <- row_fits(with_kernels(seen, x, chosen$L, discrete), problem$type, problem$run)
     value <- REGRESSION_CRITERIA[[problem$criterion]](fits, y, p)
     if (is.finite(value)) value else WORST
   }

@@ -10,12 +10,18 @@ REGRESSION_TYPES <- list(
 
 # The rows as moments are of them: whitened by H = L L' about their middle, far from which kernels would lose
 # digits. The responses are about their means, weights relative to the largest.
-local_data <- function(x, y, weights, L, discrete = NULL) {
+local_data <- function(x, y, weights, L, discrete = NULL) with_kernels(local_rows(x, y, weights), x, L, discrete)
+
+# What of it no bandwidth changes, and the rest.
+local_rows <- function(x, y, weights) {
   n <- nrow(x)
   w <- if (is.null(weights)) rep(1, n) else weights / max(weights)
-  middle <- colMeans(x)
   centre <- colSums(w * y) / sum(w)
-  data <- list(w = w, y = y - rep(centre, each = n), L = L, middle = middle, centre = centre)
+  list(w = w, y = y - rep(centre, each = n), middle = colMeans(x), centre = centre)
+}
+
+with_kernels <- function(data, x, L, discrete) {
+  data$L <- L
   data$z <- whitened(x, data)
   data$floor <- pivot_floor(data$z)
   data$levels <- regression_levels(discrete)
@@ -53,6 +59,7 @@ solve_rows <- function(C, b, floor) {
   place <- matrix(0L, d, d)
   place[lower.tri(place, diag = TRUE)] <- seq_len(ncol(C))
   after <- \(j) seq_len(d)[-seq_len(j)]
+  if (d == 1) return(b / pmax(C[, 1], floor))
   for (j in seq_len(d)) {
     pivot <- pmax(C[, place[j, j]], floor[j])
     below <- C[, place[after(j), j], drop = FALSE]
@@ -80,12 +87,13 @@ row_fits <- function(data, type, run) {
   order <- REGRESSION_TYPES[[type]]$order
   layout <- regression_layout(ncol(data$z), ncol(data$y), order)
   moments <- by_cells(data, NULL, \(data, at, own) local_moments(data, at, order, run, own))
-  own <- local_fits(moments$all, layout, type, data$floor)
-  others <- local_fits(moments$others, layout, type, data$floor)
-  shift <- rep(data$centre, each = nrow(data$z))
+  n <- nrow(data$z)
+  fits <- local_fits(rbind(moments$all, moments$others), layout, type, data$floor)
+  own <- seq_len(n)
+  shift <- rep(data$centre, each = n)
   list(
-    fitted = own$fit + shift, left_out = others$fit + shift,
-    leverage = exp(log(data$w) - moments$all[, 1]) * own$stretch
+    fitted = fits$fit[own, , drop = FALSE] + shift, left_out = fits$fit[n + own, , drop = FALSE] + shift,
+    leverage = exp(log(data$w) - moments$all[, 1]) * fits$stretch[own]
   )
 }
 

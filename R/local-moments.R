@@ -13,9 +13,13 @@
 regression_layout <- function(d, t, order) {
   down <- rev(seq_len(d))
   pairs <- cbind(sequence(down, seq_len(d)), rep.int(seq_len(d), down))
-  sizes <- c(log = 1, y = t, mean = d * (order > 0), cross = d * t * (order > 0), cov = nrow(pairs) * (order > 1))
-  columns <- split(seq_len(sum(sizes)), factor(rep(names(sizes), sizes), names(sizes)))
-  c(columns, list(d = d, t = t, pairs = pairs, order = order, width = sum(sizes)))
+  sizes <- c(1L, t, d * (order > 0), d * t * (order > 0), nrow(pairs) * (order > 1))
+  ends <- as.integer(cumsum(sizes))
+  column <- \(k) ends[k] - sizes[k] + seq_len(sizes[k])
+  list(
+    log = 1L, y = column(2), mean = column(3), cross = column(4), cov = column(5), d = d, t = t, pairs = pairs,
+    order = order, width = ends[5]
+  )
 }
 
 # list(all, others): moments at the targets `at` (NULL: the rows), and where these are the rows `own` of all but the

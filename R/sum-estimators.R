@@ -11,7 +11,7 @@
 # - overlap: a function of d, the polynomial in q / 2, q of 2H, that multiplies the kernel of 2H where two kernels are
 #   multiplied and integrated; NULL where that is of a higher degree;
 # - gain: its bandwidth goes with n^(-1 / (d + gain)); reference: n h^(d + gain) at the minimum of the AMISE for normal
-#   data, a function of d (see ?bw_silverman).
+#   data, a function of d (see ?kde_bandwidth).
 ESTIMATORS <- list(
   sdkde = list(
     title = "Score-debiased kernel density estimate (SD-KDE)", short = "SD-KDE",

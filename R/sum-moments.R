@@ -12,9 +12,8 @@
 #
 # Exact, on the CPU, in double, the same bits for any number of threads.
 pair_moments <- function(x, L, weights = NULL, row_weights = NULL, floor = NULL,
-                         moments = c("none", "diagonal", "full", "order4"), ratio = FALSE, wide = NULL,
+                         moments = "none", ratio = FALSE, wide = NULL,
                          factor = PLAIN_FACTOR, run) {
-  moments <- match.arg(moments)
   d <- ncol(x)
   job <- list(
     x = x, L = L, weights = weights, row_weights = row_weights, floor = floor, wide = wide, factor = factor,

@@ -1,4 +1,4 @@
-# What adaptive bandwidths gain, by method and power, over one bandwidth of bw_lcv(), and debiasing beside them ("moved":
+# What adaptive bandwidths gain, by method and power, over one bandwidth of kde_bandwidth(), and debiasing beside them ("moved":
 # by Abramson's factors of the SD-KDE).
 #
 #   Rscript bench/adaptive.R [splits]
@@ -39,7 +39,7 @@ estimates <- function(x) {
   one <- flash_kde(x, "kde", adaptive = FALSE)
   by <- \(...) flash_kde(x, adaptive = adaptive_factors(one, ...))
   list(
-    lcv = flash_kde(x, "kde", bandwidth = bw_lcv(x, "kde")), one = one, abramson = by(), "1/4" = by(alpha = 1 / 4),
+    lcv = flash_kde(x, "kde", bandwidth = kde_bandwidth(x, "lcv", "kde")), one = one, abramson = by(), "1/4" = by(alpha = 1 / 4),
     "1/2" = by(alpha = 1 / 2), knn = by("knn"), "10th" = by("knn", k = 10), sdkde = flash_kde(x, "sdkde"),
     default = flash_kde(x), moved = flash_kde(x, "sdkde", adaptive = TRUE),
     "moved 1/4" = flash_kde(x, "sdkde", adaptive = adaptive_factors(flash_kde(x, "sdkde"), alpha = 1 / 4))

@@ -23,7 +23,7 @@ read_columns <- function(file, columns) {
 mixture <- function(d) {
   matrix(stats::rnorm(5 * d, sd = 4), 5)[sample.int(5, n, TRUE), , drop = FALSE] + matrix(stats::rnorm(n * d), n)
 }
-# points, and the bandwidth that bw_auto() has for such of a million (NULL: asked for)
+# points, and the bandwidth that kde_bandwidth() has for such of a million (NULL: asked for)
 cases <- list(
   uniform1 = list(\() matrix(stats::runif(n)), 0.01), uniform2 = list(\() matrix(stats::runif(2 * n), n), 0.0175),
   uniform3 = list(\() matrix(stats::runif(3 * n), n), 0.04), mixture1 = list(\() mixture(1), 0.1),

@@ -88,7 +88,7 @@ measure <- function(name, factor, precision, lists) {
   n <- nrow(data$x)
   m <- nrow(data$y)
   d <- ncol(data$x)
-  h <- factor * if (is.null(data$h)) as.numeric(bw_silverman(data$x, estimator)) else data$h
+  h <- factor * if (is.null(data$h)) as.numeric(kde_bandwidth(data$x, "silverman", estimator)) else data$h
   found <- seconds_of(data, h, precision)
   plain <- list(x = matrix(stats::rnorm(n * d), n), y = matrix(stats::rnorm(m * d), m))
   beside <- seconds_of(plain, if (d == 1) 0.2 else (4 / (d + 2) / n)^(1 / (d + 4)), precision)

@@ -109,7 +109,7 @@ for (kernel in c("epanechnikov", "triangular", "uniform")) {
 square <- cbind(c(-5, 5, 5, -5), c(-5, -5, 5, 5))
 predict(flash_kde(x[, 1:2], "kde", bandwidth = 0.5, support = kde_support(square)), x[1:5, 1:2])
 predict(flash_kde(x[, 1:2], "kde", bandwidth = 0.5, adaptive = "balloon"), x[1:5, 1:2])
-for (bw in list(bw_lcv, bw_lscv, bw_scv, bw_plugin)) bw(x[, 1:2])
+for (method in c("lcv", "lscv", "scv", "plugin")) kde_bandwidth(x[, 1:2], method)
 # errors must leave nothing behind
 try(flash_kde(matrix(NA_real_, 3, 2), bandwidth = 1), silent = TRUE)
 try(flash_kde(x, bandwidth = -1), silent = TRUE)

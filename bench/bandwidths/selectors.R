@@ -9,17 +9,12 @@ offers <- function(fun, argument = NULL) {
   !is.null(fun) && all(argument %in% names(formals(fun)))
 }
 
-# A fit by the selector `fun` with the structure; on 2,000 rows, as flash_kde() takes them, where all are the default.
-chosen_by <- function(fun, estimator, structure) {
-  force(fun)
+# A fit by the method with the structure.
+chosen_by <- function(method, estimator, structure) {
+  force(method)
   force(estimator)
   force(structure)
-  \(x) {
-    arguments <- list(x, structure = structure)
-    if (offers(fun, "estimator")) arguments$estimator <- estimator
-    if (offers(fun, "subsample")) arguments$subsample <- 2000
-    flash_kde(x, estimator, bandwidth = do.call(fun, arguments, envir = asNamespace("flashkernel")))
-  }
+  \(x) flash_kde(x, estimator, bandwidth = kde_bandwidth(x, method, estimator, structure))
 }
 
 OURS <- local({
@@ -34,19 +29,19 @@ OURS <- local({
     add(estimator, if (offers("flash_kde.default", "adaptive")) fit(adaptive = FALSE) else fit())
     for (structure in c("scaled", "diagonal", "full")) {
       add(paste(estimator, structure), fit(structure = structure, adaptive = FALSE), offers("flash_kde.default", "structure"))
-      add(paste(estimator, "lcv", structure), chosen_by("bw_lcv", estimator, structure))
+      add(paste(estimator, "lcv", structure), chosen_by("lcv", estimator, structure))
     }
-    add(paste(estimator, "silverman"), \(x) flash_kde(x, estimator, bandwidth = bw_silverman(x, estimator)))
+    add(paste(estimator, "silverman"), \(x) flash_kde(x, estimator, bandwidth = kde_bandwidth(x, "silverman", estimator)))
   })
   add("default", \(x) flash_kde(x))
   add("kde adaptive", \(x) flash_kde(x, "kde", adaptive = TRUE), offers("flash_kde.default", "adaptive"))
   add("kde knn", \(x) flash_kde(x, "kde", adaptive = "knn"), offers("flash_kde.default", "adaptive"))
-  add("kde lcv sphered", chosen_by("bw_lcv", "kde", "sphered"))
-  for (fun in c("bw_lscv", "bw_scv", "bw_plugin")) for (structure in c("scaled", "diagonal", "full")) {
-    add(paste("kde", sub("bw_", "", fun), structure), chosen_by(fun, "kde", structure), offers(fun))
+  add("kde lcv sphered", chosen_by("lcv", "kde", "sphered"))
+  for (method in c("lscv", "scv", "plugin")) for (structure in c("scaled", "diagonal", "full")) {
+    add(paste("kde", method, structure), chosen_by(method, "kde", structure))
   }
-  add("laplace lscv full", chosen_by("bw_lscv", "laplace", "full"), offers("bw_lscv", "estimator"))
-  add("kde scott", \(x) flash_kde(x, "kde", bandwidth = bw_scott(x, "kde")))
+  add("laplace lscv full", chosen_by("lscv", "laplace", "full"))
+  add("kde scott", \(x) flash_kde(x, "kde", bandwidth = kde_bandwidth(x, "scott", "kde")))
   structure(found, left_out = left_out)
 })
 

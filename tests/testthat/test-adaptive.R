@@ -183,7 +183,7 @@ test_that("heavy tails gain, and the fit says how much", {
   set.seed(9)
   x <- matrix(stats::rt(1200, 2), ncol = 2)
   y <- matrix(stats::rt(4000, 2), ncol = 2)
-  plain <- flash_kde(x, "kde", bandwidth = bw_lcv(x, "kde"))
+  plain <- flash_kde(x, "kde", bandwidth = kde_bandwidth(x, "lcv", "kde"))
   held_out <- \(fit) mean(pmax(predict(fit, y, type = "log_density"), -20))
   for (method in c("abramson", "knn")) {
     fit <- flash_kde(x, adaptive = method)
@@ -288,7 +288,7 @@ test_that("nobody who names a bandwidth or an estimator of one gets factors", {
   expect_null(flash_kde(x, "laplace")$adaptive)
   expect_null(flash_kde(x, bandwidth = 1)$adaptive)
   expect_null(flash_kde(x, bandwidth = "silverman")$adaptive)
-  expect_null(flash_kde(x, bandwidth = bw_auto(x))$adaptive)
+  expect_null(flash_kde(x, bandwidth = kde_bandwidth(x))$adaptive)
   expect_null(flash_kde(x, debias = debiasing(bandwidth = 1))$adaptive)
   expect_null(flash_kde(x[1:49, ])$adaptive)
 })

@@ -331,7 +331,7 @@ test_that("criteria of equal widths in all columns are the same of points in as 
 test_that("a search of wide data finds the same in as many columns as rows", {
   set.seed(4)
   x <- matrix(rnorm(50 * 600), 50, dimnames = list(NULL, paste0("v", 1:600))) * rep(c(0.3, 1), each = 25)
-  found <- \() list(bw_auto(x), flash_kde(x, "kde")$adaptive$factors, coef(flash_kde(x)))
+  found <- \() list(kde_bandwidth(x), flash_kde(x, "kde")$adaptive$factors, coef(flash_kde(x)))
   few <- found()
   replace_in_package("is_wide", \(data) FALSE)
   expect_equal(few, found(), tolerance = 1e-10)

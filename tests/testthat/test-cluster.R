@@ -209,11 +209,11 @@ test_that("operators multiply with data on workers on either side, and normal pr
 
 test_that("selectors choose by a sample, for all rows", {
   there <- flash_data(x, workers, shard_rows = 500)
-  expect_equal(bw_silverman(there, "kde"), bw_silverman(x, "kde"))
+  expect_equal(kde_bandwidth(there, "silverman", "kde"), kde_bandwidth(x, "silverman", "kde"))
   replace_in_package("data_sample", \(data, most) x[1:300, ])
-  expect_equal(bw_silverman(there, "kde"), bw_silverman(x[1:300, ], "kde") * (300 / 1200)^(1 / 6))
-  some <- bw_auto(x[1:300, ], "kde", structure = "full")
-  expect_equal(as.vector(bw_auto(there, "kde", structure = "full")), as.vector(some) * (1 / 4)^(1 / 3))
+  expect_equal(kde_bandwidth(there, "silverman", "kde"), kde_bandwidth(x[1:300, ], "silverman", "kde") * (300 / 1200)^(1 / 6))
+  some <- kde_bandwidth(x[1:300, ], "auto", "kde", structure = "full")
+  expect_equal(as.vector(kde_bandwidth(there, "auto", "kde", structure = "full")), as.vector(some) * (1 / 4)^(1 / 3))
 })
 
 test_that("to a tolerance grids of the shards are added: within it, and the same bits on any number of workers", {

@@ -52,8 +52,8 @@ test_that("all functions that sum refuse a control that is none", {
     expect_argument_error(kernel_sum(x, bandwidth = 1, control = control, tol = 0), "control")
     expect_argument_error(kernel_sum(x, bandwidth = 1, control = control, type = "score"), "control")
     expect_argument_error(kernel_sum(x, bandwidth = 1, control = control), "control")
-    expect_argument_error(bw_lcv(x, control = control), "control")
-    expect_argument_error(bw_lscv(x, control = control), "control")
+    expect_argument_error(kde_bandwidth(x, "lcv", control = control), "control")
+    expect_argument_error(kde_bandwidth(x, "lscv", control = control), "control")
   }
 })
 
@@ -75,8 +75,8 @@ test_that("a control is the same as its parts by their short names", {
     )
   }
   expect_identical(diagnostics(kernel_sum(x, y, bandwidth = 1, tol = 0, control = control))$precision, "single")
-  expect_identical(bw_lcv(x, "kde", control = control), bw_lcv(x, "kde", backend = "cpu", precision = "single"))
-  expect_identical(bw_lscv(x, control = control), bw_lscv(x, backend = "cpu", precision = "single"))
+  expect_identical(kde_bandwidth(x, "lcv", "kde", control = control), kde_bandwidth(x, "lcv", "kde", backend = "cpu", precision = "single"))
+  expect_identical(kde_bandwidth(x, "lscv", control = control), kde_bandwidth(x, "lscv", backend = "cpu", precision = "single"))
 })
 
 test_that("`tol` beside a control counts before that of the control, and no other part changes", {

@@ -29,8 +29,8 @@ test_that("points that are not finite numbers are refused and located", {
     expect_argument_error(predict(fit, bad, na.action = na.fail), "newdata")
     expect_argument_error(kernel_sum(bad, bandwidth = 1, tol = 0), "x")
     expect_argument_error(kernel_sum(good, bad, bandwidth = 1, type = "score"), "y")
-    expect_argument_error(bw_scott(bad), "x")
-    expect_argument_error(bw_lcv(bad), "x")
+    expect_argument_error(kde_bandwidth(bad, "scott"), "x")
+    expect_argument_error(kde_bandwidth(bad, "lcv"), "x")
   }
 })
 
@@ -44,14 +44,14 @@ test_that("points of another type are refused", {
     expect_argument_error(flash_kde(x, bandwidth = 1), "x")
     expect_argument_error(kernel_sum(x, bandwidth = 1, tol = 0), if (is.function(x)) "y" else "x")
     expect_argument_error(kernel_sum(x, bandwidth = 1, type = "score"), "x")
-    expect_argument_error(bw_silverman(x), "x")
+    expect_argument_error(kde_bandwidth(x, "silverman"), "x")
     if (!is.null(x)) expect_argument_error(predict(fit, x), "newdata")
   }
   # levels are for flash_kde() alone
   for (x in list(data.frame(a = 1:2, b = c("u", "v")), data.frame(a = factor(1:2)))) {
     expect_argument_error(kernel_sum(x, bandwidth = 1, tol = 0), "x")
     expect_argument_error(kernel_sum(x, bandwidth = 1, type = "score"), "x")
-    expect_argument_error(bw_silverman(x), "x")
+    expect_argument_error(kde_bandwidth(x, "silverman"), "x")
     expect_argument_error(predict(fit, x), "newdata")
   }
 })
@@ -61,7 +61,7 @@ test_that("zero rows and zero columns are refused", {
     expect_argument_error(flash_kde(x, bandwidth = 1), "x")
     expect_argument_error(kernel_sum(x, bandwidth = 1, tol = 0), "x")
     expect_argument_error(kernel_sum(x, bandwidth = 1, type = "score"), "x")
-    expect_argument_error(bw_scott(x), "x")
+    expect_argument_error(kde_bandwidth(x, "scott"), "x")
   }
 })
 
@@ -94,8 +94,8 @@ test_that("weights that are not finite, non-negative and of length n are refused
     expect_argument_error(flash_kde(good, bandwidth = 1, weights = weights), "weights")
     expect_argument_error(kernel_sum(good, bandwidth = 1, weights = weights, tol = 0), "weights")
     expect_argument_error(kernel_sum(good, bandwidth = 1, weights = weights, type = "score"), "weights")
-    expect_argument_error(bw_silverman(good, weights = weights), "weights")
-    expect_argument_error(bw_lcv(good, weights = weights), "weights")
+    expect_argument_error(kde_bandwidth(good, "silverman", weights = weights), "weights")
+    expect_argument_error(kde_bandwidth(good, "lcv", weights = weights), "weights")
   }
 })
 
@@ -142,7 +142,7 @@ test_that("bandwidths are matched to the columns by name", {
     expect_argument_error(
       flash_kde(faithful, bandwidth = 1, debias = debiasing(bandwidth = misnamed)), "debias$bandwidth"
     )
-    expect_argument_error(bw_lcv(faithful, start = misnamed), "start")
+    expect_argument_error(kde_bandwidth(faithful, "lcv", start = misnamed), "start")
   }
   one_sided <- unname(H)[2:1, 2:1]
   colnames(one_sided) <- rev(names(faithful)) # as cbind() makes it
@@ -204,7 +204,7 @@ test_that("messages show the beginning of a long text", {
 })
 
 test_that("numbers of digits and names of rows are checked", {
-  fits <- list(fit, summary(fit), diagnostics(fit), bw_lcv(good))
+  fits <- list(fit, summary(fit), diagnostics(fit), kde_bandwidth(good, "lcv"))
   for (object in fits) for (digits in list("a", 0, 23, NA, 1.5, c(1, 2))) {
     expect_argument_error(print(object, digits = digits), "digits")
   }
@@ -279,9 +279,9 @@ test_that("a constant column has no automatic bandwidth, and is named", {
     expect_argument_error(flash_kde(flat, bandwidth = bandwidth), "x")
     expect_error(flash_kde(flat, bandwidth = bandwidth), "`depth`", fixed = TRUE)
   }
-  expect_argument_error(bw_silverman(flat), "x")
-  expect_argument_error(bw_nrd0(rep(3, 9)), "x")
-  expect_argument_error(bw_sj(rep(3, 9)), "x")
+  expect_argument_error(kde_bandwidth(flat, "silverman"), "x")
+  expect_argument_error(kde_bandwidth(rep(3, 9), "nrd0"), "x")
+  expect_argument_error(kde_bandwidth(rep(3, 9), "sj"), "x")
   expect_argument_error(flash_kde(matrix(1:3, 1)), "x") # a single row has no spread either
   expect_s3_class(flash_kde(flat, bandwidth = 1), "flash_kde")
 })
@@ -333,7 +333,7 @@ test_that("points beyond the memory limit are refused before anything is compute
   expect_argument_error(kernel_sum(good, bandwidth = 1, tol = 0), "x")
   expect_argument_error(predict(fit, good), "newdata")
   # what would be copied is measured before it is
-  expect_error(bw_scott(as.data.frame(good)), "^`x` is too large")
+  expect_error(kde_bandwidth(as.data.frame(good), "scott"), "^`x` is too large")
   expect_error(kernel_sum(1:20, bandwidth = 1, tol = 0), "^`x` is too large")
 })
 

@@ -223,9 +223,9 @@ test_that("a fit tells its tolerance and what it achieves", {
 test_that("cross-validation finds the same bandwidth with and without the fast engine", {
   set.seed(10)
   x <- c(stats::rnorm(2500), stats::rnorm(1200, 4, 0.3))
-  for (select in list(\(...) bw_lcv(x, "kde", ...), \(...) bw_lscv(x, ...))) {
-    exact <- select(tol = 0, backend = "cpu")
-    fast <- select(backend = "cpu")
+  for (select in list(\(...) kde_bandwidth(x, "lcv", "kde", ...), \(...) kde_bandwidth(x, "lscv", ...))) {
+    exact <- select(tol = 0, control = flash_control(backend = "cpu"))
+    fast <- select(control = flash_control(backend = "cpu"))
     expect_equal(as.numeric(fast), as.numeric(exact), tolerance = 1e-3)
     expect_equal(attr(fast, "criterion"), attr(exact, "criterion"), tolerance = 1e-5)
   }

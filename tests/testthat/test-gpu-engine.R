@@ -173,7 +173,7 @@ test_that("bandwidths by cross-validation are those of the CPU", {
   skip_if_no_gpu()
   x <- example_points(600, 3)
   for (estimator in ESTIMATORS) {
-    choose <- function(...) bw_lcv(x, estimator, "scaled", ...)
+    choose <- function(...) kde_bandwidth(x, "lcv", estimator, "scaled", control = flash_control(...))
     want <- choose(backend = "cpu", precision = "double")
     for (precision in c("double", "single")) {
       got <- choose(backend = "cuda", precision = precision)
@@ -183,7 +183,10 @@ test_that("bandwidths by cross-validation are those of the CPU", {
       expect_equal(attr(got, "criterion"), attr(want, "criterion"), tolerance = digits, label = estimator)
     }
   }
-  choose <- function(...) bw_lscv(x[, 1:2], structure = "scaled", precision = "double", ...)
+  choose <- function(backend) {
+    control <- flash_control(backend = backend, precision = "double")
+    kde_bandwidth(x[, 1:2], "lscv", structure = "scaled", control = control)
+  }
   expect_equal(as.numeric(choose(backend = "cuda")), as.numeric(choose(backend = "cpu")), tolerance = 1e-5)
 })
 

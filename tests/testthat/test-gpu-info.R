@@ -101,8 +101,8 @@ test_that("devices that are no device numbers are refused by every function that
     expect_argument_error(predict(fit, control = flash_control(devices = devices)), "devices")
   }
   expect_argument_error(flash_kde(~eruptions, faithful, control = flash_control(devices = -1)), "devices")
-  expect_argument_error(bw_lcv(good, "kde", devices = -1), "devices")
-  expect_argument_error(bw_lscv(good, devices = -1), "devices")
+  expect_argument_error(kde_bandwidth(good, "lcv", "kde", devices = -1), "devices")
+  expect_argument_error(kde_bandwidth(good, "lscv", devices = -1), "devices")
   expect_error(flash_kde(good, bandwidth = 1, control = flash_control(devices = c(1, 1))), "1 twice")
 })
 
@@ -133,7 +133,7 @@ test_that("backend = \"cuda\" without a GPU is one clear error, at the fit or at
     predict(fit, control = flash_control(backend = "cuda")),
     kernel_sum(good, bandwidth = 1, control = flash_control(backend = "cuda"), tol = 0),
     kernel_sum(good, bandwidth = 1, control = flash_control(backend = "cuda"), type = "score"),
-    bw_lcv(good, "kde", backend = "cuda")
+    kde_bandwidth(good, "lcv", "kde", backend = "cuda")
   )) {
     error <- tryCatch(eval(call), error = identity)
     expect_s3_class(error, c("flashkernel_error_no_device", "flashkernel_error", "error", "condition"),
@@ -174,7 +174,7 @@ test_that("loading, small jobs and backend_info() leave the CUDA driver alone", 
     predict(fit, loo = TRUE)
     kernel_sum(x, bandwidth = 1, tol = 0)
     kernel_sum(x, bandwidth = 1, type = "score")
-    bw_lcv(x, "kde")
+    kde_bandwidth(x, "lcv", "kde")
     flashkernel:::backend_info()
     gpu_release()
     before <- driver()

@@ -19,7 +19,7 @@ interrupted_session <- function(folder, do_rounds) {
     predict(kde),
     predict(laplace, x[250000:1, ], type = "score"),
     predict(small, loo = TRUE),
-    bw_lcv(x, "kde", backend = "cpu"),
+    kde_bandwidth(x, "lcv", "kde", control = flash_control(backend = "cpu")),
     kernel_sum(
       x, x[250000:1, ], cbind(1, x), bandwidth = 0.5, control = flash_control(backend = "cpu", precision = "single")
     , tol = 0),

@@ -217,7 +217,7 @@ test_that("selection stages count their sums, and a fit without sums knows where
   found <- diagnostics(fit)
   expect_identical(found$stages$stage, "bandwidth")
   # a scan by one pass over all pairs and some evaluations, and for the standard error some over fifths of the rows
-  evaluations <- attr(bw_lcv(faithful, "kde", "scaled"), "evaluations")
+  evaluations <- attr(kde_bandwidth(faithful, "lcv", "kde", "scaled"), "evaluations")
   expect_lt(found$stages$pairs, evaluations * 272^2)
   expect_gt(found$stages$pairs, 2 * 272^2)
   expect_match(utils::capture.output(print(fit)), "bandwidth in .*sums on cpu", all = FALSE)
@@ -369,7 +369,7 @@ test_that("update() changes a formula", {
 test_that("print() shows the correlations of a full bandwidth", {
   H <- matrix(c(0.1, 0.5, 0.5, 30), 2)
   expect_output(print(flash_kde(faithful, "kde", bandwidth = H)), "correlation 0.2887")
-  full <- flash_kde(iris[1:4], "kde", bandwidth = bw_scott(iris[1:4], "kde", structure = "full"))
+  full <- flash_kde(iris[1:4], "kde", bandwidth = kde_bandwidth(iris[1:4], "scott", "kde", structure = "full"))
   expect_output(print(full), "Petal.Width +0.818 +-0.366 +0.963")
   shown <- paste(utils::capture.output(print(flash_kde(faithful, "kde", bandwidth = c(1, 2)))), collapse = "")
   expect_no_match(shown, "correlation")
@@ -413,7 +413,7 @@ test_that("logLik() weighs each point, leaves out weight zero, and is -Inf below
 test_that("the likelihood bandwidth has the highest logLik()", {
   x <- example_points(80, 2)
   for (estimator in c("kde", "sdkde")) {
-    h <- bw_lcv(x, estimator, "scaled")
+    h <- kde_bandwidth(x, "lcv", estimator, "scaled")
     at <- function(factor) {
       score <- if (estimator == "sdkde") as.vector(h) * factor / sqrt(2)
       as.numeric(logLik(flash_kde(x, estimator, as.vector(h) * factor, debias = debiasing(bandwidth = score))))

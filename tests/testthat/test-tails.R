@@ -79,7 +79,7 @@ test_that("a score-debiased estimate has all its digits far from the origin", {
   fit <- flash_kde(x[, 1] + 1e12, bandwidth = 0.3)
   expect_within(cdf(fit, y[, 1] + 1e12), cdf(line, y[, 1]), 1e-13)
   expect_lt(max(abs(quantile(fit, 1:9 / 10) - 1e12 - quantile(line, 1:9 / 10))), 1e-4)
-  expect_equal(plain(bw_lcv(x + 1e12, "sdkde")), plain(bw_lcv(x, "sdkde")), tolerance = 1e-4, ignore_attr = TRUE)
+  expect_equal(plain(kde_bandwidth(x + 1e12, "lcv", "sdkde")), plain(kde_bandwidth(x, "lcv", "sdkde")), tolerance = 1e-4, ignore_attr = TRUE)
   expect_null(line$centred)
 })
 
