@@ -75,8 +75,8 @@ test_that("a control is the same as its parts by their short names", {
     )
   }
   expect_identical(diagnostics(kernel_sum(x, y, bandwidth = 1, tol = 0, control = control))$precision, "single")
-  expect_identical(kde_bandwidth(x, "lcv", "kde", control = control), kde_bandwidth(x, "lcv", "kde", backend = "cpu", precision = "single"))
-  expect_identical(kde_bandwidth(x, "lscv", control = control), kde_bandwidth(x, "lscv", backend = "cpu", precision = "single"))
+  expect_identical(kde_bandwidth(x, "lcv", "kde", control = control), kde_bandwidth(x, "lcv", "kde", control = list(backend = "cpu", precision = "single")))
+  expect_identical(kde_bandwidth(x, "lscv", control = control), kde_bandwidth(x, "lscv", control = list(backend = "cpu", precision = "single")))
 })
 
 test_that("`tol` beside a control counts before that of the control, and no other part changes", {

@@ -161,7 +161,7 @@ test_that("other packages' names for the bandwidth, and selectors where there ar
   expect_argument_error(flash_kde(~ waiting | eruptions, faithful), "formula")
   expect_no_error(flash_kde(~ I(waiting > 70 | eruptions > 3), faithful))
   expect_argument_error(kernel_sum(good, bandwidth = "lcv", tol = 0), "bandwidth")
-  expect_error(kernel_sum(good, bandwidth = "lcv", tol = 0), "bw_")
+  expect_error(kernel_sum(good, bandwidth = "lcv", tol = 0), "kde_bandwidth")
 })
 
 test_that("misspelt arguments are told the one of the function that they are nearest to", {
