@@ -1,24 +1,24 @@
 #' Plot a kernel regression with ggplot2
 #'
-#' One kind of panel of [plot.falkon()] as a ggplot object; partial dependence with a facet for each variable. Needs the
+#' One kind of panel of [plot.kernel_ridge()] as a ggplot object; partial dependence with a facet for each variable. Needs the
 #' package ggplot2; call `ggplot2::autoplot(fit)`.
 #'
-#' @param object A fit from [falkon()] that keeps its rows.
+#' @param object A fit from [kernel_ridge()] that keeps its rows.
 #' @param which One of `"partial"`, `"fitted"`, `"residuals"` and `"iterations"`.
-#' @inheritParams plot.falkon
+#' @inheritParams plot.kernel_ridge
 #' @param ... Not used; anything here is an error.
 #' @return A ggplot object.
 #' @inheritSection flash_kde Errors
 #' @examplesIf requireNamespace("ggplot2", quietly = TRUE)
-#' fit <- falkon(mpg ~ wt + hp + factor(cyl), data = mtcars)
+#' fit <- kernel_ridge(mpg ~ wt + hp + factor(cyl), data = mtcars)
 #' ggplot2::autoplot(fit) + ggplot2::theme_minimal()
 #' @exportS3Method ggplot2::autoplot
-autoplot.falkon <- function(object, which = c("partial", "fitted", "residuals", "iterations"), variables = NULL,
+autoplot.kernel_ridge <- function(object, which = c("partial", "fitted", "residuals", "iterations"), variables = NULL,
                             se = NULL, level = 0.95, n_grid = 50, max_dims = 6, points = TRUE, col = NULL, ...) {
   check_dots_empty(...)
   which <- check_choice(which, c("partial", "fitted", "residuals", "iterations"), "which")
-  colours <- falkon_colours(object, col)
-  parts <- falkon_panels(object, which, variables, se, level, n_grid, max_dims, points)
+  colours <- ridge_colours(object, col)
+  parts <- ridge_panels(object, which, variables, se, level, n_grid, max_dims, points)
   if (is.null(parts[[which]])) stop_argument("which", "must be something that the fit has: found no iterations")
   squared <- object$loss == "squared"
   labels <- panel_labels(object, parts, if (which == "iterations") "residual" else which)

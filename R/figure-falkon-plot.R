@@ -9,7 +9,7 @@
 #' class against all others. All are of the rows of the fit: the function is too good there by as much as it is free to
 #' follow them.
 #'
-#' @param x A fit from [falkon()] that keeps its rows.
+#' @param x A fit from [kernel_ridge()] that keeps its rows.
 #' @param which Some of `"fitted"`, `"residuals"`, `"iterations"` and `"partial"` (not of sparse rows).
 #' @param variables Names of the variables whose partial dependence is shown. `NULL`: the first `max_dims`.
 #' @param se Whether partial dependence has intervals (not for more than two classes). `NULL`: where there are up to
@@ -24,18 +24,18 @@
 #' @param ... Further graphical parameters, such as `las`, `bty`, `cex.axis`, `pch` and `cex`.
 #' @returns What was drawn, invisibly: a list of data frames by panel, `partial` a list by variable.
 #' @inheritSection flash_kde Errors
-#' @seealso `ggplot2::autoplot()` draws the same figures where package ggplot2 is loaded ([autoplot.falkon()]).
+#' @seealso `ggplot2::autoplot()` draws the same figures where package ggplot2 is loaded ([autoplot.kernel_ridge()]).
 #' @export
 #' @examples
-#' fit <- falkon(mpg ~ wt + hp + factor(cyl), data = mtcars)
+#' fit <- kernel_ridge(mpg ~ wt + hp + factor(cyl), data = mtcars)
 #' plot(fit)
 #' plot(fit, "partial", variables = "wt")
-plot.falkon <- function(x, which = c("fitted", "residuals", "iterations", "partial"), variables = NULL, se = NULL,
+plot.kernel_ridge <- function(x, which = c("fitted", "residuals", "iterations", "partial"), variables = NULL, se = NULL,
                         level = 0.95, n_grid = 50, max_dims = 6, points = TRUE, col = NULL, main = NULL, ...) {
   check_text(main, "main")
   check_graphical(..., d = 2)
-  colours <- falkon_colours(x, col)
-  parts <- falkon_panels(x, which, variables, se, level, n_grid, max_dims, points)
+  colours <- ridge_colours(x, col)
+  parts <- ridge_panels(x, which, variables, se, level, n_grid, max_dims, points)
   drawings <- panel_drawings(x, parts)
   if (length(drawings) > 1) {
     before <- graphics::par(mfrow = panel_grid(length(drawings)), mar = c(4, 4.2, 3.2, 1), mgp = c(2.4, 0.8, 0))
@@ -59,7 +59,7 @@ panel_grid <- function(n) {
 # Okabe and Ito, as LINE_COLOUR.
 GROUP_COLOURS <- c("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
 
-falkon_colours <- function(fit, col) {
+ridge_colours <- function(fit, col) {
   check_colours(col, "col")
   rep_len(if (is.null(col)) GROUP_COLOURS else col, max(length(fit$classes), ncol(fit$coefficients)))
 }
@@ -69,7 +69,7 @@ falkon_colours <- function(fit, col) {
 PANELS <- c("fitted", "residuals", "iterations", "partial")
 
 # A list by panel of data frames; those that do not apply to the fit are left out.
-falkon_panels <- function(fit, which, variables, se, level, n_grid, max_dims, points) {
+ridge_panels <- function(fit, which, variables, se, level, n_grid, max_dims, points) {
   which <- check_panels(which)
   if (inherits(fit$centers, "sparseMatrix")) which <- setdiff(which, "partial")
   level <- check_level(level)

@@ -5,7 +5,7 @@
 #' Methods for the functions of package broom. `tidy()`: the [marginal_effects()], for a kernel regression has no few
 #' coefficients that mean something. `glance()`: one row about the fit. `augment()`: the data with what was fitted.
 #'
-#' @param x A fit from [falkon()].
+#' @param x A fit from [kernel_ridge()].
 #' @param conf.int,conf.level Whether to have intervals, and of what level.
 #' @param data,newdata Rows to augment. `data`, those of the fit: by default the variables that the fit keeps, for one
 #'   by formula, or its columns. With `newdata` predictions for other rows; the response need not be among them.
@@ -16,25 +16,25 @@
 #'   `deviance` and `null.deviance`, then `iterations` and `converged`.
 #'   `augment()`: `.fitted` and `.resid`, or `.pred_class` and a column `.pred_` for the probability of each class, and
 #'   `.se.fit`. Several responses have a column for each, with its name.
-#' @name falkon-broom
+#' @name ridge-broom
 #' @examplesIf requireNamespace("broom", quietly = TRUE)
-#' fit <- falkon(mpg ~ wt + hp, data = mtcars)
+#' fit <- kernel_ridge(mpg ~ wt + hp, data = mtcars)
 #' broom::tidy(fit)
 #' broom::glance(fit)
 #' broom::augment(fit, newdata = head(mtcars))
 NULL
 
-#' @rdname falkon-broom
+#' @rdname ridge-broom
 #' @exportS3Method generics::tidy
-tidy.falkon <- function(x, conf.int = FALSE, conf.level = 0.95, ...) {
+tidy.kernel_ridge <- function(x, conf.int = FALSE, conf.level = 0.95, ...) {
   effects <- marginal_effects(x, level = conf.level, ...)
   if (!check_flag(conf.int, "conf.int")) effects <- effects[setdiff(names(effects), c("conf.low", "conf.high"))]
   as_tibble(data.frame(unclass(effects)[names(effects)]))
 }
 
-#' @rdname falkon-broom
+#' @rdname ridge-broom
 #' @exportS3Method generics::glance
-glance.falkon <- function(x, ...) {
+glance.kernel_ridge <- function(x, ...) {
   check_dots_empty(...)
   error <- fit_error(x)
   if (is.matrix(error)) error <- colMeans(error)
@@ -48,9 +48,9 @@ glance.falkon <- function(x, ...) {
   as_tibble(as.data.frame(Filter(length, about)))
 }
 
-#' @rdname falkon-broom
+#' @rdname ridge-broom
 #' @exportS3Method generics::augment
-augment.falkon <- function(x, data = NULL, newdata = NULL, se_fit = FALSE, ...) {
+augment.kernel_ridge <- function(x, data = NULL, newdata = NULL, se_fit = FALSE, ...) {
   check_dots_empty(...)
   se_fit <- check_flag(se_fit, "se_fit")
   of_fit <- is.null(newdata)

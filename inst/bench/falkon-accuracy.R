@@ -1,4 +1,4 @@
-# Error of kernel regression beside published figures of Gaussian processes: by default, and with tune_falkon().
+# Error of kernel regression beside published figures of Gaussian processes: by default, and with tune_ridge().
 #
 #   Rscript inst/bench/falkon-accuracy.R [--data FOLDER] [--sets kin40k,pol,...] [--splits 1,2,3] [--centers 4000]
 #     [--rows 1000] [--kernels gaussian,matern52] [--criterion likelihood] [--iterations 100] [--backend cuda]
@@ -67,7 +67,7 @@ measure <- function(task, settings, standardised) {
   error_of <- function(fit) sqrt(mean((stats::predict(fit, data$new) - data$truth)^2))
   set.seed(task$split)
   plain <- timed(\() flashkernel::falkon(data$x, data$y, control = control))
-  tuned <- timed(\() flashkernel::tune_falkon(
+  tuned <- timed(\() flashkernel::tune_ridge(
     data$x, data$y, criterion = settings$criterion, kernel = settings$kernels, rows = settings$rows, refit = FALSE,
     control = control
   ))
