@@ -3,11 +3,10 @@
 # Seconds between two writings; the first iteration is always written, so that a file that cannot be is known early.
 CHECKPOINT_SECONDS <- 60
 
-check_checkpoint <- function(checkpoint) {
-  if (is.null(checkpoint)) return(NULL)
+check_checkpoint <- function(checkpoint, arg) {
   good <- is.character(checkpoint) && length(checkpoint) == 1 && !is.na(checkpoint) && nzchar(checkpoint)
-  if (!good) stop_argument("checkpoint", "must be the name of a file: found ", describe(checkpoint))
-  if (!dir.exists(dirname(checkpoint))) stop_argument("checkpoint", "must be in a folder that exists: found ", quote_text(checkpoint))
+  if (!good) stop_argument(arg, "must be the name of a file: found ", describe(checkpoint))
+  if (!dir.exists(dirname(checkpoint))) stop_argument(arg, "must be in a folder that exists: found ", quote_text(checkpoint))
   checkpoint
 }
 

@@ -22,7 +22,7 @@
 #'   of the fit.
 #' @param variables Names of some of the variables (of columns, for a fit without formula). `NULL`: all.
 #' @param type `"response"` or `"link"`.
-#' @param se Whether to compute standard errors.
+#' @param se.fit Logical: compute standard errors? Default `TRUE`.
 #' @param level Of the intervals.
 #' @param control A [flash_control()]. What it does not say is as in the fit.
 #' @param ... Not used; anything here is an error.
@@ -35,20 +35,20 @@
 #' fit <- kernel_ridge(mpg ~ wt + hp + factor(cyl), data = mtcars)
 #' marginal_effects(fit)
 #' marginal_effects(fit, variables = "cyl", newdata = subset(mtcars, hp > 100))
-marginal_effects <- function(object, newdata = NULL, variables = NULL, type = c("response", "link"), se = TRUE,
-                             level = 0.95, control = NULL, ...) {
+marginal_effects <- function(object, newdata = NULL, variables = NULL, type = c("response", "link"),
+                             se.fit = TRUE, level = 0.95, control = NULL, ...) {
   check_dots_empty(...)
   object <- tuned_fit(object)
   if (!inherits(object, "kernel_ridge")) stop_argument("object", "must be a fit from kernel_ridge(): found ", describe(object))
   type <- check_choice(type, c("response", "link"), "type")
-  se <- check_flag(se, "se")
+  se.fit <- check_flag(se.fit, "se.fit")
   level <- check_level(level)
   run <- start_run(settle_control(control, NULL, object$control), "Averaging effects")
   at <- effect_rows(object, newdata)
   job <- list(fit = object, slope = slope_of(object), scale = effect_scale(object, type), run = run)
   variables <- check_variables(object, variables)
   parts <- if (is.null(object$terms)) column_effects(job, at, variables) else frame_effects(job, at, variables)
-  effect_table(job, parts, se, level, at$rows$n)
+  effect_table(job, parts, se.fit, level, at$rows$n)
 }
 
 check_variables <- function(fit, variables) {
@@ -252,13 +252,13 @@ design_slope <- function(fit, frame, name) {
 
 # ---- the table --------------------------------------------------------------------------------
 
-effect_table <- function(job, parts, se, level, n) {
+effect_table <- function(job, parts, se.fit, level, n) {
   fit <- job$fit
   groups <- effect_groups(job)
   functional <- do.call(cbind, lapply(parts, `[[`, "functional"))
   estimate <- do.call(rbind, lapply(parts, `[[`, "estimate"))
   if (job$scale == "link") estimate <- crossprod(functional, fit$coefficients)
-  error <- if (se && !is.null(functional)) functional_errors(fit, functional, job$run) else NA_real_
+  error <- if (se.fit && !is.null(functional)) functional_errors(fit, functional, job$run) else NA_real_
   t <- ncol(estimate)
   of <- rep(seq_along(parts), each = t)
   table <- data.frame(

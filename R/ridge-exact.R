@@ -99,7 +99,7 @@ exact_tolerance <- function(run, tol) if (run$tol > 0) run$tol else max(tol * PR
 solve_by_gradients <- function(system, y, spec, each, save = NULL) {
   run <- system$run
   given <- run$tol
-  tolerance <- exact_tolerance(run, spec$tol)
+  tolerance <- exact_tolerance(run, spec$tolerance)
   precondition <- nystrom_inverse(system, tolerance)
   name_stage(run, "Fitting")
   x <- if (!is.null(spec$start)) start_of_exact(spec$start, system, y)
@@ -109,7 +109,7 @@ solve_by_gradients <- function(system, y, spec, each, save = NULL) {
     tolerant <- run_to_tolerance(run, tolerance)
     # as sums are not exact, the residual falls no further at some point
     solved <- conjugate_gradients(
-      \(v) exact_product(system, v, tolerant), y, run, x, spec$max_iter, spec$tol, precondition, each,
+      \(v) exact_product(system, v, tolerant), y, run, x, spec$iterations, spec$tolerance, precondition, each,
       if (!is.null(save)) \(state) save(replace(state, "tolerance", tolerance)), state, fall = 0.5, verify = TRUE
     )
     if (!solved$stalled || given > 0 || tolerance <= LEAST_TOLERANCE) break
@@ -126,11 +126,11 @@ warn_exact <- function(solved, spec) {
   if (solved$converged) return(invisible())
   warning(
     "conjugate gradients reached a relative residual of ", format(solved$residual, digits = 2), " after ",
-    solved$iterations, " iterations, not ", format(spec$tol), ": ",
-    if (solved$iterations < spec$max_iter) {
+    solved$iterations, " iterations, not ", format(spec$tolerance), ": ",
+    if (solved$iterations < spec$iterations) {
       "sums are not more exact for this `lambda` and `bandwidth`"
     } else {
-      "see `max_iter`, or take a larger `lambda`"
+      "see `iterations` of ridge_solver(), or take a larger `lambda`"
     },
     call. = FALSE
   )

@@ -191,7 +191,7 @@ solve_normal <- function(system, moments, spec, each, save = NULL) {
     solved <- conjugate_gradients(
       normal_operator(system), right_hand_side(system, moments), system$run,
       if (!is.null(alpha)) preconditioned(system, alpha),
-      spec$max_iter, spec$tol, each = \(iteration, x, residual) each(iteration, coefficients_of(system, x), residual),
+      spec$iterations, spec$tolerance, each = \(iteration, x, residual) each(iteration, coefficients_of(system, x), residual),
       save = if (!is.null(save)) \(state) save(replace(state, "jitter", P$jitter)), state = state
     )
     alpha <- coefficients_of(system, solved$x)
@@ -315,7 +315,7 @@ new_ridge <- function(problem, response, spec, solved) {
     outputs = response$outputs,
     seconds = solved$seconds, trace = solved$trace, converged = solved$converged, iterations = solved$iterations,
     best_iteration = solved$best_iteration, jitter = solved$jitter, exact = spec$exact, control = spec$asked,
-    held = spec$held, chosen = spec$chosen, centers_given = spec$centers_given, settings = spec[c("max_iter", "tol")],
+    held = spec$held, chosen = spec$chosen, centers_given = spec$centers_given, settings = spec[c("iterations", "tolerance")],
     data = if (spec$keep) c(list(rows = rows), lapply(problem[c("y", "weights", "offset")], \(x) rows_column(rows, x))),
     state = new.env(parent = emptyenv())
   )

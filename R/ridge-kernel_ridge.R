@@ -9,7 +9,7 @@
 #' **Squared loss**: the coefficients minimise
 #' \deqn{\frac{1}{n} \sum_i w_i (y_i - f(x_i))^2 + \lambda \alpha' K \alpha,}{(1/n) sum_i w_i (y_i - f(x_i))^2 + lambda
 #' alpha' K alpha,}
-#' with `K` the kernels of the centres among themselves. With all rows for centres (`exact = TRUE`) that is kernel ridge
+#' with `K` the kernels of the centres among themselves. With all rows for centres (`exact = TRUE` in [ridge_solver()]) that is kernel ridge
 #' regression, or the mean of a Gaussian process whose noise has \eqn{n \lambda}{n lambda} times the variance of the
 #' signal. `n` counts rows, also those of weight 0: a row of weight 2 is two rows where `lambda * n` is the same. A
 #' factor `y` of two classes is fitted as -1 and 1, one of more as one column for each class against all others.
@@ -18,7 +18,7 @@
 #' K alpha / 2}, by Newton's method with penalties that fall to `lambda`, each step by a few conjugate gradients. For
 #' more than two classes it is the multinomial likelihood (softmax), with a column of coefficients for each class,
 #' penalised alike: their sum is 0, and the order of the classes does not matter. `"weighted"` is the same with rows
-#' weighted by `class_weights`, too. With penalty, also classes that can be told apart without error have finite
+#' weighted by `class_weights` of [ridge_solver()], too. With penalty, also classes that can be told apart without error have finite
 #' coefficients.
 #'
 #' **The intercept** is not penalised: it is that of the model without kernels. For squared loss this is the (weighted)
@@ -31,7 +31,7 @@
 #' bandwidth for each column: in proportion to its spread and then, where there are few columns, by some steps of
 #' descent. [tune_ridge()] does that with care, and for the kernel and the number of centres, too.
 #'
-#' **Centres**: a number (rows drawn by `center_method`), indices of rows, or a matrix. `"uniform"` draws at random;
+#' **Centres**: a number (rows drawn by `center_method` of [ridge_solver()]), indices of rows, or a matrix. `"uniform"` draws at random;
 #' `"rpcholesky"` by randomly pivoted Cholesky (of up to 2,896 pivots on a sample of the rows; what is more is drawn at
 #' random), `"leverage"` by approximate ridge leverage scores (of up to 1,000 landmarks), `"kmeans++"` far from each
 #' other. These leave less of the kernel matrix unexplained, by 6 to 37 percent on real data and by more where rows are in
@@ -48,7 +48,7 @@
 #' **Without centres** (`exact = TRUE`), squared loss: by Cholesky for up to 4,000 rows (on a GPU, for as many as half
 #' of its free memory holds the matrix of), beyond by conjugate gradients, preconditioned by what some of the rows say
 #' of the matrix. Their products go by the fast engine where that is faster ([kernel_matvec()]: `"gaussian"`, `"cauchy"`
-#' and `"imq"` in few dimensions), to a tolerance far below `tol` unless `control` has one. Each iteration then takes
+#' and `"imq"` in few dimensions), to a tolerance far below that of the solver unless `control` has one. Each iteration then takes
 #' time linear in `n`, and Gaussian-process regression on a million rows in 3 dimensions some minutes at most on two
 #' cores.
 #'
@@ -63,9 +63,10 @@
 #' precision on GPUs the centres are moved by up to a millionth of a bandwidth, to where tensor cores can hold them.
 #' When nothing helps it is an error of class `flashkernel_error_singular`.
 #'
-#' **Convergence**: until the residual is `tol` times what it was, or `max_iter`. Few iterations (5 to 20) are a
+#' **Convergence**: until the residual is `tolerance` times what it was, or as many `iterations` as [ridge_solver()]
+#' allows. Few iterations (5 to 20) are a
 #' regularisation of their own, and often enough; small penalties take more. Newton's method ends when a step promises
-#' less than `tol` times the objective, much as [stats::glm()] does. With `validation`, the iterate of the least error
+#' less than `tolerance` times the objective, much as [stats::glm()] does. With `validation`, the iterate of the least error
 #' is kept: of the root mean square or the part of wrong classes for squared loss, of the mean negative log-likelihood
 #' for logistic loss.
 #'
@@ -78,34 +79,19 @@
 #' @param bandwidth The kernel's scale, in units of the columns: one number, one for each column, or a `d` x `d`
 #'   **variance** matrix, as for [kernel_operator()]. `NULL`: chosen from the data.
 #' @param lambda The penalty, for each row. `NULL`: chosen from the data.
-#' @param centers A number, indices of rows, or a matrix with the columns of `x`. `NULL`: `10 sqrt(n)`.
-#' @param center_method How a number of centres is drawn: `"uniform"`, `"rpcholesky"`, `"leverage"` or `"kmeans++"`.
+#' @param centers A number, indices of rows, or a matrix with the columns of `x`. `NULL`: all rows if there are up to
+#'   1,000, else `10 sqrt(n)` of them.
 #' @param loss `"squared"`, `"logistic"`, or `"weighted"`: logistic, with weights of the classes. `NULL`: logistic for a
 #'   factor, else squared.
 #' @param weights Non-negative weights of the rows, or `NULL`.
-#' @param class_weights For `"weighted"`: a number for each class, by name or in the order of the levels. `NULL`: such
-#'   that all classes weigh the same.
 #' @param offset Known part of the link for each row, not fitted, or `NULL`.
-#' @param intercept Whether there is one.
-#' @param exact Whether every row is a centre, without Nystroem approximation. `NULL`: for up to 1,000 rows, if
-#'   `centers` says nothing.
-#' @param max_iter Iterations of conjugate gradients, at most; for logistic loss, Newton steps with all centres. `NULL`: 50, and 1,000 of an exact fit, where stopping early saves time but is no
-#'   regularisation.
-#' @param tol Tolerance of the residual, relative to the right-hand side; for logistic loss, of what a Newton step takes
-#'   off the objective, relative to that. `NULL`: 1e-7, for logistic loss 1e-5.
 #' @param validation A fraction of the rows to hold out (drawn at random; not of rows in chunks), or `list(x = , y = )` of
 #'   others or a [flash_data()] with a response, at which the error is measured in each iteration. `NULL`: none.
-#' @param start A fit with the same kind of rows, from whose centres and coefficients to start.
-#' @param checkpoint The name of a file in which a long fit writes, every minute, what it takes to go on: the same call
-#'   after a crash or an interrupt does so, to the same bits. It is deleted at the end. A fit by one Cholesky
-#'   factorisation (see `exact`) has nothing to go on from. `NULL`: none.
-#' @param keep Whether the fit keeps the rows (by reference), for [fitted()], standard errors, and plots.
-#' @param plan `TRUE`: nothing is fitted; what the fit would need of memory and of time is found out by small pieces of
-#'   it, and returned. A fit to some of the rows tells how many iterations there will be, some seconds' work how long
-#'   each takes; a bandwidth or `lambda` that is not given is chosen first.
 #' @param subset,na.action For formulas, as for [stats::lm()].
 #' @param formula,data A formula with a response, and where its variables are.
-#' @param control A [flash_control()].
+#' @param solver A [ridge_solver()], or a list of some of its settings: an exact fit, the stopping rule, how centres are
+#'   drawn, where to begin, what to save. `NULL`: its defaults.
+#' @param control A [flash_control()]: where and how sums are computed.
 #' @param ... For methods; for the formula and the data-frame method, the arguments of the default method.
 #' @returns An object of class `kernel_ridge`, a list with the `coefficients` (`m` x number of responses), the
 #'   `intercept`, the `centers` and their `center_index` among the rows, `kernel`, `bandwidth`, `lambda`, the `trace` of
@@ -139,11 +125,8 @@ falkon <- kernel_ridge
 #' @rdname kernel_ridge
 #' @export
 kernel_ridge.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, lambda = NULL, centers = NULL,
-                           center_method = c("uniform", "rpcholesky", "leverage", "kmeans++"), loss = NULL,
-                           weights = NULL, class_weights = NULL, offset = NULL, intercept = TRUE, exact = NULL,
-                           max_iter = NULL, tol = NULL, validation = NULL, start = NULL, checkpoint = NULL,
-                           keep = TRUE, plan = FALSE, control = NULL,
-                           ...) {
+                                 loss = NULL, weights = NULL, offset = NULL, validation = NULL, solver = NULL,
+                                 control = NULL, ...) {
   check_ridge_dots(...)
   if (missing(x)) stop_argument("x", "must be given")
   asked <- settle_control(control)
@@ -154,7 +137,7 @@ kernel_ridge.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, la
   done <- watch_workers(if (inherits(rows, "rows_data")) rows$data$cluster else asked$cluster)
   if (missing(y)) y <- rows$y
   if (is.null(y)) stop_argument("y", "must be given")
-  spec <- ridge_spec(mget(ridge_options()))
+  spec <- ridge_spec(mget(ridge_arguments()))
   if (is.null(weights)) spec$weights <- rows$weights
   spec$asked <- asked
   spec$call <- ridge_call(match.call())
@@ -202,48 +185,6 @@ kernel_ridge.formula <- function(formula, data = NULL, ..., subset, weights, off
 ridge_call <- function(call) {
   call[[1]] <- quote(kernel_ridge)
   call
-}
-
-# ---- options ----------------------------------------------------------------------------------
-
-# Of other packages, for the same things.
-RIDGE_OTHERS <- c(
-  sigma = "bandwidth", C = "lambda", cost = "lambda", penalty = "lambda", M = "centers", nystrom = "centers",
-  maxiter = "max_iter", maxit = "max_iter", h = "bandwidth", bw = "bandwidth", num_centers = "centers", family = "loss"
-)
-
-check_ridge_dots <- function(...) check_dots_empty(..., .known = names(formals(kernel_ridge.default)), .others = RIDGE_OTHERS)
-
-# Arguments that say what is fitted.
-ridge_options <- function() setdiff(names(formals(kernel_ridge.default)), c("x", "y", "control", "..."))
-
-# All of them, by name, where each was checked that can be before the rows are known.
-ridge_spec <- function(options) {
-  always <- list(
-    kernel = check_kernel, center_method = \(x) check_choice(x, CENTER_METHODS, "center_method"),
-    intercept = \(x) check_flag(x, "intercept"), keep = \(x) check_flag(x, "keep"), plan = \(x) check_flag(x, "plan")
-  )
-  if_given <- list(
-    lambda = check_penalty, loss = \(x) check_choice(x, names(LOSSES), "loss"), exact = \(x) check_flag(x, "exact"),
-    max_iter = \(x) check_count(x, "max_iter"), tol = check_tol, start = check_start, checkpoint = check_checkpoint
-  )
-  given <- !vapply(options[names(if_given)], is.null, NA)
-  checks <- c(always, if_given[given])
-  options[names(checks)] <- Map(\(check, option) check(option), checks, options[names(checks)])
-  options
-}
-
-check_start <- function(start) {
-  start <- tuned_fit(start)
-  if (!inherits(start, "kernel_ridge")) stop_argument("start", "must be a fit from kernel_ridge(): found ", describe(start))
-  start
-}
-
-check_penalty <- function(lambda, arg = "lambda") {
-  if (is.null(lambda)) return(NULL)
-  good <- is_number(lambda) && length(lambda) == 1 && is.finite(lambda) && lambda > 0
-  if (!good) stop_argument(arg, "must be one positive number: found ", describe(lambda))
-  as.double(lambda)
 }
 
 # ---- rows and response ------------------------------------------------------------------------
@@ -352,8 +293,8 @@ settle_defaults <- function(rows, response, weights, spec, run) {
 # Where its iterations end.
 settle_solver <- function(spec) {
   squared <- spec$loss == "squared"
-  if (is.null(spec$max_iter)) spec$max_iter <- if (isTRUE(spec$exact) && squared) 1000L else 50L
-  if (is.null(spec$tol)) spec$tol <- if (squared) 1e-7 else 1e-5
+  if (is.null(spec$iterations)) spec$iterations <- if (isTRUE(spec$exact) && squared) 1000L else 50L
+  if (is.null(spec$tolerance)) spec$tolerance <- if (squared) 1e-7 else 1e-5
   spec
 }
 

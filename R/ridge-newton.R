@@ -19,7 +19,7 @@ fit_logistic <- function(system, problem, spec) {
     state$point$f <- point_at(model, apply_factors(system$preconditioner, state$point$beta, "T^-1"))$f
   }
   falls <- is.null(spec$start) && !has_coarse(model)
-  penalties <- if (falls) falling_penalties(spec$lambda, spec$max_iter) else spec$lambda
+  penalties <- if (falls) falling_penalties(spec$lambda, spec$iterations) else spec$lambda
   coefficients <- \(beta) apply_factors(system$preconditioner, beta, "T^-1")
   watch <- watch_iterations(system, problem, intercept, coefficients, state$watch)
   solved <- newton(model, state, penalties, spec, watch$each, watched_save(spec, watch))
@@ -81,8 +81,8 @@ coarse_point <- function(model, spec) {
     centers_kernel(coarse$centers, model$run), model$run, model$preconditioner$jitter
   )
   on.exit(free_preconditioner(coarse$preconditioner))
-  spec$tol <- max(spec$tol, COARSE_TOLERANCE)
-  spec$max_iter <- STEPS_TO_START
+  spec$tolerance <- max(spec$tolerance, COARSE_TOLERANCE)
+  spec$iterations <- STEPS_TO_START
   falling <- falling_penalties(spec$lambda, STEPS_TO_START)
   solved <- newton(coarse, newton_from(point_at(coarse)), falling, spec, \(...) FALSE)
   alpha <- matrix(0, model$centers$m, ncol(model$y))
@@ -116,7 +116,7 @@ INNER_ITERATIONS <- 30
 newton <- function(model, state, penalties, spec, each, save = NULL) {
   last <- length(penalties)
   if (!is.null(state$made)) make_newton(model, state$made)
-  while (state$iteration < spec$max_iter && !(state$iteration >= last && has_ended(state, spec$tol))) {
+  while (state$iteration < spec$iterations && !(state$iteration >= last && has_ended(state, spec$tolerance))) {
     iteration <- state$iteration + 1
     mu <- penalties[min(iteration, last)]
     renew <- iteration <= last || state$inner >= worth_renewal(model, state$fresh)
@@ -133,7 +133,7 @@ newton <- function(model, state, penalties, spec, each, save = NULL) {
     each(iteration, state$point$beta, state$residual)
     if (!is.null(save)) save(state)
   }
-  converged <- state$iteration >= last && isTRUE(state$residual <= spec$tol)
+  converged <- state$iteration >= last && isTRUE(state$residual <= spec$tolerance)
   list(point = state$point, iterations = state$iteration, factors = state$factors, converged = converged)
 }
 

@@ -64,7 +64,7 @@ plan_factorised <- function(task) {
 
 plan_gradients <- function(task, system) {
   n <- system$n
-  run <- run_to_tolerance(task$run, exact_tolerance(task$run, task$spec$tol))
+  run <- run_to_tolerance(task$run, exact_tolerance(task$run, task$spec$tolerance))
   by_midpoints <- may_take_midpoints(system, run)
   r <- if (by_midpoints) midpoint_rank(n) else nystrom_rank(n)
   factors <- probe_factors(task, r)

@@ -100,7 +100,7 @@ probe_exact_iterations <- function(task, system, run) {
   }, 0)
   if (length(found) == 1) return(found)
   power <- max(0, log(found[2] / found[1]) / log(counts[2] / counts[1]))
-  min(spec$max_iter, round(found[2] * (n / counts[2])^power))
+  min(spec$iterations, round(found[2] * (n / counts[2])^power))
 }
 
 # ---- seconds ----------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ plan_tuning <- function(tuned, rows, y, spec, asked, run, refit) {
   spec$lambda <- tuned$arguments$lambda
   compared <- compared_values(rows$n, spec, asked)
   fits <- lapply(if (is.null(compared)) list(asked$centers) else compared$counts, \(count) {
-    kernel_ridge(tuned, centers = count, plan = TRUE)
+    kernel_ridge(tuned, centers = count)
   })
   seconds <- \(plan) sum(plan$seconds)
   longest <- fits[[which.max(vapply(fits, seconds, 0))]]

@@ -42,11 +42,10 @@
 #'   the search needs the result depends on the machine.
 #' @param subset,na.action For formulas, as for [stats::lm()].
 #' @param refit Fit with what was found?
-#' @param plan `TRUE`: nothing is searched or fitted; what that would need of memory and of time at most is found out by
-#'   steps of the search and by small pieces of the fits, and returned, with the plan of the (largest) fit as [kernel_ridge()]
-#'   makes it. A search mostly ends after half of the steps that it may take.
-#' @param ... For the default method, further arguments of [kernel_ridge()], as `loss` and `weights`. For
-#'   other methods, the arguments of the default method.
+#' @param ... For the default method, further arguments of [kernel_ridge()], such as `loss`, `weights` and `solver`. For
+#'   other methods, the arguments of the default method. With `solver = ridge_solver(plan = TRUE)` nothing is searched or
+#'   fitted: the result is an estimate of the memory and of the longest time that search and fits need. Most searches end
+#'   after half of the steps on which the estimate is based.
 #' @returns An object of class `tune_ridge`, a list with the best `kernel`, `bandwidth`, `lambda` and `centers`, the
 #'   `value` of the criterion there, `path` (a data frame with a row for each evaluation on the sample: `iteration`,
 #'   `kernel`, `rows`, `criterion`, `lambda` and the bandwidths; criteria of squared errors are logarithms of their
@@ -82,9 +81,9 @@ tune_ridge <- function(x, ...) UseMethod("tune_ridge")
 #' @order 2
 #' @export
 tune_ridge.default <- function(x, y, criterion = c("likelihood", "gcv", "loo", "holdout"),
-                                structure = c("diagonal", "scalar"), kernel = c("gaussian", "matern52"),
-                                bandwidth = NULL, lambda = NULL, centers = NULL, rows = 1000, inducing = 2000,
-                                seconds = Inf, refit = TRUE, plan = FALSE, ..., control = NULL) {
+                               structure = c("diagonal", "scalar"), kernel = c("gaussian", "matern52"),
+                               bandwidth = NULL, lambda = NULL, centers = NULL, rows = 1000, inducing = 2000,
+                               seconds = Inf, refit = TRUE, ..., control = NULL) {
   if (missing(x)) stop_argument("x", "must be given")
   criterion <- check_choice(criterion, c("likelihood", "gcv", "loo", "holdout"), "criterion")
   asked <- list(
@@ -93,7 +92,6 @@ tune_ridge.default <- function(x, y, criterion = c("likelihood", "gcv", "loo", "
     rows = check_count(rows, "rows"), inducing = check_count(inducing, "inducing"), seconds = check_seconds(seconds, "seconds")
   )
   refit <- check_flag(refit, "refit")
-  plan <- check_flag(plan, "plan")
   options <- list(...)
   check_ridge_options(options)
   x <- check_rows(x)
@@ -104,7 +102,7 @@ tune_ridge.default <- function(x, y, criterion = c("likelihood", "gcv", "loo", "
   spec <- spec_of_options(options, asked, bandwidth, all)
   run <- start_run(settle_control(control), "Choosing bandwidths")
   given <- c(list(x = x, y = y), options, list(control = control))
-  if (plan) {
+  if (spec$plan) {
     tuned <- structure(list(arguments = c(given, list(kernel = asked$kernels[[1]]))), class = "tune_ridge")
     return(with_fixed_seed(plan_tuning(tuned, all, y, spec, asked, run, refit)))
   }
@@ -223,19 +221,19 @@ check_counts <- function(centers) {
 check_ridge_options <- function(options) {
   if (length(options) == 0) return(invisible())
   if (!has_names(names(options))) stop_argument("...", "must be arguments of kernel_ridge() by name, each once")
-  other <- setdiff(names(options), setdiff(names(formals(kernel_ridge.default)), c("x", "y", "...")))
+  other <- setdiff(names(options), c(ridge_arguments(), "control"))
   if (length(other) > 0) do.call(check_ridge_dots, options[other[1]])
 }
 
 # As of kernel_ridge(), with its own defaults.
 spec_of_options <- function(options, asked, bandwidth, rows) {
-  defaults <- lapply(formals(kernel_ridge.default)[ridge_options()], eval, envir = topenv())
+  defaults <- as.list(formals(kernel_ridge.default)[ridge_arguments()])
   defaults[names(options)] <- options
   defaults$kernel <- asked$kernels[[1]]
   defaults["bandwidth"] <- list(check_kept_bandwidth(bandwidth, rows))
   defaults["lambda"] <- list(if (length(asked$lambdas) == 1) asked$lambdas)
   spec <- ridge_spec(defaults)
-  if (!is.null(spec$start)) stop_argument("start", "is not an argument of this function")
+  if (!is.null(spec$start)) stop_argument("start", "must be NULL here, because a search has no fit to begin at")
   if (is.null(spec$weights)) spec$weights <- rows$weights
   spec
 }

@@ -97,7 +97,7 @@ refit_ridge <- function(fit, rows, run, found = list()) {
     centers = if (!fit$exact) if (fit$centers_given) fit$centers else min(nrow(fit$centers), used),
     center_method = fit$center_method, loss = if (fit$loss == "squared") "squared" else "logistic",
     weights = some$weights, offset = some$offset, intercept = fit$has_intercept, exact = fit$exact,
-    max_iter = if (early) fit$best_iteration else fit$settings$max_iter, tol = fit$settings$tol, keep = FALSE,
+    iterations = if (early) fit$best_iteration else fit$settings$iterations, tolerance = fit$settings$tolerance, keep = FALSE,
     plan = FALSE, asked = fit$control, call = fit$call
   )
   spec[names(found)] <- found

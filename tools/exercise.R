@@ -48,7 +48,7 @@ y <- sin(x[, 1]) + x[, 2]
 label <- factor(c("a", "b", "c")[1 + (y > 0) + (y > 1)])
 regress <- function(..., rows = x, response = y, lambda = 1e-3) {
   control <- flash_control(threads = 2)
-  suppressWarnings(kernel_ridge(rows, response, ..., bandwidth = 1.5, lambda = lambda, max_iter = 3, control = control))
+  suppressWarnings(kernel_ridge(rows, response, ..., bandwidth = 1.5, lambda = lambda, solver = list(iterations = 3), control = control))
 }
 for (kernel in c("gaussian", "laplacian", "matern32", "matern52", "cauchy", "imq", "linear", "polynomial", "sigmoid")) {
   try(regress(kernel = kernel, centers = 49), silent = TRUE)

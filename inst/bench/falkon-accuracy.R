@@ -75,7 +75,7 @@ measure <- function(task, settings, standardised) {
   with_rows <- function(rows) timed(\() flashkernel::falkon(
     data$x[rows, ], data$y[rows], kernel = tuned$value$kernel, bandwidth = tuned$value$bandwidth,
     lambda = tuned$value$lambda * n / length(rows), centers = min(length(rows), settings$centers),
-    max_iter = settings$iterations, tol = 1e-5, exact = FALSE, control = control
+    solver = list(iterations = settings$iterations, tolerance = 1e-5, exact = FALSE), control = control
   ))
   fit <- with_rows(seq_len(n))
   fewer <- with_rows(sort(sample.int(n, round(0.64 / 0.9 * n))))

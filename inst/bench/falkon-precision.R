@@ -26,14 +26,14 @@ held <- list(x = unname(data[test, 1:18]), y = data[test, 19])
 
 # one choice of numbers and centres for all
 set.seed(1)
-chosen <- falkon(x, y, max_iter = 1, control = flash_control(backend = "cpu"))
+chosen <- falkon(x, y, solver = list(iterations = 1), control = flash_control(backend = "cpu"))
 cat(nrow(chosen$centers), " centres, lambda ", format(chosen$lambda, digits = 2), "\n\n", sep = "")
 
 measure <- function(precision, method) {
   Sys.setenv(FLASHKERNEL_CUDA_METHOD = method)
   on.exit(Sys.unsetenv("FLASHKERNEL_CUDA_METHOD"))
   fit <- suppressWarnings(falkon(
-    x, y, bandwidth = chosen$bandwidth, lambda = chosen$lambda, centers = chosen$center_index, validation = held, max_iter = 50,
+    x, y, bandwidth = chosen$bandwidth, lambda = chosen$lambda, centers = chosen$center_index, validation = held, solver = list(iterations = 50),
     control = flash_control(backend = backend, precision = precision)
   ))
   errors <- fit$trace$validation[c(1, 5, 10, 15, 25, 50)]

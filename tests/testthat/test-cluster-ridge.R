@@ -12,7 +12,7 @@ at <- x[1:9, ] + 0.1
 
 fit_to <- function(...) {
   set.seed(1)
-  kernel_ridge(..., bandwidth = 1, centers = 15, lambda = 1e-2)
+  ridge_with(..., bandwidth = 1, centers = 15, lambda = 1e-2)
 }
 shards_of <- function(response, cluster = NULL, rows = 100) {
   flash_data(data.frame(x, y = response, w = w), cluster, shard_rows = rows, response = "y", weights = "w")
@@ -54,7 +54,7 @@ test_that("so are those with weights of classes, an offset, two numbers for clas
   known <- fit_to(x, truth > 0, loss = "logistic", weights = w)
   fit <- fit_to(shards_of(as.numeric(truth > 0), workers), loss = "logistic")
   expect_equal(predict(fit, at), predict(known, at), tolerance = 1e-4)
-  again <- kernel_ridge(shards_of(as.numeric(truth > 0), workers), loss = "logistic", start = fit)
+  again <- kernel_ridge(shards_of(as.numeric(truth > 0), workers), loss = "logistic", solver = list(start = fit))
   expect_equal(predict(again, at), predict(fit, at), tolerance = 1e-4)
 })
 
@@ -65,7 +65,7 @@ test_that("nothing of the size of the rows travels", {
     frame <- data.frame(x, y = response, w = w)[many, ]
     there <- flash_data(frame, workers, shard_rows = 100 * repeats, response = "y", weights = "w")
     set.seed(1)
-    fit <- kernel_ridge(there, bandwidth = 1, centers = 15, lambda = 1e-2, max_iter = 4)
+    fit <- kernel_ridge(there, bandwidth = 1, centers = 15, lambda = 1e-2, solver = list(iterations = 4))
     sum(fit$workers$bytes) / sum(fit$workers$requests)
   }
   for (loss in c("squared", "logistic")) expect_lt(bytes(8, loss) / bytes(1, loss), 1.1)
@@ -75,7 +75,7 @@ test_that("an iteration is one request to each worker", {
   there <- shards_of(truth, workers)
   requests <- function(steps) {
     set.seed(1)
-    sum(kernel_ridge(there, bandwidth = 1, centers = 30, lambda = 1e-9, tol = 1e-30, max_iter = steps)$workers$requests)
+    sum(kernel_ridge(there, bandwidth = 1, centers = 30, lambda = 1e-9, solver = list(tolerance = 1e-30, iterations = steps))$workers$requests)
   }
   expect_equal(requests(9) - requests(4), 5 * 3)
 })

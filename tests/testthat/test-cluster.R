@@ -108,7 +108,7 @@ test_that("kernel_ridge() on the workers is kernel_ridge() of the rows in the sa
   fit_to <- function(..., cluster = NULL) {
     set.seed(1)
     kernel_ridge(
-      ..., bandwidth = 1, centers = 40, lambda = 1e-4, tol = 1e-10, max_iter = 200,
+      ..., bandwidth = 1, centers = 40, lambda = 1e-4, solver = list(tolerance = 1e-10, iterations = 200),
       control = flash_control(backend = "cpu", cluster = cluster)
     )
   }

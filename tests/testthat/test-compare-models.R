@@ -189,7 +189,7 @@ test_that("fits of kernel_ridge() are compared with each other and with other re
   expect_setequal(compare(tuned, wide, folds = 2)$table$estimator, c("kernel_ridge", "kernel_ridge, tuned"))
   expect_error(compare(wide, kernel_ridge(y ~ x, rows)), "same points", class = "flashkernel_error_argument")
   expect_error(cross_validate(lm(y ~ x, rows)), "kernel_ridge\\(\\)", class = "flashkernel_error_argument")
-  expect_error(cross_validate(update(wide, keep = FALSE)), "keep", class = "flashkernel_error_argument")
+  expect_error(cross_validate(update(wide, solver = list(keep = FALSE))), "keep", class = "flashkernel_error_argument")
 })
 
 test_that("a validation set of kernel_ridge() ends fits without a fold where it ended the fit", {
@@ -209,7 +209,7 @@ test_that("sparse rows are judged as dense ones", {
   x <- as.matrix(rows[c("x", "z")])
   folds <- rep(1:3, 20)
   found <- lapply(list(x, Matrix::Matrix(x, sparse = TRUE)), \(x) {
-    fit <- kernel_ridge(x, rows$y, bandwidth = 1, lambda = 1e-3, exact = FALSE, centers = 1:60, keep = TRUE)
+    fit <- kernel_ridge(x, rows$y, bandwidth = 1, lambda = 1e-3, solver = list(exact = FALSE, keep = TRUE), centers = 1:60)
     expect_silent(compare(fit, fit, folds = folds))
     cross_validate(fit, folds)$scores
   })

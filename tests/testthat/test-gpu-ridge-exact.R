@@ -6,7 +6,7 @@ test_that("exact fits and their standard errors are the same on a GPU", {
   y <- with_fixed_seed(sin(5 * x[, 1]) * x[, 2] + 0.1 * stats::rnorm(6000), 2)
   fit_on <- function(rows, backend) {
     kernel_ridge(
-      x[rows, ], y[rows], bandwidth = 0.3, lambda = 1e-4, exact = TRUE, tol = 1e-9,
+      x[rows, ], y[rows], bandwidth = 0.3, lambda = 1e-4, solver = list(exact = TRUE, tolerance = 1e-9),
       control = flash_control(backend = backend, precision = "double")
     )
   }
@@ -32,7 +32,7 @@ test_that("many rows go by conjugate gradients on a GPU as on the CPU", {
     run <- run_control(settle_control(flash_control(backend = backend)))
     used <- used_in_exact(ridge_rows(x, diag(0.2, 3), check_kernel("gaussian")), NULL)
     system <- exact_system(used, diag(0.2, 3), check_kernel("gaussian"), 1e-5, run)
-    solve_by_gradients(system, y, list(tol = 1e-7, max_iter = 200), \(...) FALSE)
+    solve_by_gradients(system, y, list(tolerance = 1e-7, iterations = 200), \(...) FALSE)
   }
   gpu <- solve_on("cuda")
   cpu <- solve_on("cpu")

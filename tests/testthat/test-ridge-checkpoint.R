@@ -46,42 +46,42 @@ expect_same_bits <- function(fit, at_least = 8) {
 }
 
 test_that("fits of squared loss that were stopped go on with the same bits", {
-  expect_same_bits(\(...) kernel_ridge(go_on_x, cbind(go_on_y, go_on_x[, 1]^3), bandwidth = 1, lambda = 1e-6, centers = 20, ...))
+  expect_same_bits(\(...) ridge_with(go_on_x, cbind(go_on_y, go_on_x[, 1]^3), bandwidth = 1, lambda = 1e-6, centers = 20, ...))
   expect_same_bits(\(...) {
-    kernel_ridge(go_on_x, go_on_y, centers = 20, center_method = "kmeans++", weights = rep(0:3, 50), validation = 0.2, tol = 1e-4, ...)
+    ridge_with(go_on_x, go_on_y, centers = 20, center_method = "kmeans++", tolerance = 1e-4, weights = rep(0:3, 50), validation = 0.2, ...)
   })
   copies <- rbind(go_on_x, go_on_x[1:20, ])
   fit <- expect_same_bits(\(...) {
-    kernel_ridge(copies, c(go_on_y, go_on_y[1:20]), bandwidth = 1, lambda = 1e-6, centers = 180, tol = 1e-3, ...)
+    ridge_with(copies, c(go_on_y, go_on_y[1:20]), bandwidth = 1, lambda = 1e-6, centers = 180, tolerance = 1e-3, ...)
   })
   expect_gt(fit$merged, 0)
 })
 
 test_that("fits of logistic losses that were stopped go on with the same bits", {
   fit_to <- \(y, ..., centers = 20, lambda = 1e-7) {
-    suppressWarnings(kernel_ridge(go_on_x, y, bandwidth = 1, lambda = lambda, centers = centers, ...))
+    suppressWarnings(ridge_with(go_on_x, y, bandwidth = 1, lambda = lambda, centers = centers, ...))
   }
-  expect_same_bits(\(...) fit_to(go_on_y > 0.2, tol = 1e-12, max_iter = 30, ...))
-  expect_same_bits(\(...) fit_to(cut(go_on_y, 3), weights = rep(1:2, 100), lambda = 1e-4, max_iter = 8, ...))
+  expect_same_bits(\(...) fit_to(go_on_y > 0.2, tolerance = 1e-12, iterations = 30, ...))
+  expect_same_bits(\(...) fit_to(cut(go_on_y, 3), weights = rep(1:2, 100), lambda = 1e-4, iterations = 8, ...))
   expect_same_bits(\(...) fit_to(factor(go_on_y > 0.5), loss = "weighted", validation = 0.25, ...))
   # centres that are no rows
   expect_same_bits(\(...) fit_to(go_on_y > 0.2, centers = go_on_x[1:9, ] + 0.1, ...))
   # all rows
-  expect_same_bits(\(...) kernel_ridge(go_on_x[1:40, ], go_on_y[1:40] > 0.2, bandwidth = 1, lambda = 1e-4, ...))
+  expect_same_bits(\(...) ridge_with(go_on_x[1:40, ], go_on_y[1:40] > 0.2, bandwidth = 1, lambda = 1e-4, ...))
 })
 
 test_that("fits from a start, or from a coarser fit, go on with the same bits", {
   first <- kernel_ridge(go_on_x, go_on_y, bandwidth = 1, lambda = 1e-3, centers = 20)
-  expect_same_bits(\(...) kernel_ridge(go_on_x, go_on_y, lambda = 1e-6, start = first, ...))
+  expect_same_bits(\(...) ridge_with(go_on_x, go_on_y, lambda = 1e-6, start = first, ...))
   y <- go_on_y > 0.2
   first <- kernel_ridge(go_on_x, y, bandwidth = 1, lambda = 1e-3, centers = 20)
-  expect_same_bits(\(...) kernel_ridge(go_on_x, y, lambda = 1e-6, start = first, tol = 1e-9, ...))
+  expect_same_bits(\(...) ridge_with(go_on_x, y, lambda = 1e-6, start = first, tolerance = 1e-9, ...))
   replace_in_package("LEAST_COARSE", 5)
-  expect_same_bits(\(...) kernel_ridge(go_on_x, y, bandwidth = 1, lambda = 1e-6, centers = 60, ...))
+  expect_same_bits(\(...) ridge_with(go_on_x, y, bandwidth = 1, lambda = 1e-6, centers = 60, ...))
 })
 
 test_that("a file spares what was done", {
-  fit <- \(...) kernel_ridge(go_on_x, go_on_y, bandwidth = 1, lambda = 1e-6, centers = 1:20, max_iter = 6, tol = 1e-12, ...)
+  fit <- \(...) ridge_with(go_on_x, go_on_y, bandwidth = 1, lambda = 1e-6, centers = 1:20, iterations = 6, tolerance = 1e-12, ...)
   file <- tempfile()
   power <- stop_at_product()
   power$restart(5)
@@ -92,7 +92,7 @@ test_that("a file spares what was done", {
 })
 
 test_that("files of something else, or of another task, are refused and kept", {
-  fit <- \(..., y = go_on_y) kernel_ridge(go_on_x, y, bandwidth = 1, lambda = 1e-6, centers = 1:20, ...)
+  fit <- \(..., y = go_on_y) ridge_with(go_on_x, y, bandwidth = 1, lambda = 1e-6, centers = 1:20, ...)
   refuse <- \(..., why) expect_error(fit(...), why, class = "flashkernel_error_argument")
   file <- tempfile()
   writeLines("my thesis", file)

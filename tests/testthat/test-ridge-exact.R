@@ -19,12 +19,12 @@ literal_ridge <- function(case, w = rep(1, nrow(case$x)), at = case$at) {
   list(alpha = alpha, value = as.vector(mean + exact_kernels(at, case$x, case$h) %*% alpha))
 }
 
-exact_fit <- function(case, ...) kernel_ridge(case$x, case$y, bandwidth = case$h, lambda = case$lambda, exact = TRUE, ...)
+exact_fit <- function(case, ...) ridge_with(case$x, case$y, bandwidth = case$h, lambda = case$lambda, exact = TRUE, ...)
 
 # The same by conjugate gradients, as of more rows
 by_gradients <- function(case, tol = 1e-11, ...) {
   replace_in_package("is_factorised", \(system) FALSE)
-  exact_fit(case, tol = tol, ...)
+  exact_fit(case, tolerance = tol, ...)
 }
 
 test_that("coefficients and predictions are those of solve(), weighted or not", {
@@ -62,7 +62,7 @@ test_that("sums to a tolerance do not keep conjugate gradients from theirs", {
 test_that("a fit with all rows for centres is the exact one", {
   case <- exact_case()
   all_rows <- suppressWarnings(kernel_ridge(
-    case$x, case$y, bandwidth = case$h, lambda = case$lambda, centers = 1:80, max_iter = 50, tol = 1e-12
+    case$x, case$y, bandwidth = case$h, lambda = case$lambda, centers = 1:80, solver = list(iterations = 50, tolerance = 1e-12)
   ))
   expect_equal(predict(all_rows, case$at), predict(exact_fit(case), case$at), tolerance = 1e-8)
 })
@@ -79,7 +79,7 @@ test_that("a weight of 2 is two rows at the same n lambda, and one of 0 none", {
   counts <- rep(c(1, 2, 0, 3), 20)
   rows <- rep(1:80, counts)
   repeated <- kernel_ridge(
-    case$x[rows, ], case$y[rows], bandwidth = case$h, lambda = case$lambda * 80 / length(rows), exact = TRUE
+    case$x[rows, ], case$y[rows], bandwidth = case$h, lambda = case$lambda * 80 / length(rows), solver = list(exact = TRUE)
   )
   weighted <- exact_fit(case, weights = counts)
   expect_equal(predict(weighted, case$at), predict(repeated, case$at), tolerance = 1e-10)
@@ -169,13 +169,13 @@ test_that("noise that is nothing beside the kernel matrix leaves a right answer,
   n <- 800
   x <- matrix(stats::runif(2 * n), n)
   y <- sin(5 * x[, 1]) + x[, 2] + stats::rnorm(n) / 10
-  fit <- \(...) kernel_ridge(x, y, bandwidth = 0.3, lambda = 1e-7 / n, exact = TRUE, control = flash_control(backend = "cpu"), ...)
+  fit <- \(...) ridge_with(x, y, bandwidth = 0.3, lambda = 1e-7 / n, exact = TRUE, control = flash_control(backend = "cpu"), ...)
   direct <- predict(fit(), x)
   replace_in_package("is_factorised", \(system) FALSE)
   found <- fit()
   expect_true(found$converged)
   expect_lt(max(abs(predict(found, x) - direct)), 1e-5)
-  expect_warning(fit(max_iter = 2), "lambda")
+  expect_warning(fit(iterations = 2), "lambda")
 })
 
 test_that("sums at midpoints whose errors are not small beside the noise are not gone by", {
@@ -183,7 +183,7 @@ test_that("sums at midpoints whose errors are not small beside the noise are not
   n <- 6000
   x <- matrix(stats::runif(2 * n), n)
   y <- sin(5 * x[, 1]) + x[, 2] + stats::rnorm(n) / 10
-  fit <- kernel_ridge(x, y, bandwidth = 0.3, lambda = 1e-6, exact = TRUE, control = flash_control(backend = "cpu"))
+  fit <- kernel_ridge(x, y, bandwidth = 0.3, lambda = 1e-6, solver = list(exact = TRUE), control = flash_control(backend = "cpu"))
   expect_true(fit$converged)
   expect_lt(fit$iterations, 20)
 })

@@ -3,9 +3,9 @@ example_x <- matrix(sin(1:120 * 1.7) * 2, 40, 3)
 example_y <- cos(example_x[, 1]) + 0.5 * example_x[, 2] * example_x[, 3] + 0.1 * sin(50 * 1:40)
 example_centers <- c(2, 9, 15, 22, 28, 33, 39)
 
-example_fit <- function(..., y = example_y, lambda = 1e-3, centers = example_centers, max_iter = 100, tol = 1e-14) {
-  kernel_ridge(
-    example_x, y, bandwidth = 1.5, lambda = lambda, centers = centers, intercept = FALSE, max_iter = max_iter, tol = tol,
+example_fit <- function(..., y = example_y, lambda = 1e-3, centers = example_centers, iterations = 100, tol = 1e-14) {
+  ridge_with(
+    example_x, y, bandwidth = 1.5, lambda = lambda, centers = centers, intercept = FALSE, iterations = iterations, tolerance = tol,
     ...
   )
 }
@@ -48,14 +48,14 @@ test_that("all rows as centres are kernel ridge regression", {
 })
 
 test_that("few iterations stop there", {
-  fit <- example_fit(max_iter = 3)
+  fit <- example_fit(iterations = 3)
   expect_false(fit$converged)
   expect_identical(fit$iterations, 3)
 })
 
 test_that("a response that is shifted and scaled gives the same fit, shifted and scaled", {
-  one <- kernel_ridge(example_x, example_y, bandwidth = 1.5, lambda = 1e-3, centers = example_centers, max_iter = 5)
-  other <- kernel_ridge(example_x, 1024 * example_y + 7, bandwidth = 1.5, lambda = 1e-3, centers = example_centers, max_iter = 5)
+  one <- kernel_ridge(example_x, example_y, bandwidth = 1.5, lambda = 1e-3, centers = example_centers, solver = list(iterations = 5))
+  other <- kernel_ridge(example_x, 1024 * example_y + 7, bandwidth = 1.5, lambda = 1e-3, centers = example_centers, solver = list(iterations = 5))
   expect_equal(predict(other), 1024 * predict(one) + 7, tolerance = 1e-11)
   expect_identical(other$iterations, one$iterations)
 })
@@ -63,14 +63,13 @@ test_that("a response that is shifted and scaled gives the same fit, shifted and
 test_that("rows far from the origin, and other units, change nothing", {
   one <- fitted(example_fit())
   far <- kernel_ridge(
-    example_x + 1e6, example_y, bandwidth = 1.5, lambda = 1e-3, centers = example_centers, intercept = FALSE,
-    max_iter = 100, tol = 1e-14
+    example_x + 1e6, example_y, bandwidth = 1.5, lambda = 1e-3, centers = example_centers, solver = list(intercept = FALSE, iterations = 100, tolerance = 1e-14)
   )
   expect_equal(fitted(far), one, tolerance = 1e-6)
   units <- c(1e3, 1, 1e-3)
   scaled <- kernel_ridge(
     example_x * rep(units, each = 40), example_y, bandwidth = 1.5 * units, lambda = 1e-3, centers = example_centers,
-    intercept = FALSE, max_iter = 100, tol = 1e-14
+    solver = list(intercept = FALSE, iterations = 100, tolerance = 1e-14)
   )
   expect_equal(fitted(scaled), one, tolerance = 1e-9)
 })
@@ -83,7 +82,7 @@ test_that("whole weights are rows that come several times, rows of weight 0 are 
   rows <- rep(1:40, weights)
   again <- kernel_ridge(
     example_x[rows, ], example_y[rows], bandwidth = 1.5, lambda = 1e-3 * 40 / length(rows),
-    centers = example_x[example_centers, ], intercept = FALSE, max_iter = 100, tol = 1e-14
+    centers = example_x[example_centers, ], solver = list(intercept = FALSE, iterations = 100, tolerance = 1e-14)
   )
   expect_equal(predict(again, example_x), literal, tolerance = 1e-7)
 })
@@ -102,10 +101,10 @@ test_that("offsets are taken off before the fit and added to predictions", {
   offset <- seq(-1, 1, length.out = 40)
   fit <- kernel_ridge(
     example_x, example_y + offset, bandwidth = 1.5, lambda = 1e-3, centers = example_centers, offset = offset,
-    max_iter = 50, tol = 1e-14
+    solver = list(iterations = 50, tolerance = 1e-14)
   )
   plain <- kernel_ridge(
-    example_x, example_y, bandwidth = 1.5, lambda = 1e-3, centers = example_centers, max_iter = 50, tol = 1e-14
+    example_x, example_y, bandwidth = 1.5, lambda = 1e-3, centers = example_centers, solver = list(iterations = 50, tolerance = 1e-14)
   )
   expect_equal(predict(fit), predict(plain) + offset, tolerance = 1e-10)
   expect_equal(predict(fit, example_x[1:2, ], offset = c(5, 6)), predict(plain, example_x[1:2, ]) + 5:6, tolerance = 1e-10)
@@ -131,11 +130,11 @@ test_that("two classes are -1 and 1 under squared loss, more are one against all
 })
 
 test_that("a fit goes on from the coefficients of another", {
-  first <- example_fit(max_iter = 2)
+  first <- example_fit(iterations = 2)
   expect_gt(max(abs(fitted(first) - fitted(example_fit()))), 1e-3)
-  second <- kernel_ridge(example_x, example_y, start = first, intercept = FALSE, max_iter = 100, tol = 1e-14)
+  second <- kernel_ridge(example_x, example_y, solver = list(start = first, intercept = FALSE, iterations = 100, tolerance = 1e-14))
   expect_equal(fitted(second), fitted(example_fit()), tolerance = 1e-8)
-  done <- kernel_ridge(example_x, example_y, start = second, intercept = FALSE, tol = 1e-6)
+  done <- kernel_ridge(example_x, example_y, solver = list(start = second, intercept = FALSE, tolerance = 1e-6))
   expect_identical(done$iterations, 0)
 })
 
@@ -144,7 +143,7 @@ test_that("the iterate of the least error at rows that were held out is kept", {
   noisy <- example_y + rnorm(40)
   held <- list(x = example_x[1:10, ], y = noisy[1:10])
   fit <- kernel_ridge(
-    example_x[11:40, ], noisy[11:40], bandwidth = 0.7, lambda = 1e-9, centers = 1:30, max_iter = 30, validation = held
+    example_x[11:40, ], noisy[11:40], bandwidth = 0.7, lambda = 1e-9, centers = 1:30, solver = list(iterations = 30), validation = held
   )
   errors <- fit$trace$validation
   expect_identical(fit$best_iteration, which.min(errors))
@@ -184,16 +183,20 @@ test_that("arguments that cannot be are named", {
   refuse("y", x, rep("a", 40), bandwidth = 1, lambda = 1)
   refuse("weights", x, y, bandwidth = 1, lambda = 1, weights = -1:38)
   refuse("sigma", x, y, sigma = 1)
-  refuse("max_iter", x, y, max_iter = 0)
+  refuse("iterations", x, y, solver = list(iterations = 0))
+  refuse("solver", x, y, solver = list(steps = 2))
+  refuse("solver", x, y, solver = list(20))
+  refuse("solver", x, y, solver = 20)
+  refuse("exact", x, y, exact = TRUE)
   refuse("loss", x, y, loss = "hinge")
-  refuse("start", x, y, start = 1)
+  refuse("start", x, y, solver = list(start = 1))
   refuse("validation", x, y, bandwidth = 1, lambda = 1, validation = 2)
   chunks <- local({
     ended <- TRUE
     \() if (ended <<- !ended) NULL else x
   })
   refuse("validation", chunks, y, bandwidth = 1, lambda = 1, centers = x[1:3, ], validation = 0.2)
-  refuse("checkpoint", x, y, checkpoint = 1)
+  refuse("checkpoint", x, y, solver = list(checkpoint = 1))
   refuse("formula", ~wt, mtcars)
 })
 
@@ -239,7 +242,7 @@ rough_case <- function(frame = parent.frame()) {
   }, frame)
   list(
     fit = \(...) suppressWarnings(
-      kernel_ridge(x, y, bandwidth = 3, lambda = 1e-9, centers = seq(10, 2000, by = 10), max_iter = 200, ...)
+      ridge_with(x, y, bandwidth = 3, lambda = 1e-9, centers = seq(10, 2000, by = 10), iterations = 200, ...)
     ),
     calls = \() calls, restart = \(until) calls <<- list(sums = 0, moments = 0, until = until)
   )

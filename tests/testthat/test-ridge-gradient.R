@@ -78,7 +78,7 @@ test_that("average effects of columns are means of gradients, weighted as the ro
   for (kernel in c("gaussian", "imq", "polynomial")) {
     fit <- example_fit(kernel)
     means <- apply(predict(fit, type = "gradient"), 2:3, mean)
-    effects <- marginal_effects(fit, se = FALSE)
+    effects <- marginal_effects(fit, se.fit = FALSE)
     expect_equal(effects$estimate, as.vector(t(means)), tolerance = 1e-10)
     expect_identical(effects$group, rep(c("u", "v"), 3))
   }
@@ -97,7 +97,7 @@ test_that("a variable of several columns moves all of them", {
     down[[name]] <- down[[name]] - h
     mean(predict(fit, up) - predict(fit, down)) / (2 * h)
   }
-  effects <- marginal_effects(fit, se = FALSE)
+  effects <- marginal_effects(fit, se.fit = FALSE)
   expect_identical(effects$term, c("wt", "hp", "qsec"))
   expect_equal(effects$estimate, c(slope("wt", 1e-4), slope("hp", 1e-3), slope("qsec", 1e-4)), tolerance = 1e-5)
 })
@@ -105,7 +105,7 @@ test_that("a variable of several columns moves all of them", {
 test_that("levels differ from the first by what predictions do", {
   fit <- kernel_ridge(mpg ~ wt + factor(cyl) + am, data = transform(mtcars, am = am == 1), bandwidth = 2, lambda = 1e-2)
   with <- \(...) mean(predict(fit, transform(mtcars, ...)))
-  effects <- marginal_effects(fit, se = FALSE)
+  effects <- marginal_effects(fit, se.fit = FALSE)
   expect_identical(effects$contrast, c("dY/dX", "6 - 4", "8 - 4", "TRUE - FALSE"))
   start <- predict(fit, transform(mtcars, am = am == 1, cyl = 4))
   expect_equal(effects$estimate[2], mean(predict(fit, transform(mtcars, am = am == 1, cyl = 6)) - start), tolerance = 1e-10)
@@ -131,7 +131,7 @@ test_that("standard errors are those of the functional by the covariance of the 
 test_that("a linear kernel has the effects of ridge regression", {
   fit <- kernel_ridge(mpg ~ wt + hp, data = mtcars, kernel = "linear", bandwidth = 1, lambda = 1e-9, centers = as.matrix(mtcars[1:2, c("wt", "hp")]))
   want <- solve(crossprod(as.matrix(mtcars[, c("wt", "hp")])), crossprod(as.matrix(mtcars[, c("wt", "hp")]), mtcars$mpg - mean(mtcars$mpg)))
-  expect_equal(marginal_effects(fit, se = FALSE)$estimate, as.vector(want), tolerance = 1e-4)
+  expect_equal(marginal_effects(fit, se.fit = FALSE)$estimate, as.vector(want), tolerance = 1e-4)
 })
 
 test_that("bad requests are errors that name what was wrong", {

@@ -5,7 +5,7 @@ input_x <- with_fixed_seed(matrix(stats::rnorm(180), 60, dimnames = list(NULL, c
 input_y <- sin(input_x[, 1]) + input_x[, 2]
 input_data <- data.frame(input_x, y = input_y, f = factor(rep(letters[1:3], 20)))
 
-input_fit <- \(x = input_x, y = input_y, ...) kernel_ridge(x, y, bandwidth = 1, lambda = 1e-3, ...)
+input_fit <- \(x = input_x, y = input_y, ...) ridge_with(x, y, bandwidth = 1, lambda = 1e-3, ...)
 
 expect_refused <- function(object, arg, why = NULL) {
   error <- expect_error(object, why, class = "flashkernel_error_argument")
@@ -78,7 +78,7 @@ test_that("probabilities with standard errors are of logistic loss only, also of
 })
 
 test_that("counts that are too large are told what is the most", {
-  expect_refused(input_fit(max_iter = 1e10), "max_iter", "at most")
+  expect_refused(input_fit(iterations = 1e10), "iterations", "at most")
 })
 
 test_that("tuning takes data first, and tells which kernel failed", {

@@ -1,6 +1,6 @@
 # Logistic losses of kernel_ridge(): against Newton's method on dense matrices, in plain R, and by what has to hold.
 
-tight <- \(...) kernel_ridge(..., tol = 1e-24, max_iter = 60, control = flash_control(precision = "double"))
+tight <- \(...) ridge_with(..., tolerance = 1e-24, iterations = 60, control = flash_control(precision = "double"))
 
 # Two classes of points in two dimensions that overlap.
 two_blobs <- function(n = 120, apart = 1, seed = 1) {
@@ -161,7 +161,7 @@ test_that("class weights are weights of their rows, equal shares by default", {
 test_that("classes that can be told apart have finite coefficients, and their objective falls", {
   case <- two_blobs(100, apart = 12)
   for (lambda in c(1e-3, 1e-9)) {
-    fit <- kernel_ridge(case$x, factor(case$y), bandwidth = 2, lambda = lambda, centers = case$centers, max_iter = 60)
+    fit <- kernel_ridge(case$x, factor(case$y), bandwidth = 2, lambda = lambda, centers = case$centers, solver = list(iterations = 60))
     expect_true(all(is.finite(fit$coefficients)))
     expect_identical(predict(fit), factor(case$y))
   }
@@ -191,13 +191,13 @@ test_that("extreme margins are numbers", {
   # nothing is left to fit
   known <- 1e4 * (2 * case$y - 1)
   fit <- kernel_ridge(
-    case$x, factor(case$y), bandwidth = 1, lambda = 1e-3, centers = 5, offset = known, intercept = FALSE
+    case$x, factor(case$y), bandwidth = 1, lambda = 1e-3, centers = 5, offset = known, solver = list(intercept = FALSE)
   )
   expect_true(fit$converged)
   expect_identical(as.vector(fit$coefficients), rep(0, 5))
   for (size in c(-1e4, 1e4)) {
     fit <- kernel_ridge(
-      case$x, factor(case$y), bandwidth = 1, lambda = 1e-3, centers = 5, offset = rep(size, 40), intercept = FALSE
+      case$x, factor(case$y), bandwidth = 1, lambda = 1e-3, centers = 5, offset = rep(size, 40), solver = list(intercept = FALSE)
     )
     expect_true(all(is.finite(fit$coefficients)))
     fit <- kernel_ridge(case$x, factor(case$y), bandwidth = 1, lambda = 1e-3, centers = 5, offset = rep(size, 40))
@@ -274,7 +274,7 @@ test_that("many centres begin with some of them, and end at the same optimum", {
     asked
   })
   fit <- kernel_ridge(
-    case$x, factor(case$y), bandwidth = 0.5, lambda = 1e-5, centers = 1:400 * 2, tol = 1e-15, max_iter = 60,
+    case$x, factor(case$y), bandwidth = 0.5, lambda = 1e-5, centers = 1:400 * 2, solver = list(tolerance = 1e-15, iterations = 60),
     control = flash_control(precision = "double")
   )
   # its link is that of its coefficients
@@ -344,7 +344,7 @@ test_that("held-out rows keep the step of the least log loss, and a start goes o
   full <- tight(case$x, factor(case$y), bandwidth = 1, lambda = 1e-4, centers = case$centers)
   on <- tight(case$x, factor(case$y), lambda = 1e-4, start = first)
   expect_lt(max(abs(predict(on, case$x, type = "link") - predict(full, case$x, type = "link"))), 1e-8)
-  again <- kernel_ridge(case$x, factor(case$y), start = on)
+  again <- kernel_ridge(case$x, factor(case$y), solver = list(start = on))
   expect_identical(again$iterations, 1)
   expect_identical(again$center_index, on$center_index)
   # other rows, fewer than the start had
@@ -354,7 +354,7 @@ test_that("held-out rows keep the step of the least log loss, and a start goes o
     other$x[1:20, ], factor(other$y[1:20]), bandwidth = 1, lambda = 1e-4, centers = first$centers, weights = 1:20
   )
   expect_lt(max(abs(predict(fewer, type = "link") - predict(anew, type = "link"))), 1e-8)
-  expect_error(kernel_ridge(as.matrix(iris[1:4]), iris$Species, start = first), class = "flashkernel_error_argument")
+  expect_error(kernel_ridge(as.matrix(iris[1:4]), iris$Species, solver = list(start = first)), class = "flashkernel_error_argument")
 })
 
 test_that("penalties fall to lambda in as many steps as there are", {
@@ -366,7 +366,7 @@ test_that("penalties fall to lambda in as many steps as there are", {
 
 test_that("what is not a class is an error", {
   case <- two_blobs(20)
-  fit <- \(y, ...) kernel_ridge(case$x, y, bandwidth = 1, lambda = 1e-3, centers = 5, loss = "logistic", ...)
+  fit <- \(y, ...) ridge_with(case$x, y, bandwidth = 1, lambda = 1e-3, centers = 5, loss = "logistic", ...)
   wrong <- "flashkernel_error_argument"
   expect_error(fit(rep("a", 20)), "at least two classes", class = wrong)
   expect_error(fit(rep(1, 20)), "at least two classes", class = wrong)
@@ -377,7 +377,7 @@ test_that("what is not a class is an error", {
   expect_error(fit(case$y, weights = case$y), "weights", class = wrong)
   expect_error(fit(case$y, class_weights = c(1, 2)), "class_weights", class = wrong)
   expect_error(
-    kernel_ridge(case$x, case$y, bandwidth = 1, lambda = 1, centers = 5, loss = "weighted", class_weights = c(1, -2)),
+    kernel_ridge(case$x, case$y, bandwidth = 1, lambda = 1, centers = 5, loss = "weighted", solver = list(class_weights = c(1, -2))),
     "class_weights", class = wrong
   )
 })

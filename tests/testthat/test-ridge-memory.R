@@ -9,7 +9,8 @@ memory_of_fit <- function(n, d, ...) {
   writeLines(c(
     sprintf("library(flashkernel, lib.loc = %s)", deparse(dirname(getNamespaceInfo("flashkernel", "path")))),
     "peak <- \\() as.numeric(gsub('[^0-9]', '', grep('^VmHWM', readLines('/proc/self/status'), value = TRUE))) / 1024",
-    "fit <- \\(x, y, ...) kernel_ridge(x, y, bandwidth = 300, lambda = 1e-3, control = flash_control(backend = 'cpu'), ...)",
+    "fit <- \\(x, y, centers, ...) kernel_ridge(x, y, bandwidth = 300, lambda = 1e-3, centers = centers,",
+    "  solver = ridge_solver(...), control = flash_control(backend = 'cpu'))",
     "invisible(fit(matrix(1:100, 100), 1:100, centers = 5))",
     sprintf("x <- matrix(1000 * sin(seq_len(%.0f)), %.0f); y <- x[, 1]", n * d, n),
     "invisible(gc()); cat(5, file = '/proc/self/clear_refs'); before <- peak()",
@@ -22,13 +23,13 @@ memory_of_fit <- function(n, d, ...) {
 
 test_that("a fit never has the kernels of all rows at all centres in memory", {
   # which would be 2 GB
-  memory <- memory_of_fit(1e6, 2, "centers = 250", "max_iter = 1")
+  memory <- memory_of_fit(1e6, 2, "centers = 250", "iterations = 1")
   expect_gt(memory$taken, 8) # the response, at least
   expect_lt(memory$taken, 150)
   expect_lt(abs(memory$said - memory$taken), 0.3 * memory$taken)
 })
 
 test_that("the memory of a plan is that of the fit", {
-  memory <- memory_of_fit(1e4, 4, "centers = 2500", "max_iter = 1")
+  memory <- memory_of_fit(1e4, 4, "centers = 2500", "iterations = 1")
   expect_lt(abs(memory$said - memory$taken), 0.3 * memory$taken)
 })

@@ -24,7 +24,7 @@ test_that("summary() has what print() does not, and nothing as long as the data"
   expect_true(all(lengths(unclass(found)) < 100))
   expect_output(print(found), "Residuals:.*RMSE.*effective degrees of freedom.*Average marginal effects:\n.*wt")
   expect_null(summary(cars_fit, effects = FALSE)$effects)
-  expect_null(summary(update(cars_fit, keep = FALSE))$error)
+  expect_null(summary(update(cars_fit, solver = list(keep = FALSE)))$error)
 })
 
 test_that("errors at the rows of the fit are what they are called", {
@@ -67,7 +67,7 @@ test_that("other models' functions work", {
   expect_equal(formula(kernel_ridge(mpg ~ ., mtcars[1:4], bandwidth = 1, lambda = 1)), mpg ~ cyl + disp + hp, ignore_attr = TRUE)
   expect_identical(names(model.frame(cars_fit)), c("mpg", "wt", "hp"))
   expect_argument_error(formula(kernel_ridge(mtcars["wt"], mtcars$mpg)), "x")
-  expect_argument_error(fitted(update(cars_fit, keep = FALSE)), "object")
+  expect_argument_error(fitted(update(cars_fit, solver = list(keep = FALSE))), "object")
 })
 
 test_that("update() changes the formula and the numbers", {
@@ -89,8 +89,19 @@ test_that("data may come first, and calls be made", {
   expect_lt(length(capture.output(print(called))), 20)
 })
 
+test_that("falkon() is kernel_ridge(), and a list of settings is a ridge_solver()", {
+  expect_identical(falkon, kernel_ridge)
+  fit <- \(solver) kernel_ridge(mpg ~ wt, mtcars, bandwidth = 1, lambda = 1e-3, centers = 5, solver = solver)$trace$residual
+  set.seed(1)
+  one <- fit(ridge_solver(iterations = 3))
+  set.seed(1)
+  expect_identical(fit(list(iterations = 3)), one)
+  expect_length(one, 3)
+})
+
 test_that("misspelt arguments and those of other packages get a hint", {
-  for (wrong in list(list("sigma", "bandwidth"), list("C", "lambda"), list("M", "centers"), list("bandwith", "bandwidth"), list("lamda", "lambda"), list("family", "loss"))) {
+  for (wrong in list(list("sigma", "bandwidth"), list("C", "lambda"), list("M", "centers"), list("bandwith", "bandwidth"), list("lamda", "lambda"), list("family", "loss"),
+    list("maxit", "solver = ridge_solver\\(iterations = \\)"), list("exact", "solver = ridge_solver\\(exact = \\)"))) {
     call <- c(list(mpg ~ wt, mtcars), stats::setNames(list(2), wrong[[1]]))
     expect_error(do.call(kernel_ridge, call), paste0("did you mean `", wrong[[2]], "`"), class = "flashkernel_error_argument")
   }

@@ -3,9 +3,9 @@
 plan_x <- with_fixed_seed(matrix(stats::rnorm(1200), 400), 3)
 plan_y <- plan_x[, 1]^2 + sin(plan_x[, 2])
 
-plan_of <- function(y = plan_y, lambda = 1e-6, ...) kernel_ridge(plan_x, y, bandwidth = 1.5, lambda = lambda, ..., plan = TRUE)
+plan_of <- function(y = plan_y, lambda = 1e-6, ...) ridge_with(plan_x, y, bandwidth = 1.5, lambda = lambda, ..., plan = TRUE)
 
-fit_of <- function(...) kernel_ridge(plan_x, plan_y, bandwidth = 1.5, lambda = 1e-6, ...)
+fit_of <- function(...) ridge_with(plan_x, plan_y, bandwidth = 1.5, lambda = 1e-6, ...)
 
 # For plans whose seconds do not matter: each look at the clock is 0.03 s later, so that no piece is timed twice; and no
 # garbage is collected to see how much room R has.
@@ -34,7 +34,7 @@ test_that("the iterations of a plan are those of the fit where all of it is trie
     fit <- kernel_ridge(plan_x, y, bandwidth = 1.5, lambda = 1e-6, centers = evenly(400, 20))
     expect_identical(plan$iterations, fit$iterations)
   }
-  expect_identical(plan_of(centers = 20, max_iter = 3)$iterations, 3)
+  expect_identical(plan_of(centers = 20, iterations = 3)$iterations, 3)
   expect_identical(plan_of(start = fit_of(centers = 30))$m, 30L)
 })
 
@@ -62,16 +62,16 @@ test_that("tuning has a plan, which searches nothing and leaves random numbers a
   quick_probes()
   set.seed(1)
   before <- .Random.seed
-  plan <- tune_ridge(plan_x, plan_y, rows = 60, centers = c(10, 20), lambda = c(1e-6, 1e-3), plan = TRUE)
+  plan <- tune_ridge(plan_x, plan_y, rows = 60, centers = c(10, 20), lambda = c(1e-6, 1e-3), solver = list(plan = TRUE))
   expect_s3_class(plan, "tune_ridge_plan")
   expect_identical(.Random.seed, before)
   expect_gt(plan$seconds[["comparison"]], plan$seconds[["fit"]])
   expect_identical(plan$fit$n, 400L)
   expect_output(print(plan), "60 of 400 rows, gaussian, matern52.*Plan of a kernel regression: 400 rows")
   # time for the search is kept
-  expect_lte(tune_ridge(plan_x, plan_y, rows = 60, seconds = 1e-3, plan = TRUE)$seconds[["search"]], 1e-3)
+  expect_lte(tune_ridge(plan_x, plan_y, rows = 60, seconds = 1e-3, solver = list(plan = TRUE))$seconds[["search"]], 1e-3)
   data <- data.frame(plan_x, y = plan_y > 1, f = factor(rep(1:4, 100)))
-  plan <- tune_ridge(y ~ X1 + f, data, rows = 60, refit = FALSE, plan = TRUE)
+  plan <- tune_ridge(y ~ X1 + f, data, rows = 60, refit = FALSE, solver = list(plan = TRUE))
   expect_identical(plan$seconds[["fit"]], 0)
   expect_identical(plan$fit$loss, "logistic")
 })
@@ -93,6 +93,6 @@ test_that("plans count what coarser fits take in part, and the reading of chunks
     at <<- at %% 3 + 1
     chunks[[at]]
   }
-  plan <- kernel_ridge(slow, plan_y, bandwidth = 1.5, lambda = 1e-6, centers = plan_x[1:20, ], max_iter = 4, plan = TRUE)
+  plan <- kernel_ridge(slow, plan_y, bandwidth = 1.5, lambda = 1e-6, centers = plan_x[1:20, ], solver = list(iterations = 4, plan = TRUE))
   expect_gt(plan$seconds[["reading"]], 4 * 0.05)
 })

@@ -47,7 +47,7 @@ test_that("panels and variables are chosen, and bad ones are errors", {
   for (which in list("colour", c(1, -1), 5)) expect_argument_error(plot(cars_fit, which), "which")
   expect_argument_error(plot(cars_fit, variables = "hp"), "variables")
   expect_argument_error(plot(cars_fit, colour = 2), "colour")
-  expect_argument_error(plot(update(cars_fit, keep = FALSE)), "object")
+  expect_argument_error(plot(update(cars_fit, solver = list(keep = FALSE))), "object")
 })
 
 test_that("ggplot2 draws the same", {

@@ -27,7 +27,7 @@ literal_posterior <- function(case, w = rep(1, nrow(case$x)), intercept = TRUE) 
 }
 
 fit_case <- function(case, ...) {
-  kernel_ridge(case$x, case$y, bandwidth = case$h, lambda = case$lambda, max_iter = 60, tol = 1e-12, ...)
+  ridge_with(case$x, case$y, bandwidth = case$h, lambda = case$lambda, iterations = 60, tolerance = 1e-12, ...)
 }
 
 test_that("degrees of freedom, leverages and sigma are those of the matrix that smooths", {
@@ -107,9 +107,9 @@ test_that("residuals of rows left out are those of fits without them, at the sam
   out <- function(fit) left_out_residuals(fit, start_run(fit$control))[, 1]
   for (exact in c(TRUE, FALSE)) for (intercept in c(TRUE, FALSE)) {
     how <- if (exact) list(exact = TRUE) else list(centers = case$x[case$index, ])
-    make <- function(rows, lambda) suppressWarnings(do.call(kernel_ridge, c(list(
+    make <- function(rows, lambda) suppressWarnings(do.call(ridge_with, c(list(
       case$x[rows, ], case$y[rows], bandwidth = case$h, lambda = lambda, weights = case$w[rows], intercept = intercept,
-      max_iter = 60, tol = 1e-13
+      iterations = 60, tolerance = 1e-13
     ), how)))
     found <- out(make(1:25, 1e-2))
     literal <- vapply(c(1, 7, 25), \(i) {
@@ -171,8 +171,8 @@ test_that("prediction intervals hold what they promise, and widen away from the 
 test_that("several responses have a sigma each, and intervals in an array", {
   case <- posterior_case()
   y <- cbind(a = case$y, b = 10 * rev(case$y))
-  fit <- kernel_ridge(case$x, y, bandwidth = case$h, lambda = case$lambda, exact = TRUE)
-  one <- kernel_ridge(case$x, y[, 2], bandwidth = case$h, lambda = case$lambda, exact = TRUE)
+  fit <- kernel_ridge(case$x, y, bandwidth = case$h, lambda = case$lambda, solver = list(exact = TRUE))
+  one <- kernel_ridge(case$x, y[, 2], bandwidth = case$h, lambda = case$lambda, solver = list(exact = TRUE))
   expect_equal(sigma(fit)[["b"]], sigma(one), tolerance = 1e-12)
   both <- predict(fit, case$at, se.fit = TRUE, interval = "prediction")
   single <- predict(one, case$at, se.fit = TRUE, interval = "prediction")
@@ -221,7 +221,7 @@ test_that("logistic fits have Laplace's approximation, and the log-likelihood of
   class <- factor(case$y > 0.3)
   fit <- suppressWarnings(kernel_ridge(
     case$x, class, bandwidth = case$h, lambda = 1e-2, loss = "logistic", centers = case$index, weights = case$w,
-    max_iter = 60
+    solver = list(iterations = 60)
   ))
   C <- case$x[case$index, ]
   K <- kernels_of(case$x, C, case$h)
@@ -251,7 +251,7 @@ test_that("the posterior of more classes is that of the whole Hessian, and proba
   index <- seq(5, 150, by = 18)
   w <- rep(c(1, 2), 75)
   lambda <- 1e-3
-  fit <- kernel_ridge(x, iris$Species, bandwidth = 2, lambda = lambda, centers = index, weights = w, tol = 1e-20)
+  fit <- kernel_ridge(x, iris$Species, bandwidth = 2, lambda = lambda, centers = index, weights = w, solver = list(tolerance = 1e-20))
   C <- x[index, ]
   K <- kernels_of(x, C, 2)
   Kmm <- kernels_of(C, C, 2)
@@ -391,7 +391,7 @@ test_that("a fit without residuals has intervals of width 0, and effects without
 test_that("one row of positive weight has the likelihood and the intervals of one row", {
   x <- data.frame(a = 1:5 / 5, b = 5:1 / 5)
   y <- c(1.2, 3, 1, 2, 3)
-  of <- \(rows, ...) kernel_ridge(x[rows, ], y[rows], bandwidth = 0.3, lambda = 1e-3, ...)
+  of <- \(rows, ...) ridge_with(x[rows, ], y[rows], bandwidth = 0.3, lambda = 1e-3, ...)
   one <- of(3)
   for (fit in list(of(1:5, weights = c(0, 0, 1, 0, 0)), suppressWarnings(of(1:5, weights = c(0, 0, 1, 0, 0), centers = 2)))) {
     expect_identical(as.numeric(logLik(fit)), as.numeric(logLik(one)))

@@ -154,7 +154,7 @@ test_that("hold-out errors along lambda are those of fits", {
   case <- tune_case(200)
   rows <- ridge_rows(case$x)
   run <- run_control(settle_control(NULL))
-  spec <- spec_of_options(list(max_iter = 200, tol = 1e-12), list(kernels = list(check_kernel("gaussian"))), c(1, 1, 2), rows)
+  spec <- spec_of_options(list(solver = list(iterations = 200, tolerance = 1e-12)), list(kernels = list(check_kernel("gaussian"))), c(1, 1, 2), rows)
   spec$loss <- "squared"
   centers <- case$x[1:25, ]
   set.seed(1)
@@ -165,8 +165,7 @@ test_that("hold-out errors along lambda are those of fits", {
   w <- replace(rep(1, 200), held, 0)
   for (i in 1:2) {
     fit <- kernel_ridge(
-      case$x, case$y, weights = w, bandwidth = c(1, 1, 2), lambda = table$lambda[i], centers = centers, max_iter = 200,
-      tol = 1e-12
+      case$x, case$y, weights = w, bandwidth = c(1, 1, 2), lambda = table$lambda[i], centers = centers, solver = list(iterations = 200, tolerance = 1e-12)
     )
     expect_equal(table$error[i], mean((predict(fit, case$x[held, ]) - case$y[held])^2), tolerance = 1e-6)
   }
@@ -264,6 +263,7 @@ test_that("arguments are checked, and time is kept", {
   bad(seconds = 0)
   bad(sigma = 1)
   bad(start = 3)
+  bad(solver = list(start = 3))
   bad(bandwidth = diag(3))
   tuned <- tune_ridge(case$x, case$y, seconds = 1e-9, refit = FALSE)
   expect_identical(nrow(tuned$path), 1L)
