@@ -90,7 +90,8 @@ choose_on_sample <- function(sample, spec, run) {
   given <- if (!is.null(spec$lambda)) spec$lambda / sample$per_row
   best <- list(error = Inf)
   for (bandwidth in bandwidth_candidates(points, spec$bandwidth)) {
-    K <- sample_kernel(sample$rows, points, bandwidth, spec$kernel, run)
+    L <- if (is.null(spec$bandwidth) && is.matrix(points)) diagonal_matrix(bandwidth, ncol(points))
+    K <- sample_kernel(sample$rows, points, bandwidth, spec$kernel, run, L)
     if (!all(is.finite(K))) next
     found <- leave_one_out(eigen(K, symmetric = TRUE), y, given)
     if (is.finite(found$error) && found$error < best$error) best <- c(found, list(bandwidth = bandwidth))
@@ -98,8 +99,10 @@ choose_on_sample <- function(sample, spec, run) {
   if (is.finite(best$error)) best
 }
 
-sample_kernel <- function(rows, points, bandwidth, kernel, run) {
-  K <- centers_kernel(ridge_centers(points, rows_factor(rows, bandwidth), kernel), run)
+# `L`: the factor of the bandwidth, if it is known.
+sample_kernel <- function(rows, points, bandwidth, kernel, run, L = NULL) {
+  if (is.null(L)) L <- rows_factor(rows, bandwidth)
+  K <- centers_kernel(ridge_centers(points, L, kernel), run)
   if (is.matrix(K)) K else kernel_matrix_of(K, NULL, run)
 }
 
@@ -139,13 +142,13 @@ fill_spread <- function(spread) {
 leave_one_out <- function(K, y, given = NULL) {
   noises <- if (is.null(given)) max(K$values) * 10^seq(-9, 0, by = 0.5) else given
   inner <- crossprod(K$vectors, y)
-  squares <- K$vectors^2
-  errors <- vapply(noises, \(s) {
-    # residuals y - H y = s (K + s)^-1 y
-    inverse <- 1 / (pmax(K$values, 0) + s)
-    residual <- K$vectors %*% (inverse * inner)
-    mean((residual / as.vector(squares %*% inverse))^2)
-  }, 0)
+  # a column for each noise s; the residuals y - H y are s (K + s)^-1 y
+  inverse <- 1 / outer(pmax(K$values, 0), noises, `+`)
+  leverage <- K$vectors^2 %*% inverse
+  errors <- 0
+  for (o in seq_len(ncol(y))) {
+    errors <- errors + base::colMeans((K$vectors %*% (inverse * inner[, o]) / leverage)^2)
+  }
   at <- which.min(errors)
   if (length(at) == 0) return(list(error = Inf, noise = NA))
   list(error = errors[at], noise = noises[at])

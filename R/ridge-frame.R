@@ -28,6 +28,9 @@ response_frame <- function(call, data, frame, na.action) {
 variable_frame <- function(call, terms, data, frame) {
   names <- data_variables(stats::delete.response(terms), data)
   if (length(names) == 0) return(NULL)
+  if (is.data.frame(data) && is.null(call$subset) && all(names %in% names(data))) {
+    return(structure(unclass(data)[names], row.names = attr(data, "row.names"), class = "data.frame"))
+  }
   call$weights <- call$offset <- call$drop.unused.levels <- NULL
   call$formula <- stats::reformulate(paste0("`", names, "`"), env = environment(terms))
   made <- eval_model_frame(call, frame)
@@ -51,6 +54,8 @@ kept_names <- function(names, lost) if (is.null(names) || length(lost) == 0) nam
 
 omit_missing <- function(made, na.action) {
   action <- as_na_action(na.action)
+  known <- identical(action, stats::na.omit) || identical(action, stats::na.exclude)
+  if (known && nrow(made) > 0 && !any(vapply(made, anyNA, NA))) return(made)
   kept <- in_function_of_user("na.action", action(made), "could not be applied")
   if (nrow(kept) == 0) stop_argument("formula", "must leave at least one row without missing values: found none")
   kept

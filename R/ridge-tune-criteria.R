@@ -28,10 +28,7 @@ task_points <- function(task, theta) {
 
 cholesky <- function(C) tryCatch(chol(C), error = \(e) NULL)
 
-add_diagonal <- function(C, s) {
-  diag(C) <- diag(C) + s
-  C
-}
+add_diagonal <- function(C, s) set_diagonal(C, diagonal(C) + s)
 
 # ---- with every row of the sample -------------------------------------------------------------
 
@@ -42,7 +39,7 @@ exact_pass <- function(task, z, s) {
   inverse <- chol2inv(R)
   found <- EXACT_CRITERIA[[task$criterion]](R, inverse, inverse %*% task$y, task$y)
   by_bandwidth <- bandwidth_slopes(found$G, pairs, z, z, task$kernel, task$together)
-  list(value = found$value, gradient = c(by_bandwidth, s * sum(diag(found$G))))
+  list(value = found$value, gradient = c(by_bandwidth, s * sum(diagonal(found$G))))
 }
 
 # Each is list(value, G), G its derivative by C = R'R, whose inverse is known; a = C^-1 y.
@@ -55,9 +52,10 @@ EXACT_CRITERIA <- list(
   },
   # the logarithm of the root mean square of what is left when each row is predicted by the others
   loo = \(R, inverse, a, y) {
-    left <- a / diag(inverse)
-    by_row <- rowSums(left^2) / diag(inverse)
-    G <- crossprod(inverse * sqrt(by_row)) - tcrossprod(inverse %*% (left / diag(inverse)), a)
+    own <- diagonal(inverse)
+    left <- a / own
+    by_row <- base::rowSums(left^2) / own
+    G <- crossprod(inverse * sqrt(by_row)) - tcrossprod(inverse %*% (left / own), a)
     list(value = log(mean(left^2)) / 2, G = G / sum(left^2))
   },
   # the logarithm of the root of generalised cross-validation: the same with mean leverages

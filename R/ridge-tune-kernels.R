@@ -32,23 +32,30 @@ kernel_pairs <- function(a, b, kernel) {
   own <- is.null(b)
   u <- as.matrix(if (own) tcrossprod(a) else tcrossprod(a, b))
   if (is_radial(kernel)) {
-    norms <- if (own) diag(u) else square_sums(a)
-    u <- pmax(outer(norms, if (own) norms else square_sums(b), "+") - 2 * u, 0)
-    if (own) diag(u) <- 0
+    # some ten times for each small fit: diag(), outer() and pmax() take longer than the numbers
+    norms <- if (own) diagonal(u) else square_sums(a)
+    u <- norms + rep(if (own) norms else square_sums(b), each = length(norms)) - 2 * u
+    u[u < 0] <- 0
+    if (own) u <- set_diagonal(u, 0)
   }
   of <- KERNEL_SLOPES[[kernel$name]]
   K <- of$value(u, kernel$parameters)
   list(K = K, slope = of$slope(u, K, kernel$parameters), u = u)
 }
 
-square_sums <- function(a) if (inherits(a, "sparseMatrix")) Matrix::rowSums(a^2) else rowSums(a^2)
+square_sums <- function(a) if (inherits(a, "sparseMatrix")) Matrix::rowSums(a^2) else base::rowSums(a^2)
+
+set_diagonal <- function(matrix, values) {
+  matrix[seq.int(1, by = nrow(matrix) + 1, length.out = nrow(matrix))] <- values
+  matrix
+}
 
 # The derivatives of sum(G * K) by the logarithms of the bandwidths, one for each column, or for all together: those of
 # u are -2 (a_ik - b_jk)^2, or -2 a_ik b_jk.
 bandwidth_slopes <- function(G, pairs, a, b, kernel, together) {
   W <- G * pairs$slope
   if (together) return(-2 * sum(W * pairs$u))
-  cross <- colSums(a * (W %*% b))
+  cross <- base::colSums(a * (W %*% b))
   if (!is_radial(kernel)) return(-2 * cross)
-  -2 * (colSums(rowSums(W) * a^2) + colSums(colSums(W) * b^2) - 2 * cross)
+  -2 * (base::colSums(base::rowSums(W) * a^2) + base::colSums(base::colSums(W) * b^2) - 2 * cross)
 }

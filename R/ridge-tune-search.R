@@ -12,7 +12,7 @@ BANDWIDTH_RANGE <- log(c(1e-2, 50))
 NOISE_RANGE <- log(c(1e-6, 1e2))
 
 # list(kernel, bandwidth, noise, value, path) of the best kernel. `sample`: of draw_sample(); `spec`: of ridge_spec(),
-# with a bandwidth or lambda that is held, or NULL; `kernels`: the candidates; `until`: a time at which to stop.
+# with a bandwidth or lambda that is held, or NULL; `kernels`: the candidates; `until`: the time at which to stop, in seconds.
 search_bandwidths <- function(sample, kernels, spec, criterion, structure, until, run) {
   best <- NULL
   path <- list()
@@ -21,7 +21,7 @@ search_bandwidths <- function(sample, kernels, spec, criterion, structure, until
     found <- search_kernel(sample, kernels[[i]], spec, criterion, structure, until, run)
     path[[i]] <- found$path
     if (is.null(best) || found$value < best$value) best <- found
-    if (Sys.time() > until) break
+    if (unclass(Sys.time()) > until) break
   }
   best$path <- do.call(rbind, path)
   best
@@ -122,7 +122,7 @@ watch_search <- function(kernel, sample, base, until, run) {
   each <- function(found, rows) {
     if (found$value < 1e10) trace[[length(trace) + 1]] <<- list(value = found$value, theta = found$theta, rows = rows)
     show_progress(run, length(trace) / (COARSE_STEPS + FINE_STEPS))
-    if (Sys.time() > until && length(trace) > 0) {
+    if (until < Inf && unclass(Sys.time()) > until && length(trace) > 0) {
       stop(structure(class = c("flashkernel_out_of_time", "condition"), list(message = "", call = NULL)))
     }
   }

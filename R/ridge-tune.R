@@ -268,7 +268,7 @@ tune_rows <- function(rows, y, spec, asked, run) {
   task <- tuning_task(rows, y, spec, asked)
   spec <- task$spec
   sample <- task$sample
-  until <- Sys.time() + asked$seconds
+  until <- unclass(Sys.time()) + asked$seconds
   best <- search_bandwidths(sample, asked$kernels, spec, asked$criterion, task$structure, until, run)
   spec[c("kernel", "bandwidth")] <- list(best$kernel, name_bandwidth(best$bandwidth, rows))
   if (is.null(spec$lambda)) spec$lambda <- best_noise(best, sample, spec, run) * sample$per_row
