@@ -32,9 +32,10 @@ choose_defaults <- function(rows, response, weights, spec, run) {
 LEAST_NOISE <- 1e-3
 
 default_noise <- function(chosen, sample, spec, run) {
+  if (spec$loss == "squared" && isTRUE(spec$exact)) return(chosen$noise)
   K <- sample_kernel(sample$rows, sample$points, chosen$bandwidth, spec$kernel, run)
   if (spec$loss != "squared") return(logistic_noise(K, sample$codes))
-  if (isTRUE(spec$exact)) chosen$noise else max(chosen$noise, LEAST_NOISE * mean(diag(K)))
+  max(chosen$noise, LEAST_NOISE * mean(diagonal(K)))
 }
 
 choose_by_column <- function(sample, chosen, spec, run) {
@@ -67,8 +68,9 @@ draw_sample <- function(rows, response, weights, offset, number, in_order = FALS
   } else {
     order(stats::rexp(rows$n) / weights)[seq_len(number)]
   }
-  if (in_order) index <- sort(index)
-  points <- rows_take(rows, sort(index))[rank(index), , drop = FALSE]
+  sorted <- sort(index)
+  points <- rows_take(rows, sorted)
+  if (in_order) index <- sorted else points <- points[match(index, sorted), , drop = FALSE]
   y <- response$y[index, , drop = FALSE]
   if (!is.null(offset)) y <- y - offset[index, , drop = FALSE]
   y <- y - rep(colMeans(y), each = number)
@@ -114,13 +116,23 @@ bandwidth_candidates <- function(points, given) {
     return(as.list((if (norm > 0) norm else 1) * c(0.25, 0.5, 1, 2, 4)))
   }
   wide <- apply(points, 2, spread_of)
-  narrow <- apply(points, 2, stats::IQR) / 1.349
+  narrow <- apply(points, 2, quartile_range) / 1.349
   # many values are the same
   narrow[narrow == 0] <- wide[narrow == 0]
   spreads <- list(fill_spread(wide))
   if (any(wide > 3 * narrow, na.rm = TRUE)) spreads <- c(spreads, list(fill_spread(narrow)))
   factors <- sqrt(ncol(points)) * c(0.2, 0.4, 0.7, 1, 1.5, 2.5, 4)
   unlist(lapply(spreads, \(spread) lapply(factors, \(factor) factor * spread)), recursive = FALSE)
+}
+
+# stats::IQR() in a tenth of its time.
+quartile_range <- function(x) {
+  x <- sort.int(x, method = "quick")
+  at <- 1 + (length(x) - 1) * c(0.25, 0.75)
+  low <- floor(at)
+  part <- at - low
+  ends <- ifelse(part > 0, (1 - part) * x[low] + part * x[ceiling(at)], x[low])
+  ends[2] - ends[1]
 }
 
 # The standard deviation, also of numbers whose squares a double cannot hold.

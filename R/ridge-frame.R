@@ -74,10 +74,12 @@ frame_columns <- function(data, arg) {
 
 # The columns that the terms make, without the constant one: kernels do not see it.
 model_columns <- function(terms, made, arg) {
+  points <- plain_columns(terms, made)
+  if (!is.null(points)) return(list(points = check_points(points, arg), terms = with_intercept(terms)))
   characters <- vapply(made, is.character, NA)
   made[characters] <- lapply(made[characters], factor)
   check_contrasts(made, terms, arg)
-  attr(terms, "intercept") <- 1L
+  terms <- with_intercept(terms)
   design <- tryCatch(stats::model.matrix(terms, made), error = \(e) {
     stop_argument(arg, "could not be made into columns: ", shorten(conditionMessage(e), 300))
   })
@@ -87,6 +89,23 @@ model_columns <- function(terms, made, arg) {
     points = check_points(points, arg), terms = terms, xlevels = stats::.getXlevels(terms, made),
     contrasts = attr(design, "contrasts")
   )
+}
+
+with_intercept <- function(terms) {
+  attr(terms, "intercept") <- 1L
+  terms
+}
+
+# The columns where each term is one vector of numbers, in a tenth of the time of model.matrix(); else NULL.
+plain_columns <- function(terms, made) {
+  factors <- attr(terms, "factors")
+  if (length(factors) == 0 || any(attr(terms, "order") > 1)) return(NULL)
+  # the row of each term is a variable: its label may have backticks that the variable lacks
+  columns <- unclass(made)[row(factors)[factors != 0]]
+  if (!all(vapply(columns, \(x) is.numeric(x) && !is.object(x) && is.null(dim(x)), NA))) return(NULL)
+  matrix(as.double(unlist(columns, use.names = FALSE)), nrow(made), dimnames = list(
+    as.character(attr(made, "row.names")), colnames(factors)
+  ))
 }
 
 # model.matrix() has no columns for a factor of one level.
