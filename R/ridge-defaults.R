@@ -155,11 +155,12 @@ leave_one_out <- function(K, y, given = NULL) {
   noises <- if (is.null(given)) max(K$values) * 10^seq(-9, 0, by = 0.5) else given
   inner <- crossprod(K$vectors, y)
   # a column for each noise s; the residuals y - H y are s (K + s)^-1 y
-  inverse <- 1 / outer(pmax(K$values, 0), noises, `+`)
+  n <- nrow(y)
+  inverse <- 1 / (matrix(pmax(K$values, 0), n, length(noises)) + rep(noises, each = n))
   leverage <- K$vectors^2 %*% inverse
   errors <- 0
   for (o in seq_len(ncol(y))) {
-    errors <- errors + base::colMeans((K$vectors %*% (inverse * inner[, o]) / leverage)^2)
+    errors <- errors + .colMeans((K$vectors %*% (inverse * inner[, o]) / leverage)^2, n, length(noises))
   }
   at <- which.min(errors)
   if (length(at) == 0) return(list(error = Inf, noise = NA))
