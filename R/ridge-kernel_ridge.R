@@ -1,113 +1,109 @@
 #' Kernel ridge and logistic regression, from ten to hundreds of millions of rows
 #'
-#' Regression and classification with a function \eqn{f(x) = b + \sum_j \alpha_j k(x, c_j)}{f(x) = b + sum_j alpha_j
-#' k(x, c_j)} of kernels at `m` centres (Nystroem approximation), fitted by conjugate gradients with Falkon's
-#' preconditioner: `O(nm)` for each iteration, `O(m^3)` once, and memory for one matrix of `m` x `m` numbers, never of
-#' `n` x `m`. On all processors, or on NVIDIA GPUs.
+#' Fits \eqn{f(x) = b + \sum_j \alpha_j k(x, c_j)}{f(x) = b + sum_j alpha_j k(x, c_j)}, a weighted sum of kernels at `m`
+#' centres, to numbers or classes. Few rows are all centres, which is kernel ridge regression or the mean of a Gaussian
+#' process. Of many rows some are centres (Nystroem approximation), and the solver is Falkon: conjugate gradients with a
+#' preconditioner. It takes `O(nm)` operations per iteration, `O(m^3)` once, and memory for one `m` x `m` matrix, never
+#' for an `n` x `m` matrix. It runs on all processors or on NVIDIA GPUs. `falkon()` is the same function.
 #'
 #' @details
-#' **Squared loss**: the coefficients minimise
+#' **Squared loss.** The coefficients minimise
 #' \deqn{\frac{1}{n} \sum_i w_i (y_i - f(x_i))^2 + \lambda \alpha' K \alpha,}{(1/n) sum_i w_i (y_i - f(x_i))^2 + lambda
 #' alpha' K alpha,}
-#' with `K` the kernels of the centres among themselves. With all rows for centres (`exact = TRUE` in [ridge_solver()]) that is kernel ridge
-#' regression, or the mean of a Gaussian process whose noise has \eqn{n \lambda}{n lambda} times the variance of the
-#' signal. `n` counts rows, also those of weight 0: a row of weight 2 is two rows where `lambda * n` is the same. A
-#' factor `y` of two classes is fitted as -1 and 1, one of more as one column for each class against all others.
+#' where `K` is the kernel matrix of the centres. If all rows are centres, this is kernel ridge regression. It is also the
+#' mean of a Gaussian process whose noise variance is \eqn{n \lambda}{n lambda} times the signal variance. `n` counts all
+#' rows, including those of weight 0: a row of weight 2 equals two rows if `lambda * n` stays the same. A factor `y` with
+#' two classes is coded as -1 and 1. A factor with more classes has one column for each class against all others.
 #'
-#' **Logistic loss**: the (weighted) mean negative log-likelihood plus \eqn{\lambda \alpha' K \alpha / 2}{lambda alpha'
-#' K alpha / 2}, by Newton's method with penalties that fall to `lambda`, each step by a few conjugate gradients. For
-#' more than two classes it is the multinomial likelihood (softmax), with a column of coefficients for each class,
-#' penalised alike: their sum is 0, and the order of the classes does not matter. `"weighted"` is the same with rows
-#' weighted by `class_weights` of [ridge_solver()], too. With penalty, also classes that can be told apart without error have finite
-#' coefficients.
+#' **Logistic loss.** The objective is the (weighted) mean negative log-likelihood plus \eqn{\lambda \alpha' K \alpha /
+#' 2}{lambda alpha' K alpha / 2}. Newton's method minimises it for penalties that decrease to `lambda`; each step takes a
+#' few conjugate gradients. More than two classes have the multinomial likelihood (softmax), with a column of
+#' coefficients for each class and the same penalty for all: the columns sum to 0, and the order of the classes does not
+#' matter. The penalty keeps coefficients finite even if the classes can be separated without error. `"weighted"` is
+#' logistic loss whose rows are also weighted by `class_weights` of [ridge_solver()].
 #'
-#' **The intercept** is not penalised: it is that of the model without kernels. For squared loss this is the (weighted)
-#' mean of `y` less the `offset`. For logistic loss it is the link at which the mean probabilities of the classes are
-#' their (weighted) shares: without an offset the log odds of the shares (for more than two classes their logarithms,
-#' centred), with an offset the intercept that [stats::glm()] estimates with this offset and no other term.
+#' **Intercept.** It is not penalised: it is the intercept of the model without kernels. For squared loss this is the
+#' (weighted) mean of `y` minus the `offset`. For logistic loss it is the link at which the mean class probabilities equal
+#' the (weighted) shares of the classes. Without an offset these are the log odds of the shares (for more than two classes
+#' their centred logarithms). With an offset it is the intercept of [stats::glm()] with this offset and no other term.
 #'
-#' **Without numbers** (`bandwidth`, `lambda`) both are chosen on 400 of the rows, drawn at random where there are more, by
-#' the error that leaving one row out makes (`lambda` of classes by the log loss that leaving out thirds makes), with a
-#' bandwidth for each column: in proportion to its spread and then, where there are few columns, by some steps of
-#' descent. [tune_ridge()] does that with care, and for the kernel and the number of centres, too.
+#' **Defaults.** If `bandwidth` or `lambda` is `NULL`, it is chosen by the leave-one-out error on 400 rows, drawn at random
+#' if there are more. For classes, `lambda` is chosen by the log loss in three-fold cross-validation. Each column has a
+#' bandwidth in proportion to its spread; with few columns, some steps of descent improve them. [tune_ridge()] searches
+#' longer, and compares kernels and numbers of centres, too.
 #'
-#' **Centres**: a number (rows drawn by `center_method` of [ridge_solver()]), indices of rows, or a matrix. `"uniform"` draws at random;
-#' `"rpcholesky"` by randomly pivoted Cholesky (of up to 2,896 pivots on a sample of the rows; what is more is drawn at
-#' random), `"leverage"` by approximate ridge leverage scores (of up to 1,000 landmarks), `"kmeans++"` far from each
-#' other. These leave less of the kernel matrix unexplained, by 6 to 37 percent on real data and by more where rows are in
-#' clusters; on rows like those of training the error was that of `"uniform"`. Exact duplicates are merged.
+#' **Centres.** `center_method` of [ridge_solver()] says how a number of centres is drawn. `"uniform"` draws at random.
+#' `"rpcholesky"` is randomly pivoted Cholesky, with up to 2,896 pivots on a sample of the rows; further centres are drawn
+#' at random. `"leverage"` uses approximate ridge leverage scores with up to 1,000 landmarks. `"kmeans++"` draws centres
+#' that are far from each other. These three leave 6 to 37 percent less of the kernel matrix unexplained on real data, and
+#' far less if the rows form clusters. For new rows like the training rows, the error was that of `"uniform"`. Exact
+#' duplicates are merged.
 #'
-#' **Rows on a cluster**: of a [flash_data()] the rows, the response and weights (`y` and `weights` may be missing), and
-#' all that is computed for each row, stay on the workers; `m` numbers for each output travel in an iteration. The result
-#' has the same bits for any number of workers, and is that for rows in memory up to rounding; steps of logistic loss take
-#' a third more time. What needs all rows in this session fetches them, as `exact = TRUE`, `fitted()` and
-#' `residuals()` do; errors of fits are merged from the shards, and figures go by 20,000 rows. A part of the rows for
-#' `validation` is drawn from each shard. With `flash_control(cluster = )` rows in memory are sent to the workers, where
-#' there is enough to do.
+#' **Exact fits** (`exact = TRUE` in [ridge_solver()]) with squared loss use a Cholesky factorisation for up to 4,000 rows.
+#' On a GPU they use it as long as the matrix fits into half of the free memory. Larger exact fits use conjugate gradients
+#' with a Nystroem preconditioner. Their products use the fast engine where it is faster (see [kernel_matvec()]), with an
+#' error far below the solver's `tolerance` unless `control` has a `tol`. Then an iteration takes time linear in `n`.
 #'
-#' **Without centres** (`exact = TRUE`), squared loss: by Cholesky for up to 4,000 rows (on a GPU, for as many as half
-#' of its free memory holds the matrix of), beyond by conjugate gradients, preconditioned by what some of the rows say
-#' of the matrix. Their products go by the fast engine where that is faster ([kernel_matvec()]: `"gaussian"`, `"cauchy"`
-#' and `"imq"` in few dimensions), to a tolerance far below that of the solver unless `control` has one. Each iteration then takes
-#' time linear in `n`, and Gaussian-process regression on a million rows in 3 dimensions some minutes at most on two
-#' cores.
+#' **Convergence.** Conjugate gradients stop when the residual is below `tolerance` times the right-hand side, or after
+#' `iterations`. A few iterations (5 to 20) regularise, too, and are often enough; small penalties need more. Newton's
+#' method stops when a step promises less than `tolerance` times the objective. With `validation` the result is the
+#' iterate of least validation error: the root mean square error or the share of wrong classes for squared loss, the mean
+#' negative log-likelihood for logistic loss.
 #'
-#' **Precision**: the preconditioner is computed in double, but for its second factor beside products in single
-#' precision on GPUs, from some 16,000 centres on: that comes from tensor cores, with the digits of single precision,
-#' which changes how fast iterations converge by next to nothing, and the solution not at all. Products with the kernel
-#' matrix are in double and, by default on GPUs beyond 5e9 pairs of rows and centres, in single precision with short sums
-#' in double: what a fit loses by that is looked at, and a warning tells where it matters.
-#' `flash_control(precision = "double")` asks for more. To factorise
-#' the centres' kernel matrix a `jitter` is added to its diagonal, first 1e-13 `m` (1e-10 `m` in single precision), and
-#' a hundred times as much where that is not enough, or where conjugate gradients stall; the fit tells. In single
-#' precision on GPUs the centres are moved by up to a millionth of a bandwidth, to where tensor cores can hold them.
-#' When nothing helps it is an error of class `flashkernel_error_singular`.
+#' **Precision.** The preconditioner is computed in double precision, except for one of its factors on GPUs from some
+#' 16,000 centres on. This exception changes neither the solution nor, noticeably, the number of iterations. Products with
+#' the kernel matrix are in double precision. On GPUs with more than 5e9 pairs of rows and centres they are in single
+#' precision by default, and a warning tells if that costs accuracy; `flash_control(precision = "double")` avoids it. The
+#' factorisation of the centres' kernel matrix adds a `jitter` to its diagonal, at first 1e-13 `m` (1e-10 `m` in single
+#' precision). If the factorisation fails or conjugate gradients stall, the jitter is multiplied by 100. If no jitter
+#' helps, the error has class `flashkernel_error_singular`. In single precision on GPUs the centres move by up to a
+#' millionth of a bandwidth, to numbers that tensor cores represent.
 #'
-#' **Convergence**: until the residual is `tolerance` times what it was, or as many `iterations` as [ridge_solver()]
-#' allows. Few iterations (5 to 20) are a
-#' regularisation of their own, and often enough; small penalties take more. Newton's method ends when a step promises
-#' less than `tolerance` times the objective, much as [stats::glm()] does. With `validation`, the iterate of the least error
-#' is kept: of the root mean square or the part of wrong classes for squared loss, of the mean negative log-likelihood
-#' for logistic loss.
+#' **Rows on a cluster.** If `x` is a [flash_data()], the rows, the response, the weights (`y` and `weights` may be missing)
+#' and everything computed for each row stay on the workers. An iteration transfers `m` numbers per response. The result
+#' has the same bits for any number of workers, and equals that for rows in memory up to rounding. `exact = TRUE`,
+#' `fitted()` and `residuals()` fetch the rows. Figures show 20,000 rows. With `flash_control(cluster = )`, rows in memory
+#' are sent to the workers if there is enough to compute.
 #'
 #' @param x The rows: a numeric matrix, a data frame (factors become indicator columns), a sparse `dgCMatrix` or
-#'   `dgRMatrix` of package Matrix, a `big.matrix`, a function that yields chunks as for [kernel_matvec()], whose chunks
-#'   are lists of `x`, `y` and perhaps `weights`, or a formula. A function is read once for each product: it must begin
-#'   again after its `NULL`, or have an argument `reset`.
+#'   `dgRMatrix` of package Matrix, a `big.matrix`, a [flash_data()], a formula, or a function that yields chunks as for
+#'   [kernel_matvec()]. Its chunks are lists of `x`, `y` and perhaps `weights`. It is called anew for each product, so it
+#'   must begin again after its `NULL` or have an argument `reset`.
 #' @param y The response: a vector, a matrix of several responses, or a factor.
-#' @param kernel By its name, `r kernel_names()`, or with parameters, of [kernel_spec()].
-#' @param bandwidth The kernel's scale, in units of the columns: one number, one for each column, or a `d` x `d`
-#'   **variance** matrix, as for [kernel_operator()]. `NULL`: chosen from the data.
-#' @param lambda The penalty, for each row. `NULL`: chosen from the data.
-#' @param centers A number, indices of rows, or a matrix with the columns of `x`. `NULL`: all rows if there are up to
-#'   1,000, else `10 sqrt(n)` of them.
-#' @param loss `"squared"`, `"logistic"`, or `"weighted"`: logistic, with weights of the classes. `NULL`: logistic for a
-#'   factor, else squared.
+#' @param kernel Name of a kernel, `r kernel_names()`, or a [kernel_spec()] with parameters.
+#' @param bandwidth Scale of the kernel in units of the columns: one number, one for each column, or a `d` x `d`
+#'   **variance** matrix, as for [kernel_operator()]. `NULL` (default): chosen from the data.
+#' @param lambda Ridge penalty, a positive number. `NULL` (default): chosen from the data.
+#' @param centers Number of centres, indices of rows, or a matrix with the columns of `x`. `NULL` (default): all rows if
+#'   there are up to 1,000, else `10 sqrt(n)` of them.
+#' @param loss `"squared"`, `"logistic"`, or `"weighted"` (logistic with class weights). `NULL` (default): `"logistic"` for
+#'   a factor, else `"squared"`.
 #' @param weights Non-negative weights of the rows, or `NULL`.
-#' @param offset Known part of the link for each row, not fitted, or `NULL`.
-#' @param validation A fraction of the rows to hold out (drawn at random; not of rows in chunks), or `list(x = , y = )` of
-#'   others or a [flash_data()] with a response, at which the error is measured in each iteration. `NULL`: none.
-#' @param subset,na.action For formulas, as for [stats::lm()].
-#' @param formula,data A formula with a response, and where its variables are.
+#' @param offset Known part of the link of each row, which is not fitted, or `NULL`.
+#' @param validation Rows at which the error is measured in each iteration: a fraction of the rows, drawn at random (not
+#'   for rows in chunks), `list(x = , y = )`, or a [flash_data()] with a response. `NULL` (default): none.
 #' @param solver A [ridge_solver()], or a list of some of its settings: an exact fit, the stopping rule, how centres are
 #'   drawn, where to begin, what to save. `NULL`: its defaults.
 #' @param control A [flash_control()]: where and how sums are computed.
-#' @param ... For methods; for the formula and the data-frame method, the arguments of the default method.
+#' @param formula,data A formula with a response, and the data frame that has its variables.
+#' @param subset,na.action As for [stats::lm()].
+#' @param ... For methods. The formula and data-frame methods hand it to the default method.
 #' @returns An object of class `kernel_ridge`, a list with the `coefficients` (`m` x number of responses), the
 #'   `intercept`, the `centers` and their `center_index` among the rows, `kernel`, `bandwidth`, `lambda`, the `trace` of
-#'   the iterations (a data frame), `converged`, `iterations`, `jitter` and what the fit was made with.
+#'   the iterations (a data frame), `converged`, `iterations`, `jitter` and the settings of the fit.
 #' @references Meanti, G., Carratino, L., Rosasco, L. and Rudi, A. (2020) Kernel methods through the roof: handling
 #'   billions of points efficiently. \doi{10.48550/arXiv.2006.10350}
 #'
 #' Rudi, A., Carratino, L. and Rosasco, L. (2017) FALKON: an optimal large scale kernel method.
 #' \doi{10.48550/arXiv.1705.10958}
 #' @inheritSection flash_kde Errors
-#' @seealso [predict.kernel_ridge()], [tune_ridge()], [kernel_operator()] for the products.
+#' @seealso [predict.kernel_ridge()], [tune_ridge()], [ridge_solver()], [kernel_operator()] for the products.
 #' @export
 #' @examples
 #' fit <- kernel_ridge(dist ~ speed, data = cars)
 #' fit
 #' predict(fit, data.frame(speed = c(10, 20)))
+#' plot(fit, "partial")
 #'
 #' # classes, with probabilities
 #' fit <- kernel_ridge(Species ~ ., data = iris, bandwidth = 2, lambda = 1e-3)
