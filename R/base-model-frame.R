@@ -184,7 +184,7 @@ newdata_frame <- function(object, newdata, arg) {
 }
 
 # The call of the formula method, of one whose first argument may be the data.
-formula_call <- function(call, method = falkon.formula) {
+formula_call <- function(call, method = kernel_ridge.formula) {
   if (!"formula" %in% names(call)) names(call)[names(call) == "y"] <- "formula"
   names(call)[names(call) == "x"] <- "data"
   call[[1]] <- method

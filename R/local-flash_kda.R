@@ -38,7 +38,7 @@
 #'   [`summary()`][cross_validate.flash_kda], `nobs()`, `formula()` and `update()`.
 #' @references Hand, D. J. (1982) *Kernel Discriminant Analysis*. Research Studies Press.
 #' @inheritSection flash_kde Errors
-#' @seealso [falkon()] for classes without densities, in many columns.
+#' @seealso [kernel_ridge()] for classes without densities, in many columns.
 #' @export
 #' @examples
 #' fit <- flash_kda(Species ~ Petal.Length + Petal.Width, data = iris)
@@ -180,7 +180,7 @@ check_class_rows <- function(codes, weights, classes, spec, of_numbers) {
   rows <- tabulate(if (is.null(weights)) codes else codes[weights > 0], length(classes))
   if (all(rows > 1)) return(invisible())
   cure <- if (of_numbers && length(classes) > 10) {
-    paste0("the response is numeric, with ", length(classes), " values: falkon() and kernel_regression() fit numbers")
+    paste0("the response is numeric, with ", length(classes), " values: kernel_ridge() and kernel_regression() fit numbers")
   } else {
     "give `bandwidth` as a number"
   }

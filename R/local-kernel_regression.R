@@ -45,7 +45,7 @@
 #' @param x The variables: a numeric matrix, a data frame, whose columns may be factors, texts and logical values, too,
 #'   or a vector of one. A formula, for the formula method.
 #' @param y The response: a numeric vector, or a matrix with a column for each of several. Classes are for
-#'   [flash_kda()] and [falkon()].
+#'   [flash_kda()] and [kernel_ridge()].
 #' @param formula A formula with a response, such as `y ~ a + log(b)`.
 #' @param data A data frame in which `formula`, `weights` and `subset` are evaluated.
 #' @param subset Which rows of `data` to use.
@@ -85,7 +85,7 @@
 #' Seifert, B. and Gasser, T. (2000) Data adaptive ridging in local polynomial regression. *Journal of
 #' Computational and Graphical Statistics* 9, 338-360, for other ways where rows are few.
 #' @inheritSection flash_kde Errors
-#' @seealso [falkon()] for regression by ridge, with classes and many columns.
+#' @seealso [kernel_ridge()] for regression by ridge, with classes and many columns.
 #' @export
 #' @examples
 #' fit <- kernel_regression(waiting ~ eruptions, data = faithful)
@@ -189,7 +189,7 @@ regression_frame <- function(call, data, frame, levels = FALSE) {
 # list(y, outputs), n x t. Missing values stay in.
 numeric_response <- function(y, n) {
   if (is.factor(y) || is.character(y) || is.logical(y)) {
-    stop_argument("y", "must be numeric: found ", describe(y), " (classes are for flash_kda() and falkon())")
+    stop_argument("y", "must be numeric: found ", describe(y), " (classes are for flash_kda() and kernel_ridge())")
   }
   if (is.data.frame(y)) {
     check_numeric_columns(y, "y")

@@ -1,4 +1,4 @@
-# What the workers of a cluster did in a computation of many runs, as a fit of falkon() is.
+# What the workers of a cluster did in a computation of many runs, as a fit of kernel_ridge() is.
 
 # Of all runs so far: cheap, for it is done in each.
 add_account <- function(pool, run) {

@@ -124,7 +124,7 @@ add_operations(
     }
   ),
 
-  # Products of the kernels of the shard's rows at the centres, for falkon().
+  # Products of the kernels of the shard's rows at the centres, for kernel_ridge().
   normal = list(
     one = of_columns(\(columns, own, at) {
       args <- at$args

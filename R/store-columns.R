@@ -1,7 +1,7 @@
 # Numbers of the rows of a flash_data() that stay with their shards: a response, weights, the link of a fit and what is
 # made of these. A column, of `t` numbers for each row, is an expression that workers evaluate where the rows are
 # (store-column-values.R); of it come back sums, and rows that are asked for. With columns in the place of n x t
-# matrices falkon() is the same for rows in memory and on workers.
+# matrices kernel_ridge() is the same for rows in memory and on workers.
 #
 # What is linear in the response, an offset and kernels is kept as its coefficients, m numbers for each output: so an
 # expression does not grow in iterations, and whoever takes the shards of a lost worker has all that it takes to make

@@ -4,7 +4,7 @@
 #' to the workers and come back as sums; the points do not.
 #'
 #' @details
-#' A flash_data() takes the place of `x` in [flash_kde()], [kernel_sum()] and [falkon()], and can be asked for `dim()`,
+#' A flash_data() takes the place of `x` in [flash_kde()], [kernel_sum()] and [kernel_ridge()], and can be asked for `dim()`,
 #' [summary()], some of its rows (`data[rows, ]`, `sample(data, size)`) and what the bandwidth selectors make of a sample.
 #' Fits to it have [predict()][predict.flash_kde], with points left out, too, [logLik()][logLik.flash_kde],
 #' [cross_validate()] and [compare()], which come back as sums.
@@ -40,7 +40,7 @@
 #'   where there are some.
 #' @param shards For a function: how many shards.
 #' @param shard_rows For a matrix or `big.matrix`: rows in a shard. `NULL`: such that there are up to 64.
-#' @param columns,response,weights Names of columns: the points' (`NULL`: all others), what [falkon()] is to fit (numbers, or
+#' @param columns,response,weights Names of columns: the points' (`NULL`: all others), what [kernel_ridge()] is to fit (numbers, or
 #'   a factor, text or logical values), and one of weights.
 #' @param control A [flash_control()].
 #' @returns An object of class `flash_data`, with `n`, `d`, `names` and `rows`, the number of rows in each shard. Of a cluster

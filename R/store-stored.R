@@ -1,4 +1,4 @@
-# Numbers of the rows of a flash_data(), as a response and weights of falkon(): they go to the shards once and stay
+# Numbers of the rows of a flash_data(), as a response and weights of kernel_ridge(): they go to the shards once and stay
 # there for the products that follow.
 
 # A function of (shard, worker), for over_shards(): of each of `columns`, n numbers or n x t by their keys, what is the

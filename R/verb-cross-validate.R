@@ -22,11 +22,11 @@
 #' the squared error of the conditional mean, in squared units of y, summed where there are several; of
 #' [kernel_regression()] it is that of the fit. For [flash_kda()] see [its method][cross_validate.flash_kda].
 #'
-#' **Fits of [falkon()]** have `"squared"` for a numeric response. For classes they have `"log"`, the logarithm of the
+#' **Fits of [kernel_ridge()]** have `"squared"` for a numeric response. For classes they have `"log"`, the logarithm of the
 #' probability of the class (logistic loss), and `"class"`, 1 where the class is predicted and 0 elsewhere; folds that
 #' are drawn have all classes. A `bandwidth` and `lambda` that were given stay, and so do centres that were given as
 #' points. What was chosen from the data is chosen anew: `cross_validate(tuned)` tunes without each fold, and takes as
-#' many times the time of [tune_falkon()], while `cross_validate(tuned$fit)` keeps the numbers that were found with all
+#' many times the time of [tune_ridge()], while `cross_validate(tuned$fit)` keeps the numbers that were found with all
 #' rows.
 #' Row weights count in the mean score, for `loss = "weighted"` times those of the classes.
 #'
@@ -37,7 +37,7 @@
 #' asked anew, of a matrix its rows count; a fit as `score` has seen the points of the fold, which flatters.
 #'
 #' @param object A fit from [flash_kde()], to points in memory or a [flash_data()], and no balloon estimate, or from
-#'   [kernel_regression()], [falkon()] or [tune_falkon()], with rows in memory.
+#'   [kernel_regression()], [kernel_ridge()] or [tune_ridge()], with rows in memory.
 #' @param folds A number of folds, drawn by R's random numbers ([set.seed()]), or which fold each point is in: a
 #'   vector of as many values as the fit has points. For a [flash_data()] a number, of no more than the rows of any shard.
 #' @param score `"log"`, `"quadratic"`, `"spherical"`, `"squared"` or `"class"`; see Details. `NULL`: the first that the
@@ -60,7 +60,7 @@
 #' set.seed(1)
 #' cross_validate(fit, folds = 5)
 #'
-#' cross_validate(falkon(mpg ~ wt + hp, data = mtcars), folds = 5)
+#' cross_validate(kernel_ridge(mpg ~ wt + hp, data = mtcars), folds = 5)
 cross_validate <- function(object, ...) UseMethod("cross_validate")
 
 #' @export

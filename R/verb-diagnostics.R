@@ -18,7 +18,7 @@
 #' without effect on R's random numbers). The estimate's positive part then has mass 1 + this
 #' value. Grids of more than 1e8 pairs go by the fast engine where that is quicker, to 1e-6 of the largest density.
 #'
-#' @param object A fit from [flash_kde()] or [falkon()], or sums from [kernel_sum()].
+#' @param object A fit from [flash_kde()] or [kernel_ridge()], or sums from [kernel_sum()].
 #' @param x The result of `diagnostics()`.
 #' @param digits Number of significant digits.
 #' @param ... Not used; anything here is an error.
@@ -45,7 +45,7 @@
 #'   proven to be at most, at every target, and `tol_achieved`, the largest on a sample of them, both relative as
 #'   `tol_type` says (`NA` of an exact one). Of sums in chunks both are the sums of the chunks' errors, or to a pointwise
 #'   tolerance the largest.
-#'   For a fit from [falkon()] a list of class `falkon_diagnostics`: `n`, `d`, `m` (centres), `outputs`, `backend` to
+#'   For a fit from [kernel_ridge()] a list of class `ridge_diagnostics`: `n`, `d`, `m` (centres), `outputs`, `backend` to
 #'   `devices` as above, `iterations`, `converged`, `seconds` by stages, and `workers`, for a fit on a cluster what each
 #'   worker did (requests, rows, seconds, bytes sent and received), else `NULL`.
 #' @inheritSection flash_kde Errors

@@ -6,11 +6,11 @@
 # - by_fold(folds, score, run): list(scores, by_fold) as judge_folds() has them; draw_folds(folds): the fold of each.
 judge_of <- function(fit) UseMethod("judge_of")
 
-JUDGED_CLASSES <- c("flash_kde", "flash_conditional", "kernel_regression", "flash_kda", "falkon", "tune_falkon")
+JUDGED_CLASSES <- c("flash_kde", "flash_conditional", "kernel_regression", "flash_kda", "kernel_ridge", "tune_ridge")
 
 stop_unjudged <- function(fit, arg = "object") {
   stop_argument(
-    arg, "must be a fit from flash_kde(), kernel_regression(), falkon(), tune_falkon() or flash_kda(): found ",
+    arg, "must be a fit from flash_kde(), kernel_regression(), kernel_ridge(), tune_ridge() or flash_kda(): found ",
     describe(fit)
   )
 }

@@ -163,10 +163,10 @@ augment.flash_clusters <- function(x, data = NULL, newdata = NULL, ...) {
 
 #' @rdname flashkernel-broom
 #' @exportS3Method generics::augment
-augment.falkon <- function(x, data = NULL, newdata = NULL, se.fit = FALSE, ...) {
+augment.kernel_ridge <- function(x, data = NULL, newdata = NULL, se.fit = FALSE, ...) {
   check_dots_empty(...)
   se.fit <- check_flag(se.fit, "se.fit")
-  augment_rows(x, data, newdata, own_falkon_rows, \(x, at) {
+  augment_rows(x, data, newdata, own_ridge_rows, \(x, at) {
     predicted <- \(...) if (is.null(at)) stats::predict(x, ...) else stats::predict(x, at, ...)
     columns <- \(name, values) {
       labels <- colnames(values)
@@ -183,7 +183,7 @@ augment.falkon <- function(x, data = NULL, newdata = NULL, se.fit = FALSE, ...) 
   })
 }
 
-own_falkon_rows <- function(x) {
+own_ridge_rows <- function(x) {
   kept <- kept_data(x)
   own <- if (!is.null(kept$frame)) kept$frame else {
     stats::setNames(as.data.frame(rows_take(kept$rows, seq_len(x$n))), column_names(x))

@@ -6,11 +6,11 @@
 #' bandwidth. `glance()`: one row about the whole. `augment()`: the data with what the fit says about each row. Tests are
 #' of class `htest`, which broom has methods for.
 #'
-#' @param x A fit from [flash_kde()], [flash_kda()], [mean_shift()], [falkon()] or [kernel_regression()], or what
+#' @param x A fit from [flash_kde()], [flash_kda()], [mean_shift()], [kernel_ridge()] or [kernel_regression()], or what
 #'   [compare()], [cross_validate()] or [density_bands()] return.
 #' @param what Of a density: `"bandwidth"`, or `"grid"`: [`as.data.frame()`][as.data.frame.flash_kde] with `grid = n`.
 #' @param n Number of grid points per axis; `NULL`: 512 for one variable, 101 for two, 31 for three.
-#' @param conf.int,conf.level Of [falkon()]: whether to have intervals, and their level.
+#' @param conf.int,conf.level Of [kernel_ridge()]: whether to have intervals, and their level.
 #' @param data,newdata Rows to augment. `data`, those of the fit: by default its columns. With `newdata` other rows,
 #'   which may have further columns; the response need not be among them.
 #' @param se.fit Whether to have standard errors.
@@ -18,7 +18,7 @@
 #'   them, as for [`summary()`][summary.flash_kde]. Of [flash_kda()], whether they replace the other values.
 #' @param prob Probabilities, to have the smallest of these highest-density regions in which each row lies (as
 #'   `ggdensity::get_hdr()` has it). `NULL`: none.
-#' @param ... For `tidy()` of [falkon()], arguments of [marginal_effects()]; else not used: anything here is an error.
+#' @param ... For `tidy()` of [kernel_ridge()], arguments of [marginal_effects()]; else not used: anything here is an error.
 #' @returns Data frames (tibbles where package tibble is installed). `augment()` has `NA` for rows with missing values,
 #'   or leaves them out, as `na.action` of the fit says.
 #'
@@ -43,7 +43,7 @@
 #'   **Clusters**: `tidy()` has the modes, with the number of each `cluster`, its `size` and `share`; `glance()` `nobs`
 #'   and `clusters`; `augment()` adds `.cluster`, a factor.
 #'
-#'   **[falkon()]**: `tidy()` has the [marginal_effects()], for there are no few coefficients that mean something.
+#'   **[kernel_ridge()]**: `tidy()` has the [marginal_effects()], for there are no few coefficients that mean something.
 #'   `glance()` has `nobs`, `n.centers`, `lambda`, of a numeric response `r.squared` and `rmse` (means over the responses),
 #'   of classes `accuracy`, of logistic loss `deviance` and `null.deviance`, then `iterations` and `converged`. `augment()`
 #'   adds `.fitted` and `.resid`, or `.pred_class` and a column `.pred_` for the probability of each class, and `.se.fit`.
@@ -66,7 +66,7 @@
 #'
 #' broom::augment(flash_kde(waiting ~ eruptions, faithful, bandwidth = c(4, 0.3)))
 #' broom::tidy(kernel_regression(mpg ~ wt + hp, data = mtcars, bandwidth = c(0.8, 60)))
-#' broom::glance(falkon(mpg ~ wt + hp, data = mtcars))
+#' broom::glance(kernel_ridge(mpg ~ wt + hp, data = mtcars))
 NULL
 
 # What a method returns, after a check that it was given nothing else. `table`: a data frame, or a list of the columns of
@@ -135,7 +135,7 @@ tidy.flash_clusters <- function(x, ...) {
 
 #' @rdname flashkernel-broom
 #' @exportS3Method generics::tidy
-tidy.falkon <- function(x, conf.int = FALSE, conf.level = 0.95, ...) {
+tidy.kernel_ridge <- function(x, conf.int = FALSE, conf.level = 0.95, ...) {
   effects <- marginal_effects(x, level = conf.level, ...)
   if (!check_flag(conf.int, "conf.int")) effects <- effects[setdiff(names(effects), c("conf.low", "conf.high"))]
   as_tibble(data.frame(unclass(effects)[names(effects)]))
@@ -236,7 +236,7 @@ glance.flash_clusters <- function(x, ...) {
 
 #' @rdname flashkernel-broom
 #' @exportS3Method generics::glance
-glance.falkon <- function(x, ...) {
+glance.kernel_ridge <- function(x, ...) {
   error <- fit_error(x)
   if (is.matrix(error)) error <- colMeans(error)
   part <- \(name) if (name %in% names(error)) error[[name]]

@@ -52,7 +52,7 @@ for (name in names(responses)) {
   control <- flash_control(threads = 1, backend = "cpu")
   fit <- function(...) {
     set.seed(1)
-    falkon(..., bandwidth = 3, lambda = 1e-5, centers = 1600, max_iter = 20, control = control)
+    falkon(..., bandwidth = 3, lambda = 1e-5, centers = 1600, solver = list(iterations = 20), control = control)
   }
   seconds <- replicate(3, c(memory = cpu_seconds(fit(x, responses[[name]])), shards = cpu_seconds(fit(there))))
   cat(sprintf("%-8s in memory %.2f s, in shards %.2f s of a processor\n", name, min(seconds[1, ]), min(seconds[2, ])))
@@ -75,7 +75,7 @@ if (gpu) {
       there <- flash_data(shard, cluster, shards = 32)
       fit <- function() {
         set.seed(1)
-        falkon(there, bandwidth = 4, lambda = 1e-6, centers = 10000, max_iter = 10, tol = 1e-30, control = flash_control(backend = "cuda"))
+        falkon(there, bandwidth = 4, lambda = 1e-6, centers = 10000, solver = list(iterations = 10, tolerance = 1e-30), control = flash_control(backend = "cuda"))
       }
       fit()
       system.time(fitted <- fit())[["elapsed"]]

@@ -1,4 +1,4 @@
-# Error of kernel regression beside published figures of Gaussian processes: by default, and with tune_falkon().
+# Error of kernel regression beside published figures of Gaussian processes: by default, and with tune_ridge().
 #
 #   Rscript bench/falkon-accuracy.R [--sets kin40k,pol,...] [--splits 1,2,3] [--centers 4000]
 #     [--rows 1000] [--kernels gaussian,matern52] [--criterion likelihood] [--iterations 100] [--backend cuda]
@@ -53,7 +53,7 @@ measure <- function(task, settings) {
   error_of <- function(fit) sqrt(mean((stats::predict(fit, data$new) - data$truth)^2))
   set.seed(task$split)
   plain <- timed(\() flashkernel::falkon(data$x, data$y, control = control))
-  tuned <- timed(\() flashkernel::tune_falkon(
+  tuned <- timed(\() flashkernel::tune_ridge(
     data$x, data$y, criterion = settings$criterion, kernel = settings$kernels, rows = settings$rows, refit = FALSE,
     control = control
   ))
@@ -61,7 +61,7 @@ measure <- function(task, settings) {
   with_rows <- function(rows) timed(\() flashkernel::falkon(
     data$x[rows, ], data$y[rows], kernel = tuned$value$kernel, bandwidth = tuned$value$bandwidth,
     lambda = tuned$value$lambda * n / length(rows), centers = min(length(rows), settings$centers),
-    max_iter = settings$iterations, tol = 1e-5, exact = FALSE, control = control
+    solver = list(iterations = settings$iterations, tolerance = 1e-5, exact = FALSE), control = control
   ))
   fit <- with_rows(seq_len(n))
   fewer <- with_rows(sort(sample.int(n, round(0.64 / 0.9 * n))))

@@ -31,8 +31,7 @@ fit_size <- function(size, x, y, loss = "squared", control = NULL) {
   forget_peak()
   started <- Sys.time()
   fit <- falkon(
-    x, y, bandwidth = size$sigma, lambda = size$lambda, centers = size$m, max_iter = size$iterations,
-    tol = if (loss == "squared") 0, loss = loss,
+    x, y, bandwidth = size$sigma, lambda = size$lambda, centers = size$m, solver = list(iterations = size$iterations, tolerance = if (loss == "squared") 0), loss = loss,
     control = control
   )
   seconds <- as.numeric(difftime(Sys.time(), started, units = "secs"))

@@ -1,4 +1,4 @@
-# What falkon(plan = TRUE) says beside what the fit takes, each case in a process of its own: seconds, and the most
+# What falkon(solver = list(plan = TRUE)) says beside what the fit takes, each case in a process of its own: seconds, and the most
 # memory beside the rows (VmHWM, set back before). Seconds are those of the processor, of one thread, in the plan as
 # well: others on the machine do little harm. With `--backend cuda` they are those of the clock. Numbers choose cases.
 
@@ -6,15 +6,15 @@ source("bench/common.R")
 
 cases <- list(
   `2,000 x 5, 100 centres` = list(n = 2000, d = 5, centers = 100),
-  `50,000 x 4, 1,000 centres` = list(n = 5e4, d = 4, centers = 1000, max_iter = 20),
-  `100,000 x 10, 2,000 centres` = list(n = 1e5, d = 10, centers = 2000, max_iter = 10),
-  `20,000 x 30, 4,000 centres` = list(n = 2e4, d = 30, centers = 4000, max_iter = 10),
+  `50,000 x 4, 1,000 centres` = list(n = 5e4, d = 4, centers = 1000, iterations = 20),
+  `100,000 x 10, 2,000 centres` = list(n = 1e5, d = 10, centers = 2000, iterations = 10),
+  `20,000 x 30, 4,000 centres` = list(n = 2e4, d = 30, centers = 4000, iterations = 10),
   `50,000 x 4, 1,000 centres, matern32, 10 responses` =
-    list(n = 5e4, d = 4, t = 10, centers = 1000, max_iter = 10, kernel = "matern32"),
+    list(n = 5e4, d = 4, t = 10, centers = 1000, iterations = 10, kernel = "matern32"),
   `400,000 x 2, 300 centres, until it converges` = list(n = 4e5, d = 2, centers = 300),
-  `1,000,000 x 3, 300 centres` = list(n = 1e6, d = 3, centers = 300, max_iter = 10),
-  `100,000 x 90, 1,000 centres` = list(n = 1e5, d = 90, centers = 1000, max_iter = 10),
-  `200,000 x 6, 500 centres, in chunks` = list(n = 2e5, d = 6, centers = 500, max_iter = 10, chunks = TRUE),
+  `1,000,000 x 3, 300 centres` = list(n = 1e6, d = 3, centers = 300, iterations = 10),
+  `100,000 x 90, 1,000 centres` = list(n = 1e5, d = 90, centers = 1000, iterations = 10),
+  `200,000 x 6, 500 centres, in chunks` = list(n = 2e5, d = 6, centers = 500, iterations = 10, chunks = TRUE),
   `50,000 x 4, 1,000 centres, logistic` = list(n = 5e4, d = 4, centers = 1000, loss = "logistic", lambda = 1e-6),
   `20,000 x 4, 500 centres, 4 classes` =
     list(n = 2e4, d = 4, classes = 4, centers = 500, loss = "logistic", lambda = 1e-5),
@@ -57,7 +57,9 @@ fit_case <- function(case, plan) {
   invisible(gc())
   cat("5", file = "/proc/self/clear_refs")
   before <- c(used_seconds(), peak_mib())
-  fit <- suppressWarnings(do.call(falkon, c(list(quote(x), quote(y)), options, plan = plan)))
+  of_solver <- names(options) %in% c("iterations", "exact")
+  solver <- c(options[of_solver], plan = plan)
+  fit <- suppressWarnings(do.call(falkon, c(list(quote(x), quote(y)), options[!of_solver], solver = list(solver))))
   list(fit = fit, took = c(used_seconds(), peak_mib()) - before)
 }
 
@@ -79,7 +81,7 @@ if ("--child" %in% arguments) {
 }
 
 bench_start(
-  "falkon-plan.R", "falkon(plan = TRUE): said and taken", if (backend == "cpu") "falkon-plan.R" else "falkon-plan-cuda.R"
+  "falkon-plan.R", "falkon(solver = list(plan = TRUE)): said and taken", if (backend == "cpu") "falkon-plan.R" else "falkon-plan-cuda.R"
 )
 chosen <- as.integer(grep("^[0-9]+$", arguments, value = TRUE))
 table <- lapply(if (length(chosen) > 0) chosen else seq_along(cases), function(i) {

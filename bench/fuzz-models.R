@@ -1,4 +1,4 @@
-# Fits thousands of small, hostile, random models by kernel_regression(), falkon(), tune_falkon() and flash_kda(), and
+# Fits thousands of small, hostile, random models by kernel_regression(), falkon(), tune_ridge() and flash_kda(), and
 # marginals and conditionals of density fits. It checks that
 # * each method returns a value without NaN or raises an error of the package's own class,
 # * values agree with literal formulas (fuzz-literal.R) where there is one,
@@ -198,7 +198,7 @@ tune_case <- function() {
   rows <- random_rows()
   classes <- chance(0.4)
   y <- if (classes) factor(sample(c("n", "p"), rows$n, TRUE), c("n", "p")) else random_response(rows)
-  fit <- bquote(tune_falkon(x, y, .(pick("likelihood", "gcv", "loo", "holdout")), .(pick("diagonal", "scalar")),
+  fit <- bquote(tune_ridge(x, y, .(pick("likelihood", "gcv", "loo", "holdout")), .(pick("diagonal", "scalar")),
     weights = w, seconds = 0.1))
   h <- rows$unit
   checks <- model_checks[c("response", "training", "the same again")]
@@ -290,7 +290,7 @@ parts_case <- function() {
   list(data = list(x = rows$x, w = rows$w, new = new_rows(rows, h)), fit = fit, by_row = c("x", "w"), checks = checks)
 }
 
-# tune_falkon() takes longest, because it searches.
+# tune_ridge() takes longest, because it searches.
 kinds <- list(
   regression = regression_case, falkon = falkon_case, kda = kda_case, parts = parts_case,
   regression = regression_case, falkon = falkon_case, kda = kda_case,

@@ -7,7 +7,7 @@
 #
 # A call by a name that is an argument or a variable of the calling function is not counted. Methods of S3 generics are
 # free to stand in a room above their generic.
-ROOMS <- c("base", "sum", "store", "density", "bandwidth", "fit", "verb", "infer", "local", "falkon", "figure", "words")
+ROOMS <- c("base", "sum", "store", "density", "bandwidth", "fit", "verb", "infer", "local", "ridge", "figure", "words")
 
 files <- list.files("R", pattern = "[.]R$", full.names = TRUE)
 room_of <- function(file) match(sub("-.*", "", basename(file)), ROOMS)

@@ -51,7 +51,7 @@ y <- sin(x[, 1]) + x[, 2]
 label <- factor(c("a", "b", "c")[1 + (y > 0) + (y > 1)])
 regress <- function(..., rows = x, response = y, lambda = 1e-3) {
   control <- flash_control(threads = 2)
-  suppressWarnings(falkon(rows, response, ..., bandwidth = 1.5, lambda = lambda, max_iter = 3, control = control))
+  suppressWarnings(kernel_ridge(rows, response, ..., bandwidth = 1.5, lambda = lambda, solver = list(iterations = 3), control = control))
 }
 for (kernel in c("gaussian", "laplacian", "matern32", "matern52", "cauchy", "imq", "linear", "polynomial", "sigmoid")) {
   try(regress(kernel = kernel, centers = 49), silent = TRUE)
@@ -77,7 +77,7 @@ if (requireNamespace("Matrix", quietly = TRUE)) regress(rows = Matrix::Matrix(x 
 # without a factor, in blocks that do not end evenly, and broken off
 try(regress(rows = x[rep(1, 100), ], response = y[1:100], kernel = "sigmoid", exact = TRUE, lambda = 1e-300), silent = TRUE)
 try(regress(centers = 300, rows = x[rep(1:130, 3), ] + 1e-9, response = rep(y, 3)), silent = TRUE)
-tune_falkon(x, y, rows = 60, centers = 30)
+tune_ridge(x, y, rows = 60, centers = 30)
 # what estimators ask for besides: conditionals, levels, local fits, classes, shapes, supports, kernels of bounded reach
 frame <- data.frame(y, x1 = x[, 1], x2 = x[, 2], label)
 joint <- flash_kde(y ~ x1 + x2, frame, bandwidth = 0.5, estimator = "kde", threads = 2)

@@ -40,7 +40,7 @@ row <- function(part, way, iteration, seconds, error, residual = NA, host = NA, 
 
 with_it <- function(p, precision) {
   fit <- suppressWarnings(falkon(
-    p$x, p$y, bandwidth = h, lambda = lambda, centers = p$centers, max_iter = steps, tol = 0, intercept = FALSE,
+    p$x, p$y, bandwidth = h, lambda = lambda, centers = p$centers, solver = list(iterations = steps, tolerance = 0, intercept = FALSE),
     validation = list(x = p$new, y = p$truth), control = flash_control(backend = where, precision = precision)
   ))
   trace <- fit$trace
@@ -80,7 +80,7 @@ fit_held <- function(p, way, x = p$x, y = p$y, ...) {
   control <- flash_control(backend = where, ...)
   centers <- p$x[p$centers, ]
   seconds <- elapsed(\() fit <<- falkon(
-    x, y, bandwidth = h, lambda = lambda, centers = centers, max_iter = 10, tol = 0, intercept = FALSE,
+    x, y, bandwidth = h, lambda = lambda, centers = centers, solver = list(iterations = 10, tolerance = 0, intercept = FALSE),
     control = control
   ))
   guess <- predict(fit, p$new)

@@ -68,7 +68,7 @@ ridge_rows <- function(n, ev) {
   }
   if (n > 1e5) return(rows) # minutes
   seconds <- elapsed(\() fit <<- falkon(
-    p$x, p$y, bandwidth = p$h, lambda = ridge / n, exact = TRUE, tol = 1e-4, intercept = FALSE,
+    p$x, p$y, bandwidth = p$h, lambda = ridge / n, solver = list(exact = TRUE, tolerance = 1e-4, intercept = FALSE),
     control = flash_control(backend = where)
   ))
   rbind(rows, row("ridge", "falkon(exact = TRUE)", n, ev, seconds, NA, fit$iterations, r2_of(predict(fit, p$new),

@@ -1,4 +1,4 @@
-/* Losses of classes, row by row: what Newton's method asks of all rows in each step (R/falkon-loss.R). No margin
+/* Losses of classes, row by row: what Newton's method asks of all rows in each step (R/ridge-loss.R). No margin
  * is too large, in either direction, and what is small keeps its digits. */
 #ifndef FK_CORE_LOSSES_H
 #define FK_CORE_LOSSES_H

@@ -1,4 +1,4 @@
-/* Columns of several vectors of one length, as conjugate gradients take them (R/falkon-solve.R): R itself makes a
+/* Columns of several vectors of one length, as conjugate gradients take them (R/ridge-solve.R): R itself makes a
  * pass on one thread, and a new vector, of each operation. The same bits for any number of threads. */
 #ifndef FK_CORE_VECTORS_H
 #define FK_CORE_VECTORS_H

@@ -1,4 +1,4 @@
-/* Losses of classes, row by row; R/falkon-loss.R. */
+/* Losses of classes, row by row; R/ridge-loss.R. */
 #include "../core/losses.h"
 
 #include "ffi.h"

@@ -1,4 +1,4 @@
-/* Kernels between sparse points of R's package Matrix; R/falkon-rows-sparse.R says what its lists hold. */
+/* Kernels between sparse points of R's package Matrix; R/ridge-rows-sparse.R says what its lists hold. */
 #include "../core/sparse.h"
 
 #include "ffi.h"

@@ -1,4 +1,4 @@
-/* Columns of vectors; R/falkon-solve.R. */
+/* Columns of vectors; R/ridge-solve.R. */
 #include "../core/vectors.h"
 
 #include "ffi.h"

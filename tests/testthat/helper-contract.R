@@ -85,11 +85,11 @@ contract_kinds <- function() {
     "regression, levels" = of(
       kernel_regression(y ~ a + g, d, type = "constant", bandwidth = 0.3, lambda = 0.2, weights = w)
     ),
-    "falkon" = of(falkon(y ~ a + b, d, bandwidth = 0.3, lambda = 1e-3, weights = w), "b"),
-    "falkon, centers" = of(falkon(y ~ a + b, d, bandwidth = 0.3, lambda = 1e-3, centers = 2, weights = w), "b"),
-    "falkon, logistic" = of(falkon(two ~ a + b, d, bandwidth = 0.3, lambda = 1e-2, weights = w), "b"),
-    "falkon, 3 classes" = of(falkon(three ~ a + b, d, bandwidth = 0.3, lambda = 1e-2, weights = w), "b"),
-    "tune_falkon" = of(tune_falkon(y ~ a + b, d, bandwidth = 0.3, lambda = 1e-3, weights = w), "b")
+    "kernel_ridge" = of(kernel_ridge(y ~ a + b, d, bandwidth = 0.3, lambda = 1e-3, weights = w), "b"),
+    "kernel_ridge, centers" = of(kernel_ridge(y ~ a + b, d, bandwidth = 0.3, lambda = 1e-3, centers = 2, weights = w), "b"),
+    "kernel_ridge, logistic" = of(kernel_ridge(two ~ a + b, d, bandwidth = 0.3, lambda = 1e-2, weights = w), "b"),
+    "kernel_ridge, 3 classes" = of(kernel_ridge(three ~ a + b, d, bandwidth = 0.3, lambda = 1e-2, weights = w), "b"),
+    "tune_ridge" = of(tune_ridge(y ~ a + b, d, bandwidth = 0.3, lambda = 1e-3, weights = w), "b")
   )
 }
 
@@ -212,10 +212,10 @@ contract_methods <- function() {
 contract_nan <- list(
   list("the logarithm of a negative estimate", "laplace$", ".", "log_density|augment|as.data.frame"),
   list("the score of a density that is 0", "nonnegative|biweight", "^one|two", "score"),
-  list("0 / 0, R^2 and standardized residuals of a constant response, as lm() has it", "^falkon|tune|regression",
+  list("0 / 0, R^2 and standardized residuals of a constant response, as lm() has it", "^kernel_ridge|tune|regression",
     "two equal", "rstandard|print|summary|glance"
   ),
-  list("the same of one row, as lm() has it", "^falkon(, centers)?$|tune", "^one", "rstandard|print|summary|glance")
+  list("the same of one row, as lm() has it", "^kernel_ridge(, centers)?$|tune", "^one", "rstandard|print|summary|glance")
 )
 
 # ---- cells ------------------------------------------------------------------------------------

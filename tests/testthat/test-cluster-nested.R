@@ -27,7 +27,7 @@ test_that("a cluster of clusters gives the bits of none: sums, grids, fits whose
     kept <- predict(flash_kde(x, "kde", bandwidth = 0.4), there, collect = FALSE)
     set.seed(1)
     judged <- cross_validate(fit, 2)$mean
-    curve <- falkon(there, weights = w + 1, bandwidth = 1, centers = 20, lambda = 1e-4, max_iter = 5)
+    curve <- kernel_ridge(there, weights = w + 1, bandwidth = 1, centers = 20, lambda = 1e-4, solver = list(iterations = 5))
     grid <- kernel_sum(flash_data(u, cluster, shard_rows = 900), u[1:9, ], cos(1:8000), bandwidth = 0.05, tol = 1e-6)
     list(
       values = list(sums[], predict(fit, y), predict(fit), kept[c(3, 900), ], predict(curve, y), grid[], there[c(1, 700), ],

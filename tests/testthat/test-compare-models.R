@@ -100,11 +100,11 @@ test_that("discriminant analyses are judged by their classes, as their own valid
   )
 })
 
-test_that("fits of falkon() are judged by fits to the other rows", {
+test_that("fits of kernel_ridge() are judged by fits to the other rows", {
   rows <- some_rows()
   folds <- rep(1:3, 20)
   out <- folds == 2
-  fit <- falkon(y ~ x + z, rows, bandwidth = c(1, 3), lambda = 1e-3, weights = w, offset = z / 2)
+  fit <- kernel_ridge(y ~ x + z, rows, bandwidth = c(1, 3), lambda = 1e-3, weights = w, offset = z / 2)
   without <- update(fit, data = rows[!out, ])
   judged <- cross_validate(fit, folds)
   found <- unname(predict(without, rows[out, ], offset = rows$z[out] / 2))
@@ -112,14 +112,14 @@ test_that("fits of falkon() are judged by fits to the other rows", {
   expect_equal(judged$mean, stats::weighted.mean(judged$scores, rows$w))
   expect_output(print(judged), paste("Root mean squared error:", format(sqrt(-judged$mean), digits = 4)), fixed = TRUE)
   # by number of centres, or with those that were given
-  some <- falkon(y ~ x + z, rows, bandwidth = 1, lambda = 1e-3, centers = 50)
+  some <- kernel_ridge(y ~ x + z, rows, bandwidth = 1, lambda = 1e-3, centers = 50)
   expect_length(suppressWarnings(cross_validate(some, folds))$scores, 60)
   at <- as.matrix(rows[1:8, c("x", "z")])
-  some <- falkon(y ~ x + z, rows, bandwidth = 1, lambda = 1e-3, centers = at, na.action = na.exclude)
+  some <- kernel_ridge(y ~ x + z, rows, bandwidth = 1, lambda = 1e-3, centers = at, na.action = na.exclude)
   without <- update(some, data = rows[!out, ])
   expect_equal(cross_validate(some, folds)$scores[out], -(rows$y[out] - unname(predict(without, rows[out, ])))^2)
   # several responses: the sum
-  both <- falkon(cbind(y, z) ~ x, rows, bandwidth = 1, lambda = 1e-3)
+  both <- kernel_ridge(cbind(y, z) ~ x, rows, bandwidth = 1, lambda = 1e-3)
   without <- update(both, data = rows[!out, ])
   expect_equal(
     cross_validate(both, folds)$scores[out],
@@ -127,16 +127,16 @@ test_that("fits of falkon() are judged by fits to the other rows", {
   )
 })
 
-test_that("numbers that were chosen for a fit of falkon() are chosen again, and tuned ones tuned again", {
+test_that("numbers that were chosen for a fit of kernel_ridge() are chosen again, and tuned ones tuned again", {
   rows <- some_rows()
   folds <- rep(1:2, 30)
   out <- folds == 2
-  fit <- falkon(y ~ x + z, rows)
+  fit <- kernel_ridge(y ~ x + z, rows)
   without <- update(fit, data = rows[!out, ])
   judged <- cross_validate(fit, folds)
   expect_equal(judged$by_fold$bandwidth[2, ], without$bandwidth, ignore_attr = TRUE)
   expect_equal(judged$scores[out], -(rows$y[out] - unname(predict(without, rows[out, ])))^2)
-  tuned <- tune_falkon(y ~ x + z, rows, kernel = "gaussian")
+  tuned <- tune_ridge(y ~ x + z, rows, kernel = "gaussian")
   without <- update(tuned, data = rows[!out, ])
   judged <- cross_validate(tuned, folds)
   expect_equal(judged$by_fold$bandwidth[2, ], without$bandwidth, ignore_attr = TRUE)
@@ -144,18 +144,18 @@ test_that("numbers that were chosen for a fit of falkon() are chosen again, and 
   expect_equal(cross_validate(tuned$fit, folds)$by_fold$bandwidth[2, ], tuned$bandwidth, ignore_attr = TRUE)
 })
 
-test_that("classes of falkon() are judged by their probabilities, in folds that have all of them", {
+test_that("classes of kernel_ridge() are judged by their probabilities, in folds that have all of them", {
   folds <- rep(1:3, 50)
   out <- folds == 3
-  fit <- falkon(Species ~ ., iris, bandwidth = 2, lambda = 1e-2)
+  fit <- kernel_ridge(Species ~ ., iris, bandwidth = 2, lambda = 1e-2)
   without <- update(fit, data = iris[!out, ])
   p <- predict(without, iris[out, ], type = "prob")
   expect_equal(cross_validate(fit, folds)$scores[out], log(p[cbind(1:50, as.integer(iris$Species[out]))]))
   expect_equal(cross_validate(fit, folds, "class")$scores[out], as.double(predict(without, iris[out, ]) == iris$Species[out]))
-  weighted <- falkon(Species ~ ., iris[31:150, ], loss = "weighted", bandwidth = 2, lambda = 1e-2)
+  weighted <- kernel_ridge(Species ~ ., iris[31:150, ], loss = "weighted", bandwidth = 2, lambda = 1e-2)
   of_classes <- (120 / 3 / table(iris$Species[31:150]))[iris$Species[31:150]]
   some <- folds[31:150] != 3
-  without <- falkon(
+  without <- kernel_ridge(
     as.matrix(iris[31:150, 1:4])[some, ], iris$Species[31:150][some], bandwidth = 2, lambda = 1e-2, loss = "logistic",
     weights = as.double(of_classes)[some]
   )
@@ -163,11 +163,11 @@ test_that("classes of falkon() are judged by their probabilities, in folds that 
   judged <- cross_validate(weighted, folds[31:150])
   expect_equal(judged$scores[!some], log(p[cbind(1:40, as.integer(iris$Species[31:150][!some]))]))
   expect_equal(judged$mean, stats::weighted.mean(judged$scores, as.double(of_classes)))
-  squared <- falkon(Species ~ ., iris, loss = "squared", bandwidth = 2, lambda = 1e-2)
+  squared <- kernel_ridge(Species ~ ., iris, loss = "squared", bandwidth = 2, lambda = 1e-2)
   expect_identical(cross_validate(squared, folds)$score, "class")
-  expect_identical(cross_validate(falkon(am ~ wt, mtcars, loss = "logistic"), 3)$score, "log")
+  expect_identical(cross_validate(kernel_ridge(am ~ wt, mtcars, loss = "logistic"), 3)$score, "log")
   expect_error(cross_validate(fit, rep(1:3, each = 50)), "all of `setosa`", class = "flashkernel_error_argument")
-  tuned <- tune_falkon(Species ~ ., iris, kernel = "gaussian", rows = 60)
+  tuned <- tune_ridge(Species ~ ., iris, kernel = "gaussian", rows = 60)
   expect_gt(cross_validate(tuned, folds)$mean, log(1 / 3))
   # beside a discriminant analysis
   kda <- flash_kda(Species ~ ., iris, estimator = "kde", bandwidth = 0.4)
@@ -176,30 +176,30 @@ test_that("classes of falkon() are judged by their probabilities, in folds that 
   expect_equal(found$table["kda", "score"], 1 - cross_validate(kda, folds)$error)
 })
 
-test_that("fits of falkon() are compared with each other and with other regressions, each row left out", {
+test_that("fits of kernel_ridge() are compared with each other and with other regressions, each row left out", {
   rows <- some_rows()
-  wide <- falkon(y ~ x + z, rows, bandwidth = 2, lambda = 1e-3, weights = w)
-  few <- falkon(y ~ x + z, rows, bandwidth = 2, lambda = 1e-3, weights = w, centers = 20)
+  wide <- kernel_ridge(y ~ x + z, rows, bandwidth = 2, lambda = 1e-3, weights = w)
+  few <- kernel_ridge(y ~ x + z, rows, bandwidth = 2, lambda = 1e-3, weights = w, centers = 20)
   line <- kernel_regression(y ~ x + z, rows, bandwidth = c(0.5, 2), weights = w)
   found <- compare(wide, few, line)
   expect_null(found$folds)
   expect_equal(unname(found$scores[, "wide"]), -as.vector(left_out_residuals(wide, start_run(wide$control)))^2)
-  expect_setequal(found$table$estimator, c("falkon", "local_linear"))
-  tuned <- tune_falkon(y ~ x + z, rows, kernel = "gaussian", weights = w)
-  expect_setequal(compare(tuned, wide, folds = 2)$table$estimator, c("falkon", "falkon, tuned"))
-  expect_error(compare(wide, falkon(y ~ x, rows)), "same points", class = "flashkernel_error_argument")
-  expect_error(cross_validate(lm(y ~ x, rows)), "falkon\\(\\)", class = "flashkernel_error_argument")
-  expect_error(cross_validate(update(wide, keep = FALSE)), "keep", class = "flashkernel_error_argument")
+  expect_setequal(found$table$estimator, c("kernel_ridge", "local_linear"))
+  tuned <- tune_ridge(y ~ x + z, rows, kernel = "gaussian", weights = w)
+  expect_setequal(compare(tuned, wide, folds = 2)$table$estimator, c("kernel_ridge", "kernel_ridge, tuned"))
+  expect_error(compare(wide, kernel_ridge(y ~ x, rows)), "same points", class = "flashkernel_error_argument")
+  expect_error(cross_validate(lm(y ~ x, rows)), "kernel_ridge\\(\\)", class = "flashkernel_error_argument")
+  expect_error(cross_validate(update(wide, solver = list(keep = FALSE))), "keep", class = "flashkernel_error_argument")
 })
 
-test_that("a validation set of falkon() ends fits without a fold where it ended the fit", {
+test_that("a validation set of kernel_ridge() ends fits without a fold where it ended the fit", {
   rows <- some_rows()
   set.seed(3)
-  fit <- falkon(y ~ x + z, rows, bandwidth = 0.5, lambda = 1e-12, centers = 30, validation = 0.3)
+  fit <- kernel_ridge(y ~ x + z, rows, bandwidth = 0.5, lambda = 1e-12, centers = 30, validation = 0.3)
   expect_lt(fit$best_iteration, fit$iterations)
   expect_length(cross_validate(fit, 3)$scores, fit$n)
   there <- flash_data(as.matrix(rows[c("x", "z", "y")]), columns = c("x", "z"), response = "y")
-  remote <- falkon(there, bandwidth = 1, lambda = 1e-3, centers = 10)
+  remote <- kernel_ridge(there, bandwidth = 1, lambda = 1e-3, centers = 10)
   expect_error(cross_validate(remote), "validation", class = "flashkernel_error_unsupported")
 })
 
@@ -209,7 +209,7 @@ test_that("sparse rows are judged as dense ones", {
   x <- as.matrix(rows[c("x", "z")])
   folds <- rep(1:3, 20)
   found <- lapply(list(x, Matrix::Matrix(x, sparse = TRUE)), \(x) {
-    fit <- falkon(x, rows$y, bandwidth = 1, lambda = 1e-3, exact = FALSE, centers = 1:60, keep = TRUE)
+    fit <- kernel_ridge(x, rows$y, bandwidth = 1, lambda = 1e-3, solver = list(exact = FALSE, keep = TRUE), centers = 1:60)
     expect_silent(compare(fit, fit, folds = folds))
     cross_validate(fit, folds)$scores
   })

@@ -11,7 +11,7 @@ fuzz_session <- function(calls_per_export, calls_per_method, log) {
     flash_kde(good_x, estimator = estimator, bandwidth = 0.5)
   })
   line <- flash_kde(good_x[, 1], estimator = "kde", bandwidth = 0.5)
-  regression <- falkon(good_x, good_x[, 1] + 1:12, bandwidth = 1, lambda = 1e-3, centers = 5)
+  regression <- kernel_ridge(good_x, good_x[, 1] + 1:12, bandwidth = 1, lambda = 1e-3, centers = 5)
   cube <- flash_kde(cbind(good_x, c = 1:12), estimator = "laplace", bandwidth = 0.5)
   broken <- function(...) utils::modifyList(fits[[2]], list(...))
   set_class <- methods::setClass("fuzz_s4", representation(v = "numeric"))
@@ -71,15 +71,15 @@ fuzz_session <- function(calls_per_export, calls_per_method, log) {
   )
 
   argument_names <- function(name) {
-    fitting <- name %in% c("flash_kde", "falkon", "tune_falkon")
-    ours <- if (fitting) sample(c("default", "formula"), 1) else c("flash_kde", "falkon")
+    fitting <- name %in% c("flash_kde", "kernel_ridge", "tune_ridge")
+    ours <- if (fitting) sample(c("default", "formula"), 1) else c("flash_kde", "kernel_ridge")
     methods <- lapply(ours, \(class) utils::getS3method(name, class, TRUE, envir = named))
     found <- lapply(c(get(name), methods), \(f) if (is.function(f)) names(formals(args(f))))
     setdiff(unique(unlist(found)), "...")
   }
   good_value <- function(argument, name) {
     is_object <- argument == "object" || (argument == "x" && name %in% generics)
-    if (argument == "y" && name %in% c("falkon", "tune_falkon")) return(good_x[, 1] + 1:12)
+    if (argument == "y" && name %in% c("kernel_ridge", "tune_ridge")) return(good_x[, 1] + 1:12)
     if (!is_object) return(good[[argument]])
     planar <- if (name %in% c("hdr_level", "plot")) 0.05 else 0.6 # two dimensions cost most there
     if (stats::runif(1) < planar) sample(fits, 1)[[1]] else sample(list(line, cube, regression), 1)[[1]]
@@ -136,7 +136,7 @@ fuzz_session <- function(calls_per_export, calls_per_method, log) {
   )
   # each is thousands of the others' work; or they are generics of R, whose own methods hostile objects reach
   slow <- c(
-    crossprod = 0.1, diag = 0.1, show = 0.1, tcrossprod = 0.1, falkon = 0.2, falkon_svm_rbf = 0.02, tune_falkon = 0.01,
+    crossprod = 0.1, diag = 0.1, show = 0.1, tcrossprod = 0.1, falkon = 0.1, kernel_ridge = 0.2, ridge_svm_rbf = 0.02, tune_ridge = 0.01,
     marginal_effects = 0.2, kde_gof = 0.04, kde_test = 0.1, kde_local_test = 0.1, density_bands = 0.1, kernel_regression = 0.2,
     flash_kda = 0.2, compare = 0.1, cross_validate = 0.1, modes = 0.2, mean_shift = 0.2, ridges = 0.1, hdr_regions = 0.2,
     geom_flash_hdr = 0.04, geom_flash_hdr_lines = 0.04, stat_flash_density = 0.1, stat_flash_density_2d = 0.1, stat_flash_hdr = 0.1,

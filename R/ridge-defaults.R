@@ -1,0 +1,220 @@
+# A bandwidth and a penalty where none were given: the least squared error that leaving one row out makes, on a sample
+# of rows that are all centres, over one factor for all columns; then some steps of descent with one for each.
+
+DEFAULT_SAMPLE <- 400
+
+# More would fit the sample. On pol, of 26 columns, 5 steps take the error from 0.27 to 0.16, on parkinsons from 0.45 to
+# 0.06.
+DEFAULT_STEPS <- 5
+
+# With fewer rows for each column one factor does better: on gas, of 128 columns, 0.18 against 0.20.
+ROWS_BY_COLUMN <- 8
+
+# list(bandwidth, lambda): those that were given, or chosen.
+choose_defaults <- function(rows, response, weights, spec, run) {
+  name_stage(run, "Choosing the bandwidth")
+  # in order, so that as few rows as are all in it give the same bits again
+  offset <- check_offset(spec$offset, rows$n, ncol(response$y))
+  sample <- draw_sample(rows, response, weights, offset, DEFAULT_SAMPLE, in_order = TRUE)
+  chosen <- choose_on_sample(sample, spec, run)
+  if (is.null(chosen)) stop_argument("bandwidth", "could not be chosen from the data: give one")
+  few <- rows$d <= nrow(sample$y) / ROWS_BY_COLUMN
+  if (is.null(spec$bandwidth) && is.matrix(sample$points) && few && sample$scale > 0) {
+    chosen <- choose_by_column(sample, chosen, spec, run)
+  }
+  lambda <- spec$lambda
+  if (is.null(lambda)) lambda <- default_noise(chosen, sample, spec, run) * sample$per_row
+  list(bandwidth = name_bandwidth(chosen$bandwidth, rows), lambda = lambda)
+}
+
+# With less noise than this, of k(x, x), the few conjugate gradients of a default do not come to an end: on diamonds the
+# error is 0.43 after 20 steps at what is best for the sample, and 0.16 with a hundred times as much noise.
+LEAST_NOISE <- 1e-3
+
+default_noise <- function(chosen, sample, spec, run) {
+  if (spec$loss == "squared" && isTRUE(spec$exact)) return(chosen$noise)
+  K <- sample_kernel(sample$rows, sample$points, chosen$bandwidth, spec$kernel, run)
+  if (spec$loss != "squared") return(logistic_noise(K, sample$codes))
+  max(chosen$noise, LEAST_NOISE * mean(diagonal(K)))
+}
+
+choose_by_column <- function(sample, chosen, spec, run) {
+  task <- list(
+    points = sample$points, y = sample$y, kernel = spec$kernel, criterion = "loo", base = chosen$bandwidth,
+    together = FALSE
+  )
+  theta <- c(0 * task$base, log(chosen$noise))
+  bounds <- search_bounds(theta, spec)
+  watch <- watch_search(spec$kernel, sample, task$base, Inf, run)
+  theta <- descend(task, pmin(pmax(theta, bounds$low), bounds$high), bounds, DEFAULT_STEPS, watch)
+  list(bandwidth = task$base * exp(theta[-length(theta)]), noise = exp(theta[length(theta)]))
+}
+
+name_bandwidth <- function(bandwidth, rows) {
+  named <- is.null(dim(bandwidth)) && length(bandwidth) == length(rows$names)
+  if (named) stats::setNames(bandwidth, rows$names) else bandwidth
+}
+
+# list(points, y, names, per_row, ...) of rows drawn at random, in random order or their own; y is centred, and of unit
+# variance all in all. A row is the more likely the larger its weight, and counts the same as others then. What goes over
+# to all rows is the noise of a Gaussian process, n lambda for rows of weight 1: `lambda` is `per_row` times as much.
+draw_sample <- function(rows, response, weights, offset, number, in_order = FALSE) {
+  usable <- if (is.null(weights)) rows$n else sum(weights > 0)
+  number <- min(number, usable)
+  index <- if (is.null(weights)) {
+    sample.int(rows$n, number)
+  } else if (is_column(weights)) {
+    draw_from_column(weights, number)
+  } else {
+    order(stats::rexp(rows$n) / weights)[seq_len(number)]
+  }
+  sorted <- sort(index)
+  points <- rows_take(rows, sorted)
+  if (in_order) index <- sorted else points <- points[match(index, sorted), , drop = FALSE]
+  y <- response$y[index, , drop = FALSE]
+  if (!is.null(offset)) y <- y - offset[index, , drop = FALSE]
+  y <- y - rep(colMeans(y), each = number)
+  # squares of any y are numbers that a double can hold
+  if (any(y != 0)) y <- y / 2^floor(log2(max(abs(y))))
+  scale <- sqrt(mean(y^2))
+  list(
+    points = points, y = if (scale > 0) y / scale else y, classes = response$classes,
+    codes = if (!is.null(response$classes)) class_codes(response$y[index, , drop = FALSE]), scale = scale,
+    names = rows$names, per_row = (if (is.null(weights)) 1 else mean(weights)) / rows$n, rows = rows, index = index
+  )
+}
+
+# list(bandwidth, noise, error), or NULL where no bandwidth does.
+choose_on_sample <- function(sample, spec, run) {
+  first <- seq_len(min(nrow(sample$y), DEFAULT_SAMPLE))
+  points <- sample$points[first, , drop = FALSE]
+  y <- sample$y[first, , drop = FALSE]
+  given <- if (!is.null(spec$lambda)) spec$lambda / sample$per_row
+  best <- list(error = Inf)
+  for (bandwidth in bandwidth_candidates(points, spec$bandwidth)) {
+    L <- if (is.null(spec$bandwidth) && is.matrix(points)) diagonal_matrix(bandwidth, ncol(points))
+    K <- sample_kernel(sample$rows, points, bandwidth, spec$kernel, run, L)
+    if (!all(is.finite(K))) next
+    found <- leave_one_out(eigen(K, symmetric = TRUE), y, given)
+    if (is.finite(found$error) && found$error < best$error) best <- c(found, list(bandwidth = bandwidth))
+  }
+  if (is.finite(best$error)) best
+}
+
+# `L`: the factor of the bandwidth, if it is known.
+sample_kernel <- function(rows, points, bandwidth, kernel, run, L = NULL) {
+  if (is.null(L)) L <- rows_factor(rows, bandwidth)
+  K <- centers_kernel(ridge_centers(points, L, kernel), run)
+  if (is.matrix(K)) K else kernel_matrix_of(K, NULL, run)
+}
+
+# Multiples of the columns' spread: by standard deviations, and where tails are heavy also by quartiles.
+bandwidth_candidates <- function(points, given) {
+  if (!is.null(given)) return(list(given))
+  if (inherits(points, "sparseMatrix")) {
+    norm <- sqrt(mean(Matrix::rowSums(points^2)))
+    return(as.list((if (norm > 0) norm else 1) * c(0.25, 0.5, 1, 2, 4)))
+  }
+  wide <- apply(points, 2, spread_of)
+  narrow <- apply(points, 2, quartile_range) / 1.349
+  # many values are the same
+  narrow[narrow == 0] <- wide[narrow == 0]
+  spreads <- list(fill_spread(wide))
+  if (any(wide > 3 * narrow, na.rm = TRUE)) spreads <- c(spreads, list(fill_spread(narrow)))
+  factors <- sqrt(ncol(points)) * c(0.2, 0.4, 0.7, 1, 1.5, 2.5, 4)
+  unlist(lapply(spreads, \(spread) lapply(factors, \(factor) factor * spread)), recursive = FALSE)
+}
+
+# stats::IQR() in a tenth of its time.
+quartile_range <- function(x) {
+  x <- sort.int(x, method = "quick")
+  at <- 1 + (length(x) - 1) * c(0.25, 0.75)
+  low <- floor(at)
+  part <- at - low
+  ends <- ifelse(part > 0, (1 - part) * x[low] + part * x[ceiling(at)], x[low])
+  ends[2] - ends[1]
+}
+
+# The standard deviation, also of numbers whose squares a double cannot hold.
+spread_of <- function(x) {
+  found <- stats::sd(x)
+  top <- max(abs(x))
+  if (is.na(found) || is.finite(found) && found > 0 || top == 0) found else top * stats::sd(x / top)
+}
+
+# Columns that do not vary get the mean of the others, for they have no say here.
+fill_spread <- function(spread) {
+  bad <- !is.finite(spread) | spread == 0
+  spread[bad] <- if (all(bad)) 1 else mean(spread[!bad])
+  spread
+}
+
+# Of (K + s I)^-1 with K = U diag(e) U': residuals without row i are those with it over 1 - H_ii. At the best noise s,
+# or at a given one.
+leave_one_out <- function(K, y, given = NULL) {
+  noises <- if (is.null(given)) max(K$values) * 10^seq(-9, 0, by = 0.5) else given
+  inner <- crossprod(K$vectors, y)
+  # a column for each noise s; the residuals y - H y are s (K + s)^-1 y
+  n <- nrow(y)
+  inverse <- 1 / (matrix(pmax(K$values, 0), n, length(noises)) + rep(noises, each = n))
+  leverage <- K$vectors^2 %*% inverse
+  errors <- 0
+  for (o in seq_len(ncol(y))) {
+    errors <- errors + .colMeans((K$vectors %*% (inverse * inner[, o]) / leverage)^2, n, length(noises))
+  }
+  at <- which.min(errors)
+  if (length(at) == 0) return(list(error = Inf, noise = NA))
+  list(error = errors[at], noise = noises[at])
+}
+
+# ---- classes ----------------------------------------------------------------------------------
+
+# n lambda of logistic loss: the least log loss, each class against all others, where each third of the sample is left
+# out of a fit. Thirds go by multiples of the golden section, so that they spread over rows in any order and have no
+# period, and the same rows have the same.
+logistic_noise <- function(K, codes) {
+  n <- length(codes)
+  if (n < 2) return(mean(diag(K)))
+  noises <- mean(diag(K)) * 10^seq(1.5, -4, by = -0.5)
+  third <- floor(3 * ((seq_len(n) * (sqrt(5) - 1) / 2) %% 1))
+  losses <- lapply(unique(third), \(out) losses_left_out(K, codes, which(third == out), noises))
+  noises[which.min(Reduce(`+`, losses))]
+}
+
+# Sums of the log loss at rows `out`, for each of `noises`. With beta = Lambda^(1/2) U' alpha of K = U Lambda U', of the
+# other rows, the penalty is that of a ridge; the directions of K that say least are left out.
+losses_left_out <- function(K, codes, out, noises) {
+  train <- seq_along(codes)[-out]
+  factor <- eigen(K[train, train], symmetric = TRUE)
+  used <- which(factor$values > 1e-8 * factor$values[1])
+  used <- used[seq_len(min(length(used), LOGISTIC_RANK))]
+  root <- sqrt(factor$values[used])
+  phi <- factor$vectors[, used, drop = FALSE] * rep(root, each = length(train))
+  at <- K[out, train, drop = FALSE] %*% (factor$vectors[, used, drop = FALSE] / rep(root, each = length(train)))
+  classes <- unique(codes)
+  if (length(classes) <= 2) classes <- classes[1]
+  losses <- vapply(classes, \(class) {
+    logistic_losses(phi, codes[train] == class, at, codes[out] == class, noises)
+  }, noises)
+  rowSums(matrix(losses, length(noises)))
+}
+
+LOGISTIC_RANK <- 60
+
+# Along falling noises, each from the last one's coefficients, by Newton's method.
+logistic_losses <- function(phi, y, at, y_at, noises) {
+  share <- (sum(y) + 0.5) / (length(y) + 1)
+  intercept <- stats::qlogis(share)
+  beta <- rep(0, ncol(phi))
+  vapply(noises, \(s) {
+    for (step in 1:20) {
+      p <- as.vector(stats::plogis(intercept + phi %*% beta))
+      gradient <- crossprod(phi, p - y) + s * beta
+      change <- solve(crossprod(phi * sqrt(p * (1 - p))) + diag(s, ncol(phi)), gradient)
+      beta <<- beta - as.vector(change)
+      if (max(abs(change)) < 1e-3 * (1 + max(abs(beta)))) break
+    }
+    link <- as.vector(intercept + at %*% beta)
+    -sum(stats::plogis(ifelse(y_at, link, -link), log.p = TRUE))
+  }, 0)
+}

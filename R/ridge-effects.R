@@ -1,0 +1,304 @@
+#' Average marginal effects
+#'
+#' How much the prediction changes with each variable, on average over the rows: the mean derivative in a number, and
+#' the mean difference from the first level for each other level of a factor. What a coefficient says of a linear
+#' model, these say of a kernel regression.
+#'
+#' @details
+#' Derivatives are exact in the columns ([predict.kernel_ridge()] with `type = "gradient"` has them row by row); where a
+#' formula makes columns of variables, as `log(x)` or `x:z`, all columns of a variable move with it. An offset stays as
+#' it is. Logistic fits: of probabilities for `type = "response"`, of log odds for `"link"`. The rows of the fit count
+#' by their weights.
+#'
+#' **Standard errors** are those of the mean derivative as a linear function of the coefficients, whose covariance is
+#' that of the Gaussian process with the fit's centres (for probabilities by the delta method); rows are taken as given.
+#' They are missing for probabilities of more than two classes. Penalised estimates are biased toward 0, and small
+#' p-values promise less than those of an unbiased estimate.
+#'
+#' **Cost**: some sweeps over rows and centres, each with a sum for every column.
+#'
+#' @param object A fit from [kernel_ridge()].
+#' @param newdata Rows to average over, as for [predict.kernel_ridge()], those with missing values left out. `NULL`: the rows
+#'   of the fit.
+#' @param variables Names of some of the variables (of columns, for a fit without formula). `NULL`: all.
+#' @param type `"response"` or `"link"`.
+#' @param se.fit Logical: compute standard errors? Default `TRUE`.
+#' @param level Of the intervals.
+#' @param control A [flash_control()]. What it does not say is as in the fit.
+#' @param ... Not used; anything here is an error.
+#' @returns A data frame of class `marginal_effects`: `term` (the variable), `contrast` (`"dY/dX"`, or the levels that
+#'   differ), `group` (the response or the class, where there are several), `estimate`, `std.error`, `statistic`,
+#'   `p.value`, `conf.low` and `conf.high`.
+#' @inheritSection flash_kde Errors
+#' @export
+#' @examples
+#' fit <- kernel_ridge(mpg ~ wt + hp + factor(cyl), data = mtcars)
+#' marginal_effects(fit)
+#' marginal_effects(fit, variables = "cyl", newdata = subset(mtcars, hp > 100))
+marginal_effects <- function(object, newdata = NULL, variables = NULL, type = c("response", "link"),
+                             se.fit = TRUE, level = 0.95, control = NULL, ...) {
+  check_dots_empty(...)
+  object <- tuned_fit(object)
+  if (!inherits(object, "kernel_ridge")) stop_argument("object", "must be a fit from kernel_ridge(): found ", describe(object))
+  type <- check_choice(type, c("response", "link"), "type")
+  se.fit <- check_flag(se.fit, "se.fit")
+  level <- check_level(level)
+  run <- start_run(settle_control(control, NULL, object$control), "Averaging effects")
+  at <- effect_rows(object, newdata)
+  job <- list(fit = object, slope = slope_of(object), scale = effect_scale(object, type), run = run)
+  variables <- check_variables(object, variables)
+  parts <- if (is.null(object$terms)) column_effects(job, at, variables) else frame_effects(job, at, variables)
+  effect_table(job, parts, se.fit, level, at$rows$n)
+}
+
+check_variables <- function(fit, variables) {
+  known <- if (is.null(fit$terms)) column_names(fit) else fit$variables
+  if (is.null(variables)) return(known)
+  if (!is.character(variables)) stop_argument("variables", "must be names: found ", describe(variables))
+  other <- setdiff(variables, known)
+  if (length(other) > 0) {
+    stop_argument("variables", "must be among those of the fit, ", quote_names(known), ": found ", quote_names(other))
+  }
+  variables
+}
+
+# Effects are of the link itself, of the probability of the second of two classes, or of those of several.
+effect_scale <- function(fit, type) {
+  if (type == "link" || fit$loss == "squared") return("link")
+  if (ncol(fit$coefficients) == 1) "logistic" else "softmax"
+}
+
+# list(rows, frame, offset, weights): `frame` has the variables of the same rows, for a fit by terms.
+effect_rows <- function(fit, newdata) {
+  if (is.null(newdata)) {
+    data <- kept_data(fit)
+    at <- list(rows = data$rows, frame = data$frame, offset = collected(data$offset))
+    at$weights <- as_plain(collected(data$weights))
+  } else {
+    new <- new_rows(fit, newdata, na.action = stats::na.omit)
+    if (!is.null(new$index) && length(new$index) == 0) {
+      stop_argument("newdata", "must have at least one row without missing values: found none")
+    }
+    frame <- if (!is.null(fit$terms)) as.data.frame(newdata)[new$index, , drop = FALSE]
+    at <- list(rows = new$rows, frame = frame, offset = new$offset)
+  }
+  weights <- if (is.null(at$weights)) rep(1, at$rows$n) else at$weights
+  at$weights <- weights / sum(weights)
+  at
+}
+
+# ---- of one change ----------------------------------------------------------------------------
+
+# list(estimate, functional) of the mean change along each column, or along the directions `D`, a row for each point.
+# functional, m x q: what multiplies the coefficients; NULL where the mean is no smooth function of one column of these.
+effect_along <- function(job, points, offset, weights, D = NULL) {
+  if (job$scale == "link") return(list(functional = slope_functional(job$slope, points, weights, D, job$run)))
+  gradient <- gradients_at(job$slope, job$fit, points, job$run)
+  change <- lapply(seq_len(dim(gradient)[3]), \(o) {
+    by_column <- matrix(gradient[, , o], nrow(points))
+    if (is.null(D)) by_column else matrix(rowSums(by_column * D))
+  })
+  p <- probabilities_at(job, points, offset)
+  if (job$scale == "softmax") {
+    shared <- Reduce(`+`, lapply(seq_along(change), \(o) p[, o] * change[[o]]))
+    means <- lapply(seq_along(change), \(o) colSums(weights * p[, o] * (change[[o]] - shared)))
+    return(list(estimate = do.call(cbind, means)))
+  }
+  first <- weights * p[, 2] * p[, 1]
+  second <- first * (p[, 1] - p[, 2])
+  list(
+    estimate = matrix(colSums(first * change[[1]])),
+    functional = slope_functional(job$slope, points, first, D, job$run) +
+      kernel_functional(job, points, second * change[[1]])
+  )
+}
+
+# list(estimate, functional) of the mean prediction at points whose offsets and weights `at` has: a row with a number
+# for each output, and, m x 1, what multiplies the coefficients in it, up to first order.
+mean_at <- function(job, points, at) {
+  fit <- job$fit
+  if (job$scale == "link") {
+    functional <- kernel_functional(job, points, at$weights)
+    offset <- if (is.null(at$offset)) 0 else colSums(at$weights * at$offset)
+    return(list(estimate = crossprod(functional, fit$coefficients) + fit$intercept + offset, functional = functional))
+  }
+  p <- probabilities_at(job, points, at$offset)
+  if (job$scale == "softmax") return(list(estimate = t(colSums(at$weights * p))))
+  list(
+    estimate = matrix(sum(at$weights * p[, 2])), functional = kernel_functional(job, points, at$weights * p[, 1] * p[, 2])
+  )
+}
+
+probabilities_at <- function(job, points, offset) {
+  link <- link_at(job$fit, ridge_rows(points), job$run)
+  class_probabilities(job$fit, if (is.null(offset)) link else link + offset)
+}
+
+# sum_i b_i k(x_i, c_j), for each column of b.
+kernel_functional <- function(job, points, b) {
+  sources <- sum_sources(points, NULL, job$fit$L, job$fit$kernel)
+  kernel_sum_of(sources, job$fit$centers, as.matrix(b), job$run, as_matrix = TRUE)$sums
+}
+
+# sum_i s_i times the derivative of k(x_i, c_j) in x_i along each column, or along D.
+slope_functional <- function(slope, points, s, D, run) {
+  v <- if (is.null(D)) NULL else D %*% slope$inverse
+  if (!slope$radial) {
+    if (is.null(D)) {
+      return(as.vector(slope_sums(slope, slope$centers, points, matrix(s), run)) * slope$centers %*% slope$inverse)
+    }
+    return(matrix(rowSums(slope$centers * slope_sums(slope, slope$centers, points, s * v, run))))
+  }
+  x <- shift_columns(points, slope$shift)
+  if (is.null(D)) {
+    sums <- slope_sums(slope, slope$centers, points, s * cbind(1, x), run)
+    return((sums[, 1] * slope$shifted - sums[, -1, drop = FALSE]) %*% slope$inverse)
+  }
+  sums <- slope_sums(slope, slope$centers, points, s * cbind(rowSums(x * v), v), run)
+  matrix(rowSums(slope$shifted * sums[, -1, drop = FALSE]) - sums[, 1])
+}
+
+# ---- of all variables -------------------------------------------------------------------------
+
+# Each is a list of term, contrast, estimate and functional.
+column_effects <- function(job, at, variables) {
+  all <- rows_fold(at$rows, \(total, points, first) {
+    rows <- seq(first, length.out = nrow(points))
+    part <- effect_along(job, points, at$offset[rows, , drop = FALSE], at$weights[rows])
+    if (is.null(total)) part else Map(`+`, total, part)
+  }, NULL)
+  lapply(match(variables, column_names(job$fit)), \(k) {
+    list(
+      term = column_names(job$fit)[k], contrast = "dY/dX", estimate = all$estimate[k, , drop = FALSE],
+      functional = all$functional[, k, drop = FALSE]
+    )
+  })
+}
+
+frame_effects <- function(job, at, variables) {
+  fit <- job$fit
+  points <- rows_take(at$rows, seq_len(at$rows$n))
+  plain <- variables[vapply(variables, \(name) is_plain(fit, at$frame, name), NA)]
+  if (length(plain) > 0) {
+    labels <- vapply(plain, term_label, "")
+    columns <- column_effects(job, at, labels)
+    columns <- lapply(seq_along(plain), \(i) replace(columns[[i]], "term", plain[i]))
+    names(columns) <- plain
+  }
+  parts <- lapply(variables, \(name) {
+    if (name %in% plain) return(columns[name])
+    if (is_categorical(fit, at$frame, name)) return(level_effects(job, at, name))
+    D <- design_slope(fit, at$frame, name)
+    list(c(list(term = name, contrast = "dY/dX"), effect_along(job, points, at$offset, at$weights, D)))
+  })
+  do.call(c, parts)
+}
+
+term_label <- function(name) deparse1(as.name(name), backtick = TRUE)
+
+# Is the variable a column of its own, and nothing else?
+is_plain <- function(fit, frame, name) {
+  label <- term_label(name)
+  factors <- attr(fit$terms, "factors")
+  used <- Filter(\(variable) name %in% all.vars(str2lang(variable)), rownames(factors))
+  is.numeric(frame[[name]]) && identical(used, label) && sum(factors[label, ] > 0) == 1 && label %in% colnames(factors) &&
+    label %in% fit$names
+}
+
+is_categorical <- function(fit, frame, name) {
+  if (!is.numeric(frame[[name]])) return(TRUE)
+  classes <- attr(fit$terms, "dataClasses")
+  of_classes <- names(classes)[classes %in% c("factor", "ordered", "character", "logical")]
+  of_classes <- intersect(of_classes, rownames(attr(fit$terms, "factors")))
+  any(vapply(of_classes, \(variable) name %in% all.vars(str2lang(variable)), NA))
+}
+
+level_effects <- function(job, at, name) {
+  values <- at$frame[[name]]
+  levels <- if (is.factor(values)) {
+    known <- job$fit$xlevels[[term_label(name)]]
+    factor(if (is.null(known)) levels(values) else known, levels = levels(values))
+  } else {
+    sort(unique(values))
+  }
+  mean_with <- \(level) {
+    frame <- replace_column(at$frame, name, rep(level, nrow(at$frame)))
+    mean_at(job, model_newdata(job$fit, frame)$points, at)
+  }
+  first <- mean_with(levels[1])
+  lapply(levels[-1], \(level) {
+    c(list(term = name, contrast = paste(level, "-", levels[1])), Map(`-`, mean_with(level), first))
+  })
+}
+
+replace_column <- function(frame, name, values) {
+  frame[[name]] <- values
+  frame
+}
+
+# How the columns change with a variable, row by row: differences, which are exact up to rounding where a column is
+# linear in the variable.
+design_slope <- function(fit, frame, name) {
+  values <- as.double(frame[[name]])
+  step <- 1e-4 * stats::sd(values)
+  if (!is.finite(step) || step == 0) step <- 1e-4 * max(1, abs(values))
+  up <- values + step
+  down <- values - step
+  design <- function(values) model_newdata(fit, replace_column(frame, name, values))$points
+  slope <- (design(up) - design(down)) / (up - down)
+  if (!all(is.finite(slope))) stop_argument("newdata", "must be inside the domain of the formula for ", quote_names(name))
+  slope
+}
+
+# ---- the table --------------------------------------------------------------------------------
+
+effect_table <- function(job, parts, se.fit, level, n) {
+  fit <- job$fit
+  groups <- effect_groups(job)
+  functional <- do.call(cbind, lapply(parts, `[[`, "functional"))
+  estimate <- do.call(rbind, lapply(parts, `[[`, "estimate"))
+  if (job$scale == "link") estimate <- crossprod(functional, fit$coefficients)
+  error <- if (se.fit && !is.null(functional)) functional_errors(fit, functional, job$run) else NA_real_
+  t <- ncol(estimate)
+  of <- rep(seq_along(parts), each = t)
+  table <- data.frame(
+    term = vapply(parts, `[[`, "", "term")[of], contrast = vapply(parts, `[[`, "", "contrast")[of],
+    estimate = as.vector(t(estimate)), std.error = rep_len(as.vector(t(error)), length(of))
+  )
+  if (!is.null(groups)) table <- cbind(table[1:2], group = rep(groups, length(parts)), table[3:4])
+  width <- stats::qnorm((1 + level) / 2) * table$std.error
+  # NA rather than 0 / 0 where neither an effect nor its error differs from 0
+  table$statistic <- replace(table$estimate / table$std.error, table$estimate == 0 & table$std.error == 0, NA)
+  table$p.value <- 2 * stats::pnorm(-abs(table$statistic))
+  table$conf.low <- table$estimate - width
+  table$conf.high <- table$estimate + width
+  structure(table, class = c("marginal_effects", "data.frame"), n = n, scale = job$scale, level = level)
+}
+
+# Names of the columns of an estimate, NULL where there is one.
+effect_groups <- function(job) {
+  if (job$scale == "softmax") return(job$fit$classes)
+  if (ncol(job$fit$coefficients) > 1) output_names(job$fit)
+}
+
+output_names <- function(fit) if (is.null(fit$outputs)) paste0("y", seq_len(ncol(fit$coefficients))) else fit$outputs
+
+#' @export
+#' @noRd
+print.marginal_effects <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
+  if (!all(c("term", "contrast", "estimate", "std.error") %in% names(x))) return(NextMethod())
+  digits <- check_digits(digits)
+  of <- c(link = "", logistic = " on the probability", softmax = " on the probabilities")[[attr(x, "scale")]]
+  cat("Average marginal effects", of, ", ", whole(attr(x, "n")), " rows\n\n", sep = "")
+  print_effects(x, digits)
+  invisible(x)
+}
+
+print_effects <- function(x, digits) {
+  shown <- cbind(Estimate = x$estimate, `Std. Error` = x$std.error, `z value` = x$statistic, `Pr(>|z|)` = x$p.value)
+  moved <- x$contrast != "dY/dX"
+  groups <- if (!is.null(x$group)) paste0(" [", x$group, "]")
+  rownames(shown) <- paste0(x$term, ifelse(moved, paste0(": ", x$contrast), ""), groups)
+  if (all(is.na(x$std.error))) return(print(shown[, 1, drop = FALSE], digits = digits))
+  stats::printCoefmat(shown, digits = digits, signif.legend = TRUE)
+}

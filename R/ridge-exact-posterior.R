@@ -1,0 +1,142 @@
+# The uncertainty of an exact fit whose matrix A = K + N is not factorised: by conjugate gradients on its products, many
+# right-hand sides at a time, and by the Nystroem matrix M that preconditions them (ridge-exact.R), whose trace and
+# determinant are known. What is summed at random is only how A differs from M.
+
+# list(system, index, nystrom): made when first asked for, and again where the factors did not outlive a session.
+unfactorised_of <- function(fit, run) {
+  kept <- fit$state$unfactorised
+  if (is.null(kept) || !is_there(kept$nystrom$P)) {
+    used <- used_in_exact(kept_data(fit)$rows, fit$data$weights)
+    system <- exact_system(used, fit$L, fit$kernel, fit$lambda, run)
+    kept <- list(system = system, index = used$index, nystrom = nystrom_matrix(system, ENERGY_PRODUCTS, exactly = TRUE))
+    fit$state$unfactorised <- kept
+  }
+  kept$system$run <- run
+  kept
+}
+
+is_there <- function(P) tryCatch({ apply_factors(P, numeric(P$m), "T"); TRUE }, flashkernel_error_lost = \(e) FALSE)
+
+# Tolerance of the products.
+ENERGY_PRODUCTS <- 1e-9
+
+# Conjugate gradients for A x = b, preconditioned by M, a column at a time of those that are under way. Each step adds
+# to the energies b'x, which fall short of b'A^-1 b by r'A^-1 r, about r'M^-1 r, or up to as many times that as M's
+# noise is raised; a column ends where `enough(left, energy, column)` says so of that. Returns list(energy, x, lengths,
+# ratios): x if it is wanted, and for each column the lengths of its steps and the ratios of their residuals, which are
+# Lanczos' matrix.
+energy_gradients <- function(system, nystrom, b, enough, with_x = FALSE, max_iter = 500) {
+  run <- run_to_tolerance(system$run, ENERGY_PRODUCTS)
+  energy <- numeric(ncol(b))
+  x <- if (with_x) 0 * b
+  lengths <- ratios <- matrix(0, 0, ncol(b))
+  of <- seq_len(ncol(b))
+  r <- b
+  p <- z <- nystrom$solve(r)
+  left <- column_products(r, z, run)
+  for (iteration in seq_len(max_iter)) {
+    go <- which(left > 0 & !enough(nystrom$raised * left, energy[of], of))
+    if (length(go) == 0) break
+    if (iteration == max_iter) warn_unresolved(max_iter)
+    if (length(go) < length(of)) {
+      of <- of[go]
+      r <- r[, go, drop = FALSE]
+      p <- p[, go, drop = FALSE]
+      left <- left[go]
+    }
+    Ap <- exact_product(system, p, run)
+    curvature <- column_products(p, Ap, run)
+    step <- ifelse(curvature > 0, left / curvature, 0)
+    energy[of] <- energy[of] + step * left
+    if (with_x) x[, of] <- combine_columns(x[, of, drop = FALSE], p, step, run)
+    r <- combine_columns(r, Ap, -step, run)
+    z <- nystrom$solve(r)
+    before <- left
+    # rounding has made the matrix indefinite: no more is to be had
+    left <- ifelse(step > 0, column_products(r, z, run), 0)
+    p <- combine_columns(z, p, left / before, run)
+    lengths <- rbind(lengths, replace(numeric(ncol(b)), of, step))
+    ratios <- rbind(ratios, replace(numeric(ncol(b)), of, left / before))
+  }
+  list(energy = energy, x = x, lengths = lengths, ratios = ratios)
+}
+
+warn_unresolved <- function(steps) {
+  warning(
+    "conjugate gradients for standard errors or degrees of freedom did not come to an end in ", steps, " steps: ",
+    "`lambda` is too small for this `bandwidth`", call. = FALSE
+  )
+}
+
+# ---- standard errors --------------------------------------------------------------------------
+
+# Rows at which standard errors are computed: each is a system to solve.
+MOST_SOLVES <- 1e4
+
+# Of them at a time: the sums of so many columns share their kernels.
+SOLVES_AT_A_TIME <- 64
+
+# Of the variance: less than the thousandth that noise is known to.
+VARIANCE_ERROR <- 1e-3
+
+# k'A^-1 k of some rows, where k(x, x) is `prior`, to a thousandth of what that leaves of it.
+solved_norms <- function(fit, rows, prior, run) {
+  if (rows$n > MOST_SOLVES) {
+    stop_argument(
+      "se.fit", "is for up to ", whole(MOST_SOLVES), " rows of an exact fit of ", whole(fit$n), ", each of which ",
+      "takes a system of that size: found ", whole(rows$n), " (a fit with `centers` has no such limit)"
+    )
+  }
+  kept <- unfactorised_of(fit, run)
+  of_rows <- run_to_tolerance(run, ENERGY_PRODUCTS)
+  unlist(lapply(blocks_of(rows$n, SOLVES_AT_A_TIME), \(block) {
+    few <- ridge_centers(rows_take(rows, block), fit$L, fit$kernel)
+    k <- rows_multiply(kept$system$rows, few, diag(length(block)), of_rows)$sums
+    own <- prior[block]
+    enough <- \(left, energy, of) left <= VARIANCE_ERROR / 10 * pmax(own[of] - energy, 1e-10 * own[of])
+    energy_gradients(kept$system, kept$nystrom, k, enough)$energy
+  }))
+}
+
+# ---- traces and determinants ------------------------------------------------------------------
+
+PROBES <- 8
+
+# list(edf, edf_error, log_det, log_det_error, ones): estimates of tr(K A^-1) and log det(A N^-1) with their standard
+# errors, and N A^-1 1. Of probes z of covariance M, with y = M^-1 z and x = A^-1 z, y'N (x - y) has the mean
+# tr(N A^-1) - tr(N M^-1), and Lanczos' quadrature that of log det(A M^-1). M's noise is s N.
+estimated_traces <- function(fit, run) {
+  kept <- unfactorised_of(fit, run)
+  system <- kept$system
+  nystrom <- kept$nystrom
+  name_stage(run, "Degrees of freedom")
+  z <- with_fixed_seed({
+    inner <- matrix(stats::rnorm(PROBES * nystrom$P$m), nystrom$P$m)
+    sqrt(nystrom$noise) * matrix(stats::rnorm(PROBES * system$n), system$n) + nystrom$root(inner)
+  })
+  y <- nystrom$solve(z)
+  first <- c(column_products(z, y, run), sum(1 / system$noise))
+  solved <- energy_gradients(system, nystrom, cbind(z, 1), \(left, energy, of) left <= 1e-6 * first[of], with_x = TRUE)
+  probes <- seq_len(PROBES)
+  own <- nystrom$P$m - sum(apply_factors(nystrom$G, diag(nystrom$P$m), "T^-1")^2)
+  differences <- colSums(y * system$noise * (solved$x[, probes] - y))
+  logs <- vapply(probes, \(k) first[k] * log_quadrature(solved$lengths[, k], solved$ratios[, k]), 0)
+  error <- \(parts) stats::sd(parts) / sqrt(length(parts))
+  s <- nystrom$raised
+  list(
+    edf = (own + (s - 1) * system$n) / s - mean(differences), edf_error = error(differences),
+    log_det = log_det(nystrom$G) + system$n * log(s) + mean(logs), log_det_error = error(logs), ones = system$noise * solved$x[, PROBES + 1]
+  )
+}
+
+# e1' log(J) e1 of Lanczos' matrix J, by the steps of conjugate gradients.
+log_quadrature <- function(lengths, ratios) {
+  k <- sum(lengths > 0)
+  if (k == 0) return(0)
+  of <- seq_len(k)
+  J <- diag(1 / lengths[of] + c(0, (ratios / lengths)[of[-k]]), k)
+  beside <- sqrt(ratios[of[-k]]) / lengths[of[-k]]
+  J[cbind(of[-k], of[-1])] <- J[cbind(of[-1], of[-k])] <- beside
+  found <- eigen(J, symmetric = TRUE)
+  sum(found$vectors[1, ]^2 * log(pmax(found$values, .Machine$double.xmin)))
+}

@@ -1,0 +1,287 @@
+# Kernel ridge regression without centres: (K + N) alpha = y - intercept, where N has n lambda / w_i on its diagonal. By
+# Cholesky where the matrix fits, else by conjugate gradients on products that never hold it. Rows of weight 0 have
+# coefficient 0: they are left out of the system, and of the fit's centres.
+
+# Rows up to which the matrix is factorised on the CPU: beyond, conjugate gradients are faster by far.
+EXACT_FACTORISED <- 4000
+
+# Rows up to which logistic regression takes all of them for centres.
+EXACT_LOGISTIC <- 10000
+
+fit_exact <- function(problem, spec, run) {
+  if (spec$loss != "squared") return(fit_all_rows(problem, spec, run))
+  used <- used_in_exact(problem$rows, problem$weights)
+  clock <- stage_clock()
+  system <- exact_system(used, spec$L, spec$kernel, spec$lambda, run)
+  centred <- centred_response(problem)
+  y <- centred$y[used$index, , drop = FALSE]
+  # what is watched are the coefficients themselves
+  watch <- watch_iterations(system, problem, centred$intercept, seen = spec$state$watch)
+  spec$save <- checkpoint_writer(spec, problem$task)
+  solved <- if (is_factorised(system)) {
+    solve_by_factor(system, y, watch$each)
+  } else {
+    solve_by_gradients(system, y, spec, watch$each, watched_save(spec, watch))
+  }
+  c(watched_result(watch, centred$intercept, solved, solved$x), list(
+    centers = system$centers$points, center_index = used$index, merged = 0, jitter = 0, columns = system$centers,
+    seconds = clock("iterations")
+  ))
+}
+
+# Other losses have no system to solve but Newton's, which is small only for few rows.
+fit_all_rows <- function(problem, spec, run) {
+  n <- problem$rows$n
+  if (n > EXACT_LOGISTIC) {
+    stop_argument(
+      "exact", "is for up to ", whole(EXACT_LOGISTIC), " rows with logistic loss: found ", whole(n), " (give `centers`)"
+    )
+  }
+  spec$centers <- seq_len(n)
+  fit_by_centers(problem, spec, run)
+}
+
+# list(rows, index, weights) of those rows that have a weight; `index`: their numbers.
+used_in_exact <- function(rows, weights) {
+  index <- if (is.null(weights)) seq_len(rows$n) else which(weights > 0)
+  list(rows = rows, index = index, weights = weights[index])
+}
+
+# What is solved: `rows` and `centers` are the same points, in memory, `noise` is the diagonal N. lambda is for each
+# row, also those without weight.
+exact_system <- function(used, L, kernel, lambda, run) {
+  rows <- used$rows
+  all <- length(used$index) == rows$n
+  points <- if (all && inherits(rows, "rows_dense")) as_points(rows$points, "x") else rows_take(rows, used$index)
+  noise <- rows$n * lambda / (if (is.null(used$weights)) 1 else used$weights)
+  if (!all || !inherits(rows, "rows_dense")) rows <- ridge_rows(points, L, kernel)
+  list(
+    rows = rows, centers = ridge_centers(points, L, kernel), noise = rep_len(noise, nrow(points)), n = nrow(points),
+    L = L, kernel = kernel, run = run
+  )
+}
+
+# On a GPU the matrix may have half of what is free there.
+is_factorised <- function(system) {
+  run <- system$run
+  n <- system$n
+  if (n <= EXACT_FACTORISED) return(TRUE)
+  if (resolve_control(run, n, n, system$rows$d, system$kernel)$backend != "cuda") return(FALSE)
+  free <- gpu_info()$memory_free
+  length(free) > 0 && 8 * n^2 <= free[1] / 2
+}
+
+# ---- by Cholesky ------------------------------------------------------------------------------
+
+# T'T = K + N.
+exact_factor <- function(system) {
+  new_preconditioner(centers_kernel(system$centers, system$run), system$run, jitter = NULL, diagonal = system$noise)
+}
+
+solve_by_factor <- function(system, y, each) {
+  name_stage(system$run, "Factorising")
+  x <- apply_factors(exact_factor(system), y, c("T^-T", "T^-1"))
+  residual <- y - exact_product(system, x, system$run)
+  each(1L, x, relative_residual(colSums(residual^2), colSums(y^2)))
+  list(x = x, iterations = 1L, converged = TRUE)
+}
+
+# ---- by conjugate gradients -------------------------------------------------------------------
+
+# Sums to a tolerance are relative to a row's largest sum of absolute terms, which the solution makes large: it is far
+# below that of the residual, and the fast engine's time goes with its logarithm.
+PRODUCT_TOLERANCE <- 1e-3
+LEAST_TOLERANCE <- 1e-12
+
+# Of products, for a residual of `tol`.
+exact_tolerance <- function(run, tol) if (run$tol > 0) run$tol else max(tol * PRODUCT_TOLERANCE, LEAST_TOLERANCE)
+
+solve_by_gradients <- function(system, y, spec, each, save = NULL) {
+  run <- system$run
+  given <- run$tol
+  tolerance <- exact_tolerance(run, spec$tolerance)
+  precondition <- nystrom_inverse(system, tolerance)
+  name_stage(run, "Fitting")
+  x <- if (!is.null(spec$start)) start_of_exact(spec$start, system, y)
+  state <- spec$state
+  if (!is.null(state)) tolerance <- state$tolerance
+  repeat {
+    tolerant <- run_to_tolerance(run, tolerance)
+    # as sums are not exact, the residual falls no further at some point
+    solved <- conjugate_gradients(
+      \(v) exact_product(system, v, tolerant), y, run, x, spec$iterations, spec$tolerance, precondition, each,
+      if (!is.null(save)) \(state) save(replace(state, "tolerance", tolerance)), state, fall = 0.5, verify = TRUE
+    )
+    if (!solved$stalled || given > 0 || tolerance <= LEAST_TOLERANCE) break
+    # that of sums that are more exact may
+    tolerance <- max(tolerance / 1000, LEAST_TOLERANCE)
+    x <- solved$x
+    state <- list(iteration = solved$iterations)
+  }
+  warn_exact(solved, spec)
+  solved
+}
+
+warn_exact <- function(solved, spec) {
+  if (solved$converged) return(invisible())
+  warning(
+    "conjugate gradients reached a relative residual of ", format(solved$residual, digits = 2), " after ",
+    solved$iterations, " iterations, not ", format(spec$tolerance), ": ",
+    if (solved$iterations < spec$iterations) {
+      "sums are not more exact for this `lambda` and `bandwidth`"
+    } else {
+      "see `iterations` of ridge_solver(), or take a larger `lambda`"
+    },
+    call. = FALSE
+  )
+}
+
+# (K + N) v.
+exact_product <- function(system, v, run) {
+  sources <- system$centers$sources
+  sums <- if (is.null(sources)) {
+    rows_multiply(system$rows, system$centers, v, run)$sums
+  } else {
+    kernel_sum_of(sources, NULL, v, run, as_matrix = TRUE)$sums
+  }
+  sums + system$noise * v
+}
+
+# The same run where sums may have an error: "auto" takes the engine that is faster then.
+run_to_tolerance <- function(run, tol) {
+  tolerant <- checked_run(replace(run$asked, "tol", list(tol)))
+  tolerant$progress <- run$progress
+  tolerant
+}
+
+# In double, to rounding.
+run_in_double <- function(run) {
+  exact <- checked_run(replace(run$asked, c("engine", "tol", "precision"), list("exact", 0, "double")))
+  exact$progress <- run$progress
+  exact
+}
+
+start_of_exact <- function(start, system, y) {
+  good <- start$exact && nrow(start$coefficients) == system$n && ncol(start$coefficients) == ncol(y)
+  if (!good) stop_argument("start", "must be an exact fit of as many rows and responses")
+  unname(start$coefficients)
+}
+
+# ---- the preconditioner -----------------------------------------------------------------------
+
+# v -> M^-1 v of M = K_nr K_rr^-1 K_rn + N, the matrix itself up to what r of the points say of it. With T'T = K_rr and
+# G = T^-T K_rn N^-1 K_nr T^-1 + I,
+#   M^-1 = N^-1 - N^-1 K_nr T^-1 G^-1 T^-T K_rn N^-1,
+# by products with K_nr, which is not held, to `tolerance`.
+nystrom_inverse <- function(system, tolerance) nystrom_matrix(system, tolerance)$solve
+
+# list(solve, root, P, G, noise, raised): that function, another that makes of r numbers e the K_nr T^-1 e, the factors T
+# and of G, and M's diagonal N, which is that of the system times `raised`. `exactly`: G to rounding, as whoever goes by
+# its determinant wants it.
+nystrom_matrix <- function(system, tolerance, exactly = FALSE) {
+  run <- run_to_tolerance(system$run, min(tolerance, 1e-10))
+  name_stage(run, "Preconditioner")
+  raised <- raised_noise(system)
+  system$noise <- raised * system$noise
+  # so little noise takes the larger rank
+  by_midpoints <- !exactly && raised == 1 && may_take_midpoints(system, run)
+  parts <- if (by_midpoints) {
+    tryCatch(
+      nystrom_parts(system, run, midpoint_rank(system$n), gaussian_information),
+      flashkernel_error_singular = \(e) NULL
+    )
+  }
+  if (is.null(parts)) parts <- nystrom_parts(system, run, nystrom_rank(system$n), information)
+  rows <- system$rows
+  few <- parts$centers
+  P <- parts$P
+  inverse <- 1 / system$noise
+  root <- function(e) rows_multiply(rows, few, apply_factors(P, e, "T^-1"), run)$sums
+  solve <- function(v) {
+    v <- inverse * v
+    inner <- apply_factors(P, transposed_product(rows, few, v, run), "T^-T")
+    v - inverse * root(apply_factors(parts$G, inner, c("T^-T", "T^-1")))
+  }
+  list(solve = solve, root = root, P = P, G = parts$G, noise = system$noise, raised = raised)
+}
+
+# Both terms of M^-1 are as large as N^-1, their difference as small as the inverse of the largest eigenvalue of K, and
+# where that is lost in their errors M^-1 is not even positive: N is raised to where it is not. Conjugate gradients then
+# take more steps, about as the root of this, to the same solution.
+raised_noise <- function(system) {
+  diagonal <- point_kernels(system$kernel, system$L, system$run)$diagonal(system$centers$points)
+  max(1, sum(diagonal / system$noise) / MOST_TRACE)
+}
+
+# Of N^-1 K, which no eigenvalue exceeds. Of 6,000 rows in a square, bandwidths of 0.1 to 1 and n lambda of 1e-7 to 1e-5,
+# the solution came in 4 to 100 steps; with 1e10 it did not come for most of them.
+MOST_TRACE <- 1e9
+
+# K_rn v.
+transposed_product <- function(rows, few, v, run) {
+  if (is.null(rows$sources)) return(rows_normal(rows, few, NULL, v, NULL, run)$product)
+  kernel_sum_of(rows$sources, few$points, v, run, as_matrix = TRUE)$sums
+}
+
+# list(centers, P, G), or NULL where `inform` cannot. To K_rr is added what is small beside the noise as r of n points
+# see it: so T^-1 magnifies errors no more than need be.
+nystrom_parts <- function(system, run, r, inform) {
+  chosen <- with_fixed_seed(choose_centers(system$rows, r, "uniform", NULL, system$L, system$kernel, run))
+  few <- ridge_centers(chosen$points, system$L, system$kernel)
+  P <- new_preconditioner(centers_kernel(few, run), run, max(1e-13, 0.01 * min(system$noise) / system$n))
+  inner <- inform(system$rows, few, P, 1 / system$noise, run)
+  if (!is.null(inner)) list(centers = few, P = P, G = new_preconditioner(inner, run, 1e-15, diagonal = 1))
+}
+
+# The sums of G take some ten seconds on two cores. By midpoints they take as long as a product, and then r is what
+# there is time to factorise.
+nystrom_rank <- function(n) max(1, floor(min(n / 8, sqrt(4e10 / n))))
+midpoint_rank <- function(n) max(1, floor(min(n / 8, 5 * sqrt(n), 2000)))
+
+may_take_midpoints <- function(system, run) {
+  if (is.null(system$rows$sources) || system$kernel$name != "gaussian") return(FALSE)
+  r <- midpoint_rank(system$n)
+  resolve_control(run, system$n, r^2 / 2, system$rows$d, system$kernel)$engine == "fast"
+}
+
+# The same as information() for Gaussian kernels, the product of two of which is one about their midpoint, narrower by
+# sqrt(2): sums over all rows at the midpoints, which the fast engine makes short. NULL where their errors, which have a
+# norm of 2 sqrt(m) times the largest at most, if they are random, and which T^-1 magnifies, are not small beside I.
+gaussian_information <- function(rows, centers, P, weights, run) {
+  points <- centers$points
+  L <- rows$sources$L
+  kernel <- rows$sources$kernel
+  m <- centers$m
+  pairs <- which(lower.tri(diag(m), diag = TRUE), arr.ind = TRUE)
+  middle <- (points[pairs[, 1], , drop = FALSE] + points[pairs[, 2], , drop = FALSE]) / 2
+  narrow <- sum_sources(rows$points, NULL, L / sqrt(2), kernel)
+  found <- kernel_sum_of(narrow, middle, as.matrix(weights), run_to_tolerance(run, LEAST_TOLERANCE), as_matrix = TRUE)
+  error <- max(found$stats$tol_achieved, .Machine$double.eps, na.rm = TRUE)
+  if (2 * sqrt(m) * error * max(found$sums) > 0.5 * P$jitter * m) return(NULL)
+  K <- kernel_matrix_of(sum_sources(points, NULL, L * sqrt(2), kernel), NULL, run)
+  K[pairs] <- K[pairs] * found$sums
+  K[pairs[, 2:1]] <- K[pairs]
+  apply_factors(P, t(apply_factors(P, K, "T^-T")), "T^-T")
+}
+
+# T^-T K_mn W K_nm T^-1 for the factor T of P and weights W of the rows, by so many columns at a time that the products
+# are as fast as those of matrices.
+information <- function(rows, centers, P, weights, run) {
+  run <- run_in_double(run)
+  m <- centers$m
+  made <- matrix(0, m, m)
+  blocks <- blocks_of(m, 128)
+  for (i in seq_along(blocks)) {
+    share_stage(run, (i - 1) / length(blocks), 1 / length(blocks))
+    block <- blocks[[i]]
+    v <- apply_factors(P, unit_columns(m, block), "T^-1")
+    made[, block] <- apply_factors(P, rows_normal(rows, centers, v, NULL, weights, run)$product, "T^-T")
+  }
+  (made + t(made)) / 2
+}
+
+unit_columns <- function(m, columns) {
+  made <- matrix(0, m, length(columns))
+  made[cbind(columns, seq_along(columns))] <- 1
+  made
+}

@@ -1,0 +1,336 @@
+# A fit: from checked rows, response and options to an object of class kernel_ridge.
+
+# `rows`: of ridge_rows(); `response`: of check_response(); `spec`: of ridge_spec().
+fit_ridge <- function(rows, response, spec, run) {
+  weights <- loss_weights(response, spec, rows)
+  offset <- check_offset(spec$offset, rows$n, ncol(response$y))
+  task <- if (!is.null(spec$checkpoint)) checkpoint_task(spec, rows, response, weights, offset)
+  spec <- resume_choices(spec, read_checkpoint(spec$checkpoint, task))
+  spec <- settle_defaults(rows, response, weights, spec, run)
+  rows <- rows_under(rows, spec$L, spec$kernel)
+  problem <- list(
+    rows = rows, y = response$y, classes = response$classes, weights = weights, offset = offset,
+    intercept = spec$intercept, validation = check_validation(spec$validation, rows, response, spec),
+    error = LOSSES[[spec$loss]]$error, task = task
+  )
+  if (spec$plan) return(plan_fit(problem, spec, run))
+  if (spec$exact) problem <- problem_in_session(problem, spec)
+  solved <- if (spec$exact) fit_exact(problem, spec, run) else fit_by_centers(problem, spec, run)
+  if (!is.null(spec$checkpoint)) unlink(spec$checkpoint)
+  new_ridge(problem, response, spec, solved)
+}
+
+# What loss functions multiply rows by: weights, times those of their classes.
+loss_weights <- function(response, spec, rows) {
+  weights <- if (is_column(spec$weights)) spec$weights else check_weights(spec$weights, rows$n)
+  if (spec$loss != "weighted") {
+    if (!is.null(spec$class_weights)) stop_argument("class_weights", "is for loss = \"weighted\": found another loss")
+    return(weights)
+  }
+  by_class <- check_class_weights(spec$class_weights, response$classes, response$y)
+  own <- if (is_column(response$y)) {
+    column_of("by_class", list(response$y), 1, list(numbers = by_class))
+  } else {
+    by_class[class_codes(response$y)]
+  }
+  if (is.null(weights)) return(own)
+  if (is_column(weights) || is_column(own)) rows_column(rows, weights) * rows_column(rows, own) else weights * own
+}
+
+# Numbers by class, in the order of the classes; NULL: such that all classes weigh alike.
+check_class_weights <- function(class_weights, classes, y) {
+  arg <- "class_weights"
+  if (is.null(classes)) stop_argument("loss", "\"weighted\" is for classes: `y` must be a factor")
+  if (is.null(class_weights)) {
+    return(nrow(y) / (length(classes) * class_counts(y)))
+  }
+  good <- is_number(class_weights) && length(class_weights) == length(classes) && all(is.finite(class_weights)) &&
+    all(class_weights > 0)
+  if (!good) {
+    stop_argument(arg, "must be a positive number for each class, ", length(classes), ": found ", describe(class_weights))
+  }
+  found <- names(class_weights)
+  if (!is.null(found) && !setequal(found, classes)) {
+    stop_argument(arg, "must have the names of the classes, ", quote_names(classes), ": found ", quote_names(found))
+  }
+  as.double(if (is.null(found)) class_weights else class_weights[classes])
+}
+
+# ---- with centres -----------------------------------------------------------------------------
+
+fit_by_centers <- function(problem, spec, run) {
+  rows <- problem$rows
+  clock <- stage_clock()
+  name_stage(run, "Choosing centres")
+  chosen <- pick_centers(rows, spec, problem$weights, run)
+  clock("centers")
+  problem <- problem_where_computed(problem, chosen$points, run)
+  hold_rows(problem$rows)
+  name_stage(run, "Preconditioner")
+  system <- system_of(problem, chosen, spec, run)
+  clock("preconditioner")
+  spec$clock <- clock
+  index <- chosen$index
+  merged <- sum(chosen$merged, spec$merged)
+  spec$save <- checkpoint_writer(
+    spec, problem$task, list(centers = if (is.null(index)) chosen$points else index, merged = merged)
+  )
+  name_stage(run, "Fitting")
+  solved <- LOSSES[[spec$loss]]$fit(system, problem, spec)
+  if (is.null(solved$jitter)) solved$jitter <- system$preconditioner$jitter
+  warn_imprecise(system, solved$coefficients, problem$y, spec)
+  if (is_column(solved$fitted)) solved["fitted"] <- list(if (!inherits(rows, "rows_data")) collected(solved$fitted))
+  c(solved, list(
+    centers = system$centers$points, center_index = index, merged = merged,
+    columns = system$centers, seconds = clock("iterations")
+  ))
+}
+
+# The problem with the numbers of its rows where these are, for products with the points `centers`. Rows in memory go to
+# the workers of the cluster that is asked for, if there is enough to do.
+problem_where_computed <- function(problem, centers, run) {
+  rows <- problem$rows
+  under <- rows$sources
+  if (inherits(rows, "rows_dense") && goes_to_cluster(under, centers, run)) {
+    rows <- ridge_rows(flash_data(rows$points, run$cluster, shard_rows = rows_of_piece(rows$n)), under$L, under$kernel)
+  }
+  problem$rows <- rows
+  for (name in c("y", "weights", "offset")) problem[name] <- list(rows_column(rows, problem[[name]]))
+  problem
+}
+
+# Workers that have the rows stay ready until `frame` ends.
+hold_rows <- function(rows, frame = parent.frame()) {
+  if (inherits(rows, "rows_data")) hold_pool(pool_of(rows$data$cluster), frame)
+}
+
+# The system of chosen centres, with T. A solver that goes on has its coordinates from the jitter that it had.
+system_of <- function(problem, chosen, spec, run) {
+  rows <- problem$rows
+  points <- chosen$points
+  run <- run_of_fit(rows, nrow(points), run)
+  by <- products_by(rows, nrow(points), spec, run)
+  if (uses_halves(by, spec$kernel) && is.matrix(points)) points <- on_halves(points, spec$L)
+  centers <- ridge_centers(points, spec$L, spec$kernel)
+  # of the diagonal, for each centre: what rounding of the products does not notice
+  jitter <- spec$state$jitter
+  if (is.null(jitter)) jitter <- if (by$precision == "double") 1e-13 else 1e-10
+  P <- preconditioner_of(centers, run, by, jitter)
+  ridge_system(rows, centers, P, spec$lambda, problem$weights, run, chosen$index)
+}
+
+# Beside products in single precision, A is of products of halves where that is faster (src/core/tiled.h).
+preconditioner_of <- function(centers, run, by, jitter) {
+  new_preconditioner(centers_kernel(centers, run), replace(run, "precision", by$precision), jitter)
+}
+
+# A function that names what has just ended, and returns the seconds of all stages so far.
+stage_clock <- function() {
+  seconds <- numeric()
+  last <- unclass(Sys.time())
+  function(stage) {
+    now <- unclass(Sys.time())
+    seconds[stage] <<- sum(seconds[stage], now - last, na.rm = TRUE)
+    last <<- now
+    seconds
+  }
+}
+
+pick_centers <- function(rows, spec, weights, run) {
+  start <- spec$start
+  if (!is.null(start)) return(list(points = start$centers, index = start_index(rows, start), merged = 0))
+  choose_centers(rows, spec$centers, spec$center_method, weights, spec$L, spec$kernel, run, spec$lambda)
+}
+
+# Which rows the centres of a start are, if they are the same rows.
+start_index <- function(rows, start) {
+  index <- start$center_index
+  if (is.null(index) || max(index) > rows$n) return(NULL)
+  # centres may have been moved by a millionth of a bandwidth (ridge-grid.R)
+  if (isTRUE(all.equal(rows_take(rows, index), start$centers, tolerance = 1e-4))) index
+}
+
+# ---- squared loss -----------------------------------------------------------------------------
+
+fit_squared <- function(system, problem, spec) {
+  centred <- centred_response(problem)
+  watch <- watch_iterations(system, problem, centred$intercept, seen = spec$state$watch)
+  solved <- solve_normal(system, response_moments(system, centred$y), spec, watch$each, watched_save(spec, watch))
+  warn_unfinished(solved)
+  c(watched_result(watch, centred$intercept, solved, solved$coefficients), list(jitter = solved$jitter))
+}
+
+# list(y, intercept): the response less what is not fitted, the offset and the intercept.
+centred_response <- function(problem) {
+  y <- problem$y
+  if (!is.null(problem$offset)) y <- y - problem$offset
+  intercept <- if (problem$intercept) weighted_means(y, problem$weights) else rep(0, ncol(y))
+  list(y = shift_columns(y, intercept), intercept = intercept)
+}
+
+# What a solver found, or the best that was seen of it.
+watched_result <- function(watch, intercept, solved, coefficients) {
+  best <- watch$best()
+  list(
+    coefficients = if (is.null(best)) coefficients else best, intercept = intercept, trace = watch$trace(),
+    iterations = solved$iterations, converged = solved$converged,
+    best_iteration = if (is.null(best)) solved$iterations else watch$best_iteration()
+  )
+}
+
+# Conjugate gradients from the start of the fit, for moments K' W y / n. Where they stall far from the solution, the
+# products are less exact than the preconditioner of smooth kernels wants: it is made again with a larger jitter, and
+# they go on from the best they had.
+solve_normal <- function(system, moments, spec, each, save = NULL) {
+  alpha <- spec$start$coefficients
+  state <- spec$state
+  repeat {
+    P <- system$preconditioner
+    precondition(P, weights_at_centers(system), 1 / system$centers$m, system$lambda)
+    if (!is.null(spec$clock)) spec$clock("preconditioner")
+    solved <- conjugate_gradients(
+      normal_operator(system), right_hand_side(system, moments), system$run,
+      if (!is.null(alpha)) preconditioned(system, alpha),
+      spec$iterations, spec$tolerance, each = \(iteration, x, residual) each(iteration, coefficients_of(system, x), residual),
+      save = if (!is.null(save)) \(state) save(replace(state, "jitter", P$jitter)), state = state
+    )
+    alpha <- coefficients_of(system, solved$x)
+    jitter <- STALLED_JITTER * P$jitter
+    if (!solved$stalled || solved$residual < STALLED_RESIDUAL || jitter > MOST_JITTER) break
+    free_preconditioner(P)
+    by <- products_by(system$rows, system$centers$m, spec, system$run)
+    system$preconditioner <- preconditioner_of(system$centers, system$run, by, jitter)
+    state <- list(iteration = solved$iterations)
+  }
+  c(list(coefficients = alpha, jitter = P$jitter), solved[c("iterations", "converged", "stalled", "residual")])
+}
+
+# A residual above this is not that of rounding.
+STALLED_RESIDUAL <- 1e-3
+STALLED_JITTER <- 100
+
+warn_unfinished <- function(solved) {
+  if (solved$stalled && solved$residual > STALLED_RESIDUAL) {
+    warning(
+      "conjugate gradients stalled after ", solved$iterations, " iterations at ", format(solved$residual, digits = 2),
+      " of the first residual: `lambda` or `bandwidth` is too small for the precision of the sums", call. = FALSE
+    )
+  }
+}
+
+weighted_means <- function(y, weights) {
+  if (is_column(y)) return(if (is.null(weights)) column_sums(y) / nrow(y) else column_sums(y * weights) / sum(weights))
+  if (is.null(weights)) colMeans(y) else colSums(y * weights) / sum(weights)
+}
+
+# ---- what happens in each iteration -----------------------------------------------------------
+
+# Functions that a solver calls: each(iteration, x, residual) after every step, with what coefficients() makes the
+# coefficients of, which is only looked at where there is a validation set; best(): the coefficients of the least error
+# of validation, NULL without such a set; seen(): all of it, for another such list to go on with.
+watch_iterations <- function(system, problem, intercept, coefficients = identity, seen = NULL) {
+  trace <- seen$trace
+  best <- seen$best
+  least <- if (is.null(seen)) Inf else seen$least
+  best_iteration <- seen$best_iteration
+  # what went before, and what validation takes, is not the iterations' time
+  started <- proc.time()[["elapsed"]] - if (length(trace) > 0) trace[[length(trace)]][3] else 0
+  aside <- 0
+  look <- function(x) {
+    if (is.null(problem$validation)) return(NA_real_)
+    alpha <- coefficients(x)
+    error <- validation_error(problem, system$centers, alpha, intercept, system$run)
+    if (error < least) {
+      least <<- error
+      best <<- alpha
+      best_iteration <<- length(trace) + 1L
+    }
+    error
+  }
+  each <- function(iteration, x, residual) {
+    now <- proc.time()[["elapsed"]]
+    seconds <- now - started - aside
+    error <- look(x)
+    aside <<- aside + proc.time()[["elapsed"]] - now
+    trace[[length(trace) + 1]] <<- c(iteration, residual, seconds, error)
+    FALSE
+  }
+  list(
+    each = each, best = \() best, best_iteration = \() best_iteration, trace = \() trace_frame(trace),
+    seen = \() list(trace = trace, best = best, least = least, best_iteration = best_iteration)
+  )
+}
+
+trace_frame <- function(rows) {
+  columns <- if (length(rows) > 0) do.call(rbind, rows) else matrix(0, 0, 4)
+  # data.frame() takes a tenth of a small fit
+  structure(list(
+    iteration = as.integer(columns[, 1]), residual = columns[, 2], seconds = columns[, 3], validation = columns[, 4]
+  ), class = "data.frame", row.names = .set_row_names(nrow(columns)))
+}
+
+# ---- validation -------------------------------------------------------------------------------
+
+# NULL, or list(rows, y, offset) of list(x, y, offset).
+check_validation <- function(validation, rows, response, spec) {
+  if (is.null(validation)) return(NULL)
+  if (is_remote(validation)) validation <- list(x = validation)
+  if (is.list(validation) && is_remote(validation$x) && is.null(validation$y) && validation$x$has[["response"]]) {
+    validation$y <- response_column(validation$x)
+  }
+  if (!is.list(validation) || is.null(validation$x) || is.null(validation$y)) {
+    stop_argument("validation", "must be a fraction of the rows, or list(x = , y = ): found ",
+      if (is.list(validation) && is_remote(validation$x)) "a flash_data() without a response" else describe(validation))
+  }
+  held <- rows_like(rows, validation$x, "validation$x", spec)
+  y <- response_like(validation$y, held$n, response$classes, response$outputs, "validation$y")
+  if (ncol(y) != ncol(response$y)) stop_argument("validation$y", "must have ", ncol(response$y), " columns: found ", ncol(y))
+  offset <- check_offset(validation$offset, held$n, ncol(y), "validation$offset")
+  list(rows = held, y = rows_column(held, y), offset = rows_column(held, offset))
+}
+
+# What the loss calls the error, at the rows that are held out.
+validation_error <- function(problem, centers, alpha, intercept, run) {
+  held <- problem$validation
+  link <- shift_columns(rows_link(held$rows, centers, alpha, run), -intercept)
+  if (!is.null(held$offset)) link <- link + held$offset
+  problem$error(link, held$y, problem$classes)
+}
+
+# Root mean square of residuals, or the part of wrong classes.
+squared_error <- function(link, y, classes) {
+  if (is.null(classes)) sqrt(mean((link - y)^2)) else mean(class_codes(link) != class_codes(y))
+}
+
+# ---- the object -------------------------------------------------------------------------------
+
+new_ridge <- function(problem, response, spec, solved) {
+  rows <- problem$rows
+  dimnames(solved$coefficients) <- list(NULL, response$outputs)
+  fit <- list(
+    call = spec$call, kernel = spec$kernel, bandwidth = spec$bandwidth, L = spec$L, lambda = spec$lambda,
+    loss = spec$loss, centers = solved$centers, center_index = solved$center_index,
+    center_method = spec$center_method, merged = solved$merged, coefficients = solved$coefficients,
+    intercept = solved$intercept, has_intercept = problem$intercept, has_offset = !is.null(problem$offset),
+    classes = response$classes, binary = response$binary, n = rows$n, d = rows$d, names = rows$names,
+    outputs = response$outputs,
+    seconds = solved$seconds, trace = solved$trace, converged = solved$converged, iterations = solved$iterations,
+    best_iteration = solved$best_iteration, jitter = solved$jitter, exact = spec$exact, control = spec$asked,
+    held = spec$held, chosen = spec$chosen, centers_given = spec$centers_given, settings = spec[c("iterations", "tolerance")],
+    data = if (spec$keep) c(list(rows = rows), lapply(problem[c("y", "weights", "offset")], \(x) rows_column(rows, x))),
+    state = new.env(parent = emptyenv())
+  )
+  if (spec$keep) {
+    fit$state$columns <- solved$columns
+    fit$state$fitted <- solved$fitted
+  }
+  class(fit) <- c(if (spec$loss != "squared") "kernel_ridge_logistic", "kernel_ridge")
+  fit
+}
+
+# How each loss is fitted, and what it is called.
+LOSSES <- list(
+  squared = list(fit = fit_squared, error = squared_error, label = "squared loss"),
+  logistic = list(fit = \(...) fit_logistic(...), error = \(...) log_loss(...), label = "logistic loss"),
+  weighted = list(fit = \(...) fit_logistic(...), error = \(...) log_loss(...), label = "weighted logistic loss")
+)

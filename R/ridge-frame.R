@@ -1,0 +1,189 @@
+# Formulas with a response: what columns they make, at the fit and again in predict().
+
+# list(points, y, weights, offset, terms, xlevels, contrasts, na.action, response, variables, frame, row_names): `frame`
+# has the variables as they are in the data. `call` is the matched call of the
+# method, `frame` where the user called it.
+response_frame <- function(call, data, frame, na.action) {
+  if (is_remote(data)) stop_argument("data", "must be a data frame: a flash_data() with a response takes the place of `x`")
+  if (!is.null(data) && !is.list(data) && !is.environment(data)) {
+    stop_argument("data", "must be a data frame: found ", describe(data))
+  }
+  call <- keep_arguments(call, c("formula", "data", "subset", "weights", "offset"))
+  call$data <- data
+  call$drop.unused.levels <- TRUE
+  made <- eval_model_frame(call, frame)
+  if (attr(attr(made, "terms"), "response") == 0) stop_argument("formula", "must have a response, as in y ~ a + b")
+  variables <- variable_frame(call, attr(made, "terms"), data, frame)
+  made <- omit_missing(made, na.action)
+  terms <- attr(made, "terms")
+  columns <- model_columns(terms, made, "formula")
+  c(columns, list(
+    variables = names(variables), frame = frame_rows(variables, attr(made, "na.action")), row_names = own_row_names(made),
+    y = stats::model.response(made), weights = stats::model.weights(made), offset = stats::model.offset(made),
+    na.action = attr(made, "na.action"), response = deparse1(terms[[2]])
+  ))
+}
+
+# The variables of the right side as they are in the data, whose rows are those of the model frame before `na.action`.
+variable_frame <- function(call, terms, data, frame) {
+  names <- data_variables(stats::delete.response(terms), data)
+  if (length(names) == 0) return(NULL)
+  if (is.data.frame(data) && is.null(call$subset) && all(names %in% names(data))) {
+    return(structure(unclass(data)[names], row.names = attr(data, "row.names"), class = "data.frame"))
+  }
+  call$weights <- call$offset <- call$drop.unused.levels <- NULL
+  call$formula <- stats::reformulate(paste0("`", names, "`"), env = environment(terms))
+  made <- eval_model_frame(call, frame)
+  attr(made, "terms") <- NULL
+  made
+}
+
+# The rows of a frame without those that `lost` numbers. Columns are shared where none is.
+frame_rows <- function(frame, lost) if (is.null(frame) || length(lost) == 0) frame else frame[-lost, , drop = FALSE]
+
+# A fit with what its columns were made of: new data are read by that, and effects are of these variables.
+with_frame <- function(fit, frame) {
+  parts <- intersect(c("terms", "xlevels", "contrasts", "na.action", "response", "variables"), names(frame))
+  fit[parts] <- frame[parts]
+  if (!is.null(fit$data)) fit$data$frame <- frame_rows(frame$frame, fit$held)
+  fit$row_names <- kept_names(frame$row_names, fit$held)
+  fit
+}
+
+kept_names <- function(names, lost) if (is.null(names) || length(lost) == 0) names else names[-lost]
+
+omit_missing <- function(made, na.action) {
+  action <- as_na_action(na.action)
+  known <- identical(action, stats::na.omit) || identical(action, stats::na.exclude)
+  if (known && nrow(made) > 0 && !any(vapply(made, anyNA, NA))) return(made)
+  kept <- in_function_of_user("na.action", action(made), "could not be applied")
+  if (nrow(kept) == 0) stop_argument("formula", "must leave at least one row without missing values: found none")
+  kept
+}
+
+# The same of all columns of a data frame with factors.
+frame_columns <- function(data, arg) {
+  made <- tryCatch(
+    stats::model.frame(stats::terms(~ ., data = data), data, na.action = stats::na.pass),
+    error = \(e) stop_argument(arg, "could not be made into columns: ", shorten(conditionMessage(e), 300))
+  )
+  c(model_columns(attr(made, "terms"), made, arg), list(
+    variables = names(data), frame = data, row_names = own_row_names(data)
+  ))
+}
+
+# The columns that the terms make, without the constant one: kernels do not see it.
+model_columns <- function(terms, made, arg) {
+  points <- plain_columns(terms, made)
+  if (!is.null(points)) return(list(points = check_points(points, arg), terms = with_intercept(terms)))
+  characters <- vapply(made, is.character, NA)
+  made[characters] <- lapply(made[characters], factor)
+  check_contrasts(made, terms, arg)
+  terms <- with_intercept(terms)
+  design <- tryCatch(stats::model.matrix(terms, made), error = \(e) {
+    stop_argument(arg, "could not be made into columns: ", shorten(conditionMessage(e), 300))
+  })
+  points <- without_constant(design)
+  if (ncol(points) == 0) stop_argument(arg, "must name at least one variable: found none")
+  list(
+    points = check_points(points, arg), terms = terms, xlevels = stats::.getXlevels(terms, made),
+    contrasts = attr(design, "contrasts")
+  )
+}
+
+with_intercept <- function(terms) {
+  attr(terms, "intercept") <- 1L
+  terms
+}
+
+# The columns where each term is one vector of numbers, in a tenth of the time of model.matrix(); else NULL.
+plain_columns <- function(terms, made) {
+  factors <- attr(terms, "factors")
+  if (length(factors) == 0 || any(attr(terms, "order") > 1)) return(NULL)
+  # the row of each term is a variable: its label may have backticks that the variable lacks
+  columns <- unclass(made)[row(factors)[factors != 0]]
+  if (!all(vapply(columns, \(x) is.numeric(x) && !is.object(x) && is.null(dim(x)), NA))) return(NULL)
+  matrix(as.double(unlist(columns, use.names = FALSE)), nrow(made), dimnames = list(
+    as.character(attr(made, "row.names")), colnames(factors)
+  ))
+}
+
+# model.matrix() has no columns for a factor of one level.
+check_contrasts <- function(made, terms, arg) {
+  factors <- attr(terms, "factors")
+  used <- if (length(factors) > 0) rownames(factors)[rowSums(factors) > 0]
+  for (name in intersect(used, names(made))) {
+    if (!is.factor(made[[name]]) || nlevels(made[[name]]) > 1) next
+    stop_argument(
+      arg, "must have factors of at least two levels: ", quote_names(name), " is ",
+      quote_some(levels(made[[name]])), " in all rows. Leave it out: it does not tell rows apart."
+    )
+  }
+}
+
+# list(points, offset) of new data for a fit whose columns came from terms, in which rows with missing values are NA.
+# `offset`: of the formula.
+model_newdata <- function(fit, newdata, arg = "newdata") {
+  terms <- stats::delete.response(fit$terms)
+  if (is.matrix(newdata) && !is.null(colnames(newdata))) newdata <- as.data.frame(newdata)
+  if (!is.data.frame(newdata)) {
+    stop_argument(arg, "must be a data frame with the variables of the fit: found ", describe(newdata))
+  }
+  lacking <- setdiff(fit$variables, names(newdata))
+  if (length(lacking) > 0) stop_argument(arg, "must have the variables of the fit: found no ", quote_names(lacking))
+  made <- tryCatch(
+    stats::model.frame(terms, newdata, na.action = stats::na.pass),
+    error = \(e) stop_argument(arg, "does not fit the formula: ", shorten(conditionMessage(e), 300))
+  )
+  made <- with_numbers(made, attr(terms, "dataClasses"), arg)
+  for (name in names(fit$xlevels)) made[[name]] <- known_levels(made[[name]], fit$xlevels[[name]], name, arg)
+  design <- stats::model.matrix(terms, made, contrasts.arg = fit$contrasts)
+  list(points = without_constant(design), offset = stats::model.offset(made))
+}
+
+without_constant <- function(design) design[, colnames(design) != "(Intercept)", drop = FALSE]
+
+# A model frame whose numbers are those of the fit, by the `classes` of its variables. Values that are all missing are
+# logical, as R has them.
+with_numbers <- function(frame, classes, arg) {
+  for (name in intersect(names(classes)[classes == "numeric"], names(frame))) {
+    if (is.logical(frame[[name]])) storage.mode(frame[[name]]) <- "double"
+    if (is_number(frame[[name]])) next
+    stop_argument(arg, "must have numbers where the fit had: ", quote_names(name), " is ", class(frame[[name]])[1])
+  }
+  frame
+}
+
+known_levels <- function(x, levels, name, arg) {
+  found <- as.character(x)
+  other <- setdiff(found, c(levels, NA))
+  if (length(other) > 0) {
+    stop_argument(
+      arg, "must have the levels of the fit in ", quote_names(name), ", ", quote_some(levels), ": found ",
+      quote_some(other)
+    )
+  }
+  factor(found, levels = levels, ordered = is.ordered(x))
+}
+
+quote_some <- function(texts, most = 5) {
+  shown <- paste0('"', shorten(utils::head(texts, most)), '"', collapse = ", ")
+  if (length(texts) > most) paste0(shown, ", ... (", length(texts), " in all)") else shown
+}
+
+# A data frame with the variables of a formula, as a validation set.
+validation_frame <- function(data, frame) {
+  arg <- "validation"
+  lacking <- setdiff(c(all.vars(frame$terms[[2]]), frame$variables), names(data))
+  if (length(lacking) > 0) stop_argument(arg, "must have the variables of the formula: found no ", quote_names(lacking))
+  made <- tryCatch(
+    stats::model.frame(frame$terms, data, na.action = stats::na.omit, xlev = frame$xlevels),
+    error = \(e) stop_argument(arg, "does not fit the formula: ", shorten(conditionMessage(e), 300))
+  )
+  made <- with_numbers(made, attr(frame$terms, "dataClasses"), arg)
+  design <- stats::model.matrix(frame$terms, made, contrasts.arg = frame$contrasts)
+  list(
+    x = without_constant(design), y = stats::model.response(made),
+    offset = stats::model.offset(made)
+  )
+}

@@ -1,0 +1,318 @@
+#' Kernel ridge and logistic regression, from ten to hundreds of millions of rows
+#'
+#' Fits \eqn{f(x) = b + \sum_j \alpha_j k(x, c_j)}{f(x) = b + sum_j alpha_j k(x, c_j)}, a weighted sum of kernels at `m`
+#' centres, to numbers or classes. Few rows are all centres, which is kernel ridge regression or the mean of a Gaussian
+#' process. Of many rows some are centres (Nystroem approximation), and the solver is Falkon: conjugate gradients with a
+#' preconditioner. It takes `O(nm)` operations per iteration, `O(m^3)` once, and memory for one `m` x `m` matrix, never
+#' for an `n` x `m` matrix. It runs on all processors or on NVIDIA GPUs. `kernel_ridge()` is the same function.
+#'
+#' @details
+#' **Squared loss.** The coefficients minimise
+#' \deqn{\frac{1}{n} \sum_i w_i (y_i - f(x_i))^2 + \lambda \alpha' K \alpha,}{(1/n) sum_i w_i (y_i - f(x_i))^2 + lambda
+#' alpha' K alpha,}
+#' where `K` is the kernel matrix of the centres. If all rows are centres, this is kernel ridge regression. It is also the
+#' mean of a Gaussian process whose noise variance is \eqn{n \lambda}{n lambda} times the signal variance. `n` counts all
+#' rows, including those of weight 0: a row of weight 2 equals two rows if `lambda * n` stays the same. A factor `y` with
+#' two classes is coded as -1 and 1. A factor with more classes has one column for each class against all others.
+#'
+#' **Logistic loss.** The objective is the (weighted) mean negative log-likelihood plus \eqn{\lambda \alpha' K \alpha /
+#' 2}{lambda alpha' K alpha / 2}. Newton's method minimises it for penalties that decrease to `lambda`; each step takes a
+#' few conjugate gradients. More than two classes have the multinomial likelihood (softmax), with a column of
+#' coefficients for each class and the same penalty for all: the columns sum to 0, and the order of the classes does not
+#' matter. The penalty keeps coefficients finite even if the classes can be separated without error. `"weighted"` is
+#' logistic loss whose rows are also weighted by `class_weights` of [ridge_solver()].
+#'
+#' **Intercept.** It is not penalised: it is the intercept of the model without kernels. For squared loss this is the
+#' (weighted) mean of `y` minus the `offset`. For logistic loss it is the link at which the mean class probabilities equal
+#' the (weighted) shares of the classes. Without an offset these are the log odds of the shares (for more than two classes
+#' their centred logarithms). With an offset it is the intercept of [stats::glm()] with this offset and no other term.
+#'
+#' **Defaults.** If `bandwidth` or `lambda` is `NULL`, it is chosen by the leave-one-out error on 400 rows, drawn at random
+#' if there are more. For classes, `lambda` is chosen by the log loss in three-fold cross-validation. Each column has a
+#' bandwidth in proportion to its spread; with few columns, some steps of descent improve them. [tune_ridge()] searches
+#' longer, and compares kernels and numbers of centres, too.
+#'
+#' **Centres.** `center_method` of [ridge_solver()] says how a number of centres is drawn. `"uniform"` draws at random.
+#' `"rpcholesky"` is randomly pivoted Cholesky, with up to 2,896 pivots on a sample of the rows; further centres are drawn
+#' at random. `"leverage"` uses approximate ridge leverage scores with up to 1,000 landmarks. `"kmeans++"` draws centres
+#' that are far from each other. These three leave 6 to 37 percent less of the kernel matrix unexplained on real data, and
+#' far less if the rows form clusters. For new rows like the training rows, the error was that of `"uniform"`. Exact
+#' duplicates are merged.
+#'
+#' **Exact fits** (`exact = TRUE` in [ridge_solver()]) with squared loss use a Cholesky factorisation for up to 4,000 rows.
+#' On a GPU they use it as long as the matrix fits into half of the free memory. Larger exact fits use conjugate gradients
+#' with a Nystroem preconditioner. Their products use the fast engine where it is faster (see [kernel_matvec()]), with an
+#' error far below the solver's `tolerance` unless `control` has a `tol`. Then an iteration takes time linear in `n`.
+#'
+#' **Convergence.** Conjugate gradients stop when the residual is below `tolerance` times the right-hand side, or after
+#' `iterations`. A few iterations (5 to 20) regularise, too, and are often enough; small penalties need more. Newton's
+#' method stops when a step promises less than `tolerance` times the objective. With `validation` the result is the
+#' iterate of least validation error: the root mean square error or the share of wrong classes for squared loss, the mean
+#' negative log-likelihood for logistic loss.
+#'
+#' **Precision.** The preconditioner is computed in double precision, except for one of its factors on GPUs from some
+#' 16,000 centres on. This exception changes neither the solution nor, noticeably, the number of iterations. Products with
+#' the kernel matrix are in double precision. On GPUs with more than 5e9 pairs of rows and centres they are in single
+#' precision by default, and a warning tells if that costs accuracy; `flash_control(precision = "double")` avoids it. The
+#' factorisation of the centres' kernel matrix adds a `jitter` to its diagonal, at first 1e-13 `m` (1e-10 `m` in single
+#' precision). If the factorisation fails or conjugate gradients stall, the jitter is multiplied by 100. If no jitter
+#' helps, the error has class `flashkernel_error_singular`. In single precision on GPUs the centres move by up to a
+#' millionth of a bandwidth, to numbers that tensor cores represent.
+#'
+#' **Rows on a cluster.** If `x` is a [flash_data()], the rows, the response, the weights (`y` and `weights` may be missing)
+#' and everything computed for each row stay on the workers. An iteration transfers `m` numbers per response. The result
+#' has the same bits for any number of workers, and equals that for rows in memory up to rounding. `exact = TRUE`,
+#' `fitted()` and `residuals()` fetch the rows. Figures show 20,000 rows. With `flash_control(cluster = )`, rows in memory
+#' are sent to the workers if there is enough to compute.
+#'
+#' @param x The rows: a numeric matrix, a data frame (factors become indicator columns), a sparse `dgCMatrix` or
+#'   `dgRMatrix` of package Matrix, a `big.matrix`, a [flash_data()], a formula, or a function that yields chunks as for
+#'   [kernel_matvec()]. Its chunks are lists of `x`, `y` and perhaps `weights`. It is called anew for each product, so it
+#'   must begin again after its `NULL` or have an argument `reset`.
+#' @param y The response: a vector, a matrix of several responses, or a factor.
+#' @param kernel Name of a kernel, `r kernel_names()`, or a [kernel_spec()] with parameters.
+#' @param bandwidth Scale of the kernel in units of the columns: one number, one for each column, or a `d` x `d`
+#'   **variance** matrix, as for [kernel_operator()]. `NULL` (default): chosen from the data.
+#' @param lambda Ridge penalty, a positive number. `NULL` (default): chosen from the data.
+#' @param centers Number of centres, indices of rows, or a matrix with the columns of `x`. `NULL` (default): all rows if
+#'   there are up to 1,000, else `10 sqrt(n)` of them.
+#' @param loss `"squared"`, `"logistic"`, or `"weighted"` (logistic with class weights). `NULL` (default): `"logistic"` for
+#'   a factor, else `"squared"`.
+#' @param weights Non-negative weights of the rows, or `NULL`.
+#' @param offset Known part of the link of each row, which is not fitted, or `NULL`.
+#' @param validation Rows at which the error is measured in each iteration: a fraction of the rows, drawn at random (not
+#'   for rows in chunks), `list(x = , y = )`, or a [flash_data()] with a response. `NULL` (default): none.
+#' @param solver A [ridge_solver()], or a list of some of its settings: an exact fit, the stopping rule, how centres are
+#'   drawn, where to begin, what to save. `NULL`: its defaults.
+#' @param control A [flash_control()]: where and how sums are computed.
+#' @param formula,data A formula with a response, and the data frame that has its variables.
+#' @param subset,na.action As for [stats::lm()].
+#' @param ... For methods. The formula and data-frame methods hand it to the default method.
+#' @returns An object of class `kernel_ridge`, a list with the `coefficients` (`m` x number of responses), the
+#'   `intercept`, the `centers` and their `center_index` among the rows, `kernel`, `bandwidth`, `lambda`, the `trace` of
+#'   the iterations (a data frame), `converged`, `iterations`, `jitter` and the settings of the fit.
+#' @references Meanti, G., Carratino, L., Rosasco, L. and Rudi, A. (2020) Kernel methods through the roof: handling
+#'   billions of points efficiently. \doi{10.48550/arXiv.2006.10350}
+#'
+#' Rudi, A., Carratino, L. and Rosasco, L. (2017) FALKON: an optimal large scale kernel method.
+#' \doi{10.48550/arXiv.1705.10958}
+#' @inheritSection flash_kde Errors
+#' @seealso [predict.kernel_ridge()], [tune_ridge()], [ridge_solver()], [kernel_operator()] for the products.
+#' @export
+#' @examples
+#' fit <- kernel_ridge(dist ~ speed, data = cars)
+#' fit
+#' predict(fit, data.frame(speed = c(10, 20)))
+#' plot(fit, "partial")
+#'
+#' # classes, with probabilities
+#' fit <- kernel_ridge(Species ~ ., data = iris, bandwidth = 2, lambda = 1e-3)
+#' head(predict(fit, type = "prob"))
+kernel_ridge <- function(x, ...) {
+  # data |> kernel_ridge(formula = y ~ a), as lm() takes it
+  if (any(...names() == "formula", na.rm = TRUE)) return(eval(formula_call(match.call()), parent.frame()))
+  UseMethod("kernel_ridge")
+}
+
+#' @rdname kernel_ridge
+#' @export
+falkon <- kernel_ridge
+
+#' @rdname kernel_ridge
+#' @export
+kernel_ridge.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, lambda = NULL, centers = NULL,
+                                 loss = NULL, weights = NULL, offset = NULL, validation = NULL, solver = NULL,
+                                 control = NULL, ...) {
+  check_ridge_dots(...)
+  if (missing(x)) stop_argument("x", "must be given")
+  asked <- settle_control(control)
+  run <- start_run(asked, "Fitting")
+  points <- check_rows(x)
+  rows <- ridge_rows(points, brings_y = missing(y))
+  hold_rows(rows)
+  done <- watch_workers(if (inherits(rows, "rows_data")) rows$data$cluster else asked$cluster)
+  if (missing(y)) y <- rows$y
+  if (is.null(y)) stop_argument("y", "must be given")
+  spec <- ridge_spec(mget(ridge_arguments()))
+  if (is.null(weights)) spec$weights <- rows$weights
+  spec$asked <- asked
+  spec$call <- ridge_call(match.call())
+  fit <- fit_rows(rows, y, spec, run)
+  if (!inherits(fit, "kernel_ridge")) return(fit)
+  fit$row_names <- kept_names(own_row_names(x), fit$held)
+  fit$workers <- done()
+  fit
+}
+
+#' @rdname kernel_ridge
+#' @export
+kernel_ridge.data.frame <- function(x, y, ...) {
+  # data |> kernel_ridge(y ~ a)
+  if (!missing(y) && inherits(y, "formula")) return(eval(formula_call(match.call()), parent.frame()))
+  if (all(vapply(x, is_number, NA))) {
+    fit <- kernel_ridge.default(as_points(x, "x"), y, ...)
+  } else {
+    frame <- frame_columns(x, "x")
+    fit <- kernel_ridge.default(frame$points, y, ...)
+    if (inherits(fit, "kernel_ridge")) fit <- with_frame(fit, frame)
+  }
+  if (inherits(fit, "ridge_plan")) return(fit)
+  fit$row_names <- kept_names(own_row_names(x), fit$held)
+  fit$call <- ridge_call(match.call())
+  fit
+}
+
+#' @rdname kernel_ridge
+#' @export
+kernel_ridge.formula <- function(formula, data = NULL, ..., subset, weights, offset, na.action = getOption("na.action")) {
+  call <- match.call()
+  frame <- response_frame(call, data, parent.frame(), na.action)
+  options <- list(...)
+  if (is.data.frame(options$validation)) options$validation <- validation_frame(options$validation, frame)
+  fit <- do.call(kernel_ridge.default, c(
+    list(quote(frame$points), quote(frame$y), weights = quote(frame$weights), offset = quote(frame$offset)), options
+  ))
+  if (inherits(fit, "ridge_plan")) return(fit)
+  fit <- with_frame(fit, frame)
+  fit$call <- ridge_call(call)
+  fit
+}
+
+ridge_call <- function(call) {
+  call[[1]] <- quote(kernel_ridge)
+  call
+}
+
+# ---- rows and response ------------------------------------------------------------------------
+
+# What ridge_rows() takes.
+check_rows <- function(x, arg = "x", d = NULL, names = NULL) {
+  if (is.function(x) || is_elsewhere(x)) return(x)
+  if (is_sparse(x)) return(if (is.null(d)) x else match_columns(x, arg, d, names))
+  check_points(x, arg, d, names, single = TRUE)
+}
+
+# Rows of the kind of a fit's. The columns of chunks stay in their order.
+rows_of_fit <- function(x, arg, d, names) {
+  rows <- ridge_rows(check_rows(x, arg, d, names), arg = arg)
+  if (rows$d != d) stop_argument(arg, "must have ", whole(d), ngettext(d, " column", " columns"), ": found ", whole(rows$d))
+  if (has_names(rows$names) && has_names(names) && !identical(rows$names, names)) {
+    stop_argument(
+      arg, "must have the columns of the fit in their order, ", quote_names(names), ": found ", quote_names(rows$names)
+    )
+  }
+  rows
+}
+
+fit_rows <- function(rows, y, spec, run) {
+  spec$loss <- default_loss(spec$loss, y)
+  response <- check_response(y, rows$n, binary = spec$loss != "squared")
+  if (is.numeric(spec$validation) && length(spec$validation) == 1) {
+    held <- hold_out(rows, response, spec)
+    return(fit_definite(held$rows, held$response, held$spec, run))
+  }
+  fit_definite(rows, response, spec, run)
+}
+
+# As fit_ridge(). Where no factor is found of a kernel whose matrices may have negative eigenvalues, that is why.
+fit_definite <- function(rows, response, spec, run) {
+  tryCatch(fit_ridge(rows, response, spec, run), flashkernel_error_singular = \(e) {
+    kernel <- spec$kernel
+    if (kernel$name != "sigmoid" && !isTRUE(kernel$parameters["coef0"] < 0)) stop(e)
+    stop(new_error("singular", paste0(
+      "the ", kernel$name, " kernel", if (kernel$name != "sigmoid") " with `coef0` below 0", " is not positive definite, ",
+      "and its matrix of these rows has no Cholesky factor. Use another `kernel`, such as \"polynomial\" or \"gaussian\"."
+    ), user_call(), parent = e))
+  })
+}
+
+# A part of the rows, drawn at random, is held out.
+hold_out <- function(rows, response, spec) {
+  part <- spec$validation
+  if (!is.finite(part) || part <= 0 || part >= 1) {
+    stop_argument("validation", "must be a fraction of the rows, between 0 and 1: found ", describe(part))
+  }
+  if (inherits(rows, "rows_chunks")) {
+    stop_argument("validation", "must be list(x = , y = ) where rows come in chunks: found a fraction")
+  }
+  if (inherits(rows, "rows_data")) return(hold_out_data(rows, response, spec))
+  index <- resume_held(spec$checkpoint, rows$n)
+  if (is.null(index)) {
+    index <- sort(sample.int(rows$n, max(1, round(part * rows$n))))
+    index <- spare_classes(index, response$y, response$classes, spec$weights)
+  }
+  if (!length(index) %in% seq_len(rows$n - 1)) {
+    stop_argument("validation", "must leave rows of every class for the fit, and others: found ", format(part))
+  }
+  if (!is.null(spec$weights)) spec$weights <- numbers_at(check_weights(spec$weights, rows$n), -index)
+  offset <- check_offset(spec$offset, rows$n, ncol(response$y))
+  spec$offset <- numbers_at(offset, -index)
+  spec$validation <- list(
+    x = rows_take(rows, index), y = response_values(response, index), offset = numbers_at(offset, index)
+  )
+  spec$held <- index
+  kept <- seq_len(rows$n)[-index]
+  if (is_number(spec$centers) && is.null(dim(spec$centers)) && length(spec$centers) > 1) {
+    spec$centers <- match(spec$centers, kept)
+    if (anyNA(spec$centers)) stop_argument("centers", "must not be among the rows that `validation` holds out: give these")
+  }
+  response$y <- numbers_at(response$y, -index)
+  list(rows = ridge_rows(rows_take(rows, kept)), response = response, spec = spec)
+}
+
+# Rows `index` of the response as the user would give them.
+response_values <- function(response, index) {
+  y <- response$y[index, , drop = FALSE]
+  if (is.null(response$classes)) y else factor(response$classes[class_codes(y)], levels = response$classes)
+}
+
+# Numbers that nobody gave. Few rows are all centres.
+settle_defaults <- function(rows, response, weights, spec, run) {
+  if (is.null(spec$exact)) {
+    spec$exact <- if (is.null(spec$start)) is.null(spec$centers) && rows$n <= EXACT_ROWS else spec$start$exact
+  }
+  if (!is.null(spec$start)) spec <- settle_start(spec, ncol(response$y))
+  spec <- settle_solver(spec)
+  if (is.null(spec$centers_given)) spec$centers_given <- length(spec$centers) > 1 || !is.null(spec$start)
+  open <- c(is.null(spec$bandwidth), is.null(spec$lambda))
+  if (any(open)) {
+    spec$chosen <- c("bandwidth", "lambda")[open]
+    chosen <- choose_defaults(rows, response, weights, spec, run)
+    spec$bandwidth <- chosen$bandwidth
+    spec$lambda <- chosen$lambda
+  }
+  spec$L <- rows_factor(rows, spec$bandwidth)
+  if (is.null(spec$centers)) spec$centers <- default_centers(rows$n)
+  spec
+}
+
+# Where its iterations end.
+settle_solver <- function(spec) {
+  squared <- spec$loss == "squared"
+  if (is.null(spec$iterations)) spec$iterations <- if (isTRUE(spec$exact) && squared) 1000L else 50L
+  if (is.null(spec$tolerance)) spec$tolerance <- if (squared) 1e-7 else 1e-5
+  spec
+}
+
+default_loss <- function(loss, y) {
+  if (!is.null(loss)) return(loss)
+  if (is_classes(y)) "logistic" else "squared"
+}
+
+default_centers <- function(n) min(n, ceiling(10 * sqrt(n)))
+
+EXACT_ROWS <- 1000
+
+# A warm start goes on with the same centres, and with its numbers where none are given.
+settle_start <- function(spec, outputs) {
+  start <- spec$start
+  found <- ncol(start$coefficients)
+  if (found != outputs) {
+    stop_argument("start", "must be a fit with as many columns of coefficients, ", outputs, ": found ", found)
+  }
+  if (start$exact != spec$exact) stop_argument("start", "must be exact as the fit is, or have centres as it has")
+  if (!is.null(spec$centers)) stop_argument("centers", "must not be given with `start`, which has its own")
+  if (is.null(spec$bandwidth)) spec$bandwidth <- start$bandwidth
+  if (is.null(spec$lambda)) spec$lambda <- start$lambda
+  spec
+}

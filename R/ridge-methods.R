@@ -1,0 +1,388 @@
+#' Printing and summaries of a kernel regression
+#'
+#' `print()` tells what was fitted, by what numbers, and how well it went. `summary()` adds the residuals, how much is
+#' explained and, where they are cheap, the [marginal_effects()].
+#'
+#' @param x,object A fit from [kernel_ridge()], or its summary.
+#' @param effects Whether to compute average marginal effects with their standard errors. `NULL`: for a fit that keeps
+#'   its rows, if it takes no more than about a second (up to 50 columns, and 2e7 kernels).
+#' @param digits Number of significant digits, from 1 to 22.
+#' @param ... Not used.
+#' @returns `print()`: its argument, invisibly. `summary()`: a list of class `summary.kernel_ridge` with the parts of the fit
+#'   that are not as long as the data, `residuals` (their quantiles; of deviance residuals for logistic loss), `error`
+#'   (see below), `effects` and `bytes` (of the factors and centres). `error`, `NULL` for a fit that does not keep its
+#'   rows, is a vector: `rmse` and `r.squared` of every response; `misclassified`, the part of rows in another class
+#'   than the fitted one; `deviance` and `explained`, the part of the deviance that the fit explains, of logistic loss.
+#' @inheritSection flash_kde Errors
+#' @name summary.kernel_ridge
+#' @examples
+#' fit <- kernel_ridge(mpg ~ wt + hp, data = mtcars)
+#' fit
+#' summary(fit)
+NULL
+
+#' @rdname summary.kernel_ridge
+#' @export
+print.kernel_ridge <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
+  digits <- check_digits(digits)
+  known <- !is.null(x$data) && (!is.null(x$state$fitted) || as.double(x$n) * nrow(x$coefficients) <= 1e8)
+  print_model(x, digits)
+  if (known) print_error(fit_error(x), digits)
+  print_validation(x, digits)
+  print_time(x)
+  invisible(x)
+}
+
+#' @rdname summary.kernel_ridge
+#' @export
+summary.kernel_ridge <- function(object, effects = NULL, digits = NULL, ...) {
+  check_dots_empty(...)
+  if (!is.null(digits)) digits <- check_count(digits, "digits", max = 22)
+  if (is.null(effects)) {
+    effects <- !is.null(object$data) && !is_column(object$data$y) && object$d <= 50 &&
+      as.double(object$n) * nrow(object$coefficients) <= 2e7 && !inherits(object$centers, "sparseMatrix")
+  }
+  m <- nrow(object$coefficients)
+  kept <- setdiff(names(object), c(SUMMARY_LEAVES, "coefficients", "trace"))
+  structure(
+    class = "summary.kernel_ridge",
+    c(unclass(object)[kept], list(
+      m = m, weighted = is_weighted(object), omitted = length(object$na.action), trace = utils::tail(object$trace, 1),
+      residuals = if (!is.null(object$data)) residual_quantiles(object), error = fit_error(object),
+      effects = if (check_flag(effects, "effects")) marginal_effects(object),
+      noise = if (effects) fit_noise(object, start_run(object$control, "Standard errors")), digits = digits,
+      bytes = 8 * as.double(m)^2 + as.double(utils::object.size(object$centers))
+    ))
+  )
+}
+
+# Of the length of the data, or of the centres.
+SUMMARY_LEAVES <- c("settings", "centers", "center_index", "data", "state", "row_names", "held", "na.action", "y")
+
+#' @rdname summary.kernel_ridge
+#' @export
+print.summary.kernel_ridge <- function(x, digits = x$digits, ...) {
+  digits <- check_digits(digits)
+  print_model(x, digits)
+  print_validation(x, digits)
+  print_time(x)
+  cat("Memory:    ", bytes_label(x$bytes), " for the factors and the centres\n", sep = "")
+  if (!is.null(x$residuals)) {
+    cat("\n", if (x$loss == "squared") "Residuals" else "Deviance residuals", ":\n", sep = "")
+    print(x$residuals, digits = digits)
+  }
+  if (!is.null(x$error)) cat("\n")
+  print_error(x$error, digits)
+  if (!is.null(x$noise)) {
+    sigma <- if (x$loss == "squared") paste0("sigma ", few_of(vapply(x$noise$sigma, format, "", digits = digits)), ", ")
+    error <- x$noise$edf_error
+    about <- if (!is.null(error)) paste0(" (estimated, standard error ", format(error, digits = 1), ")")
+    cat("Noise:     ", sigma, "effective degrees of freedom ", format(x$noise$edf, digits = digits), about, "\n", sep = "")
+  }
+  if (!is.null(x$effects)) {
+    cat("\nAverage marginal effects:\n")
+    print_effects(utils::head(x$effects, 30), digits)
+    if (nrow(x$effects) > 30) cat("... and", nrow(x$effects) - 30, "more, see marginal_effects()\n")
+  }
+  invisible(x)
+}
+
+residual_quantiles <- function(fit) {
+  fit <- fit_to_show(fit)
+  r <- as.matrix(fit_residuals(fit, if (fit$loss == "squared") "response" else "deviance"))
+  quantiles <- t(apply(r, 2, stats::quantile, names = FALSE))
+  dimnames(quantiles) <- list(if (nrow(quantiles) > 1) output_names(fit) else "", c("Min", "1Q", "Median", "3Q", "Max"))
+  quantiles
+}
+
+# ---- parts of print() -------------------------------------------------------------------------
+
+# `x`: a fit or its summary. Both are described by the same few values.
+print_model <- function(x, digits, m = if (is.null(x[["m"]])) nrow(x$coefficients) else x[["m"]]) {
+  cat(model_title(x), "\n\n", sep = "")
+  call <- deparse(short_call(x$call), nlines = 5)
+  is_long <- length(call) > 4
+  call <- paste(sub("^ +", "  ", utils::head(call, 4)), collapse = "\n      ")
+  cat("Call: ", call, if (is_long) " ...", "\n\n", sep = "")
+  omitted <- if (is.null(x$omitted)) length(x$na.action) else x$omitted
+  weighted <- if (is.null(x$weighted)) is_weighted(x) else x$weighted
+  cat(
+    "Rows:      ", whole(x$n), " in ", x$d, ngettext(x$d, " column", " columns"), if (weighted) ", weighted",
+    if (x$has_offset) ", with an offset", if (omitted > 0) paste0(" (", whole(omitted), " left out: missing values)"),
+    "\n", sep = ""
+  )
+  if (!is.null(x$classes)) cat("Classes:   ", paste(x$classes, collapse = ", "), "\n", sep = "", fill = FALSE)
+  if (is.null(x$classes) && length(x$outputs) > 1) cat("Responses: ", paste(x$outputs, collapse = ", "), "\n", sep = "")
+  chosen <- \(what) if (what %in% x$chosen) ", chosen from the data"
+  cat("Kernel:    ", kernel_label(x$kernel$name, x$kernel$parameters), "\n", sep = "")
+  cat("Bandwidth: ", bandwidth_label(x, digits), chosen("bandwidth"), "\n", sep = "")
+  cat("Lambda:    ", format(x$lambda, digits = digits), chosen("lambda"), "\n", sep = "")
+  cat("Centres:   ", centers_label(x, m), "\n", sep = "")
+  label <- solver_label(x)
+  if (!is.null(label)) cat("Solver:    ", label, "\n", sep = "")
+}
+
+model_title <- function(x) {
+  if (x$loss != "squared") {
+    kind <- if (length(x$classes) > 2) "Multinomial kernel regression" else "Kernel logistic regression"
+    return(paste0(kind, if (x$loss == "weighted") ", classes weighted"))
+  }
+  if (is.null(x$classes)) "Kernel ridge regression" else "Kernel classification by squared loss"
+}
+
+# One number, or one for each column, or where those of a matrix lie.
+bandwidth_label <- function(x, digits) {
+  sds <- if (is.matrix(x$bandwidth)) sqrt(diag(x$bandwidth)) else x$bandwidth
+  shown <- vapply(signif(as.vector(sds), min(digits, 4)), format, "", digits = min(digits, 4))
+  if (is.matrix(x$bandwidth)) return(paste("a matrix, of standard deviations", few_of(shown)))
+  if (length(sds) == 1) return(shown)
+  few_of(if (is.null(x$names)) shown else paste(x$names, shown))
+}
+
+centers_label <- function(x, m) {
+  merged <- if (isTRUE(x$merged > 0)) {
+    paste0(" (", whole(x$merged), ngettext(x$merged, " duplicate", " duplicates"), " merged)")
+  }
+  if (isTRUE(x$exact)) return(paste0("all ", whole(x$n), " rows, exact", merged))
+  paste0(whole(m), ", ", if (x$centers_given) "given" else paste0("drawn by \"", x$center_method, "\""), merged)
+}
+
+solver_label <- function(x) {
+  if (length(x$iterations) == 0 || x$iterations == 0 || is.null(x$trace)) return(NULL)
+  last <- utils::tail(x$trace, 1)
+  steps <- paste0(step_name(x), if (x$iterations != 1) "s")
+  done <- if (isTRUE(x$converged)) "converged" else "not converged"
+  paste0(
+    x$iterations, " ", steps, ", ", done,
+    if (nrow(last) > 0) paste0(" (residual ", format(last$residual, digits = 2), ")"),
+    if (isTRUE(x$best_iteration < x$iterations)) paste0("; the best, ", x$best_iteration, ", is kept"),
+    if (isTRUE(x$jitter > 1e-10)) paste0("; jitter raised to ", format(x$jitter, digits = 2))
+  )
+}
+
+step_name <- function(x) if (x$loss == "squared") "iteration" else "Newton step"
+
+print_validation <- function(x, digits) {
+  errors <- x$trace$validation
+  if (all(is.na(errors))) return(invisible())
+  best <- if (is.null(x$error)) min(errors, na.rm = TRUE) else utils::tail(errors, 1)
+  what <- if (x$loss != "squared") "log loss" else if (is.null(x$classes)) "RMSE" else "part misclassified"
+  cat("Held out:  ", what, " ", format(best, digits = digits), "\n", sep = "")
+}
+
+print_time <- function(x) {
+  if (is.null(x$seconds)) return(invisible())
+  m <- if (is.null(x[["m"]])) nrow(x$coefficients) else x[["m"]]
+  where <- resolve_control(run_control(x$control), x$n, m, x$d, x$kernel)
+  cat("Computed:  in ", format(sum(x$seconds), digits = 2), " s, sums on ", where_label(where), "\n", sep = "")
+}
+
+# 12 MB
+bytes_label <- function(bytes) {
+  unit <- min(3, max(0, floor(log10(max(bytes, 1)) / 3)))
+  paste(format(bytes / 1000^unit, digits = 2), c("B", "kB", "MB", "GB")[unit + 1])
+}
+
+print_error <- function(error, digits) {
+  if (is.null(error)) return(invisible())
+  if (is.matrix(error)) {
+    cat("Training:\n")
+    print(error, digits = digits)
+  } else {
+    cat("Training:  ", describe_error(error, digits), "\n", sep = "")
+  }
+}
+
+ERROR_LABELS <- c(
+  rmse = "RMSE", r.squared = "R-squared", misclassified = "misclassified", deviance = "deviance",
+  explained = "deviance explained"
+)
+
+# "RMSE 1.2, R-squared 0.9"
+describe_error <- function(error, digits) {
+  numbers <- vapply(error, format, "", digits = digits)
+  percent <- names(error) %in% c("misclassified", "explained")
+  numbers[percent] <- paste0(vapply(100 * error[percent], format, "", digits = 3), "%")
+  paste0(ERROR_LABELS[names(error)], " ", numbers, collapse = ", ")
+}
+
+# ---- how well it fits -------------------------------------------------------------------------
+
+# At the rows of the fit, NULL where these are not kept: a vector by name, or a matrix of a row for each response.
+fit_error <- function(fit) {
+  if (is.null(fit$data)) return(NULL)
+  run <- start_run(fit$control, "Predicting")
+  link <- link_of_rows(fit, run)
+  y <- fit$data$y
+  w <- row_shares(fit)
+  if (fit$loss != "squared") {
+    total <- stats::deviance(fit)
+    return(c(misclassified = wrong_part(link, y, w), deviance = total, explained = 1 - total / null_deviance(fit)))
+  }
+  if (!is.null(fit$classes)) return(c(misclassified = wrong_part(link, y, w)))
+  square <- column_sums(w * (y - link)^2)
+  around <- y - if (is.null(fit$data$offset)) 0 else fit$data$offset
+  around <- shift_columns(around, column_sums(w * around))
+  error <- cbind(rmse = sqrt(square), r.squared = 1 - square / column_sums(w * around^2))
+  if (nrow(error) == 1) return(error[1, ])
+  rownames(error) <- output_names(fit)
+  error
+}
+
+wrong_part <- function(link, y, w) sum(w * (class_codes(link) != class_codes(y)))
+
+is_weighted <- function(fit) !is.null(fit$data$weights)
+
+# Weights of the rows that add up to 1.
+row_shares <- function(fit) {
+  if (is_column(fit$data$y) && !is_weighted(fit)) return(1 / fit$n)
+  w <- if (is_column(fit$data$y)) fit$data$weights else fit_weights(fit)
+  w / sum(w)
+}
+
+# The deviance of the model that has nothing but an intercept and the offset, as glm() has it.
+null_deviance <- function(fit) {
+  data <- fit$data
+  if (is.null(data$offset)) {
+    counts <- class_counts(data$y, data$weights)
+    return(-2 * sum(counts * log(counts / sum(counts))))
+  }
+  link <- shift_columns(data$offset, -null_link(data$y, data$weights, data$offset))
+  2 * fit$n * mean_loss(link, data$y, start_run(fit$control, "Predicting"), data$weights)
+}
+
+# ---- what other models have -------------------------------------------------------------------
+
+#' Parts of a kernel regression, by the names that other models have for them
+#'
+#' @param object,x,formula A fit from [kernel_ridge()].
+#' @param type Of residuals: `"response"`, the response (for logistic loss indicators of the classes) less the fitted
+#'   values; `"pearson"`, these over their standard deviation as the model has it, times the square root of the weights;
+#'   `"deviance"`, whose squares add up to the deviance.
+#' @param ... Not used; anything here is an error.
+#' @returns `coef()`: the coefficients of the kernels at the centres, a matrix for several responses. `fitted()`: the
+#'   mean of the response at the rows of the fit; for logistic loss the probability of the second class, or a matrix of
+#'   those of all; for classes by squared loss the function itself. `residuals()`: a vector or matrix in the same form
+#'   (deviance residuals are always one for each row of a logistic fit). `weights()`: those of the rows. `deviance()`:
+#'   the weighted sum of squares, or minus twice the log-likelihood. `nobs()`: the number of rows of positive weight.
+#'   `family()`: [stats::gaussian()] or [stats::binomial()]. `variable.names()`: the columns. `formula()` and
+#'   `model.frame()`: of fits by formula; the latter evaluates the data anew.
+#' @inheritSection flash_kde Errors
+#' @name ridge-methods
+#' @examples
+#' fit <- kernel_ridge(mpg ~ wt + hp, data = mtcars)
+#' head(residuals(fit))
+#' update(fit, . ~ . - hp, lambda = 0.01)
+NULL
+
+#' @rdname ridge-methods
+#' @export
+coef.kernel_ridge <- function(object, ...) {
+  check_dots_empty(...)
+  if (ncol(object$coefficients) == 1) as.vector(object$coefficients) else object$coefficients
+}
+
+#' @rdname ridge-methods
+#' @export
+fitted.kernel_ridge <- function(object, ...) {
+  check_dots_empty(...)
+  restore_fitted(object, as_vector_if_one(fit_means(object)))
+}
+
+#' @rdname ridge-methods
+#' @export
+residuals.kernel_ridge <- function(object, type = c("response", "deviance", "pearson"), ...) {
+  check_dots_empty(...)
+  type <- check_choice(type, c("response", "deviance", "pearson"), "type")
+  restore_fitted(object, as_vector_if_one(fit_residuals(object, type)))
+}
+
+as_vector_if_one <- function(x) if (is.matrix(x) && ncol(x) == 1) as.vector(x) else x
+
+# Means of the response: n x t, for logistic loss probabilities, of the second of two classes or of all.
+fit_means <- function(fit) {
+  link <- fitted_link(fit, start_run(fit$control, "Predicting"))
+  if (fit$loss == "squared") return(link)
+  p <- class_probabilities(fit, link)
+  if (ncol(p) == 2) p[, 2, drop = FALSE] else p
+}
+
+fit_residuals <- function(fit, type) {
+  y <- fit_response(fit)
+  w <- sqrt(fit_weights(fit))
+  if (fit$loss == "squared") return((if (type == "response") 1 else w) * (y - fit_means(fit)))
+  if (type == "deviance") {
+    run <- start_run(fit$control, "Predicting")
+    link <- fitted_link(fit, run)
+    size <- w * sqrt(2 * class_loss("value", link, y, run))
+    return(if (ncol(link) == 1) size * y[, 1] else size)
+  }
+  p <- fit_means(fit)
+  residual <- (y + 1) / 2 - p
+  if (type == "pearson") w * residual / sqrt(pmax(p * (1 - p), .Machine$double.xmin)) else residual
+}
+
+#' @rdname ridge-methods
+#' @importFrom stats weights
+#' @export
+weights.kernel_ridge <- function(object, ...) {
+  check_dots_empty(...)
+  restore_fitted(object, fit_weights(object))
+}
+
+#' @rdname ridge-methods
+#' @importFrom stats deviance
+#' @export
+deviance.kernel_ridge <- function(object, ...) {
+  check_dots_empty(...)
+  y <- kept_data(object)$y
+  if (!is_column(y)) return(sum(fit_residuals(object, "deviance")^2))
+  run <- start_run(object$control, "Predicting")
+  if (object$loss == "squared") return(sum(residual_squares(object, run)))
+  2 * object$n * mean_loss(link_of_rows(object, run), y, run, object$data$weights)
+}
+
+#' @rdname ridge-methods
+#' @export
+nobs.kernel_ridge <- function(object, ...) {
+  check_dots_empty(...)
+  if (is_weighted(object)) sum(object$data$weights > 0) else object$n
+}
+
+#' @rdname ridge-methods
+#' @importFrom stats family
+#' @export
+family.kernel_ridge <- function(object, ...) {
+  check_dots_empty(...)
+  if (object$loss == "squared") return(stats::gaussian())
+  if (length(object$classes) > 2) {
+    stop(new_error("unsupported", "a multinomial fit has no family() of stats", user_call()))
+  }
+  stats::binomial()
+}
+
+#' @rdname ridge-methods
+#' @importFrom stats variable.names
+#' @export
+variable.names.kernel_ridge <- function(object, ...) {
+  check_dots_empty(...)
+  column_names(object)
+}
+
+#' @rdname ridge-methods
+#' @export
+formula.kernel_ridge <- function(x, ...) {
+  if (is.null(x$response)) stop_argument("x", "must be a fit by formula")
+  stats::formula(x$terms)
+}
+
+#' @rdname ridge-methods
+#' @importFrom stats model.frame
+#' @export
+model.frame.kernel_ridge <- function(formula, ...) {
+  if (is.null(formula$response)) stop_argument("formula", "must be a fit by formula")
+  call <- keep_arguments(formula$call, c("formula", "data", "subset", "weights", "offset", "na.action"))
+  call[[1]] <- quote(stats::model.frame)
+  call$formula <- formula$terms
+  eval(call, environment(formula$terms))
+}

@@ -1,0 +1,139 @@
+# What a fit will need and take: iterations that a small fit takes, seconds of small pieces (ridge-probe.R).
+
+# A list of class ridge_plan. Leaves R's random numbers alone. `problem`: of fit_ridge().
+plan_fit <- function(problem, spec, run) {
+  name_stage(run, "Planning")
+  run$progress <- NULL
+  rows <- problem$rows
+  exact <- spec$exact && spec$loss == "squared"
+  used <- if (is.null(problem$weights)) rows$n else sum(problem$weights > 0)
+  centers <- if (is.null(spec$start)) spec$centers else spec$start$centers
+  m <- if (exact) used else if (spec$exact) rows$n else center_count(centers, rows$n)
+  if (!exact) run$precision <- products_by(rows, m, spec, run_of_fit(rows, m, run))$precision # also of smaller fits
+  backend <- resolve_control(run, rows$n, m, rows$d, spec$kernel)$backend
+  task <- list(problem = problem, spec = spec, run = run, rows = rows, t = ncol(problem$y), m = m, backend = backend)
+  found <- with_fixed_seed(if (exact) plan_exact(task) else plan_by_centers(task))
+  about <- list(n = rows$n, d = rows$d, m = m, t = task$t, exact = exact, loss = spec$loss, backend = backend)
+  structure(class = "ridge_plan", c(about, found))
+}
+
+center_count <- function(centers, n) {
+  if (length(dim(centers)) == 2) return(nrow(centers))
+  if (length(centers) > 1) length(centers) else min(n, centers)
+}
+
+# ---- with centres -----------------------------------------------------------------------------
+
+plan_by_centers <- function(task) {
+  spec <- task$spec
+  m <- task$m
+  logistic <- spec$loss != "squared"
+  small <- probe_iterations(task)
+  factors <- probe_factors(task, m)
+  seconds <- c(
+    reading = small$passes * sum(task$rows$seconds),
+    preconditioner = extrapolate(factors, "T", m) + small$factors * extrapolate(factors, "A", m),
+    products = probe_products(task, small$calls), solves = small$solves * extrapolate(factors, "solves", m, 1),
+    rows = if (logistic) small$iterations * probe_loss(task) else 0
+  )
+  waste <- 8 * task$t * (sum(small$calls) * 10 * m + if (logistic) small$iterations * 15 * task$rows$n else 0)
+  list(
+    iterations = small$iterations, seconds = seconds,
+    memory = plan_memory(task, 8 * m * (m + 1), factors$backend, waste)
+  )
+}
+
+# ---- exact ------------------------------------------------------------------------------------
+
+plan_exact <- function(task) {
+  spec <- task$spec
+  used <- used_in_exact(task$rows, task$problem$weights)
+  system <- exact_system(used, spec$L, spec$kernel, spec$lambda, task$run)
+  if (is_factorised(system)) plan_factorised(task) else plan_gradients(task, system)
+}
+
+plan_factorised <- function(task) {
+  n <- task$m
+  factors <- probe_factors(task, n)
+  seconds <- c(
+    factor = extrapolate(factors, "T", n), products = probe_products(task, c(multiply = 1)),
+    solves = extrapolate(factors, "solves", n, 1) / 2
+  )
+  list(iterations = 1, seconds = seconds, memory = plan_memory(task, 8 * n * (n + 1), factors$backend, 0))
+}
+
+plan_gradients <- function(task, system) {
+  n <- system$n
+  run <- run_to_tolerance(task$run, exact_tolerance(task$run, task$spec$tolerance))
+  by_midpoints <- may_take_midpoints(system, run)
+  r <- if (by_midpoints) midpoint_rank(n) else nystrom_rank(n)
+  factors <- probe_factors(task, r)
+  iterations <- probe_exact_iterations(task, system, run)
+  # the residual is computed anew every so often, and at the end
+  products <- iterations + iterations %/% REFRESH + 1
+  seconds <- c(
+    preconditioner = 2 * extrapolate(factors, "T", r) + probe_information(task, system, r, run),
+    products = products * probe_exact_product(system, task$t, run, PROBE_PAIRS[[task$backend]]),
+    solves = (iterations + 1) * (extrapolate(factors, "solves", r, 1) + probe_inverse(task, system, r, run))
+  )
+  # the factors, and r x r numbers of R
+  matrices <- 8 * r^2 * (2 + if (by_midpoints) 5 + system$rows$d else 3)
+  list(
+    iterations = iterations, seconds = seconds,
+    memory = plan_memory(task, matrices, "cpu", 8 * (12 * n * task$t * iterations + 8 * r^2))
+  )
+}
+
+# ---- memory -----------------------------------------------------------------------------------
+
+# Bytes by what they are for, and where. `factors`: those of factors, `on` "cpu" or "cuda"; `waste`: of all numbers that
+# R makes and needs no more, which it collects late.
+plan_memory <- function(task, factors, on, waste) {
+  rows <- task$rows
+  n <- rows$n
+  m <- task$m
+  t <- task$t
+  cpu <- task$backend == "cpu"
+  kept <- task$run$host_memory
+  packed <- if (cpu) min(8 * n * rows$d, if (is.null(kept)) 2^30 else kept) else 0
+  host <- c(
+    `response and weights` = if (is_column(task$problem$y)) 0 else 8 * n * t * (if (task$spec$loss == "squared") 4 else 10),
+    factors = if (on == "cpu") factors else 0, `points as they are read` = 8 * m * rows$d + packed,
+    `vectors of the centres` = 8 * m * t * (10 + if (cpu && m < n) 64 else 0), `waste of R` = min(waste, waste_room())
+  )
+  device <- if (!cpu) {
+    k <- 16 * ceiling(rows$d / 16)
+    c(rows = n * (4 * k + 16 + 8 * t), factors = if (on == "cuda") factors else 0)
+  }
+  list(host = host, device = device)
+}
+
+# Bytes that R takes before it collects.
+waste_room <- function() {
+  vectors <- gc()["Vcells", ]
+  max(0, 8 * (vectors[["gc trigger"]] - vectors[["used"]]))
+}
+
+# ---- shown ------------------------------------------------------------------------------------
+
+#' @export
+#' @noRd
+print.ridge_plan <- function(x, ...) {
+  steps <- if (x$loss == "squared") ngettext(x$iterations, "iteration", "iterations") else "Newton steps"
+  cat("Plan of a kernel regression: ", whole(x$n), " rows, ", whole(x$d), ngettext(x$d, " column, ", " columns, "),
+    if (x$exact) "exact" else paste0(whole(x$m), " centres"), if (x$t > 1) paste0(", ", x$t, " responses"), ", about ",
+    x$iterations, " ", steps, "\n", sep = "")
+  cat("Time:   about ", plan_seconds(sum(x$seconds)), " on ", if (x$backend == "cuda") "the GPU" else "the processors",
+    " (", plan_parts(x$seconds[x$seconds >= 0.01 * sum(x$seconds)], plan_seconds), ")\n", sep = "")
+  show <- \(bytes) paste0(format_bytes(sum(bytes)), " (", plan_parts(bytes, format_bytes), ")")
+  cat("Memory: ", show(x$memory$host), " beside the rows\n", sep = "")
+  if (length(x$memory$device) > 0) cat("GPU:    ", show(x$memory$device), "\n", sep = "")
+  invisible(x)
+}
+
+plan_seconds <- function(seconds) if (seconds < 10) paste(format(signif(seconds, 2)), "s") else time_label(seconds)
+
+plan_parts <- function(x, label) {
+  x <- x[x > 0]
+  paste(names(x), vapply(x, label, ""), collapse = ", ")
+}

@@ -1,0 +1,313 @@
+# A fit as a Bayesian model: coefficients alpha ~ N(0, tau^2 K_mm^-1), noise of variance sigma^2 / w_i, and n lambda =
+# sigma^2 / tau^2, so that the fit is the posterior's mean. Its variance is sigma^2 times
+#   (K_mn W K_nm + n lambda K_mm)^-1 = R R',
+# computed when it is first asked for, and kept in the fit's state: R and the inverse of the factor of K_mm, as numbers.
+# What is summed over rows then is K_nm R, some columns at a time: never n x m in memory. Logistic loss has the Hessian
+# in its place (Laplace's approximation), with the second derivatives of the losses for W and 1 for sigma. Those of more
+# than two classes couple the columns of the link: all coefficients have one R then, of whose rows each class has m; or,
+# where that would be too large, each class an R of its own, as if the others were known.
+
+# list(prior_root, parts, columns, joint): with T'T = K_mm + jitter, `prior_root` is T^-1. `parts`, one for all outputs
+# or one for each: list(root, edf, log_det, weights): R, tr(H), and log det(I + W^(1/2) Q W^(1/2) / (n lambda)), where Q
+# is K_nm K_mm^-1 K_mn (joint: NULL). Of an exact fit T'T = K + N, there is no R, and `parts` have the `leverage` of the
+# rows. Where that is not factorised either, edf and log_det are estimates (ridge-exact-posterior.R).
+posterior_of <- function(fit, run) {
+  if (is.null(fit$state$posterior)) {
+    is_exact <- fit$exact && fit$loss == "squared"
+    fit$state$posterior <- if (is_exact) exact_posterior(fit, run) else center_posterior(fit, run_in_double(run))
+  }
+  fit$state$posterior
+}
+
+center_posterior <- function(fit, run) {
+  data <- kept_data(fit)
+  columns <- fit_columns(fit)
+  m <- columns$m
+  check_memory(8 * 5 * m^2, "object")
+  name_stage(run, "Standard errors")
+  P <- new_preconditioner(centers_kernel(columns, run), run, max(fit$jitter, 1e-13))
+  prior_root <- apply_factors(P, diag(m), "T^-1")
+  if (is_joint(fit)) {
+    return(list(prior_root = prior_root, parts = joint_parts(fit, columns, P, run), columns = columns, joint = TRUE))
+  }
+  parts <- lapply(row_curvatures(fit, run), \(weights) {
+    inner <- information(data$rows, columns, P, weights, run) / fit$n
+    B <- new_preconditioner(inner, run, 1e-15, diagonal = fit$lambda)
+    inverse <- apply_factors(B, diag(m), "T^-1")
+    list(
+      root = apply_factors(P, inverse, "T^-1") / sqrt(fit$n), edf = m - fit$lambda * sum(inverse^2),
+      log_det = log_det(B) - m * log(fit$lambda), weights = weights
+    )
+  })
+  list(prior_root = prior_root, parts = parts, columns = columns, joint = FALSE)
+}
+
+# Coefficients, of all classes, up to which they have one posterior: its factor is that of a matrix of this order.
+MOST_JOINT <- 4000
+
+is_joint <- function(fit) {
+  t <- ncol(fit$coefficients)
+  fit$loss != "squared" && t > 1 && t * nrow(fit$coefficients) <= MOST_JOINT
+}
+
+# With D = diag(p) - p p' of each row for W: a block K_mn D_kl K_nm for each pair of classes.
+joint_parts <- function(fit, columns, P, run) {
+  m <- columns$m
+  p <- link_probabilities(link_of_rows(fit, run))
+  scale <- if (is.null(fit$data$weights)) 1 else fit$data$weights
+  t <- ncol(p)
+  check_memory(8 * 4 * (m * t)^2, "object")
+  of <- \(k) (k - 1) * m + seq_len(m)
+  inner <- matrix(0, m * t, m * t)
+  for (k in seq_len(t)) for (l in seq_len(k)) {
+    W <- scale * p[, k] * ((k == l) - p[, l])
+    block <- information(fit$data$rows, columns, P, W, run) / fit$n
+    inner[of(k), of(l)] <- block
+    inner[of(l), of(k)] <- t(block)
+  }
+  inverse <- apply_factors(new_preconditioner(inner, run, 1e-15, diagonal = fit$lambda), diag(m * t), "T^-1")
+  lapply(seq_len(t), \(k) {
+    own <- inverse[of(k), , drop = FALSE]
+    list(root = apply_factors(P, own, "T^-1") / sqrt(fit$n), edf = m - fit$lambda * sum(own^2))
+  })
+}
+
+# Of a joint posterior: f(U), the sum over blocks of the columns of R of what f makes of the list of K_nm R_k, one for
+# each class.
+sum_joint <- function(rows, posterior, run, f) {
+  roots <- lapply(posterior$parts, `[[`, "root")
+  t <- length(roots)
+  sums <- 0
+  for (block in blocks_of(ncol(roots[[1]]), max(1, 128 %/% t))) {
+    v <- do.call(cbind, lapply(roots, \(root) root[, block, drop = FALSE]))
+    u <- rows_multiply(rows, posterior$columns, v, run)$sums
+    sums <- sums + f(lapply(seq_len(t), \(k) u[, (k - 1) * length(block) + seq_along(block), drop = FALSE]))
+  }
+  sums
+}
+
+# D U of the rows, for each class: p_k (U_k - sum_l p_l U_l).
+bent_links <- function(U, p) {
+  classes <- seq_len(ncol(p))
+  mean <- Reduce(`+`, lapply(classes, \(k) p[, k] * U[[k]]))
+  lapply(classes, \(k) p[, k] * (U[[k]] - mean))
+}
+
+# What the rows weigh in the information matrix: list(W), or a W for each column of the link.
+row_curvatures <- function(fit, run) {
+  weights <- fit$data$weights
+  if (fit$loss == "squared") return(list(weights))
+  p <- link_probabilities(link_of_rows(fit, run))
+  if (ncol(fit$coefficients) == 1) p <- p[, 2, drop = FALSE]
+  scale <- if (is.null(weights)) 1 else weights
+  lapply(seq_len(ncol(p)), \(k) scale * p[, k] * (1 - p[, k]))
+}
+
+exact_posterior <- function(fit, run) {
+  used <- used_in_exact(kept_data(fit)$rows, fit$data$weights)
+  system <- exact_system(used, fit$L, fit$kernel, fit$lambda, run)
+  if (!is_factorised(system)) {
+    found <- estimated_traces(fit, run)
+    if (is.null(fit$state$ones)) fit$state$ones <- replace(numeric(fit$n), used$index, found$ones)
+    part <- c(found[c("edf", "edf_error", "log_det", "log_det_error")], list(weights = fit$data$weights))
+    return(list(prior_root = NULL, parts = list(part), columns = system$centers))
+  }
+  system$run <- run_in_double(run)
+  check_memory(8 * 3 * system$n^2, "object")
+  name_stage(run, "Standard errors")
+  P <- exact_factor(system)
+  prior_root <- apply_factors(P, diag(system$n), "T^-1")
+  leverage <- numeric(fit$n)
+  leverage[used$index] <- 1 - system$noise * rowSums(prior_root^2)
+  part <- list(
+    edf = sum(leverage), log_det = log_det(P) - sum(log(system$noise)), weights = fit$data$weights, leverage = leverage
+  )
+  list(prior_root = prior_root, parts = list(part), columns = system$centers)
+}
+
+# |k_i R|^2 of the rows, for the columns of R in blocks.
+squared_norms <- function(rows, columns, root, run) {
+  sums <- numeric(rows$n)
+  for (block in blocks_of(ncol(root), 128)) {
+    sums <- sums + rowSums(rows_multiply(rows, columns, root[, block, drop = FALSE], run)$sums^2)
+  }
+  sums
+}
+
+# k(x, x) of the rows.
+kernel_diagonal <- function(rows, L, kernel, run) {
+  if (is_radial(kernel)) return(rep(1, rows$n))
+  of <- function(points) {
+    K <- centers_kernel(ridge_centers(points, L, kernel), run)
+    diag(if (is.matrix(K)) K else kernel_matrix_of(K, NULL, run))
+  }
+  rows_fold(rows, \(done, points, first) {
+    c(done, unlist(lapply(blocks_of(nrow(points), 128), \(block) of(points[block, , drop = FALSE]))))
+  }, NULL)
+}
+
+# ---- standard errors --------------------------------------------------------------------------
+
+# n x t: standard errors of the link at rows, sigma sqrt(k'R R'k + (k(x, x) - k'K_mm^-1 k) / (n lambda)). The second
+# term is what the centres do not see: far from all of them it becomes the prior's variance.
+# `p`, probabilities of more than two classes there: n x K, standard errors of these, by the delta method.
+link_errors <- function(fit, rows, run, p = NULL) {
+  posterior <- posterior_of(fit, run)
+  asked <- run
+  run <- run_in_double(run)
+  rows <- rows_under(rows, fit$L, fit$kernel)
+  name_stage(run, "Standard errors")
+  prior <- kernel_diagonal(rows, fit$L, fit$kernel, run)
+  known <- if (is.null(posterior$prior_root)) {
+    solved_norms(fit, rows, prior, asked)
+  } else {
+    squared_norms(rows, posterior$columns, posterior$prior_root, run)
+  }
+  unseen <- pmax(prior - known, 0) / (fit$n * fit$lambda)
+  if (!is.null(p) && posterior$joint) return(joint_errors(rows, posterior, p, unseen, run))
+  seen <- \(part) if (is.null(part$root)) 0 else squared_norms(rows, posterior$columns, part$root, run)
+  variance <- vapply(posterior$parts, \(part) unseen + seen(part), numeric(rows$n))
+  sigma <- fit_noise(fit, run)$sigma
+  errors <- matrix(sqrt(variance), rows$n, length(sigma)) * rep(sigma, each = rows$n)
+  colnames(errors) <- fit$outputs
+  if (is.null(p)) return(errors)
+  slopes <- \(k) p[, k] * (rep(seq_len(ncol(p)) == k, each = rows$n) - p)
+  of_classes <- vapply(seq_len(ncol(p)), \(k) sqrt(rowSums((slopes(k) * errors)^2)), numeric(rows$n))
+  matrix(of_classes, rows$n, dimnames = dimnames(p))
+}
+
+# n x K: those of probabilities p of a joint posterior, by the delta method.
+joint_errors <- function(rows, posterior, p, unseen, run) {
+  seen <- sum_joint(rows, posterior, run, \(U) {
+    do.call(cbind, lapply(bent_links(U, p), \(u) rowSums(u^2)))
+  })
+  # what is not seen is of each class by itself
+  errors <- sqrt(seen + unseen * p^2 * (1 - 2 * p + rowSums(p^2)))
+  dimnames(errors) <- dimnames(p)
+  errors
+}
+
+# q x t: standard errors of linear functions of the coefficients, the columns of an m x q matrix.
+functional_errors <- function(fit, functional, run) {
+  norm <- \(root) sqrt(colSums(crossprod(root, functional)^2))
+  norms <- vapply(coefficient_roots(fit, run), norm, numeric(ncol(functional)))
+  sigma <- fit_noise(fit, run)$sigma
+  matrix(norms, ncol(functional), length(sigma)) * rep(sigma, each = ncol(functional))
+}
+
+# R of the coefficients, for each column of the link or for all. An exact fit is one whose centres are all its rows.
+coefficient_roots <- function(fit, run) {
+  posterior <- posterior_of(fit, run)
+  if (!is.null(posterior$parts[[1]]$root)) return(lapply(posterior$parts, `[[`, "root"))
+  if (is.null(posterior$prior_root)) stop_unfactorised(fit)
+  if (is.null(fit$state$roots)) {
+    fit$state$roots <- lapply(center_posterior(fit, run_in_double(run))$parts, `[[`, "root")
+  }
+  fit$state$roots
+}
+
+stop_unfactorised <- function(fit) {
+  stop_argument(
+    "object", "is an exact fit of too many rows, ", whole(fit$n), ", to factorise their matrix: this is for fits with ",
+    "`centers`"
+  )
+}
+
+# ---- of predict() -----------------------------------------------------------------------------
+
+INTERVALS <- c("none", "confidence", "prediction")
+
+# What predict() returns beside or around `link`, the link at `rows`. `how`: list(type, se.fit, interval, level);
+# `restore`: makes of a result for these rows one for all that were asked for.
+predict_with_errors <- function(fit, rows, link, how, run, restore = identity) {
+  check_uncertain(fit, how)
+  level <- check_level(how$level)
+  noise <- fit_noise(fit, run)
+  by_odds <- how$type %in% c("prob", "second")
+  classes <- if (by_odds && ncol(link) > 1) class_probabilities(fit, link)
+  errors <- link_errors(fit, rows, run, classes)
+  if (!is.null(classes)) {
+    value <- classes
+    se <- errors
+    # of the log odds of each class against all others
+    link <- stats::qlogis(classes)
+    errors <- ifelse(classes > 0 & classes < 1, errors / (classes * (1 - classes)), 0)
+  } else {
+    if (how$type == "prob") {
+      # of two classes, in the order of the classes
+      link <- matrix(c(-link, link), ncol = 2, dimnames = list(NULL, fit$classes))
+      errors <- cbind(errors, errors)
+    }
+    value <- if (by_odds) stats::plogis(link) else link
+    se <- if (by_odds) value * stats::plogis(-link) * errors else errors
+  }
+  plain <- \(x) restore(if (ncol(x) == 1) as.vector(x) else x)
+  shown <- if (how$interval == "none") plain(value) else {
+    spread <- if (how$interval == "prediction") sqrt(errors^2 + rep(noise$sigma^2, each = nrow(errors))) else errors
+    # 0 without noise, also where no degrees of freedom are left and the quantile is infinite
+    width <- ifelse(spread > 0, spread * stats::qt((1 + level) / 2, noise$df), 0)
+    ends <- list(link - width, link + width)
+    restore(bind_intervals(value, if (by_odds) lapply(ends, stats::plogis) else ends))
+  }
+  if (!how$se.fit) return(shown)
+  list(fit = shown, se.fit = plain(se), df = noise$df, residual.scale = noise$sigma)
+}
+
+# n x 3, or n x 3 x t.
+bind_intervals <- function(value, ends) {
+  parts <- c("fit", "lwr", "upr")
+  if (ncol(value) == 1) {
+    return(matrix(c(value, ends[[1]], ends[[2]]), nrow(value), 3, dimnames = list(NULL, parts)))
+  }
+  made <- array(c(value, ends[[1]], ends[[2]]), c(dim(value), 3), list(NULL, colnames(value), parts))
+  aperm(made, c(1, 3, 2))
+}
+
+check_uncertain <- function(fit, how) {
+  arg <- if (how$se.fit) "se.fit" else "interval"
+  classes <- fit$classes
+  if (how$type == "class" || (how$type == "response" && !is.null(classes))) {
+    stop_argument(arg, "is not for classes: take type = \"link\"", if (fit$loss != "squared") " or \"prob\"")
+  }
+  if (how$interval == "prediction" && fit$loss != "squared") {
+    stop_argument("interval", "\"prediction\" is for a numeric response")
+  }
+}
+
+#' Intervals of the function that was fitted
+#'
+#' For each row an interval for the fitted function there, pointwise, as `predict(interval = "confidence")` has it: a
+#' regression by kernels has no few parameters that intervals would be worth having of.
+#'
+#' @param object A fit from [kernel_ridge()].
+#' @param parm Numbers of rows of the fit, or new rows in any form that [predict.kernel_ridge()] takes. Missing: all rows of
+#'   the fit.
+#' @param level Probability of an interval.
+#' @param ... For [predict.kernel_ridge()], as `offset`.
+#' @returns A matrix with a row for each of the rows and two columns, or for several responses an array whose third
+#'   dimension they are. For logistic loss on the scale of the link.
+#' @inheritSection flash_kde Errors
+#' @importFrom stats confint
+#' @export
+#' @examples
+#' fit <- kernel_ridge(dist ~ speed, data = cars)
+#' confint(fit, 1:3)
+#' confint(fit, data.frame(speed = c(10, 20)), level = 0.9)
+confint.kernel_ridge <- function(object, parm, level = 0.95, ...) {
+  level <- check_level(level)
+  of_fit <- !missing(parm) && is.numeric(parm) && is.null(dim(parm))
+  found <- if (missing(parm) || of_fit) {
+    stats::predict(object, type = "link", interval = "confidence", level = level, ...)
+  } else {
+    stats::predict(object, parm, type = "link", interval = "confidence", level = level, ...)
+  }
+  several <- length(dim(found)) == 3
+  if (of_fit) {
+    rows <- pick(parm, nrow(found), "parm")
+    found <- if (several) found[rows, , , drop = FALSE] else found[rows, , drop = FALSE]
+  }
+  found <- if (several) found[, 2:3, , drop = FALSE] else found[, 2:3, drop = FALSE]
+  names <- paste(format(100 * c(1 - level, 1 + level) / 2, trim = TRUE, digits = 3), "%")
+  dimnames(found)[[2]] <- names
+  found
+}

@@ -1,0 +1,264 @@
+#' Predictions from a kernel regression
+#'
+#' @param object A fit from [kernel_ridge()].
+#' @param newdata Rows with the columns of the fit, in any order where both have names (a data frame may have others,
+#'   too), or a data frame with its variables, for a fit by formula. Missing: the rows of the fit.
+#' @param type `"response"`: the mean of the response; for factors the class, and for two numbers or logical values
+#'   under logistic loss, as in [stats::glm()], the probability of the larger one. `"link"`: the function itself, for
+#'   logistic loss the log odds of the second class, or a column for each of more classes. `"class"`: the class.
+#'   `"prob"`: a matrix of probabilities with a column for each class, of logistic loss. `"gradient"`: the derivatives
+#'   of the function itself in each column, exact; where a laplacian kernel has a kink, at a centre, that centre counts
+#'   0.
+#' @param offset The offset of the new rows, for fits with one. That of a formula is found in `newdata`.
+#' @param se.fit Whether to return standard errors, too, see below.
+#' @param interval,level Intervals of the fitted function, `"confidence"`, or of responses (of weight 1),
+#'   `"prediction"`, of probability `level`, as [stats::predict.lm()] has them.
+#' @param na.action What to do about rows of `newdata` with missing values. `NA` comes of them by
+#'   [stats::na.pass()]; [stats::na.omit()] leaves them out, and it is an error by [stats::na.fail()]. At the rows of the
+#'   fit its own `na.action` decides: those that [stats::na.exclude()] left out are `NA` here.
+#' @param control A [flash_control()] for this prediction. What it does not say is as in the fit.
+#' @param collect Whether the values come back. `FALSE`, where `newdata` is a [flash_data()], or missing and the fit is of one:
+#'   they stay on the workers, as a [flash_data()], classes by their numbers.
+#' @param ... Not used; anything here is an error.
+#' @details
+#' **Standard errors** are those of the Bayesian model behind the fit (see [logLik()][ridge-likelihood]): with k the
+#' kernels of a new point x at the centres, W the weights and \eqn{\sigma}{sigma} as [sigma()][ridge-likelihood]
+#' estimates it,
+#' \deqn{\sigma \sqrt{k' (K_{mn} W K_{nm} + n \lambda K_{mm})^{-1} k + \frac{k(x, x) - k' K_{mm}^{-1} k}{n
+#' \lambda}}.}{sigma sqrt(k' (K_mn W K_nm + n lambda K_mm)^-1 k + (k(x, x) - k' K_mm^-1 k) / (n lambda)).}
+#' The second part, of what the centres do not see, makes errors grow far from the data, up to the prior's; with all
+#' rows for centres both together are the standard error of Gaussian-process regression. That of the intercept is not in
+#' them. For logistic loss, where sigma is 1 and the second derivatives of the losses multiply W, they are of the link,
+#' or of probabilities by the delta method; intervals of probabilities are those of the log odds of each class against
+#' all others, transformed.
+#' @returns A vector of a value for each row, a factor of classes, or a matrix with a column for each response or class.
+#'   Gradients: a matrix with a column for each of the fit's columns, for several responses an array whose third
+#'   dimension they are. Rows have names where those of `newdata` do. With `interval`, a matrix with columns `fit`,
+#'   `lwr` and `upr`; for several responses, and for the classes of `type = "prob"`, an array whose third dimension they
+#'   are. With `se.fit` a list of `fit`, `se.fit` (a vector, or a matrix with a column for each response or class), `df`
+#'   and `residual.scale`. Where a fit leaves no residuals, intervals have width 0.
+#' @seealso [marginal_effects()] for averages of the derivatives.
+#' @inheritSection flash_kde Errors
+#' @export
+#' @examples
+#' fit <- kernel_ridge(mpg ~ wt + hp, data = mtcars)
+#' predict(fit, data.frame(wt = c(2, 3, NA), hp = 100))
+#' head(predict(fit, type = "gradient"))
+predict.kernel_ridge <- function(object, newdata, type = c("response", "link", "class", "prob", "gradient"), offset = NULL,
+                           se.fit = FALSE, interval = c("none", "confidence", "prediction"), level = 0.95,
+                           na.action = stats::na.pass, control = NULL, collect = TRUE, ...) {
+  check_dots_empty(...)
+  type <- check_type(object, type)
+  run <- start_run(settle_control(control, NULL, object$control), "Predicting")
+  how <- list(
+    type = if (type == "response" && response_type(object) == "second") "second" else type,
+    se.fit = check_flag(se.fit, "se.fit"), interval = check_choice(interval, INTERVALS, "interval"), level = level
+  )
+  at <- if (missing(newdata) || is.null(newdata)) own_rows(object) else new_rows(object, newdata, offset, na.action)
+  hold_rows(at$rows)
+  if (!check_flag(collect, "collect")) return(predict_where_rows_are(object, at, how, run))
+  if (type == "gradient") {
+    if (how$se.fit) stop_argument("se.fit", "must be FALSE for gradients: found TRUE (see marginal_effects())")
+    return(at$restore(gradients(object, at$rows, run)))
+  }
+  link <- if (at$own) fitted_link(object, run) else link_at(object, at$rows, run)
+  if (!at$own && !is.null(at$offset)) link <- link + at$offset
+  if (how$se.fit || how$interval != "none") return(predict_with_errors(object, at$rows, link, how, run, at$restore))
+  at$restore(as_type(object, link, type))
+}
+
+# A flash_data() of the values. `how`: of predict.kernel_ridge().
+predict_where_rows_are <- function(fit, at, how, run) {
+  if (!inherits(at$rows, "rows_data")) {
+    stop_argument("collect", "must be TRUE where the rows are no flash_data(): found FALSE")
+  }
+  errors <- how$se.fit || how$interval != "none"
+  if (errors) stop_argument("collect", "must be TRUE for standard errors and intervals: found FALSE")
+  if (how$type == "gradient") stop_argument("collect", "must be TRUE for gradients: found FALSE")
+  link <- if (at$own) link_of_rows(fit, run) else {
+    of_kernels <- rows_link(rows_under(at$rows, fit$L, fit$kernel), fit_columns(fit), fit$coefficients, run)
+    shift_columns(of_kernels, -fit$intercept)
+  }
+  if (!at$own && !is.null(at$offset)) link <- link + rows_column(at$rows, at$offset)
+  type <- if (how$type == "response") response_type(fit) else how$type
+  switch(type,
+    second = ,
+    link = column_as_data(link, if (is.null(fit$outputs)) "link" else fit$outputs, run),
+    class = column_as_data(class_codes(link), "class", run),
+    prob = column_as_data(link_probabilities(link), fit$classes, run)
+  )
+}
+
+check_type <- function(fit, type) {
+  type <- check_choice(type, PREDICTIONS, "type")
+  if (type == "class" && is.null(fit$classes)) stop_argument("type", "\"class\" is for a factor response")
+  if (type == "prob" && fit$loss == "squared") stop_argument("type", "\"prob\" is for logistic loss")
+  type
+}
+
+PREDICTIONS <- c("response", "link", "class", "prob", "gradient")
+
+# n x t: the function itself at rows, without offset.
+link_at <- function(fit, rows, run) {
+  rows <- rows_under(rows, fit$L, fit$kernel)
+  sums <- rows_multiply(rows, fit_columns(fit), fit$coefficients, run)$sums
+  link <- sums + rep(fit$intercept, each = rows$n)
+  dimnames(link) <- if (!is.null(fit$outputs)) list(NULL, fit$outputs)
+  link
+}
+
+# The centres, with what was prepared of them.
+fit_columns <- function(fit) {
+  if (is.null(fit$state$columns)) fit$state$columns <- ridge_centers(fit$centers, fit$L, fit$kernel)
+  fit$state$columns
+}
+
+# The link at the rows of the fit: computed when it is first asked for.
+fitted_link <- function(fit, run) {
+  if (is.null(fit$state$fitted)) {
+    data <- kept_data(fit)
+    link <- link_at(fit, data$rows, run)
+    fit$state$fitted <- if (is.null(data$offset)) link else link + collected(data$offset)
+  }
+  fit$state$fitted
+}
+
+# The same for further computations: where the rows are on workers it stays with these.
+link_of_rows <- function(fit, run) {
+  data <- kept_data(fit)
+  if (!is_column(data$y)) return(fitted_link(fit, run))
+  link <- shift_columns(rows_link(data$rows, fit_columns(fit), fit$coefficients, run), -fit$intercept)
+  if (is.null(data$offset)) link else link + data$offset
+}
+
+# A fit to rows on workers with some of them for its rows, in this session.
+fit_to_show <- function(fit, most = 20000) {
+  data <- kept_data(fit)
+  if (!is_column(data$y)) return(fit)
+  rows <- evenly(fit$n, min(fit$n, most))
+  fit$data <- list(
+    rows = ridge_rows(rows_take(data$rows, rows)), y = data$y[rows, , drop = FALSE],
+    weights = if (!is.null(data$weights)) data$weights[rows],
+    offset = if (!is.null(data$offset)) data$offset[rows, , drop = FALSE]
+  )
+  fit$n <- length(rows)
+  fit$state <- list2env(list(columns = fit$state$columns), parent = emptyenv())
+  fit
+}
+
+kept_data <- function(fit) {
+  if (is.null(fit$data)) stop_argument("object", "does not keep its rows (keep = FALSE): give `newdata`")
+  fit$data
+}
+
+# The rows of the fit in the form of new_rows().
+own_rows <- function(fit) {
+  list(rows = kept_data(fit)$rows, own = TRUE, restore = \(result) restore_fitted(fit, result))
+}
+
+# list(rows, offset, restore, index, own) of new data in any form that fits take. `restore` makes of a result at these
+# rows, number `index` of newdata, one for all: NA where values are missing, named as the rows are. Where there is no
+# row, the first centre stands in, and no result is of it.
+new_rows <- function(fit, newdata, offset = NULL, na.action = stats::na.pass, arg = "newdata") {
+  if (is.function(newdata) || is_elsewhere(newdata) || inherits(newdata, "sparseMatrix")) {
+    rows <- rows_of_fit(newdata, arg, fit$d, fit$names)
+    return(list(rows = rows, offset = new_offset(fit, offset, rows$n), restore = identity, own = FALSE))
+  }
+  names <- own_row_names(newdata)
+  if (!is.null(fit$terms)) {
+    made <- model_newdata(fit, newdata, arg)
+    if (is.null(offset)) offset <- made$offset
+    newdata <- made$points
+  } else {
+    newdata <- own_columns(newdata, arg, fit$names)
+  }
+  kept <- if (length(dim(newdata)) == 2 && nrow(newdata) == 0) no_rows() else {
+    points <- check_points(newdata, arg, fit$d, fit$names, infinite = TRUE, single = TRUE)
+    complete_rows(points, new_offset(fit, offset, nrow(points)), na.action, arg)
+  }
+  if (length(kept$index) == 0) {
+    kept$points <- fit$centers[1, , drop = FALSE]
+    kept$offset <- NULL
+  }
+  restore <- function(result) {
+    if (!is.null(kept$from)) result <- take_rows(result, kept$from)
+    if (is.null(names)) result else name_rows(result, names[kept$rows])
+  }
+  list(rows = ridge_rows(kept$points), offset = kept$offset, restore = restore, index = kept$index, own = FALSE)
+}
+
+no_rows <- function() list(points = NULL, offset = NULL, from = integer(), rows = integer(), index = integer())
+
+new_offset <- function(fit, offset, n) {
+  if (fit$has_offset && is.null(offset)) stop_argument("offset", "must be given: the fit has one")
+  if (is.null(offset)) return(NULL)
+  check_offset(replace(offset, is.na(offset), 0), n, ncol(fit$coefficients)) + 0 * as.vector(offset)
+}
+
+# The rows without missing values, and how results at them become results for all that `na.action` leaves or pads:
+# `from` has their places among these, NA for others (NULL: they are the same), `rows` those in newdata; `index`: the
+# complete rows in newdata.
+complete_rows <- function(points, offset, na.action, arg) {
+  action <- as_na_action(na.action)
+  every <- seq_len(nrow(points))
+  if (all_finite(points) && !anyNA(offset)) {
+    return(list(points = points, offset = offset, from = NULL, rows = every, index = every))
+  }
+  if (inherits(points, "single_points")) points <- widen(points, arg)
+  check_finite(points, arg, missing = TRUE)
+  if (anyNA(offset)) points[is.na(rowSums(offset)), ] <- NA
+  kept <- apply_na_action(action, as_frame(points), arg)
+  rows <- attr(kept, "row.names")
+  whole <- !is.na(rowSums(kept$x))
+  lost <- attr(kept, "na.action")
+  list(
+    points = kept$x[whole, , drop = FALSE], offset = if (!is.null(offset)) offset[rows[whole], , drop = FALSE],
+    from = stats::napredict(lost, replace(rep(NA_integer_, length(whole)), whole, seq_len(sum(whole)))),
+    rows = if (inherits(lost, "exclude")) every else rows, index = rows[whole]
+  )
+}
+
+# Of a vector, a factor, a matrix or an array of three dimensions.
+take_rows <- function(x, rows) {
+  switch(max(1, length(dim(x))), x[rows], x[rows, , drop = FALSE], x[rows, , , drop = FALSE])
+}
+
+name_rows <- function(x, names) {
+  if (is.null(dim(x))) names(x) <- names else dimnames(x)[[1]] <- names
+  x
+}
+
+# What is computed at the rows of a fit, for all those that the user gave: na.exclude() pads. Rows that were held out
+# have no place in it.
+restore_fitted <- function(fit, result) {
+  if (!is.null(fit$row_names)) result <- name_rows(result, fit$row_names)
+  if (!is.null(fit$held) || !inherits(fit$na.action, "exclude")) return(result)
+  from <- stats::napredict(fit$na.action, seq_len(fit$n))
+  names <- if (!is.null(fit$row_names)) {
+    names(stats::napredict(fit$na.action, stats::setNames(seq_len(fit$n), fit$row_names)))
+  }
+  result <- take_rows(result, from)
+  if (is.null(names)) result else name_rows(result, names)
+}
+
+# Rows of the kind of others, for the same fit.
+rows_like <- function(rows, x, arg, spec) {
+  rows_under(rows_of_fit(x, arg, rows$d, rows$names), spec$L, spec$kernel)
+}
+
+as_type <- function(fit, link, type) {
+  classes <- fit$classes
+  if (type == "response") type <- response_type(fit)
+  switch(type,
+    link = if (ncol(link) == 1) as.vector(link) else link,
+    prob = class_probabilities(fit, link),
+    second = link_probabilities(link)[, 2],
+    class = factor(classes[class_codes(link)], levels = classes)
+  )
+}
+
+# What the mean of a response is: as glm() has it, the probability of the larger value where two numbers or logical
+# values were fitted by logistic loss.
+response_type <- function(fit) {
+  if (is.null(fit$classes)) "link" else if (fit$binary && fit$loss != "squared") "second" else "class"
+}

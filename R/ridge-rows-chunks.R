@@ -1,0 +1,156 @@
+# Rows of kernel_ridge() that need not fit into memory: of a big.matrix, or of a function that yields them. A chunk is in
+# memory at a time, and n numbers for each output.
+#
+# A function is called as kernel_sum() calls it, without arguments, for one chunk after the other and NULL after the
+# last. But it is read again and again: the call after that NULL begins anew. Or it has an argument `reset`, as biglm's
+# data functions do, and is called with reset = TRUE, for no chunk, before every pass: then one that an interrupt or an
+# error left in the middle is no harm. A chunk is a matrix (or data frame, or vector for one dimension) or
+# list(x =, y =, weights =), all chunks with the same of these.
+#
+# A product is the sum of those of the chunks, in their order: with other chunks, or all in one matrix, it differs by
+# rounding.
+
+# Reads all, once: how many rows there are, what the chunks bring along, and how many seconds that takes. `arg`: what
+# the user calls `x`.
+chunk_rows <- function(x, brings_y = FALSE, arg = "x") {
+  rows <- structure(list(x = x, n = NA_real_, d = NULL, names = NULL, arg = arg), class = "rows_chunks")
+  if (is_big(x)) rows[c("d", "names")] <- list(ncol(check_big(x, arg)), colnames(x))
+  if (is_big(x) && ncol(x) == 0) stop_argument(arg, "must have at least one column: found none")
+  first <- NULL
+  count <- 0
+  brought <- list(y = list(), weights = list())
+  started <- probe_clock()
+  rows$n <- each_chunk(rows, function(points, piece, chunk) {
+    if (brings_y && is.null(chunk$y)) stop_argument("y", "must be given, or come with the chunks of `x`")
+    if (is.null(first)) first <<- list(ncol(points), colnames(points))
+    for (part in names(brought)) {
+      given <- chunk[[part]]
+      check_brought(given, part, nrow(points), length(brought[[part]]) == count)
+      if (!is.null(given)) brought[[part]][[count + 1]] <<- given
+    }
+    count <<- count + 1
+  })
+  rows$seconds <- probe_clock() - started
+  rows[c("d", "names")] <- first
+  rows$chunks <- count
+  for (part in names(brought)) rows[[part]] <- join_brought(brought[[part]])
+  rows
+}
+
+# What a chunk of `n` rows brings is one for each, of every chunk or of none; `before`: of all chunks so far?
+check_brought <- function(given, part, n, before) {
+  if (!is.null(given) && NROW(given) != n) {
+    stop_argument(part, "must have one row per row of `x`, ", whole(n), ": found ", whole(NROW(given)))
+  }
+  if (!is.null(given) && !before) stop_argument(part, "must come with every chunk of `x`, or with none")
+}
+
+# A pass: f(points, c(first, last), chunk) for one chunk after the other. The number of rows, which is that of the
+# first pass.
+each_chunk <- function(rows, f) {
+  next_chunk <- open_chunks(rows)
+  before <- 0
+  while (!is.null(chunk <- next_chunk())) {
+    piece <- before + c(1, nrow(chunk$points))
+    before <- piece[2]
+    if (!is.na(rows$n) && before > rows$n) break
+    in_place_of(chunk, f(chunk$points, piece, chunk))
+  }
+  if (!is.na(rows$n) && before != rows$n) {
+    stop_argument(
+      rows$arg, "must yield the same rows in every pass, ", whole(rows$n), ": found ",
+      if (before > rows$n) "more" else whole(before)
+    )
+  }
+  before
+}
+
+open_chunks <- function(rows) {
+  x <- rows$x
+  if (is_big(x)) return(table_chunks(x, rows$d, rows$names, chunk_size(NULL, rows$d)))
+  if ("reset" %in% names(formals(x))) {
+    in_function_of_user(rows$arg, x(reset = TRUE), "failed at its reset")
+    x <- \() rows$x(reset = FALSE)
+  }
+  none <- if (!is.na(rows$n)) "must begin again with its first chunk in the call after it gave NULL: found NULL again"
+  called_chunks(x, rows$d, rows$names, c("y", "weights"), "the first chunk", none, rows$arg)
+}
+
+# ---- products ---------------------------------------------------------------------------------
+
+#' @export
+rows_under.rows_chunks <- function(rows, L, kernel) {
+  rows[c("L", "kernel")] <- list(L, kernel)
+  rows
+}
+
+#' @export
+rows_multiply.rows_chunks <- function(rows, centers, v, run) {
+  sums <- matrix(0, rows$n, NCOL(v))
+  stats <- NULL
+  each_share(rows, run, function(points, piece, run) {
+    part <- kernel_sum_of(centers$sources, points, v, run, as_matrix = TRUE)
+    sums[piece[1]:piece[2], ] <<- part$sums
+    stats <<- if (is.null(stats)) part$stats else add_stats(stats, part$stats)
+  })
+  list(sums = sums, stats = stats)
+}
+
+# The errors of chunks add up, each relative to the largest sum of its own.
+#' @export
+rows_normal.rows_chunks <- function(rows, centers, v, w, weights, run, with_sums = FALSE) {
+  run$tol <- run$tol / rows$chunks
+  product <- 0
+  sums <- if (with_sums) matrix(0, rows$n, NCOL(v))
+  stats <- NULL
+  each_share(rows, run, function(points, piece, run) {
+    of <- piece[1]:piece[2]
+    sources <- sum_sources(points, NULL, rows$L, rows$kernel)
+    part <- normal_product_of(
+      centers$sources, sources, v, if (!is.null(w)) w[of, , drop = FALSE], if (!is.null(weights)) weights[of], run,
+      with_sums
+    )
+    product <<- product + part$product
+    if (with_sums) sums[of, ] <<- part$sums
+    stats <<- add_part_stats(stats, part$stats, run)
+  })
+  list(product = product, sums = sums, stats = stats)
+}
+
+# A pass, each chunk with its share of what the progress of the whole is to C.
+each_share <- function(rows, run, f) {
+  share <- nested_share(run)
+  each_chunk(rows, function(points, piece, chunk) {
+    share$part((piece[1] - 1) / rows$n, nrow(points) / rows$n)
+    f(points, piece, run)
+  })
+  share$end()
+}
+
+# ---- rows -------------------------------------------------------------------------------------
+
+# Of a function in a pass.
+#' @export
+rows_take.rows_chunks <- function(rows, index) {
+  check_memory(8 * length(index) * rows$d, "centers")
+  sorted <- sort(index)
+  if (is_big(rows$x)) {
+    taken <- as_points(rows$x[sorted, , drop = FALSE], "x")
+  } else {
+    taken <- matrix(0, length(index), rows$d)
+    each_chunk(rows, function(points, piece, chunk) {
+      of <- findInterval(piece - c(1, 0), sorted)
+      if (of[1] == of[2]) return()
+      of <- (of[1] + 1):of[2]
+      taken[of, ] <<- as_points(points[sorted[of] - piece[1] + 1, , drop = FALSE], "x")
+    })
+    if (!is.null(rows$names)) colnames(taken) <- rows$names
+  }
+  if (is.unsorted(index)) taken[rank(index, ties.method = "first"), , drop = FALSE] else taken
+}
+
+#' @export
+rows_fold.rows_chunks <- function(rows, f, init) {
+  each_chunk(rows, function(points, piece, chunk) init <<- f(init, as_points(points, "x"), piece[1]))
+  init
+}

@@ -1,0 +1,191 @@
+# Rows of kernel_ridge() in sparse matrices of the package Matrix, and centres among them. Nothing is made dense but kernels,
+# a block of rows at a time. Bandwidths are numbers, `L` the scales of the columns: one, or one for each.
+#
+# Distances come from products, see fk_kernel_of_products() in src/fk.h for their error: kernels of points that are not
+# thousands of bandwidths from 0 are right to a relative 1e-9, but for the Laplacian and Matern kernels of points that
+# are nearly the same, which have an error of the root of that.
+
+is_sparse <- function(x) is.object(x) && inherits(x, "sparseMatrix")
+
+# `byrow`: x transposed, a dgCMatrix, whose columns are the rows.
+sparse_rows <- function(x, arg = "x") {
+  if (!requireNamespace("Matrix", quietly = TRUE)) {
+    stop_argument(arg, "is a sparse matrix, for which the package Matrix must be installed")
+  }
+  byrow <- compress_rows(x)
+  if (nrow(x) == 0) stop_argument(arg, "must have at least one row: found none")
+  if (ncol(x) == 0) stop_argument(arg, "must have at least one column: found none")
+  if (!all_finite(byrow@x)) {
+    bad <- which(!is.finite(byrow@x))[1]
+    stop_argument(
+      arg, "must be finite: found ", format(byrow@x[bad]), " in row ", findInterval(bad - 1, byrow@p), ", column ",
+      quote_names(column_label(colnames(x), byrow@i[bad] + 1))
+    )
+  }
+  rows <- list(byrow = byrow, n = nrow(x), d = ncol(x), names = colnames(x))
+  structure(rows, class = "rows_sparse")
+}
+
+compress_rows <- function(x) {
+  if (!inherits(x, "dgRMatrix")) return(Matrix::t(as_csparse(x)))
+  methods::new("dgCMatrix", p = x@p, i = x@j, x = x@x, Dim = rev(x@Dim), Dimnames = rev(x@Dimnames))
+}
+
+as_csparse <- function(x) {
+  if (inherits(x, "dgCMatrix")) return(x)
+  if (!is_sparse(x)) return(methods::as(Matrix::Matrix(x, sparse = TRUE, doDiag = FALSE), "generalMatrix"))
+  methods::as(methods::as(methods::as(x, "dMatrix"), "generalMatrix"), "CsparseMatrix")
+}
+
+# As C takes a dgCMatrix.
+compressed <- function(x, values = x@x) list(start = x@p, index = x@i, values = values)
+
+#' @export
+rows_factor.rows_sparse <- function(rows, bandwidth) {
+  arg <- "bandwidth"
+  if (!is_number(bandwidth) || !is.null(dim(bandwidth)) || !length(bandwidth) %in% c(1, rows$d)) {
+    stop_argument(arg, "must be one number for sparse `x`, or one for each of its ", whole(rows$d), " columns: found ",
+      describe(bandwidth))
+  }
+  check_finite(bandwidth, arg)
+  by_column <- if (length(bandwidth) > 1) match_names(names(bandwidth), rows$names, arg)
+  scale <- as.double(if (is.null(by_column)) bandwidth else bandwidth[by_column])
+  if (any(scale <= 0)) stop_argument(arg, "must be positive: found ", format(scale[scale <= 0][1]))
+  scale
+}
+
+# A fit with dense centres has a matrix L: its rows become dense, a chunk at a time.
+#' @export
+rows_under.rows_sparse <- function(rows, L, kernel) {
+  rows[c("L", "kernel")] <- list(L, kernel)
+  if (!is.matrix(L)) rows$scaled <- with_norms(rows$byrow, L)
+  rows
+}
+
+with_norms <- function(byrow, scale) {
+  rows <- c(compressed(byrow), list(scale = scale))
+  rows$norms <- .Call(ffi_sparse_norms, rows, nrow(byrow), run_control(settle_control(NULL)))
+  if (!all_finite(rows$norms)) {
+    stop_argument(
+      "bandwidth", "must not be so small that squares of `x` in its units overflow: found ", format(min(scale))
+    )
+  }
+  rows
+}
+
+sparse_centers <- function(points, L, kernel) {
+  scale <- if (length(L) == 1) L else rep(L, diff(points@p))
+  columns <- c(compressed(points, points@x / scale), list(norms = with_norms(Matrix::t(points), L)$norms))
+  centers <- list(points = points, m = nrow(points), columns = columns, L = L, kernel = kernel)
+  structure(centers, class = "centers_sparse")
+}
+
+# ---- products ---------------------------------------------------------------------------------
+
+# list(values, stats): the kernels of all centres, down, at the rows c(first, last), across.
+sparse_block <- function(rows, centers, piece, run) {
+  .Call(ffi_sparse_kernels, rows$scaled, centers$columns, piece[1], diff(piece) + 1, centers$kernel, run)
+}
+
+# f(block, piece) for one block of kernels after the other, of a quarter of a chunk of points, as it is read twice
+# again; the stats of all.
+each_block <- function(rows, centers, run, f) {
+  share <- nested_share(run)
+  stats <- NULL
+  for (piece in pieces_of(rows$n, max(1, floor(chunk_bytes() / 32 / centers$m)))) {
+    share$part((piece[1] - 1) / rows$n, (diff(piece) + 1) / rows$n)
+    block <- sparse_block(rows, centers, piece, run)
+    f(block$values, piece[1]:piece[2])
+    stats <- if (is.null(stats)) block$stats else add_stats(stats, block$stats)
+  }
+  share$end()
+  stats
+}
+
+#' @export
+rows_multiply.rows_sparse <- function(rows, centers, v, run) {
+  sums <- matrix(0, rows$n, NCOL(v))
+  if (!inherits(centers, "centers_sparse")) return(multiply_dense(rows, centers, v, sums, run))
+  stats <- each_block(rows, centers, run, \(block, of) sums[of, ] <<- crossprod(block, v))
+  list(sums = sums, stats = stats)
+}
+
+multiply_dense <- function(rows, centers, v, sums, run) {
+  stats <- NULL
+  for (piece in pieces_of(rows$n, chunk_size(NULL, rows$d))) {
+    of <- piece[1]:piece[2]
+    part <- kernel_sum_of(centers$sources, unname(as.matrix(rows_take(rows, of))), v, run, as_matrix = TRUE)
+    sums[of, ] <- part$sums
+    stats <- if (is.null(stats)) part$stats else add_stats(stats, part$stats)
+  }
+  list(sums = sums, stats = stats)
+}
+
+#' @export
+rows_normal.rows_sparse <- function(rows, centers, v, w, weights, run, with_sums = FALSE) {
+  product <- matrix(0, centers$m, NCOL(if (is.null(v)) w else v))
+  sums <- if (with_sums) matrix(0, rows$n, NCOL(v))
+  stats <- each_block(rows, centers, run, function(block, of) {
+    u <- if (!is.null(v)) crossprod(block, v) else 0
+    if (with_sums) sums[of, ] <<- u
+    if (!is.null(w)) u <- u + as.matrix(w)[of, , drop = FALSE]
+    if (!is.null(weights)) u <- u * weights[of]
+    product <<- product + block %*% u
+  })
+  list(product = product, sums = sums, stats = stats)
+}
+
+#' @export
+centers_kernel.centers_sparse <- function(centers, run) {
+  kernels_between(centers$points, centers$points, centers$L, centers$kernel, run)
+}
+
+sparse_kernels_between <- function(at, of, L, kernel, run) {
+  check_memory(16 * nrow(at) * nrow(of), "centers")
+  rows <- rows_under(sparse_rows(at), L, kernel)
+  t(sparse_block(rows, sparse_centers(of, L, kernel), c(1, rows$n), run)$values)
+}
+
+# ---- rows -------------------------------------------------------------------------------------
+
+#' @export
+rows_take.rows_sparse <- function(rows, index) Matrix::t(rows$byrow[, index, drop = FALSE])
+
+#' @export
+rows_fold.rows_sparse <- function(rows, f, init) {
+  # as many as their entries allow
+  size <- max(1, floor(chunk_bytes() * rows$n / (12 * length(rows$byrow@x) + 4 * rows$n)))
+  for (piece in pieces_of(rows$n, size)) init <- f(init, rows_take(rows, piece[1]:piece[2]), piece[1])
+  init
+}
+
+# Of a dgCMatrix, without explicit zeros: equal rows have as many entries and the same sums of them, by weights of no
+# pattern, and only such are compared. The first of equal ones is none.
+duplicated_sparse <- function(points) {
+  byrow <- Matrix::t(Matrix::drop0(points))
+  again <- logical(ncol(byrow))
+  weighed <- byrow
+  weighed@x <- byrow@x * sin(1 + byrow@i)
+  count <- diff(byrow@p)
+  key <- Matrix::colSums(weighed)
+  order <- order(count, key, method = "radix")
+  row <- function(i) {
+    of <- byrow@p[i] + seq_len(count[i])
+    list(byrow@i[of], byrow@x[of])
+  }
+  # those of a group that differ
+  seen <- list()
+  for (k in seq_along(order)[-1]) {
+    i <- order[k]
+    before <- order[k - 1]
+    if (count[i] != count[before] || key[i] != key[before]) {
+      seen <- list()
+      next
+    }
+    if (length(seen) == 0) seen <- list(row(before))
+    own <- row(i)
+    again[i] <- any(vapply(seen, identical, NA, own))
+    if (!again[i]) seen <- c(seen, list(own))
+  }
+  again
+}

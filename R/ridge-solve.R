@@ -1,0 +1,139 @@
+# Conjugate gradients for Falkon's normal equations, on matrices of m numbers for each output.
+
+# What a fit solves with: rows and centres (ridge-rows.R), the preconditioner of the centres, lambda, n, the rows'
+# weights (NULL: ones), the control, and which rows the centres are (NULL: none).
+ridge_system <- function(rows, centers, preconditioner, lambda, weights, run, center_index = NULL) {
+  list(
+    rows = rows, centers = centers, preconditioner = preconditioner, lambda = lambda, weights = weights, n = rows$n,
+    run = run, center_index = center_index
+  )
+}
+
+# Those of the rows that the centres are; NULL where these are points of their own.
+weights_at_centers <- function(system) {
+  if (!is.null(system$weights) && !is.null(system$center_index)) system$weights[system$center_index]
+}
+
+# beta, of which alpha = T^-1 A^-1 beta are the coefficients, and back.
+coefficients_of <- function(system, beta) apply_factors(system$preconditioner, beta, c("A^-1", "T^-1"))
+preconditioned <- function(system, alpha) apply_factors(system$preconditioner, alpha, c("T", "A"))
+
+# K' W y / n of residuals y, n x t, of which the right-hand side is A^-T T^-T: one sweep over all rows.
+response_moments <- function(system, y) {
+  rows_normal(system$rows, system$centers, NULL, y, system$weights, system$run)$product / system$n
+}
+
+right_hand_side <- function(system, moments) apply_factors(system$preconditioner, moments, c("T^-T", "A^-T"))
+
+# The operator A^-T (T^-T K' W K T^-1 / n + lambda) A^-1 as a function of beta. Its work is one sweep over all rows.
+# `product`: K' W K alpha of alpha.
+normal_operator <- function(system, weights = system$weights, lambda = system$lambda,
+                            product = weighted_product(system, weights)) {
+  function(beta) {
+    P <- system$preconditioner
+    v <- apply_factors(P, beta, "A^-1")
+    alpha <- apply_factors(P, v, "T^-1")
+    apply_factors(P, apply_factors(P, product(alpha) / system$n, "T^-T") + lambda * v, "A^-T")
+  }
+}
+
+weighted_product <- function(system, weights) {
+  \(alpha) rows_normal(system$rows, system$centers, alpha, NULL, weights, system$run)$product
+}
+
+# Solves multiply(x) = b for each column of b, until its residual is below `tol` times what it is at x = 0, with
+# `precondition(r)`, about the solution for r (NULL: r itself). `each(iteration, x, residual)` is called after every
+# step, with the largest of the relative residuals; TRUE stops. Returns list(x, iterations, converged, stalled,
+# residual). `save(state)` is called as well, with all that it takes to go on as `state`; a state of `iteration` alone
+# goes on counting.
+#
+# The recursion's residual drifts from the true one: that is computed every REFRESH steps, and where it is twice as
+# large the directions begin anew from it. Where it has not fallen to `fall` times the least of these times, or rounding
+# has made the operator indefinite, nothing more is to be had: x is the best of these times, and `stalled`. `verify`: it
+# is not over before the true residual says so, either.
+conjugate_gradients <- function(multiply, b, run, start = NULL, max_iter = 50, tol = 1e-7, precondition = NULL,
+                                each = NULL, save = NULL, state = NULL, fall = 1, verify = FALSE) {
+  scale <- column_products(b, b, run)
+  if (!all(is.finite(scale))) stop_solver("the right-hand side is not finite")
+  if (is.null(state$x)) state <- first_state(multiply, b, run, start, precondition, sum(0, state$iteration))
+  goal <- tol^2 * scale
+  size <- column_products(state$r, state$r, run)
+  while (state$iteration < max_iter && !state$stalled && any(size > goal)) {
+    state <- step_along(state, multiply, size > goal, run)
+    size <- column_products(state$r, state$r, run)
+    anew <- FALSE
+    due <- state$iteration %% REFRESH == 0 && state$iteration < max_iter || verify && all(size <= goal)
+    if (due && !state$stalled) {
+      drifted <- size
+      state$r <- b - multiply(state$x)
+      size <- column_products(state$r, state$r, run)
+      anew <- size > 4 * drifted
+      now <- relative_residual(size, scale)
+      state$stalled <- any(anew & size > goal) && now >= fall * state$least
+      if (now < state$least) state[c("best", "least")] <- list(state$x, now)
+    }
+    state <- turn(state, precondition, anew, run)
+    stop <- !is.null(each) && isTRUE(each(state$iteration, state$x, relative_residual(size, scale)))
+    if (!is.null(save)) save(state)
+    if (stop) break
+  }
+  residual <- relative_residual(size, scale)
+  if (state$stalled && state$least < residual) {
+    state$x <- state$best
+    residual <- state$least
+  }
+  list(
+    x = state$x, iterations = state$iteration, converged = !state$stalled && all(size <= goal), stalled = state$stalled,
+    residual = residual
+  )
+}
+
+REFRESH <- 10
+
+# Where conjugate gradients are: x, its residual r, the direction p, rho = r'z of the preconditioned residual z, and the
+# best x of which the true residual is known.
+first_state <- function(multiply, b, run, start, precondition, iteration) {
+  r <- if (is.null(start)) b else b - multiply(start)
+  z <- if (is.null(precondition)) r else precondition(r)
+  list(
+    iteration = iteration, x = if (is.null(start)) 0 * b else start, r = r, p = z, rho = column_products(r, z, run),
+    best = NULL, least = Inf, stalled = FALSE
+  )
+}
+
+# A step along p. Columns that are done (not `wanted`), or broken down as rounding has made the operator or the
+# preconditioner indefinite, stay where they are.
+step_along <- function(state, multiply, wanted, run) {
+  Ap <- multiply(state$p)
+  curvature <- column_products(state$p, Ap, run)
+  state$active <- wanted & is.finite(curvature) & curvature > 0 & state$rho > 0
+  state$stalled <- any(wanted & !state$active)
+  step <- ifelse(state$active, state$rho / curvature, 0)
+  state$x <- combine_columns(state$x, state$p, step, run)
+  state$r <- combine_columns(state$r, Ap, -step, run)
+  state$iteration <- state$iteration + 1
+  state
+}
+
+# The next direction, without the last one in columns that begin `anew`.
+turn <- function(state, precondition, anew, run) {
+  z <- if (is.null(precondition)) state$r else precondition(state$r)
+  before <- state$rho
+  state$rho <- column_products(state$r, z, run)
+  state$p <- combine_columns(z, state$p, ifelse(state$active & !anew, state$rho / before, 0), run)
+  state
+}
+
+# Columns that are 0 have no residual.
+relative_residual <- function(size, scale) sqrt(max(ifelse(scale > 0, size / scale, 0)))
+
+# colSums(a * b), and x + a diag(by), by all threads: with many outputs R's own passes take as long as the products.
+column_products <- function(a, b, run) .Call(ffi_column_products, a, b, run)
+combine_columns <- function(x, a, by, run) .Call(ffi_combine_columns, x, a, by, run)
+
+scale_columns <- function(x, by) if (ncol(x) == 1) x * by else x * rep(by, each = nrow(x))
+
+# A failure that no argument alone explains.
+stop_solver <- function(problem) {
+  stop(new_error("singular", paste0(problem, ": are `lambda`, `bandwidth` or `weights` out of all proportion?"), user_call()))
+}

@@ -1,0 +1,144 @@
+# What tune_ridge() minimises on a sample of rows, with gradients in the logarithms of the bandwidths and of the noise
+# s = n lambda of C = K + s I.
+#
+# A task has the sample: points, y (n x t, centred, of unit variance on the whole), kernel, base (the bandwidths at
+# theta = 0, one for each column, or one), together (is there one factor for all columns?), held (rows to predict, for
+# "holdout") and inducing (rows of the bound, NULL: all). theta: logarithms of factors of base, and of s.
+
+# list(value, gradient), or NULL where the factorisation fails.
+criterion_at <- function(task, theta) {
+  s <- exp(theta[length(theta)])
+  z <- task_points(task, theta[-length(theta)])
+  pass <- if (task$criterion == "holdout") {
+    held_out_pass
+  } else if (task$criterion == "likelihood" && !is.null(task$inducing)) {
+    bound_pass
+  } else {
+    exact_pass
+  }
+  found <- pass(task, z, s)
+  if (is.null(found) || !is.finite(found$value) || !all(is.finite(found$gradient))) NULL else found
+}
+
+# Rows over the bandwidth.
+task_points <- function(task, theta) {
+  h <- task$base * exp(theta)
+  if (length(h) == 1) task$points / h else task$points / rep(h, each = nrow(task$points))
+}
+
+cholesky <- function(C) tryCatch(chol(C), error = \(e) NULL)
+
+add_diagonal <- function(C, s) set_diagonal(C, diagonal(C) + s)
+
+# ---- with every row of the sample -------------------------------------------------------------
+
+exact_pass <- function(task, z, s) {
+  pairs <- kernel_pairs(z, NULL, task$kernel)
+  R <- cholesky(add_diagonal(pairs$K, s))
+  if (is.null(R)) return(NULL)
+  inverse <- chol2inv(R)
+  found <- EXACT_CRITERIA[[task$criterion]](R, inverse, inverse %*% task$y, task$y)
+  by_bandwidth <- bandwidth_slopes(found$G, pairs, z, z, task$kernel, task$together)
+  list(value = found$value, gradient = c(by_bandwidth, s * sum(diagonal(found$G))))
+}
+
+# Each is list(value, G), G its derivative by C = R'R, whose inverse is known; a = C^-1 y.
+EXACT_CRITERIA <- list(
+  # minus the log marginal likelihood for each number of y, at the best variance of the signal
+  likelihood = \(R, inverse, a, y) {
+    signal <- colMeans(y * a)
+    value <- mean(log(signal)) / 2 + mean(log(diag(R))) + (1 + log(2 * pi)) / 2
+    list(value = value, G = (ncol(y) * inverse - tcrossprod(scale_columns(a, 1 / sqrt(signal)))) / (2 * length(y)))
+  },
+  # the logarithm of the root mean square of what is left when each row is predicted by the others
+  loo = \(R, inverse, a, y) {
+    own <- diagonal(inverse)
+    left <- a / own
+    by_row <- .rowSums(left^2, nrow(left), ncol(left)) / own
+    G <- crossprod(inverse * sqrt(by_row)) - tcrossprod(inverse %*% (left / own), a)
+    list(value = log(mean(left^2)) / 2, G = G / sum(left^2))
+  },
+  # the logarithm of the root of generalised cross-validation: the same with mean leverages
+  gcv = \(R, inverse, a, y) {
+    trace <- sum(diag(inverse))
+    value <- log(nrow(y)^2 * mean(a^2) / trace^2) / 2
+    list(value = value, G = crossprod(inverse) / trace - tcrossprod(inverse %*% a, a) / sum(a^2))
+  }
+)
+
+# ---- the bound --------------------------------------------------------------------------------
+
+# Minus the collapsed variational bound of Titsias (2009) for each number of y, at the best variance of the signal: the
+# likelihood with Q = K_nu K_uu^-1 K_un for K, and a penalty tr(K - Q) / 2s for what Q lacks. Never below what
+# exact_pass() gives, and equal to it where every row is inducing.
+bound_pass <- function(task, z, s) {
+  n <- nrow(task$y)
+  t <- ncol(task$y)
+  u <- task$inducing
+  cross <- kernel_pairs(z[u, , drop = FALSE], z, task$kernel)
+  own <- kernel_pairs(z[u, , drop = FALSE], NULL, task$kernel)
+  Kuu <- add_diagonal(own$K, BOUND_JITTER * mean(diag(own$K)))
+  S <- tcrossprod(cross$K)
+  M <- Kuu + S / s
+  Ru <- cholesky(Kuu)
+  RM <- if (!is.null(Ru)) cholesky(M)
+  if (is.null(RM)) return(NULL)
+  Ui <- chol2inv(Ru)
+  Mi <- chol2inv(RM)
+  # a = (Q + s)^-1 y, by Woodbury's identity
+  a <- (task$y - crossprod(cross$K, Mi %*% (cross$K %*% task$y)) / s) / s
+  signal <- colMeans(task$y * a)
+  own_diagonal <- own_kernels(z, task$kernel)
+  lacking <- sum(own_diagonal$K) - sum(Ui * S)
+  value <- mean(log(signal)) / 2 + (sum(log(diag(RM))) - sum(log(diag(Ru)))) / n + log(s) / 2 + lacking / (2 * s * n) +
+    (1 + log(2 * pi)) / 2
+  b <- scale_columns(a, 1 / sqrt(signal))
+  Vb <- Ui %*% (cross$K %*% b)
+  Gun <- ((Mi - Ui) %*% cross$K * (t / s) - tcrossprod(Vb, b)) / (n * t)
+  Guu <- (t * (Mi - 2 * Ui + Ui %*% M %*% Ui) + tcrossprod(Vb)) / (2 * n * t)
+  by_bandwidth <- bandwidth_slopes(Gun, cross, z[u, , drop = FALSE], z, task$kernel, task$together) +
+    bandwidth_slopes(Guu, own, z[u, , drop = FALSE], z[u, , drop = FALSE], task$kernel, task$together) +
+    diagonal_slopes(own_diagonal, z, task) / (2 * s * n)
+  trace <- (n - sum(Mi * S) / s) / s
+  by_noise <- s * (trace / n - sum(b^2) / (n * t)) / 2 - lacking / (2 * s * n)
+  list(value = value, gradient = c(by_bandwidth, by_noise))
+}
+
+# Of the mean of K_uu's diagonal: what its factorisation needs in double.
+BOUND_JITTER <- 1e-8
+
+# k(x, x) and its slope: 1 and none for kernels of r.
+own_kernels <- function(z, kernel) {
+  of <- KERNEL_SLOPES[[kernel$name]]
+  u <- as.matrix(if (is_radial(kernel)) rep(0, nrow(z)) else square_sums(z))
+  K <- of$value(u, kernel$parameters)
+  list(K = K, slope = as.vector(of$slope(u, K, kernel$parameters)), u = as.vector(u))
+}
+
+# Of sum(k(x, x)), by the logarithms of the bandwidths.
+diagonal_slopes <- function(diagonal, z, task) {
+  if (is_radial(task$kernel)) return(0)
+  if (task$together) -2 * sum(diagonal$slope * diagonal$u) else -2 * colSums(diagonal$slope * z^2)
+}
+
+# ---- rows held out ----------------------------------------------------------------------------
+
+# The logarithm of the root mean square error at the rows held out of the sample, of a fit to the others.
+held_out_pass <- function(task, z, s) {
+  at <- z[task$held, , drop = FALSE]
+  z <- z[-task$held, , drop = FALSE]
+  y <- task$y[-task$held, , drop = FALSE]
+  own <- kernel_pairs(z, NULL, task$kernel)
+  cross <- kernel_pairs(at, z, task$kernel)
+  R <- cholesky(add_diagonal(own$K, s))
+  if (is.null(R)) return(NULL)
+  solve_by <- \(b) backsolve(R, backsolve(R, b, transpose = TRUE))
+  a <- solve_by(y)
+  residual <- task$y[task$held, , drop = FALSE] - cross$K %*% a
+  total <- sum(residual^2)
+  G_cross <- -tcrossprod(residual, a) / total
+  G <- tcrossprod(solve_by(crossprod(cross$K, residual)), a) / total
+  by_bandwidth <- bandwidth_slopes(G, own, z, z, task$kernel, task$together) +
+    bandwidth_slopes(G_cross, cross, at, z, task$kernel, task$together)
+  list(value = log(mean(residual^2)) / 2, gradient = c(by_bandwidth, s * sum(diag(G))))
+}

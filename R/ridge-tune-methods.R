@@ -1,0 +1,183 @@
+# Methods of what tune_ridge() returns.
+
+#' @export
+#' @noRd
+print.tune_ridge <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
+  digits <- check_digits(digits)
+  number <- \(value) format(value, digits = digits)
+  cat("Tuned kernel regression\n\n")
+  call <- deparse(short_call(x$call), nlines = 4)
+  cat("Call: ", paste(call, collapse = "\n      "), "\n\n", sep = "")
+  cat(
+    "Chosen by ", CRITERION_LABELS[[x$criterion]], ", ", number(x$value), ", on ", whole(x$rows), " of ", whole(x$n),
+    " rows, ", nrow(x$path), " evaluations in ", time_label(x$seconds), "\n", sep = ""
+  )
+  cat("Kernel: ", kernel_label(x$kernel$name, x$kernel$parameters), "\nLambda: ", number(x$lambda), "\n", sep = "")
+  if (is_count(x$centers)) cat("Centres: ", whole(x$centers), "\n", sep = "")
+  cat("Bandwidth", if (length(x$bandwidth) > 1) "s, the most relevant columns first", ":\n", sep = "")
+  order <- if (length(x$bandwidth) > 1) order(x$relevance, decreasing = TRUE) else 1
+  shown <- x$bandwidth[order]
+  if (is.null(names(shown)) && length(shown) > 1) names(shown) <- order
+  print_sds(shown, digits)
+  if (!is.null(x$fit)) cat("\n`fit` is the fit to all rows.\n")
+  invisible(x)
+}
+
+CRITERION_LABELS <- c(
+  likelihood = "minus the log marginal likelihood of a row", loo = "the log root mean square leave-one-out error",
+  gcv = "the log root of generalised cross-validation", holdout = "the log root mean square error at rows held out"
+)
+
+#' @rdname tune_ridge
+#' @param object,newdata As for [predict.kernel_ridge()].
+#' @export
+predict.tune_ridge <- function(object, newdata, ...) {
+  if (missing(newdata)) stats::predict(tuned_fit(object), ...) else stats::predict(tuned_fit(object), newdata, ...)
+}
+
+#' @rdname tune_ridge
+#' @param most The most columns whose relevance is shown.
+#' @export
+plot.tune_ridge <- function(x, most = 20, ...) {
+  check_dots_empty(...)
+  most <- check_count(most, "most")
+  ranked <- length(x$relevance) > 1
+  if (ranked) {
+    old <- graphics::par(mfrow = c(1, 2))
+    on.exit(graphics::par(old))
+  }
+  plot_search(x)
+  if (ranked) plot_relevance(x$relevance, most)
+  invisible(x)
+}
+
+# One colour a kernel; the part of the sample is drawn in open points.
+plot_search <- function(x) {
+  path <- x$path
+  kernels <- unique(path$kernel)
+  colours <- grDevices::hcl.colors(max(2, length(kernels)), "Dark 3")[match(path$kernel, kernels)]
+  # steps of a line search that went too far would hide all else
+  limits <- c(min(path$criterion), stats::quantile(path$criterion, 0.95, names = FALSE))
+  graphics::plot(
+    seq_len(nrow(path)), path$criterion, ylim = limits, xlab = "Evaluation", ylab = CRITERION_LABELS[[x$criterion]],
+    col = colours, pch = ifelse(path$rows < max(path$rows), 1, 19), main = "Search"
+  )
+  if (length(kernels) > 1) {
+    graphics::legend("topright", kernels, col = colours[match(kernels, path$kernel)], pch = 19, bty = "n")
+  }
+}
+
+plot_relevance <- function(relevance, most) {
+  if (is.null(names(relevance))) names(relevance) <- seq_along(relevance)
+  top <- rev(utils::head(sort(relevance, decreasing = TRUE), most))
+  graphics::dotchart(top, xlab = "Spread / bandwidth", main = "Relevance", pch = 19, xlim = c(0, 1))
+}
+
+# ---- what its fit has -------------------------------------------------------------------------
+
+# The fit of a tuned object; a fit is its own.
+tuned_fit <- function(object) {
+  if (!inherits(object, "tune_ridge")) return(object)
+  if (is.null(object$fit)) {
+    stop_argument("object", "must have a fit, and has none (refit = FALSE): kernel_ridge(object) makes one")
+  }
+  object$fit
+}
+
+# Every method of class "kernel_ridge" is one of a tuned object, too, and hands on to its fit (test-ridge-tune.R).
+
+#' @export
+#' @noRd
+coef.tune_ridge <- function(object, ...) stats::coef(tuned_fit(object), ...)
+
+#' @export
+#' @noRd
+confint.tune_ridge <- function(object, ...) stats::confint(tuned_fit(object), ...)
+
+#' @export
+#' @noRd
+deviance.tune_ridge <- function(object, ...) stats::deviance(tuned_fit(object), ...)
+
+#' @export
+#' @noRd
+df.residual.tune_ridge <- function(object, ...) stats::df.residual(tuned_fit(object), ...)
+
+#' @export
+#' @noRd
+diagnostics.tune_ridge <- function(object, ...) diagnostics(tuned_fit(object), ...)
+
+#' @export
+#' @noRd
+family.tune_ridge <- function(object, ...) stats::family(tuned_fit(object), ...)
+
+#' @export
+#' @noRd
+fitted.tune_ridge <- function(object, ...) stats::fitted(tuned_fit(object), ...)
+
+#' @export
+#' @noRd
+formula.tune_ridge <- function(x, ...) stats::formula(tuned_fit(x), ...)
+
+#' @export
+#' @noRd
+hatvalues.tune_ridge <- function(model, ...) stats::hatvalues(tuned_fit(model), ...)
+
+#' @export
+#' @noRd
+logLik.tune_ridge <- function(object, ...) stats::logLik(tuned_fit(object), ...)
+
+#' @export
+#' @noRd
+model.frame.tune_ridge <- function(formula, ...) stats::model.frame(tuned_fit(formula), ...)
+
+#' @export
+#' @noRd
+nobs.tune_ridge <- function(object, ...) stats::nobs(tuned_fit(object), ...)
+
+#' @export
+#' @noRd
+residuals.tune_ridge <- function(object, ...) stats::residuals(tuned_fit(object), ...)
+
+#' @export
+#' @noRd
+rstandard.tune_ridge <- function(model, ...) stats::rstandard(tuned_fit(model), ...)
+
+#' @export
+#' @noRd
+sigma.tune_ridge <- function(object, ...) stats::sigma(tuned_fit(object), ...)
+
+#' @export
+#' @noRd
+simulate.tune_ridge <- function(object, ...) stats::simulate(tuned_fit(object), ...)
+
+#' @export
+#' @noRd
+summary.tune_ridge <- function(object, ...) summary(tuned_fit(object), ...)
+
+#' @export
+#' @noRd
+variable.names.tune_ridge <- function(object, ...) stats::variable.names(tuned_fit(object), ...)
+
+#' @export
+#' @noRd
+vcov.tune_ridge <- function(object, ...) stats::vcov(tuned_fit(object), ...)
+
+#' @export
+#' @noRd
+weights.tune_ridge <- function(object, ...) stats::weights(tuned_fit(object), ...)
+
+#' @exportS3Method generics::tidy
+#' @noRd
+tidy.tune_ridge <- function(x, ...) generics::tidy(tuned_fit(x), ...)
+
+#' @exportS3Method generics::glance
+#' @noRd
+glance.tune_ridge <- function(x, ...) generics::glance(tuned_fit(x), ...)
+
+#' @exportS3Method generics::augment
+#' @noRd
+augment.tune_ridge <- function(x, ...) generics::augment(tuned_fit(x), ...)
+
+#' @exportS3Method ggplot2::autoplot
+#' @noRd
+autoplot.tune_ridge <- function(object, ...) ggplot2::autoplot(tuned_fit(object), ...)

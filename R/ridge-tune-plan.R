@@ -1,0 +1,68 @@
+# What tune_ridge() will need and take: steps of its search, timed on the sample, and plans of its fits (ridge-plan.R).
+
+# Evaluations that a step of L-BFGS takes, and of which a search mostly needs half: it ends where it gets no better.
+EVALUATIONS_PER_STEP <- 1.2
+
+# A list of class tune_ridge_plan. `tuned`: of tune_ridge() so far as it is known, with which kernel_ridge() plans.
+plan_tuning <- function(tuned, rows, y, spec, asked, run, refit) {
+  name_stage(run, "Planning")
+  run$progress <- NULL
+  task <- tuning_task(rows, y, spec, asked)
+  searches <- lapply(asked$kernels, \(kernel) plan_search(task, kernel, asked, run))
+  first <- searches[[1]]
+  spec <- task$spec
+  tuned$arguments[c("bandwidth", "lambda")] <- list(
+    name_bandwidth(first$bandwidth, rows), if (is.null(spec$lambda)) first$noise * task$sample$per_row else spec$lambda
+  )
+  spec$lambda <- tuned$arguments$lambda
+  compared <- compared_values(rows$n, spec, asked)
+  fits <- lapply(if (is.null(compared)) list(asked$centers) else compared$counts, \(count) {
+    kernel_ridge(tuned, centers = count)
+  })
+  seconds <- \(plan) sum(plan$seconds)
+  longest <- fits[[which.max(vapply(fits, seconds, 0))]]
+  structure(class = "tune_ridge_plan", list(
+    n = rows$n, rows = nrow(task$sample$y), kernels = vapply(asked$kernels, `[[`, "", "name"),
+    evaluations = sum(vapply(searches, `[[`, 0, "evaluations")),
+    seconds = c(
+      search = min(asked$seconds, sum(vapply(searches, `[[`, 0, "seconds"))),
+      comparison = if (is.null(compared)) 0 else length(compared$lambdas) * sum(vapply(fits, seconds, 0)),
+      fit = if (refit) seconds(longest) else 0
+    ),
+    memory = list(host = c(
+      search = 8 * SAMPLE_MATRICES * as.double(nrow(task$sample$y))^2, fit = sum(longest$memory$host)
+    ), device = longest$memory$device),
+    fit = longest
+  ))
+}
+
+# list(bandwidth, noise, evaluations, seconds): where a search begins, and all the steps that it may take.
+plan_search <- function(task, kernel, asked, run) {
+  started <- probe_clock()
+  begun <- search_task(task$sample, kernel, task$spec, asked$criterion, task$structure, run)
+  seconds <- probe_clock() - started
+  parts <- search_parts(task$sample, asked$criterion)
+  evaluations <- EVALUATIONS_PER_STEP * vapply(parts, `[[`, 0, "steps")
+  each <- vapply(parts, \(part) {
+    of_part <- part_of(begun$task, part)
+    timed(\() criterion_at(of_part, begun$theta))
+  }, 0)
+  list(
+    bandwidth = begun$task$base, noise = exp(begun$theta[length(begun$theta)]), evaluations = sum(evaluations),
+    seconds = seconds + sum(evaluations * each)
+  )
+}
+
+#' @export
+#' @noRd
+print.tune_ridge_plan <- function(x, ...) {
+  cat("Plan of a search on ", whole(x$rows), " of ", whole(x$n), " rows, ", paste(x$kernels, collapse = ", "), ": at most ",
+    whole(ceiling(x$evaluations)), " evaluations, mostly half of them\n", sep = "")
+  cat("Time:   at most about ", plan_seconds(sum(x$seconds)), " (", plan_parts(x$seconds, plan_seconds), ")\n", sep = "")
+  # one after the other
+  cat("Memory: ", format_bytes(max(x$memory$host)), " (", plan_parts(x$memory$host, format_bytes), ") beside the rows\n",
+    sep = "")
+  cat("\n")
+  print(x$fit)
+  invisible(x)
+}

@@ -1,0 +1,326 @@
+#' Choose bandwidths, penalty and number of centres of a kernel regression
+#'
+#' Finds the numbers of [kernel_ridge()] on a sample of the rows, by a criterion with gradients, and fits with them: in most
+#' cases a much smaller error than with the bandwidth that [kernel_ridge()] chooses by itself, as each column has a bandwidth
+#' of its own (automatic relevance determination: the bandwidth of a column that does not matter becomes large).
+#'
+#' @details
+#' **Criteria**, all of a Gaussian process (kernel ridge regression) on the sample, where the noise is
+#' \eqn{n \lambda}{n lambda} times the variance of the signal:
+#' - `"likelihood"`: the marginal likelihood. With fewer `inducing` rows than `rows` it is its lower bound by Titsias
+#'   (2009), for samples that are too large for the likelihood itself. The bound takes for noise what its few inducing
+#'   rows cannot follow: the likelihood of fewer rows mostly gives the better bandwidths.
+#' - `"loo"`: the squared error of each row predicted by the others, by its closed form.
+#' - `"gcv"`: generalised cross-validation, the same with mean leverages.
+#' - `"holdout"`: the squared error at a third of the sample of a fit to the rest; then `lambda` by the error at up to
+#'   5,000 rows of fits with the real centres, in steps around what the sample said. The centres are factorised once.
+#'
+#' Bandwidths and noise are searched by L-BFGS, from where [kernel_ridge()] would start, first on a quarter of the sample. A
+#' factor `y` is fitted as -1 and 1 while bandwidths are searched; for logistic loss `lambda` is chosen by log loss
+#' thereafter. What goes over from the sample to all rows is the noise: `lambda` is that of the sample times its rows
+#' over those of `x`.
+#'
+#' **Several values** of `lambda` or `centers` are compared by the error at rows held out (up to 5,000, a fifth at most)
+#' of fits with all other rows; of several numbers of centres the smallest is taken whose error is within 1 percent of
+#' the least. Several kernels are compared by the criterion.
+#'
+#' A step takes the time of some four Cholesky factorisations of the sample's kernel matrix, and there are at most 40
+#' with all its rows: with R's own BLAS 1,000 rows take up to half a minute for each kernel, with an optimised one
+#' seconds. More than 1,000 rows seldom give better bandwidths; more centres in the fit do more.
+#'
+#' @inheritParams kernel_ridge
+#' @param criterion What is minimised: see Details.
+#' @param structure `"diagonal"`: a bandwidth for each column. `"scalar"`: one factor of the columns' spread. Sparse
+#'   rows have the latter only.
+#' @param kernel One kernel as for [kernel_ridge()], or several: a vector of names, or a list.
+#' @param bandwidth `NULL`: searched. Otherwise it stays, and the rest is chosen.
+#' @param lambda `NULL`: searched. One number stays; several are compared.
+#' @param centers As for [kernel_ridge()], but several numbers are compared.
+#' @param rows How many rows the sample has.
+#' @param inducing How many of these carry the bound; as many as `rows`, or more: the likelihood itself.
+#' @param seconds Time for the search of bandwidths; when it is over, the best found so far counts. With less time than
+#'   the search needs the result depends on the machine.
+#' @param subset,na.action For formulas, as for [stats::lm()].
+#' @param refit Fit with what was found?
+#' @param ... For the default method, further arguments of [kernel_ridge()], such as `loss`, `weights` and `solver`. For
+#'   other methods, the arguments of the default method. With `solver = ridge_solver(plan = TRUE)` nothing is searched or
+#'   fitted: the result is an estimate of the memory and of the longest time that search and fits need. Most searches end
+#'   after half of the steps on which the estimate is based.
+#' @returns An object of class `tune_ridge`, a list with the best `kernel`, `bandwidth`, `lambda` and `centers`, the
+#'   `value` of the criterion there, `path` (a data frame with a row for each evaluation on the sample: `iteration`,
+#'   `kernel`, `rows`, `criterion`, `lambda` and the bandwidths; criteria of squared errors are logarithms of their
+#'   root, the likelihood's is minus its logarithm for each row), `held_out` (a data frame of what was compared on rows
+#'   held out, or `NULL`), `seconds`, and `fit`, the fit of [kernel_ridge()] to all rows. `plot()` shows the criterion along
+#'   the search and the relevance of the columns: their spread over their bandwidth.
+#'
+#'   All other functions that take a fit of [kernel_ridge()] take a tuned object, too, and use its `fit`: [predict()],
+#'   [summary()], [fitted()], [residuals()], [marginal_effects()], [logLik()], those of package broom, and so on.
+#'   `kernel_ridge(tuned, ...)` and `update(tuned$fit, ...)` fit anew with these numbers and other arguments.
+#'   `update(tuned, ...)` tunes anew, and so does [cross_validate()], without each fold.
+#' @references Titsias, M. (2009) Variational learning of inducing variables in sparse Gaussian processes. *AISTATS* 5.
+#'
+#' Rasmussen, C. E. and Williams, C. K. I. (2006) Gaussian processes for machine learning. MIT Press, chapter 5.
+#' @inheritSection flash_kde Errors
+#' @seealso [kernel_ridge()]
+#' @export
+#' @order 1
+#' @examples
+#' set.seed(1)
+#' x <- matrix(runif(900), 300, 3)
+#' y <- sin(6 * x[, 1]) + x[, 2]^2 + rnorm(300, sd = 0.1)
+#' tuned <- tune_ridge(x, y)
+#' tuned
+#' plot(tuned)
+#' predict(tuned, x[1:3, ])
+#'
+#' # other centres, with the numbers that were found
+#' kernel_ridge(tuned, centers = 100)
+tune_ridge <- function(x, ...) UseMethod("tune_ridge")
+
+#' @rdname tune_ridge
+#' @order 2
+#' @export
+tune_ridge.default <- function(x, y, criterion = c("likelihood", "gcv", "loo", "holdout"),
+                               structure = c("diagonal", "scalar"), kernel = c("gaussian", "matern52"),
+                               bandwidth = NULL, lambda = NULL, centers = NULL, rows = 1000, inducing = 2000,
+                               seconds = Inf, refit = TRUE, ..., control = NULL) {
+  if (missing(x)) stop_argument("x", "must be given")
+  criterion <- check_choice(criterion, c("likelihood", "gcv", "loo", "holdout"), "criterion")
+  asked <- list(
+    criterion = criterion, structure = if (!missing(structure)) check_choice(structure, STRUCTURES, "structure"),
+    kernels = check_kernels(kernel), lambdas = check_penalties(lambda), centers = check_counts(centers),
+    rows = check_count(rows, "rows"), inducing = check_count(inducing, "inducing"), seconds = check_seconds(seconds, "seconds")
+  )
+  refit <- check_flag(refit, "refit")
+  options <- list(...)
+  check_ridge_options(options)
+  x <- check_rows(x)
+  all <- ridge_rows(x, brings_y = missing(y))
+  if (missing(y)) y <- all$y
+  if (is.null(y)) stop_argument("y", "must be given")
+  hold_rows(all)
+  spec <- spec_of_options(options, asked, bandwidth, all)
+  run <- start_run(settle_control(control), "Choosing bandwidths")
+  given <- c(list(x = x, y = y), options, list(control = control))
+  if (spec$plan) {
+    tuned <- structure(list(arguments = c(given, list(kernel = asked$kernels[[1]]))), class = "tune_ridge")
+    return(with_fixed_seed(plan_tuning(tuned, all, y, spec, asked, run, refit)))
+  }
+  found <- tune_rows(all, y, spec, asked, run)
+  close_progress(run)
+  found$arguments <- c(given, found[c("kernel", "bandwidth", "lambda", "centers")])
+  found$settings <- list(asked = asked, spec = spec)
+  if (refit) found["fit"] <- list(kernel_ridge(found))
+  with_tuning_call(found, match.call())
+}
+
+#' @rdname tune_ridge
+#' @order 3
+#' @export
+tune_ridge.data.frame <- function(x, y, ...) {
+  # data |> tune_ridge(y ~ a)
+  if (!missing(y) && inherits(y, "formula")) return(eval(formula_call(match.call(), tune_ridge.formula), parent.frame()))
+  if (all(vapply(x, is_number, NA))) {
+    tuned <- tune_ridge.default(as_points(x, "x"), y, ...)
+  } else {
+    frame <- frame_columns(x, "x")
+    tuned <- tune_ridge.default(frame$points, y, ...)
+    if (inherits(tuned, "tune_ridge")) tuned <- tuned_with_frame(tuned, frame)
+  }
+  if (!inherits(tuned, "tune_ridge")) return(tuned)
+  with_tuning_call(tuned, match.call())
+}
+
+#' @rdname tune_ridge
+#' @order 4
+#' @export
+tune_ridge.formula <- function(formula, data = NULL, ..., subset, weights, offset, na.action = getOption("na.action")) {
+  call <- match.call()
+  frame <- response_frame(call, data, parent.frame(), na.action)
+  tuned <- do.call(tune_ridge.default, c(
+    list(quote(frame$points), quote(frame$y), weights = quote(frame$weights), offset = quote(frame$offset)), list(...)
+  ))
+  if (!inherits(tuned, "tune_ridge")) return(tuned)
+  with_tuning_call(tuned_with_frame(tuned, frame), call)
+}
+
+# `call`: of tune_ridge(). The fit has a call of kernel_ridge() with the numbers that were found, which update() can
+# evaluate.
+with_tuning_call <- function(tuned, call) {
+  call[[1]] <- quote(tune_ridge)
+  tuned$call <- call
+  if (!is.null(tuned$fit)) tuned$fit$call <- call_of_tuned_fit(call, tuned)
+  tuned
+}
+
+call_of_tuned_fit <- function(call, tuned) {
+  call <- keep_arguments(call, c("formula", "data", "subset", "na.action", names(formals(kernel_ridge.default))))
+  call$kernel <- kernel_call(tuned$kernel)
+  call$bandwidth <- tuned$bandwidth
+  call$lambda <- tuned$lambda
+  # centres that were given as points stay as they were written
+  if (is_count(tuned$centers)) call$centers <- tuned$centers
+  ridge_call(call)
+}
+
+# A kernel's name, or the call of kernel_spec() that makes it.
+kernel_call <- function(kernel) {
+  if (length(kernel$parameters) == 0) return(kernel$name)
+  as.call(c(list(quote(kernel_spec), kernel$name), as.list(kernel$parameters)))
+}
+
+# The fits of it are by the same formula or data frame.
+tuned_with_frame <- function(tuned, frame) {
+  tuned$frame <- frame[setdiff(names(frame), c("points", "y", "weights", "offset"))]
+  if (!is.null(tuned$fit)) tuned$fit <- with_frame(tuned$fit, tuned$frame)
+  tuned
+}
+
+#' @rdname tune_ridge
+#' @order 5
+#' @export
+kernel_ridge.tune_ridge <- function(x, ...) {
+  arguments <- x$arguments
+  others <- list(...)
+  check_ridge_options(others)
+  arguments[names(others)] <- others
+  fit <- do.call(kernel_ridge.default, lapply(stats::setNames(names(arguments), names(arguments)), \(name) {
+    call("$", quote(arguments), as.name(name))
+  }))
+  if (inherits(fit, "ridge_plan")) return(fit)
+  if (!is.null(x$frame)) fit <- with_frame(fit, x$frame)
+  fit$call <- ridge_call(match.call())
+  fit
+}
+
+# ---- arguments --------------------------------------------------------------------------------
+
+STRUCTURES <- c("diagonal", "scalar")
+
+check_kernels <- function(kernel) {
+  if (inherits(kernel, "flashkernel_kernel")) kernel <- list(kernel)
+  if (length(kernel) == 0) stop_argument("kernel", "must be at least one: found none")
+  lapply(as.list(kernel), check_kernel)
+}
+
+check_penalties <- function(lambda) {
+  if (is.null(lambda)) return(NULL)
+  good <- is_number(lambda) && length(lambda) > 0 && all(is.finite(lambda)) && all(lambda > 0)
+  if (!good) stop_argument("lambda", "must be positive numbers: found ", describe(lambda))
+  sort(unique(as.double(lambda)))
+}
+
+# Several numbers are candidates; anything else is left to kernel_ridge().
+check_counts <- function(centers) {
+  several <- is_number(centers) && is.null(dim(centers)) && length(centers) > 1
+  if (!several) return(centers)
+  sort(unique(vapply(centers, check_count, 0, "centers")))
+}
+
+# Further arguments of kernel_ridge(), each by name.
+check_ridge_options <- function(options) {
+  if (length(options) == 0) return(invisible())
+  if (!has_names(names(options))) stop_argument("...", "must be arguments of kernel_ridge() by name, each once")
+  other <- setdiff(names(options), c(ridge_arguments(), "control"))
+  if (length(other) > 0) do.call(check_ridge_dots, options[other[1]])
+}
+
+# As of kernel_ridge(), with its own defaults.
+spec_of_options <- function(options, asked, bandwidth, rows) {
+  defaults <- as.list(formals(kernel_ridge.default)[ridge_arguments()])
+  defaults[names(options)] <- options
+  defaults$kernel <- asked$kernels[[1]]
+  defaults["bandwidth"] <- list(check_kept_bandwidth(bandwidth, rows))
+  defaults["lambda"] <- list(if (length(asked$lambdas) == 1) asked$lambdas)
+  spec <- ridge_spec(defaults)
+  if (!is.null(spec$start)) stop_argument("start", "must be NULL here, because a search has no fit to begin at")
+  if (is.null(spec$weights)) spec$weights <- rows$weights
+  spec
+}
+
+check_kept_bandwidth <- function(bandwidth, rows) {
+  if (is.null(bandwidth)) return(NULL)
+  if (!is.null(dim(bandwidth))) stop_argument("bandwidth", "must be numbers here: found ", describe(bandwidth))
+  rows_factor(rows, bandwidth)
+  as.vector(bandwidth)
+}
+
+# ---- the way of a search ----------------------------------------------------------------------
+
+# list(spec, response, weights, offset, sample, structure): what is searched with.
+tuning_task <- function(rows, y, spec, asked) {
+  spec$loss <- default_loss(spec$loss, y)
+  response <- check_response(y, rows$n, binary = spec$loss != "squared")
+  weights <- loss_weights(response, spec, rows)
+  offset <- check_offset(spec$offset, rows$n, ncol(response$y))
+  check_memory(8 * SAMPLE_MATRICES * as.double(min(asked$rows, rows$n))^2, "rows")
+  sample <- draw_sample(rows, response, weights, offset, asked$rows)
+  if (sample$scale == 0) stop_argument("y", "must vary: found one value at all rows of a sample")
+  sample$inducing <- asked$inducing
+  shape <- settle_structure(asked$structure, sample$points)
+  if (shape == "diagonal" && !is.null(spec$bandwidth)) spec$bandwidth <- rep_len(spec$bandwidth, rows$d)
+  list(spec = spec, response = response, weights = weights, offset = offset, sample = sample, structure = shape)
+}
+
+# The object, without call, arguments and fit.
+tune_rows <- function(rows, y, spec, asked, run) {
+  started <- proc.time()[["elapsed"]]
+  task <- tuning_task(rows, y, spec, asked)
+  spec <- task$spec
+  sample <- task$sample
+  until <- unclass(Sys.time()) + asked$seconds
+  best <- search_bandwidths(sample, asked$kernels, spec, asked$criterion, task$structure, until, run)
+  spec[c("kernel", "bandwidth")] <- list(best$kernel, name_bandwidth(best$bandwidth, rows))
+  if (is.null(spec$lambda)) spec$lambda <- best_noise(best, sample, spec, run) * sample$per_row
+  compared <- compared_values(rows$n, spec, asked)
+  held <- if (!is.null(compared)) {
+    hold_out_path(rows, task$response, task$weights, spec, compared$counts, compared$lambdas, run)
+  }
+  found <- list(
+    kernel = spec$kernel, bandwidth = spec$bandwidth, lambda = if (is.null(held)) spec$lambda else held$best$lambda,
+    centers = if (is.null(held) || length(asked$centers) < 2) asked$centers else held$best$centers,
+    criterion = asked$criterion, structure = task$structure, value = best$value, path = best$path, held_out = held$table,
+    rows = nrow(sample$y), n = rows$n, d = rows$d,
+    relevance = relevance_of(sample, spec$bandwidth), seconds = proc.time()[["elapsed"]] - started
+  )
+  structure(found, class = "tune_ridge")
+}
+
+# Of the sample's size that are in memory at a time.
+SAMPLE_MATRICES <- 9
+
+settle_structure <- function(structure, points) {
+  sparse <- inherits(points, "sparseMatrix")
+  if (sparse && identical(structure, "diagonal")) stop_argument("structure", "must be \"scalar\" for sparse rows")
+  if (sparse) "scalar" else if (is.null(structure)) "diagonal" else structure
+}
+
+# The noise that the search has found is that of squared loss.
+best_noise <- function(found, sample, spec, run) {
+  if (spec$loss == "squared") return(found$noise)
+  few <- seq_len(min(nrow(sample$y), LOGISTIC_SAMPLE))
+  K <- sample_kernel(sample$rows, sample$points[few, , drop = FALSE], found$bandwidth, spec$kernel, run)
+  logistic_noise(K, sample$codes[few])
+}
+
+LOGISTIC_SAMPLE <- 1000
+
+# list(counts, lambdas) of what is compared at rows held out; NULL where there is nothing to compare.
+compared_values <- function(n, spec, asked) {
+  counts <- asked$centers
+  numbers <- is_number(counts) && is.null(dim(counts))
+  several <- length(asked$lambdas) > 1 || (numbers && length(counts) > 1)
+  around <- asked$criterion == "holdout" && is.null(asked$lambdas)
+  if (!several && !around) return(NULL)
+  lambdas <- if (!is.null(asked$lambdas)) asked$lambdas else if (around) spec$lambda * 10^(-2:2) else spec$lambda
+  counts <- if (is.null(counts)) list(default_centers(n)) else if (numbers) as.list(counts) else list(counts)
+  list(counts = counts, lambdas = lambdas)
+}
+
+# Spread over bandwidth of each column, the largest 1; NULL for sparse rows.
+relevance_of <- function(sample, bandwidth) {
+  if (inherits(sample$points, "sparseMatrix")) return(NULL)
+  relevance <- apply(sample$points, 2, stats::sd) / bandwidth
+  top <- max(relevance)
+  stats::setNames(if (top > 0) relevance / top else relevance, sample$names)
+}

@@ -1,0 +1,131 @@
+# Fits of kernel_ridge() and tune_ridge() in cross_validate() and compare(): what judge_of() knows of them, and the same fits
+# to some of their rows.
+
+#' @rdname cross_validate
+#' @export
+cross_validate.kernel_ridge <- function(object, folds = 10, score = NULL, ...) {
+  check_dots_empty(...)
+  made <- judge_of(object)
+  validate_by_folds(made, folds, if (is.null(score)) made$scores else score, match.call())
+}
+
+#' @rdname cross_validate
+#' @export
+cross_validate.tune_ridge <- cross_validate.kernel_ridge
+
+# A tuned object is judged as its fit, but tuned anew without each fold.
+#' @export
+judge_of.kernel_ridge <- function(fit) judge_regression_of(fit, fit)
+
+#' @export
+judge_of.tune_ridge <- function(fit) judge_regression_of(fit, tuned_fit(fit))
+
+judge_regression_of <- function(object, fit) {
+  data <- kept_data(fit)
+  if (is_column(data$y) || inherits(data$rows, "rows_chunks")) {
+    stop(new_error("unsupported", paste0(
+      "fits to rows in chunks or on workers are not fitted again to some of them: `validation` of kernel_ridge() measures ",
+      "the error at rows held out"
+    ), user_call()))
+  }
+  is_tuned <- inherits(object, "tune_ridge")
+  folds_of <- list(
+    without = \(rows, run) if (is_tuned) refit_tuned(object, rows, run) else refit_ridge(fit, rows, run),
+    at = \(made, rows, score, run) ridge_scores(fit, rows, link_at_rows(made, data, rows, run), score, run),
+    sds = \(made) if (is.matrix(made$bandwidth)) bandwidth_sds(made$bandwidth) else rep_len(made$bandwidth, made$d)
+  )
+  about <- list(
+    n = fit$n, weights = if (!is.null(data$weights)) fit_weights(fit), na.action = if (is.null(fit$held)) fit$na.action
+  )
+  codes <- if (!is.null(fit$classes)) class_codes(data$y)
+  points <- rows_take(data$rows, seq_len(fit$n))
+  # as other fits of numbers or of classes have them
+  own <- if (!is.null(codes)) {
+    list(points, fit$classes[codes])
+  } else if (is.matrix(points)) {
+    list(unname(cbind(data$y, points)))
+  } else {
+    list(data$y, points)
+  }
+  made <- new_judged(
+    about, if (is_tuned) "kernel_ridge, tuned" else "kernel_ridge", own, column_names(fit), fit$control,
+    if (is.null(codes)) "squared" else c(if (fit$loss != "squared") "log", "class"), folds_of,
+    has_left_out = \(score) score == "squared" && !(fit$exact && fit$n > EXACT_FACTORISED),
+    left_out = \(score, run) -rowSums(left_out_residuals(fit, run)^2)
+  )
+  if (!is.null(codes)) made$draw_folds <- \(folds) class_folds(folds, codes, about)
+  made
+}
+
+# Of each of some rows of a fit, at which another has the given link.
+ridge_scores <- function(fit, rows, link, score, run) {
+  y <- fit$data$y[rows, , drop = FALSE]
+  switch(score,
+    squared = minus_square(y, link),
+    log = -class_loss("value", link, y, run),
+    class = as.double(class_codes(link) == class_codes(y))
+  )
+}
+
+link_at_rows <- function(fit, data, rows, run) {
+  link <- link_at(fit, ridge_rows(rows_take(data$rows, rows)), run)
+  if (is.null(data$offset)) link else link + data$offset[rows, , drop = FALSE]
+}
+
+# list(rows, response, weights, offset) of some rows of a fit. Weights of classes are among those of the rows.
+some_of_fit <- function(fit, rows) {
+  data <- fit$data
+  list(
+    rows = ridge_rows(rows_take(data$rows, rows)),
+    response = list(
+      y = data$y[rows, , drop = FALSE], classes = fit$classes, outputs = fit$outputs, binary = fit$binary
+    ),
+    weights = if (!is.null(data$weights)) data$weights[rows],
+    offset = if (!is.null(data$offset)) data$offset[rows, , drop = FALSE]
+  )
+}
+
+# The same fit to some of its rows: what was chosen from the data is chosen again, centres that were drawn are drawn
+# again, as many where there are so many rows. Instead of a validation set, the fit ends after as many iterations as it
+# has found best. `found`: bandwidth, lambda and so on in place of those of the fit.
+refit_ridge <- function(fit, rows, run, found = list()) {
+  some <- some_of_fit(fit, rows)
+  check_left_classes(some)
+  own <- \(what) if (!what %in% fit$chosen) fit[[what]]
+  used <- if (is.null(some$weights)) length(rows) else sum(some$weights > 0)
+  early <- any(!is.na(fit$trace$validation))
+  spec <- list(
+    kernel = fit$kernel, bandwidth = own("bandwidth"), lambda = own("lambda"),
+    centers = if (!fit$exact) if (fit$centers_given) fit$centers else min(nrow(fit$centers), used),
+    center_method = fit$center_method, loss = if (fit$loss == "squared") "squared" else "logistic",
+    weights = some$weights, offset = some$offset, intercept = fit$has_intercept, exact = fit$exact,
+    iterations = if (early) fit$best_iteration else fit$settings$iterations, tolerance = fit$settings$tolerance, keep = FALSE,
+    plan = FALSE, asked = fit$control, call = fit$call
+  )
+  spec[names(found)] <- found
+  if (is_count(spec$centers)) spec$centers <- min(spec$centers, used)
+  fit_ridge(some$rows, some$response, spec, run)
+}
+
+# Tuned anew on some of its rows.
+refit_tuned <- function(tuned, rows, run) {
+  some <- some_of_fit(tuned$fit, rows)
+  check_left_classes(some)
+  spec <- tuned$settings$spec
+  spec[c("weights", "offset", "class_weights", "validation")] <- list(some$weights, some$offset, NULL, NULL)
+  if (identical(spec$loss, "weighted")) spec$loss <- "logistic"
+  y <- response_values(some$response, seq_along(rows))
+  found <- tune_rows(some$rows, y, spec, tuned$settings$asked, run)
+  refit_ridge(
+    tuned$fit, rows, run, found[c("kernel", "bandwidth", "lambda", if (is_count(found$centers)) "centers")]
+  )
+}
+
+check_left_classes <- function(some) {
+  classes <- some$response$classes
+  if (is.null(classes)) return(invisible())
+  lacking <- classes[class_counts(some$response$y, some$weights) == 0]
+  if (length(lacking) > 0) {
+    stop_argument("folds", "must leave rows of every class to fit to: found a fold with all of ", quote_names(lacking))
+  }
+}

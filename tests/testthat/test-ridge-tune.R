@@ -1,0 +1,321 @@
+# Criteria of tune_ridge() against their literal formulas and finite differences, what it finds, and the defaults of
+# kernel_ridge() on columns that are none too nice.
+
+tune_case <- function(n = 60, d = 3, t = 1, seed = 1) {
+  set.seed(seed)
+  x <- matrix(rnorm(n * d), n)
+  y <- sin(2 * x[, 1]) + x[, 2]^2 / 2 + 0.1 * matrix(rnorm(n * t), n)
+  y <- y - rep(colMeans(y), each = n)
+  list(x = x, y = y / sqrt(mean(y^2)))
+}
+
+task_of <- function(case, criterion, kernel = "gaussian", together = FALSE, ...) {
+  modifyList(list(
+    points = case$x, y = case$y, kernel = check_kernel(kernel), criterion = criterion, base = c(1.2, 0.8, 2),
+    together = together
+  ), list(...))
+}
+
+difference_quotients <- function(f, theta, step = 1e-5) {
+  vapply(seq_along(theta), \(i) {
+    shift <- replace(0 * theta, i, step)
+    (f(theta + shift) - f(theta - shift)) / (2 * step)
+  }, 0)
+}
+
+expect_gradient <- function(task, theta) {
+  found <- criterion_at(task, theta)
+  expected <- difference_quotients(\(theta) criterion_at(task, theta)$value, theta)
+  expect_lt(max(abs(found$gradient - expected)) / max(1, max(abs(expected))), 1e-5)
+}
+
+test_that("kernels of a sample are those of the operators", {
+  case <- tune_case(30)
+  for (name in names(kernel_table())) {
+    kernel <- check_kernel(name)
+    h <- c(1.2, 0.8, 2)
+    z <- case$x / rep(h, each = 30)
+    expected <- as.matrix(kernel_operator(case$x, case$x[1:7, ], bandwidth = h, kernel = kernel))
+    got <- kernel_pairs(z, z[1:7, ], kernel)$K
+    if (!identical(dim(expected), dim(got))) expected <- t(expected)
+    expect_lt(max(abs(got - expected)) / max(abs(expected)), 1e-7, label = name)
+    expect_lt(max(abs(kernel_pairs(z, NULL, kernel)$K[, 1:7] - got)) / max(abs(got)), 1e-7, label = name)
+  }
+})
+
+test_that("gradients of every criterion are difference quotients", {
+  case <- tune_case(t = 2)
+  theta <- c(0.1, -0.2, 0.3, log(0.05))
+  for (criterion in c("likelihood", "loo", "gcv")) {
+    for (kernel in c("gaussian", "laplacian", "matern32", "matern52", "cauchy", "imq", "linear", "polynomial")) {
+      expect_gradient(task_of(case, criterion, kernel), theta)
+    }
+    expect_gradient(task_of(case, criterion, together = TRUE), c(0.1, log(0.05)))
+  }
+  for (kernel in c("gaussian", "matern52", "polynomial")) {
+    expect_gradient(task_of(case, "holdout", kernel, held = 1:15), theta)
+    expect_gradient(task_of(case, "likelihood", kernel, inducing = 5:10), theta)
+  }
+  expect_gradient(task_of(case, "holdout", held = 1:15, together = TRUE), c(0.1, log(0.05)))
+  expect_gradient(task_of(case, "likelihood", "matern32", inducing = 5:24, together = TRUE), c(0.1, log(0.05)))
+})
+
+test_that("the likelihood is that of a normal distribution, and the bound meets it where all rows are inducing", {
+  case <- tune_case(40)
+  theta <- c(0, 0, 0, log(0.1))
+  C <- kernel_pairs(case$x / rep(c(1.2, 0.8, 2), each = 40), NULL, check_kernel("gaussian"))$K + diag(0.1, 40)
+  signal <- sum(case$y * solve(C, case$y)) / 40
+  literal <- (40 * log(2 * pi) + as.vector(determinant(signal * C)$modulus) + sum(case$y * solve(signal * C, case$y))) / 80
+  exact <- criterion_at(task_of(case, "likelihood"), theta)$value
+  expect_equal(exact, literal, tolerance = 1e-10)
+  bounds <- vapply(c(3, 10, 20, 30, 40), \(m) {
+    criterion_at(task_of(case, "likelihood", inducing = seq_len(m)), theta)$value
+  }, 0)
+  expect_true(all(bounds > exact - 1e-7))
+  expect_true(all(diff(bounds) < 1e-7))
+  expect_equal(bounds[5], exact, tolerance = 1e-5)
+})
+
+test_that("leave-one-out and generalised cross-validation are their definitions", {
+  case <- tune_case(40)
+  theta <- c(0, 0, 0, log(0.1))
+  K <- kernel_pairs(case$x / rep(c(1.2, 0.8, 2), each = 40), NULL, check_kernel("gaussian"))$K
+  left <- vapply(1:40, \(i) case$y[i] - K[i, -i] %*% solve(K[-i, -i] + diag(0.1, 39), case$y[-i]), 0)
+  expect_equal(criterion_at(task_of(case, "loo"), theta)$value, log(sqrt(mean(left^2))), tolerance = 1e-10)
+  expect_equal(leave_one_out(eigen(K, symmetric = TRUE), case$y, 0.1)$error, mean(left^2), tolerance = 1e-10)
+  H <- K %*% solve(K + diag(0.1, 40))
+  gcv <- mean((case$y - H %*% case$y)^2) / (1 - sum(diag(H)) / 40)^2
+  expect_equal(criterion_at(task_of(case, "gcv"), theta)$value, log(sqrt(gcv)), tolerance = 1e-10)
+  held <- 1:10
+  error <- case$y[held] - K[held, -held] %*% solve(K[-held, -held] + diag(0.1, 30), case$y[-held])
+  expect_equal(
+    criterion_at(task_of(case, "holdout", held = held), theta)$value, log(sqrt(mean(error^2))), tolerance = 1e-10
+  )
+})
+
+test_that("columns that matter get small bandwidths, and the error falls", {
+  set.seed(2)
+  x <- matrix(rnorm(300 * 5), 300) * rep(c(1, 100, 0.01, 1, 1), each = 300)
+  y <- sin(2 * x[, 1]) + cos(x[, 2] / 50) + 0.05 * rnorm(300)
+  new <- matrix(rnorm(200 * 5), 200) * rep(c(1, 100, 0.01, 1, 1), each = 200)
+  truth <- sin(2 * new[, 1]) + cos(new[, 2] / 50)
+  by_default <- sqrt(mean((predict(kernel_ridge(x, y), new) - truth)^2))
+  expect_lt(by_default, 0.15)
+  for (criterion in c("likelihood", "holdout")) {
+    set.seed(3)
+    tuned <- tune_ridge(x, y, criterion = criterion, kernel = "gaussian")
+    expect_true(all(tuned$relevance[3:5] < 0.5 * min(tuned$relevance[1:2])), label = criterion)
+    expect_lt(sqrt(mean((predict(tuned, new) - truth)^2)), if (criterion == "holdout") 0.3 else 0.1)
+    expect_identical(tuned$value, min(tuned$path$criterion[tuned$path$rows == 300]))
+  }
+})
+
+test_that("the same seed chooses the same", {
+  case <- tune_case(200)
+  chosen <- \() {
+    set.seed(5)
+    unclass(tune_ridge(case$x, case$y, kernel = "matern52", rows = 100, refit = FALSE))[c("bandwidth", "lambda", "value", "path")]
+  }
+  expect_identical(chosen(), chosen())
+  set.seed(5)
+  a <- kernel_ridge(case$x, case$y)
+  set.seed(5)
+  expect_identical(kernel_ridge(case$x, case$y)$coefficients, a$coefficients)
+})
+
+test_that("what is given stays, and several values are compared", {
+  case <- tune_case(300)
+  tuned <- tune_ridge(case$x, case$y, bandwidth = c(1, 2, 3), rows = 100, refit = FALSE)
+  expect_equal(tuned$bandwidth, c(1, 2, 3))
+  tuned <- tune_ridge(case$x, case$y, lambda = 1e-3, rows = 100, structure = "scalar", centers = 50, kernel = "imq")
+  expect_identical(tuned$fit$lambda, 1e-3)
+  expect_lt(diff(range(tuned$bandwidth / apply(case$x, 2, sd))), 0.3 * max(tuned$bandwidth))
+  expect_identical(nrow(tuned$fit$centers), 50L)
+  tuned <- tune_ridge(case$x, case$y, lambda = 10^(-6:-1), centers = c(10, 40), rows = 100, kernel = "gaussian")
+  expect_identical(nrow(tuned$held_out), 12L)
+  expect_true(tuned$lambda %in% tuned$held_out$lambda)
+  expect_true(nrow(tuned$fit$centers) %in% c(10, 40))
+  again <- kernel_ridge(tuned, centers = 20)
+  expect_identical(nrow(again$centers), 20L)
+  expect_identical(again$bandwidth, tuned$fit$bandwidth)
+})
+
+test_that("fits that are compared are solved as others are, of squared and of logistic loss", {
+  case <- tune_case(300)
+  for (y in list(case$y, factor(case$y > median(case$y)))) {
+    tuned <- tune_ridge(case$x, y, lambda = c(1e-6, 1), centers = c(3, 60), rows = 60, kernel = "gaussian", refit = FALSE)
+    error <- tuned$held_out$error
+    expect_lt(error[4], 0.8 * min(error[1:3]))
+    expect_identical(tuned[c("centers", "lambda")], list(centers = 60, lambda = 1e-6))
+  }
+})
+
+test_that("hold-out errors along lambda are those of fits", {
+  case <- tune_case(200)
+  rows <- ridge_rows(case$x)
+  run <- run_control(settle_control(NULL))
+  spec <- spec_of_options(list(solver = list(iterations = 200, tolerance = 1e-12)), list(kernels = list(check_kernel("gaussian"))), c(1, 1, 2), rows)
+  spec$loss <- "squared"
+  centers <- case$x[1:25, ]
+  set.seed(1)
+  held <- sort(sample.int(200, 40))
+  set.seed(1)
+  table <- hold_out_path(rows, check_response(case$y, 200), NULL, spec, list(centers), c(1e-4, 1e-2), run)$table
+  expect_identical(table$lambda, c(1e-2, 1e-4))
+  w <- replace(rep(1, 200), held, 0)
+  for (i in 1:2) {
+    fit <- kernel_ridge(
+      case$x, case$y, weights = w, bandwidth = c(1, 1, 2), lambda = table$lambda[i], centers = centers, solver = list(iterations = 200, tolerance = 1e-12)
+    )
+    expect_equal(table$error[i], mean((predict(fit, case$x[held, ]) - case$y[held])^2), tolerance = 1e-6)
+  }
+})
+
+test_that("several kernels are compared by the criterion", {
+  set.seed(1)
+  x <- matrix(runif(150))
+  y <- abs(x - 0.5) + rnorm(150, sd = 1e-3)
+  tuned <- tune_ridge(x, y, kernel = c("gaussian", "laplacian", "matern32"))
+  best <- tapply(tuned$path$criterion, tuned$path$kernel, min)
+  expect_identical(names(which.min(best)), tuned$kernel$name)
+  expect_equal(tuned$value, min(best))
+  expect_output(print(tuned), "Tuned kernel regression")
+  with_null_device(expect_no_error(plot(tuned)))
+})
+
+test_that("classes and weights are tuned", {
+  set.seed(1)
+  x <- matrix(rnorm(600), 300)
+  y <- factor(ifelse(x[, 1]^2 + x[, 2]^2 + rnorm(300, sd = 0.3) > 1.4, "out", "in"))
+  tuned <- tune_ridge(x, y, loss = "squared", kernel = "gaussian", rows = 150)
+  expect_lt(mean(predict(tuned, x) != y), 0.12)
+  # a row of weight 0 is never drawn
+  sample <- draw_sample(ridge_rows(x), check_response(y, 300), rep(0:1, c(100, 200)), NULL, 250)
+  expect_identical(sort(sample$index), 101:300)
+  expect_identical(sample$points, x[sample$index, ])
+  expect_equal(sample$per_row, 2 / 3 / 300)
+  logistic <- logistic_noise(kernel_pairs(x, NULL, check_kernel("gaussian"))$K, as.integer(y))
+  expect_true(logistic > 1e-3 && logistic < 30)
+})
+
+test_that("defaults for few rows do not hang on the random numbers", {
+  for (formula in list(Species ~ ., Sepal.Length ~ Sepal.Width + Petal.Length)) {
+    set.seed(1)
+    first <- kernel_ridge(formula, data = iris)
+    set.seed(2)
+    expect_identical(coef(kernel_ridge(formula, data = iris)), coef(first))
+  }
+})
+
+test_that("every row is left out of one fit for the penalty of classes", {
+  x <- matrix(seq(-2, 2, length.out = 90))
+  K <- kernel_pairs(x, NULL, check_kernel("gaussian"))$K
+  truth <- rep(1:2, each = 45)
+  noises <- vapply(1:90, \(i) {
+    wrong <- replace(truth, i, 3L - truth[i])
+    logistic_noise(K, wrong)
+  }, 0)
+  # the one wrong row asks for a larger penalty, wherever it is
+  expect_true(all(noises >= logistic_noise(K, truth)))
+  expect_gt(min(noises[c(5, 20, 70, 85)]), logistic_noise(K, truth))
+})
+
+residuals_of <- function(fit, x, y) predict(fit, x) - y
+
+test_that("the defaults stand columns of any kind", {
+  set.seed(4)
+  n <- 250
+  x <- cbind(
+    constant = 3, large = 1e6 * rnorm(n), counts = rpois(n, 2), tails = exp(4 * rnorm(n)), rare = rep(c(0, 1), c(n - 5, 5)),
+    small = 1e-6 * rnorm(n)
+  )
+  y <- sin(x[, "large"] / 1e6) + 0.3 * x[, "counts"] + 0.05 * rnorm(n)
+  x <- rbind(x, x[1:30, ])
+  y <- c(y, y[1:30])
+  expect_lt(sqrt(mean(residuals_of(kernel_ridge(x, y), x, y)^2)), 0.35 * sd(y))
+  expect_lt(sqrt(mean(residuals_of(tune_ridge(x, y, kernel = "gaussian"), x, y)^2)), 0.15 * sd(y))
+  expect_no_error(kernel_ridge(matrix(1, 20, 2), rnorm(20), lambda = 1e-3))
+  expect_equal(as.vector(predict(kernel_ridge(x, rep(2, 280)), x[1:3, ])), rep(2, 3))
+  expect_error(tune_ridge(x, rep(2, 280)), class = "flashkernel_error_argument")
+})
+
+test_that("data frames and formulas are tuned as they are fitted", {
+  tuned <- tune_ridge(Sepal.Length ~ Sepal.Width + Species, data = iris, kernel = "gaussian", rows = 80)
+  expect_length(predict(tuned, iris[1:3, ]), 3)
+  expect_length(predict(kernel_ridge(tuned), iris[1:3, ]), 3)
+  expect_named(tuned$bandwidth, c("Sepal.Width", "Speciesversicolor", "Speciesvirginica"))
+  tuned <- tune_ridge(iris[, 2:5], iris$Sepal.Length, rows = 80)
+  expect_length(predict(tuned, iris[1:3, 2:5]), 3)
+})
+
+test_that("fits of a tuned formula know its variables, as those of kernel_ridge() do", {
+  tuned <- tune_ridge(mpg ~ wt + hp + factor(gear), data = mtcars, kernel = "gaussian", rows = 30)
+  expect_identical(unique(marginal_effects(tuned$fit)$term), c("wt", "hp", "gear"))
+  expect_identical(names(fitted(tuned$fit)), rownames(mtcars))
+})
+
+test_that("arguments are checked, and time is kept", {
+  case <- tune_case(50)
+  bad <- \(...) expect_error(tune_ridge(case$x, case$y, ...), class = "flashkernel_error_argument")
+  bad(criterion = "aic")
+  bad(lambda = -1)
+  bad(kernel = "triangle")
+  bad(seconds = 0)
+  bad(sigma = 1)
+  bad(start = 3)
+  bad(solver = list(start = 3))
+  bad(bandwidth = diag(3))
+  tuned <- tune_ridge(case$x, case$y, seconds = 1e-9, refit = FALSE)
+  expect_identical(nrow(tuned$path), 1L)
+  expect_error(predict(tuned), class = "flashkernel_error_argument")
+})
+
+test_that("every method of a fit is one of a tuned object, and hands on to its fit", {
+  lines <- readLines(system.file("NAMESPACE", package = "flashkernel"))
+  of <- \(class) sub(paste0("^S3method\\((.*),", class, "\\)$"), "\\1", grep(paste0(",", class, ")"), lines, fixed = TRUE, value = TRUE))
+  expect_identical(setdiff(of("kernel_ridge"), of("tune_ridge")), character())
+
+  tuned <- tune_ridge(mpg ~ wt + hp, data = mtcars, kernel = "gaussian", rows = 30)
+  fit <- tuned$fit
+  for (f in list(
+    coef, confint, deviance, df.residual, family, fitted, formula, hatvalues, logLik, model.frame, nobs, predict,
+    residuals, rstandard, sigma, variable.names, vcov, weights, AIC, BIC, marginal_effects, generics::tidy,
+    generics::glance, generics::augment
+  )) expect_equal(f(tuned), f(fit))
+  expect_s3_class(summary(tuned), "summary.kernel_ridge")
+  expect_identical(confint(tuned, 1:2, level = 0.5), confint(fit, 1:2, level = 0.5))
+  expect_identical(hatvalues(model = tuned), hatvalues(fit))
+  expect_identical(residuals(tuned, type = "pearson"), residuals(fit, type = "pearson"))
+  expect_identical(simulate(tuned, 2, seed = 1), simulate(fit, 2, seed = 1))
+  expect_identical(generics::augment(tuned, newdata = mtcars[1:2, ]), generics::augment(fit, newdata = mtcars[1:2, ]))
+  expect_s3_class(diagnostics(tuned), "ridge_diagnostics")
+  none <- tune_ridge(mpg ~ wt, data = mtcars, kernel = "gaussian", refit = FALSE)
+  for (f in list(residuals, coef, summary, marginal_effects)) {
+    expect_error(f(none), "`object` must have a fit.*kernel_ridge\\(object\\)", class = "flashkernel_error_argument")
+  }
+})
+
+test_that("the fit of a tuned object has a call that update() can evaluate", {
+  set.seed(1)
+  w <- stats::runif(32)
+  x <- as.matrix(mtcars[c("wt", "hp")])
+  y <- mtcars$mpg
+  all <- list(
+    tune_ridge(mpg ~ wt + hp, data = mtcars, kernel = "gaussian", weights = w, criterion = "loo", rows = 30),
+    tune_ridge(mtcars[c("wt", "hp")], y, "loo", kernel = kernel_spec("polynomial", degree = 2), rows = 30),
+    tune_ridge(x, y, kernel = "gaussian", centers = c(5, 10), lambda = c(1e-3, 1e-2), rows = 30, weights = w),
+    tune_ridge(x, y, kernel = "gaussian", centers = x[1:8, ], rows = 30),
+    mtcars |> tune_ridge(mpg ~ wt + hp, kernel = "gaussian", rows = 30)
+  )
+  for (tuned in all) {
+    expect_identical(as.character(tuned$fit$call[[1]]), "kernel_ridge")
+    set.seed(2)
+    again <- update(tuned$fit)
+    expect_identical(again[c("kernel", "bandwidth", "lambda")], tuned$fit[c("kernel", "bandwidth", "lambda")])
+    if (tuned$fit$exact || is.null(tuned$fit$center_index)) expect_equal(fitted(again), fitted(tuned), ignore_attr = TRUE)
+    expect_identical(update(tuned$fit, categorical = categorical_kernel(smoothing = 0.5))$lambda, 0.5)
+  }
+  expect_identical(update(all[[1]]$fit, . ~ . - hp, bandwidth = 1)$names, "wt")
+  expect_identical(update(all[[1]], categorical = categorical_kernel(smoothing = 0.5))$lambda, 0.5)
+  expect_length(capture.output(print(all[[4]]$fit$call)), 3)
+})
