@@ -72,7 +72,7 @@ test_that("other models' functions work", {
 
 test_that("update() changes the formula and the numbers", {
   expect_identical(update(cars_fit, . ~ . - hp, bandwidth = 1)$names, "wt")
-  expect_identical(update(cars_fit, categorical = categorical_kernel(smoothing = 0.5))$lambda, 0.5)
+  expect_identical(update(cars_fit, lambda = 0.5)$lambda, 0.5)
   expect_equal(update(cars_fit, log(.) ~ .)$response, "log(mpg)")
   expect_equal(update(cars_fit, subset = cyl > 4)$n, 21)
 })

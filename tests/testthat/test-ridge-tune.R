@@ -313,9 +313,9 @@ test_that("the fit of a tuned object has a call that update() can evaluate", {
     again <- update(tuned$fit)
     expect_identical(again[c("kernel", "bandwidth", "lambda")], tuned$fit[c("kernel", "bandwidth", "lambda")])
     if (tuned$fit$exact || is.null(tuned$fit$center_index)) expect_equal(fitted(again), fitted(tuned), ignore_attr = TRUE)
-    expect_identical(update(tuned$fit, categorical = categorical_kernel(smoothing = 0.5))$lambda, 0.5)
+    expect_identical(update(tuned$fit, lambda = 0.5)$lambda, 0.5)
   }
   expect_identical(update(all[[1]]$fit, . ~ . - hp, bandwidth = 1)$names, "wt")
-  expect_identical(update(all[[1]], categorical = categorical_kernel(smoothing = 0.5))$lambda, 0.5)
+  expect_identical(update(all[[1]], lambda = 0.5)$lambda, 0.5)
   expect_length(capture.output(print(all[[4]]$fit$call)), 3)
 })
