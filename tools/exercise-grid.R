@@ -23,7 +23,7 @@ exercise <- function(d) {
     }
   }
   for (estimator in if (d < 5) c("kde", "sdkde", "laplace")) {
-    fit <- flash_kde(x, estimator, bandwidth = 1, tol = 1e-4, backend = "cuda")
+    fit <- flash_kde(x, estimator, bandwidth = 1, tol = 1e-4, control = flash_control(backend = "cuda"))
     suppressWarnings(predict(fit, y, type = "log_density"))
     suppressWarnings(predict(fit, y[1:50, , drop = FALSE], type = "score"))
   }

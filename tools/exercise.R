@@ -14,7 +14,7 @@ for (size in sizes) {
   for (precision in c("double", "single")) {
     for (estimator in c("kde", "sdkde", "laplace")) {
       for (w in list(NULL, weights)) {
-        fit <- flash_kde(x, estimator, bandwidth = h, weights = w, precision = precision, threads = 2)
+        fit <- flash_kde(x, estimator, bandwidth = h, weights = w, control = flash_control(precision = precision, threads = 2))
         predict(fit, y)
         suppressWarnings(predict(fit, y, type = "log_density"))
         predict(fit, y, type = "score")
@@ -80,12 +80,12 @@ try(regress(centers = 300, rows = x[rep(1:130, 3), ] + 1e-9, response = rep(y, 3
 tune_ridge(x, y, rows = 60, centers = 30)
 # what estimators ask for besides: conditionals, levels, local fits, classes, shapes, supports, kernels of bounded reach
 frame <- data.frame(y, x1 = x[, 1], x2 = x[, 2], label)
-joint <- flash_kde(y ~ x1 + x2, frame, bandwidth = 0.5, estimator = "kde", threads = 2)
+joint <- flash_kde(y ~ x1 + x2, frame, bandwidth = 0.5, estimator = "kde", control = flash_control(threads = 2))
 predict(joint, frame[1:5, ])
 cdf(joint, frame$y[1:5], frame[1:5, ])
 quantile(joint, frame[1:5, ], 0.5)
 stats::simulate(joint, 2, seed = 1, newdata = frame[1:5, ])
-mixed <- flash_kde(~ x1 + label, frame, threads = 2)
+mixed <- flash_kde(~ x1 + label, frame, control = flash_control(threads = 2))
 predict(mixed, frame[1:5, ])
 predict(flash_kde(y ~ label, frame), frame[1:5, ])
 for (formula in c(y ~ x1, y ~ x1 + x2, y ~ x1 + label)) {
@@ -94,7 +94,7 @@ for (formula in c(y ~ x1, y ~ x1 + x2, y ~ x1 + label)) {
 }
 predict(flash_kda(label ~ x1 + x2, frame), frame[1:5, ])
 for (estimator in c("kde", "laplace", "sdkde")) {
-  plane <- flash_kde(x[, 1:2], estimator, bandwidth = 0.5, threads = 2)
+  plane <- flash_kde(x[, 1:2], estimator, bandwidth = 0.5, control = flash_control(threads = 2))
   cdf(plane, x[1:5, 1:2], lower = x[1:5, 1:2] - 1)
   modes(plane)
   density_derivative(plane, x[1:5, 1:2], order = 2)

@@ -133,7 +133,7 @@ test_that("backend = \"cuda\" without a GPU is one clear error, at the fit or at
     predict(fit, control = flash_control(backend = "cuda")),
     kernel_sum(good, bandwidth = 1, control = flash_control(backend = "cuda"), tol = 0),
     kernel_sum(good, bandwidth = 1, control = flash_control(backend = "cuda"), type = "score"),
-    kde_bandwidth(good, "lcv", "kde", backend = "cuda")
+    kde_bandwidth(good, "lcv", "kde", control = list(backend = "cuda"))
   )) {
     error <- tryCatch(eval(call), error = identity)
     expect_s3_class(error, c("flashkernel_error_no_device", "flashkernel_error", "error", "condition"),
