@@ -79,6 +79,7 @@ sed -E -e '/ fk(_config)?\.h$/d' -e 's|^([^/ ]*) |./\1 |' -e 's|/[^/ ]*( .*)/[^/
 # ---- a function is written in the folder whose header declares it (fk.h: core); another folder is called through a
 # table of functions. core/plan.c has what core/gpu.h declares where there is no CUDA.
 
+# shellcheck disable=SC2046
 awk '
   FNR == 1 { folder = FILENAME; if (!sub(/\/[^\/]*$/, "", folder)) folder = "core" }
   /^[a-z]/ && !/^(static|typedef|extern|INLINE)/ && /fk_[a-z0-9_]+\(/ {
