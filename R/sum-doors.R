@@ -194,7 +194,7 @@ cube_sum <- function(cubes, control) .Call(ffi_cube_sums, cubes, control)
 # struct fk_level_sums (src/core/level_sums.h), points in rows.
 level_pair_sums <- function(job, control) .Call(ffi_level_sums, job, control)
 
-# list(all, others, stats): moments of points on a line about targets (src/core/line.h), `others` where `loo`, without
+# list(all, others, stats): moments of points on a line about targets (src/cpu/line/line.h), `others` where `loo`, without
 # the points that the targets are, by their numbers `own`. `line`: list(x, weights, y, order); x and `at`, NULL for
 # these, in order.
 line_sums <- function(line, at, own, loo, control) .Call(ffi_line_moments, line, at, own, loo, control)

@@ -8,12 +8,13 @@ cd "$(dirname "$0")/../src"
 # headers.
 rules='
   .           core r cpu/tile.h
-  r           core fast/stream.h fast/check_rows.h cpu/tile.h
+  r           core fast/stream.h fast/check_rows.h cpu/tile.h cpu/line/line.h
   core
   grid        core
   cpu/simd
   cpu         core grid cpu/simd
   cpu/grid    core grid cpu/simd cpu/tile.h cpu/direct/check.h
+  cpu/line    core
   cpu/direct  core grid cpu/simd cpu/tile.h
   cuda        core grid
   fast        core grid cpu/grid/grid.h cpu/grid/envelope.h cpu/direct/direct.h cpu/direct/check.h

@@ -94,6 +94,10 @@ const struct fk_costs fk_costs = {
     /* gpu-fast.R on the H200, roughly; .mixture: no script. */
     .fast_cuda = {.start = 0.35, .host = 16e9, .point = 2e-10, .growth = 3, .mixture = 5},
 
+    /* kernel_matvec() and cdf() of 3e3 to 1e6 normal numbers, 0.01 to 1 bandwidths, on an EPYC (no script). Sums
+     * change their last bits where they go by boxes: .exact and .times leave a factor of four and more. */
+    .line = {.start = 3e-4, .point = 6e-8, .value = 0.5, .exact = 0.01, .below = 8e-9, .times = 4, .range = 2048},
+
     /* fast.R on the EPYC, one thread; loops by themselves under perf. .same_points: tolerance.R --time (each pair
      * is computed once). .most_bytes: no script. */
     .grid_cpu =

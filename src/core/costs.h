@@ -92,6 +92,15 @@ struct fk_grid_device_costs {
   double same_points; /* of the exact engine's guess, what is left of it where the targets are the sources */
 };
 
+/* One dimension, by boxes (cpu/line), one thread. */
+struct fk_line_costs {
+  double start, point, value; /* seconds; of a point; of it, for each column beside the mass */
+  double exact;               /* seconds of all pairs, at least */
+  double below;               /* of a pair of a distribution function */
+  double times;               /* by boxes it has to be so many times faster ... */
+  double range;               /* ... and points within so many bandwidths, for the digits of their places */
+};
+
 /* Nanoseconds of one core. */
 struct fk_grid_cpu_costs {
   struct fk_grid_device_costs device;
@@ -187,6 +196,7 @@ struct fk_costs {
   struct fk_cuda_memory_shares cuda_memory;
   struct fk_fast_cpu_costs fast_cpu;
   struct fk_fast_cuda_costs fast_cuda;
+  struct fk_line_costs line;
   struct fk_grid_cpu_costs grid_cpu;
   struct fk_grid_cuda_costs grid_cuda;
   struct fk_direct_costs direct;

@@ -1,4 +1,5 @@
-# Without a tolerance the fast engine stands in for the exact one, where it is proven to keep 1e-12 of every sum.
+# Without a tolerance the fast engine stands in for the exact one, where it is proven to keep 1e-12 of every sum; in one
+# dimension boxes do (src/cpu/line).
 
 PROMISED <- 1e-12
 
@@ -40,6 +41,74 @@ test_that("few points, single precision, more dimensions and narrow kernels are 
   expect_identical(engine_of(60000, 1, 0.01, kernel = "laplacian"), "exact")
   expect_identical(engine_of(30000, 4, 0.3), "exact")
   expect_identical(engine_of(60000, 2, 1e-4), "exact")
+})
+
+# Points whose sums some places have to take by themselves: far out, beside others, and between two heaps.
+line_cases <- function(n) {
+  list(
+    normal = stats::rnorm(n), heaps = c(stats::rnorm(n / 2), stats::rnorm(n / 2, 30, 0.01)),
+    lattice = sample(200, n, TRUE) / 7, lonely = c(stats::rnorm(n - 3), 50, 51, 90)
+  )
+}
+
+test_that("in one dimension sums of many points go by boxes, as exactly as is promised", {
+  set.seed(4)
+  n <- 8000
+  b <- list(ones = rep(1, n), signs = stats::rnorm(n), sizes = 10^stats::runif(n, -12, 0) * sample(c(-1, 1), n, TRUE))
+  for (case in names(line_cases(n))) {
+    x <- line_cases(n)[[case]]
+    y <- c(stats::rnorm(3000, 0, 3), seq(-60, 90, length.out = 2000), x[1:100])
+    k <- \(j) exp(-((x - y[j]) / 0.3)^2 / 2)
+    for (column in names(b)) {
+      got <- kernel_matvec(x, y, b = b[[column]], bandwidth = 0.3, tol = 0, backend = "cpu", threads = 1)
+      expect_identical(diagnostics(got)$method, "line", label = paste(case, column))
+      again <- kernel_matvec(x, y, b = b[[column]], bandwidth = 0.3, tol = 0, backend = "cpu", threads = 2)
+      expect_identical(plain(again), plain(got))
+      some <- seq(1, length(y), by = 5)
+      want <- vapply(some, \(j) sum(b[[column]] * k(j)), 0)
+      scale <- vapply(some, \(j) sum(abs(b[[column]]) * k(j)), 0)
+      expect_lte(max((abs(plain(got)[some] - want) / scale)[scale > 1e-290]), PROMISED, label = paste(case, column))
+    }
+    both <- kernel_matvec(x, y, b = cbind(b$signs, b$sizes), bandwidth = 0.3, tol = 0, backend = "cpu")
+    expect_identical(diagnostics(both)$method, "line")
+    for (i in 1:2) {
+      scale <- plain(kernel_matvec(x, y, b = abs(b[[i + 1]]), bandwidth = 0.3, tol = 0, backend = "cpu", engine = "exact"))
+      want <- plain(kernel_matvec(x, y, b = b[[i + 1]], bandwidth = 0.3, tol = 0, backend = "cpu", engine = "exact"))
+      expect_lte(max((abs(both[, i] - want) / scale)[scale > 1e-290]), PROMISED, label = case)
+    }
+  }
+})
+
+test_that("densities, logarithms, leave-one-out values and scores by boxes are those of all pairs", {
+  set.seed(5)
+  for (x in line_cases(8000)[c("normal", "lonely")]) for (weights in list(NULL, 10^stats::runif(8000, -8, 0))) {
+    at <- c(x[1:500] + 0.01, seq(-80, 120, length.out = 6000))
+    for (estimator in c("kde", "laplace")) {
+      fit <- \(engine) flash_kde(x, estimator, 0.3, weights = weights, adaptive = FALSE, backend = "cpu", engine = engine)
+      boxes <- fit("auto")
+      pairs <- fit("exact")
+      compare <- function(...) {
+        got <- suppressWarnings(predict(boxes, ...))
+        want <- suppressWarnings(predict(pairs, ...))
+        expect_lte(max(abs(got - want) / pmax(1, abs(want)), na.rm = TRUE), 2e-11, label = estimator)
+      }
+      compare(at, type = "log_density")
+      compare(loo = TRUE, type = "log_density")
+      if (estimator == "kde") compare(at, type = "score")
+    }
+  }
+})
+
+test_that("points too far apart for boxes, and coefficients of extreme sizes, are summed by pairs", {
+  set.seed(6)
+  x <- stats::rnorm(8000)
+  sums <- \(x, b) kernel_matvec(x, b = b, bandwidth = 0.3, tol = 0, backend = "cpu")
+  far <- sums(c(x, 1e5), rep(1, 8001))
+  expect_identical(diagnostics(far)$engine, "exact")
+  expect_match(diagnostics(far)$reason_engine, "too far apart")
+  small <- sums(x, 1e-250 * abs(x))
+  expect_identical(diagnostics(small)$engine, "exact")
+  expect_equal(plain(small) * 1e250, plain(sums(x, abs(x))), tolerance = 1e-12)
 })
 
 test_that("every task keeps the promise on hostile points", {

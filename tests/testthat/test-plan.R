@@ -27,6 +27,8 @@ DECISIONS <- utils::read.table(header = TRUE, text = "
    2000  2000 9  gaussian       1.0 1e-6  exact       gram   no.fast.engine.for.the.gaussian.kernel.in.9.dimensions
    2000  2000 1 laplacian       1.0 1e-6  exact difference   no.fast.engine.for.the.laplacian.kernel..not.smooth.at.0.$
      50    20 6    cauchy       1.0 0     exact difference   no.tolerance
+  30000     0 1  gaussian       0.3 0     fast        line   by.estimate:.+,.exact
+  30000     0 1 laplacian       0.3 0     exact difference   no.tolerance
   30000     0 1  gaussian       0.3 1e-6  fast        grid   grid.by.estimate:.+,.exact
   30000 30000 2  gaussian       0.3 1e-3  fast        grid   grid.by.estimate:.+,.exact
   30000     0 3  gaussian       0.005 1e-3 fast     direct   direct.sums.by.estimate:.+,.exact
@@ -97,10 +99,11 @@ test_that("engines say which operations they have", {
   expected <- rbind(
     "exact cpu" = c(TRUE, TRUE, TRUE, FALSE, TRUE, FALSE, TRUE),
     "exact cuda" = c(TRUE, TRUE, TRUE, TRUE, TRUE, FALSE, TRUE),
+    "line cpu" = c(TRUE, TRUE, TRUE, FALSE, FALSE, FALSE, FALSE),
     "fast cpu" = c(TRUE, TRUE, TRUE, FALSE, FALSE, TRUE, TRUE),
     "fast cuda" = c(TRUE, TRUE, TRUE, FALSE, FALSE, FALSE, TRUE)
   )
-  expect_true(all(c("exact cpu", "fast cpu") %in% rownames(able)))
+  expect_true(all(c("exact cpu", "line cpu", "fast cpu") %in% rownames(able)))
   expect_identical(unname(able), unname(expected[rownames(able), ]))
 })
 
