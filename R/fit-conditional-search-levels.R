@@ -73,7 +73,7 @@ choose_given_levels <- function(data, response, free, options, estimator, run) {
 # Rows for a search: a step is as three passes of cell_moments(), of which some eighty are made in each turn.
 given_sample <- function(options) {
   if (!is.null(options$rows)) return(options$rows)
-  max(SCAN_ROWS, floor(sqrt(0.4 * options$seconds / (240 * MOST_TURNS * MOMENTS_SECONDS))))
+  max(SCAN_ROWS, floor(sqrt(0.4 * options$seconds / (240 * MOST_TURNS * nominal_costs()$moments))))
 }
 
 # list(L, lambda, value) of the factor of L that is best with the lambdas that suit it, by all points.

@@ -201,6 +201,9 @@ line_sums <- function(line, at, own, loo, control) .Call(ffi_line_moments, line,
 
 # ---- records ----------------------------------------------------------------------------------
 
+# Seconds of a nominal core: list(pairs, coordinates, linear, moments), struct fk_nominal_costs in src/core/costs.h.
+nominal_costs <- function() .Call(ffi_nominal_costs)
+
 # Where a sum of n sources at m targets in d dimensions would run, as the stats of a sum; an error where it cannot.
 resolve_control <- function(control, n, m, d, kernel = "gaussian") {
   .Call(ffi_resolve, control, as.double(n), as.double(m), as.double(d), kernel)

@@ -64,6 +64,7 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_identity, 1),
     ROUTINE(ffi_kernels, 0),
     ROUTINE(ffi_resolve, 5),
+    ROUTINE(ffi_nominal_costs, 0),
     ROUTINE(ffi_guess, 5),
     ROUTINE(ffi_can, 4),
     ROUTINE(ffi_hint, 7),

@@ -43,7 +43,6 @@ static bool sample_init(struct sample *a, const struct fk_sweep *s, const struct
 
 /* The share of pairs that single points would need, of a sample of both sides; 1 where that has none. */
 static double sampled_share(const struct fk_sweep *s) {
-  enum { SOURCES = 15 * FK_NEAR_POINTS, TARGETS = 24 * FK_NEAR_TARGETS };
   const struct fk_tile_ops *ops = fk_isa()->f64;
   const struct fk_matrix *sources = &s->task->sources;
   struct sample x = {.width = FK_NEAR_POINTS}, y = {.width = FK_NEAR_TARGETS};
@@ -51,7 +50,8 @@ static double sampled_share(const struct fk_sweep *s) {
   double reach2 =
       fk_near_usual_reach2(&s->mode, coordinates, (double)sources->n) / (s->mode.scale * s->mode.scale);
   int64_t d = sources->d, near = 0;
-  bool done = sample_init(&x, s, sources, SOURCES) && sample_init(&y, s, fk_task_targets(s->task), TARGETS);
+  bool done = sample_init(&x, s, sources, fk_costs.near.sample_sources) &&
+              sample_init(&y, s, fk_task_targets(s->task), fk_costs.near.sample_targets);
   for (int64_t j = 0; j < y.count && done; j++) {
     const double *target = y.u + j / y.width * d * y.width + j % y.width;
     double squares[FK_NEAR_POINTS];

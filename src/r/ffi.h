@@ -59,6 +59,7 @@ SEXP ffi_is_diagonal(SEXP factor);
 SEXP ffi_machine_memory(void);
 SEXP ffi_kernels(void);
 SEXP ffi_resolve(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel);
+SEXP ffi_nominal_costs(void);
 SEXP ffi_guess(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel);
 SEXP ffi_can(SEXP control, SEXP operation, SEXP d, SEXP kernel);
 SEXP ffi_hint(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel, SEXP own, SEXP share);
