@@ -77,6 +77,7 @@ struct fk_opts {
   enum fk_engine_kind engine;
   double tol; /* 0: exact */
   enum fk_tol_type tol_type;
+  unsigned methods;     /* see core/method.h; 0: those that take the least time */
   bool as_exact;        /* a tolerance that was not asked for: sums of all pairs in double have no better one */
   double device_memory; /* bytes of each GPU that operators may keep; < 0: half of it */
   double host_memory;   /* the same of the host's, for the CPU; < 0: see core/kept.h */

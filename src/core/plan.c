@@ -9,7 +9,7 @@
 #include "../fk_config.h"
 #include "costs.h"
 #include "gpu.h"
-#include "wish.h"
+#include "method.h"
 
 static const struct fk_engine *const engines[] = {
     &fk_engine_exact_cpu,
@@ -206,7 +206,6 @@ static double seconds_of(const struct fk_engine *engine, const struct fk_work *w
 /* Sums, which an engine that has them to a tolerance has to a very small one. */
 #define STAND_IN_FOR (FK_CAN(FK_OP_SUMS) | FK_CAN(FK_OP_LOGS) | FK_CAN(FK_OP_COORDINATES))
 
-/* Tests have it with few points, too: FLASHKERNEL_AS_EXACT is "always". */
 static bool may_stand_in(const struct fk_opts *opts, const struct fk_work *work) {
   const struct fk_as_exact_costs *c = &fk_costs.as_exact;
   bool is_double = opts->precision == FK_PRECISION_AUTO || opts->precision == FK_PRECISION_DOUBLE;
@@ -214,7 +213,7 @@ static bool may_stand_in(const struct fk_opts *opts, const struct fk_work *work)
   alone.threads = 1;
   return opts->engine == FK_ENGINE_AUTO && opts->tol == 0 && is_double && fk_kernel_is_gaussian(&work->kernel) &&
          work->d <= c->dimensions && (STAND_IN_FOR & FK_CAN(work->operation)) &&
-         (fk_is_wish("FLASHKERNEL_AS_EXACT", "always") || fk_engine_exact_cpu.seconds(work, &alone) >= c->exact);
+         ((opts->methods & FK_METHOD_AS_EXACT) || fk_engine_exact_cpu.seconds(work, &alone) >= c->exact);
 }
 
 /* By the points it decides whether it does. */

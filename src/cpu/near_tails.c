@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "../core/count.h"
+#include "../core/method.h"
 #include "../core/pool.h"
 #include "../core/scan.h"
 #include "../core/threads.h"
@@ -221,8 +222,8 @@ static enum fk_status run(struct tails *s, struct fk_error *err) {
 enum fk_status fk_near_tails(const struct fk_sweep *sweep, int64_t *rows, int64_t *found, struct fk_error *err) {
   struct tails s = {.sweep = sweep, .rows = rows, .m = *found};
   int64_t left = 0;
-  if (!fk_near_decays(&sweep->mode) || fk_near_is_wish("never")) return FK_STATUS_OK;
-  if (s.m < MANY && !fk_near_is_wish("always")) return FK_STATUS_OK;
+  if (!fk_near_decays(&sweep->mode) || (sweep->opts->methods & FK_METHOD_PAIRS)) return FK_STATUS_OK;
+  if (s.m < MANY && !(sweep->opts->methods & FK_METHOD_NEAR)) return FK_STATUS_OK;
   enum fk_status status = prepare(&s, err);
   if (!status) status = run(&s, err);
   for (int64_t i = 0; i < s.m && !status; i++)

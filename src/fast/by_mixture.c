@@ -120,7 +120,7 @@ static void cost_on_grid(struct part *part, const struct fk_fast_job *job, const
   sub_init(&sub, job, x, part);
   part->single = sub.job.single;
   part->seconds = INFINITY;
-  if (fk_fast_may_be("grid"))
+  if (fk_fast_may_be(job->opts, FK_METHOD_GRID))
     fk_fast_choose_window(&sub.job, &part->work, part->tol, &part->single, &part->window, &part->seconds);
 }
 
@@ -156,7 +156,7 @@ static enum fk_status cost_of_direct(struct part *part, const struct fk_fast_job
 static enum fk_status choose_parts(const struct fk_fast_job *job, const struct fk_fast_samples *s,
                                    const struct fk_grid_work *work, struct fk_fast_mixture *x,
                                    struct fk_error *err) {
-  bool may_direct = job->grid->direct && fk_fast_may_be("direct"), try_direct = true;
+  bool may_direct = job->grid->direct && fk_fast_may_be(job->opts, FK_METHOD_DIRECT), try_direct = true;
   enum fk_status status = FK_STATUS_OK;
   struct part next = {.first = 0, .n = 1};
   cost_on_grid(&next, job, work, x);

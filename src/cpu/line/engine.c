@@ -8,6 +8,7 @@
 
 #include "../../core/costs.h"
 #include "../../core/count.h"
+#include "../../core/method.h"
 #include "../../core/plan.h"
 #include "../../core/scan.h"
 #include "../../core/threads.h"
@@ -332,8 +333,9 @@ static double exact_seconds(const struct fk_work *work, const struct fk_opts *op
  * the last bits. */
 static bool supports(const struct fk_work *work, const struct fk_opts *opts) {
   bool is_double = opts->precision == FK_PRECISION_AUTO || opts->precision == FK_PRECISION_DOUBLE;
+  bool others = opts->methods & (FK_METHOD_GRID | FK_METHOD_DIRECT), asked = opts->methods & FK_METHOD_LINE;
   return work->d == 1 && is_double && opts->tol <= FK_PLAN_AS_EXACT && fk_kernel_is_gaussian(&work->kernel) &&
-         exact_seconds(work, opts, 1) >= fk_costs.line.exact;
+         !others && (asked || exact_seconds(work, opts, 1) >= fk_costs.line.exact);
 }
 
 static enum fk_status available(const struct fk_opts *opts, struct fk_error *err) {
@@ -342,6 +344,7 @@ static enum fk_status available(const struct fk_opts *opts, struct fk_error *err
 
 static double seconds(const struct fk_work *work, const struct fk_opts *opts) {
   const struct fk_line_costs *c = &fk_costs.line;
+  if (opts->methods & FK_METHOD_LINE) return 0;
   double alone = c->start + (work->n + work->m) * c->point * (1 + c->value * work->n_values);
   return alone * (exact_seconds(work, opts, opts->threads) / exact_seconds(work, opts, 1));
 }
