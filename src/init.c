@@ -5,6 +5,7 @@
 #include "core/pool.h"
 #include "core/threads.h"
 #include "cpu/tile.h"
+#include "fk_config.h"
 #include "r/ffi.h"
 #include "r/operator.h"
 
@@ -74,7 +75,9 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_gpu_info, 0),
     ROUTINE(ffi_gpu_release, 0),
     ROUTINE(ffi_fma_rate, 3),
+#if FK_WITH_TESTS
     ROUTINE(ffi_test, 2),
+#endif
     {NULL, NULL, 0},
 };
 /* clang-format on */

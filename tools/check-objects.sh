@@ -1,31 +1,24 @@
 #!/bin/sh
-# Every .c and .cu file under src/ must be in the lists of src/Makevars.in and every .c file in
-# those of src/Makevars.win (Windows is CPU only); every object named there must have a source,
-# and if that is a .cu file, a rule. Forgetting a new file is the one cost of explicit lists: this
-# finds it before the linker does, or does not.
+# The list of src/Makevars.win has to be that of tools/c-rules.sh, which lists all C files. Every .cu file under src/ must
+# be in CUDA_OBJECTS of src/Makevars.in and have a rule, and every object named there must have a source.
 set -eu
 cd "$(dirname "$0")/.."
 
 status=0
 complain() { echo "$*"; status=1; }
-sources() { (cd src && find . -name "$1" | sed 's|^\./||' | sort); }
 
-for makevars in src/Makevars.in src/Makevars.win; do
-  c="$(sources '*.c')" cu=""
-  [ "$makevars" = src/Makevars.win ] || cu="$(sources '*.cu')"
-  # words that end in .o on assignments, with continued lines joined; rules do not count
-  listed="$(sed -e ':a' -e '/\\$/N; s/\\\n/ /; ta' "$makevars" | grep -E '^[A-Z_]+ *[:+]?=' |
-    tr -s ' \t=' '\n' | grep -E '^[a-z0-9_/]+\.o$' | sort -u)"
-  for source in $c $cu; do
-    echo "$listed" | grep -qx "${source%.*}.o" || complain "$makevars: src/$source is not listed"
-  done
-  for object in $listed; do
-    stem="${object%.o}"
-    if echo "$cu" | grep -qx "$stem.cu"; then
-      grep -q "^$object: $stem.cu " "$makevars" || complain "$makevars: $object has no rule"
-    elif ! echo "$c" | grep -qx "$stem.c"; then
-      complain "$makevars: $object has no source"
-    fi
-  done
+list() { sed -n '/^C_OBJECTS =/,/[^\\]$/p'; }
+[ "$(sh tools/c-rules.sh | list)" = "$(list <src/Makevars.win)" ] ||
+  complain "src/Makevars.win: the list of objects is old; run tools/c-rules.sh --win"
+
+cu="$(cd src && find . -name '*.cu' | sed 's|^\./||' | sort)"
+listed="$(sed -n '/^CUDA_OBJECTS =/,/[^\\]$/p' src/Makevars.in | tr -s ' \t=' '\n' | grep -E '\.o$' | sort -u)"
+for source in $cu; do
+  echo "$listed" | grep -qx "${source%.*}.o" || complain "src/Makevars.in: src/$source is not listed"
+done
+for object in $listed; do
+  stem="${object%.o}"
+  echo "$cu" | grep -qx "$stem.cu" || complain "src/Makevars.in: $object has no source"
+  grep -q "^$object: $stem.cu " src/Makevars.in || complain "src/Makevars.in: $object has no rule"
 done
 exit $status

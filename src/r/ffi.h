@@ -66,6 +66,6 @@ SEXP ffi_hint(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel, SEXP own, SEXP 
 SEXP ffi_gpu_info(void);
 SEXP ffi_gpu_release(void);
 SEXP ffi_fma_rate(SEXP seconds, SEXP single, SEXP threads);
-SEXP ffi_test(SEXP name, SEXP arguments);
+SEXP ffi_test(SEXP name, SEXP arguments); /* src/tests */
 
 #endif

@@ -1,4 +1,4 @@
-# Views of points, as C has them: rows of a larger matrix, in doubles or in floats. src/r/ffi_test.c sums over them.
+# Views of points, as C has them: rows of a larger matrix, in doubles or in floats. src/tests sums over them.
 
 # To the nearest float, as doubles.
 to_floats <- function(x) {
@@ -40,6 +40,6 @@ expect_same_of_views <- function(x, y, sum, where) {
 }
 
 sums_of_views <- function(L, kernel, b, control, what = "sums") {
-  \(x, y) .Call(ffi_test, "sums", list(x, y, L, kernel, b, control, what))$sums
+  \(x, y) c_unit("sums", x, y, L, kernel, b, control, what)$sums
 }
 
