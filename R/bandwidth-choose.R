@@ -95,7 +95,10 @@ plan_rows <- function(data, search, options) {
 # Seconds for a pair of n points of a nominal core (bench/NOTES.md), or, where these go to a GPU, by its engine's
 # guess, without what it takes to begin. Where a tolerance counts, a GPU's exact sums are in double.
 pair_seconds <- function(n, d, run, precision = if (run$tol > 0) "double" else run$precision) {
-  if (!goes_to_gpu(run, n, d)) return((1 + d / 8) / 4e8)
+  if (!goes_to_gpu(run, n, d)) {
+    nominal <- nominal_costs()
+    return((1 + d / nominal$coordinates) / nominal$pairs)
+  }
   exact <- replace(run, c("engine", "tol", "precision", "backend"), list("exact", 0, precision, "cuda"))
   (guessed_seconds(exact, 2 * n, n, d) - guessed_seconds(exact, n, n, d)) / n^2
 }
@@ -105,7 +108,7 @@ pair_seconds <- function(n, d, run, precision = if (run$tol > 0) "double" else r
 pass_seconds <- function(n, d, measure, run) {
   if (needs_moments(measure[1])) return(3 * n^2 * pair_seconds(n, d, on_cpu(run)))
   if (measure[2] == "sdkde") return(3 * n^2 * pair_seconds(n, d, run, "double"))
-  linear <- if (d <= 3 && run$tol > 0) n * c(5e-7, 8e-7, 5e-6)[d] else Inf
+  linear <- if (d <= 3 && run$tol > 0) n * nominal_costs()$linear[d] else Inf
   min(n^2 * pair_seconds(n, d, run), linear)
 }
 

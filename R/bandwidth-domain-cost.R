@@ -15,6 +15,6 @@ domain_seconds <- function(domain, x, m, L, factors, run) {
   imaged <- domain$kind %in% c("reflect", "circular")
   product <- as.double(m) * n * (2e-8 + 1e-8 * sum(!imaged) + 5e-8 * sum(imaged))
   count <- sum(image_counts(domain, x, sds, factors))
-  linear <- if (d <= 3 && run$tol > 0) (count + m) * c(5e-7, 8e-7, 5e-6)[d] else Inf
+  linear <- if (d <= 3 && run$tol > 0) (count + m) * nominal_costs()$linear[d] else Inf
   list(product = product, images = min(m * count * pair_seconds(count, d, run), linear) + 3e-7 * d * (count - n))
 }

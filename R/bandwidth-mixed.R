@@ -9,9 +9,6 @@ JUDGES <- 2000
 JUDGED_SUMS <- 4e6
 JUDGED_PAIRS <- 2e7
 
-# Of a nominal core for a pair of cell_moments(), and for the lambdas between them.
-MOMENTS_SECONDS <- 2e-8
-
 # Turns between H and the lambdas, and the change of a lambda, of the largest, that ends them.
 MOST_TURNS <- 3
 SAME_LAMBDA <- 0.02
@@ -159,7 +156,7 @@ mixed_main <- function(L, bandwidth, data, names) {
 for_estimator <- function(L, estimator, data, search, run, tally) {
   cells <- nrow(unique(data$discrete$codes))
   rows <- search$rows
-  if (is.null(rows)) rows <- rows_for(search$seconds, 8 * min(cells, 100), MOMENTS_SECONDS, least = 300)
+  if (is.null(rows)) rows <- rows_for(search$seconds, 8 * min(cells, 100), nominal_costs()$moments, least = 300)
   batch <- sample_of(data, seq_len(min(nrow(data$x), rows)))
   rule <- \(estimator) rule_factor("silverman", batch$n, data$d, estimator)
   plain <- L / carried(batch, data, bandwidth_rate(PLAIN_ESTIMATOR, data$d))
@@ -194,7 +191,7 @@ clean_mixed <- function(data, arg) {
 # Rows for which a search for H takes its share of the budget.
 sample_size <- function(data, search) {
   if (!is.null(search$rows)) return(search$rows)
-  rows_for(search$seconds, MOST_TURNS * shape_passes(data$d, search$structure), MOMENTS_SECONDS)
+  rows_for(search$seconds, MOST_TURNS * shape_passes(data$d, search$structure), nominal_costs()$moments)
 }
 
 same_lambdas <- function(lambda, discrete) {

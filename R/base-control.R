@@ -171,7 +171,7 @@ as_control <- function(control) {
 # The list that goes to C, of all that was `asked`. C reads it by name, and leaves `asked` alone.
 run_control <- function(asked) {
   # most calls ask as the last one did, and checks would take longer than all else
-  said <- list(asked, getOption("flashkernel.threads"), getOption("flashkernel.devices"))
+  said <- list(asked, getOption("flashkernel.threads"), getOption("flashkernel.devices"), session$method)
   if (!identical(said, session$said)) {
     session$run <- checked_run(asked)
     session$said <- said
@@ -186,11 +186,12 @@ run_control <- function(asked) {
 
 checked_run <- function(asked) {
   asked <- check_asked(asked)
+  if (!is.null(session$method)) asked$method <- session$method # of tests alone
   list(
     backend = asked$backend, precision = asked$precision, threads = check_threads(asked$threads),
     devices = check_devices(asked$devices), engine = asked$engine, tol = asked$tol, tol_type = asked$tol_type,
     device_memory = asked$device_memory, host_memory = asked$host_memory,
-    gpu_memory_limit = asked$gpu_memory_limit, progress = NULL, cluster = asked$cluster, asked = asked
+    gpu_memory_limit = asked$gpu_memory_limit, progress = NULL, cluster = asked$cluster, method = asked$method, asked = asked
   )
 }
 

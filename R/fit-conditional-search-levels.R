@@ -44,7 +44,7 @@ choose_given_levels <- function(data, response, free, options, estimator, run) {
   tally <- list2env(list(evaluations = 0))
   rows <- options$rows
   # a step is as three passes of cell_moments(), of which some eighty are made in each turn
-  if (is.null(rows)) rows <- rows_for(options$seconds, 240 * MOST_TURNS, MOMENTS_SECONDS)
+  if (is.null(rows)) rows <- rows_for(options$seconds, 240 * MOST_TURNS, nominal_costs()$moments)
   batch <- sample_of(clean, seq_len(min(nrow(clean$x), rows)))
   lambdas <- \(data) \(L, lambda) {
     data$discrete$lambda <- lambda

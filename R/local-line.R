@@ -1,5 +1,5 @@
 # Moments of one column (local-moments.R): by boxes of sorted rows, exactly and in linear time, by no engine
-# (src/core/line.h).
+# (src/cpu/line/line.h).
 
 # Who asks for an engine by name has it.
 goes_by_line <- function(d, run) d == 1 && run$backend != "cuda" && run$engine != "fast"

@@ -1,6 +1,6 @@
 # Kernels of bounded reach. Each is a polynomial in s = 1 - |u|, how far a place is within its edge, u the distance in
 # units of the reach: so everything that is summed of it, its square, slope and integral, is one, too, and
-# src/core/windows.c sums such polynomials over sorted points. In several dimensions they are products
+# src/cpu/line/windows.c sums such polynomials over sorted points. In several dimensions they are products
 # (sum-compact-cubes.R).
 
 # In proportion to (1 - u^2)^p = (s (2 - s))^p, the density of 2 B - 1 for B ~ Beta(p + 1, p + 1).

@@ -217,12 +217,15 @@ cube_sum <- function(cubes, control) .Call(ffi_cube_sums, cubes, control)
 # struct fk_level_sums (src/cpu/loops/level_sums.h), points in rows.
 level_pair_sums <- function(job, control) .Call(ffi_level_sums, job, control)
 
-# list(all, others, stats): moments of points on a line about targets (src/core/line.h), `others` where `loo`, without
+# list(all, others, stats): moments of points on a line about targets (src/cpu/line/line.h), `others` where `loo`, without
 # the points that the targets are, by their numbers `own`. `line`: list(x, weights, y, order); x and `at`, NULL for
 # these, in order.
 line_sums <- function(line, at, own, loo, control) .Call(ffi_line_moments, line, at, own, loo, control)
 
 # ---- records ----------------------------------------------------------------------------------
+
+# Seconds of a nominal core: list(pairs, coordinates, linear, moments), struct fk_nominal_costs in src/core/costs.h.
+nominal_costs <- function() .Call(ffi_nominal_costs)
 
 # Where a sum of n sources at m targets in d dimensions would run, as the stats of a sum; an error where it cannot.
 resolve_control <- function(control, n, m, d, kernel = "gaussian") {

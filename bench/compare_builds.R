@@ -21,8 +21,9 @@ make_works <- function() {
   by <- function(method, work) {
     force(work)
     \() {
-      Sys.setenv(FLASHKERNEL_FAST_METHOD = method)
-      on.exit(Sys.unsetenv("FLASHKERNEL_FAST_METHOD"))
+      session <- asNamespace("flashkernel")$session
+      session$method <- method
+      on.exit(session$method <- NULL)
       work()
     }
   }

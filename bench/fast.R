@@ -178,8 +178,9 @@ speed <- function() {
 # ---- narrow kernels ---------------------------------------------------------------------------
 
 with_method <- function(method, task) {
-  Sys.setenv(FLASHKERNEL_FAST_METHOD = method)
-  on.exit(Sys.unsetenv("FLASHKERNEL_FAST_METHOD"))
+  session <- asNamespace("flashkernel")$session
+  session$method <- method
+  on.exit(session$method <- NULL)
   task()
 }
 

@@ -39,10 +39,11 @@ only <- option_values("--only", names(all))
 
 # ---- runs -------------------------------------------------------------------------------------
 
-# FLASHKERNEL_NEAR: "" decides.
+# "near" or "pairs"; NULL: the exact engine decides.
 with_near <- function(wish, task) {
-  Sys.setenv(FLASHKERNEL_NEAR = wish)
-  on.exit(Sys.unsetenv("FLASHKERNEL_NEAR"))
+  session <- asNamespace("flashkernel")$session
+  session$method <- wish
+  on.exit(session$method <- NULL)
   task()
 }
 
@@ -60,10 +61,10 @@ run_case <- function(name, x, h, factor) {
   fit <- \(estimator) flash_kde(x, estimator, bandwidth = H, control = flash_control(backend = "cpu", threads = threads, precision = "double"))
   loo <- \() predict(fit("kde"), loo = TRUE, type = "log_density")
   seconds <- c(medians(list(
-    loo = \() with_near("", loo), loo_all = \() with_near("never", loo),
-    sdkde = \() with_near("", \() fit("sdkde")), sdkde_all = \() with_near("never", \() fit("sdkde"))
+    loo = \() with_near(NULL, loo), loo_all = \() with_near("pairs", loo),
+    sdkde = \() with_near(NULL, \() fit("sdkde")), sdkde_all = \() with_near("pairs", \() fit("sdkde"))
   ), runs = if (nrow(x) > 1e5) 1 else 3, warm = FALSE))
-  changed <- max(abs(expm1(with_near("", loo) - with_near("never", loo))), na.rm = TRUE)
+  changed <- max(abs(expm1(with_near(NULL, loo) - with_near("pairs", loo))), na.rm = TRUE)
   # the share, of sums with the own point
   stats <- kernel_sum(
     x, bandwidth = H, b = rep(1, nrow(x)), tol = 0,

@@ -79,6 +79,7 @@ struct fk_opts {
   enum fk_engine_kind engine;
   double tol; /* 0: exact */
   enum fk_tol_type tol_type;
+  unsigned methods;     /* see core/method.h; 0: those that take the least time */
   bool as_exact;        /* a tolerance that was not asked for: sums of all pairs in double have no better one */
   double device_memory; /* bytes of each GPU that operators may keep; < 0: half of it */
   double host_memory;   /* the same of the host's, for the CPU; < 0: see core/kept.h */
@@ -413,7 +414,8 @@ struct fk_engine {
                            struct fk_error *err);
 };
 
-extern const struct fk_engine fk_engine_exact_cpu, fk_engine_exact_cuda, fk_engine_fast_cpu, fk_engine_fast_cuda;
+extern const struct fk_engine fk_engine_exact_cpu, fk_engine_exact_cuda, fk_engine_line, fk_engine_fast_cpu,
+    fk_engine_fast_cuda;
 
 /* ---- estimators, written against the table ---------------------------------------------------- */
 
@@ -461,15 +463,7 @@ enum fk_status fk_debias_there(struct fk_operator *op, const double *chol, const
 enum fk_status fk_sdkde_loo(struct fk_operator *op, const double *chol, const struct fk_widths *widths,
                             const struct fk_held_out *held_out, const struct fk_opts *opts, double *log_sum,
                             struct fk_stats *stats, struct fk_error *err);
-/* sum_i w_i (Phi(z) + z (corrected[0] + corrected[1] z^2) phi(z)), z = (y - x_i)/h, d = 1, x ascending. */
-struct fk_cdf_spec {
-  const double *x, *cumulative_weights; /* n each */
-  int64_t n;
-  double h;
-  const double *corrected;
-};
-enum fk_status fk_cdf(const struct fk_cdf_spec *spec, const double *y, int64_t m, const struct fk_opts *opts,
-                      double *out, struct fk_error *err);
+
 /* ---- threads and memory ----------------------------------------------------------------------- */
 
 /* Threads for a request (0: default). One in forked children, which mostly share the processors already. */

@@ -5,6 +5,7 @@
 #include "core/pool.h"
 #include "core/threads.h"
 #include "cpu/tile.h"
+#include "fk_config.h"
 #include "r/ffi.h"
 #include "r/operator.h"
 
@@ -64,6 +65,7 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_identity, 1),
     ROUTINE(ffi_kernels, 0),
     ROUTINE(ffi_resolve, 5),
+    ROUTINE(ffi_nominal_costs, 0),
     ROUTINE(ffi_guess, 5),
     ROUTINE(ffi_can, 4),
     ROUTINE(ffi_hint, 7),
@@ -73,7 +75,9 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_gpu_info, 0),
     ROUTINE(ffi_gpu_release, 0),
     ROUTINE(ffi_fma_rate, 3),
+#if FK_WITH_TESTS
     ROUTINE(ffi_test, 2),
+#endif
     {NULL, NULL, 0},
 };
 /* clang-format on */

@@ -27,7 +27,8 @@ for (size in sizes) {
   }
 }
 # one grid for chunks of sources and pieces of targets, to the end and broken off
-Sys.setenv(FLASHKERNEL_FAST_METHOD = "grid")
+session <- asNamespace("flashkernel")$session
+session$method <- "grid"
 for (d in c(1, 2, 3, 5)) {
   x <- matrix(stats::runif(600 * d), 600)
   for (last in c(3, 1)) {
@@ -44,7 +45,7 @@ for (d in c(1, 2, 3, 5)) {
     ), silent = TRUE)
   }
 }
-Sys.unsetenv("FLASHKERNEL_FAST_METHOD")
+session$method <- NULL
 # kernel regression: every loss, kind of rows, way of choosing centres, and what is asked of fits
 x <- matrix(stats::rnorm(390), 130)
 y <- sin(x[, 1]) + x[, 2]

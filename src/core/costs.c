@@ -39,7 +39,14 @@ const struct fk_costs fk_costs = {
     .exact_cpu = {.share = 0.7, .clock = 4e9, .normal_bytes = 2e6},
 
     /* real.R on an EPYC 9004 (Zen 4), 2 cores. */
-    .near = {.pairs = 1e8, .sampled = {0.75, 0.2}, .low = 3, .points = 32768, .share = 0.85},
+    .near = {.pairs = 1e8,
+             .sampled = {0.75, 0.2},
+             .low = 3,
+             .points = 32768,
+             .share = 0.85,
+             .sample_sources = 960,
+             .sample_targets = 192,
+             .sample_blocks = 256},
 
     /* gpu.R and gpu-dimensions.R on the H200; .start: no script. The start of CUDA counts always: the same call is
      * to give the same numbers, also after another has started it. Kernels rounded to 2^-12 move a point that has
@@ -94,6 +101,10 @@ const struct fk_costs fk_costs = {
     /* gpu-fast.R on the H200, roughly; .mixture: no script. */
     .fast_cuda = {.start = 0.35, .host = 16e9, .point = 2e-10, .growth = 3, .mixture = 5},
 
+    /* kernel_matvec() and cdf() of 3e3 to 1e6 normal numbers, 0.01 to 1 bandwidths, on an EPYC (no script). Sums
+     * change their last bits where they go by boxes: .exact and .times leave a factor of four and more. */
+    .line = {.start = 3e-4, .point = 6e-8, .value = 0.5, .exact = 0.01, .below = 8e-9, .times = 4, .range = 2048},
+
     /* fast.R on the EPYC, one thread; loops by themselves under perf. .same_points: tolerance.R --time (each pair
      * is computed once). .most_bytes: no script. */
     .grid_cpu =
@@ -117,7 +128,8 @@ const struct fk_costs fk_costs = {
             .filter_tap = {0.036, 0.022},
             .filter_kernel = {2, 1}, /* fast_kernels.R */
             .start = 2e-5,
-            .thread = 0.9, /* threads.R */
+            .thread = 0.9,          /* threads.R */
+            .sorted_once = 1 << 27, /* no script */
         },
 
     /* Arithmetic for an H200, no script: 132 processors at 1.75 GHz, each of which brings a warp's load of shared
@@ -186,6 +198,8 @@ const struct fk_costs fk_costs = {
                .rows_least = 8,
                .rows_share = 1e-3,
                .component = 6e-4,    /* fast_kernels.R: 0.5 to 0.8 ms */
+               .mixture_part = 0.4,  /* half of it would take 3 to 10 per cent more Gaussians */
+               .survey = 1 << 16,    /* no script */
                .direct_hopeless = 4, /* fast_kernels.R */
                .few_rows = 100,
                .few_row = 0.5,
@@ -202,6 +216,8 @@ const struct fk_costs fk_costs = {
               .strip = {4096, 4096, 1 << 15},
               .tile = 2048,
               .whole_halves = 1 << 14,
+              .few_columns = 4, /* no script: the time is that of reading the other factor */
+              .staying = 0.9,   /* no script */
               .device = 2000},
 
     /* as-exact.R on an EPYC 9004, 2 cores. */
@@ -230,4 +246,9 @@ const struct fk_costs fk_costs = {
                   .grid_targets = 0.15,
                   .grid_b = 0.15,
                   .grid_chunk = 0.25},
+
+    /* pair-moments.R and default-times.R (NOTES.md). A choice of rows by a clock would not be the same twice. */
+    .nominal = {.pairs = 4e8, .coordinates = 8, .linear = {5e-7, 8e-7, 5e-6}, .moments = 2e-8},
+
+    .kept_bytes = 0x1p30,
 };

@@ -40,6 +40,8 @@ struct fk_near_costs {
   int low;           /* ... where boxes are wide beside the points in them */
   double points;     /* with fewer it is less by as much, for what it takes to put them in order */
   double share;      /* of all pairs that would be computed, at most */
+  int sample_sources, sample_targets; /* points of that sample */
+  int sample_blocks;                  /* of targets, by which the share of all pairs is known */
 };
 
 struct fk_exact_cuda_costs {
@@ -92,6 +94,15 @@ struct fk_grid_device_costs {
   double same_points; /* of the exact engine's guess, what is left of it where the targets are the sources */
 };
 
+/* One dimension, by boxes (cpu/line), one thread. */
+struct fk_line_costs {
+  double start, point, value; /* seconds; of a point; of it, for each column beside the mass */
+  double exact;               /* seconds of all pairs, at least */
+  double below;               /* of a pair of a distribution function */
+  double times;               /* by boxes it has to be so many times faster ... */
+  double range;               /* ... and points within so many bandwidths, for the digits of their places */
+};
+
 /* Nanoseconds of one core. */
 struct fk_grid_cpu_costs {
   struct fk_grid_device_costs device;
@@ -107,6 +118,7 @@ struct fk_grid_cpu_costs {
   double filter_kernel[2];         /* a cell and wider kernel */
   double start;                    /* seconds */
   double thread;                   /* of what another thread could do */
+  double sorted_once;              /* points at themselves that may be held a second time, at most */
 };
 
 struct fk_grid_cuda_costs {
@@ -150,6 +162,8 @@ struct fk_fast_choice_costs {
   int unproven;                                /* rows that it goes by, at most */
   double rows_least, rows_share;               /* rows left over that are few: so many, of all */
   double component;                            /* seconds of each Gaussian of a sum */
+  double mixture_part;                         /* of the tolerance, for the error of such a sum */
+  int survey;                                  /* points by which a grid's cells are counted */
   double direct_hopeless; /* times a grid, after which direct sums are not tried for wider ones */
   double few_rows, few_row, few_row_coordinate; /* rows that are not worth a tree */
 };
@@ -164,6 +178,8 @@ struct fk_dense_costs {
   int64_t strip[FK_DENSE_PLACES]; /* ... and so many rows at a time */
   int64_t tile;                   /* on devices larger ones are block columns of this width */
   int64_t whole_halves;           /* so are those above this order whose products may be of halves */
+  int few_columns;                /* of a product, fewer of which are made as those with vectors */
+  double staying;                 /* share of the devices' memory for matrices that stay there */
   double device;                  /* from this order on a device has them, where there is one */
 };
 
@@ -197,6 +213,14 @@ struct fk_cuda_cuts {
   double grid_sources, grid_targets, grid_b, grid_chunk; /* shares of a device's memory, of a grid's job */
 };
 
+/* Seconds of a nominal core, by which the searches in R choose how many rows they take: the same on every machine.
+ */
+struct fk_nominal_costs {
+  double pairs, coordinates; /* (1 + d / coordinates) / pairs for a pair in d dimensions */
+  double linear[3];          /* a point of a sum in linear time, in 1, 2 and 3 dimensions */
+  double moments;            /* a pair with its moments */
+};
+
 struct fk_costs {
   struct fk_thread_costs threads;
   struct fk_exact_limits limits;
@@ -206,6 +230,7 @@ struct fk_costs {
   struct fk_cuda_memory_shares cuda_memory;
   struct fk_fast_cpu_costs fast_cpu;
   struct fk_fast_cuda_costs fast_cuda;
+  struct fk_line_costs line;
   struct fk_grid_cpu_costs grid_cpu;
   struct fk_grid_cuda_costs grid_cuda;
   struct fk_direct_costs direct;
@@ -215,6 +240,8 @@ struct fk_costs {
   struct fk_dense_costs dense;
   struct fk_hint_costs hint;
   struct fk_cuda_cuts cuda_cuts;
+  struct fk_nominal_costs nominal;
+  double kept_bytes; /* of the host, that engines keep of operators where the options name no limit */
 };
 extern const struct fk_costs fk_costs;
 

@@ -1,11 +1,12 @@
 #include "kept.h"
+#include "costs.h"
 
 /* A ring, from what was used last to what was used longest ago. */
 static struct fk_kept ring = {.older = &ring, .newer = &ring};
 static double bytes_in_all;
 
 double fk_kept_limit(const struct fk_opts *opts) {
-  return opts->host_memory >= 0 ? opts->host_memory : FK_KEPT_BYTES;
+  return opts->host_memory >= 0 ? opts->host_memory : fk_costs.kept_bytes;
 }
 
 double fk_kept_bytes(void) { return bytes_in_all; }

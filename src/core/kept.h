@@ -5,8 +5,6 @@
 
 #include "../fk.h"
 
-/* Bytes, where the options name no limit. */
-#define FK_KEPT_BYTES 0x1p30
 double fk_kept_limit(const struct fk_opts *opts);
 
 /* It is used now; NULL: there is none. */

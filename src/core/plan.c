@@ -9,14 +9,14 @@
 #include "../fk_config.h"
 #include "costs.h"
 #include "gpu.h"
-#include "wish.h"
+#include "method.h"
 
 static const struct fk_engine *const engines[] = {
     &fk_engine_exact_cpu,
 #if FK_WITH_CUDA
     &fk_engine_exact_cuda,
 #endif
-    &fk_engine_fast_cpu,
+    &fk_engine_line,       &fk_engine_fast_cpu,
 #if FK_WITH_CUDA
     &fk_engine_fast_cuda,
 #endif
@@ -173,7 +173,7 @@ static void say_why_engine(struct fk_stats *stats, const struct fk_opts *opts, c
     fk_plan_say(stats, "no fast engine for %s", operations[work->operation].words);
   else if (opts->engine != FK_ENGINE_AUTO)
     fk_plan_say(stats, "as asked");
-  else if (opts->tol == 0)
+  else if (opts->tol == 0 && !is_fast)
     fk_plan_say(stats, "no tolerance");
   else if (!isfinite(least[1]))
     fk_plan_say(stats, "no fast engine for %s", describe_kernel(work, kernel, sizeof kernel));
@@ -202,7 +202,7 @@ struct fk_opts fk_plan_options(const struct fk_engine *engine, const struct fk_o
   struct fk_opts own = *opts;
   bool counts = false, beyond = fk_kernel_is_gaussian(&work->kernel) || opts->tol < 1e-6;
   for (int i = 0; i < N_ENGINES; i++)
-    if (engines[i]->kind == FK_ENGINE_FAST && is_able(engines[i], opts, work)) counts = true;
+    if (engines[i]->kind == FK_ENGINE_FAST && opts->tol > 0 && is_able(engines[i], opts, work)) counts = true;
   if (engine->kind == FK_ENGINE_EXACT && opts->engine != FK_ENGINE_EXACT && counts && beyond)
     own.precision = FK_PRECISION_DOUBLE;
   return own;
@@ -222,7 +222,6 @@ static double seconds_of(const struct fk_engine *engine, const struct fk_work *w
 /* Sums, which an engine that has them to a tolerance has to a very small one. */
 #define STAND_IN_FOR (FK_CAN(FK_OP_SUMS) | FK_CAN(FK_OP_LOGS) | FK_CAN(FK_OP_COORDINATES))
 
-/* Tests have it with few points, too: FLASHKERNEL_AS_EXACT is "always". */
 static bool may_stand_in(const struct fk_opts *opts, const struct fk_work *work) {
   const struct fk_as_exact_costs *c = &fk_costs.as_exact;
   bool is_double = opts->precision == FK_PRECISION_AUTO || opts->precision == FK_PRECISION_DOUBLE;
@@ -230,7 +229,7 @@ static bool may_stand_in(const struct fk_opts *opts, const struct fk_work *work)
   alone.threads = 1;
   return opts->engine == FK_ENGINE_AUTO && opts->tol == 0 && is_double && fk_kernel_is_gaussian(&work->kernel) &&
          work->d <= c->dimensions && (STAND_IN_FOR & FK_CAN(work->operation)) &&
-         (fk_is_wish("FLASHKERNEL_AS_EXACT", "always") || fk_engine_exact_cpu.seconds(work, &alone) >= c->exact);
+         ((opts->methods & FK_METHOD_AS_EXACT) || fk_engine_exact_cpu.seconds(work, &alone) >= c->exact);
 }
 
 /* By the points it decides whether it does. */
@@ -293,7 +292,7 @@ static bool stands_in(const struct fk_opts *opts, const struct fk_work *work) {
   struct fk_plan_choice choice;
   struct fk_stats stats;
   struct fk_error why = {FK_STATUS_OK, ""};
-  return !fk_plan_choose(opts, work, &choice, &stats, &why) && choice.opts.as_exact;
+  return !fk_plan_choose(opts, work, &choice, &stats, &why) && choice.engine->kind == FK_ENGINE_FAST;
 }
 
 double fk_plan_hint(const struct fk_opts *opts, const struct fk_work *work, bool own, double share) {

@@ -22,10 +22,9 @@ static double bytes_beside(const struct fk_tiled *t, const struct fk_tiled_spec 
 }
 
 /* Do all stay on devices of so many bytes, and leave a little to others? */
-#define STAYING 0.9
 static bool all_fit(const struct fk_tiled *t, const struct fk_tiled_spec *spec, double bytes) {
   const double columns = (double)fk_pieces(t->count, t->n_devices) * column_bytes(t);
-  return columns + bytes_beside(t, spec) <= STAYING * bytes;
+  return columns + bytes_beside(t, spec) <= fk_costs.dense.staying * bytes;
 }
 
 static void cut(struct fk_tiled *t, int64_t block) {

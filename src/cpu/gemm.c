@@ -1,6 +1,7 @@
 /* Products of matrices, by the loops that sum values over kernels: a tile's kernels are a piece of A, the values
  * one of B. R's own BLAS takes ten times as long, and knows one thread. */
 #include <string.h>
+#include "../core/costs.h"
 
 #include "../core/count.h"
 #include "../core/host.h"
@@ -99,7 +100,7 @@ static void run_tiles(void *data, int64_t first, int64_t end, int slot) {
 /* ---- of few columns --------------------------------------------------------------------------- */
 
 /* Their time is that of reading A: copies of its tiles would take longer. */
-enum { FEW_COLUMNS = 4, PIECE = 256 }; /* rows of C */
+enum { PIECE = 256 }; /* rows of C */
 
 static void run_vectors(void *data, int64_t first, int64_t end, int slot) {
   const struct gemm *g = data;
@@ -124,7 +125,7 @@ static enum fk_status gemm(int threads, unsigned flags, double alpha, const stru
   g.A = A->data, g.B = B->data, g.C = C->data;
   threads = fk_threads_for_work(threads, (double)g.m * (double)g.n * (double)g.inner);
   g.lda = A->ld, g.ldb = B->ld, g.ldc = C->ld;
-  if (g.n < FEW_COLUMNS && !g.transposed_b) {
+  if (g.n < fk_costs.dense.few_columns && !g.transposed_b) {
     fk_parallel_for(threads, g.m, PIECE, run_vectors, &g);
     return FK_STATUS_OK;
   }

@@ -1,4 +1,5 @@
 #include "near.h"
+#include "../core/costs.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -213,8 +214,8 @@ void fk_near_free(struct fk_near_pairs *near) {
 }
 
 double fk_near_share(const struct fk_near_pairs *near) {
-  enum { SAMPLE = 256 };
-  int64_t blocks = near->sources->blocks, of = near->targets->blocks, sampled = fk_smaller(of, SAMPLE), found = 0;
+  int64_t blocks = near->sources->blocks, of = near->targets->blocks,
+          sampled = fk_smaller(of, fk_costs.near.sample_blocks), found = 0;
   for (int64_t i = 0; i < sampled; i++)
     for (int64_t at = -1; (at = fk_near_next(near, at + 1, blocks, i * of / sampled)) < blocks;) found++;
   return (double)found / ((double)sampled * (double)blocks);

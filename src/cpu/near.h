@@ -34,8 +34,6 @@ double fk_near_exponent(const struct fk_kernel_mode *mode, bool coordinates, dou
 static inline bool fk_near_decays(const struct fk_kernel_mode *mode) {
   return mode->form.type == FK_FORM_GAUSSIAN || mode->form.type == FK_FORM_ROOT;
 }
-/* Tests compute what is near where there are few points, too: FLASHKERNEL_NEAR is "always", or "never". */
-bool fk_near_is_wish(const char *what);
 /* The share of all pairs that would be computed. */
 double fk_near_share(const struct fk_near_pairs *near);
 

@@ -5,14 +5,12 @@
 #include "../core/costs.h"
 #include "../core/count.h"
 #include "../core/kept.h"
+#include "../core/method.h"
 #include "../core/pool.h"
 #include "../core/scan.h"
-#include "../core/wish.h"
 #include "near.h"
 
 /* ---- do they pay ------------------------------------------------------------------------------ */
-
-bool fk_near_is_wish(const char *what) { return fk_is_wish("FLASHKERNEL_NEAR", what); }
 
 /* Of one side, whitened, in panels of `width`: u[panel][k][lane]. */
 struct near_sample {
@@ -43,7 +41,6 @@ static bool sample_init(struct near_sample *a, const struct fk_sweep *s, const s
 
 /* The share of pairs that single points would need, of a sample of both sides; 1 where that has none. */
 static double sampled_share(const struct fk_sweep *s) {
-  enum { SOURCES = 15 * FK_NEAR_POINTS, TARGETS = 24 * FK_NEAR_TARGETS };
   const struct fk_tile_ops *ops = fk_isa()->f64;
   const struct fk_matrix *sources = &s->task->sources;
   struct near_sample x = {.width = FK_NEAR_POINTS}, y = {.width = FK_NEAR_TARGETS};
@@ -51,7 +48,8 @@ static double sampled_share(const struct fk_sweep *s) {
   double reach2 =
       fk_near_usual_reach2(&s->mode, coordinates, (double)sources->n) / (s->mode.scale * s->mode.scale);
   int64_t d = sources->d, near = 0;
-  bool done = sample_init(&x, s, sources, SOURCES) && sample_init(&y, s, fk_task_targets(s->task), TARGETS);
+  bool done = sample_init(&x, s, sources, fk_costs.near.sample_sources) &&
+              sample_init(&y, s, fk_task_targets(s->task), fk_costs.near.sample_targets);
   for (int64_t j = 0; j < y.count && done; j++) {
     const double *target = y.u + j / y.width * d * y.width + j % y.width;
     double squares[FK_NEAR_POINTS];
@@ -68,8 +66,8 @@ static double sampled_share(const struct fk_sweep *s) {
 static bool may_pay(const struct fk_sweep *s) {
   const struct fk_near_costs *c = &fk_costs.near;
   double n = (double)s->task->sources.n, m = (double)fk_n_targets(s->task);
-  if (!fk_near_decays(&s->mode) || n == 0 || m == 0 || fk_near_is_wish("never")) return false;
-  return fk_near_is_wish("always") || (n * m >= c->pairs && fk_sweep_near_share(s) < 1);
+  if (!fk_near_decays(&s->mode) || n == 0 || m == 0 || (s->opts->methods & FK_METHOD_PAIRS)) return false;
+  return (s->opts->methods & FK_METHOD_NEAR) || (n * m >= c->pairs && fk_sweep_near_share(s) < 1);
 }
 
 double fk_sweep_near_share(const struct fk_sweep *s) {
@@ -81,9 +79,9 @@ double fk_sweep_near_share(const struct fk_sweep *s) {
   return share <= most ? share : 1;
 }
 
-static bool pays(const struct fk_near_pairs *near) {
+static bool pays(const struct fk_near_pairs *near, const struct fk_opts *opts) {
   double share = fk_near_share(near);
-  return fk_near_is_wish("always") || share <= fk_costs.near.share;
+  return (opts->methods & FK_METHOD_NEAR) || share <= fk_costs.near.share;
 }
 
 /* ---- sources in the order of their blocks ----------------------------------------------------- */
@@ -181,7 +179,7 @@ enum fk_status fk_sweep_near(const struct fk_sweep *s, bool *done, double *skipp
   enum fk_status status = find_blocks(s, &x, &owner, err);
   if (!status && targets->data) status = fk_near_blocks_create(&all, &s->mode, s->threads, &y, err);
   if (!status) status = find_near(s, x, y ? y : x, &near, err);
-  if (!status && pays(&near)) {
+  if (!status && pays(&near, s->opts)) {
     status = sum_near(s, &near, err);
     *done = true;
     double n = (double)task->sources.n, pairs = n * (double)fk_n_targets(task);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/method.h"
 #include "../core/scan.h"
 #include "near.h"
 #include "walk.h"
@@ -213,8 +214,8 @@ static enum fk_status walk_tails(const struct tails *s, struct fk_error *err) {
 enum fk_status fk_near_tails(const struct fk_sweep *sweep, int64_t *rows, int64_t *found, struct fk_error *err) {
   struct tails s = {.sweep = sweep, .rows = rows, .m = *found};
   int64_t left = 0;
-  if (!fk_near_decays(&sweep->mode) || fk_near_is_wish("never")) return FK_STATUS_OK;
-  if (s.m < MANY && !fk_near_is_wish("always")) return FK_STATUS_OK;
+  if (!fk_near_decays(&sweep->mode) || (sweep->opts->methods & FK_METHOD_PAIRS)) return FK_STATUS_OK;
+  if (s.m < MANY && !(sweep->opts->methods & FK_METHOD_NEAR)) return FK_STATUS_OK;
   enum fk_status status = whiten_tails(&s, err);
   if (!status) status = walk_tails(&s, err);
   for (int64_t i = 0; i < s.m && !status; i++)

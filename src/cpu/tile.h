@@ -25,8 +25,7 @@ enum fk_tile_flags {
   FK_TILE_RATIONAL = FK_TILE_CAUCHY | FK_TILE_IMQ,
   /* kernels of products x'y, double only; they are always stored */
   FK_TILE_POWER = 128,
-  FK_TILE_TANH = 256,
-  FK_TILE_PRODUCT = FK_TILE_POWER | FK_TILE_TANH
+  FK_TILE_TANH = 256
 };
 
 struct fk_tile {

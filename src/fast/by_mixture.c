@@ -33,8 +33,6 @@
 #include "columns.h"
 #include "mixture.h"
 
-/* Of the tolerance, what the mixture may take: half of it would take 3 to 10 per cent more Gaussians. */
-#define MIXTURE_PART 0.4
 /* Bandwidths on one grid, and what their errors are at most times the window's (on all windows 1.853:
  * tools/window-table.sh prints it). */
 #define WIDEST_SCALE 8
@@ -122,7 +120,7 @@ static void cost_on_grid(struct part *part, const struct fk_fast_job *job, const
   sub_init(&sub, job, x, part);
   part->single = sub.job.single;
   part->seconds = INFINITY;
-  if (fk_fast_may_be("grid"))
+  if (fk_fast_may_be(job->opts, FK_METHOD_GRID))
     fk_fast_choose_window(&sub.job, &part->work, part->tol, &part->single, &part->window, &part->seconds);
 }
 
@@ -158,7 +156,7 @@ static enum fk_status cost_of_direct(struct part *part, const struct fk_fast_job
 static enum fk_status choose_parts(const struct fk_fast_job *job, const struct fk_fast_samples *s,
                                    const struct fk_grid_work *work, struct fk_fast_mixture *x,
                                    struct fk_error *err) {
-  bool may_direct = job->grid->direct && fk_fast_may_be("direct"), try_direct = true;
+  bool may_direct = job->grid->direct && fk_fast_may_be(job->opts, FK_METHOD_DIRECT), try_direct = true;
   enum fk_status status = FK_STATUS_OK;
   struct part next = {.first = 0, .n = 1};
   cost_on_grid(&next, job, work, x);
@@ -294,7 +292,7 @@ enum fk_status fk_fast_mixture_init(struct fk_fast_job *job, const struct fk_fas
   if (!x) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sum of Gaussians");
   enum fk_status status = farthest(job, &square, &mean, err), found = FK_STATUS_OK;
   double power = fk_kernel_info(job->task->kernel.id)->mixture;
-  if (!status) found = fk_mixture_init(&x->sum, power, square, MIXTURE_PART * job->tol, &why);
+  if (!status) found = fk_mixture_init(&x->sum, power, square, fk_costs.choice.mixture_part * job->tol, &why);
   if (!status && found && found != FK_STATUS_UNSUPPORTED) status = fk_fail(err, found, "%s", why.message);
   if (!status && !found) find_least(job, mean, x);
   if (!status && !found) status = choose_parts(job, s, work, x, err);

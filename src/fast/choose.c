@@ -44,18 +44,19 @@ static enum fk_status choose_method(struct fk_fast_job *job, const struct fk_fas
   double by[] = {INFINITY, INFINITY, INFINITY, INFINITY};
   bool gaussian = fk_kernel_is_gaussian(&job->task->kernel);
   /* points too thin for a device's grid can be for the CPU, where that may do the work */
-  bool may_direct = (job->grid->direct || job->opts->backend == FK_BACKEND_AUTO) && fk_fast_may_be("direct") &&
+  bool may_direct = (job->grid->direct || job->opts->backend == FK_BACKEND_AUTO) &&
+                    fk_fast_may_be(job->opts, FK_METHOD_DIRECT) &&
                     !job->opts->as_exact; /* the exact engine leaves out what is far, too */
   struct fk_grid_work work;
   struct fk_window window;
-  bool single = job->single, forced = job->opts->engine == FK_ENGINE_FAST || fk_fast_is_wished();
+  bool single = job->single, forced = job->opts->engine == FK_ENGINE_FAST || fk_fast_is_asked(job->opts);
   enum fk_status status = fk_fast_survey(job, s, &work, err);
   if (!status && !gaussian) {
     status = fk_fast_check_init(job, NULL, 0, &choice->sample, err);
     job->least = status ? 0 : fk_fast_check_least(job, &choice->sample);
     if (!status) status = fk_fast_mixture_init(job, s, &work, &choice->mixture, &by[FK_BY_MIXTURE], err);
   }
-  if (!status && gaussian && fk_fast_may_be("grid"))
+  if (!status && gaussian && fk_fast_may_be(job->opts, FK_METHOD_GRID))
     fk_fast_choose_window(job, &work, job->tol, &single, &window, &by[FK_BY_GRID]);
   if (!status && gaussian && may_direct)
     status = fk_fast_direct_seconds(job, s, by[FK_BY_GRID], &by[FK_BY_DIRECT], err);

@@ -7,7 +7,7 @@
 
 #include "../core/costs.h"
 #include "../core/kept.h"
-#include "../core/wish.h"
+#include "../core/method.h"
 #include "columns.h"
 #include "guess.h"
 
@@ -15,17 +15,17 @@
  * Where the grid is wished for, they may take some seconds. */
 static double most_nodes(const struct fk_fast_job *job, double grid_seconds) {
   const struct fk_fast_choice_costs *c = &fk_costs.choice;
-  bool wished = job->opts->engine == FK_ENGINE_FAST || !fk_fast_may_be("direct");
+  bool wished = job->opts->engine == FK_ENGINE_FAST || !fk_fast_may_be(job->opts, FK_METHOD_DIRECT);
   double planes = 2.0 * (job->gradient ? 2 : 1) * (job->laplace != 0 ? 2 : 1);
   double each = c->node * planes * (double)job->d, least = wished ? c->nodes_wished : c->nodes_least;
   return fmin(fmax(least, c->nodes_share * grid_seconds / each), c->nodes_bytes / (16 * planes));
 }
 
-/* Few points are sooner done here; tests ask for a GPU with any number: FLASHKERNEL_CUDA_ENVELOPE=always. */
+/* Few points are sooner done here. */
 static bool is_on_device(const struct fk_fast_job *job) {
   if (!job->grid->cells) return false;
   double points = (double)job->n + (job->same ? 0 : (double)job->m);
-  return points > fk_costs.choice.device_points || fk_is_wish("FLASHKERNEL_CUDA_ENVELOPE", "always");
+  return points > fk_costs.choice.device_points || (job->opts->methods & FK_METHOD_ENVELOPE);
 }
 
 static enum fk_status take_cells(const struct fk_fast_job *job, const struct fk_envelope_spec *spec,

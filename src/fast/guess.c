@@ -10,15 +10,6 @@
 #include "../cpu/direct/direct.h"
 #include "../cpu/grid/grid.h"
 
-/* Benchmarks and tests run one method where the other is cheaper: FLASHKERNEL_FAST_METHOD is "grid" or "direct".
- */
-static const char *wish(void) {
-  const char *method = getenv("FLASHKERNEL_FAST_METHOD");
-  return method && *method ? method : NULL;
-}
-bool fk_fast_is_wished(void) { return wish() != NULL; }
-bool fk_fast_may_be(const char *method) { return !wish() || strcmp(wish(), method) == 0; }
-
 /* ---- samples ---------------------------------------------------------------------------------- */
 
 /* The choice is to take a few percent of the time. */

@@ -4,10 +4,6 @@
 
 #include "job.h"
 
-/* FLASHKERNEL_FAST_METHOD names one method: is there such a wish, and does it leave this one to be chosen? */
-bool fk_fast_is_wished(void);
-bool fk_fast_may_be(const char *method);
-
 /* What the choice goes by: samples of both sides, whitened. An operator keeps those of its points, and what a
  * survey of them tells. */
 struct fk_fast_kept;

@@ -8,6 +8,7 @@
 #ifndef FK_FAST_JOB_H
 #define FK_FAST_JOB_H
 
+#include "../core/method.h"
 #include "../cpu/grid/envelope.h"
 #include "../grid/backend.h"
 
@@ -52,6 +53,14 @@ static inline double *fk_fast_out(const struct fk_fast_job *job, int64_t c) {
 }
 static inline bool fk_fast_pointwise(const struct fk_fast_job *job) {
   return job->opts->tol_type == FK_TOL_POINTWISE;
+}
+
+/* Has one of these methods been asked for, and may this one be chosen? */
+static inline bool fk_fast_is_asked(const struct fk_opts *opts) {
+  return opts->methods & (FK_METHOD_GRID | FK_METHOD_DIRECT);
+}
+static inline bool fk_fast_may_be(const struct fk_opts *opts, enum fk_method method) {
+  return !fk_fast_is_asked(opts) || (opts->methods & method);
 }
 
 /* What floats keep of a sum. */

@@ -108,14 +108,14 @@ static enum fk_status choose_window(struct fk_stream *s, const struct fk_grid_po
 static enum fk_status choose_grid(struct fk_stream *s, const struct fk_stream_spec *spec,
                                   struct fk_grid_spec *grid, bool *wanted, struct fk_error *err) {
   const struct fk_opts *opts = &s->opts;
-  bool forced = !fk_fast_may_be("direct");
+  bool forced = !fk_fast_may_be(&s->opts, FK_METHOD_DIRECT);
   int64_t n = spec->sources.n, m = spec->targets.n, d = s->d;
   struct fk_work size = {spec->n, spec->m, (double)d, n_values(s), {.id = FK_KERNEL_GAUSSIAN}, FK_OP_SUMS};
   struct fk_grid_work work = {.n = spec->n, .m = spec->m, .d = (int)d, .columns = s->columns};
   struct fk_plan_choice choice;
   double seconds, by_parts = INFINITY;
   *wanted = false;
-  if (!fk_fast_may_be("grid")) return FK_STATUS_OK;
+  if (!fk_fast_may_be(&s->opts, FK_METHOD_GRID)) return FK_STATUS_OK;
   double *u = malloc(sizeof(double) * (size_t)((n + m) * d));
   if (!u) return no_memory(err, "a sample");
   struct fk_matrix x = fk_doubles(u, n, d), y = fk_doubles(u + n * d, m, d);

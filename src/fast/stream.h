@@ -48,8 +48,8 @@ enum fk_status fk_stream_evaluate(struct fk_stream *stream, const struct fk_matr
 void fk_stream_seek(struct fk_stream *stream, int64_t row);
 
 /* Sums of several streams as one (fast/stream_parts.c): another of the same window, centre and checks, without
- * sources; and what sources have left in a stream, written for one that takes it, in another process, too. A stream
- * has the same bits however the ones before it came. size: bytes. */
+ * sources; and what sources have left in a stream, written for one that takes it, in another process, too. A
+ * stream has the same bits however the ones before it came. size: bytes. */
 enum fk_status fk_stream_clone(const struct fk_stream *of, struct fk_stream **stream, struct fk_error *err);
 enum fk_status fk_stream_pack(struct fk_stream *stream, void *to, size_t *size, struct fk_error *err);
 enum fk_status fk_stream_take(struct fk_stream *stream, void *from, size_t size, struct fk_error *err);

@@ -70,8 +70,6 @@ bool fk_window_has_scale(const struct fk_window *w, double scale) {
   return (is_fine(w) ? FINE_SDS : SDS) * scale / w->spacing <= FK_WINDOW_REACH;
 }
 
-double fk_window_value(const struct fk_window *w, double t) { return (double)value_at(w, t); }
-
 /* ---- filters ---------------------------------------------------------------------------------- */
 
 /* The transforms of both filters at a frequency; in long double, as taps far out are beside the first one what

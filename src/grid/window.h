@@ -68,9 +68,6 @@ enum fk_status fk_window_taps(const struct fk_window *window, double scale, doub
 int fk_window_polynomial(const struct fk_window *window,
                          double coefficients[FK_WINDOW_DEGREE + 1][FK_WINDOW_WIDTH]);
 
-/* phi itself at t nodes from its centre, divided by its integral. */
-double fk_window_value(const struct fk_window *window, double t);
-
 /* ---- envelopes: errors as they fade with the distance -----------------------------------------
  *
  * f_u is what a sum for use u, a subset of FK_WINDOW_GRADIENT | FK_WINDOW_LAPLACE, is of in one dimension:

@@ -59,12 +59,13 @@ SEXP ffi_is_diagonal(SEXP factor);
 SEXP ffi_machine_memory(void);
 SEXP ffi_kernels(void);
 SEXP ffi_resolve(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel);
+SEXP ffi_nominal_costs(void);
 SEXP ffi_guess(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel);
 SEXP ffi_can(SEXP control, SEXP operation, SEXP d, SEXP kernel);
 SEXP ffi_hint(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel, SEXP own, SEXP share);
 SEXP ffi_gpu_info(void);
 SEXP ffi_gpu_release(void);
 SEXP ffi_fma_rate(SEXP seconds, SEXP single, SEXP threads);
-SEXP ffi_test(SEXP name, SEXP arguments);
+SEXP ffi_test(SEXP name, SEXP arguments); /* src/tests */
 
 #endif

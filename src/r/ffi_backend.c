@@ -1,6 +1,7 @@
 /* The .Call entry points about the machine and the build. */
 #include <string.h>
 
+#include "../core/costs.h"
 #include "../core/gpu.h"
 #include "../core/plan.h"
 #include "../core/pool.h"
@@ -80,6 +81,20 @@ SEXP ffi_resolve(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel) {
   struct fk_stats stats;
   choice_for(control, n, m, d, kernel, &opts, &stats).engine->describe(&opts, &stats);
   return r_stats(&stats);
+}
+
+/* What a nominal core takes, by the table of costs: list(pairs, coordinates, linear, moments). */
+SEXP ffi_nominal_costs(void) {
+  const struct fk_nominal_costs *c = &fk_costs.nominal;
+  const char *names[] = {"pairs", "coordinates", "linear", "moments", ""};
+  SEXP list = PROTECT(Rf_mkNamed(VECSXP, names)), linear;
+  SET_VECTOR_ELT(list, 0, Rf_ScalarReal(c->pairs));
+  SET_VECTOR_ELT(list, 1, Rf_ScalarReal(c->coordinates));
+  SET_VECTOR_ELT(list, 2, linear = r_vector(3));
+  memcpy(REAL(linear), c->linear, sizeof c->linear);
+  SET_VECTOR_ELT(list, 3, Rf_ScalarReal(c->moments));
+  UNPROTECT(1);
+  return list;
 }
 
 /* The seconds that it would take there, by the engine's guess. */

@@ -8,6 +8,7 @@
 #include "../cpu/loops/neighbours.h"
 #include "../core/scan.h"
 #include "../core/triangular.h"
+#include "../cpu/line/line.h"
 #include "ffi.h"
 #include "operator.h"
 
@@ -264,6 +265,7 @@ SEXP ffi_cdf(SEXP x, SEXP cumulative_weights, SEXP h, SEXP y, SEXP corrected, SE
   struct fk_error err = {FK_STATUS_OK, ""};
   r_opts(control, &opts, &stats);
   double sd = Rf_asReal(h);
+  if (n < 1) Rf_error("there must be points");
   struct fk_cdf_spec spec = {points, weights, n, sd, r_numbers(corrected, 2, "corrected")};
   SEXP out = PROTECT(r_vector(m));
 

@@ -1,5 +1,5 @@
 /* Moments of points on a line; R/local-line.R. */
-#include "../core/line.h"
+#include "../cpu/line/line.h"
 
 #include "ffi.h"
 

@@ -1,5 +1,5 @@
 /* Polynomial kernels in one dimension; R/sum-compact.R. */
-#include "../core/windows.h"
+#include "../cpu/line/line.h"
 
 #include "ffi.h"
 

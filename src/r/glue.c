@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../core/aligned.h"
+#include "../core/method.h"
 
 SEXP r_element(SEXP list, const char *name) {
   SEXP names = Rf_getAttrib(list, R_NamesSymbol);
@@ -89,6 +90,22 @@ static void r_devices(SEXP devices, struct fk_opts *opts) {
   for (int i = 0; i < opts->n_devices; i++) opts->devices[i] = INTEGER(devices)[i];
 }
 
+/* Of a control that tests have made: names of methods, or NULL. */
+static unsigned methods_of(SEXP names) {
+  static const struct {
+    const char *name;
+    enum fk_method method;
+  } methods[] = {{"grid", FK_METHOD_GRID},        {"direct", FK_METHOD_DIRECT}, {"line", FK_METHOD_LINE},
+                 {"near", FK_METHOD_NEAR},        {"pairs", FK_METHOD_PAIRS},   {"as exact", FK_METHOD_AS_EXACT},
+                 {"envelope", FK_METHOD_ENVELOPE}};
+  unsigned found = 0;
+  if (TYPEOF(names) != STRSXP) return 0;
+  for (R_xlen_t i = 0; i < Rf_xlength(names); i++)
+    for (size_t k = 0; k < sizeof methods / sizeof *methods; k++)
+      if (strcmp(CHAR(STRING_ELT(names, i)), methods[k].name) == 0) found |= methods[k].method;
+  return found;
+}
+
 /* -1: none are named. */
 static double bytes_of(SEXP bytes) { return Rf_isNumeric(bytes) ? Rf_asReal(bytes) : -1; }
 
@@ -104,6 +121,7 @@ void r_opts(SEXP control, struct fk_opts *opts, struct fk_stats *stats) {
   if (!(opts->tol > 0)) opts->tol = 0;
   bool pointwise = strcmp(CHAR(Rf_asChar(r_element(control, "tol_type"))), "pointwise") == 0;
   opts->tol_type = pointwise ? FK_TOL_POINTWISE : FK_TOL_GLOBAL;
+  opts->methods = methods_of(r_element(control, "method"));
   opts->as_exact = false;
   opts->device_memory = bytes_of(r_element(control, "device_memory"));
   opts->host_memory = bytes_of(r_element(control, "host_memory"));

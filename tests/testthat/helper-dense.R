@@ -14,7 +14,7 @@ run_dense <- function(what, matrices, flags = 0, factors = c(1, 0), device = -1,
     rows <- matrix(NaN, padding, ncol(x))
     rbind(rows, x, rows)
   })
-  out <- .Call(ffi_test, "dense", list(what, device, flags, factors, padded, padding, single))
+  out <- c_unit("dense", what, device, flags, factors, padded, padding, single)
   inner <- lapply(out, \(x) x[seq_len(nrow(x) - 2 * padding) + padding, , drop = FALSE])
   for (i in seq_along(out)) {
     outer <- out[[i]][-(seq_len(nrow(inner[[i]])) + padding), ]

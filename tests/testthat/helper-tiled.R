@@ -6,7 +6,7 @@ run_tiled <- function(K, devices = -1L, block = 16, most = 0, diagonal = NULL, r
                       v = matrix(1, nrow(K), 1), steps = character(), stop_at = 0, halves = FALSE) {
   steps <- as.integer(TILED_STEPS[steps])
   arguments <- list(K, as.integer(devices), block, most, diagonal, roots, lambda, v, steps, stop_at, halves)
-  out <- .Call(ffi_test, "tiled", arguments)
+  out <- do.call(c_unit, c("tiled", arguments))
   m <- nrow(K)
   facts <- as.list(out[[6]])
   names(facts) <- c("pivot", "streamed", "looks", "backwards")

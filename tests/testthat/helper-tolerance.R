@@ -304,7 +304,7 @@ TASKS <- c(
 )
 
 # The case of a seed: families take turns, and what else there is to choose goes by sequences that fill each family
-# evenly. `points`, `targets`: at most so many. `method`: FLASHKERNEL_FAST_METHOD of all cases.
+# evenly. `points`, `targets`: at most so many. `method`: of set_method(), of all cases.
 tolerance_case <- function(seed, points = 800, targets = 100, backend = "cpu", method = NULL) {
   families <- names(tolerance_families)
   turn <- (seed - 1) %/% length(families)
@@ -449,13 +449,12 @@ need_fine_windows <- function() testthat::skip_if_not(has_fine_windows(), "long 
 # tol_bound, or that above tol. An error that says that it is not supported is no breach.
 run_case <- function(case, backend = case$backend) {
   case$backend <- backend
-  before <- Sys.getenv("FLASHKERNEL_FAST_METHOD", NA)
+  before <- set_method(case$method)
   old <- options(flashkernel.threads = 1L, flashkernel.progress = FALSE)
   on.exit({
     options(old)
-    if (is.na(before)) Sys.unsetenv("FLASHKERNEL_FAST_METHOD") else Sys.setenv(FLASHKERNEL_FAST_METHOD = before)
+    set_method(before)
   })
-  Sys.setenv(FLASHKERNEL_FAST_METHOD = case$method)
   run <- if (case$task == "sums") run_sums else if (case$task == "debiased") run_debiased else run_prediction
   trouble <- ""
   refused <- FALSE

@@ -1,4 +1,4 @@
-# Views of points, as C has them: rows of a larger matrix, in doubles or in floats. src/r/ffi_test.c sums over them.
+# Views of points, as C has them: rows of a larger matrix, in doubles or in floats. src/tests sums over them.
 
 # To the nearest float, as doubles.
 to_floats <- function(x) {
@@ -16,7 +16,7 @@ inner_view <- function(x, single = FALSE, before = 3, after = 2) {
 view_control <- function(engine = "exact", backend = "cpu", precision = "double", tol = 0, tol_type = "global") {
   list(
     backend = backend, precision = precision, threads = 2L, devices = integer(), progress = NULL, engine = engine,
-    tol = tol, tol_type = tol_type, device_memory = NULL
+    tol = tol, tol_type = tol_type, device_memory = NULL, method = asNamespace("flashkernel")$session$method
   )
 }
 
@@ -40,12 +40,6 @@ expect_same_of_views <- function(x, y, sum, where) {
 }
 
 sums_of_views <- function(L, kernel, b, control, what = "sums") {
-  \(x, y) .Call(ffi_test, "sums", list(x, y, L, kernel, b, control, what))$sums
+  \(x, y) c_unit("sums", x, y, L, kernel, b, control, what)$sums
 }
 
-with_method <- function(method, expression) {
-  before <- Sys.getenv("FLASHKERNEL_FAST_METHOD", NA)
-  on.exit(if (is.na(before)) Sys.unsetenv("FLASHKERNEL_FAST_METHOD") else Sys.setenv(FLASHKERNEL_FAST_METHOD = before))
-  Sys.setenv(FLASHKERNEL_FAST_METHOD = method)
-  expression
-}

@@ -1,16 +1,10 @@
-# Without a tolerance the fast engine stands in for the exact one, where it is proven to keep 1e-12 of every sum.
+# Without a tolerance the fast engine stands in for the exact one, where it is proven to keep 1e-12 of every sum; in one
+# dimension boxes do (src/cpu/line).
 
 PROMISED <- 1e-12
 
-with_settings <- function(..., task) {
-  settings <- c(...)
-  do.call(Sys.setenv, as.list(settings))
-  on.exit(Sys.unsetenv(names(settings)))
-  task()
-}
-
 # With any number of points.
-standing_in <- \(task) with_settings(FLASHKERNEL_AS_EXACT = "always", FLASHKERNEL_FAST_METHOD = "grid", task = task)
+standing_in <- \(task) with_method(c("as exact", "grid"), task())
 
 test_that("sums of many points in double go by a grid, as exactly as is promised", {
   need_fine_windows()
@@ -48,21 +42,96 @@ test_that("few points, single precision, more dimensions and narrow kernels are 
   expect_identical(engine_of(60000, 2, 1e-4), "exact")
 })
 
+# Points whose sums some places have to take by themselves: far out, beside others, and between two heaps.
+line_cases <- function(n) {
+  list(
+    normal = stats::rnorm(n), heaps = c(stats::rnorm(n / 2), stats::rnorm(n / 2, 30, 0.01)),
+    lattice = sample(200, n, TRUE) / 7, lonely = c(stats::rnorm(n - 3), 50, 51, 90)
+  )
+}
+
+test_that("in one dimension sums of many points go by boxes, as exactly as is promised", {
+  set.seed(4)
+  n <- 2000
+  x_of <- line_cases(n)
+  b <- cbind(ones = 1, signs = stats::rnorm(n), sizes = 10^stats::runif(n, -12, 0) * sample(c(-1, 1), n, TRUE))
+  for (case in names(x_of)) {
+    x <- x_of[[case]]
+    y <- c(stats::rnorm(500, 0, 3), seq(-60, 90, length.out = 500), x[1:100])
+    sums <- \(..., method = "line") {
+      with_method(method, kernel_sum_by(x, ..., bandwidth = 0.3, tol = 0, control = flash_control(backend = "cpu")))
+    }
+    K <- exp(-outer(y, x, `-`)^2 / 0.18)
+    want <- K %*% b
+    size <- K %*% abs(b)
+    # further out, what rounding does to coordinates shows
+    error <- \(got, column) max((abs(plain(got) - want[, column]) / size[, column])[size[, column] > 1e-100])
+    for (column in colnames(b)) {
+      got <- sums(y, b = b[, column], threads = 1)
+      expect_identical(c(diagnostics(got)$engine, diagnostics(got)$method), c("fast", "line"))
+      expect_identical(plain(sums(y, b = b[, column], threads = 2)), plain(got))
+      expect_lte(error(got, column), PROMISED, label = paste(case, column))
+    }
+    all <- sums(y, b = b)
+    expect_identical(diagnostics(all)$method, "line")
+    for (column in 1:3) expect_lte(error(all[, column], column), PROMISED, label = paste(case, "of three"))
+    own <- plain(sums(b = b[, 1])) / plain(sums(b = b[, 1], method = "pairs"))
+    expect_lte(max(abs(own - 1)), PROMISED, label = case)
+  }
+})
+
+test_that("densities, logarithms, leave-one-out values and scores by boxes are those of all pairs", {
+  set.seed(5)
+  x_of <- line_cases(2000)[c("normal", "lonely")]
+  for (x in x_of) for (weights in list(NULL, 10^stats::runif(2000, -8, 0))) {
+    at <- c(x[1:200] + 0.01, seq(-80, 120, length.out = 1000))
+    for (estimator in c("kde", "laplace")) {
+      fit <- flash_kde(x, estimator, 0.3, weights = weights, adaptive = FALSE, control = flash_control(backend = "cpu"))
+      compare <- function(...) {
+        got <- suppressWarnings(with_method("line", predict(fit, ...)))
+        want <- suppressWarnings(predict(fit, ...))
+        expect_false(identical(got, want))
+        expect_lte(max(abs(got - want) / pmax(1, abs(want)), na.rm = TRUE), 2e-11, label = estimator)
+      }
+      compare(at, type = "log_density")
+      compare(loo = TRUE, type = "log_density")
+      if (estimator == "kde") compare(at, type = "score")
+    }
+  }
+})
+
+test_that("points too far apart for boxes, and coefficients of extreme sizes, are summed by pairs", {
+  set.seed(6)
+  x <- stats::rnorm(1000)
+  sums <- \(x, b) {
+    with_method("line", kernel_sum(x, b = b, bandwidth = 0.3, tol = 0, control = flash_control(backend = "cpu")))
+  }
+  far <- sums(c(x, 1e5), rep(1, 1001))
+  expect_identical(diagnostics(far)$engine, "exact")
+  expect_match(diagnostics(far)$reason_engine, "too far apart")
+  small <- sums(x, 1e-250 * abs(x))
+  expect_identical(diagnostics(small)$engine, "exact")
+  expect_equal(plain(small) * 1e250, plain(sums(x, abs(x))), tolerance = 1e-12)
+})
+
 test_that("every task keeps the promise on hostile points", {
-  done <- 0
+  done <- c(grid = 0, line = 0)
   for (seed in 1:138) {
     case <- tolerance_case(seed, 200, 40)
     if (case$d > 3 || case$kernel != "gaussian") next
-    case <- utils::modifyList(case, list(
-      engine = "fast", method = "grid", precision = "double", tol = PROMISED, tol_type = "pointwise"
-    ))
-    row <- run_case(case)
-    # what is achieved counts what rounding does to coordinates far away, the bound does not
-    expect(row$ratio <= 1, sprintf("%s: error %.3g.", label_of(row), row$ratio))
-    expect(is.na(row$bound) || row$bound <= 1, sprintf("%s: bound %.3g.", label_of(row), row$bound))
-    done <- done + identical(row$method, "grid")
+    for (method in c("grid", if (case$d == 1) "line")) {
+      case <- utils::modifyList(case, list(
+        engine = "fast", method = method, precision = "double", tol = PROMISED, tol_type = "pointwise"
+      ))
+      row <- run_case(case)
+      # what is achieved counts what rounding does to coordinates far away, the bound does not
+      expect(row$ratio <= 1, sprintf("%s: error %.3g.", label_of(row), row$ratio))
+      expect(is.na(row$bound) || row$bound <= 1, sprintf("%s: bound %.3g.", label_of(row), row$bound))
+      done[method] <- done[method] + identical(row$method, method)
+    }
   }
-  if (has_fine_windows()) expect_gt(done, 40)
+  if (has_fine_windows()) expect_gt(done["grid"], 40)
+  expect_gt(done["line"], 15)
 })
 
 test_that("estimates, their leave-one-out values and scores are those of all pairs", {

@@ -16,8 +16,7 @@ below <- function() {
 }
 
 test_that("a cluster of clusters gives the bits of none: sums, grids, fits whose points stay, and Falkon", {
-  Sys.setenv(FLASHKERNEL_FAST_METHOD = "grid")
-  on.exit(Sys.unsetenv("FLASHKERNEL_FAST_METHOD"))
+  local_method("grid")
   u <- cbind((seq_len(8000) * 0.754877666) %% 1, (seq_len(8000) * 0.569840291) %% 1)
   found <- lapply(list(NULL, workers), \(cluster) {
     # 11 shards: nodes of several sizes

@@ -221,8 +221,7 @@ test_that("to a tolerance grids of the shards are added: within it, and the same
   u <- cbind((seq_len(sides) * 0.754877666) %% 1, (seq_len(sides) * 0.569840291) %% 1)
   b <- cos(seq_len(sides)) * 2^(seq_len(sides) %/% 1000) # chunks of other scales
   at <- u[seq(1, sides, by = 300), ] + 0.01
-  Sys.setenv(FLASHKERNEL_FAST_METHOD = "grid")
-  on.exit(Sys.unsetenv("FLASHKERNEL_FAST_METHOD"))
+  local_method("grid")
   found <- lapply(list(NULL, workers[1], workers), \(cluster) {
     data <- flash_data(u, cluster, shard_rows = 4000)
     ones <- kernel_sum(data, at, bandwidth = 0.05, tol = 1e-6)

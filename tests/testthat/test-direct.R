@@ -1,9 +1,7 @@
 # Pruned direct sums against exact ones: at every target, whatever the range of b and however far the targets.
 
 by_direct <- function(x, y, b, tol, tol_type, ...) {
-  before <- Sys.getenv("FLASHKERNEL_FAST_METHOD", NA)
-  on.exit(if (is.na(before)) Sys.unsetenv("FLASHKERNEL_FAST_METHOD") else Sys.setenv(FLASHKERNEL_FAST_METHOD = before))
-  Sys.setenv(FLASHKERNEL_FAST_METHOD = "direct")
+  local_method("direct")
   v <- kernel_sum_by(
     x, y, b, bandwidth = 1, tol = tol, ...,
     control = flash_control(tol_type = tol_type, engine = "fast", backend = "cpu")

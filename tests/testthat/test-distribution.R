@@ -46,6 +46,18 @@ test_that("the standard error is the spread over samples", {
 
 # ---- one dimension
 
+test_that("the cdf of many points, by boxes, is that of each place by itself, in the tails too", {
+  set.seed(12)
+  for (estimator in estimators) {
+    fit <- flash_kde(c(stats::rnorm(3000), 40, 41), estimator, bandwidth = 0.3, adaptive = FALSE)
+    q <- c(-Inf, -40, seq(-10, 60, length.out = 600), 1e6, Inf)
+    together <- cdf(fit, q)
+    apart <- vapply(q, \(at) cdf(fit, at), 0)
+    expect_lte(max((abs(together - apart) / abs(apart))[apart != 0]), 1e-12, label = estimator)
+    expect_identical(together[apart == 0], apart[apart == 0])
+  }
+})
+
 test_that("the cdf is the sum of the kernels' and the integral of the density", {
   x <- faithful$eruptions
   w <- seq(0.2, 2, length.out = 272)

@@ -116,9 +116,7 @@ test_that("results have the same bits for any number of threads", {
 
 # predict() by the fast engine and one of its methods: few points would be summed exactly, on both sides.
 fast_predict <- function(fit, at, type, method, tol, tol_type = "pointwise", loo = FALSE) {
-  before <- Sys.getenv("FLASHKERNEL_FAST_METHOD", NA)
-  on.exit(if (is.na(before)) Sys.unsetenv("FLASHKERNEL_FAST_METHOD") else Sys.setenv(FLASHKERNEL_FAST_METHOD = before))
-  Sys.setenv(FLASHKERNEL_FAST_METHOD = method)
+  local_method(method)
   done <- predict_with(fit, at, type, loo, control_list("cpu", engine = "fast", tol = tol, tol_type = tol_type))
   expect_identical(done$stats[c("engine", "method")], list(engine = "fast", method = method))
   done$got

@@ -61,11 +61,9 @@ test_that("one heavy source and lattices keep the tolerance on a GPU", {
 
 test_that("the bound that a GPU sums is the processor's", {
   skip_if_no_gpu()
-  before <- Sys.getenv("FLASHKERNEL_CUDA_ENVELOPE", NA)
-  on.exit(if (is.na(before)) Sys.unsetenv("FLASHKERNEL_CUDA_ENVELOPE") else Sys.setenv(FLASHKERNEL_CUDA_ENVELOPE = before))
   bounds_of <- function(...) {
-    vapply(c("", "always"), \(where) {
-      Sys.setenv(FLASHKERNEL_CUDA_ENVELOPE = where)
+    vapply(c("", "envelope"), \(where) {
+      local_method(where)
       diagnostics(kernel_sum_by(
         ..., bandwidth = 1, tol = 1e-5,
         control = flash_control(engine = "fast", backend = "cuda")

@@ -1,6 +1,6 @@
 # What the CPU keeps of operators and fits between calls: never more than host_memory, and no bit different for it.
 
-kept_bytes <- function() .Call(ffi_test, "kept", list())
+kept_bytes <- function() c_unit("kept")
 
 # a product of the operator again and again, with other coefficients between
 expect_bits_of_matvec <- function(op, x, y, h, ...) {

@@ -1,11 +1,6 @@
 # One grid for sources that come in chunks and targets that come in pieces.
 
-grid_only <- function(code) {
-  before <- Sys.getenv("FLASHKERNEL_FAST_METHOD", NA)
-  Sys.setenv(FLASHKERNEL_FAST_METHOD = "grid")
-  on.exit(if (is.na(before)) Sys.unsetenv("FLASHKERNEL_FAST_METHOD") else Sys.setenv(FLASHKERNEL_FAST_METHOD = before))
-  code
-}
+grid_only <- \(code) with_method("grid", code)
 stream <- function(..., tol = 1e-6) {
   grid_only(kernel_sum_by(..., tol = tol, control = flash_control(engine = "fast", backend = "cpu")))
 }
@@ -332,7 +327,7 @@ test_that("a stream that ends early lets go of its memory, closed or forgotten",
         error = conditionMessage
       )
     }
-    Sys.setenv(FLASHKERNEL_FAST_METHOD = "grid")
+    assign("method", "grid", asNamespace("flashkernel")$session)
     message <- break_off(2)
     start <- resident()
     for (i in 1:3) break_off(2)
@@ -367,7 +362,7 @@ test_that("a stream is interrupted at once", {
   skip_if_not_installed("callr")
   skip_if(nzchar(Sys.getenv("FLASHKERNEL_SANITIZER")), "a sanitizer is too slow for timings")
   session <- function(folder, do_rounds) {
-    Sys.setenv(FLASHKERNEL_FAST_METHOD = "grid")
+    assign("method", "grid", asNamespace("flashkernel")$session)
     x <- matrix(stats::runif(6e6), ncol = 3)
     work <- expression(
       kernel_sum(\() x, x[1:1000, ], bandwidth = 0.05, control = flash_control(engine = "fast", backend = "cpu")),
@@ -385,7 +380,7 @@ test_that("the progress of a stream never goes back, and ends near 1", {
   environment(watch) <- list2env(state, parent = environment())
   body(watch) <- quote(seen <<- c(seen, before + share * fraction))
   internal <- asNamespace("flashkernel")
-  control <- replace(control_list("cpu", engine = "fast", tol = 1e-6), "progress", list(watch))
+  control <- replace(grid_only(control_list("cpu", engine = "fast", tol = 1e-6)), "progress", list(watch))
   x <- uniform(1000, 2)
   for (d in c(2, 4)) {
     seen <- numeric()

@@ -1,13 +1,5 @@
 # Pairs that cannot matter are not computed: exactly as accurate, wherever the points are.
 
-# FLASHKERNEL_NEAR is "always" or "never" until the caller ends.
-wish_near <- function(wish, frame = parent.frame()) {
-  before <- Sys.getenv("FLASHKERNEL_NEAR", NA)
-  Sys.setenv(FLASHKERNEL_NEAR = wish)
-  set_back <- \() if (is.na(before)) Sys.unsetenv("FLASHKERNEL_NEAR") else Sys.setenv(FLASHKERNEL_NEAR = before)
-  do.call(on.exit, list(as.call(list(set_back)), add = TRUE), envir = frame)
-}
-
 # Points in bandwidths, and where else to estimate; weights.
 near_cases <- function(n = 300) {
   halves <- rep(c(0, 1), c(n %/% 2, n - n %/% 2))
@@ -42,11 +34,11 @@ log_sum_error <- function(got, want) {
 
 # `sums`: a function. As accurate as over all pairs, where coordinates have few digits left for a distance.
 expect_log_sums <- function(sums, want, label) {
-  error <- vapply(c("never", "always"), \(wish) {
-    wish_near(wish)
+  error <- vapply(c("pairs", "near"), \(wish) {
+    local_method(wish)
     log_sum_error(sums()$log_abs, want)
   }, 0)
-  expect_lte(error[["always"]], max(5e-15, 1.5 * error[["never"]]), label = label)
+  expect_lte(error[["near"]], max(5e-15, 1.5 * error[["pairs"]]), label = label)
 }
 
 logs_of <- function(x, y, w, factor, loo = FALSE, control = control_list("cpu", precision = "double")) {
@@ -77,7 +69,7 @@ test_that("logarithms of sums are those over all pairs, of all points, without t
 
 # Blocks of 48 points, each at one place on a line; what each adds to the sums at the first is known.
 test_that("a far block is left out only where all that is left out cannot reach the last bit", {
-  wish_near("always")
+  local_method("near")
   at <- function(places, w, b = NULL) {
     x <- cbind(rep(places, each = 48), 0)
     if (is.null(b)) return(exp(logs_of(x, NULL, rep(w, each = 48), c(1, 0, 0))$log_abs[1]))
@@ -111,12 +103,12 @@ test_that("one point and a block of points are summed as any others", {
     x <- matrix(seq_len(2 * n) * 1.7, n)
     expect_log_sums(\() logs_of(x, NULL, NULL, c(1, 0, 0)), ref_log_sum(x, x, diag(2)), paste("n =", n))
   }
-  wish_near("always")
+  local_method("near")
   expect_identical(logs_of(matrix(1, 1, 2), NULL, NULL, c(1, 0, 0), TRUE)$log_abs, -Inf)
 })
 
 test_that("scores and debiased points are those over all pairs", {
-  wish_near("always")
+  local_method("near")
   set.seed(2)
   for (name in c("uniform", "clusters", "heavy_tails", "weights", "decades")) {
     case <- near_cases()[[name]]
@@ -148,29 +140,29 @@ test_that("rows in the tails are those over all pairs, whatever their largest te
     expect_gt(logs_of(case$x, case$y, case$w, factor)$stats$tail_rows, if (name == "decades") 100 else 300)
   }
   loo <- \(wish) {
-    wish_near(wish)
+    local_method(wish)
     logs_of(spread, NULL, NULL, c(1, 0, 0), TRUE)$log_abs
   }
-  expect_lt(max(abs(loo("always") / loo("never") - 1)), 5e-14) # of a distance between coordinates in the thousands
+  expect_lt(max(abs(loo("near") / loo("pairs") - 1)), 5e-14) # of a distance between coordinates in the thousands
   scores <- \(wish) {
-    wish_near(wish)
+    local_method(wish)
     score_sum(sum_sources(lattice, NULL, diag(2)), far, ESTIMATORS$laplace$factor(2), FALSE, NULL, control_list("cpu"))$score
   }
-  expect_within(scores("always"), scores("never"), 1e-12 * 50)
+  expect_within(scores("near"), scores("pairs"), 1e-12 * 50)
   pairs <- rbind(lattice, lattice)
   b <- rep(c(1e300, -1e300, 1e-300), c(144, 143, 1))
   sums <- \(wish) {
-    wish_near(wish)
+    local_method(wish)
     plain(kernel_sum(
       pairs, far, b, bandwidth = 1, tol = 0,
       control = flash_control(precision = "double", backend = "cpu")
     ))
   }
-  expect_within(sums("always"), sums("never"), 1e-13 * max(abs(sums("never"))))
+  expect_within(sums("near"), sums("pairs"), 1e-13 * max(abs(sums("pairs"))))
 })
 
 test_that("signed columns have the accuracy of each column's own terms, with every kernel that decays", {
-  wish_near("always")
+  local_method("near")
   set.seed(3)
   n <- 500
   x <- matrix(stats::runif(2 * n, 0, 60), n)
@@ -181,8 +173,8 @@ test_that("signed columns have the accuracy of each column's own terms, with eve
   )
   y <- rbind(x[1:50, ] + 0.2, c(-300, 0))
   sums <- \(b, at, kernel) {
-    vapply(c("never", "always"), \(wish) {
-      wish_near(wish)
+    vapply(c("pairs", "near"), \(wish) {
+      local_method(wish)
       plain(kernel_sum(
         x, at, b, bandwidth = 1, kernel = kernel, tol = 0,
         control = flash_control(precision = "double", backend = "cpu")
@@ -195,15 +187,15 @@ test_that("signed columns have the accuracy of each column's own terms, with eve
     # of a logarithm far from 0 there are no more digits
     error <- \(got, size, want) max(ifelse(size > 1e-290, abs(got - want) / size / pmax(1, -log(size)), abs(got - want)))
     got <- sums(b, at, kernel)
-    expect_lt(error(got[, , "always"], size, K %*% b), 1e-13, label = kernel)
-    expect_lt(error(got[, , "always"], size, got[, , "never"]), 5e-15, label = paste(kernel, "both ways"))
+    expect_lt(error(got[, , "near"], size, K %*% b), 1e-13, label = kernel)
+    expect_lt(error(got[, , "near"], size, got[, , "pairs"]), 5e-15, label = paste(kernel, "both ways"))
     one <- sums(b[, "wide", drop = FALSE], at, kernel)
-    expect_lt(error(one[, , "always"], size[, 5], one[, , "never"]), 5e-15, label = paste(kernel, "one column"))
+    expect_lt(error(one[, , "near"], size[, 5], one[, , "pairs"]), 5e-15, label = paste(kernel, "one column"))
   }
 })
 
 test_that("single precision leaves out no more than it rounds", {
-  wish_near("always")
+  local_method("near")
   set.seed(4)
   in_single <- control_list("cpu", precision = "single")
   for (name in c("uniform", "line", "duplicates", "narrow")) {
@@ -215,7 +207,7 @@ test_that("single precision leaves out no more than it rounds", {
 })
 
 test_that("results have the same bits for any number of threads, and whether the blocks are kept or not", {
-  wish_near("always")
+  local_method("near")
   set.seed(5)
   x <- near_cases(3000)$heavy_tails$x
   y <- near_targets(x)
@@ -241,7 +233,7 @@ test_that("pairs are left out where that pays, and nothing changes where all is 
   near <- matrix(stats::rnorm(24000), ncol = 2)
   sums <- logs_of(near, NULL, NULL, c(1, 0, 0), TRUE)
   expect_identical(sums$stats$skipped, 0)
-  wish_near("never")
+  local_method("pairs")
   expect_identical(logs_of(far, NULL, NULL, c(1, 0, 0), TRUE)$stats$skipped, 0)
   expect_identical(logs_of(near, NULL, NULL, c(1, 0, 0), TRUE)$log_abs, sums$log_abs)
 })

@@ -2,7 +2,7 @@
 # no guess here depends on the machine.
 
 plan <- function(..., size, kernel = "gaussian", operation = "sums") {
-  .Call(ffi_test, "plan", list(control_list("cpu", ...), as.double(c(size, 0)), kernel, operation))
+  c_unit("plan", control_list("cpu", ...), as.double(c(size, 0)), kernel, operation)
 }
 
 internal <- function(name) get(name, asNamespace("flashkernel"))
@@ -30,6 +30,8 @@ DECISIONS <- utils::read.table(header = TRUE, text = "
    2000  2000 9  gaussian       1.0 1e-6  exact       gram   no.fast.engine.for.the.gaussian.kernel.in.9.dimensions
    2000  2000 1 laplacian       1.0 1e-6  exact difference   no.fast.engine.for.the.laplacian.kernel..not.smooth.at.0.$
      50    20 6    cauchy       1.0 0     exact difference   no.tolerance
+  30000     0 1  gaussian       0.3 0     fast        line   by.estimate:.+,.exact
+   3000     0 1 laplacian       0.3 0     exact difference   no.tolerance
   30000     0 1  gaussian       0.3 1e-6  fast        grid   grid.by.estimate:.+,.exact
   30000 30000 2  gaussian       0.3 1e-3  fast        grid   grid.by.estimate:.+,.exact
   30000     0 3  gaussian       0.005 1e-3 fast     direct   direct.sums.by.estimate:.+,.exact
@@ -95,7 +97,7 @@ test_that("a fit says why of its estimate, not of the searches, which have other
 # ---- what engines can do ----------------------------------------------------------------------
 
 test_that("engines say which operations they have", {
-  able <- .Call(ffi_test, "engines", list())
+  able <- c_unit("engines")
   loops <- c(
     "moments", "scales", "levels", "neighbours", "derivatives", "rectangles", "cubes", "conditional", "sparse", "polygon"
   )
@@ -107,10 +109,11 @@ test_that("engines say which operations they have", {
   expected <- rbind(
     "exact cpu" = c(TRUE, TRUE, TRUE, FALSE, TRUE, FALSE, TRUE),
     "exact cuda" = c(TRUE, TRUE, TRUE, TRUE, TRUE, FALSE, TRUE),
+    "line cpu" = c(TRUE, TRUE, TRUE, FALSE, FALSE, FALSE, FALSE),
     "fast cpu" = c(TRUE, TRUE, TRUE, FALSE, FALSE, TRUE, TRUE),
     "fast cuda" = c(TRUE, TRUE, TRUE, FALSE, FALSE, FALSE, TRUE)
   )
-  expect_true(all(c("exact cpu", "fast cpu") %in% rownames(able)))
+  expect_true(all(c("exact cpu", "line cpu", "fast cpu") %in% rownames(able)))
   expect_identical(unname(able), unname(expected[rownames(able), ]))
 })
 

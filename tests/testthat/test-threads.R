@@ -139,8 +139,7 @@ test_that("a chosen bandwidth and a distribution function have the same bits for
 test_that("sums to a tolerance have the same bits for any number of threads", {
   for (method in c("grid", "direct")) {
     local({
-      Sys.setenv(FLASHKERNEL_FAST_METHOD = method)
-      on.exit(Sys.unsetenv("FLASHKERNEL_FAST_METHOD"))
+      local_method(method)
       for (d in 1:3) {
         n <- if (method == "grid") 140000 else 6000 # a grid shares no less
         x <- stats::pnorm(points(n, d))

@@ -9,7 +9,7 @@ test_that("what reads a view reads its rows alone, as doubles", {
   x <- to_floats(x)
   rows <- c(31L, 1L, 7L, 7L)
   for (single in c(FALSE, TRUE)) {
-    parts <- .Call(ffi_test, "view", list(inner_view(x, single), rep(200, 3), rows))
+    parts <- c_unit("view", inner_view(x, single), rep(200, 3), rows)
     expect_identical(parts[[1]], 1)
     expect_identical(parts[[2]], c(0, min(x[, 2]), 0))
     expect_identical(parts[[3]], as.vector(x[rows, ]))
@@ -18,7 +18,7 @@ test_that("what reads a view reads its rows alone, as doubles", {
     expect_identical(parts[[6]], as.vector(x))
     for (bad in c(NaN, Inf)) {
       spoilt <- replace(x, c(1, 93)[1 + single], bad)
-      expect_identical(.Call(ffi_test, "view", list(inner_view(spoilt, single), rep(200, 3), rows))[[1]], 0)
+      expect_identical(c_unit("view", inner_view(spoilt, single), rep(200, 3), rows)[[1]], 0)
     }
   }
 })
@@ -30,9 +30,9 @@ test_that("views are whitened as their numbers are, with the same centre", {
       x <- to_floats(view_points(n, d))
       if (n == 24L) x[3, 1] <- 1e9 # far: the centre is the least number
       for (rows in list(NULL, c(n, 1L, (n + 1L) %/% 2L))) {
-        want <- .Call(ffi_test, "whiten", list(x, L, rows))
+        want <- c_unit("whiten", x, L, rows)
         for (single in c(FALSE, TRUE)) {
-          expect_identical(.Call(ffi_test, "whiten", list(inner_view(x, single), L, rows)), want)
+          expect_identical(c_unit("whiten", inner_view(x, single), L, rows), want)
         }
       }
     }
@@ -105,7 +105,7 @@ test_that("streams take views of sources and targets", {
     expect_same_of_views(x, y, \(x, y) {
       of <- y$of[y$first - 1L + rows, , drop = FALSE]
       check <- if (y$first > 1) inner_view(of, y$single) else whole_view(of)
-      .Call(ffi_test, "stream", list(x, y, check, diag(0.4, d), b, control))
+      c_unit("stream", x, y, check, diag(0.4, d), b, control)
     }, paste("stream in", d, "dimensions"))
   })
 })

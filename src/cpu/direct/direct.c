@@ -170,7 +170,7 @@ double fk_direct_rest(struct fk_direct *s) {
          sizeof *s->groups * (double)s->n_groups;
 }
 
-enum fk_status fk_direct_positions(struct fk_direct *s, struct fk_error *err) {
+static enum fk_status set_positions(struct fk_direct *s, struct fk_error *err) {
   if (s->position) return FK_STATUS_OK;
   s->position = malloc(sizeof(uint32_t) * (size_t)(s->cells.n + 1));
   if (!s->position) return out_of_memory(err, 4.0 * (double)s->cells.n);
@@ -276,7 +276,7 @@ enum fk_status fk_direct_groups_init(struct fk_direct_groups *g, struct fk_direc
   g->cells = &g->own;
   bool as_they_are = !job->targets.data && !rows && !s->lifted;
   bool positions = job->self_first >= 0 || (!job->targets.data && !as_they_are);
-  enum fk_status status = positions ? fk_direct_positions(s, err) : FK_STATUS_OK;
+  enum fk_status status = positions ? set_positions(s, err) : FK_STATUS_OK;
   if (status) return status;
   if (as_they_are) {
     g->cells = &s->cells;

@@ -149,7 +149,6 @@ double fk_direct_single_error(const struct fk_reach *reach, const struct fk_dire
 static inline bool fk_direct_may_be_single(double error, double tol) { return 3 * error <= tol; }
 
 /* Position among the sources of the target that is row i of a job, -1: it is none. */
-enum fk_status fk_direct_positions(struct fk_direct *direct, struct fk_error *err);
 static inline int64_t fk_direct_self(const struct fk_direct *direct, const struct fk_direct_job *job, int64_t i) {
   return job->self_first < 0 ? -1 : (int64_t)direct->position[job->self_first + i];
 }

@@ -1,5 +1,6 @@
 /* How large the sums are: a bound from below on the largest sum of |b| k, to which the tolerance is relative. */
 #include <math.h>
+#include "../../core/costs.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,9 +8,6 @@
 #include "../../core/pool.h"
 #include "../../core/threads.h"
 #include "direct_parts.h"
-
-/* Groups that are looked at: so many, but only a share of the work. */
-enum { SAMPLE = 64, SHARE = 16 };
 
 /* Most of a kernel's mass is that near. */
 static double core2(int d) { return d <= 3 ? 9 : 16; }
@@ -66,7 +64,7 @@ static bool look_at_sample(const struct fk_direct *s, const struct fk_direct_job
 
 enum fk_status fk_direct_look(struct fk_direct *s, const struct fk_direct_job *job,
                               const struct fk_direct_groups *groups, double *least, struct fk_error *err) {
-  int64_t sample = fk_smaller(SAMPLE, fk_pieces(groups->n, SHARE));
+  int64_t sample = fk_smaller(fk_costs.direct.groups, fk_pieces(groups->n, fk_costs.direct.groups_share));
   double *largest = calloc((size_t)(s->n_columns * (sample + 1)), sizeof(double));
   bool own_out = job->self_first >= 0, failed = !largest || !look_at_sample(s, job, groups, sample, largest);
   double *seen = s->seen + (own_out ? s->n_columns : 0);

@@ -1,5 +1,6 @@
 /* The CPU's grid, as grid/backend.h has it: all terms by spreading, filtering, interpolating, chunk by chunk. */
 #include "../../grid/backend.h"
+#include "../../core/costs.h"
 
 #include <stdlib.h>
 
@@ -8,9 +9,6 @@
 #include "../../core/kept.h"
 #include "../direct/check.h"
 #include "grid.h"
-
-/* Points that are both sources and targets are sorted once while they are few enough to be held a second time. */
-enum { SORTED_ONCE = 1 << 27 };
 
 /* One side's points, a chunk at a time, or all of them sorted. */
 struct grid_side {
@@ -238,7 +236,7 @@ static enum fk_status run_terms(struct grid_pass *p, const struct fk_grid_work *
 
 static enum fk_status pass_init(struct grid_pass *p, struct fk_error *err) {
   const struct fk_grid_task *task = p->task;
-  p->once = task->same && task->sources.n <= SORTED_ONCE;
+  p->once = task->same && (double)task->sources.n <= fk_costs.grid_cpu.sorted_once;
   p->keeps = may_keep(task);
   /* those who take gradients look at the points again */
   int64_t size = p->once && task->gradient ? task->sources.n : FK_GRID_CHUNK;

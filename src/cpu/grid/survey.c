@@ -1,13 +1,12 @@
 /* Where points are: how far they reach, and how many boxes of each size have one in them. */
 #include <math.h>
+#include "../../core/costs.h"
 #include <stdlib.h>
 #include <string.h>
 
 #include "../../core/count.h"
 #include "blocks.h"
 #include "grid.h"
-
-enum { SAMPLE = 1 << 16 };
 
 /* Boxes that all n points would occupy, of which s sampled points occupy `seen`, `once` and `twice` of them with
  * one and two points (Chao and others, Ecol. Monogr. 84 (2014) 45, equation 9). */
@@ -85,7 +84,7 @@ static double boxes_of_level(const struct grid_survey *s, int level, double all)
 
 enum fk_status fk_grid_survey(const struct fk_grid_points *points, double all, int d, struct fk_grid_work *work,
                               struct fk_error *err) {
-  struct grid_survey s = {.points = points, .sampled = fk_smaller(points->n, SAMPLE), .d = d};
+  struct grid_survey s = {.points = points, .sampled = fk_smaller(points->n, fk_costs.choice.survey), .d = d};
   bool fits = true;
   s.bits = d == 1 ? 60 : 62 / d;
   for (int i = 0; i < 2; i++) {

@@ -2,7 +2,6 @@
 #include "cub.cuh"
 
 #include <cub/device/device_radix_sort.cuh>
-#include <cub/device/device_scan.cuh>
 
 #include "sort.cuh"
 
@@ -15,19 +14,6 @@ enum fk_status fk_cuda_sort(struct fk_cuda_context *context, const struct fk_cud
   FK_TRY(fk_cuda_room(context, &buffer, (int64_t)bytes, &room, err));
   cudaError_t code = cub::DeviceRadixSort::SortPairs(room, bytes, s->key, s->sorted, s->value, s->order, (int)s->n,
                                                      0, s->bits, context->stream);
-  fk_cuda_drop(context, &buffer);
-  FK_CUDA_TRY(code);
-  return FK_STATUS_OK;
-}
-
-enum fk_status fk_cuda_sum_before(struct fk_cuda_context *context, const int *from, int *to, int64_t n,
-                                  struct fk_error *err) {
-  struct fk_cuda_buffer buffer = {};
-  size_t bytes = 0;
-  char *room;
-  FK_CUDA_TRY(cub::DeviceScan::ExclusiveSum(NULL, bytes, from, to, (int)n, context->stream));
-  FK_TRY(fk_cuda_room(context, &buffer, (int64_t)bytes, &room, err));
-  cudaError_t code = cub::DeviceScan::ExclusiveSum(room, bytes, from, to, (int)n, context->stream);
   fk_cuda_drop(context, &buffer);
   FK_CUDA_TRY(code);
   return FK_STATUS_OK;

@@ -15,8 +15,5 @@ struct fk_cuda_sort {
 };
 enum fk_status fk_cuda_sort(struct fk_cuda_context *context, const struct fk_cuda_sort *sort,
                             struct fk_error *err);
-/* to[i]: the sum of those before i. */
-enum fk_status fk_cuda_sum_before(struct fk_cuda_context *context, const int *from, int *to, int64_t n,
-                                  struct fk_error *err);
 
 #endif

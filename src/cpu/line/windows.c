@@ -3,15 +3,15 @@
  * end that is nearer to the edge; from there the edge is a positive shift away, by which binomials move them.
  * So each sum of powers has a relative error of a few rounding errors, however small it is beside the sums of
  * other windows and however far the origin. */
-#include "windows.h"
+#include "line.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "count.h"
-#include "plan.h"
-#include "pool.h"
-#include "threads.h"
+#include "../../core/count.h"
+#include "../../core/plan.h"
+#include "../../core/pool.h"
+#include "../../core/threads.h"
 
 /* Points of the smallest block. */
 enum { LEAF = 16, MOST_LEVELS = 60 };
@@ -158,8 +158,7 @@ static double within(const struct fk_windows *of, double x, double y, enum side 
 
 static void add_points(double *a, const struct fk_windows *of, int64_t first, int64_t end, double y,
                        enum side side) {
-  for (int64_t i = first; i < end; i++)
-    add_powers(a, of->count, of->weights[i], within(of, of->x[i], y, side));
+  for (int64_t i = first; i < end; i++) add_powers(a, of->count, of->weights[i], within(of, of->x[i], y, side));
 }
 
 static void add_block(double *a, const struct tree *t, int level, int64_t block, double y, enum side side) {

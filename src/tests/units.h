@@ -1,9 +1,9 @@
-/* What the files of tests of C units share: see ffi_test.c. */
-#ifndef FK_R_FFI_TEST_H
-#define FK_R_FFI_TEST_H
+/* What the files of tests of C units share: see units.c. */
+#ifndef FK_TESTS_UNITS_H
+#define FK_TESTS_UNITS_H
 
-#include "ffi.h"
-#include "glue.h"
+#include "../r/ffi.h"
+#include "../r/glue.h"
 
 static inline SEXP argument(SEXP arguments, int i) {
   if (TYPEOF(arguments) != VECSXP || i >= Rf_xlength(arguments)) Rf_error("too few arguments for a test");
@@ -29,14 +29,14 @@ static inline SEXP results(int n, const int64_t *lengths, double **to) {
   return list;
 }
 
-/* ffi_test_matrices.c */
+/* matrices.c */
 SEXP r_test_sums(SEXP arguments);
 SEXP r_test_stream(SEXP arguments);
 SEXP r_test_view(SEXP arguments);
 SEXP r_test_whiten(SEXP arguments);
 SEXP r_test_common_axes(SEXP arguments);
 SEXP r_test_dense(SEXP arguments);
-/* ffi_test_tiled.c */
+/* tiled.c */
 SEXP r_test_tiled(SEXP arguments);
 SEXP r_test_dense_seconds(SEXP arguments);
 

@@ -4,7 +4,7 @@
 
 #include "../core/blocked.h"
 #include "../core/tiled.h"
-#include "ffi_test.h"
+#include "units.h"
 
 /* K of the host, and a caller who stops at some look. */
 struct tiled_test {

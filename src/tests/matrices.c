@@ -9,7 +9,7 @@
 #include "../core/scan.h"
 #include "../core/triangular.h"
 #include "../fast/stream.h"
-#include "ffi_test.h"
+#include "units.h"
 
 /* ---- views ------------------------------------------------------------------------------------ */
 
