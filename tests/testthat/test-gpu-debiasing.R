@@ -16,7 +16,7 @@ test_that("a GPU takes the steps of the CPU", {
       at <- x[1:50, , drop = FALSE]
       expect_equal(predict(fits$there, at), predict(fits$here, at), tolerance = 1e-9)
     }
-    given <- on_both(x, bandwidth = 0.8, score = -x / 3)
+    given <- on_both(x, bandwidth = 0.8, debias = debiasing(score = -x / 3))
     expect_equal(logLik(given$there), logLik(given$here), tolerance = 1e-10)
   }
 })

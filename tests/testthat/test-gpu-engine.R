@@ -505,7 +505,7 @@ test_that("many points on a device with little memory move in another way, to th
   skip_if_no_gpu()
   case <- many_points(5, 100000)
   want <- debiased_steps(case, "double")
-  little <- debiased_steps(case, "single", control = flash_control(gpu_memory_limit = 1.5e8))
+  little <- debiased_steps(case, "single", gpu_memory_limit = 1.5e8)
   expect_score_near(little, want, case$H, "single", "a limit")
 })
 
@@ -704,14 +704,14 @@ sums_of_many <- function() {
   set.seed(1)
   x <- matrix(stats::rnorm(600000 * 16), ncol = 16)
   y <- x[seq(1, 600000, by = 199), ] + 0.1
-  sums <- function(...) kernel_sum_by(
-    x, y, cbind(1, x[, 1:2]), bandwidth = 2, ..., tol = 0,
-    control = flash_control(backend = "cuda")
-  )
+  sums <- function(precision) {
+    control <- flash_control(backend = "cuda", precision = precision)
+    kernel_sum(x, y, cbind(1, x[, 1:2]), bandwidth = 2, tol = 0, control = control)
+  }
   fit <- flash_kde(x, "kde", bandwidth = 2, control = flash_control(backend = "cuda", precision = "double"))
   list(
     log_density = predict(fit, y, type = "log_density"), score = predict(fit, y, type = "score"),
-    double = sums(precision = "double"), single = sums(precision = "single")
+    double = sums("double"), single = sums("single")
   )
 }
 
