@@ -41,7 +41,7 @@
 #'
 #' **Exact fits** (`exact = TRUE` in [ridge_solver()]) with squared loss use a Cholesky factorisation for up to 4,000 rows.
 #' On a GPU they use it as long as the matrix fits into half of the free memory. Larger exact fits use conjugate gradients
-#' with a Nystroem preconditioner. Their products use the fast engine where it is faster (see [kernel_matvec()]), with an
+#' with a Nystroem preconditioner. Their products use the fast engine where it is faster (see [kernel_sum()]), with an
 #' error far below the solver's `tolerance` unless `control` has a `tol`. Then an iteration takes time linear in `n`.
 #'
 #' **Convergence.** Conjugate gradients stop when the residual is below `tolerance` times the right-hand side, or after
@@ -67,7 +67,7 @@
 #'
 #' @param x The rows: a numeric matrix, a data frame (factors become indicator columns), a sparse `dgCMatrix` or
 #'   `dgRMatrix` of package Matrix, a `big.matrix`, a [flash_data()], a formula, or a function that yields chunks as for
-#'   [kernel_matvec()]. Its chunks are lists of `x`, `y` and perhaps `weights`. It is called anew for each product, so it
+#'   [kernel_sum()]. Its chunks are lists of `x`, `y` and perhaps `weights`. It is called anew for each product, so it
 #'   must begin again after its `NULL` or have an argument `reset`.
 #' @param y The response: a vector, a matrix of several responses, or a factor.
 #' @param kernel Name of a kernel, `r kernel_names()`, or a [kernel_spec()] with parameters.

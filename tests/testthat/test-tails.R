@@ -65,7 +65,7 @@ test_that("a score-debiased estimate has all its digits far from the origin", {
     expect_within(logs(fit, loo = TRUE), logs(near, loo = TRUE), 1e-12)
     expect_within(predict(fit, far(y), type = "score"), predict(near, y, type = "score"), 1e-11)
     expect_within(predict(fit, far(y), se.fit = TRUE)$se.fit, predict(near, y, se.fit = TRUE)$se.fit, 1e-12)
-    expect_within(logs(fit, far(y), tol = 1e-9, tol_type = "pointwise"), logs(near, y), 1e-8)
+    expect_within(logs(fit, far(y), tol = 1e-9, control = flash_control(tol_type = "pointwise")), logs(near, y), 1e-8)
     expect_within(as.data.frame(fit)$log_density, logs(near), 1e-12)
     expect_within(logLik(fit), logLik(near), 1e-12)
     # what is in the points' own units has their rounding
