@@ -278,7 +278,7 @@ test_that("every routine is called in one place, and those that sum in the files
   calls <- unlist(lapply(files, \(file) {
     code <- grep("^#", readLines(file), value = TRUE, invert = TRUE)
     found <- regmatches(code, gregexpr("\\bffi_[a-z_]+", code))
-    stats::setNames(unlist(found), rep(basename(file), length(unlist(found))))
+    stats::setNames(as.character(unlist(found)), rep(basename(file), length(unlist(found))))
   }))
   expect_identical(calls[duplicated(calls)], stats::setNames(character(), character()))
   sums <- c(
