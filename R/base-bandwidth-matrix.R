@@ -147,9 +147,10 @@ bandwidth_sds <- function(H) sqrt(diag(H))
 # log of the kernel's height, for H = L L'.
 log_kernel_norm <- function(L) {
   d <- nrow(L)
-  if (is.null(attr(L, "more", exact = TRUE))) return(-d * log(2 * pi) / 2 - sum(log(L[seq.int(1, by = d + 1, length.out = d)])))
-  more <- more_columns(L)
-  -(nrow(L) + more) * log(2 * pi) / 2 - sum(log(diagonal(L))) - (if (more > 0) more * log(L[1]) else 0)
+  more <- attr(L, "more", exact = TRUE)
+  if (is.null(more)) more <- 0
+  on_diagonal <- L[seq.int(1, by = d + 1, length.out = d)]
+  -(d + more) * log(2 * pi) / 2 - sum(log(on_diagonal)) - (if (more > 0) more * log(L[1]) else 0)
 }
 
 has_correlation <- function(H) !is.null(H) && any(H[lower.tri(H)] != 0)

@@ -55,10 +55,6 @@ keep_lost <- function(debiased, points, weights) {
   debiased
 }
 
-# ---- weights and memory -----------------------------------------------------------------------
-
-# ---- bandwidths -------------------------------------------------------------------------------
-
 # ---- what the fit is made of ------------------------------------------------------------------
 
 # The centres of the kernels, relative to fit_centre(). Those of a file may have been detached since.
@@ -91,10 +87,8 @@ score_factor <- function(object) lower_factor(object$score_bandwidth, "score_ban
 # What sums of the estimate are over; targets have to be relative to fit_centre(), too.
 fit_sources <- function(object) {
   adaptive <- object$adaptive
-  kernel <- object$kernel
   sum_sources(
-    fit_points(object), object$weights, fit_factor(object),
-    if (is.null(kernel) || kernel == "gaussian") "gaussian" else compact_kernel(kernel), plan = object$plan,
+    fit_points(object), object$weights, fit_factor(object), fit_kernel(object), plan = object$plan,
     factors = adaptive$factors, target_factors = if (!is.null(adaptive)) balloon_widths(object), discrete = object$discrete
   )
 }

@@ -17,7 +17,6 @@ check_nonnegative <- function(options) {
 # `object`, a fit, as a density.
 clipped <- function(object) {
   object$nonnegative <- negative_mass(object)
-  object$inner_kind <- object$kind
   object$kind <- as_kind("clipped", oldClass(object$kind))
   object
 }
@@ -27,7 +26,7 @@ is_clipped <- function(object) is_kind(object, "clipped")
 # The signed estimate that was clipped.
 signed_part <- function(object) {
   object["nonnegative"] <- list(NULL)
-  object["kind"] <- list(object$inner_kind)
+  object["kind"] <- list(as_kind(setdiff(class(object$kind), "clipped")))
   object
 }
 

@@ -32,13 +32,11 @@ new_points.default <- function(object, newdata, arg = "newdata") {
   check_points(newdata, arg, d = object$d, names = object$names, infinite = TRUE)
 }
 
-AS_IS <- \(result, at_infinity) result
-
 # The finite rows of newdata, and how a result at them becomes one for all rows, given its value at infinity: rows
 # that `na.action` let pass with missing values are NA, as are the rows that na.exclude() took out.
 newdata_rows <- function(points, na.action, arg = "newdata") {
   action <- if (is.function(na.action)) na.action else as_na_action(na.action)
-  if (all_finite(points)) return(list(points = points, restore = AS_IS))
+  if (all_finite(points)) return(list(points = points, restore = \(result, at_infinity) result))
   if (ncol(points) > 1) check_finite(points, arg, missing = TRUE)
   kept <- apply_na_action(action, as_frame(points), arg)
   points <- kept$x
@@ -62,7 +60,7 @@ pad_rows <- function(result, inside, other) {
 }
 
 # `at`: checked points or NULL (see log_estimate()); `restore`: applied to every result and its value at infinity.
-predict_at <- function(object, at, type, se.fit, loo, control, restore = AS_IS) {
+predict_at <- function(object, at, type, se.fit, loo, control, restore = \(result, at_infinity) result) {
   in_memory <- is.double(object$x)
   m <- if (!is.null(at)) {
     nrow(at)

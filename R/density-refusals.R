@@ -4,7 +4,6 @@
 
 # In words, for messages. The order is that in which a trait is named where a density has several.
 TRAITS <- c(
-  elsewhere = "fits whose points are not in memory",
   balloon = "balloon estimates, which do not integrate to 1",
   rebuilt = "points that were debiased in more dimensions",
   steps = "SD-KDEs of several steps or by a given score",
@@ -22,7 +21,7 @@ traits_of <- function(object) {
   estimator <- estimator_of(object)
   supported <- is_kind(object, "supported")
   has <- c(
-    elsewhere = is_elsewhere(object$x), balloon = is_balloon(object), rebuilt = !is.null(object$debiased_in),
+    balloon = is_balloon(object), rebuilt = !is.null(object$debiased_in),
     steps = n_steps(object) > 1 || isTRUE(object$given_score), laplace6 = is.null(estimator$square),
     signed = estimator$signed, clipped = is_clipped(object), compact = !has_gaussian(object),
     compact_adaptive = !has_gaussian(object) && !is.null(object$adaptive), mixed = is_kind(object, "mixed"),

@@ -68,5 +68,3 @@ local_pieces <- function(sources) {
   bent <- unlist(lapply(parts, \(edges) rep(c(FALSE, TRUE), c(1, length(edges) - 1))))
   list(edges = c(-Inf, unlist(parts), Inf), bent = c(bent, FALSE))
 }
-
-# ---- bandwidth --------------------------------------------------------------------------------

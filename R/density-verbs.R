@@ -9,7 +9,7 @@
 # - "clipped": a signed estimate whose negative part is cut off, before the kind of that estimate (density-nonnegative.R).
 #
 # The kind is a field and not the class of the fit, as `$` of what has a class looks for methods each time.
-as_kind <- function(...) if (...length() > 0) structure(list(), class = c(...))
+as_kind <- function(...) if (length(c(...)) > 0) structure(list(), class = c(...))
 is_kind <- function(object, kind) inherits(object$kind, kind)
 
 # `at`: a checked matrix of points, or NULL for the points of the fit, and only then may `loo` (leave each point out) be

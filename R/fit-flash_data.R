@@ -52,9 +52,3 @@ data_bandwidth <- function(bandwidth, data, estimator, asked, arg) {
   ratio <- rows_ratio(data, nrow(rows), estimator)
   replace(found, c("H", "L"), list(ratio * found$H, sqrt(ratio) * found$L))
 }
-
-# ---- debiased points --------------------------------------------------------------------------
-
-# ---- predictions at data ------------------------------------------------------------------------
-
-# ---- weights of the others ----------------------------------------------------------------------

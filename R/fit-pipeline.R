@@ -23,14 +23,10 @@ fit_kde.default <- function(points, arg, call, options, control, formula = NULL)
     options <- check_fit_kernel(options, ncol(points), control)
   }
   adaptive <- options$adaptive
-  if (identical(adaptive, "auto")) {
-    estimator <- check_estimator(options$estimator)
-    if (!is.null(options$bandwidth) || !may_adapt(options, nrow(points))) adaptive <- NULL
-  } else {
-    adaptive <- check_adaptive(adaptive, nrow(points))
-    estimator <- adaptive_estimator(options$estimator, adaptive)
-    if (identical(adaptive, "auto") && !may_adapt(options, nrow(points))) adaptive <- NULL
-  }
+  if (!identical(adaptive, "auto")) adaptive <- check_adaptive(adaptive, nrow(points))
+  estimator <- adaptive_estimator(options$estimator, adaptive)
+  may <- identical(adaptive, "auto") && is.null(options$bandwidth) && may_adapt(options, nrow(points))
+  if (identical(adaptive, "auto") && !may) adaptive <- NULL
   # A back end that cannot be had is an error here, also where the fit itself sums nothing.
   where <- if (identical(options$kernel, "gaussian")) control else on_cpu(control)
   resolved <- resolve_control(where, nrow(points), nrow(points), ncol(points))

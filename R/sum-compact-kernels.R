@@ -32,7 +32,8 @@ is_compact <- function(kernel) inherits(kernel, "compact_kernel")
 
 # Of a fit; those of earlier versions have no word on it.
 fit_kernel <- function(object) {
-  if (has_gaussian(object)) "gaussian" else compact_kernel(object$kernel)
+  kernel <- object$kernel
+  if (is.null(kernel) || kernel == "gaussian") "gaussian" else compact_kernel(kernel)
 }
 
 has_gaussian <- function(object) is.null(object$kernel) || object$kernel == "gaussian"

@@ -90,7 +90,3 @@ predict.flash_kde <- function(object, newdata, type = c("density", "log_density"
   kept <- newdata_rows(new_points(object, newdata), na.action)
   predict_at(object, kept$points, type, se.fit, loo, run, kept$restore)
 }
-
-# ---- newdata ----------------------------------------------------------------------------------
-
-# ---- evaluation -------------------------------------------------------------------------------
