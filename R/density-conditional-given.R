@@ -41,31 +41,31 @@
 #' @param ... Not used; anything here is an error.
 #' @returns An object of class `flash_kde` of the variables that were not given, in their order. Its `x` are the
 #'   points that count, moved as above, with `weights`. Those of an SD-KDE are debiased; `debiased_in` says in how
-#'   many dimensions, and no point can be left out of them ([marginal()] tells why).
+#'   many dimensions, and no point can be left out of them ([kde_marginal()] tells why).
 #' @inheritSection flash_kde Errors
 #' @references Rosenblatt, M. (1969) Conditional probability density and regression estimators. In *Multivariate
 #'   Analysis II*, 25-31.
-#' @seealso [marginal()], [flash_conditional].
+#' @seealso [kde_marginal()], [flash_conditional].
 #' @examples
 #' fit <- flash_kde(faithful, "kde")
-#' after <- conditional(fit, c(eruptions = 2))
+#' after <- kde_conditional(fit, c(eruptions = 2))
 #' quantile(after, c(0.1, 0.5, 0.9))
 #' plot(after)
 #'
 #' # a density given a level, and the levels' probabilities given numbers
 #' flowers <- flash_kde(iris[3:5])
-#' quantile(marginal(conditional(flowers, c(Species = "virginica")), "Petal.Width"))
-#' species <- conditional(flowers, list(Petal.Length = 4.9, Petal.Width = 1.7))
+#' quantile(kde_marginal(kde_conditional(flowers, c(Species = "virginica")), "Petal.Width"))
+#' species <- kde_conditional(flowers, list(Petal.Length = 4.9, Petal.Width = 1.7))
 #' predict(species, data.frame(Species = levels(iris$Species)))
 #' @export
-conditional <- function(object, given, ...) UseMethod("conditional")
+kde_conditional <- function(object, given, ...) UseMethod("kde_conditional")
 
 #' @export
-conditional.default <- function(object, given, ...) check_fit(object)
+kde_conditional.default <- function(object, given, ...) check_fit(object)
 
-#' @rdname conditional
+#' @rdname kde_conditional
 #' @export
-conditional.flash_kde <- function(object, given, ...) {
+kde_conditional.flash_kde <- function(object, given, ...) {
   variables <- all_names(object)
   check_dots_empty(..., .others = stats::setNames(rep("given", length(variables)), variables))
   check_in_memory(object)

@@ -29,14 +29,14 @@
 #' @inheritSection flash_kde Errors
 #' @references Chacon, J. E. and Duong, T. (2018) *Multivariate Kernel Smoothing and Its Applications*. Chapman &
 #'   Hall.
-#' @seealso [modes()], [mean_shift()] and [ridges()], which go by them.
+#' @seealso [kde_modes()], [mean_shift()] and [kde_ridges()], which go by them.
 #' @export
 #' @examples
 #' fit <- flash_kde(faithful, "kde")
 #' at <- data.frame(eruptions = c(2, 4.5), waiting = c(50, 80))
-#' density_derivative(fit, at)
-#' density_derivative(fit, at, order = 2, log = TRUE)[1, , ]
-density_derivative <- function(object, newdata = NULL, order = 1, log = FALSE, loo = FALSE,
+#' kde_derivative(fit, at)
+#' kde_derivative(fit, at, order = 2, log = TRUE)[1, , ]
+kde_derivative <- function(object, newdata = NULL, order = 1, log = FALSE, loo = FALSE,
                                na.action = stats::na.pass, control = NULL) {
   check_smooth(object, "derivatives")
   order <- check_count(order, "order", max = 2)

@@ -1,6 +1,6 @@
 #' Distribution function and quantiles of a density estimate
 #'
-#' `cdf()` integrates the estimate: in one dimension \eqn{F(q) = \sum_i w_i \Phi((q - x_i) / h) / W}{F(q) = sum_i
+#' `kde_cdf()` integrates the estimate: in one dimension \eqn{F(q) = \sum_i w_i \Phi((q - x_i) / h) / W}{F(q) = sum_i
 #' w_i Phi((q - x_i) / h) / W} (with the debiased points for `"sdkde"`, and the term \eqn{z_i \phi(z_i) / 2}{z_i
 #' phi(z_i) / 2}, \eqn{z_i = (q - x_i) / h}, added for `"laplace"`, and \eqn{z_i (7 - z_i^2) \phi(z_i) / 8}{z_i
 #' (7 - z_i^2) phi(z_i) / 8} for `"laplace6"`), in more the probability that all coordinates are at most those of
@@ -11,7 +11,7 @@
 #' With another `kernel` than the Gaussian \eqn{\Phi}{Phi} is its distribution function, and sums in one dimension take
 #' \eqn{O((n + m) \log n)}{O((n + m) log n)} time; rectangles are exact and need a diagonal bandwidth.
 #'
-#' The Laplace-corrected estimate may be negative, so its `cdf()` need not be monotone and can
+#' The Laplace-corrected estimate may be negative, so its `kde_cdf()` need not be monotone and can
 #' leave \eqn{[0, 1]}; `quantile()` then returns one of the solutions, still increasing in `probs`. Not so where it was
 #' fitted with `nonnegative`: what is below 0 adds nothing, between zeros that are found on a grid of up to 65,536
 #' points.
@@ -37,7 +37,7 @@
 #'   has no end. With another `kernel` they give the ends of the estimate.
 #' @param names Whether to name the result by percentages, as in [stats::quantile()].
 #' @param ... Not used; anything here is an error.
-#' @returns `cdf()`: probabilities, one for each point or row of `q`. `quantile()`: points in the unit of the data,
+#' @returns `kde_cdf()`: probabilities, one for each point or row of `q`. `quantile()`: points in the unit of the data,
 #'   one for each of `probs`; in more than one dimension those of each column alone, by the estimate of that
 #'   column, a matrix with a column for each.
 #' @inheritSection flash_kde Errors
@@ -48,22 +48,22 @@
 #' @export
 #' @examples
 #' fit <- flash_kde(faithful$eruptions)
-#' cdf(fit, 3)
+#' kde_cdf(fit, 3)
 #' quantile(fit, c(0.05, 0.5, 0.95))
 #'
 #' # short eruptions after short waits, and a rectangle
 #' fit <- flash_kde(faithful)
-#' cdf(fit, cbind(3, 70))
-#' cdf(fit, cbind(3, 70), lower = cbind(2, -Inf))
+#' kde_cdf(fit, cbind(3, 70))
+#' kde_cdf(fit, cbind(3, 70), lower = cbind(2, -Inf))
 #' quantile(fit, c(0.25, 0.75))
-cdf <- function(object, ...) UseMethod("cdf")
+kde_cdf <- function(object, ...) UseMethod("kde_cdf")
 
 #' @export
-cdf.default <- function(object, ...) check_fit(object)
+kde_cdf.default <- function(object, ...) check_fit(object)
 
-#' @rdname cdf
+#' @rdname kde_cdf
 #' @export
-cdf.flash_kde <- function(object, q, lower = NULL, ...) {
+kde_cdf.flash_kde <- function(object, q, lower = NULL, ...) {
   check_dots_empty(...)
   check_in_memory(object)
   check_can(object, "cdf")
@@ -85,7 +85,7 @@ cdf.flash_kde <- function(object, q, lower = NULL, ...) {
   result
 }
 
-#' @rdname cdf
+#' @rdname kde_cdf
 #' @importFrom stats quantile
 #' @export
 quantile.flash_kde <- function(x, probs = seq(0, 1, 0.25), names = TRUE, ...) {

@@ -143,7 +143,7 @@ check_loo <- function(object, arg = "loo") {
       "among those of other levels, so none can be left out"
     }
     stop(new_error("unsupported", paste0(
-      "the points of this SD-KDE were debiased ", among, ": leave them out of that fit, or see `debias` of marginal()"
+      "the points of this SD-KDE were debiased ", among, ": leave them out of that fit, or see `debias` of kde_marginal()"
     ), user_call()))
   }
   if (!can_leave_out(object)) {

@@ -11,7 +11,7 @@
 #' Marginal density of some of the variables
 #'
 #' Integrates an estimate over all other variables, exactly. The result is a fit of its own, which all methods of
-#' [flash_kde()] serve: [predict()][predict.flash_kde], [`plot()`][plot.flash_kde], [cdf()],
+#' [flash_kde()] serve: [predict()][predict.flash_kde], [`plot()`][plot.flash_kde], [kde_cdf()],
 #' [`quantile()`][quantile.flash_kde], [`simulate()`][simulate.flash_kde] and the others.
 #'
 #' @details Integrating a Gaussian kernel over some coordinates leaves a Gaussian kernel with the matching block of
@@ -41,21 +41,21 @@
 #' @returns An object of class `flash_kde` of `length(vars)` dimensions, with the same number of points. One whose
 #'   points were debiased in more dimensions has their number as `debiased_in`.
 #' @inheritSection flash_kde Errors
-#' @seealso [conditional()].
+#' @seealso [kde_conditional()].
 #' @examples
 #' fit <- flash_kde(iris[1:4])
-#' petals <- marginal(fit, c("Petal.Length", "Petal.Width"))
+#' petals <- kde_marginal(fit, c("Petal.Length", "Petal.Width"))
 #' plot(petals)
-#' quantile(marginal(fit, 1))
+#' quantile(kde_marginal(fit, 1))
 #' @export
-marginal <- function(object, vars, ...) UseMethod("marginal")
+kde_marginal <- function(object, vars, ...) UseMethod("kde_marginal")
 
 #' @export
-marginal.default <- function(object, vars, ...) check_fit(object)
+kde_marginal.default <- function(object, vars, ...) check_fit(object)
 
-#' @rdname marginal
+#' @rdname kde_marginal
 #' @export
-marginal.flash_kde <- function(object, vars, debias = FALSE, ...) {
+kde_marginal.flash_kde <- function(object, vars, debias = FALSE, ...) {
   check_dots_empty(...)
   check_in_memory(object)
   debias <- check_flag(debias, "debias")

@@ -1,4 +1,4 @@
-# Probabilities of rectangles under a fit, for cdf(). By H = D R D, D the kernel's sds, coordinates are scaled so
+# Probabilities of rectangles under a fit, for kde_cdf(). By H = D R D, D the kernel's sds, coordinates are scaled so
 # that kernels have sds of 1 and the correlations R.
 
 # P(lower < X <= upper) for each row of the two, matrices of as many rows whose numbers may be infinite or missing;
@@ -137,7 +137,7 @@ first_primes <- function(count) {
 
 # ---- arguments --------------------------------------------------------------------------------
 
-# cdf() of rectangles, in any number of dimensions. `q` and `lower` as the user gave them.
+# kde_cdf() of rectangles, in any number of dimensions. `q` and `lower` as the user gave them.
 cdf_of_rectangles <- function(object, q, lower) {
   upper <- limit_rows(object, q, "q")
   lower <- if (is.null(lower)) matrix(-Inf, 1, object$d) else limit_rows(object, lower, "lower")

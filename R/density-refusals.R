@@ -35,7 +35,7 @@ traits_of <- function(object) {
 
 WITH_ERRORS <- "fit method = \"reflect\" or \"transform\""
 UNSIGNED <- "fit estimator = \"kde\" or \"sdkde\""
-NUMBERS_ALONE <- "marginal() and conditional() make fits of the numbers alone"
+NUMBERS_ALONE <- "kde_marginal() and kde_conditional() make fits of the numbers alone"
 ONE_SUM <- "predict(se.fit = TRUE) returns standard errors"
 
 # For each verb what it makes, as the message calls it, and what to do instead where the density has a trait.
@@ -61,7 +61,7 @@ REFUSALS <- list(
   modes = list("modes, clusters and ridges", c(
     balloon = "fit another `adaptive`", laplace6 = "fit estimator = \"laplace\"", clipped = "fit nonnegative = FALSE",
     compact = "fit kernel = \"gaussian\"", mixed = NUMBERS_ALONE,
-    supported = "density_derivative() returns the gradient of their density"
+    supported = "kde_derivative() returns the gradient of their density"
   )),
   rectangles = list("probabilities of rectangles", c(
     balloon = "fit another `adaptive`", laplace6 = "simulate() draws from the estimate",

@@ -11,10 +11,10 @@
 #'
 #' The argument `support` of [flash_kde()] says where the data can lie: above a bound, between two, within a
 #' polygon, or on a circle. The estimate is 0 elsewhere and integrates to 1 there. `kde_support()` names a method
-#' beside the bounds, and `circular()` makes a column of angles or times of day.
+#' beside the bounds, and `kde_circle()` makes a column of angles or times of day.
 #'
 #' @details
-#' `support` is, for one column or for all of them, `c(lower, upper)` (either may be infinite), `circular()` or
+#' `support` is, for one column or for all of them, `c(lower, upper)` (either may be infinite), `kde_circle()` or
 #' `kde_support()`; else a list of these with an entry for each column, by name (columns without one are unbounded)
 #' or by position (`NULL` or `NA`: unbounded). For two columns it may be a polygon: a matrix of vertices with two
 #' columns, a list of such rings (a point is inside where they surround it an odd number of times: holes are rings,
@@ -75,9 +75,9 @@
 #'   Abramson's, of a pilot on the support; `"knn"` is for `"transform"`.
 #'
 #' @section What else knows the support: [predict()][predict.flash_kde] (0 outside, logarithm `-Inf`, score `NaN`;
-#'   circular columns take any number), [simulate()][simulate.flash_kde], [cdf()] (of rectangles, too, but for
-#'   polygons) and [`quantile()`][quantile.flash_kde] (from the lower bound, or from `start`), [marginal()] and
-#'   [conditional()] (but of polygons), [density_derivative()], [hdr_level()] (by draws),
+#'   circular columns take any number), [simulate()][simulate.flash_kde], [kde_cdf()] (of rectangles, too, but for
+#'   polygons) and [`quantile()`][quantile.flash_kde] (from the lower bound, or from `start`), [kde_marginal()] and
+#'   [kde_conditional()] (but of polygons), [kde_derivative()], [hdr_level()] (by draws),
 #'   [logLik()][logLik.flash_kde], [diagnostics()], and figures. Leave-one-out values of a `"sdkde"` take a fit for
 #'   each point, but with `"transform"`; those of `"boundary"` and `"local"` are divided by the integral of the
 #'   estimate from all points, as this integral is not a sum over points. Standard errors of a `"laplace"` are for
@@ -87,7 +87,7 @@
 #' @param range `c(lower, upper)`, or a polygon as above.
 #' @param method `"auto"`, `"transform"`, `"local"`, `"reflect"`, `"boundary"` or `"mass"`.
 #' @param period The length of a turn: 360 for degrees, 24 for hours.
-#' @param start Where [cdf()] and figures begin.
+#' @param start Where [kde_cdf()] and figures begin.
 #' @returns An object of class `kde_support`, for `support`.
 #' @inheritSection flash_kde Errors
 #' @references Jones, M. C. (1993) Simple boundary correction for kernel density estimation. *Statistics and
@@ -113,7 +113,7 @@
 #'
 #' # hours of the day beside a positive column
 #' visits <- data.frame(hour = (22 + 3 * rnorm(100)) %% 24, minutes = rgamma(100, 2))
-#' fit <- flash_kde(visits, support = list(hour = circular(24), minutes = c(0, Inf)))
+#' fit <- flash_kde(visits, support = list(hour = kde_circle(24), minutes = c(0, Inf)))
 #' plot(fit)
 #'
 #' # a triangle
@@ -135,7 +135,7 @@ SUPPORT_METHODS <- c("auto", "transform", "local", "reflect", "boundary", "mass"
 
 #' @rdname kde_support
 #' @export
-circular <- function(period = 2 * pi, start = 0) {
+kde_circle <- function(period = 2 * pi, start = 0) {
   check_positive_number(period, "period")
   if (!is_number(start) || length(start) != 1 || !is.finite(start)) {
     stop_argument("start", "must be one finite number: found ", describe(start))
@@ -230,7 +230,7 @@ check_bounds <- function(range, arg, name = NULL) {
   good <- is_number(range) && length(range) == 2 && is.null(dim(range)) && !anyNA(range) && range[1] < range[2]
   if (!good) {
     stop_argument(
-      arg, "must be c(lower, upper), lower < upper, circular(), kde_support() or a polygon",
+      arg, "must be c(lower, upper), lower < upper, kde_circle(), kde_support() or a polygon",
       if (!is.null(name)) paste0(" for column ", quote_names(name)), ": found ",
       if (is_number(range) && length(range) == 2) paste0("c(", range[1], ", ", range[2], ")") else describe(range)
     )

@@ -5,7 +5,7 @@
 #' One variable: the estimate as a line, the band shaded. Two variables, on a grid: the lower limit, the estimate
 #' and the upper limit side by side, on one scale.
 #'
-#' @param x,object Bands, from [density_bands()].
+#' @param x,object Bands, from [kde_bands()].
 #' @param add Add to the present plot (one variable)?
 #' @param col One variable: colour of the line; the band is a light tint of it. Two: colours from low to high.
 #' @param border Colour of the limits; `NA`: none (one variable).
@@ -14,19 +14,19 @@
 #' @inheritSection flash_kde Errors
 #' @examples
 #' fit <- flash_kde(faithful$eruptions)
-#' plot(density_bands(fit, level = 0.9))
-#' plot(density_bands(flash_kde(faithful)))
+#' plot(kde_bands(fit, level = 0.9))
+#' plot(kde_bands(flash_kde(faithful)))
 #' @export
-plot.density_bands <- function(x, add = FALSE, col = NULL, border = NA, ...) {
+plot.kde_bands <- function(x, add = FALSE, col = NULL, border = NA, ...) {
   check_graphical(..., d = 2)
   add <- check_flag(add, "add")
   if (add && drawn_variables(x) == 2) stop_argument("add", "must be FALSE for two variables: found TRUE")
   draw_figure(band_figure(x, col, border), ..., add = add)
 }
 
-#' @rdname plot.density_bands
+#' @rdname plot.kde_bands
 #' @exportS3Method ggplot2::autoplot
-autoplot.density_bands <- function(object, col = NULL, ...) {
+autoplot.kde_bands <- function(object, col = NULL, ...) {
   check_dots_empty(...)
   ggplot_figure(band_figure(object, col), list(title = ""))
 }
@@ -55,7 +55,7 @@ drawn_variables <- function(bands) {
   d <- length(band$variables)
   whole <- !is.null(band) && all(c(band$variables, "lower", "upper", "se") %in% names(bands))
   if (!whole || d > 2 || d == 2 && !(band$grid && is_whole_grid(bands))) {
-    stop_argument("x", "must be bands of one variable, or of two on the grid of density_bands()")
+    stop_argument("x", "must be bands of one variable, or of two on the grid of kde_bands()")
   }
   d
 }

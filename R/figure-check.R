@@ -156,7 +156,7 @@ check_band <- function(band, d) {
     if (check_flag(band, "band")) "pointwise"
   }
   if (!is.null(type) && d > 1) {
-    stop_argument("band", "must be FALSE for more than one variable: density_bands() has bands of two")
+    stop_argument("band", "must be FALSE for more than one variable: kde_bands() has bands of two")
   }
   type
 }

@@ -8,7 +8,7 @@
 #'   other variables are at their medians and most frequent levels.
 #' * A categorical y: for each variable a panel with the probabilities of the levels of y.
 #'
-#' Several y have no figure here: `plot(conditional(fit, given))` draws them at one x.
+#' Several y have no figure here: `plot(kde_conditional(fit, given))` draws them at one x.
 #'
 #' The grid of x spans the middle 99% of the data, the grid of y the data plus three kernel standard deviations. In each
 #' column of the image, p(. | x) integrates to 1. The sums are as accurate as those of [plot.flash_kde()]. The quantiles
@@ -47,7 +47,7 @@ autoplot.flash_conditional <- function(object, prob = c(0.1, 0.5, 0.9), n = 151,
 conditional_figure <- function(object, prob, n, points, col, limits = NULL) {
   if (length(object$response) > 1) {
     stop_argument("x", "must have one variable on the left side: found ", length(object$response),
-      " (plot(conditional(fit, given)) draws them at one x)")
+      " (plot(kde_conditional(fit, given)) draws them at one x)")
   }
   check_prob(prob, "prob", open = TRUE)
   if (is.unsorted(prob, strictly = TRUE)) stop_argument("prob", "must increase: found ", describe(prob))

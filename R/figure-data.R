@@ -25,7 +25,7 @@ figure_rug <- function(fit, dim, most) data.frame(x = fit$x[thinned_rows(fit, mo
 figure_band <- function(fit, type, nodes) {
   if (is.null(type)) return(NULL)
   at <- nodes[unique(round(seq(1, length(nodes), length.out = min(length(nodes), 256))))]
-  bands <- with_fixed_seed(density_bands(fit, at, type = type))
+  bands <- with_fixed_seed(kde_bands(fit, at, type = type))
   data.frame(x = at, low = bands$lower, high = bands$upper)
 }
 

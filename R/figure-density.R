@@ -51,7 +51,7 @@
 #' @param main,sub,xlab,ylab Title, the line under it, and labels of the axes (these for one or two variables). `""`:
 #'   none. `NULL`: those of `plot()`. By default, a ggplot has no title.
 #' @param band One variable: `TRUE` or `"pointwise"`, or `"simultaneous"`, shades the 95% confidence band of
-#'   [density_bands()], which for `"kde"` is about the bias-corrected estimate, not about the line.
+#'   [kde_bands()], which for `"kde"` is about the bias-corrected estimate, not about the line.
 #' @param groups A factor, or what can be one, with a value for each row of the data: the densities of its groups
 #'   in one figure, with a key (one or two variables). Each is a fit of its own to the rows of the group, with the
 #'   arguments of `x`; rows whose group is missing are left out. `col` has their colours. [lines()] and `add` serve
@@ -103,7 +103,7 @@ plot.flash_kde <- function(x, prob = c(0.25, 0.5, 0.75, 0.95), n = NULL, max_dim
 #' @export
 lines.flash_kde <- function(x, ...) {
   if (!x$d %in% 1:2) {
-    stop_argument("x", "must be a fit to one or two variables for lines(): found ", x$d, " (marginal() makes one of them)")
+    stop_argument("x", "must be a fit to one or two variables for lines(): found ", x$d, " (kde_marginal() makes one of them)")
   }
   plot.flash_kde(x, add = TRUE, ...)
 }
@@ -113,7 +113,7 @@ lines.flash_kde <- function(x, ...) {
 #' @export
 contour.flash_kde <- function(x, points = FALSE, ...) {
   if (x$d != 2 || !is.null(x$discrete)) {
-    stop_argument("x", "must be a fit to two variables, both of numbers, for contour() (marginal() makes one of them)")
+    stop_argument("x", "must be a fit to two variables, both of numbers, for contour() (kde_marginal() makes one of them)")
   }
   plot.flash_kde(x, fill = FALSE, points = points, ...)
 }

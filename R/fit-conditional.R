@@ -27,9 +27,9 @@
 #' **Estimators**: `"kde"`, the default here, and `"sdkde"`, for which y and x are debiased together; its factor of
 #' the bandwidths is the one that predicts fifths of the rows best. It has the smaller error on smooth densities.
 #' `"laplace"` is the ratio of the two Laplace-corrected estimates, its bandwidths found in the same way. Both may be
-#' negative, p(x) where there are few points, and then p(y | x) has no meaning but its sign: `predict()` and `cdf()`
+#' negative, p(x) where there are few points, and then p(y | x) has no meaning but its sign: `predict()` and `kde_cdf()`
 #' tell it as it is, logarithms of what is negative are `NaN`, with a warning, and there are no quantiles, draws or
-#' [conditional()]. It integrates to 1 over y. Means, variances and distribution functions are made in R, a pass over
+#' [kde_conditional()]. It integrates to 1 over y. Means, variances and distribution functions are made in R, a pass over
 #' all points for each row. On the samples that we tried it had a larger error than `"kde"`, and `"sdkde"` the smallest.
 #'
 #' `adaptive` is `FALSE` by default; factors, of whatever origin, are those of the joint points,
@@ -65,9 +65,9 @@
 #'
 #'   `predict()`: a vector of m values; the mean and the variance of several y are m x k matrices, probabilities of
 #'   levels one with a column for each. `quantile()`: an
-#'   m x `length(probs)` matrix, exact to 1e-12 sds of the kernel; `cdf()`: m x `length(q)`, with all digits of small
+#'   m x `length(probs)` matrix, exact to 1e-12 sds of the kernel; `kde_cdf()`: m x `length(q)`, with all digits of small
 #'   probabilities. `simulate()`: a data frame of m rows with `nsim` columns for each y, of its type, and the attribute
-#'   `"seed"`. `conditional()`: p(. | x) as a fit of [flash_kde()] for all its methods. `marginal()`: the `flash_kde`
+#'   `"seed"`. `kde_conditional()`: p(. | x) as a fit of [flash_kde()] for all its methods. `kde_marginal()`: the `flash_kde`
 #'   fit of some of y and x together. `fitted()`: the means, or the levels' probabilities, at the training points;
 #'   `residuals()`: y less the means. `logLik()`: the sum of leave-one-out conditional log densities, with weights as
 #'   in [logLik.flash_kde()]. `coef()`: the kernels' standard deviations, and `lambda` of columns of levels.
@@ -79,7 +79,7 @@
 #'
 #'   Li, Q. and Racine, J. S. (2007) *Nonparametric Econometrics*. Princeton University Press, chapters 5 and 6.
 #' @inheritSection flash_kde Errors
-#' @seealso [conditional()] for one value of x and a given bandwidth, [plot.flash_conditional()].
+#' @seealso [kde_conditional()] for one value of x and a given bandwidth, [plot.flash_conditional()].
 #' @examples
 #' fit <- flash_kde(waiting ~ eruptions, faithful)
 #' fit
@@ -172,7 +172,7 @@ settle_conditional <- function(made, options, na.action, run) {
   if (!is.null(options$support)) stop_argument("support", "is not for a conditional density")
   if (kernel_name(options$kernel) != "gaussian") {
     stop(new_error("unsupported", paste0(
-      "kernel = \"", options$kernel, "\" is not for a conditional density: conditional() of a fit to all columns has it"
+      "kernel = \"", options$kernel, "\" is not for a conditional density: kde_conditional() of a fit to all columns has it"
     ), user_call()))
   }
   if (is_auto(options$estimator)) options$estimator <- PLAIN_ESTIMATOR

@@ -61,7 +61,7 @@
 #' @param adaptive Bandwidths of each point's own, for `"kde"` and `"sdkde"`: `"auto"`, the default, has them where they
 #'   gain; `TRUE` or `"abramson"`, `"knn"`, or a positive number for each row, for `"kde"` where no `estimator` is named;
 #'   `FALSE`: one for all. See Adaptive bandwidths. Or `"balloon"`: of each place; see Balloon estimates.
-#' @param support Where the data can lie: `c(lower, upper)` for one column or all, a list of these or of [circular()] by
+#' @param support Where the data can lie: `c(lower, upper)` for one column or all, a list of these or of [kde_circle()] by
 #'   column, or a polygon. The estimate is 0 elsewhere. See [kde_support()].
 #' @param debias What [debiasing()] returns: for `"sdkde"` the number of steps, their score and its bandwidth; for
 #'   `"laplace"` and `"laplace6"` whether the estimate is to be a density. `NULL`: one step along the estimate's own score.
@@ -120,9 +120,9 @@
 #'
 #'   Methods: [`predict()`][predict.flash_kde], [`simulate()`][simulate.flash_kde],
 #'   [`plot()`][plot.flash_kde], [`summary()`][summary.flash_kde],
-#'   [`logLik()`][logLik.flash_kde], [`quantile()`][quantile.flash_kde], [cdf()], [hdr_level()],
-#'   [density_bands()], [density_pvalue()], [density_derivative()], [modes()], [mean_shift()], [ridges()],
-#'   [diagnostics()], [compare()], [cross_validate()], [`as.data.frame()`][as.data.frame.flash_kde],
+#'   [`logLik()`][logLik.flash_kde], [`quantile()`][quantile.flash_kde], [kde_cdf()], [hdr_level()],
+#'   [kde_bands()], [kde_pvalue()], [kde_derivative()], [kde_modes()], [mean_shift()], [kde_ridges()],
+#'   [diagnostics()], [compare_fits()], [cross_validate()], [`as.data.frame()`][as.data.frame.flash_kde],
 #'   [`coef()`][coef.flash_kde], [`fitted()`][coef.flash_kde] and [`update()`][stats::update].
 #'
 #' @section Adaptive bandwidths: With `adaptive` point i has the bandwidth \eqn{f_i^2 H}{f_i^2 H}, and \eqn{p(y) = \sum_i
@@ -167,7 +167,7 @@
 #'   logarithms, standard errors and leave-one-out values, for which a point is no neighbour of its own, and scores, which
 #'   are those of the estimate whose f stays what it is at y; [`plot()`][plot.flash_kde] draws it in one and two dimensions,
 #'   there with regions that hold the probabilities `prob` of the points. [logLik()][logLik.flash_kde] does not compare with
-#'   that of a density. What needs one is an error that names `adaptive`: [`simulate()`][simulate.flash_kde], [cdf()],
+#'   that of a density. What needs one is an error that names `adaptive`: [`simulate()`][simulate.flash_kde], [kde_cdf()],
 #'   [`quantile()`][quantile.flash_kde], [hdr_level()], and figures of more variables.
 #'
 #' @section More debiasing: **Steps.** The step of `"sdkde"` undoes what smoothing by H does, up to order \eqn{h^4}.
@@ -231,7 +231,7 @@
 #'   leave-one-out values of an `"sdkde"` take a pass over all pairs for each combination. All methods know levels:
 #'   [`predict()`][predict.flash_kde] wants them in `newdata`, where one that the fit does not know is an error;
 #'   [`simulate()`][simulate.flash_kde] draws them; [`plot()`][plot.flash_kde_mixed] and
-#'   [`autoplot()`][autoplot.flash_kde_mixed] show the numbers by levels. [cdf()], [`quantile()`][quantile.flash_kde] and
+#'   [`autoplot()`][autoplot.flash_kde_mixed] show the numbers by levels. [kde_cdf()], [`quantile()`][quantile.flash_kde] and
 #'   `lines()` are those of the numeric columns alone, whatever the levels.
 #'
 #' @section Other kernels: `kernel` may be another than the Gaussian, as that of [stats::density()], of `fkde()` in
@@ -251,7 +251,7 @@
 #'   for the Gaussian, for `"kde"` times the factor by which the bandwidths of least asymptotic error differ (Marron and
 #'   Nolan 1988); `"lscv"` then goes on to the minimum of that criterion for the kernel itself (in several
 #'   dimensions by up to 5,000 of the rows). The leave-one-out likelihood cannot choose for these
-#'   kernels: one point that is out of reach of all others makes it `-Inf`. `compare(score = "quadratic")` judges them.
+#'   kernels: one point that is out of reach of all others makes it `-Inf`. `compare_fits(score = "quadratic")` judges them.
 #'
 #'   **In several dimensions** the kernel is the product of those of the columns, as in np, where `bandwidth` is diagonal:
 #'   which one that is chosen by a search is then, unless the `structure` of [kde_bandwidth()] says otherwise, and for `"kde"` with the factor above to the power \eqn{5d /
@@ -259,7 +259,7 @@
 #'   for \eqn{H = A A'}{H = A A'}. Each A is another estimate; here it is \eqn{D R^{1/2}}{D R^(1/2)}, D the standard deviations and
 #'   \eqn{R^{1/2}}{R^(1/2)} the symmetric root of the correlations, so that neither units nor the order of the columns matter. (scikit-learn's
 #'   kernels are functions of the distance alone.) Then marginals, conditionals, quantiles of columns and
-#'   [cdf()] of rectangles are refused, which without correlations are exact.
+#'   [kde_cdf()] of rectangles are refused, which without correlations are exact.
 #'
 #'   Sums are exact. In one dimension they take \eqn{O((n + m) \log n)}{O((n + m) log n)} time, a second for a million
 #'   points at a million places; in several the pairs within reach are found by a tree and summed, 600 million a
@@ -330,7 +330,7 @@
 #' Wand, M. P. and Jones, M. C. (1995) *Kernel Smoothing*. Chapman & Hall.
 #'
 #' Scott, D. W. (2015) *Multivariate Density Estimation*, 2nd ed. Wiley.
-#' @seealso [marginal()] and [conditional()] make fits of some of the variables; [flash_conditional] estimates p(y | x).
+#' @seealso [kde_marginal()] and [kde_conditional()] make fits of some of the variables; [flash_conditional] estimates p(y | x).
 #'   [kernel_sum()] for the sums themselves.
 #' @export
 #' @examples

@@ -60,9 +60,9 @@
 #' @param n Number of points of the grid along each axis. `NULL`: 201 in one dimension, 41 in two.
 #' @param na.action As for [predict()][predict.flash_kde]: rows with missing values are `NA`, by default.
 #' @param refit Whether a bootstrap fits each sample anew, with its own bandwidths and factors, if these were chosen.
-#' @param ... For `confint()`, arguments of `density_bands()`: `type` to `replicates`. Else nothing: an argument
+#' @param ... For `confint()`, arguments of `kde_bands()`: `type` to `replicates`. Else nothing: an argument
 #'   that is not known is an error.
-#' @returns A data frame of class `density_bands`, a row for each point: the points' columns, `estimate` (the
+#' @returns A data frame of class `kde_bands`, a row for each point: the points' columns, `estimate` (the
 #'   centre, which of a corrected band is the corrected estimate), `lower`, `upper` and `se`, in 1 / (product of
 #'   the units of the columns). Its attribute `"band"` is a list of `level`, `type`, `method`, `corrected`,
 #'   `critical` (the z above), `estimator` and `n`. `confint()`: a matrix of the limits, two columns,
@@ -76,27 +76,27 @@
 #'
 #'   Chernozhukov, V., Chetverikov, D. and Kato, K. (2014) Anti-concentration and honest, adaptive confidence
 #'   bands. *The Annals of Statistics* 42, 1787-1818.
-#' @seealso [plot.density_bands()]; `plot(fit, band = TRUE)`; [density_pvalue()] and [kde_test()] for tests.
+#' @seealso [plot.kde_bands()]; `plot(fit, band = TRUE)`; [kde_pvalue()] and [kde_test()] for tests.
 #' @export
 #' @examples
 #' fit <- flash_kde(faithful$eruptions, "kde")
-#' bands <- density_bands(fit)
+#' bands <- kde_bands(fit)
 #' head(bands)
 #' plot(bands)
 #'
 #' set.seed(1)
-#' all_at_once <- density_bands(fit, type = "simultaneous")
+#' all_at_once <- kde_bands(fit, type = "simultaneous")
 #' attr(all_at_once, "band")$critical
 #'
 #' confint(fit, c(2, 3, 4.5), level = 0.9)
-density_bands <- function(object, ...) UseMethod("density_bands")
+kde_bands <- function(object, ...) UseMethod("kde_bands")
 
 #' @export
-density_bands.default <- function(object, ...) check_fit(object)
+kde_bands.default <- function(object, ...) check_fit(object)
 
-#' @rdname density_bands
+#' @rdname kde_bands
 #' @export
-density_bands.flash_kde <- function(object, newdata = NULL, level = 0.95, type = c("pointwise", "simultaneous"),
+kde_bands.flash_kde <- function(object, newdata = NULL, level = 0.95, type = c("pointwise", "simultaneous"),
                                     method = c("asymptotic", "bootstrap"), correct = TRUE, replicates = 1000,
                                     n = NULL, na.action = stats::na.pass, refit = FALSE, ...) {
   check_dots_empty(...)
@@ -125,13 +125,13 @@ density_bands.flash_kde <- function(object, newdata = NULL, level = 0.95, type =
   structure(
     cbind(points, columns),
     band = c(asked, list(variables = names(points), labels = variable_names(object), grid = is.null(newdata))),
-    class = c("density_bands", "data.frame")
+    class = c("kde_bands", "data.frame")
   )
 }
 
 # Of many rows ten, evenly spread.
 #' @export
-print.density_bands <- function(x, ...) {
+print.kde_bands <- function(x, ...) {
   band <- attr(x, "band")
   if (is.null(band)) return(NextMethod())
   cat(band_title(band), "\n\n", sep = "")
@@ -141,13 +141,13 @@ print.density_bands <- function(x, ...) {
   invisible(x)
 }
 
-#' @rdname density_bands
+#' @rdname kde_bands
 #' @param parm Points, as `newdata`. Missing: the training points.
 #' @importFrom stats confint
 #' @export
 confint.flash_kde <- function(object, parm, level = 0.95, ...) {
   if (!missing(parm)) newdata_rows(new_points(object, parm, "parm"), stats::na.pass, "parm") # for its errors
-  bands <- density_bands(object, if (missing(parm)) object$x else parm, level, ...)
+  bands <- kde_bands(object, if (missing(parm)) object$x else parm, level, ...)
   limits <- cbind(bands$lower, bands$upper)
   colnames(limits) <- paste(format(100 * c(1 - level, 1 + level) / 2, trim = TRUE, scientific = FALSE, digits = 3), "%")
   limits
@@ -175,7 +175,7 @@ apply_na_rows <- function(given, kept, result) {
 
 # ---- intervals --------------------------------------------------------------------------------
 
-# list(estimate, lower, upper, se, critical) at checked points. `asked`: of density_bands().
+# list(estimate, lower, upper, se, critical) at checked points. `asked`: of kde_bands().
 bands_at <- function(object, at, asked, run) {
   m <- nrow(at)
   critical <- stats::qnorm((1 + asked$level) / 2)

@@ -55,22 +55,22 @@
 #' @export
 #' @examples
 #' fit <- flash_kde(faithful)
-#' p <- density_pvalue(fit)
+#' p <- kde_pvalue(fit)
 #' faithful[p < 0.02, ]
-#' density_pvalue(fit, data.frame(eruptions = c(2, 3), waiting = c(50, 90)))
+#' kde_pvalue(fit, data.frame(eruptions = c(2, 3), waiting = c(50, 90)))
 #'
 #' # exact for new rows: half of the data for the fit, half to compare with
 #' half <- seq(1, 272, by = 2)
 #' fit <- flash_kde(faithful[half, ])
-#' density_pvalue(fit, data.frame(eruptions = 3, waiting = 90), calibration = faithful[-half, ])
-density_pvalue <- function(object, ...) UseMethod("density_pvalue")
+#' kde_pvalue(fit, data.frame(eruptions = 3, waiting = 90), calibration = faithful[-half, ])
+kde_pvalue <- function(object, ...) UseMethod("kde_pvalue")
 
 #' @export
-density_pvalue.default <- function(object, ...) check_fit(object)
+kde_pvalue.default <- function(object, ...) check_fit(object)
 
-#' @rdname density_pvalue
+#' @rdname kde_pvalue
 #' @export
-density_pvalue.flash_kde <- function(object, newdata, type = c("rank", "integral"), calibration = NULL,
+kde_pvalue.flash_kde <- function(object, newdata, type = c("rank", "integral"), calibration = NULL,
                                      n_samples = 10000, na.action = stats::na.pass, ...) {
   check_dots_empty(...)
   type <- check_choice(type, c("rank", "integral"), "type")

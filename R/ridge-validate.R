@@ -1,4 +1,4 @@
-# Fits of kernel_ridge() and tune_ridge() in cross_validate() and compare(): what judge_of() knows of them, and the same fits
+# Fits of kernel_ridge() and tune_ridge() in cross_validate() and compare_fits(): what judge_of() knows of them, and the same fits
 # to some of their rows.
 
 #' @rdname cross_validate

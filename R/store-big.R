@@ -4,7 +4,7 @@
 check_in_memory <- function(object, arg = "object") {
   if (is_elsewhere(object$x)) {
     where <- if (is_big(object$x)) "a big.matrix" else "a flash_data()"
-    also <- if (is_remote(object$x)) "cross_validate(), compare(), "
+    also <- if (is_remote(object$x)) "cross_validate(), compare_fits(), "
     stop_argument(
       arg, "has its points in ", where, ", which only predict(), logLik(), ", also,
       "simulate() and diagnostics() read a piece at a time"

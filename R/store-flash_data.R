@@ -7,7 +7,7 @@
 #' A flash_data() takes the place of `x` in [flash_kde()], [kernel_sum()] and [kernel_ridge()], and can be asked for `dim()`,
 #' [summary()], some of its rows (`data[rows, ]`, `sample(data, size)`) and what the bandwidth selectors make of a sample.
 #' Fits to it have [predict()][predict.flash_kde], with points left out, too, [logLik()][logLik.flash_kde],
-#' [cross_validate()] and [compare()], which come back as sums.
+#' [cross_validate()] and [compare_fits()], which come back as sums.
 #'
 #' **The results have the same bits for any number of workers**, and without a cluster: they depend on the shards alone, whose
 #' sums are added in the order of a binary tree. With other shards they differ by rounding. Where workers have other processors

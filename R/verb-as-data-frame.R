@@ -8,7 +8,7 @@
 #' @param optional Has no effect.
 #' @param ... Not used; anything here is an error.
 #' @param grid `NULL`, or the number of nodes of an even grid along each axis, from three bandwidths below the data
-#'   to three above them; in up to three dimensions (for more, that of a [marginal()]). The first variable varies
+#'   to three above them; in up to three dimensions (for more, that of a [kde_marginal()]). The first variable varies
 #'   fastest, as in [expand.grid()]: `ggplot2::geom_raster()` and [graphics::contour()] of the matrix take it so.
 #' @returns A data frame of `n` rows, or of `grid^d`: the columns of the points (`x1`, `x2`, ... where they have
 #'   no names; `x` in one dimension), `density` and `log_density` (`NaN` where the
@@ -86,7 +86,7 @@ check_row_names <- function(row.names, n) {
 # Grids of `size` nodes along each axis, or a default.
 check_grid_frame <- function(size, d, arg) {
   if (d > 3) {
-    why <- paste0("a grid of ", d, " variables is too large: take one of some of them, as of marginal(fit, 1:2)")
+    why <- paste0("a grid of ", d, " variables is too large: take one of some of them, as of kde_marginal(fit, 1:2)")
     stop(new_error("unsupported", why, user_call()))
   }
   if (is.null(size)) c(512L, 101L, 31L)[d] else check_count(size, arg, min = 2)

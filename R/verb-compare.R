@@ -32,7 +32,7 @@
 #' across estimators, too.
 #'
 #' @param object,... Fits from [flash_kde()] to the same points with the same weights, or to one and the same
-#'   [flash_data()], or fits of one of the other kinds, see Details. Names are those of the table: `compare(plain = fit1, debiased = fit2)`.
+#'   [flash_data()], or fits of one of the other kinds, see Details. Names are those of the table: `compare_fits(plain = fit1, debiased = fit2)`.
 #' @param score,folds As for [cross_validate()]; `folds = NULL`: each point is left out, see Details. For [flash_kda()]
 #'   `score` is `"log"` or `"class"`. `NULL`: the first score of the fit.
 #' @param x The result.
@@ -51,53 +51,53 @@
 #' plain <- flash_kde(faithful, "kde", adaptive = FALSE)
 #' adaptive <- flash_kde(faithful, "kde", adaptive = TRUE)
 #' debiased <- flash_kde(faithful, "sdkde")
-#' compare(plain, adaptive, debiased)
+#' compare_fits(plain, adaptive, debiased)
 #'
 #' # a regression beside the mean of a conditional density
 #' lines <- kernel_regression(eruptions ~ waiting, faithful, bandwidth = 3)
 #' curves <- flash_kde(eruptions ~ waiting, faithful, bandwidth = c(0.2, 3))
-#' compare(lines, curves, score = "squared", folds = 5)
-compare <- function(object, ...) UseMethod("compare")
+#' compare_fits(lines, curves, score = "squared", folds = 5)
+compare_fits <- function(object, ...) UseMethod("compare_fits")
 
 #' @export
-compare.default <- function(object, ...) stop_unjudged(object)
+compare_fits.default <- function(object, ...) stop_unjudged(object)
 
-#' @rdname compare
+#' @rdname compare_fits
 #' @export
-compare.flash_kde <- function(object, ..., score = c("log", "quadratic", "spherical"), folds = NULL) {
-  compare_fits(match.call(expand.dots = FALSE), c(if (!missing(object)) list(object), list(...)), score, folds)
+compare_fits.flash_kde <- function(object, ..., score = c("log", "quadratic", "spherical"), folds = NULL) {
+  compare_judged(match.call(expand.dots = FALSE), c(if (!missing(object)) list(object), list(...)), score, folds)
 }
 
-#' @rdname compare
+#' @rdname compare_fits
 #' @export
-compare.flash_conditional <- function(object, ..., score = c("log", "squared"), folds = NULL) {
-  compare_fits(match.call(expand.dots = FALSE), c(if (!missing(object)) list(object), list(...)), score, folds)
+compare_fits.flash_conditional <- function(object, ..., score = c("log", "squared"), folds = NULL) {
+  compare_judged(match.call(expand.dots = FALSE), c(if (!missing(object)) list(object), list(...)), score, folds)
 }
 
-#' @rdname compare
+#' @rdname compare_fits
 #' @export
-compare.kernel_regression <- function(object, ..., score = "squared", folds = NULL) {
-  compare_fits(match.call(expand.dots = FALSE), c(if (!missing(object)) list(object), list(...)), score, folds)
+compare_fits.kernel_regression <- function(object, ..., score = "squared", folds = NULL) {
+  compare_judged(match.call(expand.dots = FALSE), c(if (!missing(object)) list(object), list(...)), score, folds)
 }
 
-#' @rdname compare
+#' @rdname compare_fits
 #' @export
-compare.flash_kda <- function(object, ..., score = c("log", "class"), folds = NULL) {
-  compare_fits(match.call(expand.dots = FALSE), c(if (!missing(object)) list(object), list(...)), score, folds)
+compare_fits.flash_kda <- function(object, ..., score = c("log", "class"), folds = NULL) {
+  compare_judged(match.call(expand.dots = FALSE), c(if (!missing(object)) list(object), list(...)), score, folds)
 }
 
-#' @rdname compare
+#' @rdname compare_fits
 #' @export
-compare.kernel_ridge <- function(object, ..., score = NULL, folds = NULL) {
-  compare_fits(match.call(expand.dots = FALSE), c(if (!missing(object)) list(object), list(...)), score, folds)
+compare_fits.kernel_ridge <- function(object, ..., score = NULL, folds = NULL) {
+  compare_judged(match.call(expand.dots = FALSE), c(if (!missing(object)) list(object), list(...)), score, folds)
 }
 
-#' @rdname compare
+#' @rdname compare_fits
 #' @export
-compare.tune_ridge <- compare.kernel_ridge
+compare_fits.tune_ridge <- compare_fits.kernel_ridge
 
 # `fits`: all of them, of which each may be named in the `call`.
-compare_fits <- function(call, fits, score, folds) {
+compare_judged <- function(call, fits, score, folds) {
   names(fits) <- fit_labels(call, fits)
   if (any(vapply(fits, \(fit) inherits(fit, "flash_kde") && is_remote(.subset2(fit, "x")), NA))) {
     return(compare_data(fits, score, folds))
@@ -201,7 +201,7 @@ how_judged <- function(x) {
     if (is.null(x$folds)) "each left out" else paste("by", length(unique(x$folds)), "folds"))
 }
 
-#' @rdname compare
+#' @rdname compare_fits
 #' @export
 print.flash_kde_comparison <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   digits <- check_digits(digits)
@@ -219,7 +219,7 @@ print.flash_kde_comparison <- function(x, digits = max(3L, getOption("digits") -
   invisible(x)
 }
 
-#' @rdname compare
+#' @rdname compare_fits
 #' @param main,xlab Title and label, as in [graphics::plot.default()].
 #' @export
 plot.flash_kde_comparison <- function(x, main = NULL, xlab = "Difference to the best", ...) {

@@ -1,6 +1,6 @@
 #' @rdname flash_conditional
 #' @export
-conditional.flash_conditional <- function(object, given, ...) {
+kde_conditional.flash_conditional <- function(object, given, ...) {
   check_dots_empty(...)
   check_can(object$joint, "conditional")
   if (missing(given)) stop_argument("given", "must be given")
@@ -20,8 +20,8 @@ conditional.flash_conditional <- function(object, given, ...) {
 #' @rdname flash_conditional
 #' @param vars Names of variables of either side, or numbers, those of y first.
 #' @export
-marginal.flash_conditional <- function(object, vars, ...) {
-  part <- marginal(object$joint, vars, ...)
+kde_marginal.flash_conditional <- function(object, vars, ...) {
+  part <- kde_marginal(object$joint, vars, ...)
   part$call <- match.call()
   part$call[[1]] <- quote(marginal)
   part

@@ -25,7 +25,7 @@ quantile.flash_conditional <- function(x, newdata, probs = c(0.1, 0.25, 0.5, 0.7
 
 #' @rdname flash_conditional
 #' @export
-cdf.flash_conditional <- function(object, q, newdata, na.action = stats::na.pass, ...) {
+kde_cdf.flash_conditional <- function(object, q, newdata, na.action = stats::na.pass, ...) {
   check_dots_empty(...)
   check_one_response(object, "object")
   check_numeric_response(object, "distribution functions")

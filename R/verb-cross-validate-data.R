@@ -13,7 +13,7 @@ cross_validate_data <- function(object, folds, score, call) {
   ))
 }
 
-# As compare(), of fits that are named.
+# As compare_fits(), of fits that are named.
 compare_data <- function(fits, score, folds) {
   fits <- lapply(fits, unclass)
   score <- check_choice(score, names(PROPER_SCORES), "score")

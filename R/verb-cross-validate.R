@@ -52,7 +52,7 @@
 #'   count. Of a [flash_data()] `scores` is `NULL` and `folds` are the numbers of the folds.
 #' @references Gneiting, T. and Raftery, A. E. (2007) Strictly proper scoring rules, prediction, and estimation.
 #'   *Journal of the American Statistical Association* 102, 359-378.
-#' @seealso [compare()] for several fits on the same folds.
+#' @seealso [compare_fits()] for several fits on the same folds.
 #' @inheritSection flash_kde Errors
 #' @export
 #' @examples

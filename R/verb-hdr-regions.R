@@ -18,7 +18,7 @@
 #' Cost: `n^2 * n` kernel evaluations and those of [hdr_level()], in less time as [plot()][plot.flash_kde]
 #' says.
 #'
-#' @param object A fit from [flash_kde()] to one or two variables (of more, take a [marginal()]).
+#' @param object A fit from [flash_kde()] to one or two variables (of more, take a [kde_marginal()]).
 #' @param prob Probabilities of the regions, above 0 and below 1.
 #' @param n Nodes of the grid per axis: 1024 for one variable, 151 for two.
 #' @param ... Passed to methods; the method for `flash_kde` takes no others.
@@ -48,7 +48,7 @@ hdr_regions.flash_kde <- function(object, prob = c(0.5, 0.95), n = NULL, ...) {
   check_in_memory(object)
   check_can(object, "regions")
   if (object$d > 2) {
-    why <- paste0("regions of ", object$d, " variables are no polygons: take those of a marginal(), of one or two")
+    why <- paste0("regions of ", object$d, " variables are no polygons: take those of a kde_marginal(), of one or two")
     stop(new_error("unsupported", why, user_call()))
   }
   hold_limits(object)

@@ -1,4 +1,4 @@
-# What compare() and cross_validate() know of a fit of each class, list(...):
+# What compare_fits() and cross_validate() know of a fit of each class, list(...):
 # - n, weights, na.action, data: as fits to the same points have them alike; estimator: what the table calls it;
 #   names: of the columns that have bandwidths; asked: for start_run();
 # - scores: the names of those that it has; has_left_out(score): has it them at its own points, each left out? Then

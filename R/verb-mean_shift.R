@@ -1,6 +1,6 @@
 # Clusters of points by the mode that they climb to.
 
-#' @rdname modes
+#' @rdname kde_modes
 #' @export
 mean_shift <- function(object, newdata = NULL, control = NULL) {
   check_smooth(object, "modes")
@@ -83,7 +83,7 @@ both_diagonals <- function(d) {
 
 # ---- methods ----------------------------------------------------------------------------------
 
-#' @rdname modes
+#' @rdname kde_modes
 #' @export
 predict.flash_clusters <- function(object, newdata, control = NULL, ...) {
   check_dots_empty(...)
@@ -102,7 +102,7 @@ predict.flash_clusters <- function(object, newdata, control = NULL, ...) {
   as.integer(kept$restore(replace(found$home, found$home == 0, NA), NA))
 }
 
-#' @rdname modes
+#' @rdname kde_modes
 #' @export
 print.flash_clusters <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   count <- nrow(x$modes)
@@ -115,7 +115,7 @@ print.flash_clusters <- function(x, digits = max(3L, getOption("digits") - 3L), 
   invisible(x)
 }
 
-#' @rdname modes
+#' @rdname kde_modes
 #' @importFrom stats predict
 #' @export
 plot.flash_clusters <- function(x, dims = NULL, ...) {

@@ -1,6 +1,6 @@
 #' Modes of a density estimate, and the clusters that belong to them
 #'
-#' `modes()` finds the local maxima of an estimate; `mean_shift()` puts every point into the cluster of the mode
+#' `kde_modes()` finds the local maxima of an estimate; `mean_shift()` puts every point into the cluster of the mode
 #' that it climbs to (modal clustering, as `ks::kms()`). In any number of dimensions; modes are exact.
 #'
 #' @details Points go up the gradient of the logarithm of the density in coordinates in which H is the identity,
@@ -10,7 +10,7 @@
 #'   finds the last digits. Steps of many points at once go by sums to a millionth of each, or to the tolerance of the
 #'   fit, unless its `engine` is `"exact"`.
 #'
-#' `modes()` starts from one point of each occupied cell, one bandwidth wide, or from `start`. A mode that no start
+#' `kde_modes()` starts from one point of each occupied cell, one bandwidth wide, or from `start`. A mode that no start
 #' climbs to is missed. `mean_shift()` begins with these, and lets all points climb until they are within a radius
 #' of a mode in which the density falls in all directions tried, or come to a mode that is not yet known, which is
 #' added. Nothing depends on the order of the points, or on the number of threads.
@@ -33,14 +33,14 @@
 #' @param ... For `plot()`, passed to [graphics::pairs()], or to [graphics::plot()] of one or two columns; else not
 #'   used.
 #'
-#' @returns `modes()`: a data frame, a row for each mode, the highest first: the columns of the points; `density`;
+#' @returns `kde_modes()`: a data frame, a row for each mode, the highest first: the columns of the points; `density`;
 #'   `share`, of the weight of the points of the cells whose starts came here (of `start`: the share of these);
 #'   `mode`, `FALSE` for another point where the gradient vanishes, as a saddle; and the matrix `curvature`, the
 #'   eigenvalues of the Hessian of the log density where H is the identity: -1 for a kernel alone, near 0 for a
 #'   flat top.
 #'
 #'   `mean_shift()`: a list of class `flash_clusters` with `cluster`, a number for each point of the fit or row of
-#'   `newdata` (`NA` for those with missing values), the largest cluster of the points first; `modes`, as `modes()`
+#'   `newdata` (`NA` for those with missing values), the largest cluster of the points first; `modes`, as `kde_modes()`
 #'   has them, in the order of the clusters, with `points`, how many came here, and `share`, their share of the
 #'   weight; and `fit`. `predict()`: the numbers of the clusters of other points, `NA` for a point that climbs to
 #'   none of the modes.
@@ -53,17 +53,17 @@
 #'
 #' Barzilai, J. and Borwein, J. M. (1988) Two-point step size gradient methods. *IMA Journal of Numerical Analysis*
 #' 8, 141-148.
-#' @seealso [density_derivative()], [ridges()], [hdr_level()]
+#' @seealso [kde_derivative()], [kde_ridges()], [hdr_level()]
 #' @order 1
 #' @export
 #' @examples
 #' fit <- flash_kde(faithful)
-#' modes(fit)
+#' kde_modes(fit)
 #' clusters <- mean_shift(fit)
 #' clusters
 #' plot(clusters)
 #' predict(clusters, data.frame(eruptions = c(2, 4), waiting = c(55, 85)))
-modes <- function(object, start = NULL, control = NULL) {
+kde_modes <- function(object, start = NULL, control = NULL) {
   check_smooth(object, "modes")
   run <- start_run(settle_control(control, NULL, fit_asked(object)), "Finding modes")
   field <- shape_field(object, run)

@@ -34,7 +34,7 @@
 #'   (by name where both have names, whatever other columns there are; by position otherwise), or a vector in one
 #'   dimension. For a fit by formula, a data frame with the variables of the formula; for one with factors or texts, a
 #'   data frame, whose levels the fit has to know: one that it does not is an error, as for [stats::predict.lm()]. `NULL` or
-#'   missing: the training points. In one dimension `-Inf` and `Inf` are allowed, as in [cdf()]: the density there is 0, its
+#'   missing: the training points. In one dimension `-Inf` and `Inf` are allowed, as in [kde_cdf()]: the density there is 0, its
 #'   logarithm `-Inf`, and the score and the standard error of the logarithm are `NaN`. Elsewhere infinite
 #'   values are an error.
 #' @param type `"density"`, `"log_density"` or `"score"`, the gradient of the log density (for

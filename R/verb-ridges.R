@@ -26,16 +26,16 @@
 #'
 #' Genovese, C. R., Perone-Pacifico, M., Verdinelli, I. and Wasserman, L. (2014) Nonparametric ridge estimation.
 #' *The Annals of Statistics* 42, 1511-1545.
-#' @seealso [density_derivative()], [modes()]
+#' @seealso [kde_derivative()], [kde_modes()]
 #' @export
 #' @examples
 #' set.seed(1)
 #' angle <- runif(400, 0, 2 * pi)
 #' circle <- cbind(x = cos(angle), y = sin(angle)) + rnorm(800, sd = 0.1)
-#' ridge <- ridges(flash_kde(circle, "kde", adaptive = FALSE))
+#' ridge <- kde_ridges(flash_kde(circle, "kde", adaptive = FALSE))
 #' plot(circle, col = "grey", asp = 1)
 #' points(ridge[c("x", "y")], pch = 16, cex = 0.5)
-ridges <- function(object, dimension = 1, start = NULL, trim = 0.05, control = NULL) {
+kde_ridges <- function(object, dimension = 1, start = NULL, trim = 0.05, control = NULL) {
   check_fit(object)
   if (object$d < 2) stop_argument("object", "must be a fit in two dimensions or more: found ", object$d)
   check_smooth(object, "modes")

@@ -7,7 +7,7 @@
 #' of class `htest`, which broom has methods for.
 #'
 #' @param x A fit from [flash_kde()], [flash_kda()], [mean_shift()], [kernel_ridge()] or [kernel_regression()], or what
-#'   [compare()], [cross_validate()] or [density_bands()] return.
+#'   [compare_fits()], [cross_validate()] or [kde_bands()] return.
 #' @param what Of a density: `"bandwidth"`, or `"grid"`: [`as.data.frame()`][as.data.frame.flash_kde] with `grid = n`.
 #' @param n Number of grid points per axis; `NULL`: 512 for one variable, 101 for two, 31 for three.
 #' @param conf.int,conf.level Of [kernel_ridge()]: whether to have intervals, and their level.
@@ -177,7 +177,7 @@ tidy.flash_kda_validation <- function(x, ...) broom_table(as.data.frame(x$confus
 
 #' @rdname flashkernel-broom
 #' @exportS3Method generics::tidy
-tidy.density_bands <- function(x, ...) {
+tidy.kde_bands <- function(x, ...) {
   d <- ncol(x) - 4
   table <- as.data.frame(unclass(x)[c(seq_len(d + 1), d + c(4, 2, 3))], optional = TRUE)
   names(table)[d + 1:4] <- c("estimate", "std.error", "conf.low", "conf.high")
@@ -286,7 +286,7 @@ glance.flash_kda_validation <- function(x, ...) {
 
 #' @rdname flashkernel-broom
 #' @exportS3Method generics::glance
-glance.density_bands <- function(x, ...) {
+glance.kde_bands <- function(x, ...) {
   band <- attr(x, "band")
   broom_table(c(
     list(nobs = band$n), band[c("estimator", "level", "type", "method", "corrected")],

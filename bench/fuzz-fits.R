@@ -39,21 +39,21 @@ common_checks <- function(signed, unit = 1) {
     AIC = quote(AIC(f)),
     simulate = quote(simulate(f, 5, seed = 1)),
     quantile = quote(quantile(f, c(0, 0.01, 0.5, 1))),
-    cdf = quote(cdf(f, new)),
-    rectangle = quote(cdf(f, rep(1, f$d), lower = rep(-1, f$d))),
-    marginal = quote(predict(marginal(f, 1))),
-    conditional = quote(predict(conditional(f, new[1, -1, drop = FALSE]))),
+    cdf = quote(kde_cdf(f, new)),
+    rectangle = quote(kde_cdf(f, rep(1, f$d), lower = rep(-1, f$d))),
+    marginal = quote(predict(kde_marginal(f, 1))),
+    conditional = quote(predict(kde_conditional(f, new[1, -1, drop = FALSE]))),
     hdr_level = quote(hdr_level(f, n_samples = 50)),
     hdr_regions = quote(hdr_regions(f, 0.5, n = 8)),
-    modes = quote(modes(f)),
+    modes = quote(kde_modes(f)),
     mean_shift = quote(mean_shift(f)),
-    ridges = quote(ridges(f)),
-    density_derivative = quote(density_derivative(f, new)),
-    "density_derivative 2" = quote(density_derivative(f, new, order = 2)),
-    density_bands = quote(density_bands(f, new)),
-    "density_bands bootstrap" = quote(density_bands(f, new, method = "bootstrap", replicates = 20)),
-    density_pvalue = quote(density_pvalue(f, new)),
-    "density_pvalue integral" = quote(density_pvalue(f, new, type = "integral", n_samples = 30)),
+    ridges = quote(kde_ridges(f)),
+    kde_derivative = quote(kde_derivative(f, new)),
+    "kde_derivative 2" = quote(kde_derivative(f, new, order = 2)),
+    kde_bands = quote(kde_bands(f, new)),
+    "kde_bands bootstrap" = quote(kde_bands(f, new, method = "bootstrap", replicates = 20)),
+    kde_pvalue = quote(kde_pvalue(f, new)),
+    "kde_pvalue integral" = quote(kde_pvalue(f, new, type = "integral", n_samples = 30)),
     cross_validate = quote(cross_validate(f, folds = 2)),
     diagnostics = quote(diagnostics(f)),
     print = quote(print(f)),
@@ -287,7 +287,7 @@ support_case <- function() {
   # in the coordinates of a transformation, where those of the others are in units of the data
   width <- if (method %in% c("transform", "local")) 10 * h else h * unit
   bandwidth <- if (method == "auto" || chance(0.1)) NULL else width
-  support <- if (method == "circular") bquote(circular(.(unit))) else bquote(kde_support(.(range), .(method)))
+  support <- if (method == "circular") bquote(kde_circle(.(unit))) else bquote(kde_support(.(range), .(method)))
   # one column alone has it
   if (d > 1 && chance(0.3)) support <- as.call(c(quote(list), support, rep(list(NULL), d - 1)))
   fit <- bquote(flash_kde(x, .(estimator), kde_bandwidth(method = .(bandwidth), seconds = 0.05), weights = w, support = .(support)))
@@ -359,8 +359,8 @@ conditional_case <- function() {
     residuals = quote(residuals(f)),
     quantile = quote(quantile(f, new, c(0.1, 0.5))),
     simulate = quote(simulate(f, 2, seed = 1, newdata = new)),
-    conditional = quote(predict(conditional(f, new[1, all.vars(formula(f)[[3]]), drop = FALSE]))),
-    marginal = quote(predict(marginal(f, 1))),
+    conditional = quote(predict(kde_conditional(f, new[1, all.vars(formula(f)[[3]]), drop = FALSE]))),
+    marginal = quote(predict(kde_marginal(f, 1))),
     tidy = quote(generics::tidy(f)),
     glance = quote(generics::glance(f)),
     augment = quote(generics::augment(f)),

@@ -270,18 +270,18 @@ parts_case <- function() {
   fit <- bquote(flash_kde(x, .(estimator), .(h), weights = w))
   if (levels) fit$lambda <- 0.2
   checks <- list(
-    marginal = quote(predict(marginal(f, 1), new)),
-    conditional = quote(predict(conditional(f, new[1, 1, drop = FALSE]), new)),
-    draws = quote(simulate(conditional(f, new[1, 1, drop = FALSE]), 3, seed = 1)),
-    quantile = quote(quantile(marginal(f, 1))),
-    summary = quote(print(summary(conditional(f, new[1, 1, drop = FALSE])))),
+    marginal = quote(predict(kde_marginal(f, 1), new)),
+    conditional = quote(predict(kde_conditional(f, new[1, 1, drop = FALSE]), new)),
+    draws = quote(simulate(kde_conditional(f, new[1, 1, drop = FALSE]), 3, seed = 1)),
+    quantile = quote(quantile(kde_marginal(f, 1))),
+    summary = quote(print(summary(kde_conditional(f, new[1, 1, drop = FALSE])))),
     ratio = quote({
       at <- new[rep(1, nrow(new)), 1, drop = FALSE]
       all <- cbind(at, new[-1])
       joint <- predict(f, all, type = "log_density")
-      own <- predict(marginal(f, 1), at, type = "log_density")
-      got <- predict(conditional(f, at[1, , drop = FALSE]), new, type = "log_density")
-      # conditional() drops points whose weight underflows, which may be nearest to a place far away
+      own <- predict(kde_marginal(f, 1), at, type = "log_density")
+      got <- predict(kde_conditional(f, at[1, , drop = FALSE]), new, type = "log_density")
+      # kde_conditional() drops points whose weight underflows, which may be nearest to a place far away
       got[joint - own < -600] <- (joint - own)[joint - own < -600]
       compare_logs(got, joint - own, pmax(1, abs(joint) + abs(own)), 1e-9, "conditional log density")
     }),

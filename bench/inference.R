@@ -52,10 +52,10 @@ band_cell <- function(family, n, fit) {
   covered <- function(b) b$lower <= truth & b$upper >= truth
   one <- function() {
     object <- do.call(flash_kde, c(list(of$draw(n)), fits[[fit]]))
-    pointwise <- density_bands(object, of$at)
-    plain <- density_bands(object, of$at, correct = FALSE)
-    all <- density_bands(object, of$at, type = "simultaneous", replicates = 200)
-    grid <- density_bands(object, type = "simultaneous", replicates = 200)
+    pointwise <- kde_bands(object, of$at)
+    plain <- kde_bands(object, of$at, correct = FALSE)
+    all <- kde_bands(object, of$at, type = "simultaneous", replicates = 200)
+    grid <- kde_bands(object, type = "simultaneous", replicates = 200)
     true_there <- of$density(drop(as.matrix(grid[seq_len(object$d)])))
     c(
       uncorrected = mean(covered(plain)), simultaneous = all(covered(all)),
@@ -103,9 +103,9 @@ if ("pvalues" %in% only) {
       fit <- flash_kde(x[1:100, , drop = FALSE], "sdkde", bandwidth = "silverman")
       at <- x[201, , drop = FALSE]
       c(
-        rank = density_pvalue(fit, at),
-        calibrated = density_pvalue(fit, at, calibration = x[101:200, , drop = FALSE]),
-        integral = density_pvalue(fit, at, type = "integral", n_samples = 1000)
+        rank = kde_pvalue(fit, at),
+        calibrated = kde_pvalue(fit, at, calibration = x[101:200, , drop = FALSE]),
+        integral = kde_pvalue(fit, at, type = "integral", n_samples = 1000)
       )
     }
     p <- simulated(runs, one)

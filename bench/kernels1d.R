@@ -42,7 +42,7 @@ cat(sprintf(
 for (kernel in names(values)) {
   fit <- flash_kde(x, bandwidth = bandwidth, kernel = kernel)
   times <- c(
-    seconds(\() at_y <<- predict(fit, y)), seconds(\() predict(fit, loo = TRUE)), seconds(\() cdf(fit, y)),
+    seconds(\() at_y <<- predict(fit, y)), seconds(\() predict(fit, loo = TRUE)), seconds(\() kde_cdf(fit, y)),
     seconds(\() quantile(fit, 1:99 / 100))
   )
   row(kernel, times, off(at_y[few], literal(kernel, y[few])))

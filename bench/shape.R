@@ -22,13 +22,13 @@ row_of <- function(n) {
   at <- exact$x[seq_len(1000), ]
   c(
     n = n,
-    `Hessians at 1,000` = cpu_seconds(density_derivative(exact, at, order = 2)),
-    `modes, tol` = cpu_seconds(modes(fast)),
+    `Hessians at 1,000` = cpu_seconds(kde_derivative(exact, at, order = 2)),
+    `modes, tol` = cpu_seconds(kde_modes(fast)),
     `clusters, tol` = cpu_seconds(mean_shift(fast)),
     `clusters, exact` = if (n <= 1e4) cpu_seconds(mean_shift(exact)) else NA,
-    ridges = if (small) cpu_seconds(ridges(exact)) else NA,
-    `1,000 rectangles` = cpu_seconds(cdf(exact, at)),
-    correlated = if (small) cpu_seconds(cdf(fit_of(n, matrix(c(1, 0.5, 0.5, 1), 2)), at)) else NA
+    ridges = if (small) cpu_seconds(kde_ridges(exact)) else NA,
+    `1,000 rectangles` = cpu_seconds(kde_cdf(exact, at)),
+    correlated = if (small) cpu_seconds(kde_cdf(fit_of(n, matrix(c(1, 0.5, 0.5, 1), 2)), at)) else NA
   )
 }
 rows <- if ("--large" %in% arguments) 1e6 else c(1e4, 1e5)

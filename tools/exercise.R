@@ -19,7 +19,7 @@ for (size in sizes) {
         suppressWarnings(predict(fit, y, type = "log_density"))
         predict(fit, y, type = "score")
         if (n > 1) suppressWarnings(predict(fit, type = "log_density", loo = TRUE))
-        if (d == 1) cdf(fit, c(-1, 0, 1))
+        if (d == 1) kde_cdf(fit, c(-1, 0, 1))
       }
     }
     kernel_sum(x, y, b = cbind(rep(1, n), x), bandwidth = h, control = flash_control(precision = precision), tol = 0)
@@ -83,7 +83,7 @@ tune_ridge(x, y, rows = 60, centers = 30)
 frame <- data.frame(y, x1 = x[, 1], x2 = x[, 2], label)
 joint <- flash_kde(y ~ x1 + x2, frame, bandwidth = 0.5, estimator = "kde", control = flash_control(threads = 2))
 predict(joint, frame[1:5, ])
-cdf(joint, frame$y[1:5], frame[1:5, ])
+kde_cdf(joint, frame$y[1:5], frame[1:5, ])
 quantile(joint, frame[1:5, ], 0.5)
 stats::simulate(joint, 2, seed = 1, newdata = frame[1:5, ])
 mixed <- flash_kde(~ x1 + label, frame, control = flash_control(threads = 2))
@@ -96,12 +96,12 @@ for (formula in c(y ~ x1, y ~ x1 + x2, y ~ x1 + label)) {
 predict(flash_kda(label ~ x1 + x2, frame), frame[1:5, ])
 for (estimator in c("kde", "laplace", "sdkde")) {
   plane <- flash_kde(x[, 1:2], estimator, bandwidth = 0.5, control = flash_control(threads = 2))
-  cdf(plane, x[1:5, 1:2], lower = x[1:5, 1:2] - 1)
-  modes(plane)
-  density_derivative(plane, x[1:5, 1:2], order = 2)
+  kde_cdf(plane, x[1:5, 1:2], lower = x[1:5, 1:2] - 1)
+  kde_modes(plane)
+  kde_derivative(plane, x[1:5, 1:2], order = 2)
   hdr_level(plane, 0.5)
   if (estimator != "laplace") stats::simulate(plane, 5, seed = 1)
-  predict(marginal(plane, 1), x[1:5, 1])
+  predict(kde_marginal(plane, 1), x[1:5, 1])
 }
 predict(flash_kde(x[, 1:2], "sdkde", bandwidth = 0.5), type = "log_density", loo = TRUE)
 for (kernel in c("epanechnikov", "triangular", "uniform")) {

@@ -64,14 +64,14 @@ contract_kinds <- function() {
     "boundary" = inside("boundary"),
     "local" = inside("local"),
     "mass" = inside("mass"),
-    "circular" = plane("kde", 0.1, support = quote(list(a = circular(1)))),
+    "circular" = plane("kde", 0.1, support = quote(list(a = kde_circle(1)))),
     "polygon" = plane("kde", 0.1, support = quote(cbind(c(0, 1, 1, 0), c(0, 0, 1, 1)))),
     "conditional" = of(flash_kde(y ~ a + g, d, bandwidth = c(0.3, 0.2), categorical = categorical_kernel(smoothing = 0.2), weights = w)),
     "conditional sdkde" = of(flash_kde(y ~ a, d, estimator = "sdkde", bandwidth = 0.3, weights = w)),
     "conditional laplace" = of(flash_kde(y ~ a, d, estimator = "laplace", bandwidth = 0.3, weights = w)),
     "conditional levels" = of(flash_kde(g ~ a, d, bandwidth = 0.2, categorical = categorical_kernel(smoothing = 0.2), weights = w)),
-    "marginal" = of(marginal(flash_kde(d[c("a", "b")], "kde", 0.1, weights = w), "a")),
-    "given" = of(conditional(flash_kde(d[c("a", "b")], "kde", 0.1, weights = w), c(b = 0.4))),
+    "marginal" = of(kde_marginal(flash_kde(d[c("a", "b")], "kde", 0.1, weights = w), "a")),
+    "given" = of(kde_conditional(flash_kde(d[c("a", "b")], "kde", 0.1, weights = w), c(b = 0.4))),
     "big.matrix" = of(
       flash_kde(bigmemory::as.big.matrix(as.matrix(d[c("a", "b")])), bandwidth = 0.1, weights = w), "b", "bigmemory"
     ),
@@ -152,27 +152,27 @@ contract_methods <- function() {
       stats::quantile(f, c(0, 0.2, 0.5, 1))
     }),
     "cdf" = contract_method(\(f, new) {
-      if (inherits(f, "flash_conditional")) return(cdf(f, c(0.5, 1), new))
-      cdf(f, if (isTRUE(f$d > 1)) as.matrix(new[c("a", "b")]) else new$a)
+      if (inherits(f, "flash_conditional")) return(kde_cdf(f, c(0.5, 1), new))
+      kde_cdf(f, if (isTRUE(f$d > 1)) as.matrix(new[c("a", "b")]) else new$a)
     }),
-    "cdf of rectangles" = contract_method(\(f, new) cdf(f, rep(0.6, f$d), lower = rep(0.2, f$d))),
-    "marginal" = contract_method(\(f, new) marginal(f, 1)),
+    "cdf of rectangles" = contract_method(\(f, new) kde_cdf(f, rep(0.6, f$d), lower = rep(0.2, f$d))),
+    "marginal" = contract_method(\(f, new) kde_marginal(f, 1)),
     "conditional" = contract_method(\(f, new) {
-      if (!inherits(f, "flash_conditional")) return(conditional(f, c(a = 0.4)))
-      conditional(f, contract_newdata()[1, all.vars(stats::formula(f)[[3]]), drop = FALSE])
+      if (!inherits(f, "flash_conditional")) return(kde_conditional(f, c(a = 0.4)))
+      kde_conditional(f, contract_newdata()[1, all.vars(stats::formula(f)[[3]]), drop = FALSE])
     }),
     "hdr_level" = slow(\(f, new) hdr_level(f, n_samples = 20)),
     "hdr_regions" = slow(\(f, new) hdr_regions(f, 0.5, n = 8)),
-    "modes" = of_fit(modes),
+    "modes" = of_fit(kde_modes),
     "mean_shift" = of_fit(mean_shift),
-    "ridges" = of_fit(ridges),
-    "density_derivative" = newdata(\(f, new) density_derivative(f, new)),
-    "density_derivative 2" = contract_method(\(f, new) density_derivative(f, order = 2)),
-    "density_bands" = newdata(\(f, new) density_bands(f, new)),
-    "density_bands bootstrap" = slow(\(f, new) density_bands(f, new, method = "bootstrap", replicates = 20)),
+    "ridges" = of_fit(kde_ridges),
+    "kde_derivative" = newdata(\(f, new) kde_derivative(f, new)),
+    "kde_derivative 2" = contract_method(\(f, new) kde_derivative(f, order = 2)),
+    "kde_bands" = newdata(\(f, new) kde_bands(f, new)),
+    "kde_bands bootstrap" = slow(\(f, new) kde_bands(f, new, method = "bootstrap", replicates = 20)),
     "confint" = of_fit(stats::confint, "training"),
-    "density_pvalue" = newdata(\(f, new) density_pvalue(f, new)),
-    "density_pvalue integral" = newdata(\(f, new) density_pvalue(f, new, type = "integral", n_samples = 50)),
+    "kde_pvalue" = newdata(\(f, new) kde_pvalue(f, new)),
+    "kde_pvalue integral" = newdata(\(f, new) kde_pvalue(f, new, type = "integral", n_samples = 50)),
     "marginal_effects" = of_fit(marginal_effects),
     "adaptive_factors" = of_fit(adaptive_factors, "training"),
     "as_density" = contract_method(\(f, new) as_density(f, n = 16)),
@@ -189,7 +189,7 @@ contract_methods <- function() {
     "update" = slow(\(here) {
       eval(quote(stats::update(f, control = flash_control(threads = 1))), here)
     }),
-    "compare" = slow(\(f, new) print(compare(f, f))),
+    "compare" = slow(\(f, new) print(compare_fits(f, f))),
     "cross_validate" = contract_method(\(f, new) print(cross_validate(f, folds = 2))),
     "plot" = slow(\(f, new) graphics::plot(f)),
     "lines" = slow(\(f, new) {
@@ -249,7 +249,7 @@ run_contract <- function(name, kind, variant, methods) {
   here$f <- fit$value
   new <- if (is.null(made$newdata)) contract_newdata() else made$newdata
   if (!is.null(made$newdata)) methods <- Filter(\(method) method$rows == "newdata", methods)
-  # conditional() leaves points without weight out
+  # kde_conditional() leaves points without weight out
   training <- if (name == "given") fit$value$n else nrow(made$rows)
   expected <- c(newdata = nrow(new), training = training, one = 1)
   response <- if (is.call(kind$call[[2]])) as.character(kind$call[[2]][[2]])[1]

@@ -156,7 +156,7 @@ test_that("fits survive saving, updates and other methods", {
 test_that("what needs a density is refused", {
   fit <- flash_kde(example_points(30, 1), adaptive = "balloon")
   expect_error(simulate(fit), class = "flashkernel_error_unsupported")
-  expect_error(cdf(fit, 0), class = "flashkernel_error_unsupported")
+  expect_error(kde_cdf(fit, 0), class = "flashkernel_error_unsupported")
   expect_error(quantile(fit), class = "flashkernel_error_unsupported")
   expect_error(hdr_level(fit), class = "flashkernel_error_unsupported")
   expect_error(plot(flash_kde(example_points(30, 3), adaptive = "balloon")), class = "flashkernel_error_unsupported")

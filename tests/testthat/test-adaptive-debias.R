@@ -113,8 +113,8 @@ test_that("the distribution function, draws and marginals are of the moved point
   want <- vapply(q, \(at) {
     sum(case$w * stats::pnorm((at - centres) / (case$factors * sqrt(case$H[1])))) / sum(case$w)
   }, 0)
-  expect_equal(cdf(fit, q), want, tolerance = 1e-13)
-  expect_gt(stats::ks.test(simulate(fit, 20000, seed = 1)[[1]], \(q) cdf(fit, q))$p.value, 0.01)
+  expect_equal(kde_cdf(fit, q), want, tolerance = 1e-13)
+  expect_gt(stats::ks.test(simulate(fit, 20000, seed = 1)[[1]], \(q) kde_cdf(fit, q))$p.value, 0.01)
   case <- widths_case(60, 3)
   fit <- fit_widths(case)
   at <- cbind(seq(-2, 2, 0.5))

@@ -100,12 +100,12 @@ test_that("the distribution function, quantiles and draws are of the same estima
   want <- vapply(q, \(at) {
     sum(case$w * stats::pnorm((at - case$x[, 1]) / (case$factors * sqrt(case$H[1])))) / sum(case$w)
   }, 0)
-  expect_equal(cdf(fit, q), want, tolerance = 1e-13)
+  expect_equal(kde_cdf(fit, q), want, tolerance = 1e-13)
   expect_equal(unname(quantile(fit, c(0.001, want, 0.999)))[2:5], q, tolerance = 1e-10)
   grid <- seq(-15, 15, 0.01)
   expect_equal(sum(predict(fit, grid)) * 0.01, 1, tolerance = 1e-9)
   draws <- simulate(fit, 20000, seed = 1)[[1]]
-  expect_gt(stats::ks.test(draws, \(q) cdf(fit, q))$p.value, 0.01)
+  expect_gt(stats::ks.test(draws, \(q) kde_cdf(fit, q))$p.value, 0.01)
 })
 
 test_that("highest-density levels hold their probability, and figures the narrow kernels", {

@@ -78,7 +78,7 @@ test_that("clusters: modes, and the cluster of each row", {
 test_that("comparisons, validations and bands: a row for each fit, fold and point", {
   one <- flash_kde(faithful, "kde", bandwidth = c(0.3, 4), adaptive = FALSE)
   two <- flash_kde(faithful, "kde", bandwidth = c(0.5, 6), adaptive = FALSE)
-  found <- compare(one, two)
+  found <- compare_fits(one, two)
   table <- generics::tidy(found)
   expect_identical(table$fit, row.names(found$table))
   expect_identical(table$std.error, found$table$se)
@@ -87,7 +87,7 @@ test_that("comparisons, validations and bands: a row for each fit, fold and poin
   expect_equal(generics::tidy(validation)$score, validation$by_fold$score)
   expect_equal(generics::tidy(validation)$bandwidth.waiting, rep(4, 4))
   expect_equal(generics::glance(validation)$mean, validation$mean)
-  bands <- density_bands(one, faithful[1:5, ])
+  bands <- kde_bands(one, faithful[1:5, ])
   table <- generics::tidy(bands)
   expect_identical(names(table), c("eruptions", "waiting", "estimate", "std.error", "conf.low", "conf.high"))
   expect_identical(unname(as.list(table)[3:6]), unname(unclass(bands)[c("estimate", "se", "lower", "upper")]))

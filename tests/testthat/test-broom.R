@@ -127,7 +127,7 @@ test_that("intervals end where the density is at the level, and hold their proba
     ends <- predict(fit, c(regions$from, regions$to))
     levels <- hdr_level(fit, c(0.95, 0.5))[match(regions$prob, c(0.95, 0.5))]
     expect_equal(ends, rep(unname(levels), 2), tolerance = 1e-6)
-    mass <- tapply(cdf(fit, regions$to) - cdf(fit, regions$from), regions$prob, sum)
+    mass <- tapply(kde_cdf(fit, regions$to) - kde_cdf(fit, regions$from), regions$prob, sum)
     expect_lt(max(abs(mass - c(0.5, 0.95))), 0.02)
   }
   one <- hdr_regions(flash_kde(c(0, 0.001), "kde", bandwidth = 1, adaptive = FALSE), 0.99999)

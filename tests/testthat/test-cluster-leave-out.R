@@ -141,24 +141,24 @@ test_that("what workers can read is not sent for the folds, and a fit to it has 
   expect_gt(passed, 0)
 })
 
-test_that("compare() judges fits to the same shards as those in memory, each point left out or by folds", {
+test_that("compare_fits() judges fits to the same shards as those in memory, each point left out or by folds", {
   estimators <- c(kde = "kde", laplace = "laplace", sdkde = "sdkde")
   known <- lapply(estimators, \(estimator) flash_kde(x, estimator, bandwidth = h, weights = w))
   data <- on_shards(workers)
   fits <- lapply(estimators, \(estimator) flash_kde(data, estimator, bandwidth = h))
   parts <- c("table", "differences", "errors", "n", "infinite")
-  expect_equal(unclass(do.call(compare, fits))[parts], unclass(do.call(compare, known))[parts], tolerance = 1e-10)
-  two <- \(fits) unclass(do.call(compare, c(fits[1:2], score = "quadratic")))[parts]
+  expect_equal(unclass(do.call(compare_fits, fits))[parts], unclass(do.call(compare_fits, known))[parts], tolerance = 1e-10)
+  two <- \(fits) unclass(do.call(compare_fits, c(fits[1:2], score = "quadratic")))[parts]
   expect_equal(two(fits), two(known), tolerance = 1e-10)
   set.seed(1)
   folds <- folds_of(10)
   set.seed(1)
-  got <- do.call(compare, c(fits[c(1, 3)], score = "quadratic"))
-  want <- do.call(compare, c(known[c(1, 3)], list(score = "quadratic", folds = folds)))
+  got <- do.call(compare_fits, c(fits[c(1, 3)], score = "quadratic"))
+  want <- do.call(compare_fits, c(known[c(1, 3)], list(score = "quadratic", folds = folds)))
   expect_equal(unclass(got)[parts], unclass(want)[parts], tolerance = 1e-10)
   expect_output(print(got), "of 640 points, by 10 folds")
   other <- flash_kde(on_shards(workers), "kde", bandwidth = h)
-  expect_error(compare(fits[[1]], other), "same flash_data", class = "flashkernel_error_argument")
+  expect_error(compare_fits(fits[[1]], other), "same flash_data", class = "flashkernel_error_argument")
 })
 
 test_that("integrals of squares of shards have all digits without a heavy point", {
@@ -167,7 +167,7 @@ test_that("integrals of squares of shards have all digits without a heavy point"
     w <- replace(c(1, rep(ratio, 59)), 45, sqrt(ratio)) * 1e-150
     score <- function(data, ...) {
       fits <- lapply(c(a = 0.7, b = 0.9), \(h) flash_kde(data, estimator, bandwidth = h, ...))
-      do.call(compare, c(fits, score = "quadratic"))$table$score
+      do.call(compare_fits, c(fits, score = "quadratic"))$table$score
     }
     want <- score(some, weights = w)
     weighted <- cbind(some, w = w)

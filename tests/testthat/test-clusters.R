@@ -72,8 +72,8 @@ checks$laplace <- function(case) {
 
 checks$derivatives <- function(case) {
   fit <- kde_of(case, "kde")
-  gradient <- density_derivative(fit, case$at, log = TRUE)
-  hessian <- density_derivative(fit, case$at, order = 2, log = TRUE)
+  gradient <- kde_derivative(fit, case$at, log = TRUE)
+  hessian <- kde_derivative(fit, case$at, order = 2, log = TRUE)
   inverse <- solve(case$L)
   max(vapply(seq_len(nrow(case$at)), function(j) {
     at <- shares_at(case, case$at[j, ])
@@ -97,9 +97,9 @@ checks$boxes <- function(case) {
   }, 0)
   if (case$d == 1) { # of the whole line below
     want <- each_target(case, \(p) mean(stats::pnorm((p - case$x[, 1]) / 0.3)))
-    return(relative(cdf(kde_of(case, "kde"), case$at[, 1]), want))
+    return(relative(kde_cdf(kde_of(case, "kde"), case$at[, 1]), want))
   }
-  relative(cdf(kde_of(case, "kde"), case$at, lower = lower), want)
+  relative(kde_cdf(kde_of(case, "kde"), case$at, lower = lower), want)
 }
 
 checks$bounded <- function(case) {
@@ -131,7 +131,7 @@ checks$conditional <- function(case) {
     step <- abs(middle[j]) * 2^-51
     ends <- c(below(middle[j] - step), below(middle[j] + step))
     off <- max(ends[1] - 0.3, 0.3 - ends[2], 0)
-    max(abs(cdf(fit, ys, at[j, , drop = FALSE]) - vapply(ys, below, 0)), off)
+    max(abs(kde_cdf(fit, ys, at[j, , drop = FALSE]) - vapply(ys, below, 0)), off)
   }, 0))
 }
 
@@ -172,7 +172,7 @@ test_that("sums keep their digits however far apart clusters are", {
 
 test_that("modes of clusters far apart are those of the clusters", {
   case <- clusters(2, 1e8, FALSE)
-  found <- as.matrix(modes(flash_kde(case$x, "kde", bandwidth = 0.6, adaptive = FALSE))[, 1:2])
+  found <- as.matrix(kde_modes(flash_kde(case$x, "kde", bandwidth = 0.6, adaptive = FALSE))[, 1:2])
   for (j in seq_len(nrow(found))) {
     near <- shares_at(case, found[j, ], diag(0.6, 2))
     expect_lte(max(abs(near$u %*% near$w)), 2^-51 * max(abs(found[j, ])) / 0.6 + 1e-6)

@@ -92,15 +92,15 @@ test_that("distribution functions are integrals, and quantiles their inverse, up
     whole <- \(u) ifelse(u <= -1, 0, ifelse(u >= 1, 1, ref$below(pmax(pmin(u, 1), -1))))
     want <- vapply(data$y, \(at) sum(data$w * whole((at - data$x) / b)) / sum(data$w), 0)
     fit <- flash_kde(data$x, bandwidth = 0.3, weights = data$w, kernel = kernel)
-    expect_equal(cdf(fit, data$y), want, tolerance = 1e-13, info = kernel)
+    expect_equal(kde_cdf(fit, data$y), want, tolerance = 1e-13, info = kernel)
     # the lower tail to its own digits
     first <- min(data$x)
     tail <- data$w[which.min(data$x)] * whole(-0.5) / sum(data$w)
-    expect_equal(cdf(fit, first - b / 2) / tail, 1, tolerance = 1e-12, info = kernel)
-    expect_identical(cdf(fit, c(first - 1.001 * b, max(data$x) + 1.001 * b)), c(0, 1), tolerance = 1e-15)
+    expect_equal(kde_cdf(fit, first - b / 2) / tail, 1, tolerance = 1e-12, info = kernel)
+    expect_identical(kde_cdf(fit, c(first - 1.001 * b, max(data$x) + 1.001 * b)), c(0, 1), tolerance = 1e-15)
     probs <- c(0.02, 0.3, 0.5, 0.9, 1 - 1e-3)
-    expect_equal(cdf(fit, quantile(fit, probs)), probs, tolerance = 1e-11, info = kernel)
-    expect_equal(cdf(fit, quantile(fit, 1:99 / 100)), 1:99 / 100, tolerance = 1e-11, info = kernel)
+    expect_equal(kde_cdf(fit, quantile(fit, probs)), probs, tolerance = 1e-11, info = kernel)
+    expect_equal(kde_cdf(fit, quantile(fit, 1:99 / 100)), 1:99 / 100, tolerance = 1e-11, info = kernel)
     expect_equal(quantile(fit, 0:1, names = FALSE), range(data$x) + c(-b, b), tolerance = 1e-14)
   }
 })
@@ -122,8 +122,8 @@ test_that("each point may have a width of its own", {
     expect_equal(predict(fit, loo = TRUE)[3], predict(others, data$x[3]), tolerance = 1e-12, info = kernel)
     whole <- \(u) ifelse(u <= -1, 0, ifelse(u >= 1, 1, ref$below(pmax(pmin(u, 1), -1))))
     want <- sum(data$w * whole((0.4 - data$x) / (0.3 * factors * ref$sds))) / sum(data$w)
-    expect_equal(cdf(fit, 0.4), want, tolerance = 1e-13, info = kernel)
-    expect_equal(cdf(fit, quantile(fit, 0.3)), 0.3, tolerance = 1e-11)
+    expect_equal(kde_cdf(fit, 0.4), want, tolerance = 1e-13, info = kernel)
+    expect_equal(kde_cdf(fit, quantile(fit, 0.3)), 0.3, tolerance = 1e-11)
     expect_false(any(predict(fit, simulate(fit, 50, seed = 1)$x) == 0))
   }
   tolerant <- flash_kde(data$x, bandwidth = 0.3, adaptive = factors, kernel = "biweight", tol = 1e-3)
@@ -184,11 +184,11 @@ test_that("an isolated point of an SD-KDE with these kernels is left out as the 
   for (kernel in c("biweight", "epanechnikov", "triangular")) for (adaptive in list(FALSE, rep_len(c(1, 0.7), 301))) {
     fit <- flash_kde(x, "sdkde", kernel = kernel, adaptive = adaptive, bandwidth = 0.5)
     expect_identical(predict(fit, loo = TRUE)[301], 0)
-    expect_equal(density_pvalue(fit)[301], 1 / 301, tolerance = 1e-12)
+    expect_equal(kde_pvalue(fit)[301], 1 / 301, tolerance = 1e-12)
     expect_identical(as.numeric(logLik(fit)), -Inf)
     expect_identical(AIC(fit), Inf)
   }
-  judged <- compare(fit, flash_kde(x, "sdkde", bandwidth = 0.5))
+  judged <- compare_fits(fit, flash_kde(x, "sdkde", bandwidth = 0.5))
   expect_identical(judged$infinite[[1]], 1)
 })
 
@@ -206,7 +206,7 @@ test_that("draws, regions and integrals of the square are those of the estimate"
   for (kernel in names(ref_compact)) {
     fit <- flash_kde(x, bandwidth = 0.25, kernel = kernel)
     draws <- simulate(fit, 2000, seed = 3)$x
-    expect_gt(stats::ks.test(draws, \(q) cdf(fit, q))$p.value, 1e-3)
+    expect_gt(stats::ks.test(draws, \(q) kde_cdf(fit, q))$p.value, 1e-3)
     density <- predict(fit, grid)
     level <- hdr_level(fit, c(0.5, 0.9))
     # a sum of steps has regions of no more probabilities than it has steps
@@ -294,7 +294,7 @@ test_that("all the rest of a fit has its kernel", {
   saveRDS(fit, file)
   expect_identical(predict(readRDS(file)), predict(fit))
   expect_identical(update(fit, kernel = "gaussian")$kernel, "gaussian")
-  expect_identical(predict(marginal(fit, "a"), data.frame(a = 3)), predict(fit, data.frame(a = 3)))
+  expect_identical(predict(kde_marginal(fit, "a"), data.frame(a = 3)), predict(fit, data.frame(a = 3)))
   expect_identical(as.data.frame(fit)$density, predict(fit)[-273])
   grDevices::pdf(NULL)
   shown <- plot(fit)

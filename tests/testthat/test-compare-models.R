@@ -1,4 +1,4 @@
-# compare() and cross_validate() of conditional densities, regressions and discriminant analyses, against predictions of
+# compare_fits() and cross_validate() of conditional densities, regressions and discriminant analyses, against predictions of
 # fits to the other rows.
 
 some_rows <- function(n = 60) {
@@ -11,12 +11,12 @@ test_that("conditional densities are judged by log p(y | x), left out as their l
   rows <- some_rows()
   narrow <- flash_kde(y ~ x, rows, bandwidth = c(0.3, 0.5), weights = w)
   wide <- flash_kde(y ~ x, rows, bandwidth = c(1, 1), weights = w)
-  found <- compare(narrow, wide)
+  found <- compare_fits(narrow, wide)
   expect_null(found$folds)
   of_row <- \(i) predict(update(narrow, data = rows[-i, ]), rows[i, ], type = "log_density")
   expect_equal(found$scores[c(1, 30), "narrow"], c(of_row(1), of_row(30)), tolerance = 1e-10)
   equal <- flash_kde(y ~ x, rows, bandwidth = c(0.3, 0.5))
-  expect_equal(compare(equal, equal)$table$score[1], as.numeric(logLik(equal)) / 60, tolerance = 1e-12)
+  expect_equal(compare_fits(equal, equal)$table$score[1], as.numeric(logLik(equal)) / 60, tolerance = 1e-12)
   expect_identical(row.names(found$table)[1], "narrow")
   folds <- rep(c("a", "b", "c"), 20)
   out <- folds == "b"
@@ -29,7 +29,7 @@ test_that("conditional densities are judged by log p(y | x), left out as their l
   expect_output(print(squared), "3-fold cross-validation, minus the squared error")
   # no values left out: by folds
   debiased <- flash_kde(y ~ x, rows, "sdkde", bandwidth = c(0.3, 0.5), weights = w)
-  expect_length(unique(compare(narrow, debiased)$folds), 10)
+  expect_length(unique(compare_fits(narrow, debiased)$folds), 10)
 })
 
 test_that("a bandwidth that was searched for is searched for again, and with it that of the score", {
@@ -55,27 +55,27 @@ test_that("regressions are judged by squared errors, as their criterion, and bes
   line <- kernel_regression(y ~ x + z, rows, bandwidth = c(0.5, 2), weights = w)
   mean <- kernel_regression(y ~ x + z, rows, bandwidth = matrix(c(0.3, 0.1, 0.1, 4), 2), type = "constant", weights = w)
   curve <- flash_kde(y ~ x + z, rows, bandwidth = c(0.3, 0.5, 2), weights = w)
-  found <- compare(line, mean)
+  found <- compare_fits(line, mean)
   expect_null(found$folds)
   p <- rows$w / sum(rows$w)
   expect_equal(found$table["line", "score"], -REGRESSION_CRITERIA$cv(line, line$y, p))
   expect_setequal(found$table$estimator, c("constant", "local_linear"))
   folds <- rep(1:3, 20)
   out <- folds == 2
-  found <- compare(curve, line, mean, score = "squared", folds = folds)
+  found <- compare_fits(curve, line, mean, score = "squared", folds = folds)
   for (name in c("line", "mean", "curve")) {
     fit <- list(line = line, mean = mean, curve = curve)[[name]]
     without <- update(fit, data = rows[!out, ])
     at <- if (name == "curve") predict(without, rows[out, ], type = "mean") else predict(without, rows[out, ])
     expect_equal(found$scores[out, name], -(rows$y[out] - at)^2, tolerance = 1e-10, info = name)
   }
-  expect_error(compare(curve, line), "`score`", class = "flashkernel_error_argument")
-  expect_error(compare(line, curve, score = "log"), "`score`", class = "flashkernel_error_argument")
-  expect_error(compare(line, kernel_regression(y ~ x, rows)), "same points", class = "flashkernel_error_argument")
-  expect_error(compare(line), "...", class = "flashkernel_error_argument")
+  expect_error(compare_fits(curve, line), "`score`", class = "flashkernel_error_argument")
+  expect_error(compare_fits(line, curve, score = "log"), "`score`", class = "flashkernel_error_argument")
+  expect_error(compare_fits(line, kernel_regression(y ~ x, rows)), "same points", class = "flashkernel_error_argument")
+  expect_error(compare_fits(line), "...", class = "flashkernel_error_argument")
   # several responses: the sum
   both <- kernel_regression(cbind(y, z) ~ x, rows, bandwidth = 0.5)
-  expect_equal(compare(both, both)$scores[, 1], -rowSums((both$y - both$left_out)^2), ignore_attr = TRUE)
+  expect_equal(compare_fits(both, both)$scores[, 1], -rowSums((both$y - both$left_out)^2), ignore_attr = TRUE)
 })
 
 test_that("discriminant analyses are judged by their classes, as their own validation has it", {
@@ -83,8 +83,8 @@ test_that("discriminant analyses are judged by their classes, as their own valid
   some <- iris[sort(sample(150, 75)), ]
   narrow <- flash_kda(Species ~ Petal.Length, some, estimator = "kde", bandwidth = 0.1)
   wide <- flash_kda(Species ~ Petal.Length, some, estimator = "kde", bandwidth = 1, prior = c(1, 1, 2) / 4)
-  by_log <- compare(narrow, wide)
-  by_class <- compare(narrow, wide, score = "class")
+  by_log <- compare_fits(narrow, wide)
+  by_class <- compare_fits(narrow, wide, score = "class")
   for (name in c("narrow", "wide")) {
     own <- cross_validate(list(narrow = narrow, wide = wide)[[name]])
     expect_equal(by_log$table[name, "score"], own$log_score)
@@ -93,9 +93,9 @@ test_that("discriminant analyses are judged by their classes, as their own valid
   expect_output(print(by_class), "share in the right class of 75 points, each left out", fixed = TRUE)
   folds <- rep(1:5, 15)
   own <- cross_validate(narrow, folds)
-  expect_equal(compare(narrow, wide, folds = folds)$table["narrow", "score"], own$log_score)
+  expect_equal(compare_fits(narrow, wide, folds = folds)$table["narrow", "score"], own$log_score)
   expect_error(
-    compare(narrow, flash_kda(Species ~ Petal.Width, some, bandwidth = 1)), "same points",
+    compare_fits(narrow, flash_kda(Species ~ Petal.Width, some, bandwidth = 1)), "same points",
     class = "flashkernel_error_argument"
   )
 })
@@ -171,7 +171,7 @@ test_that("classes of kernel_ridge() are judged by their probabilities, in folds
   expect_gt(cross_validate(tuned, folds)$mean, log(1 / 3))
   # beside a discriminant analysis
   kda <- flash_kda(Species ~ ., iris, estimator = "kde", bandwidth = 0.4)
-  found <- compare(fit, kda, score = "class", folds = folds)
+  found <- compare_fits(fit, kda, score = "class", folds = folds)
   expect_equal(found$table["fit", "score"], cross_validate(fit, folds, "class")$mean)
   expect_equal(found$table["kda", "score"], 1 - cross_validate(kda, folds)$error)
 })
@@ -181,13 +181,13 @@ test_that("fits of kernel_ridge() are compared with each other and with other re
   wide <- kernel_ridge(y ~ x + z, rows, bandwidth = 2, lambda = 1e-3, weights = w)
   few <- kernel_ridge(y ~ x + z, rows, bandwidth = 2, lambda = 1e-3, weights = w, centers = 20)
   line <- kernel_regression(y ~ x + z, rows, bandwidth = c(0.5, 2), weights = w)
-  found <- compare(wide, few, line)
+  found <- compare_fits(wide, few, line)
   expect_null(found$folds)
   expect_equal(unname(found$scores[, "wide"]), -as.vector(left_out_residuals(wide, start_run(wide$control)))^2)
   expect_setequal(found$table$estimator, c("kernel_ridge", "local_linear"))
   tuned <- tune_ridge(y ~ x + z, rows, kernel = "gaussian", weights = w)
-  expect_setequal(compare(tuned, wide, folds = 2)$table$estimator, c("kernel_ridge", "kernel_ridge, tuned"))
-  expect_error(compare(wide, kernel_ridge(y ~ x, rows)), "same points", class = "flashkernel_error_argument")
+  expect_setequal(compare_fits(tuned, wide, folds = 2)$table$estimator, c("kernel_ridge", "kernel_ridge, tuned"))
+  expect_error(compare_fits(wide, kernel_ridge(y ~ x, rows)), "same points", class = "flashkernel_error_argument")
   expect_error(cross_validate(lm(y ~ x, rows)), "kernel_ridge\\(\\)", class = "flashkernel_error_argument")
   expect_error(cross_validate(update(wide, solver = list(keep = FALSE))), "keep", class = "flashkernel_error_argument")
 })
@@ -210,7 +210,7 @@ test_that("sparse rows are judged as dense ones", {
   folds <- rep(1:3, 20)
   found <- lapply(list(x, Matrix::Matrix(x, sparse = TRUE)), \(x) {
     fit <- kernel_ridge(x, rows$y, bandwidth = 1, lambda = 1e-3, solver = list(exact = FALSE, keep = TRUE), centers = 1:60)
-    expect_silent(compare(fit, fit, folds = folds))
+    expect_silent(compare_fits(fit, fit, folds = folds))
     cross_validate(fit, folds)$scores
   })
   expect_equal(found[[1]], found[[2]], tolerance = 1e-5)

@@ -76,7 +76,7 @@ test_that("scores are what their names say, of points left out and of folds", {
   other <- flash_kde(x, "kde", bandwidth = 0.8, weights = w)
   folds <- rep(c("a", "b", "c"), 10)
   for (score in names(score_of)) {
-    found <- compare(fit, other, score = score)$scores[, "fit"]
+    found <- compare_fits(fit, other, score = score)$scores[, "fit"]
     want <- score_of[[score]](flash_kde(x[-7, ], "kde", bandwidth = 0.6, weights = w[-7]), x[7, , drop = FALSE])
     expect_equal(found[7], want, tolerance = 1e-8, info = score)
     validated <- cross_validate(fit, folds, score)
@@ -91,7 +91,7 @@ test_that("scores are what their names say, of points left out and of folds", {
 
 test_that("without weights the mean log score is the leave-one-out likelihood, and AIC has the same order", {
   fits <- kinds_of_fits(example_points(60, 2))[c("kde", "adaptive", "sdkde")]
-  found <- do.call(compare, fits)
+  found <- do.call(compare_fits, fits)
   expect_equal(found$table[names(fits), "score"], vapply(fits, logLik, 0) / 60, ignore_attr = TRUE)
   expect_identical(row.names(found$table), names(sort(vapply(fits, AIC, 0))))
 })
@@ -101,7 +101,7 @@ test_that("differences are paired, with their standard errors, and ranks go by t
   one <- flash_kde(x, "kde", bandwidth = 0.5)
   two <- flash_kde(x, "kde", bandwidth = 1)
   three <- flash_kde(x, "kde", bandwidth = 3)
-  found <- compare(one, two, three)
+  found <- compare_fits(one, two, three)
   left_out <- \(fit) predict(fit, loo = TRUE, type = "log_density")
   s <- vapply(list(one = one, two = two, three = three), left_out, numeric(50))
   expect_equal(found$scores, s)
@@ -111,7 +111,7 @@ test_that("differences are paired, with their standard errors, and ranks go by t
   expect_identical(row.names(found$table), names(sort(colMeans(s), decreasing = TRUE)))
   expect_identical(found$table$rank, 1:3)
   expect_equal(found$table["three", "se"], stats::sd(s[, "three"]) / sqrt(50))
-  named <- compare(narrow = one, wide = two)
+  named <- compare_fits(narrow = one, wide = two)
   expect_setequal(row.names(named$table), c("narrow", "wide"))
 })
 
@@ -119,14 +119,14 @@ test_that("folds go where points cannot be left out, drawn by R's random numbers
   x <- example_points(40, 2)
   fits <- kinds_of_fits(x)
   set.seed(1)
-  found <- compare(fits$kde, fits$steps)
+  found <- compare_fits(fits$kde, fits$steps)
   expect_length(unique(found$folds), 10)
   set.seed(1)
-  again <- compare(fits$kde, fits$steps)
+  again <- compare_fits(fits$kde, fits$steps)
   expect_identical(again$scores, found$scores)
-  expect_identical(compare(fits$kde, fits$steps, folds = found$folds)$table, found$table)
-  expect_null(compare(fits$kde, fits$laplace, score = "quadratic")$folds)
-  expect_length(unique(compare(fits$kde, fits$sdkde, score = "quadratic")$folds), 10)
+  expect_identical(compare_fits(fits$kde, fits$steps, folds = found$folds)$table, found$table)
+  expect_null(compare_fits(fits$kde, fits$laplace, score = "quadratic")$folds)
+  expect_length(unique(compare_fits(fits$kde, fits$sdkde, score = "quadratic")$folds), 10)
 })
 
 test_that("a refit chooses again what was chosen, and keeps what was given, a point at a time where it was", {
@@ -155,10 +155,10 @@ test_that("the quadratic score finds the better estimate where the logarithm has
   x <- matrix(stats::rt(400, 3), ncol = 1)
   signed <- flash_kde(x, "laplace", bandwidth = 0.6)
   narrow <- flash_kde(x, "kde", bandwidth = 0.05)
-  by_log <- compare(signed, narrow)
+  by_log <- compare_fits(signed, narrow)
   expect_identical(by_log$table["signed", "score"], -Inf)
   expect_output(print(by_log), "signed: no positive density at")
-  by_square <- compare(signed, narrow, score = "quadratic")
+  by_square <- compare_fits(signed, narrow, score = "quadratic")
   expect_identical(row.names(by_square$table)[1], "signed")
   # it is minus the integrated squared error, up to what is the same for all
   side <- seq(-40, 40, by = 0.005)
@@ -171,7 +171,7 @@ test_that("a comparison prints and is drawn, signed and infinite ones, too", {
   x <- example_points(40, 1)
   fits <- list(a = flash_kde(x, "kde", bandwidth = 0.5), b = flash_kde(x, "laplace", bandwidth = 0.3))
   for (score in names(PROPER_SCORES)) {
-    found <- do.call(compare, c(fits, score = score))
+    found <- do.call(compare_fits, c(fits, score = score))
     expect_output(print(found), paste("Comparison of 2 fits:", PROPER_SCORES[[score]]$title))
     with_null_device(expect_identical(plot(found), found))
   }
@@ -183,12 +183,12 @@ test_that("what cannot be compared is refused, by name", {
   fit <- flash_kde(x, "kde", bandwidth = 0.5)
   other <- flash_kde(x[-1, ], "kde", bandwidth = 0.5)
   weighted <- flash_kde(x, "kde", bandwidth = 0.5, weights = 1:20)
-  expect_argument_error(compare(fit, other), "other")
-  expect_argument_error(compare(fit, weighted), "weighted")
-  expect_argument_error(compare(fit), "...")
-  expect_argument_error(compare(fit, 1), "1")
-  expect_argument_error(compare(1, fit), "object")
-  expect_argument_error(compare(fit, fit, score = "brier"), "score")
+  expect_argument_error(compare_fits(fit, other), "other")
+  expect_argument_error(compare_fits(fit, weighted), "weighted")
+  expect_argument_error(compare_fits(fit), "...")
+  expect_argument_error(compare_fits(fit, 1), "1")
+  expect_argument_error(compare_fits(1, fit), "object")
+  expect_argument_error(compare_fits(fit, fit, score = "brier"), "score")
   for (bad in list(1, 21, "a", c(1, 2), rep(1, 20), replace(1:20, 2, NA))) {
     expect_argument_error(cross_validate(fit, bad), "folds")
   }
@@ -202,29 +202,29 @@ test_that("fits to other levels, or to levels and none, are of other points", {
   fit <- \(columns, h = 1) flash_kde(data[columns], "kde", bandwidth = h)
   both <- fit(c("x", "a", "b"))
   one <- fit(c("x", "a"))
-  expect_argument_error(compare(both, one), "one")
-  expect_argument_error(compare(one, none = fit("x")), "none")
-  expect_s3_class(compare(one, fit(c("x", "a"), 2)), "flash_kde_comparison")
+  expect_argument_error(compare_fits(both, one), "one")
+  expect_argument_error(compare_fits(one, none = fit("x")), "none")
+  expect_s3_class(compare_fits(one, fit(c("x", "a"), 2)), "flash_kde_comparison")
 })
 
 test_that("fits that both have no density at a point do not differ there", {
   wide <- flash_kde(c(0, 100, 100.1, 300), "kde", 0.1, kernel = "biweight")
   wider <- flash_kde(c(0, 100, 100.1, 300), "kde", 0.2, kernel = "biweight")
-  found <- compare(wide, wider)
+  found <- compare_fits(wide, wider)
   expect_identical(found$table$score, c(-Inf, -Inf))
   by_hand <- predict(wide, loo = TRUE, type = "log_density")[2:3] - predict(wider, loo = TRUE, type = "log_density")[2:3]
   expect_equal(found$differences["wide", "wider"], sum(by_hand) / 4)
-  expect_identical(compare(wide, again = wide)$differences[1, 2], 0)
+  expect_identical(compare_fits(wide, again = wide)$differences[1, 2], 0)
   # the one that has a density at more points is the best
   all <- flash_kde(c(0, 100, 100.1, 300), "kde", 0.01, kernel = "biweight")
-  expect_identical(row.names(compare(all, wide)$table), c("wide", "all"))
-  expect_identical(compare(all, wide)$table$difference, c(0, -Inf))
-  expect_identical(compare(wider, wide)$table$difference[1], 0)
-  expect_lt(compare(wide, wider)$table$difference[2], 0)
-  expect_lt(compare(wider, wide)$table$difference[2], 0)
+  expect_identical(row.names(compare_fits(all, wide)$table), c("wide", "all"))
+  expect_identical(compare_fits(all, wide)$table$difference, c(0, -Inf))
+  expect_identical(compare_fits(wider, wide)$table$difference[1], 0)
+  expect_lt(compare_fits(wide, wider)$table$difference[2], 0)
+  expect_lt(compare_fits(wider, wide)$table$difference[2], 0)
   # each has a density at a point where the other has none
   of <- \(factors) flash_kde(c(0, 1, 10, 11), "kde", 0.25, adaptive = factors, kernel = "biweight")
-  crossed <- compare(left = of(c(2, 2, 0.5, 0.5)), right = of(c(0.5, 0.5, 2, 2)))
+  crossed <- compare_fits(left = of(c(2, 2, 0.5, 0.5)), right = of(c(0.5, 0.5, 2, 2)))
   expect_identical(crossed$table$difference, c(0, NA))
   expect_false(is.nan(crossed$table$difference[2]))
   with_null_device(plot(crossed))
@@ -234,7 +234,7 @@ test_that("fits that both have no density at a point do not differ there", {
 test_that("negative estimates on shards differ as those in memory do", {
   x <- with_fixed_seed(cbind(c(stats::rnorm(200), 2.2, -2.3, 2.9)), 3)
   fits <- lapply(list(flash_data(x), x), \(z) list(a = flash_kde(z, "laplace", 0.1), b = flash_kde(z, "laplace", 0.12)))
-  found <- lapply(fits, \(own) suppressWarnings(do.call(compare, own))$table)
+  found <- lapply(fits, \(own) suppressWarnings(do.call(compare_fits, own))$table)
   expect_equal(found[[1]], found[[2]])
   expect_identical(row.names(found[[1]]), c("b", "a"))
   expect_true(all(is.finite(found[[1]]$difference)))

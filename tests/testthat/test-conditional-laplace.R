@@ -42,7 +42,7 @@ test_that("p(y | x) is the ratio of two corrected sums, with its sign", {
       expect_within(predict(fit, at[j, ], type = "mean"), mean, 1e-8)
       expect_within(predict(fit, at[j, ], type = "variance"), sum(p * (grid - mean)^2), 1e-7)
       to <- which(grid > 0.4)[1]
-      expect_within(cdf(fit, grid[to], at[j, ])[1], sum(p[seq_len(to)]) - p[to] / 2, 1e-5)
+      expect_within(kde_cdf(fit, grid[to], at[j, ])[1], sum(p[seq_len(to)]) - p[to] / 2, 1e-5)
     }
   }
   two <- flash_kde(cbind(y, b) ~ a, data, estimator = "laplace", bandwidth = 0.5)
@@ -82,7 +82,7 @@ test_that("levels of x weigh the points, and bandwidths are chosen", {
   expect_within(predict(fit, at, type = "cdf")[1], predict(same, at, type = "cdf")[1], 1e-12)
   chosen <- flash_kde(y ~ a, data, estimator = "laplace")
   expect_true(all(coef(chosen) > coef(flash_kde(y ~ a, data))))
-  for (call in list(quote(quantile(fit, at)), quote(simulate(fit)), quote(conditional(fit, list(a = 0, k = "u"))))) {
+  for (call in list(quote(quantile(fit, at)), quote(simulate(fit)), quote(kde_conditional(fit, list(a = 0, k = "u"))))) {
     expect_error(eval(call), class = "flashkernel_error_unsupported")
   }
   expect_argument_error(flash_kde(k ~ a, data, estimator = "laplace"), "estimator")

@@ -57,14 +57,14 @@ test_that("p(y | x) with levels is the ratio of two sums of products", {
     expect_within(predict(fit, at, type = "variance"), variance, 1e-11)
     below <- vapply(1:3, \(j) sum(k[[j]] * stats::pnorm((at$y[j] - data$y) / 0.4)) / sum(k[[j]]), 0)
     expect_within(predict(fit, at, type = "cdf"), below, 1e-13)
-    expect_within(diag(cdf(fit, quantile(fit, at, 0.2)[, 1], at)), rep(0.2, 3), 1e-12)
+    expect_within(diag(kde_cdf(fit, quantile(fit, at, 0.2)[, 1], at)), rep(0.2, 3), 1e-12)
     alone <- seq(1, 60, 7)
     logs <- vapply(alone, \(i) {
       k <- ref_weights_at(data[-i, ], data[i, ], x, sds, lambda, own[-i])
       log(sum(k * stats::dnorm(data$y[i], data$y[-i], 0.4)) / sum(k))
     }, 0)
     expect_within(predict(fit, type = "log_density", loo = TRUE)[alone], logs, 1e-11)
-    there <- conditional(fit, list(kind = "v", a = 0.3, size = "2"))
+    there <- kde_conditional(fit, list(kind = "v", a = 0.3, size = "2"))
     k <- ref_weights_at(data, list(kind = "v", a = 0.3, size = "2"), x, sds, lambda, own)
     expect_within(predict(there, 1), sum(k * stats::dnorm(1, data$y, 0.4)) / sum(k), 1e-13)
   }
@@ -221,7 +221,7 @@ test_that("conditional densities with levels have the methods of a model", {
   expect_equal((fitted(fit) + residuals(fit))[-4], data$y[-4])
   expect_output(print(summary(fit)), "Shares of kind")
   expect_identical(nobs(fit), 59L)
-  expect_s3_class(marginal(fit, c("size", "y")), "flash_kde_mixed")
+  expect_s3_class(kde_marginal(fit, c("size", "y")), "flash_kde_mixed")
   two <- flash_kde(cbind(y, a) ~ kind, data, bandwidth = 0.4)
   expect_identical(dim(predict(two, data[1:5, ], type = "mean")), c(5L, 2L))
   expect_identical(names(simulate(two)), c("sim_1.y", "sim_1.a"))
@@ -232,12 +232,12 @@ test_that("conditional densities with levels have the methods of a model", {
   expect_identical(predict(readRDS(file)), predict(fit))
   won <- flash_kde(won ~ y, data, bandwidth = 0.5)
   expect_output(print(summary(won)), "log-likelihood")
-  for (call in list(quote(quantile(won, data)), quote(cdf(won, 1, data)), quote(predict(won, type = "mean")))) {
+  for (call in list(quote(quantile(won, data)), quote(kde_cdf(won, 1, data)), quote(predict(won, type = "mean")))) {
     expect_error(eval(call), class = "flashkernel_error_unsupported")
   }
   expect_argument_error(predict(fit, type = "probability"), "type")
   expect_argument_error(predict(fit, replace(data, "kind", "z")), "newdata")
-  expect_argument_error(conditional(fit, c(kind = "u", a = 1, size = "2")), "given")
+  expect_argument_error(kde_conditional(fit, c(kind = "u", a = 1, size = "2")), "given")
   expect_argument_error(flash_kde(y ~ kind, data, categorical = categorical_kernel(smoothing = 0.9)), "categorical$smoothing")
   expect_argument_error(flash_kde(y ~ kind, data, categorical = categorical_kernel(kernel = "wangvanryzin")), "categorical$kernel")
   expect_argument_error(flash_kde(y ~ a, data, categorical = categorical_kernel(smoothing = 0.1)), "categorical")

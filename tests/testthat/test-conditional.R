@@ -46,15 +46,15 @@ test_that("a marginal is the sum of the kernels' marginals", {
   at <- matrix(stats::rnorm(12), 6)
   for (weights in list(NULL, case$w)) for (f in list(NULL, case$f)) {
     fit <- flash_kde(case$x, "kde", bandwidth = case$H, weights = weights, adaptive = if (is.null(f)) FALSE else f)
-    part <- marginal(fit, c("c", "a"))
+    part <- kde_marginal(fit, c("c", "a"))
     want <- apply(at, 1, \(y) {
       ref_log_density(case$x, y, case$H, ref_weights(case$x, weights), if (is.null(f)) rep(1, 40) else f, c(3, 1))
     })
     expect_s3_class(part, "flash_kde")
     expect_identical(part$names, c("c", "a"))
     expect_within(predict(part, unname(at), type = "log_density"), want, 1e-12)
-    expect_identical(predict(marginal(fit, c(3, 1))), predict(part))
-    expect_within(logLik(marginal(fit, 2)), logLik(flash_kde(case$x[, 2], "kde", bandwidth = case$H[2, 2, drop = FALSE],
+    expect_identical(predict(kde_marginal(fit, c(3, 1))), predict(part))
+    expect_within(logLik(kde_marginal(fit, 2)), logLik(flash_kde(case$x[, 2], "kde", bandwidth = case$H[2, 2, drop = FALSE],
       weights = weights, adaptive = if (is.null(f)) FALSE else f)), 1e-10)
   }
 })
@@ -64,7 +64,7 @@ test_that("a marginal is the integral of the estimate", {
   grid <- seq(-12, 14, 0.01)
   for (estimator in c("kde", "sdkde", "laplace")) {
     fit <- flash_kde(case$x, estimator, bandwidth = case$H)
-    part <- marginal(fit, "b")
+    part <- kde_marginal(fit, "b")
     for (at in c(-1, 0.5, 2)) {
       expect_within(predict(part, at), sum(predict(fit, data.frame(a = grid, b = at))) * 0.01, 1e-9, estimator)
     }
@@ -75,13 +75,13 @@ test_that("marginals of an SD-KDE have its points, or debias their own", {
   case <- conditional_case()
   for (f in list(FALSE, case$f)) {
     fit <- flash_kde(case$x, "sdkde", bandwidth = case$H, debias = debiasing(bandwidth = case$H / 2), adaptive = f)
-    part <- marginal(fit, 2:3)
+    part <- kde_marginal(fit, 2:3)
     expect_identical(part$debiased, fit$debiased[, 2:3])
     expect_identical(part$debiased_in, 3L)
     expect_error(logLik(part), class = "flashkernel_error_unsupported")
     expect_error(predict(part, loo = TRUE), class = "flashkernel_error_unsupported")
-    expect_error(logLik(marginal(part, 1)), "debiased in 3")
-    anew <- marginal(fit, 2:3, debias = TRUE)
+    expect_error(logLik(kde_marginal(part, 1)), "debiased in 3")
+    anew <- kde_marginal(fit, 2:3, debias = TRUE)
     own <- flash_kde(
       case$x[, 2:3], "sdkde", bandwidth = case$H[2:3, 2:3],
       debias = debiasing(bandwidth = case$H[2:3, 2:3] / 2), adaptive = f
@@ -90,38 +90,38 @@ test_that("marginals of an SD-KDE have its points, or debias their own", {
     expect_identical(diagnostics(anew)$stages$stage, "debias")
     expect_output(print(summary(part)), "SD-KDE")
   }
-  expect_argument_error(marginal(flash_kde(case$x, "kde", bandwidth = case$H), 1, debias = TRUE), "debias")
+  expect_argument_error(kde_marginal(flash_kde(case$x, "kde", bandwidth = case$H), 1, debias = TRUE), "debias")
 })
 
 test_that("a marginal of a fit by formula knows its variables", {
   fit <- flash_kde(~ log(waiting) + eruptions, faithful, estimator = "kde", bandwidth = c(0.1, 0.5))
   expect_within(
-    predict(marginal(fit, "log(waiting)"), faithful[1:5, ]),
+    predict(kde_marginal(fit, "log(waiting)"), faithful[1:5, ]),
     predict(flash_kde(log(faithful$waiting), "kde", bandwidth = 0.1))[1:5], 1e-13
   )
   matrix_term <- flash_kde(~ poly(waiting, 2), faithful, estimator = "kde", bandwidth = 0.1)
-  expect_null(marginal(matrix_term, 2)$terms)
+  expect_null(kde_marginal(matrix_term, 2)$terms)
   holes <- faithful
   holes[3, 1] <- NA
   fit <- flash_kde(~ eruptions + waiting, holes, estimator = "kde", bandwidth = c(0.1, 0.5), na.action = na.exclude)
-  expect_identical(which(is.na(predict(marginal(fit, "waiting")))), 3L)
+  expect_identical(which(is.na(predict(kde_marginal(fit, "waiting")))), 3L)
 })
 
 test_that("variables that are not there are refused", {
   fit <- flash_kde(faithful, "kde", bandwidth = c(0.3, 4))
   for (vars in list("no", 3, 0, 1.5, NA, character(), c(1, 1), TRUE, NULL)) {
-    expect_argument_error(marginal(fit, vars), "vars")
+    expect_argument_error(kde_marginal(fit, vars), "vars")
   }
-  expect_argument_error(marginal(fit), "vars")
-  expect_argument_error(marginal(1, 1), "object")
+  expect_argument_error(kde_marginal(fit), "vars")
+  expect_argument_error(kde_marginal(1, 1), "object")
   balloon <- flash_kde(faithful, adaptive = "balloon", bandwidth = c(0.3, 4))
-  expect_error(marginal(balloon, 1), class = "flashkernel_error_unsupported")
-  expect_error(conditional(balloon, c(waiting = 1)), class = "flashkernel_error_unsupported")
+  expect_error(kde_marginal(balloon, 1), class = "flashkernel_error_unsupported")
+  expect_error(kde_conditional(balloon, c(waiting = 1)), class = "flashkernel_error_unsupported")
   for (given in list(c(no = 1), 1, c(waiting = NA), c(waiting = Inf), c(waiting = "a"), faithful, list(), NULL)) {
-    expect_argument_error(conditional(fit, given), "given")
+    expect_argument_error(kde_conditional(fit, given), "given")
   }
-  expect_argument_error(conditional(fit, c(waiting = 1, eruptions = 2)), "given")
-  expect_argument_error(conditional(fit, c(waiting = 1), 2), "...")
+  expect_argument_error(kde_conditional(fit, c(waiting = 1, eruptions = 2)), "given")
+  expect_argument_error(kde_conditional(fit, c(waiting = 1), 2), "...")
 })
 
 # ---- conditionals
@@ -135,7 +135,7 @@ test_that("a conditional is the ratio of the joint density and the marginal", {
     points <- if (estimator == "sdkde") fit$debiased else case$x
     given <- c(c = -0.4, b = 0.3)
     for (dims in list(3, c(3, 2))) {
-      there <- conditional(fit, given[seq_along(dims)])
+      there <- kde_conditional(fit, given[seq_along(dims)])
       at <- matrix(stats::rnorm(2 * (3 - length(dims))), 2)
       want <- apply(at, 1, \(y) ref_log_conditional(
         points, y, given[seq_along(dims)], case$H, w = ref_weights(points, weights),
@@ -148,10 +148,10 @@ test_that("a conditional is the ratio of the joint density and the marginal", {
 
 test_that("conditionals serve all methods", {
   fit <- flash_kde(faithful, bandwidth = c(0.3, 4))
-  there <- conditional(fit, data.frame(eruptions = 2))
+  there <- kde_conditional(fit, data.frame(eruptions = 2))
   q <- quantile(there, c(0.1, 0.5, 0.9))
-  expect_within(cdf(there, q), c(0.1, 0.5, 0.9), 1e-12)
-  expect_gt(stats::ks.test(simulate(there, 2000, seed = 1)[[1]], \(q) cdf(there, q))$p.value, 0.01)
+  expect_within(kde_cdf(there, q), c(0.1, 0.5, 0.9), 1e-12)
+  expect_gt(stats::ks.test(simulate(there, 2000, seed = 1)[[1]], \(q) kde_cdf(there, q))$p.value, 0.01)
   expect_silent(with_null_device(plot(there)))
   expect_output(print(there), "conditional\\(object = fit")
   expect_output(print(summary(there)), "weighted")
@@ -162,13 +162,13 @@ test_that("conditionals serve all methods", {
   expect_identical(predict(readRDS(file), 50:60), predict(there, 50:60))
   # once more, of what is left
   three <- flash_kde(iris[1:3], "kde", bandwidth = c(0.3, 0.2, 0.4))
-  twice <- conditional(conditional(three, c(Sepal.Width = 3)), c(Petal.Length = 4))
-  once <- conditional(three, list(Sepal.Width = 3, Petal.Length = 4))
+  twice <- kde_conditional(kde_conditional(three, c(Sepal.Width = 3)), c(Petal.Length = 4))
+  once <- kde_conditional(three, list(Sepal.Width = 3, Petal.Length = 4))
   expect_within(predict(twice, c(5, 6)), predict(once, c(5, 6)), 1e-12)
   # and marginals of it commute
   expect_within(
-    predict(marginal(conditional(three, c(Sepal.Width = 3)), 1), c(5, 6)),
-    predict(conditional(marginal(three, 1:2), c(Sepal.Width = 3)), c(5, 6)), 1e-12
+    predict(kde_marginal(kde_conditional(three, c(Sepal.Width = 3)), 1), c(5, 6)),
+    predict(kde_conditional(kde_marginal(three, 1:2), c(Sepal.Width = 3)), c(5, 6)), 1e-12
   )
 })
 
@@ -176,9 +176,9 @@ test_that("far from the origin, and far from the points, nothing is lost", {
   case <- conditional_case()
   case$x <- round(case$x * 64) / 64 # what an offset leaves as it is
   for (estimator in c("kde", "sdkde")) {
-    here <- conditional(flash_kde(case$x, estimator, bandwidth = case$H), c(b = 0.5))
+    here <- kde_conditional(flash_kde(case$x, estimator, bandwidth = case$H), c(b = 0.5))
     offset <- 2^40
-    there <- conditional(flash_kde(case$x + offset, estimator, bandwidth = case$H), c(b = 0.5 + offset))
+    there <- kde_conditional(flash_kde(case$x + offset, estimator, bandwidth = case$H), c(b = 0.5 + offset))
     at <- case$x[1:5, c(1, 3)]
     # the points themselves move by fractions of a bandwidth, which the offset rounds to 2^-12, but not of an SD-KDE
     bound <- if (estimator == "kde") 1e-3 else 1e-9
@@ -187,19 +187,19 @@ test_that("far from the origin, and far from the points, nothing is lost", {
   }
   # the point that is nearest decides: c moves with b as H says
   fit <- flash_kde(case$x, "kde", bandwidth = diag(0.25, 3))
-  far <- conditional(fit, c(b = 1e7))
+  far <- kde_conditional(fit, c(b = 1e7))
   nearest <- which.max(case$x[, 2])
   expect_identical(far$n, 1L)
   expect_equal(unname(far$x[1, ]), unname(case$x[nearest, c(1, 3)]))
   expect_equal(predict(far, rbind(case$x[nearest, c(1, 3)])), 1 / (2 * pi * 0.25))
-  expect_argument_error(conditional(fit, c(b = 1e200)), "given")
+  expect_argument_error(kde_conditional(fit, c(b = 1e200)), "given")
 })
 
 test_that("the Laplace-corrected estimate has no conditional", {
   fit <- flash_kde(faithful, "laplace", bandwidth = c(0.3, 4))
-  expect_error(conditional(fit, c(eruptions = 2)), class = "flashkernel_error_unsupported")
+  expect_error(kde_conditional(fit, c(eruptions = 2)), class = "flashkernel_error_unsupported")
   fit <- flash_kde(waiting ~ eruptions, faithful, estimator = "laplace", bandwidth = c(4, 0.3))
-  expect_error(conditional(fit, c(eruptions = 2)), class = "flashkernel_error_unsupported")
+  expect_error(kde_conditional(fit, c(eruptions = 2)), class = "flashkernel_error_unsupported")
 })
 
 # ---- by formula
@@ -226,7 +226,7 @@ test_that("p(y | x) by formula is the ratio of two sums", {
     expect_within(predict(fit, at[2:3], type = "variance"), variance, 1e-10)
     below <- vapply(1:3, \(j) sum(k[[j]] * stats::pnorm((at$y[j] - x[, 1]) / sds[1])), 0)
     expect_within(predict(fit, at, type = "cdf"), below, 1e-13)
-    expect_within(diag(cdf(fit, at$y, at)), below, 1e-13)
+    expect_within(diag(kde_cdf(fit, at$y, at)), below, 1e-13)
     q <- quantile(fit, at, c(0, 0.01, 0.5, 0.999, 1))
     for (j in 1:3) {
       expect_within(
@@ -262,20 +262,20 @@ test_that("correlated bandwidths, factors and several y are those of the joint f
       mean <- sum(p * grid)
       expect_within(predict(fit, at[j, ], type = "mean"), mean, 1e-8)
       expect_within(predict(fit, at[j, ], type = "variance"), sum(p * (grid - mean)^2), 1e-7)
-      there <- conditional(fit, at[j, 2:3])
-      expect_within(predict(fit, at[j, ], type = "cdf"), cdf(there, at$a[j]), 1e-12)
+      there <- kde_conditional(fit, at[j, 2:3])
+      expect_within(predict(fit, at[j, ], type = "cdf"), kde_cdf(there, at$a[j]), 1e-12)
       expect_within(quantile(fit, at[j, ], c(1e-9, 0.4, 0.9))[1, ], quantile(there, c(1e-9, 0.4, 0.9)), 1e-10)
     }
     two <- flash_kde(cbind(a, b) ~ c, data, bandwidth = case$H, adaptive = adaptive)
     want <- apply(as.matrix(at), 1, \(y) ref_log_conditional(case$x, y[1:2], y[3], case$H, f = factors, dims = 3))
     expect_within(predict(two, at, type = "log_density"), want, 1e-11)
-    there <- lapply(1:2, \(j) conditional(two, at["c"][j, , drop = FALSE]))
+    there <- lapply(1:2, \(j) kde_conditional(two, at["c"][j, , drop = FALSE]))
     means <- t(vapply(there, \(one) colSums(one$weights * one$x) / sum(one$weights), numeric(2)))
     expect_within(predict(two, at, type = "mean"), means, 1e-10)
     expect_identical(dim(predict(two, at, type = "variance")), c(2L, 2L))
   }
   expect_argument_error(quantile(two, at), "x")
-  expect_argument_error(cdf(two, 1, at), "object")
+  expect_argument_error(kde_cdf(two, 1, at), "object")
   expect_argument_error(plot(two), "x")
 })
 
@@ -319,23 +319,23 @@ test_that("distribution functions and quantiles are the same on any number of th
     quantile(fit, data, probs)
   })
   expect_identical(both[[1]], both[[2]])
-  expect_equal(diag(cdf(fit, both[[1]][1:20, 1], data[1:20, ])), rep(1e-12, 20), tolerance = 1e-9)
-  expect_true(all(diff(t(cdf(fit, seq(-3, 3, 0.5), data[1:20, ]))) > 0))
-  expect_identical(unname(cdf(fit, c(-Inf, Inf), data[1, ])), cbind(0, 1))
+  expect_equal(diag(kde_cdf(fit, both[[1]][1:20, 1], data[1:20, ])), rep(1e-12, 20), tolerance = 1e-9)
+  expect_true(all(diff(t(kde_cdf(fit, seq(-3, 3, 0.5), data[1:20, ]))) > 0))
+  expect_identical(unname(kde_cdf(fit, c(-Inf, Inf), data[1, ])), cbind(0, 1))
   x <- as.matrix(data[c("y", "a", "b")])
   k <- ref_given_weights(x, c(0.5, 0.5), c(0.2, 0.3, 0.4))
   want <- sum(k * stats::pnorm((-3.5 - data$y) / 0.2))
   expect_lt(want, 1e-12)
-  expect_equal(cdf(fit, -3.5, data.frame(a = 0.5, b = 0.5))[1], want, tolerance = 1e-12)
+  expect_equal(kde_cdf(fit, -3.5, data.frame(a = 0.5, b = 0.5))[1], want, tolerance = 1e-12)
 })
 
 test_that("a distribution function has the digits of R's, and knows points that weigh e^-72", {
   one <- flash_kde(y ~ a, data.frame(y = 0, a = c(1, 1)), bandwidth = c(0.5, 1))
   z <- seq(-36, 9, 0.01)
-  error <- abs(cdf(one, z / 2, data.frame(a = 1))[1, ] / stats::pnorm(z) - 1)
+  error <- abs(kde_cdf(one, z / 2, data.frame(a = 1))[1, ] / stats::pnorm(z) - 1)
   expect_lt(max(error / (1 + z^2 / 8)), 1e-15) # of an exponent z^2 / 2 the last bit
   two <- flash_kde(y ~ a, data.frame(y = c(10, 0), a = c(0, 12)), bandwidth = c(0.5, 1))
-  expect_equal(cdf(two, c(10, 0.2), data.frame(a = 0))[1, ], c(0.5, exp(-72) * stats::pnorm(0.4)), ignore_attr = TRUE)
+  expect_equal(kde_cdf(two, c(10, 0.2), data.frame(a = 0))[1, ], c(0.5, exp(-72) * stats::pnorm(0.4)), ignore_attr = TRUE)
   expect_equal(quantile(two, data.frame(a = 0), exp(-72) / 4)[1], stats::qnorm(0.25) / 2)
 })
 
@@ -345,7 +345,7 @@ test_that("draws follow the conditional distribution, by R's generator", {
     fit <- flash_kde(y ~ a + b, data, estimator = estimator)
     at <- data.frame(a = c(-1, 1), b = 0.5)
     draws <- as.matrix(simulate(fit, 2000, seed = 3, newdata = at))
-    for (j in 1:2) expect_gt(stats::ks.test(draws[j, ], \(q) cdf(fit, q, at[j, ])[1, ])$p.value, 0.01)
+    for (j in 1:2) expect_gt(stats::ks.test(draws[j, ], \(q) kde_cdf(fit, q, at[j, ])[1, ])$p.value, 0.01)
     set.seed(3)
     expect_identical(simulate(fit, 2, newdata = at)[[1]], simulate(fit, 2, seed = 3, newdata = at)[[1]])
   }
@@ -429,9 +429,9 @@ test_that("the fit has the methods of a model", {
   expect_identical(names(coef(fit)), c("y", "a", "log(b)"))
   expect_output(print(fit), "p\\(y \\| a, log\\(b\\)\\)")
   expect_output(print(summary(fit)), "Residuals")
-  expect_s3_class(conditional(fit, c(a = 1, b = 0.5)), "flash_kde")
+  expect_s3_class(kde_conditional(fit, c(a = 1, b = 0.5)), "flash_kde")
   alone <- flash_kde(data$a[-4], "kde", bandwidth = coef(fit)[["a"]])
-  expect_within(predict(marginal(fit, "a"), c(-1, 0, 2)), predict(alone, c(-1, 0, 2)), 1e-12)
+  expect_within(predict(kde_marginal(fit, "a"), c(-1, 0, 2)), predict(alone, c(-1, 0, 2)), 1e-12)
   file <- tempfile()
   on.exit(unlink(file))
   saveRDS(fit, file)
@@ -459,8 +459,8 @@ test_that("what makes no sense is refused by name", {
   expect_argument_error(predict(fit, data, loo = TRUE), "loo")
   expect_argument_error(predict(fit, type = "mean", loo = TRUE), "loo")
   expect_argument_error(quantile(fit, data, 2), "probs")
-  expect_argument_error(cdf(fit, NA_real_, data), "q")
-  expect_argument_error(conditional(fit, c(b = 1)), "given")
+  expect_argument_error(kde_cdf(fit, NA_real_, data), "q")
+  expect_argument_error(kde_conditional(fit, c(b = 1)), "given")
   expect_argument_error(plot(fit, prob = c(0.9, 0.1)), "prob")
   far <- data.frame(y = 1, a = 1e200)
   for (type in c("density", "mean", "cdf")) expect_argument_error(predict(fit, far, type), "newdata")
@@ -520,7 +520,7 @@ test_that("the logarithm of a conditional density has points whose weight at x u
   for (other in list(list(estimator = "sdkde"), list(adaptive = c(1, 1.2, 0.9)))) {
     of <- do.call(fit, c(list(x), other))
     far <- log_conditional_far(of, as.matrix(at["y"]), as.matrix(at["a"]), run_control(settle_control(NULL)))
-    want <- predict(of$joint, at, type = "log_density") - predict(marginal(of, "a"), at$a, type = "log_density")
+    want <- predict(of$joint, at, type = "log_density") - predict(kde_marginal(of, "a"), at$a, type = "log_density")
     expect_equal(far$log_abs, want, tolerance = 1e-11)
   }
   # with levels on either side, of which a point that is far has the one that is asked for

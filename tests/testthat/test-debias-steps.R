@@ -136,7 +136,7 @@ test_that("points are left out of all steps, as by fits without each", {
   two <- fits[[1]](1:25)
   expect_equal(as.numeric(logLik(two)), sum(predict(two, loo = TRUE, type = "log_density")))
   # a column's own scores are lost where columns are put in another order
-  turned <- marginal(fits[[3]](1:25), 2:1)
+  turned <- kde_marginal(fits[[3]](1:25), 2:1)
   expect_argument_error(predict(turned, loo = TRUE), "object")
 })
 

@@ -36,14 +36,14 @@ test_that("standard errors are those of the mean of what each point adds", {
     if (estimator == "laplace" && !isFALSE(f)) next
     score <- if (estimator == "sdkde") H_score
     fit <- flash_kde(x, estimator, bandwidth = H, debias = debiasing(bandwidth = score), weights = weights, adaptive = f)
-    found <- density_bands(fit, y, correct = FALSE)
+    found <- kde_bands(fit, y, correct = FALSE)
     psi <- ref_psi(estimator, x, fit$debiased, y, H, H_score, if (isFALSE(f)) rep(1, 60) else f)
     weight <- ref_weights(x, weights)
     expect_within(found$se / ref_se(psi, weight), rep(1, 12), 1e-5, estimator)
     expect_equal(found$estimate, predict(fit, y))
     # the corrected one, of the same bandwidth where that is a plain estimate's
     if (estimator != "kde" || !isFALSE(f)) next
-    corrected <- density_bands(fit, y)
+    corrected <- kde_bands(fit, y)
     psi <- ref_psi("laplace", x, NULL, y, H)
     expect_within(corrected$se / ref_se(psi, weight), rep(1, 12), 1e-5)
     expect_equal(corrected$estimate, colSums(weight * psi) / sum(weight))
@@ -59,9 +59,9 @@ test_that("the correction of adaptive and debiased estimates narrows their bandw
   sdkde <- (32 * (1 + sqrt(2 / 3) * (1 / 3) + 3 / sqrt(2) / 64) / 75 / n)^(1 / 9)
   laplace <- (8 * 9 / 35 / n)^(1 / 9)
   as_is <- function(bandwidth, ...) {
-    as.data.frame(density_bands(flash_kde(x, bandwidth = bandwidth, ...), y, correct = FALSE))
+    as.data.frame(kde_bands(flash_kde(x, bandwidth = bandwidth, ...), y, correct = FALSE))
   }
-  corrected <- \(...) as.data.frame(density_bands(flash_kde(x, bandwidth = h, ...), y))
+  corrected <- \(...) as.data.frame(kde_bands(flash_kde(x, bandwidth = h, ...), y))
   ratio <- kde / laplace
   expect_equal(corrected("laplace"), as_is(ratio * h, "laplace"), ignore_attr = TRUE)
   expect_equal(
@@ -85,7 +85,7 @@ test_that("the standard error of an SD-KDE is near the infinitesimal jackknife's
   }, y)
   # by weights whose sum is not n any more: sum_j (psi_j - mean)^2 / n^2
   jackknife <- sqrt(rowSums(slope^2))
-  found <- density_bands(fit, y, correct = FALSE)$se
+  found <- kde_bands(fit, y, correct = FALSE)$se
   expect_true(all(abs(found / jackknife - 1) < 0.12))
   naive <- predict(fit, y, se.fit = TRUE)$se.fit
   expect_true(all(naive < 0.9 * jackknife))
@@ -99,7 +99,7 @@ test_that("intervals are Wilson's with Cai's correction, of counts if the kernel
   x <- faithful$eruptions
   fit <- flash_kde(x, "kde", bandwidth = 0.3)
   y <- c(1, 2, 3, 4.5, 6)
-  found <- density_bands(fit, y, level = 0.9)
+  found <- kde_bands(fit, y, level = 0.9)
   z <- stats::qnorm(0.95)
   psi <- k(outer(x, y, "-") / 0.3) / 0.3
   u <- squares / 272 / 0.3
@@ -141,13 +141,13 @@ test_that("a point far from all others proves no density, and bands are no narro
   y <- seq(4.5, 7.5, by = 0.1)
   set.seed(1)
   for (type in c("pointwise", "simultaneous")) {
-    b <- density_bands(fit, y, type = type, replicates = 200)
+    b <- kde_bands(fit, y, type = type, replicates = 200)
     # of one point: next to nothing, also where it counts for a part of itself
     expect_true(all(b$lower < 0.06 * max(b$estimate)))
     expect_gt(max(b$estimate), 0.01)
   }
-  far <- density_bands(fit, 1e6, type = "simultaneous", replicates = 20)
-  expect_equal(as.list(far), as.list(density_bands(fit, 1e6)), ignore_attr = TRUE)
+  far <- kde_bands(fit, 1e6, type = "simultaneous", replicates = 20)
+  expect_equal(as.list(far), as.list(kde_bands(fit, 1e6)), ignore_attr = TRUE)
 })
 
 test_that("simultaneous bands take the quantile of the largest of a process by counts as multipliers", {
@@ -155,7 +155,7 @@ test_that("simultaneous bands take the quantile of the largest of a process by c
   fit <- flash_kde(x, "kde", bandwidth = 4)
   y <- seq(45, 95, by = 5)
   set.seed(5)
-  band <- density_bands(fit, y, type = "simultaneous", replicates = 4000)
+  band <- kde_bands(fit, y, type = "simultaneous", replicates = 4000)
   # the process itself: its covariance, and its skewness
   psi <- ref_psi("laplace", matrix(x), NULL, matrix(y), matrix(16))
   psi <- psi - rep(colMeans(psi), each = 272)
@@ -169,11 +169,11 @@ test_that("simultaneous bands take the quantile of the largest of a process by c
   expect_gt(want, 2.5)
   # 190 of 200 draws would be exceeded in 10.5 of 201 cases
   expect_equal(largest_quantile(matrix(sqrt(1:200), 1), list(se = 1, unit = 0), 0.95), sqrt(191))
-  pointwise <- density_bands(fit, y)
+  pointwise <- kde_bands(fit, y)
   expect_true(all(band$lower <= pointwise$lower & band$upper >= pointwise$upper))
   # from the generator's state
   set.seed(5)
-  expect_identical(density_bands(fit, y, type = "simultaneous", replicates = 4000), band)
+  expect_identical(kde_bands(fit, y, type = "simultaneous", replicates = 4000), band)
 })
 
 test_that("a bootstrap has the spread of estimates of rows drawn again", {
@@ -183,7 +183,7 @@ test_that("a bootstrap has the spread of estimates of rows drawn again", {
   for (estimator in c("kde", "sdkde", "laplace")) for (weights in list(NULL, w)) {
     fit <- flash_kde(x, estimator, bandwidth = 5, weights = weights)
     set.seed(7)
-    found <- density_bands(fit, y, method = "bootstrap", correct = FALSE, replicates = 60)
+    found <- kde_bands(fit, y, method = "bootstrap", correct = FALSE, replicates = 60)
     set.seed(7)
     draws <- replicate(60, {
       rows <- sample.int(60, replace = TRUE)
@@ -201,13 +201,13 @@ test_that("a bootstrap may choose bandwidths and factors anew", {
   for (adaptive in list(FALSE, TRUE)) {
     fit_to <- \(rows) flash_kde(x[rows], "kde", bandwidth = "silverman", weights = w[rows], adaptive = adaptive)
     set.seed(7)
-    found <- density_bands(fit_to(1:60), y, method = "bootstrap", replicates = 20, refit = TRUE)
+    found <- kde_bands(fit_to(1:60), y, method = "bootstrap", replicates = 20, refit = TRUE)
     set.seed(7)
-    draws <- replicate(20, density_bands(fit_to(sample.int(60, replace = TRUE)), y)$estimate)
+    draws <- replicate(20, kde_bands(fit_to(sample.int(60, replace = TRUE)), y)$estimate)
     expect_equal(found$se, apply(draws, 1, stats::sd) * sqrt(19 / 20), tolerance = 1e-5)
-    expect_equal(found$estimate, density_bands(fit_to(1:60), y)$estimate)
+    expect_equal(found$estimate, kde_bands(fit_to(1:60), y)$estimate)
   }
-  expect_error(density_bands(fit_to(1:60), y, refit = TRUE), class = "flashkernel_error_argument")
+  expect_error(kde_bands(fit_to(1:60), y, refit = TRUE), class = "flashkernel_error_argument")
 })
 
 test_that("bands are the same in any unit, far from the origin, and of a fit that was saved", {
@@ -216,7 +216,7 @@ test_that("bands are the same in any unit, far from the origin, and of a fit tha
   for (estimator in c("kde", "sdkde", "laplace")) for (adaptive in list(FALSE, TRUE)) {
     if (estimator == "laplace" && adaptive) next
     fit_of <- \(x, h) flash_kde(x, estimator, bandwidth = h, adaptive = adaptive)
-    values <- \(fit, y) as.matrix(as.data.frame(density_bands(fit, y))[, c("estimate", "lower", "upper", "se")])
+    values <- \(fit, y) as.matrix(as.data.frame(kde_bands(fit, y))[, c("estimate", "lower", "upper", "se")])
     want <- values(fit_of(x, 0.3), y)
     expect_equal(values(fit_of(1e5 * x, 3e4), 1e5 * y) * 1e5, want, tolerance = 1e-8)
     expect_equal(values(fit_of(x + 2^20, 0.3), y + 2^20), want, tolerance = 1e-4)
@@ -231,7 +231,7 @@ test_that("pointwise intervals hold their level, where points are few, too, and 
   set.seed(2)
   y <- c(0, 1, 2, 3)
   inside <- function(correct) function(i) {
-    b <- density_bands(flash_kde(stats::rnorm(100), "kde", bandwidth = "silverman"), y, correct = correct)
+    b <- kde_bands(flash_kde(stats::rnorm(100), "kde", bandwidth = "silverman"), y, correct = correct)
     b$lower <= stats::dnorm(y) & b$upper >= stats::dnorm(y)
   }
   covered <- rowMeans(vapply(1:400, inside(TRUE), logical(4)))
@@ -244,30 +244,30 @@ test_that("rows with missing values, names and formulas are as predict() has the
   data <- data.frame(a = c(faithful$eruptions, NA), b = c(faithful$waiting, 50))
   fit <- flash_kde(~ a + b, data = data, bandwidth = c(0.3, 4), estimator = "kde", na.action = na.exclude)
   at <- data.frame(a = c(2, NA, 4), b = c(50, 60, 80))
-  b <- density_bands(fit, at)
-  expect_s3_class(b, c("density_bands", "data.frame"), exact = TRUE)
+  b <- kde_bands(fit, at)
+  expect_s3_class(b, c("kde_bands", "data.frame"), exact = TRUE)
   expect_named(b, c("a", "b", "estimate", "lower", "upper", "se"))
   expect_equal(is.na(b$upper), c(FALSE, TRUE, FALSE))
-  expect_equal(as.list(b[c(1, 3), ]), as.list(density_bands(fit, at[c(1, 3), ])), ignore_attr = TRUE)
-  expect_equal(nrow(density_bands(fit, at, na.action = na.omit)), 2)
-  expect_equal(nrow(density_bands(fit, at[2, ], na.action = na.omit)), 0)
-  expect_equal(dim(density_bands(fit, n = 7)), c(49, 6))
+  expect_equal(as.list(b[c(1, 3), ]), as.list(kde_bands(fit, at[c(1, 3), ])), ignore_attr = TRUE)
+  expect_equal(nrow(kde_bands(fit, at, na.action = na.omit)), 2)
+  expect_equal(nrow(kde_bands(fit, at[2, ], na.action = na.omit)), 0)
+  expect_equal(dim(kde_bands(fit, n = 7)), c(49, 6))
   ci <- confint(fit, at, level = 0.9)
   expect_identical(colnames(ci), c("5 %", "95 %"))
-  expect_equal(ci[, 1], density_bands(fit, at, 0.9)$lower)
+  expect_equal(ci[, 1], kde_bands(fit, at, 0.9)$lower)
   expect_equal(nrow(confint(fit)), 272)
   expect_identical(colnames(confint(fit, at[1, ], 0.999)), c("0.05 %", "99.95 %"))
-  one <- density_bands(flash_kde(faithful$waiting, "kde", bandwidth = 4), c(50, Inf))
+  one <- kde_bands(flash_kde(faithful$waiting, "kde", bandwidth = 4), c(50, Inf))
   expect_equal(one$upper[2], 0)
   # a variable that is called as one of the columns
   named <- flash_kde(data.frame(upper = faithful$waiting), "kde", bandwidth = 4)
-  expect_named(density_bands(named, 50), c("upper.1", "estimate", "lower", "upper", "se"))
+  expect_named(kde_bands(named, 50), c("upper.1", "estimate", "lower", "upper", "se"))
   expect_equal(confint(named, 50)[2], one$upper[1])
 })
 
 test_that("what makes no sense is refused in words", {
   fit <- flash_kde(faithful$waiting, "kde", bandwidth = 4)
-  refused <- \(class, ...) expect_error(density_bands(...), class = paste0("flashkernel_error_", class))
+  refused <- \(class, ...) expect_error(kde_bands(...), class = paste0("flashkernel_error_", class))
   refused("argument", fit, level = 1)
   refused("argument", fit, type = "joint")
   refused("argument", fit, 50, n = 10)
@@ -281,18 +281,18 @@ test_that("what makes no sense is refused in words", {
   two <- flash_kde(faithful, "kde", bandwidth = c(0.3, 4))
   expect_error(plot(two, band = TRUE), class = "flashkernel_error_argument")
   expect_error(plot(fit, band = "both"), class = "flashkernel_error_argument")
-  expect_error(plot(density_bands(two, n = 5)[1:5, ]), class = "flashkernel_error_argument")
-  expect_error(plot(density_bands(two, faithful)), class = "flashkernel_error_argument")
+  expect_error(plot(kde_bands(two, n = 5)[1:5, ]), class = "flashkernel_error_argument")
+  expect_error(plot(kde_bands(two, faithful)), class = "flashkernel_error_argument")
 })
 
 test_that("figures of bands are drawn, and draw nothing from the generator", {
   grDevices::pdf(NULL)
   on.exit(grDevices::dev.off())
   fit <- flash_kde(faithful$waiting, "kde", bandwidth = 4)
-  b <- density_bands(fit, c(60, NA, 50, 80))
+  b <- kde_bands(fit, c(60, NA, 50, 80))
   expect_identical(plot(b), b)
   expect_identical(plot(b, add = TRUE, border = "grey"), b)
-  two <- density_bands(flash_kde(faithful, "kde", bandwidth = c(0.3, 4)), n = 9)
+  two <- kde_bands(flash_kde(faithful, "kde", bandwidth = c(0.3, 4)), n = 9)
   expect_identical(plot(two), two)
   set.seed(1)
   before <- .Random.seed
@@ -300,7 +300,7 @@ test_that("figures of bands are drawn, and draw nothing from the generator", {
   expect_identical(.Random.seed, before)
   expect_equal(grid$y, predict(fit, grid$x))
   # the frame holds the band
-  expect_gt(graphics::par("usr")[4], max(density_bands(fit, grid$x)$upper))
+  expect_gt(graphics::par("usr")[4], max(kde_bands(fit, grid$x)$upper))
   skip_if_not_installed("ggplot2")
   for (drawn in list(b, two)) {
     figure <- ggplot2::autoplot(drawn)
@@ -311,11 +311,11 @@ test_that("figures of bands are drawn, and draw nothing from the generator", {
 
 test_that("bands print what they are, and some of many rows", {
   fit <- flash_kde(faithful$waiting, "kde", bandwidth = 4)
-  many <- capture.output(print(density_bands(fit)))
+  many <- capture.output(print(kde_bands(fit)))
   expect_length(many, 14)
   expect_match(many[1], "95% pointwise band, bias-corrected, KDE, n = 272")
   expect_match(many[14], "191 more rows")
-  few <- density_bands(fit, c(50, 60))
+  few <- kde_bands(fit, c(50, 60))
   expect_length(capture.output(print(few)), 5)
   expect_identical(capture.output(print(few))[-(1:2)], capture.output(print(as.data.frame(unclass(few)))))
 })

@@ -51,8 +51,8 @@ test_that("the cdf of many points, by boxes, is that of each place by itself, in
   for (estimator in estimators) {
     fit <- flash_kde(c(stats::rnorm(3000), 40, 41), estimator, bandwidth = 0.3, adaptive = FALSE)
     q <- c(-Inf, -40, seq(-10, 60, length.out = 600), 1e6, Inf)
-    together <- cdf(fit, q)
-    apart <- vapply(q, \(at) cdf(fit, at), 0)
+    together <- kde_cdf(fit, q)
+    apart <- vapply(q, \(at) kde_cdf(fit, at), 0)
     expect_lte(max((abs(together - apart) / abs(apart))[apart != 0]), 1e-12, label = estimator)
     expect_identical(together[apart == 0], apart[apart == 0])
   }
@@ -64,13 +64,13 @@ test_that("the cdf is the sum of the kernels' and the integral of the density", 
   q <- seq(0, 7, length.out = 701)
   for (estimator in estimators) for (weights in list(NULL, w)) {
     fit <- flash_kde(x, estimator = estimator, bandwidth = 0.3, weights = weights)
-    p <- cdf(fit, q)
+    p <- kde_cdf(fit, q)
     want <- ref_cdf(centres(fit)[, 1], q, 0.3, weights, estimator == "laplace")
     expect_within(p, want, 1e-12, estimator)
-    slope <- (cdf(fit, q + 1e-5) - cdf(fit, q - 1e-5)) / 2e-5
+    slope <- (kde_cdf(fit, q + 1e-5) - kde_cdf(fit, q - 1e-5)) / 2e-5
     expect_within(slope, predict(fit, q), 1e-8, estimator)
-    expect_equal(cdf(fit, c(-1e6, 1e6)), c(0, 1))
-    expect_equal(cdf(fit, c(-Inf, Inf)), c(0, 1))
+    expect_equal(kde_cdf(fit, c(-1e6, 1e6)), c(0, 1))
+    expect_equal(kde_cdf(fit, c(-Inf, Inf)), c(0, 1))
   }
 })
 
@@ -79,7 +79,7 @@ test_that("the lower tail of the cdf keeps its relative precision", {
   fit <- flash_kde(x, estimator = "kde", bandwidth = 0.5)
   q <- min(x) - c(2, 5, 10)
   want <- vapply(q, \(at) mean(stats::pnorm((at - x) / 0.5)), 0)
-  expect_within(cdf(fit, q) / want, rep(1, 3), 1e-10)
+  expect_within(kde_cdf(fit, q) / want, rep(1, 3), 1e-10)
 })
 
 test_that("quantile() inverts the cdf", {
@@ -88,11 +88,11 @@ test_that("quantile() inverts the cdf", {
     fit <- flash_kde(faithful$eruptions, estimator = estimator, bandwidth = 0.25)
     q <- quantile(fit, probs)
     expect_false(is.unsorted(q))
-    expect_within(cdf(fit, q), probs, 1e-10, estimator)
-    expect_within(quantile(fit, cdf(fit, c(1.5, 3, 5))), c(1.5, 3, 5), 1e-8, estimator)
+    expect_within(kde_cdf(fit, q), probs, 1e-10, estimator)
+    expect_within(quantile(fit, kde_cdf(fit, c(1.5, 3, 5))), c(1.5, 3, 5), 1e-8, estimator)
   }
   laplace <- flash_kde(faithful$eruptions, estimator = "laplace", bandwidth = 0.25)
-  expect_within(cdf(laplace, quantile(laplace, probs)), probs, 1e-8, "laplace")
+  expect_within(kde_cdf(laplace, quantile(laplace, probs)), probs, 1e-8, "laplace")
 })
 
 test_that("quantiles close to 1 are as precise as those close to 0", {
@@ -110,7 +110,7 @@ test_that("quantiles close to 1 are as precise as those close to 0", {
 
 test_that("quantiles increase over one half where the distribution function does not", {
   fit <- flash_kde(c(-2, 2), "laplace", bandwidth = 0.6)
-  expect_lt(min(diff(cdf(fit, seq(-2, 2, 0.01)))), 0)
+  expect_lt(min(diff(kde_cdf(fit, seq(-2, 2, 0.01)))), 0)
   probs <- 0.5 + c(-10:10) * 1e-3
   expect_false(is.unsorted(quantile(fit, probs)))
 })
@@ -118,17 +118,17 @@ test_that("quantiles increase over one half where the distribution function does
 test_that("integer64 is refused where its bits would be read, and too many values by their memory", {
   fit <- flash_kde(faithful$eruptions, "kde", bandwidth = 0.25)
   bits <- structure(c(1, 2) * 4.94e-324, class = "integer64")
-  expect_argument_error(cdf(fit, bits), "q")
+  expect_argument_error(kde_cdf(fit, bits), "q")
   expect_argument_error(quantile(fit, bits), "probs")
   expect_argument_error(hdr_level(fit, bits), "prob")
   before <- options(flashkernel.memory_limit = 1e6)
   on.exit(options(before))
-  expect_silent(cdf(fit, 1:1000))
-  expect_error(cdf(fit, 1:1e6), "`q` is too large: this call needs about")
+  expect_silent(kde_cdf(fit, 1:1000))
+  expect_error(kde_cdf(fit, 1:1e6), "`q` is too large: this call needs about")
   expect_error(quantile(fit, rep(0.5, 1e5)), "`probs` is too large")
   expect_error(hdr_level(fit, rep(0.5, 1e5)), "`prob` is too large")
   options(flashkernel.memory_limit = NULL)
-  for (call in expression(cdf(fit, 1:1e15), quantile(fit, 0:1e15), hdr_level(fit, 0:1e15))) {
+  for (call in expression(kde_cdf(fit, 1:1e15), quantile(fit, 0:1e15), hdr_level(fit, 0:1e15))) {
     expect_error(eval(call), "is too large", class = "flashkernel_error_argument")
   }
 })
@@ -137,7 +137,7 @@ test_that("quantiles of a gap, of ties and of far outliers are found", {
   for (x in list(c(0, 1000), rep(3, 10), c(stats::qnorm(ppoints(50)), 1e6))) {
     fit <- flash_kde(x, estimator = "kde", bandwidth = 0.1)
     probs <- c(0.05, 0.3, 0.6, 0.95)
-    expect_within(cdf(fit, quantile(fit, probs)), probs, 1e-9)
+    expect_within(kde_cdf(fit, quantile(fit, probs)), probs, 1e-9)
   }
   fit <- flash_kde(rep(3, 4), estimator = "kde", bandwidth = 0.1)
   expect_equal(unname(quantile(fit, c(0.025, 0.5))), stats::qnorm(c(0.025, 0.5), 3, 0.1))
@@ -163,7 +163,7 @@ test_that("draws follow the cdf of the estimate", {
   for (estimator in c("kde", "sdkde")) {
     fit <- flash_kde(faithful$eruptions, estimator = estimator, bandwidth = 0.25)
     draws <- unlist(simulate(fit, nsim = 5000, seed = 2))
-    expect_gt(stats::ks.test(draws, \(q) cdf(fit, q))$p.value, 0.01)
+    expect_gt(stats::ks.test(draws, \(q) kde_cdf(fit, q))$p.value, 0.01)
   }
 })
 

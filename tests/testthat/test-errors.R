@@ -71,7 +71,7 @@ test_that("newdata has the columns of the fit, by name among others; a lacking o
   known <- predict(named, faithful)
   expect_identical(predict(named, more), known)
   expect_identical(predict(named, as.matrix(more[2:4])), known)
-  p_values <- \(data) density_pvalue(named, data[1:3, ], calibration = data)
+  p_values <- \(data) kde_pvalue(named, data[1:3, ], calibration = data)
   expect_identical(p_values(more), p_values(faithful))
   expect_error(predict(named, more[-2]), "found no `waiting`")
   expect_error(predict(named, more[c(1, 4)]), "found no `eruptions`, `waiting`")
@@ -170,7 +170,7 @@ test_that("misspelt arguments are told the one of the function that they are nea
   misspelt <- expression(
     bandwidth = flash_kde(good, bandwith = 1), weights = flash_kde(~waiting, faithful, wieghts = 1),
     newdata = predict(fit, new_data = good), probs = quantile(given, faithful[1, ], prbs = 0.5),
-    given = conditional(fit, eruptions = 2), given = conditional(fit, gven = c(eruptions = 2))
+    given = kde_conditional(fit, eruptions = 2), given = kde_conditional(fit, gven = c(eruptions = 2))
   )
   for (i in seq_along(misspelt)) {
     wanted <- paste0("did you mean `", names(misspelt)[i], "`")
@@ -305,7 +305,7 @@ test_that("kernel_sum() refuses columns that do not fit its points", {
   }
 })
 
-test_that("simulate(), cdf(), quantile() and hdr_level() name what they cannot use", {
+test_that("simulate(), kde_cdf(), quantile() and hdr_level() name what they cannot use", {
   line <- flash_kde(faithful$eruptions, estimator = "kde", bandwidth = 0.3)
   for (nsim in list(-1, 1.5, NA, "a", c(1, 2), Inf)) {
     expect_argument_error(simulate(fit, nsim = nsim), "nsim")
@@ -313,15 +313,15 @@ test_that("simulate(), cdf(), quantile() and hdr_level() name what they cannot u
   expect_argument_error(quantile(line, 1.5), "probs")
   expect_argument_error(quantile(line, "a"), "probs")
   expect_argument_error(quantile(line, NaN), "probs")
-  expect_argument_error(cdf(line, "a"), "q")
+  expect_argument_error(kde_cdf(line, "a"), "q")
   for (prob in list(-0.1, 1.1, NA, "a", numeric())) {
     expect_argument_error(hdr_level(fit, prob), "prob")
   }
-  expect_argument_error(cdf(fit, 1), "q") # two variables
-  expect_argument_error(cdf(fit, cbind(1, 1, 1)), "q")
-  expect_argument_error(cdf(fit), "q")
-  expect_argument_error(cdf(fit, cbind(1, 1), lower = 0), "lower")
-  expect_argument_error(cdf(fit, matrix(1, 3, 2), lower = matrix(0, 2, 2)), "lower")
+  expect_argument_error(kde_cdf(fit, 1), "q") # two variables
+  expect_argument_error(kde_cdf(fit, cbind(1, 1, 1)), "q")
+  expect_argument_error(kde_cdf(fit), "q")
+  expect_argument_error(kde_cdf(fit, cbind(1, 1), lower = 0), "lower")
+  expect_argument_error(kde_cdf(fit, matrix(1, 3, 2), lower = matrix(0, 2, 2)), "lower")
   expect_argument_error(quantile(fit, 1.5), "probs")
 })
 
@@ -476,15 +476,15 @@ test_that("messages name arguments as the function that was called does", {
   given_wt <- flash_kde(mpg ~ wt, mtcars, bandwidth = c(2, 0.3))
   by_gear <- flash_kde(mpg ~ wt + gear, transform(mtcars, gear = factor(gear)), bandwidth = c(2, 0.3), categorical = categorical_kernel(smoothing = 0.1))
   for (wrong in list(3, c(wt = Inf), c(wt = 1e200), list(wt = "a"), list(mpg = 3))) {
-    expect_argument_error(conditional(given_wt, wrong), "given")
+    expect_argument_error(kde_conditional(given_wt, wrong), "given")
   }
-  expect_argument_error(conditional(by_gear, list(wt = 3)), "given")
-  expect_argument_error(conditional(by_gear, list(wt = 3, gear = "9")), "given")
+  expect_argument_error(kde_conditional(by_gear, list(wt = 3)), "given")
+  expect_argument_error(kde_conditional(by_gear, list(wt = 3, gear = "9")), "given")
   for (wrong in list(3, data.frame(mpg = 3), data.frame(mpg = "a", wt = 1), data.frame(mpg = Inf, wt = 1))) {
-    expect_argument_error(modes(of_formula, wrong), "start")
+    expect_argument_error(kde_modes(of_formula, wrong), "start")
     expect_argument_error(confint(of_formula, wrong), "parm")
-    expect_argument_error(density_bands(of_formula, wrong), "newdata")
-    expect_argument_error(density_pvalue(of_formula, data.frame(mpg = 3, wt = 1), calibration = wrong), "calibration")
+    expect_argument_error(kde_bands(of_formula, wrong), "newdata")
+    expect_argument_error(kde_pvalue(of_formula, data.frame(mpg = 3, wt = 1), calibration = wrong), "calibration")
   }
   expect_argument_error(confint(fit, cbind(1, Inf)), "parm")
 })
@@ -523,7 +523,7 @@ test_that("what is not there for a kind of fit is refused with advice that works
   fits <- list(
     transform = on("transform"), local = on("local"), reflect = on("reflect"), boundary = on("boundary"),
     mass = on("mass"), laplace_images = on("reflect", "laplace"), laplace_transform = on("transform", "laplace"),
-    sdkde_images = on("reflect", "sdkde"), circular = flash_kde(x, "kde", 0.5, support = circular(4)),
+    sdkde_images = on("reflect", "sdkde"), circular = flash_kde(x, "kde", 0.5, support = kde_circle(4)),
     polygon = flash_kde(two / 4, "kde", 0.2, support = rbind(c(0, 0), c(2, 0), c(0, 2))), two = on("reflect", at = two),
     kernel = flash_kde(x, "kde", 0.5, kernel = "epanechnikov"), uniform = flash_kde(x, "kde", 0.5, kernel = "uniform"),
     nonnegative = flash_kde(x, "laplace", 0.5, debias = debiasing(nonnegative = TRUE)), laplace6 = flash_kde(x, "laplace6", 0.5),
@@ -537,13 +537,13 @@ test_that("what is not there for a kind of fit is refused with advice that works
       predict(on(method, at = fit$x), se.fit = TRUE)
     },
     "method = \"transform\"( in|$)" = \(fit, f) predict(on("transform", fit$estimator), se.fit = TRUE),
-    "density_derivative\\(\\) returns" = \(fit, f) density_derivative(fit),
+    "kde_derivative\\(\\) returns" = \(fit, f) kde_derivative(fit),
     "fit estimator = \"laplace\" or \"kde\"" = \(fit, f) for (name in c("laplace", "kde")) f(again(fit, name)),
     "fit kernel = \"gaussian\"" = \(fit, f) f(again(fit)),
     "fit nonnegative = FALSE" = \(fit, f) f(again(fit)),
     "marginal\\(\\) and conditional\\(\\)" = \(fit, f) {
-      f(marginal(fit, "x"))
-      f(conditional(fit, c(g = "a")))
+      f(kde_marginal(fit, "x"))
+      f(kde_conditional(fit, c(g = "a")))
     },
     "simulate\\(\\) draws" = \(fit, f) simulate(fit, 3),
     "fit the variables that you want alone" = \(fit, f) f(flash_kde(fit$x[, 1], "kde", 0.2))
@@ -551,9 +551,9 @@ test_that("what is not there for a kind of fit is refused with advice that works
   grDevices::pdf(NULL)
   on.exit(grDevices::dev.off())
   functions <- list(
-    modes = modes, mean_shift = mean_shift, ridges = ridges, density_bands = density_bands,
-    confint = \(fit) confint(fit), plot = \(fit) plot(fit, band = TRUE), density_derivative = density_derivative,
-    se.fit = \(fit) predict(fit, se.fit = TRUE), cdf = \(fit) cdf(fit, matrix(1, 1, fit$d)), quantile = quantile
+    modes = modes, mean_shift = mean_shift, ridges = ridges, kde_bands = kde_bands,
+    confint = \(fit) confint(fit), plot = \(fit) plot(fit, band = TRUE), kde_derivative = kde_derivative,
+    se.fit = \(fit) predict(fit, se.fit = TRUE), cdf = \(fit) kde_cdf(fit, matrix(1, 1, fit$d)), quantile = quantile
   )
   followed <- character()
   for (name in names(fits)) {

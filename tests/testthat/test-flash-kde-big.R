@@ -148,5 +148,5 @@ test_that("what a big.matrix cannot have is refused by name, before it is read",
   }
   one <- flash_kde(big_case(n = 50, d = 1)$big, bandwidth = 1)
   expect_error(quantile(one), "`x` has its points in a big.matrix", class = "flashkernel_error_argument")
-  expect_error(cdf(one, 0), "big.matrix", class = "flashkernel_error_argument")
+  expect_error(kde_cdf(one, 0), "big.matrix", class = "flashkernel_error_argument")
 })

@@ -38,7 +38,7 @@ test_that("a GPU has the same scores of fits, and of order 6 in any precision", 
     score <- \(fit) predict(fit, y[clear, ], type = "score")
     expect_equal(score(fits$there), score(fits$here), tolerance = 1e-7, info = estimator)
     if (estimator == "laplace6") next
-    found <- lapply(fits, \(fit) compare(fit, fit, score = "quadratic")$scores)
+    found <- lapply(fits, \(fit) compare_fits(fit, fit, score = "quadratic")$scores)
     expect_equal(found$there, found$here, tolerance = 1e-9, info = estimator)
   }
   clipped <- on_both(x, "laplace6", bandwidth = 0.7, debias = debiasing(nonnegative = TRUE))

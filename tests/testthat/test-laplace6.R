@@ -55,9 +55,9 @@ test_that("its distribution function is the integral, and draws are those of its
   p <- predict(fit, side)
   for (q in c(1.7, 3, 4.5)) {
     area <- (sum(p[side < q - 1e-9]) + p[which.min(abs(side - q))] / 2) * 0.001
-    expect_within(cdf(fit, q), area, 1e-6)
+    expect_within(kde_cdf(fit, q), area, 1e-6)
   }
-  expect_within(cdf(fit, quantile(fit, c(0.01, 0.4, 0.99))), c(0.01, 0.4, 0.99), 1e-9)
+  expect_within(kde_cdf(fit, quantile(fit, c(0.01, 0.4, 0.99))), c(0.01, 0.4, 0.99), 1e-9)
   positive <- pmax(p, 0) / sum(pmax(p, 0))
   draws <- simulate(fit, 4000, seed = 1)[[1]]
   expect_gt(stats::ks.test(draws, \(q) stats::approx(side, cumsum(positive), q, rule = 2)$y)$p.value, 0.01)
@@ -98,7 +98,7 @@ test_that("bandwidths are found for it, wider than those of order 4", {
 test_that("what needs squares of its kernels is refused in words", {
   fit <- flash_kde(faithful, "laplace6", bandwidth = c(0.3, 4))
   expect_error(predict(fit, se.fit = TRUE), "laplace6", class = "flashkernel_error_unsupported")
-  expect_error(compare(fit, fit, score = "quadratic"), "laplace6", class = "flashkernel_error_unsupported")
+  expect_error(compare_fits(fit, fit, score = "quadratic"), "laplace6", class = "flashkernel_error_unsupported")
   expect_argument_error(flash_kde(faithful, "laplace6", adaptive = TRUE), "adaptive")
   expect_output(print(fit), "order 6 \\(signed\\)")
 })

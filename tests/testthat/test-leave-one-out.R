@@ -124,7 +124,7 @@ test_that("what is computed of left-out points of an SD-KDE beside a heavy one i
   likelihood <- n * stats::weighted.mean(left_out, w)
   expect_equal(as.numeric(logLik(fit)), likelihood, tolerance = 1e-13)
   expect_equal(AIC(fit), -2 * likelihood, tolerance = 1e-13)
-  expect_equal(density_pvalue(fit), vapply(left_out, \(own) sum(w[left_out <= own]), 0) / sum(w), tolerance = 1e-12)
+  expect_equal(kde_pvalue(fit), vapply(left_out, \(own) sum(w[left_out <= own]), 0) / sum(w), tolerance = 1e-12)
 })
 
 test_that("dominated points are those with one other above 7/8 of their kernel sum, and have the mean of the others", {

@@ -456,9 +456,9 @@ test_that("a fit prints, sums up, and comes as a data frame", {
 test_that("with one number, probabilities are those of the number", {
   fit <- flash_kde(~ Sepal.Length + Species, iris, bandwidth = 0.3, categorical = categorical_kernel(smoothing = 0.1))
   number <- flash_kde(iris$Sepal.Length, "kde", bandwidth = 0.3)
-  expect_identical(cdf(fit, 5.5), cdf(number, 5.5))
+  expect_identical(kde_cdf(fit, 5.5), kde_cdf(number, 5.5))
   both <- flash_kde(iris, bandwidth = 0.3, categorical = categorical_kernel(smoothing = 0.1))
-  expect_identical(cdf(both, iris[1:2, 5:1]), cdf(both, iris[1:2, 1:4]))
+  expect_identical(kde_cdf(both, iris[1:2, 5:1]), kde_cdf(both, iris[1:2, 1:4]))
   expect_identical(quantile(fit, 0.3), quantile(number, 0.3))
 })
 
@@ -518,7 +518,7 @@ test_that("ggplot2 draws the same lines and probabilities", {
     }
   }
   expect_identical(figure$labels$title, "Numbers")
-  bars <- ggplot2::autoplot(marginal(fit, c("kind", "grade")))
+  bars <- ggplot2::autoplot(kde_marginal(fit, c("kind", "grade")))
   expect_identical(of_geom(bars, "GeomCol")$y, unname(c(drawn$kind, drawn$grade)))
   for (one in list(figure, bars, ggplot2::autoplot(fit, by = NULL))) print(one)
   expect_argument_error(ggplot2::autoplot(fit, by = "a"), "by")
@@ -532,45 +532,45 @@ test_that("conditionals weigh by numbers and levels that are given, and keep the
     fit <- mixed_fit(data, estimator, weights = w)
     to <- data[c(3, 17), ]
     joint <- predict(fit, to)
-    alone <- predict(conditional(fit, as.list(to[1, c("kind", "grade")])), to[1, c("a", "b")])
-    shares <- predict(marginal(fit, c("kind", "grade")), to[c("kind", "grade")])
+    alone <- predict(kde_conditional(fit, as.list(to[1, c("kind", "grade")])), to[1, c("a", "b")])
+    shares <- predict(kde_marginal(fit, c("kind", "grade")), to[c("kind", "grade")])
     expect_equal(alone, joint[1] / shares[1], tolerance = 1e-11)
     # numbers given: the probabilities of levels, which sum to one
     every <- expand.grid(kind = levels(data$kind), grade = levels(data$grade))
-    probability <- predict(conditional(fit, to[2, c("a", "b")]), every)
+    probability <- predict(kde_conditional(fit, to[2, c("a", "b")]), every)
     at <- cbind(every, to[rep(2, nrow(every)), c("a", "b")], row.names = NULL)
     expect_equal(probability, predict(fit, at) / sum(predict(fit, at)), tolerance = 1e-11)
     if (estimator == "sdkde") {
-      some <- conditional(fit, c(kind = "u"))
+      some <- kde_conditional(fit, c(kind = "u"))
       expect_error(logLik(some), "of other levels", class = "flashkernel_error_unsupported")
     }
     # some of both
     given <- to[1, c("b", "kind")]
-    there <- predict(marginal(fit, names(given)), given)
-    expect_equal(predict(conditional(fit, given), to[1, c("a", "grade")]), joint[1] / there, tolerance = 1e-11)
+    there <- predict(kde_marginal(fit, names(given)), given)
+    expect_equal(predict(kde_conditional(fit, given), to[1, c("a", "grade")]), joint[1] / there, tolerance = 1e-11)
   }
-  expect_argument_error(conditional(fit, c(kind = "none of them")), "given")
-  expect_argument_error(conditional(fit, list(kind = NA)), "given")
-  expect_argument_error(conditional(fit, c(a = "1")), "given")
-  expect_argument_error(conditional(fit, to[1, ]), "given")
+  expect_argument_error(kde_conditional(fit, c(kind = "none of them")), "given")
+  expect_argument_error(kde_conditional(fit, list(kind = NA)), "given")
+  expect_argument_error(kde_conditional(fit, c(a = "1")), "given")
+  expect_argument_error(kde_conditional(fit, to[1, ]), "given")
   lone <- transform(data, kind = factor("here", c("here", "nowhere")))
-  expect_argument_error(conditional(flash_kde(lone, bandwidth = H, categorical = categorical_kernel(smoothing = 0)), c(kind = "nowhere")), "given")
+  expect_argument_error(kde_conditional(flash_kde(lone, bandwidth = H, categorical = categorical_kernel(smoothing = 0)), c(kind = "nowhere")), "given")
 })
 
 test_that("marginals keep the levels that they name, and sum over the others", {
   data <- mixed_data()
   fit <- mixed_fit(data)
-  kept <- marginal(fit, c("b", "grade"))
+  kept <- kde_marginal(fit, c("b", "grade"))
   grades <- data.frame(b = 0.7, grade = levels(data$grade))
-  expect_equal(sum(predict(kept, grades)), predict(marginal(fit, "b"), 0.7), tolerance = 1e-12)
-  anew <- marginal(mixed_fit(data, "sdkde", debias = debiasing(bandwidth = H)), c("b", "grade"), debias = TRUE)
+  expect_equal(sum(predict(kept, grades)), predict(kde_marginal(fit, "b"), 0.7), tolerance = 1e-12)
+  anew <- kde_marginal(mixed_fit(data, "sdkde", debias = debiasing(bandwidth = H)), c("b", "grade"), debias = TRUE)
   h <- sqrt(H[2, 2])
   own <- flash_kde(data[c("b", "grade")], "sdkde", h, categorical = categorical_kernel(smoothing = lambda["grade"]), debias = debiasing(bandwidth = h))
   expect_equal(predict(anew, grades), predict(own, grades), tolerance = 1e-11)
-  turned <- marginal(fit, c("grade", "b", "kind", "a"))
+  turned <- kde_marginal(fit, c("grade", "b", "kind", "a"))
   expect_equal(predict(turned, data), predict(fit, data), tolerance = 1e-12)
   expect_named(simulate(turned, 2), c("grade", "b", "kind", "a"))
-  expect_argument_error(marginal(fit, c("b", "kinds")), "vars")
+  expect_argument_error(kde_marginal(fit, c("b", "kinds")), "vars")
 })
 
 test_that("p-values of rows go by rows of the same kind, that the fit has not seen", {
@@ -579,16 +579,16 @@ test_that("p-values of rows go by rows of the same kind, that the fit has not se
   heights <- predict(fit, data[21:40, ])
   to <- data[c(22, 7), ]
   want <- vapply(predict(fit, to), \(p) (1 + sum(heights <= p)) / 21, 0)
-  expect_equal(density_pvalue(fit, to, calibration = data[21:40, ]), want)
-  expect_argument_error(density_pvalue(fit, to, calibration = data["a"]), "calibration")
+  expect_equal(kde_pvalue(fit, to, calibration = data[21:40, ]), want)
+  expect_argument_error(kde_pvalue(fit, to, calibration = data["a"]), "calibration")
 })
 
 test_that("what levels have not is refused, and where to find it said", {
   fit <- mixed_fit()
-  expect_error(quantile(marginal(fit, c("kind", "grade"))), "predict", class = "flashkernel_error_unsupported")
-  expect_error(modes(fit), "conditional", class = "flashkernel_error_unsupported")
-  expect_error(conditional(fit, c(a = 1, kind = "x")), "list()", fixed = TRUE)
-  expect_gt(nrow(modes(marginal(fit, c("a", "b")))), 0)
+  expect_error(quantile(kde_marginal(fit, c("kind", "grade"))), "predict", class = "flashkernel_error_unsupported")
+  expect_error(kde_modes(fit), "conditional", class = "flashkernel_error_unsupported")
+  expect_error(kde_conditional(fit, c(a = 1, kind = "x")), "list()", fixed = TRUE)
+  expect_gt(nrow(kde_modes(kde_marginal(fit, c("a", "b")))), 0)
 })
 
 test_that("a fit with levels and one row of positive weight needs a lambda, and says so", {
@@ -629,7 +629,7 @@ test_that("the memory of a fit with levels is reckoned by what it copies, and re
 test_that("levels alone are conditioned on levels", {
   data <- data.frame(k = c(TRUE, TRUE, FALSE), o = factor(c(4, 1, 4), 1:4, ordered = TRUE))
   fit <- flash_kde(data, categorical = categorical_kernel(smoothing = 0.4), weights = c(1, 2, 1))
-  expect_no_warning(given <- conditional(fit, list(o = "4")))
+  expect_no_warning(given <- kde_conditional(fit, list(o = "4")))
   k <- data.frame(k = c(TRUE, FALSE))
   joint <- predict(fit, cbind(k, o = factor(4, 1:4, ordered = TRUE)))
   expect_equal(predict(given, k), joint / sum(joint))

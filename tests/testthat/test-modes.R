@@ -30,14 +30,14 @@ test_that("modes are where the gradient is 0 and the density is curved downwards
   x <- three_groups()$x
   for (estimator in c("kde", "sdkde", "laplace")) {
     fit <- flash_kde(x, estimator, bandwidth = 0.6)
-    found <- modes(fit)
+    found <- kde_modes(fit)
     at <- as.matrix(found[1:2])
     expect_gte(nrow(found), 3)
     expect_true(all(found$mode))
     expect_equal(sum(found$share), 1)
     expect_false(is.unsorted(-found$density))
-    expect_within(density_derivative(fit, at, log = TRUE), matrix(0, nrow(found), 2), 1e-8)
-    curvature <- density_derivative(fit, at, order = 2, log = TRUE)
+    expect_within(kde_derivative(fit, at, log = TRUE), matrix(0, nrow(found), 2), 1e-8)
+    curvature <- kde_derivative(fit, at, order = 2, log = TRUE)
     for (j in seq_len(nrow(found))) {
       # where H is the identity
       want <- eigen(0.36 * curvature[j, , ], symmetric = TRUE)$values
@@ -50,12 +50,12 @@ test_that("modes are where the gradient is 0 and the density is curved downwards
 
 test_that("two kernels have two modes, or one where they are less than two sds apart", {
   for (apart in c(1.9, 2.1, 6)) {
-    found <- modes(flash_kde(c(0, apart), "kde", bandwidth = 1))
+    found <- kde_modes(flash_kde(c(0, apart), "kde", bandwidth = 1))
     expect_identical(nrow(found), if (apart < 2) 1L else 2L)
     if (apart < 2) expect_within(found$x, apart / 2, 1e-6)
   }
   # between them is no mode
-  saddle <- modes(flash_kde(c(0, 3), "kde", bandwidth = 1), start = 1.5)
+  saddle <- kde_modes(flash_kde(c(0, 3), "kde", bandwidth = 1), start = 1.5)
   expect_false(saddle$mode)
   expect_within(saddle$x, 1.5, 1e-10)
 })
@@ -80,8 +80,8 @@ test_that("starts from far away arrive where mean shifts do, over gaps of thousa
     clusters <- mean_shift(fit)
     expect_identical(nrow(clusters$modes), 2L)
     expect_identical(clusters$cluster, rep(clusters$cluster[c(1, 31)], each = 30))
-    found <- modes(fit, start = rbind(c(-1e5, 0), c(2400, 2500), c(2600, 2510), c(9e4, 1e5)))
-    expect_equal(as.matrix(found[1:2]), as.matrix(modes(fit)[1:2]), tolerance = 1e-8)
+    found <- kde_modes(fit, start = rbind(c(-1e5, 0), c(2400, 2500), c(2600, 2510), c(9e4, 1e5)))
+    expect_equal(as.matrix(found[1:2]), as.matrix(kde_modes(fit)[1:2]), tolerance = 1e-8)
     expect_identical(found$share, c(0.5, 0.5))
   }
 })
@@ -116,7 +116,7 @@ test_that("slopes of many points at once are those of few, and explicit engines 
     all <- slopes_at(field, u)
     few <- slopes_at(field, u[1:100, ])
     expect_within(all$score[1:100, ], few$score, 1e-5)
-    expect_within(few$score, 0.5 * density_derivative(fit, x[1:100, ], log = TRUE), 1e-10)
+    expect_within(few$score, 0.5 * kde_derivative(fit, x[1:100, ], log = TRUE), 1e-10)
     # from engines, which have no scale, to sums about the points
     expect_equal(slopes_at(field, u[1:100, ], all$log_scale[1:100]), few)
   }
@@ -158,7 +158,7 @@ test_that("clusters print, and plot in one dimension and more", {
   named <- stats::setNames(iris[1:2], c("points", "density"))
   clusters <- mean_shift(flash_kde(named, "kde", bandwidth = 0.5))
   expect_output(print(clusters), "of 150 points.*points density density.1 points.1 +share")
-  expect_argument_error(modes(clusters$fit, start = matrix(0, 0, 2)), "start")
+  expect_argument_error(kde_modes(clusters$fit, start = matrix(0, 0, 2)), "start")
   expect_argument_error(plot(clusters, dims = 5), "dims")
 })
 
@@ -167,20 +167,20 @@ test_that("ridges of a noisy circle are a circle, where the gradient lies along 
   angle <- stats::runif(500, 0, 2 * pi)
   circle <- cbind(cos(angle), sin(angle)) + stats::rnorm(1000, sd = 0.1)
   fit <- flash_kde(circle, "kde", bandwidth = 0.15)
-  ridge <- ridges(fit)
+  ridge <- kde_ridges(fit)
   radius <- sqrt(ridge$x1^2 + ridge$x2^2)
   expect_gt(nrow(ridge), 50)
   expect_lt(stats::quantile(abs(radius - 1), 0.9), 0.1)
   at <- as.matrix(ridge[1:2])
-  score <- density_derivative(fit, at, log = TRUE)
-  hessian <- density_derivative(fit, at, order = 2, log = TRUE)
+  score <- kde_derivative(fit, at, log = TRUE)
+  hessian <- kde_derivative(fit, at, order = 2, log = TRUE)
   for (j in c(1, 20, 40)) {
     across <- eigen(hessian[j, , ], symmetric = TRUE)
     expect_lt(across$values[2], 0)
     expect_within(sum(across$vectors[, 2] * score[j, ]), 0, 1e-5)
   }
   expect_equal(ridge$density, predict(fit, at))
-  own <- ridges(fit, start = circle[1:7, ])
+  own <- kde_ridges(fit, start = circle[1:7, ])
   expect_lte(nrow(own), 7)
 })
 
@@ -189,13 +189,13 @@ test_that("ridges know weights, widths and dimensions", {
   along <- stats::runif(400, -2, 2)
   line <- cbind(along, 0.5 * along, 0) + stats::rnorm(1200, sd = 0.1)
   fit <- flash_kde(line, "kde", bandwidth = 0.2, adaptive = rep(c(0.8, 1.2), 200), weights = rep(1:2, each = 200))
-  ridge <- ridges(fit, trim = 0.3)
+  ridge <- kde_ridges(fit, trim = 0.3)
   expect_lt(stats::median(abs(ridge$x2 - 0.5 * ridge$x1)), 0.06)
   expect_lt(stats::median(abs(ridge$x3)), 0.06)
-  expect_gt(nrow(ridges(fit, dimension = 2, start = line[1:20, ])), 0)
-  expect_argument_error(ridges(fit, dimension = 3), "dimension")
-  expect_argument_error(ridges(flash_kde(along, "kde", bandwidth = 1)), "object")
-  expect_argument_error(ridges(fit, trim = 1), "trim")
+  expect_gt(nrow(kde_ridges(fit, dimension = 2, start = line[1:20, ])), 0)
+  expect_argument_error(kde_ridges(fit, dimension = 3), "dimension")
+  expect_argument_error(kde_ridges(flash_kde(along, "kde", bandwidth = 1)), "object")
+  expect_argument_error(kde_ridges(fit, trim = 1), "trim")
   balloon <- flash_kde(faithful, "kde", adaptive = "balloon")
   for (call in list(modes, mean_shift, ridges)) expect_error(call(balloon), class = "flashkernel_error_unsupported")
 })

@@ -73,14 +73,14 @@ test_that("the distribution function is the integral of the positive part, and q
     fit <- flash_kde(x + offset, estimator, bandwidth = 0.25, debias = debiasing(nonnegative = TRUE))
     p <- predict(fit, side + offset)
     area <- vapply(q, \(at) (sum(p[side < at - 1e-9]) + p[which.min(abs(side - at))] / 2) * 1e-3, 0)
-    expect_within(cdf(fit, q + offset), area, 1e-4, estimator)
-    expect_gte(min(diff(cdf(fit, side + offset))), -1e-15)
+    expect_within(kde_cdf(fit, q + offset), area, 1e-4, estimator)
+    expect_gte(min(diff(kde_cdf(fit, side + offset))), -1e-15)
     probs <- c(1e-9, 0.2, 0.6, 0.99, 1 - 1e-9)
-    expect_within(cdf(fit, quantile(fit, probs)), probs, 1e-7)
+    expect_within(kde_cdf(fit, quantile(fit, probs)), probs, 1e-7)
   }
-  expect_identical(cdf(fit, c(-Inf, Inf)), c(0, 1))
+  expect_identical(kde_cdf(fit, c(-Inf, Inf)), c(0, 1))
   apart <- flash_kde(c(0, 1, 1e6), "laplace", bandwidth = 0.3, debias = debiasing(nonnegative = TRUE))
-  expect_error(cdf(apart, 0), "simulate", class = "flashkernel_error_unsupported")
+  expect_error(kde_cdf(apart, 0), "simulate", class = "flashkernel_error_unsupported")
 })
 
 test_that("what has no sign is refused in words", {

@@ -32,14 +32,14 @@ test_that("rectangles of a diagonal bandwidth are literal products, to the digit
     upper <- rbind(rep(0, d), rep(0.7, d), rep(-4, d), rep(5, d), rep(Inf, d))
     lower <- rbind(rep(-Inf, d), rep(0.5, d), rep(-5, d), rep(4, d), c(-Inf, rep(0, d - 1)))
     fit <- flash_kde(x, "kde", bandwidth = diag(h^2, d), weights = w)
-    got <- cdf(fit, upper, lower = lower)
+    got <- kde_cdf(fit, upper, lower = lower)
     want <- vapply(1:5, \(j) literal_box(x, lower[j, ], upper[j, ], h, w), 0)
     expect_within(got / want, rep(1, 5), 1e-11)
     first <- upper[1, , drop = FALSE]
-    if (d > 1) expect_identical(cdf(fit, first), cdf(fit, first, lower = t(rep(-Inf, d))))
+    if (d > 1) expect_identical(kde_cdf(fit, first), kde_cdf(fit, first, lower = t(rep(-Inf, d))))
   }
   line <- flash_kde(x[, 1], "kde", bandwidth = 0.3)
-  expect_within(cdf(line, c(1, 2), lower = c(0, 1)), cdf(line, c(1, 2)) - cdf(line, c(0, 1)), 1e-14)
+  expect_within(kde_cdf(line, c(1, 2), lower = c(0, 1)), kde_cdf(line, c(1, 2)) - kde_cdf(line, c(0, 1)), 1e-14)
 })
 
 test_that("adaptive, debiased and far points have their own kernels", {
@@ -49,13 +49,13 @@ test_that("adaptive, debiased and far points have their own kernels", {
   fit <- flash_kde(x, "kde", bandwidth = c(0.2, 0.4), adaptive = factors)
   below <- c(-Inf, -Inf)
   want <- vapply(1:2, \(j) literal_box(x, below, upper[j, ], c(0.2, 0.4), rep(1, 200), factors), 0)
-  expect_within(cdf(fit, upper), want, 1e-14)
+  expect_within(kde_cdf(fit, upper), want, 1e-14)
   sdkde <- flash_kde(x, "sdkde", bandwidth = c(0.2, 0.4))
   want <- vapply(1:2, \(j) literal_box(sdkde$debiased, below, upper[j, ], c(0.2, 0.4), rep(1, 200)), 0)
-  expect_within(cdf(sdkde, upper), want, 1e-14)
+  expect_within(kde_cdf(sdkde, upper), want, 1e-14)
   far <- flash_kde(x + 2^32, "sdkde", bandwidth = c(0.2, 0.4))
   near <- flash_kde(x + 2^32 - 2^32, "sdkde", bandwidth = c(0.2, 0.4))
-  expect_within(cdf(far, upper + 2^32), cdf(near, upper), 1e-12)
+  expect_within(kde_cdf(far, upper + 2^32), kde_cdf(near, upper), 1e-12)
 })
 
 test_that("many points go by whole nodes of a tree", {
@@ -65,9 +65,9 @@ test_that("many points go by whole nodes of a tree", {
   want <- apply(upper, 1, \(q) {
     mean(stats::pnorm((q[1] - x[, 1]) / 0.02) * stats::pnorm((q[2] - x[, 2]) / 0.05))
   })
-  expect_within(cdf(fit, upper) / want, rep(1, 6), 1e-12)
+  expect_within(kde_cdf(fit, upper) / want, rep(1, 6), 1e-12)
   one <- flash_kde(x, "kde", bandwidth = c(0.02, 0.05), control = flash_control(threads = 1))
-  expect_identical(cdf(one, x[1:50, ]), cdf(fit, x[1:50, ]))
+  expect_identical(kde_cdf(one, x[1:50, ]), kde_cdf(fit, x[1:50, ]))
 })
 
 test_that("correlated kernels in two dimensions are integrals of the density", {
@@ -82,10 +82,10 @@ test_that("correlated kernels in two dimensions are integrals of the density", {
       inner <- \(z) stats::dnorm(z) * stats::pnorm(((q[2] - x[i, 2]) / 0.5 - r * z) / sqrt(1 - r^2))
       stats::integrate(inner, -9, min(end, 9), rel.tol = 1e-10, subdivisions = 500L)$value
     }, 0)))
-    expect_within(cdf(fit, upper), want, 1e-9, r)
+    expect_within(kde_cdf(fit, upper), want, 1e-9, r)
     corners <- rbind(c(1, 1), c(-1, 1), c(1, -1), c(-1, -1))
-    by_corners <- sum(c(1, -1, -1, 1) * cdf(fit, corners))
-    expect_within(cdf(fit, cbind(1, 1), lower = cbind(-1, -1)), by_corners, 1e-13)
+    by_corners <- sum(c(1, -1, -1, 1) * kde_cdf(fit, corners))
+    expect_within(kde_cdf(fit, cbind(1, 1), lower = cbind(-1, -1)), by_corners, 1e-13)
   }
 })
 
@@ -96,7 +96,7 @@ test_that("two correlated Gaussians agree with mvtnorm", {
     S <- matrix(c(1, r, r, 1), 2)
     fit <- flash_kde(rbind(c(0, 0)), "kde", bandwidth = S)
     want <- apply(upper, 1, \(q) mvtnorm::pmvnorm(upper = q, sigma = S, algorithm = mvtnorm::TVPACK(1e-14))[1])
-    expect_within(cdf(fit, upper), want, 1e-14, r)
+    expect_within(kde_cdf(fit, upper), want, 1e-14, r)
   }
 })
 
@@ -107,13 +107,13 @@ test_that("a correlated bandwidth in three dimensions has an error, and keeps it
   H <- R * outer(h, h)
   upper <- rbind(c(0, 0, 0), c(1, Inf, 0.3), c(Inf, Inf, Inf), c(0.4, NA, 1))
   fit <- flash_kde(x, "kde", bandwidth = H)
-  got <- cdf(fit, upper)
+  got <- kde_cdf(fit, upper)
   error <- attr(got, "error")
   expect_identical(is.na(got[]), c(FALSE, FALSE, FALSE, TRUE))
   expect_lt(max(error, na.rm = TRUE), 5e-4)
   # the third coordinate integrated literally, of the other one's conditional Gaussian
   pair <- flash_kde(x[, c(1, 3)], "kde", bandwidth = H[c(1, 3), c(1, 3)])
-  expect_within(got[2], cdf(pair, cbind(1, 0.3)), max(2 * error[2], 1e-6))
+  expect_within(got[2], kde_cdf(pair, cbind(1, 0.3)), max(2 * error[2], 1e-6))
   expect_within(got[3], 1, 1e-12)
   skip_if_not_installed("mvtnorm")
   want <- mean(apply(x, 1, \(at) mvtnorm::pmvnorm(upper = -at, sigma = H, algorithm = mvtnorm::TVPACK(1e-12))[1]))
@@ -127,26 +127,26 @@ test_that("the corrected kernel is that less its derivative by the variance", {
   lower <- rbind(c(-Inf, -Inf), c(0, 0.1), c(-1, -Inf))
   for (r in c(0, 0.6, -0.9)) {
     H <- matrix(c(0.09, 0.15 * r, 0.15 * r, 0.25), 2)
-    p <- \(s) cdf(flash_kde(x, "kde", bandwidth = s * H), upper, lower = lower)
+    p <- \(s) kde_cdf(flash_kde(x, "kde", bandwidth = s * H), upper, lower = lower)
     want <- p(1) - (p(1 + 1e-4) - p(1 - 1e-4)) / 2e-4
-    expect_within(cdf(flash_kde(x, "laplace", bandwidth = H), upper, lower = lower), want, 1e-8, r)
+    expect_within(kde_cdf(flash_kde(x, "laplace", bandwidth = H), upper, lower = lower), want, 1e-8, r)
   }
   full <- flash_kde(rect_points(60, 3), "laplace", bandwidth = diag(0.1, 3) + 0.05)
-  expect_error(cdf(full, t(c(0, 0, 0))), class = "flashkernel_error_unsupported")
+  expect_error(kde_cdf(full, t(c(0, 0, 0))), class = "flashkernel_error_unsupported")
 })
 
 test_that("missing and empty rectangles, names, and fits that are no density", {
   fit <- flash_kde(faithful, "kde", bandwidth = c(0.3, 5))
-  expect_identical(cdf(fit, rbind(c(NA, 1), c(3, 70)))[1], NA_real_)
-  expect_identical(cdf(fit, cbind(3, 70), lower = cbind(4, 60)), 0)
-  expect_identical(cdf(fit, cbind(-Inf, 70)), 0)
-  expect_identical(cdf(fit, data.frame(waiting = 70, eruptions = 3)), cdf(fit, cbind(3, 70)))
+  expect_identical(kde_cdf(fit, rbind(c(NA, 1), c(3, 70)))[1], NA_real_)
+  expect_identical(kde_cdf(fit, cbind(3, 70), lower = cbind(4, 60)), 0)
+  expect_identical(kde_cdf(fit, cbind(-Inf, 70)), 0)
+  expect_identical(kde_cdf(fit, data.frame(waiting = 70, eruptions = 3)), kde_cdf(fit, cbind(3, 70)))
   balloon <- flash_kde(faithful, "kde", adaptive = "balloon")
-  expect_error(cdf(balloon, cbind(3, 70)), class = "flashkernel_error_unsupported")
+  expect_error(kde_cdf(balloon, cbind(3, 70)), class = "flashkernel_error_unsupported")
   set.seed(6)
   draws <- as.matrix(simulate(fit, 20000))
   share <- mean(draws[, 1] <= 3 & draws[, 2] <= 65)
-  expect_within(cdf(fit, cbind(3, 65)), share, 4 * sqrt(share * (1 - share) / 20000))
+  expect_within(kde_cdf(fit, cbind(3, 65)), share, 4 * sqrt(share * (1 - share) / 20000))
 })
 
 test_that("quantiles of each column are those of its own fit", {

@@ -8,7 +8,7 @@ heavy <- runif(40, 0.5, 2)
 widths <- rep(c(0.7, 1, 1.5, 1), 10)
 sds <- c(wait = 0.4, share = 0.3, angle = 50, place = 0.5, size = 0.6)
 support <- list(
-  wait = kde_support(c(0, Inf), "reflect"), share = kde_support(c(0, 1), "mass"), angle = circular(360),
+  wait = kde_support(c(0, Inf), "reflect"), share = kde_support(c(0, 1), "mass"), angle = kde_circle(360),
   size = kde_support(c(0, Inf), "transform")
 )
 
@@ -51,7 +51,7 @@ test_that("marginals are integrals, also of moved points and with factors", {
   for (pair in pairs) for (estimator in c("kde", if (!"place" %in% pair) "sdkde")) {
     fit <- fit_of(pair, estimator = estimator, adaptive = if (estimator == "kde") widths)
     for (name in pair) {
-      part <- marginal(fit, name)
+      part <- kde_marginal(fit, name)
       at <- places[, name, drop = FALSE]
       expect_equal(predict(part, at), integrated(fit, at, setdiff(pair, name)), tolerance = 1e-7)
       expect_equal(part$n, 40)
@@ -59,29 +59,29 @@ test_that("marginals are integrals, also of moved points and with factors", {
         alone <- fit_of(name, adaptive = widths)
         expect_equal(predict(part, at), predict(alone, at), tolerance = 1e-12)
         expect_equal(predict(part, loo = TRUE), predict(alone, loo = TRUE), tolerance = 1e-10)
-        expect_equal(cdf(part, at[, 1]), cdf(alone, at[, 1]), tolerance = 1e-12)
+        expect_equal(kde_cdf(part, at[, 1]), kde_cdf(alone, at[, 1]), tolerance = 1e-12)
         expect_equal(simulate(part, 3, seed = 1), simulate(alone, 3, seed = 1), tolerance = 1e-10)
       }
     }
   }
   all <- fit_of(colnames(x), adaptive = widths)
-  two <- marginal(all, c("size", "share"))
+  two <- kde_marginal(all, c("size", "share"))
   expect_equal(two$support$kind, c("transform", "mass"))
   same <- fit_of(c("share", "size"), adaptive = widths)
   expect_equal(predict(two, places[, c("size", "share")]), predict(same, places[, c("share", "size")]))
-  expect_null(marginal(all, "place")$support)
+  expect_null(kde_marginal(all, "place")$support)
   bent <- flash_kde(x[, "wait"], "kde", 0.5, support = kde_support(c(0, Inf), "local"))
-  expect_equal(predict(marginal(bent, 1), 1:3), predict(bent, 1:3))
+  expect_equal(predict(kde_marginal(bent, 1), 1:3), predict(bent, 1:3))
 })
 
 test_that("conditionals are ratios of the estimates, with bounds of their own", {
   for (estimator in c("kde", "sdkde")) {
     fit <- fit_of(colnames(x), estimator = estimator, adaptive = if (estimator == "kde") widths)
     for (given in list(c("wait", "angle"), c("share", "place"), c("size", "wait", "share"))) {
-      part <- conditional(fit, places[1, given] + 0.1)
+      part <- kde_conditional(fit, places[1, given] + 0.1)
       at <- places
       at[, given] <- rep(places[1, given] + 0.1, each = 3)
-      expected <- predict(fit, at) / predict(marginal(fit, given), at[, given])
+      expected <- predict(fit, at) / predict(kde_marginal(fit, given), at[, given])
       expect_equal(predict(part, at[, setdiff(colnames(x), given)]), expected, tolerance = 1e-9)
     }
   }
@@ -90,13 +90,13 @@ test_that("conditionals are ratios of the estimates, with bounds of their own", 
   for (pair in list(c("angle", "size"), c("angle", "place"))) {
     fit <- fit_of(pair, bandwidth = H)
     at <- places[, pair[2], drop = FALSE]
-    expect_equal(predict(marginal(fit, 2), at), integrated(fit, at, "angle"), tolerance = 1e-7)
+    expect_equal(predict(kde_marginal(fit, 2), at), integrated(fit, at, "angle"), tolerance = 1e-7)
     for (k in 1:2) {
       value <- places[2, pair[k]]
-      part <- conditional(fit, value)
+      part <- kde_conditional(fit, value)
       at <- places[, pair]
       at[, k] <- value
-      expected <- predict(fit, at) / predict(marginal(fit, k), value)
+      expected <- predict(fit, at) / predict(kde_marginal(fit, k), value)
       expect_equal(predict(part, at[, -k, drop = FALSE]), expected, tolerance = 1e-9)
     }
   }
@@ -106,8 +106,8 @@ test_that("conditionals are ratios of the estimates, with bounds of their own", 
   fit <- flash_kde(x[, c("wait", "share")], "kde", H, support = masses)
   at <- cbind(wait = 0.5, share = c(0.1, 0.6, 1))
   expected <- predict(fit, at) / integrated(fit, at[1, 1, drop = FALSE], "share")
-  expect_equal(predict(conditional(fit, c(wait = 0.5)), at[, 2, drop = FALSE]), expected, tolerance = 1e-7)
-  expect_error(marginal(fit, 1), "correlate", class = "flashkernel_error_unsupported")
+  expect_equal(predict(kde_conditional(fit, c(wait = 0.5)), at[, 2, drop = FALSE]), expected, tolerance = 1e-7)
+  expect_error(kde_marginal(fit, 1), "correlate", class = "flashkernel_error_unsupported")
 })
 
 test_that("rectangles count what of them is inside, and columns have quantiles of their own", {
@@ -124,19 +124,19 @@ test_that("rectangles count what of them is inside, and columns have quantiles o
     wait * inside(min(q[2], 1)) / inside(1) * angle * pnorm(log(q[4]), log(x[, "size"]), h[, 4])
   }
   expected <- c(vapply(1:3, \(i) sum(heavy * kernel(q[i, ])) / sum(heavy), 0), NA, 0)
-  expect_equal(cdf(fit, q), expected, tolerance = 1e-12)
+  expect_equal(kde_cdf(fit, q), expected, tolerance = 1e-12)
   lower <- rbind(c(0.2, 0.1, 100, 0.5))
   corners <- as.matrix(expand.grid(0:1, 0:1, 0:1, 0:1))
   below <- apply(corners, 1, \(up) sum(heavy * kernel(ifelse(up == 1, q[1, ], lower))) / sum(heavy))
   signed <- (-1)^rowSums(1 - corners) * below
-  expect_equal(cdf(fit, q[1, , drop = FALSE], lower = lower), sum(signed), tolerance = 1e-9)
+  expect_equal(kde_cdf(fit, q[1, , drop = FALSE], lower = lower), sum(signed), tolerance = 1e-9)
   bent <- flash_kde(x[, "wait"], "kde", 0.5, support = kde_support(c(0, Inf), "boundary"))
-  expect_equal(cdf(bent, c(1, -1), lower = 0.2), c(cdf(bent, 1) - cdf(bent, 0.2), 0), tolerance = 1e-12)
+  expect_equal(kde_cdf(bent, c(1, -1), lower = 0.2), c(kde_cdf(bent, 1) - kde_cdf(bent, 0.2), 0), tolerance = 1e-12)
 
   quantiles <- quantile(fit, c(0, 0.2, 0.9))
   expect_equal(quantiles[1, ], c(wait = 0, share = 0, angle = 0, size = 0))
   for (name in colnames(quantiles)) {
-    expect_equal(cdf(marginal(fit, name), quantiles[, name]), c(0, 0.2, 0.9), tolerance = 1e-10)
+    expect_equal(kde_cdf(kde_marginal(fit, name), quantiles[, name]), c(0, 0.2, 0.9), tolerance = 1e-10)
   }
 })
 
@@ -156,50 +156,50 @@ test_that("derivatives are those of the estimate, inside", {
     fit <- flash_kde(x[, colnames(at)], estimator, sds[colnames(at)], support = bounds)
     for (log in c(FALSE, TRUE)) {
       type <- if (log) "log_density" else "density"
-      gradient <- density_derivative(fit, at, log = log)
+      gradient <- kde_derivative(fit, at, log = log)
       expect_equal(unname(gradient), unname(slopes(\(y) predict(fit, y, type = type))), tolerance = 1e-5)
-      hessian <- density_derivative(fit, at, order = 2, log = log)
-      expect_equal(unname(hessian), unname(slopes(\(y) density_derivative(fit, y, log = log))), tolerance = 1e-5)
+      hessian <- kde_derivative(fit, at, order = 2, log = log)
+      expect_equal(unname(hessian), unname(slopes(\(y) kde_derivative(fit, y, log = log))), tolerance = 1e-5)
     }
   }
   outside <- replace(at, 1, -1)
-  expect_true(all(density_derivative(fit, outside, order = 2)[1, , ] == 0))
-  expect_true(all(is.nan(density_derivative(fit, outside, log = TRUE)[1, ])))
-  expect_false(anyNA(density_derivative(fit, outside, log = TRUE)[2, ]))
-  third <- density_derivative(fit, x[3, colnames(at), drop = FALSE], order = 2)
-  expect_equal(density_derivative(fit, order = 2)[3, , ], third[1, , ])
+  expect_true(all(kde_derivative(fit, outside, order = 2)[1, , ] == 0))
+  expect_true(all(is.nan(kde_derivative(fit, outside, log = TRUE)[1, ])))
+  expect_false(anyNA(kde_derivative(fit, outside, log = TRUE)[2, ]))
+  third <- kde_derivative(fit, x[3, colnames(at), drop = FALSE], order = 2)
+  expect_equal(kde_derivative(fit, order = 2)[3, , ], third[1, , ])
   left <- flash_kde(x[, "size"], "kde", 0.5, support = support$size)
   y <- x[1:3, "size"]
   of_others <- \(i) flash_kde(x[-i, "size"], "kde", 0.5, support = support$size)
-  without <- \(i, order) density_derivative(of_others(i), y[i], order = order)
+  without <- \(i, order) kde_derivative(of_others(i), y[i], order = order)
   for (order in 1:2) {
-    found <- as.vector(density_derivative(left, order = order, loo = TRUE))[1:3]
+    found <- as.vector(kde_derivative(left, order = order, loo = TRUE))[1:3]
     expect_equal(found, vapply(1:3, \(i) as.vector(without(i, order)), 0), tolerance = 1e-9)
   }
   bent <- flash_kde(x[, "wait"], "kde", 0.5, support = kde_support(c(0, Inf), "local"))
-  expect_error(density_derivative(bent, 1, order = 2), "second", class = "flashkernel_error_unsupported")
-  expect_equal(as.vector(density_derivative(bent, 1:2, log = TRUE)), as.vector(predict(bent, 1:2, type = "score")))
-  expect_error(modes(bent), "support", class = "flashkernel_error_unsupported")
+  expect_error(kde_derivative(bent, 1, order = 2), "second", class = "flashkernel_error_unsupported")
+  expect_equal(as.vector(kde_derivative(bent, 1:2, log = TRUE)), as.vector(predict(bent, 1:2, type = "score")))
+  expect_error(kde_modes(bent), "support", class = "flashkernel_error_unsupported")
 })
 
 test_that("what of this has no closed form, or no place, is refused in words", {
   corners <- rbind(c(0, 0), c(1, 0), c(0, 1))
   fit <- flash_kde(matrix(c(0.2, 0.5, 0.1, 0.3, 0.2, 0.7), 3), "kde", 0.2, support = corners)
-  expect_error(marginal(fit, 1), "polygon", class = "flashkernel_error_unsupported")
-  expect_error(conditional(fit, c(x1 = 0.2)), "polygon", class = "flashkernel_error_unsupported")
-  expect_error(cdf(fit, t(c(1, 1))), "polygon", class = "flashkernel_error_unsupported")
+  expect_error(kde_marginal(fit, 1), "polygon", class = "flashkernel_error_unsupported")
+  expect_error(kde_conditional(fit, c(x1 = 0.2)), "polygon", class = "flashkernel_error_unsupported")
+  expect_error(kde_cdf(fit, t(c(1, 1))), "polygon", class = "flashkernel_error_unsupported")
   fit <- fit_of(c("wait", "place"))
-  expect_argument_error(conditional(fit, c(wait = -1)), "given")
+  expect_argument_error(kde_conditional(fit, c(wait = -1)), "given")
   debiased <- fit_of(c("wait", "place"), estimator = "sdkde")
-  expect_argument_error(marginal(debiased, 1, debias = TRUE), "debias")
+  expect_argument_error(kde_marginal(debiased, 1, debias = TRUE), "debias")
 })
 
 test_that("conditional() leaves points of weight 0 out of their images on a circle and behind a bound", {
   three <- data.frame(a = c(1, 2, 3), b = c(0, 0.3, 1))
   at <- c(-1, 0, 0.5)
-  for (bounds in list(circular(), kde_support(c(0, 4), "reflect"))) {
+  for (bounds in list(kde_circle(), kde_support(c(0, 4), "reflect"))) {
     of <- \(rows, ...) flash_kde(three[rows, ], "kde", 0.3, support = list(a = bounds), ...)
-    with_zero <- conditional(of(1:3, weights = c(1, 1, 0)), c(a = 1))
-    expect_equal(predict(with_zero, at), predict(conditional(of(1:2), c(a = 1)), at), tolerance = 1e-14)
+    with_zero <- kde_conditional(of(1:3, weights = c(1, 1, 0)), c(a = 1))
+    expect_equal(predict(with_zero, at), predict(kde_conditional(of(1:2), c(a = 1)), at), tolerance = 1e-14)
   }
 })

@@ -59,8 +59,8 @@ test_that("a reflected estimate is the sum over points and images", {
     (pnorm(q, waits[i], 0.4 * factors[i]) - pnorm(0, waits[i], 0.4 * factors[i])) +
       (pnorm(q, -waits[i], 0.4 * factors[i]) - pnorm(0, -waits[i], 0.4 * factors[i]))
   }, q) %*% heavy) / sum(heavy)
-  expect_equal(cdf(fit, c(-1, y, Inf)), c(0, below(y), 1), tolerance = 1e-13)
-  expect_equal(cdf(fit, quantile(fit, c(0.01, 0.5, 0.999))), c(0.01, 0.5, 0.999), tolerance = 1e-11)
+  expect_equal(kde_cdf(fit, c(-1, y, Inf)), c(0, below(y), 1), tolerance = 1e-13)
+  expect_equal(kde_cdf(fit, quantile(fit, c(0.01, 0.5, 0.999))), c(0.01, 0.5, 0.999), tolerance = 1e-11)
   expect_equal(quantile(fit, c(0, 1), names = FALSE), c(0, Inf))
 })
 
@@ -98,7 +98,7 @@ test_that("an SD-KDE moves points and images along the score of both", {
   expect_null(summary(fit)$loglik)
   # left out with its image, and of what debiases the others, as by fits without each
   w <- rep(1:4, 10)
-  for (domain in list(kde_support(c(0, Inf), "reflect"), kde_support(c(0, 8), "mass"), circular(8))) {
+  for (domain in list(kde_support(c(0, Inf), "reflect"), kde_support(c(0, 8), "mass"), kde_circle(8))) {
     of <- \(rows) flash_kde(x[rows], "sdkde", 0.5, debias = debiasing(bandwidth = 0.4), support = domain, weights = w[rows])
     want <- vapply(c(1, 17, 40), \(i) predict(of(-i), x[i]), 0)
     expect_equal(predict(of(1:40), loo = TRUE)[c(1, 17, 40)], want, tolerance = 1e-11)
@@ -130,16 +130,16 @@ test_that("an SD-KDE with images in one column and masses in another has each as
 
 test_that("circular columns have images a period away", {
   y <- c(0, 5, 23.9)
-  fit <- flash_kde(hours, "kde", 3, support = circular(24))
+  fit <- flash_kde(hours, "kde", 3, support = kde_circle(24))
   wrapped <- rowMeans(image_kernels(y, lapply(-9:9, \(k) hours + 24 * k), 3))
   expect_equal(predict(fit, y), wrapped, tolerance = 1e-13)
   expect_equal(predict(fit, y - 48), predict(fit, y), tolerance = 1e-12)
-  expect_equal(flash_kde(hours + 240, "kde", 3, support = circular(24))$x, fit$x, tolerance = 1e-12)
-  expect_equal(predict(flash_kde(hours + 240, "kde", 3, support = circular(24)), y), wrapped, tolerance = 1e-12)
-  expect_equal(cdf(fit, c(0, 24)), c(0, 1), tolerance = 1e-13)
-  expect_equal(cdf(fit, 7), integral(\(y) predict(fit, y), c(0, 7)), tolerance = 1e-10)
+  expect_equal(flash_kde(hours + 240, "kde", 3, support = kde_circle(24))$x, fit$x, tolerance = 1e-12)
+  expect_equal(predict(flash_kde(hours + 240, "kde", 3, support = kde_circle(24)), y), wrapped, tolerance = 1e-12)
+  expect_equal(kde_cdf(fit, c(0, 24)), c(0, 1), tolerance = 1e-13)
+  expect_equal(kde_cdf(fit, 7), integral(\(y) predict(fit, y), c(0, 7)), tolerance = 1e-10)
   # one turned by six hours, the others with it
-  chosen <- \(x) coef(flash_kde(x, "kde", support = circular(24), adaptive = FALSE))
+  chosen <- \(x) coef(flash_kde(x, "kde", support = kde_circle(24), adaptive = FALSE))
   expect_equal(chosen((hours + 6) %% 24), chosen(hours), tolerance = 1e-3)
 })
 
@@ -155,9 +155,9 @@ test_that("a transformed estimate is that of the transformed points times the de
     se <- predict(there, maps[[i]](y), se.fit = TRUE)$se.fit * slopes[[i]](y)
     expect_equal(predict(fit, y, se.fit = TRUE)$se.fit, se, tolerance = 1e-11)
     expect_equal(predict(fit, loo = TRUE), predict(there, loo = TRUE) * slopes[[i]](shares), tolerance = 1e-11)
-    expect_equal(cdf(fit, y), cdf(there, maps[[i]](y)), tolerance = 1e-13)
+    expect_equal(kde_cdf(fit, y), kde_cdf(there, maps[[i]](y)), tolerance = 1e-13)
     expect_score(fit, y, 1e-6)
-    if (estimator != "laplace") expect_equal(cdf(fit, quantile(fit, 0.3)), 0.3, tolerance = 1e-10)
+    if (estimator != "laplace") expect_equal(kde_cdf(fit, quantile(fit, 0.3)), 0.3, tolerance = 1e-10)
   }
   fit <- flash_kde(shares, support = kde_support(c(0, 1), "transform"))
   expect_equal(predict(fit, c(0, 1)), c(0, 0))
@@ -187,9 +187,9 @@ test_that("a boundary kernel is Jones and Foster's, of integral 1", {
     total <- integral(\(y) jones_foster(y, waits, heavy, 0.8, range[1], range[2]), edges)
     expect_equal(predict(fit, y), jones_foster(y, waits, heavy, 0.8, range[1], range[2]) / total, tolerance = 1e-9)
     expect_equal(integral(\(y) predict(fit, y), edges), 1, tolerance = 1e-9)
-    expect_equal(cdf(fit, 0.7), integral(\(y) predict(fit, y), c(edges[edges < 0.7], 0.7)), tolerance = 1e-9)
+    expect_equal(kde_cdf(fit, 0.7), integral(\(y) predict(fit, y), c(edges[edges < 0.7], 0.7)), tolerance = 1e-9)
     expect_score(fit, c(0.2, 2, 5))
-    expect_equal(cdf(fit, quantile(fit, c(0.001, 0.5, 0.99))), c(0.001, 0.5, 0.99), tolerance = 1e-11)
+    expect_equal(kde_cdf(fit, quantile(fit, c(0.001, 0.5, 0.99))), c(0.001, 0.5, 0.99), tolerance = 1e-11)
   }
   one_out <- jones_foster(waits[3], waits[-3], heavy[-3], 0.8, 0, Inf)
   fit <- flash_kde(waits, "kde", 0.8, weights = heavy, support = kde_support(c(0, Inf), "boundary"))
@@ -223,8 +223,8 @@ test_that("a local likelihood estimate fits a parabola to the log density of the
     edges <- unique(backs[[i]](c(-30:8)))
     expect_equal(integral(\(y) predict(fit, y), edges), 1, tolerance = 1e-8)
     expect_score(fit, y[-1])
-    expect_equal(cdf(fit, 0.7), integral(\(y) predict(fit, y), c(edges[edges < 0.7], 0.7)), tolerance = 1e-8)
-    expect_equal(cdf(fit, quantile(fit, c(0.001, 0.5, 0.99))), c(0.001, 0.5, 0.99), tolerance = 1e-10)
+    expect_equal(kde_cdf(fit, 0.7), integral(\(y) predict(fit, y), c(edges[edges < 0.7], 0.7)), tolerance = 1e-8)
+    expect_equal(kde_cdf(fit, quantile(fit, c(0.001, 0.5, 0.99))), c(0.001, 0.5, 0.99), tolerance = 1e-10)
     expect_equal(predict(fit, supports[[i]]), c(0, 0))
     one <- dnorm(0) * sum(heavy^2) / sum(heavy)
     without <- local_quadratic(waits[3], waits[-3], heavy[-3], 0.8, z, one)
@@ -246,7 +246,7 @@ test_that("each kernel is divided by its mass inside", {
   p <- predict(fit, y)
   se <- sqrt(rowSums(kernels^2) / 50^2 - p^2 / 50)
   expect_equal(predict(fit, y, se.fit = TRUE)$se.fit, se, tolerance = 1e-10)
-  expect_equal(cdf(fit, 0.4), mean((pnorm((0.4 - shares) / 0.3) - pnorm(-shares / 0.3)) / mass), tolerance = 1e-13)
+  expect_equal(kde_cdf(fit, 0.4), mean((pnorm((0.4 - shares) / 0.3) - pnorm(-shares / 0.3)) / mass), tolerance = 1e-13)
 })
 
 test_that("the mass of a Gaussian in a polygon is its integral", {
@@ -284,7 +284,7 @@ test_that("columns of all kinds go together", {
   x <- cbind(wait = rexp(80), place = rnorm(80), angle = (350 + 40 * rnorm(80)) %% 360)
   y <- rbind(c(0.2, 0.1, 2), c(1, -1, 300))
   sds <- c(wait = 0.4, place = 0.5, angle = 30)
-  support <- list(angle = circular(360), wait = kde_support(c(0, Inf), "reflect"))
+  support <- list(angle = kde_circle(360), wait = kde_support(c(0, Inf), "reflect"))
   fit <- flash_kde(x, "kde", sds, support = support)
   others <- function(y) {
     image_kernels(y[, 2], list(x[, 2]), 0.5) * image_kernels(y[, 3], lapply(-3:3, \(k) x[, 3] + 360 * k), 30)
@@ -297,7 +297,7 @@ test_that("columns of all kinds go together", {
   }
   expect_kernels(fit, \(wait) image_kernels(wait, list(x[, 1], -x[, 1]), 0.4), 1e-13)
   expect_score(fit, y)
-  by_position <- list(kde_support(c(0, Inf), "reflect"), NULL, circular(360))
+  by_position <- list(kde_support(c(0, Inf), "reflect"), NULL, kde_circle(360))
   expect_identical(predict(flash_kde(x, "kde", sds, support = by_position), y), predict(fit, y))
 
   # a transformed column beside an angle
@@ -335,12 +335,12 @@ test_that("draws are from the estimate", {
     flash_kde(waits, "kde", 0.4, support = kde_support(c(0, Inf), "boundary")),
     flash_kde(waits, "kde", 0.8, support = kde_support(c(0, Inf), "local")),
     flash_kde(shares, "kde", 0.3, support = kde_support(c(0, 1), "mass")),
-    flash_kde(hours, "sdkde", 3, support = circular(24))
+    flash_kde(hours, "sdkde", 3, support = kde_circle(24))
   )
   for (fit in fits) {
     draws <- simulate(fit, 2000, seed = 5)[[1]]
     expect_true(all(predict(fit, draws) > 0))
-    expect_gt(stats::ks.test(draws, \(q) cdf(fit, q))$p.value, 0.001)
+    expect_gt(stats::ks.test(draws, \(q) kde_cdf(fit, q))$p.value, 0.001)
     level <- hdr_level(fit, 0.8)
     expect_equal(mean(predict(fit, draws) >= level), 0.8, tolerance = 0.05)
   }
@@ -378,7 +378,7 @@ test_that("selected bandwidths make the left-out likelihood largest", {
 test_that("transformed columns beside circular ones, and rounded ones, have bandwidths of their own coordinates", {
   set.seed(9)
   x <- cbind(size = 1000 * rexp(150), angle = (30 + 40 * rnorm(150)) %% 360)
-  support <- list(size = kde_support(c(0, Inf), "transform"), angle = circular(360))
+  support <- list(size = kde_support(c(0, Inf), "transform"), angle = kde_circle(360))
   fit <- flash_kde(x, "kde", support = support, adaptive = FALSE, bandwidth = kde_bandwidth(structure = "diagonal"))
   there <- \(by) as.numeric(logLik(update(fit, bandwidth = kde_bandwidth(method = by * coef(fit), structure = "auto"))))
   expect_gt(there(1) + 0.1, max(there(c(0.7, 1)), there(c(1.4, 1)), there(c(1, 0.7)), there(c(1, 1.4))))
@@ -417,7 +417,7 @@ test_that("adaptive factors go by the estimate on its domain", {
   one <- update(fit, adaptive = FALSE)
   expect_gt(as.numeric(logLik(fit)), as.numeric(logLik(one)))
   expect_length(fit$adaptive$factors, 250)
-  expect_equal(cdf(fit, c(0, Inf)), c(0, 1), tolerance = 1e-12)
+  expect_equal(kde_cdf(fit, c(0, Inf)), c(0, 1), tolerance = 1e-12)
   pilot <- predict(update(one, bandwidth = 2 * coef(one)), loo = TRUE)
   expect_gt(stats::cor(fit$adaptive$factors, -pilot, method = "spearman"), 0.85)
 })
@@ -438,7 +438,7 @@ test_that("fits on a support are like others", {
   expect_equal(as.data.frame(fit)$density, predict(fit)[-7], tolerance = 1e-12)
   expect_identical(fit$x[, "wait"], waits[-7])
   expect_output(print(diagnostics(fit)), "Computed")
-  expect_output(print(circular(24)), "period 24")
+  expect_output(print(kde_circle(24)), "period 24")
   expect_null(flash_kde(waits, "kde", 1, support = c(-Inf, Inf))$support)
 
   # far from the origin
@@ -447,7 +447,7 @@ test_that("fits on a support are like others", {
   far <- flash_kde(waits + offset, "sdkde", 0.5, support = kde_support(c(offset, Inf), "reflect"))
   y <- c(0, 0.5, 3)
   expect_equal(predict(far, y + offset), predict(near, y), tolerance = 1e-6)
-  expect_equal(cdf(far, y + offset), cdf(near, y), tolerance = 1e-6)
+  expect_equal(kde_cdf(far, y + offset), kde_cdf(near, y), tolerance = 1e-6)
 })
 
 test_that("one column of the debiased positive part has its negative mass told", {
@@ -471,7 +471,7 @@ test_that("what does not go is refused in words", {
   refuses(flash_kde(c(0, waits), support = kde_support(c(0, Inf), "transform")), "inside of its bounds")
   refuses(kde_support(c(0, 1), "beta"), "must be one of")
   refuses(flash_kde(rep(1, 20), support = c(0, Inf)), "must vary")
-  refuses(circular(-1), "positive")
+  refuses(kde_circle(-1), "positive")
   refuses(flash_kde(cbind(waits, waits), support = kde_support(c(0, Inf), "boundary")), "one column only")
   boundary <- kde_support(c(0, Inf), "boundary")
   refuses(flash_kde(waits, "sdkde", support = boundary), "take \"reflect\"", "unsupported")
@@ -646,7 +646,7 @@ test_that("the search for a bandwidth ends where the estimate is uniform, within
   took <- system.time({
     few <- fits(10, 3, c(0, 1))
     many <- fits(200, 4, c(0, 1))
-    circle <- fits(10, 3, circular(1))
+    circle <- fits(10, 3, kde_circle(1))
   })
   # of the processor, which others may share; more than 100 s where nothing ended the search
   expect_lt(sum(took[c("user.self", "sys.self")]), 15)
@@ -674,7 +674,7 @@ test_that("images that do not fit are refused before they are made, with a way o
     expect_argument_error(flash_kde(x, "kde", 1, support = reflect), "support")
     expect_argument_error(flash_kde(x, "kde", support = reflect), "support")
     expect_error(flash_kde(x, "kde", support = reflect), "smaller `bandwidth`.*\"mass\"")
-    expect_argument_error(flash_kde(x[, 1:20], "kde", 0.5, support = circular(3)), "support")
+    expect_argument_error(flash_kde(x[, 1:20], "kde", 0.5, support = kde_circle(3)), "support")
   })
   expect_lt(sum(took[c("user.self", "sys.self")]), 5)
   expect_identical(flash_kde(x, "kde", 1e-4, support = reflect)$inner$d, 300L)
@@ -718,7 +718,7 @@ test_that("standard errors of kernels as wide as the range are those of all pair
   x <- cbind(c(0.1, 0.4, 0.35, 0.9), c(0.2, 0.8, 0.7, 0.6))
   w <- c(1, 2, 0, 0.5)
   at <- rbind(c(0.5, 0.5), c(0.9, 0.1))
-  for (support in list(c(0, 1), circular(1))) for (h in c(0.1, 0.4)) for (adaptive in list(FALSE, c(1, 0.7, 1.2, 0.9))) {
+  for (support in list(c(0, 1), kde_circle(1))) for (h in c(0.1, 0.4)) for (adaptive in list(FALSE, c(1, 0.7, 1.2, 0.9))) {
     bounds <- if (is.numeric(support)) kde_support(support, "reflect") else support
     fit <- flash_kde(x, "kde", h, weights = w, support = bounds, adaptive = adaptive)
     sources <- list(points = x, weights = w, factors = if (is.numeric(adaptive)) adaptive)
@@ -750,12 +750,12 @@ test_that("a transformed density, its standard error and its derivatives are 0 o
     at <- range[is.finite(range)]
     expect_no_warning(found <- predict(fit, at, se.fit = TRUE))
     expect_identical(found, list(fit = 0 * at, se.fit = 0 * at))
-    for (order in 1:2) expect_identical(as.vector(density_derivative(fit, at, order)), 0 * at)
+    for (order in 1:2) expect_identical(as.vector(kde_derivative(fit, at, order)), 0 * at)
   }
   two <- flash_kde(cbind(a = c(0.2, 0.6), b = 1:2), "kde", 1, support = list(a = kde_support(c(0, 1), "transform")))
-  expect_identical(as.vector(density_derivative(two, cbind(0, 1.5))), c(0, 0))
+  expect_identical(as.vector(kde_derivative(two, cbind(0, 1.5))), c(0, 0))
   local <- flash_kde(c(0.2, 0.7), "kde", 0.24, support = kde_support(c(-Inf, 1), "local"))
-  expect_identical(as.vector(density_derivative(local, c(1, 1 - 1e-6))), c(0, 0))
+  expect_identical(as.vector(kde_derivative(local, c(1, 1 - 1e-6))), c(0, 0))
 })
 
 test_that("the method on a support is chosen by the rows of positive weight", {

@@ -132,7 +132,7 @@ test_that("a chosen bandwidth and a distribution function have the same bits for
   x <- points(1500, 2)
   expect_same_bits(\(threads) {
     fit <- flash_kde(x[, 1], control = flash_control(threads = threads, backend = "cpu"))
-    list(flash_kde(x, control = flash_control(threads = threads, backend = "cpu"))$H, cdf(fit, x[, 2]))
+    list(flash_kde(x, control = flash_control(threads = threads, backend = "cpu"))$H, kde_cdf(fit, x[, 2]))
   })
 })
 
