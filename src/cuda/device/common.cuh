@@ -50,7 +50,8 @@ struct fk_cuda_buffer {
 };
 
 enum { FK_STAGING_BUFFERS = 2, FK_STAGING_NUMBERS = 1 << 21, FK_STAGING_BYTES = 8 * FK_STAGING_NUMBERS };
-enum { FK_ANSWERS = 1024, FK_CONTEXT_ROOMS = 24 };
+enum { FK_ANSWERS = 1024, FK_ANSWER_LOST = FK_ANSWERS /* after them: do points that move lack terms? */ };
+enum { FK_CUDA_SPARES = 48, FK_CUDA_SPARE_MOST = 1 << 26 /* bytes */ };
 
 /* Rows of a matrix of the host, on the device. */
 struct fk_cuda_held {
@@ -95,13 +96,13 @@ struct fk_cuda_context {
   int64_t sending[FK_STAGING_BUFFERS];
   cudaStream_t sending_by[FK_STAGING_BUFFERS];
   int sending_turn;
-  double *answers; /* pinned, FK_ANSWERS numbers that kernels write for the host while more is sent */
+  double *answers; /* pinned, 1 + FK_ANSWERS numbers that kernels write for the host while more is sent */
   struct fk_grid_memory own,
       *grid; /* own: of sums of no operator; grid: of the one under way, NULL: there is none */
-  struct fk_cuda_buffer rooms[FK_CONTEXT_ROOMS]; /* of the job under way; small ones stay for the next */
-  bool rooms_busy;
-  int copy_threads;            /* of the host, for transfers; 0: all */
-  struct fk_cuda_tenant *kept; /* by operators, as they were made */
+  struct fk_cuda_buffer spare[FK_CUDA_SPARES]; /* that nobody has, for the next who asks for as much */
+  int spare_turn;                              /* which of them was put there longest ago */
+  int copy_threads;                            /* of the host, for transfers; 0: all */
+  struct fk_cuda_tenant *kept;                 /* by operators, as they were made */
   /* Copies beside calculations: their stream; what was told the other one when it was last a source, and before
    * the last turn, and the copies by then; devices that read buffers here. All made at the first copy. */
   cudaStream_t copies;
@@ -163,10 +164,6 @@ enum fk_status fk_cuda_take(struct fk_cuda_context *context, struct fk_cuda_aren
   return fk_cuda_room(context, &arena->buffers[arena->count++], count, data, err);
 }
 void fk_cuda_arena_free(struct fk_cuda_context *context, struct fk_cuda_arena *arena);
-/* A job takes its context's rooms, and is done with them. Those that are small stay for the next, where memory is
- * not limited: to ask for them again would take a small job as long as some of its kernels. */
-void fk_cuda_enter_rooms(struct fk_cuda_context *context);
-void fk_cuda_leave_rooms(struct fk_cuda_context *context);
 /* What was kept longest without use goes; false: there is nothing. */
 bool fk_cuda_give_way(struct fk_cuda_context *context);
 /* Memory that no buffer has goes back to the system. */

@@ -51,7 +51,7 @@ static enum fk_status start_context(struct fk_cuda_context *context, struct fk_e
   FK_CUDA_TRY(cudaEventCreate(&context->begin));
   FK_CUDA_TRY(cudaEventCreate(&context->end));
   for (int i = 0; i < 2; i++) FK_CUDA_TRY(cudaEventCreateWithFlags(&context->launched[i], cudaEventDisableTiming));
-  FK_CUDA_TRY(cudaHostAlloc((void **)&context->answers, sizeof(double) * FK_ANSWERS, cudaHostAllocPortable));
+  FK_CUDA_TRY(cudaHostAlloc((void **)&context->answers, sizeof(double) * (1 + FK_ANSWERS), cudaHostAllocPortable));
   for (int i = 0; i < FK_STAGING_BUFFERS; i++) {
     FK_CUDA_TRY(cudaEventCreateWithFlags(&context->staged[i], cudaEventDisableTiming));
     FK_CUDA_TRY(cudaHostAlloc((void **)&context->staging[i], FK_STAGING_BYTES, cudaHostAllocPortable));

@@ -90,17 +90,3 @@ cudaError_t fk_finish_shift(double *shift, int64_t rows, cudaStream_t stream) {
   shift_kernel<<<fk_blocks(rows, THREADS), THREADS, 0, stream>>>(shift, rows);
   return cudaGetLastError();
 }
-
-static __global__ void lost_kernel(const double *mass, int64_t n, double threshold, unsigned long long *found) {
-  int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-  int lost = __syncthreads_count(i < n && !(fabs(mass[i]) >= threshold));
-  if (threadIdx.x == 0 && lost) atomicAdd(found, (unsigned long long)lost);
-}
-
-cudaError_t fk_finish_count_lost(const double *mass, int64_t n, double threshold, unsigned long long *found,
-                                 cudaStream_t stream) {
-  cudaError_t code = cudaMemsetAsync(found, 0, sizeof *found, stream);
-  if (code != cudaSuccess) return code;
-  lost_kernel<<<fk_blocks(n, THREADS), THREADS, 0, stream>>>(mass, n, threshold, found);
-  return cudaGetLastError();
-}

@@ -130,9 +130,8 @@ static enum fk_status pack_values(struct fk_matrix_pass *pass, struct fk_error *
   v.run = pass->plan.run, v.padded = pass->plan.runs * v.run;
   const size_t number = pass->halves ? 2 * sizeof(__half) : sizeof(double);
   const size_t bytes = number * (size_t)(v.padded * v.count);
-  FK_TRY(fk_cuda_reserve(context, &job->context->rooms[FK_ROOM_MATRIX_VALUES], bytes + number * (size_t)v.padded,
-                         err));
-  pass->values = job->context->rooms[FK_ROOM_MATRIX_VALUES].data;
+  FK_TRY(fk_cuda_reserve(context, &job->rooms[FK_ROOM_MATRIX_VALUES], bytes + number * (size_t)v.padded, err));
+  pass->values = job->rooms[FK_ROOM_MATRIX_VALUES].data;
   pass->weights = (char *)pass->values + bytes;
   const dim3 grid = grid_of(v.padded, v.count);
   if (pass->halves)
@@ -200,11 +199,10 @@ static enum fk_status take_room(struct fk_matrix_pass *pass, struct fk_error *er
   struct fk_cuda_context *context = job->context;
   const struct fk_matrix_plan *p = &pass->plan;
   const size_t number = pass->halves ? sizeof(float) : sizeof(double), rows = (size_t)(p->rows * p->at_once);
-  FK_TRY(fk_cuda_reserve(context, &job->context->rooms[FK_ROOM_MATRIX], number * rows * (size_t)p->run, err));
-  FK_TRY(fk_cuda_reserve(context, &job->context->rooms[FK_ROOM_MATRIX_SUMS], number * rows * (size_t)job->n_values,
-                         err));
-  pass->kernels = job->context->rooms[FK_ROOM_MATRIX].data;
-  pass->sums = job->context->rooms[FK_ROOM_MATRIX_SUMS].data;
+  FK_TRY(fk_cuda_reserve(context, &job->rooms[FK_ROOM_MATRIX], number * rows * (size_t)p->run, err));
+  FK_TRY(fk_cuda_reserve(context, &job->rooms[FK_ROOM_MATRIX_SUMS], number * rows * (size_t)job->n_values, err));
+  pass->kernels = job->rooms[FK_ROOM_MATRIX].data;
+  pass->sums = job->rooms[FK_ROOM_MATRIX_SUMS].data;
   return pass->halves ? fk_matrix_halves_room(pass, err) : fk_matrix_doubles_room(pass, err);
 }
 

@@ -206,10 +206,12 @@ enum fk_status fk_job_choose_way(struct fk_cuda_job *job, struct fk_cuda_sources
 }
 
 enum fk_status fk_job_whitening(struct fk_cuda_job *job, struct fk_error *err) {
-  const struct fk_whitening *host = job->task->whitening;
+  struct fk_whitening host = *job->task->whitening;
   struct fk_cuda_sources *s = job->sources;
   if (s->whitening.host) return FK_STATUS_OK;
-  FK_TRY(fk_cuda_whitening_init(job->context, &s->whitening_buffer, host, &s->whitening, err));
+  if (job->finds_centre) host.centre = NULL; /* whether or not other calls have made the host find it */
+  FK_TRY(fk_cuda_whitening_init(job->context, &s->whitening_buffer, &host, &s->whitening, err));
+  s->whitening.host = job->task->whitening;
   if (!job->finds_centre) return FK_STATUS_OK;
   const double *weights = job->task->op->weights ? s->weights : NULL;
   struct fk_cuda_raw raw = {s->raw, weights, s->points.n, s->ld_raw, s->points.d};

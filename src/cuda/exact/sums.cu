@@ -114,6 +114,7 @@ static enum fk_status move_points(struct fk_cuda_job *job, struct shared_job *sh
   struct fk_cuda_move move = {};
   const struct fk_matrix *x = &job->task->sources;
   enum fk_status status = make_move(job, shared->A, &arena, &moved, &move, err);
+  job->context->answers[FK_ANSWER_LOST] = 0;
   if (!status) status = run_rows(job, first, first + count, err);
   shared->method = job->method;
   shared->ordered = job->ordered;
@@ -177,7 +178,6 @@ static enum fk_status run_on(struct fk_cuda_job *job, struct fk_cuda_sources *ke
   fk_cuda_sources_init(&own, job->context);
   job->sources = kept ? kept : &own;
   job->sources->busy = true;
-  fk_cuda_enter_rooms(job->context);
   enum fk_status status = run_job(job, shared, first, count, err);
   job->sources->busy = false;
   if (!kept || status || job->source_chunk < job->source_end - job->source_begin)

@@ -8,8 +8,8 @@
 static enum fk_status send_rows(struct fk_cuda_job *job, int64_t count, struct fk_error *err) {
   const int64_t *rows = job->rows + job->chunk.first;
   double *self;
-  FK_TRY(fk_cuda_send(job->context, &job->context->rooms[FK_ROOM_SELF], fk_doubles((const double *)rows, count, 1),
-                      &self, err));
+  FK_TRY(fk_cuda_send(job->context, &job->rooms[FK_ROOM_SELF], fk_doubles((const double *)rows, count, 1), &self,
+                      err));
   job->chunk.self = (int64_t *)self;
   return FK_STATUS_OK;
 }
@@ -23,7 +23,7 @@ static enum fk_status send_picked(struct fk_cuda_job *job, const struct fk_matri
                    8e-6 * (double)(count * y->d));
   fk_gather(y, rows, count, gathered, count);
   enum fk_status status =
-      fk_cuda_send(job->context, &job->context->rooms[FK_ROOM_RAW], fk_doubles(gathered, count, y->d), &raw, err);
+      fk_cuda_send(job->context, &job->rooms[FK_ROOM_RAW], fk_doubles(gathered, count, y->d), &raw, err);
   free(gathered);
   return status;
 }
@@ -35,9 +35,7 @@ static bool are_there(const struct fk_cuda_job *job) {
 static bool are_sources(const struct fk_cuda_job *job) {
   return are_there(job) && !job->rows && job->chunk.targets.n == job->sources->points.n;
 }
-static const double *raw_of(const struct fk_cuda_job *job) {
-  return (const double *)job->context->rooms[FK_ROOM_RAW].data;
-}
+static const double *raw_of(const struct fk_cuda_job *job) { return (const double *)job->rooms[FK_ROOM_RAW].data; }
 
 enum fk_status fk_job_fetch_targets(struct fk_cuda_job *job, int64_t first, int64_t count, struct fk_error *err) {
   const struct fk_matrix *y = fk_task_targets(job->task);
@@ -49,8 +47,7 @@ enum fk_status fk_job_fetch_targets(struct fk_cuda_job *job, int64_t first, int6
   if (job->rows) FK_TRY(send_rows(job, count, err));
   if (are_there(job)) return FK_STATUS_OK;
   if (job->rows) return send_picked(job, y, count, err);
-  return fk_cuda_send(job->context, &job->context->rooms[FK_ROOM_RAW], fk_part(y, first, count, 0, y->d), &raw,
-                      err);
+  return fk_cuda_send(job->context, &job->rooms[FK_ROOM_RAW], fk_part(y, first, count, 0, y->d), &raw, err);
 }
 
 static __global__ void pick_kernel(const struct fk_cuda_points from, const int64_t *rows, int64_t first,
