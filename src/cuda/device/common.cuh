@@ -63,10 +63,16 @@ struct fk_cuda_held {
 
 /* What a grid's sums have on a device: the matrices that they read, and the memory that their steps work in. An
  * operator has one of its own, which stays for its next sums. */
+enum fk_grid_held { FK_GRID_HELD_SOURCES, FK_GRID_HELD_TARGETS, FK_GRID_HELD_B, FK_GRID_HELD };
 struct fk_grid_memory {
-  struct fk_cuda_held sources, targets, b;
-  struct fk_cuda_buffer survey, result;                      /* of a step over points */
-  struct fk_cuda_buffer sort, tables, totals, filter, nodes; /* of the grid */
+  struct fk_cuda_held held[FK_GRID_HELD];
+  union { /* one by one, and all */
+    struct {
+      struct fk_cuda_buffer survey, result;                      /* of a step over points */
+      struct fk_cuda_buffer sort, tables, totals, filter, nodes; /* of the grid */
+    };
+    struct fk_cuda_buffer buffers[7];
+  };
 };
 
 struct fk_cuda_context;
@@ -141,6 +147,16 @@ enum fk_status fk_cuda_room(struct fk_cuda_context *context, struct fk_cuda_buff
   return FK_STATUS_OK;
 }
 void fk_cuda_drop(struct fk_cuda_context *context, struct fk_cuda_buffer *buffer);
+template <int N>
+static void fk_cuda_drop_all(struct fk_cuda_context *context, struct fk_cuda_buffer (&buffers)[N]) {
+  for (struct fk_cuda_buffer &buffer : buffers) fk_cuda_drop(context, &buffer);
+}
+template <int N>
+static double fk_cuda_bytes_of(const struct fk_cuda_buffer (&buffers)[N]) {
+  double bytes = 0;
+  for (const struct fk_cuda_buffer &buffer : buffers) bytes += (double)buffer.bytes;
+  return bytes;
+}
 /* Consecutive arrays in one block of workspace. */
 struct carver {
   char *at;

@@ -1,7 +1,6 @@
 /* Memory of a device: buffers out of a pool of the driver's, and what is kept there from call to call. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "../../core/costs.h"
 #include "../../core/resident.h"
@@ -203,25 +202,16 @@ enum fk_status fk_cuda_budget(struct fk_cuda_context *context, double needed, do
 
 /* ---- of grids --------------------------------------------------------------------------------- */
 
-enum { BUFFERS = 10 };
-static void buffers_of(struct fk_grid_memory *m, struct fk_cuda_buffer *buffers[BUFFERS]) {
-  struct fk_cuda_buffer *all[BUFFERS] = {&m->sources.buffer, &m->targets.buffer, &m->b.buffer, &m->survey,
-                                         &m->result,         &m->sort,           &m->tables,   &m->totals,
-                                         &m->filter,         &m->nodes};
-  memcpy(buffers, all, sizeof all);
-}
-
 void fk_grid_memory_empty(struct fk_cuda_context *context, struct fk_grid_memory *memory) {
-  struct fk_cuda_buffer *buffers[BUFFERS];
-  buffers_of(memory, buffers);
-  for (int i = 0; i < BUFFERS; i++) fk_cuda_drop(context, buffers[i]);
-  memory->sources.session = memory->targets.session = memory->b.session = 0;
+  fk_cuda_drop_all(context, memory->buffers);
+  for (struct fk_cuda_held &held : memory->held) {
+    fk_cuda_drop(context, &held.buffer);
+    held.session = 0;
+  }
 }
 
 double fk_grid_memory_bytes(const struct fk_grid_memory *memory) {
-  struct fk_cuda_buffer *buffers[BUFFERS];
-  double bytes = 0;
-  buffers_of((struct fk_grid_memory *)memory, buffers);
-  for (int i = 0; i < BUFFERS; i++) bytes += (double)buffers[i]->bytes;
+  double bytes = fk_cuda_bytes_of(memory->buffers);
+  for (const struct fk_cuda_held &held : memory->held) bytes += (double)held.buffer.bytes;
   return bytes;
 }

@@ -331,7 +331,7 @@ enum fk_status fk_job_run_chunk(struct fk_cuda_job *job, int64_t first, int64_t 
 }
 
 void fk_job_free(struct fk_cuda_job *job) {
-  for (struct fk_cuda_buffer &room : job->rooms) fk_cuda_drop(job->context, &room);
+  fk_cuda_drop_all(job->context, job->rooms);
   fk_cuda_frame_rows_free(job->context, &job->chunk.frame_rows);
   fk_cuda_lists_free(job->context, &job->lists);
   free(job->places);

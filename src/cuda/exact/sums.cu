@@ -197,7 +197,7 @@ static enum fk_status sums_range(struct fk_cuda_context *context, int64_t first,
   job.progress = progress;
   job.seconds = seconds;
   init_job(&job, shared);
-  if (is_kept(shared)) FK_TRY(fk_cuda_sources_of(shared->task->op, context, &kept, err));
+  if (is_kept(shared)) FK_TRY(fk_cuda_sources_of(shared->task->op, context, FK_CUDA_ALL, &kept, err));
   return run_on(&job, kept, shared, first, count, err);
 }
 
@@ -235,7 +235,7 @@ static enum fk_status shards_range(struct fk_cuda_context *context, int64_t firs
     job.source_begin = shard * length;
     job.source_end = fk_smaller(task->sources.n, job.source_begin + length);
     job.progress_per_pair = 1.0 / ((double)m * (double)(job.source_end - job.source_begin));
-    if (is_kept(shared)) FK_TRY(fk_cuda_shard_of(task->op, context, (int)shard, &kept, err));
+    if (is_kept(shared)) FK_TRY(fk_cuda_sources_of(task->op, context, (int)shard, &kept, err));
     FK_TRY(run_on(&job, kept, &own, 0, m, err));
     if (shard == 0) shared->method = own.method;
   }
@@ -291,7 +291,7 @@ static enum fk_status keep_sources(const struct shared_job *shared, struct fk_cu
                                    int count, struct fk_error *err) {
   struct fk_cuda_sources *kept;
   for (int i = 0; i < count && is_kept(shared); i++)
-    FK_TRY(fk_cuda_sources_of(shared->task->op, contexts[i], &kept, err));
+    FK_TRY(fk_cuda_sources_of(shared->task->op, contexts[i], FK_CUDA_ALL, &kept, err));
   return FK_STATUS_OK;
 }
 

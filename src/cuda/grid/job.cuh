@@ -37,7 +37,7 @@ struct fk_grid_job {
 /* A matrix of the host, where its rows go, and the share of the device that they may take all at once. */
 struct fk_grid_matrix {
   struct fk_matrix x;
-  struct fk_cuda_held fk_grid_memory::*held;
+  enum fk_grid_held held;
   double share;
   uint64_t session;
 };

@@ -27,8 +27,13 @@ struct normal_worker {
   double *inputs[SLOTS]; /* of a chunk: w, weights, coordinates, each `sent_rows` apart */
   double *row_sums;      /* K v of a chunk, if it is asked for, as far apart */
   double *sum;           /* of parts of the product, where all are here; else NULL */
-  struct fk_cuda_buffer sum_buffer, whitening_buffer, input_buffers[SLOTS], row_sums_buffer, white_buffer,
-      work_buffer;
+  union {                /* one by one, and all */
+    struct {
+      struct fk_cuda_buffer sum_buffer, whitening_buffer, input_buffers[SLOTS], row_sums_buffer, white_buffer,
+          work_buffer;
+    };
+    struct fk_cuda_buffer buffers[5 + SLOTS];
+  };
 };
 
 /* ---- sizes ------------------------------------------------------------------------------------ */
@@ -447,14 +452,11 @@ static enum fk_status run_worker(struct normal_worker *w, double *seconds, struc
 }
 
 static void free_worker(struct normal_worker *w) {
-  struct fk_normal_device *device = &w->device;
-  struct fk_cuda_buffer *all[] = {&device->numbers_buffer, &device->residual_buffer, &device->weight_buffer,
-                                  &device->sums_buffer,    &device->tile_buffer,     &device->high_buffer,
-                                  &device->low_buffer,     &w->whitening_buffer,     &w->input_buffers[0],
-                                  &w->input_buffers[1],    &w->white_buffer,         &w->work_buffer,
-                                  &w->passing.buffer,      &w->sum_buffer,           &w->row_sums_buffer};
+  struct fk_cuda_context *context = w->device.context;
   stop_copies(w);
-  for (struct fk_cuda_buffer *buffer : all) fk_cuda_drop(device->context, buffer);
+  fk_cuda_drop_all(context, w->device.buffers);
+  fk_cuda_drop_all(context, w->buffers);
+  fk_cuda_drop(context, &w->passing.buffer);
 }
 
 enum fk_status fk_normal_range(struct fk_cuda_context *context, int64_t first, int64_t count, void *data,
@@ -467,8 +469,8 @@ enum fk_status fk_normal_range(struct fk_cuda_context *context, int64_t first, i
   w.begin = first * job->shard;
   w.end = fk_smaller((first + count) * job->shard, job->n);
   w.chunk_rows = fk_normal_chunk(job, progress->attempt);
-  FK_TRY(fk_cuda_sources_of(job->op, context, &w.columns, err));
-  FK_TRY(fk_cuda_sources_of(job->normal->rows, context, &w.rows, err));
+  FK_TRY(fk_cuda_sources_of(job->op, context, FK_CUDA_ALL, &w.columns, err));
+  FK_TRY(fk_cuda_sources_of(job->normal->rows, context, FK_CUDA_ALL, &w.rows, err));
   w.columns->busy = w.rows->busy = true;
   enum fk_status status = run_worker(&w, seconds, err);
   w.columns->busy = w.rows->busy = false;
