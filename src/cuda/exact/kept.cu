@@ -114,6 +114,7 @@ enum fk_status fk_cuda_sources_of(struct fk_operator *op, struct fk_cuda_context
 }
 
 void fk_cuda_keep_within(struct fk_cuda_context *context, double bytes) {
+  if (context->used <= bytes) return; /* which is more than what is kept */
   while (fk_cuda_kept_bytes(context) > bytes && fk_cuda_give_way(context)) continue;
 }
 

@@ -182,8 +182,10 @@ static enum fk_status run_on(struct fk_cuda_job *job, struct fk_cuda_sources *ke
   job->sources->busy = false;
   if (!kept || status || job->source_chunk < job->source_end - job->source_begin)
     fk_cuda_sources_empty(job->sources);
-  fk_cuda_drop(job->context, &job->sources->raw_buffer);
-  job->sources->raw = NULL;
+  if (shared->pairs.phase != FK_PAIRS_SUMMED) { /* after which the points move, from where they are */
+    fk_cuda_drop(job->context, &job->sources->raw_buffer);
+    job->sources->raw = NULL;
+  }
   fk_job_free(job);
   return status;
 }

@@ -184,7 +184,8 @@ enum fk_status fk_cuda_find_radius2(struct fk_cuda_context *context, const struc
 }
 
 double fk_cuda_radius2(const struct fk_cuda_context *context, const struct fk_cuda_points *points) {
+  const int blocks = radius_blocks(context, points->n);
   double radius2 = 0;
-  for (int i = 0; i < radius_blocks(context, points->n); i++) radius2 = fmax(radius2, context->answers[i]);
+  for (int i = 0; i < blocks; i++) radius2 = fmax(radius2, context->answers[i]);
   return radius2;
 }
