@@ -19,8 +19,7 @@ static enum fk_status context_of(int device, struct fk_cuda_context **found, str
   if (context->copies) return FK_STATUS_OK;
   for (cudaEvent_t *event : {&context->told, &context->turned, &context->copied})
     if (!*event) FK_CUDA_TRY(cudaEventCreateWithFlags(event, cudaEventDisableTiming));
-  FK_CUDA_TRY(cudaStreamCreateWithFlags(&context->copies, cudaStreamNonBlocking));
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaStreamCreateWithFlags(&context->copies, cudaStreamNonBlocking));
 }
 
 /* Buffers of `source` are read from this device directly, where there is a way; else through the host. */
@@ -46,15 +45,13 @@ static enum fk_status wait_for_source(struct fk_cuda_context *context, int sourc
   }
   FK_CUDA_TRY(cudaEventRecord(other->told, other->stream));
   FK_CUDA_TRY(cudaSetDevice(context->device));
-  FK_CUDA_TRY(cudaStreamWaitEvent(context->copies, other->told, 0));
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaStreamWaitEvent(context->copies, other->told, 0));
 }
 
 static enum fk_status begin_copy(struct fk_cuda_context *context, int source, const struct fk_dense *from,
                                  const struct fk_dense *to, struct fk_error *err) {
   FK_TRY(wait_for_source(context, source, err));
-  FK_CUDA_TRY(fk_cuda_dense_move(from, to, context->copies));
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(fk_cuda_dense_move(from, to, context->copies));
 }
 
 enum fk_status fk_cuda_dense_copy(int device, int source, const struct fk_dense *from, const struct fk_dense *to,
@@ -71,8 +68,7 @@ static enum fk_status take_turn(struct fk_cuda_context *context, struct fk_error
   FK_CUDA_TRY(cudaEventRecord(context->turned, context->stream));
   FK_CUDA_TRY(cudaEventRecord(context->copied, context->copies));
   FK_CUDA_TRY(cudaStreamWaitEvent(context->stream, context->copied, 0));
-  FK_CUDA_TRY(cudaStreamWaitEvent(context->copies, context->turned, 0));
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaStreamWaitEvent(context->copies, context->turned, 0));
 }
 
 enum fk_status fk_cuda_dense_turn(int device, struct fk_error *err) {
@@ -83,8 +79,7 @@ enum fk_status fk_cuda_dense_turn(int device, struct fk_error *err) {
 
 static enum fk_status wait_for_all(struct fk_cuda_context *context, struct fk_error *err) {
   FK_CUDA_TRY(cudaStreamSynchronize(context->copies));
-  FK_CUDA_TRY(cudaStreamSynchronize(context->stream));
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaStreamSynchronize(context->stream));
 }
 
 enum fk_status fk_cuda_dense_wait(int device, struct fk_error *err) {

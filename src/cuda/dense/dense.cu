@@ -59,8 +59,7 @@ static void device_free(int device, struct fk_dense *A) {
 static enum fk_status copy_matrix(struct fk_cuda_context *context, const struct fk_dense *from,
                                   const struct fk_dense *to, struct fk_error *err) {
   FK_CUDA_TRY(fk_cuda_dense_move(from, to, context->stream));
-  FK_CUDA_TRY(cudaStreamSynchronize(context->stream));
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaStreamSynchronize(context->stream));
 }
 
 /* To the device, or back. */

@@ -13,13 +13,13 @@
 
 /* Says which call failed on which device; running out of memory is FK_STATUS_ALLOC. */
 enum fk_status fk_cuda_fail(struct fk_error *err, cudaError_t code, const char *call, int device);
+static inline enum fk_status fk_cuda_status(struct fk_error *err, cudaError_t code, const char *call, int device) {
+  return code == cudaSuccess ? FK_STATUS_OK : fk_cuda_fail(err, code, call, device);
+}
 
 /* In functions that have `err` and `context`. */
-#define FK_CUDA_TRY(...)                                                                                          \
-  do {                                                                                                            \
-    cudaError_t code_ = (__VA_ARGS__);                                                                            \
-    if (code_ != cudaSuccess) return fk_cuda_fail(err, code_, #__VA_ARGS__, context->device);                     \
-  } while (0)
+#define FK_CUDA_STATUS(...) fk_cuda_status(err, (__VA_ARGS__), #__VA_ARGS__, context->device)
+#define FK_CUDA_TRY(...) FK_TRY(FK_CUDA_STATUS(__VA_ARGS__))
 #define FK_TRY(call)                                                                                              \
   do {                                                                                                            \
     enum fk_status status_ = (call);                                                                              \

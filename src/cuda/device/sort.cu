@@ -15,6 +15,5 @@ enum fk_status fk_cuda_sort(struct fk_cuda_context *context, const struct fk_cud
   cudaError_t code = cub::DeviceRadixSort::SortPairs(room, bytes, s->key, s->sorted, s->value, s->order, (int)s->n,
                                                      0, s->bits, context->stream);
   fk_cuda_drop(context, &buffer);
-  FK_CUDA_TRY(code);
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(code);
 }

@@ -70,6 +70,5 @@ enum fk_status fk_job_move(struct fk_cuda_job *job, struct fk_error *err) {
     step = to.u;
   }
   add_kernel<<<grid, THREADS, 0, context->stream>>>(r, step, move->diagonal ? move->A : NULL, move->moved);
-  FK_CUDA_TRY(cudaGetLastError());
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaGetLastError());
 }

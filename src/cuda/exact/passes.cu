@@ -200,9 +200,8 @@ static enum fk_status add_own_low(const struct fk_cuda_job *job, const struct fk
   struct fk_cuda_context *context = job->context;
   const struct fk_tensor_task *t = &packed->tensor;
   if (!fk_on_tensor_cores(packed->method) || !t->coarse || t->values.hi) return FK_STATUS_OK;
-  FK_CUDA_TRY(fk_finish_own_low(view.result, 1 + job->n_values, view.ld_result, view.targets.n, &t->rows,
-                                1 / view.way.grid.scale, context->stream));
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(fk_finish_own_low(view.result, 1 + job->n_values, view.ld_result, view.targets.n, &t->rows,
+                                          1 / view.way.grid.scale, context->stream));
 }
 
 enum fk_status fk_job_sum(struct fk_cuda_job *job, const struct fk_pass_view view, struct fk_error *err) {
@@ -304,8 +303,8 @@ static enum fk_status run_passes(struct fk_cuda_job *job, struct fk_error *err) 
   if (job->normalised && fk_is_plain(job->form.factor))
     FK_CUDA_TRY(fk_finish_ratio(chunk->result, widths, ld, count, chunk->mass, context->stream));
   const double *own = job->task->values == FK_VALUES_COLUMNS ? job->sources->column_scale : NULL;
-  FK_CUDA_TRY(fk_finish_scale(chunk->result, widths, ld, count, job->weight_scale, own, false, context->stream));
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(
+      fk_finish_scale(chunk->result, widths, ld, count, job->weight_scale, own, false, context->stream));
 }
 
 enum fk_status fk_job_run_chunk(struct fk_cuda_job *job, int64_t first, int64_t count, struct fk_error *err) {

@@ -138,8 +138,7 @@ static enum fk_status pack_values(struct fk_matrix_pass *pass, struct fk_error *
     halves_kernel<<<grid, THREADS, 0, context->stream>>>(v, (__half *)pass->values, (float *)pass->weights);
   else
     doubles_kernel<<<grid, THREADS, 0, context->stream>>>(v, (double *)pass->values, (double *)pass->weights);
-  FK_CUDA_TRY(cudaGetLastError());
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaGetLastError());
 }
 
 /* ---- sums ------------------------------------------------------------------------------------- */
@@ -188,8 +187,7 @@ static enum fk_status add_sums(const struct fk_matrix_pass *pass, const struct f
     add_kernel<<<grid, THREADS, 0, context->stream>>>(s, (const float *)pass->sums);
   else
     add_kernel<<<grid, THREADS, 0, context->stream>>>(s, (const double *)pass->sums);
-  FK_CUDA_TRY(cudaGetLastError());
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaGetLastError());
 }
 
 /* ---- a pass ----------------------------------------------------------------------------------- */

@@ -64,8 +64,7 @@ static enum fk_status pick_targets(const struct fk_cuda_job *job, const struct f
   struct fk_cuda_context *context = job->context;
   dim3 grid(fk_blocks(to->ld, 256), (unsigned)fk_smaller(to->d, 64));
   pick_kernel<<<grid, 256, 0, context->stream>>>(*from, job->chunk.self, job->chunk.first, *to);
-  FK_CUDA_TRY(cudaGetLastError());
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaGetLastError());
 }
 
 enum fk_status fk_job_whiten_targets(struct fk_cuda_job *job, struct fk_error *err) {

@@ -130,8 +130,7 @@ enum fk_status fk_cuda_grid_create(struct fk_cuda_context *context, const struct
   char *nodes;
   FK_TRY(fk_cuda_room(context, &context->grid->nodes, (int64_t)number_bytes(spec) * out, &nodes, err));
   grid->out = nodes;
-  FK_CUDA_TRY(cudaMemsetAsync(grid->total, 0, sizeof *grid->total * (size_t)total, context->stream));
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaMemsetAsync(grid->total, 0, sizeof *grid->total * (size_t)total, context->stream));
 }
 
 /* ---- the filter ------------------------------------------------------------------------------- */

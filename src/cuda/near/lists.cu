@@ -175,8 +175,7 @@ enum fk_status fk_cuda_lists_begin(struct fk_cuda_context *context, const struct
   box_kernel<<<(unsigned)tiles, THREADS, 0, stream>>>(*rows, TILE, lists->tile_low, lists->tile_high);
   reach_kernel<<<fk_blocks(tiles, WARPS), THREADS, 0, stream>>>(*near, rows->n, (int)tiles, lists->ground,
                                                                 lists->tile_reach);
-  FK_CUDA_TRY(cudaGetLastError());
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaGetLastError());
 }
 
 enum fk_status fk_cuda_lists_make(struct fk_cuda_context *context, struct fk_cuda_lists *lists,

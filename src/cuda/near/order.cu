@@ -47,8 +47,7 @@ static struct near_pairs *near_answers(const struct fk_cuda_context *context) {
 enum fk_status fk_cuda_count_near(struct fk_cuda_context *context, const struct fk_cuda_points *points,
                                   struct fk_error *err) {
   near_kernel<<<SAMPLE, THREADS, 0, context->stream>>>(*points, fk_reach_of_one(points->n), near_answers(context));
-  FK_CUDA_TRY(cudaGetLastError());
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaGetLastError());
 }
 
 /* Near points fill a ball, of as many dimensions as their number tells that grows with its radius; by the radii of

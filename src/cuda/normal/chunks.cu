@@ -125,8 +125,7 @@ static enum fk_status whiten_rows(struct normal_worker *w, const double *raw, in
   *white = (struct fk_cuda_points){NULL, n, fk_padded(n, FK_TENSOR_ROWS), (int)w->device.job->d};
   FK_TRY(fk_cuda_room(context, &w->white_buffer, white->ld * white->d, &white->u, err));
   FK_TRY(fk_cuda_whiten(context, &w->whitening, raw, ld_raw, white, err));
-  FK_CUDA_TRY(fk_normal_radius2(white, w->device.radius2, context->stream));
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(fk_normal_radius2(white, w->device.radius2, context->stream));
 }
 
 static enum fk_status bring_columns(struct normal_worker *w, struct fk_cuda_points *white, struct fk_error *err) {
@@ -203,8 +202,7 @@ static enum fk_status prepare_columns(struct normal_worker *w, struct fk_error *
     FK_TRY(fk_normal_fill(context, &white, 0, &w->work_buffer, x, err));
   }
   w->device.columns = x;
-  FK_CUDA_TRY(cudaMemsetAsync(w->device.radius2, 0, sizeof *w->device.radius2, context->stream));
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaMemsetAsync(w->device.radius2, 0, sizeof *w->device.radius2, context->stream));
 }
 
 /* What a job takes beside points: chunks on their way and in the works, sums, and a tile. */
@@ -250,8 +248,7 @@ static enum fk_status prepare_sum(struct normal_worker *w, struct fk_error *err)
   const int64_t numbers = job->m * job->t;
   if (w->end - w->begin < job->n) return FK_STATUS_OK;
   FK_TRY(fk_cuda_room(context, &w->sum_buffer, numbers, &w->sum, err));
-  FK_CUDA_TRY(cudaMemsetAsync(w->sum, 0, sizeof *w->sum * (size_t)numbers, context->stream));
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaMemsetAsync(w->sum, 0, sizeof *w->sum * (size_t)numbers, context->stream));
 }
 
 /* ---- what is sent ----------------------------------------------------------------------------- */
@@ -316,8 +313,7 @@ static enum fk_status send_chunk(struct normal_worker *w, const struct row_chunk
   if (normal->w) FK_TRY(send_part(w, &numbers, chunk, &to, err));
   if (normal->weights) FK_TRY(send_part(w, &weights, chunk, &to, err));
   if (points) FK_TRY(send_part(w, &normal->rows->x, chunk, &to, err));
-  FK_CUDA_TRY(cudaEventRecord(w->sent[chunk->slot], w->aside));
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaEventRecord(w->sent[chunk->slot], w->aside));
 }
 
 /* ---- chunks ----------------------------------------------------------------------------------- */
@@ -364,8 +360,7 @@ static enum fk_status run_chunk(struct normal_worker *w, const struct row_chunk 
   FK_TRY(view_of(w, chunk, at, &view, err));
   FK_TRY(fk_normal_is_tiles(job->way) ? fk_normal_tiles(&w->device, &view, &numbers, err)
                                       : fk_normal_sweeps(&w->device, &view, &numbers, err));
-  FK_CUDA_TRY(cudaEventRecord(w->used[chunk->slot], context->stream));
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaEventRecord(w->used[chunk->slot], context->stream));
 }
 
 /* A shard's part to the sum, and away. */
@@ -404,8 +399,7 @@ static enum fk_status deliver_shard(struct normal_worker *w, const struct row_ch
   if (!w->sum) {
     FK_TRY(fk_cuda_download(context, part, numbers, fk_all_rows(numbers, 1),
                             job->parts + chunk->first / job->shard * numbers, err));
-    FK_CUDA_TRY(cudaMemsetAsync(part, 0, sizeof *part * (size_t)numbers, context->stream));
-    return FK_STATUS_OK;
+    return FK_CUDA_STATUS(cudaMemsetAsync(part, 0, sizeof *part * (size_t)numbers, context->stream));
   }
   join_kernel<<<fk_blocks(numbers, THREADS), THREADS, 0, context->stream>>>(part, numbers, w->sum);
   FK_CUDA_TRY(cudaGetLastError());

@@ -107,6 +107,5 @@ enum fk_status fk_cuda_centre(struct fk_cuda_context *context, const struct fk_c
       <<<dim3((unsigned)count, (unsigned)raw->d), THREADS, 0, context->stream>>>(*raw, total, parts, *whitening);
   cudaError_t code = cudaGetLastError();
   fk_cuda_drop(context, &buffer);
-  FK_CUDA_TRY(code);
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(code);
 }

@@ -68,8 +68,7 @@ static enum fk_status launch_matrix(struct fk_cuda_context *context, const struc
   FK_CUDA_TRY(cudaFuncSetAttribute(matrix_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
   matrix_kernel<<<fk_blocks(points->ld, width), THREADS, bytes, context->stream>>>(
       raw, ld_raw, whitening->centre, whitening->matrix, solve, *points, width);
-  FK_CUDA_TRY(cudaGetLastError());
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaGetLastError());
 }
 
 enum fk_status fk_cuda_multiply(struct fk_cuda_context *context, const double *A, const double *raw,
@@ -87,8 +86,7 @@ enum fk_status fk_cuda_whiten(struct fk_cuda_context *context, const struct fk_c
   dim3 grid(fk_blocks(points->ld, THREADS), (unsigned)fk_smaller(points->d, 64));
   diagonal_kernel<<<grid, THREADS, 0, context->stream>>>(raw, ld_raw, whitening->centre, whitening->matrix,
                                                          points->u, points->n, points->ld, points->d);
-  FK_CUDA_TRY(cudaGetLastError());
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaGetLastError());
 }
 
 enum fk_status fk_cuda_bring(struct fk_cuda_context *context, struct fk_cuda_arena *arena,
@@ -149,8 +147,7 @@ enum fk_status fk_cuda_whiten_low(struct fk_cuda_context *context, const struct 
     low_kernel<SOLVE><<<grid, THREADS, 0, context->stream>>>(raw, ld_raw, centre, A, *points);
   else
     low_kernel<DIAGONAL><<<grid, THREADS, 0, context->stream>>>(raw, ld_raw, centre, A, *points);
-  FK_CUDA_TRY(cudaGetLastError());
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaGetLastError());
 }
 
 /* ---- how far they reach ----------------------------------------------------------------------- */
@@ -179,8 +176,7 @@ enum fk_status fk_cuda_find_radius2(struct fk_cuda_context *context, const struc
                                     struct fk_error *err) {
   radius_kernel<<<radius_blocks(context, points->n), THREADS, 0, context->stream>>>(
       points->u, points->n, points->ld, points->d, context->answers);
-  FK_CUDA_TRY(cudaGetLastError());
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaGetLastError());
 }
 
 double fk_cuda_radius2(const struct fk_cuda_context *context, const struct fk_cuda_points *points) {
