@@ -69,10 +69,7 @@ l2_error <- function(got, want, size = want) sqrt(sum((got - want)^2) / sum(size
 expect_l2 <- function(got, want, bound, label = "value", size = want) {
   stopifnot(identical(length(got), length(want)))
   error <- l2_error(as.vector(got), as.vector(want), as.vector(size))
-  testthat::expect(
-    isTRUE(error <= bound),
-    sprintf("%s: L2 error %.3g is above the bound %.3g.", label, error, bound)
-  )
+  testthat::expect(isTRUE(error <= bound), sprintf("%s: L2 error %.3g is above the bound %.3g.", label, error, bound))
   invisible(error)
 }
 

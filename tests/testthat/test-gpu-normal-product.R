@@ -8,10 +8,7 @@ test_that("a product of every kernel on the GPU is that of the matrix", {
     distances <- ref_distances(case$x, case$y, diag(d, d))
     for (kernel in names(ref_kernels)) for (precision in names(bounds)) {
       K <- ref_kernels[[kernel]](distances)
-      op <- kernel_operator(
-        case$x, case$y, sqrt(d), kernel, tol = 0,
-        control = flash_control(backend = "cuda", precision = precision)
-      )
+      op <- kernel_operator(case$x, case$y, sqrt(d), kernel, tol = 0, control = flash_control("cuda", precision))
       where <- paste(c(kernel, precision, size, d), collapse = " ")
       for (again in 1:2) {
         got <- normal_product(op, case$v, case$w, case$weights)
@@ -34,9 +31,7 @@ test_that("K v comes with the product, of one column and of more, in chunks of r
     K <- matrix(ref_kernel_matrix(case$x, case$y, diag(d, d), "gaussian"), size[2])
     want <- K %*% case$v
     for (precision in names(bounds)) for (devices in list(NULL, "all")) {
-      run <- run_control(settle_control(flash_control(
-        backend = "cuda", precision = precision, engine = "exact", devices = devices
-      )))
+      run <- run_control(settle_control(flash_control("cuda", precision, engine = "exact", devices = devices)))
       sources <- sum_sources(case$x, NULL, L, check_kernel("gaussian"), new_plan())
       rows <- sum_sources(case$y, NULL, L, check_kernel("gaussian"), new_plan())
       # kept rows and such that come by
@@ -56,7 +51,7 @@ test_that("points at themselves, transposed and weighted operators are what they
   for (at in list(NULL, case$y)) {
     product <- function(backend, transposed) {
       op <- kernel_operator(
-        case$x, at, 1, "matern32", seq(0, 1, length.out = 300), tol = 0, control = flash_control(backend = backend, precision = "double")
+        case$x, at, 1, "matern32", seq(0, 1, length.out = 300), tol = 0, control = flash_control(backend, "double")
       )
       if (transposed) op <- t(op)
       numbers <- \(n) matrix(sin(seq_len(2 * n)^2), n)
@@ -72,13 +67,10 @@ test_that("points at themselves, transposed and weighted operators are what they
 test_that("to a tolerance a product on the GPU is near the exact one", {
   skip_if_no_gpu()
   case <- normal_case(10000, 20000, d = 2)
-  op <- kernel_operator(case$x, case$y, 0.05, tol = 1e-6, control = flash_control(backend = "cuda", engine = "fast"))
+  op <- kernel_operator(case$x, case$y, 0.05, tol = 1e-6, control = flash_control("cuda", engine = "fast"))
   got <- normal_product(op, case$v, case$w, case$weights)
   expect_identical(diagnostics(op)$engine, "fast")
-  exact <- kernel_operator(
-    case$x, case$y, 0.05, tol = 0,
-    control = flash_control(backend = "cuda", precision = "double")
-  )
+  exact <- kernel_operator(case$x, case$y, 0.05, tol = 0, control = flash_control("cuda", "double"))
   want <- normal_product(exact, case$v, case$w, case$weights)
   size <- crossprod(exact, abs(case$weights) * (exact %*% abs(case$v) + abs(case$w)))
   expect_lt(max(abs(got - want)) / max(size), 2e-6)
@@ -91,7 +83,7 @@ test_that("several devices give the product of one, the same bits", {
   product <- \(devices) normal_product(
     kernel_operator(
       case$x, case$y, 2, tol = 0,
-      control = flash_control(backend = "cuda", devices = devices)
+      control = flash_control("cuda", devices = devices)
     ), case$v, case$w, case$weights
   )
   expect_identical(product(0:1), product(0))
@@ -99,14 +91,12 @@ test_that("several devices give the product of one, the same bits", {
 
 # ---- by two sweeps, and by tiles ----------------------------------------------------------------
 
-NORMAL_METHODS <- c(
-  sweeps = "tensor cores, two sweeps", differences = "differences, two sweeps", tiles = "dense tiles"
-)
+NORMAL_METHODS <- c(sweeps = "tensor cores, two sweeps", differences = "differences, two sweeps", tiles = "dense tiles")
 
 # A product of points on the GPU and what did it.
 gpu_product <- function(case, bandwidth, ..., columns = seq_len(ncol(case$v)), v = TRUE, w = TRUE, weights = TRUE,
                         kernel = "gaussian", tol = 0) {
-  op <- kernel_operator_by(case$x, case$y, bandwidth, kernel, tol = tol, control = flash_control(backend = "cuda"), ...)
+  op <- kernel_operator_by(case$x, case$y, bandwidth, kernel, tol = tol, control = flash_control("cuda"), ...)
   product <- \() normal_product(
     op, if (v) case$v[, columns, drop = FALSE], if (w) case$w[, columns, drop = FALSE], if (weights) case$weights
   )
@@ -236,7 +226,7 @@ test_that("sums in single precision are short: terms that round alike do not add
     v <- c(1, rep(0.43, nrow(x) - 1))
     single <- \(x, y) flashkernel::kernel_operator(
       x, y, 1, kernel, tol = 0,
-      control = flashkernel::flash_control(backend = "cuda", precision = "single")
+      control = flashkernel::flash_control("cuda", "single")
     )
     op <- single(x, x[1:20000, , drop = FALSE] * 1)
     back <- single(x[1:300, , drop = FALSE], x)
@@ -258,7 +248,7 @@ test_that("cards before Hopper have the same products", {
   products <- function(cases) lapply(cases, \(case) {
     op <- flashkernel::kernel_operator(
       case$x, case$y, 3, tol = 0,
-      control = flashkernel::flash_control(backend = "cuda", precision = "single")
+      control = flashkernel::flash_control("cuda", "single")
     )
     list(got = flashkernel:::normal_product(op, case$v, case$w, case$weights), method = flashkernel::diagnostics(op)$method)
   })
@@ -339,13 +329,10 @@ test_that("points at themselves, and one set of rows for several operators, have
   skip_if_no_gpu()
   case <- normal_case(400, 1500, 5)
   H <- diag(4, 5)
-  own <- kernel_operator(
-    case$x, bandwidth = 2, tol = 0,
-    control = flash_control(backend = "cuda", precision = "single")
-  )
+  own <- kernel_operator(case$x, bandwidth = 2, tol = 0, control = flash_control("cuda", "single"))
   K <- ref_kernel_matrix(case$x, case$x, H, "gaussian")
   for (again in 1:2) expect_lt(normal_error(normal_product(own, case$v, case$v), K, case$v, case$v), 1e-5)
-  op <- kernel_operator(case$x, case$y, 2, tol = 0, control = flash_control(backend = "cuda", precision = "single"))
+  op <- kernel_operator(case$x, case$y, 2, tol = 0, control = flash_control("cuda", "single"))
   K <- ref_kernel_matrix(case$x, case$y, H, "gaussian")
   for (again in 1:3) { # what is kept of both is made anew for the other way
     expect_lt(normal_error(normal_product(op, case$v, case$w), K, case$v, case$w), 1e-5)
@@ -394,9 +381,7 @@ test_that("shards of rows give the same bits on several devices", {
   skip_if(length(gpu_info()$index) < 2, "one CUDA device")
   case <- normal_case(300, 200000, d = 6, r = 20)
   for (precision in c("single", "double")) for (t in c(1, 20)) {
-    product <- \(devices) gpu_product(
-      case, 2, precision = precision, devices = devices, columns = seq_len(t)
-    )$product
+    product <- \(devices) gpu_product(case, 2, precision = precision, devices = devices, columns = seq_len(t))$product
     expect_identical(product(0:1), product(0))
   }
 })

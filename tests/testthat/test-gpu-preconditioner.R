@@ -59,7 +59,7 @@ test_that("a large preconditioner has the bits of the one before, and is right o
   one <- results[[1]]
   want <- kernel_operator(
     sources$points, bandwidth = 0.2, tol = 0,
-    control = flash_control(backend = "cpu")
+    control = flash_control("cpu")
   ) %*% v + 1e-12 * m * v
   expect_equal(one$K, want, tolerance = 1e-12)
   expect_equal(one$A, one$TT / m + 1e-3 * v, tolerance = 1e-12)

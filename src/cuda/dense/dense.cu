@@ -268,20 +268,22 @@ struct solver {
   unsigned long long *pivot;
 };
 
-static enum fk_status leave_solver(struct solver *solver, enum fk_status status) {
-  if (solver->params) fk_cusolver.params_free(solver->params);
-  fk_cuda_arena_free(solver->context, &solver->arena);
-  free(solver->here);
-  return fk_cuda_dense_leave(solver->context, status);
-}
-
-static enum fk_status enter_solver(int device, struct solver *solver, struct fk_error *err) {
-  *solver = {};
-  FK_TRY(enter(device, &solver->context, err));
-  enum fk_status status = fk_cuda_solver(solver->context, &solver->handle, err);
-  if (!status && fk_cusolver.params(&solver->params) != CUSOLVER_STATUS_SUCCESS)
+/* call() with a solver, for a matrix that is square. */
+template <typename F>
+static enum fk_status run_solver(int device, const struct fk_dense *A, const struct fk_dense *values,
+                                 struct fk_error *err, F call) {
+  struct solver solver = {};
+  FK_TRY(fk_dense_check_square(A, values, err));
+  if (A->n == 0) return FK_STATUS_OK;
+  FK_TRY(enter(device, &solver.context, err));
+  enum fk_status status = fk_cuda_solver(solver.context, &solver.handle, err);
+  if (!status && fk_cusolver.params(&solver.params) != CUSOLVER_STATUS_SUCCESS)
     status = fk_fail(err, FK_STATUS_ALLOC, "out of memory");
-  return status ? leave_solver(solver, status) : FK_STATUS_OK;
+  if (!status) status = call(&solver);
+  if (solver.params) fk_cusolver.params_free(solver.params);
+  fk_cuda_arena_free(solver.context, &solver.arena);
+  free(solver.here);
+  return fk_cuda_dense_leave(solver.context, status);
 }
 
 /* Memory for as many bytes as have been asked for. */
@@ -348,12 +350,9 @@ static enum fk_status factor(struct solver *solver, unsigned flags, const struct
 
 static enum fk_status device_potrf(int device, unsigned flags, const struct fk_dense *A, int64_t *pivot,
                                    struct fk_error *err) {
-  struct solver solver;
   *pivot = 0;
-  FK_TRY(fk_dense_check_square(A, NULL, err));
-  if (A->n == 0) return FK_STATUS_OK;
-  FK_TRY(enter_solver(device, &solver, err));
-  return leave_solver(&solver, factor(&solver, flags, A, pivot, err));
+  return run_solver(device, A, NULL, err,
+                    [&](struct solver *solver) { return factor(solver, flags, A, pivot, err); });
 }
 
 static enum fk_status decompose(struct solver *solver, unsigned flags, const struct fk_dense *A,
@@ -375,11 +374,8 @@ static enum fk_status decompose(struct solver *solver, unsigned flags, const str
 
 static enum fk_status device_syev(int device, unsigned flags, const struct fk_dense *A,
                                   const struct fk_dense *values, struct fk_error *err) {
-  struct solver solver;
-  FK_TRY(fk_dense_check_square(A, values, err));
-  if (A->n == 0) return FK_STATUS_OK;
-  FK_TRY(enter_solver(device, &solver, err));
-  return leave_solver(&solver, decompose(&solver, flags, A, values, err));
+  return run_solver(device, A, values, err,
+                    [&](struct solver *solver) { return decompose(solver, flags, A, values, err); });
 }
 
 /* ---- L'L -------------------------------------------------------------------------------------- */
@@ -407,14 +403,11 @@ static enum fk_status multiply_dense(struct solver *solver, unsigned flags, cons
 }
 
 static enum fk_status device_lauum(int device, unsigned flags, const struct fk_dense *A, struct fk_error *err) {
-  struct solver solver;
-  FK_TRY(fk_dense_check_square(A, NULL, err));
-  if (A->n == 0) return FK_STATUS_OK;
   if (A->n > LAUUM_MOST || A->ld > INT_MAX)
     return fk_fail(err, FK_STATUS_UNSUPPORTED, "a matrix of order %.0f is more than cuSOLVER can count",
                    (double)A->n);
-  FK_TRY(enter_solver(device, &solver, err));
-  return leave_solver(&solver, multiply_dense(&solver, flags, A, err));
+  return run_solver(device, A, NULL, err,
+                    [&](struct solver *solver) { return multiply_dense(solver, flags, A, err); });
 }
 
 const struct fk_dense_ops fk_dense_cuda = {
