@@ -130,9 +130,7 @@ enum fk_status fk_cuda_halves_gemm(struct fk_cuda_context *context, cublasHandle
   struct halves_sums S = {NULL, 0, NULL, NULL, alpha, beta};
   struct fk_cuda_arena arena = {};
   if (C->n == 0 || C->d == 0) return FK_STATUS_OK;
-  enum fk_status status = multiply_halves(context, blas, &arena, sides, &S, C, err);
-  fk_cuda_arena_free(context, &arena);
-  return status;
+  return multiply_halves(context, blas, &arena, sides, &S, C, err);
 }
 
 #endif

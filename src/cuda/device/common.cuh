@@ -7,6 +7,7 @@
 #define FK_CUDA_COMMON_CUH
 
 #include <cuda_runtime.h>
+#include <stdlib.h>
 
 #include "../../core/count.h"
 #include "../../fk.h"
@@ -40,6 +41,15 @@ static inline auto fk_with_constant(int n, F f) {
 }
 
 static inline unsigned fk_blocks(int64_t n, int64_t size) { return (unsigned)fk_pieces(n, size); }
+
+/* An array of the host, of zeros, that is freed at the end of its scope; `at` NULL: out of memory. */
+template <typename T>
+struct fk_host_array {
+  T *at;
+  explicit fk_host_array(int64_t count) : at((T *)calloc((size_t)fk_larger(count, 1), sizeof(T))) {}
+  fk_host_array(const fk_host_array &) = delete;
+  ~fk_host_array() { free(at); }
+};
 
 /* ---- contexts --------------------------------------------------------------------------------- */
 
@@ -167,17 +177,23 @@ static T *carve(struct carver *c, int64_t count) {
   c->at += fk_padded((int64_t)sizeof(T) * count, 256);
   return here;
 }
-/* Buffers that are given back together. */
+/* Buffers that are given back together, at the end of their scope at the latest. */
 enum { FK_ARENA_BUFFERS = 16 };
 struct fk_cuda_arena {
   struct fk_cuda_buffer buffers[FK_ARENA_BUFFERS];
   int count;
+  struct fk_cuda_context *context; /* of the first buffer */
+  fk_cuda_arena(const fk_cuda_arena &) = delete;
+  ~fk_cuda_arena();
 };
+enum fk_status fk_cuda_arena_buffer(struct fk_cuda_context *context, struct fk_cuda_arena *arena,
+                                    struct fk_cuda_buffer **buffer, struct fk_error *err);
 template <typename T>
 enum fk_status fk_cuda_take(struct fk_cuda_context *context, struct fk_cuda_arena *arena, int64_t count, T **data,
                             struct fk_error *err) {
-  if (arena->count == FK_ARENA_BUFFERS) return fk_fail(err, FK_STATUS_INTERNAL, "an arena of a device is full");
-  return fk_cuda_room(context, &arena->buffers[arena->count++], count, data, err);
+  struct fk_cuda_buffer *buffer;
+  FK_TRY(fk_cuda_arena_buffer(context, arena, &buffer, err));
+  return fk_cuda_room(context, buffer, count, data, err);
 }
 void fk_cuda_arena_free(struct fk_cuda_context *context, struct fk_cuda_arena *arena);
 /* What was kept longest without use goes; false: there is nothing. */

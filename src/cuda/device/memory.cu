@@ -134,6 +134,16 @@ enum fk_status fk_cuda_reserve(struct fk_cuda_context *context, struct fk_cuda_b
   return code == cudaSuccess ? FK_STATUS_OK : fk_cuda_fail(err, code, "cudaMallocFromPoolAsync", context->device);
 }
 
+enum fk_status fk_cuda_arena_buffer(struct fk_cuda_context *context, struct fk_cuda_arena *arena,
+                                    struct fk_cuda_buffer **buffer, struct fk_error *err) {
+  if (arena->count == FK_ARENA_BUFFERS) return fk_fail(err, FK_STATUS_INTERNAL, "an arena of a device is full");
+  arena->context = context;
+  *buffer = &arena->buffers[arena->count++];
+  return FK_STATUS_OK;
+}
+
+fk_cuda_arena::~fk_cuda_arena() { fk_cuda_arena_free(context, this); }
+
 void fk_cuda_arena_free(struct fk_cuda_context *context, struct fk_cuda_arena *arena) {
   for (int i = 0; i < arena->count; i++) fk_cuda_drop(context, &arena->buffers[i]);
   arena->count = 0;

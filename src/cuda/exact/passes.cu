@@ -251,22 +251,20 @@ static enum fk_status deliver_rows(struct fk_cuda_job *job, const int64_t *rows,
   struct fk_cuda_context *context = job->context;
   const int64_t m = fk_n_targets(task), count = chunk->targets.n;
   const int v = job->n_values;
-  double *host = (double *)malloc(sizeof(double) * (size_t)(count * (v + 2)));
-  if (!host)
+  fk_host_array<double> host(count * (v + 2));
+  if (!host.at)
     return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for sums of some rows",
                    8e-6 * (double)(count * (v + 2)));
-  enum fk_status status =
-      fk_cuda_download(context, chunk->result, chunk->ld_result, fk_all_rows(count, 1 + v), host, err);
-  double *shift = host + count * (1 + v);
-  if (!status && job->shifted && task->shift)
-    status = fk_cuda_download(context, chunk->shift, chunk->ld_result, fk_all_rows(count, 1), shift, err);
-  for (int64_t i = 0; i < count && !status; i++) {
-    task->mass[rows[i]] = host[i];
-    for (int k = 0; k < v; k++) task->sums[k * m + rows[i]] = host[(1 + k) * count + i];
+  FK_TRY(fk_cuda_download(context, chunk->result, chunk->ld_result, fk_all_rows(count, 1 + v), host.at, err));
+  double *shift = host.at + count * (1 + v);
+  if (job->shifted && task->shift)
+    FK_TRY(fk_cuda_download(context, chunk->shift, chunk->ld_result, fk_all_rows(count, 1), shift, err));
+  for (int64_t i = 0; i < count; i++) {
+    task->mass[rows[i]] = host.at[i];
+    for (int k = 0; k < v; k++) task->sums[k * m + rows[i]] = host.at[(1 + k) * count + i];
     if (task->shift) task->shift[rows[i]] = job->shifted ? shift[i] * FK_LN2 : 0;
   }
-  free(host);
-  return status;
+  return FK_STATUS_OK;
 }
 
 /* The chunk's results to the host, scaled back. */

@@ -110,23 +110,19 @@ static enum fk_status make_move(struct fk_cuda_job *job, const double *A, struct
 static enum fk_status move_points(struct fk_cuda_job *job, struct shared_job *shared, int64_t first, int64_t count,
                                   struct fk_error *err) {
   struct fk_cuda_arena arena = {};
-  struct fk_cuda_buffer moved = {};
+  struct fk_cuda_buffer *moved;
   struct fk_cuda_move move = {};
   const struct fk_matrix *x = &job->task->sources;
-  enum fk_status status = make_move(job, shared->A, &arena, &moved, &move, err);
+  FK_TRY(fk_cuda_arena_buffer(job->context, &arena, &moved, err));
+  FK_TRY(make_move(job, shared->A, &arena, moved, &move, err));
   job->context->answers[FK_ANSWER_LOST] = 0;
-  if (!status) status = run_rows(job, first, first + count, err);
+  FK_TRY(run_rows(job, first, first + count, err));
   shared->method = job->method;
   shared->ordered = job->ordered;
-  if (!status) status = redo_rows(job, first, count, &shared->tail_rows[job->context->device], err);
-  if (!status && shared->host)
-    status = fk_cuda_download(job->context, move.moved + first, x->n, fk_rows(x->n, x->d, first, count),
-                              shared->host, err);
-  else if (!status)
-    status = fk_cuda_resident_create(job->context, &moved, x->n, x->d, &shared->moved, err);
-  fk_cuda_arena_free(job->context, &arena);
-  fk_cuda_drop(job->context, &moved);
-  return status;
+  FK_TRY(redo_rows(job, first, count, &shared->tail_rows[job->context->device], err));
+  if (!shared->host) return fk_cuda_resident_create(job->context, moved, x->n, x->d, &shared->moved, err);
+  return fk_cuda_download(job->context, move.moved + first, x->n, fk_rows(x->n, x->d, first, count), shared->host,
+                          err);
 }
 
 /* Whoever gets sums of coordinates takes the targets' own off, by the centre that the host knows: sources for that
@@ -303,12 +299,12 @@ static enum fk_status sum_shards(struct shared_job *shared, struct fk_cuda_conte
   const struct fk_task *task = shared->task;
   int64_t shards = fk_pieces(task->sources.n, shard_length(task));
   struct fk_cuda_work work = {shards, 1, &shared->opts->poll, shards_range, shared};
-  shared->parts = (double *)calloc((size_t)(shards * task->targets.n), sizeof *shared->parts);
-  if (!shared->parts) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for sums of shards");
-  enum fk_status status = fk_cuda_on_devices(contexts, count, &work, seconds, err);
-  *lost = !status && join_shards(shared, shards);
-  free(shared->parts);
-  return status;
+  fk_host_array<double> parts(shards * task->targets.n);
+  shared->parts = parts.at;
+  if (!parts.at) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for sums of shards");
+  FK_TRY(fk_cuda_on_devices(contexts, count, &work, seconds, err));
+  *lost = join_shards(shared, shards);
+  return FK_STATUS_OK;
 }
 
 /* Points that move, where their sums go by pairs: these first. */

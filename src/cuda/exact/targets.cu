@@ -17,15 +17,13 @@ static enum fk_status send_rows(struct fk_cuda_job *job, int64_t count, struct f
 static enum fk_status send_picked(struct fk_cuda_job *job, const struct fk_matrix *y, int64_t count,
                                   struct fk_error *err) {
   const int64_t *rows = job->rows + job->chunk.first;
-  double *raw, *gathered = (double *)malloc(sizeof(double) * (size_t)(count * y->d));
-  if (!gathered)
+  fk_host_array<double> gathered(count * y->d);
+  double *raw;
+  if (!gathered.at)
     return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for points in the tails",
                    8e-6 * (double)(count * y->d));
-  fk_gather(y, rows, count, gathered, count);
-  enum fk_status status =
-      fk_cuda_send(job->context, &job->rooms[FK_ROOM_RAW], fk_doubles(gathered, count, y->d), &raw, err);
-  free(gathered);
-  return status;
+  fk_gather(y, rows, count, gathered.at, count);
+  return fk_cuda_send(job->context, &job->rooms[FK_ROOM_RAW], fk_doubles(gathered.at, count, y->d), &raw, err);
 }
 
 /* Targets that are the sources are there already, whitened. */

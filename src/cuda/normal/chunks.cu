@@ -131,12 +131,10 @@ static enum fk_status whiten_rows(struct normal_worker *w, const double *raw, in
 static enum fk_status bring_columns(struct normal_worker *w, struct fk_cuda_points *white, struct fk_error *err) {
   struct fk_cuda_context *context = w->device.context;
   const struct fk_matrix *x = &w->device.job->op->x;
-  struct fk_cuda_buffer raw_buffer = {};
+  struct fk_cuda_arena arena = {};
   double *raw;
-  enum fk_status status = fk_cuda_send(context, &raw_buffer, *x, &raw, err);
-  if (!status) status = whiten_rows(w, raw, x->n, x->n, white, err);
-  fk_cuda_drop(context, &raw_buffer);
-  return status;
+  FK_TRY(fk_cuda_send_to(context, &arena, *x, &raw, err));
+  return whiten_rows(w, raw, x->n, x->n, white, err);
 }
 
 /* The grid for columns that reach so far, and for rows that may reach further: where those are known to be beyond

@@ -92,11 +92,11 @@ static __global__ void total_kernel(const struct centre_extent *parts, int64_t c
 
 enum fk_status fk_cuda_centre(struct fk_cuda_context *context, const struct fk_cuda_raw *raw,
                               const struct fk_cuda_whitening *whitening, struct fk_error *err) {
-  struct fk_cuda_buffer buffer = {};
+  struct fk_cuda_arena arena = {};
   struct centre_extent *parts;
   int64_t count = fk_pieces(raw->n, PART);
   double *total = NULL;
-  FK_TRY(fk_cuda_room(context, &buffer, count * raw->d + 1, &parts, err));
+  FK_TRY(fk_cuda_take(context, &arena, count * raw->d + 1, &parts, err));
   if (raw->weights) { /* their sum is n times the mean of a column of them */
     struct fk_cuda_raw column = {raw->weights, NULL, raw->n, raw->n, 1};
     total = (double *)(parts + count * raw->d);
@@ -105,7 +105,5 @@ enum fk_status fk_cuda_centre(struct fk_cuda_context *context, const struct fk_c
   }
   parts_kernel<true>
       <<<dim3((unsigned)count, (unsigned)raw->d), THREADS, 0, context->stream>>>(*raw, total, parts, *whitening);
-  cudaError_t code = cudaGetLastError();
-  fk_cuda_drop(context, &buffer);
-  return FK_CUDA_STATUS(code);
+  return FK_CUDA_STATUS(cudaGetLastError());
 }

@@ -12,13 +12,12 @@ enum fk_status fk_cuda_whitening_init(struct fk_cuda_context *context, struct fk
                                       const struct fk_whitening *host, struct fk_cuda_whitening *whitening,
                                       struct fk_error *err) {
   int64_t d = host->d, numbers = d + d * d;
-  double *data, *both = (double *)calloc((size_t)numbers, sizeof *both);
-  if (!both) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
-  if (host->centre) memcpy(both, host->centre, sizeof *both * (size_t)d);
-  memcpy(both + d, host->dense ? host->dense : host->chol, sizeof *both * (size_t)(d * d));
-  enum fk_status status = fk_cuda_send(context, buffer, fk_doubles(both, numbers, 1), &data, err);
-  free(both);
-  FK_TRY(status);
+  fk_host_array<double> both(numbers);
+  double *data;
+  if (!both.at) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+  if (host->centre) memcpy(both.at, host->centre, sizeof *data * (size_t)d);
+  memcpy(both.at + d, host->dense ? host->dense : host->chol, sizeof *data * (size_t)(d * d));
+  FK_TRY(fk_cuda_send(context, buffer, fk_doubles(both.at, numbers, 1), &data, err));
   *whitening = (struct fk_cuda_whitening){host, data, data + d};
   return FK_STATUS_OK;
 }
