@@ -225,13 +225,10 @@ static inline struct fk_cuda_rows fk_rows(int64_t n, int64_t columns, int64_t fi
 static inline struct fk_cuda_rows fk_all_rows(int64_t n, int64_t columns) { return {n, columns, 0, n}; }
 
 /* To columns of device memory, `ld` apart, as doubles, and back. The host's memory may change as soon as they
- * return. */
+ * return. On another stream than the context's (NULL), beside what that does: before a download, and before memory
+ * is given back, the context's has to wait for it, as both go through the same pinned buffers. */
 enum fk_status fk_cuda_upload(struct fk_cuda_context *context, struct fk_matrix from, double *to, int64_t ld,
-                              struct fk_error *err);
-/* The same on another stream, beside what the context's does. Before a download, and before memory is given back,
- * the context's stream has to wait for it: both go through the same pinned buffers. */
-enum fk_status fk_cuda_upload_on(struct fk_cuda_context *context, cudaStream_t stream, struct fk_matrix from,
-                                 double *to, int64_t ld, struct fk_error *err);
+                              struct fk_error *err, cudaStream_t stream = NULL);
 /* A matrix to a buffer, or to one of an arena, that gets room for it. */
 enum fk_status fk_cuda_send(struct fk_cuda_context *context, struct fk_cuda_buffer *buffer, struct fk_matrix from,
                             double **to, struct fk_error *err);

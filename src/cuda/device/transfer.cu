@@ -103,11 +103,6 @@ static void fill_strip(void *data, int64_t i, int64_t, int slot) {
   if (slot == 0) send_ready(s);
 }
 
-enum fk_status fk_cuda_upload(struct fk_cuda_context *context, struct fk_matrix from, double *to, int64_t ld,
-                              struct fk_error *err) {
-  return fk_cuda_upload_on(context, context->stream, from, to, ld, err);
-}
-
 /* Room in a pinned buffer for what the stream is to send. Where nothing is on its way from the buffer, at its
  * front, which the processor's cache has from the last time; else behind what the stream sends from there already,
  * so that short transfers wait for none, or in the other buffer, when nothing is left on its way from that. */
@@ -128,9 +123,9 @@ static enum fk_status take_staging(struct fk_cuda_context *context, struct sendi
   return FK_STATUS_OK;
 }
 
-enum fk_status fk_cuda_upload_on(struct fk_cuda_context *context, cudaStream_t stream, struct fk_matrix from,
-                                 double *to, int64_t ld, struct fk_error *err) {
-  struct sending s = {context, stream, from, NULL, to, ld, {0, 0, 0, 0}};
+enum fk_status fk_cuda_upload(struct fk_cuda_context *context, struct fk_matrix from, double *to, int64_t ld,
+                              struct fk_error *err, cudaStream_t stream) {
+  struct sending s = {context, stream ? stream : context->stream, from, NULL, to, ld, {0, 0, 0, 0}};
   while (next_piece(&s.piece, from.d, from.n, FK_STAGING_NUMBERS)) {
     const int64_t numbers = s.piece.rows * s.piece.columns;
     FK_TRY(take_staging(context, &s, numbers, err));
@@ -139,7 +134,7 @@ enum fk_status fk_cuda_upload_on(struct fk_cuda_context *context, cudaStream_t s
     fk_parallel_for((int)fk_smaller(threads, s.strips / 2), s.strips, 1, fill_strip, &s);
     send_ready(&s);
     FK_CUDA_TRY(s.code);
-    FK_CUDA_TRY(cudaEventRecord(context->staged[context->sending_turn], stream));
+    FK_CUDA_TRY(cudaEventRecord(context->staged[context->sending_turn], s.stream));
   }
   return FK_STATUS_OK;
 }

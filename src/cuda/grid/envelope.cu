@@ -226,9 +226,7 @@ enum fk_status fk_cuda_grid_envelope(const struct fk_cuda_grid_task *task, const
   e.hats.columns = (int)task->columns;
   for (int c = 0; c < e.hats.columns; c++) e.hats.scale[c] = size[c] > 0 ? 1 / size[c] : 0;
   FK_TRY(fk_cuda_enter(task->op, contexts, count, err));
-  pthread_mutex_init(&e.job.lock, NULL);
   enum fk_status status = fill_cells(&e, contexts, counted, most_nodes, err);
-  pthread_mutex_destroy(&e.job.lock);
   fk_cuda_leave(task->op, contexts, count, opts);
   if (status) free(out->memory);
   return status;

@@ -248,10 +248,8 @@ static enum fk_status attempt_sums(const struct fk_cuda_grid_task *task, const s
   fk_host_array<struct fk_grid_device> state(FK_MAX_DEVICES);
   job.bound = bound.at, job.exponents = exponents.at, job.state = state.at;
   job.spec.bound = job.bound;
-  pthread_mutex_init(&job.lock, NULL);
   status = job.bound && job.exponents && job.state ? sum_on_devices(&job, contexts, seconds, err)
                                                    : fk_fail(err, FK_STATUS_ALLOC, "out of memory");
-  pthread_mutex_destroy(&job.lock);
   fk_grid_axes_free(&job.axes);
   free(job.marks[0]);
   free(job.marks[1]);

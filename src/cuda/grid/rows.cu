@@ -148,9 +148,7 @@ enum fk_status fk_cuda_grid_rows(const struct fk_cuda_grid_task *task, const str
   FK_TRY(fk_cuda_enter(task->op, contexts, count, err));
   enum fk_status status = fk_grid_plan_chunk(&job.job, contexts[0], err);
   struct fk_cuda_work work = {task->sources.n, job.job.spec.chunk, &opts->poll, rows_range, &job};
-  pthread_mutex_init(&job.job.lock, NULL);
   if (!status) status = fk_cuda_on_devices(contexts, count, &work, &seconds, err);
-  pthread_mutex_destroy(&job.job.lock);
   fk_cuda_leave(task->op, contexts, count, opts);
   return status;
 }

@@ -292,8 +292,8 @@ static void stop_copies(struct normal_worker *w) {
 
 static enum fk_status send_part(struct normal_worker *w, const struct fk_matrix *from,
                                 const struct row_chunk *chunk, double **to, struct fk_error *err) {
-  FK_TRY(fk_cuda_upload_on(w->device.context, w->aside, fk_part(from, chunk->first, chunk->n, 0, from->d), *to,
-                           w->sent_rows, err));
+  FK_TRY(fk_cuda_upload(w->device.context, fk_part(from, chunk->first, chunk->n, 0, from->d), *to, w->sent_rows,
+                        err, w->aside));
   *to += from->d * w->sent_rows;
   return FK_STATUS_OK;
 }
