@@ -502,9 +502,8 @@ test_that("many points on a device with little memory move in another way, to th
 })
 
 test_that("several devices give the bits of one", {
-  skip_if_no_gpu()
+  skip_if_one_gpu()
   n_devices <- length(gpu_info()$index)
-  skip_if(n_devices < 2, "one CUDA device")
   for (precision in PRECISIONS) {
     one <- all_sums(precision, 0)
     expect_identical(all_sums(precision, n_devices - 1), one)
@@ -680,12 +679,7 @@ test_that("points changed in place are not mistaken for those on the device", {
 
 test_that("repeated work leaves no memory behind on the device", {
   skip_if_no_gpu()
-  all_sums("single")
-  gpu_release()
-  before <- gpu_info()$memory_free[1]
-  for (i in 1:5) all_sums("single")
-  gpu_release()
-  expect_gt(gpu_info()$memory_free[1], before - 64e6) # others may use the device, too
+  expect_freed(\() all_sums("single"))
 })
 
 # More points than fit at once.

@@ -86,8 +86,7 @@ test_that("points too thin for a grid on the GPU are the CPU's where it may be e
 })
 
 test_that("several GPUs give the bits of one", {
-  skip_if_no_gpu()
-  testthat::skip_if(length(gpu_info()$index) < 2, "one GPU only")
+  skip_if_one_gpu()
   set.seed(10)
   x <- matrix(stats::rnorm(300000), 100000)
   b <- stats::rnorm(100000)

@@ -1,14 +1,7 @@
 # Sums on a GPU that pass over blocks that are far: points in order along a curve, and lists of what is near. For few
 # points they are asked for; "all" has every block on every list.
 
-with_lists <- function(wish, code) {
-  before <- Sys.getenv("FLASHKERNEL_CUDA_LISTS", NA)
-  on.exit({
-    if (is.na(before)) Sys.unsetenv("FLASHKERNEL_CUDA_LISTS") else Sys.setenv(FLASHKERNEL_CUDA_LISTS = before)
-  })
-  Sys.setenv(FLASHKERNEL_CUDA_LISTS = wish)
-  force(code)
-}
+with_lists <- function(wish, code) with_variable("FLASHKERNEL_CUDA_LISTS", wish, code)
 
 summed_by <- function(fit, y) log_estimate(fit, y, FALSE, fit_control(fit))$stats$method
 
@@ -176,8 +169,6 @@ test_that("in chunks, which points that leave themselves out meet by their place
   loo <- \() predict(fit, loo = TRUE, type = "log_density")
   want <- with_lists("always", loo())
   gpu_release()
-  before <- Sys.getenv("FLASHKERNEL_CUDA_MEMORY", NA)
-  on.exit(if (is.na(before)) Sys.unsetenv("FLASHKERNEL_CUDA_MEMORY") else Sys.setenv(FLASHKERNEL_CUDA_MEMORY = before))
-  Sys.setenv(FLASHKERNEL_CUDA_MEMORY = "5e6")
-  expect_lt(max(abs(with_lists("always", loo()) - want)), 1e-5)
+  got <- with_variable("FLASHKERNEL_CUDA_MEMORY", "5e6", with_lists("always", loo()))
+  expect_lt(max(abs(got - want)), 1e-5)
 })
