@@ -20,7 +20,7 @@ const struct fk_costs fk_costs = {
                 .most = 8,
                 .most_beyond = 16,
                 .beyond = 1e9,
-                .patience = {5e-5, 1e-3},
+                .patience = {5e-5, 5e-4},
                 .many = 8},
 
     /* Errors of the exponent in tests/testthat/test-reference.R (accuracy.R): under about 1e-12 in double (1e-11

@@ -113,8 +113,10 @@ static void move_away(int from) { (void)from; }
 #endif
 
 static void look_for_post(unsigned seen) {
+  enum { PAUSES = 16 }; /* in which the thread beside this one on its core has all of that, for less than 1 us */
   double end = fk_seconds() + pool.patience;
-  while (atomic_load_explicit(&pool.posts, memory_order_relaxed) == seen && fk_seconds() < end) relax();
+  while (atomic_load_explicit(&pool.posts, memory_order_relaxed) == seen && fk_seconds() < end)
+    for (int i = 0; i < PAUSES; i++) relax();
 }
 
 static void *work(void *unused) {

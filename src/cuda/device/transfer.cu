@@ -103,21 +103,26 @@ static void fill_strip(void *data, int64_t i, int64_t, int slot) {
   if (slot == 0) send_ready(s);
 }
 
-/* Room in a pinned buffer for what the stream is to send. Where nothing is on its way from the buffer, at its
- * front, which the processor's cache has from the last time; else behind what the stream sends from there already,
- * so that short transfers wait for none, or in the other buffer, when nothing is left on its way from that. */
+/* Room in a pinned buffer for what the stream is to send: behind what it sends from there already, so that short
+ * transfers wait for none; at the front, which the processor's cache has from the last time, when a megabyte has
+ * been sent and nothing is on its way; or else in the other buffer, when nothing is left on its way from that. */
 static enum fk_status take_staging(struct fk_cuda_context *context, struct sending *s, int64_t numbers,
                                    struct fk_error *err) {
+  enum { CACHED = 1 << 17 };
   int turn = context->sending_turn;
-  const bool idle = cudaEventQuery(context->staged[turn]) == cudaSuccess;
-  if (!idle) cudaGetLastError(); /* not being ready is no failure of the next launch */
-  bool fits = context->sending_by[turn] == s->stream && context->sending[turn] + numbers <= FK_STAGING_NUMBERS;
-  if (!idle && !fits) {
-    turn = context->sending_turn ^= 1;
-    FK_CUDA_TRY(cudaEventSynchronize(context->staged[turn]));
+  const int64_t end = context->sending[turn] + numbers;
+  const bool own = context->sending_by[turn] == s->stream;
+  if (!own || end > CACHED) {
+    const bool idle = cudaEventQuery(context->staged[turn]) == cudaSuccess;
+    if (!idle) cudaGetLastError(); /* not being ready is no failure of the next launch */
+    if (!idle && (!own || end > FK_STAGING_NUMBERS)) {
+      turn = context->sending_turn ^= 1;
+      FK_CUDA_TRY(cudaEventSynchronize(context->staged[turn]));
+      context->sending[turn] = 0;
+    }
+    if (idle) context->sending[turn] = 0;
+    context->sending_by[turn] = s->stream;
   }
-  if (idle || !fits) context->sending[turn] = 0;
-  context->sending_by[turn] = s->stream;
   s->staging = (double *)context->staging[turn] + context->sending[turn];
   context->sending[turn] += numbers;
   return FK_STATUS_OK;
