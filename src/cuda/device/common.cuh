@@ -61,7 +61,7 @@ struct fk_cuda_buffer {
 
 enum { FK_STAGING_BUFFERS = 2, FK_STAGING_NUMBERS = 1 << 21, FK_STAGING_BYTES = 8 * FK_STAGING_NUMBERS };
 enum { FK_ANSWERS = 1024, FK_ANSWER_LOST = FK_ANSWERS /* after them: do points that move lack terms? */ };
-enum { FK_CUDA_SPARES = 48, FK_CUDA_SPARE_MOST = 1 << 26 /* bytes */ };
+enum { FK_CUDA_SPARES = 64, FK_CUDA_SPARE_MOST = 1 << 26 /* bytes */ };
 
 /* Rows of a matrix of the host, on the device. */
 struct fk_cuda_held {
@@ -116,7 +116,7 @@ struct fk_cuda_context {
   struct fk_grid_memory own,
       *grid; /* own: of sums of no operator; grid: of the one under way, NULL: there is none */
   struct fk_cuda_buffer spare[FK_CUDA_SPARES]; /* that nobody has, for the next who asks for as much */
-  int spare_turn;                              /* which of them was put there longest ago */
+  int spare_turn;                              /* which of them goes first where all are taken */
   int copy_threads;                            /* of the host, for transfers; 0: all */
   struct fk_cuda_tenant *kept;                 /* by operators, as they were made */
   /* Copies beside calculations: their stream; what was told the other one when it was last a source, and before

@@ -60,14 +60,19 @@ static void free_block(struct fk_cuda_context *context, void *data) {
  * be waited for. The pool takes 3 us for a buffer, and 25 us where it has to map memory anew, as long as some
  * kernels of a small job. */
 static void spare_block(struct fk_cuda_context *context, void *data, size_t bytes) {
-  struct fk_cuda_buffer *oldest = &context->spare[context->spare_turn];
+  struct fk_cuda_buffer *place = NULL;
   if (bytes > FK_CUDA_SPARE_MOST || bytes > context->memory_total / 256) {
     free_block(context, data);
     return;
   }
-  if (oldest->data) free_block(context, oldest->data);
-  *oldest = {data, bytes};
-  context->spare_turn = (context->spare_turn + 1) % FK_CUDA_SPARES;
+  for (struct fk_cuda_buffer &spare : context->spare)
+    if (!spare.data) place = &spare;
+  if (!place) { /* all are taken: in turn */
+    place = &context->spare[context->spare_turn];
+    context->spare_turn = (context->spare_turn + 1) % FK_CUDA_SPARES;
+    free_block(context, place->data);
+  }
+  *place = {data, bytes};
 }
 
 static void *take_spare(struct fk_cuda_context *context, size_t bytes) {

@@ -103,16 +103,14 @@ static __global__ void __launch_bounds__(SIDE *SIDE) matrix_kernel(const struct 
 
 static enum fk_status launch_strips(struct fk_cuda_context *context, struct matrix_task *a,
                                     const struct fk_poll *poll, struct fk_error *err) {
+  void (*kernel)(struct matrix_task) = fk_form_is_product(a->form.type) ? matrix_kernel<PRODUCTS>
+                                       : a->columns.low                 ? matrix_kernel<DOUBLED>
+                                                                        : matrix_kernel<DIFFERENCES>;
   for (a->first_column = 0; a->first_column < a->n; a->first_column += STRIP) {
     a->first_row = a->lower ? a->first_column : 0;
     const int64_t last = fk_smaller(a->n, a->first_column + STRIP);
     const dim3 grid(fk_blocks(a->m - a->first_row, TILE), fk_blocks(last - a->first_column, TILE));
-    if (fk_form_is_product(a->form.type))
-      matrix_kernel<PRODUCTS><<<grid, SIDE * SIDE, 0, context->stream>>>(*a);
-    else if (a->columns.low)
-      matrix_kernel<DOUBLED><<<grid, SIDE * SIDE, 0, context->stream>>>(*a);
-    else
-      matrix_kernel<DIFFERENCES><<<grid, SIDE * SIDE, 0, context->stream>>>(*a);
+    kernel<<<grid, SIDE * SIDE, 0, context->stream>>>(*a);
     FK_CUDA_TRY(cudaGetLastError());
     FK_CUDA_TRY(cudaStreamSynchronize(context->stream));
     if (poll->fn && poll->fn(poll->data, (double)last / (double)a->n))
