@@ -1,4 +1,6 @@
 /* From the sums of the slots to results, in FP64 and in a fixed order. */
+#include <math.h>
+
 #include "finish.cuh"
 
 enum { THREADS = 256 };
@@ -88,5 +90,15 @@ static __global__ void shift_kernel(double *shift, int64_t rows) {
 
 cudaError_t fk_finish_shift(double *shift, int64_t rows, cudaStream_t stream) {
   shift_kernel<<<fk_blocks(rows, THREADS), THREADS, 0, stream>>>(shift, rows);
+  return cudaGetLastError();
+}
+
+static __global__ void logs_kernel(double *mass, int64_t rows, double threshold) {
+  int64_t r = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (r < rows) mass[r] = fabs(mass[r]) >= threshold ? log(fabs(mass[r])) : NAN;
+}
+
+cudaError_t fk_finish_logs(double *mass, int64_t rows, double threshold, cudaStream_t stream) {
+  logs_kernel<<<fk_blocks(rows, THREADS), THREADS, 0, stream>>>(mass, rows, threshold);
   return cudaGetLastError();
 }

@@ -25,7 +25,7 @@ static enum fk_status find_lost_places(const struct fk_cuda_job *job, int64_t fi
 enum fk_status fk_job_find_lost(struct fk_cuda_job *job, int64_t first, int64_t count, int64_t **rows,
                                 int64_t *found, struct fk_error *err) {
   const bool moves = job->move, any = !moves || job->context->answers[FK_ANSWER_LOST] != 0;
-  const double threshold = fk_job_lost_below(job);
+  const double threshold = job->task->logs ? 0 : fk_job_lost_below(job); /* lost logarithms are NaN */
   *rows = NULL;
   *found = 0;
   if (job->places) return find_lost_places(job, first, count, threshold, rows, found, err);

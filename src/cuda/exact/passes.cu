@@ -260,9 +260,9 @@ static enum fk_status deliver_rows(struct fk_cuda_job *job, const int64_t *rows,
   if (job->shifted && task->shift)
     FK_TRY(fk_cuda_download(context, chunk->shift, chunk->ld_result, fk_all_rows(count, 1), shift, err));
   for (int64_t i = 0; i < count; i++) {
-    task->mass[rows[i]] = host.at[i];
+    task->mass[rows[i]] = task->logs && job->rows ? log(fabs(host.at[i])) + shift[i] * FK_LN2 : host.at[i];
     for (int k = 0; k < v; k++) task->sums[k * m + rows[i]] = host.at[(1 + k) * count + i];
-    if (task->shift) task->shift[rows[i]] = job->shifted ? shift[i] * FK_LN2 : 0;
+    if (task->shift) task->shift[rows[i]] = job->shifted && !task->logs ? shift[i] * FK_LN2 : 0;
   }
   return FK_STATUS_OK;
 }
@@ -322,6 +322,8 @@ enum fk_status fk_job_run_chunk(struct fk_cuda_job *job, int64_t first, int64_t 
   FK_TRY(fk_job_whiten_targets(job, err));
   FK_TRY(run_passes(job, err));
   if (job->move) FK_TRY(fk_job_move(job, err));
+  if (job->task->logs && !job->rows)
+    FK_CUDA_TRY(fk_finish_logs(chunk->result, count, fk_job_lost_below(job), context->stream));
   FK_CUDA_TRY(cudaEventRecord(context->end, context->stream));
   if (!job->move) FK_TRY(deliver_chunk(job, err));
   return fk_cuda_elapsed(context, job->seconds, err);

@@ -19,7 +19,7 @@ struct shared_job {
   double weight_scale, *column_scale; /* host */
   double tail_rows[FK_MAX_DEVICES];
   enum fk_cuda_method method;
-  bool ordered, relative;
+  bool ordered, relative, logs;
   double *parts;             /* sums of shards, [shard][target] */
   const double *A;           /* of points that move; NULL: sums */
   struct fk_pair_sums pairs; /* their sums, where pairs of tiles are met once */
@@ -162,6 +162,7 @@ static enum fk_status run_job(struct fk_cuda_job *job, struct shared_job *shared
   shared->method = job->method; /* of all devices: the points decide */
   shared->ordered = job->ordered;
   shared->relative = job->relative;
+  shared->logs = task->logs != NULL;
   double pairs = (double)count * (double)task->sources.n;
   if (pairs > fk_costs.exact_cuda.measured_pairs) job->context->pairs_per_second = pairs / *job->seconds;
   return redo_rows(job, first, count, &shared->tail_rows[job->context->device], err);
@@ -224,6 +225,7 @@ static enum fk_status shards_range(struct fk_cuda_context *context, int64_t firs
     struct fk_cuda_sources *kept = NULL;
     part.mass = shared->parts + shard * m;
     part.shift = NULL;
+    part.logs = NULL;
     part.tail_pass = false;
     own.task = &part;
     job.context = context;
@@ -367,6 +369,9 @@ static enum fk_status run_shared(struct shared_job *shared, struct fk_cuda_conte
   return FK_STATUS_OK;
 }
 
+/* Logarithms take the host 6 ns each, a kernel for them 5 us. */
+enum { LOGS_LEAST = 2048 };
+
 enum fk_status fk_cuda_exact_sums(const struct fk_task *task, const struct fk_opts *opts, struct fk_stats *stats,
                                   struct fk_error *err) {
   struct fk_cuda_context *contexts[FK_MAX_DEVICES];
@@ -374,6 +379,7 @@ enum fk_status fk_cuda_exact_sums(const struct fk_task *task, const struct fk_op
   struct shared_job shared = {&own, opts};
   double start = fk_seconds();
   int count;
+  if (opts->precision == FK_PRECISION_DOUBLE || fk_n_targets(task) < LOGS_LEAST) own.logs = NULL;
   FK_TRY(fk_cuda_contexts(opts, contexts, &count, err));
   FK_TRY(bring_points(&own, contexts, count, opts->threads, err));
   enum fk_status status = run_shared(&shared, contexts, count, stats, err);
@@ -384,6 +390,7 @@ enum fk_status fk_cuda_exact_sums(const struct fk_task *task, const struct fk_op
   }
   FK_TRY(status);
   if (shared.relative) *task->relative = true;
+  if (shared.logs) *task->logs = true;
   if (opts->precision == FK_PRECISION_DOUBLE && own.sources.data)
     FK_TRY(fk_redo_lost_sums(&own, &fk_engine_exact_cuda, opts, stats, err));
   stats->seconds += fk_seconds() - start;
