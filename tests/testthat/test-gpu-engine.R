@@ -98,17 +98,17 @@ debiased_steps <- function(case, precision, ...) {
   2 * (fit$debiased - case$x) %*% solve(case$H)
 }
 
+expect_moves_of_double <- function(case, where) {
+  want <- debiased_steps(case, "double")
+  for (precision in c("single", "fast")) {
+    expect_score_near(debiased_steps(case, precision), want, case$H, precision, paste(where, precision))
+  }
+}
+
 for (d in c(5, 9, 16)) {
   test_that(sprintf("many points move as in double precision in %d dimensions, whatever their number", d), {
     skip_if_no_gpu()
-    for (n in c(81 * 1152, 95001, 128 * 768 + 1)) {
-      case <- many_points(d, n)
-      want <- debiased_steps(case, "double")
-      for (precision in c("single", "fast")) {
-        where <- sprintf("n = %d, d = %d, %s", n, d, precision)
-        expect_score_near(debiased_steps(case, precision), want, case$H, precision, where)
-      }
-    }
+    for (n in c(81 * 1152, 95001, 128 * 768 + 1)) expect_moves_of_double(many_points(d, n), paste(n, d))
   })
 }
 
@@ -117,9 +117,7 @@ test_that("points far out and points alone move as in double precision among man
   case <- many_points(6, 100000)
   case$x[c(1, 767, 40000, 100000), ] <- case$x[c(1, 767, 40000, 100000), ] + c(6, -7, 5, 8)
   case$x[2:5, ] <- rep(case$x[1, ], each = 4) # ties
-  want <- debiased_steps(case, "double")
-  for (precision in c("single", "fast"))
-    expect_score_near(debiased_steps(case, precision), want, case$H, precision, precision)
+  expect_moves_of_double(case, "far")
 })
 
 test_that("many points some thirty kernel standard deviations wide move as in double precision", {
@@ -127,9 +125,7 @@ test_that("many points some thirty kernel standard deviations wide move as in do
   for (d in c(6, 16)) {
     case <- many_points(d, 70000)
     case$x[c(TRUE, FALSE), 1] <- case$x[c(TRUE, FALSE), 1] + 45 * sqrt(case$H[1, 1])
-    want <- debiased_steps(case, "double")
-    for (precision in c("single", "fast"))
-      expect_score_near(debiased_steps(case, precision), want, case$H, precision, paste(d, precision))
+    expect_moves_of_double(case, paste("d =", d))
   }
 })
 
@@ -407,22 +403,15 @@ test_that("coefficients and weights below normal numbers give the CPU's sums on 
   skip_if_no_gpu()
   set.seed(8)
   x <- matrix(stats::rnorm(600), ncol = 2)
-  for (precision in c("single", "double")) {
-    for (size in c(1e-309, 1e-312)) {
-      b <- size * stats::runif(300, -1, 1)
-      sums <- lapply(c("cuda", "cpu"), \(on) kernel_sum(
-        x, b = b, bandwidth = 0.5,
-        control = flash_control(on, precision)
-      ))
-      gap <- max(abs(sums[[1]] - sums[[2]])) / max(abs(sums[[2]]))
-      expect_lt(gap, if (precision == "single") 1e-4 else 1e-10)
-      weights <- abs(b)
-      sums <- lapply(c("cuda", "cpu"), \(on) kernel_sum(
-        x, weights = weights, bandwidth = 0.5,
-        control = flash_control(on, precision)
-      ))
-      expect_lt(max(abs(sums[[1]] - sums[[2]])) / max(sums[[2]]), 1e-4)
+  for (precision in c("single", "double")) for (size in c(1e-309, 1e-312)) {
+    b <- size * stats::runif(300, -1, 1)
+    gap <- function(...) {
+      sum_on <- \(on) kernel_sum(x, bandwidth = 0.5, control = flash_control(on, precision), ...)
+      sums <- lapply(c("cuda", "cpu"), sum_on)
+      max(abs(sums[[1]] - sums[[2]])) / max(abs(sums[[2]]))
     }
+    expect_lt(gap(b = b), if (precision == "single") 1e-4 else 1e-10)
+    expect_lt(gap(weights = abs(b)), 1e-4)
   }
 })
 
