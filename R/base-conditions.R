@@ -31,10 +31,11 @@ in_function_of_user <- function(arg, expression, problem = "failed") {
 # A warning with a class of its own, flashkernel_warning_<kind>, so that it alone can be muffled by
 # suppressWarnings(classes = ).
 warn_user <- function(kind, ...) {
-  warning(structure(
-    class = c(paste0("flashkernel_warning_", kind), "flashkernel_warning", "warning", "condition"),
-    list(message = paste0(...), call = NULL)
-  ))
+  warning(new_condition(c(paste0("flashkernel_warning_", kind), "flashkernel_warning", "warning"), paste0(...)))
+}
+
+new_condition <- function(class, message = "", ...) {
+  structure(class = c(class, "condition"), list(message = message, call = NULL, ...))
 }
 
 # For estimates that are negative where their logarithm is asked for.
@@ -44,11 +45,7 @@ warn_negative <- function(...) warn_user("negative", ...)
 # interrupt would: to a handler if there is one, else to the top level.
 raise_status <- function(status, message) {
   if (identical(status, "interrupted")) {
-    interrupt <- structure(
-      class = c("interrupt", "condition"),
-      list(message = "", call = NULL)
-    )
-    signalCondition(interrupt)
+    signalCondition(new_condition("interrupt"))
     invokeRestart("abort")
   }
   stop(new_error(status, message, user_call()))

@@ -34,10 +34,10 @@ grid_samples <- function(data, at, m) {
   found <- session$grid_samples[[key]]
   if (!is.null(found)) return(found)
   targets <- if (is.null(at)) data else at
-  some <- \(table) table[unique(round(seq(1, nrow(table), length.out = min(nrow(table), 8192)))), , drop = FALSE]
+  some <- \(table) table[spread_rows(nrow(table), 8192), , drop = FALSE]
   x <- some(data)
   found <- list(x = x, y = if (is.null(at)) x else some(targets), checked = targets[stream_rows(data$n, m), , drop = FALSE])
-  session$grid_samples <- utils::head(c(stats::setNames(list(found), key), session$grid_samples), MOST_SAMPLES)
+  session$grid_samples <- with_latest(session$grid_samples, key, found, MOST_SAMPLES)
   found
 }
 
@@ -107,8 +107,8 @@ stream_of_run <- function(spec, scratch, control, grids = NULL) {
   scratch$stream
 }
 
-grid_of_shard <- function(shard, args, b, control) {
-  if (!is.null(b) || !is.null(shard$weights)) b <- weighted(b, shard)
+grid_of_shard <- function(shard, args, part, control) {
+  b <- if (!is.null(part) || !is.null(shard$weights)) weighted(part, shard)
   stream <- stream_clone(stream_of_run(args$spec, args$scratch, control))
   stream_add(stream, shard$points, b, control)
   stream
@@ -121,8 +121,21 @@ sums_of_grid <- function(data, at, b, control) {
 }
 
 # Of two nodes, on a worker as they are, on the master packed.
-merge_grids <- function(a, b) {
+merge_grids <- function(a, b, control) {
   stream_take(a, b)
   stream_close(b)
   a
 }
+
+# A grid of each node, packed where it leaves the worker.
+add_operations(grid = list(
+  one = grid_of_shard, merge = merge_grids,
+  finish = function(stream) {
+    on.exit(stream_close(stream))
+    stream_pack(stream)
+  },
+  resume = function(packed, args, control) {
+    stream <- stream_clone(stream_of_run(args$spec, args$scratch, control))
+    stream_take(stream, packed)
+  }
+))

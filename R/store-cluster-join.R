@@ -43,31 +43,17 @@ data_blocks <- function(data, shards = seq_along(data$rows)) {
 
 NUMBERS_OF_BLOCK <- 2^25
 
-# What the entry `what` of JOINED_SUMS makes of the sources at the shards `at`, or their own.
-# `plan`: of plan_join().
+# What `what`, of verb_of(), makes of the sources at the shards `at`, or their own. `plan`: of plan_join().
 join_targets <- function(what, sources, at, control, plan, ...) {
   data <- sources$points
   targets <- if (is.null(at)) data else at
   by_plan(plan, function(plan) {
     args <- list(what = what, sources = joined_sources(sources, plan), ...)
-    over_shards(targets, "join", args, control, shard_number, pairs = data$n * targets$n, lend = list(data))
+    over_shards(targets, "sums_at", args, control, shard_number, pairs = data$n * targets$n, lend = list(data))
   })
 }
 
 shard_number <- function(shard, worker) shard
-
-# On a worker, at a shard of targets, or leaving its points out where they are the sources' own.
-JOINED_SUMS <- list(
-  log = \(sources, at, args, control) log_sum(sources, at, args$factor, args$loo, control),
-  score = \(sources, at, args, control) score_sum(sources, at, args$factor, args$loo, args$names, control),
-  sums = \(sources, at, args, control) kernel_sum_of(sources, at, args$b, control, as_matrix = TRUE)
-)
-
-sum_joined <- function(shard, args, part, control) {
-  sources <- args$sources
-  sources$points <- at_shard(sources$points, part, args$scratch)
-  JOINED_SUMS[[args$what]](sources, if (!isTRUE(args$loo)) shard$points, args, control)
-}
 
 # Joined data for the sums at a shard of targets. Sums that are there already are kept in `scratch` until the answer goes,
 # while blocks are asked for: each known by the shard, how many sums there were before at it, and the block.
@@ -106,7 +92,7 @@ sum_of_blocks <- function(sources, at, loo, control, verb) {
   own <- if (loo) data$own
   if (is.null(at)) at <- shard_of(data, data$own)$points
   mode <- if (is.null(sources$shard_weights)) "own" else sources$shard_weights
-  fold_blocks(data, control, \(a, b) merge_some(a, b, control), function(block, shards, control) {
+  fold_blocks(data, control, merge_some, function(block, shards, control) {
     of <- sources_of_shard(block, sources$L, sources$kernel, mode)
     if (is_weightless(of)) return(NULL)
     if (is.null(own) || !own %in% shards) return(verb(of, at, FALSE, control))
@@ -126,8 +112,7 @@ sums_of_blocks <- function(sources, at, b, control) {
   data <- sources$points
   if (!is.null(data$grid)) return(sums_of_grid(data, at, b, control))
   if (!is.null(data$near)) control$tol <- control$tol / 2 # the other half is of those that are far
-  merge <- \(a, b) list(sums = a$sums + b$sums, stats = add_part_stats(a$stats, b$stats, control))
-  fold_blocks(data, control, merge, function(block, shards, control) {
+  fold_blocks(data, control, merge_sums, function(block, shards, control) {
     own <- numbers_at(b, rows_of_shards(data, shards))
     of <- sources_of_shard(block, sources$L, sources$kernel, "none")
     kernel_sum_of(of, at, weighted(own, block), control, as_matrix = TRUE)
@@ -150,7 +135,7 @@ fold_blocks <- function(data, control, merge, f) {
     name <- paste(data$own, scratch$sums, k)
     if (is.null(scratch$done[[name]])) scratch$done[[name]] <- list(f(load_block(data, k), data$blocks[[k]], control))
     scratch$done[[name]][[1]]
-  }, merge)
+  }, \(a, b) merge(a, b, control))
 }
 
 # ---- blocks on a worker -------------------------------------------------------------------------
@@ -192,7 +177,7 @@ keep_block <- function(data, shards, block) {
   key <- block_key(data, shards)
   if (identical(names(state$blocks)[1], key)) return(invisible())
   block$id <- data$id
-  blocks <- c(stats::setNames(list(block), key), state$blocks[names(state$blocks) != key])
+  blocks <- with_latest(state$blocks, key, block, Inf)
   bytes <- cumsum(vapply(blocks, \(block) 8 * as.double(length(block$points)), 0))
   state$blocks <- blocks[bytes == bytes[1] | bytes < memory_limit() / 4]
 }
@@ -203,12 +188,8 @@ ask_for <- function(known, data, shards) {
   kept <- paste(data$id, shards) %in% names(worker_state()$blocks)
   lacking <- setdiff(as.character(shards)[!kept], c(names(known$shards), names(known$lent)))
   if (length(lacking) == 0) return(invisible())
-  signalCondition(structure(
-    class = c("lacking_shards", "condition"),
-    list(message = "", call = NULL, lacking = list(
-      id = data$id, shards = as.integer(lacking), block = shards, told = told_of(data)
-    ))
-  ))
+  lacking <- list(id = data$id, shards = as.integer(lacking), block = shards, told = told_of(data))
+  signalCondition(new_condition("lacking_shards", lacking = lacking))
 }
 
 bind_shards <- function(data, parts) {

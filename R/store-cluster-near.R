@@ -120,7 +120,7 @@ kernel_by_distance <- function(kernel, distance, control) {
 
 # Of exact sums at some targets the largest.
 least_largest_sum <- function(sources, targets, b, control) {
-  some <- targets[unique(round(seq(1, targets$n, length.out = min(targets$n, 64)))), , drop = FALSE]
+  some <- targets[spread_rows(targets$n, 64), , drop = FALSE]
   control$tol <- 0
   found <- sums_of_shards(sources, some, if (!is.null(b)) abs(b), control)
   apply(as.matrix(found$sums), 2, max) * (1 - 1e-10)

@@ -101,7 +101,7 @@ recipe_below <- function(recipe, sent) {
   if (recipe$kind != "sent") return(recipe)
   list(kind = "sent", passed = function(shard) {
     rows <- sent[[as.character(shard)]]
-    if (is.null(rows)) stop(structure(class = c("missing_shard", "condition"), list(message = "", call = NULL)))
+    if (is.null(rows)) stop(new_condition("missing_shard"))
     rows
   })
 }
@@ -112,5 +112,5 @@ recipe_below <- function(recipe, sent) {
 take_news <- function(run, i, news) {
   if (is.null(news)) return(invisible())
   run$pool$workers_below[i] <- news$workers
-  for (message in news$lost) warn_of_worker(paste0(run$pool$transport$label(i), ": ", message))
+  for (message in news$lost) warn_user("worker", run$pool$transport$label(i), ": ", message)
 }

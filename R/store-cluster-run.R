@@ -16,14 +16,14 @@ over_shards <- function(data, op, args = list(), control = run_control(settle_co
   run <- new_run(pool, data, setup, parts, nodes)
   run$lend <- lend
   finish_run(run, control)
-  if (!is.null(data$cluster)) add_account(pool, run)
+  pool$account <- if (is.null(pool$account)) run$account else Map(`+`, pool$account, run$account)
   values <- lapply(nodes, node_value, run, args, control)
   if (!is.null(shards)) return(values)
   result <- values[[1]]
   if (is.list(result) && !is.null(result$stats)) {
     # not those of all workers
     result$stats$seconds <- seconds_now() - started
-    if (!is.null(data$cluster)) result$stats$workers <- run_account(run)
+    if (!is.null(data$cluster)) result$stats$workers <- run_account(pool, run$account)
   }
   result
 }
@@ -44,7 +44,7 @@ new_run <- function(pool, data, setup, parts, nodes, range = c(1, length(data$ro
     lacking = vector("list", size), relayed = list(), queue = vector("list", size), since = rep(seconds_now(), size), told = logical(size),
     # requests take this part of a second, or everything at once; as do those to masters of others
     range = range, at_once = setup$pairs < MOST_PAIRS_AT_ONCE * sum(pool$alive) || !is.null(pool$below),
-    account = list(requests = numeric(size), rows = numeric(size), seconds = numeric(size), bytes = numeric(size))
+    account = lapply(c(requests = 0, rows = 0, seconds = 0, bytes = 0), rep, size)
   ), parent = emptyenv())
   for (k in seq_along(nodes)) run$within[nodes[[k]][1]:nodes[[k]][2]] <- k
   run$waiting[unlist(lapply(nodes, node_shards))] <- TRUE
@@ -67,10 +67,8 @@ MOST_PAIRS_AT_ONCE <- 5e7
 
 # What nobody has goes in runs of neighbours: those of the `range` that is for these workers, others as if it began anew.
 share_shards <- function(run) {
-  alive <- living(run$pool)
-  if (length(alive) == 0) stop_no_worker(run$pool)
+  alive <- some_living(run$pool)
   free <- which(is.na(run$worker))
-  if (length(free) == 0) return(invisible())
   # by number, so that shards of the same place in several data are together
   size <- run$range[2] - run$range[1] + 1
   run$worker[free] <- alive[ceiling(((free - run$range[1]) %% size + 1) * length(alive) / size)]
@@ -108,9 +106,11 @@ node_value <- function(node, run, args, control) {
 # ---- the loop -----------------------------------------------------------------------------------
 
 finish_run <- function(run, control) {
-  limit <- worker_timeout(control)
+  limit <- control$asked$worker_timeout
+  if (is.null(limit)) limit <- SECONDS_OF_SILENCE
   repeat {
-    if (any(run$waiting)) for (i in workers_with_room(run)) give_work(run, i)
+    # a worker computes, and may have one more request to go on with
+    if (any(run$waiting)) for (i in which(run$pool$alive & lengths(run$queue) < run$pool$transport$depth)) give_work(run, i)
     busy <- which(lengths(run$queue) > 0)
     if (length(busy) == 0) {
       if (!any(run$waiting)) break
@@ -130,15 +130,12 @@ finish_run <- function(run, control) {
 
 SECONDS_OF_A_WAIT <- 0.5
 
-# A worker computes, and may have one more request to go on with.
-workers_with_room <- function(run) which(run$pool$alive & lengths(run$queue) < run$pool$transport$depth)
+# After which a worker counts as lost.
+SECONDS_OF_SILENCE <- 300
 
-is_idle <- function(run) all(lengths(run$queue) == 0)
+share_done <- function(run) 1 - (sum(run$waiting) + length(sent_shards(run$queue))) / run$wanted
 
-share_done <- function(run) {
-  sent <- vapply(run$queue, \(queue) sum(lengths(lapply(queue, `[[`, "shards"))), 0)
-  1 - sum(run$waiting, sent) / run$wanted
-}
+sent_shards <- function(queues) unlist(lapply(unlist(queues, recursive = FALSE), `[[`, "shards"))
 
 # Nodes of its own shards, or else one of the last of who has most.
 give_work <- function(run, i) {
@@ -172,7 +169,7 @@ send_nodes <- function(run, i, nodes, ahead) {
   unsent <- if (run$data$recipe$kind == "sent") shards[!owners_of(run$pool, run$data)[shards] %in% i]
   # making them again takes the workers, and so does fetching what they have made
   makes <- length(unsent) > 0 && !is.null(run$data$recipe$make)
-  if ((makes || must_fetch(run, i)) && !is_idle(run)) return(invisible())
+  if ((makes || must_fetch(run, i)) && any(lengths(run$queue) > 0)) return(invisible())
   if (ahead && (length(unsent) > 0 || length(run$lacking[[i]]) > 0 || !run$told[i])) return(invisible())
   request <- list(
     token = new_number(), run = run$id, nodes = nodes, lent = lend_rows(run, i),
@@ -186,21 +183,14 @@ send_nodes <- function(run, i, nodes, ahead) {
   }
   if (!run$told[i]) request$setup <- worker_setup(run, i)
   run$worker[shards] <- i
-  sent <- tryCatch({
-    bytes <- run$pool$transport$send(i, request)
-    TRUE
-  }, error = \(e) {
-    drop_worker(run, i, conditionMessage(e))
-    FALSE
-  })
-  if (!sent) return(invisible())
+  bytes <- tryCatch(run$pool$transport$send(i, request), error = identity)
+  if (inherits(bytes, "error")) return(drop_worker(run, i, conditionMessage(bytes)))
   if (!ahead) run$since[i] <- seconds_now()
   run$queue[[i]] <- c(run$queue[[i]], list(list(token = request$token, nodes = nodes, shards = shards)))
   run$waiting[shards] <- FALSE
   run$told[i] <- run$pool$transport$keeps
   if (run$pool$transport$keeps && run$data$recipe$kind != "none") set_owner(run$pool, run$data, shards, i)
-  run$account$requests[i] <- run$account$requests[i] + 1
-  if (is.numeric(bytes)) run$account$bytes[i] <- run$account$bytes[i] + bytes
+  add_to_account(run, i, requests = 1, bytes = if (is.numeric(bytes)) bytes else 0)
 }
 
 # Less than any system keeps for a connection.
@@ -243,11 +233,8 @@ tell_data <- function(pool, run, i) {
 # ---- answers ------------------------------------------------------------------------------------
 
 take_message <- function(run, i) {
-  answer <- tryCatch(run$pool$transport$receive(i), error = \(e) {
-    drop_worker(run, i, conditionMessage(e))
-    NULL
-  })
-  if (is.null(answer)) return(invisible())
+  answer <- tryCatch(run$pool$transport$receive(i), error = identity)
+  if (inherits(answer, "error")) return(drop_worker(run, i, conditionMessage(answer)))
   run$since[i] <- seconds_now()
   known <- which(vapply(run$queue[[i]], \(request) identical(request$token, answer$token), NA))
   if (length(known) == 0) return(invisible()) # a beat, or of an earlier run
@@ -278,11 +265,7 @@ take_values <- function(run, i, request, answer) {
   first <- vapply(request$nodes, `[`, 0, 1)
   run$values[first] <- answer$values
   run$last[first] <- vapply(request$nodes, `[`, 0, 2)
-  account <- run$account
-  account$seconds[i] <- account$seconds[i] + answer$seconds
-  account$rows[i] <- account$rows[i] + sum(run$data$rows[request$shards])
-  account$bytes[i] <- account$bytes[i] + answer$bytes
-  run$account <- account
+  add_to_account(run, i, seconds = answer$seconds, rows = sum(run$data$rows[request$shards]), bytes = answer$bytes)
   take_news(run, i, answer$below)
 }
 
@@ -305,34 +288,38 @@ MACHINE_ERRORS <- paste0("flashkernel_error_", c("device", "alloc", "no_device")
 # Its shards go to the others.
 drop_worker <- function(run, i, why) {
   lose_worker(run$pool, i, why)
-  run$waiting[unlist(lapply(run$queue[[i]], `[[`, "shards"))] <- TRUE
+  run$waiting[sent_shards(run$queue[i])] <- TRUE
   run$queue[i] <- run$lacking[i] <- list(NULL)
   leave_to_living(run)
 }
 
 # What waits for workers that are lost.
 leave_to_living <- function(run) {
-  alive <- living(run$pool)
-  if (length(alive) == 0) stop_no_worker(run$pool)
+  alive <- some_living(run$pool)
   open <- which(run$waiting & !run$worker %in% alive)
   run$worker[open] <- alive[ceiling(seq_along(open) * length(alive) / length(open))]
 }
 
 # ---- accounts -----------------------------------------------------------------------------------
 
+add_to_account <- function(run, i, ...) {
+  for (name in ...names()) run$account[[name]][i] <- run$account[[name]][i] + list(...)[[name]]
+}
+
 # What each worker did, for diagnostics(): a data frame with a row for each. data.frame() takes longer than a request.
-run_account <- function(run) {
-  pool <- run$pool
-  account <- c(pool$who, run$account, list(lost = !pool$alive), if (!is.null(pool$below)) list(below = pool$workers_below))
-  attr(account, "row.names") <- seq_along(pool$alive)
-  class(account) <- "data.frame"
-  account
+run_account <- function(pool, account) {
+  account <- c(pool$who, account, list(lost = !pool$alive), if (!is.null(pool$below)) list(below = pool$workers_below))
+  structure(account, class = "data.frame", row.names = seq_along(pool$alive))
 }
 
-# Seconds of silence after which a worker counts as lost.
-worker_timeout <- function(control) {
-  seconds <- control$asked$worker_timeout
-  if (is.null(seconds)) SECONDS_OF_SILENCE else seconds
+# A function that returns the account of all runs from now on, as those of a fit of kernel_ridge(); NULL where there is no
+# cluster.
+watch_workers <- function(cluster) {
+  if (is.null(cluster)) return(\() NULL)
+  pool <- pool_of(cluster)
+  before <- pool$account
+  function() {
+    if (is.null(pool$account)) return(NULL)
+    run_account(pool, if (is.null(before)) pool$account else Map(`-`, pool$account, before))
+  }
 }
-
-SECONDS_OF_SILENCE <- 300

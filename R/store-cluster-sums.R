@@ -10,7 +10,7 @@ log_sum.sources_in_shards <- function(sources, at, factor, loo, control) {
   tolerant <- goes_by_sums(factor, loo, control) && is.null(sources$shard_weights)
   if (is.matrix(at)) {
     if (tolerant) return(log_of_sums(sources, at, control))
-    return(logs_at(sources, at, control, list(factor = factor, score = FALSE)))
+    return(logs_at(sources, at, control, list(what = "log", factor = factor)))
   }
   plan <- if (tolerant) plan_join(sources, at, NULL, control) else plan_whole(sources$points)
   if (is_whole(plan)) return(join_targets("log", sources, at, control, plan, factor = factor, loo = loo))
@@ -19,11 +19,10 @@ log_sum.sources_in_shards <- function(sources, at, factor, loo, control) {
 
 #' @export
 score_sum.sources_in_shards <- function(sources, at, factor, loo, names, control) {
-  data <- sources$points
   if (!is.matrix(at)) {
-    return(join_targets("score", sources, at, control, plan_whole(data), factor = factor, loo = loo, names = names))
+    return(join_targets("score", sources, at, control, plan_whole(sources$points), factor = factor, loo = loo, names = names))
   }
-  found <- logs_at(sources, at, control, list(factor = factor, score = TRUE))
+  found <- logs_at(sources, at, control, list(what = "score", factor = factor))
   if (!is.null(names)) colnames(found$score) <- names
   found
 }
@@ -69,7 +68,8 @@ kernel_sum_of.sources_in_shards <- function(sources, at, b, control, as_matrix =
 #' @export
 kernel_sum_at.flash_data <- function(at, sources, b, control, as_matrix) {
   b <- as.matrix(b)
-  found <- over_shards(at, "multiply", list(centers = shared_value(sources), v = b), control, pairs = at$n * nrow(b))
+  args <- list(what = "sums", sources = shared_value(sources), b = b)
+  found <- over_shards(at, "sums_at", args, control, shard_number, pairs = at$n * nrow(b))
   if (!as_matrix) found$sums <- as.vector(found$sums)
   found
 }

@@ -52,8 +52,7 @@ kernels_of_shard <- function(with, at) {
     alpha <- at$args[[with$alpha]]$points
     value <- kernel_sum_of(at$args[[with$sources]], shard$points, alpha, at$run, as_matrix = TRUE)$sums
   }
-  others <- shard$links[names(shard$links) != key]
-  shard$links <- utils::head(c(stats::setNames(list(value), key), others), MOST_LINKS)
+  shard$links <- with_latest(shard$links, key, value, MOST_LINKS)
   value
 }
 

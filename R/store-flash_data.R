@@ -75,20 +75,16 @@ flash_data <- function(x, cluster = NULL, reader = NULL, shards = NULL, shard_ro
   describe_data(named_data(data), run)
 }
 
-fetch_weights <- function(data) fetch_column(data, "weights")
-
-# n numbers of the shards, a vector or a matrix; on a worker those of the shard at which it sums.
-fetch_column <- function(data, name) {
-  if (is_joined(data)) return(shard_of(data, data$own)[[name]])
+# Those of all rows; on a worker those of the shard at which it sums.
+fetch_weights <- function(data) {
+  if (is_joined(data)) return(shard_of(data, data$own)$weights)
   check_memory(16 * data$n, "x")
-  join_brought(over_shards(data, "column", list(name = name), shards = seq_along(data$rows)))
+  join_brought(over_shards(data, "weights", shards = seq_along(data$rows)))
 }
 
 check_named_columns <- function(names, arg) {
-  if (is.null(names)) return(invisible())
-  if (!is.character(names) || anyNA(names) || length(names) == 0) {
-    stop_argument(arg, "must be NULL or names of columns: found ", describe(names))
-  }
+  good <- is.null(names) || is.character(names) && !anyNA(names) && length(names) > 0
+  if (!good) stop_argument(arg, "must be NULL or names of columns: found ", describe(names))
 }
 
 # list(kind, rows, ...), `rows` NA where they are not known yet. What the master needs to send shards, and what
@@ -125,17 +121,8 @@ file_recipe <- function(paths, reader) {
 # All shards are read, or sent, once.
 describe_data <- function(data, run) {
   found <- over_shards(data, "describe", control = run)
-  data$rows <- found$rows
+  data[names(found)] <- found
   data$n <- sum(found$rows)
-  data$d <- found$d
-  data["names"] <- list(found$names)
-  about <- c(
-    "has", "total_weight", "square_weight", "positive", "largest_weight", "rest_weight", "rest_square", "shard_weights",
-    "shard_positive", "box", "response_is"
-  )
-  for (name in about) {
-    data[[name]] <- found[[name]]
-  }
   if (data$has["weights"] && !(data$total_weight > 0)) stop_argument("weights", "must not all be zero")
   data
 }
@@ -185,7 +172,7 @@ made_shard <- function(made, args, shard, stats) {
   list(made = if (!keep) list(made), box = box_of(made$x), stats = stats)
 }
 
-merge_made <- function(a, b) {
+merge_made <- function(a, b, control) {
   list(made = c(a$made, b$made), box = rbind(a$box, b$box), stats = if (!is.null(a$stats)) add_stats(a$stats, b$stats))
 }
 
@@ -317,7 +304,7 @@ rows_of_shards <- function(data, shards) {
 # shard as its weight says, drawn there; they come back without weights.
 data_sample <- function(data, most = 20000) {
   if (!data$has[["weights"]]) {
-    return(data_rows(data, unique(round(seq(1, data$n, length.out = min(most, data$n))))))
+    return(data_rows(data, spread_rows(data$n, most)))
   }
   share <- min(most, data$positive) * data$shard_weights / data$total_weight
   counts <- pmin(diff(c(0, round(cumsum(share)))), data$shard_positive)

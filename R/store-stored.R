@@ -23,8 +23,7 @@ is_stored <- function(data, key, shard, worker) {
   if (is.null(holders)) holders <- rep(NA_integer_, length(data$rows))
   has <- holders[shard] %in% worker
   if (!has || names(known)[1] != key) {
-    known <- utils::head(c(stats::setNames(list(replace(holders, shard, worker)), key), known[names(known) != key]), MOST_STORED)
-    assign(data$id, known, envir = pool$stored)
+    assign(data$id, with_latest(known, key, replace(holders, shard, worker), MOST_STORED), envir = pool$stored)
   }
   has
 }
@@ -33,9 +32,8 @@ MOST_STORED <- 4
 
 # On the worker: the numbers of the part, from now on the shard's.
 stored_values <- function(shard, part) {
-  known <- shard$stored[names(shard$stored) != part$key]
   values <- if (is.null(part$values)) shard$stored[[part$key]] else part$values
   if (is.null(values)) stop("numbers that this worker has not been sent")
-  shard$stored <- utils::head(c(stats::setNames(list(values), part$key), known), MOST_STORED)
+  shard$stored <- with_latest(shard$stored, part$key, values, MOST_STORED)
   values
 }

@@ -551,7 +551,7 @@ test_that("what is not there for a kind of fit is refused with advice that works
   grDevices::pdf(NULL)
   on.exit(grDevices::dev.off())
   functions <- list(
-    modes = modes, mean_shift = mean_shift, ridges = ridges, kde_bands = kde_bands,
+    modes = kde_modes, mean_shift = mean_shift, ridges = kde_ridges, kde_bands = kde_bands,
     confint = \(fit) confint(fit), plot = \(fit) plot(fit, band = TRUE), kde_derivative = kde_derivative,
     se.fit = \(fit) predict(fit, se.fit = TRUE), cdf = \(fit) kde_cdf(fit, matrix(1, 1, fit$d)), quantile = quantile
   )
