@@ -1,3 +1,5 @@
+# The argument `adaptive` of fits: names of methods, and factors by row.
+
 # "auto", the name of a method, n factors, or NULL for none.
 check_adaptive <- function(adaptive, n) {
   if (is.null(adaptive)) return("auto")
@@ -25,7 +27,5 @@ ADAPTIVE_METHODS <- c("abramson", "knn")
 # The square root is too bold in more than two dimensions (bench/NOTES.md).
 check_power <- function(alpha, d) {
   if (is.null(alpha)) return(min(1 / 2, 1 / d))
-  good <- is.numeric(alpha) && length(alpha) == 1 && !is.object(alpha) && isTRUE(alpha > 0 && alpha <= 1)
-  if (!good) stop_argument("alpha", "must be a number above 0, 1 at most: found ", describe(alpha))
-  as.double(alpha)
+  check_number(alpha, "alpha", "a number above 0, 1 at most", \(x) x > 0 && x <= 1)
 }

@@ -70,30 +70,20 @@ describe <- function(value) {
   if (is.null(value)) return("NULL")
   if (is.function(value)) return("a function")
   if (is.data.frame(value)) {
-    columns <- ngettext(length(value), "column", "columns")
-    return(sprintf("a data frame with %d %s", length(value), columns))
+    return(paste("a data frame with", length(value), ngettext(length(value), "column", "columns")))
   }
   kind <- if (is.object(value)) paste0("an object of class ", shorten(class(value)[1])) else typeof(value)
-  if (length(dim(value)) == 2) {
-    return(sprintf("a %s x %s %s matrix", nrow(value), ncol(value), kind))
-  }
-  if (length(value) == 1 && is.atomic(value) && !is.object(value)) {
-    return(if (is.character(value)) quote_text(value) else format(value, digits = 7))
-  }
-  if (is.atomic(value) && !is.object(value)) {
-    return(sprintf("a %s vector of length %d", kind, length(value)))
-  }
-  kind
+  if (length(dim(value)) == 2) return(paste("a", nrow(value), "x", ncol(value), kind, "matrix"))
+  if (!is.atomic(value) || is.object(value)) return(kind)
+  if (length(value) != 1) return(paste("a", kind, "vector of length", length(value)))
+  if (is.character(value)) quote_text(value) else format(value, digits = 7)
 }
 
 quote_text <- function(text) encodeString(shorten(text), quote = '"')
 
 quote_each <- function(names) paste0("`", shorten(names), "`")
 
-quote_names <- function(names, most = 5) {
-  shown <- paste(quote_each(utils::head(names, most)), collapse = ", ")
-  if (length(names) > most) paste0(shown, ", ... (", length(names), " in all)") else shown
-}
+quote_names <- function(names, most = 5) few_of(quote_each(names), most)
 
 # The beginning of texts of more than `most` bytes. What is not valid in its encoding is shown as <ff>.
 shorten <- function(text, most = 60) {
@@ -124,11 +114,5 @@ few_of <- function(texts, most = 6) {
 
 # Three digits of each number, without a power of ten where the number is of a common size.
 short_number <- function(x) {
-  vapply(signif(x, 3), function(value) {
-    if (value >= 1e3 && value < 1e9) {
-      format(value, big.mark = ",", scientific = FALSE)
-    } else {
-      format(value, digits = 3)
-    }
-  }, "")
+  vapply(signif(x, 3), \(value) if (value >= 1e3 && value < 1e9) whole(value) else format(value, digits = 3), "")
 }

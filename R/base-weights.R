@@ -18,6 +18,7 @@ plain_quantile <- function(column, prob) {
   ifelse(part > 0 & low != high, (1 - part) * low + part * high, low)
 }
 
+# What is left of the sum without each; that of all but a large one is summed, as the difference has lost its digits.
 leave_out <- function(weights) {
   total <- sum(weights)
   rest <- total - weights

@@ -177,7 +177,7 @@ send_nodes <- function(run, i, nodes, ahead) {
     parts = if (!is.null(run$parts)) lapply(stats::setNames(nm = shards), run$parts, i)
   )
   if (ahead && utils::object.size(request) > MOST_BYTES_AHEAD) {
-    # numbers for it (store-stored.R) have not gone there
+    # numbers for it (stored_part()) have not gone there
     suppressWarnings(rm(list = run$data$id, envir = run$pool$stored))
     return(invisible())
   }

@@ -73,7 +73,8 @@ shard_parts <- function(rows, data) {
     response <- rows$response
   } else {
     if (is.null(dim(rows))) rows <- as_points(rows, "x")
-    check_columns(c(data$columns, data$response, data$weights), colnames(rows))
+    wanted <- c(data$columns, data$response, data$weights)
+    check_none_lacking(colnames(rows), "x", wanted, paste("the columns", quote_names(wanted)))
     weights <- if (!is.null(data$weights)) as.vector(as_points(rows[, data$weights, drop = FALSE], "weights"))
     response <- if (!is.null(data$response)) response_of_columns(rows, data$response)
     other <- c(data$response, data$weights)
@@ -126,11 +127,6 @@ merge_kinds <- function(a, b) {
 check_shard_weights <- function(weights, n) {
   if (length(weights) == n && is_number(weights) && all(weights == 0)) return(as.double(weights))
   check_weights(weights, n)
-}
-
-check_columns <- function(wanted, found) {
-  lacking <- setdiff(wanted, found)
-  if (length(lacking) > 0) stop_argument("x", "must have the columns ", quote_names(wanted), ": found no ", quote_names(lacking))
 }
 
 # What sums of a shard go over, the same object for the same bandwidth and kernel, for what C has prepared of it.
