@@ -1,3 +1,5 @@
+# Is a cluster one that can be used?
+
 check_cluster <- function(cluster) {
   if (is.null(cluster)) return(NULL)
   cluster <- as_cluster(cluster)

@@ -171,13 +171,9 @@ run_control <- function(asked) {
 
 checked_run <- function(asked) {
   asked <- check_asked(asked)
-  if (!is.null(session$method)) asked$method <- session$method # of tests alone
-  list(
-    backend = asked$backend, precision = asked$precision, threads = check_threads(asked$threads),
-    devices = check_devices(asked$devices), engine = asked$engine, tol = asked$tol, tol_type = asked$tol_type,
-    device_memory = asked$device_memory, host_memory = asked$host_memory,
-    gpu_memory_limit = asked$gpu_memory_limit, progress = NULL, cluster = asked$cluster, method = asked$method, asked = asked
-  )
+  asked$method <- session$method # of tests alone
+  of_c <- list(threads = check_threads(asked$threads), devices = check_devices(asked$devices))
+  c(replace(asked, names(of_c), of_c), list(asked = asked))
 }
 
 check_asked <- function(asked) {
@@ -202,10 +198,9 @@ start_run <- function(asked, stage = "Computing", frame = parent.frame()) {
 
 # Checks of memory go by options, also where they know of no control: those that it sets hold until `frame` ends.
 hold_limits <- function(asked, frame = parent.frame()) {
-  if (is.null(asked$memory_limit) && is.null(asked$chunk_bytes)) return(invisible())
   limits <- list(flashkernel.memory_limit = asked$memory_limit, flashkernel.chunk_bytes = asked$chunk_bytes)
   before <- options(limits[lengths(limits) > 0])
-  at_end(\() options(before), frame)
+  if (length(before) > 0) at_end(\() options(before), frame)
 }
 
 at_end <- function(action, frame) do.call(on.exit, list(as.call(list(action)), add = TRUE), envir = frame)

@@ -1,3 +1,5 @@
+# Points with columns of levels (factors, texts, logical values) beside numbers, as one matrix of numbers.
+
 is_levels <- function(column) {
   is.null(dim(column)) && (is.factor(column) || is.character(column) || is.logical(column))
 }

@@ -1,3 +1,5 @@
+# Stats of sums, what diagnostics() says of them: of several computations as of one, and in words.
+
 joined_stats <- function(a, b) if (is.null(a)) b else if (is.null(b)) a else add_stats(a, b)
 
 # The stats of two sums as those of one computation. Only a sum on a device has seconds there.

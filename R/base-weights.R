@@ -1,3 +1,5 @@
+# Numbers of weighted points: quantiles, weights without one, sums of logarithms.
+
 weighted_quantile <- function(column, weights, prob) {
   if (is.null(weights) || length(column) == 1) return(plain_quantile(column, prob))
   order <- order(column)

@@ -27,21 +27,14 @@ joined_sources <- function(sources, plan = NULL) {
 # Runs of neighbours, of at most NUMBERS_OF_BLOCK numbers where one has not more by itself.
 data_blocks <- function(data, shards = seq_along(data$rows)) {
   most <- NUMBERS_OF_BLOCK / data$d
-  blocks <- list()
   rows <- Inf
-  for (shard in shards) {
-    rows <- rows + data$rows[shard]
-    if (rows > most) {
-      blocks <- c(blocks, list(shard))
-      rows <- data$rows[shard]
-    } else {
-      blocks[[length(blocks)]] <- c(blocks[[length(blocks)]], shard)
-    }
-  }
-  blocks
+  begins <- vapply(data$rows[shards], function(more) {
+    is_full <- rows + more > most
+    rows <<- if (is_full) more else rows + more
+    is_full
+  }, NA)
+  unname(split(shards, cumsum(begins)))
 }
-
-NUMBERS_OF_BLOCK <- 2^25
 
 # What `what`, of verb_of(), makes of the sources at the shards `at`, or their own. `plan`: of plan_join().
 join_targets <- function(what, sources, at, control, plan, ...) {
@@ -58,8 +51,7 @@ shard_number <- function(shard, worker) shard
 # Joined data for the sums at a shard of targets. Sums that are there already are kept in `scratch` until the answer goes,
 # while blocks are asked for: each known by the shard, how many sums there were before at it, and the block.
 at_shard <- function(data, shard, scratch) {
-  data["own"] <- shard
-  data["scratch"] <- list(scratch)
+  data[c("own", "scratch")] <- list(shard, scratch)
   if (!is.null(data$near)) data$blocks <- data_blocks(data, data$near[[shard]])
   data
 }
@@ -102,9 +94,7 @@ sum_of_blocks <- function(sources, at, loo, control, verb) {
 
 #' @export
 kernel_sum_of.sources_in_blocks <- function(sources, at, b, control, as_matrix = FALSE) {
-  found <- sums_of_blocks(sources, at, b, control)
-  if (!as_matrix) found$sums <- as.vector(found$sums)
-  found
+  sums_as(sums_of_blocks(sources, at, b, control), as_matrix)
 }
 
 # Sums of coefficients: `b`, of all sources, or ones.
@@ -238,10 +228,10 @@ add_lacking <- function(run, i, lacking) {
 }
 
 # Are rows to be fetched that the master has not?
-must_fetch <- function(run, i) {
-  any(vapply(run$lacking[[i]], \(one) {
-    !is.null(lent_data(run, one)$recipe$make) && !all(as.character(one$shards) %in% names(run$relayed[[one$id]]))
-  }, NA))
+must_fetch <- function(run, i) any(vapply(run$lacking[[i]], \(one) is_unfetched(run, lent_data(run, one), one), NA))
+
+is_unfetched <- function(run, data, one) {
+  !is.null(data$recipe$make) && !all(as.character(one$shards) %in% names(run$relayed[[one$id]]))
 }
 
 lent_data <- function(run, one) {
@@ -263,12 +253,11 @@ lent_below <- function(one) {
 lend_rows <- function(run, i) {
   lent <- lapply(run$lacking[[i]], function(one) {
     data <- lent_data(run, one)
-    names <- as.character(one$shards)
-    if (is.null(data$recipe$make)) {
-      rows <- lapply(stats::setNames(one$shards, names), \(shard) shard_rows(data, shard))
+    if (is_unfetched(run, data, one)) run$relayed[[one$id]] <- fetch_shards(data, asked_of(run, one$id))
+    rows <- if (is.null(data$recipe$make)) {
+      lapply(stats::setNames(nm = one$shards), \(shard) shard_rows(data, shard))
     } else {
-      if (!all(names %in% names(run$relayed[[one$id]]))) run$relayed[[one$id]] <- fetch_shards(data, asked_of(run, one$id))
-      rows <- run$relayed[[one$id]][names]
+      run$relayed[[one$id]][as.character(one$shards)]
     }
     list(data = told_of(data), rows = rows)
   })
@@ -278,8 +267,8 @@ lend_rows <- function(run, i) {
 
 # Shards of the blocks that some worker waits for.
 asked_of <- function(run, id) {
-  asked <- unlist(run$lacking, recursive = FALSE)
-  sort(unique(unlist(lapply(asked, \(one) if (one$id == id) one$block))))
+  asked <- Filter(\(one) one$id == id, unlist(run$lacking, recursive = FALSE))
+  sort(unique(unlist(lapply(asked, `[[`, "block"))))
 }
 
 fetch_shards <- function(data, shards) {

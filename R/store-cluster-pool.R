@@ -1,7 +1,7 @@
 # The workers of a cluster, as the master knows them. A pool is an environment of `cluster`, `transport`, `about`,
 # what each worker told of itself, `who` they are for run_account(), `alive`, which of them are, `owners`, for each
-# flash_data() who holds which shard, `told` and `shared`, which data and values each worker knows, and `held`, how many
-# computations that are under way have it open. There is one for a cluster in a session.
+# flash_data() who holds which shard, `knows`, what each worker has been told, and `held`, how many computations that are
+# under way have it open. There is one for a cluster in a session.
 
 pool_of <- function(cluster) {
   for (pool in session$pools) if (identical(pool$cluster, cluster)) return(pool)
@@ -11,15 +11,11 @@ pool_of <- function(cluster) {
   ), parent = emptyenv())
   pool$alive <- rep(TRUE, pool$transport$size)
   pool$open <- logical(pool$transport$size)
-  pool$forgotten <- rep(list(character()), pool$transport$size)
-  pool$shared <- pool$told <- pool$forgotten
+  pool$knows <- rep(list(list()), pool$transport$size)
   pool$workers_below <- integer(pool$transport$size)
   session$pools <- c(list(pool), utils::head(session$pools, MOST_POOLS - 1))
   pool
 }
-
-# Clusters that are remembered: what is forgotten is made anew.
-MOST_POOLS <- 20
 
 # Makes the workers ready for requests until `frame` ends (NULL: until they are released).
 hold_pool <- function(pool, frame = parent.frame()) {
@@ -38,6 +34,14 @@ hold_pool <- function(pool, frame = parent.frame()) {
 
 living <- function(pool) which(pool$alive)
 
+# Is the key `what` news to worker i? From now on it is not, while it is one of the last `most`.
+is_news <- function(pool, i, what, key, most = Inf) {
+  known <- pool$knows[[i]][[what]]
+  if (key %in% known) return(FALSE)
+  pool$knows[[i]][[what]] <- utils::head(c(key, known), most)
+  TRUE
+}
+
 # Workers of an interrupted computation still have it to end, or to be told to.
 release_pool <- function(pool) {
   pool$held <- pool$held - 1
@@ -51,8 +55,6 @@ release_pool <- function(pool) {
   }
   invisible()
 }
-
-SECONDS_TO_LEAVE <- 30
 
 # A message, since the work goes on; without workers there is an error.
 lose_worker <- function(pool, i, why) {

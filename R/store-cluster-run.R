@@ -63,8 +63,6 @@ shared_control <- function(control) {
   replace(control$asked, "cluster", list(NULL))
 }
 
-MOST_PAIRS_AT_ONCE <- 5e7
-
 # What nobody has goes in runs of neighbours: those of the `range` that is for these workers, others as if it began anew.
 share_shards <- function(run) {
   alive <- some_living(run$pool)
@@ -128,11 +126,6 @@ finish_run <- function(run, control) {
   }
 }
 
-SECONDS_OF_A_WAIT <- 0.5
-
-# After which a worker counts as lost.
-SECONDS_OF_SILENCE <- 300
-
 share_done <- function(run) 1 - (sum(run$waiting) + length(sent_shards(run$queue))) / run$wanted
 
 sent_shards <- function(queues) unlist(lapply(unlist(queues, recursive = FALSE), `[[`, "shards"))
@@ -193,9 +186,6 @@ send_nodes <- function(run, i, nodes, ahead) {
   add_to_account(run, i, requests = 1, bytes = if (is.numeric(bytes)) bytes else 0)
 }
 
-# Less than any system keeps for a connection.
-MOST_BYTES_AHEAD <- 2^15
-
 # Threads and a GPU of its own, unless the user said which, and what it does not have yet.
 worker_setup <- function(run, i) {
   pool <- run$pool
@@ -208,26 +198,14 @@ worker_setup <- function(run, i) {
     setup[c("below", "rows", "range")] <- list(pool$below, run$data$rows, range)
   }
   setup$place <- about$place
-  setup$forget <- setdiff(session$forgotten, pool$forgotten[[i]])
-  pool$forgotten[[i]] <- c(pool$forgotten[[i]], setup$forget)
-  setup$data <- tell_data(pool, run, i)
-  shared <- vapply(setup$args, inherits, NA, "shared_value")
-  for (name in names(setup$args)[shared]) {
-    key <- setup$args[[name]]$key
-    if (key %in% pool$shared[[i]]) setup$args[[name]]["value"] <- list(NULL)
-    else pool$shared[[i]] <- utils::head(c(key, pool$shared[[i]]), MOST_SHARED)
+  setup$forget <- Filter(\(id) is_news(pool, i, "forgotten", id), session$forgotten)
+  # data once, as paths may be many, and readers come with their environments: then by name alone
+  told <- setup$data
+  if (pool$transport$keeps && !is_news(pool, i, "data", paste(told$id, !is.null(told$d)))) setup$data <- told["id"]
+  for (name in names(Filter(\(value) inherits(value, "shared_value"), setup$args))) {
+    if (!is_news(pool, i, "shared", setup$args[[name]]$key, MOST_SHARED)) setup$args[[name]]["value"] <- list(NULL)
   }
   setup
-}
-
-# Once, as paths may be many, and readers come with their environments: then by name alone.
-tell_data <- function(pool, run, i) {
-  told <- run$setup$data
-  if (!pool$transport$keeps) return(told)
-  key <- paste(told$id, !is.null(told$d))
-  if (key %in% pool$told[[i]]) return(told["id"])
-  pool$told[[i]] <- c(key, pool$told[[i]])
-  told
 }
 
 # ---- answers ------------------------------------------------------------------------------------
@@ -249,10 +227,9 @@ take_answer <- function(run, i, request, answer) {
   run$waiting[shards] <- TRUE
   if (!is.null(answer$unknown)) {
     run$told[i] <- FALSE
-    run$pool$told[[i]] <- character()
-    set_owner(run$pool, run$data, shards, NA)
-    run$pool$shared[[i]] <- setdiff(run$pool$shared[[i]], answer$unknown)
-    return(invisible())
+    shared <- setdiff(run$pool$knows[[i]]$shared, answer$unknown)
+    run$pool$knows[[i]][c("data", "shared")] <- list(NULL, shared)
+    return(set_owner(run$pool, run$data, shards, NA))
   }
   take_news(run, i, answer$below)
   if (!is.null(answer$lacking)) return(add_lacking(run, i, answer$lacking))

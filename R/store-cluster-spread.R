@@ -15,8 +15,6 @@ goes_to_cluster <- function(sources, at, control) {
   (is.null(at) || is.matrix(at)) && as.double(nrow(sources$points)) * m >= LEAST_PAIRS_FOR_CLUSTER
 }
 
-LEAST_PAIRS_FOR_CLUSTER <- 2e7
-
 #' @export
 log_sum.spread_sources <- function(sources, at, factor, loo, control) {
   spread_targets("log", sources, at, control, factor = factor, loo = loo)
@@ -29,9 +27,7 @@ score_sum.spread_sources <- function(sources, at, factor, loo, names, control) {
 
 #' @export
 kernel_sum_of.spread_sources <- function(sources, at, b, control, as_matrix = FALSE) {
-  found <- spread_targets("sums", sources, at, control, b = b)
-  if (is.null(dim(b)) && !as_matrix) found$sums <- as.vector(found$sums)
-  found
+  sums_as(spread_targets("sums", sources, at, control, b = b), as_matrix || !is.null(dim(b)))
 }
 
 #' @export
@@ -98,5 +94,3 @@ shared_value <- function(value) {
 }
 
 known_by <- function(key, value) structure(list(key = key, value = value), class = "shared_value")
-
-MOST_SHARED <- 4

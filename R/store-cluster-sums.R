@@ -59,19 +59,17 @@ sum_kernels.sources_in_shards <- function(sources, at, b, control, out = NULL, c
 
 #' @export
 kernel_sum_of.sources_in_shards <- function(sources, at, b, control, as_matrix = FALSE) {
-  found <- sums_of_shards(sources, at, b, control)
-  if (!as_matrix) found$sums <- as.vector(found$sums)
-  found
+  sums_as(sums_of_shards(sources, at, b, control), as_matrix)
 }
+
+sums_as <- function(found, as_matrix) if (as_matrix) found else replace(found, "sums", list(as.vector(found$sums)))
 
 # Of sources in memory at the rows of shards.
 #' @export
 kernel_sum_at.flash_data <- function(at, sources, b, control, as_matrix) {
   b <- as.matrix(b)
   args <- list(what = "sums", sources = shared_value(sources), b = b)
-  found <- over_shards(at, "sums_at", args, control, shard_number, pairs = at$n * nrow(b))
-  if (!as_matrix) found$sums <- as.vector(found$sums)
-  found
+  sums_as(over_shards(at, "sums_at", args, control, shard_number, pairs = at$n * nrow(b)), as_matrix)
 }
 
 sums_of_shards <- function(sources, at, b, control) {
@@ -126,11 +124,6 @@ normal_product_in_two <- function(sources, rows, v, w, weights, control) {
   sums <- if (!is.null(v)) kernel_sum_of(sources, at, as.matrix(v), control, as_matrix = TRUE)
   u <- if (is.null(sums)) as.matrix(w) else if (is.null(w)) sums$sums else sums$sums + as.matrix(w)
   if (!is.null(weights)) u <- u * weights
-  back <- if (is.null(rows)) {
-    kernel_sum_of(sources, NULL, u, control, as_matrix = TRUE)
-  } else {
-    kernel_sum_of(rows, sources$points, u, control, as_matrix = TRUE)
-  }
-  stats <- if (is.null(sums)) back$stats else add_stats(sums$stats, back$stats)
-  list(product = back$sums, stats = stats)
+  back <- kernel_sum_of(if (is.null(rows)) sources else rows, if (!is.null(rows)) sources$points, u, control, as_matrix = TRUE)
+  list(product = back$sums, stats = joined_stats(sums$stats, back$stats))
 }

@@ -85,9 +85,6 @@ future_transport <- function() {
   )
 }
 
-# At a time, where a plan has no limit of its own (a scheduler's queue).
-MOST_FUTURES <- 100
-
 # The first of the workers `busy` that is ready, NA after so many seconds.
 poll <- function(busy, seconds, is_ready) {
   end <- seconds_now() + seconds
@@ -139,8 +136,6 @@ socket_transport <- function(cluster) {
 
 node_host <- function(node) if (is.null(node$host)) "a child of this process" else node$host
 
-SECONDS_TO_MEET <- 60
-
 END_OF_REQUESTS <- list(end = TRUE)
 
 # What the loop of a worker of parallel or snow does: it calls a function.
@@ -156,10 +151,6 @@ write_message <- function(message, connection) {
   )
   invisible(if (at_once) length(bytes) else size)
 }
-
-MOST_BYTES_AT_ONCE <- 2^26
-
-MOST_BYTES_OF_WRITEBIN <- 2^31 - 1
 
 # Runs on a worker until it is told to end. What the loop of parallel or snow then sends of the value takes it 40
 # ms of waiting for acknowledgements; after an interrupt, which is an end too, these loops send nothing.

@@ -64,8 +64,6 @@ perform <- function(request, link) {
   list(values = if (is.null(operation$finish)) values else lapply(values, operation$finish))
 }
 
-MOST_RUNS <- 4
-
 # The setup of a run with shared values (store-cluster-spread.R) in its arguments, with plans of their own for what C
 # prepares of them, and as `unknown` the keys of those that have to be sent once more.
 take_shared <- function(state, setup) {
@@ -106,8 +104,6 @@ worker_control <- function(control, link) {
   }
   control
 }
-
-SECONDS_OF_A_BEAT <- 1
 
 # Workers of one host, of which this is the one after `place` others, share its GPUs.
 with_own_device <- function(asked, place) {

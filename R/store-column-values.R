@@ -57,9 +57,6 @@ kernels_of_shard <- function(with, at) {
   value
 }
 
-# The point of a fit, and one or two that it may go to.
-MOST_LINKS <- 3
-
 # The numbers of a part, from now on the shard's.
 stored_values <- function(shard, part) {
   values <- if (is.null(part$values)) shard$stored[[part$key]] else part$values
@@ -130,9 +127,6 @@ add_operations(
     merge = merge_sums
   )
 )
-
-# Enough to tell two classes from more values.
-MOST_DISTINCT <- 3
 
 as_plain <- function(x) if (!is.null(x)) as.vector(x)
 

@@ -131,8 +131,6 @@ is_stored <- function(data, key, shard, worker) {
   has
 }
 
-MOST_STORED <- 4
-
 # The expression as it is sent: numbers of this session go to the `box`, and so do coefficients and centres, of which a
 # worker that has them is told the keys.
 packed_column <- function(column, box) {

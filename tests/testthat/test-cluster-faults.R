@@ -87,30 +87,5 @@ test_that("what is wrong with a worker's machine is tried elsewhere; what is wro
 })
 
 test_that("an interrupt reaches the workers and leaves them usable", {
-  skip_if_not_installed("callr")
-  skip_on_os("windows")
-  got <- interrupt_child(function(folder, do_rounds) {
-    workers <- parallel::makeCluster(2)
-    on.exit(parallel::stopCluster(workers))
-    set.seed(1)
-    data <- flashkernel::flash_data(matrix(stats::rnorm(4e5), ncol = 2), workers)
-    y <- matrix(stats::rnorm(4e5), ncol = 2)
-    work <- expression(flashkernel::kernel_sum(
-      data, y, bandwidth = 3, tol = 0,
-      control = flashkernel::flash_control(engine = "exact")
-    ))
-    after <- function() {
-      list(
-        free = identical(parallel::clusterCall(workers, \(x) x, 7), list(7, 7)),
-        right = flashkernel::kernel_sum(data, y[1:3, ], bandwidth = 3, tol = 0)
-      )
-    }
-    list(rounds = do_rounds(work[c(1, 1)], environment(), folder, after), right = flashkernel::kernel_sum(
-      flashkernel::flash_data(data$recipe$x), y[1:3, ], bandwidth = 3, tol = 0
-    ))
-  }, rounds = 2)
-  for (round in got$rounds) {
-    expect_true(round$free)
-    expect_identical(round$right, got$right)
-  }
+  interrupt_cluster(\() parallel::makeCluster(2), rounds = 2)
 })

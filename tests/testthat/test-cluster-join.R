@@ -10,28 +10,24 @@ read_here <- \(cluster, weights = "w") {
 }
 bytes_of <- \(record) sum(record$workers$bytes)
 
-all_sums <- function(data) {
-  others <- flash_data(x[1:300, ] + 0.1, data$cluster, shard_rows = 90)
-  fit <- flash_kde(data, "sdkde", bandwidth = c(0.3, 0.4))
-  plain <- flash_kde(data, "laplace", bandwidth = c(0.3, 0.4))
+# Of data in shards, or of a matrix with weights.
+all_sums <- function(data, weights = NULL) {
+  others <- x[1:300, ] + 0.1
+  if (!is.matrix(data)) others <- flash_data(others, data$cluster, shard_rows = 90)
+  fit_by <- \(...) do.call(flash_kde, c(list(data, ..., bandwidth = c(0.3, 0.4)), list(weights = weights)[!is.null(weights)]))
+  fit <- fit_by("sdkde")
+  plain <- fit_by("laplace")
+  sums <- \(...) kernel_sum(data, ..., bandwidth = 0.3, weights = weights, tol = 0)
   list(
-    predict(fit), predict(fit, others, se.fit = TRUE), predict(fit, type = "score"), predict(plain, se.fit = TRUE, loo = TRUE),
-    predict(plain, type = "score", loo = TRUE), kernel_sum(data, bandwidth = 0.3, tol = 0),
-    kernel_sum(data, others, w + 1, bandwidth = 0.3, kernel = "laplacian", tol = 0),
-    kernel_sum(data, b = cbind(w, 1), bandwidth = 0.3, tol = 0), predict(fit, collect = FALSE)[1:900, ]
+    predict(fit), predict(fit, others, se.fit = TRUE), predict(fit, type = "score"),
+    predict(plain, se.fit = TRUE, loo = TRUE), predict(plain, type = "score", loo = TRUE), sums(),
+    sums(others, w + 1, kernel = "laplacian"), sums(b = cbind(w, 1)),
+    if (is.matrix(data)) predict(fit) else predict(fit, collect = FALSE)[1:900, ]
   )
 }
 
 test_that("shards meet shards in blocks: the sums of points in memory, the same bits on any number of workers", {
-  others <- x[1:300, ] + 0.1
-  fit <- flash_kde(x, "sdkde", bandwidth = c(0.3, 0.4), weights = w)
-  plain <- flash_kde(x, "laplace", bandwidth = c(0.3, 0.4), weights = w)
-  known <- list(
-    predict(fit), predict(fit, others, se.fit = TRUE), predict(fit, type = "score"), predict(plain, se.fit = TRUE, loo = TRUE),
-    predict(plain, type = "score", loo = TRUE), kernel_sum(x, bandwidth = 0.3, weights = w, tol = 0),
-    kernel_sum(x, others, w + 1, bandwidth = 0.3, kernel = "laplacian", weights = w, tol = 0),
-    kernel_sum(x, b = cbind(w, 1), bandwidth = 0.3, weights = w, tol = 0), predict(fit)
-  )
+  known <- all_sums(x, w)
   expect_equal(all_sums(read_here(NULL)), known, tolerance = 1e-9, ignore_attr = TRUE)
   replace_in_package("NUMBERS_OF_BLOCK", 2 * 350)
   here <- all_sums(read_here(NULL))

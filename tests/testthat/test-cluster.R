@@ -101,36 +101,6 @@ test_that("a reader of files and a function make shards on the workers", {
   expect_error(by(made, FUN = fails), "^`FUN` failed at shard .*boom", class = "flashkernel_error_argument")
 })
 
-# Its kernels are so smooth that a fit tells on which device its products were.
-test_that("kernel_ridge() on the workers is kernel_ridge() of the rows in the same chunks", {
-  truth <- sin(x[, 1]) + x[, 2]
-  there <- flash_data(data.frame(x, y = truth), workers, shard_rows = 300, response = "y")
-  fit_to <- function(..., cluster = NULL) {
-    set.seed(1)
-    kernel_ridge(
-      ..., bandwidth = 1, centers = 40, lambda = 1e-4, solver = list(tolerance = 1e-10, iterations = 200),
-      control = flash_control(backend = "cpu", cluster = cluster)
-    )
-  }
-  expect_equal(predict(fit_to(there), y), predict(fit_to(x, truth), y), tolerance = 1e-6)
-  weighted <- fit_to(there, weights = w + 1)
-  known <- fit_to(x, truth, weights = w + 1)
-  expect_equal(predict(weighted, y), predict(known, y), tolerance = 1e-6)
-  expect_equal(predict(weighted, there), predict(known, x), tolerance = 1e-6)
-  expect_equal(predict(fit_to(x, truth, weights = w + 1, cluster = workers), y), predict(known, y), tolerance = 1e-6)
-})
-
-test_that("tune_ridge() chooses on data of the workers as on the rows", {
-  truth <- sin(x[, 1]) + x[, 2]
-  there <- flash_data(data.frame(x, y = truth), workers, shard_rows = 300, response = "y")
-  tuned <- lapply(list(there, x), \(rows) {
-    set.seed(1)
-    tune_ridge(rows, truth, lambda = c(1e-2, 1e-5), bandwidth = 1, centers = 40)
-  })
-  # rows are held out by shard there, so other centres are drawn
-  expect_equal(predict(tuned[[1]], y), predict(tuned[[2]], y), tolerance = 0.02)
-})
-
 test_that("a big.matrix in a file is read by the workers, one in memory is sent to them", {
   skip_if_not_installed("bigmemory")
   folder <- tempfile()
