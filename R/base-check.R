@@ -201,10 +201,13 @@ check_weights <- function(weights, n, arg = "weights", missing = FALSE) {
 
 # ---- scalars ----------------------------------------------------------------------------------
 
+check_is <- function(good, value, arg, what) {
+  if (!good) stop_argument(arg, "must be ", what, ": found ", describe(value))
+}
+
 # One number as a double, of which `is_good` holds; `what`: what it must be.
 check_number <- function(value, arg, what, is_good) {
-  good <- is_number(value) && length(value) == 1 && !is.na(value) && is_good(value)
-  if (!good) stop_argument(arg, "must be ", what, ": found ", describe(value))
+  check_is(is_number(value) && length(value) == 1 && !is.na(value) && is_good(value), value, arg, what)
   as.double(value)
 }
 
@@ -312,10 +315,7 @@ check_grid_size <- function(n, d) {
 # Colours of grDevices::col2rgb(), which takes lists and booleans for some.
 check_colours <- function(value, arg) {
   if (is.null(value)) return(invisible())
-  good <- (is.character(value) || is.numeric(value)) && !is.object(value) && length(value) > 0 &&
-    !anyNA(value) &&
+  good <- (is.character(value) || is.numeric(value)) && !is.object(value) && length(value) > 0 && !anyNA(value) &&
     tryCatch(is.matrix(grDevices::col2rgb(value)), error = \(e) FALSE, warning = \(w) FALSE)
-  if (!good) {
-    stop_argument(arg, "must be colours, such as \"red\" or \"#0072B2\": found ", describe(value))
-  }
+  check_is(good, value, arg, "colours, such as \"red\" or \"#0072B2\"")
 }

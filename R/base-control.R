@@ -90,12 +90,9 @@ flash_control <- function(backend = NULL, precision = NULL, threads = NULL, devi
 #' @export
 print.flash_control <- function(x, ...) {
   said <- said_in(x)
-  if (length(said) == 0) {
-    cat("Control of computations: all by default\n")
-  } else {
-    values <- vapply(said, \(name) setting_label(name, x[[name]]), "")
-    cat("Control of computations:", sprintf("  %-15s %s", paste0(said, ":"), values), sep = "\n")
-  }
+  values <- vapply(said, \(name) setting_label(name, x[[name]]), "")
+  cat("Control of computations:", if (length(said) == 0) " all by default", "\n", sep = "")
+  cat(sprintf("  %-15s %s\n", paste0(said, ":"), values), sep = "")
   invisible(x)
 }
 
@@ -119,22 +116,18 @@ CONTROL_DEFAULTS <- list(
 # The same of functions that go by a tolerance unless they are told not to.
 TOLERANT_DEFAULTS <- replace(CONTROL_DEFAULTS, "tol", 1e-6)
 
-# As the arguments have them that were left alone, if they are not NULL.
 CONTROL_CHOICES <- list(
   backend = c("auto", "cpu", "cuda"), precision = c("auto", "double", "single", "fast"),
   engine = c("auto", "exact", "fast"), tol_type = c("global", "pointwise")
 )
 
-# What to compute by, all parts of it: those `given` by short names, else those of `control`, else `defaults`. They
+# What to compute by, all parts of it: those `given` beside a control, else those of `control`, else `defaults`. They
 # are for run_control() to check.
 settle_control <- function(control, given = NULL, defaults = CONTROL_DEFAULTS) {
-  if (!is.null(control)) {
-    control <- as_control(control)
-    for (name in intersect(said_in(control), names(defaults))) defaults[[name]] <- control[[name]]
-  }
-  for (name in names(given)) {
-    value <- given[[name]]
-    if (!is.null(value) && !identical(value, CONTROL_CHOICES[[name]])) defaults[[name]] <- value
+  settings <- c(if (!is.null(control)) unclass(as_control(control)), given)
+  for (i in seq_along(settings)) {
+    name <- names(settings)[i]
+    if (!is.null(settings[[i]]) && name %in% names(defaults)) defaults[[name]] <- settings[[i]]
   }
   defaults
 }
@@ -145,9 +138,8 @@ exactly <- function(asked) replace(asked, c("engine", "tol"), list("exact", 0))
 # A flash_control(), or a list of its settings.
 as_control <- function(control) {
   if (inherits(control, "flash_control")) return(control)
-  if (!is.list(control) || is.object(control) || length(control) > 0 && !has_names(names(control))) {
-    stop_argument("control", "must be NULL, from flash_control() or a list of its settings: found ", describe(control))
-  }
+  good <- is.list(control) && !is.object(control) && (length(control) == 0 || has_names(names(control)))
+  check_is(good, control, "control", "NULL, from flash_control() or a list of its settings")
   unknown <- setdiff(names(control), names(CONTROL_DEFAULTS))
   if (length(unknown) > 0) stop_argument("control", "must have settings of flash_control(): found ", quote_names(unknown))
   do.call(flash_control, control, quote = TRUE)

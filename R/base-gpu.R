@@ -55,17 +55,13 @@ gpu_release <- function() {
 #' @param ... Not used.
 #' @export
 print.flashkernel_gpu_info <- function(x, ...) {
-  if (x$status == "available") {
-    cat("CUDA: available\n")
-  } else {
-    cat("CUDA: not available, ", x$status, "\n", sep = "")
-  }
+  cat("CUDA: ", if (x$status != "available") "not available, ", x$status, "\n", sep = "")
   if (x$built) {
     cat("Built with toolkit ", x$toolkit, " for architectures ", x$architectures, sep = "")
     cat(if (!is.na(x$driver)) paste0("; the driver supports CUDA ", x$driver), "\n", sep = "")
   }
   if (length(x$index) > 0) print(device_table(x), row.names = FALSE)
-  if (!is.null(x$cpu)) cat("CPU: ", x$cpu$isa, ", ", x$cpu$threads, ngettext(x$cpu$threads, " thread", " threads"), "\n", sep = "")
+  if (!is.null(x$cpu)) cat("CPU: ", x$cpu$isa, ", ", threads_label(x$cpu$threads), "\n", sep = "")
   invisible(x)
 }
 

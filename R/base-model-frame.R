@@ -80,10 +80,8 @@ update.flash_kde <- function(object, formula., ..., evaluate = TRUE) {
   call[[1]] <- stats::update.default
   call$object <- object
   if (!missing(formula.)) {
-    if (is.null(object$terms) || !inherits(formula., "formula")) {
-      what <- "a formula, of a fit by formula (other arguments need their names)"
-      stop_argument("formula.", "must be ", what, ": found ", describe(formula.))
-    }
+    good <- !is.null(object$terms) && inherits(formula., "formula")
+    check_is(good, formula., "formula.", "a formula, of a fit by formula (other arguments need their names)")
     # update.formula() makes a left side of the dot, and a density has none
     if (length(formula.) == 3 && identical(formula.[[2]], quote(.))) formula.[[2]] <- NULL
     call$formula. <- formula.
@@ -92,16 +90,12 @@ update.flash_kde <- function(object, formula., ..., evaluate = TRUE) {
 }
 
 check_formula <- function(formula, data) {
-  if (!inherits(formula, "formula")) {
-    stop_argument("formula", "must be a formula, as ~ a + b or y ~ a + b: found ", describe(formula))
-  }
+  check_is(inherits(formula, "formula"), formula, "formula", "a formula, as ~ a + b or y ~ a + b")
   right <- formula[[length(formula)]]
   if (is.call(right) && identical(right[[1]], quote(`|`))) {
     stop_argument("formula", "must not have `|` (the density of y given x is that of y ~ x; \"or\" goes into I())")
   }
-  if (!is.null(data) && !is.list(data) && !is.environment(data)) {
-    stop_argument("data", "must be a data frame: found ", describe(data))
-  }
+  check_is(is.null(data) || is.list(data) || is.environment(data), data, "data", "a data frame")
 }
 
 check_terms <- function(terms) {
@@ -144,9 +138,7 @@ formula_newdata <- function(object, newdata, arg = "newdata") {
 
 newdata_frame <- function(object, newdata, arg) {
   if (is.matrix(newdata) && !is.null(colnames(newdata))) newdata <- as.data.frame(newdata)
-  if (!is.data.frame(newdata)) {
-    stop_argument(arg, "must be a data frame with the variables of the formula: found ", describe(newdata))
-  }
+  check_is(is.data.frame(newdata), newdata, arg, "a data frame with the variables of the formula")
   check_none_lacking(names(newdata), arg, object$variables, "the variables of the formula")
   if (nrow(newdata) == 0) stop_argument(arg, "must have at least one row: found none")
   tryCatch(

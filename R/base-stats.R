@@ -54,17 +54,11 @@ device_share <- function(stages) {
 
 where_label <- function(record) {
   on_device <- record$backend == "cuda"
+  devices <- c(ngettext(length(record$devices), ", device ", ", devices "), paste(record$devices, collapse = ", "))
   paste0(
-    record$backend, " (", record$device, if (on_device) device_label(record$devices), "), ",
-    record$engine, ", ", record$precision, " precision", if (!on_device) processor_label(record)
+    record$backend, " (", record$device, if (on_device) paste(devices, collapse = ""), "), ", record$engine, ", ",
+    record$precision, " precision", if (!on_device) paste0(", ", record$isa, ", ", threads_label(record$threads))
   )
 }
 
-device_label <- function(devices) {
-  label <- ngettext(length(devices), ", device ", ", devices ")
-  paste0(label, paste(devices, collapse = ", "))
-}
-
-processor_label <- function(record) {
-  paste0(", ", record$isa, ", ", record$threads, ngettext(record$threads, " thread", " threads"))
-}
+threads_label <- function(threads) paste0(threads, ngettext(threads, " thread", " threads"))

@@ -5,13 +5,13 @@
 # list(masters, make), as flash_control() takes it.
 #' @export
 as_cluster.list <- function(cluster) {
-  if (length(cluster) != 2) stop_argument("cluster", "must be a cluster, or list(masters, make): found ", describe(cluster))
+  check_is(length(cluster) == 2, cluster, "cluster", "a cluster, or list(masters, make)")
   nested_cluster(cluster[[1]], cluster[[2]])
 }
 
 nested_cluster <- function(cluster, make) {
-  if (!is.list(check_cluster(cluster))) stop_argument("cluster", "must be of workers: found ", describe(cluster))
-  if (!is.function(make)) stop_argument("make", "must be a function that makes a cluster: found ", describe(make))
+  check_is(is.list(check_cluster(cluster)), cluster, "cluster", "of workers")
+  check_is(is.function(make), make, "make", "a function that makes a cluster")
   id <- paste("below", Sys.getpid(), new_number())
   nested <- structure(cluster, class = unique(c("nested_cluster", class(cluster))), below = id)
   made <- FALSE

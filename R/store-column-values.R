@@ -91,7 +91,7 @@ add_operations(
   column_there = list(
     one = of_columns(\(columns, own, at) {
       to <- at$args$to
-      keep_shard(known_data(worker_state(), to), own, list(x = named_columns_of(as.matrix(columns$x), to$names)))
+      keep_shard(known_data(worker_state(), to), own, list(x = `colnames<-`(as.matrix(columns$x), to$names)))
       NULL
     }),
     merge = \(a, b, control) NULL

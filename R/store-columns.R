@@ -183,18 +183,13 @@ rows_of_column <- function(x, shards) do.call(rbind, over_columns("column_rows",
 
 # Its values as data of their own, which stay where the rows are.
 column_as_data <- function(x, names, control) {
-  made <- derived_data(x$data, \(shard) list(x = named_columns_of(rows_of_column(x, shard), names)))
+  made <- derived_data(x$data, \(shard) list(x = `colnames<-`(rows_of_column(x, shard), names)))
   made$d <- x$t
   made["names"] <- list(names)
   made$has[] <- FALSE
   over_columns("column_there", list(x = x), list(to = told_of(made)), control, own = shard_number)
   share_owners(pool_of(x$data$cluster), made, x$data)
   made
-}
-
-named_columns_of <- function(x, names) {
-  colnames(x) <- names
-  x
 }
 
 # `number` rows with probabilities that go by the weights, one after the other: the first of exponential waiting times.

@@ -90,7 +90,7 @@ fetch_weights <- function(data) {
 
 check_named_columns <- function(names, arg) {
   good <- is.null(names) || is.character(names) && !anyNA(names) && length(names) > 0
-  if (!good) stop_argument(arg, "must be NULL or names of columns: found ", describe(names))
+  check_is(good, names, arg, "NULL or names of columns")
 }
 
 # list(kind, rows, ...), `rows` NA where they are not known yet. What the master needs to send shards, and what
@@ -116,10 +116,8 @@ shard_recipe <- function(x, reader, shards, shard_rows) {
 }
 
 file_recipe <- function(paths, reader) {
-  if (length(paths) == 0 || anyNA(paths)) stop_argument("x", "must be the names of files: found ", describe(paths))
-  if (!is.function(reader)) {
-    stop_argument("reader", "must be a function that reads a file, such as utils::read.csv: found ", describe(reader))
-  }
+  check_is(length(paths) > 0 && !anyNA(paths), paths, "x", "the names of files")
+  check_is(is.function(reader), reader, "reader", "a function that reads a file, such as utils::read.csv")
   # a relative path is relative to where the user is
   list(kind = "files", paths = normalizePath(paths, mustWork = FALSE), reader = reader, rows = rep(NA_real_, length(paths)))
 }

@@ -497,7 +497,7 @@ test_that("what is not there for a kind of fit is refused with advice that works
     "fit estimator = \"laplace\" or \"kde\"" = \(fit, f) for (name in c("laplace", "kde")) f(again(fit, name)),
     "fit kernel = \"gaussian\"" = \(fit, f) f(again(fit)),
     "fit nonnegative = FALSE" = \(fit, f) f(again(fit)),
-    "marginal\\(\\) and kde_conditional\\(\\)" = \(fit, f) {
+    "kde_marginal\\(\\) and kde_conditional\\(\\)" = \(fit, f) {
       f(kde_marginal(fit, "x"))
       f(kde_conditional(fit, c(g = "a")))
     },
