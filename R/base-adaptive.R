@@ -7,12 +7,8 @@ check_adaptive <- function(adaptive, n) {
   if (isTRUE(adaptive)) return(ADAPTIVE_METHODS[1])
   choices <- c("auto", ADAPTIVE_METHODS, "balloon")
   if (is.character(adaptive)) return(check_choice(adaptive, choices, "adaptive"))
-  if (!is_number(adaptive) || length(adaptive) != n || !is.null(dim(adaptive))) {
-    stop_argument(
-      "adaptive", "must be TRUE, FALSE, ", quote_choices(choices), " or ", n, " factors: found ",
-      describe(adaptive)
-    )
-  }
+  good <- is_number(adaptive) && length(adaptive) == n && is.null(dim(adaptive))
+  check_is(good, adaptive, "adaptive", paste0("TRUE, FALSE, ", quote_choices(choices), " or ", n, " factors"))
   check_finite(adaptive, "adaptive")
   if (any(adaptive <= 0)) stop_argument("adaptive", "must be positive: found ", format(adaptive[adaptive <= 0][1]))
   outside <- adaptive^2 < .Machine$double.xmin | adaptive^2 > .Machine$double.xmax

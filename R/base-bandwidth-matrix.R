@@ -61,9 +61,7 @@ diagonal_matrix <- function(values, d) {
 is_diagonal <- function(L) .Call(ffi_is_diagonal, L)
 
 # Kernel sds of H = L L'.
-factor_sds <- function(L) {
-  if (is_diagonal(L)) c(diagonal(L), rep(L[1], more_columns(L))) else sqrt(rowSums(L^2))
-}
+factor_sds <- function(L) if (is_diagonal(L)) c(diagonal(L), rep(L[1], more_columns(L))) else sqrt(rowSums(L^2))
 
 check_variance <- function(H, d, arg, names) {
   refuse <- \(...) stop_argument(arg, "must ", ...)
@@ -91,7 +89,8 @@ check_variance <- function(H, d, arg, names) {
 match_names <- function(found, wanted, arg) {
   if (!has_names(found) || !has_names(wanted)) return(NULL)
   if (setequal(found, wanted)) return(match(wanted, found))
-  stop_argument(arg, "must have the names of the columns, ", quote_names(wanted), ", or none: found ", quote_names(found))
+  columns <- paste0("the names of the columns, ", quote_names(wanted))
+  stop_argument(arg, "must have ", columns, ", or none: found ", quote_names(found))
 }
 
 lower_factor <- function(H, arg) {

@@ -39,10 +39,8 @@ as_points <- function(x, arg, d = NULL) {
   if (length(dim(x)) > 2) stop_argument(arg, "must be a matrix: found an array of ", length(dim(x)), " dimensions")
   if (is.null(dim(x)) || length(dim(x)) == 1) {
     if (!is.null(d) && d > 1) {
-      stop_argument(
-        arg, "must be a matrix or data frame of ", d, " columns: found a vector of length ",
-        length(x), " (one point is a matrix of one row)"
-      )
+      found <- paste("a vector of length", length(x), "(one point is a matrix of one row)")
+      stop_argument(arg, "must be a matrix or data frame of ", d, " columns: found ", found)
     }
     check_memory(8 * length(x), arg)
     return(matrix(as.double(x), ncol = 1))
@@ -62,12 +60,10 @@ plain_matrix <- function(x, arg) {
 
 check_numeric_columns <- function(x, arg) {
   bad <- which(!vapply(x, is_number, NA))
-  if (length(bad) > 0) {
-    stop_argument(
-      arg, "must have numeric columns only: column ", quote_names(column_label(names(x), bad[1])), " is ",
-      shorten(class(x[[bad[1]]])[1]), number_hint(x[[bad[1]]])
-    )
-  }
+  if (length(bad) == 0) return(invisible())
+  wrong <- x[[bad[1]]]
+  found <- paste(quote_names(column_label(names(x), bad[1])), "is", shorten(class(wrong)[1]))
+  stop_argument(arg, "must have numeric columns only: column ", found, number_hint(wrong))
 }
 
 # Which function has the numbers of what is not numeric.
@@ -76,13 +72,9 @@ number_hint <- function(x) {
   if (inherits(x, c("Date", "POSIXt", "difftime"))) " (as.numeric() makes numbers of it)"
 }
 
-column_label <- function(names, i) {
-  if (has_names(names)) names[i] else as.character(i)
-}
+column_label <- function(names, i) if (has_names(names)) names[i] else as.character(i)
 
-has_names <- function(names) {
-  !is.null(names) && !anyNA(names) && all(nzchar(names)) && !anyDuplicated(names)
-}
+has_names <- function(names) !is.null(names) && !anyNA(names) && all(nzchar(names)) && !anyDuplicated(names)
 
 # The columns of a fit by their names, where `x`, a matrix or a data frame, has names, too: the response and others may
 # stand beside them.
@@ -126,10 +118,9 @@ check_squares <- function(y, arg) {
   size <- vapply(seq_len(ncol(y)), \(k) max(abs(range(0, y[, k], na.rm = TRUE))), 0)
   outside <- which(size > 0 & (size < LEAST_UNIT | size > 1 / LEAST_UNIT))
   if (length(outside) == 0) return(invisible(y))
-  stop_argument(
-    arg, "must have numbers from ", LEAST_UNIT, " to ", 1 / LEAST_UNIT, ", whose square a double can hold: found ",
-    format(size[outside[1]], digits = 3), " as the largest (rescale it)"
-  )
+  found <- paste(format(size[outside[1]], digits = 3), "as the largest (rescale it)")
+  range <- paste(LEAST_UNIT, "to", 1 / LEAST_UNIT)
+  stop_argument(arg, "must have numbers from ", range, ", whose square a double can hold: found ", found)
 }
 
 # `missing`: NA and NaN may stay in, for na.action.
@@ -274,7 +265,8 @@ check_prob <- function(value, arg, open = FALSE, bytes = 8) {
   outside <- is.na(value) | (if (open) value <= 0 | value >= 1 else value < 0 | value > 1)
   if (any(outside)) {
     first <- value[outside][1]
-    refuse(format(first), if (isTRUE(first > 1 && first < 100)) paste0(" (", format(first), "% is ", format(first / 100), ")"))
+    hint <- if (isTRUE(first > 1 && first < 100)) paste0(" (", format(first), "% is ", format(first / 100), ")")
+    refuse(format(first), hint)
   }
   as.double(value)
 }
@@ -286,9 +278,7 @@ check_digits <- function(digits) {
 }
 
 check_fit <- function(object, arg = "object") {
-  if (!inherits(object, "flash_kde")) {
-    stop_argument(arg, "must be a fit from flash_kde(): found ", describe(object))
-  }
+  check_is(inherits(object, "flash_kde"), object, arg, "a fit from flash_kde()")
   invisible(object)
 }
 
@@ -308,9 +298,7 @@ check_dots_empty <- function(..., .known = names(formals(sys.function(caller))),
 
 check_level <- function(level) check_number(level, "level", "one number between 0 and 1", \(x) x > 0 && x < 1)
 
-check_grid_size <- function(n, d) {
-  if (is.null(n)) c(1024L, 151L, 101L)[min(d, 3)] else check_count(n, "n", min = 10)
-}
+check_grid_size <- function(n, d) if (is.null(n)) c(1024L, 151L, 101L)[min(d, 3)] else check_count(n, "n", min = 10)
 
 # Colours of grDevices::col2rgb(), which takes lists and booleans for some.
 check_colours <- function(value, arg) {

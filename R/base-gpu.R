@@ -11,21 +11,22 @@
 #'   `gpu_release()`, like unloading the package, frees them, all other device memory of the package and its page-locked
 #'   buffers; the next computation takes what it needs again. Debiased points that were computed there are fetched when
 #'   somebody reads them, or before: fits can be saved, copied and sent elsewhere.
-#' - **Forked processes** (`parallel::mclapply()` and others): CUDA does not survive a fork. In a child of a process that
-#'   uses it, `backend = "cuda"` is an error of class `flashkernel_error_forked`, and `"auto"` computes on the CPU.
-#'   Cluster workers (`parallel::makePSOCKcluster()`, packages callr and mirai) are processes of their own and can use the
-#'   GPU.
+#' - **Forked processes** (`parallel::mclapply()` and others): CUDA does not survive a fork. In a child of a process
+#'   that uses it, `backend = "cuda"` is an error of class `flashkernel_error_forked`, and `"auto"` computes on the CPU.
+#'   Cluster workers (`parallel::makePSOCKcluster()`, packages callr and mirai) are processes of their own and can use
+#'   the GPU.
 #'
 #' @returns `gpu_info()`: a list of class `flashkernel_gpu_info`, never an error:
-#'   \item{`status`}{`"available"`, or why sums cannot run on a GPU: not built for it, no driver, no device, a driver too
-#'     old, a forked process.}
+#'   \item{`status`}{`"available"`, or why sums cannot run on a GPU: not built for it, no driver, no device, a driver
+#'     too old, a forked process.}
 #'   \item{`built`, `toolkit`, `architectures`}{whether the package was built with CUDA, by which version of the toolkit
 #'     and for which architectures.}
 #'   \item{`driver`}{the newest CUDA version that the driver supports; `NA` without one.}
 #'   \item{`index`, `name`, `capability`, `multiprocessors`}{of every device: its number for `devices` of
 #'     [flash_control()], name, compute capability and number of multiprocessors.}
-#'   \item{`memory_total`, `memory_free`, `cached`, `memory_peak`}{of every device, in bytes; `cached`: of training points
-#'     that the package keeps there; `memory_peak`: the most that it had there, since it was used first or last released.}
+#'   \item{`memory_total`, `memory_free`, `cached`, `memory_peak`}{of every device, in bytes; `cached`: of training
+#'     points that the package keeps there; `memory_peak`: the most that it had there, since it was used first or last
+#'     released.}
 #'   \item{`architecture_built`}{of every device: whether this build has code for it.}
 #'   \item{`cpu`}{what sums on the CPU use: `isa`, the instruction set (`"avx512"`, `"avx2"` or `"portable"`), of
 #'     `isa_available`, all that this machine can run, and `threads` where none are asked for. The environment variable

@@ -20,7 +20,8 @@ progress_closure <- function(wanted = progress_style()) {
 end_stage <- function(state) {
   if (!is.null(state$bar)) cli::cli_progress_done(id = state$bar, .envir = state)
   if (!is.null(state$written)) {
-    state$write(if (state$furthest >= 0.999) "done" else "stopped", " after ", time_label(state$clock() - state$started))
+    how <- if (state$furthest >= 0.999) "done" else "stopped"
+    state$write(how, " after ", time_label(state$clock() - state$started))
   }
   list2env(list(bar = NULL, written = NULL, left = "", started = NULL, before = 0, share = 1, furthest = 0), state)
   invisible()
@@ -94,9 +95,7 @@ new_countdown <- function() {
   }
 }
 
-close_progress <- function(control) {
-  if (!is.null(control$progress)) end_stage(environment(control$progress))
-}
+close_progress <- function(control) if (!is.null(control$progress)) end_stage(environment(control$progress))
 
 # Names what the next calls with this control do, for the bar.
 name_stage <- function(control, label) {

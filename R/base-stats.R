@@ -33,9 +33,7 @@ add_class_stats <- function(a, b) {
 }
 
 # The share of the pairs that was computed: others could not matter. Stats of earlier versions do not know.
-kept_share <- function(stats) {
-  if (isTRUE(stats$skipped > 0)) 1 - stats$skipped / stats$pairs else 1
-}
+kept_share <- function(stats) if (isTRUE(stats$skipped > 0)) 1 - stats$skipped / stats$pairs else 1
 
 # Of two computations by the same workers.
 add_accounts <- function(a, b) {

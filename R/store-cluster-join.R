@@ -202,10 +202,9 @@ same_shard <- function(found, data, shard) {
   if (is.null(data$box)) return(found)
   same <- identical(as.vector(box_of(found$points)), as.vector(data$box[shard, ]))
   if (same && nrow(found$points) == data$rows[shard]) return(found)
-  stop_argument(
-    "x", "must give the same points of a shard each time: found others in ", shard_place(data$recipe, shard),
-    if (data$recipe$kind == "function") ", as of a function that draws random numbers without a seed of its own"
-  )
+  hint <- if (data$recipe$kind == "function") ", as of a function that draws random numbers without a seed of its own"
+  place <- shard_place(data$recipe, shard)
+  stop_argument("x", "must give the same points of a shard each time: found others in ", place, hint)
 }
 
 can_read <- function(recipe) recipe$kind != "sent"

@@ -1,8 +1,8 @@
 # What workers do with a shard: for each operation `one(shard, args, part, control)`, and `merge(a, b, control)` of
-# the values of two nodes, the first of which is of the shards before; none where values are asked for by shard. `shard`:
-# of load_shard(); `args` and `part`: of over_shards(), with an environment `args$scratch` for what a run makes once. Some
-# values have `finish(value)`, which makes of that of a node what can be sent, and `resume(finished, args, control)` for
-# the way back.
+# the values of two nodes, the first of which is of the shards before; none where values are asked for by shard.
+# `shard`: of load_shard(); `args` and `part`: of over_shards(), with an environment `args$scratch` for what a run makes
+# once. Some values have `finish(value)`, which makes of that of a node what can be sent, and
+# `resume(finished, args, control)` for the way back.
 
 describe_shard <- function(shard, args, part, control) {
   w <- shard$weights
@@ -84,8 +84,8 @@ kernel_sums_of_shard <- function(shard, args, part, control) {
   kernel_sum_of(sources_of_shard(shard, args$L, args$kernel, "none"), args$at$points, weighted(part, shard), control)
 }
 
-# Sums of args$sources, in memory or joined (store-cluster-join.R), at a shard of targets, or leaving its points out where
-# they are the sources' own.
+# Sums of args$sources, in memory or joined (store-cluster-join.R), at a shard of targets, or leaving its points out
+# where they are the sources' own.
 sums_at_shard <- function(shard, args, part, control) {
   sources <- args$sources
   if (is_joined(sources$points)) sources$points <- at_shard(sources$points, part, args$scratch)
@@ -125,6 +125,8 @@ add_operations(
   }),
   take = list(one = \(shard, args, part, control) shard$points[part, , drop = FALSE]),
   # A shard as it is, and its weights alone.
-  whole = list(one = \(shard, args, part, control) list(x = shard$points, weights = shard$weights, response = shard$response)),
+  whole = list(one = function(shard, args, part, control) {
+    list(x = shard$points, weights = shard$weights, response = shard$response)
+  }),
   weights = list(one = \(shard, args, part, control) shard$weights)
 )

@@ -1,7 +1,7 @@
 # The workers of a cluster, as the master knows them. A pool is an environment of `cluster`, `transport`, `about`,
 # what each worker told of itself, `who` they are for run_account(), `alive`, which of them are, `owners`, for each
-# flash_data() who holds which shard, `knows`, what each worker has been told, and `held`, how many computations that are
-# under way have it open. There is one for a cluster in a session.
+# flash_data() who holds which shard, `knows`, what each worker has been told, and `held`, how many computations that
+# are under way have it open. There is one for a cluster in a session.
 
 pool_of <- function(cluster) {
   for (pool in session$pools) if (identical(pool$cluster, cluster)) return(pool)
@@ -87,10 +87,8 @@ meet_workers <- function(pool) {
   for (i in living(pool)) {
     version <- about[[i]]$version
     if (identical(version, own)) next
-    stop_argument(
-      "cluster", "must have flashkernel ", own, " on all workers, as here: found ", if (is.na(version)) "none" else version,
-      " on ", transport$label(i)
-    )
+    found <- paste(if (is.na(version)) "none" else version, "on", transport$label(i))
+    stop_argument("cluster", "must have flashkernel ", own, " on all workers, as here: found ", found)
   }
   of <- \(name, none) vapply(about, \(one) if (is.null(one[[name]])) none else one[[name]], none)
   hosts <- of("host", "")

@@ -41,7 +41,8 @@ new_run <- function(pool, data, setup, parts, nodes, range = c(1, length(data$ro
     pool = pool, data = data, id = paste(Sys.getpid(), new_number()), setup = setup, parts = parts, nodes = nodes,
     waiting = logical(count), worker = owners_of(pool, data), within = rep(1L, count), failed = vector("list", count),
     values = vector("list", count), last = numeric(count),
-    lacking = vector("list", size), relayed = list(), queue = vector("list", size), since = rep(seconds_now(), size), told = logical(size),
+    lacking = vector("list", size), relayed = list(), queue = vector("list", size), since = rep(seconds_now(), size),
+    told = logical(size),
     # requests take this part of a second, or everything at once; as do those to masters of others
     range = range, at_once = setup$pairs < MOST_PAIRS_AT_ONCE * sum(pool$alive) || !is.null(pool$below),
     account = lapply(c(requests = 0, rows = 0, seconds = 0, bytes = 0), rep, size)
@@ -108,7 +109,8 @@ finish_run <- function(run, control) {
   if (is.null(limit)) limit <- SECONDS_OF_SILENCE
   repeat {
     # a worker computes, and may have one more request to go on with
-    if (any(run$waiting)) for (i in which(run$pool$alive & lengths(run$queue) < run$pool$transport$depth)) give_work(run, i)
+    with_room <- which(run$pool$alive & lengths(run$queue) < run$pool$transport$depth)
+    if (any(run$waiting)) for (i in with_room) give_work(run, i)
     busy <- which(lengths(run$queue) > 0)
     if (length(busy) == 0) {
       if (!any(run$waiting)) break
@@ -147,13 +149,11 @@ next_size <- function(run) max(1, sum(run$waiting) / (4 * length(living(run$pool
 
 # Those that worker i can have, and has not failed with; what was made by a computation stays where it is.
 shards_of_others <- function(run, i) {
-  if (!may_move(run)) return(integer())
+  if (!is.null(run$data$recipe$make) || !is.null(run$data$recipe$passed)) return(integer())
   free <- run$waiting & !vapply(run$failed, \(workers) i %in% workers, NA)
   others <- tabulate(run$worker[free], run$pool$transport$size)
   utils::tail(which(free & run$worker == which.max(others)), floor(next_size(run)))
 }
-
-may_move <- function(run) is.null(run$data$recipe$make) && is.null(run$data$recipe$passed)
 
 # `ahead`: while the worker has another request to answer. What it says may be waiting in the connection then, so that
 # only what the connection can take goes there.
@@ -289,8 +289,8 @@ run_account <- function(pool, account) {
   structure(account, class = "data.frame", row.names = seq_along(pool$alive))
 }
 
-# A function that returns the account of all runs from now on, as those of a fit of kernel_ridge(); NULL where there is no
-# cluster.
+# A function that returns the account of all runs from now on, as those of a fit of kernel_ridge(); NULL where there is
+# no cluster.
 watch_workers <- function(cluster) {
   if (is.null(cluster)) return(\() NULL)
   pool <- pool_of(cluster)

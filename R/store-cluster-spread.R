@@ -46,7 +46,7 @@ debiased_loo_at.spread_sources <- function(sources, L, widths, held_out, control
 # Of so many rows, at least, and at most 64 pieces.
 rows_of_piece <- function(n) max(256, ceiling(n / 64))
 
-# What `what` (of verb_of(), or "debiased_loo") makes of the targets `at` (NULL: the sources themselves), piece by piece.
+# What `what`, of verb_of(), or "debiased_loo", makes of the targets `at` (NULL: the sources themselves), by pieces.
 spread_targets <- function(what, sources, at, control, ...) {
   points <- sources$points
   m <- if (is.null(at)) nrow(points) else nrow(at)

@@ -20,7 +20,8 @@ log_sum.sources_in_shards <- function(sources, at, factor, loo, control) {
 #' @export
 score_sum.sources_in_shards <- function(sources, at, factor, loo, names, control) {
   if (!is.matrix(at)) {
-    return(join_targets("score", sources, at, control, plan_whole(sources$points), factor = factor, loo = loo, names = names))
+    plan <- plan_whole(sources$points)
+    return(join_targets("score", sources, at, control, plan, factor = factor, loo = loo, names = names))
   }
   found <- logs_at(sources, at, control, list(what = "score", factor = factor))
   if (!is.null(names)) colnames(found$score) <- names
@@ -124,6 +125,7 @@ normal_product_in_two <- function(sources, rows, v, w, weights, control) {
   sums <- if (!is.null(v)) kernel_sum_of(sources, at, as.matrix(v), control, as_matrix = TRUE)
   u <- if (is.null(sums)) as.matrix(w) else if (is.null(w)) sums$sums else sums$sums + as.matrix(w)
   if (!is.null(weights)) u <- u * weights
-  back <- kernel_sum_of(if (is.null(rows)) sources else rows, if (!is.null(rows)) sources$points, u, control, as_matrix = TRUE)
+  of <- if (is.null(rows)) sources else rows
+  back <- kernel_sum_of(of, if (!is.null(rows)) sources$points, u, control, as_matrix = TRUE)
   list(product = back$sums, stats = joined_stats(sums$stats, back$stats))
 }

@@ -19,7 +19,7 @@ open_transport <- function(cluster) {
 
 # ---- a call for each request ------------------------------------------------------------------
 
-# Of workers that are called with functions: `call(i, f, args)` does not wait, `result(i)` is the value of the last call.
+# Of workers that are called with functions: `call(i, f, args)` does not wait, `result(i)` is the last call's value.
 call_transport <- function(size, label, call, result, wait, keeps = TRUE) {
   list(
     size = size, keeps = keeps, depth = 1, label = label,
@@ -57,7 +57,8 @@ node_transport <- function(cluster) {
       message$value
     },
     # a blocking probe of MPI cannot be interrupted, and burns a core
-    wait = if (inherits(cluster[[1]], "MPInode")) \(busy, seconds) poll(busy, seconds, has_come) else function(busy, seconds) {
+    wait = function(busy, seconds) {
+      if (inherits(cluster[[1]], "MPInode")) return(poll(busy, seconds, has_come))
       one <- package$recvOneData(cluster[busy])
       come[[as.character(busy[one$node])]] <<- one$value
       busy[one$node]

@@ -103,13 +103,15 @@ over_columns <- function(op, columns, args = list(), control = run_control(settl
   box <- list2env(list(args = args, given = list()))
   args <- list(columns = lapply(columns, packed_column, box))
   parts <- if (!is.null(own) || length(box$given) > 0) {
-    \(shard, worker) list(given = stored_part(data, box$given, shard, worker), own = if (!is.null(own)) own(shard, worker))
+    function(shard, worker) {
+      list(given = stored_part(data, box$given, shard, worker), own = if (!is.null(own)) own(shard, worker))
+    }
   }
   over_shards(data, op, c(args, box$args), control, parts, shards, pairs)
 }
 
-# Of each of `columns`, n numbers or n x t by their keys, as a response of kernel_ridge(), what is the shard's: they go there
-# once, and stay for the products that follow. Without the numbers where the worker has them from an earlier one.
+# Of each of `columns`, n numbers or n x t by their keys, as a response of kernel_ridge(), what is the shard's: they go
+# there once, and stay for the products that follow. Without the numbers where the worker has them already.
 stored_part <- function(data, columns, shard, worker) {
   rows <- rows_of_shards(data, shard)
   Map(function(column, key) {

@@ -13,6 +13,8 @@ alike <- function(f, clusters) {
 pids_of <- function(cluster) unlist(parallel::clusterCall(cluster, Sys.getpid))
 
 # Of use for other work?
-expect_free <- function(cluster) testthat::expect_identical(parallel::clusterCall(cluster, \(x) x, 7), rep(list(7), length(cluster)))
+expect_free <- function(cluster) {
+  testthat::expect_identical(parallel::clusterCall(cluster, \(x) x, 7), rep(list(7), length(cluster)))
+}
 
 expect_lost <- function(work) testthat::expect_warning(work, class = "flashkernel_warning_worker")

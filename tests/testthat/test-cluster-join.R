@@ -14,7 +14,9 @@ bytes_of <- \(record) sum(record$workers$bytes)
 all_sums <- function(data, weights = NULL) {
   others <- x[1:300, ] + 0.1
   if (!is.matrix(data)) others <- flash_data(others, data$cluster, shard_rows = 90)
-  fit_by <- \(...) do.call(flash_kde, c(list(data, ..., bandwidth = c(0.3, 0.4)), list(weights = weights)[!is.null(weights)]))
+  # shards have weights of their own
+  given <- list(bandwidth = c(0.3, 0.4), weights = weights)
+  fit_by <- \(estimator) do.call(flash_kde, c(list(data, estimator), given[lengths(given) > 0]))
   fit <- fit_by("sdkde")
   plain <- fit_by("laplace")
   sums <- \(...) kernel_sum(data, ..., bandwidth = 0.3, weights = weights, tol = 0)
@@ -173,7 +175,8 @@ test_that("workers that keep nothing are lent it with each request", {
   skip_if_not_installed("future")
   before <- future::plan("sequential")
   on.exit(future::plan(before))
-  alike(\(cluster) predict(flash_kde(flash_data(x, cluster, shard_rows = 300), "sdkde", bandwidth = 0.3)), list(NULL, "future"))
+  fit_to <- \(cluster) flash_kde(flash_data(x, cluster, shard_rows = 300), "sdkde", bandwidth = 0.3)
+  alike(\(cluster) predict(fit_to(cluster)), list(NULL, "future"))
 })
 
 test_that("clusters below others are lent what they lack, too", {
@@ -181,5 +184,6 @@ test_that("clusters below others are lent what they lack, too", {
   masters <- parallel::makeForkCluster(2)
   nested <- nested_cluster(masters, \(i) parallel::makeCluster(2, port = 12000 + Sys.getpid() %% 18000))
   on.exit(parallel::stopCluster(nested))
-  alike(\(cluster) predict(flash_kde(flash_data(x, cluster, shard_rows = 100), "sdkde", bandwidth = 0.3)), list(NULL, nested))
+  fit_to <- \(cluster) flash_kde(flash_data(x, cluster, shard_rows = 100), "sdkde", bandwidth = 0.3)
+  alike(\(cluster) predict(fit_to(cluster)), list(NULL, nested))
 })

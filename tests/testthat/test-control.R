@@ -57,7 +57,7 @@ test_that("a control is the same as its parts by their short names", {
   control <- flash_control("cpu", "single", threads = 1)
   values <- \(control) list(
     predict(flash_kde(x, bandwidth = 1, control = control), y),
-    lapply(c("sum", "log", "score"), \(type) kernel_sum(x, y, bandwidth = 1, type = type, control = control)[seq_along(y)]),
+    lapply(c("sum", "log", "score"), \(type) as.vector(kernel_sum(x, y, bandwidth = 1, type = type, control = control))),
     kde_bandwidth(x, "lcv", "kde", control = control), kde_bandwidth(x, "lscv", control = control)
   )
   expect_identical(values(control), values(list(backend = "cpu", precision = "single")))
@@ -101,7 +101,9 @@ test_that("limits of memory hold for the call, and leave the options as they wer
   little <- flash_control(memory_limit = 1000)
   for (points in list(x, as.data.frame(x))) {
     expect_argument_error(flash_kde(points, bandwidth = 1, control = little), "x")
-    for (type in c("sum", "score")) expect_argument_error(kernel_sum(points, bandwidth = 1, control = little, type = type), "x")
+    for (type in c("sum", "score")) {
+      expect_argument_error(kernel_sum(points, bandwidth = 1, control = little, type = type), "x")
+    }
   }
   expect_null(getOption("flashkernel.memory_limit"))
   # over the option
@@ -138,7 +140,7 @@ test_that("what C gets has the device's memory as asked", {
 
 test_that("a fit keeps its engine, and all that it computes goes by it", {
   for (estimator in c("sdkde", "kde", "laplace")) {
-    fit_by <- \(engine) flash_kde(many, estimator, bandwidth = 0.02, control = flash_control("cpu", engine = engine), tol = 1e-4)
+    fit_by <- \(engine) flash_kde(many, estimator, 0.02, control = flash_control("cpu", engine = engine), tol = 1e-4)
     fit <- fit_by("fast")
     expect_identical(fit$engine, "fast")
     expect_identical(diagnostics(fit)$engine, "fast", label = estimator)
@@ -147,7 +149,7 @@ test_that("a fit keeps its engine, and all that it computes goes by it", {
     expect_output(print(fit), ", fast, [a-z]+ precision")
     expect_identical(update(fit, control = flash_control(engine = "exact"))$engine, "exact")
     exact <- fit_by("exact")
-    expect_identical(predict(exact, y), predict(flash_kde(many, estimator, bandwidth = 0.02, control = flash_control("cpu")), y))
+    expect_identical(predict(exact, y), predict(flash_kde(many, estimator, 0.02, control = flash_control("cpu")), y))
     top <- max(abs(predict(exact, many)))
     expect_lte(max(abs(predict(fit, many) - predict(exact, many))), 2e-3 * top)
   }

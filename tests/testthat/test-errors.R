@@ -89,7 +89,8 @@ test_that("a bandwidth that is not positive definite is refused", {
   for (bandwidth in wrong) {
     expect_argument_error(flash_kde(good, bandwidth = bandwidth), "bandwidth")
     refuse(takers["fit"], good, debias = debiasing(bandwidth = bandwidth), arg = "debias$bandwidth")
-    for (type in c("sum", "score")) expect_argument_error(kernel_sum(good, bandwidth = bandwidth, type = type), "bandwidth")
+    expect_argument_error(kernel_sum(good, bandwidth = bandwidth), "bandwidth")
+    expect_argument_error(kernel_sum(good, bandwidth = bandwidth, type = "score"), "bandwidth")
   }
 })
 
@@ -225,10 +226,11 @@ test_that("unknown names are refused and the known ones listed", {
   expect_argument_error(flash_kde(good, bandwidth = "rule"), "bandwidth")
   for (wrong in list("tpu", NA_character_, c("cpu", "cuda"), 1, list("cpu"), character())) {
     for (setting in c("backend", "precision")) {
-      for (f in takers) expect_argument_error(f(good, control = do.call(flash_control, stats::setNames(list(wrong), setting))), setting)
+      control <- stats::setNames(list(wrong), setting)
+      refuse(takers, good, control = control, arg = setting)
     }
   }
-  for (wrong in list("probability", NA_character_, 1, list("score"))) expect_argument_error(predict(fit, type = wrong), "type")
+  for (type in list("probability", NA_character_, 1, list("score"))) expect_argument_error(predict(fit, type = type), "type")
 })
 
 test_that("thread counts that are no counts are refused", {
@@ -456,14 +458,17 @@ test_that("messages say what was meant", {
   place$geometry <- structure(list(c(1, 2), c(2, 3)), class = c("sfc_POINT", "sfc"))
   grDevices::pdf(NULL)
   on.exit(grDevices::dev.off())
-  said <- function(message, ...) for (call in as.list(substitute(list(...)))[-1]) expect_error(eval(call), message, fixed = TRUE)
+  said <- function(message, ...) {
+    for (call in as.list(substitute(list(...)))[-1]) expect_error(eval(call), message, fixed = TRUE)
+  }
   said("`eruptions`, `waiting`, each once: found `wait`", flash_kde(faithful, support = list(wait = c(0, Inf))))
   said("did you mean `band`?", plot(line, bands = TRUE))
   said("did you mean `support`?", flash_kde(faithful$waiting, from = 0), flash_kde(~waiting, faithful, from = 0))
   said("found 90 (90% is 0.9)", hdr_level(line, 90))
   said("found 95 (95% is 0.95)", plot(line, prob = 95))
   said("is Date (as.numeric() makes numbers of it)", flash_kde(days["day"]))
-  said("as.numeric()", flash_kde(days$time), flash_kde(~day, days), flash_kde(day ~ time, days), flash_kde(days$time - days$time[1]))
+  said("as.numeric()", flash_kde(days$time), flash_kde(~day, days), flash_kde(days$time - days$time[1]))
+  said("as.numeric()", flash_kde(day ~ time, days))
   said("sf::st_coordinates()", flash_kde(place))
   # as advised
   expect_s3_class(flash_kde(~ as.numeric(day), days), "flash_kde")
