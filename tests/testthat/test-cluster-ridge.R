@@ -42,6 +42,28 @@ test_that("they are those of the rows in memory, and so is what is known of them
   }
 })
 
+# The kernels are so smooth that a fit depends on the device of its products.
+test_that("smooth fits to data on workers are those of the rows in memory, with weights and at rows that stay there", {
+  x <- cluster_points(1200)
+  y <- x[1:7, ] + 0.25
+  w <- seq_len(1200) %% 5 + 1
+  truth <- sin(x[, 1]) + x[, 2]
+  there <- flash_data(data.frame(x, y = truth), workers, shard_rows = 300, response = "y")
+  fit_to <- function(..., cluster = NULL) {
+    set.seed(1)
+    kernel_ridge(
+      ..., bandwidth = 1, centers = 40, lambda = 1e-4, solver = list(tolerance = 1e-10, iterations = 200),
+      control = flash_control(backend = "cpu", cluster = cluster)
+    )
+  }
+  expect_equal(predict(fit_to(there), y), predict(fit_to(x, truth), y), tolerance = 1e-6)
+  weighted <- fit_to(there, weights = w)
+  known <- fit_to(x, truth, weights = w)
+  expect_equal(predict(weighted, y), predict(known, y), tolerance = 1e-6)
+  expect_equal(predict(weighted, there), predict(known, x), tolerance = 1e-6)
+  expect_equal(predict(fit_to(x, truth, weights = w, cluster = workers), y), predict(known, y), tolerance = 1e-6)
+})
+
 test_that("so are those with weights of classes, an offset, two numbers for classes, and a start", {
   offset <- x[, 1] / 3
   known <- fit_to(x, two, loss = "weighted", weights = w, offset = offset)
