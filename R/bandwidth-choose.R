@@ -229,7 +229,7 @@ own_factor <- function(shape, batch, search) {
   } else {
     near <- rule_factor("silverman", batch$n, batch$d, search$factor[2]) / reference_factor(batch) * shape$L
     # where the likelihood of the plain estimate has one valley, so has that of another
-    schedule <- list(scan = c(0.2, 4), step = log(2) / 2, valleys = shape$valleys)
+    schedule <- list(scan = c(0.2, 4), step = 0.25, valleys = shape$valleys)
     starts <- \(rows) list(near / carried(rows, batch, search$rate))
     found <- minimise_on(\(rows) search_criterion(rows, search), batch, starts, "scalar", schedule, \(L) search$rate)
   }

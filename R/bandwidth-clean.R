@@ -1,15 +1,17 @@
 # What selectors see of the data. The same rows in another order give the same bits: rows are put into an order that
 # they alone decide, as if drawn at random, so that the first m of them are a random sample.
 
-# What every selector starts from: points of positive weight, with their spread.
-new_selector_data <- function(x, weights) {
+# What every selector starts from: points of positive weight, with their spread; source: which rows of x these are.
+new_selector_data <- function(x, weights, discrete = NULL) {
   if (!is.null(weights)) weights <- relative_to_largest(weights)
-  if (!is.null(weights) && any(weights == 0)) {
-    x <- x[weights > 0, , drop = FALSE]
-    weights <- weights[weights > 0]
+  source <- if (is.null(weights)) seq_len(nrow(x)) else which(weights > 0)
+  if (length(source) < nrow(x)) {
+    x <- x[source, , drop = FALSE]
+    weights <- weights[source]
   }
   list(
-    x = x, weights = weights, n = effective_size(weights, nrow(x)), d = ncol(x), sds = weighted_sds(x, weights)
+    x = x, weights = weights, n = effective_size(weights, nrow(x)), d = ncol(x), sds = weighted_sds(x, weights),
+    source = source, discrete = discrete_rows(discrete, source)
   )
 }
 
@@ -21,14 +23,11 @@ new_selector_data <- function(x, weights) {
 # - columns: a data frame with, for each, its number of distinct values, the width of its lattice (NA: none), its most
 #   frequent value with the share of rows that have it, whether that is a spike, and whether it has few values
 # - copies: how many rows were merged
-# - source: which rows of x these are
 # `arg`: what the user calls them.
 clean_points <- function(x, weights, arg = "x", discrete = NULL) {
-  data <- new_selector_data(x, weights)
+  data <- new_selector_data(x, weights, discrete)
   dimnames(data$x) <- list(NULL, colnames(x))
   used <- nrow(data$x)
-  data$source <- if (is.null(weights)) seq_len(used) else which(weights > 0)
-  data$discrete <- discrete_rows(discrete, data$source)
   runs <- column_runs(data$x)
   data <- merge_copies(in_own_order(data, runs), runs)
   data$copies <- used - nrow(data$x)

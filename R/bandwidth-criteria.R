@@ -37,9 +37,9 @@ new_criterion <- function(name, data, estimator, run, tally = new_tally()) {
   of <- if (estimator == PLAIN_ESTIMATOR) "" else estimator
   evaluate <- switch(paste0(name, of),
     lcv = likelihood(data, pass),
-    lcvsdkde = debiased_likelihood(data, sdkde_at_half, run, count),
+    lcvsdkde = ,
     lcvlaplace = ,
-    lcvlaplace6 = debiased_likelihood(data, laplace_loo(estimator), run, count),
+    lcvlaplace6 = debiased_likelihood(data, left_out_sums(estimator), run, count),
     csl = censored_likelihood(data, pass),
     lscv = least_squares_error(data, pass),
     lscvlaplace = signed_least_squares(data, pass),
@@ -172,13 +172,7 @@ likelihood <- function(data, pass) {
   )
 }
 
-# The variance of the score's kernel over that of the estimate: half of it gives the least error, measured.
-SCORE_RATIO <- 0.5
-
-sdkde_at_half <- function(x, weights, L, run, factors = NULL) {
-  sdkde_loo(x, weights, L, run, score_L = sqrt(SCORE_RATIO) * L, factors = factors)
-}
-
+# `loo_sums`: of left_out_sums().
 debiased_likelihood <- function(data, loo_sums, run, count) {
   log_floor <- log_floor_of(data)
   list(at = function(L, moments) {

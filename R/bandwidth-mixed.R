@@ -162,23 +162,9 @@ for_estimator <- function(L, estimator, data, search, run, tally) {
   plain <- L / carried(batch, data, bandwidth_rate(PLAIN_ESTIMATOR, data$d))
   near <- rule(estimator) / rule(PLAIN_ESTIMATOR) * plain
   count <- \(stats) count_stats(tally, stats)
-  loss <- debiased_likelihood(judged(batch), mixed_loo(batch$discrete, estimator), run, count)
+  loss <- debiased_likelihood(judged(batch), left_out_sums(estimator, batch$discrete), run, count)
   found <- minimise(list(value = \(L) loss$at(L, "none")$value), list(near), schedule = list(tol = 0.02))
   carried(batch, data, bandwidth_rate(estimator, data$d)) * found$L
-}
-
-# As sdkde_at_half() and laplace_loo().
-mixed_loo <- function(discrete, estimator) {
-  function(x, weights, L, run) {
-    debiased <- ESTIMATORS[[estimator]]$debiased
-    sources <- sum_sources(x, weights, if (debiased) sqrt(SCORE_RATIO) * L else L, discrete = discrete)
-    if (debiased) return(debiased_loo_sum(sources, L, run))
-    plain <- log_sum(sources, NULL, PLAIN_FACTOR, TRUE, run)
-    corrected <- log_sum(sources, NULL, ESTIMATORS[[estimator]]$factor(ncol(x)), TRUE, run)
-    corrected$log_abs[corrected$negative] <- -Inf
-    stats <- add_stats(corrected$stats, plain$stats)
-    list(log_sum = pmax(corrected$log_abs, plain$log_abs + log(1e-3)), stats = stats)
-  }
 }
 
 # clean_points() of what selectors see of the data, with the weights of rows at hand.
@@ -212,9 +198,7 @@ choose_lambdas <- function(data, L, free, seconds, control) {
     return(list(lambda = optimise_lambdas(frequency_loss(data), data$discrete, free)$lambda))
   }
   tally <- new_tally()
-  judged <- new_selector_data(data$points, data$weights)
-  judged$source <- if (is.null(data$weights)) seq_len(nrow(judged$x)) else which(data$weights > 0)
-  judged$discrete <- discrete_rows(data$discrete, judged$source)
+  judged <- new_selector_data(data$points, data$weights, data$discrete)
   # as H is what it is, any floor will do that a point alone in its cell can feel
   judged$log_floor <- rep(log_kernel_norm(L) - 50, nrow(judged$x))
   best_lambdas <- lambda_search(in_own_order(judged), free, seconds, search_run(control, judged$d), tally)

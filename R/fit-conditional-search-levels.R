@@ -82,16 +82,12 @@ even_levels <- function(discrete, lambda) {
 
 # For a bandwidth that is known.
 choose_given_lambdas <- function(data, L, response, free, run) {
-  used <- if (is.null(data$weights)) seq_len(nrow(data$points)) else which(data$weights > 0)
-  own <- list(
-    x = data$points[used, , drop = FALSE], weights = data$weights[used], d = ncol(data$points),
-    discrete = discrete_rows(data$discrete, used)
-  )
+  own <- new_selector_data(data$points, data$weights, data$discrete)
   own$row_weights <- judge_weights(own$weights)
   # any order will do, so long as it is that of no column
   if (own$d > 0) own <- in_own_order(own)
   own$centre <- apply(own$x, 2, stats::median)
-  own$scale <- pmax(weighted_sds(own$x, own$weights), diagonal(L))
+  own$scale <- pmax(own$sds, diagonal(L))
   found <- best_given_lambdas(own, L, response, free, run)
   search <- list(
     rows = nrow(own$x), batches = 1, evaluations = 0, loglik = -found$value,
