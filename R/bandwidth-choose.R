@@ -161,8 +161,9 @@ can_sphere <- function(data) {
 
 # The shape of the first sample: a list with, for each structure, what minimise() found.
 search_shapes <- function(batch, structures, start, search) {
-  on <- \(rows) search_criterion(rows, search, c("lcv", PLAIN_ESTIMATOR))
-  of_all <- on(batch)
+  criterion <- \(rows) search_criterion(rows, search, c("lcv", PLAIN_ESTIMATOR))
+  of_all <- criterion(batch)
+  on <- \(rows) if (nrow(rows$x) < nrow(batch$x)) criterion(rows) else of_all
   rate <- bandwidth_rate(PLAIN_ESTIMATOR, batch$d)
   simple <- intersect(c("scaled", "scalar", "sphered"), structures)
   if (length(simple) == 0) simple <- c("scaled", if ("full" %in% structures && can_sphere(batch)) "sphered")
@@ -174,7 +175,7 @@ search_shapes <- function(batch, structures, start, search) {
       if (length(before) > 0) return(lapply(before, \(one) one$L / carried(rows, batch, rate)))
       list(reference_factor(rows) * if (is.null(start)) structure$base(rows) else start)
     }
-    found[[name]] <- minimise_on(\(rows) if (nrow(rows$x) < nrow(batch$x)) on(rows) else of_all, batch, starts, structure$moves, list(scan = c(0.05, 3)), \(L) rate)
+    found[[name]] <- minimise_on(on, batch, starts, structure$moves, list(scan = c(0.05, 3)), \(L) rate)
   }
   found
 }

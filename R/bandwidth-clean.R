@@ -127,9 +127,9 @@ merge_copies <- function(data, runs) {
   merged
 }
 
-# How many of the equal pairs of n rows rounding has made, by those there are after rounding twice and four times as wide:
-# copies stay, and the others grow by one factor each time, which the two tell; twofold at least, as in one column. All
-# of them where so many are equal that nothing can be told.
+# How many of the equal pairs of n rows rounding has made, by those there are after rounding twice and four times as
+# wide: copies stay, and the others grow by one factor each time, which the two tell; twofold at least, as in one
+# column. All of them where so many are equal that nothing can be told.
 rounded_pairs <- function(equal, twice, four_times, n) {
   if (four_times > 0.1 * n * (n - 1)) return(equal)
   growth <- max(2, (four_times - equal) / max(1, twice - equal) - 1)

@@ -1,6 +1,6 @@
 # Criteria of a bandwidth H = L L', to be minimised, with their gradients. All are sums over pairs of points
-# (R/sum-moments.R). For any F = c sum a_ij k_ij, c the kernel's height, the change of F where L becomes L(I + E), E lower
-# triangular, is the product of E with the lower triangle of
+# (R/sum-moments.R). For any F = c sum a_ij k_ij, c the kernel's height, the change of F where L becomes L(I + E), E
+# lower triangular, is the product of E with the lower triangle of
 #
 #   c (sum a_ij k_ij u u' - I sum a_ij k_ij),   u = L^-1 (x_i - x_j):
 #

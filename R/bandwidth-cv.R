@@ -37,9 +37,9 @@ cauchy_log_density <- function(x, centre, spread) {
 # The variance of the score's kernel over that of the estimate: half of it gives the least error, measured.
 SCORE_RATIO <- 0.5
 
-# A function with list(log_sum, stats): the sums without each point that an estimate by all others is made of. For an SD-KDE
-# both stages leave the point out, exactly; a corrected sum is no less than a thousandth of the plain one. `discrete`,
-# `factors`: as of sources.
+# A function with list(log_sum, stats): the sums without each point that an estimate by all others is made of. For an
+# SD-KDE both stages leave the point out, exactly; a corrected sum is no less than a thousandth of the plain one.
+# `discrete`, `factors`: as of sources.
 left_out_sums <- function(estimator, discrete = NULL, factors = NULL) {
   function(x, weights, L, control) {
     if (ESTIMATORS[[estimator]]$debiased) {

@@ -1,26 +1,26 @@
 # The search for what makes a criterion least: minimise(), for all kinds of bandwidths.
 #
-# - A criterion is a list: value(at), a number at a place, which is a factor L of H = L L' or whatever else the moves know;
-#   rows, how many it is of; and where there are these values(L, powers) with at_once, and gradient(at, moves),
+# - A criterion is a list: value(at), a number at a place, which is a factor L of H = L L' or whatever else the moves
+#   know; rows, how many it is of; and where there are these values(L, powers) with at_once, and gradient(at, moves),
 #   list(value, E) (bandwidth-criteria.R), which a descent takes in place of value(); E may be NULL.
 # - Moves say how numbers theta change a place: FACTOR_MOVES. Lambdas of levels go along with L, as their best ones are
 #   known for each L (with_lambdas()).
 # - A schedule says how it is looked for, see SCHEDULE, and how many rows are (rows_for(), batches_of()).
 
-# - scan: the factors of the start from which and to which a line is scanned in steps of sqrt(2), further out up to so many
-#   steps while the best stands at an end. NULL: it is looked for near the start, `step` apart; so it is too where the
-#   criterion has no values at once and `valleys`, how many such a scan may find, is one.
+# - scan: the factors of the start from which and to which a line is scanned in steps of sqrt(2), and then up to
+#   `further` steps out while the best stands at an end. NULL: it is looked for near the start, `step` apart; so it is
+#   too where the criterion has no values at once and `valleys`, how many such a scan may find, is one.
 # - tol: of the theta of a line; Inf: the first polynomial is enough.
-# - scale, control: of stats::nlminb(), which descends where there are several thetas. It begins as if all curvatures were
-#   scale^2: so it takes the fewest steps (bench/NOTES.md).
+# - scale, control: of stats::nlminb(), which descends where there are several thetas. It begins as if all curvatures
+#   were scale^2: so it takes the fewest steps (bench/NOTES.md).
 SCHEDULE <- list(
   scan = NULL, further = 40, step = 0.2, valleys = Inf, tol = 1e-3, scale = 0.6,
   control = list(rel.tol = 1e-7, x.tol = 1e-4, iter.max = 100, eval.max = 150, step.min = 0.3, step.max = 2)
 )
 
 # list(L, the place, value, converged), along a line with trace, too, all that was tried, valleys, how many the first
-# look found, and vertex, the theta of the last polynomial: the least minimum from `starts`, a list of places. `schedule`: what differs
-# from SCHEDULE.
+# look found, and vertex, the theta of the last polynomial: the least minimum from `starts`, a list of places.
+# `schedule`: what differs from SCHEDULE.
 minimise <- function(criterion, starts, moves = "scalar", schedule = list()) {
   how <- replace(SCHEDULE, names(schedule), schedule)
   if (is.character(moves)) moves <- FACTOR_MOVES[[moves]]
@@ -30,8 +30,8 @@ minimise <- function(criterion, starts, moves = "scalar", schedule = list()) {
 
 best_of <- function(found) found[[which.min(vapply(found, `[[`, 0, "value"))]]
 
-# The same for on(rows), the criterion on rows of `batch`, from starts(rows): many rows are looked at from where few have
-# ended, among which a line need not be known well. rate(L): the power of the number of rows by which L shrinks.
+# The same for on(rows), the criterion on rows of `batch`, from starts(rows): many rows are looked at from where few
+# have ended, among which a line need not be known well. rate(L): the power of the number of rows by which L shrinks.
 minimise_on <- function(on, batch, starts, moves, schedule, rate) {
   if (nrow(batch$x) <= 1.5 * SCAN_ROWS) return(minimise(on(batch), starts(batch), moves, schedule))
   few <- sample_of(batch, seq_len(SCAN_ROWS))
@@ -69,8 +69,8 @@ gain_over <- function(one, other, v) {
 
 # ---- moves ------------------------------------------------------------------------------------
 
-# What a structure is: `moves`, how L may change; `base`, the shape of which L is a multiple (NULL: none). Columns are in
-# units of `unit`.
+# What a structure is: `moves`, how L may change; `base`, the shape of which L is a multiple (NULL: none). Columns are
+# in units of `unit`.
 BANDWIDTH_STRUCTURES <- list(
   scaled = list(moves = "scalar", base = \(data) unit_factor(data)),
   scalar = list(moves = "scalar", base = \(data) diag(scalar_spread(data$unit) / data$unit, data$d)),
@@ -199,8 +199,8 @@ search_line <- function(criterion, start, moves, how) {
   )
 }
 
-# Between the neighbours of the best of ascending thetas, the bottom of the polynomial through the nearest five; where the
-# criterion is out of its range, the middle of the wider half.
+# Between the neighbours of the best of ascending thetas, the bottom of the polynomial through the nearest five; where
+# the criterion is out of its range, the middle of the wider half.
 vertex <- function(thetas, values) {
   best <- which.min(values)
   ends <- thetas[best + c(-1, 1)] - thetas[best]
