@@ -6,28 +6,20 @@ PILOT <- c(kde = 2, sdkde = 1.4)
 
 #' Factors for adaptive bandwidths
 #'
-#' `adaptive_factors()` gives a factor for each point of a density estimate, by which its kernel is to be wider than
+#' `adaptive_factors()` computes a factor for each point of a density estimate, by which its kernel is to be wider than
 #' that of another: for the argument `adaptive` of [flash_kde()], which calls it where that is a name.
 #'
-#' @details
-#' Factors are \eqn{f_j \propto \hat p(x_j)^{-\alpha}}{f_j ~ p(x_j)^-alpha}. For `"abramson"` p is the leave-one-out
-#' density with twice the sds of the fit (1.4 times, of an SD-KDE): a smooth one, since its noise becomes noise of the
-#' factors. For `"knn"` it is
-#' the power -d of the distance from point j to its k-th nearest neighbour, in coordinates where the bandwidth is the
-#' identity, so that with `alpha = 1 / d` factors are as these distances (Breiman, Meisel and Purcell 1977). Weights
-#' enter the densities, not the counts of neighbours.
+#' @details Factors are \eqn{f_j \propto \hat p(x_j)^{-\alpha}}{f_j ~ p(x_j)^-alpha}. For `"abramson"` p is the
+#'   leave-one-out density with twice the sds of the fit (1.4 times for an SD-KDE), of numbers and levels together. For
+#'   `"knn"` it is the power -d of the distance from point j to its k-th nearest neighbour, in coordinates where the
+#'   bandwidth is the identity (Breiman, Meisel and Purcell 1977). Weights enter the densities, not the counts of
+#'   neighbours. `alpha = 1 / 2` removes the bias of order \eqn{h^2} (Abramson 1982); on real data in three and more
+#'   dimensions a smaller power gained more.
 #'
-#' `alpha = 1 / 2` removes the bias of order \eqn{h^2} (Abramson 1982). That counts for many points in few dimensions;
-#' on real data in three and more a smaller power gained more, so the default is the smaller of 1/2 and 1/d. For an SD-KDE
-#' in one and two dimensions, whose points move along what a smaller power leaves of the bias, 1/4 does as well in nats a row
-#' and has the smaller error on densities near a normal one.
-#'
-#' Rounded data are spread over their lattice first, and copies of a row count as one, as for [kde_bandwidth()]; the order
-#' of the rows does not matter. The geometric mean of the factors is about 1; they lie between 1/30 and 30, and are
-#' powers of \eqn{\sqrt 2}{sqrt(2)}, at most 19% off, so that sums over points of the same factor serve in every
+#' Rounded data are spread over their lattice first, and copies of a row count as one, as for [kde_bandwidth()]; the
+#' order of the rows does not matter. The geometric mean of the factors is about 1; they lie between 1/30 and 30, and
+#' are powers of \eqn{\sqrt 2}{sqrt(2)}, at most 19% off, so that sums over points of the same factor serve in every
 #' engine.
-#'
-#' Of a fit with factors or texts p is the density of numbers and levels together, distances are of numbers.
 #'
 #' @param object A fit with one bandwidth, from [flash_kde()] with `estimator` `"kde"` or `"sdkde"`.
 #' @param method `"abramson"` or `"knn"`.
@@ -38,8 +30,8 @@ PILOT <- c(kde = 2, sdkde = 1.4)
 #' @references Abramson, I. S. (1982) On bandwidth variation in kernel estimates: a square root law. *The Annals of
 #'   Statistics* 10, 1217-1223.
 #'
-#'   Breiman, L., Meisel, W. and Purcell, E. (1977) Variable kernel estimates of multivariate densities.
-#'   *Technometrics* 19, 135-144.
+#'   Breiman, L., Meisel, W. and Purcell, E. (1977) Variable kernel estimates of multivariate densities. *Technometrics*
+#'   19, 135-144.
 #' @seealso [flash_kde()]
 #' @export
 #' @examples

@@ -44,7 +44,7 @@ balloon_note <- function(adaptive, digits) {
 
 # As log_left_out().
 debiased_left_out <- function(data, L, factors, run) {
-  sums <- sdkde_at_half(data$x, data$weights, L, run, factors)
+  sums <- left_out_sums("sdkde", factors = factors)(data$x, data$weights, L, run)
   log_density <- sums$log_sum + log_kernel_norm(L) - log(data$others)
   list(log_density = log_add(log_density, log_floor_of(data)), stats = sums$stats)
 }

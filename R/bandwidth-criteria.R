@@ -1,14 +1,14 @@
 # Criteria of a bandwidth H = L L', to be minimised, with their gradients. All are sums over pairs of points
-# (R/sum-moments.R). For any F = c sum a_ij k_ij, c the kernel's height, the change of F where L becomes L(I + E), E lower
-# triangular, is the product of E with the lower triangle of
+# (R/sum-moments.R). For any F = c sum a_ij k_ij, c the kernel's height, the change of F where L becomes L(I + E), E
+# lower triangular, is the product of E with the lower triangle of
 #
 #   c (sum a_ij k_ij u u' - I sum a_ij k_ij),   u = L^-1 (x_i - x_j):
 #
 # one d x d matrix, of which a diagonal L needs the diagonal, and a factor of all columns the trace.
 
-# list(name, value, values, at_once, gradient, stats): value(L), a number; values(L, powers), those of L / sqrt(power),
+# list(name, rows, value, values, at_once, gradient): value(L), a number; values(L, powers), those of L / sqrt(power),
 # and whether these take one pass over the pairs; gradient(L, structure), list(value, E) with E of the structure
-# "scalar" (the trace), "diagonal" (d numbers) or "full" (a lower triangle); stats(), those of all sums so far.
+# "scalar" (the trace), "diagonal" (d numbers) or "full" (a lower triangle). `tally`: what is computed is counted there.
 #
 # `data`: a list of x, n x d; weights, NULL or relative to the largest; row_weights, of sum 1, by which rows judge
 # (NULL: all the same); n, their effective number; d; centre and scale, medians and robust spreads of the columns.
@@ -22,10 +22,9 @@
 #
 # Each is a list of `at`, a function of (L, moments), and where one pass over the pairs serves several bandwidths, of
 # `among`, a function of (L, powers, sums), `sums` being one of powers and of the factor of pair_scales().
-new_criterion <- function(name, data, estimator, run) {
+new_criterion <- function(name, data, estimator, run, tally = new_tally()) {
   data <- judged(data)
-  tally <- NULL
-  count <- function(stats) tally <<- if (is.null(tally)) stats else add_stats(tally, stats)
+  count <- \(stats) count_stats(tally, stats)
   pass <- function(L, row_weights, moments, floor = NULL, wide = NULL, factor = PLAIN_FACTOR) {
     found <- if (is.null(data$discrete)) {
       moments_of(data$x, L, data$weights, row_weights, floor, moments, !is.null(floor), wide, factor, run)
@@ -38,9 +37,9 @@ new_criterion <- function(name, data, estimator, run) {
   of <- if (estimator == PLAIN_ESTIMATOR) "" else estimator
   evaluate <- switch(paste0(name, of),
     lcv = likelihood(data, pass),
-    lcvsdkde = debiased_likelihood(data, sdkde_at_half, run, count),
+    lcvsdkde = ,
     lcvlaplace = ,
-    lcvlaplace6 = debiased_likelihood(data, laplace_loo(estimator), run, count),
+    lcvlaplace6 = debiased_likelihood(data, left_out_sums(estimator), run, count),
     csl = censored_likelihood(data, pass),
     lscv = least_squares_error(data, pass),
     lscvlaplace = signed_least_squares(data, pass),
@@ -57,13 +56,26 @@ new_criterion <- function(name, data, estimator, run) {
   }
   exact <- (estimator == PLAIN_ESTIMATOR || name == "lscv") && !differs_by_tolerance(nrow(data$x), data$d, run)
   gradient <- function(L, structure) {
+    tally$evaluations <- tally$evaluations + 1
     if (!exact) return(list(value = value(L), E = difference_gradient(value, L, structure)))
     found <- evaluate$at(L, if (structure == "full") "full" else "diagonal")
     shaped <- switch(structure, scalar = \(E) sum(trace_of(E)), diagonal = trace_of, lower_triangle)
     list(value = found$value, E = shaped(found$E))
   }
-  list(name = name, value = value, values = values, at_once = at_once, gradient = gradient, stats = \() tally)
+  counted <- function(values) {
+    tally$evaluations <- tally$evaluations + length(values)
+    values
+  }
+  list(
+    name = name, rows = nrow(data$x), at_once = at_once, gradient = gradient, value = \(L) counted(value(L)),
+    values = \(L, powers) counted(values(L, powers))
+  )
 }
+
+# What a search has computed: evaluations, how many values and gradients, and the stats of all sums.
+new_tally <- function() list2env(list(evaluations = 0, stats = NULL))
+
+count_stats <- function(tally, stats) tally$stats <- joined_stats(tally$stats, stats)
 
 # values() of a criterion by its value().
 one_by_one <- function(value) \(L, powers) vapply(powers, \(power) value(L / sqrt(power)), 0)
@@ -78,7 +90,7 @@ sums_at_once <- function(data, L, run, count) {
 }
 
 # Of L / sqrt(power).
-log_norms <- function(L, powers) vapply(powers, \(power) log_kernel_norm(L / sqrt(power)), 0)
+log_norms <- function(L, powers) log_kernel_norm(L) + kernel_columns(L) * log(powers) / 2
 
 # With the weights of all rows at hand: w of the sources, `others` their sum without the row's own, v of the rows.
 judged <- function(data) {
@@ -125,8 +137,7 @@ log_floor_of <- function(data) {
 # list(log, all, lost): log(f + g) of estimates f, the sums S times exp(log_unit), and of g, whose logarithm is
 # log_floor; the sums with those of g; and where g itself is out of range. S is a vector, or a matrix as log_unit.
 with_floor <- function(S, log_unit, log_floor) {
-  floor <- pmin(exp(log_floor - log_unit), .Machine$double.xmax)
-  all <- S + floor
+  all <- S + exp(log_floor - log_unit)
   log_f <- log(all) + log_unit
   lost <- which(!(all > 0 & all < .Machine$double.xmax))
   if (length(lost) > 0) log_f[lost] <- rep_len(log_floor, length(all))[lost]
@@ -161,13 +172,7 @@ likelihood <- function(data, pass) {
   )
 }
 
-# The variance of the score's kernel over that of the estimate: half of it gives the least error, measured.
-SCORE_RATIO <- 0.5
-
-sdkde_at_half <- function(x, weights, L, run, factors = NULL) {
-  sdkde_loo(x, weights, L, run, score_L = sqrt(SCORE_RATIO) * L, factors = factors)
-}
-
+# `loo_sums`: of left_out_sums().
 debiased_likelihood <- function(data, loo_sums, run, count) {
   log_floor <- log_floor_of(data)
   list(at = function(L, moments) {

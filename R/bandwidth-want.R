@@ -63,6 +63,6 @@ own_given_score <- function(main, options) {
 # That of the score, where the user names none: what the search went by, else the same.
 own_score <- function(main, steps = 1) {
   ratio <- if (steps > 1) SCORE_RATIO else attr(main$search, "score")
-  if (is.null(ratio)) return(main)
+  if (is.null(ratio)) ratio <- 1
   list(H = ratio * main$H, L = sqrt(ratio) * main$L, selector = main$selector)
 }

@@ -18,8 +18,7 @@ flash_kde.big.matrix <- function(x, estimator = "auto", bandwidth, weights = NUL
   main <- want_bandwidth(bandwidth, x, weights, "bandwidth")
   for (piece in big_pieces(x)) read_rows(x, piece, "x", ncol(x), colnames(x)) # are all numbers finite?
   data <- list(points = x, weights = weights)
-  computed <- list(stages = list(), resolved = resolved)
-  new_fit(generic_call(match.call()), estimator, data, list(main = main), NULL, run, computed)
+  made_fit(generic_call(match.call()), estimator, data, list(main = main), NULL, run, resolved)
 }
 
 check_estimator_in_pieces <- function(estimator) {

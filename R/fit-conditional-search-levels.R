@@ -41,7 +41,7 @@ settle_levels <- function(made, options, estimator, na.action, run) {
 # list(bandwidth, lambda, search).
 choose_given_levels <- function(data, response, free, options, estimator, run) {
   clean <- clean_mixed(data, "formula")
-  tally <- list2env(list(evaluations = 0))
+  tally <- new_tally()
   rows <- options$rows
   # a step is as three passes of cell_moments(), of which some eighty are made in each turn
   if (is.null(rows)) rows <- rows_for(options$seconds, 240 * MOST_TURNS, nominal_costs()$moments)
@@ -53,7 +53,7 @@ choose_given_levels <- function(data, response, free, options, estimator, run) {
   starts <- conditional_starts(batch, response)
   turned <- in_turns(batch, starts[[1]], lambdas(batch), \(batch, last) {
     from <- if (is.null(last)) starts else list(last$L)
-    minimise(\(rows) conditional_criterion(rows, response, run, tally), batch, \(rows) from, "diagonal")
+    minimise(conditional_criterion(batch, response, run, tally), from, "diagonal")
   })
   L <- turned$L
   batch$discrete$lambda <- clean$discrete$lambda <- turned$lambda
@@ -82,16 +82,12 @@ even_levels <- function(discrete, lambda) {
 
 # For a bandwidth that is known.
 choose_given_lambdas <- function(data, L, response, free, run) {
-  used <- if (is.null(data$weights)) seq_len(nrow(data$points)) else which(data$weights > 0)
-  own <- list(
-    x = data$points[used, , drop = FALSE], weights = data$weights[used], d = ncol(data$points),
-    discrete = discrete_rows(data$discrete, used)
-  )
+  own <- new_selector_data(data$points, data$weights, data$discrete)
   own$row_weights <- judge_weights(own$weights)
   # any order will do, so long as it is that of no column
   if (own$d > 0) own <- in_own_order(own)
   own$centre <- apply(own$x, 2, stats::median)
-  own$scale <- pmax(weighted_sds(own$x, own$weights), diagonal(L))
+  own$scale <- pmax(own$sds, diagonal(L))
   found <- best_given_lambdas(own, L, response, free, run)
   search <- list(
     rows = nrow(own$x), batches = 1, evaluations = 0, loglik = -found$value,

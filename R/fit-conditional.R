@@ -1,53 +1,45 @@
 #' Conditional density estimates, p(y | x)
 #'
-#' `flash_kde()` with a two-sided formula estimates the density of the left side given the right side,
-#' \eqn{p(y | x) = p(y, x) / p(x)}, both Gaussian kernel estimates of the same points: what `np::npcdens()`,
-#' `np::npcdist()` and `np::npqreg()` compute, and `hdrcde::cde()`. All sums are exact, or to the tolerance `tol`.
+#' `flash_kde()` with a two-sided formula estimates the density of the left side given the right side, \eqn{p(y | x) =
+#' p(y, x) / p(x)}, both Gaussian kernel estimates of the same points: what `np::npcdens()`, `np::npcdist()` and
+#' `np::npqreg()` compute, and `hdrcde::cde()`. All sums are exact, or to the tolerance `tol`.
 #'
 #' @details The left side is one numeric variable or several, as `cbind(y1, y2)`, or one column of levels: a factor, a
-#' text or a logical variable. The right side is a sum of variables of any of these kinds.
+#'   text or a logical variable. The right side is a sum of variables of any of these kinds.
 #'
 #' **Bandwidths** are chosen for the conditional density, one for each column: those of the largest leave-one-out
-#' conditional likelihood \eqn{\sum_i \log p_{-i}(y_i | x_i)}{sum_i log p_-i(y_i | x_i)} (Hall, Racine and Li 2004;
-#' the `"cv.ml"` of np, here with a Cauchy density of share 1e-6 beside p(y | x), so that no outlier chooses
-#' alone). A variable that tells nothing about y gets a bandwidth so large that it drops out, which `print()` says.
-#' `rows` and `seconds` limit the search, as in [kde_bandwidth()]; what few rows found is carried to all by the rate
-#' \eqn{n^{-1 / (d + 4)}}, d being the number of variables that count. `bandwidth` may also be given, as in
-#' [flash_kde()]: of the columns of y, then x, or by their names; the name of another selector than `"auto"` and
-#' `"lcv"` chooses for the joint density.
+#' conditional likelihood \eqn{\sum_i \log p_{-i}(y_i | x_i)}{sum_i log p_-i(y_i | x_i)} (Hall, Racine and Li 2004; the
+#' `"cv.ml"` of np, here with a Cauchy density of share 1e-6 beside p(y | x), so that no outlier chooses alone). A
+#' variable that tells nothing about y gets a bandwidth so large that it drops out, which `print()` reports. `rows` and
+#' `seconds` limit the search, as in [kde_bandwidth()]; what few rows found is carried to all by the rate \eqn{n^{-1 /
+#' (d + 4)}}, d being the number of variables that count. `bandwidth` may also be given, as in [flash_kde()]: of the
+#' columns of y, then x, or by their names; the name of another selector than `"auto"` and `"lcv"` chooses for the joint
+#' density.
 #'
-#' **Levels** have the kernels of [flash_kde()] (section Factors and texts), by `discrete_kernel`, on either side:
-#' p(y | x) is \eqn{\sum_i w_i K(x - x_i) l(c, c_i) K(y - y_i)}{sum_i w_i K(x - x_i) l(c, c_i) K(y - y_i)} over the same
-#' sum without the kernels of y, c being levels of x, or those of y. `lambda` of each column is chosen with the
-#' bandwidths, in turns, on a sample of rows, and at last with all points as sources. A column of x at the limit of its
-#' lambda, where all levels are alike, drops out. Densities of levels are probabilities, which sum to 1. Ordered levels
-#' differ a little from np's, whose kernels sum to 1 over all whole numbers. Where lambda is 0 and no point has such
-#' levels as x, results are `NaN`.
+#' **Levels** have the kernels of [flash_kde()] (section Factors and texts) on either side. Their `lambda` is chosen
+#' with the bandwidths, in turns, on a sample of rows, and at last with all points as sources. A column of x at the
+#' limit of its lambda, where all levels are alike, drops out. Densities of levels are probabilities, which sum to 1.
+#' Where lambda is 0 and no point has such levels as x, results are `NaN`.
 #'
-#' **Estimators**: `"kde"`, the default here, and `"sdkde"`, for which y and x are debiased together; its factor of
-#' the bandwidths is the one that predicts fifths of the rows best. It has the smaller error on smooth densities.
-#' `"laplace"` is the ratio of the two Laplace-corrected estimates, its bandwidths found in the same way. Both may be
-#' negative, p(x) where there are few points, and then p(y | x) has no meaning but its sign: `predict()` and `kde_cdf()`
-#' tell it as it is, logarithms of what is negative are `NaN`, with a warning, and there are no quantiles, draws or
-#' [kde_conditional()]. It integrates to 1 over y. Means, variances and distribution functions are made in R, a pass over
-#' all points for each row. On the samples that we tried it had a larger error than `"kde"`, and `"sdkde"` the smallest.
+#' **Estimators**: `"kde"`, the default here, and `"sdkde"`, for which y and x are debiased together; its factor of the
+#' bandwidths is the one that predicts fifths of the rows best. It has the smaller error on smooth densities.
+#' `"laplace"` is the ratio of the two Laplace-corrected estimates. Both may be negative, p(x) where there are few
+#' points, and then p(y | x) has no meaning but its sign: logarithms of what is negative are `NaN`, with a warning, and
+#' there are no quantiles, draws or [kde_conditional()]. `adaptive` is `FALSE` by default; factors are those of the
+#' joint points, \eqn{f_i^2 H}{f_i^2 H} in p(y, x) and p(x), and balloon estimates are refused.
 #'
-#' `adaptive` is `FALSE` by default; factors, of whatever origin, are those of the joint points,
-#' \eqn{f_i^2 H}{f_i^2 H} in p(y, x) and p(x), and balloon estimates are refused.
-#'
-#' **Far from the data** nothing underflows: p(y | x) goes by logarithms, and where all kernels vanish those
+#' **Far from the data** nothing underflows: p(y | x) is computed by logarithms, and where all kernels vanish those
 #' nearest to x decide.
 #'
-#' **Cost**, for m rows of `newdata`: densities, means and variances are \eqn{O(n m d)}{O(n m d)} sums of kernels,
-#' as fast as those of [predict.flash_kde()]. Distribution functions and quantiles take a pass over the points whose x
-#' is near, on the CPU: 10,000 rows and points 0.15 and 0.7 s of a core, whatever GPU there is. Draws take a pass in
-#' R for each row of x: 0.5 ms for 10,000 points.
+#' **Cost**, for m rows of `newdata`: densities, means and variances are \eqn{O(n m d)}{O(n m d)} sums of kernels, as
+#' fast as those of [predict.flash_kde()]. Distribution functions and quantiles take a pass over the points whose x is
+#' near, on the CPU. Draws take a pass in R for each row of x.
 #'
 #' @param object,x A fit from `flash_kde()` with a two-sided formula.
-#' @param newdata A data frame with the variables of the right side, and for densities and `type = "cdf"` also of
-#'   the left one. Missing: the training points. Rows with missing values give `NA`.
-#' @param type `"density"` and `"log_density"` of y given x; `"cdf"`, \eqn{P(Y \le y | x)}{P(Y <= y | x)} for one
-#'   y; `"mean"` and `"variance"` of y given x. Of a y of levels `"probability"` of each given x, and `"class"`, the
+#' @param newdata A data frame with the variables of the right side, and for densities and `type = "cdf"` also of the
+#'   left one. Missing: the training points. Rows with missing values give `NA`.
+#' @param type `"density"` and `"log_density"` of y given x; `"cdf"`, \eqn{P(Y \le y | x)}{P(Y <= y | x)} for one y;
+#'   `"mean"` and `"variance"` of y given x. For a y of levels `"probability"` of each given x, and `"class"`, the
 #'   likeliest of them.
 #' @param loo Leave every training point out of its own density? Only without `newdata`, and not for an SD-KDE.
 #' @param q,probs Points in the unit of y; probabilities.
@@ -58,21 +50,21 @@
 #' @param digits Number of significant digits.
 #' @param ... Not used; anything here is an error.
 #'
-#' @returns `flash_kde()` with a two-sided formula: a plain list of class `flash_conditional`, with `joint`, the
-#'   fit of y and x together (a `flash_kde`), `response` and `given`, the names of their columns, `selector`, and
-#'   `search`: how many `rows`, `batches` and `evaluations` there were, the mean `loglik` and which variables are
-#'   so `wide` that they drop out.
+#' @returns `flash_kde()` with a two-sided formula: a plain list of class `flash_conditional`, with `joint`, the fit of
+#'   y and x together (a `flash_kde`), `response` and `given`, the names of their columns, `selector`, and `search`: how
+#'   many `rows`, `batches` and `evaluations` there were, the mean `loglik` and which variables are so `wide` that they
+#'   drop out.
 #'
 #'   `predict()`: a vector of m values; the mean and the variance of several y are m x k matrices, probabilities of
-#'   levels one with a column for each. `quantile()`: an
-#'   m x `length(probs)` matrix, exact to 1e-12 sds of the kernel; `kde_cdf()`: m x `length(q)`, with all digits of small
-#'   probabilities. `simulate()`: a data frame of m rows with `nsim` columns for each y, of its type, and the attribute
-#'   `"seed"`. `kde_conditional()`: p(. | x) as a fit of [flash_kde()] for all its methods. `kde_marginal()`: the `flash_kde`
-#'   fit of some of y and x together. `fitted()`: the means, or the levels' probabilities, at the training points;
-#'   `residuals()`: y less the means. `logLik()`: the sum of leave-one-out conditional log densities, with weights as
-#'   in [logLik.flash_kde()]. `coef()`: the kernels' standard deviations, and `lambda` of columns of levels.
-#' @references Hall, P., Racine, J. and Li, Q. (2004) Cross-validation and the estimation of conditional
-#'   probability densities. *Journal of the American Statistical Association* 99, 1015-1026.
+#'   levels one with a column for each. `quantile()`: an m x `length(probs)` matrix, exact to 1e-12 sds of the kernel;
+#'   `kde_cdf()`: m x `length(q)`, with all digits of small probabilities. `simulate()`: a data frame of m rows with
+#'   `nsim` columns for each y, of its type, and the attribute `"seed"`. `kde_conditional()`: p(. | x) as a fit of
+#'   [flash_kde()] for all its methods. `kde_marginal()`: the `flash_kde` fit of some of y and x together. `fitted()`:
+#'   the means, or the levels' probabilities, at the training points; `residuals()`: y less the means. `logLik()`: the
+#'   sum of leave-one-out conditional log densities, with weights as in [logLik.flash_kde()]. `coef()`: the kernels'
+#'   standard deviations, and `lambda` of columns of levels.
+#' @references Hall, P., Racine, J. and Li, Q. (2004) Cross-validation and the estimation of conditional probability
+#'   densities. *Journal of the American Statistical Association* 99, 1015-1026.
 #'
 #'   Hyndman, R. J., Bashtannyk, D. M. and Grunwald, G. K. (1996) Estimating and visualizing conditional densities.
 #'   *Journal of Computational and Graphical Statistics* 5, 315-336.

@@ -27,8 +27,7 @@ fit_data <- function(x, estimator, settings, run, call) {
   }
   data <- list(points = x, weights = NULL)
   debias <- if (debiased) debias_data(x, main$L, score$L, run)
-  computed <- list(stages = if (debiased) list(debias = debias$stats) else list(), resolved = resolved)
-  object <- new_fit(call, estimator, data, list(main = main, score = score), debias, run, computed)
+  object <- made_fit(call, estimator, data, list(main = main, score = score), debias, run, resolved)
   object$settings <- settings
   object
 }

@@ -21,9 +21,8 @@ fit_kde.mixed <- function(points, arg, call, options, control, formula = NULL) {
   data$discrete$lambda <- bandwidths$lambda
   data$discrete$chosen <- bandwidths$chosen
   debias <- if (debiased) debias_points(data, bandwidths, NULL, control, arg)
-  stages <- list(bandwidth = bandwidths$main$stats, debias = debias$stats)
-  computed <- list(stages = stages[lengths(stages) > 0], resolved = resolved)
-  object <- new_fit(call, estimator, data, bandwidths, debias, control, computed, formula, bandwidths$adaptive)
+  adapted <- list(record = bandwidths$adaptive)
+  object <- made_fit(call, estimator, data, bandwidths, debias, control, resolved, formula, adapted)
   object$discrete <- data$discrete
   object$settings <- settings
   as_mixed(object)

@@ -50,16 +50,20 @@ fit_kde.default <- function(points, arg, call, options, control, formula = NULL)
   debias <- if (ESTIMATORS[[estimator]]$debiased) {
     debias_points(data, bandwidths, adapted$record$factors, control, arg, path)
   }
-  stages <- list(
-    bandwidth = bandwidths$main$stats, adaptive = adapted$stats,
-    score_bandwidth = if (!is.null(options$score_bandwidth)) bandwidths$score$stats,
-    debias = debias$stats
-  )
-  computed <- list(stages = stages[lengths(stages) > 0], resolved = resolved)
-  object <- new_fit(call, estimator, data, bandwidths, debias, control, computed, formula, adapted$record)
+  object <- made_fit(call, estimator, data, bandwidths, debias, control, resolved, formula, adapted)
   object$kernel <- options$kernel
   object$settings <- fit_settings(options)
   if (options$nonnegative) clipped(object) else object
+}
+
+# The object, of what the steps have found; `adapted`: list(record, stats), or NULL.
+made_fit <- function(call, estimator, data, bandwidths, debias, control, resolved, formula = NULL, adapted = NULL) {
+  stages <- list(
+    bandwidth = bandwidths$main$stats, adaptive = adapted$stats, score_bandwidth = bandwidths$score$stats,
+    debias = debias$stats
+  )
+  computed <- list(stages = stages[lengths(stages) > 0], resolved = resolved)
+  new_fit(call, estimator, data, bandwidths, debias, control, computed, formula, adapted$record)
 }
 
 # list(points, weights, omitted): the rows that `na.action` leaves, with weights on a common scale; an error where the fit

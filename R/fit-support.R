@@ -80,11 +80,8 @@ fit_inner <- function(domain, data, adaptive, call, options, control, arg) {
     own <- if (is.null(data$weights)) 1 else if (is.null(sources$row)) data$weights else data$weights[sources$row]
     imaged$weights <- own / kernel_masses(domain, debias$debiased, bandwidths$main$L, sources$factors, run)
   }
-  record <- adapted$record
-  if (!is.null(record)) record$factors <- sources$factors
-  stages <- list(bandwidth = bandwidths$main$stats, debias = debias$stats)
-  computed <- list(stages = stages[lengths(stages) > 0], resolved = resolved)
-  inner <- new_fit(call, estimator, imaged, bandwidths, debias, control, computed, NULL, record)
+  if (!is.null(adapted)) adapted$record$factors <- sources$factors
+  inner <- made_fit(call, estimator, imaged, bandwidths, debias, control, resolved, NULL, adapted)
   inner[c("row", "copied")] <- list(sources$row, sources$copied)
   inner
 }

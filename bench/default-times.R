@@ -1,6 +1,6 @@
 # Seconds of flash_kde() without a bandwidth, two threads of the CPU: medians of five at n = 2,000, one run of the large
 # ones, a million of them to a tolerance of 1e-6: debiasing them exactly takes a minute. sdkde, kde, laplace: that
-# estimator, with one bandwidth.
+# estimator, with one bandwidth. Before them milliseconds of all defaults for small data.
 #
 #   Rscript bench/default-times.R [--quick] [--save]        --quick: n = 2,000 alone
 #
@@ -29,6 +29,18 @@ show_seconds <- function(name, x, fits, runs = 5) {
   seconds <- vapply(FITS[fits], seconds_of, 0, x = x, runs = runs)
   cat(name, paste0("  ", fits, " ", formatC(seconds, digits = 2, format = "fg")), "\n")
 }
+
+# milliseconds of small data, one thread, beside those of stats::density() with "SJ"
+options(flashkernel.threads = 1L)
+set.seed(1)
+x <- stats::rnorm(500)
+small <- c(
+  flash_kde = seconds_of(\(x) flash_kde(x), x, 25), flash_kda = seconds_of(\(x) flash_kda(Species ~ ., x), iris, 25),
+  density = seconds_of(\(x) stats::density(x, bw = "SJ"), x, 25)
+)
+shown <- formatC(1e3 * small, digits = 2, format = "fg")
+cat("500 numbers, iris, 500 numbers, ms ", paste0("  ", names(small), " ", shown), "\n")
+options(flashkernel.threads = 2L)
 
 for (d in c(2, 6)) show_seconds(paste("2,000 x", d), mixture(2000, d), names(FITS))
 places <- read_data("california_housing")
