@@ -41,12 +41,31 @@ variable_frame <- function(call, terms, data, frame) {
 # The rows of a frame without those that `lost` numbers. Columns are shared where none is.
 frame_rows <- function(frame, lost) if (is.null(frame) || length(lost) == 0) frame else frame[-lost, , drop = FALSE]
 
-# A fit with what its columns were made of: new data are read by that, and effects are of these variables.
-with_frame <- function(fit, frame) {
+# What the default `method` makes of a frame of columns and of other `arguments`, for the method that was called by `call`.
+fit_frame <- function(method, frame, arguments, call) {
+  if (is.data.frame(arguments$validation)) arguments$validation <- validation_frame(arguments$validation, frame)
+  arguments <- c(list(x = frame$points), frame[intersect(c("y", "weights", "offset"), names(frame))], arguments)
+  with_frame(call_with(method, arguments), frame, call)
+}
+
+# As do.call(), without the values in the call.
+call_with <- function(method, arguments) {
+  parts <- lapply(seq_along(arguments), \(i) call("[[", quote(arguments), i))
+  do.call(method, stats::setNames(parts, names(arguments)))
+}
+
+# A fit with what its columns were made of: new data are read by that, and effects are of these variables. Plans stay.
+with_frame <- function(fit, frame, call) UseMethod("with_frame")
+#' @export
+with_frame.default <- function(fit, frame, call) fit
+
+#' @export
+with_frame.kernel_ridge <- function(fit, frame, call) {
   parts <- intersect(c("terms", "xlevels", "contrasts", "na.action", "response", "variables"), names(frame))
   fit[parts] <- frame[parts]
   if (!is.null(fit$data)) fit$data$frame <- frame_rows(frame$frame, fit$held)
   fit$row_names <- kept_names(frame$row_names, fit$held)
+  fit$call <- ridge_call(call)
   fit
 }
 
@@ -61,8 +80,9 @@ omit_missing <- function(made, na.action) {
   kept
 }
 
-# The same of all columns of a data frame with factors.
+# The same of all columns of a data frame; where all are numbers they need no terms.
 frame_columns <- function(data, arg) {
+  if (all(vapply(data, is_number, NA))) return(list(points = as_points(data, arg), row_names = own_row_names(data)))
   made <- tryCatch(
     stats::model.frame(stats::terms(~ ., data = data), data, na.action = stats::na.pass),
     error = \(e) stop_argument(arg, "could not be made into columns: ", shorten(conditionMessage(e), 300))

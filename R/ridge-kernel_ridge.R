@@ -4,7 +4,7 @@
 #' centres, to numbers or classes. Few rows are all centres, which is kernel ridge regression or the mean of a Gaussian
 #' process. Of many rows some are centres (Nystroem approximation), and the solver is Falkon: conjugate gradients with a
 #' preconditioner. It takes `O(nm)` operations per iteration, `O(m^3)` once, and memory for one `m` x `m` matrix, never
-#' for an `n` x `m` matrix. It runs on all processors or on NVIDIA GPUs. `kernel_ridge()` is the same function.
+#' for an `n` x `m` matrix. It runs on all processors or on NVIDIA GPUs.
 #'
 #' @details
 #' **Squared loss.** The coefficients minimise
@@ -65,6 +65,11 @@
 #' `fitted()` and `residuals()` fetch the rows. Figures show 20,000 rows. With `flash_control(cluster = )`, rows in memory
 #' are sent to the workers if there is enough to compute.
 #'
+#' **With package parsnip**, `svm_rbf(mode = , cost = , rbf_sigma = )` has an engine `"flashkernel"`, which is
+#' `kernel_ridge()`; engine arguments are arguments of this function. `cost` is the weight of the losses, as kernlab's `C`:
+#' `lambda` is `1 / (2 n cost)` for squared loss, `1 / (n cost)` for logistic loss. With `rbf_sigma` the kernel is
+#' \eqn{\exp(-\sigma |x - y|^2)}{exp(-sigma |x - y|^2)}: `bandwidth` is `1 / sqrt(2 rbf_sigma)`.
+#'
 #' @param x The rows: a numeric matrix, a data frame (factors become indicator columns), a sparse `dgCMatrix` or
 #'   `dgRMatrix` of package Matrix, a `big.matrix`, a [flash_data()], a formula, or a function that yields chunks as for
 #'   [kernel_sum()]. Its chunks are lists of `x`, `y` and perhaps `weights`. It is called anew for each product, so it
@@ -87,7 +92,8 @@
 #' @param control A [flash_control()]: where and how sums are computed.
 #' @param formula,data A formula with a response, and the data frame that has its variables.
 #' @param subset,na.action As for [stats::lm()].
-#' @param ... For methods. The formula and data-frame methods hand it to the default method.
+#' @param ... For methods. The formula and data-frame methods hand it to the default method, which takes `cost` and
+#'   `rbf_sigma` in place of `lambda` and `bandwidth`: see the section about parsnip.
 #' @returns An object of class `kernel_ridge`, a list with the `coefficients` (`m` x number of responses), the
 #'   `intercept`, the `centers` and their `center_index` among the rows, `kernel`, `bandwidth`, `lambda`, the `trace` of
 #'   the iterations (a data frame), `converged`, `iterations`, `jitter` and the settings of the fit.
@@ -97,6 +103,7 @@
 #' Rudi, A., Carratino, L. and Rosasco, L. (2017) FALKON: an optimal large scale kernel method.
 #' \doi{10.48550/arXiv.1705.10958}
 #' @inheritSection flash_kde Errors
+#' @aliases falkon
 #' @seealso [predict.kernel_ridge()], [tune_ridge()], [ridge_solver()], [kernel_operator()] for the products.
 #' @export
 #' @examples
@@ -116,14 +123,12 @@ kernel_ridge <- function(x, ...) {
 
 #' @rdname kernel_ridge
 #' @export
-falkon <- kernel_ridge
-
-#' @rdname kernel_ridge
-#' @export
 kernel_ridge.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, lambda = NULL, centers = NULL,
                                  loss = NULL, weights = NULL, offset = NULL, validation = NULL, solver = NULL,
                                  control = NULL, ...) {
-  check_ridge_dots(...)
+  numbers <- list(...)
+  is_svm <- seq_along(numbers) %in% match(names(SVM_NUMBERS), names(numbers))
+  do.call(check_ridge_dots, numbers[!is_svm])
   if (missing(x)) stop_argument("x", "must be given")
   asked <- settle_control(control)
   run <- start_run(asked, "Fitting")
@@ -133,7 +138,7 @@ kernel_ridge.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, la
   done <- watch_workers(if (inherits(rows, "rows_data")) rows$data$cluster else asked$cluster)
   if (missing(y)) y <- rows$y
   if (is.null(y)) stop_argument("y", "must be given")
-  spec <- ridge_spec(mget(ridge_arguments()))
+  spec <- with_svm_numbers(ridge_spec(mget(ridge_arguments())), numbers[is_svm], rows$n, y)
   if (is.null(weights)) spec$weights <- rows$weights
   spec$asked <- asked
   spec$call <- ridge_call(match.call())
@@ -149,33 +154,14 @@ kernel_ridge.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, la
 kernel_ridge.data.frame <- function(x, y, ...) {
   # data |> kernel_ridge(y ~ a)
   if (!missing(y) && inherits(y, "formula")) return(eval(formula_call(match.call()), parent.frame()))
-  if (all(vapply(x, is_number, NA))) {
-    fit <- kernel_ridge.default(as_points(x, "x"), y, ...)
-  } else {
-    frame <- frame_columns(x, "x")
-    fit <- kernel_ridge.default(frame$points, y, ...)
-    if (inherits(fit, "kernel_ridge")) fit <- with_frame(fit, frame)
-  }
-  if (inherits(fit, "ridge_plan")) return(fit)
-  fit$row_names <- kept_names(own_row_names(x), fit$held)
-  fit$call <- ridge_call(match.call())
-  fit
+  fit_frame(kernel_ridge.default, frame_columns(x, "x"), list(y = if (!missing(y)) y, ...), match.call())
 }
 
 #' @rdname kernel_ridge
 #' @export
 kernel_ridge.formula <- function(formula, data = NULL, ..., subset, weights, offset, na.action = getOption("na.action")) {
   call <- match.call()
-  frame <- response_frame(call, data, parent.frame(), na.action)
-  options <- list(...)
-  if (is.data.frame(options$validation)) options$validation <- validation_frame(options$validation, frame)
-  fit <- do.call(kernel_ridge.default, c(
-    list(quote(frame$points), quote(frame$y), weights = quote(frame$weights), offset = quote(frame$offset)), options
-  ))
-  if (inherits(fit, "ridge_plan")) return(fit)
-  fit <- with_frame(fit, frame)
-  fit$call <- ridge_call(call)
-  fit
+  fit_frame(kernel_ridge.default, response_frame(call, data, parent.frame(), na.action), list(...), call)
 }
 
 ridge_call <- function(call) {

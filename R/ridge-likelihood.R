@@ -144,53 +144,7 @@ fit_criteria <- function(fit, run) {
 
 # ---- what other models have -------------------------------------------------------------------
 
-#' Likelihood, degrees of freedom, leverages and draws of a kernel regression
-#'
-#' A kernel regression is the posterior mean of a Bayesian model: coefficients
-#' \eqn{\alpha \sim N(0, \tau^2 K^{-1})}{alpha ~ N(0, tau^2 K^-1)}, noise of variance
-#' \eqn{\sigma^2 / w_i}{sigma^2 / w_i}, and \eqn{n \lambda = \sigma^2 / \tau^2}{n lambda = sigma^2 / tau^2}. For
-#' logistic loss it is the mode, about which the posterior is taken to be normal (Laplace's approximation). More than two
-#' classes have one posterior of all their coefficients, up to 4,000 of them (centres times classes); beyond, each class
-#' has one by itself, as if the others were known.
-#'
-#' @details
-#' **Effective degrees of freedom** are the trace of the matrix that makes fitted values of the response, `1` for the
-#' intercept among them; `df.residual()` is the number of rows of positive weight less these, `sigma()` the root of the
-#' weighted residual sum of squares over that. `hatvalues()` is the matrix's diagonal, `rstandard()` residuals over
-#' their standard deviations (`NaN` at a row that the fit goes through, as for [lm()]).
-#'
-#' **`logLik()`** is that of normal noise at its maximum (`df`: the effective degrees of freedom and 1 for sigma), or of
-#' the classes; [AIC()] and [BIC()] follow. Weights are reciprocals of variances, as in [lm()].
-#'
-#' **`simulate()`** draws responses at the rows of the fit from the posterior predictive distribution: coefficients from
-#' their posterior, and noise.
-#'
-#' **Cost**: computed when first asked for, and kept with the fit: \eqn{O(n m^2 + m^3)}{O(nm^2 + m^3)} with `m` centres,
-#' never `n` x `m` in memory. Exact fits of more rows than are factorised (4,000 on the CPU) have standard errors to a
-#' thousandth, of up to 10,000 predictions at a time, by conjugate gradients for each; degrees of freedom, and with them
-#' sigma, AIC and the likelihood's `df`, that are estimates from 8 random vectors, the same in every call, of what a
-#' low-rank approximation of the kernels lacks (`summary()` has their standard error, which is mostly far below 1); and
-#' neither leverages nor draws.
-#'
-#' @param object,model A fit from [kernel_ridge()] that keeps its rows.
-#' @param nsim Number of draws.
-#' @param seed As in [stats::simulate()].
-#' @param ... Not used; anything here is an error.
-#' @returns `logLik()`: an object of class `logLik`; `df.residual()`, `sigma()`: a number (for several responses,
-#'   `sigma()` one for each); `vcov()`: the covariance matrix of the coefficients (for several responses, of each, in a
-#'   list); `hatvalues()`, `rstandard()`: a vector or a matrix. `simulate()`: a data frame with a column for each draw
-#'   (a matrix, for several responses) and the attribute `"seed"`.
-#' @inheritSection flash_kde Errors
-#' @name ridge-likelihood
-#' @examples
-#' fit <- kernel_ridge(dist ~ speed, data = cars)
-#' AIC(fit)
-#' sigma(fit)
-#' predict(fit, data.frame(speed = 10), se.fit = TRUE)
-#' matplot(cars$speed, simulate(fit, 3, seed = 1), pch = 1)
-NULL
-
-#' @rdname ridge-likelihood
+#' @rdname ridge-methods
 #' @importFrom stats logLik
 #' @export
 logLik.kernel_ridge <- function(object, ...) {
@@ -211,7 +165,7 @@ logLik.kernel_ridge <- function(object, ...) {
   structure(value, df = df, nobs = n, class = "logLik")
 }
 
-#' @rdname ridge-likelihood
+#' @rdname ridge-methods
 #' @importFrom stats df.residual
 #' @export
 df.residual.kernel_ridge <- function(object, ...) {
@@ -220,7 +174,7 @@ df.residual.kernel_ridge <- function(object, ...) {
   used_count(object) - freedom_of(object, run)
 }
 
-#' @rdname ridge-likelihood
+#' @rdname ridge-methods
 #' @importFrom stats sigma
 #' @export
 sigma.kernel_ridge <- function(object, ...) {
@@ -230,7 +184,7 @@ sigma.kernel_ridge <- function(object, ...) {
   if (object$loss == "squared") stats::setNames(sigma, object$outputs) else 1
 }
 
-#' @rdname ridge-likelihood
+#' @rdname ridge-methods
 #' @importFrom stats vcov
 #' @export
 vcov.kernel_ridge <- function(object, ...) {
@@ -242,7 +196,7 @@ vcov.kernel_ridge <- function(object, ...) {
   if (length(found) == 1) found[[1]] else stats::setNames(found, object$outputs)
 }
 
-#' @rdname ridge-likelihood
+#' @rdname ridge-methods
 #' @importFrom stats hatvalues
 #' @export
 hatvalues.kernel_ridge <- function(model, ...) {
@@ -254,7 +208,7 @@ hatvalues.kernel_ridge <- function(model, ...) {
   restore_fitted(model, as_vector_if_one(values))
 }
 
-#' @rdname ridge-likelihood
+#' @rdname ridge-methods
 #' @importFrom stats rstandard
 #' @export
 rstandard.kernel_ridge <- function(model, ...) {
@@ -272,7 +226,7 @@ rstandard.kernel_ridge <- function(model, ...) {
   restore_fitted(model, as_vector_if_one(values))
 }
 
-#' @rdname ridge-likelihood
+#' @rdname ridge-methods
 #' @importFrom stats simulate
 #' @export
 simulate.kernel_ridge <- function(object, nsim = 1, seed = NULL, ...) {

@@ -1,27 +1,66 @@
-#' Printing and summaries of a kernel regression
+#' Summaries, residuals, likelihood and draws of a kernel regression
 #'
-#' `print()` tells what was fitted, by what numbers, and how well it went. `summary()` adds the residuals, how much is
-#' explained and, where they are cheap, the [marginal_effects()].
+#' `print()` and `summary()` say what was fitted and how well; the other functions return what models of other packages
+#' have under the same names. A kernel regression is the posterior mean of a Bayesian model: coefficients
+#' \eqn{\alpha \sim N(0, \tau^2 K^{-1})}{alpha ~ N(0, tau^2 K^-1)}, noise of variance
+#' \eqn{\sigma^2 / w_i}{sigma^2 / w_i}, and \eqn{n \lambda = \sigma^2 / \tau^2}{n lambda = sigma^2 / tau^2}. For
+#' logistic loss it is the mode, about which the posterior is taken to be normal (Laplace's approximation). More than two
+#' classes have one posterior of all their coefficients, up to 4,000 of them (centres times classes); beyond, each class
+#' has one by itself, as if the others were known.
 #'
-#' @param x,object A fit from [kernel_ridge()], or its summary.
+#' @details
+#' **Effective degrees of freedom** are the trace of the matrix that makes fitted values of the response, `1` for the
+#' intercept among them; `df.residual()` is the number of rows of positive weight less these, `sigma()` the root of the
+#' weighted residual sum of squares over that. `hatvalues()` is the matrix's diagonal, `rstandard()` residuals over
+#' their standard deviations (`NaN` at a row that the fit goes through, as for [lm()]).
+#'
+#' **`logLik()`** is that of normal noise at its maximum (`df`: the effective degrees of freedom and 1 for sigma), or of
+#' the classes; [AIC()] and [BIC()] follow. Weights are reciprocals of variances, as in [lm()].
+#'
+#' **Cost** of everything from degrees of freedom to draws: computed when first asked for, and kept with the fit:
+#' \eqn{O(n m^2 + m^3)}{O(nm^2 + m^3)} with `m` centres, never `n` x `m` in memory. Exact fits of more rows than are
+#' factorised (4,000 on the CPU) have standard errors to a thousandth, of up to 10,000 predictions at a time, by conjugate
+#' gradients for each; degrees of freedom, and with them sigma, AIC and the likelihood's `df`, that are estimates from 8
+#' random vectors, the same in every call, of what a low-rank approximation of the kernels lacks (`summary()` has their
+#' standard error, which is mostly far below 1); and neither leverages nor draws.
+#'
+#' @param x,object,model,formula A fit from [kernel_ridge()], or its summary. All but `coef()` and `variable.names()` want
+#'   one that keeps its rows.
 #' @param effects Whether to compute average marginal effects with their standard errors. `NULL`: for a fit that keeps
 #'   its rows, if it takes no more than about a second (up to 50 columns, and 2e7 kernels).
 #' @param digits Number of significant digits, from 1 to 22.
-#' @param ... Not used.
-#' @returns `print()`: its argument, invisibly. `summary()`: a list of class `summary.kernel_ridge` with the parts of the fit
-#'   that are not as long as the data, `residuals` (their quantiles; of deviance residuals for logistic loss), `error`
-#'   (see below), `effects` and `bytes` (of the factors and centres). `error`, `NULL` for a fit that does not keep its
-#'   rows, is a vector: `rmse` and `r.squared` of every response; `misclassified`, the part of rows in another class
-#'   than the fitted one; `deviance` and `explained`, the part of the deviance that the fit explains, of logistic loss.
+#' @param type Of residuals: `"response"`, the response (for logistic loss indicators of the classes) less the fitted
+#'   values; `"pearson"`, these over their standard deviation as the model has it, times the square root of the weights;
+#'   `"deviance"`, whose squares add up to the deviance.
+#' @param nsim,seed Number of draws, and the seed as in [stats::simulate()].
+#' @param ... Not used; anything here is an error.
+#' @returns
+#' - `summary()`: a list with the parts of the fit that are not as long as the data, `residuals` (their quantiles; of
+#'   deviance residuals for logistic loss), `effects`, `bytes` (of the factors and centres), and `error`: a vector of
+#'   `rmse` and `r.squared` of every response; `misclassified`, the part of rows in another class than the fitted one;
+#'   `deviance` and `explained`, the part of the deviance that the fit explains, of logistic loss.
+#' - `coef()`: the coefficients of the kernels at the centres, a matrix for several responses. `vcov()`: their covariance
+#'   matrix (for several responses, of each, in a list).
+#' - `fitted()`: the mean of the response at the rows of the fit; for logistic loss the probability of the second class, or
+#'   a matrix of those of all; for classes by squared loss the function itself. `residuals()`, `rstandard()`,
+#'   `hatvalues()`: a vector or matrix in the same form (deviance residuals are always one for each row of a logistic fit).
+#' - `deviance()`: the weighted sum of squares, or minus twice the log-likelihood. `sigma()`: one number for each response.
+#'   `nobs()`: the number of rows of positive weight. `family()`: [stats::gaussian()] or [stats::binomial()].
+#' - `simulate()`: draws of the responses at the rows of the fit from the posterior predictive distribution, a data frame
+#'   with a column for each draw (a matrix, for several responses) and the attribute `"seed"`.
+#' - `formula()` and `model.frame()`: of fits by formula; the latter evaluates the data anew.
 #' @inheritSection flash_kde Errors
-#' @name summary.kernel_ridge
+#' @name ridge-methods
 #' @examples
 #' fit <- kernel_ridge(mpg ~ wt + hp, data = mtcars)
-#' fit
 #' summary(fit)
+#' head(residuals(fit))
+#' AIC(fit)
+#' update(fit, . ~ . - hp, lambda = 0.01)
+#' matplot(mtcars$wt, simulate(fit, 3, seed = 1), pch = 1)
 NULL
 
-#' @rdname summary.kernel_ridge
+#' @rdname ridge-methods
 #' @export
 print.kernel_ridge <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   digits <- check_digits(digits)
@@ -33,7 +72,7 @@ print.kernel_ridge <- function(x, digits = max(3L, getOption("digits") - 3L), ..
   invisible(x)
 }
 
-#' @rdname summary.kernel_ridge
+#' @rdname ridge-methods
 #' @export
 summary.kernel_ridge <- function(object, effects = NULL, digits = NULL, ...) {
   check_dots_empty(...)
@@ -59,7 +98,7 @@ summary.kernel_ridge <- function(object, effects = NULL, digits = NULL, ...) {
 # Of the length of the data, or of the centres.
 SUMMARY_LEAVES <- c("settings", "centers", "center_index", "data", "state", "row_names", "held", "na.action", "y")
 
-#' @rdname summary.kernel_ridge
+#' @rdname ridge-methods
 #' @export
 print.summary.kernel_ridge <- function(x, digits = x$digits, ...) {
   digits <- check_digits(digits)
@@ -252,28 +291,6 @@ null_deviance <- function(fit) {
 }
 
 # ---- what other models have -------------------------------------------------------------------
-
-#' Parts of a kernel regression, by the names that other models have for them
-#'
-#' @param object,x,formula A fit from [kernel_ridge()].
-#' @param type Of residuals: `"response"`, the response (for logistic loss indicators of the classes) less the fitted
-#'   values; `"pearson"`, these over their standard deviation as the model has it, times the square root of the weights;
-#'   `"deviance"`, whose squares add up to the deviance.
-#' @param ... Not used; anything here is an error.
-#' @returns `coef()`: the coefficients of the kernels at the centres, a matrix for several responses. `fitted()`: the
-#'   mean of the response at the rows of the fit; for logistic loss the probability of the second class, or a matrix of
-#'   those of all; for classes by squared loss the function itself. `residuals()`: a vector or matrix in the same form
-#'   (deviance residuals are always one for each row of a logistic fit). `weights()`: those of the rows. `deviance()`:
-#'   the weighted sum of squares, or minus twice the log-likelihood. `nobs()`: the number of rows of positive weight.
-#'   `family()`: [stats::gaussian()] or [stats::binomial()]. `variable.names()`: the columns. `formula()` and
-#'   `model.frame()`: of fits by formula; the latter evaluates the data anew.
-#' @inheritSection flash_kde Errors
-#' @name ridge-methods
-#' @examples
-#' fit <- kernel_ridge(mpg ~ wt + hp, data = mtcars)
-#' head(residuals(fit))
-#' update(fit, . ~ . - hp, lambda = 0.01)
-NULL
 
 #' @rdname ridge-methods
 #' @export

@@ -274,25 +274,9 @@ check_uncertain <- function(fit, how) {
   }
 }
 
-#' Intervals of the function that was fitted
-#'
-#' For each row an interval for the fitted function there, pointwise, as `predict(interval = "confidence")` has it: a
-#' regression by kernels has no few parameters that intervals would be worth having of.
-#'
-#' @param object A fit from [kernel_ridge()].
-#' @param parm Numbers of rows of the fit, or new rows in any form that [predict.kernel_ridge()] takes. Missing: all rows of
-#'   the fit.
-#' @param level Probability of an interval.
-#' @param ... For [predict.kernel_ridge()], as `offset`.
-#' @returns A matrix with a row for each of the rows and two columns, or for several responses an array whose third
-#'   dimension they are. For logistic loss on the scale of the link.
-#' @inheritSection flash_kde Errors
+#' @rdname predict.kernel_ridge
 #' @importFrom stats confint
 #' @export
-#' @examples
-#' fit <- kernel_ridge(dist ~ speed, data = cars)
-#' confint(fit, 1:3)
-#' confint(fit, data.frame(speed = c(10, 20)), level = 0.9)
 confint.kernel_ridge <- function(object, parm, level = 0.95, ...) {
   level <- check_level(level)
   of_fit <- !missing(parm) && is.numeric(parm) && is.null(dim(parm))

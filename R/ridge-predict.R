@@ -1,4 +1,7 @@
-#' Predictions from a kernel regression
+#' Predictions and intervals from a kernel regression
+#'
+#' `predict()` evaluates a fit at its own rows or at new ones. `confint()` has for each row the interval of the fitted
+#' function there, pointwise, as `predict(type = "link", interval = "confidence")` has it.
 #'
 #' @param object A fit from [kernel_ridge()].
 #' @param newdata Rows with the columns of the fit, in any order where both have names (a data frame may have others,
@@ -19,11 +22,11 @@
 #' @param control A [flash_control()] for this prediction. What it does not say is as in the fit.
 #' @param collect Whether the values come back. `FALSE`, where `newdata` is a [flash_data()], or missing and the fit is of one:
 #'   they stay on the workers, as a [flash_data()], classes by their numbers.
-#' @param ... Not used; anything here is an error.
+#' @param parm Numbers of rows of the fit, or new rows in any form that `newdata` has. Missing: all rows of the fit.
+#' @param ... For `confint()`: other arguments of `predict()`, as `offset`. Else not used; anything here is an error.
 #' @details
-#' **Standard errors** are those of the Bayesian model behind the fit (see [logLik()][ridge-likelihood]): with k the
-#' kernels of a new point x at the centres, W the weights and \eqn{\sigma}{sigma} as [sigma()][ridge-likelihood]
-#' estimates it,
+#' **Standard errors** are those of the Bayesian model behind the fit (see [ridge-methods]): with k the kernels of a new
+#' point x at the centres, W the weights and \eqn{\sigma}{sigma} as [sigma()][ridge-methods] estimates it,
 #' \deqn{\sigma \sqrt{k' (K_{mn} W K_{nm} + n \lambda K_{mm})^{-1} k + \frac{k(x, x) - k' K_{mm}^{-1} k}{n
 #' \lambda}}.}{sigma sqrt(k' (K_mn W K_nm + n lambda K_mm)^-1 k + (k(x, x) - k' K_mm^-1 k) / (n lambda)).}
 #' The second part, of what the centres do not see, makes errors grow far from the data, up to the prior's; with all
@@ -36,7 +39,8 @@
 #'   dimension they are. Rows have names where those of `newdata` do. With `interval`, a matrix with columns `fit`,
 #'   `lwr` and `upr`; for several responses, and for the classes of `type = "prob"`, an array whose third dimension they
 #'   are. With `se.fit` a list of `fit`, `se.fit` (a vector, or a matrix with a column for each response or class), `df`
-#'   and `residual.scale`. Where a fit leaves no residuals, intervals have width 0.
+#'   and `residual.scale`. Where a fit leaves no residuals, intervals have width 0. `confint()`: a matrix of the two ends,
+#'   or an array.
 #' @seealso [marginal_effects()] for averages of the derivatives.
 #' @inheritSection flash_kde Errors
 #' @export
@@ -44,6 +48,7 @@
 #' fit <- kernel_ridge(mpg ~ wt + hp, data = mtcars)
 #' predict(fit, data.frame(wt = c(2, 3, NA), hp = 100))
 #' head(predict(fit, type = "gradient"))
+#' confint(fit, data.frame(wt = 2:3, hp = 100), level = 0.9)
 predict.kernel_ridge <- function(object, newdata, type = c("response", "link", "class", "prob", "gradient"), offset = NULL,
                            se.fit = FALSE, interval = c("none", "confidence", "prediction"), level = 0.95,
                            na.action = stats::na.pass, control = NULL, collect = TRUE, ...) {

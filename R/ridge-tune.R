@@ -120,15 +120,7 @@ tune_ridge.default <- function(x, y, criterion = c("likelihood", "gcv", "loo", "
 tune_ridge.data.frame <- function(x, y, ...) {
   # data |> tune_ridge(y ~ a)
   if (!missing(y) && inherits(y, "formula")) return(eval(formula_call(match.call(), tune_ridge.formula), parent.frame()))
-  if (all(vapply(x, is_number, NA))) {
-    tuned <- tune_ridge.default(as_points(x, "x"), y, ...)
-  } else {
-    frame <- frame_columns(x, "x")
-    tuned <- tune_ridge.default(frame$points, y, ...)
-    if (inherits(tuned, "tune_ridge")) tuned <- tuned_with_frame(tuned, frame)
-  }
-  if (!inherits(tuned, "tune_ridge")) return(tuned)
-  with_tuning_call(tuned, match.call())
+  fit_frame(tune_ridge.default, frame_columns(x, "x"), list(y = if (!missing(y)) y, ...), match.call())
 }
 
 #' @rdname tune_ridge
@@ -136,12 +128,7 @@ tune_ridge.data.frame <- function(x, y, ...) {
 #' @export
 tune_ridge.formula <- function(formula, data = NULL, ..., subset, weights, offset, na.action = getOption("na.action")) {
   call <- match.call()
-  frame <- response_frame(call, data, parent.frame(), na.action)
-  tuned <- do.call(tune_ridge.default, c(
-    list(quote(frame$points), quote(frame$y), weights = quote(frame$weights), offset = quote(frame$offset)), list(...)
-  ))
-  if (!inherits(tuned, "tune_ridge")) return(tuned)
-  with_tuning_call(tuned_with_frame(tuned, frame), call)
+  fit_frame(tune_ridge.default, response_frame(call, data, parent.frame(), na.action), list(...), call)
 }
 
 # `call`: of tune_ridge(). The fit has a call of kernel_ridge() with the numbers that were found, which update() can
@@ -170,26 +157,23 @@ kernel_call <- function(kernel) {
 }
 
 # The fits of it are by the same formula or data frame.
-tuned_with_frame <- function(tuned, frame) {
-  tuned$frame <- frame[setdiff(names(frame), c("points", "y", "weights", "offset"))]
-  if (!is.null(tuned$fit)) tuned$fit <- with_frame(tuned$fit, tuned$frame)
-  tuned
+#' @export
+with_frame.tune_ridge <- function(fit, frame, call) {
+  fit$frame <- frame[setdiff(names(frame), c("points", "y", "weights", "offset"))]
+  if (!is.null(fit$fit)) fit$fit <- with_frame(fit$fit, fit$frame, call)
+  with_tuning_call(fit, call)
 }
 
 #' @rdname tune_ridge
 #' @order 5
 #' @export
 kernel_ridge.tune_ridge <- function(x, ...) {
-  arguments <- x$arguments
   others <- list(...)
   check_ridge_options(others)
-  arguments[names(others)] <- others
-  fit <- do.call(kernel_ridge.default, lapply(stats::setNames(names(arguments), names(arguments)), \(name) {
-    call("$", quote(arguments), as.name(name))
-  }))
-  if (inherits(fit, "ridge_plan")) return(fit)
-  if (!is.null(x$frame)) fit <- with_frame(fit, x$frame)
-  fit$call <- ridge_call(match.call())
+  fit <- call_with(kernel_ridge.default, replace(x$arguments, names(others), others))
+  call <- ridge_call(match.call())
+  if (!is.null(x$frame)) return(with_frame(fit, x$frame, call))
+  if (inherits(fit, "kernel_ridge")) fit$call <- call
   fit
 }
 
