@@ -104,7 +104,9 @@ hold_rows <- function(rows, frame = parent.frame()) {
   if (inherits(rows, "rows_data")) hold_pool(pool_of(rows$data$cluster), frame)
 }
 
-# The system of chosen centres, with T. A solver that goes on has its coordinates from the jitter that it had.
+# What a fit solves with: rows and chosen centres (ridge-rows.R), the preconditioner of the centres with T, lambda, n, the
+# rows' weights (NULL: ones), and which rows the centres are (NULL: none). A solver that goes on has its coordinates from
+# the jitter that it had.
 system_of <- function(problem, chosen, spec, run) {
   rows <- problem$rows
   points <- chosen$points
@@ -115,8 +117,10 @@ system_of <- function(problem, chosen, spec, run) {
   # of the diagonal, for each centre: what rounding of the products does not notice
   jitter <- spec$state$jitter
   if (is.null(jitter)) jitter <- if (by$precision == "double") 1e-13 else 1e-10
-  P <- preconditioner_of(centers, run, by, jitter)
-  ridge_system(rows, centers, P, spec$lambda, problem$weights, run, chosen$index)
+  list(
+    rows = rows, centers = centers, preconditioner = preconditioner_of(centers, run, by, jitter), lambda = spec$lambda,
+    weights = problem$weights, n = rows$n, run = run, center_index = chosen$index
+  )
 }
 
 # Beside products in single precision, A is of products of halves where that is faster (src/core/tiled.h).
@@ -170,11 +174,12 @@ centred_response <- function(problem) {
 
 # What a solver found, or the best that was seen of it.
 watched_result <- function(watch, intercept, solved, coefficients) {
-  best <- watch$best()
+  seen <- watch$seen()
+  found <- is.null(seen$best)
   list(
-    coefficients = if (is.null(best)) coefficients else best, intercept = intercept, trace = watch$trace(),
+    coefficients = if (found) coefficients else seen$best, intercept = intercept, trace = trace_frame(seen$trace),
     iterations = solved$iterations, converged = solved$converged,
-    best_iteration = if (is.null(best)) solved$iterations else watch$best_iteration()
+    best_iteration = if (found) solved$iterations else seen$best_iteration
   )
 }
 
@@ -226,24 +231,19 @@ weighted_means <- function(y, weights) {
 # ---- what happens in each iteration -----------------------------------------------------------
 
 # Functions that a solver calls: each(iteration, x, residual) after every step, with what coefficients() makes the
-# coefficients of, which is only looked at where there is a validation set; best(): the coefficients of the least error
-# of validation, NULL without such a set; seen(): all of it, for another such list to go on with.
+# coefficients of, which is only looked at where there is a validation set; seen(): all of it, for another such list to go
+# on with: the trace, and of the least error of validation, where there is such a set, the coefficients (`best`).
 watch_iterations <- function(system, problem, intercept, coefficients = identity, seen = NULL) {
-  trace <- seen$trace
-  best <- seen$best
-  least <- if (is.null(seen)) Inf else seen$least
-  best_iteration <- seen$best_iteration
+  if (is.null(seen)) seen <- list(trace = list(), least = Inf)
   # what went before, and what validation takes, is not the iterations' time
-  started <- proc.time()[["elapsed"]] - if (length(trace) > 0) trace[[length(trace)]][3] else 0
+  started <- proc.time()[["elapsed"]] - if (length(seen$trace) > 0) seen$trace[[length(seen$trace)]][3] else 0
   aside <- 0
   look <- function(x) {
     if (is.null(problem$validation)) return(NA_real_)
     alpha <- coefficients(x)
     error <- validation_error(problem, system$centers, alpha, intercept, system$run)
-    if (error < least) {
-      least <<- error
-      best <<- alpha
-      best_iteration <<- length(trace) + 1L
+    if (error < seen$least) {
+      seen[c("least", "best", "best_iteration")] <<- list(error, alpha, length(seen$trace) + 1L)
     }
     error
   }
@@ -252,13 +252,10 @@ watch_iterations <- function(system, problem, intercept, coefficients = identity
     seconds <- now - started - aside
     error <- look(x)
     aside <<- aside + proc.time()[["elapsed"]] - now
-    trace[[length(trace) + 1]] <<- c(iteration, residual, seconds, error)
+    seen$trace[[length(seen$trace) + 1]] <<- c(iteration, residual, seconds, error)
     FALSE
   }
-  list(
-    each = each, best = \() best, best_iteration = \() best_iteration, trace = \() trace_frame(trace),
-    seen = \() list(trace = trace, best = best, least = least, best_iteration = best_iteration)
-  )
+  list(each = each, seen = \() seen)
 }
 
 trace_frame <- function(rows) {
@@ -292,9 +289,12 @@ check_validation <- function(validation, rows, response, spec) {
 # What the loss calls the error, at the rows that are held out.
 validation_error <- function(problem, centers, alpha, intercept, run) {
   held <- problem$validation
+  problem$error(link_of_held(held, centers, alpha, intercept, run), held$y, problem$classes)
+}
+
+link_of_held <- function(held, centers, alpha, intercept, run) {
   link <- shift_columns(rows_link(held$rows, centers, alpha, run), -intercept)
-  if (!is.null(held$offset)) link <- link + held$offset
-  problem$error(link, held$y, problem$classes)
+  if (is.null(held$offset)) link else link + held$offset
 }
 
 # Root mean square of residuals, or the part of wrong classes.
@@ -313,8 +313,7 @@ new_ridge <- function(problem, response, spec, solved) {
     center_method = spec$center_method, merged = solved$merged, coefficients = solved$coefficients,
     intercept = solved$intercept, has_intercept = problem$intercept, has_offset = !is.null(problem$offset),
     classes = response$classes, binary = response$binary, n = rows$n, d = rows$d, names = rows$names,
-    outputs = response$outputs,
-    seconds = solved$seconds, trace = solved$trace, converged = solved$converged, iterations = solved$iterations,
+    outputs = response$outputs, seconds = solved$seconds, trace = solved$trace, converged = solved$converged, iterations = solved$iterations,
     best_iteration = solved$best_iteration, jitter = solved$jitter, exact = spec$exact, control = spec$asked,
     held = spec$held, chosen = spec$chosen, centers_given = spec$centers_given, settings = spec[c("iterations", "tolerance")],
     data = if (spec$keep) c(list(rows = rows), lapply(problem[c("y", "weights", "offset")], \(x) rows_column(rows, x))),
@@ -324,13 +323,9 @@ new_ridge <- function(problem, response, spec, solved) {
     fit$state$columns <- solved$columns
     fit$state$fitted <- solved$fitted
   }
-  class(fit) <- c(if (spec$loss != "squared") "kernel_ridge_logistic", "kernel_ridge")
-  fit
+  structure(fit, class = "kernel_ridge")
 }
 
-# How each loss is fitted, and what it is called.
-LOSSES <- list(
-  squared = list(fit = fit_squared, error = squared_error, label = "squared loss"),
-  logistic = list(fit = \(...) fit_logistic(...), error = \(...) log_loss(...), label = "logistic loss"),
-  weighted = list(fit = \(...) fit_logistic(...), error = \(...) log_loss(...), label = "weighted logistic loss")
-)
+# How each loss is fitted, and what is wrong at rows that are held out.
+CLASS_LOSS <- list(fit = \(...) fit_logistic(...), error = \(...) log_loss(...))
+LOSSES <- list(squared = list(fit = fit_squared, error = squared_error), logistic = CLASS_LOSS, weighted = CLASS_LOSS)

@@ -144,21 +144,32 @@ check_contrasts <- function(made, terms, arg) {
 # list(points, offset) of new data for a fit whose columns came from terms, in which rows with missing values are NA.
 # `offset`: of the formula.
 model_newdata <- function(fit, newdata, arg = "newdata") {
-  terms <- stats::delete.response(fit$terms)
   if (is.matrix(newdata) && !is.null(colnames(newdata))) newdata <- as.data.frame(newdata)
   if (!is.data.frame(newdata)) {
     stop_argument(arg, "must be a data frame with the variables of the fit: found ", describe(newdata))
   }
-  lacking <- setdiff(fit$variables, names(newdata))
+  read_columns(fit, stats::delete.response(fit$terms), newdata, fit$variables, stats::na.pass, arg)[c("points", "offset")]
+}
+
+# A data frame with the variables of a formula, as a validation set.
+validation_frame <- function(data, frame) {
+  variables <- c(all.vars(frame$terms[[2]]), frame$variables)
+  made <- read_columns(frame, frame$terms, data, variables, stats::na.omit, "validation")
+  list(x = made$points, y = stats::model.response(made$frame), offset = made$offset)
+}
+
+# list(points, offset, frame) of a data frame, by the terms of a fit or of its frame.
+read_columns <- function(fit, terms, data, variables, na.action, arg) {
+  lacking <- setdiff(variables, names(data))
   if (length(lacking) > 0) stop_argument(arg, "must have the variables of the fit: found no ", quote_names(lacking))
   made <- tryCatch(
-    stats::model.frame(terms, newdata, na.action = stats::na.pass),
+    stats::model.frame(terms, data, na.action = na.action),
     error = \(e) stop_argument(arg, "does not fit the formula: ", shorten(conditionMessage(e), 300))
   )
   made <- with_numbers(made, attr(terms, "dataClasses"), arg)
   for (name in names(fit$xlevels)) made[[name]] <- known_levels(made[[name]], fit$xlevels[[name]], name, arg)
   design <- stats::model.matrix(terms, made, contrasts.arg = fit$contrasts)
-  list(points = without_constant(design), offset = stats::model.offset(made))
+  list(points = without_constant(design), offset = stats::model.offset(made), frame = made)
 }
 
 without_constant <- function(design) design[, colnames(design) != "(Intercept)", drop = FALSE]
@@ -189,21 +200,4 @@ known_levels <- function(x, levels, name, arg) {
 quote_some <- function(texts, most = 5) {
   shown <- paste0('"', shorten(utils::head(texts, most)), '"', collapse = ", ")
   if (length(texts) > most) paste0(shown, ", ... (", length(texts), " in all)") else shown
-}
-
-# A data frame with the variables of a formula, as a validation set.
-validation_frame <- function(data, frame) {
-  arg <- "validation"
-  lacking <- setdiff(c(all.vars(frame$terms[[2]]), frame$variables), names(data))
-  if (length(lacking) > 0) stop_argument(arg, "must have the variables of the formula: found no ", quote_names(lacking))
-  made <- tryCatch(
-    stats::model.frame(frame$terms, data, na.action = stats::na.omit, xlev = frame$xlevels),
-    error = \(e) stop_argument(arg, "does not fit the formula: ", shorten(conditionMessage(e), 300))
-  )
-  made <- with_numbers(made, attr(frame$terms, "dataClasses"), arg)
-  design <- stats::model.matrix(frame$terms, made, contrasts.arg = frame$contrasts)
-  list(
-    x = without_constant(design), y = stats::model.response(made),
-    offset = stats::model.offset(made)
-  )
 }

@@ -23,9 +23,9 @@
 #' logistic loss whose rows are also weighted by `class_weights` of [ridge_solver()].
 #'
 #' **Intercept.** It is not penalised: it is the intercept of the model without kernels. For squared loss this is the
-#' (weighted) mean of `y` minus the `offset`. For logistic loss it is the link at which the mean class probabilities equal
-#' the (weighted) shares of the classes. Without an offset these are the log odds of the shares (for more than two classes
-#' their centred logarithms). With an offset it is the intercept of [stats::glm()] with this offset and no other term.
+#' (weighted) mean of `y` minus the `offset`, for logistic loss the intercept of [stats::glm()] with this offset and no
+#' other term: without an offset the log odds of the (weighted) shares of the classes, for more than two their centred
+#' logarithms.
 #'
 #' **Defaults.** If `bandwidth` or `lambda` is `NULL`, it is chosen by the leave-one-out error on 400 rows, drawn at random
 #' if there are more. For classes, `lambda` is chosen by the log loss in three-fold cross-validation. Each column has a
@@ -35,14 +35,13 @@
 #' **Centres.** `center_method` of [ridge_solver()] says how a number of centres is drawn. `"uniform"` draws at random.
 #' `"rpcholesky"` is randomly pivoted Cholesky, with up to 2,896 pivots on a sample of the rows; further centres are drawn
 #' at random. `"leverage"` uses approximate ridge leverage scores with up to 1,000 landmarks. `"kmeans++"` draws centres
-#' that are far from each other. These three leave 6 to 37 percent less of the kernel matrix unexplained on real data, and
-#' far less if the rows form clusters. For new rows like the training rows, the error was that of `"uniform"`. Exact
-#' duplicates are merged.
+#' that are far from each other. These three explain more of the kernel matrix, far more if the rows form clusters; for
+#' new rows like the training rows, the error is mostly that of `"uniform"`. Exact duplicates are merged.
 #'
-#' **Exact fits** (`exact = TRUE` in [ridge_solver()]) with squared loss use a Cholesky factorisation for up to 4,000 rows.
-#' On a GPU they use it as long as the matrix fits into half of the free memory. Larger exact fits use conjugate gradients
-#' with a Nystroem preconditioner. Their products use the fast engine where it is faster (see [kernel_sum()]), with an
-#' error far below the solver's `tolerance` unless `control` has a `tol`. Then an iteration takes time linear in `n`.
+#' **Exact fits** (`exact = TRUE` in [ridge_solver()]) with squared loss use a Cholesky factorisation for up to 4,000 rows,
+#' on a GPU as long as the matrix fits into half of the free memory. Larger ones use conjugate gradients with a Nystroem
+#' preconditioner, on products of the fast engine where it is faster (see [kernel_sum()]), with an error far below the
+#' solver's `tolerance` unless `control` has a `tol`. Then an iteration takes time linear in `n`.
 #'
 #' **Convergence.** Conjugate gradients stop when the residual is below `tolerance` times the right-hand side, or after
 #' `iterations`. A few iterations (5 to 20) regularise, too, and are often enough; small penalties need more. Newton's
@@ -50,14 +49,11 @@
 #' iterate of least validation error: the root mean square error or the share of wrong classes for squared loss, the mean
 #' negative log-likelihood for logistic loss.
 #'
-#' **Precision.** The preconditioner is computed in double precision, except for one of its factors on GPUs from some
-#' 16,000 centres on. This exception changes neither the solution nor, noticeably, the number of iterations. Products with
-#' the kernel matrix are in double precision. On GPUs with more than 5e9 pairs of rows and centres they are in single
-#' precision by default, and a warning tells if that costs accuracy; `flash_control(precision = "double")` avoids it. The
-#' factorisation of the centres' kernel matrix adds a `jitter` to its diagonal, at first 1e-13 `m` (1e-10 `m` in single
-#' precision). If the factorisation fails or conjugate gradients stall, the jitter is multiplied by 100. If no jitter
-#' helps, the error has class `flashkernel_error_singular`. In single precision on GPUs the centres move by up to a
-#' millionth of a bandwidth, to numbers that tensor cores represent.
+#' **Precision.** Computations are in double precision. On GPUs with more than 5e9 pairs of rows and centres, products with
+#' the kernel matrix are in single precision by default, and a warning tells if that costs accuracy;
+#' `flash_control(precision = "double")` avoids it. The factorisation of the centres' kernel matrix adds a `jitter` to its
+#' diagonal, at first 1e-13 `m` (1e-10 `m` in single precision), which is multiplied by 100 if the factorisation fails or
+#' conjugate gradients stall. If no jitter helps, the error has class `flashkernel_error_singular`.
 #'
 #' **Rows on a cluster.** If `x` is a [flash_data()], the rows, the response, the weights (`y` and `weights` may be missing)
 #' and everything computed for each row stay on the workers. An iteration transfers `m` numbers per response. The result

@@ -31,6 +31,13 @@ joint_leverage <- function(fit, posterior, run) {
   })
 }
 
+# That of the smoother with the intercept.
+hat_diagonal <- function(fit, run) {
+  found <- leverage_of(fit, run)
+  w <- fit_weights(fit)
+  found$leverage + as.vector(collected(found$ones)) * w / sum(w)
+}
+
 # (I - H) 1, the residual of a response of ones.
 residual_ones <- function(fit, posterior, run) {
   if (!fit$has_intercept || fit$loss != "squared") return(0)
@@ -122,26 +129,6 @@ left_out_residuals <- function(fit, run) {
   residual / (1 - as.vector(found$leverage))
 }
 
-# Numbers that compare fits, one for each output: generalised cross-validation, and the logarithm of the marginal
-# likelihood of y under the approximation K_nm K_mm^-1 K_mn of the kernels, at the best tau^2.
-fit_criteria <- function(fit, run) {
-  noise <- fit_noise(fit, run)
-  n <- used_count(fit)
-  log_det <- posterior_of(fit, run)$parts[[1]]$log_det
-  made <- list(edf = noise$edf, sigma = noise$sigma, gcv = n * noise$rss / noise$df^2, log_evidence = NULL)
-  if (is.null(log_det)) return(made)
-  w <- fit_weights(fit)
-  own <- fit_response(fit) - rep(fit$intercept, each = fit$n)
-  if (!is.null(fit$data$offset)) own <- own - collected(fit$data$offset)
-  n_lambda <- fit$n * fit$lambda
-  # y'(W^-1 + Q / (n lambda))^-1 y, since residuals are n lambda W^-1 alpha of that system
-  square <- colSums(w * own * (fit_response(fit) - fitted_link(fit, run)))
-  scale <- n * (log(2 * pi * square / n) + 1)
-  made$log_evidence <- -(scale + log_det - sum(log(w[w > 0]))) / 2
-  made$n_lambda <- n_lambda
-  made
-}
-
 # ---- what other models have -------------------------------------------------------------------
 
 #' @rdname ridge-methods
@@ -170,8 +157,7 @@ logLik.kernel_ridge <- function(object, ...) {
 #' @export
 df.residual.kernel_ridge <- function(object, ...) {
   check_dots_empty(...)
-  run <- start_run(object$control, "Predicting")
-  used_count(object) - freedom_of(object, run)
+  used_count(object) - freedom_of(object, start_run(object$control, "Predicting"))
 }
 
 #' @rdname ridge-methods
@@ -179,9 +165,8 @@ df.residual.kernel_ridge <- function(object, ...) {
 #' @export
 sigma.kernel_ridge <- function(object, ...) {
   check_dots_empty(...)
-  run <- start_run(object$control, "Predicting")
-  sigma <- fit_noise(object, run)$sigma
-  if (object$loss == "squared") stats::setNames(sigma, object$outputs) else 1
+  if (object$loss != "squared") return(1)
+  stats::setNames(fit_noise(object, start_run(object$control, "Predicting"))$sigma, object$outputs)
 }
 
 #' @rdname ridge-methods
@@ -202,10 +187,7 @@ vcov.kernel_ridge <- function(object, ...) {
 hatvalues.kernel_ridge <- function(model, ...) {
   check_dots_empty(...)
   run <- start_run(model$control, "Predicting")
-  found <- leverage_of(model, run)
-  w <- fit_weights(model)
-  values <- found$leverage + as.vector(collected(found$ones)) * w / sum(w)
-  restore_fitted(model, as_vector_if_one(values))
+  restore_fitted(model, as_vector_if_one(hat_diagonal(model, run)))
 }
 
 #' @rdname ridge-methods
@@ -215,9 +197,8 @@ rstandard.kernel_ridge <- function(model, ...) {
   check_dots_empty(...)
   if (model$loss != "squared") stop_argument("model", "must have squared loss")
   run <- start_run(model$control, "Predicting")
-  found <- leverage_of(model, run)
   w <- fit_weights(model)
-  free <- 1 - as.vector(found$leverage + as.vector(collected(found$ones)) * w / sum(w))
+  free <- 1 - as.vector(hat_diagonal(model, run))
   free[free < 10 * .Machine$double.eps] <- 0 # rounding may leave less than that, or less than 0
   values <- scale_columns(
     sqrt(w / free) * (fit_response(model) - fitted_link(model, run)), 1 / fit_noise(model, run)$sigma

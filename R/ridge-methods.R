@@ -65,10 +65,10 @@ NULL
 print.kernel_ridge <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   digits <- check_digits(digits)
   known <- !is.null(x$data) && (!is.null(x$state$fitted) || as.double(x$n) * nrow(x$coefficients) <= 1e8)
-  print_model(x, digits)
+  about <- described(x)
+  print_model(about, digits)
   if (known) print_error(fit_error(x), digits)
-  print_validation(x, digits)
-  print_time(x)
+  print_lines(`Held out` = validation_label(about, digits), Computed = time_label_of(about))
   invisible(x)
 }
 
@@ -77,35 +77,40 @@ print.kernel_ridge <- function(x, digits = max(3L, getOption("digits") - 3L), ..
 summary.kernel_ridge <- function(object, effects = NULL, digits = NULL, ...) {
   check_dots_empty(...)
   if (!is.null(digits)) digits <- check_count(digits, "digits", max = 22)
+  m <- nrow(object$coefficients)
   if (is.null(effects)) {
     effects <- !is.null(object$data) && !is_column(object$data$y) && object$d <= 50 &&
-      as.double(object$n) * nrow(object$coefficients) <= 2e7 && !inherits(object$centers, "sparseMatrix")
+      as.double(object$n) * m <= 2e7 && !inherits(object$centers, "sparseMatrix")
   }
-  m <- nrow(object$coefficients)
-  kept <- setdiff(names(object), c(SUMMARY_LEAVES, "coefficients", "trace"))
-  structure(
-    class = "summary.kernel_ridge",
-    c(unclass(object)[kept], list(
-      m = m, weighted = is_weighted(object), omitted = length(object$na.action), trace = utils::tail(object$trace, 1),
-      residuals = if (!is.null(object$data)) residual_quantiles(object), error = fit_error(object),
-      effects = if (check_flag(effects, "effects")) marginal_effects(object),
-      noise = if (effects) fit_noise(object, start_run(object$control, "Standard errors")), digits = digits,
-      bytes = 8 * as.double(m)^2 + as.double(utils::object.size(object$centers))
-    ))
-  )
+  structure(class = "summary.kernel_ridge", c(described(object), list(
+    residuals = if (!is.null(object$data)) residual_quantiles(object), error = fit_error(object),
+    effects = if (check_flag(effects, "effects")) marginal_effects(object),
+    noise = if (effects) fit_noise(object, start_run(object$control, "Standard errors")), digits = digits,
+    bytes = 8 * as.double(m)^2 + as.double(utils::object.size(object$centers))
+  )))
 }
 
 # Of the length of the data, or of the centres.
-SUMMARY_LEAVES <- c("settings", "centers", "center_index", "data", "state", "row_names", "held", "na.action", "y")
+SUMMARY_LEAVES <- c("settings", "centers", "center_index", "data", "state", "row_names", "held", "na.action", "y", "coefficients")
+
+# What of a fit its summary has, and what is printed of it.
+described <- function(fit) {
+  errors <- fit$trace$validation
+  c(unclass(fit)[setdiff(names(fit), c(SUMMARY_LEAVES, "trace"))], list(
+    m = nrow(fit$coefficients), weighted = is_weighted(fit), omitted = length(fit$na.action),
+    trace = utils::tail(fit$trace, 1), least_held_out = if (!all(is.na(errors))) min(errors, na.rm = TRUE)
+  ))
+}
 
 #' @rdname ridge-methods
 #' @export
 print.summary.kernel_ridge <- function(x, digits = x$digits, ...) {
   digits <- check_digits(digits)
   print_model(x, digits)
-  print_validation(x, digits)
-  print_time(x)
-  cat("Memory:    ", bytes_label(x$bytes), " for the factors and the centres\n", sep = "")
+  print_lines(
+    `Held out` = validation_label(x, digits), Computed = time_label_of(x),
+    Memory = paste(bytes_label(x$bytes), "for the factors and the centres")
+  )
   if (!is.null(x$residuals)) {
     cat("\n", if (x$loss == "squared") "Residuals" else "Deviance residuals", ":\n", sep = "")
     print(x$residuals, digits = digits)
@@ -116,7 +121,7 @@ print.summary.kernel_ridge <- function(x, digits = x$digits, ...) {
     sigma <- if (x$loss == "squared") paste0("sigma ", few_of(vapply(x$noise$sigma, format, "", digits = digits)), ", ")
     error <- x$noise$edf_error
     about <- if (!is.null(error)) paste0(" (estimated, standard error ", format(error, digits = 1), ")")
-    cat("Noise:     ", sigma, "effective degrees of freedom ", format(x$noise$edf, digits = digits), about, "\n", sep = "")
+    print_lines(Noise = paste0(sigma, "effective degrees of freedom ", format(x$noise$edf, digits = digits), about))
   }
   if (!is.null(x$effects)) {
     cat("\nAverage marginal effects:\n")
@@ -136,29 +141,35 @@ residual_quantiles <- function(fit) {
 
 # ---- parts of print() -------------------------------------------------------------------------
 
-# `x`: a fit or its summary. Both are described by the same few values.
-print_model <- function(x, digits, m = if (is.null(x[["m"]])) nrow(x$coefficients) else x[["m"]]) {
+# A line for each that is not NULL: "Name:      value".
+print_lines <- function(...) {
+  lines <- Filter(Negate(is.null), list(...))
+  cat(sprintf("%-10s %s\n", paste0(names(lines), ":"), unlist(lines)), sep = "")
+}
+
+print_call <- function(call, most, indent) {
+  lines <- deparse(short_call(call), nlines = most + 1)
+  shown <- paste(sub("^ +", indent, utils::head(lines, most)), collapse = "\n      ")
+  cat("Call: ", shown, if (length(lines) > most) " ...", "\n\n", sep = "")
+}
+
+# `x`: of described().
+print_model <- function(x, digits) {
   cat(model_title(x), "\n\n", sep = "")
-  call <- deparse(short_call(x$call), nlines = 5)
-  is_long <- length(call) > 4
-  call <- paste(sub("^ +", "  ", utils::head(call, 4)), collapse = "\n      ")
-  cat("Call: ", call, if (is_long) " ...", "\n\n", sep = "")
-  omitted <- if (is.null(x$omitted)) length(x$na.action) else x$omitted
-  weighted <- if (is.null(x$weighted)) is_weighted(x) else x$weighted
-  cat(
-    "Rows:      ", whole(x$n), " in ", x$d, ngettext(x$d, " column", " columns"), if (weighted) ", weighted",
-    if (x$has_offset) ", with an offset", if (omitted > 0) paste0(" (", whole(omitted), " left out: missing values)"),
-    "\n", sep = ""
-  )
-  if (!is.null(x$classes)) cat("Classes:   ", paste(x$classes, collapse = ", "), "\n", sep = "", fill = FALSE)
-  if (is.null(x$classes) && length(x$outputs) > 1) cat("Responses: ", paste(x$outputs, collapse = ", "), "\n", sep = "")
+  print_call(x$call, 4, "  ")
   chosen <- \(what) if (what %in% x$chosen) ", chosen from the data"
-  cat("Kernel:    ", kernel_label(x$kernel$name, x$kernel$parameters), "\n", sep = "")
-  cat("Bandwidth: ", bandwidth_label(x, digits), chosen("bandwidth"), "\n", sep = "")
-  cat("Lambda:    ", format(x$lambda, digits = digits), chosen("lambda"), "\n", sep = "")
-  cat("Centres:   ", centers_label(x, m), "\n", sep = "")
-  label <- solver_label(x)
-  if (!is.null(label)) cat("Solver:    ", label, "\n", sep = "")
+  print_lines(
+    Rows = paste0(
+      whole(x$n), " in ", x$d, ngettext(x$d, " column", " columns"), if (x$weighted) ", weighted",
+      if (x$has_offset) ", with an offset", if (x$omitted > 0) paste0(" (", whole(x$omitted), " left out: missing values)")
+    ),
+    Classes = if (!is.null(x$classes)) paste(x$classes, collapse = ", "),
+    Responses = if (is.null(x$classes) && length(x$outputs) > 1) paste(x$outputs, collapse = ", "),
+    Kernel = kernel_label(x$kernel$name, x$kernel$parameters),
+    Bandwidth = paste0(bandwidth_label(x, digits), chosen("bandwidth")),
+    Lambda = paste0(format(x$lambda, digits = digits), chosen("lambda")),
+    Centres = centers_label(x), Solver = solver_label(x)
+  )
 }
 
 model_title <- function(x) {
@@ -178,21 +189,18 @@ bandwidth_label <- function(x, digits) {
   few_of(if (is.null(x$names)) shown else paste(x$names, shown))
 }
 
-centers_label <- function(x, m) {
-  merged <- if (isTRUE(x$merged > 0)) {
-    paste0(" (", whole(x$merged), ngettext(x$merged, " duplicate", " duplicates"), " merged)")
-  }
+centers_label <- function(x) {
+  duplicates <- if (isTRUE(x$merged > 0)) ngettext(x$merged, " duplicate", " duplicates")
+  merged <- if (!is.null(duplicates)) paste0(" (", whole(x$merged), duplicates, " merged)")
   if (isTRUE(x$exact)) return(paste0("all ", whole(x$n), " rows, exact", merged))
-  paste0(whole(m), ", ", if (x$centers_given) "given" else paste0("drawn by \"", x$center_method, "\""), merged)
+  paste0(whole(x$m), ", ", if (x$centers_given) "given" else paste0("drawn by \"", x$center_method, "\""), merged)
 }
 
 solver_label <- function(x) {
   if (length(x$iterations) == 0 || x$iterations == 0 || is.null(x$trace)) return(NULL)
   last <- utils::tail(x$trace, 1)
-  steps <- paste0(step_name(x), if (x$iterations != 1) "s")
-  done <- if (isTRUE(x$converged)) "converged" else "not converged"
   paste0(
-    x$iterations, " ", steps, ", ", done,
+    x$iterations, " ", step_name(x), if (x$iterations != 1) "s", ", ", if (!isTRUE(x$converged)) "not ", "converged",
     if (nrow(last) > 0) paste0(" (residual ", format(last$residual, digits = 2), ")"),
     if (isTRUE(x$best_iteration < x$iterations)) paste0("; the best, ", x$best_iteration, ", is kept"),
     if (isTRUE(x$jitter > 1e-10)) paste0("; jitter raised to ", format(x$jitter, digits = 2))
@@ -201,19 +209,16 @@ solver_label <- function(x) {
 
 step_name <- function(x) if (x$loss == "squared") "iteration" else "Newton step"
 
-print_validation <- function(x, digits) {
-  errors <- x$trace$validation
-  if (all(is.na(errors))) return(invisible())
-  best <- if (is.null(x$error)) min(errors, na.rm = TRUE) else utils::tail(errors, 1)
+validation_label <- function(x, digits) {
+  if (is.null(x$least_held_out)) return(NULL)
   what <- if (x$loss != "squared") "log loss" else if (is.null(x$classes)) "RMSE" else "part misclassified"
-  cat("Held out:  ", what, " ", format(best, digits = digits), "\n", sep = "")
+  paste(what, format(x$least_held_out, digits = digits))
 }
 
-print_time <- function(x) {
-  if (is.null(x$seconds)) return(invisible())
-  m <- if (is.null(x[["m"]])) nrow(x$coefficients) else x[["m"]]
-  where <- resolve_control(run_control(x$control), x$n, m, x$d, x$kernel)
-  cat("Computed:  in ", format(sum(x$seconds), digits = 2), " s, sums on ", where_label(where), "\n", sep = "")
+time_label_of <- function(x) {
+  if (is.null(x$seconds)) return(NULL)
+  where <- resolve_control(run_control(x$control), x$n, x$m, x$d, x$kernel)
+  paste0("in ", format(sum(x$seconds), digits = 2), " s, sums on ", where_label(where))
 }
 
 # 12 MB
@@ -223,13 +228,9 @@ bytes_label <- function(bytes) {
 }
 
 print_error <- function(error, digits) {
-  if (is.null(error)) return(invisible())
-  if (is.matrix(error)) {
-    cat("Training:\n")
-    print(error, digits = digits)
-  } else {
-    cat("Training:  ", describe_error(error, digits), "\n", sep = "")
-  }
+  if (!is.matrix(error)) return(print_lines(Training = if (!is.null(error)) describe_error(error, digits)))
+  cat("Training:\n")
+  print(error, digits = digits)
 }
 
 ERROR_LABELS <- c(

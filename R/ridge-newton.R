@@ -24,13 +24,9 @@ fit_logistic <- function(system, problem, spec) {
   watch <- watch_iterations(system, problem, intercept, coefficients, state$watch)
   solved <- newton(model, state, penalties, spec, watch$each, watched_save(spec, watch))
   warn_stuck(solved)
-  alpha <- watch$best()
-  best <- watch$best_iteration()
-  list(
-    coefficients = if (is.null(alpha)) coefficients(solved$point$beta) else alpha, intercept = intercept,
-    fitted = if (is.null(alpha)) solved$point$f, trace = watch$trace(), iterations = solved$iterations,
-    factors = solved$factors, converged = solved$converged, best_iteration = if (is.null(best)) solved$iterations else best
-  )
+  c(watched_result(watch, intercept, solved, coefficients(solved$point$beta)), list(
+    fitted = if (is.null(watch$seen()$best)) solved$point$f, factors = solved$factors
+  ))
 }
 
 warn_stuck <- function(solved) {
@@ -73,7 +69,7 @@ point_at <- function(model, alpha = NULL) {
 
 # The solution with some of the centres, as a point of all.
 coarse_point <- function(model, spec) {
-  some <- unique(round(seq(1, model$centers$m, length.out = model$centers$m / COARSER)))
+  some <- spread_rows(model$centers$m, model$centers$m / COARSER)
   coarse <- model
   coarse$centers <- ridge_centers(model$centers$points[some, , drop = FALSE], spec$L, spec$kernel)
   coarse$center_index <- model$center_index[some]

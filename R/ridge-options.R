@@ -71,9 +71,11 @@ ridge_spec <- function(arguments) {
   c(arguments[names(arguments) != "solver"], check_solver(arguments$solver))
 }
 
+DEFAULT_SOLVER <- ridge_solver()
+
 check_solver <- function(solver) {
   if (inherits(solver, "ridge_solver")) return(solver)
-  if (is.null(solver)) return(ridge_solver())
+  if (is.null(solver)) return(DEFAULT_SOLVER)
   known <- names(formals(ridge_solver))
   if (!is.list(solver) || is.object(solver) || !(length(solver) == 0 || has_names(names(solver)))) {
     stop_argument("solver", "must be from ridge_solver(), or a list of its settings by name: found ", describe(solver))
@@ -86,8 +88,9 @@ check_solver <- function(solver) {
 }
 
 check_tolerance <- function(tolerance, arg) {
-  good <- is_number(tolerance) && length(tolerance) == 1 && is.finite(tolerance) && tolerance >= 0 && tolerance < 1
-  if (!good) stop_argument(arg, "must be one number from 0 to below 1: found ", describe(tolerance))
+  if (!is_finite_number(tolerance) || tolerance < 0 || tolerance >= 1) {
+    stop_argument(arg, "must be one number from 0 to below 1: found ", describe(tolerance))
+  }
   as.double(tolerance)
 }
 
@@ -98,10 +101,13 @@ check_start <- function(start, arg) {
 }
 
 check_penalty <- function(lambda, arg) {
-  good <- is_number(lambda) && length(lambda) == 1 && is.finite(lambda) && lambda > 0
-  if (!good) stop_argument(arg, "must be one positive number: found ", describe(lambda))
+  if (!is_finite_number(lambda) || lambda <= 0) {
+    stop_argument(arg, "must be one positive number: found ", describe(lambda))
+  }
   as.double(lambda)
 }
+
+is_finite_number <- function(x) is_number(x) && length(x) == 1 && is.finite(x)
 
 # Names by which other packages and the solver know what is asked for, and what to write here.
 RIDGE_OTHERS <- c(

@@ -8,9 +8,8 @@
 # where that would be too large, each class an R of its own, as if the others were known.
 
 # list(prior_root, parts, columns, joint): with T'T = K_mm + jitter, `prior_root` is T^-1. `parts`, one for all outputs
-# or one for each: list(root, edf, log_det, weights): R, tr(H), and log det(I + W^(1/2) Q W^(1/2) / (n lambda)), where Q
-# is K_nm K_mm^-1 K_mn (joint: NULL). Of an exact fit T'T = K + N, there is no R, and `parts` have the `leverage` of the
-# rows. Where that is not factorised either, edf and log_det are estimates (ridge-exact-posterior.R).
+# or one for each: list(root, edf, weights): R and tr(H). Of an exact fit T'T = K + N, there is no R, and `parts` have the
+# `leverage` of the rows. Where that is not factorised either, edf is an estimate (ridge-exact-posterior.R).
 posterior_of <- function(fit, run) {
   if (is.null(fit$state$posterior)) {
     is_exact <- fit$exact && fit$loss == "squared"
@@ -35,8 +34,7 @@ center_posterior <- function(fit, run) {
     B <- new_preconditioner(inner, run, 1e-15, diagonal = fit$lambda)
     inverse <- apply_factors(B, diag(m), "T^-1")
     list(
-      root = apply_factors(P, inverse, "T^-1") / sqrt(fit$n), edf = m - fit$lambda * sum(inverse^2),
-      log_det = log_det(B) - m * log(fit$lambda), weights = weights
+      root = apply_factors(P, inverse, "T^-1") / sqrt(fit$n), edf = m - fit$lambda * sum(inverse^2), weights = weights
     )
   })
   list(prior_root = prior_root, parts = parts, columns = columns, joint = FALSE)
@@ -109,19 +107,16 @@ exact_posterior <- function(fit, run) {
   if (!is_factorised(system)) {
     found <- estimated_traces(fit, run)
     if (is.null(fit$state$ones)) fit$state$ones <- replace(numeric(fit$n), used$index, found$ones)
-    part <- c(found[c("edf", "edf_error", "log_det", "log_det_error")], list(weights = fit$data$weights))
+    part <- c(found[c("edf", "edf_error")], list(weights = fit$data$weights))
     return(list(prior_root = NULL, parts = list(part), columns = system$centers))
   }
   system$run <- run_in_double(run)
   check_memory(8 * 3 * system$n^2, "object")
   name_stage(run, "Standard errors")
-  P <- exact_factor(system)
-  prior_root <- apply_factors(P, diag(system$n), "T^-1")
+  prior_root <- apply_factors(exact_factor(system), diag(system$n), "T^-1")
   leverage <- numeric(fit$n)
   leverage[used$index] <- 1 - system$noise * rowSums(prior_root^2)
-  part <- list(
-    edf = sum(leverage), log_det = log_det(P) - sum(log(system$noise)), weights = fit$data$weights, leverage = leverage
-  )
+  part <- list(edf = sum(leverage), weights = fit$data$weights, leverage = leverage)
   list(prior_root = prior_root, parts = list(part), columns = system$centers)
 }
 
@@ -137,10 +132,7 @@ squared_norms <- function(rows, columns, root, run) {
 # k(x, x) of the rows.
 kernel_diagonal <- function(rows, L, kernel, run) {
   if (is_radial(kernel)) return(rep(1, rows$n))
-  of <- function(points) {
-    K <- centers_kernel(ridge_centers(points, L, kernel), run)
-    diag(if (is.matrix(K)) K else kernel_matrix_of(K, NULL, run))
-  }
+  of <- \(points) diag(kernels_between(NULL, points, L, kernel, run))
   rows_fold(rows, \(done, points, first) {
     c(done, unlist(lapply(blocks_of(nrow(points), 128), \(block) of(points[block, , drop = FALSE]))))
   }, NULL)

@@ -140,15 +140,20 @@ link_of_rows <- function(fit, run) {
 fit_to_show <- function(fit, most = 20000) {
   data <- kept_data(fit)
   if (!is_column(data$y)) return(fit)
-  rows <- evenly(fit$n, min(fit$n, most))
-  fit$data <- list(
-    rows = ridge_rows(rows_take(data$rows, rows)), y = data$y[rows, , drop = FALSE],
-    weights = if (!is.null(data$weights)) data$weights[rows],
-    offset = if (!is.null(data$offset)) data$offset[rows, , drop = FALSE]
-  )
+  rows <- spread_rows(fit$n, most)
+  fit$data <- some_of_data(data, rows)
   fit$n <- length(rows)
   fit$state <- list2env(list(columns = fit$state$columns), parent = emptyenv())
   fit
+}
+
+# Rows `index` of what is known of each row of `data`, the problem of a fit or what it keeps of it, in this session.
+some_of_data <- function(data, index, L = NULL, kernel = NULL) {
+  weights <- numbers_at(data$weights, index)
+  list(
+    rows = ridge_rows(rows_take(data$rows, index), L, kernel), y = numbers_at(data$y, index),
+    weights = if (!is.null(weights)) as.vector(weights), offset = numbers_at(data$offset, index)
+  )
 }
 
 kept_data <- function(fit) {

@@ -9,12 +9,6 @@ data_rows_of <- function(x) {
 }
 
 #' @export
-rows_under.rows_data <- function(rows, L, kernel) {
-  rows[c("L", "kernel")] <- list(L, kernel)
-  rows
-}
-
-#' @export
 rows_multiply.rows_data <- function(rows, centers, v, run) {
   kernel_sum_of(centers$sources, rows$data, v, run, as_matrix = TRUE)
 }
@@ -62,10 +56,9 @@ check_response_column <- function(y, binary) {
 }
 
 two_values <- function(y) {
-  wanted <- "must be a factor, or have two different values, for logistic loss: found "
-  if (y$t != 1) stop_argument("y", wanted, y$t, " columns")
+  if (y$t != 1) stop_two_classes("y", y$t, " columns")
   values <- over_columns("column_distinct", list(x = y))
-  if (length(values) > 2) stop_argument("y", wanted, "more")
+  if (length(values) > 2) stop_two_classes("y", "more")
   as.character(values)
 }
 

@@ -57,7 +57,7 @@ rows_factor.rows_sparse <- function(rows, bandwidth) {
 # A fit with dense centres has a matrix L: its rows become dense, a chunk at a time.
 #' @export
 rows_under.rows_sparse <- function(rows, L, kernel) {
-  rows[c("L", "kernel")] <- list(L, kernel)
+  rows <- NextMethod()
   if (!is.matrix(L)) rows$scaled <- with_norms(rows$byrow, L)
   rows
 }
@@ -87,37 +87,42 @@ sparse_block <- function(rows, centers, piece, run) {
   .Call(ffi_sparse_kernels, rows$scaled, centers$columns, piece[1], diff(piece) + 1, centers$kernel, run)
 }
 
-# f(block, piece) for one block of kernels after the other, of a quarter of a chunk of points, as it is read twice
-# again; the stats of all.
-each_block <- function(rows, centers, run, f) {
+# f(piece) for one piece of the rows after the other, each with its share of the progress.
+each_piece <- function(rows, size, run, f) {
   share <- nested_share(run)
-  stats <- NULL
-  for (piece in pieces_of(rows$n, max(1, floor(chunk_bytes() / 32 / centers$m)))) {
+  for (piece in pieces_of(rows$n, size)) {
     share$part((piece[1] - 1) / rows$n, (diff(piece) + 1) / rows$n)
-    block <- sparse_block(rows, centers, piece, run)
-    f(block$values, piece[1]:piece[2])
-    stats <- if (is.null(stats)) block$stats else add_stats(stats, block$stats)
+    f(piece)
   }
   share$end()
+}
+
+# f(block, rows) for one block of kernels after the other, of a quarter of a chunk of points, as it is read twice again;
+# the stats of all.
+each_block <- function(rows, centers, run, f) {
+  stats <- NULL
+  each_piece(rows, max(1, floor(chunk_bytes() / 32 / centers$m)), run, function(piece) {
+    block <- sparse_block(rows, centers, piece, run)
+    f(block$values, piece[1]:piece[2])
+    stats <<- joined_stats(stats, block$stats)
+  })
   stats
+}
+
+# Dense centres have dense rows.
+#' @export
+rows_share.rows_sparse <- function(rows, run, f) {
+  each_piece(rows, chunk_size(NULL, rows$d), run, function(piece) {
+    of <- piece[1]:piece[2]
+    f(unname(as.matrix(rows_take(rows, of))), of)
+  })
 }
 
 #' @export
 rows_multiply.rows_sparse <- function(rows, centers, v, run) {
+  if (!inherits(centers, "centers_sparse")) return(NextMethod())
   sums <- matrix(0, rows$n, NCOL(v))
-  if (!inherits(centers, "centers_sparse")) return(multiply_dense(rows, centers, v, sums, run))
   stats <- each_block(rows, centers, run, \(block, of) sums[of, ] <<- crossprod(block, v))
-  list(sums = sums, stats = stats)
-}
-
-multiply_dense <- function(rows, centers, v, sums, run) {
-  stats <- NULL
-  for (piece in pieces_of(rows$n, chunk_size(NULL, rows$d))) {
-    of <- piece[1]:piece[2]
-    part <- kernel_sum_of(centers$sources, unname(as.matrix(rows_take(rows, of))), v, run, as_matrix = TRUE)
-    sums[of, ] <- part$sums
-    stats <- if (is.null(stats)) part$stats else add_stats(stats, part$stats)
-  }
   list(sums = sums, stats = stats)
 }
 
@@ -137,10 +142,11 @@ rows_normal.rows_sparse <- function(rows, centers, v, w, weights, run, with_sums
 
 #' @export
 centers_kernel.centers_sparse <- function(centers, run) {
-  kernels_between(centers$points, centers$points, centers$L, centers$kernel, run)
+  kernels_between(NULL, centers$points, centers$L, centers$kernel, run)
 }
 
 sparse_kernels_between <- function(at, of, L, kernel, run) {
+  if (is.null(at)) at <- of
   check_memory(16 * nrow(at) * nrow(of), "centers")
   rows <- rows_under(sparse_rows(at), L, kernel)
   t(sparse_block(rows, sparse_centers(of, L, kernel), c(1, rows$n), run)$values)
@@ -159,33 +165,9 @@ rows_fold.rows_sparse <- function(rows, f, init) {
   init
 }
 
-# Of a dgCMatrix, without explicit zeros: equal rows have as many entries and the same sums of them, by weights of no
-# pattern, and only such are compared. The first of equal ones is none.
+# Of a dgCMatrix, whose rows are compared without explicit zeros.
 duplicated_sparse <- function(points) {
   byrow <- Matrix::t(Matrix::drop0(points))
-  again <- logical(ncol(byrow))
-  weighed <- byrow
-  weighed@x <- byrow@x * sin(1 + byrow@i)
-  count <- diff(byrow@p)
-  key <- Matrix::colSums(weighed)
-  order <- order(count, key, method = "radix")
-  row <- function(i) {
-    of <- byrow@p[i] + seq_len(count[i])
-    list(byrow@i[of], byrow@x[of])
-  }
-  # those of a group that differ
-  seen <- list()
-  for (k in seq_along(order)[-1]) {
-    i <- order[k]
-    before <- order[k - 1]
-    if (count[i] != count[before] || key[i] != key[before]) {
-      seen <- list()
-      next
-    }
-    if (length(seen) == 0) seen <- list(row(before))
-    own <- row(i)
-    again[i] <- any(vapply(seen, identical, NA, own))
-    if (!again[i]) seen <- c(seen, list(own))
-  }
-  again
+  row <- factor(rep(seq_len(ncol(byrow)), diff(byrow@p)), levels = seq_len(ncol(byrow)))
+  duplicated(Map(list, unname(split(byrow@i, row)), split(byrow@x, row)))
 }

@@ -37,9 +37,28 @@ rows_factor <- function(rows, bandwidth) UseMethod("rows_factor")
 
 # The same rows under another bandwidth and kernel.
 rows_under <- function(rows, L, kernel) UseMethod("rows_under")
+#' @export
+rows_under.default <- function(rows, L, kernel) {
+  rows[c("L", "kernel")] <- list(L, kernel)
+  rows
+}
 
-# list(sums, stats): K_nm v, an n x t matrix, of an m x t matrix v.
+# list(sums, stats): K_nm v, an n x t matrix, of an m x t matrix v. By default a piece of the rows at a time.
 rows_multiply <- function(rows, centers, v, run) UseMethod("rows_multiply")
+#' @export
+rows_multiply.default <- function(rows, centers, v, run) {
+  sums <- matrix(0, rows$n, NCOL(v))
+  stats <- NULL
+  rows_share(rows, run, function(points, of) {
+    part <- kernel_sum_of(centers$sources, points, v, run, as_matrix = TRUE)
+    sums[of, ] <<- part$sums
+    stats <<- joined_stats(stats, part$stats)
+  })
+  list(sums = sums, stats = stats)
+}
+
+# A pass: f(points, numbers of the rows) for dense points, a piece at a time, each with its share of the progress.
+rows_share <- function(rows, run, f) UseMethod("rows_share")
 
 # K v for further computations: numbers, or a column of them that stays with the rows (store-columns.R).
 rows_link <- function(rows, centers, v, run) UseMethod("rows_link")
@@ -117,7 +136,7 @@ rows_fold.rows_dense <- function(rows, f, init) {
 #' @export
 centers_kernel.centers_dense <- function(centers, run) centers$sources
 
-# Kernels of points `at`, as rows, at points `of`, as columns: a matrix.
+# Kernels of points `at` (NULL: the same points), as rows, at points `of`, as columns: a matrix.
 kernels_between <- function(at, of, L, kernel, run) {
   if (is_sparse(of)) return(sparse_kernels_between(at, of, L, kernel, run))
   kernel_matrix_of(sum_sources(of, NULL, L, kernel), at, run)

@@ -1,14 +1,5 @@
 # Conjugate gradients for Falkon's normal equations, on matrices of m numbers for each output.
 
-# What a fit solves with: rows and centres (ridge-rows.R), the preconditioner of the centres, lambda, n, the rows'
-# weights (NULL: ones), the control, and which rows the centres are (NULL: none).
-ridge_system <- function(rows, centers, preconditioner, lambda, weights, run, center_index = NULL) {
-  list(
-    rows = rows, centers = centers, preconditioner = preconditioner, lambda = lambda, weights = weights, n = rows$n,
-    run = run, center_index = center_index
-  )
-}
-
 # Those of the rows that the centres are; NULL where these are points of their own.
 weights_at_centers <- function(system) {
   if (!is.null(system$weights) && !is.null(system$center_index)) system$weights[system$center_index]

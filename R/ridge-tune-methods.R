@@ -6,7 +6,7 @@ print.tune_ridge <- function(x, digits = max(3L, getOption("digits") - 3L), ...)
   digits <- check_digits(digits)
   number <- \(value) format(value, digits = digits)
   cat("Tuned kernel regression\n\n")
-  cat("Call: ", paste(deparse(short_call(x$call), nlines = 4), collapse = "\n      "), "\n\n", sep = "")
+  print_call(x$call, 4, "")
   cat(
     "Chosen by ", CRITERION_LABELS[[x$criterion]], ", ", number(x$value), ", on ", whole(x$rows), " of ", whole(x$n),
     " rows, ", nrow(x$path), " evaluations in ", time_label(x$seconds), "\n", sep = ""

@@ -1,8 +1,8 @@
 #' Choose bandwidths, penalty and number of centres of a kernel regression
 #'
-#' Finds the numbers of [kernel_ridge()] on a sample of the rows, by a criterion with gradients, and fits with them: in most
-#' cases a much smaller error than with the bandwidth that [kernel_ridge()] chooses by itself, as each column has a bandwidth
-#' of its own (automatic relevance determination: the bandwidth of a column that does not matter becomes large).
+#' Finds the numbers of [kernel_ridge()] on a sample of the rows, by a criterion with gradients, and fits with them. In most
+#' cases the error is much smaller than with the bandwidth that [kernel_ridge()] chooses by itself, as each column has a
+#' bandwidth of its own (automatic relevance determination: that of a column that does not matter becomes large).
 #'
 #' @details
 #' **Criteria**, all of a Gaussian process (kernel ridge regression) on the sample, where the noise is
@@ -12,8 +12,8 @@
 #'   rows cannot follow: the likelihood of fewer rows mostly gives the better bandwidths.
 #' - `"loo"`: the squared error of each row predicted by the others, by its closed form.
 #' - `"gcv"`: generalised cross-validation, the same with mean leverages.
-#' - `"holdout"`: the squared error at a third of the sample of a fit to the rest; then `lambda` by the error at up to
-#'   5,000 rows of fits with the real centres, in steps around what the sample said. The centres are factorised once.
+#' - `"holdout"`: the squared error at a third of the sample of a fit to the rest; then `lambda` by the error at rows held
+#'   out of fits with the real centres, in steps around what the sample said.
 #'
 #' Bandwidths and noise are searched by L-BFGS, from where [kernel_ridge()] would start, first on a quarter of the sample. A
 #' factor `y` is fitted as -1 and 1 while bandwidths are searched; for logistic loss `lambda` is chosen by log loss
@@ -24,9 +24,8 @@
 #' of fits with all other rows; of several numbers of centres the smallest is taken whose error is within 1 percent of
 #' the least. Several kernels are compared by the criterion.
 #'
-#' A step takes the time of some four Cholesky factorisations of the sample's kernel matrix, and there are at most 40
-#' with all its rows: with R's own BLAS 1,000 rows take up to half a minute for each kernel, with an optimised one
-#' seconds. More than 1,000 rows seldom give better bandwidths; more centres in the fit do more.
+#' **Time.** A step takes that of some four Cholesky factorisations of the sample's kernel matrix, and there are at most 40
+#' with all its rows. More than 1,000 rows seldom give better bandwidths; more centres in the fit do more.
 #'
 #' @inheritParams kernel_ridge
 #' @param criterion What is minimised: see Details.
@@ -44,8 +43,7 @@
 #' @param refit Fit with what was found?
 #' @param ... For the default method, further arguments of [kernel_ridge()], such as `loss`, `weights` and `solver`. For
 #'   other methods, the arguments of the default method. With `solver = ridge_solver(plan = TRUE)` nothing is searched or
-#'   fitted: the result is an estimate of the memory and of the longest time that search and fits need. Most searches end
-#'   after half of the steps on which the estimate is based.
+#'   fitted: the result is an estimate of the memory and of the longest time that search and fits need.
 #' @returns An object of class `tune_ridge`, a list with the best `kernel`, `bandwidth`, `lambda` and `centers`, the
 #'   `value` of the criterion there, `path` (a data frame with a row for each evaluation on the sample: `iteration`,
 #'   `kernel`, `rows`, `criterion`, `lambda` and the bandwidths; criteria of squared errors are logarithms of their
@@ -283,8 +281,8 @@ settle_structure <- function(structure, points) {
 best_noise <- function(found, sample, spec, run) {
   if (spec$loss == "squared") return(found$noise)
   few <- seq_len(min(nrow(sample$y), LOGISTIC_SAMPLE))
-  K <- sample_kernel(sample$rows, sample$points[few, , drop = FALSE], found$bandwidth, spec$kernel, run)
-  logistic_noise(K, sample$codes[few])
+  L <- rows_factor(sample$rows, found$bandwidth)
+  logistic_noise(kernels_between(NULL, sample$points[few, , drop = FALSE], L, spec$kernel, run), sample$codes[few])
 }
 
 LOGISTIC_SAMPLE <- 1000

@@ -128,25 +128,6 @@ test_that("logLik is that of normal noise, with which AIC and BIC work", {
   expect_equal(AIC(fit), -2 * as.numeric(logLik(fit)) + 2 * (60 - df.residual(fit) + 1), tolerance = 1e-10)
 })
 
-test_that("the evidence is the density of y, as an exact process and with centres have it", {
-  case <- posterior_case()
-  own <- case$y - sum(case$w * case$y) / sum(case$w)
-  n_lambda <- 60 * case$lambda
-  C <- case$x[case$index, ]
-  K <- kernels_of(case$x, case$x, case$h)
-  Q <- kernels_of(case$x, C, case$h) %*% solve(kernels_of(C, C, case$h), t(kernels_of(case$x, C, case$h)))
-  for (exact in c(TRUE, FALSE)) {
-    fit <- suppressWarnings(fit_case(case, weights = case$w, exact = exact, centers = if (!exact) case$index))
-    V <- diag(n_lambda / case$w) + if (exact) K else Q
-    scale <- drop(crossprod(own, solve(V, own))) / 60
-    literal <- -(60 * log(2 * pi * scale) + as.numeric(determinant(V)$modulus) + 60) / 2
-    criteria <- fit_criteria(fit, start_run(fit$control))
-    expect_equal(criteria$log_evidence, literal, tolerance = 1e-7)
-    residual <- case$y - predict(fit)
-    expect_equal(criteria$gcv, 60 * sum(case$w * residual^2) / df.residual(fit)^2, tolerance = 1e-9)
-  }
-})
-
 test_that("prediction intervals hold what they promise, and widen away from the data", {
   case <- posterior_case(400, 1, noise = 0.3)
   case$lambda <- 1e-4
@@ -308,9 +289,7 @@ test_that("exact fits that are not factorised have the same standard errors, and
   case$lambda <- 1e-4
   factorised <- fit_case(case, exact = TRUE, weights = case$w)
   run <- start_run(factorised$control)
-  want <- list(
-    errors = link_errors(factorised, ridge_rows(case$at), run), criteria = fit_criteria(factorised, run)
-  )
+  want <- link_errors(factorised, ridge_rows(case$at), run)
   part <- posterior_of(factorised, run)$parts[[1]]
   replace_in_package("is_factorised", \(system) FALSE)
   made <- 0
@@ -322,10 +301,9 @@ test_that("exact fits that are not factorised have the same standard errors, and
   fit <- factorised
   fit$state <- new.env()
   got <- link_errors(fit, ridge_rows(case$at), run)
-  expect_equal(got, want$errors, tolerance = 1e-3)
+  expect_equal(got, want, tolerance = 1e-3)
   found <- posterior_of(fit, run)$parts[[1]]
   expect_lt(abs(found$edf - part$edf), 4 * found$edf_error)
-  expect_lt(abs(found$log_det - part$log_det), 4 * found$log_det_error)
   expect_lt(found$edf_error, 0.05 * part$edf)
   expect_equal(fit$state$ones, residual_ones(factorised, posterior_of(factorised, run), run), tolerance = 1e-2)
   # all of it by one preconditioner, and the same again
