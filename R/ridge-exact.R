@@ -74,9 +74,7 @@ is_factorised <- function(system) {
 # ---- by Cholesky ------------------------------------------------------------------------------
 
 # T'T = K + N.
-exact_factor <- function(system) {
-  new_preconditioner(centers_kernel(system$centers, system$run), system$run, jitter = NULL, diagonal = system$noise)
-}
+exact_factor <- function(system) preconditioner_of(system$centers, system$run, NULL, system$noise)
 
 solve_by_factor <- function(system, y, each) {
   name_stage(system$run, "Factorising")
@@ -228,7 +226,7 @@ transposed_product <- function(rows, few, v, run) {
 nystrom_parts <- function(system, run, r, inform) {
   chosen <- with_fixed_seed(choose_centers(system$rows, r, "uniform", NULL, system$L, system$kernel, run))
   few <- ridge_centers(chosen$points, system$L, system$kernel)
-  P <- new_preconditioner(centers_kernel(few, run), run, max(1e-13, 0.01 * min(system$noise) / system$n))
+  P <- preconditioner_of(few, run, max(1e-13, 0.01 * min(system$noise) / system$n))
   inner <- inform(system$rows, few, P, 1 / system$noise, run)
   if (!is.null(inner)) list(centers = few, P = P, G = new_preconditioner(inner, run, 1e-15, diagonal = 1))
 }

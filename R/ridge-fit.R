@@ -118,14 +118,17 @@ system_of <- function(problem, chosen, spec, run) {
   jitter <- spec$state$jitter
   if (is.null(jitter)) jitter <- if (by$precision == "double") 1e-13 else 1e-10
   list(
-    rows = rows, centers = centers, preconditioner = preconditioner_of(centers, run, by, jitter), lambda = spec$lambda,
-    weights = problem$weights, n = rows$n, run = run, center_index = chosen$index
+    rows = rows, centers = centers, lambda = spec$lambda, weights = problem$weights, n = rows$n, run = run,
+    center_index = chosen$index, preconditioner = preconditioner_of(centers, replace(run, "precision", by$precision), jitter)
   )
 }
 
-# Beside products in single precision, A is of products of halves where that is faster (src/core/tiled.h).
-preconditioner_of <- function(centers, run, by, jitter) {
-  new_preconditioner(centers_kernel(centers, run), replace(run, "precision", by$precision), jitter)
+# T of the kernels of the centres among themselves. `run`: by which products are computed; beside those in single precision
+# A is of products of halves where that is faster (src/core/tiled.h).
+preconditioner_of <- function(centers, run, jitter, diagonal = 0) {
+  K <- centers$sources
+  if (is.null(K)) K <- kernels_between(NULL, centers$points, centers$L, centers$kernel, run)
+  new_preconditioner(K, run, jitter, diagonal)
 }
 
 # A function that names what has just ended, and returns the seconds of all stages so far.
@@ -204,7 +207,7 @@ solve_normal <- function(system, moments, spec, each, save = NULL) {
     if (!solved$stalled || solved$residual < STALLED_RESIDUAL || jitter > MOST_JITTER) break
     free_preconditioner(P)
     by <- products_by(system$rows, system$centers$m, spec, system$run)
-    system$preconditioner <- preconditioner_of(system$centers, system$run, by, jitter)
+    system$preconditioner <- preconditioner_of(system$centers, replace(system$run, "precision", by$precision), jitter)
     state <- list(iteration = solved$iterations)
   }
   c(list(coefficients = alpha, jitter = P$jitter), solved[c("iterations", "converged", "stalled", "residual")])

@@ -214,33 +214,50 @@ hold_out <- function(rows, response, spec) {
   if (!is.finite(part) || part <= 0 || part >= 1) {
     stop_argument("validation", "must be a fraction of the rows, between 0 and 1: found ", describe(part))
   }
+  split <- split_rows(rows, response, spec)
+  of <- split$of
+  offset <- check_offset(spec$offset, rows$n, ncol(response$y))
+  weights <- if (is_column(spec$weights)) spec$weights else check_weights(spec$weights, rows$n)
+  y <- if (is_column(response$y)) of(response$y, TRUE) else response_values(response, split$index)
+  spec$validation <- list(x = split$held, y = y, offset = of(offset, TRUE))
+  spec[c("offset", "weights")] <- list(of(offset, FALSE), of(weights, FALSE))
+  spec[c("held", "centers")] <- split[c("taken", "centers")]
+  response$y <- of(response$y, FALSE)
+  if (!is.null(response$classes)) check_no_lacking(class_counts(response$y), response$classes, "validation")
+  list(rows = ridge_rows(split$kept), response = response, spec = spec)
+}
+
+# list(held, kept, index, of, taken, centers): points of rows that are held out and of the others, the numbers of the
+# former, a function of numbers of each row for those of the rows that are held or not, `taken`, what fits say of the rows
+# held out, and the `centers` among the others.
+split_rows <- function(rows, response, spec) UseMethod("split_rows")
+#' @export
+split_rows.default <- function(rows, response, spec) {
   if (inherits(rows, "rows_chunks")) {
     stop_argument("validation", "must be list(x = , y = ) where rows come in chunks: found a fraction")
   }
-  if (inherits(rows, "rows_data")) return(hold_out_data(rows, response, spec))
   index <- resume_held(spec$checkpoint, rows$n)
   if (is.null(index)) {
-    index <- sort(sample.int(rows$n, max(1, round(part * rows$n))))
+    index <- sort(sample.int(rows$n, max(1, round(spec$validation * rows$n))))
     index <- spare_classes(index, response$y, response$classes, spec$weights)
   }
   if (!length(index) %in% seq_len(rows$n - 1)) {
-    stop_argument("validation", "must leave rows of every class for the fit, and others: found ", format(part))
+    stop_argument("validation", "must leave rows of every class for the fit, and others: found ", format(spec$validation))
   }
-  if (!is.null(spec$weights)) spec$weights <- numbers_at(check_weights(spec$weights, rows$n), -index)
-  offset <- check_offset(spec$offset, rows$n, ncol(response$y))
-  spec$offset <- numbers_at(offset, -index)
-  spec$validation <- list(
-    x = rows_take(rows, index), y = response_values(response, index), offset = numbers_at(offset, index)
-  )
-  spec$held <- index
   kept <- seq_len(rows$n)[-index]
-  if (is_number(spec$centers) && is.null(dim(spec$centers)) && length(spec$centers) > 1) {
-    spec$centers <- match(spec$centers, kept)
-    if (anyNA(spec$centers)) stop_argument("centers", "must not be among the rows that `validation` holds out: give these")
+  centers <- spec$centers
+  if (are_several(centers)) {
+    centers <- match(centers, kept)
+    if (anyNA(centers)) stop_argument("centers", "must not be among the rows that `validation` holds out: give these")
   }
-  response$y <- numbers_at(response$y, -index)
-  list(rows = ridge_rows(rows_take(rows, kept)), response = response, spec = spec)
+  list(
+    held = rows_take(rows, index), kept = rows_take(rows, kept), index = index, taken = index, centers = centers,
+    of = \(x, held) numbers_at(x, if (held) index else -index)
+  )
 }
+
+# Numbers of rows, or of candidates.
+are_several <- function(centers) is_number(centers) && is.null(dim(centers)) && length(centers) > 1
 
 # Rows `index` of the response as the user would give them.
 response_values <- function(response, index) {

@@ -132,7 +132,6 @@ left_out_residuals <- function(fit, run) {
 # ---- what other models have -------------------------------------------------------------------
 
 #' @rdname ridge-methods
-#' @importFrom stats logLik
 #' @export
 logLik.kernel_ridge <- function(object, ...) {
   check_dots_empty(...)
@@ -153,7 +152,6 @@ logLik.kernel_ridge <- function(object, ...) {
 }
 
 #' @rdname ridge-methods
-#' @importFrom stats df.residual
 #' @export
 df.residual.kernel_ridge <- function(object, ...) {
   check_dots_empty(...)
@@ -161,7 +159,6 @@ df.residual.kernel_ridge <- function(object, ...) {
 }
 
 #' @rdname ridge-methods
-#' @importFrom stats sigma
 #' @export
 sigma.kernel_ridge <- function(object, ...) {
   check_dots_empty(...)
@@ -170,7 +167,6 @@ sigma.kernel_ridge <- function(object, ...) {
 }
 
 #' @rdname ridge-methods
-#' @importFrom stats vcov
 #' @export
 vcov.kernel_ridge <- function(object, ...) {
   check_dots_empty(...)
@@ -182,7 +178,6 @@ vcov.kernel_ridge <- function(object, ...) {
 }
 
 #' @rdname ridge-methods
-#' @importFrom stats hatvalues
 #' @export
 hatvalues.kernel_ridge <- function(model, ...) {
   check_dots_empty(...)
@@ -191,7 +186,6 @@ hatvalues.kernel_ridge <- function(model, ...) {
 }
 
 #' @rdname ridge-methods
-#' @importFrom stats rstandard
 #' @export
 rstandard.kernel_ridge <- function(model, ...) {
   check_dots_empty(...)
@@ -208,7 +202,6 @@ rstandard.kernel_ridge <- function(model, ...) {
 }
 
 #' @rdname ridge-methods
-#' @importFrom stats simulate
 #' @export
 simulate.kernel_ridge <- function(object, nsim = 1, seed = NULL, ...) {
   check_dots_empty(...)

@@ -294,6 +294,7 @@ null_deviance <- function(fit) {
 # ---- what other models have -------------------------------------------------------------------
 
 #' @rdname ridge-methods
+#' @importFrom stats confint deviance df.residual family hatvalues logLik model.frame rstandard sigma simulate variable.names vcov weights
 #' @export
 coef.kernel_ridge <- function(object, ...) {
   check_dots_empty(...)
@@ -341,7 +342,6 @@ fit_residuals <- function(fit, type) {
 }
 
 #' @rdname ridge-methods
-#' @importFrom stats weights
 #' @export
 weights.kernel_ridge <- function(object, ...) {
   check_dots_empty(...)
@@ -349,7 +349,6 @@ weights.kernel_ridge <- function(object, ...) {
 }
 
 #' @rdname ridge-methods
-#' @importFrom stats deviance
 #' @export
 deviance.kernel_ridge <- function(object, ...) {
   check_dots_empty(...)
@@ -368,7 +367,6 @@ nobs.kernel_ridge <- function(object, ...) {
 }
 
 #' @rdname ridge-methods
-#' @importFrom stats family
 #' @export
 family.kernel_ridge <- function(object, ...) {
   check_dots_empty(...)
@@ -380,7 +378,6 @@ family.kernel_ridge <- function(object, ...) {
 }
 
 #' @rdname ridge-methods
-#' @importFrom stats variable.names
 #' @export
 variable.names.kernel_ridge <- function(object, ...) {
   check_dots_empty(...)
@@ -395,7 +392,6 @@ formula.kernel_ridge <- function(x, ...) {
 }
 
 #' @rdname ridge-methods
-#' @importFrom stats model.frame
 #' @export
 model.frame.kernel_ridge <- function(formula, ...) {
   if (is.null(formula$response)) stop_argument("formula", "must be a fit by formula")

@@ -73,9 +73,7 @@ coarse_point <- function(model, spec) {
   coarse <- model
   coarse$centers <- ridge_centers(model$centers$points[some, , drop = FALSE], spec$L, spec$kernel)
   coarse$center_index <- model$center_index[some]
-  coarse$preconditioner <- new_preconditioner(
-    centers_kernel(coarse$centers, model$run), model$run, model$preconditioner$jitter
-  )
+  coarse$preconditioner <- preconditioner_of(coarse$centers, model$run, model$preconditioner$jitter)
   on.exit(free_preconditioner(coarse$preconditioner))
   spec$tolerance <- max(spec$tolerance, COARSE_TOLERANCE)
   spec$iterations <- STEPS_TO_START

@@ -24,7 +24,7 @@ center_posterior <- function(fit, run) {
   m <- columns$m
   check_memory(8 * 5 * m^2, "object")
   name_stage(run, "Standard errors")
-  P <- new_preconditioner(centers_kernel(columns, run), run, max(fit$jitter, 1e-13))
+  P <- preconditioner_of(columns, run, max(fit$jitter, 1e-13))
   prior_root <- apply_factors(P, diag(m), "T^-1")
   if (is_joint(fit)) {
     return(list(prior_root = prior_root, parts = joint_parts(fit, columns, P, run), columns = columns, joint = TRUE))
@@ -267,7 +267,6 @@ check_uncertain <- function(fit, how) {
 }
 
 #' @rdname predict.kernel_ridge
-#' @importFrom stats confint
 #' @export
 confint.kernel_ridge <- function(object, parm, level = 0.95, ...) {
   level <- check_level(level)

@@ -74,12 +74,10 @@ predict.kernel_ridge <- function(object, newdata, type = c("response", "link", "
 
 # A flash_data() of the values. `how`: of predict.kernel_ridge().
 predict_where_rows_are <- function(fit, at, how, run) {
-  if (!inherits(at$rows, "rows_data")) {
-    stop_argument("collect", "must be TRUE where the rows are no flash_data(): found FALSE")
+  why <- if (!inherits(at$rows, "rows_data")) "where the rows are no flash_data()" else {
+    if (how$se.fit || how$interval != "none") "for standard errors and intervals" else if (how$type == "gradient") "for gradients"
   }
-  errors <- how$se.fit || how$interval != "none"
-  if (errors) stop_argument("collect", "must be TRUE for standard errors and intervals: found FALSE")
-  if (how$type == "gradient") stop_argument("collect", "must be TRUE for gradients: found FALSE")
+  if (!is.null(why)) stop_argument("collect", "must be TRUE ", why, ": found FALSE")
   link <- if (at$own) link_of_rows(fit, run) else {
     of_kernels <- rows_link(rows_under(at$rows, fit$L, fit$kernel), fit_columns(fit), fit$coefficients, run)
     shift_columns(of_kernels, -fit$intercept)

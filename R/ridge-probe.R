@@ -109,7 +109,7 @@ probe_factors <- function(task, m) {
   one <- function(size) {
     points <- rows_take(task$rows, spread_rows(task$rows$n, size))
     centers <- ridge_centers(points, spec$L, spec$kernel)
-    make <- \() new_preconditioner(centers_kernel(centers, task$run), task$run, MOST_JITTER)
+    make <- \() preconditioner_of(centers, task$run, MOST_JITTER)
     P <- make()
     on.exit(free_preconditioner(P))
     backend <<- P$backend
@@ -198,7 +198,7 @@ probe_inverse <- function(task, system, r, run) {
 probe_information <- function(task, system, r, run) {
   columns <- min(r, 128)
   few <- ridge_centers(rows_take(system$rows, spread_rows(system$n, r)), system$L, system$kernel)
-  P <- new_preconditioner(centers_kernel(few, run), run, MOST_JITTER)
+  P <- preconditioner_of(few, run, MOST_JITTER)
   v <- matrix(1, P$m, columns)
   solves <- 2 * timed(\() apply_factors(P, v, "T^-T")) * r / columns
   free_preconditioner(P)

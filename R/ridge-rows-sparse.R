@@ -76,8 +76,7 @@ with_norms <- function(byrow, scale) {
 sparse_centers <- function(points, L, kernel) {
   scale <- if (length(L) == 1) L else rep(L, diff(points@p))
   columns <- c(compressed(points, points@x / scale), list(norms = with_norms(Matrix::t(points), L)$norms))
-  centers <- list(points = points, m = nrow(points), columns = columns, L = L, kernel = kernel)
-  structure(centers, class = "centers_sparse")
+  list(points = points, m = nrow(points), columns = columns, L = L, kernel = kernel)
 }
 
 # ---- products ---------------------------------------------------------------------------------
@@ -120,7 +119,7 @@ rows_share.rows_sparse <- function(rows, run, f) {
 
 #' @export
 rows_multiply.rows_sparse <- function(rows, centers, v, run) {
-  if (!inherits(centers, "centers_sparse")) return(NextMethod())
+  if (!is.null(centers$sources)) return(NextMethod())
   sums <- matrix(0, rows$n, NCOL(v))
   stats <- each_block(rows, centers, run, \(block, of) sums[of, ] <<- crossprod(block, v))
   list(sums = sums, stats = stats)
@@ -138,11 +137,6 @@ rows_normal.rows_sparse <- function(rows, centers, v, w, weights, run, with_sums
     product <<- product + block %*% u
   })
   list(product = product, sums = sums, stats = stats)
-}
-
-#' @export
-centers_kernel.centers_sparse <- function(centers, run) {
-  kernels_between(NULL, centers$points, centers$L, centers$kernel, run)
 }
 
 sparse_kernels_between <- function(at, of, L, kernel, run) {

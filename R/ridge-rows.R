@@ -16,18 +16,15 @@ ridge_rows <- function(x, L = NULL, kernel = NULL, brings_y = FALSE, arg = "x") 
   } else if (is_sparse(x)) {
     sparse_rows(x, arg)
   } else {
-    dense_rows(x)
+    structure(list(points = x, n = nrow(x), d = ncol(x), names = colnames(x)), class = "rows_dense")
   }
   if (is.null(L)) rows else rows_under(rows, L, kernel)
 }
 
-# Centres that are `points`: a matrix of doubles, or a dgCMatrix.
+# Centres that are `points`: a matrix of doubles with its `sources`, or a dgCMatrix.
 ridge_centers <- function(points, L, kernel) {
   if (is_sparse(points)) return(sparse_centers(points, L, kernel))
-  centers <- list(
-    points = points, m = nrow(points), sources = sum_sources(points, NULL, L, kernel, new_plan())
-  )
-  structure(centers, class = "centers_dense")
+  list(points = points, m = nrow(points), sources = sum_sources(points, NULL, L, kernel, new_plan()))
 }
 
 # ---- what is asked of rows --------------------------------------------------------------------
@@ -84,14 +81,7 @@ rows_take <- function(rows, index) UseMethod("rows_take")
 # piece's first row.
 rows_fold <- function(rows, f, init) UseMethod("rows_fold")
 
-# The kernels of the centres among themselves as new_preconditioner() takes them: sources, or a matrix.
-centers_kernel <- function(centers, run) UseMethod("centers_kernel")
-
 # ---- rows in memory ---------------------------------------------------------------------------
-
-dense_rows <- function(x) {
-  structure(list(points = x, n = nrow(x), d = ncol(x), names = colnames(x)), class = "rows_dense")
-}
 
 #' @export
 rows_factor.default <- function(rows, bandwidth) as_bandwidth(bandwidth, rows$d, names = rows$names)$L
@@ -132,9 +122,6 @@ rows_fold.rows_dense <- function(rows, f, init) {
   }
   init
 }
-
-#' @export
-centers_kernel.centers_dense <- function(centers, run) centers$sources
 
 # Kernels of points `at` (NULL: the same points), as rows, at points `of`, as columns: a matrix.
 kernels_between <- function(at, of, L, kernel, run) {

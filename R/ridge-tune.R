@@ -83,13 +83,11 @@ tune_ridge.default <- function(x, y, criterion = c("likelihood", "gcv", "loo", "
                                bandwidth = NULL, lambda = NULL, centers = NULL, rows = 1000, inducing = 2000,
                                seconds = Inf, refit = TRUE, ..., control = NULL) {
   if (missing(x)) stop_argument("x", "must be given")
-  criterion <- check_choice(criterion, c("likelihood", "gcv", "loo", "holdout"), "criterion")
   asked <- list(
-    criterion = criterion, structure = if (!missing(structure)) check_choice(structure, STRUCTURES, "structure"),
-    kernels = check_kernels(kernel), lambdas = check_penalties(lambda), centers = check_counts(centers),
-    rows = check_count(rows, "rows"), inducing = check_count(inducing, "inducing"), seconds = check_seconds(seconds, "seconds")
+    criterion = criterion, structure = if (!missing(structure)) structure, kernel = kernel, lambda = lambda,
+    centers = centers, rows = rows, inducing = inducing, seconds = seconds, refit = refit
   )
-  refit <- check_flag(refit, "refit")
+  asked <- checked_options(asked, TUNE_CHECKS)
   options <- list(...)
   check_ridge_options(options)
   x <- check_rows(x)
@@ -101,14 +99,14 @@ tune_ridge.default <- function(x, y, criterion = c("likelihood", "gcv", "loo", "
   run <- start_run(settle_control(control), "Choosing bandwidths")
   given <- c(list(x = x, y = y), options, list(control = control))
   if (spec$plan) {
-    tuned <- structure(list(arguments = c(given, list(kernel = asked$kernels[[1]]))), class = "tune_ridge")
-    return(with_fixed_seed(plan_tuning(tuned, all, y, spec, asked, run, refit)))
+    tuned <- structure(list(arguments = c(given, list(kernel = asked$kernel[[1]]))), class = "tune_ridge")
+    return(with_fixed_seed(plan_tuning(tuned, all, y, spec, asked, run)))
   }
   found <- tune_rows(all, y, spec, asked, run)
   close_progress(run)
   found$arguments <- c(given, found[c("kernel", "bandwidth", "lambda", "centers")])
   found$settings <- list(asked = asked, spec = spec)
-  if (refit) found["fit"] <- list(kernel_ridge(found))
+  if (asked$refit) found["fit"] <- list(kernel_ridge(found))
   with_tuning_call(found, match.call())
 }
 
@@ -177,27 +175,24 @@ kernel_ridge.tune_ridge <- function(x, ...) {
 
 # ---- arguments --------------------------------------------------------------------------------
 
-STRUCTURES <- c("diagonal", "scalar")
-
-check_kernels <- function(kernel) {
-  if (inherits(kernel, "flashkernel_kernel")) kernel <- list(kernel)
-  if (length(kernel) == 0) stop_argument("kernel", "must be at least one: found none")
-  lapply(as.list(kernel), check_kernel)
-}
-
-check_penalties <- function(lambda) {
-  if (is.null(lambda)) return(NULL)
-  good <- is_number(lambda) && length(lambda) > 0 && all(is.finite(lambda)) && all(lambda > 0)
-  if (!good) stop_argument("lambda", "must be positive numbers: found ", describe(lambda))
-  sort(unique(as.double(lambda)))
-}
-
-# Several numbers are candidates; anything else is left to kernel_ridge().
-check_counts <- function(centers) {
-  several <- is_number(centers) && is.null(dim(centers)) && length(centers) > 1
-  if (!several) return(centers)
-  sort(unique(vapply(centers, check_count, 0, "centers")))
-}
+# The check of each argument of a search, as far as it does not need the rows. Several penalties and numbers of centres are
+# candidates; centres of other kinds are left to kernel_ridge().
+TUNE_CHECKS <- list(
+  criterion = \(value, arg) check_choice(value, c("likelihood", "gcv", "loo", "holdout"), arg),
+  structure = optional(\(value, arg) check_choice(value, c("diagonal", "scalar"), arg)),
+  kernel = function(value, arg) {
+    if (inherits(value, "flashkernel_kernel")) value <- list(value)
+    if (length(value) == 0) stop_argument(arg, "must be at least one: found none")
+    lapply(as.list(value), check_kernel)
+  },
+  lambda = optional(function(value, arg) {
+    good <- is_number(value) && length(value) > 0 && all(is.finite(value)) && all(value > 0)
+    if (!good) stop_argument(arg, "must be positive numbers: found ", describe(value))
+    sort(unique(as.double(value)))
+  }),
+  centers = \(value, arg) if (are_several(value)) sort(unique(vapply(value, check_count, 0, arg))) else value,
+  rows = check_count, inducing = check_count, seconds = check_seconds, refit = check_flag
+)
 
 # Further arguments of kernel_ridge(), each by name.
 check_ridge_options <- function(options) {
@@ -211,9 +206,9 @@ check_ridge_options <- function(options) {
 spec_of_options <- function(options, asked, bandwidth, rows) {
   defaults <- as.list(formals(kernel_ridge.default)[ridge_arguments()])
   defaults[names(options)] <- options
-  defaults$kernel <- asked$kernels[[1]]
+  defaults$kernel <- asked$kernel[[1]]
   defaults["bandwidth"] <- list(check_kept_bandwidth(bandwidth, rows))
-  defaults["lambda"] <- list(if (length(asked$lambdas) == 1) asked$lambdas)
+  defaults["lambda"] <- list(if (length(asked$lambda) == 1) asked$lambda)
   spec <- ridge_spec(defaults)
   if (!is.null(spec$start)) stop_argument("start", "must be NULL here, because a search has no fit to begin at")
   if (is.null(spec$weights)) spec$weights <- rows$weights
@@ -251,7 +246,7 @@ tune_rows <- function(rows, y, spec, asked, run) {
   spec <- task$spec
   sample <- task$sample
   until <- unclass(Sys.time()) + asked$seconds
-  best <- search_bandwidths(sample, asked$kernels, spec, asked$criterion, task$structure, until, run)
+  best <- search_bandwidths(sample, asked$kernel, spec, asked$criterion, task$structure, until, run)
   spec[c("kernel", "bandwidth")] <- list(best$kernel, name_bandwidth(best$bandwidth, rows))
   if (is.null(spec$lambda)) spec$lambda <- best_noise(best, sample, spec, run) * sample$per_row
   compared <- compared_values(rows$n, spec, asked)
@@ -290,12 +285,10 @@ LOGISTIC_SAMPLE <- 1000
 # list(counts, lambdas) of what is compared at rows held out; NULL where there is nothing to compare.
 compared_values <- function(n, spec, asked) {
   counts <- asked$centers
-  numbers <- is_number(counts) && is.null(dim(counts))
-  several <- length(asked$lambdas) > 1 || (numbers && length(counts) > 1)
-  around <- asked$criterion == "holdout" && is.null(asked$lambdas)
-  if (!several && !around) return(NULL)
-  lambdas <- if (!is.null(asked$lambdas)) asked$lambdas else if (around) spec$lambda * 10^(-2:2) else spec$lambda
-  counts <- if (is.null(counts)) list(default_centers(n)) else if (numbers) as.list(counts) else list(counts)
+  around <- asked$criterion == "holdout" && is.null(asked$lambda)
+  if (length(asked$lambda) < 2 && !are_several(counts) && !around) return(NULL)
+  lambdas <- if (!is.null(asked$lambda)) asked$lambda else if (around) spec$lambda * 10^(-2:2) else spec$lambda
+  counts <- if (is.null(counts)) list(default_centers(n)) else if (are_several(counts)) as.list(counts) else list(counts)
   list(counts = counts, lambdas = lambdas)
 }
 
