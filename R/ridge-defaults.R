@@ -56,8 +56,9 @@ name_bandwidth <- function(bandwidth, rows) {
 }
 
 # list(points, y, names, per_row, ...) of rows drawn at random, in random order or their own; y is centred, and of unit
-# variance all in all. A row is the more likely the larger its weight, and counts the same as others then. What goes over
-# to all rows is the noise of a Gaussian process, n lambda for rows of weight 1: `lambda` is `per_row` times as much.
+# variance all in all. A row is the more likely the larger its weight, and counts the same as others then. What goes
+# over to all rows is the noise of a Gaussian process, n lambda for rows of weight 1: `lambda` is `per_row` times as
+# much.
 draw_sample <- function(rows, response, weights, offset, number, in_order = FALSE) {
   usable <- if (is.null(weights)) rows$n else sum(weights > 0)
   number <- min(number, usable)

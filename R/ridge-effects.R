@@ -3,11 +3,10 @@
 #' How much the prediction changes with each variable, on average over the rows: the mean derivative in a number, and
 #' the mean difference from the first level for each other level of a factor, as coefficients of a linear model are.
 #'
-#' @details
-#' Derivatives are exact in the columns ([predict.kernel_ridge()] with `type = "gradient"` has them row by row); where a
-#' formula makes columns of variables, as `log(x)` or `x:z`, all columns of a variable move with it. An offset stays as
-#' it is. Logistic fits: of probabilities for `type = "response"`, of log odds for `"link"`. Means of the rows of the fit
-#' are weighted.
+#' @details Derivatives are exact in the columns ([predict.kernel_ridge()] with `type = "gradient"` has them row by
+#' row); where a formula makes columns of variables, as `log(x)` or `x:z`, all columns of a variable move with it. An
+#' offset stays as it is. Logistic fits: of probabilities for `type = "response"`, of log odds for `"link"`. Means of
+#' the rows of the fit are weighted.
 #'
 #' **Standard errors** are those of the mean derivative as a linear function of the coefficients, whose covariance is
 #' that of the Gaussian process with the fit's centres (for probabilities by the delta method); rows are taken as given.
@@ -17,8 +16,8 @@
 #' **Cost**: some sweeps over rows and centres, each with a sum for every column.
 #'
 #' @param object A fit from [kernel_ridge()].
-#' @param newdata Rows to average over, as for [predict.kernel_ridge()], those with missing values left out. `NULL`: the rows
-#'   of the fit.
+#' @param newdata Rows to average over, as for [predict.kernel_ridge()], those with missing values left out. `NULL`: the
+#'   rows of the fit.
 #' @param variables Names of some of the variables (of columns, for a fit without formula). `NULL`: all.
 #' @param type `"response"` or `"link"`.
 #' @param se.fit Logical: compute standard errors? Default `TRUE`.
@@ -221,7 +220,10 @@ known_values_of <- function(fit, values, name) {
 
 level_effects <- function(job, at, name) {
   levels <- known_values_of(job$fit, at$frame[[name]], name)
-  mean_with <- \(level) mean_at(job, points_of_frame(job$fit, replace(at$frame, name, list(rep(level, nrow(at$frame))))), at)
+  mean_with <- \(level) {
+    frame <- replace(at$frame, name, list(rep(level, nrow(at$frame))))
+    mean_at(job, points_of_frame(job$fit, frame), at)
+  }
   first <- mean_with(levels[1])
   lapply(levels[-1], \(level) {
     c(list(term = name, contrast = paste(level, "-", levels[1])), Map(`-`, mean_with(level), first))

@@ -1,14 +1,13 @@
 # The uncertainty of an exact fit whose matrix A = K + N is not factorised: by conjugate gradients on its products, many
-# right-hand sides at a time, and by the Nystroem matrix M that preconditions them (ridge-exact.R), whose trace is known.
-# What is summed at random is only how A differs from M.
+# right-hand sides at a time, and by the Nystroem matrix M that preconditions them (ridge-exact.R), whose trace is
+# known. What is summed at random is only how A differs from M.
 
-# list(system, index, nystrom): made when first asked for, and again where the factors did not outlive a session.
+# list(system, nystrom): made when first asked for, and again where the factors did not outlive a session.
 unfactorised_of <- function(fit, run) {
   kept <- fit$state$unfactorised
   if (is.null(kept) || !is_there(kept$nystrom$P)) {
-    used <- used_in_exact(kept_data(fit)$rows, fit$data$weights)
-    system <- exact_system(used, fit$L, fit$kernel, fit$lambda, run)
-    kept <- list(system = system, index = used$index, nystrom = nystrom_matrix(system, ENERGY_PRODUCTS, exactly = TRUE))
+    system <- exact_system_of(fit, run)
+    kept <- list(system = system, nystrom = nystrom_matrix(system, ENERGY_PRODUCTS, exactly = TRUE))
     fit$state$unfactorised <- kept
   }
   kept$system$run <- run
@@ -22,8 +21,8 @@ ENERGY_PRODUCTS <- 1e-9
 
 # Conjugate gradients for A x = b, preconditioned by M, a column at a time of those that are under way. Each step adds
 # to the energies b'x, which fall short of b'A^-1 b by r'A^-1 r, about r'M^-1 r, or up to as many times that as M's
-# noise is raised; a column ends where `enough(left, energy, column)` says so of that. Returns list(energy, x), x if it is
-# wanted.
+# noise is raised; a column ends where `enough(left, energy, column)` says so of that. Returns list(energy, x), x if it
+# is wanted.
 energy_gradients <- function(system, nystrom, b, enough, with_x = FALSE, max_iter = 500) {
   run <- run_to_tolerance(system$run, ENERGY_PRODUCTS)
   energy <- numeric(ncol(b))

@@ -104,9 +104,9 @@ hold_rows <- function(rows, frame = parent.frame()) {
   if (inherits(rows, "rows_data")) hold_pool(pool_of(rows$data$cluster), frame)
 }
 
-# What a fit solves with: rows and chosen centres (ridge-rows.R), the preconditioner of the centres with T, lambda, n, the
-# rows' weights (NULL: ones), and which rows the centres are (NULL: none). A solver that goes on has its coordinates from
-# the jitter that it had.
+# What a fit solves with: rows and chosen centres (ridge-rows.R), the preconditioner of the centres with T, lambda, n,
+# the rows' weights (NULL: ones), and which rows the centres are (NULL: none). A solver that goes on has its coordinates
+# from the jitter that it had.
 system_of <- function(problem, chosen, spec, run) {
   rows <- problem$rows
   points <- chosen$points
@@ -119,12 +119,13 @@ system_of <- function(problem, chosen, spec, run) {
   if (is.null(jitter)) jitter <- if (by$precision == "double") 1e-13 else 1e-10
   list(
     rows = rows, centers = centers, lambda = spec$lambda, weights = problem$weights, n = rows$n, run = run,
-    center_index = chosen$index, preconditioner = preconditioner_of(centers, replace(run, "precision", by$precision), jitter)
+    center_index = chosen$index,
+    preconditioner = preconditioner_of(centers, replace(run, "precision", by$precision), jitter)
   )
 }
 
-# T of the kernels of the centres among themselves. `run`: by which products are computed; beside those in single precision
-# A is of products of halves where that is faster (src/core/tiled.h).
+# T of the kernels of the centres among themselves. `run`: by which products are computed; beside those in single
+# precision A is of products of halves where that is faster (src/core/tiled.h).
 preconditioner_of <- function(centers, run, jitter, diagonal = 0) {
   K <- centers$sources
   if (is.null(K)) K <- kernels_between(NULL, centers$points, centers$L, centers$kernel, run)
@@ -162,7 +163,9 @@ start_index <- function(rows, start) {
 fit_squared <- function(system, problem, spec) {
   centred <- centred_response(problem)
   watch <- watch_iterations(system, problem, centred$intercept, seen = spec$state$watch)
-  solved <- solve_normal(system, response_moments(system, centred$y), spec, watch$each, watched_save(spec, watch))
+  # one sweep over all rows
+  moments <- rows_normal(system$rows, system$centers, NULL, centred$y, system$weights, system$run)$product / system$n
+  solved <- solve_normal(system, moments, spec, watch$each, watched_save(spec, watch))
   warn_unfinished(solved)
   c(watched_result(watch, centred$intercept, solved, solved$coefficients), list(jitter = solved$jitter))
 }
@@ -192,14 +195,15 @@ watched_result <- function(watch, intercept, solved, coefficients) {
 solve_normal <- function(system, moments, spec, each, save = NULL) {
   alpha <- spec$start$coefficients
   state <- spec$state
+  multiply <- \(alpha) rows_normal(system$rows, system$centers, alpha, NULL, system$weights, system$run)$product
   repeat {
     P <- system$preconditioner
     precondition(P, weights_at_centers(system), 1 / system$centers$m, system$lambda)
     if (!is.null(spec$clock)) spec$clock("preconditioner")
     solved <- conjugate_gradients(
-      normal_operator(system), right_hand_side(system, moments), system$run,
-      if (!is.null(alpha)) preconditioned(system, alpha),
-      spec$iterations, spec$tolerance, each = \(iteration, x, residual) each(iteration, coefficients_of(system, x), residual),
+      normal_operator(system, system$lambda, multiply), apply_factors(P, moments, c("T^-T", "A^-T")), system$run,
+      if (!is.null(alpha)) apply_factors(P, alpha, c("T", "A")), spec$iterations, spec$tolerance,
+      each = \(iteration, x, residual) each(iteration, coefficients_of(system, x), residual),
       save = if (!is.null(save)) \(state) save(replace(state, "jitter", P$jitter)), state = state
     )
     alpha <- coefficients_of(system, solved$x)
@@ -207,7 +211,8 @@ solve_normal <- function(system, moments, spec, each, save = NULL) {
     if (!solved$stalled || solved$residual < STALLED_RESIDUAL || jitter > MOST_JITTER) break
     free_preconditioner(P)
     by <- products_by(system$rows, system$centers$m, spec, system$run)
-    system$preconditioner <- preconditioner_of(system$centers, replace(system$run, "precision", by$precision), jitter)
+    by_products <- replace(system$run, "precision", by$precision)
+    system$preconditioner <- preconditioner_of(system$centers, by_products, jitter)
     state <- list(iteration = solved$iterations)
   }
   c(list(coefficients = alpha, jitter = P$jitter), solved[c("iterations", "converged", "stalled", "residual")])
@@ -234,8 +239,8 @@ weighted_means <- function(y, weights) {
 # ---- what happens in each iteration -----------------------------------------------------------
 
 # Functions that a solver calls: each(iteration, x, residual) after every step, with what coefficients() makes the
-# coefficients of, which is only looked at where there is a validation set; seen(): all of it, for another such list to go
-# on with: the trace, and of the least error of validation, where there is such a set, the coefficients (`best`).
+# coefficients of, which is only looked at where there is a validation set; seen(): all of it, for another such list to
+# go on with: the trace, and of the least error of validation, where there is such a set, the coefficients (`best`).
 watch_iterations <- function(system, problem, intercept, coefficients = identity, seen = NULL) {
   if (is.null(seen)) seen <- list(trace = list(), least = Inf)
   # what went before, and what validation takes, is not the iterations' time
@@ -282,7 +287,7 @@ check_validation <- function(validation, rows, response, spec) {
     stop_argument("validation", "must be a fraction of the rows, or list(x = , y = ): found ",
       if (is.list(validation) && is_remote(validation$x)) "a flash_data() without a response" else describe(validation))
   }
-  held <- rows_like(rows, validation$x, "validation$x", spec)
+  held <- rows_under(rows_of_fit(validation$x, "validation$x", rows$d, rows$names), spec$L, spec$kernel)
   y <- response_like(validation$y, held$n, response$classes, response$outputs, "validation$y")
   if (ncol(y) != ncol(response$y)) stop_argument("validation$y", "must have ", ncol(response$y), " columns: found ", ncol(y))
   offset <- check_offset(validation$offset, held$n, ncol(y), "validation$offset")
@@ -316,7 +321,8 @@ new_ridge <- function(problem, response, spec, solved) {
     center_method = spec$center_method, merged = solved$merged, coefficients = solved$coefficients,
     intercept = solved$intercept, has_intercept = problem$intercept, has_offset = !is.null(problem$offset),
     classes = response$classes, binary = response$binary, n = rows$n, d = rows$d, names = rows$names,
-    outputs = response$outputs, seconds = solved$seconds, trace = solved$trace, converged = solved$converged, iterations = solved$iterations,
+    outputs = response$outputs,
+    seconds = solved$seconds, trace = solved$trace, converged = solved$converged, iterations = solved$iterations,
     best_iteration = solved$best_iteration, jitter = solved$jitter, exact = spec$exact, control = spec$asked,
     held = spec$held, chosen = spec$chosen, centers_given = spec$centers_given, settings = spec[c("iterations", "tolerance")],
     data = if (spec$keep) c(list(rows = rows), lapply(problem[c("y", "weights", "offset")], \(x) rows_column(rows, x))),

@@ -41,7 +41,8 @@ variable_frame <- function(call, terms, data, frame) {
 # The rows of a frame without those that `lost` numbers. Columns are shared where none is.
 frame_rows <- function(frame, lost) if (is.null(frame) || length(lost) == 0) frame else frame[-lost, , drop = FALSE]
 
-# What the default `method` makes of a frame of columns and of other `arguments`, for the method that was called by `call`.
+# What the default `method` makes of a frame of columns and of other `arguments`, for the method that was called by
+# `call`.
 fit_frame <- function(method, frame, arguments, call) {
   if (is.data.frame(arguments$validation)) arguments$validation <- validation_frame(arguments$validation, frame)
   arguments <- c(list(x = frame$points), frame[intersect(c("y", "weights", "offset"), names(frame))], arguments)
@@ -148,7 +149,8 @@ model_newdata <- function(fit, newdata, arg = "newdata") {
   if (!is.data.frame(newdata)) {
     stop_argument(arg, "must be a data frame with the variables of the fit: found ", describe(newdata))
   }
-  read_columns(fit, stats::delete.response(fit$terms), newdata, fit$variables, stats::na.pass, arg)[c("points", "offset")]
+  terms <- stats::delete.response(fit$terms)
+  read_columns(fit, terms, newdata, fit$variables, stats::na.pass, arg)[c("points", "offset")]
 }
 
 # A data frame with the variables of a formula, as a validation set.

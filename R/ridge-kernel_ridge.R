@@ -16,8 +16,8 @@
 #' two classes is coded as -1 and 1. A factor with more classes has one column for each class against all others.
 #'
 #' **Logistic loss.** The objective is the (weighted) mean negative log-likelihood plus \eqn{\lambda \alpha' K \alpha /
-#' 2}{lambda alpha' K alpha / 2}. Newton's method minimises it for penalties that decrease to `lambda`; each step takes a
-#' few conjugate gradients. More than two classes have the multinomial likelihood (softmax), with a column of
+#' 2}{lambda alpha' K alpha / 2}. Newton's method minimises it for penalties that decrease to `lambda`; each step takes
+#' a few conjugate gradients. More than two classes have the multinomial likelihood (softmax), with a column of
 #' coefficients for each class and the same penalty for all: the columns sum to 0, and the order of the classes does not
 #' matter. The penalty keeps coefficients finite even if the classes can be separated without error. `"weighted"` is
 #' logistic loss whose rows are also weighted by `class_weights` of [ridge_solver()].
@@ -27,43 +27,43 @@
 #' other term: without an offset the log odds of the (weighted) shares of the classes, for more than two their centred
 #' logarithms.
 #'
-#' **Defaults.** If `bandwidth` or `lambda` is `NULL`, it is chosen by the leave-one-out error on 400 rows, drawn at random
-#' if there are more. For classes, `lambda` is chosen by the log loss in three-fold cross-validation. Each column has a
-#' bandwidth in proportion to its spread; with few columns, some steps of descent improve them. [tune_ridge()] searches
-#' longer, and compares kernels and numbers of centres, too.
+#' **Defaults.** If `bandwidth` or `lambda` is `NULL`, it is chosen by the leave-one-out error on 400 rows, drawn at
+#' random if there are more. For classes, `lambda` is chosen by the log loss in three-fold cross-validation. Each column
+#' has a bandwidth in proportion to its spread; with few columns, some steps of descent improve them. [tune_ridge()]
+#' searches longer, and compares kernels and numbers of centres, too.
 #'
 #' **Centres.** `center_method` of [ridge_solver()] says how a number of centres is drawn. `"uniform"` draws at random.
-#' `"rpcholesky"` is randomly pivoted Cholesky, with up to 2,896 pivots on a sample of the rows; further centres are drawn
-#' at random. `"leverage"` uses approximate ridge leverage scores with up to 1,000 landmarks. `"kmeans++"` draws centres
-#' that are far from each other. These three explain more of the kernel matrix, far more if the rows form clusters; for
-#' new rows like the training rows, the error is mostly that of `"uniform"`. Exact duplicates are merged.
+#' `"rpcholesky"` is randomly pivoted Cholesky, with up to 2,896 pivots on a sample of the rows; further centres are
+#' drawn at random. `"leverage"` uses approximate ridge leverage scores with up to 1,000 landmarks. `"kmeans++"` draws
+#' centres that are far from each other. These three explain more of the kernel matrix, far more if the rows form
+#' clusters; for new rows like the training rows, the error is mostly that of `"uniform"`. Exact duplicates are merged.
 #'
-#' **Exact fits** (`exact = TRUE` in [ridge_solver()]) with squared loss use a Cholesky factorisation for up to 4,000 rows,
-#' on a GPU as long as the matrix fits into half of the free memory. Larger ones use conjugate gradients with a Nystroem
-#' preconditioner, on products of the fast engine where it is faster (see [kernel_sum()]), with an error far below the
-#' solver's `tolerance` unless `control` has a `tol`. Then an iteration takes time linear in `n`.
+#' **Exact fits** (`exact = TRUE` in [ridge_solver()]) with squared loss use a Cholesky factorisation for up to 4,000
+#' rows, on a GPU as long as the matrix fits into half of the free memory. Larger ones use conjugate gradients with a
+#' Nystroem preconditioner, on products of the fast engine where it is faster (see [kernel_sum()]), with an error far
+#' below the solver's `tolerance` unless `control` has a `tol`. Then an iteration takes time linear in `n`.
 #'
 #' **Convergence.** Conjugate gradients stop when the residual is below `tolerance` times the right-hand side, or after
 #' `iterations`. A few iterations (5 to 20) regularise, too, and are often enough; small penalties need more. Newton's
 #' method stops when a step promises less than `tolerance` times the objective. With `validation` the result is the
-#' iterate of least validation error: the root mean square error or the share of wrong classes for squared loss, the mean
-#' negative log-likelihood for logistic loss.
+#' iterate of least validation error: the root mean square error or the share of wrong classes for squared loss, the
+#' mean negative log-likelihood for logistic loss.
 #'
-#' **Precision.** Computations are in double precision. On GPUs with more than 5e9 pairs of rows and centres, products with
-#' the kernel matrix are in single precision by default, and a warning tells if that costs accuracy;
-#' `flash_control(precision = "double")` avoids it. The factorisation of the centres' kernel matrix adds a `jitter` to its
-#' diagonal, at first 1e-13 `m` (1e-10 `m` in single precision), which is multiplied by 100 if the factorisation fails or
-#' conjugate gradients stall. If no jitter helps, the error has class `flashkernel_error_singular`.
+#' **Precision.** Computations are in double precision. On GPUs with more than 5e9 pairs of rows and centres, products
+#' with the kernel matrix are in single precision by default, and a warning tells if that costs accuracy;
+#' `flash_control(precision = "double")` avoids it. The factorisation of the centres' kernel matrix adds a `jitter` to
+#' its diagonal, at first 1e-13 `m` (1e-10 `m` in single precision), which is multiplied by 100 if the factorisation
+#' fails or conjugate gradients stall. If no jitter helps, the error has class `flashkernel_error_singular`.
 #'
-#' **Rows on a cluster.** If `x` is a [flash_data()], the rows, the response, the weights (`y` and `weights` may be missing)
-#' and everything computed for each row stay on the workers. An iteration transfers `m` numbers per response. The result
-#' has the same bits for any number of workers, and equals that for rows in memory up to rounding. `exact = TRUE`,
-#' `fitted()` and `residuals()` fetch the rows. Figures show 20,000 rows. With `flash_control(cluster = )`, rows in memory
-#' are sent to the workers if there is enough to compute.
+#' **Rows on a cluster.** If `x` is a [flash_data()], the rows, the response, the weights (`y` and `weights` may be
+#' missing) and everything computed for each row stay on the workers. An iteration transfers `m` numbers per response.
+#' The result has the same bits for any number of workers, and equals that for rows in memory up to rounding. `exact =
+#' TRUE`, `fitted()` and `residuals()` fetch the rows. Figures show 20,000 rows. With `flash_control(cluster = )`, rows
+#' in memory are sent to the workers if there is enough to compute.
 #'
 #' **With package parsnip**, `svm_rbf(mode = , cost = , rbf_sigma = )` has an engine `"flashkernel"`, which is
-#' `kernel_ridge()`; engine arguments are arguments of this function. `cost` is the weight of the losses, as kernlab's `C`:
-#' `lambda` is `1 / (2 n cost)` for squared loss, `1 / (n cost)` for logistic loss. With `rbf_sigma` the kernel is
+#' `kernel_ridge()`; engine arguments are arguments of this function. `cost` is the weight of the losses, as kernlab's
+#' `C`: `lambda` is `1 / (2 n cost)` for squared loss, `1 / (n cost)` for logistic loss. With `rbf_sigma` the kernel is
 #' \eqn{\exp(-\sigma |x - y|^2)}{exp(-sigma |x - y|^2)}: `bandwidth` is `1 / sqrt(2 rbf_sigma)`.
 #'
 #' @param x The rows: a numeric matrix, a data frame (factors become indicator columns), a sparse `dgCMatrix` or
@@ -77,8 +77,8 @@
 #' @param lambda Ridge penalty, a positive number. `NULL` (default): chosen from the data.
 #' @param centers Number of centres, indices of rows, or a matrix with the columns of `x`. `NULL` (default): all rows if
 #'   there are up to 1,000, else `10 sqrt(n)` of them.
-#' @param loss `"squared"`, `"logistic"`, or `"weighted"` (logistic with class weights). `NULL` (default): `"logistic"` for
-#'   a factor, else `"squared"`.
+#' @param loss `"squared"`, `"logistic"`, or `"weighted"` (logistic with class weights). `NULL` (default): `"logistic"`
+#'   for a factor, else `"squared"`.
 #' @param weights Non-negative weights of the rows, or `NULL`.
 #' @param offset Known part of the link of each row, which is not fitted, or `NULL`.
 #' @param validation Rows at which the error is measured in each iteration: a fraction of the rows, drawn at random (not
@@ -189,21 +189,16 @@ rows_of_fit <- function(x, arg, d, names) {
 fit_rows <- function(rows, y, spec, run) {
   spec$loss <- default_loss(spec$loss, y)
   response <- check_response(y, rows$n, binary = spec$loss != "squared")
-  if (is.numeric(spec$validation) && length(spec$validation) == 1) {
-    held <- hold_out(rows, response, spec)
-    return(fit_definite(held$rows, held$response, held$spec, run))
-  }
-  fit_definite(rows, response, spec, run)
-}
-
-# As fit_ridge(). Where no factor is found of a kernel whose matrices may have negative eigenvalues, that is why.
-fit_definite <- function(rows, response, spec, run) {
-  tryCatch(fit_ridge(rows, response, spec, run), flashkernel_error_singular = \(e) {
+  is_part <- is.numeric(spec$validation) && length(spec$validation) == 1
+  of <- if (is_part) hold_out(rows, response, spec) else list(rows = rows, response = response, spec = spec)
+  tryCatch(fit_ridge(of$rows, of$response, of$spec, run), flashkernel_error_singular = \(e) {
+    # where no factor is found of a kernel whose matrices may have negative eigenvalues, that is why
     kernel <- spec$kernel
     if (kernel$name != "sigmoid" && !isTRUE(kernel$parameters["coef0"] < 0)) stop(e)
     stop(new_error("singular", paste0(
       "the ", kernel$name, " kernel", if (kernel$name != "sigmoid") " with `coef0` below 0", " is not positive definite, ",
-      "and its matrix of these rows has no Cholesky factor. Use another `kernel`, such as \"polynomial\" or \"gaussian\"."
+      "and its matrix of these rows has no Cholesky factor. Use another `kernel`, such as \"polynomial\" or ",
+      "\"gaussian\"."
     ), user_call(), parent = e))
   })
 }
@@ -228,8 +223,8 @@ hold_out <- function(rows, response, spec) {
 }
 
 # list(held, kept, index, of, taken, centers): points of rows that are held out and of the others, the numbers of the
-# former, a function of numbers of each row for those of the rows that are held or not, `taken`, what fits say of the rows
-# held out, and the `centers` among the others.
+# former, a function of numbers of each row for those of the rows that are held or not, `taken`, what fits say of the
+# rows held out, and the `centers` among the others.
 split_rows <- function(rows, response, spec) UseMethod("split_rows")
 #' @export
 split_rows.default <- function(rows, response, spec) {

@@ -48,10 +48,9 @@ residual_ones <- function(fit, posterior, run) {
   part <- posterior$parts[[1]]
   residual <- if (is.null(part$root)) {
     # where there are no factors, the posterior has brought it
-    used <- used_in_exact(rows, weights)
-    system <- exact_system(used, fit$L, fit$kernel, fit$lambda, run)
+    system <- exact_system_of(fit, run)
     solved <- posterior$prior_root %*% colSums(posterior$prior_root)
-    replace(numeric(fit$n), used$index, system$noise * solved)
+    replace(numeric(fit$n), system$index, system$noise * solved)
   } else {
     product <- rows_normal(rows, posterior$columns, NULL, ones, weights, run)$product
     alpha <- part$root %*% crossprod(part$root, product)

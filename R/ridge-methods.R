@@ -1,12 +1,12 @@
 #' Summaries, residuals, likelihood and draws of a kernel regression
 #'
 #' `print()` and `summary()` say what was fitted and how well; the other functions return what models of other packages
-#' have under the same names. A kernel regression is the posterior mean of a Bayesian model: coefficients
-#' \eqn{\alpha \sim N(0, \tau^2 K^{-1})}{alpha ~ N(0, tau^2 K^-1)}, noise of variance
-#' \eqn{\sigma^2 / w_i}{sigma^2 / w_i}, and \eqn{n \lambda = \sigma^2 / \tau^2}{n lambda = sigma^2 / tau^2}. For
-#' logistic loss it is the mode, about which the posterior is taken to be normal (Laplace's approximation). More than two
-#' classes have one posterior of all their coefficients, up to 4,000 of them (centres times classes); beyond, each class
-#' has one by itself, as if the others were known.
+#' have under the same names. A kernel regression is the posterior mean of a Bayesian model: coefficients \eqn{\alpha
+#' \sim N(0, \tau^2 K^{-1})}{alpha ~ N(0, tau^2 K^-1)}, noise of variance \eqn{\sigma^2 / w_i}{sigma^2 / w_i}, and
+#' \eqn{n \lambda = \sigma^2 / \tau^2}{n lambda = sigma^2 / tau^2}. For logistic loss it is the mode, about which the
+#' posterior is taken to be normal (Laplace's approximation). More than two classes have one posterior of all their
+#' coefficients, up to 4,000 of them (centres times classes); beyond, each class has one by itself, as if the others
+#' were known.
 #'
 #' @details
 #' **Effective degrees of freedom** are the trace of the matrix that makes fitted values of the response, `1` for the
@@ -19,13 +19,13 @@
 #'
 #' **Cost** of everything from degrees of freedom to draws: computed when first asked for, and kept with the fit:
 #' \eqn{O(n m^2 + m^3)}{O(nm^2 + m^3)} with `m` centres, never `n` x `m` in memory. Exact fits of more rows than are
-#' factorised (4,000 on the CPU) have standard errors to a thousandth, of up to 10,000 predictions at a time, by conjugate
-#' gradients for each; degrees of freedom, and with them sigma, AIC and the likelihood's `df`, that are estimates from 8
-#' random vectors, the same in every call, of what a low-rank approximation of the kernels lacks (`summary()` has their
-#' standard error, which is mostly far below 1); and neither leverages nor draws.
+#' factorised (4,000 on the CPU) have standard errors to a thousandth, of up to 10,000 predictions at a time, by
+#' conjugate gradients for each; degrees of freedom, and with them sigma, AIC and the likelihood's `df`, that are
+#' estimates from 8 random vectors, the same in every call, of what a low-rank approximation of the kernels lacks
+#' (`summary()` has their standard error, which is mostly far below 1); and neither leverages nor draws.
 #'
-#' @param x,object,model,formula A fit from [kernel_ridge()], or its summary. All but `coef()` and `variable.names()` want
-#'   one that keeps its rows.
+#' @param x,object,model,formula A fit from [kernel_ridge()], or its summary. All but `coef()` and `variable.names()`
+#'   want one that keeps its rows.
 #' @param effects Whether to compute average marginal effects with their standard errors. `NULL`: for a fit that keeps
 #'   its rows, if it takes no more than about a second (up to 50 columns, and 2e7 kernels).
 #' @param digits Number of significant digits, from 1 to 22.
@@ -39,15 +39,16 @@
 #'   deviance residuals for logistic loss), `effects`, `bytes` (of the factors and centres), and `error`: a vector of
 #'   `rmse` and `r.squared` of every response; `misclassified`, the part of rows in another class than the fitted one;
 #'   `deviance` and `explained`, the part of the deviance that the fit explains, of logistic loss.
-#' - `coef()`: the coefficients of the kernels at the centres, a matrix for several responses. `vcov()`: their covariance
-#'   matrix (for several responses, of each, in a list).
-#' - `fitted()`: the mean of the response at the rows of the fit; for logistic loss the probability of the second class, or
-#'   a matrix of those of all; for classes by squared loss the function itself. `residuals()`, `rstandard()`,
-#'   `hatvalues()`: a vector or matrix in the same form (deviance residuals are always one for each row of a logistic fit).
-#' - `deviance()`: the weighted sum of squares, or minus twice the log-likelihood. `sigma()`: one number for each response.
-#'   `nobs()`: the number of rows of positive weight. `family()`: [stats::gaussian()] or [stats::binomial()].
-#' - `simulate()`: draws of the responses at the rows of the fit from the posterior predictive distribution, a data frame
-#'   with a column for each draw (a matrix, for several responses) and the attribute `"seed"`.
+#' - `coef()`: the coefficients of the kernels at the centres, a matrix for several responses. `vcov()`: their
+#'   covariance matrix (for several responses, of each, in a list).
+#' - `fitted()`: the mean of the response at the rows of the fit; for logistic loss the probability of the second class,
+#'   or a matrix of those of all; for classes by squared loss the function itself. `residuals()`, `rstandard()`,
+#'   `hatvalues()`: a vector or matrix in the same form (deviance residuals are always one for each row of a logistic
+#'   fit).
+#' - `deviance()`: the weighted sum of squares, or minus twice the log-likelihood. `sigma()`: one number for each
+#'   response. `nobs()`: the number of rows of positive weight. `family()`: [stats::gaussian()] or [stats::binomial()].
+#' - `simulate()`: draws of the responses at the rows of the fit from the posterior predictive distribution, a data
+#'   frame with a column for each draw (a matrix, for several responses) and the attribute `"seed"`.
 #' - `formula()` and `model.frame()`: of fits by formula; the latter evaluates the data anew.
 #' @inheritSection flash_kde Errors
 #' @name ridge-methods
@@ -91,7 +92,9 @@ summary.kernel_ridge <- function(object, effects = NULL, digits = NULL, ...) {
 }
 
 # Of the length of the data, or of the centres.
-SUMMARY_LEAVES <- c("settings", "centers", "center_index", "data", "state", "row_names", "held", "na.action", "y", "coefficients")
+SUMMARY_LEAVES <- c(
+  "settings", "centers", "center_index", "coefficients", "data", "state", "row_names", "held", "na.action", "y"
+)
 
 # What of a fit its summary has, and what is printed of it.
 described <- function(fit) {
@@ -161,7 +164,8 @@ print_model <- function(x, digits) {
   print_lines(
     Rows = paste0(
       whole(x$n), " in ", x$d, ngettext(x$d, " column", " columns"), if (x$weighted) ", weighted",
-      if (x$has_offset) ", with an offset", if (x$omitted > 0) paste0(" (", whole(x$omitted), " left out: missing values)")
+      if (x$has_offset) ", with an offset",
+      if (x$omitted > 0) paste0(" (", whole(x$omitted), " left out: missing values)")
     ),
     Classes = if (!is.null(x$classes)) paste(x$classes, collapse = ", "),
     Responses = if (is.null(x$classes) && length(x$outputs) > 1) paste(x$outputs, collapse = ", "),
@@ -294,7 +298,8 @@ null_deviance <- function(fit) {
 # ---- what other models have -------------------------------------------------------------------
 
 #' @rdname ridge-methods
-#' @importFrom stats confint deviance df.residual family hatvalues logLik model.frame rstandard sigma simulate variable.names vcov weights
+#' @importFrom stats confint deviance df.residual family hatvalues logLik
+#' @importFrom stats model.frame rstandard sigma simulate variable.names vcov weights
 #' @export
 coef.kernel_ridge <- function(object, ...) {
   check_dots_empty(...)

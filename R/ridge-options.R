@@ -1,7 +1,7 @@
 #' How a kernel ridge regression is solved
 #'
-#' Settings of the solver of [kernel_ridge()] that few fits need: an exact fit, its stopping rule, how centres are drawn,
-#' where a long fit begins and what it saves.
+#' Settings of the solver of [kernel_ridge()] that few fits need: an exact fit, its stopping rule, how centres are
+#' drawn, where a long fit begins and what it saves.
 #'
 #' @param exact Logical. `TRUE`: every row is a centre, without Nystroem approximation. `FALSE`: centres are drawn.
 #'   `NULL` (default): `TRUE` for up to 1,000 rows if `centers` is `NULL`. See the section about exact fits in
@@ -14,8 +14,8 @@
 #' @param center_method How centres are drawn from the rows: `"uniform"` (default), `"rpcholesky"`, `"leverage"` or
 #'   `"kmeans++"`. See the section about centres in [kernel_ridge()].
 #' @param intercept Logical: is there an intercept? Default `TRUE`.
-#' @param class_weights For `loss = "weighted"`: a positive number for each class, by name or in the order of the levels.
-#'   `NULL` (default): numbers that give all classes the same total weight.
+#' @param class_weights For `loss = "weighted"`: a positive number for each class, by name or in the order of the
+#'   levels. `NULL` (default): numbers that give all classes the same total weight.
 #' @param start A fit of [kernel_ridge()] to rows with the same columns: the solver begins at its centres and
 #'   coefficients. `NULL` (default): it begins at 0.
 #' @param checkpoint Name of a file in which a long fit saves its state every minute. After a crash or an interrupt, the

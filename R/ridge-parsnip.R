@@ -1,5 +1,5 @@
-# The engine "flashkernel" of parsnip's svm_rbf(), registered when that package is loaded: kernel_ridge(), whose `lambda`
-# and `bandwidth` parsnip has as `cost` and `rbf_sigma`.
+# The engine "flashkernel" of parsnip's svm_rbf(), registered when that package is loaded: kernel_ridge(), whose
+# `lambda` and `bandwidth` parsnip has as `cost` and `rbf_sigma`.
 
 SVM_NUMBERS <- c(cost = "lambda", rbf_sigma = "bandwidth")
 
@@ -24,7 +24,8 @@ register_parsnip <- function() {
     set("set_model_engine", mode = mode)
     set("set_dependency", pkg = "flashkernel", mode = mode)
     set("set_fit", mode = mode, value = list(
-      interface = "matrix", protect = c("x", "y"), func = c(pkg = "flashkernel", fun = "kernel_ridge"), defaults = list()
+      interface = "matrix", protect = c("x", "y"), func = c(pkg = "flashkernel", fun = "kernel_ridge"),
+      defaults = list()
     ))
     set("set_encoding", mode = mode, options = list(
       predictor_indicators = "traditional", compute_intercept = TRUE, remove_intercept = TRUE, allow_sparse_x = TRUE

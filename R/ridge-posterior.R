@@ -8,8 +8,8 @@
 # where that would be too large, each class an R of its own, as if the others were known.
 
 # list(prior_root, parts, columns, joint): with T'T = K_mm + jitter, `prior_root` is T^-1. `parts`, one for all outputs
-# or one for each: list(root, edf, weights): R and tr(H). Of an exact fit T'T = K + N, there is no R, and `parts` have the
-# `leverage` of the rows. Where that is not factorised either, edf is an estimate (ridge-exact-posterior.R).
+# or one for each: list(root, edf, weights): R and tr(H). Of an exact fit T'T = K + N, there is no R, and `parts` have
+# the `leverage` of the rows. Where that is not factorised either, edf is an estimate (ridge-exact-posterior.R).
 posterior_of <- function(fit, run) {
   if (is.null(fit$state$posterior)) {
     is_exact <- fit$exact && fit$loss == "squared"
@@ -102,11 +102,10 @@ row_curvatures <- function(fit, run) {
 }
 
 exact_posterior <- function(fit, run) {
-  used <- used_in_exact(kept_data(fit)$rows, fit$data$weights)
-  system <- exact_system(used, fit$L, fit$kernel, fit$lambda, run)
+  system <- exact_system_of(fit, run)
   if (!is_factorised(system)) {
     found <- estimated_traces(fit, run)
-    if (is.null(fit$state$ones)) fit$state$ones <- replace(numeric(fit$n), used$index, found$ones)
+    if (is.null(fit$state$ones)) fit$state$ones <- replace(numeric(fit$n), system$index, found$ones)
     part <- c(found[c("edf", "edf_error")], list(weights = fit$data$weights))
     return(list(prior_root = NULL, parts = list(part), columns = system$centers))
   }
@@ -115,7 +114,7 @@ exact_posterior <- function(fit, run) {
   name_stage(run, "Standard errors")
   prior_root <- apply_factors(exact_factor(system), diag(system$n), "T^-1")
   leverage <- numeric(fit$n)
-  leverage[used$index] <- 1 - system$noise * rowSums(prior_root^2)
+  leverage[system$index] <- 1 - system$noise * rowSums(prior_root^2)
   part <- list(edf = sum(leverage), weights = fit$data$weights, leverage = leverage)
   list(prior_root = prior_root, parts = list(part), columns = system$centers)
 }

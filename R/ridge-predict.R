@@ -16,12 +16,12 @@
 #' @param se.fit Whether to return standard errors, too, see below.
 #' @param interval,level Intervals of the fitted function, `"confidence"`, or of responses (of weight 1),
 #'   `"prediction"`, of probability `level`, as [stats::predict.lm()] has them.
-#' @param na.action What to do about rows of `newdata` with missing values. `NA` comes of them by
-#'   [stats::na.pass()]; [stats::na.omit()] leaves them out, and it is an error by [stats::na.fail()]. At the rows of the
-#'   fit its own `na.action` decides: those that [stats::na.exclude()] left out are `NA` here.
+#' @param na.action What to do about rows of `newdata` with missing values. `NA` comes of them by [stats::na.pass()];
+#'   [stats::na.omit()] leaves them out, and it is an error by [stats::na.fail()]. At the rows of the fit its own
+#'   `na.action` decides: those that [stats::na.exclude()] left out are `NA` here.
 #' @param control A [flash_control()] for this prediction. What it does not say is as in the fit.
-#' @param collect Whether the values come back. `FALSE`, where `newdata` is a [flash_data()], or missing and the fit is of one:
-#'   they stay on the workers, as a [flash_data()], classes by their numbers.
+#' @param collect Whether the values come back. `FALSE`, where `newdata` is a [flash_data()], or missing and the fit is
+#'   of one: they stay on the workers, as a [flash_data()], classes by their numbers.
 #' @param parm Numbers of rows of the fit, or new rows in any form that `newdata` has. Missing: all rows of the fit.
 #' @param ... For `confint()`: other arguments of `predict()`, as `offset`. Else not used; anything here is an error.
 #' @details
@@ -39,8 +39,8 @@
 #'   dimension they are. Rows have names where those of `newdata` do. With `interval`, a matrix with columns `fit`,
 #'   `lwr` and `upr`; for several responses, and for the classes of `type = "prob"`, an array whose third dimension they
 #'   are. With `se.fit` a list of `fit`, `se.fit` (a vector, or a matrix with a column for each response or class), `df`
-#'   and `residual.scale`. Where a fit leaves no residuals, intervals have width 0. `confint()`: a matrix of the two ends,
-#'   or an array.
+#'   and `residual.scale`. Where a fit leaves no residuals, intervals have width 0. `confint()`: a matrix of the two
+#'   ends, or an array.
 #' @seealso [marginal_effects()] for averages of the derivatives.
 #' @inheritSection flash_kde Errors
 #' @export
@@ -74,8 +74,9 @@ predict.kernel_ridge <- function(object, newdata, type = c("response", "link", "
 
 # A flash_data() of the values. `how`: of predict.kernel_ridge().
 predict_where_rows_are <- function(fit, at, how, run) {
+  errors <- how$se.fit || how$interval != "none"
   why <- if (!inherits(at$rows, "rows_data")) "where the rows are no flash_data()" else {
-    if (how$se.fit || how$interval != "none") "for standard errors and intervals" else if (how$type == "gradient") "for gradients"
+    if (errors) "for standard errors and intervals" else if (how$type == "gradient") "for gradients"
   }
   if (!is.null(why)) stop_argument("collect", "must be TRUE ", why, ": found FALSE")
   link <- if (at$own) link_of_rows(fit, run) else {
@@ -247,11 +248,6 @@ restore_fitted <- function(fit, result) {
   }
   result <- take_rows(result, from)
   if (is.null(names)) result else name_rows(result, names)
-}
-
-# Rows of the kind of others, for the same fit.
-rows_like <- function(rows, x, arg, spec) {
-  rows_under(rows_of_fit(x, arg, rows$d, rows$names), spec$L, spec$kernel)
 }
 
 as_type <- function(fit, link, type) {

@@ -89,9 +89,8 @@ probe_exact_iterations <- function(task, system, run) {
   counts <- unique(pmin(n, c(most %/% 4, most)))
   found <- vapply(counts, \(count) {
     problem <- problem_at(task$problem, spec, sort(sample.int(n, count)))
-    used <- used_in_exact(problem$rows, problem$weights)
-    part <- exact_system(used, spec$L, spec$kernel, spec$lambda * n / count, task$run)
-    y <- centred_response(problem)$y[used$index, , drop = FALSE]
+    part <- exact_system(problem$rows, problem$weights, spec$L, spec$kernel, spec$lambda * n / count, task$run)
+    y <- centred_response(problem)$y[part$index, , drop = FALSE]
     suppressWarnings(solve_by_gradients(part, y, spec, \(...) FALSE))$iterations
   }, 0)
   if (length(found) == 1) return(found)
@@ -175,7 +174,7 @@ probe_exact_product <- function(system, t, run, pairs) {
   fast <- is_fast(system, run)
   if (!fast) {
     rows <- ridge_rows(rows_take(system$rows, spread_rows(n, ceiling(sqrt(2 * pairs)))))
-    system <- exact_system(list(rows = rows, index = seq_len(rows$n)), system$L, system$kernel, 1, run)
+    system <- exact_system(rows, NULL, system$L, system$kernel, 1, run)
   }
   v <- matrix(1 / system$n, system$n, t)
   timed(\() exact_product(system, v, run)) * (n / system$n)^2

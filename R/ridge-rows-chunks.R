@@ -1,5 +1,5 @@
-# Rows of kernel_ridge() that need not fit into memory: of a big.matrix, or of a function that yields them. A chunk is in
-# memory at a time, and n numbers for each output.
+# Rows of kernel_ridge() that need not fit into memory: of a big.matrix, or of a function that yields them. A chunk is
+# in memory at a time, and n numbers for each output.
 #
 # A function is called as kernel_sum() calls it, without arguments, for one chunk after the other and NULL after the
 # last. But it is read again and again: the call after that NULL begins anew. Or it has an argument `reset`, as biglm's

@@ -1,5 +1,6 @@
-# Rows of kernel_ridge() that are a flash_data(): they stay on the workers, and so do the response, weights and all that is
-# computed for each row (store-columns.R). A product is local: m numbers for each output go to a worker and come back.
+# Rows of kernel_ridge() that are a flash_data(): they stay on the workers, and so do the response, weights and all that
+# is computed for each row (store-columns.R). A product is local: m numbers for each output go to a worker and come
+# back.
 
 data_rows_of <- function(x) {
   rows <- list(data = x, n = x$n, d = x$d, names = x$names)

@@ -1,5 +1,5 @@
-# Rows of kernel_ridge() in sparse matrices of the package Matrix, and centres among them. Nothing is made dense but kernels,
-# a block of rows at a time. Bandwidths are numbers, `L` the scales of the columns: one, or one for each.
+# Rows of kernel_ridge() in sparse matrices of the package Matrix, and centres among them. Nothing is made dense but
+# kernels, a block of rows at a time. Bandwidths are numbers, `L` the scales of the columns: one, or one for each.
 #
 # Distances come from products, see fk_kernel_of_products() in src/fk.h for their error: kernels of points that are not
 # thousands of bandwidths from 0 are right to a relative 1e-9, but for the Laplacian and Matern kernels of points that

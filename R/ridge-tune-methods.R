@@ -83,12 +83,12 @@ tuned_fit <- function(object) {
   object$fit
 }
 
-# Every method of class "kernel_ridge" is one of a tuned object, too, and hands on to its fit (test-ridge-tune.R). By the
-# names of their first arguments.
+# Every method of class "kernel_ridge" is one of a tuned object, too, and hands on to its fit (test-ridge-tune.R). By
+# the names of their first arguments.
 HANDED_ON <- list(
   object = paste0("stats::", c(
-    "coef", "confint", "deviance", "df.residual", "family", "fitted", "logLik", "nobs", "residuals", "sigma", "simulate",
-    "variable.names", "vcov", "weights"
+    "coef", "confint", "deviance", "df.residual", "family", "fitted", "logLik", "nobs", "residuals", "sigma",
+    "simulate", "variable.names", "vcov", "weights"
   )),
   object = c("base::summary", "diagnostics", "ggplot2::autoplot"), model = c("stats::hatvalues", "stats::rstandard"),
   x = c("stats::formula", "generics::tidy", "generics::glance", "generics::augment"), formula = "stats::model.frame"

@@ -1,8 +1,8 @@
 #' Choose bandwidths, penalty and number of centres of a kernel regression
 #'
-#' Finds the numbers of [kernel_ridge()] on a sample of the rows, by a criterion with gradients, and fits with them. In most
-#' cases the error is much smaller than with the bandwidth that [kernel_ridge()] chooses by itself, as each column has a
-#' bandwidth of its own (automatic relevance determination: that of a column that does not matter becomes large).
+#' Finds the numbers of [kernel_ridge()] on a sample of the rows, by a criterion with gradients, and fits with them. In
+#' most cases the error is much smaller than with the bandwidth that [kernel_ridge()] chooses by itself, as each column
+#' has a bandwidth of its own (automatic relevance determination: that of a column that does not matter becomes large).
 #'
 #' @details
 #' **Criteria**, all of a Gaussian process (kernel ridge regression) on the sample, where the noise is
@@ -12,20 +12,20 @@
 #'   rows cannot follow: the likelihood of fewer rows mostly gives the better bandwidths.
 #' - `"loo"`: the squared error of each row predicted by the others, by its closed form.
 #' - `"gcv"`: generalised cross-validation, the same with mean leverages.
-#' - `"holdout"`: the squared error at a third of the sample of a fit to the rest; then `lambda` by the error at rows held
-#'   out of fits with the real centres, in steps around what the sample said.
+#' - `"holdout"`: the squared error at a third of the sample of a fit to the rest; then `lambda` by the error at rows
+#'   held out of fits with the real centres, in steps around what the sample said.
 #'
-#' Bandwidths and noise are searched by L-BFGS, from where [kernel_ridge()] would start, first on a quarter of the sample. A
-#' factor `y` is fitted as -1 and 1 while bandwidths are searched; for logistic loss `lambda` is chosen by log loss
-#' thereafter. What goes over from the sample to all rows is the noise: `lambda` is that of the sample times its rows
-#' over those of `x`.
+#' Bandwidths and noise are searched by L-BFGS, from where [kernel_ridge()] would start, first on a quarter of the
+#' sample. A factor `y` is fitted as -1 and 1 while bandwidths are searched; for logistic loss `lambda` is chosen by log
+#' loss thereafter. What goes over from the sample to all rows is the noise: `lambda` is that of the sample times its
+#' rows over those of `x`.
 #'
 #' **Several values** of `lambda` or `centers` are compared by the error at rows held out (up to 5,000, a fifth at most)
 #' of fits with all other rows; of several numbers of centres the smallest is taken whose error is within 1 percent of
 #' the least. Several kernels are compared by the criterion.
 #'
-#' **Time.** A step takes that of some four Cholesky factorisations of the sample's kernel matrix, and there are at most 40
-#' with all its rows. More than 1,000 rows seldom give better bandwidths; more centres in the fit do more.
+#' **Time.** A step takes that of some four Cholesky factorisations of the sample's kernel matrix, and there are at most
+#' 40 with all its rows. More than 1,000 rows seldom give better bandwidths; more centres in the fit do more.
 #'
 #' @inheritParams kernel_ridge
 #' @param criterion What is minimised: see Details.
@@ -42,14 +42,14 @@
 #' @param subset,na.action For formulas, as for [stats::lm()].
 #' @param refit Fit with what was found?
 #' @param ... For the default method, further arguments of [kernel_ridge()], such as `loss`, `weights` and `solver`. For
-#'   other methods, the arguments of the default method. With `solver = ridge_solver(plan = TRUE)` nothing is searched or
-#'   fitted: the result is an estimate of the memory and of the longest time that search and fits need.
+#'   other methods, the arguments of the default method. With `solver = ridge_solver(plan = TRUE)` nothing is searched
+#'   or fitted: the result is an estimate of the memory and of the longest time that search and fits need.
 #' @returns An object of class `tune_ridge`, a list with the best `kernel`, `bandwidth`, `lambda` and `centers`, the
 #'   `value` of the criterion there, `path` (a data frame with a row for each evaluation on the sample: `iteration`,
 #'   `kernel`, `rows`, `criterion`, `lambda` and the bandwidths; criteria of squared errors are logarithms of their
 #'   root, the likelihood's is minus its logarithm for each row), `held_out` (a data frame of what was compared on rows
-#'   held out, or `NULL`), `seconds`, and `fit`, the fit of [kernel_ridge()] to all rows. `plot()` shows the criterion along
-#'   the search and the relevance of the columns: their spread over their bandwidth.
+#'   held out, or `NULL`), `seconds`, and `fit`, the fit of [kernel_ridge()] to all rows. `plot()` shows the criterion
+#'   along the search and the relevance of the columns: their spread over their bandwidth.
 #'
 #'   All other functions that take a fit of [kernel_ridge()] take a tuned object, too, and use its `fit`: [predict()],
 #'   [summary()], [fitted()], [residuals()], [marginal_effects()], [logLik()], those of package broom, and so on.
@@ -175,8 +175,8 @@ kernel_ridge.tune_ridge <- function(x, ...) {
 
 # ---- arguments --------------------------------------------------------------------------------
 
-# The check of each argument of a search, as far as it does not need the rows. Several penalties and numbers of centres are
-# candidates; centres of other kinds are left to kernel_ridge().
+# The check of each argument of a search, as far as it does not need the rows. Several penalties and numbers of centres
+# are candidates; centres of other kinds are left to kernel_ridge().
 TUNE_CHECKS <- list(
   criterion = \(value, arg) check_choice(value, c("likelihood", "gcv", "loo", "holdout"), arg),
   structure = optional(\(value, arg) check_choice(value, c("diagonal", "scalar"), arg)),
@@ -288,7 +288,8 @@ compared_values <- function(n, spec, asked) {
   around <- asked$criterion == "holdout" && is.null(asked$lambda)
   if (length(asked$lambda) < 2 && !are_several(counts) && !around) return(NULL)
   lambdas <- if (!is.null(asked$lambda)) asked$lambda else if (around) spec$lambda * 10^(-2:2) else spec$lambda
-  counts <- if (is.null(counts)) list(default_centers(n)) else if (are_several(counts)) as.list(counts) else list(counts)
+  if (is.null(counts)) counts <- default_centers(n)
+  counts <- if (are_several(counts)) as.list(counts) else list(counts)
   list(counts = counts, lambdas = lambdas)
 }
 

@@ -1,5 +1,5 @@
-# Fits of kernel_ridge() and tune_ridge() in cross_validate() and compare_fits(): what judge_of() knows of them, and the same fits
-# to some of their rows.
+# Fits of kernel_ridge() and tune_ridge() in cross_validate() and compare_fits(): what judge_of() knows of them, and the
+# same fits to some of their rows.
 
 #' @rdname cross_validate
 #' @export

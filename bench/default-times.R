@@ -1,6 +1,6 @@
 # Seconds of flash_kde() without a bandwidth, two threads of the CPU: medians of five at n = 2,000, one run of the large
 # ones, a million of them to a tolerance of 1e-6: debiasing them exactly takes a minute. sdkde, kde, laplace: that
-# estimator, with one bandwidth.
+# estimator, with one bandwidth. Then milliseconds of small default fits of each kind, medians of 50.
 #
 #   Rscript bench/default-times.R [--quick] [--save]        --quick: n = 2,000 alone
 #
@@ -35,6 +35,21 @@ places <- read_data("california_housing")
 if (!is.null(places)) {
   show_seconds("2,000 places", as.matrix(places[1:2000, c("longitude", "latitude")]), names(FITS))
 }
+
+SMALL <- list(
+  flash_kde = \() flash_kde(mixture(500, 1)), kernel_regression = \() kernel_regression(mpg ~ wt, mtcars),
+  kernel_ridge = \() kernel_ridge(mpg ~ wt + hp, mtcars), flash_kda = \() flash_kda(Species ~ ., iris)
+)
+milliseconds <- function(fit) {
+  started <- Sys.time()
+  fit()
+  1e3 * as.numeric(Sys.time() - started, units = "secs")
+}
+for (name in names(SMALL)) {
+  SMALL[[name]]()
+  cat(name, formatC(stats::median(replicate(50, milliseconds(SMALL[[name]]))), digits = 2, format = "fg"), "ms\n")
+}
+
 if (!"--quick" %in% arguments) {
   x <- mixture(1e5, 3)
   cat("100,000 x 3, full  ", formatC(seconds_of(\(x) flash_kde(x, bandwidth = kde_bandwidth(structure = "full")), x, 1), digits = 2, format = "fg"), "\n")

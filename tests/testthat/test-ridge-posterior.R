@@ -10,14 +10,12 @@ posterior_case <- function(n = 60, d = 2, m = 12, noise = 0.2) {
   }, 7)
 }
 
-kernels_of <- function(x, y, h) ref_kernel_matrix(y, x, diag(h^2, ncol(x)), "gaussian")
-
 # H, R R' and all else by solve(), with a mean taken off before where there is an intercept
 literal_posterior <- function(case, w = rep(1, nrow(case$x)), intercept = TRUE) {
   n <- nrow(case$x)
   C <- case$x[case$index, , drop = FALSE]
-  K <- kernels_of(case$x, C, case$h)
-  A <- crossprod(K, w * K) + n * case$lambda * kernels_of(C, C, case$h)
+  K <- gaussian_kernels(case$x, C, case$h)
+  A <- crossprod(K, w * K) + n * case$lambda * gaussian_kernels(C, C, case$h)
   own <- K %*% solve(A, t(K * w))
   off <- if (intercept) matrix(w / sum(w), n, n, byrow = TRUE) else matrix(0, n, n)
   H <- own + off - own %*% off
@@ -50,7 +48,7 @@ test_that("degrees of freedom of an exact fit are those of its matrix", {
   case$lambda <- 1e-2
   for (intercept in c(TRUE, FALSE)) {
     fit <- fit_case(case, exact = TRUE, weights = case$w, intercept = intercept)
-    K <- kernels_of(case$x, case$x, case$h)
+    K <- gaussian_kernels(case$x, case$x, case$h)
     own <- K %*% solve(K + diag(60 * case$lambda / case$w))
     off <- if (intercept) matrix(case$w / sum(case$w), 60, 60, byrow = TRUE) else 0 * own
     H <- own + off - own %*% off
@@ -76,8 +74,8 @@ test_that("standard errors of exact fits are those of the Gaussian process", {
   case <- posterior_case()
   fit <- fit_case(case, exact = TRUE)
   found <- predict(fit, case$at, se.fit = TRUE)
-  K <- kernels_of(case$x, case$x, case$h)
-  k <- kernels_of(case$x, case$at, case$h)
+  K <- gaussian_kernels(case$x, case$x, case$h)
+  k <- gaussian_kernels(case$x, case$at, case$h)
   n_lambda <- 60 * case$lambda
   variance <- 1 - diag(crossprod(k, solve(K + diag(n_lambda, 60), k)))
   expect_equal(found$se.fit, sigma(fit) * sqrt(variance / n_lambda), tolerance = 1e-8)
@@ -91,8 +89,8 @@ test_that("standard errors with centres are the formula of the help page, and wi
   case <- posterior_case()
   fit <- suppressWarnings(fit_case(case, centers = case$index, weights = case$w))
   ref <- literal_posterior(case, case$w)
-  k <- kernels_of(ref$C, case$at, case$h)
-  unseen <- 1 - diag(crossprod(k, solve(kernels_of(ref$C, ref$C, case$h), k)))
+  k <- gaussian_kernels(ref$C, case$at, case$h)
+  unseen <- 1 - diag(crossprod(k, solve(gaussian_kernels(ref$C, ref$C, case$h), k)))
   variance <- diag(crossprod(k, solve(ref$A, k))) + unseen / (60 * case$lambda)
   expect_equal(predict(fit, case$at, se.fit = TRUE)$se.fit, ref$sigma * sqrt(variance), tolerance = 1e-6)
   all_rows <- suppressWarnings(fit_case(case, centers = 1:60))
@@ -205,13 +203,13 @@ test_that("logistic fits have Laplace's approximation, and the log-likelihood of
     solver = list(iterations = 60)
   ))
   C <- case$x[case$index, ]
-  K <- kernels_of(case$x, C, case$h)
+  K <- gaussian_kernels(case$x, C, case$h)
   link <- predict(fit, type = "link")
   p <- stats::plogis(link)
   information <- crossprod(K, case$w * p * (1 - p) * K)
-  V <- solve(information + 60 * 1e-2 * kernels_of(C, C, case$h))
-  k <- kernels_of(C, case$at, case$h)
-  unseen <- 1 - diag(crossprod(k, solve(kernels_of(C, C, case$h), k)))
+  V <- solve(information + 60 * 1e-2 * gaussian_kernels(C, C, case$h))
+  k <- gaussian_kernels(C, case$at, case$h)
+  unseen <- 1 - diag(crossprod(k, solve(gaussian_kernels(C, C, case$h), k)))
   se <- sqrt(diag(crossprod(k, V %*% k)) + unseen / (60 * 1e-2))
   expect_equal(predict(fit, case$at, type = "link", se.fit = TRUE)$se.fit, se, tolerance = 1e-6)
   loglik <- logLik(fit)
@@ -234,8 +232,8 @@ test_that("the posterior of more classes is that of the whole Hessian, and proba
   lambda <- 1e-3
   fit <- kernel_ridge(x, iris$Species, bandwidth = 2, lambda = lambda, centers = index, weights = w, solver = list(tolerance = 1e-20))
   C <- x[index, ]
-  K <- kernels_of(x, C, 2)
-  Kmm <- kernels_of(C, C, 2)
+  K <- gaussian_kernels(x, C, 2)
+  Kmm <- gaussian_kernels(C, C, 2)
   p <- predict(fit, x, type = "prob")
   m <- length(index)
   of <- \(k) (k - 1) * m + seq_len(m)
@@ -243,7 +241,7 @@ test_that("the posterior of more classes is that of the whole Hessian, and proba
   for (a in 1:3) for (b in 1:3) H[of(a), of(b)] <- H[of(a), of(b)] + crossprod(K, w * p[, a] * ((a == b) - p[, b]) * K)
   V <- solve(H)
   at <- x[c(1, 60, 110, 140), ] + 0.3
-  k <- kernels_of(at, C, 2)
+  k <- gaussian_kernels(at, C, 2)
   unseen <- (1 - rowSums(k * t(solve(Kmm, t(k))))) / (150 * lambda)
   there <- predict(fit, at, type = "prob")
   for (i in 1:4) {
