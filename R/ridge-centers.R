@@ -47,15 +47,16 @@ draw_rows <- function(rows, number, method, weights, under, run) {
   if (method == "uniform") return(among(sort(sample.int(n, number))))
   name_stage(run, "Choosing centers")
   run$progress <- NULL
-  pool <- draw_pool(rows, among, n, pool_size(method, number, rows$d))
-  found <- switch(method,
-    rpcholesky = random_pivots(pool$points, min(number, MOST_PIVOTS), point_kernels(under$kernel, under$L, run)),
-    leverage = by_leverage(pool$points, number, point_kernels(under$kernel, under$L, run), under$lambda),
-    `kmeans++` = far_apart(pool$points, number, point_kernels(check_kernel("linear"), under$L, run))
-  )
-  found <- pool$index[found]
+  size <- pool_size(method, number, rows$d)
+  pool <- among(if (size < n) sort(sample.int(n, size)) else seq_len(n))
+  points <- rows_take(rows, pool)
+  found <- pool[switch(method,
+    rpcholesky = random_pivots(points, min(number, MOST_PIVOTS), point_kernels(under$kernel, under$L, run)),
+    leverage = by_leverage(points, number, point_kernels(under$kernel, under$L, run), under$lambda),
+    `kmeans++` = far_apart(points, number, point_kernels(check_kernel("linear"), under$L, run))
+  )]
   # where these are all that differ
-  others <- setdiff(pool$index, found)
+  others <- setdiff(pool, found)
   lacking <- number - length(found)
   if (lacking > length(others)) others <- setdiff(among(seq_len(n)), found)
   sort(c(found, others[sample.int(length(others), lacking)]))
@@ -83,11 +84,6 @@ MOST_PIVOTS <- 2896
 pool_size <- function(method, number, d) {
   width <- if (method == "rpcholesky") min(number, MOST_PIVOTS) else d + PROPOSED
   max(number + 1, min(max(POOL_ROWS * number, POOL_LEAST), floor(POOL_BYTES / 8 / width)))
-}
-
-draw_pool <- function(rows, among, n, size) {
-  index <- among(if (size < n) sort(sample.int(n, size)) else seq_len(n))
-  list(index = index, points = rows_take(rows, index))
 }
 
 # Proposed at a time by methods that reject.

@@ -10,20 +10,15 @@ check_checkpoint <- function(checkpoint, arg) {
   checkpoint
 }
 
-# What the file holds, for the same task; NULL where there is none yet.
-read_checkpoint <- function(checkpoint, task) {
+# What the file holds, for the same task (NULL: for any); NULL where there is none yet.
+read_checkpoint <- function(checkpoint, task = NULL) {
   if (is.null(checkpoint) || !file.exists(checkpoint)) return(NULL)
-  found <- read_content(checkpoint)
-  if (!identical(found$task, task)) {
-    stop_argument("checkpoint", "is of another task (other rows, or other arguments): take another file, or delete it")
-  }
-  found
-}
-
-read_content <- function(checkpoint) {
   found <- tryCatch(suppressWarnings(readRDS(checkpoint)), error = \(e) NULL)
   if (!is.list(found) || !identical(found$format, CHECKPOINT_FORMAT)) {
     stop_argument("checkpoint", "must be a file that kernel_ridge() wrote: found another, ", quote_text(checkpoint))
+  }
+  if (!is.null(task) && !identical(found$task, task)) {
+    stop_argument("checkpoint", "is of another task (other rows, or other arguments): take another file, or delete it")
   }
   found
 }
@@ -53,7 +48,7 @@ resume_choices <- function(spec, found) {
 
 # Rows that the first run drew to hold out, of n; NULL where they are to be drawn.
 resume_held <- function(checkpoint, n) {
-  held <- if (!is.null(checkpoint) && file.exists(checkpoint)) read_content(checkpoint)$choices$held
+  held <- read_checkpoint(checkpoint)$choices$held
   if (length(held) > 0 && max(held) <= n) held
 }
 

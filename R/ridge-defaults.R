@@ -33,7 +33,7 @@ LEAST_NOISE <- 1e-3
 
 default_noise <- function(chosen, sample, spec, run) {
   if (spec$loss == "squared" && isTRUE(spec$exact)) return(chosen$noise)
-  K <- sample_kernel(sample$rows, sample$points, chosen$bandwidth, spec$kernel, run)
+  K <- kernels_between(NULL, sample$points, rows_factor(sample$rows, chosen$bandwidth), spec$kernel, run)
   if (spec$loss != "squared") return(logistic_noise(K, sample$codes))
   max(chosen$noise, LEAST_NOISE * mean(diagonal(K)))
 }
@@ -56,8 +56,9 @@ name_bandwidth <- function(bandwidth, rows) {
 }
 
 # list(points, y, names, per_row, ...) of rows drawn at random, in random order or their own; y is centred, and of unit
-# variance all in all. A row is the more likely the larger its weight, and counts the same as others then. What goes over
-# to all rows is the noise of a Gaussian process, n lambda for rows of weight 1: `lambda` is `per_row` times as much.
+# variance all in all. A row is the more likely the larger its weight, and counts the same as others then. What goes
+# over to all rows is the noise of a Gaussian process, n lambda for rows of weight 1: `lambda` is `per_row` times as
+# much.
 draw_sample <- function(rows, response, weights, offset, number, in_order = FALSE) {
   usable <- if (is.null(weights)) rows$n else sum(weights > 0)
   number <- min(number, usable)
@@ -68,7 +69,7 @@ draw_sample <- function(rows, response, weights, offset, number, in_order = FALS
   } else {
     order(stats::rexp(rows$n) / weights)[seq_len(number)]
   }
-  sorted <- sort(index)
+  sorted <- index[order(index)]
   points <- rows_take(rows, sorted)
   if (in_order) index <- sorted else points <- points[match(index, sorted), , drop = FALSE]
   y <- response$y[index, , drop = FALSE]
@@ -93,19 +94,13 @@ choose_on_sample <- function(sample, spec, run) {
   best <- list(error = Inf)
   for (bandwidth in bandwidth_candidates(points, spec$bandwidth)) {
     L <- if (is.null(spec$bandwidth) && is.matrix(points)) diagonal_matrix(bandwidth, ncol(points))
-    K <- sample_kernel(sample$rows, points, bandwidth, spec$kernel, run, L)
+    if (is.null(L)) L <- rows_factor(sample$rows, bandwidth)
+    K <- kernels_between(NULL, points, L, spec$kernel, run)
     if (!all(is.finite(K))) next
     found <- leave_one_out(eigen(K, symmetric = TRUE), y, given)
     if (is.finite(found$error) && found$error < best$error) best <- c(found, list(bandwidth = bandwidth))
   }
   if (is.finite(best$error)) best
-}
-
-# `L`: the factor of the bandwidth, if it is known.
-sample_kernel <- function(rows, points, bandwidth, kernel, run, L = NULL) {
-  if (is.null(L)) L <- rows_factor(rows, bandwidth)
-  K <- centers_kernel(ridge_centers(points, L, kernel), run)
-  if (is.matrix(K)) K else kernel_matrix_of(K, NULL, run)
 }
 
 # Multiples of the columns' spread: by standard deviations, and where tails are heavy also by quartiles.
@@ -115,8 +110,9 @@ bandwidth_candidates <- function(points, given) {
     norm <- sqrt(mean(Matrix::rowSums(points^2)))
     return(as.list((if (norm > 0) norm else 1) * c(0.25, 0.5, 1, 2, 4)))
   }
-  wide <- apply(points, 2, spread_of)
-  narrow <- apply(points, 2, quartile_range) / 1.349
+  by_column <- \(f) vapply(seq_len(ncol(points)), \(k) f(points[, k]), 0)
+  wide <- by_column(spread_of)
+  narrow <- by_column(quartile_range) / 1.349
   # many values are the same
   narrow[narrow == 0] <- wide[narrow == 0]
   spreads <- list(fill_spread(wide))
@@ -127,11 +123,13 @@ bandwidth_candidates <- function(points, given) {
 
 # stats::IQR() in a tenth of its time.
 quartile_range <- function(x) {
-  x <- sort.int(x, method = "quick")
+  x <- x[order(x)]
   at <- 1 + (length(x) - 1) * c(0.25, 0.75)
   low <- floor(at)
   part <- at - low
-  ends <- ifelse(part > 0, (1 - part) * x[low] + part * x[ceiling(at)], x[low])
+  ends <- x[low]
+  between <- part > 0
+  ends[between] <- ((1 - part) * ends + part * x[ceiling(at)])[between]
   ends[2] - ends[1]
 }
 
@@ -152,8 +150,8 @@ fill_spread <- function(spread) {
 # Of (K + s I)^-1 with K = U diag(e) U': residuals without row i are those with it over 1 - H_ii. At the best noise s,
 # or at a given one.
 leave_one_out <- function(K, y, given = NULL) {
-  noises <- if (is.null(given)) max(K$values) * 10^seq(-9, 0, by = 0.5) else given
-  inner <- crossprod(K$vectors, y)
+  noises <- if (is.null(given)) max(K$values) * NOISES_TRIED else given
+  inner <- base::crossprod(K$vectors, y)
   # a column for each noise s; the residuals y - H y are s (K + s)^-1 y
   n <- nrow(y)
   inverse <- 1 / (matrix(pmax(K$values, 0), n, length(noises)) + rep(noises, each = n))
@@ -166,6 +164,9 @@ leave_one_out <- function(K, y, given = NULL) {
   if (length(at) == 0) return(list(error = Inf, noise = NA))
   list(error = errors[at], noise = noises[at])
 }
+
+# Parts of the largest eigenvalue.
+NOISES_TRIED <- 10^seq(-9, 0, by = 0.5)
 
 # ---- classes ----------------------------------------------------------------------------------
 

@@ -1,14 +1,12 @@
 #' Average marginal effects
 #'
 #' How much the prediction changes with each variable, on average over the rows: the mean derivative in a number, and
-#' the mean difference from the first level for each other level of a factor. What a coefficient says of a linear
-#' model, these say of a kernel regression.
+#' the mean difference from the first level for each other level of a factor, as coefficients of a linear model are.
 #'
-#' @details
-#' Derivatives are exact in the columns ([predict.kernel_ridge()] with `type = "gradient"` has them row by row); where a
-#' formula makes columns of variables, as `log(x)` or `x:z`, all columns of a variable move with it. An offset stays as
-#' it is. Logistic fits: of probabilities for `type = "response"`, of log odds for `"link"`. The rows of the fit count
-#' by their weights.
+#' @details Derivatives are exact in the columns ([predict.kernel_ridge()] with `type = "gradient"` has them row by
+#' row); where a formula makes columns of variables, as `log(x)` or `x:z`, all columns of a variable move with it. An
+#' offset stays as it is. Logistic fits: of probabilities for `type = "response"`, of log odds for `"link"`. Means of
+#' the rows of the fit are weighted.
 #'
 #' **Standard errors** are those of the mean derivative as a linear function of the coefficients, whose covariance is
 #' that of the Gaussian process with the fit's centres (for probabilities by the delta method); rows are taken as given.
@@ -18,8 +16,8 @@
 #' **Cost**: some sweeps over rows and centres, each with a sum for every column.
 #'
 #' @param object A fit from [kernel_ridge()].
-#' @param newdata Rows to average over, as for [predict.kernel_ridge()], those with missing values left out. `NULL`: the rows
-#'   of the fit.
+#' @param newdata Rows to average over, as for [predict.kernel_ridge()], those with missing values left out. `NULL`: the
+#'   rows of the fit.
 #' @param variables Names of some of the variables (of columns, for a fit without formula). `NULL`: all.
 #' @param type `"response"` or `"link"`.
 #' @param se.fit Logical: compute standard errors? Default `TRUE`.
@@ -213,17 +211,18 @@ is_categorical <- function(fit, frame, name) {
   any(vapply(of_classes, \(variable) name %in% all.vars(str2lang(variable)), NA))
 }
 
+# The different values of a variable that is no number to a fit.
+known_values_of <- function(fit, values, name) {
+  if (!is.factor(values)) return(sort(unique(values)))
+  known <- fit$xlevels[[term_label(name)]]
+  factor(if (is.null(known)) levels(values) else known, levels = levels(values))
+}
+
 level_effects <- function(job, at, name) {
-  values <- at$frame[[name]]
-  levels <- if (is.factor(values)) {
-    known <- job$fit$xlevels[[term_label(name)]]
-    factor(if (is.null(known)) levels(values) else known, levels = levels(values))
-  } else {
-    sort(unique(values))
-  }
+  levels <- known_values_of(job$fit, at$frame[[name]], name)
   mean_with <- \(level) {
-    frame <- replace_column(at$frame, name, rep(level, nrow(at$frame)))
-    mean_at(job, model_newdata(job$fit, frame)$points, at)
+    frame <- replace(at$frame, name, list(rep(level, nrow(at$frame))))
+    mean_at(job, points_of_frame(job$fit, frame), at)
   }
   first <- mean_with(levels[1])
   lapply(levels[-1], \(level) {
@@ -231,10 +230,7 @@ level_effects <- function(job, at, name) {
   })
 }
 
-replace_column <- function(frame, name, values) {
-  frame[[name]] <- values
-  frame
-}
+points_of_frame <- function(fit, frame) model_newdata(fit, frame)$points
 
 # How the columns change with a variable, row by row: differences, which are exact up to rounding where a column is
 # linear in the variable.
@@ -244,7 +240,7 @@ design_slope <- function(fit, frame, name) {
   if (!is.finite(step) || step == 0) step <- 1e-4 * max(1, abs(values))
   up <- values + step
   down <- values - step
-  design <- function(values) model_newdata(fit, replace_column(frame, name, values))$points
+  design <- \(values) points_of_frame(fit, replace(frame, name, list(values)))
   slope <- (design(up) - design(down)) / (up - down)
   if (!all(is.finite(slope))) stop_argument("newdata", "must be inside the domain of the formula for ", quote_names(name))
   slope
@@ -252,13 +248,20 @@ design_slope <- function(fit, frame, name) {
 
 # ---- the table --------------------------------------------------------------------------------
 
+bound_parts <- function(parts, name, bind) do.call(bind, lapply(parts, `[[`, name))
+
+# A row for each part, a column for each output; NA where errors are not asked for, or not known.
+errors_of_parts <- function(job, parts, wanted) {
+  functional <- bound_parts(parts, "functional", cbind)
+  if (wanted && !is.null(functional)) functional_errors(job$fit, functional, job$run) else NA_real_
+}
+
 effect_table <- function(job, parts, se.fit, level, n) {
   fit <- job$fit
   groups <- effect_groups(job)
-  functional <- do.call(cbind, lapply(parts, `[[`, "functional"))
-  estimate <- do.call(rbind, lapply(parts, `[[`, "estimate"))
-  if (job$scale == "link") estimate <- crossprod(functional, fit$coefficients)
-  error <- if (se.fit && !is.null(functional)) functional_errors(fit, functional, job$run) else NA_real_
+  estimate <- bound_parts(parts, "estimate", rbind)
+  if (job$scale == "link") estimate <- crossprod(bound_parts(parts, "functional", cbind), fit$coefficients)
+  error <- errors_of_parts(job, parts, se.fit)
   t <- ncol(estimate)
   of <- rep(seq_along(parts), each = t)
   table <- data.frame(
@@ -266,7 +269,7 @@ effect_table <- function(job, parts, se.fit, level, n) {
     estimate = as.vector(t(estimate)), std.error = rep_len(as.vector(t(error)), length(of))
   )
   if (!is.null(groups)) table <- cbind(table[1:2], group = rep(groups, length(parts)), table[3:4])
-  width <- stats::qnorm((1 + level) / 2) * table$std.error
+  width <- normal_width(table$std.error, level)
   # NA rather than 0 / 0 where neither an effect nor its error differs from 0
   table$statistic <- replace(table$estimate / table$std.error, table$estimate == 0 & table$std.error == 0, NA)
   table$p.value <- 2 * stats::pnorm(-abs(table$statistic))
@@ -274,6 +277,9 @@ effect_table <- function(job, parts, se.fit, level, n) {
   table$conf.high <- table$estimate + width
   structure(table, class = c("marginal_effects", "data.frame"), n = n, scale = job$scale, level = level)
 }
+
+# Half an interval of this level.
+normal_width <- function(error, level) stats::qnorm((1 + level) / 2) * error
 
 # Names of the columns of an estimate, NULL where there is one.
 effect_groups <- function(job) {

@@ -1,14 +1,13 @@
 # The uncertainty of an exact fit whose matrix A = K + N is not factorised: by conjugate gradients on its products, many
-# right-hand sides at a time, and by the Nystroem matrix M that preconditions them (ridge-exact.R), whose trace and
-# determinant are known. What is summed at random is only how A differs from M.
+# right-hand sides at a time, and by the Nystroem matrix M that preconditions them (ridge-exact.R), whose trace is
+# known. What is summed at random is only how A differs from M.
 
-# list(system, index, nystrom): made when first asked for, and again where the factors did not outlive a session.
+# list(system, nystrom): made when first asked for, and again where the factors did not outlive a session.
 unfactorised_of <- function(fit, run) {
   kept <- fit$state$unfactorised
   if (is.null(kept) || !is_there(kept$nystrom$P)) {
-    used <- used_in_exact(kept_data(fit)$rows, fit$data$weights)
-    system <- exact_system(used, fit$L, fit$kernel, fit$lambda, run)
-    kept <- list(system = system, index = used$index, nystrom = nystrom_matrix(system, ENERGY_PRODUCTS, exactly = TRUE))
+    system <- exact_system_of(fit, run)
+    kept <- list(system = system, nystrom = nystrom_matrix(system, ENERGY_PRODUCTS, exactly = TRUE))
     fit$state$unfactorised <- kept
   }
   kept$system$run <- run
@@ -22,14 +21,12 @@ ENERGY_PRODUCTS <- 1e-9
 
 # Conjugate gradients for A x = b, preconditioned by M, a column at a time of those that are under way. Each step adds
 # to the energies b'x, which fall short of b'A^-1 b by r'A^-1 r, about r'M^-1 r, or up to as many times that as M's
-# noise is raised; a column ends where `enough(left, energy, column)` says so of that. Returns list(energy, x, lengths,
-# ratios): x if it is wanted, and for each column the lengths of its steps and the ratios of their residuals, which are
-# Lanczos' matrix.
+# noise is raised; a column ends where `enough(left, energy, column)` says so of that. Returns list(energy, x), x if it
+# is wanted.
 energy_gradients <- function(system, nystrom, b, enough, with_x = FALSE, max_iter = 500) {
   run <- run_to_tolerance(system$run, ENERGY_PRODUCTS)
   energy <- numeric(ncol(b))
   x <- if (with_x) 0 * b
-  lengths <- ratios <- matrix(0, 0, ncol(b))
   of <- seq_len(ncol(b))
   r <- b
   p <- z <- nystrom$solve(r)
@@ -55,10 +52,8 @@ energy_gradients <- function(system, nystrom, b, enough, with_x = FALSE, max_ite
     # rounding has made the matrix indefinite: no more is to be had
     left <- ifelse(step > 0, column_products(r, z, run), 0)
     p <- combine_columns(z, p, left / before, run)
-    lengths <- rbind(lengths, replace(numeric(ncol(b)), of, step))
-    ratios <- rbind(ratios, replace(numeric(ncol(b)), of, left / before))
   }
-  list(energy = energy, x = x, lengths = lengths, ratios = ratios)
+  list(energy = energy, x = x)
 }
 
 warn_unresolved <- function(steps) {
@@ -98,13 +93,12 @@ solved_norms <- function(fit, rows, prior, run) {
   }))
 }
 
-# ---- traces and determinants ------------------------------------------------------------------
+# ---- traces -----------------------------------------------------------------------------------
 
 PROBES <- 8
 
-# list(edf, edf_error, log_det, log_det_error, ones): estimates of tr(K A^-1) and log det(A N^-1) with their standard
-# errors, and N A^-1 1. Of probes z of covariance M, with y = M^-1 z and x = A^-1 z, y'N (x - y) has the mean
-# tr(N A^-1) - tr(N M^-1), and Lanczos' quadrature that of log det(A M^-1). M's noise is s N.
+# list(edf, edf_error, ones): an estimate of tr(K A^-1) with its standard error, and N A^-1 1. Of probes z of covariance
+# M, with y = M^-1 z and x = A^-1 z, y'N (x - y) has the mean tr(N A^-1) - tr(N M^-1). M's noise is s N.
 estimated_traces <- function(fit, run) {
   kept <- unfactorised_of(fit, run)
   system <- kept$system
@@ -116,27 +110,12 @@ estimated_traces <- function(fit, run) {
   })
   y <- nystrom$solve(z)
   first <- c(column_products(z, y, run), sum(1 / system$noise))
-  solved <- energy_gradients(system, nystrom, cbind(z, 1), \(left, energy, of) left <= 1e-6 * first[of], with_x = TRUE)
-  probes <- seq_len(PROBES)
+  x <- energy_gradients(system, nystrom, cbind(z, 1), \(left, energy, of) left <= 1e-6 * first[of], with_x = TRUE)$x
   own <- nystrom$P$m - sum(apply_factors(nystrom$G, diag(nystrom$P$m), "T^-1")^2)
-  differences <- colSums(y * system$noise * (solved$x[, probes] - y))
-  logs <- vapply(probes, \(k) first[k] * log_quadrature(solved$lengths[, k], solved$ratios[, k]), 0)
-  error <- \(parts) stats::sd(parts) / sqrt(length(parts))
+  differences <- colSums(y * system$noise * (x[, seq_len(PROBES)] - y))
   s <- nystrom$raised
   list(
-    edf = (own + (s - 1) * system$n) / s - mean(differences), edf_error = error(differences),
-    log_det = log_det(nystrom$G) + system$n * log(s) + mean(logs), log_det_error = error(logs), ones = system$noise * solved$x[, PROBES + 1]
+    edf = (own + (s - 1) * system$n) / s - mean(differences), edf_error = stats::sd(differences) / sqrt(PROBES),
+    ones = system$noise * x[, PROBES + 1]
   )
-}
-
-# e1' log(J) e1 of Lanczos' matrix J, by the steps of conjugate gradients.
-log_quadrature <- function(lengths, ratios) {
-  k <- sum(lengths > 0)
-  if (k == 0) return(0)
-  of <- seq_len(k)
-  J <- diag(1 / lengths[of] + c(0, (ratios / lengths)[of[-k]]), k)
-  beside <- sqrt(ratios[of[-k]]) / lengths[of[-k]]
-  J[cbind(of[-k], of[-1])] <- J[cbind(of[-1], of[-k])] <- beside
-  found <- eigen(J, symmetric = TRUE)
-  sum(found$vectors[1, ]^2 * log(pmax(found$values, .Machine$double.xmin)))
 }

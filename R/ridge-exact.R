@@ -10,11 +10,10 @@ EXACT_LOGISTIC <- 10000
 
 fit_exact <- function(problem, spec, run) {
   if (spec$loss != "squared") return(fit_all_rows(problem, spec, run))
-  used <- used_in_exact(problem$rows, problem$weights)
   clock <- stage_clock()
-  system <- exact_system(used, spec$L, spec$kernel, spec$lambda, run)
+  system <- exact_system(problem$rows, problem$weights, spec$L, spec$kernel, spec$lambda, run)
   centred <- centred_response(problem)
-  y <- centred$y[used$index, , drop = FALSE]
+  y <- centred$y[system$index, , drop = FALSE]
   # what is watched are the coefficients themselves
   watch <- watch_iterations(system, problem, centred$intercept, seen = spec$state$watch)
   spec$save <- checkpoint_writer(spec, problem$task)
@@ -24,7 +23,7 @@ fit_exact <- function(problem, spec, run) {
     solve_by_gradients(system, y, spec, watch$each, watched_save(spec, watch))
   }
   c(watched_result(watch, centred$intercept, solved, solved$x), list(
-    centers = system$centers$points, center_index = used$index, merged = 0, jitter = 0, columns = system$centers,
+    centers = system$centers$points, center_index = system$index, merged = 0, jitter = 0, columns = system$centers,
     seconds = clock("iterations")
   ))
 }
@@ -41,24 +40,22 @@ fit_all_rows <- function(problem, spec, run) {
   fit_by_centers(problem, spec, run)
 }
 
-# list(rows, index, weights) of those rows that have a weight; `index`: their numbers.
-used_in_exact <- function(rows, weights) {
+# What is solved for the rows that have a weight: `rows` and `centers` are the same points, in memory, `index` their
+# numbers among all, `noise` is the diagonal N. lambda is for each row, also those without weight.
+exact_system <- function(rows, weights, L, kernel, lambda, run) {
   index <- if (is.null(weights)) seq_len(rows$n) else which(weights > 0)
-  list(rows = rows, index = index, weights = weights[index])
-}
-
-# What is solved: `rows` and `centers` are the same points, in memory, `noise` is the diagonal N. lambda is for each
-# row, also those without weight.
-exact_system <- function(used, L, kernel, lambda, run) {
-  rows <- used$rows
-  all <- length(used$index) == rows$n
-  points <- if (all && inherits(rows, "rows_dense")) as_points(rows$points, "x") else rows_take(rows, used$index)
-  noise <- rows$n * lambda / (if (is.null(used$weights)) 1 else used$weights)
+  all <- length(index) == rows$n
+  points <- if (all && inherits(rows, "rows_dense")) as_points(rows$points, "x") else rows_take(rows, index)
+  noise <- rows$n * lambda / (if (is.null(weights)) 1 else weights[index])
   if (!all || !inherits(rows, "rows_dense")) rows <- ridge_rows(points, L, kernel)
   list(
-    rows = rows, centers = ridge_centers(points, L, kernel), noise = rep_len(noise, nrow(points)), n = nrow(points),
-    L = L, kernel = kernel, run = run
+    rows = rows, centers = ridge_centers(points, L, kernel), index = index, noise = rep_len(noise, nrow(points)),
+    n = nrow(points), L = L, kernel = kernel, run = run
   )
+}
+
+exact_system_of <- function(fit, run) {
+  exact_system(kept_data(fit)$rows, fit$data$weights, fit$L, fit$kernel, fit$lambda, run)
 }
 
 # On a GPU the matrix may have half of what is free there.
@@ -74,9 +71,7 @@ is_factorised <- function(system) {
 # ---- by Cholesky ------------------------------------------------------------------------------
 
 # T'T = K + N.
-exact_factor <- function(system) {
-  new_preconditioner(centers_kernel(system$centers, system$run), system$run, jitter = NULL, diagonal = system$noise)
-}
+exact_factor <- function(system) preconditioner_of(system$centers, system$run, NULL, system$noise)
 
 solve_by_factor <- function(system, y, each) {
   name_stage(system$run, "Factorising")
@@ -100,7 +95,7 @@ solve_by_gradients <- function(system, y, spec, each, save = NULL) {
   run <- system$run
   given <- run$tol
   tolerance <- exact_tolerance(run, spec$tolerance)
-  precondition <- nystrom_inverse(system, tolerance)
+  precondition <- nystrom_matrix(system, tolerance)$solve
   name_stage(run, "Fitting")
   x <- if (!is.null(spec$start)) start_of_exact(spec$start, system, y)
   state <- spec$state
@@ -169,15 +164,14 @@ start_of_exact <- function(start, system, y) {
 
 # ---- the preconditioner -----------------------------------------------------------------------
 
-# v -> M^-1 v of M = K_nr K_rr^-1 K_rn + N, the matrix itself up to what r of the points say of it. With T'T = K_rr and
+# M = K_nr K_rr^-1 K_rn + N, the matrix itself up to what r of the points say of it. With T'T = K_rr and
 # G = T^-T K_rn N^-1 K_nr T^-1 + I,
 #   M^-1 = N^-1 - N^-1 K_nr T^-1 G^-1 T^-T K_rn N^-1,
 # by products with K_nr, which is not held, to `tolerance`.
-nystrom_inverse <- function(system, tolerance) nystrom_matrix(system, tolerance)$solve
-
-# list(solve, root, P, G, noise, raised): that function, another that makes of r numbers e the K_nr T^-1 e, the factors T
-# and of G, and M's diagonal N, which is that of the system times `raised`. `exactly`: G to rounding, as whoever goes by
-# its determinant wants it.
+#
+# list(solve, root, P, G, noise, raised): a function v -> M^-1 v, another that makes of r numbers e the K_nr T^-1 e, the
+# factors T and of G, and M's diagonal N, which is that of the system times `raised`. `exactly`: G to rounding, as whoever
+# goes by its trace wants it.
 nystrom_matrix <- function(system, tolerance, exactly = FALSE) {
   run <- run_to_tolerance(system$run, min(tolerance, 1e-10))
   name_stage(run, "Preconditioner")
@@ -213,8 +207,8 @@ raised_noise <- function(system) {
   max(1, sum(diagonal / system$noise) / MOST_TRACE)
 }
 
-# Of N^-1 K, which no eigenvalue exceeds. Of 6,000 rows in a square, bandwidths of 0.1 to 1 and n lambda of 1e-7 to 1e-5,
-# the solution came in 4 to 100 steps; with 1e10 it did not come for most of them.
+# Of N^-1 K, which no eigenvalue exceeds. Of 6,000 rows in a square, bandwidths of 0.1 to 1 and n lambda of 1e-7 to
+# 1e-5, the solution came in 4 to 100 steps; with 1e10 it did not come for most of them.
 MOST_TRACE <- 1e9
 
 # K_rn v.
@@ -228,7 +222,7 @@ transposed_product <- function(rows, few, v, run) {
 nystrom_parts <- function(system, run, r, inform) {
   chosen <- with_fixed_seed(choose_centers(system$rows, r, "uniform", NULL, system$L, system$kernel, run))
   few <- ridge_centers(chosen$points, system$L, system$kernel)
-  P <- new_preconditioner(centers_kernel(few, run), run, max(1e-13, 0.01 * min(system$noise) / system$n))
+  P <- preconditioner_of(few, run, max(1e-13, 0.01 * min(system$noise) / system$n))
   inner <- inform(system$rows, few, P, 1 / system$noise, run)
   if (!is.null(inner)) list(centers = few, P = P, G = new_preconditioner(inner, run, 1e-15, diagonal = 1))
 }

@@ -104,7 +104,9 @@ hold_rows <- function(rows, frame = parent.frame()) {
   if (inherits(rows, "rows_data")) hold_pool(pool_of(rows$data$cluster), frame)
 }
 
-# The system of chosen centres, with T. A solver that goes on has its coordinates from the jitter that it had.
+# What a fit solves with: rows and chosen centres (ridge-rows.R), the preconditioner of the centres with T, lambda, n,
+# the rows' weights (NULL: ones), and which rows the centres are (NULL: none). A solver that goes on has its coordinates
+# from the jitter that it had.
 system_of <- function(problem, chosen, spec, run) {
   rows <- problem$rows
   points <- chosen$points
@@ -115,13 +117,19 @@ system_of <- function(problem, chosen, spec, run) {
   # of the diagonal, for each centre: what rounding of the products does not notice
   jitter <- spec$state$jitter
   if (is.null(jitter)) jitter <- if (by$precision == "double") 1e-13 else 1e-10
-  P <- preconditioner_of(centers, run, by, jitter)
-  ridge_system(rows, centers, P, spec$lambda, problem$weights, run, chosen$index)
+  list(
+    rows = rows, centers = centers, lambda = spec$lambda, weights = problem$weights, n = rows$n, run = run,
+    center_index = chosen$index,
+    preconditioner = preconditioner_of(centers, replace(run, "precision", by$precision), jitter)
+  )
 }
 
-# Beside products in single precision, A is of products of halves where that is faster (src/core/tiled.h).
-preconditioner_of <- function(centers, run, by, jitter) {
-  new_preconditioner(centers_kernel(centers, run), replace(run, "precision", by$precision), jitter)
+# T of the kernels of the centres among themselves. `run`: by which products are computed; beside those in single
+# precision A is of products of halves where that is faster (src/core/tiled.h).
+preconditioner_of <- function(centers, run, jitter, diagonal = 0) {
+  K <- centers$sources
+  if (is.null(K)) K <- kernels_between(NULL, centers$points, centers$L, centers$kernel, run)
+  new_preconditioner(K, run, jitter, diagonal)
 }
 
 # A function that names what has just ended, and returns the seconds of all stages so far.
@@ -155,7 +163,9 @@ start_index <- function(rows, start) {
 fit_squared <- function(system, problem, spec) {
   centred <- centred_response(problem)
   watch <- watch_iterations(system, problem, centred$intercept, seen = spec$state$watch)
-  solved <- solve_normal(system, response_moments(system, centred$y), spec, watch$each, watched_save(spec, watch))
+  # one sweep over all rows
+  moments <- rows_normal(system$rows, system$centers, NULL, centred$y, system$weights, system$run)$product / system$n
+  solved <- solve_normal(system, moments, spec, watch$each, watched_save(spec, watch))
   warn_unfinished(solved)
   c(watched_result(watch, centred$intercept, solved, solved$coefficients), list(jitter = solved$jitter))
 }
@@ -170,11 +180,12 @@ centred_response <- function(problem) {
 
 # What a solver found, or the best that was seen of it.
 watched_result <- function(watch, intercept, solved, coefficients) {
-  best <- watch$best()
+  seen <- watch$seen()
+  found <- is.null(seen$best)
   list(
-    coefficients = if (is.null(best)) coefficients else best, intercept = intercept, trace = watch$trace(),
+    coefficients = if (found) coefficients else seen$best, intercept = intercept, trace = trace_frame(seen$trace),
     iterations = solved$iterations, converged = solved$converged,
-    best_iteration = if (is.null(best)) solved$iterations else watch$best_iteration()
+    best_iteration = if (found) solved$iterations else seen$best_iteration
   )
 }
 
@@ -184,14 +195,15 @@ watched_result <- function(watch, intercept, solved, coefficients) {
 solve_normal <- function(system, moments, spec, each, save = NULL) {
   alpha <- spec$start$coefficients
   state <- spec$state
+  multiply <- \(alpha) rows_normal(system$rows, system$centers, alpha, NULL, system$weights, system$run)$product
   repeat {
     P <- system$preconditioner
     precondition(P, weights_at_centers(system), 1 / system$centers$m, system$lambda)
     if (!is.null(spec$clock)) spec$clock("preconditioner")
     solved <- conjugate_gradients(
-      normal_operator(system), right_hand_side(system, moments), system$run,
-      if (!is.null(alpha)) preconditioned(system, alpha),
-      spec$iterations, spec$tolerance, each = \(iteration, x, residual) each(iteration, coefficients_of(system, x), residual),
+      normal_operator(system, system$lambda, multiply), apply_factors(P, moments, c("T^-T", "A^-T")), system$run,
+      if (!is.null(alpha)) apply_factors(P, alpha, c("T", "A")), spec$iterations, spec$tolerance,
+      each = \(iteration, x, residual) each(iteration, coefficients_of(system, x), residual),
       save = if (!is.null(save)) \(state) save(replace(state, "jitter", P$jitter)), state = state
     )
     alpha <- coefficients_of(system, solved$x)
@@ -199,7 +211,8 @@ solve_normal <- function(system, moments, spec, each, save = NULL) {
     if (!solved$stalled || solved$residual < STALLED_RESIDUAL || jitter > MOST_JITTER) break
     free_preconditioner(P)
     by <- products_by(system$rows, system$centers$m, spec, system$run)
-    system$preconditioner <- preconditioner_of(system$centers, system$run, by, jitter)
+    by_products <- replace(system$run, "precision", by$precision)
+    system$preconditioner <- preconditioner_of(system$centers, by_products, jitter)
     state <- list(iteration = solved$iterations)
   }
   c(list(coefficients = alpha, jitter = P$jitter), solved[c("iterations", "converged", "stalled", "residual")])
@@ -226,24 +239,19 @@ weighted_means <- function(y, weights) {
 # ---- what happens in each iteration -----------------------------------------------------------
 
 # Functions that a solver calls: each(iteration, x, residual) after every step, with what coefficients() makes the
-# coefficients of, which is only looked at where there is a validation set; best(): the coefficients of the least error
-# of validation, NULL without such a set; seen(): all of it, for another such list to go on with.
+# coefficients of, which is only looked at where there is a validation set; seen(): all of it, for another such list to
+# go on with: the trace, and of the least error of validation, where there is such a set, the coefficients (`best`).
 watch_iterations <- function(system, problem, intercept, coefficients = identity, seen = NULL) {
-  trace <- seen$trace
-  best <- seen$best
-  least <- if (is.null(seen)) Inf else seen$least
-  best_iteration <- seen$best_iteration
+  if (is.null(seen)) seen <- list(trace = list(), least = Inf)
   # what went before, and what validation takes, is not the iterations' time
-  started <- proc.time()[["elapsed"]] - if (length(trace) > 0) trace[[length(trace)]][3] else 0
+  started <- proc.time()[["elapsed"]] - if (length(seen$trace) > 0) seen$trace[[length(seen$trace)]][3] else 0
   aside <- 0
   look <- function(x) {
     if (is.null(problem$validation)) return(NA_real_)
     alpha <- coefficients(x)
     error <- validation_error(problem, system$centers, alpha, intercept, system$run)
-    if (error < least) {
-      least <<- error
-      best <<- alpha
-      best_iteration <<- length(trace) + 1L
+    if (error < seen$least) {
+      seen[c("least", "best", "best_iteration")] <<- list(error, alpha, length(seen$trace) + 1L)
     }
     error
   }
@@ -252,13 +260,10 @@ watch_iterations <- function(system, problem, intercept, coefficients = identity
     seconds <- now - started - aside
     error <- look(x)
     aside <<- aside + proc.time()[["elapsed"]] - now
-    trace[[length(trace) + 1]] <<- c(iteration, residual, seconds, error)
+    seen$trace[[length(seen$trace) + 1]] <<- c(iteration, residual, seconds, error)
     FALSE
   }
-  list(
-    each = each, best = \() best, best_iteration = \() best_iteration, trace = \() trace_frame(trace),
-    seen = \() list(trace = trace, best = best, least = least, best_iteration = best_iteration)
-  )
+  list(each = each, seen = \() seen)
 }
 
 trace_frame <- function(rows) {
@@ -282,7 +287,7 @@ check_validation <- function(validation, rows, response, spec) {
     stop_argument("validation", "must be a fraction of the rows, or list(x = , y = ): found ",
       if (is.list(validation) && is_remote(validation$x)) "a flash_data() without a response" else describe(validation))
   }
-  held <- rows_like(rows, validation$x, "validation$x", spec)
+  held <- rows_under(rows_of_fit(validation$x, "validation$x", rows$d, rows$names), spec$L, spec$kernel)
   y <- response_like(validation$y, held$n, response$classes, response$outputs, "validation$y")
   if (ncol(y) != ncol(response$y)) stop_argument("validation$y", "must have ", ncol(response$y), " columns: found ", ncol(y))
   offset <- check_offset(validation$offset, held$n, ncol(y), "validation$offset")
@@ -292,9 +297,12 @@ check_validation <- function(validation, rows, response, spec) {
 # What the loss calls the error, at the rows that are held out.
 validation_error <- function(problem, centers, alpha, intercept, run) {
   held <- problem$validation
+  problem$error(link_of_held(held, centers, alpha, intercept, run), held$y, problem$classes)
+}
+
+link_of_held <- function(held, centers, alpha, intercept, run) {
   link <- shift_columns(rows_link(held$rows, centers, alpha, run), -intercept)
-  if (!is.null(held$offset)) link <- link + held$offset
-  problem$error(link, held$y, problem$classes)
+  if (is.null(held$offset)) link else link + held$offset
 }
 
 # Root mean square of residuals, or the part of wrong classes.
@@ -324,13 +332,9 @@ new_ridge <- function(problem, response, spec, solved) {
     fit$state$columns <- solved$columns
     fit$state$fitted <- solved$fitted
   }
-  class(fit) <- c(if (spec$loss != "squared") "kernel_ridge_logistic", "kernel_ridge")
-  fit
+  structure(fit, class = "kernel_ridge")
 }
 
-# How each loss is fitted, and what it is called.
-LOSSES <- list(
-  squared = list(fit = fit_squared, error = squared_error, label = "squared loss"),
-  logistic = list(fit = \(...) fit_logistic(...), error = \(...) log_loss(...), label = "logistic loss"),
-  weighted = list(fit = \(...) fit_logistic(...), error = \(...) log_loss(...), label = "weighted logistic loss")
-)
+# How each loss is fitted, and what is wrong at rows that are held out.
+CLASS_LOSS <- list(fit = \(...) fit_logistic(...), error = \(...) log_loss(...))
+LOSSES <- list(squared = list(fit = fit_squared, error = squared_error), logistic = CLASS_LOSS, weighted = CLASS_LOSS)

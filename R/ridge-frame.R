@@ -41,12 +41,32 @@ variable_frame <- function(call, terms, data, frame) {
 # The rows of a frame without those that `lost` numbers. Columns are shared where none is.
 frame_rows <- function(frame, lost) if (is.null(frame) || length(lost) == 0) frame else frame[-lost, , drop = FALSE]
 
-# A fit with what its columns were made of: new data are read by that, and effects are of these variables.
-with_frame <- function(fit, frame) {
+# What the default `method` makes of a frame of columns and of other `arguments`, for the method that was called by
+# `call`.
+fit_frame <- function(method, frame, arguments, call) {
+  if (is.data.frame(arguments$validation)) arguments$validation <- validation_frame(arguments$validation, frame)
+  arguments <- c(list(x = frame$points), frame[intersect(c("y", "weights", "offset"), names(frame))], arguments)
+  with_frame(call_with(method, arguments), frame, call)
+}
+
+# As do.call(), without the values in the call.
+call_with <- function(method, arguments) {
+  parts <- lapply(seq_along(arguments), \(i) call("[[", quote(arguments), i))
+  do.call(method, stats::setNames(parts, names(arguments)))
+}
+
+# A fit with what its columns were made of: new data are read by that, and effects are of these variables. Plans stay.
+with_frame <- function(fit, frame, call) UseMethod("with_frame")
+#' @export
+with_frame.default <- function(fit, frame, call) fit
+
+#' @export
+with_frame.kernel_ridge <- function(fit, frame, call) {
   parts <- intersect(c("terms", "xlevels", "contrasts", "na.action", "response", "variables"), names(frame))
   fit[parts] <- frame[parts]
   if (!is.null(fit$data)) fit$data$frame <- frame_rows(frame$frame, fit$held)
   fit$row_names <- kept_names(frame$row_names, fit$held)
+  fit$call <- ridge_call(call)
   fit
 }
 
@@ -61,8 +81,9 @@ omit_missing <- function(made, na.action) {
   kept
 }
 
-# The same of all columns of a data frame with factors.
+# The same of all columns of a data frame; where all are numbers they need no terms.
 frame_columns <- function(data, arg) {
+  if (all(vapply(data, is_number, NA))) return(list(points = as_points(data, arg), row_names = own_row_names(data)))
   made <- tryCatch(
     stats::model.frame(stats::terms(~ ., data = data), data, na.action = stats::na.pass),
     error = \(e) stop_argument(arg, "could not be made into columns: ", shorten(conditionMessage(e), 300))
@@ -124,21 +145,33 @@ check_contrasts <- function(made, terms, arg) {
 # list(points, offset) of new data for a fit whose columns came from terms, in which rows with missing values are NA.
 # `offset`: of the formula.
 model_newdata <- function(fit, newdata, arg = "newdata") {
-  terms <- stats::delete.response(fit$terms)
   if (is.matrix(newdata) && !is.null(colnames(newdata))) newdata <- as.data.frame(newdata)
   if (!is.data.frame(newdata)) {
     stop_argument(arg, "must be a data frame with the variables of the fit: found ", describe(newdata))
   }
-  lacking <- setdiff(fit$variables, names(newdata))
+  terms <- stats::delete.response(fit$terms)
+  read_columns(fit, terms, newdata, fit$variables, stats::na.pass, arg)[c("points", "offset")]
+}
+
+# A data frame with the variables of a formula, as a validation set.
+validation_frame <- function(data, frame) {
+  variables <- c(all.vars(frame$terms[[2]]), frame$variables)
+  made <- read_columns(frame, frame$terms, data, variables, stats::na.omit, "validation")
+  list(x = made$points, y = stats::model.response(made$frame), offset = made$offset)
+}
+
+# list(points, offset, frame) of a data frame, by the terms of a fit or of its frame.
+read_columns <- function(fit, terms, data, variables, na.action, arg) {
+  lacking <- setdiff(variables, names(data))
   if (length(lacking) > 0) stop_argument(arg, "must have the variables of the fit: found no ", quote_names(lacking))
   made <- tryCatch(
-    stats::model.frame(terms, newdata, na.action = stats::na.pass),
+    stats::model.frame(terms, data, na.action = na.action),
     error = \(e) stop_argument(arg, "does not fit the formula: ", shorten(conditionMessage(e), 300))
   )
   made <- with_numbers(made, attr(terms, "dataClasses"), arg)
   for (name in names(fit$xlevels)) made[[name]] <- known_levels(made[[name]], fit$xlevels[[name]], name, arg)
   design <- stats::model.matrix(terms, made, contrasts.arg = fit$contrasts)
-  list(points = without_constant(design), offset = stats::model.offset(made))
+  list(points = without_constant(design), offset = stats::model.offset(made), frame = made)
 }
 
 without_constant <- function(design) design[, colnames(design) != "(Intercept)", drop = FALSE]
@@ -169,21 +202,4 @@ known_levels <- function(x, levels, name, arg) {
 quote_some <- function(texts, most = 5) {
   shown <- paste0('"', shorten(utils::head(texts, most)), '"', collapse = ", ")
   if (length(texts) > most) paste0(shown, ", ... (", length(texts), " in all)") else shown
-}
-
-# A data frame with the variables of a formula, as a validation set.
-validation_frame <- function(data, frame) {
-  arg <- "validation"
-  lacking <- setdiff(c(all.vars(frame$terms[[2]]), frame$variables), names(data))
-  if (length(lacking) > 0) stop_argument(arg, "must have the variables of the formula: found no ", quote_names(lacking))
-  made <- tryCatch(
-    stats::model.frame(frame$terms, data, na.action = stats::na.omit, xlev = frame$xlevels),
-    error = \(e) stop_argument(arg, "does not fit the formula: ", shorten(conditionMessage(e), 300))
-  )
-  made <- with_numbers(made, attr(frame$terms, "dataClasses"), arg)
-  design <- stats::model.matrix(frame$terms, made, contrasts.arg = frame$contrasts)
-  list(
-    x = without_constant(design), y = stats::model.response(made),
-    offset = stats::model.offset(made)
-  )
 }

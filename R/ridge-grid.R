@@ -44,7 +44,7 @@ warn_imprecise <- function(system, coefficients, y, spec) {
   rows <- system$rows
   by <- products_by(rows, system$centers$m, spec, system$run)
   if (by$backend != "cuda" || by$precision == "double" || !inherits(rows, "rows_dense")) return(invisible())
-  some <- rows_take(rows, evenly(rows$n, min(rows$n, ROWS_TO_LOOK_AT)))
+  some <- rows_take(rows, spread_rows(rows$n, ROWS_TO_LOOK_AT))
   link <- \(precision) {
     run <- replace(system$run, c("backend", "precision", "tol"), list("cuda", precision, 0))
     kernel_sum_of(system$centers$sources, some, coefficients, run, as_matrix = TRUE)$sums

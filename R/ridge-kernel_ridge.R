@@ -4,7 +4,7 @@
 #' centres, to numbers or classes. Few rows are all centres, which is kernel ridge regression or the mean of a Gaussian
 #' process. Of many rows some are centres (Nystroem approximation), and the solver is Falkon: conjugate gradients with a
 #' preconditioner. It takes `O(nm)` operations per iteration, `O(m^3)` once, and memory for one `m` x `m` matrix, never
-#' for an `n` x `m` matrix. It runs on all processors or on NVIDIA GPUs. `kernel_ridge()` is the same function.
+#' for an `n` x `m` matrix. It runs on all processors or on NVIDIA GPUs.
 #'
 #' @details
 #' **Squared loss.** The coefficients minimise
@@ -16,54 +16,55 @@
 #' two classes is coded as -1 and 1. A factor with more classes has one column for each class against all others.
 #'
 #' **Logistic loss.** The objective is the (weighted) mean negative log-likelihood plus \eqn{\lambda \alpha' K \alpha /
-#' 2}{lambda alpha' K alpha / 2}. Newton's method minimises it for penalties that decrease to `lambda`; each step takes a
-#' few conjugate gradients. More than two classes have the multinomial likelihood (softmax), with a column of
+#' 2}{lambda alpha' K alpha / 2}. Newton's method minimises it for penalties that decrease to `lambda`; each step takes
+#' a few conjugate gradients. More than two classes have the multinomial likelihood (softmax), with a column of
 #' coefficients for each class and the same penalty for all: the columns sum to 0, and the order of the classes does not
 #' matter. The penalty keeps coefficients finite even if the classes can be separated without error. `"weighted"` is
 #' logistic loss whose rows are also weighted by `class_weights` of [ridge_solver()].
 #'
 #' **Intercept.** It is not penalised: it is the intercept of the model without kernels. For squared loss this is the
-#' (weighted) mean of `y` minus the `offset`. For logistic loss it is the link at which the mean class probabilities equal
-#' the (weighted) shares of the classes. Without an offset these are the log odds of the shares (for more than two classes
-#' their centred logarithms). With an offset it is the intercept of [stats::glm()] with this offset and no other term.
+#' (weighted) mean of `y` minus the `offset`, for logistic loss the intercept of [stats::glm()] with this offset and no
+#' other term: without an offset the log odds of the (weighted) shares of the classes, for more than two their centred
+#' logarithms.
 #'
-#' **Defaults.** If `bandwidth` or `lambda` is `NULL`, it is chosen by the leave-one-out error on 400 rows, drawn at random
-#' if there are more. For classes, `lambda` is chosen by the log loss in three-fold cross-validation. Each column has a
-#' bandwidth in proportion to its spread; with few columns, some steps of descent improve them. [tune_ridge()] searches
-#' longer, and compares kernels and numbers of centres, too.
+#' **Defaults.** If `bandwidth` or `lambda` is `NULL`, it is chosen by the leave-one-out error on 400 rows, drawn at
+#' random if there are more. For classes, `lambda` is chosen by the log loss in three-fold cross-validation. Each column
+#' has a bandwidth in proportion to its spread; with few columns, some steps of descent improve them. [tune_ridge()]
+#' searches longer, and compares kernels and numbers of centres, too.
 #'
 #' **Centres.** `center_method` of [ridge_solver()] says how a number of centres is drawn. `"uniform"` draws at random.
-#' `"rpcholesky"` is randomly pivoted Cholesky, with up to 2,896 pivots on a sample of the rows; further centres are drawn
-#' at random. `"leverage"` uses approximate ridge leverage scores with up to 1,000 landmarks. `"kmeans++"` draws centres
-#' that are far from each other. These three leave 6 to 37 percent less of the kernel matrix unexplained on real data, and
-#' far less if the rows form clusters. For new rows like the training rows, the error was that of `"uniform"`. Exact
-#' duplicates are merged.
+#' `"rpcholesky"` is randomly pivoted Cholesky, with up to 2,896 pivots on a sample of the rows; further centres are
+#' drawn at random. `"leverage"` uses approximate ridge leverage scores with up to 1,000 landmarks. `"kmeans++"` draws
+#' centres that are far from each other. These three explain more of the kernel matrix, far more if the rows form
+#' clusters; for new rows like the training rows, the error is mostly that of `"uniform"`. Exact duplicates are merged.
 #'
-#' **Exact fits** (`exact = TRUE` in [ridge_solver()]) with squared loss use a Cholesky factorisation for up to 4,000 rows.
-#' On a GPU they use it as long as the matrix fits into half of the free memory. Larger exact fits use conjugate gradients
-#' with a Nystroem preconditioner. Their products use the fast engine where it is faster (see [kernel_sum()]), with an
-#' error far below the solver's `tolerance` unless `control` has a `tol`. Then an iteration takes time linear in `n`.
+#' **Exact fits** (`exact = TRUE` in [ridge_solver()]) with squared loss use a Cholesky factorisation for up to 4,000
+#' rows, on a GPU as long as the matrix fits into half of the free memory. Larger ones use conjugate gradients with a
+#' Nystroem preconditioner, on products of the fast engine where it is faster (see [kernel_sum()]), with an error far
+#' below the solver's `tolerance` unless `control` has a `tol`. Then an iteration takes time linear in `n`.
 #'
 #' **Convergence.** Conjugate gradients stop when the residual is below `tolerance` times the right-hand side, or after
 #' `iterations`. A few iterations (5 to 20) regularise, too, and are often enough; small penalties need more. Newton's
 #' method stops when a step promises less than `tolerance` times the objective. With `validation` the result is the
-#' iterate of least validation error: the root mean square error or the share of wrong classes for squared loss, the mean
-#' negative log-likelihood for logistic loss.
+#' iterate of least validation error: the root mean square error or the share of wrong classes for squared loss, the
+#' mean negative log-likelihood for logistic loss.
 #'
-#' **Precision.** The preconditioner is computed in double precision, except for one of its factors on GPUs from some
-#' 16,000 centres on. This exception changes neither the solution nor, noticeably, the number of iterations. Products with
-#' the kernel matrix are in double precision. On GPUs with more than 5e9 pairs of rows and centres they are in single
-#' precision by default, and a warning tells if that costs accuracy; `flash_control(precision = "double")` avoids it. The
-#' factorisation of the centres' kernel matrix adds a `jitter` to its diagonal, at first 1e-13 `m` (1e-10 `m` in single
-#' precision). If the factorisation fails or conjugate gradients stall, the jitter is multiplied by 100. If no jitter
-#' helps, the error has class `flashkernel_error_singular`. In single precision on GPUs the centres move by up to a
-#' millionth of a bandwidth, to numbers that tensor cores represent.
+#' **Precision.** Computations are in double precision. On GPUs with more than 5e9 pairs of rows and centres, products
+#' with the kernel matrix are in single precision by default, and a warning tells if that costs accuracy;
+#' `flash_control(precision = "double")` avoids it. The factorisation of the centres' kernel matrix adds a `jitter` to
+#' its diagonal, at first 1e-13 `m` (1e-10 `m` in single precision), which is multiplied by 100 if the factorisation
+#' fails or conjugate gradients stall. If no jitter helps, the error has class `flashkernel_error_singular`.
 #'
-#' **Rows on a cluster.** If `x` is a [flash_data()], the rows, the response, the weights (`y` and `weights` may be missing)
-#' and everything computed for each row stay on the workers. An iteration transfers `m` numbers per response. The result
-#' has the same bits for any number of workers, and equals that for rows in memory up to rounding. `exact = TRUE`,
-#' `fitted()` and `residuals()` fetch the rows. Figures show 20,000 rows. With `flash_control(cluster = )`, rows in memory
-#' are sent to the workers if there is enough to compute.
+#' **Rows on a cluster.** If `x` is a [flash_data()], the rows, the response, the weights (`y` and `weights` may be
+#' missing) and everything computed for each row stay on the workers. An iteration transfers `m` numbers per response.
+#' The result has the same bits for any number of workers, and equals that for rows in memory up to rounding. `exact =
+#' TRUE`, `fitted()` and `residuals()` fetch the rows. Figures show 20,000 rows. With `flash_control(cluster = )`, rows
+#' in memory are sent to the workers if there is enough to compute.
+#'
+#' **With package parsnip**, `svm_rbf(mode = , cost = , rbf_sigma = )` has an engine `"flashkernel"`, which is
+#' `kernel_ridge()`; engine arguments are arguments of this function. `cost` is the weight of the losses, as kernlab's
+#' `C`: `lambda` is `1 / (2 n cost)` for squared loss, `1 / (n cost)` for logistic loss. With `rbf_sigma` the kernel is
+#' \eqn{\exp(-\sigma |x - y|^2)}{exp(-sigma |x - y|^2)}: `bandwidth` is `1 / sqrt(2 rbf_sigma)`.
 #'
 #' @param x The rows: a numeric matrix, a data frame (factors become indicator columns), a sparse `dgCMatrix` or
 #'   `dgRMatrix` of package Matrix, a `big.matrix`, a [flash_data()], a formula, or a function that yields chunks as for
@@ -76,8 +77,8 @@
 #' @param lambda Ridge penalty, a positive number. `NULL` (default): chosen from the data.
 #' @param centers Number of centres, indices of rows, or a matrix with the columns of `x`. `NULL` (default): all rows if
 #'   there are up to 1,000, else `10 sqrt(n)` of them.
-#' @param loss `"squared"`, `"logistic"`, or `"weighted"` (logistic with class weights). `NULL` (default): `"logistic"` for
-#'   a factor, else `"squared"`.
+#' @param loss `"squared"`, `"logistic"`, or `"weighted"` (logistic with class weights). `NULL` (default): `"logistic"`
+#'   for a factor, else `"squared"`.
 #' @param weights Non-negative weights of the rows, or `NULL`.
 #' @param offset Known part of the link of each row, which is not fitted, or `NULL`.
 #' @param validation Rows at which the error is measured in each iteration: a fraction of the rows, drawn at random (not
@@ -87,7 +88,8 @@
 #' @param control A [flash_control()]: where and how sums are computed.
 #' @param formula,data A formula with a response, and the data frame that has its variables.
 #' @param subset,na.action As for [stats::lm()].
-#' @param ... For methods. The formula and data-frame methods hand it to the default method.
+#' @param ... For methods. The formula and data-frame methods hand it to the default method, which takes `cost` and
+#'   `rbf_sigma` in place of `lambda` and `bandwidth`: see the section about parsnip.
 #' @returns An object of class `kernel_ridge`, a list with the `coefficients` (`m` x number of responses), the
 #'   `intercept`, the `centers` and their `center_index` among the rows, `kernel`, `bandwidth`, `lambda`, the `trace` of
 #'   the iterations (a data frame), `converged`, `iterations`, `jitter` and the settings of the fit.
@@ -97,6 +99,7 @@
 #' Rudi, A., Carratino, L. and Rosasco, L. (2017) FALKON: an optimal large scale kernel method.
 #' \doi{10.48550/arXiv.1705.10958}
 #' @inheritSection flash_kde Errors
+#' @aliases falkon
 #' @seealso [predict.kernel_ridge()], [tune_ridge()], [ridge_solver()], [kernel_operator()] for the products.
 #' @export
 #' @examples
@@ -116,14 +119,12 @@ kernel_ridge <- function(x, ...) {
 
 #' @rdname kernel_ridge
 #' @export
-falkon <- kernel_ridge
-
-#' @rdname kernel_ridge
-#' @export
 kernel_ridge.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, lambda = NULL, centers = NULL,
                                  loss = NULL, weights = NULL, offset = NULL, validation = NULL, solver = NULL,
                                  control = NULL, ...) {
-  check_ridge_dots(...)
+  numbers <- list(...)
+  is_svm <- seq_along(numbers) %in% match(names(SVM_NUMBERS), names(numbers))
+  do.call(check_ridge_dots, numbers[!is_svm])
   if (missing(x)) stop_argument("x", "must be given")
   asked <- settle_control(control)
   run <- start_run(asked, "Fitting")
@@ -133,7 +134,7 @@ kernel_ridge.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, la
   done <- watch_workers(if (inherits(rows, "rows_data")) rows$data$cluster else asked$cluster)
   if (missing(y)) y <- rows$y
   if (is.null(y)) stop_argument("y", "must be given")
-  spec <- ridge_spec(mget(ridge_arguments()))
+  spec <- with_svm_numbers(ridge_spec(mget(ridge_arguments())), numbers[is_svm], rows$n, y)
   if (is.null(weights)) spec$weights <- rows$weights
   spec$asked <- asked
   spec$call <- ridge_call(match.call())
@@ -149,33 +150,14 @@ kernel_ridge.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, la
 kernel_ridge.data.frame <- function(x, y, ...) {
   # data |> kernel_ridge(y ~ a)
   if (!missing(y) && inherits(y, "formula")) return(eval(formula_call(match.call()), parent.frame()))
-  if (all(vapply(x, is_number, NA))) {
-    fit <- kernel_ridge.default(as_points(x, "x"), y, ...)
-  } else {
-    frame <- frame_columns(x, "x")
-    fit <- kernel_ridge.default(frame$points, y, ...)
-    if (inherits(fit, "kernel_ridge")) fit <- with_frame(fit, frame)
-  }
-  if (inherits(fit, "ridge_plan")) return(fit)
-  fit$row_names <- kept_names(own_row_names(x), fit$held)
-  fit$call <- ridge_call(match.call())
-  fit
+  fit_frame(kernel_ridge.default, frame_columns(x, "x"), list(y = if (!missing(y)) y, ...), match.call())
 }
 
 #' @rdname kernel_ridge
 #' @export
 kernel_ridge.formula <- function(formula, data = NULL, ..., subset, weights, offset, na.action = getOption("na.action")) {
   call <- match.call()
-  frame <- response_frame(call, data, parent.frame(), na.action)
-  options <- list(...)
-  if (is.data.frame(options$validation)) options$validation <- validation_frame(options$validation, frame)
-  fit <- do.call(kernel_ridge.default, c(
-    list(quote(frame$points), quote(frame$y), weights = quote(frame$weights), offset = quote(frame$offset)), options
-  ))
-  if (inherits(fit, "ridge_plan")) return(fit)
-  fit <- with_frame(fit, frame)
-  fit$call <- ridge_call(call)
-  fit
+  fit_frame(kernel_ridge.default, response_frame(call, data, parent.frame(), na.action), list(...), call)
 }
 
 ridge_call <- function(call) {
@@ -207,21 +189,16 @@ rows_of_fit <- function(x, arg, d, names) {
 fit_rows <- function(rows, y, spec, run) {
   spec$loss <- default_loss(spec$loss, y)
   response <- check_response(y, rows$n, binary = spec$loss != "squared")
-  if (is.numeric(spec$validation) && length(spec$validation) == 1) {
-    held <- hold_out(rows, response, spec)
-    return(fit_definite(held$rows, held$response, held$spec, run))
-  }
-  fit_definite(rows, response, spec, run)
-}
-
-# As fit_ridge(). Where no factor is found of a kernel whose matrices may have negative eigenvalues, that is why.
-fit_definite <- function(rows, response, spec, run) {
-  tryCatch(fit_ridge(rows, response, spec, run), flashkernel_error_singular = \(e) {
+  is_part <- is.numeric(spec$validation) && length(spec$validation) == 1
+  of <- if (is_part) hold_out(rows, response, spec) else list(rows = rows, response = response, spec = spec)
+  tryCatch(fit_ridge(of$rows, of$response, of$spec, run), flashkernel_error_singular = \(e) {
+    # where no factor is found of a kernel whose matrices may have negative eigenvalues, that is why
     kernel <- spec$kernel
     if (kernel$name != "sigmoid" && !isTRUE(kernel$parameters["coef0"] < 0)) stop(e)
     stop(new_error("singular", paste0(
       "the ", kernel$name, " kernel", if (kernel$name != "sigmoid") " with `coef0` below 0", " is not positive definite, ",
-      "and its matrix of these rows has no Cholesky factor. Use another `kernel`, such as \"polynomial\" or \"gaussian\"."
+      "and its matrix of these rows has no Cholesky factor. Use another `kernel`, such as \"polynomial\" or ",
+      "\"gaussian\"."
     ), user_call(), parent = e))
   })
 }
@@ -232,33 +209,50 @@ hold_out <- function(rows, response, spec) {
   if (!is.finite(part) || part <= 0 || part >= 1) {
     stop_argument("validation", "must be a fraction of the rows, between 0 and 1: found ", describe(part))
   }
+  split <- split_rows(rows, response, spec)
+  of <- split$of
+  offset <- check_offset(spec$offset, rows$n, ncol(response$y))
+  weights <- if (is_column(spec$weights)) spec$weights else check_weights(spec$weights, rows$n)
+  y <- if (is_column(response$y)) of(response$y, TRUE) else response_values(response, split$index)
+  spec$validation <- list(x = split$held, y = y, offset = of(offset, TRUE))
+  spec[c("offset", "weights")] <- list(of(offset, FALSE), of(weights, FALSE))
+  spec[c("held", "centers")] <- split[c("taken", "centers")]
+  response$y <- of(response$y, FALSE)
+  if (!is.null(response$classes)) check_no_lacking(class_counts(response$y), response$classes, "validation")
+  list(rows = ridge_rows(split$kept), response = response, spec = spec)
+}
+
+# list(held, kept, index, of, taken, centers): points of rows that are held out and of the others, the numbers of the
+# former, a function of numbers of each row for those of the rows that are held or not, `taken`, what fits say of the
+# rows held out, and the `centers` among the others.
+split_rows <- function(rows, response, spec) UseMethod("split_rows")
+#' @export
+split_rows.default <- function(rows, response, spec) {
   if (inherits(rows, "rows_chunks")) {
     stop_argument("validation", "must be list(x = , y = ) where rows come in chunks: found a fraction")
   }
-  if (inherits(rows, "rows_data")) return(hold_out_data(rows, response, spec))
   index <- resume_held(spec$checkpoint, rows$n)
   if (is.null(index)) {
-    index <- sort(sample.int(rows$n, max(1, round(part * rows$n))))
+    index <- sort(sample.int(rows$n, max(1, round(spec$validation * rows$n))))
     index <- spare_classes(index, response$y, response$classes, spec$weights)
   }
   if (!length(index) %in% seq_len(rows$n - 1)) {
-    stop_argument("validation", "must leave rows of every class for the fit, and others: found ", format(part))
+    stop_argument("validation", "must leave rows of every class for the fit, and others: found ", format(spec$validation))
   }
-  if (!is.null(spec$weights)) spec$weights <- numbers_at(check_weights(spec$weights, rows$n), -index)
-  offset <- check_offset(spec$offset, rows$n, ncol(response$y))
-  spec$offset <- numbers_at(offset, -index)
-  spec$validation <- list(
-    x = rows_take(rows, index), y = response_values(response, index), offset = numbers_at(offset, index)
-  )
-  spec$held <- index
   kept <- seq_len(rows$n)[-index]
-  if (is_number(spec$centers) && is.null(dim(spec$centers)) && length(spec$centers) > 1) {
-    spec$centers <- match(spec$centers, kept)
-    if (anyNA(spec$centers)) stop_argument("centers", "must not be among the rows that `validation` holds out: give these")
+  centers <- spec$centers
+  if (are_several(centers)) {
+    centers <- match(centers, kept)
+    if (anyNA(centers)) stop_argument("centers", "must not be among the rows that `validation` holds out: give these")
   }
-  response$y <- numbers_at(response$y, -index)
-  list(rows = ridge_rows(rows_take(rows, kept)), response = response, spec = spec)
+  list(
+    held = rows_take(rows, index), kept = rows_take(rows, kept), index = index, taken = index, centers = centers,
+    of = \(x, held) numbers_at(x, if (held) index else -index)
+  )
 }
+
+# Numbers of rows, or of candidates.
+are_several <- function(centers) is_number(centers) && is.null(dim(centers)) && length(centers) > 1
 
 # Rows `index` of the response as the user would give them.
 response_values <- function(response, index) {

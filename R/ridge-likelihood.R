@@ -31,6 +31,13 @@ joint_leverage <- function(fit, posterior, run) {
   })
 }
 
+# That of the smoother with the intercept.
+hat_diagonal <- function(fit, run) {
+  found <- leverage_of(fit, run)
+  w <- fit_weights(fit)
+  found$leverage + as.vector(collected(found$ones)) * w / sum(w)
+}
+
 # (I - H) 1, the residual of a response of ones.
 residual_ones <- function(fit, posterior, run) {
   if (!fit$has_intercept || fit$loss != "squared") return(0)
@@ -41,10 +48,9 @@ residual_ones <- function(fit, posterior, run) {
   part <- posterior$parts[[1]]
   residual <- if (is.null(part$root)) {
     # where there are no factors, the posterior has brought it
-    used <- used_in_exact(rows, weights)
-    system <- exact_system(used, fit$L, fit$kernel, fit$lambda, run)
+    system <- exact_system_of(fit, run)
     solved <- posterior$prior_root %*% colSums(posterior$prior_root)
-    replace(numeric(fit$n), used$index, system$noise * solved)
+    replace(numeric(fit$n), system$index, system$noise * solved)
   } else {
     product <- rows_normal(rows, posterior$columns, NULL, ones, weights, run)$product
     alpha <- part$root %*% crossprod(part$root, product)
@@ -122,76 +128,9 @@ left_out_residuals <- function(fit, run) {
   residual / (1 - as.vector(found$leverage))
 }
 
-# Numbers that compare fits, one for each output: generalised cross-validation, and the logarithm of the marginal
-# likelihood of y under the approximation K_nm K_mm^-1 K_mn of the kernels, at the best tau^2.
-fit_criteria <- function(fit, run) {
-  noise <- fit_noise(fit, run)
-  n <- used_count(fit)
-  log_det <- posterior_of(fit, run)$parts[[1]]$log_det
-  made <- list(edf = noise$edf, sigma = noise$sigma, gcv = n * noise$rss / noise$df^2, log_evidence = NULL)
-  if (is.null(log_det)) return(made)
-  w <- fit_weights(fit)
-  own <- fit_response(fit) - rep(fit$intercept, each = fit$n)
-  if (!is.null(fit$data$offset)) own <- own - collected(fit$data$offset)
-  n_lambda <- fit$n * fit$lambda
-  # y'(W^-1 + Q / (n lambda))^-1 y, since residuals are n lambda W^-1 alpha of that system
-  square <- colSums(w * own * (fit_response(fit) - fitted_link(fit, run)))
-  scale <- n * (log(2 * pi * square / n) + 1)
-  made$log_evidence <- -(scale + log_det - sum(log(w[w > 0]))) / 2
-  made$n_lambda <- n_lambda
-  made
-}
-
 # ---- what other models have -------------------------------------------------------------------
 
-#' Likelihood, degrees of freedom, leverages and draws of a kernel regression
-#'
-#' A kernel regression is the posterior mean of a Bayesian model: coefficients
-#' \eqn{\alpha \sim N(0, \tau^2 K^{-1})}{alpha ~ N(0, tau^2 K^-1)}, noise of variance
-#' \eqn{\sigma^2 / w_i}{sigma^2 / w_i}, and \eqn{n \lambda = \sigma^2 / \tau^2}{n lambda = sigma^2 / tau^2}. For
-#' logistic loss it is the mode, about which the posterior is taken to be normal (Laplace's approximation). More than two
-#' classes have one posterior of all their coefficients, up to 4,000 of them (centres times classes); beyond, each class
-#' has one by itself, as if the others were known.
-#'
-#' @details
-#' **Effective degrees of freedom** are the trace of the matrix that makes fitted values of the response, `1` for the
-#' intercept among them; `df.residual()` is the number of rows of positive weight less these, `sigma()` the root of the
-#' weighted residual sum of squares over that. `hatvalues()` is the matrix's diagonal, `rstandard()` residuals over
-#' their standard deviations (`NaN` at a row that the fit goes through, as for [lm()]).
-#'
-#' **`logLik()`** is that of normal noise at its maximum (`df`: the effective degrees of freedom and 1 for sigma), or of
-#' the classes; [AIC()] and [BIC()] follow. Weights are reciprocals of variances, as in [lm()].
-#'
-#' **`simulate()`** draws responses at the rows of the fit from the posterior predictive distribution: coefficients from
-#' their posterior, and noise.
-#'
-#' **Cost**: computed when first asked for, and kept with the fit: \eqn{O(n m^2 + m^3)}{O(nm^2 + m^3)} with `m` centres,
-#' never `n` x `m` in memory. Exact fits of more rows than are factorised (4,000 on the CPU) have standard errors to a
-#' thousandth, of up to 10,000 predictions at a time, by conjugate gradients for each; degrees of freedom, and with them
-#' sigma, AIC and the likelihood's `df`, that are estimates from 8 random vectors, the same in every call, of what a
-#' low-rank approximation of the kernels lacks (`summary()` has their standard error, which is mostly far below 1); and
-#' neither leverages nor draws.
-#'
-#' @param object,model A fit from [kernel_ridge()] that keeps its rows.
-#' @param nsim Number of draws.
-#' @param seed As in [stats::simulate()].
-#' @param ... Not used; anything here is an error.
-#' @returns `logLik()`: an object of class `logLik`; `df.residual()`, `sigma()`: a number (for several responses,
-#'   `sigma()` one for each); `vcov()`: the covariance matrix of the coefficients (for several responses, of each, in a
-#'   list); `hatvalues()`, `rstandard()`: a vector or a matrix. `simulate()`: a data frame with a column for each draw
-#'   (a matrix, for several responses) and the attribute `"seed"`.
-#' @inheritSection flash_kde Errors
-#' @name ridge-likelihood
-#' @examples
-#' fit <- kernel_ridge(dist ~ speed, data = cars)
-#' AIC(fit)
-#' sigma(fit)
-#' predict(fit, data.frame(speed = 10), se.fit = TRUE)
-#' matplot(cars$speed, simulate(fit, 3, seed = 1), pch = 1)
-NULL
-
-#' @rdname ridge-likelihood
-#' @importFrom stats logLik
+#' @rdname ridge-methods
 #' @export
 logLik.kernel_ridge <- function(object, ...) {
   check_dots_empty(...)
@@ -211,27 +150,22 @@ logLik.kernel_ridge <- function(object, ...) {
   structure(value, df = df, nobs = n, class = "logLik")
 }
 
-#' @rdname ridge-likelihood
-#' @importFrom stats df.residual
+#' @rdname ridge-methods
 #' @export
 df.residual.kernel_ridge <- function(object, ...) {
   check_dots_empty(...)
-  run <- start_run(object$control, "Predicting")
-  used_count(object) - freedom_of(object, run)
+  used_count(object) - freedom_of(object, start_run(object$control, "Predicting"))
 }
 
-#' @rdname ridge-likelihood
-#' @importFrom stats sigma
+#' @rdname ridge-methods
 #' @export
 sigma.kernel_ridge <- function(object, ...) {
   check_dots_empty(...)
-  run <- start_run(object$control, "Predicting")
-  sigma <- fit_noise(object, run)$sigma
-  if (object$loss == "squared") stats::setNames(sigma, object$outputs) else 1
+  if (object$loss != "squared") return(1)
+  stats::setNames(fit_noise(object, start_run(object$control, "Predicting"))$sigma, object$outputs)
 }
 
-#' @rdname ridge-likelihood
-#' @importFrom stats vcov
+#' @rdname ridge-methods
 #' @export
 vcov.kernel_ridge <- function(object, ...) {
   check_dots_empty(...)
@@ -242,28 +176,22 @@ vcov.kernel_ridge <- function(object, ...) {
   if (length(found) == 1) found[[1]] else stats::setNames(found, object$outputs)
 }
 
-#' @rdname ridge-likelihood
-#' @importFrom stats hatvalues
+#' @rdname ridge-methods
 #' @export
 hatvalues.kernel_ridge <- function(model, ...) {
   check_dots_empty(...)
   run <- start_run(model$control, "Predicting")
-  found <- leverage_of(model, run)
-  w <- fit_weights(model)
-  values <- found$leverage + as.vector(collected(found$ones)) * w / sum(w)
-  restore_fitted(model, as_vector_if_one(values))
+  restore_fitted(model, as_vector_if_one(hat_diagonal(model, run)))
 }
 
-#' @rdname ridge-likelihood
-#' @importFrom stats rstandard
+#' @rdname ridge-methods
 #' @export
 rstandard.kernel_ridge <- function(model, ...) {
   check_dots_empty(...)
   if (model$loss != "squared") stop_argument("model", "must have squared loss")
   run <- start_run(model$control, "Predicting")
-  found <- leverage_of(model, run)
   w <- fit_weights(model)
-  free <- 1 - as.vector(found$leverage + as.vector(collected(found$ones)) * w / sum(w))
+  free <- 1 - as.vector(hat_diagonal(model, run))
   free[free < 10 * .Machine$double.eps] <- 0 # rounding may leave less than that, or less than 0
   values <- scale_columns(
     sqrt(w / free) * (fit_response(model) - fitted_link(model, run)), 1 / fit_noise(model, run)$sigma
@@ -272,8 +200,7 @@ rstandard.kernel_ridge <- function(model, ...) {
   restore_fitted(model, as_vector_if_one(values))
 }
 
-#' @rdname ridge-likelihood
-#' @importFrom stats simulate
+#' @rdname ridge-methods
 #' @export
 simulate.kernel_ridge <- function(object, nsim = 1, seed = NULL, ...) {
   check_dots_empty(...)

@@ -31,7 +31,9 @@ class_probabilities <- function(fit, link) {
 # The link whose mean probabilities are the (weighted) shares of the classes: the intercept. Offsets make that an
 # equation, which is solved by iterative scaling: it never goes astray, and a constant offset takes one step.
 null_link <- function(y, weights, offset) {
-  shares <- class_shares(y, weights)
+  counts <- class_counts(y, weights)
+  if (any(counts == 0)) stop_argument("weights", "must not be 0 for all rows of a class")
+  shares <- counts / sum(counts)
   as_link <- \(x) if (length(x) == 2) x[2] - x[1] else x - mean(x)
   link <- as_link(log(shares))
   if (is.null(offset)) return(link)
@@ -42,12 +44,6 @@ null_link <- function(y, weights, offset) {
     if (max(abs(change)) < 1e-10) break
   }
   link
-}
-
-class_shares <- function(y, weights) {
-  total <- class_counts(y, weights)
-  if (any(total == 0)) stop_argument("weights", "must not be 0 for all rows of a class")
-  total / sum(total)
 }
 
 # Of the link f, n x t, and the response y, n x t columns of -1 and 1: "value", the loss of each row; "slope", its

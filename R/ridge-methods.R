@@ -1,72 +1,119 @@
-#' Printing and summaries of a kernel regression
+#' Summaries, residuals, likelihood and draws of a kernel regression
 #'
-#' `print()` tells what was fitted, by what numbers, and how well it went. `summary()` adds the residuals, how much is
-#' explained and, where they are cheap, the [marginal_effects()].
+#' `print()` and `summary()` say what was fitted and how well; the other functions return what models of other packages
+#' have under the same names. A kernel regression is the posterior mean of a Bayesian model: coefficients \eqn{\alpha
+#' \sim N(0, \tau^2 K^{-1})}{alpha ~ N(0, tau^2 K^-1)}, noise of variance \eqn{\sigma^2 / w_i}{sigma^2 / w_i}, and
+#' \eqn{n \lambda = \sigma^2 / \tau^2}{n lambda = sigma^2 / tau^2}. For logistic loss it is the mode, about which the
+#' posterior is taken to be normal (Laplace's approximation). More than two classes have one posterior of all their
+#' coefficients, up to 4,000 of them (centres times classes); beyond, each class has one by itself, as if the others
+#' were known.
 #'
-#' @param x,object A fit from [kernel_ridge()], or its summary.
+#' @details
+#' **Effective degrees of freedom** are the trace of the matrix that makes fitted values of the response, `1` for the
+#' intercept among them; `df.residual()` is the number of rows of positive weight less these, `sigma()` the root of the
+#' weighted residual sum of squares over that. `hatvalues()` is the matrix's diagonal, `rstandard()` residuals over
+#' their standard deviations (`NaN` at a row that the fit goes through, as for [lm()]).
+#'
+#' **`logLik()`** is that of normal noise at its maximum (`df`: the effective degrees of freedom and 1 for sigma), or of
+#' the classes; [AIC()] and [BIC()] follow. Weights are reciprocals of variances, as in [lm()].
+#'
+#' **Cost** of everything from degrees of freedom to draws: computed when first asked for, and kept with the fit:
+#' \eqn{O(n m^2 + m^3)}{O(nm^2 + m^3)} with `m` centres, never `n` x `m` in memory. Exact fits of more rows than are
+#' factorised (4,000 on the CPU) have standard errors to a thousandth, of up to 10,000 predictions at a time, by
+#' conjugate gradients for each; degrees of freedom, and with them sigma, AIC and the likelihood's `df`, that are
+#' estimates from 8 random vectors, the same in every call, of what a low-rank approximation of the kernels lacks
+#' (`summary()` has their standard error, which is mostly far below 1); and neither leverages nor draws.
+#'
+#' @param x,object,model,formula A fit from [kernel_ridge()], or its summary. All but `coef()` and `variable.names()`
+#'   want one that keeps its rows.
 #' @param effects Whether to compute average marginal effects with their standard errors. `NULL`: for a fit that keeps
 #'   its rows, if it takes no more than about a second (up to 50 columns, and 2e7 kernels).
 #' @param digits Number of significant digits, from 1 to 22.
-#' @param ... Not used.
-#' @returns `print()`: its argument, invisibly. `summary()`: a list of class `summary.kernel_ridge` with the parts of the fit
-#'   that are not as long as the data, `residuals` (their quantiles; of deviance residuals for logistic loss), `error`
-#'   (see below), `effects` and `bytes` (of the factors and centres). `error`, `NULL` for a fit that does not keep its
-#'   rows, is a vector: `rmse` and `r.squared` of every response; `misclassified`, the part of rows in another class
-#'   than the fitted one; `deviance` and `explained`, the part of the deviance that the fit explains, of logistic loss.
+#' @param type Of residuals: `"response"`, the response (for logistic loss indicators of the classes) less the fitted
+#'   values; `"pearson"`, these over their standard deviation as the model has it, times the square root of the weights;
+#'   `"deviance"`, whose squares add up to the deviance.
+#' @param nsim,seed Number of draws, and the seed as in [stats::simulate()].
+#' @param ... Not used; anything here is an error.
+#' @returns
+#' - `summary()`: a list with the parts of the fit that are not as long as the data, `residuals` (their quantiles; of
+#'   deviance residuals for logistic loss), `effects`, `bytes` (of the factors and centres), and `error`: a vector of
+#'   `rmse` and `r.squared` of every response; `misclassified`, the part of rows in another class than the fitted one;
+#'   `deviance` and `explained`, the part of the deviance that the fit explains, of logistic loss.
+#' - `coef()`: the coefficients of the kernels at the centres, a matrix for several responses. `vcov()`: their
+#'   covariance matrix (for several responses, of each, in a list).
+#' - `fitted()`: the mean of the response at the rows of the fit; for logistic loss the probability of the second class,
+#'   or a matrix of those of all; for classes by squared loss the function itself. `residuals()`, `rstandard()`,
+#'   `hatvalues()`: a vector or matrix in the same form (deviance residuals are always one for each row of a logistic
+#'   fit).
+#' - `deviance()`: the weighted sum of squares, or minus twice the log-likelihood. `sigma()`: one number for each
+#'   response. `nobs()`: the number of rows of positive weight. `family()`: [stats::gaussian()] or [stats::binomial()].
+#' - `simulate()`: draws of the responses at the rows of the fit from the posterior predictive distribution, a data
+#'   frame with a column for each draw (a matrix, for several responses) and the attribute `"seed"`.
+#' - `formula()` and `model.frame()`: of fits by formula; the latter evaluates the data anew.
 #' @inheritSection flash_kde Errors
-#' @name summary.kernel_ridge
+#' @name ridge-methods
 #' @examples
 #' fit <- kernel_ridge(mpg ~ wt + hp, data = mtcars)
-#' fit
 #' summary(fit)
+#' head(residuals(fit))
+#' AIC(fit)
+#' update(fit, . ~ . - hp, lambda = 0.01)
+#' matplot(mtcars$wt, simulate(fit, 3, seed = 1), pch = 1)
 NULL
 
-#' @rdname summary.kernel_ridge
+#' @rdname ridge-methods
 #' @export
 print.kernel_ridge <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   digits <- check_digits(digits)
   known <- !is.null(x$data) && (!is.null(x$state$fitted) || as.double(x$n) * nrow(x$coefficients) <= 1e8)
-  print_model(x, digits)
+  about <- described(x)
+  print_model(about, digits)
   if (known) print_error(fit_error(x), digits)
-  print_validation(x, digits)
-  print_time(x)
+  print_lines(`Held out` = validation_label(about, digits), Computed = time_label_of(about))
   invisible(x)
 }
 
-#' @rdname summary.kernel_ridge
+#' @rdname ridge-methods
 #' @export
 summary.kernel_ridge <- function(object, effects = NULL, digits = NULL, ...) {
   check_dots_empty(...)
   if (!is.null(digits)) digits <- check_count(digits, "digits", max = 22)
+  m <- nrow(object$coefficients)
   if (is.null(effects)) {
     effects <- !is.null(object$data) && !is_column(object$data$y) && object$d <= 50 &&
-      as.double(object$n) * nrow(object$coefficients) <= 2e7 && !inherits(object$centers, "sparseMatrix")
+      as.double(object$n) * m <= 2e7 && !inherits(object$centers, "sparseMatrix")
   }
-  m <- nrow(object$coefficients)
-  kept <- setdiff(names(object), c(SUMMARY_LEAVES, "coefficients", "trace"))
-  structure(
-    class = "summary.kernel_ridge",
-    c(unclass(object)[kept], list(
-      m = m, weighted = is_weighted(object), omitted = length(object$na.action), trace = utils::tail(object$trace, 1),
-      residuals = if (!is.null(object$data)) residual_quantiles(object), error = fit_error(object),
-      effects = if (check_flag(effects, "effects")) marginal_effects(object),
-      noise = if (effects) fit_noise(object, start_run(object$control, "Standard errors")), digits = digits,
-      bytes = 8 * as.double(m)^2 + as.double(utils::object.size(object$centers))
-    ))
-  )
+  structure(class = "summary.kernel_ridge", c(described(object), list(
+    residuals = if (!is.null(object$data)) residual_quantiles(object), error = fit_error(object),
+    effects = if (check_flag(effects, "effects")) marginal_effects(object),
+    noise = if (effects) fit_noise(object, start_run(object$control, "Standard errors")), digits = digits,
+    bytes = 8 * as.double(m)^2 + as.double(utils::object.size(object$centers))
+  )))
 }
 
 # Of the length of the data, or of the centres.
-SUMMARY_LEAVES <- c("settings", "centers", "center_index", "data", "state", "row_names", "held", "na.action", "y")
+SUMMARY_LEAVES <- c(
+  "settings", "centers", "center_index", "coefficients", "data", "state", "row_names", "held", "na.action", "y"
+)
 
-#' @rdname summary.kernel_ridge
+# What of a fit its summary has, and what is printed of it.
+described <- function(fit) {
+  errors <- fit$trace$validation
+  c(unclass(fit)[setdiff(names(fit), c(SUMMARY_LEAVES, "trace"))], list(
+    m = nrow(fit$coefficients), weighted = is_weighted(fit), omitted = length(fit$na.action),
+    trace = utils::tail(fit$trace, 1), least_held_out = if (!all(is.na(errors))) min(errors, na.rm = TRUE)
+  ))
+}
+
+#' @rdname ridge-methods
 #' @export
 print.summary.kernel_ridge <- function(x, digits = x$digits, ...) {
   digits <- check_digits(digits)
   print_model(x, digits)
-  print_validation(x, digits)
-  print_time(x)
-  cat("Memory:    ", bytes_label(x$bytes), " for the factors and the centres\n", sep = "")
+  print_lines(
+    `Held out` = validation_label(x, digits), Computed = time_label_of(x),
+    Memory = paste(bytes_label(x$bytes), "for the factors and the centres")
+  )
   if (!is.null(x$residuals)) {
     cat("\n", if (x$loss == "squared") "Residuals" else "Deviance residuals", ":\n", sep = "")
     print(x$residuals, digits = digits)
@@ -77,7 +124,7 @@ print.summary.kernel_ridge <- function(x, digits = x$digits, ...) {
     sigma <- if (x$loss == "squared") paste0("sigma ", few_of(vapply(x$noise$sigma, format, "", digits = digits)), ", ")
     error <- x$noise$edf_error
     about <- if (!is.null(error)) paste0(" (estimated, standard error ", format(error, digits = 1), ")")
-    cat("Noise:     ", sigma, "effective degrees of freedom ", format(x$noise$edf, digits = digits), about, "\n", sep = "")
+    print_lines(Noise = paste0(sigma, "effective degrees of freedom ", format(x$noise$edf, digits = digits), about))
   }
   if (!is.null(x$effects)) {
     cat("\nAverage marginal effects:\n")
@@ -97,29 +144,36 @@ residual_quantiles <- function(fit) {
 
 # ---- parts of print() -------------------------------------------------------------------------
 
-# `x`: a fit or its summary. Both are described by the same few values.
-print_model <- function(x, digits, m = if (is.null(x[["m"]])) nrow(x$coefficients) else x[["m"]]) {
+# A line for each that is not NULL: "Name:      value".
+print_lines <- function(...) {
+  lines <- Filter(Negate(is.null), list(...))
+  cat(sprintf("%-10s %s\n", paste0(names(lines), ":"), unlist(lines)), sep = "")
+}
+
+print_call <- function(call, most, indent) {
+  lines <- deparse(short_call(call), nlines = most + 1)
+  shown <- paste(sub("^ +", indent, utils::head(lines, most)), collapse = "\n      ")
+  cat("Call: ", shown, if (length(lines) > most) " ...", "\n\n", sep = "")
+}
+
+# `x`: of described().
+print_model <- function(x, digits) {
   cat(model_title(x), "\n\n", sep = "")
-  call <- deparse(short_call(x$call), nlines = 5)
-  is_long <- length(call) > 4
-  call <- paste(sub("^ +", "  ", utils::head(call, 4)), collapse = "\n      ")
-  cat("Call: ", call, if (is_long) " ...", "\n\n", sep = "")
-  omitted <- if (is.null(x$omitted)) length(x$na.action) else x$omitted
-  weighted <- if (is.null(x$weighted)) is_weighted(x) else x$weighted
-  cat(
-    "Rows:      ", whole(x$n), " in ", x$d, ngettext(x$d, " column", " columns"), if (weighted) ", weighted",
-    if (x$has_offset) ", with an offset", if (omitted > 0) paste0(" (", whole(omitted), " left out: missing values)"),
-    "\n", sep = ""
-  )
-  if (!is.null(x$classes)) cat("Classes:   ", paste(x$classes, collapse = ", "), "\n", sep = "", fill = FALSE)
-  if (is.null(x$classes) && length(x$outputs) > 1) cat("Responses: ", paste(x$outputs, collapse = ", "), "\n", sep = "")
+  print_call(x$call, 4, "  ")
   chosen <- \(what) if (what %in% x$chosen) ", chosen from the data"
-  cat("Kernel:    ", kernel_label(x$kernel$name, x$kernel$parameters), "\n", sep = "")
-  cat("Bandwidth: ", bandwidth_label(x, digits), chosen("bandwidth"), "\n", sep = "")
-  cat("Lambda:    ", format(x$lambda, digits = digits), chosen("lambda"), "\n", sep = "")
-  cat("Centres:   ", centers_label(x, m), "\n", sep = "")
-  label <- solver_label(x)
-  if (!is.null(label)) cat("Solver:    ", label, "\n", sep = "")
+  print_lines(
+    Rows = paste0(
+      whole(x$n), " in ", x$d, ngettext(x$d, " column", " columns"), if (x$weighted) ", weighted",
+      if (x$has_offset) ", with an offset",
+      if (x$omitted > 0) paste0(" (", whole(x$omitted), " left out: missing values)")
+    ),
+    Classes = if (!is.null(x$classes)) paste(x$classes, collapse = ", "),
+    Responses = if (is.null(x$classes) && length(x$outputs) > 1) paste(x$outputs, collapse = ", "),
+    Kernel = kernel_label(x$kernel$name, x$kernel$parameters),
+    Bandwidth = paste0(bandwidth_label(x, digits), chosen("bandwidth")),
+    Lambda = paste0(format(x$lambda, digits = digits), chosen("lambda")),
+    Centres = centers_label(x), Solver = solver_label(x)
+  )
 }
 
 model_title <- function(x) {
@@ -139,21 +193,18 @@ bandwidth_label <- function(x, digits) {
   few_of(if (is.null(x$names)) shown else paste(x$names, shown))
 }
 
-centers_label <- function(x, m) {
-  merged <- if (isTRUE(x$merged > 0)) {
-    paste0(" (", whole(x$merged), ngettext(x$merged, " duplicate", " duplicates"), " merged)")
-  }
+centers_label <- function(x) {
+  duplicates <- if (isTRUE(x$merged > 0)) ngettext(x$merged, " duplicate", " duplicates")
+  merged <- if (!is.null(duplicates)) paste0(" (", whole(x$merged), duplicates, " merged)")
   if (isTRUE(x$exact)) return(paste0("all ", whole(x$n), " rows, exact", merged))
-  paste0(whole(m), ", ", if (x$centers_given) "given" else paste0("drawn by \"", x$center_method, "\""), merged)
+  paste0(whole(x$m), ", ", if (x$centers_given) "given" else paste0("drawn by \"", x$center_method, "\""), merged)
 }
 
 solver_label <- function(x) {
   if (length(x$iterations) == 0 || x$iterations == 0 || is.null(x$trace)) return(NULL)
   last <- utils::tail(x$trace, 1)
-  steps <- paste0(step_name(x), if (x$iterations != 1) "s")
-  done <- if (isTRUE(x$converged)) "converged" else "not converged"
   paste0(
-    x$iterations, " ", steps, ", ", done,
+    x$iterations, " ", step_name(x), if (x$iterations != 1) "s", ", ", if (!isTRUE(x$converged)) "not ", "converged",
     if (nrow(last) > 0) paste0(" (residual ", format(last$residual, digits = 2), ")"),
     if (isTRUE(x$best_iteration < x$iterations)) paste0("; the best, ", x$best_iteration, ", is kept"),
     if (isTRUE(x$jitter > 1e-10)) paste0("; jitter raised to ", format(x$jitter, digits = 2))
@@ -162,19 +213,16 @@ solver_label <- function(x) {
 
 step_name <- function(x) if (x$loss == "squared") "iteration" else "Newton step"
 
-print_validation <- function(x, digits) {
-  errors <- x$trace$validation
-  if (all(is.na(errors))) return(invisible())
-  best <- if (is.null(x$error)) min(errors, na.rm = TRUE) else utils::tail(errors, 1)
+validation_label <- function(x, digits) {
+  if (is.null(x$least_held_out)) return(NULL)
   what <- if (x$loss != "squared") "log loss" else if (is.null(x$classes)) "RMSE" else "part misclassified"
-  cat("Held out:  ", what, " ", format(best, digits = digits), "\n", sep = "")
+  paste(what, format(x$least_held_out, digits = digits))
 }
 
-print_time <- function(x) {
-  if (is.null(x$seconds)) return(invisible())
-  m <- if (is.null(x[["m"]])) nrow(x$coefficients) else x[["m"]]
-  where <- resolve_control(run_control(x$control), x$n, m, x$d, x$kernel)
-  cat("Computed:  in ", format(sum(x$seconds), digits = 2), " s, sums on ", where_label(where), "\n", sep = "")
+time_label_of <- function(x) {
+  if (is.null(x$seconds)) return(NULL)
+  where <- resolve_control(run_control(x$control), x$n, x$m, x$d, x$kernel)
+  paste0("in ", format(sum(x$seconds), digits = 2), " s, sums on ", where_label(where))
 }
 
 # 12 MB
@@ -184,13 +232,9 @@ bytes_label <- function(bytes) {
 }
 
 print_error <- function(error, digits) {
-  if (is.null(error)) return(invisible())
-  if (is.matrix(error)) {
-    cat("Training:\n")
-    print(error, digits = digits)
-  } else {
-    cat("Training:  ", describe_error(error, digits), "\n", sep = "")
-  }
+  if (!is.matrix(error)) return(print_lines(Training = if (!is.null(error)) describe_error(error, digits)))
+  cat("Training:\n")
+  print(error, digits = digits)
 }
 
 ERROR_LABELS <- c(
@@ -253,29 +297,9 @@ null_deviance <- function(fit) {
 
 # ---- what other models have -------------------------------------------------------------------
 
-#' Parts of a kernel regression, by the names that other models have for them
-#'
-#' @param object,x,formula A fit from [kernel_ridge()].
-#' @param type Of residuals: `"response"`, the response (for logistic loss indicators of the classes) less the fitted
-#'   values; `"pearson"`, these over their standard deviation as the model has it, times the square root of the weights;
-#'   `"deviance"`, whose squares add up to the deviance.
-#' @param ... Not used; anything here is an error.
-#' @returns `coef()`: the coefficients of the kernels at the centres, a matrix for several responses. `fitted()`: the
-#'   mean of the response at the rows of the fit; for logistic loss the probability of the second class, or a matrix of
-#'   those of all; for classes by squared loss the function itself. `residuals()`: a vector or matrix in the same form
-#'   (deviance residuals are always one for each row of a logistic fit). `weights()`: those of the rows. `deviance()`:
-#'   the weighted sum of squares, or minus twice the log-likelihood. `nobs()`: the number of rows of positive weight.
-#'   `family()`: [stats::gaussian()] or [stats::binomial()]. `variable.names()`: the columns. `formula()` and
-#'   `model.frame()`: of fits by formula; the latter evaluates the data anew.
-#' @inheritSection flash_kde Errors
-#' @name ridge-methods
-#' @examples
-#' fit <- kernel_ridge(mpg ~ wt + hp, data = mtcars)
-#' head(residuals(fit))
-#' update(fit, . ~ . - hp, lambda = 0.01)
-NULL
-
 #' @rdname ridge-methods
+#' @importFrom stats confint deviance df.residual family hatvalues logLik
+#' @importFrom stats model.frame rstandard sigma simulate variable.names vcov weights
 #' @export
 coef.kernel_ridge <- function(object, ...) {
   check_dots_empty(...)
@@ -323,7 +347,6 @@ fit_residuals <- function(fit, type) {
 }
 
 #' @rdname ridge-methods
-#' @importFrom stats weights
 #' @export
 weights.kernel_ridge <- function(object, ...) {
   check_dots_empty(...)
@@ -331,7 +354,6 @@ weights.kernel_ridge <- function(object, ...) {
 }
 
 #' @rdname ridge-methods
-#' @importFrom stats deviance
 #' @export
 deviance.kernel_ridge <- function(object, ...) {
   check_dots_empty(...)
@@ -350,7 +372,6 @@ nobs.kernel_ridge <- function(object, ...) {
 }
 
 #' @rdname ridge-methods
-#' @importFrom stats family
 #' @export
 family.kernel_ridge <- function(object, ...) {
   check_dots_empty(...)
@@ -362,7 +383,6 @@ family.kernel_ridge <- function(object, ...) {
 }
 
 #' @rdname ridge-methods
-#' @importFrom stats variable.names
 #' @export
 variable.names.kernel_ridge <- function(object, ...) {
   check_dots_empty(...)
@@ -377,7 +397,6 @@ formula.kernel_ridge <- function(x, ...) {
 }
 
 #' @rdname ridge-methods
-#' @importFrom stats model.frame
 #' @export
 model.frame.kernel_ridge <- function(formula, ...) {
   if (is.null(formula$response)) stop_argument("formula", "must be a fit by formula")

@@ -24,13 +24,9 @@ fit_logistic <- function(system, problem, spec) {
   watch <- watch_iterations(system, problem, intercept, coefficients, state$watch)
   solved <- newton(model, state, penalties, spec, watch$each, watched_save(spec, watch))
   warn_stuck(solved)
-  alpha <- watch$best()
-  best <- watch$best_iteration()
-  list(
-    coefficients = if (is.null(alpha)) coefficients(solved$point$beta) else alpha, intercept = intercept,
-    fitted = if (is.null(alpha)) solved$point$f, trace = watch$trace(), iterations = solved$iterations,
-    factors = solved$factors, converged = solved$converged, best_iteration = if (is.null(best)) solved$iterations else best
-  )
+  c(watched_result(watch, intercept, solved, coefficients(solved$point$beta)), list(
+    fitted = if (is.null(watch$seen()$best)) solved$point$f, factors = solved$factors
+  ))
 }
 
 warn_stuck <- function(solved) {
@@ -73,13 +69,11 @@ point_at <- function(model, alpha = NULL) {
 
 # The solution with some of the centres, as a point of all.
 coarse_point <- function(model, spec) {
-  some <- unique(round(seq(1, model$centers$m, length.out = model$centers$m / COARSER)))
+  some <- spread_rows(model$centers$m, model$centers$m / COARSER)
   coarse <- model
   coarse$centers <- ridge_centers(model$centers$points[some, , drop = FALSE], spec$L, spec$kernel)
   coarse$center_index <- model$center_index[some]
-  coarse$preconditioner <- new_preconditioner(
-    centers_kernel(coarse$centers, model$run), model$run, model$preconditioner$jitter
-  )
+  coarse$preconditioner <- preconditioner_of(coarse$centers, model$run, model$preconditioner$jitter)
   on.exit(free_preconditioner(coarse$preconditioner))
   spec$tolerance <- max(spec$tolerance, COARSE_TOLERANCE)
   spec$iterations <- STEPS_TO_START
@@ -109,10 +103,10 @@ FORCING <- 0.3
 INNER_ON_THE_WAY <- 3
 INNER_ITERATIONS <- 30
 
-# One step at each penalty, and then all at the last. A state is where that is, with all that it takes to go on: `point`;
-# `iteration`; `residual`, how much a step promises to take off the objective, relative to that; what A was `made` of,
-# for it is kept where it still serves (to make it can cost as much as many sweeps), and how often it was (`factors`);
-# `inner` iterations of the last step, and `fresh`, those with A as it was new.
+# One step at each penalty, and then all at the last. A state is where that is, with all that it takes to go on:
+# `point`; `iteration`; `residual`, how much a step promises to take off the objective, relative to that; what A was
+# `made` of, for it is kept where it still serves (to make it can cost as much as many sweeps), and how often it was
+# (`factors`); `inner` iterations of the last step, and `fresh`, those with A as it was new.
 newton <- function(model, state, penalties, spec, each, save = NULL) {
   last <- length(penalties)
   if (!is.null(state$made)) make_newton(model, state$made)
@@ -149,8 +143,8 @@ worth_renewal <- function(model, fresh) {
   min(fresh + spared, INNER_ITERATIONS)
 }
 
-# What A is made of at mu: the second derivatives at the centres; where these are no rows, the link there is T' beta.
-# 1 / m is the better scale for large penalties, 1 / n for small ones (on bike and higgs up to twice as good, either way).
+# What A is made of at mu: the second derivatives at the centres; where these are no rows, the link there is T' beta. 1
+# / m is the better scale for large penalties, 1 / n for small ones (on bike and higgs up to twice as good, either way).
 newton_parts <- function(model, point, mu) {
   index <- model$center_index
   f <- if (is.null(index)) link_at_centers(model, point) else point$f[index, , drop = FALSE]
@@ -176,7 +170,7 @@ newton_direction <- function(model, point, mu, max_iter) {
   product <- rows_normal(model$rows, model$centers, NULL, slope, model$weights, model$run)$product
   gradient <- apply_factors(P, product / model$n, "T^-T") + mu * point$beta
   of_rows <- hessian_product(model, point$f)
-  multiply <- normal_operator(model, lambda = mu, product = function(alpha) {
+  multiply <- normal_operator(model, mu, function(alpha) {
     found <- of_rows(alpha)
     u <<- found$sums
     found$product

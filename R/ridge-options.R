@@ -1,7 +1,7 @@
 #' How a kernel ridge regression is solved
 #'
-#' Settings of the solver of [kernel_ridge()] that few fits need: an exact fit, its stopping rule, how centres are drawn,
-#' where a long fit begins and what it saves.
+#' Settings of the solver of [kernel_ridge()] that few fits need: an exact fit, its stopping rule, how centres are
+#' drawn, where a long fit begins and what it saves.
 #'
 #' @param exact Logical. `TRUE`: every row is a centre, without Nystroem approximation. `FALSE`: centres are drawn.
 #'   `NULL` (default): `TRUE` for up to 1,000 rows if `centers` is `NULL`. See the section about exact fits in
@@ -14,8 +14,8 @@
 #' @param center_method How centres are drawn from the rows: `"uniform"` (default), `"rpcholesky"`, `"leverage"` or
 #'   `"kmeans++"`. See the section about centres in [kernel_ridge()].
 #' @param intercept Logical: is there an intercept? Default `TRUE`.
-#' @param class_weights For `loss = "weighted"`: a positive number for each class, by name or in the order of the levels.
-#'   `NULL` (default): numbers that give all classes the same total weight.
+#' @param class_weights For `loss = "weighted"`: a positive number for each class, by name or in the order of the
+#'   levels. `NULL` (default): numbers that give all classes the same total weight.
 #' @param start A fit of [kernel_ridge()] to rows with the same columns: the solver begins at its centres and
 #'   coefficients. `NULL` (default): it begins at 0.
 #' @param checkpoint Name of a file in which a long fit saves its state every minute. After a crash or an interrupt, the
@@ -71,9 +71,11 @@ ridge_spec <- function(arguments) {
   c(arguments[names(arguments) != "solver"], check_solver(arguments$solver))
 }
 
+DEFAULT_SOLVER <- ridge_solver()
+
 check_solver <- function(solver) {
   if (inherits(solver, "ridge_solver")) return(solver)
-  if (is.null(solver)) return(ridge_solver())
+  if (is.null(solver)) return(DEFAULT_SOLVER)
   known <- names(formals(ridge_solver))
   if (!is.list(solver) || is.object(solver) || !(length(solver) == 0 || has_names(names(solver)))) {
     stop_argument("solver", "must be from ridge_solver(), or a list of its settings by name: found ", describe(solver))
@@ -86,8 +88,9 @@ check_solver <- function(solver) {
 }
 
 check_tolerance <- function(tolerance, arg) {
-  good <- is_number(tolerance) && length(tolerance) == 1 && is.finite(tolerance) && tolerance >= 0 && tolerance < 1
-  if (!good) stop_argument(arg, "must be one number from 0 to below 1: found ", describe(tolerance))
+  if (!is_finite_number(tolerance) || tolerance < 0 || tolerance >= 1) {
+    stop_argument(arg, "must be one number from 0 to below 1: found ", describe(tolerance))
+  }
   as.double(tolerance)
 }
 
@@ -98,10 +101,13 @@ check_start <- function(start, arg) {
 }
 
 check_penalty <- function(lambda, arg) {
-  good <- is_number(lambda) && length(lambda) == 1 && is.finite(lambda) && lambda > 0
-  if (!good) stop_argument(arg, "must be one positive number: found ", describe(lambda))
+  if (!is_finite_number(lambda) || lambda <= 0) {
+    stop_argument(arg, "must be one positive number: found ", describe(lambda))
+  }
   as.double(lambda)
 }
+
+is_finite_number <- function(x) is_number(x) && length(x) == 1 && is.finite(x)
 
 # Names by which other packages and the solver know what is asked for, and what to write here.
 RIDGE_OTHERS <- c(

@@ -39,7 +39,7 @@ partial_rows <- function(fit, n_values) {
   most <- PARTIAL_PAIRS / (as.double(nrow(fit$coefficients)) * n_values)
   size <- min(fit$n, max(PARTIAL_ROWS[1], min(most, PARTIAL_ROWS[2])))
   rows <- if (is.null(data$weights)) seq_len(fit$n) else which(data$weights > 0)
-  rows <- rows[unique(round(seq(1, length(rows), length.out = size)))]
+  rows <- rows[spread_rows(length(rows), size)]
   weights <- if (is.null(data$weights)) rep(1, length(rows)) else data$weights[rows]
   list(
     points = rows_take(data$rows, rows), frame = if (!is.null(fit$terms)) data$frame[rows, , drop = FALSE],
@@ -49,19 +49,14 @@ partial_rows <- function(fit, n_values) {
 
 # A grid over the variable, or its levels; a number of two values has no more.
 partial_values <- function(fit, own, frame, name, n_grid) {
-  if (!is.null(frame) && is_categorical(fit, frame, name)) {
-    if (!is.factor(own)) return(sort(unique(own)))
-    known <- fit$xlevels[[term_label(name)]]
-    return(factor(if (is.null(known)) levels(own) else known, levels = levels(own)))
-  }
+  if (!is.null(frame) && is_categorical(fit, frame, name)) return(known_values_of(fit, own, name))
   if (length(unique(own)) <= 2) return(sort(unique(own)))
   seq(min(own), max(own), length.out = n_grid)
 }
 
 points_with <- function(fit, at, name, value) {
-  plain <- is.null(at$frame) || is_plain(fit, at$frame, name)
-  if (!plain) {
-    return(model_newdata(fit, replace_column(at$frame, name, rep(value, nrow(at$frame))))$points)
+  if (!is.null(at$frame) && !is_plain(fit, at$frame, name)) {
+    return(points_of_frame(fit, replace(at$frame, name, list(rep(value, nrow(at$frame))))))
   }
   points <- at$points
   points[, match(if (is.null(at$frame)) name else term_label(name), column_names(fit))] <- value
@@ -69,10 +64,8 @@ points_with <- function(fit, at, name, value) {
 }
 
 partial_frame <- function(job, values, made, se, level, own) {
-  estimate <- do.call(rbind, lapply(made, `[[`, "estimate"))
-  functional <- do.call(cbind, lapply(made, `[[`, "functional"))
-  error <- if (se && !is.null(functional)) functional_errors(job$fit, functional, job$run) else NA_real_
-  width <- stats::qnorm((1 + level) / 2) * matrix(error, nrow(estimate), ncol(estimate))
+  estimate <- bound_parts(made, "estimate", rbind)
+  width <- normal_width(matrix(errors_of_parts(job, made, se), nrow(estimate), ncol(estimate)), level)
   ends <- if (job$scale == "link") list(estimate - width, estimate + width) else {
     # on the scale of log odds, so that they stay between 0 and 1
     odds <- width / pmax(estimate * (1 - estimate), .Machine$double.eps)

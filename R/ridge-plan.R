@@ -47,8 +47,7 @@ plan_by_centers <- function(task) {
 
 plan_exact <- function(task) {
   spec <- task$spec
-  used <- used_in_exact(task$rows, task$problem$weights)
-  system <- exact_system(used, spec$L, spec$kernel, spec$lambda, task$run)
+  system <- exact_system(task$rows, task$problem$weights, spec$L, spec$kernel, spec$lambda, task$run)
   if (is_factorised(system)) plan_factorised(task) else plan_gradients(task, system)
 }
 

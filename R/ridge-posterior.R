@@ -8,9 +8,8 @@
 # where that would be too large, each class an R of its own, as if the others were known.
 
 # list(prior_root, parts, columns, joint): with T'T = K_mm + jitter, `prior_root` is T^-1. `parts`, one for all outputs
-# or one for each: list(root, edf, log_det, weights): R, tr(H), and log det(I + W^(1/2) Q W^(1/2) / (n lambda)), where Q
-# is K_nm K_mm^-1 K_mn (joint: NULL). Of an exact fit T'T = K + N, there is no R, and `parts` have the `leverage` of the
-# rows. Where that is not factorised either, edf and log_det are estimates (ridge-exact-posterior.R).
+# or one for each: list(root, edf, weights): R and tr(H). Of an exact fit T'T = K + N, there is no R, and `parts` have
+# the `leverage` of the rows. Where that is not factorised either, edf is an estimate (ridge-exact-posterior.R).
 posterior_of <- function(fit, run) {
   if (is.null(fit$state$posterior)) {
     is_exact <- fit$exact && fit$loss == "squared"
@@ -25,7 +24,7 @@ center_posterior <- function(fit, run) {
   m <- columns$m
   check_memory(8 * 5 * m^2, "object")
   name_stage(run, "Standard errors")
-  P <- new_preconditioner(centers_kernel(columns, run), run, max(fit$jitter, 1e-13))
+  P <- preconditioner_of(columns, run, max(fit$jitter, 1e-13))
   prior_root <- apply_factors(P, diag(m), "T^-1")
   if (is_joint(fit)) {
     return(list(prior_root = prior_root, parts = joint_parts(fit, columns, P, run), columns = columns, joint = TRUE))
@@ -35,8 +34,7 @@ center_posterior <- function(fit, run) {
     B <- new_preconditioner(inner, run, 1e-15, diagonal = fit$lambda)
     inverse <- apply_factors(B, diag(m), "T^-1")
     list(
-      root = apply_factors(P, inverse, "T^-1") / sqrt(fit$n), edf = m - fit$lambda * sum(inverse^2),
-      log_det = log_det(B) - m * log(fit$lambda), weights = weights
+      root = apply_factors(P, inverse, "T^-1") / sqrt(fit$n), edf = m - fit$lambda * sum(inverse^2), weights = weights
     )
   })
   list(prior_root = prior_root, parts = parts, columns = columns, joint = FALSE)
@@ -104,24 +102,20 @@ row_curvatures <- function(fit, run) {
 }
 
 exact_posterior <- function(fit, run) {
-  used <- used_in_exact(kept_data(fit)$rows, fit$data$weights)
-  system <- exact_system(used, fit$L, fit$kernel, fit$lambda, run)
+  system <- exact_system_of(fit, run)
   if (!is_factorised(system)) {
     found <- estimated_traces(fit, run)
-    if (is.null(fit$state$ones)) fit$state$ones <- replace(numeric(fit$n), used$index, found$ones)
-    part <- c(found[c("edf", "edf_error", "log_det", "log_det_error")], list(weights = fit$data$weights))
+    if (is.null(fit$state$ones)) fit$state$ones <- replace(numeric(fit$n), system$index, found$ones)
+    part <- c(found[c("edf", "edf_error")], list(weights = fit$data$weights))
     return(list(prior_root = NULL, parts = list(part), columns = system$centers))
   }
   system$run <- run_in_double(run)
   check_memory(8 * 3 * system$n^2, "object")
   name_stage(run, "Standard errors")
-  P <- exact_factor(system)
-  prior_root <- apply_factors(P, diag(system$n), "T^-1")
+  prior_root <- apply_factors(exact_factor(system), diag(system$n), "T^-1")
   leverage <- numeric(fit$n)
-  leverage[used$index] <- 1 - system$noise * rowSums(prior_root^2)
-  part <- list(
-    edf = sum(leverage), log_det = log_det(P) - sum(log(system$noise)), weights = fit$data$weights, leverage = leverage
-  )
+  leverage[system$index] <- 1 - system$noise * rowSums(prior_root^2)
+  part <- list(edf = sum(leverage), weights = fit$data$weights, leverage = leverage)
   list(prior_root = prior_root, parts = list(part), columns = system$centers)
 }
 
@@ -137,10 +131,7 @@ squared_norms <- function(rows, columns, root, run) {
 # k(x, x) of the rows.
 kernel_diagonal <- function(rows, L, kernel, run) {
   if (is_radial(kernel)) return(rep(1, rows$n))
-  of <- function(points) {
-    K <- centers_kernel(ridge_centers(points, L, kernel), run)
-    diag(if (is.matrix(K)) K else kernel_matrix_of(K, NULL, run))
-  }
+  of <- \(points) diag(kernels_between(NULL, points, L, kernel, run))
   rows_fold(rows, \(done, points, first) {
     c(done, unlist(lapply(blocks_of(nrow(points), 128), \(block) of(points[block, , drop = FALSE]))))
   }, NULL)
@@ -274,25 +265,8 @@ check_uncertain <- function(fit, how) {
   }
 }
 
-#' Intervals of the function that was fitted
-#'
-#' For each row an interval for the fitted function there, pointwise, as `predict(interval = "confidence")` has it: a
-#' regression by kernels has no few parameters that intervals would be worth having of.
-#'
-#' @param object A fit from [kernel_ridge()].
-#' @param parm Numbers of rows of the fit, or new rows in any form that [predict.kernel_ridge()] takes. Missing: all rows of
-#'   the fit.
-#' @param level Probability of an interval.
-#' @param ... For [predict.kernel_ridge()], as `offset`.
-#' @returns A matrix with a row for each of the rows and two columns, or for several responses an array whose third
-#'   dimension they are. For logistic loss on the scale of the link.
-#' @inheritSection flash_kde Errors
-#' @importFrom stats confint
+#' @rdname predict.kernel_ridge
 #' @export
-#' @examples
-#' fit <- kernel_ridge(dist ~ speed, data = cars)
-#' confint(fit, 1:3)
-#' confint(fit, data.frame(speed = c(10, 20)), level = 0.9)
 confint.kernel_ridge <- function(object, parm, level = 0.95, ...) {
   level <- check_level(level)
   of_fit <- !missing(parm) && is.numeric(parm) && is.null(dim(parm))

@@ -1,4 +1,7 @@
-#' Predictions from a kernel regression
+#' Predictions and intervals from a kernel regression
+#'
+#' `predict()` evaluates a fit at its own rows or at new ones. `confint()` has for each row the interval of the fitted
+#' function there, pointwise, as `predict(type = "link", interval = "confidence")` has it.
 #'
 #' @param object A fit from [kernel_ridge()].
 #' @param newdata Rows with the columns of the fit, in any order where both have names (a data frame may have others,
@@ -13,17 +16,17 @@
 #' @param se.fit Whether to return standard errors, too, see below.
 #' @param interval,level Intervals of the fitted function, `"confidence"`, or of responses (of weight 1),
 #'   `"prediction"`, of probability `level`, as [stats::predict.lm()] has them.
-#' @param na.action What to do about rows of `newdata` with missing values. `NA` comes of them by
-#'   [stats::na.pass()]; [stats::na.omit()] leaves them out, and it is an error by [stats::na.fail()]. At the rows of the
-#'   fit its own `na.action` decides: those that [stats::na.exclude()] left out are `NA` here.
+#' @param na.action What to do about rows of `newdata` with missing values. `NA` comes of them by [stats::na.pass()];
+#'   [stats::na.omit()] leaves them out, and it is an error by [stats::na.fail()]. At the rows of the fit its own
+#'   `na.action` decides: those that [stats::na.exclude()] left out are `NA` here.
 #' @param control A [flash_control()] for this prediction. What it does not say is as in the fit.
-#' @param collect Whether the values come back. `FALSE`, where `newdata` is a [flash_data()], or missing and the fit is of one:
-#'   they stay on the workers, as a [flash_data()], classes by their numbers.
-#' @param ... Not used; anything here is an error.
+#' @param collect Whether the values come back. `FALSE`, where `newdata` is a [flash_data()], or missing and the fit is
+#'   of one: they stay on the workers, as a [flash_data()], classes by their numbers.
+#' @param parm Numbers of rows of the fit, or new rows in any form that `newdata` has. Missing: all rows of the fit.
+#' @param ... For `confint()`: other arguments of `predict()`, as `offset`. Else not used; anything here is an error.
 #' @details
-#' **Standard errors** are those of the Bayesian model behind the fit (see [logLik()][ridge-likelihood]): with k the
-#' kernels of a new point x at the centres, W the weights and \eqn{\sigma}{sigma} as [sigma()][ridge-likelihood]
-#' estimates it,
+#' **Standard errors** are those of the Bayesian model behind the fit (see [ridge-methods]): with k the kernels of a new
+#' point x at the centres, W the weights and \eqn{\sigma}{sigma} as [sigma()][ridge-methods] estimates it,
 #' \deqn{\sigma \sqrt{k' (K_{mn} W K_{nm} + n \lambda K_{mm})^{-1} k + \frac{k(x, x) - k' K_{mm}^{-1} k}{n
 #' \lambda}}.}{sigma sqrt(k' (K_mn W K_nm + n lambda K_mm)^-1 k + (k(x, x) - k' K_mm^-1 k) / (n lambda)).}
 #' The second part, of what the centres do not see, makes errors grow far from the data, up to the prior's; with all
@@ -36,7 +39,8 @@
 #'   dimension they are. Rows have names where those of `newdata` do. With `interval`, a matrix with columns `fit`,
 #'   `lwr` and `upr`; for several responses, and for the classes of `type = "prob"`, an array whose third dimension they
 #'   are. With `se.fit` a list of `fit`, `se.fit` (a vector, or a matrix with a column for each response or class), `df`
-#'   and `residual.scale`. Where a fit leaves no residuals, intervals have width 0.
+#'   and `residual.scale`. Where a fit leaves no residuals, intervals have width 0. `confint()`: a matrix of the two
+#'   ends, or an array.
 #' @seealso [marginal_effects()] for averages of the derivatives.
 #' @inheritSection flash_kde Errors
 #' @export
@@ -44,6 +48,7 @@
 #' fit <- kernel_ridge(mpg ~ wt + hp, data = mtcars)
 #' predict(fit, data.frame(wt = c(2, 3, NA), hp = 100))
 #' head(predict(fit, type = "gradient"))
+#' confint(fit, data.frame(wt = 2:3, hp = 100), level = 0.9)
 predict.kernel_ridge <- function(object, newdata, type = c("response", "link", "class", "prob", "gradient"), offset = NULL,
                            se.fit = FALSE, interval = c("none", "confidence", "prediction"), level = 0.95,
                            na.action = stats::na.pass, control = NULL, collect = TRUE, ...) {
@@ -69,12 +74,11 @@ predict.kernel_ridge <- function(object, newdata, type = c("response", "link", "
 
 # A flash_data() of the values. `how`: of predict.kernel_ridge().
 predict_where_rows_are <- function(fit, at, how, run) {
-  if (!inherits(at$rows, "rows_data")) {
-    stop_argument("collect", "must be TRUE where the rows are no flash_data(): found FALSE")
-  }
   errors <- how$se.fit || how$interval != "none"
-  if (errors) stop_argument("collect", "must be TRUE for standard errors and intervals: found FALSE")
-  if (how$type == "gradient") stop_argument("collect", "must be TRUE for gradients: found FALSE")
+  why <- if (!inherits(at$rows, "rows_data")) "where the rows are no flash_data()" else {
+    if (errors) "for standard errors and intervals" else if (how$type == "gradient") "for gradients"
+  }
+  if (!is.null(why)) stop_argument("collect", "must be TRUE ", why, ": found FALSE")
   link <- if (at$own) link_of_rows(fit, run) else {
     of_kernels <- rows_link(rows_under(at$rows, fit$L, fit$kernel), fit_columns(fit), fit$coefficients, run)
     shift_columns(of_kernels, -fit$intercept)
@@ -135,15 +139,20 @@ link_of_rows <- function(fit, run) {
 fit_to_show <- function(fit, most = 20000) {
   data <- kept_data(fit)
   if (!is_column(data$y)) return(fit)
-  rows <- evenly(fit$n, min(fit$n, most))
-  fit$data <- list(
-    rows = ridge_rows(rows_take(data$rows, rows)), y = data$y[rows, , drop = FALSE],
-    weights = if (!is.null(data$weights)) data$weights[rows],
-    offset = if (!is.null(data$offset)) data$offset[rows, , drop = FALSE]
-  )
+  rows <- spread_rows(fit$n, most)
+  fit$data <- some_of_data(data, rows)
   fit$n <- length(rows)
   fit$state <- list2env(list(columns = fit$state$columns), parent = emptyenv())
   fit
+}
+
+# Rows `index` of what is known of each row of `data`, the problem of a fit or what it keeps of it, in this session.
+some_of_data <- function(data, index, L = NULL, kernel = NULL) {
+  weights <- numbers_at(data$weights, index)
+  list(
+    rows = ridge_rows(rows_take(data$rows, index), L, kernel), y = numbers_at(data$y, index),
+    weights = if (!is.null(weights)) as.vector(weights), offset = numbers_at(data$offset, index)
+  )
 }
 
 kept_data <- function(fit) {
@@ -239,11 +248,6 @@ restore_fitted <- function(fit, result) {
   }
   result <- take_rows(result, from)
   if (is.null(names)) result else name_rows(result, names)
-}
-
-# Rows of the kind of others, for the same fit.
-rows_like <- function(rows, x, arg, spec) {
-  rows_under(rows_of_fit(x, arg, rows$d, rows$names), spec$L, spec$kernel)
 }
 
 as_type <- function(fit, link, type) {

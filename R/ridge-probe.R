@@ -27,16 +27,10 @@ timed <- function(task) {
   seconds / count
 }
 
-evenly <- function(n, count) unique(round(seq(1, n, length.out = count)))
-
 # Rows `index` of all that a fit has of each row.
 problem_at <- function(problem, spec, index) {
-  of <- \(x) numbers_at(x, index)
-  rows <- ridge_rows(rows_take(problem$rows, index), spec$L, spec$kernel)
-  weights <- if (!is.null(problem$weights)) as.vector(of(problem$weights))
-  problem[c("rows", "y", "weights", "offset")] <- list(rows, of(problem$y), weights, of(problem$offset))
-  problem["validation"] <- list(NULL)
-  problem
+  some <- c(some_of_data(problem, index, spec$L, spec$kernel), list(validation = NULL))
+  replace(problem, names(some), some)
 }
 
 # ---- iterations -------------------------------------------------------------------------------
@@ -74,7 +68,7 @@ probe_iterations <- function(task) {
   counts <- list2env(list(moments = 0, normal = 0, multiply = 0, solves = 0, passes = 0))
   problem$rows[c("counts", "most")] <- list(counts, few)
   class(problem$rows) <- c("rows_counted", class(problem$rows))
-  index <- evenly(count, few)
+  index <- spread_rows(count, few)
   chosen <- list(points = rows_take(problem$rows, index), index = index)
   spec[c("start", "state")] <- NULL
   system <- system_of(problem, chosen, spec, task$run)
@@ -95,9 +89,8 @@ probe_exact_iterations <- function(task, system, run) {
   counts <- unique(pmin(n, c(most %/% 4, most)))
   found <- vapply(counts, \(count) {
     problem <- problem_at(task$problem, spec, sort(sample.int(n, count)))
-    used <- used_in_exact(problem$rows, problem$weights)
-    part <- exact_system(used, spec$L, spec$kernel, spec$lambda * n / count, task$run)
-    y <- centred_response(problem)$y[used$index, , drop = FALSE]
+    part <- exact_system(problem$rows, problem$weights, spec$L, spec$kernel, spec$lambda * n / count, task$run)
+    y <- centred_response(problem)$y[part$index, , drop = FALSE]
     suppressWarnings(solve_by_gradients(part, y, spec, \(...) FALSE))$iterations
   }, 0)
   if (length(found) == 1) return(found)
@@ -113,9 +106,9 @@ probe_factors <- function(task, m) {
   some <- min(m, PROBE_CENTERS[[task$backend]])
   backend <- NULL
   one <- function(size) {
-    points <- rows_take(task$rows, evenly(task$rows$n, size))
+    points <- rows_take(task$rows, spread_rows(task$rows$n, size))
     centers <- ridge_centers(points, spec$L, spec$kernel)
-    make <- \() new_preconditioner(centers_kernel(centers, task$run), task$run, MOST_JITTER)
+    make <- \() preconditioner_of(centers, task$run, MOST_JITTER)
     P <- make()
     on.exit(free_preconditioner(P))
     backend <<- P$backend
@@ -145,9 +138,9 @@ extrapolate <- function(probe, what, m, p = 2) {
 probe_products <- function(task, calls) {
   m <- task$m
   n <- task$rows$n
-  some <- rows_take(task$rows, evenly(n, min(n, max(64, ceiling(PROBE_PAIRS[[task$backend]] / m)))))
+  some <- rows_take(task$rows, spread_rows(n, max(64, ceiling(PROBE_PAIRS[[task$backend]] / m))))
   rows <- ridge_rows(some, task$spec$L, task$spec$kernel)
-  centers <- ridge_centers(rows_take(task$rows, evenly(n, m)), task$spec$L, task$spec$kernel)
+  centers <- ridge_centers(rows_take(task$rows, spread_rows(n, m)), task$spec$L, task$spec$kernel)
   v <- matrix(1 / centers$m, centers$m, task$t)
   w <- matrix(1, rows$n, task$t)
   run <- task$run
@@ -180,8 +173,8 @@ probe_exact_product <- function(system, t, run, pairs) {
   n <- system$n
   fast <- is_fast(system, run)
   if (!fast) {
-    rows <- ridge_rows(rows_take(system$rows, evenly(n, min(n, ceiling(sqrt(2 * pairs))))))
-    system <- exact_system(list(rows = rows, index = seq_len(rows$n)), system$L, system$kernel, 1, run)
+    rows <- ridge_rows(rows_take(system$rows, spread_rows(n, ceiling(sqrt(2 * pairs)))))
+    system <- exact_system(rows, NULL, system$L, system$kernel, 1, run)
   }
   v <- matrix(1 / system$n, system$n, t)
   timed(\() exact_product(system, v, run)) * (n / system$n)^2
@@ -195,7 +188,7 @@ is_fast <- function(system, run) {
 # Of the products with K_nr, and K_rn, of the preconditioner, with all rows: the fast engine may serve these.
 probe_inverse <- function(task, system, r, run) {
   rows <- system$rows
-  few <- ridge_centers(rows_take(rows, evenly(rows$n, r)), system$L, system$kernel)
+  few <- ridge_centers(rows_take(rows, spread_rows(rows$n, r)), system$L, system$kernel)
   of <- \(size) matrix(1 / size, size, task$t)
   timed(\() transposed_product(rows, few, of(rows$n), run)) + timed(\() rows_multiply(rows, few, of(few$m), run))
 }
@@ -203,8 +196,8 @@ probe_inverse <- function(task, system, r, run) {
 # Of T^-T K_rn N^-1 K_nr T^-1: the sums, and two solves for r columns.
 probe_information <- function(task, system, r, run) {
   columns <- min(r, 128)
-  few <- ridge_centers(rows_take(system$rows, evenly(system$n, r)), system$L, system$kernel)
-  P <- new_preconditioner(centers_kernel(few, run), run, MOST_JITTER)
+  few <- ridge_centers(rows_take(system$rows, spread_rows(system$n, r)), system$L, system$kernel)
+  P <- preconditioner_of(few, run, MOST_JITTER)
   v <- matrix(1, P$m, columns)
   solves <- 2 * timed(\() apply_factors(P, v, "T^-T")) * r / columns
   free_preconditioner(P)

@@ -24,17 +24,15 @@ check_response <- function(y, n, arg = "y", binary = FALSE) {
 }
 
 two_classes <- function(y, arg) {
-  if (!is_number(y) || NCOL(y) != 1) {
-    stop_argument(arg, "must be a factor, or have two different values, for logistic loss: found ", describe(y))
-  }
+  if (!is_number(y) || NCOL(y) != 1) stop_two_classes(arg, describe(y))
   check_finite(y, arg)
   values <- sort(unique(as.vector(y)))
-  if (length(values) > 2) {
-    stop_argument(
-      arg, "must be a factor, or have two different values, for logistic loss: found ", length(values), " values"
-    )
-  }
+  if (length(values) > 2) stop_two_classes(arg, length(values), " values")
   factor(as.vector(y), levels = values)
+}
+
+stop_two_classes <- function(arg, ...) {
+  stop_argument(arg, "must be a factor, or have two different values, for logistic loss: found ", ...)
 }
 
 class_response <- function(y, n, arg) {

@@ -1,5 +1,5 @@
-# Rows of kernel_ridge() that need not fit into memory: of a big.matrix, or of a function that yields them. A chunk is in
-# memory at a time, and n numbers for each output.
+# Rows of kernel_ridge() that need not fit into memory: of a big.matrix, or of a function that yields them. A chunk is
+# in memory at a time, and n numbers for each output.
 #
 # A function is called as kernel_sum() calls it, without arguments, for one chunk after the other and NULL after the
 # last. But it is read again and again: the call after that NULL begins anew. Or it has an argument `reset`, as biglm's
@@ -78,24 +78,6 @@ open_chunks <- function(rows) {
 
 # ---- products ---------------------------------------------------------------------------------
 
-#' @export
-rows_under.rows_chunks <- function(rows, L, kernel) {
-  rows[c("L", "kernel")] <- list(L, kernel)
-  rows
-}
-
-#' @export
-rows_multiply.rows_chunks <- function(rows, centers, v, run) {
-  sums <- matrix(0, rows$n, NCOL(v))
-  stats <- NULL
-  each_share(rows, run, function(points, piece, run) {
-    part <- kernel_sum_of(centers$sources, points, v, run, as_matrix = TRUE)
-    sums[piece[1]:piece[2], ] <<- part$sums
-    stats <<- if (is.null(stats)) part$stats else add_stats(stats, part$stats)
-  })
-  list(sums = sums, stats = stats)
-}
-
 # The errors of chunks add up, each relative to the largest sum of its own.
 #' @export
 rows_normal.rows_chunks <- function(rows, centers, v, w, weights, run, with_sums = FALSE) {
@@ -103,8 +85,7 @@ rows_normal.rows_chunks <- function(rows, centers, v, w, weights, run, with_sums
   product <- 0
   sums <- if (with_sums) matrix(0, rows$n, NCOL(v))
   stats <- NULL
-  each_share(rows, run, function(points, piece, run) {
-    of <- piece[1]:piece[2]
+  rows_share(rows, run, function(points, of) {
     sources <- sum_sources(points, NULL, rows$L, rows$kernel)
     part <- normal_product_of(
       centers$sources, sources, v, if (!is.null(w)) w[of, , drop = FALSE], if (!is.null(weights)) weights[of], run,
@@ -117,12 +98,12 @@ rows_normal.rows_chunks <- function(rows, centers, v, w, weights, run, with_sums
   list(product = product, sums = sums, stats = stats)
 }
 
-# A pass, each chunk with its share of what the progress of the whole is to C.
-each_share <- function(rows, run, f) {
+#' @export
+rows_share.rows_chunks <- function(rows, run, f) {
   share <- nested_share(run)
   each_chunk(rows, function(points, piece, chunk) {
     share$part((piece[1] - 1) / rows$n, nrow(points) / rows$n)
-    f(points, piece, run)
+    f(points, piece[1]:piece[2])
   })
   share$end()
 }

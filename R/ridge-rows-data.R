@@ -1,17 +1,12 @@
-# Rows of kernel_ridge() that are a flash_data(): they stay on the workers, and so do the response, weights and all that is
-# computed for each row (store-columns.R). A product is local: m numbers for each output go to a worker and come back.
+# Rows of kernel_ridge() that are a flash_data(): they stay on the workers, and so do the response, weights and all that
+# is computed for each row (store-columns.R). A product is local: m numbers for each output go to a worker and come
+# back.
 
 data_rows_of <- function(x) {
   rows <- list(data = x, n = x$n, d = x$d, names = x$names)
   if (x$has[["response"]]) rows$y <- response_column(x)
   if (x$has[["weights"]]) rows$weights <- weights_column(x)
   structure(rows, class = "rows_data")
-}
-
-#' @export
-rows_under.rows_data <- function(rows, L, kernel) {
-  rows[c("L", "kernel")] <- list(L, kernel)
-  rows
 }
 
 #' @export
@@ -62,10 +57,9 @@ check_response_column <- function(y, binary) {
 }
 
 two_values <- function(y) {
-  wanted <- "must be a factor, or have two different values, for logistic loss: found "
-  if (y$t != 1) stop_argument("y", wanted, y$t, " columns")
+  if (y$t != 1) stop_two_classes("y", y$t, " columns")
   values <- over_columns("column_distinct", list(x = y))
-  if (length(values) > 2) stop_argument("y", wanted, "more")
+  if (length(values) > 2) stop_two_classes("y", "more")
   as.character(values)
 }
 
@@ -85,8 +79,9 @@ response_column_like <- function(y, classes, t, arg) {
 
 # ---- rows that are held out -------------------------------------------------------------------
 
-# As hold_out(), of each shard the same part, each half where the shard is. `split`: list(part, seed).
-hold_out_data <- function(rows, response, spec) {
+# Of each shard the same part, each half where the shard is. `split`: list(part, seed).
+#' @export
+split_rows.rows_data <- function(rows, response, spec) {
   if (!is.null(spec$checkpoint)) {
     stop_argument("validation", "must be rows of their own beside `checkpoint` and a flash_data(): found a fraction")
   }
@@ -96,26 +91,16 @@ hold_out_data <- function(rows, response, spec) {
   if (any(number == 0 | number == data$rows)) {
     stop_argument("validation", "must leave rows of every shard for the fit, and others: found ", format(split$part))
   }
-  if (is_number(spec$centers) && is.null(dim(spec$centers)) && length(spec$centers) > 1) {
+  if (are_several(spec$centers)) {
     stop_argument("centers", "must be a number, or points, beside a flash_data() and `validation`: found numbers of rows")
   }
   parts <- lapply(c(kept = FALSE, held = TRUE), \(held) part_of_data(data, split, held))
   # of numbers in this session
   index <- if (!is_column(response$y) || !is.null(spec$weights) || !is.null(spec$offset)) held_rows(data, split)
-  of <- function(x, which) {
-    if (is.null(x) || is_column(x)) return(column_at(x, parts[[which]]))
-    rows <- if (which == "held") index else -index
-    numbers_at(x, rows)
-  }
-  offset <- check_offset(spec$offset, rows$n, ncol(response$y))
-  y <- if (is_column(response$y)) of(response$y, "held") else response_values(response, index)
-  spec$validation <- list(x = parts$held, y = y, offset = of(offset, "held"))
-  spec$offset <- of(offset, "kept")
-  weights <- if (is_column(spec$weights)) spec$weights else check_weights(spec$weights, rows$n)
-  spec["weights"] <- list(of(weights, "kept"))
-  response$y <- of(response$y, "kept")
-  if (!is.null(response$classes)) check_no_lacking(class_counts(response$y), response$classes, "validation")
-  list(rows = ridge_rows(parts$kept), response = response, spec = spec)
+  c(parts, list(index = index, taken = NULL, centers = spec$centers, of = function(x, held) {
+    if (is_column(x)) return(column_at(x, parts[[if (held) "held" else "kept"]]))
+    numbers_at(x, if (held) index else -index)
+  }))
 }
 
 # The numbers of those that are held out.

@@ -1,5 +1,5 @@
-# Rows of kernel_ridge() in sparse matrices of the package Matrix, and centres among them. Nothing is made dense but kernels,
-# a block of rows at a time. Bandwidths are numbers, `L` the scales of the columns: one, or one for each.
+# Rows of kernel_ridge() in sparse matrices of the package Matrix, and centres among them. Nothing is made dense but
+# kernels, a block of rows at a time. Bandwidths are numbers, `L` the scales of the columns: one, or one for each.
 #
 # Distances come from products, see fk_kernel_of_products() in src/fk.h for their error: kernels of points that are not
 # thousands of bandwidths from 0 are right to a relative 1e-9, but for the Laplacian and Matern kernels of points that
@@ -57,7 +57,7 @@ rows_factor.rows_sparse <- function(rows, bandwidth) {
 # A fit with dense centres has a matrix L: its rows become dense, a chunk at a time.
 #' @export
 rows_under.rows_sparse <- function(rows, L, kernel) {
-  rows[c("L", "kernel")] <- list(L, kernel)
+  rows <- NextMethod()
   if (!is.matrix(L)) rows$scaled <- with_norms(rows$byrow, L)
   rows
 }
@@ -76,8 +76,7 @@ with_norms <- function(byrow, scale) {
 sparse_centers <- function(points, L, kernel) {
   scale <- if (length(L) == 1) L else rep(L, diff(points@p))
   columns <- c(compressed(points, points@x / scale), list(norms = with_norms(Matrix::t(points), L)$norms))
-  centers <- list(points = points, m = nrow(points), columns = columns, L = L, kernel = kernel)
-  structure(centers, class = "centers_sparse")
+  list(points = points, m = nrow(points), columns = columns, L = L, kernel = kernel)
 }
 
 # ---- products ---------------------------------------------------------------------------------
@@ -87,37 +86,42 @@ sparse_block <- function(rows, centers, piece, run) {
   .Call(ffi_sparse_kernels, rows$scaled, centers$columns, piece[1], diff(piece) + 1, centers$kernel, run)
 }
 
-# f(block, piece) for one block of kernels after the other, of a quarter of a chunk of points, as it is read twice
-# again; the stats of all.
-each_block <- function(rows, centers, run, f) {
+# f(piece) for one piece of the rows after the other, each with its share of the progress.
+each_piece <- function(rows, size, run, f) {
   share <- nested_share(run)
-  stats <- NULL
-  for (piece in pieces_of(rows$n, max(1, floor(chunk_bytes() / 32 / centers$m)))) {
+  for (piece in pieces_of(rows$n, size)) {
     share$part((piece[1] - 1) / rows$n, (diff(piece) + 1) / rows$n)
-    block <- sparse_block(rows, centers, piece, run)
-    f(block$values, piece[1]:piece[2])
-    stats <- if (is.null(stats)) block$stats else add_stats(stats, block$stats)
+    f(piece)
   }
   share$end()
+}
+
+# f(block, rows) for one block of kernels after the other, of a quarter of a chunk of points, as it is read twice again;
+# the stats of all.
+each_block <- function(rows, centers, run, f) {
+  stats <- NULL
+  each_piece(rows, max(1, floor(chunk_bytes() / 32 / centers$m)), run, function(piece) {
+    block <- sparse_block(rows, centers, piece, run)
+    f(block$values, piece[1]:piece[2])
+    stats <<- joined_stats(stats, block$stats)
+  })
   stats
+}
+
+# Dense centres have dense rows.
+#' @export
+rows_share.rows_sparse <- function(rows, run, f) {
+  each_piece(rows, chunk_size(NULL, rows$d), run, function(piece) {
+    of <- piece[1]:piece[2]
+    f(unname(as.matrix(rows_take(rows, of))), of)
+  })
 }
 
 #' @export
 rows_multiply.rows_sparse <- function(rows, centers, v, run) {
+  if (!is.null(centers$sources)) return(NextMethod())
   sums <- matrix(0, rows$n, NCOL(v))
-  if (!inherits(centers, "centers_sparse")) return(multiply_dense(rows, centers, v, sums, run))
   stats <- each_block(rows, centers, run, \(block, of) sums[of, ] <<- crossprod(block, v))
-  list(sums = sums, stats = stats)
-}
-
-multiply_dense <- function(rows, centers, v, sums, run) {
-  stats <- NULL
-  for (piece in pieces_of(rows$n, chunk_size(NULL, rows$d))) {
-    of <- piece[1]:piece[2]
-    part <- kernel_sum_of(centers$sources, unname(as.matrix(rows_take(rows, of))), v, run, as_matrix = TRUE)
-    sums[of, ] <- part$sums
-    stats <- if (is.null(stats)) part$stats else add_stats(stats, part$stats)
-  }
   list(sums = sums, stats = stats)
 }
 
@@ -135,12 +139,8 @@ rows_normal.rows_sparse <- function(rows, centers, v, w, weights, run, with_sums
   list(product = product, sums = sums, stats = stats)
 }
 
-#' @export
-centers_kernel.centers_sparse <- function(centers, run) {
-  kernels_between(centers$points, centers$points, centers$L, centers$kernel, run)
-}
-
 sparse_kernels_between <- function(at, of, L, kernel, run) {
+  if (is.null(at)) at <- of
   check_memory(16 * nrow(at) * nrow(of), "centers")
   rows <- rows_under(sparse_rows(at), L, kernel)
   t(sparse_block(rows, sparse_centers(of, L, kernel), c(1, rows$n), run)$values)
@@ -159,33 +159,9 @@ rows_fold.rows_sparse <- function(rows, f, init) {
   init
 }
 
-# Of a dgCMatrix, without explicit zeros: equal rows have as many entries and the same sums of them, by weights of no
-# pattern, and only such are compared. The first of equal ones is none.
+# Of a dgCMatrix, whose rows are compared without explicit zeros.
 duplicated_sparse <- function(points) {
   byrow <- Matrix::t(Matrix::drop0(points))
-  again <- logical(ncol(byrow))
-  weighed <- byrow
-  weighed@x <- byrow@x * sin(1 + byrow@i)
-  count <- diff(byrow@p)
-  key <- Matrix::colSums(weighed)
-  order <- order(count, key, method = "radix")
-  row <- function(i) {
-    of <- byrow@p[i] + seq_len(count[i])
-    list(byrow@i[of], byrow@x[of])
-  }
-  # those of a group that differ
-  seen <- list()
-  for (k in seq_along(order)[-1]) {
-    i <- order[k]
-    before <- order[k - 1]
-    if (count[i] != count[before] || key[i] != key[before]) {
-      seen <- list()
-      next
-    }
-    if (length(seen) == 0) seen <- list(row(before))
-    own <- row(i)
-    again[i] <- any(vapply(seen, identical, NA, own))
-    if (!again[i]) seen <- c(seen, list(own))
-  }
-  again
+  row <- factor(rep(seq_len(ncol(byrow)), diff(byrow@p)), levels = seq_len(ncol(byrow)))
+  duplicated(Map(list, unname(split(byrow@i, row)), split(byrow@x, row)))
 }

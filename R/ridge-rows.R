@@ -1,5 +1,6 @@
 # The rows of x of kernel_ridge(), wherever they are: in memory (here), in chunks (ridge-rows-chunks.R), sparse
-# (ridge-rows-sparse.R), on the workers of a cluster (ridge-rows-data.R). K_nm, the kernels of the n rows at the m centres, is never held.
+# (ridge-rows-sparse.R), on the workers of a cluster (ridge-rows-data.R). K_nm, the kernels of the n rows at the m
+# centres, is never held.
 #
 # Rows have fields `n`, `d` and `names` (of the columns, or NULL), and `y` and `weights` where chunks bring these along.
 # Centres have fields `points` and `m`. Results are deterministic, and the same for any number of threads. Those of one
@@ -16,18 +17,15 @@ ridge_rows <- function(x, L = NULL, kernel = NULL, brings_y = FALSE, arg = "x") 
   } else if (is_sparse(x)) {
     sparse_rows(x, arg)
   } else {
-    dense_rows(x)
+    structure(list(points = x, n = nrow(x), d = ncol(x), names = colnames(x)), class = "rows_dense")
   }
   if (is.null(L)) rows else rows_under(rows, L, kernel)
 }
 
-# Centres that are `points`: a matrix of doubles, or a dgCMatrix.
+# Centres that are `points`: a matrix of doubles with its `sources`, or a dgCMatrix.
 ridge_centers <- function(points, L, kernel) {
   if (is_sparse(points)) return(sparse_centers(points, L, kernel))
-  centers <- list(
-    points = points, m = nrow(points), sources = sum_sources(points, NULL, L, kernel, new_plan())
-  )
-  structure(centers, class = "centers_dense")
+  list(points = points, m = nrow(points), sources = sum_sources(points, NULL, L, kernel, new_plan()))
 }
 
 # ---- what is asked of rows --------------------------------------------------------------------
@@ -37,9 +35,28 @@ rows_factor <- function(rows, bandwidth) UseMethod("rows_factor")
 
 # The same rows under another bandwidth and kernel.
 rows_under <- function(rows, L, kernel) UseMethod("rows_under")
+#' @export
+rows_under.default <- function(rows, L, kernel) {
+  rows[c("L", "kernel")] <- list(L, kernel)
+  rows
+}
 
-# list(sums, stats): K_nm v, an n x t matrix, of an m x t matrix v.
+# list(sums, stats): K_nm v, an n x t matrix, of an m x t matrix v. By default a piece of the rows at a time.
 rows_multiply <- function(rows, centers, v, run) UseMethod("rows_multiply")
+#' @export
+rows_multiply.default <- function(rows, centers, v, run) {
+  sums <- matrix(0, rows$n, NCOL(v))
+  stats <- NULL
+  rows_share(rows, run, function(points, of) {
+    part <- kernel_sum_of(centers$sources, points, v, run, as_matrix = TRUE)
+    sums[of, ] <<- part$sums
+    stats <<- joined_stats(stats, part$stats)
+  })
+  list(sums = sums, stats = stats)
+}
+
+# A pass: f(points, numbers of the rows) for dense points, a piece at a time, each with its share of the progress.
+rows_share <- function(rows, run, f) UseMethod("rows_share")
 
 # K v for further computations: numbers, or a column of them that stays with the rows (store-columns.R).
 rows_link <- function(rows, centers, v, run) UseMethod("rows_link")
@@ -65,14 +82,7 @@ rows_take <- function(rows, index) UseMethod("rows_take")
 # piece's first row.
 rows_fold <- function(rows, f, init) UseMethod("rows_fold")
 
-# The kernels of the centres among themselves as new_preconditioner() takes them: sources, or a matrix.
-centers_kernel <- function(centers, run) UseMethod("centers_kernel")
-
 # ---- rows in memory ---------------------------------------------------------------------------
-
-dense_rows <- function(x) {
-  structure(list(points = x, n = nrow(x), d = ncol(x), names = colnames(x)), class = "rows_dense")
-}
 
 #' @export
 rows_factor.default <- function(rows, bandwidth) as_bandwidth(bandwidth, rows$d, names = rows$names)$L
@@ -114,10 +124,7 @@ rows_fold.rows_dense <- function(rows, f, init) {
   init
 }
 
-#' @export
-centers_kernel.centers_dense <- function(centers, run) centers$sources
-
-# Kernels of points `at`, as rows, at points `of`, as columns: a matrix.
+# Kernels of points `at` (NULL: the same points), as rows, at points `of`, as columns: a matrix.
 kernels_between <- function(at, of, L, kernel, run) {
   if (is_sparse(of)) return(sparse_kernels_between(at, of, L, kernel, run))
   kernel_matrix_of(sum_sources(of, NULL, L, kernel), at, run)

@@ -1,44 +1,22 @@
 # Conjugate gradients for Falkon's normal equations, on matrices of m numbers for each output.
 
-# What a fit solves with: rows and centres (ridge-rows.R), the preconditioner of the centres, lambda, n, the rows'
-# weights (NULL: ones), the control, and which rows the centres are (NULL: none).
-ridge_system <- function(rows, centers, preconditioner, lambda, weights, run, center_index = NULL) {
-  list(
-    rows = rows, centers = centers, preconditioner = preconditioner, lambda = lambda, weights = weights, n = rows$n,
-    run = run, center_index = center_index
-  )
-}
-
 # Those of the rows that the centres are; NULL where these are points of their own.
 weights_at_centers <- function(system) {
   if (!is.null(system$weights) && !is.null(system$center_index)) system$weights[system$center_index]
 }
 
-# beta, of which alpha = T^-1 A^-1 beta are the coefficients, and back.
+# beta, of which alpha = T^-1 A^-1 beta are the coefficients.
 coefficients_of <- function(system, beta) apply_factors(system$preconditioner, beta, c("A^-1", "T^-1"))
-preconditioned <- function(system, alpha) apply_factors(system$preconditioner, alpha, c("T", "A"))
-
-# K' W y / n of residuals y, n x t, of which the right-hand side is A^-T T^-T: one sweep over all rows.
-response_moments <- function(system, y) {
-  rows_normal(system$rows, system$centers, NULL, y, system$weights, system$run)$product / system$n
-}
-
-right_hand_side <- function(system, moments) apply_factors(system$preconditioner, moments, c("T^-T", "A^-T"))
 
 # The operator A^-T (T^-T K' W K T^-1 / n + lambda) A^-1 as a function of beta. Its work is one sweep over all rows.
 # `product`: K' W K alpha of alpha.
-normal_operator <- function(system, weights = system$weights, lambda = system$lambda,
-                            product = weighted_product(system, weights)) {
+normal_operator <- function(system, lambda, product) {
   function(beta) {
     P <- system$preconditioner
     v <- apply_factors(P, beta, "A^-1")
     alpha <- apply_factors(P, v, "T^-1")
     apply_factors(P, apply_factors(P, product(alpha) / system$n, "T^-T") + lambda * v, "A^-T")
   }
-}
-
-weighted_product <- function(system, weights) {
-  \(alpha) rows_normal(system$rows, system$centers, alpha, NULL, weights, system$run)$product
 }
 
 # Solves multiply(x) = b for each column of b, until its residual is below `tol` times what it is at x = 0, with

@@ -30,7 +30,7 @@ KERNEL_SLOPES <- list(
 # list(K, slope, u) for rows a at rows b (NULL: a itself), both over the bandwidth.
 kernel_pairs <- function(a, b, kernel) {
   own <- is.null(b)
-  u <- as.matrix(if (own) tcrossprod(a) else tcrossprod(a, b))
+  u <- if (is.matrix(a)) base::tcrossprod(a, b) else as.matrix(if (own) tcrossprod(a) else tcrossprod(a, b))
   if (is_radial(kernel)) {
     # some ten times for each small fit: diag(), outer() and pmax() take longer than the numbers
     norms <- if (own) diagonal(u) else square_sums(a)

@@ -6,8 +6,7 @@ print.tune_ridge <- function(x, digits = max(3L, getOption("digits") - 3L), ...)
   digits <- check_digits(digits)
   number <- \(value) format(value, digits = digits)
   cat("Tuned kernel regression\n\n")
-  call <- deparse(short_call(x$call), nlines = 4)
-  cat("Call: ", paste(call, collapse = "\n      "), "\n\n", sep = "")
+  print_call(x$call, 4, "")
   cat(
     "Chosen by ", CRITERION_LABELS[[x$criterion]], ", ", number(x$value), ", on ", whole(x$rows), " of ", whole(x$n),
     " rows, ", nrow(x$path), " evaluations in ", time_label(x$seconds), "\n", sep = ""
@@ -84,100 +83,27 @@ tuned_fit <- function(object) {
   object$fit
 }
 
-# Every method of class "kernel_ridge" is one of a tuned object, too, and hands on to its fit (test-ridge-tune.R).
+# Every method of class "kernel_ridge" is one of a tuned object, too, and hands on to its fit (test-ridge-tune.R). By
+# the names of their first arguments.
+HANDED_ON <- list(
+  object = paste0("stats::", c(
+    "coef", "confint", "deviance", "df.residual", "family", "fitted", "logLik", "nobs", "residuals", "sigma",
+    "simulate", "variable.names", "vcov", "weights"
+  )),
+  object = c("base::summary", "diagnostics", "ggplot2::autoplot"), model = c("stats::hatvalues", "stats::rstandard"),
+  x = c("stats::formula", "generics::tidy", "generics::glance", "generics::augment"), formula = "stats::model.frame"
+)
 
-#' @export
-#' @noRd
-coef.tune_ridge <- function(object, ...) stats::coef(tuned_fit(object), ...)
+# A method of `generic`, whose first argument is `first`, for tuned objects.
+method_of_fit <- function(generic, first) {
+  body <- call("{", as.call(list(str2lang(generic), call("tuned_fit", as.name(first)), quote(...))))
+  as.function(c(stats::setNames(alist(, ), c(first, "...")), body), environment(tuned_fit))
+}
 
-#' @export
-#' @noRd
-confint.tune_ridge <- function(object, ...) stats::confint(tuned_fit(object), ...)
+invisible(Map(\(generics, first) for (generic in generics) {
+  assign(paste0(sub(".*:", "", generic), ".tune_ridge"), method_of_fit(generic, first), topenv())
+}, HANDED_ON, names(HANDED_ON)))
 
-#' @export
-#' @noRd
-deviance.tune_ridge <- function(object, ...) stats::deviance(tuned_fit(object), ...)
-
-#' @export
-#' @noRd
-df.residual.tune_ridge <- function(object, ...) stats::df.residual(tuned_fit(object), ...)
-
-#' @export
-#' @noRd
-diagnostics.tune_ridge <- function(object, ...) diagnostics(tuned_fit(object), ...)
-
-#' @export
-#' @noRd
-family.tune_ridge <- function(object, ...) stats::family(tuned_fit(object), ...)
-
-#' @export
-#' @noRd
-fitted.tune_ridge <- function(object, ...) stats::fitted(tuned_fit(object), ...)
-
-#' @export
-#' @noRd
-formula.tune_ridge <- function(x, ...) stats::formula(tuned_fit(x), ...)
-
-#' @export
-#' @noRd
-hatvalues.tune_ridge <- function(model, ...) stats::hatvalues(tuned_fit(model), ...)
-
-#' @export
-#' @noRd
-logLik.tune_ridge <- function(object, ...) stats::logLik(tuned_fit(object), ...)
-
-#' @export
-#' @noRd
-model.frame.tune_ridge <- function(formula, ...) stats::model.frame(tuned_fit(formula), ...)
-
-#' @export
-#' @noRd
-nobs.tune_ridge <- function(object, ...) stats::nobs(tuned_fit(object), ...)
-
-#' @export
-#' @noRd
-residuals.tune_ridge <- function(object, ...) stats::residuals(tuned_fit(object), ...)
-
-#' @export
-#' @noRd
-rstandard.tune_ridge <- function(model, ...) stats::rstandard(tuned_fit(model), ...)
-
-#' @export
-#' @noRd
-sigma.tune_ridge <- function(object, ...) stats::sigma(tuned_fit(object), ...)
-
-#' @export
-#' @noRd
-simulate.tune_ridge <- function(object, ...) stats::simulate(tuned_fit(object), ...)
-
-#' @export
-#' @noRd
-summary.tune_ridge <- function(object, ...) summary(tuned_fit(object), ...)
-
-#' @export
-#' @noRd
-variable.names.tune_ridge <- function(object, ...) stats::variable.names(tuned_fit(object), ...)
-
-#' @export
-#' @noRd
-vcov.tune_ridge <- function(object, ...) stats::vcov(tuned_fit(object), ...)
-
-#' @export
-#' @noRd
-weights.tune_ridge <- function(object, ...) stats::weights(tuned_fit(object), ...)
-
-#' @exportS3Method generics::tidy
-#' @noRd
-tidy.tune_ridge <- function(x, ...) generics::tidy(tuned_fit(x), ...)
-
-#' @exportS3Method generics::glance
-#' @noRd
-glance.tune_ridge <- function(x, ...) generics::glance(tuned_fit(x), ...)
-
-#' @exportS3Method generics::augment
-#' @noRd
-augment.tune_ridge <- function(x, ...) generics::augment(tuned_fit(x), ...)
-
-#' @exportS3Method ggplot2::autoplot
-#' @noRd
-autoplot.tune_ridge <- function(object, ...) ggplot2::autoplot(tuned_fit(object), ...)
+# A suggested package registers what it dispatches when it is loaded.
+#' @evalNamespace paste0("S3method(", sub("^(base|stats)::", "", unlist(HANDED_ON)), ",tune_ridge)")
+NULL

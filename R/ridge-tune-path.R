@@ -19,7 +19,7 @@ hold_out_path <- function(rows, response, weights, spec, counts, lambdas, run) {
   )
   at <- list(
     rows = ridge_rows(rows_take(rows, held), spec$L, spec$kernel), y = response$y[held, , drop = FALSE],
-    offset = if (!is.null(offset)) offset[held, , drop = FALSE], loss = spec$loss
+    offset = if (!is.null(offset)) offset[held, , drop = FALSE]
   )
   lambdas <- sort(lambdas, decreasing = TRUE)
   name_stage(run, "Choosing lambda")
@@ -58,16 +58,9 @@ errors_along <- function(problem, at, spec, lambdas, run) {
     spec$lambda <- lambda
     solved <- LOSSES[[spec$loss]]$fit(replace(system, "lambda", lambda), problem, spec)
     spec$start <<- list(coefficients = solved$coefficients)
-    link <- rows_multiply(at$rows, centers, solved$coefficients, run)$sums + rep(solved$intercept, each = at$rows$n)
-    held_out_loss(if (is.null(at$offset)) link else link + at$offset, at)
+    link <- link_of_held(at, centers, solved$coefficients, solved$intercept, run)
+    if (spec$loss == "squared") mean((link - at$y)^2) else log_loss(link, at$y)
   }, 0)
-}
-
-held_out_loss <- function(link, at) {
-  if (at$loss == "squared") return(mean((link - at$y)^2))
-  if (ncol(link) == 1) return(-mean(stats::plogis(at$y * link, log.p = TRUE)))
-  top <- apply(link, 1, max)
-  mean(top + log(rowSums(exp(link - top))) - link[cbind(seq_len(nrow(link)), class_codes(at$y))])
 }
 
 # Of the centres the fewest whose error is within a hundredth of the least.

@@ -4,11 +4,11 @@
 EVALUATIONS_PER_STEP <- 1.2
 
 # A list of class tune_ridge_plan. `tuned`: of tune_ridge() so far as it is known, with which kernel_ridge() plans.
-plan_tuning <- function(tuned, rows, y, spec, asked, run, refit) {
+plan_tuning <- function(tuned, rows, y, spec, asked, run) {
   name_stage(run, "Planning")
   run$progress <- NULL
   task <- tuning_task(rows, y, spec, asked)
-  searches <- lapply(asked$kernels, \(kernel) plan_search(task, kernel, asked, run))
+  searches <- lapply(asked$kernel, \(kernel) plan_search(task, kernel, asked, run))
   first <- searches[[1]]
   spec <- task$spec
   tuned$arguments[c("bandwidth", "lambda")] <- list(
@@ -22,12 +22,12 @@ plan_tuning <- function(tuned, rows, y, spec, asked, run, refit) {
   seconds <- \(plan) sum(plan$seconds)
   longest <- fits[[which.max(vapply(fits, seconds, 0))]]
   structure(class = "tune_ridge_plan", list(
-    n = rows$n, rows = nrow(task$sample$y), kernels = vapply(asked$kernels, `[[`, "", "name"),
+    n = rows$n, rows = nrow(task$sample$y), kernels = vapply(asked$kernel, `[[`, "", "name"),
     evaluations = sum(vapply(searches, `[[`, 0, "evaluations")),
     seconds = c(
       search = min(asked$seconds, sum(vapply(searches, `[[`, 0, "seconds"))),
       comparison = if (is.null(compared)) 0 else length(compared$lambdas) * sum(vapply(fits, seconds, 0)),
-      fit = if (refit) seconds(longest) else 0
+      fit = if (asked$refit) seconds(longest) else 0
     ),
     memory = list(host = c(
       search = 8 * SAMPLE_MATRICES * as.double(nrow(task$sample$y))^2, fit = sum(longest$memory$host)

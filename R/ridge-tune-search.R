@@ -12,7 +12,8 @@ BANDWIDTH_RANGE <- log(c(1e-2, 50))
 NOISE_RANGE <- log(c(1e-6, 1e2))
 
 # list(kernel, bandwidth, noise, value, path) of the best kernel. `sample`: of draw_sample(); `spec`: of ridge_spec(),
-# with a bandwidth or lambda that is held, or NULL; `kernels`: the candidates; `until`: the time at which to stop, in seconds.
+# with a bandwidth or lambda that is held, or NULL; `kernels`: the candidates; `until`: the time at which to stop, in
+# seconds.
 search_bandwidths <- function(sample, kernels, spec, criterion, structure, until, run) {
   best <- NULL
   path <- list()
@@ -121,7 +122,7 @@ watch_search <- function(kernel, sample, base, until, run) {
   trace <- list()
   each <- function(found, rows) {
     if (found$value < 1e10) trace[[length(trace) + 1]] <<- list(value = found$value, theta = found$theta, rows = rows)
-    show_progress(run, length(trace) / (COARSE_STEPS + FINE_STEPS))
+    if (!is.null(run$progress)) run$progress(min(length(trace) / (COARSE_STEPS + FINE_STEPS), 0.99))
     if (until < Inf && unclass(Sys.time()) > until && length(trace) > 0) {
       stop(structure(class = c("flashkernel_out_of_time", "condition"), list(message = "", call = NULL)))
     }
@@ -133,10 +134,6 @@ watch_search <- function(kernel, sample, base, until, run) {
     trace[[among[which.min(vapply(trace[among], `[[`, 0, "value"))]]]
   }
   list(each = each, best = best, path = \() search_path(trace, kernel, sample, base))
-}
-
-show_progress <- function(run, fraction) {
-  if (!is.null(run$progress)) run$progress(min(fraction, 0.99))
 }
 
 # A data frame with a row for each evaluation.

@@ -1,8 +1,8 @@
 #' Choose bandwidths, penalty and number of centres of a kernel regression
 #'
-#' Finds the numbers of [kernel_ridge()] on a sample of the rows, by a criterion with gradients, and fits with them: in most
-#' cases a much smaller error than with the bandwidth that [kernel_ridge()] chooses by itself, as each column has a bandwidth
-#' of its own (automatic relevance determination: the bandwidth of a column that does not matter becomes large).
+#' Finds the numbers of [kernel_ridge()] on a sample of the rows, by a criterion with gradients, and fits with them. In
+#' most cases the error is much smaller than with the bandwidth that [kernel_ridge()] chooses by itself, as each column
+#' has a bandwidth of its own (automatic relevance determination: that of a column that does not matter becomes large).
 #'
 #' @details
 #' **Criteria**, all of a Gaussian process (kernel ridge regression) on the sample, where the noise is
@@ -12,21 +12,20 @@
 #'   rows cannot follow: the likelihood of fewer rows mostly gives the better bandwidths.
 #' - `"loo"`: the squared error of each row predicted by the others, by its closed form.
 #' - `"gcv"`: generalised cross-validation, the same with mean leverages.
-#' - `"holdout"`: the squared error at a third of the sample of a fit to the rest; then `lambda` by the error at up to
-#'   5,000 rows of fits with the real centres, in steps around what the sample said. The centres are factorised once.
+#' - `"holdout"`: the squared error at a third of the sample of a fit to the rest; then `lambda` by the error at rows
+#'   held out of fits with the real centres, in steps around what the sample said.
 #'
-#' Bandwidths and noise are searched by L-BFGS, from where [kernel_ridge()] would start, first on a quarter of the sample. A
-#' factor `y` is fitted as -1 and 1 while bandwidths are searched; for logistic loss `lambda` is chosen by log loss
-#' thereafter. What goes over from the sample to all rows is the noise: `lambda` is that of the sample times its rows
-#' over those of `x`.
+#' Bandwidths and noise are searched by L-BFGS, from where [kernel_ridge()] would start, first on a quarter of the
+#' sample. A factor `y` is fitted as -1 and 1 while bandwidths are searched; for logistic loss `lambda` is chosen by log
+#' loss thereafter. What goes over from the sample to all rows is the noise: `lambda` is that of the sample times its
+#' rows over those of `x`.
 #'
 #' **Several values** of `lambda` or `centers` are compared by the error at rows held out (up to 5,000, a fifth at most)
 #' of fits with all other rows; of several numbers of centres the smallest is taken whose error is within 1 percent of
 #' the least. Several kernels are compared by the criterion.
 #'
-#' A step takes the time of some four Cholesky factorisations of the sample's kernel matrix, and there are at most 40
-#' with all its rows: with R's own BLAS 1,000 rows take up to half a minute for each kernel, with an optimised one
-#' seconds. More than 1,000 rows seldom give better bandwidths; more centres in the fit do more.
+#' **Time.** A step takes that of some four Cholesky factorisations of the sample's kernel matrix, and there are at most
+#' 40 with all its rows. More than 1,000 rows seldom give better bandwidths; more centres in the fit do more.
 #'
 #' @inheritParams kernel_ridge
 #' @param criterion What is minimised: see Details.
@@ -43,15 +42,14 @@
 #' @param subset,na.action For formulas, as for [stats::lm()].
 #' @param refit Fit with what was found?
 #' @param ... For the default method, further arguments of [kernel_ridge()], such as `loss`, `weights` and `solver`. For
-#'   other methods, the arguments of the default method. With `solver = ridge_solver(plan = TRUE)` nothing is searched or
-#'   fitted: the result is an estimate of the memory and of the longest time that search and fits need. Most searches end
-#'   after half of the steps on which the estimate is based.
+#'   other methods, the arguments of the default method. With `solver = ridge_solver(plan = TRUE)` nothing is searched
+#'   or fitted: the result is an estimate of the memory and of the longest time that search and fits need.
 #' @returns An object of class `tune_ridge`, a list with the best `kernel`, `bandwidth`, `lambda` and `centers`, the
 #'   `value` of the criterion there, `path` (a data frame with a row for each evaluation on the sample: `iteration`,
 #'   `kernel`, `rows`, `criterion`, `lambda` and the bandwidths; criteria of squared errors are logarithms of their
 #'   root, the likelihood's is minus its logarithm for each row), `held_out` (a data frame of what was compared on rows
-#'   held out, or `NULL`), `seconds`, and `fit`, the fit of [kernel_ridge()] to all rows. `plot()` shows the criterion along
-#'   the search and the relevance of the columns: their spread over their bandwidth.
+#'   held out, or `NULL`), `seconds`, and `fit`, the fit of [kernel_ridge()] to all rows. `plot()` shows the criterion
+#'   along the search and the relevance of the columns: their spread over their bandwidth.
 #'
 #'   All other functions that take a fit of [kernel_ridge()] take a tuned object, too, and use its `fit`: [predict()],
 #'   [summary()], [fitted()], [residuals()], [marginal_effects()], [logLik()], those of package broom, and so on.
@@ -85,13 +83,11 @@ tune_ridge.default <- function(x, y, criterion = c("likelihood", "gcv", "loo", "
                                bandwidth = NULL, lambda = NULL, centers = NULL, rows = 1000, inducing = 2000,
                                seconds = Inf, refit = TRUE, ..., control = NULL) {
   if (missing(x)) stop_argument("x", "must be given")
-  criterion <- check_choice(criterion, c("likelihood", "gcv", "loo", "holdout"), "criterion")
   asked <- list(
-    criterion = criterion, structure = if (!missing(structure)) check_choice(structure, STRUCTURES, "structure"),
-    kernels = check_kernels(kernel), lambdas = check_penalties(lambda), centers = check_counts(centers),
-    rows = check_count(rows, "rows"), inducing = check_count(inducing, "inducing"), seconds = check_seconds(seconds, "seconds")
+    criterion = criterion, structure = if (!missing(structure)) structure, kernel = kernel, lambda = lambda,
+    centers = centers, rows = rows, inducing = inducing, seconds = seconds, refit = refit
   )
-  refit <- check_flag(refit, "refit")
+  asked <- checked_options(asked, TUNE_CHECKS)
   options <- list(...)
   check_ridge_options(options)
   x <- check_rows(x)
@@ -103,14 +99,14 @@ tune_ridge.default <- function(x, y, criterion = c("likelihood", "gcv", "loo", "
   run <- start_run(settle_control(control), "Choosing bandwidths")
   given <- c(list(x = x, y = y), options, list(control = control))
   if (spec$plan) {
-    tuned <- structure(list(arguments = c(given, list(kernel = asked$kernels[[1]]))), class = "tune_ridge")
-    return(with_fixed_seed(plan_tuning(tuned, all, y, spec, asked, run, refit)))
+    tuned <- structure(list(arguments = c(given, list(kernel = asked$kernel[[1]]))), class = "tune_ridge")
+    return(with_fixed_seed(plan_tuning(tuned, all, y, spec, asked, run)))
   }
   found <- tune_rows(all, y, spec, asked, run)
   close_progress(run)
   found$arguments <- c(given, found[c("kernel", "bandwidth", "lambda", "centers")])
   found$settings <- list(asked = asked, spec = spec)
-  if (refit) found["fit"] <- list(kernel_ridge(found))
+  if (asked$refit) found["fit"] <- list(kernel_ridge(found))
   with_tuning_call(found, match.call())
 }
 
@@ -120,15 +116,7 @@ tune_ridge.default <- function(x, y, criterion = c("likelihood", "gcv", "loo", "
 tune_ridge.data.frame <- function(x, y, ...) {
   # data |> tune_ridge(y ~ a)
   if (!missing(y) && inherits(y, "formula")) return(eval(formula_call(match.call(), tune_ridge.formula), parent.frame()))
-  if (all(vapply(x, is_number, NA))) {
-    tuned <- tune_ridge.default(as_points(x, "x"), y, ...)
-  } else {
-    frame <- frame_columns(x, "x")
-    tuned <- tune_ridge.default(frame$points, y, ...)
-    if (inherits(tuned, "tune_ridge")) tuned <- tuned_with_frame(tuned, frame)
-  }
-  if (!inherits(tuned, "tune_ridge")) return(tuned)
-  with_tuning_call(tuned, match.call())
+  fit_frame(tune_ridge.default, frame_columns(x, "x"), list(y = if (!missing(y)) y, ...), match.call())
 }
 
 #' @rdname tune_ridge
@@ -136,12 +124,7 @@ tune_ridge.data.frame <- function(x, y, ...) {
 #' @export
 tune_ridge.formula <- function(formula, data = NULL, ..., subset, weights, offset, na.action = getOption("na.action")) {
   call <- match.call()
-  frame <- response_frame(call, data, parent.frame(), na.action)
-  tuned <- do.call(tune_ridge.default, c(
-    list(quote(frame$points), quote(frame$y), weights = quote(frame$weights), offset = quote(frame$offset)), list(...)
-  ))
-  if (!inherits(tuned, "tune_ridge")) return(tuned)
-  with_tuning_call(tuned_with_frame(tuned, frame), call)
+  fit_frame(tune_ridge.default, response_frame(call, data, parent.frame(), na.action), list(...), call)
 }
 
 # `call`: of tune_ridge(). The fit has a call of kernel_ridge() with the numbers that were found, which update() can
@@ -170,52 +153,46 @@ kernel_call <- function(kernel) {
 }
 
 # The fits of it are by the same formula or data frame.
-tuned_with_frame <- function(tuned, frame) {
-  tuned$frame <- frame[setdiff(names(frame), c("points", "y", "weights", "offset"))]
-  if (!is.null(tuned$fit)) tuned$fit <- with_frame(tuned$fit, tuned$frame)
-  tuned
+#' @export
+with_frame.tune_ridge <- function(fit, frame, call) {
+  fit$frame <- frame[setdiff(names(frame), c("points", "y", "weights", "offset"))]
+  if (!is.null(fit$fit)) fit$fit <- with_frame(fit$fit, fit$frame, call)
+  with_tuning_call(fit, call)
 }
 
 #' @rdname tune_ridge
 #' @order 5
 #' @export
 kernel_ridge.tune_ridge <- function(x, ...) {
-  arguments <- x$arguments
   others <- list(...)
   check_ridge_options(others)
-  arguments[names(others)] <- others
-  fit <- do.call(kernel_ridge.default, lapply(stats::setNames(names(arguments), names(arguments)), \(name) {
-    call("$", quote(arguments), as.name(name))
-  }))
-  if (inherits(fit, "ridge_plan")) return(fit)
-  if (!is.null(x$frame)) fit <- with_frame(fit, x$frame)
-  fit$call <- ridge_call(match.call())
+  fit <- call_with(kernel_ridge.default, replace(x$arguments, names(others), others))
+  call <- ridge_call(match.call())
+  if (!is.null(x$frame)) return(with_frame(fit, x$frame, call))
+  if (inherits(fit, "kernel_ridge")) fit$call <- call
   fit
 }
 
 # ---- arguments --------------------------------------------------------------------------------
 
-STRUCTURES <- c("diagonal", "scalar")
-
-check_kernels <- function(kernel) {
-  if (inherits(kernel, "flashkernel_kernel")) kernel <- list(kernel)
-  if (length(kernel) == 0) stop_argument("kernel", "must be at least one: found none")
-  lapply(as.list(kernel), check_kernel)
-}
-
-check_penalties <- function(lambda) {
-  if (is.null(lambda)) return(NULL)
-  good <- is_number(lambda) && length(lambda) > 0 && all(is.finite(lambda)) && all(lambda > 0)
-  if (!good) stop_argument("lambda", "must be positive numbers: found ", describe(lambda))
-  sort(unique(as.double(lambda)))
-}
-
-# Several numbers are candidates; anything else is left to kernel_ridge().
-check_counts <- function(centers) {
-  several <- is_number(centers) && is.null(dim(centers)) && length(centers) > 1
-  if (!several) return(centers)
-  sort(unique(vapply(centers, check_count, 0, "centers")))
-}
+# The check of each argument of a search, as far as it does not need the rows. Several penalties and numbers of centres
+# are candidates; centres of other kinds are left to kernel_ridge().
+TUNE_CHECKS <- list(
+  criterion = \(value, arg) check_choice(value, c("likelihood", "gcv", "loo", "holdout"), arg),
+  structure = optional(\(value, arg) check_choice(value, c("diagonal", "scalar"), arg)),
+  kernel = function(value, arg) {
+    if (inherits(value, "flashkernel_kernel")) value <- list(value)
+    if (length(value) == 0) stop_argument(arg, "must be at least one: found none")
+    lapply(as.list(value), check_kernel)
+  },
+  lambda = optional(function(value, arg) {
+    good <- is_number(value) && length(value) > 0 && all(is.finite(value)) && all(value > 0)
+    if (!good) stop_argument(arg, "must be positive numbers: found ", describe(value))
+    sort(unique(as.double(value)))
+  }),
+  centers = \(value, arg) if (are_several(value)) sort(unique(vapply(value, check_count, 0, arg))) else value,
+  rows = check_count, inducing = check_count, seconds = check_seconds, refit = check_flag
+)
 
 # Further arguments of kernel_ridge(), each by name.
 check_ridge_options <- function(options) {
@@ -229,9 +206,9 @@ check_ridge_options <- function(options) {
 spec_of_options <- function(options, asked, bandwidth, rows) {
   defaults <- as.list(formals(kernel_ridge.default)[ridge_arguments()])
   defaults[names(options)] <- options
-  defaults$kernel <- asked$kernels[[1]]
+  defaults$kernel <- asked$kernel[[1]]
   defaults["bandwidth"] <- list(check_kept_bandwidth(bandwidth, rows))
-  defaults["lambda"] <- list(if (length(asked$lambdas) == 1) asked$lambdas)
+  defaults["lambda"] <- list(if (length(asked$lambda) == 1) asked$lambda)
   spec <- ridge_spec(defaults)
   if (!is.null(spec$start)) stop_argument("start", "must be NULL here, because a search has no fit to begin at")
   if (is.null(spec$weights)) spec$weights <- rows$weights
@@ -269,7 +246,7 @@ tune_rows <- function(rows, y, spec, asked, run) {
   spec <- task$spec
   sample <- task$sample
   until <- unclass(Sys.time()) + asked$seconds
-  best <- search_bandwidths(sample, asked$kernels, spec, asked$criterion, task$structure, until, run)
+  best <- search_bandwidths(sample, asked$kernel, spec, asked$criterion, task$structure, until, run)
   spec[c("kernel", "bandwidth")] <- list(best$kernel, name_bandwidth(best$bandwidth, rows))
   if (is.null(spec$lambda)) spec$lambda <- best_noise(best, sample, spec, run) * sample$per_row
   compared <- compared_values(rows$n, spec, asked)
@@ -299,8 +276,8 @@ settle_structure <- function(structure, points) {
 best_noise <- function(found, sample, spec, run) {
   if (spec$loss == "squared") return(found$noise)
   few <- seq_len(min(nrow(sample$y), LOGISTIC_SAMPLE))
-  K <- sample_kernel(sample$rows, sample$points[few, , drop = FALSE], found$bandwidth, spec$kernel, run)
-  logistic_noise(K, sample$codes[few])
+  L <- rows_factor(sample$rows, found$bandwidth)
+  logistic_noise(kernels_between(NULL, sample$points[few, , drop = FALSE], L, spec$kernel, run), sample$codes[few])
 }
 
 LOGISTIC_SAMPLE <- 1000
@@ -308,12 +285,11 @@ LOGISTIC_SAMPLE <- 1000
 # list(counts, lambdas) of what is compared at rows held out; NULL where there is nothing to compare.
 compared_values <- function(n, spec, asked) {
   counts <- asked$centers
-  numbers <- is_number(counts) && is.null(dim(counts))
-  several <- length(asked$lambdas) > 1 || (numbers && length(counts) > 1)
-  around <- asked$criterion == "holdout" && is.null(asked$lambdas)
-  if (!several && !around) return(NULL)
-  lambdas <- if (!is.null(asked$lambdas)) asked$lambdas else if (around) spec$lambda * 10^(-2:2) else spec$lambda
-  counts <- if (is.null(counts)) list(default_centers(n)) else if (numbers) as.list(counts) else list(counts)
+  around <- asked$criterion == "holdout" && is.null(asked$lambda)
+  if (length(asked$lambda) < 2 && !are_several(counts) && !around) return(NULL)
+  lambdas <- if (!is.null(asked$lambda)) asked$lambda else if (around) spec$lambda * 10^(-2:2) else spec$lambda
+  if (is.null(counts)) counts <- default_centers(n)
+  counts <- if (are_several(counts)) as.list(counts) else list(counts)
   list(counts = counts, lambdas = lambdas)
 }
 

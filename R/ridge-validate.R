@@ -1,5 +1,5 @@
-# Fits of kernel_ridge() and tune_ridge() in cross_validate() and compare_fits(): what judge_of() knows of them, and the same fits
-# to some of their rows.
+# Fits of kernel_ridge() and tune_ridge() in cross_validate() and compare_fits(): what judge_of() knows of them, and the
+# same fits to some of their rows.
 
 #' @rdname cross_validate
 #' @export
@@ -74,15 +74,9 @@ link_at_rows <- function(fit, data, rows, run) {
 
 # list(rows, response, weights, offset) of some rows of a fit. Weights of classes are among those of the rows.
 some_of_fit <- function(fit, rows) {
-  data <- fit$data
-  list(
-    rows = ridge_rows(rows_take(data$rows, rows)),
-    response = list(
-      y = data$y[rows, , drop = FALSE], classes = fit$classes, outputs = fit$outputs, binary = fit$binary
-    ),
-    weights = if (!is.null(data$weights)) data$weights[rows],
-    offset = if (!is.null(data$offset)) data$offset[rows, , drop = FALSE]
-  )
+  some <- some_of_data(fit$data, rows)
+  response <- c(list(y = some$y), fit[c("classes", "outputs", "binary")])
+  c(some[c("rows", "weights", "offset")], list(response = response))
 }
 
 # The same fit to some of its rows: what was chosen from the data is chosen again, centres that were drawn are drawn

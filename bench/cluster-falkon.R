@@ -1,4 +1,4 @@
-# What falkon() takes on workers beyond its kernels: an iteration of conjugate gradients with 2,000 centres, its requests and
+# What kernel_ridge() takes on workers beyond its kernels: an iteration of conjugate gradients with 2,000 centres, its requests and
 # bytes; and fits to rows in shards beside those to the same rows in memory, in this process, by processor time.
 #
 #   Rscript bench/cluster-falkon.R [--gpu]
@@ -21,8 +21,8 @@ data <- flash_data(cbind(normal(n, 18), y = stats::rnorm(n)), workers, shard_row
 run <- internal$start_run(internal$settle_control(flash_control(threads = 1)))
 L <- diag(18)
 kernel <- internal$check_kernel("gaussian")
-rows <- internal$falkon_rows(data, L, kernel)
-centers <- internal$falkon_centers(normal(m, 18), L, kernel)
+rows <- internal$ridge_rows(data, L, kernel)
+centers <- internal$ridge_centers(normal(m, 18), L, kernel)
 v <- matrix(stats::rnorm(m))
 iterations <- function(times) {
   internal$hold_rows(rows)
@@ -52,7 +52,7 @@ for (name in names(responses)) {
   control <- flash_control(threads = 1, backend = "cpu")
   fit <- function(...) {
     set.seed(1)
-    falkon(..., bandwidth = 3, lambda = 1e-5, centers = 1600, solver = list(iterations = 20), control = control)
+    kernel_ridge(..., bandwidth = 3, lambda = 1e-5, centers = 1600, solver = list(iterations = 20), control = control)
   }
   seconds <- replicate(3, c(memory = cpu_seconds(fit(x, responses[[name]])), shards = cpu_seconds(fit(there))))
   cat(sprintf("%-8s in memory %.2f s, in shards %.2f s of a processor\n", name, min(seconds[1, ]), min(seconds[2, ])))
@@ -75,7 +75,7 @@ if (gpu) {
       there <- flash_data(shard, cluster, shards = 32)
       fit <- function() {
         set.seed(1)
-        falkon(there, bandwidth = 4, lambda = 1e-6, centers = 10000, solver = list(iterations = 10, tolerance = 1e-30), control = flash_control(backend = "cuda"))
+        kernel_ridge(there, bandwidth = 4, lambda = 1e-6, centers = 10000, solver = list(iterations = 10, tolerance = 1e-30), control = flash_control(backend = "cuda"))
       }
       fit()
       system.time(fitted <- fit())[["elapsed"]]

@@ -122,7 +122,7 @@ if ("--gpu" %in% arguments) {
   regression <- function(cluster) {
     rows <- flash_data(make, cluster, shards = 16, response = "y")
     set.seed(2)
-    falkon(rows, bandwidth = 4, centers = 1e4, lambda = 1e-6, solver = list(iterations = 10), control = gpu())
+    kernel_ridge(rows, bandwidth = 4, centers = 1e4, lambda = 1e-6, solver = list(iterations = 10), control = gpu())
   }
   for (round in 1:3) {
     fits <- lapply(list(workers[1], workers), \(cluster) regression(cluster))

@@ -52,13 +52,13 @@ measure <- function(task, settings) {
   }
   error_of <- function(fit) sqrt(mean((stats::predict(fit, data$new) - data$truth)^2))
   set.seed(task$split)
-  plain <- timed(\() flashkernel::falkon(data$x, data$y, control = control))
+  plain <- timed(\() flashkernel::kernel_ridge(data$x, data$y, control = control))
   tuned <- timed(\() flashkernel::tune_ridge(
     data$x, data$y, criterion = settings$criterion, kernel = settings$kernels, rows = settings$rows, refit = FALSE,
     control = control
   ))
   # what a Gaussian process calls the noise, n lambda, stays
-  with_rows <- function(rows) timed(\() flashkernel::falkon(
+  with_rows <- function(rows) timed(\() flashkernel::kernel_ridge(
     data$x[rows, ], data$y[rows], kernel = tuned$value$kernel, bandwidth = tuned$value$bandwidth,
     lambda = tuned$value$lambda * n / length(rows), centers = min(length(rows), settings$centers),
     solver = list(iterations = settings$iterations, tolerance = 1e-5, exact = FALSE), control = control

@@ -30,7 +30,7 @@ fit_size <- function(size, x, y, loss = "squared", control = NULL) {
   gc()
   forget_peak()
   started <- Sys.time()
-  fit <- falkon(
+  fit <- kernel_ridge(
     x, y, bandwidth = size$sigma, lambda = size$lambda, centers = size$m, solver = list(iterations = size$iterations, tolerance = if (loss == "squared") 0), loss = loss,
     control = control
   )

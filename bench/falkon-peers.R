@@ -24,7 +24,7 @@ has <- function(package) requireNamespace(package, quietly = TRUE)
 # look like the second of two classes. NULL where the method is not for such data.
 METHODS <- list(
   falkon = \(x, y, new) {
-    fit <- falkon(x, y)
+    fit <- kernel_ridge(x, y)
     guess <- predict(fit, new, type = if (is.factor(y)) "class" else "response")
     list(guess = guess, score = \() predict(fit, new, type = "link"))
   },

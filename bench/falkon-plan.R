@@ -1,4 +1,4 @@
-# What falkon(solver = list(plan = TRUE)) says beside what the fit takes, each case in a process of its own: seconds, and the most
+# What kernel_ridge(solver = list(plan = TRUE)) says beside what the fit takes, each case in a process of its own: seconds, and the most
 # memory beside the rows (VmHWM, set back before). Seconds are those of the processor, of one thread, in the plan as
 # well: others on the machine do little harm. With `--backend cuda` they are those of the clock. Numbers choose cases.
 
@@ -53,13 +53,13 @@ fit_case <- function(case, plan) {
   threads <- if (backend == "cpu") 1
   defaults <- list(bandwidth = sqrt(case$d), lambda = 1e-7, control = flash_control(backend = backend, threads = threads))
   options <- c(options, defaults[setdiff(names(defaults), names(options))])
-  invisible(falkon(iris[1:100, 1:2], iris[1:100, 3], bandwidth = 1, lambda = 1e-3))
+  invisible(kernel_ridge(iris[1:100, 1:2], iris[1:100, 3], bandwidth = 1, lambda = 1e-3))
   invisible(gc())
   cat("5", file = "/proc/self/clear_refs")
   before <- c(used_seconds(), peak_mib())
   of_solver <- names(options) %in% c("iterations", "exact")
   solver <- c(options[of_solver], plan = plan)
-  fit <- suppressWarnings(do.call(falkon, c(list(quote(x), quote(y)), options[!of_solver], solver = list(solver))))
+  fit <- suppressWarnings(do.call(kernel_ridge, c(list(quote(x), quote(y)), options[!of_solver], solver = list(solver))))
   list(fit = fit, took = c(used_seconds(), peak_mib()) - before)
 }
 
@@ -81,7 +81,7 @@ if ("--child" %in% arguments) {
 }
 
 bench_start(
-  "falkon-plan.R", "falkon(solver = list(plan = TRUE)): said and taken", if (backend == "cpu") "falkon-plan.R" else "falkon-plan-cuda.R"
+  "falkon-plan.R", "kernel_ridge(solver = list(plan = TRUE)): said and taken", if (backend == "cpu") "falkon-plan.R" else "falkon-plan-cuda.R"
 )
 chosen <- as.integer(grep("^[0-9]+$", arguments, value = TRUE))
 table <- lapply(if (length(chosen) > 0) chosen else seq_along(cases), function(i) {

@@ -1,4 +1,4 @@
-# Fits thousands of small, hostile, random models by kernel_regression(), falkon(), tune_ridge() and flash_kda(), and
+# Fits thousands of small, hostile, random models by kernel_regression(), kernel_ridge(), tune_ridge() and flash_kda(), and
 # marginals and conditionals of density fits. It checks that
 # * each method returns a value without NaN or raises an error of the package's own class,
 # * values agree with literal formulas (fuzz-literal.R) where there is one,
@@ -134,7 +134,7 @@ falkon_case <- function() {
   bandwidth <- if (!of_distance || chance(0.1)) NULL else if (length(rows$x) > rows$d) mean(h) else h
   lambda <- if (chance(0.1)) NULL else decades(1, -4, 0)
   centers <- if (chance(0.3)) max(1, rows$n %/% 2)
-  fit <- bquote(falkon(
+  fit <- bquote(kernel_ridge(
     x, y, .(kernel), .(bandwidth), lambda = .(lambda), centers = .(centers), weights = w,
     loss = .(switch(loss, squared = , classes = "squared", weighted = "weighted", "logistic"))
   ))
@@ -204,7 +204,7 @@ tune_case <- function() {
   checks <- model_checks[c("response", "training", "the same again")]
   checks$plot <- quote(plot(f))
   checks$print <- quote(print(f))
-  checks$falkon <- quote(predict(falkon(f), new))
+  checks$falkon <- quote(predict(kernel_ridge(f), new))
   model_case(rows, y, h, fit, checks)
 }
 

@@ -1,7 +1,7 @@
 # Checks of CRAN are to be short: they run what another compiler, BLAS, processor or version of R is most likely to
 # break. All tests run where NOT_CRAN is "true", as in tools/check, which leaves to R CMD check the files that it names.
 short <- c(
-  "control", "dense", "direct", "errors", "estimates", "falkon-(exact|fit|logistic|predict|rows)", "fuzz", "inputs",
+  "control", "dense", "direct", "errors", "estimates", "ridge-(exact|fit|logistic|predict|rows)", "fuzz", "inputs",
   "kernel-spec", "normal-product", "parity", "preconditioner", "reference", "registration", "sizes", "threads", "tiled",
   "units", "views", "weights"
 )

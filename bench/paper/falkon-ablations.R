@@ -39,7 +39,7 @@ row <- function(part, way, iteration, seconds, error, residual = NA, host = NA, 
 # ---- the preconditioner -------------------------------------------------------------------------------
 
 with_it <- function(p, precision) {
-  fit <- suppressWarnings(falkon(
+  fit <- suppressWarnings(kernel_ridge(
     p$x, p$y, bandwidth = h, lambda = lambda, centers = p$centers, solver = list(iterations = steps, tolerance = 0, intercept = FALSE),
     validation = list(x = p$new, y = p$truth), control = flash_control(backend = where, precision = precision)
   ))
@@ -79,7 +79,7 @@ fit_held <- function(p, way, x = p$x, y = p$y, ...) {
   before <- peak_mib()
   control <- flash_control(backend = where, ...)
   centers <- p$x[p$centers, ]
-  seconds <- elapsed(\() fit <<- falkon(
+  seconds <- elapsed(\() fit <<- kernel_ridge(
     x, y, bandwidth = h, lambda = lambda, centers = centers, solver = list(iterations = 10, tolerance = 0, intercept = FALSE),
     control = control
   ))

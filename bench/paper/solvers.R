@@ -4,9 +4,9 @@
 #
 # ridge: F3M's problem: uniform points in the unit cube, d = 3, y a sum of 1,000 kernels with normal coefficients,
 # plus noise of a tenth of its spread; l = 1 / sqrt(2 EV). Ways: conjugate gradients with products of
-# kernel_operator(), to a tolerance and exact, and falkon(exact = TRUE), which preconditions. process: prices of
+# kernel_operator(), to a tolerance and exact, and kernel_ridge(exact = TRUE), which preconditions. process: prices of
 # houses in California by longitude, latitude and income (bench/data has them), 9 in 10 rows for training: means at the others, and standard deviations at 20 of them,
-# by the bandwidth and the noise that falkon() chooses; "Cholesky": in R, of some of the rows.
+# by the bandwidth and the noise that kernel_ridge() chooses; "Cholesky": in R, of some of the rows.
 #
 # Columns: seconds of all, of a product, iterations to a residual of 1e-4; r2 of what is held out, without its
 # noise in ridge; nlpd: the mean negative log density of held-out rows.
@@ -67,11 +67,11 @@ ridge_rows <- function(n, ev) {
                             r2_of(predicted(exact$a), p$truth)))
   }
   if (n > 1e5) return(rows) # minutes
-  seconds <- elapsed(\() fit <<- falkon(
+  seconds <- elapsed(\() fit <<- kernel_ridge(
     p$x, p$y, bandwidth = p$h, lambda = ridge / n, solver = list(exact = TRUE, tolerance = 1e-4, intercept = FALSE),
     control = flash_control(backend = where)
   ))
-  rbind(rows, row("ridge", "falkon(exact = TRUE)", n, ev, seconds, NA, fit$iterations, r2_of(predict(fit, p$new),
+  rbind(rows, row("ridge", "kernel_ridge(exact = TRUE)", n, ev, seconds, NA, fit$iterations, r2_of(predict(fit, p$new),
     p$truth)))
 }
 fit <- NULL
@@ -114,7 +114,7 @@ process_rows <- function() {
   p <- california()
   if (is.null(p)) return(NULL)
   set.seed(1)
-  chosen <- falkon(p$x, p$y, control = flash_control(backend = where))
+  chosen <- kernel_ridge(p$x, p$y, control = flash_control(backend = where))
   h <- rep_len(chosen$bandwidth, 3)
   # the likelihood's scale of the signal, at that ratio to the noise, on some of the rows
   ratio <- chosen$lambda * nrow(p$x)
@@ -151,7 +151,7 @@ rows <- paper_rows("solvers", "Kernel ridge and Gaussian-process regression by f
 
 if (any(rows$problem == "ridge")) paper_plot("solvers", height = 650, draw = \() {
   graphics::par(mfrow = c(1, 3), mar = c(3.6, 4.6, 2, 0.8), oma = c(2.2, 0, 0, 0))
-  ways <- c("CG, fast products", "CG, exact products", "falkon(exact = TRUE)")
+  ways <- c("CG, fast products", "CG, exact products", "kernel_ridge(exact = TRUE)")
   dashed <- c(1, 2, 1) # its iterations are those of fast products
   names(dashed) <- ways
   ridge <- rows[rows$problem == "ridge", ]

@@ -186,7 +186,7 @@ test_that("summaries and figures go by sums and by some of the rows", {
   fit <- fit_to(shards_of(truth, workers))
   known <- fit_to(x, truth, weights = w)
   expect_equal(summary(fit)$residuals, summary(known, effects = FALSE)$residuals, tolerance = 1e-3)
-  shown <- fitted(known)[evenly(n, 100)][round(seq(1, 100, length.out = 50))]
+  shown <- fitted(known)[spread_rows(n, 100)][round(seq(1, 100, length.out = 50))]
   expect_equal(row_frame(fit_to_show(fit, 100), 50)$fitted, shown, tolerance = 1e-3)
   expect_output(print(diagnostics(fit)), "Workers: 3 on 1 host")
 })

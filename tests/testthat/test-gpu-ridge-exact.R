@@ -29,9 +29,9 @@ test_that("many rows go by conjugate gradients on a GPU as on the CPU", {
   x <- with_fixed_seed(matrix(stats::runif(3 * 2e4), 2e4))
   y <- with_fixed_seed(as.matrix(sin(5 * x[, 1]) * x[, 2] + 0.1 * stats::rnorm(2e4)), 2)
   solve_on <- function(backend) {
-    run <- run_control(settle_control(flash_control(backend)))
-    used <- used_in_exact(ridge_rows(x, diag(0.2, 3), check_kernel("gaussian")), NULL)
-    system <- exact_system(used, diag(0.2, 3), check_kernel("gaussian"), 1e-5, run)
+    run <- run_control(settle_control(flash_control(backend = backend)))
+    rows <- ridge_rows(x, diag(0.2, 3), check_kernel("gaussian"))
+    system <- exact_system(rows, NULL, diag(0.2, 3), check_kernel("gaussian"), 1e-5, run)
     solve_by_gradients(system, y, list(tolerance = 1e-7, iterations = 200), \(...) FALSE)
   }
   gpu <- solve_on("cuda")

@@ -43,6 +43,39 @@ test_that("rows left out for missing values are as na.action has it", {
 
 of_parsnip <- function(name) getExportedValue("parsnip", name)
 
+test_that("parsnip's numbers stand for the penalty and the bandwidth", {
+  parts <- c("lambda", "bandwidth", "coefficients")
+  fit <- kernel_ridge(mpg ~ wt + hp, data = mtcars, cost = 10, rbf_sigma = 0.125)
+  expect_identical(fit[parts], kernel_ridge(mpg ~ wt + hp, data = mtcars, bandwidth = 2, lambda = 1 / 640)[parts])
+  x <- as.matrix(iris[1:4])
+  fit <- kernel_ridge(x, iris$Species, cost = 10, bandwidth = 2)
+  expect_identical(fit[parts], kernel_ridge(x, iris$Species, bandwidth = 2, lambda = 1 / 1500)[parts])
+  expect_argument_error(kernel_ridge(mpg ~ wt, mtcars, cost = 1, lambda = 1), "cost")
+  expect_argument_error(kernel_ridge(mpg ~ wt, mtcars, rbf_sigma = -1), "rbf_sigma")
+  expect_argument_error(tune_ridge(mpg ~ wt, mtcars, cost = 1), "cost")
+})
+
+test_that("the registration calls exported functions of parsnip by its arguments, and of this package", {
+  calls <- list()
+  of_parsnip <- list(get_from_env = \(model) list(engine = "kernlab"))
+  note <- \(name, arguments) \(...) {
+    expect_true(all(names(list(...)) %in% c("", arguments)))
+    calls[[length(calls) + 1]] <<- c(name, list(...))
+  }
+  arguments <- list(
+    set_model_engine = c("mode", "eng"), set_dependency = c("eng", "pkg", "mode"), set_fit = c("mode", "eng", "value"),
+    set_encoding = c("mode", "eng", "options"), set_model_arg = c("eng", "parsnip", "original", "func", "has_submodel"),
+    set_pred = c("mode", "eng", "type", "value")
+  )
+  of_parsnip <- c(of_parsnip, Map(note, names(arguments), arguments))
+  replace_in_package("parsnip_function", \(name) of_parsnip[[name]])
+  register_parsnip()
+  expect_setequal(vapply(calls, `[[`, "", 1), names(arguments))
+  fits <- Filter(\(call) call[[1]] == "set_fit", calls)
+  expect_identical(vapply(fits, `[[`, "", "mode"), c("regression", "classification"))
+  for (fit in fits) expect_true(fit$value$func[["fun"]] %in% getNamespaceExports("flashkernel"))
+})
+
 test_that("parsnip fits and predicts with the engine", {
   skip_if_not_installed("parsnip")
   spec <- \(mode) of_parsnip("set_engine")(of_parsnip("svm_rbf")(mode = mode, cost = 10, rbf_sigma = 0.125), "flashkernel")

@@ -109,7 +109,7 @@ test_that("levels differ from the first by what predictions do", {
   expect_identical(effects$contrast, c("dY/dX", "6 - 4", "8 - 4", "TRUE - FALSE"))
   start <- predict(fit, transform(mtcars, am = am == 1, cyl = 4))
   expect_equal(effects$estimate[2], mean(predict(fit, transform(mtcars, am = am == 1, cyl = 6)) - start), tolerance = 1e-10)
-  both <- lapply(c(TRUE, FALSE), \(am) predict(fit, replace_column(mtcars, "am", rep(am, 32))))
+  both <- lapply(c(TRUE, FALSE), \(am) predict(fit, replace(mtcars, "am", am)))
   expect_equal(effects$estimate[4], mean(both[[1]] - both[[2]]), tolerance = 1e-10)
 })
 

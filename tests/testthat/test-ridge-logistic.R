@@ -43,15 +43,10 @@ loss_of <- function(part, f, y = NULL, u = NULL, threads = 1) {
   class_loss(part, f, y, checked_run(settle_control(flash_control(threads = threads))), u)
 }
 
-gaussian <- function(x, c, h) {
-  distance <- as.matrix(stats::dist(rbind(x, c)))[seq_len(nrow(x)), nrow(x) + seq_len(nrow(c))]
-  exp(-distance^2 / (2 * h^2))
-}
-
 test_that("the worked example has its digits", {
-  x <- matrix(sin(1:120 * 1.7) * 2, 40, 3)
-  y <- cos(x[, 1]) + 0.5 * x[, 2] * x[, 3] + 0.1 * sin(50 * 1:40)
-  index <- c(2, 9, 15, 22, 28, 33, 39)
+  x <- example_x
+  y <- example_y
+  index <- example_centers
   fit <- tight(x, y > mean(y), bandwidth = 1.5, lambda = 1e-3, centers = index, intercept = FALSE, loss = "logistic")
   expect_true(fit$converged)
   want <- c(
@@ -61,7 +56,7 @@ test_that("the worked example has its digits", {
   link <- predict(fit, x, type = "link")
   loss <- mean(log1p(exp(-ifelse(y > mean(y), 1, -1) * link)))
   # what the jitter of T changes is of second order in the objective
-  penalty <- 1e-3 / 2 * sum(fit$coefficients * (gaussian(x[index, ], x[index, ], 1.5) %*% fit$coefficients))
+  penalty <- 1e-3 / 2 * sum(fit$coefficients * (gaussian_kernels(x[index, ], x[index, ], 1.5) %*% fit$coefficients))
   expect_lt(abs(loss - 0.163306682019), 1e-7)
   expect_lt(abs(loss + penalty - 0.245636879369), 1e-9)
 })
@@ -71,7 +66,7 @@ test_that("two classes have the link of dense Newton steps, with weights, offset
   set.seed(2)
   weights <- stats::runif(120, 0.5, 2)
   offset <- stats::rnorm(120)
-  K <- gaussian(case$x, case$x[case$centers, ], 1)
+  K <- gaussian_kernels(case$x, case$x[case$centers, ], 1)
   for (lambda in c(1e-1, 1e-3, 1e-5)) {
     fit <- tight(case$x, factor(case$y), bandwidth = 1, lambda = lambda, centers = case$centers)
     want <- dense_logit(K, K[case$centers, ], case$y, lambda, base = log(mean(case$y) / (1 - mean(case$y))))
@@ -95,7 +90,7 @@ test_that("more classes have the link of dense Newton steps, and its gradient is
   index <- seq(5, 150, by = 18)
   fit <- tight(x, iris$Species, bandwidth = 2, lambda = 1e-4, centers = index)
   expect_true(fit$converged)
-  K <- gaussian(x, x[index, ], 2)
+  K <- gaussian_kernels(x, x[index, ], 2)
   Y <- outer(as.integer(iris$Species), 1:3, "==") + 0
   expect_identical(dimnames(fit$coefficients), list(NULL, levels(iris$Species)))
   expect_lt(max(abs(predict(fit, type = "link") - dense_softmax(K, K[index, ], Y, 1e-4))), 1e-6)
@@ -113,7 +108,7 @@ test_that("more classes have the link of dense Newton steps, and its gradient is
     x[part, ], iris$Species[part], bandwidth = 2, lambda = 1e-3, centers = C, weights = weights, offset = offset
   )
   base <- offset + rep(fit$intercept, each = 100)
-  want <- dense_softmax(gaussian(x[part, ], C, 2), gaussian(C, C, 2), Y[part, ], 1e-3, weights, base)
+  want <- dense_softmax(gaussian_kernels(x[part, ], C, 2), gaussian_kernels(C, C, 2), Y[part, ], 1e-3, weights, base)
   expect_lt(max(abs(predict(fit, type = "link") - want)), 1e-6)
 })
 
@@ -205,26 +200,6 @@ test_that("extreme margins are numbers", {
   }
 })
 
-test_that("derivatives of the losses are those of differences", {
-  set.seed(5)
-  f <- matrix(stats::rnorm(30), 10)
-  y <- class_columns(rep_len(1:3, 10), c("a", "b", "c"))
-  h <- 1e-5
-  for (k in 1:3) {
-    shift <- matrix(h * (seq_len(3) == k), 10, 3, byrow = TRUE)
-    numeric <- (loss_of("value", f + shift, y) - loss_of("value", f - shift, y)) / (2 * h)
-    expect_lt(max(abs(loss_of("slope", f, y)[, k] - numeric)), 1e-9)
-  }
-  f <- f[, 1, drop = FALSE]
-  y <- y[, 1, drop = FALSE]
-  expect_lt(max(abs(
-    loss_of("slope", f, y) - (loss_of("value", f + h, y) - loss_of("value", f - h, y)) / (2 * h)
-  )), 1e-9)
-  expect_lt(max(abs(
-    loss_of("curvature", f) - (loss_of("slope", f + h, y) - loss_of("slope", f - h, y)) / (2 * h)
-  )), 1e-9)
-})
-
 # In plain R.
 literal_losses <- function(f, y, u) {
   if (ncol(f) == 1) {
@@ -279,10 +254,10 @@ test_that("many centres begin with some of them, and end at the same optimum", {
   )
   # its link is that of its coefficients
   expect_false(is.null(asked))
-  K <- gaussian(case$x, fit$centers, 0.5)
+  K <- gaussian_kernels(case$x, fit$centers, 0.5)
   expect_true(fit$converged)
   p <- stats::plogis(fit$intercept + K %*% fit$coefficients)
-  gradient <- crossprod(K, p - case$y) / 900 + 1e-5 * gaussian(fit$centers, fit$centers, 0.5) %*% fit$coefficients
+  gradient <- crossprod(K, p - case$y) / 900 + 1e-5 * gaussian_kernels(fit$centers, fit$centers, 0.5) %*% fit$coefficients
   expect_lt(max(abs(gradient)), 1e-7)
   expect_lt(asked$loss, log(2))
   expect_equal(fit$state$fitted[, 1], as.vector(fit$intercept + K %*% fit$coefficients), tolerance = 1e-6)

@@ -30,8 +30,8 @@ test_that("a plan tells what a fit would need, and fits nothing", {
 test_that("the iterations of a plan are those of the fit where all of it is tried", {
   quick_probes()
   for (y in list(plan_y, factor(plan_y > 1), cut(plan_y, 3))) {
-    plan <- plan_of(y, centers = evenly(400, 20))
-    fit <- kernel_ridge(plan_x, y, bandwidth = 1.5, lambda = 1e-6, centers = evenly(400, 20))
+    plan <- plan_of(y, centers = spread_rows(400, 20))
+    fit <- kernel_ridge(plan_x, y, bandwidth = 1.5, lambda = 1e-6, centers = spread_rows(400, 20))
     expect_identical(plan$iterations, fit$iterations)
   }
   expect_identical(plan_of(centers = 20, iterations = 3)$iterations, 3)
@@ -82,7 +82,7 @@ test_that("plans count what coarser fits take in part, and the reading of chunks
   task <- NULL
   probe <- probe_iterations
   replace_in_package("probe_iterations", \(given) probe(task <<- given))
-  plan_of(y, centers = evenly(400, 80))
+  plan_of(y, centers = spread_rows(400, 80))
   found <- probe(task)
   expect_lt(found$solves, sum(found$calls))
   expect_lt(sum(found$calls), found$passes)

@@ -21,7 +21,7 @@ test_that("panels are what their names say", {
   shown <- with_null_device(plot(cars_fit, n = 5))
   expect_equal(shown$fitted$residual, unname(residuals(cars_fit)))
   part <- shown$partial$wt
-  by_hand <- vapply(part$value, \(wt) mean(predict(cars_fit, replace_column(mtcars, "wt", rep(wt, 32)))), 0)
+  by_hand <- vapply(part$value, \(wt) mean(predict(cars_fit, replace(mtcars, "wt", wt))), 0)
   expect_equal(part$estimate, by_hand, tolerance = 1e-10)
   expect_true(all(part$low < part$estimate & part$estimate < part$high))
   expect_identical(levels(shown$partial$cyl$value), c("4", "6", "8"))

@@ -10,14 +10,12 @@ posterior_case <- function(n = 60, d = 2, m = 12, noise = 0.2) {
   }, 7)
 }
 
-kernels_of <- function(x, y, h) ref_kernel_matrix(y, x, diag(h^2, ncol(x)), "gaussian")
-
 # H, R R' and all else by solve(), with a mean taken off before where there is an intercept
 literal_posterior <- function(case, w = rep(1, nrow(case$x)), intercept = TRUE) {
   n <- nrow(case$x)
   C <- case$x[case$index, , drop = FALSE]
-  K <- kernels_of(case$x, C, case$h)
-  A <- crossprod(K, w * K) + n * case$lambda * kernels_of(C, C, case$h)
+  K <- gaussian_kernels(case$x, C, case$h)
+  A <- crossprod(K, w * K) + n * case$lambda * gaussian_kernels(C, C, case$h)
   own <- K %*% solve(A, t(K * w))
   off <- if (intercept) matrix(w / sum(w), n, n, byrow = TRUE) else matrix(0, n, n)
   H <- own + off - own %*% off
@@ -50,7 +48,7 @@ test_that("degrees of freedom of an exact fit are those of its matrix", {
   case$lambda <- 1e-2
   for (intercept in c(TRUE, FALSE)) {
     fit <- fit_case(case, exact = TRUE, weights = case$w, intercept = intercept)
-    K <- kernels_of(case$x, case$x, case$h)
+    K <- gaussian_kernels(case$x, case$x, case$h)
     own <- K %*% solve(K + diag(60 * case$lambda / case$w))
     off <- if (intercept) matrix(case$w / sum(case$w), 60, 60, byrow = TRUE) else 0 * own
     H <- own + off - own %*% off
@@ -76,8 +74,8 @@ test_that("standard errors of exact fits are those of the Gaussian process", {
   case <- posterior_case()
   fit <- fit_case(case, exact = TRUE)
   found <- predict(fit, case$at, se.fit = TRUE)
-  K <- kernels_of(case$x, case$x, case$h)
-  k <- kernels_of(case$x, case$at, case$h)
+  K <- gaussian_kernels(case$x, case$x, case$h)
+  k <- gaussian_kernels(case$x, case$at, case$h)
   n_lambda <- 60 * case$lambda
   variance <- 1 - diag(crossprod(k, solve(K + diag(n_lambda, 60), k)))
   expect_equal(found$se.fit, sigma(fit) * sqrt(variance / n_lambda), tolerance = 1e-8)
@@ -91,8 +89,8 @@ test_that("standard errors with centres are the formula of the help page, and wi
   case <- posterior_case()
   fit <- suppressWarnings(fit_case(case, centers = case$index, weights = case$w))
   ref <- literal_posterior(case, case$w)
-  k <- kernels_of(ref$C, case$at, case$h)
-  unseen <- 1 - diag(crossprod(k, solve(kernels_of(ref$C, ref$C, case$h), k)))
+  k <- gaussian_kernels(ref$C, case$at, case$h)
+  unseen <- 1 - diag(crossprod(k, solve(gaussian_kernels(ref$C, ref$C, case$h), k)))
   variance <- diag(crossprod(k, solve(ref$A, k))) + unseen / (60 * case$lambda)
   expect_equal(predict(fit, case$at, se.fit = TRUE)$se.fit, ref$sigma * sqrt(variance), tolerance = 1e-6)
   all_rows <- suppressWarnings(fit_case(case, centers = 1:60))
@@ -126,25 +124,6 @@ test_that("logLik is that of normal noise, with which AIC and BIC work", {
   s <- sqrt(mean(case$w * residual^2))
   expect_equal(as.numeric(logLik(fit)), sum(stats::dnorm(residual, 0, s / sqrt(case$w), log = TRUE)), tolerance = 1e-10)
   expect_equal(AIC(fit), -2 * as.numeric(logLik(fit)) + 2 * (60 - df.residual(fit) + 1), tolerance = 1e-10)
-})
-
-test_that("the evidence is the density of y, as an exact process and with centres have it", {
-  case <- posterior_case()
-  own <- case$y - sum(case$w * case$y) / sum(case$w)
-  n_lambda <- 60 * case$lambda
-  C <- case$x[case$index, ]
-  K <- kernels_of(case$x, case$x, case$h)
-  Q <- kernels_of(case$x, C, case$h) %*% solve(kernels_of(C, C, case$h), t(kernels_of(case$x, C, case$h)))
-  for (exact in c(TRUE, FALSE)) {
-    fit <- suppressWarnings(fit_case(case, weights = case$w, exact = exact, centers = if (!exact) case$index))
-    V <- diag(n_lambda / case$w) + if (exact) K else Q
-    scale <- drop(crossprod(own, solve(V, own))) / 60
-    literal <- -(60 * log(2 * pi * scale) + as.numeric(determinant(V)$modulus) + 60) / 2
-    criteria <- fit_criteria(fit, start_run(fit$control))
-    expect_equal(criteria$log_evidence, literal, tolerance = 1e-7)
-    residual <- case$y - predict(fit)
-    expect_equal(criteria$gcv, 60 * sum(case$w * residual^2) / df.residual(fit)^2, tolerance = 1e-9)
-  }
 })
 
 test_that("prediction intervals hold what they promise, and widen away from the data", {
@@ -224,13 +203,13 @@ test_that("logistic fits have Laplace's approximation, and the log-likelihood of
     solver = list(iterations = 60)
   ))
   C <- case$x[case$index, ]
-  K <- kernels_of(case$x, C, case$h)
+  K <- gaussian_kernels(case$x, C, case$h)
   link <- predict(fit, type = "link")
   p <- stats::plogis(link)
   information <- crossprod(K, case$w * p * (1 - p) * K)
-  V <- solve(information + 60 * 1e-2 * kernels_of(C, C, case$h))
-  k <- kernels_of(C, case$at, case$h)
-  unseen <- 1 - diag(crossprod(k, solve(kernels_of(C, C, case$h), k)))
+  V <- solve(information + 60 * 1e-2 * gaussian_kernels(C, C, case$h))
+  k <- gaussian_kernels(C, case$at, case$h)
+  unseen <- 1 - diag(crossprod(k, solve(gaussian_kernels(C, C, case$h), k)))
   se <- sqrt(diag(crossprod(k, V %*% k)) + unseen / (60 * 1e-2))
   expect_equal(predict(fit, case$at, type = "link", se.fit = TRUE)$se.fit, se, tolerance = 1e-6)
   loglik <- logLik(fit)
@@ -253,8 +232,8 @@ test_that("the posterior of more classes is that of the whole Hessian, and proba
   lambda <- 1e-3
   fit <- kernel_ridge(x, iris$Species, bandwidth = 2, lambda = lambda, centers = index, weights = w, solver = list(tolerance = 1e-20))
   C <- x[index, ]
-  K <- kernels_of(x, C, 2)
-  Kmm <- kernels_of(C, C, 2)
+  K <- gaussian_kernels(x, C, 2)
+  Kmm <- gaussian_kernels(C, C, 2)
   p <- predict(fit, x, type = "prob")
   m <- length(index)
   of <- \(k) (k - 1) * m + seq_len(m)
@@ -262,7 +241,7 @@ test_that("the posterior of more classes is that of the whole Hessian, and proba
   for (a in 1:3) for (b in 1:3) H[of(a), of(b)] <- H[of(a), of(b)] + crossprod(K, w * p[, a] * ((a == b) - p[, b]) * K)
   V <- solve(H)
   at <- x[c(1, 60, 110, 140), ] + 0.3
-  k <- kernels_of(at, C, 2)
+  k <- gaussian_kernels(at, C, 2)
   unseen <- (1 - rowSums(k * t(solve(Kmm, t(k))))) / (150 * lambda)
   there <- predict(fit, at, type = "prob")
   for (i in 1:4) {
@@ -308,9 +287,7 @@ test_that("exact fits that are not factorised have the same standard errors, and
   case$lambda <- 1e-4
   factorised <- fit_case(case, exact = TRUE, weights = case$w)
   run <- start_run(factorised$control)
-  want <- list(
-    errors = link_errors(factorised, ridge_rows(case$at), run), criteria = fit_criteria(factorised, run)
-  )
+  want <- link_errors(factorised, ridge_rows(case$at), run)
   part <- posterior_of(factorised, run)$parts[[1]]
   replace_in_package("is_factorised", \(system) FALSE)
   made <- 0
@@ -322,10 +299,9 @@ test_that("exact fits that are not factorised have the same standard errors, and
   fit <- factorised
   fit$state <- new.env()
   got <- link_errors(fit, ridge_rows(case$at), run)
-  expect_equal(got, want$errors, tolerance = 1e-3)
+  expect_equal(got, want, tolerance = 1e-3)
   found <- posterior_of(fit, run)$parts[[1]]
   expect_lt(abs(found$edf - part$edf), 4 * found$edf_error)
-  expect_lt(abs(found$log_det - part$log_det), 4 * found$log_det_error)
   expect_lt(found$edf_error, 0.05 * part$edf)
   expect_equal(fit$state$ones, residual_ones(factorised, posterior_of(factorised, run), run), tolerance = 1e-2)
   # all of it by one preconditioner, and the same again

@@ -44,7 +44,7 @@ test_that("products with sparse rows are those of the matrix of every kernel", {
     expect_identical(got$stats$pairs, 120 * 17)
     got <- rows_normal(of$rows, of$centers, case$v, case$w, case$weights, case$run)$product
     expect_lt(normal_error(got, of$K, case$v, case$w, case$weights), 1e-12)
-    K <- centers_kernel(of$centers, case$run)
+    K <- kernels_between(NULL, of$centers$points, of$centers$L, of$centers$kernel, case$run)
     expect_true(isSymmetric(K, tol = 0))
     expect_lt(max(abs(K - of$K[case$index, ])), 1e-13 * max(abs(K), 1))
   }

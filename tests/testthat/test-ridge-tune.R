@@ -154,7 +154,7 @@ test_that("hold-out errors along lambda are those of fits", {
   case <- tune_case(200)
   rows <- ridge_rows(case$x)
   run <- run_control(settle_control(NULL))
-  spec <- spec_of_options(list(solver = list(iterations = 200, tolerance = 1e-12)), list(kernels = list(check_kernel("gaussian"))), c(1, 1, 2), rows)
+  spec <- spec_of_options(list(solver = list(iterations = 200, tolerance = 1e-12)), list(kernel = list(check_kernel("gaussian"))), c(1, 1, 2), rows)
   spec$loss <- "squared"
   centers <- case$x[1:25, ]
   set.seed(1)
