@@ -107,7 +107,7 @@ conditional_image <- function(object, prob, n, xlim = NULL, ylim = NULL) {
   x <- seq(min(xlim), max(xlim), length.out = max(10, round(2 * n / 3)))
   y <- seq(min(ylim), max(ylim), length.out = n)
   at <- cbind(rep(y, each = length(x)), rep(x, length(y)))
-  log_density <- \(dims, at) log_marginal(figure_marginal(joint, dims, to_tol = TRUE), at)
+  log_density <- \(dims, at) log_shown(shown_part(joint, dims, to_tol = TRUE), at)
   # the ratio of logarithms is known where both densities are too small for a double
   z <- signed_ratio(log_density(1:2, at), log_density(2, cbind(x)))
   few <- seq(min(xlim), max(xlim), length.out = 61)

@@ -2,15 +2,18 @@
 
 # list(x, y) of the variable `dim`. `panels`: figures that share the budget of kernel pairs.
 figure_curve <- function(fit, n, lim = NULL, dim = 1, panels = 1) {
-  grid_1d(figure_marginal(fit, dim, panels, to_tol = TRUE), n, lim)
+  part <- shown_part(fit, dim, panels, to_tol = TRUE)
+  grid_1d(part, n, first_given(lim, shown_range(part$fit, 1)))
 }
 
 # list(x, y, z, levels) of two variables.
 figure_grid <- function(fit, n, prob, limits = NULL, dims = 1:2, panels = 1) {
-  grid_2d(figure_marginal(fit, dims, panels, to_tol = TRUE), n, prob, limits$x, limits$y)
+  part <- shown_part(fit, dims, panels, to_tol = TRUE)
+  range <- \(axis) first_given(limits[[axis]], shown_range(part$fit, axis))
+  grid_2d(part, n, prob, range(1), range(2))
 }
 
-figure_range <- function(fit, dim) grid_range(figure_marginal(fit, dim), 1)
+figure_range <- function(fit, dim) shown_range(shown_part(fit, dim)$fit, 1)
 
 # At most so many of the points, with a size by their weight.
 figure_points <- function(fit, dims, most) {

@@ -63,15 +63,14 @@ density_panel <- function(self, data, scales, n, trim, options, flipped_aes = FA
   groups <- groups[lengths(fits) > 0]
   fits <- fits[lengths(fits) > 0]
   if (length(fits) == 0) return(data.frame())
-  marginals <- lapply(fits, figure_marginal, to_tol = TRUE)
-  nodes <- lapply(seq_along(fits), \(i) {
-    lim <- if (trim) range(fits[[i]]$x) else grid_range(marginals[[i]], 1)
-    marginal_nodes(marginals[[i]], 1, lim, n, step = 1 / 8)
+  parts <- lapply(fits, shown_part, to_tol = TRUE)
+  nodes <- lapply(parts, \(part) {
+    shown_nodes(part$fit, 1, if (trim) range(part$fit$x) else shown_range(part$fit, 1), n, step = 1 / 8)
   })
   at <- sort(unique(unlist(nodes)))
   curves <- lapply(seq_along(fits), \(i) {
     shown <- if (trim) at[at >= min(nodes[[i]]) & at <= max(nodes[[i]])] else at
-    curve <- self$compute_group(groups[[i]], scales, marginals[[i]], shown)
+    curve <- self$compute_group(groups[[i]], scales, parts[[i]], shown)
     same <- vapply(groups[[i]], \(column) length(unique(column)) == 1, NA)
     kept <- setdiff(names(groups[[i]])[same], c(names(curve), "weight"))
     cbind(curve, groups[[i]][rep(1, nrow(curve)), kept, drop = FALSE], row.names = NULL)
@@ -81,8 +80,8 @@ density_panel <- function(self, data, scales, n, trim, options, flipped_aes = FA
   ggplot2::flip_data(curves, flipped_aes)
 }
 
-density_of_group <- function(data, scales, marginal, at) {
-  density <- marginal_density(marginal, cbind(at))
+density_of_group <- function(data, scales, part, at) {
+  density <- signed_density(log_shown(part, cbind(at)))
   n <- nrow(data)
   weight <- if (is.null(data$weight)) n else sum(data$weight)
   data.frame(

@@ -127,7 +127,7 @@ fit_group <- function(points, weights, options) {
 hdr_bands <- function(data, scales, prob, n, options, lines = FALSE) {
   fit <- fit_group(cbind(x = data$x, y = data$y), data$weight, options)
   if (is.null(fit)) return(data.frame())
-  grid <- hdr_grid(figure_marginal(fit, to_tol = TRUE), prob, n)
+  grid <- hdr_grid(shown_part(fit, to_tol = TRUE), prob, n)
   sets <- lapply(grid$levels, \(level) upper_set(grid, level))
   names <- percent_label(prob)
   bands <- lapply(seq_along(prob), \(i) {

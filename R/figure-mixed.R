@@ -111,7 +111,7 @@ level_lines <- function(fit, name, by, n, n_panels) {
 # The estimate of the numbers alone, with weights that say how much each point gives to some levels.
 numbers_alone <- function(fit, weights) {
   fit <- unclass(fit)
-  fit[c("discrete", "weights")] <- list(NULL, weights)
+  fit[c("discrete", "kind", "weights")] <- list(NULL, NULL, weights)
   fit
 }
 

@@ -59,9 +59,8 @@ estimate_on_grid <- function(object, size, axes = NULL) {
 
 # Even nodes of each variable.
 grid_axes <- function(object, size) {
-  marginal <- figure_marginal(object)
   lapply(seq_len(object$d), \(axis) {
-    lim <- grid_range(marginal, axis)
+    lim <- shown_range(object, axis)
     seq(lim[1], lim[2], length.out = size)
   })
 }

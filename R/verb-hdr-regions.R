@@ -54,9 +54,9 @@ hdr_regions.flash_kde <- function(object, prob = c(0.5, 0.95), n = NULL, ...) {
   hold_limits(object)
   prob <- sort(unique(check_prob(prob, "prob", open = TRUE)), decreasing = TRUE)
   n <- check_grid_size(n, object$d)
-  marginal <- figure_marginal(object, to_tol = TRUE)
-  regions <- if (object$d == 1) hdr_intervals(marginal, prob, n) else {
-    grid <- hdr_grid(marginal, prob, n)
+  part <- shown_part(object, to_tol = TRUE)
+  regions <- if (object$d == 1) hdr_intervals(part, prob, n) else {
+    grid <- hdr_grid(part, prob, n)
     check_on_grid(max(grid$z), grid$levels, prob)
     hdr_polygons(grid, prob, point_names(object))
   }
@@ -78,23 +78,23 @@ check_on_grid <- function(highest, levels, prob) {
 
 # ---- intervals --------------------------------------------------------------------------------
 
-hdr_intervals <- function(marginal, prob, size) {
-  grid <- grid_1d(marginal, size, grid_range(marginal, 1, hdr_margin(prob)))
-  levels <- exp(log_hdr_level(marginal, prob))
+hdr_intervals <- function(part, prob, size) {
+  grid <- grid_1d(part, size, shown_range(part$fit, 1, hdr_margin(prob)))
+  levels <- exp(levels_shown(part, prob))
   check_on_grid(max(grid$y), levels, prob)
   frames <- lapply(seq_along(prob), \(i) {
-    ends <- level_crossings(marginal, grid, levels[i])
+    ends <- level_crossings(part, grid, levels[i])
     data.frame(prob = prob[i], level = levels[i], from = ends$from, to = ends$to)
   })
   do.call(rbind, frames)
 }
 
 # Where the density rises above the level, and where it falls below it again; at the ends of the grid, these.
-level_crossings <- function(marginal, grid, level) {
+level_crossings <- function(part, grid, level) {
   above <- grid$y >= level
   n <- length(above)
   turn <- which(above[-1] != above[-n])
-  at <- bisect(\(x) marginal_density(marginal, cbind(x)) >= level, grid$x[turn], grid$x[turn + 1], above[turn])
+  at <- bisect(\(x) signed_density(log_shown(part, cbind(x))) >= level, grid$x[turn], grid$x[turn + 1], above[turn])
   rises <- !above[turn]
   list(from = c(if (above[1]) grid$x[1], at[rises]), to = c(at[!rises], if (above[n]) grid$x[n]))
 }
@@ -112,9 +112,9 @@ bisect <- function(test, low, high, first, steps = 30) {
 
 # ---- polygons ---------------------------------------------------------------------------------
 
-hdr_grid <- function(marginal, prob, size) {
+hdr_grid <- function(part, prob, size) {
   margin <- hdr_margin(prob)
-  grid_2d(marginal, size, prob, grid_range(marginal, 1, margin), grid_range(marginal, 2, margin))
+  grid_2d(part, size, prob, shown_range(part$fit, 1, margin), shown_range(part$fit, 2, margin))
 }
 
 hdr_polygons <- function(grid, prob, names) {

@@ -251,11 +251,11 @@ test_that("large figures, evaluated to a tolerance, show the exact estimate", {
   expect_identical(drawn, again)
   # kernels of several widths; a low level wants more than the tolerance says
   fit <- flash_kde(x, "kde", bandwidth = 0.1, adaptive = rep(c(1, 3), 2000))
-  marginal <- figure_marginal(fit, to_tol = TRUE)
+  part <- shown_part(fit, to_tol = TRUE)
   at <- unname(as.matrix(expand.grid(seq(-6, 6, length.out = 30), seq(-1, 15, length.out = 30))))
   exact <- predict(fit, at)
-  expect_within(shown_density(marginal, at, 1e-3 * max(exact)), exact, 1e-6 * max(exact))
-  expect_within(shown_density(marginal, at, 1e-20) / exact, rep(1, 900), 0.01)
+  expect_within(seen_density(part$density, at, 1e-3 * max(exact), part$control), exact, 1e-6 * max(exact))
+  expect_within(seen_density(part$density, at, 1e-20, part$control) / exact, rep(1, 900), 0.01)
 })
 
 test_that("autoplot() takes colours", {
