@@ -1,11 +1,13 @@
-#' Levels of highest-density regions
+#' Highest-density regions
 #'
-#' The density level whose upper level set holds a given probability: the `c` with
+#' `hdr_level()` returns the density level whose upper level set holds a given probability: the `c` with
 #' \eqn{P(p(X) \ge c)}{P(p(X) >= c)} equal to `prob`, `X` drawn from the estimate `p`. The set
 #' where the estimate is at least `c` is the smallest region of that probability (the
 #' highest-density region). A new point whose density is below the level for 0.99 is thus more
-#' unusual than 99% of what the estimate expects.
+#' unusual than 99% of what the estimate expects. `hdr_regions()` returns these regions as data frames: intervals of one
+#' variable, as `hdrcde::hdr()` has them, or polygons of two, to draw, to measure or to join with maps.
 #'
+#' @section Levels:
 #' With one or two variables the estimate is integrated numerically: tiles of the space that hold
 #' data get the estimate exactly at Chebyshev nodes, the interpolant (relative error about 1e-5)
 #' gives its values on a fine grid, and those are sorted. The probability of the region
@@ -15,8 +17,8 @@
 #'
 #' With another `kernel` than the Gaussian the estimate itself is summed at all of the grid.
 #'
-#' With more variables, with adaptive bandwidths, and where the tiles would take more than 2e9 kernel evaluations
-#' (points so many and a bandwidth so small that the tiles around them are many, too), the level is the
+#' With more variables, with adaptive bandwidths, on a `support`, and where the tiles would take more than 2e9 kernel
+#' evaluations (points so many and a bandwidth so small that the tiles around them are many, too), the level is the
 #' `1 - prob` quantile of the density at `n_samples` draws from the estimate (Hyndman 1996, section
 #' 3.2). Its probability then has the standard error `sqrt(prob * (1 - prob) / n_samples)`, 0.005
 #' at most with the default. The cost is `n_samples * n` kernel evaluations in d dimensions, for a
@@ -28,25 +30,49 @@
 #' renormalised to probability 1; it is a level of the estimate as [predict.flash_kde()]
 #' returns it, before renormalisation.
 #'
-#' @param object A fit, from [flash_kde()].
-#' @param prob Probabilities of the regions, from 0 to 1.
-#' @param ... Passed to methods; the method for `flash_kde` takes no others.
+#' @section Regions: Ends of intervals are found to a billionth of a bandwidth. Polygons are
+#' the contours on a grid as [plot()][plot.flash_kde] has it, straight between its lines; a region is closed where
+#' it meets the border of the grid, three bandwidths beyond the data and further for probabilities above 0.989.
+#'
+#' A polygon may have holes, where the density is below the level. Those are rings of their own: the outer ring
+#' comes first and counterclockwise, its holes after it and clockwise, and the first point of a ring is also its
+#' last. In ggplot2, `geom_polygon(aes(group = group, subgroup = subgroup))` draws them. With package sf,
+#' `sf::st_as_sf(regions, crs = 4326)` makes a row of each probability, with a multipolygon.
+#'
+#' The cost is that of the levels and of `n` times `n` times as many kernel evaluations as there are points, in less time
+#' as [plot()][plot.flash_kde] says.
+#'
+#' @param object A fit, from [flash_kde()]; for regions to one or two variables (of more, take a [kde_marginal()]).
+#' @param prob Probabilities of the regions, from 0 to 1; for `hdr_regions()` above 0 and below 1.
+#' @param ... Passed to methods; those for `flash_kde` take no others.
 #' @param log Return the logarithm of the levels? For many variables, where densities underflow.
 #' @param n_samples Number of draws, where draws are used.
 #' @param seed Seed of the draws, where draws are used. The same number gives the same levels,
 #'   whatever [RNGkind()] is set, and leaves R's random numbers as they were. `NULL` draws from
 #'   their present state, as in [simulate()][simulate.flash_kde].
-#' @return A numeric vector as long as `prob`, of density levels (in 1 / units of the data), or
+#' @param n Nodes of the grid per axis: 1024 for one variable, 151 for two.
+#' @return `hdr_level()`: a numeric vector as long as `prob`, of density levels (in 1 / units of the data), or
 #'   their logarithms. Its names are the probabilities, such as `"50%"`.
+#'
+#'   `hdr_regions()`: a data frame of class `flash_hdr`, the largest region first, so that those drawn later lie on top.
+#'   One variable: a row for each interval, with `prob`, `level` (of the density), `from` and `to`. Two: a row for each
+#'   point of a ring, with two columns named as the variables, `prob`, `level`, `group`, a number for each polygon,
+#'   and `subgroup`, for each ring within it. Where a variable has one of these names, the other is `prob.1` or so.
+#' @inheritSection flash_kde Errors
 #' @references Hyndman, R. J. (1996) Computing and graphing highest density regions.
 #'   *The American Statistician* 50, 120-126. \doi{10.1080/00031305.1996.10474359}
-#' @seealso [plot.flash_kde()], which draws these regions.
+#' @seealso [plot.flash_kde()], which draws these regions; [geom_flash_hdr()] draws those of groups in ggplot2.
 #' @examples
 #' fit <- flash_kde(~ eruptions + waiting, data = faithful)
 #' hdr_level(fit, prob = c(0.5, 0.95))
 #'
 #' # eruptions outside the 95% region
 #' faithful[predict(fit) < hdr_level(fit, 0.95), ]
+#'
+#' hdr_regions(flash_kde(faithful$eruptions), prob = c(0.5, 0.95))
+#' regions <- hdr_regions(fit, prob = c(0.5, 0.95))
+#' plot(waiting ~ eruptions, faithful, pch = 20)
+#' for (ring in split(regions, ~ group + subgroup, drop = TRUE)) lines(ring$eruptions, ring$waiting)
 #' @export
 hdr_level <- function(object, prob = c(0.5, 0.95), ...) {
   UseMethod("hdr_level")

@@ -1,21 +1,6 @@
 # Figures of bands: a line in its band, or with two variables three maps.
 
-#' Plot confidence bands of a density
-#'
-#' One variable: the estimate as a line, the band shaded. Two variables, on a grid: the lower limit, the estimate
-#' and the upper limit side by side, on one scale.
-#'
-#' @param x,object Bands, from [kde_bands()].
-#' @param add Add to the present plot (one variable)?
-#' @param col One variable: colour of the line; the band is a light tint of it. Two: colours from low to high.
-#' @param border Colour of the limits; `NA`: none (one variable).
-#' @param ... For `plot()`: graphical parameters, as `main`, `xlab`, `ylab`, `ylim` and `las`. For `autoplot()`: not used.
-#' @returns `plot()`: `x`, invisibly. `autoplot()`: a ggplot object.
-#' @inheritSection flash_kde Errors
-#' @examples
-#' fit <- flash_kde(faithful$eruptions)
-#' plot(kde_bands(fit, level = 0.9))
-#' plot(kde_bands(flash_kde(faithful)))
+#' @rdname plot.flash_kde
 #' @export
 plot.kde_bands <- function(x, add = FALSE, col = NULL, border = NA, ...) {
   check_graphical(..., d = 2)
@@ -24,7 +9,7 @@ plot.kde_bands <- function(x, add = FALSE, col = NULL, border = NA, ...) {
   draw_figure(band_figure(x, col, border), ..., add = add)
 }
 
-#' @rdname plot.kde_bands
+#' @rdname plot.flash_kde
 #' @exportS3Method ggplot2::autoplot
 autoplot.kde_bands <- function(object, col = NULL, ...) {
   check_dots_empty(...)

@@ -1,43 +1,11 @@
-#' Plot a conditional density
-#'
-#' `plot()` draws with base graphics, `autoplot()` with package ggplot2. The figure depends on the formula:
-#'
-#' * One numeric x: p(y | x) as shades over x and y, with lines of conditional quantiles and the data. The Laplace-corrected
-#'   estimate has no quantiles, and its negative values are drawn as 0.
-#' * Several x: for each variable a panel with the density of y at three of its quantiles, or at each of its levels. The
-#'   other variables are at their medians and most frequent levels.
-#' * A categorical y: for each variable a panel with the probabilities of the levels of y.
-#'
-#' Several y have no figure here: `plot(kde_conditional(fit, given))` draws them at one x.
-#'
-#' The grid of x spans the middle 99% of the data, the grid of y the data plus three kernel standard deviations. In each
-#' column of the image, p(. | x) integrates to 1. The sums are as accurate as those of [plot.flash_kde()]. The quantiles
-#' are those of [quantile.flash_conditional()][flash_conditional] at 61 values of x.
-#'
-#' @param x,object A fit from [flash_kde()] with a two-sided formula.
-#' @param prob Probabilities of the quantile lines (one x), or at which quantiles of each x the density is drawn
-#'   (several).
-#' @param n Nodes of the grid of y; for one x that of x has two thirds as many.
-#' @param points Draw the data (one x)? A number is the most that are drawn; `TRUE` stands for 1,000.
-#' @param col Colours of the shades, from low to high density, or of the curves, one for each of `prob`; of a y of
-#'   levels one for each.
-#' @param ... For `plot()`: graphical parameters, as `main`, `xlab`, `ylab`, `xlim`, `ylim`, `las`, `bty` and `cex.axis`.
-#'   The density is evaluated within `xlim` and `ylim` (one x). For `autoplot()`: not used.
-#' @returns `plot()`: what was drawn, invisibly. One x: a list of `x`, `y`, the matrix `z` of p(y | x) and
-#'   `quantiles`, a list of `x` and a matrix with a column for each of `prob`. Several: a list with for each
-#'   variable a list of `y`, `density` (a column for each of `prob`) and `at`, the values of the variable. A y of
-#'   levels: a list with for each variable a list of `x` and a matrix `probability`, with a column for each.
-#'   `autoplot()`: a ggplot object.
-#' @examples
-#' plot(flash_kde(waiting ~ eruptions, faithful))
-#' plot(flash_kde(Petal.Width ~ Petal.Length + Sepal.Width, iris))
+#' @rdname plot.kernel_regression
 #' @export
 plot.flash_conditional <- function(x, prob = c(0.1, 0.5, 0.9), n = 151, points = TRUE, col = NULL, ...) {
   check_graphical(..., d = 2)
   draw_figure(conditional_figure(x, prob, n, points, col, limits_of(...)), ...)
 }
 
-#' @rdname plot.flash_conditional
+#' @rdname plot.kernel_regression
 #' @exportS3Method ggplot2::autoplot
 autoplot.flash_conditional <- function(object, prob = c(0.1, 0.5, 0.9), n = 151, points = TRUE, col = NULL, ...) {
   check_dots_empty(...)

@@ -1,12 +1,20 @@
-#' Plot a density estimate
+#' Figures of densities
 #'
-#' `plot()` draws with base graphics, `autoplot()` with package ggplot2. The figure depends on the number of variables:
+#' `plot()` draws with base graphics, `autoplot()` with package ggplot2. The figure of a fit depends on the number of
+#' variables:
 #'
 #' * One: the density as a line over a rug of the data.
 #' * Two: highest-density regions, filled, under the data. They are the smallest regions that hold the given
 #'   probabilities. `plot()` writes the probability on each contour.
 #' * More: a matrix of the marginal densities of one variable (diagonal) and of two (regions below the diagonal, contours
 #'   and data above).
+#' * Numbers and categories: for each number a panel with a line for each level of one column, `by`: the estimate of that
+#'   number together with that level, \eqn{p(x_k, c)}{p(x_k, c)}, which integrates to the level's probability, so that the
+#'   lines add up to the density of the number; for each column of levels a panel with their probabilities.
+#'
+#' **Bands** of one variable are the estimate as a line, the band shaded; of two, on a grid, the lower limit, the estimate
+#' and the upper limit side by side, on one scale. **Local tests** of one variable are both densities, and bands in their
+#' colours below, where each is significantly denser; of two, on a grid, regions in these colours, and contours of both.
 #'
 #' **Marginals** are exact. Integrating a Gaussian kernel estimate over the other variables leaves a kernel estimate with
 #' the matching block of the bandwidth matrix, from the same points (for SD-KDE: the same debiased points). A
@@ -29,23 +37,30 @@
 #' **Negative values.** A Laplace-corrected estimate can be negative. Negative parts are shaded in orange; with two
 #' variables, where the estimate is below minus 1% of its maximum.
 #'
-#' @param x,object A fit, from [flash_kde()].
+#' @param x,object A fit, from [flash_kde()]; bands, from [kde_bands()]; or a test, from [kde_test()] with
+#'   `method = "local"`.
 #' @param prob Probabilities of the regions, above 0 and below 1 (two variables or more).
 #' @param n Nodes of the grid per axis. By default 1024 for one variable, 151 for two, 101 for
-#'   each marginal of two when there are more.
-#' @param max_dims Number of variables shown when there are more than two: the first `max_dims`.
-#' @param add Add to the present plot: the line, or contours without filling (one or two
+#'   each marginal of two when there are more, 512 for each line beside categories.
+#' @param max_dims Number of variables shown when there are more than two: the first `max_dims`. With categories, the
+#'   number of panels.
+#' @param by Name of the column of levels whose levels have colours. By default the first; `NULL`: none, and one line for
+#'   all.
+#' @param add Add to the present plot: the line, the band, or contours without filling (one or two
 #'   variables).
 #' @param fill Fill the regions (two variables)?
 #' @param points Draw the data, as points, or as a rug for one variable? A number is the most that are drawn; `TRUE`
-#'   stands for 2,000 points (shared by the panels of a row) and 1,000 ticks. Larger data are thinned evenly. The area of
+#'   stands for 2,000 points (shared by the panels of a row), 1,000 ticks, and 300 beside categories. Larger data are thinned evenly. The area of
 #'   a point is proportional to its weight, within limits. Points that lie on each other are drawn more lightly, at most
 #'   four of them, so that the regions below stay visible.
 #' @param labels Write the probability on each contour (two variables)? If a contour has no room for its label, a key
 #'   in the corner names all contours.
 #' @param col One variable: colour of the line. Otherwise the colours of the regions, outermost
 #'   first, or one colour, of which lighter tints are made; with `fill = FALSE` the colour of the
-#'   contours.
+#'   contours. With categories one for each level of `by`. Of bands the colour of the line, of which the band is a light
+#'   tint, or, of two variables, colours from low to high. Of a local test two colours, of x and of y.
+#' @param border Colour of the limits of a band; `NA`: none (one variable).
+#' @param level Level of the adjusted p-values.
 #' @param palette In place of `col`, for two variables and more: the name of a palette of [grDevices::hcl.colors()], as
 #'   `"YlOrRd"`. Its light end is outermost.
 #' @param main,sub,xlab,ylab Title, the line under it, and labels of the axes (these for one or two variables). `""`:
@@ -60,13 +75,17 @@
 #'   `cex.axis`, and, for the data, `pch` and `cex`; `main` and `sub`, the title and the line of smaller type under it,
 #'   which by default names the estimator, the number of points and the bandwidth (kernel standard deviations). For one or
 #'   two variables also `xlab`, `ylab`, `xlim` and `ylim`, within which the density is evaluated, and `asp`, `axes`,
-#'   `cex.main` and the like. Names that the figure does not know are an error. For `autoplot()`: not used.
+#'   `cex.main` and the like. `lty` may be one for each
+#'   level of `by`. Names that the figure does not know are an error. For `autoplot()`: not used.
 #' @return What was drawn, invisibly. One variable: a list of `x` and `y` (the density), as
 #'   [graphics::lines()] takes it. Two: a list of `x`, `y`, the matrix `z` of densities, as
 #'   [graphics::contour()], [graphics::image()] and [graphics::persp()] take it, and the
 #'   `levels` of the regions. More: a list of lists of these, `marginals` and `pairs`, named by the
-#'   variables (`"a:b"` has `a` on the x axis). Groups: a list of these, named by group. `autoplot()`: a ggplot object.
-#' @seealso [hdr_level()] for the levels; [plot.flashkernel_bandwidth()] for the search of the bandwidth.
+#'   variables (`"a:b"` has `a` on the x axis). Groups: a list of these, named by group. Categories: a list by column, of a
+#'   number a list by level of `x` and `y`, of levels their probabilities. Bands and tests: `x`. `autoplot()`: a ggplot
+#'   object.
+#' @inheritSection flash_kde Errors
+#' @seealso [hdr_level()] for the levels; [kde_bandwidth()] for a figure of the search of the bandwidth.
 #' @examples
 #' plot(flash_kde(faithful$eruptions), main = "Old Faithful", xlab = "Eruption (min)")
 #'
@@ -82,6 +101,11 @@
 #' plot(flash_kde(iris[, 1:4]))
 #' plot(flash_kde(iris[3:4], bandwidth = "silverman"), groups = iris$Species)
 #' plot(flash_kde(quakes[c("long", "lat")], bandwidth = 0.8))
+#' plot(flash_kde(iris[3:5]))
+#'
+#' plot(kde_bands(fit))
+#' flowers <- split(iris[, 1:2], iris$Species)
+#' plot(kde_test(flowers$versicolor, flowers$setosa, method = "local"))
 #'
 #' if (requireNamespace("ggplot2", quietly = TRUE)) {
 #'   ggplot2::autoplot(fit, palette = "YlOrRd", main = "Old Faithful", xlab = "Eruption (min)")

@@ -1,37 +1,6 @@
 # A layer of ggplot2 for one variable.
 
-#' Densities in ggplot2
-#'
-#' Fits a [flash_kde()] to the values of each group in each panel, as `ggplot2::stat_density()` does with
-#' [stats::density()].
-#'
-#' @details
-#' Aesthetics: `x`, or `y` for a density along that axis; `weight`, of the values; `group`, `fill`, `colour`,
-#' `alpha`, `linetype` and `linewidth`. Computed: `density`; `scaled` and `ndensity`, of which the largest in a
-#' group is 1; `count`, the density times the number of values; `wdensity`, times their weight; `n`.
-#'
-#' All groups of a panel have their densities at the same places, those that plots of each would have (three
-#' bandwidths beyond the data), so that they can be stacked: `position = "stack"` or `"fill"`. Where scales are
-#' transformed, the estimate is that of the transformed values, as in all statistics of ggplot2. A group to which
-#' nothing can be fitted, as one value, is left out with a warning.
-#' @inheritParams geom_flash_hdr
-#' @param geom What draws: `"area"`, `"line"` and the like.
-#' @param trim Whether each density ends where the data of its group do, not three bandwidths beyond.
-#' @param n Nodes of the grid. Where it would be too coarse for the bandwidth, it is uneven, as in
-#'   [plot.flash_kde()].
-#' @param ... Arguments of [flash_kde()] for the fit of each group: `estimator`, `bandwidth`, `adaptive`, `kernel`,
-#'   `support` (what `ggplot2::stat_density()` calls `bounds`) and `control`. Also fixed aesthetics and other parameters
-#'   of the layer, as `fill = "red"`.
-#' @param orientation `NA`, or `"x"` or `"y"`, the axis of the variable, where that is not clear.
-#' @returns A layer, to add to a plot of ggplot2.
-#' @seealso [geom_flash_hdr()] for two variables.
-#' @examplesIf requireNamespace("ggplot2", quietly = TRUE)
-#' library(ggplot2)
-#' ggplot(iris, aes(Sepal.Length, fill = Species)) +
-#'   stat_flash_density(alpha = 0.5)
-#'
-#' ggplot(chickwts, aes(weight, colour = feed)) +
-#'   stat_flash_density(geom = "line", estimator = "kde")
+#' @rdname geom_flash_hdr
 #' @export
 stat_flash_density <- function(mapping = NULL, data = NULL, geom = "area", position = "identity", ..., n = 512,
                                trim = FALSE, orientation = NA, na.rm = FALSE, show.legend = NA, inherit.aes = TRUE) {

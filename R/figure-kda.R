@@ -1,30 +1,12 @@
-#' Plot a kernel discriminant analysis
-#'
-#' In one variable the densities of the classes times their priors; in two the regions in which each class is the
-#' likeliest, paler where it is less so, with the rows as points.
-#'
-#' @param x,object A fit from [flash_kda()] in one or two variables.
-#' @param n Points of the grid, along each variable.
-#' @param points Draw rows? A number is the most that are drawn; `TRUE` stands for 2,000. In one variable they are
-#'   a rug.
-#' @param col Colours of the classes.
-#' @param xlim,ylim Limits. `NULL`: those of the rows, with a margin.
-#' @param ... For `plot()`: graphical parameters, such as `main`, `xlim`, `ylim`, `las`, `bty`, `cex.axis`, `pch` and
-#'   `cex`. For `autoplot()`: not used.
-#' @returns `plot()`: what was drawn, invisibly, a list of the grid's `x` (and `y`), and `prob`, of the classes at its
-#'   points, a matrix; in one variable `density`, times priors, too. `autoplot()`: a ggplot object.
-#' @inheritSection flash_kde Errors
+#' @rdname plot.kernel_regression
 #' @export
-#' @examples
-#' plot(flash_kda(iris$Petal.Length, iris$Species))
-#' plot(flash_kda(Species ~ Sepal.Length + Sepal.Width, data = iris))
 plot.flash_kda <- function(x, n = NULL, points = TRUE, col = NULL, ...) {
   check_graphical(..., d = 2)
   limits <- limits_of(...)
   draw_figure(kda_figure(x, n, points, col, limits$x, limits$y), ...)
 }
 
-#' @rdname plot.flash_kda
+#' @rdname plot.kernel_regression
 #' @exportS3Method ggplot2::autoplot
 autoplot.flash_kda <- function(object, n = NULL, points = TRUE, col = NULL, xlim = NULL, ylim = NULL, ...) {
   check_dots_empty(...)

@@ -1,20 +1,6 @@
 # Figures of local tests: where which of two samples is denser.
 
-#' Plot where two samples differ
-#'
-#' One variable: both densities, and bands in their colours below, where each is significantly denser. Two variables, on
-#' a grid: regions in these colours, and contours of both densities.
-#'
-#' @param x A test, from [kde_test()] with `method = "local"`.
-#' @param level Level of the adjusted p-values.
-#' @param col Two colours, of x and of y.
-#' @param ... Graphical parameters, as `main`, `xlab`, `ylab` and `las`.
-#' @returns `x`, invisibly.
-#' @inheritSection flash_kde Errors
-#' @examples
-#' plot(kde_test(faithful$eruptions[1:136], faithful$eruptions[137:272] + 0.2, method = "local"))
-#' flowers <- split(iris[, 1:2], iris$Species)
-#' plot(kde_test(flowers$versicolor, flowers$setosa, method = "local"))
+#' @rdname plot.flash_kde
 #' @export
 plot.kde_local_test <- function(x, level = 0.05, col = c(LINE_COLOUR, "#D55E00"), ...) {
   check_graphical(..., d = 2)

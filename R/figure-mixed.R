@@ -1,29 +1,7 @@
 # Figures of fits with categories: the density of each number with each category of one column, in colours, and the
 # probabilities of the categories of each column.
 
-#' Plot a density estimate of numbers and levels
-#'
-#' For each numeric column a panel with a line for each level of one column, `by`: the estimate of that number
-#' together with that level, \eqn{p(x_k, c)}{p(x_k, c)}, which integrates to the level's probability, so that the
-#' lines add up to the density of the number. For each column of levels a panel with their probabilities under the
-#' estimate. All are exact marginals: kernels are integrated and summed over all that a panel does not show.
-#'
-#' @param x,object A fit with levels, from [flash_kde()].
-#' @param by Name of the column of levels whose levels have colours. By default the first; `NULL`: none, and one
-#'   line for all.
-#' @param n Nodes of a line.
-#' @param max_dims Number of panels: the first columns.
-#' @param points Draw the data of numeric columns, as a rug? A number is the most ticks; `TRUE` stands for 300.
-#' @param col One colour for each level of `by`.
-#' @param main,sub Title of the ggplot, by default none, and the line under it. `""` leaves one out.
-#' @param ... For `plot()`: graphical parameters, as `main`, `sub`, `lwd`, `lty` (also one for each level of `by`), `las`,
-#'   `bty` and `cex.axis`. For `autoplot()`: not used.
-#' @return What was drawn, invisibly: a list by column, of a number a list by level of `x` and `y`, of levels their
-#'   probabilities.
-#'   `autoplot()`: a ggplot object.
-#' @seealso [plot.flash_kde()] for fits to numbers alone.
-#' @examples
-#' plot(flash_kde(iris[3:5]))
+#' @rdname plot.flash_kde
 #' @export
 plot.flash_kde_mixed <- function(x, by = names(x$discrete$columns)[1], n = 512, max_dims = 9, points = TRUE,
                                  col = NULL, ...) {
@@ -31,7 +9,7 @@ plot.flash_kde_mixed <- function(x, by = names(x$discrete$columns)[1], n = 512, 
   draw_figure(mixed_figure(x, by, n, max_dims, points, col), ...)
 }
 
-#' @rdname plot.flash_kde_mixed
+#' @rdname plot.flash_kde
 #' @exportS3Method ggplot2::autoplot
 autoplot.flash_kde_mixed <- function(object, by = names(object$discrete$columns)[1], n = 512, max_dims = 9,
                                      points = TRUE, col = NULL, main = "", sub = NULL, ...) {

@@ -1,44 +1,12 @@
-#' Plot a kernel regression
-#'
-#' One figure with a panel for each of these: observed against fitted values; residuals against fitted values; the error
-#' by iteration; and the partial dependence of the prediction on each variable, which is the mean prediction over the
-#' rows when that variable has the value on the axis in all of them, with intervals.
-#'
-#' For probabilities the first two panels are others: calibration, the share of a class in rows of about the same fitted
-#' probability (up to 20 groups of equally many rows, with intervals of two standard errors), and the ROC curve of each
-#' class against all others. All are of the rows of the fit: the function is too good there by as much as it is free to
-#' follow them.
-#'
-#' @param x,object A fit from [kernel_ridge()] that keeps its rows.
-#' @param which Some of `"fitted"`, `"residuals"`, `"iterations"` and `"partial"` (not of sparse rows); for `autoplot()`
-#'   one of them.
-#' @param variables Names of the variables whose partial dependence is shown. `NULL`: the first `max_dims`.
-#' @param se.fit Whether partial dependence has intervals (not for more than two classes). `NULL`: where there are up to
-#'   3,000 centres.
-#' @param level Of these intervals.
-#' @param n Values of a variable at which partial dependence is computed: a mean over up to 1,000 rows, evenly
-#'   spread.
-#' @param max_dims Number of variables shown.
-#' @param points Draw rows as points? A number is the most that are drawn; `TRUE` stands for 2,000.
-#' @param col Colour of the lines and points, several for classes or responses.
-#' @param ... For `plot()`: graphical parameters, such as `main`, `las`, `bty`, `cex.axis`, `pch` and `cex`. For
-#'   `autoplot()`: not used.
-#' @returns What was drawn, invisibly: a list of data frames by panel, `partial` a list by variable.
-#'   `autoplot()`: a ggplot object.
-#' @inheritSection flash_kde Errors
+#' @rdname plot.kernel_regression
 #' @export
-#' @examples
-#' fit <- kernel_ridge(mpg ~ wt + hp + factor(cyl), data = mtcars)
-#' plot(fit)
-#' plot(fit, "partial", variables = "wt")
-#' if (requireNamespace("ggplot2", quietly = TRUE)) ggplot2::autoplot(fit)
 plot.kernel_ridge <- function(x, which = c("fitted", "residuals", "iterations", "partial"), variables = NULL, se.fit = NULL,
                         level = 0.95, n = 50, max_dims = 6, points = TRUE, col = NULL, ...) {
   check_graphical(..., d = 2)
   draw_figure(ridge_figure(x, which, variables, se.fit, level, n, max_dims, points, col), ...)
 }
 
-#' @rdname plot.kernel_ridge
+#' @rdname plot.kernel_regression
 #' @exportS3Method ggplot2::autoplot
 autoplot.kernel_ridge <- function(object, which = c("partial", "fitted", "residuals", "iterations"), variables = NULL,
                             se.fit = NULL, level = 0.95, n = 50, max_dims = 6, points = TRUE, col = NULL, ...) {

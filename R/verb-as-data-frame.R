@@ -1,23 +1,7 @@
-#' A density estimate as a data frame
-#'
-#' The training points, factors and texts as they were, with the density and the log density of the estimate at each;
-#' or, with `grid`, the nodes of a grid with them.
-#'
-#' @param x A fit from [flash_kde()].
-#' @param row.names `NULL`, or names of the `n` rows, all different.
-#' @param optional Has no effect.
-#' @param ... Not used; anything here is an error.
-#' @param grid `NULL`, or the number of nodes of an even grid along each axis, from three bandwidths below the data
-#'   to three above them; in up to three dimensions (for more, that of a [kde_marginal()]). The first variable varies
-#'   fastest, as in [expand.grid()]: `ggplot2::geom_raster()` and [graphics::contour()] of the matrix take it so.
-#' @returns A data frame of `n` rows, or of `grid^d`: the columns of the points (`x1`, `x2`, ... where they have
-#'   no names; `x` in one dimension), `density` and `log_density` (`NaN` where the
-#'   Laplace-corrected estimate is negative, with a warning). Where a column of the points has one
-#'   of these two names, the estimate's is `density.1` or `log_density.1`. Cost: \eqn{O(n^2 d)}.
+# Fits, and grids of their densities, as data frames.
+
+#' @rdname as_density
 #' @export
-#' @examples
-#' head(as.data.frame(flash_kde(faithful)))
-#' head(as.data.frame(flash_kde(faithful), grid = 50))
 as.data.frame.flash_kde <- function(x, row.names = NULL, optional = FALSE, ..., grid = NULL) {
   check_dots_empty(...)
   check_in_memory(x, "x")

@@ -20,7 +20,13 @@
 #'
 #' Of a conditional density, `flash_kde(y ~ x)`, the score is \eqn{\log p(y | x)}{log p(y | x)}, or `"squared"`, minus
 #' the squared error of the conditional mean, in squared units of y, summed where there are several; of
-#' [kernel_regression()] it is that of the fit. For [flash_kda()] see [its method][cross_validate.flash_kda].
+#' [kernel_regression()] it is that of the fit.
+#'
+#' **Fits of [flash_kda()]** classify every row by a fit without it, or without its fold. One row left out (`"loo"`) is
+#' exact, by a formula that the densities have: as if their bandwidths and priors were given, each row is taken out of the
+#' sums of its class. With folds all is fitted anew to the others, bandwidths included; priors are those of the fit. A
+#' number of folds is drawn in equal parts of each class. The log score of a row is the logarithm of its class's
+#' probability.
 #'
 #' **Fits of [kernel_ridge()]** have `"squared"` for a numeric response. For classes they have `"log"`, the logarithm of the
 #' probability of the class (logistic loss), and `"class"`, 1 where the class is predicted and 0 elsewhere; folds that
@@ -37,9 +43,10 @@
 #' asked anew, of a matrix its rows count; a fit as `score` has seen the points of the fold, which flatters.
 #'
 #' @param object A fit from [flash_kde()], to points in memory or a [flash_data()], and no balloon estimate, or from
-#'   [kernel_regression()], [kernel_ridge()] or [tune_ridge()], with rows in memory.
+#'   [kernel_regression()], [flash_kda()], [kernel_ridge()] or [tune_ridge()], with rows in memory.
 #' @param folds A number of folds, drawn by R's random numbers ([set.seed()]), or which fold each point is in: a
 #'   vector of as many values as the fit has points. For a [flash_data()] a number, of no more than the rows of any shard.
+#'   For [flash_kda()] also `"loo"`, one row after the other.
 #' @param score `"log"`, `"quadratic"`, `"spherical"`, `"squared"` or `"class"`; see Details. `NULL`: the first that the
 #'   fit has.
 #' @param x The result.
@@ -50,6 +57,10 @@
 #'   `folds`, the fold of each point; `by_fold`, a data frame of `fold`, `n`, `score`, the fold's mean, and the
 #'   `bandwidth`s without the fold, as standard deviations, a matrix (those of y first); `n`, the number of points that
 #'   count. Of a [flash_data()] `scores` is `NULL` and `folds` are the numbers of the folds.
+#'
+#'   Of [flash_kda()] a list of class `flash_kda_validation`: `error`, the part of the rows (by weights) in another class
+#'   than theirs; `confusion`, a table of rows by their class and the one predicted; `log_score`, the mean; `prob` and
+#'   `class` by row, and `folds`.
 #' @references Gneiting, T. and Raftery, A. E. (2007) Strictly proper scoring rules, prediction, and estimation.
 #'   *Journal of the American Statistical Association* 102, 359-378.
 #' @seealso [compare_fits()] for several fits on the same folds.
@@ -61,6 +72,7 @@
 #' cross_validate(fit, folds = 5)
 #'
 #' cross_validate(kernel_ridge(mpg ~ wt + hp, data = mtcars), folds = 5)
+#' cross_validate(flash_kda(Species ~ Petal.Length + Petal.Width, iris, estimator = "kde", bandwidth = 0.2))
 cross_validate <- function(object, ...) UseMethod("cross_validate")
 
 #' @export

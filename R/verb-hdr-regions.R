@@ -1,47 +1,13 @@
 # Highest-density regions as data: intervals of one variable, polygons of two.
 
-#' Highest-density regions as data frames
-#'
-#' The smallest regions that hold the given probabilities: intervals of one variable, as `hdrcde::hdr()` has them,
-#' or polygons of two, to draw, to measure or to join with maps.
-#'
-#' @details The levels are those of [hdr_level()]. Ends of intervals are found to a billionth of a bandwidth.
-#'   Polygons are
-#' the contours on a grid as [plot()][plot.flash_kde] has it, straight between its lines; a region is closed where
-#' it meets the border of the grid, three bandwidths beyond the data and further for probabilities above 0.989.
-#'
-#' A polygon may have holes, where the density is below the level. Those are rings of their own: the outer ring
-#' comes first and counterclockwise, its holes after it and clockwise, and the first point of a ring is also its
-#' last. In ggplot2, `geom_polygon(aes(group = group, subgroup = subgroup))` draws them. With package sf,
-#' `sf::st_as_sf(regions, crs = 4326)` makes a row of each probability, with a multipolygon.
-#'
-#' Cost: `n^2 * n` kernel evaluations and those of [hdr_level()], in less time as [plot()][plot.flash_kde]
-#' says.
-#'
-#' @param object A fit from [flash_kde()] to one or two variables (of more, take a [kde_marginal()]).
-#' @param prob Probabilities of the regions, above 0 and below 1.
-#' @param n Nodes of the grid per axis: 1024 for one variable, 151 for two.
-#' @param ... Passed to methods; the method for `flash_kde` takes no others.
-#' @returns A data frame of class `flash_hdr`, the largest region first, so that those drawn later lie on top. One
-#'   variable: a row for each interval, with `prob`, `level` (of the density), `from` and `to`. Two: a row for each
-#'   point of a ring, with two columns named as the variables, `prob`, `level`, `group`, a number for each polygon,
-#'   and `subgroup`, for each ring within it. Where a variable has one of these names, the other is `prob.1` or so.
-#' @inheritSection flash_kde Errors
-#' @seealso [hdr_level()]; [geom_flash_hdr()] draws regions of groups in ggplot2.
-#' @examples
-#' hdr_regions(flash_kde(faithful$eruptions), prob = c(0.5, 0.95))
-#'
-#' regions <- hdr_regions(flash_kde(faithful), prob = c(0.5, 0.95))
-#' head(regions)
-#' plot(waiting ~ eruptions, faithful, pch = 20)
-#' for (ring in split(regions, ~ group + subgroup, drop = TRUE)) lines(ring$eruptions, ring$waiting)
+#' @rdname hdr_level
 #' @export
 hdr_regions <- function(object, prob = c(0.5, 0.95), ...) UseMethod("hdr_regions")
 
 #' @export
 hdr_regions.default <- function(object, ...) check_fit(object)
 
-#' @rdname hdr_regions
+#' @rdname hdr_level
 #' @export
 hdr_regions.flash_kde <- function(object, prob = c(0.5, 0.95), n = NULL, ...) {
   check_dots_empty(...)

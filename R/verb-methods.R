@@ -1,34 +1,58 @@
-#' Printing and summaries of a density estimate
+#' What a density estimate says of itself
 #'
 #' `print()` tells what was fitted, which bandwidth (as the kernel's standard deviations; the
 #' object holds `H`, their **variance** matrix) and what was computed where. `summary()` adds what
 #' needs a pass over all pairs: the log densities at the training points, the leave-one-out
-#' log-likelihood and the [diagnostics()].
+#' log-likelihood and the [diagnostics()]. `coef()`, `fitted()`, `logLik()` and `nobs()` are what other models have by these
+#' names.
 #'
 #' @details
 #' `summary()` costs two passes, \eqn{O(n^2 d)}, and for `"laplace"` the negative mass of
 #' [diagnostics()]; `print()` costs nothing.
 #'
+#' `logLik()` is the sum over all training points of the log density that the other points give them. Unlike the
+#' density at the training points, it does not grow without bound as the bandwidth goes to 0, so
+#' it compares estimators and bandwidths. With weights, point \eqn{i} counts \eqn{n w_i / W} times, \eqn{n} the number of
+#' points of positive weight, so the weights sum to \eqn{n} and the scale of `weights` does not matter; points of weight 0
+#' change nothing. A point that the others
+#' give density 0, or a negative one (`"laplace"`, with a warning), makes the sum `-Inf`. For
+#' `"sdkde"` a point is left out of both stages. Cost: \eqn{O(n^2 d)}; for an `"sdkde"` of several `steps`, or with
+#' images or masses of a `support`, \eqn{O(n^3 d)}, up to some 3,000 points.
+#'
 #' @param x,object A fit from [flash_kde()], or its summary.
 #' @param digits Number of significant digits, from 1 to 22. For `summary()`, of its printed form; `NULL`: that of
 #'   `print()`.
-#' @param ... Not used.
+#' @param ... Not used; anything here is an error.
 #' @returns `print()`: its argument, invisibly. `summary()`: a list of class `summary.flash_kde`
 #'   with the parts of the fit that are not as long as the data, `weighted` (are there weights?),
 #'   `omitted` (number of rows left out by `na.action`), `columns` (a matrix: range, quartiles and
 #'   mean of every column), `log_density` (quantiles of the log density at the training points),
-#'   `negative` (at how many of them the estimate is negative), `loglik` ([logLik.flash_kde()];
+#'   `negative` (at how many of them the estimate is negative), `loglik` (`logLik()`;
 #'   `NULL` with only one point, and for an SD-KDE of more than 50,000 points with a tolerance, since its
 #'   leave-one-out sums are exact whatever `tol` is), `diagnostics` and `digits`. Rows of weight 0 do not count; the
 #'   other weights enter the quantiles and means.
-#' @name summary.flash_kde
+#'
+#'   `coef()`: the kernel's standard deviations, named by column (`object$bandwidth` has the whole variance
+#'   matrix), and `lambda` of columns of levels. `fitted()`: the density at every training point, as
+#'   [predict()][predict.flash_kde] without `newdata` gives it. `residuals()`: an error of class
+#'   `flashkernel_error_unsupported`, as a density has none. `nobs()`: the number of points of positive weight, after
+#'   `na.action`.
+#'
+#'   `logLik()`: an object of class `logLik`, with attributes `nobs` and `df`, which is 0: AIC corrects a
+#'   likelihood for being taken at the points that the model was fitted to, and these are left out here. So
+#'   [AIC()] and [BIC()] are both -2 times this value, which estimates the same as the AIC of a parametric model
+#'   (Stone 1977) and can be compared with it.
+#' @references Stone, M. (1977) An asymptotic equivalence of choice of model by cross-validation and Akaike's
+#'   criterion. *Journal of the Royal Statistical Society B* 39, 44-47.
+#' @inheritSection flash_kde Errors
+#' @rdname summary.flash_kde
 #' @examples
 #' fit <- flash_kde(faithful)
 #' fit
 #' summary(fit)
-NULL
-
-#' @rdname summary.flash_kde
+#' coef(fit)
+#' summary(fitted(fit))
+#' AIC(fit, update(fit, estimator = "kde"))
 #' @export
 print.flash_kde <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   digits <- check_digits(digits)
@@ -201,26 +225,15 @@ print_correlation <- function(H, names, digits, most = 8) {
 
 # ---- what other models have -------------------------------------------------------------------
 
-#' Bandwidths and densities of a fit, by the names that other models have for them
-#'
-#' @param object A fit from [flash_kde()].
-#' @param ... Not used; anything here is an error.
-#' @returns `coef()`: the kernel's standard deviations, named by column (`object$bandwidth` has the whole variance
-#'   matrix), and `lambda` of columns of levels. `fitted()`: the density at every training point, as [predict()][predict.flash_kde] without `newdata`
-#'   gives it. `residuals()`: an error of class `flashkernel_error_unsupported`, as a density has none.
-#' @inheritSection flash_kde Errors
+#' @rdname summary.flash_kde
 #' @importFrom stats coef
 #' @export
-#' @examples
-#' fit <- flash_kde(faithful)
-#' coef(fit)
-#' summary(fitted(fit))
 coef.flash_kde <- function(object, ...) {
   check_dots_empty(...)
   c(named_sds(object, object$bandwidth), object$discrete$lambda)
 }
 
-#' @rdname coef.flash_kde
+#' @rdname summary.flash_kde
 #' @importFrom stats fitted
 #' @export
 fitted.flash_kde <- function(object, ...) {
@@ -228,7 +241,7 @@ fitted.flash_kde <- function(object, ...) {
   stats::predict(object)
 }
 
-#' @rdname coef.flash_kde
+#' @rdname summary.flash_kde
 #' @importFrom stats residuals
 #' @export
 residuals.flash_kde <- function(object, ...) {
