@@ -28,7 +28,7 @@ conditional_figure <- function(object, prob, n, points, col, limits = NULL) {
     curves_figure(object, prob, n, col)
   }
   figure$main <- paste0("Density of ", object$response, " given ", paste(object$given, collapse = ", "))
-  figure$sub <- conditional_subtitle(object)
+  figure$sub <- fit_subtitle(object$joint)
   figure
 }
 
@@ -55,10 +55,7 @@ image_figure <- function(object, prob, n, col, most, limits) {
     ),
     if (!is.null(lines)) new_layer("labels", draw = \(view) label_lines(lines))
   )
-  panel <- new_panel(
-    layers, new_axis(object$given, range(image$x), exact = TRUE),
-    new_axis(object$response, range(image$y), exact = TRUE)
-  )
+  panel <- map_panel(layers, c(object$given, object$response), range(image$x), range(image$y))
   new_figure(list(panel), key = "Quantile", shown = image)
 }
 
@@ -108,14 +105,6 @@ label_lines <- function(quantiles, cex = 0.8) {
     )
     draw_halo_text(at, labels[k], QUANTILE_COLOUR, cex)
   }
-}
-
-conditional_subtitle <- function(object) {
-  sds <- short_number(bandwidth_sds(object$joint$bandwidth))
-  paste0(
-    estimator_of(object$joint)$short, ", n = ", format(object$joint$n, big.mark = ",", scientific = FALSE),
-    if (length(sds) > 0) ", kernel sds ", paste(sds, collapse = ", ")
-  )
 }
 
 # ---- several x --------------------------------------------------------------------------------

@@ -33,28 +33,16 @@ figure_band <- function(fit, type, nodes) {
 }
 
 # "SD-KDE, n = 272, bandwidth sds 0.33, 4.1": the line under the title.
-fit_subtitle <- function(fit, bandwidth = TRUE, negative = FALSE) {
+fit_subtitle <- function(fit, bandwidth = fit$d > 0, negative = FALSE) {
   sds <- short_number(bandwidth_sds(fit$bandwidth))
   paste0(
-    estimator_of(fit)$short, ", n = ", format(fit$n, big.mark = ",", scientific = FALSE),
+    estimator_of(fit)$short, ", n = ", whole(fit$n),
     if (bandwidth) {
       paste0(", bandwidth sd", if (fit$d > 1) "s", " ", paste(sds, collapse = ", "), working_note(fit$support))
     },
     if (!is.null(fit$adaptive)) ", adaptive", if (!has_gaussian(fit)) paste0(", ", fit$kernel, " kernel"),
     if (negative) "; negative where orange"
   )
-}
-
-
-# The variables shown of a fit to more than two.
-shown_dims <- function(fit, max_dims) {
-  max_dims <- check_count(max_dims, "max_dims", min = 2)
-  if (fit$d > max_dims) {
-    message(sprintf(
-      "showing the first %d of %d variables; `max_dims` sets how many", max_dims, fit$d
-    ))
-  }
-  seq_len(min(fit$d, max_dims))
 }
 
 # A Laplace-corrected estimate is a little below zero all around its support; that is not worth a

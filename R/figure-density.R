@@ -164,7 +164,8 @@ density_options <- function(fit, prob, n, max_dims, points, col, fill = TRUE, la
   prob <- sort(unique(check_prob(prob, "prob", open = TRUE)))
   check_colours(col, "col")
   fill <- check_flag(fill, "fill")
-  dims <- if (fit$d > 2) shown_dims(fit, max_dims) else seq_len(fit$d)
+  dims <- seq_len(fit$d)
+  if (fit$d > 2) dims <- first_shown(dims, check_count(max_dims, "max_dims", min = 2))
   # small panels hold fewer points before they turn black
   default <- if (fit$d == 1) 1000L else if (fit$d == 2) 2000L else 2000L %/% length(dims)
   list(
@@ -195,13 +196,12 @@ line_figure <- function(fit, asked, limits) {
   band <- figure_band(fit, asked$band, grid$x)
   name <- variable_names(fit)
   layers <- c(
-    list(new_layer("rule", h = 0, colour = "grey75")),
     if (!is.null(band)) list(new_layer("band", band, colour, opacity = BAND_OPACITY)),
     curve_layers(grid, colour), list(new_layer("rug", figure_rug(fit, 1, asked$most)))
   )
-  y <- new_axis("Density", range(density_limits(fit, grid), band$high))
+  panel <- curve_panel(layers, name, range(grid$x), range(density_limits(fit, grid), band$high))
   new_figure(
-    list(new_panel(layers, new_axis(name, range(grid$x)), y)), main = paste("Density of", name),
+    list(panel), main = paste("Density of", name),
     sub = fit_subtitle(fit, negative = shows_negative(grid$y)), shown = grid, sub_colour = colour
   )
 }
@@ -240,9 +240,7 @@ region_figure <- function(fit, asked, limits) {
     if (asked$labels) list(new_layer("labels", draw = label_regions(grid, points, colours, colour, asked$fill)))
   )
   names <- variable_names(fit)
-  panel <- new_panel(
-    layers, new_axis(names[1], view$x, exact = TRUE), new_axis(names[2], view$y, exact = TRUE), aspect = map_aspect(fit)
-  )
+  panel <- map_panel(layers, names, view$x, view$y, aspect = map_aspect(fit))
   new_figure(
     list(panel), main = paste("Density of", names[1], "and", names[2]),
     sub = fit_subtitle(fit, negative = asked$fill && shows_negative(grid$z)), colours = colours, key = "Probability",
@@ -253,10 +251,10 @@ region_figure <- function(fit, asked, limits) {
 # Nested regions from the outside in, and what is negative.
 region_layers <- function(grid) {
   levels <- sort(grid$levels)
-  outlines <- lapply(levels, \(level) outline_frame(upper_set(grid, level), ""))
+  outlines <- lapply(levels, \(level) outline_frame(upper_set(grid, level)))
   negative <- if (shows_negative(grid$z)) {
     level <- negative_level(grid$z)
-    outline_frame(upper_set(replace(grid, "z", list(-grid$z)), -level), "")
+    outline_frame(upper_set(replace(grid, "z", list(-grid$z)), -level))
   }
   list(
     new_layer("regions", bind_groups(outlines)),
@@ -269,9 +267,13 @@ grid_contours <- function(grid) {
   lapply(grid$levels, \(level) grDevices::contourLines(grid$x, grid$y, grid$z, levels = level))
 }
 
-contour_layers <- function(grid, colour, width = 1) {
+grid_lines <- function(grid) {
   contours <- grid_contours(grid)
-  lines <- do.call(rbind, unname(Map(outline_frame, contours, names(contours))))
+  do.call(rbind, unname(Map(outline_frame, contours, names(contours))))
+}
+
+contour_layers <- function(grid, colour, width = 1) {
+  lines <- grid_lines(grid)
   list(if (!is.null(lines)) new_layer("line", lines, colour, width = width))
 }
 
@@ -281,7 +283,7 @@ label_regions <- function(grid, points, colours, colour, fill) {
     contours <- grid_contours(grid)
     placed <- draw_contour_labels(contours, names(grid$levels), colour, all_or_none = fill)
     if (placed || !fill) return(invisible())
-    outlines <- do.call(rbind, lapply(unlist(contours, FALSE), \(line) data.frame(x = line$x, y = line$y)))
-    draw_region_key(names(colours), colours, as.matrix(rbind(outlines, points[1:2])), view)
+    outlines <- outline_frame(unlist(contours, FALSE))
+    draw_region_key(names(colours), colours, as.matrix(rbind(outlines[1:2], points[1:2])), view)
   }
 }

@@ -43,10 +43,9 @@ class_curve_panel <- function(shown, classes, cloud, name, ylim) {
   curves <- matrix_frame(shown$x, shown$density, classes)
   curves[c("low", "high")] <- list(0, curves$y)
   layers <- list(
-    new_layer("rule", h = 0, colour = "grey75"), new_layer("band", curves, opacity = 0.15), new_layer("line", curves),
-    new_layer("rug", cloud)
+    new_layer("band", curves, opacity = 0.15), new_layer("line", curves), new_layer("rug", cloud)
   )
-  new_panel(layers, new_axis(name, range(shown$x)), new_axis("density times prior", ylim), key = "corner")
+  curve_panel(layers, name, range(shown$x), ylim, "density times prior", key = "corner")
 }
 
 class_region_panel <- function(shown, cloud, names, colours) {
@@ -55,10 +54,7 @@ class_region_panel <- function(shown, cloud, names, colours) {
     new_layer("raster", x = shown$x, y = shown$y, image = region_image(shown, colours), smooth = TRUE),
     new_layer("points", cloud, shape = 21, size = size, opacity = 1)
   )
-  new_panel(
-    layers, new_axis(names[1], range(shown$x), exact = TRUE), new_axis(names[2], range(shown$y), exact = TRUE),
-    key = "corner"
-  )
+  map_panel(layers, names, range(shown$x), range(shown$y), key = "corner")
 }
 
 # list(x, density, prob) along one variable.

@@ -24,7 +24,7 @@ mixed_figure <- function(fit, by, n, max_dims, points, col) {
   check_colours(col, "col")
   most <- most_shown(points, "points", 300L)
   hold_limits(fit)
-  names <- first_columns(fit$discrete$names, check_count(max_dims, "max_dims"))
+  names <- first_shown(fit$discrete$names, check_count(max_dims, "max_dims"))
   colours <- group_colours(col, if (is.null(by)) "all" else columns[[by]]$levels)
   n_lines <- sum(!names %in% names(columns))
   shown <- lapply(stats::setNames(nm = names), \(name) {
@@ -36,7 +36,7 @@ mixed_figure <- function(fit, by, n, max_dims, points, col) {
   })
   new_figure(
     panels, main = paste(c("Marginal densities", if (!is.null(by)) c("by", by)), collapse = " "),
-    sub = mixed_subtitle(fit), colours = colours, key = by, outer_key = if (!is.null(by)) colours, shown = shown,
+    sub = fit_subtitle(fit, bandwidth = FALSE), colours = colours, key = by, outer_key = if (!is.null(by)) colours, shown = shown,
     y = "Density or probability"
   )
 }
@@ -45,10 +45,9 @@ level_panel <- function(fit, name, lines, most, alone) {
   known <- Filter(length, lines)
   layers <- Map(\(line, level) curve_layers(line, group = factor(level, names(lines))), known, names(known))
   rug <- figure_rug(fit, match(name, point_names(fit)), most)
-  new_panel(
-    c(list(new_layer("rule", h = 0, colour = "grey75")), unlist(unname(layers), FALSE), list(new_layer("rug", rug))),
-    new_axis(name, range(lapply(known, `[[`, "x"))), new_axis("Density", range(0, lapply(known, `[[`, "y"))),
-    key = if (alone) "corner"
+  curve_panel(
+    c(unlist(unname(layers), FALSE), list(new_layer("rug", rug))), name, range(lapply(known, `[[`, "x")),
+    range(0, lapply(known, `[[`, "y")), key = if (alone) "corner"
   )
 }
 
@@ -58,12 +57,6 @@ share_panel <- function(name, shares, colour) {
     list(new_layer("bars", data, colour)), new_axis(name, c(0.5, length(shares) + 0.5), levels = names(shares)),
     new_axis("Probability", c(0, 1.04 * max(shares)))
   )
-}
-
-first_columns <- function(names, most) {
-  if (length(names) <= most) return(names)
-  message("showing the first ", most, " of ", length(names), " columns; `max_dims` sets how many")
-  utils::head(names, most)
 }
 
 # ---- what is drawn --------------------------------------------------------------------------------
@@ -96,8 +89,4 @@ numbers_alone <- function(fit, weights) {
 level_shares <- function(fit, name) {
   shares <- summarise_levels(fit)[[name]]
   stats::setNames(drop(level_tables(fit$discrete)[[name]] %*% shares), names(shares))
-}
-
-mixed_subtitle <- function(fit) {
-  paste0(estimator_of(fit)$short, ", n = ", format(fit$n, big.mark = ",", scientific = FALSE))
 }

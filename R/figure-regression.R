@@ -174,12 +174,7 @@ slice_frame <- function(fit, value, found, quantile) {
 
 slice_variables <- function(fit, variables, max_dims) {
   known <- slice_names(fit)
-  if (is.null(variables)) {
-    if (length(known) > max_dims) {
-      message(sprintf("showing the first %d of %d variables; `max_dims` sets how many", max_dims, length(known)))
-    }
-    return(utils::head(known, max_dims))
-  }
+  if (is.null(variables)) return(first_shown(known, max_dims))
   if (!is.character(variables)) stop_argument("variables", "must be names: found ", describe(variables))
   other <- setdiff(variables, known)
   if (length(other) > 0) {
