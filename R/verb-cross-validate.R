@@ -75,42 +75,17 @@
 #' cross_validate(flash_kda(Species ~ Petal.Length + Petal.Width, iris, estimator = "kde", bandwidth = 0.2))
 cross_validate <- function(object, ...) UseMethod("cross_validate")
 
-#' @export
-cross_validate.default <- function(object, ...) stop_unjudged(object)
-
 #' @rdname cross_validate
 #' @export
-cross_validate.flash_kde <- function(object, folds = 10, score = c("log", "quadratic", "spherical"), ...) {
+cross_validate.default <- function(object, folds = 10, score = NULL, ...) {
+  made <- judge_of(object)
   check_dots_empty(...)
-  if (is_remote(.subset2(object, "x"))) return(cross_validate_data(unclass(object), folds, score, match.call()))
-  check_scorable(object, "object")
-  validate_by_folds(judge_of(object), folds, score, match.call())
-}
-
-#' @rdname cross_validate
-#' @export
-cross_validate.flash_conditional <- function(object, folds = 10, score = c("log", "squared"), ...) {
-  check_dots_empty(...)
-  validate_by_folds(judge_of(object), folds, score, match.call())
-}
-
-#' @rdname cross_validate
-#' @export
-cross_validate.kernel_regression <- function(object, folds = 10, score = "squared", ...) {
-  check_dots_empty(...)
-  validate_by_folds(judge_of(object), folds, score, match.call())
-}
-
-validate_by_folds <- function(made, folds, score, call) {
-  score <- check_choice(score, made$scores, "score")
+  score <- check_choice(if (is.null(score)) made$scores else score, made$scores, "score")
   folds <- made$draw_folds(folds)
   found <- made$by_fold(folds, score, start_run(made$asked, "Cross-validating"))
-  used <- used_rows(made)
-  values <- replace(found$scores, !used, NA)
-  average <- weighted_mean(values[used], made$weights[used])
   structure(class = "flash_kde_validation", list(
-    call = call, score = score, scores = stats::naresid(made$na.action, values), mean = average$mean,
-    se = average$se, folds = folds, by_fold = found$by_fold, n = sum(used)
+    call = match.call(), score = score, scores = stats::naresid(made$na.action, found$scores), mean = found$mean,
+    se = found$se, folds = folds, by_fold = found$by_fold, n = found$n
   ))
 }
 
@@ -127,11 +102,6 @@ print.flash_kde_validation <- function(x, digits = max(3L, getOption("digits") -
 }
 
 # ---- folds ------------------------------------------------------------------------------------
-
-check_scorable <- function(object, arg) {
-  check_in_memory(object, arg)
-  check_can(object, "draws")
-}
 
 # The fold of each point. Every part that is fitted to needs two points that weigh anything.
 check_folds <- function(folds, object) {

@@ -60,20 +60,10 @@ level_crossings <- function(part, grid, level) {
   above <- grid$y >= level
   n <- length(above)
   turn <- which(above[-1] != above[-n])
-  at <- bisect(\(x) signed_density(log_shown(part, cbind(x))) >= level, grid$x[turn], grid$x[turn + 1], above[turn])
+  is_above <- \(x) signed_density(log_shown(part, cbind(x))) >= level
+  at <- if (length(turn) > 0) halve(grid$x[turn], grid$x[turn + 1], is_above, above[turn])
   rises <- !above[turn]
   list(from = c(if (above[1]) grid$x[1], at[rises]), to = c(at[!rises], if (above[n]) grid$x[n]))
-}
-
-# Between each `low` and `high`, where `test`, a function of all places at once, changes from `first`.
-bisect <- function(test, low, high, first, steps = 30) {
-  for (step in if (length(low) > 0) seq_len(steps)) {
-    middle <- (low + high) / 2
-    left <- test(middle) != first
-    high[left] <- middle[left]
-    low[!left] <- middle[!left]
-  }
-  (low + high) / 2
 }
 
 # ---- polygons ---------------------------------------------------------------------------------
@@ -102,7 +92,7 @@ hdr_polygons <- function(grid, prob, names) {
 # then its holes.
 ring_polygons <- function(lines) {
   rings <- lapply(lines, \(line) cbind(x = line$x, y = line$y))
-  area <- vapply(rings, enclosed_area, 0)
+  area <- vapply(rings, ring_area, 0)
   rings <- rings[area != 0]
   area <- area[area != 0]
   size <- abs(area)
@@ -112,15 +102,6 @@ ring_polygons <- function(lines) {
   # a hole is of the smallest ring around it
   owner <- vapply(which(hole), \(i) which(within[i, ])[which.min(size[within[i, ]])], 0L)
   lapply(which(!hole), \(i) rings[c(i, which(hole)[owner == i])])
-}
-
-# Above 0 where it goes counterclockwise.
-enclosed_area <- function(ring) {
-  n <- nrow(ring)
-  # about a point of its own, which keeps digits far from the origin
-  x <- ring[, 1] - ring[1, 1]
-  y <- ring[, 2] - ring[1, 2]
-  sum(x[-n] * y[-1] - x[-1] * y[-n]) / 2
 }
 
 # Which lies in which: within[i, j] where ring i lies in j. Boxes leave few pairs to look at.

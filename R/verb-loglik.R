@@ -8,13 +8,7 @@ logLik.flash_kde <- function(object, ...) {
   check_loo(object, "object")
   control <- start_run(fit_asked(object), "Leaving one out")
   if (is_remote(.subset2(object, "x"))) return(log_lik_of_data(unclass(object), control))
-  estimate <- log_estimate(object, NULL, TRUE, control)
-  used <- used_rows(object)
-  n <- n_used(object)
-  negative <- estimate$negative & used
-  if (any(negative)) warn_negative_points(sum(negative), n)
-  values <- replace(estimate$log_abs, negative, -Inf)[used]
-  sum_of_logs(values, object)
+  log_lik_of(log_estimate(object, NULL, TRUE, control), object)
 }
 
 warn_negative_points <- function(count, n) {
@@ -24,11 +18,15 @@ warn_negative_points <- function(count, n) {
   )
 }
 
-# Of the logarithms at the points of positive weight.
-sum_of_logs <- function(values, object) {
-  n <- length(values)
+# Of list(log_abs, negative) at the points of a fit, those of positive weight.
+log_lik_of <- function(estimate, object) {
+  used <- used_rows(object)
+  n <- sum(used)
+  negative <- estimate$negative & used
+  if (any(negative)) warn_negative_points(sum(negative), n)
+  values <- replace(estimate$log_abs, negative, -Inf)[used]
   weights <- own_weights(object)
-  total <- if (is.null(weights)) sum(values) else sum(weights[used_rows(object)] / sum(weights) * n * values)
+  total <- if (is.null(weights)) sum(values) else sum(weights[used] / sum(weights) * n * values)
   structure(total, df = 0L, nobs = n, class = "logLik")
 }
 

@@ -145,11 +145,7 @@ print.summary.flash_kde <- function(x, digits = x$digits, ...) {
   cat("\nLog density at the training points:\n")
   print(x$log_density, digits = digits)
   if (x$negative > 0) cat("The estimate is negative at", x$negative, "of them.\n")
-  if (!is.null(x$loglik)) {
-    loglik <- as.numeric(x$loglik)
-    cat("\nLeave-one-out log-likelihood: ", format(loglik, digits = digits),
-      " (", format(loglik / stats::nobs(x$loglik), digits = digits), " per point)\n", sep = "")
-  }
+  if (!is.null(x$loglik)) print_loglik(x$loglik, "Leave-one-out log-likelihood", digits)
   cat("\n")
   print(x$diagnostics, digits = digits)
   invisible(x)
@@ -160,25 +156,34 @@ print.summary.flash_kde <- function(x, digits = x$digits, ...) {
 # `x`: a fit or its summary. Both are described by the same few values.
 print_head <- function(x, weighted = !is.null(x$weights), omitted = length(x$na.action)) {
   cat(sub("signed", if (is_clipped(x)) "non-negative" else "signed", estimator_of(x)$title), "\n\n", sep = "")
-  # a call made by do.call() holds the data: show its beginning
-  call <- deparse(short_call(x$call), nlines = 5)
-  cat("Call: ", paste(utils::head(call, 4), collapse = "\n      "), sep = "")
-  cat(if (length(call) > 4) " ...\n\n" else "\n\n")
+  print_call(x$call)
+  print_points(x$n, paste(" in", columns_in_words(x)), weighted, omitted)
+}
+
+# A call made by do.call() holds the data: only its beginning is shown.
+print_call <- function(call) {
+  lines <- deparse(short_call(call), nlines = 5)
+  cat("Call: ", paste(utils::head(lines, 4), collapse = "\n      "), if (length(lines) > 4) " ...", "\n\n", sep = "")
+}
+
+print_points <- function(n, columns, weighted, omitted) {
   cat(
-    "Points: ", format(x$n, big.mark = ","), " in ", columns_in_words(x), if (weighted) ", weighted",
-    if (omitted > 0) paste0(" (", omitted, " left out: missing values)"), "\n",
-    sep = ""
+    "Points: ", whole(n), columns, if (weighted) ", weighted",
+    if (omitted > 0) paste0(" (", omitted, " left out: missing values)"), "\n", sep = ""
   )
+}
+
+print_loglik <- function(loglik, what, digits) {
+  value <- as.numeric(loglik)
+  cat("\n", what, ": ", format(value, digits = digits), " (", format(value / stats::nobs(loglik), digits = digits),
+    " per point)\n", sep = "")
 }
 
 print_bandwidth <- function(x, digits) {
   if (!is.null(x$discrete)) print_lambdas(x$discrete, digits)
   if (x$d == 0) return(invisible())
-  sds <- named_sds(x, x$bandwidth)
-  chosen <- if (x$selector == "user") "given" else paste0("by \"", x$selector, "\"")
-  cat("Bandwidth: H, a variance matrix, ", chosen, "; kernel sds sqrt(diag(H)):\n", sep = "")
-  print_sds(sds, digits)
-  print_correlation(x$bandwidth, names(sds), digits)
+  cat("Bandwidth: H, a variance matrix, ", how_chosen(x), "; kernel sds sqrt(diag(H)):\n", sep = "")
+  print_matrix(x, x$bandwidth, digits)
   search <- x$search
   if (!is.null(x$adaptive) && !is.null(search)) attr(search, "heavy") <- FALSE # its cure has been taken
   if (x$selector != "user") for (note in bandwidth_notes(search)) cat(strwrap(note, exdent = 2), sep = "\n")
@@ -186,12 +191,18 @@ print_bandwidth <- function(x, digits) {
   print_steps(x)
   print_clipped(x, digits)
   if (is.null(x$score_bandwidth)) return(invisible())
-  score <- named_sds(x, x$score_bandwidth)
   if (!isTRUE(all.equal(x$score_bandwidth, x$bandwidth, tolerance = 1e-12))) {
     cat("Score bandwidth, sds", if (!is.null(x$adaptive)) ", times the same factors", ":\n", sep = "")
-    print_sds(score, digits)
-    print_correlation(x$score_bandwidth, names(sds), digits)
+    print_matrix(x, x$score_bandwidth, digits)
   }
+}
+
+how_chosen <- function(x) if (x$selector == "user") "given" else paste0("by \"", x$selector, "\"")
+
+# Standard deviations, and correlations where there are any.
+print_matrix <- function(x, H, digits) {
+  print_sds(named_sds(x, H), digits)
+  print_correlation(H, point_names(x), digits)
 }
 
 named_sds <- function(object, H) stats::setNames(bandwidth_sds(H), point_names(object))
