@@ -6,7 +6,8 @@ judge_of_data <- function(fit) {
   made <- list(
     n = min(fit$x$rows), data = list(fit$x$id), estimator = fit$estimator, names = point_names(fit),
     asked = fit_asked(fit), scores = names(PROPER_SCORES), has_left_out = \(score) has_left_out(fit, score),
-    draw_folds = \(folds) seq_len(check_data_folds(folds, fit$x)), fit = fit, judge = judge_all_data
+    draw_folds = \(folds) seq_len(check_data_folds(folds, fit$x)), fit = fit, judge = judge_all_data,
+    alike = "flash_data()"
   )
   made$by_fold <- function(folds, score, run) {
     found <- judge_data_folds(list(fit), length(folds), score, run)
