@@ -133,23 +133,37 @@ curves_figure <- function(object, prob, n, col) {
   )
 }
 
-# For each variable list(y, density, at): p(y | x) where it has its quantiles `prob`, or each of its levels, and the
-# others their medians and most frequent levels.
+# For each variable list(y, density, at): p(y | x) where it has its quantiles `prob`, or each of its levels.
 conditional_curves <- function(object, prob, n) {
+  y_range <- figure_range(object$joint, 1)
+  y <- seq(y_range[1], y_range[2], length.out = n)
+  run <- start_run(fit_asked(object$joint), "Predicting")
+  along_given(object, \(values, weights) weighted_quantile(values, weights, prob), \(at, x) {
+    density <- vapply(seq_len(nrow(x)), \(i) {
+      signed_density(log_conditional(object, cbind(y, x[rep(i, n), , drop = FALSE]), run))
+    }, y)
+    list(y = y, density = density, at = stats::setNames(at, if (is.numeric(at)) percent_label(prob) else at))
+  })
+}
+
+# For each variable of x `of_rows(at, x)`: its levels or the numbers that `numbers(values, weights)` takes, and rows of x,
+# as given_columns() has them, in which it has these and the others their medians and most frequent levels.
+along_given <- function(object, numbers, of_rows) {
   joint <- object$joint
   used <- used_rows(joint)
-  y_range <- figure_range(joint, 1)
-  y <- seq(y_range[1], y_range[2], length.out = n)
-  middle <- middle_given(object)
-  run <- start_run(fit_asked(joint), "Predicting")
+  own <- own_places(joint)[used, given_columns(object), drop = FALSE]
+  weights <- joint$weights[used]
+  of_numbers <- seq_along(given_dims(object))
+  middle <- c(
+    apply(own[, of_numbers, drop = FALSE], 2, weighted_quantile, weights, 0.5),
+    vapply(given_levels(object), \(name) which.max(summarise_levels(joint)[[name]]), 0L)
+  )
   lapply(stats::setNames(nm = object$given), \(name) {
     levels <- joint$discrete$columns[[name]]$levels
-    at <- if (is.null(levels)) weighted_quantile(joint$x[used, name], joint$weights[used], prob) else seq_along(levels)
-    density <- vapply(at, \(value) {
-      signed_density(log_conditional(object, cbind(y, with_values(middle, name, rep(value, length(y)))), run))
-    }, y)
-    at <- if (is.null(levels)) stats::setNames(at, percent_label(prob)) else stats::setNames(nm = levels)
-    list(y = y, density = density, at = at)
+    at <- if (is.null(levels)) numbers(joint$x[used, name], weights) else levels
+    x <- matrix(middle, length(at), length(middle), byrow = TRUE, dimnames = list(NULL, names(middle)))
+    x[, name] <- if (is.null(levels)) at else seq_along(levels)
+    of_rows(at, x)
   })
 }
 
@@ -173,39 +187,12 @@ probability_figure <- function(object, n, col) {
   new_figure(panels, colours = colours, key = object$response, outer_key = colours, shown = curves)
 }
 
-# A row of x, as given_columns() has it: the median of each number, and the most frequent level.
-middle_given <- function(object) {
-  joint <- object$joint
-  used <- used_rows(joint)
-  x <- own_places(joint)[used, given_columns(object), drop = FALSE]
-  weights <- joint$weights[used]
-  numbers <- seq_along(given_dims(object))
-  middle <- apply(x[, numbers, drop = FALSE], 2, weighted_quantile, weights, 0.5)
-  c(middle, vapply(given_levels(object), \(name) which.max(summarise_levels(joint)[[name]]), 0L))
-}
-
-# Rows of x as `middle`, with `values` of one variable.
-with_values <- function(middle, name, values) {
-  x <- matrix(middle, length(values), length(middle), byrow = TRUE, dimnames = list(NULL, names(middle)))
-  x[, name] <- values
-  x
-}
-
 # For each variable of x list(x, probability): numbers or levels, and a column of probabilities for each level of y.
 probability_curves <- function(object, n) {
-  joint <- object$joint
-  used <- used_rows(joint)
-  middle <- middle_given(object)
-  run <- start_run(fit_asked(joint), "Predicting")
-  lapply(stats::setNames(nm = object$given), \(name) {
-    column <- joint$discrete$columns[[name]]
-    values <- if (is.null(column)) {
-      ends <- weighted_quantile(joint$x[used, name], joint$weights[used], c(0.005, 0.995))
-      seq(ends[1], ends[2], length.out = n)
-    } else {
-      seq_along(column$levels)
-    }
-    probability <- level_probabilities(object, with_values(middle, name, values), run)
-    list(x = if (is.null(column)) values else column$levels, probability = probability)
-  })
+  run <- start_run(fit_asked(object$joint), "Predicting")
+  along <- function(values, weights) {
+    ends <- weighted_quantile(values, weights, c(0.005, 0.995))
+    seq(ends[1], ends[2], length.out = n)
+  }
+  along_given(object, along, \(at, x) list(x = at, probability = level_probabilities(object, x, run)))
 }

@@ -27,7 +27,7 @@ figure_rug <- function(fit, dim, most) data.frame(x = fit$x[thinned_rows(fit, mo
 # simultaneous ones have a fixed seed.
 figure_band <- function(fit, type, nodes) {
   if (is.null(type)) return(NULL)
-  at <- nodes[unique(round(seq(1, length(nodes), length.out = min(length(nodes), 256))))]
+  at <- nodes[spread_rows(length(nodes), 256)]
   bands <- with_fixed_seed(kde_bands(fit, at, type = type))
   data.frame(x = at, low = bands$lower, high = bands$upper)
 }

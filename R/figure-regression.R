@@ -95,10 +95,7 @@ regression_figure <- function(fit, variables, interval, level, n, max_dims, poin
     panel <- slice_panel(parts[[name]], name, span, slice_response(fit), is.null(cloud))
     # points of one response are grey, beside the curve
     if (!is.null(cloud)) {
-      colour <- if (length(groups) == 1) "grey40"
-      size <- if (nrow(cloud) > 500) 0.7 else 1
-      dots <- new_layer("points", cloud, colour, size = size, opacity = cloud_opacity(nrow(cloud)))
-      panel$layers <- c(list(dots), panel$layers)
+      panel$layers <- c(list(cloud_layer(cloud, if (length(groups) == 1) "grey40")), panel$layers)
       panel$x$limits <- range(panel$x$limits, cloud$x)
     }
     panel[c("main", "sub", "key")] <- list(if (is_curve(fit)) "Kernel regression" else name, slice_label(fit), "corner")
@@ -111,17 +108,16 @@ regression_figure <- function(fit, variables, interval, level, n, max_dims, poin
 # estimate, low, high and perhaps group, with the data as attribute.
 slice_panel <- function(part, name, span, label, ticks) {
   levels <- levels(part$value)
-  data <- data.frame(x = as.numeric(part$value), y = part$estimate, low = part$low, high = part$high)
-  data$group <- if (is.null(part$group)) factor("all") else part$group
-  groups <- levels(data$group)
+  data <- placed(part, "value", "estimate")
+  data$x <- as.numeric(data$x)
   if (is.null(levels)) {
     own <- attr(part, "data")
-    rug <- data.frame(x = own[unique(round(seq(1, length(own), length.out = min(length(own), 500))))])
+    rug <- data.frame(x = own[spread_rows(length(own), 500)])
     layers <- c(line_with_band(data), if (ticks) list(new_layer("rug", rug)))
     limits <- range(data$x)
   } else {
     # beside each other
-    data$x <- data$x + 0.12 * (as.integer(data$group) - (1 + length(groups)) / 2)
+    data$x <- data$x + 0.12 * (as.integer(data$group) - (1 + nlevels(data$group)) / 2)
     layers <- list(
       if (!anyNA(data$low)) new_layer("ranges", data, width = 3), new_layer("points", data, size = 1.2, opacity = 1)
     )

@@ -33,16 +33,6 @@ ridge_figure <- function(fit, which, variables, se.fit, level, n, max_dims, poin
 
 # ---- panels: lists of them by name ----------------------------------------------------------------
 
-# The frame with two of its columns as x and y; frames without groups have one, which no key names.
-placed <- function(frame, x, y) {
-  if (is.null(frame$group)) frame$group <- factor("all")
-  cbind(data.frame(x = frame[[x]], y = frame[[y]]), frame)
-}
-
-cloud_layer <- function(data) {
-  new_layer("points", data, size = if (nrow(data) > 500) 0.7 else 1, opacity = cloud_opacity(nrow(data)))
-}
-
 observed_panel <- function(fit, frame) {
   data <- placed(frame, "fitted", "observed")
   list(Fitted = new_panel(
@@ -225,7 +215,7 @@ roc_frame <- function(fit, most = 500) {
     hits <- c(0, cumsum(w * view$is[order])[last]) / sum(view$w * view$is)
     false <- c(0, cumsum(w * !view$is[order])[last]) / sum(view$w * !view$is)
     area <- sum(diff(false) * (utils::head(hits, -1) + hits[-1]) / 2)
-    shown <- unique(round(seq(1, length(hits), length.out = min(length(hits), most))))
+    shown <- spread_rows(length(hits), most)
     data.frame(false = false[shown], true = hits[shown], auc = area)
   }
   bind_classes(fit, lapply(class_views(fit), of_class))

@@ -47,6 +47,17 @@ map_panel <- function(layers, names, x, y, ...) {
   new_panel(layers, new_axis(names[1], x, exact = TRUE), new_axis(names[2], y, exact = TRUE), ...)
 }
 
+# The frame with two of its columns as x and y; frames without groups have one, which no key names.
+placed <- function(frame, x, y) {
+  if (is.null(frame$group)) frame$group <- factor("all")
+  cbind(data.frame(x = frame[[x]], y = frame[[y]]), frame)
+}
+
+# Rows of data, of which many are smaller and lighter.
+cloud_layer <- function(data, colour = NULL) {
+  new_layer("points", data, colour, size = if (nrow(data) > 500) 0.7 else 1, opacity = cloud_opacity(nrow(data)))
+}
+
 # What several layers of one panel have in common: a line with its band.
 line_with_band <- function(data, ...) {
   list(if (!anyNA(data$low)) new_layer("band", data, opacity = 0.2), new_layer("line", data, ...))

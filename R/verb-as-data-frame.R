@@ -5,17 +5,13 @@
 as.data.frame.flash_kde <- function(x, row.names = NULL, optional = FALSE, ..., grid = NULL) {
   check_dots_empty(...)
   check_in_memory(x, "x")
-  if (!is.null(grid)) {
-    size <- check_grid_frame(grid, x$d, "grid")
-    check_row_names(row.names, size^x$d)
-    result <- frame_on_grid(x, size)
-    if (!is.null(row.names)) row.names(result) <- row.names
-    return(result)
+  size <- if (!is.null(grid)) check_grid_frame(grid, x$d, "grid")
+  check_row_names(row.names, if (is.null(size)) x$n else size^x$d)
+  result <- if (!is.null(size)) frame_on_grid(x, size) else {
+    control <- start_run(fit_asked(x), "Predicting")
+    check_memory(8 * (x$n * (6 + x$d) + length(x$x)), "x")
+    frame_of(points_frame(x, own_places(x)), log_estimate(x, NULL, FALSE, control))
   }
-  check_row_names(row.names, x$n)
-  control <- start_run(fit_asked(x), "Predicting")
-  check_memory(8 * (x$n * (6 + x$d) + length(x$x)), "x")
-  result <- frame_of(points_frame(x, own_places(x)), log_estimate(x, NULL, FALSE, control))
   if (!is.null(row.names)) row.names(result) <- row.names
   result
 }
