@@ -142,7 +142,8 @@
 #'
 #' @param x Data: a numeric matrix or data frame (n rows, d columns) or a numeric vector (d = 1).
 #'   Finite; no column constant. Missing: nothing is computed, and what is returned is a request for such a search by
-#'   [flash_kde()], as `flash_kde(x, bandwidth = kde_bandwidth(structure = "full"))`. For `plot()`, a bandwidth by a search.
+#'   [flash_kde()], as `flash_kde(x, bandwidth = kde_bandwidth(structure = "full"))`. For `plot()`, a bandwidth by a
+#'   search.
 #' @param method The name of a method, see above.
 #' @param estimator The estimator that the bandwidth is for. `"auto"`: the first that the method knows.
 #' @param structure What H may be: see below. Of `"silverman"` and `"scott"`: `"diagonal"` (also by `"auto"`), one
@@ -172,8 +173,8 @@
 #'   (rows merged), `heavy` (does the likelihood ask for a factor 1.5 times as large as the censored one, 1.2 times in several
 #'   dimensions, for the tails?), `score` (of
 #'   `"sdkde"`: the variance of the score's kernel over H) and `chosen` (the numbers alone). The class
-#'   `flashkernel_bandwidth` prints this in a few lines; arithmetic gives plain numbers. `plot()` draws what a search has seen:
-#'   the criterion along the factor of the bandwidth, with its standard error, and how much each structure gained.
+#'   `flashkernel_bandwidth` prints this in a few lines; arithmetic gives plain numbers. `plot()` draws what a search
+#'   has seen: the criterion along the factor of the bandwidth, with its standard error, and how much each structure gained.
 #' @section Errors: of class `flashkernel_error_argument`: a constant column, by name; fewer than two rows of positive
 #'   weight; for `"full"`, linearly dependent columns; a `start` that is no bandwidth; for `"sj"`, too few distinct values.
 #' @references Habbema, J. D. F., Hermans, J. and van den Broek, K. (1974) A stepwise discriminant

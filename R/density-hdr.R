@@ -39,8 +39,8 @@
 #' last. In ggplot2, `geom_polygon(aes(group = group, subgroup = subgroup))` draws them. With package sf,
 #' `sf::st_as_sf(regions, crs = 4326)` makes a row of each probability, with a multipolygon.
 #'
-#' The cost is that of the levels and of `n` times `n` times as many kernel evaluations as there are points, in less time
-#' as [plot()][plot.flash_kde] says.
+#' The cost is that of the levels and of `n` times `n` times as many kernel evaluations as there are points, in less
+#' time as [plot()][plot.flash_kde] says.
 #'
 #' @param object A fit, from [flash_kde()]; for regions to one or two variables (of more, take a [kde_marginal()]).
 #' @param prob Probabilities of the regions, from 0 to 1; for `hdr_regions()` above 0 and below 1.

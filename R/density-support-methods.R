@@ -55,7 +55,8 @@ shown_range.supported <- function(object, axis, margin = GRID_MARGIN) {
   own <- which(used_rows(object))
   # three sds of a logarithm would be far away
   reach <- if (is_transformed(domain)) 1 else margin
-  reach <- reach * bandwidth_sds(inner$bandwidth)[axis] * if (is.null(inner$adaptive)) 1 else inner$adaptive$factors[own]
+  factors <- if (is.null(inner$adaptive)) 1 else inner$adaptive$factors[own]
+  reach <- reach * bandwidth_sds(inner$bandwidth)[axis] * factors
   centres <- shown_points(inner)[own, axis]
   work <- c(min(centres - reach), max(centres + reach))
   shown <- if (is_transformed(domain)) out_of_column(work, domain, 1) else work

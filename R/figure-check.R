@@ -40,7 +40,8 @@ numbers <- function(length = 1, positive = FALSE) {
     if (identical(length, 1)) "number" else "numbers"
   )
   function(value, arg) {
-    good <- is.numeric(value) && !is.object(value) && length(value) == (if (is.null(length)) max(length(value), 1) else length)
+    as_many <- if (is.null(length)) length(value) > 0 else length(value) == length
+    good <- is.numeric(value) && !is.object(value) && as_many
     if (!good || anyNA(value) || positive && !all(is.finite(value) & value > 0)) {
       stop_argument(arg, "must be ", trimws(gsub(" +", " ", wanted)), ": found ", describe(value))
     }

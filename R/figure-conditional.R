@@ -146,8 +146,8 @@ conditional_curves <- function(object, prob, n) {
   })
 }
 
-# For each variable of x `of_rows(at, x)`: its levels or the numbers that `numbers(values, weights)` takes, and rows of x,
-# as given_columns() has them, in which it has these and the others their medians and most frequent levels.
+# For each variable of x `of_rows(at, x)`: its levels, or the numbers that `numbers(values, weights)` takes, and rows of
+# x, as given_columns() has them, in which it has these and the others their medians and most frequent levels.
 along_given <- function(object, numbers, of_rows) {
   joint <- object$joint
   used <- used_rows(joint)

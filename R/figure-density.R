@@ -6,29 +6,30 @@
 #' * One: the density as a line over a rug of the data.
 #' * Two: highest-density regions, filled, under the data. They are the smallest regions that hold the given
 #'   probabilities. `plot()` writes the probability on each contour.
-#' * More: a matrix of the marginal densities of one variable (diagonal) and of two (regions below the diagonal, contours
-#'   and data above).
-#' * Numbers and categories: for each number a panel with a line for each level of one column, `by`: the estimate of that
-#'   number together with that level, \eqn{p(x_k, c)}{p(x_k, c)}, which integrates to the level's probability, so that the
-#'   lines add up to the density of the number; for each column of levels a panel with their probabilities.
+#' * More: a matrix of the marginal densities of one variable (diagonal) and of two (regions below the diagonal,
+#'   contours and data above).
+#' * Numbers and categories: for each number a panel with a line for each level of one column, `by`: the estimate of
+#'   that number together with that level, \eqn{p(x_k, c)}{p(x_k, c)}, which integrates to the level's probability, so
+#'   that the lines add up to the density of the number; for each column of levels a panel with their probabilities.
 #'
-#' **Bands** of one variable are the estimate as a line, the band shaded; of two, on a grid, the lower limit, the estimate
-#' and the upper limit side by side, on one scale. **Local tests** of one variable are both densities, and bands in their
-#' colours below, where each is significantly denser; of two, on a grid, regions in these colours, and contours of both.
+#' **Bands** of one variable are the estimate as a line, the band shaded; of two, on a grid, the lower limit, the
+#' estimate and the upper limit side by side, on one scale. **Local tests** of one variable are both densities, and
+#' bands in their colours below, where each is significantly denser; of two, on a grid, regions in these colours, and
+#' contours of both.
 #'
-#' **Marginals** are exact. Integrating a Gaussian kernel estimate over the other variables leaves a kernel estimate with
-#' the matching block of the bandwidth matrix, from the same points (for SD-KDE: the same debiased points). A
+#' **Marginals** are exact. Integrating a Gaussian kernel estimate over the other variables leaves a kernel estimate
+#' with the matching block of the bandwidth matrix, from the same points (for SD-KDE: the same debiased points). A
 #' Laplace-corrected kernel leaves a Laplace-corrected kernel.
 #'
-#' **Grid.** It spans the data plus three bandwidths (standard deviations) on each side. It is even unless its steps would
-#' exceed half a bandwidth. Then far outliers have nodes of their own, and the steps are uneven. The contour levels are
-#' those of [hdr_level()] and do not depend on the grid.
+#' **Grid.** It spans the data plus three bandwidths (standard deviations) on each side. It is even unless its steps
+#' would exceed half a bandwidth. Then far outliers have nodes of their own, and the steps are uneven. The contour
+#' levels are those of [hdr_level()] and do not depend on the grid.
 #'
-#' **Accuracy.** Up to 1e8 kernel pairs in a figure (2,500 points for two variables, 33,000 for one), the estimate is summed
-#' exactly at every node. Beyond, the fast engine computes it within 1e-6 of its maximum (or the `tol` of the fit, where
-#' that is wider). Beyond 2e9 pairs (50,000 points for two variables, 660,000 for one, 8,000 for four), points closer than
-#' a third of a bandwidth are merged first, which changes the density by less than 0.1% of its maximum. The same fit always
-#' gives the same figure.
+#' **Accuracy.** Up to 1e8 kernel pairs in a figure (2,500 points for two variables, 33,000 for one), the estimate is
+#' summed exactly at every node. Beyond, the fast engine computes it within 1e-6 of its maximum (or the `tol` of the
+#' fit, where that is wider). Beyond 2e9 pairs (50,000 points for two variables, 660,000 for one, 8,000 for four),
+#' points closer than a third of a bandwidth are merged first, which changes the density by less than 0.1% of its
+#' maximum. The same fit always gives the same figure.
 #'
 #' **Maps.** Two variables that are longitude and latitude by their values and their names (`lon`, `long`, `lng`,
 #' `longitude`, `lat`, `latitude`, also after a dot or an underscore) are drawn as a map: a degree of longitude is
@@ -44,15 +45,15 @@
 #'   each marginal of two when there are more, 512 for each line beside categories.
 #' @param max_dims Number of variables shown when there are more than two: the first `max_dims`. With categories, the
 #'   number of panels.
-#' @param by Name of the column of levels whose levels have colours. By default the first; `NULL`: none, and one line for
-#'   all.
+#' @param by Name of the column of levels whose levels have colours. By default the first; `NULL`: none, and one line
+#'   for all.
 #' @param add Add to the present plot: the line, the band, or contours without filling (one or two
 #'   variables).
 #' @param fill Fill the regions (two variables)?
 #' @param points Draw the data, as points, or as a rug for one variable? A number is the most that are drawn; `TRUE`
-#'   stands for 2,000 points (shared by the panels of a row), 1,000 ticks, and 300 beside categories. Larger data are thinned evenly. The area of
-#'   a point is proportional to its weight, within limits. Points that lie on each other are drawn more lightly, at most
-#'   four of them, so that the regions below stay visible.
+#'   stands for 2,000 points (shared by the panels of a row), 1,000 ticks, and 300 beside categories. Larger data are
+#'   thinned evenly. The area of a point is proportional to its weight, within limits. Points that lie on each other
+#'   are drawn more lightly, at most four of them, so that the regions below stay visible.
 #' @param labels Write the probability on each contour (two variables)? If a contour has no room for its label, a key
 #'   in the corner names all contours.
 #' @param col One variable: colour of the line. Otherwise the colours of the regions, outermost
@@ -73,17 +74,16 @@
 #'   fits that differ otherwise.
 #' @param ... For `plot()`: graphical parameters, such as `lwd` and `lty` of the line or the contours, `las`, `bty`,
 #'   `cex.axis`, and, for the data, `pch` and `cex`; `main` and `sub`, the title and the line of smaller type under it,
-#'   which by default names the estimator, the number of points and the bandwidth (kernel standard deviations). For one or
-#'   two variables also `xlab`, `ylab`, `xlim` and `ylim`, within which the density is evaluated, and `asp`, `axes`,
-#'   `cex.main` and the like. `lty` may be one for each
-#'   level of `by`. Names that the figure does not know are an error. For `autoplot()`: not used.
-#' @return What was drawn, invisibly. One variable: a list of `x` and `y` (the density), as
-#'   [graphics::lines()] takes it. Two: a list of `x`, `y`, the matrix `z` of densities, as
-#'   [graphics::contour()], [graphics::image()] and [graphics::persp()] take it, and the
-#'   `levels` of the regions. More: a list of lists of these, `marginals` and `pairs`, named by the
-#'   variables (`"a:b"` has `a` on the x axis). Groups: a list of these, named by group. Categories: a list by column, of a
-#'   number a list by level of `x` and `y`, of levels their probabilities. Bands and tests: `x`. `autoplot()`: a ggplot
-#'   object.
+#'   which by default names the estimator, the number of points and the bandwidth (kernel standard deviations). For one
+#'   or two variables also `xlab`, `ylab`, `xlim` and `ylim`, within which the density is evaluated, and `asp`, `axes`,
+#'   `cex.main` and the like. `lty` may be one for each level of `by`. Names that the figure does not know are an
+#'   error. For `autoplot()`: not used.
+#' @return What was drawn, invisibly. One variable: a list of `x` and `y` (the density), as [graphics::lines()] takes
+#'   it. Two: a list of `x`, `y`, the matrix `z` of densities, as [graphics::contour()], [graphics::image()] and
+#'   [graphics::persp()] take it, and the `levels` of the regions. More: a list of lists of these, `marginals` and
+#'   `pairs`, named by the variables (`"a:b"` has `a` on the x axis). Groups: a list of these, named by group.
+#'   Categories: a list by column, of a number a list by level of `x` and `y`, of levels their probabilities. Bands and
+#'   tests: `x`. `autoplot()`: a ggplot object.
 #' @inheritSection flash_kde Errors
 #' @seealso [hdr_level()] for the levels; [kde_bandwidth()] for a figure of the search of the bandwidth.
 #' @examples

@@ -3,23 +3,22 @@
 #' Densities and highest-density regions in ggplot2
 #'
 #' Layers that fit a [flash_kde()] to the values of each group in each panel. `stat_flash_density()` has the density of
-#' one variable, as `ggplot2::stat_density()` has that of [stats::density()]. `geom_flash_hdr()` fills the smallest regions
-#' of two that hold the given probabilities, as `ggdensity::geom_hdr()` does, or draws their borders.
+#' one variable, as `ggplot2::stat_density()` has that of [stats::density()]. `geom_flash_hdr()` fills the smallest
+#' regions of two that hold the given probabilities, as `ggdensity::geom_hdr()` does, or draws their borders.
 #' `stat_flash_density_2d()` has the density of two on a grid.
 #'
-#' @details
-#' **One variable.** Aesthetics: `x`, or `y` for a density along that axis; `weight`, of the values; `group`, `fill`,
-#' `colour`, `alpha`, `linetype` and `linewidth`. Computed: `density`; `scaled` and `ndensity`, of which the largest in a
-#' group is 1; `count`, the density times the number of values; `wdensity`, times their weight; `n`. All groups of a panel
-#' have their densities at the same places, those that plots of each would have (three
-#' bandwidths beyond the data), so that they can be stacked: `position = "stack"` or `"fill"`.
+#' @details **One variable.** Aesthetics: `x`, or `y` for a density along that axis; `weight`, of the values; `group`,
+#'   `fill`, `colour`, `alpha`, `linetype` and `linewidth`. Computed: `density`; `scaled` and `ndensity`, of which the
+#'   largest in a group is 1; `count`, the density times the number of values; `wdensity`, times their weight; `n`. All
+#'   groups of a panel have their densities at the same places, those that plots of each would have (three bandwidths
+#'   beyond the data), so that they can be stacked: `position = "stack"` or `"fill"`.
 #'
-#' **Two variables.** Aesthetics: `x` and `y`; `weight`, of the points; `group`, `fill`, `colour`, `alpha`, `linetype` and
-#' `linewidth`. By default `alpha` shows the probability, or for lines the `linetype`, so that `fill` and
-#' `colour` are free for groups. Each filled band reaches from the border of one region to the border of the next region
-#' within it, so transparent bands do not add up. `aes(fill = after_stat(probability), alpha = NULL)` gives each a colour of
-#' its own. Computed: `probability`, an ordered factor of `"95%"` and the like, the largest first; `prob`, the same as a
-#' number; `level`, the density at the outer border. `stat_flash_density_2d()`: `density`, `ndensity`, of which the
+#' **Two variables.** Aesthetics: `x` and `y`; `weight`, of the points; `group`, `fill`, `colour`, `alpha`, `linetype`
+#' and `linewidth`. By default `alpha` shows the probability, or for lines the `linetype`, so that `fill` and `colour`
+#' are free for groups. Each filled band reaches from the border of one region to the border of the next region within
+#' it, so transparent bands do not add up. `aes(fill = after_stat(probability), alpha = NULL)` gives each a colour of
+#' its own. Computed: `probability`, an ordered factor of `"95%"` and the like, the largest first; `prob`, the same as
+#' a number; `level`, the density at the outer border. `stat_flash_density_2d()`: `density`, `ndensity`, of which the
 #' largest in a group is 1, and `count`, the density times the number of points.
 #'
 #' Where scales are transformed, the estimate is that of the transformed values, as in all statistics of ggplot2. A

@@ -36,7 +36,8 @@ mixed_figure <- function(fit, by, n, max_dims, points, col) {
   })
   new_figure(
     panels, main = paste(c("Marginal densities", if (!is.null(by)) c("by", by)), collapse = " "),
-    sub = fit_subtitle(fit, bandwidth = FALSE), colours = colours, key = by, outer_key = if (!is.null(by)) colours, shown = shown,
+    sub = fit_subtitle(fit, bandwidth = FALSE), colours = colours, key = by,
+    outer_key = if (!is.null(by)) colours, shown = shown,
     y = "Density or probability"
   )
 }

@@ -6,32 +6,32 @@
 #' points. Of several variables a panel for each: the fit along it while the others stay at their medians, levels at the
 #' one that most rows have, as `np::plot.npregression` shows it.
 #'
-#' **[kernel_ridge()]**: a panel for each of these: observed against fitted values; residuals against fitted values; the
-#' error by iteration; and the partial dependence of the prediction on each variable, which is the mean prediction over the
-#' rows when that variable has the value on the axis in all of them, with intervals. For probabilities the first two panels
-#' are others: calibration, the share of a class in rows of about the same fitted probability (up to 20 groups of equally
-#' many rows, with intervals of two standard errors), and the ROC curve of each class against all others. All are of the
-#' rows of the fit: the function is too good there by as much as it is free to follow them.
+#' **[kernel_ridge()]**: a panel for each of these: observed against fitted values; residuals against fitted values;
+#' the error by iteration; and the partial dependence of the prediction on each variable, which is the mean prediction
+#' over the rows when that variable has the value on the axis in all of them, with intervals. For probabilities the
+#' first two panels are others: calibration, the share of a class in rows of about the same fitted probability (up to
+#' 20 groups of equally many rows, with intervals of two standard errors), and the ROC curve of each class against all
+#' others. All are of the rows of the fit: the function is too good there by as much as it is free to follow them.
 #'
 #' **[flash_kda()]**: in one variable the densities of the classes times their priors; in two the regions in which each
 #' class is the likeliest, paler where it is less so, with the rows as points.
 #'
 #' **[Conditional densities][flash_conditional]**: of one numeric x, p(y | x) as shades over x and y, with lines of
-#' conditional quantiles and the data (the Laplace-corrected estimate has no quantiles, and its negative values are drawn
-#' as 0); of several x, for each variable a panel with the density of y at three of its quantiles, or at each of its
-#' levels, the other variables at their medians and most frequent levels; of a categorical y, for each variable a panel
-#' with the probabilities of its levels. Several y have no figure here: `plot(kde_conditional(fit, given))` draws them at
-#' one x. The grid of x spans the middle 99% of the data, the grid of y the data plus three kernel standard deviations; in
-#' each column of the image p(. | x) integrates to 1. The sums are as accurate as those of [plot.flash_kde()]. The
-#' quantiles are those of [quantile.flash_conditional()][flash_conditional] at 61 values of x.
+#' conditional quantiles and the data (the Laplace-corrected estimate has no quantiles, and its negative values are
+#' drawn as 0); of several x, for each variable a panel with the density of y at three of its quantiles, or at each of
+#' its levels, the other variables at their medians and most frequent levels; of a categorical y, for each variable a
+#' panel with the probabilities of its levels. Several y have no figure here: `plot(kde_conditional(fit, given))` draws
+#' them at one x. The grid of x spans the middle 99% of the data, the grid of y the data plus three kernel standard
+#' deviations; in each column of the image p(. | x) integrates to 1. The sums are as accurate as those of
+#' [plot.flash_kde()]. The quantiles are those of [quantile.flash_conditional()][flash_conditional] at 61 values of x.
 #'
 #' @param x,object A fit; of [kernel_ridge()] one that keeps its rows, of [flash_kda()] one in one or two variables.
 #' @param variables Names of the variables shown. `NULL`: the first `max_dims`.
 #' @param interval `"confidence"`, `"prediction"` or `"none"`: the band.
 #' @param level Of the band or intervals.
-#' @param n Values of a variable at which the fit is computed; of partial dependence a mean over up to 1,000 rows, evenly
-#'   spread. Of classes points of the grid along each variable, 400 of one and 150 of two. Of conditional densities nodes
-#'   of the grid of y; for one x that of x has two thirds as many.
+#' @param n Values of a variable at which the fit is computed; of partial dependence a mean over up to 1,000 rows,
+#'   evenly spread. Of classes points of the grid along each variable, 400 of one and 150 of two. Of conditional
+#'   densities nodes of the grid of y; for one x that of x has two thirds as many.
 #' @param max_dims Number of variables shown.
 #' @param points Draw rows as points (of classes in one variable as a rug)? A number is the most that are drawn; `TRUE`
 #'   stands for 2,000, of a conditional density for 1,000.
@@ -45,17 +45,17 @@
 #' @param prob Probabilities of the quantile lines (one x), or at which quantiles of each x the density is drawn
 #'   (several).
 #' @param xlim,ylim Limits. `NULL`: those of the rows, with a margin.
-#' @param ... For `plot()`: graphical parameters, such as `main`, `xlab`, `ylab`, `xlim`, `ylim`, `las`, `bty`, `cex.axis`,
-#'   `pch` and `cex`. Classes and conditional densities of one x are computed within `xlim` and `ylim`. For `autoplot()`:
-#'   not used.
-#' @returns `autoplot()`: a ggplot object. `plot()`: what was drawn, invisibly. Of [kernel_regression()] a list by variable
-#'   of data frames with `value`, `estimate`, `low`, `high` and, for several responses, `group`. Of [kernel_ridge()] a list
-#'   of data frames by panel, `partial` a list by variable. Of [flash_kda()] a list of the grid's `x` (and `y`), and
-#'   `prob`, of the classes at its points, a matrix; in one variable `density`, times priors, too. Of a conditional density
-#'   of one x a list of `x`, `y`, the matrix `z` of p(y | x) and `quantiles`, a list of `x` and a matrix with a column for
-#'   each of `prob`; of several a list with for each variable a list of `y`, `density` (a column for each of `prob`) and
-#'   `at`, the values of the variable; of a y of levels a list with for each variable a list of `x` and a matrix
-#'   `probability`, with a column for each.
+#' @param ... For `plot()`: graphical parameters, such as `main`, `xlab`, `ylab`, `xlim`, `ylim`, `las`, `bty`,
+#'   `cex.axis`, `pch` and `cex`. Classes and conditional densities of one x are computed within `xlim` and `ylim`. For
+#'   `autoplot()`: not used.
+#' @returns `autoplot()`: a ggplot object. `plot()`: what was drawn, invisibly. Of [kernel_regression()] a list by
+#'   variable of data frames with `value`, `estimate`, `low`, `high` and, for several responses, `group`. Of
+#'   [kernel_ridge()] a list of data frames by panel, `partial` a list by variable. Of [flash_kda()] a list of the
+#'   grid's `x` (and `y`), and `prob`, of the classes at its points, a matrix; in one variable `density`, times priors,
+#'   too. Of a conditional density of one x a list of `x`, `y`, the matrix `z` of p(y | x) and `quantiles`, a list of
+#'   `x` and a matrix with a column for each of `prob`; of several a list with for each variable a list of `y`,
+#'   `density` (a column for each of `prob`) and `at`, the values of the variable; of a y of levels a list with for
+#'   each variable a list of `x` and a matrix `probability`, with a column for each.
 #' @inheritSection flash_kde Errors
 #' @export
 #' @examples

@@ -78,8 +78,8 @@ compare_fits <- function(object, ..., score = NULL, folds = NULL) {
   comparison(names(all), vapply(all, `[[`, "", "estimator"), found$mean, found$se, about)
 }
 
-# list(mean, se, scores, n, infinite): the first two of the scores of each of the fits, of what judge_of() knows of them,
-# and then of the differences of pairs_of() them.
+# list(mean, se, scores, n, infinite): the first two of the scores of each of the fits, of what judge_of() knows of
+# them, and then of the differences of pairs_of() them.
 judge_all <- function(all, folds, score) {
   used <- used_rows(all[[1]])
   scores <- vapply(all, \(made) {
@@ -98,7 +98,9 @@ judge_all <- function(all, folds, score) {
   list(mean = judged["mean", ], se = judged["se", ], scores = scores, n = sum(used), infinite = infinite)
 }
 
-judging_run <- function(made, folds) start_run(made$asked, if (is.null(folds)) "Leaving one out" else "Cross-validating")
+judging_run <- function(made, folds) {
+  start_run(made$asked, if (is.null(folds)) "Leaving one out" else "Cross-validating")
+}
 
 # Equal scores have no difference, also where both are -Inf.
 score_differences <- function(a, b) replace(a - b, which(a == b), 0)

@@ -2,11 +2,11 @@
 
 #' Density estimates as data frames and as objects of other packages
 #'
-#' `as.data.frame()` has the training points, factors and texts as they were, with the density and the log density of the
-#' estimate at each; or, with `grid`, the nodes of a grid with them. `as_density()` makes of a fit to one variable what [stats::density()] returns, and `as_ks()`, of one to three
-#' variables, what `ks::kde()` does, so that the plots and functions for those serve it; the values are ours,
-#' exact. `as_flash_kde()` makes fits of such objects, with the same points, weights and bandwidth: the estimate
-#' that they hold on a grid, at any point and without binning.
+#' `as.data.frame()` has the training points, factors and texts as they were, with the density and the log density of
+#' the estimate at each; or, with `grid`, the nodes of a grid with them. `as_density()` makes of a fit to one variable
+#' what [stats::density()] returns, and `as_ks()`, of one to three variables, what `ks::kde()` does, so that the plots
+#' and functions for those serve it; the values are ours, exact. `as_flash_kde()` makes fits of such objects, with the
+#' same points, weights and bandwidth: the estimate that they hold on a grid, at any point and without binning.
 #'
 #' @details
 #' Other objects have one bandwidth. Of an adaptive fit it is that of factor 1, and of an SD-KDE or a

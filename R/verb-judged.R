@@ -4,7 +4,7 @@
 # - scores: the names of those that it has; has_left_out(score): has it them at its own points, each left out? Then
 #   left_out(score, run) are these;
 # - by_fold(folds, score, run): as judge_folds(); draw_folds(folds): the fold of each;
-# - judge(all, folds, score): as judge_all(), of several fits to the same points; alike: of what they have to be the same.
+# - judge(all, folds, score): as judge_all(), of several fits to the same; alike: of what, in words.
 # `arg`: what the user calls the fit.
 judge_of <- function(fit, arg = "object") UseMethod("judge_of")
 
@@ -77,8 +77,8 @@ new_judged <- function(fit, estimator, data, names, asked, scores, folds_of, has
   about <- list(n = fit$n, weights = fit$weights)
   made <- c(about, list(
     na.action = fit$na.action, data = data, estimator = estimator, names = names, asked = asked, scores = scores,
-    has_left_out = has_left_out, left_out = left_out, draw_folds = \(folds) check_folds(folds, about), judge = judge_all,
-    alike = "points, with the same weights,"
+    has_left_out = has_left_out, left_out = left_out, draw_folds = \(folds) check_folds(folds, about),
+    judge = judge_all, alike = "points, with the same weights,"
   ))
   made$by_fold <- \(folds, score, run) judge_folds(made, folds_of, folds, score, run)
   made
@@ -87,7 +87,8 @@ new_judged <- function(fit, estimator, data, names, asked, scores, folds_of, has
 # A sum over the responses, where they are several.
 minus_square <- function(y, found) -rowSums((unname(y) - unname(as.matrix(found)))^2)
 
-# list(scores, by_fold, mean, se, n), by `without`, which fits to other rows, `at`, which judges that fit at these, and `sds`.
+# list(scores, by_fold, mean, se, n), by `without`, which fits to other rows, `at`, which judges that fit at these, and
+# `sds`.
 judge_folds <- function(made, folds_of, folds, score, run) {
   parts <- sort(unique(folds))
   scores <- numeric(made$n)

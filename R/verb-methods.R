@@ -1,21 +1,19 @@
 #' What a density estimate says of itself
 #'
-#' `print()` tells what was fitted, which bandwidth (as the kernel's standard deviations; the
-#' object holds `H`, their **variance** matrix) and what was computed where. `summary()` adds what
-#' needs a pass over all pairs: the log densities at the training points, the leave-one-out
-#' log-likelihood and the [diagnostics()]. `coef()`, `fitted()`, `logLik()` and `nobs()` are what other models have by these
-#' names.
+#' `print()` tells what was fitted, which bandwidth (as the kernel's standard deviations; the object holds `H`, their
+#' **variance** matrix) and what was computed where. `summary()` adds what needs a pass over all pairs: the log
+#' densities at the training points, the leave-one-out log-likelihood and the [diagnostics()]. `coef()`, `fitted()`,
+#' `logLik()` and `nobs()` are what other models have by these names.
 #'
 #' @details
 #' `summary()` costs two passes, \eqn{O(n^2 d)}, and for `"laplace"` the negative mass of
 #' [diagnostics()]; `print()` costs nothing.
 #'
 #' `logLik()` is the sum over all training points of the log density that the other points give them. Unlike the
-#' density at the training points, it does not grow without bound as the bandwidth goes to 0, so
-#' it compares estimators and bandwidths. With weights, point \eqn{i} counts \eqn{n w_i / W} times, \eqn{n} the number of
-#' points of positive weight, so the weights sum to \eqn{n} and the scale of `weights` does not matter; points of weight 0
-#' change nothing. A point that the others
-#' give density 0, or a negative one (`"laplace"`, with a warning), makes the sum `-Inf`. For
+#' density at the training points, it does not grow without bound as the bandwidth goes to 0, so it compares estimators
+#' and bandwidths. With weights, point \eqn{i} counts \eqn{n w_i / W} times, \eqn{n} the number of points of positive
+#' weight, so the weights sum to \eqn{n} and the scale of `weights` does not matter; points of weight 0 change nothing.
+#' A point that the others give density 0, or a negative one (`"laplace"`, with a warning), makes the sum `-Inf`. For
 #' `"sdkde"` a point is left out of both stages. Cost: \eqn{O(n^2 d)}; for an `"sdkde"` of several `steps`, or with
 #' images or masses of a `support`, \eqn{O(n^3 d)}, up to some 3,000 points.
 #'
