@@ -6,48 +6,56 @@ GRID_MARGIN <- 3
 # Positions, values, and their copies while contours are cut.
 BYTES_PER_NODE <- 64
 
-# Values of a one-variable figure_marginal(), as list(x, y).
-grid_1d <- function(marginal, size, xlim = NULL) {
+# Values of a shown_part() of one variable, as list(x, y).
+grid_1d <- function(part, size, xlim = shown_range(part$fit, 1)) {
   check_memory(BYTES_PER_NODE * size, "n")
-  if (is.null(xlim)) xlim <- grid_range(marginal, 1)
-  x <- marginal_nodes(marginal, 1, range(xlim), size, step = 1 / 8)
-  list(x = x, y = marginal_density(marginal, matrix(x)))
+  x <- shown_nodes(part$fit, 1, range(xlim), size, step = 1 / 8)
+  list(x = x, y = signed_density(log_shown(part, matrix(x))))
 }
 
-# Values of a two-variable figure_marginal(), as list(x, y, z, levels): z[i, j] at x[i], y[j].
-grid_2d <- function(marginal, size, prob, xlim = NULL, ylim = NULL) {
+# Values of one of two variables, as list(x, y, z, levels): z[i, j] at x[i], y[j].
+grid_2d <- function(part, size, prob, xlim = shown_range(part$fit, 1), ylim = shown_range(part$fit, 2)) {
   check_memory(BYTES_PER_NODE * size^2, "n")
-  if (is.null(xlim)) xlim <- grid_range(marginal, 1)
-  if (is.null(ylim)) ylim <- grid_range(marginal, 2)
-  x <- marginal_nodes(marginal, 1, range(xlim), size)
-  y <- marginal_nodes(marginal, 2, range(ylim), size)
+  x <- shown_nodes(part$fit, 1, range(xlim), size)
+  y <- shown_nodes(part$fit, 2, range(ylim), size)
   at <- cbind(rep(x, length(y)), rep(y, each = length(x)))
-  levels <- exp(log_hdr_level(marginal, prob))
-  names(levels) <- percent_label(prob)
-  list(x = x, y = y, z = matrix(shown_density(marginal, at, min(levels)), length(x)), levels = levels)
+  levels <- stats::setNames(exp(levels_shown(part, prob)), percent_label(prob))
+  z <- seen_density(part$density, at, min(levels), part$control)
+  close_progress(part$control)
+  list(x = x, y = y, z = matrix(z, length(x)), levels = levels)
+}
+
+# Draws for a figure are shared by its panels.
+levels_shown <- function(part, prob, n_samples = max(10000 / part$panels, 1000), seed = 1) {
+  on.exit(close_progress(part$control))
+  log_levels(part$density, prob, part$control, n_samples, seed, part$panels)
 }
 
 # Debiased points may lie beyond the data.
-grid_range <- function(marginal, axis, margin = GRID_MARGIN) {
-  if (!is.null(marginal$map)) return(grid_range_inside(marginal, axis))
-  sds <- marginal$sds[axis]
-  if (is.null(marginal$factors)) {
-    return(range(marginal$data[, axis], marginal$x[, axis]) + c(-1, 1) * margin * sds)
-  }
-  reach <- margin * sds * marginal$factors
-  c(min(marginal$x[, axis] - reach), max(marginal$x[, axis] + reach))
+#' @export
+shown_range.default <- function(object, axis, margin = GRID_MARGIN) {
+  used <- used_rows(object)
+  sd <- bandwidth_sds(object$bandwidth)[axis]
+  x <- shown_points(object)[used, axis]
+  factors <- kernel_widths(object)[used]
+  if (is.null(factors)) return(range(object$x[used, axis], x) + c(-1, 1) * margin * sd)
+  c(min(x - margin * sd * factors), max(x + margin * sd * factors))
 }
 
 # Kernels of several widths have nodes as the narrow ones want them, and even ones for the wide ones.
-marginal_nodes <- function(marginal, axis, lim, size, step = 1 / 2) {
-  if (!is.null(marginal$map)) return(nodes_inside(marginal, axis, lim, size, step))
-  x <- marginal$x[, axis]
-  sd <- marginal$sds[axis]
-  if (is.null(marginal$factors)) return(axis_nodes(x, sd, lim, size, step))
-  narrow <- marginal$factors <= stats::quantile(marginal$factors, 0.5)
-  nodes <- axis_nodes(x[narrow], min(marginal$factors) * sd, lim, size, step)
+#' @export
+shown_nodes.default <- function(object, axis, lim, size, step = 1 / 2) {
+  used <- used_rows(object)
+  x <- shown_points(object)[used, axis]
+  sd <- bandwidth_sds(object$bandwidth)[axis]
+  factors <- kernel_widths(object)[used]
+  if (is.null(factors)) return(axis_nodes(x, sd, lim, size, step))
+  narrow <- factors <= stats::quantile(factors, 0.5)
+  nodes <- axis_nodes(x[narrow], min(factors) * sd, lim, size, step)
   sort(unique(c(seq(lim[1], lim[2], length.out = size), nodes)))
 }
+
+kernel_widths <- function(object) if (is_balloon(object)) object$adaptive$at_points else object$adaptive$factors
 
 # About `size` increasing positions within `lim`: even ones if their steps are no more than `step`
 # bandwidths; else (far outliers, or a small bandwidth) even ones over the intervals within 4

@@ -1,11 +1,13 @@
-#' Levels of highest-density regions
+#' Highest-density regions
 #'
-#' The density level whose upper level set holds a given probability: the `c` with
+#' `hdr_level()` returns the density level whose upper level set holds a given probability: the `c` with
 #' \eqn{P(p(X) \ge c)}{P(p(X) >= c)} equal to `prob`, `X` drawn from the estimate `p`. The set
 #' where the estimate is at least `c` is the smallest region of that probability (the
 #' highest-density region). A new point whose density is below the level for 0.99 is thus more
-#' unusual than 99% of what the estimate expects.
+#' unusual than 99% of what the estimate expects. `hdr_regions()` returns these regions as data frames: intervals of one
+#' variable, as `hdrcde::hdr()` has them, or polygons of two, to draw, to measure or to join with maps.
 #'
+#' @section Levels:
 #' With one or two variables the estimate is integrated numerically: tiles of the space that hold
 #' data get the estimate exactly at Chebyshev nodes, the interpolant (relative error about 1e-5)
 #' gives its values on a fine grid, and those are sorted. The probability of the region
@@ -15,8 +17,8 @@
 #'
 #' With another `kernel` than the Gaussian the estimate itself is summed at all of the grid.
 #'
-#' With more variables, with adaptive bandwidths, and where the tiles would take more than 2e9 kernel evaluations
-#' (points so many and a bandwidth so small that the tiles around them are many, too), the level is the
+#' With more variables, with adaptive bandwidths, on a `support`, and where the tiles would take more than 2e9 kernel
+#' evaluations (points so many and a bandwidth so small that the tiles around them are many, too), the level is the
 #' `1 - prob` quantile of the density at `n_samples` draws from the estimate (Hyndman 1996, section
 #' 3.2). Its probability then has the standard error `sqrt(prob * (1 - prob) / n_samples)`, 0.005
 #' at most with the default. The cost is `n_samples * n` kernel evaluations in d dimensions, for a
@@ -28,25 +30,49 @@
 #' renormalised to probability 1; it is a level of the estimate as [predict.flash_kde()]
 #' returns it, before renormalisation.
 #'
-#' @param object A fit, from [flash_kde()].
-#' @param prob Probabilities of the regions, from 0 to 1.
-#' @param ... Passed to methods; the method for `flash_kde` takes no others.
+#' @section Regions: Ends of intervals are found to a billionth of a bandwidth. Polygons are
+#' the contours on a grid as [plot()][plot.flash_kde] has it, straight between its lines; a region is closed where
+#' it meets the border of the grid, three bandwidths beyond the data and further for probabilities above 0.989.
+#'
+#' A polygon may have holes, where the density is below the level. Those are rings of their own: the outer ring
+#' comes first and counterclockwise, its holes after it and clockwise, and the first point of a ring is also its
+#' last. In ggplot2, `geom_polygon(aes(group = group, subgroup = subgroup))` draws them. With package sf,
+#' `sf::st_as_sf(regions, crs = 4326)` makes a row of each probability, with a multipolygon.
+#'
+#' The cost is that of the levels and of `n` times `n` times as many kernel evaluations as there are points, in less
+#' time as [plot()][plot.flash_kde] says.
+#'
+#' @param object A fit, from [flash_kde()]; for regions to one or two variables (of more, take a [kde_marginal()]).
+#' @param prob Probabilities of the regions, from 0 to 1; for `hdr_regions()` above 0 and below 1.
+#' @param ... Passed to methods; those for `flash_kde` take no others.
 #' @param log Return the logarithm of the levels? For many variables, where densities underflow.
 #' @param n_samples Number of draws, where draws are used.
 #' @param seed Seed of the draws, where draws are used. The same number gives the same levels,
 #'   whatever [RNGkind()] is set, and leaves R's random numbers as they were. `NULL` draws from
 #'   their present state, as in [simulate()][simulate.flash_kde].
-#' @return A numeric vector as long as `prob`, of density levels (in 1 / units of the data), or
+#' @param n Nodes of the grid per axis: 1024 for one variable, 151 for two.
+#' @return `hdr_level()`: a numeric vector as long as `prob`, of density levels (in 1 / units of the data), or
 #'   their logarithms. Its names are the probabilities, such as `"50%"`.
+#'
+#'   `hdr_regions()`: a data frame of class `flash_hdr`, the largest region first, so that those drawn later lie on top.
+#'   One variable: a row for each interval, with `prob`, `level` (of the density), `from` and `to`. Two: a row for each
+#'   point of a ring, with two columns named as the variables, `prob`, `level`, `group`, a number for each polygon,
+#'   and `subgroup`, for each ring within it. Where a variable has one of these names, the other is `prob.1` or so.
+#' @inheritSection flash_kde Errors
 #' @references Hyndman, R. J. (1996) Computing and graphing highest density regions.
 #'   *The American Statistician* 50, 120-126. \doi{10.1080/00031305.1996.10474359}
-#' @seealso [plot.flash_kde()], which draws these regions.
+#' @seealso [plot.flash_kde()], which draws these regions; [geom_flash_hdr()] draws those of groups in ggplot2.
 #' @examples
 #' fit <- flash_kde(~ eruptions + waiting, data = faithful)
 #' hdr_level(fit, prob = c(0.5, 0.95))
 #'
 #' # eruptions outside the 95% region
 #' faithful[predict(fit) < hdr_level(fit, 0.95), ]
+#'
+#' hdr_regions(flash_kde(faithful$eruptions), prob = c(0.5, 0.95))
+#' regions <- hdr_regions(fit, prob = c(0.5, 0.95))
+#' plot(waiting ~ eruptions, faithful, pch = 20)
+#' for (ring in split(regions, ~ group + subgroup, drop = TRUE)) lines(ring$eruptions, ring$waiting)
 #' @export
 hdr_level <- function(object, prob = c(0.5, 0.95), ...) {
   UseMethod("hdr_level")
@@ -67,11 +93,7 @@ hdr_level.flash_kde <- function(object, prob = c(0.5, 0.95), ..., log = FALSE,
   log <- check_flag(log, "log")
   n_samples <- check_count(n_samples, "n_samples")
   if (!is.null(seed)) seed <- check_count(seed, "seed", min = -.Machine$integer.max)
-  level <- if (is.null(object$discrete)) {
-    log_hdr_level(figure_marginal(object), prob, n_samples, seed)
-  } else {
-    log_mixed_level(object, prob, n_samples, seed)
-  }
+  level <- levels_shown(shown_part(object), prob, n_samples, seed)
   names(level) <- percent_label(prob)
   if (log) level else exp(level)
 }
@@ -84,20 +106,25 @@ percent_label <- function(prob) {
   paste0(formatC(100 * prob, format = "fg", digits = 7, width = 1), "%")
 }
 
-# Logarithms of the levels of a figure_marginal(). Draws for a figure are shared by its panels.
-log_hdr_level <- function(marginal, prob, n_samples = max(10000 / marginal$n_panels, 1000),
-                          seed = 1) {
-  # the regions of a balloon estimate hold so many of the points
-  if (marginal$balloon) {
-    return(weighted_quantile(log_marginal(marginal, marginal$x)$log_abs, marginal$weights, 1 - prob))
+# The regions of a balloon estimate hold so many of the points. Tiles suit kernels of one width.
+#' @export
+log_levels.default <- function(object, prob, control, n_samples, seed, panels = 1) {
+  if (is_balloon(object)) {
+    return(weighted_quantile(log_estimate(object, object$x, FALSE, control)$log_abs, object$weights, 1 - prob))
   }
-  # tiles suit kernels of one width
-  tile <- if (ncol(marginal$x) <= 2 && is.null(marginal$factors) && is.null(marginal$map)) active_tiles(marginal)
-  if (is.null(tile)) {
-    log_level_by_sampling(marginal, prob, n_samples, seed) - marginal$log_clip
-  } else {
-    log(level_by_tiles(marginal, tile, prob)) - marginal$log_clip
-  }
+  tile <- if (object$d <= 2 && is.null(object$adaptive)) active_tiles(object, panels)
+  if (is.null(tile)) return(levels_by_draws(object, prob, control, n_samples, seed))
+  log(level_by_tiles(object, tile, prob, control, panels))
+}
+
+#' @export
+log_levels.supported <- function(object, prob, control, n_samples, seed, panels = 1) {
+  levels_by_draws(object, prob, control, n_samples, seed)
+}
+
+#' @export
+log_levels.clipped <- function(object, prob, control, n_samples, seed, panels = 1) {
+  log_levels(signed_part(object), prob, control, n_samples, seed, panels) - log_clip(object)
 }
 
 # ---- draws ------------------------------------------------------------------------------------
@@ -105,14 +132,14 @@ log_hdr_level <- function(marginal, prob, n_samples = max(10000 / marginal$n_pan
 # The positive part of a Laplace-corrected estimate exceeds the plain one by no more than the factor
 # 1 + k/2, its polynomial at 0: with so many more draws from the plain one, weighted by the ratio of the two, the levels
 # are as precise as from n draws from the positive part itself. (Far out, that of order 6 exceeds it by more.)
-log_level_by_sampling <- function(marginal, prob, n, seed) {
-  k <- ncol(marginal$x)
-  if (marginal$signed) n <- n * marginal$factor[1]
-  check_memory(8 * 4 * n * k, "n_samples")
-  draws <- with_fixed_seed(draw_marginal(marginal, ceiling(n)), seed)
-  estimate <- log_marginal(marginal, draws)
-  level <- if (marginal$signed) {
-    plain <- log_marginal(marginal, draws, PLAIN_FACTOR)
+levels_by_draws <- function(object, prob, control, n, seed) {
+  signed <- is_signed(object)
+  if (signed) n <- n * fit_polynomial(object)[1]
+  check_memory(8 * 6 * as.double(n) * ncol(own_places(object)), "n_samples")
+  draws <- with_fixed_seed(draw_estimate(object, ceiling(n)), seed)
+  estimate <- log_estimate(object, draws, FALSE, control)
+  level <- if (signed) {
+    plain <- log_estimate(object, draws, FALSE, control, PLAIN_FACTOR)
     share <- ifelse(estimate$negative, 0, exp(estimate$log_abs - plain$log_abs))
     positive <- share > 0
     weighted_quantile(estimate$log_abs[positive], share[positive], 1 - prob)
@@ -120,13 +147,7 @@ log_level_by_sampling <- function(marginal, prob, n, seed) {
     weighted_quantile(estimate$log_abs, NULL, 1 - prob)
   }
   # all of the probability lies in the whole space only
-  level[prob == 1] <- -Inf
-  level
-}
-
-draw_marginal <- function(marginal, n) {
-  if (!is.null(marginal$map)) return(draw_marginal_inside(marginal, n))
-  draw_mixture(marginal$x, marginal$weights, marginal$lower, n, marginal$factors, marginal$kernel)
+  replace(level, prob == 1, -Inf)
 }
 
 # ---- tiles ------------------------------------------------------------------------------------
@@ -138,19 +159,19 @@ TILE_SIDE <- 4
 TILE_NODES <- 12
 TILE_REACH <- 5
 
-# Levels of a one- or two-dimensional figure_marginal() by numerical integration. `n_fine`: number of grid
+# Levels of one or two variables by numerical integration. `n_fine`: number of grid
 # values that are sorted; the error of the probability falls with it. One of many small panels needs
 # no better than a few 1e-3.
-level_by_tiles <- function(marginal, tile, prob, n_fine = max(5e5 / marginal$n_panels, 1e5)) {
-  k <- ncol(marginal$x)
+level_by_tiles <- function(object, tile, prob, control, panels, n_fine = max(5e5 / panels, 1e5)) {
+  k <- object$d
   n_tiles <- nrow(tile)
   n_side <- min(max(floor((n_fine / n_tiles)^(1 / k)), 8), 20000)
-  values <- if (is_compact(marginal$kernel)) values_in_tiles else smooth_in_tiles
-  value <- values(marginal, tile, n_side)
+  values <- if (has_gaussian(object)) smooth_in_tiles else values_in_tiles
+  value <- values(object, tile, n_side, control)
   value <- sort(value[value > 0], decreasing = TRUE, method = "radix")
-  mass <- cumsum(value) * (TILE_SIDE / n_side)^k * prod(diag(marginal$lower))
+  mass <- cumsum(value) * (TILE_SIDE / n_side)^k * prod(diagonal(fit_factor(object)))
   # The mass of kde and sdkde is known; of laplace the positive part counts.
-  total <- if (marginal$signed) mass[length(mass)] else max(1, mass[length(mass)])
+  total <- if (is_signed(object)) mass[length(mass)] else max(1, mass[length(mass)])
   # linear between the two values whose masses enclose the wanted one
   i <- findInterval(prob * total, mass)
   n <- length(value)
@@ -163,24 +184,24 @@ level_by_tiles <- function(marginal, tile, prob, n_fine = max(5e5 / marginal$n_p
 }
 
 # At the midpoints of n_side^k cells of each tile, by its nodes.
-smooth_in_tiles <- function(marginal, tile, n_side) {
+smooth_in_tiles <- function(object, tile, n_side, control) {
   k <- ncol(tile)
   node <- TILE_SIDE / 2 * (1 - cos(pi * (seq_len(TILE_NODES) - 0.5) / TILE_NODES))
-  value <- density_in_tiles(marginal, tile, as.matrix(expand.grid(rep(list(node), k))))
+  value <- density_in_tiles(object, tile, as.matrix(expand.grid(rep(list(node), k))), control)
   interpolate_tiles(value, node, n_side, k)
 }
 
 # The same of a kernel with edges and kinks, by sums at all midpoints.
-values_in_tiles <- function(marginal, tile, n_side) {
+values_in_tiles <- function(object, tile, n_side, control) {
   midpoints <- TILE_SIDE * (seq_len(n_side) - 0.5) / n_side
-  density_in_tiles(marginal, tile, as.matrix(expand.grid(rep(list(midpoints), ncol(tile)))))
+  density_in_tiles(object, tile, as.matrix(expand.grid(rep(list(midpoints), ncol(tile)))), control)
 }
 
 # At the same places in each of the tiles.
-density_in_tiles <- function(marginal, tile, within) {
+density_in_tiles <- function(object, tile, within, control) {
   at <- TILE_SIDE * tile[rep(seq_len(nrow(tile)), each = nrow(within)), , drop = FALSE] +
     within[rep(seq_len(nrow(within)), nrow(tile)), , drop = FALSE]
-  signed_density(log_marginal(marginal, unwhiten(at, marginal$lower)))
+  signed_density(log_estimate(object, from_origin(object, unwhiten(at, fit_factor(object))), FALSE, control))
 }
 
 # From values at the nodes of each tile to values at the midpoints of n_side^k cells per tile.
@@ -203,11 +224,12 @@ chebyshev_basis <- function(x) {
 
 # Whole-number positions of the tiles within reach of the points, one row each. NULL where the sums
 # at their nodes would take too many kernel pairs; their number thus bounds the memory as well.
-active_tiles <- function(marginal) {
-  cell <- floor(whiten(marginal$x, marginal$lower))
+active_tiles <- function(object, panels) {
+  used <- used_rows(object)
+  cell <- floor(whiten(fit_points(object)[used, , drop = FALSE], fit_factor(object)))
   k <- ncol(cell)
-  most <- MAX_FIGURE_PAIRS / marginal$n_panels / (TILE_NODES^k * nrow(cell))
-  cell <- cell[heavy_cells(cell, marginal$weights), , drop = FALSE]
+  most <- MAX_FIGURE_PAIRS / panels / (TILE_NODES^k * nrow(cell))
+  cell <- cell[heavy_cells(cell, object$weights[used]), , drop = FALSE]
   if (nrow(cell) > most * TILE_SIDE^k) return(NULL)
   first <- floor((cell - TILE_REACH) / TILE_SIDE)
   last <- floor((cell + 1 + TILE_REACH) / TILE_SIDE)

@@ -80,11 +80,7 @@ draw_estimate.mixed <- function(object, n, inflate = 1) {
 
 # ---- highest density ------------------------------------------------------------------------------
 
-# As log_level_by_sampling(), of the density of numbers and levels together.
-log_mixed_level <- function(object, prob, n, seed) {
-  check_memory(8 * 6 * as.double(n) * (object$d + length(object$discrete$columns)), "n_samples")
-  control <- start_run(fit_asked(object), "Evaluating draws")
-  draws <- with_fixed_seed(draw_estimate(object, n), seed)
-  level <- weighted_quantile(log_estimate(object, draws, FALSE, control)$log_abs, NULL, 1 - prob)
-  replace(level, prob == 1, -Inf)
+#' @export
+log_levels.mixed <- function(object, prob, control, n_samples, seed, panels = 1) {
+  levels_by_draws(object, prob, control, n_samples, seed)
 }

@@ -1,4 +1,4 @@
-# The estimate of some of the variables, for plots and for highest-density levels.
+# The density of some of the variables, for plots and for highest-density levels.
 
 # Evaluations one panel costs, by dimension: the drawn grid and the tiles of hdr_by_tiles().
 PANEL_NODES <- c(3e3, 4e4)
@@ -13,42 +13,16 @@ MAX_FIGURE_PAIRS <- 2e9
 EXACT_FIGURE_PAIRS <- 1e8
 FIGURE_TOL <- 1e-6
 
-# `n_panels`: figures that share the budget of pairs, and the work for their levels.
-# `to_tol`: whether a large figure may go by the fast engine.
-figure_marginal <- function(object, dims = seq_len(object$d), n_panels = 1, to_tol = FALSE) {
-  if (!is.null(object$inner)) return(marginal_on_support(object, dims, n_panels, to_tol))
-  if (length(dims) < object$d) object <- marginal_of(object, dims)
-  h <- object$bandwidth
-  lower <- lower_factor(h, "bandwidth")
-  k <- object$d
-  # Points without weight are no part of the estimate: neither need they be finite after
-  # debiasing, nor may they claim room on a grid.
-  used <- used_rows(object)
-  out <- list(
-    x = unname(shown_points(object)[used, , drop = FALSE]),
-    data = object$x[used, , drop = FALSE],
-    weights = object$weights[used],
-    factors = (if (is_balloon(object)) object$adaptive$at_points else object$adaptive$factors)[used],
-    balloon = is_balloon(object),
-    lower = lower, kernel = fit_kernel(object),
-    sds = bandwidth_sds(h),
-    clipped = is_clipped(object), log_clip = log_clip(object),
-    signed = is_signed(object), factor = estimator_of(object)$factor(k),
-    log_norm = log_kernel_norm(lower) - log(total_weight(object)),
-    control = fit_control(object), n_panels = n_panels
-  )
-  if (to_tol && k <= 2 && nrow(out$x) * PANEL_NODES[k] * n_panels > EXACT_FIGURE_PAIRS) {
-    out$control <- figure_control(object)
-  }
-  may_merge <- k <= 2 && !out$balloon && !is_compact(out$kernel)
-  if (may_merge && nrow(out$x) * PANEL_NODES[k] * n_panels > MAX_FIGURE_PAIRS) {
-    out <- merge_points(out)
-  }
-  out$sources <- sum_sources(
-    out$x, out$weights, lower, out$kernel, plan = new_plan(), factors = if (!out$balloon) out$factors,
-    target_factors = balloon_widths(object)
-  )
-  out
+# What a figure shows: list(fit, density, control, panels), the fit of the variables `dims` (NULL: of all), the same of
+# fewer kernels where there are very many, how to sum them, and how many `panels` share the budget of pairs. `to_tol`:
+# whether a large figure may go by the fast engine.
+shown_part <- function(object, dims = NULL, panels = 1, to_tol = FALSE) {
+  whole <- is.null(dims) || length(dims) == object$d + length(object$discrete$columns)
+  # the marginal of what is clipped is not clipped itself
+  fit <- unclass(if (whole) object else marginal_of(signed_part(object), dims))
+  pairs <- n_used(fit) * c(0, PANEL_NODES, 0)[min(fit$d, 3) + 1] * panels
+  control <- if (to_tol && pairs > EXACT_FIGURE_PAIRS) figure_control(object) else fit_control(object)
+  list(fit = fit, density = if (pairs > MAX_FIGURE_PAIRS) merged(fit) else fit, control = control, panels = panels)
 }
 
 # The fit's own tolerance counts where it is wider.
@@ -58,54 +32,58 @@ figure_control <- function(object) {
   run_control(asked)
 }
 
-# Density of a figure_marginal() at the rows of `at`, signed unless the fit is clipped and this is all of it.
-marginal_density <- function(marginal, at) {
-  density <- signed_density(log_marginal(marginal, at))
-  if (marginal$clipped) pmax(density, 0) / exp(marginal$log_clip) else density
+# log_estimate() of a shown_part() at the rows of `at`.
+log_shown <- function(part, at) {
+  on.exit(close_progress(part$control))
+  log_estimate(part$density, at, FALSE, part$control)
 }
 
-# The same where no more is seen than that values of `least` and above are right to a percent: without the logarithms
-# of tails, which take most of the time.
-shown_density <- function(marginal, at, least) {
-  sources <- marginal$sources
-  control <- marginal$control
-  plain <- !marginal$signed && !marginal$balloon && is.null(marginal$map) && !is_compact(marginal$kernel)
-  if (!plain || control$tol_type != "global") return(marginal_density(marginal, at))
-  on.exit(close_progress(control))
-  sums <- plain_log_sum(sources, at, control)
-  density <- exp(sums$log_abs + marginal$log_norm)
-  if (control$tol * max(density) > 0.01 * least) return(marginal_density(marginal, at))
-  density
-}
+#' @export
+seen_density.supported <- function(object, at, least, control) signed_density(log_estimate(object, at, FALSE, control))
 
-# The same as list(log_abs, negative); with PLAIN_FACTOR of the plain estimate.
-log_marginal <- function(marginal, at, factor = marginal$factor) {
-  on.exit(close_progress(marginal$control))
-  if (!is.null(marginal$map)) return(log_marginal_inside(marginal, at, factor))
-  sums <- log_sum(marginal$sources, at, factor, FALSE, marginal$control)
-  sums$log_abs <- sums$log_abs + marginal$log_norm
-  sums
+# Without the logarithms of tails, which take most of the time.
+#' @export
+seen_density.default <- function(object, at, least, control) {
+  whole <- \() signed_density(log_estimate(object, at, FALSE, control))
+  plain <- !is_signed(object) && !is_balloon(object) && has_gaussian(object)
+  if (!plain || control$tol_type != "global") return(whole())
+  sources <- fit_sources(object)
+  sums <- plain_log_sum(sources, from_centre(object, at), control)
+  density <- exp(sums$log_abs + log_kernel_norm(sources$L) - log(total_weight(object)))
+  if (control$tol * max(density) > 0.01 * least) whole() else density
 }
 
 # Replaces the points of every cell, a third of a bandwidth wide (in coordinates where H is the
 # identity), by their weighted mean. Lone points and ties stay exact; in the bulk the kernel loses
 # the variance within a cell, under 1% of its own, where the estimate is smooth at that scale: the
 # density changes by less than 1e-3 of its maximum, which no plot shows.
-merge_points <- function(marginal, width = 1 / 3) {
-  w <- marginal$weights
-  if (is.null(w)) w <- rep(1, nrow(marginal$x))
-  u <- whiten(marginal$x, marginal$lower)
-  if (is.null(marginal$factors)) {
-    group <- cell_group(floor(u / width))
-  } else {
+#' @export
+merged.default <- function(object) {
+  if (is_balloon(object) || !has_gaussian(object)) return(object)
+  used <- used_rows(object)
+  points <- fit_points(object)[used, , drop = FALSE]
+  w <- if (is.null(object$weights)) rep(1, nrow(points)) else object$weights[used]
+  factors <- object$adaptive$factors[used]
+  u <- whiten(points, fit_factor(object))
+  group <- if (is.null(factors)) cell_group(floor(3 * u)) else {
     # those of one width, in cells as wide for them
-    group <- cell_group(cbind(cell_group(floor(u / (width * marginal$factors))), marginal$factors))
-    marginal$factors <- marginal$factors[!duplicated(group)]
+    cell_group(cbind(cell_group(floor(3 * u / factors)), factors))
   }
-  sums <- rowsum(cbind(w, w * marginal$x), group, reorder = FALSE)
-  marginal$x <- unname(sums[, -1, drop = FALSE] / sums[, 1])
-  marginal$weights <- unname(sums[, 1])
-  marginal
+  sums <- rowsum(cbind(w, w * points), group, reorder = FALSE)
+  object <- take_points(object, which(used)[!duplicated(group)])
+  points <- unname(sums[, -1, drop = FALSE] / sums[, 1])
+  object$x <- points
+  if (is_debiased(object)) object$debiased <- points
+  if (!is.null(object$centred)) object$centred$points <- points
+  object$weights <- unname(sums[, 1])
+  object$plan <- new_plan()
+  object
+}
+
+#' @export
+merged.supported <- function(object) {
+  object$inner <- merged(object$inner)
+  object
 }
 
 # One number per distinct row of a matrix of whole numbers with one or two columns. Columns are

@@ -36,99 +36,43 @@ working_note <- function(domain) {
   if (!is.null(domain) && identical(is_transformed(domain), TRUE)) paste(" of", working_labels(domain))
 }
 
-# ---- marginals --------------------------------------------------------------------------------
-
-# As figure_marginal(): the integral of the inner estimate over the domain of the other columns. What images in these
-# columns add is what leaves the domain there, and so without them each kernel has its mass 1. `map`: what
-# log_marginal() needs beside.
-marginal_on_support <- function(object, dims, n_panels, to_tol) {
-  inner <- object$inner
-  domain <- domain_columns(object$support, dims)
-  if (length(dims) < object$d) {
-    others <- inner$copied[, -dims, drop = FALSE]
-    if (!is.null(others)) inner <- inner_rows(inner, which(rowSums(others) == 0))
-    if (has_masses(object$support)) inner$weights <- marginal_weights(object, inner, domain, dims)
-  }
-  out <- figure_marginal(inner, dims, n_panels, to_tol)
-  out$data <- object$x[used_rows(object), dims, drop = FALSE]
-  own <- seq_len(object$n)[used_rows(object)]
-  out$map <- list(
-    domain = domain, log_share = log(total_weight(inner)) - log(total_weight(object)),
-    exact = if (is_bent(domain)) object,
-    centres = unname(shown_points(inner)[own, dims, drop = FALSE]), weights = inner$weights[own],
-    factors = inner$adaptive$factors[own]
-  )
-  out
-}
-
 inner_rows <- function(inner, rows) {
   inner$weights <- inner$weights[rows]
   inner$row <- inner$row[rows]
   take_points(inner, rows)
 }
 
-# Masses of kernels in these columns alone.
-marginal_weights <- function(object, inner, domain, dims) {
-  row <- if (is.null(inner$row)) seq_len(object$n) else inner$row
-  weights <- if (is.null(object$weights)) rep(1, object$n) else object$weights
-  H <- inner$bandwidth[dims, dims, drop = FALSE]
-  centres <- shown_points(inner)[seq_len(object$n), dims, drop = FALSE]
-  factors <- inner$adaptive$factors[seq_len(object$n)]
-  masses <- kernel_masses(domain, centres, lower_factor(H, "bandwidth"), factors, fit_control(object))
-  (weights / masses)[row]
-}
+# ---- figures ----------------------------------------------------------------------------------
 
-# As log_marginal().
-log_marginal_inside <- function(marginal, at, factor) {
-  map <- marginal$map
-  inside <- inside_domain(map$domain, at)
-  found <- list(log_abs = rep(-Inf, nrow(at)), negative = if (marginal$signed) logical(nrow(at)))
-  if (!any(inside)) return(found)
-  work <- to_working(map$domain, at[inside, , drop = FALSE])
-  part <- if (!is.null(map$exact)) {
-    log_at_working(map$exact, work, marginal$control, factor)
-  } else {
-    sums <- log_sum(marginal$sources, work, factor, FALSE, marginal$control)
-    jacobian <- log_jacobian(map$domain, work)
-    log_abs <- sums$log_abs + marginal$log_norm + map$log_share + jacobian
-    replace(sums, "log_abs", list(ifelse(is.infinite(jacobian), -Inf, log_abs)))
-  }
-  found$log_abs[inside] <- part$log_abs
-  if (!is.null(part$negative)) found$negative[inside] <- part$negative
-  found
-}
-
-draw_marginal_inside <- function(marginal, n) {
-  map <- marginal$map
-  if (!is.null(map$exact)) return(draw_estimate(map$exact, n))
-  from_working(map$domain, draw_in_domain(map$domain, map$centres, map$weights, marginal$lower, n, map$factors))
-}
-
-# ---- grids ------------------------------------------------------------------------------------
-
-# What a figure shows of one column: what grid_range() shows of the working one, within the domain.
-grid_range_inside <- function(marginal, axis) {
-  domain <- domain_columns(marginal$map$domain, axis)
-  polygon <- marginal$map$domain$polygon
+# What is shown of the working column, within the domain.
+#' @export
+shown_range.supported <- function(object, axis, margin = GRID_MARGIN) {
+  domain <- domain_columns(object$support, axis)
+  polygon <- object$support$polygon
   if (!is.null(polygon)) return(range(ring_sides(polygon)[, axis]))
   if (domain$kind == "circular") return(c(domain$lower, domain$upper))
-  centres <- marginal$map$centres[, axis]
+  inner <- object$inner
+  own <- which(used_rows(object))
   # three sds of a logarithm would be far away
-  margin <- if (is_transformed(domain)) 1 else GRID_MARGIN
-  reach <- margin * marginal$sds[axis] * if (is.null(marginal$map$factors)) 1 else marginal$map$factors
+  reach <- if (is_transformed(domain)) 1 else margin
+  factors <- if (is.null(inner$adaptive)) 1 else inner$adaptive$factors[own]
+  reach <- reach * bandwidth_sds(inner$bandwidth)[axis] * factors
+  centres <- shown_points(inner)[own, axis]
   work <- c(min(centres - reach), max(centres + reach))
   shown <- if (is_transformed(domain)) out_of_column(work, domain, 1) else work
-  pmin(pmax(range(shown, marginal$data[, axis]), domain$lower), domain$upper)
+  pmin(pmax(range(shown, object$x[own, axis]), domain$lower), domain$upper)
 }
 
 # Even nodes, and where the column is transformed those that are even there.
-nodes_inside <- function(marginal, axis, lim, size, step) {
-  domain <- domain_columns(marginal$map$domain, axis)
-  marginal$map <- NULL
-  if (!is_transformed(domain)) return(marginal_nodes(marginal, axis, lim, size, step))
+#' @export
+shown_nodes.supported <- function(object, axis, lim, size, step = 1 / 2) {
+  domain <- domain_columns(object$support, axis)
+  inner <- object$inner
+  if (!is_transformed(domain)) return(shown_nodes(inner, axis, lim, size, step))
   work <- into_column(pmin(pmax(lim, domain$lower), domain$upper), domain, 1)
-  reach <- range(marginal$x[, axis]) + c(-1, 1) * GRID_MARGIN * marginal$sds[axis] * max(marginal$factors, 1)
-  nodes <- marginal_nodes(marginal, axis, pmin(pmax(work, reach[1]), reach[2]), size, step)
+  reach <- GRID_MARGIN * bandwidth_sds(inner$bandwidth)[axis] * max(inner$adaptive$factors, 1)
+  reach <- range(shown_points(inner)[used_rows(inner), axis]) + c(-1, 1) * reach
+  nodes <- shown_nodes(inner, axis, pmin(pmax(work, reach[1]), reach[2]), size, step)
   nodes <- sort(unique(c(seq(lim[1], lim[2], length.out = size), out_of_column(nodes, domain, 1))))
   nodes[c(TRUE, diff(nodes) > 1e-9 * diff(lim))]
 }

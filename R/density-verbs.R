@@ -54,3 +54,21 @@ negative_mass <- function(object) UseMethod("negative_mass", object$kind)
 # of all points among these sources; and the logarithm of what the sum there is multiplied by. For SD-KDEs whose points
 # move in another way without each of them (density-refits.R); NULL where a formula has the leave-one-out values.
 leave_out_refits <- function(object, control) UseMethod("leave_out_refits", object$kind)
+
+# ---- what figures and regions of highest density ask ------------------------------------------
+
+# The limits of the variable number `axis`, `margin` bandwidths beyond the data.
+shown_range <- function(object, axis, margin = GRID_MARGIN) UseMethod("shown_range", object$kind)
+
+# About `size` increasing places within `lim`, where a line or a contour is seen to be smooth. `step`: in bandwidths.
+shown_nodes <- function(object, axis, lim, size, step = 1 / 2) UseMethod("shown_nodes", object$kind)
+
+# The density, signed, where no more is seen than that values of `least` and above are right to a percent.
+seen_density <- function(object, at, least, control) UseMethod("seen_density", object$kind)
+
+# Nearly the same density of fewer kernels.
+merged <- function(object) UseMethod("merged", object$kind)
+
+# The logarithms of the levels of the regions of highest density; `n_samples` and `seed` where they are found by draws.
+# `panels`: that share the work.
+log_levels <- function(object, prob, control, n_samples, seed, panels = 1) UseMethod("log_levels", object$kind)

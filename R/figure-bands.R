@@ -1,21 +1,6 @@
 # Figures of bands: a line in its band, or with two variables three maps.
 
-#' Plot confidence bands of a density
-#'
-#' One variable: the estimate as a line, the band shaded. Two variables, on a grid: the lower limit, the estimate
-#' and the upper limit side by side, on one scale.
-#'
-#' @param x,object Bands, from [kde_bands()].
-#' @param add Add to the present plot (one variable)?
-#' @param col One variable: colour of the line; the band is a light tint of it. Two: colours from low to high.
-#' @param border Colour of the limits; `NA`: none (one variable).
-#' @param ... For `plot()`: graphical parameters, as `main`, `xlab`, `ylab`, `ylim` and `las`. For `autoplot()`: not used.
-#' @returns `plot()`: `x`, invisibly. `autoplot()`: a ggplot object.
-#' @inheritSection flash_kde Errors
-#' @examples
-#' fit <- flash_kde(faithful$eruptions)
-#' plot(kde_bands(fit, level = 0.9))
-#' plot(kde_bands(flash_kde(faithful)))
+#' @rdname plot.flash_kde
 #' @export
 plot.kde_bands <- function(x, add = FALSE, col = NULL, border = NA, ...) {
   check_graphical(..., d = 2)
@@ -24,7 +9,7 @@ plot.kde_bands <- function(x, add = FALSE, col = NULL, border = NA, ...) {
   draw_figure(band_figure(x, col, border), ..., add = add)
 }
 
-#' @rdname plot.kde_bands
+#' @rdname plot.flash_kde
 #' @exportS3Method ggplot2::autoplot
 autoplot.kde_bands <- function(object, col = NULL, ...) {
   check_dots_empty(...)
@@ -40,10 +25,9 @@ band_figure <- function(bands, col, border = NA) {
   data <- data.frame(x = at[[1]], y = at$estimate, low = at$lower, high = at$upper)
   colour <- if (is.null(col)) LINE_COLOUR else col[1]
   layers <- list(
-    new_layer("rule", h = 0, colour = "grey75"),
     new_layer("band", data, colour, opacity = BAND_OPACITY, border = border), new_layer("line", data, colour)
   )
-  panel <- new_panel(layers, new_axis(band$labels, range(data$x)), new_axis("Density", range(0, data$high)))
+  panel <- curve_panel(layers, band$labels, range(data$x), range(0, data$high))
   new_figure(
     list(panel), main = paste("Density of", band$labels), sub = band_title(band), sub_colour = colour, shown = bands
   )
@@ -52,12 +36,17 @@ band_figure <- function(bands, col, border = NA) {
 # What can be drawn: one variable anywhere, two on a grid.
 drawn_variables <- function(bands) {
   band <- attr(bands, "band")
-  d <- length(band$variables)
-  whole <- !is.null(band) && all(c(band$variables, "lower", "upper", "se") %in% names(bands))
-  if (!whole || d > 2 || d == 2 && !(band$grid && is_whole_grid(bands))) {
+  if (!can_be_drawn(bands, band, c("lower", "upper", "se"))) {
     stop_argument("x", "must be bands of one variable, or of two on the grid of kde_bands()")
   }
-  d
+  length(band$variables)
+}
+
+# `about`: the attribute of the data frame that has its variables and whether it is on a grid.
+can_be_drawn <- function(frame, about, columns) {
+  d <- length(about$variables)
+  whole <- !is.null(about) && all(c(about$variables, columns) %in% names(frame))
+  whole && (d == 1 || d == 2 && about$grid && is_whole_grid(frame))
 }
 
 # ---- two variables ----------------------------------------------------------------------------
@@ -76,15 +65,12 @@ band_maps <- function(bands, col) {
   levels <- pretty(c(0, top), 6)[-1]
   of_map <- function(name) {
     z <- matrix(pmax(bands[[name]], 0), length(axes[[1]]))
-    lines <- outline_frame(grDevices::contourLines(axes[[1]], axes[[2]], z, levels = levels), "")
-    new_panel(
-      list(
-        new_layer("raster", x = axes[[1]], y = axes[[2]], z = z, top = top, colours = band_map_colours(col)),
-        if (!is.null(lines)) new_layer("line", lines, "grey40", width = 1)
-      ),
-      new_axis(band$labels[1], image_sides(axes[[1]]), exact = TRUE),
-      new_axis(band$labels[2], image_sides(axes[[2]]), exact = TRUE), main = BAND_MAPS[[name]]
+    lines <- contour_frame(axes[[1]], axes[[2]], z, levels)
+    layers <- list(
+      new_layer("raster", x = axes[[1]], y = axes[[2]], z = z, top = top, colours = band_map_colours(col)),
+      if (!is.null(lines)) new_layer("line", lines, "grey40", width = 1)
     )
+    map_panel(layers, band$labels, image_sides(axes[[1]]), image_sides(axes[[2]]), main = BAND_MAPS[[name]])
   }
   panels <- stats::setNames(lapply(names(BAND_MAPS), of_map), BAND_MAPS)
   main <- paste("Density of", paste(band$labels, collapse = " and "))

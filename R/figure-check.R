@@ -11,102 +11,92 @@ check_limits <- function(limits, arg) {
   }
 }
 
-# The dots of plot() may have the graphical parameters that the figure uses. Other names, such as misspelt ones and
-# `type`, would be ignored, or clash with arguments of the functions that draw.
-check_graphical <- function(..., d, .known = names(formals(sys.function(caller)))) {
-  if (...length() == 0) return(invisible())
-  caller <- sys.parent()
-  names <- if (is.null(...names())) rep("", ...length()) else ...names()
-  known <- c(GRAPHICAL, if (d <= 2) FRAME_GRAPHICAL, if (d == 1) LINE_GRAPHICAL)
-  unknown <- setdiff(names, known)
-  if (length(unknown) == 0) {
-    # `panel.first` is an expression to evaluate later
-    for (i in which(!names %in% c("panel.first", "panel.last"))) {
-      check_graphical_value(...elt(i), names[i])
-    }
-    return(invisible())
-  }
-  if (is.na(unknown[1]) || !nzchar(unknown[1])) {
-    stop_argument("...", "must be graphical parameters by name: found an unnamed argument")
-  }
-  meant <- nearest_choice(unknown[1], setdiff(c(.known, known), "..."))
-  hint <- if (!is.null(meant)) paste0(" (did you mean `", meant, "`?)")
-  stop_argument(unknown[1], "is not an argument of this function, nor a graphical parameter for it", hint)
-}
-
-GRAPHICAL <- c(
-  "main", "sub", "lwd", "lty", "bg", "bty", "cex", "cex.axis", "col.axis", "family", "fg", "font", "font.axis", "lab",
-  "las", "lend", "ljoin", "lmitre", "mgp", "pch", "tck", "tcl", "xaxt", "xpd", "yaxt"
-)
-# One frame, with labels and titles of its own.
-FRAME_GRAPHICAL <- c(
-  "xlab", "ylab", "xlim", "ylim", "adj", "ann", "asp", "axes", "cex.lab", "cex.main", "col.lab", "col.main", "font.lab",
-  "font.main", "frame.plot", "xaxp", "xaxs", "yaxp", "yaxs"
-)
-# `panel.first` must stay unevaluated until the frame is there.
-LINE_GRAPHICAL <- c("log", "panel.first", "panel.last")
-
-check_graphical_value <- function(value, arg) {
-  checks <- list(
-    main = check_text, sub = check_text, xlab = check_text, ylab = check_text, xlim = check_limits, ylim = check_limits,
-    lwd = check_width, lty = \(types, arg) for (type in types) check_line_type(type, arg)
-  )
-  if (arg %in% names(checks)) {
-    if (!is.null(value)) checks[[arg]](value, arg)
-  } else if (arg %in% names(GRAPHICAL_CHOICES)) {
-    choices <- GRAPHICAL_CHOICES[[arg]]
-    if (!is.atomic(value) || length(value) != 1 || is.object(value) || !value %in% choices) {
-      shown <- if (is.character(choices)) paste0('"', choices, '"') else format(choices)
-      stop_argument(arg, "must be one of ", paste(shown, collapse = ", "), ": found ", describe(value))
-    }
-  } else if (arg %in% GRAPHICAL_COLOURS) {
-    check_colours(value, arg)
-  } else if (arg %in% names(GRAPHICAL_LENGTHS)) {
-    check_numbers(value, arg, GRAPHICAL_LENGTHS[[arg]])
-  } else if (arg %in% c("cex", "cex.axis", "cex.lab", "cex.main")) {
-    check_positive(value, arg)
-  }
-}
-
-GRAPHICAL_CHOICES <- list(
-  ann = c(TRUE, FALSE), axes = c(TRUE, FALSE), frame.plot = c(TRUE, FALSE), las = 0:3,
-  bty = c("o", "l", "7", "c", "u", "]", "n", "L", "C", "U"), xaxs = c("r", "i"),
-  yaxs = c("r", "i"), xaxt = c("s", "l", "t", "n"), yaxt = c("s", "l", "t", "n"),
-  log = c("", "x", "y", "xy", "yx"), xpd = c(FALSE, TRUE, NA)
-)
-GRAPHICAL_COLOURS <- c("bg", "col.axis", "col.lab", "col.main", "fg")
-GRAPHICAL_LENGTHS <- c(
-  adj = 1, asp = 1, font = 1, font.axis = 1, font.lab = 1, font.main = 1, lab = 3, lmitre = 1,
-  mgp = 3, tcl = 1, xaxp = 3, yaxp = 3
-)
-
-check_numbers <- function(value, arg, length) {
-  if (!is.numeric(value) || is.object(value) || length(value) != length || anyNA(value)) {
-    numbers <- if (length == 1) "one number" else paste(length, "numbers")
-    stop_argument(arg, "must be ", numbers, ": found ", describe(value))
-  }
-}
-
-check_positive <- function(value, arg) {
-  if (!is.numeric(value) || is.object(value) || length(value) == 0 || !all(is.finite(value)) ||
-    any(value <= 0)) {
-    stop_argument(arg, "must be positive: found ", describe(value))
-  }
-}
-
-check_width <- function(value, arg) {
-  if (!is.numeric(value) || is.object(value) || length(value) != 1 || !isTRUE(value > 0) ||
-    !is.finite(value)) {
-    stop_argument(arg, "must be one positive number: found ", describe(value))
-  }
-}
-
 # A title or label: a text, a number or a formula of ?plotmath.
 check_text <- function(value, arg) {
   if (is.null(value) || is.language(value) && length(value) >= 1) return(invisible())
   if (!is.atomic(value) || length(value) != 1 || is.na(value)) {
     stop_argument(arg, "must be one text or expression: found ", describe(value))
   }
+}
+
+# R's own graphics check no number here, and read whatever memory a large one points at.
+check_line_types <- function(value, arg) {
+  for (lty in value) {
+    valid <- if (is.character(lty)) {
+      lty %in% LINE_TYPES || grepl("^([1-9A-Fa-f]{2}){1,4}$", lty)
+    } else {
+      is.numeric(lty) && isTRUE(lty %in% 0:99)
+    }
+    if (!valid) stop_argument(arg, "must be a line type, such as 2 or \"dashed\" (see ?par): found ", describe(lty))
+  }
+}
+
+LINE_TYPES <- c("blank", "solid", "dashed", "dotted", "dotdash", "longdash", "twodash")
+
+# Checks of numbers that the graphics need; `length` NULL: of any number of them.
+numbers <- function(length = 1, positive = FALSE) {
+  wanted <- paste(
+    if (is.null(length)) "" else if (length == 1) "one" else length, if (positive) "positive",
+    if (identical(length, 1)) "number" else "numbers"
+  )
+  function(value, arg) {
+    as_many <- if (is.null(length)) length(value) > 0 else length(value) == length
+    good <- is.numeric(value) && !is.object(value) && as_many
+    if (!good || anyNA(value) || positive && !all(is.finite(value) & value > 0)) {
+      stop_argument(arg, "must be ", trimws(gsub(" +", " ", wanted)), ": found ", describe(value))
+    }
+  }
+}
+
+one_of <- function(...) {
+  choices <- c(...)
+  function(value, arg) {
+    if (is.atomic(value) && length(value) == 1 && !is.object(value) && value %in% choices) return(invisible())
+    shown <- if (is.character(choices)) paste0('"', choices, '"') else format(choices)
+    stop_argument(arg, "must be one of ", paste(shown, collapse = ", "), ": found ", describe(value))
+  }
+}
+
+or_null <- function(check) \(value, arg) if (!is.null(value)) check(value, arg)
+
+# The graphical parameters that the figures use, each with its check, or NULL for none.
+GRAPHICAL <- list(
+  main = check_text, sub = check_text, lwd = or_null(numbers(positive = TRUE)), lty = or_null(check_line_types),
+  bg = check_colours, bty = one_of("o", "l", "7", "c", "u", "]", "n", "L", "C", "U"), cex = numbers(NULL, TRUE),
+  cex.axis = numbers(NULL, TRUE), col.axis = check_colours, family = NULL, fg = check_colours, font = numbers(),
+  font.axis = numbers(), lab = numbers(3), las = one_of(0:3), lend = NULL, ljoin = NULL, lmitre = numbers(),
+  mgp = numbers(3), pch = NULL, tck = NULL, tcl = numbers(), xaxt = one_of("s", "l", "t", "n"),
+  xpd = one_of(FALSE, TRUE, NA), yaxt = one_of("s", "l", "t", "n")
+)
+# One frame, with labels and titles of its own.
+FRAME_GRAPHICAL <- list(
+  xlab = check_text, ylab = check_text, xlim = check_limits, ylim = check_limits, adj = numbers(),
+  ann = one_of(TRUE, FALSE), asp = numbers(), axes = one_of(TRUE, FALSE), cex.lab = numbers(NULL, TRUE),
+  cex.main = numbers(NULL, TRUE), col.lab = check_colours, col.main = check_colours, font.lab = numbers(),
+  font.main = numbers(), frame.plot = one_of(TRUE, FALSE), xaxp = numbers(3), xaxs = one_of("r", "i"),
+  yaxp = numbers(3), yaxs = one_of("r", "i")
+)
+# `panel.first` must stay unevaluated until the frame is there.
+LINE_GRAPHICAL <- list(log = one_of("", "x", "y", "xy", "yx"), panel.first = NULL, panel.last = NULL)
+
+# The dots of plot() may have the graphical parameters that the figure uses. Other names, such as misspelt ones and
+# `type`, would be ignored, or clash with arguments of the functions that draw.
+check_graphical <- function(..., d, .known = names(formals(sys.function(caller)))) {
+  if (...length() == 0) return(invisible())
+  caller <- sys.parent()
+  names <- if (is.null(...names())) rep("", ...length()) else ...names()
+  checks <- c(GRAPHICAL, if (d <= 2) FRAME_GRAPHICAL, if (d == 1) LINE_GRAPHICAL)
+  unknown <- setdiff(names, names(checks))
+  if (length(unknown) == 0) {
+    for (i in which(lengths(checks[names]) > 0)) checks[[names[i]]](...elt(i), names[i])
+    return(invisible())
+  }
+  if (is.na(unknown[1]) || !nzchar(unknown[1])) {
+    stop_argument("...", "must be graphical parameters by name: found an unnamed argument")
+  }
+  meant <- nearest_choice(unknown[1], setdiff(c(.known, names(checks)), "..."))
+  hint <- if (!is.null(meant)) paste0(" (did you mean `", meant, "`?)")
+  stop_argument(unknown[1], "is not an argument of this function, nor a graphical parameter for it", hint)
 }
 
 # Arguments that make sense for one or two variables only.
@@ -119,22 +109,6 @@ check_unused <- function(arguments) {
     }
   }
 }
-
-# R's own graphics check no number here, and read whatever memory a large one points at.
-check_line_type <- function(lty, arg) {
-  valid <- length(lty) == 1 && if (is.character(lty)) {
-    lty %in% LINE_TYPES || grepl("^([1-9A-Fa-f]{2}){1,4}$", lty)
-  } else {
-    is.numeric(lty) && isTRUE(lty %in% 0:99)
-  }
-  if (!valid) {
-    stop_argument(
-      arg, "must be a line type, such as 2 or \"dashed\" (see ?par): found ", describe(lty)
-    )
-  }
-}
-
-LINE_TYPES <- c("blank", "solid", "dashed", "dotted", "dotdash", "longdash", "twodash")
 
 # `points` is TRUE, FALSE or the largest number to draw.
 most_shown <- function(value, arg, default) {

@@ -1,43 +1,11 @@
-#' Plot a conditional density
-#'
-#' `plot()` draws with base graphics, `autoplot()` with package ggplot2. The figure depends on the formula:
-#'
-#' * One numeric x: p(y | x) as shades over x and y, with lines of conditional quantiles and the data. The Laplace-corrected
-#'   estimate has no quantiles, and its negative values are drawn as 0.
-#' * Several x: for each variable a panel with the density of y at three of its quantiles, or at each of its levels. The
-#'   other variables are at their medians and most frequent levels.
-#' * A categorical y: for each variable a panel with the probabilities of the levels of y.
-#'
-#' Several y have no figure here: `plot(kde_conditional(fit, given))` draws them at one x.
-#'
-#' The grid of x spans the middle 99% of the data, the grid of y the data plus three kernel standard deviations. In each
-#' column of the image, p(. | x) integrates to 1. The sums are as accurate as those of [plot.flash_kde()]. The quantiles
-#' are those of [quantile.flash_conditional()][flash_conditional] at 61 values of x.
-#'
-#' @param x,object A fit from [flash_kde()] with a two-sided formula.
-#' @param prob Probabilities of the quantile lines (one x), or at which quantiles of each x the density is drawn
-#'   (several).
-#' @param n Nodes of the grid of y; for one x that of x has two thirds as many.
-#' @param points Draw the data (one x)? A number is the most that are drawn; `TRUE` stands for 1,000.
-#' @param col Colours of the shades, from low to high density, or of the curves, one for each of `prob`; of a y of
-#'   levels one for each.
-#' @param ... For `plot()`: graphical parameters, as `main`, `xlab`, `ylab`, `xlim`, `ylim`, `las`, `bty` and `cex.axis`.
-#'   The density is evaluated within `xlim` and `ylim` (one x). For `autoplot()`: not used.
-#' @returns `plot()`: what was drawn, invisibly. One x: a list of `x`, `y`, the matrix `z` of p(y | x) and
-#'   `quantiles`, a list of `x` and a matrix with a column for each of `prob`. Several: a list with for each
-#'   variable a list of `y`, `density` (a column for each of `prob`) and `at`, the values of the variable. A y of
-#'   levels: a list with for each variable a list of `x` and a matrix `probability`, with a column for each.
-#'   `autoplot()`: a ggplot object.
-#' @examples
-#' plot(flash_kde(waiting ~ eruptions, faithful))
-#' plot(flash_kde(Petal.Width ~ Petal.Length + Sepal.Width, iris))
+#' @rdname plot.kernel_regression
 #' @export
 plot.flash_conditional <- function(x, prob = c(0.1, 0.5, 0.9), n = 151, points = TRUE, col = NULL, ...) {
   check_graphical(..., d = 2)
   draw_figure(conditional_figure(x, prob, n, points, col, limits_of(...)), ...)
 }
 
-#' @rdname plot.flash_conditional
+#' @rdname plot.kernel_regression
 #' @exportS3Method ggplot2::autoplot
 autoplot.flash_conditional <- function(object, prob = c(0.1, 0.5, 0.9), n = 151, points = TRUE, col = NULL, ...) {
   check_dots_empty(...)
@@ -60,7 +28,7 @@ conditional_figure <- function(object, prob, n, points, col, limits = NULL) {
     curves_figure(object, prob, n, col)
   }
   figure$main <- paste0("Density of ", object$response, " given ", paste(object$given, collapse = ", "))
-  figure$sub <- conditional_subtitle(object)
+  figure$sub <- fit_subtitle(object$joint)
   figure
 }
 
@@ -87,10 +55,7 @@ image_figure <- function(object, prob, n, col, most, limits) {
     ),
     if (!is.null(lines)) new_layer("labels", draw = \(view) label_lines(lines))
   )
-  panel <- new_panel(
-    layers, new_axis(object$given, range(image$x), exact = TRUE),
-    new_axis(object$response, range(image$y), exact = TRUE)
-  )
+  panel <- map_panel(layers, c(object$given, object$response), range(image$x), range(image$y))
   new_figure(list(panel), key = "Quantile", shown = image)
 }
 
@@ -107,7 +72,7 @@ conditional_image <- function(object, prob, n, xlim = NULL, ylim = NULL) {
   x <- seq(min(xlim), max(xlim), length.out = max(10, round(2 * n / 3)))
   y <- seq(min(ylim), max(ylim), length.out = n)
   at <- cbind(rep(y, each = length(x)), rep(x, length(y)))
-  log_density <- \(dims, at) log_marginal(figure_marginal(joint, dims, to_tol = TRUE), at)
+  log_density <- \(dims, at) log_shown(shown_part(joint, dims, to_tol = TRUE), at)
   # the ratio of logarithms is known where both densities are too small for a double
   z <- signed_ratio(log_density(1:2, at), log_density(2, cbind(x)))
   few <- seq(min(xlim), max(xlim), length.out = 61)
@@ -142,14 +107,6 @@ label_lines <- function(quantiles, cex = 0.8) {
   }
 }
 
-conditional_subtitle <- function(object) {
-  sds <- short_number(bandwidth_sds(object$joint$bandwidth))
-  paste0(
-    estimator_of(object$joint)$short, ", n = ", format(object$joint$n, big.mark = ",", scientific = FALSE),
-    if (length(sds) > 0) ", kernel sds ", paste(sds, collapse = ", ")
-  )
-}
-
 # ---- several x --------------------------------------------------------------------------------
 
 curves_figure <- function(object, prob, n, col) {
@@ -176,23 +133,37 @@ curves_figure <- function(object, prob, n, col) {
   )
 }
 
-# For each variable list(y, density, at): p(y | x) where it has its quantiles `prob`, or each of its levels, and the
-# others their medians and most frequent levels.
+# For each variable list(y, density, at): p(y | x) where it has its quantiles `prob`, or each of its levels.
 conditional_curves <- function(object, prob, n) {
+  y_range <- figure_range(object$joint, 1)
+  y <- seq(y_range[1], y_range[2], length.out = n)
+  run <- start_run(fit_asked(object$joint), "Predicting")
+  along_given(object, \(values, weights) weighted_quantile(values, weights, prob), \(at, x) {
+    density <- vapply(seq_len(nrow(x)), \(i) {
+      signed_density(log_conditional(object, cbind(y, x[rep(i, n), , drop = FALSE]), run))
+    }, y)
+    list(y = y, density = density, at = stats::setNames(at, if (is.numeric(at)) percent_label(prob) else at))
+  })
+}
+
+# For each variable of x `of_rows(at, x)`: its levels, or the numbers that `numbers(values, weights)` takes, and rows of
+# x, as given_columns() has them, in which it has these and the others their medians and most frequent levels.
+along_given <- function(object, numbers, of_rows) {
   joint <- object$joint
   used <- used_rows(joint)
-  y_range <- figure_range(joint, 1)
-  y <- seq(y_range[1], y_range[2], length.out = n)
-  middle <- middle_given(object)
-  run <- start_run(fit_asked(joint), "Predicting")
+  own <- own_places(joint)[used, given_columns(object), drop = FALSE]
+  weights <- joint$weights[used]
+  of_numbers <- seq_along(given_dims(object))
+  middle <- c(
+    apply(own[, of_numbers, drop = FALSE], 2, weighted_quantile, weights, 0.5),
+    vapply(given_levels(object), \(name) which.max(summarise_levels(joint)[[name]]), 0L)
+  )
   lapply(stats::setNames(nm = object$given), \(name) {
     levels <- joint$discrete$columns[[name]]$levels
-    at <- if (is.null(levels)) weighted_quantile(joint$x[used, name], joint$weights[used], prob) else seq_along(levels)
-    density <- vapply(at, \(value) {
-      signed_density(log_conditional(object, cbind(y, with_values(middle, name, rep(value, length(y)))), run))
-    }, y)
-    at <- if (is.null(levels)) stats::setNames(at, percent_label(prob)) else stats::setNames(nm = levels)
-    list(y = y, density = density, at = at)
+    at <- if (is.null(levels)) numbers(joint$x[used, name], weights) else levels
+    x <- matrix(middle, length(at), length(middle), byrow = TRUE, dimnames = list(NULL, names(middle)))
+    x[, name] <- if (is.null(levels)) at else seq_along(levels)
+    of_rows(at, x)
   })
 }
 
@@ -216,39 +187,12 @@ probability_figure <- function(object, n, col) {
   new_figure(panels, colours = colours, key = object$response, outer_key = colours, shown = curves)
 }
 
-# A row of x, as given_columns() has it: the median of each number, and the most frequent level.
-middle_given <- function(object) {
-  joint <- object$joint
-  used <- used_rows(joint)
-  x <- own_places(joint)[used, given_columns(object), drop = FALSE]
-  weights <- joint$weights[used]
-  numbers <- seq_along(given_dims(object))
-  middle <- apply(x[, numbers, drop = FALSE], 2, weighted_quantile, weights, 0.5)
-  c(middle, vapply(given_levels(object), \(name) which.max(summarise_levels(joint)[[name]]), 0L))
-}
-
-# Rows of x as `middle`, with `values` of one variable.
-with_values <- function(middle, name, values) {
-  x <- matrix(middle, length(values), length(middle), byrow = TRUE, dimnames = list(NULL, names(middle)))
-  x[, name] <- values
-  x
-}
-
 # For each variable of x list(x, probability): numbers or levels, and a column of probabilities for each level of y.
 probability_curves <- function(object, n) {
-  joint <- object$joint
-  used <- used_rows(joint)
-  middle <- middle_given(object)
-  run <- start_run(fit_asked(joint), "Predicting")
-  lapply(stats::setNames(nm = object$given), \(name) {
-    column <- joint$discrete$columns[[name]]
-    values <- if (is.null(column)) {
-      ends <- weighted_quantile(joint$x[used, name], joint$weights[used], c(0.005, 0.995))
-      seq(ends[1], ends[2], length.out = n)
-    } else {
-      seq_along(column$levels)
-    }
-    probability <- level_probabilities(object, with_values(middle, name, values), run)
-    list(x = if (is.null(column)) values else column$levels, probability = probability)
-  })
+  run <- start_run(fit_asked(object$joint), "Predicting")
+  along <- function(values, weights) {
+    ends <- weighted_quantile(values, weights, c(0.005, 0.995))
+    seq(ends[1], ends[2], length.out = n)
+  }
+  along_given(object, along, \(at, x) list(x = at, probability = level_probabilities(object, x, run)))
 }

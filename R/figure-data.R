@@ -2,15 +2,18 @@
 
 # list(x, y) of the variable `dim`. `panels`: figures that share the budget of kernel pairs.
 figure_curve <- function(fit, n, lim = NULL, dim = 1, panels = 1) {
-  grid_1d(figure_marginal(fit, dim, panels, to_tol = TRUE), n, lim)
+  part <- shown_part(fit, dim, panels, to_tol = TRUE)
+  grid_1d(part, n, first_given(lim, shown_range(part$fit, 1)))
 }
 
 # list(x, y, z, levels) of two variables.
 figure_grid <- function(fit, n, prob, limits = NULL, dims = 1:2, panels = 1) {
-  grid_2d(figure_marginal(fit, dims, panels, to_tol = TRUE), n, prob, limits$x, limits$y)
+  part <- shown_part(fit, dims, panels, to_tol = TRUE)
+  range <- \(axis) first_given(limits[[axis]], shown_range(part$fit, axis))
+  grid_2d(part, n, prob, range(1), range(2))
 }
 
-figure_range <- function(fit, dim) grid_range(figure_marginal(fit, dim), 1)
+figure_range <- function(fit, dim) shown_range(shown_part(fit, dim)$fit, 1)
 
 # At most so many of the points, with a size by their weight.
 figure_points <- function(fit, dims, most) {
@@ -24,34 +27,22 @@ figure_rug <- function(fit, dim, most) data.frame(x = fit$x[thinned_rows(fit, mo
 # simultaneous ones have a fixed seed.
 figure_band <- function(fit, type, nodes) {
   if (is.null(type)) return(NULL)
-  at <- nodes[unique(round(seq(1, length(nodes), length.out = min(length(nodes), 256))))]
+  at <- nodes[spread_rows(length(nodes), 256)]
   bands <- with_fixed_seed(kde_bands(fit, at, type = type))
   data.frame(x = at, low = bands$lower, high = bands$upper)
 }
 
 # "SD-KDE, n = 272, bandwidth sds 0.33, 4.1": the line under the title.
-fit_subtitle <- function(fit, bandwidth = TRUE, negative = FALSE) {
+fit_subtitle <- function(fit, bandwidth = fit$d > 0, negative = FALSE) {
   sds <- short_number(bandwidth_sds(fit$bandwidth))
   paste0(
-    estimator_of(fit)$short, ", n = ", format(fit$n, big.mark = ",", scientific = FALSE),
+    estimator_of(fit)$short, ", n = ", whole(fit$n),
     if (bandwidth) {
       paste0(", bandwidth sd", if (fit$d > 1) "s", " ", paste(sds, collapse = ", "), working_note(fit$support))
     },
     if (!is.null(fit$adaptive)) ", adaptive", if (!has_gaussian(fit)) paste0(", ", fit$kernel, " kernel"),
     if (negative) "; negative where orange"
   )
-}
-
-
-# The variables shown of a fit to more than two.
-shown_dims <- function(fit, max_dims) {
-  max_dims <- check_count(max_dims, "max_dims", min = 2)
-  if (fit$d > max_dims) {
-    message(sprintf(
-      "showing the first %d of %d variables; `max_dims` sets how many", max_dims, fit$d
-    ))
-  }
-  seq_len(min(fit$d, max_dims))
 }
 
 # A Laplace-corrected estimate is a little below zero all around its support; that is not worth a

@@ -1,26 +1,35 @@
-#' Plot a density estimate
+#' Figures of densities
 #'
-#' `plot()` draws with base graphics, `autoplot()` with package ggplot2. The figure depends on the number of variables:
+#' `plot()` draws with base graphics, `autoplot()` with package ggplot2. The figure of a fit depends on the number of
+#' variables:
 #'
 #' * One: the density as a line over a rug of the data.
 #' * Two: highest-density regions, filled, under the data. They are the smallest regions that hold the given
 #'   probabilities. `plot()` writes the probability on each contour.
-#' * More: a matrix of the marginal densities of one variable (diagonal) and of two (regions below the diagonal, contours
-#'   and data above).
+#' * More: a matrix of the marginal densities of one variable (diagonal) and of two (regions below the diagonal,
+#'   contours and data above).
+#' * Numbers and categories: for each number a panel with a line for each level of one column, `by`: the estimate of
+#'   that number together with that level, \eqn{p(x_k, c)}{p(x_k, c)}, which integrates to the level's probability, so
+#'   that the lines add up to the density of the number; for each column of levels a panel with their probabilities.
 #'
-#' **Marginals** are exact. Integrating a Gaussian kernel estimate over the other variables leaves a kernel estimate with
-#' the matching block of the bandwidth matrix, from the same points (for SD-KDE: the same debiased points). A
+#' **Bands** of one variable are the estimate as a line, the band shaded; of two, on a grid, the lower limit, the
+#' estimate and the upper limit side by side, on one scale. **Local tests** of one variable are both densities, and
+#' bands in their colours below, where each is significantly denser; of two, on a grid, regions in these colours, and
+#' contours of both.
+#'
+#' **Marginals** are exact. Integrating a Gaussian kernel estimate over the other variables leaves a kernel estimate
+#' with the matching block of the bandwidth matrix, from the same points (for SD-KDE: the same debiased points). A
 #' Laplace-corrected kernel leaves a Laplace-corrected kernel.
 #'
-#' **Grid.** It spans the data plus three bandwidths (standard deviations) on each side. It is even unless its steps would
-#' exceed half a bandwidth. Then far outliers have nodes of their own, and the steps are uneven. The contour levels are
-#' those of [hdr_level()] and do not depend on the grid.
+#' **Grid.** It spans the data plus three bandwidths (standard deviations) on each side. It is even unless its steps
+#' would exceed half a bandwidth. Then far outliers have nodes of their own, and the steps are uneven. The contour
+#' levels are those of [hdr_level()] and do not depend on the grid.
 #'
-#' **Accuracy.** Up to 1e8 kernel pairs in a figure (2,500 points for two variables, 33,000 for one), the estimate is summed
-#' exactly at every node. Beyond, the fast engine computes it within 1e-6 of its maximum (or the `tol` of the fit, where
-#' that is wider). Beyond 2e9 pairs (50,000 points for two variables, 660,000 for one, 8,000 for four), points closer than
-#' a third of a bandwidth are merged first, which changes the density by less than 0.1% of its maximum. The same fit always
-#' gives the same figure.
+#' **Accuracy.** Up to 1e8 kernel pairs in a figure (2,500 points for two variables, 33,000 for one), the estimate is
+#' summed exactly at every node. Beyond, the fast engine computes it within 1e-6 of its maximum (or the `tol` of the
+#' fit, where that is wider). Beyond 2e9 pairs (50,000 points for two variables, 660,000 for one, 8,000 for four),
+#' points closer than a third of a bandwidth are merged first, which changes the density by less than 0.1% of its
+#' maximum. The same fit always gives the same figure.
 #'
 #' **Maps.** Two variables that are longitude and latitude by their values and their names (`lon`, `long`, `lng`,
 #' `longitude`, `lat`, `latitude`, also after a dot or an underscore) are drawn as a map: a degree of longitude is
@@ -29,23 +38,30 @@
 #' **Negative values.** A Laplace-corrected estimate can be negative. Negative parts are shaded in orange; with two
 #' variables, where the estimate is below minus 1% of its maximum.
 #'
-#' @param x,object A fit, from [flash_kde()].
+#' @param x,object A fit, from [flash_kde()]; bands, from [kde_bands()]; or a test, from [kde_test()] with
+#'   `method = "local"`.
 #' @param prob Probabilities of the regions, above 0 and below 1 (two variables or more).
 #' @param n Nodes of the grid per axis. By default 1024 for one variable, 151 for two, 101 for
-#'   each marginal of two when there are more.
-#' @param max_dims Number of variables shown when there are more than two: the first `max_dims`.
-#' @param add Add to the present plot: the line, or contours without filling (one or two
+#'   each marginal of two when there are more, 512 for each line beside categories.
+#' @param max_dims Number of variables shown when there are more than two: the first `max_dims`. With categories, the
+#'   number of panels.
+#' @param by Name of the column of levels whose levels have colours. By default the first; `NULL`: none, and one line
+#'   for all.
+#' @param add Add to the present plot: the line, the band, or contours without filling (one or two
 #'   variables).
 #' @param fill Fill the regions (two variables)?
 #' @param points Draw the data, as points, or as a rug for one variable? A number is the most that are drawn; `TRUE`
-#'   stands for 2,000 points (shared by the panels of a row) and 1,000 ticks. Larger data are thinned evenly. The area of
-#'   a point is proportional to its weight, within limits. Points that lie on each other are drawn more lightly, at most
-#'   four of them, so that the regions below stay visible.
+#'   stands for 2,000 points (shared by the panels of a row), 1,000 ticks, and 300 beside categories. Larger data are
+#'   thinned evenly. The area of a point is proportional to its weight, within limits. Points that lie on each other
+#'   are drawn more lightly, at most four of them, so that the regions below stay visible.
 #' @param labels Write the probability on each contour (two variables)? If a contour has no room for its label, a key
 #'   in the corner names all contours.
 #' @param col One variable: colour of the line. Otherwise the colours of the regions, outermost
 #'   first, or one colour, of which lighter tints are made; with `fill = FALSE` the colour of the
-#'   contours.
+#'   contours. With categories one for each level of `by`. Of bands the colour of the line, of which the band is a light
+#'   tint, or, of two variables, colours from low to high. Of a local test two colours, of x and of y.
+#' @param border Colour of the limits of a band; `NA`: none (one variable).
+#' @param level Level of the adjusted p-values.
 #' @param palette In place of `col`, for two variables and more: the name of a palette of [grDevices::hcl.colors()], as
 #'   `"YlOrRd"`. Its light end is outermost.
 #' @param main,sub,xlab,ylab Title, the line under it, and labels of the axes (these for one or two variables). `""`:
@@ -58,15 +74,17 @@
 #'   fits that differ otherwise.
 #' @param ... For `plot()`: graphical parameters, such as `lwd` and `lty` of the line or the contours, `las`, `bty`,
 #'   `cex.axis`, and, for the data, `pch` and `cex`; `main` and `sub`, the title and the line of smaller type under it,
-#'   which by default names the estimator, the number of points and the bandwidth (kernel standard deviations). For one or
-#'   two variables also `xlab`, `ylab`, `xlim` and `ylim`, within which the density is evaluated, and `asp`, `axes`,
-#'   `cex.main` and the like. Names that the figure does not know are an error. For `autoplot()`: not used.
-#' @return What was drawn, invisibly. One variable: a list of `x` and `y` (the density), as
-#'   [graphics::lines()] takes it. Two: a list of `x`, `y`, the matrix `z` of densities, as
-#'   [graphics::contour()], [graphics::image()] and [graphics::persp()] take it, and the
-#'   `levels` of the regions. More: a list of lists of these, `marginals` and `pairs`, named by the
-#'   variables (`"a:b"` has `a` on the x axis). Groups: a list of these, named by group. `autoplot()`: a ggplot object.
-#' @seealso [hdr_level()] for the levels; [kde_bandwidth()] for the search of the bandwidth.
+#'   which by default names the estimator, the number of points and the bandwidth (kernel standard deviations). For one
+#'   or two variables also `xlab`, `ylab`, `xlim` and `ylim`, within which the density is evaluated, and `asp`, `axes`,
+#'   `cex.main` and the like. `lty` may be one for each level of `by`. Names that the figure does not know are an
+#'   error. For `autoplot()`: not used.
+#' @return What was drawn, invisibly. One variable: a list of `x` and `y` (the density), as [graphics::lines()] takes
+#'   it. Two: a list of `x`, `y`, the matrix `z` of densities, as [graphics::contour()], [graphics::image()] and
+#'   [graphics::persp()] take it, and the `levels` of the regions. More: a list of lists of these, `marginals` and
+#'   `pairs`, named by the variables (`"a:b"` has `a` on the x axis). Groups: a list of these, named by group.
+#'   Categories: a list by column, of a number a list by level of `x` and `y`, of levels their probabilities. Bands and
+#'   tests: `x`. `autoplot()`: a ggplot object.
+#' @seealso [hdr_level()] for the levels; [kde_bandwidth()] for a figure of the search of the bandwidth.
 #' @examples
 #' plot(flash_kde(faithful$eruptions), main = "Old Faithful", xlab = "Eruption (min)")
 #'
@@ -82,6 +100,11 @@
 #' plot(flash_kde(iris[, 1:4]))
 #' plot(flash_kde(iris[3:4], bandwidth = "silverman"), groups = iris$Species)
 #' plot(flash_kde(quakes[c("long", "lat")], bandwidth = 0.8))
+#' plot(flash_kde(iris[3:5]))
+#'
+#' plot(kde_bands(fit))
+#' flowers <- split(iris[, 1:2], iris$Species)
+#' plot(kde_test(flowers$versicolor, flowers$setosa, method = "local"))
 #'
 #' if (requireNamespace("ggplot2", quietly = TRUE)) {
 #'   ggplot2::autoplot(fit, palette = "YlOrRd", main = "Old Faithful", xlab = "Eruption (min)")
@@ -140,7 +163,8 @@ density_options <- function(fit, prob, n, max_dims, points, col, fill = TRUE, la
   prob <- sort(unique(check_prob(prob, "prob", open = TRUE)))
   check_colours(col, "col")
   fill <- check_flag(fill, "fill")
-  dims <- if (fit$d > 2) shown_dims(fit, max_dims) else seq_len(fit$d)
+  dims <- seq_len(fit$d)
+  if (fit$d > 2) dims <- first_shown(dims, check_count(max_dims, "max_dims", min = 2))
   # small panels hold fewer points before they turn black
   default <- if (fit$d == 1) 1000L else if (fit$d == 2) 2000L else 2000L %/% length(dims)
   list(
@@ -171,13 +195,12 @@ line_figure <- function(fit, asked, limits) {
   band <- figure_band(fit, asked$band, grid$x)
   name <- variable_names(fit)
   layers <- c(
-    list(new_layer("rule", h = 0, colour = "grey75")),
     if (!is.null(band)) list(new_layer("band", band, colour, opacity = BAND_OPACITY)),
     curve_layers(grid, colour), list(new_layer("rug", figure_rug(fit, 1, asked$most)))
   )
-  y <- new_axis("Density", range(density_limits(fit, grid), band$high))
+  panel <- curve_panel(layers, name, range(grid$x), range(density_limits(fit, grid), band$high))
   new_figure(
-    list(new_panel(layers, new_axis(name, range(grid$x)), y)), main = paste("Density of", name),
+    list(panel), main = paste("Density of", name),
     sub = fit_subtitle(fit, negative = shows_negative(grid$y)), shown = grid, sub_colour = colour
   )
 }
@@ -216,9 +239,7 @@ region_figure <- function(fit, asked, limits) {
     if (asked$labels) list(new_layer("labels", draw = label_regions(grid, points, colours, colour, asked$fill)))
   )
   names <- variable_names(fit)
-  panel <- new_panel(
-    layers, new_axis(names[1], view$x, exact = TRUE), new_axis(names[2], view$y, exact = TRUE), aspect = map_aspect(fit)
-  )
+  panel <- map_panel(layers, names, view$x, view$y, aspect = map_aspect(fit))
   new_figure(
     list(panel), main = paste("Density of", names[1], "and", names[2]),
     sub = fit_subtitle(fit, negative = asked$fill && shows_negative(grid$z)), colours = colours, key = "Probability",
@@ -229,10 +250,10 @@ region_figure <- function(fit, asked, limits) {
 # Nested regions from the outside in, and what is negative.
 region_layers <- function(grid) {
   levels <- sort(grid$levels)
-  outlines <- lapply(levels, \(level) outline_frame(upper_set(grid, level), ""))
+  outlines <- lapply(levels, \(level) outline_frame(upper_set(grid, level)))
   negative <- if (shows_negative(grid$z)) {
     level <- negative_level(grid$z)
-    outline_frame(upper_set(replace(grid, "z", list(-grid$z)), -level), "")
+    outline_frame(upper_set(replace(grid, "z", list(-grid$z)), -level))
   }
   list(
     new_layer("regions", bind_groups(outlines)),
@@ -245,9 +266,13 @@ grid_contours <- function(grid) {
   lapply(grid$levels, \(level) grDevices::contourLines(grid$x, grid$y, grid$z, levels = level))
 }
 
-contour_layers <- function(grid, colour, width = 1) {
+grid_lines <- function(grid) {
   contours <- grid_contours(grid)
-  lines <- do.call(rbind, unname(Map(outline_frame, contours, names(contours))))
+  do.call(rbind, unname(Map(outline_frame, contours, names(contours))))
+}
+
+contour_layers <- function(grid, colour, width = 1) {
+  lines <- grid_lines(grid)
   list(if (!is.null(lines)) new_layer("line", lines, colour, width = width))
 }
 
@@ -257,7 +282,7 @@ label_regions <- function(grid, points, colours, colour, fill) {
     contours <- grid_contours(grid)
     placed <- draw_contour_labels(contours, names(grid$levels), colour, all_or_none = fill)
     if (placed || !fill) return(invisible())
-    outlines <- do.call(rbind, lapply(unlist(contours, FALSE), \(line) data.frame(x = line$x, y = line$y)))
-    draw_region_key(names(colours), colours, as.matrix(rbind(outlines, points[1:2])), view)
+    outlines <- outline_frame(unlist(contours, FALSE))
+    draw_region_key(names(colours), colours, as.matrix(rbind(outlines[1:2], points[1:2])), view)
   }
 }

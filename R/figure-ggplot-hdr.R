@@ -1,65 +1,60 @@
 # Layers of ggplot2 for two variables.
 
-#' Highest-density regions in ggplot2
+#' Densities and highest-density regions in ggplot2
 #'
-#' `geom_flash_hdr()` fits a [flash_kde()] to the points of each group in each panel, and fills the smallest
-#' regions that hold the given probabilities, as `ggdensity::geom_hdr()` does; `geom_flash_hdr_lines()` draws their
-#' borders. `stat_flash_density_2d()` has the density on a grid.
+#' Layers that fit a [flash_kde()] to the values of each group in each panel. `stat_flash_density()` has the density of
+#' one variable, as `ggplot2::stat_density()` has that of [stats::density()]. `geom_flash_hdr()` fills the smallest
+#' regions of two that hold the given probabilities, as `ggdensity::geom_hdr()` does, or draws their borders.
+#' `stat_flash_density_2d()` has the density of two on a grid.
 #'
-#' @details
-#' Aesthetics: `x` and `y`; `weight`, of the points; `group`, `fill`, `colour`, `alpha`, `linetype` and
-#' `linewidth`. By default `alpha` shows the probability, or for lines the `linetype`, so that `fill` and
-#' `colour` are free for groups. Each filled band reaches from the border of one region to the border of the next region
-#' within it, so transparent bands do not add up. `aes(fill = after_stat(probability), alpha = NULL)` gives each a colour of
-#' its own.
+#' @details **One variable.** Aesthetics: `x`, or `y` for a density along that axis; `weight`, of the values; `group`,
+#'   `fill`, `colour`, `alpha`, `linetype` and `linewidth`. Computed: `density`; `scaled` and `ndensity`, of which the
+#'   largest in a group is 1; `count`, the density times the number of values; `wdensity`, times their weight; `n`. All
+#'   groups of a panel have their densities at the same places, those that plots of each would have (three bandwidths
+#'   beyond the data), so that they can be stacked: `position = "stack"` or `"fill"`.
 #'
-#' Computed: `probability`, an ordered factor of `"95%"` and the like, the largest first; `prob`, the same as a
-#' number; `level`, the density at the outer border. `stat_flash_density_2d()`: `density`, `ndensity`, of which the
+#' **Two variables.** Aesthetics: `x` and `y`; `weight`, of the points; `group`, `fill`, `colour`, `alpha`, `linetype`
+#' and `linewidth`. By default `alpha` shows the probability, or for lines the `linetype`, so that `fill` and `colour`
+#' are free for groups. Each filled band reaches from the border of one region to the border of the next region within
+#' it, so transparent bands do not add up. `aes(fill = after_stat(probability), alpha = NULL)` gives each a colour of
+#' its own. Computed: `probability`, an ordered factor of `"95%"` and the like, the largest first; `prob`, the same as
+#' a number; `level`, the density at the outer border. `stat_flash_density_2d()`: `density`, `ndensity`, of which the
 #' largest in a group is 1, and `count`, the density times the number of points.
 #'
 #' Where scales are transformed, the estimate is that of the transformed values, as in all statistics of ggplot2. A
 #' group to which nothing can be fitted, as one point, is left out with a warning.
 #' @param mapping,data,position,na.rm,show.legend,inherit.aes As for all layers: see `ggplot2::layer()`.
-#' @param geom What draws: `"polygon"` fills bands, `"path"` draws lines, `"raster"` and `"tile"` draw a grid.
+#' @param geom What draws: `"area"`, `"line"` and the like; `"raster"` and `"tile"` draw a grid.
+#' @param lines `TRUE` draws the borders of the regions, `FALSE` fills them.
 #' @param prob Probabilities of the regions, above 0 and below 1.
-#' @param n Nodes of the grid per axis.
-#' @param ... Arguments of [flash_kde()] for the fit of each group: `estimator`, `bandwidth`, `adaptive`, `support`,
-#'   `control` and others. Also fixed aesthetics and other parameters of the layer, as `fill = "red"` or `linewidth = 1`.
+#' @param n Nodes of the grid per axis. Where it would be too coarse for the bandwidth, it is uneven, as in
+#'   [plot.flash_kde()].
+#' @param trim Whether each density ends where the data of its group do, not three bandwidths beyond.
+#' @param orientation `NA`, or `"x"` or `"y"`, the axis of the variable, where that is not clear.
+#' @param ... Arguments of [flash_kde()] for the fit of each group: `estimator`, `bandwidth`, `adaptive`, `kernel`,
+#'   `support` (what `ggplot2::stat_density()` calls `bounds`), `control` and others. Also fixed aesthetics and other
+#'   parameters of the layer, as `fill = "red"` or `linewidth = 1`.
 #' @returns A layer, to add to a plot of ggplot2.
-#' @seealso [stat_flash_density()] for one variable; [hdr_regions()], the regions as data;
-#'   [autoplot.flash_kde()] for a figure of one fit.
-#' @name geom_flash_hdr
+#' @seealso [hdr_regions()], the regions as data; [autoplot.flash_kde()] for a figure of one fit.
 #' @examplesIf requireNamespace("ggplot2", quietly = TRUE)
 #' library(ggplot2)
+#' ggplot(iris, aes(Sepal.Length, fill = Species)) +
+#'   stat_flash_density(alpha = 0.5)
+#'
 #' ggplot(faithful, aes(eruptions, waiting)) +
 #'   geom_flash_hdr(fill = "darkblue") +
 #'   geom_point(size = 0.5)
 #'
 #' ggplot(iris, aes(Petal.Length, Petal.Width, fill = Species)) +
 #'   geom_flash_hdr(prob = c(0.5, 0.9), estimator = "kde")
-NULL
-
-#' @rdname geom_flash_hdr
 #' @export
-geom_flash_hdr <- function(mapping = NULL, data = NULL, ...) {
-  stat_flash_hdr(mapping, data, geom = "polygon", ...)
-}
-
-#' @rdname geom_flash_hdr
-#' @export
-geom_flash_hdr_lines <- function(mapping = NULL, data = NULL, ...) {
-  stat_flash_hdr(mapping, data, geom = "path", ...)
-}
-
-#' @rdname geom_flash_hdr
-#' @export
-stat_flash_hdr <- function(mapping = NULL, data = NULL, geom = "polygon", position = "identity", ...,
+geom_flash_hdr <- function(mapping = NULL, data = NULL, position = "identity", ..., lines = FALSE,
                            prob = c(0.25, 0.5, 0.75, 0.95), n = 151, na.rm = FALSE, show.legend = NA,
                            inherit.aes = TRUE) {
   need_ggplot2()
+  lines <- check_flag(lines, "lines")
   prob <- sort(unique(check_prob(prob, "prob", open = TRUE)), decreasing = TRUE)
   after_stat <- ggplot2::after_stat # aes() looks for it here
-  lines <- identical(geom, "path")
   at_probability <- if (lines) {
     ggplot2::aes(linetype = after_stat(.data$probability), weight = NULL)
   } else {
@@ -67,6 +62,7 @@ stat_flash_hdr <- function(mapping = NULL, data = NULL, geom = "polygon", positi
   }
   stat <- new_stat("StatFlashHdr", hdr_bands, c("x", "y"), at_probability)
   params <- layer_params(..., prob = prob, n = check_count(n, "n", min = 10), lines = lines, na.rm = na.rm)
+  geom <- if (lines) "path" else "polygon"
   ggplot2::layer(geom, stat, data, mapping, position, params, inherit.aes, show.legend = show.legend)
 }
 
@@ -127,7 +123,7 @@ fit_group <- function(points, weights, options) {
 hdr_bands <- function(data, scales, prob, n, options, lines = FALSE) {
   fit <- fit_group(cbind(x = data$x, y = data$y), data$weight, options)
   if (is.null(fit)) return(data.frame())
-  grid <- hdr_grid(figure_marginal(fit, to_tol = TRUE), prob, n)
+  grid <- hdr_grid(shown_part(fit, to_tol = TRUE), prob, n)
   sets <- lapply(grid$levels, \(level) upper_set(grid, level))
   names <- percent_label(prob)
   bands <- lapply(seq_along(prob), \(i) {

@@ -7,11 +7,9 @@ group_figure <- function(fit, groups, asked, limits) {
   names <- variable_names(fit)
   made <- (if (fit$d == 1) group_curves else group_regions)(fits, asked, limits)
   limits <- made$limits
-  y <- if (fit$d == 1) new_axis("Density", limits$y) else new_axis(names[2], limits$y, exact = TRUE)
-  panel <- new_panel(
-    made$layers, new_axis(names[1], limits$x, exact = fit$d == 2), y, key = "corner",
-    aspect = if (fit$d == 2) map_aspect(fit)
-  )
+  panel <- if (fit$d == 1) curve_panel(made$layers, names, limits$x, limits$y, key = "corner") else {
+    map_panel(made$layers, names, limits$x, limits$y, key = "corner", aspect = map_aspect(fit))
+  }
   new_figure(
     list(panel), main = paste("Density of", paste(names, collapse = " and ")),
     sub = paste0(estimator_of(fit)$short, " of each group, n = ", whole(sum(vapply(fits, `[[`, 0L, "n")))),
@@ -57,10 +55,7 @@ group_curves <- function(fits, asked, limits) {
   curves <- Map(\(grid, name) curve_layers(grid, group = factor(name, names(fits))), grids, names(fits))
   ticks <- bind_groups(lapply(fits, figure_rug, 1, asked$most))
   list(
-    layers = c(
-      list(new_layer("rule", h = 0, colour = "grey75")), unlist(unname(curves), FALSE),
-      if (!is.null(ticks)) list(new_layer("rug", ticks))
-    ),
+    layers = c(unlist(unname(curves), FALSE), if (!is.null(ticks)) list(new_layer("rug", ticks))),
     limits = list(x = xlim, y = range(0, lapply(grids, `[[`, "y"))), grids = grids
   )
 }
@@ -74,12 +69,9 @@ group_regions <- function(fits, asked, limits) {
     if (is.null(limits[[axis]])) limits[[axis]] <- range(lapply(views, `[[`, axis))
   }
   grids <- lapply(fits, figure_grid, n = asked$n, prob = asked$prob, limits = limits)
-  lines <- bind_groups(lapply(grids, \(grid) {
-    contours <- grid_contours(grid)
-    do.call(rbind, unname(Map(outline_frame, contours, names(contours))))
-  }))
+  lines <- bind_groups(lapply(grids, grid_lines))
   tints <- if (asked$fill) unlist(lapply(seq_along(grids), \(i) lapply(sort(grids[[i]]$levels), \(level) {
-    outline <- outline_frame(upper_set(grids[[i]], level), "")
+    outline <- outline_frame(upper_set(grids[[i]], level))
     if (!is.null(outline)) {
       new_layer("regions", cbind(outline, group = factor(names(fits)[i], names(fits))), opacity = 0.15)
     }

@@ -1,30 +1,12 @@
-#' Plot a kernel discriminant analysis
-#'
-#' In one variable the densities of the classes times their priors; in two the regions in which each class is the
-#' likeliest, paler where it is less so, with the rows as points.
-#'
-#' @param x,object A fit from [flash_kda()] in one or two variables.
-#' @param n Points of the grid, along each variable.
-#' @param points Draw rows? A number is the most that are drawn; `TRUE` stands for 2,000. In one variable they are
-#'   a rug.
-#' @param col Colours of the classes.
-#' @param xlim,ylim Limits. `NULL`: those of the rows, with a margin.
-#' @param ... For `plot()`: graphical parameters, such as `main`, `xlim`, `ylim`, `las`, `bty`, `cex.axis`, `pch` and
-#'   `cex`. For `autoplot()`: not used.
-#' @returns `plot()`: what was drawn, invisibly, a list of the grid's `x` (and `y`), and `prob`, of the classes at its
-#'   points, a matrix; in one variable `density`, times priors, too. `autoplot()`: a ggplot object.
-#' @inheritSection flash_kde Errors
+#' @rdname plot.kernel_regression
 #' @export
-#' @examples
-#' plot(flash_kda(iris$Petal.Length, iris$Species))
-#' plot(flash_kda(Species ~ Sepal.Length + Sepal.Width, data = iris))
 plot.flash_kda <- function(x, n = NULL, points = TRUE, col = NULL, ...) {
   check_graphical(..., d = 2)
   limits <- limits_of(...)
   draw_figure(kda_figure(x, n, points, col, limits$x, limits$y), ...)
 }
 
-#' @rdname plot.flash_kda
+#' @rdname plot.kernel_regression
 #' @exportS3Method ggplot2::autoplot
 autoplot.flash_kda <- function(object, n = NULL, points = TRUE, col = NULL, xlim = NULL, ylim = NULL, ...) {
   check_dots_empty(...)
@@ -61,10 +43,9 @@ class_curve_panel <- function(shown, classes, cloud, name, ylim) {
   curves <- matrix_frame(shown$x, shown$density, classes)
   curves[c("low", "high")] <- list(0, curves$y)
   layers <- list(
-    new_layer("rule", h = 0, colour = "grey75"), new_layer("band", curves, opacity = 0.15), new_layer("line", curves),
-    new_layer("rug", cloud)
+    new_layer("band", curves, opacity = 0.15), new_layer("line", curves), new_layer("rug", cloud)
   )
-  new_panel(layers, new_axis(name, range(shown$x)), new_axis("density times prior", ylim), key = "corner")
+  curve_panel(layers, name, range(shown$x), ylim, "density times prior", key = "corner")
 }
 
 class_region_panel <- function(shown, cloud, names, colours) {
@@ -73,10 +54,7 @@ class_region_panel <- function(shown, cloud, names, colours) {
     new_layer("raster", x = shown$x, y = shown$y, image = region_image(shown, colours), smooth = TRUE),
     new_layer("points", cloud, shape = 21, size = size, opacity = 1)
   )
-  new_panel(
-    layers, new_axis(names[1], range(shown$x), exact = TRUE), new_axis(names[2], range(shown$y), exact = TRUE),
-    key = "corner"
-  )
+  map_panel(layers, names, range(shown$x), range(shown$y), key = "corner")
 }
 
 # list(x, density, prob) along one variable.

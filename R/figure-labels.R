@@ -22,7 +22,7 @@ draw_contour_labels <- function(contours, labels, colour, cex = 0.85, all_or_non
 
 # Distances on paper are what matters for room. Long lines are thinned.
 line_inches <- function(line) {
-  keep <- unique(round(seq(1, length(line$x), length.out = min(length(line$x), 200))))
+  keep <- spread_rows(length(line$x), 200)
   cbind(
     graphics::grconvertX(line$x[keep], "user", "inches"),
     graphics::grconvertY(line$y[keep], "user", "inches")

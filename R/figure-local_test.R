@@ -1,20 +1,6 @@
 # Figures of local tests: where which of two samples is denser.
 
-#' Plot where two samples differ
-#'
-#' One variable: both densities, and bands in their colours below, where each is significantly denser. Two variables, on
-#' a grid: regions in these colours, and contours of both densities.
-#'
-#' @param x A test, from [kde_test()] with `method = "local"`.
-#' @param level Level of the adjusted p-values.
-#' @param col Two colours, of x and of y.
-#' @param ... Graphical parameters, as `main`, `xlab`, `ylab` and `las`.
-#' @returns `x`, invisibly.
-#' @inheritSection flash_kde Errors
-#' @examples
-#' plot(kde_test(faithful$eruptions[1:136], faithful$eruptions[137:272] + 0.2, method = "local"))
-#' flowers <- split(iris[, 1:2], iris$Species)
-#' plot(kde_test(flowers$versicolor, flowers$setosa, method = "local"))
+#' @rdname plot.flash_kde
 #' @export
 plot.kde_local_test <- function(x, level = 0.05, col = c(LINE_COLOUR, "#D55E00"), ...) {
   check_graphical(..., d = 2)
@@ -25,11 +11,10 @@ local_test_figure <- function(x, level, col) {
   check_colours(col, "col")
   if (length(col) != 2) stop_argument("col", "must be two colours: found ", length(col))
   test <- attr(x, "test")
-  d <- length(test$variables)
-  whole <- !is.null(test) && all(c(test$variables, "density_x", "density_y", "p.adjusted") %in% names(x))
-  if (!whole || d > 2 || d == 2 && !(test$grid && is_whole_grid(x))) {
+  if (!can_be_drawn(x, test, c("density_x", "density_y", "p.adjusted"))) {
     stop_argument("x", "must be a whole test of one variable, or of two on the grid of kde_test()")
   }
+  d <- length(test$variables)
   panel <- (if (d == 1) local_lines else local_map)(x, level, col)
   panel$key <- stats::setNames(test$samples, c("x", "y"))
   marked <- paste0(if (d == 1) "bands" else "regions", ": denser at level ", format(level), ", ", test$adjust)
@@ -55,10 +40,9 @@ local_lines <- function(x, level, col) {
   })
   lines <- matrix_frame(at, cbind(x = x$density_x, y = x$density_y))
   layers <- list(
-    new_layer("rule", h = 0, colour = "grey75"),
     if (any(denser != 0)) new_layer("band", bind_groups(bands, c("x", "y")), opacity = 1), new_layer("line", lines)
   )
-  new_panel(layers, new_axis(name, range(at)), new_axis("Density", c(-0.06, 1.25) * top))
+  curve_panel(layers, name, range(at), c(-0.06, 1.25) * top)
 }
 
 local_map <- function(x, level, col) {
@@ -67,12 +51,9 @@ local_map <- function(x, level, col) {
   tint <- grDevices::adjustcolor(col, BAND_OPACITY * 2)
   levels <- pretty(c(0, max(x$density_x, x$density_y)), 6)[-1]
   lines <- bind_groups(lapply(list(x = x$density_x, y = x$density_y), \(z) {
-    outline_frame(grDevices::contourLines(axes[[1]], axes[[2]], as_map(z), levels = levels), "")
+    contour_frame(axes[[1]], axes[[2]], as_map(z), levels)
   }))
   image <- as_map(c(tint[2], NA, tint[1])[which_is_denser(x, level) + 2])
-  new_panel(
-    list(new_layer("raster", x = axes[[1]], y = axes[[2]], image = image), new_layer("line", lines, width = 1)),
-    new_axis(names(x)[1], image_sides(axes[[1]]), exact = TRUE),
-    new_axis(names(x)[2], image_sides(axes[[2]]), exact = TRUE)
-  )
+  layers <- list(new_layer("raster", x = axes[[1]], y = axes[[2]], image = image), new_layer("line", lines, width = 1))
+  map_panel(layers, names(x), image_sides(axes[[1]]), image_sides(axes[[2]]))
 }

@@ -1,29 +1,7 @@
 # Figures of fits with categories: the density of each number with each category of one column, in colours, and the
 # probabilities of the categories of each column.
 
-#' Plot a density estimate of numbers and levels
-#'
-#' For each numeric column a panel with a line for each level of one column, `by`: the estimate of that number
-#' together with that level, \eqn{p(x_k, c)}{p(x_k, c)}, which integrates to the level's probability, so that the
-#' lines add up to the density of the number. For each column of levels a panel with their probabilities under the
-#' estimate. All are exact marginals: kernels are integrated and summed over all that a panel does not show.
-#'
-#' @param x,object A fit with levels, from [flash_kde()].
-#' @param by Name of the column of levels whose levels have colours. By default the first; `NULL`: none, and one
-#'   line for all.
-#' @param n Nodes of a line.
-#' @param max_dims Number of panels: the first columns.
-#' @param points Draw the data of numeric columns, as a rug? A number is the most ticks; `TRUE` stands for 300.
-#' @param col One colour for each level of `by`.
-#' @param main,sub Title of the ggplot, by default none, and the line under it. `""` leaves one out.
-#' @param ... For `plot()`: graphical parameters, as `main`, `sub`, `lwd`, `lty` (also one for each level of `by`), `las`,
-#'   `bty` and `cex.axis`. For `autoplot()`: not used.
-#' @return What was drawn, invisibly: a list by column, of a number a list by level of `x` and `y`, of levels their
-#'   probabilities.
-#'   `autoplot()`: a ggplot object.
-#' @seealso [plot.flash_kde()] for fits to numbers alone.
-#' @examples
-#' plot(flash_kde(iris[3:5]))
+#' @rdname plot.flash_kde
 #' @export
 plot.flash_kde_mixed <- function(x, by = names(x$discrete$columns)[1], n = 512, max_dims = 9, points = TRUE,
                                  col = NULL, ...) {
@@ -31,7 +9,7 @@ plot.flash_kde_mixed <- function(x, by = names(x$discrete$columns)[1], n = 512, 
   draw_figure(mixed_figure(x, by, n, max_dims, points, col), ...)
 }
 
-#' @rdname plot.flash_kde_mixed
+#' @rdname plot.flash_kde
 #' @exportS3Method ggplot2::autoplot
 autoplot.flash_kde_mixed <- function(object, by = names(object$discrete$columns)[1], n = 512, max_dims = 9,
                                      points = TRUE, col = NULL, main = "", sub = NULL, ...) {
@@ -46,7 +24,7 @@ mixed_figure <- function(fit, by, n, max_dims, points, col) {
   check_colours(col, "col")
   most <- most_shown(points, "points", 300L)
   hold_limits(fit)
-  names <- first_columns(fit$discrete$names, check_count(max_dims, "max_dims"))
+  names <- first_shown(fit$discrete$names, check_count(max_dims, "max_dims"))
   colours <- group_colours(col, if (is.null(by)) "all" else columns[[by]]$levels)
   n_lines <- sum(!names %in% names(columns))
   shown <- lapply(stats::setNames(nm = names), \(name) {
@@ -58,7 +36,8 @@ mixed_figure <- function(fit, by, n, max_dims, points, col) {
   })
   new_figure(
     panels, main = paste(c("Marginal densities", if (!is.null(by)) c("by", by)), collapse = " "),
-    sub = mixed_subtitle(fit), colours = colours, key = by, outer_key = if (!is.null(by)) colours, shown = shown,
+    sub = fit_subtitle(fit, bandwidth = FALSE), colours = colours, key = by,
+    outer_key = if (!is.null(by)) colours, shown = shown,
     y = "Density or probability"
   )
 }
@@ -67,10 +46,9 @@ level_panel <- function(fit, name, lines, most, alone) {
   known <- Filter(length, lines)
   layers <- Map(\(line, level) curve_layers(line, group = factor(level, names(lines))), known, names(known))
   rug <- figure_rug(fit, match(name, point_names(fit)), most)
-  new_panel(
-    c(list(new_layer("rule", h = 0, colour = "grey75")), unlist(unname(layers), FALSE), list(new_layer("rug", rug))),
-    new_axis(name, range(lapply(known, `[[`, "x"))), new_axis("Density", range(0, lapply(known, `[[`, "y"))),
-    key = if (alone) "corner"
+  curve_panel(
+    c(unlist(unname(layers), FALSE), list(new_layer("rug", rug))), name, range(lapply(known, `[[`, "x")),
+    range(0, lapply(known, `[[`, "y")), key = if (alone) "corner"
   )
 }
 
@@ -80,12 +58,6 @@ share_panel <- function(name, shares, colour) {
     list(new_layer("bars", data, colour)), new_axis(name, c(0.5, length(shares) + 0.5), levels = names(shares)),
     new_axis("Probability", c(0, 1.04 * max(shares)))
   )
-}
-
-first_columns <- function(names, most) {
-  if (length(names) <= most) return(names)
-  message("showing the first ", most, " of ", length(names), " columns; `max_dims` sets how many")
-  utils::head(names, most)
 }
 
 # ---- what is drawn --------------------------------------------------------------------------------
@@ -111,15 +83,11 @@ level_lines <- function(fit, name, by, n, n_panels) {
 # The estimate of the numbers alone, with weights that say how much each point gives to some levels.
 numbers_alone <- function(fit, weights) {
   fit <- unclass(fit)
-  fit[c("discrete", "weights")] <- list(NULL, weights)
+  fit[c("discrete", "kind", "weights")] <- list(NULL, NULL, weights)
   fit
 }
 
 level_shares <- function(fit, name) {
   shares <- summarise_levels(fit)[[name]]
   stats::setNames(drop(level_tables(fit$discrete)[[name]] %*% shares), names(shares))
-}
-
-mixed_subtitle <- function(fit) {
-  paste0(estimator_of(fit)$short, ", n = ", format(fit$n, big.mark = ",", scientific = FALSE))
 }

@@ -49,15 +49,9 @@ pair_grids <- function(fit, prob, n, dims) {
   names <- variable_names(fit)[dims]
   k <- length(dims)
   n_pairs <- k * (k - 1) / 2
-  marginals <- lapply(dims, function(dim) {
-    figure_curve(fit, 3L * n, NULL, dim, k)
-  })
-  names(marginals) <- names
+  marginals <- stats::setNames(lapply(dims, \(dim) figure_curve(fit, 3L * n, NULL, dim, k)), names)
   pairs <- utils::combn(k, 2)
-  grids <- lapply(seq_len(ncol(pairs)), function(p) {
-    pair <- dims[pairs[, p]]
-    figure_grid(fit, n, prob, NULL, pair, n_pairs)
-  })
+  grids <- lapply(seq_len(ncol(pairs)), \(p) figure_grid(fit, n, prob, NULL, dims[pairs[, p]], n_pairs))
   names(grids) <- paste(names[pairs[1, ]], names[pairs[2, ]], sep = ":")
   list(marginals = marginals, pairs = grids)
 }
@@ -73,21 +67,13 @@ pair_limits <- function(grids, data, k) {
   })
 }
 
-# The grid with the variable j on the x axis and i on the y axis.
+# The grid with the variable j on the x axis and i on the y axis; grids are in the order of combn().
 pair_grid <- function(grids, i, j) {
-  names <- names(grids$marginals)
-  a <- min(i, j)
-  b <- max(i, j)
-  grid <- grids$pairs[[pair_index(a, b, length(names))]]
-  if (j == a) {
-    return(grid)
-  }
-  list(x = grid$y, y = grid$x, z = t(grid$z), levels = grid$levels)
-}
-
-# Position of the pair a < b among the columns of combn(k, 2).
-pair_index <- function(a, b, k) {
-  (a - 1) * k - a * (a - 1) / 2 + b - a
+  k <- length(grids$marginals)
+  of <- matrix(0, k, k)
+  of[lower.tri(of)] <- seq_along(grids$pairs)
+  grid <- grids$pairs[[of[max(i, j), min(i, j)]]]
+  if (j < i) grid else list(x = grid$y, y = grid$x, z = t(grid$z), levels = grid$levels)
 }
 
 # ---- base graphics ------------------------------------------------------------------------------
@@ -109,7 +95,10 @@ draw_pairs <- function(figure, main = NULL, sub = NULL, lwd = NULL, lty = NULL, 
       draw_layers(panel, figure$colours, look, character(), FALSE)
     }
     graphics::box(col = "grey40")
-    draw_pair_axes(panel$row, panel$column, k)
+    # on the outside: below, on the left, and on the right of the first row, whose left panel shows a density
+    if (panel$row == k) draw_panel_axis(1)
+    if (panel$column == 1 && panel$row > 1) draw_panel_axis(2)
+    if (panel$column == k && panel$row == 1) draw_panel_axis(4)
   }
   graphics::mtext(first_given(main, figure$main), side = 3, outer = TRUE, line = 3.8, font = 2, cex = 1.1)
   graphics::mtext(first_given(sub, figure$sub), side = 3, outer = TRUE, line = 2.4, cex = 0.9, col = "grey30")
@@ -152,14 +141,6 @@ corner_texts <- function(text, cex, font, most = 0.45) {
   )
 }
 
-# Axes on the outside: below, on the left, and on the right of the first row, whose left panel shows
-# a density.
-draw_pair_axes <- function(i, j, k) {
-  if (i == k) draw_panel_axis(1)
-  if (j == 1 && i > 1) draw_panel_axis(2)
-  if (j == k && i == 1) draw_panel_axis(4)
-}
-
 draw_panel_axis <- function(side) {
   x <- side == 1
   if (graphics::par(if (x) "xaxt" else "yaxt") == "n") {
@@ -170,15 +151,13 @@ draw_panel_axis <- function(side) {
   # the room that a label takes along its axis, in user coordinates
   usr <- graphics::par("usr")[if (x) 1:2 else 3:4]
   per_inch <- abs(diff(usr)) / graphics::par("pin")[if (x) 1 else 2]
-  extent <- function(labels, cex) {
-    size <- if (along) graphics::strwidth else graphics::strheight
-    per_inch * size(labels, "inches", cex = cex)
-  }
-  ticks <- panel_ticks(sort(usr), \(labels) extent(labels, cex))
+  size <- if (along) graphics::strwidth else graphics::strheight
+  ticks_of <- \(cex) panel_ticks(sort(usr), \(labels) per_inch * size(labels, "inches", cex = cex))
+  ticks <- ticks_of(cex)
   # a small panel: smaller labels rather than none to read a scale from
   if (sum(nzchar(ticks$labels)) < 3) {
     cex <- 0.75 * cex
-    ticks <- panel_ticks(sort(usr), \(labels) extent(labels, cex))
+    ticks <- ticks_of(cex)
   }
   graphics::axis(side, ticks$at, labels = ticks$labels, cex.axis = cex, gap.axis = 0)
 }

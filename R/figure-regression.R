@@ -1,27 +1,75 @@
-#' Plot a kernel regression by local fits
+#' Figures of regressions, classes and conditional densities
 #'
-#' The fit as a curve with its pointwise confidence band, and in one variable the rows as points. Of several
-#' variables a panel for each: the fit along it while the others stay at their medians, levels at the one that most rows
-#' have, as `np::plot.npregression` shows it.
+#' `plot()` draws with base graphics, `autoplot()` with package ggplot2.
 #'
-#' @param x,object A fit from [kernel_regression()].
+#' **[kernel_regression()]**: the fit as a curve with its pointwise confidence band, and in one variable the rows as
+#' points. Of several variables a panel for each: the fit along it while the others stay at their medians, levels at the
+#' one that most rows have, as `np::plot.npregression` shows it.
+#'
+#' **[kernel_ridge()]**: a panel for each of these: observed against fitted values; residuals against fitted values;
+#' the error by iteration; and the partial dependence of the prediction on each variable, which is the mean prediction
+#' over the rows when that variable has the value on the axis in all of them, with intervals. For probabilities the
+#' first two panels are others: calibration, the share of a class in rows of about the same fitted probability (up to
+#' 20 groups of equally many rows, with intervals of two standard errors), and the ROC curve of each class against all
+#' others. All are of the rows of the fit: the function is too good there by as much as it is free to follow them.
+#'
+#' **[flash_kda()]**: in one variable the densities of the classes times their priors; in two the regions in which each
+#' class is the likeliest, paler where it is less so, with the rows as points.
+#'
+#' **[Conditional densities][flash_conditional]**: of one numeric x, p(y | x) as shades over x and y, with lines of
+#' conditional quantiles and the data (the Laplace-corrected estimate has no quantiles, and its negative values are
+#' drawn as 0); of several x, for each variable a panel with the density of y at three of its quantiles, or at each of
+#' its levels, the other variables at their medians and most frequent levels; of a categorical y, for each variable a
+#' panel with the probabilities of its levels. Several y have no figure here: `plot(kde_conditional(fit, given))` draws
+#' them at one x. The grid of x spans the middle 99% of the data, the grid of y the data plus three kernel standard
+#' deviations; in each column of the image p(. | x) integrates to 1. The sums are as accurate as those of
+#' [plot.flash_kde()]. The quantiles are those of [quantile.flash_conditional()][flash_conditional] at 61 values of x.
+#'
+#' @param x,object A fit; of [kernel_ridge()] one that keeps its rows, of [flash_kda()] one in one or two variables.
 #' @param variables Names of the variables shown. `NULL`: the first `max_dims`.
 #' @param interval `"confidence"`, `"prediction"` or `"none"`: the band.
-#' @param level Of the band.
-#' @param n Values of a variable at which the fit is computed.
+#' @param level Of the band or intervals.
+#' @param n Values of a variable at which the fit is computed; of partial dependence a mean over up to 1,000 rows,
+#'   evenly spread. Of classes points of the grid along each variable, 400 of one and 150 of two. Of conditional
+#'   densities nodes of the grid of y; for one x that of x has two thirds as many.
 #' @param max_dims Number of variables shown.
-#' @param points Draw rows as points, in one variable? A number is the most that are drawn; `TRUE` stands for
-#'   2,000.
-#' @param col Colour of the lines and points, several for several responses.
-#' @param ... For `plot()`: graphical parameters, such as `main`, `las`, `bty`, `cex.axis`, `pch` and `cex`. For
+#' @param points Draw rows as points (of classes in one variable as a rug)? A number is the most that are drawn; `TRUE`
+#'   stands for 2,000, of a conditional density for 1,000.
+#' @param col Colour of the lines and points, several for several responses or classes. Of conditional densities the
+#'   colours of the shades, from low to high density, or of the curves, one for each of `prob`; of a y of levels one for
+#'   each.
+#' @param which Some of `"fitted"`, `"residuals"`, `"iterations"` and `"partial"` (not of sparse rows); for `autoplot()`
+#'   one of them.
+#' @param se.fit Whether partial dependence has intervals (not for more than two classes). `NULL`: where there are up to
+#'   3,000 centres.
+#' @param prob Probabilities of the quantile lines (one x), or at which quantiles of each x the density is drawn
+#'   (several).
+#' @param xlim,ylim Limits. `NULL`: those of the rows, with a margin.
+#' @param ... For `plot()`: graphical parameters, such as `main`, `xlab`, `ylab`, `xlim`, `ylim`, `las`, `bty`,
+#'   `cex.axis`, `pch` and `cex`. Classes and conditional densities of one x are computed within `xlim` and `ylim`. For
 #'   `autoplot()`: not used.
-#' @returns `plot()`: what was drawn, invisibly, a list by variable of data frames with `value`, `estimate`, `low`,
-#'   `high` and, for several responses, `group`. `autoplot()`: a ggplot object.
+#' @returns `autoplot()`: a ggplot object. `plot()`: what was drawn, invisibly. Of [kernel_regression()] a list by
+#'   variable of data frames with `value`, `estimate`, `low`, `high` and, for several responses, `group`. Of
+#'   [kernel_ridge()] a list of data frames by panel, `partial` a list by variable. Of [flash_kda()] a list of the
+#'   grid's `x` (and `y`), and `prob`, of the classes at its points, a matrix; in one variable `density`, times priors,
+#'   too. Of a conditional density of one x a list of `x`, `y`, the matrix `z` of p(y | x) and `quantiles`, a list of
+#'   `x` and a matrix with a column for each of `prob`; of several a list with for each variable a list of `y`,
+#'   `density` (a column for each of `prob`) and `at`, the values of the variable; of a y of levels a list with for
+#'   each variable a list of `x` and a matrix `probability`, with a column for each.
 #' @inheritSection flash_kde Errors
 #' @export
 #' @examples
 #' plot(kernel_regression(dist ~ speed, data = cars))
 #' plot(kernel_regression(mpg ~ wt + hp, data = mtcars, bandwidth = c(0.8, 60)))
+#'
+#' fit <- kernel_ridge(mpg ~ wt + hp + factor(cyl), data = mtcars)
+#' plot(fit)
+#' plot(fit, "partial", variables = "wt")
+#' if (requireNamespace("ggplot2", quietly = TRUE)) ggplot2::autoplot(fit)
+#'
+#' plot(flash_kda(Species ~ Sepal.Length + Sepal.Width, data = iris))
+#' plot(flash_kde(waiting ~ eruptions, faithful))
+#' plot(flash_kde(Petal.Width ~ Petal.Length + Sepal.Width, iris))
 plot.kernel_regression <- function(x, variables = NULL, interval = c("confidence", "prediction", "none"),
                                    level = 0.95, n = 200, max_dims = 6, points = TRUE, col = NULL, ...) {
   check_graphical(..., d = 2)
@@ -47,10 +95,7 @@ regression_figure <- function(fit, variables, interval, level, n, max_dims, poin
     panel <- slice_panel(parts[[name]], name, span, slice_response(fit), is.null(cloud))
     # points of one response are grey, beside the curve
     if (!is.null(cloud)) {
-      colour <- if (length(groups) == 1) "grey40"
-      size <- if (nrow(cloud) > 500) 0.7 else 1
-      dots <- new_layer("points", cloud, colour, size = size, opacity = cloud_opacity(nrow(cloud)))
-      panel$layers <- c(list(dots), panel$layers)
+      panel$layers <- c(list(cloud_layer(cloud, if (length(groups) == 1) "grey40")), panel$layers)
       panel$x$limits <- range(panel$x$limits, cloud$x)
     }
     panel[c("main", "sub", "key")] <- list(if (is_curve(fit)) "Kernel regression" else name, slice_label(fit), "corner")
@@ -63,17 +108,16 @@ regression_figure <- function(fit, variables, interval, level, n, max_dims, poin
 # estimate, low, high and perhaps group, with the data as attribute.
 slice_panel <- function(part, name, span, label, ticks) {
   levels <- levels(part$value)
-  data <- data.frame(x = as.numeric(part$value), y = part$estimate, low = part$low, high = part$high)
-  data$group <- if (is.null(part$group)) factor("all") else part$group
-  groups <- levels(data$group)
+  data <- placed(part, "value", "estimate")
+  data$x <- as.numeric(data$x)
   if (is.null(levels)) {
     own <- attr(part, "data")
-    rug <- data.frame(x = own[unique(round(seq(1, length(own), length.out = min(length(own), 500))))])
+    rug <- data.frame(x = own[spread_rows(length(own), 500)])
     layers <- c(line_with_band(data), if (ticks) list(new_layer("rug", rug)))
     limits <- range(data$x)
   } else {
     # beside each other
-    data$x <- data$x + 0.12 * (as.integer(data$group) - (1 + length(groups)) / 2)
+    data$x <- data$x + 0.12 * (as.integer(data$group) - (1 + nlevels(data$group)) / 2)
     layers <- list(
       if (!anyNA(data$low)) new_layer("ranges", data, width = 3), new_layer("points", data, size = 1.2, opacity = 1)
     )
@@ -126,12 +170,7 @@ slice_frame <- function(fit, value, found, quantile) {
 
 slice_variables <- function(fit, variables, max_dims) {
   known <- slice_names(fit)
-  if (is.null(variables)) {
-    if (length(known) > max_dims) {
-      message(sprintf("showing the first %d of %d variables; `max_dims` sets how many", max_dims, length(known)))
-    }
-    return(utils::head(known, max_dims))
-  }
+  if (is.null(variables)) return(first_shown(known, max_dims))
   if (!is.character(variables)) stop_argument("variables", "must be names: found ", describe(variables))
   other <- setdiff(variables, known)
   if (length(other) > 0) {

@@ -1,44 +1,12 @@
-#' Plot a kernel regression
-#'
-#' One figure with a panel for each of these: observed against fitted values; residuals against fitted values; the error
-#' by iteration; and the partial dependence of the prediction on each variable, which is the mean prediction over the
-#' rows when that variable has the value on the axis in all of them, with intervals.
-#'
-#' For probabilities the first two panels are others: calibration, the share of a class in rows of about the same fitted
-#' probability (up to 20 groups of equally many rows, with intervals of two standard errors), and the ROC curve of each
-#' class against all others. All are of the rows of the fit: the function is too good there by as much as it is free to
-#' follow them.
-#'
-#' @param x,object A fit from [kernel_ridge()] that keeps its rows.
-#' @param which Some of `"fitted"`, `"residuals"`, `"iterations"` and `"partial"` (not of sparse rows); for `autoplot()`
-#'   one of them.
-#' @param variables Names of the variables whose partial dependence is shown. `NULL`: the first `max_dims`.
-#' @param se.fit Whether partial dependence has intervals (not for more than two classes). `NULL`: where there are up to
-#'   3,000 centres.
-#' @param level Of these intervals.
-#' @param n Values of a variable at which partial dependence is computed: a mean over up to 1,000 rows, evenly
-#'   spread.
-#' @param max_dims Number of variables shown.
-#' @param points Draw rows as points? A number is the most that are drawn; `TRUE` stands for 2,000.
-#' @param col Colour of the lines and points, several for classes or responses.
-#' @param ... For `plot()`: graphical parameters, such as `main`, `las`, `bty`, `cex.axis`, `pch` and `cex`. For
-#'   `autoplot()`: not used.
-#' @returns What was drawn, invisibly: a list of data frames by panel, `partial` a list by variable.
-#'   `autoplot()`: a ggplot object.
-#' @inheritSection flash_kde Errors
+#' @rdname plot.kernel_regression
 #' @export
-#' @examples
-#' fit <- kernel_ridge(mpg ~ wt + hp + factor(cyl), data = mtcars)
-#' plot(fit)
-#' plot(fit, "partial", variables = "wt")
-#' if (requireNamespace("ggplot2", quietly = TRUE)) ggplot2::autoplot(fit)
 plot.kernel_ridge <- function(x, which = c("fitted", "residuals", "iterations", "partial"), variables = NULL, se.fit = NULL,
                         level = 0.95, n = 50, max_dims = 6, points = TRUE, col = NULL, ...) {
   check_graphical(..., d = 2)
   draw_figure(ridge_figure(x, which, variables, se.fit, level, n, max_dims, points, col), ...)
 }
 
-#' @rdname plot.kernel_ridge
+#' @rdname plot.kernel_regression
 #' @exportS3Method ggplot2::autoplot
 autoplot.kernel_ridge <- function(object, which = c("partial", "fitted", "residuals", "iterations"), variables = NULL,
                             se.fit = NULL, level = 0.95, n = 50, max_dims = 6, points = TRUE, col = NULL, ...) {
@@ -51,65 +19,30 @@ autoplot.kernel_ridge <- function(object, which = c("partial", "fitted", "residu
 
 ridge_figure <- function(fit, which, variables, se.fit, level, n, max_dims, points, col) {
   check_colours(col, "col")
-  parts <- ridge_panels(fit, which, variables, se.fit, level, n, max_dims, points)
+  parts <- ridge_parts(fit, which, variables, se.fit, level, n, max_dims, points)
   groups <- unique(unlist(lapply(c(parts[c("fitted", "residuals")], parts$partial), \(part) levels(part$group))))
   colours <- group_colours(col, if (length(groups) == 0) "all" else groups)
-  squared <- fit$loss == "squared"
-  make <- \(panel, of_part, ...) {
-    labels <- panel_labels(fit, parts, panel)
-    made <- of_part(..., labels)
-    made[c("main", "sub")] <- labels[c("main", "sub")]
-    made
-  }
-  panels <- list()
-  if (!is.null(parts$fitted)) {
-    panels$Fitted <- make("fitted", if (squared) observed_panel else calibration_panel, with_group(parts$fitted))
-  }
-  if (!is.null(parts$residuals)) {
-    panels$Residuals <- make("residuals", if (squared) residual_panel else roc_panel, with_group(parts$residuals))
-  }
-  trace <- parts$iterations
-  if (!is.null(trace)) {
-    panels[["Relative residual"]] <- make("residual", trace_panel, trace, "residual", colours[[1]])
-    if (!all(is.na(trace$validation))) {
-      name <- paste(panel_labels(fit, parts, "validation")$y, "of rows held out")
-      panels[[name]] <- make("validation", trace_panel, trace, "validation", colours[[1]])
-    }
-  }
-  if (length(parts$partial) > 0) {
-    # one scale for all variables, so that their sizes compare
-    span <- range(unlist(lapply(parts$partial, `[`, c("estimate", "low", "high"))), na.rm = TRUE, finite = TRUE)
-    for (name in names(parts$partial)) {
-      panel <- make("partial", \(labels) slice_panel(parts$partial[[name]], name, span, labels$y, TRUE))
-      if (name == names(parts$partial)[1]) panel$key <- "corner"
-      panels <- c(panels, stats::setNames(list(panel), name))
-    }
-  }
-  new_figure(panels, colours = colours, key = "", shown = parts)
-}
-
-# Frames without groups have one, which no key names.
-with_group <- function(frame) {
-  if (is.null(frame$group)) frame$group <- factor("all")
-  frame
-}
-
-# ---- panels -------------------------------------------------------------------------------------
-
-cloud_layer <- function(data) {
-  new_layer("points", data, size = if (nrow(data) > 500) 0.7 else 1, opacity = cloud_opacity(nrow(data)))
-}
-
-observed_panel <- function(frame, labels) {
-  data <- data.frame(x = frame$fitted, y = frame$observed, group = frame$group)
-  new_panel(
-    list(new_layer("rule", diagonal = TRUE), cloud_layer(data)), new_axis(labels$x, range(data$x)),
-    new_axis(labels$y, range(data$y)), key = "corner"
+  makers <- list(
+    fitted = if (fit$loss == "squared") observed_panel else calibration_panel,
+    residuals = if (fit$loss == "squared") residual_panel else roc_panel,
+    iterations = \(fit, trace) trace_panels(fit, trace, colours[[1]]), partial = partial_panels
   )
+  panels <- lapply(names(parts), \(name) makers[[name]](fit, parts[[name]]))
+  new_figure(unlist(panels, FALSE), colours = colours, key = "", shown = parts)
 }
 
-residual_panel <- function(frame, labels) {
-  data <- data.frame(x = frame$fitted, y = frame$residual, group = frame$group)
+# ---- panels: lists of them by name ----------------------------------------------------------------
+
+observed_panel <- function(fit, frame) {
+  data <- placed(frame, "fitted", "observed")
+  list(Fitted = new_panel(
+    list(new_layer("rule", diagonal = TRUE), cloud_layer(data)), new_axis("Fitted", range(data$x)),
+    new_axis(response_label(fit), range(data$y)), "Observed and fitted", error_label(fit), key = "corner"
+  ))
+}
+
+residual_panel <- function(fit, frame) {
+  data <- placed(frame, "fitted", "residual")
   smooth <- lapply(split(data, data$group), \(part) {
     part <- part[is.finite(part$x), ]
     if (nrow(part) >= 10) cbind(as.data.frame(stats::lowess(part$x, part$y)), piece = part$group[1])
@@ -119,36 +52,69 @@ residual_panel <- function(frame, labels) {
     new_layer("rule", h = 0, colour = "grey60"), cloud_layer(data),
     if (!is.null(smooth)) new_layer("line", smooth, SMOOTH_COLOUR)
   )
-  new_panel(layers, new_axis(labels$x, range(data$x)), new_axis(labels$y, range(data$y)))
+  half <- paste("half of them within", format(stats::median(abs(frame$residual)), digits = 2))
+  list(Residuals = new_panel(
+    layers, new_axis("Fitted", range(data$x)), new_axis("Residual", range(data$y)), "Residuals", half
+  ))
 }
 
-calibration_panel <- function(frame, labels) {
-  data <- data.frame(x = frame$fitted, y = frame$observed, low = frame$low, high = frame$high, group = frame$group)
-  layers <- list(
-    new_layer("rule", diagonal = TRUE), new_layer("ranges", data, width = 1.5),
-    new_layer("points", data, size = 1, opacity = 1)
-  )
-  new_panel(layers, new_axis(labels$x, 0:1), new_axis(labels$y, 0:1), key = "corner")
+# Of shares, which go from 0 to 1 on both axes.
+share_panel_of <- function(layers, x, y, main, sub) {
+  layers <- c(list(new_layer("rule", diagonal = TRUE)), layers)
+  new_panel(layers, new_axis(x, 0:1), new_axis(y, 0:1), main, sub, key = "corner")
 }
 
-roc_panel <- function(frame, labels) {
-  data <- data.frame(x = frame$false, y = frame$true, group = frame$group)
-  layers <- list(new_layer("rule", diagonal = TRUE), new_layer("line", data))
-  new_panel(layers, new_axis(labels$x, 0:1), new_axis(labels$y, 0:1), key = "corner")
+calibration_panel <- function(fit, frame) {
+  data <- placed(frame, "fitted", "observed")
+  layers <- list(new_layer("ranges", data, width = 1.5), new_layer("points", data, size = 1, opacity = 1))
+  x <- paste("Fitted", probability_label(fit))
+  list(Fitted = share_panel_of(layers, x, "Share of rows", "Calibration", error_label(fit)))
 }
 
-# The residual or the error of held-out rows by iteration, the best of the latter with a ring.
-trace_panel <- function(trace, what, colour, labels) {
-  data <- data.frame(x = trace$iteration, y = trace[[what]])
-  data <- data[if (what == "residual") data$y > 0 else !is.na(data$y), ]
-  layers <- list(
-    new_layer("line", data, colour, dots = TRUE),
-    if (what == "validation") {
-      new_layer("points", data[which.min(data$y), ], SMOOTH_COLOUR, shape = 1, size = 1.8, width = 2, opacity = 1)
-    }
-  )
-  x <- new_axis(labels$x, range(if (what == "residual") trace$iteration else data$x))
-  new_panel(layers, x, new_axis(labels$y, range(data$y), log = all(data$y > 0)))
+roc_panel <- function(fit, frame) {
+  data <- placed(frame, "false", "true")
+  areas <- tapply(data$auc, data$group, `[`, 1)
+  area <- paste("area", paste(format(areas, digits = 3), collapse = ", "))
+  layers <- list(new_layer("line", data))
+  list(Residuals = share_panel_of(layers, "False positives", "True positives", "ROC curve", area))
+}
+
+# The residual and the error of held-out rows by iteration, the best of the latter with a ring.
+trace_panels <- function(fit, trace, colour) {
+  step <- sub("^i", "I", step_name(fit))
+  panel <- function(what, x, label, main, sub) {
+    data <- data.frame(x = trace$iteration, y = trace[[what]])
+    data <- data[if (what == "residual") data$y > 0 else !is.na(data$y), ]
+    layers <- list(
+      new_layer("line", data, colour, dots = TRUE),
+      if (what == "validation") {
+        new_layer("points", data[which.min(data$y), ], SMOOTH_COLOUR, shape = 1, size = 1.8, width = 2, opacity = 1)
+      }
+    )
+    y <- new_axis(label, range(data$y), log = all(data$y > 0))
+    new_panel(layers, new_axis(step, range(if (is.null(x)) data$x else x)), y, main, sub)
+  }
+  solver <- sub(" \\(.*", "", solver_label(fit))
+  panels <- list("Relative residual" = panel("residual", trace$iteration, "Relative residual", "Convergence", solver))
+  if (all(is.na(trace$validation))) return(panels)
+  error <- if (fit$loss != "squared") "Log loss" else if (is.null(fit$classes)) "RMSE" else "Part misclassified"
+  held <- panel("validation", NULL, error, "Rows held out", paste("least after", fit$best_iteration))
+  c(panels, stats::setNames(list(held), paste(error, "of rows held out")))
+}
+
+partial_panels <- function(fit, slices) {
+  # one scale for all variables, so that their sizes compare
+  span <- range(unlist(lapply(slices, `[`, c("estimate", "low", "high"))), na.rm = TRUE, finite = TRUE)
+  label <- if (fit$loss != "squared") paste("Mean", probability_label(fit)) else {
+    paste("Mean fitted", if (length(fit$outputs) > 1) "response" else response_label(fit))
+  }
+  panels <- lapply(stats::setNames(nm = names(slices)), \(name) {
+    panel <- slice_panel(slices[[name]], name, span, label, TRUE)
+    panel[c("main", "sub")] <- c("Partial dependence", "")
+    panel
+  })
+  panels[[1]]$key <- "corner"
+  panels
 }
 
 # ---- what the panels show ---------------------------------------------------------------------
@@ -156,7 +122,7 @@ trace_panel <- function(trace, what, colour, labels) {
 PANELS <- c("fitted", "residuals", "iterations", "partial")
 
 # A list by panel of data frames; those that do not apply to the fit are left out.
-ridge_panels <- function(fit, which, variables, se.fit, level, n, max_dims, points) {
+ridge_parts <- function(fit, which, variables, se.fit, level, n, max_dims, points) {
   which <- check_panels(which)
   if (inherits(fit$centers, "sparseMatrix")) which <- setdiff(which, "partial")
   level <- check_level(level)
@@ -164,19 +130,22 @@ ridge_panels <- function(fit, which, variables, se.fit, level, n, max_dims, poin
   most <- most_shown(points, "points", 2000L)
   if (any(which != "iterations")) kept_data(fit)
   run <- start_run(fit$control, "Partial dependence")
-  variables <- shown_variables(fit, variables, check_count(max_dims, "max_dims"), "partial" %in% which)
+  max_dims <- check_count(max_dims, "max_dims")
+  shown_names <- check_variables(fit, variables)
+  if (is.null(variables) && "partial" %in% which) shown_names <- first_shown(shown_names, max_dims)
   if (is.null(se.fit)) se.fit <- nrow(fit$coefficients) <= 3000
-  shown <- if (any(which %in% c("fitted", "residuals"))) fit_to_show(fit)
-  by_row <- if (any(c("fitted", "residuals") %in% which) && fit$loss == "squared") row_frame(shown, most)
+  by_row <- any(which %in% c("fitted", "residuals"))
+  shown <- if (by_row) fit_to_show(fit)
+  rows <- if (by_row && fit$loss == "squared") row_frame(shown, most)
   parts <- list(
-    fitted = if ("fitted" %in% which) if (fit$loss == "squared") by_row else calibration_frame(shown),
-    residuals = if ("residuals" %in% which) if (fit$loss == "squared") by_row else roc_frame(shown),
+    fitted = if ("fitted" %in% which) if (is.null(rows)) calibration_frame(shown) else rows,
+    residuals = if ("residuals" %in% which) if (is.null(rows)) roc_frame(shown) else rows,
     iterations = if ("iterations" %in% which && has_trace(fit)) fit$trace,
     partial = if ("partial" %in% which) {
-      partial_dependences(fit, variables, n, check_flag(se.fit, "se.fit"), level, run)
+      partial_dependences(fit, shown_names, n, check_flag(se.fit, "se.fit"), level, run)
     }
   )
-  Filter(Negate(is.null), parts)
+  Filter(length, parts)
 }
 
 check_panels <- function(which) {
@@ -189,13 +158,6 @@ check_panels <- function(which) {
 
 # Its axis is logarithmic, and has no place for residuals that are all 0.
 has_trace <- function(fit) is.data.frame(fit$trace) && nrow(fit$trace) > 1 && any(fit$trace$residual > 0)
-
-shown_variables <- function(fit, variables, max_dims, needed) {
-  all <- check_variables(fit, variables)
-  if (!is.null(variables) || length(all) <= max_dims) return(all)
-  if (needed) message(sprintf("showing the first %d of %d variables; `max_dims` sets how many", max_dims, length(all)))
-  all[seq_len(max_dims)]
-}
 
 # Observed and fitted values, at rows evenly spread.
 row_frame <- function(fit, most) {
@@ -253,7 +215,7 @@ roc_frame <- function(fit, most = 500) {
     hits <- c(0, cumsum(w * view$is[order])[last]) / sum(view$w * view$is)
     false <- c(0, cumsum(w * !view$is[order])[last]) / sum(view$w * !view$is)
     area <- sum(diff(false) * (utils::head(hits, -1) + hits[-1]) / 2)
-    shown <- unique(round(seq(1, length(hits), length.out = min(length(hits), most))))
+    shown <- spread_rows(length(hits), most)
     data.frame(false = false[shown], true = hits[shown], auc = area)
   }
   bind_classes(fit, lapply(class_views(fit), of_class))
@@ -273,51 +235,11 @@ response_label <- function(fit) {
   if (is.name(written) || is_element(written)) deparse1(written) else "y"
 }
 
-# list(main, sub, x, y) of a panel of the name `panel`.
-panel_labels <- function(fit, parts, panel) {
-  y <- response_label(fit)
-  squared <- fit$loss == "squared"
-  probability <- if (length(fit$classes) == 2) paste0("P(", fit$classes[2], ")") else "Probability"
-  switch(panel,
-    fitted = list(
-      main = if (squared) "Observed and fitted" else "Calibration", sub = error_label(fit),
-      x = if (squared) "Fitted" else paste("Fitted", sub("^Prob", "prob", probability)),
-      y = if (squared) y else "Share of rows"
-    ),
-    residuals = list(
-      main = if (squared) "Residuals" else "ROC curve",
-      sub = if (squared) sigma_label(parts$residuals) else auc_label(parts$residuals),
-      x = if (squared) "Fitted" else "False positives", y = if (squared) "Residual" else "True positives"
-    ),
-    residual = list(
-      main = "Convergence", sub = sub(" \\(.*", "", solver_label(fit)), x = step_label(fit), y = "Relative residual"
-    ),
-    validation = list(
-      main = "Rows held out", sub = paste("least after", fit$best_iteration), x = step_label(fit),
-      y = if (!squared) "Log loss" else if (is.null(fit$classes)) "RMSE" else "Part misclassified"
-    ),
-    partial = list(
-      main = "Partial dependence", sub = "", y = if (squared) {
-        paste("Mean fitted", if (length(fit$outputs) > 1) "response" else y)
-      } else {
-        paste("Mean", sub("^Prob", "prob", probability))
-      }
-    )
-  )
-}
-
-step_label <- function(fit) sub("^i", "I", step_name(fit))
+probability_label <- function(fit) if (length(fit$classes) == 2) paste0("P(", fit$classes[2], ")") else "probability"
 
 error_label <- function(fit) {
   error <- fit_error(fit)
   if (is.matrix(error)) return(paste("R-squared", paste(format(error[, 2], digits = 2), collapse = ", ")))
   error <- error[setdiff(names(error), "deviance")]
   describe_error(error, 3)
-}
-
-sigma_label <- function(frame) paste("half of them within", format(stats::median(abs(frame$residual)), digits = 2))
-
-auc_label <- function(frame) {
-  areas <- if (is.null(frame$group)) frame$auc[1] else tapply(frame$auc, frame$group, `[`, 1)
-  paste("area", paste(format(areas, digits = 3), collapse = ", "))
 }

@@ -36,6 +36,28 @@ new_figure <- function(panels, main = NULL, sub = NULL, colours = NULL, key = NU
   list(panels = panels, main = main, sub = sub, colours = colours, key = key, shown = shown, ...)
 }
 
+# Of densities of one variable, above a line at 0.
+curve_panel <- function(layers, name, x, y, label = "Density", ...) {
+  zero <- new_layer("rule", h = 0, colour = "grey75")
+  new_panel(c(list(zero), layers), new_axis(name, x), new_axis(label, y), ...)
+}
+
+# Of two variables, both axes of which end where it does.
+map_panel <- function(layers, names, x, y, ...) {
+  new_panel(layers, new_axis(names[1], x, exact = TRUE), new_axis(names[2], y, exact = TRUE), ...)
+}
+
+# The frame with two of its columns as x and y; frames without groups have one, which no key names.
+placed <- function(frame, x, y) {
+  if (is.null(frame$group)) frame$group <- factor("all")
+  cbind(data.frame(x = frame[[x]], y = frame[[y]]), frame)
+}
+
+# Rows of data, of which many are smaller and lighter.
+cloud_layer <- function(data, colour = NULL) {
+  new_layer("points", data, colour, size = if (nrow(data) > 500) 0.7 else 1, opacity = cloud_opacity(nrow(data)))
+}
+
 # What several layers of one panel have in common: a line with its band.
 line_with_band <- function(data, ...) {
   list(if (!anyNA(data$low)) new_layer("band", data, opacity = 0.2), new_layer("line", data, ...))
@@ -53,11 +75,21 @@ matrix_frame <- function(x, y, names = colnames(y)) {
   data.frame(x = rep(x, ncol(y)), y = as.vector(y), group = factor(rep(names, each = length(x)), names))
 }
 
-# Closed lines as they come from contourLines().
-outline_frame <- function(lines, name) {
+# Lines as they come from contourLines().
+outline_frame <- function(lines, name = "") {
   do.call(rbind, lapply(seq_along(lines), \(i) {
     data.frame(x = lines[[i]]$x, y = lines[[i]]$y, piece = paste(name, i))
   }))
+}
+
+# Those of the matrix z, of `levels`.
+contour_frame <- function(x, y, z, levels) outline_frame(grDevices::contourLines(x, y, z, levels = levels))
+
+# The names of the first `most` variables.
+first_shown <- function(names, most) {
+  if (length(names) <= most) return(names)
+  message(sprintf("showing the first %d of %d variables; `max_dims` sets how many", most, length(names)))
+  utils::head(names, most)
 }
 
 # ---- colours ----------------------------------------------------------------------------------

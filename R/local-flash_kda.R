@@ -33,9 +33,9 @@
 #'   classes alike; not `score`. Numbers for `adaptive` are one for each row.
 #' @returns An object of class `flash_kda`, a plain list that survives [saveRDS()]: `call`, `classes`, `prior`,
 #'   `fits` (a [flash_kde()] for each class), `rows` (which rows these are of), `shared`, `n`, `d` and what methods
-#'   need. Methods: [`predict()`][predict.flash_kda], [`cross_validate()`][cross_validate.flash_kda],
+#'   need. Methods: [`predict()`][predict.flash_kda], [cross_validate()],
 #'   [`plot()`][plot.flash_kda], [`autoplot()`][plot.flash_kda], `print()`,
-#'   [`summary()`][cross_validate.flash_kda], `nobs()`, `formula()` and `update()`.
+#'   [`summary()`][predict.flash_kda], `nobs()`, `formula()` and `update()`.
 #' @references Hand, D. J. (1982) *Kernel Discriminant Analysis*. Research Studies Press.
 #' @inheritSection flash_kde Errors
 #' @seealso [kernel_ridge()] for classes without densities, in many columns.

@@ -1,5 +1,5 @@
 #' @export
-judge_of.kernel_regression <- function(fit) {
+judge_of.kernel_regression <- function(fit, arg = "object") {
   check_judged_levels(unclass(fit), "regressions")
   folds_of <- list(
     without = \(rows, run) refit_regression(fit, rows, run),
@@ -28,7 +28,7 @@ refit_regression <- function(object, rows, run) {
 }
 
 #' @export
-judge_of.flash_kda <- function(fit) {
+judge_of.flash_kda <- function(fit, arg = "object") {
   codes <- kda_codes(fit)
   scores_of <- function(logs, score) {
     if (score == "log") return(log(as_kda_type(logs, fit$prior, "prob")[cbind(seq_len(fit$n), codes)]))

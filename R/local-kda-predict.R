@@ -1,16 +1,20 @@
-#' Classes and probabilities from kernel discriminant analysis
+#' Classes, probabilities and summaries of kernel discriminant analysis
 #'
-#' @param object A fit from [flash_kda()].
+#' `summary()` shows the densities of the classes and the error of [cross_validate()], by leaving one row out.
+#'
+#' @param object,x A fit from [flash_kda()], or its summary.
 #' @param newdata Points to classify, with the columns of the fit, or a data frame with its variables. Missing: the
-#'   rows of the fit, which their own class has seen; [cross_validate()][cross_validate.flash_kda] leaves them out.
+#'   rows of the fit, which their own class has seen; [cross_validate()] leaves them out.
 #' @param type `"class"`: the class that is likeliest; `"prob"`: a matrix of probabilities; `"log_density"`: of the
 #'   log densities of the classes; `"decision"`: of these plus the logarithms of the priors, whose differences are
 #'   log odds.
 #' @param prior Other priors than those of the fit.
 #' @param na.action What to do about missing values in `newdata`, as for [predict.flash_kde()].
 #' @param control A [flash_control()] for this prediction. What it does not say is as in the fit.
+#' @param digits Number of significant digits, from 1 to 22.
 #' @param ... Not used; anything here is an error.
-#' @returns A factor with the levels of the fit, or a matrix with a column for each class.
+#' @returns A factor with the levels of the fit, or a matrix with a column for each class. `summary()`: a list of class
+#'   `summary.flash_kda` with `classes`, a data frame, and `validation`.
 #'
 #'   A row outside of the `support` has density 0 in every class: its class and its probabilities are `NA`, and a
 #'   warning of class `flashkernel_warning_no_density` reports how many such rows there are. Rows far from all points,

@@ -1,24 +1,12 @@
 # Fits of kernel_ridge() and tune_ridge() in cross_validate() and compare_fits(): what judge_of() knows of them, and the
 # same fits to some of their rows.
 
-#' @rdname cross_validate
-#' @export
-cross_validate.kernel_ridge <- function(object, folds = 10, score = NULL, ...) {
-  check_dots_empty(...)
-  made <- judge_of(object)
-  validate_by_folds(made, folds, if (is.null(score)) made$scores else score, match.call())
-}
-
-#' @rdname cross_validate
-#' @export
-cross_validate.tune_ridge <- cross_validate.kernel_ridge
-
 # A tuned object is judged as its fit, but tuned anew without each fold.
 #' @export
-judge_of.kernel_ridge <- function(fit) judge_regression_of(fit, fit)
+judge_of.kernel_ridge <- function(fit, arg = "object") judge_regression_of(fit, fit)
 
 #' @export
-judge_of.tune_ridge <- function(fit) judge_regression_of(fit, tuned_fit(fit))
+judge_of.tune_ridge <- function(fit, arg = "object") judge_regression_of(fit, tuned_fit(fit))
 
 judge_regression_of <- function(object, fit) {
   data <- kept_data(fit)

@@ -1,37 +1,17 @@
-#' A density estimate as a data frame
-#'
-#' The training points, factors and texts as they were, with the density and the log density of the estimate at each;
-#' or, with `grid`, the nodes of a grid with them.
-#'
-#' @param x A fit from [flash_kde()].
-#' @param row.names `NULL`, or names of the `n` rows, all different.
-#' @param optional Has no effect.
-#' @param ... Not used; anything here is an error.
-#' @param grid `NULL`, or the number of nodes of an even grid along each axis, from three bandwidths below the data
-#'   to three above them; in up to three dimensions (for more, that of a [kde_marginal()]). The first variable varies
-#'   fastest, as in [expand.grid()]: `ggplot2::geom_raster()` and [graphics::contour()] of the matrix take it so.
-#' @returns A data frame of `n` rows, or of `grid^d`: the columns of the points (`x1`, `x2`, ... where they have
-#'   no names; `x` in one dimension), `density` and `log_density` (`NaN` where the
-#'   Laplace-corrected estimate is negative, with a warning). Where a column of the points has one
-#'   of these two names, the estimate's is `density.1` or `log_density.1`. Cost: \eqn{O(n^2 d)}.
+# Fits, and grids of their densities, as data frames.
+
+#' @rdname as_density
 #' @export
-#' @examples
-#' head(as.data.frame(flash_kde(faithful)))
-#' head(as.data.frame(flash_kde(faithful), grid = 50))
 as.data.frame.flash_kde <- function(x, row.names = NULL, optional = FALSE, ..., grid = NULL) {
   check_dots_empty(...)
   check_in_memory(x, "x")
-  if (!is.null(grid)) {
-    size <- check_grid_frame(grid, x$d, "grid")
-    check_row_names(row.names, size^x$d)
-    result <- frame_on_grid(x, size)
-    if (!is.null(row.names)) row.names(result) <- row.names
-    return(result)
+  size <- if (!is.null(grid)) check_grid_frame(grid, x$d, "grid")
+  check_row_names(row.names, if (is.null(size)) x$n else size^x$d)
+  result <- if (!is.null(size)) frame_on_grid(x, size) else {
+    control <- start_run(fit_asked(x), "Predicting")
+    check_memory(8 * (x$n * (6 + x$d) + length(x$x)), "x")
+    frame_of(points_frame(x, own_places(x)), log_estimate(x, NULL, FALSE, control))
   }
-  check_row_names(row.names, x$n)
-  control <- start_run(fit_asked(x), "Predicting")
-  check_memory(8 * (x$n * (6 + x$d) + length(x$x)), "x")
-  result <- frame_of(points_frame(x, own_places(x)), log_estimate(x, NULL, FALSE, control))
   if (!is.null(row.names)) row.names(result) <- row.names
   result
 }
@@ -59,9 +39,8 @@ estimate_on_grid <- function(object, size, axes = NULL) {
 
 # Even nodes of each variable.
 grid_axes <- function(object, size) {
-  marginal <- figure_marginal(object)
   lapply(seq_len(object$d), \(axis) {
-    lim <- grid_range(marginal, axis)
+    lim <- shown_range(object, axis)
     seq(lim[1], lim[2], length.out = size)
   })
 }

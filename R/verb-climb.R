@@ -18,7 +18,8 @@ STEP_TOL <- 1e-6
 # What climbs go by: `local` of local_sources(); whether engines can have the slopes, by the run `steps`, and whether
 # few targets are better off without; and the slope at which climbs end, times the bandwidth: a tolerance may be
 # relative to the largest sum, or in single precision.
-shape_field <- function(object, control) {
+shape_field <- function(object, control, label) {
+  control <- start_run(settle_control(control, NULL, fit_asked(object)), label)
   if (control$precision == "fast") control$precision <- "single"
   resolved <- resolve_control(control, object$n, object$n, object$d)
   on_cpu <- resolved$backend == "cpu"

@@ -20,8 +20,8 @@
 #' [logLik()] has it, fits of [kernel_regression()] by `"squared"`, minus the squared
 #' error of the mean (of several responses their sum; of one, with each row left out, it is minus the criterion `"cv"`),
 #' by which both can be compared with each other, and discriminant analyses of [flash_kda()] by the logarithm of the
-#' probability of the class, or by `"class"`, 1 where it is found and else 0, as their
-#' [cross_validate()][cross_validate.flash_kda] has them. Fits of [kernel_ridge()] and [tune_ridge()] are judged by
+#' probability of the class, or by `"class"`, 1 where it is found and else 0, as [cross_validate()]
+#' has them. Fits of [kernel_ridge()] and [tune_ridge()] are judged by
 #' `"squared"` where the response is numeric, as [kernel_regression()], and by `"log"` or `"class"` where it is a
 #' factor, as [flash_kda()], and can be compared with these. Scores that have no values with a row left out, as `"squared"`
 #' of a conditional density or `"log"` of one that was debiased, go by 10 folds.
@@ -34,7 +34,7 @@
 #' @param object,... Fits from [flash_kde()] to the same points with the same weights, or to one and the same
 #'   [flash_data()], or fits of one of the other kinds, see Details. Names are those of the table: `compare_fits(plain = fit1, debiased = fit2)`.
 #' @param score,folds As for [cross_validate()]; `folds = NULL`: each point is left out, see Details. For [flash_kda()]
-#'   `score` is `"log"` or `"class"`. `NULL`: the first score of the fit.
+#'   `score` is `"log"` or `"class"`. `NULL`: the first score of the first fit.
 #' @param x The result.
 #' @param digits Number of significant digits.
 #' @returns A list of class `flash_kde_comparison`: `table`, a data frame with a row for each fit, best first:
@@ -57,51 +57,9 @@
 #' lines <- kernel_regression(eruptions ~ waiting, faithful, bandwidth = 3)
 #' curves <- flash_kde(eruptions ~ waiting, faithful, bandwidth = c(0.2, 3))
 #' compare_fits(lines, curves, score = "squared", folds = 5)
-compare_fits <- function(object, ...) UseMethod("compare_fits")
-
-#' @export
-compare_fits.default <- function(object, ...) stop_unjudged(object)
-
-#' @rdname compare_fits
-#' @export
-compare_fits.flash_kde <- function(object, ..., score = c("log", "quadratic", "spherical"), folds = NULL) {
-  compare_judged(match.call(expand.dots = FALSE), c(if (!missing(object)) list(object), list(...)), score, folds)
-}
-
-#' @rdname compare_fits
-#' @export
-compare_fits.flash_conditional <- function(object, ..., score = c("log", "squared"), folds = NULL) {
-  compare_judged(match.call(expand.dots = FALSE), c(if (!missing(object)) list(object), list(...)), score, folds)
-}
-
-#' @rdname compare_fits
-#' @export
-compare_fits.kernel_regression <- function(object, ..., score = "squared", folds = NULL) {
-  compare_judged(match.call(expand.dots = FALSE), c(if (!missing(object)) list(object), list(...)), score, folds)
-}
-
-#' @rdname compare_fits
-#' @export
-compare_fits.flash_kda <- function(object, ..., score = c("log", "class"), folds = NULL) {
-  compare_judged(match.call(expand.dots = FALSE), c(if (!missing(object)) list(object), list(...)), score, folds)
-}
-
-#' @rdname compare_fits
-#' @export
-compare_fits.kernel_ridge <- function(object, ..., score = NULL, folds = NULL) {
-  compare_judged(match.call(expand.dots = FALSE), c(if (!missing(object)) list(object), list(...)), score, folds)
-}
-
-#' @rdname compare_fits
-#' @export
-compare_fits.tune_ridge <- compare_fits.kernel_ridge
-
-# `fits`: all of them, of which each may be named in the `call`.
-compare_judged <- function(call, fits, score, folds) {
-  names(fits) <- fit_labels(call, fits)
-  if (any(vapply(fits, \(fit) inherits(fit, "flash_kde") && is_remote(.subset2(fit, "x")), NA))) {
-    return(compare_data(fits, score, folds))
-  }
+compare_fits <- function(object, ..., score = NULL, folds = NULL) {
+  fits <- c(if (!missing(object)) list(object), list(...))
+  if (length(fits) > 0) names(fits) <- fit_labels(match.call(expand.dots = FALSE), fits)
   all <- judged_alike(fits)
   first <- all[[1]]
   score <- check_choice(if (is.null(score)) first$scores else score, first$scores, "score")
@@ -112,28 +70,36 @@ compare_judged <- function(call, fits, score, folds) {
   }
   if (is.null(folds) && !all(vapply(all, \(made) made$has_left_out(score), NA))) folds <- min(10, first$n)
   if (!is.null(folds)) folds <- first$draw_folds(folds)
-  scores <- vapply(all, \(made) replace(scores_of(made, folds, score), !used_rows(made), NA), numeric(first$n))
-  new_comparison(all, scores, score, folds)
-}
-
-scores_of <- function(made, folds, score) {
-  if (!is.null(folds)) return(made$by_fold(folds, score, start_run(made$asked, "Cross-validating"))$scores)
-  made$left_out(score, start_run(made$asked, "Leaving one out"))
-}
-
-new_comparison <- function(fits, scores, score, folds) {
-  used <- used_rows(fits[[1]])
-  judge <- \(values) unlist(weighted_mean(values[used], fits[[1]]$weights[used]))
-  pairs <- pairs_of(length(fits))
-  between <- vapply(seq_len(nrow(pairs)), \(i) {
-    judge(score_differences(scores[, pairs[i, 1]], scores[, pairs[i, 2]]))
-  }, numeric(2))
-  found <- cbind(apply(scores, 2, judge), between)
+  found <- first$judge(all, folds, score)
   about <- list(
-    scores = stats::naresid(fits[[1]]$na.action, scores), score = score, folds = folds,
-    of_density = "quadratic" %in% fits[[1]]$scores, n = sum(used), infinite = colSums(scores == -Inf, na.rm = TRUE)
+    scores = stats::naresid(first$na.action, found$scores), score = score, folds = folds,
+    of_density = "quadratic" %in% first$scores, n = found$n, infinite = found$infinite
   )
-  comparison(names(fits), vapply(fits, \(made) made$estimator, ""), found["mean", ], found["se", ], about)
+  comparison(names(all), vapply(all, `[[`, "", "estimator"), found$mean, found$se, about)
+}
+
+# list(mean, se, scores, n, infinite): the first two of the scores of each of the fits, of what judge_of() knows of
+# them, and then of the differences of pairs_of() them.
+judge_all <- function(all, folds, score) {
+  used <- used_rows(all[[1]])
+  scores <- vapply(all, \(made) {
+    run <- judging_run(made, folds)
+    found <- if (is.null(folds)) made$left_out(score, run) else made$by_fold(folds, score, run)$scores
+    replace(found, !used, NA)
+  }, numeric(all[[1]]$n))
+  pairs <- pairs_of(length(all))
+  between <- vapply(seq_len(nrow(pairs)), \(i) {
+    score_differences(scores[, pairs[i, 1]], scores[, pairs[i, 2]])
+  }, numeric(nrow(scores)))
+  judged <- apply(cbind(scores, between)[used, , drop = FALSE], 2, \(values) {
+    unlist(weighted_mean(values, all[[1]]$weights[used]))
+  })
+  infinite <- colSums(scores == -Inf, na.rm = TRUE)
+  list(mean = judged["mean", ], se = judged["se", ], scores = scores, n = sum(used), infinite = infinite)
+}
+
+judging_run <- function(made, folds) {
+  start_run(made$asked, if (is.null(folds)) "Leaving one out" else "Cross-validating")
 }
 
 # Equal scores have no difference, also where both are -Inf.
@@ -175,14 +141,11 @@ fit_labels <- function(call, fits) {
 judged_alike <- function(fits) {
   all <- list()
   for (name in names(fits)) {
-    fit <- fits[[name]]
-    if (!inherits(fit, JUDGED_CLASSES)) stop_unjudged(fit, name)
-    if (inherits(fit, "flash_kde")) check_scorable(fit, name)
-    made <- all[[name]] <- judge_of(fit)
+    made <- all[[name]] <- judge_of(fits[[name]], name)
     first <- all[[1]]
     same <- same_data(made$data, first$data) && isTRUE(all.equal(made$weights, first$weights, tolerance = 1e-12))
     if (!same) {
-      stop_argument(name, "must be a fit to the same points, with the same weights, as ", quote_names(names(fits)[1]))
+      stop_argument(name, "must be a fit to the same ", first$alike, " as ", quote_names(names(fits)[1]))
     }
   }
   if (length(fits) < 2) stop_argument("...", "must have at least one other fit")

@@ -14,7 +14,7 @@ kde_conditional.flash_conditional <- function(object, given, ...) {
   run <- start_run(fit_asked(object$joint))
   there <- conditional_there(object, x, "given")
   there[c("terms", "variables")] <- list(NULL, NULL)
-  as_new_fit(there, match.call(), "conditional", run)
+  as_new_fit(there, match.call(), "kde_conditional", run)
 }
 
 #' @rdname flash_conditional
@@ -23,7 +23,7 @@ kde_conditional.flash_conditional <- function(object, given, ...) {
 kde_marginal.flash_conditional <- function(object, vars, ...) {
   part <- kde_marginal(object$joint, vars, ...)
   part$call <- match.call()
-  part$call[[1]] <- quote(marginal)
+  part$call[[1]] <- quote(kde_marginal)
   part
 }
 
@@ -42,19 +42,12 @@ print_conditional_head <- function(x, digits) {
     "Conditional density p(", paste(x$response, collapse = ", "), " | ", paste(x$given, collapse = ", "), "), ",
     estimator_of(joint)$short, "\n\n", sep = ""
   )
-  call <- deparse(short_call(x$call), nlines = 5)
-  cat("Call: ", paste(utils::head(call, 4), collapse = "\n      "), if (length(call) > 4) " ...", "\n\n", sep = "")
-  omitted <- length(x$na.action)
-  cat(
-    "Points: ", format(joint$n, big.mark = ","), if (!is.null(joint$weights)) ", weighted",
-    if (omitted > 0) paste0(" (", omitted, " left out: missing values)"), "\n", sep = ""
-  )
-  how <- if (x$selector == "user") "given" else paste0("by \"", x$selector, "\"")
-  of <- if (x$selector != "user") paste(" of the", if (is.null(x$search)) "joint" else "conditional", "density")
+  print_call(x$call)
+  print_points(joint$n, NULL, !is.null(joint$weights), length(x$na.action))
   if (joint$d > 0) {
-    cat("Kernel sds, ", how, of, ":\n", sep = "")
-    print_sds(named_sds(joint, joint$bandwidth), digits)
-    print_correlation(joint$bandwidth, joint$names, digits)
+    of <- if (x$selector != "user") paste(" of the", if (is.null(x$search)) "joint" else "conditional", "density")
+    cat("Kernel sds, ", how_chosen(x), of, ":\n", sep = "")
+    print_matrix(joint, joint$bandwidth, digits)
   }
   if (!is.null(joint$discrete)) print_lambdas(joint$discrete, digits)
   if (length(x$search$wide) > 0) {
@@ -102,11 +95,7 @@ print.summary.flash_conditional <- function(x, digits = x$digits, ...) {
     cat("\nResiduals of the conditional mean:\n")
     print(x$residuals, digits = digits)
   }
-  if (!is.null(x$loglik)) {
-    loglik <- as.numeric(x$loglik)
-    cat("\nLeave-one-out conditional log-likelihood: ", format(loglik, digits = digits), " (",
-      format(loglik / stats::nobs(x$loglik), digits = digits), " per point)\n", sep = "")
-  }
+  if (!is.null(x$loglik)) print_loglik(x$loglik, "Leave-one-out conditional log-likelihood", digits)
   invisible(x)
 }
 
@@ -126,16 +115,7 @@ nobs.flash_conditional <- function(object, ...) n_used(object$joint)
 logLik.flash_conditional <- function(object, ...) {
   check_dots_empty(...)
   run <- start_run(fit_asked(object$joint), "Leaving one out")
-  used <- used_rows(object$joint)
-  estimate <- log_conditional(object, NULL, run, loo = TRUE)
-  negative <- estimate$negative & used
-  if (any(negative)) {
-    warn_negative(
-      "the Laplace-corrected leave-one-out estimate is negative at ", sum(negative), " of ",
-      sum(used), " points: the log-likelihood is -Inf"
-    )
-  }
-  sum_of_logs(replace(estimate$log_abs, negative, -Inf)[used], object$joint)
+  log_lik_of(log_conditional(object, NULL, run, loo = TRUE), object$joint)
 }
 
 #' @rdname flash_conditional

@@ -1,11 +1,12 @@
 # Fits as the objects of other programs, and back.
 
-#' Convert between density estimates of different packages
+#' Density estimates as data frames and as objects of other packages
 #'
-#' `as_density()` makes of a fit to one variable what [stats::density()] returns, and `as_ks()`, of one to three
-#' variables, what `ks::kde()` does, so that the plots and functions for those serve it; the values are ours,
-#' exact. `as_flash_kde()` makes fits of such objects, with the same points, weights and bandwidth: the estimate
-#' that they hold on a grid, at any point and without binning.
+#' `as.data.frame()` has the training points, factors and texts as they were, with the density and the log density of
+#' the estimate at each; or, with `grid`, the nodes of a grid with them. `as_density()` makes of a fit to one variable
+#' what [stats::density()] returns, and `as_ks()`, of one to three variables, what `ks::kde()` does, so that the plots
+#' and functions for those serve it; the values are ours, exact. `as_flash_kde()` makes fits of such objects, with the
+#' same points, weights and bandwidth: the estimate that they hold on a grid, at any point and without binning.
 #'
 #' @details
 #' Other objects have one bandwidth. Of an adaptive fit it is that of factor 1, and of an SD-KDE or a
@@ -20,18 +21,29 @@
 #' for binning on a coarse grid, there is a warning.
 #' @param object A fit from [flash_kde()]; for `as_flash_kde()` an object of class `density`, or of class `kde` of
 #'   package ks.
+#' @param row.names `NULL`, or names of the `n` rows, all different.
+#' @param optional Has no effect.
+#' @param grid `NULL`, or the number of nodes of an even grid along each axis, from three bandwidths below the data
+#'   to three above them; in up to three dimensions (for more, that of a [kde_marginal()]). The first variable varies
+#'   fastest, as in [expand.grid()]: `ggplot2::geom_raster()` and [graphics::contour()] of the matrix take it so.
 #' @param n Nodes of the grid per axis, an even one from three bandwidths below the data to three above; for
 #'   `as_ks()` `NULL`: 401, 151 and 51 for one, two and three variables, as there.
-#' @param x The data of an object of class `density`, without those left out.
+#' @param x For `as.data.frame()` a fit; else the data of an object of class `density`, without those left out.
 #' @param weights Their weights; `NULL`: equal ones.
 #' @param ... For `as_flash_kde()` further arguments of [flash_kde()], as `backend` or `estimator`, which is
 #'   `"kde"` by default. Else not used; anything here is an error.
 #' @returns `as_density()`: a list of class `density`, with `x`, `y`, `bw`, `n`, `old.coords`, `call`, `data.name` and
 #'   `has.na`.
+#'   `as.data.frame()`: a data frame of `n` rows, or of `grid^d`: the columns of the points (`x1`, `x2`, ... where they
+#'   have no names; `x` in one dimension), `density` and `log_density` (`NaN` where the
+#'   Laplace-corrected estimate is negative, with a warning). Where a column of the points has one
+#'   of these two names, the estimate's is `density.1` or `log_density.1`. Cost: \eqn{O(n^2 d)}.
 #'   `as_ks()`: a list of class `kde`. `as_flash_kde()`: a fit of class `flash_kde`.
 #' @inheritSection flash_kde Errors
 #' @examples
 #' fit <- flash_kde(faithful$waiting)
+#' head(as.data.frame(fit))
+#' head(as.data.frame(flash_kde(faithful), grid = 50))
 #' as_density(fit)
 #' plot(as_density(fit))
 #'

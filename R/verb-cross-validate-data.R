@@ -1,43 +1,29 @@
 # Folds of a flash_data(): some rows of each shard, drawn where they are by a seed and the shard's number, so that they
 # do not depend on who has what.
 
-cross_validate_data <- function(object, folds, score, call) {
-  score <- check_choice(score, names(PROPER_SCORES), "score")
-  folds <- check_data_folds(folds, object$x)
-  run <- start_run(fit_asked(object), "Cross-validating")
-  found <- judge_data_folds(list(object), folds, score, run)
-  average <- mean_and_se(found$moments)
-  structure(class = "flash_kde_validation", list(
-    call = call, score = score, scores = NULL, mean = average$mean, se = average$se, folds = seq_len(folds),
-    by_fold = found$by_fold[[1]], n = found$moments$n
-  ))
+# As judge_of() has it; the scores stay where the points are, and their moments come back.
+judge_of_data <- function(fit) {
+  made <- list(
+    n = min(fit$x$rows), data = list(fit$x$id), estimator = fit$estimator, names = point_names(fit),
+    asked = fit_asked(fit), scores = names(PROPER_SCORES), has_left_out = \(score) has_left_out(fit, score),
+    draw_folds = \(folds) seq_len(check_data_folds(folds, fit$x)), fit = fit, judge = judge_all_data,
+    alike = "flash_data()"
+  )
+  made$by_fold <- function(folds, score, run) {
+    found <- judge_data_folds(list(fit), length(folds), score, run)
+    c(mean_and_se(found$moments), list(by_fold = found$by_fold[[1]], n = found$moments$n))
+  }
+  made
 }
 
-# As compare_fits(), of fits that are named.
-compare_data <- function(fits, score, folds) {
-  fits <- lapply(fits, unclass)
-  score <- check_choice(score, names(PROPER_SCORES), "score")
-  if (length(fits) < 2) stop_argument("...", "must have at least one other fit")
-  data <- fits[[1]]$x
-  for (name in names(fits)) {
-    if (!is_remote(fits[[name]]$x) || !identical(fits[[name]]$x$id, data$id)) {
-      stop_argument(name, "must be a fit to the same flash_data() as ", quote_names(names(fits)[1]))
-    }
+# As judge_all().
+judge_all_data <- function(all, folds, score) {
+  run <- judging_run(all[[1]], folds)
+  fits <- lapply(all, `[[`, "fit")
+  found <- if (is.null(folds)) judge_data(fits, fits[[1]]$x, TRUE, score, run) else {
+    judge_data_folds(fits, length(folds), score, run)$moments
   }
-  if (is.null(folds) && !all(vapply(fits, has_left_out, NA, score))) folds <- min(10, data$rows)
-  run <- start_run(fit_asked(fits[[1]]), if (is.null(folds)) "Leaving one out" else "Cross-validating")
-  found <- if (is.null(folds)) {
-    judge_data(fits, data, TRUE, score, run)
-  } else {
-    folds <- check_data_folds(folds, data)
-    judge_data_folds(fits, folds, score, run)$moments
-  }
-  about <- list(
-    scores = NULL, score = score, folds = if (!is.null(folds)) seq_len(folds), of_density = TRUE, n = found$n,
-    infinite = stats::setNames(found$infinite, names(fits))
-  )
-  average <- mean_and_se(found)
-  comparison(names(fits), vapply(fits, `[[`, "", "estimator"), average$mean, average$se, about)
+  c(mean_and_se(found), list(n = found$n, infinite = stats::setNames(found$infinite, names(all))))
 }
 
 # Every fold takes rows of every shard, and leaves some.

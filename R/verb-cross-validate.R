@@ -20,26 +20,32 @@
 #'
 #' Of a conditional density, `flash_kde(y ~ x)`, the score is \eqn{\log p(y | x)}{log p(y | x)}, or `"squared"`, minus
 #' the squared error of the conditional mean, in squared units of y, summed where there are several; of
-#' [kernel_regression()] it is that of the fit. For [flash_kda()] see [its method][cross_validate.flash_kda].
+#' [kernel_regression()] it is that of the fit.
 #'
-#' **Fits of [kernel_ridge()]** have `"squared"` for a numeric response. For classes they have `"log"`, the logarithm of the
-#' probability of the class (logistic loss), and `"class"`, 1 where the class is predicted and 0 elsewhere; folds that
-#' are drawn have all classes. A `bandwidth` and `lambda` that were given stay, and so do centres that were given as
-#' points. What was chosen from the data is chosen anew: `cross_validate(tuned)` tunes without each fold, and takes as
-#' many times the time of [tune_ridge()], while `cross_validate(tuned$fit)` keeps the numbers that were found with all
-#' rows.
-#' Row weights count in the mean score, for `loss = "weighted"` times those of the classes.
+#' **Fits of [flash_kda()]** classify every row by a fit without it, or without its fold. One row left out (`"loo"`) is
+#' exact, by a formula that the densities have: as if their bandwidths and priors were given, each row is taken out of
+#' the sums of its class. With folds all is fitted anew to the others, bandwidths included; priors are those of the
+#' fit. A number of folds is drawn in equal parts of each class. The log score of a row is the logarithm of its class's
+#' probability.
 #'
-#' Of a fit to a [flash_data()] each fold takes its part of the rows of every shard, where these are; fits and scores stay
-#' there, too, and only sums of scores come back.
+#' **Fits of [kernel_ridge()]** have `"squared"` for a numeric response. For classes they have `"log"`, the logarithm
+#' of the probability of the class (logistic loss), and `"class"`, 1 where the class is predicted and 0 elsewhere;
+#' folds that are drawn have all classes. A `bandwidth` and `lambda` that were given stay, and so do centres that were
+#' given as points. What was chosen from the data is chosen anew: `cross_validate(tuned)` tunes without each fold, and
+#' takes as many times the time of [tune_ridge()], while `cross_validate(tuned$fit)` keeps the numbers that were found
+#' with all rows. Row weights count in the mean score, for `loss = "weighted"` times those of the classes.
+#'
+#' Of a fit to a [flash_data()] each fold takes its part of the rows of every shard, where these are; fits and scores
+#' stay there, too, and only sums of scores come back.
 #'
 #' What was given to [flash_kde()] stays: a `bandwidth` in numbers, factors, a `score`. A score that is a function is
 #' asked anew, of a matrix its rows count; a fit as `score` has seen the points of the fold, which flatters.
 #'
 #' @param object A fit from [flash_kde()], to points in memory or a [flash_data()], and no balloon estimate, or from
-#'   [kernel_regression()], [kernel_ridge()] or [tune_ridge()], with rows in memory.
-#' @param folds A number of folds, drawn by R's random numbers ([set.seed()]), or which fold each point is in: a
-#'   vector of as many values as the fit has points. For a [flash_data()] a number, of no more than the rows of any shard.
+#'   [kernel_regression()], [flash_kda()], [kernel_ridge()] or [tune_ridge()], with rows in memory.
+#' @param folds A number of folds, drawn by R's random numbers ([set.seed()]), or which fold each point is in: a vector
+#'   of as many values as the fit has points. For a [flash_data()] a number, of no more than the rows of any shard. For
+#'   [flash_kda()] also `"loo"`, one row after the other.
 #' @param score `"log"`, `"quadratic"`, `"spherical"`, `"squared"` or `"class"`; see Details. `NULL`: the first that the
 #'   fit has.
 #' @param x The result.
@@ -50,6 +56,10 @@
 #'   `folds`, the fold of each point; `by_fold`, a data frame of `fold`, `n`, `score`, the fold's mean, and the
 #'   `bandwidth`s without the fold, as standard deviations, a matrix (those of y first); `n`, the number of points that
 #'   count. Of a [flash_data()] `scores` is `NULL` and `folds` are the numbers of the folds.
+#'
+#'   Of [flash_kda()] a list of class `flash_kda_validation`: `error`, the part of the rows (by weights) in another
+#'   class than theirs; `confusion`, a table of rows by their class and the one predicted; `log_score`, the mean;
+#'   `prob` and `class` by row, and `folds`.
 #' @references Gneiting, T. and Raftery, A. E. (2007) Strictly proper scoring rules, prediction, and estimation.
 #'   *Journal of the American Statistical Association* 102, 359-378.
 #' @seealso [compare_fits()] for several fits on the same folds.
@@ -61,44 +71,20 @@
 #' cross_validate(fit, folds = 5)
 #'
 #' cross_validate(kernel_ridge(mpg ~ wt + hp, data = mtcars), folds = 5)
+#' cross_validate(flash_kda(Species ~ Petal.Length + Petal.Width, iris, estimator = "kde", bandwidth = 0.2))
 cross_validate <- function(object, ...) UseMethod("cross_validate")
 
-#' @export
-cross_validate.default <- function(object, ...) stop_unjudged(object)
-
 #' @rdname cross_validate
 #' @export
-cross_validate.flash_kde <- function(object, folds = 10, score = c("log", "quadratic", "spherical"), ...) {
+cross_validate.default <- function(object, folds = 10, score = NULL, ...) {
+  made <- judge_of(object)
   check_dots_empty(...)
-  if (is_remote(.subset2(object, "x"))) return(cross_validate_data(unclass(object), folds, score, match.call()))
-  check_scorable(object, "object")
-  validate_by_folds(judge_of(object), folds, score, match.call())
-}
-
-#' @rdname cross_validate
-#' @export
-cross_validate.flash_conditional <- function(object, folds = 10, score = c("log", "squared"), ...) {
-  check_dots_empty(...)
-  validate_by_folds(judge_of(object), folds, score, match.call())
-}
-
-#' @rdname cross_validate
-#' @export
-cross_validate.kernel_regression <- function(object, folds = 10, score = "squared", ...) {
-  check_dots_empty(...)
-  validate_by_folds(judge_of(object), folds, score, match.call())
-}
-
-validate_by_folds <- function(made, folds, score, call) {
-  score <- check_choice(score, made$scores, "score")
+  score <- check_choice(if (is.null(score)) made$scores else score, made$scores, "score")
   folds <- made$draw_folds(folds)
   found <- made$by_fold(folds, score, start_run(made$asked, "Cross-validating"))
-  used <- used_rows(made)
-  values <- replace(found$scores, !used, NA)
-  average <- weighted_mean(values[used], made$weights[used])
   structure(class = "flash_kde_validation", list(
-    call = call, score = score, scores = stats::naresid(made$na.action, values), mean = average$mean,
-    se = average$se, folds = folds, by_fold = found$by_fold, n = sum(used)
+    call = match.call(), score = score, scores = stats::naresid(made$na.action, found$scores), mean = found$mean,
+    se = found$se, folds = folds, by_fold = found$by_fold, n = found$n
   ))
 }
 
@@ -115,11 +101,6 @@ print.flash_kde_validation <- function(x, digits = max(3L, getOption("digits") -
 }
 
 # ---- folds ------------------------------------------------------------------------------------
-
-check_scorable <- function(object, arg) {
-  check_in_memory(object, arg)
-  check_can(object, "draws")
-}
 
 # The fold of each point. Every part that is fitted to needs two points that weigh anything.
 check_folds <- function(folds, object) {

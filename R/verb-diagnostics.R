@@ -122,7 +122,7 @@ print_tolerance <- function(achieved, bound, asked) {
 tolerance_record <- function(object) {
   control <- start_run(fit_asked(object))
   points <- if (is.null(object$discrete)) shown_points(object) else own_places(object)
-  rows <- unique(round(seq(1, nrow(points), length.out = min(nrow(points), 4096))))
+  rows <- spread_rows(nrow(points), 4096)
   stats <- log_estimate(object, points[rows, , drop = FALSE], FALSE, control)$stats
   of_fast <- \(error) if (stats$engine == "exact") 0 else error
   list(

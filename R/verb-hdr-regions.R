@@ -1,47 +1,13 @@
 # Highest-density regions as data: intervals of one variable, polygons of two.
 
-#' Highest-density regions as data frames
-#'
-#' The smallest regions that hold the given probabilities: intervals of one variable, as `hdrcde::hdr()` has them,
-#' or polygons of two, to draw, to measure or to join with maps.
-#'
-#' @details The levels are those of [hdr_level()]. Ends of intervals are found to a billionth of a bandwidth.
-#'   Polygons are
-#' the contours on a grid as [plot()][plot.flash_kde] has it, straight between its lines; a region is closed where
-#' it meets the border of the grid, three bandwidths beyond the data and further for probabilities above 0.989.
-#'
-#' A polygon may have holes, where the density is below the level. Those are rings of their own: the outer ring
-#' comes first and counterclockwise, its holes after it and clockwise, and the first point of a ring is also its
-#' last. In ggplot2, `geom_polygon(aes(group = group, subgroup = subgroup))` draws them. With package sf,
-#' `sf::st_as_sf(regions, crs = 4326)` makes a row of each probability, with a multipolygon.
-#'
-#' Cost: `n^2 * n` kernel evaluations and those of [hdr_level()], in less time as [plot()][plot.flash_kde]
-#' says.
-#'
-#' @param object A fit from [flash_kde()] to one or two variables (of more, take a [kde_marginal()]).
-#' @param prob Probabilities of the regions, above 0 and below 1.
-#' @param n Nodes of the grid per axis: 1024 for one variable, 151 for two.
-#' @param ... Passed to methods; the method for `flash_kde` takes no others.
-#' @returns A data frame of class `flash_hdr`, the largest region first, so that those drawn later lie on top. One
-#'   variable: a row for each interval, with `prob`, `level` (of the density), `from` and `to`. Two: a row for each
-#'   point of a ring, with two columns named as the variables, `prob`, `level`, `group`, a number for each polygon,
-#'   and `subgroup`, for each ring within it. Where a variable has one of these names, the other is `prob.1` or so.
-#' @inheritSection flash_kde Errors
-#' @seealso [hdr_level()]; [geom_flash_hdr()] draws regions of groups in ggplot2.
-#' @examples
-#' hdr_regions(flash_kde(faithful$eruptions), prob = c(0.5, 0.95))
-#'
-#' regions <- hdr_regions(flash_kde(faithful), prob = c(0.5, 0.95))
-#' head(regions)
-#' plot(waiting ~ eruptions, faithful, pch = 20)
-#' for (ring in split(regions, ~ group + subgroup, drop = TRUE)) lines(ring$eruptions, ring$waiting)
+#' @rdname hdr_level
 #' @export
 hdr_regions <- function(object, prob = c(0.5, 0.95), ...) UseMethod("hdr_regions")
 
 #' @export
 hdr_regions.default <- function(object, ...) check_fit(object)
 
-#' @rdname hdr_regions
+#' @rdname hdr_level
 #' @export
 hdr_regions.flash_kde <- function(object, prob = c(0.5, 0.95), n = NULL, ...) {
   check_dots_empty(...)
@@ -54,9 +20,9 @@ hdr_regions.flash_kde <- function(object, prob = c(0.5, 0.95), n = NULL, ...) {
   hold_limits(object)
   prob <- sort(unique(check_prob(prob, "prob", open = TRUE)), decreasing = TRUE)
   n <- check_grid_size(n, object$d)
-  marginal <- figure_marginal(object, to_tol = TRUE)
-  regions <- if (object$d == 1) hdr_intervals(marginal, prob, n) else {
-    grid <- hdr_grid(marginal, prob, n)
+  part <- shown_part(object, to_tol = TRUE)
+  regions <- if (object$d == 1) hdr_intervals(part, prob, n) else {
+    grid <- hdr_grid(part, prob, n)
     check_on_grid(max(grid$z), grid$levels, prob)
     hdr_polygons(grid, prob, point_names(object))
   }
@@ -78,43 +44,33 @@ check_on_grid <- function(highest, levels, prob) {
 
 # ---- intervals --------------------------------------------------------------------------------
 
-hdr_intervals <- function(marginal, prob, size) {
-  grid <- grid_1d(marginal, size, grid_range(marginal, 1, hdr_margin(prob)))
-  levels <- exp(log_hdr_level(marginal, prob))
+hdr_intervals <- function(part, prob, size) {
+  grid <- grid_1d(part, size, shown_range(part$fit, 1, hdr_margin(prob)))
+  levels <- exp(levels_shown(part, prob))
   check_on_grid(max(grid$y), levels, prob)
   frames <- lapply(seq_along(prob), \(i) {
-    ends <- level_crossings(marginal, grid, levels[i])
+    ends <- level_crossings(part, grid, levels[i])
     data.frame(prob = prob[i], level = levels[i], from = ends$from, to = ends$to)
   })
   do.call(rbind, frames)
 }
 
 # Where the density rises above the level, and where it falls below it again; at the ends of the grid, these.
-level_crossings <- function(marginal, grid, level) {
+level_crossings <- function(part, grid, level) {
   above <- grid$y >= level
   n <- length(above)
   turn <- which(above[-1] != above[-n])
-  at <- bisect(\(x) marginal_density(marginal, cbind(x)) >= level, grid$x[turn], grid$x[turn + 1], above[turn])
+  is_above <- \(x) signed_density(log_shown(part, cbind(x))) >= level
+  at <- if (length(turn) > 0) halve(grid$x[turn], grid$x[turn + 1], is_above, above[turn])
   rises <- !above[turn]
   list(from = c(if (above[1]) grid$x[1], at[rises]), to = c(at[!rises], if (above[n]) grid$x[n]))
 }
 
-# Between each `low` and `high`, where `test`, a function of all places at once, changes from `first`.
-bisect <- function(test, low, high, first, steps = 30) {
-  for (step in if (length(low) > 0) seq_len(steps)) {
-    middle <- (low + high) / 2
-    left <- test(middle) != first
-    high[left] <- middle[left]
-    low[!left] <- middle[!left]
-  }
-  (low + high) / 2
-}
-
 # ---- polygons ---------------------------------------------------------------------------------
 
-hdr_grid <- function(marginal, prob, size) {
+hdr_grid <- function(part, prob, size) {
   margin <- hdr_margin(prob)
-  grid_2d(marginal, size, prob, grid_range(marginal, 1, margin), grid_range(marginal, 2, margin))
+  grid_2d(part, size, prob, shown_range(part$fit, 1, margin), shown_range(part$fit, 2, margin))
 }
 
 hdr_polygons <- function(grid, prob, names) {
@@ -136,7 +92,7 @@ hdr_polygons <- function(grid, prob, names) {
 # then its holes.
 ring_polygons <- function(lines) {
   rings <- lapply(lines, \(line) cbind(x = line$x, y = line$y))
-  area <- vapply(rings, enclosed_area, 0)
+  area <- vapply(rings, ring_area, 0)
   rings <- rings[area != 0]
   area <- area[area != 0]
   size <- abs(area)
@@ -146,15 +102,6 @@ ring_polygons <- function(lines) {
   # a hole is of the smallest ring around it
   owner <- vapply(which(hole), \(i) which(within[i, ])[which.min(size[within[i, ]])], 0L)
   lapply(which(!hole), \(i) rings[c(i, which(hole)[owner == i])])
-}
-
-# Above 0 where it goes counterclockwise.
-enclosed_area <- function(ring) {
-  n <- nrow(ring)
-  # about a point of its own, which keeps digits far from the origin
-  x <- ring[, 1] - ring[1, 1]
-  y <- ring[, 2] - ring[1, 2]
-  sum(x[-n] * y[-1] - x[-1] * y[-n]) / 2
 }
 
 # Which lies in which: within[i, j] where ring i lies in j. Boxes leave few pairs to look at.

@@ -3,12 +3,13 @@
 #   names: of the columns that have bandwidths; asked: for start_run();
 # - scores: the names of those that it has; has_left_out(score): has it them at its own points, each left out? Then
 #   left_out(score, run) are these;
-# - by_fold(folds, score, run): list(scores, by_fold) as judge_folds() has them; draw_folds(folds): the fold of each.
-judge_of <- function(fit) UseMethod("judge_of")
+# - by_fold(folds, score, run): as judge_folds(); draw_folds(folds): the fold of each;
+# - judge(all, folds, score): as judge_all(), of several fits to the same; alike: of what, in words.
+# `arg`: what the user calls the fit.
+judge_of <- function(fit, arg = "object") UseMethod("judge_of")
 
-JUDGED_CLASSES <- c("flash_kde", "flash_conditional", "kernel_regression", "flash_kda", "kernel_ridge", "tune_ridge")
-
-stop_unjudged <- function(fit, arg = "object") {
+#' @export
+judge_of.default <- function(fit, arg = "object") {
   stop_argument(
     arg, "must be a fit from flash_kde(), kernel_regression(), kernel_ridge(), tune_ridge() or flash_kda(): found ",
     describe(fit)
@@ -23,7 +24,10 @@ score_title <- function(score) {
 }
 
 #' @export
-judge_of.flash_kde <- function(fit) {
+judge_of.flash_kde <- function(fit, arg = "object") {
+  if (is_remote(.subset2(fit, "x"))) return(judge_of_data(unclass(fit)))
+  check_in_memory(fit, arg)
+  check_can(fit, "draws")
   folds_of <- list(
     without = \(rows, run) unclass(refit(fit, rows, run)),
     at = \(made, rows, score, run) scores_at(made, own_places(fit)[rows, , drop = FALSE], score, run),
@@ -38,7 +42,7 @@ judge_of.flash_kde <- function(fit) {
 
 # The data are y and x together, as those of a regression of y.
 #' @export
-judge_of.flash_conditional <- function(fit) {
+judge_of.flash_conditional <- function(fit, arg = "object") {
   joint <- unclass(fit$joint)
   check_judged_levels(joint, "conditional densities")
   of_x <- given_dims(fit)
@@ -73,7 +77,8 @@ new_judged <- function(fit, estimator, data, names, asked, scores, folds_of, has
   about <- list(n = fit$n, weights = fit$weights)
   made <- c(about, list(
     na.action = fit$na.action, data = data, estimator = estimator, names = names, asked = asked, scores = scores,
-    has_left_out = has_left_out, left_out = left_out, draw_folds = \(folds) check_folds(folds, about)
+    has_left_out = has_left_out, left_out = left_out, draw_folds = \(folds) check_folds(folds, about),
+    judge = judge_all, alike = "points, with the same weights,"
   ))
   made$by_fold <- \(folds, score, run) judge_folds(made, folds_of, folds, score, run)
   made
@@ -82,7 +87,8 @@ new_judged <- function(fit, estimator, data, names, asked, scores, folds_of, has
 # A sum over the responses, where they are several.
 minus_square <- function(y, found) -rowSums((unname(y) - unname(as.matrix(found)))^2)
 
-# list(scores, by_fold), by `without`, which fits to other rows, `at`, which judges that fit at these, and `sds`.
+# list(scores, by_fold, mean, se, n), by `without`, which fits to other rows, `at`, which judges that fit at these, and
+# `sds`.
 judge_folds <- function(made, folds_of, folds, score, run) {
   parts <- sort(unique(folds))
   scores <- numeric(made$n)
@@ -98,7 +104,8 @@ judge_folds <- function(made, folds_of, folds, score, run) {
   of_fold <- \(part) weighted_mean(scores[used & folds == part], made$weights[used & folds == part])$mean
   by_fold <- data.frame(fold = parts, n = as.vector(table(folds)), score = vapply(parts, of_fold, 0, USE.NAMES = FALSE))
   by_fold$bandwidth <- sds
-  list(scores = scores, by_fold = by_fold)
+  average <- weighted_mean(scores[used], made$weights[used])
+  c(average, list(scores = replace(scores, !used, NA), by_fold = by_fold, n = sum(used)))
 }
 
 # ---- the same fits to some of their rows --------------------------------------------------------

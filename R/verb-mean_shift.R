@@ -4,8 +4,7 @@
 #' @export
 mean_shift <- function(object, newdata = NULL, control = NULL) {
   check_smooth(object, "modes")
-  run <- start_run(settle_control(control, NULL, fit_asked(object)), "Shifting points")
-  field <- shape_field(object, run)
+  field <- shape_field(object, control, "Shifting points")
   starts <- thinned_starts(field, object$x, object$weights, 1)$rows
   known <- top_points(field, climb(field, to_field(field, object$x[starts, , drop = FALSE]))$u)
   known <- only_modes(known)
@@ -89,8 +88,7 @@ predict.flash_clusters <- function(object, newdata, control = NULL, ...) {
   check_dots_empty(...)
   if (missing(newdata) || is.null(newdata)) return(object$cluster)
   fit <- object$fit
-  run <- start_run(settle_control(control, NULL, fit_asked(fit)), "Shifting points")
-  field <- shape_field(fit, run)
+  field <- shape_field(fit, control, "Shifting points")
   kept <- newdata_rows(new_points(fit, newdata), stats::na.pass)
   found <- climb(field, to_field(field, kept$points), object$homes)
   lost <- which(found$home == 0)

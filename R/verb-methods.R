@@ -1,34 +1,56 @@
-#' Printing and summaries of a density estimate
+#' What a density estimate says of itself
 #'
-#' `print()` tells what was fitted, which bandwidth (as the kernel's standard deviations; the
-#' object holds `H`, their **variance** matrix) and what was computed where. `summary()` adds what
-#' needs a pass over all pairs: the log densities at the training points, the leave-one-out
-#' log-likelihood and the [diagnostics()].
+#' `print()` tells what was fitted, which bandwidth (as the kernel's standard deviations; the object holds `H`, their
+#' **variance** matrix) and what was computed where. `summary()` adds what needs a pass over all pairs: the log
+#' densities at the training points, the leave-one-out log-likelihood and the [diagnostics()]. `coef()`, `fitted()`,
+#' `logLik()` and `nobs()` are what other models have by these names.
 #'
 #' @details
 #' `summary()` costs two passes, \eqn{O(n^2 d)}, and for `"laplace"` the negative mass of
 #' [diagnostics()]; `print()` costs nothing.
 #'
+#' `logLik()` is the sum over all training points of the log density that the other points give them. Unlike the
+#' density at the training points, it does not grow without bound as the bandwidth goes to 0, so it compares estimators
+#' and bandwidths. With weights, point \eqn{i} counts \eqn{n w_i / W} times, \eqn{n} the number of points of positive
+#' weight, so the weights sum to \eqn{n} and the scale of `weights` does not matter; points of weight 0 change nothing.
+#' A point that the others give density 0, or a negative one (`"laplace"`, with a warning), makes the sum `-Inf`. For
+#' `"sdkde"` a point is left out of both stages. Cost: \eqn{O(n^2 d)}; for an `"sdkde"` of several `steps`, or with
+#' images or masses of a `support`, \eqn{O(n^3 d)}, up to some 3,000 points.
+#'
 #' @param x,object A fit from [flash_kde()], or its summary.
 #' @param digits Number of significant digits, from 1 to 22. For `summary()`, of its printed form; `NULL`: that of
 #'   `print()`.
-#' @param ... Not used.
+#' @param ... Not used; anything here is an error.
 #' @returns `print()`: its argument, invisibly. `summary()`: a list of class `summary.flash_kde`
 #'   with the parts of the fit that are not as long as the data, `weighted` (are there weights?),
 #'   `omitted` (number of rows left out by `na.action`), `columns` (a matrix: range, quartiles and
 #'   mean of every column), `log_density` (quantiles of the log density at the training points),
-#'   `negative` (at how many of them the estimate is negative), `loglik` ([logLik.flash_kde()];
+#'   `negative` (at how many of them the estimate is negative), `loglik` (`logLik()`;
 #'   `NULL` with only one point, and for an SD-KDE of more than 50,000 points with a tolerance, since its
 #'   leave-one-out sums are exact whatever `tol` is), `diagnostics` and `digits`. Rows of weight 0 do not count; the
 #'   other weights enter the quantiles and means.
-#' @name summary.flash_kde
+#'
+#'   `coef()`: the kernel's standard deviations, named by column (`object$bandwidth` has the whole variance
+#'   matrix), and `lambda` of columns of levels. `fitted()`: the density at every training point, as
+#'   [predict()][predict.flash_kde] without `newdata` gives it. `residuals()`: an error of class
+#'   `flashkernel_error_unsupported`, as a density has none. `nobs()`: the number of points of positive weight, after
+#'   `na.action`.
+#'
+#'   `logLik()`: an object of class `logLik`, with attributes `nobs` and `df`, which is 0: AIC corrects a
+#'   likelihood for being taken at the points that the model was fitted to, and these are left out here. So
+#'   [AIC()] and [BIC()] are both -2 times this value, which estimates the same as the AIC of a parametric model
+#'   (Stone 1977) and can be compared with it.
+#' @references Stone, M. (1977) An asymptotic equivalence of choice of model by cross-validation and Akaike's
+#'   criterion. *Journal of the Royal Statistical Society B* 39, 44-47.
+#' @inheritSection flash_kde Errors
+#' @rdname summary.flash_kde
 #' @examples
 #' fit <- flash_kde(faithful)
 #' fit
 #' summary(fit)
-NULL
-
-#' @rdname summary.flash_kde
+#' coef(fit)
+#' summary(fitted(fit))
+#' AIC(fit, update(fit, estimator = "kde"))
 #' @export
 print.flash_kde <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   digits <- check_digits(digits)
@@ -121,11 +143,7 @@ print.summary.flash_kde <- function(x, digits = x$digits, ...) {
   cat("\nLog density at the training points:\n")
   print(x$log_density, digits = digits)
   if (x$negative > 0) cat("The estimate is negative at", x$negative, "of them.\n")
-  if (!is.null(x$loglik)) {
-    loglik <- as.numeric(x$loglik)
-    cat("\nLeave-one-out log-likelihood: ", format(loglik, digits = digits),
-      " (", format(loglik / stats::nobs(x$loglik), digits = digits), " per point)\n", sep = "")
-  }
+  if (!is.null(x$loglik)) print_loglik(x$loglik, "Leave-one-out log-likelihood", digits)
   cat("\n")
   print(x$diagnostics, digits = digits)
   invisible(x)
@@ -136,25 +154,34 @@ print.summary.flash_kde <- function(x, digits = x$digits, ...) {
 # `x`: a fit or its summary. Both are described by the same few values.
 print_head <- function(x, weighted = !is.null(x$weights), omitted = length(x$na.action)) {
   cat(sub("signed", if (is_clipped(x)) "non-negative" else "signed", estimator_of(x)$title), "\n\n", sep = "")
-  # a call made by do.call() holds the data: show its beginning
-  call <- deparse(short_call(x$call), nlines = 5)
-  cat("Call: ", paste(utils::head(call, 4), collapse = "\n      "), sep = "")
-  cat(if (length(call) > 4) " ...\n\n" else "\n\n")
+  print_call(x$call)
+  print_points(x$n, paste(" in", columns_in_words(x)), weighted, omitted)
+}
+
+# A call made by do.call() holds the data: only its beginning is shown.
+print_call <- function(call) {
+  lines <- deparse(short_call(call), nlines = 5)
+  cat("Call: ", paste(utils::head(lines, 4), collapse = "\n      "), if (length(lines) > 4) " ...", "\n\n", sep = "")
+}
+
+print_points <- function(n, columns, weighted, omitted) {
   cat(
-    "Points: ", format(x$n, big.mark = ","), " in ", columns_in_words(x), if (weighted) ", weighted",
-    if (omitted > 0) paste0(" (", omitted, " left out: missing values)"), "\n",
-    sep = ""
+    "Points: ", whole(n), columns, if (weighted) ", weighted",
+    if (omitted > 0) paste0(" (", omitted, " left out: missing values)"), "\n", sep = ""
   )
+}
+
+print_loglik <- function(loglik, what, digits) {
+  value <- as.numeric(loglik)
+  cat("\n", what, ": ", format(value, digits = digits), " (", format(value / stats::nobs(loglik), digits = digits),
+    " per point)\n", sep = "")
 }
 
 print_bandwidth <- function(x, digits) {
   if (!is.null(x$discrete)) print_lambdas(x$discrete, digits)
   if (x$d == 0) return(invisible())
-  sds <- named_sds(x, x$bandwidth)
-  chosen <- if (x$selector == "user") "given" else paste0("by \"", x$selector, "\"")
-  cat("Bandwidth: H, a variance matrix, ", chosen, "; kernel sds sqrt(diag(H)):\n", sep = "")
-  print_sds(sds, digits)
-  print_correlation(x$bandwidth, names(sds), digits)
+  cat("Bandwidth: H, a variance matrix, ", how_chosen(x), "; kernel sds sqrt(diag(H)):\n", sep = "")
+  print_matrix(x, x$bandwidth, digits)
   search <- x$search
   if (!is.null(x$adaptive) && !is.null(search)) attr(search, "heavy") <- FALSE # its cure has been taken
   if (x$selector != "user") for (note in bandwidth_notes(search)) cat(strwrap(note, exdent = 2), sep = "\n")
@@ -162,12 +189,18 @@ print_bandwidth <- function(x, digits) {
   print_steps(x)
   print_clipped(x, digits)
   if (is.null(x$score_bandwidth)) return(invisible())
-  score <- named_sds(x, x$score_bandwidth)
   if (!isTRUE(all.equal(x$score_bandwidth, x$bandwidth, tolerance = 1e-12))) {
     cat("Score bandwidth, sds", if (!is.null(x$adaptive)) ", times the same factors", ":\n", sep = "")
-    print_sds(score, digits)
-    print_correlation(x$score_bandwidth, names(sds), digits)
+    print_matrix(x, x$score_bandwidth, digits)
   }
+}
+
+how_chosen <- function(x) if (x$selector == "user") "given" else paste0("by \"", x$selector, "\"")
+
+# Standard deviations, and correlations where there are any.
+print_matrix <- function(x, H, digits) {
+  print_sds(named_sds(x, H), digits)
+  print_correlation(H, point_names(x), digits)
 }
 
 named_sds <- function(object, H) stats::setNames(bandwidth_sds(H), point_names(object))
@@ -201,26 +234,15 @@ print_correlation <- function(H, names, digits, most = 8) {
 
 # ---- what other models have -------------------------------------------------------------------
 
-#' Bandwidths and densities of a fit, by the names that other models have for them
-#'
-#' @param object A fit from [flash_kde()].
-#' @param ... Not used; anything here is an error.
-#' @returns `coef()`: the kernel's standard deviations, named by column (`object$bandwidth` has the whole variance
-#'   matrix), and `lambda` of columns of levels. `fitted()`: the density at every training point, as [predict()][predict.flash_kde] without `newdata`
-#'   gives it. `residuals()`: an error of class `flashkernel_error_unsupported`, as a density has none.
-#' @inheritSection flash_kde Errors
+#' @rdname summary.flash_kde
 #' @importFrom stats coef
 #' @export
-#' @examples
-#' fit <- flash_kde(faithful)
-#' coef(fit)
-#' summary(fitted(fit))
 coef.flash_kde <- function(object, ...) {
   check_dots_empty(...)
   c(named_sds(object, object$bandwidth), object$discrete$lambda)
 }
 
-#' @rdname coef.flash_kde
+#' @rdname summary.flash_kde
 #' @importFrom stats fitted
 #' @export
 fitted.flash_kde <- function(object, ...) {
@@ -228,7 +250,7 @@ fitted.flash_kde <- function(object, ...) {
   stats::predict(object)
 }
 
-#' @rdname coef.flash_kde
+#' @rdname summary.flash_kde
 #' @importFrom stats residuals
 #' @export
 residuals.flash_kde <- function(object, ...) {

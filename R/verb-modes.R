@@ -65,8 +65,7 @@
 #' predict(clusters, data.frame(eruptions = c(2, 4), waiting = c(55, 85)))
 kde_modes <- function(object, start = NULL, control = NULL) {
   check_smooth(object, "modes")
-  run <- start_run(settle_control(control, NULL, fit_asked(object)), "Finding modes")
-  field <- shape_field(object, run)
+  field <- shape_field(object, control, "Finding modes")
   if (is.null(start)) {
     from <- thinned_starts(field, object$x, object$weights, 1)
     u <- to_field(field, object$x[from$rows, , drop = FALSE])

@@ -44,8 +44,7 @@ kde_ridges <- function(object, dimension = 1, start = NULL, trim = 0.05, control
   if (length(trim) != 1 || trim == 1) {
     stop_argument("trim", "must be one number from 0 to below 1: found ", describe(trim))
   }
-  run <- start_run(settle_control(control, NULL, fit_asked(object)), "Finding ridges")
-  field <- shape_field(object, run)
+  field <- shape_field(object, control, "Finding ridges")
   u <- if (is.null(start)) {
     to_field(field, dense_starts(field, trim))
   } else {

@@ -109,8 +109,13 @@ prediction_columns <- function(object, at) {
   if (length(column) == 0) return(response_named(object, ".fitted", stats::predict(object, at, type = "mean")))
   p <- stats::predict(object, at, type = "probability")
   of <- object$joint$discrete$columns[[column]]
-  class <- factor(of$levels[likeliest(p)], of$levels, ordered = of$kind == "ordered")
-  c(list(.pred_class = class), named_columns(".pred", p))
+  predicted_classes(p, of$levels, of$kind == "ordered")
+}
+
+# The likeliest class, and a probability for each.
+predicted_classes <- function(p, classes, ordered = FALSE) {
+  class <- factor(classes[likeliest(p)], classes, ordered = ordered)
+  c(list(.pred_class = class), named_columns(".pred", p, classes))
 }
 
 response_named <- function(object, name, values) named_columns(name, values, object$response)
@@ -127,7 +132,7 @@ augment.flash_kda <- function(x, data = NULL, newdata = NULL, loo = FALSE, ...) 
   }
   augment_rows(x, data, newdata, own_kda_rows, \(x, at) {
     p <- if (loo) cross_validate(x)$prob else stats::predict(x, at, type = "prob")
-    c(list(.pred_class = factor(x$classes[likeliest(p)], x$classes)), named_columns(".pred", p, x$classes))
+    predicted_classes(p, x$classes)
   })
 }
 

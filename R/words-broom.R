@@ -204,7 +204,8 @@ about_density <- function(fit, selector, loo, of) {
   log_lik <- if (loo) as.numeric(stats::logLik(of)) else NA_real_
   list(
     estimator = fit$estimator, selector = selector,
-    adaptive = if (is.null(fit$adaptive)) "none" else fit$adaptive$method, n.effective = effective_size(fit$weights, fit$n), logLik = log_lik, AIC = -2 * log_lik
+    adaptive = if (is.null(fit$adaptive)) "none" else fit$adaptive$method,
+    n.effective = effective_size(fit$weights, fit$n), logLik = log_lik, AIC = -2 * log_lik
   )
 }
 

@@ -30,16 +30,24 @@ show_seconds <- function(name, x, fits, runs = 5) {
   cat(name, paste0("  ", fits, " ", formatC(seconds, digits = 2, format = "fg")), "\n")
 }
 
-# milliseconds of small data, one thread, beside those of stats::density() with "SJ"
+# milliseconds of small data with all defaults, one thread, beside those of stats::density() with "SJ"
+SMALL <- list(
+  flash_kde = \() flash_kde(x), kernel_regression = \() kernel_regression(mpg ~ wt, mtcars),
+  kernel_ridge = \() kernel_ridge(mpg ~ wt + hp, mtcars), flash_kda = \() flash_kda(Species ~ ., iris),
+  density = \() stats::density(x, bw = "SJ")
+)
+milliseconds <- function(fit) {
+  started <- Sys.time()
+  fit()
+  1e3 * as.numeric(Sys.time() - started, units = "secs")
+}
 options(flashkernel.threads = 1L)
 set.seed(1)
 x <- stats::rnorm(500)
-small <- c(
-  flash_kde = seconds_of(\(x) flash_kde(x), x, 25), flash_kda = seconds_of(\(x) flash_kda(Species ~ ., x), iris, 25),
-  density = seconds_of(\(x) stats::density(x, bw = "SJ"), x, 25)
-)
-shown <- formatC(1e3 * small, digits = 2, format = "fg")
-cat("500 numbers, iris, 500 numbers, ms ", paste0("  ", names(small), " ", shown), "\n")
+for (name in names(SMALL)) {
+  for (i in 1:5) SMALL[[name]]()
+  cat(name, formatC(stats::median(replicate(50, milliseconds(SMALL[[name]]))), digits = 2, format = "fg"), "ms\n")
+}
 options(flashkernel.threads = 2L)
 
 for (d in c(2, 6)) show_seconds(paste("2,000 x", d), mixture(2000, d), names(FITS))

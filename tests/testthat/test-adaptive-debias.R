@@ -121,7 +121,7 @@ test_that("the distribution function, draws and marginals are of the moved point
   terms <- vapply(at, \(q) {
     mean(stats::dnorm(q, fit$debiased[, 2], case$factors * sqrt(case$H[2, 2])))
   }, 0)
-  expect_equal(marginal_density(figure_marginal(fit, 2), at), terms, tolerance = 1e-12)
+  expect_equal(signed_density(log_shown(shown_part(fit, 2), at)), terms, tolerance = 1e-12)
 })
 
 test_that("an estimate to a tolerance keeps it, and its leave-one-out values are exact", {

@@ -11,6 +11,12 @@ written_density <- function(x, at, H, w = rep(1, nrow(x)), f = rep(1, nrow(x))) 
   })
 }
 
+# Positive where the ring, whose first two columns are places, goes counterclockwise.
+written_area <- function(ring) {
+  n <- nrow(ring)
+  sum(ring[-n, 1] * ring[-1, 2] - ring[-1, 1] * ring[-n, 2]) / 2
+}
+
 case <- local({
   set.seed(4)
   x <- cbind(a = stats::rnorm(30), b = stats::rnorm(30, 2))
@@ -145,16 +151,11 @@ test_that("polygons enclose what is above the level, holes left out", {
   expect_identical(max(regions$subgroup[regions$prob == 0.97]), 2L)
   expect_identical(length(unique(regions$group[regions$prob == 0.97])), 2L)
   for (ring in rings) {
-    n <- nrow(ring)
-    expect_identical(unlist(ring[1, 1:2]), unlist(ring[n, 1:2]))
-    area <- sum(ring$u[-n] * ring$v[-1] - ring$u[-1] * ring$v[-n]) / 2
-    expect_identical(area > 0, ring$subgroup[1] == 1L)
+    expect_identical(unlist(ring[1, 1:2]), unlist(ring[nrow(ring), 1:2]))
+    expect_identical(written_area(ring) > 0, ring$subgroup[1] == 1L)
     expect_lt(max(abs(predict(fit, as.matrix(ring[1:2])) / ring$level - 1)), 0.02)
   }
-  total <- sum(vapply(rings[vapply(rings, \(r) r$prob[1] == 0.97, NA)], \(ring) {
-    n <- nrow(ring)
-    sum(ring$u[-n] * ring$v[-1] - ring$u[-1] * ring$v[-n]) / 2
-  }, 0))
+  total <- sum(vapply(Filter(\(ring) ring$prob[1] == 0.97, rings), written_area, 0))
   grid <- as.data.frame(fit, grid = 400)
   cell <- diff(grid$u[1:2]) * diff(grid$v[c(1, 401)])
   expect_equal(total, cell * sum(grid$density >= hdr_level(fit, 0.97)), tolerance = 0.01)
@@ -191,10 +192,7 @@ test_that("regions become simple features", {
   expect_true(all(sf::st_is_valid(sf::st_set_crs(shapes, NA))))
   expect_identical(sf::st_crs(shapes)$epsg, 4326L)
   own <- regions[regions$prob == 0.3, ]
-  areas <- vapply(split(own, list(own$group, own$subgroup), drop = TRUE), \(ring) {
-    n <- nrow(ring)
-    sum(ring[-n, 1] * ring[-1, 2] - ring[-1, 1] * ring[-n, 2]) / 2
-  }, 0)
+  areas <- vapply(split(own, list(own$group, own$subgroup), drop = TRUE), written_area, 0)
   expect_equal(as.numeric(sf::st_area(sf::st_set_crs(shapes, NA)))[2], sum(areas))
   expect_argument_error(sf::st_as_sf(hdr_regions(flash_kde(faithful$waiting))), "x")
   fit <- flash_kde(stats::setNames(faithful, c("prob", "subgroup")), bandwidth = c(0.2, 3))

@@ -187,7 +187,7 @@ test_that("what cannot be compared is refused, by name", {
   expect_argument_error(compare_fits(fit, weighted), "weighted")
   expect_argument_error(compare_fits(fit), "...")
   expect_argument_error(compare_fits(fit, 1), "1")
-  expect_argument_error(compare_fits(1, fit), "object")
+  expect_argument_error(compare_fits(1, fit), "1")
   expect_argument_error(compare_fits(fit, fit, score = "brier"), "score")
   for (bad in list(1, 21, "a", c(1, 2), rep(1, 20), replace(1:20, 2, NA))) {
     expect_argument_error(cross_validate(fit, bad), "folds")

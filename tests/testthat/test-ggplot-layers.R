@@ -84,7 +84,7 @@ test_that("geom_flash_hdr() draws bands whose borders are at the levels", {
 })
 
 test_that("lines have a group for each ring, and grids the density", {
-  layer <- geom_flash_hdr_lines(prob = 0.5, bandwidth = 0.3, n = 51)
+  layer <- geom_flash_hdr(lines = TRUE, prob = 0.5, bandwidth = 0.3, n = 51)
   data <- drawn(layer, iris, ggplot2::aes(Petal.Length, Petal.Width))
   rings <- split(data, data$group)
   expect_gt(length(rings), 1)
@@ -129,7 +129,7 @@ test_that("kernels and supports are those of flash_kde(), and layers have weight
   }
   expect_gte(min(data$x), 10)
   layers <- list(
-    \(...) geom_flash_hdr(bandwidth = 1, n = 21, ...), \(...) geom_flash_hdr_lines(bandwidth = 1, n = 21, ...),
+    \(...) geom_flash_hdr(bandwidth = 1, n = 21, ...), \(...) geom_flash_hdr(lines = TRUE, bandwidth = 1, n = 21, ...),
     \(...) stat_flash_density_2d(bandwidth = 1, n = 21, support = list(y = c(0, Inf)), ...)
   )
   for (of in layers) {
@@ -158,6 +158,7 @@ test_that("groups without a fit are left out, and bad arguments named", {
   expect_warning(built <- drawn(geom_flash_hdr(n = 31), data, petals), "left out")
   expect_identical(length(unique(built$fill)), 1L)
   expect_argument_error(geom_flash_hdr(prob = 1), "prob")
+  expect_argument_error(geom_flash_hdr(lines = 1), "lines")
   expect_argument_error(stat_flash_density(n = 0), "n")
   expect_argument_error(stat_flash_density(trim = NA), "trim")
   expect_error(ggplot2::ggplot_build(ggplot2::ggplot(iris) + stat_flash_density()), "x.*y")

@@ -47,7 +47,7 @@ test_that("errors and scores are those of the positive part, levels and figures,
   expect_equal(predict(fit, y, type = "score")[positive, ], predict(signed, y, type = "score")[positive, ])
   expect_true(all(is.nan(predict(fit, y, type = "score")[!positive, ])))
   expect_equal(hdr_level(fit), hdr_level(signed) / scale)
-  expect_equal(marginal_density(figure_marginal(fit), y), predict(fit, y))
+  expect_equal(signed_density(log_shown(shown_part(fit), y)), predict(fit, y))
   expect_true(all(predict(fit, as.matrix(simulate(fit, 200, seed = 2))) > 0))
   expect_within(predict(fit, loo = TRUE), pmax(predict(signed, loo = TRUE), 0) / scale, 1e-15)
 })

@@ -115,6 +115,11 @@ test_that("labels that a small device has no room for are broken or smaller", {
   graphics::plot.new()
   expect_identical(in_two_lines("short", 1.2), "short")
   long <- "Density of one of the variables and of another one of them all"
+  for (text in c("short", long)) {
+    factor <- fit_width(text, 1.2, 2)
+    expect_lt(graphics::strwidth(text, "inches", cex = 1.2 * factor, font = 2), graphics::par("fin")[1])
+    expect_identical(factor == 1, text == "short")
+  }
   broken <- in_two_lines(long, 1.2, 2)
   expect_identical(gsub("\n", " ", broken), long)
   expect_identical(count_lines(broken), 2L)

@@ -1,16 +1,21 @@
 # Figures draw the estimate itself, and leave the session as it was.
 
-estimators <- c("kde", "sdkde", "laplace")
-
-test_that("plots of 1, 2 and more variables draw and return what they drew, invisibly", {
-  for (estimator in estimators) {
-    for (data in list(faithful["eruptions"], faithful, iris[1:3])) {
+test_that("figures of 1, 2 and more variables draw, return what they drew, invisibly, and leave the session as it was", {
+  with_null_device({
+    graphics::plot.new()
+    before <- graphics::par(no.readonly = TRUE)[c("mar", "mfrow", "oma", "las", "cex")]
+    set.seed(3)
+    state <- .Random.seed
+    for (estimator in c("kde", "sdkde", "laplace")) for (data in list(faithful["eruptions"], faithful, iris[1:3])) {
       fit <- flash_kde(data, estimator = estimator)
-      drawn <- with_null_device(withVisible(plot(fit)))
-      expect_false(drawn$visible)
-      expect_false(is.null(drawn$value))
+      drawn <- withVisible(plot(fit))
+      expect_false(drawn$visible || is.null(drawn$value))
+      hdr_level(fit, 0.5)
+      if (requireNamespace("ggplot2", quietly = TRUE)) expect_silent(ggplot2::ggplot_build(ggplot2::autoplot(fit)))
     }
-  }
+    expect_identical(.Random.seed, state)
+    expect_identical(graphics::par(names(before)), before)
+  })
 })
 
 test_that("the grids that plot() returns hold the estimate itself", {
@@ -55,36 +60,35 @@ test_that("lines() and plot(add = TRUE) draw on the figure that is there", {
   expect_argument_error(plot(flash_kde(iris[1:3]), add = TRUE), "add")
   expect_argument_error(plot(fit, prob = 2), "prob")
   expect_argument_error(plot(fit, n = -1), "n")
+  plane <- flash_kde(faithful, "kde", bandwidth = c(0.3, 4))
+  with_null_device(expect_identical(contour(plane, n = 21), plot(plane, n = 21, fill = FALSE)))
+  expect_argument_error(contour(fit), "x")
+  expect_argument_error(contour(flash_kde(data.frame(faithful, level = faithful$waiting > 70))), "x")
 })
 
-test_that("arguments that a figure would not heed are refused by name", {
+test_that("graphical parameters that a figure would not heed, or of a wrong type or value, are refused by name", {
   fits <- list(flash_kde(faithful$waiting), flash_kde(faithful), flash_kde(iris[1:3]))
-  with_null_device(for (fit in fits) {
-    expect_argument_error(plot(fit, type = "h"), "type")
-    expect_argument_error(plot(fit, banana = 1), "banana")
-    expect_error(plot(fit, las = 1, pch = 3, cex = 0.5, family = "serif"), NA)
-  })
+  wrong <- list(
+    type = "h", banana = 1, col = list(1), col = "no colour", lwd = "a", lwd = -1, main = 1:3, sub = list(), las = "x",
+    las = 7, bty = 1, cex = "big", cex.axis = -1, mgp = 1, fg = TRUE, xpd = "no"
+  )
+  refused <- \(fit, given) expect_argument_error(do.call(plot, c(list(fit), given)), names(given))
   with_null_device({
-    for (arg in c("xlim", "ylim", "xlab", "ylab")) {
-      expect_argument_error(do.call(plot, c(fits[3], stats::setNames(list(1:2), arg))), arg)
+    for (fit in fits) {
+      for (i in seq_along(wrong)) refused(fit, wrong[i])
+      expect_no_error(plot(fit, las = 1, pch = 3, cex = 0.5, family = "serif"))
     }
-    expect_argument_error(plot(fits[[3]], cex.main = 2), "cex.main")
-    expect_error(plot(fits[[1]], cex.main = 2, panel.first = graphics::grid(), bty = "l"), NA)
-    expect_error(plot(fits[[2]], asp = 1, xaxs = "r", col.main = "red"), NA)
+    for (arg in c("xlim", "ylim", "xlab", "ylab")) refused(fits[[3]], stats::setNames(list(1:2), arg))
+    refused(fits[[3]], list(cex.main = 2))
+    expect_no_error(plot(fits[[1]], cex.main = 2, panel.first = graphics::grid(), bty = "l"))
+    expect_no_error(plot(fits[[2]], asp = 1, xaxs = "r", col.main = "red"))
     expect_argument_error(lines(fits[[1]], banana = 1), "banana")
+    expect_argument_error(lines(fits[[1]], lwd = NA), "lwd")
+    refused(fits[[1]], list(xlim = "a"))
+    refused(fits[[1]], list(xlab = 1:2))
+    refused(fits[[2]], list(axes = "no"))
+    expect_silent(plot(fits[[2]], main = quote(x^2), sub = expression(alpha), col = 4, axes = FALSE))
   })
-})
-
-test_that("titles and the labels of small panels stay within their room", {
-  grDevices::png(tempfile(fileext = ".png"), width = 300, height = 300)
-  on.exit(grDevices::dev.off())
-  graphics::plot.new()
-  for (text in c("short", strrep("a long title ", 5))) {
-    factor <- fit_width(text, 1.2, 2)
-    width <- graphics::strwidth(text, "inches", cex = 1.2 * factor, font = 2)
-    expect_lt(width, graphics::par("fin")[1])
-    expect_identical(factor == 1, text == "short")
-  }
 })
 
 test_that("contour labels do not cover each other, and the key goes where no data are", {
@@ -105,15 +109,8 @@ test_that("contour labels do not cover each other, and the key goes where no dat
   corner <- cbind(seq(0.7, 1, 0.01), seq(0.7, 1, 0.01))
   key <- draw_region_key(c("95%", "50%"), c("red", "blue"), corner)
   expect_identical(covered_points(key$rect, corner), 0L)
-})
-
-test_that("contour() draws the lines alone", {
-  grDevices::pdf(NULL)
-  on.exit(grDevices::dev.off())
-  fit <- flash_kde(faithful, "kde", bandwidth = c(0.3, 4))
-  expect_identical(contour(fit, n = 21), plot(fit, n = 21, fill = FALSE))
-  expect_argument_error(contour(flash_kde(faithful$waiting)), "x")
-  expect_argument_error(contour(flash_kde(data.frame(faithful, level = faithful$waiting > 70))), "x")
+  # a contour no larger than its label goes to the key
+  expect_identical(vapply(c(0.3, 1), \(r) holds_label(circle(r)[[1]], box), NA), c(FALSE, TRUE))
 })
 
 test_that("the size of the axes' numbers is not that of the points", {
@@ -150,49 +147,6 @@ test_that("line types that crash R's own graphics are refused by name", {
   expect_match(as.vector(refused), "^`lty` must")
 })
 
-test_that("a plot leaves the graphical parameters and the random state as they were", {
-  with_null_device({
-    graphics::plot.new()
-    before <- graphics::par(no.readonly = TRUE)[c("mar", "mfrow", "oma", "las", "cex")]
-    set.seed(3)
-    state <- .Random.seed
-    for (data in list(faithful["eruptions"], faithful, iris[1:3])) {
-      plot(flash_kde(data, estimator = "kde"))
-      hdr_level(flash_kde(data, estimator = "kde"), 0.5)
-    }
-    expect_identical(.Random.seed, state)
-    expect_identical(graphics::par(names(before)), before)
-  })
-})
-
-test_that("autoplot() gives ggplots that build", {
-  skip_if_not_installed("ggplot2")
-  for (data in list(faithful["eruptions"], faithful, iris[1:3])) {
-    drawn <- ggplot2::autoplot(flash_kde(data, estimator = "kde"))
-    expect_s3_class(drawn, "ggplot")
-    expect_silent(with_null_device(ggplot2::ggplot_build(drawn)))
-  }
-})
-
-test_that("graphical parameters of a wrong type or value are refused by name", {
-  fits <- list(flash_kde(faithful$waiting), flash_kde(faithful), flash_kde(iris[1:3]))
-  wrong <- list(
-    col = list(1), col = "no colour", lwd = "a", lwd = -1, main = 1:3, sub = list(),
-    las = "x", las = 7, bty = 1, cex = "big", cex.axis = -1, mgp = 1, fg = TRUE, xpd = "no"
-  )
-  with_null_device(for (fit in fits) for (i in seq_along(wrong)) {
-    arg <- names(wrong)[i]
-    expect_argument_error(do.call(plot, c(list(fit), wrong[i])), arg)
-  })
-  with_null_device({
-    expect_argument_error(plot(fits[[1]], xlim = "a"), "xlim")
-    expect_argument_error(plot(fits[[1]], xlab = 1:2), "xlab")
-    expect_argument_error(plot(fits[[2]], axes = "no"), "axes")
-    expect_argument_error(lines(fits[[1]], lwd = NA), "lwd")
-    expect_silent(plot(fits[[2]], main = quote(x^2), sub = expression(alpha), col = 4, axes = FALSE))
-  })
-})
-
 test_that("dots of crowded points are few and light, lone ones dark", {
   ink <- point_ink(c(0.5, 5.5, rep(9.5, 500)), c(0.5, 5.5, rep(9.5, 500)))
   expect_identical(ink$drawn, 1:6)
@@ -222,13 +176,6 @@ test_that("an axis of a panel has at least three labels, apart from each other",
   }
 })
 
-test_that("a contour no larger than its label goes to the key", {
-  angle <- seq(0, 2 * pi, length.out = 100)
-  circle <- function(r) cbind(r * cos(angle), r * sin(angle))
-  expect_false(holds_label(circle(0.3), c(0.4, 0.15)))
-  expect_true(holds_label(circle(1), c(0.4, 0.15)))
-})
-
 test_that("texts of a diagonal panel leave the curve its room", {
   grDevices::pdf(NULL, width = 1.2, height = 1.2)
   on.exit(grDevices::dev.off())
@@ -251,11 +198,11 @@ test_that("large figures, evaluated to a tolerance, show the exact estimate", {
   expect_identical(drawn, again)
   # kernels of several widths; a low level wants more than the tolerance says
   fit <- flash_kde(x, "kde", bandwidth = 0.1, adaptive = rep(c(1, 3), 2000))
-  marginal <- figure_marginal(fit, to_tol = TRUE)
+  part <- shown_part(fit, to_tol = TRUE)
   at <- unname(as.matrix(expand.grid(seq(-6, 6, length.out = 30), seq(-1, 15, length.out = 30))))
   exact <- predict(fit, at)
-  expect_within(shown_density(marginal, at, 1e-3 * max(exact)), exact, 1e-6 * max(exact))
-  expect_within(shown_density(marginal, at, 1e-20) / exact, rep(1, 900), 0.01)
+  expect_within(seen_density(part$density, at, 1e-3 * max(exact), part$control), exact, 1e-6 * max(exact))
+  expect_within(seen_density(part$density, at, 1e-20, part$control) / exact, rep(1, 900), 0.01)
 })
 
 test_that("autoplot() takes colours", {
