@@ -22,7 +22,7 @@ shown_part <- function(object, dims = NULL, panels = 1, to_tol = FALSE) {
   fit <- unclass(if (whole) object else marginal_of(signed_part(object), dims))
   pairs <- n_used(fit) * c(0, PANEL_NODES, 0)[min(fit$d, 3) + 1] * panels
   control <- if (to_tol && pairs > EXACT_FIGURE_PAIRS) figure_control(object) else fit_control(object)
-  list(fit = fit, density = if (pairs > MAX_FIGURE_PAIRS) merged(fit) else fit, control = control, panels = panels)
+  list(fit = fit, density = if (pairs > MAX_FIGURE_PAIRS) merged_points(fit) else fit, control = control, panels = panels)
 }
 
 # The fit's own tolerance counts where it is wider.
@@ -58,7 +58,7 @@ seen_density.default <- function(object, at, least, control) {
 # the variance within a cell, under 1% of its own, where the estimate is smooth at that scale: the
 # density changes by less than 1e-3 of its maximum, which no plot shows.
 #' @export
-merged.default <- function(object) {
+merged_points.default <- function(object) {
   if (is_balloon(object) || !has_gaussian(object)) return(object)
   used <- used_rows(object)
   points <- fit_points(object)[used, , drop = FALSE]
@@ -81,8 +81,8 @@ merged.default <- function(object) {
 }
 
 #' @export
-merged.supported <- function(object) {
-  object$inner <- merged(object$inner)
+merged_points.supported <- function(object) {
+  object$inner <- merged_points(object$inner)
   object
 }
 

@@ -67,7 +67,7 @@ shown_nodes <- function(object, axis, lim, size, step = 1 / 2) UseMethod("shown_
 seen_density <- function(object, at, least, control) UseMethod("seen_density", object$kind)
 
 # Nearly the same density of fewer kernels.
-merged <- function(object) UseMethod("merged", object$kind)
+merged_points <- function(object) UseMethod("merged_points", object$kind)
 
 # The logarithms of the levels of the regions of highest density; `n_samples` and `seed` where they are found by draws.
 # `panels`: that share the work.

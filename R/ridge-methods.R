@@ -150,12 +150,6 @@ print_lines <- function(...) {
   cat(sprintf("%-10s %s\n", paste0(names(lines), ":"), unlist(lines)), sep = "")
 }
 
-print_call <- function(call, most, indent) {
-  lines <- deparse(short_call(call), nlines = most + 1)
-  shown <- paste(sub("^ +", indent, utils::head(lines, most)), collapse = "\n      ")
-  cat("Call: ", shown, if (length(lines) > most) " ...", "\n\n", sep = "")
-}
-
 # `x`: of described().
 print_model <- function(x, digits) {
   cat(model_title(x), "\n\n", sep = "")

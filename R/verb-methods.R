@@ -159,9 +159,12 @@ print_head <- function(x, weighted = !is.null(x$weights), omitted = length(x$na.
 }
 
 # A call made by do.call() holds the data: only its beginning is shown.
-print_call <- function(call) {
-  lines <- deparse(short_call(call), nlines = 5)
-  cat("Call: ", paste(utils::head(lines, 4), collapse = "\n      "), if (length(lines) > 4) " ...", "\n\n", sep = "")
+# `most`: of how many lines; `indent`: for those that follow the first, NULL as deparse() has it.
+print_call <- function(call, most = 4, indent = NULL) {
+  lines <- deparse(short_call(call), nlines = most + 1)
+  shown <- utils::head(lines, most)
+  if (!is.null(indent)) shown <- sub("^ +", indent, shown)
+  cat("Call: ", paste(shown, collapse = "\n      "), if (length(lines) > most) " ...", "\n\n", sep = "")
 }
 
 print_points <- function(n, columns, weighted, omitted) {
