@@ -75,7 +75,7 @@ kde_conditional.flash_kde <- function(object, given, ...) {
   run <- start_run(fit_asked(object))
   check_memory(8 * (4 + 3 * object$d) * object$n, "object")
   made <- conditional_where(object, at, run)
-  as_new_fit(made, match.call(), "conditional", run)
+  as_new_fit(made, match.call(), "kde_conditional", run)
 }
 
 # list(dims, values, codes): which variables, a matrix of one row, and of a fit with levels the numbers of those given.

@@ -71,7 +71,7 @@ kde_marginal.flash_kde <- function(object, vars, debias = FALSE, ...) {
   run <- start_run(fit_asked(object), "Debiasing")
   part <- marginal_of(object, vars, run)
   if (debias) part <- debiased_anew(part, run)
-  as_new_fit(part, match.call(), "marginal", run)
+  as_new_fit(part, match.call(), "kde_marginal", run)
 }
 
 # Positions of the variables that names or numbers say.

@@ -82,7 +82,7 @@ REFUSALS <- list(
     supported = "take score = \"log\""
   )),
   bands = list("bands", c(
-    balloon = ONE_SUM, rebuilt = "marginal(debias = TRUE) debiases them anew", steps = ONE_SUM,
+    balloon = ONE_SUM, rebuilt = "kde_marginal(debias = TRUE) debiases them anew", steps = ONE_SUM,
     laplace6 = "fit estimator = \"laplace\" or \"kde\"", clipped = ONE_SUM, compact = ONE_SUM, mixed = ONE_SUM,
     bent = paste0(WITH_ERRORS, " and see predict(se.fit = TRUE)"),
     imaged_signed = "take method = \"transform\" and see predict(se.fit = TRUE)", supported = ONE_SUM

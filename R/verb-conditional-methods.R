@@ -14,7 +14,7 @@ kde_conditional.flash_conditional <- function(object, given, ...) {
   run <- start_run(fit_asked(object$joint))
   there <- conditional_there(object, x, "given")
   there[c("terms", "variables")] <- list(NULL, NULL)
-  as_new_fit(there, match.call(), "conditional", run)
+  as_new_fit(there, match.call(), "kde_conditional", run)
 }
 
 #' @rdname flash_conditional
@@ -23,7 +23,7 @@ kde_conditional.flash_conditional <- function(object, given, ...) {
 kde_marginal.flash_conditional <- function(object, vars, ...) {
   part <- kde_marginal(object$joint, vars, ...)
   part$call <- match.call()
-  part$call[[1]] <- quote(marginal)
+  part$call[[1]] <- quote(kde_marginal)
   part
 }
 
