@@ -7,7 +7,7 @@ law_rows <- function(n = 20) {
   with_fixed_seed({
     a <- stats::runif(n, 0.03, 0.97)
     data.frame(
-      a = a, b = pmin(pmax(0.3 + 0.5 * a + stats::rnorm(n, sd = 0.2), 0.04), 0.95), factor = rep_len(c(0.7, 1, 1.4), n),
+      a = a, b = pmin(pmax(0.3 + 0.5 * a + stats::rnorm(n, sd = 0.2), 0.04), 0.95), factor = replace(rep_len(c(0.7, 1, 1.4), n), 4, 2),
       g = factor(sample(rep_len(c("u", "v", "w"), n))), o = factor(sample(rep_len(1:3, n)), ordered = TRUE),
       y = 1 + sin(4 * a) / 2 + stats::rnorm(n, sd = 0.3), two = factor(rep_len(c("n", "p"), n)),
       three = factor(rep_len(c("r", "s", "t"), n))
@@ -46,6 +46,14 @@ law_kinds <- function() {
     "reflect laplace" = of(
       flash_kde(d["a"], "laplace", 0.1, support = kde_support(c(0, 1), "reflect"), weights = w)
     ),
+    "transform laplace" = of(
+      flash_kde(d["a"], "laplace", 0.2, support = kde_support(c(0, 1), "transform"), weights = w)
+    ),
+    "reflect factors" = of(flash_kde(
+      d["a"], "kde", 0.1, support = kde_support(c(0, Inf), "reflect"), adaptive = d$factor, weights = w
+    )),
+    "mass sdkde" = of(flash_kde(d["a"], "sdkde", 0.1, support = kde_support(c(0, 1), "mass"), weights = w)),
+    "circular sdkde" = of(flash_kde(d["a"], "sdkde", 0.1, support = kde_circle(1), weights = w)),
     "transform sdkde" = of(
       flash_kde(d["a"], "sdkde", 0.2, support = kde_support(c(0, 1), "transform"), weights = w)
     ),
@@ -188,7 +196,7 @@ box_pvalue <- function(at, mass, draws) {
   box_of <- \(rows) {
     do.call(paste, lapply(names(at), \(name) {
       if (is.factor(at[[name]])) return(as.character(rows[[name]]))
-      findInterval(rows[[name]], (0:4) / if (name == "y") 2 else 4)
+      findInterval(rows[[name]], if (length(at) == 1) (0:24) / 12 else (0:4) / 4)
     }))
   }
   expected <- tapply(mass / sum(mass), box_of(at), sum)

@@ -27,12 +27,7 @@ laws <- list(
     if (case$fit$d == 0) return(list())
     score <- as.matrix(predict(case$fit, case$new, type = "score"))
     lapply(seq_along(case$numbers), \(k) {
-      moved <- \(step) {
-        at <- case$new
-        at[[case$numbers[k]]] <- at[[case$numbers[k]]] + step
-        log(abs(predict(case$fit, at)))
-      }
-      slope <- (8 * (moved(1e-4) - moved(-1e-4)) - (moved(2e-4) - moved(-2e-4))) / 12e-4
+      slope <- slope_along(case$numbers[k], case$new, \(at) log(abs(predict(case$fit, at))))
       inside <- is.finite(slope)
       pair(score[inside, k], slope[inside], 1e-6)
     })
@@ -55,11 +50,12 @@ laws <- list(
     list(pair(as.numeric(suppressWarnings(logLik(case$fit))), want, 1e-11), pair(as.numeric(nobs(case$fit)), 20, 0))
   }),
   quantiles = new_law("the distribution function inverts the quantiles", "flash_kde", \(case) {
-    probs <- c(0.01, 0.3, 0.5, 0.99)
+    probs <- c(1e-4, 0.01, 0.3, 0.5, 0.77, 0.9999)
     q <- as.matrix(quantile(case$fit, probs))
     lapply(seq_along(case$numbers), \(k) {
       of <- if (length(case$numbers) > 1) kde_marginal(case$fit, case$numbers[k]) else case$fit
-      pair(kde_cdf(of, q[, k]), probs, if (law_digits(case$fit) > 1e-8) 1e-7 else 1e-9)
+      clipped <- "clipped" %in% traits_of(unclass(case$fit))
+      pair(kde_cdf(of, q[, k]), probs, if (clipped) 1e-7 else 1e-10)
     })
   }, c("quantiles", "cdf")),
   quantiles_given = new_law("the distribution function of y at x inverts its quantiles", "flash_conditional", \(case) {
@@ -100,10 +96,11 @@ laws <- list(
   }, "marginal"),
   conditionals = new_law("a conditional density times the marginal is the joint density", "flash_kde", \(case) {
     if (length(case$variables) < 2) return(list())
-    lapply(case$variables, \(given) {
-      at <- case$new[1, , drop = FALSE]
+    at <- case$new[1, ]
+    several <- if (length(case$variables) > 2) list(case$variables[-1], case$variables[-2])
+    lapply(c(case$variables, several), \(given) {
       there <- predict(kde_conditional(case$fit, as.list(at[given])), at[setdiff(case$variables, given)])
-      pair(there * predict(kde_marginal(case$fit, given), at[given]), predict(case$fit, at), 1e-9)
+      pair(there * predict(kde_marginal(case$fit, given), at[given]), predict(case$fit, at), 1e-10)
     })
   }, c("conditional", "marginal")),
   joint = new_law("p(y | x) times the density of x is the joint density", "flash_conditional", \(case) {
@@ -130,6 +127,27 @@ laws <- list(
     draws <- unlist(simulate(case$fit, 3000, seed = 1, newdata = at))
     list(pair(box_pvalue(rule$at, mass, stats::setNames(data.frame(draws), case$fit$response)) > 0.001, TRUE, 0))
   }),
+  levels = new_law("a highest-density level holds its probability", "flash_kde", \(case) {
+    if (length(case$numbers) > 2) return(list())
+    inside <- \(draws, level) mean(suppressWarnings(predict(case$fit, draws)) >= level)
+    level <- hdr_level(case$fit, 0.8, n_samples = 10000)
+    share <- inside(simulate(case$fit, 4000, seed = 5), level)
+    # five standard errors of either sample; equal densities of categories are on either side of a level
+    list(pair(abs(share - 0.8) < 5 * sqrt(0.16 * (1 / 4000 + 1 / 10000)) || case$fit$d == 0, TRUE, 0))
+  }, c("levels", "draws")),
+  derivatives = new_law("derivatives are slopes: of the density, and of the gradient", "flash_kde", \(case) {
+    at <- case$new[case$fit$names]
+    second <- can(case$fit, "second_derivatives")
+    unlist(lapply(seq_along(case$numbers), \(k) {
+      gradient <- \(at) as.matrix(kde_derivative(case$fit, at))
+      slope <- slope_along(case$fit$names[k], at, \(at) predict(case$fit, at))
+      slopes <- slope_along(case$fit$names[k], at, gradient)
+      c(
+        list(pair(gradient(at)[, k], slope, 1e-7)),
+        if (second) list(pair(matrix(kde_derivative(case$fit, at, order = 2), 4)[, (k - 1) * case$fit$d + seq_len(case$fit$d)], slopes, 1e-6))
+      )
+    }), FALSE)
+  }, "derivatives"),
   saved = new_law("a fit that was saved and read predicts the same bits", ANY_FIT, \(case) {
     file <- tempfile(fileext = ".rds")
     on.exit(unlink(file))
@@ -208,7 +226,8 @@ laws <- list(
   shown = new_law("fitted() and as.data.frame() have what predict() has", "flash_kde", \(case) {
     found <- predict(case$fit)
     frame <- as.data.frame(case$fit)
-    list(pair(fitted(case$fit), found, 0), pair(frame$density, found, 0))
+    logs <- suppressWarnings(predict(case$fit, type = "log_density"))
+    list(pair(fitted(case$fit), found, 0), pair(frame$density, found, 0), pair(frame$log_density, logs, 0))
   }),
   threads = new_law("any number of threads makes the same bits", ANY_FIT, \(case) {
     rows <- law_rows(800)
@@ -228,6 +247,15 @@ beside <- function(at, case, j) {
   cbind(at, case$new[rep(j, nrow(at)), others], row.names = NULL)
 }
 
+# The slope of f along one column of places, by differences whose error is of the fourth order.
+slope_along <- function(name, at, f) {
+  moved <- \(step) {
+    at[[name]] <- at[[name]] + step
+    f(at)
+  }
+  (8 * (moved(1e-4) - moved(-1e-4)) - (moved(2e-4) - moved(-2e-4))) / 12e-4
+}
+
 LEFT_OUT <- c(1, 4, 20)
 
 # What fits without each of the rows LEFT_OUT predict there.
@@ -243,7 +271,7 @@ without_each <- function(case, ...) {
 # What is true of no fit of a kind: the reason, and regular expressions of kinds and laws.
 law_exceptions <- list(
   list("points elsewhere are for predict(), logLik() and simulate() alone", "big.matrix|flash_data",
-    "quantiles|distribution|marginals|conditionals|shown|saved|updated|missing|interfaces"
+    "quantiles|distribution|marginals|conditionals|levels|derivatives|shown|saved|updated|missing|interfaces"
   ),
   list("bandwidths that are chosen for other rows are others", "default", "left_out|equal_weights"),
   list("factors that are chosen for other rows are others", "adaptive|balloon", "left_out"),
