@@ -7,7 +7,8 @@ law_rows <- function(n = 20) {
   with_fixed_seed({
     a <- stats::runif(n, 0.03, 0.97)
     data.frame(
-      a = a, b = pmin(pmax(0.3 + 0.5 * a + stats::rnorm(n, sd = 0.2), 0.04), 0.95), factor = replace(rep_len(c(0.7, 1, 1.4), n), 4, 2),
+      a = a, b = pmin(pmax(0.3 + 0.5 * a + stats::rnorm(n, sd = 0.2), 0.04), 0.95),
+      factor = replace(rep_len(c(0.7, 1, 1.4), n), 4, 2),
       g = factor(sample(rep_len(c("u", "v", "w"), n))), o = factor(sample(rep_len(1:3, n)), ordered = TRUE),
       y = 1 + sin(4 * a) / 2 + stats::rnorm(n, sd = 0.3), two = factor(rep_len(c("n", "p"), n)),
       three = factor(rep_len(c("r", "s", "t"), n))

@@ -137,16 +137,14 @@ laws <- list(
   }, c("levels", "draws")),
   derivatives = new_law("derivatives are slopes: of the density, and of the gradient", "flash_kde", \(case) {
     at <- case$new[case$fit$names]
-    second <- can(case$fit, "second_derivatives")
-    unlist(lapply(seq_along(case$numbers), \(k) {
-      gradient <- \(at) as.matrix(kde_derivative(case$fit, at))
-      slope <- slope_along(case$fit$names[k], at, \(at) predict(case$fit, at))
-      slopes <- slope_along(case$fit$names[k], at, gradient)
-      c(
-        list(pair(gradient(at)[, k], slope, 1e-7)),
-        if (second) list(pair(matrix(kde_derivative(case$fit, at, order = 2), 4)[, (k - 1) * case$fit$d + seq_len(case$fit$d)], slopes, 1e-6))
-      )
-    }), FALSE)
+    gradient <- \(at) kde_derivative(case$fit, at)
+    slopes <- \(f) vapply(case$fit$names, slope_along, f(at), at, f)
+    c(
+      list(pair(gradient(at), slopes(\(at) predict(case$fit, at)), 1e-8)),
+      if (can(case$fit, "second_derivatives")) {
+        list(pair(kde_derivative(case$fit, at, order = 2), slopes(gradient), 1e-8))
+      }
+    )
   }, "derivatives"),
   saved = new_law("a fit that was saved and read predicts the same bits", ANY_FIT, \(case) {
     file <- tempfile(fileext = ".rds")

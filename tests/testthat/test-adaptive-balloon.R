@@ -146,13 +146,6 @@ test_that("figures show the estimate, and regions that hold so many of the point
   expect_equal(mean(predict(fit) >= drawn$levels[["50%"]]), 0.5, tolerance = 0.02)
 })
 
-test_that("fits survive saving, updates and other methods", {
-  set.seed(11)
-  data <- data.frame(a = stats::rt(200, 3), b = stats::rt(200, 3))
-  fit <- expect_fit_survives(data, "balloon")
-  expect_identical(predict(fit, data[1:2, ] * c(1, NA)), c(predict(fit)[1], NA))
-})
-
 test_that("what needs a density is refused", {
   fit <- flash_kde(example_points(30, 1), adaptive = "balloon")
   expect_error(simulate(fit), class = "flashkernel_error_unsupported")
