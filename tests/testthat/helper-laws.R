@@ -152,9 +152,14 @@ laws <- list(
     saveRDS(case$fit, file)
     pairs_of(law_predictions(readRDS(file), case$new), law_predictions(case$fit, case$new), 0)
   }),
-  updated = new_law("update() without changes makes the same fit", ANY_FIT, \(case) {
+  updated = new_law("update() without changes, or with another control, makes the same fit", ANY_FIT, \(case) {
     here <- list2env(list(d = case$rows, w = case$weights, fit = case$fit))
-    pairs_of(law_predictions(eval(quote(stats::update(fit)), here), case$new), law_predictions(case$fit, case$new), 0)
+    calls <- expression(stats::update(fit), stats::update(fit, control = flash_control(threads = 1)))
+    if (!as.character(case$call[[1]]) %in% FITTERS) calls <- calls[1] # what is made of a fit has its control
+    unlist(lapply(calls, \(call) {
+      set.seed(1)
+      pairs_of(law_predictions(eval(call, here), case$new), law_predictions(case$fit, case$new), 0)
+    }), FALSE)
   }),
   repetitions = new_law("weights are repetitions: a row of weight 2 is the row twice", ANY_FIT, \(case) {
     rows <- case$rows[rep(seq_len(nrow(case$rows)), case$weights), ]
@@ -227,6 +232,13 @@ laws <- list(
     logs <- suppressWarnings(predict(case$fit, type = "log_density"))
     list(pair(fitted(case$fit), found, 0), pair(frame$density, found, 0), pair(frame$log_density, logs, 0))
   }),
+  figures = new_law("a figure shows the density", "flash_kde", \(case) {
+    if (length(case$numbers) > 2 || length(case$variables) > length(case$numbers)) return(list())
+    drawn <- with_null_device(plot(case$fit, n = 20))
+    if (length(case$numbers) == 1) return(list(pair(drawn$y, predict(case$fit, drawn$x), 1e-12)))
+    at <- as.matrix(expand.grid(drawn$x, drawn$y))
+    list(pair(as.vector(drawn$z), predict(case$fit, unname(at)), 1e-12))
+  }),
   threads = new_law("any number of threads makes the same bits", ANY_FIT, \(case) {
     rows <- law_rows(800)
     by <- \(threads) {
@@ -269,7 +281,7 @@ without_each <- function(case, ...) {
 # What is true of no fit of a kind: the reason, and regular expressions of kinds and laws.
 law_exceptions <- list(
   list("points elsewhere are for predict(), logLik() and simulate() alone", "big.matrix|flash_data",
-    "quantiles|distribution|marginals|conditionals|levels|derivatives|shown|saved|updated|missing|interfaces"
+    "quantiles|distribution|marginals|conditionals|levels|derivatives|figures|shown|saved|updated|missing|interfaces"
   ),
   list("bandwidths that are chosen for other rows are others", "default", "left_out|equal_weights"),
   list("factors that are chosen for other rows are others", "adaptive|balloon", "left_out"),

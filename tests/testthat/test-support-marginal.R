@@ -17,18 +17,10 @@ fit_of <- function(columns, ..., estimator = "kde", bandwidth = sds[columns]) {
   flash_kde(x[, columns, drop = FALSE], estimator, bandwidth, weights = heavy, support = bounds, ...)
 }
 
-# of f, a function of numbers, between two bounds
-mean_rule <- function(from, to, pieces = 30) {
-  nodes <- c(-0.906179845938664, -0.538469310105683, 0, 0.538469310105683, 0.906179845938664)
-  shares <- c(0.236926885056189, 0.478628670499366, 0.568888888888889, 0.478628670499366, 0.236926885056189) / 2
-  width <- (to - from) / pieces
-  middles <- from + (seq_len(pieces) - 0.5) * width
-  list(at = as.vector(outer(middles, nodes * width / 2, "+")), weight = width * rep(shares, each = pieces))
-}
 RULES <- list(
-  wait = mean_rule(0, 12), share = mean_rule(0, 1), angle = mean_rule(0, 360), place = mean_rule(-8, 8, 60),
+  wait = gauss_rule(0, 12, 30), share = gauss_rule(0, 1, 30), angle = gauss_rule(0, 360, 30), place = gauss_rule(-8, 8, 60),
   size = local({
-    of_log <- mean_rule(-9, 9, 60)
+    of_log <- gauss_rule(-9, 9, 60)
     list(at = exp(of_log$at), weight = of_log$weight * exp(of_log$at))
   })
 )
