@@ -149,19 +149,21 @@ law_range <- function(case, name) {
   if (is.null(support)) return(if (name == "y") c(-4, 6) else c(-2, 3))
   if (!is.null(support$polygon)) return(c(0, 1))
   k <- match(name, case$fit$names)
-  pmin(pmax(c(support$lower[k], support$upper[k]), -2), 3)
+  pmin(pmax(c(support$lower[k], support$upper[k]), -1.5), 2.5)
 }
 
 # Places and weights of an integral over the variables `over`, numbers and categories; `ranges`: of numbers, by name.
-law_nodes <- function(case, over, ranges = list()) {
-  fine <- if (sum(over %in% case$numbers) > 1) 60 else 120
+law_nodes <- function(case, over, ranges = list(), pieces = NULL) {
+  # densities on a support have narrow peaks beside the bounds
+  two <- if (is_kind(case$fit, "supported")) 60 else 40
+  if (is.null(pieces)) pieces <- if (sum(over %in% case$numbers) > 1) two else 120
   rules <- lapply(stats::setNames(nm = over), \(name) {
     one <- case$rows[[name]]
     if (is.factor(one)) {
       return(list(at = factor(levels(one), levels(one), ordered = is.ordered(one)), weight = rep(1, nlevels(one))))
     }
     range <- if (is.null(ranges[[name]])) law_range(case, name) else ranges[[name]]
-    gauss_rule(range[1], range[2], fine)
+    gauss_rule(range[1], range[2], pieces)
   })
   list(
     at = expand.grid(lapply(rules, `[[`, "at")),

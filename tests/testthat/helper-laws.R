@@ -68,7 +68,7 @@ laws <- list(
     if (length(case$numbers) > 2) return(list())
     lower <- rep(0.21, length(case$numbers))
     upper <- seq(0.62, 0.78, length.out = length(case$numbers))
-    rule <- law_nodes(case, case$variables, stats::setNames(Map(c, lower, upper), case$numbers))
+    rule <- law_nodes(case, case$variables, stats::setNames(Map(c, lower, upper), case$numbers), 20)
     box <- \(...) kde_cdf(case$fit, ...)
     area <- if (length(case$numbers) == 1) diff(box(c(lower, upper))) else box(t(upper), lower = t(lower))
     list(pair(area, sum(rule$weight * predict(case$fit, rule$at)), max(law_digits(case$fit), 1e-8)))
@@ -240,11 +240,11 @@ laws <- list(
     list(pair(as.vector(drawn$z), predict(case$fit, unname(at)), 1e-12))
   }),
   threads = new_law("any number of threads makes the same bits", ANY_FIT, \(case) {
-    rows <- law_rows(800)
+    rows <- law_rows(600)
     by <- \(threads) {
       old <- options(flashkernel.threads = threads)
       on.exit(options(old))
-      fit <- case$make(rows, rep_len(case$weights, 800))
+      fit <- case$make(rows, rep_len(case$weights, 600))
       c(law_predictions(fit, rows[1:200, ]), law_predictions(fit))
     }
     pairs_of(by(1L), by(3L), 0)
