@@ -65,6 +65,18 @@ law_kinds <- function() {
     "circle and transform" = of(flash_kde(
       d[c("a", "b")], "kde", 0.15, support = list(a = kde_circle(1), b = kde_support(c(0, 1), "transform")), weights = w
     )),
+    "reflect and mass sdkde" = of(flash_kde(
+      d[c("a", "b")], "sdkde", 0.1, weights = w,
+      support = list(a = kde_support(c(0, Inf), "reflect"), b = kde_support(c(0, 1), "mass"))
+    )),
+    "circle correlated" = eval(bquote(of(
+      flash_kde(d[c("a", "b")], "kde", .(H), support = list(a = kde_circle(1)), weights = w)
+    ))),
+    "bounds of 3 columns" = of(flash_kde(
+      d[c("a", "b", "factor")], "kde", 0.2, adaptive = d$factor, weights = w, support = list(
+        a = kde_support(c(0, Inf), "reflect"), b = kde_support(c(0, 1), "transform"), factor = kde_circle(2.5)
+      )
+    )),
     "marginal sdkde" = of(kde_marginal(flash_kde(d[c("a", "b")], "sdkde", 0.2, weights = w), "b")),
     "marginal mixed" = of(kde_marginal(flash_kde(
       d[c("a", "b", "g")], "kde", 0.2, categorical = categorical_kernel(smoothing = 0.2), weights = w

@@ -100,7 +100,7 @@ laws <- list(
     several <- if (length(case$variables) > 2) list(case$variables[-1], case$variables[-2])
     lapply(c(case$variables, several), \(given) {
       there <- predict(kde_conditional(case$fit, as.list(at[given])), at[setdiff(case$variables, given)])
-      pair(there * predict(kde_marginal(case$fit, given), at[given]), predict(case$fit, at), 1e-10)
+      pair(there * predict(kde_marginal(case$fit, given), at[given]), predict(case$fit, at), 1e-11)
     })
   }, c("conditional", "marginal")),
   joint = new_law("p(y | x) times the density of x is the joint density", "flash_conditional", \(case) {

@@ -114,26 +114,6 @@ test_that("variables that are not there are refused", {
 
 # ---- conditionals
 
-test_that("a conditional is the ratio of the joint density and the marginal", {
-  case <- conditional_case()
-  for (weights in list(NULL, case$w)) for (f in list(NULL, case$f)) for (estimator in c("kde", "sdkde")) {
-    fit <- flash_kde(
-      case$x, estimator, bandwidth = case$H, weights = weights, adaptive = if (is.null(f)) FALSE else f
-    )
-    points <- if (estimator == "sdkde") fit$debiased else case$x
-    given <- c(c = -0.4, b = 0.3)
-    for (dims in list(3, c(3, 2))) {
-      there <- kde_conditional(fit, given[seq_along(dims)])
-      at <- matrix(stats::rnorm(2 * (3 - length(dims))), 2)
-      want <- apply(at, 1, \(y) ref_log_conditional(
-        points, y, given[seq_along(dims)], case$H, w = ref_weights(points, weights),
-        f = if (is.null(f)) rep(1, 40) else f, dims = dims
-      ))
-      expect_within(predict(there, at, type = "log_density"), want, 1e-11, paste(estimator, length(dims)))
-    }
-  }
-})
-
 test_that("conditionals are shown, and are taken once more", {
   fit <- flash_kde(faithful, bandwidth = c(0.3, 4))
   there <- kde_conditional(fit, data.frame(eruptions = 2))

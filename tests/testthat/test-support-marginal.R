@@ -38,24 +38,7 @@ integrated <- function(fit, at, over) {
 
 places <- cbind(wait = c(0, 0.5, 3), share = c(0.1, 0.6, 1), angle = c(2, 200, 359), place = c(0, -1, 1), size = 1:3)
 
-test_that("marginals are integrals, also of moved points and with factors", {
-  pairs <- list(c("wait", "share"), c("share", "angle"), c("angle", "size"), c("size", "place"))
-  for (pair in pairs) for (estimator in c("kde", if (!"place" %in% pair) "sdkde")) {
-    fit <- fit_of(pair, estimator = estimator, adaptive = if (estimator == "kde") widths)
-    for (name in pair) {
-      part <- kde_marginal(fit, name)
-      at <- places[, name, drop = FALSE]
-      expect_equal(predict(part, at), integrated(fit, at, setdiff(pair, name)), tolerance = 1e-7)
-      expect_equal(part$n, 40)
-      if (estimator == "kde") {
-        alone <- fit_of(name, adaptive = widths)
-        expect_equal(predict(part, at), predict(alone, at), tolerance = 1e-12)
-        expect_equal(predict(part, loo = TRUE), predict(alone, loo = TRUE), tolerance = 1e-10)
-        expect_equal(kde_cdf(part, at[, 1]), kde_cdf(alone, at[, 1]), tolerance = 1e-12)
-        expect_equal(simulate(part, 3, seed = 1), simulate(alone, 3, seed = 1), tolerance = 1e-10)
-      }
-    }
-  }
+test_that("marginals have the support of their columns", {
   all <- fit_of(colnames(x), adaptive = widths)
   two <- kde_marginal(all, c("size", "share"))
   expect_equal(two$support$kind, c("transform", "mass"))
@@ -66,18 +49,8 @@ test_that("marginals are integrals, also of moved points and with factors", {
   expect_equal(predict(kde_marginal(bent, 1), 1:3), predict(bent, 1:3))
 })
 
-test_that("conditionals are ratios of the estimates, with bounds of their own", {
-  for (estimator in c("kde", "sdkde")) {
-    fit <- fit_of(colnames(x), estimator = estimator, adaptive = if (estimator == "kde") widths)
-    for (given in list(c("wait", "angle"), c("share", "place"), c("size", "wait", "share"))) {
-      part <- kde_conditional(fit, places[1, given] + 0.1)
-      at <- places
-      at[, given] <- rep(places[1, given] + 0.1, each = 3)
-      expected <- predict(fit, at) / predict(kde_marginal(fit, given), at[, given])
-      expect_equal(predict(part, at[, setdiff(colnames(x), given)]), expected, tolerance = 1e-9)
-    }
-  }
-  # kernels that correlate an angle with another column, and sizes with places
+test_that("conditionals of correlated kernels are ratios of the estimate, beside a circle and in a rectangle", {
+  # an angle with another column, and sizes with places
   H <- matrix(c(2500, 15, 15, 0.4), 2)
   for (pair in list(c("angle", "size"), c("angle", "place"))) {
     fit <- fit_of(pair, bandwidth = H)
