@@ -147,7 +147,7 @@ law_predictions <- function(fit, new = NULL) {
 is_level_response <- function(fit) !all(fit$response %in% colnames(fit$joint$x))
 
 # Nodes and weights of Gauss's rule of five nodes in each of `pieces` intervals.
-gauss_rule <- function(from, to, pieces) {
+rule_between <- function(from, to, pieces) {
   nodes <- c(-0.906179845938664, -0.538469310105683, 0, 0.538469310105683, 0.906179845938664)
   shares <- c(0.236926885056189, 0.478628670499366, 0.568888888888889, 0.478628670499366, 0.236926885056189) / 2
   width <- (to - from) / pieces
@@ -175,7 +175,7 @@ law_nodes <- function(case, over, ranges = list(), pieces = NULL) {
       return(list(at = factor(levels(one), levels(one), ordered = is.ordered(one)), weight = rep(1, nlevels(one))))
     }
     range <- if (is.null(ranges[[name]])) law_range(case, name) else ranges[[name]]
-    gauss_rule(range[1], range[2], pieces)
+    rule_between(range[1], range[2], pieces)
   })
   list(
     at = expand.grid(lapply(rules, `[[`, "at")),
@@ -201,7 +201,7 @@ law_digits <- function(fit) {
 pair <- function(got, want, tolerance) list(got = unname(got), want = unname(want), tolerance = tolerance)
 
 # Pairs of two lists of numbers.
-pairs_of <- function(got, want, tolerance) Map(pair, got, want, tolerance)
+pair_lists <- function(got, want, tolerance) Map(pair, got, want, tolerance)
 
 # ---- draws and interfaces ---------------------------------------------------------------------
 

@@ -75,7 +75,7 @@ laws <- list(
   }, c("rectangles", "cdf")),
   distribution_given = new_law("the distribution function at x integrates p(y | x)", "flash_conditional", \(case) {
     if (is_level_response(case$fit)) return(list())
-    rule <- gauss_rule(0.2, 1.4, 60)
+    rule <- rule_between(0.2, 1.4, 60)
     lapply(1:2, \(j) {
       p <- predict(case$fit, beside(data.frame(y = rule$at), case, j))
       pair(diff(as.vector(kde_cdf(case$fit, c(0.2, 1.4), case$new[j, ]))), sum(rule$weight * p), 1e-9)
@@ -150,7 +150,7 @@ laws <- list(
     file <- tempfile(fileext = ".rds")
     on.exit(unlink(file))
     saveRDS(case$fit, file)
-    pairs_of(law_predictions(readRDS(file), case$new), law_predictions(case$fit, case$new), 0)
+    pair_lists(law_predictions(readRDS(file), case$new), law_predictions(case$fit, case$new), 0)
   }),
   updated = new_law("update() without changes, or with another control, makes the same fit", ANY_FIT, \(case) {
     here <- list2env(list(d = case$rows, w = case$weights, fit = case$fit))
@@ -158,26 +158,26 @@ laws <- list(
     if (!as.character(case$call[[1]]) %in% FITTERS) calls <- calls[1] # what is made of a fit has its control
     unlist(lapply(calls, \(call) {
       set.seed(1)
-      pairs_of(law_predictions(eval(call, here), case$new), law_predictions(case$fit, case$new), 0)
+      pair_lists(law_predictions(eval(call, here), case$new), law_predictions(case$fit, case$new), 0)
     }), FALSE)
   }),
   repetitions = new_law("weights are repetitions: a row of weight 2 is the row twice", ANY_FIT, \(case) {
     rows <- case$rows[rep(seq_len(nrow(case$rows)), case$weights), ]
-    pairs_of(law_predictions(case$fit, case$new), law_predictions(case$make(rows), case$new), 1e-10)
+    pair_lists(law_predictions(case$fit, case$new), law_predictions(case$make(rows), case$new), 1e-10)
   }),
   weightless = new_law("a row of weight 0 is no row", ANY_FIT, \(case) {
     weights <- replace(case$weights, c(3, 11), 0)
     fits <- list(case$make(case$rows, weights), case$make(case$rows[-c(3, 11), ], weights[-c(3, 11)]))
-    pairs_of(law_predictions(fits[[1]], case$new), law_predictions(fits[[2]], case$new), 1e-10)
+    pair_lists(law_predictions(fits[[1]], case$new), law_predictions(fits[[2]], case$new), 1e-10)
   }),
   equal_weights = new_law("weights of one are no weights, bit for bit", ANY_FIT, \(case) {
     fits <- list(case$make(case$rows, rep(1, nrow(case$rows))), case$make(case$rows))
-    pairs_of(law_predictions(fits[[1]], case$new), law_predictions(fits[[2]], case$new), 0)
+    pair_lists(law_predictions(fits[[1]], case$new), law_predictions(fits[[2]], case$new), 0)
   }),
   unit_of_weights = new_law("the unit of the weights does not matter, to standard errors either", ANY_FIT, \(case) {
     scaled <- case$make(case$rows, 1024 * case$weights)
     c(
-      pairs_of(law_predictions(scaled, case$new), law_predictions(case$fit, case$new), 1e-11),
+      pair_lists(law_predictions(scaled, case$new), law_predictions(case$fit, case$new), 1e-11),
       if (inherits(case$fit, "flash_kde") && can(case$fit, "standard_errors")) {
         errors <- lapply(list(scaled, case$fit), \(fit) predict(fit, case$new, se.fit = TRUE)$se.fit)
         list(pair(errors[[1]], errors[[2]], 1e-9))
@@ -189,8 +189,8 @@ laws <- list(
     turned <- case$make(case$rows[order, ], case$weights[order])
     training <- lapply(law_predictions(case$fit), \(values) values[order, , drop = FALSE])
     c(
-      pairs_of(law_predictions(turned, case$new), law_predictions(case$fit, case$new), 1e-10),
-      pairs_of(law_predictions(turned), training, 1e-10)
+      pair_lists(law_predictions(turned, case$new), law_predictions(case$fit, case$new), 1e-10),
+      pair_lists(law_predictions(turned), training, 1e-10)
     )
   }),
   interfaces = new_law("formula, data frame, matrix and subset make the same fit", ANY_FIT, \(case) {
@@ -201,7 +201,7 @@ laws <- list(
       lapply(subset_interfaces(case$call), law_fit, more, c(7, 8, case$weights), frame = list(keep = keep))
     )
     unlist(lapply(fits, \(fit) {
-      pairs_of(law_predictions(fit, case$new), law_predictions(case$fit, case$new), 0)
+      pair_lists(law_predictions(fit, case$new), law_predictions(case$fit, case$new), 0)
     }), FALSE)
   }),
   one_row = new_law("a row has the same prediction alone as among others", ANY_FIT, \(case) {
@@ -222,8 +222,8 @@ laws <- list(
     new <- case$new
     new[2, c("a", "b", "g")] <- NA
     c(
-      pairs_of(law_predictions(padded), as_holes(wider, 6), 0),
-      pairs_of(law_predictions(padded, new), as_holes(law_predictions(without, case$new), 2), 0)
+      pair_lists(law_predictions(padded), as_holes(wider, 6), 0),
+      pair_lists(law_predictions(padded, new), as_holes(law_predictions(without, case$new), 2), 0)
     )
   }),
   shown = new_law("fitted() and as.data.frame() have what predict() has", "flash_kde", \(case) {
@@ -247,7 +247,7 @@ laws <- list(
       fit <- case$make(rows, rep_len(case$weights, 600))
       c(law_predictions(fit, rows[1:200, ]), law_predictions(fit))
     }
-    pairs_of(by(1L), by(3L), 0)
+    pair_lists(by(1L), by(3L), 0)
   })
 )
 

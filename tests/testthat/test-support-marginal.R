@@ -18,9 +18,10 @@ fit_of <- function(columns, ..., estimator = "kde", bandwidth = sds[columns]) {
 }
 
 RULES <- list(
-  wait = gauss_rule(0, 12, 30), share = gauss_rule(0, 1, 30), angle = gauss_rule(0, 360, 30), place = gauss_rule(-8, 8, 60),
+  wait = rule_between(0, 12, 30), share = rule_between(0, 1, 30), angle = rule_between(0, 360, 30),
+  place = rule_between(-8, 8, 60),
   size = local({
-    of_log <- gauss_rule(-9, 9, 60)
+    of_log <- rule_between(-9, 9, 60)
     list(at = exp(of_log$at), weight = of_log$weight * exp(of_log$at))
   })
 )
