@@ -9,7 +9,7 @@ quantile.flash_conditional <- function(x, newdata, probs = c(0.1, 0.25, 0.5, 0.7
   check_dots_empty(...)
   check_one_response(x, "x")
   check_numeric_response(x, "quantiles")
-  check_unsigned(x, "quantiles", "cdf() has its distribution function")
+  check_unsigned(x, "quantiles", "kde_cdf() has its distribution function")
   probs <- check_prob(probs, "probs")
   at <- conditional_points(x, if (!missing(newdata)) newdata, of_x = TRUE, na.action)
   check_memory(8 * 3 * length(probs) * as.double(nrow(at$points)), "newdata")

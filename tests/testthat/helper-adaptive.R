@@ -17,17 +17,3 @@ expect_gpu_has_fit <- function(fit, y, where) {
   expect_equal(predict(there, loo = TRUE), predict(here, loo = TRUE), tolerance = 1e-10)
   invisible(list(here = here, there = there))
 }
-
-# A fit of `adaptive`, after saving, updates and by other methods; returns it.
-expect_fit_survives <- function(data, adaptive, estimator = "kde") {
-  fit <- flash_kde(~ a + b, data, estimator = estimator, adaptive = adaptive)
-  file <- tempfile()
-  on.exit(unlink(file))
-  saveRDS(fit, file)
-  expect_identical(predict(readRDS(file)), predict(fit))
-  expect_identical(update(fit, adaptive = "knn")$adaptive$method, "knn")
-  expect_identical(as.data.frame(fit)$density, predict(fit))
-  expect_s3_class(diagnostics(fit), "flash_kde_diagnostics")
-  expect_true("adaptive" %in% diagnostics(fit)$stages$stage)
-  invisible(fit)
-}

@@ -131,26 +131,12 @@ test_that("an estimate to a tolerance keeps it", {
   expect_identical(record$engine, "fast")
 })
 
-test_that("figures show the estimate, and regions that hold so many of the points", {
+test_that("figures show regions that hold so many of the points", {
   grDevices::pdf(NULL)
   on.exit(grDevices::dev.off())
-  case <- balloon_case(60, 1)
-  fit <- fit_balloon(case)
-  drawn <- plot(fit)
-  expect_equal(drawn$y, predict(fit, drawn$x), tolerance = 1e-12)
-  case <- balloon_case(200, 2)
-  fit <- fit_balloon(case)
+  fit <- fit_balloon(balloon_case(200, 2))
   drawn <- plot(fit, n = 20)
-  at <- as.matrix(expand.grid(drawn$x, drawn$y))
-  expect_equal(as.vector(drawn$z), predict(fit, unname(at)), tolerance = 1e-12)
   expect_equal(mean(predict(fit) >= drawn$levels[["50%"]]), 0.5, tolerance = 0.02)
-})
-
-test_that("fits survive saving, updates and other methods", {
-  set.seed(11)
-  data <- data.frame(a = stats::rt(200, 3), b = stats::rt(200, 3))
-  fit <- expect_fit_survives(data, "balloon")
-  expect_identical(predict(fit, data[1:2, ] * c(1, NA)), c(predict(fit)[1], NA))
 })
 
 test_that("what needs a density is refused", {

@@ -105,7 +105,7 @@ test_that("the order of the rows, threads, the origin and points of no weight ch
   expect_equal(predict(with_none, loo = TRUE)[1:300], predict(fit, loo = TRUE), tolerance = 1e-13)
 })
 
-test_that("the distribution function, draws and marginals are of the moved points", {
+test_that("the distribution function and marginals are of the moved points", {
   case <- widths_case(60, 1)
   fit <- fit_widths(case, weights = case$w)
   centres <- ref_debias_widths(case$x, case$H, case$Hs, case$factors, case$w)[, 1]
@@ -114,7 +114,6 @@ test_that("the distribution function, draws and marginals are of the moved point
     sum(case$w * stats::pnorm((at - centres) / (case$factors * sqrt(case$H[1])))) / sum(case$w)
   }, 0)
   expect_equal(kde_cdf(fit, q), want, tolerance = 1e-13)
-  expect_gt(stats::ks.test(simulate(fit, 20000, seed = 1)[[1]], \(q) kde_cdf(fit, q))$p.value, 0.01)
   case <- widths_case(60, 3)
   fit <- fit_widths(case)
   at <- cbind(seq(-2, 2, 0.5))
@@ -158,12 +157,6 @@ test_that("where the bandwidth is chosen, the scale is that of the debiased esti
   expect_output(print(summary(fit)), "Leave-one-out")
   given <- flash_kde(x, "sdkde", debias = debiasing(bandwidth = 0.5), adaptive = TRUE)
   expect_identical(unname(given$score_bandwidth), diag(0.25, 2))
-})
-
-test_that("fits survive saving, updates and other methods", {
-  set.seed(11)
-  data <- data.frame(a = stats::rt(200, 3), b = stats::rt(200, 3))
-  expect_fit_survives(data, TRUE, "sdkde")
 })
 
 test_that("nobody is given a debiased estimate with factors who did not ask for it", {

@@ -1,4 +1,25 @@
-# Calls every method with every kind of fit, of ordinary and of degenerate data. helper-contract.R has the tables.
+# The contract of fits. Laws are true of fits of every kind (helper-laws.R); every method returns a value, or refuses in
+# the package's own words, for every kind of fit, of ordinary and of degenerate data (helper-contract.R).
+
+kinds <- law_kinds()
+cases <- Map(law_case, names(kinds), kinds)
+
+for (name in names(laws)) {
+  test_that(paste0(name, ": ", laws[[name]]$says), {
+    old <- options(flashkernel.threads = 1L)
+    on.exit(options(old))
+    found <- law_verdicts(name, cases)
+    broken <- paste(c(paste("The law", name, "does not hold for"), found$broken), collapse = "\n")
+    expect(length(found$broken) == 0, broken)
+    # a law that is about nothing says nothing
+    expect_gt(found$held, 2)
+  })
+}
+
+test_that("exceptions to the laws are of kinds and laws that there are", {
+  idle <- Filter(\(known) !any(grepl(known[[2]], names(kinds))) || !any(grepl(known[[3]], names(laws))), law_exceptions)
+  expect_length(idle, 0)
+})
 
 test_that("every method with every kind of fit returns a value or raises the package's own error", {
   skip_if_not_installed("generics")

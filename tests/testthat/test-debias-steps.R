@@ -159,15 +159,6 @@ test_that("what steps cannot be is refused in words", {
   expect_argument_error(flash_kde(x, bandwidth = 0.5, debias = debiasing(score = -x, bandwidth = 1)), "debias$bandwidth")
 })
 
-test_that("a fit of steps survives saveRDS, by formula, too, and update() changes them", {
-  fit <- flash_kde(~ eruptions + waiting, faithful, bandwidth = c(0.3, 4), debias = debiasing(steps = 2))
-  file <- tempfile(fileext = ".rds")
-  on.exit(unlink(file))
-  saveRDS(fit, file)
-  expect_identical(predict(readRDS(file)), predict(fit))
-  expect_equal(update(fit, debias = debiasing(steps = 3))$debiased, flash_kde(faithful, bandwidth = c(0.3, 4), debias = debiasing(steps = 3))$debiased)
-})
-
 test_that("on many points two steps are closer to the truth than one, each at its best bandwidth", {
   set.seed(3)
   x <- stats::rnorm(4000)

@@ -60,22 +60,6 @@ test_that("kernels of several widths, and several dimensions, are literal sums",
   }
 })
 
-test_that("Hessians are the differences of gradients, for all estimators", {
-  y <- c(0.3, -0.2)
-  for (estimator in c("kde", "sdkde", "laplace")) for (log in c(FALSE, TRUE)) {
-    fit <- flash_kde(points2, estimator, bandwidth = H2, weights = weights2)
-    got <- kde_derivative(fit, t(y), order = 2, log = log)[1, , ]
-    want <- differences(\(at) kde_derivative(fit, at, log = log), y)
-    expect_within(got, want, 1e-8 * max(abs(want)), paste(estimator, log))
-  }
-  fit <- flash_kde(points2, "laplace", bandwidth = H2)
-  slope <- vapply(1:2, \(k) {
-    move <- 1e-5 * (1:2 == k)
-    (predict(fit, t(y + move)) - predict(fit, t(y - move))) / 2e-5
-  }, 0)
-  expect_within(kde_derivative(fit, t(y))[1, ], slope, 1e-8 * max(abs(slope)))
-})
-
 test_that("a point is left out of its own derivatives", {
   fit <- flash_kde(points2, "kde", bandwidth = H2, weights = weights2)
   got <- kde_derivative(fit, order = 2, loo = TRUE)

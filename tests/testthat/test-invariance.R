@@ -69,12 +69,3 @@ test_that("a number, sds and a variance matrix are the same bandwidth", {
   expect_equal(predict(fits[[2]]), predict(fits[[1]]), tolerance = 1e-13)
   expect_equal(predict(fits[[3]]), predict(fits[[1]]), tolerance = 1e-13)
 })
-
-test_that("a query's value depends only on that query's place by rounding", {
-  x <- example_points(100, 3)
-  y <- example_points(77, 3, seed = 2)
-  fit <- flash_kde(x, estimator = "kde", bandwidth = 0.6)
-  together <- predict(fit, y)
-  alone <- vapply(1:77, \(i) predict(fit, y[i, , drop = FALSE]), 0)
-  expect_within(together / alone, rep(1, 77), 1e-12)
-})

@@ -23,7 +23,7 @@ test_that("the kernel has mass 1 and no moments below the sixth, and is that of 
   }
 })
 
-test_that("densities, leave-one-out values and scores are those of the formula", {
+test_that("densities and scores are those of the formula", {
   for (d in c(1, 2, 5)) {
     x <- matrix(example_points(40, max(d, 2))[, seq_len(d)], 40)
     y <- matrix(example_points(15, max(d, 2), seed = 2)[, seq_len(d)], 15)
@@ -31,8 +31,6 @@ test_that("densities, leave-one-out values and scores are those of the formula",
     w <- seq(0.1, 2, length.out = 40)
     fit <- flash_kde(x, "laplace6", bandwidth = H, weights = w)
     expect_within(predict(fit, y), ref_laplace6(x, y, H, w), 1e-13)
-    left_out <- ref_leave_out(\(x, y, w) ref_laplace6(x, y, H, w), x, w)
-    expect_within(predict(fit, loo = TRUE), left_out, 1e-13)
     gradient <- ref_gradient(\(y) log(abs(ref_laplace6(x, y, H, w))), y, 1e-5)
     score <- predict(fit, y, type = "score")
     expect_within(score / (1 + abs(gradient)), matrix(gradient, 15) / (1 + abs(gradient)), 1e-4)
@@ -46,22 +44,6 @@ test_that("on normal data, smoothed exactly, the bias is of order h^6", {
   at_0 <- \(h) predict(flash_kde(x, "laplace6", bandwidth = h, weights = dnorm(x)), 0)
   expect_within(at_0(0.4), exact(0.4), 1e-12)
   expect_within(log2((at_0(0.4) - dnorm(0)) / (at_0(0.2) - dnorm(0))), 6, 0.4)
-})
-
-test_that("its distribution function is the integral, and draws are those of its positive part", {
-  x <- faithful$eruptions
-  fit <- flash_kde(x, "laplace6", bandwidth = 0.3)
-  side <- seq(-1, 8, by = 0.001)
-  p <- predict(fit, side)
-  for (q in c(1.7, 3, 4.5)) {
-    area <- (sum(p[side < q - 1e-9]) + p[which.min(abs(side - q))] / 2) * 0.001
-    expect_within(kde_cdf(fit, q), area, 1e-6)
-  }
-  expect_within(kde_cdf(fit, quantile(fit, c(0.01, 0.4, 0.99))), c(0.01, 0.4, 0.99), 1e-9)
-  positive <- pmax(p, 0) / sum(pmax(p, 0))
-  draws <- simulate(fit, 4000, seed = 1)[[1]]
-  expect_gt(stats::ks.test(draws, \(q) stats::approx(side, cumsum(positive), q, rule = 2)$y)$p.value, 0.01)
-  expect_gt(min(predict(fit, draws)), 0)
 })
 
 test_that("the bound of the rejection holds, and is not idle", {

@@ -17,18 +17,11 @@ fit_of <- function(columns, ..., estimator = "kde", bandwidth = sds[columns]) {
   flash_kde(x[, columns, drop = FALSE], estimator, bandwidth, weights = heavy, support = bounds, ...)
 }
 
-# of f, a function of numbers, between two bounds
-mean_rule <- function(from, to, pieces = 30) {
-  nodes <- c(-0.906179845938664, -0.538469310105683, 0, 0.538469310105683, 0.906179845938664)
-  shares <- c(0.236926885056189, 0.478628670499366, 0.568888888888889, 0.478628670499366, 0.236926885056189) / 2
-  width <- (to - from) / pieces
-  middles <- from + (seq_len(pieces) - 0.5) * width
-  list(at = as.vector(outer(middles, nodes * width / 2, "+")), weight = width * rep(shares, each = pieces))
-}
 RULES <- list(
-  wait = mean_rule(0, 12), share = mean_rule(0, 1), angle = mean_rule(0, 360), place = mean_rule(-8, 8, 60),
+  wait = rule_between(0, 12, 30), share = rule_between(0, 1, 30), angle = rule_between(0, 360, 30),
+  place = rule_between(-8, 8, 60),
   size = local({
-    of_log <- mean_rule(-9, 9, 60)
+    of_log <- rule_between(-9, 9, 60)
     list(at = exp(of_log$at), weight = of_log$weight * exp(of_log$at))
   })
 )
@@ -46,24 +39,7 @@ integrated <- function(fit, at, over) {
 
 places <- cbind(wait = c(0, 0.5, 3), share = c(0.1, 0.6, 1), angle = c(2, 200, 359), place = c(0, -1, 1), size = 1:3)
 
-test_that("marginals are integrals, also of moved points and with factors", {
-  pairs <- list(c("wait", "share"), c("share", "angle"), c("angle", "size"), c("size", "place"))
-  for (pair in pairs) for (estimator in c("kde", if (!"place" %in% pair) "sdkde")) {
-    fit <- fit_of(pair, estimator = estimator, adaptive = if (estimator == "kde") widths)
-    for (name in pair) {
-      part <- kde_marginal(fit, name)
-      at <- places[, name, drop = FALSE]
-      expect_equal(predict(part, at), integrated(fit, at, setdiff(pair, name)), tolerance = 1e-7)
-      expect_equal(part$n, 40)
-      if (estimator == "kde") {
-        alone <- fit_of(name, adaptive = widths)
-        expect_equal(predict(part, at), predict(alone, at), tolerance = 1e-12)
-        expect_equal(predict(part, loo = TRUE), predict(alone, loo = TRUE), tolerance = 1e-10)
-        expect_equal(kde_cdf(part, at[, 1]), kde_cdf(alone, at[, 1]), tolerance = 1e-12)
-        expect_equal(simulate(part, 3, seed = 1), simulate(alone, 3, seed = 1), tolerance = 1e-10)
-      }
-    }
-  }
+test_that("marginals have the support of their columns", {
   all <- fit_of(colnames(x), adaptive = widths)
   two <- kde_marginal(all, c("size", "share"))
   expect_equal(two$support$kind, c("transform", "mass"))
@@ -74,18 +50,8 @@ test_that("marginals are integrals, also of moved points and with factors", {
   expect_equal(predict(kde_marginal(bent, 1), 1:3), predict(bent, 1:3))
 })
 
-test_that("conditionals are ratios of the estimates, with bounds of their own", {
-  for (estimator in c("kde", "sdkde")) {
-    fit <- fit_of(colnames(x), estimator = estimator, adaptive = if (estimator == "kde") widths)
-    for (given in list(c("wait", "angle"), c("share", "place"), c("size", "wait", "share"))) {
-      part <- kde_conditional(fit, places[1, given] + 0.1)
-      at <- places
-      at[, given] <- rep(places[1, given] + 0.1, each = 3)
-      expected <- predict(fit, at) / predict(kde_marginal(fit, given), at[, given])
-      expect_equal(predict(part, at[, setdiff(colnames(x), given)]), expected, tolerance = 1e-9)
-    }
-  }
-  # kernels that correlate an angle with another column, and sizes with places
+test_that("conditionals of correlated kernels are ratios of the estimate, beside a circle and in a rectangle", {
+  # an angle with another column, and sizes with places
   H <- matrix(c(2500, 15, 15, 0.4), 2)
   for (pair in list(c("angle", "size"), c("angle", "place"))) {
     fit <- fit_of(pair, bandwidth = H)

@@ -1,44 +1,4 @@
-# Weights of the points, in estimates and in sums.
-
-estimators <- c("kde", "sdkde", "laplace")
-
-test_that("weights of one equal no weights, bit for bit", {
-  x <- example_points(70, 3)
-  y <- example_points(20, 3, seed = 2)
-  for (estimator in estimators) {
-    bare <- flash_kde(x, estimator = estimator, bandwidth = 0.8)
-    ones <- flash_kde(x, estimator = estimator, bandwidth = 0.8, weights = rep(1, 70))
-    expect_identical(predict(ones, y), predict(bare, y))
-    expect_identical(predict(ones, y, type = "score"), predict(bare, y, type = "score"))
-    expect_identical(ones$debiased, bare$debiased)
-  }
-})
-
-test_that("a doubled weight equals a repeated row", {
-  x <- example_points(40, 3)
-  y <- example_points(15, 3, seed = 2)
-  w <- rep(1:2, c(30, 10))
-  repeated <- x[rep(1:40, w), ]
-  for (estimator in estimators) {
-    a <- flash_kde(x, estimator = estimator, bandwidth = 0.8, weights = w)
-    b <- flash_kde(repeated, estimator = estimator, bandwidth = 0.8)
-    expect_within(predict(a, y) / predict(b, y), rep(1, 15), 1e-11, estimator)
-    expect_within(predict(a, y, type = "score"), predict(b, y, type = "score"), 1e-10, estimator)
-  }
-})
-
-test_that("only the ratios of the weights matter, and a zero weight removes its row", {
-  x <- example_points(40, 2)
-  y <- example_points(15, 2, seed = 2)
-  w <- rep(c(0.5, 2, 0, 1), 10)
-  for (estimator in estimators) {
-    a <- flash_kde(x, estimator = estimator, bandwidth = 0.8, weights = w)
-    b <- flash_kde(x, estimator = estimator, bandwidth = 0.8, weights = 1e6 * w)
-    c <- flash_kde(x[w > 0, ], estimator = estimator, bandwidth = 0.8, weights = w[w > 0])
-    expect_within(predict(b, y) / predict(a, y), rep(1, 15), 1e-11, estimator)
-    expect_within(predict(c, y) / predict(a, y), rep(1, 15), 1e-11, estimator)
-  }
-})
+# Weights of extreme sizes. Laws of test-contract.R say what weights are.
 
 test_that("points keep their estimate beside others that weigh 10^600 times as much, far away", {
   expect_light_points_kept("cpu")

@@ -1,22 +1,12 @@
 # The table of refusals (R/density-refusals.R) against what the verbs do.
 
-verb_calls <- list(
-  standard_errors = \(f, new) stats::predict(f, new, se.fit = TRUE),
-  standard_errors_loo = \(f, new) stats::predict(f, se.fit = TRUE, loo = TRUE),
-  score_loo = \(f, new) stats::predict(f, type = "score", loo = TRUE),
-  marginal = \(f, new) kde_marginal(f, 1),
-  conditional = \(f, new) kde_conditional(f, c(a = 0.4)),
-  derivatives = \(f, new) kde_derivative(f, new),
-  second_derivatives = \(f, new) kde_derivative(f, new, order = 2),
-  modes = \(f, new) kde_modes(f),
-  rectangles = \(f, new) kde_cdf(f, rep(0.6, f$d), lower = rep(0.2, f$d)),
-  quantiles = \(f, new) stats::quantile(f),
-  draws = \(f, new) stats::simulate(f, 3, seed = 1),
-  levels = \(f, new) hdr_level(f, n_samples = 20),
-  regions = \(f, new) hdr_regions(f, 0.5, n_grid = 8),
-  grid = \(f, new) as.data.frame(f, grid = 4),
-  bands = \(f, new) kde_bands(f, new),
-  ks = \(f, new) as_ks(f, n = 5)
+# By verb, methods of contract_methods().
+verb_methods <- c(
+  standard_errors = "predict se.fit", standard_errors_loo = "predict se.fit loo", score_loo = "predict score loo",
+  marginal = "marginal", conditional = "conditional", derivatives = "kde_derivative",
+  second_derivatives = "kde_derivative 2", modes = "modes", rectangles = "cdf of rectangles", quantiles = "quantile",
+  draws = "simulate", levels = "hdr_level", regions = "hdr_regions", grid = "as.data.frame grid", bands = "kde_bands",
+  ks = "as_ks"
 )
 
 # Verbs that call others: refused by these, too.
@@ -25,23 +15,19 @@ verb_parts <- list(second_derivatives = "derivatives", standard_errors_loo = "st
 test_that("verbs of densities are refused where can() says so, and nowhere else", {
   here <- list2env(list(d = contract_rows(), w = NULL))
   kinds <- contract_kinds()
+  methods <- contract_methods()
   wrong <- character()
   for (name in names(kinds)) {
     package <- kinds[[name]]$package
     if (!is.null(package) && !requireNamespace(package, quietly = TRUE)) next
     fit <- tryCatch(eval(kinds[[name]]$call, here), flashkernel_error = \(e) NULL)
     if (!inherits(fit, "flash_kde") || is_elsewhere(fit$x)) next
-    for (verb in names(verb_calls)) {
-      outcome <- tryCatch(
-        suppressMessages(suppressWarnings({
-          verb_calls[[verb]](fit, contract_newdata())
-          TRUE
-        })),
-        flashkernel_error_unsupported = \(e) FALSE,
-        flashkernel_error_argument = \(e) NA # for another reason, such as too few columns
-      )
+    for (verb in names(verb_methods)) {
+      found <- outcome_of(\() methods[[verb_methods[[verb]]]]$call(fit, contract_newdata()))
+      # refused for another reason, such as too few columns
+      if (inherits(found$value, "flashkernel_error_argument")) next
       able <- all(vapply(c(verb, verb_parts[[verb]]), \(part) can(fit, part), NA))
-      if (!is.na(outcome) && outcome != able) wrong <- c(wrong, paste0(name, ", ", verb, ": can() is ", able))
+      if ((found$outcome == "value") != able) wrong <- c(wrong, paste0(name, ", ", verb, ": can() is ", able))
     }
   }
   expect_identical(wrong, character())
