@@ -20,10 +20,11 @@
 #'
 #' **Bandwidths.** `"cv"` makes \eqn{\sum_i w_i (y_i - m_{-i}(x_i))^2}{sum_i w_i (y_i - m_-i(x_i))^2} least, row i
 #' left out of its own fit (np's `cv.ls`); `"aicc"` the corrected AIC of Hurvich, Simonoff and Tsai (np's
-#' `cv.aic`), which undersmooths less often. H is diagonal then, and `lambda` is chosen together with it. A column that does not matter gets a very wide
-#' kernel in a local constant fit, and one in which the mean is linear in a local linear one. The search starts
-#' from several places, in several columns on a part of the rows first; of many rows it looks at as many as `seconds`
-#' allow, and its widths shrink by the power -1/(d + 4) of the rows from there to all.
+#' `cv.aic`), which undersmooths less often. H is diagonal then, and the smoothing parameters of categories are chosen
+#' together with it. A column that does not matter gets a very wide kernel in a local constant fit, and one in which the
+#' mean is linear in a local linear one. The search starts from several places, in several columns on a part of the rows
+#' first; of many rows it looks at as many as `seconds` allow, and its widths shrink by the power -1/(d + 4) of the rows
+#' from there to all.
 #'
 #' **Standard errors** are those of a mean with weights \eqn{l_i}{l_i}, the root of \eqn{\sum_i l_i(x)^2
 #' s^2(x_i)}{sum_i l_i(x)^2 s^2(x_i)}. The variance \eqn{s^2}{s^2} of the noise is a local mean, by the same
@@ -61,9 +62,9 @@
 #'   but rounding. See [kernel_sum()].
 #' @param na.action What to do about rows with missing values, in the variables, the response or the weights; as
 #'   for [flash_kde()].
-#' @param lambda For factors: how far their levels are smoothed, one number for all such columns or numbers named by
-#'   them. `NULL`: chosen, by `"cv"` where `bandwidth` is a number; so are those of columns that are not named.
-#' @param discrete_kernel For factors, as for [flash_kde()].
+#' @param categorical What [categorical_kernel()] returns, for variables that are factors, texts or logical values: their
+#'   smoothing parameters and kernels. Smoothing parameters that are not given are chosen, by `"cv"` where `bandwidth` is a
+#'   number.
 #' @param control A [flash_control()], which says where sums are computed and how.
 #' @param ... For the formula method and that of data frames: `type` to `control`, as for the default method. Else
 #'   nothing: an argument that is not known is an error.
@@ -110,12 +111,11 @@ kernel_regression <- function(x, ...) {
 #' @export
 kernel_regression.default <- function(x, y, type = c("local_linear", "constant"), bandwidth = NULL, weights = NULL,
                                       rows = NULL, seconds = 5, tol = 0, na.action = getOption("na.action"),
-                                      lambda = NULL, discrete_kernel = NULL, control = NULL, ...) {
+                                      categorical = NULL, control = NULL, ...) {
   check_fit_dots(...)
   if (missing(x)) stop_argument("x", "must be given")
   if (missing(y)) stop_argument("y", "must be given")
-  options <- check_regression(type, bandwidth, rows, seconds, if (!missing(tol)) tol, control)
-  options[c("lambda", "discrete_kernel")] <- list(lambda, discrete_kernel)
+  options <- check_regression(type, bandwidth, rows, seconds, if (!missing(tol)) tol, categorical, control)
   run <- start_run(options$asked, "Fitting")
   points <- if (is_mixed(x)) x else if (has_levels(x)) mixed_points(x, "x") else check_points(x, "x", infinite = TRUE)
   fit_regression(points, y, weights, na.action, options, run, regression_call(match.call()))
@@ -156,14 +156,16 @@ regression_call <- function(call) {
 
 # ---- arguments --------------------------------------------------------------------------------
 
-check_regression <- function(type, bandwidth, rows, seconds, tol, control) {
+check_regression <- function(type, bandwidth, rows, seconds, tol, categorical, control) {
   if (is.null(bandwidth)) bandwidth <- "cv"
   if (is.character(bandwidth)) bandwidth <- check_choice(bandwidth, names(REGRESSION_CRITERIA), "bandwidth")
   good <- is_number(seconds) && length(seconds) == 1 && is.finite(seconds) && seconds > 0
   if (!good) stop_argument("seconds", "must be one positive number: found ", describe(seconds))
+  if (!is.null(categorical)) check_spec(categorical, "categorical_kernel", "categorical", "categorical_kernel()")
   list(
     type = check_choice(type, names(REGRESSION_TYPES), "type"), bandwidth = bandwidth,
     rows = if (!is.null(rows)) check_count(rows, "rows", min = 10), seconds = seconds,
+    lambda = categorical$smoothing, discrete_kernel = categorical$kernel,
     asked = settle_control(control, list(tol = if (!is.null(tol)) check_tol(tol)))
   )
 }
@@ -232,7 +234,7 @@ fit_regression <- function(points, y, weights, na.action, options, run, call) {
       columns = columns, lambda = free_lambda(options$lambda, columns),
       codes = part(d + seq_along(columns), names(columns)), names = attr(points, "names_in_order")
     )
-  } else check_unused_levels(options)
+  } else check_no_levels(options)
   weights <- if (!is.null(weights)) check_weights(data$weights, nrow(x))
   if ((if (is.null(weights)) nrow(x) else sum(weights > 0)) < 2) {
     stop_argument("x", "must have at least two rows of positive weight: found fewer")
@@ -270,12 +272,6 @@ given_widths <- function(options, d, names) {
 free_lambda <- function(lambda, columns) {
   lambda <- check_lambda(lambda, columns)
   replace(lambda, is.na(lambda) & most_lambda(columns) == 0, 0)
-}
-
-check_unused_levels <- function(options) {
-  for (arg in c("lambda", "discrete_kernel")) {
-    if (!is.null(options[[arg]])) stop_argument(arg, "must be NULL: `x` has no columns of levels")
-  }
 }
 
 # Names of the variables alone, for messages.
