@@ -33,9 +33,9 @@
 #'   classes alike; not `score`. Numbers for `adaptive` are one for each row.
 #' @returns An object of class `flash_kda`, a plain list that survives [saveRDS()]: `call`, `classes`, `prior`,
 #'   `fits` (a [flash_kde()] for each class), `rows` (which rows these are of), `shared`, `n`, `d` and what methods
-#'   need. Methods: [`predict()`][predict.flash_kda], [`cross_validate()`][cross_validate.flash_kda],
+#'   need. Methods: [`predict()`][predict.flash_kda], [`cross_validate()`][predict.flash_kda],
 #'   [`plot()`][plot.flash_kda], [`autoplot()`][plot.flash_kda], `print()`,
-#'   [`summary()`][cross_validate.flash_kda], `nobs()`, `formula()` and `update()`.
+#'   [`summary()`][predict.flash_kda], `nobs()`, `formula()` and `update()`.
 #' @references Hand, D. J. (1982) *Kernel Discriminant Analysis*. Research Studies Press.
 #' @inheritSection flash_kde Errors
 #' @seealso [kernel_ridge()] for classes without densities, in many columns.
@@ -58,26 +58,18 @@ flash_kda <- function(x, ...) {
 #' @export
 flash_kda.default <- function(x, class, prior = NULL, shared = FALSE, ..., weights = NULL,
                               na.action = getOption("na.action")) {
-  if (missing(x)) stop_argument("x", "must be given")
-  if (missing(class)) stop_argument("class", "must be given")
-  spec <- list(options = check_kda_options(...), prior = prior, shared = check_flag(shared, "shared"))
-  run <- start_run(spec$options$asked, "Fitting")
-  points <- check_points(x, "x", infinite = TRUE)
-  fit_kda(points, class, weights, na.action, spec, run, kda_call(match.call()))
-}
-
-#' @rdname flash_kda
-#' @export
-flash_kda.data.frame <- function(x, class, ...) {
   # data |> flash_kda(class ~ a)
   if (!missing(class) && inherits(class, "formula")) {
     call <- match.call()
     names(call)[names(call) == "class"] <- "formula"
     return(eval(formula_call(call, flash_kda.formula), parent.frame()))
   }
-  fit <- flash_kda.default(as_points(x, "x"), class, ...)
-  fit$call <- kda_call(match.call())
-  fit
+  if (missing(x)) stop_argument("x", "must be given")
+  if (missing(class)) stop_argument("class", "must be given")
+  spec <- list(options = check_kda_options(...), prior = prior, shared = check_flag(shared, "shared"))
+  run <- start_run(spec$options$asked, "Fitting")
+  points <- check_points(x, "x", infinite = TRUE)
+  fit_kda(points, class, weights, na.action, spec, run, kda_call(match.call()))
 }
 
 #' @rdname flash_kda

@@ -1,16 +1,30 @@
-#' Classes and probabilities from kernel discriminant analysis
+#' Classes, probabilities and errors of kernel discriminant analysis
 #'
-#' @param object A fit from [flash_kda()].
+#' `predict()` classifies new points. `cross_validate()` classifies every row of the fit by a fit without it, or without
+#' its fold. `summary()` shows the densities of the classes and the error by leaving one row out.
+#'
+#' @details
+#' Leaving one row out is exact, by a formula that the densities have: as if their bandwidths and priors were given, each
+#' row is taken out of the sums of its class. With folds all is fitted anew to the other rows, bandwidths included; priors
+#' are those of the fit. The log score of a row is the logarithm of its class's probability.
+#'
+#' @param object,x A fit from [flash_kda()], or what these functions return.
 #' @param newdata Points to classify, with the columns of the fit, or a data frame with its variables. Missing: the
-#'   rows of the fit, which their own class has seen; [cross_validate()][cross_validate.flash_kda] leaves them out.
+#'   rows of the fit, which their own class has seen; `cross_validate()` leaves them out.
 #' @param type `"class"`: the class that is likeliest; `"prob"`: a matrix of probabilities; `"log_density"`: of the
 #'   log densities of the classes; `"decision"`: of these plus the logarithms of the priors, whose differences are
 #'   log odds.
 #' @param prior Other priors than those of the fit.
 #' @param na.action What to do about missing values in `newdata`, as for [predict.flash_kde()].
 #' @param control A [flash_control()] for this prediction. What it does not say is as in the fit.
+#' @param folds `"loo"`, one row after the other; a number of folds, drawn at random in equal parts of each class; or the
+#'   fold of each row of the fit.
+#' @param digits Number of significant digits, from 1 to 22.
 #' @param ... Not used; anything here is an error.
-#' @returns A factor with the levels of the fit, or a matrix with a column for each class.
+#' @returns `predict()`: a factor with the levels of the fit, or a matrix with a column for each class. `cross_validate()`: a
+#'   list of class `flash_kda_validation`: `error`, the part of the rows (by weights) in another class than theirs;
+#'   `confusion`, a table of rows by their class and the one predicted; `log_score`, the mean; `prob` and `class` by row,
+#'   and `folds`. `summary()`: a list of class `summary.flash_kda` with `classes`, a data frame, and `validation`.
 #'
 #'   A row outside of the `support` has density 0 in every class: its class and its probabilities are `NA`, and a
 #'   warning of class `flashkernel_warning_no_density` reports how many such rows there are. Rows far from all points,
@@ -21,6 +35,10 @@
 #' fit <- flash_kda(iris[, 1:2], iris$Species, estimator = "kde", bandwidth = 0.3)
 #' table(predict(fit), iris$Species)
 #' predict(fit, matrix(c(5, 3.5), 1), type = "prob")
+#'
+#' cross_validate(fit)
+#' set.seed(1)
+#' cross_validate(fit, folds = 10)$error
 predict.flash_kda <- function(object, newdata, type = c("class", "prob", "log_density", "decision"), prior = NULL,
                               na.action = stats::na.pass, control = NULL, ...) {
   check_dots_empty(...)

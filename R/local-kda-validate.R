@@ -1,29 +1,5 @@
-#' Errors of kernel discriminant analysis
-#'
-#' `cross_validate()` classifies every row by a fit without it, or without its fold. `summary()` shows the
-#' densities of the classes and this error, by leaving one row out.
-#'
-#' @details
-#' One row left out is exact, by a formula that the densities have: as if their bandwidths and priors were
-#' given, each row is taken out of the sums of its class. With folds all is fitted anew to the others, bandwidths
-#' included; priors are those of the fit. The log score of a row is the logarithm of its class's probability.
-#'
-#' @param object,x A fit from [flash_kda()], or what these functions return.
-#' @param folds `"loo"`, one row after the other; a number of folds, drawn at random in equal parts of each class;
-#'   or the fold of each row of the fit.
-#' @param digits Number of significant digits, from 1 to 22.
-#' @param ... Not used; anything here is an error.
-#' @returns `cross_validate()`: a list of class `flash_kda_validation`: `error`, the part of the rows (by weights)
-#'   in another class than theirs; `confusion`, a table of rows by their class and the one predicted; `log_score`,
-#'   the mean; `prob` and `class` by row, and `folds`. `summary()`: a list of class `summary.flash_kda` with
-#'   `classes`, a data frame, and `validation`.
-#' @inheritSection flash_kde Errors
+#' @rdname predict.flash_kda
 #' @export
-#' @examples
-#' fit <- flash_kda(Species ~ Petal.Length + Petal.Width, iris, estimator = "kde", bandwidth = 0.2)
-#' cross_validate(fit)
-#' set.seed(1)
-#' cross_validate(fit, folds = 10)$error
 cross_validate.flash_kda <- function(object, folds = "loo", ...) {
   check_dots_empty(...)
   run <- start_run(fit_asked(unclass(object$fits[[1]])), "Cross-validating")
@@ -73,7 +49,7 @@ fold_logs <- function(object, codes, folds, run) {
   logs
 }
 
-#' @rdname cross_validate.flash_kda
+#' @rdname predict.flash_kda
 #' @export
 print.flash_kda_validation <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   check_dots_empty(...)
@@ -100,7 +76,7 @@ print.flash_kda <- function(x, digits = max(3L, getOption("digits") - 3L), ...) 
   invisible(x)
 }
 
-#' @rdname cross_validate.flash_kda
+#' @rdname predict.flash_kda
 #' @export
 summary.flash_kda <- function(object, ...) {
   check_dots_empty(...)
@@ -112,7 +88,7 @@ summary.flash_kda <- function(object, ...) {
   ))
 }
 
-#' @rdname cross_validate.flash_kda
+#' @rdname predict.flash_kda
 #' @export
 print.summary.flash_kda <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   check_dots_empty(...)

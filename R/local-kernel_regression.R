@@ -66,15 +66,23 @@
 #'   smoothing parameters and kernels. Smoothing parameters that are not given are chosen, by `"cv"` where `bandwidth` is a
 #'   number.
 #' @param control A [flash_control()], which says where sums are computed and how.
-#' @param ... For the formula method and that of data frames: `type` to `control`, as for the default method. Else
+#' @param object,model A fit from [kernel_regression()]; `x` of `print()` and `formula()`, too.
+#' @param digits Number of significant digits, from 1 to 22.
+#' @param ... For the formula method: `type` to `control`, as for the default method. Else
 #'   nothing: an argument that is not known is an error.
 #' @returns An object of class `kernel_regression`, a plain list: `call`, `type`, `n`, `d`, `x`, `y` (an `n` x `t`
 #'   matrix), `weights`, `bandwidth` (H), `discrete` (of factors, as in [flash_kde()], with `lambda`), `selector` and `search` (how it was chosen, with the criterion's `value`,
 #'   for responses divided by their standard deviations), `fitted` and `left_out` (leave-one-out fits), `n` x `t`
 #'   matrices, `leverage`, `df` (its sum, the trace of the hat matrix), `sigma` and `r.squared` by response, and what
-#'   predictions need: `later`, an environment, has the variance \eqn{s^2}{s^2} at the rows once it was asked for. Methods: [`predict()`][predict.kernel_regression],
-#'   [`plot()`][plot.kernel_regression], [`summary()`][summary.kernel_regression], `fitted()`, `residuals()`,
-#'   `nobs()`, `formula()`, `update()`, and those of [broom][flashkernel-broom].
+#'   predictions need: `later`, an environment, has the variance \eqn{s^2}{s^2} at the rows once it was asked for. It has
+#'   methods for [`predict()`][predict.kernel_regression], [`plot()`][plot.kernel_regression], `update()` and those of
+#'   [broom][flashkernel-broom], beside these:
+#'
+#'   `summary()`: a list of class `summary.kernel_regression` with the parts of the fit that are not as long as the data,
+#'   `residuals` (their quantiles) and `slopes`, means and quartiles of the gradient. `fitted()` and `residuals()`: a
+#'   vector, for several responses a matrix; with [stats::na.exclude()] rows that were left out are `NA`. `nobs()`: the
+#'   number of rows of positive weight. `weights()`: those of the rows, or `NULL`. `formula()`: of a fit by formula.
+#'   `hatvalues()`: the leverages. `sigma()`: the standard deviation of the residuals, over n - df.
 #' @references Fan, J. and Gijbels, I. (1996) *Local Polynomial Modelling and Its Applications*. Chapman & Hall.
 #'
 #' Hurvich, C. M., Simonoff, J. S. and Tsai, C.-L. (1998) Smoothing parameter selection in nonparametric regression
@@ -91,6 +99,7 @@
 #' @examples
 #' fit <- kernel_regression(waiting ~ eruptions, data = faithful)
 #' fit
+#' summary(fit)
 #' predict(fit, data.frame(eruptions = c(2, 3, 4.5)), interval = "confidence")
 #' plot(fit)
 #'
@@ -112,6 +121,10 @@ kernel_regression <- function(x, ...) {
 kernel_regression.default <- function(x, y, type = c("local_linear", "constant"), bandwidth = NULL, weights = NULL,
                                       rows = NULL, seconds = 5, tol = 0, na.action = getOption("na.action"),
                                       categorical = NULL, control = NULL, ...) {
+  # data |> kernel_regression(y ~ a)
+  if (!missing(y) && inherits(y, "formula")) {
+    return(eval(formula_call(match.call(), kernel_regression.formula), parent.frame()))
+  }
   check_fit_dots(...)
   if (missing(x)) stop_argument("x", "must be given")
   if (missing(y)) stop_argument("y", "must be given")
@@ -119,18 +132,6 @@ kernel_regression.default <- function(x, y, type = c("local_linear", "constant")
   run <- start_run(options$asked, "Fitting")
   points <- if (is_mixed(x)) x else if (has_levels(x)) mixed_points(x, "x") else check_points(x, "x", infinite = TRUE)
   fit_regression(points, y, weights, na.action, options, run, regression_call(match.call()))
-}
-
-#' @rdname kernel_regression
-#' @export
-kernel_regression.data.frame <- function(x, y, ...) {
-  # data |> kernel_regression(y ~ a)
-  if (!missing(y) && inherits(y, "formula")) {
-    return(eval(formula_call(match.call(), kernel_regression.formula), parent.frame()))
-  }
-  fit <- kernel_regression.default(if (has_levels(x)) x else as_points(x, "x"), y, ...)
-  fit$call <- regression_call(match.call())
-  fit
 }
 
 #' @rdname kernel_regression

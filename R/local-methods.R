@@ -1,23 +1,6 @@
-#' Printing, summaries and parts of a kernel regression by local fits
-#'
-#' @param x,object A fit from [kernel_regression()], or its summary.
-#' @param digits Number of significant digits, from 1 to 22.
-#' @param ... Not used; anything here is an error.
-#' @returns `print()`: its argument, invisibly. `summary()`: a list of class `summary.kernel_regression` with the
-#'   parts of the fit that are not as long as the data, `residuals` (their quantiles) and `slopes`, means and
-#'   quartiles of the gradient. `fitted()` and `residuals()`: a vector, for several responses a matrix; with
-#'   [stats::na.exclude()] rows that were left out are `NA`. `nobs()`: the number of rows of positive weight.
-#'   `weights()`: those of the rows, or `NULL`. `formula()`: of a fit by formula. `hatvalues()`: the leverages.
-#'   `sigma()`: the standard deviation of the residuals, over n - df.
-#' @inheritSection flash_kde Errors
-#' @name summary.kernel_regression
-#' @examples
-#' fit <- kernel_regression(mpg ~ wt, data = mtcars, bandwidth = 0.4)
-#' summary(fit)
-#' head(residuals(fit))
-NULL
+# Printing, summaries and parts of a kernel regression.
 
-#' @rdname summary.kernel_regression
+#' @rdname kernel_regression
 #' @export
 print.kernel_regression <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   check_dots_empty(...)
@@ -25,7 +8,7 @@ print.kernel_regression <- function(x, digits = max(3L, getOption("digits") - 3L
   invisible(x)
 }
 
-#' @rdname summary.kernel_regression
+#' @rdname kernel_regression
 #' @export
 summary.kernel_regression <- function(object, ...) {
   check_dots_empty(...)
@@ -58,7 +41,7 @@ summarise_slopes <- function(fit) {
   about
 }
 
-#' @rdname summary.kernel_regression
+#' @rdname kernel_regression
 #' @export
 print.summary.kernel_regression <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   check_dots_empty(...)
@@ -116,47 +99,42 @@ chosen_label <- function(x) {
   )
 }
 
-#' @rdname summary.kernel_regression
+#' @rdname kernel_regression
 #' @export
 fitted.kernel_regression <- function(object, ...) {
   check_dots_empty(...)
-  own_values(object, object$fitted)
+  stats::napredict(object$na.action, as_response(object, object$fitted))
 }
 
-#' @rdname summary.kernel_regression
+#' @rdname kernel_regression
 #' @export
 residuals.kernel_regression <- function(object, ...) {
   check_dots_empty(...)
-  stats::naresid(object$na.action, own_values(object, object$y - object$fitted, identity))
+  stats::naresid(object$na.action, as_response(object, object$y - object$fitted))
 }
 
-own_values <- function(fit, values, restore = \(x) stats::napredict(fit$na.action, x)) {
-  restore(if (ncol(fit$y) == 1) as.vector(values) else named_outputs(fit, values))
-}
-
-#' @rdname summary.kernel_regression
+#' @rdname kernel_regression
 #' @export
 nobs.kernel_regression <- function(object, ...) {
   check_dots_empty(...)
   n_used(object)
 }
 
-#' @rdname summary.kernel_regression
+#' @rdname kernel_regression
 #' @export
 weights.kernel_regression <- function(object, ...) {
   check_dots_empty(...)
   if (!is.null(object$weights)) stats::napredict(object$na.action, object$weights)
 }
 
-#' @rdname summary.kernel_regression
+#' @rdname kernel_regression
 #' @export
 formula.kernel_regression <- function(x, ...) {
   if (is.null(x$terms)) stop_argument("x", "must be a fit by formula")
   stats::formula(x$terms)
 }
 
-#' @rdname summary.kernel_regression
-#' @param model A fit from [kernel_regression()].
+#' @rdname kernel_regression
 #' @importFrom stats hatvalues
 #' @export
 hatvalues.kernel_regression <- function(model, ...) {
@@ -164,7 +142,7 @@ hatvalues.kernel_regression <- function(model, ...) {
   stats::napredict(model$na.action, model$leverage)
 }
 
-#' @rdname summary.kernel_regression
+#' @rdname kernel_regression
 #' @importFrom stats sigma
 #' @export
 sigma.kernel_regression <- function(object, ...) {

@@ -21,7 +21,7 @@
 #' error of the mean (of several responses their sum; of one, with each row left out, it is minus the criterion `"cv"`),
 #' by which both can be compared with each other, and discriminant analyses of [flash_kda()] by the logarithm of the
 #' probability of the class, or by `"class"`, 1 where it is found and else 0, as their
-#' [cross_validate()][cross_validate.flash_kda] has them. Fits of [kernel_ridge()] and [tune_ridge()] are judged by
+#' [cross_validate()][predict.flash_kda] has them. Fits of [kernel_ridge()] and [tune_ridge()] are judged by
 #' `"squared"` where the response is numeric, as [kernel_regression()], and by `"log"` or `"class"` where it is a
 #' factor, as [flash_kda()], and can be compared with these. Scores that have no values with a row left out, as `"squared"`
 #' of a conditional density or `"log"` of one that was debiased, go by 10 folds.

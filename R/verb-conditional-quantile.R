@@ -214,7 +214,7 @@ whitened <- function(x, data) {
     levels <- x[, d + seq_len(ncol(x) - d), drop = FALSE]
     return(cbind(whitened(x[, seq_len(d), drop = FALSE], data), unname(levels)))
   }
-  if (all(data$L[lower.tri(data$L)] == 0)) {
+  if (is_diagonal(data$L)) {
     u <- t((x - rep(data$middle, each = nrow(x))) / rep(diagonal(data$L), each = nrow(x)))
   } else {
     u <- forwardsolve(data$L, t(x) - data$middle)

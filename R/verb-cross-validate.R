@@ -20,7 +20,7 @@
 #'
 #' Of a conditional density, `flash_kde(y ~ x)`, the score is \eqn{\log p(y | x)}{log p(y | x)}, or `"squared"`, minus
 #' the squared error of the conditional mean, in squared units of y, summed where there are several; of
-#' [kernel_regression()] it is that of the fit. For [flash_kda()] see [its method][cross_validate.flash_kda].
+#' [kernel_regression()] it is that of the fit. For [flash_kda()] see [its method][predict.flash_kda].
 #'
 #' **Fits of [kernel_ridge()]** have `"squared"` for a numeric response. For classes they have `"log"`, the logarithm of the
 #' probability of the class (logistic loss), and `"class"`, 1 where the class is predicted and 0 elsewhere; folds that
