@@ -174,7 +174,7 @@ best_scale <- function(batch, factors, L, kind, run) {
     if (value < best$value) best <<- list(value = value, log_density = found$log_density)
     value
   }
-  found <- minimise(\(rows) list(value = value, rows = nrow(rows$x)), batch, \(rows) list(L), schedule = SCALE_SCHEDULE)
+  found <- minimise(list(value = value), list(L), schedule = SCALE_SCHEDULE)
   c(best, list(scale = found$L[1] / L[1], converged = found$converged, stats = stats))
 }
 

@@ -53,8 +53,7 @@ choose_bandwidth <- function(data, estimator, options, run) {
   found <- c(list(first), lapply(batches[-1], \(batch) search_again(batch, first, search)))
   last <- replace(first, "L", list(mean_factor(lapply(found, `[[`, "L")) * carried(batches[[1]], data, search$rate)))
   if (plan$all_rows && plan$rows < nrow(data$x)) {
-    whole <- polish_factor(search_criterion(data, search), last$L)
-    last[names(whole)] <- whole
+    last <- replace_all(last, minimise(search_criterion(data, search), list(last$L)))
   }
   last$se <- factor_error(found, batches, data, plan, search)
   last$L <- whole_factor(first$calm * last$L)
@@ -160,39 +159,28 @@ can_sphere <- function(data) {
   tryCatch(is.matrix(covariance_root(data)), flashkernel_error_argument = \(e) FALSE)
 }
 
-# The shape of the first sample: a list with, for each structure, list(L, value, converged). On many rows from what few
-# have found, where the factor need not be known well.
-search_shapes <- function(batch, structures, start, search, last = TRUE) {
-  criterion <- search$tally$criterion("lcv", batch, PLAIN_ESTIMATOR)
-  before <- if (nrow(batch$x) > 1.5 * SCAN_ROWS) few_rows_shapes(batch, structures, start, search)
-  scanned <- function(name) {
-    if (!is.null(before)) return(c(polish_factor(criterion, before[[name]]$L), before[[name]]["valleys"]))
-    base <- reference_factor(batch) * if (!is.null(start)) start else BANDWIDTH_STRUCTURES[[name]]$base(batch)
-    scan_factor(criterion, base, tol = if (last) 1e-3 else 0.02)
-  }
-  found <- list()
+# The shape of the first sample: a list with, for each structure, what minimise() found.
+search_shapes <- function(batch, structures, start, search) {
+  on <- \(rows) search$tally$criterion("lcv", rows, PLAIN_ESTIMATOR)
+  of_all <- on(batch)
+  rate <- bandwidth_rate(PLAIN_ESTIMATOR, batch$d)
   simple <- intersect(c("scaled", "scalar", "sphered"), structures)
   if (length(simple) == 0) simple <- c("scaled", if ("full" %in% structures && can_sphere(batch)) "sphered")
-  for (name in simple) found[[name]] <- scanned(name)
-  for (name in intersect(c("diagonal", "full"), structures)) {
-    moves <- BANDWIDTH_STRUCTURES[[name]]$moves
-    near <- found[intersect(STARTING_POINTS[[name]], names(found))]
-    known <- before[[name]]$L
-    if (!is.null(known)) near <- best_of(c(list(list(L = known, value = criterion$value(known))), near))
-    found[[name]] <- best_of(lapply(utils::head(near, 2), \(one) minimise_factor(criterion, one$L, moves)))[[1]]
+  found <- list()
+  for (name in c(simple, intersect(c("diagonal", "full"), structures))) {
+    structure <- BANDWIDTH_STRUCTURES[[name]]
+    before <- utils::head(found[intersect(STARTING_POINTS[[name]], names(found))], 2)
+    starts <- function(rows) {
+      if (length(before) > 0) return(lapply(before, \(one) one$L / carried(rows, batch, rate)))
+      list(reference_factor(rows) * if (is.null(start)) structure$base(rows) else start)
+    }
+    found[[name]] <- minimise_on(\(rows) if (nrow(rows$x) < nrow(batch$x)) on(rows) else of_all, batch, starts, structure$moves, list(scan = c(0.05, 3)), \(L) rate)
   }
   found
 }
 
-few_rows_shapes <- function(batch, structures, start, search) {
-  few <- sample_of(batch, seq_len(SCAN_ROWS))
-  shrink <- carried(few, batch, bandwidth_rate(PLAIN_ESTIMATOR, batch$d))
-  lapply(search_shapes(few, structures, start, search, last = FALSE), \(found) replace(found, "L", list(shrink * found$L)))
-}
-
-# The structures from whose optimum another one's search starts: the first two there are, and on many rows the best of
-# these and of what few rows have found.
-STARTING_POINTS <- list(diagonal = "scaled", full = c("diagonal", "sphered", "scaled"))
+# The structures from whose optimum another one's search starts: the first two there are.
+STARTING_POINTS <- list(diagonal = c("scaled", "scalar"), full = c("diagonal", "sphered", "scaled", "scalar"))
 
 # In units of the columns' spread, a little less than what Silverman's rule says.
 reference_factor <- function(data) rule_factor("silverman", data$n, data$d, PLAIN_ESTIMATOR)
@@ -214,7 +202,7 @@ search_batch <- function(batch, search, start) {
   picked <- pick_structure(wanted, batch)
   shape <- wanted[[picked$name]]
   shape$structure <- picked$name
-  shape$path <- list2DF(list(
+  shape$path <- as_table(list(
     structure = names(wanted), parameters = unname(picked$free), loglik = -unname(vapply(wanted, `[[`, 0, "value")),
     score = unname(picked$scores)
   ))
@@ -226,27 +214,31 @@ search_batch <- function(batch, search, start) {
 own_shape <- function(shape, batch, search) {
   if (search$shape == "lcv") return(shape)
   criterion <- search$tally$criterion(search$shape, batch, PLAIN_ESTIMATOR)
-  found <- scan_factor(criterion, shape$L, from = 0.15, to = 4)
+  found <- minimise(criterion, list(shape$L), schedule = list(scan = c(0.15, 4)))
   moves <- BANDWIDTH_STRUCTURES[[shape$structure]]$moves
-  if (moves != "scalar") found <- minimise_factor(criterion, found$L, moves)
-  replace(shape, names(found), found)
+  replace_all(shape, if (moves == "scalar") found else minimise(criterion, list(found$L), moves))
 }
 
 # A scan on few rows, then near there; where the shape came by this criterion, the factor is known.
 own_factor <- function(shape, batch, search) {
   if (is.null(search$factor)) {
-    found <- if (is.null(shape$trace)) traced(shape, search_criterion(batch, search)) else shape
+    found <- shape
+    if (is.null(found$trace)) {
+      found$trace <- minimise(search_criterion(batch, search), list(shape$L), schedule = list(tol = Inf))$trace
+    }
   } else {
     near <- rule_factor("silverman", batch$n, batch$d, search$factor[2]) / reference_factor(batch) * shape$L
     # where the likelihood of the plain estimate has one valley, so has that of another
-    schedule <- list(scan = c(0.2, 4), step = log(2) / 2, valleys = shape$valleys, rate = \(L) search$rate)
+    schedule <- list(scan = c(0.2, 4), step = log(2) / 2, valleys = shape$valleys)
     starts <- \(rows) list(near / carried(rows, batch, search$rate))
-    found <- minimise(\(rows) search_criterion(rows, search), batch, starts, schedule = schedule)
+    found <- minimise_on(\(rows) search_criterion(rows, search), batch, starts, "scalar", schedule, \(L) search$rate)
   }
   shape$shape <- shape$L
   shape[c("heavy", "calm")] <- look_at_tails(shape, found, batch, search)
-  replace(shape, names(found), found)
+  replace_all(shape, found)
 }
+
+replace_all <- function(list, by) replace(list, names(by), by)
 
 # list(heavy, calm): does the likelihood of the plain estimate ask for a much larger factor than the censored one does?
 # `calm`: what that takes off; the likelihood of an SD-KDE oversmooths as that of the plain estimate does, and where
@@ -256,7 +248,7 @@ look_at_tails <- function(shape, found, batch, search) {
   criterion <- search$tally$criterion("csl", batch, PLAIN_ESTIMATOR)
   if (!censors(batch$d)) return(list(criterion$gradient(shape$L / heavy_from(batch$d), "scalar")$E > 0, 1))
   by_estimate <- search$factor[1] == "csl"
-  censored <- if (by_estimate) found else polish_factor(criterion, shape$L)
+  censored <- if (by_estimate) found else minimise(criterion, list(shape$L))
   calm <- min(1, censored$L[1] / shape$L[1])
   list(calm < 1 / heavy_from(batch$d), if (by_estimate) 1 else calm)
 }
@@ -264,11 +256,10 @@ look_at_tails <- function(shape, found, batch, search) {
 # Another sample, from where the first ended.
 search_again <- function(batch, first, search) {
   moves <- BANDWIDTH_STRUCTURES[[first$structure]]$moves
-  on <- \(rows) search$tally$criterion(search$shape, rows, PLAIN_ESTIMATOR)
-  found <- minimise(on, batch, \(rows) list(first$shape), moves)
+  found <- minimise(search$tally$criterion(search$shape, batch, PLAIN_ESTIMATOR), list(first$shape), moves)
   if (is.null(search$factor)) return(found)
   ratio <- first$L[1] / first$shape[1]
-  polish_factor(search_criterion(batch, search), ratio * found$L)
+  minimise(search_criterion(batch, search), list(ratio * found$L))
 }
 
 # c(criterion, estimator) of the factor, of the shape where it has none of its own.
@@ -308,7 +299,7 @@ factor_error <- function(found, batches, data, plan, search) {
     rows <- sample_of(batch, (part - 1) * size + seq_len(size))
     near <- L / carried(rows, batch, rate)
     # a parabola is as exact as five of them tell
-    log(polish_factor(search_criterion(rows, search), near, tol = Inf)$vertex)
+    minimise(search_criterion(rows, search), list(near), schedule = list(tol = Inf))$vertex
   }, 0)
   n <- if (plan$all_rows) nrow(data$x) else nrow(batch$x)
   stats::sd(logs) * (size / n)^(data$d / (2 * (data$d + 4)))
@@ -327,7 +318,7 @@ raised_variances <- function(variances, columns) {
 finished <- function(last, data, search) {
   H <- tcrossprod(data$unit * last$L)
   raised <- raised_variances(diagonal(H), data$columns)
-  last$columns <- list2DF(c(data$columns, list(raised = raised > 1.02 * diagonal(H))))
+  last$columns <- as_table(c(data$columns, list(raised = raised > 1.02 * diagonal(H))))
   if (any(raised > diagonal(H))) diag(H) <- raised
   last$copies <- data$copies
   last$convergence <- as.integer(!last$converged)
@@ -344,7 +335,7 @@ in_own_units <- function(last, log_unit, name) {
   last$path$score <- last$path$score - log_unit
   own <- switch(name, csl = identity, lcv = \(value) value + log_unit, \(value) value * exp(-log_unit))
   trace <- last$trace
-  last$trace <- list2DF(list(rows = trace[, "rows"], factor = trace[, "factor"], value = own(trace[, "value"])))
+  last$trace <- as_table(list(rows = trace[, "rows"], factor = trace[, "factor"], value = own(trace[, "value"])))
   last$criterion <- if (name %in% c("lcv", "csl")) -own(last$value) else own(last$value)
   last
 }

@@ -29,16 +29,17 @@ clean_points <- function(x, weights, arg = "x", discrete = NULL) {
   used <- nrow(data$x)
   data$source <- if (is.null(weights)) seq_len(used) else which(weights > 0)
   data$discrete <- discrete_rows(discrete, data$source)
-  data <- in_own_order(data)
-  data <- merge_copies(data)
+  runs <- column_runs(data$x)
+  data <- merge_copies(in_own_order(data, runs), runs)
   data$copies <- used - nrow(data$x)
-  runs <- lapply(seq_len(data$d), \(k) rle(sort(data$x[, k])))
+  if (data$copies > 0) runs <- column_runs(data$x)
   data$columns <- describe_columns(runs, colnames(x))
   for (k in seq_len(data$d)) data$x[, k] <- spread_column(data$x[, k], runs[[k]], data$columns$width[k], k)
   # a constant column has no spread of its own, and stays in the units that it has
-  units <- replace(column_scales(data), data$columns$distinct == 1, 1)
+  quantiles <- column_quantiles(data)
+  units <- replace(column_scales(data, quantiles), data$columns$distinct == 1, 1)
   data$unit <- check_units(units, colnames(x), arg)
-  centre <- column_medians(data)
+  centre <- quantiles[4, ]
   for (k in seq_len(data$d)) data$x[, k] <- (data$x[, k] - centre[k]) / data$unit[k]
   data$sds <- weighted_sds(data$x, data$weights)
   data$origin <- centre
@@ -56,8 +57,8 @@ row_keys <- function(x) .Call(ffi_row_keys, x)
 
 # By the ranks of the numbers in their columns, so that neither the units nor an origin matters. Equal rows are told
 # apart by how many of them came before, and so are interchangeable.
-in_own_order <- function(data) {
-  ranks <- vapply(seq_len(data$d), \(k) dense_rank(data$x[, k]), numeric(nrow(data$x)))
+in_own_order <- function(data, runs = column_runs(data$x)) {
+  ranks <- vapply(seq_len(data$d), \(k) match(data$x[, k], runs[[k]]$values) + 0, numeric(nrow(data$x)))
   keys <- row_keys(matrix(ranks, nrow(data$x)))
   if (!is.null(data$weights)) keys <- row_keys(cbind(keys, data$weights))
   if (!is.null(data$discrete)) keys <- row_keys(cbind(keys, data$discrete$codes))
@@ -65,12 +66,8 @@ in_own_order <- function(data) {
   sample_of(data, order(keys))
 }
 
-# Equal numbers have the same rank, and the next larger ones the next.
-dense_rank <- function(column) {
-  order <- order(column)
-  sorted <- column[order]
-  replace(numeric(length(column)), order, cumsum(c(1, sorted[-1] != sorted[-length(sorted)])))
-}
+# The sorted numbers of each column.
+column_runs <- function(x) lapply(seq_len(ncol(x)), \(k) rle(sort(x[, k])))
 
 # 1 for the first of equal numbers, 2 for the second, ...
 occurrence <- function(keys) {
@@ -104,17 +101,18 @@ lattice_width <- function(runs) {
 # How close values of a column come that repeats them; 0: it does not, or has one value alone.
 column_grain <- function(runs) {
   if (length(runs$values) == 1 || length(runs$values) >= 0.9 * sum(runs$lengths)) return(0)
-  stats::quantile(diff(runs$values), 0.05, names = FALSE, type = 1)
+  steps <- sort(diff(runs$values))
+  steps[ceiling(0.05 * length(steps) - 1e-9)]
 }
 
 # Rows that are there several times, as in a bootstrap sample, are one of their total weight. Those that rounding made
 # equal are not.
-merge_copies <- function(data) {
+merge_copies <- function(data, runs) {
   levels <- data$discrete$codes
   keys <- row_keys(cbind(data$x, levels))
   equal <- equal_pairs(keys)
   if (equal == 0) return(data)
-  grains <- vapply(seq_len(data$d), \(k) column_grain(rle(sort(data$x[, k]))), 0)
+  grains <- vapply(runs, column_grain, 0)
   coarser <- \(by) equal_pairs(row_keys(cbind(levels, vapply(seq_len(data$d), \(k) {
     if (grains[k] == 0) return(data$x[, k])
     floor((data$x[, k] - min(data$x[, k])) / (by * grains[k]) + 0.5 / by)
@@ -166,11 +164,18 @@ spread_column <- function(column, runs, width, k) {
 # n numbers in [-1/2, 1/2) for column k, always the same ones.
 row_noise <- function(n, k) row_keys(cbind(as.double(seq_len(n)), k)) - 0.5
 
+# As list2DF(), which takes ten times as long.
+as_table <- function(columns) {
+  attr(columns, "row.names") <- .set_row_names(length(columns[[1]]))
+  class(columns) <- "data.frame"
+  columns
+}
+
 # A spike: a value of more than 2% of the rows, and of ten times as many as others have.
 describe_columns <- function(runs, names) {
   n <- sum(runs[[1]]$lengths)
   most <- vapply(runs, \(own) which.max(own$lengths), 0L)
-  columns <- list2DF(list(
+  columns <- as_table(list(
     column = if (!is.null(names)) names else if (length(runs) == 1) "x" else paste0("x", seq_along(runs)),
     distinct = vapply(runs, \(own) length(own$values), 0L), width = vapply(runs, lattice_width, 0),
     value = mapply(\(own, at) own$values[at], runs, most), share = mapply(\(own, at) own$lengths[at] / n, runs, most)
@@ -204,18 +209,19 @@ check_units <- function(units, names, arg) {
 # Kernels may be a thousand times as narrow.
 LEAST_UNIT <- 1e-150
 
-column_medians <- function(data) {
-  vapply(seq_len(data$d), \(k) weighted_quantile(data$x[, k], data$weights, 0.5), 0)
+# A column for each.
+column_quantiles <- function(data) {
+  at <- c(0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+  vapply(seq_len(data$d), \(k) weighted_quantile(data$x[, k], data$weights, at), at)
 }
 
 # min(sd, IQR / 1.34); where the quartiles are close together for that, as of a column of spikes, what wider quantiles
 # of a normal column say, else the sd.
-column_scales <- function(data) {
-  vapply(seq_len(data$d), \(k) {
-    sd <- weighted_sds(data$x[, k, drop = FALSE], data$weights)
-    at <- weighted_quantile(data$x[, k], data$weights, c(0.01, 0.05, 0.25, 0.75, 0.95, 0.99))
-    spread <- (at[6:4] - at[1:3]) / c(4.65, 3.29, 1.34)
-    if (spread[3] > 0.1 * sd) return(min(sd, spread[3]))
-    c(spread[2:1][spread[2:1] > 0], sd)[1]
-  }, 0)
+column_scales <- function(data, quantiles = column_quantiles(data)) {
+  sds <- unname(weighted_sds(data$x, data$weights))
+  spreads <- (quantiles[7:5, , drop = FALSE] - quantiles[1:3, , drop = FALSE]) / c(4.65, 3.29, 1.34)
+  narrow <- spreads[3, ] <= 0.1 * sds
+  scales <- pmin(sds, spreads[3, ])
+  for (k in which(narrow)) scales[k] <- c(spreads[2:1, k][spreads[2:1, k] > 0], sds[k])[1]
+  scales
 }

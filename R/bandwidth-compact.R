@@ -32,9 +32,9 @@ lscv_factor <- function(data, L, kernel, control) {
     ratio <- effective_size(data$weights, length(used)) / effective_size(part$weights, LSCV_ROWS)
     return(lscv_factor(part, L * ratio^(1 / (d + 4)), kernel, control))
   }
-  from <- c(log(0.5), log(2))
-  found <- stats::optimize(\(log_factor) lscv_value(data, exp(log_factor) * L, kernel, control), from, tol = 1e-3)
-  if (min(abs(found$minimum - from)) < 0.01) 1 else exp(found$minimum)
+  criterion <- list(value = \(L) lscv_value(data, L, kernel, control))
+  found <- minimise(criterion, list(L), schedule = list(step = 0.1, further = 7))
+  if (found$converged) found$L[1] / L[1] else 1
 }
 
 # The integral of the square less twice the mean of the densities of points left out.

@@ -78,7 +78,7 @@ sums_at_once <- function(data, L, run, count) {
 }
 
 # Of L / sqrt(power).
-log_norms <- function(L, powers) vapply(powers, \(power) log_kernel_norm(L / sqrt(power)), 0)
+log_norms <- function(L, powers) log_kernel_norm(L) + kernel_columns(L) * log(powers) / 2
 
 # With the weights of all rows at hand: w of the sources, `others` their sum without the row's own, v of the rows.
 judged <- function(data) {
@@ -125,8 +125,7 @@ log_floor_of <- function(data) {
 # list(log, all, lost): log(f + g) of estimates f, the sums S times exp(log_unit), and of g, whose logarithm is
 # log_floor; the sums with those of g; and where g itself is out of range. S is a vector, or a matrix as log_unit.
 with_floor <- function(S, log_unit, log_floor) {
-  floor <- pmin(exp(log_floor - log_unit), .Machine$double.xmax)
-  all <- S + floor
+  all <- S + exp(log_floor - log_unit)
   log_f <- log(all) + log_unit
   lost <- which(!(all > 0 & all < .Machine$double.xmax))
   if (length(lost) > 0) log_f[lost] <- rep_len(log_floor, length(all))[lost]

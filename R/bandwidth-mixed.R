@@ -139,7 +139,7 @@ with_lambdas <- function(data, L, best_lambdas) {
     if (found$value < best$value) best <<- list(L = L, lambda = found$lambda, value = found$value)
     found$value
   }
-  minimise(\(rows) list(value = value, rows = nrow(rows$x)), data, \(rows) list(L), schedule = list(tol = 0.02))
+  minimise(list(value = value), list(L), schedule = list(tol = 0.02))
   best
 }
 
@@ -162,8 +162,7 @@ for_estimator <- function(L, estimator, data, search, run, tally) {
   plain <- L / carried(batch, data, bandwidth_rate(PLAIN_ESTIMATOR, data$d))
   near <- rule(estimator) / rule(PLAIN_ESTIMATOR) * plain
   loss <- debiased_likelihood(judged(batch), mixed_loo(batch$discrete, estimator), run, tally$add)
-  on <- \(rows) list(value = \(L) loss$at(L, "none")$value, rows = nrow(rows$x))
-  found <- minimise(on, batch, \(rows) list(near), schedule = list(tol = 0.02))
+  found <- minimise(list(value = \(L) loss$at(L, "none")$value), list(near), schedule = list(tol = 0.02))
   carried(batch, data, bandwidth_rate(estimator, data$d)) * found$L
 }
 

@@ -102,14 +102,14 @@ search_on_domain <- function(domain, batch, n, structures, seconds, run) {
   spread <- diagonal_matrix(column_scales(spread), batch$d)
   if (has_local(domain)) return(search_local(domain, batch, spread, run))
   base <- reference_factor(batch) * spread
-  scan <- \(L) minimise(\(rows) criterion, batch, \(rows) list(L), schedule = list(scan = c(0.05, 3)))
+  scan <- \(L) minimise(criterion, list(L), schedule = list(scan = c(0.05, 3)))
   scaled <- scan(base)
   scaled$L <- limits(scaled$L)
   found <- lapply(stats::setNames(nm = structures), \(name) {
     switch(name,
       scaled = scaled,
       sphered = scan(reference_factor(batch) * covariance_root(batch)),
-      diagonal = minimise_diagonal(criterion, scaled$L, diagonal_steps(domain, batch, scaled$L, seconds, run))
+      diagonal = minimise(criterion, list(scaled$L), "diagonal", few_steps(domain, batch, scaled$L, seconds, run))
     )
   })
   best <- pick_structure(found, batch)$name
@@ -117,18 +117,12 @@ search_on_domain <- function(domain, batch, n, structures, seconds, run) {
   c(found[[best]], list(structure = best))
 }
 
-# Steps of a search in d parameters, each of d + 1 values of the likelihood, that about half of the seconds are enough
-# for.
-diagonal_steps <- function(domain, batch, L, seconds, run) {
+# The schedule of a search in d parameters whose steps, each of d + 1 values of the likelihood, take about half of the
+# seconds.
+few_steps <- function(domain, batch, L, seconds, run) {
   each <- domain_seconds(domain, to_working(domain, batch$x), nrow(batch$x), L, NULL, run)
-  max(1, min(20, floor(0.5 * seconds / ((batch$d + 1) * min(each$product, each$images)))))
-}
-
-minimise_diagonal <- function(criterion, L0, steps) {
-  value <- \(theta) min(criterion$value(L0 %*% diagonal_matrix(exp(theta), nrow(L0))), WORST)
-  control <- list(rel.tol = 1e-4, eval.max = 2 * steps, iter.max = steps)
-  found <- stats::nlminb(numeric(nrow(L0)), value, lower = -5, upper = 3, control = control)
-  list(L = L0 %*% diagonal_matrix(exp(found$par), nrow(L0)), value = found$objective, converged = TRUE)
+  steps <- max(1, min(20, floor(0.5 * seconds / ((batch$d + 1) * min(each$product, each$images)))))
+  list(scale = 1, control = list(rel.tol = 1e-4, eval.max = 2 * steps, iter.max = steps))
 }
 
 # Kernels that are mirrored in a column do not correlate it with others; masses of those that correlate columns are
@@ -254,7 +248,7 @@ adapt_on_domain <- function(problem, main, adaptive, chosen, seconds, run) {
     one <- log_density_on(domain, batch, near, NULL, run)
     widest <- image_limits(domain, batch$x, nrow(data$x), factors)
     criterion <- domain_criterion(domain, batch, run, widest, \(L) at_least(factors, least_factor(batch, L)))
-    found <- minimise(\(rows) criterion, batch, \(rows) list(USUAL_SCALE * near), schedule = SCALE_SCHEDULE)
+    found <- minimise(criterion, list(USUAL_SCALE * near), schedule = SCALE_SCHEDULE)
     found$L <- widest(found$L)
     scale <- if (found$converged) found$L[1] / near[1] else 1
     over <- gain_over(one, log_density_on(domain, batch, scale * near, factors, run), batch$v)

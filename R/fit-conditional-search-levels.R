@@ -53,7 +53,7 @@ choose_given_levels <- function(data, response, free, options, estimator, run) {
   starts <- conditional_starts(batch, response)
   turned <- in_turns(batch, starts[[1]], lambdas(batch), \(batch, last) {
     from <- if (is.null(last)) starts else list(last$L)
-    minimise(\(rows) conditional_criterion(rows, response, run, tally), batch, \(rows) from, "diagonal")
+    minimise(conditional_criterion(batch, response, run, tally), from, "diagonal")
   })
   L <- turned$L
   batch$discrete$lambda <- clean$discrete$lambda <- turned$lambda

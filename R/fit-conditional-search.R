@@ -14,9 +14,9 @@ conditional_bandwidth <- function(data, response, estimator, options, run, arg) 
   batches <- batches_of(clean, plan)
   tally <- list2env(list(evaluations = 0))
   on <- \(rows) conditional_criterion(rows, response, run, tally)
-  schedule <- list(rate = \(L) conditional_rate(PLAIN_ESTIMATOR, L, response))
-  first <- minimise(on, batches[[1]], \(rows) conditional_starts(rows, response), "diagonal", schedule)
-  found <- c(list(first), lapply(batches[-1], \(batch) minimise(on, batch, \(rows) list(first$L), "diagonal")))
+  rate <- \(L) conditional_rate(PLAIN_ESTIMATOR, L, response)
+  first <- minimise_on(on, batches[[1]], \(rows) conditional_starts(rows, response), "diagonal", list(), rate)
+  found <- c(list(first), lapply(batches[-1], \(batch) minimise(on(batch), list(first$L), "diagonal")))
   L <- mean_factor(lapply(found, `[[`, "L"))
   if (estimator != PLAIN_ESTIMATOR) L <- widened_for(estimator, L, batches[[1]], response, run, tally)
   sds <- diagonal(L) * carried(batches[[1]], clean, conditional_rate(estimator, L, response))
@@ -121,7 +121,7 @@ widened_for <- function(estimator, L, batch, response, run, tally) {
     }, 0)) / length(unique(fold))
   }
   near <- L * rule_factor("silverman", batch$n, batch$d, estimator) / reference_factor(batch)
-  minimise(\(rows) list(value = value), batch, \(rows) list(near), schedule = list(scan = c(0.35, 3), tol = 0.02))$L
+  minimise(list(value = value), list(near), schedule = list(scan = c(0.35, 3), tol = 0.02))$L
 }
 
 # log p(y | x) at the rows of `held` by another estimate of `train`, -Inf where a part of it is negative.

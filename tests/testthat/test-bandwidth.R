@@ -332,8 +332,8 @@ test_that("a factor is at the bottom of a skew valley that looks symmetric where
   # -0.2, 0 and 0.2 have their parabola's vertex at 0
   valley <- list(rows = 1, value = \(L) log(L[1])^2 + 0.75 * log(L[1])^3 - 0.03 * log(L[1]))
   bottom <- (-2 + sqrt(4 + 9 * 0.03)) / 4.5
-  expect_lt(abs(log(polish_factor(valley, diag(1))$L[1]) - bottom), 1e-3)
-  expect_lt(abs(log(scan_factor(valley, diag(1), from = 0.5, to = 2)$L[1]) - bottom), 1e-3)
+  expect_lt(abs(log(minimise(valley, list(diag(1)))$L[1]) - bottom), 1e-3)
+  expect_lt(abs(log(minimise(valley, list(diag(1)), schedule = list(scan = c(0.5, 2)))$L[1]) - bottom), 1e-3)
 })
 
 test_that("repeated values do not drive the likelihood bandwidth to zero", {
