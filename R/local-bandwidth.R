@@ -1,6 +1,6 @@
 # Bandwidths of kernel_regression() by cross-validation: standard deviations of each column, in units of the
-# column's scale, and lambdas of levels, that make a criterion least. Every value of it is exact, of the rows that are looked
-# at.
+# column's scale, and lambdas of levels, that make a criterion least. Every value of it is exact, of the rows that are
+# looked at.
 
 # Of list(fitted, left_out, leverage) of row_fits(), responses y and weights that add up to 1.
 REGRESSION_CRITERIA <- list(
@@ -30,7 +30,10 @@ regression_bandwidth <- function(data, type, criterion, rows, seconds, run) {
   on <- \(count) criterion_of(problem, seen[seq_len(count)])
   few <- if (problem$numbers == 1) count else min(count, max(SCAN_ROWS, ceiling(count / FIRST_PART)))
   found <- search_widths(on(few), rate(few), problem, if (few < count) 1e-3 else 1e-6)
-  if (few < count) found <- search_on(on(count), shrunk(found$at, rate(count) / rate(few), problem), rate(count), problem)
+  if (few < count) {
+    at <- shrunk(found$at, rate(count) / rate(few), problem)
+    found <- search_on(on(count), at, rate(count), problem)
+  }
   n_all <- effective_size(data$weights, nrow(data$x))
   chosen <- chosen_widths(problem, shrunk(found$at, n_all^(-1 / (d + 4)) / rate(count), problem))
   c(chosen, list(selector = if (is.null(data$L)) criterion else "user", search = list(
@@ -41,8 +44,8 @@ regression_bandwidth <- function(data, type, criterion, rows, seconds, run) {
 
 GIVE_NUMBERS <- " (give `bandwidth` as a number)"
 
-# What is searched: the logs of `widths` widths, in units of the columns' scales, which tails do not widen, then `shares`
-# lambdas, as parts of the largest.
+# What is searched: the logs of `widths` widths, in units of the columns' scales, which tails do not widen, then
+# `shares` lambdas, as parts of the largest.
 regression_problem <- function(data, type, criterion, run) {
   widths <- if (is.null(data$L)) ncol(data$x) else 0
   free <- which(is.na(data$discrete$lambda))
@@ -120,8 +123,8 @@ affordable_rows <- function(problem, seconds) {
 
 # ---- search -----------------------------------------------------------------------------------
 
-# list(low, high, off, unit): what each number of the search is at least and at most, where its column hardly counts, and
-# by what it moves along its line. `rate`: the size that widths have by the rule of thumb.
+# list(low, high, off, unit): what each number of the search is at least and at most, where its column hardly counts,
+# and by what it moves along its line. `rate`: the size that widths have by the rule of thumb.
 search_limits <- function(rate, problem) {
   of <- \(width, share) c(rep(width, problem$widths), rep(share, problem$shares))
   list(low = of(log(rate / 64), 0), high = of(log(WIDEST), 1), off = of(log(WIDEST / 30), 1), unit = of(1, 0.3))
@@ -151,9 +154,9 @@ search_widths <- function(criterion, rate, problem, tol) {
 
 FIRST_SHARE <- 0.2
 
-# From one place: by a scan of each column, a descent, until the value changes by less than the part `tol`, and once more
-# along each column: a descent may end early where another column hardly counts. What the scans leave at a limit stays
-# there until the end.
+# From one place: by a scan of each column, a descent, until the value changes by less than the part `tol`, and once
+# more along each column: a descent may end early where another column hardly counts. What the scans leave at a limit
+# stays there until the end.
 search_on <- function(criterion, at, rate, problem, tol = 1e-6) {
   limits <- search_limits(rate, problem)
   at <- sweep_columns(criterion, at, limits, COLUMN_SCAN, off = TRUE)
@@ -165,7 +168,8 @@ search_on <- function(criterion, at, rate, problem, tol = 1e-6) {
       limits = \(start) lapply(limits[c("low", "high")], \(limit) (limit - start)[inside])
     )
     found <- minimise(criterion, list(at), moves, list(scale = 1, control = list(
-      rel.tol = tol, x.tol = 1e-3, iter.max = 20 + 5 * length(at), eval.max = 60 * length(at), step.min = 0.2, step.max = 1
+      rel.tol = tol, x.tol = 1e-3, iter.max = 20 + 5 * length(at), eval.max = 60 * length(at), step.min = 0.2,
+      step.max = 1
     )))
   }
   at <- sweep_columns(criterion, found$L, limits, replace(COLUMN_SCAN, "tol", 2e-3))

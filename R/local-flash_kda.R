@@ -172,7 +172,9 @@ check_class_rows <- function(codes, weights, classes, spec, of_numbers) {
   rows <- tabulate(if (is.null(weights)) codes else codes[weights > 0], length(classes))
   if (all(rows > 1)) return(invisible())
   cure <- if (of_numbers && length(classes) > 10) {
-    paste0("the response is numeric, with ", length(classes), " values: kernel_ridge() and kernel_regression() fit numbers")
+    paste0(
+      "the response is numeric, with ", length(classes), " values: kernel_ridge() and kernel_regression() fit numbers"
+    )
   } else {
     "give `bandwidth` as a number"
   }

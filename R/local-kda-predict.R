@@ -4,9 +4,9 @@
 #' its fold. `summary()` shows the densities of the classes and the error by leaving one row out.
 #'
 #' @details
-#' Leaving one row out is exact, by a formula that the densities have: as if their bandwidths and priors were given, each
-#' row is taken out of the sums of its class. With folds all is fitted anew to the other rows, bandwidths included; priors
-#' are those of the fit. The log score of a row is the logarithm of its class's probability.
+#' Leaving one row out is exact, by a formula that the densities have: as if their bandwidths and priors were given,
+#' each row is taken out of the sums of its class. With folds all is fitted anew to the other rows, bandwidths included;
+#' priors are those of the fit. The log score of a row is the logarithm of its class's probability.
 #'
 #' @param object,x A fit from [flash_kda()], or what these functions return.
 #' @param newdata Points to classify, with the columns of the fit, or a data frame with its variables. Missing: the
@@ -17,14 +17,15 @@
 #' @param prior Other priors than those of the fit.
 #' @param na.action What to do about missing values in `newdata`, as for [predict.flash_kde()].
 #' @param control A [flash_control()] for this prediction. What it does not say is as in the fit.
-#' @param folds `"loo"`, one row after the other; a number of folds, drawn at random in equal parts of each class; or the
-#'   fold of each row of the fit.
+#' @param folds `"loo"`, one row after the other; a number of folds, drawn at random in equal parts of each class; or
+#'   the fold of each row of the fit.
 #' @param digits Number of significant digits, from 1 to 22.
 #' @param ... Not used; anything here is an error.
-#' @returns `predict()`: a factor with the levels of the fit, or a matrix with a column for each class. `cross_validate()`: a
-#'   list of class `flash_kda_validation`: `error`, the part of the rows (by weights) in another class than theirs;
-#'   `confusion`, a table of rows by their class and the one predicted; `log_score`, the mean; `prob` and `class` by row,
-#'   and `folds`. `summary()`: a list of class `summary.flash_kda` with `classes`, a data frame, and `validation`.
+#' @returns `predict()`: a factor with the levels of the fit, or a matrix with a column for each class.
+#'   `cross_validate()`: a list of class `flash_kda_validation`: `error`, the part of the rows (by weights) in another
+#'   class than theirs; `confusion`, a table of rows by their class and the one predicted; `log_score`, the mean; `prob`
+#'   and `class` by row, and `folds`. `summary()`: a list of class `summary.flash_kda` with `classes`, a data frame, and
+#'   `validation`.
 #'
 #'   A row outside of the `support` has density 0 in every class: its class and its probabilities are `NA`, and a
 #'   warning of class `flashkernel_warning_no_density` reports how many such rows there are. Rows far from all points,
@@ -78,51 +79,47 @@ kda_codes <- function(object) {
 
 # The logarithms of the densities of the classes at checked points, m x classes.
 class_logs <- function(object, at, run) {
-  logs <- matrix(0, nrow(at), length(object$classes), dimnames = list(NULL, object$classes))
-  if (nrow(at) == 0) return(logs)
-  for (k in seq_along(object$fits)) {
-    share_stage(run, (k - 1) / ncol(logs), 1 / ncol(logs))
-    logs[, k] <- positive_log(log_estimate(unclass(object$fits[[k]]), at, FALSE, run))
-  }
-  by_plain(logs, \(rows) vapply(object$fits, \(fit) {
-    log_estimate(with_gaussian(fit), at[rows, , drop = FALSE], FALSE, run, PLAIN_FACTOR)$log_abs
-  }, numeric(length(rows))))
+  logs_by_class(object, nrow(at), run, \(k, fit, rows, ...) {
+    log_estimate(fit, if (is.null(rows)) at else at[rows, , drop = FALSE], FALSE, run, ...)
+  })
 }
 
 # The same at the rows of the fit, each left out of the density of its own class.
 left_out_logs <- function(object, run) {
   at <- kda_points(object)
-  logs <- matrix(0, object$n, length(object$classes), dimnames = list(NULL, object$classes))
-  at_class <- function(k, factor) {
-    fit <- if (is.null(factor)) unclass(object$fits[[k]]) else with_gaussian(object$fits[[k]])
+  for (fit in object$fits) check_loo(unclass(fit), "folds")
+  logs_by_class(object, object$n, run, \(k, fit, rows, ...) {
     own <- object$rows[[k]]
-    log <- \(points, loo) positive_log(do.call(log_estimate, c(list(fit, points, loo, run), factor)))
-    values <- numeric(object$n)
-    values[own] <- log(NULL, TRUE)
-    if (length(own) < object$n) values[-own] <- log(at[-own, , drop = FALSE], FALSE)
-    values
-  }
+    log_abs <- numeric(object$n)
+    log_abs[own] <- positive_log(log_estimate(fit, NULL, TRUE, run, ...))
+    if (length(own) < object$n) {
+      log_abs[-own] <- positive_log(log_estimate(fit, at[-own, , drop = FALSE], FALSE, run, ...))
+    }
+    list(log_abs = if (is.null(rows)) log_abs else log_abs[rows])
+  })
+}
+
+# m x classes, by estimate(k, fit, rows, ...), log_estimate() of class k at some rows (NULL: all). Where no class has a
+# positive density, that of the plain estimate with the kernel that is positive everywhere.
+logs_by_class <- function(object, m, run, estimate) {
+  logs <- matrix(0, m, length(object$classes), dimnames = list(NULL, object$classes))
+  if (m == 0) return(logs)
   for (k in seq_along(object$fits)) {
-    check_loo(unclass(object$fits[[k]]), "folds")
-    logs[, k] <- at_class(k, NULL)
+    share_stage(run, (k - 1) / ncol(logs), 1 / ncol(logs))
+    logs[, k] <- positive_log(estimate(k, unclass(object$fits[[k]]), NULL))
   }
-  by_plain(logs, \(rows) vapply(seq_along(object$fits), at_class, numeric(object$n), list(PLAIN_FACTOR))[rows, ])
+  rows <- which(rowSums(logs > -Inf) == 0)
+  if (length(rows) > 0) for (k in seq_along(object$fits)) {
+    plain <- replace(unclass(object$fits[[k]]), "kernel", "gaussian")
+    logs[rows, k] <- estimate(k, plain, rows, PLAIN_FACTOR)$log_abs
+  }
+  logs
 }
 
 positive_log <- function(estimate) {
   log <- estimate$log_abs
   if (!is.null(estimate$negative)) log[which(estimate$negative)] <- -Inf
   log
-}
-
-# A fit with the kernel that is positive everywhere.
-with_gaussian <- function(fit) replace(unclass(fit), "kernel", "gaussian")
-
-# Where no class has a positive density, those of `plain(rows)`.
-by_plain <- function(logs, plain) {
-  rows <- which(rowSums(logs > -Inf) == 0)
-  if (length(rows) > 0) logs[rows, ] <- plain(rows)
-  logs
 }
 
 as_kda_type <- function(logs, prior, type) {

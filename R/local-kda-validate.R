@@ -114,27 +114,7 @@ class_table <- function(object) {
 }
 
 print_kda <- function(x, table, digits) {
-  omitted <- if (is.null(x$omitted)) length(x$na.action) else x$omitted
-  cat("Kernel discriminant analysis\n\n")
-  cat("Call: ", call_lines(x$call), "\n\n", sep = "")
-  cat(
-    "Rows:      ", whole(x$n), " in ", x$d, ngettext(x$d, " column", " columns"),
-    if (omitted > 0) paste0(" (", whole(omitted), " left out: missing values)"), "\n", sep = ""
-  )
+  print_rows("Kernel discriminant analysis", x, x$d)
   cat("Bandwidth:", if (x$shared) "one for all classes\n\n" else "of each class\n\n")
   print(table, digits = digits)
-}
-
-#' @export
-#' @noRd
-nobs.flash_kda <- function(object, ...) {
-  check_dots_empty(...)
-  n_used(object)
-}
-
-#' @export
-#' @noRd
-formula.flash_kda <- function(x, ...) {
-  if (is.null(x$terms)) stop_argument("x", "must be a fit by formula")
-  stats::formula(x$terms)
 }

@@ -12,11 +12,12 @@
 #' y_i}{sum_i l_i(x) y_i} of the responses with weights \eqn{l_i}{l_i}, those of a row in its own fit being its
 #' leverage.
 #'
-#' **Factors**, ordered ones, texts and logical values among the variables have kernels of levels, as in [flash_kde()]: a
-#' row counts by how its levels differ from those of x, too, by the l(a, b) that stand there over l(a, a), with \eqn{\lambda
-#' = 0}{lambda = 0} only where they are the same and at the largest \eqn{\lambda}{lambda} as if they were (the mixed kernels
-#' of Li and Racine, as np has them). Slopes are those of the numbers; without numbers fits are local means. A combination
-#' of levels that no row has, or for its own leave-one-out fit one row alone, has the fit of those that differ least.
+#' **Factors**, ordered ones, texts and logical values among the variables have kernels of levels, as in [flash_kde()]:
+#' a row counts by how its levels differ from those of x, too, by the l(a, b) that stand there over l(a, a), with
+#' \eqn{\lambda = 0}{lambda = 0} only where they are the same and at the largest \eqn{\lambda}{lambda} as if they were
+#' (the mixed kernels of Li and Racine, as np has them). Slopes are those of the numbers; without numbers fits are local
+#' means. A combination of levels that no row has, or for its own leave-one-out fit one row alone, has the fit of those
+#' that differ least.
 #'
 #' **Bandwidths.** `"cv"` makes \eqn{\sum_i w_i (y_i - m_{-i}(x_i))^2}{sum_i w_i (y_i - m_-i(x_i))^2} least, row i
 #' left out of its own fit (np's `cv.ls`); `"aicc"` the corrected AIC of Hurvich, Simonoff and Tsai (np's
@@ -40,8 +41,8 @@
 #'
 #' **Cost**: all pairs of rows, for sums of 1 + d + d(d + 1)/2 + t(1 + d) columns of t responses (1 + t for local
 #' means), and half as much again for the first standard errors; a value of a criterion the same. In one column the
-#' time is linear in the rows, without a tolerance: a second for 10^6 (an `engine = "fast"` or a `backend` that is asked for
-#' by name has other ways). With `tol` it is linear in few dimensions. Sums are in double precision.
+#' time is linear in the rows, without a tolerance: a second for 10^6 (an `engine = "fast"` or a `backend` that is asked
+#' for by name has other ways). With `tol` it is linear in few dimensions. Sums are in double precision.
 #'
 #' @param x The variables: a numeric matrix, a data frame, whose columns may be factors, texts and logical values, too,
 #'   or a vector of one. A formula, for the formula method.
@@ -62,27 +63,27 @@
 #'   but rounding. See [kernel_sum()].
 #' @param na.action What to do about rows with missing values, in the variables, the response or the weights; as
 #'   for [flash_kde()].
-#' @param categorical What [categorical_kernel()] returns, for variables that are factors, texts or logical values: their
-#'   smoothing parameters and kernels. Smoothing parameters that are not given are chosen, by `"cv"` where `bandwidth` is a
-#'   number.
+#' @param categorical What [categorical_kernel()] returns, for variables that are factors, texts or logical values:
+#'   their smoothing parameters and kernels. Smoothing parameters that are not given are chosen, by `"cv"` where
+#'   `bandwidth` is a number.
 #' @param control A [flash_control()], which says where sums are computed and how.
 #' @param object,model A fit from [kernel_regression()]; `x` of `print()` and `formula()`, too.
 #' @param digits Number of significant digits, from 1 to 22.
 #' @param ... For the formula method: `type` to `control`, as for the default method. Else
 #'   nothing: an argument that is not known is an error.
 #' @returns An object of class `kernel_regression`, a plain list: `call`, `type`, `n`, `d`, `x`, `y` (an `n` x `t`
-#'   matrix), `weights`, `bandwidth` (H), `discrete` (of factors, as in [flash_kde()], with `lambda`), `selector` and `search` (how it was chosen, with the criterion's `value`,
-#'   for responses divided by their standard deviations), `fitted` and `left_out` (leave-one-out fits), `n` x `t`
-#'   matrices, `leverage`, `df` (its sum, the trace of the hat matrix), `sigma` and `r.squared` by response, and what
-#'   predictions need: `later`, an environment, has the variance \eqn{s^2}{s^2} at the rows once it was asked for. It has
-#'   methods for [`predict()`][predict.kernel_regression], [`plot()`][plot.kernel_regression], `update()` and those of
-#'   [broom][flashkernel-broom], beside these:
+#'   matrix), `weights`, `bandwidth` (H), `discrete` (of factors, as in [flash_kde()], with `lambda`), `selector` and
+#'   `search` (how it was chosen, with the criterion's `value`, for responses divided by their standard deviations),
+#'   `fitted` and `left_out` (leave-one-out fits), `n` x `t` matrices, `leverage`, `df` (its sum, the trace of the hat
+#'   matrix), `sigma` and `r.squared` by response, and what predictions need: `later`, an environment, has the variance
+#'   \eqn{s^2}{s^2} at the rows once it was asked for. It has methods for [`predict()`][predict.kernel_regression],
+#'   [`plot()`][plot.kernel_regression], `update()` and those of [broom][flashkernel-broom], beside these:
 #'
-#'   `summary()`: a list of class `summary.kernel_regression` with the parts of the fit that are not as long as the data,
-#'   `residuals` (their quantiles) and `slopes`, means and quartiles of the gradient. `fitted()` and `residuals()`: a
-#'   vector, for several responses a matrix; with [stats::na.exclude()] rows that were left out are `NA`. `nobs()`: the
-#'   number of rows of positive weight. `weights()`: those of the rows, or `NULL`. `formula()`: of a fit by formula.
-#'   `hatvalues()`: the leverages. `sigma()`: the standard deviation of the residuals, over n - df.
+#'   `summary()`: a list of class `summary.kernel_regression` with the parts of the fit that are not as long as the
+#'   data, `residuals` (their quantiles) and `slopes`, means and quartiles of the gradient. `fitted()` and
+#'   `residuals()`: a vector, for several responses a matrix; with [stats::na.exclude()] rows that were left out are
+#'   `NA`. `nobs()`: the number of rows of positive weight. `weights()`: those of the rows, or `NULL`. `formula()`: of a
+#'   fit by formula. `hatvalues()`: the leverages. `sigma()`: the standard deviation of the residuals, over n - df.
 #' @references Fan, J. and Gijbels, I. (1996) *Local Polynomial Modelling and Its Applications*. Chapman & Hall.
 #'
 #' Hurvich, C. M., Simonoff, J. S. and Tsai, C.-L. (1998) Smoothing parameter selection in nonparametric regression

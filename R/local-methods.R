@@ -60,14 +60,8 @@ print.summary.kernel_regression <- function(x, digits = max(3L, getOption("digit
 print_regression <- function(x, digits) {
   number <- \(value) few_of(vapply(value, format, "", digits = digits))
   weighted <- if (is.null(x$weighted)) !is.null(x$weights) else x$weighted
-  omitted <- if (is.null(x$omitted)) length(x$na.action) else x$omitted
-  cat("Kernel regression, ", REGRESSION_TYPES[[x$type]]$label, "\n\n", sep = "")
-  cat("Call: ", call_lines(x$call), "\n\n", sep = "")
-  cat(
-    "Rows:      ", whole(x$n), " in ", x$d + length(x$discrete$lambda),
-    ngettext(x$d + length(x$discrete$lambda), " column", " columns"), if (weighted) ", weighted",
-    if (omitted > 0) paste0(" (", whole(omitted), " left out: missing values)"), "\n", sep = ""
-  )
+  title <- paste0("Kernel regression, ", REGRESSION_TYPES[[x$type]]$label)
+  print_rows(title, x, x$d + length(x$discrete$lambda), if (weighted) ", weighted")
   if (length(x$outputs) > 1) cat("Responses: ", few_of(x$outputs), "\n", sep = "")
   lambda <- vapply(x$discrete$lambda, format, "", digits = min(digits, 4))
   alone <- x$selector == "user"
@@ -78,6 +72,16 @@ print_regression <- function(x, digits) {
   cat(
     "Fit:       R-squared ", number(x$r.squared), ", sigma ", number(x$sigma), ", ", format(x$df, digits = digits),
     " degrees of freedom\n", sep = ""
+  )
+}
+
+# `x`: a fit by local sums or its summary.
+print_rows <- function(title, x, columns, weighted = NULL) {
+  omitted <- if (is.null(x$omitted)) length(x$na.action) else x$omitted
+  cat(title, "\n\nCall: ", call_lines(x$call), "\n\n", sep = "")
+  cat(
+    "Rows:      ", whole(x$n), " in ", columns, ngettext(columns, " column", " columns"), weighted,
+    if (omitted > 0) paste0(" (", whole(omitted), " left out: missing values)"), "\n", sep = ""
   )
 }
 
@@ -120,6 +124,9 @@ nobs.kernel_regression <- function(object, ...) {
   n_used(object)
 }
 
+#' @export
+nobs.flash_kda <- nobs.kernel_regression
+
 #' @rdname kernel_regression
 #' @export
 weights.kernel_regression <- function(object, ...) {
@@ -133,6 +140,9 @@ formula.kernel_regression <- function(x, ...) {
   if (is.null(x$terms)) stop_argument("x", "must be a fit by formula")
   stats::formula(x$terms)
 }
+
+#' @export
+formula.flash_kda <- formula.kernel_regression
 
 #' @rdname kernel_regression
 #' @importFrom stats hatvalues

@@ -1,6 +1,6 @@
 # Moments of the rows about targets, which local fits are made of. Rows are whitened: kernels are exp(-|u|^2 / 2),
-# u the row less the target. `data`: a list of z, the whitened rows, n x d; w, their weights, at most 1; y, n x t; and of
-# one column by_size, the rows in order.
+# u the row less the target. `data`: a list of z, the whitened rows, n x d; w, their weights, at most 1; y, n x t; and
+# of one column by_size, the rows in order.
 #
 # Moments are sums of columns of powers of z, the same kernels for all of them, about a centre near the targets:
 # about a far one they would cancel. A matrix has them, a row for each target, with columns as regression_layout()
@@ -22,8 +22,8 @@ regression_layout <- function(d, t, order) {
   )
 }
 
-# list(all, others): moments of regression_layout() at the targets `at` (NULL: the rows), and where these are the rows `own` of all but the
-# target's own. In the first of the ways that tells, in the end by logarithms.
+# list(all, others): moments of regression_layout() at the targets `at` (NULL: the rows), and where these are the rows
+# `own` of all but the target's own. In the first of the ways that tells, in the end by logarithms.
 local_moments <- function(data, at, layout, run, own = NULL) {
   targets <- if (is.null(at)) data$z else at
   loo <- !is.null(own)

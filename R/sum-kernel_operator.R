@@ -165,9 +165,9 @@ setMethod("tcrossprod", signature("kernel_operator", "ANY"), function(x, y = NUL
   multiply(x, transpose_factor(y, "v", ncol(x), "column"), x@transposed)
 })
 
-# K'(W (K v + w)) of an operator without weights, W the diagonal matrix of `weights`, in one, as each step of least squares
-# asks for it: for tests and benches of normal_product_of(), which checks nothing. On the CPU and exactly every kernel is
-# computed once where those of 24 rows at a time stay in a processor's cache.
+# K'(W (K v + w)) of an operator without weights, W the diagonal matrix of `weights`, in one, as each step of least
+# squares asks for it: for tests and benches of normal_product_of(), which checks nothing. On the CPU and exactly every
+# kernel is computed once where those of 24 rows at a time stay in a processor's cache.
 normal_product <- function(op, v, w = NULL, weights = NULL) {
   run <- start_run(op@asked, "Summing kernels")
   flipped <- op@transposed && !is.null(op@at)
