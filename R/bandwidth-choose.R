@@ -41,7 +41,7 @@ choose_bandwidth <- function(data, estimator, options, run) {
   search <- list(
     criterion = options$criterion, estimator = estimator, factor = factor,
     shape = if (is.null(factor) && options$criterion != "auto") options$criterion else "lcv",
-    rate = bandwidth_rate(estimator, data$d), run = run, tally = new_tally(run)
+    rate = bandwidth_rate(estimator, data$d), run = run, tally = new_tally()
   )
   plan <- plan_rows(data, search, options)
   data$correlation <- correlation_of(data, plan$rows, options$structure)
@@ -59,7 +59,7 @@ choose_bandwidth <- function(data, estimator, options, run) {
   last$L <- whole_factor(first$calm * last$L)
   last$trace[, "factor"] <- last$trace[, "factor"] / first$calm
   last[c("rows", "batches")] <- list(if (plan$all_rows) nrow(data$x) else plan$rows * plan$batches, plan$batches)
-  list(bandwidth = finished(last, given, search), stats = search$tally$stats())
+  list(bandwidth = finished(last, given, search), stats = search$tally$stats)
 }
 
 # Is it only a multiple of 1 that is searched, by criteria that know the points by their distances alone?
@@ -161,7 +161,7 @@ can_sphere <- function(data) {
 
 # The shape of the first sample: a list with, for each structure, what minimise() found.
 search_shapes <- function(batch, structures, start, search) {
-  on <- \(rows) search$tally$criterion("lcv", rows, PLAIN_ESTIMATOR)
+  on <- \(rows) search_criterion(rows, search, c("lcv", PLAIN_ESTIMATOR))
   of_all <- on(batch)
   rate <- bandwidth_rate(PLAIN_ESTIMATOR, batch$d)
   simple <- intersect(c("scaled", "scalar", "sphered"), structures)
@@ -213,7 +213,7 @@ search_batch <- function(batch, search, start) {
 # By a criterion of its own, a shape is only where it starts.
 own_shape <- function(shape, batch, search) {
   if (search$shape == "lcv") return(shape)
-  criterion <- search$tally$criterion(search$shape, batch, PLAIN_ESTIMATOR)
+  criterion <- search_criterion(batch, search, c(search$shape, PLAIN_ESTIMATOR))
   found <- minimise(criterion, list(shape$L), schedule = list(scan = c(0.15, 4)))
   moves <- BANDWIDTH_STRUCTURES[[shape$structure]]$moves
   replace_all(shape, if (moves == "scalar") found else minimise(criterion, list(found$L), moves))
@@ -245,7 +245,7 @@ replace_all <- function(list, by) replace(list, names(by), by)
 # factors are censored, so much is taken off here.
 look_at_tails <- function(shape, found, batch, search) {
   if (search$criterion != "auto" || ESTIMATORS[[search$estimator]]$signed) return(list(FALSE, 1))
-  criterion <- search$tally$criterion("csl", batch, PLAIN_ESTIMATOR)
+  criterion <- search_criterion(batch, search, c("csl", PLAIN_ESTIMATOR))
   if (!censors(batch$d)) return(list(criterion$gradient(shape$L / heavy_from(batch$d), "scalar")$E > 0, 1))
   by_estimate <- search$factor[1] == "csl"
   censored <- if (by_estimate) found else minimise(criterion, list(shape$L))
@@ -256,7 +256,7 @@ look_at_tails <- function(shape, found, batch, search) {
 # Another sample, from where the first ended.
 search_again <- function(batch, first, search) {
   moves <- BANDWIDTH_STRUCTURES[[first$structure]]$moves
-  found <- minimise(search$tally$criterion(search$shape, batch, PLAIN_ESTIMATOR), list(first$shape), moves)
+  found <- minimise(search_criterion(batch, search, c(search$shape, PLAIN_ESTIMATOR)), list(first$shape), moves)
   if (is.null(search$factor)) return(found)
   ratio <- first$L[1] / first$shape[1]
   minimise(search_criterion(batch, search), list(ratio * found$L))
@@ -265,9 +265,8 @@ search_again <- function(batch, first, search) {
 # c(criterion, estimator) of the factor, of the shape where it has none of its own.
 search_measure <- function(search) if (is.null(search$factor)) c(search$shape, PLAIN_ESTIMATOR) else search$factor
 
-search_criterion <- function(data, search) {
-  measure <- search_measure(search)
-  search$tally$criterion(measure[1], data, measure[2])
+search_criterion <- function(data, search, measure = search_measure(search)) {
+  new_criterion(measure[1], data, measure[2], search$run, search$tally)
 }
 
 # The mean of the logs of diagonals, and of what is below them in units of these.
@@ -322,7 +321,7 @@ finished <- function(last, data, search) {
   if (any(raised > diagonal(H))) diag(H) <- raised
   last$copies <- data$copies
   last$convergence <- as.integer(!last$converged)
-  last$evaluations <- search$tally$count()
+  last$evaluations <- search$tally$evaluations
   last <- in_own_units(last, sum(log(data$unit)), search_measure(search)[1])
   last$score <- if (identical(search$factor[2], "sdkde")) SCORE_RATIO
   new_bandwidth(as_structured(H, last$structure, colnames(data$x)), search$criterion, last)
@@ -355,30 +354,4 @@ as_structured <- function(H, structure, names) {
 scaled_start <- function(start, data) {
   if (is.null(start)) return(NULL)
   as_bandwidth(start, data$d, "start", colnames(data$x))$L / data$unit / reference_factor(data)
-}
-
-# Criteria, with what was computed by all of them.
-new_tally <- function(run) {
-  made <- list()
-  evaluations <- 0
-  counted <- function(f, how_many = \(...) 1) {
-    force(f)
-    function(...) {
-      evaluations <<- evaluations + how_many(...)
-      f(...)
-    }
-  }
-  list(
-    criterion = function(name, data, estimator) {
-      criterion <- new_criterion(name, data, estimator, run)
-      made <<- c(made, criterion$stats)
-      criterion$value <- counted(criterion$value)
-      criterion$values <- counted(criterion$values, \(L, powers) length(powers))
-      criterion$gradient <- counted(criterion$gradient)
-      criterion$rows <- nrow(data$x)
-      criterion
-    },
-    count = \() evaluations,
-    stats = function() Reduce(add_stats, Filter(length, lapply(made, \(stats) stats())))
-  )
 }

@@ -76,16 +76,8 @@ listed <- function(title, parts, end) {
 
 format_each <- function(values, digits = 4) vapply(values, \(value) format(value, digits = digits), "")
 
-#' The criterion of a bandwidth
-#'
-#' Shows what a search has seen: the criterion along the factor of the bandwidth, with its standard error, and
-#' how much each structure gained.
-#'
-#' @param x A bandwidth of [kde_bandwidth()] by a search.
-#' @param ... Graphical parameters of the first panel, as for [graphics::plot.default()].
-#' @returns `x`, invisibly.
-#' @examples
-#' plot(kde_bandwidth(faithful, estimator = "kde"))
+#' @rdname kde_bandwidth
+#' @method plot flashkernel_bandwidth
 #' @export
 plot.flashkernel_bandwidth <- function(x, ...) {
   if (selector_of(x) == "user") stop_argument("x", "must be as a search returned it: found other numbers")

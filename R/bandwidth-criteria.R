@@ -6,9 +6,9 @@
 #
 # one d x d matrix, of which a diagonal L needs the diagonal, and a factor of all columns the trace.
 
-# list(name, value, values, at_once, gradient, stats): value(L), a number; values(L, powers), those of L / sqrt(power),
+# list(name, rows, value, values, at_once, gradient): value(L), a number; values(L, powers), those of L / sqrt(power),
 # and whether these take one pass over the pairs; gradient(L, structure), list(value, E) with E of the structure
-# "scalar" (the trace), "diagonal" (d numbers) or "full" (a lower triangle); stats(), those of all sums so far.
+# "scalar" (the trace), "diagonal" (d numbers) or "full" (a lower triangle). `tally`: what is computed is counted there.
 #
 # `data`: a list of x, n x d; weights, NULL or relative to the largest; row_weights, of sum 1, by which rows judge
 # (NULL: all the same); n, their effective number; d; centre and scale, medians and robust spreads of the columns.
@@ -22,10 +22,9 @@
 #
 # Each is a list of `at`, a function of (L, moments), and where one pass over the pairs serves several bandwidths, of
 # `among`, a function of (L, powers, sums), `sums` being one of powers and of the factor of pair_scales().
-new_criterion <- function(name, data, estimator, run) {
+new_criterion <- function(name, data, estimator, run, tally = new_tally()) {
   data <- judged(data)
-  tally <- NULL
-  count <- function(stats) tally <<- if (is.null(tally)) stats else add_stats(tally, stats)
+  count <- \(stats) count_stats(tally, stats)
   pass <- function(L, row_weights, moments, floor = NULL, wide = NULL, factor = PLAIN_FACTOR) {
     found <- if (is.null(data$discrete)) {
       moments_of(data$x, L, data$weights, row_weights, floor, moments, !is.null(floor), wide, factor, run)
@@ -57,13 +56,26 @@ new_criterion <- function(name, data, estimator, run) {
   }
   exact <- (estimator == PLAIN_ESTIMATOR || name == "lscv") && !differs_by_tolerance(nrow(data$x), data$d, run)
   gradient <- function(L, structure) {
+    tally$evaluations <- tally$evaluations + 1
     if (!exact) return(list(value = value(L), E = difference_gradient(value, L, structure)))
     found <- evaluate$at(L, if (structure == "full") "full" else "diagonal")
     shaped <- switch(structure, scalar = \(E) sum(trace_of(E)), diagonal = trace_of, lower_triangle)
     list(value = found$value, E = shaped(found$E))
   }
-  list(name = name, value = value, values = values, at_once = at_once, gradient = gradient, stats = \() tally)
+  counted <- function(values) {
+    tally$evaluations <- tally$evaluations + length(values)
+    values
+  }
+  list(
+    name = name, rows = nrow(data$x), at_once = at_once, gradient = gradient, value = \(L) counted(value(L)),
+    values = \(L, powers) counted(values(L, powers))
+  )
 }
+
+# What a search has computed: evaluations, how many values and gradients, and the stats of all sums.
+new_tally <- function() list2env(list(evaluations = 0, stats = NULL))
+
+count_stats <- function(tally, stats) tally$stats <- joined_stats(tally$stats, stats)
 
 # values() of a criterion by its value().
 one_by_one <- function(value) \(L, powers) vapply(powers, \(power) value(L / sqrt(power)), 0)

@@ -7,7 +7,7 @@ adapt_mixed <- function(data, found, options, free, joint, control, arg) {
   data$discrete$lambda <- found$lambda
   clean <- judged(clean_mixed(data, arg))
   run <- search_run(control, clean$d)
-  tally <- new_stats()
+  tally <- new_tally()
   L <- found$main$L / clean$unit
   auto <- identical(options$adaptive, "auto")
   looked <- if (auto) look_for_gain(clean, L, PLAIN_ESTIMATOR, run)
@@ -26,6 +26,6 @@ adapt_mixed <- function(data, found, options, free, joint, control, arg) {
   scale <- last$L[1] / L[1]
   record$factors <- if (is.numeric(options$adaptive)) wanted$own else at_least(wanted$own, least_factor(clean, last$L))
   record[c("scale", "gain")] <- list(scale, before - last$value)
-  stats <- joined_stats(joined_stats(looked$stats, wanted$stats), tally$stats())
+  stats <- joined_stats(joined_stats(looked$stats, wanted$stats), tally$stats)
   list(H = scale^2 * found$main$H, L = scale * found$main$L, lambda = last$lambda, record = record, stats = stats)
 }

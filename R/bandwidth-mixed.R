@@ -93,7 +93,7 @@ mixed_wanted <- function(bandwidth, data, arg) {
 choose_jointly <- function(data, free, search, estimator, control, arg) {
   clean <- clean_mixed(data, arg)
   run <- search_run(control, clean$d)
-  tally <- new_stats()
+  tally <- new_tally()
   batch <- sample_of(clean, seq_len(min(nrow(clean$x), sample_size(clean, search))))
   turn <- replace(search, "rows", Inf)
   batch$L <- rule_factor("silverman", batch$n, clean$d, PLAIN_ESTIMATOR) * diag(clean$d)
@@ -101,7 +101,7 @@ choose_jointly <- function(data, free, search, estimator, control, arg) {
     known <- last$bandwidth
     if (!is.null(known)) turn[c("structure", "start")] <- list(attr(known, "structure"), plain_numbers(known))
     found <- choose_bandwidth(batch, PLAIN_ESTIMATOR, turn, run)
-    tally$add(found$stats)
+    count_stats(tally, found$stats)
     list(bandwidth = found$bandwidth, L = as_bandwidth(plain_numbers(found$bandwidth), clean$d)$L / clean$unit)
   })
   found <- turned$found
@@ -112,7 +112,7 @@ choose_jointly <- function(data, free, search, estimator, control, arg) {
   if (estimator != PLAIN_ESTIMATOR) last$L <- for_estimator(last$L, estimator, clean, search, run, tally)
   attr(found$bandwidth, "score") <- if (estimator == "sdkde") SCORE_RATIO
   main <- mixed_main(last$L, found$bandwidth, clean, colnames(data$points))
-  list(main = main, lambda = last$lambda, stats = tally$stats())
+  list(main = main, lambda = last$lambda, stats = tally$stats)
 }
 
 # list(L, lambda, found), H and lambdas one after the other on the rows of `batch`: best_lambdas(L, lambda), and
@@ -161,7 +161,8 @@ for_estimator <- function(L, estimator, data, search, run, tally) {
   rule <- \(estimator) rule_factor("silverman", batch$n, data$d, estimator)
   plain <- L / carried(batch, data, bandwidth_rate(PLAIN_ESTIMATOR, data$d))
   near <- rule(estimator) / rule(PLAIN_ESTIMATOR) * plain
-  loss <- debiased_likelihood(judged(batch), mixed_loo(batch$discrete, estimator), run, tally$add)
+  count <- \(stats) count_stats(tally, stats)
+  loss <- debiased_likelihood(judged(batch), mixed_loo(batch$discrete, estimator), run, count)
   found <- minimise(list(value = \(L) loss$at(L, "none")$value), list(near), schedule = list(tol = 0.02))
   carried(batch, data, bandwidth_rate(estimator, data$d)) * found$L
 }
@@ -202,11 +203,6 @@ plain_numbers <- function(bandwidth) {
   if (is.matrix(bandwidth)) matrix(as.vector(bandwidth), nrow(bandwidth)) else as.vector(bandwidth)
 }
 
-new_stats <- function() {
-  all <- NULL
-  list(add = \(stats) all <<- joined_stats(all, stats), stats = \() all)
-}
-
 # ---- lambdas ------------------------------------------------------------------------------------
 
 # list(lambda, stats) for a bandwidth that is known.
@@ -215,14 +211,14 @@ choose_lambdas <- function(data, L, free, seconds, control) {
   if (ncol(data$points) == 0) {
     return(list(lambda = optimise_lambdas(frequency_loss(data), data$discrete, free)$lambda))
   }
-  tally <- new_stats()
+  tally <- new_tally()
   judged <- new_selector_data(data$points, data$weights)
   judged$source <- if (is.null(data$weights)) seq_len(nrow(judged$x)) else which(data$weights > 0)
   judged$discrete <- discrete_rows(data$discrete, judged$source)
   # as H is what it is, any floor will do that a point alone in its cell can feel
   judged$log_floor <- rep(log_kernel_norm(L) - 50, nrow(judged$x))
   best_lambdas <- lambda_search(in_own_order(judged), free, seconds, search_run(control, judged$d), tally)
-  list(lambda = best_lambdas(L, data$discrete$lambda)$lambda, stats = tally$stats())
+  list(lambda = best_lambdas(L, data$discrete$lambda)$lambda, stats = tally$stats)
 }
 
 # A function of L and of the lambdas from which to start, with list(lambda, value), the best ones and their loss: minus
@@ -239,7 +235,7 @@ lambda_search <- function(data, free, seconds, run, tally) {
   blocks <- cell_blocks(cells$codes, cells$of[judges], data$discrete$columns)
   function(L, lambda) {
     found <- cell_sums(data, L, cells, judges, run)
-    tally$add(found$stats)
+    count_stats(tally, found$stats)
     log_unit <- log_kernel_norm(L) - log(data$others[judges]) + found$top
     floor <- exp(log_floor - log_unit)
     lost <- floor == Inf
@@ -259,30 +255,26 @@ optimise_lambdas <- function(loss, discrete, free) {
   if (!any(free)) return(list(lambda = lambda, value = loss(lambda, free)$value))
   most <- most_lambda(discrete$columns)[free]
   at <- \(part) replace(lambda, free, pmin(part, 1) * most)
-  known <- NULL
-  look <- function(part) {
-    if (!identical(known$part, part)) known <<- c(loss(at(part), free), list(part = part))
-    known
-  }
-  objective <- function(part) {
-    found <- look(part)
-    found$value + UNDEFINED_LOSS * sum(found$undefined)
-  }
-  search <- function(start) {
-    slope <- if (!is.null(look(start)$slope)) \(part) look(part)$slope * most
-    stats::nlminb(start, objective, slope, lower = 0, upper = 1, control = list(rel.tol = 1e-8, x.tol = 1e-5))
+  look <- function(part, moves) {
+    found <- loss(at(part), free)
+    list(value = found$value + UNDEFINED_LOSS * sum(found$undefined), E = if (!is.null(found$slope)) found$slope * most)
   }
   parts <- lambda[free] / most
   starts <- if (anyNA(parts)) list(rep(0.05, sum(free)), rep(0.5, sum(free))) else list(parts)
-  found <- lapply(starts, search)
-  best <- found[[which.min(vapply(found, `[[`, 0, "objective"))]]
-  part <- best$par
+  best <- minimise(list(gradient = look), starts, PART_MOVES, list(scale = 1, control = list(rel.tol = 1e-8, x.tol = 1e-5)))
+  part <- best$L
   for (k in seq_along(part)) {
     wide <- replace(part, k, 1)
-    if (objective(wide) <= best$objective + 1e-12 * abs(best$objective)) part <- wide
+    if (look(wide)$value <= best$value + 1e-12 * abs(best$value)) part <- wide
   }
-  list(lambda = at(part), value = look(part)$value)
+  list(lambda = at(part), value = loss(at(part), free)$value)
 }
+
+# Of numbers from 0 to 1.
+PART_MOVES <- list(
+  line = FALSE, free = length, at = \(part, theta) pmin(part + theta, 1), slope = \(E, from, to) E,
+  limits = \(part) list(-part, 1 - part)
+)
 
 # Nats by which a row without an estimate is worse than any other.
 UNDEFINED_LOSS <- -log(.Machine$double.xmin)
@@ -336,7 +328,7 @@ cell_sums <- function(data, L, cells, judges, run) {
     return(level_sums(data, L, cells, judges, run, data$factors))
   }
   verb <- log_verb(PLAIN_FACTOR)$merged
-  tally <- new_stats()
+  tally <- new_tally()
   sums <- matrix(0, length(judges), length(cells$rows))
   for (s in seq_along(cells$rows)) {
     rows <- cells$rows[[s]]
@@ -346,16 +338,16 @@ cell_sums <- function(data, L, cells, judges, run) {
     if (length(own) > 0) {
       part <- left_out(class, match(own, rows), data$x[own, , drop = FALSE], run, verb)
       sums[own, s] <- part$log_abs
-      tally$add(part$stats)
+      count_stats(tally, part$stats)
     }
     if (length(others) > 0) {
       part <- log_sum(class, data$x[others, , drop = FALSE], PLAIN_FACTOR, FALSE, run)
       sums[others, s] <- part$log_abs
-      tally$add(part$stats)
+      count_stats(tally, part$stats)
     }
   }
   top <- pmax(apply(sums, 1, max), -.Machine$double.xmax)
-  list(sums = exp(sums - top), top = top, stats = tally$stats())
+  list(sums = exp(sums - top), top = top, stats = tally$stats)
 }
 
 # Without numbers the sums are weights of cells, and all rows judge.

@@ -1,8 +1,8 @@
 # The search for what makes a criterion least: minimise(), for all kinds of bandwidths.
 #
 # - A criterion is a list: value(at), a number at a place, which is a factor L of H = L L' or whatever else the moves know;
-#   rows, how many it is of; and where there are these values(L, powers) with at_once, and gradient(at, moves), list(value, E)
-#   (bandwidth-criteria.R), which a descent takes in place of value().
+#   rows, how many it is of; and where there are these values(L, powers) with at_once, and gradient(at, moves),
+#   list(value, E) (bandwidth-criteria.R), which a descent takes in place of value(); E may be NULL.
 # - Moves say how numbers theta change a place: FACTOR_MOVES. Lambdas of levels go along with L, as their best ones are
 #   known for each L (with_lambdas()).
 # - A schedule says how it is looked for, see SCHEDULE, and how many rows are (rows_for(), batches_of()).
@@ -121,6 +121,7 @@ WORST <- .Machine$double.xmax^0.5
 # The minimum near `start`. As an estimate of a mean over n rows, the criterion is not known better than the stop here.
 search_descent <- function(criterion, start, moves, how) {
   limits <- moves$limits(start)
+  none <- numeric(moves$free(start))
   at <- NULL
   look <- function(theta) {
     if (identical(at$theta, theta)) return(at)
@@ -135,7 +136,7 @@ search_descent <- function(criterion, start, moves, how) {
     at
   }
   found <- stats::nlminb(
-    numeric(moves$free(start)), \(theta) look(theta)$value, if (!is.null(criterion$gradient)) \(theta) look(theta)$slope,
+    none, \(theta) look(theta)$value, if (!is.null(look(none)$slope)) \(theta) look(theta)$slope,
     scale = how$scale, lower = limits[[1]], upper = limits[[2]], control = how$control
   )
   best <- look(found$par)
@@ -156,21 +157,21 @@ search_line <- function(criterion, start, moves, how) {
     thetas <<- append(thetas, theta, after)
     values <<- append(values, if (is.finite(value)) value else WORST, after)
   }
-  # at first, exp(theta) / sqrt(power) times the start, of falling powers
+  # at first, exp(theta) / sqrt(power) times the start
   look_at_powers <- function(theta, powers) {
     all <- theta - log(powers) / 2
     if (is.null(criterion$values)) return(for (one in all) look(one))
-    thetas <<- all
-    values <<- criterion$values(moves$at(start, theta), powers)
+    thetas <<- rev(all)
+    values <<- rev(criterion$values(moves$at(start, theta), powers))
     values[!is.finite(values)] <<- WORST
   }
   step <- how$step
   at_once <- isTRUE(criterion$at_once)
   if (!is.null(how$scan) && (at_once || how$valleys > 1)) {
     step <- log(2) / 2
-    look_at_powers(log(how$scan[2]), 2^(ceiling(2 * log2(how$scan[2] / how$scan[1])):0))
+    look_at_powers(log(how$scan[2]), 2^(0:ceiling(2 * log2(how$scan[2] / how$scan[1]))))
   } else if (at_once) {
-    look_at_powers(log(2), c(8, 6, 4, 3, 2, 1))
+    look_at_powers(log(2), c(1, 2, 3, 4, 6, 8))
   } else {
     for (theta in step * (-1:1)) look(theta)
   }

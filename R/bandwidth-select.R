@@ -61,5 +61,5 @@ search_run <- function(control, d) {
   run
 }
 
-# See ?bandwidth_default.
+# See ?kde_bandwidth.
 default_selector <- function() "auto"

@@ -66,7 +66,7 @@
 #'   [graphics::contour()], [graphics::image()] and [graphics::persp()] take it, and the
 #'   `levels` of the regions. More: a list of lists of these, `marginals` and `pairs`, named by the
 #'   variables (`"a:b"` has `a` on the x axis). Groups: a list of these, named by group. `autoplot()`: a ggplot object.
-#' @seealso [hdr_level()] for the levels; [plot.flashkernel_bandwidth()] for the search of the bandwidth.
+#' @seealso [hdr_level()] for the levels; [kde_bandwidth()] for the search of the bandwidth.
 #' @examples
 #' plot(flash_kde(faithful$eruptions), main = "Old Faithful", xlab = "Eruption (min)")
 #'

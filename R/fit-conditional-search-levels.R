@@ -41,7 +41,7 @@ settle_levels <- function(made, options, estimator, na.action, run) {
 # list(bandwidth, lambda, search).
 choose_given_levels <- function(data, response, free, options, estimator, run) {
   clean <- clean_mixed(data, "formula")
-  tally <- list2env(list(evaluations = 0))
+  tally <- new_tally()
   rows <- options$rows
   # a step is as three passes of cell_moments(), of which some eighty are made in each turn
   if (is.null(rows)) rows <- rows_for(options$seconds, 240 * MOST_TURNS, nominal_costs()$moments)

@@ -80,7 +80,7 @@ prefers_scales <- function(n, d, run) {
 }
 
 # Would the sums have the error of a tolerance?
-differs_by_tolerance <- function(n, d, run) resolve_control(run, n, n, d)$engine == "fast"
+differs_by_tolerance <- function(n, d, run) run$tol > 0 && resolve_control(run, n, n, d)$engine == "fast"
 
 engine_moments <- function(x, L, weights, row_weights, floor, moments, ratio, wide, factor, run) {
   near <- engine_side(x, L, weights, row_weights, floor, moments, ratio, factor, run)

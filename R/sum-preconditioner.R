@@ -57,9 +57,6 @@ apply_factors <- function(P, v, steps) {
   .Call(ffi_apply_factors, P$handle, v, match(steps, FACTOR_STEPS) - 1L)
 }
 
-# "T" or "A", upper triangular, for small m.
-factor_of <- function(P, which = "T") factor_numbers(P, which, TRUE)
-
 # The logarithm of the determinant of T'T or A'A.
 log_det <- function(P, which = "T") 2 * sum(log(factor_numbers(P, which, FALSE)))
 

@@ -1,3 +1,6 @@
+# T or A of a preconditioner, upper triangular, for small m.
+factor_of <- function(P, which = "T") factor_numbers(P, which, TRUE)
+
 # Preconditioners against their definitions in base R, on the host or on a GPU.
 
 cpu_run <- function(...) run_control(settle_control(NULL, list(backend = "cpu", ...)))

@@ -273,7 +273,7 @@ test_that("the slope of the lambdas' loss is its change", {
     losses <<- c(losses, loss)
     list(value = 0)
   })
-  lambda_search(data, c(TRUE, TRUE), 5, run_control(CONTROL_DEFAULTS), new_stats())(diag(2) / 2, lambda)
+  lambda_search(data, c(TRUE, TRUE), 5, run_control(CONTROL_DEFAULTS), new_tally())(diag(2) / 2, lambda)
   choose_lambdas(replace(data, "points", list(matrix(0, 90, 0))), NULL, c(TRUE, TRUE), 5, CONTROL_DEFAULTS)
   expect_length(losses, 2)
   for (loss in losses) {
