@@ -129,9 +129,7 @@ fit_kda <- function(points, class, weights, na.action, spec, run, call) {
   group <- class_codes_of(class, nrow(points))
   weights <- check_weights(weights, nrow(points), missing = TRUE)
   # rows go where any of their numbers is missing, or the class
-  both <- cbind(points, group$codes)
-  dimnames(both) <- list(NULL, c(point_names(list(names = colnames(points), d = d)), "class"))
-  data <- handle_missing(both, weights, na.action, "x")
+  data <- handle_missing(with_columns(points, group$codes, "class"), weights, na.action, "x")
   x <- data$points[, seq_len(d), drop = FALSE]
   dimnames(x) <- if (!is.null(colnames(points))) list(NULL, colnames(points))
   codes <- as.integer(data$points[, d + 1])
