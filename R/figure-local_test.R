@@ -5,16 +5,16 @@
 #' One variable: both densities, and bands in their colours below, where each is significantly denser. Two variables, on
 #' a grid: regions in these colours, and contours of both densities.
 #'
-#' @param x A test, from [kde_local_test()].
+#' @param x A test, from [kde_test()] with `method = "local"`.
 #' @param level Level of the adjusted p-values.
 #' @param col Two colours, of x and of y.
 #' @param ... Graphical parameters, as `main`, `xlab`, `ylab` and `las`.
 #' @returns `x`, invisibly.
 #' @inheritSection flash_kde Errors
 #' @examples
-#' plot(kde_local_test(faithful$eruptions[1:136], faithful$eruptions[137:272] + 0.2))
+#' plot(kde_test(faithful$eruptions[1:136], faithful$eruptions[137:272] + 0.2, method = "local"))
 #' flowers <- split(iris[, 1:2], iris$Species)
-#' plot(kde_local_test(flowers$versicolor, flowers$setosa))
+#' plot(kde_test(flowers$versicolor, flowers$setosa, method = "local"))
 #' @export
 plot.kde_local_test <- function(x, level = 0.05, col = c(LINE_COLOUR, "#D55E00"), ...) {
   check_graphical(..., d = 2)
@@ -28,7 +28,7 @@ local_test_figure <- function(x, level, col) {
   d <- length(test$variables)
   whole <- !is.null(test) && all(c(test$variables, "density_x", "density_y", "p.adjusted") %in% names(x))
   if (!whole || d > 2 || d == 2 && !(test$grid && is_whole_grid(x))) {
-    stop_argument("x", "must be a whole test of one variable, or of two on the grid of kde_local_test()")
+    stop_argument("x", "must be a whole test of one variable, or of two on the grid of kde_test()")
   }
   panel <- (if (d == 1) local_lines else local_map)(x, level, col)
   panel$key <- stats::setNames(test$samples, c("x", "y"))

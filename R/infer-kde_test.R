@@ -1,17 +1,17 @@
-#' Are two samples of one density?
+#' Tests with kernel density estimates
 #'
-#' Compares the kernel density estimates of two samples by the integral of their squared difference, which no
-#' binning or numerical integration approximates, in any number of dimensions. As `ks::kde.test()`, with an exact
-#' level.
+#' Are two samples of one density (`y` is a sample), where do they differ (`method = "local"`), is a sample of a given
+#' distribution (`y` is its name, or a function that draws from it)? All statistics are integrals or values of the
+#' estimates themselves, which no binning or numerical integration approximates, in any number of dimensions.
 #'
-#' @details
-#' The statistic is \eqn{T = \int (p_1 - p_2)^2}{T = int (p_1 - p_2)^2}, p_1 and p_2 being plain estimates of one
-#' bandwidth H (Anderson, Hall and Titterington 1994). Two Gaussians have a Gaussian for their product, so it is a
-#' sum over all pairs: \deqn{T = \sum_{ij} a_i a_j K_{2H}(z_i - z_j)}{T = sum_ij a_i a_j K_2H(z_i - z_j)} over the
-#' points z of both samples, with \eqn{a = 1 / n_1} for those of x and \eqn{-1 / n_2} for those of y. But for the
-#' kernel's height T is the squared maximum mean discrepancy of Gretton and others (2012) for a Gaussian kernel of
-#' variance 2 H, so it tells apart any two densities, with any bandwidth; a bandwidth that suits an estimate serves
-#' details, a larger one differences in the large.
+#' @section Two samples:
+#' As `ks::kde.test()`, with an exact level. The statistic is \eqn{T = \int (p_1 - p_2)^2}{T = int (p_1 - p_2)^2}, p_1
+#' and p_2 being plain estimates of one bandwidth H (Anderson, Hall and Titterington 1994). Two Gaussians have a Gaussian
+#' for their product, so it is a sum over all pairs: \deqn{T = \sum_{ij} a_i a_j K_{2H}(z_i - z_j)}{T = sum_ij a_i a_j
+#' K_2H(z_i - z_j)} over the points z of both samples, with \eqn{a = 1 / n_1} for those of x and \eqn{-1 / n_2} for
+#' those of y. But for the kernel's height T is the squared maximum mean discrepancy of Gretton and others (2012) for a
+#' Gaussian kernel of variance 2 H, so it tells apart any two densities, with any bandwidth; a bandwidth that suits an
+#' estimate serves details, a larger one differences in the large.
 #'
 #' `"permutation"` compares T with that of `replicates` random exchanges of points between the samples, all of them
 #' in one product of kernels and columns. The p-value is \eqn{(1 + \#\{T_b \ge T\}) / (B + 1)}{(1 + #{T_b >= T}) /
@@ -28,50 +28,149 @@
 #' approximately held if they are not. The moments for `"asymptotic"` are by the squares of the weights that each
 #' sample has.
 #'
-#' Cost: \eqn{O(n^2)} for n points in all and each replicate, many in one pass; with a `tol` in `control`, in few
-#' dimensions, \eqn{O(n)}.
+#' @section One sample and a distribution:
+#' Bickel and Rosenblatt's statistic without its bias (Fan 1994), for a normal distribution, with given or estimated
+#' parameters, and for whatever random numbers can be drawn from.
 #'
-#' @param x,y The samples: matrices or data frames with a row per point and the same columns, or vectors. Rows with
-#'   missing values are left out.
-#' @param bandwidth That of both estimates, as for [flash_kde()]: a number, a vector of standard deviations, a
-#'   variance matrix, or the name of a selector, which sees both samples together.
-#' @param method `"permutation"` or `"asymptotic"`.
-#' @param replicates Number of permutations, by R's random numbers ([set.seed()]).
+#' The statistic is \eqn{T = \int (p - K_H * p_0)^2}{T = int (p - K_H * p_0)^2}. As the null density \eqn{p_0} is
+#' smoothed, too, the bias of p plays no part. Of the normal distribution all of it is in closed form; with
+#' parameters estimated it is the statistic of Bowman and Foster (1993), and with `bandwidth` proportional to the
+#' estimated variance that of Henze and Zirkler's test. Any other \eqn{p_0} is a mean over 1,000 quantiles, for a
+#' name, or over draws, for a function.
+#'
+#' Its null distribution is that of `replicates` samples of \eqn{p_0}: a parametric bootstrap. The p-value is
+#' \eqn{(1 + \#\{T_b \ge T\}) / (B + 1)}{(1 + #{T_b >= T}) / (B + 1)}. Parameters that were estimated are estimated
+#' anew in each of these samples, and a bandwidth that was chosen by name is chosen anew. Where no parameter is
+#' estimated the level is exact.
+#'
+#' **Weights**: only their ratios count. The samples of the null distribution have the same weights, and so the same
+#' effective size: the level is held if weights have nothing to do with where the points are. An estimated normal
+#' distribution has the weighted mean and variance ([stats::cov.wt()]).
+#'
+#' @section Where two samples differ:
+#' As `ks::kde.local.test()`; the tests of two samples tell with more power whether they differ at all.
+#'
+#' At a place y the plain estimates \eqn{p_1} and \eqn{p_2} of one bandwidth H are compared by \eqn{z = (p_1 - p_2) /
+#' se}{z = (p_1 - p_2) / se}, which is about normal where the densities are the same; both have the same bias then, so
+#' nothing need be corrected. `variance` says what \eqn{se^2}{se^2} is:
+#'
+#' * `"sums"`: the sum of both estimates' variances, by exact sums of squared kernels, \eqn{\sum_i a_i^2 (K_H(y - x_i) -
+#'   p)^2}{sum_i a_i^2 (K_H(y - x_i) - p)^2} with \eqn{a_i = 1 / n}, or the share of a row's weight.
+#' * `"leading"`: its leading term for small bandwidths, \eqn{R(K) |H|^{-1/2} (p_1 / n_1 + p_2 / n_2)}{R(K) |H|^(-1/2)
+#'   (p_1 / n_1 + p_2 / n_2)} (Duong 2013), with effective sizes for n where there are weights: what `ks` has. It is
+#'   larger where the bandwidth is not small, so that fewer differences are found.
+#'
+#' P-values are adjusted by [stats::p.adjust()]. `"hochberg"`, which `ks` has, holds the probability of any false
+#' finding for tests that are positively dependent, as those at neighbouring places are; `"holm"` for all; `"BH"` holds
+#' the share of false findings. All of them count places as if they were independent tests, so a fine grid costs power.
+#' `"permutation"` knows how they depend: it compares |z| with the largest of all places in `replicates` exchanges of
+#' rows between the samples (Westfall and Young 1993), which is exact if the samples have one density, and does not
+#' take z for normal where few points are near. Of 50 and 60 normal points whose means are half a standard deviation
+#' apart it finds a difference in 0.4 of samples, Hochberg's rule on 201 places in 0.15, and that with the leading
+#' variance in 0.01.
+#'
+#' @section Cost:
+#' \eqn{O(n^2)} for n points in all and each replicate, many in one pass (one sample at a time for a distribution); with a
+#' `tol` in `control`, in few dimensions, \eqn{O(n)}. At m places \eqn{O(nm)}.
+#'
+#' @param x The sample, or one of two: a matrix or data frame with a row per point, or a vector. Rows with missing values
+#'   are left out.
+#' @param y The other sample, of the same columns. Or a distribution: `"norm"`; for one variable the name of another one
+#'   that R has quantiles and random numbers of, such as `"exp"` for [stats::qexp()] and [stats::rexp()]; or a
+#'   function(n, ...) that draws n points: a vector, or a matrix of n rows.
+#' @param bandwidth Of all estimates, as for [flash_kde()]: a number, a vector of standard deviations, a variance matrix,
+#'   or the name of a selector, which sees both samples together.
+#' @param method Of two samples `"permutation"`, `"asymptotic"` or `"local"`.
+#' @param replicates Number of permutations, or of samples of the distribution, by R's random numbers ([set.seed()]).
 #' @param weights_x,weights_y Weights of the rows of each sample, not negative, or `NULL` for equal ones.
 #' @param control A [flash_control()].
-#' @returns A list of class `htest` (see [stats::t.test()]): `statistic` (T, in 1 / (product of the units)),
-#'   `parameter` (the number of replicates, or degrees of freedom), `p.value`, `estimate` (the integrals of
-#'   \eqn{p_1^2}{p_1^2}, \eqn{p_2^2}{p_2^2} and \eqn{p_1 p_2}{p_1 p_2}), `alternative`, `method` and `data.name`;
-#'   and `bandwidth`, the variance matrix H.
+#' @param ... Parameters of the distribution, by name, as `rate = 2`. Of `"norm"` both or none: `mean` and, in one
+#'   dimension, `sd`, or the variance matrix `sigma`; without them they are estimated.
+#' @param estimate A function(x) that estimates the distribution's parameters from an n x d matrix and returns them as a
+#'   named list; with weights a function(x, weights).
+#' @param newdata For `"local"`, places: rows with the columns of the samples, or a vector. `NULL`: an even grid over the range of both
+#'   samples, in one and two dimensions.
+#' @param variance For `"local"`, `"sums"` or `"leading"`.
+#' @param adjust For `"local"`, one of [stats::p.adjust.methods], or `"permutation"`.
+#' @param n For `"local"`, number of places of the grid along each axis. `NULL`: 201 in one dimension, 41 in two.
+#' @returns A list of class `htest` (see [stats::t.test()]): `statistic` (T, in 1 / (product of the units)), `parameter`
+#'   (the number of replicates, or degrees of freedom), `p.value`, `estimate` (the integrals of \eqn{p_1^2}{p_1^2},
+#'   \eqn{p_2^2}{p_2^2} and \eqn{p_1 p_2}{p_1 p_2}, or the parameters of the distribution), `alternative`, `method` and
+#'   `data.name`; and `bandwidth`, the variance matrix H.
+#'
+#'   With `method = "local"` a data frame of class `kde_local_test`, a row for each place: the places' columns,
+#'   `density_x`, `density_y`, `difference`, the first less the second, and its `se`, in 1 / (product of the units of the
+#'   columns), `statistic` (z), `p.value` and `p.adjusted`. Rows of `newdata` with missing values are `NA`. Its attribute
+#'   `"test"` is a list with the rest: `bandwidth`, the variance matrix H, among it.
 #' @inheritSection flash_kde Errors
 #' @references Anderson, N. H., Hall, P. and Titterington, D. M. (1994) Two-sample test statistics for measuring
 #'   discrepancies between two multivariate probability density functions using kernel-based density estimates.
 #'   *Journal of Multivariate Analysis* 50, 41-54.
 #'
+#'   Bickel, P. J. and Rosenblatt, M. (1973) On some global measures of the deviations of density function
+#'   estimates. *The Annals of Statistics* 1, 1071-1095.
+#'
+#'   Bowman, A. W. and Foster, P. J. (1993) Adaptive smoothing and density-based tests of multivariate normality.
+#'   *Journal of the American Statistical Association* 88, 529-537.
+#'
 #'   Chung, E. and Romano, J. P. (2013) Exact and asymptotically robust permutation tests. *The Annals of Statistics*
 #'   41, 484-507.
+#'
+#'   Duong, T. (2013) Local significant differences from nonparametric two-sample tests. *Journal of
+#'   Nonparametric Statistics* 25, 635-645.
 #'
 #'   Duong, T., Goud, B. and Schauer, K. (2012) Closed-form density-based framework for automatic detection of
 #'   cellular morphology changes. *Proceedings of the National Academy of Sciences* 109, 8382-8387.
 #'
+#'   Fan, Y. (1994) Testing the goodness of fit of a parametric density function by kernel method.
+#'   *Econometric Theory* 10, 316-356.
+#'
 #'   Gretton, A., Borgwardt, K. M., Rasch, M. J., Schoelkopf, B. and Smola, A. (2012) A kernel two-sample test.
 #'   *Journal of Machine Learning Research* 13, 723-773.
-#' @seealso [kde_local_test()] for where they differ; [kde_gof()] for one sample and a given distribution.
+#'
+#'   Henze, N. and Zirkler, B. (1990) A class of invariant consistent tests for multivariate normality.
+#'   *Communications in Statistics - Theory and Methods* 19, 3595-3617.
+#'
+#'   Hochberg, Y. (1988) A sharper Bonferroni procedure for multiple tests of significance. *Biometrika* 75, 800-802.
+#'
+#'   Westfall, P. H. and Young, S. S. (1993) *Resampling-Based Multiple Testing*. Wiley.
+#' @seealso [plot.kde_local_test()]; [kde_bands()].
 #' @export
 #' @examples
 #' set.seed(1)
 #' flowers <- split(iris[, 1:2], iris$Species)
 #' kde_test(flowers$versicolor, flowers$virginica)
 #' kde_test(flowers$versicolor, flowers$virginica, method = "asymptotic")
-kde_test <- function(x, y, bandwidth = "silverman", method = c("permutation", "asymptotic"), replicates = 999,
-                     weights_x = NULL, weights_y = NULL, control = NULL) {
+#'
+#' # where they differ
+#' differ <- kde_test(flowers$versicolor$Sepal.Length, flowers$virginica$Sepal.Length, method = "local")
+#' differ
+#' plot(differ)
+#' places <- data.frame(Sepal.Length = 5:7, Sepal.Width = 3)
+#' kde_test(flowers$versicolor, flowers$virginica, method = "local", newdata = places)
+#'
+#' # one sample: normal, and exponential with its rate estimated
+#' kde_test(faithful$waiting, "norm", replicates = 199)
+#' kde_test(precip, "exp", estimate = \(x) list(rate = 1 / mean(x)), replicates = 199)
+kde_test <- function(x, y, ...) {
   if (missing(x)) stop_argument("x", "must be given")
-  if (missing(y)) stop_argument("y", "must be given")
-  names <- paste(deparse1(substitute(x), width.cutoff = 60), "and", deparse1(substitute(y), width.cutoff = 60))
-  method <- check_choice(method, c("permutation", "asymptotic"), "method")
+  if (missing(y)) stop_argument("y", "must be given: another sample, or a distribution")
+  UseMethod("kde_test", y)
+}
+
+#' @rdname kde_test
+#' @export
+kde_test.default <- function(x, y, bandwidth = "silverman", method = c("permutation", "asymptotic", "local"),
+                             replicates = 999, weights_x = NULL, weights_y = NULL, newdata = NULL,
+                             variance = c("sums", "leading"), adjust = "hochberg", n = NULL, control = NULL, ...) {
+  check_dots_empty(...)
+  names <- c(deparse1(substitute(x), width.cutoff = 60), deparse1(substitute(y), width.cutoff = 60))
+  method <- check_choice(method, c("permutation", "asymptotic", "local"), "method")
   replicates <- check_count(replicates, "replicates")
-  run <- start_run(settle_control(control), "Permuting")
+  run <- start_run(settle_control(control), if (method == "local") "Comparing" else "Permuting")
   rows <- both_samples(x, y, weights_x, weights_y)
+  if (method == "local") return(local_test(rows, names, newdata, bandwidth, variance, adjust, replicates, n, run))
+  if (!is.null(newdata)) stop_argument("newdata", "must be NULL but for method = \"local\"")
   chosen <- test_bandwidth(bandwidth, rows$points, run, "x", rows$weights)
   sources <- sum_sources(unname(rows$points), NULL, sqrt(2) * chosen$L, plan = new_plan())
   height <- exp(log_kernel_norm(sources$L))
@@ -87,7 +186,7 @@ kde_test <- function(x, y, bandwidth = "silverman", method = c("permutation", "a
   estimate <- height * c("int p1^2" = parts[[1]], "int p2^2" = parts[[2]], "int p1 p2" = parts[[3]])
   how <- paste0("Two-sample kernel density test, ", found$how, if (!is.null(rows$weights)) ", weighted")
   new_htest(
-    c(T = height * statistic), found, how, shorten(names, 120), "the densities differ", estimate, chosen
+    c(T = height * statistic), found, how, shorten(paste(names, collapse = " and "), 120), "the densities differ", estimate, chosen
   )
 }
 

@@ -134,8 +134,8 @@ if ("tests" %in% only) {
     rejects(paste0("kde_test, ", method, ", d = ", d, ", n = 50 + 60, ", truth_of(shift)), runs, p_of)
   }
   for (d in c(1, 2)) for (shift in c(0, 0.5)) for (variance in c("sums", "leading")) {
-    least <- \() min(kde_local_test(normal(50, d), normal(60, d, shift), variance = variance)$p.adjusted)
-    label <- paste0("kde_local_test, ", variance, ", d = ", d, ", n = 50 + 60, anywhere, ", truth_of(shift))
+    least <- \() min(kde_test(normal(50, d), normal(60, d, shift), method = "local", variance = variance)$p.adjusted)
+    label <- paste0("kde_test, local, ", variance, ", d = ", d, ", n = 50 + 60, anywhere, ", truth_of(shift))
     rejects(label, runs, least)
   }
   weighted <- \(x, y, ...) kde_test(x, y, ..., replicates = 199)$p.value
@@ -151,15 +151,15 @@ if ("tests" %in% only) {
     rejects(label, min(runs, if (d == 1) 500 else 100), peer)
   }
   for (d in c(1, 2)) {
-    rejects(paste0("kde_gof, normal estimated, d = ", d, ", n = 50, null"), runs %/% 2,
-      \() kde_gof(normal(50, d) * 3 + 1, replicates = 199)$p.value)
-    rejects(paste0("kde_gof, normal estimated, d = ", d, ", n = 50, t with 3 df"), runs %/% 4,
-      \() kde_gof(matrix(stats::rt(50 * d, 3), 50), replicates = 199)$p.value)
+    rejects(paste0("kde_test, normal estimated, d = ", d, ", n = 50, null"), runs %/% 2,
+      \() kde_test(normal(50, d) * 3 + 1, "norm", replicates = 199)$p.value)
+    rejects(paste0("kde_test, normal estimated, d = ", d, ", n = 50, t with 3 df"), runs %/% 4,
+      \() kde_test(matrix(stats::rt(50 * d, 3), 50), "norm", replicates = 199)$p.value)
   }
-  rejects("kde_gof, normal estimated, d = 1, n = 50, weights, null", runs %/% 2,
-    \() kde_gof(stats::rnorm(50), weights = stats::rexp(50), replicates = 199)$p.value)
-  rejects("kde_gof, exponential estimated, n = 50, null", runs %/% 4,
-    \() kde_gof(stats::rexp(50, 2), "exp", estimate = \(x) list(rate = 1 / mean(x)), replicates = 199)$p.value)
-  rejects("kde_gof, exponential estimated, n = 50, gamma with shape 2", runs %/% 8,
-    \() kde_gof(stats::rgamma(50, 2), "exp", estimate = \(x) list(rate = 1 / mean(x)), replicates = 199)$p.value)
+  rejects("kde_test, normal estimated, d = 1, n = 50, weights, null", runs %/% 2,
+    \() kde_test(stats::rnorm(50), "norm", weights_x = stats::rexp(50), replicates = 199)$p.value)
+  rejects("kde_test, exponential estimated, n = 50, null", runs %/% 4,
+    \() kde_test(stats::rexp(50, 2), "exp", estimate = \(x) list(rate = 1 / mean(x)), replicates = 199)$p.value)
+  rejects("kde_test, exponential estimated, n = 50, gamma with shape 2", runs %/% 8,
+    \() kde_test(stats::rgamma(50, 2), "exp", estimate = \(x) list(rate = 1 / mean(x)), replicates = 199)$p.value)
 }

@@ -93,7 +93,7 @@ test_that("comparisons, validations and bands: a row for each fit, fold and poin
   expect_identical(unname(as.list(table)[3:6]), unname(unclass(bands)[c("estimate", "se", "lower", "upper")]))
   expect_equal(generics::glance(bands)$critical, stats::qnorm(0.975))
   skip_if_not_installed("broom")
-  test <- kde_gof(faithful$waiting, "norm", replicates = 19)
+  test <- kde_test(faithful$waiting, "norm", replicates = 19)
   expect_equal(broom::tidy(test)$p.value, test$p.value)
 })
 

@@ -153,7 +153,7 @@ test_that("conditionals serve all methods", {
   expect_within(kde_cdf(there, q), c(0.1, 0.5, 0.9), 1e-12)
   expect_gt(stats::ks.test(simulate(there, 2000, seed = 1)[[1]], \(q) kde_cdf(there, q))$p.value, 0.01)
   expect_silent(with_null_device(plot(there)))
-  expect_output(print(there), "conditional\\(object = fit")
+  expect_output(print(there), "kde_conditional\\(object = fit")
   expect_output(print(summary(there)), "weighted")
   expect_equal(hdr_level(there, 0.5), hdr_level(there, 0.5))
   file <- tempfile()

@@ -455,9 +455,9 @@ test_that("an error in a function of the user's names the argument, and has the 
   expect_caused(kernel_sum(good, bandwidth = 1, out = boom), "out", "boom")
   expect_caused(kernel_ridge(boom, 1:20), "x", "boom")
   expect_caused(kernel_ridge(\(reset) stop("boom"), 1:20), "x", "boom")
-  expect_caused(kde_gof(good[, 1], boom), "null", "boom")
-  expect_caused(kde_gof(good[, 1], "exp", estimate = boom), "estimate", "boom")
-  expect_caused(kde_gof(good[, 1], "exp", speed = 1), "null", "unused argument")
+  expect_caused(kde_test(good[, 1], boom), "y", "boom")
+  expect_caused(kde_test(good[, 1], "exp", estimate = boom), "estimate", "boom")
+  expect_caused(kde_test(good[, 1], "exp", speed = 1), "y", "unused argument")
   # an error of this package keeps its class
   lost <- \(i) stop(new_error("device", "lost", NULL))
   expect_error(flash_data(lost, shards = 1), class = "flashkernel_error_device")
@@ -541,7 +541,7 @@ test_that("what is not there for a kind of fit is refused with advice that works
     "fit estimator = \"laplace\" or \"kde\"" = \(fit, f) for (name in c("laplace", "kde")) f(again(fit, name)),
     "fit kernel = \"gaussian\"" = \(fit, f) f(again(fit)),
     "fit nonnegative = FALSE" = \(fit, f) f(again(fit)),
-    "marginal\\(\\) and conditional\\(\\)" = \(fit, f) {
+    "kde_marginal\\(\\) and kde_conditional\\(\\)" = \(fit, f) {
       f(kde_marginal(fit, "x"))
       f(kde_conditional(fit, c(g = "a")))
     },
@@ -551,7 +551,7 @@ test_that("what is not there for a kind of fit is refused with advice that works
   grDevices::pdf(NULL)
   on.exit(grDevices::dev.off())
   functions <- list(
-    modes = modes, mean_shift = mean_shift, ridges = ridges, kde_bands = kde_bands,
+    modes = kde_modes, mean_shift = mean_shift, ridges = kde_ridges, kde_bands = kde_bands,
     confint = \(fit) confint(fit), plot = \(fit) plot(fit, band = TRUE), kde_derivative = kde_derivative,
     se.fit = \(fit) predict(fit, se.fit = TRUE), cdf = \(fit) kde_cdf(fit, matrix(1, 1, fit$d)), quantile = quantile
   )

@@ -137,8 +137,8 @@ fuzz_session <- function(calls_per_export, calls_per_method, log) {
   # each is thousands of the others' work; or they are generics of R, whose own methods hostile objects reach
   slow <- c(
     crossprod = 0.1, diag = 0.1, show = 0.1, tcrossprod = 0.1, falkon = 0.1, kernel_ridge = 0.2, ridge_svm_rbf = 0.02, tune_ridge = 0.01,
-    marginal_effects = 0.2, kde_gof = 0.04, kde_test = 0.1, kde_local_test = 0.1, kde_bands = 0.1, kernel_regression = 0.2,
-    flash_kda = 0.2, compare = 0.1, cross_validate = 0.1, modes = 0.2, mean_shift = 0.2, ridges = 0.1, hdr_regions = 0.2,
+    marginal_effects = 0.2, kde_test = 0.04, kde_bands = 0.1, kernel_regression = 0.2,
+    flash_kda = 0.2, compare_fits = 0.1, cross_validate = 0.1, kde_modes = 0.2, mean_shift = 0.2, kde_ridges = 0.1, hdr_regions = 0.2,
     geom_flash_hdr = 0.04, geom_flash_hdr_lines = 0.04, stat_flash_density = 0.1, stat_flash_density_2d = 0.1, stat_flash_hdr = 0.1,
     as_ks = 0.2, colMeans = 0.1, colSums = 0.1, rowMeans = 0.1, rowSums = 0.1
   )

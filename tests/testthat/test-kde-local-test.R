@@ -7,7 +7,7 @@ test_that("differences are those of the estimates, their errors sums of squared 
   at <- rbind(x[1:5, ], y[1:4, ] - 0.2, c(30, 30))
   w <- seq(1, 3, length.out = 30)
   for (weights in list(NULL, w)) {
-    found <- kde_local_test(x, y, at, H, weights_x = weights)
+    found <- kde_test(x, y, method = "local", newdata = at, bandwidth = H, weights_x = weights)
     one <- function(points, w) {
       k <- apply(at, 1, \(y) exp(-ref_distance2(points, y, H) / 2)) / sqrt(det(2 * pi * H))
       a <- w / sum(w)
@@ -22,7 +22,8 @@ test_that("differences are those of the estimates, their errors sums of squared 
     expect_equal(found$statistic, c((found$difference / found$se)[1:9], 0))
     expect_equal(found$p.value, 2 * stats::pnorm(abs(found$statistic), lower.tail = FALSE))
     expect_equal(found$p.adjusted, stats::p.adjust(found$p.value, "hochberg"))
-    leading <- kde_local_test(x, y, at, H, "leading", "BH", weights_x = weights)
+    leading <- kde_test(x, y, method = "local", newdata = at, bandwidth = H, variance = "leading",
+      adjust = "BH", weights_x = weights)
     expect_equal(leading$se, sqrt(of_x$leading + of_y$leading))
     expect_equal(leading$p.adjusted, stats::p.adjust(leading$p.value, "BH"))
   }
@@ -33,7 +34,7 @@ test_that("the leading variance gives what package ks has", {
   x <- faithful$eruptions[1:80]
   y <- faithful$eruptions[81:180] + 0.4
   peer <- ks::kde.local.test(x1 = x, x2 = y, h1 = 0.3, h2 = 0.3, gridsize = 41, binned = FALSE)
-  found <- kde_local_test(x, y, peer$fhat1$eval.points, 0.3, "leading")
+  found <- kde_test(x, y, method = "local", newdata = peer$fhat1$eval.points, bandwidth = 0.3, variance = "leading")
   expect_equal(found$statistic^2, peer$chisq, tolerance = 1e-7)
   expect_equal(found$p.value, peer$pvalue, tolerance = 1e-7)
   signs <- as.vector(peer$fhat.diff.pos$estimate - peer$fhat.diff.neg$estimate)
@@ -47,13 +48,15 @@ test_that("permutations compare with the largest difference of all exchanges", {
   w <- seq(1, 2, length.out = 12)
   at <- c(1, 2.5, 4, NA)
   set.seed(4)
-  found <- kde_local_test(x, y, at, 0.4, adjust = "permutation", replicates = 49, weights_x = w)
+  found <- kde_test(x, y, method = "local", newdata = at, bandwidth = 0.4, adjust = "permutation", replicates = 49,
+    weights_x = w)
   rows <- data.frame(z = c(x, y), w = c(w / mean(w), rep(1, 17)))
   first <- rep(c(TRUE, FALSE), c(12, 17))
   set.seed(4)
   largest <- replicate(49, {
     own <- sample(first)
-    z_of <- kde_local_test(rows$z[own], rows$z[!own], at, 0.4, weights_x = rows$w[own], weights_y = rows$w[!own])
+    z_of <- kde_test(rows$z[own], rows$z[!own], method = "local", newdata = at, bandwidth = 0.4,
+      weights_x = rows$w[own], weights_y = rows$w[!own])
     max(abs(z_of$statistic[1:3]))
   })
   share <- vapply(abs(found$statistic), \(z) (1 + sum(largest >= z)) / 50, 0)
@@ -62,33 +65,34 @@ test_that("permutations compare with the largest difference of all exchanges", {
 })
 
 test_that("places are a grid or what is given, and what is missing there stays so", {
-  grid <- kde_local_test(faithful[1:90, ], faithful[91:272, ], n = 5)
+  grid <- kde_test(faithful[1:90, ], faithful[91:272, ], method = "local", n = 5)
   expect_named(grid, c(
     "eruptions", "waiting", "density_x", "density_y", "difference", "se", "statistic", "p.value", "p.adjusted"
   ))
   expect_equal(range(grid$waiting), range(faithful$waiting))
   expect_equal(nrow(grid), 25)
-  some <- kde_local_test(c(1, 2, NA, 4), c(2, 3), c(2, NA, Inf), 1)
+  some <- kde_test(c(1, 2, NA, 4), c(2, 3), method = "local", newdata = c(2, NA, Inf), bandwidth = 1)
   expect_equal(is.na(some$p.adjusted), c(FALSE, TRUE, FALSE))
   expect_equal(some$p.value[3], 1)
   expect_equal(some$density_x[1], mean(stats::dnorm(2, c(1, 2, 4))))
-  expect_equal(kde_local_test(1:3, 2:4, c(NA, Inf), 1, adjust = "permutation")$p.adjusted, c(NA, 1))
-  far <- kde_local_test(c(1, 2, 4) + 2^30, c(2, 3) + 2^30, c(2, 3) + 2^30, 1)
-  expect_equal(far[-1], kde_local_test(c(1, 2, 4), c(2, 3), c(2, 3), 1)[-1], ignore_attr = TRUE)
+  missing <- kde_test(1:3, 2:4, method = "local", newdata = c(NA, Inf), bandwidth = 1, adjust = "permutation")
+  expect_equal(missing$p.adjusted, c(NA, 1))
+  far <- kde_test(c(1, 2, 4) + 2^30, c(2, 3) + 2^30, method = "local", newdata = c(2, 3) + 2^30, bandwidth = 1)
+  expect_equal(far[-1], kde_test(c(1, 2, 4), c(2, 3), method = "local", newdata = c(2, 3), bandwidth = 1)[-1], ignore_attr = TRUE)
 })
 
 test_that("a test is printed and drawn", {
   x <- faithful$waiting
-  test <- kde_local_test(x[x < 66], x[x > 62])
+  test <- kde_test(x[x < 66], x[x > 62], method = "local")
   expect_output(print(test), "x is denser at [1-9][0-9]*, y at [1-9]")
   expect_output(print(test[1:3, ]), "places:  3")
   grDevices::pdf(NULL)
   on.exit(grDevices::dev.off())
   expect_identical(plot(test), test)
-  alike <- kde_local_test(x, x + 1)
+  alike <- kde_test(x, x + 1, method = "local")
   expect_identical(plot(alike), alike)
   expect_output(print(alike), "x is denser at 0, y at 0")
-  two <- kde_local_test(faithful[1:90, ], faithful[91:272, ], n = 9)
+  two <- kde_test(faithful[1:90, ], faithful[91:272, ], method = "local", n = 9)
   expect_identical(plot(two, level = 0.1, col = c("red", "blue"), main = "here"), two)
   expect_argument_error(plot(two[1:5, ]), "x")
   expect_argument_error(plot(test, level = 5), "level")
@@ -97,12 +101,14 @@ test_that("a test is printed and drawn", {
 
 test_that("what makes no sense is refused in words", {
   x <- faithful$waiting
-  expect_argument_error(kde_local_test(x), "y")
-  expect_argument_error(kde_local_test(x, faithful), "y")
-  expect_argument_error(kde_local_test(x, x, variance = "exact"), "variance")
-  expect_argument_error(kde_local_test(x, x, adjust = "all"), "adjust")
-  expect_argument_error(kde_local_test(x, x, 50, n = 5), "n")
-  expect_argument_error(kde_local_test(x, x, faithful), "newdata")
-  expect_argument_error(kde_local_test(iris[, 1:3], iris[, 1:3]), "newdata")
-  expect_argument_error(kde_local_test(x, x, weights_y = 1), "weights_y")
+  expect_argument_error(kde_test(x, method = "local"), "y")
+  expect_argument_error(kde_test(x, faithful, method = "local"), "y")
+  expect_argument_error(kde_test(x, x, method = "local", variance = "exact"), "variance")
+  expect_argument_error(kde_test(x, x, method = "local", adjust = "all"), "adjust")
+  expect_argument_error(kde_test(x, x, method = "local", newdata = 50, n = 5), "n")
+  expect_argument_error(kde_test(x, x, newdata = 50), "newdata")
+  expect_argument_error(kde_test(x, x, adjst = "BH"), "adjst")
+  expect_argument_error(kde_test(x, x, method = "local", newdata = faithful), "newdata")
+  expect_argument_error(kde_test(iris[, 1:3], iris[, 1:3], method = "local"), "newdata")
+  expect_argument_error(kde_test(x, x, method = "local", weights_y = 1), "weights_y")
 })

@@ -106,12 +106,12 @@ test_that("weights are as rows repeated, and rows without weight are none", {
   few <- \(...) kde_test(..., bandwidth = 0.3, replicates = 19)
   many <- rep(x, w)
   expect_equal(few(x, y, weights_x = w)$statistic, few(many, y)$statistic)
-  fit_of <- \(...) kde_gof(..., bandwidth = 0.3, replicates = 19)
-  expect_equal(fit_of(x, weights = w, mean = 3, sd = 1)$statistic, fit_of(many, mean = 3, sd = 1)$statistic)
-  expect_equal(fit_of(x, "exp", rate = 1, weights = w)$statistic, fit_of(many, "exp", rate = 1)$statistic)
-  fitted <- fit_of(x, weights = w)$estimate
+  fit_of <- \(...) kde_test(..., bandwidth = 0.3, replicates = 19)
+  expect_equal(fit_of(x, "norm", weights_x = w, mean = 3, sd = 1)$statistic, fit_of(many, "norm", mean = 3, sd = 1)$statistic)
+  expect_equal(fit_of(x, "exp", rate = 1, weights_x = w)$statistic, fit_of(many, "exp", rate = 1)$statistic)
+  fitted <- fit_of(x, "norm", weights_x = w)$estimate
   expect_equal(unname(fitted), c(mean(many), sum(w * (x - mean(many))^2) / (60 - sum(w^2) / 60)))
-  rate <- fit_of(x, "exp", weights = w, estimate = \(x, w) list(rate = sum(w) / sum(w * x)))$estimate
+  rate <- fit_of(x, "exp", weights_x = w, estimate = \(x, w) list(rate = sum(w) / sum(w * x)))$estimate
   expect_equal(rate, c(rate = 1 / mean(many)))
   parts <- c("statistic", "p.value", "bandwidth")
   same <- function(a, b) expect_equal(a[parts], b[parts])
@@ -121,7 +121,7 @@ test_that("weights are as rows repeated, and rows without weight are none", {
   }
   by_name <- \(...) kde_test(..., replicates = 19)
   same(seeded(by_name(c(x, 9, 1), y, weights_x = c(w, 0, NA))), seeded(by_name(x, y, weights_x = 10 * w)))
-  same(seeded(fit_of(c(x, 9, 1), weights = c(w, 0, NA))), seeded(fit_of(x, weights = 10 * w)))
+  same(seeded(fit_of(c(x, 9, 1), "norm", weights_x = c(w, 0, NA))), seeded(fit_of(x, "norm", weights_x = 10 * w)))
 })
 
 test_that("samples that are all the same point do not differ", {
@@ -155,16 +155,16 @@ test_that("the statistic of a normal null is in closed form", {
     mean(normal_matrix(all_differences(x, x), 2 * H)) - 2 * mean(apply(to_mean, 1, at, S + 2 * H)) +
       at(c(0, 0), 2 * S + 2 * H)
   }
-  found <- kde_gof(x, mean = mu, sigma = S, bandwidth = H, replicates = 19)
+  found <- kde_test(x, "norm", mean = mu, sigma = S, bandwidth = H, replicates = 19)
   expect_equal(found$statistic, c(T = formula(x, mu, S)))
-  estimated <- kde_gof(x, bandwidth = H, replicates = 19)
+  estimated <- kde_test(x, "norm", bandwidth = H, replicates = 19)
   expect_equal(estimated$statistic, c(T = formula(x, colMeans(x), stats::cov(x))))
   expect_equal(unname(estimated$estimate), c(colMeans(x), stats::cov(x)))
   # the integral itself
   z <- faithful$waiting
   p <- \(at) rowMeans(stats::dnorm(outer(at, z, "-"), sd = 3)) - stats::dnorm(at, 70, sqrt(14^2 + 9))
   want <- stats::integrate(\(at) p(at)^2, 0, 140, subdivisions = 1000, rel.tol = 1e-9)$value
-  found <- kde_gof(z, mean = 70, sd = 14, bandwidth = 3, replicates = 19)
+  found <- kde_test(z, "norm", mean = 70, sd = 14, bandwidth = 3, replicates = 19)
   expect_equal(unname(found$statistic), want, tolerance = 1e-6)
 })
 
@@ -175,26 +175,26 @@ test_that("other nulls stand for their quantiles or draws", {
     subdivisions = 1000)$value, 0)
   grid <- seq(-0.6, 6, by = 0.004)
   want <- sum((p(grid) - null(grid))^2) * 0.004
-  found <- kde_gof(x, "exp", rate = 2, bandwidth = 0.1, replicates = 19)
+  found <- kde_test(x, "exp", rate = 2, bandwidth = 0.1, replicates = 19)
   expect_equal(unname(found$statistic), want, tolerance = 0.02)
   set.seed(2)
-  drawn <- kde_gof(x, \(n, rate) stats::rexp(n, rate), rate = 2, bandwidth = 0.1, replicates = 19)
+  drawn <- kde_test(x, \(n, rate) stats::rexp(n, rate), rate = 2, bandwidth = 0.1, replicates = 19)
   expect_lt(abs(drawn$statistic - want), 0.1)
-  square <- kde_gof(example_points(30, 2), \(n) matrix(stats::rnorm(2 * n, sd = 2), n), replicates = 19)
+  square <- kde_test(example_points(30, 2), \(n) matrix(stats::rnorm(2 * n, sd = 2), n), replicates = 19)
   expect_gte(square$p.value, 1 / 20)
 })
 
 test_that("tests of fit hold their level, with parameters estimated, too", {
   skip_on_cran()
   set.seed(9)
-  null <- replicate(100, kde_gof(stats::rnorm(25), replicates = 19)$p.value)
+  null <- replicate(100, kde_test(stats::rnorm(25), "norm", replicates = 19)$p.value)
   expect_lt(mean(null <= 0.1), 0.22) # 0.1 and four standard errors
   expect_gt(mean(null <= 0.5), 0.3)
   rate <- \(x) list(rate = 1 / mean(x))
-  rate_test <- \() kde_gof(stats::rexp(25, 3), "exp", estimate = rate, bandwidth = 0.15, replicates = 19)
+  rate_test <- \() kde_test(stats::rexp(25, 3), "exp", estimate = rate, bandwidth = 0.15, replicates = 19)
   rates <- replicate(60, rate_test()$p.value)
   expect_lt(mean(rates <= 0.1), 0.26)
-  power <- replicate(40, kde_gof(stats::rexp(40), bandwidth = 0.4, replicates = 19)$p.value)
+  power <- replicate(40, kde_test(stats::rexp(40), "norm", bandwidth = 0.4, replicates = 19)$p.value)
   expect_gt(mean(power <= 0.05), 0.8)
 })
 
@@ -204,8 +204,8 @@ test_that("rows with missing values are left out, and names are matched", {
   set.seed(1)
   b <- kde_test(rbind(faithful[1:50, ], NA), faithful[51:99, ], replicates = 19)
   expect_equal(a[c("statistic", "p.value")], b[c("statistic", "p.value")])
-  expect_equal(kde_gof(c(1, 2, 4, NA), replicates = 19, bandwidth = 1)$statistic,
-    kde_gof(c(1, 2, 4), replicates = 19, bandwidth = 1)$statistic)
+  expect_equal(kde_test(c(1, 2, 4, NA), "norm", replicates = 19, bandwidth = 1)$statistic,
+    kde_test(c(1, 2, 4), "norm", replicates = 19, bandwidth = 1)$statistic)
 })
 
 test_that("what makes no sense is refused in words", {
@@ -218,17 +218,17 @@ test_that("what makes no sense is refused in words", {
   expect_argument_error(kde_test(x, x, bandwidth = -1), "bandwidth")
   expect_argument_error(kde_test(x, x, weights_x = -1), "weights_x")
   expect_argument_error(kde_test(x, x, weights_y = rep(-1, 272)), "weights_y")
-  expect_argument_error(kde_gof(x, weights = c(1, rep(0, 271))), "x")
-  expect_argument_error(kde_gof("a"), "x")
-  expect_argument_error(kde_gof(x, "nosuch"), "null")
-  expect_argument_error(kde_gof(faithful, "exp", rate = 1), "null")
-  expect_argument_error(kde_gof(x, 3), "null")
-  expect_argument_error(kde_gof(x, mean = 70), "...")
-  expect_argument_error(kde_gof(x, "exp", 2), "...")
-  expect_argument_error(kde_gof(x, mean = c(1, 2), sd = 1), "mean")
-  expect_argument_error(kde_gof(x, sigma = diag(2), mean = 1), "sigma")
-  expect_argument_error(kde_gof(x, "exp", rate = 1, estimate = mean), "rate")
-  expect_argument_error(kde_gof(x, "exp", estimate = 1), "estimate")
-  expect_argument_error(kde_gof(x, "exp", estimate = mean), "estimate")
-  expect_argument_error(kde_gof(x, \(n) numeric(n - 1)), "null")
+  expect_argument_error(kde_test(x, "norm", weights_x = c(1, rep(0, 271))), "x")
+  expect_argument_error(kde_test("a", "norm"), "x")
+  expect_argument_error(kde_test(x, "nosuch"), "y")
+  expect_argument_error(kde_test(faithful, "exp", rate = 1), "y")
+  expect_argument_error(kde_test(x, 3), "y")
+  expect_argument_error(kde_test(x, "norm", mean = 70), "...")
+  expect_argument_error(kde_test(x, "exp", 2), "...")
+  expect_argument_error(kde_test(x, "norm", mean = c(1, 2), sd = 1), "mean")
+  expect_argument_error(kde_test(x, "norm", sigma = diag(2), mean = 1), "sigma")
+  expect_argument_error(kde_test(x, "exp", rate = 1, estimate = mean), "rate")
+  expect_argument_error(kde_test(x, "exp", estimate = 1), "estimate")
+  expect_argument_error(kde_test(x, "exp", estimate = mean), "estimate")
+  expect_argument_error(kde_test(x, \(n) numeric(n - 1)), "y")
 })

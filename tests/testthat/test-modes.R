@@ -197,5 +197,5 @@ test_that("ridges know weights, widths and dimensions", {
   expect_argument_error(kde_ridges(flash_kde(along, "kde", bandwidth = 1)), "object")
   expect_argument_error(kde_ridges(fit, trim = 1), "trim")
   balloon <- flash_kde(faithful, "kde", adaptive = "balloon")
-  for (call in list(modes, mean_shift, ridges)) expect_error(call(balloon), class = "flashkernel_error_unsupported")
+  for (call in list(kde_modes, mean_shift, kde_ridges)) expect_error(call(balloon), class = "flashkernel_error_unsupported")
 })

@@ -1,74 +1,16 @@
-#' Is a sample of a given distribution?
-#'
-#' Compares the kernel density estimate of a sample with a given density, smoothed by the same kernel, by the
-#' integral of the squared difference: Bickel and Rosenblatt's statistic without its bias (Fan 1994). For a normal
-#' distribution, with given or estimated parameters and in any number of dimensions, and for whatever random
-#' numbers can be drawn from.
-#'
-#' @details
-#' The statistic is \eqn{T = \int (p - K_H * p_0)^2}{T = int (p - K_H * p_0)^2}. As the null density \eqn{p_0} is
-#' smoothed, too, the bias of p plays no part. Of the normal distribution all of it is in closed form; with
-#' parameters estimated it is the statistic of Bowman and Foster (1993), and with `bandwidth` proportional to the
-#' estimated variance that of Henze and Zirkler's test. Any other \eqn{p_0} is a mean over 1,000 quantiles, for a
-#' name, or over draws, for a function.
-#'
-#' Its null distribution is that of `replicates` samples of \eqn{p_0}: a parametric bootstrap. The p-value is
-#' \eqn{(1 + \#\{T_b \ge T\}) / (B + 1)}{(1 + #{T_b >= T}) / (B + 1)}. Parameters that were estimated are estimated
-#' anew in each of these samples, and a bandwidth that was chosen by name is chosen anew. Where no parameter is
-#' estimated the level is exact.
-#'
-#' **Weights**: only their ratios count. The samples of the null distribution have the same weights, and so the same
-#' effective size: the level is held if weights have nothing to do with where the points are. An estimated normal
-#' distribution has the weighted mean and variance ([stats::cov.wt()]).
-#'
-#' Cost: \eqn{O(n^2)} for each replicate.
-#'
-#' @param x The sample: a matrix or data frame with a row per point, or a vector. Rows with missing values are left
-#'   out.
-#' @param null `"norm"`; for one variable the name of another distribution that R has quantiles and random numbers
-#'   of, such as `"exp"` for [stats::qexp()] and [stats::rexp()]; or a function(n, ...) that draws n points: a
-#'   vector, or a matrix of n rows.
-#' @param ... Parameters of the null distribution, by name, as `rate = 2`. Of `"norm"` both or none: `mean` and,
-#'   in one dimension, `sd`, or the variance matrix `sigma`; without them they are estimated.
-#' @param estimate A function(x) that estimates the parameters from an n x d matrix and returns them as a named
-#'   list; with `weights` a function(x, weights).
-#' @param bandwidth As for [flash_kde()], or the name of a selector.
-#' @param replicates Number of samples of the null distribution, by R's random numbers ([set.seed()]).
-#' @param weights Weights of the rows, not negative, or `NULL` for equal ones.
-#' @param control A [flash_control()].
-#' @returns A list of class `htest`, as of [kde_test()]: `statistic` (T), `parameter` (`replicates`), `p.value`,
-#'   `estimate` (the parameters, where they are numbers), `alternative`, `method`, `data.name`, and `bandwidth`.
-#' @inheritSection flash_kde Errors
-#' @references Fan, Y. (1994) Testing the goodness of fit of a parametric density function by kernel method.
-#'   *Econometric Theory* 10, 316-356.
-#'
-#'   Bickel, P. J. and Rosenblatt, M. (1973) On some global measures of the deviations of density function
-#'   estimates. *The Annals of Statistics* 1, 1071-1095.
-#'
-#'   Bowman, A. W. and Foster, P. J. (1993) Adaptive smoothing and density-based tests of multivariate normality.
-#'   *Journal of the American Statistical Association* 88, 529-537.
-#'
-#'   Henze, N. and Zirkler, B. (1990) A class of invariant consistent tests for multivariate normality.
-#'   *Communications in Statistics - Theory and Methods* 19, 3595-3617.
-#' @seealso [kde_test()] for two samples.
+# One sample against a distribution.
+
+#' @rdname kde_test
 #' @export
-#' @examples
-#' set.seed(1)
-#' kde_gof(faithful$waiting, replicates = 199)
-#' kde_gof(iris[iris$Species == "setosa", 1:4], replicates = 199)
-#'
-#' # exponential, its rate estimated
-#' kde_gof(precip, "exp", estimate = \(x) list(rate = 1 / mean(x)), replicates = 199)
-kde_gof <- function(x, null = "norm", ..., estimate = NULL, bandwidth = "silverman", replicates = 999,
-                    weights = NULL, control = NULL) {
-  if (missing(x)) stop_argument("x", "must be given")
+kde_test.character <- function(x, y, ..., estimate = NULL, bandwidth = "silverman", replicates = 999, weights_x = NULL,
+                               control = NULL) {
   names <- shorten(deparse1(substitute(x), width.cutoff = 60), 120)
   replicates <- check_count(replicates, "replicates")
   run <- start_run(settle_control(control), "Drawing samples")
-  rows <- test_points(x, "x", weights = weights)
+  rows <- test_points(x, "x", weights = weights_x, weights_arg = "weights_x")
   points <- unname(rows$points)
   weights <- rows$weights
-  model <- null_model(null, list(...), estimate, ncol(points))
+  model <- null_model(y, list(...), estimate, ncol(points))
   theta <- model$estimate(points, weights)
   chosen <- test_bandwidth(bandwidth, points, run, "x", weights)
   fixed <- if (!is.character(bandwidth)) chosen
@@ -88,6 +30,9 @@ kde_gof <- function(x, null = "norm", ..., estimate = NULL, bandwidth = "silverm
     unlist(Filter(is.numeric, theta)), chosen
   )
 }
+
+#' @export
+kde_test.function <- kde_test.character
 
 # int (p - K_H * p0)^2 = sum_ij a_i a_j K_2H(x_i - x_j) - 2 sum_i a_i (K_2H * p0)(x_i) + int (K_2H * p0) p0, a_i being
 # 1 / n, or the shares of the weights, which are relative to their mean.
@@ -118,7 +63,7 @@ null_model <- function(null, given, estimate, d) {
   parameters <- if (!is.null(estimate)) "parameters estimated" else if (length(given) > 0) "parameters given"
   if (is.function(null)) return(drawn_model(null, estimator, parameters))
   if (!is.character(null) || length(null) != 1 || is.na(null)) {
-    stop_argument("null", "must be \"norm\", the name of a distribution or a function: found ", describe(null))
+    stop_argument("y", "must be \"norm\", the name of a distribution or a function: found ", describe(null))
   }
   if (null == "norm") return(normal_model(given, estimate, d))
   named_model(null, estimator, parameters, d)
@@ -203,7 +148,7 @@ named_model <- function(null, estimator, parameters, d) {
   } else if (d > 1) {
     "must be \"norm\" or a function for several variables"
   }
-  if (!is.null(problem)) stop_argument("null", problem, ": found ", quote_text(null))
+  if (!is.null(problem)) stop_argument("y", problem, ": found ", quote_text(null))
   draw <- null_function(draw)
   quantile <- null_function(quantile)
   nodes_of <- \(theta, n) matrix(quantile(stats::ppoints(1000, 1 / 2), theta))
@@ -220,7 +165,7 @@ drawn_model <- function(draw, estimator, parameters) {
 # A function(first, theta) that calls a function of the null distribution with its parameters.
 null_function <- function(f) {
   force(f)
-  \(first, theta) in_function_of_user("null", do.call(f, c(list(first), theta)))
+  \(first, theta) in_function_of_user("y", do.call(f, c(list(first), theta)))
 }
 
 # `draw(n, theta)`: n draws; `nodes_of(theta, n)`: points of equal weight that stand for the distribution. Those of parameters that stay the
@@ -251,7 +196,7 @@ check_draws <- function(draws, size) {
   fits <- ncol(draws) == size[2] && (is.na(size[1]) || nrow(draws) == size[1])
   if (!is.numeric(draws) || !fits || !all(is.finite(draws))) {
     columns <- ngettext(size[2], " column", " columns")
-    stop_argument("null", "must draw finite points in rows of ", size[2], columns, ": drew ", describe(draws))
+    stop_argument("y", "must draw finite points in rows of ", size[2], columns, ": drew ", describe(draws))
   }
   storage.mode(draws) <- "double"
   unname(draws)
