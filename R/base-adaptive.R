@@ -1,3 +1,5 @@
+# The argument `adaptive` of fits: names of methods, and factors by row.
+
 # "auto", the name of a method, n factors, or NULL for none.
 check_adaptive <- function(adaptive, n) {
   if (is.null(adaptive)) return("auto")
@@ -5,12 +7,8 @@ check_adaptive <- function(adaptive, n) {
   if (isTRUE(adaptive)) return(ADAPTIVE_METHODS[1])
   choices <- c("auto", ADAPTIVE_METHODS, "balloon")
   if (is.character(adaptive)) return(check_choice(adaptive, choices, "adaptive"))
-  if (!is_number(adaptive) || length(adaptive) != n || !is.null(dim(adaptive))) {
-    stop_argument(
-      "adaptive", "must be TRUE, FALSE, ", quote_choices(choices), " or ", n, " factors: found ",
-      describe(adaptive)
-    )
-  }
+  good <- is_number(adaptive) && length(adaptive) == n && is.null(dim(adaptive))
+  check_is(good, adaptive, "adaptive", paste0("TRUE, FALSE, ", quote_choices(choices), " or ", n, " factors"))
   check_finite(adaptive, "adaptive")
   if (any(adaptive <= 0)) stop_argument("adaptive", "must be positive: found ", format(adaptive[adaptive <= 0][1]))
   outside <- adaptive^2 < .Machine$double.xmin | adaptive^2 > .Machine$double.xmax
@@ -25,7 +23,5 @@ ADAPTIVE_METHODS <- c("abramson", "knn")
 # The square root is too bold in more than two dimensions (bench/NOTES.md).
 check_power <- function(alpha, d) {
   if (is.null(alpha)) return(min(1 / 2, 1 / d))
-  good <- is.numeric(alpha) && length(alpha) == 1 && !is.object(alpha) && isTRUE(alpha > 0 && alpha <= 1)
-  if (!good) stop_argument("alpha", "must be a number above 0, 1 at most: found ", describe(alpha))
-  as.double(alpha)
+  check_number(alpha, "alpha", "a number above 0, 1 at most", \(x) x > 0 && x <= 1)
 }

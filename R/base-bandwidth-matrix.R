@@ -13,14 +13,10 @@ as_bandwidth <- function(bandwidth, d, arg = "bandwidth", names = NULL) {
     return(list(H = H, L = L))
   }
   if (is.character(bandwidth)) {
-    stop_argument(
-      arg, "must be numeric here, the names of methods are for flash_kde() (kde_bandwidth() gives numbers): found ",
-      describe(bandwidth)
-    )
+    hint <- "the names of methods are for flash_kde() (kde_bandwidth() gives numbers)"
+    stop_argument(arg, "must be numeric here, ", hint, ": found ", describe(bandwidth))
   }
-  if (!is_number(bandwidth)) {
-    stop_argument(arg, "must be ", bandwidth_forms(d), ": found ", describe(bandwidth))
-  }
+  if (!is_number(bandwidth)) stop_argument(arg, "must be ", bandwidth_forms(d), ": found ", describe(bandwidth))
   check_finite(bandwidth, arg)
   if (length(dim(bandwidth)) == 2) {
     H <- check_variance(bandwidth, d, arg, names)
@@ -65,16 +61,12 @@ diagonal_matrix <- function(values, d) {
 is_diagonal <- function(L) .Call(ffi_is_diagonal, L)
 
 # Kernel sds of H = L L'.
-factor_sds <- function(L) {
-  if (is_diagonal(L)) c(diagonal(L), rep(L[1], more_columns(L))) else sqrt(rowSums(L^2))
-}
+factor_sds <- function(L) if (is_diagonal(L)) c(diagonal(L), rep(L[1], more_columns(L))) else sqrt(rowSums(L^2))
 
 check_variance <- function(H, d, arg, names) {
+  refuse <- \(...) stop_argument(arg, "must ", ...)
   if (nrow(H) != d || ncol(H) != d) {
-    stop_argument(
-      arg, "must be a ", d, " x ", d, " variance matrix: found a ", nrow(H), " x ", ncol(H),
-      " matrix"
-    )
+    refuse("be a ", d, " x ", d, " variance matrix: found a ", nrow(H), " x ", ncol(H), " matrix")
   }
   # names on one side stand for both
   rows <- match_names(rownames(H), names, arg)
@@ -83,29 +75,22 @@ check_variance <- function(H, d, arg, names) {
   if (is.null(columns)) columns <- rows
   if (!is.null(rows)) H <- H[rows, columns]
   H <- matrix(as.double(H), d, d)
-  if (any(diag(H) <= 0)) {
-    stop_argument(
-      arg, "must have positive variances on its diagonal: found ", format(diag(H)[diag(H) <= 0][1])
-    )
+  variances <- diag(H)
+  if (any(variances <= 0)) {
+    refuse("have positive variances on its diagonal: found ", format(variances[variances <= 0][1]))
   }
   # compared as correlations: the units of the columns must not hide a difference
-  sds <- sqrt(diag(H))
-  if (any(abs(H - t(H)) > 1e-8 * outer(sds, sds))) {
-    stop_argument(arg, "must be a symmetric variance matrix: found an asymmetric one")
-  }
+  sds <- sqrt(variances)
+  if (any(abs(H - t(H)) > 1e-8 * outer(sds, sds))) refuse("be a symmetric variance matrix: found an asymmetric one")
   H / 2 + t(H) / 2
 }
 
 # Where each of `wanted` is in `found`; NULL where one side has no names.
 match_names <- function(found, wanted, arg) {
   if (!has_names(found) || !has_names(wanted)) return(NULL)
-  if (!setequal(found, wanted)) {
-    stop_argument(
-      arg, "must have the names of the columns, ", quote_names(wanted), ", or none: found ",
-      quote_names(found)
-    )
-  }
-  match(wanted, found)
+  if (setequal(found, wanted)) return(match(wanted, found))
+  columns <- paste0("the names of the columns, ", quote_names(wanted))
+  stop_argument(arg, "must have ", columns, ", or none: found ", quote_names(found))
 }
 
 lower_factor <- function(H, arg) {
@@ -117,9 +102,7 @@ lower_factor <- function(H, arg) {
   correlation <- H / outer(sds, sds)
   upper <- tryCatch(chol(correlation), error = \(e) NULL)
   if (is.null(upper) || min(diag(upper))^2 < nrow(H) * .Machine$double.eps) {
-    stop_argument(
-      arg, "must be a positive definite variance matrix: found a singular or indefinite one"
-    )
+    stop_argument(arg, "must be a positive definite variance matrix: found a singular or indefinite one")
   }
   t(upper) * sds
 }
@@ -133,12 +116,9 @@ diagonal_factor_of <- function(variances, d, arg) {
 
 # Squares of finite sds may still leave the range of a double.
 check_variances <- function(variances, arg, finite = all(is.finite(variances)), sds = sqrt(variances)) {
-  if (!finite || min(variances) < .Machine$double.xmin) {
-    stop_argument(
-      arg, "must have variances that a double can hold: found sds from ",
-      paste(format(range(sds)), collapse = " to ")
-    )
-  }
+  if (finite && min(variances) >= .Machine$double.xmin) return(invisible())
+  found <- paste(format(range(sds)), collapse = " to ")
+  stop_argument(arg, "must have variances that a double can hold: found sds from ", found)
 }
 
 # Kernel sds (square roots of the diagonal of H), named by column.

@@ -33,20 +33,14 @@ as_points <- function(x, arg, d = NULL) {
     if (length(x) == 0) storage.mode(x) <- "double"
   }
   if (!is_number(x)) {
-    stop_argument(
-      arg, "must be numeric (a matrix, a data frame of numeric columns or a vector): found ",
-      describe(x), number_hint(x)
-    )
+    what <- "a matrix, a data frame of numeric columns or a vector"
+    stop_argument(arg, "must be numeric (", what, "): found ", describe(x), number_hint(x))
   }
-  if (length(dim(x)) > 2) {
-    stop_argument(arg, "must be a matrix: found an array of ", length(dim(x)), " dimensions")
-  }
+  if (length(dim(x)) > 2) stop_argument(arg, "must be a matrix: found an array of ", length(dim(x)), " dimensions")
   if (is.null(dim(x)) || length(dim(x)) == 1) {
     if (!is.null(d) && d > 1) {
-      stop_argument(
-        arg, "must be a matrix or data frame of ", d, " columns: found a vector of length ",
-        length(x), " (one point is a matrix of one row)"
-      )
+      found <- paste("a vector of length", length(x), "(one point is a matrix of one row)")
+      stop_argument(arg, "must be a matrix or data frame of ", d, " columns: found ", found)
     }
     check_memory(8 * length(x), arg)
     return(matrix(as.double(x), ncol = 1))
@@ -66,12 +60,10 @@ plain_matrix <- function(x, arg) {
 
 check_numeric_columns <- function(x, arg) {
   bad <- which(!vapply(x, is_number, NA))
-  if (length(bad) > 0) {
-    stop_argument(
-      arg, "must have numeric columns only: column ", quote_names(column_label(names(x), bad[1])),
-      " is ", shorten(class(x[[bad[1]]])[1]), number_hint(x[[bad[1]]])
-    )
-  }
+  if (length(bad) == 0) return(invisible())
+  wrong <- x[[bad[1]]]
+  found <- paste(quote_names(column_label(names(x), bad[1])), "is", shorten(class(wrong)[1]))
+  stop_argument(arg, "must have numeric columns only: column ", found, number_hint(wrong))
 }
 
 # Which function has the numbers of what is not numeric.
@@ -80,31 +72,28 @@ number_hint <- function(x) {
   if (inherits(x, c("Date", "POSIXt", "difftime"))) " (as.numeric() makes numbers of it)"
 }
 
-column_label <- function(names, i) {
-  if (has_names(names)) names[i] else as.character(i)
-}
+column_label <- function(names, i) if (has_names(names)) names[i] else as.character(i)
 
-has_names <- function(names) {
-  !is.null(names) && !anyNA(names) && all(nzchar(names)) && !anyDuplicated(names)
-}
+has_names <- function(names) !is.null(names) && !anyNA(names) && all(nzchar(names)) && !anyDuplicated(names)
 
 # The columns of a fit by their names, where `x`, a matrix or a data frame, has names, too: the response and others may
 # stand beside them.
 own_columns <- function(x, arg, names) {
   found <- if (is.matrix(x) || is.data.frame(x)) colnames(x)
   if (is.null(found) || !has_names(names) || identical(found, names)) return(x)
-  if (has_names(found)) check_none_lacking(found, arg, names)
+  if (has_names(found)) check_columns_of(found, arg, names)
   if (!all(names %in% found)) return(x)
   # of a data.table the same columns would be other ones
   if (is.data.frame(x)) as.data.frame(x)[names] else x[, names, drop = FALSE]
 }
 
-check_none_lacking <- function(found, arg, names, like = "the training points") {
+check_columns_of <- function(found, arg, names, like = "the training points") {
+  check_none_lacking(found, arg, names, paste0("the columns of ", like, ", ", quote_names(names)))
+}
+
+check_none_lacking <- function(found, arg, names, what) {
   lacking <- setdiff(names, found)
-  if (length(lacking) == 0) return(invisible())
-  stop_argument(
-    arg, "must have the columns of ", like, ", ", quote_names(names), ": found no ", quote_names(lacking)
-  )
+  if (length(lacking) > 0) stop_argument(arg, "must have ", what, ": found no ", quote_names(lacking))
 }
 
 # Columns are matched by name where both sides have names, by position otherwise.
@@ -112,17 +101,14 @@ match_columns <- function(points, arg, d, names, like = "the training points") {
   if (is.null(dimnames(points)) && ncol(points) == d) return(points)
   found <- colnames(points)
   by_name <- has_names(names) && has_names(found)
-  if (by_name) check_none_lacking(found, arg, names, like)
+  if (by_name) check_columns_of(found, arg, names, like)
   surplus <- if (by_name) setdiff(found, names)
   if (length(surplus) > 0) {
-    stop_argument(
-      arg, "must have no other columns than ", like, ", ", quote_names(names),
-      ": found also ", quote_names(surplus)
-    )
+    others <- paste0(like, ", ", quote_names(names))
+    stop_argument(arg, "must have no other columns than ", others, ": found also ", quote_names(surplus))
   }
   if (ncol(points) != d) {
-    stop_argument(arg, "must have ", d, ngettext(d, " column", " columns"),
-      ", as ", like, ": found ", ncol(points))
+    stop_argument(arg, "must have ", d, ngettext(d, " column", " columns"), ", as ", like, ": found ", ncol(points))
   }
   if (by_name && !identical(names, found)) points[, names, drop = FALSE] else points
 }
@@ -132,10 +118,9 @@ check_squares <- function(y, arg) {
   size <- vapply(seq_len(ncol(y)), \(k) max(abs(range(0, y[, k], na.rm = TRUE))), 0)
   outside <- which(size > 0 & (size < LEAST_UNIT | size > 1 / LEAST_UNIT))
   if (length(outside) == 0) return(invisible(y))
-  stop_argument(
-    arg, "must have numbers from ", LEAST_UNIT, " to ", 1 / LEAST_UNIT, ", whose square a double can hold: found ",
-    format(size[outside[1]], digits = 3), " as the largest (rescale it)"
-  )
+  found <- paste(format(size[outside[1]], digits = 3), "as the largest (rescale it)")
+  range <- paste(LEAST_UNIT, "to", 1 / LEAST_UNIT)
+  stop_argument(arg, "must have numbers from ", range, ", whose square a double can hold: found ", found)
 }
 
 # `missing`: NA and NaN may stay in, for na.action.
@@ -146,16 +131,13 @@ check_finite <- function(x, arg, missing = FALSE) {
   bad <- if (missing) is.infinite(x) else !is.finite(x)
   if (!any(bad)) return(invisible(x))
   at <- which(bad)[1]
-  value <- format(x[at])
-  if (is.null(dim(x)) || is_unnamed_column(x)) {
-    stop_argument(arg, "must be finite: found ", value, " at position ", at)
+  place <- if (is.null(dim(x)) || is_unnamed_column(x)) {
+    paste(" at position", at)
+  } else {
+    column <- column_label(colnames(x), (at - 1) %/% nrow(x) + 1)
+    paste0(" in row ", (at - 1) %% nrow(x) + 1, ", column ", quote_names(column))
   }
-  row <- (at - 1) %% nrow(x) + 1
-  column <- (at - 1) %/% nrow(x) + 1
-  stop_argument(
-    arg, "must be finite: found ", value, " in row ", row, ", column ",
-    quote_names(column_label(colnames(x), column))
-  )
+  stop_argument(arg, "must be finite: found ", format(x[at]), place)
 }
 
 # Of doubles and of floats; anything else is FALSE.
@@ -167,24 +149,13 @@ is_unnamed_column <- function(x) ncol(x) == 1 && is.null(colnames(x))
 # count. `where`: which rows these are; `cure`: what the user can do.
 check_spread <- function(x, arg = "x", weights = NULL, where = "", cure = "") {
   if (!is.null(weights)) x <- x[weights > 0, , drop = FALSE]
-  if (nrow(x) < 2) {
-    stop_argument(
-      arg, "must have at least two rows for an automatic bandwidth: found one", where, cure
-    )
-  }
+  refuse <- \(...) stop_argument(arg, "must ", ..., where, cure)
+  if (nrow(x) < 2) refuse("have at least two rows for an automatic bandwidth: found one")
   constant <- which(vapply(seq_len(ncol(x)), \(k) is_constant(x, k), NA))
-  if (length(constant) > 0 && is_unnamed_column(x)) {
-    stop_argument(
-      arg, "must vary for an automatic bandwidth: found only ", format(x[1]), where, cure
-    )
-  }
-  if (length(constant) > 0) {
-    stop_argument(
-      arg, "must vary in every column for an automatic bandwidth: column ",
-      quote_names(column_label(colnames(x), constant[1])), " is constant", where, cure
-    )
-  }
-  invisible(x)
+  if (length(constant) == 0) return(invisible(x))
+  if (is_unnamed_column(x)) refuse("vary for an automatic bandwidth: found only ", format(x[1]))
+  column <- quote_names(column_label(colnames(x), constant[1]))
+  refuse("vary in every column for an automatic bandwidth: column ", column, " is constant")
 }
 
 # The first rows nearly always tell, without a copy of the column.
@@ -221,6 +192,16 @@ check_weights <- function(weights, n, arg = "weights", missing = FALSE) {
 
 # ---- scalars ----------------------------------------------------------------------------------
 
+check_is <- function(good, value, arg, what) {
+  if (!good) stop_argument(arg, "must be ", what, ": found ", describe(value))
+}
+
+# One number as a double, of which `is_good` holds; `what`: what it must be.
+check_number <- function(value, arg, what, is_good) {
+  check_is(is_number(value) && length(value) == 1 && !is.na(value) && is_good(value), value, arg, what)
+  as.double(value)
+}
+
 # As match.arg(): the first choice when the argument was left alone, partial names allowed.
 check_choice <- function(value, choices, arg) {
   one_name <- is.character(value) && length(value) == 1 && !is.na(value)
@@ -229,9 +210,7 @@ check_choice <- function(value, choices, arg) {
   found <- if (one_name) pmatch(value, choices) else NA
   if (is.na(found)) {
     nearest <- if (one_name && validEnc(value)) nearest_choice(value, choices)
-    stop_argument(
-      arg, "must be one of ", quote_choices(choices), ": found ", describe(value), name_nearest(nearest)
-    )
+    stop_argument(arg, "must be one of ", quote_choices(choices), ": found ", describe(value), name_nearest(nearest))
   }
   choices[found]
 }
@@ -268,33 +247,26 @@ check_flag <- function(value, arg) {
 }
 
 check_count <- function(value, arg, min = 1, max = .Machine$integer.max) {
-  good <- is.numeric(value) && length(value) == 1 && is.finite(value) && value == round(value) &&
-    value >= min && value <= max
-  if (!good) {
-    # the limits of an integer are not worth a word
-    limits <- c(
-      if (min > -.Machine$integer.max) paste("at least", min),
-      if (max < .Machine$integer.max || is.numeric(value) && isTRUE(value > max)) paste("at most", max)
-    )
-    range <- if (length(limits) > 0) paste(" of", paste(limits, collapse = " and "))
-    stop_argument(arg, "must be one whole number", range, ": found ", describe(value))
-  }
-  as.integer(value)
+  # the limits of an integer are not worth a word
+  limits <- c(
+    if (min > -.Machine$integer.max) paste("at least", min),
+    if (max < .Machine$integer.max || is.numeric(value) && isTRUE(value > max)) paste("at most", max)
+  )
+  what <- paste0("one whole number", if (length(limits) > 0) paste(" of", paste(limits, collapse = " and ")))
+  as.integer(check_number(value, arg, what, \(x) x == round(x) && x >= min && x <= max))
 }
 
 # Probabilities, one or more; `open`: 0 and 1 themselves are not allowed. `bytes`: what one of them takes of memory
 # in what follows.
 check_prob <- function(value, arg, open = FALSE, bytes = 8) {
-  range <- if (open) "strictly between 0 and 1" else "between 0 and 1"
-  if (!is_number(value) || length(value) == 0) {
-    stop_argument(arg, "must be probabilities ", range, ": found ", describe(value))
-  }
+  refuse <- \(...) stop_argument(arg, "must be probabilities ", if (open) "strictly ", "between 0 and 1: found ", ...)
+  if (!is_number(value) || length(value) == 0) refuse(describe(value))
   check_memory(as.double(length(value)) * (8 * 3 + bytes), arg)
   outside <- is.na(value) | (if (open) value <= 0 | value >= 1 else value < 0 | value > 1)
   if (any(outside)) {
     first <- value[outside][1]
     hint <- if (isTRUE(first > 1 && first < 100)) paste0(" (", format(first), "% is ", format(first / 100), ")")
-    stop_argument(arg, "must be probabilities ", range, ": found ", format(first), hint)
+    refuse(format(first), hint)
   }
   as.double(value)
 }
@@ -306,9 +278,7 @@ check_digits <- function(digits) {
 }
 
 check_fit <- function(object, arg = "object") {
-  if (!inherits(object, "flash_kde")) {
-    stop_argument(arg, "must be a fit from flash_kde(): found ", describe(object))
-  }
+  check_is(inherits(object, "flash_kde"), object, arg, "a fit from flash_kde()")
   invisible(object)
 }
 
@@ -326,23 +296,14 @@ check_dots_empty <- function(..., .known = names(formals(sys.function(caller))),
   stop_argument(name, "is not an argument of this function", if (!is.null(meant)) paste0(" (did you mean `", meant, "`?)"))
 }
 
-check_level <- function(level) {
-  good <- is_number(level) && length(level) == 1 && is.finite(level) && level > 0 && level < 1
-  if (!good) stop_argument("level", "must be one number between 0 and 1: found ", describe(level))
-  level
-}
+check_level <- function(level) check_number(level, "level", "one number between 0 and 1", \(x) x > 0 && x < 1)
 
-check_grid_size <- function(n, d) {
-  if (is.null(n)) c(1024L, 151L, 101L)[min(d, 3)] else check_count(n, "n", min = 10)
-}
+check_grid_size <- function(n, d) if (is.null(n)) c(1024L, 151L, 101L)[min(d, 3)] else check_count(n, "n", min = 10)
 
 # Colours of grDevices::col2rgb(), which takes lists and booleans for some.
 check_colours <- function(value, arg) {
   if (is.null(value)) return(invisible())
-  good <- (is.character(value) || is.numeric(value)) && !is.object(value) && length(value) > 0 &&
-    !anyNA(value) &&
+  good <- (is.character(value) || is.numeric(value)) && !is.object(value) && length(value) > 0 && !anyNA(value) &&
     tryCatch(is.matrix(grDevices::col2rgb(value)), error = \(e) FALSE, warning = \(w) FALSE)
-  if (!good) {
-    stop_argument(arg, "must be colours, such as \"red\" or \"#0072B2\": found ", describe(value))
-  }
+  check_is(good, value, arg, "colours, such as \"red\" or \"#0072B2\"")
 }

@@ -1,3 +1,5 @@
+# Is a cluster one that can be used?
+
 check_cluster <- function(cluster) {
   if (is.null(cluster)) return(NULL)
   cluster <- as_cluster(cluster)
@@ -5,11 +7,8 @@ check_cluster <- function(cluster) {
     if (!requireNamespace("future", quietly = TRUE)) stop_argument("cluster", "is \"future\", which is not installed")
     return(cluster)
   }
-  if (!inherits(cluster, "cluster") || length(cluster) == 0) {
-    stop_argument(
-      "cluster", "must be NULL, a cluster as parallel::makeCluster() makes it, or \"future\": found ", describe(cluster)
-    )
-  }
+  good <- inherits(cluster, "cluster") && length(cluster) > 0
+  check_is(good, cluster, "cluster", "NULL, a cluster as parallel::makeCluster() makes it, or \"future\"")
   if (cluster_has_ended(cluster)) stop_argument("cluster", "has ended")
   cluster
 }

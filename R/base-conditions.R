@@ -31,10 +31,11 @@ in_function_of_user <- function(arg, expression, problem = "failed") {
 # A warning with a class of its own, flashkernel_warning_<kind>, so that it alone can be muffled by
 # suppressWarnings(classes = ).
 warn_user <- function(kind, ...) {
-  warning(structure(
-    class = c(paste0("flashkernel_warning_", kind), "flashkernel_warning", "warning", "condition"),
-    list(message = paste0(...), call = NULL)
-  ))
+  warning(new_condition(c(paste0("flashkernel_warning_", kind), "flashkernel_warning", "warning"), paste0(...)))
+}
+
+new_condition <- function(class, message = "", ...) {
+  structure(class = c(class, "condition"), list(message = message, call = NULL, ...))
 }
 
 # For estimates that are negative where their logarithm is asked for.
@@ -44,11 +45,7 @@ warn_negative <- function(...) warn_user("negative", ...)
 # interrupt would: to a handler if there is one, else to the top level.
 raise_status <- function(status, message) {
   if (identical(status, "interrupted")) {
-    interrupt <- structure(
-      class = c("interrupt", "condition"),
-      list(message = "", call = NULL)
-    )
-    signalCondition(interrupt)
+    signalCondition(new_condition("interrupt"))
     invokeRestart("abort")
   }
   stop(new_error(status, message, user_call()))
@@ -73,30 +70,20 @@ describe <- function(value) {
   if (is.null(value)) return("NULL")
   if (is.function(value)) return("a function")
   if (is.data.frame(value)) {
-    columns <- ngettext(length(value), "column", "columns")
-    return(sprintf("a data frame with %d %s", length(value), columns))
+    return(paste("a data frame with", length(value), ngettext(length(value), "column", "columns")))
   }
   kind <- if (is.object(value)) paste0("an object of class ", shorten(class(value)[1])) else typeof(value)
-  if (length(dim(value)) == 2) {
-    return(sprintf("a %s x %s %s matrix", nrow(value), ncol(value), kind))
-  }
-  if (length(value) == 1 && is.atomic(value) && !is.object(value)) {
-    return(if (is.character(value)) quote_text(value) else format(value, digits = 7))
-  }
-  if (is.atomic(value) && !is.object(value)) {
-    return(sprintf("a %s vector of length %d", kind, length(value)))
-  }
-  kind
+  if (length(dim(value)) == 2) return(paste("a", nrow(value), "x", ncol(value), kind, "matrix"))
+  if (!is.atomic(value) || is.object(value)) return(kind)
+  if (length(value) != 1) return(paste("a", kind, "vector of length", length(value)))
+  if (is.character(value)) quote_text(value) else format(value, digits = 7)
 }
 
 quote_text <- function(text) encodeString(shorten(text), quote = '"')
 
 quote_each <- function(names) paste0("`", shorten(names), "`")
 
-quote_names <- function(names, most = 5) {
-  shown <- paste(quote_each(utils::head(names, most)), collapse = ", ")
-  if (length(names) > most) paste0(shown, ", ... (", length(names), " in all)") else shown
-}
+quote_names <- function(names, most = 5) few_of(quote_each(names), most)
 
 # The beginning of texts of more than `most` bytes. What is not valid in its encoding is shown as <ff>.
 shorten <- function(text, most = 60) {
@@ -127,11 +114,5 @@ few_of <- function(texts, most = 6) {
 
 # Three digits of each number, without a power of ten where the number is of a common size.
 short_number <- function(x) {
-  vapply(signif(x, 3), function(value) {
-    if (value >= 1e3 && value < 1e9) {
-      format(value, big.mark = ",", scientific = FALSE)
-    } else {
-      format(value, digits = 3)
-    }
-  }, "")
+  vapply(signif(x, 3), \(value) if (value >= 1e3 && value < 1e9) whole(value) else format(value, digits = 3), "")
 }

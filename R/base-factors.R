@@ -1,3 +1,5 @@
+# Factors of local bandwidths, on a lattice, so that few different ones make few sums.
+
 on_lattice <- function(log_factors) {
   most <- floor(log(MOST_FACTOR) / log(FACTOR_STEP))
   FACTOR_STEP^pmin(pmax(round(log_factors / log(FACTOR_STEP)), -most), most)

@@ -49,18 +49,12 @@ new_kernel <- function(name, given = list()) {
 # `known`: of kernel_table(); NULL: none was given
 check_parameter <- function(name, known, value) {
   if (is.null(value)) return(known[1])
-  good <- is_number(value) && length(value) == 1 && is.finite(value) && value > known[2] && value <= known[3] &&
-    (known[4] == 0 || value == round(value))
-  if (!good) {
-    range <- c(
-      if (is.finite(known[2])) paste("above", known[2]), if (known[3] < .Machine$double.xmax) paste("at most", known[3])
-    )
-    stop_argument(
-      name, "must be one ", if (known[4] == 1) "whole" else "finite", " number",
-      if (length(range) > 0) paste0(" ", paste(range, collapse = " and ")), ": found ", describe(value)
-    )
-  }
-  as.double(value)
+  range <- paste(c(
+    if (is.finite(known[2])) paste(" above", known[2]), if (known[3] < .Machine$double.xmax) paste(" at most", known[3])
+  ), collapse = " and")
+  what <- paste0("one ", if (known[4] == 1) "whole" else "finite", " number", range)
+  is_good <- \(x) is.finite(x) && x > known[2] && x <= known[3] && (known[4] == 0 || x == round(x))
+  check_number(value, name, what, is_good)
 }
 
 # A kernel as the user may write it, as an object.

@@ -6,13 +6,9 @@ check_memory <- function(bytes, arg, cure = "") {
     if (bytes < 1e8) return(invisible(bytes))
     limit <- available_memory()
   }
-  if (bytes > limit) {
-    stop_argument(
-      arg, "is too large: this call needs about ", format_bytes(bytes), " of memory, ",
-      format_bytes(limit), " are available", cure
-    )
-  }
-  invisible(bytes)
+  if (bytes <= limit) return(invisible(bytes))
+  needed <- paste0("this call needs about ", format_bytes(bytes), " of memory, ", format_bytes(limit), " are available")
+  stop_argument(arg, "is too large: ", needed, cure)
 }
 
 # Bytes that a call may use.
@@ -21,9 +17,7 @@ memory_limit <- function() getOption("flashkernel.memory_limit", available_memor
 # Bytes: the least of what the machine, its control groups and the process may still use. Linux says what is free;
 # elsewhere the machine's memory is the limit, and below it R's own allocation error has to do.
 available_memory <- function() {
-  min(
-    1024 * number_in("/proc/meminfo", "^MemAvailable:"), cgroup_memory(), address_space(), .Call(ffi_machine_memory)
-  )
+  min(1024 * number_in("/proc/meminfo", "^MemAvailable:"), cgroup_memory(), address_space(), .Call(ffi_machine_memory))
 }
 
 # What the control group of this process and each group above it (containers, jobs of a batch system) leave, in bytes.
@@ -32,12 +26,12 @@ cgroup_memory <- function(root = "/sys/fs/cgroup", own = "/proc/self/cgroup") {
   groups <- strsplit(lines_of(own), ":", fixed = TRUE)
   controllers <- lapply(groups, \(group) if (group[2] == "") "" else strsplit(group[2], ",")[[1]])
   path_of <- \(controller) unlist(lapply(groups[vapply(controllers, \(of) controller %in% of, NA)], `[`, 3))
-  left <- \(folder, path, ...) min(vapply(memory_folders(folder, path), group_memory, 0, ...))
-  version2 <- \(folder) left(folder, path_of(""), "memory.max", "memory.current", "^inactive_file ")
-  version1 <- \(folder) left(
-    folder, path_of("memory"), "memory.limit_in_bytes", "memory.usage_in_bytes", "^total_inactive_file "
+  left <- \(folder, controller, ...) min(vapply(memory_folders(folder, path_of(controller)), group_memory, 0, ...))
+  version2 <- \(folder) left(folder, "", "memory.max", "memory.current", "^inactive_file ")
+  version1 <- left(
+    file.path(root, "memory"), "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "^total_inactive_file "
   )
-  min(version2(root), version2(file.path(root, "unified")), version1(file.path(root, "memory")))
+  min(version2(root), version2(file.path(root, "unified")), version1)
 }
 
 # The folder of a group and of those above it. A container may see its own group as `root`.

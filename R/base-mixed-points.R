@@ -1,3 +1,5 @@
+# Points with columns of levels (factors, texts, logical values) beside numbers, as one matrix of numbers.
+
 is_levels <- function(column) {
   is.null(dim(column)) && (is.factor(column) || is.character(column) || is.logical(column))
 }
@@ -19,9 +21,7 @@ is_mixed <- function(points) !is.null(attr(points, "columns"))
 # What is known of a column before a kernel is chosen. Levels without rows count.
 mixed_column <- function(column) {
   type <- if (is.factor(column)) "factor" else typeof(column)
-  levels <- switch(type,
-    factor = levels(column), logical = c("FALSE", "TRUE"), sort(unique(column), method = "radix")
-  )
+  levels <- switch(type, factor = levels(column), logical = c("FALSE", "TRUE"), sort(unique(column), method = "radix"))
   list(kind = if (is.ordered(column)) "ordered" else "unordered", levels = levels, type = type)
 }
 
@@ -40,12 +40,9 @@ level_codes <- function(values, column, name, arg) {
   text <- as.character(values)
   codes <- match(text, column$levels)
   unknown <- unique(text[is.na(codes) & !is.na(text)])
-  if (length(unknown) > 0) {
-    stop_argument(
-      arg, "must have levels that the fit knows: found ", quote_text(unknown[1]), " in column ", quote_names(name)
-    )
-  }
-  as.double(codes)
+  if (length(unknown) == 0) return(as.double(codes))
+  found <- paste(quote_text(unknown[1]), "in column", quote_names(name))
+  stop_argument(arg, "must have levels that the fit knows: found ", found)
 }
 
 # The columns of a model frame, those of matrices one by one.

@@ -49,18 +49,11 @@ eval_model_frame <- function(call, frame) {
   call$na.action <- quote(stats::na.pass)
   tryCatch(eval(call, frame), error = function(e) {
     # model.frame() does not say which argument was at fault: find out by leaving them away
-    without <- function(args) {
-      part <- call[!names(call) %in% args]
-      tryCatch({ eval(part, frame); TRUE }, error = \(e) FALSE)
+    at_fault <- function(arg) {
+      !is.null(call[[arg]]) && tryCatch(is.list(eval(call[names(call) != arg], frame)), error = \(e) FALSE)
     }
-    arg <- if (!is.null(call$weights) && without("weights")) {
-      stop_weights(call, frame)
-      "weights"
-    } else if (!is.null(call$subset) && without("subset")) {
-      "subset"
-    } else {
-      "formula"
-    }
+    arg <- c(Find(at_fault, c("weights", "subset")), "formula")[1]
+    if (arg == "weights") stop_weights(call, frame)
     stop_argument(arg, "could not be evaluated: ", shorten(conditionMessage(e), 300))
   })
 }
@@ -69,13 +62,11 @@ eval_model_frame <- function(call, frame) {
 stop_weights <- function(call, frame) {
   enclosure <- environment(eval(call$formula, frame))
   value <- tryCatch(eval(call$weights, call$data, enclosure), error = \(e) NULL)
-  if (is.character(value) && length(value) == 1 && value %in% names(call$data)) {
-    stop_argument(
-      "weights", "must be numeric: found ", describe(value), ", the name of a column (write weights = ",
-      shorten(value), ")"
-    )
+  if (is.character(value)) {
+    is_column <- length(value) == 1 && value %in% names(call$data)
+    hint <- if (is_column) paste0(", the name of a column (write weights = ", shorten(value), ")")
+    stop_argument("weights", "must be numeric: found ", describe(value), hint)
   }
-  if (is.character(value)) stop_argument("weights", "must be numeric: found ", describe(value))
   if (is_number(value)) {
     stop_argument("weights", "must have one value per row of the variables: found ", whole(length(value)))
   }
@@ -89,12 +80,8 @@ update.flash_kde <- function(object, formula., ..., evaluate = TRUE) {
   call[[1]] <- stats::update.default
   call$object <- object
   if (!missing(formula.)) {
-    if (is.null(object$terms) || !inherits(formula., "formula")) {
-      stop_argument(
-        "formula.", "must be a formula, of a fit by formula (other arguments need their names): found ",
-        describe(formula.)
-      )
-    }
+    good <- !is.null(object$terms) && inherits(formula., "formula")
+    check_is(good, formula., "formula.", "a formula, of a fit by formula (other arguments need their names)")
     # update.formula() makes a left side of the dot, and a density has none
     if (length(formula.) == 3 && identical(formula.[[2]], quote(.))) formula.[[2]] <- NULL
     call$formula. <- formula.
@@ -103,42 +90,29 @@ update.flash_kde <- function(object, formula., ..., evaluate = TRUE) {
 }
 
 check_formula <- function(formula, data) {
-  if (!inherits(formula, "formula")) {
-    stop_argument("formula", "must be a formula, as ~ a + b or y ~ a + b: found ", describe(formula))
-  }
+  check_is(inherits(formula, "formula"), formula, "formula", "a formula, as ~ a + b or y ~ a + b")
   right <- formula[[length(formula)]]
   if (is.call(right) && identical(right[[1]], quote(`|`))) {
     stop_argument("formula", "must not have `|` (the density of y given x is that of y ~ x; \"or\" goes into I())")
   }
-  if (!is.null(data) && !is.list(data) && !is.environment(data)) {
-    stop_argument("data", "must be a data frame: found ", describe(data))
-  }
+  check_is(is.null(data) || is.list(data) || is.environment(data), data, "data", "a data frame")
 }
 
 check_terms <- function(terms) {
   if (!is.null(attr(terms, "offset"))) stop_argument("formula", "must not have an offset")
   labels <- attr(terms, "term.labels")
   if (length(labels) == 0) stop_argument("formula", "must name at least one variable: found none")
-  if (any(attr(terms, "order") > 1)) {
-    stop_argument(
-      "formula", "must be a sum of variables: found ",
-      quote_names(labels[attr(terms, "order") > 1][1]), " (write a product as I(a * b))"
-    )
-  }
-  terms
+  products <- labels[attr(terms, "order") > 1]
+  if (length(products) == 0) return(terms)
+  found <- quote_names(products[1])
+  stop_argument("formula", "must be a sum of variables: found ", found, " (write a product as I(a * b))")
 }
 
 # The columns of a model frame, as a double matrix; whether they are finite is not looked at.
 frame_points <- function(data, terms, arg, levels = FALSE) {
   columns <- term_columns(data, terms)
   if (levels && has_levels(columns)) return(mixed_points(apart(columns), arg))
-  bad <- which(!vapply(columns, is_number, NA))
-  if (length(bad) > 0) {
-    stop_argument(
-      arg, "must give numeric columns only: ", quote_names(names(columns)[bad[1]]), " is ",
-      shorten(class(columns[[bad[1]]])[1]), number_hint(columns[[bad[1]]])
-    )
-  }
+  check_numeric_columns(columns, arg)
   parts <- lapply(names(columns), \(name) name_columns(unclass(columns[[name]]), name))
   check_points(do.call(cbind, parts), arg, infinite = TRUE)
 }
@@ -164,18 +138,8 @@ formula_newdata <- function(object, newdata, arg = "newdata") {
 
 newdata_frame <- function(object, newdata, arg) {
   if (is.matrix(newdata) && !is.null(colnames(newdata))) newdata <- as.data.frame(newdata)
-  if (!is.data.frame(newdata)) {
-    stop_argument(
-      arg, "must be a data frame with the variables of the formula: found ",
-      describe(newdata)
-    )
-  }
-  lacking <- setdiff(object$variables, names(newdata))
-  if (length(lacking) > 0) {
-    stop_argument(
-      arg, "must have the variables of the formula: found no ", quote_names(lacking)
-    )
-  }
+  check_is(is.data.frame(newdata), newdata, arg, "a data frame with the variables of the formula")
+  check_none_lacking(names(newdata), arg, object$variables, "the variables of the formula")
   if (nrow(newdata) == 0) stop_argument(arg, "must have at least one row: found none")
   tryCatch(
     stats::model.frame(object$terms, newdata, na.action = stats::na.pass),
@@ -193,11 +157,8 @@ formula_call <- function(call, method = kernel_ridge.formula) {
 
 # Row names that somebody gave, NULL where there are none but numbers.
 own_row_names <- function(x) {
-  if (is.data.frame(x)) {
-    names <- attr(x, "row.names")
-    return(if (is.character(names)) names)
-  }
-  if (is.matrix(x)) rownames(x)
+  names <- if (is.data.frame(x)) attr(x, "row.names") else if (is.matrix(x)) rownames(x)
+  if (is.character(names)) names
 }
 
 # With the row names as a column, as broom has them.

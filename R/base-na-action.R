@@ -7,16 +7,12 @@ handle_missing <- function(points, weights, na.action, arg) {
   action <- as_na_action(na.action)
   finite <- all_finite(points)
   if (!finite) check_finite(points, arg, missing = TRUE)
-  if ((finite || !anyNA(points)) && !anyNA(weights)) {
-    return(list(points = points, weights = weights, omitted = NULL))
-  }
+  if ((finite || !anyNA(points)) && !anyNA(weights)) return(list(points = points, weights = weights, omitted = NULL))
   kept <- apply_na_action(action, as_frame(points, weights), arg)
   # na.pass() leaves all as it is
   check_finite(kept$x, arg)
   if (!is.null(weights)) check_finite(kept$weights, "weights")
-  if (nrow(kept$x) == 0) {
-    stop_argument(arg, "must have at least one row without missing values: found none")
-  }
+  if (nrow(kept$x) == 0) stop_argument(arg, "must have at least one row without missing values: found none")
   list(points = kept$x, weights = kept$weights, omitted = attr(kept, "na.action"))
 }
 
@@ -30,13 +26,8 @@ apply_na_action <- function(action, frame, arg) {
   kept <- in_function_of_user("na.action", action(frame), "could not be applied")
   good <- is.data.frame(kept) && identical(names(kept), names(frame)) && is.matrix(kept$x) &&
     is.double(kept$x) && ncol(kept$x) == ncol(frame$x)
-  if (!good) {
-    stop_argument(
-      "na.action", "must return the data frame that it gets, without some rows: returned ",
-      describe(kept)
-    )
-  }
-  kept
+  if (good) return(kept)
+  stop_argument("na.action", "must return the data frame that it gets, without some rows: returned ", describe(kept))
 }
 
 stop_missing <- function(x, arg) {
@@ -48,8 +39,8 @@ stop_missing <- function(x, arg) {
   place <- if (is_unnamed_column(x)) {
     paste0(", the first at position ", row)
   } else {
-    in_columns <- paste0(" in ", ngettext(length(labels), "column ", "columns "), quote_names(labels))
-    paste0(if (length(labels) > 1) in_columns, ", the first in row ", row, ", column ", quote_names(labels[1]))
+    in_columns <- if (length(labels) > 1) paste0(" in columns ", quote_names(labels))
+    paste0(in_columns, ", the first in row ", row, ", column ", quote_names(labels[1]))
   }
   stop_argument(
     arg, "must not have missing values where na.action is na.fail or NULL: found ", whole(sum(lacking)), place,
@@ -71,11 +62,6 @@ as_na_action <- function(na.action) {
   # from the user's workspace, and so from all attached packages
   is_name <- is_name && nzchar(na.action) && nchar(na.action, "bytes") < 10000
   found <- if (is_name) get0(na.action, globalenv(), mode = "function")
-  if (is.null(found)) {
-    stop_argument(
-      "na.action", "must be a function or the name of one, such as \"na.omit\": found ",
-      describe(na.action)
-    )
-  }
-  found
+  if (!is.null(found)) return(found)
+  stop_argument("na.action", "must be a function or the name of one, such as \"na.omit\": found ", describe(na.action))
 }

@@ -1,3 +1,5 @@
+# The package's help page, and its C code.
+
 #' @keywords internal
 #' @useDynLib flashkernel, .registration = TRUE
 "_PACKAGE"

@@ -7,58 +7,51 @@
 progress_closure <- function(wanted = progress_style()) {
   if (isFALSE(wanted)) return(NULL)
   label <- "Computing"
-  bar <- NULL
-  written <- NULL # seconds at the last line
-  left <- ""
-  started <- NULL
-  countdown <- NULL
-  # of the stage: what was done before this call of C, the call's share, and the furthest shown
-  before <- 0
-  share <- 1
-  furthest <- 0
+  show <- if (isTRUE(wanted)) show_bar else show_line
   clock <- \() proc.time()[["elapsed"]]
   write <- \(...) cat("flashkernel: ", label, ", ", ..., "\n", file = stderr(), sep = "")
-  here <- environment()
-  close <- function() {
-    if (!is.null(bar)) cli::cli_progress_done(id = bar, .envir = here)
-    if (!is.null(written)) write(if (furthest >= 0.999) "done" else "stopped", " after ", time_label(clock() - started))
-    bar <<- NULL
-    written <<- NULL
-    left <<- ""
-    started <<- NULL
-    before <<- 0
-    share <<- 1
-    furthest <<- 0
-  }
-  # after 2 s, and then ever more seldom
-  show_line <- function(fraction) {
-    seconds <- clock() - started
-    if (seconds < (if (is.null(written)) 2 else min(1.5 * written, written + 60))) return()
-    write(floor(100 * fraction), "% after ", time_label(seconds), left)
-    written <<- seconds
-  }
-  show <- if (isTRUE(wanted)) \(fraction) show_bar(here, fraction) else show_line
-  function(fraction) {
-    now <- clock()
-    if (is.null(started)) {
-      started <<- now
-      countdown <<- new_countdown()
-    }
-    # never back, where a share takes more than one call
-    furthest <<- max(furthest, before + share * fraction)
-    if (share == 1 && fraction >= 1) {
-      close()
-    } else if (now - started >= 0.2) {
-      seconds <- countdown(now - started, furthest)
-      left <<- if (is.na(seconds)) "" else paste0(", about ", time_label(seconds), " left")
-      # C takes an error in here for an interrupt: a bar that fails must not stop the work
-      tryCatch(show(min(furthest, 0.99)), error = \(e) NULL)
-    }
-    invisible()
-  }
+  state <- environment()
+  end_stage(state)
+  function(fraction) advance_stage(state, fraction)
 }
 
-# `state`: the environment of a progress_closure().
+# Of the next stage: seconds at the last line `written`, what was done `before` this call of C, the call's `share`, and
+# the `furthest` shown.
+end_stage <- function(state) {
+  if (!is.null(state$bar)) cli::cli_progress_done(id = state$bar, .envir = state)
+  if (!is.null(state$written)) {
+    how <- if (state$furthest >= 0.999) "done" else "stopped"
+    state$write(how, " after ", time_label(state$clock() - state$started))
+  }
+  list2env(list(bar = NULL, written = NULL, left = "", started = NULL, before = 0, share = 1, furthest = 0), state)
+  invisible()
+}
+
+advance_stage <- function(state, fraction) {
+  now <- state$clock()
+  if (is.null(state$started)) {
+    state$started <- now
+    state$countdown <- new_countdown()
+  }
+  # never back, where a share takes more than one call
+  state$furthest <- max(state$furthest, state$before + state$share * fraction)
+  if (state$share == 1 && fraction >= 1) return(end_stage(state))
+  if (now - state$started < 0.2) return(invisible())
+  seconds <- state$countdown(now - state$started, state$furthest)
+  state$left <- if (is.na(seconds)) "" else paste0(", about ", time_label(seconds), " left")
+  # C takes an error in here for an interrupt: a bar that fails must not stop the work
+  tryCatch(state$show(state, min(state$furthest, 0.99)), error = \(e) NULL)
+  invisible()
+}
+
+# After 2 s, and then ever more seldom.
+show_line <- function(state, fraction) {
+  seconds <- state$clock() - state$started
+  if (seconds < (if (is.null(state$written)) 2 else min(1.5 * state$written, state$written + 60))) return()
+  state$write(floor(100 * fraction), "% after ", time_label(seconds), state$left)
+  state$written <- seconds
+}
+
 show_bar <- function(state, fraction) {
   if (is.null(state$bar)) {
     # made early, but shown late
@@ -102,10 +95,7 @@ new_countdown <- function() {
   }
 }
 
-close_progress <- function(control) {
-  if (!is.null(control$progress)) environment(control$progress)$close()
-  invisible()
-}
+close_progress <- function(control) if (!is.null(control$progress)) end_stage(environment(control$progress))
 
 # Names what the next calls with this control do, for the bar.
 name_stage <- function(control, label) {
@@ -118,11 +108,7 @@ name_stage <- function(control, label) {
 
 # The next calls are `share` of the stage, of which `before` is done.
 share_stage <- function(control, before, share) {
-  if (!is.null(control$progress)) {
-    progress <- environment(control$progress)
-    progress$before <- before
-    progress$share <- share
-  }
+  if (!is.null(control$progress)) list2env(list(before = before, share = share), environment(control$progress))
   invisible(control)
 }
 

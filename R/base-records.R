@@ -3,6 +3,11 @@
 
 session <- new.env(parent = emptyenv())
 
+# A list of the `most` values of late by their keys, with this one first.
+with_latest <- function(known, key, value, most) {
+  utils::head(c(stats::setNames(list(value), key), known[names(known) != key]), most)
+}
+
 # So many of the last results have one.
 MOST_RECORDS <- 1000
 

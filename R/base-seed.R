@@ -1,3 +1,5 @@
+# Random numbers that are the same each time.
+
 # Evaluates `expr` with a generator of a fixed kind and state, and gives the user's back untouched.
 # With `seed = NULL` the user's own generator goes on.
 with_fixed_seed <- function(expr, seed = 1) {

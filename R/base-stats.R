@@ -1,3 +1,5 @@
+# Stats of sums, what diagnostics() says of them: of several computations as of one, and in words.
+
 joined_stats <- function(a, b) if (is.null(a)) b else if (is.null(b)) a else add_stats(a, b)
 
 # The stats of two sums as those of one computation. Only a sum on a device has seconds there.
@@ -31,9 +33,7 @@ add_class_stats <- function(a, b) {
 }
 
 # The share of the pairs that was computed: others could not matter. Stats of earlier versions do not know.
-kept_share <- function(stats) {
-  if (isTRUE(stats$skipped > 0)) 1 - stats$skipped / stats$pairs else 1
-}
+kept_share <- function(stats) if (isTRUE(stats$skipped > 0)) 1 - stats$skipped / stats$pairs else 1
 
 # Of two computations by the same workers.
 add_accounts <- function(a, b) {
@@ -52,17 +52,11 @@ device_share <- function(stages) {
 
 where_label <- function(record) {
   on_device <- record$backend == "cuda"
+  devices <- c(ngettext(length(record$devices), ", device ", ", devices "), paste(record$devices, collapse = ", "))
   paste0(
-    record$backend, " (", record$device, if (on_device) device_label(record$devices), "), ",
-    record$engine, ", ", record$precision, " precision", if (!on_device) processor_label(record)
+    record$backend, " (", record$device, if (on_device) paste(devices, collapse = ""), "), ", record$engine, ", ",
+    record$precision, " precision", if (!on_device) paste0(", ", record$isa, ", ", threads_label(record$threads))
   )
 }
 
-device_label <- function(devices) {
-  label <- ngettext(length(devices), ", device ", ", devices ")
-  paste0(label, paste(devices, collapse = ", "))
-}
-
-processor_label <- function(record) {
-  paste0(", ", record$isa, ", ", record$threads, ngettext(record$threads, " thread", " threads"))
-}
+threads_label <- function(threads) paste0(threads, ngettext(threads, " thread", " threads"))

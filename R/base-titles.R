@@ -5,9 +5,7 @@ draw_titles <- function(main, sub, ann = graphics::par("ann"), adj = graphics::p
                         cex.main = graphics::par("cex.main"), col.main = graphics::par("col.main"),
                         font.main = graphics::par("font.main"), family = graphics::par("family"),
                         col.sub = "grey30", gaps = numeric(4), ...) {
-  if (!ann) {
-    return(invisible())
-  }
+  if (!ann) return(invisible())
   main <- in_two_lines(main, cex.main, font.main)
   sub <- in_two_lines(sub, 0.95)
   above <- if (is_text(sub)) 1.7 + 0.9 * (count_lines(sub) - 1) else 1.2
@@ -26,9 +24,7 @@ draw_titles <- function(main, sub, ann = graphics::par("ann"), adj = graphics::p
 draw_axis_titles <- function(xlab, ylab, ann = graphics::par("ann"), cex.lab = graphics::par("cex.lab"),
                              font.lab = graphics::par("font.lab"), col.lab = graphics::par("col.lab"),
                              mgp = graphics::par("mgp"), family = graphics::par("family"), gaps = numeric(4), ...) {
-  if (!ann) {
-    return(invisible())
-  }
+  if (!ann) return(invisible())
   draw <- function(label, room, gap, ...) {
     fit <- min(1, 0.97 * room / max(graphics::strwidth(label, "inches", cex = cex.lab, font = font.lab)))
     graphics::title(

@@ -1,3 +1,5 @@
+# Numbers of weighted points: quantiles, weights without one, sums of logarithms.
+
 weighted_quantile <- function(column, weights, prob) {
   if (is.null(weights) || length(column) == 1) return(plain_quantile(column, prob))
   order <- order(column)
@@ -18,6 +20,7 @@ plain_quantile <- function(column, prob) {
   ifelse(part > 0 & low != high, (1 - part) * low + part * high, low)
 }
 
+# What is left of the sum without each; that of all but a large one is summed, as the difference has lost its digits.
 leave_out <- function(weights) {
   total <- sum(weights)
   rest <- total - weights

@@ -25,19 +25,13 @@ doubled_columns <- function(x, L, centre) .Call(ffi_whiten_doubled, unname(x), a
 low_parts <- function(u) attr(u, "low", exact = TRUE)
 without_low <- function(u) `attr<-`(u, "low", NULL)
 
-# t(), and some rows.
-transposed <- function(u) {
-  low <- low_parts(u)
-  u <- t(without_low(u))
-  if (is.null(low)) u else structure(u, low = t(low))
+# What f() makes of both parts; t(), and some rows (NULL: all).
+of_parts <- function(u, f) {
+  made <- f(without_low(u))
+  if (is.null(low_parts(u))) made else structure(made, low = f(low_parts(u)))
 }
-
-picked_rows <- function(u, rows) {
-  if (is.null(rows)) return(u)
-  low <- low_parts(u)
-  u <- u[rows, , drop = FALSE]
-  if (is.null(low)) u else structure(u, low = low[rows, , drop = FALSE])
-}
+transposed <- function(u) of_parts(u, t)
+picked_rows <- function(u, rows) if (is.null(rows)) u else of_parts(u, \(part) part[rows, , drop = FALSE])
 
 # Coordinate k of each row of u less coordinate l of each row of v.
 apart_in <- function(u, v, k, l = k) {
@@ -55,13 +49,8 @@ rows_about <- function(u, rows, centre) {
 }
 
 # Coordinates in which the bandwidth matrix is the identity, and back.
-whiten <- function(x, lower) {
-  t(forwardsolve(lower, t(x)))
-}
-
-unwhiten <- function(u, lower) {
-  tcrossprod(u, lower)
-}
+whiten <- function(x, lower) t(forwardsolve(lower, t(x)))
+unwhiten <- function(u, lower) tcrossprod(u, lower)
 
 # The points themselves, uncopied, where `centre` is NULL.
 shift_points <- function(points, centre, sign) {

@@ -43,7 +43,7 @@ dominated_of_shard <- function(sources, shard, log_mass, args, control) {
   data <- sources$points
   at <- shard$points[light, , drop = FALSE]
   before <- \(shards) sum(data$rows[seq_len(shards[1] - 1)])
-  later <- function(a, b) {
+  later <- function(a, b, control) {
     other <- b$by > 0
     list(by = replace(a$by, other, b$by[other]), points = replace(a$points, other, b$points[other, ]))
   }
@@ -58,7 +58,7 @@ dominated_of_shard <- function(sources, shard, log_mass, args, control) {
   if (length(rows) == 0) return(NULL)
   by <- found$by[rows]
   at <- at[rows, , drop = FALSE]
-  others <- fold_blocks(data, control, \(a, b) merge_means(a, b, control), function(block, shards, control) {
+  others <- fold_blocks(data, control, merge_means, function(block, shards, control) {
     of <- sources_of_shard(block, sources$L, sources$kernel)
     own <- by - before(shards)
     means_of_others(of, at, ifelse(own >= 1 & own <= nrow(block$points), own, 0), control)
@@ -86,7 +86,7 @@ debiased_loo_of_blocks <- function(object, control) {
     points = own$points[, seq_len(object$d), drop = FALSE], weights = own$weights,
     number = sum(data$rows[seq_len(data$own - 1)]) + 1
   )
-  fold_blocks(data, control, \(a, b) merge_some(a, b, control), function(block, shards, control) {
+  fold_blocks(data, control, merge_some, function(block, shards, control) {
     if (!is.null(block$weights) && all(block$weights == 0)) return(NULL)
     of <- left_out_sources(block, object$d, score_factor(object))
     held_out$first <- if (data$own %in% shards) sum(data$rows[shards[shards < data$own]]) + 1 else NA_real_
@@ -111,11 +111,10 @@ left_out_sources <- function(block, d, L) {
 
 add_operations(
   masses = list(
-    one = \(shard, args, part, control) masses_of_shard(shard, args, part, control),
-    merge = \(a, b, control) merge_made(a, b)
+    one = masses_of_shard, merge = merge_made
   ),
   debiased_loo = list(
     one = \(shard, args, part, control) debiased_loo_of_blocks(fit_at_shard(args$fit, part, args$scratch), control),
-    merge = \(a, b, control) merge_rows(a, b)
+    merge = merge_rows
   )
 )

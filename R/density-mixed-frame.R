@@ -10,7 +10,7 @@ new_points.mixed <- function(object, newdata, arg = "newdata") {
     stop_argument(arg, "must be a data frame with the columns of the fit: found ", describe(newdata))
   }
   names <- object$discrete$names
-  check_none_lacking(names(values), arg, names)
+  check_columns_of(names(values), arg, names)
   encode(as.list(values)[setdiff(names, names(columns))], as.list(values)[names(columns)], columns, arg)
 }
 

@@ -119,13 +119,6 @@ values_of_shard <- function(object, points, type, se.fit, loo, control) {
 # ---- what workers do -----------------------------------------------------------------------------
 
 add_operations(
-  # Of a fit at the shard's points.
-  predict = list(
-    one = \(shard, args, part, control) predict_shard(shard, args, part, control),
-    merge = \(a, b, control) merge_made(a, b)
-  ),
-  debias = list(
-    one = \(shard, args, part, control) debias_shard(shard, args, part, control),
-    merge = \(a, b, control) merge_made(a, b)
-  )
+  predict = list(one = predict_shard, merge = merge_made), # of a fit at the shard's points
+  debias = list(one = debias_shard, merge = merge_made)
 )

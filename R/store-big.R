@@ -2,15 +2,11 @@
 # such a fit has no method for asks check_in_memory().
 
 check_in_memory <- function(object, arg = "object") {
-  if (is_elsewhere(object$x)) {
-    where <- if (is_big(object$x)) "a big.matrix" else "a flash_data()"
-    also <- if (is_remote(object$x)) "cross_validate(), compare_fits(), "
-    stop_argument(
-      arg, "has its points in ", where, ", which only predict(), logLik(), ", also,
-      "simulate() and diagnostics() read a piece at a time"
-    )
-  }
-  invisible(object)
+  if (!is_elsewhere(object$x)) return(invisible(object))
+  where <- if (is_big(object$x)) "a big.matrix" else "a flash_data()"
+  also <- if (is_remote(object$x)) "cross_validate(), compare_fits(), "
+  readers <- paste0("predict(), logLik(), ", also, "simulate() and diagnostics()")
+  stop_argument(arg, "has its points in ", where, ", which only ", readers, " read a piece at a time")
 }
 
 # Numbers of the points that are in memory at a time.

@@ -27,53 +27,31 @@ joined_sources <- function(sources, plan = NULL) {
 # Runs of neighbours, of at most NUMBERS_OF_BLOCK numbers where one has not more by itself.
 data_blocks <- function(data, shards = seq_along(data$rows)) {
   most <- NUMBERS_OF_BLOCK / data$d
-  blocks <- list()
   rows <- Inf
-  for (shard in shards) {
-    rows <- rows + data$rows[shard]
-    if (rows > most) {
-      blocks <- c(blocks, list(shard))
-      rows <- data$rows[shard]
-    } else {
-      blocks[[length(blocks)]] <- c(blocks[[length(blocks)]], shard)
-    }
-  }
-  blocks
+  begins <- vapply(data$rows[shards], function(more) {
+    is_full <- rows + more > most
+    rows <<- if (is_full) more else rows + more
+    is_full
+  }, NA)
+  unname(split(shards, cumsum(begins)))
 }
 
-NUMBERS_OF_BLOCK <- 2^25
-
-# What the entry `what` of JOINED_SUMS makes of the sources at the shards `at`, or their own.
-# `plan`: of plan_join().
+# What `what`, of verb_of(), makes of the sources at the shards `at`, or their own. `plan`: of plan_join().
 join_targets <- function(what, sources, at, control, plan, ...) {
   data <- sources$points
   targets <- if (is.null(at)) data else at
   by_plan(plan, function(plan) {
     args <- list(what = what, sources = joined_sources(sources, plan), ...)
-    over_shards(targets, "join", args, control, shard_number, pairs = data$n * targets$n, lend = list(data))
+    over_shards(targets, "sums_at", args, control, shard_number, pairs = data$n * targets$n, lend = list(data))
   })
 }
 
 shard_number <- function(shard, worker) shard
 
-# On a worker, at a shard of targets, or leaving its points out where they are the sources' own.
-JOINED_SUMS <- list(
-  log = \(sources, at, args, control) log_sum(sources, at, args$factor, args$loo, control),
-  score = \(sources, at, args, control) score_sum(sources, at, args$factor, args$loo, args$names, control),
-  sums = \(sources, at, args, control) kernel_sum_of(sources, at, args$b, control, as_matrix = TRUE)
-)
-
-sum_joined <- function(shard, args, part, control) {
-  sources <- args$sources
-  sources$points <- at_shard(sources$points, part, args$scratch)
-  JOINED_SUMS[[args$what]](sources, if (!isTRUE(args$loo)) shard$points, args, control)
-}
-
 # Joined data for the sums at a shard of targets. Sums that are there already are kept in `scratch` until the answer goes,
 # while blocks are asked for: each known by the shard, how many sums there were before at it, and the block.
 at_shard <- function(data, shard, scratch) {
-  data["own"] <- shard
-  data["scratch"] <- list(scratch)
+  data[c("own", "scratch")] <- list(shard, scratch)
   if (!is.null(data$near)) data$blocks <- data_blocks(data, data$near[[shard]])
   data
 }
@@ -106,7 +84,7 @@ sum_of_blocks <- function(sources, at, loo, control, verb) {
   own <- if (loo) data$own
   if (is.null(at)) at <- shard_of(data, data$own)$points
   mode <- if (is.null(sources$shard_weights)) "own" else sources$shard_weights
-  fold_blocks(data, control, \(a, b) merge_some(a, b, control), function(block, shards, control) {
+  fold_blocks(data, control, merge_some, function(block, shards, control) {
     of <- sources_of_shard(block, sources$L, sources$kernel, mode)
     if (is_weightless(of)) return(NULL)
     if (is.null(own) || !own %in% shards) return(verb(of, at, FALSE, control))
@@ -116,9 +94,7 @@ sum_of_blocks <- function(sources, at, loo, control, verb) {
 
 #' @export
 kernel_sum_of.sources_in_blocks <- function(sources, at, b, control, as_matrix = FALSE) {
-  found <- sums_of_blocks(sources, at, b, control)
-  if (!as_matrix) found$sums <- as.vector(found$sums)
-  found
+  sums_as(sums_of_blocks(sources, at, b, control), as_matrix)
 }
 
 # Sums of coefficients: `b`, of all sources, or ones.
@@ -126,8 +102,7 @@ sums_of_blocks <- function(sources, at, b, control) {
   data <- sources$points
   if (!is.null(data$grid)) return(sums_of_grid(data, at, b, control))
   if (!is.null(data$near)) control$tol <- control$tol / 2 # the other half is of those that are far
-  merge <- \(a, b) list(sums = a$sums + b$sums, stats = add_part_stats(a$stats, b$stats, control))
-  fold_blocks(data, control, merge, function(block, shards, control) {
+  fold_blocks(data, control, merge_sums, function(block, shards, control) {
     own <- numbers_at(b, rows_of_shards(data, shards))
     of <- sources_of_shard(block, sources$L, sources$kernel, "none")
     kernel_sum_of(of, at, weighted(own, block), control, as_matrix = TRUE)
@@ -150,7 +125,7 @@ fold_blocks <- function(data, control, merge, f) {
     name <- paste(data$own, scratch$sums, k)
     if (is.null(scratch$done[[name]])) scratch$done[[name]] <- list(f(load_block(data, k), data$blocks[[k]], control))
     scratch$done[[name]][[1]]
-  }, merge)
+  }, \(a, b) merge(a, b, control))
 }
 
 # ---- blocks on a worker -------------------------------------------------------------------------
@@ -192,7 +167,7 @@ keep_block <- function(data, shards, block) {
   key <- block_key(data, shards)
   if (identical(names(state$blocks)[1], key)) return(invisible())
   block$id <- data$id
-  blocks <- c(stats::setNames(list(block), key), state$blocks[names(state$blocks) != key])
+  blocks <- with_latest(state$blocks, key, block, Inf)
   bytes <- cumsum(vapply(blocks, \(block) 8 * as.double(length(block$points)), 0))
   state$blocks <- blocks[bytes == bytes[1] | bytes < memory_limit() / 4]
 }
@@ -203,12 +178,8 @@ ask_for <- function(known, data, shards) {
   kept <- paste(data$id, shards) %in% names(worker_state()$blocks)
   lacking <- setdiff(as.character(shards)[!kept], c(names(known$shards), names(known$lent)))
   if (length(lacking) == 0) return(invisible())
-  signalCondition(structure(
-    class = c("lacking_shards", "condition"),
-    list(message = "", call = NULL, lacking = list(
-      id = data$id, shards = as.integer(lacking), block = shards, told = told_of(data)
-    ))
-  ))
+  lacking <- list(id = data$id, shards = as.integer(lacking), block = shards, told = told_of(data))
+  signalCondition(new_condition("lacking_shards", lacking = lacking))
 }
 
 bind_shards <- function(data, parts) {
@@ -231,10 +202,9 @@ same_shard <- function(found, data, shard) {
   if (is.null(data$box)) return(found)
   same <- identical(as.vector(box_of(found$points)), as.vector(data$box[shard, ]))
   if (same && nrow(found$points) == data$rows[shard]) return(found)
-  stop_argument(
-    "x", "must give the same points of a shard each time: found others in ", shard_place(data$recipe, shard),
-    if (data$recipe$kind == "function") ", as of a function that draws random numbers without a seed of its own"
-  )
+  hint <- if (data$recipe$kind == "function") ", as of a function that draws random numbers without a seed of its own"
+  place <- shard_place(data$recipe, shard)
+  stop_argument("x", "must give the same points of a shard each time: found others in ", place, hint)
 }
 
 can_read <- function(recipe) recipe$kind != "sent"
@@ -257,10 +227,10 @@ add_lacking <- function(run, i, lacking) {
 }
 
 # Are rows to be fetched that the master has not?
-must_fetch <- function(run, i) {
-  any(vapply(run$lacking[[i]], \(one) {
-    !is.null(lent_data(run, one)$recipe$make) && !all(as.character(one$shards) %in% names(run$relayed[[one$id]]))
-  }, NA))
+must_fetch <- function(run, i) any(vapply(run$lacking[[i]], \(one) is_unfetched(run, lent_data(run, one), one), NA))
+
+is_unfetched <- function(run, data, one) {
+  !is.null(data$recipe$make) && !all(as.character(one$shards) %in% names(run$relayed[[one$id]]))
 }
 
 lent_data <- function(run, one) {
@@ -282,12 +252,11 @@ lent_below <- function(one) {
 lend_rows <- function(run, i) {
   lent <- lapply(run$lacking[[i]], function(one) {
     data <- lent_data(run, one)
-    names <- as.character(one$shards)
-    if (is.null(data$recipe$make)) {
-      rows <- lapply(stats::setNames(one$shards, names), \(shard) shard_rows(data, shard))
+    if (is_unfetched(run, data, one)) run$relayed[[one$id]] <- fetch_shards(data, asked_of(run, one$id))
+    rows <- if (is.null(data$recipe$make)) {
+      lapply(stats::setNames(nm = one$shards), \(shard) shard_rows(data, shard))
     } else {
-      if (!all(names %in% names(run$relayed[[one$id]]))) run$relayed[[one$id]] <- fetch_shards(data, asked_of(run, one$id))
-      rows <- run$relayed[[one$id]][names]
+      run$relayed[[one$id]][as.character(one$shards)]
     }
     list(data = told_of(data), rows = rows)
   })
@@ -297,8 +266,8 @@ lend_rows <- function(run, i) {
 
 # Shards of the blocks that some worker waits for.
 asked_of <- function(run, id) {
-  asked <- unlist(run$lacking, recursive = FALSE)
-  sort(unique(unlist(lapply(asked, \(one) if (one$id == id) one$block))))
+  asked <- Filter(\(one) one$id == id, unlist(run$lacking, recursive = FALSE))
+  sort(unique(unlist(lapply(asked, `[[`, "block"))))
 }
 
 fetch_shards <- function(data, shards) {

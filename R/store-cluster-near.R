@@ -2,9 +2,6 @@
 # by their boxes; by grids of all points, which workers add up (store-cluster-grid.R); or with all of them. What moves fewer
 # bytes and takes less time is decided by the data alone, as among so many workers, for these decide about bits.
 
-NOMINAL_WORKERS <- 8
-NOMINAL_LINK <- 1e9 # bytes a second, of each of them
-
 # list(near, grid, text, workers): `near` and `grid` of joined_data(), one or none of them; `text`: what diagnostics() says;
 # `workers`: what these have done for it.
 plan_join <- function(sources, at, b, control) {
@@ -19,7 +16,7 @@ plan_join <- function(sources, at, b, control) {
   by_near <- way_text("shards near each other exchanged", near, "most shards are within reach of each other")
   by_grid <- way_text("grids added", grid, "no grid")
   if (!is.null(grid) && (is.null(near) || grid$seconds <= near$seconds)) {
-    packed <- add_grids(sources, b, grid, control)
+    packed <- if_supported(grids_of_shards(sources, b, grid$spec, control)) # else they turn out not to be possible
     grid <- list(spec = grid$spec, grids = packed, first = 1 + rows_before(targets))
     if (!is.null(packed)) return(list(grid = grid, text = paste0(by_grid, "; ", by_near), workers = watch()))
   }
@@ -34,23 +31,20 @@ way_text <- function(what, way, none) {
 }
 
 plan_whole <- function(data) {
-  list(text = paste0(
-    "all meet, ", format_bytes(8 * data$n * data$d), " at each worker, in ", counted(length(data_blocks(data)), "block")
-  ))
+  count <- length(data_blocks(data))
+  blocks <- paste(whole(count), ngettext(count, "block", "blocks"))
+  list(text = paste0("all meet, ", format_bytes(8 * data$n * data$d), " at each worker, in ", blocks))
 }
 
 is_whole <- function(plan) is.null(plan$near) && is.null(plan$grid)
 
-counted <- function(n, noun) paste0(whole(n), " ", noun, if (n != 1) "s")
-
 # What f() is by the plan, and by all shards where targets are beyond its grid.
 by_plan <- function(plan, f) {
-  found <- if (is.null(plan$grid)) f(plan) else {
-    tryCatch(f(plan), flashkernel_error_unsupported = function(error) {
-      plan <<- list(text = "all meet, as no grid reaches them")
-      f(plan)
-    })
-  }
+  found <- tryCatch(f(plan), flashkernel_error_unsupported = function(error) {
+    if (is.null(plan$grid)) stop(error)
+    plan <<- list(text = "all meet, as no grid reaches them")
+    f(plan)
+  })
   found$stats$plan <- plan$text
   found$stats$workers <- add_accounts(plan$workers, found$stats$workers)
   found
@@ -94,20 +88,15 @@ masses <- function(data, b) {
 # Lower and upper corners in rows of 2 d, in units in which the kernel is that of the distance; of a full factor distances
 # are no less than in these.
 whiten_box <- function(box, L) {
-  plain <- all(L[row(L) != col(L)] == 0)
-  scale <- if (plain) diagonal(L) else rep(max(svd(L, 0, 0)$d), nrow(L))
+  scale <- if (is_diagonal(L)) diagonal(L) else rep(max(svd(L, 0, 0)$d), nrow(L))
   box / rep(rep(scale, 2), each = nrow(box))
 }
 
 # The least distances of all points of the boxes `a` to those of `b`.
 box_distances <- function(a, b) {
   d <- ncol(a) / 2
-  squares <- matrix(0, nrow(a), nrow(b))
-  for (k in seq_len(d)) {
-    gap <- pmax(outer(a[, k], b[, d + k], `-`), outer(-a[, d + k], -b[, k], `-`), 0)
-    squares <- squares + gap^2
-  }
-  sqrt(squares)
+  gap <- \(k) pmax(outer(a[, k], b[, d + k], `-`), outer(-a[, d + k], -b[, k], `-`), 0)
+  sqrt(Reduce(`+`, lapply(seq_len(d), \(k) gap(k)^2)))
 }
 
 kernel_by_distance <- function(kernel, distance, control) {
@@ -120,7 +109,7 @@ kernel_by_distance <- function(kernel, distance, control) {
 
 # Of exact sums at some targets the largest.
 least_largest_sum <- function(sources, targets, b, control) {
-  some <- targets[unique(round(seq(1, targets$n, length.out = min(targets$n, 64)))), , drop = FALSE]
+  some <- targets[spread_rows(targets$n, 64), , drop = FALSE]
   control$tol <- 0
   found <- sums_of_shards(sources, some, if (!is.null(b)) abs(b), control)
   apply(as.matrix(found$sums), 2, max) * (1 - 1e-10)

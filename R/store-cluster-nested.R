@@ -5,13 +5,13 @@
 # list(masters, make), as flash_control() takes it.
 #' @export
 as_cluster.list <- function(cluster) {
-  if (length(cluster) != 2) stop_argument("cluster", "must be a cluster, or list(masters, make): found ", describe(cluster))
+  check_is(length(cluster) == 2, cluster, "cluster", "a cluster, or list(masters, make)")
   nested_cluster(cluster[[1]], cluster[[2]])
 }
 
 nested_cluster <- function(cluster, make) {
-  if (!is.list(check_cluster(cluster))) stop_argument("cluster", "must be of workers: found ", describe(cluster))
-  if (!is.function(make)) stop_argument("make", "must be a function that makes a cluster: found ", describe(make))
+  check_is(is.list(check_cluster(cluster)), cluster, "cluster", "of workers")
+  check_is(is.function(make), make, "make", "a function that makes a cluster")
   id <- paste("below", Sys.getpid(), new_number())
   nested <- structure(cluster, class = unique(c("nested_cluster", class(cluster))), below = id)
   made <- FALSE
@@ -101,7 +101,7 @@ recipe_below <- function(recipe, sent) {
   if (recipe$kind != "sent") return(recipe)
   list(kind = "sent", passed = function(shard) {
     rows <- sent[[as.character(shard)]]
-    if (is.null(rows)) stop(structure(class = c("missing_shard", "condition"), list(message = "", call = NULL)))
+    if (is.null(rows)) stop(new_condition("missing_shard"))
     rows
   })
 }
@@ -112,5 +112,5 @@ recipe_below <- function(recipe, sent) {
 take_news <- function(run, i, news) {
   if (is.null(news)) return(invisible())
   run$pool$workers_below[i] <- news$workers
-  for (message in news$lost) warn_of_worker(paste0(run$pool$transport$label(i), ": ", message))
+  for (message in news$lost) warn_user("worker", run$pool$transport$label(i), ": ", message)
 }

@@ -1,7 +1,7 @@
 # The workers of a cluster, as the master knows them. A pool is an environment of `cluster`, `transport`, `about`,
 # what each worker told of itself, `who` they are for run_account(), `alive`, which of them are, `owners`, for each
-# flash_data() who holds which shard, `told` and `shared`, which data and values each worker knows, and `held`, how many
-# computations that are under way have it open. There is one for a cluster in a session.
+# flash_data() who holds which shard, `knows`, what each worker has been told, and `held`, how many computations that
+# are under way have it open. There is one for a cluster in a session.
 
 pool_of <- function(cluster) {
   for (pool in session$pools) if (identical(pool$cluster, cluster)) return(pool)
@@ -11,15 +11,11 @@ pool_of <- function(cluster) {
   ), parent = emptyenv())
   pool$alive <- rep(TRUE, pool$transport$size)
   pool$open <- logical(pool$transport$size)
-  pool$forgotten <- rep(list(character()), pool$transport$size)
-  pool$shared <- pool$told <- pool$forgotten
+  pool$knows <- rep(list(list()), pool$transport$size)
   pool$workers_below <- integer(pool$transport$size)
   session$pools <- c(list(pool), utils::head(session$pools, MOST_POOLS - 1))
   pool
 }
-
-# Clusters that are remembered: what is forgotten is made anew.
-MOST_POOLS <- 20
 
 # Makes the workers ready for requests until `frame` ends (NULL: until they are released).
 hold_pool <- function(pool, frame = parent.frame()) {
@@ -27,17 +23,23 @@ hold_pool <- function(pool, frame = parent.frame()) {
   if (!is.null(frame)) at_end(\() release_pool(pool), frame)
   if (pool$held > 1) return(invisible(pool))
   if (is.null(pool$about)) meet_workers(pool)
-  for (i in living(pool)) open_worker(pool, i)
+  for (i in living(pool)) {
+    tryCatch({
+      pool$transport$open(i)
+      pool$open[i] <- TRUE
+    }, error = \(e) lose_worker(pool, i, conditionMessage(e)))
+  }
   invisible(pool)
 }
 
 living <- function(pool) which(pool$alive)
 
-open_worker <- function(pool, i) {
-  tryCatch({
-    pool$transport$open(i)
-    pool$open[i] <- TRUE
-  }, error = \(e) lose_worker(pool, i, conditionMessage(e)))
+# Is the key `what` news to worker i? From now on it is not, while it is one of the last `most`.
+is_news <- function(pool, i, what, key, most = Inf) {
+  known <- pool$knows[[i]][[what]]
+  if (key %in% known) return(FALSE)
+  pool$knows[[i]][[what]] <- utils::head(c(key, known), most)
+  TRUE
 }
 
 # Workers of an interrupted computation still have it to end, or to be told to.
@@ -54,31 +56,20 @@ release_pool <- function(pool) {
   invisible()
 }
 
-SECONDS_TO_LEAVE <- 30
-
 # A message, since the work goes on; without workers there is an error.
 lose_worker <- function(pool, i, why) {
   if (!pool$alive[i]) return(invisible())
   pool$alive[i] <- FALSE
-  for (id in names(pool$owners)) {
-    owners <- pool$owners[[id]]
-    assign(id, replace(owners, which(owners == i), NA), envir = pool$owners)
-  }
+  for (id in names(pool$owners)) pool$owners[[id]][pool$owners[[id]] %in% i] <- NA
   rest <- if (any(pool$alive)) "what it had goes to the others" else "there is no other"
-  warn_of_worker(paste0(pool$transport$label(i), " is lost (", why, "): ", rest))
+  warn_user("worker", pool$transport$label(i), " is lost (", why, "): ", rest)
 }
 
-warn_of_worker <- function(message) {
-  warning(structure(
-    class = c("flashkernel_warning_worker", "warning", "condition"), list(message = message, call = NULL)
-  ))
-}
-
-stop_no_worker <- function(pool) {
-  stop(new_error("cluster", paste0(
-    "`cluster` has no worker left: ", ngettext(length(pool$alive), "its only one", paste("all", length(pool$alive))),
-    " were lost"
-  ), user_call()))
+# Those that are alive, of whom there has to be one.
+some_living <- function(pool) {
+  if (any(pool$alive)) return(living(pool))
+  lost <- ngettext(length(pool$alive), "its only one", paste("all", length(pool$alive)))
+  stop(new_error("cluster", paste0("`cluster` has no worker left: ", lost, " were lost"), user_call()))
 }
 
 # ---- who they are -------------------------------------------------------------------------------
@@ -94,26 +85,20 @@ meet_workers <- function(pool) {
   }
   own <- introduce()$version
   for (i in living(pool)) {
-    if (!identical(about[[i]]$version, own)) {
-      stop_argument(
-        "cluster", "must have flashkernel ", own, " on all workers, as here: found ",
-        if (is.na(about[[i]]$version)) "none" else about[[i]]$version, " on ", transport$label(i)
-      )
-    }
+    version <- about[[i]]$version
+    if (identical(version, own)) next
+    found <- paste(if (is.na(version)) "none" else version, "on", transport$label(i))
+    stop_argument("cluster", "must have flashkernel ", own, " on all workers, as here: found ", found)
   }
-  pool$about <- about
-  if (is.null(pool$cluster)) return(invisible())
-  hosts <- vapply(about, \(one) if (is.null(one)) "" else one$host, "")
-  for (i in living(pool)) {
+  of <- \(name, none) vapply(about, \(one) if (is.null(one[[name]])) none else one[[name]], none)
+  hosts <- of("host", "")
+  if (!is.null(pool$cluster)) for (i in living(pool)) {
     same <- which(hosts == hosts[i])
     about[[i]]$threads <- max(1L, as.integer(about[[i]]$cores %/% length(same)), na.rm = TRUE)
     about[[i]]$place <- match(i, same) - 1L
   }
   pool$about <- about
-  of <- \(name, none) vapply(about, \(one) if (is.null(one[[name]])) none else one[[name]], none)
-  pool$who <- list(
-    worker = seq_along(about), host = of("host", ""), pid = of("pid", 0L), threads = of("threads", NA_integer_)
-  )
+  pool$who <- list(worker = seq_along(about), host = hosts, pid = of("pid", 0L), threads = of("threads", NA_integer_))
   invisible()
 }
 

@@ -16,14 +16,14 @@ over_shards <- function(data, op, args = list(), control = run_control(settle_co
   run <- new_run(pool, data, setup, parts, nodes)
   run$lend <- lend
   finish_run(run, control)
-  if (!is.null(data$cluster)) add_account(pool, run)
+  pool$account <- if (is.null(pool$account)) run$account else Map(`+`, pool$account, run$account)
   values <- lapply(nodes, node_value, run, args, control)
   if (!is.null(shards)) return(values)
   result <- values[[1]]
   if (is.list(result) && !is.null(result$stats)) {
     # not those of all workers
     result$stats$seconds <- seconds_now() - started
-    if (!is.null(data$cluster)) result$stats$workers <- run_account(run)
+    if (!is.null(data$cluster)) result$stats$workers <- run_account(pool, run$account)
   }
   result
 }
@@ -41,10 +41,11 @@ new_run <- function(pool, data, setup, parts, nodes, range = c(1, length(data$ro
     pool = pool, data = data, id = paste(Sys.getpid(), new_number()), setup = setup, parts = parts, nodes = nodes,
     waiting = logical(count), worker = owners_of(pool, data), within = rep(1L, count), failed = vector("list", count),
     values = vector("list", count), last = numeric(count),
-    lacking = vector("list", size), relayed = list(), queue = vector("list", size), since = rep(seconds_now(), size), told = logical(size),
+    lacking = vector("list", size), relayed = list(), queue = vector("list", size), since = rep(seconds_now(), size),
+    told = logical(size),
     # requests take this part of a second, or everything at once; as do those to masters of others
     range = range, at_once = setup$pairs < MOST_PAIRS_AT_ONCE * sum(pool$alive) || !is.null(pool$below),
-    account = list(requests = numeric(size), rows = numeric(size), seconds = numeric(size), bytes = numeric(size))
+    account = lapply(c(requests = 0, rows = 0, seconds = 0, bytes = 0), rep, size)
   ), parent = emptyenv())
   for (k in seq_along(nodes)) run$within[nodes[[k]][1]:nodes[[k]][2]] <- k
   run$waiting[unlist(lapply(nodes, node_shards))] <- TRUE
@@ -63,14 +64,10 @@ shared_control <- function(control) {
   replace(control$asked, "cluster", list(NULL))
 }
 
-MOST_PAIRS_AT_ONCE <- 5e7
-
 # What nobody has goes in runs of neighbours: those of the `range` that is for these workers, others as if it began anew.
 share_shards <- function(run) {
-  alive <- living(run$pool)
-  if (length(alive) == 0) stop_no_worker(run$pool)
+  alive <- some_living(run$pool)
   free <- which(is.na(run$worker))
-  if (length(free) == 0) return(invisible())
   # by number, so that shards of the same place in several data are together
   size <- run$range[2] - run$range[1] + 1
   run$worker[free] <- alive[ceiling(((free - run$range[1]) %% size + 1) * length(alive) / size)]
@@ -108,9 +105,12 @@ node_value <- function(node, run, args, control) {
 # ---- the loop -----------------------------------------------------------------------------------
 
 finish_run <- function(run, control) {
-  limit <- worker_timeout(control)
+  limit <- control$asked$worker_timeout
+  if (is.null(limit)) limit <- SECONDS_OF_SILENCE
   repeat {
-    if (any(run$waiting)) for (i in workers_with_room(run)) give_work(run, i)
+    # a worker computes, and may have one more request to go on with
+    with_room <- which(run$pool$alive & lengths(run$queue) < run$pool$transport$depth)
+    if (any(run$waiting)) for (i in with_room) give_work(run, i)
     busy <- which(lengths(run$queue) > 0)
     if (length(busy) == 0) {
       if (!any(run$waiting)) break
@@ -128,17 +128,9 @@ finish_run <- function(run, control) {
   }
 }
 
-SECONDS_OF_A_WAIT <- 0.5
+share_done <- function(run) 1 - (sum(run$waiting) + length(sent_shards(run$queue))) / run$wanted
 
-# A worker computes, and may have one more request to go on with.
-workers_with_room <- function(run) which(run$pool$alive & lengths(run$queue) < run$pool$transport$depth)
-
-is_idle <- function(run) all(lengths(run$queue) == 0)
-
-share_done <- function(run) {
-  sent <- vapply(run$queue, \(queue) sum(lengths(lapply(queue, `[[`, "shards"))), 0)
-  1 - sum(run$waiting, sent) / run$wanted
-}
+sent_shards <- function(queues) unlist(lapply(unlist(queues, recursive = FALSE), `[[`, "shards"))
 
 # Nodes of its own shards, or else one of the last of who has most.
 give_work <- function(run, i) {
@@ -157,13 +149,11 @@ next_size <- function(run) max(1, sum(run$waiting) / (4 * length(living(run$pool
 
 # Those that worker i can have, and has not failed with; what was made by a computation stays where it is.
 shards_of_others <- function(run, i) {
-  if (!may_move(run)) return(integer())
+  if (!is.null(run$data$recipe$make) || !is.null(run$data$recipe$passed)) return(integer())
   free <- run$waiting & !vapply(run$failed, \(workers) i %in% workers, NA)
   others <- tabulate(run$worker[free], run$pool$transport$size)
   utils::tail(which(free & run$worker == which.max(others)), floor(next_size(run)))
 }
-
-may_move <- function(run) is.null(run$data$recipe$make) && is.null(run$data$recipe$passed)
 
 # `ahead`: while the worker has another request to answer. What it says may be waiting in the connection then, so that
 # only what the connection can take goes there.
@@ -172,7 +162,7 @@ send_nodes <- function(run, i, nodes, ahead) {
   unsent <- if (run$data$recipe$kind == "sent") shards[!owners_of(run$pool, run$data)[shards] %in% i]
   # making them again takes the workers, and so does fetching what they have made
   makes <- length(unsent) > 0 && !is.null(run$data$recipe$make)
-  if ((makes || must_fetch(run, i)) && !is_idle(run)) return(invisible())
+  if ((makes || must_fetch(run, i)) && any(lengths(run$queue) > 0)) return(invisible())
   if (ahead && (length(unsent) > 0 || length(run$lacking[[i]]) > 0 || !run$told[i])) return(invisible())
   request <- list(
     token = new_number(), run = run$id, nodes = nodes, lent = lend_rows(run, i),
@@ -180,31 +170,21 @@ send_nodes <- function(run, i, nodes, ahead) {
     parts = if (!is.null(run$parts)) lapply(stats::setNames(nm = shards), run$parts, i)
   )
   if (ahead && utils::object.size(request) > MOST_BYTES_AHEAD) {
-    # numbers for it (store-stored.R) have not gone there
+    # numbers for it (stored_part()) have not gone there
     suppressWarnings(rm(list = run$data$id, envir = run$pool$stored))
     return(invisible())
   }
   if (!run$told[i]) request$setup <- worker_setup(run, i)
   run$worker[shards] <- i
-  sent <- tryCatch({
-    bytes <- run$pool$transport$send(i, request)
-    TRUE
-  }, error = \(e) {
-    drop_worker(run, i, conditionMessage(e))
-    FALSE
-  })
-  if (!sent) return(invisible())
+  bytes <- tryCatch(run$pool$transport$send(i, request), error = identity)
+  if (inherits(bytes, "error")) return(drop_worker(run, i, conditionMessage(bytes)))
   if (!ahead) run$since[i] <- seconds_now()
   run$queue[[i]] <- c(run$queue[[i]], list(list(token = request$token, nodes = nodes, shards = shards)))
   run$waiting[shards] <- FALSE
   run$told[i] <- run$pool$transport$keeps
   if (run$pool$transport$keeps && run$data$recipe$kind != "none") set_owner(run$pool, run$data, shards, i)
-  run$account$requests[i] <- run$account$requests[i] + 1
-  if (is.numeric(bytes)) run$account$bytes[i] <- run$account$bytes[i] + bytes
+  add_to_account(run, i, requests = 1, bytes = if (is.numeric(bytes)) bytes else 0)
 }
-
-# Less than any system keeps for a connection.
-MOST_BYTES_AHEAD <- 2^15
 
 # Threads and a GPU of its own, unless the user said which, and what it does not have yet.
 worker_setup <- function(run, i) {
@@ -218,36 +198,21 @@ worker_setup <- function(run, i) {
     setup[c("below", "rows", "range")] <- list(pool$below, run$data$rows, range)
   }
   setup$place <- about$place
-  setup$forget <- setdiff(session$forgotten, pool$forgotten[[i]])
-  pool$forgotten[[i]] <- c(pool$forgotten[[i]], setup$forget)
-  setup$data <- tell_data(pool, run, i)
-  shared <- vapply(setup$args, inherits, NA, "shared_value")
-  for (name in names(setup$args)[shared]) {
-    key <- setup$args[[name]]$key
-    if (key %in% pool$shared[[i]]) setup$args[[name]]["value"] <- list(NULL)
-    else pool$shared[[i]] <- utils::head(c(key, pool$shared[[i]]), MOST_SHARED)
+  setup$forget <- Filter(\(id) is_news(pool, i, "forgotten", id), session$forgotten)
+  # data once, as paths may be many, and readers come with their environments: then by name alone
+  told <- setup$data
+  if (pool$transport$keeps && !is_news(pool, i, "data", paste(told$id, !is.null(told$d)))) setup$data <- told["id"]
+  for (name in names(Filter(\(value) inherits(value, "shared_value"), setup$args))) {
+    if (!is_news(pool, i, "shared", setup$args[[name]]$key, MOST_SHARED)) setup$args[[name]]["value"] <- list(NULL)
   }
   setup
-}
-
-# Once, as paths may be many, and readers come with their environments: then by name alone.
-tell_data <- function(pool, run, i) {
-  told <- run$setup$data
-  if (!pool$transport$keeps) return(told)
-  key <- paste(told$id, !is.null(told$d))
-  if (key %in% pool$told[[i]]) return(told["id"])
-  pool$told[[i]] <- c(key, pool$told[[i]])
-  told
 }
 
 # ---- answers ------------------------------------------------------------------------------------
 
 take_message <- function(run, i) {
-  answer <- tryCatch(run$pool$transport$receive(i), error = \(e) {
-    drop_worker(run, i, conditionMessage(e))
-    NULL
-  })
-  if (is.null(answer)) return(invisible())
+  answer <- tryCatch(run$pool$transport$receive(i), error = identity)
+  if (inherits(answer, "error")) return(drop_worker(run, i, conditionMessage(answer)))
   run$since[i] <- seconds_now()
   known <- which(vapply(run$queue[[i]], \(request) identical(request$token, answer$token), NA))
   if (length(known) == 0) return(invisible()) # a beat, or of an earlier run
@@ -262,10 +227,9 @@ take_answer <- function(run, i, request, answer) {
   run$waiting[shards] <- TRUE
   if (!is.null(answer$unknown)) {
     run$told[i] <- FALSE
-    run$pool$told[[i]] <- character()
-    set_owner(run$pool, run$data, shards, NA)
-    run$pool$shared[[i]] <- setdiff(run$pool$shared[[i]], answer$unknown)
-    return(invisible())
+    shared <- setdiff(run$pool$knows[[i]]$shared, answer$unknown)
+    run$pool$knows[[i]][c("data", "shared")] <- list(NULL, shared)
+    return(set_owner(run$pool, run$data, shards, NA))
   }
   take_news(run, i, answer$below)
   if (!is.null(answer$lacking)) return(add_lacking(run, i, answer$lacking))
@@ -278,11 +242,7 @@ take_values <- function(run, i, request, answer) {
   first <- vapply(request$nodes, `[`, 0, 1)
   run$values[first] <- answer$values
   run$last[first] <- vapply(request$nodes, `[`, 0, 2)
-  account <- run$account
-  account$seconds[i] <- account$seconds[i] + answer$seconds
-  account$rows[i] <- account$rows[i] + sum(run$data$rows[request$shards])
-  account$bytes[i] <- account$bytes[i] + answer$bytes
-  run$account <- account
+  add_to_account(run, i, seconds = answer$seconds, rows = sum(run$data$rows[request$shards]), bytes = answer$bytes)
   take_news(run, i, answer$below)
 }
 
@@ -305,34 +265,38 @@ MACHINE_ERRORS <- paste0("flashkernel_error_", c("device", "alloc", "no_device")
 # Its shards go to the others.
 drop_worker <- function(run, i, why) {
   lose_worker(run$pool, i, why)
-  run$waiting[unlist(lapply(run$queue[[i]], `[[`, "shards"))] <- TRUE
+  run$waiting[sent_shards(run$queue[i])] <- TRUE
   run$queue[i] <- run$lacking[i] <- list(NULL)
   leave_to_living(run)
 }
 
 # What waits for workers that are lost.
 leave_to_living <- function(run) {
-  alive <- living(run$pool)
-  if (length(alive) == 0) stop_no_worker(run$pool)
+  alive <- some_living(run$pool)
   open <- which(run$waiting & !run$worker %in% alive)
   run$worker[open] <- alive[ceiling(seq_along(open) * length(alive) / length(open))]
 }
 
 # ---- accounts -----------------------------------------------------------------------------------
 
+add_to_account <- function(run, i, ...) {
+  for (name in ...names()) run$account[[name]][i] <- run$account[[name]][i] + list(...)[[name]]
+}
+
 # What each worker did, for diagnostics(): a data frame with a row for each. data.frame() takes longer than a request.
-run_account <- function(run) {
-  pool <- run$pool
-  account <- c(pool$who, run$account, list(lost = !pool$alive), if (!is.null(pool$below)) list(below = pool$workers_below))
-  attr(account, "row.names") <- seq_along(pool$alive)
-  class(account) <- "data.frame"
-  account
+run_account <- function(pool, account) {
+  account <- c(pool$who, account, list(lost = !pool$alive), if (!is.null(pool$below)) list(below = pool$workers_below))
+  structure(account, class = "data.frame", row.names = seq_along(pool$alive))
 }
 
-# Seconds of silence after which a worker counts as lost.
-worker_timeout <- function(control) {
-  seconds <- control$asked$worker_timeout
-  if (is.null(seconds)) SECONDS_OF_SILENCE else seconds
+# A function that returns the account of all runs from now on, as those of a fit of kernel_ridge(); NULL where there is
+# no cluster.
+watch_workers <- function(cluster) {
+  if (is.null(cluster)) return(\() NULL)
+  pool <- pool_of(cluster)
+  before <- pool$account
+  function() {
+    if (is.null(pool$account)) return(NULL)
+    run_account(pool, if (is.null(before)) pool$account else Map(`-`, pool$account, before))
+  }
 }
-
-SECONDS_OF_SILENCE <- 300

@@ -15,8 +15,6 @@ goes_to_cluster <- function(sources, at, control) {
   (is.null(at) || is.matrix(at)) && as.double(nrow(sources$points)) * m >= LEAST_PAIRS_FOR_CLUSTER
 }
 
-LEAST_PAIRS_FOR_CLUSTER <- 2e7
-
 #' @export
 log_sum.spread_sources <- function(sources, at, factor, loo, control) {
   spread_targets("log", sources, at, control, factor = factor, loo = loo)
@@ -29,9 +27,7 @@ score_sum.spread_sources <- function(sources, at, factor, loo, names, control) {
 
 #' @export
 kernel_sum_of.spread_sources <- function(sources, at, b, control, as_matrix = FALSE) {
-  found <- spread_targets("sums", sources, at, control, b = b)
-  if (is.null(dim(b)) && !as_matrix) found$sums <- as.vector(found$sums)
-  found
+  sums_as(spread_targets("sums", sources, at, control, b = b), as_matrix || !is.null(dim(b)))
 }
 
 #' @export
@@ -50,7 +46,7 @@ debiased_loo_at.spread_sources <- function(sources, L, widths, held_out, control
 # Of so many rows, at least, and at most 64 pieces.
 rows_of_piece <- function(n) max(256, ceiling(n / 64))
 
-# What `what`, an entry of SPREAD_SUMS, makes of the targets `at` (NULL: the sources themselves), piece by piece.
+# What `what`, of verb_of(), or "debiased_loo", makes of the targets `at` (NULL: the sources themselves), by pieces.
 spread_targets <- function(what, sources, at, control, ...) {
   points <- sources$points
   m <- if (is.null(at)) nrow(points) else nrow(at)
@@ -68,32 +64,21 @@ spread_targets <- function(what, sources, at, control, ...) {
   over_shards(data, "targets", args, control, parts, pairs = as.double(nrow(points)) * m)
 }
 
-# Of a piece of the targets on a worker.
-SPREAD_SUMS <- list(
-  log = function(sources, part, args, control) {
-    if (args$loo) return(left_out_of_piece(sources, part, control, log_verb(args$factor)))
-    log_sum(sources, targets_of(sources, part), args$factor, FALSE, control)
-  },
-  score = function(sources, part, args, control) {
-    if (!args$loo) return(score_sum(sources, targets_of(sources, part), args$factor, FALSE, args$names, control))
-    left_out_of_piece(sources, part, control, score_verb(args$factor, args$names))[c("score", "stats")]
-  },
-  sums = function(sources, part, args, control) {
-    kernel_sum_of(sources, targets_of(sources, part), args$b, control, as_matrix = TRUE)
-  },
-  debiased_loo = function(sources, part, args, control) {
-    rows <- part$rows[1]:part$rows[2]
-    held_out <- list(points = targets_of(sources, part), weights = sources$weights[rows], first = as.double(rows[1]))
-    debiased_loo_at(sources, args$chol, sources$widths, held_out, control)
-  }
-)
-
-targets_of <- function(sources, part) if (is.null(part$at)) places_of(sources, part$rows[1]:part$rows[2]) else part$at
-
-left_out_of_piece <- function(sources, part, control, verb) {
+# Of a piece of the targets on a worker, for sources that all workers have.
+sums_at_piece <- function(shard, args, part, control) {
+  sources <- args$sources
   rows <- part$rows[1]:part$rows[2]
-  seen(left_out(sources, rows, places_of(sources, rows), control, verb$merged), length(rows), ncol(sources$points))
+  at <- if (is.null(part$at)) places_of(sources, rows) else part$at
+  if (args$what == "debiased_loo") {
+    held_out <- list(points = at, weights = sources$weights[rows], first = as.double(rows[1]))
+    return(debiased_loo_at(sources, args$chol, sources$widths, held_out, control))
+  }
+  verb <- verb_of(args)
+  if (!isTRUE(args$loo)) return(verb$alone(sources, at, FALSE, control))
+  seen(left_out(sources, rows, at, control, verb$merged), length(rows), ncol(sources$points))
 }
+
+add_operations(targets = list(one = sums_at_piece, merge = merge_rows))
 
 # ---- what workers keep ------------------------------------------------------------------------
 
@@ -108,10 +93,4 @@ shared_value <- function(value) {
   known_by(paste(key, collapse = " "), value)
 }
 
-known_by <- function(key, value) {
-  shared <- list(key = key, value = value)
-  class(shared) <- "shared_value"
-  shared
-}
-
-MOST_SHARED <- 4
+known_by <- function(key, value) structure(list(key = key, value = value), class = "shared_value")

@@ -10,7 +10,7 @@ log_sum.sources_in_shards <- function(sources, at, factor, loo, control) {
   tolerant <- goes_by_sums(factor, loo, control) && is.null(sources$shard_weights)
   if (is.matrix(at)) {
     if (tolerant) return(log_of_sums(sources, at, control))
-    return(logs_at(sources, at, control, list(factor = factor, score = FALSE)))
+    return(logs_at(sources, at, control, list(what = "log", factor = factor)))
   }
   plan <- if (tolerant) plan_join(sources, at, NULL, control) else plan_whole(sources$points)
   if (is_whole(plan)) return(join_targets("log", sources, at, control, plan, factor = factor, loo = loo))
@@ -19,11 +19,11 @@ log_sum.sources_in_shards <- function(sources, at, factor, loo, control) {
 
 #' @export
 score_sum.sources_in_shards <- function(sources, at, factor, loo, names, control) {
-  data <- sources$points
   if (!is.matrix(at)) {
-    return(join_targets("score", sources, at, control, plan_whole(data), factor = factor, loo = loo, names = names))
+    plan <- plan_whole(sources$points)
+    return(join_targets("score", sources, at, control, plan, factor = factor, loo = loo, names = names))
   }
-  found <- logs_at(sources, at, control, list(factor = factor, score = TRUE))
+  found <- logs_at(sources, at, control, list(what = "score", factor = factor))
   if (!is.null(names)) colnames(found$score) <- names
   found
 }
@@ -60,18 +60,17 @@ sum_kernels.sources_in_shards <- function(sources, at, b, control, out = NULL, c
 
 #' @export
 kernel_sum_of.sources_in_shards <- function(sources, at, b, control, as_matrix = FALSE) {
-  found <- sums_of_shards(sources, at, b, control)
-  if (!as_matrix) found$sums <- as.vector(found$sums)
-  found
+  sums_as(sums_of_shards(sources, at, b, control), as_matrix)
 }
+
+sums_as <- function(found, as_matrix) if (as_matrix) found else replace(found, "sums", list(as.vector(found$sums)))
 
 # Of sources in memory at the rows of shards.
 #' @export
 kernel_sum_at.flash_data <- function(at, sources, b, control, as_matrix) {
   b <- as.matrix(b)
-  found <- over_shards(at, "multiply", list(centers = shared_value(sources), v = b), control, pairs = at$n * nrow(b))
-  if (!as_matrix) found$sums <- as.vector(found$sums)
-  found
+  args <- list(what = "sums", sources = shared_value(sources), b = b)
+  sums_as(over_shards(at, "sums_at", args, control, shard_number, pairs = at$n * nrow(b)), as_matrix)
 }
 
 sums_of_shards <- function(sources, at, b, control) {
@@ -126,11 +125,7 @@ normal_product_in_two <- function(sources, rows, v, w, weights, control) {
   sums <- if (!is.null(v)) kernel_sum_of(sources, at, as.matrix(v), control, as_matrix = TRUE)
   u <- if (is.null(sums)) as.matrix(w) else if (is.null(w)) sums$sums else sums$sums + as.matrix(w)
   if (!is.null(weights)) u <- u * weights
-  back <- if (is.null(rows)) {
-    kernel_sum_of(sources, NULL, u, control, as_matrix = TRUE)
-  } else {
-    kernel_sum_of(rows, sources$points, u, control, as_matrix = TRUE)
-  }
-  stats <- if (is.null(sums)) back$stats else add_stats(sums$stats, back$stats)
-  list(product = back$sums, stats = stats)
+  of <- if (is.null(rows)) sources else rows
+  back <- kernel_sum_of(of, if (!is.null(rows)) sources$points, u, control, as_matrix = TRUE)
+  list(product = back$sums, stats = joined_stats(sums$stats, back$stats))
 }

@@ -14,21 +14,88 @@
 open_transport <- function(cluster) {
   if (is.null(cluster)) return(local_transport())
   if (identical(cluster, "future")) return(future_transport())
-  if (all(vapply(cluster, has_socket, NA))) socket_transport(cluster) else call_transport(cluster)
+  if (all(vapply(cluster, has_socket, NA))) socket_transport(cluster) else node_transport(cluster)
 }
 
-# ---- in this process --------------------------------------------------------------------------
+# ---- a call for each request ------------------------------------------------------------------
 
-# The same shards without a cluster.
-local_transport <- function() {
-  answer <- NULL
+# Of workers that are called with functions: `call(i, f, args)` does not wait, `result(i)` is the last call's value.
+call_transport <- function(size, label, call, result, wait, keeps = TRUE) {
   list(
-    size = 1, keeps = TRUE, depth = 1, label = \(i) "this process", meet = \(i, f) f(), open = \(i) NULL,
-    send = function(i, request) answer <<- answer_request(request, list()),
-    wait = \(busy, seconds) busy[1],
-    receive = \(i) answer,
-    leave = \(i) NULL, close = \(i, seconds) TRUE
+    size = size, keeps = keeps, depth = 1, label = label,
+    meet = function(i, f) {
+      call(i, f, list())
+      result(i)
+    },
+    open = \(i) NULL, send = \(i, request) call(i, answer_request, list(request, list())),
+    wait = wait, receive = result, leave = \(i) NULL, close = \(i, seconds) TRUE
   )
+}
+
+# The same shards without a cluster, in this process.
+local_transport <- function() {
+  value <- NULL
+  call_transport(1, \(i) "this process", \(i, f, args) value <<- do.call(f, args), \(i) value, \(busy, seconds) busy[1])
+}
+
+# By the generics of parallel and snow, as for MPI.
+node_transport <- function(cluster) {
+  package <- call_package(cluster)
+  come <- list()
+  has_come <- function(i) {
+    node <- cluster[[i]]
+    asNamespace("Rmpi")$mpi.iprobe(node$rank, node$RECVTAG, node$comm) # of the package that has made the cluster
+  }
+  call_transport(
+    length(cluster), \(i) paste0("worker ", i, " of ", length(cluster)),
+    call = \(i, f, args) package$sendData(cluster[[i]], call_message(f, args)),
+    result = function(i) {
+      name <- as.character(i)
+      message <- if (is.null(come[[name]])) package$recvData(cluster[[i]]) else come[[name]]
+      come[[name]] <<- NULL
+      if (!isTRUE(message$success)) stop(message$value)
+      message$value
+    },
+    # a blocking probe of MPI cannot be interrupted, and burns a core
+    wait = function(busy, seconds) {
+      if (inherits(cluster[[1]], "MPInode")) return(poll(busy, seconds, has_come))
+      one <- package$recvOneData(cluster[busy])
+      come[[as.character(busy[one$node])]] <<- one$value
+      busy[one$node]
+    }
+  )
+}
+
+# The package whose functions know the nodes.
+call_package <- function(cluster) asNamespace(if (inherits(cluster[[1]], "MPInode")) "snow" else "parallel")
+
+# Wherever future::plan() sends them. Nothing is known to stay with a worker: what it has not kept is sent with
+# each request.
+future_transport <- function() {
+  size <- future::nbrOfWorkers()
+  if (!is.finite(size)) size <- MOST_FUTURES
+  futures <- vector("list", size)
+  call_transport(
+    size, \(i) paste("future", i), call = \(i, f, args) futures[[i]] <<- future::futureCall(f, args, seed = NULL),
+    result = function(i) {
+      done <- futures[[i]]
+      futures[i] <<- list(NULL)
+      future::value(done)
+    },
+    wait = \(busy, seconds) poll(busy, seconds, \(i) future::resolved(futures[[i]])), keeps = FALSE
+  )
+}
+
+# The first of the workers `busy` that is ready, NA after so many seconds.
+poll <- function(busy, seconds, is_ready) {
+  end <- seconds_now() + seconds
+  pause <- 1e-5
+  repeat {
+    for (i in busy) if (is_ready(i)) return(i)
+    if (seconds_now() > end) return(NA)
+    Sys.sleep(pause)
+    pause <- min(2 * pause, 0.01)
+  }
 }
 
 # ---- sockets ----------------------------------------------------------------------------------
@@ -59,8 +126,8 @@ socket_transport <- function(cluster) {
     },
     leave = \(i) write_message(END_OF_REQUESTS, connection(i)),
     close = function(i, seconds) {
-      end <- Sys.time() + seconds
-      while (socketSelect(list(connection(i)), FALSE, max(0, as.double(end - Sys.time(), units = "secs")))) {
+      end <- seconds_now() + seconds
+      while (socketSelect(list(connection(i)), FALSE, max(0, end - seconds_now()))) {
         if (identical(unserialize(connection(i))$type, "VALUE")) return(TRUE)
       }
       FALSE
@@ -69,8 +136,6 @@ socket_transport <- function(cluster) {
 }
 
 node_host <- function(node) if (is.null(node$host)) "a child of this process" else node$host
-
-SECONDS_TO_MEET <- 60
 
 END_OF_REQUESTS <- list(end = TRUE)
 
@@ -87,10 +152,6 @@ write_message <- function(message, connection) {
   )
   invisible(if (at_once) length(bytes) else size)
 }
-
-MOST_BYTES_AT_ONCE <- 2^26
-
-MOST_BYTES_OF_WRITEBIN <- 2^31 - 1
 
 # Runs on a worker until it is told to end. What the loop of parallel or snow then sends of the value takes it 40
 # ms of waiting for acknowledgements; after an interrupt, which is an end too, these loops send nothing.
@@ -152,91 +213,3 @@ master_loop <- function() {
 
 # Is all of it in a tryCatch() of interrupts?
 takes_interrupts <- function(loop) any(grepl("tryCatch\\(.*interrupt = function", paste(deparse(loop), collapse = " ")))
-
-# ---- other clusters ---------------------------------------------------------------------------
-
-# By the generics of parallel and snow, as for MPI: a call for each request.
-call_transport <- function(cluster) {
-  is_mpi <- inherits(cluster[[1]], "MPInode")
-  package <- call_package(cluster)
-  come <- list()
-  list(
-    size = length(cluster), keeps = TRUE, depth = 1,
-    label = \(i) paste0("worker ", i, " of ", length(cluster)),
-    meet = function(i, f) {
-      package$sendData(cluster[[i]], call_message(f, list()))
-      package$recvData(cluster[[i]])$value
-    },
-    open = \(i) NULL,
-    send = \(i, request) package$sendData(cluster[[i]], call_message(answer_request, list(request, list()))),
-    wait = function(busy, seconds) {
-      if (is_mpi) return(wait_for_mpi(cluster, busy, seconds))
-      one <- package$recvOneData(cluster[busy])
-      come[[as.character(busy[one$node])]] <<- one$value
-      busy[one$node]
-    },
-    receive = function(i) {
-      name <- as.character(i)
-      message <- if (is.null(come[[name]])) package$recvData(cluster[[i]]) else come[[name]]
-      come[[name]] <<- NULL
-      if (!isTRUE(message$success)) stop(message$value)
-      message$value
-    },
-    leave = \(i) NULL, close = \(i, seconds) TRUE
-  )
-}
-
-# The package whose functions know the nodes.
-call_package <- function(cluster) asNamespace(if (inherits(cluster[[1]], "MPInode")) "snow" else "parallel")
-
-# A blocking probe of MPI cannot be interrupted, and burns a core.
-wait_for_mpi <- function(cluster, busy, seconds) {
-  probe <- asNamespace("Rmpi")$mpi.iprobe # which has made the cluster
-  end <- Sys.time() + seconds
-  pause <- 1e-5
-  repeat {
-    for (i in busy) {
-      node <- cluster[[i]]
-      if (probe(node$rank, node$RECVTAG, node$comm)) return(i)
-    }
-    if (Sys.time() > end) return(NA)
-    Sys.sleep(pause)
-    pause <- min(2 * pause, 0.01)
-  }
-}
-
-# ---- future -----------------------------------------------------------------------------------
-
-# Wherever future::plan() sends them. Nothing is known to stay with a worker: what it has not kept is sent with
-# each request.
-future_transport <- function() {
-  size <- future::nbrOfWorkers()
-  if (!is.finite(size)) size <- MOST_FUTURES
-  futures <- vector("list", size)
-  list(
-    size = size, keeps = FALSE, depth = 1,
-    label = \(i) paste("future", i),
-    meet = \(i, f) future::value(future::futureCall(f, list(), seed = NULL)),
-    open = \(i) NULL,
-    send = function(i, request) {
-      futures[[i]] <<- future::futureCall(answer_request, list(request, list()), packages = "flashkernel", seed = NULL)
-    },
-    wait = function(busy, seconds) {
-      end <- Sys.time() + seconds
-      repeat {
-        for (i in busy) if (future::resolved(futures[[i]])) return(i)
-        if (Sys.time() > end) return(NA)
-        Sys.sleep(0.005)
-      }
-    },
-    receive = function(i) {
-      done <- futures[[i]]
-      futures[i] <<- list(NULL)
-      future::value(done)
-    },
-    leave = \(i) NULL, close = \(i, seconds) TRUE
-  )
-}
-
-# At a time, where a plan has no limit of its own (a scheduler's queue).
-MOST_FUTURES <- 100

@@ -25,20 +25,13 @@ sent_error <- function(error) {
   told <- list(message = conditionMessage(error), class = class(error))
   if (!inherits(error, "flashkernel_error")) return(told)
   cause <- error$parent
-  told$arg <- error$arg
-  if (!is.null(cause)) {
-    told$parent <- structure(class = class(cause), list(message = conditionMessage(cause), call = NULL))
-  }
-  told
+  if (!is.null(cause)) cause <- new_condition(setdiff(class(cause), "condition"), conditionMessage(cause))
+  c(told, list(arg = error$arg, parent = cause))
 }
 
 # The run and the data that a worker has.
 worker_state <- function() {
-  if (is.null(session$worker)) {
-    session$worker <- list2env(
-      list(runs = list(), data = new.env(), shared = list(), blocks = list()), parent = emptyenv()
-    )
-  }
+  if (is.null(session$worker)) session$worker <- list2env(list(data = new.env()), parent = emptyenv())
   session$worker
 }
 
@@ -49,11 +42,10 @@ perform <- function(request, link) {
     setup <- take_shared(state, request$setup)
     if (length(setup$unknown) > 0) return(list(unknown = setup$unknown))
     # a run may wait for another one, whose result it needs
-    state$runs <- utils::head(c(stats::setNames(list(setup), request$run), state$runs), MOST_RUNS)
+    state$runs <- with_latest(state$runs, request$run, setup, MOST_RUNS)
   }
   run <- state$runs[[request$run]]
-  if (is.null(run)) return(list(unknown = character()))
-  known <- known_data(state, run$data)
+  known <- if (!is.null(run)) known_data(state, run$data)
   if (is.null(known)) return(list(unknown = character()))
   take_lent(state, request$lent)
   if (!is.null(run$below)) return(perform_below(run, known, request, link))
@@ -68,11 +60,9 @@ perform <- function(request, link) {
     operation$one(load_shard(known, shard), run$args, request$parts[[as.character(shard)]], control)
   }
   values <- lapply(request$nodes, fold_tree, one, \(a, b) operation$merge(a, b, control))
-  if (!is.null(run$args$scratch$done)) run$args$scratch$done <- NULL
+  run$args$scratch$done <- NULL
   list(values = if (is.null(operation$finish)) values else lapply(values, operation$finish))
 }
-
-MOST_RUNS <- 4
 
 # The setup of a run with shared values (store-cluster-spread.R) in its arguments, with plans of their own for what C
 # prepares of them, and as `unknown` the keys of those that have to be sent once more.
@@ -84,7 +74,7 @@ take_shared <- function(state, setup) {
     if (!inherits(given, "shared_value")) next
     if (!is.null(given$value)) {
       value <- replace(given$value, "plan", list(new_plan()))
-      state$shared <- utils::head(c(stats::setNames(list(value), given$key), state$shared), MOST_SHARED)
+      state$shared <- with_latest(state$shared, given$key, value, MOST_SHARED)
     }
     value <- state$shared[[given$key]]
     if (is.null(value)) unknown <- c(unknown, given$key)
@@ -96,7 +86,7 @@ take_shared <- function(state, setup) {
   c(setup, list(unknown = unknown))
 }
 
-stop_worker <- function() signalCondition(structure(class = c("interrupt", "condition"), list(message = "", call = NULL)))
+stop_worker <- function() signalCondition(new_condition("interrupt"))
 
 # The control of a run on this worker: C asks its progress now and then, which takes what the master has to say for
 # an order to stop, and tells it every second that this worker is alive.
@@ -114,8 +104,6 @@ worker_control <- function(control, link) {
   }
   control
 }
-
-SECONDS_OF_A_BEAT <- 1
 
 # Workers of one host, of which this is the one after `place` others, share its GPUs.
 with_own_device <- function(asked, place) {

@@ -8,6 +8,7 @@ add_column_values(
   given = \(inputs, with, at) at$shard$stored[[with$key]],
   linear = \(inputs, with, at) linear_of_shard(inputs, with, at),
   class_codes = \(inputs, with, at) class_codes(inputs[[1]]),
+  is_class = \(inputs, with, at) 1 * outer(class_codes(inputs[[1]]), seq_len(with$t), `==`),
   by_class = \(inputs, with, at) with$numbers[class_codes(inputs[[1]])],
   pick = \(inputs, with, at) as.matrix(inputs[[1]])[, with$j, drop = FALSE],
   held_at_0 = function(inputs, with, at) {
@@ -52,13 +53,16 @@ kernels_of_shard <- function(with, at) {
     alpha <- at$args[[with$alpha]]$points
     value <- kernel_sum_of(at$args[[with$sources]], shard$points, alpha, at$run, as_matrix = TRUE)$sums
   }
-  others <- shard$links[names(shard$links) != key]
-  shard$links <- utils::head(c(stats::setNames(list(value), key), others), MOST_LINKS)
+  shard$links <- with_latest(shard$links, key, value, MOST_LINKS)
   value
 }
 
-# The point of a fit, and one or two that it may go to.
-MOST_LINKS <- 3
+# The numbers of a part, from now on the shard's.
+stored_values <- function(shard, part) {
+  values <- if (is.null(part$values)) shard$stored[[part$key]] else part$values
+  if (is.null(values)) stop("numbers that this worker has not been sent")
+  shard$stored <- with_latest(shard$stored, part$key, values, MOST_STORED)
+}
 
 # Rows of a shard that are held out: the same ones wherever they are drawn.
 held_of_shard <- function(split, shard, n) {
@@ -79,18 +83,15 @@ of_columns <- function(f) {
 }
 
 add_operations(
-  column_rows = list(
-    one = of_columns(\(columns, rows, at) {
-      x <- as.matrix(columns$x)
-      if (is.null(rows)) x else x[rows, , drop = FALSE]
-    }),
-    merge = NULL
-  ),
+  column_rows = list(one = of_columns(\(columns, rows, at) {
+    x <- as.matrix(columns$x)
+    if (is.null(rows)) x else x[rows, , drop = FALSE]
+  })),
   # As a shard of other data, `args$to`.
   column_there = list(
     one = of_columns(\(columns, own, at) {
       to <- at$args$to
-      keep_shard(known_data(worker_state(), to), own, list(x = named_columns_of(as.matrix(columns$x), to$names)))
+      keep_shard(known_data(worker_state(), to), own, list(x = `colnames<-`(as.matrix(columns$x), to$names)))
       NULL
     }),
     merge = \(a, b, control) NULL
@@ -98,21 +99,12 @@ add_operations(
   column_sums = list(
     one = of_columns(\(columns, own, at) colSums(as.matrix(columns$x))), merge = \(a, b, control) a + b
   ),
-  column_counts = list(
-    one = of_columns(\(columns, own, at) {
-      vapply(seq_len(at$args$classes), \(class) {
-        is <- class_codes(columns$y) == class
-        if (is.null(columns$weights)) sum(is) else sum(columns$weights[is])
-      }, 0)
-    }),
-    merge = \(a, b, control) a + b
-  ),
   # Different values, or three of more.
   column_distinct = list(
     one = of_columns(\(columns, own, at) utils::head(sort(unique(as.vector(columns$x))), MOST_DISTINCT)),
     merge = \(a, b, control) utils::head(sort(unique(c(a, b))), MOST_DISTINCT)
   ),
-  column_which = list(one = of_columns(\(columns, own, at) which(columns$x > 0)[own]), merge = NULL),
+  column_which = list(one = of_columns(\(columns, own, at) which(columns$x > 0)[own])),
   column_draw = list(
     one = of_columns(\(columns, own, at) {
       w <- as.vector(columns$weights)
@@ -132,12 +124,9 @@ add_operations(
       shift <- if (!is.null(columns$shift)) as.matrix(columns$shift)
       normal_product_of(args$centers, sources, args$v, shift, as_plain(columns$weights), at$run)[c("product", "stats")]
     }),
-    merge = \(a, b, control) list(product = a$product + b$product, stats = add_part_stats(a$stats, b$stats, control))
+    merge = merge_sums
   )
 )
-
-# Enough to tell two classes from more values.
-MOST_DISTINCT <- 3
 
 as_plain <- function(x) if (!is.null(x)) as.vector(x)
 

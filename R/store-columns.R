@@ -102,12 +102,35 @@ over_columns <- function(op, columns, args = list(), control = run_control(settl
   columns <- columns[lengths(columns) > 0]
   box <- list2env(list(args = args, given = list()))
   args <- list(columns = lapply(columns, packed_column, box))
-  given <- stored_parts(data, box$given)
-  value_at <- \(f, shard, worker) if (!is.null(f)) f(shard, worker)
-  parts <- if (!is.null(own) || !is.null(given)) {
-    \(shard, worker) list(given = value_at(given, shard, worker), own = value_at(own, shard, worker))
+  parts <- if (!is.null(own) || length(box$given) > 0) {
+    function(shard, worker) {
+      list(given = stored_part(data, box$given, shard, worker), own = if (!is.null(own)) own(shard, worker))
+    }
   }
   over_shards(data, op, c(args, box$args), control, parts, shards, pairs)
+}
+
+# Of each of `columns`, n numbers or n x t by their keys, as a response of kernel_ridge(), what is the shard's: they go
+# there once, and stay for the products that follow. Without the numbers where the worker has them already.
+stored_part <- function(data, columns, shard, worker) {
+  rows <- rows_of_shards(data, shard)
+  Map(function(column, key) {
+    if (is_stored(data, key, shard, worker)) list(key = key) else list(key = key, values = numbers_at(column, rows))
+  }, columns, names(columns))
+}
+
+# Has the worker these numbers already? From now on it has. Of each data, the columns of late.
+is_stored <- function(data, key, shard, worker) {
+  pool <- pool_of(data$cluster)
+  if (!pool$transport$keeps || !is.null(pool$below)) return(FALSE)
+  known <- pool$stored[[data$id]]
+  holders <- known[[key]]
+  if (is.null(holders)) holders <- rep(NA_integer_, length(data$rows))
+  has <- holders[shard] %in% worker
+  if (!has || names(known)[1] != key) {
+    assign(data$id, with_latest(known, key, replace(holders, shard, worker), MOST_STORED), envir = pool$stored)
+  }
+  has
 }
 
 # The expression as it is sent: numbers of this session go to the `box`, and so do coefficients and centres, of which a
@@ -145,11 +168,9 @@ mean.shard_column <- function(x, ...) sum(x) / prod(dim(x))
 `[.shard_column` <- function(x, i, j, drop = TRUE) {
   if (missing(i)) return(column_of("pick", list(x), length(j), list(j = j)))
   as_vector <- nargs() == 2 + !missing(drop)
-  of <- rows_by_shard(x$data, i)
-  own <- \(shard, worker) of$rows[[as.character(shard)]]
-  parts <- over_columns("column_rows", list(x = x), own = own, shards = of$shards)
-  taken <- matrix(0, length(i), x$t)
-  for (k in seq_along(of$shards)) taken[of$shard == of$shards[k], ] <- parts[[k]]
+  taken <- gather_rows(x$data$rows, i, matrix(0, length(i), x$t), \(own, shards) {
+    over_columns("column_rows", list(x = x), own = own, shards = shards)
+  })
   if (as_vector) as.vector(taken) else taken
 }
 
@@ -164,18 +185,13 @@ rows_of_column <- function(x, shards) do.call(rbind, over_columns("column_rows",
 
 # Its values as data of their own, which stay where the rows are.
 column_as_data <- function(x, names, control) {
-  made <- derived_data(x$data, \(shard) list(x = named_columns_of(rows_of_column(x, shard), names)))
+  made <- derived_data(x$data, \(shard) list(x = `colnames<-`(rows_of_column(x, shard), names)))
   made$d <- x$t
   made["names"] <- list(names)
   made$has[] <- FALSE
   over_columns("column_there", list(x = x), list(to = told_of(made)), control, own = shard_number)
   share_owners(pool_of(x$data$cluster), made, x$data)
   made
-}
-
-named_columns_of <- function(x, names) {
-  colnames(x) <- names
-  x
 }
 
 # `number` rows with probabilities that go by the weights, one after the other: the first of exponential waiting times.
@@ -188,11 +204,9 @@ draw_from_column <- function(weights, number) {
 # Of the rows whose weights are not 0 those number `index`.
 rows_with_weight <- function(weights, positive, index) {
   before <- rows_before(weights$data)
-  of <- rows_by_shard(list(rows = positive), index)
-  own <- \(shard, worker) of$rows[[as.character(shard)]]
-  parts <- over_columns("column_which", list(x = weights), own = own, shards = of$shards)
-  for (k in seq_along(of$shards)) index[of$shard == of$shards[k]] <- before[of$shards[k]] + parts[[k]]
-  index
+  as.vector(gather_rows(positive, index, matrix(0, length(index), 1), \(own, shards) {
+    Map(`+`, over_columns("column_which", list(x = weights), own = own, shards = shards), before[shards])
+  }))
 }
 
 # How many there are in each shard.
@@ -207,5 +221,6 @@ class_codes.shard_column <- function(link) column_of("class_codes", list(link), 
 
 #' @export
 class_counts.shard_column <- function(y, weights = NULL) {
-  over_columns("column_counts", list(y = y, weights = weights), list(classes = max(2, ncol(y))))
+  is_class <- column_of("is_class", list(y), max(2, ncol(y)))
+  column_sums(if (is.null(weights)) is_class else is_class * weights)
 }

@@ -1,50 +1,51 @@
+# flash_data(): points in shards, what is known of them, rows and draws of them, and data made of other data.
+
 #' Points on the workers of a cluster
 #'
-#' Points in shards, which stay where they are: on the workers of a cluster, or in files that these read. Sums over them go
-#' to the workers and come back as sums; the points do not.
+#' Points in shards, which stay where they are: on the workers of a cluster, or in files that these read. Sums over them
+#' go to the workers and come back as sums; the points do not. `vignette("cluster")` shows how.
 #'
-#' @details
-#' A flash_data() takes the place of `x` in [flash_kde()], [kernel_sum()] and [kernel_ridge()], and can be asked for `dim()`,
-#' [summary()], some of its rows (`data[rows, ]`, `sample(data, size)`) and what the bandwidth selectors make of a sample.
-#' Fits to it have [predict()][predict.flash_kde], with points left out, too, [logLik()][logLik.flash_kde],
-#' [cross_validate()] and [compare_fits()], which come back as sums.
+#' @details A flash_data() replaces `x` in [flash_kde()], [kernel_sum()] and [kernel_ridge()]. `dim()`, `summary()`,
+#'   some rows (`data[rows, ]`, `sample(data, size)`) and the bandwidth selectors, which use a sample, take it as well.
+#'   Fits to it have [predict()][predict.flash_kde] (with `loo`, too), [logLik()][logLik.flash_kde], [cross_validate()]
+#'   and [compare_fits()]. `by()` calls a function for every shard, on the worker that has it.
 #'
-#' **The results have the same bits for any number of workers**, and without a cluster: they depend on the shards alone, whose
-#' sums are added in the order of a binary tree. With other shards they differ by rounding. Where workers have other processors
-#' than each other, whose vector instructions differ, so do the last bits.
+#' **Results have the same bits for any number of workers**, and without a cluster: they depend on the shards alone,
+#' whose sums are added in the order of a binary tree. With other shards they differ by rounding, and their last bits
+#' differ between processors of other vector instructions.
 #'
-#' **Where shards meet shards**, in debiasing, leave-one-out values, and sums at the points themselves or at other data, the
-#' targets stay where they are, and the sources come there in blocks of up to 256 MB. Workers read these themselves, from
-#' files, by a function, or in a `big.matrix` in a file; rows of matrices are sent to each of them once, and what workers have
-#' made, as debiased points, goes through this session, a block at a time. A quarter of a worker's memory keeps blocks for the
-#' next sum. To a global tolerance a shard meets those alone that are near enough to matter, by the boxes around them, or
-#' each worker puts its points on a grid and grids are added: what is reckoned to take less time for eight workers, whatever
-#' their number is, so that the bits are the same. `plan` of [diagnostics()] says which, and what both move.
+#' **Sums of shards at shards** (debiasing, leave-one-out values, sums at the points themselves or at other data) leave
+#' the targets where they are. The sources come there in blocks of up to 256 MB: workers read them from files, by a
+#' function, or in a `big.matrix` in a file. Rows of matrices are sent to each worker once, and what workers have made,
+#' as debiased points, goes through this session. A quarter of a worker's memory keeps blocks for the next sum. To a
+#' global tolerance a shard meets only those near enough to matter, by the boxes around them, or each worker puts its
+#' points on a grid and grids are added: whichever should take eight workers less time, so that the bits are the same
+#' for any number. `plan` of [diagnostics()] reports which, and how many bytes both move.
 #'
-#' **Lost workers.** A worker that dies, or says nothing for `worker_timeout` seconds (see [flash_control()]), is lost, which a
-#' warning of class `flashkernel_warning_worker` tells: its shards are read, or sent, again elsewhere, and the result has the
-#' same bits. So are those of a worker whose memory or GPU fails, while it stays. A matrix stays in this session for that, as
-#' its owner has it; files have to be there for all workers.
+#' **Lost workers.** A worker that dies, or says nothing for `worker_timeout` seconds (see [flash_control()]), is lost,
+#' with a warning of class `flashkernel_warning_worker`. Its shards are read, or sent, again elsewhere, and the result
+#' has the same bits. The same happens to the shards of a worker whose memory or GPU fails, while it stays. A matrix
+#' stays in this session for that; all workers must see the files.
 #'
-#' **Nothing is secret, and nothing listens**: requests go through the connections that the cluster has. Files are read by
-#' the `reader` that you give, and no code in them is run by this package.
+#' **Nothing is secret, and nothing listens**: requests go through the connections that the cluster has. Files are read
+#' by the `reader` that you give, and no code in them is run by this package.
 #'
-#' @param x A matrix, data frame or vector, which is sent to the workers in shards; the names of files, one for each shard; a
-#'   function that makes a shard of its number; or a `big.matrix`: of one in a file that the workers see, too, they read their
-#'   rows themselves.
-#' @param cluster Of [parallel::makeCluster()] (sockets, forks, MPI), or `"future"`, for the plan of package future. `NULL`: in
-#'   this session.
-#' @param reader For files: a function of a file's name, such as [utils::read.csv()], `data.table::fread` or [readRDS()]. It and
-#'   a function `x` run on the workers, on several of them for the same shard, give the same each time (random numbers need a
-#'   seed that the shard's number gives), and return a matrix or a data frame, or a list of such `x`, and `weights` and `response`
-#'   where there are some.
+#' @param x A matrix, data frame or vector, which is sent to the workers in shards; the names of files, one for each
+#'   shard; a function that makes a shard of its number; or a `big.matrix`. Of one in a file that the workers see, too,
+#'   they read their rows themselves. For `print()`, the data.
+#' @param cluster A cluster of [parallel::makeCluster()] (sockets, forks, MPI), or `"future"`, for the plan of package
+#'   future. `NULL`: this session.
+#' @param reader For files: a function of a file's name, such as [utils::read.csv()], `data.table::fread` or
+#'   [readRDS()]. It, like a function `x`, runs on several workers for the same shard, and must give the same each time
+#'   (random numbers need a seed that the shard's number gives). It returns a matrix or a data frame, or a list of such
+#'   an `x`, and `weights` and `response` where there are some.
 #' @param shards For a function: how many shards.
 #' @param shard_rows For a matrix or `big.matrix`: rows in a shard. `NULL`: such that there are up to 64.
-#' @param columns,response,weights Names of columns: the points' (`NULL`: all others), what [kernel_ridge()] is to fit (numbers, or
-#'   a factor, text or logical values), and one of weights.
+#' @param columns,response,weights Names of columns: the points' (`NULL`: all others), what [kernel_ridge()] is to fit
+#'   (numbers, or a factor, text or logical values), and one of weights.
 #' @param control A [flash_control()].
-#' @returns An object of class `flash_data`, with `n`, `d`, `names` and `rows`, the number of rows in each shard. Of a cluster
-#'   that has ended it is of no use.
+#' @returns An object of class `flash_data`, with `n`, `d`, `names` and `rows`, the number of rows in each shard. It
+#'   ends with its cluster. Of `by()` a list of what `FUN` returned, in the order of the shards.
 #' @inheritSection flash_kde Errors
 #' @seealso `cluster` of [flash_control()], which spreads computations of points in memory.
 #' @export
@@ -54,6 +55,11 @@
 #' data
 #' summary(data)
 #' kernel_sum(data, as.matrix(faithful)[1:3, ], bandwidth = c(0.3, 4))
+#' # predictions that stay where their points are, and a file of each shard
+#' values <- predict(flash_kde(data, "kde", bandwidth = c(0.3, 4)), type = "log_density", collect = FALSE)
+#' by(values, FUN = function(x, shard) mean(x), simplify = TRUE)
+#' folder <- tempdir()
+#' invisible(by(values, FUN = function(x, shard) saveRDS(x, file.path(folder, paste0("values-", shard, ".rds")))))
 #' \donttest{
 #' workers <- parallel::makeCluster(2)
 #' there <- flash_data(as.matrix(faithful), workers, shard_rows = 100)
@@ -75,20 +81,16 @@ flash_data <- function(x, cluster = NULL, reader = NULL, shards = NULL, shard_ro
   describe_data(named_data(data), run)
 }
 
-fetch_weights <- function(data) fetch_column(data, "weights")
-
-# n numbers of the shards, a vector or a matrix; on a worker those of the shard at which it sums.
-fetch_column <- function(data, name) {
-  if (is_joined(data)) return(shard_of(data, data$own)[[name]])
+# Those of all rows; on a worker those of the shard at which it sums.
+fetch_weights <- function(data) {
+  if (is_joined(data)) return(shard_of(data, data$own)$weights)
   check_memory(16 * data$n, "x")
-  join_brought(over_shards(data, "column", list(name = name), shards = seq_along(data$rows)))
+  join_brought(over_shards(data, "weights", shards = seq_along(data$rows)))
 }
 
 check_named_columns <- function(names, arg) {
-  if (is.null(names)) return(invisible())
-  if (!is.character(names) || anyNA(names) || length(names) == 0) {
-    stop_argument(arg, "must be NULL or names of columns: found ", describe(names))
-  }
+  good <- is.null(names) || is.character(names) && !anyNA(names) && length(names) > 0
+  check_is(good, names, arg, "NULL or names of columns")
 }
 
 # list(kind, rows, ...), `rows` NA where they are not known yet. What the master needs to send shards, and what
@@ -114,10 +116,8 @@ shard_recipe <- function(x, reader, shards, shard_rows) {
 }
 
 file_recipe <- function(paths, reader) {
-  if (length(paths) == 0 || anyNA(paths)) stop_argument("x", "must be the names of files: found ", describe(paths))
-  if (!is.function(reader)) {
-    stop_argument("reader", "must be a function that reads a file, such as utils::read.csv: found ", describe(reader))
-  }
+  check_is(length(paths) > 0 && !anyNA(paths), paths, "x", "the names of files")
+  check_is(is.function(reader), reader, "reader", "a function that reads a file, such as utils::read.csv")
   # a relative path is relative to where the user is
   list(kind = "files", paths = normalizePath(paths, mustWork = FALSE), reader = reader, rows = rep(NA_real_, length(paths)))
 }
@@ -125,17 +125,8 @@ file_recipe <- function(paths, reader) {
 # All shards are read, or sent, once.
 describe_data <- function(data, run) {
   found <- over_shards(data, "describe", control = run)
-  data$rows <- found$rows
+  data[names(found)] <- found
   data$n <- sum(found$rows)
-  data$d <- found$d
-  data["names"] <- list(found$names)
-  about <- c(
-    "has", "total_weight", "square_weight", "positive", "largest_weight", "rest_weight", "rest_square", "shard_weights",
-    "shard_positive", "box", "response_is"
-  )
-  for (name in about) {
-    data[[name]] <- found[[name]]
-  }
   if (data$has["weights"] && !(data$total_weight > 0)) stop_argument("weights", "must not all be zero")
   data
 }
@@ -185,7 +176,7 @@ made_shard <- function(made, args, shard, stats) {
   list(made = if (!keep) list(made), box = box_of(made$x), stats = stats)
 }
 
-merge_made <- function(a, b) {
+merge_made <- function(a, b, control) {
   list(made = c(a$made, b$made), box = rbind(a$box, b$box), stats = if (!is.null(a$stats)) add_stats(a$stats, b$stats))
 }
 
@@ -206,35 +197,14 @@ shard_rows <- function(data, shard) {
   recipe$x[recipe$first[shard]:recipe$last[shard], , drop = FALSE]
 }
 
-#' A function of each shard
-#'
-#' Calls a function for every shard of a [flash_data()], on the worker that has it: to write results to files, or for sums of
-#' one's own.
-#'
-#' @param data A [flash_data()].
+#' @rdname flash_data
+#' @param data,object A flash_data().
 #' @param INDICES `NULL`: the rows are in groups already, the shards.
-#' @param FUN A function of `x`, the shard's points, a matrix, and `shard`, its number; and if it has arguments of these names,
-#'   of the shard's `weights` and `response`.
+#' @param FUN A function of `x`, the shard's points, a matrix, and `shard`, its number; and if it has arguments of these
+#'   names, of the shard's `weights` and `response`. Without a cluster it runs in this session.
 #' @param ... Not used; anything here is an error.
 #' @param simplify `TRUE`: numbers come as a vector or an array, as of [sapply()].
-#' @param control A [flash_control()].
-#' @returns A list of what `FUN` returned, in the order of the shards. Without a cluster `FUN` runs in this session.
-#' @inheritSection flash_kde Errors
 #' @export
-#' @examples
-#' data <- flash_data(as.matrix(faithful), shard_rows = 100)
-#' fit <- flash_kde(data, "kde", bandwidth = c(0.3, 4))
-#' values <- predict(fit, type = "log_density", collect = FALSE)
-#' values
-#' by(values, FUN = function(x, shard) mean(x), simplify = TRUE)
-#' # one file for each shard, where its worker is
-#' folder <- tempdir()
-#' files <- by(values, FUN = function(x, shard) {
-#'   file <- file.path(folder, paste0("values-", shard, ".rds"))
-#'   saveRDS(x, file)
-#'   file
-#' })
-#' unlist(files)
 by.flash_data <- function(data, INDICES = NULL, FUN, ..., simplify = FALSE, control = NULL) {
   check_dots_empty(...)
   if (!is.null(INDICES)) stop_argument("INDICES", "must be NULL: the groups are the shards")
@@ -262,7 +232,6 @@ length.flash_data <- function(x) .subset2(x, "n")
 dimnames.flash_data <- function(x) if (!is.null(x$names)) list(NULL, x$names)
 
 #' @rdname flash_data
-#' @param object,... What is made; not used.
 #' @export
 print.flash_data <- function(x, ...) {
   x <- unclass(x)
@@ -289,19 +258,19 @@ data_rows <- function(data, index) {
   d <- data$d
   check_memory(16 * length(index) * d, "i")
   taken <- matrix(0, length(index), d, dimnames = if (!is.null(data$names)) list(NULL, data$names))
-  of <- rows_by_shard(data, index)
-  if (length(of$shards) == 0) return(taken)
-  parts <- over_shards(data, "take", parts = \(shard, worker) of$rows[[as.character(shard)]], shards = of$shards)
-  for (k in seq_along(of$shards)) taken[of$shard == of$shards[k], ] <- parts[[k]]
-  taken
+  gather_rows(data$rows, index, taken, \(own, shards) over_shards(data, "take", parts = own, shards = shards))
 }
 
-# list(shard, shards, rows): the shard of each row, those that there are, and by these the rows' places there.
-rows_by_shard <- function(data, index) {
-  before <- rows_before(data)
+# The rows `index` of shards of so many `rows`, put into `taken`: `ask(own, shards)` lists those of each shard, whose
+# places there are own(shard, worker).
+gather_rows <- function(rows, index, taken, ask) {
+  before <- c(0, cumsum(rows))
   shard <- findInterval(index - 0.5, before)
   shards <- sort(unique(shard))
-  list(shard = shard, shards = shards, rows = split(index - before[shard], shard))
+  places <- split(index - before[shard], shard)
+  parts <- ask(\(shard, worker) places[[as.character(shard)]], shards)
+  for (k in seq_along(shards)) taken[shard == shards[k], ] <- parts[[k]]
+  taken
 }
 
 # How many rows there are before each shard, and in all.
@@ -317,7 +286,7 @@ rows_of_shards <- function(data, shards) {
 # shard as its weight says, drawn there; they come back without weights.
 data_sample <- function(data, most = 20000) {
   if (!data$has[["weights"]]) {
-    return(data_rows(data, unique(round(seq(1, data$n, length.out = min(most, data$n))))))
+    return(data_rows(data, spread_rows(data$n, most)))
   }
   share <- min(most, data$positive) * data$shard_weights / data$total_weight
   counts <- pmin(diff(c(0, round(cumsum(share)))), data$shard_positive)
@@ -349,13 +318,9 @@ summary.flash_data <- function(object, ...) {
   table
 }
 
-# As loo_weight() has them, by the totals of all shards.
-remote_loo_weight <- function(data) {
-  weights <- fetch_weights(data)
-  ifelse(weights > data$total_weight / 2, data$rest_weight, data$total_weight - weights)
-}
+# As leave_out() has them of weights and of their squares, by the totals of all shards.
+remote_loo_weight <- function(data) without_each(fetch_weights(data), data$total_weight, data$rest_weight)
+remote_loo_square <- function(data) without_each(fetch_weights(data)^2, data$square_weight, data$rest_square)
 
-remote_loo_square <- function(data) {
-  squares <- fetch_weights(data)^2
-  ifelse(squares > data$square_weight / 2, data$rest_square, data$square_weight - squares)
-}
+# `rest`: of all but the largest.
+without_each <- function(weights, total, rest) ifelse(weights > total / 2, rest, total - weights)

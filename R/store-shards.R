@@ -73,17 +73,13 @@ shard_parts <- function(rows, data) {
     response <- rows$response
   } else {
     if (is.null(dim(rows))) rows <- as_points(rows, "x")
-    check_columns(c(data$columns, data$response, data$weights), colnames(rows))
+    wanted <- c(data$columns, data$response, data$weights)
+    check_none_lacking(colnames(rows), "x", wanted, paste("the columns", quote_names(wanted)))
     weights <- if (!is.null(data$weights)) as.vector(as_points(rows[, data$weights, drop = FALSE], "weights"))
     response <- if (!is.null(data$response)) response_of_columns(rows, data$response)
     other <- c(data$response, data$weights)
-    points <- if (!is.null(data$columns)) {
-      rows[, data$columns, drop = FALSE]
-    } else if (length(other) > 0) {
-      rows[, !colnames(rows) %in% other, drop = FALSE]
-    } else {
-      rows
-    }
+    own <- if (is.null(data$columns)) !colnames(rows) %in% other else data$columns
+    points <- if (length(wanted) > 0) rows[, own, drop = FALSE] else rows
   }
   if (is.null(points)) stop_argument("x", "must be points, or a list that has them as `x`: found ", describe(rows))
   points <- check_points(points, "x", data$d, data$names, "the other shards")
@@ -100,9 +96,10 @@ response_of_columns <- function(rows, names) {
 
 check_shard_response <- function(response, n) {
   if (!is_classes(response)) return(as_points(check_coefficients(response, n, "response"), "response"))
-  if (length(response) != n) stop_argument("response", "must have one row per row of `x`, ", n, ": found ", length(response))
-  if (anyNA(response)) stop_argument("response", "must not have missing classes: found NA at position ", which(is.na(response))[1])
-  response
+  check_response_rows(length(response), n, "response")
+  missing <- which(is.na(response))
+  if (length(missing) == 0) return(response)
+  stop_argument("response", "must not have missing classes: found NA at position ", missing[1])
 }
 
 # list(t, names, levels, coded) of a response: how many columns of numbers and their names, or the classes that there are, and
@@ -126,11 +123,6 @@ merge_kinds <- function(a, b) {
 check_shard_weights <- function(weights, n) {
   if (length(weights) == n && is_number(weights) && all(weights == 0)) return(as.double(weights))
   check_weights(weights, n)
-}
-
-check_columns <- function(wanted, found) {
-  lacking <- setdiff(wanted, found)
-  if (length(lacking) > 0) stop_argument("x", "must have the columns ", quote_names(wanted), ": found no ", quote_names(lacking))
 }
 
 # What sums of a shard go over, the same object for the same bandwidth and kernel, for what C has prepared of it.

@@ -50,7 +50,7 @@
 #' @param control A [flash_control()] for this prediction. What it does not say is as in the fit.
 #' @param collect Whether the values come back. `FALSE`, where `newdata` is a [flash_data()], or missing and the fit is of one:
 #'   they stay on its workers, as a [flash_data()] of the columns `density`, `log_density` or those of a score, and `se`;
-#'   see [by()][by.flash_data]. The name of a folder: there go the values of each shard, a matrix of these columns, as
+#'   see [by()][flash_data]. The name of a folder: there go the values of each shard, a matrix of these columns, as
 #'   `values-00001.rds` and so on, written by the worker that has it; what comes back is a [flash_data()] of these files,
 #'   as `flash_data(files, cluster, reader = readRDS)` makes it of them later. Workers on other hosts have to see the
 #'   folder.

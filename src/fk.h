@@ -249,6 +249,9 @@ struct fk_task {
   double *sums;   /* m x d or m x n_columns, NULL for FK_VALUES_NONE */
   bool tail_pass; /* do rows again that underflow, with mass and sums scaled by exp(-shift[j]) */
   double *shift;  /* m, 0 but for those rows; NULL: of no interest, as where only sums / mass counts */
+  /* NULL: no. Else an engine that can may leave the logarithms of |mass|, shift included, in place of the masses:
+   * it sets *logs, false before. */
+  bool *logs;
 };
 
 static inline const struct fk_matrix *fk_task_targets(const struct fk_task *task) {

@@ -46,6 +46,7 @@ static enum fk_status run(struct fk_task *task, const struct fk_opts *opts, stru
   struct fk_work work = fk_task_work(task);
   enum fk_status status = fk_plan_choose(opts, &work, &choice, stats, err);
   if (!status && !choice.engine->sends_points) status = fk_operator_here(task->op, opts->threads, task, err);
+  if (!status && !choice.engine->sends_points) task->logs = NULL; /* its parts would be taken for sums */
   return status ? status : choice.engine->sums(task, &choice.opts, stats, err);
 }
 
@@ -112,12 +113,14 @@ enum fk_status fk_log_sum(struct fk_operator *op, const struct fk_matrix *y, con
   task.mass = out->log_abs;
   task.tail_pass = true;
   task.shift = fk_aligned_alloc(sizeof(double) * (size_t)m);
+  bool done = false;
+  task.logs = out->negative ? NULL : &done;
   memcpy(task.factor, factor, sizeof task.factor);
   if (!task.shift) return out_of_memory(err, 8.0 * (double)m);
   enum fk_status status = run(&task, opts, stats, err);
   int threads = fk_threads_for_work(opts->threads, 50.0 * (double)m);
   struct logs logs = {out->log_abs, task.shift, out->negative};
-  if (!status) fk_parallel_for(threads, m, fk_step_for_work(50), take_logs, &logs);
+  if (!status && !done) fk_parallel_for(threads, m, fk_step_for_work(50), take_logs, &logs);
   fk_aligned_free(task.shift);
   return status;
 }

@@ -52,6 +52,16 @@ static void relax(void) {
 #endif
 }
 
+/* Threads come for a loop all at once, and the lock is held for far less than the system takes to put one of them
+ * to sleep and wake it. */
+static void lock_pool(void) {
+  for (int spins = 0; spins < 1000; spins++) {
+    if (pthread_mutex_trylock(&pool.lock) == 0) return;
+    relax();
+  }
+  pthread_mutex_lock(&pool.lock);
+}
+
 /* ---- a loop ----------------------------------------------------------------------------------- */
 
 static void run_piece(const struct pool_loop *loop, int64_t piece, int slot) {
@@ -103,8 +113,10 @@ static void move_away(int from) { (void)from; }
 #endif
 
 static void look_for_post(unsigned seen) {
+  enum { PAUSES = 16 }; /* in which the thread beside this one on its core has all of that, for less than 1 us */
   double end = fk_seconds() + pool.patience;
-  while (atomic_load_explicit(&pool.posts, memory_order_relaxed) == seen && fk_seconds() < end) relax();
+  while (atomic_load_explicit(&pool.posts, memory_order_relaxed) == seen && fk_seconds() < end)
+    for (int i = 0; i < PAUSES; i++) relax();
 }
 
 static void *work(void *unused) {
@@ -112,19 +124,19 @@ static void *work(void *unused) {
   int64_t piece;
   int slot;
   (void)unused;
-  pthread_mutex_lock(&pool.lock);
+  lock_pool();
   while (!pool.stop) {
     unsigned seen = atomic_load(&pool.posts);
     while ((loop = enter(&piece, &slot))) {
       pthread_mutex_unlock(&pool.lock);
       move_away(loop->processor);
       run_pieces(loop, piece, slot);
-      pthread_mutex_lock(&pool.lock);
+      lock_pool();
       leave(loop);
     }
     pthread_mutex_unlock(&pool.lock);
     look_for_post(seen);
-    pthread_mutex_lock(&pool.lock);
+    lock_pool();
     pool.asleep++;
     while (atomic_load(&pool.posts) == seen && !pool.stop) pthread_cond_wait(&pool.posted, &pool.lock);
     pool.asleep--;
@@ -162,7 +174,7 @@ static bool start_one(void) {
 
 void fk_pool_stop(void) {
   if (fk_forked()) return; /* a child has none of its parent's threads */
-  pthread_mutex_lock(&pool.lock);
+  lock_pool();
   pool.stop = true;
   pthread_cond_broadcast(&pool.posted);
   pthread_mutex_unlock(&pool.lock);
@@ -177,7 +189,7 @@ void fk_pool_stop(void) {
 
 static void open_loop(struct pool_loop *loop) {
   int others = loop->slots - 1, wanted = others;
-  pthread_mutex_lock(&pool.lock);
+  lock_pool();
   if (pool.patience == 0) pool.patience = fk_costs.threads.patience[fk_threads(0) >= fk_costs.threads.many];
   for (const struct pool_loop *l = pool.loops; l; l = l->after) wanted += l->slots - 1; /* of other callers */
   while (pool.started < wanted && start_one()) continue;
@@ -199,7 +211,7 @@ static void close_loop(struct pool_loop *loop) {
     if (fk_seconds() > end) break;
     relax();
   }
-  pthread_mutex_lock(&pool.lock);
+  lock_pool();
   struct pool_loop **at = &pool.loops;
   while (*at != loop) at = &(*at)->after;
   *at = loop->after;

@@ -85,7 +85,7 @@ double fk_seconds(void) {
 }
 
 int fk_threads_to_copy(int requested, int64_t numbers) {
-  return fk_threads_for_bytes(requested, 128.0 * (double)numbers);
+  return fk_threads_for_bytes(requested, 64.0 * (double)numbers);
 }
 
 /* ---- steps ------------------------------------------------------------------------------------- */

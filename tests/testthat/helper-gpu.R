@@ -44,6 +44,36 @@ skip_if_no_libraries <- function() {
   if (!is.null(told)) skip(told)
 }
 
+skip_if_one_gpu <- function() {
+  skip_if_no_gpu()
+  if (length(gpu_info()$index) < 2) testthat::skip("one CUDA device")
+}
+
+# `code` with an environment variable, and as before after it.
+with_variable <- function(name, value, code) {
+  set <- \(value) if (is.na(value)) Sys.unsetenv(name) else do.call(Sys.setenv, stats::setNames(list(value), name))
+  before <- Sys.getenv(name, NA)
+  on.exit(set(before))
+  set(value)
+  force(code)
+}
+
+# Work leaves no memory behind on the device, however often it is done; others may use the device, too.
+expect_freed <- function(work, times = 5) {
+  work() # what is loaded with it stays
+  gpu_release()
+  before <- gpu_info()$memory_free[1]
+  for (i in seq_len(times)) work()
+  gpu_release()
+  testthat::expect_gt(gpu_info()$memory_free[1], before - 64e6)
+}
+
+# A forked child cannot do what a device of its parent has to do.
+expect_no_fork <- function(work) {
+  outcomes <- parallel::mclapply(1:2, \(i) class(tryCatch(work(), error = identity))[1], mc.cores = 2)
+  testthat::expect_identical(outcomes, rep(list("flashkernel_error_forked"), 2))
+}
+
 # A fit as it would predict on the GPU.
 on_gpu <- function(fit, precision = "double", devices = NULL) {
   fit$backend <- "cuda"
@@ -69,10 +99,7 @@ l2_error <- function(got, want, size = want) sqrt(sum((got - want)^2) / sum(size
 expect_l2 <- function(got, want, bound, label = "value", size = want) {
   stopifnot(identical(length(got), length(want)))
   error <- l2_error(as.vector(got), as.vector(want), as.vector(size))
-  testthat::expect(
-    isTRUE(error <= bound),
-    sprintf("%s: L2 error %.3g is above the bound %.3g.", label, error, bound)
-  )
+  testthat::expect(isTRUE(error <= bound), sprintf("%s: L2 error %.3g is above the bound %.3g.", label, error, bound))
   invisible(error)
 }
 

@@ -57,3 +57,29 @@ interrupt_child <- function(session, rounds) {
   cat("seconds from signal to stop:", paste(round(got$latency, 3), collapse = ", "), "\n")
   got
 }
+
+# Interrupts sums on the cluster that `make()` makes in a child, whose workers are of use afterwards.
+interrupt_cluster <- function(make, rounds) {
+  testthat::skip_if_not_installed("callr")
+  testthat::skip_on_os("windows")
+  make <- `environment<-`(make, globalenv())
+  session <- eval(bquote(function(folder, do_rounds) {
+    workers <- .(make)()
+    on.exit(parallel::stopCluster(workers))
+    set.seed(1)
+    data <- flashkernel::flash_data(matrix(stats::rnorm(4e5), ncol = 2), workers)
+    y <- matrix(stats::rnorm(4e5), ncol = 2)
+    work <- expression(flashkernel::kernel_sum(data, y, bandwidth = 3, tol = 0, control = list(engine = "exact")))
+    some <- \(data) flashkernel::kernel_sum(data, y[1:3, ], bandwidth = 3, tol = 0)
+    after <- \() list(free = identical(parallel::clusterCall(workers, \(x) x, 7), list(7, 7)), right = some(data))
+    list(
+      rounds = do_rounds(work[rep(1, .(rounds))], environment(), folder, after),
+      right = some(flashkernel::flash_data(data$recipe$x))
+    )
+  }))
+  got <- interrupt_child(session, rounds)
+  for (round in got$rounds) {
+    testthat::expect_true(round$free)
+    testthat::expect_identical(round$right, got$right)
+  }
+}

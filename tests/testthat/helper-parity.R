@@ -158,7 +158,7 @@ debiased_case <- function(case, fit) {
 }
 
 parity_fit <- function(case, estimator, precision, backend) {
-  flash_kde(case$x, estimator, case$H, weights = case$weights, control = flash_control(backend = backend, precision = precision))
+  flash_kde(case$x, estimator, case$H, weights = case$weights, control = flash_control(backend, precision))
 }
 
 expect_ran <- function(stats, backend, precision) {

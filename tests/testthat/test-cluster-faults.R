@@ -1,4 +1,4 @@
-x <- matrix(stats::qnorm((seq_len(4000) * 0.754877666) %% 1), ncol = 2)
+x <- unname(cluster_points(2000))
 y <- x[1:50, ] + 0.25
 expected <- kernel_sum(flash_data(x, shard_rows = 100), y, bandwidth = 0.4, tol = 0)
 
@@ -6,9 +6,9 @@ test_that("the shards of a worker that is killed go to the others, and the bits 
   workers <- parallel::makeCluster(3)
   on.exit(try(parallel::stopCluster(workers[c(1, 3)]), silent = TRUE))
   data <- flash_data(x, workers, shard_rows = 100)
-  killed <- parallel::clusterCall(workers, Sys.getpid)[[2]]
-  tools::pskill(killed, 9)
-  expect_warning(sums <- kernel_sum(data, y, bandwidth = 0.4, tol = 0), class = "flashkernel_warning_worker")
+  pids <- pids_of(workers)
+  tools::pskill(pids[2], 9)
+  expect_lost(sums <- kernel_sum(data, y, bandwidth = 0.4, tol = 0))
   expect_identical(sums, expected)
   # known from now on
   expect_warning(again <- kernel_sum(data, y, bandwidth = 0.4, tol = 0), NA)
@@ -16,28 +16,28 @@ test_that("the shards of a worker that is killed go to the others, and the bits 
   # debiased points that were on it are debiased again
   fit <- flash_kde(data, "sdkde", bandwidth = 0.4)
   known <- predict(fit, y)
-  tools::pskill(parallel::clusterCall(workers[3], Sys.getpid)[[1]], 9)
-  expect_warning(expect_identical(predict(fit, y), known), class = "flashkernel_warning_worker")
-  tools::pskill(parallel::clusterCall(workers[1], Sys.getpid)[[1]], 9)
+  tools::pskill(pids[3], 9)
+  expect_lost(expect_identical(predict(fit, y), known))
+  tools::pskill(pids[1], 9)
   expect_error(suppressWarnings(predict(fit, y)), "no worker left", class = "flashkernel_error_cluster")
 })
 
 test_that("one that is killed in the middle of its work loses nothing", {
   workers <- parallel::makeCluster(2)
   on.exit(try(parallel::stopCluster(workers[1]), silent = TRUE))
-  pid <- parallel::clusterCall(workers, Sys.getpid)[[2]]
+  pid <- pids_of(workers)[2]
   make <- function(shard) {
     if (Sys.getpid() == pid && shard == 7) tools::pskill(pid, 9)
     cbind(shard, 2 * shard)
   }
-  expect_warning(data <- flash_data(make, workers, shards = 8), class = "flashkernel_warning_worker")
+  expect_lost(data <- flash_data(make, workers, shards = 8))
   expect_identical(data[1:8, ][, 2], 2 * (1:8))
 })
 
 test_that("so does one that has a request to go on with, of a long run, whose nodes are of any sizes", {
   workers <- parallel::makeCluster(2)
   on.exit(try(parallel::stopCluster(workers[1]), silent = TRUE))
-  pid <- parallel::clusterCall(workers, Sys.getpid)[[2]]
+  pid <- pids_of(workers)[2]
   data <- flash_data(x, workers, shard_rows = 30)
   halved <- flash_data(x, workers, shard_rows = 30)
   replace_in_package("MOST_PAIRS_AT_ONCE", 0)
@@ -51,14 +51,14 @@ test_that("so does one that has a request to go on with, of a long run, whose no
     else options(shards_seen = getOption("shards_seen", 1) + 1)
     shard
   }))
-  expect_warning(seen <- by(halved, FUN = f), class = "flashkernel_warning_worker")
+  expect_lost(seen <- by(halved, FUN = f))
   expect_identical(seen, as.list(1:67))
 })
 
 test_that("one that is silent for too long is lost, and what it says later does no harm", {
   workers <- parallel::makeCluster(2)
   on.exit(parallel::stopCluster(workers))
-  pid <- parallel::clusterCall(workers, Sys.getpid)[[2]]
+  pid <- pids_of(workers)[2]
   make <- function(shard) {
     if (Sys.getpid() == pid) Sys.sleep(3)
     cbind(shard, 2 * shard)
@@ -73,7 +73,7 @@ test_that("one that is silent for too long is lost, and what it says later does 
 test_that("what is wrong with a worker's machine is tried elsewhere; what is wrong with the data is told", {
   workers <- parallel::makeCluster(2)
   on.exit(parallel::stopCluster(workers))
-  pid <- parallel::clusterCall(workers, Sys.getpid)[[1]]
+  pid <- pids_of(workers)[1]
   make <- function(shard) {
     if (Sys.getpid() == pid) {
       stop(structure(class = c("flashkernel_error_alloc", "error", "condition"), list(message = "no memory", call = NULL)))
@@ -83,34 +83,9 @@ test_that("what is wrong with a worker's machine is tried elsewhere; what is wro
   expect_identical(flash_data(make, workers, shards = 4)$n, 4)
   wrong <- function(shard) if (shard == 3) "text" else cbind(shard, 2)
   expect_error(flash_data(wrong, workers, shards = 4), "shard 3.*worker", class = "flashkernel_error_argument")
-  expect_identical(parallel::clusterCall(workers, \(x) x, 7), list(7, 7))
+  expect_free(workers)
 })
 
 test_that("an interrupt reaches the workers and leaves them usable", {
-  skip_if_not_installed("callr")
-  skip_on_os("windows")
-  got <- interrupt_child(function(folder, do_rounds) {
-    workers <- parallel::makeCluster(2)
-    on.exit(parallel::stopCluster(workers))
-    set.seed(1)
-    data <- flashkernel::flash_data(matrix(stats::rnorm(4e5), ncol = 2), workers)
-    y <- matrix(stats::rnorm(4e5), ncol = 2)
-    work <- expression(flashkernel::kernel_sum(
-      data, y, bandwidth = 3, tol = 0,
-      control = flashkernel::flash_control(engine = "exact")
-    ))
-    after <- function() {
-      list(
-        free = identical(parallel::clusterCall(workers, \(x) x, 7), list(7, 7)),
-        right = flashkernel::kernel_sum(data, y[1:3, ], bandwidth = 3, tol = 0)
-      )
-    }
-    list(rounds = do_rounds(work[c(1, 1)], environment(), folder, after), right = flashkernel::kernel_sum(
-      flashkernel::flash_data(data$recipe$x), y[1:3, ], bandwidth = 3, tol = 0
-    ))
-  }, rounds = 2)
-  for (round in got$rounds) {
-    expect_true(round$free)
-    expect_identical(round$right, got$right)
-  }
+  interrupt_cluster(\() parallel::makeCluster(2), rounds = 2)
 })

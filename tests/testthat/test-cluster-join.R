@@ -1,6 +1,6 @@
 # Sums whose targets and sources are both in shards (R/store-cluster-join.R).
 workers <- parallel::makeCluster(3)
-x <- matrix(stats::qnorm((seq_len(1800) * 0.754877666) %% 1), ncol = 2, dimnames = list(NULL, c("a", "b")))
+x <- cluster_points(900)
 w <- seq_len(900) %% 5
 files <- vapply(1:9, \(i) tempfile(fileext = ".rds"), "")
 for (i in 1:9) saveRDS(cbind(x, w = w)[100 * (i - 1) + 1:100, ], files[i])
@@ -10,33 +10,30 @@ read_here <- \(cluster, weights = "w") {
 }
 bytes_of <- \(record) sum(record$workers$bytes)
 
-all_sums <- function(data) {
-  others <- flash_data(x[1:300, ] + 0.1, data$cluster, shard_rows = 90)
-  fit <- flash_kde(data, "sdkde", bandwidth = c(0.3, 0.4))
-  plain <- flash_kde(data, "laplace", bandwidth = c(0.3, 0.4))
+# Of data in shards, or of a matrix with weights.
+all_sums <- function(data, weights = NULL) {
+  others <- x[1:300, ] + 0.1
+  if (!is.matrix(data)) others <- flash_data(others, data$cluster, shard_rows = 90)
+  # shards have weights of their own
+  given <- list(bandwidth = c(0.3, 0.4), weights = weights)
+  fit_by <- \(estimator) do.call(flash_kde, c(list(data, estimator), given[lengths(given) > 0]))
+  fit <- fit_by("sdkde")
+  plain <- fit_by("laplace")
+  sums <- \(...) kernel_sum(data, ..., bandwidth = 0.3, weights = weights, tol = 0)
   list(
-    predict(fit), predict(fit, others, se.fit = TRUE), predict(fit, type = "score"), predict(plain, se.fit = TRUE, loo = TRUE),
-    predict(plain, type = "score", loo = TRUE), kernel_sum(data, bandwidth = 0.3, tol = 0),
-    kernel_sum(data, others, w + 1, bandwidth = 0.3, kernel = "laplacian", tol = 0),
-    kernel_sum(data, b = cbind(w, 1), bandwidth = 0.3, tol = 0), predict(fit, collect = FALSE)[1:900, ]
+    predict(fit), predict(fit, others, se.fit = TRUE), predict(fit, type = "score"),
+    predict(plain, se.fit = TRUE, loo = TRUE), predict(plain, type = "score", loo = TRUE), sums(),
+    sums(others, w + 1, kernel = "laplacian"), sums(b = cbind(w, 1)),
+    if (is.matrix(data)) predict(fit) else predict(fit, collect = FALSE)[1:900, ]
   )
 }
 
 test_that("shards meet shards in blocks: the sums of points in memory, the same bits on any number of workers", {
-  others <- x[1:300, ] + 0.1
-  fit <- flash_kde(x, "sdkde", bandwidth = c(0.3, 0.4), weights = w)
-  plain <- flash_kde(x, "laplace", bandwidth = c(0.3, 0.4), weights = w)
-  known <- list(
-    predict(fit), predict(fit, others, se.fit = TRUE), predict(fit, type = "score"), predict(plain, se.fit = TRUE, loo = TRUE),
-    predict(plain, type = "score", loo = TRUE), kernel_sum(x, bandwidth = 0.3, weights = w, tol = 0),
-    kernel_sum(x, others, w + 1, bandwidth = 0.3, kernel = "laplacian", weights = w, tol = 0),
-    kernel_sum(x, b = cbind(w, 1), bandwidth = 0.3, weights = w, tol = 0), predict(fit)
-  )
+  known <- all_sums(x, w)
   expect_equal(all_sums(read_here(NULL)), known, tolerance = 1e-9, ignore_attr = TRUE)
   replace_in_package("NUMBERS_OF_BLOCK", 2 * 350)
-  here <- all_sums(read_here(NULL))
+  here <- alike(\(cluster) all_sums(read_here(cluster)), list(NULL, workers[1], workers[1:2], workers))
   expect_equal(here, known, tolerance = 1e-9, ignore_attr = TRUE)
-  for (cluster in list(workers[1], workers[1:2], workers)) expect_identical(all_sums(read_here(cluster)), here)
   expect_identical(all_sums(flash_data(cbind(x, w = w), workers, weights = "w", shard_rows = 100)), here)
 })
 
@@ -83,7 +80,7 @@ test_that("to a tolerance shards meet those near them where that moves less, and
   exact[[5]] <- exact[[4]]
   absolute <- kernel_sum(u, u[1:2000, ] + 0.01, abs(b), bandwidth = 0.005, tol = 0)
   scale <- c(max(exact[[1]]), max(absolute), 1, max(exact[[4]]), max(exact[[4]]))
-  found <- lapply(list(NULL, workers[1], workers), \(cluster) {
+  found <- alike(function(cluster) {
     data <- flash_data(u, cluster, shard_rows = 400)
     others <- flash_data(u[1:2000, ] + 0.01, cluster, shard_rows = 500)
     own <- kernel_sum(data, bandwidth = 0.005, tol = 1e-6)
@@ -93,10 +90,8 @@ test_that("to a tolerance shards meet those near them where that moves less, and
     fit <- flash_kde(data, "sdkde", bandwidth = 0.005)
     kept <- predict(fit, tol = 1e-6, collect = FALSE)
     list(own, kernel_sum(data, others, b, bandwidth = 0.005, tol = 1e-6), matern, predict(fit, tol = 1e-6), kept[seq_len(n), 1])
-  })
-  expect_identical(found[[2]], found[[1]])
-  expect_identical(found[[3]], found[[1]])
-  errors <- mapply(\(a, b) max(abs(a - b)), found[[1]], exact) / scale
+  }, list(NULL, workers[1], workers))
+  errors <- mapply(\(a, b) max(abs(a - b)), found, exact) / scale
   expect_lt(max(errors), 1e-6)
   # some sources are left out
   expect_gt(max(errors[1:3]), 0)
@@ -158,7 +153,7 @@ test_that("a worker that is killed while shards meet shards loses nothing", {
   flag <- tempfile()
   workers <- parallel::makeCluster(3)
   on.exit(try(parallel::stopCluster(workers[c(1, 3)]), silent = TRUE))
-  pid <- parallel::clusterCall(workers, Sys.getpid)[[2]]
+  pid <- pids_of(workers)[2]
   make <- function(shard) {
     if (Sys.getpid() == pid && file.exists(flag)) tools::pskill(pid, 9)
     x[100 * (shard - 1) + 1:100, ]
@@ -168,21 +163,20 @@ test_that("a worker that is killed while shards meet shards loses nothing", {
   data <- flash_data(make, workers, shards = 9)
   file.create(flag)
   # at the first block that it has to read
-  expect_warning(fit <- flash_kde(data, "sdkde", bandwidth = 0.3), class = "flashkernel_warning_worker")
+  expect_lost(fit <- flash_kde(data, "sdkde", bandwidth = 0.3))
   values <- predict(fit)
   expect_identical(values, predict(known))
   # debiased points that were on it are debiased again, while others ask for them
-  tools::pskill(parallel::clusterCall(workers[3], Sys.getpid)[[1]], 9)
-  expect_warning(expect_identical(predict(fit), values), class = "flashkernel_warning_worker")
+  tools::pskill(pids_of(workers[3]), 9)
+  expect_lost(expect_identical(predict(fit), values))
 })
 
 test_that("workers that keep nothing are lent it with each request", {
   skip_if_not_installed("future")
   before <- future::plan("sequential")
   on.exit(future::plan(before))
-  known <- predict(flash_kde(flash_data(x, shard_rows = 300), "sdkde", bandwidth = 0.3))
-  there <- flash_data(x, "future", shard_rows = 300)
-  expect_identical(predict(flash_kde(there, "sdkde", bandwidth = 0.3)), known)
+  fit_to <- \(cluster) flash_kde(flash_data(x, cluster, shard_rows = 300), "sdkde", bandwidth = 0.3)
+  alike(\(cluster) predict(fit_to(cluster)), list(NULL, "future"))
 })
 
 test_that("clusters below others are lent what they lack, too", {
@@ -190,8 +184,6 @@ test_that("clusters below others are lent what they lack, too", {
   masters <- parallel::makeForkCluster(2)
   nested <- nested_cluster(masters, \(i) parallel::makeCluster(2, port = 12000 + Sys.getpid() %% 18000))
   on.exit(parallel::stopCluster(nested))
-  known <- flash_data(x, shard_rows = 100)
-  there <- flash_data(x, nested, shard_rows = 100)
-  fits <- lapply(list(known, there), flash_kde, "sdkde", bandwidth = 0.3)
-  expect_identical(predict(fits[[2]]), predict(fits[[1]]))
+  fit_to <- \(cluster) flash_kde(flash_data(x, cluster, shard_rows = 100), "sdkde", bandwidth = 0.3)
+  alike(\(cluster) predict(fit_to(cluster)), list(NULL, nested))
 })

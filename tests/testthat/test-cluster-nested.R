@@ -4,7 +4,7 @@ masters <- parallel::makeCluster(2)
 # masters that are forks would all draw the same port, and parallel draws from below 12,000
 below_of <- \(i) parallel::makeForkCluster(2, port = 12000 + Sys.getpid() %% 18000)
 workers <- flash_control(cluster = list(masters, below_of))$cluster
-x <- matrix(stats::qnorm((seq_len(2400) * 0.754877666) %% 1), ncol = 2, dimnames = list(NULL, c("a", "b")))
+x <- cluster_points(1200)
 w <- seq_len(1200) %% 5
 y <- x[1:7, ] + 0.25
 # the process ids of those below
@@ -52,16 +52,14 @@ test_that("each worker below has a part of the shards, its master none", {
 
 test_that("points in memory go to all of them", {
   replace_in_package("LEAST_PAIRS_FOR_CLUSTER", 1e3)
-  values <- lapply(list(masters[1], workers), \(cluster) {
-    predict(flash_kde(x, "kde", bandwidth = 0.4, control = flash_control(cluster = cluster)))
-  })
-  expect_identical(values[[2]], values[[1]])
+  fit_to <- \(cluster) flash_kde(x, "kde", bandwidth = 0.4, control = flash_control(cluster = cluster))
+  alike(\(cluster) predict(fit_to(cluster)), list(masters[1], workers))
 })
 
 test_that("errors come up, and leave all of them usable", {
   wrong <- function(shard) if (shard == 3) "text" else cbind(shard, 2)
   expect_error(flash_data(wrong, workers, shards = 4), "shard 3.*worker", class = "flashkernel_error_argument")
-  expect_identical(parallel::clusterCall(masters, \(x) x, 7), list(7, 7))
+  expect_free(masters)
   expect_identical(lengths(below()), c(2L, 2L))
   expect_argument_error(flash_control(cluster = list(masters)), "cluster")
   expect_error(nested_cluster(masters, \(i) 7), "make", class = "flashkernel_error_argument")
@@ -69,30 +67,10 @@ test_that("errors come up, and leave all of them usable", {
 })
 
 test_that("an interrupt reaches all of them", {
-  skip_if_not_installed("callr")
-  got <- interrupt_child(function(folder, do_rounds) {
+  interrupt_cluster(function() {
     masters <- parallel::makeForkCluster(2)
-    workers <- flashkernel:::nested_cluster(masters, \(i) parallel::makeForkCluster(2, port = 12000 + Sys.getpid() %% 18000))
-    on.exit(parallel::stopCluster(workers))
-    set.seed(1)
-    data <- flashkernel::flash_data(matrix(stats::rnorm(4e5), ncol = 2), workers)
-    y <- matrix(stats::rnorm(4e5), ncol = 2)
-    work <- expression(flashkernel::kernel_sum(
-      data, y, bandwidth = 3, tol = 0,
-      control = flashkernel::flash_control(engine = "exact")
-    ))
-    after <- function() {
-      list(
-        free = identical(parallel::clusterCall(masters, \(x) x, 7), list(7, 7)),
-        right = flashkernel::kernel_sum(data, y[1:3, ], bandwidth = 3, tol = 0)
-      )
-    }
-    list(rounds = do_rounds(work, environment(), folder, after), right = flashkernel::kernel_sum(
-      flashkernel::flash_data(data$recipe$x), y[1:3, ], bandwidth = 3, tol = 0
-    ))
+    flashkernel:::nested_cluster(masters, \(i) parallel::makeForkCluster(2, port = 12000 + Sys.getpid() %% 18000))
   }, rounds = 1)
-  expect_true(got$rounds[[1]]$free)
-  expect_identical(got$rounds[[1]]$right, got$right)
 })
 
 test_that("a worker below that is killed is replaced by the others of its master, a master by the other one", {
@@ -112,7 +90,7 @@ test_that("a worker below that is killed is replaced by the others of its master
   }))
   expect_warning(data <- flash_data(make, workers, shards = 8), "worker 1 of 2.*worker 2 of 2.*lost")
   expect_identical(data[1:8, ][, 2], 2 * (1:8))
-  tools::pskill(parallel::clusterCall(masters[1], Sys.getpid)[[1]], 9)
+  tools::pskill(pids_of(masters[1]), 9)
   expect_warning(sums <- product(), "^worker 1 of 2.*is lost", class = "flashkernel_warning_worker")
   expect_identical(sums, expected)
   # without any below a master is lost, too

@@ -2,7 +2,7 @@
 # much travels.
 workers <- parallel::makeCluster(3)
 n <- 800
-x <- matrix(stats::qnorm((seq_len(2 * n) * 0.754877666) %% 1), ncol = 2, dimnames = list(NULL, c("a", "b")))
+x <- cluster_points(n)
 noise <- stats::qnorm((seq_len(n) * 0.569840291) %% 1)
 truth <- sin(2 * x[, 1]) + x[, 2] + noise / 4
 w <- 1 + seq_len(n) %% 3
@@ -20,10 +20,7 @@ shards_of <- function(response, cluster = NULL, rows = 100) {
 
 test_that("fits have the same bits on any number of workers", {
   for (response in list(truth, two)) {
-    known <- coef(fit_to(shards_of(response)))
-    for (cluster in list(workers[1], workers[1:2], workers)) {
-      expect_identical(coef(fit_to(shards_of(response, cluster))), known)
-    }
+    alike(\(cluster) coef(fit_to(shards_of(response, cluster))), list(NULL, workers[1], workers[1:2], workers))
   }
 })
 
@@ -97,7 +94,7 @@ test_that("a worker that is killed in the middle of a logistic fit changes no bi
   known <- fit_to(shards_of(three))
   own <- parallel::makeCluster(2)
   on.exit(try(parallel::stopCluster(own[2]), silent = TRUE))
-  pid <- parallel::clusterCall(own[1], Sys.getpid)[[1]]
+  pid <- pids_of(own[1])
   there <- shards_of(three, own)
   steps <- 0
   before <- line_search
@@ -106,7 +103,7 @@ test_that("a worker that is killed in the middle of a logistic fit changes no bi
     if (steps == 3) tools::pskill(pid, 9)
     before(...)
   })
-  expect_warning(fit <- fit_to(there), class = "flashkernel_warning_worker")
+  expect_lost(fit <- fit_to(there))
   expect_identical(coef(fit), coef(known))
   expect_identical(fit$workers$lost, c(TRUE, FALSE))
 })

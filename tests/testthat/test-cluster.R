@@ -1,21 +1,18 @@
 # One cluster for all tests here; its workers load the package that is tested.
 workers <- parallel::makeCluster(2)
-x <- matrix(stats::qnorm((seq_len(2400) * 0.754877666) %% 1), ncol = 2, dimnames = list(NULL, c("a", "b")))
+x <- cluster_points(1200)
 w <- seq_len(1200) %% 5
 y <- x[1:7, ] + 0.25
+clusters <- list(NULL, workers[1], workers)
 
 literal <- function(y, x, h, w = rep(1, nrow(x))) {
   apply(y, 1, \(at) sum(w * exp(-colSums((t(x) - at)^2) / (2 * h^2))))
 }
 
 test_that("sums over shards are the literal sums, with the same bits here and on any number of workers", {
-  here <- flash_data(x, shard_rows = 100)
-  sums <- kernel_sum(here, y, bandwidth = 0.4, tol = 0)
+  sums <- alike(\(cluster) kernel_sum(flash_data(x, cluster, shard_rows = 100), y, bandwidth = 0.4, tol = 0), clusters)
   expect_equal(sums, literal(y, x, 0.4), tolerance = 1e-13)
-  for (cluster in list(workers[1], workers)) {
-    there <- flash_data(x, cluster, shard_rows = 100)
-    expect_identical(kernel_sum(there, y, bandwidth = 0.4, tol = 0), sums)
-  }
+  there <- flash_data(x, workers, shard_rows = 100)
   b <- cbind(w, rev(w))
   expect_equal(
     kernel_sum(there, y, b, bandwidth = 0.4, tol = 0),
@@ -101,36 +98,6 @@ test_that("a reader of files and a function make shards on the workers", {
   expect_error(by(made, FUN = fails), "^`FUN` failed at shard .*boom", class = "flashkernel_error_argument")
 })
 
-# Its kernels are so smooth that a fit tells on which device its products were.
-test_that("kernel_ridge() on the workers is kernel_ridge() of the rows in the same chunks", {
-  truth <- sin(x[, 1]) + x[, 2]
-  there <- flash_data(data.frame(x, y = truth), workers, shard_rows = 300, response = "y")
-  fit_to <- function(..., cluster = NULL) {
-    set.seed(1)
-    kernel_ridge(
-      ..., bandwidth = 1, centers = 40, lambda = 1e-4, solver = list(tolerance = 1e-10, iterations = 200),
-      control = flash_control(backend = "cpu", cluster = cluster)
-    )
-  }
-  expect_equal(predict(fit_to(there), y), predict(fit_to(x, truth), y), tolerance = 1e-6)
-  weighted <- fit_to(there, weights = w + 1)
-  known <- fit_to(x, truth, weights = w + 1)
-  expect_equal(predict(weighted, y), predict(known, y), tolerance = 1e-6)
-  expect_equal(predict(weighted, there), predict(known, x), tolerance = 1e-6)
-  expect_equal(predict(fit_to(x, truth, weights = w + 1, cluster = workers), y), predict(known, y), tolerance = 1e-6)
-})
-
-test_that("tune_ridge() chooses on data of the workers as on the rows", {
-  truth <- sin(x[, 1]) + x[, 2]
-  there <- flash_data(data.frame(x, y = truth), workers, shard_rows = 300, response = "y")
-  tuned <- lapply(list(there, x), \(rows) {
-    set.seed(1)
-    tune_ridge(rows, truth, lambda = c(1e-2, 1e-5), bandwidth = 1, centers = 40)
-  })
-  # rows are held out by shard there, so other centres are drawn
-  expect_equal(predict(tuned[[1]], y), predict(tuned[[2]], y), tolerance = 0.02)
-})
-
 test_that("a big.matrix in a file is read by the workers, one in memory is sent to them", {
   skip_if_not_installed("bigmemory")
   folder <- tempfile()
@@ -147,25 +114,20 @@ test_that("a big.matrix in a file is read by the workers, one in memory is sent 
 
 test_that("with `cluster` sums of points in memory are those without, and the same on one worker and two", {
   replace_in_package("LEAST_PAIRS_FOR_CLUSTER", 1e3)
-  results <- lapply(list(workers[1], workers), \(cluster) {
+  results <- function(cluster) {
     control <- flash_control(cluster = cluster)
     fit <- flash_kde(x, "sdkde", bandwidth = 0.4, control = control)
     plain <- flash_kde(x, "kde", bandwidth = 0.4, control = control, adaptive = "abramson", weights = w)
     adaptive <- flash_kde(x, "sdkde", bandwidth = 0.4, control = control, adaptive = rep(1:2, 600), weights = w)
     list(
+      kernel_sum(x, y, w, bandwidth = 0.4, tol = 0, control = control)[1:7],
       predict(fit, y), predict(plain, y), predict(plain, loo = TRUE), predict(plain, type = "score"),
-      as.vector(kernel_sum(x, y, w, bandwidth = 0.4, tol = 0, control = control)),
       predict(fit, loo = TRUE), predict(adaptive, loo = TRUE)
     )
-  })
-  expect_identical(results[[1]], results[[2]])
-  fit <- flash_kde(x, "sdkde", bandwidth = 0.4)
-  plain <- flash_kde(x, "kde", bandwidth = 0.4, adaptive = "abramson", weights = w)
-  adaptive <- flash_kde(x, "sdkde", bandwidth = 0.4, adaptive = rep(1:2, 600), weights = w)
-  expect_equal(results[[1]], list(
-    predict(fit, y), predict(plain, y), predict(plain, loo = TRUE), predict(plain, type = "score"), literal(y, x, 0.4, w),
-    predict(fit, loo = TRUE), predict(adaptive, loo = TRUE)
-  ), tolerance = 1e-10)
+  }
+  found <- alike(results, clusters[-1])
+  expect_equal(found[[1]], literal(y, x, 0.4, w), tolerance = 1e-10)
+  expect_equal(found, results(NULL), tolerance = 1e-10)
 })
 
 test_that("predictions stay on the workers where they are asked to, at the points of the fit and at others", {
@@ -222,7 +184,7 @@ test_that("to a tolerance grids of the shards are added: within it, and the same
   b <- cos(seq_len(sides)) * 2^(seq_len(sides) %/% 1000) # chunks of other scales
   at <- u[seq(1, sides, by = 300), ] + 0.01
   local_method("grid")
-  found <- lapply(list(NULL, workers[1], workers), \(cluster) {
+  found <- alike(function(cluster) {
     data <- flash_data(u, cluster, shard_rows = 4000)
     ones <- kernel_sum(data, at, bandwidth = 0.05, tol = 1e-6)
     expect_match(diagnostics(ones)$reason_engine, "one grid")
@@ -232,14 +194,12 @@ test_that("to a tolerance grids of the shards are added: within it, and the same
     expect_lt(diagnostics(own)$tol_achieved, 1e-6)
     expect_identical(diagnostics(own)$pairs, sides^2)
     list(ones, kernel_sum(data, at, b, bandwidth = 0.05, tol = 1e-6), predict(fit)[1:100])
-  })
-  expect_identical(found[[2]], found[[1]])
-  expect_identical(found[[3]], found[[1]])
+  }, clusters)
   exact <- literal(at, u, 0.05)
-  expect_lt(max(abs(found[[1]][[1]] - exact)) / max(exact), 1e-6)
-  expect_lt(max(abs(found[[1]][[2]] - literal(at, u, 0.05, b))) / max(literal(at, u, 0.05, abs(b))), 1e-6)
+  expect_lt(max(abs(found[[1]] - exact)) / max(exact), 1e-6)
+  expect_lt(max(abs(found[[2]] - literal(at, u, 0.05, b))) / max(literal(at, u, 0.05, abs(b))), 1e-6)
   exact <- predict(flash_kde(u, "kde", bandwidth = 0.05))
-  expect_lt(max(abs(found[[1]][[3]] - exact[1:100])) / max(exact), 1e-6)
+  expect_lt(max(abs(found[[3]] - exact[1:100])) / max(exact), 1e-6)
 })
 
 test_that("workers forget data that nobody has any more", {
@@ -256,9 +216,7 @@ test_that("workers forget data that nobody has any more", {
   expect_identical(ids %in% held(), c(TRUE, FALSE))
 })
 
-test_that("workers are free for other work between computations", {
-  expect_identical(parallel::clusterCall(workers, \(x) x, 7), list(7, 7))
-})
+test_that("workers are free for other work between computations", expect_free(workers))
 
 test_that("arguments that make no sense are named", {
   expect_error(flash_control(cluster = 2), "cluster", class = "flashkernel_error_argument")
@@ -322,7 +280,7 @@ test_that("forked workers, those of snow and the plan of future give the bits of
     forked <- parallel::makeForkCluster(2)
     on.exit(parallel::stopCluster(forked))
     agrees(forked)
-    expect_identical(parallel::clusterCall(forked, \(x) x, 7), list(7, 7))
+    expect_free(forked)
   }
   if (requireNamespace("future", quietly = TRUE)) {
     before <- future::plan("sequential")

@@ -16,11 +16,8 @@ test_that("a control holds what was said, and prints it", {
   expect_match(shown, "memory_limit: +1 GB", all = FALSE)
   expect_no_match(shown, "precision")
   expect_output(print(flash_control()), "all by default")
-  capture.output(expect_invisible(print(control)))
-})
-
-test_that("names may be abbreviated, as elsewhere", {
   expect_identical(flash_control(precision = "sing")$precision, "single")
+  capture.output(expect_invisible(print(control)))
 })
 
 test_that("every part of a control is checked when it is made", {
@@ -45,38 +42,30 @@ test_that("a control that was changed by hand is checked where it is used", {
 
 test_that("all functions that sum refuse a control that is none", {
   fit <- flash_kde(x, "kde", bandwidth = 1)
+  calls <- expression(
+    flash_kde(x, bandwidth = 1, control = control), flash_kde(~eruptions, faithful, bandwidth = 1, control = control),
+    predict(fit, y, control = control), kernel_sum(x, bandwidth = 1, control = control, tol = 0),
+    kernel_sum(x, bandwidth = 1, control = control, type = "score"), kernel_sum(x, bandwidth = 1, control = control),
+    kde_bandwidth(x, "lcv", control = control), kde_bandwidth(x, "lscv", control = control)
+  )
   for (control in list(list(thread = 2), list(2), "cpu", 1)) {
-    expect_argument_error(flash_kde(x, bandwidth = 1, control = control), "control")
-    expect_argument_error(flash_kde(~eruptions, faithful, bandwidth = 1, control = control), "control")
-    expect_argument_error(predict(fit, y, control = control), "control")
-    expect_argument_error(kernel_sum(x, bandwidth = 1, control = control, tol = 0), "control")
-    expect_argument_error(kernel_sum(x, bandwidth = 1, control = control, type = "score"), "control")
-    expect_argument_error(kernel_sum(x, bandwidth = 1, control = control), "control")
-    expect_argument_error(kde_bandwidth(x, "lcv", control = control), "control")
-    expect_argument_error(kde_bandwidth(x, "lscv", control = control), "control")
+    for (call in calls) expect_argument_error(eval(call), "control")
   }
 })
 
 test_that("a control is the same as its parts by their short names", {
   control <- flash_control("cpu", "single", threads = 1)
-  plain <- \(sums) as.vector(sums)
-  expect_identical(
-    plain(predict(flash_kde(x, bandwidth = 1, control = control), y)),
-    plain(predict(flash_kde(x, bandwidth = 1, control = flash_control(backend = "cpu", precision = "single", threads = 1)), y))
+  values <- \(control) list(
+    predict(flash_kde(x, bandwidth = 1, control = control), y),
+    lapply(c("sum", "log", "score"), \(type) as.vector(kernel_sum(x, y, bandwidth = 1, type = type, control = control))),
+    kde_bandwidth(x, "lcv", "kde", control = control), kde_bandwidth(x, "lscv", control = control)
   )
+  expect_identical(values(control), values(list(backend = "cpu", precision = "single")))
   expect_identical(
     predict(flash_kde(~ eruptions + waiting, faithful, bandwidth = 1, control = control)),
     predict(flash_kde(faithful, bandwidth = 1, control = control))
   )
-  for (type in c("sum", "log", "score")) {
-    expect_identical(
-      plain(kernel_sum(x, y, bandwidth = 1, type = type, control = control)),
-      plain(kernel_sum(x, y, bandwidth = 1, type = type, control = list(backend = "cpu", precision = "single")))
-    )
-  }
   expect_identical(diagnostics(kernel_sum(x, y, bandwidth = 1, tol = 0, control = control))$precision, "single")
-  expect_identical(kde_bandwidth(x, "lcv", "kde", control = control), kde_bandwidth(x, "lcv", "kde", control = list(backend = "cpu", precision = "single")))
-  expect_identical(kde_bandwidth(x, "lscv", control = control), kde_bandwidth(x, "lscv", control = list(backend = "cpu", precision = "single")))
 })
 
 test_that("`tol` beside a control counts before that of the control, and no other part changes", {
@@ -110,10 +99,12 @@ test_that("limits of memory hold for the call, and leave the options as they wer
   before <- options(flashkernel.memory_limit = NULL, flashkernel.chunk_bytes = NULL)
   on.exit(options(before))
   little <- flash_control(memory_limit = 1000)
-  expect_argument_error(flash_kde(x, bandwidth = 1, control = little), "x")
-  expect_argument_error(flash_kde(as.data.frame(x), bandwidth = 1, control = little), "x")
-  expect_argument_error(kernel_sum(x, bandwidth = 1, control = little, tol = 0), "x")
-  expect_argument_error(kernel_sum(x, bandwidth = 1, control = little, type = "score"), "x")
+  for (points in list(x, as.data.frame(x))) {
+    expect_argument_error(flash_kde(points, bandwidth = 1, control = little), "x")
+    for (type in c("sum", "score")) {
+      expect_argument_error(kernel_sum(points, bandwidth = 1, control = little, type = type), "x")
+    }
+  }
   expect_null(getOption("flashkernel.memory_limit"))
   # over the option
   options(flashkernel.memory_limit = 1000)
@@ -149,15 +140,16 @@ test_that("what C gets has the device's memory as asked", {
 
 test_that("a fit keeps its engine, and all that it computes goes by it", {
   for (estimator in c("sdkde", "kde", "laplace")) {
-    fit <- flash_kde(many, estimator, bandwidth = 0.02, control = flash_control(backend = "cpu", engine = "fast"), tol = 1e-4)
+    fit_by <- \(engine) flash_kde(many, estimator, 0.02, control = flash_control("cpu", engine = engine), tol = 1e-4)
+    fit <- fit_by("fast")
     expect_identical(fit$engine, "fast")
     expect_identical(diagnostics(fit)$engine, "fast", label = estimator)
     expect_identical(diagnostics(fit)$requested$engine, "fast")
     expect_identical(diagnostics(fit)$tolerance$engine, "fast", label = estimator)
     expect_output(print(fit), ", fast, [a-z]+ precision")
     expect_identical(update(fit, control = flash_control(engine = "exact"))$engine, "exact")
-    exact <- flash_kde(many, estimator, bandwidth = 0.02, control = flash_control(backend = "cpu", engine = "exact"), tol = 1e-4)
-    expect_identical(predict(exact, y), predict(flash_kde(many, estimator, bandwidth = 0.02, control = flash_control(backend = "cpu")), y))
+    exact <- fit_by("exact")
+    expect_identical(predict(exact, y), predict(flash_kde(many, estimator, 0.02, control = flash_control("cpu")), y))
     top <- max(abs(predict(exact, many)))
     expect_lte(max(abs(predict(fit, many) - predict(exact, many))), 2e-3 * top)
   }

@@ -12,57 +12,44 @@ test_that("an argument error has its class, the package's class and the user's c
   expect_identical(deparse(conditionCall(error)[[1]]), "flash_kde")
 })
 
+# Functions of points, which refuse what they are given and name `arg`.
+takers <- list(
+  fit = \(x, ...) flash_kde(x, bandwidth = 1, ...), sum = \(x, ...) kernel_sum(x, bandwidth = 1, tol = 0, ...),
+  score = \(x, ...) kernel_sum(x, bandwidth = 1, type = "score", ...),
+  silverman = \(x, ...) kde_bandwidth(x, "silverman", ...), lcv = \(x, ...) kde_bandwidth(x, "lcv", ...)
+)
+sums <- takers[c("sum", "score")]
+refuse <- function(by, ..., arg = "x") for (f in by) expect_argument_error(f(...), arg)
+
 test_that("points that are not finite numbers are refused and located", {
-  for (value in c(Inf, -Inf)) {
+  for (value in c(Inf, -Inf, NA, NaN)) {
     bad <- replace(good, 23, value)
-    expect_argument_error(flash_kde(bad, bandwidth = 1), "x")
-    expect_argument_error(predict(fit, bad), "newdata")
-    expect_argument_error(kernel_sum(bad, bandwidth = 1, tol = 0), "x")
-    expect_argument_error(kernel_sum(good, bad, bandwidth = 1, tol = 0), "y")
-    expect_argument_error(kernel_sum(bad, bandwidth = 1, type = "score"), "x")
-    expect_argument_error(kernel_sum(good, bad, bandwidth = 1, type = "score"), "y")
-    expect_error(flash_kde(bad, bandwidth = 1), "row 3, column `2`", fixed = TRUE)
-  }
-  for (value in c(NA, NaN)) {
-    bad <- replace(good, 23, value)
+    refuse(takers[-1], bad)
     expect_argument_error(flash_kde(bad, bandwidth = 1, na.action = na.pass), "x")
     expect_argument_error(predict(fit, bad, na.action = na.fail), "newdata")
-    expect_argument_error(kernel_sum(bad, bandwidth = 1, tol = 0), "x")
-    expect_argument_error(kernel_sum(good, bad, bandwidth = 1, type = "score"), "y")
-    expect_argument_error(kde_bandwidth(bad, "scott"), "x")
-    expect_argument_error(kde_bandwidth(bad, "lcv"), "x")
+    refuse(sums, good, bad, arg = "y")
+    if (is.na(value)) next
+    expect_argument_error(predict(fit, bad), "newdata")
+    expect_error(flash_kde(bad, bandwidth = 1), "row 3, column `2`", fixed = TRUE)
   }
 })
 
 test_that("points of another type are refused", {
   wrong <- list(
-    NULL, "a", letters, list(1, 2), sum, globalenv(), matrix("1", 2, 2), 1i, as.raw(1:3),
-    factor(1:3), Sys.Date(), data.frame(a = 1:2, b = Sys.Date()), data.frame(a = factor(1:2), b = Sys.Date()),
-    array(0, c(2, 2, 2)), quote(x)
+    NULL, "a", letters, list(1, 2), globalenv(), matrix("1", 2, 2), 1i, as.raw(1:3), factor(1:3), Sys.Date(),
+    data.frame(a = 1:2, b = Sys.Date()), data.frame(a = factor(1:2), b = Sys.Date()), array(0, c(2, 2, 2)), quote(x)
   )
-  for (x in wrong) {
-    expect_argument_error(flash_kde(x, bandwidth = 1), "x")
-    expect_argument_error(kernel_sum(x, bandwidth = 1, tol = 0), if (is.function(x)) "y" else "x")
-    expect_argument_error(kernel_sum(x, bandwidth = 1, type = "score"), "x")
-    expect_argument_error(kde_bandwidth(x, "silverman"), "x")
-    if (!is.null(x)) expect_argument_error(predict(fit, x), "newdata")
-  }
+  for (x in wrong) refuse(takers, x)
+  expect_argument_error(kernel_sum(sum, bandwidth = 1, tol = 0), "y")
+  refuse(takers[-2], sum)
   # levels are for flash_kde() alone
-  for (x in list(data.frame(a = 1:2, b = c("u", "v")), data.frame(a = factor(1:2)))) {
-    expect_argument_error(kernel_sum(x, bandwidth = 1, tol = 0), "x")
-    expect_argument_error(kernel_sum(x, bandwidth = 1, type = "score"), "x")
-    expect_argument_error(kde_bandwidth(x, "silverman"), "x")
-    expect_argument_error(predict(fit, x), "newdata")
-  }
+  levels <- list(data.frame(a = 1:2, b = c("u", "v")), data.frame(a = factor(1:2)))
+  for (x in levels) refuse(takers[-1], x)
+  for (x in c(wrong[-1], sum, levels)) expect_argument_error(predict(fit, x), "newdata")
 })
 
 test_that("zero rows and zero columns are refused", {
-  for (x in list(numeric(), matrix(0, 0, 2), matrix(0, 2, 0), faithful[0, ], faithful[, 0])) {
-    expect_argument_error(flash_kde(x, bandwidth = 1), "x")
-    expect_argument_error(kernel_sum(x, bandwidth = 1, tol = 0), "x")
-    expect_argument_error(kernel_sum(x, bandwidth = 1, type = "score"), "x")
-    expect_argument_error(kde_bandwidth(x, "scott"), "x")
-  }
+  for (x in list(numeric(), matrix(0, 0, 2), matrix(0, 2, 0), faithful[0, ], faithful[, 0])) refuse(takers, x)
 })
 
 test_that("newdata has the columns of the fit, by name among others; a lacking one is named", {
@@ -81,8 +68,7 @@ test_that("newdata has the columns of the fit, by name among others; a lacking o
   expect_argument_error(predict(named, matrix(0, 3, 3)), "newdata")
   expect_argument_error(predict(named, c(3, 70)), "newdata")
   expect_identical(predict(named, faithful[2:1]), predict(named, faithful)) # order is by name
-  expect_argument_error(kernel_sum(good, matrix(0, 3, 3), bandwidth = 1, tol = 0), "y")
-  expect_argument_error(kernel_sum(good, matrix(0, 3, 1), bandwidth = 1, type = "score"), "y")
+  for (columns in c(1, 3)) refuse(sums, good, matrix(0, 3, columns), arg = "y")
 })
 
 test_that("weights that are not finite, non-negative and of length n are refused", {
@@ -90,13 +76,7 @@ test_that("weights that are not finite, non-negative and of length n are refused
     rep(1, 19), rep(1, 21), numeric(), -1, replace(rep(1, 20), 3, -1e-9), rep(0, 20),
     replace(rep(1, 20), 3, Inf), rep("1", 20), as.list(rep(1, 20)), rep(.Machine$double.xmax, 20)
   )
-  for (weights in wrong) {
-    expect_argument_error(flash_kde(good, bandwidth = 1, weights = weights), "weights")
-    expect_argument_error(kernel_sum(good, bandwidth = 1, weights = weights, tol = 0), "weights")
-    expect_argument_error(kernel_sum(good, bandwidth = 1, weights = weights, type = "score"), "weights")
-    expect_argument_error(kde_bandwidth(good, "silverman", weights = weights), "weights")
-    expect_argument_error(kde_bandwidth(good, "lcv", weights = weights), "weights")
-  }
+  for (weights in wrong) refuse(takers, good, weights = weights, arg = "weights")
 })
 
 test_that("a bandwidth that is not positive definite is refused", {
@@ -108,10 +88,8 @@ test_that("a bandwidth that is not positive definite is refused", {
   )
   for (bandwidth in wrong) {
     expect_argument_error(flash_kde(good, bandwidth = bandwidth), "bandwidth")
-    expect_argument_error(
-      flash_kde(good, bandwidth = 1, debias = debiasing(bandwidth = bandwidth)), "debias$bandwidth"
-    )
-    expect_argument_error(kernel_sum(good, bandwidth = bandwidth, tol = 0), "bandwidth")
+    refuse(takers["fit"], good, debias = debiasing(bandwidth = bandwidth), arg = "debias$bandwidth")
+    expect_argument_error(kernel_sum(good, bandwidth = bandwidth), "bandwidth")
     expect_argument_error(kernel_sum(good, bandwidth = bandwidth, type = "score"), "bandwidth")
   }
 })
@@ -139,9 +117,7 @@ test_that("bandwidths are matched to the columns by name", {
       expect_argument_error(sums(misnamed), "bandwidth")
     }
     expect_argument_error(flash_kde(faithful, bandwidth = misnamed), "bandwidth")
-    expect_argument_error(
-      flash_kde(faithful, bandwidth = 1, debias = debiasing(bandwidth = misnamed)), "debias$bandwidth"
-    )
+    refuse(takers["fit"], faithful, debias = debiasing(bandwidth = misnamed), arg = "debias$bandwidth")
     expect_argument_error(kde_bandwidth(faithful, "lcv", start = misnamed), "start")
   }
   one_sided <- unname(H)[2:1, 2:1]
@@ -216,16 +192,15 @@ test_that("numbers of digits and names of rows are checked", {
 })
 
 test_that("a choice that is not quite right gets the nearest one named", {
-  nearest <- \(call, name) expect_error(call, paste0("(the nearest is \"", name, "\")"), fixed = TRUE)
-  nearest(flash_kde(good, "sd-kde"), "sdkde")
-  nearest(flash_kde(good, "SDKDE"), "sdkde")
-  nearest(flash_kde(good, bandwidth = "SJ"), "plugin")
-  nearest(flash_kde(good, bandwidth = "Hpi"), "plugin")
-  nearest(flash_kde(good[, 1], bandwidth = "hpi"), "sj")
-  nearest(flash_kde(good, bandwidth = "nrd0"), "silverman")
-  nearest(flash_kde(good[, 1], bandwidth = "sj", weights = 1:20), "plugin")
-  nearest(flash_kde(good, bandwidth = "Silvermann"), "silverman")
-  nearest(flash_kde(good, control = flash_control(backend = "gpu")), "cuda")
+  nearest <- expression(
+    sdkde = flash_kde(good, "sd-kde"), sdkde = flash_kde(good, "SDKDE"), plugin = flash_kde(good, bandwidth = "SJ"),
+    plugin = flash_kde(good, bandwidth = "Hpi"), sj = flash_kde(good[, 1], bandwidth = "hpi"),
+    silverman = flash_kde(good, bandwidth = "nrd0"), plugin = flash_kde(good[, 1], bandwidth = "sj", weights = 1:20),
+    silverman = flash_kde(good, bandwidth = "Silvermann"), cuda = flash_control(backend = "gpu")
+  )
+  for (i in seq_along(nearest)) {
+    expect_error(eval(nearest[[i]]), paste0("(the nearest is \"", names(nearest)[i], "\")"), fixed = TRUE)
+  }
   expect_no_match(tryCatch(flash_kde(good, "histogram"), error = conditionMessage), "nearest")
   expect_identical(flash_kde(good[, 1], "kde", bandwidth = "SJ")$selector, "sj")
 })
@@ -250,26 +225,17 @@ test_that("unknown names are refused and the known ones listed", {
   expect_error(flash_kde(good, estimator = "histogram"), "sdkde.*kde.*laplace")
   expect_argument_error(flash_kde(good, bandwidth = "rule"), "bandwidth")
   for (wrong in list("tpu", NA_character_, c("cpu", "cuda"), 1, list("cpu"), character())) {
-    expect_argument_error(flash_kde(good, bandwidth = 1, control = flash_control(backend = wrong)), "backend")
-    expect_argument_error(kernel_sum(good, bandwidth = 1, control = flash_control(backend = wrong), tol = 0), "backend")
-    expect_argument_error(flash_kde(good, bandwidth = 1, control = flash_control(precision = wrong)), "precision")
-    expect_argument_error(kernel_sum(
-      good, bandwidth = 1, type = "score",
-      control = flash_control(precision = wrong)
-    ), "precision")
+    for (setting in c("backend", "precision")) {
+      control <- stats::setNames(list(wrong), setting)
+      refuse(takers, good, control = control, arg = setting)
+    }
   }
-  for (wrong in list("probability", NA_character_, 1, list("score"))) {
-    expect_argument_error(predict(fit, type = wrong), "type")
-  }
+  for (type in list("probability", NA_character_, 1, list("score"))) expect_argument_error(predict(fit, type = type), "type")
 })
 
 test_that("thread counts that are no counts are refused", {
   for (threads in list(0, -1, 1.5, NA, Inf, "2", c(1, 2), list(1))) {
-    expect_argument_error(flash_kde(good, bandwidth = 1, control = flash_control(threads = threads)), "threads")
-    expect_argument_error(kernel_sum(
-      good, bandwidth = 1, tol = 0,
-      control = flash_control(threads = threads)
-    ), "threads")
+    for (f in takers) expect_argument_error(f(good, control = flash_control(threads = threads)), "threads")
   }
 })
 
@@ -286,8 +252,7 @@ test_that("a constant column has no automatic bandwidth, and is named", {
   expect_s3_class(flash_kde(flat, bandwidth = 1), "flash_kde")
 })
 
-test_that("predict() takes one type, logical flags, and leave-one-out only without newdata", {
-  expect_argument_error(predict(fit, type = "probability"), "type")
+test_that("predict() takes logical flags, and leave-one-out only without newdata", {
   expect_argument_error(predict(fit, se.fit = NA), "se.fit")
   expect_argument_error(predict(fit, loo = "yes"), "loo")
   expect_argument_error(predict(fit, good, loo = TRUE), "loo")
@@ -310,15 +275,12 @@ test_that("simulate(), kde_cdf(), quantile() and hdr_level() name what they cann
   for (nsim in list(-1, 1.5, NA, "a", c(1, 2), Inf)) {
     expect_argument_error(simulate(fit, nsim = nsim), "nsim")
   }
-  expect_argument_error(quantile(line, 1.5), "probs")
-  expect_argument_error(quantile(line, "a"), "probs")
-  expect_argument_error(quantile(line, NaN), "probs")
+  for (probs in list(1.5, "a", NaN)) expect_argument_error(quantile(line, probs), "probs")
   expect_argument_error(kde_cdf(line, "a"), "q")
   for (prob in list(-0.1, 1.1, NA, "a", numeric())) {
     expect_argument_error(hdr_level(fit, prob), "prob")
   }
-  expect_argument_error(kde_cdf(fit, 1), "q") # two variables
-  expect_argument_error(kde_cdf(fit, cbind(1, 1, 1)), "q")
+  for (q in list(1, cbind(1, 1, 1))) expect_argument_error(kde_cdf(fit, q), "q") # two variables
   expect_argument_error(kde_cdf(fit), "q")
   expect_argument_error(kde_cdf(fit, cbind(1, 1), lower = 0), "lower")
   expect_argument_error(kde_cdf(fit, matrix(1, 3, 2), lower = matrix(0, 2, 2)), "lower")
@@ -496,19 +458,18 @@ test_that("messages say what was meant", {
   place$geometry <- structure(list(c(1, 2), c(2, 3)), class = c("sfc_POINT", "sfc"))
   grDevices::pdf(NULL)
   on.exit(grDevices::dev.off())
-  misnamed <- list(wait = c(0, Inf))
-  expect_error(flash_kde(faithful, support = misnamed), "`eruptions`, `waiting`, each once: found `wait`$")
-  expect_error(plot(line, bands = TRUE), "did you mean `band`?", fixed = TRUE)
-  expect_error(flash_kde(faithful$waiting, from = 0), "did you mean `support`?", fixed = TRUE)
-  expect_error(flash_kde(~waiting, faithful, from = 0), "did you mean `support`?", fixed = TRUE)
-  expect_error(hdr_level(line, 90), "found 90 (90% is 0.9)", fixed = TRUE)
-  expect_error(plot(line, prob = 95), "found 95 (95% is 0.95)", fixed = TRUE)
-  expect_error(flash_kde(days["day"]), "is Date (as.numeric() makes numbers of it)", fixed = TRUE)
-  expect_error(flash_kde(days$time), "as.numeric()", fixed = TRUE)
-  expect_error(flash_kde(~day, days), "as.numeric()", fixed = TRUE)
-  expect_error(flash_kde(day ~ time, days), "as.numeric()", fixed = TRUE)
-  expect_error(flash_kde(days$time - days$time[1]), "as.numeric()", fixed = TRUE)
-  expect_error(flash_kde(place), "sf::st_coordinates()", fixed = TRUE)
+  said <- function(message, ...) {
+    for (call in as.list(substitute(list(...)))[-1]) expect_error(eval(call), message, fixed = TRUE)
+  }
+  said("`eruptions`, `waiting`, each once: found `wait`", flash_kde(faithful, support = list(wait = c(0, Inf))))
+  said("did you mean `band`?", plot(line, bands = TRUE))
+  said("did you mean `support`?", flash_kde(faithful$waiting, from = 0), flash_kde(~waiting, faithful, from = 0))
+  said("found 90 (90% is 0.9)", hdr_level(line, 90))
+  said("found 95 (95% is 0.95)", plot(line, prob = 95))
+  said("is Date (as.numeric() makes numbers of it)", flash_kde(days["day"]))
+  said("as.numeric()", flash_kde(days$time), flash_kde(~day, days), flash_kde(days$time - days$time[1]))
+  said("as.numeric()", flash_kde(day ~ time, days))
+  said("sf::st_coordinates()", flash_kde(place))
   # as advised
   expect_s3_class(flash_kde(~ as.numeric(day), days), "flash_kde")
   expect_s3_class(flash_kde(as.numeric(days$time)), "flash_kde")

@@ -7,7 +7,7 @@ test_that("a GPU has the moments of pairs, and criteria their gradients", {
     x <- matrix(stats::rnorm(3000 * d), ncol = d)
     w <- stats::runif(3000, 0.1, 1)
     L <- diag(0.8, d) + 0.1 * lower.tri(diag(d))
-    run <- \(backend) start_run(settle_control(flash_control(backend = backend, precision = "double")))
+    run <- \(backend) start_run(settle_control(flash_control(backend, "double")))
     arguments <- list(x, L, w, w / 2, w / 100, "full", TRUE, w, PLAIN_FACTOR)
     wanted <- do.call(pair_moments, c(arguments, run = list(run("cpu"))))
     found <- do.call(moments_of, c(arguments, run = list(run("cuda"))))

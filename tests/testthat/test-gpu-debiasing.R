@@ -2,7 +2,7 @@
 # test-parity.R.)
 
 on_both <- function(x, ...) {
-  lapply(c(here = "cpu", there = "cuda"), \(backend) flash_kde(x, control = flash_control(backend = backend, precision = "double"), ...))
+  lapply(c(here = "cpu", there = "cuda"), \(backend) flash_kde(x, control = flash_control(backend, "double"), ...))
 }
 
 test_that("a GPU takes the steps of the CPU", {
@@ -44,7 +44,7 @@ test_that("a GPU has the same scores of fits, and of order 6 in any precision", 
   clipped <- on_both(x, "laplace6", bandwidth = 0.7, debias = debiasing(nonnegative = TRUE))
   expect_equal(clipped$there$nonnegative$value, clipped$here$nonnegative$value, tolerance = 1e-6)
   for (precision in c("single", "fast")) {
-    there <- flash_kde(x, "laplace6", bandwidth = 0.7, control = flash_control(backend = "cuda", precision = precision))
+    there <- flash_kde(x, "laplace6", bandwidth = 0.7, control = flash_control("cuda", precision))
     exact <- flash_kde(x, "laplace6", bandwidth = 0.7)
     error <- predict(there, y) - predict(exact, y)
     expect_lt(sqrt(sum(error^2) / sum(predict(exact, y)^2)), c(single = 1e-4, fast = 1e-2)[[precision]])
@@ -54,7 +54,7 @@ test_that("a GPU has the same scores of fits, and of order 6 in any precision", 
 test_that("a GPU leaves out some points over some of the sources as the CPU does, and any of them as all at once", {
   skip_if_no_gpu()
   controls <- lapply(c(here = "cpu", there = "cuda"), \(backend) {
-    run_control(settle_control(flash_control(backend = backend, precision = "double")))
+    run_control(settle_control(flash_control(backend, "double")))
   })
   for (d in c(1, 2, 9, 16, 33, 64)) for (with in c("nothing", "weights", "factors")) for (n in c(2, 64, 1100)) {
     case <- left_out_case(n, d, with)
@@ -76,8 +76,8 @@ test_that("a GPU leaves out some points over some of the sources as the CPU does
 test_that("a GPU leaves out points beside a heavy one as the CPU does", {
   skip_if_no_gpu()
   for (n in c(5, 80, 1100)) for (ratio in 10^-c(2, 6, 16, 30)) {
-    here <- heavy_cases(ratio, n, control = flash_control(backend = "cpu"))
-    there <- heavy_cases(ratio, n, control = flash_control(backend = "cuda", precision = "double"))
+    here <- heavy_cases(ratio, n, control = flash_control("cpu"))
+    there <- heavy_cases(ratio, n, control = flash_control("cuda", "double"))
     for (kind in setdiff(names(here), c("compact", "window"))) {
       found <- lapply(list(here[[kind]], there[[kind]]), \(case) {
         predict(case$fit(seq_len(n)), loo = TRUE, type = "log_density")

@@ -18,7 +18,7 @@ engine_case <- function(n, m, d) {
 }
 
 cpu_fit <- function(case, estimator = "kde", weights = case$weights) {
-  flash_kde(case$x, estimator, case$H, weights = weights, control = flash_control(backend = "cpu", precision = "double"))
+  flash_kde(case$x, estimator, case$H, weights = weights, control = flash_control("cpu", "double"))
 }
 
 # ---- values -----------------------------------------------------------------------------------
@@ -65,10 +65,7 @@ for (d in c(1, 3, 16, 33, 100)) for (estimator in ESTIMATORS) {
       plain <- cpu_fit(case, "kde")
       for (precision in PRECISIONS) {
         where <- paste(case$where, precision)
-        gpu <- flash_kde(
-          case$x, estimator, case$H, weights = case$weights,
-          control = flash_control(backend = "cuda", precision = precision)
-        )
+        gpu <- flash_kde(case$x, estimator, case$H, weights = case$weights, control = flash_control("cuda", precision))
         compare <- function(...) {
           if (estimator == "laplace") { # signed: relative to the terms
             want <- predict(cpu, ...)
@@ -97,21 +94,21 @@ many_points <- function(d, n) {
   list(x = x, H = example_bandwidth(d, max(0.7, sqrt(d) / 4)), d = d, n = n)
 }
 debiased_steps <- function(case, precision, ...) {
-  fit <- flash_kde(case$x, "sdkde", case$H, control = flash_control(backend = "cuda", precision = precision, ...))
+  fit <- flash_kde(case$x, "sdkde", case$H, control = flash_control("cuda", precision, ...))
   2 * (fit$debiased - case$x) %*% solve(case$H)
+}
+
+expect_moves_of_double <- function(case, where) {
+  want <- debiased_steps(case, "double")
+  for (precision in c("single", "fast")) {
+    expect_score_near(debiased_steps(case, precision), want, case$H, precision, paste(where, precision))
+  }
 }
 
 for (d in c(5, 9, 16)) {
   test_that(sprintf("many points move as in double precision in %d dimensions, whatever their number", d), {
     skip_if_no_gpu()
-    for (n in c(81 * 1152, 95001, 128 * 768 + 1)) {
-      case <- many_points(d, n)
-      want <- debiased_steps(case, "double")
-      for (precision in c("single", "fast")) {
-        where <- sprintf("n = %d, d = %d, %s", n, d, precision)
-        expect_score_near(debiased_steps(case, precision), want, case$H, precision, where)
-      }
-    }
+    for (n in c(81 * 1152, 95001, 128 * 768 + 1)) expect_moves_of_double(many_points(d, n), paste(n, d))
   })
 }
 
@@ -120,9 +117,7 @@ test_that("points far out and points alone move as in double precision among man
   case <- many_points(6, 100000)
   case$x[c(1, 767, 40000, 100000), ] <- case$x[c(1, 767, 40000, 100000), ] + c(6, -7, 5, 8)
   case$x[2:5, ] <- rep(case$x[1, ], each = 4) # ties
-  want <- debiased_steps(case, "double")
-  for (precision in c("single", "fast"))
-    expect_score_near(debiased_steps(case, precision), want, case$H, precision, precision)
+  expect_moves_of_double(case, "far")
 })
 
 test_that("many points some thirty kernel standard deviations wide move as in double precision", {
@@ -130,9 +125,7 @@ test_that("many points some thirty kernel standard deviations wide move as in do
   for (d in c(6, 16)) {
     case <- many_points(d, 70000)
     case$x[c(TRUE, FALSE), 1] <- case$x[c(TRUE, FALSE), 1] + 45 * sqrt(case$H[1, 1])
-    want <- debiased_steps(case, "double")
-    for (precision in c("single", "fast"))
-      expect_score_near(debiased_steps(case, precision), want, case$H, precision, paste(d, precision))
+    expect_moves_of_double(case, paste("d =", d))
   }
 })
 
@@ -184,7 +177,7 @@ test_that("bandwidths by cross-validation are those of the CPU", {
     }
   }
   choose <- function(backend) {
-    control <- flash_control(backend = backend, precision = "double")
+    control <- flash_control(backend, "double")
     kde_bandwidth(x[, 1:2], "lscv", structure = "scaled", control = control)
   }
   expect_equal(as.numeric(choose(backend = "cuda")), as.numeric(choose(backend = "cpu")), tolerance = 1e-5)
@@ -277,7 +270,7 @@ test_that("products take double precision as far as their rounding allows, diffe
   method <- function(d, apart) {
     x <- example_points(500, d) + rep(c(-apart, apart), each = 250)
     y <- x[seq(1, 500, by = 9), , drop = FALSE] + 0.1
-    cpu <- flash_kde(x, "kde", bandwidth = 1, control = flash_control(backend = "cpu", precision = "double"))
+    cpu <- flash_kde(x, "kde", bandwidth = 1, control = flash_control("cpu", "double"))
     gpu <- on_gpu(cpu)
     want <- predict(cpu, y, type = "log_density")
     expect_within(predict(gpu, y, "log_density"), want, 1e-10, paste(d, apart))
@@ -338,7 +331,7 @@ test_that("scores of more dimensions than a launch takes are those of the CPU", 
     x <- case$x[case$at, ]
     sums <- kernel_sum(
       case$x, x, cbind(1, case$x), case$H, weights = case$weights, tol = 0,
-      control = flash_control(backend = "cpu", precision = "double")
+      control = flash_control("cpu", "double")
     )
     sums <- sums - case$weights[case$at] * cbind(1, x)
     want <- (sums[, -1] / sums[, 1] - x) %*% solve(case$H)
@@ -378,7 +371,7 @@ test_that("queries any distance away keep their log densities on the GPU", {
   x <- c(-1.3, 0.2, 0.7, 2.1)
   y <- 10^(2:150) * rep(c(1, -1.37), length.out = 149)
   for (estimator in c("kde", "laplace")) {
-    cpu <- flash_kde(x, estimator, bandwidth = 1, control = flash_control(backend = "cpu"))
+    cpu <- flash_kde(x, estimator, bandwidth = 1, control = flash_control("cpu"))
     log_abs <- function(fit) {
       internal <- asNamespace("flashkernel")
       internal$log_estimate(fit, matrix(y), FALSE, internal$fit_control(fit))$log_abs
@@ -394,7 +387,7 @@ test_that("wide data lose no digits: clusters ten thousand bandwidths apart, and
   for (d in c(1, 3, 8, 16, 33)) for (offset in c(0, 1e4)) {
     x <- example_points(400, d) + rep(c(-1e4, 0, 1e4, 5e3), each = 100) + offset
     y <- x[seq(1, 400, by = 37), , drop = FALSE] + 0.1
-    cpu <- flash_kde(x, "kde", bandwidth = 1, control = flash_control(backend = "cpu", precision = "double"))
+    cpu <- flash_kde(x, "kde", bandwidth = 1, control = flash_control("cpu", "double"))
     want <- predict(cpu, y, type = "log_density")
     score <- predict(cpu, y, type = "score")
     for (precision in PRECISIONS) {
@@ -410,22 +403,15 @@ test_that("coefficients and weights below normal numbers give the CPU's sums on 
   skip_if_no_gpu()
   set.seed(8)
   x <- matrix(stats::rnorm(600), ncol = 2)
-  for (precision in c("single", "double")) {
-    for (size in c(1e-309, 1e-312)) {
-      b <- size * stats::runif(300, -1, 1)
-      sums <- lapply(c("cuda", "cpu"), \(on) kernel_sum(
-        x, b = b, bandwidth = 0.5,
-        control = flash_control(backend = on, precision = precision)
-      ))
-      gap <- max(abs(sums[[1]] - sums[[2]])) / max(abs(sums[[2]]))
-      expect_lt(gap, if (precision == "single") 1e-4 else 1e-10)
-      weights <- abs(b)
-      sums <- lapply(c("cuda", "cpu"), \(on) kernel_sum(
-        x, weights = weights, bandwidth = 0.5,
-        control = flash_control(backend = on, precision = precision)
-      ))
-      expect_lt(max(abs(sums[[1]] - sums[[2]])) / max(sums[[2]]), 1e-4)
+  for (precision in c("single", "double")) for (size in c(1e-309, 1e-312)) {
+    b <- size * stats::runif(300, -1, 1)
+    gap <- function(...) {
+      sum_on <- \(on) kernel_sum(x, bandwidth = 0.5, control = flash_control(on, precision), ...)
+      sums <- lapply(c("cuda", "cpu"), sum_on)
+      max(abs(sums[[1]] - sums[[2]])) / max(abs(sums[[2]]))
     }
+    expect_lt(gap(b = b), if (precision == "single") 1e-4 else 1e-10)
+    expect_lt(gap(weights = abs(b)), 1e-4)
   }
 })
 
@@ -433,10 +419,7 @@ test_that("coefficients over all decades of doubles keep the least of them on a 
   skip_if_no_gpu()
   x <- 1000 * (1:200)
   b <- 10^seq(-318, 305, length.out = 200) * c(1, -1)
-  sums <- kernel_sum(
-    x, b = b, bandwidth = 1,
-    control = flash_control(backend = "cuda", engine = "exact", precision = "double")
-  )
+  sums <- kernel_sum(x, b = b, bandwidth = 1, control = flash_control("cuda", engine = "exact", precision = "double"))
   expect_equal(as.vector(sums) / b, rep(1, 200), tolerance = 1e-12)
 })
 
@@ -451,12 +434,12 @@ test_that("ties, single points and weights of zero are no trouble on the GPU", {
   x <- round(example_points(500, 3))
   weights <- rep(c(0, 1, 2, 1e-8), 125)
   for (estimator in ESTIMATORS) {
-    cpu <- flash_kde(x, estimator, bandwidth = 0.5, weights = weights, control = flash_control(backend = "cpu"))
-    gpu <- flash_kde(x, estimator, bandwidth = 0.5, weights = weights, control = flash_control(backend = "cuda", precision = "double"))
+    cpu <- flash_kde(x, estimator, bandwidth = 0.5, weights = weights, control = flash_control("cpu"))
+    gpu <- flash_kde(x, estimator, bandwidth = 0.5, weights = weights, control = flash_control("cuda", "double"))
     expect_within(predict(gpu) / predict(cpu), rep(1, 500), 1e-9, estimator)
     expect_within(predict(gpu, loo = TRUE) / predict(cpu, loo = TRUE), rep(1, 500), 1e-8, estimator)
-    one <- flash_kde(rbind(x[1, ]), estimator, bandwidth = 1, control = flash_control(backend = "cuda", precision = "double"))
-    expect_within(predict(one), predict(one, control = flash_control(backend = "cpu")), 1e-12, estimator)
+    one <- flash_kde(rbind(x[1, ]), estimator, bandwidth = 1, control = flash_control("cuda", "double"))
+    expect_within(predict(one), predict(one, control = flash_control("cpu")), 1e-12, estimator)
   }
 })
 
@@ -468,15 +451,13 @@ all_sums <- function(precision, devices = NULL, n = 3001) {
   fits <- lapply(ESTIMATORS, \(estimator) {
     flash_kde(
       case$x, estimator, case$H, weights = case$weights,
-      control = flash_control(backend = "cuda", precision = precision, devices = devices)
+      control = flash_control("cuda", precision, devices = devices)
     )
   })
   list(
     lapply(fits, predict, case$y), lapply(fits, predict), lapply(fits, predict, loo = TRUE),
     lapply(fits, predict, case$y, type = "score"), fits[[2]]$debiased,
-    kernel_sum(case$x, case$y, case$b, case$H,
-      control = flash_control(backend = "cuda", precision = precision, devices = devices)
-    , tol = 0)
+    kernel_sum(case$x, case$y, case$b, case$H, control = flash_control("cuda", precision, devices = devices), tol = 0)
   )
 }
 
@@ -510,9 +491,8 @@ test_that("many points on a device with little memory move in another way, to th
 })
 
 test_that("several devices give the bits of one", {
-  skip_if_no_gpu()
+  skip_if_one_gpu()
   n_devices <- length(gpu_info()$index)
-  skip_if(n_devices < 2, "one CUDA device")
   for (precision in PRECISIONS) {
     one <- all_sums(precision, 0)
     expect_identical(all_sums(precision, n_devices - 1), one)
@@ -523,12 +503,12 @@ test_that("several devices give the bits of one", {
   for (precision in PRECISIONS) {
     sums <- \(on) kernel_sum(
       case$x, case$y, case$b, case$H, tol = 0,
-      control = flash_control(backend = "cuda", precision = precision, devices = on)
+      control = flash_control("cuda", precision, devices = on)
     )
     expect_identical(sums("all"), sums(0))
   }
   x <- example_points(20000, 4)
-  fit <- flash_kde(x, bandwidth = 0.5, control = flash_control(backend = "cuda", devices = "all"))
+  fit <- flash_kde(x, bandwidth = 0.5, control = flash_control("cuda", devices = "all"))
   expect_identical(diagnostics(fit)$devices, seq_len(n_devices) - 1L)
 })
 
@@ -552,7 +532,7 @@ test_that("\"auto\" takes the GPU for large jobs and the CPU for small ones", {
 
 test_that("a fit on the GPU says so, and how long the device took", {
   skip_if_no_gpu()
-  fit <- flash_kde(example_points(2000, 4), bandwidth = 0.5, control = flash_control(backend = "cuda", devices = 0))
+  fit <- flash_kde(example_points(2000, 4), bandwidth = 0.5, control = flash_control("cuda", devices = 0))
   found <- diagnostics(fit)
   expect_identical(found$backend, "cuda")
   expect_identical(found$devices, 0L)
@@ -569,7 +549,7 @@ test_that("a fit on the GPU says so, and how long the device took", {
 test_that("a device that is not there is named", {
   skip_if_no_gpu()
   x <- example_points(50, 2)
-  error <- tryCatch(flash_kde(x, bandwidth = 1, control = flash_control(backend = "cuda", devices = 99)), error = identity)
+  error <- tryCatch(flash_kde(x, bandwidth = 1, control = flash_control("cuda", devices = 99)), error = identity)
   expect_s3_class(error, "flashkernel_error_no_device")
   expect_match(conditionMessage(error), "`devices`.*99")
 })
@@ -578,7 +558,7 @@ test_that("a fit from the GPU can be saved and read elsewhere", {
   skip_if_no_gpu()
   file <- tempfile(fileext = ".rds")
   on.exit(unlink(file))
-  fit <- flash_kde(example_points(500, 3), bandwidth = 0.5, control = flash_control(backend = "cuda"))
+  fit <- flash_kde(example_points(500, 3), bandwidth = 0.5, control = flash_control("cuda"))
   saveRDS(fit, file)
   read <- readRDS(file)
   same <- setdiff(names(fit), "plan") # which has an address
@@ -597,8 +577,8 @@ test_that("debiased points stay on the device until they are read, and outlive i
   x <- example_points(3000, 3)
   y <- x[1:100, ] + 0.1
   for (weights in list(NULL, rep(c(0.5, 2), 1500))) {
-    fit <- \() flash_kde(x, bandwidth = 0.4, weights = weights, control = flash_control(backend = "cuda", precision = "double"))
-    want <- flash_kde(x, bandwidth = 0.4, weights = weights, control = flash_control(backend = "cpu"))
+    fit <- \() flash_kde(x, bandwidth = 0.4, weights = weights, control = flash_control("cuda", "double"))
+    want <- flash_kde(x, bandwidth = 0.4, weights = weights, control = flash_control("cpu"))
     a <- fit()
     expect_within(a$debiased, want$debiased, 1e-10)
     first <- predict(a, y)
@@ -620,7 +600,7 @@ test_that("a bandwidth matrix moves points as the CPU does", {
   for (d in c(2, 5)) {
     x <- example_points(800, d)
     H <- example_bandwidth(d, 0.5)
-    fit <- \(backend) flash_kde(x, bandwidth = H, debias = debiasing(bandwidth = 1.5 * H), control = flash_control(backend = backend, precision = "double"))
+    fit <- \(backend) flash_kde(x, bandwidth = H, debias = debiasing(bandwidth = 1.5 * H), control = flash_control(backend, "double"))
     expect_within(fit("cuda")$debiased, fit("cpu")$debiased, 1e-10)
   }
 })
@@ -630,12 +610,12 @@ test_that("what operators keep stays within device_memory, and gives way to what
   gpu_release()
   x <- example_points(20000, 4)
   v <- stats::rnorm(20000)
-  small <- flash_control(backend = "cuda", device_memory = 4e6, tol = 0)
+  small <- flash_control("cuda", device_memory = 4e6, tol = 0)
   ops <- lapply(1:5, \(i) kernel_operator(x + i, bandwidth = 1, control = small))
   products <- lapply(ops, \(op) op %*% v)
   expect_lte(cached(), 4e6)
   expect_identical(lapply(ops, \(op) op %*% v), products)
-  free <- kernel_operator(x, bandwidth = 1, tol = 0, control = flash_control(backend = "cuda"))
+  free <- kernel_operator(x, bandwidth = 1, tol = 0, control = flash_control("cuda"))
   first <- free %*% v
   expect_gt(cached(), 1e6)
   expect_identical(free %*% v, first)
@@ -650,10 +630,10 @@ test_that("operators by the grid keep apart, and have the bits of single sums", 
   v <- stats::rnorm(100000)
   ops <- lapply(c(0.05, 0.08), \(h) kernel_operator(
     x, bandwidth = h, tol = 1e-6,
-    control = flash_control(backend = "cuda", engine = "fast")
+    control = flash_control("cuda", engine = "fast")
   ))
   once <- lapply(c(0.05, 0.08), \(h) {
-    plain(kernel_sum(x, b = v, bandwidth = h, tol = 1e-6, control = flash_control(backend = "cuda", engine = "fast")))
+    plain(kernel_sum(x, b = v, bandwidth = h, tol = 1e-6, control = flash_control("cuda", engine = "fast")))
   })
   for (i in c(1, 2, 1, 2)) expect_identical(as.vector(ops[[i]] %*% v), once[[i]])
   expect_identical(as.vector(ops[[1]] %*% (-v)), -once[[1]])
@@ -663,7 +643,7 @@ test_that("points stay on the device between predictions, until they are release
   skip_if_no_gpu()
   gpu_release()
   expect_identical(cached(), 0)
-  fit <- flash_kde(example_points(20000, 4), "kde", bandwidth = 0.5, control = flash_control(backend = "cuda"))
+  fit <- flash_kde(example_points(20000, 4), "kde", bandwidth = 0.5, control = flash_control("cuda"))
   first <- predict(fit, fit$x[1:100, ])
   held <- cached()
   expect_gt(held, 0)
@@ -678,10 +658,7 @@ test_that("points changed in place are not mistaken for those on the device", {
   skip_if_no_gpu()
   x <- example_points(5000, 3)
   y <- x[1:50, ]
-  sums <- \(backend) kernel_sum(
-    x, y, bandwidth = 0.5, tol = 0,
-    control = flash_control(backend = backend, precision = "double")
-  )
+  sums <- \(backend) kernel_sum(x, y, bandwidth = 0.5, tol = 0, control = flash_control(backend, "double"))
   sums("cuda")
   x[4999, 2] <- x[4999, 2] + 1 # R may keep the address
   expect_within(sums("cuda"), sums("cpu"), 1e-11)
@@ -691,12 +668,7 @@ test_that("points changed in place are not mistaken for those on the device", {
 
 test_that("repeated work leaves no memory behind on the device", {
   skip_if_no_gpu()
-  all_sums("single")
-  gpu_release()
-  before <- gpu_info()$memory_free[1]
-  for (i in 1:5) all_sums("single")
-  gpu_release()
-  expect_gt(gpu_info()$memory_free[1], before - 64e6) # others may use the device, too
+  expect_freed(\() all_sums("single"))
 })
 
 # More points than fit at once.
@@ -705,10 +677,10 @@ sums_of_many <- function() {
   x <- matrix(stats::rnorm(600000 * 16), ncol = 16)
   y <- x[seq(1, 600000, by = 199), ] + 0.1
   sums <- function(precision) {
-    control <- flash_control(backend = "cuda", precision = precision)
+    control <- flash_control("cuda", precision)
     kernel_sum(x, y, cbind(1, x[, 1:2]), bandwidth = 2, tol = 0, control = control)
   }
-  fit <- flash_kde(x, "kde", bandwidth = 2, control = flash_control(backend = "cuda", precision = "double"))
+  fit <- flash_kde(x, "kde", bandwidth = 2, control = flash_control("cuda", "double"))
   list(
     log_density = predict(fit, y, type = "log_density"), score = predict(fit, y, type = "score"),
     double = sums("double"), single = sums("single")
@@ -731,10 +703,7 @@ test_that("a device too small for anything is an error of its own, and the CPU g
   got <- in_child(function() {
     x <- matrix(stats::rnorm(40000), ncol = 4)
     class_of <- \(backend) {
-      class(tryCatch(kernel_sum(
-        x, bandwidth = 0.5, tol = 0,
-        control = flash_control(backend = backend)
-      ), error = identity))[1]
+      class(tryCatch(kernel_sum(x, bandwidth = 0.5, tol = 0, control = flash_control(backend)), error = identity))[1]
     }
     list(cuda = class_of("cuda"), again = class_of("cuda"), cpu = class_of("cpu"))
   }, env = c(FLASHKERNEL_CUDA_MEMORY = "1e4"))
@@ -751,7 +720,7 @@ test_that("a forked child of a process that uses CUDA gets an error, or the CPU,
   got <- in_child(function() {
     set.seed(1)
     x <- matrix(stats::rnorm(600000), ncol = 3)
-    fit <- flash_kde(x, "kde", bandwidth = 0.5, control = flash_control(backend = "cuda", precision = "double"))
+    fit <- flash_kde(x, "kde", bandwidth = 0.5, control = flash_control("cuda", "double"))
     at <- x[1:5000, ] # work that "auto" would give to the GPU
     before <- predict(fit, at)
     outcomes <- parallel::mclapply(c("cuda", "auto", "status"), \(what) {
@@ -759,7 +728,7 @@ test_that("a forked child of a process that uses CUDA gets an error, or the CPU,
         gpu_release()
         return(gpu_info()$status)
       }
-      tryCatch(predict(fit, at, control = flash_control(backend = what)), error = \(e) class(e))
+      tryCatch(predict(fit, at, control = flash_control(what)), error = \(e) class(e))
     }, mc.cores = 3)
     list(before = before, outcomes = outcomes, after = predict(fit, at))
   }, timeout = 60)
@@ -774,21 +743,18 @@ interrupted_gpu <- function(folder, do_rounds) {
   set.seed(1)
   x <- matrix(stats::rnorm(8 * 2e6), ncol = 8)
   few <- x[1:100, ]
-  kde <- flash_kde(x, "kde", bandwidth = 0.5, control = flash_control(backend = "cuda", precision = "double"))
+  kde <- flash_kde(x, "kde", bandwidth = 0.5, control = flash_control("cuda", "double"))
   predict(kde, few) # CUDA starts here
   work <- expression(
-    flash_kde(x, "sdkde", bandwidth = 0.5, control = flash_control(backend = "cuda", precision = "double")),
+    flash_kde(x, "sdkde", bandwidth = 0.5, control = flash_control("cuda", "double")),
     predict(kde, loo = TRUE),
-    kernel_sum(
-      x, x[2e6:1, ], cbind(1, x), bandwidth = 0.5, tol = 0,
-      control = flash_control(backend = "cuda", precision = "double")
-    )
+    kernel_sum(x, x[2e6:1, ], cbind(1, x), bandwidth = 0.5, tol = 0, control = flash_control("cuda", "double"))
   )
   rounds <- do_rounds(work, environment(), folder, \() {
     gpu_release()
     list(free = gpu_info()$memory_free[1])
   })
-  list(rounds = rounds, after = predict(flash_kde(few, "kde", bandwidth = 0.5, control = flash_control(backend = "cuda"))), few = few)
+  list(rounds = rounds, after = predict(flash_kde(few, "kde", bandwidth = 0.5, control = flash_control("cuda"))), few = few)
 }
 
 test_that("an interrupt stops work on the GPU at once, leaks nothing, and the session goes on", {

@@ -50,7 +50,7 @@ test_that("all estimators go by a tolerance on the GPU, with the same bits each 
     done$got
   }
   for (estimator in c("kde", "sdkde", "laplace")) {
-    fit <- flash_kde(x, estimator, bandwidth = 0.1, control = flash_control(backend = "cpu"))
+    fit <- flash_kde(x, estimator, bandwidth = 0.1, control = flash_control("cpu"))
     exact <- predict(fit, y)
     fast <- predict_fast(fit, y, "density", control())
     expect_lte(max(abs(fast - exact)) / max(abs(exact)), 1e-6, label = estimator)
@@ -59,7 +59,7 @@ test_that("all estimators go by a tolerance on the GPU, with the same bits each 
     error <- abs(predict_fast(fit, y, "score", control()) - predict(fit, y, type = "score"))
     expect_lte(max(error[clear, ]) * 0.1, 1e-5, label = paste(estimator, "score"))
   }
-  kde <- flash_kde(x, "kde", bandwidth = 0.1, control = flash_control(backend = "cpu"))
+  kde <- flash_kde(x, "kde", bandwidth = 0.1, control = flash_control("cpu"))
   for (type in c("log_density", "score")) {
     want <- predict(kde, type = type, loo = TRUE)
     got <- predict_fast(kde, NULL, type, control(tol_type = "pointwise"), loo = TRUE)
@@ -68,7 +68,7 @@ test_that("all estimators go by a tolerance on the GPU, with the same bits each 
   # "auto" takes it for many
   sums <- kernel_sum(
     x[rep(1:30000, 10), ] + stats::rnorm(6e5) / 100, bandwidth = 0.1, tol = 1e-8,
-    control = flash_control(backend = "cuda")
+    control = flash_control("cuda")
   )
   expect_identical(diagnostics(sums)$engine, "fast")
 })
@@ -86,8 +86,7 @@ test_that("points too thin for a grid on the GPU are the CPU's where it may be e
 })
 
 test_that("several GPUs give the bits of one", {
-  skip_if_no_gpu()
-  testthat::skip_if(length(gpu_info()$index) < 2, "one GPU only")
+  skip_if_one_gpu()
   set.seed(10)
   x <- matrix(stats::rnorm(300000), 100000)
   b <- stats::rnorm(100000)

@@ -20,7 +20,7 @@ test_that("clusters far apart stay on tensor cores, within what the precision pr
     y <- near_both(x, 12000)
     some <- seq(1, 12000, by = 61)
     for (estimator in c("kde", "sdkde")) {
-      cpu <- flash_kde(x, estimator, bandwidth = 0.9, control = flash_control(backend = "cpu", precision = "double"))
+      cpu <- flash_kde(x, estimator, bandwidth = 0.9, control = flash_control("cpu", "double"))
       want <- predict(cpu, y[some, ], type = "log_density")
       score <- predict(cpu, y[some, ], type = "score")
       for (precision in c("single", "fast")) {
@@ -43,7 +43,7 @@ test_that("points that one centre reaches, but not well, are as exact as the oth
     away <- 1:40
     x[away, ] <- x[away, ] / 2
     x[away, 1:2] <- x[away, 1:2] + reach[["at"]] / sqrt(2)
-    cpu <- flash_kde(x, "kde", bandwidth = 1, control = flash_control(backend = "cpu", precision = "double"))
+    cpu <- flash_kde(x, "kde", bandwidth = 1, control = flash_control("cpu", "double"))
     y <- x[rep(away, 50), ] + 0.25 * cos(seq_len(2000 * d))
     expect_l2(predict(on_gpu(cpu, "single"), y), predict(cpu, y), 1e-5, paste("d =", d))
   }
@@ -58,7 +58,7 @@ test_that("sums of columns in frames are numbers where a row's mass is next to n
   b <- cbind(seq_len(12001) %% 7 - 3, 1, cos(seq_len(12001)))
   sums <- \(on, ..., columns = b) kernel_sum_by(
     x, y, columns, bandwidth = 0.5, tol = 0, ...,
-    control = flash_control(backend = on)
+    control = flash_control(on)
   )
   want <- sums("cpu", precision = "double")
   got <- sums("cuda", precision = "single")
@@ -70,16 +70,13 @@ test_that("in frames a point leaves itself out, and weights and columns are its 
   skip_if_no_gpu()
   x <- far_clusters(6000, 3)
   weights <- rep(c(1, 5, 0, 2), 1500)
-  cpu <- flash_kde(x, "kde", bandwidth = 0.5, weights = weights, control = flash_control(backend = "cpu", precision = "double"))
+  cpu <- flash_kde(x, "kde", bandwidth = 0.5, weights = weights, control = flash_control("cpu", "double"))
   gpu <- on_gpu(cpu, "single")
   want <- predict(cpu, loo = TRUE, type = "log_density")
   expect_lt(max(abs(predict(gpu, loo = TRUE, type = "log_density") - want)), 1e-4)
   b <- cbind(seq_len(6000) %% 7 - 3, 1, cos(seq_len(6000)))
   sums <- lapply(c("cuda", "cpu"), \(on) {
-    kernel_sum(
-      x, b = b, bandwidth = 0.5,
-      control = flash_control(backend = on, precision = if (on == "cuda") "single" else "double")
-    )
+    kernel_sum(x, b = b, bandwidth = 0.5, control = flash_control(on, if (on == "cuda") "single" else "double"))
   })
   for (k in 1:3) expect_lt(sqrt(sum((sums[[1]] - sums[[2]])[, k]^2) / sum(sums[[2]][, k]^2)), 1e-5)
 })
@@ -97,7 +94,7 @@ test_that("more clusters than frames, of all sizes, are as exact as any", {
   for (d in c(3, 20, 40)) {
     x <- many_clusters(d)
     h <- if (d == 3) 0.6 else sqrt(d) / 3
-    cpu <- flash_kde(x, "kde", bandwidth = h, weights = 1 + seq_len(nrow(x)) %% 3, control = flash_control(backend = "cpu", precision = "double"))
+    cpu <- flash_kde(x, "kde", bandwidth = h, weights = 1 + seq_len(nrow(x)) %% 3, control = flash_control("cpu", "double"))
     gpu <- on_gpu(cpu, "single")
     y <- x[rep(seq_len(nrow(x)), 3), ] + 0.1
     expect_promise(predict(gpu, y, "log_density"), predict(cpu, y, "log_density"), d, "single", paste("d =", d))
@@ -110,7 +107,7 @@ test_that("more clusters than frames, of all sizes, are as exact as any", {
 test_that("the same call in frames gives the same bits, on several devices, too", {
   skip_if_no_gpu()
   x <- far_clusters(20000, 4)
-  fit <- on_gpu(flash_kde(x, "kde", bandwidth = 0.5, control = flash_control(backend = "cpu")), "single")
+  fit <- on_gpu(flash_kde(x, "kde", bandwidth = 0.5, control = flash_control("cpu")), "single")
   first <- predict(fit, x, type = "log_density")
   expect_identical(predict(fit, x, type = "log_density"), first)
   # what an earlier call has left on the device does not matter

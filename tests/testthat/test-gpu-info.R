@@ -128,17 +128,15 @@ test_that("backend = \"cuda\" without a GPU is one clear error, at the fit or at
   skip_if(has_gpu(), "this machine has a CUDA device")
   fit <- flash_kde(good, "kde", bandwidth = 1)
   for (call in expression(
-    flash_kde(good, bandwidth = 1, control = flash_control(backend = "cuda")),
-    flash_kde(good, "kde", bandwidth = 1, control = flash_control(backend = "cuda")), # sums nothing itself
-    predict(fit, control = flash_control(backend = "cuda")),
-    kernel_sum(good, bandwidth = 1, control = flash_control(backend = "cuda"), tol = 0),
-    kernel_sum(good, bandwidth = 1, control = flash_control(backend = "cuda"), type = "score"),
+    flash_kde(good, bandwidth = 1, control = flash_control("cuda")),
+    flash_kde(good, "kde", bandwidth = 1, control = flash_control("cuda")), # sums nothing itself
+    predict(fit, control = flash_control("cuda")),
+    kernel_sum(good, bandwidth = 1, control = flash_control("cuda"), tol = 0),
+    kernel_sum(good, bandwidth = 1, control = flash_control("cuda"), type = "score"),
     kde_bandwidth(good, "lcv", "kde", control = list(backend = "cuda"))
   )) {
     error <- tryCatch(eval(call), error = identity)
-    expect_s3_class(error, c("flashkernel_error_no_device", "flashkernel_error", "error", "condition"),
-      exact = TRUE
-    )
+    expect_s3_class(error, c("flashkernel_error_no_device", "flashkernel_error", "error", "condition"), exact = TRUE)
     expect_match(conditionMessage(error), "CUDA", ignore.case = TRUE)
   }
 })
@@ -161,7 +159,7 @@ test_that("\"auto\" without a GPU computes on the CPU and says nothing", {
 
 test_that("diagnostics() says why the back end was chosen", {
   expect_match(diagnostics(flash_kde(good, bandwidth = 1))$reason, "[a-z]")
-  expect_identical(diagnostics(flash_kde(good, bandwidth = 1, control = flash_control(backend = "cpu")))$reason, "as asked")
+  expect_identical(diagnostics(flash_kde(good, bandwidth = 1, control = flash_control("cpu")))$reason, "as asked")
 })
 
 test_that("loading, small jobs and backend_info() leave the CUDA driver alone", {

@@ -58,7 +58,7 @@ test_that("an operator of products on the GPU keeps points that are not centred"
   x <- example_points(300, 3) + 5
   v <- cos(1:300)
   for (kernel in some_product_kernels()) {
-    op <- kernel_operator(x, bandwidth = 1, kernel = kernel, control = flash_control(backend = "cuda"))
+    op <- kernel_operator(x, bandwidth = 1, kernel = kernel, control = flash_control("cuda"))
     for (i in 1:3) expect_lt(product_error(op %*% v, x, x, diag(3), kernel, v), 1e-14, label = kernel$name)
   }
 })

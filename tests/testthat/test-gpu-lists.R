@@ -1,14 +1,7 @@
 # Sums on a GPU that pass over blocks that are far: points in order along a curve, and lists of what is near. For few
 # points they are asked for; "all" has every block on every list.
 
-with_lists <- function(wish, code) {
-  before <- Sys.getenv("FLASHKERNEL_CUDA_LISTS", NA)
-  on.exit({
-    if (is.na(before)) Sys.unsetenv("FLASHKERNEL_CUDA_LISTS") else Sys.setenv(FLASHKERNEL_CUDA_LISTS = before)
-  })
-  Sys.setenv(FLASHKERNEL_CUDA_LISTS = wish)
-  force(code)
-}
+with_lists <- function(wish, code) with_variable("FLASHKERNEL_CUDA_LISTS", wish, code)
 
 summed_by <- function(fit, y) log_estimate(fit, y, FALSE, fit_control(fit))$stats$method
 
@@ -16,7 +9,7 @@ summed_by <- function(fit, y) log_estimate(fit, y, FALSE, fit_control(fit))$stat
 skip_if_no_lists <- function() {
   skip_if_no_gpu()
   x <- matrix(as.double(1:64))
-  fit <- flash_kde(x, "kde", bandwidth = 1, control = flash_control(backend = "cuda", precision = "single"))
+  fit <- flash_kde(x, "kde", bandwidth = 1, control = flash_control("cuda", "single"))
   by <- with_lists("always", summed_by(fit, x))
   if (by != "wgmma, lists") skip(paste("this GPU sums by", by))
 }
@@ -63,7 +56,7 @@ by_lists <- function(label, ask) {
 }
 
 fit_of <- function(case, estimator = "kde", weights = NULL) {
-  flash_kde(case$x, estimator, bandwidth = case$h, weights = weights, control = flash_control(backend = "cpu", precision = "double"))
+  flash_kde(case$x, estimator, bandwidth = case$h, weights = weights, control = flash_control("cpu", "double"))
 }
 
 for (name in names(list_cases)) {
@@ -135,10 +128,10 @@ test_that("points that are near to each other are not put in order, and to ask f
   skip_if_no_lists()
   x <- example_points(110000, 8)
   y <- x[seq_len(95000), ]
-  fit <- flash_kde(x, "kde", bandwidth = 1, control = flash_control(backend = "cuda", precision = "single"))
+  fit <- flash_kde(x, "kde", bandwidth = 1, control = flash_control("cuda", "single"))
   expect_identical(summed_by(fit, y), "wgmma")
   plain <- predict(fit, y, type = "log_density")
-  again <- flash_kde(x, "kde", bandwidth = 1, control = flash_control(backend = "cuda", precision = "single"))
+  again <- flash_kde(x, "kde", bandwidth = 1, control = flash_control("cuda", "single"))
   expect_lt(max(abs(with_lists("always", predict(again, y, type = "log_density")) - plain)), 1e-5)
 })
 
@@ -146,11 +139,11 @@ test_that("many points of which few are near are put in order by themselves", {
   skip_if_no_lists()
   x <- 60 * matrix(spread_evenly(2 * 120000), ncol = 2)
   y <- x[1:90000, ] + 0.1
-  fit <- flash_kde(x, "kde", bandwidth = 0.5, control = flash_control(backend = "cuda", precision = "single"))
+  fit <- flash_kde(x, "kde", bandwidth = 0.5, control = flash_control("cuda", "single"))
   expect_identical(summed_by(fit, y), "wgmma, lists")
   expect_identical(summed_by(fit, y[1:5000, ]), "wgmma")
   some <- seq(1, 90000, by = 900)
-  cpu <- flash_kde(x, "kde", bandwidth = 0.5, control = flash_control(backend = "cpu", precision = "double"))
+  cpu <- flash_kde(x, "kde", bandwidth = 0.5, control = flash_control("cpu", "double"))
   want <- predict(cpu, y[some, ], type = "log_density")
   expect_promise(predict(fit, y, type = "log_density")[some], want, 2, "single", "120,000 points")
 })
@@ -160,7 +153,7 @@ test_that("sums by lists have the same bits again, and on several devices", {
   case <- list_case("plane")
   sums_on <- function(devices) {
     fits <- lapply(c("kde", "sdkde"), \(estimator) {
-      flash_kde(case$x, estimator, bandwidth = case$h, control = flash_control(backend = "cuda", precision = "single", devices = devices))
+      flash_kde(case$x, estimator, bandwidth = case$h, control = flash_control("cuda", "single", devices = devices))
     })
     list(predict(fits[[1]], case$y), predict(fits[[1]], loo = TRUE), fits[[2]]$debiased[, ])
   }
@@ -176,8 +169,6 @@ test_that("in chunks, which points that leave themselves out meet by their place
   loo <- \() predict(fit, loo = TRUE, type = "log_density")
   want <- with_lists("always", loo())
   gpu_release()
-  before <- Sys.getenv("FLASHKERNEL_CUDA_MEMORY", NA)
-  on.exit(if (is.na(before)) Sys.unsetenv("FLASHKERNEL_CUDA_MEMORY") else Sys.setenv(FLASHKERNEL_CUDA_MEMORY = before))
-  Sys.setenv(FLASHKERNEL_CUDA_MEMORY = "5e6")
-  expect_lt(max(abs(with_lists("always", loo()) - want)), 1e-5)
+  got <- with_variable("FLASHKERNEL_CUDA_MEMORY", "5e6", with_lists("always", loo()))
+  expect_lt(max(abs(got - want)), 1e-5)
 })

@@ -21,7 +21,7 @@ test_that("a GPU has the densities, scores and leave-one-out values of fits with
 
 test_that("a GPU chooses the same bandwidth and lambdas", {
   skip_if_no_gpu()
-  here <- coef(flash_kde(iris, control = flash_control(backend = "cpu")))
-  there <- coef(flash_kde(iris, control = flash_control(backend = "cuda", precision = "double")))
+  here <- coef(flash_kde(iris, control = flash_control("cpu")))
+  there <- coef(flash_kde(iris, control = flash_control("cuda", "double")))
   expect_equal(there, here, tolerance = 1e-3)
 })

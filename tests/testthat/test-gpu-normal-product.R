@@ -8,10 +8,7 @@ test_that("a product of every kernel on the GPU is that of the matrix", {
     distances <- ref_distances(case$x, case$y, diag(d, d))
     for (kernel in names(ref_kernels)) for (precision in names(bounds)) {
       K <- ref_kernels[[kernel]](distances)
-      op <- kernel_operator(
-        case$x, case$y, sqrt(d), kernel, tol = 0,
-        control = flash_control(backend = "cuda", precision = precision)
-      )
+      op <- kernel_operator(case$x, case$y, sqrt(d), kernel, tol = 0, control = flash_control("cuda", precision))
       where <- paste(c(kernel, precision, size, d), collapse = " ")
       for (again in 1:2) {
         got <- normal_product(op, case$v, case$w, case$weights)
@@ -34,9 +31,7 @@ test_that("K v comes with the product, of one column and of more, in chunks of r
     K <- matrix(ref_kernel_matrix(case$x, case$y, diag(d, d), "gaussian"), size[2])
     want <- K %*% case$v
     for (precision in names(bounds)) for (devices in list(NULL, "all")) {
-      run <- run_control(settle_control(flash_control(
-        backend = "cuda", precision = precision, engine = "exact", devices = devices
-      )))
+      run <- run_control(settle_control(flash_control("cuda", precision, engine = "exact", devices = devices)))
       sources <- sum_sources(case$x, NULL, L, check_kernel("gaussian"), new_plan())
       rows <- sum_sources(case$y, NULL, L, check_kernel("gaussian"), new_plan())
       # kept rows and such that come by
@@ -56,7 +51,7 @@ test_that("points at themselves, transposed and weighted operators are what they
   for (at in list(NULL, case$y)) {
     product <- function(backend, transposed) {
       op <- kernel_operator(
-        case$x, at, 1, "matern32", tol = 0, control = flash_control(backend = backend, precision = "double")
+        case$x, at, 1, "matern32", tol = 0, control = flash_control(backend, "double")
       )
       if (transposed) op <- t(op)
       numbers <- \(n) matrix(sin(seq_len(2 * n)^2), n)
@@ -72,26 +67,22 @@ test_that("points at themselves, transposed and weighted operators are what they
 test_that("to a tolerance a product on the GPU is near the exact one", {
   skip_if_no_gpu()
   case <- normal_case(10000, 20000, d = 2)
-  op <- kernel_operator(case$x, case$y, 0.05, tol = 1e-6, control = flash_control(backend = "cuda", engine = "fast"))
+  op <- kernel_operator(case$x, case$y, 0.05, tol = 1e-6, control = flash_control("cuda", engine = "fast"))
   got <- normal_product(op, case$v, case$w, case$weights)
   expect_identical(diagnostics(op)$engine, "fast")
-  exact <- kernel_operator(
-    case$x, case$y, 0.05, tol = 0,
-    control = flash_control(backend = "cuda", precision = "double")
-  )
+  exact <- kernel_operator(case$x, case$y, 0.05, tol = 0, control = flash_control("cuda", "double"))
   want <- normal_product(exact, case$v, case$w, case$weights)
   size <- crossprod(exact, abs(case$weights) * (exact %*% abs(case$v) + abs(case$w)))
   expect_lt(max(abs(got - want)) / max(size), 2e-6)
 })
 
 test_that("several devices give the product of one, the same bits", {
-  skip_if_no_gpu()
-  skip_if(length(gpu_info()$index) < 2, "one CUDA device")
+  skip_if_one_gpu()
   case <- normal_case(3000, 40000, d = 5, r = 2)
   product <- \(devices) normal_product(
     kernel_operator(
       case$x, case$y, 2, tol = 0,
-      control = flash_control(backend = "cuda", devices = devices)
+      control = flash_control("cuda", devices = devices)
     ), case$v, case$w, case$weights
   )
   expect_identical(product(0:1), product(0))
@@ -99,48 +90,48 @@ test_that("several devices give the product of one, the same bits", {
 
 # ---- by two sweeps, and by tiles ----------------------------------------------------------------
 
-NORMAL_METHODS <- c(
-  sweeps = "tensor cores, two sweeps", differences = "differences, two sweeps", tiles = "dense tiles"
-)
+NORMAL_METHODS <- c(sweeps = "tensor cores, two sweeps", differences = "differences, two sweeps", tiles = "dense tiles")
 
 # A product of points on the GPU and what did it.
 gpu_product <- function(case, bandwidth, ..., columns = seq_len(ncol(case$v)), v = TRUE, w = TRUE, weights = TRUE,
                         kernel = "gaussian", tol = 0) {
-  op <- kernel_operator_by(case$x, case$y, bandwidth, kernel, tol = tol, control = flash_control(backend = "cuda"), ...)
+  op <- kernel_operator_by(case$x, case$y, bandwidth, kernel, tol = tol, control = flash_control("cuda"), ...)
   product <- \() normal_product(
     op, if (v) case$v[, columns, drop = FALSE], if (w) case$w[, columns, drop = FALSE], if (weights) case$weights
   )
   got <- product()
   expect_identical(product(), got) # with what is kept by now
-  list(
-    product = got, method = diagnostics(op)$method, precision = diagnostics(op)$precision,
-    cached = gpu_info()$cached[1]
-  )
+  list(product = got, method = diagnostics(op)$method, precision = diagnostics(op)$precision)
+}
+
+# That of the matrix K, by one of NORMAL_METHODS in the precision that is asked for, or another one (ran).
+expect_product <- function(case, K, bandwidth, bound, method, where, precision = "single", ran = precision, ...,
+                           columns = seq_len(ncol(case$v)), v = TRUE, w = TRUE, weights = TRUE) {
+  got <- gpu_product(case, bandwidth, precision = precision, columns = columns, v = v, w = w, weights = weights, ...)
+  expect_identical(c(got$method, got$precision), c(NORMAL_METHODS[[method]], ran), label = where)
+  part <- \(x, is_in) if (is_in) x[, columns, drop = FALSE]
+  error <- normal_error(got$product, K, part(case$v, v), part(case$w, w), if (weights) case$weights)
+  expect_lt(error, bound, label = where)
 }
 
 test_that("a product of any size is that of the matrix by tensor cores, and by tiles where columns are many", {
   skip_if_no_gpu()
-  expected <- function(precision, t, d) {
-    tiles <- precision == "double" || t == 40 || (t == 3 && d >= 200)
-    NORMAL_METHODS[[if (tiles) "tiles" else "sweeps"]]
-  }
   bounds <- c(double = 1e-12, single = 1e-5)
-  for (size in list(c(1, 129), c(31, 33), c(33, 31), c(127, 1), c(129, 1000))) for (d in c(2, 20, 40, 50, 65, 80, 96, 97, 129, 200, 440)) {
+  dimensions <- c(2, 20, 40, 50, 65, 80, 96, 97, 129, 200, 440)
+  for (size in list(c(1, 129), c(31, 33), c(33, 31), c(127, 1), c(129, 1000))) for (d in dimensions) {
     case <- normal_case(size[1], size[2], d, r = 40)
     K <- ref_kernel_matrix(case$x, case$y, diag(2 * d, d), "gaussian")
     for (precision in names(bounds)) for (t in c(1, 3, 40)) {
+      by_tiles <- precision == "double" || t == 40 || (t == 3 && d >= 200)
       where <- paste(c(size, d, precision, t), collapse = " ")
-      columns <- seq_len(t)
-      got <- gpu_product(case, sqrt(2 * d), precision = precision, columns = columns)
-      expect_identical(c(got$method, got$precision), c(expected(precision, t, d), precision), label = where)
-      v <- case$v[, columns, drop = FALSE]
-      w <- case$w[, columns, drop = FALSE]
-      expect_lt(normal_error(got$product, K, v, w, case$weights), bounds[[precision]], label = where)
+      expect <- \(...) expect_product(
+        case, K, sqrt(2 * d), bounds[[precision]], if (by_tiles) "tiles" else "sweeps", where, precision,
+        columns = seq_len(t), ...
+      )
+      expect()
       if (t == 40) next
-      got <- gpu_product(case, sqrt(2 * d), precision = precision, columns = columns, v = FALSE)$product
-      expect_lt(normal_error(got, K, NULL, w, case$weights), bounds[[precision]], label = where)
-      got <- gpu_product(case, sqrt(2 * d), precision = precision, columns = columns, w = FALSE, weights = FALSE)$product
-      expect_lt(normal_error(got, K, v), bounds[[precision]], label = where)
+      expect(v = FALSE)
+      expect(w = FALSE, weights = FALSE)
     }
   }
 })
@@ -158,23 +149,11 @@ test_that("tiles of every kernel keep their digits, also where points meet and f
       })
       K <- ref_kernel_matrix(moved$x, moved$y, diag(bandwidth^2, d), kernel)
       for (columns in list(1, 1:2)) {
-        got <- gpu_product(moved, bandwidth, kernel = kernel, precision = "double", columns = columns)
-        expect_identical(got$method, NORMAL_METHODS[["tiles"]])
-        bound <- if (offset == 0) 1e-11 else 1e-9
-        v <- case$v[, columns, drop = FALSE]
-        w <- case$w[, columns, drop = FALSE]
         where <- paste(d, offset, bandwidth, kernel, length(columns))
-        expect_lt(normal_error(got$product, K, v, w, case$weights), bound, label = where)
+        bound <- if (offset == 0) 1e-11 else 1e-9
+        expect_product(moved, K, bandwidth, bound, "tiles", where, "double", kernel = kernel, columns = columns)
       }
     }
-  }
-  case <- normal_case(130, 300, 24, r = 2)
-  for (kernel in some_product_kernels()) {
-    ref <- ref_product_matrix(case$x, case$y, diag(16, 24), kernel)
-    got <- gpu_product(case, 4, kernel = kernel)$product
-    want <- crossprod(ref$K, case$weights * (ref$K %*% case$v + case$w))
-    size <- crossprod(ref$size, abs(case$weights) * (ref$size %*% abs(case$v) + abs(case$w)))
-    expect_lt(max(abs(got - want) / size), 1e-12, label = kernel$name)
   }
 })
 
@@ -190,10 +169,7 @@ test_that("tiles in single precision keep its digits, of every kernel, where col
     for (bandwidth in sqrt(d) / c(0.5, 1, 3)) for (kernel in names(ref_kernels)) {
       if (t == 1 && kernel == "gaussian") next
       K <- ref_kernels[[kernel]](distances / bandwidth)
-      got <- gpu_product(case, bandwidth, kernel = kernel, precision = "single")
-      where <- paste(d, t, bandwidth, kernel)
-      expect_identical(c(got$method, got$precision), c(NORMAL_METHODS[["tiles"]], "single"), label = where)
-      expect_lt(normal_error(got$product, K, case$v, case$w, case$weights), 1e-5, label = where)
+      expect_product(case, K, bandwidth, 1e-5, "tiles", paste(d, t, bandwidth, kernel), kernel = kernel)
     }
   }
 })
@@ -202,12 +178,8 @@ test_that("columns in several runs, the last of them not full, are in the produc
   skip_if_no_gpu()
   case <- normal_case(9001, 70, 4, r = 20)
   K <- ref_kernel_matrix(case$x, case$y, diag(4, 4), "gaussian")
-  for (precision in c("single", "double")) {
-    got <- gpu_product(case, 2, precision = precision)
-    expect_identical(got$method, NORMAL_METHODS[["tiles"]])
-    bound <- if (precision == "single") 1e-5 else 1e-12
-    expect_lt(normal_error(got$product, K, case$v, case$w, case$weights), bound, label = precision)
-  }
+  expect_product(case, K, 2, 1e-5, "tiles", "single", "single")
+  expect_product(case, K, 2, 1e-12, "tiles", "double", "double")
 })
 
 test_that("kernels other than Gaussians are summed by differences where columns and dimensions are few", {
@@ -218,12 +190,8 @@ test_that("kernels other than Gaussians are summed by differences where columns 
     distances <- ref_distances(case$x, case$y)
     for (bandwidth in sqrt(d) * c(0.3, 2)) for (kernel in setdiff(names(ref_kernels), "gaussian")) {
       K <- ref_kernels[[kernel]](distances / bandwidth)
-      got <- gpu_product(case, bandwidth, kernel = kernel, precision = "single", columns = 1)
       where <- paste(d, size[1], size[2], bandwidth, kernel)
-      expect_identical(c(got$method, got$precision), c(NORMAL_METHODS[["differences"]], "single"), label = where)
-      v <- case$v[, 1, drop = FALSE]
-      w <- case$w[, 1, drop = FALSE]
-      expect_lt(normal_error(got$product, K, v, w, case$weights), 1e-5, label = where)
+      expect_product(case, K, bandwidth, 1e-5, "differences", where, kernel = kernel, columns = 1)
     }
   }
 })
@@ -236,7 +204,7 @@ test_that("sums in single precision are short: terms that round alike do not add
     v <- c(1, rep(0.43, nrow(x) - 1))
     single <- \(x, y) flashkernel::kernel_operator(
       x, y, 1, kernel, tol = 0,
-      control = flashkernel::flash_control(backend = "cuda", precision = "single")
+      control = flashkernel::flash_control("cuda", "single")
     )
     op <- single(x, x[1:20000, , drop = FALSE] * 1)
     back <- single(x[1:300, , drop = FALSE], x)
@@ -258,7 +226,7 @@ test_that("cards before Hopper have the same products", {
   products <- function(cases) lapply(cases, \(case) {
     op <- flashkernel::kernel_operator(
       case$x, case$y, 3, tol = 0,
-      control = flashkernel::flash_control(backend = "cuda", precision = "single")
+      control = flashkernel::flash_control("cuda", "single")
     )
     list(got = flashkernel:::normal_product(op, case$v, case$w, case$weights), method = flashkernel::diagnostics(op)$method)
   })
@@ -311,11 +279,8 @@ test_that("tiles are in double where points are too wide for halves", {
     case$y <- spread * normal_case(200, 900, 3)$y
     case$y[1:50, ] <- case$x[1:50, ] + 0.1
     K <- ref_kernel_matrix(case$x, case$y, diag(1, 3), kernel)
-    got <- gpu_product(case, 1, kernel = kernel, precision = "single")
-    where <- paste(kernel, spread)
-    expect_identical(got$method, NORMAL_METHODS[["tiles"]], label = where)
-    expect_identical(got$precision, if (spread < 1000) "single" else "double", label = where)
-    expect_lt(normal_error(got$product, K, case$v, case$w, case$weights), 2e-5, label = where)
+    ran <- if (spread < 1000) "single" else "double"
+    expect_product(case, K, 1, 2e-5, "tiles", paste(kernel, spread), ran = ran, kernel = kernel)
   }
 })
 
@@ -339,13 +304,10 @@ test_that("points at themselves, and one set of rows for several operators, have
   skip_if_no_gpu()
   case <- normal_case(400, 1500, 5)
   H <- diag(4, 5)
-  own <- kernel_operator(
-    case$x, bandwidth = 2, tol = 0,
-    control = flash_control(backend = "cuda", precision = "single")
-  )
+  own <- kernel_operator(case$x, bandwidth = 2, tol = 0, control = flash_control("cuda", "single"))
   K <- ref_kernel_matrix(case$x, case$x, H, "gaussian")
   for (again in 1:2) expect_lt(normal_error(normal_product(own, case$v, case$v), K, case$v, case$v), 1e-5)
-  op <- kernel_operator(case$x, case$y, 2, tol = 0, control = flash_control(backend = "cuda", precision = "single"))
+  op <- kernel_operator(case$x, case$y, 2, tol = 0, control = flash_control("cuda", "single"))
   K <- ref_kernel_matrix(case$x, case$y, H, "gaussian")
   for (again in 1:3) { # what is kept of both is made anew for the other way
     expect_lt(normal_error(normal_product(op, case$v, case$w), K, case$v, case$w), 1e-5)
@@ -390,13 +352,10 @@ test_that("rows that stay, stay in part, or pass by at each product give the sam
 })
 
 test_that("shards of rows give the same bits on several devices", {
-  skip_if_no_gpu()
-  skip_if(length(gpu_info()$index) < 2, "one CUDA device")
+  skip_if_one_gpu()
   case <- normal_case(300, 200000, d = 6, r = 20)
   for (precision in c("single", "double")) for (t in c(1, 20)) {
-    product <- \(devices) gpu_product(
-      case, 2, precision = precision, devices = devices, columns = seq_len(t)
-    )$product
+    product <- \(devices) gpu_product(case, 2, precision = precision, devices = devices, columns = seq_len(t))$product
     expect_identical(product(0:1), product(0))
   }
 })

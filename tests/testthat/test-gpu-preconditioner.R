@@ -59,7 +59,7 @@ test_that("a large preconditioner has the bits of the one before, and is right o
   one <- results[[1]]
   want <- kernel_operator(
     sources$points, bandwidth = 0.2, tol = 0,
-    control = flash_control(backend = "cpu")
+    control = flash_control("cpu")
   ) %*% v + 1e-12 * m * v
   expect_equal(one$K, want, tolerance = 1e-12)
   expect_equal(one$A, one$TT / m + 1e-3 * v, tolerance = 1e-12)
@@ -120,28 +120,20 @@ test_that("giving the GPU back takes preconditioners there with it, and their me
 
 test_that("preconditioners on a GPU that fail or are freed leave no memory behind", {
   skip_if_no_libraries()
-  K <- diag(c(-1, rep(1, 3999)))
-  fail <- \() try(new_preconditioner(K, cuda_run(), 1e-10), silent = TRUE)
-  fail()
-  gpu_release()
-  before <- gpu_info()$memory_free[1]
-  for (i in 1:5) {
-    fail()
+  K <- diag(c(-1, rep(1, 3999))) # 128 MB
+  expect_freed(\() {
+    try(new_preconditioner(K, cuda_run(), 1e-10), silent = TRUE)
     free_preconditioner(new_preconditioner(abs(K), cuda_run()))
-  }
-  gpu_release()
-  expect_gt(gpu_info()$memory_free[1], before - 64e6) # 128 MB each
-  Sys.setenv(FLASHKERNEL_CUDA_MEMORY = "1e6")
-  on.exit(Sys.unsetenv("FLASHKERNEL_CUDA_MEMORY"))
-  expect_error(new_preconditioner(diag(1000), cuda_run()), class = "flashkernel_error_alloc")
+  })
+  large <- \() new_preconditioner(diag(1000), cuda_run())
+  with_variable("FLASHKERNEL_CUDA_MEMORY", "1e6", expect_error(large(), class = "flashkernel_error_alloc"))
 })
 
 test_that("a forked child has no preconditioners of its parent's GPU", {
   skip_on_os("windows")
   skip_if_no_libraries()
   P <- new_preconditioner(diag(4), cuda_run())
-  outcomes <- parallel::mclapply(1:2, \(i) class(tryCatch(apply_factors(P, 1:4, "T"), error = identity))[1], mc.cores = 2)
-  expect_identical(outcomes, list("flashkernel_error_forked", "flashkernel_error_forked"))
+  expect_no_fork(\() apply_factors(P, 1:4, "T"))
   expect_equal(apply_factors(P, 1:4, "T")[, 1], 1:4)
 })
 

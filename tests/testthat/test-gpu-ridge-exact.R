@@ -7,7 +7,7 @@ test_that("exact fits and their standard errors are the same on a GPU", {
   fit_on <- function(rows, backend) {
     kernel_ridge(
       x[rows, ], y[rows], bandwidth = 0.3, lambda = 1e-4, solver = list(exact = TRUE, tolerance = 1e-9),
-      control = flash_control(backend = backend, precision = "double")
+      control = flash_control(backend, "double")
     )
   }
   # 6000 rows are factorised on a GPU alone
@@ -29,7 +29,7 @@ test_that("many rows go by conjugate gradients on a GPU as on the CPU", {
   x <- with_fixed_seed(matrix(stats::runif(3 * 2e4), 2e4))
   y <- with_fixed_seed(as.matrix(sin(5 * x[, 1]) * x[, 2] + 0.1 * stats::rnorm(2e4)), 2)
   solve_on <- function(backend) {
-    run <- run_control(settle_control(flash_control(backend = backend)))
+    run <- run_control(settle_control(flash_control(backend)))
     used <- used_in_exact(ridge_rows(x, diag(0.2, 3), check_kernel("gaussian")), NULL)
     system <- exact_system(used, diag(0.2, 3), check_kernel("gaussian"), 1e-5, run)
     solve_by_gradients(system, y, list(tolerance = 1e-7, iterations = 200), \(...) FALSE)

@@ -95,10 +95,7 @@ test_that("sums and what operators keep stay within the limit of a GPU's memory"
   x <- some_points(1e6, 10)
   y <- some_points(2000, 10)
   gpu_release()
-  of <- \(...) kernel_sum(
-    x, y, bandwidth = 0.5, tol = 0,
-    control = flash_control(backend = "cuda", precision = "single", ...)
-  )
+  of <- \(...) kernel_sum(x, y, bandwidth = 0.5, tol = 0, control = flash_control("cuda", "single", ...))
   want <- of()
   gpu_release()
   got <- of(gpu_memory_limit = 64e6)

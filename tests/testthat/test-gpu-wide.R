@@ -57,10 +57,7 @@ test_that("sums of clusters far apart keep every digit on a GPU: all kernels, we
         where <- sprintf("%s, d = %d, %s, %s", kernel, d, shape, precision)
         bound <- WIDE_BOUNDS[[precision]]
         sums <- \(b, ...) {
-          plain(kernel_sum_by(
-            x, targets, b, H, kernel, tol = 0, ...,
-            control = flash_control(backend = "cuda", precision = precision)
-          ))
+          plain(kernel_sum_by(x, targets, b, H, kernel, tol = 0, ..., control = flash_control("cuda", precision)))
         }
         expect_rows(sums(rep(1, 310)), K %*% rep(1, 310), rowSums(K), bound, where)
         size <- K %*% (weights * abs(b))
@@ -82,7 +79,7 @@ test_that("log densities in the tails of clusters far apart, and leave-one-out v
     loo <- vapply(1:310, \(i) ref_log_kde(x[-i, , drop = FALSE], x[i, , drop = FALSE], H), 0)
     for (precision in names(WIDE_BOUNDS)) {
       where <- sprintf("d = %d, %s, %s", d, shape, precision)
-      density <- \(...) flash_kde(x, "kde", bandwidth = H, control = flash_control(backend = "cuda", precision = precision), ...)
+      density <- \(...) flash_kde(x, "kde", bandwidth = H, control = flash_control("cuda", precision), ...)
       near <- function(got, want, what) {
         if (precision == "double") return(expect_within(got, want, 1e-12, paste(where, what)))
         expect_promise(got, want, d, precision, paste(where, what))
@@ -105,7 +102,7 @@ test_that("scores and debiased points of clusters far apart go by differences on
       where <- sprintf("d = %d, %s, %s", d, shape, precision)
       bound <- WIDE_BOUNDS[[precision]]
       fit <- \(estimator, backend, precision) {
-        flash_kde(x, estimator, bandwidth = H, control = flash_control(backend = backend, precision = precision))
+        flash_kde(x, estimator, bandwidth = H, control = flash_control(backend, precision))
       }
       got <- as.matrix(predict(fit("kde", "cuda", precision), y, "score"))
       expect_rows(got, want, pmax(1, sqrt(rowSums(want^2))), 10 * bound, where)
@@ -124,7 +121,7 @@ test_that("sums of clusters that frames can reach are within the promise of sing
   y <- wide_rows(x, 3000, far = 300)
   some <- c(1:300, seq(301, 3000, by = 29))
   for (H in wide_matrices(3)) {
-    fit <- flash_kde(x, "kde", bandwidth = H, control = flash_control(backend = "cuda", precision = "single"))
+    fit <- flash_kde(x, "kde", bandwidth = H, control = flash_control("cuda", "single"))
     at <- y[some, ]
     expect_promise(predict(fit, y, "log_density")[some], ref_log_kde(x, at, H), 3, "single", "log density")
     expect_score_near(predict(fit, y, "score")[some, ], ref_wide_score(x, at, H), H, "single", "score")
@@ -135,7 +132,7 @@ test_that("what points that reach far have left on a device changes no bit of ot
   skip_if_no_gpu()
   x <- wide_points(4000, 3, c(0, 1e3, 1e5))
   y <- wide_rows(x, 2000)
-  fit <- flash_kde(x, "kde", bandwidth = 0.5, control = flash_control(backend = "cuda"))
+  fit <- flash_kde(x, "kde", bandwidth = 0.5, control = flash_control("cuda"))
   ask <- \(precision) predict(on_gpu(fit, precision), y, "log_density")
   first <- lapply(c("single", "double"), ask)
   again <- lapply(c("double", "single"), ask)
@@ -147,7 +144,7 @@ test_that("scores of clusters far apart that come by in chunks go by differences
   skip_if_no_gpu()
   on.exit(kernel_sum(
     0, bandwidth = 1, tol = 0,
-    control = flash_control(backend = "cuda")
+    control = flash_control("cuda")
   )) # a limit holds until a call has another one
   x <- wide_points(30000, 3)
   y <- wide_rows(x, 60, far = 5)

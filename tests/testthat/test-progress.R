@@ -26,7 +26,7 @@ run_stage <- function(seconds, done = identity, end = 1) {
     now <- 100 + seconds * time
     progress(done(time))
   }
-  state$close()
+  internal("end_stage")(state)
   lines
 }
 
@@ -100,7 +100,7 @@ test_that("one bar covers a search of many sums and never goes back", {
   internal <- getNamespace("flashkernel")
   control <- list(progress = internal$progress_closure(TRUE))
   state <- environment(control$progress)
-  state$show <- \(fraction) NULL # no bar in here
+  state$show <- \(...) NULL # no bar in here
   internal$name_stage(control, "Searching")
   furthest <- numeric()
   for (i in 0:3) for (sum in 1:2) { # two sums a step, each from 0 to 1

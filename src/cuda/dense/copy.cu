@@ -6,7 +6,6 @@
 #include "../../core/aligned.h"
 #include "../../core/pool.h"
 #include "../../core/threads.h"
-#include "../device/common.cuh"
 #include "dense.cuh"
 
 /* Of a device that has matrices. */
@@ -20,13 +19,7 @@ static enum fk_status context_of(int device, struct fk_cuda_context **found, str
   if (context->copies) return FK_STATUS_OK;
   for (cudaEvent_t *event : {&context->told, &context->turned, &context->copied})
     if (!*event) FK_CUDA_TRY(cudaEventCreateWithFlags(event, cudaEventDisableTiming));
-  FK_CUDA_TRY(cudaStreamCreateWithFlags(&context->copies, cudaStreamNonBlocking));
-  return FK_STATUS_OK;
-}
-
-static enum fk_status leave_copies(struct fk_cuda_context *context, enum fk_status status) {
-  if (status == FK_STATUS_DEVICE) fk_cuda_recover(context);
-  return status;
+  return FK_CUDA_STATUS(cudaStreamCreateWithFlags(&context->copies, cudaStreamNonBlocking));
 }
 
 /* Buffers of `source` are read from this device directly, where there is a way; else through the host. */
@@ -52,17 +45,13 @@ static enum fk_status wait_for_source(struct fk_cuda_context *context, int sourc
   }
   FK_CUDA_TRY(cudaEventRecord(other->told, other->stream));
   FK_CUDA_TRY(cudaSetDevice(context->device));
-  FK_CUDA_TRY(cudaStreamWaitEvent(context->copies, other->told, 0));
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaStreamWaitEvent(context->copies, other->told, 0));
 }
 
 static enum fk_status begin_copy(struct fk_cuda_context *context, int source, const struct fk_dense *from,
                                  const struct fk_dense *to, struct fk_error *err) {
-  const size_t size = fk_type_size(from->type);
   FK_TRY(wait_for_source(context, source, err));
-  FK_CUDA_TRY(cudaMemcpy2DAsync(to->data, size * (size_t)to->ld, from->data, size * (size_t)from->ld,
-                                size * (size_t)from->n, (size_t)from->d, cudaMemcpyDefault, context->copies));
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(fk_cuda_dense_move(from, to, context->copies));
 }
 
 enum fk_status fk_cuda_dense_copy(int device, int source, const struct fk_dense *from, const struct fk_dense *to,
@@ -71,7 +60,7 @@ enum fk_status fk_cuda_dense_copy(int device, int source, const struct fk_dense 
   FK_TRY(fk_dense_check_copy(from, to, err));
   if (from->n == 0 || from->d == 0) return FK_STATUS_OK;
   FK_TRY(context_of(device, &context, err));
-  return leave_copies(context, begin_copy(context, source, from, to, err));
+  return fk_cuda_dense_leave(context, begin_copy(context, source, from, to, err));
 }
 
 static enum fk_status take_turn(struct fk_cuda_context *context, struct fk_error *err) {
@@ -79,26 +68,24 @@ static enum fk_status take_turn(struct fk_cuda_context *context, struct fk_error
   FK_CUDA_TRY(cudaEventRecord(context->turned, context->stream));
   FK_CUDA_TRY(cudaEventRecord(context->copied, context->copies));
   FK_CUDA_TRY(cudaStreamWaitEvent(context->stream, context->copied, 0));
-  FK_CUDA_TRY(cudaStreamWaitEvent(context->copies, context->turned, 0));
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaStreamWaitEvent(context->copies, context->turned, 0));
 }
 
 enum fk_status fk_cuda_dense_turn(int device, struct fk_error *err) {
   struct fk_cuda_context *context;
   FK_TRY(context_of(device, &context, err));
-  return leave_copies(context, take_turn(context, err));
+  return fk_cuda_dense_leave(context, take_turn(context, err));
 }
 
 static enum fk_status wait_for_all(struct fk_cuda_context *context, struct fk_error *err) {
   FK_CUDA_TRY(cudaStreamSynchronize(context->copies));
-  FK_CUDA_TRY(cudaStreamSynchronize(context->stream));
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaStreamSynchronize(context->stream));
 }
 
 enum fk_status fk_cuda_dense_wait(int device, struct fk_error *err) {
   struct fk_cuda_context *context;
   FK_TRY(context_of(device, &context, err));
-  return leave_copies(context, wait_for_all(context, err));
+  return fk_cuda_dense_leave(context, wait_for_all(context, err));
 }
 
 /* ---- memory ----------------------------------------------------------------------------------- */
@@ -136,5 +123,5 @@ void fk_cuda_dense_free_here(struct fk_dense *A) {
 enum fk_status fk_cuda_dense_room(int device, double *bytes, struct fk_error *err) {
   struct fk_cuda_context *context;
   FK_TRY(context_of(device, &context, err));
-  return leave_copies(context, fk_cuda_budget(context, INFINITY, 0, bytes, err));
+  return fk_cuda_dense_leave(context, fk_cuda_budget(context, INFINITY, 0, bytes, err));
 }

@@ -21,12 +21,6 @@ static enum fk_status enter(int device, struct fk_cuda_context **entered, struct
   return FK_STATUS_OK;
 }
 
-/* Back to the caller, who has none of it any more if the device is lost. */
-static enum fk_status leave_dense(struct fk_cuda_context *context, enum fk_status status) {
-  if (status == FK_STATUS_DEVICE) fk_cuda_recover(context);
-  return status;
-}
-
 static cublasSideMode_t side(unsigned flags) { return flags & FK_RIGHT ? CUBLAS_SIDE_RIGHT : CUBLAS_SIDE_LEFT; }
 static cublasFillMode_t triangle(unsigned flags) {
   return flags & FK_UPPER ? CUBLAS_FILL_MODE_UPPER : CUBLAS_FILL_MODE_LOWER;
@@ -48,7 +42,7 @@ static enum fk_status device_alloc(int device, struct fk_dense *A, struct fk_err
   A->ld = fk_padded(fk_larger(A->n, 1), COLUMN_BYTES / (int64_t)fk_type_size(A->type));
   FK_TRY(fk_dense_bytes(A, &bytes, err));
   FK_TRY(enter(device, &context, err));
-  FK_TRY(leave_dense(context, fk_cuda_reserve(context, &buffer, bytes, err)));
+  FK_TRY(fk_cuda_dense_leave(context, fk_cuda_reserve(context, &buffer, bytes, err)));
   A->data = buffer.data;
   A->place = context->id;
   return FK_STATUS_OK;
@@ -62,32 +56,20 @@ static void device_free(int device, struct fk_dense *A) {
   A->data = NULL;
 }
 
-static enum fk_status copy(struct fk_cuda_context *context, const struct fk_dense *from, const struct fk_dense *to,
-                           cudaMemcpyKind kind, struct fk_error *err) {
-  size_t size = fk_type_size(from->type);
-  FK_CUDA_TRY(cudaMemcpy2DAsync(to->data, size * (size_t)to->ld, from->data, size * (size_t)from->ld,
-                                size * (size_t)from->n, (size_t)from->d, kind, context->stream));
-  FK_CUDA_TRY(cudaStreamSynchronize(context->stream));
-  return FK_STATUS_OK;
+static enum fk_status copy_matrix(struct fk_cuda_context *context, const struct fk_dense *from,
+                                  const struct fk_dense *to, struct fk_error *err) {
+  FK_CUDA_TRY(fk_cuda_dense_move(from, to, context->stream));
+  return FK_CUDA_STATUS(cudaStreamSynchronize(context->stream));
 }
 
-static enum fk_status move(int device, const struct fk_dense *from, const struct fk_dense *to, cudaMemcpyKind kind,
-                           struct fk_error *err) {
+/* To the device, or back. */
+static enum fk_status device_move(int device, const struct fk_dense *from, const struct fk_dense *to,
+                                  struct fk_error *err) {
   struct fk_cuda_context *context;
   FK_TRY(fk_dense_check_copy(from, to, err));
   if (from->n == 0 || from->d == 0) return FK_STATUS_OK;
   FK_TRY(enter(device, &context, err));
-  return leave_dense(context, copy(context, from, to, kind, err));
-}
-
-static enum fk_status device_send(int device, const struct fk_dense *from, const struct fk_dense *to,
-                                  struct fk_error *err) {
-  return move(device, from, to, cudaMemcpyHostToDevice, err);
-}
-
-static enum fk_status device_fetch(int device, const struct fk_dense *from, const struct fk_dense *to,
-                                   struct fk_error *err) {
-  return move(device, from, to, cudaMemcpyDeviceToHost, err);
+  return fk_cuda_dense_leave(context, copy_matrix(context, from, to, err));
 }
 
 /* ---- cuBLAS ----------------------------------------------------------------------------------- */
@@ -99,13 +81,7 @@ struct blas {
 
 static enum fk_status enter_blas(int device, struct blas *blas, struct fk_error *err) {
   FK_TRY(enter(device, &blas->context, err));
-  return leave_dense(blas->context, fk_cuda_blas(blas->context, &blas->handle, err));
-}
-
-static enum fk_status leave_blas(const struct blas *blas, cublasStatus_t code, const char *call,
-                                 struct fk_error *err) {
-  if (code == CUBLAS_STATUS_SUCCESS) return FK_STATUS_OK;
-  return leave_dense(blas->context, fk_cublas_fail(err, code, call, blas->context->device));
+  return fk_cuda_dense_leave(blas->context, fk_cuda_blas(blas->context, &blas->handle, err));
 }
 
 static enum fk_status device_ready(int device, const struct fk_dense *A, struct fk_error *err) {
@@ -113,7 +89,7 @@ static enum fk_status device_ready(int device, const struct fk_dense *A, struct 
   cusolverDnHandle_t solver;
   bool lost = A && !A->data;
   if (!lost) FK_TRY(enter_blas(device, &blas, err));
-  if (!lost) FK_TRY(leave_dense(blas.context, fk_cuda_solver(blas.context, &solver, err)));
+  if (!lost) FK_TRY(fk_cuda_dense_leave(blas.context, fk_cuda_solver(blas.context, &solver, err)));
   if (!lost && (!A || A->place == blas.context->id)) return FK_STATUS_OK;
   return fk_fail(err, FK_STATUS_LOST, "a matrix on CUDA device %d is gone: the device was given back, or was lost",
                  device);
@@ -132,75 +108,90 @@ FOR_BOTH(trsv)
 
 /* call() with a number of the matrix' type. */
 template <typename F>
-static cublasStatus_t by_type(const struct fk_dense *A, F call) {
+static auto by_type(const struct fk_dense *A, F call) {
   return A->type == FK_DOUBLE ? call(0.0) : call(0.0f);
+}
+
+/* call() with a handle and such a number. */
+template <typename F>
+static enum fk_status run_blas(int device, const struct fk_dense *A, const char *name, struct fk_error *err,
+                               F call) {
+  struct blas blas;
+  FK_TRY(enter_blas(device, &blas, err));
+  const cublasStatus_t code = by_type(A, [&](auto number) { return call(blas.handle, number); });
+  if (code == CUBLAS_STATUS_SUCCESS) return FK_STATUS_OK;
+  return fk_cuda_dense_leave(blas.context, fk_cublas_fail(err, code, name, blas.context->device));
 }
 
 static enum fk_status device_gemm(int device, unsigned flags, double alpha, const struct fk_dense *A,
                                   const struct fk_dense *B, double beta, const struct fk_dense *C,
                                   struct fk_error *err) {
-  struct blas blas;
   FK_TRY(fk_dense_check_gemm(flags, A, B, C, err));
-  FK_TRY(enter_blas(device, &blas, err));
-  if (flags & FK_HALVES && A->n > 0)
-    return leave_dense(blas.context, fk_cuda_halves_gemm(blas.context, blas.handle, alpha, A, B, beta, C, err));
-  auto call = [&](auto number) {
+  if (flags & FK_HALVES && A->n > 0) {
+    struct blas blas;
+    FK_TRY(enter_blas(device, &blas, err));
+    return fk_cuda_dense_leave(blas.context,
+                               fk_cuda_halves_gemm(blas.context, blas.handle, alpha, A, B, beta, C, err));
+  }
+  return run_blas(device, C, "gemm", err, [&](cublasHandle_t handle, auto number) {
     using T = decltype(number);
     const T a = (T)alpha, b = (T)beta;
     if (C->d == 1 && !(flags & FK_TRANSPOSED_B) && A->n > 0 && A->d > 0) /* it is the time that A takes to read */
-      return gemv(number)(blas.handle, transposed(flags, FK_TRANSPOSED), A->n, A->d, &a, (T *)A->data, A->ld,
+      return gemv(number)(handle, transposed(flags, FK_TRANSPOSED), A->n, A->d, &a, (T *)A->data, A->ld,
                           (T *)B->data, 1, &b, (T *)C->data, 1);
-    return gemm(number)(blas.handle, transposed(flags, FK_TRANSPOSED), transposed(flags, FK_TRANSPOSED_B), C->n,
-                        C->d, flags & FK_TRANSPOSED ? A->n : A->d, &a, (T *)A->data, A->ld, (T *)B->data, B->ld,
-                        &b, (T *)C->data, C->ld);
-  };
-  return leave_blas(&blas, by_type(C, call), "gemm", err);
+    return gemm(number)(handle, transposed(flags, FK_TRANSPOSED), transposed(flags, FK_TRANSPOSED_B), C->n, C->d,
+                        flags & FK_TRANSPOSED ? A->n : A->d, &a, (T *)A->data, A->ld, (T *)B->data, B->ld, &b,
+                        (T *)C->data, C->ld);
+  });
 }
 
 static enum fk_status device_syrk(int device, unsigned flags, double alpha, const struct fk_dense *A, double beta,
                                   const struct fk_dense *C, struct fk_error *err) {
-  struct blas blas;
   FK_TRY(fk_dense_check_syrk(flags, A, C, err));
-  FK_TRY(enter_blas(device, &blas, err));
-  auto call = [&](auto number) {
+  return run_blas(device, C, "syrk", err, [&](cublasHandle_t handle, auto number) {
     using T = decltype(number);
     const T a = (T)alpha, b = (T)beta;
-    return syrk(number)(blas.handle, triangle(flags), transposed(flags, FK_TRANSPOSED), C->n,
+    return syrk(number)(handle, triangle(flags), transposed(flags, FK_TRANSPOSED), C->n,
                         flags & FK_TRANSPOSED ? A->n : A->d, &a, (T *)A->data, A->ld, &b, (T *)C->data, C->ld);
-  };
-  return leave_blas(&blas, by_type(C, call), "syrk", err);
+  });
 }
 
 static enum fk_status device_trmm(int device, unsigned flags, double alpha, const struct fk_dense *A,
                                   const struct fk_dense *B, struct fk_error *err) {
-  struct blas blas;
   FK_TRY(fk_dense_check_triangle(flags, A, B, err));
-  FK_TRY(enter_blas(device, &blas, err));
-  auto call = [&](auto number) {
+  return run_blas(device, B, "trmm", err, [&](cublasHandle_t handle, auto number) {
     using T = decltype(number);
     const T a = (T)alpha;
-    return trmm(number)(blas.handle, side(flags), triangle(flags), transposed(flags, FK_TRANSPOSED),
+    return trmm(number)(handle, side(flags), triangle(flags), transposed(flags, FK_TRANSPOSED),
                         CUBLAS_DIAG_NON_UNIT, B->n, B->d, &a, (T *)A->data, A->ld, (T *)B->data, B->ld,
                         (T *)B->data, B->ld);
-  };
-  return leave_blas(&blas, by_type(B, call), "trmm", err);
+  });
 }
 
 static enum fk_status device_trsm(int device, unsigned flags, double alpha, const struct fk_dense *A,
                                   const struct fk_dense *B, struct fk_error *err) {
-  struct blas blas;
   FK_TRY(fk_dense_check_triangle(flags, A, B, err));
-  FK_TRY(enter_blas(device, &blas, err));
-  auto call = [&](auto number) {
+  return run_blas(device, B, "trsm", err, [&](cublasHandle_t handle, auto number) {
     using T = decltype(number);
     const T a = (T)alpha;
     if (B->d == 1 && !(flags & FK_RIGHT) && alpha == 1)
-      return trsv(number)(blas.handle, triangle(flags), transposed(flags, FK_TRANSPOSED), CUBLAS_DIAG_NON_UNIT,
-                          B->n, (T *)A->data, A->ld, (T *)B->data, 1);
-    return trsm(number)(blas.handle, side(flags), triangle(flags), transposed(flags, FK_TRANSPOSED),
+      return trsv(number)(handle, triangle(flags), transposed(flags, FK_TRANSPOSED), CUBLAS_DIAG_NON_UNIT, B->n,
+                          (T *)A->data, A->ld, (T *)B->data, 1);
+    return trsm(number)(handle, side(flags), triangle(flags), transposed(flags, FK_TRANSPOSED),
                         CUBLAS_DIAG_NON_UNIT, B->n, B->d, &a, (T *)A->data, A->ld, (T *)B->data, B->ld);
-  };
-  return leave_blas(&blas, by_type(B, call), "trsm", err);
+  });
+}
+
+/* call() with the context and a number of the matrix' type: kernels of ours. */
+template <typename F>
+static enum fk_status run_kernels(int device, const struct fk_dense *A, const char *name, struct fk_error *err,
+                                  F call) {
+  struct fk_cuda_context *context;
+  FK_TRY(enter(device, &context, err));
+  by_type(A, [&](auto number) { call(context, number); });
+  cudaError_t code = cudaGetLastError();
+  if (code == cudaSuccess) return FK_STATUS_OK;
+  return fk_cuda_dense_leave(context, fk_cuda_fail(err, code, name, context->device));
 }
 
 /* ---- triangles -------------------------------------------------------------------------------- */
@@ -228,22 +219,15 @@ static __global__ void transpose_kernel(const T *A, int64_t ld_a, const T *s, T 
 
 static enum fk_status device_transpose(int device, unsigned flags, const struct fk_dense *A,
                                        const struct fk_dense *s, const struct fk_dense *B, struct fk_error *err) {
-  struct fk_cuda_context *context;
-  const unsigned squares = fk_blocks(B->n, SQUARE);
-  const dim3 grid(squares, squares), threads(SQUARE, SQUARE_ROWS);
-  const bool upper = flags & FK_UPPER;
   FK_TRY(fk_dense_check_transpose(A, s, B, err));
   if (B->n == 0) return FK_STATUS_OK;
-  FK_TRY(enter(device, &context, err));
-  if (A->type == FK_DOUBLE)
-    transpose_kernel<<<grid, threads, 0, context->stream>>>(
-        (const double *)A->data, A->ld, s ? (const double *)s->data : NULL, (double *)B->data, B->ld, B->n, upper);
-  else
-    transpose_kernel<<<grid, threads, 0, context->stream>>>(
-        (const float *)A->data, A->ld, s ? (const float *)s->data : NULL, (float *)B->data, B->ld, B->n, upper);
-  cudaError_t code = cudaGetLastError();
-  if (code == cudaSuccess) return FK_STATUS_OK;
-  return leave_dense(context, fk_cuda_fail(err, code, "transpose", context->device));
+  return run_kernels(device, A, "transpose", err, [&](struct fk_cuda_context *context, auto number) {
+    using T = decltype(number);
+    const unsigned squares = fk_blocks(B->n, SQUARE);
+    transpose_kernel<<<dim3(squares, squares), dim3(SQUARE, SQUARE_ROWS), 0, context->stream>>>(
+        (const T *)A->data, A->ld, s ? (const T *)s->data : NULL, (T *)B->data, B->ld, B->n,
+        (flags & FK_UPPER) != 0);
+  });
 }
 
 /* ---- rows ------------------------------------------------------------------------------------- */
@@ -257,23 +241,17 @@ static __global__ void scale_kernel(const T *A, int64_t ld_a, const T *s, T *B, 
 static enum fk_status device_scale(int device, const struct fk_dense *A, const struct fk_dense *s,
                                    const struct fk_dense *B, struct fk_error *err) {
   enum { THREADS = 256, MOST = 65535 };
-  struct fk_cuda_context *context;
   FK_TRY(fk_dense_check_scale(A, s, B, err));
   if (B->n == 0 || B->d == 0) return FK_STATUS_OK;
-  FK_TRY(enter(device, &context, err));
-  for (int64_t first = 0; first < B->d; first += MOST) {
-    const struct fk_dense from = fk_dense_part(A, 0, first, B->n, 1), to = fk_dense_part(B, 0, first, B->n, 1);
-    const dim3 grid(fk_blocks(B->n, THREADS), (unsigned)fk_smaller(MOST, B->d - first));
-    if (A->type == FK_DOUBLE)
-      scale_kernel<<<grid, THREADS, 0, context->stream>>>((const double *)from.data, from.ld,
-                                                          (const double *)s->data, (double *)to.data, to.ld, to.n);
-    else
-      scale_kernel<<<grid, THREADS, 0, context->stream>>>((const float *)from.data, from.ld,
-                                                          (const float *)s->data, (float *)to.data, to.ld, to.n);
-  }
-  cudaError_t code = cudaGetLastError();
-  if (code == cudaSuccess) return FK_STATUS_OK;
-  return leave_dense(context, fk_cuda_fail(err, code, "scale", context->device));
+  return run_kernels(device, A, "scale", err, [&](struct fk_cuda_context *context, auto number) {
+    using T = decltype(number);
+    for (int64_t first = 0; first < B->d; first += MOST) {
+      const struct fk_dense from = fk_dense_part(A, 0, first, B->n, 1), to = fk_dense_part(B, 0, first, B->n, 1);
+      const dim3 grid(fk_blocks(B->n, THREADS), (unsigned)fk_smaller(MOST, B->d - first));
+      scale_kernel<<<grid, THREADS, 0, context->stream>>>((const T *)from.data, from.ld, (const T *)s->data,
+                                                          (T *)to.data, to.ld, to.n);
+    }
+  });
 }
 
 /* ---- cuSOLVER --------------------------------------------------------------------------------- */
@@ -290,20 +268,22 @@ struct solver {
   unsigned long long *pivot;
 };
 
-static enum fk_status leave_solver(struct solver *solver, enum fk_status status) {
-  if (solver->params) fk_cusolver.params_free(solver->params);
-  fk_cuda_arena_free(solver->context, &solver->arena);
-  free(solver->here);
-  return leave_dense(solver->context, status);
-}
-
-static enum fk_status enter_solver(int device, struct solver *solver, struct fk_error *err) {
-  *solver = {};
-  FK_TRY(enter(device, &solver->context, err));
-  enum fk_status status = fk_cuda_solver(solver->context, &solver->handle, err);
-  if (!status && fk_cusolver.params(&solver->params) != CUSOLVER_STATUS_SUCCESS)
+/* call() with a solver, for a matrix that is square. */
+template <typename F>
+static enum fk_status run_solver(int device, const struct fk_dense *A, const struct fk_dense *values,
+                                 struct fk_error *err, F call) {
+  struct solver solver = {};
+  FK_TRY(fk_dense_check_square(A, values, err));
+  if (A->n == 0) return FK_STATUS_OK;
+  FK_TRY(enter(device, &solver.context, err));
+  enum fk_status status = fk_cuda_solver(solver.context, &solver.handle, err);
+  if (!status && fk_cusolver.params(&solver.params) != CUSOLVER_STATUS_SUCCESS)
     status = fk_fail(err, FK_STATUS_ALLOC, "out of memory");
-  return status ? leave_solver(solver, status) : FK_STATUS_OK;
+  if (!status) status = call(&solver);
+  if (solver.params) fk_cusolver.params_free(solver.params);
+  fk_cuda_arena_free(solver.context, &solver.arena);
+  free(solver.here);
+  return fk_cuda_dense_leave(solver.context, status);
 }
 
 /* Memory for as many bytes as have been asked for. */
@@ -370,12 +350,9 @@ static enum fk_status factor(struct solver *solver, unsigned flags, const struct
 
 static enum fk_status device_potrf(int device, unsigned flags, const struct fk_dense *A, int64_t *pivot,
                                    struct fk_error *err) {
-  struct solver solver;
   *pivot = 0;
-  FK_TRY(fk_dense_check_square(A, NULL, err));
-  if (A->n == 0) return FK_STATUS_OK;
-  FK_TRY(enter_solver(device, &solver, err));
-  return leave_solver(&solver, factor(&solver, flags, A, pivot, err));
+  return run_solver(device, A, NULL, err,
+                    [&](struct solver *solver) { return factor(solver, flags, A, pivot, err); });
 }
 
 static enum fk_status decompose(struct solver *solver, unsigned flags, const struct fk_dense *A,
@@ -397,11 +374,8 @@ static enum fk_status decompose(struct solver *solver, unsigned flags, const str
 
 static enum fk_status device_syev(int device, unsigned flags, const struct fk_dense *A,
                                   const struct fk_dense *values, struct fk_error *err) {
-  struct solver solver;
-  FK_TRY(fk_dense_check_square(A, values, err));
-  if (A->n == 0) return FK_STATUS_OK;
-  FK_TRY(enter_solver(device, &solver, err));
-  return leave_solver(&solver, decompose(&solver, flags, A, values, err));
+  return run_solver(device, A, values, err,
+                    [&](struct solver *solver) { return decompose(solver, flags, A, values, err); });
 }
 
 /* ---- L'L -------------------------------------------------------------------------------------- */
@@ -429,14 +403,11 @@ static enum fk_status multiply_dense(struct solver *solver, unsigned flags, cons
 }
 
 static enum fk_status device_lauum(int device, unsigned flags, const struct fk_dense *A, struct fk_error *err) {
-  struct solver solver;
-  FK_TRY(fk_dense_check_square(A, NULL, err));
-  if (A->n == 0) return FK_STATUS_OK;
   if (A->n > LAUUM_MOST || A->ld > INT_MAX)
     return fk_fail(err, FK_STATUS_UNSUPPORTED, "a matrix of order %.0f is more than cuSOLVER can count",
                    (double)A->n);
-  FK_TRY(enter_solver(device, &solver, err));
-  return leave_solver(&solver, multiply_dense(&solver, flags, A, err));
+  return run_solver(device, A, NULL, err,
+                    [&](struct solver *solver) { return multiply_dense(solver, flags, A, err); });
 }
 
 const struct fk_dense_ops fk_dense_cuda = {
@@ -444,8 +415,8 @@ const struct fk_dense_ops fk_dense_cuda = {
     .ready = device_ready,
     .alloc = device_alloc,
     .free = device_free,
-    .send = device_send,
-    .fetch = device_fetch,
+    .send = device_move,
+    .fetch = device_move,
     .gemm = device_gemm,
     .syrk = device_syrk,
     .trmm = device_trmm,

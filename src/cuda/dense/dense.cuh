@@ -3,7 +3,20 @@
 #define FK_CUDA_DENSE_CUH
 
 #include "../../core/dense.h"
+#include "../device/common.cuh"
 
+/* Back to the caller, who has none of the device any more if it is lost. */
+static inline enum fk_status fk_cuda_dense_leave(struct fk_cuda_context *context, enum fk_status status) {
+  if (status == FK_STATUS_DEVICE) fk_cuda_recover(context);
+  return status;
+}
+/* From and to wherever they are. */
+static inline cudaError_t fk_cuda_dense_move(const struct fk_dense *from, const struct fk_dense *to,
+                                             cudaStream_t stream) {
+  const size_t size = fk_type_size(from->type);
+  return cudaMemcpy2DAsync(to->data, size * (size_t)to->ld, from->data, size * (size_t)from->ld,
+                           size * (size_t)from->n, (size_t)from->d, cudaMemcpyDefault, stream);
+}
 enum fk_status fk_cuda_dense_copy(int device, int source, const struct fk_dense *from, const struct fk_dense *to,
                                   struct fk_error *err);
 enum fk_status fk_cuda_dense_turn(int device, struct fk_error *err);

@@ -84,8 +84,7 @@ static enum fk_status take_side(struct fk_cuda_context *context, struct fk_cuda_
   FK_TRY(fk_cuda_take(context, arena, A->d, &side->scale, err));
   FK_TRY(fk_cuda_take(context, arena, PARTS * room * A->d, &side->parts, err));
   scale_kernel<<<(unsigned)A->d, THREADS, 0, context->stream>>>((const double *)A->data, A->ld, A->n, side->scale);
-  FK_CUDA_TRY(cudaGetLastError());
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaGetLastError());
 }
 
 static enum fk_status split(struct fk_cuda_context *context, const struct halves_side *side, int64_t first,
@@ -93,8 +92,7 @@ static enum fk_status split(struct fk_cuda_context *context, const struct halves
   const struct fk_dense part = fk_dense_part(side->from, first, 0, rows, side->from->d);
   split_kernel<<<grid_of(padded / 2, part.d), THREADS, 0, context->stream>>>(
       (const double *)part.data, part.ld, rows, part.d, side->scale, (__half2 *)side->parts, padded, side->low);
-  FK_CUDA_TRY(cudaGetLastError());
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaGetLastError());
 }
 
 /* S += A'B of some rows, in halves; of the first ones: S = A'B. */
@@ -122,8 +120,7 @@ static enum fk_status multiply_halves(struct fk_cuda_context *context, cublasHan
   for (int64_t first = 0; first < n; first += FK_HALVES_ROWS)
     FK_TRY(multiply_chunk(context, blas, sides, first, S, err));
   add_kernel<<<grid_of(C->n, C->d), THREADS, 0, context->stream>>>(*S, (double *)C->data, C->ld, C->n, C->d);
-  FK_CUDA_TRY(cudaGetLastError());
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaGetLastError());
 }
 
 enum fk_status fk_cuda_halves_gemm(struct fk_cuda_context *context, cublasHandle_t blas, double alpha,
@@ -133,9 +130,7 @@ enum fk_status fk_cuda_halves_gemm(struct fk_cuda_context *context, cublasHandle
   struct halves_sums S = {NULL, 0, NULL, NULL, alpha, beta};
   struct fk_cuda_arena arena = {};
   if (C->n == 0 || C->d == 0) return FK_STATUS_OK;
-  enum fk_status status = multiply_halves(context, blas, &arena, sides, &S, C, err);
-  fk_cuda_arena_free(context, &arena);
-  return status;
+  return multiply_halves(context, blas, &arena, sides, &S, C, err);
 }
 
 #endif

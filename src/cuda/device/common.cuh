@@ -7,19 +7,20 @@
 #define FK_CUDA_COMMON_CUH
 
 #include <cuda_runtime.h>
+#include <stdlib.h>
 
 #include "../../core/count.h"
 #include "../../fk.h"
 
 /* Says which call failed on which device; running out of memory is FK_STATUS_ALLOC. */
 enum fk_status fk_cuda_fail(struct fk_error *err, cudaError_t code, const char *call, int device);
+static inline enum fk_status fk_cuda_status(struct fk_error *err, cudaError_t code, const char *call, int device) {
+  return code == cudaSuccess ? FK_STATUS_OK : fk_cuda_fail(err, code, call, device);
+}
 
 /* In functions that have `err` and `context`. */
-#define FK_CUDA_TRY(...)                                                                                          \
-  do {                                                                                                            \
-    cudaError_t code_ = (__VA_ARGS__);                                                                            \
-    if (code_ != cudaSuccess) return fk_cuda_fail(err, code_, #__VA_ARGS__, context->device);                     \
-  } while (0)
+#define FK_CUDA_STATUS(...) fk_cuda_status(err, (__VA_ARGS__), #__VA_ARGS__, context->device)
+#define FK_CUDA_TRY(...) FK_TRY(FK_CUDA_STATUS(__VA_ARGS__))
 #define FK_TRY(call)                                                                                              \
   do {                                                                                                            \
     enum fk_status status_ = (call);                                                                              \
@@ -41,6 +42,15 @@ static inline auto fk_with_constant(int n, F f) {
 
 static inline unsigned fk_blocks(int64_t n, int64_t size) { return (unsigned)fk_pieces(n, size); }
 
+/* An array of the host, of zeros, that is freed at the end of its scope; `at` NULL: out of memory. */
+template <typename T>
+struct fk_host_array {
+  T *at;
+  explicit fk_host_array(int64_t count) : at((T *)calloc((size_t)fk_larger(count, 1), sizeof(T))) {}
+  fk_host_array(const fk_host_array &) = delete;
+  ~fk_host_array() { free(at); }
+};
+
 /* ---- contexts --------------------------------------------------------------------------------- */
 
 /* Memory of a device that grows when it must; what was there is lost then. Whoever has one frees it. */
@@ -50,7 +60,8 @@ struct fk_cuda_buffer {
 };
 
 enum { FK_STAGING_BUFFERS = 2, FK_STAGING_NUMBERS = 1 << 21, FK_STAGING_BYTES = 8 * FK_STAGING_NUMBERS };
-enum { FK_ANSWERS = 1024, FK_CONTEXT_ROOMS = 24 };
+enum { FK_ANSWERS = 1024, FK_ANSWER_LOST = FK_ANSWERS /* after them: do points that move lack terms? */ };
+enum { FK_CUDA_SPARES = 64, FK_CUDA_SPARE_MOST = 1 << 26 /* bytes */ };
 
 /* Rows of a matrix of the host, on the device. */
 struct fk_cuda_held {
@@ -62,10 +73,16 @@ struct fk_cuda_held {
 
 /* What a grid's sums have on a device: the matrices that they read, and the memory that their steps work in. An
  * operator has one of its own, which stays for its next sums. */
+enum fk_grid_held { FK_GRID_HELD_SOURCES, FK_GRID_HELD_TARGETS, FK_GRID_HELD_B, FK_GRID_HELD };
 struct fk_grid_memory {
-  struct fk_cuda_held sources, targets, b;
-  struct fk_cuda_buffer survey, result;                      /* of a step over points */
-  struct fk_cuda_buffer sort, tables, totals, filter, nodes; /* of the grid */
+  struct fk_cuda_held held[FK_GRID_HELD];
+  union { /* one by one, and all */
+    struct {
+      struct fk_cuda_buffer survey, result;                      /* of a step over points */
+      struct fk_cuda_buffer sort, tables, totals, filter, nodes; /* of the grid */
+    };
+    struct fk_cuda_buffer buffers[7];
+  };
 };
 
 struct fk_cuda_context;
@@ -95,13 +112,13 @@ struct fk_cuda_context {
   int64_t sending[FK_STAGING_BUFFERS];
   cudaStream_t sending_by[FK_STAGING_BUFFERS];
   int sending_turn;
-  double *answers; /* pinned, FK_ANSWERS numbers that kernels write for the host while more is sent */
+  double *answers; /* pinned, 1 + FK_ANSWERS numbers that kernels write for the host while more is sent */
   struct fk_grid_memory own,
       *grid; /* own: of sums of no operator; grid: of the one under way, NULL: there is none */
-  struct fk_cuda_buffer rooms[FK_CONTEXT_ROOMS]; /* of the job under way; small ones stay for the next */
-  bool rooms_busy;
-  int copy_threads;            /* of the host, for transfers; 0: all */
-  struct fk_cuda_tenant *kept; /* by operators, as they were made */
+  struct fk_cuda_buffer spare[FK_CUDA_SPARES]; /* that nobody has, for the next who asks for as much */
+  int spare_turn;                              /* which of them goes first where all are taken */
+  int copy_threads;                            /* of the host, for transfers; 0: all */
+  struct fk_cuda_tenant *kept;                 /* by operators, as they were made */
   /* Copies beside calculations: their stream; what was told the other one when it was last a source, and before
    * the last turn, and the copies by then; devices that read buffers here. All made at the first copy. */
   cudaStream_t copies;
@@ -140,6 +157,16 @@ enum fk_status fk_cuda_room(struct fk_cuda_context *context, struct fk_cuda_buff
   return FK_STATUS_OK;
 }
 void fk_cuda_drop(struct fk_cuda_context *context, struct fk_cuda_buffer *buffer);
+template <int N>
+static void fk_cuda_drop_all(struct fk_cuda_context *context, struct fk_cuda_buffer (&buffers)[N]) {
+  for (struct fk_cuda_buffer &buffer : buffers) fk_cuda_drop(context, &buffer);
+}
+template <int N>
+static double fk_cuda_bytes_of(const struct fk_cuda_buffer (&buffers)[N]) {
+  double bytes = 0;
+  for (const struct fk_cuda_buffer &buffer : buffers) bytes += (double)buffer.bytes;
+  return bytes;
+}
 /* Consecutive arrays in one block of workspace. */
 struct carver {
   char *at;
@@ -150,23 +177,25 @@ static T *carve(struct carver *c, int64_t count) {
   c->at += fk_padded((int64_t)sizeof(T) * count, 256);
   return here;
 }
-/* Buffers that are given back together. */
+/* Buffers that are given back together, at the end of their scope at the latest. */
 enum { FK_ARENA_BUFFERS = 16 };
 struct fk_cuda_arena {
   struct fk_cuda_buffer buffers[FK_ARENA_BUFFERS];
   int count;
+  struct fk_cuda_context *context; /* of the first buffer */
+  fk_cuda_arena(const fk_cuda_arena &) = delete;
+  ~fk_cuda_arena();
 };
+enum fk_status fk_cuda_arena_buffer(struct fk_cuda_context *context, struct fk_cuda_arena *arena,
+                                    struct fk_cuda_buffer **buffer, struct fk_error *err);
 template <typename T>
 enum fk_status fk_cuda_take(struct fk_cuda_context *context, struct fk_cuda_arena *arena, int64_t count, T **data,
                             struct fk_error *err) {
-  if (arena->count == FK_ARENA_BUFFERS) return fk_fail(err, FK_STATUS_INTERNAL, "an arena of a device is full");
-  return fk_cuda_room(context, &arena->buffers[arena->count++], count, data, err);
+  struct fk_cuda_buffer *buffer;
+  FK_TRY(fk_cuda_arena_buffer(context, arena, &buffer, err));
+  return fk_cuda_room(context, buffer, count, data, err);
 }
 void fk_cuda_arena_free(struct fk_cuda_context *context, struct fk_cuda_arena *arena);
-/* A job takes its context's rooms, and is done with them. Those that are small stay for the next, where memory is
- * not limited: to ask for them again would take a small job as long as some of its kernels. */
-void fk_cuda_enter_rooms(struct fk_cuda_context *context);
-void fk_cuda_leave_rooms(struct fk_cuda_context *context);
 /* What was kept longest without use goes; false: there is nothing. */
 bool fk_cuda_give_way(struct fk_cuda_context *context);
 /* Memory that no buffer has goes back to the system. */
@@ -196,13 +225,10 @@ static inline struct fk_cuda_rows fk_rows(int64_t n, int64_t columns, int64_t fi
 static inline struct fk_cuda_rows fk_all_rows(int64_t n, int64_t columns) { return {n, columns, 0, n}; }
 
 /* To columns of device memory, `ld` apart, as doubles, and back. The host's memory may change as soon as they
- * return. */
+ * return. On another stream than the context's (NULL), beside what that does: before a download, and before memory
+ * is given back, the context's has to wait for it, as both go through the same pinned buffers. */
 enum fk_status fk_cuda_upload(struct fk_cuda_context *context, struct fk_matrix from, double *to, int64_t ld,
-                              struct fk_error *err);
-/* The same on another stream, beside what the context's does. Before a download, and before memory is given back,
- * the context's stream has to wait for it: both go through the same pinned buffers. */
-enum fk_status fk_cuda_upload_on(struct fk_cuda_context *context, cudaStream_t stream, struct fk_matrix from,
-                                 double *to, int64_t ld, struct fk_error *err);
+                              struct fk_error *err, cudaStream_t stream = NULL);
 /* A matrix to a buffer, or to one of an arena, that gets room for it. */
 enum fk_status fk_cuda_send(struct fk_cuda_context *context, struct fk_cuda_buffer *buffer, struct fk_matrix from,
                             double **to, struct fk_error *err);

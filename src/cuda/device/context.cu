@@ -51,7 +51,7 @@ static enum fk_status start_context(struct fk_cuda_context *context, struct fk_e
   FK_CUDA_TRY(cudaEventCreate(&context->begin));
   FK_CUDA_TRY(cudaEventCreate(&context->end));
   for (int i = 0; i < 2; i++) FK_CUDA_TRY(cudaEventCreateWithFlags(&context->launched[i], cudaEventDisableTiming));
-  FK_CUDA_TRY(cudaHostAlloc((void **)&context->answers, sizeof(double) * FK_ANSWERS, cudaHostAllocPortable));
+  FK_CUDA_TRY(cudaHostAlloc((void **)&context->answers, sizeof(double) * (1 + FK_ANSWERS), cudaHostAllocPortable));
   for (int i = 0; i < FK_STAGING_BUFFERS; i++) {
     FK_CUDA_TRY(cudaEventCreateWithFlags(&context->staged[i], cudaEventDisableTiming));
     FK_CUDA_TRY(cudaHostAlloc((void **)&context->staging[i], FK_STAGING_BYTES, cudaHostAllocPortable));
@@ -64,22 +64,17 @@ static void stop_context(struct fk_cuda_context *context) {
     fk_cuda_libraries_free(context);
     fk_grid_memory_empty(context, &context->own);
     fk_cuda_release_kept(context);
-    if (context->copies) cudaStreamSynchronize(context->copies);
-    if (context->stream) cudaStreamSynchronize(context->stream);
+    for (cudaStream_t stream : {context->copies, context->stream})
+      if (stream) cudaStreamSynchronize(stream);
     if (context->pool) cudaMemPoolDestroy(context->pool);
     cudaFreeHost(context->answers);
-    for (int i = 0; i < FK_STAGING_BUFFERS; i++) {
-      cudaFreeHost(context->staging[i]);
-      if (context->staged[i]) cudaEventDestroy(context->staged[i]);
-    }
-    for (int i = 0; i < 2; i++)
-      if (context->launched[i]) cudaEventDestroy(context->launched[i]);
-    for (cudaEvent_t event : {context->told, context->turned, context->copied})
+    for (char *staging : context->staging) cudaFreeHost(staging);
+    for (cudaEvent_t event :
+         {context->begin, context->end, context->launched[0], context->launched[1], context->staged[0],
+          context->staged[1], context->told, context->turned, context->copied})
       if (event) cudaEventDestroy(event);
-    if (context->copies) cudaStreamDestroy(context->copies);
-    if (context->begin) cudaEventDestroy(context->begin);
-    if (context->end) cudaEventDestroy(context->end);
-    if (context->stream) cudaStreamDestroy(context->stream);
+    for (cudaStream_t stream : {context->copies, context->stream})
+      if (stream) cudaStreamDestroy(stream);
   }
   cudaGetLastError();
   free(context);

@@ -104,19 +104,20 @@ static enum fk_status load(struct library *library, struct fk_error *err) {
 
 /* ---- failures --------------------------------------------------------------------------------- */
 
-enum fk_status fk_cublas_fail(struct fk_error *err, cublasStatus_t code, const char *call, int device) {
+static enum fk_status fail(struct fk_error *err, bool is_memory, const char *what, const char *call, int device) {
   cudaGetLastError();
-  if (code == CUBLAS_STATUS_ALLOC_FAILED)
-    return fk_fail(err, FK_STATUS_ALLOC, "out of memory on CUDA device %d", device);
-  return fk_fail(err, FK_STATUS_DEVICE, "CUDA device %d: %s, in %.100s", device, fk_cublas.name(code), call);
+  if (is_memory) return fk_fail(err, FK_STATUS_ALLOC, "out of memory on CUDA device %d", device);
+  return fk_fail(err, FK_STATUS_DEVICE, "CUDA device %d: %s, in %.100s", device, what, call);
+}
+
+enum fk_status fk_cublas_fail(struct fk_error *err, cublasStatus_t code, const char *call, int device) {
+  return fail(err, code == CUBLAS_STATUS_ALLOC_FAILED, fk_cublas.name(code), call, device);
 }
 
 enum fk_status fk_cusolver_fail(struct fk_error *err, cusolverStatus_t code, const char *call, int device) {
-  cudaGetLastError();
-  if (code == CUSOLVER_STATUS_ALLOC_FAILED)
-    return fk_fail(err, FK_STATUS_ALLOC, "out of memory on CUDA device %d", device);
-  return fk_fail(err, FK_STATUS_DEVICE, "CUDA device %d: cuSOLVER's status %d, in %.100s", device, (int)code,
-                 call);
+  char what[40];
+  snprintf(what, sizeof what, "cuSOLVER's status %d", (int)code);
+  return fail(err, code == CUSOLVER_STATUS_ALLOC_FAILED, what, call, device);
 }
 
 /* ---- handles ---------------------------------------------------------------------------------- */
@@ -166,29 +167,25 @@ static enum fk_status start_solver(struct fk_cuda_context *context, struct fk_cu
   return FK_STATUS_OK;
 }
 
-static enum fk_status libraries_of(struct fk_cuda_context *context, struct fk_cuda_libraries **libraries,
-                                   struct fk_error *err) {
-  if (!context->libraries) context->libraries = (struct fk_cuda_libraries *)calloc(1, sizeof **libraries);
-  *libraries = context->libraries;
-  return *libraries ? FK_STATUS_OK : fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+/* A handle of the context's, which start() makes where there is none. */
+template <typename T, typename F>
+static enum fk_status handle_of(struct fk_cuda_context *context, T fk_cuda_libraries::*which, F start, T *handle,
+                                struct fk_error *err) {
+  struct fk_cuda_libraries *libraries = context->libraries;
+  if (!libraries) context->libraries = libraries = (struct fk_cuda_libraries *)calloc(1, sizeof *libraries);
+  if (!libraries) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+  enum fk_status status = libraries->*which ? FK_STATUS_OK : start(context, libraries, err);
+  *handle = libraries->*which;
+  if (status) fk_cuda_libraries_free(context);
+  return status;
 }
 
 enum fk_status fk_cuda_blas(struct fk_cuda_context *context, cublasHandle_t *handle, struct fk_error *err) {
-  struct fk_cuda_libraries *libraries;
-  FK_TRY(libraries_of(context, &libraries, err));
-  enum fk_status status = libraries->blas ? FK_STATUS_OK : start_blas(context, libraries, err);
-  *handle = libraries->blas;
-  if (status) fk_cuda_libraries_free(context);
-  return status;
+  return handle_of(context, &fk_cuda_libraries::blas, start_blas, handle, err);
 }
 
 enum fk_status fk_cuda_solver(struct fk_cuda_context *context, cusolverDnHandle_t *handle, struct fk_error *err) {
-  struct fk_cuda_libraries *libraries;
-  FK_TRY(libraries_of(context, &libraries, err));
-  enum fk_status status = libraries->solver ? FK_STATUS_OK : start_solver(context, libraries, err);
-  *handle = libraries->solver;
-  if (status) fk_cuda_libraries_free(context);
-  return status;
+  return handle_of(context, &fk_cuda_libraries::solver, start_solver, handle, err);
 }
 
 #endif

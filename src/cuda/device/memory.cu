@@ -1,7 +1,6 @@
 /* Memory of a device: buffers out of a pool of the driver's, and what is kept there from call to call. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "../../core/costs.h"
 #include "../../core/resident.h"
@@ -39,29 +38,78 @@ static double memory_limit(const struct fk_cuda_context *context) {
   return fmin(value && *value ? atof(value) : 1e300, context->limit > 0 ? context->limit : 1e300);
 }
 
+/* ---- buffers ---------------------------------------------------------------------------------- */
+
+/* The sizes that buffers have: 32 to an octave, so that one that was given back fits who asks for about as
+ * much. Large ones are as large as they must be. */
+static size_t size_of_block(size_t bytes) {
+  size_t step = 256;
+  if (bytes > FK_CUDA_SPARE_MOST) return bytes;
+  while (64 * step <= bytes) step *= 2;
+  return (bytes + step - 1) / step * step;
+}
+
+static void free_block(struct fk_cuda_context *context, void *data) {
+  if (context->pool)
+    cudaFreeAsync(data, context->stream);
+  else
+    cudaFree(data);
+}
+
+/* What was given back lately stays for who asks for as much next: the stream is the same, so that nothing has to
+ * be waited for. The pool takes 3 us for a buffer, and 25 us where it has to map memory anew, as long as some
+ * kernels of a small job. */
+static void spare_block(struct fk_cuda_context *context, void *data, size_t bytes) {
+  struct fk_cuda_buffer *place = NULL;
+  if (bytes > FK_CUDA_SPARE_MOST || bytes > context->memory_total / 256) {
+    free_block(context, data);
+    return;
+  }
+  for (struct fk_cuda_buffer &spare : context->spare)
+    if (!spare.data) place = &spare;
+  if (!place) { /* all are taken: in turn */
+    place = &context->spare[context->spare_turn];
+    context->spare_turn = (context->spare_turn + 1) % FK_CUDA_SPARES;
+    free_block(context, place->data);
+  }
+  *place = {data, bytes};
+}
+
+static void *take_spare(struct fk_cuda_context *context, size_t bytes) {
+  for (struct fk_cuda_buffer &spare : context->spare)
+    if (spare.data && spare.bytes == bytes) {
+      void *data = spare.data;
+      spare = {};
+      return data;
+    }
+  return NULL;
+}
+
 void fk_cuda_trim(struct fk_cuda_context *context) {
+  for (struct fk_cuda_buffer &spare : context->spare) {
+    if (spare.data) free_block(context, spare.data);
+    spare = {};
+  }
   cudaStreamSynchronize(context->stream);
   if (context->pool) cudaMemPoolTrimTo(context->pool, 0);
 }
 
-/* ---- buffers ---------------------------------------------------------------------------------- */
-
 void fk_cuda_drop(struct fk_cuda_context *context, struct fk_cuda_buffer *buffer) {
+  const size_t bytes = size_of_block(buffer->bytes);
   if (buffer->data) {
-    if (context->pool)
-      cudaFreeAsync(buffer->data, context->stream);
-    else
-      cudaFree(buffer->data);
-    context->used -= (double)buffer->bytes;
+    spare_block(context, buffer->data, bytes);
+    context->used -= (double)bytes;
   }
-  buffer->data = NULL;
-  buffer->bytes = 0;
+  *buffer = {};
 }
 
 static cudaError_t allocate(struct fk_cuda_context *context, struct fk_cuda_buffer *buffer, size_t bytes) {
   if (context->used + (double)bytes > memory_limit(context)) return cudaErrorMemoryAllocation;
-  cudaError_t code = context->pool ? cudaMallocFromPoolAsync(&buffer->data, bytes, context->pool, context->stream)
-                                   : cudaMalloc(&buffer->data, bytes);
+  buffer->data = take_spare(context, bytes);
+  cudaError_t code = buffer->data ? cudaSuccess
+                     : context->pool
+                         ? cudaMallocFromPoolAsync(&buffer->data, bytes, context->pool, context->stream)
+                         : cudaMalloc(&buffer->data, bytes);
   if (code != cudaSuccess) {
     cudaGetLastError();
     buffer->data = NULL;
@@ -78,6 +126,7 @@ enum fk_status fk_cuda_reserve(struct fk_cuda_context *context, struct fk_cuda_b
                                struct fk_error *err) {
   if (bytes <= buffer->bytes) return FK_STATUS_OK;
   fk_cuda_drop(context, buffer);
+  bytes = size_of_block(bytes);
   cudaError_t code = allocate(context, buffer, bytes);
   if (code == cudaErrorMemoryAllocation) { /* of other sizes than are asked for now, the pool may hold much */
     fk_cuda_trim(context);
@@ -90,41 +139,25 @@ enum fk_status fk_cuda_reserve(struct fk_cuda_context *context, struct fk_cuda_b
   return code == cudaSuccess ? FK_STATUS_OK : fk_cuda_fail(err, code, "cudaMallocFromPoolAsync", context->device);
 }
 
+enum fk_status fk_cuda_arena_buffer(struct fk_cuda_context *context, struct fk_cuda_arena *arena,
+                                    struct fk_cuda_buffer **buffer, struct fk_error *err) {
+  if (arena->count == FK_ARENA_BUFFERS) return fk_fail(err, FK_STATUS_INTERNAL, "an arena of a device is full");
+  arena->context = context;
+  *buffer = &arena->buffers[arena->count++];
+  return FK_STATUS_OK;
+}
+
+fk_cuda_arena::~fk_cuda_arena() { fk_cuda_arena_free(context, this); }
+
 void fk_cuda_arena_free(struct fk_cuda_context *context, struct fk_cuda_arena *arena) {
   for (int i = 0; i < arena->count; i++) fk_cuda_drop(context, &arena->buffers[i]);
   arena->count = 0;
-}
-
-/* Those of more than so many bytes go. */
-static bool drop_rooms(struct fk_cuda_context *context, size_t most) {
-  bool any = false;
-  for (struct fk_cuda_buffer &room : context->rooms) {
-    any |= room.bytes > most;
-    if (room.bytes > most) fk_cuda_drop(context, &room);
-  }
-  return any;
-}
-
-static bool is_limited(const struct fk_cuda_context *context) {
-  return memory_limit(context) < (double)context->memory_total;
-}
-
-void fk_cuda_enter_rooms(struct fk_cuda_context *context) {
-  if (is_limited(context)) drop_rooms(context, 0);
-  context->rooms_busy = true;
-}
-
-void fk_cuda_leave_rooms(struct fk_cuda_context *context) {
-  const size_t small = (size_t)1 << 22;
-  drop_rooms(context, is_limited(context) ? 0 : small);
-  context->rooms_busy = false;
 }
 
 /* ---- what is kept ----------------------------------------------------------------------------- */
 
 bool fk_cuda_give_way(struct fk_cuda_context *context) {
   struct fk_cuda_tenant *oldest = NULL;
-  if (!context->rooms_busy && drop_rooms(context, 0)) return true;
   if (context->grid != &context->own && fk_grid_memory_bytes(&context->own) > 0) {
     fk_grid_memory_empty(context, &context->own);
     return true;
@@ -153,7 +186,6 @@ double fk_cuda_memory_to_keep(const struct fk_cuda_context *context, const struc
 void fk_cuda_release_kept(struct fk_cuda_context *context) {
   for (struct fk_cuda_tenant *s = context->kept; s; s = s->next) s->empty(context, s);
   while (fk_cuda_resident_leaves(context)) continue;
-  drop_rooms(context, 0);
   fk_cuda_trim(context);
 }
 
@@ -177,7 +209,6 @@ enum fk_status fk_cuda_budget(struct fk_cuda_context *context, double needed, do
   double idle = 0;
   FK_TRY(find_available(context, needed, err));
   if (context->grid != &context->own) idle += fk_grid_memory_bytes(&context->own);
-  for (const struct fk_cuda_buffer &room : context->rooms) idle += (double)room.bytes;
   for (struct fk_cuda_tenant *s = context->kept; s; s = s->next) idle += s->busy ? 0 : s->bytes(s);
   *bytes = fk_costs.cuda_memory.of_free * (context->available - context->used) + idle + own;
   *bytes = fmin(*bytes, memory_limit(context) - (context->used - idle - own));
@@ -186,25 +217,16 @@ enum fk_status fk_cuda_budget(struct fk_cuda_context *context, double needed, do
 
 /* ---- of grids --------------------------------------------------------------------------------- */
 
-enum { BUFFERS = 10 };
-static void buffers_of(struct fk_grid_memory *m, struct fk_cuda_buffer *buffers[BUFFERS]) {
-  struct fk_cuda_buffer *all[BUFFERS] = {&m->sources.buffer, &m->targets.buffer, &m->b.buffer, &m->survey,
-                                         &m->result,         &m->sort,           &m->tables,   &m->totals,
-                                         &m->filter,         &m->nodes};
-  memcpy(buffers, all, sizeof all);
-}
-
 void fk_grid_memory_empty(struct fk_cuda_context *context, struct fk_grid_memory *memory) {
-  struct fk_cuda_buffer *buffers[BUFFERS];
-  buffers_of(memory, buffers);
-  for (int i = 0; i < BUFFERS; i++) fk_cuda_drop(context, buffers[i]);
-  memory->sources.session = memory->targets.session = memory->b.session = 0;
+  fk_cuda_drop_all(context, memory->buffers);
+  for (struct fk_cuda_held &held : memory->held) {
+    fk_cuda_drop(context, &held.buffer);
+    held.session = 0;
+  }
 }
 
 double fk_grid_memory_bytes(const struct fk_grid_memory *memory) {
-  struct fk_cuda_buffer *buffers[BUFFERS];
-  double bytes = 0;
-  buffers_of((struct fk_grid_memory *)memory, buffers);
-  for (int i = 0; i < BUFFERS; i++) bytes += (double)buffers[i]->bytes;
+  double bytes = fk_cuda_bytes_of(memory->buffers);
+  for (const struct fk_cuda_held &held : memory->held) bytes += (double)held.buffer.bytes;
   return bytes;
 }

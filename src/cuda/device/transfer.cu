@@ -29,9 +29,10 @@ static bool next_piece(struct transfer_piece *p, int64_t columns, int64_t rows, 
 
 /* ---- to the device ---------------------------------------------------------------------------- */
 
-/* A piece on its way, in strips: the threads copy them to the buffer in order, and the calling thread sends each
- * when it and those before it are there. A strip is a part of one column, or some columns that are short. */
-enum { STRIP = 1 << 16, STRIPS = 2 * FK_STAGING_NUMBERS / STRIP + 1 };
+/* A piece on its way, in strips: the threads copy them to the buffer in order, and the calling thread sends those
+ * that are there, with all before them, at once. A strip is a part of one column, or some columns that are short.
+ */
+enum { STRIP = 1 << 15, STRIPS = 2 * FK_STAGING_NUMBERS / STRIP + 1 };
 struct sending {
   struct fk_cuda_context *context;
   cudaStream_t stream;
@@ -61,16 +62,35 @@ static struct transfer_piece strip_of(const struct sending *s, int64_t i) {
           fk_smaller(s->height, s->piece.rows - row)};
 }
 
-static void send_ready(struct sending *s) {
-  for (; s->sent < s->strips && __atomic_load_n(&s->ready[s->sent], __ATOMIC_ACQUIRE); s->sent++) {
-    struct transfer_piece strip = strip_of(s, s->sent);
-    size_t width = sizeof(double) * (size_t)strip.rows;
-    if (s->code != cudaSuccess) continue;
-    s->code = cudaMemcpy2DAsync(
-        s->to + (s->piece.column + strip.column) * s->ld + s->piece.row + strip.row,
-        sizeof(double) * (size_t)s->ld, s->staging + strip.column * s->piece.rows + strip.row,
-        sizeof(double) * (size_t)s->piece.rows, width, (size_t)strip.columns, cudaMemcpyHostToDevice, s->stream);
+/* Where a strip begins in the buffer, in which they follow each other; and the end, after the last. */
+static int64_t begin_of(const struct sending *s, int64_t i) {
+  if (i == s->strips) return s->piece.columns * s->piece.rows;
+  struct transfer_piece strip = strip_of(s, i);
+  return strip.column * s->piece.rows + strip.row;
+}
+
+static cudaError_t send_strips(const struct sending *s, int first, int end) {
+  const int64_t rows = s->piece.rows;
+  const bool joined = s->piece.columns == 1 || s->ld == rows; /* they follow each other on the device, too */
+  cudaError_t code = cudaSuccess;
+  for (int i = first; i < end && code == cudaSuccess; i++) {
+    const struct transfer_piece strip = strip_of(s, i);
+    const int64_t begin = begin_of(s, i), numbers = begin_of(s, joined ? end : i + 1) - begin;
+    double *to = s->to + (s->piece.column + strip.column) * s->ld + s->piece.row + strip.row;
+    const double *from = s->staging + begin;
+    if (joined) return cudaMemcpyAsync(to, from, sizeof *to * (size_t)numbers, cudaMemcpyHostToDevice, s->stream);
+    code = cudaMemcpy2DAsync(to, sizeof *to * (size_t)s->ld, from, sizeof *to * (size_t)rows,
+                             sizeof *to * (size_t)strip.rows, (size_t)strip.columns, cudaMemcpyHostToDevice,
+                             s->stream);
   }
+  return code;
+}
+
+static void send_ready(struct sending *s) {
+  int end = s->sent;
+  while (end < s->strips && __atomic_load_n(&s->ready[end], __ATOMIC_ACQUIRE)) end++;
+  if (end > s->sent && s->code == cudaSuccess) s->code = send_strips(s, s->sent, end);
+  s->sent = end;
 }
 
 static void fill_strip(void *data, int64_t i, int64_t, int slot) {
@@ -83,20 +103,24 @@ static void fill_strip(void *data, int64_t i, int64_t, int slot) {
   if (slot == 0) send_ready(s);
 }
 
-enum fk_status fk_cuda_upload(struct fk_cuda_context *context, struct fk_matrix from, double *to, int64_t ld,
-                              struct fk_error *err) {
-  return fk_cuda_upload_on(context, context->stream, from, to, ld, err);
-}
-
 /* Room in a pinned buffer for what the stream is to send: behind what it sends from there already, so that short
- * transfers wait for none, or in the other one, when nothing is left on its way from it. */
+ * transfers wait for none; at the front, which the processor's cache has from the last time, when a megabyte has
+ * been sent and nothing is on its way; or else in the other buffer, when nothing is left on its way from that. */
 static enum fk_status take_staging(struct fk_cuda_context *context, struct sending *s, int64_t numbers,
                                    struct fk_error *err) {
+  enum { CACHED = 1 << 17 };
   int turn = context->sending_turn;
-  if (context->sending_by[turn] != s->stream || context->sending[turn] + numbers > FK_STAGING_NUMBERS) {
-    turn = context->sending_turn ^= 1;
-    FK_CUDA_TRY(cudaEventSynchronize(context->staged[turn]));
-    context->sending[turn] = 0;
+  const int64_t end = context->sending[turn] + numbers;
+  const bool own = context->sending_by[turn] == s->stream;
+  if (!own || end > CACHED) {
+    const bool idle = cudaEventQuery(context->staged[turn]) == cudaSuccess;
+    if (!idle) cudaGetLastError(); /* not being ready is no failure of the next launch */
+    if (!idle && (!own || end > FK_STAGING_NUMBERS)) {
+      turn = context->sending_turn ^= 1;
+      FK_CUDA_TRY(cudaEventSynchronize(context->staged[turn]));
+      context->sending[turn] = 0;
+    }
+    if (idle) context->sending[turn] = 0;
     context->sending_by[turn] = s->stream;
   }
   s->staging = (double *)context->staging[turn] + context->sending[turn];
@@ -104,17 +128,18 @@ static enum fk_status take_staging(struct fk_cuda_context *context, struct sendi
   return FK_STATUS_OK;
 }
 
-enum fk_status fk_cuda_upload_on(struct fk_cuda_context *context, cudaStream_t stream, struct fk_matrix from,
-                                 double *to, int64_t ld, struct fk_error *err) {
-  struct sending s = {context, stream, from, NULL, to, ld, {0, 0, 0, 0}};
+enum fk_status fk_cuda_upload(struct fk_cuda_context *context, struct fk_matrix from, double *to, int64_t ld,
+                              struct fk_error *err, cudaStream_t stream) {
+  struct sending s = {context, stream ? stream : context->stream, from, NULL, to, ld, {0, 0, 0, 0}};
   while (next_piece(&s.piece, from.d, from.n, FK_STAGING_NUMBERS)) {
     const int64_t numbers = s.piece.rows * s.piece.columns;
     FK_TRY(take_staging(context, &s, numbers, err));
     cut_strips(&s);
-    fk_parallel_for(fk_threads_to_copy(context->copy_threads, numbers), s.strips, 1, fill_strip, &s);
+    const int threads = fk_threads_to_copy(context->copy_threads, numbers);
+    fk_parallel_for((int)fk_smaller(threads, s.strips / 2), s.strips, 1, fill_strip, &s);
     send_ready(&s);
     FK_CUDA_TRY(s.code);
-    FK_CUDA_TRY(cudaEventRecord(context->staged[context->sending_turn], stream));
+    FK_CUDA_TRY(cudaEventRecord(context->staged[context->sending_turn], s.stream));
   }
   return FK_STATUS_OK;
 }

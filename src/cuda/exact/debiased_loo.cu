@@ -199,7 +199,7 @@ struct loo_device {
   struct fk_cuda_context *context;
   struct fk_cuda_progress *progress;
   struct fk_cuda_arena arena;
-  struct fk_cuda_buffer whitening;
+  struct fk_cuda_buffer *whitening;
   struct loo_task task;
   double *result;
 };
@@ -246,23 +246,20 @@ static enum fk_status loo_tails(struct loo_device *on, int64_t first, double *ou
   double *shift;
   FK_TRY(fk_cuda_take(context, &on->arena, found, &index, err));
   FK_TRY(fk_cuda_take(context, &on->arena, found, &shift, err));
-  double *host = (double *)malloc(sizeof(double) * (size_t)(2 * found));
+  fk_host_array<double> both(2 * found);
+  double *host = both.at;
   if (!host) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
   int64_t *sources = (int64_t *)host;
   for (int64_t r = 0; r < found; r++) sources[r] = first + rows[r];
   struct loo_rows wanted = {0, found, index, shift, 0};
-  enum fk_status status =
-      fk_cuda_upload(context, fk_doubles((const double *)sources, found, 1), (double *)index, found, err);
-  if (!status) status = run_loo_rows(on, &wanted, true, shift, err);
-  if (!status && fk_finish_shift(shift, found, context->stream) != cudaSuccess)
-    status = fk_cuda_fail(err, cudaGetLastError(), "shift_kernel", context->device);
-  if (!status) status = run_loo_rows(on, &wanted, false, on->result, err);
-  if (!status) status = fk_cuda_download(context, on->result, found, fk_all_rows(found, 1), host, err);
-  if (!status) status = fk_cuda_download(context, shift, found, fk_all_rows(found, 1), host + found, err);
-  for (int64_t r = 0; r < found && !status; r++)
-    out[rows[r]] = log(host[r]) + host[found + r] + on->task.log_scale;
-  free(host);
-  return status;
+  FK_TRY(fk_cuda_upload(context, fk_doubles((const double *)sources, found, 1), (double *)index, found, err));
+  FK_TRY(run_loo_rows(on, &wanted, true, shift, err));
+  FK_CUDA_TRY(fk_finish_shift(shift, found, context->stream));
+  FK_TRY(run_loo_rows(on, &wanted, false, on->result, err));
+  FK_TRY(fk_cuda_download(context, on->result, found, fk_all_rows(found, 1), host, err));
+  FK_TRY(fk_cuda_download(context, shift, found, fk_all_rows(found, 1), host + found, err));
+  for (int64_t r = 0; r < found; r++) out[rows[r]] = log(host[r]) + host[found + r] + on->task.log_scale;
+  return FK_STATUS_OK;
 }
 
 /* Is the score's bandwidth H / 2, but for rounding? */
@@ -295,17 +292,15 @@ static enum fk_status send_dominant(struct loo_device *on, const struct fk_loo_t
   double *there;
   on->task.dominant = NULL;
   if (!task->widths.dominant) return FK_STATUS_OK;
-  int64_t *dominant = (int64_t *)malloc(sizeof *dominant * (size_t)n);
-  if (!dominant) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+  fk_host_array<int64_t> dominant(n);
+  if (!dominant.at) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
   for (int64_t j = 0; j < n; j++) {
     int64_t i = fk_loo_dominant(&task->widths, &task->held_out, j);
-    dominant[j] = task->held_out.first + (i < 0 ? task->held_out.points.n : i); /* of none: no row's number */
+    dominant.at[j] = task->held_out.first + (i < 0 ? task->held_out.points.n : i); /* of none: no row's number */
   }
-  enum fk_status status =
-      fk_cuda_send_to(on->context, &on->arena, fk_doubles((const double *)dominant, n, 1), &there, err);
-  free(dominant);
+  FK_TRY(fk_cuda_send_to(on->context, &on->arena, fk_doubles((const double *)dominant.at, n, 1), &there, err));
   on->task.dominant = (const int64_t *)there;
-  return status;
+  return FK_STATUS_OK;
 }
 
 static enum fk_status send_all(struct loo_device *on, const struct fk_loo_task *task, struct fk_error *err) {
@@ -316,7 +311,7 @@ static enum fk_status send_all(struct loo_device *on, const struct fk_loo_task *
   struct fk_cuda_points u = {NULL, n, n, (int)d}, means = u;
   double *raw, *raw_means, *mass, *weight, *score_weight, *factor, *lambda, *acc;
   struct loo_task *a = &on->task;
-  FK_TRY(fk_cuda_whitening_init(context, &on->whitening, task->whitening, &whitening, err));
+  FK_TRY(fk_cuda_whitening_init(context, on->whitening, task->whitening, &whitening, err));
   FK_TRY(fk_cuda_send_to(context, &on->arena, task->points, &raw, err));
   FK_TRY(fk_cuda_send_to(context, &on->arena, fk_doubles(widths->means, n, d), &raw_means, err));
   FK_TRY(send_numbers(on, widths->log_mass, n, &mass, err));
@@ -366,10 +361,8 @@ static enum fk_status sum_range(struct loo_device *on, struct loo_shared *shared
 static enum fk_status loo_range(struct fk_cuda_context *context, int64_t first, int64_t count, void *data,
                                 struct fk_cuda_progress *progress, double *seconds, struct fk_error *err) {
   struct loo_device on = {context, progress};
-  enum fk_status status = sum_range(&on, (struct loo_shared *)data, first, count, seconds, err);
-  fk_cuda_arena_free(context, &on.arena);
-  fk_cuda_drop(context, &on.whitening);
-  return status;
+  FK_TRY(fk_cuda_arena_buffer(context, &on.arena, &on.whitening, err));
+  return sum_range(&on, (struct loo_shared *)data, first, count, seconds, err);
 }
 
 enum fk_status fk_cuda_debiased_loo(const struct fk_loo_task *task, const struct fk_opts *opts,

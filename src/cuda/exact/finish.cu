@@ -1,4 +1,6 @@
 /* From the sums of the slots to results, in FP64 and in a fixed order. */
+#include <math.h>
+
 #include "finish.cuh"
 
 enum { THREADS = 256 };
@@ -91,16 +93,12 @@ cudaError_t fk_finish_shift(double *shift, int64_t rows, cudaStream_t stream) {
   return cudaGetLastError();
 }
 
-static __global__ void lost_kernel(const double *mass, int64_t n, double threshold, unsigned long long *found) {
-  int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-  int lost = __syncthreads_count(i < n && !(fabs(mass[i]) >= threshold));
-  if (threadIdx.x == 0 && lost) atomicAdd(found, (unsigned long long)lost);
+static __global__ void logs_kernel(double *mass, int64_t rows, double threshold) {
+  int64_t r = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (r < rows) mass[r] = fabs(mass[r]) >= threshold ? log(fabs(mass[r])) : NAN;
 }
 
-cudaError_t fk_finish_count_lost(const double *mass, int64_t n, double threshold, unsigned long long *found,
-                                 cudaStream_t stream) {
-  cudaError_t code = cudaMemsetAsync(found, 0, sizeof *found, stream);
-  if (code != cudaSuccess) return code;
-  lost_kernel<<<fk_blocks(n, THREADS), THREADS, 0, stream>>>(mass, n, threshold, found);
+cudaError_t fk_finish_logs(double *mass, int64_t rows, double threshold, cudaStream_t stream) {
+  logs_kernel<<<fk_blocks(rows, THREADS), THREADS, 0, stream>>>(mass, rows, threshold);
   return cudaGetLastError();
 }

@@ -31,9 +31,8 @@ cudaError_t fk_finish_ratio(double *result, int widths, int64_t ld, int64_t rows
  * row's, which makes the sum of a point without neighbours exact. */
 cudaError_t fk_finish_own_low(double *result, int widths, int64_t ld, int64_t rows,
                               const struct fk_tensor_points *points, double scale, cudaStream_t stream);
-/* How many rows fk_rows_below() would find, to *found on the device. */
-cudaError_t fk_finish_count_lost(const double *mass, int64_t n, double threshold, unsigned long long *found,
-                                 cudaStream_t stream);
+/* The logarithms of masses in their place; NaN for those that are below the threshold, or NaN. */
+cudaError_t fk_finish_logs(double *mass, int64_t rows, double threshold, cudaStream_t stream);
 /* Largest exponents: an infinite one has nothing to take off. */
 cudaError_t fk_finish_shift(double *shift, int64_t rows, cudaStream_t stream);
 

@@ -27,7 +27,7 @@ struct fk_pair_sums {
   struct fk_cuda_buffer sums[FK_MAX_DEVICES]; /* by the device's number */
 };
 
-/* The context's rooms, which a job takes as it needs them, and leaves when it is done. */
+/* Memory of a job beside its sources. */
 enum {
   FK_ROOM_SELF,
   FK_ROOM_RAW,
@@ -50,7 +50,6 @@ enum {
   FK_ROOM_ROWS_OF_FRAMES = FK_ROOM_ROWS_IN_ORDER + 4,
   FK_JOB_ROOMS = FK_ROOM_ROWS_OF_FRAMES + 4
 };
-static_assert((int)FK_JOB_ROOMS <= (int)FK_CONTEXT_ROOMS, "a context has rooms for a job");
 
 /* Rows along the curve of the sources. */
 struct fk_row_order {
@@ -99,6 +98,7 @@ struct fk_cuda_job {
   bool shifted;        /* of rows in the tails: their largest exponents are taken off */
   bool normalised;     /* sums with values are raised by the masses, which are found first */
   struct fk_job_chunk chunk;
+  struct fk_cuda_buffer rooms[FK_JOB_ROOMS];
   int64_t *places; /* host, of fk_job_find_places(): which source is the i-th in order; NULL: not asked for */
   struct fk_cuda_lists lists;
 
@@ -110,7 +110,7 @@ struct fk_cuda_job {
 void fk_job_free(struct fk_cuda_job *job);
 template <typename T>
 enum fk_status fk_job_room(struct fk_cuda_job *job, int room, int64_t count, T **data, struct fk_error *err) {
-  return fk_cuda_room(job->context, &job->context->rooms[room], count, data, err);
+  return fk_cuda_room(job->context, &job->rooms[room], count, data, err);
 }
 
 /* ---- views ------------------------------------------------------------------------------------ */
@@ -257,6 +257,8 @@ enum fk_status fk_job_take_pairs(struct fk_cuda_job *job, const struct fk_pass_v
 bool fk_job_takes_matrix(const struct fk_cuda_job *job, const struct fk_cuda_sources *s,
                          const struct fk_job_way *way);
 enum fk_status fk_job_sum_matrix(struct fk_cuda_job *job, const struct fk_pass_view view, struct fk_error *err);
+/* Below it a sum has lost terms; 0: where none can have. */
+double fk_job_lost_below(const struct fk_cuda_job *job);
 /* Which of a range are lost, and to be done again: their numbers in all. The caller frees `rows`. */
 enum fk_status fk_job_find_lost(struct fk_cuda_job *job, int64_t first, int64_t count, int64_t **rows,
                                 int64_t *found, struct fk_error *err);

@@ -1,6 +1,5 @@
 /* Sources that operators keep on devices. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "sources.cuh"
 
@@ -23,24 +22,12 @@ void fk_cuda_sources_init(struct fk_cuda_sources *s, struct fk_cuda_context *con
   s->radius2 = -1;
 }
 
-enum { BUFFERS = 11 };
-static void buffers_of(struct fk_cuda_sources *s, struct fk_cuda_buffer *buffers[BUFFERS]) {
-  struct fk_cuda_buffer *all[BUFFERS] = {&s->whitening_buffer, &s->raw_buffer,   &s->weight_buffer,
-                                         &s->column_buffer,    &s->white_buffer, &s->low_buffer,
-                                         &s->packed_buffer,    &s->value_buffer, &s->tensor_buffer,
-                                         &s->scale_buffer,     &s->normal.buffer};
-  memcpy(buffers, all, sizeof all);
-}
-
 double fk_cuda_sources_bytes(const struct fk_cuda_sources *s) {
-  struct fk_cuda_buffer *buffers[BUFFERS];
-  double bytes = 0;
-  buffers_of((struct fk_cuda_sources *)s, buffers);
-  for (int i = 0; i < BUFFERS; i++) bytes += (double)buffers[i]->bytes;
+  double bytes = fk_cuda_bytes_of(s->buffers) + (double)s->normal.buffer.bytes + fk_grid_memory_bytes(&s->grid);
   for (const struct fk_cuda_sources *part : {s->in_order, s->framed, s->rest})
     if (part) bytes += fk_cuda_sources_bytes(part);
   bytes += (double)(s->frames.list.buffer.bytes + s->frames.list.places.bytes);
-  return bytes + (double)(s->frames.buffer.bytes + s->order.buffer.bytes) + fk_grid_memory_bytes(&s->grid);
+  return bytes + (double)(s->frames.buffer.bytes + s->order.buffer.bytes);
 }
 
 static void drop_part(struct fk_cuda_sources **part) {
@@ -61,10 +48,9 @@ void fk_cuda_order_drop(struct fk_cuda_sources *s) {
 }
 
 void fk_cuda_sources_empty(struct fk_cuda_sources *s) {
-  struct fk_cuda_buffer *buffers[BUFFERS];
   const struct fk_cuda_tenant tenant = *s;
-  buffers_of(s, buffers);
-  for (int i = 0; i < BUFFERS; i++) fk_cuda_drop(s->context, buffers[i]);
+  fk_cuda_drop_all(s->context, s->buffers);
+  fk_cuda_drop(s->context, &s->normal.buffer);
   fk_grid_memory_empty(s->context, &s->grid);
   fk_cuda_frames_drop(s);
   fk_cuda_order_drop(s);
@@ -74,11 +60,11 @@ void fk_cuda_sources_empty(struct fk_cuda_sources *s) {
 
 /* ---- those of an operator --------------------------------------------------------------------- */
 
-/* For each device, and for each shard, which may be on any. A device's are found, made and forgotten by its own
- * thread, so that none changes what another one is reading; what a shard has left on a device that it is no longer
- * on gives way there. */
+/* For each device of all points, and of each shard, which may be on any. A device's are found, made and forgotten
+ * by its own thread, so that none changes what another one is reading; what a shard has left on a device that it
+ * is no longer on gives way there. */
 struct kept_sources {
-  struct fk_cuda_sources *on[FK_MAX_DEVICES], *shard[FK_MAX_DEVICES][FK_CUDA_SHARDS];
+  struct fk_cuda_sources *on[FK_MAX_DEVICES][1 + FK_CUDA_SHARDS];
 };
 
 static void forget_sources(struct fk_cuda_sources *s) {
@@ -97,17 +83,20 @@ static void forget_sources(struct fk_cuda_sources *s) {
 
 static void free_kept(void *state) {
   struct kept_sources *kept = (struct kept_sources *)state;
-  for (int i = 0; i < FK_MAX_DEVICES; i++) {
-    if (kept->on[i]) forget_sources(kept->on[i]);
-    for (int k = 0; k < FK_CUDA_SHARDS; k++)
-      if (kept->shard[i][k]) forget_sources(kept->shard[i][k]);
-  }
+  for (auto &of_device : kept->on)
+    for (struct fk_cuda_sources *s : of_device)
+      if (s) forget_sources(s);
   free(kept);
 }
 
-/* At *own, made where there is none, or one of before this device was given back. */
-static enum fk_status find_kept(struct fk_cuda_sources **own, struct fk_cuda_context *context,
-                                struct fk_error *err) {
+/* Made where there are none, or those of before this device was given back. */
+enum fk_status fk_cuda_sources_of(struct fk_operator *op, struct fk_cuda_context *context, int shard,
+                                  struct fk_cuda_sources **sources, struct fk_error *err) {
+  struct fk_kept *slot = &op->kept[FK_KEEPER_CUDA];
+  if (!slot->state) *slot = (struct fk_kept){calloc(1, sizeof(struct kept_sources)), free_kept, 0, NULL, NULL};
+  struct kept_sources *kept = (struct kept_sources *)slot->state;
+  if (!kept) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+  struct fk_cuda_sources **own = &kept->on[context->device][1 + shard];
   if (*own && (*own)->context_id != context->id) {
     forget_sources(*own);
     *own = NULL;
@@ -120,30 +109,12 @@ static enum fk_status find_kept(struct fk_cuda_sources **own, struct fk_cuda_con
     context->kept = *own;
   }
   (*own)->used_at = ++context->clock;
-  return FK_STATUS_OK;
-}
-
-enum fk_status fk_cuda_sources_of(struct fk_operator *op, struct fk_cuda_context *context,
-                                  struct fk_cuda_sources **sources, struct fk_error *err) {
-  struct fk_kept *slot = &op->kept[FK_KEEPER_CUDA];
-  if (!slot->state) *slot = (struct fk_kept){calloc(1, sizeof(struct kept_sources)), free_kept, 0, NULL, NULL};
-  struct kept_sources *kept = (struct kept_sources *)slot->state;
-  if (!kept) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
-  FK_TRY(find_kept(&kept->on[context->device], context, err));
-  *sources = kept->on[context->device];
-  return FK_STATUS_OK;
-}
-
-enum fk_status fk_cuda_shard_of(struct fk_operator *op, struct fk_cuda_context *context, int shard,
-                                struct fk_cuda_sources **sources, struct fk_error *err) {
-  struct kept_sources *kept = (struct kept_sources *)op->kept[FK_KEEPER_CUDA].state;
-  struct fk_cuda_sources **own = &kept->shard[context->device][shard];
-  FK_TRY(find_kept(own, context, err));
   *sources = *own;
   return FK_STATUS_OK;
 }
 
 void fk_cuda_keep_within(struct fk_cuda_context *context, double bytes) {
+  if (context->used <= bytes) return; /* which is more than what is kept */
   while (fk_cuda_kept_bytes(context) > bytes && fk_cuda_give_way(context)) continue;
 }
 
@@ -160,17 +131,17 @@ void fk_cuda_keep_all_within(struct fk_cuda_context *const *contexts, int count,
 }
 
 static void leave_grid(struct fk_operator *op, struct fk_cuda_context *context) {
-  struct fk_cuda_sources *kept;
+  struct fk_cuda_sources *kept = NULL;
   struct fk_error err = {FK_STATUS_OK, ""};
   context->grid = NULL;
-  if (op && fk_cuda_sources_of(op, context, &kept, &err) == FK_STATUS_OK) kept->busy = false;
+  if (op && fk_cuda_sources_of(op, context, FK_CUDA_ALL, &kept, &err) == FK_STATUS_OK) kept->busy = false;
 }
 
 enum fk_status fk_cuda_enter(struct fk_operator *op, struct fk_cuda_context *const *contexts, int count,
                              struct fk_error *err) {
   for (int i = 0; i < count; i++) {
     struct fk_cuda_sources *kept = NULL;
-    if (op && fk_cuda_sources_of(op, contexts[i], &kept, err)) {
+    if (op && fk_cuda_sources_of(op, contexts[i], FK_CUDA_ALL, &kept, err)) {
       while (i > 0) leave_grid(op, contexts[--i]);
       return err->status;
     }

@@ -6,13 +6,11 @@
 
 struct fk_cuda_sources;
 
-/* Those that an operator keeps on a device, made empty at first. */
-enum fk_status fk_cuda_sources_of(struct fk_operator *op, struct fk_cuda_context *context,
+/* Those that an operator keeps on a device of all its points, or of a shard of them; made empty at first. On any
+ * thread, one for each shard, once others are made. */
+enum { FK_CUDA_ALL = -1, FK_CUDA_SHARDS = 16 };
+enum fk_status fk_cuda_sources_of(struct fk_operator *op, struct fk_cuda_context *context, int shard,
                                   struct fk_cuda_sources **sources, struct fk_error *err);
-/* The same of a shard of the sources. On any thread, one for each shard, once others are made. */
-enum { FK_CUDA_SHARDS = 16 };
-enum fk_status fk_cuda_shard_of(struct fk_operator *op, struct fk_cuda_context *context, int shard,
-                                struct fk_cuda_sources **sources, struct fk_error *err);
 /* What is kept on a device beyond a limit goes, that used longest ago first. */
 void fk_cuda_keep_within(struct fk_cuda_context *context, double bytes);
 /* The same for the limit of the options. On the thread that has waited for all devices: what goes to the host is

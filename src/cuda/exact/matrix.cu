@@ -103,16 +103,14 @@ static __global__ void __launch_bounds__(SIDE *SIDE) matrix_kernel(const struct 
 
 static enum fk_status launch_strips(struct fk_cuda_context *context, struct matrix_task *a,
                                     const struct fk_poll *poll, struct fk_error *err) {
+  void (*kernel)(struct matrix_task) = fk_form_is_product(a->form.type) ? matrix_kernel<PRODUCTS>
+                                       : a->columns.low                 ? matrix_kernel<DOUBLED>
+                                                                        : matrix_kernel<DIFFERENCES>;
   for (a->first_column = 0; a->first_column < a->n; a->first_column += STRIP) {
     a->first_row = a->lower ? a->first_column : 0;
     const int64_t last = fk_smaller(a->n, a->first_column + STRIP);
     const dim3 grid(fk_blocks(a->m - a->first_row, TILE), fk_blocks(last - a->first_column, TILE));
-    if (fk_form_is_product(a->form.type))
-      matrix_kernel<PRODUCTS><<<grid, SIDE * SIDE, 0, context->stream>>>(*a);
-    else if (a->columns.low)
-      matrix_kernel<DOUBLED><<<grid, SIDE * SIDE, 0, context->stream>>>(*a);
-    else
-      matrix_kernel<DIFFERENCES><<<grid, SIDE * SIDE, 0, context->stream>>>(*a);
+    kernel<<<grid, SIDE * SIDE, 0, context->stream>>>(*a);
     FK_CUDA_TRY(cudaGetLastError());
     FK_CUDA_TRY(cudaStreamSynchronize(context->stream));
     if (poll->fn && poll->fn(poll->data, (double)last / (double)a->n))
@@ -136,10 +134,10 @@ static enum fk_status are_wide(struct fk_cuda_context *context, const struct fk_
   return FK_STATUS_OK;
 }
 
-static enum fk_status make_matrix(struct fk_cuda_context *context, struct fk_cuda_arena *arena,
-                                  const struct fk_task *task, const struct fk_poll *poll, const struct fk_dense *K,
-                                  struct fk_error *err) {
-  struct fk_cuda_buffer *buffer = &arena->buffers[arena->count++];
+static enum fk_status make_matrix(struct fk_cuda_context *context, const struct fk_task *task,
+                                  const struct fk_poll *poll, const struct fk_dense *K, struct fk_error *err) {
+  struct fk_cuda_arena arena = {};
+  struct fk_cuda_buffer *buffer;
   struct fk_cuda_whitening whitening;
   struct fk_cuda_points columns = {}, rows = {};
   double *raw_columns, *raw_rows;
@@ -147,14 +145,15 @@ static enum fk_status make_matrix(struct fk_cuda_context *context, struct fk_cud
   const bool own = !task->targets.data;
   bool wide = false;
   FK_CUDA_TRY(cudaSetDevice(context->device));
+  FK_TRY(fk_cuda_arena_buffer(context, &arena, &buffer, err));
   FK_TRY(fk_cuda_whitening_init(context, buffer, task->whitening, &whitening, err));
   columns.ld = fk_padded(task->sources.n, TILE);
   rows.ld = fk_padded(task->targets.n, TILE);
-  FK_TRY(fk_cuda_bring(context, arena, &whitening, &task->sources, &raw_columns, &columns, err));
-  if (!own) FK_TRY(fk_cuda_bring(context, arena, &whitening, &task->targets, &raw_rows, &rows, err));
+  FK_TRY(fk_cuda_bring(context, &arena, &whitening, &task->sources, &raw_columns, &columns, err));
+  if (!own) FK_TRY(fk_cuda_bring(context, &arena, &whitening, &task->targets, &raw_rows, &rows, err));
   if (!fk_form_is_product(form.type)) FK_TRY(are_wide(context, &columns, &wide, err));
-  if (wide) FK_TRY(bring_low(context, arena, &whitening, raw_columns, &columns, err));
-  if (wide && !own) FK_TRY(bring_low(context, arena, &whitening, raw_rows, &rows, err));
+  if (wide) FK_TRY(bring_low(context, &arena, &whitening, raw_columns, &columns, err));
+  if (wide && !own) FK_TRY(bring_low(context, &arena, &whitening, raw_rows, &rows, err));
   if (own) rows = columns;
   struct matrix_task a = {rows, columns, form, own, (double *)K->data, rows.n, columns.n, K->ld};
   return launch_strips(context, &a, poll, err);
@@ -163,11 +162,9 @@ static enum fk_status make_matrix(struct fk_cuda_context *context, struct fk_cud
 enum fk_status fk_cuda_matrix(const struct fk_task *task, const struct fk_opts *opts, const struct fk_dense *K,
                               struct fk_error *err) {
   struct fk_cuda_context *contexts[FK_MAX_DEVICES];
-  struct fk_cuda_arena arena = {};
   int count;
   FK_TRY(fk_cuda_contexts(opts, contexts, &count, err));
-  enum fk_status status = make_matrix(contexts[0], &arena, task, &opts->poll, K, err);
-  fk_cuda_arena_free(contexts[0], &arena);
+  enum fk_status status = make_matrix(contexts[0], task, &opts->poll, K, err);
   if (status == FK_STATUS_DEVICE) fk_cuda_recover(contexts[0]);
   return status;
 }

@@ -17,8 +17,7 @@ static __global__ void square_kernel(const struct fk_cuda_points points, double 
 static enum fk_status find_squares(struct fk_cuda_context *context, const struct fk_cuda_points *points,
                                    double *square, struct fk_error *err) {
   square_kernel<<<fk_blocks(points->n, THREADS), THREADS, 0, context->stream>>>(*points, square);
-  FK_CUDA_TRY(cudaGetLastError());
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaGetLastError());
 }
 
 /* Row r is source own[r], or r + meets, of which `first` is the matrix' first column. */
@@ -69,8 +68,7 @@ static enum fk_status make_kernels(const struct fk_matrix_pass *pass, const stru
   leave_out_kernel<<<fk_blocks(piece->rows, THREADS), THREADS, 0, context->stream>>>(
       tile.kernels, tile.ld, piece->rows, tile.columns.n, own, job->chunk.first + piece->first_row,
       pass->view.sources->first + first);
-  FK_CUDA_TRY(cudaGetLastError());
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaGetLastError());
 }
 
 enum fk_status fk_matrix_doubles_room(struct fk_matrix_pass *pass, struct fk_error *err) {

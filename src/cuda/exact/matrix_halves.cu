@@ -133,8 +133,7 @@ static enum fk_status make_kernels(const struct fk_matrix_pass *pass, const stru
     halves_kernel<true><<<grid, THREADS, 0, context->stream>>>(e);
   else
     halves_kernel<false><<<grid, THREADS, 0, context->stream>>>(e);
-  FK_CUDA_TRY(cudaGetLastError());
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaGetLastError());
 }
 
 /* ---- products --------------------------------------------------------------------------------- */

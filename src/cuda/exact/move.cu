@@ -10,7 +10,9 @@ struct moved_rows {
   int64_t ld_result, ld_u, ld_raw, count, first, n;
   const int64_t *index; /* NULL: first, first + 1, ... */
   int d;
-  bool relative; /* V is V - S u already */
+  bool relative;    /* V is V - S u already */
+  double lost;      /* below it a sum has lost terms; */
+  double *any_lost; /* of the host, not 0 then */
 };
 
 static __device__ __forceinline__ int64_t row_of(const struct moved_rows &r, int64_t i) {
@@ -22,7 +24,10 @@ static __global__ void means_kernel(const struct moved_rows r, double *V, double
   int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= r.count) return;
   double S = r.S[i];
-  if (blockIdx.y == 0) mass[row_of(r, i)] = S;
+  if (blockIdx.y == 0) {
+    mass[row_of(r, i)] = S;
+    if (!(fabs(S) >= r.lost)) *r.any_lost = 1;
+  }
   for (int k = blockIdx.y; k < r.d; k += gridDim.y)
     V[k * r.ld_result + i] =
         r.relative ? r.V[k * r.ld_result + i] / S : (r.V[k * r.ld_result + i] - S * r.u[k * r.ld_u + i]) / S;
@@ -54,6 +59,8 @@ enum fk_status fk_job_move(struct fk_cuda_job *job, struct fk_error *err) {
   r.index = chunk->self;
   r.d = y->d;
   r.relative = job->relative;
+  r.lost = fk_job_lost_below(job);
+  r.any_lost = context->answers + FK_ANSWER_LOST;
   dim3 grid(fk_blocks(r.count, THREADS), (unsigned)fk_smaller(r.d, 64));
   means_kernel<<<grid, THREADS, 0, context->stream>>>(r, V, move->mass);
   if (!move->diagonal) {
@@ -63,6 +70,5 @@ enum fk_status fk_job_move(struct fk_cuda_job *job, struct fk_error *err) {
     step = to.u;
   }
   add_kernel<<<grid, THREADS, 0, context->stream>>>(r, step, move->diagonal ? move->A : NULL, move->moved);
-  FK_CUDA_TRY(cudaGetLastError());
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaGetLastError());
 }

@@ -200,9 +200,8 @@ static enum fk_status add_own_low(const struct fk_cuda_job *job, const struct fk
   struct fk_cuda_context *context = job->context;
   const struct fk_tensor_task *t = &packed->tensor;
   if (!fk_on_tensor_cores(packed->method) || !t->coarse || t->values.hi) return FK_STATUS_OK;
-  FK_CUDA_TRY(fk_finish_own_low(view.result, 1 + job->n_values, view.ld_result, view.targets.n, &t->rows,
-                                1 / view.way.grid.scale, context->stream));
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(fk_finish_own_low(view.result, 1 + job->n_values, view.ld_result, view.targets.n, &t->rows,
+                                          1 / view.way.grid.scale, context->stream));
 }
 
 enum fk_status fk_job_sum(struct fk_cuda_job *job, const struct fk_pass_view view, struct fk_error *err) {
@@ -252,22 +251,20 @@ static enum fk_status deliver_rows(struct fk_cuda_job *job, const int64_t *rows,
   struct fk_cuda_context *context = job->context;
   const int64_t m = fk_n_targets(task), count = chunk->targets.n;
   const int v = job->n_values;
-  double *host = (double *)malloc(sizeof(double) * (size_t)(count * (v + 2)));
-  if (!host)
+  fk_host_array<double> host(count * (v + 2));
+  if (!host.at)
     return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for sums of some rows",
                    8e-6 * (double)(count * (v + 2)));
-  enum fk_status status =
-      fk_cuda_download(context, chunk->result, chunk->ld_result, fk_all_rows(count, 1 + v), host, err);
-  double *shift = host + count * (1 + v);
-  if (!status && job->shifted && task->shift)
-    status = fk_cuda_download(context, chunk->shift, chunk->ld_result, fk_all_rows(count, 1), shift, err);
-  for (int64_t i = 0; i < count && !status; i++) {
-    task->mass[rows[i]] = host[i];
-    for (int k = 0; k < v; k++) task->sums[k * m + rows[i]] = host[(1 + k) * count + i];
-    if (task->shift) task->shift[rows[i]] = job->shifted ? shift[i] * FK_LN2 : 0;
+  FK_TRY(fk_cuda_download(context, chunk->result, chunk->ld_result, fk_all_rows(count, 1 + v), host.at, err));
+  double *shift = host.at + count * (1 + v);
+  if (job->shifted && task->shift)
+    FK_TRY(fk_cuda_download(context, chunk->shift, chunk->ld_result, fk_all_rows(count, 1), shift, err));
+  for (int64_t i = 0; i < count; i++) {
+    task->mass[rows[i]] = task->logs && job->rows ? log(fabs(host.at[i])) + shift[i] * FK_LN2 : host.at[i];
+    for (int k = 0; k < v; k++) task->sums[k * m + rows[i]] = host.at[(1 + k) * count + i];
+    if (task->shift) task->shift[rows[i]] = job->shifted && !task->logs ? shift[i] * FK_LN2 : 0;
   }
-  free(host);
-  return status;
+  return FK_STATUS_OK;
 }
 
 /* The chunk's results to the host, scaled back. */
@@ -304,8 +301,8 @@ static enum fk_status run_passes(struct fk_cuda_job *job, struct fk_error *err) 
   if (job->normalised && fk_is_plain(job->form.factor))
     FK_CUDA_TRY(fk_finish_ratio(chunk->result, widths, ld, count, chunk->mass, context->stream));
   const double *own = job->task->values == FK_VALUES_COLUMNS ? job->sources->column_scale : NULL;
-  FK_CUDA_TRY(fk_finish_scale(chunk->result, widths, ld, count, job->weight_scale, own, false, context->stream));
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(
+      fk_finish_scale(chunk->result, widths, ld, count, job->weight_scale, own, false, context->stream));
 }
 
 enum fk_status fk_job_run_chunk(struct fk_cuda_job *job, int64_t first, int64_t count, struct fk_error *err) {
@@ -325,13 +322,15 @@ enum fk_status fk_job_run_chunk(struct fk_cuda_job *job, int64_t first, int64_t 
   FK_TRY(fk_job_whiten_targets(job, err));
   FK_TRY(run_passes(job, err));
   if (job->move) FK_TRY(fk_job_move(job, err));
+  if (job->task->logs && !job->rows)
+    FK_CUDA_TRY(fk_finish_logs(chunk->result, count, fk_job_lost_below(job), context->stream));
   FK_CUDA_TRY(cudaEventRecord(context->end, context->stream));
   if (!job->move) FK_TRY(deliver_chunk(job, err));
   return fk_cuda_elapsed(context, job->seconds, err);
 }
 
 void fk_job_free(struct fk_cuda_job *job) {
-  fk_cuda_leave_rooms(job->context);
+  fk_cuda_drop_all(job->context, job->rooms);
   fk_cuda_frame_rows_free(job->context, &job->chunk.frame_rows);
   fk_cuda_lists_free(job->context, &job->lists);
   free(job->places);

@@ -96,8 +96,7 @@ static enum fk_status sum_framed(struct fk_cuda_job *job, const struct fk_pass_v
   join.out = view.result;
   join.ld_out = view.ld_result;
   join.first = first;
-  FK_CUDA_TRY(fk_frames_join(list, &join, fk_pass_widths(job, view), context->stream));
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(fk_frames_join(list, &join, fk_pass_widths(job, view), context->stream));
 }
 
 enum fk_status fk_job_sum_frames(struct fk_cuda_job *job, const struct fk_pass_view view, struct fk_error *err) {

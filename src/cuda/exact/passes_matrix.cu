@@ -130,17 +130,15 @@ static enum fk_status pack_values(struct fk_matrix_pass *pass, struct fk_error *
   v.run = pass->plan.run, v.padded = pass->plan.runs * v.run;
   const size_t number = pass->halves ? 2 * sizeof(__half) : sizeof(double);
   const size_t bytes = number * (size_t)(v.padded * v.count);
-  FK_TRY(fk_cuda_reserve(context, &job->context->rooms[FK_ROOM_MATRIX_VALUES], bytes + number * (size_t)v.padded,
-                         err));
-  pass->values = job->context->rooms[FK_ROOM_MATRIX_VALUES].data;
+  FK_TRY(fk_cuda_reserve(context, &job->rooms[FK_ROOM_MATRIX_VALUES], bytes + number * (size_t)v.padded, err));
+  pass->values = job->rooms[FK_ROOM_MATRIX_VALUES].data;
   pass->weights = (char *)pass->values + bytes;
   const dim3 grid = grid_of(v.padded, v.count);
   if (pass->halves)
     halves_kernel<<<grid, THREADS, 0, context->stream>>>(v, (__half *)pass->values, (float *)pass->weights);
   else
     doubles_kernel<<<grid, THREADS, 0, context->stream>>>(v, (double *)pass->values, (double *)pass->weights);
-  FK_CUDA_TRY(cudaGetLastError());
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaGetLastError());
 }
 
 /* ---- sums ------------------------------------------------------------------------------------- */
@@ -189,8 +187,7 @@ static enum fk_status add_sums(const struct fk_matrix_pass *pass, const struct f
     add_kernel<<<grid, THREADS, 0, context->stream>>>(s, (const float *)pass->sums);
   else
     add_kernel<<<grid, THREADS, 0, context->stream>>>(s, (const double *)pass->sums);
-  FK_CUDA_TRY(cudaGetLastError());
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaGetLastError());
 }
 
 /* ---- a pass ----------------------------------------------------------------------------------- */
@@ -200,11 +197,10 @@ static enum fk_status take_room(struct fk_matrix_pass *pass, struct fk_error *er
   struct fk_cuda_context *context = job->context;
   const struct fk_matrix_plan *p = &pass->plan;
   const size_t number = pass->halves ? sizeof(float) : sizeof(double), rows = (size_t)(p->rows * p->at_once);
-  FK_TRY(fk_cuda_reserve(context, &job->context->rooms[FK_ROOM_MATRIX], number * rows * (size_t)p->run, err));
-  FK_TRY(fk_cuda_reserve(context, &job->context->rooms[FK_ROOM_MATRIX_SUMS], number * rows * (size_t)job->n_values,
-                         err));
-  pass->kernels = job->context->rooms[FK_ROOM_MATRIX].data;
-  pass->sums = job->context->rooms[FK_ROOM_MATRIX_SUMS].data;
+  FK_TRY(fk_cuda_reserve(context, &job->rooms[FK_ROOM_MATRIX], number * rows * (size_t)p->run, err));
+  FK_TRY(fk_cuda_reserve(context, &job->rooms[FK_ROOM_MATRIX_SUMS], number * rows * (size_t)job->n_values, err));
+  pass->kernels = job->rooms[FK_ROOM_MATRIX].data;
+  pass->sums = job->rooms[FK_ROOM_MATRIX_SUMS].data;
   return pass->halves ? fk_matrix_halves_room(pass, err) : fk_matrix_doubles_room(pass, err);
 }
 

@@ -116,6 +116,5 @@ enum fk_status fk_job_sum_ordered(struct fk_cuda_job *job, const struct fk_pass_
   part.kept = whole->order.kept;
   FK_TRY(part.way.framed ? fk_job_sum_frames(job, part, err) : fk_job_sum(job, part, err));
   struct fk_scatter scatter = {part.result, part.ld_result, pick.list, pick.count, view.result, view.ld_result};
-  FK_CUDA_TRY(fk_frames_scatter(&scatter, widths, context->stream));
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(fk_frames_scatter(&scatter, widths, context->stream));
 }

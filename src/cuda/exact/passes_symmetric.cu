@@ -157,6 +157,5 @@ enum fk_status fk_job_take_pairs(struct fk_cuda_job *job, const struct fk_pass_v
   t.rows = rows, t.ld_result = view.ld_result, t.d = view.sources->points.d, t.coarse = packed.tensor.coarse;
   t.unit = 1 / (pairs->plan.unit * (1 << FK_TENSOR_RAISE)), t.scale = view.way.grid.scale, t.result = view.result;
   take_kernel<<<fk_blocks(rows, 128), 128, 0, context->stream>>>(t);
-  FK_CUDA_TRY(cudaGetLastError());
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaGetLastError());
 }

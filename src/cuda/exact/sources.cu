@@ -105,8 +105,7 @@ static enum fk_status find_radius(struct fk_cuda_job *job, struct fk_cuda_source
   s->radius2 = fk_cuda_radius2(context, &s->points);
   if (fk_job_may_order(job, s)) s->kept_guess = fk_cuda_guess_kept(context, &s->points);
   s->frames.radius = 2.0 / 3 * fk_tensor_radius(FK_FRAME_REACH, s->points.d, true);
-  FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaEventRecord(context->begin, context->stream));
 }
 
 /* Frames, where points are too wide for halves about one centre. By the points alone: they stay for calls of other
@@ -206,10 +205,12 @@ enum fk_status fk_job_choose_way(struct fk_cuda_job *job, struct fk_cuda_sources
 }
 
 enum fk_status fk_job_whitening(struct fk_cuda_job *job, struct fk_error *err) {
-  const struct fk_whitening *host = job->task->whitening;
+  struct fk_whitening host = *job->task->whitening;
   struct fk_cuda_sources *s = job->sources;
   if (s->whitening.host) return FK_STATUS_OK;
-  FK_TRY(fk_cuda_whitening_init(job->context, &s->whitening_buffer, host, &s->whitening, err));
+  if (job->finds_centre) host.centre = NULL; /* whether or not other calls have made the host find it */
+  FK_TRY(fk_cuda_whitening_init(job->context, &s->whitening_buffer, &host, &s->whitening, err));
+  s->whitening.host = job->task->whitening;
   if (!job->finds_centre) return FK_STATUS_OK;
   const double *weights = job->task->op->weights ? s->weights : NULL;
   struct fk_cuda_raw raw = {s->raw, weights, s->points.n, s->ld_raw, s->points.d};
@@ -324,8 +325,7 @@ static enum fk_status pack_dmma(const struct fk_cuda_job *job, const struct fk_p
   t->values = !values ? NULL : columns ? s->columns : x->u;
   t->n_values = values ? job->n_values : 0;
   struct fk_dmma_cols to = {t->cols, offset, weight, s->weights, job->weight_scale};
-  FK_CUDA_TRY(fk_dmma_pack_cols(x, &to, context->stream));
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(fk_dmma_pack_cols(x, &to, context->stream));
 }
 
 /* Which values a launch takes, and room for them. Coordinates without weights are in the packed points already,
@@ -405,8 +405,7 @@ static enum fk_status pack_tensor(const struct fk_cuda_job *job, const struct fk
   if (!wgmma) return FK_STATUS_OK;
   FK_TRY(fk_cuda_reserve(context, &s->tensor_buffer, fk_wgmma_pack_bytes(t), err));
   s->wgmma_columns = s->tensor_buffer.data;
-  FK_CUDA_TRY(fk_wgmma_pack(t, s->wgmma_columns, context->stream));
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(fk_wgmma_pack(t, s->wgmma_columns, context->stream));
 }
 
 static struct fk_cuda_packing packing_for(const struct fk_cuda_job *job, const struct fk_pass_view view,

@@ -42,8 +42,13 @@ struct fk_cuda_sources : fk_cuda_tenant {
   struct fk_cuda_context *context;
   uint64_t context_id; /* as an address may come again */
   int device;
-  struct fk_cuda_buffer whitening_buffer, raw_buffer, weight_buffer, column_buffer, white_buffer, low_buffer,
-      packed_buffer, value_buffer, tensor_buffer, scale_buffer;
+  union { /* one by one, and all */
+    struct {
+      struct fk_cuda_buffer whitening_buffer, raw_buffer, weight_buffer, column_buffer, white_buffer, low_buffer,
+          packed_buffer, value_buffer, tensor_buffer, scale_buffer;
+    };
+    struct fk_cuda_buffer buffers[10];
+  };
   struct fk_cuda_whitening whitening;
 
   int64_t first;     /* of the chunk; -1: none is there */

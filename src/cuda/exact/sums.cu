@@ -19,7 +19,7 @@ struct shared_job {
   double weight_scale, *column_scale; /* host */
   double tail_rows[FK_MAX_DEVICES];
   enum fk_cuda_method method;
-  bool ordered, relative;
+  bool ordered, relative, logs;
   double *parts;             /* sums of shards, [shard][target] */
   const double *A;           /* of points that move; NULL: sums */
   struct fk_pair_sums pairs; /* their sums, where pairs of tiles are met once */
@@ -110,22 +110,19 @@ static enum fk_status make_move(struct fk_cuda_job *job, const double *A, struct
 static enum fk_status move_points(struct fk_cuda_job *job, struct shared_job *shared, int64_t first, int64_t count,
                                   struct fk_error *err) {
   struct fk_cuda_arena arena = {};
-  struct fk_cuda_buffer moved = {};
+  struct fk_cuda_buffer *moved;
   struct fk_cuda_move move = {};
   const struct fk_matrix *x = &job->task->sources;
-  enum fk_status status = make_move(job, shared->A, &arena, &moved, &move, err);
-  if (!status) status = run_rows(job, first, first + count, err);
+  FK_TRY(fk_cuda_arena_buffer(job->context, &arena, &moved, err));
+  FK_TRY(make_move(job, shared->A, &arena, moved, &move, err));
+  job->context->answers[FK_ANSWER_LOST] = 0;
+  FK_TRY(run_rows(job, first, first + count, err));
   shared->method = job->method;
   shared->ordered = job->ordered;
-  if (!status) status = redo_rows(job, first, count, &shared->tail_rows[job->context->device], err);
-  if (!status && shared->host)
-    status = fk_cuda_download(job->context, move.moved + first, x->n, fk_rows(x->n, x->d, first, count),
-                              shared->host, err);
-  else if (!status)
-    status = fk_cuda_resident_create(job->context, &moved, x->n, x->d, &shared->moved, err);
-  fk_cuda_arena_free(job->context, &arena);
-  fk_cuda_drop(job->context, &moved);
-  return status;
+  FK_TRY(redo_rows(job, first, count, &shared->tail_rows[job->context->device], err));
+  if (!shared->host) return fk_cuda_resident_create(job->context, moved, x->n, x->d, &shared->moved, err);
+  return fk_cuda_download(job->context, move.moved + first, x->n, fk_rows(x->n, x->d, first, count), shared->host,
+                          err);
 }
 
 /* Whoever gets sums of coordinates takes the targets' own off, by the centre that the host knows: sources for that
@@ -165,6 +162,7 @@ static enum fk_status run_job(struct fk_cuda_job *job, struct shared_job *shared
   shared->method = job->method; /* of all devices: the points decide */
   shared->ordered = job->ordered;
   shared->relative = job->relative;
+  shared->logs = task->logs != NULL;
   double pairs = (double)count * (double)task->sources.n;
   if (pairs > fk_costs.exact_cuda.measured_pairs) job->context->pairs_per_second = pairs / *job->seconds;
   return redo_rows(job, first, count, &shared->tail_rows[job->context->device], err);
@@ -177,13 +175,14 @@ static enum fk_status run_on(struct fk_cuda_job *job, struct fk_cuda_sources *ke
   fk_cuda_sources_init(&own, job->context);
   job->sources = kept ? kept : &own;
   job->sources->busy = true;
-  fk_cuda_enter_rooms(job->context);
   enum fk_status status = run_job(job, shared, first, count, err);
   job->sources->busy = false;
   if (!kept || status || job->source_chunk < job->source_end - job->source_begin)
     fk_cuda_sources_empty(job->sources);
-  fk_cuda_drop(job->context, &job->sources->raw_buffer);
-  job->sources->raw = NULL;
+  if (shared->pairs.phase != FK_PAIRS_SUMMED) { /* after which the points move, from where they are */
+    fk_cuda_drop(job->context, &job->sources->raw_buffer);
+    job->sources->raw = NULL;
+  }
   fk_job_free(job);
   return status;
 }
@@ -197,7 +196,7 @@ static enum fk_status sums_range(struct fk_cuda_context *context, int64_t first,
   job.progress = progress;
   job.seconds = seconds;
   init_job(&job, shared);
-  if (is_kept(shared)) FK_TRY(fk_cuda_sources_of(shared->task->op, context, &kept, err));
+  if (is_kept(shared)) FK_TRY(fk_cuda_sources_of(shared->task->op, context, FK_CUDA_ALL, &kept, err));
   return run_on(&job, kept, shared, first, count, err);
 }
 
@@ -226,6 +225,7 @@ static enum fk_status shards_range(struct fk_cuda_context *context, int64_t firs
     struct fk_cuda_sources *kept = NULL;
     part.mass = shared->parts + shard * m;
     part.shift = NULL;
+    part.logs = NULL;
     part.tail_pass = false;
     own.task = &part;
     job.context = context;
@@ -235,7 +235,7 @@ static enum fk_status shards_range(struct fk_cuda_context *context, int64_t firs
     job.source_begin = shard * length;
     job.source_end = fk_smaller(task->sources.n, job.source_begin + length);
     job.progress_per_pair = 1.0 / ((double)m * (double)(job.source_end - job.source_begin));
-    if (is_kept(shared)) FK_TRY(fk_cuda_shard_of(task->op, context, (int)shard, &kept, err));
+    if (is_kept(shared)) FK_TRY(fk_cuda_sources_of(task->op, context, (int)shard, &kept, err));
     FK_TRY(run_on(&job, kept, &own, 0, m, err));
     if (shard == 0) shared->method = own.method;
   }
@@ -291,7 +291,7 @@ static enum fk_status keep_sources(const struct shared_job *shared, struct fk_cu
                                    int count, struct fk_error *err) {
   struct fk_cuda_sources *kept;
   for (int i = 0; i < count && is_kept(shared); i++)
-    FK_TRY(fk_cuda_sources_of(shared->task->op, contexts[i], &kept, err));
+    FK_TRY(fk_cuda_sources_of(shared->task->op, contexts[i], FK_CUDA_ALL, &kept, err));
   return FK_STATUS_OK;
 }
 
@@ -301,12 +301,12 @@ static enum fk_status sum_shards(struct shared_job *shared, struct fk_cuda_conte
   const struct fk_task *task = shared->task;
   int64_t shards = fk_pieces(task->sources.n, shard_length(task));
   struct fk_cuda_work work = {shards, 1, &shared->opts->poll, shards_range, shared};
-  shared->parts = (double *)calloc((size_t)(shards * task->targets.n), sizeof *shared->parts);
-  if (!shared->parts) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for sums of shards");
-  enum fk_status status = fk_cuda_on_devices(contexts, count, &work, seconds, err);
-  *lost = !status && join_shards(shared, shards);
-  free(shared->parts);
-  return status;
+  fk_host_array<double> parts(shards * task->targets.n);
+  shared->parts = parts.at;
+  if (!parts.at) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for sums of shards");
+  FK_TRY(fk_cuda_on_devices(contexts, count, &work, seconds, err));
+  *lost = join_shards(shared, shards);
+  return FK_STATUS_OK;
 }
 
 /* Points that move, where their sums go by pairs: these first. */
@@ -369,6 +369,9 @@ static enum fk_status run_shared(struct shared_job *shared, struct fk_cuda_conte
   return FK_STATUS_OK;
 }
 
+/* Logarithms take the host 6 ns each, a kernel for them 5 us. */
+enum { LOGS_LEAST = 2048 };
+
 enum fk_status fk_cuda_exact_sums(const struct fk_task *task, const struct fk_opts *opts, struct fk_stats *stats,
                                   struct fk_error *err) {
   struct fk_cuda_context *contexts[FK_MAX_DEVICES];
@@ -376,6 +379,7 @@ enum fk_status fk_cuda_exact_sums(const struct fk_task *task, const struct fk_op
   struct shared_job shared = {&own, opts};
   double start = fk_seconds();
   int count;
+  if (opts->precision == FK_PRECISION_DOUBLE || fk_n_targets(task) < LOGS_LEAST) own.logs = NULL;
   FK_TRY(fk_cuda_contexts(opts, contexts, &count, err));
   FK_TRY(bring_points(&own, contexts, count, opts->threads, err));
   enum fk_status status = run_shared(&shared, contexts, count, stats, err);
@@ -386,6 +390,7 @@ enum fk_status fk_cuda_exact_sums(const struct fk_task *task, const struct fk_op
   }
   FK_TRY(status);
   if (shared.relative) *task->relative = true;
+  if (shared.logs) *task->logs = true;
   if (opts->precision == FK_PRECISION_DOUBLE && own.sources.data)
     FK_TRY(fk_redo_lost_sums(&own, &fk_engine_exact_cuda, opts, stats, err));
   stats->seconds += fk_seconds() - start;

@@ -8,8 +8,8 @@
 static enum fk_status send_rows(struct fk_cuda_job *job, int64_t count, struct fk_error *err) {
   const int64_t *rows = job->rows + job->chunk.first;
   double *self;
-  FK_TRY(fk_cuda_send(job->context, &job->context->rooms[FK_ROOM_SELF], fk_doubles((const double *)rows, count, 1),
-                      &self, err));
+  FK_TRY(fk_cuda_send(job->context, &job->rooms[FK_ROOM_SELF], fk_doubles((const double *)rows, count, 1), &self,
+                      err));
   job->chunk.self = (int64_t *)self;
   return FK_STATUS_OK;
 }
@@ -17,15 +17,13 @@ static enum fk_status send_rows(struct fk_cuda_job *job, int64_t count, struct f
 static enum fk_status send_picked(struct fk_cuda_job *job, const struct fk_matrix *y, int64_t count,
                                   struct fk_error *err) {
   const int64_t *rows = job->rows + job->chunk.first;
-  double *raw, *gathered = (double *)malloc(sizeof(double) * (size_t)(count * y->d));
-  if (!gathered)
+  fk_host_array<double> gathered(count * y->d);
+  double *raw;
+  if (!gathered.at)
     return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for points in the tails",
                    8e-6 * (double)(count * y->d));
-  fk_gather(y, rows, count, gathered, count);
-  enum fk_status status =
-      fk_cuda_send(job->context, &job->context->rooms[FK_ROOM_RAW], fk_doubles(gathered, count, y->d), &raw, err);
-  free(gathered);
-  return status;
+  fk_gather(y, rows, count, gathered.at, count);
+  return fk_cuda_send(job->context, &job->rooms[FK_ROOM_RAW], fk_doubles(gathered.at, count, y->d), &raw, err);
 }
 
 /* Targets that are the sources are there already, whitened. */
@@ -35,9 +33,7 @@ static bool are_there(const struct fk_cuda_job *job) {
 static bool are_sources(const struct fk_cuda_job *job) {
   return are_there(job) && !job->rows && job->chunk.targets.n == job->sources->points.n;
 }
-static const double *raw_of(const struct fk_cuda_job *job) {
-  return (const double *)job->context->rooms[FK_ROOM_RAW].data;
-}
+static const double *raw_of(const struct fk_cuda_job *job) { return (const double *)job->rooms[FK_ROOM_RAW].data; }
 
 enum fk_status fk_job_fetch_targets(struct fk_cuda_job *job, int64_t first, int64_t count, struct fk_error *err) {
   const struct fk_matrix *y = fk_task_targets(job->task);
@@ -49,8 +45,7 @@ enum fk_status fk_job_fetch_targets(struct fk_cuda_job *job, int64_t first, int6
   if (job->rows) FK_TRY(send_rows(job, count, err));
   if (are_there(job)) return FK_STATUS_OK;
   if (job->rows) return send_picked(job, y, count, err);
-  return fk_cuda_send(job->context, &job->context->rooms[FK_ROOM_RAW], fk_part(y, first, count, 0, y->d), &raw,
-                      err);
+  return fk_cuda_send(job->context, &job->rooms[FK_ROOM_RAW], fk_part(y, first, count, 0, y->d), &raw, err);
 }
 
 static __global__ void pick_kernel(const struct fk_cuda_points from, const int64_t *rows, int64_t first,
@@ -67,8 +62,7 @@ static enum fk_status pick_targets(const struct fk_cuda_job *job, const struct f
   struct fk_cuda_context *context = job->context;
   dim3 grid(fk_blocks(to->ld, 256), (unsigned)fk_smaller(to->d, 64));
   pick_kernel<<<grid, 256, 0, context->stream>>>(*from, job->chunk.self, job->chunk.first, *to);
-  FK_CUDA_TRY(cudaGetLastError());
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaGetLastError());
 }
 
 enum fk_status fk_job_whiten_targets(struct fk_cuda_job *job, struct fk_error *err) {

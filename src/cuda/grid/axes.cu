@@ -10,8 +10,9 @@ struct interval {
   int64_t first, end;
 };
 struct list {
-  struct interval *at;
-  int64_t count;
+  struct interval *at = NULL;
+  int64_t count = 0;
+  ~list() { free(at); }
 };
 
 static enum fk_status out_of_memory(struct fk_error *err) {
@@ -31,7 +32,6 @@ static void append(struct list *list, int64_t first, int64_t end, int64_t apart)
 /* What is occupied on an axis. Intervals that leave less than 16 cells between are not worth their keep. */
 static enum fk_status occupied(const struct fk_grid_occupied *side, int k, const struct fk_grid_bins *bins,
                                struct list *list, struct fk_error *err) {
-  list->count = 0;
   list->at = (struct interval *)malloc(sizeof *list->at * (size_t)(side->marks ? bins->bins / 2 + 2 : 1));
   if (!list->at) return out_of_memory(err);
   if (!(side->low[k] <= side->high[k])) return FK_STATUS_OK; /* no points */
@@ -51,7 +51,6 @@ static enum fk_status occupied(const struct fk_grid_occupied *side, int k, const
 /* The parts of a list that come within `reach` of another. */
 static enum fk_status near(const struct list *list, const struct list *other, int64_t reach, int64_t apart,
                            struct list *out, struct fk_error *err) {
-  out->count = 0;
   out->at = (struct interval *)malloc(sizeof *out->at * (size_t)(list->count + other->count + 1));
   if (!out->at) return out_of_memory(err);
   for (int64_t i = 0, j = 0; i < list->count && j < other->count;) {
@@ -89,6 +88,20 @@ void fk_grid_axes_free(struct fk_grid_axes *axes) {
   }
 }
 
+static enum fk_status make_axis(struct fk_grid_axes *axes, int k, int reach,
+                                const struct fk_grid_occupied *sources, const struct fk_grid_occupied *targets,
+                                const struct fk_grid_bins *bins, struct fk_error *err) {
+  struct list s, t, near_s, near_t;
+  const int width = axes->width;
+  FK_TRY(occupied(sources, k, bins, &s, err));
+  FK_TRY(occupied(targets, k, bins, &t, err));
+  /* stencils of intervals must not meet */
+  FK_TRY(near(&s, &t, reach + width, width + 15, &near_s, err));
+  FK_TRY(near(&t, &s, reach + width, width + 15, &near_t, err));
+  FK_TRY(segments(&near_s, width, &axes->source[k], err));
+  return segments(&near_t, width, &axes->target[k], err);
+}
+
 enum fk_status fk_grid_axes_init(struct fk_grid_axes *axes, int d, int width, int reach,
                                  const struct fk_grid_occupied *sources, const struct fk_grid_occupied *targets,
                                  const struct fk_grid_bins *bins, struct fk_error *err) {
@@ -96,20 +109,7 @@ enum fk_status fk_grid_axes_init(struct fk_grid_axes *axes, int d, int width, in
   memset(axes, 0, sizeof *axes);
   axes->d = d;
   axes->width = width;
-  for (int k = 0; k < d && !status; k++) {
-    struct list s = {NULL, 0}, t = {NULL, 0}, near_s = {NULL, 0}, near_t = {NULL, 0};
-    status = occupied(sources, k, bins, &s, err);
-    if (!status) status = occupied(targets, k, bins, &t, err);
-    /* stencils of intervals must not meet */
-    if (!status) status = near(&s, &t, reach + width, width + 15, &near_s, err);
-    if (!status) status = near(&t, &s, reach + width, width + 15, &near_t, err);
-    if (!status) status = segments(&near_s, width, &axes->source[k], err);
-    if (!status) status = segments(&near_t, width, &axes->target[k], err);
-    free(s.at);
-    free(t.at);
-    free(near_s.at);
-    free(near_t.at);
-  }
+  for (int k = 0; k < d && !status; k++) status = make_axis(axes, k, reach, sources, targets, bins, err);
   if (status) fk_grid_axes_free(axes);
   return status;
 }

@@ -1,9 +1,8 @@
 /* The grids of NVIDIA GPUs, as grid/backend.h has them. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "../../core/aligned.h"
-#include "../../core/count.h"
+#include "../device/common.cuh"
 #include "task.cuh"
 
 static struct fk_cuda_grid_task task_of(const struct fk_grid_task *from) {
@@ -79,14 +78,12 @@ static enum fk_status sum_some_rows(const struct fk_grid_task *from, const struc
   static const double plain[3] = {1, 0, 0};
   struct fk_cuda_grid_task task = task_of(from);
   bool has_factor = factor[0] != 1 || factor[1] != 0 || factor[2] != 0;
-  double *unused = (double *)malloc(sizeof(double) * (size_t)(task.columns * rows->n));
-  if (!unused) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows");
-  enum fk_status status =
-      fk_cuda_grid_rows(&task, rows, factor, from->opts, sums, absolute && !has_factor ? absolute : unused, err);
-  if (!status && absolute && has_factor)
-    status = fk_cuda_grid_rows(&task, rows, plain, from->opts, unused, absolute, err);
-  free(unused);
-  return status;
+  fk_host_array<double> unused(task.columns * rows->n);
+  if (!unused.at) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows");
+  FK_TRY(fk_cuda_grid_rows(&task, rows, factor, from->opts, sums, absolute && !has_factor ? absolute : unused.at,
+                           err));
+  if (!absolute || !has_factor) return FK_STATUS_OK;
+  return fk_cuda_grid_rows(&task, rows, plain, from->opts, unused.at, absolute, err);
 }
 
 static enum fk_status find_cells(const struct fk_grid_task *from, bool counted, double most_nodes,

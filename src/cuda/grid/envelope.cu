@@ -119,18 +119,16 @@ struct envelope_job {
 static enum fk_status join_devices(struct envelope_job *e, struct fk_cuda_context *context,
                                    const unsigned long long *all, int64_t numbers, struct fk_error *err) {
   int64_t sums = numbers - e->hats.n_cells;
-  unsigned long long *own = (unsigned long long *)malloc(sizeof *own * (size_t)numbers);
-  if (!own) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for the bound of the grid's error");
-  enum fk_status status =
-      fk_cuda_download(context, (const double *)all, numbers, fk_all_rows(numbers, 1), (double *)own, err);
+  fk_host_array<unsigned long long> own(numbers);
+  if (!own.at) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for the bound of the grid's error");
+  FK_TRY(fk_cuda_download(context, (const double *)all, numbers, fk_all_rows(numbers, 1), (double *)own.at, err));
   pthread_mutex_lock(&e->job.lock);
-  for (int64_t i = 0; i < numbers && !status; i++) {
+  for (int64_t i = 0; i < numbers; i++) {
     uint64_t *to = e->out->memory + i;
-    *to = i < sums ? *to + own[i] : own[i] < *to ? own[i] : *to;
+    *to = i < sums ? *to + own.at[i] : own.at[i] < *to ? own.at[i] : *to;
   }
   pthread_mutex_unlock(&e->job.lock);
-  free(own);
-  return status;
+  return FK_STATUS_OK;
 }
 
 static enum fk_status hats_range(struct fk_cuda_context *context, int64_t first, int64_t count, void *data,
@@ -228,9 +226,7 @@ enum fk_status fk_cuda_grid_envelope(const struct fk_cuda_grid_task *task, const
   e.hats.columns = (int)task->columns;
   for (int c = 0; c < e.hats.columns; c++) e.hats.scale[c] = size[c] > 0 ? 1 / size[c] : 0;
   FK_TRY(fk_cuda_enter(task->op, contexts, count, err));
-  pthread_mutex_init(&e.job.lock, NULL);
   enum fk_status status = fill_cells(&e, contexts, counted, most_nodes, err);
-  pthread_mutex_destroy(&e.job.lock);
   fk_cuda_leave(task->op, contexts, count, opts);
   if (status) free(out->memory);
   return status;

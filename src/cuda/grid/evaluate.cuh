@@ -164,8 +164,7 @@ static enum fk_status evaluate(struct fk_cuda_grid *grid, double *value, double 
     evaluate_kernel<T, W, true><<<blocks, threads, each * threads, context->stream>>>(t, window);
   else
     evaluate_kernel<T, W, false><<<blocks, threads, each * threads, context->stream>>>(t, window);
-  FK_CUDA_TRY(cudaGetLastError());
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaGetLastError());
 }
 
 #endif

@@ -72,7 +72,8 @@ static enum fk_status send_tables(struct fk_cuda_grid *grid, const struct fk_gri
   }
   int64_t doubles = 2 * (counts[0] + counts[1]); /* a segment takes two */
   int64_t all = doubles + spec->columns + 2 * TAPS;
-  double *host = (double *)calloc((size_t)all, sizeof *host), *on_device;
+  fk_host_array<double> tables(all);
+  double *host = tables.at, *on_device;
   if (!host) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for the tables of a grid");
   struct fk_grid_segment *at = (struct fk_grid_segment *)host;
   for (int side = 0; side < 2; side++)
@@ -92,10 +93,7 @@ static enum fk_status send_tables(struct fk_cuda_grid *grid, const struct fk_gri
       else
         ((double *)taps)[f * length + i] = tap;
     }
-  enum fk_status status = fk_cuda_room(context, &context->grid->tables, all, &on_device, err);
-  if (!status) status = fk_cuda_upload(context, fk_doubles(host, all, 1), on_device, all, err);
-  free(host);
-  FK_TRY(status);
+  FK_TRY(fk_cuda_send(context, &context->grid->tables, fk_doubles(host, all, 1), &on_device, err));
   const struct fk_grid_segment *there = (const struct fk_grid_segment *)on_device;
   describe_box(axes->source, axes->d, axes->width, there, &grid->source);
   describe_box(axes->target, axes->d, axes->width, there + counts[0], &grid->target);
@@ -130,8 +128,7 @@ enum fk_status fk_cuda_grid_create(struct fk_cuda_context *context, const struct
   char *nodes;
   FK_TRY(fk_cuda_room(context, &context->grid->nodes, (int64_t)number_bytes(spec) * out, &nodes, err));
   grid->out = nodes;
-  FK_CUDA_TRY(cudaMemsetAsync(grid->total, 0, sizeof *grid->total * (size_t)total, context->stream));
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaMemsetAsync(grid->total, 0, sizeof *grid->total * (size_t)total, context->stream));
 }
 
 /* ---- the filter ------------------------------------------------------------------------------- */

@@ -24,22 +24,20 @@ static enum fk_status b_range(struct fk_cuda_context *context, int64_t first, in
   int64_t numbers = task->columns * FK_GRID_EXPONENTS, step;
   FK_TRY(fk_grid_no_second_attempt(progress, err));
   FK_TRY(fk_grid_hold(job, context, &x, first, count, &step, err));
-  unsigned long long *counts = (unsigned long long *)calloc((size_t)numbers, sizeof *counts);
-  if (!counts) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a survey of b");
-  enum fk_status status = FK_STATUS_OK;
-  for (int64_t i = first; i < first + count && !status; i += step) {
+  fk_host_array<unsigned long long> counts(numbers);
+  if (!counts.at) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a survey of b");
+  for (int64_t i = first; i < first + count; i += step) {
     int64_t here = fk_smaller(step, first + count - i), ld;
     const double *b;
-    status = fk_grid_fetch_b(job, context, i, here, &b, &ld, err);
-    if (!status) status = fk_grid_exponents(context, b, ld, here, task->columns, counts, err);
-    if (!status) status = fk_cuda_elapsed(context, seconds, err);
-    if (!status) status = fk_cuda_tick(progress, context, (double)here, err);
+    FK_TRY(fk_grid_fetch_b(job, context, i, here, &b, &ld, err));
+    FK_TRY(fk_grid_exponents(context, b, ld, here, task->columns, counts.at, err));
+    FK_TRY(fk_cuda_elapsed(context, seconds, err));
+    FK_TRY(fk_cuda_tick(progress, context, (double)here, err));
   }
   pthread_mutex_lock(&job->lock);
-  for (int64_t e = 0; e < numbers; e++) job->exponents[e] += counts[e];
+  for (int64_t e = 0; e < numbers; e++) job->exponents[e] += counts.at[e];
   pthread_mutex_unlock(&job->lock);
-  free(counts);
-  return status;
+  return FK_STATUS_OK;
 }
 
 static enum fk_status mark_range(struct fk_cuda_context *context, int64_t first, int64_t count, void *data,
@@ -49,21 +47,19 @@ static enum fk_status mark_range(struct fk_cuda_context *context, int64_t first,
   int64_t marks = (int64_t)job->d * BINS, step;
   FK_TRY(fk_grid_no_second_attempt(progress, err));
   FK_TRY(fk_grid_hold(job, context, &x, first, count, &step, err));
-  unsigned char *own = (unsigned char *)calloc((size_t)marks, 1);
-  if (!own) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a survey of the points");
-  enum fk_status status = FK_STATUS_OK;
-  for (int64_t i = first; i < first + count && !status; i += step) {
+  fk_host_array<unsigned char> own(marks);
+  if (!own.at) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a survey of the points");
+  for (int64_t i = first; i < first + count; i += step) {
     struct fk_grid_raw raw;
-    status = fk_grid_fetch_points(job, context, job->side, i, fk_smaller(step, first + count - i), &raw, err);
-    if (!status) status = fk_grid_mark(context, &job->spec.map, &raw, &job->bins, own, err);
-    if (!status) status = fk_cuda_elapsed(context, seconds, err);
-    if (!status) status = fk_cuda_tick(progress, context, (double)raw.n, err);
+    FK_TRY(fk_grid_fetch_points(job, context, job->side, i, fk_smaller(step, first + count - i), &raw, err));
+    FK_TRY(fk_grid_mark(context, &job->spec.map, &raw, &job->bins, own.at, err));
+    FK_TRY(fk_cuda_elapsed(context, seconds, err));
+    FK_TRY(fk_cuda_tick(progress, context, (double)raw.n, err));
   }
   pthread_mutex_lock(&job->lock);
-  for (int64_t i = 0; i < marks; i++) job->marks[job->side][i] |= own[i];
+  for (int64_t i = 0; i < marks; i++) job->marks[job->side][i] |= own.at[i];
   pthread_mutex_unlock(&job->lock);
-  free(own);
-  return status;
+  return FK_STATUS_OK;
 }
 
 /* ---- sums ------------------------------------------------------------------------------------- */
@@ -84,17 +80,16 @@ static enum fk_status make_grid(struct fk_grid_job *job, struct fk_cuda_context 
 static enum fk_status gather_totals(struct fk_grid_job *job, struct fk_cuda_context *context,
                                     struct fk_error *err) {
   int64_t numbers = total_numbers(job);
-  unsigned long long *own = (unsigned long long *)malloc(sizeof *own * (size_t)numbers);
-  if (!own)
+  fk_host_array<unsigned long long> own(numbers);
+  if (!own.at)
     return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for the grid of a device",
                    8e-6 * (double)numbers);
-  enum fk_status status = fk_cuda_download(context, (double *)job->state[context->device].grid.total, numbers,
-                                           fk_all_rows(numbers, 1), (double *)own, err);
+  FK_TRY(fk_cuda_download(context, (double *)job->state[context->device].grid.total, numbers,
+                          fk_all_rows(numbers, 1), (double *)own.at, err));
   pthread_mutex_lock(&job->lock);
-  for (int64_t i = 0; i < numbers && !status; i++) job->total[i] += own[i];
+  for (int64_t i = 0; i < numbers; i++) job->total[i] += own.at[i];
   pthread_mutex_unlock(&job->lock);
-  free(own);
-  return status;
+  return FK_STATUS_OK;
 }
 
 static enum fk_status spread_range(struct fk_cuda_context *context, int64_t first, int64_t count, void *data,
@@ -248,19 +243,14 @@ static enum fk_status attempt_sums(const struct fk_cuda_grid_task *task, const s
   fk_grid_job_init(&job, task, opts, count);
   job.attempt = number;
   FK_TRY(fk_grid_map_init(task->whitening, task->window.spacing, &job.spec.map, err));
-  job.bound = (double *)calloc((size_t)task->columns, sizeof *job.bound);
-  job.exponents = (unsigned long long *)calloc((size_t)(task->b ? task->columns : 1) * FK_GRID_EXPONENTS,
-                                               sizeof *job.exponents);
-  job.state = (struct fk_grid_device *)calloc(FK_MAX_DEVICES, sizeof *job.state);
+  fk_host_array<double> bound(task->columns);
+  fk_host_array<unsigned long long> exponents((task->b ? task->columns : 1) * FK_GRID_EXPONENTS);
+  fk_host_array<struct fk_grid_device> state(FK_MAX_DEVICES);
+  job.bound = bound.at, job.exponents = exponents.at, job.state = state.at;
   job.spec.bound = job.bound;
-  pthread_mutex_init(&job.lock, NULL);
   status = job.bound && job.exponents && job.state ? sum_on_devices(&job, contexts, seconds, err)
                                                    : fk_fail(err, FK_STATUS_ALLOC, "out of memory");
-  pthread_mutex_destroy(&job.lock);
   fk_grid_axes_free(&job.axes);
-  free(job.bound);
-  free(job.exponents);
-  free(job.state);
   free(job.marks[0]);
   free(job.marks[1]);
   free(job.total);

@@ -23,19 +23,19 @@ struct fk_grid_matrix fk_grid_points_of(const struct fk_grid_job *job, enum fk_g
   const struct fk_matrix *x = &job->points[side];
   uint64_t session = job->task->session, of_points = job->task->op ? UINT64_MAX : session;
   return side == FK_GRID_SOURCES
-             ? (struct fk_grid_matrix){*x, &fk_grid_memory::sources, fk_costs.cuda_cuts.grid_sources, of_points}
-             : (struct fk_grid_matrix){*x, &fk_grid_memory::targets, fk_costs.cuda_cuts.grid_targets, session};
+             ? (struct fk_grid_matrix){*x, FK_GRID_HELD_SOURCES, fk_costs.cuda_cuts.grid_sources, of_points}
+             : (struct fk_grid_matrix){*x, FK_GRID_HELD_TARGETS, fk_costs.cuda_cuts.grid_targets, session};
 }
 struct fk_grid_matrix fk_grid_b_of(const struct fk_grid_job *job) {
   const struct fk_cuda_grid_task *task = job->task;
   struct fk_matrix b = fk_doubles(task->b, task->sources.n, task->columns);
-  return (struct fk_grid_matrix){b, &fk_grid_memory::b, fk_costs.cuda_cuts.grid_b, task->session};
+  return (struct fk_grid_matrix){b, FK_GRID_HELD_B, fk_costs.cuda_cuts.grid_b, task->session};
 }
 
 /* Where rows are held already, *ld apart; NULL: not all of them are. */
 static const double *held_rows(const struct fk_cuda_context *context, const struct fk_grid_matrix *x,
                                int64_t first, int64_t count, int64_t *ld) {
-  const struct fk_cuda_held *h = &(context->grid->*x->held);
+  const struct fk_cuda_held *h = &context->grid->held[x->held];
   bool here = x->session && h->session == x->session && h->from == x->x.data && first >= h->first &&
               first + count <= h->first + h->count;
   *ld = h->count;
@@ -45,7 +45,7 @@ static const double *held_rows(const struct fk_cuda_context *context, const stru
 /* Rows to the memory of their matrix, columns `count` apart; what it held is gone. */
 static enum fk_status send_rows(struct fk_cuda_context *context, const struct fk_grid_matrix *x, int64_t first,
                                 int64_t count, double **data, struct fk_error *err) {
-  struct fk_cuda_held *h = &(context->grid->*x->held);
+  struct fk_cuda_held *h = &context->grid->held[x->held];
   h->session = 0;
   return fk_cuda_send(context, &h->buffer, fk_part(&x->x, first, count, 0, x->x.d), data, err);
 }
@@ -53,7 +53,7 @@ static enum fk_status send_rows(struct fk_cuda_context *context, const struct fk
 /* The same, until others are sent there. */
 static enum fk_status hold_rows(struct fk_cuda_context *context, const struct fk_grid_matrix *x, int64_t first,
                                 int64_t count, struct fk_error *err) {
-  struct fk_cuda_held *h = &(context->grid->*x->held);
+  struct fk_cuda_held *h = &context->grid->held[x->held];
   double *data;
   int64_t ld;
   if (held_rows(context, x, first, count, &ld)) return FK_STATUS_OK;

@@ -31,13 +31,13 @@ struct fk_grid_job {
   struct fk_grid_bins bins;
   unsigned long long *exponents, *total; /* total: of several devices */
   struct fk_grid_device *state;          /* by the number of the device; NULL: there are no grids */
-  pthread_mutex_t lock;
+  pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 };
 
 /* A matrix of the host, where its rows go, and the share of the device that they may take all at once. */
 struct fk_grid_matrix {
   struct fk_matrix x;
-  struct fk_cuda_held fk_grid_memory::*held;
+  enum fk_grid_held held;
   double share;
   uint64_t session;
 };

@@ -106,29 +106,27 @@ static enum fk_status rows_range(struct fk_cuda_context *context, int64_t first,
   int64_t step, step_b, numbers = job->task->columns * rows->rows->n;
   FK_TRY(fk_grid_hold(job, context, &x, first, count, &step, err));
   if (b.x.data) FK_TRY(fk_grid_hold(job, context, &b, first, count, &step_b, err));
-  double *own = (double *)calloc(2 * (size_t)numbers, sizeof *own);
-  if (!own) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows");
-  enum fk_status status = FK_STATUS_OK;
-  for (int64_t i = first; i < first + count && !status; i += job->spec.chunk) {
+  fk_host_array<double> own(2 * numbers);
+  if (!own.at) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows");
+  for (int64_t i = first; i < first + count; i += job->spec.chunk) {
     struct fk_grid_raw raw;
     int64_t here = fk_smaller(job->spec.chunk, first + count - i), ld_b;
     const double *at_b;
-    status = fk_grid_fetch_points(job, context, FK_GRID_SOURCES, i, here, &raw, err);
-    if (!status) status = fk_grid_fetch_b(job, context, i, here, &at_b, &ld_b, err);
-    for (int64_t c = 0; c < job->task->columns && !status; c++)
-      status = add_rows(context, rows, &raw, at_b ? at_b + c * ld_b : NULL, own + c * rows->rows->n,
-                        own + numbers + c * rows->rows->n, err);
-    if (!status) status = fk_cuda_tick(progress, context, (double)here, err);
+    FK_TRY(fk_grid_fetch_points(job, context, FK_GRID_SOURCES, i, here, &raw, err));
+    FK_TRY(fk_grid_fetch_b(job, context, i, here, &at_b, &ld_b, err));
+    for (int64_t c = 0; c < job->task->columns; c++)
+      FK_TRY(add_rows(context, rows, &raw, at_b ? at_b + c * ld_b : NULL, own.at + c * rows->rows->n,
+                      own.at + numbers + c * rows->rows->n, err));
+    FK_TRY(fk_cuda_tick(progress, context, (double)here, err));
   }
   pthread_mutex_lock(&job->lock);
-  for (int64_t i = 0; i < numbers && !status; i++) {
-    rows->sums[i] += own[i];
-    rows->absolute[i] += own[numbers + i];
+  for (int64_t i = 0; i < numbers; i++) {
+    rows->sums[i] += own.at[i];
+    rows->absolute[i] += own.at[numbers + i];
   }
   pthread_mutex_unlock(&job->lock);
-  free(own);
   (void)seconds;
-  return status;
+  return FK_STATUS_OK;
 }
 
 enum fk_status fk_cuda_grid_rows(const struct fk_cuda_grid_task *task, const struct fk_matrix *rows,
@@ -150,9 +148,7 @@ enum fk_status fk_cuda_grid_rows(const struct fk_cuda_grid_task *task, const str
   FK_TRY(fk_cuda_enter(task->op, contexts, count, err));
   enum fk_status status = fk_grid_plan_chunk(&job.job, contexts[0], err);
   struct fk_cuda_work work = {task->sources.n, job.job.spec.chunk, &opts->poll, rows_range, &job};
-  pthread_mutex_init(&job.job.lock, NULL);
   if (!status) status = fk_cuda_on_devices(contexts, count, &work, &seconds, err);
-  pthread_mutex_destroy(&job.job.lock);
   fk_cuda_leave(task->op, contexts, count, opts);
   return status;
 }

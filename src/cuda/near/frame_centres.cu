@@ -117,7 +117,6 @@ enum fk_status fk_cuda_frame_centres(struct fk_cuda_context *context, const stru
   near_kernel<<<dim3(blocks, fk_blocks(s.ld, ROWS)), THREADS, 0, context->stream>>>(s, (float)(radius * radius));
   FK_CUDA_TRY(cudaGetLastError());
   void *arguments[] = {(void *)points, &s, &centre, &count};
-  FK_CUDA_TRY(cudaLaunchCooperativeKernel((const void *)choose_kernel, (unsigned)context->multiprocessors, THREADS,
-                                          arguments, 0, context->stream));
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaLaunchCooperativeKernel(
+      (const void *)choose_kernel, (unsigned)context->multiprocessors, THREADS, arguments, 0, context->stream));
 }

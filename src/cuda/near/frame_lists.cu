@@ -97,8 +97,7 @@ enum fk_status fk_frame_list_count(struct fk_cuda_context *context, struct fk_fr
                                    struct fk_error *err) {
   count_kernel<<<fk_blocks(list->runs, RUNS), THREADS, 0, context->stream>>>(*list);
   before_kernel<<<GROUPS, SCAN, 0, context->stream>>>(list->before, list->runs, staged);
-  FK_CUDA_TRY(cudaGetLastError());
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaGetLastError());
 }
 
 /* ---- lists ------------------------------------------------------------------------------------ */
@@ -133,8 +132,7 @@ enum fk_status fk_frame_list_make(struct fk_cuda_context *context, struct fk_fra
   FK_TRY(fk_cuda_room(context, &list->places, places + fk_pieces(units, 4), &list->list, err));
   list->frame = (unsigned char *)(list->list + places);
   list_kernel<<<fk_blocks(list->runs, RUNS), THREADS, 0, context->stream>>>(*list);
-  FK_CUDA_TRY(cudaGetLastError());
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaGetLastError());
 }
 
 void fk_frame_list_free(struct fk_cuda_context *context, struct fk_frame_list *list) {
@@ -175,8 +173,7 @@ enum fk_status fk_frame_parts(struct fk_cuda_context *context, const struct fk_f
                               struct fk_tensor_part *parts, struct fk_error *err) {
   const int64_t units = rows->first[GROUPS] / FK_TENSOR_UNIT;
   parts_kernel<<<fk_blocks(units, THREADS), THREADS, 0, context->stream>>>(*rows, *sources, part_of, own, parts);
-  FK_CUDA_TRY(cudaGetLastError());
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaGetLastError());
 }
 
 /* ---- sums back -------------------------------------------------------------------------------- */

@@ -37,8 +37,7 @@ static enum fk_status find_in_rest(struct fk_cuda_context *context, const struct
   if (count == 0) return FK_STATUS_OK;
   rest_kernel<<<fk_blocks(count, THREADS), THREADS, 0, context->stream>>>(
       frames->list.list + fk_frames_places(frames), count, own, n, found->in_rest);
-  FK_CUDA_TRY(cudaGetLastError());
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaGetLastError());
 }
 
 enum fk_status fk_cuda_frame_rows(struct fk_cuda_context *context, const struct fk_cuda_frames *frames,

@@ -96,9 +96,7 @@ enum fk_status fk_cuda_frames_find(struct fk_cuda_context *context, const struct
   fk_cuda_frames_free(context, frames);
   frames->radius = radius;
   if (points->n > INT32_MAX / 2) return FK_STATUS_OK;
-  enum fk_status status = find_parts(context, points, frames, &arena, err);
-  fk_cuda_arena_free(context, &arena);
-  FK_TRY(status);
+  FK_TRY(find_parts(context, points, frames, &arena, err));
   if (fk_frames_rest(frames) > points->n / 2) frames->count = 0;
   return FK_STATUS_OK;
 }

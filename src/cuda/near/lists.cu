@@ -175,8 +175,7 @@ enum fk_status fk_cuda_lists_begin(struct fk_cuda_context *context, const struct
   box_kernel<<<(unsigned)tiles, THREADS, 0, stream>>>(*rows, TILE, lists->tile_low, lists->tile_high);
   reach_kernel<<<fk_blocks(tiles, WARPS), THREADS, 0, stream>>>(*near, rows->n, (int)tiles, lists->ground,
                                                                 lists->tile_reach);
-  FK_CUDA_TRY(cudaGetLastError());
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaGetLastError());
 }
 
 enum fk_status fk_cuda_lists_make(struct fk_cuda_context *context, struct fk_cuda_lists *lists,
@@ -227,7 +226,7 @@ static __global__ void kept_kernel(const struct fk_cuda_lists lists, double reac
 
 enum fk_status fk_cuda_lists_kept(struct fk_cuda_context *context, const struct fk_cuda_points *points,
                                   double *kept, struct fk_error *err) {
-  struct fk_cuda_buffer buffer = {};
+  struct fk_cuda_arena arena = {};
   struct fk_cuda_lists lists = {};
   const int64_t d = points->d;
   int *counts = (int *)context->staging[0];
@@ -235,7 +234,7 @@ enum fk_status fk_cuda_lists_kept(struct fk_cuda_context *context, const struct 
   lists.d = points->d;
   lists.tiles = (int)fk_pieces(points->n, TILE);
   lists.stages = (int)fk_pieces(points->n, KEPT_COLS);
-  FK_TRY(fk_cuda_room(context, &buffer, 2 * d * (lists.tiles + lists.stages), &data, err));
+  FK_TRY(fk_cuda_take(context, &arena, 2 * d * (lists.tiles + lists.stages), &data, err));
   lists.tile_low = data;
   lists.tile_high = lists.tile_low + d * lists.tiles;
   lists.stage_low = lists.tile_high + d * lists.tiles;
@@ -244,10 +243,8 @@ enum fk_status fk_cuda_lists_kept(struct fk_cuda_context *context, const struct 
   box_kernel<<<lists.tiles, THREADS, 0, stream>>>(*points, TILE, lists.tile_low, lists.tile_high);
   box_kernel<<<lists.stages, THREADS, 0, stream>>>(*points, KEPT_COLS, lists.stage_low, lists.stage_high);
   kept_kernel<<<KEPT_TILES, THREADS, 0, stream>>>(lists, fk_reach_of_one(points->n), counts);
-  cudaError_t code = cudaGetLastError();
-  fk_cuda_drop(context, &buffer);
-  if (code == cudaSuccess) code = cudaStreamSynchronize(stream);
-  FK_CUDA_TRY(code);
+  FK_CUDA_TRY(cudaGetLastError());
+  FK_CUDA_TRY(cudaStreamSynchronize(stream));
   double sum = 0;
   for (int t = 0; t < KEPT_TILES; t++) sum += counts[t];
   *kept = sum / ((double)KEPT_TILES * lists.stages);

@@ -47,8 +47,7 @@ static struct near_pairs *near_answers(const struct fk_cuda_context *context) {
 enum fk_status fk_cuda_count_near(struct fk_cuda_context *context, const struct fk_cuda_points *points,
                                   struct fk_error *err) {
   near_kernel<<<SAMPLE, THREADS, 0, context->stream>>>(*points, fk_reach_of_one(points->n), near_answers(context));
-  FK_CUDA_TRY(cudaGetLastError());
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaGetLastError());
 }
 
 /* Near points fill a ball, of as many dimensions as their number tells that grows with its radius; by the radii of
@@ -154,19 +153,16 @@ static __global__ void key_kernel(const struct fk_cuda_points points, const stru
 enum fk_status fk_cuda_order_rows(struct fk_cuda_context *context, const struct fk_cuda_order *order,
                                   const struct fk_cuda_points *rows, uint64_t *key, int *list,
                                   struct fk_error *err) {
-  struct fk_cuda_buffer buffer = {};
+  struct fk_cuda_arena arena = {};
   uint64_t *own;
   const int64_t n = rows->n;
-  FK_TRY(fk_cuda_room(context, &buffer, n + (n + 1) / 2, &own, err));
+  FK_TRY(fk_cuda_take(context, &arena, n + (n + 1) / 2, &own, err));
   int *index = (int *)(own + n);
   key_kernel<<<fk_blocks(n, THREADS), THREADS, 0, context->stream>>>(*rows, order->curve, own, index);
-  cudaError_t code = cudaGetLastError();
+  FK_CUDA_TRY(cudaGetLastError());
   const int axes = axes_of(rows->d);
   struct fk_cuda_sort by_key = {own, key, index, list, n, axes * bits_of(axes)};
-  enum fk_status status = code == cudaSuccess ? fk_cuda_sort(context, &by_key, err)
-                                              : fk_cuda_fail(err, code, "key_kernel", context->device);
-  fk_cuda_drop(context, &buffer);
-  return status;
+  return fk_cuda_sort(context, &by_key, err);
 }
 
 enum fk_status fk_cuda_order_find(struct fk_cuda_context *context, const struct fk_cuda_points *points,

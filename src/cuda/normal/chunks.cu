@@ -27,8 +27,13 @@ struct normal_worker {
   double *inputs[SLOTS]; /* of a chunk: w, weights, coordinates, each `sent_rows` apart */
   double *row_sums;      /* K v of a chunk, if it is asked for, as far apart */
   double *sum;           /* of parts of the product, where all are here; else NULL */
-  struct fk_cuda_buffer sum_buffer, whitening_buffer, input_buffers[SLOTS], row_sums_buffer, white_buffer,
-      work_buffer;
+  union {                /* one by one, and all */
+    struct {
+      struct fk_cuda_buffer sum_buffer, whitening_buffer, input_buffers[SLOTS], row_sums_buffer, white_buffer,
+          work_buffer;
+    };
+    struct fk_cuda_buffer buffers[5 + SLOTS];
+  };
 };
 
 /* ---- sizes ------------------------------------------------------------------------------------ */
@@ -120,19 +125,16 @@ static enum fk_status whiten_rows(struct normal_worker *w, const double *raw, in
   *white = (struct fk_cuda_points){NULL, n, fk_padded(n, FK_TENSOR_ROWS), (int)w->device.job->d};
   FK_TRY(fk_cuda_room(context, &w->white_buffer, white->ld * white->d, &white->u, err));
   FK_TRY(fk_cuda_whiten(context, &w->whitening, raw, ld_raw, white, err));
-  FK_CUDA_TRY(fk_normal_radius2(white, w->device.radius2, context->stream));
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(fk_normal_radius2(white, w->device.radius2, context->stream));
 }
 
 static enum fk_status bring_columns(struct normal_worker *w, struct fk_cuda_points *white, struct fk_error *err) {
   struct fk_cuda_context *context = w->device.context;
   const struct fk_matrix *x = &w->device.job->op->x;
-  struct fk_cuda_buffer raw_buffer = {};
+  struct fk_cuda_arena arena = {};
   double *raw;
-  enum fk_status status = fk_cuda_send(context, &raw_buffer, *x, &raw, err);
-  if (!status) status = whiten_rows(w, raw, x->n, x->n, white, err);
-  fk_cuda_drop(context, &raw_buffer);
-  return status;
+  FK_TRY(fk_cuda_send_to(context, &arena, *x, &raw, err));
+  return whiten_rows(w, raw, x->n, x->n, white, err);
 }
 
 /* The grid for columns that reach so far, and for rows that may reach further: where those are known to be beyond
@@ -198,8 +200,7 @@ static enum fk_status prepare_columns(struct normal_worker *w, struct fk_error *
     FK_TRY(fk_normal_fill(context, &white, 0, &w->work_buffer, x, err));
   }
   w->device.columns = x;
-  FK_CUDA_TRY(cudaMemsetAsync(w->device.radius2, 0, sizeof *w->device.radius2, context->stream));
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaMemsetAsync(w->device.radius2, 0, sizeof *w->device.radius2, context->stream));
 }
 
 /* What a job takes beside points: chunks on their way and in the works, sums, and a tile. */
@@ -245,8 +246,7 @@ static enum fk_status prepare_sum(struct normal_worker *w, struct fk_error *err)
   const int64_t numbers = job->m * job->t;
   if (w->end - w->begin < job->n) return FK_STATUS_OK;
   FK_TRY(fk_cuda_room(context, &w->sum_buffer, numbers, &w->sum, err));
-  FK_CUDA_TRY(cudaMemsetAsync(w->sum, 0, sizeof *w->sum * (size_t)numbers, context->stream));
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaMemsetAsync(w->sum, 0, sizeof *w->sum * (size_t)numbers, context->stream));
 }
 
 /* ---- what is sent ----------------------------------------------------------------------------- */
@@ -292,8 +292,8 @@ static void stop_copies(struct normal_worker *w) {
 
 static enum fk_status send_part(struct normal_worker *w, const struct fk_matrix *from,
                                 const struct row_chunk *chunk, double **to, struct fk_error *err) {
-  FK_TRY(fk_cuda_upload_on(w->device.context, w->aside, fk_part(from, chunk->first, chunk->n, 0, from->d), *to,
-                           w->sent_rows, err));
+  FK_TRY(fk_cuda_upload(w->device.context, fk_part(from, chunk->first, chunk->n, 0, from->d), *to, w->sent_rows,
+                        err, w->aside));
   *to += from->d * w->sent_rows;
   return FK_STATUS_OK;
 }
@@ -311,8 +311,7 @@ static enum fk_status send_chunk(struct normal_worker *w, const struct row_chunk
   if (normal->w) FK_TRY(send_part(w, &numbers, chunk, &to, err));
   if (normal->weights) FK_TRY(send_part(w, &weights, chunk, &to, err));
   if (points) FK_TRY(send_part(w, &normal->rows->x, chunk, &to, err));
-  FK_CUDA_TRY(cudaEventRecord(w->sent[chunk->slot], w->aside));
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaEventRecord(w->sent[chunk->slot], w->aside));
 }
 
 /* ---- chunks ----------------------------------------------------------------------------------- */
@@ -359,8 +358,7 @@ static enum fk_status run_chunk(struct normal_worker *w, const struct row_chunk 
   FK_TRY(view_of(w, chunk, at, &view, err));
   FK_TRY(fk_normal_is_tiles(job->way) ? fk_normal_tiles(&w->device, &view, &numbers, err)
                                       : fk_normal_sweeps(&w->device, &view, &numbers, err));
-  FK_CUDA_TRY(cudaEventRecord(w->used[chunk->slot], context->stream));
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaEventRecord(w->used[chunk->slot], context->stream));
 }
 
 /* A shard's part to the sum, and away. */
@@ -399,8 +397,7 @@ static enum fk_status deliver_shard(struct normal_worker *w, const struct row_ch
   if (!w->sum) {
     FK_TRY(fk_cuda_download(context, part, numbers, fk_all_rows(numbers, 1),
                             job->parts + chunk->first / job->shard * numbers, err));
-    FK_CUDA_TRY(cudaMemsetAsync(part, 0, sizeof *part * (size_t)numbers, context->stream));
-    return FK_STATUS_OK;
+    return FK_CUDA_STATUS(cudaMemsetAsync(part, 0, sizeof *part * (size_t)numbers, context->stream));
   }
   join_kernel<<<fk_blocks(numbers, THREADS), THREADS, 0, context->stream>>>(part, numbers, w->sum);
   FK_CUDA_TRY(cudaGetLastError());
@@ -447,14 +444,11 @@ static enum fk_status run_worker(struct normal_worker *w, double *seconds, struc
 }
 
 static void free_worker(struct normal_worker *w) {
-  struct fk_normal_device *device = &w->device;
-  struct fk_cuda_buffer *all[] = {&device->numbers_buffer, &device->residual_buffer, &device->weight_buffer,
-                                  &device->sums_buffer,    &device->tile_buffer,     &device->high_buffer,
-                                  &device->low_buffer,     &w->whitening_buffer,     &w->input_buffers[0],
-                                  &w->input_buffers[1],    &w->white_buffer,         &w->work_buffer,
-                                  &w->passing.buffer,      &w->sum_buffer,           &w->row_sums_buffer};
+  struct fk_cuda_context *context = w->device.context;
   stop_copies(w);
-  for (struct fk_cuda_buffer *buffer : all) fk_cuda_drop(device->context, buffer);
+  fk_cuda_drop_all(context, w->device.buffers);
+  fk_cuda_drop_all(context, w->buffers);
+  fk_cuda_drop(context, &w->passing.buffer);
 }
 
 enum fk_status fk_normal_range(struct fk_cuda_context *context, int64_t first, int64_t count, void *data,
@@ -467,8 +461,8 @@ enum fk_status fk_normal_range(struct fk_cuda_context *context, int64_t first, i
   w.begin = first * job->shard;
   w.end = fk_smaller((first + count) * job->shard, job->n);
   w.chunk_rows = fk_normal_chunk(job, progress->attempt);
-  FK_TRY(fk_cuda_sources_of(job->op, context, &w.columns, err));
-  FK_TRY(fk_cuda_sources_of(job->normal->rows, context, &w.rows, err));
+  FK_TRY(fk_cuda_sources_of(job->op, context, FK_CUDA_ALL, &w.columns, err));
+  FK_TRY(fk_cuda_sources_of(job->normal->rows, context, FK_CUDA_ALL, &w.rows, err));
   w.columns->busy = w.rows->busy = true;
   enum fk_status status = run_worker(&w, seconds, err);
   w.columns->busy = w.rows->busy = false;

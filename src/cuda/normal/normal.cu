@@ -107,8 +107,8 @@ static enum fk_status run_kept(struct fk_normal_job *job, struct fk_cuda_context
                                double *seconds, struct fk_error *err) {
   struct fk_cuda_sources *columns, *rows[FK_MAX_DEVICES]; /* before the devices' threads ask for them */
   for (int i = 0; i < count; i++) {
-    FK_TRY(fk_cuda_sources_of(job->op, contexts[i], &columns, err));
-    FK_TRY(fk_cuda_sources_of(job->normal->rows, contexts[i], &rows[i], err));
+    FK_TRY(fk_cuda_sources_of(job->op, contexts[i], FK_CUDA_ALL, &columns, err));
+    FK_TRY(fk_cuda_sources_of(job->normal->rows, contexts[i], FK_CUDA_ALL, &rows[i], err));
     if (contexts[i]->capability < 80 && job->way != FK_NORMAL_DIFFERENCES) job->way = FK_NORMAL_TILES_DOUBLE;
   }
   remember(job, rows, count);

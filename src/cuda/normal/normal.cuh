@@ -50,8 +50,13 @@ struct fk_normal_device {
   double *v, *product; /* [t][ld_v] with 0 in the padding, [t][m] */
   int64_t ld_v;
   unsigned long long *radius2, *largest_v, *largest_residual; /* bits of doubles */
-  struct fk_cuda_buffer numbers_buffer, residual_buffer, weight_buffer, sums_buffer, tile_buffer, high_buffer,
-      low_buffer;
+  union {                                                     /* one by one, and all */
+    struct {
+      struct fk_cuda_buffer numbers_buffer, residual_buffer, weight_buffer, sums_buffer, tile_buffer, high_buffer,
+          low_buffer;
+    };
+    struct fk_cuda_buffer buffers[7];
+  };
 };
 /* Numbers of a chunk's rows; NULL: none. */
 struct fk_normal_numbers {

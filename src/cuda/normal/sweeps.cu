@@ -96,8 +96,7 @@ static enum fk_status sum_by_differences(struct fk_normal_device *device, const 
   t.slots = slots->count = (int)fk_blocks(columns->n, t.cols_per_slot);
   FK_TRY(make_slots(device, sweep, &t.acc, slots, err));
   t.rows_here = rows->n, t.ld_acc = slots->ld;
-  FK_CUDA_TRY(fk_fma_launch(&t, context->stream));
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(fk_fma_launch(&t, context->stream));
 }
 
 static enum fk_status sum_by_tensor(struct fk_normal_device *device, const struct normal_sweep *sweep,
@@ -121,14 +120,12 @@ static enum fk_status sum_by_tensor(struct fk_normal_device *device, const struc
   slots->count = t.slots;
   FK_TRY(make_slots(device, sweep, &t.acc, slots, err));
   if (!form->wgmma) {
-    FK_CUDA_TRY(fk_mma_launch(&t, context->stream));
-    return FK_STATUS_OK;
+    return FK_CUDA_STATUS(fk_mma_launch(&t, context->stream));
   }
   char *stages = fk_normal_stages(columns);
   t.row_stages = fk_normal_stages(rows);
   FK_CUDA_TRY(fk_wgmma_weigh(&t, stages, context->stream));
-  FK_CUDA_TRY(fk_wgmma_launch(&t, stages, context->stream));
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(fk_wgmma_launch(&t, stages, context->stream));
 }
 
 static enum fk_status run_sweep(struct fk_normal_device *device, const struct normal_sweep *sweep,
@@ -169,8 +166,7 @@ static enum fk_status run_column(struct fk_normal_device *device, const struct f
   FK_TRY(run_sweep(device, &back, &slots, err));
   add_kernel<<<fk_blocks(m, THREADS), THREADS, 0, context->stream>>>(
       slots, undo_of(&columns), device->largest_residual, m, device->product + c * m);
-  FK_CUDA_TRY(cudaGetLastError());
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaGetLastError());
 }
 
 enum fk_status fk_normal_sweeps(struct fk_normal_device *device, const struct fk_normal_view *rows,

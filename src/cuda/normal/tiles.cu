@@ -290,8 +290,7 @@ enum fk_status fk_kernel_tile(struct fk_cuda_context *context, cublasHandle_t bl
   a.limit = fk_costs.limits.gram_f64;
   a.kernels = tile->kernels, a.ld = tile->ld;
   FK_TRY(multiply_points(context, blas, &a, &none, err));
-  FK_CUDA_TRY(launch_kernels(&a, &none, context->stream));
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(launch_kernels(&a, &none, context->stream));
 }
 
 static struct half_tile half_tile_of(const struct fk_normal_device *device) {

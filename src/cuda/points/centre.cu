@@ -31,24 +31,58 @@ static __device__ struct centre_extent join_block(struct centre_extent own) {
 
 static __device__ __forceinline__ struct centre_extent none() { return {0, INFINITY, -INFINITY, INFINITY}; }
 
-/* Weights add up to *total; they are divided first, so that the sum of large coordinates does not overflow. */
-static __global__ void parts_kernel(const struct fk_cuda_raw raw, const double *total,
-                                    struct centre_extent *parts) {
-  int64_t first = (int64_t)blockIdx.x * PART, end = first + PART < raw.n ? first + PART : raw.n;
-  double scale = 1 / (total ? *total : (double)raw.n);
-  struct centre_extent own = none();
-  for (int64_t i = first + threadIdx.x; i < end; i += THREADS) {
-    double x = raw.x[blockIdx.y * raw.ld + i];
-    own = join(own, {(raw.weights && total ? raw.weights[i] * scale : scale) * x, x, x, x});
-  }
-  own = join_block(own);
-  if (threadIdx.x == 0) parts[(int64_t)blockIdx.y * gridDim.x + blockIdx.x] = own;
+static __device__ __forceinline__ struct centre_extent read_part(const struct centre_extent *part) {
+  return {__ldcg(&part->sum), __ldcg(&part->low), __ldcg(&part->high), __ldcg(&part->least)};
 }
 
 static __device__ struct centre_extent join_parts(const struct centre_extent *parts, int64_t count) {
   struct centre_extent own = none();
-  for (int64_t i = threadIdx.x; i < count; i += THREADS) own = join(own, parts[i]);
+  for (int64_t i = threadIdx.x; i < count; i += THREADS) own = join(own, read_part(parts + i));
   return join_block(own);
+}
+
+/* Of column k. By one thread. */
+static __device__ double centre_of(struct centre_extent all, const struct fk_cuda_whitening &whitening, int k,
+                                   int d) {
+  double variance = 0;
+  for (int l = 0; l <= k; l++) {
+    double factor = whitening.matrix[k + (int64_t)l * d];
+    variance += factor * factor;
+  }
+  double distance = WIDE * sqrt(variance);
+  bool near = all.sum - all.low <= distance && all.high - all.sum <= distance;
+  return near ? all.sum : all.least;
+}
+
+/* Is the block the last of its column to get here? The place of the column's centre, 0 before, counts them. */
+static __device__ bool is_last(double *centre) {
+  __shared__ bool last;
+  if (threadIdx.x == 0) {
+    __threadfence();
+    last = atomicAdd((unsigned long long *)centre, 1ull) == gridDim.x - 1;
+  }
+  __syncthreads();
+  return last;
+}
+
+/* Weights add up to *total; they are divided first, so that the sum of large coordinates does not overflow. The
+ * last block of a column joins its parts (CENTRE). */
+template <bool CENTRE>
+static __global__ void parts_kernel(const struct fk_cuda_raw raw, const double *total, struct centre_extent *parts,
+                                    const struct fk_cuda_whitening whitening) {
+  const int k = blockIdx.y;
+  int64_t first = (int64_t)blockIdx.x * PART, end = first + PART < raw.n ? first + PART : raw.n;
+  double scale = 1 / (total ? *total : (double)raw.n);
+  struct centre_extent own = none();
+  for (int64_t i = first + threadIdx.x; i < end; i += THREADS) {
+    double x = raw.x[k * raw.ld + i];
+    own = join(own, {(raw.weights && total ? raw.weights[i] * scale : scale) * x, x, x, x});
+  }
+  own = join_block(own);
+  if (threadIdx.x == 0) parts[(int64_t)k * gridDim.x + blockIdx.x] = own;
+  if (!CENTRE || !is_last(whitening.centre + k)) return;
+  own = join_parts(parts + (int64_t)k * gridDim.x, gridDim.x);
+  if (threadIdx.x == 0) whitening.centre[k] = centre_of(own, whitening, k, raw.d);
 }
 
 static __global__ void total_kernel(const struct centre_extent *parts, int64_t count, double n, double *total) {
@@ -56,36 +90,20 @@ static __global__ void total_kernel(const struct centre_extent *parts, int64_t c
   if (threadIdx.x == 0) *total = all.sum * n;
 }
 
-static __global__ void centre_kernel(const struct centre_extent *parts, int64_t count, const double *chol, int d,
-                                     double *centre) {
-  int k = blockIdx.x;
-  struct centre_extent all = join_parts(parts + k * count, count);
-  if (threadIdx.x > 0) return;
-  double variance = 0;
-  for (int l = 0; l <= k; l++) variance += chol[k + (int64_t)l * d] * chol[k + (int64_t)l * d];
-  double distance = WIDE * sqrt(variance);
-  bool near = all.sum - all.low <= distance && all.high - all.sum <= distance;
-  centre[k] = near ? all.sum : all.least;
-}
-
 enum fk_status fk_cuda_centre(struct fk_cuda_context *context, const struct fk_cuda_raw *raw,
                               const struct fk_cuda_whitening *whitening, struct fk_error *err) {
-  struct fk_cuda_buffer buffer = {};
+  struct fk_cuda_arena arena = {};
   struct centre_extent *parts;
   int64_t count = fk_pieces(raw->n, PART);
   double *total = NULL;
-  FK_TRY(fk_cuda_room(context, &buffer, count * raw->d + 1, &parts, err));
+  FK_TRY(fk_cuda_take(context, &arena, count * raw->d + 1, &parts, err));
   if (raw->weights) { /* their sum is n times the mean of a column of them */
     struct fk_cuda_raw column = {raw->weights, NULL, raw->n, raw->n, 1};
     total = (double *)(parts + count * raw->d);
-    parts_kernel<<<dim3((unsigned)count, 1), THREADS, 0, context->stream>>>(column, NULL, parts);
+    parts_kernel<false><<<dim3((unsigned)count, 1), THREADS, 0, context->stream>>>(column, NULL, parts, {});
     total_kernel<<<1, THREADS, 0, context->stream>>>(parts, count, (double)raw->n, total);
   }
-  parts_kernel<<<dim3((unsigned)count, (unsigned)raw->d), THREADS, 0, context->stream>>>(*raw, total, parts);
-  centre_kernel<<<(unsigned)raw->d, THREADS, 0, context->stream>>>(parts, count, whitening->matrix, raw->d,
-                                                                   whitening->centre);
-  cudaError_t code = cudaGetLastError();
-  fk_cuda_drop(context, &buffer);
-  FK_CUDA_TRY(code);
-  return FK_STATUS_OK;
+  parts_kernel<true>
+      <<<dim3((unsigned)count, (unsigned)raw->d), THREADS, 0, context->stream>>>(*raw, total, parts, *whitening);
+  return FK_CUDA_STATUS(cudaGetLastError());
 }

@@ -138,8 +138,7 @@ static enum fk_status pack_halves(struct fk_cuda_context *context, const struct 
   if (!form->wgmma) return FK_STATUS_OK;
   struct fk_tensor_task task = packing_of(form, {halves.hi, halves.lo, halves.offset, from->n, n_pad, (int)k});
   struct fk_normal_view view = {to, row, from->n};
-  FK_CUDA_TRY(fk_wgmma_pack(&task, fk_normal_stages(&view), context->stream));
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(fk_wgmma_pack(&task, fk_normal_stages(&view), context->stream));
 }
 
 enum fk_status fk_normal_fill(struct fk_cuda_context *context, const struct fk_cuda_points *from, int64_t row,

@@ -12,13 +12,12 @@ enum fk_status fk_cuda_whitening_init(struct fk_cuda_context *context, struct fk
                                       const struct fk_whitening *host, struct fk_cuda_whitening *whitening,
                                       struct fk_error *err) {
   int64_t d = host->d, numbers = d + d * d;
-  double *data, *both = (double *)calloc((size_t)numbers, sizeof *both);
-  if (!both) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
-  if (host->centre) memcpy(both, host->centre, sizeof *both * (size_t)d);
-  memcpy(both + d, host->dense ? host->dense : host->chol, sizeof *both * (size_t)(d * d));
-  enum fk_status status = fk_cuda_send(context, buffer, fk_doubles(both, numbers, 1), &data, err);
-  free(both);
-  FK_TRY(status);
+  fk_host_array<double> both(numbers);
+  double *data;
+  if (!both.at) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+  if (host->centre) memcpy(both.at, host->centre, sizeof *data * (size_t)d);
+  memcpy(both.at + d, host->dense ? host->dense : host->chol, sizeof *data * (size_t)(d * d));
+  FK_TRY(fk_cuda_send(context, buffer, fk_doubles(both.at, numbers, 1), &data, err));
   *whitening = (struct fk_cuda_whitening){host, data, data + d};
   return FK_STATUS_OK;
 }
@@ -68,8 +67,7 @@ static enum fk_status launch_matrix(struct fk_cuda_context *context, const struc
   FK_CUDA_TRY(cudaFuncSetAttribute(matrix_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
   matrix_kernel<<<fk_blocks(points->ld, width), THREADS, bytes, context->stream>>>(
       raw, ld_raw, whitening->centre, whitening->matrix, solve, *points, width);
-  FK_CUDA_TRY(cudaGetLastError());
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaGetLastError());
 }
 
 enum fk_status fk_cuda_multiply(struct fk_cuda_context *context, const double *A, const double *raw,
@@ -87,8 +85,7 @@ enum fk_status fk_cuda_whiten(struct fk_cuda_context *context, const struct fk_c
   dim3 grid(fk_blocks(points->ld, THREADS), (unsigned)fk_smaller(points->d, 64));
   diagonal_kernel<<<grid, THREADS, 0, context->stream>>>(raw, ld_raw, whitening->centre, whitening->matrix,
                                                          points->u, points->n, points->ld, points->d);
-  FK_CUDA_TRY(cudaGetLastError());
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaGetLastError());
 }
 
 enum fk_status fk_cuda_bring(struct fk_cuda_context *context, struct fk_cuda_arena *arena,
@@ -149,8 +146,7 @@ enum fk_status fk_cuda_whiten_low(struct fk_cuda_context *context, const struct 
     low_kernel<SOLVE><<<grid, THREADS, 0, context->stream>>>(raw, ld_raw, centre, A, *points);
   else
     low_kernel<DIAGONAL><<<grid, THREADS, 0, context->stream>>>(raw, ld_raw, centre, A, *points);
-  FK_CUDA_TRY(cudaGetLastError());
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaGetLastError());
 }
 
 /* ---- how far they reach ----------------------------------------------------------------------- */
@@ -179,12 +175,12 @@ enum fk_status fk_cuda_find_radius2(struct fk_cuda_context *context, const struc
                                     struct fk_error *err) {
   radius_kernel<<<radius_blocks(context, points->n), THREADS, 0, context->stream>>>(
       points->u, points->n, points->ld, points->d, context->answers);
-  FK_CUDA_TRY(cudaGetLastError());
-  return FK_STATUS_OK;
+  return FK_CUDA_STATUS(cudaGetLastError());
 }
 
 double fk_cuda_radius2(const struct fk_cuda_context *context, const struct fk_cuda_points *points) {
+  const int blocks = radius_blocks(context, points->n);
   double radius2 = 0;
-  for (int i = 0; i < radius_blocks(context, points->n); i++) radius2 = fmax(radius2, context->answers[i]);
+  for (int i = 0; i < blocks; i++) radius2 = fmax(radius2, context->answers[i]);
   return radius2;
 }

@@ -27,7 +27,7 @@ struct fk_cuda_whitening {
 enum fk_status fk_cuda_whitening_init(struct fk_cuda_context *context, struct fk_cuda_buffer *buffer,
                                       const struct fk_whitening *host, struct fk_cuda_whitening *whitening,
                                       struct fk_error *err);
-/* raw: n x d, ld apart, with weights or none (NULL). */
+/* raw: n x d, ld apart, with weights or none (NULL). The centre was not known when the whitening was sent. */
 struct fk_cuda_raw {
   const double *x, *weights;
   int64_t n, ld;

@@ -268,15 +268,7 @@ cudaError_t launch_kernel(const struct fk_tensor_task *task, const void *packed,
   constexpr int threads = 128 * SHAPE.warpgroups, block_rows = TILE_ROWS * SHAPE.warpgroups;
   constexpr int bytes = SHAPE.stages * L.bytes + L.value_n / 2 * threads * (int)sizeof(float);
   static_assert(SHAPE.stages >= 2, "copies need a stage to go to while another is read");
-  struct sums_args a;
-  a.rows = task->rows, a.row_factor = task->factor0, a.factor1 = task->factor1;
-  a.packed = (const char *)packed, a.row_stages = (const char *)task->row_stages, a.acc = task->acc;
-  a.list = task->list, a.listed = task->listed, a.ground = task->ground;
-  a.parts = task->parts, a.first_row = task->first_row, a.self = task->self;
-  a.n_rows_pad = (task->n_rows + FK_TENSOR_ROWS - 1) / FK_TENSOR_ROWS * FK_TENSOR_ROWS;
-  a.n_values = task->has_values ? task->values.n_values : 0;
-  a.n_stages = (int)((task->cols.n_pad + L.cols - 1) / L.cols),
-  a.slot_stages = (int)(task->cols_per_slot / L.cols);
+  const struct sums_args a = args_of(task, packed, L.cols);
   void (*kernel)(struct sums_args) = sums_kernel<K, V, PRECISION, EXTRA, LISTS>;
   cudaError_t err = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
   if (err != cudaSuccess) return err;

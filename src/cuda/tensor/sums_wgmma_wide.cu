@@ -348,14 +348,7 @@ cudaError_t launch(const struct fk_tensor_task *task, const void *packed, cudaSt
   const int steps = task->cols.k / 16, block_rows = TILE_ROWS * warpgroups_of(V);
   const int64_t row_bytes = (int64_t)ROW_STAGES * 2 * steps * STEP_BYTES, left = SHARED_BYTES - row_bytes;
   struct wide_args a = {};
-  a.sums.rows = task->rows, a.sums.row_factor = task->factor0, a.sums.factor1 = task->factor1;
-  a.sums.packed = (const char *)packed, a.sums.row_stages = (const char *)task->row_stages, a.sums.acc = task->acc;
-  a.sums.exponents = task->exponents, a.sums.ld_exponents = task->ld_exponents;
-  a.sums.first_row = task->first_row, a.sums.self = task->self;
-  a.sums.n_rows_pad = (task->n_rows + FK_TENSOR_ROWS - 1) / FK_TENSOR_ROWS * FK_TENSOR_ROWS;
-  a.sums.n_values = task->has_values ? task->values.n_values : 0;
-  a.sums.n_stages = (int)((task->cols.n_pad + l.cols - 1) / l.cols);
-  a.sums.slot_stages = (int)(task->cols_per_slot / l.cols);
+  a.sums = args_of(task, packed, l.cols);
   a.columns = l, a.rows = layout_of(task->rows.k, 0, SHORT);
   a.steps = steps;
   a.rest = task->single;

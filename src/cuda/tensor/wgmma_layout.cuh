@@ -160,6 +160,21 @@ struct sums_args {
   float factor1;
 };
 
+/* Of stages of so many columns. */
+inline struct sums_args args_of(const struct fk_tensor_task *task, const void *packed, int stage_cols) {
+  struct sums_args a = {};
+  a.rows = task->rows, a.row_factor = task->factor0, a.factor1 = task->factor1;
+  a.packed = (const char *)packed, a.row_stages = (const char *)task->row_stages, a.acc = task->acc;
+  a.exponents = task->exponents, a.ld_exponents = task->ld_exponents;
+  a.list = task->list, a.listed = task->listed, a.ground = task->ground;
+  a.parts = task->parts, a.first_row = task->first_row, a.self = task->self;
+  a.n_rows_pad = (task->n_rows + FK_TENSOR_ROWS - 1) / FK_TENSOR_ROWS * FK_TENSOR_ROWS;
+  a.n_values = task->has_values ? task->values.n_values : 0;
+  a.n_stages = (int)((task->cols.n_pad + stage_cols - 1) / stage_cols);
+  a.slot_stages = (int)(task->cols_per_slot / stage_cols);
+  return a;
+}
+
 } // namespace
 
 /* Of wide points. */
