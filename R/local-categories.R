@@ -2,9 +2,9 @@
 # these columns, of how its level differs from the target's (sum-category-kernels.R). Targets of the same combination of
 # levels, a cell, see all rows with weights of their own, and so each cell's are ordinary local fits.
 
-# `discrete`, of a fit: list(columns, lambda, codes, names), as density-mixed-frame.R has them. At its own level a row's kernel
-# is 1, as np has it in regressions. A lambda of 0 stands for a tiny one, so that where a cell has no other rows, those
-# of the nearest cells count.
+# `discrete`, of a fit: list(columns, lambda, codes, names), as density-mixed-frame.R has them. At its own level a row's
+# kernel is 1, as np has it in regressions. A lambda of 0 stands for a tiny one, so that where a cell has no other rows,
+# those of the nearest cells count.
 regression_levels <- function(discrete) {
   if (is.null(discrete)) return(NULL)
   lambda <- pmax(discrete$lambda, LEAST_LAMBDA * most_lambda(discrete$columns))

@@ -8,6 +8,8 @@ REGRESSION_TYPES <- list(
   constant = list(label = "local constant (Nadaraya-Watson)", order = 0, order_of_slopes = 1)
 )
 
+layout_of <- function(type, d, t, order = "order") regression_layout(d, t, REGRESSION_TYPES[[type]][[order]])
+
 # The rows as moments are of them: whitened by H = L L' about their middle, far from which kernels would lose
 # digits. The responses are about their means, weights relative to the largest.
 local_data <- function(x, y, weights, L, discrete = NULL) with_kernels(local_rows(x, y, weights), x, L, discrete)
@@ -17,7 +19,10 @@ local_rows <- function(x, y, weights) {
   n <- nrow(x)
   w <- if (is.null(weights)) rep(1, n) else weights / max(weights)
   centre <- colSums(w * y) / sum(w)
-  list(w = w, y = y - rep(centre, each = n), middle = colMeans(x), centre = centre)
+  list(
+    w = w, y = y - rep(centre, each = n), middle = colMeans(x), centre = centre,
+    by_size = if (ncol(x) == 1) order(x, method = "radix")
+  )
 }
 
 with_kernels <- function(data, x, L, discrete) {
@@ -31,8 +36,11 @@ with_kernels <- function(data, x, L, discrete) {
 # Where rows that count are on one line, or one row, slopes across it are not known: a pivot of C is no less than
 # this part of the kernel's variance, or where the rows are narrower, of theirs. So slopes fade to 0 there.
 pivot_floor <- function(z) {
-  spread <- colMeans((z - rep(colMeans(z), each = nrow(z)))^2)
-  LEAST_PIVOT * ifelse(spread > 0, pmin(spread, 1), 1)
+  n <- nrow(z)
+  d <- ncol(z)
+  spread <- .colMeans((z - rep(.colMeans(z, n, d), each = n))^2, n, d)
+  spread[!(spread > 0) | spread > 1] <- 1
+  LEAST_PIVOT * spread
 }
 
 LEAST_PIVOT <- 1e-8
@@ -48,18 +56,19 @@ local_fits <- function(M, layout, type, floor) {
   solved <- solve_rows(M[, layout$cov, drop = FALSE], cbind(mean, cross), floor)
   lift <- solved[, seq_len(d), drop = FALSE]
   slope <- solved[, -seq_len(d), drop = FALSE]
-  for (r in seq_len(layout$t)) y[, r] <- y[, r] - rowSums(mean * slope[, (r - 1) * d + seq_len(d), drop = FALSE])
-  list(fit = y, slope = slope, lift = lift, stretch = 1 + rowSums(mean * lift))
+  along <- \(slopes) .rowSums(mean * slopes, nrow(M), d)
+  for (r in seq_len(layout$t)) y[, r] <- y[, r] - along(slope[, (r - 1) * d + seq_len(d)])
+  list(fit = y, slope = slope, lift = lift, stretch = 1 + along(lift))
 }
 
 # C^-1 b for each row: of C the lower triangle, `b` any number of vectors of length d one after the other. By
 # C = L D L' with the least pivots `floor`, all rows at once.
 solve_rows <- function(C, b, floor) {
   d <- length(floor)
+  if (d == 1) return(b / pmax(C[, 1], floor))
   place <- matrix(0L, d, d)
   place[lower.tri(place, diag = TRUE)] <- seq_len(ncol(C))
   after <- \(j) seq_len(d)[-seq_len(j)]
-  if (d == 1) return(b / pmax(C[, 1], floor))
   for (j in seq_len(d)) {
     pivot <- pmax(C[, place[j, j]], floor[j])
     below <- C[, place[after(j), j], drop = FALSE]
@@ -83,10 +92,8 @@ solve_rows <- function(C, b, floor) {
 
 # list(fitted, left_out, leverage): the fits at all rows, those without the row, and the row's own weight in its
 # fit.
-row_fits <- function(data, type, run) {
-  order <- REGRESSION_TYPES[[type]]$order
-  layout <- regression_layout(ncol(data$z), ncol(data$y), order)
-  moments <- by_cells(data, NULL, \(data, at, own) local_moments(data, at, order, run, own))
+row_fits <- function(data, type, run, layout = layout_of(type, ncol(data$z), ncol(data$y))) {
+  moments <- by_cells(data, NULL, \(data, at, own) local_moments(data, at, layout, run, own))
   n <- nrow(data$z)
   fits <- local_fits(rbind(moments$all, moments$others), layout, type, data$floor)
   own <- seq_len(n)
@@ -100,7 +107,8 @@ row_fits <- function(data, type, run) {
 # Means of `values`, n x t, about the targets.
 smoothed <- function(data, values, at, run) {
   data$y <- values
-  by_cells(data, at, \(data, at, own) list(mean = local_moments(data, at, 0, run)$all[, -1, drop = FALSE]))$mean
+  layout <- regression_layout(ncol(data$z), ncol(values), 0)
+  by_cells(data, at, \(data, at, own) list(mean = local_moments(data, at, layout, run)$all[, -1, drop = FALSE]))$mean
 }
 
 # ---- standard errors --------------------------------------------------------------------------
@@ -113,13 +121,19 @@ local_errors <- function(data, M, fits, layout, variance, at, run) {
   far <- which(abs(M[, 1]) > LARGEST_LOG)
   if (length(far) == 0) return(se)
   z <- if (is.null(at)) data$z else at
-  lift <- if (!is.null(fits$lift)) fits$lift[far, , drop = FALSE]
-  mean <- M[far, layout$mean, drop = FALSE]
-  se[far, ] <- by_shares(data, picked_rows(z, far), NULL, \(p, u, log_S, rows) {
-    if (!is.null(lift)) for (k in seq_along(u)) u[[k]] <- (u[[k]] - mean[rows, k]) * lift[rows, k]
-    sqrt((if (is.null(lift)) p else p * (1 - Reduce(`+`, u)))^2 %*% variance)
-  })
+  se[far, ] <- by_weights(data, M, fits, layout, z, far, \(l) sqrt(l^2 %*% variance))
   se
+}
+
+# The rows of `use` of the weights l_i themselves, a row for each of some targets of `at`.
+by_weights <- function(data, M, fits, layout, at, some, use) {
+  lift <- fits$lift[some, , drop = FALSE]
+  mean <- M[some, layout$mean, drop = FALSE]
+  by_shares(data, picked_rows(at, some), NULL, \(p, u, log_S, rows) {
+    if (is.null(lift)) return(use(p))
+    for (k in seq_along(u)) u[[k]] <- (u[[k]] - mean[rows, k]) * lift[rows, k]
+    use(p * (1 - Reduce(`+`, u)))
+  })
 }
 
 # Beyond it differences of logarithms have lost digits.
@@ -128,14 +142,14 @@ LARGEST_LOG <- 1e4
 errors_by_squares <- function(data, M, fits, layout, variance, at, run) {
   d <- ncol(data$z)
   order <- if (is.null(fits$lift)) 0 else 2
-  squares <- list(z = sqrt(2) * without_low(data$z), y = matrix(0, nrow(data$z), 0))
+  squares <- list(z = sqrt(2) * without_low(data$z), y = matrix(0, nrow(data$z), 0), by_size = data$by_size)
   own <- regression_layout(d, 0, order)
   of_response <- function(r) {
     w <- data$w^2 * variance[, r]
     top <- max(w)
     if (top == 0) return(numeric(nrow(M)))
     squares$w <- w / top
-    Q <- local_moments(squares, if (!is.null(at)) sqrt(2) * without_low(at), order, run)$all
+    Q <- local_moments(squares, if (!is.null(at)) sqrt(2) * without_low(at), own, run)$all
     size <- exp((log(top) + Q[, 1]) / 2 - M[, 1])
     if (order == 0) return(size)
     apart <- Q[, own$mean, drop = FALSE] / sqrt(2) - M[, layout$mean, drop = FALSE]

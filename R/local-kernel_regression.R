@@ -1,46 +1,43 @@
 #' Kernel regression
 #'
-#' The mean of a response given numeric variables and factors, by local fits with Gaussian kernels: local linear ones
-#' or local means (Nadaraya-Watson). Sums run over all rows for every fit; bandwidths are chosen by cross-validation in
-#' closed form; standard errors allow for noise that varies from place to place. As `np::npreg`,
-#' `KernSmooth::locpoly` and `locfit::locfit`.
+#' Estimates the mean of a response given numeric variables and factors by local fits with Gaussian kernels: local
+#' linear fits or local means (Nadaraya-Watson). Bandwidths are chosen by cross-validation in closed form, and standard
+#' errors allow for noise that varies from place to place. Compare `np::npreg`, `KernSmooth::locpoly` and
+#' `locfit::locfit`.
 #'
 #' @details
 #' With the kernels \eqn{k_i(x) = w_i \exp(-(x_i - x)' H^{-1} (x_i - x) / 2)}{k_i(x) = w_i exp(-(x_i - x)'
-#' H^-1 (x_i - x) / 2)} the fit at x is the a that makes \eqn{\sum_i k_i(x) (y_i - a - b'(x_i - x))^2}{sum_i
-#' k_i(x) (y_i - a - b'(x_i - x))^2} least, with b = 0 for `"constant"`. It is a mean \eqn{\sum_i l_i(x)
-#' y_i}{sum_i l_i(x) y_i} of the responses with weights \eqn{l_i}{l_i}, those of a row in its own fit being its
-#' leverage.
+#' H^-1 (x_i - x) / 2)} the fit at x is the a that minimises \eqn{\sum_i k_i(x) (y_i - a - b'(x_i - x))^2}{sum_i
+#' k_i(x) (y_i - a - b'(x_i - x))^2}, with b = 0 for `"constant"`. It is a mean \eqn{\sum_i l_i(x) y_i}{sum_i l_i(x)
+#' y_i} of the responses with weights \eqn{l_i}{l_i}. The weight of a row in its own fit is its leverage.
 #'
-#' **Factors**, ordered ones, texts and logical values among the variables have kernels of levels, as in [flash_kde()]: a
-#' row counts by how its levels differ from those of x, too, by the l(a, b) that stand there over l(a, a), with \eqn{\lambda
-#' = 0}{lambda = 0} only where they are the same and at the largest \eqn{\lambda}{lambda} as if they were (the mixed kernels
-#' of Li and Racine, as np has them). Slopes are those of the numbers; without numbers fits are local means. A combination
-#' of levels that no row has, or for its own leave-one-out fit one row alone, has the fit of those that differ least.
+#' **Factors**, ordered factors, texts and logical values have the mixed kernels of Li and Racine, as in np: the kernel
+#' of numbers is multiplied by l(a, b) / l(a, a) for each such column (see [flash_kde()]). A row of another category
+#' does not count where \eqn{\lambda = 0}{lambda = 0}, and counts fully at the largest \eqn{\lambda}{lambda}. Without
+#' numeric columns fits are local means. A combination of categories that no other row has takes the fit of those that
+#' differ least.
 #'
-#' **Bandwidths.** `"cv"` makes \eqn{\sum_i w_i (y_i - m_{-i}(x_i))^2}{sum_i w_i (y_i - m_-i(x_i))^2} least, row i
-#' left out of its own fit (np's `cv.ls`); `"aicc"` the corrected AIC of Hurvich, Simonoff and Tsai (np's
-#' `cv.aic`), which undersmooths less often. H is diagonal then, and `lambda` is chosen together with it. A column that does not matter gets a very wide
-#' kernel in a local constant fit, and one in which the mean is linear in a local linear one. The search starts
-#' from several places, in several columns on a part of the rows first; of many rows it looks at as many as `seconds`
-#' allow, and its widths shrink by the power -1/(d + 4) of the rows from there to all.
+#' **Bandwidths.** `"cv"` minimises \eqn{\sum_i w_i (y_i - m_{-i}(x_i))^2}{sum_i w_i (y_i - m_-i(x_i))^2}, where row i
+#' is left out of its own fit (np's `cv.ls`). `"aicc"` minimises the corrected AIC of Hurvich, Simonoff and Tsai (np's
+#' `cv.aic`), which undersmooths less often. Both choose a diagonal H, together with the smoothing parameters of
+#' categories. A column that does not matter gets a very wide kernel in local means, and a column in which the mean is
+#' linear in local lines. Of many rows the search uses as many as `seconds` allow; its widths then shrink by the power
+#' -1/(d + 4) of the number of rows.
 #'
-#' **Standard errors** are those of a mean with weights \eqn{l_i}{l_i}, the root of \eqn{\sum_i l_i(x)^2
-#' s^2(x_i)}{sum_i l_i(x)^2 s^2(x_i)}. The variance \eqn{s^2}{s^2} of the noise is a local mean, by the same
-#' kernels, of the products of residuals and leave-one-out residuals, which are unbiased where the fit is; by its
-#' leverage a row has the variance of all in their place, for one that is alone in its fit says nothing of the
-#' noise. The bias of the fit is in neither: intervals are for its mean.
+#' **Standard errors** are the root of \eqn{\sum_i l_i(x)^2 s^2(x_i)}{sum_i l_i(x)^2 s^2(x_i)}. The variance
+#' \eqn{s^2}{s^2} of the noise is a local mean, by the same kernels, of the products of residuals and leave-one-out
+#' residuals. A row of high leverage says little of the noise: as far as its leverage goes, the mean of all stands for
+#' it. Intervals are for the mean of the fit; its bias is in neither.
 #'
-#' **Far from the rows** kernels underflow; fits there go by their logarithms, so that they have a value
-#' everywhere, in the end the nearest row's. Before that a local line is extrapolated, with large standard errors and
-#' a warning where it goes far ([predict()][predict.kernel_regression]);
-#' where the rows that still count are on a point or a line, slopes across it fade to 0 (a variance of the rows
-#' under the kernels less than 1e-8 of the kernel's own counts as so much).
+#' **Far from the rows** kernels underflow. Fits there use logarithms of kernels and so have a value everywhere, in the
+#' end that of the nearest row. Before that a local line is extrapolated, with large standard errors and a warning
+#' ([predict()][predict.kernel_regression]). Where the rows that count lie on a point or a line, slopes across it fade
+#' to 0.
 #'
-#' **Cost**: all pairs of rows, for sums of 1 + d + d(d + 1)/2 + t(1 + d) columns of t responses (1 + t for local
-#' means), and half as much again for the first standard errors; a value of a criterion the same. In one column the
-#' time is linear in the rows, without a tolerance: a second for 10^6 (an `engine = "fast"` or a `backend` that is asked for
-#' by name has other ways). With `tol` it is linear in few dimensions. Sums are in double precision.
+#' **Cost**: sums over all pairs of rows of 1 + d + d(d + 1)/2 + t(1 + d) columns for t responses (1 + t for local
+#' means), for a fit and for each value of a criterion. The first standard errors take half as much again. In one
+#' column, without a tolerance, the time is linear in the rows: a second for 10^6. With `tol` it is linear in few
+#' dimensions. Sums are in double precision.
 #'
 #' @param x The variables: a numeric matrix, a data frame, whose columns may be factors, texts and logical values, too,
 #'   or a vector of one. A formula, for the formula method.
@@ -61,19 +58,27 @@
 #'   but rounding. See [kernel_sum()].
 #' @param na.action What to do about rows with missing values, in the variables, the response or the weights; as
 #'   for [flash_kde()].
-#' @param lambda For factors: how far their levels are smoothed, one number for all such columns or numbers named by
-#'   them. `NULL`: chosen, by `"cv"` where `bandwidth` is a number; so are those of columns that are not named.
-#' @param discrete_kernel For factors, as for [flash_kde()].
+#' @param categorical What [categorical_kernel()] returns, for variables that are factors, texts or logical values:
+#'   their smoothing parameters and kernels. Smoothing parameters that are not given are chosen, by `"cv"` where
+#'   `bandwidth` is a number.
 #' @param control A [flash_control()], which says where sums are computed and how.
-#' @param ... For the formula method and that of data frames: `type` to `control`, as for the default method. Else
+#' @param object,model A fit from [kernel_regression()]; `x` of `print()` and `formula()`, too.
+#' @param digits Number of significant digits, from 1 to 22.
+#' @param ... For the formula method: `type` to `control`, as for the default method. Else
 #'   nothing: an argument that is not known is an error.
 #' @returns An object of class `kernel_regression`, a plain list: `call`, `type`, `n`, `d`, `x`, `y` (an `n` x `t`
-#'   matrix), `weights`, `bandwidth` (H), `discrete` (of factors, as in [flash_kde()], with `lambda`), `selector` and `search` (how it was chosen, with the criterion's `value`,
-#'   for responses divided by their standard deviations), `fitted` and `left_out` (leave-one-out fits), `n` x `t`
-#'   matrices, `leverage`, `df` (its sum, the trace of the hat matrix), `sigma` and `r.squared` by response, and what
-#'   predictions need: `later`, an environment, has the variance \eqn{s^2}{s^2} at the rows once it was asked for. Methods: [`predict()`][predict.kernel_regression],
-#'   [`plot()`][plot.kernel_regression], [`summary()`][summary.kernel_regression], `fitted()`, `residuals()`,
-#'   `nobs()`, `formula()`, `update()`, and those of [broom][flashkernel-broom].
+#'   matrix), `weights`, `bandwidth` (H), `discrete` (of factors, as in [flash_kde()], with `lambda`), `selector` and
+#'   `search` (how it was chosen, with the criterion's `value`, for responses divided by their standard deviations),
+#'   `fitted` and `left_out` (leave-one-out fits), `n` x `t` matrices, `leverage`, `df` (its sum, the trace of the hat
+#'   matrix), `sigma` and `r.squared` by response, and what predictions need: `later`, an environment, has the variance
+#'   \eqn{s^2}{s^2} at the rows once it was asked for. It has methods for [`predict()`][predict.kernel_regression],
+#'   [`plot()`][plot.kernel_regression], `update()` and those of [broom][flashkernel-broom], beside these:
+#'
+#'   `summary()`: a list of class `summary.kernel_regression` with the parts of the fit that are not as long as the
+#'   data, `residuals` (their quantiles) and `slopes`, means and quartiles of the gradient. `fitted()` and
+#'   `residuals()`: a vector, for several responses a matrix; with [stats::na.exclude()] rows that were left out are
+#'   `NA`. `nobs()`: the number of rows of positive weight. `weights()`: those of the rows, or `NULL`. `formula()`: of a
+#'   fit by formula. `hatvalues()`: the leverages. `sigma()`: the standard deviation of the residuals, over n - df.
 #' @references Fan, J. and Gijbels, I. (1996) *Local Polynomial Modelling and Its Applications*. Chapman & Hall.
 #'
 #' Hurvich, C. M., Simonoff, J. S. and Tsai, C.-L. (1998) Smoothing parameter selection in nonparametric regression
@@ -90,6 +95,7 @@
 #' @examples
 #' fit <- kernel_regression(waiting ~ eruptions, data = faithful)
 #' fit
+#' summary(fit)
 #' predict(fit, data.frame(eruptions = c(2, 3, 4.5)), interval = "confidence")
 #' plot(fit)
 #'
@@ -110,27 +116,18 @@ kernel_regression <- function(x, ...) {
 #' @export
 kernel_regression.default <- function(x, y, type = c("local_linear", "constant"), bandwidth = NULL, weights = NULL,
                                       rows = NULL, seconds = 5, tol = 0, na.action = getOption("na.action"),
-                                      lambda = NULL, discrete_kernel = NULL, control = NULL, ...) {
-  check_fit_dots(...)
-  if (missing(x)) stop_argument("x", "must be given")
-  if (missing(y)) stop_argument("y", "must be given")
-  options <- check_regression(type, bandwidth, rows, seconds, if (!missing(tol)) tol, control)
-  options[c("lambda", "discrete_kernel")] <- list(lambda, discrete_kernel)
-  run <- start_run(options$asked, "Fitting")
-  points <- if (is_mixed(x)) x else if (has_levels(x)) mixed_points(x, "x") else check_points(x, "x", infinite = TRUE)
-  fit_regression(points, y, weights, na.action, options, run, regression_call(match.call()))
-}
-
-#' @rdname kernel_regression
-#' @export
-kernel_regression.data.frame <- function(x, y, ...) {
+                                      categorical = NULL, control = NULL, ...) {
   # data |> kernel_regression(y ~ a)
   if (!missing(y) && inherits(y, "formula")) {
     return(eval(formula_call(match.call(), kernel_regression.formula), parent.frame()))
   }
-  fit <- kernel_regression.default(if (has_levels(x)) x else as_points(x, "x"), y, ...)
-  fit$call <- regression_call(match.call())
-  fit
+  check_fit_dots(...)
+  if (missing(x)) stop_argument("x", "must be given")
+  if (missing(y)) stop_argument("y", "must be given")
+  options <- check_regression(type, bandwidth, rows, seconds, if (!missing(tol)) tol, categorical, control)
+  run <- start_run(options$asked, "Fitting")
+  points <- if (is_mixed(x)) x else if (has_levels(x)) mixed_points(x, "x") else check_points(x, "x", infinite = TRUE)
+  fit_regression(points, y, weights, na.action, options, run, regression_call(match.call()))
 }
 
 #' @rdname kernel_regression
@@ -156,14 +153,16 @@ regression_call <- function(call) {
 
 # ---- arguments --------------------------------------------------------------------------------
 
-check_regression <- function(type, bandwidth, rows, seconds, tol, control) {
+check_regression <- function(type, bandwidth, rows, seconds, tol, categorical, control) {
   if (is.null(bandwidth)) bandwidth <- "cv"
   if (is.character(bandwidth)) bandwidth <- check_choice(bandwidth, names(REGRESSION_CRITERIA), "bandwidth")
   good <- is_number(seconds) && length(seconds) == 1 && is.finite(seconds) && seconds > 0
   if (!good) stop_argument("seconds", "must be one positive number: found ", describe(seconds))
+  if (!is.null(categorical)) check_spec(categorical, "categorical_kernel", "categorical", "categorical_kernel()")
   list(
     type = check_choice(type, names(REGRESSION_TYPES), "type"), bandwidth = bandwidth,
     rows = if (!is.null(rows)) check_count(rows, "rows", min = 10), seconds = seconds,
+    lambda = categorical$smoothing, discrete_kernel = categorical$kernel,
     asked = settle_control(control, list(tol = if (!is.null(tol)) check_tol(tol)))
   )
 }
@@ -218,7 +217,7 @@ fit_regression <- function(points, y, weights, na.action, options, run, call) {
   resolve_control(run, nrow(points), nrow(points), max(d, 1))
   weights <- check_weights(weights, nrow(points), missing = TRUE)
   # rows go where any of their numbers is missing
-  data <- handle_missing(with_columns(points, response$y), weights, na.action, "x")
+  data <- handle_missing(with_columns(points, response$y, "the response"), weights, na.action, "x")
   part <- \(which, names) {
     values <- data$points[, which, drop = FALSE]
     dimnames(values) <- if (!is.null(names)) list(NULL, names)
@@ -232,7 +231,7 @@ fit_regression <- function(points, y, weights, na.action, options, run, call) {
       columns = columns, lambda = free_lambda(options$lambda, columns),
       codes = part(d + seq_along(columns), names(columns)), names = attr(points, "names_in_order")
     )
-  } else check_unused_levels(options)
+  } else check_no_levels(options)
   weights <- if (!is.null(weights)) check_weights(data$weights, nrow(x))
   if ((if (is.null(weights)) nrow(x) else sum(weights > 0)) < 2) {
     stop_argument("x", "must have at least two rows of positive weight: found fewer")
@@ -272,18 +271,11 @@ free_lambda <- function(lambda, columns) {
   replace(lambda, is.na(lambda) & most_lambda(columns) == 0, 0)
 }
 
-check_unused_levels <- function(options) {
-  for (arg in c("lambda", "discrete_kernel")) {
-    if (!is.null(options[[arg]])) stop_argument(arg, "must be NULL: `x` has no columns of levels")
-  }
-}
-
-# Names of the variables alone, for messages.
-with_columns <- function(points, y) {
+# The points and the response in one matrix, with names for messages.
+with_columns <- function(points, y, label) {
   both <- cbind(points, y)
-  columns <- colnames(points)
-  if (is.null(columns)) columns <- if (ncol(points) == 1) "x" else paste0("x", seq_len(ncol(points)))
-  dimnames(both) <- list(NULL, c(columns, rep_len("the response", ncol(y))))
+  names <- point_names(list(names = colnames(points), d = ncol(points)))
+  dimnames(both) <- list(NULL, c(names, rep_len(label, NCOL(y))))
   both
 }
 

@@ -6,7 +6,7 @@ goes_by_line <- function(d, run) d == 1 && run$backend != "cuda" && run$engine !
 
 # As local_moments().
 line_moments <- function(data, at, order, run, own) {
-  by_size <- order(data$z, method = "radix")
+  by_size <- data$by_size
   line <- list(
     x = data$z[by_size], low = low_parts(data$z)[by_size], weights = data$w[by_size],
     y = data$y[by_size, , drop = FALSE], order = as.integer(order)

@@ -1,23 +1,6 @@
-#' Printing, summaries and parts of a kernel regression by local fits
-#'
-#' @param x,object A fit from [kernel_regression()], or its summary.
-#' @param digits Number of significant digits, from 1 to 22.
-#' @param ... Not used; anything here is an error.
-#' @returns `print()`: its argument, invisibly. `summary()`: a list of class `summary.kernel_regression` with the
-#'   parts of the fit that are not as long as the data, `residuals` (their quantiles) and `slopes`, means and
-#'   quartiles of the gradient. `fitted()` and `residuals()`: a vector, for several responses a matrix; with
-#'   [stats::na.exclude()] rows that were left out are `NA`. `nobs()`: the number of rows of positive weight.
-#'   `weights()`: those of the rows, or `NULL`. `formula()`: of a fit by formula. `hatvalues()`: the leverages.
-#'   `sigma()`: the standard deviation of the residuals, over n - df.
-#' @inheritSection flash_kde Errors
-#' @name summary.kernel_regression
-#' @examples
-#' fit <- kernel_regression(mpg ~ wt, data = mtcars, bandwidth = 0.4)
-#' summary(fit)
-#' head(residuals(fit))
-NULL
+# Printing, summaries and parts of a kernel regression.
 
-#' @rdname summary.kernel_regression
+#' @rdname kernel_regression
 #' @export
 print.kernel_regression <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   check_dots_empty(...)
@@ -25,7 +8,7 @@ print.kernel_regression <- function(x, digits = max(3L, getOption("digits") - 3L
   invisible(x)
 }
 
-#' @rdname summary.kernel_regression
+#' @rdname kernel_regression
 #' @export
 summary.kernel_regression <- function(object, ...) {
   check_dots_empty(...)
@@ -58,7 +41,7 @@ summarise_slopes <- function(fit) {
   about
 }
 
-#' @rdname summary.kernel_regression
+#' @rdname kernel_regression
 #' @export
 print.summary.kernel_regression <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   check_dots_empty(...)
@@ -77,14 +60,8 @@ print.summary.kernel_regression <- function(x, digits = max(3L, getOption("digit
 print_regression <- function(x, digits) {
   number <- \(value) few_of(vapply(value, format, "", digits = digits))
   weighted <- if (is.null(x$weighted)) !is.null(x$weights) else x$weighted
-  omitted <- if (is.null(x$omitted)) length(x$na.action) else x$omitted
-  cat("Kernel regression, ", REGRESSION_TYPES[[x$type]]$label, "\n\n", sep = "")
-  cat("Call: ", call_lines(x$call), "\n\n", sep = "")
-  cat(
-    "Rows:      ", whole(x$n), " in ", x$d + length(x$discrete$lambda),
-    ngettext(x$d + length(x$discrete$lambda), " column", " columns"), if (weighted) ", weighted",
-    if (omitted > 0) paste0(" (", whole(omitted), " left out: missing values)"), "\n", sep = ""
-  )
+  title <- paste0("Kernel regression, ", REGRESSION_TYPES[[x$type]]$label)
+  print_rows(title, x, x$d + length(x$discrete$lambda), if (weighted) ", weighted")
   if (length(x$outputs) > 1) cat("Responses: ", few_of(x$outputs), "\n", sep = "")
   lambda <- vapply(x$discrete$lambda, format, "", digits = min(digits, 4))
   alone <- x$selector == "user"
@@ -95,6 +72,16 @@ print_regression <- function(x, digits) {
   cat(
     "Fit:       R-squared ", number(x$r.squared), ", sigma ", number(x$sigma), ", ", format(x$df, digits = digits),
     " degrees of freedom\n", sep = ""
+  )
+}
+
+# `x`: a fit by local sums or its summary.
+print_rows <- function(title, x, columns, weighted = NULL) {
+  omitted <- if (is.null(x$omitted)) length(x$na.action) else x$omitted
+  cat(title, "\n\nCall: ", call_lines(x$call), "\n\n", sep = "")
+  cat(
+    "Rows:      ", whole(x$n), " in ", columns, ngettext(columns, " column", " columns"), weighted,
+    if (omitted > 0) paste0(" (", whole(omitted), " left out: missing values)"), "\n", sep = ""
   )
 }
 
@@ -116,47 +103,48 @@ chosen_label <- function(x) {
   )
 }
 
-#' @rdname summary.kernel_regression
+#' @rdname kernel_regression
 #' @export
 fitted.kernel_regression <- function(object, ...) {
   check_dots_empty(...)
-  own_values(object, object$fitted)
+  stats::napredict(object$na.action, as_response(object, object$fitted))
 }
 
-#' @rdname summary.kernel_regression
+#' @rdname kernel_regression
 #' @export
 residuals.kernel_regression <- function(object, ...) {
   check_dots_empty(...)
-  stats::naresid(object$na.action, own_values(object, object$y - object$fitted, identity))
+  stats::naresid(object$na.action, as_response(object, object$y - object$fitted))
 }
 
-own_values <- function(fit, values, restore = \(x) stats::napredict(fit$na.action, x)) {
-  restore(if (ncol(fit$y) == 1) as.vector(values) else named_outputs(fit, values))
-}
-
-#' @rdname summary.kernel_regression
+#' @rdname kernel_regression
 #' @export
 nobs.kernel_regression <- function(object, ...) {
   check_dots_empty(...)
   n_used(object)
 }
 
-#' @rdname summary.kernel_regression
+#' @export
+nobs.flash_kda <- nobs.kernel_regression
+
+#' @rdname kernel_regression
 #' @export
 weights.kernel_regression <- function(object, ...) {
   check_dots_empty(...)
   if (!is.null(object$weights)) stats::napredict(object$na.action, object$weights)
 }
 
-#' @rdname summary.kernel_regression
+#' @rdname kernel_regression
 #' @export
 formula.kernel_regression <- function(x, ...) {
   if (is.null(x$terms)) stop_argument("x", "must be a fit by formula")
   stats::formula(x$terms)
 }
 
-#' @rdname summary.kernel_regression
-#' @param model A fit from [kernel_regression()].
+#' @export
+formula.flash_kda <- formula.kernel_regression
+
+#' @rdname kernel_regression
 #' @importFrom stats hatvalues
 #' @export
 hatvalues.kernel_regression <- function(model, ...) {
@@ -164,7 +152,7 @@ hatvalues.kernel_regression <- function(model, ...) {
   stats::napredict(model$na.action, model$leverage)
 }
 
-#' @rdname summary.kernel_regression
+#' @rdname kernel_regression
 #' @importFrom stats sigma
 #' @export
 sigma.kernel_regression <- function(object, ...) {

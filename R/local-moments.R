@@ -1,6 +1,6 @@
 # Moments of the rows about targets, which local fits are made of. Rows are whitened: kernels are exp(-|u|^2 / 2),
-# u the row less the target. `data`: a list of z, the whitened rows, n x d; w, their weights, at most 1; and y, n x
-# t.
+# u the row less the target. `data`: a list of z, the whitened rows, n x d; w, their weights, at most 1; y, n x t; and
+# of one column by_size, the rows in order.
 #
 # Moments are sums of columns of powers of z, the same kernels for all of them, about a centre near the targets:
 # about a far one they would cancel. A matrix has them, a row for each target, with columns as regression_layout()
@@ -22,19 +22,18 @@ regression_layout <- function(d, t, order) {
   )
 }
 
-# list(all, others): moments at the targets `at` (NULL: the rows), and where these are the rows `own` of all but the
-# target's own. In the first of the ways that tells, in the end by logarithms.
-local_moments <- function(data, at, order, run, own = NULL) {
-  layout <- regression_layout(ncol(data$z), ncol(data$y), order)
+# list(all, others): moments of regression_layout() at the targets `at` (NULL: the rows), and where these are the rows
+# `own` of all but the target's own. In the first of the ways that tells, in the end by logarithms.
+local_moments <- function(data, at, layout, run, own = NULL) {
   targets <- if (is.null(at)) data$z else at
   loo <- !is.null(own)
   check_memory(8 * (nrow(data$z) + 2 * nrow(targets)) * layout$width, if (is.null(at)) "x" else "newdata")
   if (layout$d == 0) return(mass_moments(data, nrow(targets), own))
-  if (goes_by_line(layout$d, run)) return(line_moments(data, at, order, run, own))
+  if (goes_by_line(layout$d, run)) return(line_moments(data, at, layout$order, run, own))
   all <- matrix(NA_real_, nrow(targets), layout$width)
   others <- if (loo) all
   lost <- NULL
-  for (way in moment_ways(run, data$z, nrow(targets), order, is.null(at))) {
+  for (way in moment_ways(run, data$z, nrow(targets), layout$order, is.null(at))) {
     for (box in regression_boxes(targets, lost, data$z, way)) {
       found <- box_moments(data, targets, box, is.null(at), layout, way, own)
       all[box$targets, ] <- found$all

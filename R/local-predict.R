@@ -45,77 +45,56 @@ predict.kernel_regression <- function(object, newdata, type = c("response", "gra
   if (type == "gradient" && object$d == 0) {
     stop_argument("type", "must be another: without numeric columns there are no slopes")
   }
-  if (type == "gradient") return(as_gradient(object, at$restore(local_slopes(object, at$points, run))))
-  t <- ncol(object$y)
-  plain <- \(values) if (t == 1) as.vector(values) else named_outputs(object, values)
-  if (type == "variance") return(plain(at$restore(local_noise(object, at$points, run))))
+  if (type == "gradient") {
+    return(by_response(object, at$restore(local_slopes(object, at$points, run)), point_names(object)))
+  }
+  if (type == "variance") return(as_response(object, at$restore(local_noise(object, at$points, run))))
   found <- local_predictions(object, at$points, with_errors, interval == "prediction", run)
   if (!is.null(found$multiplied)) {
     warn_extrapolated(as.vector(at$restore(matrix(found$multiplied))), own_row_names(newdata))
   }
-  value <- if (interval == "none") plain(at$restore(found$fit)) else {
+  value <- if (interval == "none") as_response(object, at$restore(found$fit)) else {
     width <- stats::qt((1 + level) / 2, residual_df(object)) * sqrt(found$se^2 + found$noise)
     around <- lapply(list(fit = 0, lwr = -width, upr = width), \(by) at$restore(found$fit + by))
-    if (t == 1) vapply(around, as.vector, numeric(NROW(around$fit))) else interval_array(object, around)
+    by_response(object, aperm(array(unlist(around), c(NROW(around$fit), ncol(object$y), 3)), c(1, 3, 2)), names(around))
   }
-  if (interval != "none" && t == 1) value <- matrix(value, ncol = 3, dimnames = list(NULL, names(around)))
   if (!se.fit) return(value)
-  list(fit = value, se.fit = plain(at$restore(found$se)), df = residual_df(object), residual.scale = object$sigma)
+  se <- as_response(object, at$restore(found$se))
+  list(fit = value, se.fit = se, df = residual_df(object), residual.scale = object$sigma)
 }
 
 residual_df <- function(fit) max(n_used(fit) - fit$df, 1)
 
-named_outputs <- function(fit, values) {
+# A vector for one response, a matrix of several.
+as_response <- function(fit, values) {
+  if (ncol(fit$y) == 1) return(as.vector(values))
   colnames(values) <- output_labels(fit)
   values
 }
 
 output_labels <- function(fit) if (is.null(fit$outputs)) paste0("y", seq_len(ncol(fit$y))) else fit$outputs
 
-interval_array <- function(fit, parts) {
-  rows <- nrow(parts$fit)
-  values <- aperm(array(unlist(parts), c(rows, ncol(fit$y), length(parts))), c(1, 3, 2))
-  dimnames(values) <- list(NULL, names(parts), output_labels(fit))
-  values
-}
-
-as_gradient <- function(fit, slopes) {
+# A matrix with columns `names` for one response, an array of such matrices for several.
+by_response <- function(fit, values, names) {
   t <- ncol(fit$y)
-  if (t == 1) {
-    colnames(slopes) <- point_names(fit)
-    return(slopes)
-  }
-  array(slopes, c(nrow(slopes), fit$d, t), list(NULL, point_names(fit), output_labels(fit)))
+  rows <- length(values) / (length(names) * t)
+  if (t == 1) return(matrix(values, rows, dimnames = list(NULL, names)))
+  array(values, c(rows, length(names), t), list(NULL, names, output_labels(fit)))
 }
 
 # list(points, restore): checked targets, NULL for the rows of the fit, and how a matrix of results at them becomes
-# one for all rows.
+# one for all rows. Columns that the fit does not have are left out.
 regression_targets <- function(fit, newdata, na.action) {
   if (is.null(newdata)) return(list(points = NULL, restore = \(result) stats::napredict(fit$na.action, result)))
-  if (!is.null(fit$discrete)) {
-    points <- regression_places(fit, newdata)
-    kept <- newdata_rows(points, na.action)
-    return(list(points = kept$points, restore = \(result) kept$restore(result, NA)))
-  }
   if (!is.null(fit$terms)) {
-    newdata <- formula_newdata(list(variables = fit$variables, terms = stats::delete.response(fit$terms)), newdata)
-  } else {
-    newdata <- own_columns(newdata, "newdata", fit$names)
+    fit$terms <- stats::delete.response(fit$terms)
+  } else if (is.data.frame(newdata) && !is.null(fit$discrete)) {
+    newdata <- newdata[intersect(names(newdata), fit$discrete$names)]
   }
-  points <- check_points(newdata, "newdata", d = fit$d, names = fit$names, infinite = TRUE)
+  points <- if (is.null(fit$discrete)) new_points.default(fit, newdata) else new_points.mixed(fit, newdata)
   check_finite(points, "newdata", missing = TRUE)
   kept <- newdata_rows(points, na.action)
   list(points = kept$points, restore = \(result) kept$restore(result, NA))
-}
-
-# The points of `newdata` for a fit with levels, without columns that the fit does not have.
-regression_places <- function(fit, newdata) {
-  if (!is.null(fit$terms)) {
-    fit$terms <- stats::delete.response(fit$terms)
-  } else if (is.data.frame(newdata)) {
-    newdata <- newdata[intersect(names(newdata), fit$discrete$names)]
-  }
-  new_points.mixed(fit, newdata)
 }
 
 # ---- at targets -------------------------------------------------------------------------------
@@ -130,12 +109,10 @@ local_predictions <- function(fit, at, errors, noise, run) {
   if (!is.null(at) && nrow(at) == 0) return(list(fit = none, se = none, noise = 0))
   data <- regression_data(fit)
   z <- if (!is.null(at)) whitened(at, data)
-  # those of local means need none but the first
-  order <- REGRESSION_TYPES[[fit$type]]$order
-  layout <- regression_layout(fit$d, ncol(fit$y), order)
+  layout <- layout_of(fit$type, fit$d, ncol(fit$y))
   variance <- if (errors) noise_variance(fit, data, run)
   found <- by_cells(data, z, \(data, at, own) {
-    M <- local_moments(data, at, order, run)$all
+    M <- local_moments(data, at, layout, run)$all
     fits <- local_fits(M, layout, fit$type, data$floor)
     list(
       fit = fits$fit + rep(data$centre, each = nrow(M)),
@@ -162,13 +139,8 @@ error_factors <- function(data, M, fits, layout, at) {
   if (length(far) == 0) return(factors)
   most <- max(1, min(100, floor(2e5 / nrow(data$z))))
   looked_at <- if (length(far) <= most) far else far[unique(round(seq(1, length(far), length.out = most)))]
-  lift <- fits$lift[looked_at, , drop = FALSE]
-  mean <- M[looked_at, layout$mean, drop = FALSE]
   factors[far] <- NaN
-  factors[looked_at] <- by_shares(data, at[looked_at, , drop = FALSE], NULL, \(p, u, log_S, rows) {
-    for (k in seq_along(u)) u[[k]] <- (u[[k]] - mean[rows, k]) * lift[rows, k]
-    matrix(rowSums(abs(p * (1 - Reduce(`+`, u)))))
-  })
+  factors[looked_at] <- by_weights(data, M, fits, layout, at, looked_at, \(l) matrix(rowSums(abs(l))))
   factors
 }
 
@@ -201,10 +173,9 @@ local_slopes <- function(fit, at, run) {
   t <- ncol(fit$y)
   if (!is.null(at) && nrow(at) == 0) return(matrix(0, 0, fit$d * t))
   data <- regression_data(fit)
-  order <- REGRESSION_TYPES[[fit$type]]$order_of_slopes
-  layout <- regression_layout(fit$d, t, order)
+  layout <- layout_of(fit$type, fit$d, t, "order_of_slopes")
   slope <- by_cells(data, if (!is.null(at)) whitened(at, data), \(data, at, own) {
-    M <- local_moments(data, at, order, run)$all
+    M <- local_moments(data, at, layout, run)$all
     list(slope = local_fits(M, layout, fit$type, data$floor)$slope)
   })$slope
   # b'L^-1 of each row

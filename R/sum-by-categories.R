@@ -2,8 +2,9 @@
 # they are equal, in columns without an order. There its kernel is that of any two levels plus, where they are equal,
 # the rest: products of these are sums over all points and over those of the same levels, of one column, another, and
 # both, which are ordinary ones (sources_that_agree). By other columns, targets of the same combination of levels, a
-# cell, see all points with weights of their own (cell_sources()). So every engine and every tolerance serves them, scores,
-# squares and signed kernels, too. Points whose levels give nothing to a cell, as where lambda is 0, are left out of it.
+# cell, see all points with weights of their own (cell_sources()). So every engine and every tolerance serves them,
+# scores, squares and signed kernels, too. Points whose levels give nothing to a cell, as where lambda is 0, are left
+# out of it.
 #
 # `sources$discrete`: see level_tables(), and `squared`, where sums are of squares.
 
@@ -143,9 +144,9 @@ score_sum.levels_alone <- function(sources, at, factor, loo, names, control) {
 
 # ---- both stages of an SD-KDE -------------------------------------------------------------------
 
-# Each point moves along the score of the estimate in its own cell (debias_sum.default()). Kernels of H leave there a bias
-# of order h^2 by the curvature of the density of that cell and, times lambda, of others; this removes the first, and
-# of the second what they have in common.
+# Each point moves along the score of the estimate in its own cell (debias_sum.default()). Kernels of H leave there a
+# bias of order h^2 by the curvature of the density of that cell and, times lambda, of others; this removes the first,
+# and of the second what they have in common.
 
 # Of the points i of a cell: what i gives to the score at j is relative to what all give there,
 # by the levels of both, so each cell has sums of all points of its own: as many passes as there are cells.

@@ -32,7 +32,7 @@ groups_of.sources_by_factors <- function(sources, at, loo, control) {
 # It is summed again where the tolerance is more than a hundredth of the sum.
 #' @export
 log_sum.sources_by_factors <- function(sources, at, factor, loo, control) {
-  of_logs <- \(at) sum_over(groups_of(sources, at, loo, control), loo, control, log_verb(factor))
+  of_logs <- \(at) sum_over(sources, at, loo, control, log_verb(factor))
   several <- any(sources$factors != sources$factors[1]) && !is_compact(sources$kernel)
   if (!several || !goes_by_sums(factor, loo, control)) return(of_logs(at))
   found <- plain_log_sum(sources, at, control)
@@ -45,9 +45,10 @@ log_sum.sources_by_factors <- function(sources, at, factor, loo, control) {
 
 # ---- both stages of an SD-KDE -------------------------------------------------------------------
 
-# Kernels of f^2 H leave a bias of order h^2, half of tr(H Hessian(p f^2)), which goes where point j moves by f_j^2 H / 2
-# times the score of p f^2. That score is of all points, their weights times f^2, by the kernel of f_j^2 H_s: each point
-# moves as an SD-KDE of its own bandwidth would have it, and nothing has to be known of the factors. Of p^-a, p f^2 = p^(1
+# Kernels of f^2 H leave a bias of order h^2, half of tr(H Hessian(p f^2)), which goes where point j moves by f_j^2 H /
+# 2 times the score of p f^2. That score is of all points, their weights times f^2, by the kernel of f_j^2 H_s: each
+# point moves as an SD-KDE of its own bandwidth would have it, and nothing has to be known of the factors. Of p^-a, p
+# f^2 = p^(1
 # - 2 a): 1 - 2 a of the way is left to go.
 #' @export
 debias_scores.sources_by_factors <- function(sources, control) {
@@ -80,8 +81,8 @@ score_sources <- function(sources) {
   sum_sources(sources$points, w * pmin(relative, 1)^2, sources$L)
 }
 
-# list(score, log_mass, stats) at every source: the score for debiasing it, by the kernel of its own width, and where asked
-# for, the log of the sum of these kernels. Where no kernel has weight there is no score, and a point stays.
+# list(score, log_mass, stats) at every source: the score for debiasing it, by the kernel of its own width, and where
+# asked for, the log of the sum of these kernels. Where no kernel has weight there is no score, and a point stays.
 scores_by_classes <- function(sources, control, masses = FALSE) {
   widths <- \(at, loo, control) sources$factors
   by_place <- remade(score_sources(sources), target_factors = widths, height = 0)

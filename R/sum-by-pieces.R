@@ -7,7 +7,7 @@ class_of_place.big.matrix <- function(points) c("sources_in_pieces", "grouped_so
 #' @export
 log_sum.sources_in_pieces <- function(sources, at, factor, loo, control) {
   if (goes_by_sums(factor, loo, control)) return(log_of_sums(sources, at, control))
-  sum_over(groups_of(sources, at, loo, control), loo, control, log_verb(factor))
+  sum_over(sources, at, loo, control, log_verb(factor))
 }
 
 big_pieces <- function(x) row_pieces(x, chunk_size(NULL, ncol(x)))

@@ -1,15 +1,15 @@
 # The door to all sums of kernels. What is estimated, selected, plotted or drawn asks here, and every .Call() that sums
-# stands here, once. How it is done is of no concern to the callers, but of the class of the sources (sum-sources.R): points
-# in memory go to C as they are, others in groups (sum-over.R) or to workers; sums of coefficients go a chunk at a time
-# (sum-by-chunks.R), and to a tolerance all chunks onto one grid (sum-by-stream.R).
+# stands here, once. How it is done is of no concern to the callers, but of the class of the sources (sum-sources.R):
+# points in memory go to C as they are, others in groups (sum-over.R) or to workers; sums of coefficients go a chunk at
+# a time (sum-by-chunks.R), and to a tolerance all chunks onto one grid (sum-by-stream.R).
 #
 # `at`: the targets, a checked matrix, or NULL for the sources themselves. `control`: of run_control(). `stats`: what
 # was computed where, see r_stats() in src/r/glue.c.
 
 # ---- sums with their logarithms ---------------------------------------------------------------
 
-# list(log_abs, negative, stats): log |sum w f(q / 2) k| and, where the polynomial `factor` may make it negative, whether
-# it is. `loo`: without each point's own term, where the points are their own targets.
+# list(log_abs, negative, stats): log |sum w f(q / 2) k| and, where the polynomial `factor` may make it negative,
+# whether it is. `loo`: without each point's own term, where the points are their own targets.
 log_sum <- function(sources, at, factor, loo, control) {
   UseMethod("log_sum", if (is.null(control$cluster)) sources else spread(sources, at, control))
 }
@@ -148,8 +148,8 @@ score_means.default <- function(sources, control) {
   .Call(ffi_score_means, sources, control)
 }
 
-# list(log_mass, means, stats) at `at` (NULL: the sources): the log of the sum of the kernels there and their mean, exactly.
-# Where no kernel has weight, a point is its own mean.
+# list(log_mass, means, stats) at `at` (NULL: the sources): the log of the sum of the kernels there and their mean,
+# exactly. Where no kernel has weight, a point is its own mean.
 masses_and_means <- function(sources, at, control) {
   control[c("tol", "engine", "precision")] <- list(0, "exact", "double")
   points <- if (is.null(at)) sources$points else at
@@ -176,8 +176,8 @@ debiased_loo_at.default <- function(sources, L, widths, held_out, control) {
   .Call(ffi_sdkde_loo, sources, L, widths, held_out, control)
 }
 
-# Which of the sources, in the order of falling weight, dominates each target, 0 for none (sum-debias-dominated.R). `job`: the
-# members of struct fk_dominants in src/core/loo.h.
+# Which of the sources, in the order of falling weight, dominates each target, 0 for none (sum-debias-dominated.R).
+# `job`: the members of struct fk_dominants in src/core/loo.h.
 dominant_sources <- function(job, control) .Call(ffi_dominants, job, control)
 
 # ---- sums in one dimension --------------------------------------------------------------------
@@ -217,9 +217,9 @@ cube_sum <- function(cubes, control) .Call(ffi_cube_sums, cubes, control)
 # struct fk_level_sums (src/cpu/loops/level_sums.h), points in rows.
 level_pair_sums <- function(job, control) .Call(ffi_level_sums, job, control)
 
-# list(all, others, stats): moments of points on a line about targets (src/cpu/line/line.h), `others` where `loo`, without
-# the points that the targets are, by their numbers `own`. `line`: list(x, weights, y, order); x and `at`, NULL for
-# these, in order.
+# list(all, others, stats): moments of points on a line about targets (src/cpu/line/line.h), `others` where `loo`,
+# without the points that the targets are, by their numbers `own`. `line`: list(x, weights, y, order); x and `at`, NULL
+# for these, in order.
 line_sums <- function(line, at, own, loo, control) .Call(ffi_line_moments, line, at, own, loo, control)
 
 # ---- records ----------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ pairs_share <- function(sources, at, control) {
 }
 
 # Where a job would take long exactly, and by a tolerance be short, by the engines' own guesses. `own`: are the points
-# their own targets? `sources`: of which a sample tells how many pairs are near enough to matter, asked for where all would
-# take long.
+# their own targets? `sources`: of which a sample tells how many pairs are near enough to matter, asked for where all
+# would take long.
 suggest_tolerance <- function(control, n, m, d, sources, kernel = sources$kernel, own = FALSE) {
   if (isTRUE(session$tolerance_suggested)) return(invisible())
   if (is.na(seconds_to_save(control, n, m, d, kernel, own))) return(invisible())

@@ -72,24 +72,6 @@
 #' fitted <- as.vector(op %*% a)
 #' sqrt(mean((fitted - (z - s2 * a))^2)) # what the residual leaves
 #' diagnostics(op)
-#'
-#' # The same by least squares on 300 of the points (Nystroem), preconditioned by their K = R'R:
-#' # (R^-T op'op R^-1 + s^2 I) b = R^-T op'z, a = R^-1 b
-#' centres <- x[sample(3e4, 300), ]
-#' R <- chol(as.matrix(kernel_operator(centres, bandwidth = 0.2)) + diag(1e-9, 300))
-#' op <- kernel_operator(centres, x, bandwidth = 0.2)
-#' normal <- \(b) backsolve(R, crossprod(op, op %*% backsolve(R, b)), transpose = TRUE) + s2 * b
-#' p <- r <- backsolve(R, crossprod(op, z), transpose = TRUE)
-#' b <- 0
-#' for (i in 1:30) {
-#'   Ap <- normal(p)
-#'   step <- sum(r^2) / sum(p * Ap)
-#'   b <- b + step * p
-#'   before <- sum(r^2)
-#'   r <- r - step * Ap
-#'   p <- r + sum(r^2) / before * p
-#' }
-#' sqrt(mean((op %*% backsolve(R, b) - fitted)^2)) # what the 300 lose
 #' }
 kernel_operator <- function(x, y = x, bandwidth, kernel = "gaussian", weights = NULL, tol = 1e-6, control = NULL) {
   if (missing(x)) stop_argument("x", "must be given")
@@ -135,9 +117,7 @@ multiply <- function(op, v, transposed, arg = "v", of = "column of `op`") {
   sources <- if (transposed && !is.null(op@at)) op@targets else op@sources
   at <- if (!is.null(op@at)) if (transposed) op@sources$points else op@at
   result <- kernel_sum_of(sources, at, v, run, as_matrix = TRUE)
-  op@state$record <- sum_record(
-    c(result, list(n = nrow(sources$points), m = nrow(result$sums), d = ncol(sources$points))), sources$kernel, run
-  )
+  record_product(op, result, sources, c(nrow(result$sums), nrow(sources$points)), run)
   if (transposed && !is.null(weights)) result$sums * weights else result$sums
 }
 
@@ -185,60 +165,32 @@ setMethod("tcrossprod", signature("kernel_operator", "ANY"), function(x, y = NUL
   multiply(x, transpose_factor(y, "v", ncol(x), "column"), x@transposed)
 })
 
-# K'(W (K v + w)), W the diagonal matrix of `weights`, in one: what each step of least squares asks for. Exactly and on
-# the CPU every kernel is computed once where those of 24 rows at a time stay in a processor's cache.
+# K'(W (K v + w)) of an operator without weights, W the diagonal matrix of `weights`, in one, as each step of least
+# squares asks for it: for tests and benches of normal_product_of(), which checks nothing. On the CPU and exactly every
+# kernel is computed once where those of 24 rows at a time stay in a processor's cache.
 normal_product <- function(op, v, w = NULL, weights = NULL) {
-  if (!is(op, "kernel_operator")) stop_argument("op", "must be a kernel_operator(): found ", describe(op))
   run <- start_run(op@asked, "Summing kernels")
-  given <- check_normal(op, v, w, weights)
-  scale <- op@weights
-  if (!is.null(scale) && op@transposed) {
-    # K = S k, S the weights of its rows: W (S k v + w) = W S (k v + w / S), and K' is k' S
-    if (!is.null(w)) given$w <- ifelse(scale != 0, 1 / scale, 0) * given$w
-    given$weights <- scale^2 * if (is.null(weights)) 1 else given$weights
-  } else if (!is.null(scale) && !is.null(v)) {
-    given$v <- given$v * scale
-  }
-  columns <- if (op@transposed && !is.null(op@at)) op@targets else op@sources
-  rows <- if (!is.null(op@at)) if (op@transposed) op@sources else op@targets
-  result <- normal_product_of(columns, rows, given$v, given$w, given$weights, run)
-  size <- dim(op)
-  op@state$record <- sum_record(
-    c(result, list(n = size[2], m = size[1], d = ncol(columns$points))), columns$kernel, run
-  )
-  if (is.null(scale) || op@transposed) result$product else result$product * scale
+  flipped <- op@transposed && !is.null(op@at)
+  columns <- if (flipped) op@targets else op@sources
+  result <- normal_product_of(columns, if (flipped) op@sources else op@targets, v, w, weights, run)
+  record_product(op, result, columns, dim(op), run)
+  result$product
 }
 
-# list(v, w, weights): as they go to C, those that are given.
-check_normal <- function(op, v, w, weights) {
-  size <- dim(op)
-  check <- function(x, arg, n, of) {
-    if (is_big(x)) stop_argument(arg, "must be in memory: found a big.matrix")
-    if (!is.null(x)) check_coefficients(x, n, arg, paste(of, "of `op`"))
-  }
-  if (is.null(v) && is.null(w)) stop_argument("v", "must be given, or `w`")
-  v <- check(v, "v", size[2], "column")
-  w <- check(w, "w", size[1], "row")
-  if (!is.null(v) && !is.null(w) && NCOL(v) != NCOL(w)) {
-    stop_argument("w", "must have as many columns as `v`, ", NCOL(v), ": found ", NCOL(w))
-  }
-  weights <- check(weights, "weights", size[1], "row")
-  if (NCOL(weights) > 1) stop_argument("weights", "must be a vector: found ", NCOL(weights), " columns")
-  list(v = v, w = w, weights = if (!is.null(weights)) as.vector(weights))
+# Keeps what diagnostics() tells of the last product. `size`: of targets and sources.
+record_product <- function(op, result, sources, size, run) {
+  of <- list(n = size[2], m = size[1], d = ncol(sources$points))
+  op@state$record <- sum_record(c(result, of), sources$kernel, run)
 }
 
 # ---- as a matrix ------------------------------------------------------------------------------
 
-#' @rdname kernel_operator
-#' @usage NULL
 #' @export
 t.kernel_operator <- function(x) {
   x@transposed <- !x@transposed
   x
 }
 
-#' @rdname kernel_operator
-#' @usage NULL
 #' @export
 dim.kernel_operator <- function(x) c(ncol_of(x, !x@transposed), ncol_of(x, x@transposed))
 
@@ -259,26 +211,12 @@ column_sums_of <- function(x) as.vector(crossprod(x, rep(1, nrow(x))))
 
 #' @rdname kernel_operator
 #' @usage NULL
-#' @aliases rowSums,kernel_operator-method
-#' @exportMethod rowSums
+#' @aliases rowSums,kernel_operator-method colSums,kernel_operator-method rowMeans,kernel_operator-method
+#'   colMeans,kernel_operator-method
+#' @exportMethod rowSums colSums rowMeans colMeans
 setMethod("rowSums", "kernel_operator", function(x, na.rm = FALSE, dims = 1L) row_sums(x))
-
-#' @rdname kernel_operator
-#' @usage NULL
-#' @aliases colSums,kernel_operator-method
-#' @exportMethod colSums
 setMethod("colSums", "kernel_operator", function(x, na.rm = FALSE, dims = 1L) column_sums_of(x))
-
-#' @rdname kernel_operator
-#' @usage NULL
-#' @aliases rowMeans,kernel_operator-method
-#' @exportMethod rowMeans
 setMethod("rowMeans", "kernel_operator", function(x, na.rm = FALSE, dims = 1L) row_sums(x) / ncol(x))
-
-#' @rdname kernel_operator
-#' @usage NULL
-#' @aliases colMeans,kernel_operator-method
-#' @exportMethod colMeans
 setMethod("colMeans", "kernel_operator", function(x, na.rm = FALSE, dims = 1L) column_sums_of(x) / nrow(x))
 
 # A number times an operator is one with other weights.
@@ -288,8 +226,6 @@ scale_operator <- function(op, by) {
   op
 }
 
-#' @rdname kernel_operator
-#' @usage NULL
 #' @export
 Ops.kernel_operator <- function(e1, e2) {
   is_scalar <- \(x) is_number(x) && length(x) == 1
@@ -300,13 +236,9 @@ Ops.kernel_operator <- function(e1, e2) {
   stop_arithmetic(.Generic)
 }
 
-#' @rdname kernel_operator
-#' @usage NULL
 #' @export
 Math.kernel_operator <- function(x, ...) stop_arithmetic(.Generic)
 
-#' @rdname kernel_operator
-#' @usage NULL
 #' @export
 Summary.kernel_operator <- function(..., na.rm = FALSE) stop_arithmetic(.Generic)
 
@@ -322,8 +254,6 @@ stop_arithmetic <- function(name) {
   stop(new_error("unsupported", problem, user_call()))
 }
 
-#' @rdname kernel_operator
-#' @usage NULL
 #' @export
 `[.kernel_operator` <- function(x, i, j, drop = TRUE) {
   if (nargs() - (!missing(drop)) != 3) stop_argument("i", "and `j` must both have a place, as in op[i, ] or op[, j]")
@@ -335,8 +265,6 @@ stop_arithmetic <- function(name) {
   if (drop && (length(rows) == 1 || length(columns) == 1)) as.vector(values) else values
 }
 
-#' @rdname kernel_operator
-#' @usage NULL
 #' @export
 as.matrix.kernel_operator <- function(x, ...) {
   check_dots_empty(...)

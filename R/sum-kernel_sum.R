@@ -8,75 +8,55 @@
 #' The result is \eqn{V_{jr} = \sum_i w_i k_{ji} b_{ir}}{V_jr = sum_i w_i k_ji b_ir}. Kernels are functions of
 #' \eqn{r_{ji} = |L^{-1}(y_j - x_i)|}{r_ji = |L^-1 (y_j - x_i)|}, \eqn{H = LL'}{H = L L'} the bandwidth
 #' matrix: distances in units of the bandwidth, where they are 1 at distance 0, not normalised. Or they are functions of
-#' x'y, the product of points in these units, \eqn{L^{-1} x}{L^-1 x} and \eqn{L^{-1} y}{L^-1 y}: with `bandwidth = 1`, of
-#' the points as they are. [kernel_spec()] sets their parameters, which else are `r kernel_parameters()`.
+#' x'y, the product of points in these units, \eqn{L^{-1} x}{L^-1 x} and \eqn{L^{-1} y}{L^-1 y}: with `bandwidth = 1`,
+#' of the points as they are. [kernel_spec()] sets their parameters, which else are `r kernel_parameters()`.
 #'
 #' `r kernel_formulas()`
 #'
-#' **Logarithms and scores.** With `type = "log"` the result is \eqn{\log \sum_i w_i k_{ji}}{log sum_i w_i k_ji}, right also
-#' where the sum underflows, and with `"score"` its gradient by \eqn{y_j}{y_j}, the score of a KDE. They are for the
-#' Gaussian kernel without `b`, and sum every pair exactly, whatever `tol` and the control's `engine` are.
+#' **Logarithms and scores.** With `type = "log"` the result is \eqn{\log \sum_i w_i k_{ji}}{log sum_i w_i k_ji}, right
+#' also where the sum underflows, and with `"score"` its gradient by \eqn{y_j}{y_j}, the score of a KDE. They are for
+#' the Gaussian kernel without `b`, and sum every pair exactly, whatever `tol` and the control's `engine` are.
 #'
-#' **Engines.** `"exact"` sums every pair, in \eqn{O(nm(d + r))} for `r` columns of `b` (half where `y`
-#' is left out), to the rounding of `precision`, with no regard to `tol`; blocks of points of which a bound proves that
-#' they do not reach the last bit of any sum are passed over ([diagnostics()] tells the share that was `kept`). In single
-#' precision on a GPU, one of several columns may be off by 5e-5 where but one or two of its terms count. `"fast"`
-#' takes time linear in `n + m`, for the kernels `"gaussian"`, `"cauchy"` and `"imq"` in up to 7 dimensions, and keeps
-#' every sum within `tol`: it is an error of class `flashkernel_error_unsupported` for other kernels and more dimensions.
-#' `"auto"` takes the one that should finish first. With `tol = 0` that is an exact one, but for Gaussian sums of many
-#' points on the CPU, in double and in up to three dimensions: these the fast engine makes where it is much faster
-#' and proves an error of at most 1e-12 of \eqn{A_j}{A_j}, see below, at every target, which is what is promised of doubles.
-#'
-#' **The fast engine** goes by a sample of the points. Where many of them lie within a bandwidth it spreads
-#' them onto a grid, filters that, and interpolates; the grid has only cells near points. The cost grows
-#' steeply with the dimension. Where few points lie within a bandwidth it sums
-#' directly, over a tree of boxes, and leaves out what is too far away to matter.
+#' **Engines**, a setting of `control`. `"exact"` sums every pair in \eqn{O(nm(d + r))} for `r` columns of `b` (half
+#' where `y` is left out), to the rounding of `precision`, whatever `tol` is; it passes over blocks of points which a
+#' bound proves too far away to reach the last bit of any sum. In single precision on a GPU, one of several columns may
+#' be off by 5e-5 where but one or two of its terms count. `"fast"` takes time linear in `n + m` and keeps every sum
+#' within `tol`, for the kernels `"gaussian"`, `"cauchy"` and `"imq"` in up to 7 dimensions; for others it is an error
+#' of class `flashkernel_error_unsupported`. `"auto"` takes the one that should finish first. With `tol = 0` that is an
+#' exact one, but for Gaussian sums of many points on the CPU, in double and in up to three dimensions: there the fast
+#' engine serves, too, where it proves an error of at most 1e-12 of \eqn{A_j}{A_j} (see below), which is what is
+#' promised of doubles.
 #'
 #' **What the tolerance promises** holds at every target, for any points and any `b`: with \eqn{A_j}{A_j} the sum of
-#' \eqn{|b_i| k}{|b_i| k} at target \eqn{j}{j}, the error there is at most `tol` times the largest \eqn{A_j}{A_j} of the targets
-#' asked for, or with `"pointwise"` times its own. That is proven, not estimated. Before the grid is made, a coarse one of the same
-#' \eqn{|b|}{|b|} sums what the error of a window can be at most around each target, from the window's largest errors at each
-#' distance, which are tabled; the window follows from that. Targets where the bound does not reach, far from the mass or beside much
-#' larger coefficients, are summed directly. Where all that is dearer than the sums of all pairs, these are made.
+#' \eqn{|b_i| k}{|b_i| k} at target \eqn{j}{j}, the error there is at most `tol` times the largest \eqn{A_j}{A_j} of the
+#' targets asked for, or with `tol_type = "pointwise"` times its own. That is proven, not estimated
+#' (`vignette("exact")` tells how). Where the proof would take longer than the sums of all pairs, these are made.
 #' [diagnostics()] has the bound, `tol_bound`, and the largest error on a sample of targets that is summed exactly,
-#' `tol_achieved`. Both leave out what rounding in double does to the coordinates themselves.
+#' `tol_achieved`. Both leave out what rounding in double does to the coordinates themselves. The Laplacian and Matern
+#' kernels, which are not smooth at distance 0, and kernels of x'y are summed exactly, the latter always in double
+#' precision.
 #'
-#' The Cauchy and the inverse multiquadric kernel are Gaussians of all widths together, such as
-#' \eqn{1 / (1 + r^2) = \int_0^\infty e^{-t} e^{-t r^2} dt}{1 / (1 + r^2) = int_0^inf exp(-t) exp(-t r^2) dt}. The
-#' trapezoidal rule in \eqn{\log t}{log t} needs few of them for an error that is small beside the kernel at every
-#' distance (Beylkin and Monzon 2010): for points within a hundred bandwidths 13 or 14 for a `tol` of 1e-3, 21 to 24 for
-#' 1e-6, 31 or 32 for 1e-9. Each is summed as above, several on one grid where that is cheaper. These kernels decay so slowly that
-#' `tol_type = "pointwise"` needs no second look at any target. The Laplacian and Matern kernels
-#' are not smooth at distance 0, where they would need ever narrower Gaussians: they are summed exactly. So are kernels
-#' of x'y, always in double precision: their sums are as exact as those of products of matrices, where terms cancel, too.
+#' **Points in single precision**, `float32` matrices of the package float, take half the memory: they are summed as
+#' they are, with the numbers that their copy in double precision would give. Other functions of this package make that
+#' copy.
 #'
-#' **Points in single precision**, `float32` matrices of the package float, take half the memory: they
-#' are summed as they are, chunks that a function yields as well, with the numbers that their copy
-#' in double precision would give. Other functions of this package take them, too, and make that copy.
+#' **Points larger than memory.** `x`, `y` and `b` may be `big.matrix` objects of the package bigmemory, of which
+#' `chunk_rows` rows at a time are in memory. `x` may also be a function without arguments: each call returns the next
+#' chunk of sources, a matrix (or data frame, or vector for one dimension) or `list(x =, b =)` with their coefficients,
+#' and after the last `NULL`. Chunks may have different numbers of rows. `b` and `weights`, where they are arguments, go
+#' by the order of the rows in all chunks together. A function is read once, so `y` has to be given.
 #'
-#' **Points larger than memory.** `x`, `y` and `b` may be `big.matrix` objects of the package
-#' bigmemory, of any type and file-backed or not, of which `chunk_rows` rows at a time are in
-#' memory. `x` may also be a function without arguments. Each call returns the next chunk of
-#' sources, a matrix (or data frame, or vector for one dimension) or `list(x =, b =)` with their
-#' coefficients, and after the last `NULL`. Chunks may have different numbers of rows, but not of
-#' columns. `b` and `weights`, where they are arguments, go by the order of the rows in all chunks
-#' together. A function is read once, so `y` has to be given.
+#' Gaussian sums with `tol_type = "global"` use one grid for all chunks on the CPU, where a sample of the points (of a
+#' function the first chunk) says that this is fastest. That takes time linear in `n + m` and the memory of the grid and
+#' a chunk, and `tol` is the error of all chunks together. Every row is read once, but targets in a `big.matrix` in more
+#' than 3 dimensions twice. Where the grid cannot keep the tolerance, tables are summed as below; what a function has
+#' yielded is lost then, which is an error of class `flashkernel_error_unsupported`.
 #'
-#' Gaussian sums with `tol_type = "global"` go by one grid, on the CPU, where a sample of the points (of a function
-#' the first chunk) says that this is fastest: all chunks are spread onto it, it is filtered once, and the targets
-#' are read from it. That takes time linear in `n + m`, the memory of the grid and a chunk, and `tol` is the error
-#' of all chunks together. Every row is read once, but targets in a `big.matrix` in more than 3 dimensions, twice.
-#' Points too far apart, in bandwidths, for a grid, and targets at which it cannot be proven to keep the tolerance,
-#' are summed as below where all are in tables; what a function has yielded is lost, which is an error of class
-#' `flashkernel_error_unsupported`.
-#'
-#' Otherwise every chunk is summed with each piece of the targets, or of a function, with all of them, whose sums
-#' are then in memory meanwhile. The fast engine takes each of k chunks to `tol / k`, and
-#' those of a function, whose number is not known, to `tol / 64`: `tol` holds then for 64 chunks of any kind, and
-#' for any number that are alike.
-#'
-#' Either way the result is the same for any number of threads, and that of all points in one matrix but for
-#' rounding and `tol`.
+#' Otherwise every chunk is summed with each piece of the targets, or of a function with all of them, whose sums are
+#' then in memory meanwhile. The fast engine takes each of k chunks to `tol / k`, and those of a function, whose number
+#' is not known, to `tol / 64`: `tol` holds then for 64 chunks of any kind, and for any number that are alike. Either
+#' way the result is the same for any number of threads, and that of all points in one matrix but for rounding and
+#' `tol`.
 #'
 #' @param x The `n` source points: a numeric matrix, a data frame of numeric columns, a `float32` matrix
 #'   of the package float, a vector for one dimension, a `big.matrix`, or a function that yields chunks.
@@ -98,18 +78,15 @@
 #'   their sums (a vector or a matrix as `b` is), called for one range of targets after the other.
 #' @param chunk_rows Rows of a `big.matrix` in memory at a time. `NULL`: as many as take 128 MB,
 #'   or the bytes of the option `flashkernel.chunk_bytes`.
-#' @param control Where and how: `NULL`, a [flash_control()], or a list of its settings, such as `engine`, `precision` and
-#'   `tol_type`.
+#' @param control Where and how: `NULL`, a [flash_control()], or a list of its settings, such as `engine`, `precision`
+#'   and `tol_type`.
 #' @returns A vector of length `m` where `b` is a vector or `NULL`, else an `m` x `r` matrix with
 #'   the column names of `b`; with `type = "score"` an `m` x `d` matrix with the columns of `x`, in inverse units of
 #'   them. [diagnostics()] of it tells what was computed where and how fast; with `out` that
 #'   record itself is returned, invisibly.
 #' @inheritSection flash_kde Errors
 #' @inheritSection flash_kde Progress
-#' @references Beylkin, G. and Monzon, L. (2010) Approximation by exponential sums revisited. *Applied and
-#'   Computational Harmonic Analysis* 28, 131-149.
-#'
-#'   Rasmussen, C. E. and Williams, C. K. I. (2006) *Gaussian Processes for Machine
+#' @references Rasmussen, C. E. and Williams, C. K. I. (2006) *Gaussian Processes for Machine
 #'   Learning*. MIT Press. Chapter 4 has the kernels.
 #' @seealso [kernel_operator()] for many products of the same matrix.
 #' @export
@@ -190,7 +167,8 @@ check_sums <- function(x, y, b, bandwidth, weights, kernel = "gaussian") {
   list(sources = sum_sources(x, weights, L, kernel), at = y, b = b)
 }
 
-# An n x r double matrix, a big.matrix, or a vector, which is not copied where it is plain; n is NA where it is not known.
+# An n x r double matrix, a big.matrix, or a vector, which is not copied where it is plain; n is NA where it is not
+# known.
 check_coefficients <- function(b, n, arg = "b", of = "row of `x`") {
   if (is_float32(b)) b <- if (is.matrix(b@Data)) as_points(b, arg) else as.vector(as_points(b, arg))
   is_plain <- is.double(b) && is.null(attributes(b)) && length(b) > 0

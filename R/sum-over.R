@@ -15,10 +15,8 @@ groups_of <- function(sources, at, loo, control) UseMethod("groups_of")
 
 # A verb of sums: a function(sources, at, loo, control) of list(log_abs, negative, score, stats), as `merged` with all
 # that it takes to merge parts, and as `alone` without.
-log_verb <- function(factor) {
-  sum <- \(sources, at, loo, control) log_sum(sources, at, factor, loo, control)
-  list(merged = sum, alone = sum)
-}
+log_verb <- function(factor) same_verb(\(sources, at, loo, control) log_sum(sources, at, factor, loo, control))
+same_verb <- function(sum) list(merged = sum, alone = sum)
 
 # Scores of parts are merged by the sums.
 score_verb <- function(factor, names) {
@@ -39,21 +37,21 @@ score_and_log.default <- function(sources, at, factor, loo, names, control) {
 
 #' @export
 score_and_log.grouped_sources <- function(sources, at, factor, loo, names, control) {
-  merged <- score_verb(factor, names)$merged
-  sum_over(groups_of(sources, at, loo, control), loo, control, list(merged = merged, alone = merged))
+  sum_over(sources, at, loo, control, same_verb(score_verb(factor, names)$merged))
 }
 
 #' @export
 log_sum.grouped_sources <- function(sources, at, factor, loo, control) {
-  sum_over(groups_of(sources, at, loo, control), loo, control, log_verb(factor))
+  sum_over(sources, at, loo, control, log_verb(factor))
 }
 
 #' @export
 score_sum.grouped_sources <- function(sources, at, factor, loo, names, control) {
-  sum_over(groups_of(sources, at, loo, control), loo, control, score_verb(factor, names))
+  sum_over(sources, at, loo, control, score_verb(factor, names))
 }
 
-sum_over <- function(groups, loo, control, verb) {
+sum_over <- function(sources, at, loo, control, verb) {
+  groups <- groups_of(sources, at, loo, control)
   # errors of groups add up, each relative to the largest sum of its own
   if (groups$adds && control$tol_type == "global") control$tol <- control$tol / length(groups$work)
   verb <- if (groups$adds || loo) verb$merged else verb$alone
@@ -180,6 +178,5 @@ plain_log_sum.default <- function(sources, at, control) {
 
 #' @export
 plain_log_sum.grouped_sources <- function(sources, at, control) {
-  sum <- \(sources, at, loo, control) plain_log_sum(sources, at, control)
-  sum_over(groups_of(sources, at, FALSE, control), FALSE, control, list(merged = sum, alone = sum))
+  sum_over(sources, at, FALSE, control, same_verb(\(sources, at, loo, control) plain_log_sum(sources, at, control)))
 }

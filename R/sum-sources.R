@@ -33,7 +33,7 @@ sum_sources <- function(points, weights, L, kernel = "gaussian", plan = NULL, fa
     } else if (!is.null(factors)) {
       c("sources_by_factors", "grouped_sources", "memory_sources")
     } else {
-      c(if (is.object(kernel) && inherits(kernel, "compact_kernel")) "compact_sources" else "engine_sources", "memory_sources")
+      c(if (is_compact(kernel)) "compact_sources" else "engine_sources", "memory_sources")
     }
   }
   structure(class = class, list(
@@ -82,8 +82,8 @@ is_weightless <- function(sources) {
 
 # ---- where sums run ---------------------------------------------------------------------------
 
-# As where the sources are summed at `at`: they themselves, or sources of the class `spread_sources` where the workers of
-# control$cluster are to share the targets. Generics of sums dispatch on it.
+# As where the sources are summed at `at`: they themselves, or sources of the class `spread_sources` where the workers
+# of control$cluster are to share the targets. Generics of sums dispatch on it.
 spread <- function(sources, at, control) UseMethod("spread")
 #' @export
 spread.default <- function(sources, at, control) sources

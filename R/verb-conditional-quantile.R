@@ -214,10 +214,11 @@ whitened <- function(x, data) {
     levels <- x[, d + seq_len(ncol(x) - d), drop = FALSE]
     return(cbind(whitened(x[, seq_len(d), drop = FALSE], data), unname(levels)))
   }
-  if (all(data$L[lower.tri(data$L)] == 0)) {
-    u <- t((x - rep(data$middle, each = nrow(x))) / rep(diagonal(data$L), each = nrow(x)))
+  u <- if (is_diagonal(data$L)) {
+    (x - rep(data$middle, each = nrow(x))) / rep(diagonal(data$L), each = nrow(x))
   } else {
-    u <- forwardsolve(data$L, t(x) - data$middle)
+    t(forwardsolve(data$L, t(x) - data$middle))
   }
-  transposed(with_low(unname(u), x, data$L, data$middle))
+  u <- unname(u)
+  if (any(abs(u) > FAR_OUT, na.rm = TRUE)) transposed(with_low(t(u), x, data$L, data$middle)) else u
 }

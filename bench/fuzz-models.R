@@ -68,7 +68,7 @@ regression_case <- function() {
   bandwidth <- if (chance(0.15)) NULL else h
   fit <- bquote(kernel_regression(x, y, .(type), .(bandwidth), weights = w, seconds = 0.05))
   levels <- length(rows$x) > rows$d
-  if (levels) fit$lambda <- if (chance(0.8)) stats::runif(1, 0.01, 0.5)
+  if (levels && chance(0.8)) fit$categorical <- bquote(categorical_kernel(.(stats::runif(1, 0.01, 0.5))))
   checks <- list(
     response = quote(predict(f, new)),
     gradient = quote(predict(f, new, type = "gradient")),
@@ -268,7 +268,7 @@ parts_case <- function() {
   levels <- length(rows$x) > rows$d
   estimator <- pick("kde", "kde", "sdkde")
   fit <- bquote(flash_kde(x, .(estimator), .(h), weights = w))
-  if (levels) fit$lambda <- 0.2
+  if (levels) fit$categorical <- quote(categorical_kernel(0.2))
   checks <- list(
     marginal = quote(predict(kde_marginal(f, 1), new)),
     conditional = quote(predict(kde_conditional(f, new[1, 1, drop = FALSE]), new)),

@@ -83,7 +83,7 @@ contract_kinds <- function() {
     "kda, support" = of(flash_kda(three ~ a, d, estimator = "kde", bandwidth = 0.2, support = c(0, 1), weights = w)),
     "regression" = of(kernel_regression(y ~ a + b, d, bandwidth = 0.3, weights = w), "b"),
     "regression, levels" = of(
-      kernel_regression(y ~ a + g, d, type = "constant", bandwidth = 0.3, lambda = 0.2, weights = w)
+      kernel_regression(y ~ a + g, d, type = "constant", bandwidth = 0.3, categorical = categorical_kernel(0.2), weights = w)
     ),
     "kernel_ridge" = of(kernel_ridge(y ~ a + b, d, bandwidth = 0.3, lambda = 1e-3, weights = w), "b"),
     "kernel_ridge, centers" = of(kernel_ridge(y ~ a + b, d, bandwidth = 0.3, lambda = 1e-3, centers = 2, weights = w), "b"),

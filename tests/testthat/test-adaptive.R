@@ -39,6 +39,20 @@ test_that("densities, scores and standard errors are those of kernels of their o
   }
 })
 
+test_that("leave-one-out values by all pairs at once are those by classes of equal widths", {
+  run <- cpu_run(threads = 1)
+  for (d in 1:3) {
+    case <- adaptive_case(d = d)
+    case$x[1, ] <- 60 # so far out that its sum underflows beside its own kernel's height
+    L <- t(chol(case$H))
+    others <- sum(case$w) - case$w
+    data <- list(x = case$x, weights = case$w, w = case$w, d = d, others = others, log_floor = rep(-1e5, 40))
+    classes <- log_sum(sum_sources(case$x, case$w, L, factors = case$factors), NULL, PLAIN_FACTOR, TRUE, run)$log_abs
+    pairs <- left_out_by_factors(data, L, case$factors, run)$log_density
+    expect_equal(pairs, classes + log_kernel_norm(L) - log(others), tolerance = 1e-13)
+  }
+})
+
 test_that("factors of 1 give the bits of one bandwidth", {
   case <- adaptive_case()
   plain <- flash_kde(case$x, "kde", bandwidth = case$H, weights = case$w)

@@ -104,7 +104,7 @@ test_that("products that are known to be short are one request, however many pai
   there <- flash_data(x, workers[2:3], shard_rows = 20)
   op <- kernel_operator(at, there, bandwidth = 1, tol = 0)
   requests <- \() {
-    normal_product(op, 1:9)
+    normal_product(op, as.double(1:9))
     diagnostics(op)$workers$requests
   }
   first <- requests()

@@ -154,7 +154,7 @@ test_that("factors have kernels of levels: fits, leave-one-out fits, errors and 
     h <- c(a = 0.4, b = 0.8)[seq_len(d)]
     y <- rowSums(sin(x)) + as.integer(f$f) + rnorm(n)
     fit <- kernel_regression(
-      data, y, if (linear) "local_linear" else "constant", if (d > 0) h, weights = w, lambda = lambda
+      data, y, if (linear) "local_linear" else "constant", if (d > 0) h, weights = w, categorical = categorical_kernel(lambda)
     )
     own <- mixed_smoother(x, f, x, f, h, lambda, w, linear)
     expect_equal(fitted(fit), drop(own %*% y), tolerance = 1e-10)
@@ -171,7 +171,7 @@ test_that("factors have kernels of levels: fits, leave-one-out fits, errors and 
     expect_equal(found$se.fit, drop(sqrt(l^2 %*% predict(fit, type = "variance"))), tolerance = 1e-8)
     if (!linear || d != 1) next
     slope <- kernel_regression(x[f$f == "b", 1], y[f$f == "b"], bandwidth = 0.4, weights = w[f$f == "b"])
-    alone <- kernel_regression(y ~ a + f, cbind(data, y), bandwidth = 0.4, weights = w, lambda = 0)
+    alone <- kernel_regression(y ~ a + f, cbind(data, y), bandwidth = 0.4, weights = w, categorical = categorical_kernel(0))
     slopes <- predict(alone, type = "gradient")[f$f == "b", 1]
     expect_equal(slopes, drop(predict(slope, type = "gradient")), tolerance = 1e-8)
   }
@@ -183,7 +183,7 @@ test_that("lambdas are chosen with the bandwidth, and levels that no row has see
   data$y <- sin(4 * data$x) + as.integer(data$f) + rnorm(120, sd = 0.3)
   fit <- kernel_regression(y ~ x + f + g, data)
   value_at <- function(h, lambda) {
-    other <- kernel_regression(y ~ x + f + g, data, bandwidth = h, lambda = lambda)
+    other <- kernel_regression(y ~ x + f + g, data, bandwidth = h, categorical = categorical_kernel(lambda))
     mean((data$y - other$left_out)^2) / var(data$y)
   }
   h <- sqrt(fit$bandwidth[1])
@@ -199,10 +199,10 @@ test_that("lambdas are chosen with the bandwidth, and levels that no row has see
   # f matters, g does not
   expect_lt(lambda[["f"]], 0.2)
   expect_gt(lambda[["g"]], 0.2)
-  given <- kernel_regression(y ~ x + f + g, data, bandwidth = 0.1, lambda = c(g = 0.5))
+  given <- kernel_regression(y ~ x + f + g, data, bandwidth = 0.1, categorical = categorical_kernel(c(g = 0.5)))
   expect_equal(given$discrete$lambda[["g"]], 0.5)
   expect_equal(given$bandwidth[1], 0.01)
-  apart <- kernel_regression(y ~ f + g, subset(data, !(f == "a" & g == "2")), lambda = c(f = 0, g = 0))
+  apart <- kernel_regression(y ~ f + g, subset(data, !(f == "a" & g == "2")), categorical = categorical_kernel(c(f = 0, g = 0)))
   means <- tapply(data$y, data[c("f", "g")], mean)
   # rows that differ in g count half as much again as those in f, of three levels, as lambdas go to 0
   counts <- c(sum(data$f == "a" & data$g == "1"), table(data$f, data$g)[2:3, "2"])
@@ -214,7 +214,7 @@ test_that("lambdas are chosen with the bandwidth, and levels that no row has see
 
 test_that("where levels of all other rows differ so much that their weights underflow, the mean of all is left", {
   far <- as.data.frame(lapply(seq_len(30), \(k) factor(1:6)), col.names = paste0("f", 1:30))
-  alone <- kernel_regression(cbind(far, x = 1:6), (1:6)^2, bandwidth = 1, lambda = 0)
+  alone <- kernel_regression(cbind(far, x = 1:6), (1:6)^2, bandwidth = 1, categorical = categorical_kernel(0))
   expect_equal(alone$left_out[, 1], rep(mean((1:6)^2), 6))
   expect_equal(alone$fitted[, 1], (1:6)^2)
 })
@@ -223,7 +223,7 @@ test_that("methods know levels", {
   data <- transform(iris, wide = Sepal.Width > 3)
   data$Species[2] <- NA
   fit <- kernel_regression(
-    Petal.Width ~ Sepal.Length + Species + wide, data, bandwidth = 0.5, lambda = 0.1, na.action = na.exclude
+    Petal.Width ~ Sepal.Length + Species + wide, data, bandwidth = 0.5, categorical = categorical_kernel(0.1), na.action = na.exclude
   )
   expect_equal(which(is.na(fitted(fit))), 2)
   expect_equal(predict(fit, data), fitted(fit), tolerance = 1e-10)
@@ -463,9 +463,9 @@ test_that("broom's functions have rows for slopes, fits and rows", {
 test_that("what cannot be is refused in words", {
   refused <- \(expr, text) expect_error(expr, text, class = "flashkernel_error_argument")
   refused(kernel_regression(iris[, 1:2], iris$Species), "flash_kda")
-  refused(kernel_regression(Sepal.Width ~ Sepal.Length, iris, lambda = 0.1), "`lambda`")
+  refused(kernel_regression(Sepal.Width ~ Sepal.Length, iris, categorical = categorical_kernel(0.1)), "`categorical`")
   refused(kernel_regression(Sepal.Width ~ Species, iris, bandwidth = 1), "`bandwidth`")
-  refused(kernel_regression(iris[5], iris$Sepal.Width, lambda = 0.7), "Aitchison-Aitken")
+  refused(kernel_regression(iris[5], iris$Sepal.Width, categorical = categorical_kernel(0.7)), "Aitchison-Aitken")
   refused(kernel_regression(1:3, 1:2), "one value per row")
   refused(kernel_regression(1:3, c(1, Inf, 2)), "`y` must be finite")
   for (size in c(1e-200, 1e200)) refused(kernel_regression(1:3, cbind(1:3, size * 1:3)), "`y` must .*rescale it")
@@ -501,7 +501,7 @@ test_that("a prediction far from the rows warns by how much it multiplies errors
   expect_no_warning(predict(update(fit, type = "constant"), at))
   # in two columns, with levels, and with so many rows that some are looked at
   rows <- transform(mtcars, cyl = factor(cyl))
-  mixed <- kernel_regression(mpg ~ wt + hp + cyl, rows, bandwidth = c(1, 50), lambda = 0.3)
+  mixed <- kernel_regression(mpg ~ wt + hp + cyl, rows, bandwidth = c(1, 50), categorical = categorical_kernel(0.3))
   expect_warning(predict(mixed, data.frame(wt = c(3, 12), hp = c(100, 600), cyl = "6")), "at row 2 of")
   expect_warning(predict(fit, data.frame(wt = seq(12, 13, length.out = 1e5))), "and perhaps at others")
 })
