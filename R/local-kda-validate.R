@@ -124,17 +124,3 @@ print_kda <- function(x, table, digits) {
   cat("Bandwidth:", if (x$shared) "one for all classes\n\n" else "of each class\n\n")
   print(table, digits = digits)
 }
-
-#' @export
-#' @noRd
-nobs.flash_kda <- function(object, ...) {
-  check_dots_empty(...)
-  n_used(object)
-}
-
-#' @export
-#' @noRd
-formula.flash_kda <- function(x, ...) {
-  if (is.null(x$terms)) stop_argument("x", "must be a fit by formula")
-  stats::formula(x$terms)
-}
