@@ -14,18 +14,16 @@
  * with f a quadratic polynomial (1 for a density, 1 + d/2 - q/2 for the Laplace correction).
  * Matrices are column-major, n x d, one point a row, as R stores them.
  */
-#ifndef FK_H
-#define FK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/language.h"
 #include "core/operations.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FK_BEGIN_C
 
 /* ---- status and errors ------------------------------------------------------------------------ */
 
@@ -473,8 +471,4 @@ double fk_seconds(void);
 /* Bytes of memory that the machine has; infinite where the system does not tell. */
 double fk_machine_memory(void);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+FK_END_C

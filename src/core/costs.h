@@ -2,14 +2,11 @@
  * was measured with. What is mathematics or a promise about errors stands where it is used, and so do the steps of
  * a search. Arrays of two are of doubles and of floats. What a kernel costs stands in the table of kernels.c.
  */
-#ifndef FK_CORE_COSTS_H
-#define FK_CORE_COSTS_H
+#pragma once
 
 #include "../fk.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FK_BEGIN_C
 
 /* What a thread is woken for. */
 struct fk_thread_costs {
@@ -245,8 +242,4 @@ struct fk_costs {
 };
 extern const struct fk_costs fk_costs;
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+FK_END_C

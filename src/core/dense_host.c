@@ -43,16 +43,15 @@ static enum fk_status view_of(const struct fk_dense *A, struct view *out, struct
   return FK_STATUS_OK;
 }
 
-static enum fk_status host_ready(int device, const struct fk_dense *A, struct fk_error *err) {
-  (void)device, (void)A, (void)err;
+static enum fk_status host_ready(FK_UNUSED int device, FK_UNUSED const struct fk_dense *A,
+                                 FK_UNUSED struct fk_error *err) {
   return FK_STATUS_OK;
 }
 
 /* ---- memory ----------------------------------------------------------------------------------- */
 
-static enum fk_status host_alloc(int device, struct fk_dense *A, struct fk_error *err) {
+static enum fk_status host_alloc(FK_UNUSED int device, struct fk_dense *A, struct fk_error *err) {
   size_t bytes;
-  (void)device;
   A->data = NULL;
   A->ld = fk_larger(A->n, 1);
   enum fk_status status = fk_dense_bytes(A, &bytes, err);
@@ -63,8 +62,7 @@ static enum fk_status host_alloc(int device, struct fk_dense *A, struct fk_error
                            (double)A->d);
 }
 
-static void host_free(int device, struct fk_dense *A) {
-  (void)device;
+static void host_free(FK_UNUSED int device, struct fk_dense *A) {
   fk_aligned_free(A->data);
   A->data = NULL;
 }
@@ -92,10 +90,9 @@ struct transpose {
 };
 
 /* Columns of squares. */
-static void transpose_columns(void *data, int64_t first, int64_t end, int slot) {
+static void transpose_columns(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct transpose *t = data;
   const int64_t n = t->to.n, ld = t->to.ld, from_ld = t->from.ld;
-  (void)slot;
   for (int64_t column = first * SQUARE; column < fk_smaller(n, end * SQUARE); column += SQUARE)
     for (int64_t row = t->upper ? column : 0; row < (t->upper ? n : column + 1); row += SQUARE)
       for (int64_t j = column; j < fk_smaller(n, column + SQUARE); j++) {
@@ -123,9 +120,8 @@ struct scale {
   const double *s;
 };
 
-static void scale_columns(void *data, int64_t first, int64_t end, int slot) {
+static void scale_columns(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct scale *t = data;
-  (void)slot;
   for (int64_t j = first; j < end; j++) {
     const double *from = t->from.data + j * t->from.ld;
     double *to = t->to.data + j * t->to.ld;
@@ -289,11 +285,10 @@ static enum fk_status refused(const char *routine, int info, struct fk_error *er
   return fk_fail(err, FK_STATUS_INTERNAL, "LAPACK's %s refused argument %d", routine, -info);
 }
 
-static enum fk_status host_potrf(int device, unsigned flags, const struct fk_dense *A, int64_t *pivot,
+static enum fk_status host_potrf(FK_UNUSED int device, unsigned flags, const struct fk_dense *A, int64_t *pivot,
                                  struct fk_error *err) {
   struct view a;
   int info = 0;
-  (void)device;
   *pivot = 0;
   enum fk_status status = fk_dense_check_square(A, NULL, err);
   if (!status) status = view_of(A, &a, err);
@@ -306,10 +301,10 @@ static enum fk_status host_potrf(int device, unsigned flags, const struct fk_den
   return FK_STATUS_OK;
 }
 
-static enum fk_status host_lauum(int device, unsigned flags, const struct fk_dense *A, struct fk_error *err) {
+static enum fk_status host_lauum(FK_UNUSED int device, unsigned flags, const struct fk_dense *A,
+                                 struct fk_error *err) {
   struct view a;
   int info = 0;
-  (void)device;
   enum fk_status status = fk_dense_check_square(A, NULL, err);
   if (!status) status = view_of(A, &a, err);
   if (status) return status;
@@ -317,12 +312,11 @@ static enum fk_status host_lauum(int device, unsigned flags, const struct fk_den
   return info ? refused("dlauum", info, err) : FK_STATUS_OK;
 }
 
-static enum fk_status host_syev(int device, unsigned flags, const struct fk_dense *A,
+static enum fk_status host_syev(FK_UNUSED int device, unsigned flags, const struct fk_dense *A,
                                 const struct fk_dense *values, struct fk_error *err) {
   struct view a, w;
   int info = 0, ask = -1;
   double best = 0;
-  (void)device;
   enum fk_status status = fk_dense_check_square(A, values, err);
   if (!status) status = view_of(A, &a, err);
   if (!status) status = view_of(values, &w, err);
@@ -339,23 +333,18 @@ static enum fk_status host_syev(int device, unsigned flags, const struct fk_dens
 
 /* ---- copies: done when they are asked for ------------------------------------------------------- */
 
-static enum fk_status host_copy_beside(int device, int source, const struct fk_dense *from,
+static enum fk_status host_copy_beside(int device, FK_UNUSED int source, const struct fk_dense *from,
                                        const struct fk_dense *to, struct fk_error *err) {
-  (void)source;
   return host_copy(device, from, to, err);
 }
 
-static enum fk_status host_turn(int device, struct fk_error *err) {
-  (void)device, (void)err;
-  return FK_STATUS_OK;
-}
+static enum fk_status host_turn(FK_UNUSED int device, FK_UNUSED struct fk_error *err) { return FK_STATUS_OK; }
 
 static enum fk_status host_alloc_here(struct fk_dense *A, struct fk_error *err) { return host_alloc(0, A, err); }
 static void host_free_here(struct fk_dense *A) { host_free(0, A); }
 
 /* Allocations tell. */
-static enum fk_status host_room(int device, double *bytes, struct fk_error *err) {
-  (void)device, (void)err;
+static enum fk_status host_room(FK_UNUSED int device, double *bytes, FK_UNUSED struct fk_error *err) {
   *bytes = INFINITY;
   return FK_STATUS_OK;
 }

@@ -21,9 +21,8 @@ static int32_t dominant_of(const struct fk_dominants *of, int64_t target) {
   return 0;
 }
 
-static void fill(void *data, int64_t first, int64_t end, int slot) {
+static void fill(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct dominants_search *s = data;
-  (void)slot;
   for (int64_t target = first; target < end; target++) s->by[target] = dominant_of(s->of, target);
 }
 

@@ -93,9 +93,8 @@ struct logs {
   int *negative;
 };
 
-static void take_logs(void *data, int64_t first, int64_t end, int slot) {
+static void take_logs(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct logs *l = data;
-  (void)slot;
   for (int64_t j = first; j < end; j++) {
     double mass = l->log_abs[j];
     if (l->negative) l->negative[j] = mass < 0;

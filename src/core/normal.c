@@ -35,11 +35,10 @@ struct residuals {
   int64_t m;
 };
 
-static void weigh(void *data, int64_t first, int64_t end, int slot) {
+static void weigh(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct residuals *r = data;
   const double *w = r->normal->w, *weights = r->normal->weights;
   int64_t m = r->m;
-  (void)slot;
   for (int64_t v = 0; v < r->normal->n_columns; v++)
     for (int64_t j = first; j < end; j++) {
       double *u = r->u + v * m + j;

@@ -2,14 +2,9 @@
  * would take by a guess, by the constants of costs.h; the fast ones choose their method once more when they have
  * seen a sample of the points (fast/choose.h).
  */
-#ifndef FK_CORE_PLAN_H
-#define FK_CORE_PLAN_H
+#pragma once
 
 #include "../fk.h"
-
-#ifdef __cplusplus
-extern "C" {
-#endif
 
 /* What is promised of sums in double: an error of so much of the sum of |b| k of the same target, of gradients, in
  * bandwidths, in all directions together. */
@@ -54,9 +49,3 @@ const struct fk_engine *fk_engine_at(int i);
 const char *fk_operation_name(enum fk_operation operation);
 const char *fk_operation_words(enum fk_operation operation);
 bool fk_operation_of(const char *name, enum fk_operation *operation); /* false: there is none of this name */
-
-#ifdef __cplusplus
-}
-#endif
-
-#endif

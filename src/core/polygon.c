@@ -110,9 +110,8 @@ struct masses {
   double *out;
 };
 
-static void fill(void *data, int64_t first, int64_t end, int slot) {
+static void fill(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct masses *m = data;
-  (void)slot;
   for (int64_t i = first; i < end; i++) m->out[i] = mass_of(m->of, i);
 }
 

@@ -107,11 +107,10 @@ static void look_for_post(unsigned seen) {
   while (atomic_load_explicit(&pool.posts, memory_order_relaxed) == seen && fk_seconds() < end) relax();
 }
 
-static void *work(void *unused) {
+static void *work(FK_UNUSED void *unused) {
   struct pool_loop *loop;
   int64_t piece;
   int slot;
-  (void)unused;
   pthread_mutex_lock(&pool.lock);
   while (!pool.stop) {
     unsigned seen = atomic_load(&pool.posts);

@@ -18,10 +18,9 @@ struct norms {
   double *norms;
 };
 
-static void square(void *data, int64_t first, int64_t end, int slot) {
+static void square(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct norms *t = data;
   const struct fk_compressed *rows = t->rows;
-  (void)slot;
   for (int64_t i = first; i < end; i++) {
     double sum = 0;
     for (int e = rows->start[i]; e < rows->start[i + 1]; e++) {
@@ -47,11 +46,10 @@ struct sparse_job {
   double *values;
 };
 
-static void do_rows(void *data, int64_t first, int64_t end, int slot) {
+static void do_rows(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct sparse_job *job = data;
   const struct fk_sparse *s = job->s;
   const struct fk_compressed *rows = &s->rows, *centres = &s->centres;
-  (void)slot;
   for (int64_t i = first; i < end; i++) {
     double *sums = job->values + i * s->m;
     int64_t row = job->first + i;

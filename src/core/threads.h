@@ -1,13 +1,10 @@
 /* Threads, and work cut into chunks between which the caller may look for an interrupt. */
-#ifndef FK_CORE_THREADS_H
-#define FK_CORE_THREADS_H
+#pragma once
 
 #include "../fk.h"
 #include "pool.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FK_BEGIN_C
 
 /* As fk_threads(), but no more than the work (in multiply-adds) is worth waking. */
 int fk_threads_for_work(int requested, double work);
@@ -46,8 +43,4 @@ struct fk_poll fk_poll_of_step(struct fk_step *step);
 /* For a copy of so many numbers in memory, of many that follow each other: the threads are awake. */
 int fk_threads_to_copy(int requested, int64_t numbers);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+FK_END_C

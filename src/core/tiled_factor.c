@@ -176,14 +176,13 @@ static enum fk_status finish_L(struct factor_sweep *s, int64_t k, struct fk_erro
   return t->ops->trsm(device, FK_RIGHT | FK_TRANSPOSED, 1, &corner, &below, err);
 }
 
-static enum fk_status take_L(struct factor_sweep *s, int64_t j, int64_t k, const struct fk_dense *panel,
+static enum fk_status take_L(struct factor_sweep *s, int64_t j, FK_UNUSED int64_t k, const struct fk_dense *panel,
                              struct fk_error *err) {
   const struct fk_tiled *t = s->t;
   const int device = fk_tiled_device(t, j);
   struct fk_dense L = column(s, j, false), corner = fk_tiled_rows(t, &L, j, j + 1),
                   below = fk_tiled_rows(t, &L, j + 1, t->count), beside = fk_tiled_rows(t, panel, j, j + 1),
                   beside_below = fk_tiled_rows(t, panel, j + 1, t->count);
-  (void)k;
   s->done += (double)(corner.n + below.n) * (double)corner.n * (double)panel->d;
   enum fk_status status = t->ops->syrk(device, 0, -1, &beside, 1, &corner, err);
   if (status || below.n == 0) return status;

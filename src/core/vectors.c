@@ -25,18 +25,16 @@ static double product_of(const double *a, const double *b, int64_t n) {
   return sum;
 }
 
-static void sum_blocks(void *data, int64_t first, int64_t end, int slot) {
+static void sum_blocks(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct vectors_job *job = data;
-  (void)slot;
   for (int64_t block = first; block < end; block++) {
     const int64_t row = block % job->blocks * ROWS, at = block / job->blocks * job->n + row;
     job->out[block] = product_of(job->a + at, job->b + at, fk_smaller(ROWS, job->n - row));
   }
 }
 
-static void add_blocks(void *data, int64_t first, int64_t end, int slot) {
+static void add_blocks(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct vectors_job *job = data;
-  (void)slot;
   for (int64_t block = first; block < end; block++) {
     const int64_t c = block / job->blocks, row = block % job->blocks * ROWS, at = c * job->n + row;
     const int64_t count = fk_smaller(ROWS, job->n - row);

@@ -70,13 +70,12 @@ struct whiten_survey {
   struct whiten_extent *extents; /* [column][part] */
 };
 
-static void survey_part(void *data, int64_t i, int64_t end, int slot) {
+static void survey_part(void *data, int64_t i, FK_UNUSED int64_t end, FK_UNUSED int slot) {
   const struct whiten_survey *s = data;
   const struct fk_matrix *x = s->x;
   int64_t parts = fk_pieces(x->n, PART), first = i % parts * PART, count = fk_smaller(PART, x->n - first);
   const void *from = fk_number_at(x->data, x->type, i / parts * x->ld + first);
   const double *weights = s->weights ? s->weights + first : NULL;
-  (void)end, (void)slot;
   s->extents[i] = x->type == FK_FLOAT ? extent_of(from, FK_FLOAT, weights, count, s->scale)
                                       : extent_of(from, FK_DOUBLE, weights, count, s->scale);
 }

@@ -70,9 +70,7 @@ static void describe(const struct fk_opts *opts, struct fk_stats *stats) {
   fk_cpu_describe(stats, &mode, fk_threads(opts->threads));
 }
 
-static enum fk_status available(const struct fk_opts *opts, struct fk_error *err) {
-  (void)opts;
-  (void)err;
+static enum fk_status available(FK_UNUSED const struct fk_opts *opts, FK_UNUSED struct fk_error *err) {
   return FK_STATUS_OK;
 }
 

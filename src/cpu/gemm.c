@@ -102,9 +102,8 @@ static void run_tiles(void *data, int64_t first, int64_t end, int slot) {
 /* Their time is that of reading A: copies of its tiles would take longer. */
 enum { PIECE = 256 }; /* rows of C */
 
-static void run_vectors(void *data, int64_t first, int64_t end, int slot) {
+static void run_vectors(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct gemm *g = data;
-  (void)slot;
   for (int64_t v = 0; v < g->n; v++) {
     struct fk_tile_vector a = {.x = g->B + v * g->ldb, .ld = g->lda, .alpha = g->alpha};
     a.y = g->C + first + v * g->ldc;

@@ -73,10 +73,9 @@ static void fill_block(const struct fk_near_blocks *b, int64_t block) {
     }
 }
 
-static void fill_regions(void *data, int64_t first, int64_t end, int slot) {
+static void fill_regions(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct fk_near_blocks *b = data;
   int64_t d = b->d;
-  (void)slot;
   for (int64_t region = first; region < end; region++) {
     double *box = b->regions_boxes + 2 * d * region;
     int64_t block = region * b->per_region, last = fk_smaller(b->blocks, block + b->per_region);

@@ -165,11 +165,10 @@ struct normal_join {
   const struct normal *normal;
   int64_t count;
 };
-static void collect(void *data, int64_t first, int64_t end, int slot) {
+static void collect(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct normal_join *join = data;
   int64_t size = partial_size(join->normal);
   double *sum = join->normal->partial;
-  (void)slot;
   for (int64_t g = 1; g < join->count; g++) {
     double *part = sum + g * size;
     for (int64_t i = first; i < end; i++) {

@@ -65,9 +65,8 @@ static int64_t widest_coordinate(const struct order_run *r) {
 
 static void order_run(struct order_run r);
 
-static void order_halves(void *data, int64_t first, int64_t end, int slot) {
+static void order_halves(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct order_run *r = data;
-  (void)slot;
   for (int64_t half = first; half < end; half++) {
     struct order_run own = *r;
     own.index = half ? r->index + r->left : r->index;

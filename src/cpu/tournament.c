@@ -32,11 +32,10 @@ struct rounds {
   atomic_bool failed;
 };
 
-static void play(void *data, int64_t i, int64_t end, int slot) {
+static void play(void *data, int64_t i, FK_UNUSED int64_t end, int slot) {
   struct rounds *rounds = data;
   const struct fk_tournament *t = rounds->tournament;
   int64_t pairs = rounds->to - rounds->from, round = rounds->first + i / pairs, a, b;
-  (void)end;
   pairing(rounds->blocks, round, rounds->from + i % pairs, &a, &b);
   bool two = b != a && b < rounds->blocks;
   fk_turn_wait(&rounds->next[a], (unsigned)round);

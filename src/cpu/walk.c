@@ -77,9 +77,8 @@ static int64_t *order_of(const struct fk_walk *w, const struct fk_walk_points *p
   return index;
 }
 
-static void fill_panels(void *data, int64_t first, int64_t end, int slot) {
+static void fill_panels(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct fk_walk *w = data;
-  (void)slot;
   for (int64_t i = first * FK_NEAR_POINTS; i < end * FK_NEAR_POINTS; i++)
     for (int64_t k = 0; k < w->d; k++) {
       int64_t to = (i / FK_NEAR_POINTS * w->d + k) * FK_NEAR_POINTS + i % FK_NEAR_POINTS;

@@ -218,8 +218,7 @@ static void add_moments(struct mixture_moments *m, int64_t piece) {
   }
 }
 
-static void add_all_moments(void *data, int64_t from, int64_t to, int slot) {
-  (void)slot;
+static void add_all_moments(void *data, int64_t from, int64_t to, FK_UNUSED int slot) {
   for (int64_t piece = from; piece < to; piece++) add_moments(data, piece);
 }
 

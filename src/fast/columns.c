@@ -24,9 +24,8 @@ struct columns_fill {
   double *to;
 };
 
-static void fill_column(void *data, int64_t first, int64_t end, int slot) {
+static void fill_column(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct columns_fill *f = data;
-  (void)slot;
   for (int64_t i = first; i < end; i++) {
     double w = f->w ? ldexp(f->w[i], -f->w_exponent) : 1;
     f->to[i] = f->from ? ldexp(f->from[i], -f->from_exponent) * w : w;
@@ -112,9 +111,8 @@ struct own {
   double factor;
 };
 
-static void drop_own(void *data, int64_t first, int64_t end, int slot) {
+static void drop_own(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct own *a = data;
-  (void)slot;
   for (int64_t i = first; i < end; i++) a->out[i] -= a->factor * (a->b ? a->b[i] : 1);
 }
 
@@ -131,9 +129,8 @@ struct columns_scaled {
   int exponent;
 };
 
-static void scale_back(void *data, int64_t first, int64_t end, int slot) {
+static void scale_back(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct columns_scaled *a = data;
-  (void)slot;
   for (int64_t i = first; i < end; i++) {
     if (a->shift)
       a->shift[i] += FK_LN2 * a->exponent;

@@ -260,9 +260,8 @@ static enum fk_status run_call(struct fk_stream *s, const struct fk_matrix *poin
   return status;
 }
 
-static enum fk_status expect(struct fk_stream *s, const struct fk_grid_points *u, int64_t first, void *data,
-                             struct fk_error *err) {
-  (void)first, (void)data;
+static enum fk_status expect(struct fk_stream *s, const struct fk_grid_points *u, FK_UNUSED int64_t first,
+                             FK_UNUSED void *data, struct fk_error *err) {
   return fk_grid_expect(s->grid, u, err);
 }
 
@@ -284,9 +283,8 @@ struct stream_scaled {
   int64_t ld, n;
 };
 
-static void scale_rows(void *data, int64_t first, int64_t end, int slot) {
+static void scale_rows(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct stream_scaled *a = data;
-  (void)slot;
   for (int64_t i = first; i < end; i++) {
     a->mass[i] = 0;
     for (int64_t c = 0; c < a->s->columns; c++) {

@@ -1,12 +1,9 @@
 /* Points in whitened coordinates, as grids take them. */
-#ifndef FK_GRID_POINTS_H
-#define FK_GRID_POINTS_H
+#pragma once
 
 #include "../fk.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FK_BEGIN_C
 
 /* Column-major: u[k * ld + i]. Finite. */
 struct fk_grid_points {
@@ -19,8 +16,4 @@ enum { FK_GRID_CHUNK = 1 << 20 }; /* points whitened at a time */
 enum fk_status fk_grid_whiten(const struct fk_whitening *w, int threads, const struct fk_matrix *points,
                               int64_t first, int64_t count, double *u, int64_t ld, struct fk_error *err);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+FK_END_C

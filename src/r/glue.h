@@ -3,8 +3,7 @@
  *   B  owns memory, cannot jump      (the core runs)
  *   C  owns nothing, may jump        (r_finish: a condition, or the result)
  */
-#ifndef FK_R_GLUE_H
-#define FK_R_GLUE_H
+#pragma once
 
 #define R_NO_REMAP
 #include <R.h>
@@ -37,5 +36,3 @@ SEXP r_result(const struct fk_stats *stats, int n, const char *const *names, SEX
 void r_finish(const struct fk_error *err);
 
 int r_poll(void *progress, double fraction);
-
-#endif

@@ -1,6 +1,5 @@
 /* R's handles of operators and of matrices that stay on a device. */
-#ifndef FK_R_OPERATOR_H
-#define FK_R_OPERATOR_H
+#pragma once
 
 #include "glue.h"
 
@@ -25,5 +24,3 @@ SEXP r_resident(struct fk_resident *x, SEXP names);
 /* NULL: an ordinary vector, or one that may have been written to. */
 struct fk_resident *r_resident_of(SEXP x);
 void r_init_resident(DllInfo *dll);
-
-#endif

@@ -32,8 +32,8 @@ static const void *data_or_null(SEXP x) {
   return fk_resident_is_here(resident(x)) ? fk_resident_host(resident(x), &err) : NULL;
 }
 
-static Rboolean inspect(SEXP x, int pre, int deep, int pvec, void (*subtree)(SEXP, int, int, int)) {
-  (void)pre, (void)deep, (void)pvec, (void)subtree;
+static Rboolean inspect(SEXP x, FK_UNUSED int pre, FK_UNUSED int deep, FK_UNUSED int pvec,
+                        FK_UNUSED void (*subtree)(SEXP, int, int, int)) {
   Rprintf(" flashkernel matrix, %s\n", fk_resident_is_here(resident(x)) ? "here" : "on a device");
   return TRUE;
 }

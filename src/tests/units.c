@@ -203,13 +203,12 @@ static SEXP test_pool(SEXP arguments) {
 /* ---- the planner ------------------------------------------------------------------------------ */
 
 /* (): of each engine and operation, named by both, whether it has it, and whether it has the functions for it */
-static SEXP test_engines(SEXP arguments) {
+static SEXP test_engines(FK_UNUSED SEXP arguments) {
   int n = fk_engine_count();
   SEXP out = PROTECT(Rf_allocMatrix(LGLSXP, n, FK_OPERATIONS)), names = PROTECT(Rf_allocVector(VECSXP, 2));
   SEXP rows = Rf_allocVector(STRSXP, n), columns;
   SET_VECTOR_ELT(names, 0, rows);
   SET_VECTOR_ELT(names, 1, columns = Rf_allocVector(STRSXP, FK_OPERATIONS));
-  (void)arguments;
   for (int i = 0; i < n; i++) {
     const struct fk_engine *engine = fk_engine_at(i);
     char name[64];
@@ -253,10 +252,7 @@ static SEXP test_plan(SEXP arguments) {
 /* ---- by name ---------------------------------------------------------------------------------- */
 
 /* (): bytes that the CPU keeps of all operators */
-static SEXP test_kept(SEXP arguments) {
-  (void)arguments;
-  return Rf_ScalarReal(fk_kept_bytes());
-}
+static SEXP test_kept(FK_UNUSED SEXP arguments) { return Rf_ScalarReal(fk_kept_bytes()); }
 
 static const struct {
   const char *name;

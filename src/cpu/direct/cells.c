@@ -47,11 +47,10 @@ struct ranges {
 };
 enum { PIECE = 1 << 16 };
 
-static void find_range(void *data, int64_t i, int64_t end, int slot) {
+static void find_range(void *data, int64_t i, FK_UNUSED int64_t end, int slot) {
   const struct ranges *r = data;
   int64_t n = r->x->n, d = r->x->d, column = i / r->pieces, first = i % r->pieces * PIECE;
   double *low = fk_scratch_at(&r->found, slot), *high = low + d, l, h;
-  (void)end;
   column_range(fk_column(r->x, column) + first, fk_smaller(PIECE, n - first), &l, &h);
   low[column] = fmin(low[column], l);
   high[column] = fmax(high[column], h);
@@ -89,10 +88,9 @@ struct cells_keys {
   const struct fk_spatial_curve *curve; /* NULL: there is none, and any order will do */
 };
 
-static void find_keys(void *data, int64_t first, int64_t end, int slot) {
+static void find_keys(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct cells_keys *keys = data;
   const struct cells_build *b = keys->build;
-  (void)slot;
   for (int64_t i = first; i < end; i++)
     b->items[i] =
         keys->curve ? fk_spatial_curve_item(keys->curve, fk_column(b->x, 0), b->x->ld, (uint32_t)i) : (fk_item)i;
@@ -196,10 +194,9 @@ static enum fk_status divide(struct cells_build *b, int64_t first, int64_t end, 
   return status;
 }
 
-static void fill_leaves(void *data, int64_t first, int64_t end, int slot) {
+static void fill_leaves(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   struct fk_cells *t = data;
   int d = t->d;
-  (void)slot;
   for (int64_t i = first; i < end; i++) {
     double *box = t->boxes + 2 * d * i;
     if (!fk_cell_is_leaf(t, i)) continue;
@@ -231,10 +228,9 @@ static void fill_boxes(struct fk_cells *t, int threads) {
   }
 }
 
-static void gather_points(void *data, int64_t first, int64_t end, int slot) {
+static void gather_points(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct cells_build *b = data;
   struct fk_cells *t = b->cells;
-  (void)slot;
   for (int64_t j = first; j < end; j++) {
     uint32_t row = index_of(b->items[j]);
     t->rows[j] = row;

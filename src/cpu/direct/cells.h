@@ -3,8 +3,7 @@
  * Cells are halved along the curve until they hold few points. Nodes lie in preorder, so that a search is one
  * loop: the next node is i + 1 to look inside i, skip[i] to pass over it. Outliers and clusters only cost levels.
  */
-#ifndef FK_CPU_DIRECT_CELLS_H
-#define FK_CPU_DIRECT_CELLS_H
+#pragma once
 
 #include "../../fk.h"
 #include "spatial_order.h"
@@ -66,5 +65,3 @@ static inline double fk_boxes_far2(const double *a, const double *b, int d) {
  * frees. */
 enum fk_status fk_cells_groups(const struct fk_cells *cells, int size, uint32_t **groups, int64_t *n_groups,
                                struct fk_error *err);
-
-#endif

@@ -53,7 +53,8 @@ static bool sum_piece(const struct check_addition *a, int64_t piece) {
   int64_t d = a->check->d, n = a->points->n, first = n * piece / a->pieces, end = n * (piece + 1) / a->pieces;
   int64_t columns = a->check->columns;
   struct fk_direct_tile tile = {.d = (int)d, .n_targets = a->check->rows, .n_columns = (int)columns};
-  double *sources = fk_aligned_alloc(sizeof(double) * (size_t)((d + 2 * columns) * FK_DIRECT_PACKED + 2 * d * STEP));
+  double *sources =
+      fk_aligned_alloc(sizeof(double) * (size_t)((d + 2 * columns) * FK_DIRECT_PACKED + 2 * d * STEP));
   if (!sources) return false;
   tile.targets = a->check->targets;
   tile.sources = sources;
@@ -84,9 +85,8 @@ static bool sum_piece(const struct check_addition *a, int64_t piece) {
   return true;
 }
 
-static void sum_pieces(void *data, int64_t first, int64_t end, int slot) {
+static void sum_pieces(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   struct check_addition *a = data;
-  (void)slot;
   for (int64_t piece = first; piece < end; piece++) a->failed[piece] = !sum_piece(a, piece);
 }
 

@@ -89,19 +89,17 @@ struct radix {
   int64_t (*place)[DIGITS];
 };
 
-static void count_digits(void *data, int64_t b, int64_t last, int slot) {
+static void count_digits(void *data, int64_t b, FK_UNUSED int64_t last, FK_UNUSED int slot) {
   const struct radix *r = data;
   int64_t *count = r->place[b];
-  (void)last, (void)slot;
   memset(count, 0, sizeof r->place[b]);
   for (int64_t i = b * r->size, end = fk_smaller(r->n, i + r->size); i < end; i++)
     count[r->from[i] >> r->shift & (DIGITS - 1)]++;
 }
 
-static void move_items(void *data, int64_t b, int64_t last, int slot) {
+static void move_items(void *data, int64_t b, FK_UNUSED int64_t last, FK_UNUSED int slot) {
   const struct radix *r = data;
   int64_t *place = r->place[b];
-  (void)last, (void)slot;
   for (int64_t i = b * r->size, end = fk_smaller(r->n, i + r->size); i < end; i++)
     r->to[place[r->from[i] >> r->shift & (DIGITS - 1)]++] = r->from[i];
 }

@@ -129,11 +129,10 @@ static double error_at(const struct reading *r, const double *f, const double *e
 
 /* Of whole blocks of nodes, each of which is a corner of several cells: the error at a node takes the place of the
  * plane of its first part. */
-static void fill_errors(void *data, int64_t first, int64_t end, int slot) {
+static void fill_errors(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct reading *r = data;
   const struct fk_envelope *e = r->e;
   int64_t cells = e->layout.cells;
-  (void)slot;
   for (int64_t i = first; i < end; i++) {
     double *planes = fk_blocks_at(&e->result, i), *errors = planes + e->parts * cells;
     const double *count = errors + e->parts * cells;
@@ -148,14 +147,15 @@ static void fill_errors(void *data, int64_t first, int64_t end, int slot) {
   }
 }
 
-/* A pair at r bandwidths whose places are off by delta is so by r delta of its kernel, and r <= FK_ENVELOPE_REACH. */
+/* A pair at r bandwidths whose places are off by delta is so by r delta of its kernel, and r <= FK_ENVELOPE_REACH.
+ */
 static double place_error(const struct reading *r, const struct fk_envelope_corners *where) {
   double most = 0;
   for (int k = 0; k < r->e->spec.d; k++) most = fmax(most, fabs((double)where->at[k]));
   return 2 * r->place * FK_ENVELOPE_REACH * sqrt(r->e->spec.d) * (most + FK_ENVELOPE_REACH);
 }
 
-static void read_cells(void *data, int64_t first, int64_t end, int slot) {
+static void read_cells(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   static const double none[FK_ENVELOPE_PARTS] = {0};
   const struct reading *r = data;
   struct fk_envelope *e = r->e;
@@ -163,7 +163,6 @@ static void read_cells(void *data, int64_t first, int64_t end, int slot) {
   int64_t place, block = -1, cells = e->layout.cells;
   uint64_t key, last = 0;
   double nowhere = error_at(r, none, none, 0), rest = 1e-18 * e->spec.d * e->mass;
-  (void)slot;
   for (int64_t i = first; i < end; i++) {
     struct fk_envelope_cell *bound = &e->bounds[i];
     struct fk_envelope_corners where = fk_envelope_corners_of(e, e->cells.keys[e->cell_of[i]]);

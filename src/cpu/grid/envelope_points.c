@@ -133,8 +133,7 @@ static void add_piece(struct envelope_call *c, int64_t piece) {
   c->total[piece] = total;
 }
 
-static void add_pieces(void *data, int64_t first, int64_t end, int slot) {
-  (void)slot;
+static void add_pieces(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   for (int64_t piece = first; piece < end; piece++) add_piece(data, piece);
 }
 
@@ -205,13 +204,12 @@ struct at {
   double *error;
 };
 
-static void interpolate(void *data, int64_t first, int64_t end, int slot) {
+static void interpolate(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct at *a = data;
   const struct fk_envelope *e = a->e;
   int64_t corners = (int64_t)1 << e->spec.d;
   uint64_t keys[LOOK];
   double fractions[LOOK * FK_GRID_MAX_D];
-  (void)slot;
   for (int64_t i = first; i < end; i += LOOK) {
     int64_t count = fk_smaller(LOOK, end - i);
     bool inside = e->ops->locate(&e->cells_layout, a->targets, i, count, keys, fractions, LOOK);

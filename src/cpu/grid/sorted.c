@@ -169,11 +169,10 @@ struct cutting {
   struct fk_batch *batch;
 };
 
-static void find_bounds(void *data, int64_t first, int64_t end, int slot) {
+static void find_bounds(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct cutting *cutting = data;
   const struct fk_grid_ops *ops = cutting->sorter->ops;
   int d = cutting->sorter->layout->d;
-  (void)slot;
   for (int64_t i = first; i < end; i++) {
     struct fk_chunk *a = &cutting->batch->chunk[i];
     int64_t low[FK_GRID_MAX_D], high[FK_GRID_MAX_D];
@@ -215,20 +214,18 @@ struct sorting {
   atomic_bool failed, outside;
 };
 
-static void find_share(void *data, int64_t t, int64_t end, int slot) {
+static void find_share(void *data, int64_t t, FK_UNUSED int64_t end, FK_UNUSED int slot) {
   struct sorting *s = data;
   bool inside = true;
-  (void)end, (void)slot;
   if (!find(s->sorter, s->points, s->first, s->n * t / s->shares, s->n * (t + 1) / s->shares, s->n,
             &s->sorter->finders[t], &inside))
     s->failed = true;
   if (!inside) s->outside = true;
 }
 
-static void scatter_share(void *data, int64_t t, int64_t end, int slot) {
+static void scatter_share(void *data, int64_t t, FK_UNUSED int64_t end, FK_UNUSED int slot) {
   struct sorting *s = data;
   struct fk_finder *f = &s->sorter->finders[t];
-  (void)end, (void)slot;
   if (!s->failed && !s->outside)
     scatter(s->sorter, s->n * t / s->shares, s->n * (t + 1) / s->shares, s->n, f->place, s->batch);
   if (f->place) memset(f->place, 0, (size_t)fk_smaller(f->keys.n + 1, f->capacity) * sizeof *f->place);

@@ -154,10 +154,9 @@ static void charge_nodes(const struct line *s, int64_t box, double *charges) {
   }
 }
 
-static void charge_boxes(void *data, int64_t first, int64_t end, int slot) {
+static void charge_boxes(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct line *s = data;
   const struct fk_line_spec *spec = s->spec;
-  (void)slot;
   for (int64_t box = first; box < end; box++) {
     for (int64_t g = 0; g < spec->n_guards; g++) {
       double sum = 0;

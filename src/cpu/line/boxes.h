@@ -6,8 +6,7 @@
  * than 1e-8 of the weights within FK_LINE_REACH, kernels further away than 6 hardly matter to its digits, and
  * where it is more than 1e-12 of all weights, those beyond FK_LINE_REACH, 5e-27, neither. Where it is less, the
  * place is alone, and whoever asked has to take its sums point by point. */
-#ifndef FK_CPU_LINE_BOXES_H
-#define FK_CPU_LINE_BOXES_H
+#pragma once
 
 #include "../../fk.h"
 
@@ -70,5 +69,3 @@ struct fk_line_spec {
   const void *of;
 };
 enum fk_status fk_line_run(const struct fk_line_spec *spec, const struct fk_opts *opts, struct fk_error *err);
-
-#endif

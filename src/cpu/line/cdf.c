@@ -43,9 +43,8 @@ static double cdf_at(const struct fk_cdf_spec *spec, double y) {
   return sum;
 }
 
-static void fill(void *data, int64_t first, int64_t end, int slot) {
+static void fill(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct cdf *v = data;
-  (void)slot;
   for (int64_t j = first; j < end; j++) v->out[j] = cdf_at(v->spec, v->y[j]);
 }
 
@@ -63,9 +62,8 @@ static double kernel(const void *of, double u) {
   return below(v->spec, -u);
 }
 
-static void kinds(const double *k, const double *u, int count, const void *of, double (*values)[FK_LINE_NODES]) {
-  (void)u;
-  (void)of;
+static void kinds(const double *k, FK_UNUSED const double *u, int count, FK_UNUSED const void *of,
+                  double (*values)[FK_LINE_NODES]) {
   memcpy(values[0], k, sizeof *k * (size_t)count);
 }
 

@@ -39,10 +39,7 @@ struct sums {
   struct fk_line_term *terms;
 };
 
-static double gaussian(const void *of, double u) {
-  (void)of;
-  return exp(-u * u / 2);
-}
+static double gaussian(FK_UNUSED const void *of, double u) { return exp(-u * u / 2); }
 
 static double factor_at(const struct sums *s, double u) {
   const double *f = s->task->factor, half = u * u / 2;
@@ -175,10 +172,9 @@ struct whitening {
   double *u;
 };
 
-static void whiten_blocks(void *data, int64_t first, int64_t end, int slot) {
+static void whiten_blocks(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct whitening *w = data;
   double work[FK_BLOCK];
-  (void)slot;
   for (int64_t at = first * FK_BLOCK; at < fk_smaller(w->x->n, end * FK_BLOCK); at += FK_BLOCK) {
     int64_t count = fk_smaller(w->x->n - at, FK_BLOCK);
     fk_whiten(w->by, w->x, NULL, at, count, w->u + at, count, work);

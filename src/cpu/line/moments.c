@@ -21,10 +21,7 @@ struct line {
   int64_t m;
 };
 
-static double gaussian(const void *of, double u) {
-  (void)of;
-  return exp(-u * u / 2);
-}
+static double gaussian(FK_UNUSED const void *of, double u) { return exp(-u * u / 2); }
 
 /* k u^j */
 static void powers(const double *k, const double *u, int count, const void *of, double (*values)[FK_LINE_NODES]) {

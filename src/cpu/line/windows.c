@@ -93,10 +93,9 @@ static void join(const struct tree *t, int level, int64_t block) {
 }
 
 /* No window has a block that is longer than the reach: it stays empty, as its powers might overflow. */
-static void fill_blocks(void *data, int64_t begin, int64_t end, int slot) {
+static void fill_blocks(void *data, int64_t begin, int64_t end, FK_UNUSED int slot) {
   const struct level *level = data;
   const struct tree *t = level->tree;
-  (void)slot;
   for (int64_t block = begin; block < end; block++) {
     double length = t->of->x[end_point(t, level->at, block) - 1] - t->of->x[first_point(level->at, block)];
     if (!(length <= t->of->reach)) continue;
@@ -193,10 +192,9 @@ struct values {
   double *sums;
 };
 
-static void fill(void *data, int64_t begin, int64_t end, int slot) {
+static void fill(void *data, int64_t begin, int64_t end, FK_UNUSED int slot) {
   const struct values *v = data;
   const struct fk_windows *of = v->tree->of;
-  (void)slot;
   for (int64_t j = begin; j < end; j++) {
     double y = v->y ? v->y[j] : of->x[j];
     int64_t left_end = j, right_first = j + 1;
