@@ -16,7 +16,8 @@ void r_close(const struct r_operator *opened);
 SEXP r_new_plan(void);
 
 /* Handles have finalizers, which are code of the library: it cannot be unloaded while there are any. */
-void r_count_handle(int by);
+SEXP r_new_handle(void *address, SEXP tag, R_CFinalizer_t finalize);
+void r_count_handle(int by); /* -1: by their finalizers */
 int r_handles(void);
 
 /* A matrix of numbers that are fetched when somebody reads them; takes `x` over. */

@@ -47,9 +47,7 @@ void r_init_resident(DllInfo *dll) {
 }
 
 SEXP r_resident(struct fk_resident *x, SEXP names) {
-  SEXP handle = PROTECT(R_MakeExternalPtr(x, R_NilValue, R_NilValue));
-  R_RegisterCFinalizerEx(handle, finalize, FALSE);
-  r_count_handle(1);
+  SEXP handle = PROTECT(r_new_handle(x, R_NilValue, finalize));
   SEXP matrix = PROTECT(R_new_altrep(class, handle, R_NilValue)), dim = PROTECT(Rf_allocVector(INTSXP, 2));
   INTEGER(dim)[0] = (int)fk_resident_rows(x);
   INTEGER(dim)[1] = (int)fk_resident_columns(x);

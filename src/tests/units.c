@@ -229,21 +229,18 @@ static SEXP test_engines(FK_UNUSED SEXP arguments) {
 /* (control, c(n, m, d, values), kernel, operation): the engine and its precision, why, and its guess */
 static SEXP test_plan(SEXP arguments) {
   const char *names[] = {"engine", "precision", "reason", "reason_engine", "seconds", ""};
-  struct fk_opts opts;
-  struct fk_stats stats;
-  struct fk_error err = {FK_STATUS_OK, ""};
+  struct r_call call = r_begin(argument(arguments, 0));
   struct fk_plan_choice choice;
   const double *size = r_numbers(argument(arguments, 1), 4, "size");
   struct fk_work work = {size[0], size[1], size[2], size[3], r_kernel(argument(arguments, 2)), FK_OP_SUMS};
   if (!fk_operation_of(CHAR(Rf_asChar(argument(arguments, 3))), &work.operation)) Rf_error("no such operation");
-  r_opts(argument(arguments, 0), &opts, &stats);
-  fk_plan_choose(&opts, &work, &choice, &stats, &err);
-  r_finish(&err);
+  fk_plan_choose(&call.opts, &work, &choice, &call.stats, &call.err);
+  r_finish(&call.err);
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
   SET_VECTOR_ELT(out, 0, Rf_mkString(choice.engine->name));
   SET_VECTOR_ELT(out, 1, Rf_mkString(choice.opts.precision == FK_PRECISION_DOUBLE ? "double" : "other"));
-  SET_VECTOR_ELT(out, 2, Rf_mkString(stats.reason));
-  SET_VECTOR_ELT(out, 3, Rf_mkString(stats.reason_engine));
+  SET_VECTOR_ELT(out, 2, Rf_mkString(call.stats.reason));
+  SET_VECTOR_ELT(out, 3, Rf_mkString(call.stats.reason_engine));
   SET_VECTOR_ELT(out, 4, Rf_ScalarReal(choice.seconds));
   UNPROTECT(1);
   return out;
