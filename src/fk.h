@@ -49,6 +49,8 @@ struct fk_error {
 };
 
 enum fk_status fk_fail(struct fk_error *err, enum fk_status status, const char *format, ...);
+/* FK_STATUS_ALLOC; bytes 0: they do not matter. */
+enum fk_status fk_no_memory(struct fk_error *err, double bytes, const char *what);
 const char *fk_status_name(enum fk_status status);
 
 /* ---- options and what was done ---------------------------------------------------------------- */

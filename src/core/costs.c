@@ -169,7 +169,7 @@ const struct fk_costs fk_costs = {
 
     /* Counted, no script: they decide on threads, and on when to look for an interrupt. Values: moments;
      * bandwidths and five for each chain of powers; sums; polynomial terms of all coordinates; y or probabilities;
-     * a kernel's cost. */
+     * a kernel's cost; for windows, of a place, the square of the number of powers. */
     .loops = {[FK_OP_MOMENTS] = {20, 2, 2},
               [FK_OP_SCALES] = {0, 1, 2},
               [FK_OP_LEVELS] = {20, 2, 0},
@@ -179,7 +179,9 @@ const struct fk_costs fk_costs = {
               [FK_OP_CUBES] = {0, 8, 1},
               [FK_OP_CONDITIONAL] = {0, 0, 60},
               [FK_OP_SPARSE] = {1, 0, 1},
-              [FK_OP_POLYGON] = {100, 0, 0}},
+              [FK_OP_POLYGON] = {100, 0, 0},
+              [FK_OP_WINDOWS] = {0, 0, 40},
+              [FK_OP_CDF] = {30, 0, 0}},
 
     /* tolerance.R --time and fast.R on the EPYC, unless it is said. */
     .choice = {.sample_least = 1 << 13,

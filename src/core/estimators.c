@@ -17,7 +17,7 @@
 static const double plain[3] = {1, 0, 0};
 
 static enum fk_status out_of_memory(struct fk_error *err, double bytes) {
-  return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for intermediate results", bytes / 1e6);
+  return fk_no_memory(err, bytes, "intermediate results");
 }
 
 /* A task of the operator's, at its own points or others. */

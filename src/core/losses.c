@@ -190,7 +190,7 @@ enum fk_status fk_class_loss_sum(const struct fk_class_loss *loss, const struct 
   struct losses_job job = {.loss = loss, .line = line, .part = FK_LOSS_VALUE};
   long double all = 0;
   job.sums = malloc(sizeof *job.sums * (size_t)(blocks + 1));
-  if (!job.sums) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for the losses of blocks of rows");
+  if (!job.sums) return fk_no_memory(err, 0, "the losses of blocks of rows");
   run(&job, sum_blocks);
   for (int64_t b = 0; b < blocks; b++) all += job.sums[b];
   free(job.sums);

@@ -56,8 +56,7 @@ static enum fk_status by_sums(struct fk_operator *op, const struct fk_normal *no
   double numbers = (double)m * (double)count;
   struct residuals residuals = {normal, fk_aligned_alloc(sizeof(double) * (size_t)(m * count)), m};
   enum fk_status status = FK_STATUS_OK;
-  if (!residuals.u)
-    return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for intermediate results", 8e-6 * numbers);
+  if (!residuals.u) return fk_no_memory(err, 8.0 * numbers, "intermediate results");
   if (normal->v)
     status = fk_kernel_sum(op, &rows, normal->v, count, opts, residuals.u, stats, err);
   else

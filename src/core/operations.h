@@ -20,6 +20,9 @@ enum fk_operation {
   FK_OP_CONDITIONAL,
   FK_OP_SPARSE,
   FK_OP_POLYGON,
+  FK_OP_LINE_MOMENTS,
+  FK_OP_WINDOWS,
+  FK_OP_CDF,
   FK_OPERATIONS
 };
 #define FK_CAN(operation) (1u << (operation))

@@ -34,9 +34,9 @@ double fk_plan_hint(const struct fk_opts *opts, const struct fk_work *work, bool
 
 /* Multiply-adds of a pair of a loop, by costs.h. */
 double fk_plan_pair_work(enum fk_operation operation, int64_t d, double values);
-/* What a loop of the CPU reports: in double, since `started` (fk_seconds()); method: the name of its operation. */
-void fk_plan_describe(const struct fk_opts *opts, const char *method, double pairs, double started,
-                      struct fk_stats *stats);
+/* What a loop of the CPU reports: in double, since `started` (fk_seconds()), its operation as the method. */
+void fk_plan_describe(const struct fk_opts *opts, enum fk_operation operation, double pairs, double started,
+                      int threads, struct fk_stats *stats);
 
 /* Why this engine and method: in words, or by what each of `names` would take. The one that was chosen comes
  * first, without its name where that is NULL; those of infinite seconds are left out. */

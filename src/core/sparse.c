@@ -72,11 +72,9 @@ enum fk_status fk_sparse_kernels(const struct fk_sparse *s, int64_t first, int64
   double per_column = (double)s->centres.start[s->centres.n] / (double)s->centres.n;
   double work = (double)s->m * fk_plan_pair_work(FK_OP_SPARSE, 0, fk_kernel_info(s->kernel.id)->cost) +
                 entries * (1 + per_column);
-  int threads = fk_threads_for_work(opts->threads, work * (double)count);
   struct sparse_job job = {s, first, values};
-  struct fk_loop loop = {threads, count, fk_step_for_work(work), work};
+  const struct fk_loop loop = fk_loop_of(opts->threads, count, work);
   enum fk_status status = fk_loop_run(&loop, &opts->poll, do_rows, &job, err);
-  fk_plan_describe(opts, fk_operation_name(FK_OP_SPARSE), (double)s->m * (double)count, started, stats);
-  stats->threads = threads;
+  fk_plan_describe(opts, FK_OP_SPARSE, (double)s->m * (double)count, started, loop.threads, stats);
   return status;
 }

@@ -92,7 +92,7 @@ int fk_threads_to_copy(int requested, int64_t numbers) {
 
 static int poll_step(void *data, double fraction) {
   const struct fk_step *step = data;
-  return step->whole->fn(step->whole->data, step->from + (step->to - step->from) * fraction);
+  return step->whole->fn(step->whole->data, step->from + (step->to - step->from) * fmin(fraction, 1));
 }
 
 struct fk_poll fk_poll_of_step(struct fk_step *step) {
@@ -120,6 +120,11 @@ enum fk_status fk_chunks_done(struct fk_chunks *c, int64_t items, struct fk_erro
     return fk_fail(err, FK_STATUS_INTERRUPTED, "interrupted");
   c->started = fk_seconds();
   return FK_STATUS_OK;
+}
+
+/* A kernel takes about 10 multiply-adds. */
+struct fk_loop fk_loop_of(int requested, int64_t n, double work) {
+  return (struct fk_loop){fk_threads_for_work(requested, work * (double)n), n, fk_step_for_work(work), work / 10};
 }
 
 struct part_of_loop {

@@ -30,6 +30,8 @@ struct fk_loop {
   int64_t n, step;
   double pairs;
 };
+/* On as many threads as n items of so many multiply-adds are worth. */
+struct fk_loop fk_loop_of(int requested, int64_t n, double work);
 enum fk_status fk_loop_run(const struct fk_loop *loop, const struct fk_poll *poll, fk_body body, void *data,
                            struct fk_error *err);
 

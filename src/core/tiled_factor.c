@@ -335,7 +335,7 @@ static enum fk_status open_sweep(struct factor_sweep *s, struct fk_dense *places
   enum fk_status status = fk_tiled_take_buffers(t, buffers, &s->buffers, err);
   s->held = calloc((size_t)t->held, sizeof *s->held);
   s->diagonal = malloc((size_t)t->block * sizeof *s->diagonal);
-  if (!status && (!s->held || !s->diagonal)) status = fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+  if (!status && (!s->held || !s->diagonal)) status = fk_no_memory(err, 0, "a matrix in block columns");
   for (int64_t i = 0; i < t->held && !status && t->streamed; i++) {
     places[i] = (struct fk_dense){.type = FK_DOUBLE, .n = t->m, .d = t->block + 1};
     status = t->ops->alloc(fk_tiled_device(t, i), &places[i], err);
@@ -360,7 +360,7 @@ static enum fk_status for_groups(struct factor_sweep *s, const struct fk_tiled_s
   const struct fk_tiled *t = s->t;
   struct fk_dense *places = calloc((size_t)t->held, sizeof *places);
   enum fk_status status =
-      places ? open_sweep(s, places, !source, err) : fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+      places ? open_sweep(s, places, !source, err) : fk_no_memory(err, 0, "a matrix in block columns");
   s->total = pow((double)t->m, 3) / (source ? 6 * (1 - FILLED) : 3);
   for (int64_t begin = 0; begin < t->count && !status && !s->pivot; begin += t->held) {
     begin_group(s, places, begin);
@@ -387,7 +387,7 @@ static enum fk_status send_vectors(struct factor_sweep *s, const double *roots, 
   const struct fk_tiled *t = s->t;
   double *zeros = calloc((size_t)t->block, sizeof *zeros);
   struct fk_dense roots_here = fk_dense_of(roots, t->m, 1), zeros_here = fk_dense_of(zeros, t->block, 1);
-  enum fk_status status = zeros ? FK_STATUS_OK : fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+  enum fk_status status = zeros ? FK_STATUS_OK : fk_no_memory(err, 0, "a matrix in block columns");
   if (!status) status = fk_tiled_alloc_all(t, t->m, 1, s->roots, err);
   if (!status) status = fk_tiled_alloc_all(t, t->block, 1, s->zeros, err);
   for (int g = 0; g < t->n_devices && !status; g++) {

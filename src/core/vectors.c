@@ -52,7 +52,7 @@ enum fk_status fk_column_products(const double *a, const double *b, int64_t n, i
                                   double *sums, struct fk_error *err) {
   struct vectors_job job = {a, b, NULL, n, fk_pieces(n, ROWS), NULL};
   job.out = malloc(sizeof *job.out * (size_t)(job.blocks * t + 1));
-  if (!job.out) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for the sums of columns");
+  if (!job.out) return fk_no_memory(err, 0, "the sums of columns");
   run(&job, t, threads, 2, sum_blocks);
   for (int64_t c = 0; c < t; c++) {
     long double all = 0;

@@ -130,7 +130,7 @@ static enum fk_status gemm(int threads, unsigned flags, double alpha, const stru
   }
   const int64_t tiles = fk_pieces(g.m, FK_TILE_COLS) * fk_pieces(g.n, COLUMNS);
   if (!fk_scratch_init(&g.rooms, threads, sizeof(struct gemm_room)))
-    return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a block of a matrix");
+    return fk_no_memory(err, 0, "a block of a matrix");
   fk_parallel_for(threads, tiles, 1, run_tiles, &g);
   fk_scratch_free(&g.rooms);
   return FK_STATUS_OK;

@@ -38,8 +38,7 @@ static enum fk_status find_order(struct fk_near_blocks *b, const struct fk_picke
   b->order = malloc(sizeof *b->order * (size_t)b->n);
   enum fk_status status = FK_STATUS_OK;
   if (!u || !b->order)
-    status = fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for the points in spatial order",
-                     8e-6 * (double)b->n * (double)(d + 1));
+    status = fk_no_memory(err, 8.0 * (double)b->n * (double)(d + 1), "the points in spatial order");
   if (!status) status = fk_whitened_rows(points, threads, u, NULL, err);
   if (!status) {
     for (int64_t i = 0; i < b->n; i++) b->order[i] = i;
@@ -92,7 +91,7 @@ enum fk_status fk_near_blocks_create(const struct fk_picked *points, const struc
                                      int threads, struct fk_near_blocks **blocks, struct fk_error *err) {
   struct fk_near_blocks *b = calloc(1, sizeof *b);
   *blocks = b;
-  if (!b) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for blocks of points");
+  if (!b) return fk_no_memory(err, 0, "blocks of points");
   b->mode = *mode;
   b->n = points->count;
   b->d = points->x->d;
@@ -102,7 +101,7 @@ enum fk_status fk_near_blocks_create(const struct fk_picked *points, const struc
   b->boxes = malloc(2 * sizeof(double) * (size_t)(b->d * (b->blocks + b->regions)));
   b->regions_boxes = b->boxes + 2 * b->d * b->blocks;
   enum fk_status status = FK_STATUS_OK;
-  if (!b->boxes) status = fk_fail(err, FK_STATUS_ALLOC, "out of memory for blocks of points");
+  if (!b->boxes) status = fk_no_memory(err, 0, "blocks of points");
   if (!status) status = find_order(b, points, threads, err);
   struct fk_picked ordered = {points->x, points->whitening, b->order, 0, b->n};
   unsigned parts = fk_mode_is_gram(mode) ? FK_PACKED_CONSTANT : 0;

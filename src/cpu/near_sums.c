@@ -128,8 +128,7 @@ static enum fk_status open_ordered(const struct fk_sweep *s, const struct fk_nea
   if (columns) o->columns = malloc(sizeof(double) * (size_t)(n * columns));
   if ((o->task.weights && !o->weights) || (columns && !o->columns)) {
     close_ordered(o);
-    return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for the weights in spatial order",
-                   8e-6 * (double)n * (double)(columns + 1));
+    return fk_no_memory(err, 8.0 * (double)n * (double)(columns + 1), "the weights in spatial order");
   }
   if (o->weights) put_in_order(s->task->weights, x->order, n, absolute, o->weights);
   for (int64_t v = 0; v < columns; v++)

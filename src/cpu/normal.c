@@ -196,7 +196,7 @@ static enum fk_status run_normal(struct normal *p, struct fk_error *err) {
     for (int64_t to; under_way.from < end && !status; under_way.from = to) {
       to = fk_smaller(end, under_way.from + progress.size);
       fk_parallel_for(threads, to - under_way.from, 1, run_pieces, &under_way);
-      status = under_way.failed ? fk_fail(err, FK_STATUS_ALLOC, "out of memory for a block of rows")
+      status = under_way.failed ? fk_no_memory(err, 0, "a block of rows")
                                 : fk_chunks_done(&progress, to - under_way.from, err);
     }
     struct normal_join join = {p, end - first};
@@ -247,8 +247,7 @@ static enum fk_status allocate(struct normal *p, struct fk_error *err) {
   bool fits = p->scale && p->rooms && p->partial;
   for (int i = 0; i < threads && fits; i++) fits = room_init(p, &p->rooms[i]);
   if (fits) memset(p->partial, 0, sizeof(double) * (size_t)numbers);
-  return fits ? FK_STATUS_OK
-              : fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for partial sums", 8e-6 * (double)numbers);
+  return fits ? FK_STATUS_OK : fk_no_memory(err, 8.0 * (double)numbers, "partial sums");
 }
 
 /* |K v| <= n max |v|: in these units residuals are of moderate size. */

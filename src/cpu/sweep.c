@@ -41,7 +41,7 @@ enum fk_status fk_sweep_init(struct fk_sweep *s, const struct fk_task *task, con
 
   s->n_values = task->values == FK_VALUES_COORDINATES ? x->d : task->n_columns;
   s->value_scale = malloc(sizeof(double) * (size_t)s->n_values);
-  if (!s->value_scale) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+  if (!s->value_scale) return fk_no_memory(err, 0, "the scales of columns");
   for (int64_t v = 0; v < s->n_values; v++) s->value_scale[v] = 1 / mode->scale;
   enum fk_status status = FK_STATUS_OK;
   if (task->values == FK_VALUES_COLUMNS)
@@ -395,7 +395,7 @@ static enum fk_status chunk_init(const struct fk_sweep *s, int64_t m, bool shift
     if (shifted) chunk->shift = fk_aligned_alloc(fk_real_size(&s->mode) * (size_t)size);
     bool tiles_fit = fk_scratch_init(&chunk->kernels, s->threads, tile);
     if (!tiles_fit || !chunk->partial || (self && !chunk->self) || (shifted && !chunk->shift))
-      status = fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for partial sums", bytes / 1e6);
+      status = fk_no_memory(err, bytes, "partial sums");
   }
   if (status) chunk_free(chunk);
   return status;

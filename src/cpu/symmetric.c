@@ -182,7 +182,7 @@ static enum fk_status pairs_init(struct pairs *t, const struct fk_sweep *s, stru
   t->scratch = calloc((size_t)s->threads, sizeof *t->scratch);
   bool fits = t->scratch;
   for (int i = 0; i < s->threads && fits; i++) fits = scratch_init(t, &t->scratch[i]);
-  if (!fits) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a tile of kernel values");
+  if (!fits) return fk_no_memory(err, 0, "a tile of kernel values");
   if (!packed_at_once(s)) return FK_STATUS_OK;
   enum fk_status status = fk_sources_init(&t->all, s, n, err);
   return status ? status : fk_sources_pack(&t->all, s, 0, n, s->threads, err);

@@ -28,7 +28,7 @@ void fk_stream_find_anchors(struct fk_stream *s, const struct fk_envelope *e) {
 }
 
 static enum fk_status no_memory(struct fk_error *err) {
-  return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for the checks of a stream of points");
+  return fk_no_memory(err, 0, "the checks of a stream of points");
 }
 
 bool fk_stream_forget(struct fk_stream *s) {

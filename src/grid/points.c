@@ -32,7 +32,7 @@ enum fk_status fk_grid_whiten(const struct fk_whitening *w, int threads, const s
   double bytes = 16.0 * (double)w->d;
   threads = fk_threads_for_bytes(threads, bytes * (double)count);
   if (!fk_scratch_init(&a.scratch, threads, sizeof(double) * 2 * FK_BLOCK * (size_t)w->d))
-    return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for whitening points");
+    return fk_no_memory(err, 0, "whitening points");
   fk_parallel_for(threads, fk_pieces(count, FK_BLOCK), fk_step_for_bytes(bytes * FK_BLOCK), whiten_blocks, &a);
   fk_scratch_free(&a.scratch);
   return FK_STATUS_OK;

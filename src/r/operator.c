@@ -77,7 +77,7 @@ static void fill(SEXP handle, SEXP sources, const struct fk_operator_spec *spec)
   R_PreserveObject(made.points);
   R_PreserveObject(made.weights);
   struct plan *plan = malloc(sizeof *plan);
-  if (!plan) fk_fail(&err, FK_STATUS_ALLOC, "out of memory");
+  if (!plan) fk_no_memory(&err, 0, "an operator");
   if (plan && fk_operator_create(spec, &made.op, &err) == FK_STATUS_OK) {
     *plan = made;
     R_SetExternalPtrAddr(handle, plan);

@@ -34,6 +34,8 @@ struct fk_cells {
 enum fk_status fk_cells_init(struct fk_cells *cells, const struct fk_matrix *x, int leaf, int threads,
                              struct fk_error *err);
 void fk_cells_free(struct fk_cells *cells);
+/* d lower ends and d upper ones of some points, in their order. */
+void fk_cells_box(const struct fk_cells *cells, int64_t first, int64_t end, double *box);
 
 static inline const double *fk_cell_box(const struct fk_cells *cells, int64_t i) {
   return cells->boxes + 2 * cells->d * i;

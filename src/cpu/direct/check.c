@@ -95,7 +95,7 @@ enum fk_status fk_check_init(struct fk_check *check, const struct fk_whitening *
   int64_t d = rows->d, sums = columns * FK_DIRECT_GROUP;
   *check = (struct fk_check){.rows = (int)rows->n, .d = (int)d, .columns = columns};
   check->targets = calloc((size_t)(d * FK_DIRECT_GROUP + 2 * sums), sizeof(double));
-  if (!check->targets) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows");
+  if (!check->targets) return fk_no_memory(err, 0, "a sample of rows");
   check->sums = check->targets + d * FK_DIRECT_GROUP;
   check->absolute = check->sums + sums;
   enum fk_status status = fk_grid_whiten(w, threads, rows, 0, rows->n, check->targets, FK_DIRECT_GROUP, err);
@@ -113,7 +113,7 @@ enum fk_status fk_check_clone(const struct fk_check *of, struct fk_check *check,
   *check = *of;
   check->apart = false;
   check->targets = calloc(targets + 2 * sums, sizeof(double));
-  if (!check->targets) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows");
+  if (!check->targets) return fk_no_memory(err, 0, "a sample of rows");
   memcpy(check->targets, of->targets, sizeof(double) * targets);
   check->sums = check->targets + targets;
   check->absolute = check->sums + sums;
@@ -157,7 +157,7 @@ enum fk_status fk_check_add(struct fk_check *check, const struct fk_whitening *w
   }
   a.pieces = fk_smaller(PIECES, fk_pieces(points->n, STEP));
   a.sums = calloc((size_t)(2 * a.pieces * numbers), sizeof(double));
-  if (!a.sums) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows");
+  if (!a.sums) return fk_no_memory(err, 0, "a sample of rows");
   threads = fk_threads_for_work(threads, 20.0 * (double)points->n * check->rows);
   fk_parallel_for(threads, a.pieces, 1, sum_pieces, &a);
   for (int64_t p = 0; p < a.pieces; p++) {
@@ -167,7 +167,7 @@ enum fk_status fk_check_add(struct fk_check *check, const struct fk_whitening *w
     failed = failed || a.failed[p];
   }
   free(a.sums);
-  return failed ? fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows") : FK_STATUS_OK;
+  return failed ? fk_no_memory(err, 0, "a sample of rows") : FK_STATUS_OK;
 }
 
 /* ---- their errors ----------------------------------------------------------------------------- */

@@ -12,7 +12,7 @@
 #include "direct_parts.h"
 
 static enum fk_status out_of_memory(struct fk_error *err, double bytes) {
-  return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for pruned sums", bytes / 1e6);
+  return fk_no_memory(err, bytes, "pruned sums");
 }
 
 /* ---- sources ---------------------------------------------------------------------------------- */

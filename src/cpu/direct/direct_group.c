@@ -92,8 +92,8 @@ enum fk_status fk_direct_each_group(const struct fk_direct *direct, struct fk_di
   for (int64_t to; loop.from < n && !status; loop.from = to) {
     to = fk_smaller(n, loop.from + progress.size);
     if (!loop.team.failed) fk_parallel_for(threads, to - loop.from, 4, sum_some, &loop);
-    status = loop.team.failed ? fk_fail(err, FK_STATUS_ALLOC, "out of memory for pruned sums")
-                              : fk_chunks_done(&progress, to - loop.from, err);
+    status =
+        loop.team.failed ? fk_no_memory(err, 0, "pruned sums") : fk_chunks_done(&progress, to - loop.from, err);
   }
   if (!status) collect(&loop.team, job, left_out, rounding);
   fk_direct_team_free(&loop.team);

@@ -78,7 +78,7 @@ enum fk_status fk_direct_look(struct fk_direct *s, const struct fk_direct_job *j
     *least = fmin(*least, seen[c]);
   }
   free(largest);
-  return failed ? fk_fail(err, FK_STATUS_ALLOC, "out of memory for pruned sums") : FK_STATUS_OK;
+  return failed ? fk_no_memory(err, 0, "pruned sums") : FK_STATUS_OK;
 }
 
 /* ---- far away --------------------------------------------------------------------------------- */
@@ -155,5 +155,5 @@ enum fk_status fk_direct_look_far(struct fk_direct *s, const struct fk_direct_jo
   }
   free(near.pieces);
   if (groups == &lifted) fk_direct_groups_free(&lifted);
-  return failed ? fk_fail(err, FK_STATUS_ALLOC, "out of memory for pruned sums") : FK_STATUS_OK;
+  return failed ? fk_no_memory(err, 0, "pruned sums") : FK_STATUS_OK;
 }

@@ -126,7 +126,7 @@ enum fk_status fk_sort_items(fk_item *items, fk_item *scratch, int64_t n, int th
   int blocks = threads > 1 ? (int)fk_smaller(fk_smaller(4 * threads, MAX_BLOCKS), 1 + n / (16 * DIGITS)) : 1;
   int64_t(*place)[DIGITS] = malloc(sizeof *place * (size_t)blocks);
   fk_item *from = items, *to = scratch, used = 0;
-  if (!place) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a sort");
+  if (!place) return fk_no_memory(err, 0, "a sort");
   for (int64_t i = 0; i < n; i++) used |= items[i] ^ items[0];
   for (int shift = KEY_BITS; shift < 2 * KEY_BITS; shift += DIGIT) {
     if (!(used >> shift & (DIGITS - 1))) continue;

@@ -22,9 +22,7 @@ static enum fk_status side_init(struct grid_side *side, const struct fk_grid_tas
   side->points = points;
   side->size = fk_smaller(size, points->n);
   side->u = fk_aligned_alloc(sizeof(double) * (size_t)(side->size * task->sources.d));
-  if (!side->u)
-    return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for whitened points",
-                   8e-6 * (double)side->size * (double)task->sources.d);
+  if (!side->u) return fk_no_memory(err, 8.0 * (double)side->size * (double)task->sources.d, "whitened points");
   return FK_STATUS_OK;
 }
 
@@ -250,8 +248,7 @@ static enum fk_status pass_init(struct grid_pass *p, struct fk_error *err) {
   p->memory = fk_aligned_alloc(sizeof(double) * (size_t)(values + slopes));
   p->value = in_place ? task->mass : p->memory;
   p->gradient = p->memory + values;
-  if (!status && !p->memory)
-    status = fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for values", 8e-6 * (double)(values + slopes));
+  if (!status && !p->memory) status = fk_no_memory(err, 8.0 * (double)(values + slopes), "values");
   return status;
 }
 

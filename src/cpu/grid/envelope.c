@@ -8,7 +8,7 @@
 #include "../../core/count.h"
 
 static enum fk_status no_memory(struct fk_error *err) {
-  return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for the bound of the grid's error");
+  return fk_no_memory(err, 0, "the bound of the grid's error");
 }
 
 /* ---- layouts ---------------------------------------------------------------------------------- */

@@ -80,7 +80,7 @@ static enum fk_status filter(struct fk_envelope *e, const struct fk_window *wind
   filter.threads = e->spec.threads;
   filter.poll = e->spec.poll;
   void *memory = fk_filter_memory(e->ops, 3 * FK_ENVELOPE_PARTS);
-  if (!memory) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for the bound of the grid's error");
+  if (!memory) return fk_no_memory(err, 0, "the bound of the grid's error");
   for (int p = 0; p < e->parts; p++) {
     double f[FK_ENVELOPE_REACH + 1], eps[FK_ENVELOPE_REACH + 1] = {0}, unused;
     fk_envelope_function(part_use(e, p), f, &unused);

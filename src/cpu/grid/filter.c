@@ -12,7 +12,7 @@
 enum { TAPS = 2 * (FK_WINDOW_REACH + FK_FIR_PAD) + 1, BLOCKS_EACH_WAY = 64, BLOCKS = 2 * BLOCKS_EACH_WAY + 1 };
 
 static enum fk_status no_memory(struct fk_error *err) {
-  return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for the filtered blocks of the grid");
+  return fk_no_memory(err, 0, "the filtered blocks of the grid");
 }
 
 static enum fk_status no_block(const struct fk_blocks *table, struct fk_error *err) {

@@ -13,7 +13,7 @@ enum { PIECE = 1024, LEAST_SHARE = 32768 };
 static int most_shares(int threads) { return threads > 1 ? 4 * threads : 1; }
 
 static enum fk_status no_memory(struct fk_error *err) {
-  return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for points in the order of the grid");
+  return fk_no_memory(err, 0, "points in the order of the grid");
 }
 
 enum fk_status fk_sorter_init(struct fk_sorter *s, const struct fk_layout *layout, const struct fk_grid_ops *ops,

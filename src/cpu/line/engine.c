@@ -39,8 +39,6 @@ struct sums {
   struct fk_line_term *terms;
 };
 
-static double gaussian(FK_UNUSED const void *of, double u) { return exp(-u * u / 2); }
-
 static double factor_at(const struct sums *s, double u) {
   const double *f = s->task->factor, half = u * u / 2;
   return s->plain ? 1 : f[0] + half * (f[1] + half * f[2]);
@@ -190,7 +188,7 @@ static enum fk_status place_points(const struct sums *s, const struct fk_matrix 
   fk_range(u, x->n, threads, &low, &high);
   *far = *far || !(fmax(-low, high) <= fk_costs.as_exact.reach);
   if (*far || fk_line_sort(u, order, x->n)) return FK_STATUS_OK;
-  return fk_fail(err, FK_STATUS_ALLOC, "no memory for the boxes of %.0f points", (double)x->n);
+  return fk_fail(err, FK_STATUS_ALLOC, "out of memory for the boxes of %.0f points", (double)x->n);
 }
 
 /* Columns in the sources' order. False: of sizes that might underflow, times kernels. */
@@ -252,8 +250,6 @@ static bool make_room(struct sums *s, int64_t **source_order) {
 
 static void free_room(struct sums *s, int64_t *source_order) {
   bool apart = s->task->targets.data != NULL;
-  free(s->spec.sources.first);
-  free(s->spec.targets.first);
   free(apart ? s->at : NULL);
   free(apart ? s->order : NULL);
   free(s->u);
@@ -273,7 +269,7 @@ static enum fk_status by_boxes(struct sums *s, const struct fk_opts *opts, bool 
   bool far = false;
   enum fk_status status = FK_STATUS_OK;
   if (!make_room(s, &order))
-    status = fk_fail(err, FK_STATUS_ALLOC, "no memory for the boxes of %.0f points", (double)s->n);
+    status = fk_fail(err, FK_STATUS_ALLOC, "out of memory for the boxes of %.0f points", (double)s->n);
   if (!status) status = place_points(s, &task->sources, s->u, order, threads, &far, err);
   if (!status && task->targets.data) status = place_points(s, &task->targets, s->at, s->order, threads, &far, err);
   *may = !status && !far && set_charges(s, order);
@@ -281,9 +277,9 @@ static enum fk_status by_boxes(struct sums *s, const struct fk_opts *opts, bool 
     set_terms(s);
     spec->charges = s->charges;
     spec->terms = s->terms;
-    if (!fk_line_cut(&spec->sources, s->u, NULL, s->n) || !fk_line_cut(&spec->targets, s->at, NULL, s->m))
-      status = fk_fail(err, FK_STATUS_ALLOC, "no memory for the boxes of %.0f points", (double)s->n);
-    if (!status) status = fk_line_run(spec, opts, err);
+    spec->sources = (struct fk_line_boxes){.x = s->u, .n = s->n, .width = 1};
+    spec->targets = (struct fk_line_boxes){.x = s->at, .n = s->m, .width = 1};
+    status = fk_line_run(spec, opts, err);
   }
   free_room(s, order);
   return status;
@@ -302,8 +298,7 @@ static enum fk_status sums(const struct fk_task *task, const struct fk_opts *opt
   struct sums s = {.task = task, .n = task->sources.n, .m = fk_n_targets(task)};
   bool may;
   s.plain = f[0] == 1 && f[1] == 0 && f[2] == 0;
-  s.spec = (struct fk_line_spec){.kernel = gaussian, .kinds = kinds, .finish = finish, .of = &s};
-  s.spec.sources.width = s.spec.targets.width = 1;
+  s.spec = (struct fk_line_spec){.kernel = fk_line_gaussian, .kinds = kinds, .finish = finish, .of = &s};
   s.spec.n_guards = 1 + (task->values == FK_VALUES_COLUMNS ? task->n_columns : 0);
   enum fk_status status = by_boxes(&s, opts, &may, err);
   if (status) return status;

@@ -85,7 +85,7 @@ enum fk_status fk_cube_sums(const struct fk_cubes *of, const struct fk_opts *opt
       .group = cubes_target,
   };
   double *narrow = malloc(sizeof(double) * (size_t)of->d);
-  if (!narrow) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for kernels of bounded reach");
+  if (!narrow) return fk_no_memory(err, 0, "kernels of bounded reach");
   for (int64_t k = 0; k < of->d; k++) narrow[k] = 1 / of->reach[k];
   const struct cubes s = {of, narrow};
   struct fk_walk walk = {

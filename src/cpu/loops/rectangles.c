@@ -254,7 +254,7 @@ enum fk_status fk_rectangle_sums(const struct fk_rectangles *of, const struct fk
   walk.room = sizeof(struct rectangles_room) + sizeof(bool) * (size_t)of->d;
   walk.work = (double)of->n * fk_plan_pair_work(FK_OP_RECTANGLES, of->d, 1);
   s.series = malloc(sizeof(double) * NODES * (DEGREE + 1));
-  if (!s.series) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for probabilities of rectangles");
+  if (!s.series) return fk_no_memory(err, 0, "probabilities of rectangles");
   fill_series(s.series);
   enum fk_status status = fk_walk_run(&walk, opts, stats, err);
   free(s.series);
