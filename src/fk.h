@@ -152,6 +152,9 @@ enum { FK_BLOCK = 192 };
  * to width. work: d x width, NULL where w->dense is. */
 void fk_whiten(const struct fk_whitening *w, const struct fk_matrix *x, const int64_t *rows, int64_t first,
                int64_t count, double *u, int64_t width, double *work);
+/* Rows first .. first + count - 1, to u[k * ld + r], on several threads. */
+enum fk_status fk_whiten_points(const struct fk_whitening *w, int threads, const struct fk_matrix *points,
+                                int64_t first, int64_t count, double *u, int64_t ld, struct fk_error *err);
 
 /* ---- the task of an engine -------------------------------------------------------------------- */
 
@@ -388,7 +391,8 @@ struct fk_engine {
   unsigned operations; /* FK_CAN() of each that it has */
   /* Can it do this work to the tolerance of the options? NULL: any work, exactly. */
   bool (*supports)(const struct fk_work *work, const struct fk_opts *opts);
-  enum fk_status (*available)(const struct fk_opts *opts, struct fk_error *err); /* may touch the driver */
+  /* May touch the driver; NULL: always. */
+  enum fk_status (*available)(const struct fk_opts *opts, struct fk_error *err);
   double (*seconds)(const struct fk_work *work, const struct fk_opts *opts); /* a guess, which touches nothing */
   /* Of an exact engine: the share of the pairs that it would compute, by a sample of the points; NULL: all. */
   double (*share)(const struct fk_task *task, const struct fk_opts *opts);

@@ -229,6 +229,24 @@ const struct fk_costs fk_costs = {
      * more than .low dimensions. */
     .hint = {.work = 1e10, .exact = 5, .fast = 1, .tol = 1e-6, .growth = 2.5, .low = 3, .own = 0.5},
 
+    /* dimensions.R and memory.R on the EPYC; none is critical. The pieces of normal products, and the tails: no
+     * script. */
+    .cpu_cuts = {.split = 256 * 48,
+                 .chunk = 1 << 19,
+                 .least_chunk = 4096,
+                 .tasks = 512,
+                 .group = 1 << 20,
+                 .least_tasks = 64,
+                 .packed_bytes = 5e6,
+                 .blocks = 128,
+                 .longest_block = 2112,
+                 .repacked = 32,
+                 .long_block = 768,
+                 .pieces = 512,
+                 .longest_piece = 3072,
+                 .least_pieces = 64,
+                 .tails = 1024},
+
     /* Arithmetic for an H200 of 132 processors, no script. */
     .cuda_cuts = {.blocks = 132 * 16,
                   .slot = 512,

@@ -197,6 +197,23 @@ struct fk_hint_costs {
   double own;         /* of the exact engine's time, where the targets are the sources */
 };
 
+/* How sums on the CPU are cut. Bits of results go by these, and so are the same for any number of threads. */
+struct fk_cpu_cuts {
+  int64_t split;       /* sources in one task, fewer in many dimensions */
+  int64_t chunk;       /* numbers held for targets at a time, packed points and accumulators; of so many targets */
+  int64_t least_chunk; /* at least, so that packing the sources for each chunk costs little */
+  int64_t tasks;       /* between two barriers: few targets are split over sources for it, ... */
+  int64_t group;       /* ... as far as so many partial sums and packed coordinates go, but at least so many */
+  int64_t least_tasks;
+  double packed_bytes;           /* points at themselves that take no more are packed once */
+  int64_t blocks;                /* into which points at themselves are cut, of at most ... */
+  int64_t longest_block;         /* ... so many; those that are packed again and again are ... */
+  int64_t repacked, long_block;  /* ... no more blocks than this, or so long */
+  int64_t pieces, longest_piece; /* of a normal product, into which many rows are cut, each of so many at most */
+  int64_t least_pieces;          /* whose results are held at a time, and as many as fit into .group */
+  int64_t tails;                 /* rows in the tails that are worth a tree */
+};
+
 /* How work is cut for devices. Bits of results go by these, and so are the same for any number of devices. */
 struct fk_cuda_cuts {
   int64_t blocks;                    /* of a sum's launches: several times what a large card holds */
@@ -236,6 +253,7 @@ struct fk_costs {
   struct fk_as_exact_costs as_exact;
   struct fk_dense_costs dense;
   struct fk_hint_costs hint;
+  struct fk_cpu_cuts cpu_cuts;
   struct fk_cuda_cuts cuda_cuts;
   struct fk_nominal_costs nominal;
   double kept_bytes; /* of the host, that engines keep of operators where the options name no limit */

@@ -267,7 +267,8 @@ enum fk_status fk_plan_choose(const struct fk_opts *opts, const struct fk_work *
     double *of_kind = &least[engines[i]->kind == FK_ENGINE_FAST];
     next.seconds = seconds_of(engines[i], work, &next.opts);
     bool slower = choice->engine && next.seconds >= choice->seconds;
-    enum fk_status status = slower ? FK_STATUS_OK : engines[i]->available(opts, asked ? err : &why);
+    enum fk_status status =
+        slower || !engines[i]->available ? FK_STATUS_OK : engines[i]->available(opts, asked ? err : &why);
     if (status && asked) return status;
     if (status) say_why(stats, why.message);
     if (!status) *of_kind = fmin(*of_kind, next.seconds);

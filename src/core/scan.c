@@ -61,20 +61,6 @@ bool fk_all_finite(const struct fk_matrix *x) {
   return !scan.found;
 }
 
-static void find_negative(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
-  struct scan *scan = data;
-  const double *x = scan->x;
-  int negative = 0;
-  for (int64_t i = first; i < end; i++) negative |= x[i] < 0;
-  if (negative) scan->found = true;
-}
-
-bool fk_any_negative(const double *x, int64_t n, int threads) {
-  struct scan scan = {.x = x};
-  run(&scan, n, threads, find_negative);
-  return scan.found;
-}
-
 static void find_largest(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   struct scan *scan = data;
   const double *x = scan->x;

@@ -9,7 +9,6 @@ bool fk_all_finite(const struct fk_matrix *x);
 /* Of each column the number that is nearest to 0, where all are further from it than far[k], on one side; else 0.
  * Rows of weight 0 do not count. Is any of them not 0? */
 bool fk_far_centre(const struct fk_matrix *x, const double *weights, const double *far, double *centre);
-bool fk_any_negative(const double *x, int64_t n, int threads);
 double fk_largest(const double *x, int64_t n, int threads); /* of absolute values */
 void fk_range(const double *x, int64_t n, int threads, double *low, double *high);
 /* The least and the largest |x| but for 0; Inf and 0 where all are. */

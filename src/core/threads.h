@@ -12,6 +12,9 @@ int fk_threads_for_bytes(int requested, double bytes);
 void fk_threads_init(void); /* at load: remembers the process */
 bool fk_forked(void);       /* a child of the process that loaded the library: it has one thread */
 
+/* FK_STATUS_INTERRUPTED where the caller asks to stop, with that fraction done. */
+enum fk_status fk_look_up(const struct fk_poll *poll, double fraction, struct fk_error *err);
+
 /* Items are done `size` at a time; the size adapts to the time they take. It decides when to look up from
  * the work, never what is computed. */
 struct fk_chunks {
@@ -22,6 +25,9 @@ struct fk_chunks {
 void fk_chunks_start(struct fk_chunks *c, const struct fk_poll *poll, int threads, double total,
                      double pairs_per_item);
 enum fk_status fk_chunks_done(struct fk_chunks *c, int64_t items, struct fk_error *err);
+/* The next n of them by fk_parallel_for(), until they are done or interrupted. */
+enum fk_status fk_chunks_run(struct fk_chunks *c, int threads, int64_t n, int64_t step, fk_body body, void *data,
+                             struct fk_error *err);
 
 /* A loop over items 0 .. n - 1 that looks up in between: as fk_parallel_for(), until it is done or interrupted.
  * pairs: kernels that an item takes as long as. */

@@ -62,9 +62,7 @@ static struct fk_dense needed(const struct factor_sweep *s, bool upper, int64_t 
 static double fraction(const struct factor_sweep *s) { return fmin(1, s->done / s->total); }
 
 static enum fk_status look_up(const struct factor_sweep *s, struct fk_error *err) {
-  if (s->poll->fn && s->poll->fn(s->poll->data, fraction(s)))
-    return fk_fail(err, FK_STATUS_INTERRUPTED, "interrupted");
-  return FK_STATUS_OK;
+  return fk_look_up(s->poll, fraction(s), err);
 }
 
 /* So many multiply-adds are a step, which looks up by itself. */

@@ -70,10 +70,6 @@ static void describe(const struct fk_opts *opts, struct fk_stats *stats) {
   fk_cpu_describe(stats, &mode, fk_threads(opts->threads));
 }
 
-static enum fk_status available(FK_UNUSED const struct fk_opts *opts, FK_UNUSED struct fk_error *err) {
-  return FK_STATUS_OK;
-}
-
 /* By the multiply-adds of a pair. */
 static double seconds(const struct fk_work *work, const struct fk_opts *opts) {
   bool single = opts->precision == FK_PRECISION_SINGLE || opts->precision == FK_PRECISION_FAST;
@@ -220,7 +216,6 @@ const struct fk_engine fk_engine_exact_cpu = {
     .kind = FK_ENGINE_EXACT,
     .operations = FK_CAN(FK_OP_SUMS) | FK_CAN(FK_OP_LOGS) | FK_CAN(FK_OP_COORDINATES) |
                   FK_CAN(FK_OP_DEBIASED_LOO) | FK_CAN(FK_OP_NORMAL) | FK_CAN_LOOPS,
-    .available = available,
     .seconds = seconds,
     .share = share,
     .describe = describe,

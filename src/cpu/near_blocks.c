@@ -2,16 +2,16 @@
 
 #include <stdlib.h>
 
+#include "../core/costs.h"
 #include "../core/count.h"
 #include "../core/pool.h"
 #include "../core/threads.h"
 #include "order.h"
 
 /* As the blocks of symmetric.c, where regions are what a task takes; its widths are multiples of tiles. */
-enum { MANY_REGIONS = 128, LARGEST_REGION = 2112 };
-
 static int64_t region_size(int64_t n) {
-  return fk_smaller(fk_padded(fk_pieces(n, MANY_REGIONS), FK_TILE_COLS), LARGEST_REGION);
+  const struct fk_cpu_cuts *cuts = &fk_costs.cpu_cuts;
+  return fk_smaller(fk_padded(fk_pieces(n, cuts->blocks), FK_TILE_COLS), cuts->longest_block);
 }
 
 void fk_near_blocks_free(void *blocks) {

@@ -33,7 +33,7 @@ struct fk_window {
   double error, error_gradient, error_laplace, error_laplace_gradient;
   int reach; /* of the filters at scale 1 */
   /* The same as they fade with the distance, by use: fk_window_envelope(). */
-  float envelope[4][FK_ENVELOPE_REACH + 1], flat[4];
+  float flat[4], envelope[4][FK_ENVELOPE_REACH + 1];
 };
 
 /* What a sum is for; flags. */

@@ -141,20 +141,19 @@ static SEXP test_curve(SEXP arguments) {
 
 /* ---- scans ------------------------------------------------------------------------------------ */
 
-/* (x, threads): all finite, any negative, largest |x|, range, least and largest size, largest |x| to divide by */
+/* (x, threads): all finite, largest |x|, range, least and largest size, largest |x| to divide by */
 static SEXP test_scan(SEXP arguments) {
   const double *x = numbers(arguments, 0);
   int64_t n = length(arguments, 0);
   int threads = whole(arguments, 1);
-  SEXP out = PROTECT(r_vector(8));
+  SEXP out = PROTECT(r_vector(7));
   double *to = REAL(out);
   struct fk_matrix column = fk_doubles(x, n, 1);
   to[0] = fk_all_finite(&column);
-  to[1] = fk_any_negative(x, n, threads);
-  to[2] = fk_largest(x, n, threads);
-  fk_range(x, n, threads, &to[3], &to[4]);
-  fk_sizes(x, n, threads, &to[5], &to[6]);
-  to[7] = fk_largest_absolute(x, n, threads);
+  to[1] = fk_largest(x, n, threads);
+  fk_range(x, n, threads, &to[2], &to[3]);
+  fk_sizes(x, n, threads, &to[4], &to[5]);
+  to[6] = fk_largest_absolute(x, n, threads);
   UNPROTECT(1);
   return out;
 }

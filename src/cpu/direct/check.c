@@ -10,7 +10,6 @@
 #include "../../core/pool.h"
 #include "../../core/scan.h"
 #include "../../core/threads.h"
-#include "../../grid/points.h"
 #include "direct_parts.h"
 
 /* ---- the sums of the sample ------------------------------------------------------------------- */
@@ -98,7 +97,7 @@ enum fk_status fk_check_init(struct fk_check *check, const struct fk_whitening *
   if (!check->targets) return fk_no_memory(err, 0, "a sample of rows");
   check->sums = check->targets + d * FK_DIRECT_GROUP;
   check->absolute = check->sums + sums;
-  enum fk_status status = fk_grid_whiten(w, threads, rows, 0, rows->n, check->targets, FK_DIRECT_GROUP, err);
+  enum fk_status status = fk_whiten_points(w, threads, rows, 0, rows->n, check->targets, FK_DIRECT_GROUP, err);
   if (!status) scale(check->targets, d, rows->n, FK_DIRECT_GROUP, check->targets, FK_DIRECT_GROUP);
   return status;
 }
@@ -151,7 +150,9 @@ enum fk_status fk_check_add(struct fk_check *check, const struct fk_whitening *w
   int64_t numbers = check->columns * FK_DIRECT_GROUP;
   struct check_addition a = {check, w, factor, points, b, .numbers = numbers};
   bool has_factor = factor[0] != 1 || factor[1] != 0 || factor[2] != 0, failed = false;
-  if (!check->apart && (has_factor || (b && fk_any_negative(b, points->n * check->columns, threads)))) {
+  double low = 0, high;
+  if (!check->apart && !has_factor && b) fk_range(b, points->n * check->columns, threads, &low, &high);
+  if (!check->apart && (has_factor || low < 0)) {
     memcpy(check->absolute, check->sums, (size_t)numbers * sizeof(double));
     check->apart = true;
   }

@@ -31,7 +31,7 @@ static enum fk_status side_fetch(const struct grid_side *side, const struct fk_g
                                  struct fk_grid_points *points, struct fk_error *err) {
   int64_t count = fk_smaller(side->size, side->points->n - at);
   *points = (struct fk_grid_points){side->u, count, count};
-  return fk_grid_whiten(task->whitening, task->opts->threads, side->points, at, count, side->u, count, err);
+  return fk_whiten_points(task->whitening, task->opts->threads, side->points, at, count, side->u, count, err);
 }
 
 /* What an operator keeps: its points in the order of a grid, and that grid, of one window. */

@@ -156,14 +156,12 @@ static enum fk_status add_some(struct envelope_call *c, struct fk_error *err) {
 /* So many at a time that an interrupt is heard soon. */
 static enum fk_status add(struct envelope_call *c, struct fk_error *err) {
   int64_t n = c->points->raw ? c->points->raw->n : c->points->whitened->n;
-  const struct fk_poll *poll = &c->e->spec.poll;
   enum fk_status status = FK_STATUS_OK;
   c->e->merged = false;
   for (c->first = 0; c->first < n && !status; c->first += CALL) {
     c->n = fk_smaller(CALL, n - c->first);
     status = add_some(c, err);
-    if (!status && poll->fn && poll->fn(poll->data, 0))
-      status = fk_fail(err, FK_STATUS_INTERRUPTED, "interrupted");
+    if (!status) status = fk_look_up(&c->e->spec.poll, 0, err);
   }
   return status;
 }

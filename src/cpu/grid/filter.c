@@ -163,7 +163,7 @@ static enum fk_status run_pass(struct filter_pass *p, struct fk_error *err) {
     p->order = order + first;
     fk_parallel_for(threads, end - first, fk_larger(1, fk_step_for_work(2 * work)), filter_blocks, p);
     double done = (p->k + (double)end / (double)n) / f->layout->d;
-    if (f->poll.fn && f->poll.fn(f->poll.data, done)) status = fk_fail(err, FK_STATUS_INTERRUPTED, "interrupted");
+    status = fk_look_up(&f->poll, done, err);
   }
   if (p->more.memory) fk_scratch_free(&p->more);
   free(order);

@@ -164,27 +164,12 @@ static void finish(const void *of, const struct fk_line_place *place) {
 
 /* ---- points ----------------------------------------------------------------------------------- */
 
-struct whitening {
-  const struct fk_whitening *by;
-  const struct fk_matrix *x;
-  double *u;
-};
-
-static void whiten_blocks(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
-  const struct whitening *w = data;
-  double work[FK_BLOCK];
-  for (int64_t at = first * FK_BLOCK; at < fk_smaller(w->x->n, end * FK_BLOCK); at += FK_BLOCK) {
-    int64_t count = fk_smaller(w->x->n - at, FK_BLOCK);
-    fk_whiten(w->by, w->x, NULL, at, count, w->u + at, count, work);
-  }
-}
-
 /* Whitened, in the order of their boxes, unless they reach too far. */
 static enum fk_status place_points(const struct sums *s, const struct fk_matrix *x, double *u, int64_t *order,
                                    int threads, bool *far, struct fk_error *err) {
-  struct whitening whitening = {s->task->whitening, x, u};
   double low, high;
-  fk_parallel_for(threads, fk_pieces(x->n, FK_BLOCK), fk_step_for_bytes(16 * FK_BLOCK), whiten_blocks, &whitening);
+  enum fk_status status = fk_whiten_points(s->task->whitening, threads, x, 0, x->n, u, x->n, err);
+  if (status) return status;
   fk_range(u, x->n, threads, &low, &high);
   *far = *far || !(fmax(-low, high) <= fk_costs.as_exact.reach);
   if (*far || fk_line_sort(u, order, x->n)) return FK_STATUS_OK;
@@ -329,10 +314,6 @@ static bool supports(const struct fk_work *work, const struct fk_opts *opts) {
          !others && (asked || exact_seconds(work, opts, 1) >= fk_costs.line.exact);
 }
 
-static enum fk_status available(const struct fk_opts *opts, struct fk_error *err) {
-  return fk_engine_exact_cpu.available(opts, err);
-}
-
 static double seconds(const struct fk_work *work, const struct fk_opts *opts) {
   const struct fk_line_costs *c = &fk_costs.line;
   if (opts->methods & FK_METHOD_LINE) return 0;
@@ -346,7 +327,6 @@ const struct fk_engine fk_engine_line = {
     .kind = FK_ENGINE_FAST,
     .operations = FK_CAN(FK_OP_SUMS) | FK_CAN(FK_OP_LOGS) | FK_CAN(FK_OP_COORDINATES),
     .supports = supports,
-    .available = available,
     .seconds = seconds,
     .describe = describe,
     .sums = sums,
