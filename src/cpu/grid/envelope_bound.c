@@ -147,8 +147,7 @@ static void fill_errors(void *data, int64_t first, int64_t end, FK_UNUSED int sl
   }
 }
 
-/* A pair at r bandwidths whose places are off by delta is so by r delta of its kernel, and r <= FK_ENVELOPE_REACH.
- */
+/* A pair at r bandwidths whose places are off by delta is so by r delta of its kernel; r <= FK_ENVELOPE_REACH. */
 static double place_error(const struct reading *r, const struct fk_envelope_corners *where) {
   double most = 0;
   for (int k = 0; k < r->e->spec.d; k++) most = fmax(most, fabs((double)where->at[k]));
