@@ -109,14 +109,13 @@ enum fk_status fk_look_up(const struct fk_poll *poll, double fraction, struct fk
 void fk_chunks_start(struct fk_chunks *c, const struct fk_poll *poll, int threads, double total,
                      double pairs_per_item) {
   *c = (struct fk_chunks){.poll = poll, .total = total};
-  c->size = ((int64_t)(4e6 / (pairs_per_item + 1)) + 1) * threads;
+  c->size = ((int64_t)(fk_costs.threads.chunk_pairs / (pairs_per_item + 1)) + 1) * threads;
   c->started = fk_seconds();
 }
 
 enum fk_status fk_chunks_done(struct fk_chunks *c, int64_t items, struct fk_error *err) {
   double now = fk_seconds(), seconds = now - c->started;
-  /* Towards 50 ms a chunk: short enough to stop soon, long enough not to be felt. */
-  double factor = seconds > 0 ? 0.05 / seconds : 4;
+  double factor = seconds > 0 ? fk_costs.threads.chunk_seconds / seconds : 4;
   double size = (double)items * (factor > 4 ? 4 : factor);
   c->size = size < 1 ? 1 : size > 1e9 ? 1000000000 : (int64_t)size;
   c->done += (double)items;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../../core/aligned.h"
+#include "../../core/costs.h"
 #include "../../core/count.h"
 #include "../../core/pool.h"
 #include "../../core/threads.h"
@@ -82,7 +83,7 @@ enum fk_status fk_direct_each_group(const struct fk_direct *direct, struct fk_di
                                     fk_direct_sum_fn *sum, const void *work, double *left_out, double *rounding,
                                     struct fk_error *err) {
   const struct fk_direct_options *options = &direct->options;
-  int threads = fk_threads_for_work(options->threads, 2e4 * (double)n * FK_DIRECT_GROUP);
+  int threads = fk_threads_for_work(options->threads, fk_costs.direct.target * (double)n * FK_DIRECT_GROUP);
   struct direct_loop loop = {.sum = sum, .work = work};
   const struct fk_loop items = {threads, n, 4, 4e4};
   loop.team.failed = !fk_direct_team_init(&loop.team, threads, direct, job);

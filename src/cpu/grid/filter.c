@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../../core/aligned.h"
+#include "../../core/costs.h"
 #include "../../core/count.h"
 #include "../../core/pool.h"
 #include "../../core/threads.h"
@@ -150,7 +151,7 @@ static enum fk_status run_pass(struct filter_pass *p, struct fk_error *err) {
   const struct fk_filter *f = p->filter;
   double work = (double)f->layout->cells * (double)f->columns * (2 * f->reach + 1) * p->what->n_terms;
   int threads = fk_threads_for_work(f->threads, 2 * work * (double)p->out->n);
-  int64_t piece = fk_larger(16 * threads, (int64_t)(1e9 / work)), n = p->out->n;
+  int64_t piece = fk_larger(16 * threads, (int64_t)(fk_costs.grid_cpu.filter_step / work)), n = p->out->n;
   enum fk_status status = FK_STATUS_OK;
   uint32_t *order = walk(f->layout, p->out, p->k);
   p->order = order;
