@@ -14,18 +14,16 @@
  * with f a quadratic polynomial (1 for a density, 1 + d/2 - q/2 for the Laplace correction).
  * Matrices are column-major, n x d, one point a row, as R stores them.
  */
-#ifndef FK_H
-#define FK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/language.h"
 #include "core/operations.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FK_BEGIN_C
 
 /* ---- status and errors ------------------------------------------------------------------------ */
 
@@ -51,6 +49,8 @@ struct fk_error {
 };
 
 enum fk_status fk_fail(struct fk_error *err, enum fk_status status, const char *format, ...);
+/* FK_STATUS_ALLOC; bytes 0: they do not matter. */
+enum fk_status fk_no_memory(struct fk_error *err, double bytes, const char *what);
 const char *fk_status_name(enum fk_status status);
 
 /* ---- options and what was done ---------------------------------------------------------------- */
@@ -152,6 +152,9 @@ enum { FK_BLOCK = 192 };
  * to width. work: d x width, NULL where w->dense is. */
 void fk_whiten(const struct fk_whitening *w, const struct fk_matrix *x, const int64_t *rows, int64_t first,
                int64_t count, double *u, int64_t width, double *work);
+/* Rows first .. first + count - 1, to u[k * ld + r], on several threads. */
+enum fk_status fk_whiten_points(const struct fk_whitening *w, int threads, const struct fk_matrix *points,
+                                int64_t first, int64_t count, double *u, int64_t ld, struct fk_error *err);
 
 /* ---- the task of an engine -------------------------------------------------------------------- */
 
@@ -391,7 +394,8 @@ struct fk_engine {
   unsigned operations; /* FK_CAN() of each that it has */
   /* Can it do this work to the tolerance of the options? NULL: any work, exactly. */
   bool (*supports)(const struct fk_work *work, const struct fk_opts *opts);
-  enum fk_status (*available)(const struct fk_opts *opts, struct fk_error *err); /* may touch the driver */
+  /* May touch the driver; NULL: always. */
+  enum fk_status (*available)(const struct fk_opts *opts, struct fk_error *err);
   double (*seconds)(const struct fk_work *work, const struct fk_opts *opts); /* a guess, which touches nothing */
   /* Of an exact engine: the share of the pairs that it would compute, by a sample of the points; NULL: all. */
   double (*share)(const struct fk_task *task, const struct fk_opts *opts);
@@ -476,8 +480,4 @@ double fk_seconds(void);
 /* Bytes of memory that the machine has; infinite where the system does not tell. */
 double fk_machine_memory(void);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+FK_END_C

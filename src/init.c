@@ -83,10 +83,7 @@ static const R_CallMethodDef routines[] = {
 /* clang-format on */
 
 /* Threads would run on in code that is gone. */
-void attribute_visible R_unload_flashkernel(DllInfo *dll) {
-  (void)dll;
-  fk_pool_stop();
-}
+void attribute_visible R_unload_flashkernel(FK_UNUSED DllInfo *dll) { fk_pool_stop(); }
 
 /* Where symbols are not dynamic, R looks among the registered ones alone for what to call before it unloads. */
 static const R_CMethodDef at_unload[] = {ROUTINE(R_unload_flashkernel, 1), {.name = NULL}};

@@ -88,8 +88,6 @@ awk '
     sub(/\(.*/, "", name)
     sub(/.*[ *]/, "", name)
     if (name !~ /^fk_/) next
-    # the one that goes up: matrices of kernels in double are made as tiles of normal products (cuda/normal/tiles.cu)
-    if (name == "fk_kernel_tile") next
     if (FILENAME ~ /h$/) declared[name] = folder
     else written[name] = written[name] " " folder
   }

@@ -282,9 +282,11 @@ static void write_window(struct fk_window *w, double *of_scales) {
   struct fk_error err = {FK_STATUS_OK, ""};
   settle(w, &e, text);
   if (fk_window_taps(w, 1, gauss, laplace, &w->reach, &err)) fail(err.message);
-  printf("    {FK_WINDOW_%s, %d, %g, %g, %s, %s, %s, %s, %d, {\n",
-         w->family == FK_WINDOW_KAISER ? "KAISER" : "SPLINE", w->width, w->spacing, w->beta, text[0], text[1],
-         text[2], text[3], w->reach);
+  for (unsigned u = 0; u < USES; u++) flat[u] = SAFETY * e.from[u][BINS];
+  printf("    {FK_WINDOW_%s, %d, %g, %g, %s, %s, %s, %s, %d, ", w->family == FK_WINDOW_KAISER ? "KAISER" : "SPLINE",
+         w->width, w->spacing, w->beta, text[0], text[1], text[2], text[3], w->reach);
+  write_row(flat, USES);
+  printf(", {\n");
   for (unsigned u = 0; u < USES; u++) {
     double least[BINS + 1], taps[TAPS];
     /* the error of a bin is that of both of its ends */
@@ -292,12 +294,8 @@ static void write_window(struct fk_window *w, double *of_scales) {
     make_envelope(least, taps);
     printf("    ");
     write_row(taps, TAPS);
-    printf(u + 1 < USES ? ",\n" : "\n");
-    flat[u] = SAFETY * e.from[u][BINS];
+    printf(u + 1 < USES ? ",\n" : "}},\n");
   }
-  printf("    }, ");
-  write_row(flat, USES);
-  printf("},\n");
   for (double scale = 1; scale <= WIDEST_SCALE; scale *= 1.1) {
     if (!fk_window_has_scale(w, scale)) break;
     measure(w, scale, OFFSETS_SCALED, 1, &e);
@@ -339,8 +337,8 @@ static const char head[] =
     "numbers are\n"
     " * found. Entries are\n"
     " *   {family, width, spacing / h, beta, bounds of the errors of values, of h * gradient, of Laplace, of its\n"
-    " *    h * gradient, reach, {taps of their envelopes in the same order, on a line each}, {beyond the "
-    "envelope}}.\n"
+    " *    h * gradient, reach, {beyond their envelopes}, {taps of these in the same order, on a line "
+    "each}}.\n"
     " * Errors are the largest on %d offsets of sources and of targets between two nodes, the limits at nodes "
     "from both\n"
     " * sides among them, at all distances, times %g. tools/check-window-table.sh holds other offsets against "

@@ -13,13 +13,11 @@
 enum { LINE = 64, LARGE_PAGE = 1 << 21 };
 
 /* Whole large pages within the piece, which is then a mapping of its own; a refusal does no harm. */
-void fk_large_pages(void *memory, size_t bytes) {
+void fk_large_pages(FK_UNUSED void *memory, FK_UNUSED size_t bytes) {
 #ifdef MADV_HUGEPAGE
   uintptr_t start = (uintptr_t)memory, end = (start + bytes) / LARGE_PAGE * LARGE_PAGE;
   start = (start + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE;
   if (start < end) (void)madvise((void *)start, end - start, MADV_HUGEPAGE);
-#else
-  (void)memory, (void)bytes;
 #endif
 }
 

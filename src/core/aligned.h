@@ -1,19 +1,14 @@
-#ifndef FK_CORE_ALIGNED_H
-#define FK_CORE_ALIGNED_H
+#pragma once
 
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "language.h"
+
+FK_BEGIN_C
 
 void *fk_aligned_alloc(size_t bytes); /* NULL when there is no memory */
 void fk_aligned_free(void *memory);   /* NULL is fine */
 /* Asks for large pages under memory that nobody has touched yet, where that is worth it. */
 void fk_large_pages(void *memory, size_t bytes);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+FK_END_C

@@ -3,11 +3,10 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "language.h"
+
 #ifdef _WIN32
-static void *symbol(const char *name) {
-  (void)name;
-  return NULL;
-}
+static void *symbol(FK_UNUSED const char *name) { return NULL; }
 #else
 #include <dlfcn.h>
 static void *symbol(const char *name) {

@@ -1,9 +1,6 @@
 /* R's BLAS: the reference one, or one that was made for the processor? */
-#ifndef FK_CORE_BLAS_H
-#define FK_CORE_BLAS_H
+#pragma once
 
 #include <stdbool.h>
 
 bool fk_blas_is_tuned(void);
-
-#endif

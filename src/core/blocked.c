@@ -5,6 +5,7 @@
 #include "blas.h"
 #include "costs.h"
 #include "count.h"
+#include "threads.h"
 
 static int where(const struct fk_blocked *how) {
   if (how->ops != &fk_dense_host) return FK_DENSE_DEVICE;
@@ -24,9 +25,7 @@ static int64_t strip_of(const struct fk_blocked *how) {
 /* With `done` of n columns: either operation takes 3 x^2 - 2 x^3 of its time for the first x of them. */
 static enum fk_status look_up(const struct fk_blocked *how, int64_t done, int64_t n, struct fk_error *err) {
   double x = (double)done / (double)n;
-  if (how->poll.fn && how->poll.fn(how->poll.data, x * x * (3 - 2 * x)))
-    return fk_fail(err, FK_STATUS_INTERRUPTED, "interrupted");
-  return FK_STATUS_OK;
+  return fk_look_up(&how->poll, x * x * (3 - 2 * x), err);
 }
 
 /* Rows (of an upper triangle: columns) at .. at + count - 1 of A, and of these numbers first .. end - 1: so what

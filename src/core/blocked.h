@@ -1,7 +1,6 @@
 /* potrf and lauum of large matrices, in blocks whose products have most of the work: gemm is the fastest that BLAS
  * has, and between blocks one can look for an interrupt. In place, on any table of dense operations. */
-#ifndef FK_CORE_BLOCKED_H
-#define FK_CORE_BLOCKED_H
+#pragma once
 
 #include "dense.h"
 
@@ -17,5 +16,3 @@ enum fk_status fk_blocked_potrf(const struct fk_blocked *how, unsigned flags, co
                                 int64_t *pivot, struct fk_error *err);
 enum fk_status fk_blocked_lauum(const struct fk_blocked *how, unsigned flags, const struct fk_dense *A,
                                 struct fk_error *err);
-
-#endif

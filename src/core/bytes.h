@@ -1,6 +1,5 @@
 /* Numbers one after the other in memory, for another process of the same package on such a machine. */
-#ifndef FK_CORE_BYTES_H
-#define FK_CORE_BYTES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,5 +30,3 @@ static inline const unsigned char *fk_bytes_skip(struct fk_bytes *from, size_t n
   from->at += n;
   return here;
 }
-
-#endif

@@ -13,15 +13,20 @@ const struct fk_costs fk_costs = {
     /* threads.R on the EPYC: a thread takes tens of microseconds to wake, far longer where the cores are busy, so
      * that about a millisecond is the least to share; more than fill the memory's bus only have to be woken. Loops
      * often follow each other closely: those of a fit and its prediction within half a millisecond, and to wake a
-     * thread takes the caller 19 us on a virtual machine beside an H200. The 16 and what `many` do: passes from
-     * host to host of gpu.R, gpu-fast.R and host-to-host.R, 16 cores beside an H200. */
+     * thread takes the caller 19 us on a virtual machine beside an H200. A chunk is short enough to stop soon,
+     * long enough not to be felt; steps: no script. The 16 and what `many` do: passes from host to host of gpu.R,
+     * gpu-fast.R and host-to-host.R, 16 cores beside an H200. */
     .threads = {.work = 3e7,
                 .bytes = 8e6,
                 .most = 8,
                 .most_beyond = 16,
                 .beyond = 1e9,
                 .patience = {5e-5, 5e-4},
-                .many = 8},
+                .many = 8,
+                .step = 1e6,
+                .step_bytes = 1e6,
+                .chunk_pairs = 4e6,
+                .chunk_seconds = 0.05},
 
     /* Errors of the exponent in tests/testthat/test-reference.R (accuracy.R): under about 1e-12 in double (1e-11
      * up to .normal_f64, of normal products) and 3e-5 in single; of products of halves (normal_tiles.cu, emulated)
@@ -125,6 +130,14 @@ const struct fk_costs fk_costs = {
             .visit_cell = {2.2, 1.5},
             .batch = 4e6,
             .scratch_points = 8192,
+            .batch_least = 1 << 20, /* this and what follows: no script */
+            .batch_most = 1 << 22,
+            .batch_block = 2048,
+            .sort_thread = 65536,
+            .sort_share = 32768,
+            .filter_step = 1e9,
+            .envelope_step = 1 << 24,
+            .envelope_piece = {1 << 18, 1 << 14},
             .filter = {2.8, 1.8},
             .filter_tap = {0.036, 0.022},
             .filter_kernel = {2, 1}, /* fast_kernels.R */
@@ -166,11 +179,13 @@ const struct fk_costs fk_costs = {
                .groups_least = 4,
                .groups_share = 16,
                .sample_sources = 1 << 15,
-               .sample_targets = 1 << 13},
+               .sample_targets = 1 << 13,
+               .target = 2e4,
+               .sampled = 1e6},
 
     /* Counted, no script: they decide on threads, and on when to look for an interrupt. Values: moments;
      * bandwidths and five for each chain of powers; sums; polynomial terms of all coordinates; y or probabilities;
-     * a kernel's cost. */
+     * a kernel's cost; for windows, of a place, the square of the number of powers. */
     .loops = {[FK_OP_MOMENTS] = {20, 2, 2},
               [FK_OP_SCALES] = {0, 1, 2},
               [FK_OP_LEVELS] = {20, 2, 0},
@@ -180,7 +195,9 @@ const struct fk_costs fk_costs = {
               [FK_OP_CUBES] = {0, 8, 1},
               [FK_OP_CONDITIONAL] = {0, 0, 60},
               [FK_OP_SPARSE] = {1, 0, 1},
-              [FK_OP_POLYGON] = {100, 0, 0}},
+              [FK_OP_POLYGON] = {100, 0, 0},
+              [FK_OP_WINDOWS] = {0, 0, 40},
+              [FK_OP_CDF] = {30, 0, 0}},
 
     /* tolerance.R --time and fast.R on the EPYC, unless it is said. */
     .choice = {.sample_least = 1 << 13,
@@ -195,6 +212,10 @@ const struct fk_costs fk_costs = {
                .pair = 0.3,
                .pair_coordinate = 0.1,
                .guess = 3e-3,
+               /* eight rows take 4 ns for each source, more than a twentieth of some sums; the pairs half a
+                * millisecond */
+               .check_rows = 8,
+               .check_pairs = 1e6,
                .unproven = 1 << 13,
                .rows_least = 8,
                .rows_share = 1e-3,
@@ -227,6 +248,25 @@ const struct fk_costs fk_costs = {
     /* No script: what is long to wait for. Guesses without the points take it that few of them are neighbours in
      * more than .low dimensions. */
     .hint = {.work = 1e10, .exact = 5, .fast = 1, .tol = 1e-6, .growth = 2.5, .low = 3, .own = 0.5},
+
+    /* dimensions.R and memory.R on the EPYC; none is critical. The pieces of normal products, and the tails: no
+     * script. */
+    .cpu_cuts = {.split = 256 * 48,
+                 .chunk = 1 << 19,
+                 .least_chunk = 4096,
+                 .tasks = 512,
+                 .group = 1 << 20,
+                 .least_tasks = 64,
+                 .packed_bytes = 5e6,
+                 .blocks = 128,
+                 .longest_block = 2112,
+                 .repacked = 32,
+                 .long_block = 768,
+                 .pieces = 512,
+                 .longest_piece = 3072,
+                 .least_pieces = 64,
+                 .tails = 1024,
+                 .ordered = 1 << 14},
 
     /* Arithmetic for an H200 of 132 processors, no script. */
     .cuda_cuts = {.blocks = 132 * 16,

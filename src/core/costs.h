@@ -2,14 +2,11 @@
  * was measured with. What is mathematics or a promise about errors stands where it is used, and so do the steps of
  * a search. Arrays of two are of doubles and of floats. What a kernel costs stands in the table of kernels.c.
  */
-#ifndef FK_CORE_COSTS_H
-#define FK_CORE_COSTS_H
+#pragma once
 
 #include "../fk.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FK_BEGIN_C
 
 /* What a thread is woken for. */
 struct fk_thread_costs {
@@ -19,6 +16,8 @@ struct fk_thread_costs {
   double beyond;
   double patience[2]; /* seconds for which one without work looks for more: of few, and of at least so `many` */
   int many;
+  double step, step_bytes;           /* of a loop: multiply-adds or bytes that one item's call does */
+  double chunk_pairs, chunk_seconds; /* between two looks for an interrupt: at first, for a thread, and wished */
 };
 
 /* How far points may reach, |u|^2 of the whitened ones at most. Farther than the last limit of doubles their
@@ -114,6 +113,12 @@ struct fk_grid_cpu_costs {
   double near_bytes, far;          /* of a scratch; times, where it is larger */
   double visit, visit_cell[2];     /* a block, and its cells that are touched */
   double batch, scratch_points;    /* points, after which a block is visited again */
+  int64_t batch_least, batch_most; /* points sorted at a time, by the blocks that the last ones had ... */
+  int64_t batch_block;             /* ... so many each */
+  int64_t sort_thread, sort_share; /* points that are worth a thread, and a share of the sort */
+  double filter_step;              /* multiply-adds of a filter between two looks for an interrupt */
+  int64_t envelope_step;           /* points of the error's bound, the same */
+  int64_t envelope_piece[2];       /* points that are worth a table of their own: of all, of those of a call */
   double filter[2], filter_tap[2]; /* a cell and dimension, and each tap of its filter */
   double filter_kernel[2];         /* a cell and wider kernel */
   double start;                    /* seconds */
@@ -148,6 +153,7 @@ struct fk_direct_costs {
   double shifted;                         /* a pair in the log domain */
   int groups, groups_least, groups_share; /* that are counted: at most, at least, one of so many */
   int sample_sources, sample_targets;     /* points */
+  double target, sampled;                 /* multiply-adds of a target, roughly, and of one of the sample */
 };
 
 /* How the fast engines choose by the points. */
@@ -159,12 +165,13 @@ struct fk_fast_choice_costs {
   double device_points;                        /* more have their envelope on the device */
   double pair, pair_coordinate;                /* nanoseconds of a pair of a row done again */
   double guess;                                /* seconds below which no guess is worth while */
-  int unproven;                                /* rows that it goes by, at most */
-  double rows_least, rows_share;               /* rows left over that are few: so many, of all */
-  double component;                            /* seconds of each Gaussian of a sum */
-  double mixture_part;                         /* of the tolerance, for the error of such a sum */
-  int survey;                                  /* points by which a grid's cells are counted */
-  double direct_hopeless; /* times a grid, after which direct sums are not tried for wider ones */
+  double check_rows, check_pairs; /* rows summed exactly to check: so many, and as many more as are pairs */
+  int unproven;                   /* rows that it goes by, at most */
+  double rows_least, rows_share;  /* rows left over that are few: so many, of all */
+  double component;               /* seconds of each Gaussian of a sum */
+  double mixture_part;            /* of the tolerance, for the error of such a sum */
+  int survey;                     /* points by which a grid's cells are counted */
+  double direct_hopeless;         /* times a grid, after which direct sums are not tried for wider ones */
   double few_rows, few_row, few_row_coordinate; /* rows that are not worth a tree */
 };
 
@@ -198,6 +205,24 @@ struct fk_hint_costs {
   double tol;
   double growth, low; /* the guess times so much for each dimension beyond so many */
   double own;         /* of the exact engine's time, where the targets are the sources */
+};
+
+/* How sums on the CPU are cut. Bits of results go by these, and so are the same for any number of threads. */
+struct fk_cpu_cuts {
+  int64_t split;       /* sources in one task, fewer in many dimensions */
+  int64_t chunk;       /* numbers held for targets at a time, packed points and accumulators; of so many targets */
+  int64_t least_chunk; /* at least, so that packing the sources for each chunk costs little */
+  int64_t tasks;       /* between two barriers: few targets are split over sources for it, ... */
+  int64_t group;       /* ... as far as so many partial sums and packed coordinates go, but at least so many */
+  int64_t least_tasks;
+  double packed_bytes;           /* points at themselves that take no more are packed once */
+  int64_t blocks;                /* into which points at themselves are cut, of at most ... */
+  int64_t longest_block;         /* ... so many; those that are packed again and again are ... */
+  int64_t repacked, long_block;  /* ... no more blocks than this, or so long */
+  int64_t pieces, longest_piece; /* of a normal product, into which many rows are cut, each of so many at most */
+  int64_t least_pieces;          /* whose results are held at a time, and as many as fit into .group */
+  int64_t tails;                 /* rows in the tails that are worth a tree */
+  int64_t ordered;               /* points that are worth several threads to put them in order */
 };
 
 /* How work is cut for devices. Bits of results go by these, and so are the same for any number of devices. */
@@ -239,14 +264,11 @@ struct fk_costs {
   struct fk_as_exact_costs as_exact;
   struct fk_dense_costs dense;
   struct fk_hint_costs hint;
+  struct fk_cpu_cuts cpu_cuts;
   struct fk_cuda_cuts cuda_cuts;
   struct fk_nominal_costs nominal;
   double kept_bytes; /* of the host, that engines keep of operators where the options name no limit */
 };
 extern const struct fk_costs fk_costs;
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+FK_END_C

@@ -1,6 +1,5 @@
 /* Arithmetic on numbers of points and pieces. */
-#ifndef FK_CORE_COUNT_H
-#define FK_CORE_COUNT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -8,5 +7,3 @@ static inline int64_t fk_smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t fk_larger(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t fk_pieces(int64_t n, int64_t size) { return (n + size - 1) / size; }
 static inline int64_t fk_padded(int64_t n, int64_t step) { return fk_pieces(n, step) * step; }
-
-#endif

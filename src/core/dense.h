@@ -8,14 +8,11 @@
  * choose, and the default where it is not positive. What a device does, it does one after the other: fetch, potrf
  * and syev wait for it. The same bits for the same matrices, machine and libraries.
  */
-#ifndef FK_CORE_DENSE_H
-#define FK_CORE_DENSE_H
+#pragma once
 
 #include "../fk.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FK_BEGIN_C
 
 struct fk_dense {
   void *data;
@@ -150,8 +147,4 @@ enum fk_status fk_dense_check_square(const struct fk_dense *A, const struct fk_d
 /* Bytes of A with its ld; FK_STATUS_ALLOC where they are more than there can be. */
 enum fk_status fk_dense_bytes(const struct fk_dense *A, size_t *bytes, struct fk_error *err);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+FK_END_C

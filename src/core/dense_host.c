@@ -43,16 +43,22 @@ static enum fk_status view_of(const struct fk_dense *A, struct view *out, struct
   return FK_STATUS_OK;
 }
 
-static enum fk_status host_ready(int device, const struct fk_dense *A, struct fk_error *err) {
-  (void)device, (void)A, (void)err;
+/* The views of two matrices, if `status` says that they go together. */
+static enum fk_status views_of(enum fk_status status, const struct fk_dense *A, struct view *a,
+                               const struct fk_dense *B, struct view *b, struct fk_error *err) {
+  if (!status) status = view_of(A, a, err);
+  return status ? status : view_of(B, b, err);
+}
+
+static enum fk_status host_ready(FK_UNUSED int device, FK_UNUSED const struct fk_dense *A,
+                                 FK_UNUSED struct fk_error *err) {
   return FK_STATUS_OK;
 }
 
 /* ---- memory ----------------------------------------------------------------------------------- */
 
-static enum fk_status host_alloc(int device, struct fk_dense *A, struct fk_error *err) {
+static enum fk_status host_alloc(FK_UNUSED int device, struct fk_dense *A, struct fk_error *err) {
   size_t bytes;
-  (void)device;
   A->data = NULL;
   A->ld = fk_larger(A->n, 1);
   enum fk_status status = fk_dense_bytes(A, &bytes, err);
@@ -63,8 +69,7 @@ static enum fk_status host_alloc(int device, struct fk_dense *A, struct fk_error
                            (double)A->d);
 }
 
-static void host_free(int device, struct fk_dense *A) {
-  (void)device;
+static void host_free(FK_UNUSED int device, struct fk_dense *A) {
   fk_aligned_free(A->data);
   A->data = NULL;
 }
@@ -72,9 +77,7 @@ static void host_free(int device, struct fk_dense *A) {
 static enum fk_status host_copy(int device, const struct fk_dense *from, const struct fk_dense *to,
                                 struct fk_error *err) {
   struct view x, y;
-  enum fk_status status = fk_dense_check_copy(from, to, err);
-  if (!status) status = view_of(from, &x, err);
-  if (!status) status = view_of(to, &y, err);
+  enum fk_status status = views_of(fk_dense_check_copy(from, to, err), from, &x, to, &y, err);
   if (status) return status;
   struct fk_matrix rows = fk_doubles(x.data, x.n, x.d);
   rows.ld = x.ld;
@@ -92,10 +95,9 @@ struct transpose {
 };
 
 /* Columns of squares. */
-static void transpose_columns(void *data, int64_t first, int64_t end, int slot) {
+static void transpose_columns(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct transpose *t = data;
   const int64_t n = t->to.n, ld = t->to.ld, from_ld = t->from.ld;
-  (void)slot;
   for (int64_t column = first * SQUARE; column < fk_smaller(n, end * SQUARE); column += SQUARE)
     for (int64_t row = t->upper ? column : 0; row < (t->upper ? n : column + 1); row += SQUARE)
       for (int64_t j = column; j < fk_smaller(n, column + SQUARE); j++) {
@@ -109,9 +111,7 @@ static void transpose_columns(void *data, int64_t first, int64_t end, int slot) 
 static enum fk_status host_transpose(int device, unsigned flags, const struct fk_dense *A,
                                      const struct fk_dense *s, const struct fk_dense *B, struct fk_error *err) {
   struct transpose t = {.s = s ? s->data : NULL, .upper = flags & FK_UPPER};
-  enum fk_status status = fk_dense_check_transpose(A, s, B, err);
-  if (!status) status = view_of(A, &t.from, err);
-  if (!status) status = view_of(B, &t.to, err);
+  enum fk_status status = views_of(fk_dense_check_transpose(A, s, B, err), A, &t.from, B, &t.to, err);
   if (status) return status;
   double bytes = 8.0 * (double)B->n * (double)B->n;
   fk_parallel_for(fk_threads_for_bytes(device, bytes), fk_pieces(B->n, SQUARE), 1, transpose_columns, &t);
@@ -123,9 +123,8 @@ struct scale {
   const double *s;
 };
 
-static void scale_columns(void *data, int64_t first, int64_t end, int slot) {
+static void scale_columns(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct scale *t = data;
-  (void)slot;
   for (int64_t j = first; j < end; j++) {
     const double *from = t->from.data + j * t->from.ld;
     double *to = t->to.data + j * t->to.ld;
@@ -136,9 +135,7 @@ static void scale_columns(void *data, int64_t first, int64_t end, int slot) {
 static enum fk_status host_scale(int device, const struct fk_dense *A, const struct fk_dense *s,
                                  const struct fk_dense *B, struct fk_error *err) {
   struct scale t = {.s = s->data};
-  enum fk_status status = fk_dense_check_scale(A, s, B, err);
-  if (!status) status = view_of(A, &t.from, err);
-  if (!status) status = view_of(B, &t.to, err);
+  enum fk_status status = views_of(fk_dense_check_scale(A, s, B, err), A, &t.from, B, &t.to, err);
   if (status) return status;
   double bytes = 16.0 * (double)B->n * (double)B->d;
   fk_parallel_for(fk_threads_for_bytes(device, bytes), B->d, 1, scale_columns, &t);
@@ -151,9 +148,7 @@ static enum fk_status host_gemm(int device, unsigned flags, double alpha, const 
                                 const struct fk_dense *B, double beta, const struct fk_dense *C,
                                 struct fk_error *err) {
   struct view a, b, c;
-  enum fk_status status = fk_dense_check_gemm(flags, A, B, C, err);
-  if (!status) status = view_of(A, &a, err);
-  if (!status) status = view_of(B, &b, err);
+  enum fk_status status = views_of(fk_dense_check_gemm(flags, A, B, C, err), A, &a, B, &b, err);
   if (!status) status = view_of(C, &c, err);
   if (status) return status;
   if (!fk_blas_is_tuned()) return fk_host.gemm(device, flags, alpha, A, B, beta, C, err);
@@ -208,9 +203,7 @@ static enum fk_status syrk_by_blocks(int device, unsigned flags, double alpha, c
 static enum fk_status host_syrk(int device, unsigned flags, double alpha, const struct fk_dense *A, double beta,
                                 const struct fk_dense *C, struct fk_error *err) {
   struct view a, c;
-  enum fk_status status = fk_dense_check_syrk(flags, A, C, err);
-  if (!status) status = view_of(A, &a, err);
-  if (!status) status = view_of(C, &c, err);
+  enum fk_status status = views_of(fk_dense_check_syrk(flags, A, C, err), A, &a, C, &c, err);
   if (status) return status;
   if (!fk_blas_is_tuned() && (c.n > BLOCK || a.n > BLOCK || a.d > BLOCK))
     return syrk_by_blocks(device, flags, alpha, A, beta, C, err);
@@ -263,9 +256,7 @@ static enum fk_status by_blocks(bool solve, int device, unsigned flags, double a
 static enum fk_status with_triangle(bool solve, int device, unsigned flags, double alpha, const struct fk_dense *A,
                                     const struct fk_dense *B, struct fk_error *err) {
   struct view a, b;
-  enum fk_status status = fk_dense_check_triangle(flags, A, B, err);
-  if (!status) status = view_of(A, &a, err);
-  if (!status) status = view_of(B, &b, err);
+  enum fk_status status = views_of(fk_dense_check_triangle(flags, A, B, err), A, &a, B, &b, err);
   if (status) return status;
   if (!fk_blas_is_tuned() && a.n > BLOCK) return by_blocks(solve, device, flags, alpha, A, B, err);
   by_library(solve, flags, alpha, &a, &b);
@@ -289,11 +280,10 @@ static enum fk_status refused(const char *routine, int info, struct fk_error *er
   return fk_fail(err, FK_STATUS_INTERNAL, "LAPACK's %s refused argument %d", routine, -info);
 }
 
-static enum fk_status host_potrf(int device, unsigned flags, const struct fk_dense *A, int64_t *pivot,
+static enum fk_status host_potrf(FK_UNUSED int device, unsigned flags, const struct fk_dense *A, int64_t *pivot,
                                  struct fk_error *err) {
   struct view a;
   int info = 0;
-  (void)device;
   *pivot = 0;
   enum fk_status status = fk_dense_check_square(A, NULL, err);
   if (!status) status = view_of(A, &a, err);
@@ -306,10 +296,10 @@ static enum fk_status host_potrf(int device, unsigned flags, const struct fk_den
   return FK_STATUS_OK;
 }
 
-static enum fk_status host_lauum(int device, unsigned flags, const struct fk_dense *A, struct fk_error *err) {
+static enum fk_status host_lauum(FK_UNUSED int device, unsigned flags, const struct fk_dense *A,
+                                 struct fk_error *err) {
   struct view a;
   int info = 0;
-  (void)device;
   enum fk_status status = fk_dense_check_square(A, NULL, err);
   if (!status) status = view_of(A, &a, err);
   if (status) return status;
@@ -317,15 +307,12 @@ static enum fk_status host_lauum(int device, unsigned flags, const struct fk_den
   return info ? refused("dlauum", info, err) : FK_STATUS_OK;
 }
 
-static enum fk_status host_syev(int device, unsigned flags, const struct fk_dense *A,
+static enum fk_status host_syev(FK_UNUSED int device, unsigned flags, const struct fk_dense *A,
                                 const struct fk_dense *values, struct fk_error *err) {
   struct view a, w;
   int info = 0, ask = -1;
   double best = 0;
-  (void)device;
-  enum fk_status status = fk_dense_check_square(A, values, err);
-  if (!status) status = view_of(A, &a, err);
-  if (!status) status = view_of(values, &w, err);
+  enum fk_status status = views_of(fk_dense_check_square(A, values, err), A, &a, values, &w, err);
   if (status || a.n == 0) return status;
   F77_CALL(dsyev)("V", triangle(flags), &a.n, a.data, &a.ld, w.data, &best, &ask, &info FCONE FCONE);
   int numbers = (int)best;
@@ -339,23 +326,18 @@ static enum fk_status host_syev(int device, unsigned flags, const struct fk_dens
 
 /* ---- copies: done when they are asked for ------------------------------------------------------- */
 
-static enum fk_status host_copy_beside(int device, int source, const struct fk_dense *from,
+static enum fk_status host_copy_beside(int device, FK_UNUSED int source, const struct fk_dense *from,
                                        const struct fk_dense *to, struct fk_error *err) {
-  (void)source;
   return host_copy(device, from, to, err);
 }
 
-static enum fk_status host_turn(int device, struct fk_error *err) {
-  (void)device, (void)err;
-  return FK_STATUS_OK;
-}
+static enum fk_status host_turn(FK_UNUSED int device, FK_UNUSED struct fk_error *err) { return FK_STATUS_OK; }
 
 static enum fk_status host_alloc_here(struct fk_dense *A, struct fk_error *err) { return host_alloc(0, A, err); }
 static void host_free_here(struct fk_dense *A) { host_free(0, A); }
 
 /* Allocations tell. */
-static enum fk_status host_room(int device, double *bytes, struct fk_error *err) {
-  (void)device, (void)err;
+static enum fk_status host_room(FK_UNUSED int device, double *bytes, FK_UNUSED struct fk_error *err) {
   *bytes = INFINITY;
   return FK_STATUS_OK;
 }

@@ -21,17 +21,14 @@ static int32_t dominant_of(const struct fk_dominants *of, int64_t target) {
   return 0;
 }
 
-static void fill(void *data, int64_t first, int64_t end, int slot) {
+static void fill(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct dominants_search *s = data;
-  (void)slot;
   for (int64_t target = first; target < end; target++) s->by[target] = dominant_of(s->of, target);
 }
 
 enum fk_status fk_dominants(const struct fk_dominants *of, const struct fk_opts *opts, int32_t *by,
                             struct fk_error *err) {
-  double work = 3.0 * (double)of->n;
-  int threads = fk_threads_for_work(opts->threads, work * (double)of->m);
   struct dominants_search search = {of, by};
-  struct fk_loop loop = {threads, of->m, fk_step_for_work(work), work / 3};
+  const struct fk_loop loop = fk_loop_of(opts->threads, of->m, 3.0 * (double)of->n);
   return fk_loop_run(&loop, &opts->poll, fill, &search, err);
 }

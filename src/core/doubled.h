@@ -3,8 +3,7 @@
  *
  * Whitened coordinates of points that reach far are such numbers: their differences then keep all digits of the
  * differences of the points, which a double that holds the whole coordinate has lost. */
-#ifndef FK_CORE_DOUBLED_H
-#define FK_CORE_DOUBLED_H
+#pragma once
 
 #include <math.h>
 
@@ -39,5 +38,3 @@ struct fk_doubled_block {
 };
 bool fk_whiten_doubled(const struct fk_whitening *w, const struct fk_matrix *x, const int64_t *rows, int64_t first,
                        int64_t count, double scale, const struct fk_doubled_block *to);
-
-#endif

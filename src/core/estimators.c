@@ -17,7 +17,7 @@
 static const double plain[3] = {1, 0, 0};
 
 static enum fk_status out_of_memory(struct fk_error *err, double bytes) {
-  return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for intermediate results", bytes / 1e6);
+  return fk_no_memory(err, bytes, "intermediate results");
 }
 
 /* A task of the operator's, at its own points or others. */
@@ -94,9 +94,8 @@ struct logs {
   int *negative;
 };
 
-static void take_logs(void *data, int64_t first, int64_t end, int slot) {
+static void take_logs(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct logs *l = data;
-  (void)slot;
   for (int64_t j = first; j < end; j++) {
     double mass = l->log_abs[j];
     if (l->negative) l->negative[j] = mass < 0;

@@ -1,10 +1,7 @@
 /* The standard normal distribution and its density. */
-#ifndef FK_CORE_GAUSS_H
-#define FK_CORE_GAUSS_H
+#pragma once
 
 #include <math.h>
 
 static inline double fk_normal_below(double z) { return 0.5 * erfc(-0.707106781186547524401 * z); }
 static inline double fk_normal_density(double z) { return 0.398942280401432677940 * exp(-0.5 * z * z); }
-
-#endif

@@ -1,13 +1,10 @@
 /* GPUs, as users ask for them. Both functions work in every build: without CUDA there is nothing to report or
  * release. */
-#ifndef FK_CORE_GPU_H
-#define FK_CORE_GPU_H
+#pragma once
 
 #include "../fk.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FK_BEGIN_C
 
 struct fk_gpu {
   int index, multiprocessors;
@@ -24,8 +21,4 @@ struct fk_gpu_info {
 void fk_gpu_info(struct fk_gpu_info *info); /* touches the driver */
 void fk_gpu_release(void);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+FK_END_C

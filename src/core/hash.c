@@ -42,11 +42,10 @@ struct hash_keys {
 };
 
 /* The keys of pieces add up, each mixed with its place: the same for any number of threads. */
-static void add_piece(void *data, int64_t p, int64_t end, int slot) {
+static void add_piece(void *data, int64_t p, FK_UNUSED int64_t end, FK_UNUSED int slot) {
   struct hash_keys *k = data;
   size_t first = (size_t)p * PIECE, count = k->bytes - first < PIECE ? k->bytes - first : PIECE;
   uint64_t piece[2];
-  (void)end, (void)slot;
   hash_piece(k->data + first, count, piece);
   k->key[0] += mix(piece[0], (uint64_t)p);
   k->key[1] += mix(piece[1], ~(uint64_t)p);

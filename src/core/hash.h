@@ -1,17 +1,10 @@
 /* Keys for the content of an array, of 128 bits, and of rows. */
-#ifndef FK_CORE_HASH_H
-#define FK_CORE_HASH_H
+#pragma once
 
 #include "../fk.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FK_BEGIN_C
 void fk_hash(const void *data, size_t bytes, int threads, uint64_t key[2]);
 /* A number in [0, 1) for every row, by its numbers alone: as if drawn at random, and the same for equal rows. */
 void fk_row_keys(const struct fk_matrix *x, double *keys);
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+FK_END_C

@@ -1,6 +1,5 @@
 /* What core asks of the vectors of the processor: cpu/gemm.c fills the table. */
-#ifndef FK_CORE_HOST_H
-#define FK_CORE_HOST_H
+#pragma once
 
 #include "dense.h"
 
@@ -13,5 +12,3 @@ struct fk_host_ops {
                          const struct fk_dense *B, double beta, const struct fk_dense *C, struct fk_error *err);
 };
 extern const struct fk_host_ops fk_host;
-
-#endif

@@ -1,7 +1,6 @@
 /* What engines keep of operators in the host's memory: all of it together within a limit, beyond which goes what
  * was used longest ago. On the main thread alone. */
-#ifndef FK_CORE_KEPT_H
-#define FK_CORE_KEPT_H
+#pragma once
 
 #include "../fk.h"
 
@@ -17,5 +16,3 @@ void *fk_kept_take(struct fk_operator *op, enum fk_keeper keeper);
 void fk_kept_drop(struct fk_operator *op, enum fk_keeper keeper);
 /* Of all operators. */
 double fk_kept_bytes(void);
-
-#endif

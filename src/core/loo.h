@@ -1,6 +1,5 @@
 /* Leave-one-out of score-debiased points: what an engine is asked for. */
-#ifndef FK_CORE_LOO_H
-#define FK_CORE_LOO_H
+#pragma once
 
 #include "../fk.h"
 
@@ -68,5 +67,3 @@ struct fk_dominants {
 };
 enum fk_status fk_dominants(const struct fk_dominants *of, const struct fk_opts *opts, int32_t *by,
                             struct fk_error *err);
-
-#endif

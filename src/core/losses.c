@@ -150,19 +150,17 @@ static struct losses_rows rows_of(const struct losses_job *job, int64_t block) {
   return (struct losses_rows){job, first, fk_smaller(ROWS, job->loss->n - first)};
 }
 
-static void write_blocks(void *data, int64_t first, int64_t end, int slot) {
+static void write_blocks(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct losses_job *job = data;
-  (void)slot;
   for (int64_t b = first; b < end; b++) {
     struct losses_rows rows = rows_of(job, b);
     do_rows(&rows, job->out + rows.first);
   }
 }
 
-static void sum_blocks(void *data, int64_t first, int64_t end, int slot) {
+static void sum_blocks(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct losses_job *job = data;
   const double *weights = job->line->weights;
-  (void)slot;
   for (int64_t b = first; b < end; b++) {
     struct losses_rows rows = rows_of(job, b);
     double values[ROWS] = {0};
@@ -192,7 +190,7 @@ enum fk_status fk_class_loss_sum(const struct fk_class_loss *loss, const struct 
   struct losses_job job = {.loss = loss, .line = line, .part = FK_LOSS_VALUE};
   long double all = 0;
   job.sums = malloc(sizeof *job.sums * (size_t)(blocks + 1));
-  if (!job.sums) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for the losses of blocks of rows");
+  if (!job.sums) return fk_no_memory(err, 0, "the losses of blocks of rows");
   run(&job, sum_blocks);
   for (int64_t b = 0; b < blocks; b++) all += job.sums[b];
   free(job.sums);

@@ -1,7 +1,6 @@
 /* Losses of classes, row by row: what Newton's method asks of all rows in each step (R/ridge-loss.R). No margin
  * is too large, in either direction, and what is small keeps its digits. */
-#ifndef FK_CORE_LOSSES_H
-#define FK_CORE_LOSSES_H
+#pragma once
 
 #include "../fk.h"
 
@@ -28,5 +27,3 @@ struct fk_loss_line {
 };
 enum fk_status fk_class_loss_sum(const struct fk_class_loss *loss, const struct fk_loss_line *line, double *sum,
                                  struct fk_error *err);
-
-#endif

@@ -60,10 +60,9 @@ struct copy {
   int64_t ld, pieces;
 };
 
-static void copy_piece(void *data, int64_t i, int64_t end, int slot) {
+static void copy_piece(void *data, int64_t i, FK_UNUSED int64_t end, FK_UNUSED int slot) {
   const struct copy *c = data;
   int64_t column = i / c->pieces, row = i % c->pieces * PIECE;
-  (void)end, (void)slot;
   fk_read(c->from, column, row, fk_smaller(PIECE, c->from->n - row), c->to + column * c->ld + row);
 }
 

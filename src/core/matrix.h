@@ -1,6 +1,5 @@
 /* Reading matrices of any type. */
-#ifndef FK_CORE_MATRIX_H
-#define FK_CORE_MATRIX_H
+#pragma once
 
 #include "../fk.h"
 
@@ -15,5 +14,3 @@ static inline const void *fk_number_at(const void *array, enum fk_type type, int
 
 /* Inlined wherever it is called. */
 #define FK_EACH_TYPE static inline __attribute__((always_inline))
-
-#endif

@@ -1,6 +1,5 @@
 /* Methods that tests and benches ask for, by a control of their own, where another would take less time. */
-#ifndef FK_CORE_METHOD_H
-#define FK_CORE_METHOD_H
+#pragma once
 
 enum fk_method {
   FK_METHOD_GRID = 1,      /* of the fast engine, this one ... */
@@ -11,5 +10,3 @@ enum fk_method {
   FK_METHOD_AS_EXACT = 32, /* the fast engine for sums without a tolerance */
   FK_METHOD_ENVELOPE = 64  /* the bound of a grid's error on the device */
 };
-
-#endif

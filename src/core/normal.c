@@ -35,11 +35,10 @@ struct residuals {
   int64_t m;
 };
 
-static void weigh(void *data, int64_t first, int64_t end, int slot) {
+static void weigh(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct residuals *r = data;
   const double *w = r->normal->w, *weights = r->normal->weights;
   int64_t m = r->m;
-  (void)slot;
   for (int64_t v = 0; v < r->normal->n_columns; v++)
     for (int64_t j = first; j < end; j++) {
       double *u = r->u + v * m + j;
@@ -57,8 +56,7 @@ static enum fk_status by_sums(struct fk_operator *op, const struct fk_normal *no
   double numbers = (double)m * (double)count;
   struct residuals residuals = {normal, fk_aligned_alloc(sizeof(double) * (size_t)(m * count)), m};
   enum fk_status status = FK_STATUS_OK;
-  if (!residuals.u)
-    return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for intermediate results", 8e-6 * numbers);
+  if (!residuals.u) return fk_no_memory(err, 8.0 * numbers, "intermediate results");
   if (normal->v)
     status = fk_kernel_sum(op, &rows, normal->v, count, opts, residuals.u, stats, err);
   else

@@ -1,6 +1,5 @@
 /* What is computed: the operations of engines, and loops of the CPU alone. Names are in core/plan.c. */
-#ifndef FK_CORE_OPERATIONS_H
-#define FK_CORE_OPERATIONS_H
+#pragma once
 
 enum fk_operation {
   FK_OP_SUMS,         /* of kernels */
@@ -21,9 +20,10 @@ enum fk_operation {
   FK_OP_CONDITIONAL,
   FK_OP_SPARSE,
   FK_OP_POLYGON,
+  FK_OP_LINE_MOMENTS,
+  FK_OP_WINDOWS,
+  FK_OP_CDF,
   FK_OPERATIONS
 };
 #define FK_CAN(operation) (1u << (operation))
 #define FK_CAN_LOOPS (FK_CAN(FK_OPERATIONS) - FK_CAN(FK_OP_MOMENTS))
-
-#endif

@@ -48,6 +48,9 @@ static const struct {
     {"conditional", "conditional distribution functions"},
     {"sparse", "kernels between sparse points"},
     {"polygon", "masses inside polygons"},
+    {"line_moments", "moments of local fits on a line"},
+    {"windows", "kernels of bounded reach on a line"},
+    {"cdf", "distribution functions on a line"},
 };
 _Static_assert(sizeof operations / sizeof *operations == FK_OPERATIONS, "an operation has no name");
 
@@ -129,10 +132,11 @@ void fk_plan_say(struct fk_stats *stats, const char *format, ...) {
   va_end(arguments);
 }
 
-void fk_plan_describe(const struct fk_opts *opts, const char *method, double pairs, double started,
-                      struct fk_stats *stats) {
+void fk_plan_describe(const struct fk_opts *opts, enum fk_operation operation, double pairs, double started,
+                      int threads, struct fk_stats *stats) {
   fk_engine_exact_cpu.describe(opts, stats);
-  stats->method = method;
+  stats->method = operations[operation].name;
+  stats->threads = threads;
   stats->precision = "double";
   stats->pairs = pairs;
   stats->seconds = fk_seconds() - started;
@@ -263,7 +267,8 @@ enum fk_status fk_plan_choose(const struct fk_opts *opts, const struct fk_work *
     double *of_kind = &least[engines[i]->kind == FK_ENGINE_FAST];
     next.seconds = seconds_of(engines[i], work, &next.opts);
     bool slower = choice->engine && next.seconds >= choice->seconds;
-    enum fk_status status = slower ? FK_STATUS_OK : engines[i]->available(opts, asked ? err : &why);
+    enum fk_status status =
+        slower || !engines[i]->available ? FK_STATUS_OK : engines[i]->available(opts, asked ? err : &why);
     if (status && asked) return status;
     if (status) say_why(stats, why.message);
     if (!status) *of_kind = fmin(*of_kind, next.seconds);

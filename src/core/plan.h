@@ -2,14 +2,9 @@
  * would take by a guess, by the constants of costs.h; the fast ones choose their method once more when they have
  * seen a sample of the points (fast/choose.h).
  */
-#ifndef FK_CORE_PLAN_H
-#define FK_CORE_PLAN_H
+#pragma once
 
 #include "../fk.h"
-
-#ifdef __cplusplus
-extern "C" {
-#endif
 
 /* What is promised of sums in double: an error of so much of the sum of |b| k of the same target, of gradients, in
  * bandwidths, in all directions together. */
@@ -39,9 +34,9 @@ double fk_plan_hint(const struct fk_opts *opts, const struct fk_work *work, bool
 
 /* Multiply-adds of a pair of a loop, by costs.h. */
 double fk_plan_pair_work(enum fk_operation operation, int64_t d, double values);
-/* What a loop of the CPU reports: in double, since `started` (fk_seconds()); method: the name of its operation. */
-void fk_plan_describe(const struct fk_opts *opts, const char *method, double pairs, double started,
-                      struct fk_stats *stats);
+/* What a loop of the CPU reports: in double, since `started` (fk_seconds()), its operation as the method. */
+void fk_plan_describe(const struct fk_opts *opts, enum fk_operation operation, double pairs, double started,
+                      int threads, struct fk_stats *stats);
 
 /* Why this engine and method: in words, or by what each of `names` would take. The one that was chosen comes
  * first, without its name where that is NULL; those of infinite seconds are left out. */
@@ -54,9 +49,3 @@ const struct fk_engine *fk_engine_at(int i);
 const char *fk_operation_name(enum fk_operation operation);
 const char *fk_operation_words(enum fk_operation operation);
 bool fk_operation_of(const char *name, enum fk_operation *operation); /* false: there is none of this name */
-
-#ifdef __cplusplus
-}
-#endif
-
-#endif

@@ -110,20 +110,17 @@ struct masses {
   double *out;
 };
 
-static void fill(void *data, int64_t first, int64_t end, int slot) {
+static void fill(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct masses *m = data;
-  (void)slot;
   for (int64_t i = first; i < end; i++) m->out[i] = mass_of(m->of, i);
 }
 
 enum fk_status fk_polygon_masses(const struct fk_polygon *of, const struct fk_opts *opts, double *out,
                                  struct fk_stats *stats, struct fk_error *err) {
   double started = fk_seconds(), work = (double)of->n_sides * fk_plan_pair_work(FK_OP_POLYGON, 2, 1);
-  int threads = fk_threads_for_work(opts->threads, work * (double)of->n);
   struct masses masses = {of, out};
-  struct fk_loop loop = {threads, of->n, fk_step_for_work(work), work};
+  const struct fk_loop loop = fk_loop_of(opts->threads, of->n, work);
   enum fk_status status = fk_loop_run(&loop, &opts->poll, fill, &masses, err);
-  fk_plan_describe(opts, fk_operation_name(FK_OP_POLYGON), (double)of->n_sides * (double)of->n, started, stats);
-  stats->threads = threads;
+  fk_plan_describe(opts, FK_OP_POLYGON, (double)of->n_sides * (double)of->n, started, loop.threads, stats);
   return status;
 }

@@ -1,6 +1,5 @@
 /* Masses of Gaussians inside polygons, for estimates on a support (R/density-support-polygon.R). */
-#ifndef FK_CORE_POLYGON_H
-#define FK_CORE_POLYGON_H
+#pragma once
 
 #include "../fk.h"
 
@@ -14,5 +13,3 @@ struct fk_polygon {
 /* The mass of each inside, to 1e-13. */
 enum fk_status fk_polygon_masses(const struct fk_polygon *of, const struct fk_opts *opts, double *out,
                                  struct fk_stats *stats, struct fk_error *err);
-
-#endif

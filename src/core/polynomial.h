@@ -1,11 +1,8 @@
 /* A polynomial that the caller holds. */
-#ifndef FK_CORE_POLYNOMIAL_H
-#define FK_CORE_POLYNOMIAL_H
+#pragma once
 
 /* c_0 + c_1 s + ... */
 struct fk_polynomial {
   const double *c;
   int count; /* 0: there is none */
 };
-
-#endif

@@ -119,11 +119,10 @@ static void look_for_post(unsigned seen) {
     for (int i = 0; i < PAUSES; i++) relax();
 }
 
-static void *work(void *unused) {
+static void *work(FK_UNUSED void *unused) {
   struct pool_loop *loop;
   int64_t piece;
   int slot;
-  (void)unused;
   lock_pool();
   while (!pool.stop) {
     unsigned seen = atomic_load(&pool.posts);
@@ -235,8 +234,8 @@ void fk_parallel_for(int threads, int64_t n, int64_t step, fk_body body, void *d
   pthread_cond_destroy(&loop.left);
 }
 
-int64_t fk_step_for_work(double work) { return 1 + (int64_t)(1e6 / (work + 1)); }
-int64_t fk_step_for_bytes(double bytes) { return 1 + (int64_t)(1e6 / (bytes + 1)); }
+int64_t fk_step_for_work(double work) { return 1 + (int64_t)(fk_costs.threads.step / (work + 1)); }
+int64_t fk_step_for_bytes(double bytes) { return 1 + (int64_t)(fk_costs.threads.step_bytes / (bytes + 1)); }
 
 /* ---- turns ------------------------------------------------------------------------------------ */
 

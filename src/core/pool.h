@@ -1,8 +1,7 @@
 /* Loops shared with threads of our own. They sleep while there is nothing to do and take a piece at a time, so
  * that on a machine with other work one that is late costs no more than its piece; an OpenMP runtime's spin at
  * barriers and take the processor from one another. */
-#ifndef FK_CORE_POOL_H
-#define FK_CORE_POOL_H
+#pragma once
 
 #ifndef __cplusplus
 #include <stdatomic.h>
@@ -10,9 +9,7 @@
 
 #include "../fk.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FK_BEGIN_C
 
 /* Does items first .. end - 1 of a loop. slot: of the thread that does it, 0 .. threads - 1, 0 the caller's; no
  * two threads have the same at a time, so that it names memory to work in. */
@@ -50,8 +47,4 @@ static inline void *fk_scratch_at(const struct fk_scratch *scratch, int slot) {
 /* Before the library is unloaded: ends the threads. The next loop would start others. */
 void fk_pool_stop(void);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+FK_END_C

@@ -1,10 +1,10 @@
 /* The preconditioner of Falkon: T'T = K + jitter and A'A = scale T W T' + lambda I, in one tiled matrix
- * (tiled.h) on the host, on a device or on several, or streamed through them. Products with the factors, and solves.
+ * (tiled.h) on the host, on a device or on several, or streamed through them. Products with the factors, and
+ * solves.
  *
  *   fk_preconditioner_create (T) -> fk_preconditioner_weigh (A, again for other numbers) -> _apply, ... -> _free
  */
-#ifndef FK_CORE_PRECONDITIONER_H
-#define FK_CORE_PRECONDITIONER_H
+#pragma once
 
 #include "../fk.h"
 
@@ -53,5 +53,3 @@ enum fk_status fk_preconditioner_diagonal(const struct fk_preconditioner *P, int
 
 /* Those on devices give their memory back, and are lost. */
 void fk_preconditioners_release(void);
-
-#endif

@@ -15,7 +15,7 @@ struct fk_resident *fk_resident_create(int64_t n, int64_t d, void *device, const
                                        struct fk_error *err) {
   struct fk_resident *x = calloc(1, sizeof *x);
   if (!x) {
-    fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+    fk_no_memory(err, 0, "a matrix on a device");
     return NULL;
   }
   *x = (struct fk_resident){.n = n, .d = d, .device = device, .ops = ops, .before = last};
@@ -28,7 +28,7 @@ struct fk_resident *fk_resident_create(int64_t n, int64_t d, void *device, const
 struct fk_resident *fk_resident_on_host(int64_t n, int64_t d, double **host, struct fk_error *err) {
   double *numbers = fk_aligned_alloc(sizeof *numbers * (size_t)(n * d));
   struct fk_resident *x = numbers ? fk_resident_create(n, d, NULL, NULL, err) : NULL;
-  if (!numbers) fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for points", 8e-6 * (double)n * (double)d);
+  if (!numbers) fk_no_memory(err, 8.0 * (double)n * (double)d, "points");
   if (x)
     x->host = *host = numbers;
   else
@@ -48,7 +48,7 @@ const double *fk_resident_host(struct fk_resident *x, struct fk_error *err) {
   }
   double *host = fk_aligned_alloc((size_t)x->bytes);
   if (!host) {
-    fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for points from a device", 1e-6 * (double)x->bytes);
+    fk_no_memory(err, (double)x->bytes, "points from a device");
     return NULL;
   }
   if (x->ops->download(x, host, err)) {

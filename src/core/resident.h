@@ -1,12 +1,9 @@
 /* Matrices that were computed on a device and stay there; fk.h has what others may ask of them. */
-#ifndef FK_CORE_RESIDENT_H
-#define FK_CORE_RESIDENT_H
+#pragma once
 
 #include "../fk.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FK_BEGIN_C
 
 /* What a device does for its matrices. */
 struct fk_resident_ops {
@@ -35,8 +32,4 @@ void fk_resident_leave(struct fk_resident *x);
 /* The first of all, in the order in which they were made. */
 struct fk_resident *fk_resident_first(void);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+FK_END_C

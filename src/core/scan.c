@@ -43,9 +43,8 @@ FK_EACH_TYPE bool are_finite(const void *x, enum fk_type type, int64_t first, in
   return (sum[0] + sum[1]) + (sum[2] + sum[3]) == 0;
 }
 
-static void find_not_finite(void *data, int64_t first, int64_t end, int slot) {
+static void find_not_finite(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   struct scan *scan = data;
-  (void)slot;
   bool finite = scan->type == FK_FLOAT ? are_finite(scan->x, FK_FLOAT, first, end)
                                        : are_finite(scan->x, FK_DOUBLE, first, end);
   if (!finite) scan->found = true;
@@ -62,26 +61,10 @@ bool fk_all_finite(const struct fk_matrix *x) {
   return !scan.found;
 }
 
-static void find_negative(void *data, int64_t first, int64_t end, int slot) {
-  struct scan *scan = data;
-  const double *x = scan->x;
-  int negative = 0;
-  (void)slot;
-  for (int64_t i = first; i < end; i++) negative |= x[i] < 0;
-  if (negative) scan->found = true;
-}
-
-bool fk_any_negative(const double *x, int64_t n, int threads) {
-  struct scan scan = {.x = x};
-  run(&scan, n, threads, find_negative);
-  return scan.found;
-}
-
-static void find_largest(void *data, int64_t first, int64_t end, int slot) {
+static void find_largest(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   struct scan *scan = data;
   const double *x = scan->x;
   double most[LANES] = {0};
-  (void)slot;
   for (; first + LANES <= end; first += LANES)
     for (int lane = 0; lane < LANES; lane++) {
       double size = fabs(x[first + lane]);
@@ -97,11 +80,10 @@ double fk_largest(const double *x, int64_t n, int threads) {
   return scan.largest;
 }
 
-static void find_range(void *data, int64_t first, int64_t end, int slot) {
+static void find_range(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   struct scan *scan = data;
   const double *x = scan->x;
   double high[LANES], low[LANES];
-  (void)slot;
   for (int lane = 0; lane < LANES; lane++) high[lane] = -INFINITY, low[lane] = INFINITY;
   for (; first + LANES <= end; first += LANES)
     for (int lane = 0; lane < LANES; lane++) {
@@ -123,11 +105,10 @@ void fk_range(const double *x, int64_t n, int threads, double *low, double *high
   *high = scan.largest;
 }
 
-static void find_sizes(void *data, int64_t first, int64_t end, int slot) {
+static void find_sizes(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   struct scan *scan = data;
   const double *x = scan->x;
   double high = 0, low = INFINITY;
-  (void)slot;
   for (int64_t i = first; i < end; i++) {
     double size = fabs(x[i]);
     high = size > high ? size : high;

@@ -18,10 +18,9 @@ struct norms {
   double *norms;
 };
 
-static void square(void *data, int64_t first, int64_t end, int slot) {
+static void square(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct norms *t = data;
   const struct fk_compressed *rows = t->rows;
-  (void)slot;
   for (int64_t i = first; i < end; i++) {
     double sum = 0;
     for (int e = rows->start[i]; e < rows->start[i + 1]; e++) {
@@ -47,11 +46,10 @@ struct sparse_job {
   double *values;
 };
 
-static void do_rows(void *data, int64_t first, int64_t end, int slot) {
+static void do_rows(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct sparse_job *job = data;
   const struct fk_sparse *s = job->s;
   const struct fk_compressed *rows = &s->rows, *centres = &s->centres;
-  (void)slot;
   for (int64_t i = first; i < end; i++) {
     double *sums = job->values + i * s->m;
     int64_t row = job->first + i;
@@ -74,11 +72,9 @@ enum fk_status fk_sparse_kernels(const struct fk_sparse *s, int64_t first, int64
   double per_column = (double)s->centres.start[s->centres.n] / (double)s->centres.n;
   double work = (double)s->m * fk_plan_pair_work(FK_OP_SPARSE, 0, fk_kernel_info(s->kernel.id)->cost) +
                 entries * (1 + per_column);
-  int threads = fk_threads_for_work(opts->threads, work * (double)count);
   struct sparse_job job = {s, first, values};
-  struct fk_loop loop = {threads, count, fk_step_for_work(work), work};
+  const struct fk_loop loop = fk_loop_of(opts->threads, count, work);
   enum fk_status status = fk_loop_run(&loop, &opts->poll, do_rows, &job, err);
-  fk_plan_describe(opts, fk_operation_name(FK_OP_SPARSE), (double)s->m * (double)count, started, stats);
-  stats->threads = threads;
+  fk_plan_describe(opts, FK_OP_SPARSE, (double)s->m * (double)count, started, loop.threads, stats);
   return status;
 }

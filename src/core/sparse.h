@@ -1,12 +1,7 @@
 /* Kernels between sparse points: only what is not zero is looked at. */
-#ifndef FK_CORE_SPARSE_H
-#define FK_CORE_SPARSE_H
+#pragma once
 
 #include "../fk.h"
-
-#ifdef __cplusplus
-extern "C" {
-#endif
 
 /* A sparse matrix by rows, or by columns: entries start[i] .. start[i + 1] - 1 are those of row i, and index[]
  * their columns, ascending. */
@@ -35,9 +30,3 @@ void fk_sparse_norms(const struct fk_compressed *rows, const double *scale, int6
 enum fk_status fk_sparse_kernels(const struct fk_sparse *s, int64_t first, int64_t count,
                                  const struct fk_opts *opts, double *values, struct fk_stats *stats,
                                  struct fk_error *err);
-
-#ifdef __cplusplus
-}
-#endif
-
-#endif

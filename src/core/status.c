@@ -15,6 +15,11 @@ enum fk_status fk_fail(struct fk_error *err, enum fk_status status, const char *
   return status;
 }
 
+enum fk_status fk_no_memory(struct fk_error *err, double bytes, const char *what) {
+  if (!(bytes > 0)) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for %s", what);
+  return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for %s", bytes / 1e6, what);
+}
+
 /* The kind in the class of the R condition, flashkernel_error_<kind>. */
 const char *fk_status_name(enum fk_status status) {
   switch (status) {

@@ -92,11 +92,16 @@ int fk_threads_to_copy(int requested, int64_t numbers) {
 
 static int poll_step(void *data, double fraction) {
   const struct fk_step *step = data;
-  return step->whole->fn(step->whole->data, step->from + (step->to - step->from) * fraction);
+  return step->whole->fn(step->whole->data, step->from + (step->to - step->from) * fmin(fraction, 1));
 }
 
 struct fk_poll fk_poll_of_step(struct fk_step *step) {
   return (struct fk_poll){step->whole->fn ? poll_step : NULL, step};
+}
+
+enum fk_status fk_look_up(const struct fk_poll *poll, double fraction, struct fk_error *err) {
+  bool stops = poll->fn && poll->fn(poll->data, fraction);
+  return stops ? fk_fail(err, FK_STATUS_INTERRUPTED, "interrupted") : FK_STATUS_OK;
 }
 
 /* ---- chunks ----------------------------------------------------------------------------------- */
@@ -104,22 +109,20 @@ struct fk_poll fk_poll_of_step(struct fk_step *step) {
 void fk_chunks_start(struct fk_chunks *c, const struct fk_poll *poll, int threads, double total,
                      double pairs_per_item) {
   *c = (struct fk_chunks){.poll = poll, .total = total};
-  c->size = ((int64_t)(4e6 / (pairs_per_item + 1)) + 1) * threads;
+  c->size = ((int64_t)(fk_costs.threads.chunk_pairs / (pairs_per_item + 1)) + 1) * threads;
   c->started = fk_seconds();
 }
 
 enum fk_status fk_chunks_done(struct fk_chunks *c, int64_t items, struct fk_error *err) {
   double now = fk_seconds(), seconds = now - c->started;
-  /* Towards 50 ms a chunk: short enough to stop soon, long enough not to be felt. */
-  double factor = seconds > 0 ? 0.05 / seconds : 4;
+  double factor = seconds > 0 ? fk_costs.threads.chunk_seconds / seconds : 4;
   double size = (double)items * (factor > 4 ? 4 : factor);
   c->size = size < 1 ? 1 : size > 1e9 ? 1000000000 : (int64_t)size;
   c->done += (double)items;
   c->started = now;
-  if (c->poll->fn && c->poll->fn(c->poll->data, c->total > 0 ? c->done / c->total : 1))
-    return fk_fail(err, FK_STATUS_INTERRUPTED, "interrupted");
+  enum fk_status status = fk_look_up(c->poll, c->total > 0 ? c->done / c->total : 1, err);
   c->started = fk_seconds();
-  return FK_STATUS_OK;
+  return status;
 }
 
 struct part_of_loop {
@@ -133,16 +136,26 @@ static void do_part(void *data, int64_t first, int64_t end, int slot) {
   part->body(part->data, part->from + first, part->from + end, slot);
 }
 
-enum fk_status fk_loop_run(const struct fk_loop *loop, const struct fk_poll *poll, fk_body body, void *data,
-                           struct fk_error *err) {
+enum fk_status fk_chunks_run(struct fk_chunks *c, int threads, int64_t n, int64_t step, fk_body body, void *data,
+                             struct fk_error *err) {
   enum fk_status status = FK_STATUS_OK;
   struct part_of_loop part = {body, data, 0};
-  struct fk_chunks progress;
-  fk_chunks_start(&progress, poll, loop->threads, (double)loop->n, loop->pairs);
-  for (int64_t to; part.from < loop->n && !status; part.from = to) {
-    to = fk_smaller(loop->n, part.from + progress.size);
-    fk_parallel_for(loop->threads, to - part.from, loop->step, do_part, &part);
-    status = fk_chunks_done(&progress, to - part.from, err);
+  for (int64_t to; part.from < n && !status; part.from = to) {
+    to = fk_smaller(n, part.from + c->size);
+    fk_parallel_for(threads, to - part.from, step, do_part, &part);
+    status = fk_chunks_done(c, to - part.from, err);
   }
   return status;
+}
+
+/* A kernel takes about 10 multiply-adds. */
+struct fk_loop fk_loop_of(int requested, int64_t n, double work) {
+  return (struct fk_loop){fk_threads_for_work(requested, work * (double)n), n, fk_step_for_work(work), work / 10};
+}
+
+enum fk_status fk_loop_run(const struct fk_loop *loop, const struct fk_poll *poll, fk_body body, void *data,
+                           struct fk_error *err) {
+  struct fk_chunks progress;
+  fk_chunks_start(&progress, poll, loop->threads, (double)loop->n, loop->pairs);
+  return fk_chunks_run(&progress, loop->threads, loop->n, loop->step, body, data, err);
 }

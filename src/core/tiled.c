@@ -76,7 +76,7 @@ static enum fk_status choose(struct fk_tiled *t, const struct fk_tiled_spec *spe
 static enum fk_status alloc_columns(struct fk_tiled *t, struct fk_error *err) {
   enum fk_status status = FK_STATUS_OK;
   t->columns = calloc((size_t)t->count, sizeof *t->columns);
-  if (!t->columns) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+  if (!t->columns) return fk_no_memory(err, 0, "a matrix in block columns");
   for (int64_t j = 0; j < t->count && !status; j++) {
     struct fk_dense *column = &t->columns[j];
     *column = (struct fk_dense){.type = FK_DOUBLE, .n = t->m, .d = fk_tiled_width(t, j) + 1};
@@ -87,7 +87,7 @@ static enum fk_status alloc_columns(struct fk_tiled *t, struct fk_error *err) {
 
 enum fk_status fk_tiled_create(const struct fk_tiled_spec *spec, struct fk_tiled **out, struct fk_error *err) {
   struct fk_tiled *t = calloc(1, sizeof *t);
-  if (!t) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+  if (!t) return fk_no_memory(err, 0, "a matrix in block columns");
   t->ops = spec->ops;
   t->m = spec->m;
   t->n_devices = spec->n_devices;

@@ -7,8 +7,7 @@
  *
  *   fk_tiled_create -> fk_tiled_factor (L) -> fk_tiled_weigh (U, again for other numbers) -> _apply, ... -> _free
  */
-#ifndef FK_CORE_TILED_H
-#define FK_CORE_TILED_H
+#pragma once
 
 #include "dense.h"
 
@@ -58,5 +57,3 @@ enum fk_status fk_tiled_apply(const struct fk_tiled *t, const struct fk_tiled_st
 enum fk_status fk_tiled_triangle(const struct fk_tiled *t, bool upper, const struct fk_dense *to,
                                  struct fk_error *err);
 enum fk_status fk_tiled_diagonal(const struct fk_tiled *t, bool upper, double *to, struct fk_error *err);
-
-#endif

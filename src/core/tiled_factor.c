@@ -62,9 +62,7 @@ static struct fk_dense needed(const struct factor_sweep *s, bool upper, int64_t 
 static double fraction(const struct factor_sweep *s) { return fmin(1, s->done / s->total); }
 
 static enum fk_status look_up(const struct factor_sweep *s, struct fk_error *err) {
-  if (s->poll->fn && s->poll->fn(s->poll->data, fraction(s)))
-    return fk_fail(err, FK_STATUS_INTERRUPTED, "interrupted");
-  return FK_STATUS_OK;
+  return fk_look_up(s->poll, fraction(s), err);
 }
 
 /* So many multiply-adds are a step, which looks up by itself. */
@@ -176,14 +174,13 @@ static enum fk_status finish_L(struct factor_sweep *s, int64_t k, struct fk_erro
   return t->ops->trsm(device, FK_RIGHT | FK_TRANSPOSED, 1, &corner, &below, err);
 }
 
-static enum fk_status take_L(struct factor_sweep *s, int64_t j, int64_t k, const struct fk_dense *panel,
+static enum fk_status take_L(struct factor_sweep *s, int64_t j, FK_UNUSED int64_t k, const struct fk_dense *panel,
                              struct fk_error *err) {
   const struct fk_tiled *t = s->t;
   const int device = fk_tiled_device(t, j);
   struct fk_dense L = column(s, j, false), corner = fk_tiled_rows(t, &L, j, j + 1),
                   below = fk_tiled_rows(t, &L, j + 1, t->count), beside = fk_tiled_rows(t, panel, j, j + 1),
                   beside_below = fk_tiled_rows(t, panel, j + 1, t->count);
-  (void)k;
   s->done += (double)(corner.n + below.n) * (double)corner.n * (double)panel->d;
   enum fk_status status = t->ops->syrk(device, 0, -1, &beside, 1, &corner, err);
   if (status || below.n == 0) return status;
@@ -336,7 +333,7 @@ static enum fk_status open_sweep(struct factor_sweep *s, struct fk_dense *places
   enum fk_status status = fk_tiled_take_buffers(t, buffers, &s->buffers, err);
   s->held = calloc((size_t)t->held, sizeof *s->held);
   s->diagonal = malloc((size_t)t->block * sizeof *s->diagonal);
-  if (!status && (!s->held || !s->diagonal)) status = fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+  if (!status && (!s->held || !s->diagonal)) status = fk_no_memory(err, 0, "a matrix in block columns");
   for (int64_t i = 0; i < t->held && !status && t->streamed; i++) {
     places[i] = (struct fk_dense){.type = FK_DOUBLE, .n = t->m, .d = t->block + 1};
     status = t->ops->alloc(fk_tiled_device(t, i), &places[i], err);
@@ -361,7 +358,7 @@ static enum fk_status for_groups(struct factor_sweep *s, const struct fk_tiled_s
   const struct fk_tiled *t = s->t;
   struct fk_dense *places = calloc((size_t)t->held, sizeof *places);
   enum fk_status status =
-      places ? open_sweep(s, places, !source, err) : fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+      places ? open_sweep(s, places, !source, err) : fk_no_memory(err, 0, "a matrix in block columns");
   s->total = pow((double)t->m, 3) / (source ? 6 * (1 - FILLED) : 3);
   for (int64_t begin = 0; begin < t->count && !status && !s->pivot; begin += t->held) {
     begin_group(s, places, begin);
@@ -388,7 +385,7 @@ static enum fk_status send_vectors(struct factor_sweep *s, const double *roots, 
   const struct fk_tiled *t = s->t;
   double *zeros = calloc((size_t)t->block, sizeof *zeros);
   struct fk_dense roots_here = fk_dense_of(roots, t->m, 1), zeros_here = fk_dense_of(zeros, t->block, 1);
-  enum fk_status status = zeros ? FK_STATUS_OK : fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+  enum fk_status status = zeros ? FK_STATUS_OK : fk_no_memory(err, 0, "a matrix in block columns");
   if (!status) status = fk_tiled_alloc_all(t, t->m, 1, s->roots, err);
   if (!status) status = fk_tiled_alloc_all(t, t->block, 1, s->zeros, err);
   for (int g = 0; g < t->n_devices && !status; g++) {

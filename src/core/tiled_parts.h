@@ -1,6 +1,5 @@
 /* What the files of tiled matrices share: see tiled.h. */
-#ifndef FK_CORE_TILED_PARTS_H
-#define FK_CORE_TILED_PARTS_H
+#pragma once
 
 #include "count.h"
 #include "tiled.h"
@@ -63,5 +62,3 @@ void fk_tiled_free_all(const struct fk_tiled *t, struct fk_dense *there);
 static inline bool fk_tiled_has_copies(const struct fk_tiled *t) { return t->streamed || t->n_devices > 1; }
 enum fk_status fk_tiled_turn(const struct fk_tiled *t, struct fk_error *err);
 enum fk_status fk_tiled_wait(const struct fk_tiled *t, struct fk_error *err);
-
-#endif

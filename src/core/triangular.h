@@ -1,6 +1,5 @@
 /* Factors of bandwidth matrices, d x d, column-major. */
-#ifndef FK_CORE_TRIANGULAR_H
-#define FK_CORE_TRIANGULAR_H
+#pragma once
 
 #include "../fk.h"
 
@@ -13,5 +12,3 @@ void fk_variance_times(const double *chol, const double *B, int64_t d, double fa
 enum fk_status fk_common_axes(const double *chol, const double *chol_score, int64_t d, double *dense,
                               double *lambda, double *scratch, struct fk_whitening *whitening,
                               struct fk_error *err);
-
-#endif

@@ -25,18 +25,16 @@ static double product_of(const double *a, const double *b, int64_t n) {
   return sum;
 }
 
-static void sum_blocks(void *data, int64_t first, int64_t end, int slot) {
+static void sum_blocks(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct vectors_job *job = data;
-  (void)slot;
   for (int64_t block = first; block < end; block++) {
     const int64_t row = block % job->blocks * ROWS, at = block / job->blocks * job->n + row;
     job->out[block] = product_of(job->a + at, job->b + at, fk_smaller(ROWS, job->n - row));
   }
 }
 
-static void add_blocks(void *data, int64_t first, int64_t end, int slot) {
+static void add_blocks(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct vectors_job *job = data;
-  (void)slot;
   for (int64_t block = first; block < end; block++) {
     const int64_t c = block / job->blocks, row = block % job->blocks * ROWS, at = c * job->n + row;
     const int64_t count = fk_smaller(ROWS, job->n - row);
@@ -54,7 +52,7 @@ enum fk_status fk_column_products(const double *a, const double *b, int64_t n, i
                                   double *sums, struct fk_error *err) {
   struct vectors_job job = {a, b, NULL, n, fk_pieces(n, ROWS), NULL};
   job.out = malloc(sizeof *job.out * (size_t)(job.blocks * t + 1));
-  if (!job.out) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for the sums of columns");
+  if (!job.out) return fk_no_memory(err, 0, "the sums of columns");
   run(&job, t, threads, 2, sum_blocks);
   for (int64_t c = 0; c < t; c++) {
     long double all = 0;

@@ -1,7 +1,6 @@
 /* Columns of several vectors of one length, as conjugate gradients take them (R/ridge-solve.R): R itself makes a
  * pass on one thread, and a new vector, of each operation. The same bits for any number of threads. */
-#ifndef FK_CORE_VECTORS_H
-#define FK_CORE_VECTORS_H
+#pragma once
 
 #include "../fk.h"
 
@@ -11,5 +10,3 @@ enum fk_status fk_column_products(const double *a, const double *b, int64_t n, i
 /* out = x + a diag(by); may be x. */
 void fk_combine_columns(const double *x, const double *a, const double *by, int64_t n, int64_t t, int threads,
                         double *out);
-
-#endif

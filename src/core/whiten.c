@@ -2,6 +2,7 @@
  * Centring first keeps the digits of data far from the origin. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "count.h"
 #include "doubled.h"
@@ -70,13 +71,12 @@ struct whiten_survey {
   struct whiten_extent *extents; /* [column][part] */
 };
 
-static void survey_part(void *data, int64_t i, int64_t end, int slot) {
+static void survey_part(void *data, int64_t i, FK_UNUSED int64_t end, FK_UNUSED int slot) {
   const struct whiten_survey *s = data;
   const struct fk_matrix *x = s->x;
   int64_t parts = fk_pieces(x->n, PART), first = i % parts * PART, count = fk_smaller(PART, x->n - first);
   const void *from = fk_number_at(x->data, x->type, i / parts * x->ld + first);
   const double *weights = s->weights ? s->weights + first : NULL;
-  (void)end, (void)slot;
   s->extents[i] = x->type == FK_FLOAT ? extent_of(from, FK_FLOAT, weights, count, s->scale)
                                       : extent_of(from, FK_DOUBLE, weights, count, s->scale);
 }
@@ -146,6 +146,41 @@ void fk_whiten(const struct fk_whitening *w, const struct fk_matrix *x, const in
     fk_host.block_multiply(w->dense, w->d, centred, width, u);
   else if (!w->diagonal)
     fk_host.block_solve(w->chol, w->d, u, width);
+}
+
+/* ---- many points ------------------------------------------------------------------------------ */
+
+struct whiten_points {
+  const struct fk_whitening *w;
+  const struct fk_matrix *points;
+  struct fk_scratch scratch;
+  int64_t first, count, ld;
+  double *u;
+};
+
+static void whiten_point_blocks(void *data, int64_t first, int64_t end, int slot) {
+  const struct whiten_points *a = data;
+  int64_t d = a->w->d;
+  double *block = fk_scratch_at(&a->scratch, slot);
+  for (int64_t i = first; i < end; i++) {
+    int64_t at = i * FK_BLOCK, rows = fk_smaller(a->count - at, FK_BLOCK);
+    fk_whiten(a->w, a->points, NULL, a->first + at, rows, block, FK_BLOCK, block + FK_BLOCK * d);
+    for (int64_t k = 0; k < d; k++)
+      memcpy(a->u + k * a->ld + at, block + k * FK_BLOCK, sizeof(double) * (size_t)rows);
+  }
+}
+
+enum fk_status fk_whiten_points(const struct fk_whitening *w, int threads, const struct fk_matrix *points,
+                                int64_t first, int64_t count, double *u, int64_t ld, struct fk_error *err) {
+  struct whiten_points a = {.w = w, .points = points, .first = first, .count = count, .ld = ld, .u = u};
+  double bytes = 16.0 * (double)w->d;
+  threads = fk_threads_for_bytes(threads, bytes * (double)count);
+  if (!fk_scratch_init(&a.scratch, threads, sizeof(double) * 2 * FK_BLOCK * (size_t)w->d))
+    return fk_no_memory(err, 0, "whitening points");
+  fk_parallel_for(threads, fk_pieces(count, FK_BLOCK), fk_step_for_bytes(bytes * FK_BLOCK), whiten_point_blocks,
+                  &a);
+  fk_scratch_free(&a.scratch);
+  return FK_STATUS_OK;
 }
 
 /* ---- in double-doubles ------------------------------------------------------------------------ */

@@ -1,6 +1,5 @@
 /* What tests and benches ask for by a variable of the environment. */
-#ifndef FK_CORE_WISH_H
-#define FK_CORE_WISH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -10,5 +9,3 @@ static inline bool fk_is_wish(const char *variable, const char *value) {
   const char *wish = getenv(variable);
   return wish && strcmp(wish, value) == 0;
 }
-
-#endif

@@ -109,7 +109,7 @@ static enum fk_status run_points(const struct loo *s, const int64_t *rows, int64
   struct loo_tiles t = {s, rows, m, shift2, find_max, out, {NULL, 0}};
   struct fk_loop loop = {s->threads, fk_pieces(m, FK_TILE_COLS), 1, (double)FK_TILE_COLS * (double)s->points.n};
   if (!fk_scratch_init(&t.points, s->threads, sizeof(double) * (size_t)(FK_TILE_COLS * s->points.d)))
-    return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a tile of held-out points");
+    return fk_no_memory(err, 0, "a tile of held-out points");
   enum fk_status status = fk_loop_run(&loop, &s->opts->poll, run_tiles, &t, err);
   fk_scratch_free(&t.points);
   return status;
@@ -123,7 +123,7 @@ static enum fk_status run_with_tails(const struct loo *s, struct fk_stats *stats
 
   int64_t *rows = malloc(sizeof(int64_t) * (size_t)m);
   double *shift2 = malloc(sizeof(double) * (size_t)m), *sum = malloc(sizeof(double) * (size_t)m);
-  if (!rows || !shift2 || !sum) status = fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+  if (!rows || !shift2 || !sum) status = fk_no_memory(err, 0, "leave-one-out sums");
   for (int64_t i = 0; i < m && !status; i++) {
     if (!(log_sum[i] >= FK_LOST * (double)n)) rows[found++] = i;
     log_sum[i] = log(log_sum[i]) + s->task->log_scale;
@@ -150,7 +150,7 @@ static enum fk_status take_logs(struct loo *s, struct fk_error *err) {
   int64_t n = task->points.n, m = s->held_out.n, padded = s->points.capacity;
   double d = (double)task->points.d;
   s->log_mass = calloc((size_t)(3 * padded + m), sizeof(double));
-  if (!s->log_mass) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+  if (!s->log_mass) return fk_no_memory(err, 0, "leave-one-out sums");
   s->log_height = s->log_mass + padded;
   s->precision = s->log_height + padded;
   s->log_weight = s->precision + padded;
@@ -171,12 +171,17 @@ static enum fk_status take_dominant(struct loo *s, struct fk_error *err) {
   int64_t padded = s->points.capacity;
   if (!task->widths.dominant) return FK_STATUS_OK;
   s->dominant = malloc(sizeof(int64_t) * (size_t)padded);
-  if (!s->dominant) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+  if (!s->dominant) return fk_no_memory(err, 0, "leave-one-out sums");
   for (int64_t j = 0; j < padded; j++) {
     int64_t i = j < task->points.n ? fk_loo_dominant(&task->widths, &task->held_out, j) : -1;
     s->dominant[j] = i < 0 ? -1 : task->held_out.first + i;
   }
   return FK_STATUS_OK;
+}
+
+static enum fk_status pack(const struct loo *s, const struct fk_matrix *x, struct fk_packed *packed,
+                           struct fk_error *err) {
+  return fk_packed_all(packed, &s->mode, x, s->task->whitening, NULL, s->threads, NULL, err);
 }
 
 enum fk_status fk_cpu_debiased_loo(const struct fk_loo_task *task, const struct fk_opts *opts,
@@ -185,22 +190,15 @@ enum fk_status fk_cpu_debiased_loo(const struct fk_loo_task *task, const struct 
   struct loo s = {.task = task, .opts = opts};
   struct fk_matrix means = fk_doubles(task->widths.means, task->points.n, task->points.d);
   int64_t n = task->points.n, d = task->points.d, m = task->held_out.points.n;
-  struct fk_picked all = {&task->points, task->whitening, NULL, 0, n}, all_means = all, others = all;
   bool own = fk_loo_is_own(task);
-  all_means.x = &means;
-  others.x = &task->held_out.points;
-  others.count = m;
   s.threads = fk_threads_for_work(opts->threads, (double)n * (double)m * (double)(3 * d + 20));
   s.mode = (struct fk_kernel_mode){.ops = fk_isa()->f64, .difference = true, .scale = sqrt(FK_LOG2E / 2)};
   fk_cpu_describe(stats, &s.mode, s.threads);
 
-  enum fk_status status = fk_packed_init(&s.points, &s.mode, n, d, 0, err);
-  if (!status) status = fk_packed_init(&s.means, &s.mode, n, d, 0, err);
-  if (!status) status = fk_packed_fill(&s.points, &s.mode, &all, s.threads, err);
-  if (!status) status = fk_packed_fill(&s.means, &s.mode, &all_means, s.threads, err);
+  enum fk_status status = pack(&s, &task->points, &s.points, err);
+  if (!status) status = pack(&s, &means, &s.means, err);
   if (own) s.held_out = s.points;
-  if (!status && !own) status = fk_packed_init(&s.held_out, &s.mode, m, d, 0, err);
-  if (!status && !own) status = fk_packed_fill(&s.held_out, &s.mode, &others, s.threads, err);
+  if (!status && !own) status = pack(&s, &task->held_out.points, &s.held_out, err);
   if (!status) status = take_logs(&s, err);
   if (!status) status = take_dominant(&s, err);
   if (!status) status = run_with_tails(&s, stats, err);

@@ -70,12 +70,6 @@ static void describe(const struct fk_opts *opts, struct fk_stats *stats) {
   fk_cpu_describe(stats, &mode, fk_threads(opts->threads));
 }
 
-static enum fk_status available(const struct fk_opts *opts, struct fk_error *err) {
-  (void)opts;
-  (void)err;
-  return FK_STATUS_OK;
-}
-
 /* By the multiply-adds of a pair. */
 static double seconds(const struct fk_work *work, const struct fk_opts *opts) {
   bool single = opts->precision == FK_PRECISION_SINGLE || opts->precision == FK_PRECISION_FAST;
@@ -108,8 +102,7 @@ void fk_cpu_drop_overflow(double *shift2, int64_t m) {
 static enum fk_status by_all_pairs(const struct fk_sweep *sweep, const int64_t *rows, int64_t found,
                                    struct fk_error *err) {
   double *shift2 = malloc(sizeof(double) * (size_t)found);
-  if (!shift2)
-    return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for the rows in the tails", 8e-6 * (double)found);
+  if (!shift2) return fk_no_memory(err, 8.0 * (double)found, "the rows in the tails");
   enum fk_status status = fk_sweep_targets(sweep, rows, found, shift2, true, err);
   if (!status) {
     fk_cpu_drop_overflow(shift2, found);
@@ -223,7 +216,6 @@ const struct fk_engine fk_engine_exact_cpu = {
     .kind = FK_ENGINE_EXACT,
     .operations = FK_CAN(FK_OP_SUMS) | FK_CAN(FK_OP_LOGS) | FK_CAN(FK_OP_COORDINATES) |
                   FK_CAN(FK_OP_DEBIASED_LOO) | FK_CAN(FK_OP_NORMAL) | FK_CAN_LOOPS,
-    .available = available,
     .seconds = seconds,
     .share = share,
     .describe = describe,

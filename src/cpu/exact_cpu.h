@@ -1,6 +1,5 @@
 /* What the parts of the exact CPU engine share. */
-#ifndef FK_CPU_EXACT_CPU_H
-#define FK_CPU_EXACT_CPU_H
+#pragma once
 
 #include "sweep.h"
 
@@ -17,5 +16,3 @@ enum fk_status fk_cpu_matrix(const struct fk_task *task, const struct fk_opts *o
                              struct fk_error *err);
 enum fk_status fk_cpu_debiased_loo(const struct fk_loo_task *task, const struct fk_opts *opts,
                                    struct fk_stats *stats, struct fk_error *err);
-
-#endif

@@ -102,9 +102,8 @@ static void run_tiles(void *data, int64_t first, int64_t end, int slot) {
 /* Their time is that of reading A: copies of its tiles would take longer. */
 enum { PIECE = 256 }; /* rows of C */
 
-static void run_vectors(void *data, int64_t first, int64_t end, int slot) {
+static void run_vectors(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct gemm *g = data;
-  (void)slot;
   for (int64_t v = 0; v < g->n; v++) {
     struct fk_tile_vector a = {.x = g->B + v * g->ldb, .ld = g->lda, .alpha = g->alpha};
     a.y = g->C + first + v * g->ldc;
@@ -131,7 +130,7 @@ static enum fk_status gemm(int threads, unsigned flags, double alpha, const stru
   }
   const int64_t tiles = fk_pieces(g.m, FK_TILE_COLS) * fk_pieces(g.n, COLUMNS);
   if (!fk_scratch_init(&g.rooms, threads, sizeof(struct gemm_room)))
-    return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a block of a matrix");
+    return fk_no_memory(err, 0, "a block of a matrix");
   fk_parallel_for(threads, tiles, 1, run_tiles, &g);
   fk_scratch_free(&g.rooms);
   return FK_STATUS_OK;

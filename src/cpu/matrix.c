@@ -54,11 +54,10 @@ static void fill_strips(void *data, int64_t first, int64_t end, int slot) {
 
 static enum fk_status run_matrix(struct kernel_matrix *p, const struct fk_opts *opts, struct fk_error *err) {
   const int64_t m = p->targets->n, strips = fk_pieces(p->columns.n, FK_TILE_ROWS);
-  const int threads =
-      fk_threads_for_work(opts->threads, (double)m * (double)p->columns.n * (double)(p->columns.d + 20));
-  const struct fk_loop loop = {threads, strips, 1, (double)FK_TILE_ROWS * (double)m};
-  if (!fk_scratch_init(&p->tiles, threads, sizeof(double) * FK_TILE_ROWS * FK_TILE_COLS))
-    return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a block of kernels");
+  const double work = (double)FK_TILE_ROWS * (double)m * (double)(p->columns.d + 20);
+  const struct fk_loop loop = fk_loop_of(opts->threads, strips, work);
+  if (!fk_scratch_init(&p->tiles, loop.threads, sizeof(double) * FK_TILE_ROWS * FK_TILE_COLS))
+    return fk_no_memory(err, 0, "a block of kernels");
   enum fk_status status = fk_loop_run(&loop, &opts->poll, fill_strips, p, err);
   fk_scratch_free(&p->tiles);
   return status;

@@ -5,8 +5,7 @@
  * 2^-54 s (2^-26 s in single precision), they cannot matter together, whoever they are. So a block of targets has
  * a reach that is proven for each of its rows and each column, and a pair of blocks that are further apart is not
  * computed. No reach is longer than that of kernels which are numbers at all. */
-#ifndef FK_CPU_NEAR_H
-#define FK_CPU_NEAR_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -71,5 +70,3 @@ static inline int64_t fk_near_next(const struct fk_near_pairs *near, int64_t blo
   }
   return block < end ? block : end;
 }
-
-#endif

@@ -2,16 +2,16 @@
 
 #include <stdlib.h>
 
+#include "../core/costs.h"
 #include "../core/count.h"
 #include "../core/pool.h"
 #include "../core/threads.h"
 #include "order.h"
 
 /* As the blocks of symmetric.c, where regions are what a task takes; its widths are multiples of tiles. */
-enum { MANY_REGIONS = 128, LARGEST_REGION = 2112 };
-
 static int64_t region_size(int64_t n) {
-  return fk_smaller(fk_padded(fk_pieces(n, MANY_REGIONS), FK_TILE_COLS), LARGEST_REGION);
+  const struct fk_cpu_cuts *cuts = &fk_costs.cpu_cuts;
+  return fk_smaller(fk_padded(fk_pieces(n, cuts->blocks), FK_TILE_COLS), cuts->longest_block);
 }
 
 void fk_near_blocks_free(void *blocks) {
@@ -38,8 +38,7 @@ static enum fk_status find_order(struct fk_near_blocks *b, const struct fk_picke
   b->order = malloc(sizeof *b->order * (size_t)b->n);
   enum fk_status status = FK_STATUS_OK;
   if (!u || !b->order)
-    status = fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for the points in spatial order",
-                     8e-6 * (double)b->n * (double)(d + 1));
+    status = fk_no_memory(err, 8.0 * (double)b->n * (double)(d + 1), "the points in spatial order");
   if (!status) status = fk_whitened_rows(points, threads, u, NULL, err);
   if (!status) {
     for (int64_t i = 0; i < b->n; i++) b->order[i] = i;
@@ -73,10 +72,9 @@ static void fill_block(const struct fk_near_blocks *b, int64_t block) {
     }
 }
 
-static void fill_regions(void *data, int64_t first, int64_t end, int slot) {
+static void fill_regions(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct fk_near_blocks *b = data;
   int64_t d = b->d;
-  (void)slot;
   for (int64_t region = first; region < end; region++) {
     double *box = b->regions_boxes + 2 * d * region;
     int64_t block = region * b->per_region, last = fk_smaller(b->blocks, block + b->per_region);
@@ -93,7 +91,7 @@ enum fk_status fk_near_blocks_create(const struct fk_picked *points, const struc
                                      int threads, struct fk_near_blocks **blocks, struct fk_error *err) {
   struct fk_near_blocks *b = calloc(1, sizeof *b);
   *blocks = b;
-  if (!b) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for blocks of points");
+  if (!b) return fk_no_memory(err, 0, "blocks of points");
   b->mode = *mode;
   b->n = points->count;
   b->d = points->x->d;
@@ -103,7 +101,7 @@ enum fk_status fk_near_blocks_create(const struct fk_picked *points, const struc
   b->boxes = malloc(2 * sizeof(double) * (size_t)(b->d * (b->blocks + b->regions)));
   b->regions_boxes = b->boxes + 2 * b->d * b->blocks;
   enum fk_status status = FK_STATUS_OK;
-  if (!b->boxes) status = fk_fail(err, FK_STATUS_ALLOC, "out of memory for blocks of points");
+  if (!b->boxes) status = fk_no_memory(err, 0, "blocks of points");
   if (!status) status = find_order(b, points, threads, err);
   struct fk_picked ordered = {points->x, points->whitening, b->order, 0, b->n};
   unsigned parts = fk_mode_is_gram(mode) ? FK_PACKED_CONSTANT : 0;

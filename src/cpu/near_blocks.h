@@ -1,7 +1,6 @@
 /* Points packed in an order in which near ones follow each other, in blocks with boxes around them: what is far
  * from what is known of blocks, and of regions of many blocks, before any point is looked at. */
-#ifndef FK_CPU_NEAR_BLOCKS_H
-#define FK_CPU_NEAR_BLOCKS_H
+#pragma once
 
 #include "pack.h"
 
@@ -42,5 +41,3 @@ static inline double fk_boxes_apart2(const double *a, const double *b, int64_t d
   }
   return sum;
 }
-
-#endif

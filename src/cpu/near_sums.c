@@ -20,21 +20,17 @@ struct near_sample {
 
 /* Full panels alone. */
 static bool sample_init(struct near_sample *a, const struct fk_sweep *s, const struct fk_matrix *x, int64_t most) {
+  struct fk_error err = {FK_STATUS_OK, ""};
   int64_t d = x->d;
   a->count = fk_smaller(x->n, most) / a->width * a->width;
-  double *raw = malloc(sizeof(double) * (size_t)((a->count + 2 * FK_BLOCK) * d));
-  a->u = malloc(sizeof(double) * (size_t)(a->count * d));
+  double *raw = malloc(sizeof(double) * (size_t)(a->count * d + 1));
+  a->u = malloc(sizeof(double) * (size_t)(a->count * d + 1));
   bool done = raw && a->u;
   if (done) fk_thin_out(x, a->count, raw);
-  struct fk_matrix picked = fk_doubles(raw, a->count, d);
-  for (int64_t first = 0; first < a->count && done; first += FK_BLOCK) {
-    int64_t count = fk_smaller(a->count - first, FK_BLOCK);
-    double *block = raw + a->count * d;
-    fk_whiten(s->task->whitening, &picked, NULL, first, count, block, FK_BLOCK, block + d * FK_BLOCK);
-    for (int64_t i = first; i < first + count; i++)
-      for (int64_t k = 0; k < d; k++)
-        a->u[(i / a->width * d + k) * a->width + i % a->width] = block[k * FK_BLOCK + i - first];
-  }
+  const struct fk_matrix picked = fk_doubles(raw, a->count, d);
+  done = done && !fk_whiten_points(s->task->whitening, 1, &picked, 0, a->count, raw, a->count, &err);
+  for (int64_t i = 0; i < a->count && done; i++)
+    for (int64_t k = 0; k < d; k++) a->u[(i / a->width * d + k) * a->width + i % a->width] = raw[k * a->count + i];
   free(raw);
   return done;
 }
@@ -128,8 +124,7 @@ static enum fk_status open_ordered(const struct fk_sweep *s, const struct fk_nea
   if (columns) o->columns = malloc(sizeof(double) * (size_t)(n * columns));
   if ((o->task.weights && !o->weights) || (columns && !o->columns)) {
     close_ordered(o);
-    return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for the weights in spatial order",
-                   8e-6 * (double)n * (double)(columns + 1));
+    return fk_no_memory(err, 8.0 * (double)n * (double)(columns + 1), "the weights in spatial order");
   }
   if (o->weights) put_in_order(s->task->weights, x->order, n, absolute, o->weights);
   for (int64_t v = 0; v < columns; v++)

@@ -8,14 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/costs.h"
 #include "../core/method.h"
 #include "../core/scan.h"
 #include "near.h"
 #include "walk.h"
 
 /* Below 2^-SLACK of its largest term a sum is not proven to 2^-54. Terms that a row may have; targets of a piece
- * of the loop; rows that are worth a tree. */
-enum { BITS = 60, SLACK = 6, ROOM = 1024, PIECE = 8 * FK_NEAR_TARGETS, MANY = 1024 };
+ * of the loop. */
+enum { BITS = 60, SLACK = 6, ROOM = 1024, PIECE = 8 * FK_NEAR_TARGETS };
 
 struct tails {
   const struct fk_sweep *sweep;
@@ -181,9 +182,7 @@ static enum fk_status whiten_tails(struct tails *s, struct fk_error *err) {
   int64_t numbers = (n + s->m) * d;
   s->x = malloc(sizeof(double) * (size_t)(doubled ? 2 * numbers : numbers));
   s->done = calloc((size_t)s->m, sizeof *s->done);
-  if (!s->x || !s->done)
-    return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for the rows in the tails",
-                   8e-6 * (double)numbers);
+  if (!s->x || !s->done) return fk_no_memory(err, 8.0 * (double)numbers, "the rows in the tails");
   s->y = s->x + n * d;
   if (doubled) {
     s->x_low = s->x + numbers;
@@ -215,7 +214,7 @@ enum fk_status fk_near_tails(const struct fk_sweep *sweep, int64_t *rows, int64_
   struct tails s = {.sweep = sweep, .rows = rows, .m = *found};
   int64_t left = 0;
   if (!fk_near_decays(&sweep->mode) || (sweep->opts->methods & FK_METHOD_PAIRS)) return FK_STATUS_OK;
-  if (s.m < MANY && !(sweep->opts->methods & FK_METHOD_NEAR)) return FK_STATUS_OK;
+  if (s.m < fk_costs.cpu_cuts.tails && !(sweep->opts->methods & FK_METHOD_NEAR)) return FK_STATUS_OK;
   enum fk_status status = whiten_tails(&s, err);
   if (!status) status = walk_tails(&s, err);
   for (int64_t i = 0; i < s.m && !status; i++)

@@ -15,14 +15,8 @@
 #include "../core/threads.h"
 #include "exact_cpu.h"
 
-/* Not critical. */
-enum {
-  PIECES = 512,    /* into which many rows are cut, */
-  LONGEST = 3072,  /* each of so many at most */
-  GROUP = 1 << 20, /* pieces at a time, as far as so many numbers of their results go, but at least */
-  LEAST_GROUP = 64,
-  MORE_ROWS = 16 /* row_values() may meet so many past the last */
-};
+/* row_values() may meet so many rows past the last. */
+enum { MORE_ROWS = 16 };
 
 /* What a thread works in. */
 struct normal_room {
@@ -145,19 +139,18 @@ static bool run_piece(const struct normal *p, int64_t piece, struct normal_room 
   return true;
 }
 
-/* Pieces from .. of the group that begins with `group`. */
+/* Pieces of the group that begins with `group`. */
 struct normal_pieces {
   const struct normal *normal;
-  int64_t group, from;
+  int64_t group;
   atomic_bool failed;
 };
 
 static void run_pieces(void *data, int64_t first, int64_t end, int slot) {
   struct normal_pieces *pieces = data;
   const struct normal *p = pieces->normal;
-  for (int64_t i = pieces->from + first; i < pieces->from + end && !pieces->failed; i++)
-    if (!run_piece(p, i, &p->rooms[slot], p->partial + (i - pieces->group) * partial_size(p)))
-      pieces->failed = true;
+  for (int64_t i = first; i < end && !pieces->failed; i++)
+    if (!run_piece(p, pieces->group + i, &p->rooms[slot], p->partial + i * partial_size(p))) pieces->failed = true;
 }
 
 /* Each piece's part joins the first in the order of the pieces, and is cleared for the next. */
@@ -165,11 +158,10 @@ struct normal_join {
   const struct normal *normal;
   int64_t count;
 };
-static void collect(void *data, int64_t first, int64_t end, int slot) {
+static void collect(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct normal_join *join = data;
   int64_t size = partial_size(join->normal);
   double *sum = join->normal->partial;
-  (void)slot;
   for (int64_t g = 1; g < join->count; g++) {
     double *part = sum + g * size;
     for (int64_t i = first; i < end; i++) {
@@ -180,7 +172,8 @@ static void collect(void *data, int64_t first, int64_t end, int slot) {
 }
 
 static int64_t group_of(const struct normal *p) {
-  int64_t group = fk_larger(LEAST_GROUP, GROUP / partial_size(p));
+  const struct fk_cpu_cuts *cuts = &fk_costs.cpu_cuts;
+  int64_t group = fk_larger(cuts->least_pieces, cuts->group / partial_size(p));
   return fk_smaller(group, fk_pieces(p->targets->n, p->piece));
 }
 
@@ -193,13 +186,9 @@ static enum fk_status run_normal(struct normal *p, struct fk_error *err) {
                   (double)fk_smaller(p->piece, p->targets->n) * (double)p->sources.end);
   for (int64_t first = 0; first < pieces && !status; first += group) {
     int64_t end = fk_smaller(pieces, first + group);
-    struct normal_pieces under_way = {p, first, first, false};
-    for (int64_t to; under_way.from < end && !status; under_way.from = to) {
-      to = fk_smaller(end, under_way.from + progress.size);
-      fk_parallel_for(threads, to - under_way.from, 1, run_pieces, &under_way);
-      status = under_way.failed ? fk_fail(err, FK_STATUS_ALLOC, "out of memory for a block of rows")
-                                : fk_chunks_done(&progress, to - under_way.from, err);
-    }
+    struct normal_pieces under_way = {p, first, false};
+    status = fk_chunks_run(&progress, threads, end - first, 1, run_pieces, &under_way, err);
+    if (under_way.failed) status = fk_no_memory(err, 0, "a block of rows");
     struct normal_join join = {p, end - first};
     double bytes = 24.0 * (double)(end - first);
     if (!status) fk_parallel_for(threads, size, fk_step_for_bytes(bytes), collect, &join);
@@ -248,8 +237,7 @@ static enum fk_status allocate(struct normal *p, struct fk_error *err) {
   bool fits = p->scale && p->rooms && p->partial;
   for (int i = 0; i < threads && fits; i++) fits = room_init(p, &p->rooms[i]);
   if (fits) memset(p->partial, 0, sizeof(double) * (size_t)numbers);
-  return fits ? FK_STATUS_OK
-              : fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for partial sums", 8e-6 * (double)numbers);
+  return fits ? FK_STATUS_OK : fk_no_memory(err, 8.0 * (double)numbers, "partial sums");
 }
 
 /* |K v| <= n max |v|: in these units residuals are of moderate size. */
@@ -283,7 +271,8 @@ enum fk_status fk_sweep_normal(const struct fk_sweep *s, const struct fk_normal 
   struct normal p = {.sweep = s, .spec = normal, .targets = &normal->rows->x};
   p.padded = fk_padded(n, FK_TILE_COLS);
   p.block = fk_sweep_kept_rows(n, s->mode.single);
-  p.piece = fk_smaller(LONGEST, fk_padded(fk_pieces(m, PIECES), FK_TILE_COLS));
+  p.piece =
+      fk_smaller(fk_costs.cpu_cuts.longest_piece, fk_padded(fk_pieces(m, fk_costs.cpu_cuts.pieces), FK_TILE_COLS));
   enum fk_status status = fk_sources_init(&p.sources, s, n, err);
   if (!status) status = fk_sources_pack(&p.sources, s, 0, n, s->threads, err);
   if (!status) status = allocate(&p, err);

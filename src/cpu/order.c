@@ -2,10 +2,10 @@
 
 #include <math.h>
 
+#include "../core/costs.h"
 #include "../core/pool.h"
 
-/* More points than MANY are ordered by several threads. */
-enum { MANY = 1 << 14, SAMPLE = 4096 };
+enum { SAMPLE = 4096 };
 
 struct order_run {
   const double *x;
@@ -65,9 +65,8 @@ static int64_t widest_coordinate(const struct order_run *r) {
 
 static void order_run(struct order_run r);
 
-static void order_halves(void *data, int64_t first, int64_t end, int slot) {
+static void order_halves(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct order_run *r = data;
-  (void)slot;
   for (int64_t half = first; half < end; half++) {
     struct order_run own = *r;
     own.index = half ? r->index + r->left : r->index;
@@ -80,7 +79,7 @@ static void order_run(struct order_run r) {
   if (r.n <= r.units[1]) return;
   r.left = fk_first_half(r.n, r.units[r.n <= r.units[0]]);
   select_smallest(r.x + widest_coordinate(&r), r.d, r.index, r.n, r.left);
-  if (r.n > MANY)
+  if (r.n > fk_costs.cpu_cuts.ordered)
     fk_parallel_for(r.threads, 2, 1, order_halves, &r);
   else
     order_halves(&r, 0, 2, 0);

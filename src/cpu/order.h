@@ -1,7 +1,6 @@
 /* An order of points in which those that follow each other are close: half of them on either side of a number in
  * the coordinate in which they vary most, halves of these, and so on. */
-#ifndef FK_CPU_ORDER_H
-#define FK_CPU_ORDER_H
+#pragma once
 
 #include "../core/count.h"
 #include "../fk.h"
@@ -12,5 +11,3 @@ static inline int64_t fk_first_half(int64_t n, int64_t unit) { return fk_pieces(
 /* Runs longer than units[0] are halved in wholes of it, those longer than units[1] in wholes of that; the others
  * stay as they are. Puts index[0 .. n), points x[i * d ..], in order: the same for any number of threads. */
 void fk_order_points(const double *x, int64_t d, const int64_t units[2], int threads, int64_t *index, int64_t n);
-
-#endif

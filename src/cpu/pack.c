@@ -31,7 +31,7 @@ void *fk_real_at(const struct fk_kernel_mode *mode, const void *array, int64_t i
 }
 
 static enum fk_status out_of_memory(struct fk_error *err, double bytes) {
-  return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for the engine's copy of the points", bytes / 1e6);
+  return fk_no_memory(err, bytes, "the engine's copy of the points");
 }
 
 /* Whitening is to take as long as that many multiply-adds for each point. */

@@ -1,6 +1,5 @@
 /* Whitened points in panels, as the tile kernels read them. */
-#ifndef FK_CPU_PACK_H
-#define FK_CPU_PACK_H
+#pragma once
 
 #include "tile.h"
 
@@ -95,5 +94,3 @@ void fk_packed_columns(const struct fk_packed *p, const struct fk_kernel_mode *m
 /* A matrix n x r in panels, each column divided by its scale, which goes to scale[]. */
 enum fk_status fk_pack_columns(const struct fk_kernel_mode *mode, const double *columns, int64_t n, int64_t r,
                                void **panels, double *scale, struct fk_error *err);
-
-#endif

@@ -14,12 +14,11 @@ enum fk_status fk_pairs_run(struct fk_pairs *p, fk_pairs_body body, void *data, 
   if (!status)
     status = fk_packed_all(&p->points, &p->mode, p->x, &whitening, p->weights, p->threads, &p->weight_scale, err);
   if (!status && !fk_scratch_init(&p->scratch, p->threads, p->room))
-    status = fk_fail(err, FK_STATUS_ALLOC, "out of memory for %s", fk_operation_words(p->operation));
+    status = fk_no_memory(err, 0, fk_operation_words(p->operation));
   if (!status) status = body(data, &opts->poll, err);
   fk_scratch_free(&p->scratch);
   fk_packed_free(&p->points);
   fk_whitening_free(&whitening);
-  fk_plan_describe(opts, fk_operation_name(p->operation), pairs, started, stats);
-  stats->threads = p->threads;
+  fk_plan_describe(opts, p->operation, pairs, started, p->threads, stats);
   return status;
 }

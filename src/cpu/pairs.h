@@ -1,6 +1,5 @@
 /* Points against themselves, in double and by differences: what loops over all pairs do before and after them. */
-#ifndef FK_CPU_PAIRS_H
-#define FK_CPU_PAIRS_H
+#pragma once
 
 #include "../core/pool.h"
 #include "pack.h"
@@ -21,5 +20,3 @@ struct fk_pairs {
 typedef enum fk_status (*fk_pairs_body)(void *data, const struct fk_poll *poll, struct fk_error *err);
 enum fk_status fk_pairs_run(struct fk_pairs *p, fk_pairs_body body, void *data, const struct fk_opts *opts,
                             struct fk_stats *stats, struct fk_error *err);
-
-#endif

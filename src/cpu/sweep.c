@@ -9,22 +9,13 @@
 #include <string.h>
 
 #include "../core/aligned.h"
+#include "../core/costs.h"
 #include "../core/count.h"
 #include "../core/kept.h"
 #include "../core/pool.h"
 #include "../core/scan.h"
 #include "../core/threads.h"
 #include "near.h"
-
-/* Set by bench/dimensions.R and memory.R (2026-11, Zen 5); see bench/NOTES.md. Not critical. */
-enum {
-  SPLIT = 256 * FK_TILE_ROWS, /* sources in one task, fewer in many dimensions */
-  CHUNK = 1 << 19,            /* numbers held for the targets at a time: packed points and accumulators */
-  MIN_CHUNK = 4096,           /* targets, so that packing the sources for each chunk costs little */
-  TASKS = 512,                /* between two barriers: few targets are split over sources for it, */
-  GROUP = 1 << 20,            /* as far as so many partial sums and packed coordinates go, but at least */
-  MIN_TASKS = 64
-};
 
 enum fk_status fk_sweep_init(struct fk_sweep *s, const struct fk_task *task, const struct fk_opts *opts,
                              const struct fk_kernel_mode *mode, bool tails, int threads, struct fk_error *err) {
@@ -41,7 +32,7 @@ enum fk_status fk_sweep_init(struct fk_sweep *s, const struct fk_task *task, con
 
   s->n_values = task->values == FK_VALUES_COORDINATES ? x->d : task->n_columns;
   s->value_scale = malloc(sizeof(double) * (size_t)s->n_values);
-  if (!s->value_scale) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+  if (!s->value_scale) return fk_no_memory(err, 0, "the scales of columns");
   for (int64_t v = 0; v < s->n_values; v++) s->value_scale[v] = 1 / mode->scale;
   enum fk_status status = FK_STATUS_OK;
   if (task->values == FK_VALUES_COLUMNS)
@@ -137,7 +128,7 @@ static struct sweep_kept *pack_all(const struct fk_sweep *s, unsigned parts) {
 
 const struct fk_packed *fk_sweep_kept(const struct fk_sweep *s) {
   struct fk_operator *op = fk_task_keeper(s->task);
-  if (!op || fk_n_targets(s->task) > MIN_CHUNK) return NULL;
+  if (!op || fk_n_targets(s->task) > fk_costs.cpu_cuts.least_chunk) return NULL;
   struct sweep_kept *kept = fk_kept_use(op, FK_KEEPER_PACKED);
   if (kept && fk_mode_packs_as(&kept->mode, &s->mode)) return &kept->points;
 
@@ -174,8 +165,8 @@ void fk_tile_drop_self(const struct fk_sweep *s, const struct fk_tile *tile, int
 
 /* Tasks of a few milliseconds, and little memory for the packed splits. */
 static int64_t split_size(int64_t d) {
-  int64_t size = SPLIT * 16 / d / FK_TILE_ROWS * FK_TILE_ROWS;
-  return size > SPLIT ? SPLIT : size < SPLIT / 16 ? SPLIT / 16 : size;
+  const int64_t split = fk_costs.cpu_cuts.split, size = split * 16 / d / FK_TILE_ROWS * FK_TILE_ROWS;
+  return fk_smaller(split, fk_larger(split / 16, size));
 }
 
 struct sweep_chunk {
@@ -271,7 +262,6 @@ static void run_task(const struct fk_sweep *s, const struct sweep_chunk *chunk, 
 struct splits {
   const struct fk_sweep *sweep;
   const struct sweep_chunk *chunk;
-  int64_t from; /* the task that is done first */
 };
 
 static void run_tasks(void *data, int64_t first, int64_t end, int slot) {
@@ -280,23 +270,9 @@ static void run_tasks(void *data, int64_t first, int64_t end, int slot) {
   const struct sweep_chunk *chunk = splits->chunk;
   int64_t tiles = fk_pieces(chunk->points.n, chunk->width);
   int64_t size = accumulators(s, chunk->find_max) * chunk->padded;
-  for (int64_t task = splits->from + first; task < splits->from + end; task++)
+  for (int64_t task = first; task < end; task++)
     run_task(s, chunk, task % tiles * chunk->width, chunk->first + task / tiles * chunk->split,
              fk_scratch_at(&chunk->kernels, slot), chunk->partial + task / tiles * size);
-}
-
-/* The tiles of targets against the splits that are packed. */
-static enum fk_status run_splits(const struct fk_sweep *s, struct sweep_chunk *chunk, int64_t splits,
-                                 struct fk_chunks *progress, struct fk_error *err) {
-  int64_t tiles = fk_pieces(chunk->points.n, chunk->width), tasks = tiles * splits;
-  struct splits all = {s, chunk, 0};
-  enum fk_status status = FK_STATUS_OK;
-  for (int64_t to; all.from < tasks && !status; all.from = to) {
-    to = fk_smaller(tasks, all.from + progress->size);
-    fk_parallel_for(s->threads, to - all.from, 1, run_tasks, &all);
-    status = fk_chunks_done(progress, to - all.from, err);
-  }
-  return status;
 }
 
 /* Each split's part joins the first in the order of the splits, and is cleared for the next. */
@@ -319,6 +295,7 @@ static void collect(const struct fk_sweep *s, const struct sweep_chunk *chunk, i
 static enum fk_status run_chunk(const struct fk_sweep *s, struct sweep_chunk *chunk, struct fk_chunks *progress,
                                 struct fk_error *err) {
   int64_t n = s->task->sources.n, step = chunk->group * chunk->split;
+  int64_t tiles = fk_pieces(chunk->points.n, chunk->width);
   int64_t size = chunk->group * accumulators(s, chunk->find_max) * chunk->padded;
   enum fk_status status = FK_STATUS_OK;
   for (int64_t i = 0; i < size; i++) chunk->partial[i] = chunk->find_max ? -INFINITY : 0;
@@ -327,7 +304,8 @@ static enum fk_status run_chunk(const struct fk_sweep *s, struct sweep_chunk *ch
     chunk->first = first;
     chunk->end = end;
     status = fk_sources_pack(&chunk->sources, s, first, end, s->threads, err);
-    if (!status) status = run_splits(s, chunk, splits, progress, err);
+    struct splits all = {s, chunk};
+    if (!status) status = fk_chunks_run(progress, s->threads, tiles * splits, 1, run_tasks, &all, err);
     if (!status) collect(s, chunk, splits);
   }
   return status;
@@ -371,16 +349,17 @@ static void chunk_free(struct sweep_chunk *chunk) {
 static enum fk_status chunk_init(const struct fk_sweep *s, int64_t m, bool shifted, bool find_max,
                                  struct sweep_chunk *chunk, struct fk_error *err) {
   int64_t n = s->task->sources.n, d = s->task->sources.d, per_target = accumulators(s, find_max);
-  int64_t size = CHUNK / (per_target + d + 3);
+  const struct fk_cpu_cuts *cuts = &fk_costs.cpu_cuts;
+  int64_t size = cuts->chunk / (per_target + d + 3);
   memset(chunk, 0, sizeof *chunk);
   chunk->find_max = find_max;
-  size = fk_smaller(size < MIN_CHUNK ? MIN_CHUNK : size, m);
+  size = fk_smaller(fk_larger(cuts->least_chunk, size), m);
   chunk->padded = size = fk_padded(size, FK_TILE_COLS);
   chunk->split = split_size(d);
   chunk->width = s->near ? FK_NEAR_BLOCK : FK_TILE_COLS;
   int64_t tiles = size / chunk->width;
-  int64_t group = fk_smaller(fk_pieces(TASKS, tiles), GROUP / (size * per_target + chunk->split * d));
-  if (group < fk_pieces(MIN_TASKS, tiles)) group = fk_pieces(MIN_TASKS, tiles);
+  int64_t group = fk_smaller(fk_pieces(cuts->tasks, tiles), cuts->group / (size * per_target + chunk->split * d));
+  group = fk_larger(group, fk_pieces(cuts->least_tasks, tiles));
   chunk->group = fk_smaller(fk_pieces(n, chunk->split), group);
   bool self = s->task->exclude_self;
 
@@ -395,7 +374,7 @@ static enum fk_status chunk_init(const struct fk_sweep *s, int64_t m, bool shift
     if (shifted) chunk->shift = fk_aligned_alloc(fk_real_size(&s->mode) * (size_t)size);
     bool tiles_fit = fk_scratch_init(&chunk->kernels, s->threads, tile);
     if (!tiles_fit || !chunk->partial || (self && !chunk->self) || (shifted && !chunk->shift))
-      status = fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for partial sums", bytes / 1e6);
+      status = fk_no_memory(err, bytes, "partial sums");
   }
   if (status) chunk_free(chunk);
   return status;

@@ -1,6 +1,5 @@
 /* One sweep of packed sources over targets or over themselves. */
-#ifndef FK_CPU_SWEEP_H
-#define FK_CPU_SWEEP_H
+#pragma once
 
 #include "pack.h"
 
@@ -73,5 +72,3 @@ bool fk_tile_meets_self(const int64_t *self, int n_cols, int64_t first_row, int 
 /* A stored tile whose pairs (first_row + i, self[j]) with equal index are struck out; mass follows. */
 void fk_tile_drop_self(const struct fk_sweep *s, const struct fk_tile *tile, int64_t first_row,
                        const int64_t *self);
-
-#endif

@@ -3,27 +3,26 @@
 #include <string.h>
 
 #include "../core/aligned.h"
+#include "../core/costs.h"
 #include "../core/count.h"
 #include "near.h"
 #include "tournament.h"
 
-/* Set by bench/dimensions.R and memory.R (2026-11, Zen 5); see bench/NOTES.md. Not critical. */
-enum { PACKED_BYTES = 5000000, MANY_BLOCKS = 128, ENOUGH_BLOCKS = 32, LONG_BLOCK = 768, LONGEST_BLOCK = 2112 };
-
 /* Small inputs, and those in blocks, are packed once. Large ones are packed block by block, for each pair anew: no
  * second copy of the points is held, and the blocks are long enough for that to cost little. */
 static bool packed_at_once(const struct fk_sweep *s) {
-  return s->kept || 8.0 * (double)s->task->sources.n * (double)s->task->sources.d <= PACKED_BYTES;
+  return s->kept ||
+         8.0 * (double)s->task->sources.n * (double)s->task->sources.d <= fk_costs.cpu_cuts.packed_bytes;
 }
 
 /* Many pairs a round, and tasks of a few milliseconds. The size depends on the points' number and dimension
  * alone, as the order of the sums does. */
 static int64_t block_size(const struct fk_sweep *s) {
   if (s->near) return s->near->sources->per_region * FK_NEAR_BLOCK;
-  int64_t n = s->task->sources.n, size = fk_pieces(n, MANY_BLOCKS);
-  int64_t repacked = fk_smaller(fk_pieces(n, ENOUGH_BLOCKS), LONG_BLOCK);
-  if (!packed_at_once(s) && size < repacked) size = repacked;
-  return fk_smaller(fk_padded(size, FK_TILE_COLS), LONGEST_BLOCK);
+  const struct fk_cpu_cuts *cuts = &fk_costs.cpu_cuts;
+  int64_t n = s->task->sources.n, size = fk_pieces(n, cuts->blocks);
+  if (!packed_at_once(s)) size = fk_larger(size, fk_smaller(fk_pieces(n, cuts->repacked), cuts->long_block));
+  return fk_smaller(fk_padded(size, FK_TILE_COLS), cuts->longest_block);
 }
 
 struct scratch {
@@ -182,7 +181,7 @@ static enum fk_status pairs_init(struct pairs *t, const struct fk_sweep *s, stru
   t->scratch = calloc((size_t)s->threads, sizeof *t->scratch);
   bool fits = t->scratch;
   for (int i = 0; i < s->threads && fits; i++) fits = scratch_init(t, &t->scratch[i]);
-  if (!fits) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a tile of kernel values");
+  if (!fits) return fk_no_memory(err, 0, "a tile of kernel values");
   if (!packed_at_once(s)) return FK_STATUS_OK;
   enum fk_status status = fk_sources_init(&t->all, s, n, err);
   return status ? status : fk_sources_pack(&t->all, s, 0, n, s->threads, err);

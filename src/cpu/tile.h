@@ -3,8 +3,7 @@
  * Points lie in panels of `panel` columns, [panel][k][lane], so that one layout serves as vectors (column
  * side) and as broadcasts (row side). REAL is double or float; results are added up in double.
  */
-#ifndef FK_CPU_TILE_H
-#define FK_CPU_TILE_H
+#pragma once
 
 #include "../core/polynomial.h"
 #include "../fk.h"
@@ -206,5 +205,3 @@ void fk_isa_choose(void);
 const struct fk_isa *fk_isa(void);
 int fk_isa_count(void);
 const struct fk_isa *fk_isa_at(int i); /* those that run here, best first */
-
-#endif

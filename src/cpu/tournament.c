@@ -32,11 +32,10 @@ struct rounds {
   atomic_bool failed;
 };
 
-static void play(void *data, int64_t i, int64_t end, int slot) {
+static void play(void *data, int64_t i, FK_UNUSED int64_t end, int slot) {
   struct rounds *rounds = data;
   const struct fk_tournament *t = rounds->tournament;
   int64_t pairs = rounds->to - rounds->from, round = rounds->first + i / pairs, a, b;
-  (void)end;
   pairing(rounds->blocks, round, rounds->from + i % pairs, &a, &b);
   bool two = b != a && b < rounds->blocks;
   fk_turn_wait(&rounds->next[a], (unsigned)round);
@@ -60,7 +59,7 @@ enum fk_status fk_tournament_run(const struct fk_tournament *t, const struct fk_
   atomic_uint *next = calloc((size_t)blocks, sizeof *next);
   enum fk_status status = FK_STATUS_OK;
   struct fk_chunks progress;
-  if (!next) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for blocks of points");
+  if (!next) return fk_no_memory(err, 0, "blocks of points");
   for (int64_t i = 0; i < blocks; i++) atomic_init(&next[i], 0);
   fk_chunks_start(&progress, poll, t->threads, (double)blocks + (double)(rounds - 1) * (double)(players / 2),
                   (double)size * (double)size);
@@ -71,7 +70,7 @@ enum fk_status fk_tournament_run(const struct fk_tournament *t, const struct fk_
     for (int64_t from = 0, to; from < pairs && !status; from = to) {
       to = fk_smaller(pairs, from + (progress.size > pairs ? pairs : progress.size));
       if (!run_rounds(t, next, round, last, from, to))
-        status = fk_fail(err, FK_STATUS_ALLOC, "out of memory for a tile of kernel values");
+        status = fk_no_memory(err, 0, "a tile of kernel values");
       else
         status = fk_chunks_done(&progress, (to - from) * (last - round), err);
       if (last > round + 1) break; /* every pair of these rounds is done */

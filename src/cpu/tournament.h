@@ -3,8 +3,7 @@
  * time and a block receives its contributions in the order of the rounds, whatever the number of threads. A pair
  * waits for its two blocks alone, which were in pairs next to its own a round ago: no thread waits for a round to
  * end. */
-#ifndef FK_CPU_TOURNAMENT_H
-#define FK_CPU_TOURNAMENT_H
+#pragma once
 
 #include "../fk.h"
 
@@ -16,5 +15,3 @@ struct fk_tournament {
   void *data;
 };
 enum fk_status fk_tournament_run(const struct fk_tournament *t, const struct fk_poll *poll, struct fk_error *err);
-
-#endif

@@ -77,9 +77,8 @@ static int64_t *order_of(const struct fk_walk *w, const struct fk_walk_points *p
   return index;
 }
 
-static void fill_panels(void *data, int64_t first, int64_t end, int slot) {
+static void fill_panels(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct fk_walk *w = data;
-  (void)slot;
   for (int64_t i = first * FK_NEAR_POINTS; i < end * FK_NEAR_POINTS; i++)
     for (int64_t k = 0; k < w->d; k++) {
       int64_t to = (i / FK_NEAR_POINTS * w->d + k) * FK_NEAR_POINTS + i % FK_NEAR_POINTS;
@@ -157,7 +156,7 @@ static enum fk_status plant(struct fk_walk *w, struct fk_error *err) {
   w->boxes = malloc(sizeof(double) * (size_t)(2 * w->count * (2 * w->d + FK_WALK_NUMBERS)));
   if (!w->order || (!in_turn && !w->targets) || !w->points || (w->x.low && !w->low) || !w->values || !w->boxes ||
       !fk_scratch_init(&w->scratch, w->threads, bytes))
-    return fk_fail(err, FK_STATUS_ALLOC, "out of memory for %s", fk_operation_words(w->rule->operation));
+    return fk_no_memory(err, 0, fk_operation_words(w->rule->operation));
   w->nodes = w->boxes + 4 * w->count * w->d;
   for (int slot = 0; slot < w->threads; slot++) {
     struct fk_walk_group *g = memset(group_of(w, slot), 0, GROUP_BYTES + coordinates_bytes(w));
@@ -172,8 +171,7 @@ static enum fk_status plant(struct fk_walk *w, struct fk_error *err) {
 static void describe(const struct fk_walk *w, const struct fk_opts *opts, double started, struct fk_stats *stats) {
   double looked = 0;
   for (int slot = 0; slot < w->threads && w->scratch.memory; slot++) looked += group_of(w, slot)->looked;
-  fk_plan_describe(opts, fk_operation_name(w->rule->operation), (double)w->x.n * (double)w->y.n, started, stats);
-  stats->threads = w->threads;
+  fk_plan_describe(opts, w->rule->operation, (double)w->x.n * (double)w->y.n, started, w->threads, stats);
   stats->skipped = fmax(stats->pairs - looked, 0);
 }
 

@@ -6,8 +6,7 @@
  * groups of a few that are close to each other. A rule says what there is to know of points and of nodes, which
  * nodes are opened, and what is done with a panel. Groups and panels come in an order that depends on points and
  * targets alone: results have the same bits for any number of threads. */
-#ifndef FK_CPU_WALK_H
-#define FK_CPU_WALK_H
+#pragma once
 
 #include "../core/count.h"
 #include "../core/pool.h"
@@ -166,11 +165,8 @@ static inline double fk_walk_near_gap(const struct fk_walk_group *g, int64_t nod
   return sum;
 }
 
-static inline bool fk_walk_near_opens(struct fk_walk_group *g, int64_t node, const double *gaps) {
+static inline bool fk_walk_near_opens(struct fk_walk_group *g, FK_UNUSED int64_t node, const double *gaps) {
   bool any = false;
-  (void)node;
   for (int t = 0; t < g->count; t++) any |= gaps[t] < g->bound[t];
   return any;
 }
-
-#endif

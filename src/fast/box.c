@@ -38,7 +38,7 @@ enum fk_status fk_fast_find_box(const struct fk_fast_job *job, const struct fk_m
   int threads = fk_threads_for_bytes(job->opts->threads, bytes * (double)points->n);
   for (int64_t k = 0; k < d; k++) box->low[k] = INFINITY, box->high[k] = -INFINITY;
   if (!fk_scratch_init(&s.boxes, threads, sizeof(struct fk_fast_box) + sizeof(double) * 2 * FK_BLOCK * (size_t)d))
-    return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for whitening points");
+    return fk_no_memory(err, 0, "whitening points");
   for (int t = 0; t < threads; t++) *(struct fk_fast_box *)fk_scratch_at(&s.boxes, t) = *box;
   fk_parallel_for(threads, fk_pieces(points->n, FK_BLOCK), fk_step_for_bytes(FK_BLOCK * bytes), widen_box, &s);
   for (int t = 0; t < threads; t++) {

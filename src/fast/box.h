@@ -1,6 +1,5 @@
 /* The box that whitened points lie in, by a pass over them. */
-#ifndef FK_FAST_BOX_H
-#define FK_FAST_BOX_H
+#pragma once
 
 #include "job.h"
 
@@ -15,5 +14,3 @@ enum fk_status fk_fast_find_box(const struct fk_fast_job *job, const struct fk_m
 enum fk_status fk_fast_find_reach(struct fk_fast_job *job, double of_targets, struct fk_error *err);
 /* The largest coordinate in it, in absolute value. */
 double fk_fast_box_reach(const struct fk_fast_box *box, int64_t d);
-
-#endif

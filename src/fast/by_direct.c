@@ -14,8 +14,7 @@ static enum fk_status whiten(const struct fk_fast_job *job, const struct fk_matr
                              struct fk_error *err) {
   *u = malloc(sizeof(double) * (size_t)(points->n * job->d));
   return *u ? fk_fast_whiten(job, points, 0, points->n, *u, points->n, err)
-            : fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for whitened points",
-                      8e-6 * (double)points->n * (double)job->d);
+            : fk_no_memory(err, 8.0 * (double)points->n * (double)job->d, "whitened points");
 }
 
 /* The sources in their cells, which an operator may have already. Sides that are needed are whitened: the sources
@@ -111,8 +110,7 @@ static enum fk_status sum_near(struct fk_fast_job *job, bool by_rows, const int6
   double *known = r.shift + m;
   enum fk_status status = open_direct(job, &u, &v, &direct, err);
   r.out = malloc(sizeof(double) * (size_t)(sums + (job->gradient ? m * d : 0)));
-  if (!status && (!r.out || !r.shift))
-    status = fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for sums", 8e-6 * (double)sums);
+  if (!status && (!r.out || !r.shift)) status = fk_no_memory(err, 8.0 * (double)sums, "sums");
   if (!status) {
     r.ask = (struct fk_direct_job){.targets = fk_doubles(v, m, d),
                                    .self_first = task->exclude_self ? 0 : -1,
@@ -189,7 +187,7 @@ static enum fk_status sum_exactly(struct fk_fast_job *job, const int64_t *rows, 
   bool relative = false;
   int64_t d = job->d, values = fk_n_values(&task), own = job->gradient ? 0 : values;
   double *memory = malloc(sizeof(double) * (size_t)(n_rows * (d + values + 2))), *x = memory;
-  if (!memory) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for single rows");
+  if (!memory) return fk_no_memory(err, 0, "single rows");
   fk_gather(targets, rows, n_rows, x, n_rows);
   task.targets = fk_doubles(x, n_rows, d);
   task.mass = x + n_rows * d;

@@ -1,6 +1,5 @@
 /* The fast engine by direct sums, all rows or some of them. */
-#ifndef FK_FAST_BY_DIRECT_H
-#define FK_FAST_BY_DIRECT_H
+#pragma once
 
 #include "job.h"
 
@@ -11,5 +10,3 @@ enum fk_status fk_fast_rows(struct fk_fast_job *job, const int64_t *rows, int64_
                             struct fk_error *err);
 /* The row whose own kernel is more than half of all that there is to leave out. */
 enum fk_status fk_fast_redo_heavy(struct fk_fast_job *job, struct fk_error *err);
-
-#endif

@@ -136,7 +136,7 @@ static enum fk_status cost_of_direct(struct part *part, const struct fk_fast_job
   set_tolerance(part, job, x);
   sub_init(&sub, job, x, part);
   scaled.u = malloc(sizeof(double) * (size_t)numbers);
-  if (!scaled.u) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of the points");
+  if (!scaled.u) return fk_no_memory(err, 0, "a sample of the points");
   scaled.kept = NULL; /* these are other points */
   double *to = scaled.u;
   struct fk_matrix *sides[] = {&scaled.x, &scaled.y}; /* an operator may keep the one, and not the other */
@@ -218,8 +218,7 @@ static void add_moments(struct mixture_moments *m, int64_t piece) {
   }
 }
 
-static void add_all_moments(void *data, int64_t from, int64_t to, int slot) {
-  (void)slot;
+static void add_all_moments(void *data, int64_t from, int64_t to, FK_UNUSED int slot) {
   for (int64_t piece = from; piece < to; piece++) add_moments(data, piece);
 }
 
@@ -228,7 +227,7 @@ static enum fk_status farthest_mean(const struct fk_fast_job *job, const struct 
                                     struct fk_error *err) {
   struct mixture_moments *m = calloc(1, sizeof *m);
   double sum = 0;
-  if (!m) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for moments of the points");
+  if (!m) return fk_no_memory(err, 0, "moments of the points");
   m->job = job;
   int threads = fk_threads_for_bytes(job->opts->threads, 24.0 * (double)(job->n * job->d));
   fk_parallel_for(threads, PIECES, 1, add_all_moments, m);
@@ -289,7 +288,7 @@ enum fk_status fk_fast_mixture_init(struct fk_fast_job *job, const struct fk_fas
   double square, mean;
   *mixture = NULL;
   *seconds = INFINITY;
-  if (!x) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sum of Gaussians");
+  if (!x) return fk_no_memory(err, 0, "a sum of Gaussians");
   enum fk_status status = farthest(job, &square, &mean, err), found = FK_STATUS_OK;
   double power = fk_kernel_info(job->task->kernel.id)->mixture;
   if (!status) found = fk_mixture_init(&x->sum, power, square, fk_costs.choice.mixture_part * job->tol, &why);
@@ -309,25 +308,14 @@ void fk_fast_mixture_free(struct fk_fast_mixture *x) { free(x); }
 
 /* ---- the sums --------------------------------------------------------------------------------- */
 
-/* A part's progress is a piece of the whole. */
-struct progress {
-  const struct fk_poll *poll;
-  double from, to;
-};
-static int report(void *data, double fraction) {
-  const struct progress *p = data;
-  return p->poll->fn(p->poll->data, p->from + (p->to - p->from) * fmin(fraction, 1));
-}
-
 enum fk_status fk_fast_by_mixture(struct fk_fast_job *job, const struct fk_fast_mixture *x, struct fk_error *err) {
   int64_t d = job->d, numbers = job->m * job->columns;
   double *values = fk_aligned_alloc(sizeof(double) * (size_t)(numbers + d * d)), *chol = values + numbers;
-  struct progress progress = {&job->opts->poll, 0, 0};
+  struct fk_step progress = {&job->opts->poll, 0, 0};
   struct fk_grid_task whole = fk_fast_grid_task(job);
   enum fk_status status = FK_STATUS_OK;
   int grids = 0;
-  if (!values)
-    return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for sums", 8e-6 * (double)(numbers + d * d));
+  if (!values) return fk_no_memory(err, 8.0 * (double)(numbers + d * d), "sums");
   for (int p = 0; p < x->n && !status; p++) {
     const struct part *part = &x->parts[p];
     struct fk_whitening narrow = *job->task->whitening;
@@ -340,7 +328,7 @@ enum fk_status fk_fast_by_mixture(struct fk_fast_job *job, const struct fk_fast_
     sub.task.mass = values + (job->columns - 1) * job->m;
     progress.from = progress.to;
     progress.to += part->seconds / x->seconds;
-    if (job->opts->poll.fn) sub.opts.poll = (struct fk_poll){report, &progress};
+    sub.opts.poll = fk_poll_of_step(&progress);
     status = part->direct ? fk_fast_by_direct(&sub.job, err)
                           : fk_fast_terms(&sub.job, &part->work, &part->window, part->single, err);
     if (!status) fk_grid_join(&whole, 0, job->m, part->direct ? x->sum.weight[part->first] : 1, p == 0, values);

@@ -1,6 +1,5 @@
 /* Kernels that are sums of Gaussians, each summed by a method of its own. */
-#ifndef FK_FAST_BY_MIXTURE_H
-#define FK_FAST_BY_MIXTURE_H
+#pragma once
 
 #include "guess.h"
 
@@ -14,5 +13,3 @@ enum fk_status fk_fast_mixture_init(struct fk_fast_job *job, const struct fk_fas
 void fk_fast_mixture_free(struct fk_fast_mixture *mixture);
 enum fk_status fk_fast_by_mixture(struct fk_fast_job *job, const struct fk_fast_mixture *mixture,
                                   struct fk_error *err);
-
-#endif

@@ -1,12 +1,12 @@
 #include "check_rows.h"
 
+#include "../core/costs.h"
 #include "../core/count.h"
 #include "../cpu/direct/check.h"
 
-/* Eight rows take 4 ns for each source, more than a twentieth of some sums; 1e6 pairs beyond, half a millisecond.
- */
 int64_t fk_check_size(double n, int64_t m) {
-  int64_t rows = 8 + (int64_t)(1e6 / n);
+  const struct fk_fast_choice_costs *c = &fk_costs.choice;
+  int64_t rows = (int64_t)c->check_rows + (int64_t)(c->check_pairs / n);
   return fk_smaller(m, fk_smaller(rows, FK_CHECK_ROWS));
 }
 

@@ -1,6 +1,5 @@
 /* Which method sums a job of the fast engine, and what it found out on the way. */
-#ifndef FK_FAST_CHOOSE_H
-#define FK_FAST_CHOOSE_H
+#pragma once
 
 #include "by_mixture.h"
 #include "sample.h"
@@ -18,5 +17,3 @@ struct fk_fast_choice {
 /* Of the job's engines: where no method is faster, the exact one does the work. */
 enum fk_status fk_fast_choose(struct fk_fast_job *job, struct fk_fast_choice *choice, struct fk_error *err);
 void fk_fast_choice_free(struct fk_fast_choice *choice);
-
-#endif

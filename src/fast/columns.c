@@ -24,9 +24,8 @@ struct columns_fill {
   double *to;
 };
 
-static void fill_column(void *data, int64_t first, int64_t end, int slot) {
+static void fill_column(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct columns_fill *f = data;
-  (void)slot;
   for (int64_t i = first; i < end; i++) {
     double w = f->w ? ldexp(f->w[i], -f->w_exponent) : 1;
     f->to[i] = f->from ? ldexp(f->from[i], -f->from_exponent) * w : w;
@@ -38,9 +37,7 @@ static enum fk_status copy_columns(struct fk_fast_job *job, int64_t values, int 
   const struct fk_task *task = job->task;
   int64_t n = job->n;
   job->own_b = fk_aligned_alloc(sizeof(double) * (size_t)(n * job->columns));
-  if (!job->own_b)
-    return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for columns",
-                   8e-6 * (double)n * (double)job->columns);
+  if (!job->own_b) return fk_no_memory(err, 8.0 * (double)n * (double)job->columns, "columns");
   for (int64_t c = 0; c < job->columns; c++) {
     const double *from = c < values ? task->columns + c * n : NULL;
     struct columns_fill f = {task->weights, from, w_exponent, exponent_of(from, n, threads), job->own_b + c * n};
@@ -71,7 +68,7 @@ enum fk_status fk_fast_columns_init(struct fk_fast_job *job, struct fk_error *er
   job->b = task->weights;
   job->exponent = calloc((size_t)job->columns, sizeof *job->exponent);
   job->size = calloc((size_t)job->columns, sizeof *job->size);
-  if (!job->exponent || !job->size) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for columns");
+  if (!job->exponent || !job->size) return fk_no_memory(err, 0, "columns");
   measure_column(job, values, task->weights);
   bool plain = !(job->size[values] > 0) || abs(ilogb(job->size[values])) <= PLAIN_EXPONENT;
   if (values == 0 && plain) return FK_STATUS_OK;
@@ -112,9 +109,8 @@ struct own {
   double factor;
 };
 
-static void drop_own(void *data, int64_t first, int64_t end, int slot) {
+static void drop_own(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct own *a = data;
-  (void)slot;
   for (int64_t i = first; i < end; i++) a->out[i] -= a->factor * (a->b ? a->b[i] : 1);
 }
 
@@ -131,9 +127,8 @@ struct columns_scaled {
   int exponent;
 };
 
-static void scale_back(void *data, int64_t first, int64_t end, int slot) {
+static void scale_back(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct columns_scaled *a = data;
-  (void)slot;
   for (int64_t i = first; i < end; i++) {
     if (a->shift)
       a->shift[i] += FK_LN2 * a->exponent;

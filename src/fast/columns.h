@@ -1,6 +1,5 @@
 /* What is summed: the columns b, each on a scale of its own. */
-#ifndef FK_FAST_COLUMNS_H
-#define FK_FAST_COLUMNS_H
+#pragma once
 
 #include "job.h"
 
@@ -13,5 +12,3 @@ void fk_fast_masses(const void *job, int64_t first, int64_t count, double *mass)
 void fk_fast_leave_out(struct fk_fast_job *job);
 /* Sums of b in place of those of its scaled columns. */
 void fk_fast_scale_back(struct fk_fast_job *job);
-
-#endif

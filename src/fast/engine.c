@@ -141,10 +141,6 @@ static enum fk_status normal_cpu(struct fk_operator *op, const struct fk_normal 
                   : FK_STATUS_UNSUPPORTED;
 }
 
-static enum fk_status available_cpu(const struct fk_opts *opts, struct fk_error *err) {
-  return fk_engine_exact_cpu.available(opts, err);
-}
-
 /* Without the points there is only a rough guess. Looking at them takes some milliseconds, which are to be a small
  * part of the exact engine's time in many dimensions, where that may turn out to be the faster one. Where nothing
  * but the CPU may do the work it is what few neighbours take in any dimension: where it turns out wrong, the CPU's
@@ -172,7 +168,6 @@ const struct fk_engine fk_engine_fast_cpu = {
     .operations = FK_CAN(FK_OP_SUMS) | FK_CAN(FK_OP_LOGS) | FK_CAN(FK_OP_COORDINATES) | FK_CAN(FK_OP_STREAM) |
                   FK_CAN(FK_OP_NORMAL),
     .supports = supports,
-    .available = available_cpu,
     .seconds = seconds_cpu,
     .describe = describe_cpu,
     .sums = sums_cpu,
@@ -191,11 +186,10 @@ static enum fk_status available_cuda(const struct fk_opts *opts, struct fk_error
 }
 
 /* The start, the transfer, and some passes over the points in the device's memory. */
-static double seconds_cuda(const struct fk_work *work, const struct fk_opts *opts) {
+static double seconds_cuda(const struct fk_work *work, FK_UNUSED const struct fk_opts *opts) {
   double numbers = work->n * (work->d + work->n_values) + work->m * (work->d + 1 + work->n_values);
   const struct fk_fast_cuda_costs *c = &fk_costs.fast_cuda;
   double points = (work->n + work->m) * c->point * pow(c->growth, work->d - 1);
-  (void)opts;
   return c->start + times_gaussian(work, c->mixture) * (8 * numbers / c->host + points);
 }
 

@@ -1,6 +1,5 @@
 /* The bound of a grid's error for the points and columns of a job (cpu/grid/envelope.h). */
-#ifndef FK_FAST_ENVELOPE_JOB_H
-#define FK_FAST_ENVELOPE_JOB_H
+#pragma once
 
 #include "../cpu/grid/envelope.h"
 #include "job.h"
@@ -14,5 +13,3 @@ struct fk_fast_envelope {
 enum fk_status fk_fast_envelope_open(const struct fk_fast_job *job, double grid_seconds,
                                      struct fk_fast_envelope *envelope, struct fk_error *err);
 void fk_fast_envelope_close(const struct fk_fast_envelope *envelope);
-
-#endif

@@ -22,7 +22,7 @@ static int64_t sample_size(int64_t n) {
 static enum fk_status sample_of(const struct fk_fast_job *job, const struct fk_matrix *points, int64_t count,
                                 double *u, struct fk_error *err) {
   double *raw = malloc(sizeof(double) * (size_t)(count * job->d));
-  if (!raw) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of the points");
+  if (!raw) return fk_no_memory(err, 0, "a sample of the points");
   fk_thin_out(points, count, raw);
   struct fk_matrix picked = fk_doubles(raw, count, job->d);
   enum fk_status status = fk_fast_whiten(job, &picked, 0, count, u, count, err);
@@ -77,7 +77,7 @@ enum fk_status fk_fast_take_samples(const struct fk_fast_job *job, struct fk_fas
   s->kept = op ? fk_kept_use(op, FK_KEEPER_SAMPLES) : NULL;
   int64_t own = s->kept ? 0 : n;
   s->u = malloc(sizeof(double) * (size_t)((own + m) * d + 1));
-  if (!s->u) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of the points");
+  if (!s->u) return fk_no_memory(err, 0, "a sample of the points");
   s->x = fk_doubles(s->kept ? s->kept->x : s->u, n, d);
   s->y = fk_doubles(job->same ? NULL : s->u + own * d, job->same ? n : m, d);
   enum fk_status status = FK_STATUS_OK;

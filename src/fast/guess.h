@@ -1,6 +1,5 @@
 /* What the methods would take, by samples of the points. */
-#ifndef FK_FAST_GUESS_H
-#define FK_FAST_GUESS_H
+#pragma once
 
 #include "job.h"
 
@@ -34,5 +33,3 @@ enum fk_status fk_fast_direct_seconds(const struct fk_fast_job *job, const struc
                                       double *seconds, struct fk_error *err);
 /* By the exact engine of the same device. Where this one is to be as exact: what it may take to be worth while. */
 double fk_fast_exact_seconds(const struct fk_fast_job *job);
-
-#endif

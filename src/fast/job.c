@@ -34,7 +34,7 @@ enum fk_status fk_fast_terms(struct fk_fast_job *job, const struct fk_grid_work 
 
 enum fk_status fk_fast_whiten(const struct fk_fast_job *job, const struct fk_matrix *points, int64_t first,
                               int64_t count, double *u, int64_t ld, struct fk_error *err) {
-  return fk_grid_whiten(job->task->whitening, job->opts->threads, points, first, count, u, ld, err);
+  return fk_whiten_points(job->task->whitening, job->opts->threads, points, first, count, u, ld, err);
 }
 
 void fk_fast_find_largest(struct fk_fast_job *job) {

@@ -5,8 +5,7 @@
  * The contract, with A_j = sum_i |b_i| k(y_j, x_i) of the targets asked for (their own kernels left out where the
  * task says so): |error_j| <= tol max_j A_j, or tol A_j. Of coordinates, the gradient's error is meant.
  */
-#ifndef FK_FAST_JOB_H
-#define FK_FAST_JOB_H
+#pragma once
 
 #include "../core/method.h"
 #include "../cpu/grid/envelope.h"
@@ -99,5 +98,3 @@ enum fk_status fk_fast_whiten(const struct fk_fast_job *job, const struct fk_mat
                               int64_t count, double *u, int64_t ld, struct fk_error *err);
 /* Sets job->largest from the masses. */
 void fk_fast_find_largest(struct fk_fast_job *job);
-
-#endif

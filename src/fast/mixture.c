@@ -69,7 +69,7 @@ static enum fk_status rule_init(struct mixture_rule *r, double p, double largest
   r->places = 33 + (int)(PER_STEP * r->log_largest / step);
   size_t numbers = (size_t)r->n * 2 + (size_t)r->places * (size_t)(r->n + 3);
   r->node = malloc(sizeof(double) * numbers);
-  if (!r->node) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sum of Gaussians");
+  if (!r->node) return fk_no_memory(err, 0, "a sum of Gaussians");
   r->weight = r->node + r->n;
   r->s = r->weight + r->n;
   r->kernel = r->s + r->places;
@@ -231,7 +231,7 @@ static enum fk_status build(struct fk_mixture *m, double tol, struct fk_error *e
       m->error = INFINITY;
     }
   } else {
-    status = fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sum of Gaussians");
+    status = fk_no_memory(err, 0, "a sum of Gaussians");
   }
   free(work);
   free(r.node);

@@ -7,8 +7,7 @@
  * Beylkin and Monzon, Appl. Comput. Harmon. Anal. 28 (2010) 131. Kernels that are not smooth at 0 have no such
  * sum: they would need ever narrower Gaussians.
  */
-#ifndef FK_FAST_MIXTURE_H
-#define FK_FAST_MIXTURE_H
+#pragma once
 
 #include "../fk.h"
 
@@ -26,5 +25,3 @@ enum fk_status fk_mixture_init(struct fk_mixture *mixture, double power, double 
                                struct fk_error *err);
 /* The largest share of a component in the kernel, weight[c] exp(-rate[c] s) / kernel, over all s. */
 double fk_mixture_share(const struct fk_mixture *mixture, int c);
-
-#endif

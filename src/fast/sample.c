@@ -16,7 +16,7 @@ static enum fk_status sum_exactly(const struct fk_fast_job *job, const struct fk
   struct fk_task task = {.sources = job->task->sources, .targets = *rows, .whitening = job->task->whitening};
   enum fk_status status = FK_STATUS_OK;
   double *absolute = job->negative ? fk_aligned_alloc(sizeof(double) * (size_t)job->n) : NULL;
-  if (job->negative && !absolute) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows");
+  if (job->negative && !absolute) return fk_no_memory(err, 0, "a sample of rows");
   check->apart = job->negative;
   task.kernel = job->task->kernel;
   memcpy(task.factor, job->task->factor, sizeof task.factor);
@@ -44,7 +44,7 @@ static enum fk_status sum_on_grids_device(const struct fk_fast_job *job, const s
   struct fk_grid_task task = fk_fast_grid_task(job);
   int64_t numbers = job->columns * rows->n;
   double *all = malloc(sizeof(double) * 2 * (size_t)numbers), *absolute = all + numbers;
-  if (!all) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows");
+  if (!all) return fk_no_memory(err, 0, "a sample of rows");
   check->apart = job->negative || factor[0] != 1 || factor[1] != 0;
   enum fk_status status = job->grid->rows(&task, rows, factor, all, check->apart ? absolute : NULL, err);
   for (int64_t c = 0; c < job->columns && !status; c++) {
@@ -79,7 +79,7 @@ enum fk_status fk_fast_check_init(struct fk_fast_job *job, const int64_t *first,
   const struct fk_matrix *targets = fk_task_targets(job->task);
   int64_t count = fk_check_size((double)job->n, job->m), d = job->d;
   double *raw = malloc(sizeof(double) * (size_t)(count * d + 1));
-  if (!raw) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows");
+  if (!raw) return fk_no_memory(err, 0, "a sample of rows");
   n_first = fk_smaller(n_first, count / 2);
   for (int64_t r = 0; r < count; r++) s->row[r] = r < n_first ? first[r] : fk_check_row(job->m, r);
   fk_gather(targets, s->row, count, raw, count);

@@ -1,6 +1,5 @@
 /* A sample of a job's rows, with the sums of all pairs: what error has been achieved, and how large sums are. */
-#ifndef FK_FAST_SAMPLE_H
-#define FK_FAST_SAMPLE_H
+#pragma once
 
 #include "../cpu/direct/check.h"
 #include "job.h"
@@ -17,5 +16,3 @@ enum fk_status fk_fast_check_init(struct fk_fast_job *job, const int64_t *first,
 double fk_fast_check_least(const struct fk_fast_job *job, const struct fk_fast_sample *sample);
 /* The error of the task's sums, relative as the options ask. */
 double fk_fast_check_achieved(const struct fk_fast_job *job, const struct fk_fast_sample *sample);
-
-#endif

@@ -120,8 +120,8 @@ static enum fk_status choose_grid(struct fk_stream *s, const struct fk_stream_sp
   if (!u) return no_memory(err, "a sample");
   struct fk_matrix x = fk_doubles(u, n, d), y = fk_doubles(u + n * d, m, d);
   struct fk_grid_points points = {u, n, n}, aims = {u + n * d, m, m};
-  enum fk_status status = fk_grid_whiten(&s->whitening, opts->threads, &spec->sources, 0, n, u, n, err);
-  if (!status) status = fk_grid_whiten(&s->whitening, opts->threads, &spec->targets, 0, m, u + n * d, m, err);
+  enum fk_status status = fk_whiten_points(&s->whitening, opts->threads, &spec->sources, 0, n, u, n, err);
+  if (!status) status = fk_whiten_points(&s->whitening, opts->threads, &spec->targets, 0, m, u + n * d, m, err);
   if (!status) status = fk_grid_survey(&points, spec->n, (int)d, &work, err);
   if (!status) status = choose_window(s, &points, &aims, &work, grid, &seconds, err);
   if (!status) status = fk_plan_choose(opts, &size, &choice, &s->stats, err);
@@ -239,7 +239,7 @@ static enum fk_status each_step(struct fk_stream *s, const struct fk_matrix *poi
     u.ld = u.n;
     s->done = (double)first / (double)points->n;
     s->share = (double)u.n / (double)points->n;
-    status = fk_grid_whiten(&s->whitening, s->opts.threads, points, first, u.n, s->u, u.n, err);
+    status = fk_whiten_points(&s->whitening, s->opts.threads, points, first, u.n, s->u, u.n, err);
     if (!status) status = step(s, &u, first, data, err);
   }
   return status;
@@ -260,9 +260,8 @@ static enum fk_status run_call(struct fk_stream *s, const struct fk_matrix *poin
   return status;
 }
 
-static enum fk_status expect(struct fk_stream *s, const struct fk_grid_points *u, int64_t first, void *data,
-                             struct fk_error *err) {
-  (void)first, (void)data;
+static enum fk_status expect(struct fk_stream *s, const struct fk_grid_points *u, FK_UNUSED int64_t first,
+                             FK_UNUSED void *data, struct fk_error *err) {
   return fk_grid_expect(s->grid, u, err);
 }
 
@@ -284,9 +283,8 @@ struct stream_scaled {
   int64_t ld, n;
 };
 
-static void scale_rows(void *data, int64_t first, int64_t end, int slot) {
+static void scale_rows(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct stream_scaled *a = data;
-  (void)slot;
   for (int64_t i = first; i < end; i++) {
     a->mass[i] = 0;
     for (int64_t c = 0; c < a->s->columns; c++) {

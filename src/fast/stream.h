@@ -8,8 +8,7 @@
  * Results have the same bits for any number of threads. After a failure a stream can only be freed. Each call has
  * a poll of its own.
  */
-#ifndef FK_FAST_STREAM_H
-#define FK_FAST_STREAM_H
+#pragma once
 
 #include "../fk.h"
 
@@ -57,5 +56,3 @@ enum fk_status fk_stream_merge(struct fk_stream *stream, struct fk_stream *other
 
 int64_t fk_stream_d(const struct fk_stream *stream);
 int64_t fk_stream_columns(const struct fk_stream *stream);
-
-#endif

@@ -28,7 +28,7 @@ void fk_stream_find_anchors(struct fk_stream *s, const struct fk_envelope *e) {
 }
 
 static enum fk_status no_memory(struct fk_error *err) {
-  return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for the checks of a stream of points");
+  return fk_no_memory(err, 0, "the checks of a stream of points");
 }
 
 bool fk_stream_forget(struct fk_stream *s) {
@@ -51,7 +51,7 @@ enum fk_status fk_stream_start_checks(struct fk_stream *s, const struct fk_strea
   fk_gather(&spec->targets, s->anchor, s->anchors, x + n, rows.n);
   rows.data = x;
   enum fk_status status = fk_check_init(&s->check, &s->whitening, &rows, s->columns, s->opts.threads, err);
-  if (!status) status = fk_grid_whiten(&s->whitening, 1, &rows, n, s->anchors, s->anchor_at, FK_ANCHORS, err);
+  if (!status) status = fk_whiten_points(&s->whitening, 1, &rows, n, s->anchors, s->anchor_at, FK_ANCHORS, err);
   free(x);
   if (!status && !fk_stream_forget(s)) return no_memory(err);
   return status;

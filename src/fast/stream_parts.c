@@ -7,7 +7,7 @@
 #include "stream_state.h"
 
 static enum fk_status no_memory(struct fk_error *err) {
-  return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a part of a stream of points");
+  return fk_no_memory(err, 0, "a part of a stream of points");
 }
 
 static void *copy_of(const void *from, size_t bytes) {

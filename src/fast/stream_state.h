@@ -1,6 +1,5 @@
 /* What the files of a stream share. */
-#ifndef FK_FAST_STREAM_STATE_H
-#define FK_FAST_STREAM_STATE_H
+#pragma once
 
 #include "../cpu/direct/check.h"
 #include "../cpu/grid/envelope.h"
@@ -58,5 +57,3 @@ void fk_stream_look_at(struct fk_stream *s, const double *sums, int64_t n);
 /* FK_STATUS_UNSUPPORTED where the error turns out too large: sources are gone, and the sums have to be had in
  * another way. Until all targets were there, larger sums may come. */
 enum fk_status fk_stream_prove(struct fk_stream *s, struct fk_error *err);
-
-#endif

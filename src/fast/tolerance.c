@@ -126,8 +126,7 @@ static enum fk_status take_unproven(const struct fk_fast_job *job, const struct 
   int64_t step = fk_pieces(found, fk_costs.choice.unproven), count = fk_pieces(found, step), at = 0;
   double *raw = malloc(sizeof(double) * (size_t)(count * d)), *u = malloc(sizeof(double) * (size_t)(count * d));
   int64_t *rows = malloc(sizeof *rows * (size_t)(count + 1));
-  enum fk_status status =
-      raw && u && rows ? FK_STATUS_OK : fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows");
+  enum fk_status status = raw && u && rows ? FK_STATUS_OK : fk_no_memory(err, 0, "a sample of rows");
   for (int64_t i = 0; i < n && !status; i++)
     if (!(cells[i].error <= limit_of(job, &cells[i])) && at++ % step == 0) rows[kept++] = cells[i].row;
   struct fk_matrix picked = fk_doubles(raw, count, d);
@@ -221,7 +220,7 @@ enum fk_status fk_fast_plan_grid(struct fk_fast_job *job, const struct fk_fast_s
   struct fk_error why = {FK_STATUS_OK, ""};
   int64_t rows[FK_CHECK_ROWS], n_rows = 0;
   *seconds = INFINITY;
-  if (!p) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for the plan of the grid");
+  if (!p) return fk_no_memory(err, 0, "the plan of the grid");
   p->work = *work;
   p->samples = samples;
   enum fk_status status = fk_fast_envelope_open(job, grid_seconds, &p->bound, &why);
@@ -259,7 +258,7 @@ static enum fk_status sum_absolute(struct fk_fast_job *job, const struct fk_fast
   struct fk_grid_work work = plan->work;
   int64_t numbers = job->n * job->columns;
   double *b = job->negative ? malloc(sizeof(double) * (size_t)numbers) : NULL;
-  if (job->negative && !b) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for columns of |b|");
+  if (job->negative && !b) return fk_no_memory(err, 0, "columns of |b|");
   for (int64_t i = 0; i < numbers && b; i++) b[i] = fabs(job->b[i]);
   if (b) sub.b = b;
   task.sums = absolute;
@@ -325,15 +324,14 @@ static enum fk_status find_all(const struct proof *p, const struct fk_envelope *
   const struct fk_fast_job *job = p->job;
   int64_t chunk = fk_smaller(FK_GRID_CHUNK, job->m), capacity = 0;
   double *u = malloc(sizeof(double) * (size_t)(chunk * (job->d + 1))), *error = u + chunk * job->d;
-  enum fk_status status = u ? FK_STATUS_OK : fk_fail(err, FK_STATUS_ALLOC, "out of memory: for whitened points");
+  enum fk_status status = u ? FK_STATUS_OK : fk_no_memory(err, 0, "whitened points");
   for (int64_t at = 0; at < job->m && !status; at += chunk) {
     int64_t count = fk_smaller(chunk, job->m - at);
     struct fk_grid_points points = {u, count, count};
     if (*found + count > capacity) {
       capacity = fk_smaller(job->m, fk_larger(2 * capacity, *found + count));
       int64_t *more = realloc(*rows, sizeof **rows * (size_t)capacity);
-      if (!more)
-        status = fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for rows", 8e-6 * (double)capacity);
+      if (!more) status = fk_no_memory(err, 8.0 * (double)capacity, "rows");
       if (more) *rows = more;
     }
     if (!status) status = fk_fast_whiten(job, fk_task_targets(job->task), at, count, u, count, err);
@@ -384,8 +382,7 @@ static enum fk_status prove(struct fk_fast_job *job, struct fk_fast_plan *plan, 
   }
   if (fk_fast_pointwise(job) && !has_own_absolute(job)) {
     p.absolute = absolute = malloc(sizeof(double) * (size_t)(job->m * job->columns));
-    status = absolute ? sum_absolute(job, plan, absolute, err)
-                      : fk_fail(err, FK_STATUS_ALLOC, "out of memory: for sums of |b|");
+    status = absolute ? sum_absolute(job, plan, absolute, err) : fk_no_memory(err, 0, "sums of |b|");
   }
   if (!status) status = find_all(&p, plan->bound.envelope, &rows, &found, &job->bound, err);
   if (!status && found > 0) {

@@ -1,6 +1,5 @@
 /* The fast engine by a grid: which window, proven to do but for some rows, and what these take. */
-#ifndef FK_FAST_TOLERANCE_H
-#define FK_FAST_TOLERANCE_H
+#pragma once
 
 #include "guess.h"
 
@@ -12,5 +11,3 @@ enum fk_status fk_fast_plan_grid(struct fk_fast_job *job, const struct fk_fast_s
                                  struct fk_fast_plan **plan, double *seconds, struct fk_error *err);
 void fk_fast_plan_free(struct fk_fast_plan *plan);
 enum fk_status fk_fast_by_plan(struct fk_fast_job *job, struct fk_fast_plan *plan, struct fk_error *err);
-
-#endif

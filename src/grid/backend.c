@@ -11,9 +11,8 @@ struct joined {
   bool first;
 };
 
-static void join(void *data, int64_t first, int64_t end, int slot) {
+static void join(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct joined *a = data;
-  (void)slot;
   for (int64_t i = first; i < end; i++) a->out[i] = (a->first ? 0 : a->out[i]) + a->scale * a->from[i];
 }
 
@@ -33,9 +32,8 @@ struct coordinates {
   double scale, own;
 };
 
-static void join_coordinates(void *data, int64_t first, int64_t end, int slot) {
+static void join_coordinates(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct coordinates *a = data;
-  (void)slot;
   for (int64_t i = first; i < end; i++) {
     double own = a->own != 0 && a->b ? a->own * a->b[i] : a->own;
     a->out[i] = a->scale * a->slope[i] + a->u[i] * (a->mass[i] - own);

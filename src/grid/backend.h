@@ -1,15 +1,12 @@
 /* What sums on a grid: the CPU (cpu/grid/backend.c) or NVIDIA GPUs (cuda/grid/backend.cu). Whoever chooses windows
  * and proves errors (fast/) knows them by this table alone. */
-#ifndef FK_GRID_BACKEND_H
-#define FK_GRID_BACKEND_H
+#pragma once
 
 #include "../core/costs.h"
 #include "points.h"
 #include "work.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FK_BEGIN_C
 
 /* What is summed, f = laplace (1 + d/2 - q/2) + plain, and where it goes. Points are as they came, not whitened.
  */
@@ -86,8 +83,4 @@ void fk_grid_join(const struct fk_grid_task *task, int64_t at, int64_t count, do
 void fk_grid_join_coordinates(const struct fk_grid_task *task, int64_t at, int64_t count, double scale,
                               const double *slope, int64_t ld, const double *u);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+FK_END_C

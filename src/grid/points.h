@@ -1,12 +1,7 @@
 /* Points in whitened coordinates, as grids take them. */
-#ifndef FK_GRID_POINTS_H
-#define FK_GRID_POINTS_H
+#pragma once
 
 #include "../fk.h"
-
-#ifdef __cplusplus
-extern "C" {
-#endif
 
 /* Column-major: u[k * ld + i]. Finite. */
 struct fk_grid_points {
@@ -15,12 +10,3 @@ struct fk_grid_points {
 };
 
 enum { FK_GRID_CHUNK = 1 << 20 }; /* points whitened at a time */
-/* Rows first .. first + count - 1, whitened, to u[k * ld + r]. */
-enum fk_status fk_grid_whiten(const struct fk_whitening *w, int threads, const struct fk_matrix *points,
-                              int64_t first, int64_t count, double *u, int64_t ld, struct fk_error *err);
-
-#ifdef __cplusplus
-}
-#endif
-
-#endif

@@ -8,14 +8,11 @@
  * The Gaussian damps what the window aliases, so width and spacing are traded freely, and T is a short filter.
  * In d dimensions everything is a product: errors of values are at most (1 + error)^d - 1 of sum_j |b_j|.
  */
-#ifndef FK_GRID_WINDOW_H
-#define FK_GRID_WINDOW_H
+#pragma once
 
 #include "../fk.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FK_BEGIN_C
 
 enum fk_window_family {
   FK_WINDOW_KAISER, /* I0(beta sqrt(1 - (2 t / width)^2)) / I0(beta), |t| <= width / 2 */
@@ -36,7 +33,7 @@ struct fk_window {
   double error, error_gradient, error_laplace, error_laplace_gradient;
   int reach; /* of the filters at scale 1 */
   /* The same as they fade with the distance, by use: fk_window_envelope(). */
-  float envelope[4][FK_ENVELOPE_REACH + 1], flat[4];
+  float flat[4], envelope[4][FK_ENVELOPE_REACH + 1];
 };
 
 /* What a sum is for; flags. */
@@ -89,8 +86,4 @@ extern const double fk_window_sup[4];
 /* Taps that dominate |f_u|; *sup is the largest. */
 void fk_envelope_function(unsigned u, double taps[FK_ENVELOPE_REACH + 1], double *sup);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+FK_END_C

@@ -1,12 +1,9 @@
 /* A sum on a grid as the choice of its window, and of what computes it, see it. */
-#ifndef FK_GRID_WORK_H
-#define FK_GRID_WORK_H
+#pragma once
 
 #include "window.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FK_BEGIN_C
 
 enum { FK_GRID_MAX_D = 7 };
 
@@ -40,8 +37,4 @@ typedef double fk_grid_cost(const struct fk_grid_work *work, const struct fk_win
 enum fk_status fk_grid_choose(const struct fk_grid_work *work, double tol, fk_grid_cost *cost, bool *single,
                               struct fk_window *window, double *seconds, struct fk_error *err);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+FK_END_C

@@ -1,7 +1,6 @@
 /* The routines that R calls; init.c registers them. Semantics stand at the R functions that call them and
  * at their core twins in fk.h. */
-#ifndef FK_R_FFI_H
-#define FK_R_FFI_H
+#pragma once
 
 #include "glue.h"
 
@@ -67,5 +66,3 @@ SEXP ffi_gpu_info(void);
 SEXP ffi_gpu_release(void);
 SEXP ffi_fma_rate(SEXP seconds, SEXP single, SEXP threads);
 SEXP ffi_test(SEXP name, SEXP arguments); /* src/tests */
-
-#endif

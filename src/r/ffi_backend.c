@@ -64,23 +64,19 @@ SEXP ffi_kernels(void) {
 }
 
 /* What is chosen for a sum over n sources at m targets in d dimensions; an error where nothing can do it. */
-static struct fk_plan_choice choice_for(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel, struct fk_opts *opts,
-                                        struct fk_stats *stats) {
-  struct fk_error err = {FK_STATUS_OK, ""};
+static struct fk_plan_choice choice_for(struct r_call *call, SEXP n, SEXP m, SEXP d, SEXP kernel) {
   struct fk_work work = {.n = Rf_asReal(n), .m = Rf_asReal(m), .d = Rf_asReal(d), .kernel = r_kernel(kernel)};
   struct fk_plan_choice choice;
-  r_opts(control, opts, stats);
-  fk_plan_choose(opts, &work, &choice, stats, &err);
-  r_finish(&err);
+  fk_plan_choose(&call->opts, &work, &choice, &call->stats, &call->err);
+  r_finish(&call->err);
   return choice;
 }
 
 /* Where it would run. */
 SEXP ffi_resolve(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel) {
-  struct fk_opts opts;
-  struct fk_stats stats;
-  choice_for(control, n, m, d, kernel, &opts, &stats).engine->describe(&opts, &stats);
-  return r_stats(&stats);
+  struct r_call call = r_begin(control);
+  choice_for(&call, n, m, d, kernel).engine->describe(&call.opts, &call.stats);
+  return r_stats(&call.stats);
 }
 
 /* What a nominal core takes, by the table of costs: list(pairs, coordinates, linear, moments). */
@@ -99,28 +95,23 @@ SEXP ffi_nominal_costs(void) {
 
 /* The seconds that it would take there, by the engine's guess. */
 SEXP ffi_guess(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel) {
-  struct fk_opts opts;
-  struct fk_stats stats;
-  return Rf_ScalarReal(choice_for(control, n, m, d, kernel, &opts, &stats).seconds);
+  struct r_call call = r_begin(control);
+  return Rf_ScalarReal(choice_for(&call, n, m, d, kernel).seconds);
 }
 
 /* Is there an engine for the operation of this name in d dimensions? Touches no driver. */
 SEXP ffi_can(SEXP control, SEXP operation, SEXP d, SEXP kernel) {
-  struct fk_opts opts;
-  struct fk_stats stats;
+  struct r_call call = r_begin(control);
   struct fk_work work = {.d = Rf_asReal(d), .kernel = r_kernel(kernel)};
   if (!fk_operation_of(CHAR(Rf_asChar(operation)), &work.operation)) Rf_error("there is no such operation");
-  r_opts(control, &opts, &stats);
-  return Rf_ScalarLogical(fk_plan_has(&opts, &work));
+  return Rf_ScalarLogical(fk_plan_has(&call.opts, &work));
 }
 
 /* The seconds of such sums where a tolerance would make them short, else NA. */
 SEXP ffi_hint(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel, SEXP own, SEXP share) {
-  struct fk_opts opts;
-  struct fk_stats stats;
+  struct r_call call = r_begin(control);
   struct fk_work work = {.n = Rf_asReal(n), .m = Rf_asReal(m), .d = Rf_asReal(d), .kernel = r_kernel(kernel)};
-  r_opts(control, &opts, &stats);
-  double seconds = fk_plan_hint(&opts, &work, r_flag(own), Rf_asReal(share));
+  double seconds = fk_plan_hint(&call.opts, &work, r_flag(own), Rf_asReal(share));
   return Rf_ScalarReal(seconds > 0 ? seconds : NA_REAL);
 }
 
@@ -177,9 +168,8 @@ struct rates {
   double seconds, *rate;
 };
 
-static void measure(void *data, int64_t i, int64_t end, int slot) {
+static void measure(void *data, int64_t i, FK_UNUSED int64_t end, FK_UNUSED int slot) {
   const struct rates *r = data;
-  (void)end, (void)slot;
   r->rate[i] = r->ops->fma_rate(r->seconds);
 }
 

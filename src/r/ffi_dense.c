@@ -7,19 +7,16 @@
 /* ---- kernels ---------------------------------------------------------------------------------- */
 
 SEXP ffi_kernel_matrix(SEXP sources, SEXP y, SEXP control) {
-  struct fk_opts opts;
-  struct fk_stats stats;
-  struct fk_error err = {FK_STATUS_OK, ""};
-  r_opts(control, &opts, &stats);
+  struct r_call call = r_begin(control);
   struct r_operator opened = r_open(sources);
   struct fk_matrix at = r_targets(y, opened.spec.x.d);
   SEXP K = PROTECT(r_matrix(at.data ? at.n : opened.spec.x.n, opened.spec.x.n, R_NilValue));
 
-  struct fk_operator *op = r_start(&opened, &err);
-  if (op) fk_kernel_matrix(op, &at, &opts, REAL(K), &err);
+  struct fk_operator *op = r_start(&opened, &call.err);
+  if (op) fk_kernel_matrix(op, &at, &call.opts, REAL(K), &call.err);
   r_close(&opened);
 
-  r_finish(&err);
+  r_finish(&call.err);
   UNPROTECT(1);
   return K;
 }
@@ -32,14 +29,6 @@ static void finalize(SEXP handle) {
   fk_preconditioner_free(R_ExternalPtrAddr(handle));
   R_ClearExternalPtr(handle);
   r_count_handle(-1);
-}
-
-static SEXP new_handle(void) {
-  SEXP handle = PROTECT(R_MakeExternalPtr(NULL, tag(), R_NilValue));
-  R_RegisterCFinalizerEx(handle, finalize, FALSE);
-  r_count_handle(1);
-  UNPROTECT(1);
-  return handle;
 }
 
 /* What was freed, or read from a file, is a failure in words: it is made again from the centres. */
@@ -64,7 +53,8 @@ SEXP ffi_free_preconditioner(SEXP handle) {
 /* ---- preconditioners -------------------------------------------------------------------------- */
 
 static SEXP facts_of(SEXP handle, const struct fk_preconditioner_facts *facts) {
-  SEXP list = PROTECT(Rf_mkNamed(VECSXP, (const char *[]){"handle", "jitter", "steps", "bytes", "backend", "devices", "streamed", ""}));
+  SEXP list = PROTECT(Rf_mkNamed(
+      VECSXP, (const char *[]){"handle", "jitter", "steps", "bytes", "backend", "devices", "streamed", ""}));
   SET_VECTOR_ELT(list, 0, handle);
   SET_VECTOR_ELT(list, 1, Rf_ScalarReal(facts->jitter));
   SET_VECTOR_ELT(list, 2, Rf_ScalarInteger(facts->steps));
@@ -78,15 +68,12 @@ static SEXP facts_of(SEXP handle, const struct fk_preconditioner_facts *facts) {
 
 /* K: sources, or a matrix; ladder: c(jitter, most), NULL: none at all */
 SEXP ffi_preconditioner(SEXP K, SEXP diagonal, SEXP ladder, SEXP control) {
-  struct fk_opts opts;
-  struct fk_stats stats;
-  struct fk_error err = {FK_STATUS_OK, ""};
+  struct r_call call = r_begin(control);
   struct r_operator opened = {0};
   struct fk_preconditioner_spec spec = {.fixed = Rf_isNull(ladder)};
   struct fk_preconditioner_facts facts;
   struct fk_preconditioner *P = NULL;
   bool is_matrix = Rf_isMatrix(K);
-  r_opts(control, &opts, &stats);
   if (is_matrix) {
     spec.m = Rf_nrows(K);
     spec.matrix = r_numbers(K, (R_xlen_t)(spec.m * spec.m), "K");
@@ -101,14 +88,14 @@ SEXP ffi_preconditioner(SEXP K, SEXP diagonal, SEXP ladder, SEXP control) {
     spec.jitter = numbers[0];
     spec.most = numbers[1];
   }
-  SEXP handle = PROTECT(new_handle());
+  SEXP handle = PROTECT(r_new_handle(NULL, tag(), finalize));
 
-  spec.op = is_matrix ? NULL : r_start(&opened, &err);
-  if (is_matrix || spec.op) fk_preconditioner_create(&spec, &opts, &P, &facts, &err);
+  spec.op = is_matrix ? NULL : r_start(&opened, &call.err);
+  if (is_matrix || spec.op) fk_preconditioner_create(&spec, &call.opts, &P, &facts, &call.err);
   if (!is_matrix) r_close(&opened);
   R_SetExternalPtrAddr(handle, P);
 
-  r_finish(&err);
+  r_finish(&call.err);
   SEXP result = facts_of(handle, &facts);
   UNPROTECT(1);
   return result;

@@ -33,8 +33,7 @@ SEXP ffi_whiten_doubled(SEXP x, SEXP centre, SEXP chol) {
        low = PROTECT(r_matrix(points.d, points.n, R_NilValue));
 
   for (int64_t first = 0; first < points.n && !err.status; first += FK_BLOCK)
-    if (!whiten_block(&w, &points, first, u, REAL(high), REAL(low)))
-      fk_fail(&err, FK_STATUS_ALLOC, "out of memory for whitened points");
+    if (!whiten_block(&w, &points, first, u, REAL(high), REAL(low))) fk_no_memory(&err, 0, "whitened points");
 
   r_finish(&err);
   Rf_setAttrib(high, Rf_install("low"), low);

@@ -17,23 +17,15 @@ struct estimator_call {
   struct r_operator opened;
   struct fk_matrix x, y; /* x: what is known without fetching it; y.data NULL: x itself */
   int64_t m;             /* number of targets */
-  struct fk_opts opts;
-  struct fk_stats stats;
-  struct fk_error err;
+  struct r_call call;
 };
 
 static void begin(struct estimator_call *c, SEXP sources, SEXP y, SEXP control) {
-  c->err = (struct fk_error){FK_STATUS_OK, ""};
-  r_opts(control, &c->opts, &c->stats);
+  c->call = r_begin(control);
   c->opened = r_open(sources);
   c->x = c->opened.spec.x;
   c->y = r_targets(y, c->x.d);
   c->m = c->y.data ? c->y.n : c->x.n;
-}
-
-static void end(const struct estimator_call *c) {
-  r_close(&c->opened);
-  r_finish(&c->err);
 }
 
 SEXP ffi_plan(void) { return r_new_plan(); }
@@ -51,11 +43,11 @@ SEXP ffi_kernel_sum(SEXP sources, SEXP y, SEXP b, SEXP as_matrix, SEXP control) 
   SEXP names = plain ? R_NilValue : r_column_names(b);
   SEXP sums = PROTECT(plain && !r_flag(as_matrix) ? r_vector(c.m) : r_matrix(c.m, columns, names));
 
-  struct fk_operator *op = r_start(&c.opened, &c.err);
-  if (op) fk_kernel_sum(op, &c.y, numbers, columns, &c.opts, REAL(sums), &c.stats, &c.err);
+  struct fk_operator *op = r_start(&c.opened, &c.call.err);
+  if (op) fk_kernel_sum(op, &c.y, numbers, columns, &c.call.opts, REAL(sums), &c.call.stats, &c.call.err);
 
-  end(&c);
-  SEXP result = r_result(&c.stats, 1, (const char *const[]){"sums"}, (SEXP[]){sums});
+  r_close(&c.opened);
+  SEXP result = r_result(&c.call, 1, (const char *const[]){"sums"}, (SEXP[]){sums});
   UNPROTECT(1);
   return result;
 }
@@ -65,9 +57,10 @@ SEXP ffi_pairs_share(SEXP sources, SEXP y, SEXP control) {
   struct estimator_call c;
   double share = 1;
   begin(&c, sources, y, control);
-  struct fk_operator *op = r_start(&c.opened, &c.err);
-  if (op) fk_pairs_share(op, &c.y, &c.opts, &share, &c.err);
-  end(&c);
+  struct fk_operator *op = r_start(&c.opened, &c.call.err);
+  if (op) fk_pairs_share(op, &c.y, &c.call.opts, &share, &c.call.err);
+  r_close(&c.opened);
+  r_finish(&c.call.err);
   return Rf_ScalarReal(share);
 }
 
@@ -99,14 +92,14 @@ SEXP ffi_normal_product(SEXP sources, SEXP rows, SEXP v, SEXP w, SEXP weights, S
   SEXP sums = PROTECT(sums_too ? r_matrix(m, normal.n_columns, R_NilValue) : R_NilValue);
   if (sums_too) normal.sums = REAL(sums);
 
-  struct fk_operator *op = r_start(&c.opened, &c.err);
-  normal.rows = own || !op ? op : r_start(&others, &c.err);
-  if (normal.rows) fk_normal_product(op, &normal, &c.opts, REAL(product), &c.stats, &c.err);
+  struct fk_operator *op = r_start(&c.opened, &c.call.err);
+  normal.rows = own || !op ? op : r_start(&others, &c.call.err);
+  if (normal.rows) fk_normal_product(op, &normal, &c.call.opts, REAL(product), &c.call.stats, &c.call.err);
 
   if (!own) r_close(&others);
-  end(&c);
+  r_close(&c.opened);
   SEXP result =
-      r_result(&c.stats, sums_too ? 2 : 1, (const char *const[]){"product", "sums"}, (SEXP[]){product, sums});
+      r_result(&c.call, sums_too ? 2 : 1, (const char *const[]){"product", "sums"}, (SEXP[]){product, sums});
   UNPROTECT(2);
   return result;
 }
@@ -120,11 +113,11 @@ SEXP ffi_log_sum(SEXP sources, SEXP y, SEXP factor, SEXP loo, SEXP control) {
   SEXP negative = PROTECT(is_signed ? Rf_allocVector(LGLSXP, c.m) : R_NilValue);
   struct fk_logs out = {REAL(log_abs), is_signed ? LOGICAL(negative) : NULL};
 
-  struct fk_operator *op = r_start(&c.opened, &c.err);
-  if (op) fk_log_sum(op, &c.y, f, without_self, &c.opts, &out, &c.stats, &c.err);
+  struct fk_operator *op = r_start(&c.opened, &c.call.err);
+  if (op) fk_log_sum(op, &c.y, f, without_self, &c.call.opts, &out, &c.call.stats, &c.call.err);
 
-  end(&c);
-  SEXP result = r_result(&c.stats, 2, (const char *const[]){"log_abs", "negative"}, (SEXP[]){log_abs, negative});
+  r_close(&c.opened);
+  SEXP result = r_result(&c.call, 2, (const char *const[]){"log_abs", "negative"}, (SEXP[]){log_abs, negative});
   UNPROTECT(2);
   return result;
 }
@@ -135,11 +128,11 @@ SEXP ffi_score(SEXP sources, SEXP y, SEXP factor, SEXP loo, SEXP names, SEXP con
   struct fk_score_spec spec = {c.y, r_numbers(factor, 3, "factor"), r_flag(loo)};
   SEXP score = PROTECT(r_matrix(c.m, c.x.d, names));
 
-  struct fk_operator *op = r_start(&c.opened, &c.err);
-  if (op) fk_score(op, &spec, &c.opts, REAL(score), &c.stats, &c.err);
+  struct fk_operator *op = r_start(&c.opened, &c.call.err);
+  if (op) fk_score(op, &spec, &c.call.opts, REAL(score), &c.call.stats, &c.call.err);
 
-  end(&c);
-  SEXP result = r_result(&c.stats, 1, (const char *const[]){"score"}, (SEXP[]){score});
+  r_close(&c.opened);
+  SEXP result = r_result(&c.call, 1, (const char *const[]){"score"}, (SEXP[]){score});
   UNPROTECT(1);
   return result;
 }
@@ -152,23 +145,25 @@ SEXP ffi_debias(SEXP sources, SEXP chol, SEXP control) {
   SEXP names = r_column_names(r_element(sources, "points")), debiased;
   struct fk_resident *there = NULL;
 
-  struct fk_operator *op = r_start(&c.opened, &c.err);
-  enum fk_status status = op ? fk_debias_there(op, L, &c.opts, &there, &c.stats, &c.err) : c.err.status;
+  struct fk_operator *op = r_start(&c.opened, &c.call.err);
+  enum fk_status status =
+      op ? fk_debias_there(op, L, &c.call.opts, &there, &c.call.stats, &c.call.err) : c.call.err.status;
 
-  if (status != FK_STATUS_UNSUPPORTED || c.err.status) {
-    end(&c);
+  if (status != FK_STATUS_UNSUPPORTED || c.call.err.status) {
+    r_close(&c.opened);
+    r_finish(&c.call.err);
     debiased = PROTECT(r_resident(there, names));
   } else {
     r_close(&c.opened); /* nothing is held while R allocates */
     c.opened = r_open(sources);
     debiased = PROTECT(r_matrix(c.m, c.x.d, names));
 
-    op = r_start(&c.opened, &c.err);
-    if (op) fk_debias(op, L, &c.opts, REAL(debiased), &c.stats, &c.err);
+    op = r_start(&c.opened, &c.call.err);
+    if (op) fk_debias(op, L, &c.call.opts, REAL(debiased), &c.call.stats, &c.call.err);
 
-    end(&c);
+    r_close(&c.opened);
   }
-  SEXP result = r_result(&c.stats, 1, (const char *const[]){"debiased"}, (SEXP[]){debiased});
+  SEXP result = r_result(&c.call, 1, (const char *const[]){"debiased"}, (SEXP[]){debiased});
   UNPROTECT(1);
   return result;
 }
@@ -178,11 +173,11 @@ SEXP ffi_score_means(SEXP sources, SEXP control) {
   begin(&c, sources, R_NilValue, control);
   SEXP means = PROTECT(r_matrix(c.m, c.x.d, R_NilValue)), log_mass = PROTECT(r_vector(c.m));
 
-  struct fk_operator *op = r_start(&c.opened, &c.err);
-  if (op) fk_score_means(op, &c.opts, REAL(means), REAL(log_mass), &c.stats, &c.err);
+  struct fk_operator *op = r_start(&c.opened, &c.call.err);
+  if (op) fk_score_means(op, &c.call.opts, REAL(means), REAL(log_mass), &c.call.stats, &c.call.err);
 
-  end(&c);
-  SEXP result = r_result(&c.stats, 2, (const char *const[]){"means", "log_mass"}, (SEXP[]){means, log_mass});
+  r_close(&c.opened);
+  SEXP result = r_result(&c.call, 2, (const char *const[]){"means", "log_mass"}, (SEXP[]){means, log_mass});
   UNPROTECT(2);
   return result;
 }
@@ -224,12 +219,13 @@ SEXP ffi_sdkde_loo(SEXP sources, SEXP chol, SEXP widths, SEXP held_out, SEXP con
   if (!own) others = r_held_out(held_out, &c);
   SEXP log_sum = PROTECT(r_vector(c.m));
 
-  struct fk_operator *op = r_start(&c.opened, &c.err);
+  struct fk_operator *op = r_start(&c.opened, &c.call.err);
   if (op)
-    fk_sdkde_loo(op, L, several ? &known : NULL, own ? NULL : &others, &c.opts, REAL(log_sum), &c.stats, &c.err);
+    fk_sdkde_loo(op, L, several ? &known : NULL, own ? NULL : &others, &c.call.opts, REAL(log_sum), &c.call.stats,
+                 &c.call.err);
 
-  end(&c);
-  SEXP result = r_result(&c.stats, 1, (const char *const[]){"log_sum"}, (SEXP[]){log_sum});
+  r_close(&c.opened);
+  SEXP result = r_result(&c.call, 1, (const char *const[]){"log_sum"}, (SEXP[]){log_sum});
   UNPROTECT(1);
   return result;
 }
@@ -238,20 +234,17 @@ SEXP ffi_sdkde_loo(SEXP sources, SEXP chol, SEXP widths, SEXP held_out, SEXP con
 SEXP ffi_dominants(SEXP job, SEXP control) {
   SEXP log_v = r_element(job, "log_v"), least = r_element(job, "least");
   struct fk_dominants of = {.n = Rf_xlength(log_v), .m = Rf_xlength(least)};
-  struct fk_opts opts;
-  struct fk_stats stats;
-  struct fk_error err = {FK_STATUS_OK, ""};
+  struct r_call call = r_begin(control);
   of.d = Rf_ncols(r_element(job, "x"));
   of.x = r_numbers(r_element(job, "x"), (R_xlen_t)(of.n * of.d), "x");
   of.at = r_numbers(r_element(job, "at"), (R_xlen_t)(of.m * of.d), "at");
   of.log_v = r_numbers(log_v, (R_xlen_t)of.n, "log_v");
   of.least = r_numbers(least, (R_xlen_t)of.m, "least");
-  r_opts(control, &opts, &stats);
   SEXP by = PROTECT(Rf_allocVector(INTSXP, (R_xlen_t)of.m));
 
-  fk_dominants(&of, &opts, INTEGER(by), &err);
+  fk_dominants(&of, &call.opts, INTEGER(by), &call.err);
 
-  r_finish(&err);
+  r_finish(&call.err);
   UNPROTECT(1);
   return by;
 }
@@ -260,18 +253,15 @@ SEXP ffi_cdf(SEXP x, SEXP cumulative_weights, SEXP h, SEXP y, SEXP corrected, SE
   R_xlen_t n = Rf_xlength(x), m = Rf_xlength(y);
   const double *points = r_numbers(x, n, "x"), *at = r_numbers(y, m, "y");
   const double *weights = r_numbers(cumulative_weights, n, "cumulative_weights");
-  struct fk_opts opts;
-  struct fk_stats stats;
-  struct fk_error err = {FK_STATUS_OK, ""};
-  r_opts(control, &opts, &stats);
+  struct r_call call = r_begin(control);
   double sd = Rf_asReal(h);
   if (n < 1) Rf_error("there must be points");
   struct fk_cdf_spec spec = {points, weights, n, sd, r_numbers(corrected, 2, "corrected")};
   SEXP out = PROTECT(r_vector(m));
 
-  fk_cdf(&spec, at, m, &opts, REAL(out), &err);
+  fk_cdf(&spec, at, m, &call.opts, REAL(out), &call.err);
 
-  r_finish(&err);
+  r_finish(&call.err);
   UNPROTECT(1);
   return out;
 }
@@ -336,12 +326,9 @@ SEXP ffi_row_keys(SEXP x) {
 /* x, y: a point in each column; y NULL: from each point of x to the others. */
 SEXP ffi_neighbour_distances(SEXP x, SEXP y, SEXP rank, SEXP control) {
   struct fk_matrix points = r_points(x, "x"), at = {.data = NULL};
-  struct fk_opts opts;
-  struct fk_stats stats;
-  struct fk_error err = {FK_STATUS_OK, ""};
+  struct r_call call = r_begin(control);
   struct fk_neighbours of = {.x = points.data, .n = points.d, .m = points.d, .d = points.n};
   double k = Rf_asReal(rank);
-  r_opts(control, &opts, &stats);
   of.x_low = r_low_parts(x);
   if (!Rf_isNull(y)) {
     of.y_low = r_low_parts(y);
@@ -356,9 +343,9 @@ SEXP ffi_neighbour_distances(SEXP x, SEXP y, SEXP rank, SEXP control) {
   of.k = (int64_t)k;
   SEXP out = PROTECT(r_vector(of.m));
 
-  fk_neighbour_distances(&of, &opts, REAL(out), &stats, &err);
+  fk_neighbour_distances(&of, &call.opts, REAL(out), &call.stats, &call.err);
 
-  r_finish(&err);
+  r_finish(&call.err);
   UNPROTECT(1);
   return out;
 }
@@ -366,11 +353,8 @@ SEXP ffi_neighbour_distances(SEXP x, SEXP y, SEXP rank, SEXP control) {
 /* sides: four numbers in each column; centres: two; widths: of them, or NULL. */
 SEXP ffi_polygon_masses(SEXP sides, SEXP centres, SEXP widths, SEXP control) {
   struct fk_matrix side = r_points(sides, "sides"), at = r_points(centres, "centres");
-  struct fk_opts opts;
-  struct fk_stats stats;
-  struct fk_error err = {FK_STATUS_OK, ""};
+  struct r_call call = r_begin(control);
   struct fk_polygon of = {.sides = side.data, .centres = at.data, .n_sides = side.d, .n = at.d};
-  r_opts(control, &opts, &stats);
   of.sides_low = r_low_parts(sides);
   of.centres_low = r_low_parts(centres);
   if (side.type != FK_DOUBLE || at.type != FK_DOUBLE || side.n != 4 || at.n != 2)
@@ -381,9 +365,9 @@ SEXP ffi_polygon_masses(SEXP sides, SEXP centres, SEXP widths, SEXP control) {
   }
   SEXP out = PROTECT(r_vector(of.n));
 
-  fk_polygon_masses(&of, &opts, REAL(out), &stats, &err);
+  fk_polygon_masses(&of, &call.opts, REAL(out), &call.stats, &call.err);
 
-  r_finish(&err);
+  r_finish(&call.err);
   UNPROTECT(1);
   return out;
 }

@@ -11,9 +11,7 @@ SEXP ffi_line_moments(SEXP line, SEXP at, SEXP own, SEXP loo, SEXP control) {
   struct fk_line of = {
       .n = n, .t = n > 0 ? Rf_xlength(y) / n : 0, .order = Rf_asInteger(r_element(line, "order"))};
   bool with_others = r_flag(loo);
-  struct fk_opts opts;
-  struct fk_stats stats;
-  struct fk_error err = {FK_STATUS_OK, ""};
+  struct r_call call = r_begin(control);
   of.x = r_numbers(x, n, "x");
   of.weights = r_numbers(r_element(line, "weights"), n, "weights");
   of.y = r_numbers(y, n * of.t, "y");
@@ -29,15 +27,14 @@ SEXP ffi_line_moments(SEXP line, SEXP at, SEXP own, SEXP loo, SEXP control) {
   of.low = Rf_isNull(low) ? NULL : r_numbers(low, n, "low");
   of.at_low = r_low_parts(at);
   const double *places = Rf_isNull(at) ? NULL : r_numbers(at, m, "at");
-  r_opts(control, &opts, &stats);
   SEXP moments[2];
   moments[0] = PROTECT(r_matrix(m, fk_line_width(of.t, of.order), R_NilValue));
   moments[1] = PROTECT(with_others ? r_matrix(m, fk_line_width(of.t, of.order), R_NilValue) : R_NilValue);
 
-  fk_line_moments(&of, places, m, &opts, REAL(moments[0]), with_others ? REAL(moments[1]) : NULL, &stats, &err);
+  fk_line_moments(&of, places, m, &call.opts, REAL(moments[0]), with_others ? REAL(moments[1]) : NULL, &call.stats,
+                  &call.err);
 
-  r_finish(&err);
-  SEXP result = r_result(&stats, 2, (const char *const[]){"all", "others"}, moments);
+  SEXP result = r_result(&call, 2, (const char *const[]){"all", "others"}, moments);
   UNPROTECT(2);
   return result;
 }

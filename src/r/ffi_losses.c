@@ -5,11 +5,9 @@
 
 /* f and y of as many rows and columns; y NULL: not read. */
 static struct fk_class_loss r_class_loss(SEXP f, SEXP y, SEXP control) {
-  struct fk_opts opts;
-  struct fk_stats stats;
-  r_opts(control, &opts, &stats);
+  struct r_call call = r_begin(control);
   if (!Rf_isMatrix(f) || Rf_ncols(f) < 1) Rf_error("`f` must be a matrix with columns");
-  struct fk_class_loss loss = {.n = Rf_nrows(f), .t = Rf_ncols(f), .threads = opts.threads};
+  struct fk_class_loss loss = {.n = Rf_nrows(f), .t = Rf_ncols(f), .threads = call.opts.threads};
   loss.f = r_numbers(f, (R_xlen_t)(loss.n * loss.t), "f");
   if (!Rf_isNull(y)) loss.y = r_numbers(y, (R_xlen_t)(loss.n * loss.t), "y");
   return loss;

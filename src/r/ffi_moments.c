@@ -8,12 +8,9 @@
 /* job: list(x, L, weights, row_weights, floor, wide, factor, ratio), order: 0 .. 3 of enum fk_moments. */
 SEXP ffi_pair_moments(SEXP job, SEXP order, SEXP control) {
   struct fk_moments_task task = {.x = r_points(r_element(job, "x"), "x")};
-  struct fk_opts opts;
-  struct fk_stats stats;
-  struct fk_error err = {FK_STATUS_OK, ""};
+  struct r_call call = r_begin(control);
   int64_t n = task.x.n, d = task.x.d;
   int asked = Rf_asInteger(order);
-  r_opts(control, &opts, &stats);
   if (asked < FK_MOMENTS_NONE || asked > FK_MOMENTS_ORDER4) Rf_error("`order` must be from 0 to 3");
   task.order = (enum fk_moments)asked;
   task.chol = r_factor(r_element(job, "L"), d);
@@ -22,9 +19,8 @@ SEXP ffi_pair_moments(SEXP job, SEXP order, SEXP control) {
   task.floor = r_numbers_or_null(job, "floor", n);
   task.wide_weights = r_numbers_or_null(job, "wide", n);
   task.ratio = r_flag(r_element(job, "ratio"));
-  const double *factor = r_numbers(r_element(job, "factor"), 3, "factor");
-  for (int i = 0; i < 3; i++) task.factor[i] = factor[i];
-  if (task.wide_weights && (factor[0] != 1 || factor[1] != 0 || factor[2] != 0))
+  r_polynomial(job, task.factor);
+  if (task.wide_weights && (task.factor[0] != 1 || task.factor[1] != 0 || task.factor[2] != 0))
     Rf_error("`wide` is of the kernel without a factor");
 
   const char *const names[] = {"S", "M", "S_wide", "M_wide", "fourth"};
@@ -38,10 +34,9 @@ SEXP ffi_pair_moments(SEXP job, SEXP order, SEXP control) {
     *results[i] = lengths[i] > 0 ? REAL(values[i]) : NULL;
   }
 
-  fk_pair_moments(&task, &opts, &stats, &err);
+  fk_pair_moments(&task, &call.opts, &call.stats, &call.err);
 
-  r_finish(&err);
-  SEXP result = r_result(&stats, 5, names, values);
+  SEXP result = r_result(&call, 5, names, values);
   UNPROTECT(5);
   return result;
 }
@@ -49,14 +44,10 @@ SEXP ffi_pair_moments(SEXP job, SEXP order, SEXP control) {
 /* job: list(x, L, weights, factor); the sums have a column for each of the powers. */
 SEXP ffi_pair_scales(SEXP job, SEXP powers, SEXP control) {
   struct fk_scales_task task = {.x = r_points(r_element(job, "x"), "x")};
-  struct fk_opts opts;
-  struct fk_stats stats;
-  struct fk_error err = {FK_STATUS_OK, ""};
-  r_opts(control, &opts, &stats);
+  struct r_call call = r_begin(control);
   task.chol = r_factor(r_element(job, "L"), task.x.d);
   task.weights = r_weights(r_element(job, "weights"), task.x.n);
-  const double *factor = r_numbers(r_element(job, "factor"), 3, "factor");
-  for (int i = 0; i < 3; i++) task.factor[i] = factor[i];
+  r_polynomial(job, task.factor);
   R_xlen_t count = Rf_xlength(powers);
   if (count < 1 || count > FK_MOST_SCALES) Rf_error("`powers` must be from 1 to %d numbers", FK_MOST_SCALES);
   task.powers = r_numbers(powers, count, "powers");
@@ -66,10 +57,9 @@ SEXP ffi_pair_scales(SEXP job, SEXP powers, SEXP control) {
   SEXP sums = PROTECT(r_matrix(task.x.n, task.count, R_NilValue));
   task.sums = REAL(sums);
 
-  fk_pair_scales(&task, &opts, &stats, &err);
+  fk_pair_scales(&task, &call.opts, &call.stats, &call.err);
 
-  r_finish(&err);
-  SEXP result = r_result(&stats, 1, (const char *const[]){"S"}, &sums);
+  SEXP result = r_result(&call, 1, (const char *const[]){"S"}, &sums);
   UNPROTECT(1);
   return result;
 }
@@ -80,10 +70,7 @@ SEXP ffi_level_sums(SEXP job, SEXP control) {
   struct fk_matrix x = r_points(r_element(job, "x"), "x");
   if (x.type != FK_DOUBLE || x.ld != x.n) Rf_error("`x` must be a matrix of doubles");
   struct fk_level_sums of = {.x = x.data, .n = x.n, .d = x.d};
-  struct fk_opts opts;
-  struct fk_stats stats;
-  struct fk_error err = {FK_STATUS_OK, ""};
-  r_opts(control, &opts, &stats);
+  struct r_call call = r_begin(control);
   SEXP rows = r_element(job, "rows"), ends = r_element(job, "ends");
   of.m = Rf_xlength(rows);
   of.cells = Rf_xlength(ends);
@@ -109,10 +96,9 @@ SEXP ffi_level_sums(SEXP job, SEXP control) {
   of.top = REAL(values[1]);
   of.moments = REAL(values[2]);
 
-  fk_level_sums(&of, &opts, &stats, &err);
+  fk_level_sums(&of, &call.opts, &call.stats, &call.err);
 
-  r_finish(&err);
-  SEXP result = r_result(&stats, 3, (const char *const[]){"sums", "top", "moments"}, values);
+  SEXP result = r_result(&call, 3, (const char *const[]){"sums", "top", "moments"}, values);
   UNPROTECT(3);
   return result;
 }

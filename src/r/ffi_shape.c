@@ -46,24 +46,20 @@ static struct fk_polynomial polynomial_of(SEXP list, const char *name) {
 SEXP ffi_derivatives(SEXP job, SEXP control) {
   struct fk_matrix x = columns_of(job, "x");
   struct fk_derivatives of = {.x = x.data, .n = x.d, .d = x.n};
-  struct fk_opts opts;
-  struct fk_stats stats;
-  struct fk_error err = {FK_STATUS_OK, ""};
-  r_opts(control, &opts, &stats);
+  struct r_call call = r_begin(control);
   of.m = targets_of(job, x, &of.y);
   of.x_low = low_of(job, "x");
   of.y_low = low_of(job, "y");
   of.log_weight = r_numbers(r_element(job, "log_weight"), (R_xlen_t)of.n, "log_weight");
   of.factors = r_numbers_or_null(job, "factors", of.n);
   of.log_scale = r_numbers(r_element(job, "log_scale"), (R_xlen_t)of.m, "log_scale");
-  const double *factor = r_numbers(r_element(job, "factor"), 3, "factor");
-  for (int i = 0; i < 3; i++) of.factor[i] = factor[i];
+  r_polynomial(job, of.factor);
   SEXP sums = PROTECT(r_matrix(fk_derivative_sums(of.d), of.m, R_NilValue));
   of.sums = REAL(sums);
 
-  fk_kernel_derivatives(&of, &opts, &stats, &err);
+  fk_kernel_derivatives(&of, &call.opts, &call.stats, &call.err);
 
-  r_finish(&err);
+  r_finish(&call.err);
   UNPROTECT(1);
   return sums;
 }
@@ -72,10 +68,7 @@ SEXP ffi_derivatives(SEXP job, SEXP control) {
 SEXP ffi_rectangles(SEXP job, SEXP control) {
   struct fk_matrix x = columns_of(job, "x");
   struct fk_rectangles of = {.x = x.data, .n = x.d, .d = x.n};
-  struct fk_opts opts;
-  struct fk_stats stats;
-  struct fk_error err = {FK_STATUS_OK, ""};
-  r_opts(control, &opts, &stats);
+  struct r_call call = r_begin(control);
   of.m = columns_of(job, "upper").d;
   of.upper = matching(job, "upper", of.d, of.m);
   of.lower = matching(job, "lower", of.d, of.m);
@@ -94,9 +87,9 @@ SEXP ffi_rectangles(SEXP job, SEXP control) {
     Rf_error("`correlation` must be 0, or between -1 and 1 of two coordinates");
   SEXP out = PROTECT(r_vector(of.m));
 
-  fk_rectangle_sums(&of, &opts, REAL(out), &stats, &err);
+  fk_rectangle_sums(&of, &call.opts, REAL(out), &call.stats, &call.err);
 
-  r_finish(&err);
+  r_finish(&call.err);
   UNPROTECT(1);
   return out;
 }
@@ -105,10 +98,7 @@ SEXP ffi_rectangles(SEXP job, SEXP control) {
 SEXP ffi_cube_sums(SEXP job, SEXP control) {
   struct fk_matrix x = columns_of(job, "x");
   struct fk_cubes of = {.x = x.data, .n = x.d, .d = x.n};
-  struct fk_opts opts;
-  struct fk_stats stats;
-  struct fk_error err = {FK_STATUS_OK, ""};
-  r_opts(control, &opts, &stats);
+  struct r_call call = r_begin(control);
   of.m = targets_of(job, x, &of.y);
   of.weights = r_numbers(r_element(job, "weights"), (R_xlen_t)of.n, "weights");
   of.reach = r_numbers(r_element(job, "reach"), (R_xlen_t)of.d, "reach");
@@ -121,10 +111,9 @@ SEXP ffi_cube_sums(SEXP job, SEXP control) {
   SEXP sums = PROTECT(r_matrix(of.m, of.slope.count > 0 ? 1 + of.d : 1, R_NilValue));
   of.sums = REAL(sums);
 
-  fk_cube_sums(&of, &opts, &stats, &err);
+  fk_cube_sums(&of, &call.opts, &call.stats, &call.err);
 
-  r_finish(&err);
-  SEXP result = r_result(&stats, 1, (const char *const[]){"sums"}, &sums);
+  SEXP result = r_result(&call, 1, (const char *const[]){"sums"}, &sums);
   UNPROTECT(1);
   return result;
 }
@@ -135,10 +124,7 @@ SEXP ffi_cube_sums(SEXP job, SEXP control) {
 SEXP ffi_conditional(SEXP job, SEXP control) {
   struct fk_matrix x = columns_of(job, "x"), at = columns_of(job, "at");
   struct fk_conditional of = {.x = x.data, .n = x.d, .d = x.n, .at = at.data, .m = at.d};
-  struct fk_opts opts;
-  struct fk_stats stats;
-  struct fk_error err = {FK_STATUS_OK, ""};
-  r_opts(control, &opts, &stats);
+  struct r_call call = r_begin(control);
   if (at.n != of.d) Rf_error("`at` has another size");
   of.log_weights = r_numbers(r_element(job, "log_weights"), (R_xlen_t)of.n, "log_weights");
   of.centres = r_numbers(r_element(job, "centres"), (R_xlen_t)of.n, "centres");
@@ -162,12 +148,12 @@ SEXP ffi_conditional(SEXP job, SEXP control) {
   SEXP nearest = PROTECT(invert && of.x_low ? r_matrix(count, of.m, R_NilValue) : R_NilValue);
 
   if (invert)
-    fk_conditional_quantiles(&of, p, count, &opts, REAL(out), Rf_isNull(nearest) ? NULL : REAL(nearest), &stats,
-                             &err);
+    fk_conditional_quantiles(&of, p, count, &call.opts, REAL(out), Rf_isNull(nearest) ? NULL : REAL(nearest),
+                             &call.stats, &call.err);
   else
-    fk_conditional_cdf(&of, &y, &opts, REAL(out), &stats, &err);
+    fk_conditional_cdf(&of, &y, &call.opts, REAL(out), &call.stats, &call.err);
 
-  r_finish(&err);
+  r_finish(&call.err);
   if (!Rf_isNull(nearest)) Rf_setAttrib(out, Rf_install("nearest"), nearest);
   UNPROTECT(2);
   return out;

@@ -23,24 +23,19 @@ static const double *r_scale(SEXP list, int64_t d, int64_t *n_scale) {
 }
 
 SEXP ffi_sparse_norms(SEXP rows, SEXP d, SEXP control) {
-  struct fk_opts opts;
-  struct fk_stats stats;
-  r_opts(control, &opts, &stats);
+  struct r_call call = r_begin(control);
   struct fk_compressed matrix = r_compressed(rows);
   int64_t n_scale;
   const double *scale = r_scale(rows, (int64_t)Rf_asReal(d), &n_scale);
   SEXP norms = PROTECT(r_vector(matrix.n));
-  fk_sparse_norms(&matrix, scale, n_scale, opts.threads, REAL(norms));
+  fk_sparse_norms(&matrix, scale, n_scale, call.opts.threads, REAL(norms));
   UNPROTECT(1);
   return norms;
 }
 
 /* The kernels of all centres, down, at rows first .. first + count - 1, across. */
 SEXP ffi_sparse_kernels(SEXP rows, SEXP centres, SEXP first, SEXP count, SEXP kernel, SEXP control) {
-  struct fk_opts opts;
-  struct fk_stats stats;
-  struct fk_error err = {FK_STATUS_OK, ""};
-  r_opts(control, &opts, &stats);
+  struct r_call call = r_begin(control);
   struct fk_sparse s = {.rows = r_compressed(rows), .centres = r_compressed(centres), .kernel = r_kernel(kernel)};
   SEXP norms = r_element(centres, "norms");
   s.m = Rf_xlength(norms);
@@ -52,10 +47,9 @@ SEXP ffi_sparse_kernels(SEXP rows, SEXP centres, SEXP first, SEXP count, SEXP ke
     Rf_error("`first` and `count` must be of rows, and there must be centres");
   SEXP values = PROTECT(r_matrix(s.m, (int64_t)many, R_NilValue));
 
-  fk_sparse_kernels(&s, (int64_t)from, (int64_t)many, &opts, REAL(values), &stats, &err);
+  fk_sparse_kernels(&s, (int64_t)from, (int64_t)many, &call.opts, REAL(values), &call.stats, &call.err);
 
-  r_finish(&err);
-  SEXP result = r_result(&stats, 1, (const char *const[]){"values"}, (SEXP[]){values});
+  SEXP result = r_result(&call, 1, (const char *const[]){"values"}, (SEXP[]){values});
   UNPROTECT(1);
   return result;
 }

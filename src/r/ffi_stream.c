@@ -37,9 +37,7 @@ static struct fk_stream *stream_of(SEXP handle) {
 /* NULL where other engines are to sum. size: n, m, parts of the sources and of the targets, their tolerance, and
  * the most bytes that the grid may take. */
 SEXP ffi_stream_open(SEXP x, SEXP y, SEXP checked, SEXP size, SEXP columns, SEXP chol, SEXP control) {
-  struct fk_opts opts;
-  struct fk_stats stats;
-  struct fk_error err = {FK_STATUS_OK, ""};
+  struct r_call call = r_begin(control);
   struct fk_stream_spec spec = {.sources = r_points(x, "x")};
   const double *number = r_numbers(size, 6, "size");
   struct fk_stream *stream;
@@ -56,15 +54,12 @@ SEXP ffi_stream_open(SEXP x, SEXP y, SEXP checked, SEXP size, SEXP columns, SEXP
   if (!(spec.n >= 1 && spec.m >= 1 && spec.columns >= 1)) Rf_error("`size` must have sources and targets");
   if (!spec.targets.data || spec.checked.n != fk_check_size(spec.n, (int64_t)spec.m))
     Rf_error("`checked` must be the targets that the stream checks");
-  r_opts(control, &opts, &stats);
-  SEXP handle = PROTECT(R_MakeExternalPtr(NULL, tag(), R_NilValue));
-  R_RegisterCFinalizerEx(handle, finalize, FALSE);
-  r_count_handle(1);
+  SEXP handle = PROTECT(r_new_handle(NULL, tag(), finalize));
 
-  fk_stream_open(&spec, &opts, &stream, &err);
+  fk_stream_open(&spec, &call.opts, &stream, &call.err);
   R_SetExternalPtrAddr(handle, stream);
 
-  r_finish(&err);
+  r_finish(&call.err);
   UNPROTECT(1);
   return stream ? handle : R_NilValue;
 }
@@ -81,9 +76,7 @@ SEXP ffi_stream_clone(SEXP stream) {
   struct fk_stream *clone;
   struct fk_error err = {FK_STATUS_OK, ""};
   const struct fk_stream *of = stream_of(stream);
-  SEXP handle = PROTECT(R_MakeExternalPtr(NULL, tag(), R_NilValue));
-  R_RegisterCFinalizerEx(handle, finalize, FALSE);
-  r_count_handle(1);
+  SEXP handle = PROTECT(r_new_handle(NULL, tag(), finalize));
 
   fk_stream_clone(of, &clone, &err);
   R_SetExternalPtrAddr(handle, clone);
@@ -129,26 +122,23 @@ SEXP ffi_stream_take(SEXP stream, SEXP other) {
 struct stream_call {
   struct fk_stream *stream;
   struct fk_matrix points;
-  struct fk_opts opts;
-  struct fk_stats stats;
-  struct fk_error err;
+  struct r_call call;
 };
 
 static void begin(struct stream_call *c, SEXP stream, SEXP points, const char *name, SEXP control) {
   c->stream = stream_of(stream);
   c->points = r_points(points, name);
   if (c->points.d != fk_stream_d(c->stream)) Rf_error("`%s` must have the columns of the stream", name);
-  c->err = (struct fk_error){FK_STATUS_OK, ""};
-  r_opts(control, &c->opts, &c->stats);
+  c->call = r_begin(control);
 }
 
 SEXP ffi_stream_expect(SEXP stream, SEXP y, SEXP control) {
   struct stream_call c;
   begin(&c, stream, y, "y", control);
 
-  fk_stream_expect(c.stream, &c.points, &c.opts.poll, &c.err);
+  fk_stream_expect(c.stream, &c.points, &c.call.opts.poll, &c.call.err);
 
-  r_finish(&c.err);
+  r_finish(&c.call.err);
   return R_NilValue;
 }
 
@@ -159,9 +149,9 @@ SEXP ffi_stream_add(SEXP stream, SEXP x, SEXP b, SEXP control) {
   const double *numbers = Rf_isNull(b) ? NULL : r_numbers(b, (R_xlen_t)(c.points.n * columns), "b");
   if (!numbers && columns > 1) Rf_error("`b` must be given");
 
-  fk_stream_add(c.stream, &c.points, numbers, &c.opts.poll, &c.err);
+  fk_stream_add(c.stream, &c.points, numbers, &c.call.opts.poll, &c.call.err);
 
-  r_finish(&c.err);
+  r_finish(&c.call.err);
   return R_NilValue;
 }
 
@@ -175,10 +165,9 @@ SEXP ffi_stream_evaluate(SEXP stream, SEXP y, SEXP like, SEXP first, SEXP contro
   SEXP sums = PROTECT(plain ? r_vector(c.points.n) : r_matrix(c.points.n, columns, r_column_names(like)));
 
   if (first != R_NilValue) fk_stream_seek(c.stream, (int64_t)Rf_asReal(first) - 1);
-  fk_stream_evaluate(c.stream, &c.points, &c.opts.poll, REAL(sums), &c.stats, &c.err);
+  fk_stream_evaluate(c.stream, &c.points, &c.call.opts.poll, REAL(sums), &c.call.stats, &c.call.err);
 
-  r_finish(&c.err);
-  SEXP result = r_result(&c.stats, 1, (const char *const[]){"sums"}, (SEXP[]){sums});
+  SEXP result = r_result(&c.call, 1, (const char *const[]){"sums"}, (SEXP[]){sums});
   UNPROTECT(1);
   return result;
 }

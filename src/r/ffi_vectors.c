@@ -3,12 +3,7 @@
 
 #include "ffi.h"
 
-static int r_threads(SEXP control) {
-  struct fk_opts opts;
-  struct fk_stats stats;
-  r_opts(control, &opts, &stats);
-  return opts.threads;
-}
+static int r_threads(SEXP control) { return r_begin(control).opts.threads; }
 
 static R_xlen_t r_size(SEXP x, const char *name) {
   if (!Rf_isMatrix(x)) Rf_error("`%s` must be a matrix", name);

@@ -8,9 +8,7 @@ SEXP ffi_window_sums(SEXP windows, SEXP y, SEXP control) {
   SEXP x = r_element(windows, "x"), coefficients = r_element(windows, "coefficients");
   R_xlen_t n = Rf_xlength(x), count = Rf_xlength(coefficients), m = Rf_isNull(y) ? n : Rf_xlength(y);
   struct fk_windows of = {.n = n, .reach = Rf_asReal(r_element(windows, "reach")), .count = (int)count};
-  struct fk_opts opts;
-  struct fk_stats stats;
-  struct fk_error err = {FK_STATUS_OK, ""};
+  struct r_call call = r_begin(control);
   of.x = r_numbers(x, n, "x");
   of.weights = r_numbers(r_element(windows, "weights"), n, "weights");
   of.coefficients = r_numbers(coefficients, count, "coefficients");
@@ -18,13 +16,11 @@ SEXP ffi_window_sums(SEXP windows, SEXP y, SEXP control) {
   if (n < 1 || count < 1 || count > FK_MOST_POWERS || !(of.reach > 0))
     Rf_error("there must be points, a reach above 0 and from 1 to %d `coefficients`", FK_MOST_POWERS);
   const double *at = Rf_isNull(y) ? NULL : r_numbers(y, m, "y");
-  r_opts(control, &opts, &stats);
   SEXP sums = PROTECT(r_matrix(m, 2, R_NilValue));
 
-  fk_window_sums(&of, at, m, &opts, REAL(sums), &stats, &err);
+  fk_window_sums(&of, at, m, &call.opts, REAL(sums), &call.stats, &call.err);
 
-  r_finish(&err);
-  SEXP result = r_result(&stats, 1, (const char *const[]){"sums"}, &sums);
+  SEXP result = r_result(&call, 1, (const char *const[]){"sums"}, &sums);
   UNPROTECT(1);
   return result;
 }

@@ -54,6 +54,10 @@ const double *r_numbers_or_null(SEXP list, const char *name, int64_t length) {
 
 const double *r_factor(SEXP chol, int64_t d) { return r_numbers(chol, (R_xlen_t)(d * d), "L"); }
 
+void r_polynomial(SEXP job, double factor[3]) {
+  memcpy(factor, r_numbers(r_element(job, "factor"), 3, "factor"), 3 * sizeof *factor);
+}
+
 bool r_flag(SEXP x) { return Rf_asLogical(x) == TRUE; }
 
 struct fk_kernel r_kernel(SEXP kernel) {
@@ -109,8 +113,10 @@ static unsigned methods_of(SEXP names) {
 /* -1: none are named. */
 static double bytes_of(SEXP bytes) { return Rf_isNumeric(bytes) ? Rf_asReal(bytes) : -1; }
 
-void r_opts(SEXP control, struct fk_opts *opts, struct fk_stats *stats) {
-  memset(stats, 0, sizeof *stats);
+struct r_call r_begin(SEXP control) {
+  struct r_call call = {.err = {FK_STATUS_OK, ""}};
+  struct fk_opts *opts = &call.opts;
+  struct fk_stats *stats = &call.stats;
   stats->backend = stats->engine = stats->method = stats->precision = stats->isa = "";
   opts->backend = backend_of(CHAR(Rf_asChar(r_element(control, "backend"))));
   opts->precision = precision_of(CHAR(Rf_asChar(r_element(control, "precision"))));
@@ -128,6 +134,7 @@ void r_opts(SEXP control, struct fk_opts *opts, struct fk_stats *stats) {
   opts->gpu_memory = bytes_of(r_element(control, "gpu_memory_limit"));
   opts->poll.fn = r_poll;
   opts->poll.data = r_element(control, "progress");
+  return call;
 }
 
 /* ---- interrupts and progress ------------------------------------------------------------------ */
@@ -219,13 +226,14 @@ SEXP r_stats(const struct fk_stats *s) {
   return list;
 }
 
-SEXP r_result(const struct fk_stats *stats, int n, const char *const *names, SEXP *values) {
+SEXP r_result(const struct r_call *call, int n, const char *const *names, SEXP *values) {
+  r_finish(&call->err);
   SEXP list = PROTECT(Rf_allocVector(VECSXP, n + 1)), labels = PROTECT(Rf_allocVector(STRSXP, n + 1));
   for (int i = 0; i < n; i++) {
     SET_VECTOR_ELT(list, i, values[i]);
     SET_STRING_ELT(labels, i, Rf_mkChar(names[i]));
   }
-  SET_VECTOR_ELT(list, n, r_stats(stats));
+  SET_VECTOR_ELT(list, n, r_stats(&call->stats));
   SET_STRING_ELT(labels, n, Rf_mkChar("stats"));
   Rf_setAttrib(list, R_NamesSymbol, labels);
   UNPROTECT(2);

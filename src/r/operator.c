@@ -35,17 +35,19 @@ static void finalize(SEXP handle) {
   r_count_handle(-1);
 }
 
-static void watch(SEXP handle) {
-  R_RegisterCFinalizerEx(handle, finalize, FALSE);
+static void watch(SEXP handle, R_CFinalizer_t by) {
+  R_RegisterCFinalizerEx(handle, by, FALSE);
   r_count_handle(1);
 }
 
-SEXP r_new_plan(void) {
-  SEXP handle = PROTECT(R_MakeExternalPtr(&empty, tag(), R_NilValue));
-  watch(handle);
+SEXP r_new_handle(void *address, SEXP tag, R_CFinalizer_t by) {
+  SEXP handle = PROTECT(R_MakeExternalPtr(address, tag, R_NilValue));
+  watch(handle, by);
   UNPROTECT(1);
   return handle;
 }
+
+SEXP r_new_plan(void) { return r_new_handle(&empty, tag(), finalize); }
 
 static struct fk_operator_spec spec_of(SEXP sources) {
   SEXP points = r_element(sources, "points");
@@ -75,7 +77,7 @@ static void fill(SEXP handle, SEXP sources, const struct fk_operator_spec *spec)
   R_PreserveObject(made.points);
   R_PreserveObject(made.weights);
   struct plan *plan = malloc(sizeof *plan);
-  if (!plan) fk_fail(&err, FK_STATUS_ALLOC, "out of memory");
+  if (!plan) fk_no_memory(&err, 0, "an operator");
   if (plan && fk_operator_create(spec, &made.op, &err) == FK_STATUS_OK) {
     *plan = made;
     R_SetExternalPtrAddr(handle, plan);
@@ -87,8 +89,8 @@ static void fill(SEXP handle, SEXP sources, const struct fk_operator_spec *spec)
   r_finish(&err);
 }
 
-/* R may move the numbers of an object between calls: an ALTREP wrapper copies what it shares when somebody asks for a
- * pointer to write to. */
+/* R may move the numbers of an object between calls: an ALTREP wrapper copies what it shares when somebody asks
+ * for a pointer to write to. */
 static void find_numbers(struct fk_operator *op, const struct fk_operator_spec *spec) {
   if (spec->x.data) op->x.data = spec->x.data;
   op->weights = spec->weights;
@@ -100,7 +102,7 @@ struct r_operator r_open(SEXP sources) {
   if (Rf_isNull(handle)) return opened;
   if (TYPEOF(handle) != EXTPTRSXP || R_ExternalPtrTag(handle) != tag()) Rf_error("`plan` must be a handle");
   if (!R_ExternalPtrAddr(handle)) {
-    watch(handle);
+    watch(handle, finalize);
     R_SetExternalPtrAddr(handle, &empty);
   }
   const struct plan *plan = R_ExternalPtrAddr(handle);

@@ -1,6 +1,5 @@
 /* R's handles of operators and of matrices that stay on a device. */
-#ifndef FK_R_OPERATOR_H
-#define FK_R_OPERATOR_H
+#pragma once
 
 #include "glue.h"
 
@@ -17,7 +16,8 @@ void r_close(const struct r_operator *opened);
 SEXP r_new_plan(void);
 
 /* Handles have finalizers, which are code of the library: it cannot be unloaded while there are any. */
-void r_count_handle(int by);
+SEXP r_new_handle(void *address, SEXP tag, R_CFinalizer_t finalize);
+void r_count_handle(int by); /* -1: by their finalizers */
 int r_handles(void);
 
 /* A matrix of numbers that are fetched when somebody reads them; takes `x` over. */
@@ -25,5 +25,3 @@ SEXP r_resident(struct fk_resident *x, SEXP names);
 /* NULL: an ordinary vector, or one that may have been written to. */
 struct fk_resident *r_resident_of(SEXP x);
 void r_init_resident(DllInfo *dll);
-
-#endif

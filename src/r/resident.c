@@ -32,8 +32,8 @@ static const void *data_or_null(SEXP x) {
   return fk_resident_is_here(resident(x)) ? fk_resident_host(resident(x), &err) : NULL;
 }
 
-static Rboolean inspect(SEXP x, int pre, int deep, int pvec, void (*subtree)(SEXP, int, int, int)) {
-  (void)pre, (void)deep, (void)pvec, (void)subtree;
+static Rboolean inspect(SEXP x, FK_UNUSED int pre, FK_UNUSED int deep, FK_UNUSED int pvec,
+                        FK_UNUSED void (*subtree)(SEXP, int, int, int)) {
   Rprintf(" flashkernel matrix, %s\n", fk_resident_is_here(resident(x)) ? "here" : "on a device");
   return TRUE;
 }
@@ -47,9 +47,7 @@ void r_init_resident(DllInfo *dll) {
 }
 
 SEXP r_resident(struct fk_resident *x, SEXP names) {
-  SEXP handle = PROTECT(R_MakeExternalPtr(x, R_NilValue, R_NilValue));
-  R_RegisterCFinalizerEx(handle, finalize, FALSE);
-  r_count_handle(1);
+  SEXP handle = PROTECT(r_new_handle(x, R_NilValue, finalize));
   SEXP matrix = PROTECT(R_new_altrep(class, handle, R_NilValue)), dim = PROTECT(Rf_allocVector(INTSXP, 2));
   INTEGER(dim)[0] = (int)fk_resident_rows(x);
   INTEGER(dim)[1] = (int)fk_resident_columns(x);

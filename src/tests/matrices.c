@@ -42,27 +42,25 @@ SEXP r_test_sums(SEXP arguments) {
   const char *what = CHAR(Rf_asChar(argument(arguments, 6)));
   int64_t columns = Rf_isMatrix(b) ? Rf_ncols(b) : 1, m = score.y.data ? score.y.n : spec.x.n;
   const double *numbers = Rf_isNull(b) ? NULL : r_numbers(b, (R_xlen_t)(spec.x.n * columns), "b");
-  struct fk_opts opts;
-  struct fk_stats stats;
-  struct fk_error err = {FK_STATUS_OK, ""};
+  struct r_call call = r_begin(argument(arguments, 5));
   struct fk_operator *op;
   spec.chol = r_factor(argument(arguments, 2), d);
   if (strcmp(what, "sums") != 0) spec.weights = numbers;
-  r_opts(argument(arguments, 5), &opts, &stats);
   SEXP out = PROTECT(r_vector(m * (columns > d ? columns : d)));
   double *to = memset(REAL(out), 0, sizeof *to * (size_t)XLENGTH(out));
-  if (fk_operator_create(&spec, &op, &err) == FK_STATUS_OK) {
+  if (fk_operator_create(&spec, &op, &call.err) == FK_STATUS_OK) {
     struct fk_logs logs = {to, NULL};
-    if (strcmp(what, "sums") == 0) fk_kernel_sum(op, &score.y, numbers, columns, &opts, to, &stats, &err);
+    if (strcmp(what, "sums") == 0)
+      fk_kernel_sum(op, &score.y, numbers, columns, &call.opts, to, &call.stats, &call.err);
     if (strcmp(what, "logs") == 0)
-      fk_log_sum(op, &score.y, (const double[]){1, 0, 0}, false, &opts, &logs, &stats, &err);
-    if (strcmp(what, "scores") == 0) fk_score(op, &score, &opts, to, &stats, &err);
-    if (strcmp(what, "debiased") == 0) fk_debias(op, spec.chol, &opts, to, &stats, &err);
-    if (strcmp(what, "debiased_loo") == 0) fk_sdkde_loo(op, spec.chol, NULL, NULL, &opts, to, &stats, &err);
+      fk_log_sum(op, &score.y, (const double[]){1, 0, 0}, false, &call.opts, &logs, &call.stats, &call.err);
+    if (strcmp(what, "scores") == 0) fk_score(op, &score, &call.opts, to, &call.stats, &call.err);
+    if (strcmp(what, "debiased") == 0) fk_debias(op, spec.chol, &call.opts, to, &call.stats, &call.err);
+    if (strcmp(what, "debiased_loo") == 0)
+      fk_sdkde_loo(op, spec.chol, NULL, NULL, &call.opts, to, &call.stats, &call.err);
     fk_operator_free(op);
   }
-  r_finish(&err);
-  SEXP result = r_result(&stats, 1, (const char *const[]){"sums"}, (SEXP[]){out});
+  SEXP result = r_result(&call, 1, (const char *const[]){"sums"}, (SEXP[]){out});
   UNPROTECT(1);
   return result;
 }
@@ -78,22 +76,19 @@ SEXP r_test_stream(SEXP arguments) {
                                 .most_bytes = 1e9};
   SEXP b = argument(arguments, 4);
   const double *numbers = Rf_isNull(b) ? NULL : r_numbers(b, (R_xlen_t)spec.sources.n, "b");
-  struct fk_opts opts;
-  struct fk_stats stats;
-  struct fk_error err = {FK_STATUS_OK, ""};
+  struct r_call call = r_begin(argument(arguments, 5));
   struct fk_stream *stream;
-  r_opts(argument(arguments, 5), &opts, &stats);
   spec.n = (double)spec.sources.n;
   spec.m = (double)spec.targets.n;
-  spec.part_tol = opts.tol / 4;
+  spec.part_tol = call.opts.tol / 4;
   spec.chol = r_factor(argument(arguments, 3), spec.sources.d);
   SEXP out = PROTECT(r_vector(spec.targets.n));
-  if (fk_stream_open(&spec, &opts, &stream, &err) == FK_STATUS_OK && stream &&
-      fk_stream_add(stream, &spec.sources, numbers, &opts.poll, &err) == FK_STATUS_OK)
-    fk_stream_evaluate(stream, &spec.targets, &opts.poll, REAL(out), &stats, &err);
+  if (fk_stream_open(&spec, &call.opts, &stream, &call.err) == FK_STATUS_OK && stream &&
+      fk_stream_add(stream, &spec.sources, numbers, &call.opts.poll, &call.err) == FK_STATUS_OK)
+    fk_stream_evaluate(stream, &spec.targets, &call.opts.poll, REAL(out), &call.stats, &call.err);
   bool streamed = stream != NULL;
   fk_stream_free(stream);
-  r_finish(&err);
+  r_finish(&call.err);
   UNPROTECT(1);
   return streamed ? out : R_NilValue;
 }

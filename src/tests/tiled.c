@@ -16,9 +16,8 @@ struct tiled_test {
 };
 
 static enum fk_status fill(void *data, int device, int64_t first, const struct fk_dense *K,
-                           const struct fk_poll *poll, struct fk_error *err) {
+                           FK_UNUSED const struct fk_poll *poll, struct fk_error *err) {
   const struct tiled_test *test = data;
-  (void)poll;
   struct fk_dense from = fk_dense_part(&test->K, first, first, K->n, K->d);
   return test->ops->send(device, &from, K, err);
 }

@@ -141,20 +141,19 @@ static SEXP test_curve(SEXP arguments) {
 
 /* ---- scans ------------------------------------------------------------------------------------ */
 
-/* (x, threads): all finite, any negative, largest |x|, range, least and largest size, largest |x| to divide by */
+/* (x, threads): all finite, largest |x|, range, least and largest size, largest |x| to divide by */
 static SEXP test_scan(SEXP arguments) {
   const double *x = numbers(arguments, 0);
   int64_t n = length(arguments, 0);
   int threads = whole(arguments, 1);
-  SEXP out = PROTECT(r_vector(8));
+  SEXP out = PROTECT(r_vector(7));
   double *to = REAL(out);
   struct fk_matrix column = fk_doubles(x, n, 1);
   to[0] = fk_all_finite(&column);
-  to[1] = fk_any_negative(x, n, threads);
-  to[2] = fk_largest(x, n, threads);
-  fk_range(x, n, threads, &to[3], &to[4]);
-  fk_sizes(x, n, threads, &to[5], &to[6]);
-  to[7] = fk_largest_absolute(x, n, threads);
+  to[1] = fk_largest(x, n, threads);
+  fk_range(x, n, threads, &to[2], &to[3]);
+  fk_sizes(x, n, threads, &to[4], &to[5]);
+  to[6] = fk_largest_absolute(x, n, threads);
   UNPROTECT(1);
   return out;
 }
@@ -203,13 +202,12 @@ static SEXP test_pool(SEXP arguments) {
 /* ---- the planner ------------------------------------------------------------------------------ */
 
 /* (): of each engine and operation, named by both, whether it has it, and whether it has the functions for it */
-static SEXP test_engines(SEXP arguments) {
+static SEXP test_engines(FK_UNUSED SEXP arguments) {
   int n = fk_engine_count();
   SEXP out = PROTECT(Rf_allocMatrix(LGLSXP, n, FK_OPERATIONS)), names = PROTECT(Rf_allocVector(VECSXP, 2));
   SEXP rows = Rf_allocVector(STRSXP, n), columns;
   SET_VECTOR_ELT(names, 0, rows);
   SET_VECTOR_ELT(names, 1, columns = Rf_allocVector(STRSXP, FK_OPERATIONS));
-  (void)arguments;
   for (int i = 0; i < n; i++) {
     const struct fk_engine *engine = fk_engine_at(i);
     char name[64];
@@ -230,21 +228,18 @@ static SEXP test_engines(SEXP arguments) {
 /* (control, c(n, m, d, values), kernel, operation): the engine and its precision, why, and its guess */
 static SEXP test_plan(SEXP arguments) {
   const char *names[] = {"engine", "precision", "reason", "reason_engine", "seconds", ""};
-  struct fk_opts opts;
-  struct fk_stats stats;
-  struct fk_error err = {FK_STATUS_OK, ""};
+  struct r_call call = r_begin(argument(arguments, 0));
   struct fk_plan_choice choice;
   const double *size = r_numbers(argument(arguments, 1), 4, "size");
   struct fk_work work = {size[0], size[1], size[2], size[3], r_kernel(argument(arguments, 2)), FK_OP_SUMS};
   if (!fk_operation_of(CHAR(Rf_asChar(argument(arguments, 3))), &work.operation)) Rf_error("no such operation");
-  r_opts(argument(arguments, 0), &opts, &stats);
-  fk_plan_choose(&opts, &work, &choice, &stats, &err);
-  r_finish(&err);
+  fk_plan_choose(&call.opts, &work, &choice, &call.stats, &call.err);
+  r_finish(&call.err);
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
   SET_VECTOR_ELT(out, 0, Rf_mkString(choice.engine->name));
   SET_VECTOR_ELT(out, 1, Rf_mkString(choice.opts.precision == FK_PRECISION_DOUBLE ? "double" : "other"));
-  SET_VECTOR_ELT(out, 2, Rf_mkString(stats.reason));
-  SET_VECTOR_ELT(out, 3, Rf_mkString(stats.reason_engine));
+  SET_VECTOR_ELT(out, 2, Rf_mkString(call.stats.reason));
+  SET_VECTOR_ELT(out, 3, Rf_mkString(call.stats.reason_engine));
   SET_VECTOR_ELT(out, 4, Rf_ScalarReal(choice.seconds));
   UNPROTECT(1);
   return out;
@@ -253,10 +248,7 @@ static SEXP test_plan(SEXP arguments) {
 /* ---- by name ---------------------------------------------------------------------------------- */
 
 /* (): bytes that the CPU keeps of all operators */
-static SEXP test_kept(SEXP arguments) {
-  (void)arguments;
-  return Rf_ScalarReal(fk_kept_bytes());
-}
+static SEXP test_kept(FK_UNUSED SEXP arguments) { return Rf_ScalarReal(fk_kept_bytes()); }
 
 static const struct {
   const char *name;

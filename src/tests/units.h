@@ -1,6 +1,5 @@
 /* What the files of tests of C units share: see units.c. */
-#ifndef FK_TESTS_UNITS_H
-#define FK_TESTS_UNITS_H
+#pragma once
 
 #include "../r/ffi.h"
 #include "../r/glue.h"
@@ -39,5 +38,3 @@ SEXP r_test_dense(SEXP arguments);
 /* tiled.c */
 SEXP r_test_tiled(SEXP arguments);
 SEXP r_test_dense_seconds(SEXP arguments);
-
-#endif

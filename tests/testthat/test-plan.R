@@ -99,7 +99,8 @@ test_that("a fit says why of its estimate, not of the searches, which have other
 test_that("engines say which operations they have", {
   able <- c_unit("engines")
   loops <- c(
-    "moments", "scales", "levels", "neighbours", "derivatives", "rectangles", "cubes", "conditional", "sparse", "polygon"
+    "moments", "scales", "levels", "neighbours", "derivatives", "rectangles", "cubes", "conditional", "sparse", "polygon",
+    "line_moments", "windows", "cdf"
   )
   engines <- c("sums", "logs", "coordinates", "shift", "debiased_loo", "stream", "normal")
   expect_identical(colnames(able), c(engines, loops))

@@ -163,7 +163,7 @@ test_that("scans find what R finds, at any length and for any number of threads"
     x[(n + 1) %/% 2] <- 0
     sizes <- abs(x[x != 0])
     want <- c(
-      1, any(x < 0), max(abs(x)), range(x), if (length(sizes)) range(sizes) else c(Inf, 0),
+      1, max(abs(x)), range(x), if (length(sizes)) range(sizes) else c(Inf, 0),
       if (length(sizes)) max(abs(x)) else 1
     )
     for (threads in c(1L, 2L, 7L)) expect_identical(unit("scan", x, threads), want, label = paste("n =", n))
@@ -171,8 +171,8 @@ test_that("scans find what R finds, at any length and for any number of threads"
       expect_identical(unit("scan", replace(x, at, bad), 2L)[1], 0, label = paste(bad, "at", at, "of", n))
     }
   }
-  expect_identical(unit("scan", numeric(), 1L), c(1, 0, 0, Inf, -Inf, Inf, 0, 1))
-  expect_identical(unit("scan", c(0, -5e-324), 1L), c(1, 1, 5e-324, -5e-324, 0, 5e-324, 5e-324, .Machine$double.xmin))
+  expect_identical(unit("scan", numeric(), 1L), c(1, 0, Inf, -Inf, Inf, 0, 1))
+  expect_identical(unit("scan", c(0, -5e-324), 1L), c(1, 5e-324, -5e-324, 0, 5e-324, 5e-324, .Machine$double.xmin))
 })
 
 test_that("rows whose sums underflowed are found, and those that are no numbers", {

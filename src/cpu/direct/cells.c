@@ -7,6 +7,7 @@
 
 #include "../../core/count.h"
 #include "../../core/pool.h"
+#include "../../core/scan.h"
 #include "../../core/threads.h"
 
 struct cells_build {
@@ -19,64 +20,13 @@ struct cells_build {
 };
 
 static enum fk_status out_of_memory(struct fk_error *err, double bytes) {
-  return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for the points in spatial order", bytes / 1e6);
+  return fk_no_memory(err, bytes, "the points in spatial order");
 }
 
 static uint32_t index_of(fk_item item) { return (uint32_t)item; }
 static uint32_t key_of(fk_item item) { return (uint32_t)(item >> 32); }
 
 /* ---- order ------------------------------------------------------------------------------------ */
-
-/* Two accumulators a side: one would wait for itself. */
-static void column_range(const double *x, int64_t n, double *low, double *high) {
-  double l[4] = {x[0], x[0], x[0], x[0]}, h[4] = {x[0], x[0], x[0], x[0]};
-  for (int64_t i = 0; i < n; i++) {
-    int s = (int)(i & 3);
-    l[s] = x[i] < l[s] ? x[i] : l[s];
-    h[s] = x[i] > h[s] ? x[i] : h[s];
-  }
-  *low = fmin(fmin(l[0], l[1]), fmin(l[2], l[3]));
-  *high = fmax(fmax(h[0], h[1]), fmax(h[2], h[3]));
-}
-
-/* Of each column, on each thread: low[d], high[d]. */
-struct ranges {
-  const struct fk_matrix *x;
-  int64_t pieces;
-  struct fk_scratch found;
-};
-enum { PIECE = 1 << 16 };
-
-static void find_range(void *data, int64_t i, int64_t end, int slot) {
-  const struct ranges *r = data;
-  int64_t n = r->x->n, d = r->x->d, column = i / r->pieces, first = i % r->pieces * PIECE;
-  double *low = fk_scratch_at(&r->found, slot), *high = low + d, l, h;
-  (void)end;
-  column_range(fk_column(r->x, column) + first, fk_smaller(PIECE, n - first), &l, &h);
-  low[column] = fmin(low[column], l);
-  high[column] = fmax(high[column], h);
-}
-
-static bool find_ranges(const struct fk_matrix *x, int threads, double *low, double *high) {
-  struct ranges r = {x, fk_pieces(x->n, PIECE), {NULL, 0}};
-  int64_t d = x->d;
-  if (!fk_scratch_init(&r.found, threads, sizeof(double) * 2 * (size_t)d)) return false;
-  for (int64_t k = 0; k < d; k++) low[k] = INFINITY, high[k] = -INFINITY;
-  for (int t = 0; t < threads; t++)
-    for (int64_t k = 0; k < d; k++) {
-      double *found = fk_scratch_at(&r.found, t);
-      found[k] = INFINITY, found[d + k] = -INFINITY;
-    }
-  fk_parallel_for(threads, d * r.pieces, 1, find_range, &r);
-  for (int t = 0; t < threads; t++)
-    for (int64_t k = 0; k < d; k++) {
-      const double *found = fk_scratch_at(&r.found, t);
-      low[k] = fmin(low[k], found[k]);
-      high[k] = fmax(high[k], found[d + k]);
-    }
-  fk_scratch_free(&r.found);
-  return true;
-}
 
 static bool is_wide(const double *low, const double *high, int64_t d) {
   for (int64_t k = 0; k < d; k++)
@@ -89,10 +39,9 @@ struct cells_keys {
   const struct fk_spatial_curve *curve; /* NULL: there is none, and any order will do */
 };
 
-static void find_keys(void *data, int64_t first, int64_t end, int slot) {
+static void find_keys(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct cells_keys *keys = data;
   const struct cells_build *b = keys->build;
-  (void)slot;
   for (int64_t i = first; i < end; i++)
     b->items[i] =
         keys->curve ? fk_spatial_curve_item(keys->curve, fk_column(b->x, 0), b->x->ld, (uint32_t)i) : (fk_item)i;
@@ -102,7 +51,7 @@ static enum fk_status order_all(struct cells_build *b, struct fk_error *err) {
   const struct fk_matrix *x = b->x;
   double low[FK_CELLS_MAX_DIM], high[FK_CELLS_MAX_DIM];
   struct fk_spatial_curve curve;
-  if (!find_ranges(x, b->threads, low, high)) return out_of_memory(err, 0);
+  for (int64_t k = 0; k < x->d; k++) fk_range(fk_column(x, k), x->n, b->threads, &low[k], &high[k]);
   b->wide = is_wide(low, high, x->d);
   bool curved = fk_spatial_curve_init(&curve, (int)x->d, low, high, b->spread);
   struct cells_keys keys = {b, curved ? &curve : NULL};
@@ -196,24 +145,23 @@ static enum fk_status divide(struct cells_build *b, int64_t first, int64_t end, 
   return status;
 }
 
-static void fill_leaves(void *data, int64_t first, int64_t end, int slot) {
-  struct fk_cells *t = data;
-  int d = t->d;
-  (void)slot;
-  for (int64_t i = first; i < end; i++) {
-    double *box = t->boxes + 2 * d * i;
-    if (!fk_cell_is_leaf(t, i)) continue;
-    for (int k = 0; k < d; k++) {
-      const double *x = t->x + k * t->n;
-      double low = x[t->cells[i].first], high = low;
-      for (uint32_t j = t->cells[i].first; j < t->cells[i].end; j++) {
-        low = x[j] < low ? x[j] : low;
-        high = x[j] > high ? x[j] : high;
-      }
-      box[k] = low;
-      box[d + k] = high;
+void fk_cells_box(const struct fk_cells *cells, int64_t first, int64_t end, double *box) {
+  for (int k = 0; k < cells->d; k++) {
+    const double *x = cells->x + k * cells->n;
+    double low = x[first], high = low;
+    for (int64_t i = first; i < end; i++) {
+      low = x[i] < low ? x[i] : low;
+      high = x[i] > high ? x[i] : high;
     }
+    box[k] = low;
+    box[cells->d + k] = high;
   }
+}
+
+static void fill_leaves(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
+  struct fk_cells *t = data;
+  for (int64_t i = first; i < end; i++)
+    if (fk_cell_is_leaf(t, i)) fk_cells_box(t, t->cells[i].first, t->cells[i].end, t->boxes + 2 * t->d * i);
 }
 
 static void fill_boxes(struct fk_cells *t, int threads) {
@@ -231,10 +179,9 @@ static void fill_boxes(struct fk_cells *t, int threads) {
   }
 }
 
-static void gather_points(void *data, int64_t first, int64_t end, int slot) {
+static void gather_points(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct cells_build *b = data;
   struct fk_cells *t = b->cells;
-  (void)slot;
   for (int64_t j = first; j < end; j++) {
     uint32_t row = index_of(b->items[j]);
     t->rows[j] = row;

@@ -3,8 +3,7 @@
  * Cells are halved along the curve until they hold few points. Nodes lie in preorder, so that a search is one
  * loop: the next node is i + 1 to look inside i, skip[i] to pass over it. Outliers and clusters only cost levels.
  */
-#ifndef FK_CPU_DIRECT_CELLS_H
-#define FK_CPU_DIRECT_CELLS_H
+#pragma once
 
 #include "../../fk.h"
 #include "spatial_order.h"
@@ -35,6 +34,8 @@ struct fk_cells {
 enum fk_status fk_cells_init(struct fk_cells *cells, const struct fk_matrix *x, int leaf, int threads,
                              struct fk_error *err);
 void fk_cells_free(struct fk_cells *cells);
+/* d lower ends and d upper ones of some points, in their order. */
+void fk_cells_box(const struct fk_cells *cells, int64_t first, int64_t end, double *box);
 
 static inline const double *fk_cell_box(const struct fk_cells *cells, int64_t i) {
   return cells->boxes + 2 * cells->d * i;
@@ -66,5 +67,3 @@ static inline double fk_boxes_far2(const double *a, const double *b, int d) {
  * frees. */
 enum fk_status fk_cells_groups(const struct fk_cells *cells, int size, uint32_t **groups, int64_t *n_groups,
                                struct fk_error *err);
-
-#endif

@@ -10,7 +10,6 @@
 #include "../../core/pool.h"
 #include "../../core/scan.h"
 #include "../../core/threads.h"
-#include "../../grid/points.h"
 #include "direct_parts.h"
 
 /* ---- the sums of the sample ------------------------------------------------------------------- */
@@ -53,7 +52,8 @@ static bool sum_piece(const struct check_addition *a, int64_t piece) {
   int64_t d = a->check->d, n = a->points->n, first = n * piece / a->pieces, end = n * (piece + 1) / a->pieces;
   int64_t columns = a->check->columns;
   struct fk_direct_tile tile = {.d = (int)d, .n_targets = a->check->rows, .n_columns = (int)columns};
-  double *sources = fk_aligned_alloc(sizeof(double) * (size_t)((d + 2 * columns) * FK_DIRECT_PACKED + 2 * d * STEP));
+  double *sources =
+      fk_aligned_alloc(sizeof(double) * (size_t)((d + 2 * columns) * FK_DIRECT_PACKED + 2 * d * STEP));
   if (!sources) return false;
   tile.targets = a->check->targets;
   tile.sources = sources;
@@ -84,9 +84,8 @@ static bool sum_piece(const struct check_addition *a, int64_t piece) {
   return true;
 }
 
-static void sum_pieces(void *data, int64_t first, int64_t end, int slot) {
+static void sum_pieces(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   struct check_addition *a = data;
-  (void)slot;
   for (int64_t piece = first; piece < end; piece++) a->failed[piece] = !sum_piece(a, piece);
 }
 
@@ -95,10 +94,10 @@ enum fk_status fk_check_init(struct fk_check *check, const struct fk_whitening *
   int64_t d = rows->d, sums = columns * FK_DIRECT_GROUP;
   *check = (struct fk_check){.rows = (int)rows->n, .d = (int)d, .columns = columns};
   check->targets = calloc((size_t)(d * FK_DIRECT_GROUP + 2 * sums), sizeof(double));
-  if (!check->targets) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows");
+  if (!check->targets) return fk_no_memory(err, 0, "a sample of rows");
   check->sums = check->targets + d * FK_DIRECT_GROUP;
   check->absolute = check->sums + sums;
-  enum fk_status status = fk_grid_whiten(w, threads, rows, 0, rows->n, check->targets, FK_DIRECT_GROUP, err);
+  enum fk_status status = fk_whiten_points(w, threads, rows, 0, rows->n, check->targets, FK_DIRECT_GROUP, err);
   if (!status) scale(check->targets, d, rows->n, FK_DIRECT_GROUP, check->targets, FK_DIRECT_GROUP);
   return status;
 }
@@ -113,7 +112,7 @@ enum fk_status fk_check_clone(const struct fk_check *of, struct fk_check *check,
   *check = *of;
   check->apart = false;
   check->targets = calloc(targets + 2 * sums, sizeof(double));
-  if (!check->targets) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows");
+  if (!check->targets) return fk_no_memory(err, 0, "a sample of rows");
   memcpy(check->targets, of->targets, sizeof(double) * targets);
   check->sums = check->targets + targets;
   check->absolute = check->sums + sums;
@@ -151,13 +150,15 @@ enum fk_status fk_check_add(struct fk_check *check, const struct fk_whitening *w
   int64_t numbers = check->columns * FK_DIRECT_GROUP;
   struct check_addition a = {check, w, factor, points, b, .numbers = numbers};
   bool has_factor = factor[0] != 1 || factor[1] != 0 || factor[2] != 0, failed = false;
-  if (!check->apart && (has_factor || (b && fk_any_negative(b, points->n * check->columns, threads)))) {
+  double low = 0, high;
+  if (!check->apart && !has_factor && b) fk_range(b, points->n * check->columns, threads, &low, &high);
+  if (!check->apart && (has_factor || low < 0)) {
     memcpy(check->absolute, check->sums, (size_t)numbers * sizeof(double));
     check->apart = true;
   }
   a.pieces = fk_smaller(PIECES, fk_pieces(points->n, STEP));
   a.sums = calloc((size_t)(2 * a.pieces * numbers), sizeof(double));
-  if (!a.sums) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows");
+  if (!a.sums) return fk_no_memory(err, 0, "a sample of rows");
   threads = fk_threads_for_work(threads, 20.0 * (double)points->n * check->rows);
   fk_parallel_for(threads, a.pieces, 1, sum_pieces, &a);
   for (int64_t p = 0; p < a.pieces; p++) {
@@ -167,7 +168,7 @@ enum fk_status fk_check_add(struct fk_check *check, const struct fk_whitening *w
     failed = failed || a.failed[p];
   }
   free(a.sums);
-  return failed ? fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows") : FK_STATUS_OK;
+  return failed ? fk_no_memory(err, 0, "a sample of rows") : FK_STATUS_OK;
 }
 
 /* ---- their errors ----------------------------------------------------------------------------- */

@@ -1,7 +1,6 @@
 /* What error sums have on a sample of targets: every source, in double. Sources come in any number of calls, and
  * the bits do not depend on the threads. */
-#ifndef FK_CPU_DIRECT_CHECK_H
-#define FK_CPU_DIRECT_CHECK_H
+#pragma once
 
 #include "../../core/bytes.h"
 #include "../../fk.h"
@@ -33,5 +32,3 @@ const double *fk_check_absolute(const struct fk_check *check, int64_t column);
  * to the largest of these and of `largest`. size: the largest |b|. */
 double fk_check_error(const struct fk_check *check, int64_t column, const double *got, bool pointwise,
                       double largest, double size);
-
-#endif

@@ -12,7 +12,7 @@
 #include "direct_parts.h"
 
 static enum fk_status out_of_memory(struct fk_error *err, double bytes) {
-  return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for pruned sums", bytes / 1e6);
+  return fk_no_memory(err, bytes, "pruned sums");
 }
 
 /* ---- sources ---------------------------------------------------------------------------------- */
@@ -81,9 +81,8 @@ struct scaling {
   double half, rest, *to;
 };
 
-static void scale_some(void *data, int64_t first, int64_t end, int slot) {
+static void scale_some(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct scaling *s = data;
-  (void)slot;
   for (int64_t j = first; j < end; j++) s->to[j] = s->b[s->cells->rows[j]] * s->half * s->rest;
 }
 
@@ -104,9 +103,8 @@ static double leaf_mass(const struct fk_direct *s, const struct fk_cell *cell) {
   return sum;
 }
 
-static void weigh_leaves(void *data, int64_t first, int64_t end, int slot) {
+static void weigh_leaves(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   struct fk_direct *s = data;
-  (void)slot;
   for (int64_t i = first; i < end; i++)
     if (fk_cell_is_leaf(&s->cells, i)) s->mass[i] = leaf_mass(s, s->cells.cells + i);
 }

@@ -12,8 +12,7 @@
  * and rows are summed in the log domain. Results are the same to the last bit for any number of threads.
  * Coordinates must be finite.
  */
-#ifndef FK_CPU_DIRECT_DIRECT_H
-#define FK_CPU_DIRECT_DIRECT_H
+#pragma once
 
 #include "../../fk.h"
 
@@ -97,5 +96,3 @@ struct fk_direct_question {
 /* From a sample of both sides, without fk_direct_create(): takes milliseconds. */
 enum fk_status fk_direct_guess(const struct fk_direct_question *question, const struct fk_direct_options *options,
                                struct fk_direct_cost *cost, struct fk_error *err);
-
-#endif

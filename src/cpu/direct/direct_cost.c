@@ -123,7 +123,7 @@ static enum fk_status guess_groups(struct guess *g, struct fk_error *err) {
   g->each.visited = g->each.packed / 8;
   g->parts = sample > 0 ? g->parts / (double)sample : 1;
   fk_direct_group_free(&group);
-  return failed ? fk_fail(err, FK_STATUS_ALLOC, "out of memory for a sample of pruned sums") : FK_STATUS_OK;
+  return failed ? fk_no_memory(err, 0, "a sample of pruned sums") : FK_STATUS_OK;
 }
 
 static void price(const struct guess *g, const struct fk_direct_options *options, struct fk_direct_cost *cost) {
@@ -174,7 +174,7 @@ enum fk_status fk_direct_guess(const struct fk_direct_question *q, const struct 
   enum fk_status status = FK_STATUS_OK;
   if (!thin_out(&q->x, fk_costs.direct.sample_sources, &sources) ||
       !thin_out(q->targets.data ? &q->targets : &q->x, fk_costs.direct.sample_targets, &aims))
-    status = fk_fail(err, FK_STATUS_ALLOC, "out of memory for a sample of the points");
+    status = fk_no_memory(err, 0, "a sample of the points");
   struct fk_direct_job job = {.targets = aims, .self_first = -1, .factor = {1, 0, 0}, .tol = q->tol, .ld = aims.n};
   if (!status) status = fk_direct_create(&sources, NULL, 1, &quick, &g.work.direct, err);
   if (!status) {

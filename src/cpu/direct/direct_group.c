@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../../core/aligned.h"
+#include "../../core/costs.h"
 #include "../../core/count.h"
 #include "../../core/pool.h"
 #include "../../core/threads.h"
@@ -58,12 +59,11 @@ struct direct_loop {
   struct fk_direct_team team;
   fk_direct_sum_fn *sum;
   const void *work;
-  int64_t from;
 };
 
 static void sum_some(void *data, int64_t first, int64_t end, int slot) {
   struct direct_loop *loop = data;
-  for (int64_t g = loop->from + first; g < loop->from + end && !loop->team.failed; g++)
+  for (int64_t g = first; g < end && !loop->team.failed; g++)
     if (!loop->sum(loop->work, &loop->team.groups[slot], g)) loop->team.failed = true;
 }
 
@@ -83,18 +83,13 @@ enum fk_status fk_direct_each_group(const struct fk_direct *direct, struct fk_di
                                     fk_direct_sum_fn *sum, const void *work, double *left_out, double *rounding,
                                     struct fk_error *err) {
   const struct fk_direct_options *options = &direct->options;
-  int threads = fk_threads_for_work(options->threads, 2e4 * (double)n * FK_DIRECT_GROUP);
+  int threads = fk_threads_for_work(options->threads, fk_costs.direct.target * (double)n * FK_DIRECT_GROUP);
   struct direct_loop loop = {.sum = sum, .work = work};
-  enum fk_status status = FK_STATUS_OK;
-  struct fk_chunks progress;
-  fk_chunks_start(&progress, &options->poll, threads, (double)n, 4e4);
+  const struct fk_loop items = {threads, n, 4, 4e4};
   loop.team.failed = !fk_direct_team_init(&loop.team, threads, direct, job);
-  for (int64_t to; loop.from < n && !status; loop.from = to) {
-    to = fk_smaller(n, loop.from + progress.size);
-    if (!loop.team.failed) fk_parallel_for(threads, to - loop.from, 4, sum_some, &loop);
-    status = loop.team.failed ? fk_fail(err, FK_STATUS_ALLOC, "out of memory for pruned sums")
-                              : fk_chunks_done(&progress, to - loop.from, err);
-  }
+  enum fk_status status = FK_STATUS_OK;
+  if (!loop.team.failed) status = fk_loop_run(&items, &options->poll, sum_some, &loop, err);
+  if (loop.team.failed) status = fk_no_memory(err, 0, "pruned sums");
   if (!status) collect(&loop.team, job, left_out, rounding);
   fk_direct_team_free(&loop.team);
   return status;

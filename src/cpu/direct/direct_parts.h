@@ -1,6 +1,5 @@
 /* What the parts of the pruned sums share. */
-#ifndef FK_CPU_DIRECT_DIRECT_PARTS_H
-#define FK_CPU_DIRECT_DIRECT_PARTS_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -197,5 +196,3 @@ struct fk_rows_work {
  */
 bool fk_rows_sum(const struct fk_rows_work *work, struct fk_direct_group *group, int64_t first, int64_t end,
                  const double *box);
-
-#endif

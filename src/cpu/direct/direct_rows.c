@@ -137,25 +137,12 @@ static void deliver_nearest(const struct fk_rows_work *w, int64_t at) {
 
 /* ---- groups ----------------------------------------------------------------------------------- */
 
-static void box_of(const struct fk_cells *cells, int64_t first, int64_t end, double *box) {
-  for (int k = 0; k < cells->d; k++) {
-    const double *x = cells->x + k * cells->n;
-    double low = x[first], high = low;
-    for (int64_t i = first; i < end; i++) {
-      low = x[i] < low ? x[i] : low;
-      high = x[i] > high ? x[i] : high;
-    }
-    box[k] = low;
-    box[cells->d + k] = high;
-  }
-}
-
 static bool sum_halves(const struct fk_rows_work *w, struct fk_direct_group *group, int64_t first, int64_t end) {
   double box[2 * FK_CELLS_MAX_DIM];
   int64_t middle = first + (end - first) / 2;
-  box_of(w->groups.cells, first, middle, box);
+  fk_cells_box(w->groups.cells, first, middle, box);
   if (!fk_rows_sum(w, group, first, middle, box)) return false;
-  box_of(w->groups.cells, middle, end, box);
+  fk_cells_box(w->groups.cells, middle, end, box);
   return fk_rows_sum(w, group, middle, end, box);
 }
 

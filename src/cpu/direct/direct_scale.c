@@ -1,9 +1,9 @@
 /* How large the sums are: a bound from below on the largest sum of |b| k, to which the tolerance is relative. */
 #include <math.h>
-#include "../../core/costs.h"
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../core/costs.h"
 #include "../../core/count.h"
 #include "../../core/pool.h"
 #include "../../core/threads.h"
@@ -51,7 +51,7 @@ static void look(void *data, int64_t first, int64_t end, int slot) {
 
 static bool look_at_sample(const struct fk_direct *s, const struct fk_direct_job *job,
                            const struct fk_direct_groups *groups, int64_t sample, double *largest) {
-  int threads = fk_threads_for_work(s->options.threads, 1e6 * (double)sample);
+  int threads = fk_threads_for_work(s->options.threads, fk_costs.direct.sampled * (double)sample);
   struct fk_direct_job plain = {.factor = {1, 0, 0}};
   struct looks looks = {.direct = s, .job = job, .groups = groups, .sample = sample, .largest = largest};
   bool fits = fk_direct_team_init(&looks.team, threads, s, &plain);
@@ -78,7 +78,7 @@ enum fk_status fk_direct_look(struct fk_direct *s, const struct fk_direct_job *j
     *least = fmin(*least, seen[c]);
   }
   free(largest);
-  return failed ? fk_fail(err, FK_STATUS_ALLOC, "out of memory for pruned sums") : FK_STATUS_OK;
+  return failed ? fk_no_memory(err, 0, "pruned sums") : FK_STATUS_OK;
 }
 
 /* ---- far away --------------------------------------------------------------------------------- */
@@ -155,5 +155,5 @@ enum fk_status fk_direct_look_far(struct fk_direct *s, const struct fk_direct_jo
   }
   free(near.pieces);
   if (groups == &lifted) fk_direct_groups_free(&lifted);
-  return failed ? fk_fail(err, FK_STATUS_ALLOC, "out of memory for pruned sums") : FK_STATUS_OK;
+  return failed ? fk_no_memory(err, 0, "pruned sums") : FK_STATUS_OK;
 }

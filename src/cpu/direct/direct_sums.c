@@ -4,9 +4,7 @@
 
 #include "direct_parts.h"
 
-static enum fk_status out_of_memory(struct fk_error *err) {
-  return fk_fail(err, FK_STATUS_ALLOC, "out of memory for pruned sums");
-}
+static enum fk_status out_of_memory(struct fk_error *err) { return fk_no_memory(err, 0, "pruned sums"); }
 
 struct sums_work {
   struct fk_direct *direct;

@@ -1,7 +1,6 @@
 /* What one instruction set offers the pruned sums: packing the sources near a group of targets, and the sums of
  * the group over what was packed. REAL is double or float; twin of ../tile.h. */
-#ifndef FK_CPU_DIRECT_DIRECT_TILE_H
-#define FK_CPU_DIRECT_DIRECT_TILE_H
+#pragma once
 
 #include "../tile.h"
 
@@ -52,5 +51,3 @@ extern const struct fk_direct_isa fk_direct_portable;
 extern const struct fk_direct_isa fk_direct_avx2, fk_direct_avx512;
 #endif
 const struct fk_direct_isa *fk_direct_isa(void); /* the twin of fk_isa() */
-
-#endif

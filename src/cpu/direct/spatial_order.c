@@ -89,19 +89,17 @@ struct radix {
   int64_t (*place)[DIGITS];
 };
 
-static void count_digits(void *data, int64_t b, int64_t last, int slot) {
+static void count_digits(void *data, int64_t b, FK_UNUSED int64_t last, FK_UNUSED int slot) {
   const struct radix *r = data;
   int64_t *count = r->place[b];
-  (void)last, (void)slot;
   memset(count, 0, sizeof r->place[b]);
   for (int64_t i = b * r->size, end = fk_smaller(r->n, i + r->size); i < end; i++)
     count[r->from[i] >> r->shift & (DIGITS - 1)]++;
 }
 
-static void move_items(void *data, int64_t b, int64_t last, int slot) {
+static void move_items(void *data, int64_t b, FK_UNUSED int64_t last, FK_UNUSED int slot) {
   const struct radix *r = data;
   int64_t *place = r->place[b];
-  (void)last, (void)slot;
   for (int64_t i = b * r->size, end = fk_smaller(r->n, i + r->size); i < end; i++)
     r->to[place[r->from[i] >> r->shift & (DIGITS - 1)]++] = r->from[i];
 }
@@ -128,7 +126,7 @@ enum fk_status fk_sort_items(fk_item *items, fk_item *scratch, int64_t n, int th
   int blocks = threads > 1 ? (int)fk_smaller(fk_smaller(4 * threads, MAX_BLOCKS), 1 + n / (16 * DIGITS)) : 1;
   int64_t(*place)[DIGITS] = malloc(sizeof *place * (size_t)blocks);
   fk_item *from = items, *to = scratch, used = 0;
-  if (!place) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a sort");
+  if (!place) return fk_no_memory(err, 0, "a sort");
   for (int64_t i = 0; i < n; i++) used |= items[i] ^ items[0];
   for (int shift = KEY_BITS; shift < 2 * KEY_BITS; shift += DIGIT) {
     if (!(used >> shift & (DIGITS - 1))) continue;

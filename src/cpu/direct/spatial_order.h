@@ -1,6 +1,5 @@
 /* Points in the order of a space-filling (Morton) curve, so that near ones lie near each other in memory. */
-#ifndef FK_CPU_DIRECT_SPATIAL_ORDER_H
-#define FK_CPU_DIRECT_SPATIAL_ORDER_H
+#pragma once
 
 #include "../../fk.h"
 
@@ -34,5 +33,3 @@ static inline fk_item fk_spatial_curve_item(const struct fk_spatial_curve *curve
 
 /* By key, equal ones as they came: the same order for any number of threads. scratch: n. */
 enum fk_status fk_sort_items(fk_item *items, fk_item *scratch, int64_t n, int threads, struct fk_error *err);
-
-#endif

@@ -22,9 +22,7 @@ static enum fk_status side_init(struct grid_side *side, const struct fk_grid_tas
   side->points = points;
   side->size = fk_smaller(size, points->n);
   side->u = fk_aligned_alloc(sizeof(double) * (size_t)(side->size * task->sources.d));
-  if (!side->u)
-    return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for whitened points",
-                   8e-6 * (double)side->size * (double)task->sources.d);
+  if (!side->u) return fk_no_memory(err, 8.0 * (double)side->size * (double)task->sources.d, "whitened points");
   return FK_STATUS_OK;
 }
 
@@ -33,7 +31,7 @@ static enum fk_status side_fetch(const struct grid_side *side, const struct fk_g
                                  struct fk_grid_points *points, struct fk_error *err) {
   int64_t count = fk_smaller(side->size, side->points->n - at);
   *points = (struct fk_grid_points){side->u, count, count};
-  return fk_grid_whiten(task->whitening, task->opts->threads, side->points, at, count, side->u, count, err);
+  return fk_whiten_points(task->whitening, task->opts->threads, side->points, at, count, side->u, count, err);
 }
 
 /* What an operator keeps: its points in the order of a grid, and that grid, of one window. */
@@ -250,8 +248,7 @@ static enum fk_status pass_init(struct grid_pass *p, struct fk_error *err) {
   p->memory = fk_aligned_alloc(sizeof(double) * (size_t)(values + slopes));
   p->value = in_place ? task->mass : p->memory;
   p->gradient = p->memory + values;
-  if (!status && !p->memory)
-    status = fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for values", 8e-6 * (double)(values + slopes));
+  if (!status && !p->memory) status = fk_no_memory(err, 8.0 * (double)(values + slopes), "values");
   return status;
 }
 

@@ -1,7 +1,6 @@
 /* Blocks of the grid, or of anything else that is kept by a 64-bit key: an open-addressing table, and
  * memory for each key that never moves. */
-#ifndef FK_CPU_GRID_BLOCKS_H
-#define FK_CPU_GRID_BLOCKS_H
+#pragma once
 
 #include "../../fk.h"
 
@@ -52,5 +51,3 @@ struct fk_keyed {
 };
 /* By key; those with the same key stay in order. spare: n more. */
 void fk_keyed_sort(struct fk_keyed *items, struct fk_keyed *spare, int64_t n);
-
-#endif

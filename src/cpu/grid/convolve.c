@@ -73,9 +73,8 @@ static bool wanted(const struct fk_grid *g, struct fk_blocks *to) {
   return true;
 }
 
-static void narrow_blocks(void *data, int64_t first, int64_t end, int slot) {
+static void narrow_blocks(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   struct fk_grid *g = data;
-  (void)slot;
   for (int64_t i = first; i < end; i++)
     g->ops->convert(fk_blocks_at(&g->narrow, i), fk_blocks_at(&g->totals, i), g->layout.cells * g->spec.columns);
 }
@@ -137,10 +136,9 @@ struct convolve_addition {
   const int64_t *place;
 };
 
-static void add_blocks(void *data, int64_t first, int64_t end, int slot) {
+static void add_blocks(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct convolve_addition *a = data;
   struct fk_grid *g = a->grid;
-  (void)slot;
   for (int64_t i = first; i < end; i++)
     add_block(g, a->weight, fk_blocks_at(&g->result, i), fk_blocks_at(&g->sum, a->place[i]));
 }

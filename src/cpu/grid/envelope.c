@@ -5,10 +5,11 @@
 #include <string.h>
 
 #include "../../core/aligned.h"
+#include "../../core/costs.h"
 #include "../../core/count.h"
 
 static enum fk_status no_memory(struct fk_error *err) {
-  return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for the bound of the grid's error");
+  return fk_no_memory(err, 0, "the bound of the grid's error");
 }
 
 /* ---- layouts ---------------------------------------------------------------------------------- */
@@ -64,8 +65,9 @@ enum fk_status fk_envelope_create(const struct fk_envelope_spec *spec, struct fk
   e->ops = fk_grid_ops(false);
   e->use = (spec->laplace != 0 ? FK_WINDOW_LAPLACE : 0) | (spec->gradient ? FK_WINDOW_GRADIENT : 0);
   e->parts = 1 << ((spec->laplace != 0) + spec->gradient);
-  /* each has a table, whose cells take 8 bytes a corner, and which is as dear as some 10^5 points */
-  e->pieces = (int)fmax(1, fmin(d <= 3 ? FK_ENVELOPE_PIECES : d <= 5 ? 4 : 2, spec->points / (1 << 18)));
+  /* each has a table, whose cells take 8 bytes a corner */
+  double pieces = spec->points / (double)fk_costs.grid_cpu.envelope_piece[0];
+  e->pieces = (int)fmax(1, fmin(d <= 3 ? FK_ENVELOPE_PIECES : d <= 5 ? 4 : 2, pieces));
   lay_out(&e->cells_layout, d, true);
   lay_out(&e->layout, d, false);
   for (int i = 0; i < FK_ENVELOPE_PIECES; i++) fk_blocks_init(&e->found[i], cell, true);

@@ -12,8 +12,7 @@
  *
  *   fk_envelope_create -> fk_envelope_add ... [-> fk_envelope_expect ...] -> fk_envelope_bound ... -> free
  */
-#ifndef FK_CPU_GRID_ENVELOPE_H
-#define FK_CPU_GRID_ENVELOPE_H
+#pragma once
 
 #include "../../grid/backend.h"
 #include "grid.h"
@@ -88,5 +87,3 @@ int64_t fk_envelope_cells(const struct fk_envelope *envelope, const struct fk_en
 /* The bound at targets, which must have been expected. */
 enum fk_status fk_envelope_at(const struct fk_envelope *envelope, const struct fk_grid_points *targets,
                               double *error, struct fk_error *err);
-
-#endif

@@ -80,7 +80,7 @@ static enum fk_status filter(struct fk_envelope *e, const struct fk_window *wind
   filter.threads = e->spec.threads;
   filter.poll = e->spec.poll;
   void *memory = fk_filter_memory(e->ops, 3 * FK_ENVELOPE_PARTS);
-  if (!memory) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for the bound of the grid's error");
+  if (!memory) return fk_no_memory(err, 0, "the bound of the grid's error");
   for (int p = 0; p < e->parts; p++) {
     double f[FK_ENVELOPE_REACH + 1], eps[FK_ENVELOPE_REACH + 1] = {0}, unused;
     fk_envelope_function(part_use(e, p), f, &unused);
@@ -129,11 +129,10 @@ static double error_at(const struct reading *r, const double *f, const double *e
 
 /* Of whole blocks of nodes, each of which is a corner of several cells: the error at a node takes the place of the
  * plane of its first part. */
-static void fill_errors(void *data, int64_t first, int64_t end, int slot) {
+static void fill_errors(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct reading *r = data;
   const struct fk_envelope *e = r->e;
   int64_t cells = e->layout.cells;
-  (void)slot;
   for (int64_t i = first; i < end; i++) {
     double *planes = fk_blocks_at(&e->result, i), *errors = planes + e->parts * cells;
     const double *count = errors + e->parts * cells;
@@ -148,14 +147,14 @@ static void fill_errors(void *data, int64_t first, int64_t end, int slot) {
   }
 }
 
-/* A pair at r bandwidths whose places are off by delta is so by r delta of its kernel, and r <= FK_ENVELOPE_REACH. */
+/* A pair at r bandwidths whose places are off by delta is so by r delta of its kernel; r <= FK_ENVELOPE_REACH. */
 static double place_error(const struct reading *r, const struct fk_envelope_corners *where) {
   double most = 0;
   for (int k = 0; k < r->e->spec.d; k++) most = fmax(most, fabs((double)where->at[k]));
   return 2 * r->place * FK_ENVELOPE_REACH * sqrt(r->e->spec.d) * (most + FK_ENVELOPE_REACH);
 }
 
-static void read_cells(void *data, int64_t first, int64_t end, int slot) {
+static void read_cells(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   static const double none[FK_ENVELOPE_PARTS] = {0};
   const struct reading *r = data;
   struct fk_envelope *e = r->e;
@@ -163,7 +162,6 @@ static void read_cells(void *data, int64_t first, int64_t end, int slot) {
   int64_t place, block = -1, cells = e->layout.cells;
   uint64_t key, last = 0;
   double nowhere = error_at(r, none, none, 0), rest = 1e-18 * e->spec.d * e->mass;
-  (void)slot;
   for (int64_t i = first; i < end; i++) {
     struct fk_envelope_cell *bound = &e->bounds[i];
     struct fk_envelope_corners where = fk_envelope_corners_of(e, e->cells.keys[e->cell_of[i]]);

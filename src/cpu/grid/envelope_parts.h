@@ -1,6 +1,5 @@
 /* What envelope.c (the points, their cells and nodes) and envelope_bound.c (what is computed from them) share. */
-#ifndef FK_CPU_GRID_ENVELOPE_PARTS_H
-#define FK_CPU_GRID_ENVELOPE_PARTS_H
+#pragma once
 
 #include "blocks.h"
 #include "envelope.h"
@@ -53,5 +52,3 @@ uint64_t fk_envelope_corner_key(const struct fk_envelope *e, const struct fk_env
 bool fk_envelope_gather(struct fk_envelope *e);
 /* All cells in one table, the nodes, and the cells with targets, unless they are there. */
 enum fk_status fk_envelope_prepare(struct fk_envelope *e, struct fk_error *err);
-
-#endif

@@ -6,19 +6,19 @@
 #include <string.h>
 
 #include "../../core/aligned.h"
+#include "../../core/costs.h"
 #include "../../core/count.h"
 #include "../../core/pool.h"
 #include "../../core/threads.h"
 #include "../simd/unroll.h"
 
 enum {
-  LOOK = 480,     /* points looked at together: whole blocks */
-  CALL = 1 << 24, /* points, after which an interrupt is heard */
+  LOOK = 480, /* points looked at together: whole blocks */
   CORNERS = 1 << FK_GRID_MAX_D
 };
 
 static enum fk_status no_memory(struct fk_error *err) {
-  return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for the bound of the grid's error");
+  return fk_no_memory(err, 0, "the bound of the grid's error");
 }
 
 /* ---- to their cells --------------------------------------------------------------------------- */
@@ -133,15 +133,13 @@ static void add_piece(struct envelope_call *c, int64_t piece) {
   c->total[piece] = total;
 }
 
-static void add_pieces(void *data, int64_t first, int64_t end, int slot) {
-  (void)slot;
+static void add_pieces(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   for (int64_t piece = first; piece < end; piece++) add_piece(data, piece);
 }
 
 static enum fk_status add_some(struct envelope_call *c, struct fk_error *err) {
-  enum { LEAST = 1 << 14 };
   struct fk_envelope *e = c->e;
-  c->pieces = (int)fk_larger(1, fk_smaller(e->pieces, c->n / LEAST));
+  c->pieces = (int)fk_larger(1, fk_smaller(e->pieces, c->n / fk_costs.grid_cpu.envelope_piece[1]));
   int threads = fk_threads_for_work(e->spec.threads, 60.0 * (double)(c->n << e->spec.d));
   fk_parallel_for(threads, c->pieces, 1, add_pieces, c);
   for (int i = 0; i < c->pieces; i++) {
@@ -156,15 +154,13 @@ static enum fk_status add_some(struct envelope_call *c, struct fk_error *err) {
 
 /* So many at a time that an interrupt is heard soon. */
 static enum fk_status add(struct envelope_call *c, struct fk_error *err) {
-  int64_t n = c->points->raw ? c->points->raw->n : c->points->whitened->n;
-  const struct fk_poll *poll = &c->e->spec.poll;
+  int64_t step = fk_costs.grid_cpu.envelope_step, n = c->points->raw ? c->points->raw->n : c->points->whitened->n;
   enum fk_status status = FK_STATUS_OK;
   c->e->merged = false;
-  for (c->first = 0; c->first < n && !status; c->first += CALL) {
-    c->n = fk_smaller(CALL, n - c->first);
+  for (c->first = 0; c->first < n && !status; c->first += step) {
+    c->n = fk_smaller(step, n - c->first);
     status = add_some(c, err);
-    if (!status && poll->fn && poll->fn(poll->data, 0))
-      status = fk_fail(err, FK_STATUS_INTERRUPTED, "interrupted");
+    if (!status) status = fk_look_up(&c->e->spec.poll, 0, err);
   }
   return status;
 }
@@ -185,7 +181,7 @@ enum fk_status fk_envelope_add(struct fk_envelope *e, const struct fk_envelope_p
   struct envelope_call c = {
       .e = e, .points = sources, .sources = true, .targets = targets_too, .again = e->placed};
   int64_t n = sources->raw ? sources->raw->n : sources->whitened->n;
-  if (e->spec.stays && !e->cell && targets_too && n <= CALL) remember(e, n);
+  if (e->spec.stays && !e->cell && targets_too && n <= fk_costs.grid_cpu.envelope_step) remember(e, n);
   enum fk_status status = add(&c, err);
   e->placed = !status && e->cell != NULL;
   return status;
@@ -205,13 +201,12 @@ struct at {
   double *error;
 };
 
-static void interpolate(void *data, int64_t first, int64_t end, int slot) {
+static void interpolate(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct at *a = data;
   const struct fk_envelope *e = a->e;
   int64_t corners = (int64_t)1 << e->spec.d;
   uint64_t keys[LOOK];
   double fractions[LOOK * FK_GRID_MAX_D];
-  (void)slot;
   for (int64_t i = first; i < end; i += LOOK) {
     int64_t count = fk_smaller(LOOK, end - i);
     bool inside = e->ops->locate(&e->cells_layout, a->targets, i, count, keys, fractions, LOOK);

@@ -13,8 +13,8 @@ struct targets {
 
 /* ---- what will be asked for ------------------------------------------------------------------- */
 
-static enum fk_status expect(struct fk_grid *g, const struct fk_batch *batch, void *data, struct fk_error *err) {
-  (void)data;
+static enum fk_status expect(struct fk_grid *g, const struct fk_batch *batch, FK_UNUSED void *data,
+                             struct fk_error *err) {
   for (int64_t i = 0; i < batch->chunks; i++) {
     const struct fk_chunk *a = &batch->chunk[i];
     int64_t before = g->expected.n, at = fk_blocks_insert(&g->expected, batch->keys[a->block]);

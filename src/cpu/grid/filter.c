@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../../core/aligned.h"
+#include "../../core/costs.h"
 #include "../../core/count.h"
 #include "../../core/pool.h"
 #include "../../core/threads.h"
@@ -12,7 +13,7 @@
 enum { TAPS = 2 * (FK_WINDOW_REACH + FK_FIR_PAD) + 1, BLOCKS_EACH_WAY = 64, BLOCKS = 2 * BLOCKS_EACH_WAY + 1 };
 
 static enum fk_status no_memory(struct fk_error *err) {
-  return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for the filtered blocks of the grid");
+  return fk_no_memory(err, 0, "the filtered blocks of the grid");
 }
 
 static enum fk_status no_block(const struct fk_blocks *table, struct fk_error *err) {
@@ -150,7 +151,7 @@ static enum fk_status run_pass(struct filter_pass *p, struct fk_error *err) {
   const struct fk_filter *f = p->filter;
   double work = (double)f->layout->cells * (double)f->columns * (2 * f->reach + 1) * p->what->n_terms;
   int threads = fk_threads_for_work(f->threads, 2 * work * (double)p->out->n);
-  int64_t piece = fk_larger(16 * threads, (int64_t)(1e9 / work)), n = p->out->n;
+  int64_t piece = fk_larger(16 * threads, (int64_t)(fk_costs.grid_cpu.filter_step / work)), n = p->out->n;
   enum fk_status status = FK_STATUS_OK;
   uint32_t *order = walk(f->layout, p->out, p->k);
   p->order = order;
@@ -163,7 +164,7 @@ static enum fk_status run_pass(struct filter_pass *p, struct fk_error *err) {
     p->order = order + first;
     fk_parallel_for(threads, end - first, fk_larger(1, fk_step_for_work(2 * work)), filter_blocks, p);
     double done = (p->k + (double)end / (double)n) / f->layout->d;
-    if (f->poll.fn && f->poll.fn(f->poll.data, done)) status = fk_fail(err, FK_STATUS_INTERRUPTED, "interrupted");
+    status = fk_look_up(&f->poll, done, err);
   }
   if (p->more.memory) fk_scratch_free(&p->more);
   free(order);

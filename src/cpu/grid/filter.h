@@ -1,7 +1,6 @@
 /* Separable filters on the blocks of a grid: one dimension after the other, on several planes of numbers for each
  * cell, where a pass may mix the planes. */
-#ifndef FK_CPU_GRID_FILTER_H
-#define FK_CPU_GRID_FILTER_H
+#pragma once
 
 #include "blocks.h"
 #include "kernels.h"
@@ -36,5 +35,3 @@ void *fk_filter_taps(const struct fk_grid_ops *ops, void *memory, int number, co
 enum fk_status fk_filter_run(const struct fk_filter *filter, const struct fk_blocks *in,
                              const struct fk_blocks *needed, struct fk_blocks *result, struct fk_blocks *between,
                              struct fk_error *err);
-
-#endif

@@ -14,8 +14,7 @@
  * a grid can only be cleared or freed. b and points are finite; with `single`, b far from the ends of a float's
  * range.
  */
-#ifndef FK_CPU_GRID_GRID_H
-#define FK_CPU_GRID_GRID_H
+#pragma once
 
 #include "../../core/bytes.h"
 #include "../../grid/points.h"
@@ -91,5 +90,3 @@ double fk_grid_seconds(const struct fk_grid_work *work, const struct fk_window *
 double fk_grid_bytes(const struct fk_grid_work *work, const struct fk_window *window, bool single);
 /* On one thread: the same window for any number of them. */
 fk_grid_cost fk_grid_seconds_alone;
-
-#endif

@@ -5,8 +5,7 @@
  * starts at the cell below and may stick out at the upper end; so points are spread to, and read from, a padded
  * copy, the scratch.
  */
-#ifndef FK_CPU_GRID_KERNELS_H
-#define FK_CPU_GRID_KERNELS_H
+#pragma once
 
 #include "../tile.h"
 #include "grid.h"
@@ -80,5 +79,3 @@ extern const struct fk_grid_isa fk_grid_avx2, fk_grid_avx512;
 
 /* Of the instruction set that cpu/isa.c has chosen. */
 const struct fk_grid_ops *fk_grid_ops(bool single);
-
-#endif

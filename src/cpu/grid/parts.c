@@ -51,7 +51,7 @@ enum fk_status fk_grid_take(struct fk_grid *g, struct fk_bytes *from, const int 
 
 enum fk_status fk_envelope_put(struct fk_envelope *e, struct fk_bytes *to, struct fk_error *err) {
   size_t bytes = sizeof(double) << e->spec.d;
-  if (!fk_envelope_gather(e)) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a part of a bound");
+  if (!fk_envelope_gather(e)) return fk_no_memory(err, 0, "a part of a bound");
   fk_bytes_put(to, &e->mass, sizeof e->mass);
   fk_bytes_put(to, &e->cells.n, sizeof e->cells.n);
   fk_bytes_put(to, e->cells.keys, sizeof *e->cells.keys * (size_t)e->cells.n);
@@ -75,7 +75,7 @@ enum fk_status fk_envelope_join(struct fk_envelope *e, struct fk_bytes *from, do
     memcpy(&key, keys + sizeof key * (size_t)i, sizeof key);
     if (!fk_bytes_get(from, corner, sizeof *corner * (size_t)corners)) return too_short(err);
     int64_t at = fk_blocks_insert(&e->found[0], key);
-    if (at < 0) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a part of a bound");
+    if (at < 0) return fk_no_memory(err, 0, "a part of a bound");
     struct fk_envelope_filled *cell = fk_blocks_at(&e->found[0], at);
     for (int64_t c = 0; c < corners; c++) cell->corner[c] += scale * corner[c];
   }

@@ -4,16 +4,17 @@
 #include <string.h>
 
 #include "../../core/aligned.h"
+#include "../../core/costs.h"
 #include "../../core/count.h"
 #include "../../core/pool.h"
 #include "../../core/threads.h"
 
 /* Points are sorted in shares, more than there are threads, as one of these may be late. */
-enum { PIECE = 1024, LEAST_SHARE = 32768 };
+enum { PIECE = 1024 };
 static int most_shares(int threads) { return threads > 1 ? 4 * threads : 1; }
 
 static enum fk_status no_memory(struct fk_error *err) {
-  return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for points in the order of the grid");
+  return fk_no_memory(err, 0, "points in the order of the grid");
 }
 
 enum fk_status fk_sorter_init(struct fk_sorter *s, const struct fk_layout *layout, const struct fk_grid_ops *ops,
@@ -42,8 +43,8 @@ void fk_batch_free(struct fk_batch *b) {
 }
 
 int64_t fk_batch_size(int64_t left, int64_t blocks) {
-  enum { LEAST = 1 << 20, FIRST = 1 << 20, MOST = 1 << 22, PER_BLOCK = 2048 };
-  int64_t size = blocks ? fk_smaller(fk_larger(blocks * PER_BLOCK, LEAST), MOST) : FIRST;
+  const struct fk_grid_cpu_costs *c = &fk_costs.grid_cpu;
+  int64_t size = fk_smaller(fk_larger(blocks * c->batch_block, c->batch_least), c->batch_most);
   return left < 2 * size ? left : size;
 }
 
@@ -169,11 +170,10 @@ struct cutting {
   struct fk_batch *batch;
 };
 
-static void find_bounds(void *data, int64_t first, int64_t end, int slot) {
+static void find_bounds(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct cutting *cutting = data;
   const struct fk_grid_ops *ops = cutting->sorter->ops;
   int d = cutting->sorter->layout->d;
-  (void)slot;
   for (int64_t i = first; i < end; i++) {
     struct fk_chunk *a = &cutting->batch->chunk[i];
     int64_t low[FK_GRID_MAX_D], high[FK_GRID_MAX_D];
@@ -215,20 +215,18 @@ struct sorting {
   atomic_bool failed, outside;
 };
 
-static void find_share(void *data, int64_t t, int64_t end, int slot) {
+static void find_share(void *data, int64_t t, FK_UNUSED int64_t end, FK_UNUSED int slot) {
   struct sorting *s = data;
   bool inside = true;
-  (void)end, (void)slot;
   if (!find(s->sorter, s->points, s->first, s->n * t / s->shares, s->n * (t + 1) / s->shares, s->n,
             &s->sorter->finders[t], &inside))
     s->failed = true;
   if (!inside) s->outside = true;
 }
 
-static void scatter_share(void *data, int64_t t, int64_t end, int slot) {
+static void scatter_share(void *data, int64_t t, FK_UNUSED int64_t end, FK_UNUSED int slot) {
   struct sorting *s = data;
   struct fk_finder *f = &s->sorter->finders[t];
-  (void)end, (void)slot;
   if (!s->failed && !s->outside)
     scatter(s->sorter, s->n * t / s->shares, s->n * (t + 1) / s->shares, s->n, f->place, s->batch);
   if (f->place) memset(f->place, 0, (size_t)fk_smaller(f->keys.n + 1, f->capacity) * sizeof *f->place);
@@ -239,8 +237,8 @@ enum fk_status fk_batch_sort(struct fk_sorter *s, const struct fk_grid_points *p
   if (!reserve(s, n, b)) return no_memory(err);
   b->first = first;
   b->n = n;
-  int threads = (int)fk_smaller(s->threads, 1 + n / 65536);
-  int shares = (int)fk_smaller(most_shares(threads), 1 + n / LEAST_SHARE);
+  int threads = (int)fk_smaller(s->threads, 1 + n / fk_costs.grid_cpu.sort_thread);
+  int shares = (int)fk_smaller(most_shares(threads), 1 + n / fk_costs.grid_cpu.sort_share);
   struct sorting sorting = {.sorter = s, .points = points, .first = first, .n = n, .shares = shares, .batch = b};
   fk_parallel_for(threads, shares, 1, find_share, &sorting);
   if (!sorting.failed && !sorting.outside) sorting.failed = !place(s, shares, b);

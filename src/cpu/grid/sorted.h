@@ -1,7 +1,6 @@
 /* Points in the order of the grid's blocks, a batch at a time: a batch is sorted within the caches, and only a
  * batch has to be in memory where points are used once. */
-#ifndef FK_CPU_GRID_SORTED_H
-#define FK_CPU_GRID_SORTED_H
+#pragma once
 
 #include "blocks.h"
 #include "kernels.h"
@@ -61,5 +60,3 @@ struct fk_sorted {
   int64_t n, n_batches;
   struct fk_batch *batches;
 };
-
-#endif

@@ -171,9 +171,8 @@ struct clearing {
   int64_t from;
 };
 
-static void clear_blocks(void *data, int64_t first, int64_t end, int slot) {
+static void clear_blocks(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct clearing *c = data;
-  (void)slot;
   for (int64_t i = c->from + first; i < c->from + end; i++)
     memset(fk_blocks_at(c->blocks, i), 0, c->blocks->bytes);
 }

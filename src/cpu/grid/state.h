@@ -1,6 +1,5 @@
 /* What the files of the grid engine share: the grid itself, and pieces of work on its blocks. */
-#ifndef FK_CPU_GRID_STATE_H
-#define FK_CPU_GRID_STATE_H
+#pragma once
 
 #include "grid.h"
 #include "sorted.h"
@@ -65,5 +64,3 @@ enum fk_status fk_grid_each_batch(struct fk_grid *g, const struct fk_grid_points
                                   void *data, struct fk_error *err);
 enum fk_status fk_grid_each_sorted(struct fk_grid *g, const struct fk_sorted *points, fk_batch_fn fn, void *data,
                                    struct fk_error *err);
-
-#endif

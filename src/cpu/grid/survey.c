@@ -101,5 +101,5 @@ enum fk_status fk_grid_survey(const struct fk_grid_points *points, double all, i
     fk_blocks_free(&s.boxes[i]);
     free(s.counts[i]);
   }
-  return fits ? FK_STATUS_OK : fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a survey of the points");
+  return fits ? FK_STATUS_OK : fk_no_memory(err, 0, "a survey of the points");
 }

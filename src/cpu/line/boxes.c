@@ -37,6 +37,8 @@ static int64_t count_many(const struct fk_line_boxes *b) {
   return many;
 }
 
+double fk_line_gaussian(FK_UNUSED const void *of, double u) { return exp(-u * u / 2); }
+
 double fk_line_number_at(const struct fk_line_boxes *b, double x) { return floor((x - b->origin) / b->width); }
 double fk_line_number_of(const struct fk_line_boxes *b, int64_t box) {
   return fk_line_number_at(b, b->x[b->first[box]]);
@@ -45,11 +47,10 @@ static double middle_of(const struct fk_line_boxes *b, int64_t box) {
   return b->origin + (fk_line_number_of(b, box) + 0.5) * b->width;
 }
 
-bool fk_line_cut(struct fk_line_boxes *b, const double *x, const double *low, int64_t n) {
-  int64_t count = 0;
-  b->x = x;
-  b->low = low;
-  b->count = 0;
+/* Fills in `first` and `count`. */
+static bool cut(struct fk_line_boxes *b) {
+  const double *x = b->x;
+  int64_t n = b->n, count = 0;
   for (int64_t i = 0; i < n; i++) count += i == 0 || fk_line_number_at(b, x[i]) != fk_line_number_at(b, x[i - 1]);
   b->first = malloc(sizeof *b->first * (size_t)(count + 1));
   if (!b->first) return false;
@@ -131,7 +132,7 @@ static void set_kernels(struct line *s) {
 }
 
 static double charge_of(const struct fk_line_spec *spec, int64_t i, int64_t column) {
-  return spec->charges[i + column * spec->sources.first[spec->sources.count]];
+  return spec->charges[i + column * spec->sources.n];
 }
 
 static void charge_nodes(const struct line *s, int64_t box, double *charges) {
@@ -154,10 +155,9 @@ static void charge_nodes(const struct line *s, int64_t box, double *charges) {
   }
 }
 
-static void charge_boxes(void *data, int64_t first, int64_t end, int slot) {
+static void charge_boxes(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct line *s = data;
   const struct fk_line_spec *spec = s->spec;
-  (void)slot;
   for (int64_t box = first; box < end; box++) {
     for (int64_t g = 0; g < spec->n_guards; g++) {
       double sum = 0;
@@ -290,8 +290,7 @@ static enum fk_status fill(struct line *s, const struct fk_opts *opts, struct fk
   int threads = fk_threads_for_work(opts->threads, work * (double)spec->targets.count);
   struct fk_loop loop = {threads, spec->targets.count, fk_step_for_work(work), work / 8};
   if (!make_room(s, threads))
-    return fk_fail(err, FK_STATUS_ALLOC, "no memory for sums over %.0f points",
-                   (double)spec->sources.first[count]);
+    return fk_fail(err, FK_STATUS_ALLOC, "out of memory for sums over %.0f points", (double)spec->sources.n);
   set_nodes(&s->nodes);
   s->tabled = (double)count_many(&spec->sources) * (double)count_many(&spec->targets) > OFFSETS;
   if (s->tabled) set_kernels(s);
@@ -301,16 +300,21 @@ static enum fk_status fill(struct line *s, const struct fk_opts *opts, struct fk
   return fk_loop_run(&loop, &opts->poll, fill_boxes, s, err);
 }
 
-enum fk_status fk_line_run(const struct fk_line_spec *spec, const struct fk_opts *opts, struct fk_error *err) {
+enum fk_status fk_line_run(struct fk_line_spec *spec, const struct fk_opts *opts, struct fk_error *err) {
   struct line *s = calloc(1, sizeof *s);
-  if (!s) return fk_fail(err, FK_STATUS_ALLOC, "no memory for the nodes of boxes");
+  if (!s) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for the nodes of boxes");
   s->spec = spec;
-  enum fk_status status = fill(s, opts, err);
+  enum fk_status status =
+      cut(&spec->sources) && cut(&spec->targets)
+          ? fill(s, opts, err)
+          : fk_fail(err, FK_STATUS_ALLOC, "out of memory for the boxes of %.0f points", (double)spec->sources.n);
   fk_scratch_free(&s->scratch);
   free(s->charges);
   free(s->memory);
   free(s->box_weights);
   free(s->weights);
   free(s);
+  free(spec->sources.first);
+  free(spec->targets.first);
   return status;
 }

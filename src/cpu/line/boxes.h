@@ -6,8 +6,7 @@
  * than 1e-8 of the weights within FK_LINE_REACH, kernels further away than 6 hardly matter to its digits, and
  * where it is more than 1e-12 of all weights, those beyond FK_LINE_REACH, 5e-27, neither. Where it is less, the
  * place is alone, and whoever asked has to take its sums point by point. */
-#ifndef FK_CPU_LINE_BOXES_H
-#define FK_CPU_LINE_BOXES_H
+#pragma once
 
 #include "../../fk.h"
 
@@ -23,12 +22,12 @@ enum {
 /* Runs of places in the same of all boxes from `origin` on, both ways; boxes ascend. */
 struct fk_line_boxes {
   const double *x, *low; /* low parts of double-doubles; NULL: 0 */
+  int64_t n;
   double origin, width;
+  /* While fk_line_run() is under way: */
   int64_t count;
   int64_t *first; /* count + 1 */
 };
-/* Fills in all but origin and width; false: there is no memory. The caller frees `first`. */
-bool fk_line_cut(struct fk_line_boxes *b, const double *x, const double *low, int64_t n);
 double fk_line_number_at(const struct fk_line_boxes *b, double x);
 double fk_line_number_of(const struct fk_line_boxes *b, int64_t box);
 int64_t fk_line_box_from(const struct fk_line_boxes *b, double number); /* the first from a number on */
@@ -58,7 +57,7 @@ struct fk_line_term {
 /* sum_i charges[i, column] values[kind](x_i - y_j) of each term. */
 struct fk_line_spec {
   struct fk_line_boxes sources, targets;      /* of the same origin and width */
-  double (*kernel)(const void *of, double u); /* smooth */
+  double (*kernel)(const void *of, double u); /* smooth, as fk_line_gaussian() */
   /* The kinds of values, of kernels k at u. */
   void (*kinds)(const double *k, const double *u, int count, const void *of, double (*values)[FK_LINE_NODES]);
   int64_t n_columns, n_guards; /* the first columns are guards: none of their charges is negative */
@@ -69,6 +68,5 @@ struct fk_line_spec {
   void (*finish)(const void *of, const struct fk_line_place *place); /* on any thread */
   const void *of;
 };
-enum fk_status fk_line_run(const struct fk_line_spec *spec, const struct fk_opts *opts, struct fk_error *err);
-
-#endif
+double fk_line_gaussian(const void *of, double u);
+enum fk_status fk_line_run(struct fk_line_spec *spec, const struct fk_opts *opts, struct fk_error *err);

@@ -5,6 +5,7 @@
 
 #include "../../core/costs.h"
 #include "../../core/gauss.h"
+#include "../../core/plan.h"
 #include "../../core/pool.h"
 #include "../../core/threads.h"
 #include "boxes.h"
@@ -43,16 +44,14 @@ static double cdf_at(const struct fk_cdf_spec *spec, double y) {
   return sum;
 }
 
-static void fill(void *data, int64_t first, int64_t end, int slot) {
+static void fill(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct cdf *v = data;
-  (void)slot;
   for (int64_t j = first; j < end; j++) v->out[j] = cdf_at(v->spec, v->y[j]);
 }
 
 static enum fk_status by_pairs(struct cdf *v, int64_t m, const struct fk_opts *opts, struct fk_error *err) {
-  double work = 30.0 * (double)v->spec->n;
-  struct fk_loop loop = {fk_threads_for_work(opts->threads, work * (double)m), m, fk_step_for_work(work),
-                         work / 3};
+  const double work = (double)v->spec->n * fk_plan_pair_work(FK_OP_CDF, 1, 1);
+  const struct fk_loop loop = fk_loop_of(opts->threads, m, work);
   return fk_loop_run(&loop, &opts->poll, fill, v, err);
 }
 
@@ -63,9 +62,8 @@ static double kernel(const void *of, double u) {
   return below(v->spec, -u);
 }
 
-static void kinds(const double *k, const double *u, int count, const void *of, double (*values)[FK_LINE_NODES]) {
-  (void)u;
-  (void)of;
+static void kinds(const double *k, FK_UNUSED const double *u, int count, FK_UNUSED const void *of,
+                  double (*values)[FK_LINE_NODES]) {
   memcpy(values[0], k, sizeof *k * (size_t)count);
 }
 
@@ -93,7 +91,8 @@ static enum fk_status by_boxes(struct cdf *v, int64_t m, const struct fk_opts *o
   double *places = malloc(sizeof *places * (size_t)m), low = spec->x[0];
   enum fk_status status = FK_STATUS_OK;
   v->order = malloc(sizeof *v->order * (size_t)m);
-  sums.sources.width = sums.targets.width = 1;
+  sums.sources = (struct fk_line_boxes){.x = u, .n = n, .width = 1};
+  sums.targets = (struct fk_line_boxes){.x = places, .n = m, .width = 1};
   sums.charges = charges;
   if (charges && u && places && v->order) {
     for (int64_t i = 0; i < n; i++) charges[i] = weight_of(spec, i);
@@ -102,12 +101,9 @@ static enum fk_status by_boxes(struct cdf *v, int64_t m, const struct fk_opts *o
     for (int64_t j = 0; j < m; j++)
       places[j] = fmin(fmax((v->y[j] - low) / spec->h, -2 * FK_LINE_REACH), u[n - 1] + 2 * FK_LINE_REACH);
   }
-  if (!charges || !u || !places || !v->order || !fk_line_sort(places, v->order, m) ||
-      !fk_line_cut(&sums.sources, u, NULL, n) || !fk_line_cut(&sums.targets, places, NULL, m))
-    status = fk_fail(err, FK_STATUS_ALLOC, "no memory for the boxes of %.0f points", (double)n);
+  if (!charges || !u || !places || !v->order || !fk_line_sort(places, v->order, m))
+    status = fk_fail(err, FK_STATUS_ALLOC, "out of memory for the boxes of %.0f points", (double)n);
   if (!status) status = fk_line_run(&sums, opts, err);
-  free(sums.sources.first);
-  free(sums.targets.first);
   free(charges);
   free(u);
   free(places);

@@ -39,11 +39,6 @@ struct sums {
   struct fk_line_term *terms;
 };
 
-static double gaussian(const void *of, double u) {
-  (void)of;
-  return exp(-u * u / 2);
-}
-
 static double factor_at(const struct sums *s, double u) {
   const double *f = s->task->factor, half = u * u / 2;
   return s->plain ? 1 : f[0] + half * (f[1] + half * f[2]);
@@ -169,32 +164,16 @@ static void finish(const void *of, const struct fk_line_place *place) {
 
 /* ---- points ----------------------------------------------------------------------------------- */
 
-struct whitening {
-  const struct fk_whitening *by;
-  const struct fk_matrix *x;
-  double *u;
-};
-
-static void whiten_blocks(void *data, int64_t first, int64_t end, int slot) {
-  const struct whitening *w = data;
-  double work[FK_BLOCK];
-  (void)slot;
-  for (int64_t at = first * FK_BLOCK; at < fk_smaller(w->x->n, end * FK_BLOCK); at += FK_BLOCK) {
-    int64_t count = fk_smaller(w->x->n - at, FK_BLOCK);
-    fk_whiten(w->by, w->x, NULL, at, count, w->u + at, count, work);
-  }
-}
-
 /* Whitened, in the order of their boxes, unless they reach too far. */
 static enum fk_status place_points(const struct sums *s, const struct fk_matrix *x, double *u, int64_t *order,
                                    int threads, bool *far, struct fk_error *err) {
-  struct whitening whitening = {s->task->whitening, x, u};
   double low, high;
-  fk_parallel_for(threads, fk_pieces(x->n, FK_BLOCK), fk_step_for_bytes(16 * FK_BLOCK), whiten_blocks, &whitening);
+  enum fk_status status = fk_whiten_points(s->task->whitening, threads, x, 0, x->n, u, x->n, err);
+  if (status) return status;
   fk_range(u, x->n, threads, &low, &high);
   *far = *far || !(fmax(-low, high) <= fk_costs.as_exact.reach);
   if (*far || fk_line_sort(u, order, x->n)) return FK_STATUS_OK;
-  return fk_fail(err, FK_STATUS_ALLOC, "no memory for the boxes of %.0f points", (double)x->n);
+  return fk_fail(err, FK_STATUS_ALLOC, "out of memory for the boxes of %.0f points", (double)x->n);
 }
 
 /* Columns in the sources' order. False: of sizes that might underflow, times kernels. */
@@ -256,8 +235,6 @@ static bool make_room(struct sums *s, int64_t **source_order) {
 
 static void free_room(struct sums *s, int64_t *source_order) {
   bool apart = s->task->targets.data != NULL;
-  free(s->spec.sources.first);
-  free(s->spec.targets.first);
   free(apart ? s->at : NULL);
   free(apart ? s->order : NULL);
   free(s->u);
@@ -277,7 +254,7 @@ static enum fk_status by_boxes(struct sums *s, const struct fk_opts *opts, bool 
   bool far = false;
   enum fk_status status = FK_STATUS_OK;
   if (!make_room(s, &order))
-    status = fk_fail(err, FK_STATUS_ALLOC, "no memory for the boxes of %.0f points", (double)s->n);
+    status = fk_fail(err, FK_STATUS_ALLOC, "out of memory for the boxes of %.0f points", (double)s->n);
   if (!status) status = place_points(s, &task->sources, s->u, order, threads, &far, err);
   if (!status && task->targets.data) status = place_points(s, &task->targets, s->at, s->order, threads, &far, err);
   *may = !status && !far && set_charges(s, order);
@@ -285,9 +262,9 @@ static enum fk_status by_boxes(struct sums *s, const struct fk_opts *opts, bool 
     set_terms(s);
     spec->charges = s->charges;
     spec->terms = s->terms;
-    if (!fk_line_cut(&spec->sources, s->u, NULL, s->n) || !fk_line_cut(&spec->targets, s->at, NULL, s->m))
-      status = fk_fail(err, FK_STATUS_ALLOC, "no memory for the boxes of %.0f points", (double)s->n);
-    if (!status) status = fk_line_run(spec, opts, err);
+    spec->sources = (struct fk_line_boxes){.x = s->u, .n = s->n, .width = 1};
+    spec->targets = (struct fk_line_boxes){.x = s->at, .n = s->m, .width = 1};
+    status = fk_line_run(spec, opts, err);
   }
   free_room(s, order);
   return status;
@@ -306,8 +283,7 @@ static enum fk_status sums(const struct fk_task *task, const struct fk_opts *opt
   struct sums s = {.task = task, .n = task->sources.n, .m = fk_n_targets(task)};
   bool may;
   s.plain = f[0] == 1 && f[1] == 0 && f[2] == 0;
-  s.spec = (struct fk_line_spec){.kernel = gaussian, .kinds = kinds, .finish = finish, .of = &s};
-  s.spec.sources.width = s.spec.targets.width = 1;
+  s.spec = (struct fk_line_spec){.kernel = fk_line_gaussian, .kinds = kinds, .finish = finish, .of = &s};
   s.spec.n_guards = 1 + (task->values == FK_VALUES_COLUMNS ? task->n_columns : 0);
   enum fk_status status = by_boxes(&s, opts, &may, err);
   if (status) return status;
@@ -338,10 +314,6 @@ static bool supports(const struct fk_work *work, const struct fk_opts *opts) {
          !others && (asked || exact_seconds(work, opts, 1) >= fk_costs.line.exact);
 }
 
-static enum fk_status available(const struct fk_opts *opts, struct fk_error *err) {
-  return fk_engine_exact_cpu.available(opts, err);
-}
-
 static double seconds(const struct fk_work *work, const struct fk_opts *opts) {
   const struct fk_line_costs *c = &fk_costs.line;
   if (opts->methods & FK_METHOD_LINE) return 0;
@@ -355,7 +327,6 @@ const struct fk_engine fk_engine_line = {
     .kind = FK_ENGINE_FAST,
     .operations = FK_CAN(FK_OP_SUMS) | FK_CAN(FK_OP_LOGS) | FK_CAN(FK_OP_COORDINATES),
     .supports = supports,
-    .available = available,
     .seconds = seconds,
     .describe = describe,
     .sums = sums,

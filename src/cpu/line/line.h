@@ -1,8 +1,7 @@
 /* One dimension: Gaussian sums, moments of local fits and distribution functions by boxes (boxes.h), in O(n + m),
  * and sums of kernels of bounded reach by blocks of sorted points (windows.c), in O((n + m) log n). The sums are
  * those of fk_engine_line, which the planner knows. */
-#ifndef FK_CPU_LINE_LINE_H
-#define FK_CPU_LINE_LINE_H
+#pragma once
 
 #include "../../fk.h"
 
@@ -62,5 +61,3 @@ struct fk_windows {
 /* At y; NULL: at the n points, each without itself. sums: m x 2, left and right. */
 enum fk_status fk_window_sums(const struct fk_windows *of, const double *y, int64_t m, const struct fk_opts *opts,
                               double *sums, struct fk_stats *stats, struct fk_error *err);
-
-#endif

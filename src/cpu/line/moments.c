@@ -21,11 +21,6 @@ struct line {
   int64_t m;
 };
 
-static double gaussian(const void *of, double u) {
-  (void)of;
-  return exp(-u * u / 2);
-}
-
 /* k u^j */
 static void powers(const double *k, const double *u, int count, const void *of, double (*values)[FK_LINE_NODES]) {
   const struct line *s = of;
@@ -135,10 +130,12 @@ static enum fk_status sum(struct line *s, const double *at, const struct fk_opts
   struct fk_line_spec *spec = &s->spec;
   double range = of->x[of->n - 1] - of->x[0];
   bool narrow = range > 0 && range < 1;
-  *spec = (struct fk_line_spec){.kernel = gaussian, .kinds = powers, .finish = finish_place, .of = s};
-  spec->sources.origin = narrow ? of->x[0] : 0;
-  spec->sources.width = narrow ? range : 1;
+  *spec = (struct fk_line_spec){.kernel = fk_line_gaussian, .kinds = powers, .finish = finish_place, .of = s};
+  spec->sources = (struct fk_line_boxes){
+      .x = of->x, .low = of->low, .n = of->n, .origin = narrow ? of->x[0] : 0, .width = narrow ? range : 1};
   spec->targets = spec->sources;
+  spec->targets.n = s->m;
+  if (at) spec->targets.x = at, spec->targets.low = of->at_low;
   spec->n_columns = 1 + of->t;
   spec->n_guards = 1;
   spec->n_terms = s->masses + s->slopes * of->t;
@@ -146,9 +143,8 @@ static enum fk_status sum(struct line *s, const double *at, const struct fk_opts
   struct fk_line_term *terms = malloc(sizeof *terms * (size_t)spec->n_terms);
   s->charges = malloc(sizeof *s->charges * (size_t)(of->n * spec->n_columns));
   enum fk_status status = FK_STATUS_OK;
-  if (!terms || !s->charges || !fk_line_cut(&spec->sources, of->x, of->low, of->n) ||
-      !fk_line_cut(&spec->targets, at ? at : of->x, at ? of->at_low : of->low, s->m))
-    status = fk_fail(err, FK_STATUS_ALLOC, "no memory for the boxes of %.0f points", (double)of->n);
+  if (!terms || !s->charges)
+    status = fk_fail(err, FK_STATUS_ALLOC, "out of memory for the boxes of %.0f points", (double)of->n);
   if (!status) {
     set_charges(s);
     set_terms(s, terms);
@@ -156,8 +152,6 @@ static enum fk_status sum(struct line *s, const double *at, const struct fk_opts
     spec->terms = terms;
     status = fk_line_run(spec, opts, err);
   }
-  free(spec->sources.first);
-  free(spec->targets.first);
   free(s->charges);
   free(terms);
   return status;
@@ -169,6 +163,6 @@ enum fk_status fk_line_moments(const struct fk_line *of, const double *at, int64
   struct line s = {.of = of, .all = all, .others = others, .m = m, .masses = of->order + 1};
   s.slopes = of->order > 0 ? 2 : 1;
   enum fk_status status = sum(&s, at, opts, err);
-  fk_plan_describe(opts, "boxes", (double)of->n * (double)m, started, stats);
+  fk_plan_describe(opts, FK_OP_LINE_MOMENTS, (double)of->n * (double)m, started, stats->threads, stats);
   return status;
 }

@@ -93,10 +93,9 @@ static void join(const struct tree *t, int level, int64_t block) {
 }
 
 /* No window has a block that is longer than the reach: it stays empty, as its powers might overflow. */
-static void fill_blocks(void *data, int64_t begin, int64_t end, int slot) {
+static void fill_blocks(void *data, int64_t begin, int64_t end, FK_UNUSED int slot) {
   const struct level *level = data;
   const struct tree *t = level->tree;
-  (void)slot;
   for (int64_t block = begin; block < end; block++) {
     double length = t->of->x[end_point(t, level->at, block) - 1] - t->of->x[first_point(level->at, block)];
     if (!(length <= t->of->reach)) continue;
@@ -117,8 +116,9 @@ static enum fk_status plant(struct tree *t, int threads, struct fk_error *err) {
   }
   t->moments = calloc((size_t)blocks, 2 * sizeof *t->moments * (size_t)count);
   if (!t->moments)
-    return fk_fail(err, FK_STATUS_ALLOC, "no memory for the moments of %.0f points", (double)t->of->n);
+    return fk_fail(err, FK_STATUS_ALLOC, "out of memory for the moments of %.0f points", (double)t->of->n);
   double work = 2 * count * (LEAF + count);
+  threads = fk_threads_for_work(threads, work * (double)leaves);
   for (struct level level = {t, 0}; level.at < t->levels; level.at++, leaves = fk_pieces(leaves, 2))
     fk_parallel_for(threads, leaves, fk_step_for_work(work), fill_blocks, &level);
   return FK_STATUS_OK;
@@ -193,10 +193,9 @@ struct values {
   double *sums;
 };
 
-static void fill(void *data, int64_t begin, int64_t end, int slot) {
+static void fill(void *data, int64_t begin, int64_t end, FK_UNUSED int slot) {
   const struct values *v = data;
   const struct fk_windows *of = v->tree->of;
-  (void)slot;
   for (int64_t j = begin; j < end; j++) {
     double y = v->y ? v->y[j] : of->x[j];
     int64_t left_end = j, right_first = j + 1;
@@ -211,14 +210,13 @@ static void fill(void *data, int64_t begin, int64_t end, int slot) {
 
 enum fk_status fk_window_sums(const struct fk_windows *of, const double *y, int64_t m, const struct fk_opts *opts,
                               double *sums, struct fk_stats *stats, struct fk_error *err) {
-  double started = fk_seconds(), work = 40.0 * of->count * of->count;
-  int threads = fk_threads_for_work(opts->threads, work * (double)m + 4.0 * of->count * (double)of->n);
+  double started = fk_seconds(), work = fk_plan_pair_work(FK_OP_WINDOWS, 1, (double)of->count * of->count);
   struct tree tree = {.of = of};
   struct values values = {.tree = &tree, .y = y, .m = m, .sums = sums};
-  struct fk_loop loop = {threads, m, fk_step_for_work(work), work};
-  enum fk_status status = plant(&tree, threads, err);
+  const struct fk_loop loop = fk_loop_of(opts->threads, m, work);
+  enum fk_status status = plant(&tree, opts->threads, err);
   if (!status) status = fk_loop_run(&loop, &opts->poll, fill, &values, err);
   free(tree.moments);
-  fk_plan_describe(opts, "windows", (double)of->n * (double)m, started, stats);
+  fk_plan_describe(opts, FK_OP_WINDOWS, (double)of->n * (double)m, started, loop.threads, stats);
   return status;
 }

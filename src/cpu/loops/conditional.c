@@ -83,36 +83,32 @@ static double exponents_of(const struct fk_walk_group *g, int64_t panel, double 
 }
 
 /* The largest exponent at the place. */
-static bool top_opens(struct fk_walk_group *g, int64_t node, const double *bound) {
-  (void)node;
+static bool top_opens(struct fk_walk_group *g, FK_UNUSED int64_t node, const double *bound) {
   return *bound > ((const struct conditional_place *)g->room)->top;
 }
 
-static void top_panel(struct fk_walk_group *g, int64_t panel, const double *bound) {
+static void top_panel(struct fk_walk_group *g, int64_t panel, FK_UNUSED const double *bound) {
   struct conditional_place *place = g->room;
   double t[FK_NEAR_POINTS];
-  (void)bound;
   exponents_of(g, panel, t);
   for (int i = 0; i < FK_NEAR_POINTS; i++) place->top = t[i] > place->top ? t[i] : place->top;
 }
 
 /* The points that count, in their order. */
-static bool list_opens(struct fk_walk_group *g, int64_t node, const double *gaps) {
+static bool list_opens(struct fk_walk_group *g, int64_t node, FK_UNUSED const double *gaps) {
   double bound;
-  (void)gaps;
   bound_gap(g, node, &bound);
   return bound >= ((const struct conditional_place *)g->room)->least;
 }
 
 /* Most panels have points that all count, or none. */
-static void list_panel(struct fk_walk_group *group, int64_t panel, const double *gaps) {
+static void list_panel(struct fk_walk_group *group, int64_t panel, FK_UNUSED const double *gaps) {
   const struct fk_walk *w = group->walk;
   struct conditional_place *g = group->room;
   double *t = g->weight + g->count, *c = g->centre + g->count, *narrow = g->narrow ? g->narrow + g->count : NULL;
   const double *centre = fk_walk_values(w, CENTRE, panel), *own = fk_walk_values(w, NARROW, panel);
   const double *low = g->low ? fk_walk_values(w, CENTRE_LOW, panel) : NULL;
   bool all = exponents_of(group, panel, t) >= g->least;
-  (void)gaps;
   for (int i = 0, at = 0; low && i < FK_NEAR_POINTS; i++) {
     g->low[g->count + at] = low[i];
     g->number[g->count + at] = (double)(panel * FK_NEAR_POINTS + i);

@@ -1,7 +1,6 @@
 /* Distribution functions of conditional densities, one y given x, and their inverses, in
  * double, exactly. */
-#ifndef FK_CPU_LOOPS_CONDITIONAL_H
-#define FK_CPU_LOOPS_CONDITIONAL_H
+#pragma once
 
 #include "../../fk.h"
 
@@ -39,5 +38,3 @@ struct fk_probability {
 enum fk_status fk_conditional_quantiles(const struct fk_conditional *of, const struct fk_probability *p,
                                         int64_t count, const struct fk_opts *opts, double *out, double *nearest,
                                         struct fk_stats *stats, struct fk_error *err);
-
-#endif

@@ -29,19 +29,17 @@ static void cubes_point(const void *data, int64_t point, double *weight) {
 }
 
 /* Rounding is monotone: what is out of reach of a box is so of the points in it. */
-static bool cubes_opens(struct fk_walk_group *g, int64_t node, const double *gaps) {
+static bool cubes_opens(struct fk_walk_group *g, int64_t node, FK_UNUSED const double *gaps) {
   const struct fk_walk *w = g->walk;
   const double *box = fk_walk_box(w, node), *reach = ((const struct cubes *)w->of)->of->reach;
-  (void)gaps;
   for (int64_t k = 0; k < w->d; k++)
     if (!(box[k] - g->y[k] <= reach[k] && g->y[k] - box[w->d + k] <= reach[k])) return false;
   return true;
 }
 
-static void cubes_panel(struct fk_walk_group *g, int64_t panel, const double *gaps) {
+static void cubes_panel(struct fk_walk_group *g, int64_t panel, FK_UNUSED const double *gaps) {
   const struct fk_walk *w = g->walk;
   struct cubes_room *room = g->room;
-  (void)gaps;
   room->tile.points = fk_walk_panel(w, panel);
   room->tile.weights = fk_walk_values(w, 0, panel);
   if (w->own && g->first / FK_NEAR_POINTS == panel) {
@@ -87,7 +85,7 @@ enum fk_status fk_cube_sums(const struct fk_cubes *of, const struct fk_opts *opt
       .group = cubes_target,
   };
   double *narrow = malloc(sizeof(double) * (size_t)of->d);
-  if (!narrow) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for kernels of bounded reach");
+  if (!narrow) return fk_no_memory(err, 0, "kernels of bounded reach");
   for (int64_t k = 0; k < of->d; k++) narrow[k] = 1 / of->reach[k];
   const struct cubes s = {of, narrow};
   struct fk_walk walk = {

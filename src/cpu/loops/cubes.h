@@ -1,7 +1,6 @@
 /* Sums of polynomial kernels of bounded reach, in several dimensions: over the points in a cube about each target,
  * in double. */
-#ifndef FK_CPU_LOOPS_CUBES_H
-#define FK_CPU_LOOPS_CUBES_H
+#pragma once
 
 #include "../../core/polynomial.h"
 #include "../../fk.h"
@@ -19,5 +18,3 @@ struct fk_cubes {
 };
 enum fk_status fk_cube_sums(const struct fk_cubes *of, const struct fk_opts *opts, struct fk_stats *stats,
                             struct fk_error *err);
-
-#endif

@@ -33,23 +33,21 @@ static void derivatives_point(const void *data, int64_t point, double *values) {
   values[PRECISION] = 1 / (f * f);
 }
 
-static bool derivatives_opens(struct fk_walk_group *g, int64_t node, const double *gaps) {
+static bool derivatives_opens(struct fk_walk_group *g, int64_t node, FK_UNUSED const double *gaps) {
   const struct fk_walk *w = g->walk;
   const struct derivatives_room *room = g->room;
   double squares[FK_NEAR_TARGETS], least = fk_walk_node(w, node)[0];
   bool any = false;
-  (void)gaps;
   w->ops->near_box(fk_walk_box(w, node), w->d, g->y, squares);
   for (int t = 0; t < FK_NEAR_TARGETS; t++) any |= least * squares[t] / 2 < room->reach[t];
   return any;
 }
 
-static void derivatives_panel(struct fk_walk_group *g, int64_t panel, const double *gaps) {
+static void derivatives_panel(struct fk_walk_group *g, int64_t panel, FK_UNUSED const double *gaps) {
   const struct fk_walk *w = g->walk;
   const struct derivatives *s = w->of;
   struct derivatives_room *room = g->room;
   bool own = w->own && g->first / FK_NEAR_POINTS == panel;
-  (void)gaps;
   struct fk_tile_derivatives tile = {
       .d = w->d,
       .points = fk_walk_panel(w, panel),

@@ -1,6 +1,5 @@
 /* Sums of kernels with their first and second derivatives, at targets, in double. */
-#ifndef FK_CPU_LOOPS_DERIVATIVES_H
-#define FK_CPU_LOOPS_DERIVATIVES_H
+#pragma once
 
 #include "../../fk.h"
 
@@ -24,5 +23,3 @@ struct fk_derivatives {
 static inline int64_t fk_derivative_sums(int64_t d) { return 2 + d + d * (d + 1) / 2; }
 enum fk_status fk_kernel_derivatives(const struct fk_derivatives *of, const struct fk_opts *opts,
                                      struct fk_stats *stats, struct fk_error *err);
-
-#endif

@@ -136,7 +136,7 @@ static enum fk_status level_sums_init(struct level_sums *s, int64_t pieces, int 
   s->narrow = of->factors ? malloc(sizeof(double) * (size_t)of->n) : NULL;
   if (!s->partial || (of->factors && !s->narrow) ||
       !fk_scratch_init(&s->scratch, threads, sizeof(double) * (size_t)room))
-    return fk_fail(err, FK_STATUS_ALLOC, "out of memory for sums by cells");
+    return fk_no_memory(err, 0, "sums by cells");
   for (int64_t j = 0; s->narrow && j < of->n; j++) s->narrow[j] = 0.5 / (of->factors[j] * of->factors[j]);
   return FK_STATUS_OK;
 }
@@ -147,9 +147,8 @@ enum fk_status fk_level_sums(const struct fk_level_sums *of, const struct fk_opt
   struct level_sums s = {.of = of};
   int64_t pieces = fk_pieces(of->m, PIECE);
   double work = (double)of->n * fk_plan_pair_work(FK_OP_LEVELS, of->d, 1) * PIECE; /* of a piece */
-  int threads = fk_threads_for_work(opts->threads, work * (double)pieces);
-  enum fk_status status = level_sums_init(&s, pieces, threads, err);
-  struct fk_loop loop = {threads, pieces, 1, work};
+  const struct fk_loop loop = fk_loop_of(opts->threads, pieces, work);
+  enum fk_status status = level_sums_init(&s, pieces, loop.threads, err);
   if (!status) status = fk_loop_run(&loop, &opts->poll, do_pieces, &s, err);
   for (int64_t v = 0; !status && v < s.count; v++) {
     of->moments[v] = 0;
@@ -158,7 +157,6 @@ enum fk_status fk_level_sums(const struct fk_level_sums *of, const struct fk_opt
   fk_scratch_free(&s.scratch);
   free(s.narrow);
   free(s.partial);
-  fk_plan_describe(opts, fk_operation_name(FK_OP_LEVELS), (double)of->n * (double)of->m, started, stats);
-  stats->threads = threads;
+  fk_plan_describe(opts, FK_OP_LEVELS, (double)of->n * (double)of->m, started, loop.threads, stats);
   return status;
 }

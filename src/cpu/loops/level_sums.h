@@ -1,8 +1,7 @@
 /* Sums of kernels of points that have levels beside numbers, cell by cell, a cell being the points of one
  * combination of levels; for searches on a few thousand points, where a call for each cell would take longer than
  * its pairs. */
-#ifndef FK_CPU_LOOPS_LEVEL_SUMS_H
-#define FK_CPU_LOOPS_LEVEL_SUMS_H
+#pragma once
 
 #include "../../fk.h"
 
@@ -32,5 +31,3 @@ struct fk_level_sums {
 };
 enum fk_status fk_level_sums(const struct fk_level_sums *of, const struct fk_opts *opts, struct fk_stats *stats,
                              struct fk_error *err);
-
-#endif

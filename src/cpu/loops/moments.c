@@ -186,7 +186,7 @@ static enum fk_status sum_moments(void *data, const struct fk_poll *poll, struct
   struct moments *s = data;
   struct fk_loop loop = {s->pairs.threads, s->pieces, 1, (double)s->width * (double)s->task->x.n};
   s->partial = calloc((size_t)(s->pieces * numbers_of(s) + 1), sizeof(double));
-  if (!s->partial) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for moments of pairs");
+  if (!s->partial) return fk_no_memory(err, 0, "moments of pairs");
   enum fk_status status = fk_loop_run(&loop, poll, run_pieces, s, err);
   if (!status) add_pieces(s);
   free(s->partial);

@@ -1,7 +1,6 @@
 /* Moments of the pairs of points, of which criteria of bandwidths have their values and gradients, in
  * double. */
-#ifndef FK_CPU_LOOPS_MOMENTS_H
-#define FK_CPU_LOOPS_MOMENTS_H
+#pragma once
 
 #include "../../fk.h"
 
@@ -36,5 +35,3 @@ int64_t fk_moments_count(int64_t d, enum fk_moments order); /* of `moments` */
 int64_t fk_moments_fourth(int64_t d);
 enum fk_status fk_pair_moments(const struct fk_moments_task *task, const struct fk_opts *opts,
                                struct fk_stats *stats, struct fk_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* Distances to neighbours, exactly. */
-#ifndef FK_CPU_LOOPS_NEIGHBOURS_H
-#define FK_CPU_LOOPS_NEIGHBOURS_H
+#pragma once
 
 #include "../../fk.h"
 
@@ -13,5 +12,3 @@ struct fk_neighbours {
 };
 enum fk_status fk_neighbour_distances(const struct fk_neighbours *of, const struct fk_opts *opts, double *out,
                                       struct fk_stats *stats, struct fk_error *err);
-
-#endif

@@ -130,14 +130,13 @@ static double rectangles_reach(const struct fk_walk *w, double plain) {
 }
 
 /* A node of which every coordinate is well inside counts as a whole. */
-static bool rectangles_opens(struct fk_walk_group *g, int64_t node, const double *gaps) {
+static bool rectangles_opens(struct fk_walk_group *g, int64_t node, FK_UNUSED const double *gaps) {
   const struct fk_walk *w = g->walk;
   const struct rectangles *s = w->of;
   const double *box = fk_walk_box(w, node), *numbers = fk_walk_node(w, node);
   struct rectangles_room *r = g->room;
   double f = numbers[WIDEST], away = 0;
   bool any = false;
-  (void)gaps;
   for (int64_t k = 0; k < w->d; k++) {
     away = fmax(away, fmax(r->lower[k] - box[w->d + k], box[k] - r->upper[k]));
     r->across[k] = !(box[k] - r->lower[k] >= s->inside * f && r->upper[k] - box[w->d + k] >= s->inside * f);
@@ -196,13 +195,12 @@ static void by_pairs(const struct fk_walk *w, const struct rectangles_room *r, i
     of_pair(s->of, (const double[]){a[0][i], a[1][i]}, (const double[]){b[0][i], b[1][i]}, p + i, extra + i);
 }
 
-static void rectangles_panel(struct fk_walk_group *g, int64_t panel, const double *gaps) {
+static void rectangles_panel(struct fk_walk_group *g, int64_t panel, FK_UNUSED const double *gaps) {
   const struct fk_walk *w = g->walk;
   const struct fk_rectangles *of = ((const struct rectangles *)w->of)->of;
   const double *weights = fk_walk_values(w, WEIGHT, panel);
   struct rectangles_room *r = g->room;
   double p[FK_NEAR_POINTS], extra[FK_NEAR_POINTS];
-  (void)gaps;
   if (of->correlation != 0 && r->across[0] && r->across[1])
     by_pairs(w, r, panel, p, extra);
   else
@@ -256,7 +254,7 @@ enum fk_status fk_rectangle_sums(const struct fk_rectangles *of, const struct fk
   walk.room = sizeof(struct rectangles_room) + sizeof(bool) * (size_t)of->d;
   walk.work = (double)of->n * fk_plan_pair_work(FK_OP_RECTANGLES, of->d, 1);
   s.series = malloc(sizeof(double) * NODES * (DEGREE + 1));
-  if (!s.series) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for probabilities of rectangles");
+  if (!s.series) return fk_no_memory(err, 0, "probabilities of rectangles");
   fill_series(s.series);
   enum fk_status status = fk_walk_run(&walk, opts, stats, err);
   free(s.series);

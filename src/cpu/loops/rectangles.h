@@ -1,6 +1,5 @@
 /* Probabilities of rectangles under sums of kernels, in double. */
-#ifndef FK_CPU_LOOPS_RECTANGLES_H
-#define FK_CPU_LOOPS_RECTANGLES_H
+#pragma once
 
 #include "../../core/polynomial.h"
 #include "../../fk.h"
@@ -22,5 +21,3 @@ struct fk_rectangles {
 };
 enum fk_status fk_rectangle_sums(const struct fk_rectangles *of, const struct fk_opts *opts, double *out,
                                  struct fk_stats *stats, struct fk_error *err);
-
-#endif

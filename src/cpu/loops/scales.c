@@ -67,11 +67,9 @@ static unsigned flush_small(void) {
 #endif
 }
 
-static void flush_as_before(unsigned before) {
+static void flush_as_before(FK_UNUSED unsigned before) {
 #ifdef __SSE2__
   _mm_setcsr(before);
-#else
-  (void)before;
 #endif
 }
 

@@ -1,6 +1,5 @@
 /* Sums of kernels of one shape and many sizes, for criteria of bandwidths, in double. */
-#ifndef FK_CPU_LOOPS_SCALES_H
-#define FK_CPU_LOOPS_SCALES_H
+#pragma once
 
 #include "../../fk.h"
 
@@ -23,5 +22,3 @@ struct fk_scales_task {
 };
 enum fk_status fk_pair_scales(const struct fk_scales_task *task, const struct fk_opts *opts,
                               struct fk_stats *stats, struct fk_error *err);
-
-#endif

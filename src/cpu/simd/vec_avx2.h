@@ -1,20 +1,11 @@
 /* Vector operations on AVX2 and FMA, in REAL = double or float. Twins: vec_avx512.h, vec_portable.h. */
+#include "vec_x86.h"
+
 #ifdef FK_SINGLE
 #define REAL float
 #define V __m256
 #define V_LANES 8
-#define V_LOAD(p) _mm256_loadu_ps(p)
-#define V_STORE(p, a) _mm256_storeu_ps(p, a)
-#define V_SET(x) _mm256_set1_ps(x)
-#define V_ADD(a, b) _mm256_add_ps(a, b)
-#define V_SUB(a, b) _mm256_sub_ps(a, b)
-#define V_MUL(a, b) _mm256_mul_ps(a, b)
-#define V_DIV(a, b) _mm256_div_ps(a, b)
-#define V_SQRT(a) _mm256_sqrt_ps(a)
-#define V_FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
-#define V_FNMA(a, b, c) _mm256_fnmadd_ps(a, b, c)
-#define V_MAX(a, b) _mm256_max_ps(a, b) /* b where one is NaN, as V_MIN */
-#define V_MIN(a, b) _mm256_min_ps(a, b)
+#define V_OP(name) _mm256_##name##_ps
 #define V_BELOW(a, b) ((unsigned)_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_LT_OQ)))
 #define V_SUMS(out, a) FN(sums8)(out, a)
 /* p * 2^n, n in the low bits of r */
@@ -37,18 +28,7 @@ static inline void FN(sums8)(double *out, const __m256 *a) {
 #define REAL double
 #define V __m256d
 #define V_LANES 4
-#define V_LOAD(p) _mm256_loadu_pd(p)
-#define V_STORE(p, a) _mm256_storeu_pd(p, a)
-#define V_SET(x) _mm256_set1_pd(x)
-#define V_ADD(a, b) _mm256_add_pd(a, b)
-#define V_SUB(a, b) _mm256_sub_pd(a, b)
-#define V_MUL(a, b) _mm256_mul_pd(a, b)
-#define V_DIV(a, b) _mm256_div_pd(a, b)
-#define V_SQRT(a) _mm256_sqrt_pd(a)
-#define V_FMA(a, b, c) _mm256_fmadd_pd(a, b, c)
-#define V_FNMA(a, b, c) _mm256_fnmadd_pd(a, b, c)
-#define V_MAX(a, b) _mm256_max_pd(a, b) /* b where one is NaN, as V_MIN */
-#define V_MIN(a, b) _mm256_min_pd(a, b)
+#define V_OP(name) _mm256_##name##_pd
 #define V_BELOW(a, b) ((unsigned)_mm256_movemask_pd(_mm256_cmp_pd(a, b, _CMP_LT_OQ)))
 #define V_SUMS(out, a) FN(sums4)(out, a)
 #define V_SCALE(p, r)                                                                                             \

@@ -1,20 +1,11 @@
 /* Vector operations on AVX-512, in REAL = double or float. Twins: vec_avx2.h, vec_portable.h. */
+#include "vec_x86.h"
+
 #ifdef FK_SINGLE
 #define REAL float
 #define V __m512
 #define V_LANES 16
-#define V_LOAD(p) _mm512_loadu_ps(p)
-#define V_STORE(p, a) _mm512_storeu_ps(p, a)
-#define V_SET(x) _mm512_set1_ps(x)
-#define V_ADD(a, b) _mm512_add_ps(a, b)
-#define V_SUB(a, b) _mm512_sub_ps(a, b)
-#define V_MUL(a, b) _mm512_mul_ps(a, b)
-#define V_DIV(a, b) _mm512_div_ps(a, b)
-#define V_SQRT(a) _mm512_sqrt_ps(a)
-#define V_FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
-#define V_FNMA(a, b, c) _mm512_fnmadd_ps(a, b, c)
-#define V_MAX(a, b) _mm512_max_ps(a, b) /* b where one is NaN, as V_MIN */
-#define V_MIN(a, b) _mm512_min_ps(a, b)
+#define V_OP(name) _mm512_##name##_ps
 #define V_BELOW(a, b) ((unsigned)_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ)) /* bits of the lanes where a < b */
 #define V_SUMS(out, a) FN(sums16)(out, a)
 /* p * 2^n, n in the low bits of r */
@@ -50,18 +41,7 @@ static inline void FN(sums16)(double *out, const __m512 *a) {
 #define REAL double
 #define V __m512d
 #define V_LANES 8
-#define V_LOAD(p) _mm512_loadu_pd(p)
-#define V_STORE(p, a) _mm512_storeu_pd(p, a)
-#define V_SET(x) _mm512_set1_pd(x)
-#define V_ADD(a, b) _mm512_add_pd(a, b)
-#define V_SUB(a, b) _mm512_sub_pd(a, b)
-#define V_MUL(a, b) _mm512_mul_pd(a, b)
-#define V_DIV(a, b) _mm512_div_pd(a, b)
-#define V_SQRT(a) _mm512_sqrt_pd(a)
-#define V_FMA(a, b, c) _mm512_fmadd_pd(a, b, c)
-#define V_FNMA(a, b, c) _mm512_fnmadd_pd(a, b, c)
-#define V_MAX(a, b) _mm512_max_pd(a, b) /* b where one is NaN, as V_MIN */
-#define V_MIN(a, b) _mm512_min_pd(a, b)
+#define V_OP(name) _mm512_##name##_pd
 #define V_BELOW(a, b) ((unsigned)_mm512_cmp_pd_mask(a, b, _CMP_LT_OQ))
 #define V_SUMS(out, a) FN(sums8)(out, a)
 #define V_SCALE(p, r)                                                                                             \

@@ -8,6 +8,7 @@
 #undef DEGREE
 #undef V
 #undef V_LANES
+#undef V_OP
 #undef V_LOAD
 #undef V_STORE
 #undef V_SET

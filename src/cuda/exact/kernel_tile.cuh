@@ -1,4 +1,5 @@
-/* Kernels of some rows and columns as a matrix in FP64, as normal products make them (normal/tiles.cu). */
+/* Kernels of some rows and columns as a matrix in FP64: what exact sums ask of normal products, whose tiles.cu fills
+ * the table. */
 #ifndef FK_CUDA_KERNEL_TILE_CUH
 #define FK_CUDA_KERNEL_TILE_CUH
 
@@ -14,8 +15,11 @@ struct fk_kernel_tile {
   double *kernels;                          /* [row][ld]; 0 from columns.n on */
   int64_t ld;
 };
-enum fk_status fk_kernel_tile(struct fk_cuda_context *context, cublasHandle_t blas,
-                              const struct fk_kernel_tile *tile, struct fk_error *err);
+struct fk_kernel_tile_ops {
+  enum fk_status (*fill)(struct fk_cuda_context *context, cublasHandle_t blas, const struct fk_kernel_tile *tile,
+                         struct fk_error *err);
+};
+extern const struct fk_kernel_tile_ops fk_kernel_tiles;
 
 #endif
 #endif

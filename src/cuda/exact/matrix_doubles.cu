@@ -62,7 +62,7 @@ static enum fk_status make_kernels(const struct fk_matrix_pass *pass, const stru
   tile.ld = plan->at_once * plan->run;
   FK_TRY(take_rows(pass, piece, &tile.rows, err));
   FK_TRY(find_squares(context, &tile.rows, pass->row_square, err));
-  FK_TRY(fk_kernel_tile(context, pass->blas, &tile, err));
+  FK_TRY(fk_kernel_tiles.fill(context, pass->blas, &tile, err));
   if (!job->task->exclude_self) return FK_STATUS_OK;
   const int64_t *own = pass->view.self ? pass->view.self + piece->first_row : NULL;
   leave_out_kernel<<<fk_blocks(piece->rows, THREADS), THREADS, 0, context->stream>>>(

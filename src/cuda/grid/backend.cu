@@ -36,7 +36,7 @@ static enum fk_status add_term(const struct fk_grid_task *task, const struct gri
   if (!u) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for whitened points");
   for (int64_t at = 0; at < m && !status; at += FK_GRID_CHUNK) {
     int64_t count = fk_smaller(FK_GRID_CHUNK, m - at);
-    status = fk_grid_whiten(task->whitening, task->opts->threads, &task->targets, at, count, u, count, err);
+    status = fk_whiten_points(task->whitening, task->opts->threads, &task->targets, at, count, u, count, err);
     if (!status) fk_grid_join_coordinates(task, at, count, term->scale, term->task.gradient + at, m, u);
   }
   fk_aligned_free(u);

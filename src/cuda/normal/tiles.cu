@@ -276,8 +276,8 @@ static enum fk_status multiply_points(struct fk_cuda_context *context, cublasHan
   return FK_STATUS_OK;
 }
 
-enum fk_status fk_kernel_tile(struct fk_cuda_context *context, cublasHandle_t blas,
-                              const struct fk_kernel_tile *tile, struct fk_error *err) {
+static enum fk_status fill_tile(struct fk_cuda_context *context, cublasHandle_t blas,
+                                const struct fk_kernel_tile *tile, struct fk_error *err) {
   const struct half_tile none = {};
   struct tile a = {};
   a.form.form = tile->form.type;
@@ -292,6 +292,8 @@ enum fk_status fk_kernel_tile(struct fk_cuda_context *context, cublasHandle_t bl
   FK_TRY(multiply_points(context, blas, &a, &none, err));
   return FK_CUDA_STATUS(launch_kernels(&a, &none, context->stream));
 }
+
+const struct fk_kernel_tile_ops fk_kernel_tiles = {fill_tile};
 
 static struct half_tile half_tile_of(const struct fk_normal_device *device) {
   const struct fk_normal_points *x = device->columns;
