@@ -75,7 +75,6 @@
 #'   the connections as it would in a session there, and nothing else listens. The clusters below stop with theirs, by
 #'   [parallel::stopCluster()].
 #' @returns A list of class `flash_control` with these parts, `NULL` where nothing was said.
-#' @inheritSection flash_kde Errors
 #' @export
 #' @examples
 #' in_short <- flash_control(precision = "single", threads = 2)

@@ -42,7 +42,6 @@
 #' @returns An object of class `flash_kde` of the variables that were not given, in their order. Its `x` are the
 #'   points that count, moved as above, with `weights`. Those of an SD-KDE are debiased; `debiased_in` says in how
 #'   many dimensions, and no point can be left out of them ([kde_marginal()] tells why).
-#' @inheritSection flash_kde Errors
 #' @references Rosenblatt, M. (1969) Conditional probability density and regression estimators. In *Multivariate
 #'   Analysis II*, 25-31.
 #' @seealso [kde_marginal()], [flash_conditional].

@@ -40,7 +40,6 @@
 #' @returns `kde_cdf()`: probabilities, one for each point or row of `q`. `quantile()`: points in the unit of the data,
 #'   one for each of `probs`; in more than one dimension those of each column alone, by the estimate of that
 #'   column, a matrix with a column for each.
-#' @inheritSection flash_kde Errors
 #' @references Genz, A. (2004) Numerical computation of rectangular bivariate and trivariate normal and t
 #'   probabilities. *Statistics and Computing* 14, 251-260.
 #'

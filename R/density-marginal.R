@@ -40,7 +40,6 @@
 #' @param ... Not used; anything here is an error.
 #' @returns An object of class `flash_kde` of `length(vars)` dimensions, with the same number of points. One whose
 #'   points were debiased in more dimensions has their number as `debiased_in`.
-#' @inheritSection flash_kde Errors
 #' @seealso [kde_conditional()].
 #' @examples
 #' fit <- flash_kde(iris[1:4])

@@ -20,7 +20,6 @@
 #' @returns A data frame of `nsim` rows with the columns of the fit (`x1`, `x2`, ... where they have
 #'   no names; `x` in one dimension), in the units of the data. As in [stats::simulate()] it has an
 #'   attribute `"seed"`: the state of the generator before, or `seed` with the kinds of generator.
-#' @inheritSection flash_kde Errors
 #' @importFrom stats simulate
 #' @export
 #' @examples

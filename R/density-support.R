@@ -89,7 +89,6 @@
 #' @param period The length of a turn: 360 for degrees, 24 for hours.
 #' @param start Where [kde_cdf()] and figures begin.
 #' @returns An object of class `kde_support`, for `support`.
-#' @inheritSection flash_kde Errors
 #' @references Jones, M. C. (1993) Simple boundary correction for kernel density estimation. *Statistics and
 #'   Computing* 3, 135-146.
 #'

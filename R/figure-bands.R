@@ -11,7 +11,6 @@
 #' @param border Colour of the limits; `NA`: none (one variable).
 #' @param ... For `plot()`: graphical parameters, as `main`, `xlab`, `ylab`, `ylim` and `las`. For `autoplot()`: not used.
 #' @returns `plot()`: `x`, invisibly. `autoplot()`: a ggplot object.
-#' @inheritSection flash_kde Errors
 #' @examples
 #' fit <- flash_kde(faithful$eruptions)
 #' plot(kde_bands(fit, level = 0.9))

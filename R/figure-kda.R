@@ -13,7 +13,6 @@
 #'   `cex`. For `autoplot()`: not used.
 #' @returns `plot()`: what was drawn, invisibly, a list of the grid's `x` (and `y`), and `prob`, of the classes at its
 #'   points, a matrix; in one variable `density`, times priors, too. `autoplot()`: a ggplot object.
-#' @inheritSection flash_kde Errors
 #' @export
 #' @examples
 #' plot(flash_kda(iris$Petal.Length, iris$Species))

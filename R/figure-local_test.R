@@ -10,7 +10,6 @@
 #' @param col Two colours, of x and of y.
 #' @param ... Graphical parameters, as `main`, `xlab`, `ylab` and `las`.
 #' @returns `x`, invisibly.
-#' @inheritSection flash_kde Errors
 #' @examples
 #' plot(kde_test(faithful$eruptions[1:136], faithful$eruptions[137:272] + 0.2, method = "local"))
 #' flowers <- split(iris[, 1:2], iris$Species)

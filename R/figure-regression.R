@@ -17,7 +17,6 @@
 #'   `autoplot()`: not used.
 #' @returns `plot()`: what was drawn, invisibly, a list by variable of data frames with `value`, `estimate`, `low`,
 #'   `high` and, for several responses, `group`. `autoplot()`: a ggplot object.
-#' @inheritSection flash_kde Errors
 #' @export
 #' @examples
 #' plot(kernel_regression(dist ~ speed, data = cars))

@@ -25,7 +25,6 @@
 #'   `autoplot()`: not used.
 #' @returns What was drawn, invisibly: a list of data frames by panel, `partial` a list by variable.
 #'   `autoplot()`: a ggplot object.
-#' @inheritSection flash_kde Errors
 #' @export
 #' @examples
 #' fit <- kernel_ridge(mpg ~ wt + hp + factor(cyl), data = mtcars)

@@ -16,7 +16,7 @@
 #' [flash_kde()]: of the columns of y, then x, or by their names; the name of another selector than `"auto"` and
 #' `"lcv"` chooses for the joint density.
 #'
-#' **Levels** have the kernels of [flash_kde()] (section Factors and texts), by `discrete_kernel`, on either side:
+#' **Levels** have the kernels of [categorical_kernel()], on either side:
 #' p(y | x) is \eqn{\sum_i w_i K(x - x_i) l(c, c_i) K(y - y_i)}{sum_i w_i K(x - x_i) l(c, c_i) K(y - y_i)} over the same
 #' sum without the kernels of y, c being levels of x, or those of y. `lambda` of each column is chosen with the
 #' bandwidths, in turns, on a sample of rows, and at last with all points as sources. A column of x at the limit of its
@@ -78,7 +78,6 @@
 #'   *Journal of Computational and Graphical Statistics* 5, 315-336.
 #'
 #'   Li, Q. and Racine, J. S. (2007) *Nonparametric Econometrics*. Princeton University Press, chapters 5 and 6.
-#' @inheritSection flash_kde Errors
 #' @seealso [kde_conditional()] for one value of x and a given bandwidth, [plot.flash_conditional()].
 #' @examples
 #' fit <- flash_kde(waiting ~ eruptions, faithful)

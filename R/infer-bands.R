@@ -67,7 +67,6 @@
 #'   the units of the columns). Its attribute `"band"` is a list of `level`, `type`, `method`, `corrected`,
 #'   `critical` (the z above), `estimator` and `n`. `confint()`: a matrix of the limits, two columns,
 #'   with a row for each point. Random numbers are R's ([set.seed()]).
-#' @inheritSection flash_kde Errors
 #' @references Cai, T. T. (2005) One-sided confidence intervals in discrete distributions. *Journal of Statistical
 #'   Planning and Inference* 131, 63-88.
 #'

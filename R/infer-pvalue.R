@@ -45,7 +45,6 @@
 #' @param na.action As for [predict()][predict.flash_kde].
 #' @param ... Not used; anything here is an error.
 #' @returns A vector of p-values, one for each point; `NA` where a value is missing.
-#' @inheritSection flash_kde Errors
 #' @references Lei, J., Robins, J. and Wasserman, L. (2013) Distribution-free prediction sets. *Journal of the
 #'   American Statistical Association* 108, 278-287.
 #'

@@ -17,7 +17,6 @@
 #'   in another class than theirs; `confusion`, a table of rows by their class and the one predicted; `log_score`,
 #'   the mean; `prob` and `class` by row, and `folds`. `summary()`: a list of class `summary.flash_kda` with
 #'   `classes`, a data frame, and `validation`.
-#' @inheritSection flash_kde Errors
 #' @export
 #' @examples
 #' fit <- flash_kda(Species ~ Petal.Length + Petal.Width, iris, estimator = "kde", bandwidth = 0.2)

@@ -9,7 +9,6 @@
 #'   [stats::na.exclude()] rows that were left out are `NA`. `nobs()`: the number of rows of positive weight.
 #'   `weights()`: those of the rows, or `NULL`. `formula()`: of a fit by formula. `hatvalues()`: the leverages.
 #'   `sigma()`: the standard deviation of the residuals, over n - df.
-#' @inheritSection flash_kde Errors
 #' @name summary.kernel_regression
 #' @examples
 #' fit <- kernel_regression(mpg ~ wt, data = mtcars, bandwidth = 0.4)

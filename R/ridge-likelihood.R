@@ -180,7 +180,6 @@ fit_criteria <- function(fit, run) {
 #'   `sigma()` one for each); `vcov()`: the covariance matrix of the coefficients (for several responses, of each, in a
 #'   list); `hatvalues()`, `rstandard()`: a vector or a matrix. `simulate()`: a data frame with a column for each draw
 #'   (a matrix, for several responses) and the attribute `"seed"`.
-#' @inheritSection flash_kde Errors
 #' @name ridge-likelihood
 #' @examples
 #' fit <- kernel_ridge(dist ~ speed, data = cars)

@@ -13,7 +13,6 @@
 #'   (see below), `effects` and `bytes` (of the factors and centres). `error`, `NULL` for a fit that does not keep its
 #'   rows, is a vector: `rmse` and `r.squared` of every response; `misclassified`, the part of rows in another class
 #'   than the fitted one; `deviance` and `explained`, the part of the deviance that the fit explains, of logistic loss.
-#' @inheritSection flash_kde Errors
 #' @name summary.kernel_ridge
 #' @examples
 #' fit <- kernel_ridge(mpg ~ wt + hp, data = mtcars)
@@ -267,7 +266,6 @@ null_deviance <- function(fit) {
 #'   the weighted sum of squares, or minus twice the log-likelihood. `nobs()`: the number of rows of positive weight.
 #'   `family()`: [stats::gaussian()] or [stats::binomial()]. `variable.names()`: the columns. `formula()` and
 #'   `model.frame()`: of fits by formula; the latter evaluates the data anew.
-#' @inheritSection flash_kde Errors
 #' @name ridge-methods
 #' @examples
 #' fit <- kernel_ridge(mpg ~ wt + hp, data = mtcars)

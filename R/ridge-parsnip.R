@@ -13,7 +13,6 @@
 #'   `NULL`: it is chosen from the data.
 #' @param ... Arguments of [kernel_ridge()].
 #' @returns A [kernel_ridge()] fit.
-#' @inheritSection flash_kde Errors
 #' @export
 #' @keywords internal
 #' @examples

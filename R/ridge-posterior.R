@@ -286,7 +286,6 @@ check_uncertain <- function(fit, how) {
 #' @param ... For [predict.kernel_ridge()], as `offset`.
 #' @returns A matrix with a row for each of the rows and two columns, or for several responses an array whose third
 #'   dimension they are. For logistic loss on the scale of the link.
-#' @inheritSection flash_kde Errors
 #' @importFrom stats confint
 #' @export
 #' @examples

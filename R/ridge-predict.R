@@ -38,7 +38,6 @@
 #'   are. With `se.fit` a list of `fit`, `se.fit` (a vector, or a matrix with a column for each response or class), `df`
 #'   and `residual.scale`. Where a fit leaves no residuals, intervals have width 0.
 #' @seealso [marginal_effects()] for averages of the derivatives.
-#' @inheritSection flash_kde Errors
 #' @export
 #' @examples
 #' fit <- kernel_ridge(mpg ~ wt + hp, data = mtcars)

@@ -45,7 +45,6 @@
 #' @param control A [flash_control()].
 #' @returns An object of class `flash_data`, with `n`, `d`, `names` and `rows`, the number of rows in each shard. Of a cluster
 #'   that has ended it is of no use.
-#' @inheritSection flash_kde Errors
 #' @seealso `cluster` of [flash_control()], which spreads computations of points in memory.
 #' @export
 #' @examples
@@ -219,7 +218,6 @@ shard_rows <- function(data, shard) {
 #' @param simplify `TRUE`: numbers come as a vector or an array, as of [sapply()].
 #' @param control A [flash_control()].
 #' @returns A list of what `FUN` returned, in the order of the shards. Without a cluster `FUN` runs in this session.
-#' @inheritSection flash_kde Errors
 #' @export
 #' @examples
 #' data <- flash_data(as.matrix(faithful), shard_rows = 100)

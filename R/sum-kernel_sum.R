@@ -104,8 +104,6 @@
 #'   the column names of `b`; with `type = "score"` an `m` x `d` matrix with the columns of `x`, in inverse units of
 #'   them. [diagnostics()] of it tells what was computed where and how fast; with `out` that
 #'   record itself is returned, invisibly.
-#' @inheritSection flash_kde Errors
-#' @inheritSection flash_kde Progress
 #' @references Beylkin, G. and Monzon, L. (2010) Approximation by exponential sums revisited. *Applied and
 #'   Computational Harmonic Analysis* 28, 131-149.
 #'

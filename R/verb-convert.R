@@ -29,7 +29,6 @@
 #' @returns `as_density()`: a list of class `density`, with `x`, `y`, `bw`, `n`, `old.coords`, `call`, `data.name` and
 #'   `has.na`.
 #'   `as_ks()`: a list of class `kde`. `as_flash_kde()`: a fit of class `flash_kde`.
-#' @inheritSection flash_kde Errors
 #' @examples
 #' fit <- flash_kde(faithful$waiting)
 #' as_density(fit)

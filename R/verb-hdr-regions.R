@@ -26,7 +26,6 @@
 #'   variable: a row for each interval, with `prob`, `level` (of the density), `from` and `to`. Two: a row for each
 #'   point of a ring, with two columns named as the variables, `prob`, `level`, `group`, a number for each polygon,
 #'   and `subgroup`, for each ring within it. Where a variable has one of these names, the other is `prob.1` or so.
-#' @inheritSection flash_kde Errors
 #' @seealso [hdr_level()]; [geom_flash_hdr()] draws regions of groups in ggplot2.
 #' @examples
 #' hdr_regions(flash_kde(faithful$eruptions), prob = c(0.5, 0.95))

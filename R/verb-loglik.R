@@ -21,7 +21,6 @@
 #'   `na.action`.
 #' @references Stone, M. (1977) An asymptotic equivalence of choice of model by cross-validation and Akaike's
 #'   criterion. *Journal of the Royal Statistical Society B* 39, 44-47.
-#' @inheritSection flash_kde Errors
 #' @importFrom stats logLik
 #' @export
 #' @examples

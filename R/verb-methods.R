@@ -208,7 +208,6 @@ print_correlation <- function(H, names, digits, most = 8) {
 #' @returns `coef()`: the kernel's standard deviations, named by column (`object$bandwidth` has the whole variance
 #'   matrix), and `lambda` of columns of levels. `fitted()`: the density at every training point, as [predict()][predict.flash_kde] without `newdata`
 #'   gives it. `residuals()`: an error of class `flashkernel_error_unsupported`, as a density has none.
-#' @inheritSection flash_kde Errors
 #' @importFrom stats coef
 #' @export
 #' @examples
