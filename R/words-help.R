@@ -166,3 +166,108 @@ NULL
 #' @seealso [flash_data()], `vignette("cluster")`, `vignette("billion")`.
 #' @name large_data
 NULL
+
+#' Coming from other packages
+#'
+#' Calls of ks, np, KernSmooth, stats, kernlab, mgcv and scikit-learn, and the calls of this package for the same task. In
+#' each row bandwidths have the same meaning unless the last column says otherwise.
+#'
+#' @section Densities:
+#' | task | elsewhere | here | difference |
+#' |---|---|---|---|
+#' | density of one variable | `density(x, bw = "SJ")` | `flash_kde(x, "kde", bandwidth = "sj")` | exact at any point, no grid |
+#' | density of several variables | `ks::kde(x, H = H)` | `flash_kde(x, "kde", bandwidth = H)` | `H` is a variance in both |
+#' | | `np::npudens(~ a + b, data = d)` | `flash_kde(~ a + b, data = d)` | np has standard deviations by column |
+#' | | `KernelDensity(bandwidth=h).fit(x)` | `flash_kde(x, "kde", bandwidth = h)` | for other kernels scikit-learn's h is the cutoff radius |
+#' | | `KernSmooth::bkde2D(x, h)` | `flash_kde(x, "kde", bandwidth = h)` | exact instead of binned |
+#' | selected bandwidth matrix | `ks::Hpi(x)`, `ks::Hscv(x)` | `kde_bandwidth(x, "plugin")`, `kde_bandwidth(x, "scv")` | |
+#' | values at points | `ks::kde(x, H = H, eval.points = y)` | `predict(fit, y)` | ks interpolates by default |
+#' | log densities | `score_samples(y)` | `predict(fit, y, type = "log_density")` | |
+#' | distribution function, quantiles | `ks::kcde(x)`, `ks::qkde(p, fit)` | `kde_cdf(fit, q)`, `quantile(fit, p)` | |
+#' | draws | `ks::rkde(n, fit)` | `simulate(fit, n)` | |
+#' | contours with given probability | `plot(fit, cont = c(50, 90))` (ks) | `plot(fit, prob = c(0.5, 0.9))` | |
+#' | positive data | `ks::kde(x, positive = TRUE)` | `flash_kde(x, support = c(0, Inf))` | the method is chosen from the data |
+#' | categories | `np::npudens(~ x + factor)` | `flash_kde(d)` | |
+#' | conditional density | `np::npcdens(y ~ x)` | `flash_kde(y ~ x, d)` | |
+#' | derivatives | `ks::kdde(x, deriv.order = 1)` | `kde_derivative(fit, y)` | |
+#' | clusters | `ks::kms(x)`, `MeanShift()` | `mean_shift(fit)` | |
+#' | density ridges | `ks::kdr(x)` | `kde_ridges(fit)` | |
+#' | two-sample test | `ks::kde.test(x1, x2)` | `kde_test(x1, x2)` | exact level by permutation |
+#' | discriminant analysis | `ks::kda(x, group)` | `flash_kda(x, group)` | |
+#'
+#' @section Regression and kernel matrices:
+#' | task | elsewhere | here | difference |
+#' |---|---|---|---|
+#' | local regression | `np::npreg(y ~ x, regtype = "ll")`, `KernSmooth::locpoly()` | `kernel_regression(y ~ x, d)` | |
+#' | kernel ridge regression | `KRLS::krls(X, y)`, `KernelRidge(alpha)` | `kernel_ridge(X, y)` | alpha is `n * lambda` |
+#' | Gaussian process regression | `kernlab::gausspr(x, y)` | `kernel_ridge(x, y, solver = ridge_solver(exact = TRUE))` | |
+#' | smooth function of several variables | `mgcv::gam(y ~ s(a, b))` | `kernel_ridge(y ~ a + b, d)` | for additive models and counts use mgcv |
+#' | kernel matrix times vectors | `kernlab::kernelMult(rbfdot(s), x, y, v)` | `kernel_operator(x, y, bandwidth = h) %*% v` | `s = 1 / (2 h^2)` |
+#'
+#' @seealso The article "Beside other packages" of the web site compares features and times.
+#' @name coming_from
+#' @aliases flashkernel-alternatives
+#' @examples
+#' x <- faithful$waiting
+#' sj <- flash_kde(x, "kde", bandwidth = "sj")
+#' all.equal(predict(sj, 70), approx(density(x, bw = "SJ", n = 4096), xout = 70)$y, tolerance = 1e-3)
+#'
+#' H <- matrix(c(0.06, 0.3, 0.3, 20), 2)
+#' fit <- flash_kde(faithful, "kde", bandwidth = H)
+#' predict(fit, data.frame(eruptions = 2, waiting = 55), type = "log_density")
+#' kde_bandwidth(faithful, "plugin")
+#'
+#' K <- kernel_operator(faithful$waiting, bandwidth = 4)
+#' drop(K %*% rep(1, 272))[1:3]
+NULL
+
+#' Frequently asked questions
+#'
+#' Short answers, with the pages that say more.
+#'
+#' @section Densities:
+#' \describe{
+#'   \item{Which estimator and which bandwidth should I use?}{The defaults. [compare_fits()] and [cross_validate()] show what
+#'     another choice gains on your data. See [kde_estimators] and `vignette("bandwidth")`.}
+#'   \item{My data are positive, or between two bounds.}{`flash_kde(x, support = c(0, Inf))`. See [kde_support()].}
+#'   \item{My data are angles or times of day.}{`flash_kde(hour, support = kde_circle(24))`.}
+#'   \item{Which rows are unusual?}{`kde_pvalue(fit)` returns a p-value for each row. See [kde_pvalue()].}
+#'   \item{How do I draw a curve with a confidence band?}{`plot(fit, band = TRUE)`, or [kde_bands()] for the numbers.}
+#'   \item{How do I get the contour that holds 90 percent of the probability?}{`plot(fit, prob = 0.9)`, [hdr_level()] and
+#'     [hdr_regions()].}
+#'   \item{Do two samples have the same distribution?}{[kde_test()].}
+#'   \item{My estimate is negative somewhere.}{That is possible for `"laplace"` and `"laplace6"`. Use `"sdkde"`, or
+#'     `debiasing(nonnegative = TRUE)`.}
+#'   \item{Why does a second fit to the same data differ?}{It does not: equal calls give equal bits, for any number of
+#'     threads. The number of rows that a search uses depends on `seconds`; give `rows` in [kde_bandwidth()] to fix it.}
+#' }
+#'
+#' @section Regression and classes:
+#' \describe{
+#'   \item{Which function should I use for a regression?}{[kernel_regression()] for a curve in one or two variables, with
+#'     bandwidths by cross-validation. [kernel_ridge()] for predictions from many variables or many rows. [tune_ridge()] if
+#'     there is time to choose its parameters.}
+#'   \item{Which function should I use for classes?}{[kernel_ridge()] with a factor as response for predictions,
+#'     [flash_kda()] if you need the densities of the classes.}
+#'   \item{Does a variable matter?}{[marginal_effects()] returns average effects with standard errors.}
+#'   \item{How do I get a prediction interval?}{`predict(model, newdata, interval = "prediction")`.}
+#'   \item{How do I get quantiles of y given x?}{`quantile(flash_kde(y ~ x, data), newdata, probs)`. See [flash_conditional].}
+#' }
+#'
+#' @section Size and speed:
+#' \describe{
+#'   \item{I have 10^7 rows.}{In up to 7 dimensions a tolerance makes sums linear: `flash_kde(x, tol = 1e-6)`. See [flash_control()]
+#'     and `vignette("billion")`. [kernel_ridge()] takes any number of rows.}
+#'   \item{My data do not fit in memory.}{See [large_data].}
+#'   \item{Is my GPU used?}{[gpu_info()] says whether there is one. [diagnostics()] says where a fit was computed, and why.}
+#'   \item{How do I use fewer cores?}{`options(flashkernel.threads = 2)`, or `threads` of [flash_control()].}
+#'   \item{How exact are the results?}{Sums have a relative error below 1e-12 on the CPU. A GPU uses single precision by default:
+#'     densities have a relative error near 1e-5. See `vignette("exact")`.}
+#' }
+#' @name flashkernel_faq
+#' @examples
+#' fit <- flash_kde(faithful)
+#' faithful[kde_pvalue(fit) < 0.02, ]
+#' plot(flash_kde(faithful$waiting), band = TRUE)
+#' quantile(flash_kde(waiting ~ eruptions, faithful), data.frame(eruptions = 2:4), c(0.1, 0.9))
+NULL
