@@ -141,7 +141,7 @@ lower_index <- function(d) {
   as.vector(a * (a - 1) / 2 + b)
 }
 
-# Of each row g the matrix g g', in d^2 columns.
+# For each row g the matrix g g', in d^2 columns.
 outer_rows <- function(g) {
   d <- ncol(g)
   g[, rep(seq_len(d), d), drop = FALSE] * g[, rep(seq_len(d), each = d), drop = FALSE]

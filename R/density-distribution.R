@@ -198,7 +198,7 @@ look_up_quantiles <- function(object, tails, upper_half, h) {
   list(lower = nodes[right - 1], upper = nodes[right], below = table_at(right - 1), above = table_at(right))
 }
 
-# The same for few of them: X + h Z is below q no more often than X is below q + z h or Z below -z, and with half of the
+# Brackets a few quantiles: X + h Z is below q no more often than X is below q + z h or Z below -z, and with half of the
 # probability for either, q is no lower than the quantile of the centres X less z h; the same from above.
 bracket_quantiles <- function(object, tails, upper_half, h) {
   used <- used_rows(object)

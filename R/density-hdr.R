@@ -76,7 +76,7 @@ hdr_level.flash_kde <- function(object, prob = c(0.5, 0.95), ..., log = FALSE,
   if (log) level else exp(level)
 }
 
-# Of one of these names, while they are made.
+# Bytes that one of these names takes while the names are made.
 NAME_BYTES <- 150
 
 # Names as quantile() gives them: 0.5 -> "50%".
@@ -170,7 +170,7 @@ smooth_in_tiles <- function(marginal, tile, n_side) {
   interpolate_tiles(value, node, n_side, k)
 }
 
-# The same of a kernel with edges and kinks, by sums at all midpoints.
+# Values in tiles of a kernel that is not smooth: sums at all midpoints.
 values_in_tiles <- function(marginal, tile, n_side) {
   midpoints <- TILE_SIDE * (seq_len(n_side) - 0.5) / n_side
   density_in_tiles(marginal, tile, as.matrix(expand.grid(rep(list(midpoints), ncol(tile)))))

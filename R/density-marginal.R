@@ -113,7 +113,7 @@ marginal_of.default <- function(object, vars, run = NULL) {
   structure(part, class = "flash_kde")
 }
 
-# Those of a formula that make these columns; NULL where a column is one of several of its term, as of poly(a, 2).
+# The terms of a formula for these columns; NULL if a column is one of several of its term, as in poly(a, 2).
 terms_of_columns <- function(terms, columns) {
   at <- match(columns, attr(terms, "term.labels"))
   if (is.null(terms) || length(at) == 0 || anyNA(at)) NULL else terms[at]

@@ -80,7 +80,7 @@ draw_estimate.mixed <- function(object, n, inflate = 1) {
 
 # ---- highest density ------------------------------------------------------------------------------
 
-# As log_level_by_sampling(), of the density of numbers and levels together.
+# log_level_by_sampling() for the density of numbers and categories together.
 log_mixed_level <- function(object, prob, n, seed) {
   check_memory(8 * 6 * as.double(n) * (object$d + length(object$discrete$columns)), "n_samples")
   control <- start_run(fit_asked(object), "Evaluating draws")

@@ -119,7 +119,7 @@ values_of_shard <- function(object, points, type, se.fit, loo, control) {
 # ---- what workers do -----------------------------------------------------------------------------
 
 add_operations(
-  # Of a fit at the shard's points.
+  # predictions of a fit at the points of a shard
   predict = list(
     one = \(shard, args, part, control) predict_shard(shard, args, part, control),
     merge = \(a, b, control) merge_made(a, b)

@@ -64,7 +64,7 @@ marginal_density <- function(marginal, at) {
   if (marginal$clipped) pmax(density, 0) / exp(marginal$log_clip) else density
 }
 
-# The same where no more is seen than that values of `least` and above are right to a percent: without the logarithms
+# The density for a figure, in which values of `least` and above need be right to one percent: without the logarithms
 # of tails, which take most of the time.
 shown_density <- function(marginal, at, least) {
   sources <- marginal$sources
@@ -78,7 +78,7 @@ shown_density <- function(marginal, at, least) {
   density
 }
 
-# The same as list(log_abs, negative); with PLAIN_FACTOR of the plain estimate.
+# The density as list(log_abs, negative); with PLAIN_FACTOR the density of the classical estimate.
 log_marginal <- function(marginal, at, factor = marginal$factor) {
   on.exit(close_progress(marginal$control))
   if (!is.null(marginal$map)) return(log_marginal_inside(marginal, at, factor))

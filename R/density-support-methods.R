@@ -38,7 +38,7 @@ working_note <- function(domain) {
 
 # ---- marginals --------------------------------------------------------------------------------
 
-# As figure_marginal(): the integral of the inner estimate over the domain of the other columns. What images in these
+# figure_marginal() on a support: the integral of the inner estimate over the domain of the other columns. What images in these
 # columns add is what leaves the domain there, and so without them each kernel has its mass 1. `map`: what
 # log_marginal() needs beside.
 marginal_on_support <- function(object, dims, n_panels, to_tol) {
@@ -78,7 +78,7 @@ marginal_weights <- function(object, inner, domain, dims) {
   (weights / masses)[row]
 }
 
-# As log_marginal().
+# log_marginal() on a domain.
 log_marginal_inside <- function(marginal, at, factor) {
   map <- marginal$map
   inside <- inside_domain(map$domain, at)

@@ -139,7 +139,7 @@ print.kde_support <- function(x, ...) {
   invisible(x)
 }
 
-# Of one column, as print() has it.
+# Describes the support of one column for print().
 describe_range <- function(method, range, polygon = NULL) {
   by <- c(
     auto = "", free = "", transform = ", by transformation", local = ", by local likelihood", reflect = ", by reflection",

@@ -115,7 +115,7 @@ kde_bands.flash_kde <- function(object, newdata = NULL, level = 0.95, type = c("
   )
 }
 
-# Of many rows ten, evenly spread.
+# Prints ten rows, evenly spread, if there are many.
 #' @export
 print.kde_bands <- function(x, ...) {
   band <- attr(x, "band")

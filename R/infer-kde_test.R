@@ -183,7 +183,7 @@ both_samples <- function(x, y, weights_x, weights_y) {
   )
 }
 
-# As print() of package stats has tests.
+# An object of class htest, which package stats prints.
 new_htest <- function(statistic, found, method, names, alternative, estimate, chosen) {
   structure(class = "htest", list(
     statistic = statistic, parameter = found$parameter, p.value = found$p, estimate = estimate,
@@ -208,7 +208,7 @@ test_points <- function(x, arg, d = NULL, names = NULL, weights = NULL, weights_
   kept[c("points", "weights")]
 }
 
-# As settle_bandwidth() gives it, for a plain estimate. `arg`: what the user calls the points.
+# settle_bandwidth() for the classical estimate. `arg`: the user's name of the points.
 test_bandwidth <- function(bandwidth, points, control, arg, weights = NULL) {
   wanted <- want_bandwidth(bandwidth, points, weights, "bandwidth")
   data <- list(points = points, weights = weights, clean = once(clean_points(points, weights, arg)))
@@ -268,7 +268,7 @@ by_weighted_permutation <- function(sources, rows, replicates, run) {
   permuted(draws, ratio_of(matrix(rows$first)), 1)
 }
 
-# Of kernels K~ centred by rows and columns, v_i the variance of what row i is multiplied by: E T = sum v_i K~_ii, and
+# Let K~ be the kernels centred by rows and columns, and v_i the variance of what row i is multiplied by: E T = sum v_i K~_ii, and
 # var T = 2 sum_{i != j} v_i v_j K~_ij^2. Without weights v is that over all exchanges, (1 / n_1 + 1 / n_2) / n, and
 # both are their moments up to terms of order 1 / n.
 by_moments <- function(sources, statistic, rows, run) {
