@@ -87,6 +87,7 @@
 #'
 #'   See [kde_estimators] for the papers on debiasing.
 #' @seealso `vignette("flashkernel")` is an introduction.
+#' @order 1
 #' @export
 #' @examples
 #' fit <- flash_kde(~ eruptions + waiting, data = faithful)
@@ -118,6 +119,7 @@ flash_kde <- function(x, ...) {
 }
 
 #' @rdname flash_kde
+#' @order 2
 #' @export
 flash_kde.default <- function(x, estimator = "auto", bandwidth = "auto", adaptive = "auto", weights = NULL,
                               support = NULL, kernel = "gaussian", debias = NULL, categorical = NULL, tol = 0,
@@ -135,6 +137,7 @@ flash_kde.default <- function(x, estimator = "auto", bandwidth = "auto", adaptiv
 }
 
 #' @rdname flash_kde
+#' @order 3
 #' @export
 flash_kde.formula <- function(formula, data = NULL, ..., subset, weights,
                               na.action = getOption("na.action")) {
