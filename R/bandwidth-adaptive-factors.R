@@ -4,34 +4,66 @@
 # less: measured (bench/NOTES.md).
 PILOT <- c(kde = 2, sdkde = 1.4)
 
-#' Factors for adaptive bandwidths
+#' Adaptive bandwidths
 #'
-#' `adaptive_factors()` computes a factor for each point of a density estimate, by which its kernel is to be wider than
-#' that of another: for the argument `adaptive` of [flash_kde()], which calls it where that is a name.
+#' The argument `adaptive` of [flash_kde()] gives each point a bandwidth of its own: smaller where points are dense, larger
+#' in the tails. `adaptive_factors()` computes such local bandwidth factors with other settings.
 #'
-#' @details Factors are \eqn{f_j \propto \hat p(x_j)^{-\alpha}}{f_j ~ p(x_j)^-alpha}. For `"abramson"` p is the
-#'   leave-one-out density with twice the sds of the fit (1.4 times for an SD-KDE), of numbers and levels together. For
-#'   `"knn"` it is the power -d of the distance from point j to its k-th nearest neighbour, in coordinates where the
-#'   bandwidth is the identity (Breiman, Meisel and Purcell 1977). Weights enter the densities, not the counts of
-#'   neighbours. `alpha = 1 / 2` removes the bias of order \eqn{h^2} (Abramson 1982); on real data in three and more
-#'   dimensions a smaller power gained more.
+#' @section Estimate:
+#' Point i has the bandwidth \eqn{f_i^2 H}{f_i^2 H}: \eqn{p(y) = \sum_i w_i f_i^{-d} K_H((y - x_i) / f_i) / W}{p(y) = sum_i w_i
+#' f_i^-d K_H((y - x_i) / f_i) / W}, which is a density. Local factors help where the density has structure at several scales, or
+#' heavy tails. Where it is close to normal they cost a little.
 #'
-#' Rounded data are spread over their lattice first, and copies of a row count as one, as for [kde_bandwidth()]; the
-#' order of the rows does not matter. The geometric mean of the factors is about 1; they lie between 1/30 and 30, and
-#' are powers of \eqn{\sqrt 2}{sqrt(2)}, at most 19% off, so that sums over points of the same factor serve in every
-#' engine.
+#' `adaptive = "auto"`, the default, uses the factors if they increase the leave-one-out log-likelihood by more than 0.02 nats per row
+#' and by more than three standard errors, on up to 2,000 rows. This applies to fits of 50 points and more without a given
+#' bandwidth, and either without a named estimator or with `"kde"`. `TRUE` or `"abramson"`, and `"knn"`, always use them; `FALSE`
+#' never does. Numbers, one for each row, are used as given: up to 64 different ones exactly, more of them rounded to powers of
+#' \eqn{\sqrt 2}{sqrt(2)} from 1/30 to 30. If the bandwidth is chosen from the data, so is one scale for all factors.
+#'
+#' @section Local factors:
+#' The factors are \eqn{f_j \propto \hat p(x_j)^{-\alpha}}{f_j ~ p(x_j)^-alpha}. For `"abramson"` the pilot p is the leave-one-out
+#' density with twice the bandwidth of the fit (1.4 times for an SD-KDE). For `"knn"` it is the power -d of the distance from point j to its
+#' k-th nearest neighbour, in coordinates where the bandwidth is the identity (Breiman, Meisel and Purcell 1977). Weights enter
+#' the densities, not the counts of neighbours.
+#'
+#' The power 1/2 removes the bias of order \eqn{h^2} (Abramson 1982), which matters for many points in few dimensions. On real data
+#' in three and more dimensions smaller powers did better, so the default is the smaller of 1/2 and 1/d.
+#'
+#' Rounded data are first spread over their lattice, and copies of a row count once, as in [kde_bandwidth()]. The geometric mean
+#' of the factors is about 1. They lie between 1/30 and 30 and are powers of \eqn{\sqrt 2}{sqrt(2)}, so that points with equal
+#' factors can be summed together. With categories the pilot is the density of numbers and categories together.
+#'
+#' @section Debiasing of adaptive estimates:
+#' If `"sdkde"` is named and factors are named or given, point i first moves by \eqn{(f_i^2 H / 2) \nabla \log g_i(x_i)}{(f_i^2 H / 2)
+#' grad log g_i(x_i)}, where \eqn{g_i} is the estimate with variance \eqn{f_i^2 H_s}{f_i^2 H_s} and weights \eqn{w_j f_j^2}{w_j f_j^2}.
+#' This removes the bias of order \eqn{h^2}, for any factors. If all factors are 1 it is the step of `"sdkde"`. A point is left out of
+#' both stages, with the factors as they are.
+#'
+#' @section Balloon estimates:
+#' With `adaptive = "balloon"` the bandwidth depends on the place y: \eqn{p(y) = \sum_i w_i K_{f(y)^2 H}(y - x_i) / W}{p(y) = sum_i
+#' w_i K_(f(y)^2 H)(y - x_i) / W}, for `"kde"` only. The factor f(y) is the distance from y to its \eqn{\sqrt n}{sqrt(n)}-th
+#' nearest point (Loftsgaarden and Quesenberry 1965; Terrell and Scott 1992), scaled to a geometric mean of 1 over the points,
+#' and rounded and limited as above.
+#'
+#' A balloon estimate **does not integrate to 1**. [predict()][predict.flash_kde] returns its values, logarithms, standard
+#' errors, scores and leave-one-out values, and [`plot()`][plot.flash_kde] draws it in one and two dimensions. Its
+#' [logLik()][logLik.flash_kde] cannot be compared with that of a density. Methods that need a density refuse it.
 #'
 #' @param object A fit with one bandwidth, from [flash_kde()] with `estimator` `"kde"` or `"sdkde"`.
 #' @param method `"abramson"` or `"knn"`.
 #' @param alpha The power, above 0 and up to 1. `NULL`: 1/2 in one and two dimensions, 1/d in d.
-#' @param k For `"knn"`: which neighbour. `NULL`: \eqn{\sqrt n}{sqrt(n)}, rounded.
+#' @param k For `"knn"`: the number of the neighbour. `NULL`: \eqn{\sqrt n}{sqrt(n)}, rounded.
 #' @returns A vector with a factor for each point of the fit.
-#' @inheritSection flash_kde Errors
 #' @references Abramson, I. S. (1982) On bandwidth variation in kernel estimates: a square root law. *The Annals of
 #'   Statistics* 10, 1217-1223.
 #'
-#'   Breiman, L., Meisel, W. and Purcell, E. (1977) Variable kernel estimates of multivariate densities. *Technometrics*
-#'   19, 135-144.
+#'   Breiman, L., Meisel, W. and Purcell, E. (1977) Variable kernel estimates of multivariate densities.
+#'   *Technometrics* 19, 135-144.
+#'
+#'   Loftsgaarden, D. O. and Quesenberry, C. P. (1965) A nonparametric estimate of a multivariate density function. *The Annals
+#'   of Mathematical Statistics* 36, 1049-1051.
+#'
+#'   Terrell, G. R. and Scott, D. W. (1992) Variable kernel density estimation. *The Annals of Statistics* 20, 1236-1265.
 #' @seealso [flash_kde()]
 #' @export
 #' @examples

@@ -68,7 +68,6 @@
 #'   these did together. Masters that are forks of one session have its port, and need `\(i) makeCluster(4, port = 11000
 #'   + i)`. The clusters below stop with theirs, by [parallel::stopCluster()]. `vignette("cluster")` has an example.
 #' @returns A list of class `flash_control` with these parts, `NULL` where nothing was said.
-#' @inheritSection flash_kde Errors
 #' @export
 #' @examples
 #' in_short <- flash_control(precision = "single", threads = 2)

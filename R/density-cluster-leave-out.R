@@ -69,7 +69,7 @@ dominated_of_shard <- function(sources, shard, log_mass, args, control) {
   )
 }
 
-# As debiased_loo(), at all points.
+# Leave-one-out log sums of an SD-KDE at all points, like debiased_loo().
 debiased_loo_by_shards <- function(object, control) {
   object <- with_left_out(object, control)
   data <- object$left_out
@@ -78,7 +78,7 @@ debiased_loo_by_shards <- function(object, control) {
   )
 }
 
-# The same on a worker, at the shard where the fit is.
+# The part of debiased_loo_by_shards() that a worker computes, at the shard of the fit.
 debiased_loo_of_blocks <- function(object, control) {
   data <- object$left_out
   own <- shard_of(data, data$own)

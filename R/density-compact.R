@@ -9,7 +9,7 @@ estimate_ends <- function(object) {
   from_origin(object, c(min(centres - reach), max(centres + reach)))
 }
 
-# As overlap_sums(), in units of the height of the Gaussian of 2H.
+# overlap_sums() for kernels with bounded support, in units of the height of the Gaussian kernel of 2H.
 compact_overlap_sums <- function(object, w, control) {
   kernel <- fit_kernel(object)
   unit <- (sqrt(4 * pi) / kernel$reach)^object$d
@@ -17,7 +17,7 @@ compact_overlap_sums <- function(object, w, control) {
   list(each = unit * each, own = rep(unit * (kernel$reach * roughness(kernel))^object$d, object$n))
 }
 
-# As given_log_weights().
+# given_log_weights() for kernels with bounded support.
 cube_log_weights <- function(side, values) {
   sources <- fit_sources(side)
   frame <- cube_frame(sources)
@@ -32,7 +32,7 @@ cube_log_weights <- function(side, values) {
   log_w
 }
 
-# As debiased_loo(): at every point i the log of the sum over the other j, debiased without it.
+# debiased_loo() for kernels with bounded support: at point i the log of the sum over the other points j, debiased without i.
 compact_debiased_loo <- function(object, control, pairs = 2e5) {
   sources <- fit_sources(object)
   stage <- if (!isTRUE(object$given_score)) score_stage(object, control)
@@ -68,7 +68,7 @@ score_stage <- function(object, control) {
   )
 }
 
-# Of the terms `used`, at the points `rows` of `at`.
+# The sums over the terms `used`, at the points `rows` of `at`.
 sums_without <- function(sources, stage, at, rows, used) {
   d <- ncol(at)
   each <- \(x) rep(x[used], each = length(rows))

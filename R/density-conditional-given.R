@@ -1,48 +1,37 @@
 # Some of the variables of an estimate at given values: each kernel counts as much as it has there, and is what it
 # is along the others, about a point that moves with the given ones where H correlates them.
 
-#' Conditional density of some of the variables, given the others
+#' Conditional density at given values
 #'
-#' The estimate of the other variables where some have given values, \eqn{p(y | x) = p(y, x) / p(x)}, as a fit of
-#' its own, which all methods of [flash_kde()] serve. For a curve over many values of x and for bandwidths that are
-#' chosen for it, see [flash_conditional] (`flash_kde(y ~ x)`).
+#' `kde_conditional()` returns the density of the other variables where some variables have given values, \eqn{p(y | x) = p(y,
+#' x) / p(x)}, as a fit for all methods of [flash_kde()]. If you need it at many values of x, with a bandwidth chosen for that
+#' purpose, use [flash_conditional] (`flash_kde(y ~ x)`).
 #'
-#' @details With the blocks \eqn{H_{yy}}{Hyy}, \eqn{H_{yx}}{Hyx} and \eqn{H_{xx}}{Hxx} of the bandwidth matrix, the
-#' conditional density of a mixture of Gaussian kernels is the mixture with the weights
-#' \eqn{w_i K_{H_{xx}}(x - x_i)}{w_i K_Hxx(x - x_i)}, the centres
-#' \eqn{y_i + H_{yx} H_{xx}^{-1} (x - x_i)}{y_i + Hyx Hxx^-1 (x - x_i)} and the variance
-#' \eqn{H_{yy} - H_{yx} H_{xx}^{-1} H_{xy}}{Hyy - Hyx Hxx^-1 Hxy}: nothing is approximated. For `"sdkde"` the
-#' points are the debiased ones. With adaptive factors kernel i has \eqn{f_i^2 H}{f_i^2 H}, on both sides.
+#' @details
+#' The result is exact. Let \eqn{H_{yy}}{Hyy}, \eqn{H_{yx}}{Hyx} and \eqn{H_{xx}}{Hxx} be the blocks of the bandwidth matrix. The
+#' conditional density of a mixture of Gaussian kernels is a mixture with weights \eqn{w_i K_{H_{xx}}(x - x_i)}{w_i
+#' K_Hxx(x - x_i)}, centres \eqn{y_i + H_{yx} H_{xx}^{-1} (x - x_i)}{y_i + Hyx Hxx^-1 (x - x_i)} and variance
+#' \eqn{H_{yy} - H_{yx} H_{xx}^{-1} H_{xy}}{Hyy - Hyx Hxx^-1 Hxy}. For `"sdkde"` the points are the debiased points. With adaptive
+#' bandwidths kernel i has the variance \eqn{f_i^2 H}{f_i^2 H} in all variables.
 #'
-#' With another `kernel` than the Gaussian, \eqn{H_{yx}}{Hyx} has to be 0, and points out of reach of x have no weight.
+#' Weights are computed from their logarithms, so `given` may be far from the data. Points whose weight is below 1e-308 of the
+#' largest weight are left out. The time is \eqn{O(nd)}.
 #'
-#' Weights are made by their logarithms, relative to the largest, so that `given` may be as far from the data as it
-#' likes; points whose weight is below 1e-308 of the largest are no part of the result.
-#'
-#' Of a fit with factors or texts, levels may be given beside numbers or alone: they change the weights, by the
-#' kernels of the levels. The levels of columns that are not given stay, beside numbers or alone: where all numbers
-#' are given, the densities of the result are the probabilities of the levels.
-#'
-#' The conditional of a Laplace-corrected estimate is no estimate of that kind (its kernels are a mixture of
-#' corrected and plain ones with weights of both signs, over a \eqn{p(x)} that may be negative): an error of class
-#' `flashkernel_error_unsupported`.
-#'
-#' Of an estimate with a `support`, values count in the coordinates of its method, with their images, and the
-#' variables left keep theirs ([kde_support()]). Where H correlates a circular column that is given with others, its
-#' images are points of the result, too. Polygons are refused.
-#'
-#' Cost: O(n d).
+#' @section Kinds of densities:
+#' * Categories may be given beside numbers or alone. If all numbers are given, the density of the result is the probability of
+#'   the categories.
+#' * With a `support` the remaining variables keep their support ([kde_support()]). Polygons are refused.
+#' * With another kernel than the Gaussian, \eqn{H_{yx}}{Hyx} must be 0, and points out of reach of x have no weight.
+#' * Laplace-corrected estimates are refused: \eqn{p(x)} may be negative.
 #'
 #' @param object A fit from [flash_kde()] with its points in memory, `"kde"` or `"sdkde"`, or one by a two-sided
 #'   formula.
 #' @param given The values: a named vector or list, or a data frame of one row; the names are those of columns of
-#'   the fit, and levels are written as texts. Of a fit by a two-sided formula all variables on its right side, as
-#'   `newdata` has them.
+#'   the fit, and categories are character strings. A fit by a two-sided formula needs all variables of its right side.
 #' @param ... Not used; anything here is an error.
 #' @returns An object of class `flash_kde` of the variables that were not given, in their order. Its `x` are the
-#'   points that count, moved as above, with `weights`. Those of an SD-KDE are debiased; `debiased_in` says in how
-#'   many dimensions, and no point can be left out of them ([kde_marginal()] tells why).
-#' @inheritSection flash_kde Errors
+#'   centres above, with `weights`. The points of an SD-KDE were debiased in `debiased_in` dimensions, so leave-one-out
+#'   values are not available (see [kde_marginal()]).
 #' @references Rosenblatt, M. (1969) Conditional probability density and regression estimators. In *Multivariate
 #'   Analysis II*, 25-31.
 #' @seealso [kde_marginal()], [flash_conditional].
@@ -52,7 +41,7 @@
 #' quantile(after, c(0.1, 0.5, 0.9))
 #' plot(after)
 #'
-#' # a density given a level, and the levels' probabilities given numbers
+#' # a density given a category, and the probabilities of the categories given numbers
 #' flowers <- flash_kde(iris[3:5])
 #' quantile(kde_marginal(kde_conditional(flowers, c(Species = "virginica")), "Petal.Width"))
 #' species <- kde_conditional(flowers, list(Petal.Length = 4.9, Petal.Width = 1.7))

@@ -111,7 +111,7 @@ moved <- function(points, score, L) points + score %*% tcrossprod(L) / 2
 
 n_steps <- function(object) if (is.null(object$steps)) 1L else object$steps
 
-# As debiased_loo(), of points that moved by a score which knows of none of them: the sums over all others come from
+# debiased_loo() for points that moved along a given score: the sums over all other points come from
 # those outside of a block and those within.
 given_score_loo <- function(object, control, block = 512) {
   sources <- fit_sources(object)

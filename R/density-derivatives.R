@@ -1,23 +1,21 @@
 #' Derivatives of a density estimate
 #'
-#' The gradient and the matrix of second derivatives (Hessian) of the estimate or of its logarithm, exactly, at any
-#' points; as `ks::kdde()` with `deriv.order` 1 and 2, which has them on a grid or without logarithms.
+#' `kde_derivative()` returns the gradient or the matrix of second derivatives (Hessian) of the estimate or of its logarithm, at
+#' any points. It corresponds to `ks::kdde()` with `deriv.order` 1 and 2, but is exact.
 #'
-#' @details All is computed by sums of kernels that are relative to the density at each point and to the point
-#'   itself, so that logarithmic derivatives are right in far tails, too, where the density underflows, and far
-#'   from the origin. \eqn{\nabla^2 p = \sum_i w_i K_i (H^{-1} z_i z_i' H^{-1} - H^{-1}) / W}{Hess p = sum_i w_i
-#'   K_i (H^-1 z_i z_i' H^-1 - H^-1) / W} with \eqn{z_i = x_i - y}{z_i = x_i - y}, of the debiased points for
-#'   `"sdkde"`, with \eqn{f_i^2 H}{f_i^2 H} for adaptive fits, and of the whole corrected kernel for `"laplace"`;
-#'   logarithms are those of its absolute value.
+#' @details
+#' The Hessian is \eqn{\nabla^2 p = \sum_i w_i K_i (H^{-1} z_i z_i' H^{-1} - H^{-1}) / W}{Hess p = sum_i w_i K_i (H^-1 z_i
+#' z_i' H^-1 - H^-1) / W} with \eqn{z_i = x_i - y}{z_i = x_i - y}, for the debiased points for `"sdkde"`, with variances
+#' \eqn{f_i^2 H}{f_i^2 H} for adaptive fits, and for the corrected kernel for `"laplace"`. All sums are relative to the density at
+#' each point, so derivatives of the logarithm are correct in tails where the density underflows.
 #'
-#' Of an estimate with a `support` ([kde_support()]) densities have derivatives 0 outside, their logarithms `NaN`;
-#' boundary kernels and local likelihood have first ones alone.
+#' On a `support` ([kde_support()]) the derivatives of the density are 0 outside, and those of its logarithm are `NaN`. Boundary
+#' kernels and local likelihood have first derivatives only.
 #'
-#' **Cost**: \eqn{O(nmd^2)}{O(n m d^2)} at most, on the CPU, in double: points that cannot reach the last bit of a
-#' sum are left out by a tree. The gradient of the logarithm goes by `control` and its tolerance, as
-#' [`predict()`][predict.flash_kde] with `type = "score"`, and so does that of the density, but for `"laplace"`.
+#' The time is at most \eqn{O(nmd^2)}{O(n m d^2)}, on the CPU. The gradient also respects the tolerance of `control`, except for
+#' `"laplace"`.
 #'
-#' @param object A fit from [flash_kde()], not a balloon estimate, whose factor has steps.
+#' @param object A fit from [flash_kde()], not a balloon estimate.
 #' @param newdata,na.action As for [`predict()`][predict.flash_kde].
 #' @param order 1 for the gradient, 2 for the Hessian.
 #' @param log Of the logarithm of the density?
@@ -26,10 +24,9 @@
 #' @param control A [flash_control()]; what it does not say is as in the fit.
 #' @returns For `order = 1` an `m` x `d` matrix, for `order = 2` an `m` x `d` x `d` array, in units of the density
 #'   (without one for `log = TRUE`) by those of one or two columns.
-#' @inheritSection flash_kde Errors
 #' @references Chacon, J. E. and Duong, T. (2018) *Multivariate Kernel Smoothing and Its Applications*. Chapman &
 #'   Hall.
-#' @seealso [kde_modes()], [mean_shift()] and [kde_ridges()], which go by them.
+#' @seealso [kde_modes()], [mean_shift()] and [kde_ridges()], which use derivatives.
 #' @export
 #' @examples
 #' fit <- flash_kde(faithful, "kde")
@@ -144,7 +141,7 @@ lower_index <- function(d) {
   as.vector(a * (a - 1) / 2 + b)
 }
 
-# Of each row g the matrix g g', in d^2 columns.
+# For each row g the matrix g g', in d^2 columns.
 outer_rows <- function(g) {
   d <- ncol(g)
   g[, rep(seq_len(d), d), drop = FALSE] * g[, rep(seq_len(d), each = d), drop = FALSE]

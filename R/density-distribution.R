@@ -1,46 +1,40 @@
-#' Distribution function and quantiles of a density estimate
+#' Distribution function and quantiles
 #'
-#' `kde_cdf()` integrates the estimate: in one dimension \eqn{F(q) = \sum_i w_i \Phi((q - x_i) / h) / W}{F(q) = sum_i
-#' w_i Phi((q - x_i) / h) / W} (with the debiased points for `"sdkde"`, and the term \eqn{z_i \phi(z_i) / 2}{z_i
-#' phi(z_i) / 2}, \eqn{z_i = (q - x_i) / h}, added for `"laplace"`, and \eqn{z_i (7 - z_i^2) \phi(z_i) / 8}{z_i
-#' (7 - z_i^2) phi(z_i) / 8} for `"laplace6"`), in more the probability that all coordinates are at most those of
-#' `q`, or that they lie in a rectangle, as `ks::kcde()` and `np::npudist()`. `quantile()` inverts it, to 1e-12
-#' kernel standard deviations, in more dimensions that of each column.
+#' `kde_cdf()` returns probabilities under an estimate: that a value is at most `q`, or in several dimensions that a point lies
+#' in a rectangle. `quantile()` inverts the distribution function. They correspond to `ks::kcde()` and `np::npudist()`.
 #'
 #' @details
-#' With another `kernel` than the Gaussian \eqn{\Phi}{Phi} is its distribution function, and sums in one dimension take
-#' \eqn{O((n + m) \log n)}{O((n + m) log n)} time; rectangles are exact and need a diagonal bandwidth.
+#' In one dimension \eqn{F(q) = \sum_i w_i \Phi(z_i) / W}{F(q) = sum_i w_i Phi(z_i) / W} with \eqn{z_i = (q - x_i) / h}. For
+#' `"sdkde"` the points are the debiased points. For `"laplace"` each term has the addition \eqn{z_i \phi(z_i) / 2}{z_i
+#' phi(z_i) / 2}, and for `"laplace6"` \eqn{z_i (7 - z_i^2) \phi(z_i) / 8}{z_i (7 - z_i^2) phi(z_i) / 8}. With another kernel
+#' \eqn{\Phi}{Phi} is its distribution function. Quantiles are accurate to 1e-12 kernel standard deviations; in several
+#' dimensions they are the quantiles of each column.
 #'
-#' The Laplace-corrected estimate may be negative, so its `kde_cdf()` need not be monotone and can
-#' leave \eqn{[0, 1]}; `quantile()` then returns one of the solutions, still increasing in `probs`. Not so where it was
-#' fitted with `nonnegative`: what is below 0 adds nothing, between zeros that are found on a grid of up to 65,536
-#' points.
+#' A Laplace-corrected estimate may be negative, so that its distribution function need not be monotone. `quantile()` then
+#' returns one of the solutions, increasing in `probs`. An estimate with `nonnegative = TRUE` has a monotone one.
 #'
-#' **Rectangles** are exact for a diagonal bandwidth, a product of univariate probabilities for each point, whose
-#' digits small ones keep; and, to an absolute error of about 1e-14, for a correlated one in two dimensions, by the
-#' algorithm of Genz (2004). In three dimensions and more a correlated kernel is a mixture of uncorrelated ones,
-#' whose exact rectangles are averaged over the nodes of a lattice, 1,024 to 32,768, the more the fewer points
-#' there are (Genz and Bretz 2009): the result has an attribute `"error"`, three standard errors of each
-#' probability, and is the same at each call. For `"laplace"` that is refused, by an error of class
-#' `flashkernel_error_unsupported`. Points well inside a rectangle are counted many at a time, and those far outside
-#' left out: at worst the cost is \eqn{O(nmd)}, and as many times that as nodes are averaged.
+#' @section Rectangles:
+#' Probabilities of rectangles are exact for a diagonal bandwidth. For a correlated bandwidth in two dimensions they have an
+#' absolute error of about 1e-14, by the algorithm of Genz (2004). In more dimensions a correlated kernel is averaged over
+#' 1,024 to 32,768 lattice points (Genz and Bretz 2009). The result then has an attribute `"error"`, three
+#' standard errors of each probability, and is the same at each call. For `"laplace"` this is refused. The time is
+#' \eqn{O(nmd)} at most, times the number of lattice points.
 #'
-#' For regions that are no rectangles see [hdr_level()], the quantiles of the density.
+#' For regions that are not rectangles see [hdr_level()].
 #'
-#' @param object,x A fit from [flash_kde()]. With factors or texts beside numbers, probabilities are of the numbers,
-#'   whatever the levels are.
+#' @param object,x A fit from [flash_kde()]. With categories beside numbers, probabilities are those of
+#'   the numbers.
 #' @param q Points, in the units of the data; `-Inf` and `Inf` are allowed, `NA` gives `NA`. In one dimension a
 #'   vector, in more a matrix or data frame of `d` columns.
 #' @param lower `NULL`, or as `q`, of one row or as many: then the probability is that of the rectangles from
 #'   `lower` to `q`, 0 where they are empty.
 #' @param probs Probabilities, between 0 and 1. 0 and 1 give `-Inf` and `Inf`: a Gaussian kernel
-#'   has no end. With another `kernel` they give the ends of the estimate.
+#'   is positive everywhere. With a bounded kernel they give the ends of the estimate.
 #' @param names Whether to name the result by percentages, as in [stats::quantile()].
 #' @param ... Not used; anything here is an error.
 #' @returns `kde_cdf()`: probabilities, one for each point or row of `q`. `quantile()`: points in the unit of the data,
 #'   one for each of `probs`; in more than one dimension those of each column alone, by the estimate of that
 #'   column, a matrix with a column for each.
-#' @inheritSection flash_kde Errors
 #' @references Genz, A. (2004) Numerical computation of rectangular bivariate and trivariate normal and t
 #'   probabilities. *Statistics and Computing* 14, 251-260.
 #'
@@ -204,7 +198,7 @@ look_up_quantiles <- function(object, tails, upper_half, h) {
   list(lower = nodes[right - 1], upper = nodes[right], below = table_at(right - 1), above = table_at(right))
 }
 
-# The same for few of them: X + h Z is below q no more often than X is below q + z h or Z below -z, and with half of the
+# Brackets a few quantiles: X + h Z is below q no more often than X is below q + z h or Z below -z, and with half of the
 # probability for either, q is no lower than the quantile of the centres X less z h; the same from above.
 bracket_quantiles <- function(object, tails, upper_half, h) {
   used <- used_rows(object)

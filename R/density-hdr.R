@@ -58,7 +58,6 @@
 #'   One variable: a row for each interval, with `prob`, `level` (of the density), `from` and `to`. Two: a row for each
 #'   point of a ring, with two columns named as the variables, `prob`, `level`, `group`, a number for each polygon,
 #'   and `subgroup`, for each ring within it. Where a variable has one of these names, the other is `prob.1` or so.
-#' @inheritSection flash_kde Errors
 #' @references Hyndman, R. J. (1996) Computing and graphing highest density regions.
 #'   *The American Statistician* 50, 120-126. \doi{10.1080/00031305.1996.10474359}
 #' @seealso [plot.flash_kde()], which draws these regions; [geom_flash_hdr()] draws those of groups in ggplot2.
@@ -98,7 +97,7 @@ hdr_level.flash_kde <- function(object, prob = c(0.5, 0.95), ..., log = FALSE,
   if (log) level else exp(level)
 }
 
-# Of one of these names, while they are made.
+# Bytes that one of these names takes while the names are made.
 NAME_BYTES <- 150
 
 # Names as quantile() gives them: 0.5 -> "50%".
@@ -191,7 +190,7 @@ smooth_in_tiles <- function(object, tile, n_side, control) {
   interpolate_tiles(value, node, n_side, k)
 }
 
-# The same of a kernel with edges and kinks, by sums at all midpoints.
+# Values in tiles of a kernel that is not smooth: sums at all midpoints.
 values_in_tiles <- function(object, tile, n_side, control) {
   midpoints <- TILE_SIDE * (seq_len(n_side) - 0.5) / n_side
   density_in_tiles(object, tile, as.matrix(expand.grid(rep(list(midpoints), ncol(tile)))), control)

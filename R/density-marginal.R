@@ -8,39 +8,30 @@
 #   of the corrected kernel is the corrected kernel of the lower dimension; laplace6 in the same way.
 # What is clipped at 0 is no sum of kernels, nor are its marginals: those are of the signed estimate.
 
-#' Marginal density of some of the variables
+#' Marginal density of some variables
 #'
-#' Integrates an estimate over all other variables, exactly. The result is a fit of its own, which all methods of
-#' [flash_kde()] serve: [predict()][predict.flash_kde], [`plot()`][plot.flash_kde], [kde_cdf()],
-#' [`quantile()`][quantile.flash_kde], [`simulate()`][simulate.flash_kde] and the others.
+#' `kde_marginal()` integrates an estimate over all other variables, exactly, and returns a fit for all methods of [flash_kde()].
 #'
-#' @details Integrating a Gaussian kernel over some coordinates leaves a Gaussian kernel with the matching block of
-#' the bandwidth matrix, and a Laplace-corrected kernel leaves a Laplace-corrected one of fewer dimensions. So the
-#' marginal has the same points, weights and adaptive factors.
+#' @details
+#' The marginal of a Gaussian kernel is a Gaussian kernel with the corresponding block of the bandwidth matrix, and the marginal
+#' of a Laplace-corrected kernel is a Laplace-corrected kernel. So the marginal has the same points, weights and local
+#' factors. Categorical columns that `vars` does not name are summed over. The time is \eqn{O(nd)}.
 #'
-#' The marginal of an SD-KDE stands on points that were debiased **in all variables**: it is the exact integral of
-#' the estimate, but no longer the SD-KDE of the variables left, and no point can be left out of both of its stages:
-#' [`logLik()`][logLik.flash_kde] is an error, of class `flashkernel_error_unsupported`, and so is `predict(loo = TRUE)`.
-#' With `debias = TRUE` the observed points of these variables are debiased anew,
-#' with the same block of the bandwidths.
+#' The points of an SD-KDE were debiased **in all variables**. Its marginal is the exact integral of the estimate, but not the
+#' SD-KDE of the remaining variables. Therefore [`logLik()`][logLik.flash_kde] and `predict(loo = TRUE)` are not
+#' available. With `debias = TRUE` the observed points of the remaining variables are debiased again, in \eqn{O(n^2
+#' d)} time.
 #'
-#' With another `kernel` than the Gaussian, the columns that are left must not be correlated with the others by the
-#' bandwidth.
-#'
-#' Of an estimate with a `support`, the columns left keep theirs ([kde_support()]); polygons have no marginals.
-#'
-#' Columns of levels (factors, texts) that `vars` does not name are summed over.
-#'
-#' Cost: O(n d), with `debias = TRUE` that of an SD-KDE fit, \eqn{O(n^2 d)}.
+#' With a `support` the remaining columns keep their support ([kde_support()]); polygons have no marginals. With another
+#' kernel than the Gaussian, the bandwidth must not correlate the remaining columns with the others.
 #'
 #' @param object A fit from [flash_kde()] with its points in memory, not a balloon estimate.
 #' @param vars The variables: names or numbers of columns, in the order in which the result shall have them. Columns
-#'   of levels have names alone.
+#'   with categories are given by name.
 #' @param debias For `"sdkde"`: debias the points of these variables anew?
 #' @param ... Not used; anything here is an error.
 #' @returns An object of class `flash_kde` of `length(vars)` dimensions, with the same number of points. One whose
 #'   points were debiased in more dimensions has their number as `debiased_in`.
-#' @inheritSection flash_kde Errors
 #' @seealso [kde_conditional()].
 #' @examples
 #' fit <- flash_kde(iris[1:4])
@@ -122,7 +113,7 @@ marginal_of.default <- function(object, vars, run = NULL) {
   structure(part, class = "flash_kde")
 }
 
-# Those of a formula that make these columns; NULL where a column is one of several of its term, as of poly(a, 2).
+# The terms of a formula for these columns; NULL if a column is one of several of its term, as in poly(a, 2).
 terms_of_columns <- function(terms, columns) {
   at <- match(columns, attr(terms, "term.labels"))
   if (is.null(terms) || length(at) == 0 || anyNA(at)) NULL else terms[at]

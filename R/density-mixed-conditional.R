@@ -1,7 +1,7 @@
 # Marginals and conditionals of fits with levels. What is given of numbers and of levels weighs the points, each by
 # its kernel; what is not given is left, with its own kernels: numbers and levels, numbers alone, or levels alone.
 
-# As kernels of levels sum to 1, those of the others are left away.
+# The marginal leaves categorical columns out, because their kernels sum to 1.
 #' @export
 marginal_of.mixed <- function(object, vars, run) {
   columns <- names(object$discrete$columns)
@@ -59,7 +59,7 @@ conditional_where.mixed <- function(object, at, run) {
   weigh_points(kernels$fit, kernels$log_w, "given")
 }
 
-# As conditional_kernels().
+# conditional_kernels() for mixed densities.
 mixed_conditional_kernels <- function(object, at, arg) {
   log_w <- log(shares_of_given(object$discrete, at$codes))
   if (!any(log_w > -Inf)) {
@@ -85,7 +85,7 @@ shares_of_given <- function(discrete, codes) {
   cell_weights(tables, codes, discrete$codes[, names(codes), drop = FALSE])
 }
 
-# The same points, of levels alone, whose kernels are those of the plain estimate.
+# A fit of the categories alone, with the kernels of the classical estimate.
 without_numbers <- function(object) {
   none <- matrix(0, 0, 0)
   part <- unclass(object)

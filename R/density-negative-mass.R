@@ -1,6 +1,6 @@
 # The integral of the negative part of a Laplace-corrected estimate, and that of its square.
 
-# The same in any coordinates.
+# The negative mass does not depend on the coordinates.
 #' @export
 negative_mass.mapped <- function(object) negative_mass(object$inner)
 

@@ -17,7 +17,7 @@ can_refit <- function(object) {
   !needs_refits(object) || object$n * n_steps(object) * as.double(n_kernels(object))^2 <= MOST_REFIT_PAIRS
 }
 
-# Of the points with their images.
+# The number of points, reflected copies included.
 n_kernels <- function(object) UseMethod("n_kernels", object$kind)
 #' @export
 n_kernels.default <- function(object) object$n
@@ -32,7 +32,7 @@ check_refits <- function(object, arg) {
   ), user_call()))
 }
 
-# As log_estimate(), with each point left out.
+# log_estimate() at the training points, each left out by a fit without it.
 log_by_refits <- function(object, control) {
   control[c("tol", "engine", "precision")] <- list(0, "exact", "double")
   refits <- leave_out_refits(object, control)
@@ -109,7 +109,7 @@ bandwidths_of <- function(object) {
   list(main = list(H = object$bandwidth, L = fit_factor(object)), score = list(L = score_factor(object)))
 }
 
-# Those that are a number for each row, of these alone.
+# Options that have one number per row, for `rows` only.
 options_of_rows <- function(options, object, rows) {
   if (is.numeric(options$adaptive)) options$adaptive <- kept_rows(as.matrix(options$adaptive), object)[rows]
   if (is_number(options$score) || is.data.frame(options$score)) {
@@ -118,7 +118,7 @@ options_of_rows <- function(options, object, rows) {
   options
 }
 
-# Of what the user gave for all rows, those that are in the fit.
+# The rows of `given`, which has all rows of the user's data, that are in the fit.
 kept_rows <- function(given, object) {
   if (is.null(object$na.action) || nrow(given) == object$n) given else given[-object$na.action, , drop = FALSE]
 }

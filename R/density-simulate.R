@@ -1,16 +1,12 @@
 #' Random draws from a density estimate
 #'
-#' Exact draws: for `"kde"` and `"sdkde"` a kernel centre by weight plus Gaussian noise of
-#' variance `H`, or with another `kernel` noise of that. The Laplace-corrected estimate can be negative, so its draws come from its
-#' **positive part, renormalised**, by rejection from the KDE with the same `H`, which it exceeds
-#' nowhere by more than the factor \eqn{1 + d/2}, or for `"laplace6"` from one with a wider `H`.
-#'
-#' Of a fit with factors or texts the levels are drawn, too, each by its kernel from those of the centre's row, and come
-#' back as they were: factors, texts or logical values.
+#' `simulate()` draws points from the estimate: a training point (for `"sdkde"` a debiased one), chosen by weight, plus noise with the
+#' distribution of the kernel. Categorical columns are drawn, too.
 #'
 #' @details
-#' Cost: \eqn{O(nsim\,d^2)}{O(nsim d^2)}; for `"laplace"` about \eqn{2 n\,nsim\,d (1 + d/2)}{2 n
-#' nsim d (1 + d/2)} operations for the tests of the rejection.
+#' A Laplace-corrected estimate can be negative. Its draws come from its **positive part, renormalised**, by rejection from the
+#' classical estimate, times \eqn{1 + d/2} for `"laplace"`; for `"laplace6"` from a classical estimate with a larger
+#' bandwidth. Rejection evaluates about \eqn{(1 + d/2)}{1 + d/2} densities for each draw.
 #'
 #' @param object A fit from [flash_kde()].
 #' @param nsim Number of draws.
@@ -20,7 +16,6 @@
 #' @returns A data frame of `nsim` rows with the columns of the fit (`x1`, `x2`, ... where they have
 #'   no names; `x` in one dimension), in the units of the data. As in [stats::simulate()] it has an
 #'   attribute `"seed"`: the state of the generator before, or `seed` with the kinds of generator.
-#' @inheritSection flash_kde Errors
 #' @importFrom stats simulate
 #' @export
 #' @examples

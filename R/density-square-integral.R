@@ -28,7 +28,7 @@ log_overlap <- function(object, w, control) {
   log(max(0, sum(w / unit * overlap_sums(object, w / unit, control)$each))) + 2 * log(unit)
 }
 
-# Of what is clipped the part below 0 goes, which the fit knows.
+# The log of the integral of the squared positive part: the fit stores the negative part.
 log_positive_part <- function(object, log_square) {
   if (!is_clipped(object)) return(log_square)
   log_square + log1p(-pmin(object$nonnegative$square / exp(log_square), 1)) - 2 * log_clip(object)

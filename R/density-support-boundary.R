@@ -40,7 +40,7 @@ boundary_slope <- function(domain, y, h, m, second) {
   (top_slope * below - top * below_slope) / below^2 - b0 / a$a0
 }
 
-# As log_bent().
+# log_bent() for the boundary kernel.
 log_boundary <- function(domain, sources, y, loo, total, control) {
   h <- sources$L[1]
   if (loo) y <- sources$points[, 1]

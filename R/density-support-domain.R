@@ -85,7 +85,7 @@ column_jacobian <- function(z, domain, k) {
   -stats::dnorm(z, log = TRUE) - log(domain$upper[k] - domain$lower[k])
 }
 
-# Of log p_z(z(x)) + log z'(x), with the score s of p_z: z' (s + d log z' / dz).
+# The score of log p_z(z(x)) + log z'(x), where s is the score of p_z: z' (s + d log z' / dz).
 score_from_working <- function(domain, score, work) {
   for (k in which(is_transformed(domain))) {
     z <- work[, k]
@@ -120,7 +120,7 @@ folded <- function(domain, points) {
   points
 }
 
-# Of the kernel at each working point, of variance f^2 L L', inside.
+# The probability inside the domain of the kernel of variance f^2 L L' at each working point.
 kernel_masses <- function(domain, points, L, factors, control) {
   if (!is.null(domain$polygon)) return(polygon_mass(points, domain$polygon, L, factors, control))
   bounded <- which(domain$kind == "mass")

@@ -56,10 +56,10 @@ working_estimate.bent <- function(object, work, control, factor) {
   found
 }
 
-# Of the sum of the kernels' weights, images and masses included, in that of the points.
+# The log of the kernels' total weight, reflected copies and masses included, over the points' total weight.
 log_share <- function(object) log(total_weight(object$inner)) - log(total_weight(object))
 
-# Of images and masses, each point without its own kernel and the images of that.
+# The estimate at each point without the kernels of the point and of its copies.
 left_out_estimate <- function(object, control, factor) UseMethod("left_out_estimate", object$kind)
 
 #' @export
@@ -215,7 +215,7 @@ draw_in_domain <- function(domain, centres, weights, lower, n, factors) {
   draws
 }
 
-# Of one column: what of the inner probability is inside.
+# The share of the inner probability that is inside the domain, for one column.
 #' @export
 probability_below.supported <- function(object, q, control) {
   domain <- object$support
@@ -238,7 +238,7 @@ probability_below.bent <- function(object, q, control) {
 
 within_domain <- function(domain, q) pmin(pmax(q, domain$lower), domain$upper)
 
-# Of the inner fit, at any q.
+# The distribution function of the inner fit, for any q.
 inner_below <- function(object, control) {
   below <- finite_tail(object$inner, control)
   \(q) below(from_centre(object$inner, q))

@@ -68,7 +68,7 @@ legendre <- function(x, k) {
   P
 }
 
-# Of a function with `values` at the nodes of pieces, a row each, the coefficients of Legendre's polynomials.
+# The Legendre coefficients of functions with `values` at the nodes of pieces, one row per piece.
 legendre_coefficients <- function(values) {
   k <- length(PIECE_RULE$node)
   P <- legendre(2 * PIECE_RULE$node - 1, k - 1)

@@ -19,7 +19,7 @@ as_rings <- function(polygon) {
   rings
 }
 
-# Those of sf are lists of lists of matrices.
+# Objects of package sf are lists of lists of matrices.
 ring_matrices <- function(polygon) {
   if (is.matrix(polygon)) return(list(polygon))
   if (!is.list(polygon)) stop_argument("support", "must be a polygon: found ", describe(polygon))
@@ -118,7 +118,7 @@ without_pairs <- function(sides) {
   sides[!duplicated(key) & table(key)[key] %% 2 == 1, , drop = FALSE]
 }
 
-# The same number for equal points.
+# Numbers points so that equal points have equal numbers.
 vertex_numbers <- function(points) {
   x <- match(points[, 1], points[, 1])
   y <- match(points[, 2], points[, 2])

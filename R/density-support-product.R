@@ -3,7 +3,7 @@
 # as the range, this takes far less than the sums over all images, whose number is the product of those of the columns.
 # For searches: what is less than 1e-13 of a kernel is left out.
 
-# As log_sum() of domain_sources(), of the plain kernel, at working points `at` (NULL: the points themselves, with `loo`
+# log_sum() of domain_sources() with the plain kernel, at working points `at` (NULL: the points themselves, with `loo`
 # without a point's own kernel and its images). `power`: 2 for the sum of the squares of what each point adds.
 log_product_sum <- function(domain, sources, L, at, loo, power = 1) {
   points <- sources$points
@@ -24,7 +24,7 @@ log_product_sum <- function(domain, sources, L, at, loo, power = 1) {
   list(log_abs = unlist(found))
 }
 
-# Of one column, in a matrix of length(y) x length(x): the logarithms of what points x and their images add at y, over
+# The logarithms of the kernels of points x and their images at y in one column, a length(y) x length(x) matrix, over
 # the height of a kernel of sd h. `factors`: NULL, or of the sds of x.
 log_column_kernels <- function(domain, k, y, x, h, factors) {
   sds <- h * if (is.null(factors)) rep(1, length(x)) else factors

@@ -12,7 +12,7 @@ domain_sources <- function(domain, points, weights, L, factors, control) {
   )
 }
 
-# The same without images: list(points, weights, factors).
+# The sources without reflected copies: list(points, weights, factors).
 mass_sources <- function(domain, points, weights, L, factors, control) {
   found <- list(points = points, weights = weights, factors = factors)
   if (has_masses(domain)) {
@@ -41,7 +41,7 @@ rows_of <- function(sources, rows) {
   sum_sources(points, sources$weights[rows], sources$L, factors = sources$factors[rows])
 }
 
-# Of parts, each list(log_abs, negative), with their signs: list(log_abs, negative, lost), in which of them hardly
+# Adds parts, each list(log_abs, negative), with their signs: list(log_abs, negative, lost), where `lost` says in which hardly
 # a digit is left.
 signed_sum <- function(parts, signs) {
   logs <- do.call(cbind, lapply(parts, `[[`, "log_abs"))
@@ -68,7 +68,7 @@ own_images <- function(sources, n, factor) {
   list(log_abs = log(abs(sum)), negative = sum < 0)
 }
 
-# Of the sources `rows` at as many places, each at its own: list(log_abs, sign).
+# The kernels of the sources `rows`, each at its own place: list(log_abs, sign).
 log_pair_kernels <- function(sources, rows, places, factor) {
   u <- whiten(places - sources$points[rows, , drop = FALSE], sources$L)
   width <- if (is.null(sources$factors)) 1 else sources$factors[rows]

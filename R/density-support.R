@@ -7,89 +7,69 @@
 # - polygon: NULL, or a list of rings (density-support-polygon.R), of two columns of the kind "mass"
 # - names: of the columns, as messages call them
 
-#' Densities on bounded and on circular domains
+#' Densities on bounded, circular and polygonal domains
 #'
-#' The argument `support` of [flash_kde()] says where the data can lie: above a bound, between two, within a
-#' polygon, or on a circle. The estimate is 0 elsewhere and integrates to 1 there. `kde_support()` names a method
-#' beside the bounds, and `kde_circle()` makes a column of angles or times of day.
+#' The argument `support` of [flash_kde()] says where the data can lie: above a bound, between two bounds, on a circle or in a
+#' polygon. The estimate is 0 elsewhere and integrates to 1 on the support. `kde_support()` selects a method, and `kde_circle()`
+#' describes a column of angles or times of day.
 #'
 #' @details
-#' `support` is, for one column or for all of them, `c(lower, upper)` (either may be infinite), `kde_circle()` or
-#' `kde_support()`; else a list of these with an entry for each column, by name (columns without one are unbounded)
-#' or by position (`NULL` or `NA`: unbounded). For two columns it may be a polygon: a matrix of vertices with two
-#' columns, a list of such rings (a point is inside where they surround it an odd number of times: holes are rings,
-#' too, and rings may cross), or the polygons of an object of package sf, as `sf`, `sfc` or `sfg`.
+#' `support` is `c(lower, upper)` (either may be infinite), `kde_circle()` or `kde_support()`, for all columns; or a list of
+#' these with one entry per column, by name or by position. Columns without an entry are unbounded. For two columns it
+#' may be a polygon: a matrix of vertices, a list of such rings (rings inside others are holes), or an `sf`, `sfc` or
+#' `sfg` object of package sf.
 #'
 #' @section Methods:
 #' \describe{
-#'   \item{`"transform"`}{The estimate of \eqn{\log(x - a)}{log(x - a)}, of \eqn{-\log(b - x)}{-log(b - x)} or,
-#'     between two bounds, of the normal quantile of \eqn{(x - a) / (b - a)}, times the derivative, as
-#'     `ks::kde(positive = TRUE)` and package kde1d have it. All estimators, adaptive factors, bandwidths,
-#'     leave-one-out values and standard errors are those of [flash_kde()] in these coordinates, in which
-#'     `bandwidth` is given, too. For densities that vanish at the bound, or grow without limit there; no point may
-#'     lie on a bound.}
-#'   \item{`"local"`}{One column: in the coordinates of `"transform"`, the parabola of the log density whose local
-#'     likelihood is largest at each place (Loader 1996; Geenens and Wang 2018), as package kde1d has it, divided by
-#'     its integral. Its bias is of order \eqn{h^4}. For densities that vanish at the bound, or grow without limit
-#'     there. It is for `"kde"` with one bandwidth, about twice that of `"transform"`, and has no standard errors.
-#'     Where few points are in reach, one more at the place itself keeps the estimate finite.}
-#'   \item{`"reflect"`}{Points within 12 kernel sds of a bound have images behind it, so that all mass stays inside
-#'     (between two bounds also images of images), as in package evmix. The slope at a bound is 0, and where that
-#'     of the density is not there is a bias of order h. For `"sdkde"` the score is that of points and images, and
-#'     images move as their points do. H is diagonal.}
-#'   \item{`"boundary"`}{One column: the local linear boundary kernel \eqn{f_L}, whose bias is of order \eqn{h^2}
-#'     up to the bound (Jones 1993), made non-negative as Jones and Foster (1996) do,
-#'     \eqn{\bar f \exp(f_L / \bar f - 1)}{f exp(f_L / f - 1)} with \eqn{\bar f}{f} the estimate over the kernels'
-#'     mass inside, and divided by its integral; compare `ks::kde.boundary()` and `np::npuniden.boundary()`. It is
-#'     for `"kde"` with one bandwidth; it has no standard errors.}
-#'   \item{`"mass"`}{Each kernel is divided by its own mass inside, as Diggle's (1985) edge correction and
-#'     `spatstat.explore::density.ppp(diggle = TRUE)` do: for polygons, the only method there, and for intervals.
-#'     Any H in two columns, else a diagonal one; not for `"laplace"`.}
-#'   \item{`"auto"`}{By the leave-one-out likelihood of the plain estimates, of up to 2,000 of the rows, less what
-#'     each gains by a point itself: for one column and `"kde"`, `"local"` where its is larger by more than a
-#'     quarter of the standard error of the difference, else the larger of `"boundary"` and `"reflect"`; for several
-#'     columns, other estimators and named `adaptive`, `"transform"` and `"reflect"` in the same way. Where so many
-#'     columns are bounded that their reflected points would not fit in memory, it is `"transform"`, or `"mass"` if a
-#'     point lies on a bound.}
+#'   \item{`"transform"`}{Estimates the density of \eqn{\log(x - a)}{log(x - a)}, of \eqn{-\log(b - x)}{-log(b - x)} or, between
+#'     two bounds, of the normal quantile of \eqn{(x - a) / (b - a)}, and transforms it back, as `ks::kde(positive = TRUE)`.
+#'     All estimators, adaptive bandwidths, leave-one-out values and standard errors are available. A given bandwidth is in
+#'     these coordinates. Use it for densities that vanish or grow without limit at the bound. No point may lie on a bound.}
+#'   \item{`"local"`}{One column: local log-quadratic likelihood in the coordinates of `"transform"` (Loader 1996; Geenens
+#'     and Wang 2018), as in package kde1d. The bias is of order \eqn{h^4}. It has no standard errors.}
+#'   \item{`"reflect"`}{Reflects points at the bounds. The slope at a bound is 0; where the slope of the density is not 0, there
+#'     is a bias of order h. For `"sdkde"` the reflected points move with their points. The bandwidth is diagonal.}
+#'   \item{`"boundary"`}{One column: the local linear boundary kernel, whose bias is of order \eqn{h^2} up to the bound (Jones
+#'     1993), made non-negative as in Jones and Foster (1996). Compare `ks::kde.boundary()`. It has no standard errors.}
+#'   \item{`"mass"`}{Divides each kernel by its probability inside (Diggle 1985), as `spatstat.explore::density.ppp(diggle =
+#'     TRUE)`. This is the only method for polygons. Not for `"laplace"`.}
+#'   \item{`"auto"`}{Compares the leave-one-out likelihoods of the classical estimates on up to 2,000 rows: for one column and
+#'     `"kde"` among `"local"`, `"boundary"` and `"reflect"`, otherwise between `"transform"` and `"reflect"`. `"transform"`
+#'     (`"mass"` if a point lies on a bound) is used if the reflected points would not fit in memory.}
 #' }
-#' Circular columns have images a period away, as `circular::density.circular()` has for the wrapped normal; H may
-#' be a full matrix. Data in them are taken modulo the period.
+#' Circular columns have copies of the points one period away (the wrapped normal kernel). Their values are taken modulo the period.
 #'
-#' Sums are over points and images: hardly more than over the points alone where h is small beside the range, up to
-#' ten times as many for each column bounded on both sides where h is half of it. Numbers of columns multiply: of d
-#' columns with a lower bound a point near all of them has \eqn{2^d}{2^d} images, itself included. What would need more
-#' memory than there is ends in an error before anything is computed. Masses in a polygon of v vertices take
-#' \eqn{O(n v)}{O(n v)}: four seconds of one core for 100,000 points and 500 vertices.
+#' @section Bandwidths:
+#' An automatic bandwidth, and `"lcv"`, maximises the leave-one-out likelihood of the estimate on its support: one scale of the columns'
+#' spread or, by the `structure` of [kde_bandwidth()], one per column or a multiple of the covariance matrix. It is chosen
+#' for the classical estimate; bandwidths of `"sdkde"` and `"laplace"` are larger by the ratio of Silverman's rules. With `"local"`
+#' it is the mean of the logarithms of the bandwidths that were tried, weighted by their likelihoods. Other selectors ignore the
+#' support. The search does not exceed bandwidths at which the estimate is nearly uniform. A given bandwidth above ten times the
+#' range of a reflected or circular column is refused. Adaptive factors are Abramson's; `"knn"` needs `"transform"`.
 #'
-#' @section Bandwidths: Where there is no `bandwidth`, and for `"auto"` and `"lcv"`, the leave-one-out likelihood
-#'   of the estimate on its support chooses, as [kde_bandwidth()] does on the line: one factor of the columns' spread or,
-#'   by `structure`, one for each column (`"diagonal"`), or of the covariance matrix (`"sphered"`; for polygons).
-#'   It goes by the plain estimate; bandwidths of `"sdkde"` and `"laplace"` are larger by the ratio of [Silverman's
-#'   rules][kde_bandwidth]. Other selectors take the points as if nothing bounded them. With `"transform"` alone all
-#'   are those of the transformed points, unless these were rounded. With `"local"` it is the mean, in logarithms,
-#'   of all bandwidths that were tried, each with its likelihood as weight, less half of what the estimate gains by
-#'   a point itself: the largest likelihood alone is often that of one far too small. The search ends at an h of the
-#'   range of a reflected column, or of half the period of a circular one, where the estimate is all but uniform, and
-#'   before that where the images of wider kernels would not fit in memory. A `bandwidth` of your own above ten times
-#'   the range of a reflected or circular column is refused: the estimate is flat by then. Adaptive factors are
-#'   Abramson's, of a pilot on the support; `"knn"` is for `"transform"`.
+#' @section What works on a support:
+#' | function | |
+#' |---|---|
+#' | [predict()][predict.flash_kde] | 0 outside; log density `-Inf`, score `NaN`. Standard errors for `"transform"`, `"reflect"` and `"mass"`; for `"laplace"` `"transform"` only |
+#' | [simulate()][simulate.flash_kde], [kde_cdf()], [`quantile()`][quantile.flash_kde] | yes; rectangles and quantiles not for polygons |
+#' | [kde_marginal()], [kde_conditional()] | not for polygons |
+#' | [kde_derivative()] | second derivatives not for `"boundary"` and `"local"` |
+#' | [hdr_level()], [logLik()][logLik.flash_kde], [diagnostics()], figures | yes |
+#' | [kde_modes()], [mean_shift()], [kde_ridges()], [kde_bands()] | no |
 #'
-#' @section What else knows the support: [predict()][predict.flash_kde] (0 outside, logarithm `-Inf`, score `NaN`;
-#'   circular columns take any number), [simulate()][simulate.flash_kde], [kde_cdf()] (of rectangles, too, but for
-#'   polygons) and [`quantile()`][quantile.flash_kde] (from the lower bound, or from `start`), [kde_marginal()] and
-#'   [kde_conditional()] (but of polygons), [kde_derivative()], [hdr_level()] (by draws),
-#'   [logLik()][logLik.flash_kde], [diagnostics()], and figures. Leave-one-out values of a `"sdkde"` take a fit for
-#'   each point, but with `"transform"`; those of `"boundary"` and `"local"` are divided by the integral of the
-#'   estimate from all points, as this integral is not a sum over points. Standard errors of a `"laplace"` are for
-#'   `"transform"` alone. `object$bandwidth` is in the coordinates of the method, and `object$inner` the fit there.
-#'   Modes, clusters and bands are not known on a support.
+#' Leave-one-out values of a `"sdkde"` need a fit without each point, except with `"transform"`. Leave-one-out values of `"boundary"` and
+#' `"local"` are divided by the integral of the estimate from all points.
+#'
+#' @section Cost:
+#' Sums run over points and reflected points: up to ten times as many for each column bounded on both sides if the bandwidth is
+#' half the range, and up to \eqn{2^d}{2^d} times near a corner of d bounded columns. What does not fit in memory is refused
+#' before anything is computed. Probabilities inside a polygon of v vertices take \eqn{O(n v)}{O(n v)} time.
 #'
 #' @param range `c(lower, upper)`, or a polygon as above.
 #' @param method `"auto"`, `"transform"`, `"local"`, `"reflect"`, `"boundary"` or `"mass"`.
 #' @param period The length of a turn: 360 for degrees, 24 for hours.
 #' @param start Where [kde_cdf()] and figures begin.
 #' @returns An object of class `kde_support`, for `support`.
-#' @inheritSection flash_kde Errors
 #' @references Jones, M. C. (1993) Simple boundary correction for kernel density estimation. *Statistics and
 #'   Computing* 3, 135-146.
 #'
@@ -159,7 +139,7 @@ print.kde_support <- function(x, ...) {
   invisible(x)
 }
 
-# Of one column, as print() has it.
+# Describes the support of one column for print().
 describe_range <- function(method, range, polygon = NULL) {
   by <- c(
     auto = "", free = "", transform = ", by transformation", local = ", by local likelihood", reflect = ", by reflection",

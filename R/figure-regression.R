@@ -56,7 +56,6 @@
 #'   `x` and a matrix with a column for each of `prob`; of several a list with for each variable a list of `y`,
 #'   `density` (a column for each of `prob`) and `at`, the values of the variable; of a y of levels a list with for
 #'   each variable a list of `x` and a matrix `probability`, with a column for each.
-#' @inheritSection flash_kde Errors
 #' @export
 #' @examples
 #' plot(kernel_regression(dist ~ speed, data = cars))

@@ -1,4 +1,5 @@
 #' @rdname flash_kde
+#' @order 5
 #' @method flash_kde big.matrix
 #' @export
 flash_kde.big.matrix <- function(x, estimator = "auto", bandwidth, weights = NULL, tol = 0, control = NULL, ...) {

@@ -16,7 +16,7 @@
 #' columns of y, then x, or by their names; the name of another selector than `"auto"` and `"lcv"` chooses for the joint
 #' density.
 #'
-#' **Levels** have the kernels of [flash_kde()] (section Factors and texts) on either side. Their `lambda` is chosen
+#' **Levels** have the kernels of [categorical_kernel()] on either side. Their `lambda` is chosen
 #' with the bandwidths, in turns, on a sample of rows, and at last with all points as sources. A column of x at the
 #' limit of its lambda, where all levels are alike, drops out. Densities of levels are probabilities, which sum to 1.
 #' Where lambda is 0 and no point has such levels as x, results are `NaN`.
@@ -70,7 +70,6 @@
 #'   *Journal of Computational and Graphical Statistics* 5, 315-336.
 #'
 #'   Li, Q. and Racine, J. S. (2007) *Nonparametric Econometrics*. Princeton University Press, chapters 5 and 6.
-#' @inheritSection flash_kde Errors
 #' @seealso [kde_conditional()] for one value of x and a given bandwidth, [plot.flash_conditional()].
 #' @examples
 #' fit <- flash_kde(waiting ~ eruptions, faithful)

@@ -1,6 +1,7 @@
 # Fits whose points are a flash_data(): sums over its shards, wherever these are.
 
 #' @rdname flash_kde
+#' @order 6
 #' @method flash_kde flash_data
 #' @export
 flash_kde.flash_data <- function(x, estimator = "auto", bandwidth = "auto", debias = NULL, tol = 0, control = NULL, ...) {

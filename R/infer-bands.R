@@ -1,53 +1,40 @@
 #' Confidence bands for a density
 #'
-#' Intervals for the density at each of some points, or a band that holds all of it at once: by the estimate's
-#' asymptotic distribution or by resampling, around an estimate that is free of the bias of order \eqn{h^2}. As
-#' `np::plot.npdensity(plot.errors.method = )`, `lpdensity::lpdensity()` and `sparr::tolerance()` have them.
+#' `kde_bands()` returns confidence intervals for the density at each point, or a band that contains the whole density, by
+#' default with a correction for bias. It corresponds to `np::plot.npdensity(plot.errors.method = )` and
+#' `lpdensity::lpdensity()`.
 #'
-#' @details
-#' **Centre.** The bandwidth that is best for a plain estimate leaves a bias about as large as half its standard
-#' error, and an interval about it holds the density too seldom. With `correct = TRUE` the interval of a `"kde"` is
-#' about the Laplace-corrected estimate of the same bandwidth, and its standard error is that of the corrected
-#' estimate: robust bias correction (Calonico, Cattaneo and Farrell 2018), after which nothing need be
-#' undersmoothed. The bandwidth of a debiased or an adaptive estimate is larger, as best for one whose bias is of
-#' order \eqn{h^4}; it is taken times the ratio of Silverman's rules for the two kinds, of order \eqn{n^{-1/(d+4) +
-#' 1/(d+8)}}{n^(-1/(d+4) + 1/(d+8))}, 0.5 to 0.6 for 1,000 points in one dimension, and the interval is about the
-#' SD-KDE
-#' or the Laplace-corrected estimate, for adaptive ones with the same factors, of that. Of an SD-KDE the standard
-#' error counts that each point moves the others, too ([predict()][predict.flash_kde]'s, for which debiased points
-#' are given, is a quarter too small). With `correct = FALSE` an interval is about the estimate itself, and one for
-#' its mean, which is a smoothed density.
+#' @section Correction for bias:
+#' At the bandwidth that is best for the estimate, the bias is about half the standard error, and an interval around the
+#' estimate covers the density too rarely. With `correct = TRUE` (default) the interval is around an estimate without the bias of order
+#' \eqn{h^2}, with the standard error of that estimate: robust bias correction (Calonico, Cattaneo and Farrell 2018). For
+#' `"kde"` that is the Laplace-corrected estimate at the same bandwidth. For debiased and adaptive estimates it is the
+#' debiased estimate at a smaller bandwidth, by the ratio of Silverman's rules for the two orders. With `correct = FALSE` the interval is
+#' around the estimate itself, and covers its mean, a smoothed density.
 #'
-#' **Interval.** The variance of an estimate p is about \eqn{u f - f^2 / n}{u f - f^2 / n} for the density f, u being
-#' the integral of the squared kernel over the number n of points. The interval has all f with \eqn{|p - f - s| \le z
-#' \sqrt{V(f)}}{|p - f - s| <= z sqrt(V(f))}, where \eqn{V(f) = se^2 + u (f - p) - (f^2 - p^2) / n} is what the
-#' variance would be if f were the density, below p no less than in proportion to f; s is Cornish and Fisher's correction for the skewness. For the share of
-#' points in a cell that is Wilson's interval, shifted as Cai (2005) does. Where points are many it is p plus and minus
-#' z standard errors; where there are none, it goes from 0 to about \eqn{z^2 u / 2}{z^2 u / 2}. It needs no
-#' logarithms, never leaves the positive numbers, and holds its level on either side where points are few: three
-#' standard deviations from the mean of 100 normal points p plus and minus z standard errors holds the density in
-#' 53% of samples.
+#' The standard error of an SD-KDE includes the effect of each point on the steps of the others.
+#' [predict()][predict.flash_kde] takes the debiased points as given; its standard errors are about a quarter smaller.
 #'
-#' **Simultaneous** bands take for z the quantile of the largest of all \eqn{|p - f| / se} at the points asked for,
-#' but no less than of an interval: of `replicates` draws of a process with the covariance and the skewness of the
-#' estimate, by multipliers of all points (Chernozhukov, Chetverikov and Kato 2014), Poisson counts of mean 1 less 1,
-#' or of the resampled estimates. Steps of half a bandwidth between points are fine enough. In simulation (2,000 samples a
-#' cell, `bench/inference.R`) bands of level 0.95 held the whole density in 0.94 to 0.97 of samples of 200 and 1,000
-#' normal, bimodal and t distributed points, also over all of their range, and in 0.97 to 0.99 in two dimensions;
-#' intervals in 0.94 to 0.96 on average over places.
+#' @section Intervals:
+#' The interval contains all densities f with \eqn{|p - f - s| \le z \sqrt{V(f)}}{|p - f - s| <= z sqrt(V(f))}, where V(f) is the
+#' variance if f were the density, and s corrects for skewness. This generalises Wilson's interval for a proportion, shifted as in
+#' Cai (2005). Where many points are near it is p plus and minus z standard errors. Where there are none, it goes from 0 to a
+#' positive limit. It never contains negative values.
 #'
-#' **Bootstrap**: rows are drawn again with replacement, with their weights, `replicates` times; for `"sdkde"` each
-#' of these samples is debiased anew. Standard errors are the standard deviations of the resampled estimates.
+#' A **simultaneous** band uses for z the quantile of the maximum of \eqn{|p - f| / se} over all points of `newdata`, from
+#' `replicates` draws of a multiplier process (Chernozhukov, Chetverikov and Kato 2014), or from the bootstrap. Points half a
+#' bandwidth apart are close enough.
 #'
-#' Bandwidths and factors count as given: the data that chose them are not counted as a source of variance, unless
-#' `refit = TRUE` has each sample of a bootstrap fitted as the fit was, whatever it chose chosen anew. The
-#' density is that which the points, with their weights, are independent draws from.
+#' A **bootstrap** resamples the rows with their weights, and debiases each sample again for `"sdkde"`. Bandwidths and local factors
+#' are taken as given, unless `refit = TRUE` chooses them again for each sample.
 #'
-#' **Cost**: \eqn{O(nm)} sums for `m` points; a simultaneous band or a bootstrap \eqn{O(nm)} for each replicate,
-#' many of them in one pass; a bootstrap of an SD-KDE \eqn{O(n^2)} for each, with a progress bar; with `refit = TRUE`
-#' as many fits as replicates, 0.03 seconds each for 200 points, of which an adaptive fit's search takes most. Adaptive
-#' ones take a pass for each different factor. With a tolerance of the fit, sums are to that of their largest, over
-#' 1,000 for the debiased ones.
+#' In simulations with 200 and 1,000 normal, bimodal and t distributed points, simultaneous bands of level 0.95 contained the
+#' whole density in 0.94 to 0.97 of the samples in one dimension, and in 0.97 to 0.99 in two; intervals covered it in 0.94 to
+#' 0.96 on average over places (`bench/inference.R`).
+#'
+#' @section Cost:
+#' \eqn{O(nm)} for m points, times `replicates` for a simultaneous band or a bootstrap, many replicates in one pass. A bootstrap
+#' of an SD-KDE takes \eqn{O(n^2)} for each replicate, and `refit = TRUE` one fit for each.
 #'
 #' @param object A fit from [flash_kde()].
 #' @param newdata Points, as for [predict()][predict.flash_kde]. `NULL`: an even grid over the range of the data,
@@ -55,19 +42,18 @@
 #' @param level Probability that the interval holds the density at a point, or that the band holds all of it.
 #' @param type `"pointwise"` or `"simultaneous"`.
 #' @param method `"asymptotic"` or `"bootstrap"`.
-#' @param correct Whether the interval is about an estimate that is corrected for bias; else about the fit's own.
+#' @param correct Whether the interval is around an estimate that is corrected for bias.
 #' @param replicates Number of draws for simultaneous bands and bootstraps.
 #' @param n Number of points of the grid along each axis. `NULL`: 201 in one dimension, 41 in two.
 #' @param na.action As for [predict()][predict.flash_kde]: rows with missing values are `NA`, by default.
-#' @param refit Whether a bootstrap fits each sample anew, with its own bandwidths and factors, if these were chosen.
-#' @param ... For `confint()`, arguments of `kde_bands()`: `type` to `replicates`. Else nothing: an argument
-#'   that is not known is an error.
+#' @param refit Whether a bootstrap chooses bandwidths and local factors again for each sample.
+#' @param ... For `confint()`, arguments of `kde_bands()`: `type` to `replicates`. An unknown argument
+#'   is an error.
 #' @returns A data frame of class `kde_bands`, a row for each point: the points' columns, `estimate` (the
 #'   centre, which of a corrected band is the corrected estimate), `lower`, `upper` and `se`, in 1 / (product of
 #'   the units of the columns). Its attribute `"band"` is a list of `level`, `type`, `method`, `corrected`,
 #'   `critical` (the z above), `estimator` and `n`. `confint()`: a matrix of the limits, two columns,
 #'   with a row for each point. Random numbers are R's ([set.seed()]).
-#' @inheritSection flash_kde Errors
 #' @references Cai, T. T. (2005) One-sided confidence intervals in discrete distributions. *Journal of Statistical
 #'   Planning and Inference* 131, 63-88.
 #'
@@ -129,7 +115,7 @@ kde_bands.flash_kde <- function(object, newdata = NULL, level = 0.95, type = c("
   )
 }
 
-# Of many rows ten, evenly spread.
+# Prints ten rows, evenly spread, if there are many.
 #' @export
 print.kde_bands <- function(x, ...) {
   band <- attr(x, "band")

@@ -1,77 +1,52 @@
 #' Tests with kernel density estimates
 #'
-#' Are two samples of one density (`y` is a sample), where do they differ (`method = "local"`), is a sample of a given
-#' distribution (`y` is its name, or a function that draws from it)? All statistics are integrals or values of the
-#' estimates themselves, which no binning or numerical integration approximates, in any number of dimensions.
+#' `kde_test()` tests whether two samples have the same density, where two samples differ (`method = "local"`), or
+#' whether one sample has a given distribution (`y` is the name of the distribution, or a function that draws from it).
+#' It works in any number of dimensions, and all statistics are exact.
 #'
 #' @section Two samples:
-#' As `ks::kde.test()`, with an exact level. The statistic is \eqn{T = \int (p_1 - p_2)^2}{T = int (p_1 - p_2)^2}, p_1
-#' and p_2 being plain estimates of one bandwidth H (Anderson, Hall and Titterington 1994). Two Gaussians have a Gaussian
-#' for their product, so it is a sum over all pairs: \deqn{T = \sum_{ij} a_i a_j K_{2H}(z_i - z_j)}{T = sum_ij a_i a_j
-#' K_2H(z_i - z_j)} over the points z of both samples, with \eqn{a = 1 / n_1} for those of x and \eqn{-1 / n_2} for
-#' those of y. But for the kernel's height T is the squared maximum mean discrepancy of Gretton and others (2012) for a
-#' Gaussian kernel of variance 2 H, so it tells apart any two densities, with any bandwidth; a bandwidth that suits an
-#' estimate serves details, a larger one differences in the large.
+#' The test corresponds to `ks::kde.test()`, but holds its level exactly. The statistic is \eqn{T = \int (p_1 -
+#' p_2)^2}{T = int (p_1 - p_2)^2} for two classical estimates with the same bandwidth H (Anderson, Hall and Titterington 1994). Up to a
+#' constant it is the squared maximum mean discrepancy for a Gaussian kernel with variance 2 H (Gretton and others 2012), so the
+#' test is consistent against every alternative, with any bandwidth. Small bandwidths detect differences in detail, large bandwidths
+#' global differences.
 #'
-#' `"permutation"` compares T with that of `replicates` random exchanges of points between the samples, all of them
-#' in one product of kernels and columns. The p-value is \eqn{(1 + \#\{T_b \ge T\}) / (B + 1)}{(1 + #{T_b >= T}) /
-#' (B + 1)}; the level is exact for any sample sizes, since a bandwidth by name is chosen from both samples
-#' together, whose order it does not know.
+#' * `"permutation"` compares T with its values in `replicates` random permutations of the rows. The p-value is
+#'   \eqn{(1 + \#\{T_b \ge T\}) / (B + 1)}{(1 + #{T_b >= T}) / (B + 1)}. The level is exact for any sample sizes, also if
+#'   the bandwidth is chosen from both samples together.
+#' * `"asymptotic"` uses the mean and the variance of T over all permutations, and a scaled chi-squared distribution with these
+#'   moments. It needs two sums instead of `replicates`.
 #'
-#' `"asymptotic"` takes the mean and the variance that T has over all exchanges, which are sums over pairs, too,
-#' and the multiple of a chi-squared distribution that has both; where the bandwidth is small that is nearly the
-#' normal distribution of `ks::kde.test()`. It takes two sums in place of `replicates`.
-#'
-#' **Weights**: only their ratios within a sample count. Rows are exchanged with their weights, and T is compared
-#' relative to its estimated mean in the same samples, a studentised permutation test (Chung and Romano 2013): the
-#' level is exact if the weights of both samples are drawn alike, whatever they have to do with the points, and
-#' approximately held if they are not. The moments for `"asymptotic"` are by the squares of the weights that each
-#' sample has.
+#' Only the ratios of weights within a sample matter. Rows are permuted with their weights, and T is studentised (Chung and
+#' Romano 2013). The level is exact if the weights of both samples have the same distribution, and approximate otherwise.
 #'
 #' @section One sample and a distribution:
-#' Bickel and Rosenblatt's statistic without its bias (Fan 1994), for a normal distribution, with given or estimated
-#' parameters, and for whatever random numbers can be drawn from.
+#' The statistic is \eqn{T = \int (p - K_H * p_0)^2}{T = int (p - K_H * p_0)^2}, the Bickel-Rosenblatt statistic without its
+#' bias (Fan 1994): the null density \eqn{p_0} is smoothed like the sample. For the normal distribution it has a closed form. With
+#' estimated parameters it is the statistic of Bowman and Foster (1993), and with `bandwidth` proportional to the estimated
+#' variance it is the test of Henze and Zirkler (1990). For other distributions the smoothed density is a mean over 1,000
+#' quantiles, or over draws.
 #'
-#' The statistic is \eqn{T = \int (p - K_H * p_0)^2}{T = int (p - K_H * p_0)^2}. As the null density \eqn{p_0} is
-#' smoothed, too, the bias of p plays no part. Of the normal distribution all of it is in closed form; with
-#' parameters estimated it is the statistic of Bowman and Foster (1993), and with `bandwidth` proportional to the
-#' estimated variance that of Henze and Zirkler's test. Any other \eqn{p_0} is a mean over 1,000 quantiles, for a
-#' name, or over draws, for a function.
-#'
-#' Its null distribution is that of `replicates` samples of \eqn{p_0}: a parametric bootstrap. The p-value is
-#' \eqn{(1 + \#\{T_b \ge T\}) / (B + 1)}{(1 + #{T_b >= T}) / (B + 1)}. Parameters that were estimated are estimated
-#' anew in each of these samples, and a bandwidth that was chosen by name is chosen anew. Where no parameter is
-#' estimated the level is exact.
-#'
-#' **Weights**: only their ratios count. The samples of the null distribution have the same weights, and so the same
-#' effective size: the level is held if weights have nothing to do with where the points are. An estimated normal
-#' distribution has the weighted mean and variance ([stats::cov.wt()]).
+#' The p-value is from a parametric bootstrap with `replicates` samples of \eqn{p_0}. Estimated parameters, and a bandwidth that is
+#' chosen by name, are computed again for each sample. The level is exact if no parameter is estimated. The bootstrap samples
+#' have the same weights as the sample, so weights should not depend on the points.
 #'
 #' @section Where two samples differ:
-#' As `ks::kde.local.test()`; the tests of two samples tell with more power whether they differ at all.
+#' The test corresponds to `ks::kde.local.test()`. At each place the statistic is \eqn{z = (p_1 - p_2) / se}{z = (p_1 - p_2)
+#' / se}, which is approximately normal if the densities are the same there. `variance` selects the standard error:
 #'
-#' At a place y the plain estimates \eqn{p_1} and \eqn{p_2} of one bandwidth H are compared by \eqn{z = (p_1 - p_2) /
-#' se}{z = (p_1 - p_2) / se}, which is about normal where the densities are the same; both have the same bias then, so
-#' nothing need be corrected. `variance` says what \eqn{se^2}{se^2} is:
+#' * `"sums"`: exact sums of squared kernels, \eqn{\sum_i a_i^2 (K_H(y - x_i) - p)^2}{sum_i a_i^2 (K_H(y - x_i) - p)^2} for
+#'   each sample, with \eqn{a_i = 1 / n} or the share of the row's weight.
+#' * `"leading"`: the leading term for small bandwidths, as in ks (Duong 2013). It is larger, so fewer differences are found.
 #'
-#' * `"sums"`: the sum of both estimates' variances, by exact sums of squared kernels, \eqn{\sum_i a_i^2 (K_H(y - x_i) -
-#'   p)^2}{sum_i a_i^2 (K_H(y - x_i) - p)^2} with \eqn{a_i = 1 / n}, or the share of a row's weight.
-#' * `"leading"`: its leading term for small bandwidths, \eqn{R(K) |H|^{-1/2} (p_1 / n_1 + p_2 / n_2)}{R(K) |H|^(-1/2)
-#'   (p_1 / n_1 + p_2 / n_2)} (Duong 2013), with effective sizes for n where there are weights: what `ks` has. It is
-#'   larger where the bandwidth is not small, so that fewer differences are found.
-#'
-#' P-values are adjusted by [stats::p.adjust()]. `"hochberg"`, which `ks` has, holds the probability of any false
-#' finding for tests that are positively dependent, as those at neighbouring places are; `"holm"` for all; `"BH"` holds
-#' the share of false findings. All of them count places as if they were independent tests, so a fine grid costs power.
-#' `"permutation"` knows how they depend: it compares |z| with the largest of all places in `replicates` exchanges of
-#' rows between the samples (Westfall and Young 1993), which is exact if the samples have one density, and does not
-#' take z for normal where few points are near. Of 50 and 60 normal points whose means are half a standard deviation
-#' apart it finds a difference in 0.4 of samples, Hochberg's rule on 201 places in 0.15, and that with the leading
-#' variance in 0.01.
+#' `adjust` selects how p-values are adjusted for the number of places: one of [stats::p.adjust.methods], or `"permutation"`, which
+#' compares |z| with its maximum over all places in `replicates` permutations (Westfall and Young 1993). Permutation accounts for the
+#' dependence of neighbouring places, is exact if the samples have the same density, and has more power on fine grids. The
+#' script `bench/inference.R` measures level and power.
 #'
 #' @section Cost:
-#' \eqn{O(n^2)} for n points in all and each replicate, many in one pass (one sample at a time for a distribution); with a
-#' `tol` in `control`, in few dimensions, \eqn{O(n)}. At m places \eqn{O(nm)}.
+#' Each replicate takes \eqn{O(n^2)} time for n points in all; with a `tol` in `control`, in few dimensions, \eqn{O(n)}. The local
+#' test takes \eqn{O(nm)} time for m places.
 #'
 #' @param x The sample, or one of two: a matrix or data frame with a row per point, or a vector. Rows with missing values
 #'   are left out.
@@ -102,7 +77,6 @@
 #'   `density_x`, `density_y`, `difference`, the first less the second, and its `se`, in 1 / (product of the units of the
 #'   columns), `statistic` (z), `p.value` and `p.adjusted`. Rows of `newdata` with missing values are `NA`. Its attribute
 #'   `"test"` is a list with the rest: `bandwidth`, the variance matrix H, among it.
-#' @inheritSection flash_kde Errors
 #' @references Anderson, N. H., Hall, P. and Titterington, D. M. (1994) Two-sample test statistics for measuring
 #'   discrepancies between two multivariate probability density functions using kernel-based density estimates.
 #'   *Journal of Multivariate Analysis* 50, 41-54.
@@ -209,7 +183,7 @@ both_samples <- function(x, y, weights_x, weights_y) {
   )
 }
 
-# As print() of package stats has tests.
+# An object of class htest, which package stats prints.
 new_htest <- function(statistic, found, method, names, alternative, estimate, chosen) {
   structure(class = "htest", list(
     statistic = statistic, parameter = found$parameter, p.value = found$p, estimate = estimate,
@@ -234,7 +208,7 @@ test_points <- function(x, arg, d = NULL, names = NULL, weights = NULL, weights_
   kept[c("points", "weights")]
 }
 
-# As settle_bandwidth() gives it, for a plain estimate. `arg`: what the user calls the points.
+# settle_bandwidth() for the classical estimate. `arg`: the user's name of the points.
 test_bandwidth <- function(bandwidth, points, control, arg, weights = NULL) {
   wanted <- want_bandwidth(bandwidth, points, weights, "bandwidth")
   data <- list(points = points, weights = weights, clean = once(clean_points(points, weights, arg)))
@@ -294,7 +268,7 @@ by_weighted_permutation <- function(sources, rows, replicates, run) {
   permuted(draws, ratio_of(matrix(rows$first)), 1)
 }
 
-# Of kernels K~ centred by rows and columns, v_i the variance of what row i is multiplied by: E T = sum v_i K~_ii, and
+# Let K~ be the kernels centred by rows and columns, and v_i the variance of what row i is multiplied by: E T = sum v_i K~_ii, and
 # var T = 2 sum_{i != j} v_i v_j K~_ij^2. Without weights v is that over all exchanges, (1 / n_1 + 1 / n_2) / n, and
 # both are their moments up to terms of order 1 / n.
 by_moments <- function(sources, statistic, rows, run) {

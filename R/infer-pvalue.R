@@ -1,40 +1,32 @@
-#' How unusual is a point? p-values of rows
+#' p-values of unusual rows
 #'
-#' The p-value of a point y is the probability of a place at least as empty as y: the mass of \eqn{\{x: p(x) \le
-#' p(y)\}}{{x: p(x) <= p(y)}}. A p-value of 0.001 says that one point in a thousand lies where the density is as
-#' low: an anomaly score with a meaning, in any number of dimensions. It is 1 less the probability of the smallest
-#' highest-density region that y is in (`hdrcde::hdr.2d()`, [hdr_level()]).
+#' `kde_pvalue()` measures how unusual points are: the probability of a place where the density is at most as high as at the point. A
+#' p-value of 0.001 means that one point in a thousand lies where the density is as low. It is 1 minus the probability of the
+#' smallest highest-density region that contains the point ([hdr_level()]).
 #'
-#' @details
-#' `"rank"` compares p(y) with the leave-one-out densities of the training points,
-#' \deqn{(1 + \#\{i: p_{-i}(x_i) \le p(y)\}) / (n + 1),}{(1 + #{i: p_-i(x_i) <= p(y)}) / (n + 1),} with weights in
-#' place of counts and the mean weight for 1. Without `newdata`, training points are ranked among themselves:
-#' \eqn{\#\{j: p_{-j}(x_j) \le p_{-i}(x_i)\} / n}{#{j: p_-j(x_j) <= p_-i(x_i)} / n}.
+#' @section Types:
+#' `"rank"` (default) compares p(y) with the leave-one-out densities of the training points,
+#' \deqn{(1 + \#\{i: p_{-i}(x_i) \le p(y)\}) / (n + 1),}{(1 + #{i: p_-i(x_i) <= p(y)}) / (n + 1),} with sums of weights
+#' instead of counts if there are weights. Without `newdata` the training points are ranked among themselves.
 #'
-#' **What is guaranteed.** If the rows are exchangeable (as independent draws of one density are) and the bandwidth
-#' does not depend on their order, as none of the selectors' does, then so are the \eqn{p_{-i}(x_i)}{p_-i(x_i)}:
-#' the rank of any one is equally likely to be any of 1 to n. So the p-value of a training row is exactly uniform
-#' on 1/n, ..., 1, and of all rows \eqn{\alpha n} are expected below \eqn{\alpha}, whatever the density, the
-#' dimension and the quality of the estimate are; ties make p-values larger. For a new row this holds up to what
-#' one point changes of the densities of the others, order 1 / n (Lei, Robins and Wasserman 2013). With
-#' `calibration`, rows that the fit has not seen, it is exact again: \eqn{(1 + \#\{c: p(x_c) \le p(y)\}) / (n_c +
-#' 1)}{(1 + #{c: p(x_c) <= p(y)}) / (n_c + 1)} of a new row is at most \eqn{\alpha} with probability \eqn{\alpha}
-#' or less, in finite samples, for any fit of other rows (split conformal inference). With weights the guarantees
-#' are approximate.
+#' `"integral"` is the probability under the estimate itself, from `n_samples` draws. It needs no leave-one-out sums, but it is as
+#' wrong as the tails of the estimate are. Gaussian kernels have tails that are too light for heavy-tailed data.
 #'
-#' P-values of several rows are not independent; [stats::p.adjust()] with `method = "BH"` is valid for those by
-#' `calibration`.
+#' Where a Laplace-corrected estimate is negative, a point ranks below all points with a positive estimate.
 #'
-#' `"integral"` is the mass by the estimate itself, by the densities at `n_samples` draws from it, instead of the
-#' densities of the data: it needs no leave-one-out sums, but is as wrong as the estimate is in its tails: those
-#' of a Gaussian kernel are too light for data with heavy ones, in five dimensions and with three degrees of
-#' freedom 6% of new rows of a t distribution have a p-value of at most 0.01, by rank 1%.
+#' @section Guarantees:
+#' If the rows are exchangeable and the bandwidth does not depend on their order, as with all selectors of this package, the p-value of a
+#' training row is exactly uniform on 1/n, ..., 1. This holds for any density, dimension and quality of the estimate; ties make
+#' p-values larger. For a new row it holds up to a term of order 1 / n (Lei, Robins and Wasserman 2013).
 #'
-#' Where a Laplace-corrected estimate is negative, which it is far from all points, a point ranks below all where
-#' it is positive, by the plain estimate among its like; draws for the integral are from the positive part.
+#' With `calibration`, rows that the fit has not seen, it is exact for new rows, too: \eqn{(1 + \#\{c: p(x_c) \le p(y)\}) / (n_c +
+#' 1)}{(1 + #{c: p(x_c) <= p(y)}) / (n_c + 1)} is at most \eqn{\alpha} with probability at most \eqn{\alpha} (split conformal
+#' inference). With weights the guarantees are approximate. p-values of several rows are not independent; with `calibration`,
+#' [stats::p.adjust()] with `method = "BH"` is valid (Bates and others 2023).
 #'
-#' Cost: \eqn{O(n^2)} sums for the leave-one-out densities, which is linear in n with a tolerance of the fit in few
-#' dimensions, and \eqn{O(nm)} for the points; none of the n with `calibration`.
+#' @section Cost:
+#' \eqn{O(n^2)} for the leave-one-out densities, or linear in n with a tolerance in few dimensions, and \eqn{O(nm)} for m
+#' points. With `calibration` no leave-one-out densities are needed.
 #'
 #' @param object A fit from [flash_kde()].
 #' @param newdata Points, as for [predict()][predict.flash_kde]. `NULL` or missing: the training points, each
@@ -45,7 +37,6 @@
 #' @param na.action As for [predict()][predict.flash_kde].
 #' @param ... Not used; anything here is an error.
 #' @returns A vector of p-values, one for each point; `NA` where a value is missing.
-#' @inheritSection flash_kde Errors
 #' @references Lei, J., Robins, J. and Wasserman, L. (2013) Distribution-free prediction sets. *Journal of the
 #'   American Statistical Association* 108, 278-287.
 #'

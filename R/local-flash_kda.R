@@ -37,7 +37,6 @@
 #'   [`plot()`][plot.flash_kda], [`autoplot()`][plot.flash_kda], `print()`,
 #'   [`summary()`][predict.flash_kda], `nobs()`, `formula()` and `update()`.
 #' @references Hand, D. J. (1982) *Kernel Discriminant Analysis*. Research Studies Press.
-#' @inheritSection flash_kde Errors
 #' @seealso [kernel_ridge()] for classes without densities, in many columns.
 #' @export
 #' @examples

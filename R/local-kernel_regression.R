@@ -89,7 +89,6 @@
 #'
 #' Seifert, B. and Gasser, T. (2000) Data adaptive ridging in local polynomial regression. *Journal of
 #' Computational and Graphical Statistics* 9, 338-360, for other ways where rows are few.
-#' @inheritSection flash_kde Errors
 #' @seealso [kernel_ridge()] for regression by ridge, with classes and many columns.
 #' @export
 #' @examples

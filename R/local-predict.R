@@ -22,7 +22,6 @@
 #'   dimension they are. With `interval` a matrix with columns `fit`, `lwr` and `upr` (an array for several
 #'   responses), with `se.fit` a list of `fit`, `se.fit`, `df` and `residual.scale`, as [stats::predict.lm()] has
 #'   them.
-#' @inheritSection flash_kde Errors
 #' @export
 #' @examples
 #' fit <- kernel_regression(mpg ~ wt + hp, data = mtcars, bandwidth = c(0.8, 60))

@@ -27,7 +27,6 @@
 #' @returns A data frame of class `marginal_effects`: `term` (the variable), `contrast` (`"dY/dX"`, or the levels that
 #'   differ), `group` (the response or the class, where there are several), `estimate`, `std.error`, `statistic`,
 #'   `p.value`, `conf.low` and `conf.high`.
-#' @inheritSection flash_kde Errors
 #' @export
 #' @examples
 #' fit <- kernel_ridge(mpg ~ wt + hp + factor(cyl), data = mtcars)

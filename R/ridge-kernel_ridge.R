@@ -98,7 +98,6 @@
 #'
 #' Rudi, A., Carratino, L. and Rosasco, L. (2017) FALKON: an optimal large scale kernel method.
 #' \doi{10.48550/arXiv.1705.10958}
-#' @inheritSection flash_kde Errors
 #' @aliases falkon
 #' @seealso [predict.kernel_ridge()], [tune_ridge()], [ridge_solver()], [kernel_operator()] for the products.
 #' @export

@@ -50,7 +50,6 @@
 #' - `simulate()`: draws of the responses at the rows of the fit from the posterior predictive distribution, a data
 #'   frame with a column for each draw (a matrix, for several responses) and the attribute `"seed"`.
 #' - `formula()` and `model.frame()`: of fits by formula; the latter evaluates the data anew.
-#' @inheritSection flash_kde Errors
 #' @name ridge-methods
 #' @examples
 #' fit <- kernel_ridge(mpg ~ wt + hp, data = mtcars)

@@ -27,7 +27,6 @@
 #'   pieces. A fit to some of the rows estimates the number of iterations. A bandwidth or `lambda` that is not given is
 #'   chosen first. Default `FALSE`.
 #' @returns A list of class `ridge_solver` with these settings.
-#' @inheritSection flash_kde Errors
 #' @seealso [kernel_ridge()], whose argument `solver` takes this object or a list of some of its settings.
 #' @export
 #' @examples

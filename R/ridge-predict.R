@@ -42,7 +42,6 @@
 #'   and `residual.scale`. Where a fit leaves no residuals, intervals have width 0. `confint()`: a matrix of the two
 #'   ends, or an array.
 #' @seealso [marginal_effects()] for averages of the derivatives.
-#' @inheritSection flash_kde Errors
 #' @export
 #' @examples
 #' fit <- kernel_ridge(mpg ~ wt + hp, data = mtcars)

@@ -58,7 +58,6 @@
 #' @references Titsias, M. (2009) Variational learning of inducing variables in sparse Gaussian processes. *AISTATS* 5.
 #'
 #' Rasmussen, C. E. and Williams, C. K. I. (2006) Gaussian processes for machine learning. MIT Press, chapter 5.
-#' @inheritSection flash_kde Errors
 #' @seealso [kernel_ridge()]
 #' @export
 #' @order 1

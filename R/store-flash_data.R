@@ -46,7 +46,6 @@
 #' @param control A [flash_control()].
 #' @returns An object of class `flash_data`, with `n`, `d`, `names` and `rows`, the number of rows in each shard. It
 #'   ends with its cluster. Of `by()` a list of what `FUN` returned, in the order of the shards.
-#' @inheritSection flash_kde Errors
 #' @seealso `cluster` of [flash_control()], which spreads computations of points in memory.
 #' @export
 #' @examples

@@ -40,7 +40,6 @@
 #' @param y The `m` target points, with the columns of `x`. `x` itself where it is left out or `NULL`.
 #' @param weights Non-negative weights of the source points, which multiply the columns, or `NULL`.
 #' @returns An object of (S4) class `kernel_operator`.
-#' @inheritSection flash_kde Errors
 #' @seealso [kernel_sum()] for a single product, and for points larger than memory.
 #' @importFrom methods is new setClass setMethod show signature
 #' @export

@@ -84,8 +84,6 @@
 #'   the column names of `b`; with `type = "score"` an `m` x `d` matrix with the columns of `x`, in inverse units of
 #'   them. [diagnostics()] of it tells what was computed where and how fast; with `out` that
 #'   record itself is returned, invisibly.
-#' @inheritSection flash_kde Errors
-#' @inheritSection flash_kde Progress
 #' @references Rasmussen, C. E. and Williams, C. K. I. (2006) *Gaussian Processes for Machine
 #'   Learning*. MIT Press. Chapter 4 has the kernels.
 #' @seealso [kernel_operator()] for many products of the same matrix.

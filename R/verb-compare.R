@@ -45,7 +45,6 @@
 #'   `folds`, `NULL` where points were left out; `n`, the number of points that count, and `infinite`, of those where a fit
 #'   has score `-Inf`. Of a [flash_data()] `scores` is `NULL` and `folds` are the numbers of the folds. `plot()` draws the differences to the best with two standard errors to either side.
 #' @seealso [cross_validate()]
-#' @inheritSection flash_kde Errors
 #' @export
 #' @examples
 #' plain <- flash_kde(faithful, "kde", adaptive = FALSE)

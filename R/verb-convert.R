@@ -39,7 +39,6 @@
 #'   Laplace-corrected estimate is negative, with a warning). Where a column of the points has one
 #'   of these two names, the estimate's is `density.1` or `log_density.1`. Cost: \eqn{O(n^2 d)}.
 #'   `as_ks()`: a list of class `kde`. `as_flash_kde()`: a fit of class `flash_kde`.
-#' @inheritSection flash_kde Errors
 #' @examples
 #' fit <- flash_kde(faithful$waiting)
 #' head(as.data.frame(fit))

@@ -48,7 +48,6 @@
 #'   For a fit from [kernel_ridge()] a list of class `ridge_diagnostics`: `n`, `d`, `m` (centres), `outputs`, `backend` to
 #'   `devices` as above, `iterations`, `converged`, `seconds` by stages, and `workers`, for a fit on a cluster what each
 #'   worker did (requests, rows, seconds, bytes sent and received), else `NULL`.
-#' @inheritSection flash_kde Errors
 #' @export
 #' @examples
 #' diagnostics(flash_kde(faithful))

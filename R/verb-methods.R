@@ -42,7 +42,6 @@
 #'   (Stone 1977) and can be compared with it.
 #' @references Stone, M. (1977) An asymptotic equivalence of choice of model by cross-validation and Akaike's
 #'   criterion. *Journal of the Royal Statistical Society B* 39, 44-47.
-#' @inheritSection flash_kde Errors
 #' @rdname summary.flash_kde
 #' @examples
 #' fit <- flash_kde(faithful)

@@ -44,7 +44,6 @@
 #'   has them, in the order of the clusters, with `points`, how many came here, and `share`, their share of the
 #'   weight; and `fit`. `predict()`: the numbers of the clusters of other points, `NA` for a point that climbs to
 #'   none of the modes.
-#' @inheritSection flash_kde Errors
 #' @references Fukunaga, K. and Hostetler, L. (1975) The estimation of the gradient of a density function. *IEEE
 #'   Transactions on Information Theory* 21, 32-40.
 #'

@@ -59,7 +59,6 @@
 #' @returns For densities a vector of length `m`, in units of 1 / (product of the units of the numeric
 #'   columns), or its logarithm. For scores an `m` x `d` matrix; column `k` has the inverse unit
 #'   of column `k` of `x`. With `se.fit = TRUE`, a list of `fit` and `se.fit`.
-#' @inheritSection flash_kde Errors
 #' @export
 #' @examples
 #' fit <- flash_kde(faithful, "kde")

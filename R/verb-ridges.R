@@ -20,7 +20,6 @@
 #' @param control A [flash_control()]; what it does not say is as in the fit.
 #' @returns A data frame with a row for each start that arrived: the columns of the points, and `density`, in the
 #'   order of the starts.
-#' @inheritSection flash_kde Errors
 #' @references Ozertem, U. and Erdogmus, D. (2011) Locally defined principal curves and surfaces. *Journal of
 #'   Machine Learning Research* 12, 1249-1286.
 #'

@@ -55,7 +55,6 @@
 #'
 #'   **Comparisons, validations and bands**: `tidy()` has a row for each fit, fold, pair of classes or point; `glance()`
 #'   the rest.
-#' @inheritSection flash_kde Errors
 #' @name flashkernel-broom
 #' @examplesIf requireNamespace("broom", quietly = TRUE)
 #' fit <- flash_kde(faithful, "kde")

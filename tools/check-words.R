@@ -1,0 +1,52 @@
+# Do the pages that people read use the standard terms? House words of this project and what to write instead, in help
+# pages, README, NEWS, vignettes and the pages for developers; and how many words a page has. Prints each place, and exits
+# with 1 if there is one.
+#
+#   Rscript tools/check-words.R [--count]      --count: the number of places of each word and page alone
+HOUSE_WORDS <- c(
+  "goes? by|going by|went by" = "uses, depends on", "\\btells?\\b" = "reports, returns", "gives? way" = "is evicted",
+  "\\bdearer\\b|\\bcheaper\\b" = "costs more, costs less", "to be had|can be had" = "is available",
+  "takes? the place of|took the place of" = "replaces", "\\blookers?-on\\b|\\bwishes\\b" = "say what the thing is",
+  "nats an? " = "nats per ", "\\bsds\\b" = "standard deviations", "in halves" = "in FP16",
+  "own places" = "training points", "done again" = "recomputed", "\\bits likes\\b" = "the noun",
+  "^(As|Of|Those|The same) " = "a sentence with a subject"
+)
+MOST_WORDS <- c(help = 1500, vignette = 2500)
+
+rd_text <- function(file) {
+  out <- utils::capture.output(tools::Rd2txt(file, options = list(underline_titles = FALSE), fragment = FALSE))
+  gsub("_\b", "", out)
+}
+prose <- function(file) {
+  if (endsWith(file, ".Rd")) return(rd_text(file))
+  text <- readLines(file, warn = FALSE)
+  code <- cumsum(grepl("^```", text)) %% 2 == 1 | grepl("^```", text)
+  if (grepl("\\.Rmd$", file)) text[seq_len(grep("^---", text)[2])] <- ""
+  replace(text, code, "")
+}
+
+pages <- c(
+  list.files("man", "\\.Rd$", full.names = TRUE), "README.md", "NEWS.md", "CONTRIBUTING.md", "src/README.md", "tools/README.md",
+  list.files("vignettes", "\\.Rmd$", recursive = TRUE, full.names = TRUE)
+)
+count <- "--count" %in% commandArgs(TRUE)
+places <- 0
+for (page in pages) {
+  text <- prose(page)
+  limit <- if (endsWith(page, ".Rd")) MOST_WORDS[["help"]] else if (endsWith(page, ".Rmd")) MOST_WORDS[["vignette"]] else Inf
+  words <- sum(lengths(regmatches(text, gregexpr("[[:alpha:]]+", text))))
+  if (words > limit) {
+    cat(page, ": ", words, " words, at most ", limit, "\n", sep = "")
+    places <- places + 1
+  }
+  hits <- 0
+  for (word in names(HOUSE_WORDS)) {
+    lines <- grep(word, trimws(text), perl = TRUE)
+    hits <- hits + length(lines)
+    if (!count) for (i in lines) cat(page, ": '", trimws(text[i]), "': ", HOUSE_WORDS[[word]], "\n", sep = "")
+  }
+  if (count && hits > 0) cat(page, hits, "places\n")
+  places <- places + hits
+}
+cat(places, "places to mend\n")
+quit(status = places > 0)
