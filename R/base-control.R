@@ -124,10 +124,8 @@ CONTROL_CHOICES <- list(
 # are for run_control() to check.
 settle_control <- function(control, given = NULL, defaults = CONTROL_DEFAULTS) {
   settings <- c(if (!is.null(control)) unclass(as_control(control)), given)
-  for (i in seq_along(settings)) {
-    name <- names(settings)[i]
-    if (!is.null(settings[[i]]) && name %in% names(defaults)) defaults[[name]] <- settings[[i]]
-  }
+  said <- lengths(settings) > 0 & names(settings) %in% names(defaults)
+  defaults[names(settings)[said]] <- settings[said]
   defaults
 }
 

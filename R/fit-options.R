@@ -21,8 +21,7 @@ flat_options <- function(given) {
     lambda = categorical$smoothing, discrete_kernel = categorical$kernel, support = given$support, kernel = given$kernel
   )
   if (is.null(options$estimator)) options$estimator <- "auto"
-  also <- intersect(c("weights", "na.action"), names(given))
-  c(options, given[also])
+  c(options, given[names(given) %in% c("weights", "na.action")])
 }
 
 NO_DEBIASING <- list(steps = 1L, score = NULL, bandwidth = NULL, nonnegative = FALSE)

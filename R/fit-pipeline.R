@@ -86,7 +86,7 @@ stop_score_bandwidth <- function(estimator) {
 }
 
 # What a fit to some of the points goes by.
-fit_settings <- function(options) options[setdiff(names(options), c("weights", "na.action", "asked"))]
+fit_settings <- function(options) options[!names(options) %in% c("weights", "na.action", "asked")]
 
 # A function that computes `value`, a promise, when it is first called.
 once <- function(value) function() value

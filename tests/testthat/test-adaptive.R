@@ -121,7 +121,7 @@ test_that("figures of many points merge those of one width alone", {
   set.seed(5)
   x <- matrix(stats::rnorm(3000))
   fit <- flash_kde(x, bandwidth = 0.2, adaptive = rep(c(0.5, 1, 4), 1000))
-  few <- merged(fit)
+  few <- merged_points(fit)
   expect_lt(few$n, 500)
   at <- matrix(seq(-3, 3, 0.1))
   got <- predict(few, at)
