@@ -59,7 +59,7 @@ test_that("points that workers can read do not pass the master, and an operator 
     bytes_of(diagnostics(op))
   })
   expect_gt(sent[[1]] - sent[[2]], 1.95 * 64000)
-  expect_equal(sent[[3]], sent[[2]], tolerance = 0.01)
+  expect_lt(sent[[3]], 1.01 * sent[[2]])
   # nor targets of this session
   op <- kernel_operator(data, wide(1), bandwidth = 1, tol = 0)
   sent <- lapply(1:2, \(i) {

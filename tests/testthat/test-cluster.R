@@ -216,7 +216,9 @@ test_that("workers forget data that nobody has any more", {
   expect_identical(ids %in% held(), c(TRUE, FALSE))
 })
 
-test_that("workers are free for other work between computations", expect_free(workers))
+test_that("workers are free for other work between computations", {
+  expect_free(workers)
+})
 
 test_that("arguments that make no sense are named", {
   expect_error(flash_control(cluster = 2), "cluster", class = "flashkernel_error_argument")
