@@ -9,8 +9,9 @@
 #' \eqn{f_i^2 H}{f_i^2 H} for adaptive fits, and for the corrected kernel for `"laplace"`. All sums are relative to the density at
 #' each point, so derivatives of the logarithm are correct in tails where the density underflows.
 #'
-#' On a `support` ([kde_support()]) the derivatives of the density are 0 outside, and those of its logarithm are `NaN`. Boundary
-#' kernels and local likelihood have first derivatives only.
+#' On a `support` ([kde_support()]) the derivatives of the density are 0 outside, and those of its logarithm are `NaN`. Fits with
+#' categories have derivatives with respect to their numbers. Only the gradient is available for boundary kernels, local likelihood,
+#' kernels with bounded support, `"laplace6"` and fits with categories.
 #'
 #' The time is at most \eqn{O(nmd^2)}{O(n m d^2)}, on the CPU. The gradient also respects the tolerance of `control`, except for
 #' `"laplace"`.
@@ -37,6 +38,7 @@ kde_derivative <- function(object, newdata = NULL, order = 1, log = FALSE, loo =
                                na.action = stats::na.pass, control = NULL) {
   check_smooth(object, "derivatives")
   order <- check_count(order, "order", max = 2)
+  if (order == 2) check_can(object, "second_derivatives")
   log <- check_flag(log, "log")
   loo <- check_flag(loo, "loo")
   check_combination(object, newdata, "score", FALSE, loo)
@@ -64,7 +66,7 @@ check_smooth <- function(object, verb) {
 
 #' @export
 derivative_at.default <- function(object, at, order, log, loo, control) {
-  if (order == 1 && (log || !is_signed(object))) {
+  if (order == 1 && (log || !is_signed(object) || !can(object, "second_derivatives"))) {
     score <- score_estimate(object, at, loo, control)
     if (log) return(score)
     return(times_density(score, signed_density(log_estimate(object, at, loo, control))))
@@ -83,6 +85,13 @@ derivative_at.default <- function(object, at, order, log, loo, control) {
   hessian <- times_density(sums$hessian, scale)
   if (log) hessian <- hessian - outer_rows(scale * sums$gradient)
   matrix(unwhiten_hessians(hessian, inverse), length(plain))
+}
+
+#' @export
+derivative_at.clipped <- function(object, at, order, log, loo, control) {
+  found <- derivative_at(signed_part(object), at, order, log, loo, control)
+  found[log_estimate(object, at, loo, control)$log_abs == -Inf, ] <- if (log) NaN else 0
+  if (log) found else found / exp(log_clip(object))
 }
 
 # Where a density is 0 for being so far out, what it multiplies may be no number.

@@ -48,49 +48,54 @@ REFUSALS <- list(
     bent = "take method = \"transform\"", imaged = "take method = \"transform\""
   )),
   conditional = list("conditional densities", c(
-    balloon = "fit another `adaptive`", signed = UNSIGNED, polygon = "fit the variables that you want alone"
+    signed = UNSIGNED, polygon = "fit the variables that you want alone"
   )),
   marginal = list("marginal densities", c(
-    balloon = "fit another `adaptive`", clipped = "fit nonnegative = FALSE", polygon = "fit the variables that you want alone"
+    clipped = "fit nonnegative = FALSE", polygon = "fit the variables that you want alone"
   )),
-  derivatives = list("derivatives", c(
-    balloon = "fit another `adaptive`", laplace6 = "fit estimator = \"laplace\"", clipped = "fit nonnegative = FALSE",
-    compact = "fit kernel = \"gaussian\"", mixed = NUMBERS_ALONE
+  derivatives = list("derivatives", c(categories_alone = "predict() has the probabilities of categories")),
+  second_derivatives = list("second derivatives", c(
+    laplace6 = "fit estimator = \"laplace\"", compact = "fit kernel = \"gaussian\"", mixed = NUMBERS_ALONE,
+    bent = WITH_ERRORS
   )),
-  second_derivatives = list("second derivatives", c(bent = WITH_ERRORS)),
   modes = list("modes, clusters and ridges", c(
-    balloon = "fit another `adaptive`", laplace6 = "fit estimator = \"laplace\"", clipped = "fit nonnegative = FALSE",
-    compact = "fit kernel = \"gaussian\"", mixed = NUMBERS_ALONE,
+    laplace6 = "fit estimator = \"laplace\"", compact = "fit kernel = \"gaussian\"", mixed = NUMBERS_ALONE,
     supported = "kde_derivative() returns the gradient of their density"
   )),
   rectangles = list("probabilities of rectangles", c(
-    balloon = "fit another `adaptive`", laplace6 = "simulate() draws from the estimate",
+    laplace6 = "simulate() draws from the estimate",
     clipped = "simulate() draws from the estimate", categories_alone = "predict() has the probabilities of categories",
     polygon = "simulate() draws from the estimate"
   )),
-  cdf = list("distribution functions", c(balloon = "fit another `adaptive`")),
+  cdf = list("distribution functions", c()),
   quantiles = list("quantiles", c(
-    balloon = "fit another `adaptive`", categories_alone = "predict() has the probabilities of categories",
+    categories_alone = "predict() has the probabilities of categories",
     polygon = "fit the variables that you want alone"
   )),
-  draws = list("draws", c(balloon = "fit another `adaptive`")),
-  levels = list("highest-density levels", c(balloon = "hdr_regions() has none, either: fit another `adaptive`", mixed_signed = UNSIGNED)),
-  regions = list("regions", c(balloon = "fit another `adaptive`", mixed = "hdr_level() has their levels")),
+  draws = list("draws", c()),
+  levels = list("highest-density levels", c(mixed_signed = UNSIGNED)),
+  regions = list("regions", c(mixed = "hdr_level() has their levels")),
   grid = list("even grids", c(mixed = "predict() has the estimate at rows of your own")),
   square = list("the integral of the square, for scores other than \"log\",", c(
     laplace6 = "take score = \"log\"", compact_adaptive = "take score = \"log\"", mixed = "take score = \"log\"",
     supported = "take score = \"log\""
   )),
   bands = list("bands", c(
-    balloon = ONE_SUM, rebuilt = "kde_marginal(debias = TRUE) debiases them anew", steps = ONE_SUM,
+    rebuilt = "kde_marginal(debias = TRUE) debiases them anew", steps = ONE_SUM,
     laplace6 = "fit estimator = \"laplace\" or \"kde\"", clipped = ONE_SUM, compact = ONE_SUM, mixed = ONE_SUM,
     bent = paste0(WITH_ERRORS, " and see predict(se.fit = TRUE)"),
     imaged_signed = "take method = \"transform\" and see predict(se.fit = TRUE)", supported = ONE_SUM
   )),
   ks = list("objects of ks", c(
-    balloon = "fit another `adaptive`", compact = "objects of ks have the Gaussian kernel alone", mixed = NUMBERS_ALONE
+    compact = "objects of ks have the Gaussian kernel alone", mixed = NUMBERS_ALONE
   ))
 )
+
+# Balloon estimates do not integrate to 1: all verbs that need a density refuse them.
+NEED_A_DENSITY <- setdiff(names(REFUSALS), c("standard_errors", "standard_errors_loo", "score_loo", "grid", "square"))
+REFUSALS[NEED_A_DENSITY] <- lapply(REFUSALS[NEED_A_DENSITY], \(entry) {
+  list(entry[[1]], c(balloon = "fit another `adaptive`", entry[[2]]))
+})
 
 # Why a verb is not known for a density: the name of its first trait for which that is so, or NULL.
 trait_against <- function(object, verb) {

@@ -18,7 +18,6 @@ derivative_at.supported <- function(object, at, order, log, loo, control) {
 # With z'' = c z'^2, where c = d log z' / dz: z_j' z_k' H_jk, and on the diagonal c z'^2 (s + c) + z'^2 c' more, of
 # which z'(s + c) is the user's score.
 log_hessian_inside <- function(object, at, loo, score, control) {
-  check_can(object, "second_derivatives")
   domain <- object$support
   d <- object$d
   hessian <- matrix(NaN, nrow(at), d^2)

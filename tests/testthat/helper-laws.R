@@ -136,7 +136,7 @@ laws <- list(
     list(pair(abs(share - 0.8) < 5 * sqrt(0.16 * (1 / 4000 + 1 / 10000)) || case$fit$d == 0, TRUE, 0))
   }, c("levels", "draws")),
   derivatives = new_law("derivatives are slopes: of the density, and of the gradient", "flash_kde", \(case) {
-    at <- case$new[case$fit$names]
+    at <- if (is_kind(case$fit, "mixed")) case$new else case$new[case$fit$names]
     gradient <- \(at) kde_derivative(case$fit, at)
     slopes <- \(f) vapply(case$fit$names, slope_along, f(at), at, f)
     c(

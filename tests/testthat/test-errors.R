@@ -514,7 +514,7 @@ test_that("what is not there for a kind of fit is refused with advice that works
   functions <- list(
     modes = kde_modes, mean_shift = mean_shift, ridges = kde_ridges, kde_bands = kde_bands,
     confint = \(fit) confint(fit), plot = \(fit) plot(fit, band = TRUE), kde_derivative = kde_derivative,
-    se.fit = \(fit) predict(fit, se.fit = TRUE), cdf = \(fit) kde_cdf(fit, matrix(1, 1, fit$d)), quantile = quantile
+    se.fit = \(fit) predict(fit, se.fit = TRUE), cdf = \(fit) kde_cdf(fit, matrix(1, 1, fit$d)), quantile = quantile, marginal = \(fit) kde_marginal(fit, 1)
   )
   followed <- character()
   for (name in names(fits)) {
