@@ -39,5 +39,6 @@ test_that("every trait and every verb of the table is known, and each refusal sa
     expect_identical(setdiff(names(cures), names(TRAITS)), character(), info = verb)
     expect_true(all(nzchar(cures)), info = verb)
   }
-  expect_lte(sum(lengths(lapply(REFUSALS, `[[`, 2))), 55)
+  # beside the rule for balloon estimates
+  expect_lte(sum(lengths(lapply(REFUSALS, `[[`, 2))) - length(NEED_A_DENSITY), 43)
 })
