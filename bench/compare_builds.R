@@ -18,6 +18,7 @@ make_works <- function() {
   add <- \(name, work) works[[name]] <<- work
   matvec <- flashkernel::kernel_sum
   fit <- flashkernel::flash_kde
+  alone <- \(...) flashkernel::flash_control(backend = "cpu", threads = 1, ...)
   by <- function(method, work) {
     force(work)
     \() {
@@ -34,24 +35,24 @@ make_works <- function() {
     few <- x[1:1500, , drop = FALSE]
     for (precision in c("double", "single")) local({
       of <- precision
-      add(paste("sum", d, of), \() matvec(x, y, bandwidth = 1, engine = "exact", precision = of, threads = 1))
-      add(paste("sdkde", d, of), \() fit(few, "sdkde", bandwidth = 1, precision = of, threads = 1))
-      laplace <- fit(x, "laplace", bandwidth = 1, precision = of, threads = 1)
+      add(paste("sum", d, of), \() matvec(x, y, bandwidth = 1, tol = 0, control = alone(engine = "exact", precision = of)))
+      add(paste("sdkde", d, of), \() fit(few, "sdkde", bandwidth = 1, control = alone(precision = of)))
+      laplace <- fit(x, "laplace", bandwidth = 1, control = alone(precision = of))
       add(paste("laplace", d, of), \() stats::predict(laplace, y))
     })
-    add(paste("matern", d), \() matvec(x, y, bandwidth = 1, kernel = "matern32", engine = "exact", threads = 1))
+    add(paste("matern", d), \() matvec(x, y, bandwidth = 1, kernel = "matern32", tol = 0, control = alone(engine = "exact")))
   })
   for (d in 1:4) for (tol in c(1e-3, 1e-5, 1e-8)) local({
     bound <- tol
     n <- c(2e5, 1e5, 5e4, 5e3)[d]
     x <- matrix(stats::runif(n * d) * c(60, 30, 12, 4)[d], n)
-    add(paste("grid", d, tol), by("grid", \() matvec(x, bandwidth = 1, tol = bound, engine = "fast", threads = 1)))
-    add(paste("gradient", d, tol), by("grid", \() fit(x, "sdkde", bandwidth = 1, tol = bound, threads = 1)))
+    add(paste("grid", d, tol), by("grid", \() matvec(x, bandwidth = 1, tol = bound, control = alone(engine = "fast"))))
+    add(paste("gradient", d, tol), by("grid", \() fit(x, "sdkde", bandwidth = 1, tol = bound, control = alone())))
   })
   for (d in c(2, 3, 5)) for (tol in c(1e-3, 1e-6)) local({
     bound <- tol
     x <- matrix(stats::runif(2e4 * d) * c(0, 300, 60, 0, 12)[d], 2e4)
-    add(paste("direct", d, tol), by("direct", \() matvec(x, bandwidth = 1, tol = bound, engine = "fast", threads = 1)))
+    add(paste("direct", d, tol), by("direct", \() matvec(x, bandwidth = 1, tol = bound, control = alone(engine = "fast"))))
   })
   works
 }
