@@ -238,9 +238,9 @@ mixed_case <- function() {
   bandwidth <- if (d == 0 || chance(0.1)) NULL else h
   fit <- bquote(flash_kde(
     x, .(estimator), kde_bandwidth(method = .(bandwidth), seconds = 0.05), weights = w,
-    categorical = categorical_kernel(smoothing = .(lambda), kernel = .(kernel)), adaptive = .(adaptive)
+    categorical = categorical_kernel(smoothing = .(lambda), kernel = .(if (kernel != "aitchisonaitken") kernel)),
+    adaptive = .(adaptive)
   ))
-  if (kernel == "aitchisonaitken") fit$discrete_kernel <- NULL
   checks <- common_checks(estimator == "laplace")
   only <- identical(kinds, "factor") || identical(sort(kinds), c("factor", "logical"))
   if (only && estimator == "kde" && !adaptive && !is.null(bandwidth) && !is.null(lambda)) {
@@ -347,7 +347,7 @@ conditional_case <- function() {
     bandwidth = kde_bandwidth(method = .(bandwidth), seconds = 0.05), weights = w
   ))
   # not searched: with a lambda of 0 the truth may have NaN
-  if (levels) fit$lambda <- stats::runif(1, 0.01, 0.4)
+  if (levels) fit$categorical <- call("categorical_kernel", stats::runif(1, 0.01, 0.4))
   new <- x[sample(n, 4, TRUE), , drop = FALSE]
   for (name in c("y", "a", "b")) new[[name]] <- new[[name]] + h * stats::rnorm(4, sd = pick(0, 1, 30))
   types <- c("density", "log_density", "cdf", "mean", "variance", "probability", "class")
