@@ -1,50 +1,55 @@
 #' Kernel discriminant analysis
 #'
-#' Classes by Bayes' rule from a density of each, of [flash_kde()]: with the log densities exact however far a
-#' point lies from all of them, probabilities are so, too. As `ks::kda`, and `MASS::lda()` and
-#' `MASS::qda()` without normal distributions.
+#' `flash_kda()` classifies by Bayes' rule: it fits a density to the rows of each class, and a new point gets the class
+#' of the largest posterior probability. The method is that of `ks::kda()`, and of `MASS::lda()` and `MASS::qda()`
+#' without the assumption of normal distributions.
 #'
 #' @details
-#' The probability of class c at y is \eqn{\pi_c p_c(y) / \sum_k \pi_k p_k(y)}{pi_c p_c(y) / sum_k pi_k
-#' p_k(y)}, with the priors \eqn{\pi}{pi} and the estimate \eqn{p_c}{p_c} of the rows of the class. Every
-#' estimator of [flash_kde()] serves, with its own bandwidth in each class. Where the Laplace-corrected estimate
-#' of a class is not positive, its density counts as 0, and where those of all classes are not, the plain
-#' estimates count in their place; so do Gaussian kernels where another `kernel` has no class within its reach.
+#' The probability of class c at y is \eqn{\pi_c p_c(y) / \sum_k \pi_k p_k(y)}{pi_c p_c(y) / sum_k pi_k p_k(y)}, where
+#' \eqn{\pi}{pi} are the prior probabilities and \eqn{p_c}{p_c} is the density estimate from the rows of class c. Log
+#' densities are exact at any distance from the data, and so are the probabilities.
 #'
-#' **`shared = TRUE`** has one bandwidth for all classes: that of all rows, each less the mean of its class, with
-#' standard deviations \eqn{(n / \bar n)^r}{(n / g)^r} times as wide, \eqn{\bar n}{g} the geometric mean of the
-#' classes' numbers of rows and -r the power of n by which the estimator's bandwidth shrinks.
+#' Each class has a bandwidth of its own, and may use any estimator of [flash_kde()]. If the Laplace-corrected estimate
+#' of a class is not positive at a point, its density there is 0. If the density is 0 in all classes, for this reason or
+#' because a kernel with bounded support does not reach the point, the classical estimates with Gaussian kernels
+#' replace them.
 #'
-#' **Cost**: that of the densities; a prediction at m points \eqn{O(nmd)}, linear in n + m with a tolerance in few
-#' dimensions.
+#' With `shared = TRUE` all classes have one bandwidth: the bandwidth for all rows after subtracting the mean of their
+#' class, with standard deviations multiplied by \eqn{(n / \bar n)^r}{(n / g)^r}. Here \eqn{\bar n}{g} is the geometric
+#' mean of the numbers of rows of the classes, and the estimator's bandwidth shrinks with the power -r of n.
 #'
-#' @param x The variables: a numeric matrix, a data frame of numeric columns, or a vector of one.
-#' @param class The class of each row: a factor, or a vector that becomes one.
+#' The cost is that of the densities: a prediction at m points takes \eqn{O(nmd)}{O(n m d)} time, or with a tolerance
+#' and in few dimensions \eqn{O(n + m)}{O(n + m)}.
+#'
+#' @param x The variables: a numeric matrix, a data frame of numeric columns, or a vector for one variable.
+#' @param class The class of each row: a factor, or a vector that [factor()] converts.
 #' @param formula A formula with the class on the left, such as `Species ~ Petal.Length + Petal.Width`.
 #' @param data A data frame in which `formula`, `weights` and `subset` are evaluated.
 #' @param subset Which rows of `data` to use.
-#' @param prior Probabilities of the classes, in the order of the levels or by their names. `NULL`: their shares of
-#'   the rows, by weights.
-#' @param shared Is one bandwidth to serve all classes?
-#' @param weights Non-negative weights of the rows, or `NULL`.
-#' @param na.action What to do about rows with missing values, in the variables, the class or the weights, as for
+#' @param prior Prior probabilities of the classes, in the order of the levels or by name. `NULL` (default): the
+#'   (weighted) shares of the classes among the rows.
+#' @param shared Whether all classes have the same bandwidth. Default `FALSE`.
+#' @param weights Non-negative weights of the rows. `NULL` (default): equal weights.
+#' @param na.action What to do about rows with missing values in the variables, the class or the weights, as for
 #'   [flash_kde()].
-#' @param ... `estimator`, `bandwidth`, `adaptive`, `tol`, `control` and others, as for [flash_kde()], for all
-#'   classes alike; not `score`. Numbers for `adaptive` are one for each row.
-#' @returns An object of class `flash_kda`, a plain list that survives [saveRDS()]: `call`, `classes`, `prior`,
-#'   `fits` (a [flash_kde()] for each class), `rows` (which rows these are of), `shared`, `n`, `d` and what methods
-#'   need. Methods: [`predict()`][predict.flash_kda], [cross_validate()],
-#'   [`plot()`][plot.flash_kda], [`autoplot()`][plot.flash_kda], `print()`,
-#'   [`summary()`][predict.flash_kda], `nobs()`, `formula()` and `update()`.
+#' @param ... Arguments of [flash_kde()] such as `estimator`, `bandwidth`, `adaptive`, `tol` and `control`, the same for
+#'   all classes. `debiasing(score = )` is not allowed. Numbers for `adaptive` are one for each row.
+#' @returns An object of class `flash_kda`, a list that can be saved by [saveRDS()]. Its main elements are
+#'   \item{`classes`, `prior`}{names of the classes and their prior probabilities.}
+#'   \item{`fits`, `rows`}{lists by class: a [flash_kde()], and the numbers of its rows.}
+#'   \item{`shared`, `n`, `d`, `call`}{whether the bandwidth is shared, numbers of rows and columns, and the call.}
+#'
+#'   Methods: [`predict()`][predict.flash_kda], [cross_validate()], [`plot()`][plot.flash_kda],
+#'   [`autoplot()`][plot.flash_kda], `print()`, [`summary()`][predict.flash_kda], `nobs()`, `formula()` and `update()`.
 #' @references Hand, D. J. (1982) *Kernel Discriminant Analysis*. Research Studies Press.
-#' @seealso [kernel_ridge()] for classes without densities, in many columns.
+#' @seealso [kernel_ridge()] classifies without densities, in many columns.
 #' @export
 #' @examples
 #' fit <- flash_kda(Species ~ Petal.Length + Petal.Width, data = iris)
 #' fit
+#' plot(fit)
 #' predict(fit, data.frame(Petal.Length = c(1.5, 5), Petal.Width = c(0.3, 1.6)), type = "prob")
 #' cross_validate(fit)
-#' plot(fit)
 flash_kda <- function(x, ...) {
   # data |> flash_kda(formula = class ~ a), as lm() takes it
   if (any(...names() == "formula", na.rm = TRUE)) {

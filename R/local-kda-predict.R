@@ -1,18 +1,21 @@
-#' Classes, probabilities and summaries of kernel discriminant analysis
+#' Classes and probabilities from kernel discriminant analysis
 #'
-#' `summary()` shows the densities of the classes and the error of [cross_validate()], by leaving one row out.
+#' `predict()` classifies points, or returns the probabilities of the classes. `summary()` shows the density of each
+#' class and, if this needs no new fits, the leave-one-out error of [cross_validate()].
 #'
 #' @param object,x A fit from [flash_kda()], or its summary.
-#' @param newdata Points to classify, with the columns of the fit, or a data frame with its variables. Missing: the
-#'   rows of the fit, which their own class has seen; [cross_validate()] leaves them out.
-#' @param type `"class"`: the class that is likeliest; `"prob"`: a matrix of probabilities; `"log_density"`: of the
-#'   log densities of the classes; `"decision"`: of these plus the logarithms of the priors, whose differences are
-#'   log odds.
-#' @param prior Other priors than those of the fit.
+#' @param newdata Points to classify, with the columns of the fit, or a data frame with its variables. Missing
+#'   (default): the rows of the fit, each of which is part of its own density. Use [cross_validate()] for leave-one-out
+#'   results.
+#' @param type `"class"` (default): the class with the largest probability. `"prob"`: a matrix of probabilities.
+#'   `"log_density"`: the log densities of the classes. `"decision"`: log densities plus logarithms of the priors, whose
+#'   differences are log odds.
+#' @param prior Prior probabilities that replace those of the fit.
 #' @param na.action What to do about missing values in `newdata`, as for [predict.flash_kde()].
-#' @param control A [flash_control()] for this prediction. What it does not say is as in the fit.
+#' @param control A [flash_control()] for this prediction. `NULL` (default), and settings that it leaves out: as in the
+#'   fit.
 #' @param digits Number of significant digits, from 1 to 22.
-#' @param ... Not used; anything here is an error.
+#' @param ... Not used; any argument here is an error.
 #' @returns A factor with the levels of the fit, or a matrix with a column for each class. `summary()`: a list of class
 #'   `summary.flash_kda` with `classes`, a data frame, and `validation`.
 #'

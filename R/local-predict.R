@@ -1,31 +1,38 @@
-#' Predictions from a kernel regression by local fits
+#' Predictions from a kernel regression
+#'
+#' Predicts the mean of the response at new points, with standard errors and intervals, or the gradient of the mean, or
+#' the variance of the noise.
 #'
 #' @param object A fit from [kernel_regression()].
-#' @param newdata Rows with the columns of the fit, or a data frame with its variables. Missing: the rows of the
-#'   fit.
-#' @param type `"response"`, the fit; `"gradient"`, the slopes of the local lines, or for `"constant"` the
-#'   derivatives of the local mean; or `"variance"`, that of the noise, by which standard errors go.
-#' @param se.fit Whether to return standard errors, too (of the response alone).
-#' @param interval,level `"confidence"` intervals of the fit's mean, or `"prediction"` intervals of a response
-#'   there, of probability `level`, by Student's distribution with n - df degrees of freedom.
+#' @param newdata Rows with the columns of the fit, or a data frame with its variables. Missing (default): the rows of
+#'   the fit.
+#' @param type `"response"` (default), the mean; `"gradient"`, the slopes of the local lines, or for fits of type
+#'   `"constant"` the derivatives of the local mean; or `"variance"`, the variance of the noise.
+#' @param se.fit Whether to return standard errors of the mean.
+#' @param interval,level `"none"` (default), `"confidence"` for intervals of the mean, or `"prediction"` for intervals
+#'   of a new response. They have probability `level` and use Student's distribution with n - df degrees of freedom.
 #' @param na.action What to do about missing values in `newdata`, as for [predict.flash_kde()].
-#' @param control A [flash_control()] for this prediction. What it does not say is as in the fit.
-#' @param ... Not used; anything here is an error.
-#' @details
-#' **Extrapolation.** A prediction is a sum \eqn{\sum_i l_i(x) y_i}{sum_i l_i(x) y_i} of the responses. Where a local
-#' line is extrapolated, weights \eqn{l_i}{l_i} of both signs multiply errors of the responses, by up to
-#' \eqn{\sum_i |l_i(x)|}{sum_i |l_i(x)|}. Among the rows this is between 1 and about 2; where it is above 5 at rows of
-#' `newdata`, a warning of class `flashkernel_warning_extrapolated` names them. Local means (`type = "constant"` of
-#' [kernel_regression()]) have 1 everywhere.
-#' @returns A vector, for several responses a matrix with a column for each. Gradients: a matrix with a column for
-#'   each numeric variable, in units of the response over the variable's, for several responses an array whose third
-#'   dimension they are. With `interval` a matrix with columns `fit`, `lwr` and `upr` (an array for several
-#'   responses), with `se.fit` a list of `fit`, `se.fit`, `df` and `residual.scale`, as [stats::predict.lm()] has
-#'   them.
+#' @param control A [flash_control()] for this prediction. `NULL` (default), and settings that it leaves out: as in the
+#'   fit.
+#' @param ... Not used; any argument here is an error.
+#' @section Extrapolation:
+#' A prediction is a sum \eqn{\sum_i l_i(x) y_i}{sum_i l_i(x) y_i} of the responses. Where a local line is extrapolated,
+#' the weights \eqn{l_i}{l_i} have both signs and multiply errors of the responses by up to \eqn{\sum_i |l_i(x)|}{sum_i
+#' |l_i(x)|}. This number is between 1 and about 2 at the rows of the fit. If it is above 5 at rows of `newdata`, a
+#' warning of class `flashkernel_warning_extrapolated` lists them. Local means (`type = "constant"` of
+#' [kernel_regression()]) do not extrapolate: the number is always 1.
+#' @returns For one response and for several responses:
+#'   \item{`type = "response"`, `"variance"`}{a vector; a matrix with a column for each response.}
+#'   \item{`type = "gradient"`}{a matrix with a column for each numeric variable, in units of the response per unit of
+#'     the variable; an array whose third dimension is the response.}
+#'   \item{`interval`}{a matrix with columns `fit`, `lwr` and `upr`; such an array.}
+#'   \item{`se.fit = TRUE`}{a list of `fit`, `se.fit`, `df` and `residual.scale`, as for [stats::predict.lm()].}
 #' @export
 #' @examples
 #' fit <- kernel_regression(mpg ~ wt + hp, data = mtcars, bandwidth = c(0.8, 60))
-#' predict(fit, data.frame(wt = c(2, 3, NA), hp = 100), se.fit = TRUE)$se.fit
+#' predict(fit, data.frame(wt = c(2, 3, NA), hp = 100))
+#' predict(fit, data.frame(wt = c(2, 3), hp = 100), interval = "prediction")
+#' predict(fit, data.frame(wt = 3, hp = 100), se.fit = TRUE)$se.fit
 #' head(predict(fit, type = "gradient"))
 predict.kernel_regression <- function(object, newdata, type = c("response", "gradient", "variance"), se.fit = FALSE,
                                       interval = c("none", "confidence", "prediction"), level = 0.95,

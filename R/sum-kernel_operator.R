@@ -1,44 +1,47 @@
-#' A kernel matrix to multiply with, never stored
+#' Kernel matrices as operators
 #'
-#' Prepares the product of a kernel matrix and vectors once, for any number of products: what [kernel_sum()] finds
-#' out about the points at each call, and brings to a GPU, is kept. Iterative solvers, kernel regression and power
-#' iterations are made of such products.
+#' `kernel_operator()` makes an object that multiplies like an `m` x `n` kernel matrix, which is never stored. It
+#' prepares the points once, and copies them to a GPU once, for any number of products. Use it for iterative solvers,
+#' kernel PCA, kernel regression and power iterations, and [kernel_sum()] for a single product.
 #'
 #' @details
-#' The operator stands for the `m` x `n` matrix \eqn{K_{ji} = w_i k_{ji}}{K_ji = w_i k_ji} of the targets `y` and
-#' the sources `x`, with the kernels of [kernel_sum()]. With `op` such an operator:
+#' The operator represents the matrix \eqn{K_{ji} = w_i k_{ji}}{K_ji = w_i k_ji} of the targets `y` and the sources `x`,
+#' with the kernels of [kernel_sum()]. An operator `op` has these methods:
 #'
-#' | | |
+#' | call | result |
 #' |---|---|
-#' | `op %*% v` | the product with an `n` x `r` matrix, or a vector: `m` x `r` |
+#' | `op %*% v` | the product with a vector or `n` x `r` matrix, an `m` x `r` matrix |
 #' | `crossprod(op, u)`, `t(op) %*% u` | the transposed product, `n` x `r` |
 #' | `u %*% op`, `tcrossprod(op, v)` | `t(crossprod(op, t(u)))`, `op %*% t(v)` |
-#' | `t(op)`, `dim(op)` | and `nrow(op)`, `ncol(op)` |
-#' | `rowSums(op)`, `colSums(op)`, `rowMeans(op)`, `colMeans(op)` | one product with ones each |
-#' | `diag(op)` | of a square one |
-#' | `s * op`, `op / s`, `-op` | the operator of the matrix times a number; `s` finite |
-#' | `op[i, j]`, `as.matrix(op)` | numbers of small parts of the matrix, exact in doubles, by the CPU |
-#' | `diagnostics(op)` | what the last product was computed by, and how fast |
+#' | `t(op)`, `dim(op)`, `nrow(op)`, `ncol(op)` | the transposed operator, and the dimensions |
+#' | `rowSums(op)`, `colSums(op)`, `rowMeans(op)`, `colMeans(op)` | by one product with ones |
+#' | `diag(op)` | the diagonal |
+#' | `s * op`, `op / s`, `-op` | the operator of the matrix times a finite number |
+#' | `op[i, j]`, `as.matrix(op)` | elements of the matrix, exact in double precision, computed on the CPU |
+#' | `diagnostics(op)` | how the last product was computed, and how fast |
 #'
-#' Operators are not added: `op %*% v + D %*% v` is the product with their sum. Other functions of matrices take
-#' `as.matrix(op)`, which holds all the numbers.
+#' Operators cannot be added. The product with a sum of two operators is `op %*% v + D %*% v`. For other functions of
+#' matrices use `as.matrix(op)`, which stores all elements.
 #'
-#' Products are exact or to `tol`, by the same engines, with the same promise and the same bits as those of
-#' [kernel_sum()]. The first takes as long as there; later ones use what it has prepared. Points that are their own
-#' targets, `y` left out, are cheaper, and the matrix is symmetric then (but for `weights`).
+#' Products use the engines of [kernel_sum()], and have the same error bounds and the same bits. The first product takes
+#' as long as `kernel_sum()`; later ones reuse what it has prepared. If `y` is not given, the matrix is symmetric
+#' (before `weights`) and products take less time.
 #'
-#' **What is kept** belongs to the operator and goes with it, when R collects it. That is at most `device_memory` bytes
-#' of a GPU and `host_memory` bytes of the machine's memory for all operators and fits together ([flash_control()]),
-#' where those used longest ago give way; [gpu_release()] frees what is on GPUs. An operator that was saved with
-#' [saveRDS()], or that gave way, is prepared again by its next product. In a forked child of a process that has used
-#' CUDA, as of `parallel::mclapply()`, a product on a GPU is an error of class `flashkernel_error_forked`; on the CPU it
-#' works.
+#' @section Memory:
+#' Prepared points are cached in the operator and are freed with it. All operators and fits together cache at most
+#' `device_memory` bytes on a GPU and `host_memory` bytes in the memory of the machine (see [flash_control()]); beyond
+#' this the least recently used cache is evicted. [gpu_release()] frees caches on GPUs. An operator whose cache was
+#' evicted, or that was saved by [saveRDS()], is prepared again by its next product.
+#'
+#' A child of a process that has used CUDA, as in `parallel::mclapply()`, cannot use the GPU: a product there is an
+#' error of class `flashkernel_error_forked`. Products on the CPU work.
 #'
 #' @inheritParams kernel_sum
 #' @param x The `n` source points: a numeric matrix, a data frame of numeric columns, a `float32` matrix of the package
 #'   float, or a vector for one dimension.
-#' @param y The `m` target points, with the columns of `x`. `x` itself where it is left out or `NULL`.
-#' @param weights Non-negative weights of the source points, which multiply the columns, or `NULL`.
+#' @param y The `m` target points, with the columns of `x`. Not given, or `NULL`: the targets are the source points.
+#' @param weights Non-negative weights of the source points, which multiply the columns of the matrix. `NULL` (default):
+#'   ones.
 #' @returns An object of (S4) class `kernel_operator`.
 #' @seealso [kernel_sum()] for a single product, and for points larger than memory.
 #' @importFrom methods is new setClass setMethod show signature
@@ -50,8 +53,17 @@
 #' head(op %*% v)
 #' op[1:3, 1:3]
 #'
-#' # Kernel regression on 30,000 points in 3 dimensions: (K + s^2 I) a = z by conjugate gradients,
-#' # until the residual is a hundredth of z
+#' # kernel PCA: the leading eigenvectors of the centred kernel matrix, by subspace iteration
+#' x <- scale(iris[, 1:4])
+#' K <- kernel_operator(x, bandwidth = 2)
+#' centred <- \(v) scale(v, scale = FALSE)
+#' set.seed(1)
+#' Q <- matrix(rnorm(2 * nrow(x)), ncol = 2)
+#' for (i in 1:50) Q <- qr.Q(qr(centred(K %*% centred(Q))))
+#' plot(Q, col = iris$Species, xlab = "Component 1", ylab = "Component 2")
+#'
+#' # Kernel ridge regression on 30,000 points in 3 dimensions: (K + s^2 I) a = z by conjugate gradients,
+#' # until the norm of the residual is a hundredth of that of z
 #' \donttest{
 #' set.seed(1)
 #' x <- matrix(runif(9e4), ncol = 3)
@@ -69,7 +81,7 @@
 #'   p <- r + sum(r^2) / before * p
 #' }
 #' fitted <- as.vector(op %*% a)
-#' sqrt(mean((fitted - (z - s2 * a))^2)) # what the residual leaves
+#' sqrt(mean((fitted - (z - s2 * a))^2)) # the residual that is left
 #' diagnostics(op)
 #' }
 kernel_operator <- function(x, y = x, bandwidth, kernel = "gaussian", weights = NULL, tol = 1e-6, control = NULL) {
