@@ -103,7 +103,7 @@ kda_call <- function(call) {
 check_kda_options <- function(...) {
   options <- check_fit_options(...)
   if (!is.null(options$score)) {
-    stop_argument("debias$score", "must be NULL: every class has a density, and so a score, of its own")
+    stop_argument("debias$score", "must be NULL in flash_kda(): the score of each class is that of its own density")
   }
   options
 }
@@ -124,11 +124,11 @@ check_prior <- function(prior, classes, shares) {
   if (is.null(prior)) return(stats::setNames(shares, classes))
   good <- is_number(prior) && length(prior) == length(classes) && all(is.finite(prior)) && all(prior >= 0)
   if (!good || sum(prior) == 0) {
-    stop_argument("prior", "must be a probability for each class, ", length(classes), ": found ", describe(prior))
+    stop_argument("prior", "must be ", length(classes), " numbers >= 0, one for each class: found ", describe(prior))
   }
   if (has_names(names(prior))) {
     lacking <- setdiff(classes, names(prior))
-    if (length(lacking) > 0) stop_argument("prior", "must name the classes: found no ", quote_names(lacking))
+    if (length(lacking) > 0) stop_argument("prior", "must name each class: found no ", quote_names(lacking))
     prior <- prior[classes]
   }
   stats::setNames(as.double(prior) / sum(prior), classes)
@@ -184,7 +184,7 @@ check_class_rows <- function(codes, weights, classes, spec, of_numbers) {
   rows <- tabulate(if (is.null(weights)) codes else codes[weights > 0], length(classes))
   if (all(rows > 1)) return(invisible())
   cure <- if (of_numbers && length(classes) > 10) {
-    paste0("the response is numeric, with ", length(classes), " values: kernel_ridge() and kernel_regression() fit numbers")
+    paste0("the response has ", length(classes), " numeric values: fit it by kernel_regression() or kernel_ridge()")
   } else {
     "give `bandwidth` as a number"
   }

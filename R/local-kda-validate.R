@@ -121,6 +121,6 @@ print_kda <- function(x, table, digits) {
     "Rows:      ", whole(x$n), " in ", x$d, ngettext(x$d, " column", " columns"),
     if (omitted > 0) paste0(" (", whole(omitted), " left out: missing values)"), "\n", sep = ""
   )
-  cat("Bandwidth:", if (x$shared) "one for all classes\n\n" else "of each class\n\n")
+  cat("Bandwidth:", if (x$shared) "one for all classes\n\n" else "one for each class\n\n")
   print(table, digits = digits)
 }

@@ -203,7 +203,7 @@ regression_frame <- function(call, data, frame, levels = FALSE) {
 # list(y, outputs), n x t. Missing values stay in.
 numeric_response <- function(y, n) {
   if (is.factor(y) || is.character(y) || is.logical(y)) {
-    stop_argument("y", "must be numeric: found ", describe(y), " (classes are for flash_kda() and kernel_ridge())")
+    stop_argument("y", "must be numeric: found ", describe(y), " (for classes use flash_kda() or kernel_ridge())")
   }
   if (is.data.frame(y)) {
     check_numeric_columns(y, "y")

@@ -91,7 +91,7 @@ call_lines <- function(call) paste(sub("^ +", "  ", deparse(short_call(call), nl
 widths_label <- function(x, digits) {
   sds <- vapply(sqrt(diagonal(x$bandwidth)), format, "", digits = min(digits, 4))
   shown <- few_of(if (is.null(x$names)) sds else paste(x$names, sds))
-  if (any(x$bandwidth[lower.tri(x$bandwidth)] != 0)) paste("a matrix, of standard deviations", shown) else shown
+  if (any(x$bandwidth[lower.tri(x$bandwidth)] != 0)) paste("a matrix with standard deviations", shown) else shown
 }
 
 chosen_label <- function(x) {
@@ -99,7 +99,7 @@ chosen_label <- function(x) {
   paste0(
     ", chosen by \"", x$search$criterion, "\"",
     if (x$search$rows < x$n) paste(" on", whole(x$search$rows), "of the rows"),
-    if (!x$search$converged) ", at the end of the search"
+    if (!x$search$converged) ", search not converged"
   )
 }
 

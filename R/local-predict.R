@@ -49,7 +49,7 @@ predict.kernel_regression <- function(object, newdata, type = c("response", "gra
     stop_argument("type", "must be \"response\" with standard errors or intervals: found ", quote_text(type))
   }
   if (type == "gradient" && object$d == 0) {
-    stop_argument("type", "must be another: without numeric columns there are no slopes")
+    stop_argument("type", "must not be \"gradient\" without numeric columns")
   }
   if (type == "gradient") {
     return(by_response(object, at$restore(local_slopes(object, at$points, run)), point_names(object)))

@@ -87,8 +87,8 @@ pick_rows <- function(table, rows, arg, job) {
 
 stop_unread <- function(error) {
   error$message <- paste0(
-    conditionMessage(error), ", and what a function has yielded is not read again for another engine: ",
-    "use engine = \"exact\""
+    conditionMessage(error), ". The chunks of a function cannot be read again for another engine: use ",
+    "control = flash_control(engine = \"exact\")"
   )
   stop(error)
 }

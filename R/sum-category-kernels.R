@@ -101,7 +101,7 @@ choose_level_kernels <- function(columns, wanted) {
     able <- Filter(\(name) columns[[name]]$kind %in% kinds, among)
     if (length(able) == 0) {
       stop_argument(
-        arg, "must suit the columns: \"", choice, "\" is for ", kinds, " levels, found it for ", quote_names(among)
+        arg, "must suit the columns: \"", choice, "\" is for ", kinds, " categories: found it for ", quote_names(among)
       )
     }
     for (name in able) columns[[name]]$kernel <- choice
@@ -115,8 +115,8 @@ check_lambda <- function(lambda, columns) {
   if (is.null(lambda)) return(wanted)
   if (!is_number(lambda) || length(lambda) == 0 || length(lambda) > 1 && !has_names(names(lambda))) {
     stop_argument(
-      "categorical$smoothing", "must be NULL, one number, or numbers named by the columns ", quote_names(names(columns)),
-      ": found ", describe(lambda)
+      "categorical$smoothing", "must be NULL, one number, or numbers with the names of the columns ",
+      quote_names(names(columns)), ": found ", describe(lambda)
     )
   }
   named <- has_names(names(lambda))
@@ -127,7 +127,7 @@ check_lambda <- function(lambda, columns) {
     if (!isTRUE(wanted[[name]] >= 0 && wanted[[name]] <= most[[name]] * (1 + 1e-12))) {
       stop_argument(
         "categorical$smoothing", "must be from 0 to ", format(most[[name]], digits = 4), " for ", quote_names(name), " (",
-        LEVEL_KERNELS[[columns[[name]]$kernel]]$title, ", ", length(columns[[name]]$levels), " levels): found ",
+        LEVEL_KERNELS[[columns[[name]]$kernel]]$title, ", ", length(columns[[name]]$levels), " categories): found ",
         format(wanted[[name]])
       )
     }
@@ -139,7 +139,7 @@ check_column_names <- function(names, columns, arg) {
   unknown <- setdiff(names, names(columns))
   if (length(unknown) > 0) {
     stop_argument(
-      arg, "must be named by columns of levels, ", quote_names(names(columns)), ": found ", quote_names(unknown)
+      arg, "must have names of columns with categories, ", quote_names(names(columns)), ": found ", quote_names(unknown)
     )
   }
 }

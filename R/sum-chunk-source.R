@@ -16,11 +16,11 @@ check_table <- function(x, arg, d = NULL, names = NULL) {
 
 check_big <- function(x, arg) {
   if (!requireNamespace("bigmemory", quietly = TRUE)) {
-    stop_argument(arg, "is a big.matrix, for which the package bigmemory must be installed")
+    stop_argument(arg, "is a big.matrix: install the package bigmemory to use it")
   }
   # as after readRDS(), when bigmemory::attach.big.matrix() is needed
   if (bigmemory::is.nil(x@address)) {
-    stop_argument(arg, "must be attached: found a big.matrix of another session")
+    stop_argument(arg, "must be attached by bigmemory::attach.big.matrix(): found a big.matrix of another session")
   }
   if (nrow(x) == 0) stop_argument(arg, "must have at least one row: found none")
   x
@@ -121,14 +121,14 @@ called_chunks <- function(x, d, names, brings = "b", like = "`y`", none = NULL, 
     number <<- number + 1
     chunk <- in_function_of_user(arg, x(), paste("failed at chunk", number))
     if (is.null(chunk) && number == 1) {
-      stop_argument(arg, if (is.null(none)) "must yield at least one chunk: found none" else none)
+      stop_argument(arg, if (is.null(none)) "must return at least one chunk: found none" else none)
     }
     if (is.null(chunk)) return(NULL)
     if (is.data.frame(chunk) || !is.list(chunk)) chunk <- list(x = chunk)
     where <- paste("chunk", number)
     in_place(where, {
       if (is.null(chunk$x) || !all(names(chunk) %in% c("x", brings))) {
-        stop_argument(arg, "must yield matrices or lists of ", paste0("`", c("x", brings), "`", collapse = " and "),
+        stop_argument(arg, "must return matrices or lists of ", paste0("`", c("x", brings), "`", collapse = " and "),
           ": found ", describe_list(chunk))
       }
       points <- check_points(chunk$x, arg, d, names, like = like, single = TRUE)
@@ -154,7 +154,7 @@ in_place_of <- function(chunk, expression) {
 chunk_columns <- function(chunk, b, piece, width) {
   n <- nrow(chunk$points)
   if (!is.null(chunk$b) && !is.null(b)) {
-    stop_argument("b", "must be NULL where the chunks of `x` bring their own coefficients")
+    stop_argument("b", "must be NULL if the chunks of `x` have coefficients")
   }
   if (is.null(b)) {
     columns <- if (!is.null(chunk$b)) check_coefficients(chunk$b, n)
@@ -211,7 +211,7 @@ check_out <- function(out) {
 check_out_size <- function(out, m, width) {
   if (is_big(out) && !identical(as.double(dim(out)), as.double(c(m, width)))) {
     stop_argument(
-      "out", "must be ", whole(m), " x ", width, ", as the sums are: found ", whole(nrow(out)),
+      "out", "must have the dimensions of the sums, ", whole(m), " x ", width, ": found ", whole(nrow(out)),
       " x ", ncol(out)
     )
   }

@@ -70,7 +70,7 @@ overlap_cube_sums <- function(points, w, L, kernel, control) {
 check_marginal_kernel <- function(object, dims) {
   if (has_gaussian(object) || all(object$bandwidth[dims, -dims] == 0)) return(invisible(object))
   stop(new_error("unsupported", paste0(
-    "marginals of kernels of bounded reach are known for a `bandwidth` without correlations with the columns that ",
-    "go: give one that is diagonal, or fit the columns that you want alone"
+    "marginal densities of a kernel with bounded support need a `bandwidth` without correlations between the columns ",
+    "that are kept and those that are not: give a diagonal bandwidth, or fit the columns that you want alone"
   ), user_call()))
 }

@@ -86,11 +86,11 @@ check_fit_kernel <- function(options, d, control) {
   if (ESTIMATORS[[estimator]]$signed) {
     refuse(
       "has no second derivative at its edge, which estimator = \"", estimator,
-      "\" takes off: \"kde\" and \"sdkde\" have this kernel"
+      "\" needs: use \"kde\" or \"sdkde\""
     )
   }
   if (options$steps > 1) {
-    refuse("goes with one step of debiasing: what further ones would remove is that of a Gaussian kernel")
+    refuse("allows one step of debiasing: further steps remove the bias of a Gaussian kernel. Use debiasing(steps = 1)")
   }
   check_window_control(control)
   searched <- is.null(options$bandwidth) ||
@@ -108,7 +108,7 @@ check_window_control <- function(control) {
   }
   if (!is.null(asked)) {
     stop(new_error("unsupported", paste0(
-      asked, " is for the Gaussian kernel: sums of others are exact, in n log n time, and on the CPU"
+      asked, " is for the Gaussian kernel: sums of other kernels are exact and run on the CPU, so leave it out"
     ), user_call()))
   }
 }

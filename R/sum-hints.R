@@ -23,8 +23,8 @@ suggest_tolerance <- function(control, n, m, d, sources, kernel = sources$kernel
     class = c("flashkernel_message_tolerance", "flashkernel_message", "message", "condition"),
     list(message = paste0(
       "flashkernel: exact sums of ", whole(n), " x ", whole(m), " pairs will take about ", time_label(exact),
-      ". With an argument `tol = 1e-6`, of flash_kde(), predict() and kernel_sum(), it may be less than a second. ",
-      "(Said once per session.)\n"
+      ". With `tol = 1e-6` in flash_kde(), predict() or kernel_sum() they may take less than a second. ",
+      "(This message appears once per session.)\n"
     ), call = NULL)
   ))
 }

@@ -162,7 +162,7 @@ transpose_factor <- function(x, arg, n, of) {
 #' @aliases crossprod,kernel_operator,ANY-method
 #' @exportMethod crossprod
 setMethod("crossprod", signature("kernel_operator", "ANY"), function(x, y = NULL, ...) {
-  if (missing(y) || is.null(y)) stop_argument("y", "must be given: the product of two operators is none")
+  if (missing(y) || is.null(y)) stop_argument("y", "must be a vector or a matrix: an operator does not multiply itself")
   multiply(x, y, !x@transposed, "u", "row of `op`")
 })
 
@@ -171,7 +171,7 @@ setMethod("crossprod", signature("kernel_operator", "ANY"), function(x, y = NULL
 #' @aliases tcrossprod,kernel_operator,ANY-method
 #' @exportMethod tcrossprod
 setMethod("tcrossprod", signature("kernel_operator", "ANY"), function(x, y = NULL, ...) {
-  if (missing(y) || is.null(y)) stop_argument("y", "must be given: the product of two operators is none")
+  if (missing(y) || is.null(y)) stop_argument("y", "must be a vector or a matrix: an operator does not multiply itself")
   if (is.null(dim(y))) y <- matrix(y, ncol = 1)
   multiply(x, transpose_factor(y, "v", ncol(x), "column"), x@transposed)
 })
@@ -255,19 +255,21 @@ Summary.kernel_operator <- function(..., na.rm = FALSE) stop_arithmetic(.Generic
 
 stop_arithmetic <- function(name) {
   way <- if (name %in% c("+", "-")) {
-    "add their products, as in op %*% v + D %*% v for (op + D) %*% v"
+    "add the products instead, op %*% v + D %*% v for (op + D) %*% v"
   } else if (name == "sum") {
-    "sum(rowSums(op)) is the sum of its numbers"
+    "sum(rowSums(op)) is the sum of its elements"
   } else {
-    "as.matrix(op) holds its numbers, for all that matrices can do"
+    "as.matrix(op) is an ordinary matrix"
   }
-  problem <- paste0("`", name, "` is not defined for these arguments, a kernel operator: ", way)
+  problem <- paste0("`", name, "` is not defined for a kernel operator with these arguments: ", way)
   stop(new_error("unsupported", problem, user_call()))
 }
 
 #' @export
 `[.kernel_operator` <- function(x, i, j, drop = TRUE) {
-  if (nargs() - (!missing(drop)) != 3) stop_argument("i", "and `j` must both have a place, as in op[i, ] or op[, j]")
+  if (nargs() - (!missing(drop)) != 3) {
+    stop_argument("i", "and `j` must be separated by a comma, as in op[i, ] or op[, j]")
+  }
   size <- dim(x)
   rows <- if (missing(i)) seq_len(size[1]) else pick(i, size[1], "i")
   columns <- if (missing(j)) seq_len(size[2]) else pick(j, size[2], "j")
@@ -288,7 +290,7 @@ pick <- function(index, size, arg) {
   }
   if (is.logical(index) && length(index) > size) stop_argument(arg, "must have no more than ", size, " values")
   chosen <- seq_len(size)[index]
-  if (anyNA(chosen)) stop_argument(arg, "must be within 1 to ", size)
+  if (anyNA(chosen)) stop_argument(arg, "must be from 1 to ", size)
   chosen
 }
 
@@ -341,6 +343,6 @@ setMethod("show", "kernel_operator", function(object) {
 #' @export
 diagnostics.kernel_operator <- function(object, ...) {
   check_dots_empty(...)
-  if (is.null(object@state$record)) stop_argument("object", "has computed no product yet")
+  if (is.null(object@state$record)) stop_argument("object", "has computed no product yet: multiply first")
   object@state$record
 }

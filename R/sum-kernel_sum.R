@@ -170,7 +170,7 @@ log_or_score <- function(x, y, bandwidth, weights, kernel, type, run) {
 check_sums <- function(x, y, b, bandwidth, weights, kernel = "gaussian") {
   once <- is.function(x)
   if (!once) x <- check_table(x, "x")
-  if (once && is.null(y)) stop_argument("y", "must be given where `x` is a function")
+  if (once && is.null(y)) stop_argument("y", "must be given if `x` is a function")
   if (!is.null(y)) {
     y <- if (once) check_table(y, "y") else check_table(y, "y", ncol(x), colnames(x))
   }
