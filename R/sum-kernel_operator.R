@@ -162,7 +162,7 @@ transpose_factor <- function(x, arg, n, of) {
 #' @aliases crossprod,kernel_operator,ANY-method
 #' @exportMethod crossprod
 setMethod("crossprod", signature("kernel_operator", "ANY"), function(x, y = NULL, ...) {
-  if (missing(y) || is.null(y)) stop_argument("y", "must be a vector or a matrix: an operator does not multiply itself")
+  if (missing(y) || is.null(y)) stop_argument("y", "must be given: a vector or a matrix to multiply with")
   multiply(x, y, !x@transposed, "u", "row of `op`")
 })
 
@@ -171,7 +171,7 @@ setMethod("crossprod", signature("kernel_operator", "ANY"), function(x, y = NULL
 #' @aliases tcrossprod,kernel_operator,ANY-method
 #' @exportMethod tcrossprod
 setMethod("tcrossprod", signature("kernel_operator", "ANY"), function(x, y = NULL, ...) {
-  if (missing(y) || is.null(y)) stop_argument("y", "must be a vector or a matrix: an operator does not multiply itself")
+  if (missing(y) || is.null(y)) stop_argument("y", "must be given: a vector or a matrix to multiply with")
   if (is.null(dim(y))) y <- matrix(y, ncol = 1)
   multiply(x, transpose_factor(y, "v", ncol(x), "column"), x@transposed)
 })
