@@ -98,7 +98,7 @@ kernel_operator <- function(x, y = x, bandwidth, kernel = "gaussian", weights = 
   at <- if (!missing(y) && !is.null(y)) check(y, "y", ncol(points), colnames(points), like = "`x`")
   weights <- check_weights(weights, nrow(points))
   L <- as_bandwidth(bandwidth, ncol(points), names = colnames(points))$L
-  # an engine that cannot be had is an error here
+  # fails here if the engine is not available
   resolve_control(run, nrow(points), nrow(if (is.null(at)) points else at), ncol(points), kernel)
   new("kernel_operator",
     sources = sum_sources(points, NULL, L, kernel, new_plan()), at = at,
@@ -107,8 +107,9 @@ kernel_operator <- function(x, y = x, bandwidth, kernel = "gaussian", weights = 
   )
 }
 
-# `sources` and, where they are others, `targets` (NULL: the sources), as sum_sources() has them, each with a plan;
-# `at`: the points of the targets, or NULL; `asked`: of settle_control(); `state$record`: of the last product.
+# Slots: `sources`, and `targets` for the transposed product (NULL: the sources), of sum_sources(), each with a plan;
+# `at`: the points of the targets, or NULL; `asked`: of settle_control(); `state$record`: diagnostics of the last
+# product.
 setClass("kernel_operator", representation(
   sources = "ANY", at = "ANY", targets = "ANY", weights = "ANY", transposed = "logical", asked = "list",
   state = "environment"
@@ -116,13 +117,13 @@ setClass("kernel_operator", representation(
 
 # ---- products ---------------------------------------------------------------------------------
 
-# K v, or K' v for `transposed`, a matrix, of a vector or matrix that the help page calls `arg`; `of`: what it has rows
-# for.
+# Returns K v, or K' v if `transposed`, as a matrix. `v`: a vector or matrix; `arg`: its name on the help page; `of`:
+# what it must have a row for.
 multiply <- function(op, v, transposed, arg = "v", of = "column of `op`") {
   asked <- op@asked
   run <- start_run(asked, "Summing kernels")
   v <- check_coefficients(v, ncol_of(op, transposed), arg, of)
-  # a tolerance is relative to what is summed: weights are a part of it
+  # weights are part of the coefficients, to which the tolerance is relative
   weights <- op@weights
   if (!transposed && !is.null(weights)) v <- v * weights
   sources <- if (transposed && !is.null(op@at)) op@targets else op@sources
@@ -148,7 +149,7 @@ setMethod("%*%", signature("ANY", "kernel_operator"), function(x, y) {
   t(multiply(y, transpose_factor(x, "u", nrow(y), "row"), !y@transposed, "u", "row of `op`"))
 })
 
-# Of a product in which it has a column for each row or column of an operator.
+# Returns the transpose of a factor that must have `n` columns, one per `of` of the operator.
 transpose_factor <- function(x, arg, n, of) {
   if (is.null(dim(x))) return(x)
   if (ncol(x) != n) {
@@ -176,9 +177,9 @@ setMethod("tcrossprod", signature("kernel_operator", "ANY"), function(x, y = NUL
   multiply(x, transpose_factor(y, "v", ncol(x), "column"), x@transposed)
 })
 
-# K'(W (K v + w)) of an operator without weights, W the diagonal matrix of `weights`, in one, as each step of least
-# squares asks for it: for tests and benches of normal_product_of(), which checks nothing. On the CPU and exactly every
-# kernel is computed once where those of 24 rows at a time stay in a processor's cache.
+# Returns K'(W (K v + w)) for an operator without weights, where W is the diagonal matrix of `weights`. It is for tests
+# and benchmarks of normal_product_of(), and checks nothing. Exact products on the CPU compute every kernel once, if the
+# kernels of 24 rows fit in a processor's cache.
 normal_product <- function(op, v, w = NULL, weights = NULL) {
   run <- start_run(op@asked, "Summing kernels")
   flipped <- op@transposed && !is.null(op@at)
@@ -188,7 +189,7 @@ normal_product <- function(op, v, w = NULL, weights = NULL) {
   result$product
 }
 
-# Keeps what diagnostics() tells of the last product. `size`: of targets and sources.
+# Stores the diagnostics of the last product. `size`: numbers of targets and sources.
 record_product <- function(op, result, sources, size, run) {
   of <- list(n = size[2], m = size[1], d = ncol(sources$points))
   op@state$record <- sum_record(c(result, of), sources$kernel, run)
@@ -230,7 +231,7 @@ setMethod("colSums", "kernel_operator", function(x, na.rm = FALSE, dims = 1L) co
 setMethod("rowMeans", "kernel_operator", function(x, na.rm = FALSE, dims = 1L) row_sums(x) / ncol(x))
 setMethod("colMeans", "kernel_operator", function(x, na.rm = FALSE, dims = 1L) column_sums_of(x) / nrow(x))
 
-# A number times an operator is one with other weights.
+# Multiplies the operator by a number, through its weights.
 scale_operator <- function(op, by) {
   check_finite(by, "s")
   op@weights <- by * if (is.null(op@weights)) rep(1, nrow(op@sources$points)) else op@weights
@@ -294,13 +295,13 @@ pick <- function(index, size, arg) {
   chosen
 }
 
-# A part of the matrix that is not transposed, with the weights.
+# Returns a part of the untransposed matrix, with weights.
 matrix_part <- function(op, rows, columns) {
   values <- kernel_values(op, rows, columns)
   if (is.null(op@weights)) values else values * rep(op@weights[columns], each = length(rows))
 }
 
-# Kernels at some targets and sources.
+# Returns the kernels of some targets and sources, without weights.
 kernel_values <- function(op, rows, columns) {
   if (length(rows) == 0 || length(columns) == 0) return(matrix(0, length(rows), length(columns)))
   of <- \(points, rows) if (identical(rows, seq_len(nrow(points)))) points else points[rows, , drop = FALSE]

@@ -166,7 +166,7 @@ log_or_score <- function(x, y, bandwidth, weights, kernel, type, run) {
   keep_record(if (type == "log") found$log_abs else found$score, record)
 }
 
-# Sources, targets and coefficients as the user gave them, checked: list(sources, at, b).
+# Checks the user's sources, targets and coefficients and returns list(sources, at, b).
 check_sums <- function(x, y, b, bandwidth, weights, kernel = "gaussian") {
   once <- is.function(x)
   if (!once) x <- check_table(x, "x")
@@ -182,8 +182,8 @@ check_sums <- function(x, y, b, bandwidth, weights, kernel = "gaussian") {
   list(sources = sum_sources(x, weights, L, kernel), at = y, b = b)
 }
 
-# An n x r double matrix, a big.matrix, or a vector, which is not copied where it is plain; n is NA where it is not
-# known.
+# Returns coefficients as an n x r double matrix, a big.matrix, or a vector, which is not copied if it has no
+# attributes. `n` is NA if it is not known.
 check_coefficients <- function(b, n, arg = "b", of = "row of `x`") {
   if (is_float32(b)) b <- if (is.matrix(b@Data)) as_points(b, arg) else as.vector(as_points(b, arg))
   is_plain <- is.double(b) && is.null(attributes(b)) && length(b) > 0
