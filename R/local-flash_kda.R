@@ -108,7 +108,7 @@ check_kda_options <- function(...) {
   options
 }
 
-# list(codes, classes): NA for rows without a class.
+# Returns list(codes, classes): the class numbers of the rows, NA if missing, and the names of the classes.
 class_codes_of <- function(class, n) {
   if (!is.factor(class) && (!is.atomic(class) || is.null(class) || !is.null(dim(class)))) {
     stop_argument("class", "must be a factor or a vector: found ", describe(class))
@@ -140,7 +140,7 @@ fit_kda <- function(points, class, weights, na.action, spec, run, call) {
   d <- ncol(points)
   group <- class_codes_of(class, nrow(points))
   weights <- check_weights(weights, nrow(points), missing = TRUE)
-  # rows go where any of their numbers is missing, or the class
+  # rows with missing values are handled for points and class together
   both <- cbind(points, group$codes)
   dimnames(both) <- list(NULL, c(point_names(list(names = colnames(points), d = d)), "class"))
   data <- handle_missing(both, weights, na.action, "x")
@@ -178,7 +178,7 @@ check_classes <- function(codes, weights, classes) {
   }
 }
 
-# `of_numbers`: was the class given as numbers? Those of a response by mistake are many.
+# `of_numbers`: was the class numeric? Many different numbers are probably a response that was given by mistake.
 check_class_rows <- function(codes, weights, classes, spec, of_numbers) {
   if (!is_chosen(spec$options$bandwidth) || spec$shared) return(invisible())
   rows <- tabulate(if (is.null(weights)) codes else codes[weights > 0], length(classes))
@@ -194,7 +194,7 @@ check_class_rows <- function(codes, weights, classes, spec, of_numbers) {
   )
 }
 
-# list(fits, rows) by class.
+# Returns list(fits, rows), each a list by class.
 class_fits <- function(x, codes, classes, weights, spec, run, call) {
   options <- spec$options
   if (spec$shared) options <- with_shared_bandwidth(x, codes, weights, options, run)
@@ -210,7 +210,7 @@ class_fits <- function(x, codes, classes, weights, spec, run, call) {
   list(fits = stats::setNames(fits, classes), rows = rows)
 }
 
-# The options with the bandwidth of all rows about the means of their classes.
+# Returns the options with the shared bandwidth, which is chosen for all rows minus the means of their classes.
 with_shared_bandwidth <- function(x, codes, weights, options, run) {
   if (is_number(options$bandwidth)) return(options)
   w <- if (is.null(weights)) rep(1, nrow(x)) else weights

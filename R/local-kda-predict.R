@@ -40,7 +40,7 @@ predict.flash_kda <- function(object, newdata, type = c("class", "prob", "log_de
   as_kda_type(at$restore(logs), prior, type)
 }
 
-# Rows that have no class, as all densities are 0 there.
+# Warns about rows that have no class because all densities are 0.
 warn_no_density <- function(logs, has_support) {
   none <- sum(rowSums(logs > -Inf) == 0, na.rm = TRUE)
   if (none == 0) return(invisible())
@@ -51,7 +51,7 @@ warn_no_density <- function(logs, has_support) {
   )
 }
 
-# The rows of the fit, in their order.
+# Returns the rows of the fit, in their original order.
 kda_points <- function(object) {
   x <- matrix(0, object$n, object$d)
   for (k in seq_along(object$fits)) x[object$rows[[k]], ] <- object$fits[[k]]$x
@@ -64,7 +64,7 @@ kda_codes <- function(object) {
   codes
 }
 
-# The logarithms of the densities of the classes at checked points, m x classes.
+# Returns the log densities of the classes at checked points, a column for each class.
 class_logs <- function(object, at, run) {
   logs <- matrix(0, nrow(at), length(object$classes), dimnames = list(NULL, object$classes))
   if (nrow(at) == 0) return(logs)
@@ -77,7 +77,7 @@ class_logs <- function(object, at, run) {
   }, numeric(length(rows))))
 }
 
-# The same at the rows of the fit, each left out of the density of its own class.
+# Returns the log densities at the rows of the fit, each leave-one-out for its own class.
 left_out_logs <- function(object, run) {
   at <- kda_points(object)
   logs <- matrix(0, object$n, length(object$classes), dimnames = list(NULL, object$classes))
@@ -103,10 +103,10 @@ positive_log <- function(estimate) {
   log
 }
 
-# A fit with the kernel that is positive everywhere.
+# Returns the fit with the Gaussian kernel, which is positive everywhere.
 with_gaussian <- function(fit) replace(unclass(fit), "kernel", "gaussian")
 
-# Where no class has a positive density, those of `plain(rows)`.
+# Replaces rows in which no class has a positive density by `plain(rows)`.
 by_plain <- function(logs, plain) {
   rows <- which(rowSums(logs > -Inf) == 0)
   if (length(rows) > 0) logs[rows, ] <- plain(rows)
@@ -123,8 +123,8 @@ as_kda_type <- function(logs, prior, type) {
   p / rowSums(p)
 }
 
-# The number of the class with the largest decision, the first of equal ones; NA for rows of NA, and where all densities
-# are 0.
+# Returns the number of the class with the largest decision value, the first one if several are equal. It is NA for rows
+# with NA, and if all densities are 0.
 likeliest <- function(decision) {
   best <- rep(NA_integer_, nrow(decision))
   known <- !is.na(rowSums(decision)) & rowSums(decision > -Inf) > 0

@@ -155,7 +155,7 @@ kernel_regression.formula <- function(formula, data = NULL, ..., subset, weights
   with_formula(fit, made, regression_call(call))
 }
 
-# With what predictions of a fit by formula need, of regression_frame().
+# Adds to a fit by formula what predictions need from regression_frame().
 with_formula <- function(fit, made, call) {
   fit[c("terms", "variables", "response", "call")] <- list(made$terms, made$variables, made$response, call)
   fit
@@ -182,7 +182,7 @@ check_regression <- function(type, bandwidth, rows, seconds, tol, categorical, c
   )
 }
 
-# list(points, y, weights, terms, variables, response), rows with missing values among them.
+# Returns list(points, y, weights, terms, variables, response) of a formula. Rows may have missing values.
 regression_frame <- function(call, data, frame, levels = FALSE) {
   if (!is.null(data) && !is.list(data) && !is.environment(data)) {
     stop_argument("data", "must be a data frame: found ", describe(data))
@@ -200,7 +200,7 @@ regression_frame <- function(call, data, frame, levels = FALSE) {
   )
 }
 
-# list(y, outputs), n x t. Missing values stay in.
+# Returns list(y, outputs): the responses, n x t, and their names. Missing values are kept.
 numeric_response <- function(y, n) {
   if (is.factor(y) || is.character(y) || is.logical(y)) {
     stop_argument("y", "must be numeric: found ", describe(y), " (for classes use flash_kda() or kernel_ridge())")
@@ -228,10 +228,10 @@ fit_regression <- function(points, y, weights, na.action, options, run, call) {
   names <- colnames(points)[seq_len(d)]
   response <- numeric_response(y, nrow(points))
   given <- given_widths(options, d, names)
-  # an engine that cannot be had is an error here
+  # fails here if the engine is not available
   resolve_control(run, nrow(points), nrow(points), max(d, 1))
   weights <- check_weights(weights, nrow(points), missing = TRUE)
-  # rows go where any of their numbers is missing
+  # rows with missing values are handled for points and response together
   data <- handle_missing(with_columns(points, response$y, "the response"), weights, na.action, "x")
   part <- \(which, names) {
     values <- data$points[, which, drop = FALSE]
@@ -271,7 +271,7 @@ fit_regression <- function(points, y, weights, na.action, options, run, call) {
   structure(c(fit, how_well(fit), later = new.env(parent = emptyenv())), class = "kernel_regression")
 }
 
-# The factor of a bandwidth that is given, NULL where it is to be chosen; without numbers there is none.
+# Returns the factor of a given bandwidth, NULL if it is to be chosen, and an empty matrix without numeric columns.
 given_widths <- function(options, d, names) {
   if (d == 0) {
     if (is.numeric(options$bandwidth)) stop_argument("bandwidth", "must be NULL without numeric columns: found numbers")
@@ -280,13 +280,13 @@ given_widths <- function(options, d, names) {
   if (is.numeric(options$bandwidth)) as_bandwidth(options$bandwidth, d, names = names)$L
 }
 
-# NA where it is to be chosen; that of a column with one level does not matter.
+# Returns the smoothing parameters, NA if they are to be chosen, and 0 for columns with one category.
 free_lambda <- function(lambda, columns) {
   lambda <- check_lambda(lambda, columns)
   replace(lambda, is.na(lambda) & most_lambda(columns) == 0, 0)
 }
 
-# The points and the response in one matrix, with names for messages.
+# Returns points and response in one matrix, with column names for messages.
 with_columns <- function(points, y, label) {
   both <- cbind(points, y)
   names <- point_names(list(names = colnames(points), d = ncol(points)))
@@ -294,22 +294,23 @@ with_columns <- function(points, y, label) {
   both
 }
 
-# The variance of the noise at the rows, n x t, found when it is first asked for.
+# Returns the variance of the noise at the rows, n x t. It is computed once and cached in the fit.
 noise_variance <- function(fit, data, run) {
   later <- fit$later
   if (is.null(later$variance)) later$variance <- smoothed(data, noise_squares(fit), NULL, run)
   later$variance
 }
 
-# What local means are of for the variance of the noise: products of residuals and leave-one-out residuals. A row
-# that is nearly alone in its fit says nothing of the noise: by its leverage it has the variance of all.
+# Returns the values whose local means are the variance of the noise: products of residuals and leave-one-out residuals,
+# averaged with the residual variance of all rows, whose weight is the leverage. A row that determines its own fit has
+# no information on the noise.
 noise_squares <- function(fit) {
   share <- pmin(fit$leverage, 1)
   products <- pmax((fit$y - fit$fitted) * (fit$y - fit$left_out), 0)
   (1 - share) * products + outer(share, fit$sigma^2)
 }
 
-# list(df, sigma, r.squared), of the rows by their weights.
+# Returns list(df, sigma, r.squared), with the weights of the rows.
 how_well <- function(fit) {
   p <- if (is.null(fit$weights)) rep(1 / fit$n, fit$n) else fit$weights / sum(fit$weights)
   square <- colSums(p * (fit$y - fit$fitted)^2)

@@ -71,7 +71,7 @@ predict.kernel_regression <- function(object, newdata, type = c("response", "gra
 
 residual_df <- function(fit) max(n_used(fit) - fit$df, 1)
 
-# A vector for one response, a matrix of several.
+# Returns a vector for one response, and a matrix for several.
 as_response <- function(fit, values) {
   if (ncol(fit$y) == 1) return(as.vector(values))
   colnames(values) <- output_labels(fit)
@@ -80,7 +80,7 @@ as_response <- function(fit, values) {
 
 output_labels <- function(fit) if (is.null(fit$outputs)) paste0("y", seq_len(ncol(fit$y))) else fit$outputs
 
-# A matrix with columns `names` for one response, an array of such matrices for several.
+# Returns a matrix with columns `names` for one response, and an array of such matrices for several.
 by_response <- function(fit, values, names) {
   t <- ncol(fit$y)
   rows <- length(values) / (length(names) * t)
@@ -88,8 +88,8 @@ by_response <- function(fit, values, names) {
   array(values, c(rows, length(names), t), list(NULL, names, output_labels(fit)))
 }
 
-# list(points, restore): checked targets, NULL for the rows of the fit, and how a matrix of results at them becomes
-# one for all rows. Columns that the fit does not have are left out.
+# Returns list(points, restore): checked targets, NULL for the rows of the fit, and a function that extends a matrix of
+# results to all rows, including those with missing values. Columns that are not in the fit are ignored.
 regression_targets <- function(fit, newdata, na.action) {
   if (is.null(newdata)) return(list(points = NULL, restore = \(result) stats::napredict(fit$na.action, result)))
   if (!is.null(fit$terms)) {
@@ -107,8 +107,8 @@ regression_targets <- function(fit, newdata, na.action) {
 
 regression_data <- function(fit) local_data(fit$x, fit$y, fit$weights, fit$factor, fit$discrete)
 
-# list(fit, se, noise, multiplied): m x t each, `se` and `noise`, the variance of a response there, where they are asked
-# for, else 0; `multiplied`: of error_factors(), for targets that are not the rows of the fit.
+# Returns list(fit, se, noise, multiplied). `fit`, `se` and `noise`, the variance of a response, are m x t; the latter
+# two are 0 if not requested. `multiplied`: of error_factors(), for targets that are not the rows of the fit.
 local_predictions <- function(fit, at, errors, noise, run) {
   if (is.null(at) && !errors) return(list(fit = fit$fitted, se = 0, noise = 0))
   none <- matrix(0, NROW(at), ncol(fit$y))
@@ -132,13 +132,15 @@ local_predictions <- function(fit, at, errors, noise, run) {
   )
 }
 
-# A fit sum l_i y_i multiplies errors of the responses by up to sum |l_i|. Local means have 1, local lines up to 2.3 at
-# the rows of their fits. Of rows left out in ten folds a few at the edge have 3 to 5; those above 5 lie about two
-# bandwidths from the mean of the rows that count (faithful, mtcars, swiss, quakes, airquality, trees, diamonds).
+# A fit sum l_i y_i multiplies errors of the responses by up to sum |l_i|. This is 1 for local means, and up to 2.3 for
+# local lines at the rows of their fits. In ten-fold cross-validation a few rows at the edge have 3 to 5. Rows above 5
+# lie about two bandwidths from the mean of the rows with weight (measured on faithful, mtcars, swiss, quakes,
+# airquality, trees, diamonds).
 MOST_MULTIPLIED <- 5
 
-# sum |l_i| at the targets where it may be above MOST_MULTIPLIED: since sum k_i / S is 1, it is no more than the root of
-# `stretch`. 1 elsewhere; NaN where there are so many such targets that all would take longer than their fits do.
+# Returns sum |l_i| at the targets where it may be above MOST_MULTIPLIED, and 1 elsewhere. It is at most the root of
+# `stretch`, because sum k_i / S is 1. If there are so many such targets that all would take longer than their fits, it
+# is computed for some, and is NaN for the others.
 error_factors <- function(data, M, fits, layout, at) {
   factors <- rep(1, nrow(M))
   far <- which(fits$stretch > MOST_MULTIPLIED^2)
@@ -150,7 +152,7 @@ error_factors <- function(data, M, fits, layout, at) {
   factors
 }
 
-# `multiplied`: of error_factors(), NA for rows with missing values; `names`: of the rows of newdata, or NULL.
+# `multiplied`: of error_factors(), NA for rows with missing values; `names`: row names of newdata, or NULL.
 warn_extrapolated <- function(multiplied, names) {
   far <- which(multiplied > MOST_MULTIPLIED)
   if (length(far) == 0) return(invisible())
@@ -174,7 +176,7 @@ local_noise <- function(fit, at, run) {
   noise_at(fit, data, if (!is.null(at)) whitened(at, data), run)
 }
 
-# By the columns of x, m x d t.
+# Returns the derivatives by the columns of x, m x d t.
 local_slopes <- function(fit, at, run) {
   t <- ncol(fit$y)
   if (!is.null(at) && nrow(at) == 0) return(matrix(0, 0, fit$d * t))

@@ -131,9 +131,9 @@ check_lambda <- function(lambda, columns) {
   for (name in if (named) names(lambda) else names(columns)) {
     if (!isTRUE(wanted[[name]] >= 0 && wanted[[name]] <= most[[name]] * (1 + 1e-12))) {
       stop_argument(
-        "categorical$smoothing", "must be from 0 to ", format(most[[name]], digits = 4), " for ", quote_names(name), " (",
-        LEVEL_KERNELS[[columns[[name]]$kernel]]$title, ", ", length(columns[[name]]$levels), " categories): found ",
-        format(wanted[[name]])
+        "categorical$smoothing", "must be from 0 to ", format(most[[name]], digits = 4), " for ", quote_names(name),
+        " (", LEVEL_KERNELS[[columns[[name]]$kernel]]$title, ", ", length(columns[[name]]$levels), " categories): ",
+        "found ", format(wanted[[name]])
       )
     }
   }

@@ -30,7 +30,7 @@ pair_moments <- function(x, L, weights = NULL, row_weights = NULL, floor = NULL,
   found
 }
 
-# list(S, stats): S of pair_moments() for each of `powers` of the kernel, which are those of the bandwidths H / power,
+# Returns list(S, stats): S of pair_moments() for each power of the kernel, which is the kernel of bandwidth H / power,
 # in a matrix with a column for each. Powers that are small multiples of each other cost little
 # (src/cpu/loops/scales.h).
 pair_scales <- function(x, L, powers, weights = NULL, factor = PLAIN_FACTOR, run) {
@@ -138,9 +138,9 @@ second_moments <- function(sources, Y, S, r, run) {
   list(M = unname(M), stats = sums$stats)
 }
 
-# The same by scores: y_j y_j' - y_j y_i' - ... falls into sums of differences, - sum_i r_i y_i s_i' - sum_j w_j y_j
-# t_j' with s_i = sum_j w_j k (y_j - y_i) and t_j = sum_i r_i k (y_i - y_j). Nothing as large as |y|^2 cancels, so that
-# single precision will do, and tensor cores take a second where doubles of d + 1 columns take ten.
+# Returns M by scores, as - sum_i r_i y_i s_i' - sum_j w_j y_j t_j' with s_i = sum_j w_j k (y_j - y_i) and t_j = sum_i
+# r_i k (y_i - y_j). No terms of the size |y|^2 cancel, so single precision suffices. Tensor cores take a tenth of the
+# time of second_moments().
 moments_by_scores <- function(sources, Y, S, r, run) {
   w <- if (is.null(sources$weights)) 1 else sources$weights
   there <- shift_sums(sources, S, run)
