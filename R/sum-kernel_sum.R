@@ -31,7 +31,7 @@
 #' | `"auto"` (default) | the one that should finish first | at most `tol` |
 #'
 #' The exact engine skips blocks of points that provably cannot change the last bit of any sum. In single precision
-#' on a GPU, a sum of which only one or two terms count may be off by 5e-5 if `b` has several columns.
+#' on a GPU, a sum to which only one or two terms contribute may be off by 5e-5 if `b` has several columns.
 #'
 #' The fast engine is for the kernels `"gaussian"`, `"cauchy"` and `"imq"` in up to 7 dimensions. Requesting it for
 #' other kernels is an error of class `flashkernel_error_unsupported`. The Laplacian and Matern kernels, which are not
