@@ -1,8 +1,8 @@
-# Bandwidths of kernel_regression() by cross-validation: standard deviations of each column, in units of the
-# column's scale, and lambdas of levels, that make a criterion least. Every value of it is exact, of the rows that are
-# looked at.
+# Bandwidths of kernel_regression(). The search minimises a criterion over the kernel's standard deviation in each
+# column, in units of the column's scale, and over the smoothing parameters (lambda) of categories. Every value of the
+# criterion is exact for the rows that are used.
 
-# Of list(fitted, left_out, leverage) of row_fits(), responses y and weights that add up to 1.
+# The criteria are functions of row_fits(), the responses y, and weights p that add up to 1.
 REGRESSION_CRITERIA <- list(
   cv = \(fits, y, p) sum(p * (y - fits$left_out)^2) / ncol(y),
   aicc = function(fits, y, p) {
@@ -13,14 +13,14 @@ REGRESSION_CRITERIA <- list(
   }
 )
 
-# list(L, lambda, selector, search) of `data`: a list of x, y, weights, discrete, whose lambdas to choose are NA, and L,
-# NULL if it is to be chosen. Many rows are searched by a part of them first; from where that ends, all that are
-# looked at go on.
+# Returns list(L, lambda, selector, search). `data`: list(x, y, weights, discrete, L), where lambdas to be chosen are
+# NA, and L is NULL if it is to be chosen. If there are many rows, a search on a part of them gives the start for the
+# search on all rows that are used.
 regression_bandwidth <- function(data, type, criterion, rows, seconds, run) {
   name_stage(run, "Selecting the bandwidth")
   d <- ncol(data$x)
   problem <- regression_problem(data, type, criterion, run)
-  # by the numbers in the rows, so that their order does not matter
+  # in an order that depends on the values in the rows, so that the order of the rows does not matter
   seen <- if (is.null(data$weights)) seq_len(nrow(data$x)) else which(data$weights > 0)
   seen <- seen[order(row_keys(cbind(data$x, data$discrete$codes, data$y)[seen, , drop = FALSE]))]
   if (is.null(rows)) rows <- affordable_rows(problem, seconds)
@@ -44,8 +44,8 @@ regression_bandwidth <- function(data, type, criterion, rows, seconds, run) {
 
 GIVE_NUMBERS <- " (give `bandwidth` as a number)"
 
-# What is searched: the logs of `widths` widths, in units of the columns' scales, which tails do not widen, then
-# `shares` lambdas, as parts of the largest.
+# Describes the search. Its parameters are the logarithms of `widths` standard deviations, in units of robust scales of
+# the columns, and then `shares` lambdas, as shares of their largest values.
 regression_problem <- function(data, type, criterion, run) {
   widths <- if (is.null(data$L)) ncol(data$x) else 0
   free <- which(is.na(data$discrete$lambda))
@@ -56,7 +56,7 @@ regression_problem <- function(data, type, criterion, run) {
   )
 }
 
-# list(L, lambda) at a place of the search.
+# Returns list(L, lambda) for parameters of the search.
 chosen_widths <- function(problem, at) {
   L <- problem$data$L
   if (is.null(L)) L <- diagonal_matrix(problem$unit * exp(at[seq_len(problem$widths)]), problem$widths)
@@ -65,7 +65,8 @@ chosen_widths <- function(problem, at) {
   list(L = L, lambda = lambda)
 }
 
-# At more rows, with widths `by` times as wide: lambdas shrink by the square, but where a column does not matter.
+# Converts parameters to another number of rows: standard deviations are multiplied by `by`, and lambdas by its square,
+# except lambdas of columns that do not matter.
 shrunk <- function(at, by, problem) {
   shares <- problem$widths + seq_len(problem$shares)
   at[seq_len(problem$widths)] <- at[seq_len(problem$widths)] + log(by)
@@ -73,10 +74,10 @@ shrunk <- function(at, by, problem) {
   at
 }
 
-# Of the part of the rows that is searched first seven evaluations take as long as one of all.
+# The first search uses this part of the rows, so that seven of its evaluations take as long as one with all rows.
 FIRST_PART <- 2.7
 
-# For minimise(). Responses count alike, whatever their units; a place that is looked at again is not computed again.
+# Makes the criterion for minimise(). Responses are divided by their standard deviations. Values are cached.
 criterion_of <- function(problem, rows) {
   data <- problem$data
   x <- data$x[rows, , drop = FALSE]
@@ -103,8 +104,8 @@ criterion_of <- function(problem, rows) {
   list(value = value, rows = length(rows))
 }
 
-# So many that the search takes about `seconds` of a nominal core (R/bandwidth-choose.R): in time linear in the rows,
-# or in that of all pairs.
+# Returns the number of rows for which the search takes about `seconds` of a nominal core (R/bandwidth-choose.R). Its
+# time is linear in the rows with one column, and otherwise that of all pairs.
 affordable_rows <- function(problem, seconds) {
   d <- ncol(problem$data$x)
   t <- ncol(problem$data$y)
@@ -116,26 +117,27 @@ affordable_rows <- function(problem, seconds) {
   }
   columns <- layout_of(problem$type, d, t)$width
   evaluations <- if (count == 1) 30 else 90 * count / FIRST_PART^2 + 20 * count
-  # rows with levels do not meet both ways
+  # with categories each pair is computed twice
   pairs <- nominal_costs()$pairs * seconds / (if (is.null(codes)) 1 else 2)
   max(SCAN_ROWS, floor(sqrt(pairs / (evaluations * (1 + (d + columns) / 8)))))
 }
 
 # ---- search -----------------------------------------------------------------------------------
 
-# list(low, high, off, unit): what each number of the search is at least and at most, where its column hardly counts,
-# and by what it moves along its line. `rate`: the size that widths have by the rule of thumb.
+# Returns list(low, high, off, unit) for the parameters of the search: bounds, a value at which the column has almost no
+# effect, and the unit of line searches. `rate`: the rate of the bandwidth, n^(-1 / (d + 4)).
 search_limits <- function(rate, problem) {
   of <- \(width, share) c(rep(width, problem$widths), rep(share, problem$shares))
   list(low = of(log(rate / 64), 0), high = of(log(WIDEST), 1), off = of(log(WIDEST / 30), 1), unit = of(1, 0.3))
 }
 
-# Columns' scales beyond which kernels are as good as constant, and to which one width for all columns is scanned.
+# Bandwidths, in scales of columns: above the first a kernel is practically constant; up to the second one common
+# bandwidth for all columns is scanned.
 WIDEST <- 1000
 ONE_WIDTH <- 2.8
 
-# list(at, value, converged): from the best of a scan of one factor for all widths, and from the best of those with one
-# column so wide that it hardly counts, in turn.
+# Returns list(at, value, converged). It starts at the best common factor for all bandwidths, and at the best point at
+# which one column has almost no effect, and continues from the better one after sweeps along the columns.
 search_widths <- function(criterion, rate, problem, tol) {
   limits <- search_limits(rate, problem)
   widths <- seq_len(problem$widths)
@@ -154,9 +156,9 @@ search_widths <- function(criterion, rate, problem, tol) {
 
 FIRST_SHARE <- 0.2
 
-# From one place: by a scan of each column, a descent, until the value changes by less than the part `tol`, and once
-# more along each column: a descent may end early where another column hardly counts. What the scans leave at a limit
-# stays there until the end.
+# Searches from one point: a scan along each column, a descent until the relative change of the value is below `tol`,
+# and another scan along each column, because the descent may end early where another column has almost no effect.
+# Parameters that the first scans leave at a bound stay there during the descent.
 search_on <- function(criterion, at, rate, problem, tol = 1e-6) {
   limits <- search_limits(rate, problem)
   at <- sweep_columns(criterion, at, limits, COLUMN_SCAN, off = TRUE)
@@ -181,7 +183,7 @@ search_on <- function(criterion, at, rate, problem, tol = 1e-6) {
   )
 }
 
-# Moves of minimise() along some of the numbers, all others as they are.
+# Makes moves of minimise() along some parameters.
 along <- function(which, limits) {
   list(line = TRUE, at = function(at, theta) {
     at[which] <- at[which] + limits$unit[which] * theta
@@ -189,11 +191,10 @@ along <- function(which, limits) {
   })
 }
 
-# Of each column all about where it is: beside rows that are nearly alone a criterion has many small valleys, in which a
-# descent ends.
+# Scans around the current value: near isolated rows a criterion has many small local minima, in which a descent ends.
 COLUMN_SCAN <- list(scan = c(1 / 4, 4), further = 0, tol = Inf)
 
-# Column after column, the best on its line; `off`: or the one so wide that it hardly counts.
+# Minimises along each parameter in turn. With `off` the value at which the column has almost no effect is tried, too.
 sweep_columns <- function(criterion, at, limits, schedule, off = FALSE) {
   for (k in seq_along(at)) {
     at <- minimise(criterion, list(at), along(k, limits), schedule)$L

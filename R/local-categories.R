@@ -1,10 +1,10 @@
-# Variables that are levels, in kernel regressions: what a row counts at a target is its kernel times one for each of
-# these columns, of how its level differs from the target's (sum-category-kernels.R). Targets of the same combination of
-# levels, a cell, see all rows with weights of their own, and so each cell's are ordinary local fits.
+# Categorical variables in kernel regressions. The weight of a row at a target is its kernel times a kernel for each
+# categorical column, of the categories of both (sum-category-kernels.R). All targets of one combination of categories,
+# a cell, have the same weights of rows, so the fits of each cell are ordinary local fits.
 
-# `discrete`, of a fit: list(columns, lambda, codes, names), as density-mixed-frame.R has them. At its own level a row's
-# kernel is 1, as np has it in regressions. A lambda of 0 stands for a tiny one, so that where a cell has no other rows,
-# those of the nearest cells count.
+# Returns list(tables, cells). `discrete`, of a fit: list(columns, lambda, codes, names), see density-mixed-frame.R. The
+# kernels are 1 for equal categories, as in np's regressions. A lambda of 0 is replaced by a tiny one, so that a cell
+# without other rows takes the fit of the nearest cells.
 regression_levels <- function(discrete) {
   if (is.null(discrete)) return(NULL)
   lambda <- pmax(discrete$lambda, LEAST_LAMBDA * most_lambda(discrete$columns))
@@ -17,10 +17,10 @@ regression_levels <- function(discrete) {
 
 LEAST_LAMBDA <- 1e-12
 
-# `use(data, at, own)` for each cell of the targets, with the weights that rows have there, of which those of the cell's
-# own rows are as they were; all at once without levels.
-# The matrices and vectors of its list are put together. `own`: the numbers of the targets among the rows, if `at` is
-# NULL, as these are.
+# Calls `use(data, at, own)` for each cell of the targets, with the weights that the rows have there, and merges the
+# matrices and vectors in its results by rows. The weights are scaled such that those of the cell's own rows do not
+# change. Without categories there is one call. `own`: the numbers of the targets among the rows if `at` is NULL, in
+# which case the targets are the rows.
 by_cells <- function(data, at, use) {
   n <- nrow(data$z)
   if (is.null(data$levels)) return(use(data, at, if (is.null(at)) seq_len(n)))
@@ -46,7 +46,7 @@ put_part <- function(total, part, rows, m) {
   total
 }
 
-# As local_moments(), without numbers: of all rows alike.
+# local_moments() without numeric columns: all rows have the same kernel.
 mass_moments <- function(data, m, own) {
   about <- \(w) c(log(sum(w)), if (sum(w) > 0) colSums(w * data$y) / sum(w) else numeric(ncol(data$y)))
   all <- matrix(about(data$w), m, 1 + ncol(data$y), byrow = TRUE)

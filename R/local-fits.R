@@ -1,8 +1,8 @@
-# Local fits from moments (local-moments.R): sum k (y - a - b'u)^2 is least for b = C^-1 c and a = mean y - b'
-# mean u, with C the covariances of u and c those with y. "constant" has b = 0 in this, and c for the derivative of
-# its mean.
+# Local fits from moments (local-moments.R). The minimum of sum k (y - a - b'u)^2 is at b = C^-1 c and a = mean y - b'
+# mean u, where C are the covariances of u and c those of u and y. For "constant" b = 0, and the derivative of the mean
+# is c.
 
-# What both kinds of fits need: `order` of the moments for values, and with slopes.
+# The types of fits: `order` of the moments that values need, and that slopes need.
 REGRESSION_TYPES <- list(
   local_linear = list(label = "local linear", order = 2, order_of_slopes = 2),
   constant = list(label = "local constant (Nadaraya-Watson)", order = 0, order_of_slopes = 1)
@@ -10,11 +10,11 @@ REGRESSION_TYPES <- list(
 
 layout_of <- function(type, d, t, order = "order") regression_layout(d, t, REGRESSION_TYPES[[type]][[order]])
 
-# The rows as moments are of them: whitened by H = L L' about their middle, far from which kernels would lose
-# digits. The responses are about their means, weights relative to the largest.
+# Returns the data of local_moments(): rows are whitened by H = L L' after subtracting their mean, so that kernels keep
+# their digits; responses have their means subtracted; weights are relative to the largest.
 local_data <- function(x, y, weights, L, discrete = NULL) with_kernels(local_rows(x, y, weights), x, L, discrete)
 
-# What of it no bandwidth changes, and the rest.
+# The parts of local_data() that do not depend on the bandwidth; with_kernels() adds the others.
 local_rows <- function(x, y, weights) {
   n <- nrow(x)
   w <- if (is.null(weights)) rep(1, n) else weights / max(weights)
@@ -33,8 +33,9 @@ with_kernels <- function(data, x, L, discrete) {
   data
 }
 
-# Where rows that count are on one line, or one row, slopes across it are not known: a pivot of C is no less than
-# this part of the kernel's variance, or where the rows are narrower, of theirs. So slopes fade to 0 there.
+# Returns lower bounds of the pivots of C. Where the rows with weight lie on a point or a line, slopes across it are not
+# determined. A pivot is at least LEAST_PIVOT times the variance of the kernel, or of the rows if that is smaller, so
+# that such slopes shrink to 0.
 pivot_floor <- function(z) {
   n <- nrow(z)
   d <- ncol(z)
@@ -45,8 +46,8 @@ pivot_floor <- function(z) {
 
 LEAST_PIVOT <- 1e-8
 
-# list(fit, slope, lift, stretch): `fit` m x t; `slope` by u, m x d t; `lift`, C^-1 mean u, m x d, and `stretch`,
-# by which the weight of a row at the target is more than its share of the kernels.
+# Returns list(fit, slope, lift, stretch): `fit`, m x t; `slope`, the derivatives by u, m x d t; `lift`, C^-1 mean u, m
+# x d; `stretch`, the weight of a row at the target divided by its share of the kernel sum.
 local_fits <- function(M, layout, type, floor) {
   y <- M[, layout$y, drop = FALSE]
   cross <- M[, layout$cross, drop = FALSE]
@@ -61,8 +62,8 @@ local_fits <- function(M, layout, type, floor) {
   list(fit = y, slope = slope, lift = lift, stretch = 1 + along(lift))
 }
 
-# C^-1 b for each row: of C the lower triangle, `b` any number of vectors of length d one after the other. By
-# C = L D L' with the least pivots `floor`, all rows at once.
+# Returns C^-1 b for each row, by C = L D L' with pivots of at least `floor`, vectorised over rows. `C`: lower
+# triangles; `b`: any number of vectors of length d, one after the other.
 solve_rows <- function(C, b, floor) {
   d <- length(floor)
   if (d == 1) return(b / pmax(C[, 1], floor))
@@ -90,8 +91,7 @@ solve_rows <- function(C, b, floor) {
 
 # ---- at the rows themselves -------------------------------------------------------------------
 
-# list(fitted, left_out, leverage): the fits at all rows, those without the row, and the row's own weight in its
-# fit.
+# Returns list(fitted, left_out, leverage): fits at all rows, leave-one-out fits, and the weight of each row in its fit.
 row_fits <- function(data, type, run, layout = layout_of(type, ncol(data$z), ncol(data$y))) {
   moments <- by_cells(data, NULL, \(data, at, own) local_moments(data, at, layout, run, own))
   n <- nrow(data$z)
@@ -104,7 +104,7 @@ row_fits <- function(data, type, run, layout = layout_of(type, ncol(data$z), nco
   )
 }
 
-# Means of `values`, n x t, about the targets.
+# Returns local means of `values`, n x t, at the targets.
 smoothed <- function(data, values, at, run) {
   data$y <- values
   layout <- regression_layout(ncol(data$z), ncol(values), 0)
@@ -113,9 +113,9 @@ smoothed <- function(data, values, at, run) {
 
 # ---- standard errors --------------------------------------------------------------------------
 
-# Of fits at the targets of moments `M`, m x t: the root of sum l_i^2 s_i, with l_i = k_i / S (1 - (u_i - mean)'
-# lift) and s_i the `variance` of the row. Squares of kernels are kernels of H / 2, so that this is again of
-# moments.
+# Returns the standard errors, m x t, of fits at the targets of moments `M`: the root of sum l_i^2 s_i, with l_i = k_i /
+# S (1 - (u_i - mean)' lift) and the `variance` s_i of the row. Squared kernels are kernels of H / 2, so these are
+# moments, too. Where the logarithms of the sums are too large for that, the weights l_i are computed.
 local_errors <- function(data, M, fits, layout, variance, at, run) {
   se <- errors_by_squares(data, M, fits, layout, variance, at, run)
   far <- which(abs(M[, 1]) > LARGEST_LOG)
@@ -125,7 +125,7 @@ local_errors <- function(data, M, fits, layout, variance, at, run) {
   se
 }
 
-# The rows of `use` of the weights l_i themselves, a row for each of some targets of `at`.
+# Returns the rows of `use(l)`, where the matrix l has the weights l_i of all rows, for `some` of the targets `at`.
 by_weights <- function(data, M, fits, layout, at, some, use) {
   lift <- fits$lift[some, , drop = FALSE]
   mean <- M[some, layout$mean, drop = FALSE]
@@ -136,7 +136,7 @@ by_weights <- function(data, M, fits, layout, at, some, use) {
   })
 }
 
-# Beyond it differences of logarithms have lost digits.
+# Differences of logarithms above this size have lost digits.
 LARGEST_LOG <- 1e4
 
 errors_by_squares <- function(data, M, fits, layout, variance, at, run) {
@@ -159,7 +159,7 @@ errors_by_squares <- function(data, M, fits, layout, variance, at, run) {
   matrix(vapply(seq_len(ncol(variance)), of_response, numeric(nrow(M))), nrow(M))
 }
 
-# g' C g for each row, 0 where rounding makes it negative.
+# Returns g' C g for each row, at least 0.
 quadratic_rows <- function(C, g, pairs) {
   twice <- ifelse(pairs[, 1] == pairs[, 2], 1, 2)
   products <- g[, pairs[, 1], drop = FALSE] * g[, pairs[, 2], drop = FALSE]

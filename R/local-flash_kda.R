@@ -1,50 +1,55 @@
 #' Kernel discriminant analysis
 #'
-#' Classes by Bayes' rule from a density of each, of [flash_kde()]: with the log densities exact however far a
-#' point lies from all of them, probabilities are so, too. As `ks::kda`, and `MASS::lda()` and
-#' `MASS::qda()` without normal distributions.
+#' `flash_kda()` classifies by Bayes' rule: it fits a density to the rows of each class, and a new point gets the class
+#' of the largest posterior probability. The method is that of `ks::kda()`, and of `MASS::lda()` and `MASS::qda()`
+#' without the assumption of normal distributions.
 #'
 #' @details
-#' The probability of class c at y is \eqn{\pi_c p_c(y) / \sum_k \pi_k p_k(y)}{pi_c p_c(y) / sum_k pi_k
-#' p_k(y)}, with the priors \eqn{\pi}{pi} and the estimate \eqn{p_c}{p_c} of the rows of the class. Every
-#' estimator of [flash_kde()] serves, with its own bandwidth in each class. Where the Laplace-corrected estimate
-#' of a class is not positive, its density counts as 0, and where those of all classes are not, the plain
-#' estimates count in their place; so do Gaussian kernels where another `kernel` has no class within its reach.
+#' The probability of class c at y is \eqn{\pi_c p_c(y) / \sum_k \pi_k p_k(y)}{pi_c p_c(y) / sum_k pi_k p_k(y)}, where
+#' \eqn{\pi}{pi} are the prior probabilities and \eqn{p_c}{p_c} is the density estimate from the rows of class c. Log
+#' densities are exact at any distance from the data, and so are the probabilities.
 #'
-#' **`shared = TRUE`** has one bandwidth for all classes: that of all rows, each less the mean of its class, with
-#' standard deviations \eqn{(n / \bar n)^r}{(n / g)^r} times as wide, \eqn{\bar n}{g} the geometric mean of the
-#' classes' numbers of rows and -r the power of n by which the estimator's bandwidth shrinks.
+#' Each class has a bandwidth of its own, and may use any estimator of [flash_kde()]. If the Laplace-corrected estimate
+#' of a class is not positive at a point, its density there is 0. If the density is 0 in all classes, for this reason or
+#' because a kernel with bounded support does not reach the point, the classical estimates with Gaussian kernels
+#' replace them.
 #'
-#' **Cost**: that of the densities; a prediction at m points \eqn{O(nmd)}, linear in n + m with a tolerance in few
-#' dimensions.
+#' With `shared = TRUE` all classes have one bandwidth: the bandwidth for all rows after subtracting the mean of their
+#' class, with standard deviations multiplied by \eqn{(n / \bar n)^r}{(n / g)^r}. Here \eqn{\bar n}{g} is the geometric
+#' mean of the numbers of rows of the classes, and the estimator's bandwidth shrinks with the power -r of n.
 #'
-#' @param x The variables: a numeric matrix, a data frame of numeric columns, or a vector of one.
-#' @param class The class of each row: a factor, or a vector that becomes one.
+#' The cost is that of the densities: a prediction at m points takes \eqn{O(nmd)}{O(n m d)} time, or with a tolerance
+#' and in few dimensions \eqn{O(n + m)}{O(n + m)}.
+#'
+#' @param x The variables: a numeric matrix, a data frame of numeric columns, or a vector for one variable.
+#' @param class The class of each row: a factor, or a vector that [factor()] converts.
 #' @param formula A formula with the class on the left, such as `Species ~ Petal.Length + Petal.Width`.
 #' @param data A data frame in which `formula`, `weights` and `subset` are evaluated.
 #' @param subset Which rows of `data` to use.
-#' @param prior Probabilities of the classes, in the order of the levels or by their names. `NULL`: their shares of
-#'   the rows, by weights.
-#' @param shared Is one bandwidth to serve all classes?
-#' @param weights Non-negative weights of the rows, or `NULL`.
-#' @param na.action What to do about rows with missing values, in the variables, the class or the weights, as for
+#' @param prior Prior probabilities of the classes, in the order of the levels or by name. `NULL` (default): the
+#'   (weighted) shares of the classes among the rows.
+#' @param shared Whether all classes have the same bandwidth. Default `FALSE`.
+#' @param weights Non-negative weights of the rows. `NULL` (default): equal weights.
+#' @param na.action What to do about rows with missing values in the variables, the class or the weights, as for
 #'   [flash_kde()].
-#' @param ... `estimator`, `bandwidth`, `adaptive`, `tol`, `control` and others, as for [flash_kde()], for all
-#'   classes alike; not `score`. Numbers for `adaptive` are one for each row.
-#' @returns An object of class `flash_kda`, a plain list that survives [saveRDS()]: `call`, `classes`, `prior`,
-#'   `fits` (a [flash_kde()] for each class), `rows` (which rows these are of), `shared`, `n`, `d` and what methods
-#'   need. Methods: [`predict()`][predict.flash_kda], [cross_validate()],
-#'   [`plot()`][plot.flash_kda], [`autoplot()`][plot.flash_kda], `print()`,
-#'   [`summary()`][predict.flash_kda], `nobs()`, `formula()` and `update()`.
+#' @param ... Arguments of [flash_kde()] such as `estimator`, `bandwidth`, `adaptive`, `tol` and `control`, the same for
+#'   all classes. `debiasing(score = )` is not allowed. Numbers for `adaptive` are one for each row.
+#' @returns An object of class `flash_kda`, a list that can be saved by [saveRDS()]. Its main elements are
+#'   \item{`classes`, `prior`}{names of the classes and their prior probabilities.}
+#'   \item{`fits`, `rows`}{lists by class: a [flash_kde()], and the numbers of its rows.}
+#'   \item{`shared`, `n`, `d`, `call`}{whether the bandwidth is shared, numbers of rows and columns, and the call.}
+#'
+#'   Methods: [`predict()`][predict.flash_kda], [cross_validate()], [`plot()`][plot.flash_kda],
+#'   [`autoplot()`][plot.flash_kda], `print()`, [`summary()`][predict.flash_kda], `nobs()`, `formula()` and `update()`.
 #' @references Hand, D. J. (1982) *Kernel Discriminant Analysis*. Research Studies Press.
-#' @seealso [kernel_ridge()] for classes without densities, in many columns.
+#' @seealso [kernel_ridge()] classifies without densities, in many columns.
 #' @export
 #' @examples
 #' fit <- flash_kda(Species ~ Petal.Length + Petal.Width, data = iris)
 #' fit
+#' plot(fit)
 #' predict(fit, data.frame(Petal.Length = c(1.5, 5), Petal.Width = c(0.3, 1.6)), type = "prob")
 #' cross_validate(fit)
-#' plot(fit)
 flash_kda <- function(x, ...) {
   # data |> flash_kda(formula = class ~ a), as lm() takes it
   if (any(...names() == "formula", na.rm = TRUE)) {
@@ -98,12 +103,12 @@ kda_call <- function(call) {
 check_kda_options <- function(...) {
   options <- check_fit_options(...)
   if (!is.null(options$score)) {
-    stop_argument("debias$score", "must be NULL: every class has a density, and so a score, of its own")
+    stop_argument("debias$score", "must be NULL in flash_kda(): the score of each class is that of its own density")
   }
   options
 }
 
-# list(codes, classes): NA for rows without a class.
+# Returns list(codes, classes): the class numbers of the rows, NA if missing, and the names of the classes.
 class_codes_of <- function(class, n) {
   if (!is.factor(class) && (!is.atomic(class) || is.null(class) || !is.null(dim(class)))) {
     stop_argument("class", "must be a factor or a vector: found ", describe(class))
@@ -119,11 +124,11 @@ check_prior <- function(prior, classes, shares) {
   if (is.null(prior)) return(stats::setNames(shares, classes))
   good <- is_number(prior) && length(prior) == length(classes) && all(is.finite(prior)) && all(prior >= 0)
   if (!good || sum(prior) == 0) {
-    stop_argument("prior", "must be a probability for each class, ", length(classes), ": found ", describe(prior))
+    stop_argument("prior", "must be ", length(classes), " numbers >= 0, one for each class: found ", describe(prior))
   }
   if (has_names(names(prior))) {
     lacking <- setdiff(classes, names(prior))
-    if (length(lacking) > 0) stop_argument("prior", "must name the classes: found no ", quote_names(lacking))
+    if (length(lacking) > 0) stop_argument("prior", "must name each class: found no ", quote_names(lacking))
     prior <- prior[classes]
   }
   stats::setNames(as.double(prior) / sum(prior), classes)
@@ -135,7 +140,7 @@ fit_kda <- function(points, class, weights, na.action, spec, run, call) {
   d <- ncol(points)
   group <- class_codes_of(class, nrow(points))
   weights <- check_weights(weights, nrow(points), missing = TRUE)
-  # rows go where any of their numbers is missing, or the class
+  # rows with missing values are handled for points and class together
   both <- cbind(points, group$codes)
   dimnames(both) <- list(NULL, c(point_names(list(names = colnames(points), d = d)), "class"))
   data <- handle_missing(both, weights, na.action, "x")
@@ -173,13 +178,13 @@ check_classes <- function(codes, weights, classes) {
   }
 }
 
-# `of_numbers`: was the class given as numbers? Those of a response by mistake are many.
+# `of_numbers`: was the class numeric? Many different numbers are probably a response that was given by mistake.
 check_class_rows <- function(codes, weights, classes, spec, of_numbers) {
   if (!is_chosen(spec$options$bandwidth) || spec$shared) return(invisible())
   rows <- tabulate(if (is.null(weights)) codes else codes[weights > 0], length(classes))
   if (all(rows > 1)) return(invisible())
   cure <- if (of_numbers && length(classes) > 10) {
-    paste0("the response is numeric, with ", length(classes), " values: kernel_ridge() and kernel_regression() fit numbers")
+    paste0("the response has ", length(classes), " numeric values: fit it by kernel_regression() or kernel_ridge()")
   } else {
     "give `bandwidth` as a number"
   }
@@ -189,7 +194,7 @@ check_class_rows <- function(codes, weights, classes, spec, of_numbers) {
   )
 }
 
-# list(fits, rows) by class.
+# Returns list(fits, rows), each a list by class.
 class_fits <- function(x, codes, classes, weights, spec, run, call) {
   options <- spec$options
   if (spec$shared) options <- with_shared_bandwidth(x, codes, weights, options, run)
@@ -205,7 +210,7 @@ class_fits <- function(x, codes, classes, weights, spec, run, call) {
   list(fits = stats::setNames(fits, classes), rows = rows)
 }
 
-# The options with the bandwidth of all rows about the means of their classes.
+# Returns the options with the shared bandwidth, which is chosen for all rows minus the means of their classes.
 with_shared_bandwidth <- function(x, codes, weights, options, run) {
   if (is_number(options$bandwidth)) return(options)
   w <- if (is.null(weights)) rep(1, nrow(x)) else weights

@@ -1,18 +1,21 @@
-#' Classes, probabilities and summaries of kernel discriminant analysis
+#' Classes and probabilities from kernel discriminant analysis
 #'
-#' `summary()` shows the densities of the classes and the error of [cross_validate()], by leaving one row out.
+#' `predict()` classifies points, or returns the probabilities of the classes. `summary()` shows the density of each
+#' class and, if this needs no new fits, the leave-one-out error of [cross_validate()].
 #'
 #' @param object,x A fit from [flash_kda()], or its summary.
-#' @param newdata Points to classify, with the columns of the fit, or a data frame with its variables. Missing: the
-#'   rows of the fit, which their own class has seen; [cross_validate()] leaves them out.
-#' @param type `"class"`: the class that is likeliest; `"prob"`: a matrix of probabilities; `"log_density"`: of the
-#'   log densities of the classes; `"decision"`: of these plus the logarithms of the priors, whose differences are
-#'   log odds.
-#' @param prior Other priors than those of the fit.
+#' @param newdata Points to classify, with the columns of the fit, or a data frame with its variables. Missing
+#'   (default): the rows of the fit, each of which is part of its own density. Use [cross_validate()] for leave-one-out
+#'   results.
+#' @param type `"class"` (default): the class with the largest probability. `"prob"`: a matrix of probabilities.
+#'   `"log_density"`: the log densities of the classes. `"decision"`: log densities plus logarithms of the priors, whose
+#'   differences are log odds.
+#' @param prior Prior probabilities that replace those of the fit.
 #' @param na.action What to do about missing values in `newdata`, as for [predict.flash_kde()].
-#' @param control A [flash_control()] for this prediction. What it does not say is as in the fit.
+#' @param control A [flash_control()] for this prediction. `NULL` (default), and settings that it leaves out: as in the
+#'   fit.
 #' @param digits Number of significant digits, from 1 to 22.
-#' @param ... Not used; anything here is an error.
+#' @param ... Not used; any argument here is an error.
 #' @returns A factor with the levels of the fit, or a matrix with a column for each class. `summary()`: a list of class
 #'   `summary.flash_kda` with `classes`, a data frame, and `validation`.
 #'
@@ -37,7 +40,7 @@ predict.flash_kda <- function(object, newdata, type = c("class", "prob", "log_de
   as_kda_type(at$restore(logs), prior, type)
 }
 
-# Rows that have no class, as all densities are 0 there.
+# Warns about rows that have no class because all densities are 0.
 warn_no_density <- function(logs, has_support) {
   none <- sum(rowSums(logs > -Inf) == 0, na.rm = TRUE)
   if (none == 0) return(invisible())
@@ -48,7 +51,7 @@ warn_no_density <- function(logs, has_support) {
   )
 }
 
-# The rows of the fit, in their order.
+# Returns the rows of the fit, in their original order.
 kda_points <- function(object) {
   x <- matrix(0, object$n, object$d)
   for (k in seq_along(object$fits)) x[object$rows[[k]], ] <- object$fits[[k]]$x
@@ -61,7 +64,7 @@ kda_codes <- function(object) {
   codes
 }
 
-# The logarithms of the densities of the classes at checked points, m x classes.
+# Returns the log densities of the classes at checked points, a column for each class.
 class_logs <- function(object, at, run) {
   logs <- matrix(0, nrow(at), length(object$classes), dimnames = list(NULL, object$classes))
   if (nrow(at) == 0) return(logs)
@@ -74,7 +77,7 @@ class_logs <- function(object, at, run) {
   }, numeric(length(rows))))
 }
 
-# The same at the rows of the fit, each left out of the density of its own class.
+# Returns the log densities at the rows of the fit, each leave-one-out for its own class.
 left_out_logs <- function(object, run) {
   at <- kda_points(object)
   logs <- matrix(0, object$n, length(object$classes), dimnames = list(NULL, object$classes))
@@ -100,10 +103,10 @@ positive_log <- function(estimate) {
   log
 }
 
-# A fit with the kernel that is positive everywhere.
+# Returns the fit with the Gaussian kernel, which is positive everywhere.
 with_gaussian <- function(fit) replace(unclass(fit), "kernel", "gaussian")
 
-# Where no class has a positive density, those of `plain(rows)`.
+# Replaces rows in which no class has a positive density by `plain(rows)`.
 by_plain <- function(logs, plain) {
   rows <- which(rowSums(logs > -Inf) == 0)
   if (length(rows) > 0) logs[rows, ] <- plain(rows)
@@ -120,8 +123,8 @@ as_kda_type <- function(logs, prior, type) {
   p / rowSums(p)
 }
 
-# The number of the class with the largest decision, the first of equal ones; NA for rows of NA, and where all densities
-# are 0.
+# Returns the number of the class with the largest decision value, the first one if several are equal. It is NA for rows
+# with NA, and if all densities are 0.
 likeliest <- function(decision) {
   best <- rep(NA_integer_, nrow(decision))
   known <- !is.na(rowSums(decision)) & rowSums(decision > -Inf) > 0

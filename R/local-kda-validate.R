@@ -20,14 +20,14 @@ cross_validate.flash_kda <- function(object, folds = "loo", ...) {
   ))
 }
 
-# The fold of each row; of a number, at random, each class in all of them.
+# Returns the fold of each row. For a number of folds they are random and stratified by class.
 class_folds <- function(folds, codes, object) {
   if (length(folds) != 1) return(check_folds(folds, list(n = object$n, weights = object$weights)))
   if (is.character(folds)) {
     stop_argument("folds", "must be \"loo\", a number of folds or the fold of each row: found ", describe(folds))
   }
   folds <- check_count(folds, "folds", min = 2, max = object$n)
-  # one class goes on where the last one ended, so that folds are of about equal sizes
+  # folds are dealt out across classes without a restart, so that they have about equal sizes
   order <- sample.int(object$n)
   order <- order[order(codes[order])]
   replace(integer(object$n), order, rep_len(seq_len(folds), object$n))
@@ -101,7 +101,7 @@ print.summary.flash_kda <- function(x, digits = max(3L, getOption("digits") - 3L
   invisible(x)
 }
 
-# A row for each class, with the standard deviations of its bandwidth.
+# Returns a data frame with a row for each class, including the standard deviations of its bandwidth.
 class_table <- function(object) {
   table <- data.frame(
     n = lengths(object$rows), prior = unname(object$prior), estimator = vapply(object$fits, \(fit) {
@@ -121,6 +121,6 @@ print_kda <- function(x, table, digits) {
     "Rows:      ", whole(x$n), " in ", x$d, ngettext(x$d, " column", " columns"),
     if (omitted > 0) paste0(" (", whole(omitted), " left out: missing values)"), "\n", sep = ""
   )
-  cat("Bandwidth:", if (x$shared) "one for all classes\n\n" else "of each class\n\n")
+  cat("Bandwidth:", if (x$shared) "one for all classes\n\n" else "one for each class\n\n")
   print(table, digits = digits)
 }

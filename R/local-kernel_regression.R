@@ -1,84 +1,99 @@
 #' Kernel regression
 #'
-#' Estimates the mean of a response given numeric variables and factors by local fits with Gaussian kernels: local
-#' linear fits or local means (Nadaraya-Watson). Bandwidths are chosen by cross-validation in closed form, and standard
-#' errors allow for noise that varies from place to place. Compare `np::npreg`, `KernSmooth::locpoly` and
-#' `locfit::locfit`.
+#' `kernel_regression()` estimates the mean of a response given numeric variables and factors, by local linear fits or
+#' local means (Nadaraya-Watson) with Gaussian kernels. Bandwidths are chosen by cross-validation. Standard errors
+#' allow for noise whose variance changes with the variables.
 #'
-#' @details
-#' With the kernels \eqn{k_i(x) = w_i \exp(-(x_i - x)' H^{-1} (x_i - x) / 2)}{k_i(x) = w_i exp(-(x_i - x)'
-#' H^-1 (x_i - x) / 2)} the fit at x is the a that minimises \eqn{\sum_i k_i(x) (y_i - a - b'(x_i - x))^2}{sum_i
-#' k_i(x) (y_i - a - b'(x_i - x))^2}, with b = 0 for `"constant"`. It is a mean \eqn{\sum_i l_i(x) y_i}{sum_i l_i(x)
-#' y_i} of the responses with weights \eqn{l_i}{l_i}. The weight of a row in its own fit is its leverage.
+#' @section Fits:
+#' Let \eqn{k_i(x) = w_i \exp(-(x_i - x)' H^{-1} (x_i - x) / 2)}{k_i(x) = w_i exp(-(x_i - x)' H^-1 (x_i - x) / 2)} be
+#' the kernels. The fit at x is the a that minimises \eqn{\sum_i k_i(x) (y_i - a - b'(x_i - x))^2}{sum_i k_i(x) (y_i - a
+#' - b'(x_i - x))^2} over a and b, with b = 0 for `"constant"`. It is a sum \eqn{\sum_i l_i(x) y_i}{sum_i l_i(x) y_i} of
+#' the responses with weights \eqn{l_i}{l_i} that add up to 1. The leverage of a row is its weight in its own fit.
 #'
-#' **Factors**, ordered factors, texts and logical values have the mixed kernels of Li and Racine, as in np: the kernel
-#' of numbers is multiplied by l(a, b) / l(a, a) for each such column (see [flash_kde()]). A row of another category
-#' does not count where \eqn{\lambda = 0}{lambda = 0}, and counts fully at the largest \eqn{\lambda}{lambda}. Without
-#' numeric columns fits are local means. A combination of categories that no other row has takes the fit of those that
-#' differ least.
+#' Factors, ordered factors, character and logical columns have the kernels of Li and Racine, as in np. The kernel of
+#' the numeric columns is multiplied by l(a, b) / l(a, a) for each such column (see [categorical_kernel()]). Rows of
+#' another category have weight 0 if \eqn{\lambda = 0}{lambda = 0}, and full weight at the largest
+#' \eqn{\lambda}{lambda}. Without numeric columns the fits are local means. A combination of categories without rows
+#' takes the fit of those that differ least from it.
 #'
-#' **Bandwidths.** `"cv"` minimises \eqn{\sum_i w_i (y_i - m_{-i}(x_i))^2}{sum_i w_i (y_i - m_-i(x_i))^2}, where row i
-#' is left out of its own fit (np's `cv.ls`). `"aicc"` minimises the corrected AIC of Hurvich, Simonoff and Tsai (np's
-#' `cv.aic`), which undersmooths less often. Both choose a diagonal H, together with the smoothing parameters of
-#' categories. A column that does not matter gets a very wide kernel in local means, and a column in which the mean is
-#' linear in local lines. Of many rows the search uses as many as `seconds` allow; its widths then shrink by the power
-#' -1/(d + 4) of the number of rows.
+#' Far from all rows kernels underflow. Fits there use logarithms of kernels, so that every point has a fit, far out
+#' that of the nearest row. Nearer to the rows a local line is extrapolated, with large standard errors and a warning:
+#' see [predict()][predict.kernel_regression]. Where the rows with weight lie on one point or line, slopes across it
+#' shrink to 0.
 #'
-#' **Standard errors** are the root of \eqn{\sum_i l_i(x)^2 s^2(x_i)}{sum_i l_i(x)^2 s^2(x_i)}. The variance
-#' \eqn{s^2}{s^2} of the noise is a local mean, by the same kernels, of the products of residuals and leave-one-out
-#' residuals. A row of high leverage says little of the noise: as far as its leverage goes, the mean of all stands for
-#' it. Intervals are for the mean of the fit; its bias is in neither.
+#' @section Bandwidths:
+#' | `bandwidth` | minimises | in np |
+#' |---|---|---|
+#' | `"cv"` (default) | \eqn{\sum_i w_i (y_i - m_{-i}(x_i))^2}{sum_i w_i (y_i - m_-i(x_i))^2}, leave-one-out | `cv.ls` |
+#' | `"aicc"` | the corrected AIC of Hurvich, Simonoff and Tsai; it undersmooths less often | `cv.aic` |
 #'
-#' **Far from the rows** kernels underflow. Fits there use logarithms of kernels and so have a value everywhere, in the
-#' end that of the nearest row. Before that a local line is extrapolated, with large standard errors and a warning
-#' ([predict()][predict.kernel_regression]). Where the rows that count lie on a point or a line, slopes across it fade
-#' to 0.
+#' Both choose a diagonal H, and the smoothing parameters of categories. A column that does not matter gets a very
+#' large bandwidth in local means, and so does a column in which the mean is linear in local linear fits. If there are
+#' many rows, the search uses as many as `seconds` allow. Its bandwidths then shrink by the power -1/(d + 4) of the
+#' number of rows.
 #'
-#' **Cost**: sums over all pairs of rows of 1 + d + d(d + 1)/2 + t(1 + d) columns for t responses (1 + t for local
-#' means), for a fit and for each value of a criterion. The first standard errors take half as much again. In one
-#' column, without a tolerance, the time is linear in the rows: a second for 10^6. With `tol` it is linear in few
-#' dimensions. Sums are in double precision.
+#' @section Standard errors:
+#' The standard error is the root of \eqn{\sum_i l_i(x)^2 s^2(x_i)}{sum_i l_i(x)^2 s^2(x_i)}. The variance
+#' \eqn{s^2}{s^2} of the noise is a local mean, with the same kernels, of the products of residuals and leave-one-out
+#' residuals. A row of high leverage has little information on the noise: its product is averaged with the residual
+#' variance of all rows, which gets the leverage as its weight. Intervals are for the mean of the fit. They do not
+#' include its bias.
 #'
-#' @param x The variables: a numeric matrix, a data frame, whose columns may be factors, texts and logical values, too,
-#'   or a vector of one. A formula, for the formula method.
-#' @param y The response: a numeric vector, or a matrix with a column for each of several. Classes are for
-#'   [flash_kda()] and [kernel_ridge()].
+#' @section Cost:
+#' A fit, and each value of a criterion, takes sums over all pairs of rows of 1 + d + d(d + 1)/2 + t(1 + d) columns for
+#' t responses (1 + t for local means). The first standard errors take half as much again. With one column and no
+#' tolerance the time is linear in the rows: a second for 10^6. With `tol` it is linear in few dimensions. Sums are in
+#' double precision.
+#'
+#' @param x The variables: a numeric matrix, a data frame that may have factors, character and logical columns, or a
+#'   vector for one variable.
+#' @param y The response: a numeric vector, or a matrix with a column for each of several responses. For classes use
+#'   [flash_kda()] or [kernel_ridge()].
 #' @param formula A formula with a response, such as `y ~ a + log(b)`.
 #' @param data A data frame in which `formula`, `weights` and `subset` are evaluated.
 #' @param subset Which rows of `data` to use.
-#' @param type `"local_linear"`, which has no bias from a slope, at the edges neither, or `"constant"`.
-#' @param bandwidth One kernel standard deviation, `d` of them, a `d` x `d` **variance** matrix, or `"cv"` (as
-#'   `NULL`) or `"aicc"`. What is given is matched to the columns by names where it has them.
-#' @param weights Non-negative weights of the rows, which multiply the kernels, or `NULL`. Only their ratios
-#'   matter.
-#' @param rows How many rows a search of bandwidths looks at. `NULL`: as many as `seconds` of a nominal core allow.
-#' @param seconds See `rows`.
-#' @param tol About the largest error of fits, relative to the range of the responses under the kernels; where a
-#'   local line is extrapolated, as beside few rows far from others, times what that multiplies errors by. 0: none
-#'   but rounding. See [kernel_sum()].
-#' @param na.action What to do about rows with missing values, in the variables, the response or the weights; as
-#'   for [flash_kde()].
-#' @param categorical What [categorical_kernel()] returns, for variables that are factors, texts or logical values:
-#'   their smoothing parameters and kernels. Smoothing parameters that are not given are chosen, by `"cv"` where
+#' @param type `"local_linear"` (default), whose bias does not depend on the slope, even at the edges, or `"constant"`.
+#' @param bandwidth One kernel standard deviation, `d` of them, a `d` x `d` **variance** matrix, `"cv"` (the meaning of
+#'   `NULL`, the default) or `"aicc"`. Names, if given, are matched to the columns.
+#' @param weights Non-negative weights of the rows, which multiply the kernels. Only their ratios matter. `NULL`
+#'   (default): equal weights.
+#' @param rows Number of rows that the search of a bandwidth uses. `NULL` (default): as many as `seconds` allow.
+#' @param seconds Approximate duration of the search, in seconds of a typical core. It determines `rows` by a formula,
+#'   not by a clock.
+#' @param tol Error tolerance of fits, relative to the range of the responses under the kernels. It is approximate, and
+#'   larger where a local line is extrapolated, by the factor with which this multiplies errors. With 0 (default) only
+#'   rounding remains. See [kernel_sum()].
+#' @param na.action What to do about rows with missing values in the variables, the response or the weights, as for
+#'   [flash_kde()].
+#' @param categorical What [categorical_kernel()] returns: kernels and smoothing parameters of variables that are
+#'   factors, character or logical. Parameters that are not given are chosen by the criterion, or by `"cv"` if
 #'   `bandwidth` is a number.
-#' @param control A [flash_control()], which says where sums are computed and how.
-#' @param object,model A fit from [kernel_regression()]; `x` of `print()` and `formula()`, too.
+#' @param control A [flash_control()], which says where and how sums are computed. `NULL` (default): the defaults.
+#' @param object,model A fit from [kernel_regression()]; also the `x` of `print()` and `formula()`.
 #' @param digits Number of significant digits, from 1 to 22.
-#' @param ... For the formula method: `type` to `control`, as for the default method. Else
-#'   nothing: an argument that is not known is an error.
-#' @returns An object of class `kernel_regression`, a plain list: `call`, `type`, `n`, `d`, `x`, `y` (an `n` x `t`
-#'   matrix), `weights`, `bandwidth` (H), `discrete` (of factors, as in [flash_kde()], with `lambda`), `selector` and
-#'   `search` (how it was chosen, with the criterion's `value`, for responses divided by their standard deviations),
-#'   `fitted` and `left_out` (leave-one-out fits), `n` x `t` matrices, `leverage`, `df` (its sum, the trace of the hat
-#'   matrix), `sigma` and `r.squared` by response, and what predictions need: `later`, an environment, has the variance
-#'   \eqn{s^2}{s^2} at the rows once it was asked for. It has methods for [`predict()`][predict.kernel_regression],
-#'   [`plot()`][plot.kernel_regression], `update()` and those of [broom][flashkernel-broom], beside these:
+#' @param ... For the formula method: the arguments `type` to `control`. Otherwise unused; an unknown argument is an
+#'   error.
+#' @returns An object of class `kernel_regression`, a list that can be saved by [saveRDS()]. Its main elements are
+#'   \item{`n`, `d`, `type`, `call`}{numbers of rows and of numeric columns, the kind of fit, and the call.}
+#'   \item{`x`, `y`, `weights`}{the numeric variables, the `n` x `t` responses, and the weights or `NULL`.}
+#'   \item{`bandwidth`, `discrete`}{H, and for categories a list with their smoothing parameters, `lambda`.}
+#'   \item{`selector`, `search`}{how the bandwidth was chosen, with the `value` of the criterion for responses divided
+#'     by their standard deviations.}
+#'   \item{`fitted`, `left_out`}{fits and leave-one-out fits at the rows, `n` x `t` matrices.}
+#'   \item{`leverage`, `df`}{leverages, and their sum, the trace of the hat matrix.}
+#'   \item{`sigma`, `r.squared`}{residual standard deviation, with n - df degrees of freedom, and R-squared, by
+#'   response.}
+#'   \item{`later`}{an environment that caches the variance \eqn{s^2}{s^2} at the rows once it has been computed.}
 #'
-#'   `summary()`: a list of class `summary.kernel_regression` with the parts of the fit that are not as long as the
-#'   data, `residuals` (their quantiles) and `slopes`, means and quartiles of the gradient. `fitted()` and
-#'   `residuals()`: a vector, for several responses a matrix; with [stats::na.exclude()] rows that were left out are
-#'   `NA`. `nobs()`: the number of rows of positive weight. `weights()`: those of the rows, or `NULL`. `formula()`: of a
-#'   fit by formula. `hatvalues()`: the leverages. `sigma()`: the standard deviation of the residuals, over n - df.
+#'   Methods: [`predict()`][predict.kernel_regression], [`plot()`][plot.kernel_regression], `update()`, those of
+#'   [broom][flashkernel-broom], and these:
+#'   \item{`fitted()`, `residuals()`}{a vector, or a matrix for several responses. With [stats::na.exclude()] omitted
+#'     rows are `NA`.}
+#'   \item{`summary()`}{a list of class `summary.kernel_regression`: the short elements of the fit, quantiles of the
+#'     `residuals`, and `slopes`, the mean and quartiles of the gradient.}
+#'   \item{`nobs()`, `weights()`, `formula()`}{the number of rows of positive weight; the weights or `NULL`; the formula
+#'     of a fit by formula.}
+#'   \item{`hatvalues()`, `sigma()`}{the leverages; the standard deviation of the residuals.}
 #' @references Fan, J. and Gijbels, I. (1996) *Local Polynomial Modelling and Its Applications*. Chapman & Hall.
 #'
 #' Hurvich, C. M., Simonoff, J. S. and Tsai, C.-L. (1998) Smoothing parameter selection in nonparametric regression
@@ -88,15 +103,16 @@
 #' data. *Journal of Econometrics* 119, 99-130.
 #'
 #' Seifert, B. and Gasser, T. (2000) Data adaptive ridging in local polynomial regression. *Journal of
-#' Computational and Graphical Statistics* 9, 338-360, for other ways where rows are few.
-#' @seealso [kernel_ridge()] for regression by ridge, with classes and many columns.
+#' Computational and Graphical Statistics* 9, 338-360, on other methods for regions with few rows.
+#' @seealso [kernel_ridge()] for kernel ridge regression, which takes classes and many columns. `np::npreg()`,
+#'   `KernSmooth::locpoly()` and `locfit::locfit()` are similar.
 #' @export
 #' @examples
 #' fit <- kernel_regression(waiting ~ eruptions, data = faithful)
 #' fit
-#' summary(fit)
-#' predict(fit, data.frame(eruptions = c(2, 3, 4.5)), interval = "confidence")
 #' plot(fit)
+#' predict(fit, data.frame(eruptions = c(2, 3, 4.5)), interval = "confidence")
+#' summary(fit)
 #'
 #' # two variables, by the corrected AIC
 #' kernel_regression(mpg ~ wt + hp, data = mtcars, bandwidth = "aicc")
@@ -139,7 +155,7 @@ kernel_regression.formula <- function(formula, data = NULL, ..., subset, weights
   with_formula(fit, made, regression_call(call))
 }
 
-# With what predictions of a fit by formula need, of regression_frame().
+# Adds to a fit by formula what predictions need from regression_frame().
 with_formula <- function(fit, made, call) {
   fit[c("terms", "variables", "response", "call")] <- list(made$terms, made$variables, made$response, call)
   fit
@@ -166,7 +182,7 @@ check_regression <- function(type, bandwidth, rows, seconds, tol, categorical, c
   )
 }
 
-# list(points, y, weights, terms, variables, response), rows with missing values among them.
+# Returns list(points, y, weights, terms, variables, response) of a formula. Rows may have missing values.
 regression_frame <- function(call, data, frame, levels = FALSE) {
   if (!is.null(data) && !is.list(data) && !is.environment(data)) {
     stop_argument("data", "must be a data frame: found ", describe(data))
@@ -184,10 +200,10 @@ regression_frame <- function(call, data, frame, levels = FALSE) {
   )
 }
 
-# list(y, outputs), n x t. Missing values stay in.
+# Returns list(y, outputs): the responses, n x t, and their names. Missing values are kept.
 numeric_response <- function(y, n) {
   if (is.factor(y) || is.character(y) || is.logical(y)) {
-    stop_argument("y", "must be numeric: found ", describe(y), " (classes are for flash_kda() and kernel_ridge())")
+    stop_argument("y", "must be numeric: found ", describe(y), " (for classes use flash_kda() or kernel_ridge())")
   }
   if (is.data.frame(y)) {
     check_numeric_columns(y, "y")
@@ -212,10 +228,10 @@ fit_regression <- function(points, y, weights, na.action, options, run, call) {
   names <- colnames(points)[seq_len(d)]
   response <- numeric_response(y, nrow(points))
   given <- given_widths(options, d, names)
-  # an engine that cannot be had is an error here
+  # fails here if the engine is not available
   resolve_control(run, nrow(points), nrow(points), max(d, 1))
   weights <- check_weights(weights, nrow(points), missing = TRUE)
-  # rows go where any of their numbers is missing
+  # rows with missing values are handled for points and response together
   data <- handle_missing(with_columns(points, response$y, "the response"), weights, na.action, "x")
   part <- \(which, names) {
     values <- data$points[, which, drop = FALSE]
@@ -255,7 +271,7 @@ fit_regression <- function(points, y, weights, na.action, options, run, call) {
   structure(c(fit, how_well(fit), later = new.env(parent = emptyenv())), class = "kernel_regression")
 }
 
-# The factor of a bandwidth that is given, NULL where it is to be chosen; without numbers there is none.
+# Returns the factor of a given bandwidth, NULL if it is to be chosen, and an empty matrix without numeric columns.
 given_widths <- function(options, d, names) {
   if (d == 0) {
     if (is.numeric(options$bandwidth)) stop_argument("bandwidth", "must be NULL without numeric columns: found numbers")
@@ -264,13 +280,13 @@ given_widths <- function(options, d, names) {
   if (is.numeric(options$bandwidth)) as_bandwidth(options$bandwidth, d, names = names)$L
 }
 
-# NA where it is to be chosen; that of a column with one level does not matter.
+# Returns the smoothing parameters, NA if they are to be chosen, and 0 for columns with one category.
 free_lambda <- function(lambda, columns) {
   lambda <- check_lambda(lambda, columns)
   replace(lambda, is.na(lambda) & most_lambda(columns) == 0, 0)
 }
 
-# The points and the response in one matrix, with names for messages.
+# Returns points and response in one matrix, with column names for messages.
 with_columns <- function(points, y, label) {
   both <- cbind(points, y)
   names <- point_names(list(names = colnames(points), d = ncol(points)))
@@ -278,22 +294,23 @@ with_columns <- function(points, y, label) {
   both
 }
 
-# The variance of the noise at the rows, n x t, found when it is first asked for.
+# Returns the variance of the noise at the rows, n x t. It is computed once and cached in the fit.
 noise_variance <- function(fit, data, run) {
   later <- fit$later
   if (is.null(later$variance)) later$variance <- smoothed(data, noise_squares(fit), NULL, run)
   later$variance
 }
 
-# What local means are of for the variance of the noise: products of residuals and leave-one-out residuals. A row
-# that is nearly alone in its fit says nothing of the noise: by its leverage it has the variance of all.
+# Returns the values whose local means are the variance of the noise: products of residuals and leave-one-out residuals,
+# averaged with the residual variance of all rows, whose weight is the leverage. A row that determines its own fit has
+# no information on the noise.
 noise_squares <- function(fit) {
   share <- pmin(fit$leverage, 1)
   products <- pmax((fit$y - fit$fitted) * (fit$y - fit$left_out), 0)
   (1 - share) * products + outer(share, fit$sigma^2)
 }
 
-# list(df, sigma, r.squared), of the rows by their weights.
+# Returns list(df, sigma, r.squared), with the weights of the rows.
 how_well <- function(fit) {
   p <- if (is.null(fit$weights)) rep(1 / fit$n, fit$n) else fit$weights / sum(fit$weights)
   square <- colSums(p * (fit$y - fit$fitted)^2)

@@ -1,4 +1,4 @@
-# Printing, summaries and parts of a kernel regression.
+# Print, summary and extractor methods of kernel regressions.
 
 #' @rdname kernel_regression
 #' @export
@@ -56,7 +56,7 @@ print.summary.kernel_regression <- function(x, digits = max(3L, getOption("digit
   invisible(x)
 }
 
-# `x`: a fit or its summary.
+# Prints the head of a fit or its summary.
 print_regression <- function(x, digits) {
   number <- \(value) few_of(vapply(value, format, "", digits = digits))
   weighted <- if (is.null(x$weighted)) !is.null(x$weights) else x$weighted
@@ -75,7 +75,7 @@ print_regression <- function(x, digits) {
   )
 }
 
-# `x`: a fit by local sums or its summary.
+# Prints title, call and size of a fit or its summary.
 print_rows <- function(title, x, columns, weighted = NULL) {
   omitted <- if (is.null(x$omitted)) length(x$na.action) else x$omitted
   cat(title, "\n\nCall: ", call_lines(x$call), "\n\n", sep = "")
@@ -85,13 +85,13 @@ print_rows <- function(title, x, columns, weighted = NULL) {
   )
 }
 
-# The first lines of a call, below each other.
+# Returns the first lines of a call as text.
 call_lines <- function(call) paste(sub("^ +", "  ", deparse(short_call(call), nlines = 4)), collapse = "\n      ")
 
 widths_label <- function(x, digits) {
   sds <- vapply(sqrt(diagonal(x$bandwidth)), format, "", digits = min(digits, 4))
   shown <- few_of(if (is.null(x$names)) sds else paste(x$names, sds))
-  if (any(x$bandwidth[lower.tri(x$bandwidth)] != 0)) paste("a matrix, of standard deviations", shown) else shown
+  if (any(x$bandwidth[lower.tri(x$bandwidth)] != 0)) paste("a matrix with standard deviations", shown) else shown
 }
 
 chosen_label <- function(x) {
@@ -99,7 +99,7 @@ chosen_label <- function(x) {
   paste0(
     ", chosen by \"", x$search$criterion, "\"",
     if (x$search$rows < x$n) paste(" on", whole(x$search$rows), "of the rows"),
-    if (!x$search$converged) ", at the end of the search"
+    if (!x$search$converged) ", search not converged"
   )
 }
 

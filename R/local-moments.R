@@ -1,15 +1,15 @@
-# Moments of the rows about targets, which local fits are made of. Rows are whitened: kernels are exp(-|u|^2 / 2),
-# u the row less the target. `data`: a list of z, the whitened rows, n x d; w, their weights, at most 1; y, n x t; and
-# of one column by_size, the rows in order.
+# Moments of the rows about targets, for local fits. Rows are whitened: kernels are exp(-|u|^2 / 2), with u the row
+# minus the target. `data`: a list of z, the whitened rows, n x d; w, their weights, at most 1; y, n x t; and for one
+# column by_size, the order of the rows.
 #
-# Moments are sums of columns of powers of z, the same kernels for all of them, about a centre near the targets:
-# about a far one they would cancel. A matrix has them, a row for each target, with columns as regression_layout()
-# says:
-#   log   the logarithm of S = sum k, of kernels k times weights; the others are means under k / S
-#   y     of y, t columns
-#   mean  of u, d columns                                      } of order 1 and more
+# Moments are kernel sums of powers of z minus a centre. The centre is near the targets, because moments about a distant
+# one would cancel. The result is a matrix with a row for each target. regression_layout() has the numbers of its
+# columns:
+#   log   the logarithm of S = sum k, with kernels k times weights; the other columns are means with weights k / S
+#   y     means of y, t columns
+#   mean  means of u, d columns                                } order 1 and 2
 #   cross covariances of u with y, d columns for each response }
-#   cov   covariances of u, the lower triangle                   of order 2
+#   cov   covariances of u, the lower triangle                   order 2
 regression_layout <- function(d, t, order) {
   down <- rev(seq_len(d))
   pairs <- cbind(sequence(down, seq_len(d)), rep.int(seq_len(d), down))
@@ -22,8 +22,9 @@ regression_layout <- function(d, t, order) {
   )
 }
 
-# list(all, others): moments of regression_layout() at the targets `at` (NULL: the rows), and where these are the rows
-# `own` of all but the target's own. In the first of the ways that tells, in the end by logarithms.
+# Returns list(all, others): moments at the targets `at` (NULL: the rows), and if the targets are the rows `own`, the
+# leave-one-out moments. Methods are tried in the order of moment_ways(), and at last logarithms of all kernels, for the
+# targets whose sums the method before could not resolve.
 local_moments <- function(data, at, layout, run, own = NULL) {
   targets <- if (is.null(at)) data$z else at
   loo <- !is.null(own)
@@ -49,20 +50,20 @@ local_moments <- function(data, at, layout, run, own = NULL) {
   list(all = all, others = others)
 }
 
-# Smaller sums may have lost terms to underflow; NA were none.
+# Are sums so small that terms may have underflowed? NA means that a sum was not resolved.
 is_lost <- function(log_S) is.na(log_S) | log_S < LEAST_LOG
 
 LEAST_LOG <- log(1e-250)
 
-# Each a list of `run`; `tol`, what is allowed of errors beside S, 0 for sums of all that counts; `width`, of
-# boxes; and `reach`, of kernels. To a tolerance moments are differences of sums that are much more exact, which
-# costs hardly more in boxes that are not wide: both the squares of coordinates and the largest sum, beside which a
-# grid is exact, are the box's own. Where S is too small for that it is summed exactly. All sums are in double
-# precision.
+# Returns the methods to try, each a list of `run`; `tol`, the error of moments relative to S, 0 for exact sums;
+# `width`, the largest width of boxes; and `reach`, the cutoff radius of kernels. With a tolerance, moments are
+# differences of sums that need a smaller tolerance. This costs little in narrow boxes, where the squares of coordinates
+# are small, and where the largest sum, to which the error of a grid is relative, is that of the box. Targets whose S is
+# too small are summed exactly. All sums are in double precision.
 moment_ways <- function(run, z, m, order, own) {
   run$precision <- "double"
   exact <- list(run = exactly(run), tol = 0, width = 512, reach = 40)
-  # without a tolerance a grid, which stands in for pairs elsewhere, would have to prove each of these sums by itself
+  # without a tolerance the fast engine would have to prove the error of each of these sums, so it is not used
   if (run$tol == 0 || resolve_control(run, nrow(z), m, ncol(z))$engine != "fast") {
     suggest_tolerance(run, nrow(z), m, ncol(z), sum_sources(z, NULL, diag(ncol(z))), own = own)
     return(list(exact))
@@ -71,13 +72,13 @@ moment_ways <- function(run, z, m, order, own) {
   list(list(run = finer, tol = run$tol, width = if (order == 0) 64 else 16, reach = 9), exact)
 }
 
-# Below it grids may lose to sums of pairs (bench/NOTES.md).
+# With smaller tolerances grids may be slower than sums over pairs (bench/NOTES.md).
 FINEST_TOL <- 1e-10
 
 # ---- boxes ------------------------------------------------------------------------------------
 
-# Targets `rows` (NULL: all) in boxes that are so narrow that squares of coordinates about their middle leave
-# digits, each with the rows `near` that its kernels reach. NULL: all rows.
+# Divides the targets `rows` (NULL: all) into boxes that are so narrow that squares of coordinates about their centre
+# keep enough digits. Each box has `near`, the rows within the cutoff radius. NULL: all rows.
 regression_boxes <- function(targets, rows, z, way) {
   boxes <- list()
   visit <- function(own, near) {
@@ -103,7 +104,7 @@ regression_boxes <- function(targets, rows, z, way) {
   boxes
 }
 
-# The moments at the targets of a box, NA where the sums are too small to tell. `same`: are the targets the rows?
+# Returns the moments at the targets of a box, NA where the sums are too small. `same`: are the targets the rows?
 box_moments <- function(data, targets, box, same, layout, way, own) {
   near <- box$near
   pick <- \(x, rows) if (is.null(rows)) x else x[rows, , drop = FALSE]
@@ -124,7 +125,7 @@ box_moments <- function(data, targets, box, same, layout, way, own) {
     least <- ((1 + squares) * way$run$tol * max(sums[, 1]) + cut) / way$tol
   } else least <- 0
   if (is.null(own)) return(list(all = as_moments(sums, tau, least, layout)))
-  # at its own place a row has the kernel 1
+  # the kernel of a row at itself is 1
   mine <- own[box$targets]
   mine <- columns[if (is.null(near)) mine else match(mine, near), , drop = FALSE]
   list(
@@ -133,7 +134,7 @@ box_moments <- function(data, targets, box, same, layout, way, own) {
   )
 }
 
-# Of a row's own part: where less is left without it, that has lost digits.
+# A leave-one-out sum below this share of the row's own term has lost digits.
 LEAST_SHARE <- 1e-3
 
 moment_columns <- function(v, y, w, layout) {
@@ -143,7 +144,7 @@ moment_columns <- function(v, y, w, layout) {
   unname(w * cbind(1, y, first, second))
 }
 
-# Of sums about a centre, from which the targets are at `tau`; NA where S is not above `least`.
+# Returns moments from sums about a centre; `tau`: targets minus the centre. Moments are NA if S is not above `least`.
 as_moments <- function(sums, tau, least, layout) {
   S <- sums[, 1]
   S[!(S > least)] <- NA
@@ -165,14 +166,15 @@ as_moments <- function(sums, tau, least, layout) {
 
 # ---- one target at a time ---------------------------------------------------------------------
 
-# By the logarithms of all kernels: for the few targets that all rows are far from, and rows that are nearly alone.
-# Where no row counts, log is -Inf and the rest 0.
+# Returns moments from the logarithms of all kernels, for the few targets that are far from all rows, or from all other
+# rows. If no row has weight, log is -Inf and the other moments are 0.
 direct_moments <- function(data, at, layout, drop = NULL) {
   by_shares(data, at, drop, \(p, u, log_S, rows) moments_under(p, u, data$y, log_S, layout))
 }
 
-# The rows of `use` of the shares k / S, a matrix with a row for each target, the differences u, a list by
-# coordinate, and log S, for some `rows` of the targets at a time. `drop`: a row for each target that is left out.
+# Returns the rows of `use(p, u, log_S, rows)`, called for some `rows` of the targets at a time: the shares p = k / S, a
+# matrix with a row for each target; the differences u, a list by coordinate; and log S. `drop`: for each target a row
+# to omit.
 by_shares <- function(data, at, drop, use) {
   blocks <- blocks_of(nrow(at), max(1, floor(DIRECT_PAIRS / nrow(data$z))))
   do.call(rbind, lapply(blocks, \(rows) {
@@ -188,7 +190,7 @@ by_shares <- function(data, at, drop, use) {
 
 DIRECT_PAIRS <- 2e6
 
-# Means under shares, of by_shares().
+# Returns moments from the arguments that by_shares() passes.
 moments_under <- function(p, u, y, log_S, layout) {
   M <- matrix(0, nrow(p), layout$width)
   M[, 1] <- log_S

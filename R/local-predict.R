@@ -1,31 +1,38 @@
-#' Predictions from a kernel regression by local fits
+#' Predictions from a kernel regression
+#'
+#' Predicts the mean of the response at new points, with standard errors and intervals, or the gradient of the mean, or
+#' the variance of the noise.
 #'
 #' @param object A fit from [kernel_regression()].
-#' @param newdata Rows with the columns of the fit, or a data frame with its variables. Missing: the rows of the
-#'   fit.
-#' @param type `"response"`, the fit; `"gradient"`, the slopes of the local lines, or for `"constant"` the
-#'   derivatives of the local mean; or `"variance"`, that of the noise, by which standard errors go.
-#' @param se.fit Whether to return standard errors, too (of the response alone).
-#' @param interval,level `"confidence"` intervals of the fit's mean, or `"prediction"` intervals of a response
-#'   there, of probability `level`, by Student's distribution with n - df degrees of freedom.
+#' @param newdata Rows with the columns of the fit, or a data frame with its variables. Missing (default): the rows of
+#'   the fit.
+#' @param type `"response"` (default), the mean; `"gradient"`, the slopes of the local lines, or for fits of type
+#'   `"constant"` the derivatives of the local mean; or `"variance"`, the variance of the noise.
+#' @param se.fit Whether to return standard errors of the mean.
+#' @param interval,level `"none"` (default), `"confidence"` for intervals of the mean, or `"prediction"` for intervals
+#'   of a new response. They have probability `level` and use Student's distribution with n - df degrees of freedom.
 #' @param na.action What to do about missing values in `newdata`, as for [predict.flash_kde()].
-#' @param control A [flash_control()] for this prediction. What it does not say is as in the fit.
-#' @param ... Not used; anything here is an error.
-#' @details
-#' **Extrapolation.** A prediction is a sum \eqn{\sum_i l_i(x) y_i}{sum_i l_i(x) y_i} of the responses. Where a local
-#' line is extrapolated, weights \eqn{l_i}{l_i} of both signs multiply errors of the responses, by up to
-#' \eqn{\sum_i |l_i(x)|}{sum_i |l_i(x)|}. Among the rows this is between 1 and about 2; where it is above 5 at rows of
-#' `newdata`, a warning of class `flashkernel_warning_extrapolated` names them. Local means (`type = "constant"` of
-#' [kernel_regression()]) have 1 everywhere.
-#' @returns A vector, for several responses a matrix with a column for each. Gradients: a matrix with a column for
-#'   each numeric variable, in units of the response over the variable's, for several responses an array whose third
-#'   dimension they are. With `interval` a matrix with columns `fit`, `lwr` and `upr` (an array for several
-#'   responses), with `se.fit` a list of `fit`, `se.fit`, `df` and `residual.scale`, as [stats::predict.lm()] has
-#'   them.
+#' @param control A [flash_control()] for this prediction. `NULL` (default), and settings that it leaves out: as in the
+#'   fit.
+#' @param ... Not used; any argument here is an error.
+#' @section Extrapolation:
+#' A prediction is a sum \eqn{\sum_i l_i(x) y_i}{sum_i l_i(x) y_i} of the responses. Where a local line is extrapolated,
+#' the weights \eqn{l_i}{l_i} have both signs and multiply errors of the responses by up to \eqn{\sum_i |l_i(x)|}{sum_i
+#' |l_i(x)|}. This number is between 1 and about 2 at the rows of the fit. If it is above 5 at rows of `newdata`, a
+#' warning of class `flashkernel_warning_extrapolated` lists them. Local means (`type = "constant"` of
+#' [kernel_regression()]) do not extrapolate: the number is always 1.
+#' @returns For one response and for several responses:
+#'   \item{`type = "response"`, `"variance"`}{a vector; a matrix with a column for each response.}
+#'   \item{`type = "gradient"`}{a matrix with a column for each numeric variable, in units of the response per unit of
+#'     the variable; an array whose third dimension is the response.}
+#'   \item{`interval`}{a matrix with columns `fit`, `lwr` and `upr`; such an array.}
+#'   \item{`se.fit = TRUE`}{a list of `fit`, `se.fit`, `df` and `residual.scale`, as for [stats::predict.lm()].}
 #' @export
 #' @examples
 #' fit <- kernel_regression(mpg ~ wt + hp, data = mtcars, bandwidth = c(0.8, 60))
-#' predict(fit, data.frame(wt = c(2, 3, NA), hp = 100), se.fit = TRUE)$se.fit
+#' predict(fit, data.frame(wt = c(2, 3, NA), hp = 100))
+#' predict(fit, data.frame(wt = c(2, 3), hp = 100), interval = "prediction")
+#' predict(fit, data.frame(wt = 3, hp = 100), se.fit = TRUE)$se.fit
 #' head(predict(fit, type = "gradient"))
 predict.kernel_regression <- function(object, newdata, type = c("response", "gradient", "variance"), se.fit = FALSE,
                                       interval = c("none", "confidence", "prediction"), level = 0.95,
@@ -42,7 +49,7 @@ predict.kernel_regression <- function(object, newdata, type = c("response", "gra
     stop_argument("type", "must be \"response\" with standard errors or intervals: found ", quote_text(type))
   }
   if (type == "gradient" && object$d == 0) {
-    stop_argument("type", "must be another: without numeric columns there are no slopes")
+    stop_argument("type", "must not be \"gradient\" without numeric columns")
   }
   if (type == "gradient") {
     return(by_response(object, at$restore(local_slopes(object, at$points, run)), point_names(object)))
@@ -64,7 +71,7 @@ predict.kernel_regression <- function(object, newdata, type = c("response", "gra
 
 residual_df <- function(fit) max(n_used(fit) - fit$df, 1)
 
-# A vector for one response, a matrix of several.
+# Returns a vector for one response, and a matrix for several.
 as_response <- function(fit, values) {
   if (ncol(fit$y) == 1) return(as.vector(values))
   colnames(values) <- output_labels(fit)
@@ -73,7 +80,7 @@ as_response <- function(fit, values) {
 
 output_labels <- function(fit) if (is.null(fit$outputs)) paste0("y", seq_len(ncol(fit$y))) else fit$outputs
 
-# A matrix with columns `names` for one response, an array of such matrices for several.
+# Returns a matrix with columns `names` for one response, and an array of such matrices for several.
 by_response <- function(fit, values, names) {
   t <- ncol(fit$y)
   rows <- length(values) / (length(names) * t)
@@ -81,8 +88,8 @@ by_response <- function(fit, values, names) {
   array(values, c(rows, length(names), t), list(NULL, names, output_labels(fit)))
 }
 
-# list(points, restore): checked targets, NULL for the rows of the fit, and how a matrix of results at them becomes
-# one for all rows. Columns that the fit does not have are left out.
+# Returns list(points, restore): checked targets, NULL for the rows of the fit, and a function that extends a matrix of
+# results to all rows, including those with missing values. Columns that are not in the fit are ignored.
 regression_targets <- function(fit, newdata, na.action) {
   if (is.null(newdata)) return(list(points = NULL, restore = \(result) stats::napredict(fit$na.action, result)))
   if (!is.null(fit$terms)) {
@@ -100,8 +107,8 @@ regression_targets <- function(fit, newdata, na.action) {
 
 regression_data <- function(fit) local_data(fit$x, fit$y, fit$weights, fit$factor, fit$discrete)
 
-# list(fit, se, noise, multiplied): m x t each, `se` and `noise`, the variance of a response there, where they are asked
-# for, else 0; `multiplied`: of error_factors(), for targets that are not the rows of the fit.
+# Returns list(fit, se, noise, multiplied). `fit`, `se` and `noise`, the variance of a response, are m x t; the latter
+# two are 0 if not requested. `multiplied`: of error_factors(), for targets that are not the rows of the fit.
 local_predictions <- function(fit, at, errors, noise, run) {
   if (is.null(at) && !errors) return(list(fit = fit$fitted, se = 0, noise = 0))
   none <- matrix(0, NROW(at), ncol(fit$y))
@@ -125,13 +132,15 @@ local_predictions <- function(fit, at, errors, noise, run) {
   )
 }
 
-# A fit sum l_i y_i multiplies errors of the responses by up to sum |l_i|. Local means have 1, local lines up to 2.3 at
-# the rows of their fits. Of rows left out in ten folds a few at the edge have 3 to 5; those above 5 lie about two
-# bandwidths from the mean of the rows that count (faithful, mtcars, swiss, quakes, airquality, trees, diamonds).
+# A fit sum l_i y_i multiplies errors of the responses by up to sum |l_i|. This is 1 for local means, and up to 2.3 for
+# local lines at the rows of their fits. In ten-fold cross-validation a few rows at the edge have 3 to 5. Rows above 5
+# lie about two bandwidths from the mean of the rows with weight (measured on faithful, mtcars, swiss, quakes,
+# airquality, trees, diamonds).
 MOST_MULTIPLIED <- 5
 
-# sum |l_i| at the targets where it may be above MOST_MULTIPLIED: since sum k_i / S is 1, it is no more than the root of
-# `stretch`. 1 elsewhere; NaN where there are so many such targets that all would take longer than their fits do.
+# Returns sum |l_i| at the targets where it may be above MOST_MULTIPLIED, and 1 elsewhere. It is at most the root of
+# `stretch`, because sum k_i / S is 1. If there are so many such targets that all would take longer than their fits, it
+# is computed for some, and is NaN for the others.
 error_factors <- function(data, M, fits, layout, at) {
   factors <- rep(1, nrow(M))
   far <- which(fits$stretch > MOST_MULTIPLIED^2)
@@ -143,7 +152,7 @@ error_factors <- function(data, M, fits, layout, at) {
   factors
 }
 
-# `multiplied`: of error_factors(), NA for rows with missing values; `names`: of the rows of newdata, or NULL.
+# `multiplied`: of error_factors(), NA for rows with missing values; `names`: row names of newdata, or NULL.
 warn_extrapolated <- function(multiplied, names) {
   far <- which(multiplied > MOST_MULTIPLIED)
   if (length(far) == 0) return(invisible())
@@ -167,7 +176,7 @@ local_noise <- function(fit, at, run) {
   noise_at(fit, data, if (!is.null(at)) whitened(at, data), run)
 }
 
-# By the columns of x, m x d t.
+# Returns the derivatives by the columns of x, m x d t.
 local_slopes <- function(fit, at, run) {
   t <- ncol(fit$y)
   if (!is.null(at) && nrow(at) == 0) return(matrix(0, 0, fit$d * t))

@@ -1,9 +1,9 @@
-# Balloon estimates: the bandwidth belongs to the place y where the estimate is asked for, f(y)^2 H with a factor that
-# goes by the distance from y to its k-th nearest point (Loftsgaarden and Quesenberry 1965, Terrell and Scott 1992).
-# Each value is an ordinary kernel sum over all points: classes of targets with the same factor are here what classes
-# of points are in sum-by-factors.R. Together the values are no density.
+# Balloon estimates. The bandwidth depends on the target y: f(y)^2 H, where the factor f depends on the distance from y
+# to its k-th nearest point (Loftsgaarden and Quesenberry 1965, Terrell and Scott 1992). Each value is an ordinary
+# kernel sum over all points, so targets with equal factors are summed together. The values do not integrate to 1.
 
-# `places` of a fit have the factor L and the origin of its points, too, and the `least` factor that rounding allows.
+# Returns the factors of the targets `at`. `places`: list(points, L, origin, k, level, least), the whitened points about
+# their origin, and the smallest factor that rounding allows.
 factors_at <- function(places, at, run) {
   centred <- at - rep(places$origin, each = nrow(at))
   distance <- kth_distances(places$points, whitened_columns(centred, places$L), places$k, run)
@@ -12,8 +12,8 @@ factors_at <- function(places, at, run) {
 
 # ---- sums -------------------------------------------------------------------------------------
 
-# All sources, as wide as the targets of each class want them. A global tolerance is relative to the largest sum of a
-# class, which is at most the largest of all.
+# Each group has all sources and the targets of one factor. A global tolerance is relative to the largest sum of a
+# group, which is at most the largest of all.
 #' @export
 groups_of.sources_by_targets <- function(sources, at, loo, control) {
   classes <- width_classes(sources$target_factors(at, loo, control))

@@ -1,14 +1,15 @@
-# Sums of points that have levels beside numbers. What a point gives to a place goes by the levels of both: by whether
-# they are equal, in columns without an order. There its kernel is that of any two levels plus, where they are equal,
-# the rest: products of these are sums over all points and over those of the same levels, of one column, another, and
-# both, which are ordinary ones (sources_that_agree). By other columns, targets of the same combination of levels, a
-# cell, see all points with weights of their own (cell_sources()). So every engine and every tolerance serves them,
-# scores, squares and signed kernels, too. Points whose levels give nothing to a cell, as where lambda is 0, are left
-# out of it.
+# Sums of points with categories and numbers. The kernel of numbers is multiplied by a kernel of the categories of the
+# source and the target. Two methods reduce this to ordinary sums, so that all engines, tolerances, scores, squares and
+# signed kernels are available:
+# - The kernel of an unordered column has two values, for equal and for different categories. It is a constant plus, if
+#   they are equal, another constant. Products over several columns give sums over all points, and over the points that
+#   agree with the target in some of the columns (sources_that_agree).
+# - For other columns, all targets of one combination of categories, a "cell", are summed with weights of the sources
+#   that belong to this cell (cell_sources()). Sources of weight 0, as with lambda = 0, are omitted.
 #
-# `sources$discrete`: see level_tables(), and `squared`, where sums are of squares.
+# `sources$discrete`: see level_tables(). Its element `squared` is TRUE for sums of squared kernels.
 
-# For each cell of targets by the columns that do not go by agreement, the sources as it sees them.
+# One group for each cell of targets, by the columns that are not summed by agreement.
 #' @export
 groups_of.sources_by_levels <- function(sources, at, loo, control) {
   d <- ncol(sources$points)
@@ -40,7 +41,7 @@ groups_of.sources_by_levels <- function(sources, at, loo, control) {
   )
 }
 
-# The sources as a cell sees them, by the share of each; NULL where it sees none.
+# Returns the sources with weights times `share`, or NULL if none has weight.
 cell_sources <- function(sources, share) {
   weights <- if (!is.null(sources$weights)) share * sources$weights else if (any(share != 1)) share
   if (!is.null(weights) && !any(weights > 0)) return(NULL)
@@ -48,13 +49,13 @@ cell_sources <- function(sources, share) {
   if (all(share > 0)) sources else some_sources(sources, which(share > 0))
 }
 
-# So many times as many pairs as all points have are met, at most, where sums are also over points that agree.
+# Sums by agreement may take at most this many times the pairs of a sum over all points.
 MOST_AGREEING <- 1.9
 
-# A pass over the points that agree in some columns costs as much as those for so many cells of targets, measured.
+# A pass over points that agree in some columns costs as much as the sums of this many cells (measured).
 CELLS_OF_A_PASS <- 4
 
-# Which columns go by agreement: without an order, as long as all together meet few more pairs, in few passes.
+# Returns which columns are summed by agreement: unordered columns, as long as this takes few more pairs and few passes.
 columns_by_agreement <- function(discrete, tables, target_codes) {
   unordered <- vapply(discrete$columns, \(column) column$kind == "unordered", NA)
   agreeing <- vapply(colnames(discrete$codes), \(name) {
@@ -69,19 +70,19 @@ columns_by_agreement <- function(discrete, tables, target_codes) {
   replace(unordered, first, few_pairs & CELLS_OF_A_PASS * 2^seq_along(first) <= cells)
 }
 
-# What any level gives to any, and what it gives more to itself, in columns without an order.
+# For unordered columns: the kernel of two different categories, and how much larger the kernel of equal ones is.
 agreement <- function(tables) {
   any <- vapply(tables, \(table) if (nrow(table) > 1) table[2, 1] else 0, 0)
   list(any = any, more = vapply(tables, `[`, 0, 1) - any)
 }
 
-# Points with levels in columns without an order, of these tables.
+# Makes sources with categories in unordered columns. `tables`: their kernels, see level_tables().
 agreeing <- function(sources, tables, codes) {
   class(sources) <- c("sources_that_agree", "grouped_sources")
   replace(sources, "agreeing", list(list(tables = tables, codes = codes)))
 }
 
-# All of them, and those that have the same levels as the target in some columns.
+# One group for each subset of columns: the points that agree with the target in these columns.
 #' @export
 groups_of.sources_that_agree <- function(sources, at, loo, control) {
   d <- ncol(sources$points)
@@ -106,7 +107,7 @@ groups_of.sources_that_agree <- function(sources, at, loo, control) {
   )
 }
 
-# The sources that have the same levels as the target.
+# One group for each combination of categories: the sources and the targets that have it.
 #' @export
 groups_of.sources_where_equal <- function(sources, at, loo, control) {
   d <- ncol(sources$points)
@@ -127,9 +128,9 @@ groups_of.sources_where_equal <- function(sources, at, loo, control) {
   )
 }
 
-# ---- levels alone -------------------------------------------------------------------------------
+# ---- categories alone -------------------------------------------------------------------------------
 
-# Without numbers all kernels are 1.
+# Without numeric columns all kernels are 1.
 #' @export
 log_sum.levels_alone <- function(sources, at, factor, loo, control) {
   weights <- if (is.null(sources$weights)) rep(1, nrow(sources$points)) else sources$weights
@@ -144,12 +145,12 @@ score_sum.levels_alone <- function(sources, at, factor, loo, names, control) {
 
 # ---- both stages of an SD-KDE -------------------------------------------------------------------
 
-# Each point moves along the score of the estimate in its own cell (debias_sum.default()). Kernels of H leave there a
-# bias of order h^2 by the curvature of the density of that cell and, times lambda, of others; this removes the first,
-# and of the second what they have in common.
+# Each point moves along the score of the estimate in its own cell (debias_sum.default()). The bias of order h^2 has a
+# part from the curvature of the density of the cell, and a part, times lambda, from other cells. Debiasing removes the
+# first part, and what the second has in common with it.
 
-# Of the points i of a cell: what i gives to the score at j is relative to what all give there,
-# by the levels of both, so each cell has sums of all points of its own: as many passes as there are cells.
+# The share of point i in the score at point j depends on the categories of both. Therefore each cell needs its own sums
+# over all points, one pass for each cell.
 #' @export
 debiased_loo_sum.sources_by_levels <- function(sources, L, control, widths = NULL) {
   control[c("tol", "engine", "precision")] <- list(0, "exact", "double")

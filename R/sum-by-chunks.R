@@ -1,8 +1,8 @@
-# Sums of kernels whose sources, coefficients, targets or results need not fit into memory, each chunk of sources with
-# each piece of the targets: what sum_kernels() does where no stream can, with points in memory as one chunk and one
-# piece.
+# Kernel sums whose sources, coefficients, targets or results may be larger than memory. Each chunk of sources is summed
+# at each piece of the targets. sum_kernels() uses this file unless a stream (sum-by-stream.R) is possible and faster.
+# Points in memory are one chunk and one piece.
 
-# What is to be summed, for those who sum it. `width`: columns of the coefficients.
+# Makes the description of a job. `width`: number of columns of the coefficients.
 sum_job <- function(sources, at, width, chunk_rows) {
   x <- sources$points
   once <- is.function(x)
@@ -17,14 +17,14 @@ sum_job <- function(sources, at, width, chunk_rows) {
   )
 }
 
-# list(stats, n): every chunk of sources with every piece of targets by itself, but those that the sink has. Targets
-# of a pass over the sources are summed together: those of one piece, or all where they can be read only once.
+# Sums every chunk of sources at every piece of targets that the sink does not have yet. Returns list(stats, n). One
+# pass over the sources serves one piece of targets, or all pieces if the sources can be read only once.
 sum_by_chunks <- function(job, source, sink, control) {
   pieces <- job$pieces[seq_along(job$pieces) > sink$pieces()]
-  # every pair once where the points are their own targets and all in memory
+  # if the points in memory are their own targets, every pair is computed once
   symmetric <- job$own && length(job$pieces) == 1
   passes <- if (job$once) list(pieces) else lapply(pieces, list)
-  # errors of chunks add up, each relative to the largest sum of its own
+  # the errors of chunks add up, each relative to the largest sum of the chunk
   control$tol <- control$tol / tol_share(job)
   stats <- list()
   done <- 0
@@ -55,7 +55,7 @@ sum_by_chunks <- function(job, source, sink, control) {
   list(stats = Reduce(add_stats, stats), n = count)
 }
 
-# Takes the sums of one piece of targets after the other.
+# Makes an object that collects the sums of pieces of targets in their order, or writes them to `out`.
 sum_sink <- function(out, is_vector) {
   results <- list()
   pieces <- 0
@@ -83,11 +83,11 @@ join_pieces <- function(sums, is_vector) {
   do.call(if (is_vector) c else rbind, sums)
 }
 
-# The part of the tolerance that is a chunk's.
+# Returns the number of chunks among which the tolerance is divided.
 tol_share <- function(job) if (job$once) CHUNKS_OF_A_FUNCTION else job$chunks
 
-# For so many chunks a function's sums keep the tolerance whatever the chunks are, and for any number of
-# chunks that are alike.
+# The number of chunks of a function is not known. Its sums keep the tolerance for up to this many chunks of any kind,
+# and for any number of chunks that are alike.
 CHUNKS_OF_A_FUNCTION <- 64
 
 chunk_size <- function(chunk_rows, numbers_per_row) {
@@ -95,15 +95,15 @@ chunk_size <- function(chunk_rows, numbers_per_row) {
   check_count(chunk_rows, "chunk_rows")
 }
 
-# A chunk and the engine's copy of it, as much for the coefficients, `d` numbers of each target, and the
-# sums of the pass, or of all `m` targets where they are returned.
+# Checks the memory for a chunk, its coefficients, the engine's copies of both, `d` numbers for each target, and the
+# sums of the pass, or of all `m` targets if these are returned.
 check_sum_memory <- function(chunk, d, pass, m) {
   rows <- vapply(pass, \(piece) diff(piece) + 1, 0)
   sums <- max(m, sum(rows)) * n_sums(chunk$columns)
   check_memory(8 * (2 * length(chunk$points) + 2 * length(chunk$columns) + max(rows) * d + sums), "x")
 }
 
-# The next call's part of the work, `total`; with NA each call has a bar of its own.
+# Sets the share of the next call in the progress. If `total` is NA, each call has its own progress bar.
 show_share <- function(control, done, part, total) {
   if (is.na(total)) {
     name_stage(control, "Summing kernels of a chunk")

@@ -1,7 +1,7 @@
-# Sums of kernels of several widths: those of each class of points whose kernels are equally wide, merged. So every
-# engine and every tolerance serves them.
+# Sums with local bandwidth factors of the sources. Sources with equal factors form a class, each class is summed with
+# its bandwidth, and the results are merged. Therefore all engines and tolerances are available.
 
-# list(factors, rows): the different factors, increasing, and whose they are.
+# Returns list(factors, rows): the distinct factors in increasing order, and the rows that have them.
 width_classes <- function(factors) {
   values <- sort(unique(factors))
   list(factors = values, rows = unname(split(seq_along(factors), match(factors, values))))
@@ -28,8 +28,8 @@ groups_of.sources_by_factors <- function(sources, at, loo, control) {
   )
 }
 
-# To a tolerance by the sums of all classes as one: what is far from the points of one class alone needs no logarithm.
-# It is summed again where the tolerance is more than a hundredth of the sum.
+# With a global tolerance the classes are added as sums, not as logarithms. Targets whose sum is below a hundred times
+# the tolerance are recomputed by logarithms.
 #' @export
 log_sum.sources_by_factors <- function(sources, at, factor, loo, control) {
   of_logs <- \(at) sum_over(sources, at, loo, control, log_verb(factor))
@@ -45,17 +45,16 @@ log_sum.sources_by_factors <- function(sources, at, factor, loo, control) {
 
 # ---- both stages of an SD-KDE -------------------------------------------------------------------
 
-# Kernels of f^2 H leave a bias of order h^2, half of tr(H Hessian(p f^2)), which goes where point j moves by f_j^2 H /
-# 2 times the score of p f^2. That score is of all points, their weights times f^2, by the kernel of f_j^2 H_s: each
-# point moves as an SD-KDE of its own bandwidth would have it, and nothing has to be known of the factors. Of p^-a, p
-# f^2 = p^(1
-# - 2 a): 1 - 2 a of the way is left to go.
+# Kernels with bandwidths f^2 H have a bias of order h^2, tr(H Hessian(p f^2)) / 2. It is removed by moving point j by
+# f_j^2 H / 2 times the score of p f^2. This score is estimated from all points, with weights times f^2, by the kernel
+# of bandwidth f_j^2 H_s. It needs no model of the factors. If f = p^-a, then p f^2 = p^(1 - 2 a), and the move is
+# 1 - 2 a times that of constant factors.
 #' @export
 debias_scores.sources_by_factors <- function(sources, control) {
   c(scores_by_classes(sources, control)[c("score", "stats")], list(squares = sources$factors^2))
 }
 
-# The scores without a point follow from those with it, where these are exact.
+# Leave-one-out scores follow from the scores of all points if these are exact.
 #' @export
 debiased_loo_sum.sources_by_factors <- function(sources, L, control, widths = NULL) {
   control[c("tol", "engine", "precision")] <- list(0, "exact", "double")
@@ -74,15 +73,16 @@ debiased_loo_sum.sources_by_factors <- function(sources, L, control, widths = NU
   replace(sums, "stats", list(add_class_stats(joined_stats(found$stats, dominated$stats), sums$stats)))
 }
 
-# Their points with the weights of the score, relative to the largest factor of a point that counts.
+# Returns sources with the weights of the score: weight times f^2, with f relative to the largest factor of a point of
+# positive weight.
 score_sources <- function(sources) {
   w <- if (is.null(sources$weights)) 1 else sources$weights
   relative <- sources$factors / max(sources$factors[w > 0])
   sum_sources(sources$points, w * pmin(relative, 1)^2, sources$L)
 }
 
-# list(score, log_mass, stats) at every source: the score for debiasing it, by the kernel of its own width, and where
-# asked for, the log of the sum of these kernels. Where no kernel has weight there is no score, and a point stays.
+# Returns list(score, log_mass, stats) at every source: the score that debiases it, with the source's own bandwidth, and
+# with `masses` the logarithm of the sum of these kernels. Where no kernel has weight both are 0, and the point stays.
 scores_by_classes <- function(sources, control, masses = FALSE) {
   widths <- \(at, loo, control) sources$factors
   by_place <- remade(score_sources(sources), target_factors = widths, height = 0)

@@ -1,5 +1,5 @@
-# Sums of a fit whose points are a big.matrix, which is read a piece at a time: at each piece of the targets over each
-# piece of the sources.
+# Sums of a fit whose points are a big.matrix. It is read in pieces; each piece of the targets is summed over each piece
+# of the sources.
 
 #' @export
 class_of_place.big.matrix <- function(points) c("sources_in_pieces", "grouped_sources")
@@ -43,8 +43,8 @@ groups_of.sources_in_pieces <- function(sources, at, loo, control) {
   list(adds = !is.null(at), work = work, m = targets_count(sources, at), d = ncol(points), group = group)
 }
 
-# One grid for all points where that is fastest. Sums that its tolerance does not tell from zero have no logarithm:
-# they are summed again.
+# Returns logarithms of sums with a tolerance, by one grid for all points if that is fastest. Sums that are below four
+# times the tolerance are recomputed exactly.
 log_of_sums <- function(sources, at, control, result = sum_kernels(sources, at, NULL, control)) {
   log_abs <- log(as.vector(result$sums))
   low <- which(!(result$sums > 4 * control$tol * max(result$sums)))

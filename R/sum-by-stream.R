@@ -1,15 +1,15 @@
-# Sums of Gaussian kernels by one grid, which C keeps between calls (src/fast/stream.h): all chunks of sources go
-# onto it, and then it gives the sums of one piece of targets after the other. `job`, `source` and `sink` are
-# those of sum_kernels().
+# Sums of Gaussian kernels by one grid that stays in memory between calls (src/fast/stream.h). All chunks of sources are
+# spread onto the grid, which then returns the sums of one piece of targets after the other. `job`, `source` and `sink`
+# are those of sum_kernels().
 
-# By the arguments; C decides by the points.
+# Do the arguments allow a stream? C decides from the points whether it is possible and fastest.
 may_stream <- function(job, control) {
   in_parts <- job$once || job$chunks * length(job$pieces) > 1
   in_parts && can_do(control, "stream", job$d, job$kernel)
 }
 
-# list(stats, n), and the sink has all sums. NULL where they have to be had in another way: the sink may have those
-# of the first pieces.
+# Passes all sums to the sink and returns list(stats, n). Returns NULL if another method must be used; the sink may
+# already have the sums of the first pieces.
 sum_by_stream <- function(job, source, sink, control) {
   chunk <- source$peek()
   bytes <- check_sum_memory(chunk, job$d, job$pieces[1], if (sink$returns) job$m else 0)
@@ -19,7 +19,7 @@ sum_by_stream <- function(job, source, sink, control) {
   stream <- open_stream(job, chunk, memory_limit() - bytes, control)
   if (is.null(stream)) return(NULL)
   on.exit(stream_close(stream))
-  # FALSE where the points are not for a grid
+  # FALSE if the grid cannot keep the tolerance for these points
   try_grid <- function(expression) {
     tryCatch(expression, flashkernel_error_unsupported = function(error) {
       if (job$once && n > 0) stop_unread(error)
@@ -27,10 +27,11 @@ sum_by_stream <- function(job, source, sink, control) {
     })
   }
   read_targets <- \(piece) read_rows(job$targets, piece, "y", job$d, job$names)
-  # the grid must reach these targets; FALSE where it cannot
+  # extends the grid to these targets; FALSE if this is not possible
   announce <- \(targets) !isFALSE(try_grid(stream_expect(stream, targets, control)))
 
-  # targets in memory cost nothing to announce, others are read for it where the grid would be far larger
+  # Targets in memory are announced at no cost. Others are read for this only in more than 3 dimensions, where a grid
+  # that covers too much would be far larger.
   with_own <- job$own && job$d > 3
   if (!job$own && (!is_big(job$targets) || job$d > 3)) {
     for (piece in job$pieces) {
@@ -54,12 +55,12 @@ sum_by_stream <- function(job, source, sink, control) {
   list(stats = part$stats, n = n)
 }
 
-# NULL where a stream is not possible, or not the fastest. A function's number of sources is guessed. `bytes`: the
-# most that the grid may take.
+# Opens a stream. Returns NULL if it is not possible or not fastest. The number of sources of a function is guessed.
+# `bytes`: the largest size of the grid.
 open_stream <- function(job, chunk, bytes, control) {
   x <- if (is_big(job$x)) sample_rows(job$x, "x", job) else sample_rows(chunk$points, "x", job)
   y <- if (job$own) x else sample_rows(job$targets, "y", job)
-  if (nrow(x) == 0 || nrow(y) == 0) return(NULL) # reading them all will say why
+  if (nrow(x) == 0 || nrow(y) == 0) return(NULL) # reading all rows raises the error
   n <- if (job$once) max(nrow(chunk$points), job$m) else job$n
   chunks <- if (job$once) ceiling(n / nrow(chunk$points)) else job$chunks
   checked <- pick_rows(job$targets, stream_rows(n, job$m), "y", job)
@@ -67,8 +68,9 @@ open_stream <- function(job, chunk, bytes, control) {
   stream_open(x, y, checked, size, n_sums(chunk$columns), job$L, control)
 }
 
-# What sampled rows are good for takes a few percent of the time of the sums. Those of a big.matrix come in runs,
-# spread evenly: each may be a page of a file. Rows that are not finite are left to who reads them all.
+# Returns a sample of rows, whose size limits its cost to a few percent of the sums. Rows of a big.matrix are read in
+# evenly spread runs, because each may be in another page of a file. Rows that are not finite are omitted here, and are
+# an error when all rows are read.
 sample_rows <- function(table, arg, job) {
   n <- nrow(table)
   size <- min(n, max(2^13, min(n / 8, 2^16)))
@@ -87,30 +89,30 @@ pick_rows <- function(table, rows, arg, job) {
 
 stop_unread <- function(error) {
   error$message <- paste0(
-    conditionMessage(error), ", and what a function has yielded is not read again for another engine: ",
-    "use engine = \"exact\""
+    conditionMessage(error), ". The chunks of a function cannot be read again for another engine: use ",
+    "control = flash_control(engine = \"exact\")"
   )
   stop(error)
 }
 
 # ---- streams themselves -------------------------------------------------------------------------
 
-# A handle, or NULL where other engines are to sum. `size`: n, m, parts of the sources and of the targets, their
-# tolerance, and the most bytes that the grid may take; `checked`: the targets of the numbers stream_rows().
+# Returns a handle, or NULL if other engines are to sum. `size`: n, m, the numbers of chunks of sources and of pieces of
+# targets, the tolerance, and the largest bytes of the grid; `checked`: the targets with the numbers stream_rows().
 stream_open <- function(x, y, checked, size, columns, L, control) {
   .Call(ffi_stream_open, x, y, checked, size, columns, L, control)
 }
 stream_rows <- function(n, m) .Call(ffi_stream_rows, n, m)
 stream_expect <- function(stream, y, control) .Call(ffi_stream_expect, stream, y, control)
 stream_add <- function(stream, x, b, control) .Call(ffi_stream_add, stream, x, b, control)
-# `first`: the number of the first of y among all targets, where they do not come in order.
+# `first`: the number of the first row of `y` among all targets, if pieces are not evaluated in order.
 stream_evaluate <- function(stream, y, like, control, first = NULL) {
   .Call(ffi_stream_evaluate, stream, y, like, first, control)
 }
 stream_close <- function(stream) .Call(ffi_stream_close, stream)
 
-# Another of the same window without sources; a raw vector of what sources have left in one; and that, or what they have
-# left in another stream, added.
+# stream_clone() returns an empty stream with the same window function. stream_pack() returns the contents of the grid
+# as a raw vector. stream_take() adds such contents, or those of another stream, to the grid.
 stream_clone <- function(stream) .Call(ffi_stream_clone, stream)
 stream_pack <- function(stream) .Call(ffi_stream_pack, stream)
 stream_take <- function(stream, other) .Call(ffi_stream_take, stream, other)

@@ -1,8 +1,9 @@
-# Kernels of levels. l(a, b) is what a point of level b gives to level a; over the levels a it sums to 1, those
-# without points among them, so that the estimate is a density whatever lambda is. With lambda = 0 all stays at b.
+# Kernels of categories. l(a, b) is the kernel of a point of category b at category a. It sums to 1 over all categories
+# a, also those without points, so that the estimate is a density for any smoothing parameter lambda. With lambda = 0
+# the kernel is 1 at a = b and 0 elsewhere.
 
-# For each: what kinds of columns it is for, the largest lambda for c levels, and l but for its sum, by the steps
-# between two levels (0 or 1 where they have no order).
+# The table of kernels: title; kinds of columns; `most`, the largest lambda for c categories; `relative`, l up to a
+# factor, as a function of the steps between two categories (0 or 1 in unordered columns).
 LEVEL_KERNELS <- list(
   aitchisonaitken = list(
     title = "Aitchison-Aitken", kinds = "unordered", most = \(c) (c - 1) / c,
@@ -18,16 +19,16 @@ LEVEL_KERNELS <- list(
   )
 )
 
-# As np has them.
+# The defaults of np.
 DEFAULT_LEVEL_KERNELS <- c(unordered = "aitchisonaitken", ordered = "liracine")
 
-# The matrix of l(a, b) of a column: list(kind, levels, kernel).
+# Returns the matrix of l(a, b) for a column, list(kind, levels, kernel).
 level_table <- function(column, lambda) {
   relative <- relative_table(column, lambda)
   relative / rep(colSums(relative), each = nrow(relative))
 }
 
-# But for its sums.
+# Returns the matrix before its columns are divided by their sums.
 relative_table <- function(column, lambda) {
   count <- length(column$levels)
   steps <- abs(outer(seq_len(count), seq_len(count), "-"))
@@ -35,7 +36,8 @@ relative_table <- function(column, lambda) {
   LEVEL_KERNELS[[column$kernel]]$relative(steps, lambda, count)
 }
 
-# All that stands in it: of a column without an order c(l(a, a), l(a, b)), as there may be thousands of levels.
+# Returns the distinct values of the matrix: for an unordered column c(l(a, a), l(a, b)), because it may have thousands
+# of categories, else the matrix.
 level_values <- function(column, lambda) {
   if (column$kind == "ordered") return(level_table(column, lambda))
   count <- length(column$levels)
@@ -43,15 +45,16 @@ level_values <- function(column, lambda) {
   if (count == 1) c(1, 0) else relative / (relative[1] + (count - 1) * relative[2])
 }
 
-# Where in it l(a, b) stands.
+# Returns the positions of l(a, b) in the result of level_values().
 level_places <- function(column, a, b) {
   if (column$kind == "ordered") a + (b - 1) * length(column$levels) else 2 - (a == b)
 }
 
-# Its derivative by lambda, to the digits of doubles: kernels are analytic, and a step of 1e-20 i cancels nothing.
+# Returns the derivative of level_values() with respect to lambda, by a complex step: kernels are analytic, and the step
+# of 1e-20 i causes no cancellation.
 level_slopes <- function(column, lambda) Im(level_values(column, complex(real = lambda, imaginary = 1e-20))) / 1e-20
 
-# Of a column with one level it is 0.
+# Returns the largest lambda of each column, which is 0 for a column with one category.
 most_lambda <- function(columns) {
   vapply(columns, \(column) {
     count <- length(column$levels)
@@ -59,18 +62,19 @@ most_lambda <- function(columns) {
   }, 0)
 }
 
-# `discrete`: list(columns, lambda, codes), of a fit or of the data of a search: what mixed_columns() tells of each
-# column, its lambda, and a matrix of the points' levels, by number.
+# Returns the kernel matrix of each column. `discrete`, of a fit or of the data of a search: list(columns, lambda,
+# codes), the columns as described by mixed_columns(), their smoothing parameters, and a matrix with the category
+# numbers of the points.
 level_tables <- function(discrete) Map(level_table, discrete$columns, discrete$lambda)
 
-# Of the combination of levels `to` and each row of `from`: the product of what their columns give. `back`: what
-# `to` gives to them.
+# Returns the product over columns of the kernels l(to, from) for each row of `from`, or l(from, to) with `back`.
 cell_weights <- function(tables, to, from, back = FALSE) {
   give <- \(table, k) if (back) table[from[, k], to[k]] else table[to[k], from[, k]]
   Reduce(`*`, Map(give, tables, seq_along(tables)))
 }
 
-# The combinations of levels that occur: list(codes, a row for each; of, which one every row of `codes` has; rows).
+# Returns the combinations of categories that occur, as list(codes, of, rows): a row for each combination, the number of
+# the combination of each row of the argument, and the rows of each combination.
 cells_of <- function(codes) {
   group <- rep(1, nrow(codes))
   for (k in seq_len(ncol(codes))) {
@@ -83,7 +87,8 @@ cells_of <- function(codes) {
 
 # ---- arguments ----------------------------------------------------------------------------------
 
-# The columns with their kernels. NULL: the usual ones; names without columns: each for the columns of its kinds.
+# Returns the columns with their kernels. `wanted`: NULL for the defaults, names of kernels by column, or names of
+# kernels that each apply to all columns of their kinds.
 choose_level_kernels <- function(columns, wanted) {
   for (name in names(columns)) columns[[name]]$kernel <- DEFAULT_LEVEL_KERNELS[[columns[[name]]$kind]]
   if (is.null(wanted)) return(columns)
@@ -101,7 +106,7 @@ choose_level_kernels <- function(columns, wanted) {
     able <- Filter(\(name) columns[[name]]$kind %in% kinds, among)
     if (length(able) == 0) {
       stop_argument(
-        arg, "must suit the columns: \"", choice, "\" is for ", kinds, " levels, found it for ", quote_names(among)
+        arg, "must suit the columns: \"", choice, "\" is for ", kinds, " categories: found it for ", quote_names(among)
       )
     }
     for (name in able) columns[[name]]$kernel <- choice
@@ -109,14 +114,14 @@ choose_level_kernels <- function(columns, wanted) {
   columns
 }
 
-# A number for each column, NA where it is to be chosen.
+# Returns a smoothing parameter for each column, NA if it is to be chosen.
 check_lambda <- function(lambda, columns) {
   wanted <- replace(most_lambda(columns), TRUE, NA)
   if (is.null(lambda)) return(wanted)
   if (!is_number(lambda) || length(lambda) == 0 || length(lambda) > 1 && !has_names(names(lambda))) {
     stop_argument(
-      "categorical$smoothing", "must be NULL, one number, or numbers named by the columns ", quote_names(names(columns)),
-      ": found ", describe(lambda)
+      "categorical$smoothing", "must be NULL, one number, or numbers with the names of the columns ",
+      quote_names(names(columns)), ": found ", describe(lambda)
     )
   }
   named <- has_names(names(lambda))
@@ -126,9 +131,9 @@ check_lambda <- function(lambda, columns) {
   for (name in if (named) names(lambda) else names(columns)) {
     if (!isTRUE(wanted[[name]] >= 0 && wanted[[name]] <= most[[name]] * (1 + 1e-12))) {
       stop_argument(
-        "categorical$smoothing", "must be from 0 to ", format(most[[name]], digits = 4), " for ", quote_names(name), " (",
-        LEVEL_KERNELS[[columns[[name]]$kernel]]$title, ", ", length(columns[[name]]$levels), " levels): found ",
-        format(wanted[[name]])
+        "categorical$smoothing", "must be from 0 to ", format(most[[name]], digits = 4), " for ", quote_names(name),
+        " (", LEVEL_KERNELS[[columns[[name]]$kernel]]$title, ", ", length(columns[[name]]$levels), " categories): ",
+        "found ", format(wanted[[name]])
       )
     }
   }
@@ -139,12 +144,12 @@ check_column_names <- function(names, columns, arg) {
   unknown <- setdiff(names, names(columns))
   if (length(unknown) > 0) {
     stop_argument(
-      arg, "must be named by columns of levels, ", quote_names(names(columns)), ": found ", quote_names(unknown)
+      arg, "must have names of columns with categories, ", quote_names(names(columns)), ": found ", quote_names(unknown)
     )
   }
 }
 
-# Those of some of the rows; NULL where there are none.
+# Returns the categories of some rows, or NULL if there are no categories.
 discrete_rows <- function(discrete, rows) {
   if (!is.null(discrete)) discrete$codes <- discrete$codes[rows, , drop = FALSE]
   discrete

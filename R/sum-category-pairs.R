@@ -1,18 +1,19 @@
-# Sums for a search on a sample of points with levels, pair by pair in C (src/cpu/loops/level_sums.h): where many cells
-# have few points each that takes less time than a sum of the engines for each.
+# Sums over pairs of points with categories, for searches on a sample of rows (src/cpu/loops/level_sums.h). If there are
+# many cells (combinations of categories) of few points each, this takes less time than a sum by an engine for each
+# cell.
 
-# In the time of a call of an engine so many pairs are done.
+# This many pairs take the time of one call of an engine.
 PAIRS_OF_A_CALL <- 1.5e4
 
-# Of cells_of() at `m` rows.
+# Are sums over pairs faster, at `m` rows and for these cells of cells_of()?
 prefers_pairs <- function(data, cells, m, factors) {
   calls <- 2 * length(cells$rows) * max(1, length(unique(factors)))
   as.double(m) * nrow(data$x) <= PAIRS_OF_A_CALL * calls
 }
 
-# list(sums, top, moments, stats) at the rows `at`, without themselves: sums of the kernels over exp(top), of each cell
-# in columns or, with `more$shares`, what each cell gives to each, those of all. `more`: other members of struct
-# fk_level_sums.
+# Returns list(sums, top, moments, stats) at the rows `at`, without their own terms. `sums` are divided by exp(top).
+# They have a column for each cell, or with the kernels between cells, `more$shares`, they are sums over all points.
+# `more`: other members of struct fk_level_sums.
 level_sums <- function(data, L, cells, at, run, factors = NULL, more = NULL) {
   order <- unlist(cells$rows)
   log_weight <- log(data$w) - if (is.null(factors)) 0 else data$d * log(factors)
@@ -23,15 +24,15 @@ level_sums <- function(data, L, cells, at, run, factors = NULL, more = NULL) {
   level_pair_sums(c(job, more), run)
 }
 
-# As log_sum() of the rows of `data` without themselves.
+# Returns the leave-one-out log_sum() at the rows of `data`.
 left_out_by_pairs <- function(data, L, cells, factors, run) {
   shares <- list(shares = cell_matrix(data$discrete, cells$codes))
   found <- level_sums(data, L, cells, seq_len(nrow(data$x)), run, factors, shares)
   list(log_abs = log(found$sums) + found$top, stats = found$stats)
 }
 
-# As moments_of(), of data with `discrete`; without `wide` and a factor. S is over the other points, each kernel times
-# what the levels of both say.
+# moments_of() for data with categories, without `wide` and `factor`. S is the leave-one-out sum of the kernels of
+# numbers times those of categories.
 cell_moments <- function(data, L, row_weights, moments, floor, run) {
   cells <- cells_of(data$discrete$codes)
   more <- list(shares = cell_matrix(data$discrete, cells$codes))
@@ -43,7 +44,7 @@ cell_moments <- function(data, L, row_weights, moments, floor, run) {
   list(S = found$sums * exp(found$top), M = M, stats = found$stats)
 }
 
-# What each combination of levels, of the columns, gives to each, of the rows.
+# Returns the matrix of kernels between combinations of categories, from the columns to the rows.
 cell_matrix <- function(discrete, codes) {
   count <- nrow(codes)
   among <- function(column, lambda, k) {

@@ -1,10 +1,9 @@
-# Tables that need not fit into memory, read a piece at a time: the sources, coefficients and targets of
-# kernel_sum().
+# Reads tables that may be larger than memory: the sources, coefficients and targets of kernel_sum().
 #
-# A table is a matrix as check_points() gives it, of doubles or floats, which is one piece, or a big.matrix, whose
-# rows are checked as they are read. Sources may also come from a function that yields chunks.
+# A table is a matrix of doubles or floats from check_points(), which is one piece, or a big.matrix, whose rows are
+# checked when they are read. Sources may also come from a function that returns chunks.
 
-# Of points in memory at a time.
+# Returns the bytes of points in memory at a time.
 chunk_bytes <- function() {
   check_bytes(getOption("flashkernel.chunk_bytes", 2^27), "options(flashkernel.chunk_bytes)", min = 8)
 }
@@ -16,17 +15,17 @@ check_table <- function(x, arg, d = NULL, names = NULL) {
 
 check_big <- function(x, arg) {
   if (!requireNamespace("bigmemory", quietly = TRUE)) {
-    stop_argument(arg, "is a big.matrix, for which the package bigmemory must be installed")
+    stop_argument(arg, "is a big.matrix: install the package bigmemory to use it")
   }
-  # as after readRDS(), when bigmemory::attach.big.matrix() is needed
+  # the address is nil after readRDS()
   if (bigmemory::is.nil(x@address)) {
-    stop_argument(arg, "must be attached: found a big.matrix of another session")
+    stop_argument(arg, "must be attached by bigmemory::attach.big.matrix(): found a big.matrix of another session")
   }
   if (nrow(x) == 0) stop_argument(arg, "must have at least one row: found none")
   x
 }
 
-# list(c(first, last), ...) of the rows.
+# Returns the pieces of a table as list(c(first, last), ...).
 row_pieces <- function(table, size) {
   n <- nrow(table)
   if (is_big(table)) pieces_of(n, size) else list(c(1, n))
@@ -37,7 +36,7 @@ pieces_of <- function(n, size) {
   Map(c, first, pmin(first + size - 1, n))
 }
 
-# Rows first to last as a plain matrix: the table itself, uncopied, where it is a matrix and these are all.
+# Returns the rows first to last of a table as a matrix. All rows of a matrix are returned without a copy.
 read_rows <- function(table, piece, arg, d = NULL, names = NULL) {
   all <- piece[1] == 1 && piece[2] == NROW(table)
   if (all && !is_big(table)) return(table)
@@ -50,10 +49,9 @@ read_rows <- function(table, piece, arg, d = NULL, names = NULL) {
 
 # ---- sources ----------------------------------------------------------------------------------
 
-# A function that gives the next chunk of sources, list(points, columns, is_vector), and NULL after the
-# last: `columns`, the coefficients times the weights, `is_vector`, whether they were given as a
-# vector. `b`: a checked table, or NULL for ones or for coefficients that the chunks bring along. `job`: of
-# sum_job().
+# Makes a function that returns the next chunk of sources, list(points, columns, is_vector), and NULL after the last.
+# `columns`: the coefficients times the weights; `is_vector`: were they given as a vector? `b`: a checked table, or NULL
+# for ones or for the coefficients in the chunks. `job`: of sum_job().
 source_chunks <- function(sources, b, job) {
   x <- sources$points
   weights <- sources$weights
@@ -79,8 +77,8 @@ source_chunks <- function(sources, b, job) {
   }
 }
 
-# Chunks one after the other, as `open()` makes a function for, each of which stays until it is dropped. Those of
-# a table can be read again.
+# Makes an object that reads chunks in their order, by the function that `open()` returns. peek() returns the current
+# chunk, drop() goes to the next one, and rewind() starts again, unless the chunks can be read only `once`.
 chunk_source <- function(open, once) {
   next_chunk <- open()
   ahead <- NULL
@@ -112,23 +110,24 @@ table_chunks <- function(x, d, names, size) {
   }
 }
 
-# The protocol is that of kernel_sum(). `brings`: what chunks may have beside the points, by name; `like`: whose
-# columns they have to have, `d` and `names`, or NULL and those of the first chunk; `none`: what is wrong where there is
-# no chunk at all; `arg`: what the user calls the function.
+# Makes a function that returns the next chunk of the user's function `x`, see ?kernel_sum. `brings`: names of elements
+# that chunks may have besides the points; `d` and `names`: the columns that they must have, or NULL for those of the
+# first chunk; `like`: where these come from, for messages; `none`: the problem if there is no chunk; `arg`: the name of
+# the user's argument.
 called_chunks <- function(x, d, names, brings = "b", like = "`y`", none = NULL, arg = "x") {
   number <- 0
   function() {
     number <<- number + 1
     chunk <- in_function_of_user(arg, x(), paste("failed at chunk", number))
     if (is.null(chunk) && number == 1) {
-      stop_argument(arg, if (is.null(none)) "must yield at least one chunk: found none" else none)
+      stop_argument(arg, if (is.null(none)) "must return at least one chunk: found none" else none)
     }
     if (is.null(chunk)) return(NULL)
     if (is.data.frame(chunk) || !is.list(chunk)) chunk <- list(x = chunk)
     where <- paste("chunk", number)
     in_place(where, {
       if (is.null(chunk$x) || !all(names(chunk) %in% c("x", brings))) {
-        stop_argument(arg, "must yield matrices or lists of ", paste0("`", c("x", brings), "`", collapse = " and "),
+        stop_argument(arg, "must return matrices or lists of ", paste0("`", c("x", brings), "`", collapse = " and "),
           ": found ", describe_list(chunk))
       }
       points <- check_points(chunk$x, arg, d, names, like = like, single = TRUE)
@@ -149,12 +148,12 @@ in_place_of <- function(chunk, expression) {
   if (is.null(chunk$where)) expression else in_place(chunk$where, expression)
 }
 
-# The coefficients of a chunk whose points are the rows `piece` of all sources, NULL for ones. `width`: columns
-# of the chunks before.
+# Returns the coefficients of a chunk, or NULL for ones. `piece`: its rows among all sources; `width`: the number of
+# columns in earlier chunks.
 chunk_columns <- function(chunk, b, piece, width) {
   n <- nrow(chunk$points)
   if (!is.null(chunk$b) && !is.null(b)) {
-    stop_argument("b", "must be NULL where the chunks of `x` bring their own coefficients")
+    stop_argument("b", "must be NULL if the chunks of `x` have coefficients")
   }
   if (is.null(b)) {
     columns <- if (!is.null(chunk$b)) check_coefficients(chunk$b, n)
@@ -169,7 +168,7 @@ chunk_columns <- function(chunk, b, piece, width) {
   columns
 }
 
-# Of coefficients there is a sum for each column, of none, which are ones, one (their NCOL() is 0 since R 4.4).
+# Returns the number of sums for coefficients `b`: one for each column, and 1 for NULL (whose NCOL() is 0 since R 4.4).
 n_sums <- function(b) if (is.null(b)) 1L else NCOL(b)
 
 check_covered <- function(arg, length, piece) {
@@ -180,7 +179,7 @@ check_covered <- function(arg, length, piece) {
   }
 }
 
-# All that was given for `n` sources has to be for one of them.
+# Checks that `b` and `weights` have no more rows than the `n` sources.
 check_used <- function(n, b, weights) {
   given <- c(b = if (!is.null(b)) NROW(b), weights = if (!is.null(weights)) length(weights))
   surplus <- which(given != n)
@@ -211,24 +210,24 @@ check_out <- function(out) {
 check_out_size <- function(out, m, width) {
   if (is_big(out) && !identical(as.double(dim(out)), as.double(c(m, width)))) {
     stop_argument(
-      "out", "must be ", whole(m), " x ", width, ", as the sums are: found ", whole(nrow(out)),
+      "out", "must have the dimensions of the sums, ", whole(m), " x ", width, ": found ", whole(nrow(out)),
       " x ", ncol(out)
     )
   }
 }
 
-# Takes the sums of the rows of a piece.
+# Writes the sums of the rows of a piece to `out`, a big.matrix or a function.
 write_rows <- function(out, piece, sums) {
   rows <- piece[1]:piece[2]
   if (is.function(out)) {
     in_function_of_user("out", out(rows, sums), paste("failed at rows", whole(piece[1]), "to", whole(piece[2])))
   } else {
-    # floats are what the user asked for
+    # no warning about the conversion to floats, which the user requested
     before <- options(bigmemory.typecast.warning = FALSE)
     on.exit(options(before))
     out[rows, ] <- sums
   }
 }
 
-# Of numbers of each row, a vector or a matrix, or NULL, those of some rows.
+# Returns some rows of a vector, a matrix or NULL.
 numbers_at <- function(x, rows) if (is.null(dim(x))) x[rows] else x[rows, , drop = FALSE]

@@ -1,17 +1,18 @@
-# Kernels of bounded reach (sum-compact-kernels.R) in several dimensions: the product of those of the coordinates of
-# A^-1 (y - x), for H = A A'. A product depends on which root A is. Here it is A = D R^(1/2), D the standard deviations
-# and R^(1/2) the symmetric root of the correlations: where H is diagonal that is the product over the columns, and
-# neither the units of columns nor their order change the estimate, as they would with Cholesky's factor or with the
-# symmetric root of H.
+# Kernels with bounded support (sum-compact-kernels.R) in several dimensions: the product of the kernels of the
+# coordinates of A^-1 (y - x), with H = A A'. The product depends on the choice of the root A. Here A = D R^(1/2), where
+# D has the standard deviations and R^(1/2) is the symmetric root of the correlation matrix. If H is diagonal, this is
+# the product over the columns. Units and order of columns do not change the estimate, as they would with the Cholesky
+# factor or the symmetric root of H.
 
 kernel_root <- function(L) if (has_correlation(L)) symmetric_power(L, 1 / 2) else L
 
-# A^-1.
+# Returns A^-1.
 inverse_root <- function(L) {
   if (has_correlation(L)) symmetric_power(L, -1 / 2) else diagonal_matrix(1 / diagonal(L), nrow(L))
 }
 
-# D R^power, or with a negative one R^power D^-1. Rounding may leave no more of a small eigenvalue than its error.
+# Returns D R^power, or R^power D^-1 if the power is negative. Eigenvalues are bounded below, because a small one may
+# consist of rounding errors only.
 symmetric_power <- function(L, power) {
   H <- tcrossprod(L)
   sds <- sqrt(diagonal(H))
@@ -21,9 +22,10 @@ symmetric_power <- function(L, power) {
   if (power > 0) sds * R else R / rep(sds, each = nrow(R))
 }
 
-# list(columns, reach, from): coordinates in which a kernel is a cube of these half widths; a function that makes of
-# points such columns; the matrix that makes a gradient by points of one by coordinates. Without correlations
-# coordinates are the points in units of powers of two, so that differences keep all digits, however far the origin.
+# Returns list(reach, columns, from), coordinates in which the support of a kernel is a cube. `reach`: its half widths;
+# `columns`: a function that transforms points to columns of coordinates; `from`: the matrix that transforms a gradient
+# in coordinates to one in points. Without correlations the coordinates are the points in units of powers of two, so
+# that differences keep all digits at any distance from the origin.
 cube_frame <- function(sources) {
   reach <- sources$kernel$reach
   L <- sources$L
@@ -37,10 +39,11 @@ cube_frame <- function(sources) {
   list(reach = rep(reach, nrow(L)), columns = \(x) inverse %*% (t(x) - about), from = t(inverse))
 }
 
-# As window_sums(), one column for both sides; with the polynomial `slope` and the further columns of struct fk_cubes.
+# window_sums() in several dimensions, with one column for all sides. The polynomial `slope` adds columns: see struct
+# fk_cubes in src/cpu/loops/cubes.h.
 cube_sums <- function(sources, at, loo, control, tip = NULL, slope = NULL, frame = cube_frame(sources)) {
   check_window_control(control)
-  # both in coordinates, and the points in panels, too
+  # sources and targets in coordinates, and the sources again in panels
   check_memory(8 * (3 * length(sources$points) + 2 * length(at)), if (is.null(at)) "object" else "newdata")
   x <- frame$columns(sources$points)
   cube_sum(list(
@@ -50,7 +53,7 @@ cube_sums <- function(sources, at, loo, control, tip = NULL, slope = NULL, frame
   ), control)
 }
 
-# As window_score().
+# window_score() in several dimensions.
 cube_score <- function(sources, at, loo, names, control) {
   frame <- cube_frame(sources)
   found <- cube_sums(sources, at, loo, control, slope = slope_polynomial(sources$kernel$value), frame = frame)
@@ -59,18 +62,19 @@ cube_score <- function(sources, at, loo, names, control) {
   list(score = matrix(score, nrow(score), dimnames = if (!is.null(names)) list(NULL, names)), stats = found$stats)
 }
 
-# As overlap_kernel_sums().
+# overlap_kernel_sums() in several dimensions.
 overlap_cube_sums <- function(points, w, L, kernel, control) {
   parts <- overlap_kernels(kernel)
   sources <- sum_sources(points, w, L, parts[[1]])
   drop(cube_sums(sources, NULL, FALSE, control, tip = if (length(parts) > 1) parts[[2]]$value)$sums)
 }
 
-# Of a marginal these are the kernels of the columns that are left, if those that go are not correlated with them.
+# The kernel of a marginal density is the product over the remaining columns only if these are not correlated with the
+# others.
 check_marginal_kernel <- function(object, dims) {
   if (has_gaussian(object) || all(object$bandwidth[dims, -dims] == 0)) return(invisible(object))
   stop(new_error("unsupported", paste0(
-    "marginals of kernels of bounded reach are known for a `bandwidth` without correlations with the columns that ",
-    "go: give one that is diagonal, or fit the columns that you want alone"
+    "marginal densities of a kernel with bounded support need a `bandwidth` without correlations between the columns ",
+    "that are kept and those that are not: give a diagonal bandwidth, or fit the columns that you want alone"
   ), user_call()))
 }

@@ -1,9 +1,8 @@
-# Kernels of bounded reach. Each is a polynomial in s = 1 - |u|, how far a place is within its edge, u the distance in
-# units of the reach: so everything that is summed of it, its square, slope and integral, is one, too, and
-# src/cpu/line/windows.c sums such polynomials over sorted points. In several dimensions they are products
-# (sum-compact-cubes.R).
+# Kernels with bounded support. Each is a polynomial in s = 1 - |u|, where u is the distance divided by the cutoff
+# radius (`reach` in code). Its square, slope and integral are polynomials, too, and src/cpu/line/windows.c sums
+# polynomials over sorted points. In several dimensions kernels are products (sum-compact-cubes.R).
 
-# In proportion to (1 - u^2)^p = (s (2 - s))^p, the density of 2 B - 1 for B ~ Beta(p + 1, p + 1).
+# The kernel proportional to (1 - u^2)^p = (s (2 - s))^p, the density of 2 B - 1 for B ~ Beta(p + 1, p + 1).
 power_kernel <- function(p) {
   k <- 0:p
   value <- c(numeric(p), choose(p, k) * 2^(p - k) * (-1)^k)
@@ -13,16 +12,16 @@ power_kernel <- function(p) {
   )
 }
 
-# Of what flash_kde() calls them, list(value, reach, draw): coefficients of s^0, s^1, ... of the density of u; the
-# reach in standard deviations; draws of u.
+# The table of kernels by their name in flash_kde(), list(value, reach, draw): coefficients of s^0, s^1, ... of the
+# density of u; the cutoff radius in standard deviations; a function that draws n values of u.
 COMPACT_KERNELS <- list(
   epanechnikov = power_kernel(1), biweight = power_kernel(2), triweight = power_kernel(3),
   triangular = list(value = c(0, 1), reach = sqrt(6), draw = \(n) stats::runif(n) - stats::runif(n)),
   uniform = power_kernel(0)
 )
 
-# As `kernel` of sum_sources(). Sums are in units of the Gaussian's height, as all of them: exp(log_unit) is the
-# height there of a kernel whose u has the density 1.
+# Makes the argument `kernel` of sum_sources(). All sums are in units of the height of the Gaussian kernel;
+# exp(log_unit) converts the density of u to these units.
 compact_kernel <- function(name) {
   entry <- COMPACT_KERNELS[[name]]
   structure(class = "compact_kernel", c(entry, list(name = name, log_unit = log(sqrt(2 * pi) / entry$reach))))
@@ -30,7 +29,7 @@ compact_kernel <- function(name) {
 
 is_compact <- function(kernel) inherits(kernel, "compact_kernel")
 
-# Of a fit; those of earlier versions have no word on it.
+# Returns the kernel of a fit. Fits of earlier versions have no element `kernel`.
 fit_kernel <- function(object) {
   kernel <- object$kernel
   if (is.null(kernel) || kernel == "gaussian") "gaussian" else compact_kernel(kernel)
@@ -49,10 +48,11 @@ polynomial_at <- function(a, s) Reduce(\(sum, coefficient) sum * s + coefficient
 
 slope_polynomial <- function(a) if (length(a) == 1) 0 else a[-1] * seq_along(a[-1])
 
-# From 0 on.
+# The integral from 0.
 integral_polynomial <- function(a) c(0, a / seq_along(a))
 
-# For sums of the squares of kernels; "gaussian" stays, as its squares are kernels of H / 2.
+# Returns the square of a kernel, for sums. "gaussian" is returned unchanged: its square is the kernel of H / 2, which
+# the caller uses.
 squared_kernel <- function(kernel) {
   if (!is_compact(kernel)) return(kernel)
   kernel$value <- multiply_polynomials(kernel$value, kernel$value)
@@ -60,7 +60,7 @@ squared_kernel <- function(kernel) {
   kernel
 }
 
-# The integral of the square, for a standard deviation of 1.
+# Returns the integral of the square of the kernel with standard deviation 1.
 roughness <- function(kernel) {
   square <- integral_polynomial(multiply_polynomials(kernel$value, kernel$value))
   2 * sum(square) / kernel$reach
@@ -68,15 +68,15 @@ roughness <- function(kernel) {
 
 # ---- what a fit may ask for ---------------------------------------------------------------------
 
-# As the user has it; NULL, as other arguments: the default.
+# Returns the checked name of a kernel; NULL means the default.
 kernel_name <- function(kernel) {
   if (is.null(kernel)) return("gaussian")
   name <- check_choice(kernel, c("gaussian", names(COMPACT_KERNELS), "rectangular"), "kernel")
   if (name == "rectangular") "uniform" else name
 }
 
-# `options` of fit_kde() with the kernel checked, and what goes with it for `d` columns; where no estimator is
-# named, it is the plain one, and where no structure is, a bandwidth by a search is diagonal.
+# Checks the kernel in the `options` of fit_kde() for `d` columns, and returns the options. For kernels with bounded
+# support the default estimator is "kde", and a searched bandwidth is diagonal by default.
 check_fit_kernel <- function(options, d, control) {
   kernel <- options$kernel <- kernel_name(options$kernel)
   if (kernel == "gaussian") return(options)
@@ -86,11 +86,11 @@ check_fit_kernel <- function(options, d, control) {
   if (ESTIMATORS[[estimator]]$signed) {
     refuse(
       "has no second derivative at its edge, which estimator = \"", estimator,
-      "\" takes off: \"kde\" and \"sdkde\" have this kernel"
+      "\" needs: use \"kde\" or \"sdkde\""
     )
   }
   if (options$steps > 1) {
-    refuse("goes with one step of debiasing: what further ones would remove is that of a Gaussian kernel")
+    refuse("allows one step of debiasing: further steps remove the bias of a Gaussian kernel. Use debiasing(steps = 1)")
   }
   check_window_control(control)
   searched <- is.null(options$bandwidth) ||
@@ -99,7 +99,7 @@ check_fit_kernel <- function(options, d, control) {
   options
 }
 
-# Linear time there is without a tolerance, and on the CPU.
+# Refuses settings for GPUs and tolerances: these sums take linear time on the CPU without a tolerance.
 check_window_control <- function(control) {
   asked <- if (control$backend == "cuda") {
     "backend = \"cuda\""
@@ -108,7 +108,7 @@ check_window_control <- function(control) {
   }
   if (!is.null(asked)) {
     stop(new_error("unsupported", paste0(
-      asked, " is for the Gaussian kernel: sums of others are exact, in n log n time, and on the CPU"
+      asked, " is for the Gaussian kernel: sums of other kernels are exact and run on the CPU, so leave it out"
     ), user_call()))
   }
 }

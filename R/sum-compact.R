@@ -1,6 +1,5 @@
-# What a density needs of kernels of bounded reach (sum-compact-kernels.R): sums with their logarithms, scores,
-# distribution functions, draws, and the integral of the square. In one dimension the sums are those of windows, in
-# more those of cubes (sum-compact-cubes.R).
+# Sums of kernels with bounded support (sum-compact-kernels.R): logarithms, scores, distribution functions, draws, and
+# the integral of the square. One dimension is in this file, several are in sum-compact-cubes.R.
 
 #' @export
 log_sum.compact_sources <- function(sources, at, factor, loo, control) {
@@ -19,9 +18,9 @@ score_sum.compact_sources <- function(sources, at, factor, loo, names, control) 
   score(sources, at, loo, names, control)
 }
 
-# list(sums, stats): at each target the sums of w (c_0 + c_1 s + ...) over the points on its left and on its right,
-# a matrix of two columns. `ties`: do points at the target itself count, on its left? Of the points themselves
-# (`at` NULL), each without its own term where `loo`.
+# Returns list(sums, stats): at each target the sums of w (c_0 + c_1 s + ...) over the points on its left and on its
+# right, in two columns. `ties`: are points at the target included, on its left? With `at` NULL the targets are the
+# points, with `loo` without their own terms.
 window_sums <- function(sources, coefficients, at, loo, control, ties = TRUE) {
   check_window_control(control)
   points <- as.vector(sources$points)
@@ -36,7 +35,7 @@ window_sums <- function(sources, coefficients, at, loo, control, ties = TRUE) {
   found
 }
 
-# The slope of a kernel at its own centre is 0, also where it has a kink there.
+# The slope of a kernel at its centre is taken as 0, even if it has a kink there.
 window_score <- function(sources, at, loo, names, control) {
   value <- window_sums(sources, sources$kernel$value, at, loo, control)
   slope <- window_sums(sources, slope_polynomial(sources$kernel$value), at, loo, control, ties = FALSE)
@@ -50,14 +49,15 @@ window_score <- function(sources, at, loo, names, control) {
 
 # ---- distribution functions ---------------------------------------------------------------------
 
-# The weight below each of `q`, for a part of tail_function(): centres in order, their weights and the sums of
-# these. A kernel left of q is all below it but for what is right of q, which is at most half.
+# Returns the weight below each of `q`, for a part of tail_function(), which has sorted centres, their weights and the
+# cumulative sums of these. A kernel with its centre below q has all its weight below q except the part above q, at most
+# half.
 window_tail <- function(part, q, kernel, control) {
   windows <- list(
     x = part$centres, weights = part$weights, reach = kernel$reach * part$h,
     coefficients = integral_polynomial(kernel$value), ties = TRUE
   )
-  # for findInterval(), too, which takes as long as the sums where a million targets are in no order
+  # findInterval() at a million unsorted targets would take as long as the sums
   by_size <- order(q, method = "radix")
   q <- q[by_size]
   sums <- window_sum(windows, q, control)$sums
@@ -65,12 +65,12 @@ window_tail <- function(part, q, kernel, control) {
   replace(numeric(length(q)), by_size, below)
 }
 
-# Below p, in standard deviations: no quantile of the kernel is further out.
+# Returns a lower bound of the p-quantile of the kernel, in standard deviations.
 kernel_quantile <- function(kernel, p) if (is_compact(kernel)) rep(-kernel$reach, length(p)) else stats::qnorm(p)
 
 # ---- draws --------------------------------------------------------------------------------------
 
-# n x d, of the kernel with H = L L', L = `lower`.
+# Returns n draws in d dimensions from the kernel with H = L L', L = `lower`, as an n x d matrix.
 draw_kernel <- function(kernel, n, lower) {
   if (is_compact(kernel)) {
     return(tcrossprod(matrix(kernel$reach * kernel$draw(n * ncol(lower)), n), kernel_root(lower)))
@@ -80,10 +80,10 @@ draw_kernel <- function(kernel, n, lower) {
 
 # ---- the integral of the square -------------------------------------------------------------------
 
-# Where two kernels are multiplied and integrated, they are one of twice the reach at the difference of their
-# centres: by s2 = 2 - |difference| / reach, the integral of c(t) c(s2 - t) from 0 to s2, c the polynomial of the
-# kernel. A list, as its polynomials need not have one reach: beyond the tip of a triangle, its line has to be
-# taken off again.
+# Returns kernels whose sum, at the difference of two centres, is the integral of the product of the two kernels. The
+# cutoff radius is twice that of the kernel. With s2 = 2 - |difference| / reach and the kernel's polynomial c, the
+# integral is that of c(t) c(s2 - t) from 0 to s2. The triangular kernel needs a second polynomial, with a smaller
+# cutoff radius, because its line does not continue beyond the tip.
 overlap_kernels <- function(kernel) {
   a <- kernel$value
   k <- seq_along(a) - 1
@@ -94,7 +94,8 @@ overlap_kernels <- function(kernel) {
   c(list(wide), tip)
 }
 
-# At each of the points the sum over all of them of w times what two kernels have in common, in units of the reach.
+# Returns at each point the sum over all points of w times the integral of the product of the two kernels, in units of
+# the cutoff radius.
 overlap_kernel_sums <- function(points, w, L, kernel, control) {
   if (ncol(points) > 1) return(overlap_cube_sums(points, w, L, kernel, control))
   parts <- lapply(overlap_kernels(kernel), \(part) {

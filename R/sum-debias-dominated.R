@@ -80,7 +80,7 @@ merge_means <- function(a, b, control) {
   replace(merge_parts(a, b, control), "stats", list(stats))
 }
 
-# The same over the sources `heavy` alone, pair by pair.
+# Returns means_of_others() over the sources `heavy` only, pair by pair.
 heavy_means <- function(sources, at, by, heavy, pairs = 2e5) {
   points <- sources$points[heavy, , drop = FALSE]
   u <- whiten(points, sources$L)

@@ -1,15 +1,15 @@
-# The door to all sums of kernels. What is estimated, selected, plotted or drawn asks here, and every .Call() that sums
-# stands here, once. How it is done is of no concern to the callers, but of the class of the sources (sum-sources.R):
-# points in memory go to C as they are, others in groups (sum-over.R) or to workers; sums of coefficients go a chunk at
-# a time (sum-by-chunks.R), and to a tolerance all chunks onto one grid (sum-by-stream.R).
+# The interface of all kernel sums: estimation, bandwidth selection, plots and draws call these functions, and each
+# .Call() that sums is in this file, once. The class of the sources (sum-sources.R) decides how a sum is computed.
+# Points in memory are passed to C. Other points are summed in groups (sum-over.R) or by workers. Sums of coefficients
+# are computed chunk by chunk (sum-by-chunks.R), or with a tolerance by one grid for all chunks (sum-by-stream.R).
 #
-# `at`: the targets, a checked matrix, or NULL for the sources themselves. `control`: of run_control(). `stats`: what
-# was computed where, see r_stats() in src/r/glue.c.
+# Arguments and results in this file: `at` are the targets, a checked matrix, or NULL for the sources themselves.
+# `control` is the result of run_control(). `stats` say what was computed where: see r_stats() in src/r/glue.c.
 
 # ---- sums with their logarithms ---------------------------------------------------------------
 
-# list(log_abs, negative, stats): log |sum w f(q / 2) k| and, where the polynomial `factor` may make it negative,
-# whether it is. `loo`: without each point's own term, where the points are their own targets.
+# Returns list(log_abs, negative, stats): log |sum w f(q / 2) k|, with the polynomial f in `factor`, and whether the sum
+# is negative, if the polynomial allows this. With `loo`, and the points as targets, each point's own term is omitted.
 log_sum <- function(sources, at, factor, loo, control) {
   UseMethod("log_sum", if (is.null(control$cluster)) sources else spread(sources, at, control))
 }
@@ -19,7 +19,7 @@ log_sum.engine_sources <- function(sources, at, factor, loo, control) {
   .Call(ffi_log_sum, sources, at, factor, loo, control)
 }
 
-# list(score, stats): the gradient of the same logarithm, with the column names `names`.
+# Returns list(score, stats): the gradient of the logarithm of log_sum(), with the column names `names`.
 score_sum <- function(sources, at, factor, loo, names, control) {
   UseMethod("score_sum", if (is.null(control$cluster)) sources else spread(sources, at, control))
 }
@@ -31,8 +31,8 @@ score_sum.engine_sources <- function(sources, at, factor, loo, names, control) {
 
 # ---- sums of coefficients ---------------------------------------------------------------------
 
-# list(sums, stats) of points in memory: sum b k, one column for each of `b`, whose coefficients hold the weights. The
-# sums are a vector where b is one, unless they are to be a matrix.
+# Returns list(sums, stats) for points in memory: sum b k, with a column for each column of `b`. The coefficients
+# include the weights. The sums are a vector if `b` is one, unless `as_matrix`.
 kernel_sum_of <- function(sources, at, b, control, as_matrix = FALSE) {
   UseMethod("kernel_sum_of", if (is.null(control$cluster)) sources else spread(sources, at, control))
 }
@@ -42,7 +42,7 @@ kernel_sum_of.engine_sources <- function(sources, at, b, control, as_matrix = FA
   kernel_sum_at(at, sources, b, control, as_matrix)
 }
 
-# The same by where the targets are.
+# Implements kernel_sum_of() with dispatch on where the targets are.
 kernel_sum_at <- function(at, sources, b, control, as_matrix) UseMethod("kernel_sum_at")
 
 #' @export
@@ -50,9 +50,9 @@ kernel_sum_at.default <- function(at, sources, b, control, as_matrix) {
   .Call(ffi_kernel_sum, sources, at, b, as_matrix, control)
 }
 
-# list(product, stats): K'(W (K v + w)) for the kernels K of `sources`, its columns, at those of `rows` (NULL: their
-# own), both in memory, of matrices v and w and a vector of weights, each of which may be NULL. `with_sums`: and K v of
-# a v that is given, as `sums`.
+# Returns list(product, stats): K'(W (K v + w)), where the kernel matrix K has the points of `sources` as columns and
+# those of `rows` (NULL: of `sources`) as rows, both in memory. The matrices v and w and the vector `weights` may each
+# be NULL. With `with_sums`, and v not NULL, the result also has `sums`, K v.
 normal_product_of <- function(sources, rows, v, w, weights, control, with_sums = FALSE) UseMethod("normal_product_of")
 
 #' @export
@@ -60,7 +60,7 @@ normal_product_of.engine_sources <- function(sources, rows, v, w, weights, contr
   normal_product_at(rows, sources, v, w, weights, control, with_sums)
 }
 
-# The same by where the rows are.
+# Implements normal_product_of() with dispatch on where the rows are.
 normal_product_at <- function(rows, sources, v, w, weights, control, with_sums) UseMethod("normal_product_at")
 
 #' @export
@@ -68,8 +68,9 @@ normal_product_at.default <- function(rows, sources, v, w, weights, control, wit
   .Call(ffi_normal_product, sources, rows, v, w, weights, with_sums, control)
 }
 
-# list(sums, stats, n, m, d) of points anywhere: `sums` are NULL where they went to `out`; `n`, `m` and `d` say how
-# many sources, targets and columns there were. `b`: checked coefficients, beside the weights.
+# Returns list(sums, stats, n, m, d) for points in memory or elsewhere. `sums` is NULL if the sums were written to
+# `out`; `n`, `m` and `d` are the numbers of sources, targets and columns. `b`: checked coefficients, without the
+# weights.
 sum_kernels <- function(sources, at, b, control, out = NULL, chunk_rows = NULL) UseMethod("sum_kernels")
 
 #' @export
@@ -89,8 +90,8 @@ sum_kernels.default <- function(sources, at, b, control, out = NULL, chunk_rows 
 
 # ---- both stages of an SD-KDE -----------------------------------------------------------------
 
-# list(debiased, stats): every source moved by half a step of size H = L L' along the score. `sources$L` is that of
-# the score.
+# Returns list(debiased, stats): every source moved by H / 2 times the score, with H = L L'. `sources$L` is the factor
+# of the bandwidth of the score.
 debias_sum <- function(sources, L, control) {
   UseMethod("debias_sum", if (is.null(control$cluster)) sources else spread(sources, NULL, control))
 }
@@ -105,8 +106,8 @@ debias_sum.default <- function(sources, L, control) {
   list(debiased = sources$points + squares * (found$score %*% tcrossprod(L)) / 2, stats = found$stats)
 }
 
-# list(score, squares, stats): along which each source moves, and for kernels of several widths the squares of their
-# factors. Where no kernel has weight there is no score, and a point stays.
+# Returns list(score, squares, stats): the scores along which the sources move, and with local bandwidth factors their
+# squares. The score is 0, and the point stays, where no kernel has weight.
 debias_scores <- function(sources, control) UseMethod("debias_scores")
 
 #' @export
@@ -116,8 +117,9 @@ debias_scores.default <- function(sources, control) {
   found
 }
 
-# list(log_sum, stats): at every source the log of the sum over the others, debiased without it. `widths`: what C has to
-# know of sources with factors, whose weights then are those of the score alone (struct fk_widths in src/core/loo.h).
+# Returns list(log_sum, stats): at every source, the logarithm of the sum over the others, which are debiased without
+# this source. `widths`: for sources with local bandwidth factors, the members of struct fk_widths (src/core/loo.h); the
+# weights of `sources` are then those of the score.
 debiased_loo_sum <- function(sources, L, control, widths = NULL) UseMethod("debiased_loo_sum")
 
 #' @export
@@ -137,7 +139,7 @@ debiased_loo_sum.default <- function(sources, L, control, widths = NULL) {
   replace(sums, "stats", list(joined_stats(stats, sums$stats)))
 }
 
-# list(log_mass, means, stats) of points in memory, as masses_and_means() has them, as C finds both in one pass.
+# Returns the list of masses_and_means() at the sources. For points in memory C computes it in one pass.
 score_means <- function(sources, control) {
   UseMethod("score_means", if (is.null(control$cluster)) sources else spread(sources, NULL, control))
 }
@@ -148,8 +150,8 @@ score_means.default <- function(sources, control) {
   .Call(ffi_score_means, sources, control)
 }
 
-# list(log_mass, means, stats) at `at` (NULL: the sources): the log of the sum of the kernels there and their mean,
-# exactly. Where no kernel has weight, a point is its own mean.
+# Returns list(log_mass, means, stats) at `at` (NULL: the sources), exactly: the logarithm of the kernel sum, and the
+# kernel-weighted mean of the sources. Where no kernel has weight, these are 0 and the target itself.
 masses_and_means <- function(sources, at, control) {
   control[c("tol", "engine", "precision")] <- list(0, "exact", "double")
   points <- if (is.null(at)) sources$points else at
@@ -163,10 +165,10 @@ masses_and_means <- function(sources, at, control) {
   )
 }
 
-# The same at some of all the points that the score is of, `held_out`, list(points, weights, first, number): their own
-# terms are those of the sources from number `first` on, NA where these are others; `number`: of the first among all
-# points, where that is not `first`. NULL: the sources. With `widths` these may be a part of all points: sums over parts
-# add up.
+# Computes debiased_loo_sum() at the points `held_out` (NULL: the sources), list(points, weights, first, number). They
+# are the sources from number `first` on, or no sources if `first` is NA. `number`: the number of the first of them
+# among all points, if this is not `first`. With `widths` the sources may be a part of all points; sums over parts add
+# up.
 debiased_loo_at <- function(sources, L, widths, held_out, control) {
   UseMethod("debiased_loo_at", if (is.null(control$cluster)) sources else spread(sources, held_out$points, control))
 }
@@ -176,33 +178,35 @@ debiased_loo_at.default <- function(sources, L, widths, held_out, control) {
   .Call(ffi_sdkde_loo, sources, L, widths, held_out, control)
 }
 
-# Which of the sources, in the order of falling weight, dominates each target, 0 for none (sum-debias-dominated.R).
-# `job`: the members of struct fk_dominants in src/core/loo.h.
+# Returns for each target the number of the source that dominates it, or 0 (sum-debias-dominated.R). The sources are in
+# decreasing order of weight. `job`: the members of struct fk_dominants in src/core/loo.h.
 dominant_sources <- function(job, control) .Call(ffi_dominants, job, control)
 
 # ---- sums in one dimension --------------------------------------------------------------------
 
-# sum w (Phi(z) + z (c1 + c2 z^2) phi(z)), z = (q - x) / h, at `q`, over sorted `centres` with the cumulative sums of
-# their weights; `correction`: c(c1, c2).
+# Returns at each of `q` the sum of w (Phi(z) + z (c1 + c2 z^2) phi(z)), with z = (q - x) / h and c(c1, c2) in
+# `correction`. `centres`: the sorted points x; `cumulative`: the cumulative sums of their weights w.
 cdf_sum <- function(centres, cumulative, h, q, correction, control) {
   .Call(ffi_cdf, centres, cumulative, h, q, correction, control)
 }
 
-# Of one y given x: sum a Phi((y - c) / s) / sum a, log a = log_weights - |x - x_i|^2 / (2 s_i^2), a matrix as `y`,
-# which has a column for each place; or the y where that has the `probabilities`, a matrix of tail, normal quantile
-# and whether it is the upper one, a column for each. `job`: list(x, log_weights, centres, widths, at, y or
-# probabilities), x and `at` whitened, in columns, c in units of y's bandwidth, widths NULL where all s are 1.
+# Returns conditional distribution functions of y given x, sum a Phi((y - c) / s) / sum a with log a = log_weights -
+# |x - x_i|^2 / (2 s_i^2), a matrix with the dimensions of `y`, which has a column for each target. With `probabilities`
+# it returns the quantiles y instead; these have a column for each: the tail probability, its normal quantile, and
+# whether it is the upper tail. `job`: list(x, log_weights, centres, widths, at, y or probabilities); x and `at` are
+# whitened, a point in each column; the centres c are in units of y's bandwidth; `widths` is NULL if all s are 1.
 conditional_sums <- function(job, control) .Call(ffi_conditional, job, control)
 
 # ---- sums with their derivatives, and over rectangles -------------------------------------------
 
-# The sums of src/cpu/loops/derivatives.h, a column for each target, and probabilities as rectangles.h there has them.
-# `job`: the members of their structs, points in columns.
+# Returns the sums of src/cpu/loops/derivatives.h, a column for each target, and the probabilities of
+# src/cpu/loops/rectangles.h. `job`: the members of the structs there, a point in each column.
 derivative_sums <- function(job, control) .Call(ffi_derivatives, job, control)
 rectangle_sums <- function(job, control) .Call(ffi_rectangles, job, control)
 
-# list(sums, stats): of polynomials of bounded reach (sum-compact.R). `windows`: list(x, weights, reach, coefficients,
-# ties), x in order; `y` NULL: at these, each without itself. Targets in order take a quarter of the time.
+# Returns list(sums, stats) for polynomial kernels with a cutoff radius (sum-compact.R). `windows`: list(x, weights,
+# reach, coefficients, ties), with sorted x. If `y` is NULL, the targets are x, without their own terms. Targets are
+# sorted first, because sorted targets take a quarter of the time.
 window_sum <- function(windows, y, control) {
   by_size <- if (!is.null(y) && is.unsorted(y)) order(y, method = "radix")
   found <- .Call(ffi_window_sums, windows, if (is.null(by_size)) y else y[by_size], control)
@@ -210,33 +214,36 @@ window_sum <- function(windows, y, control) {
   found
 }
 
-# The same of products of them in several dimensions. `cubes`: the members of struct fk_cubes in src/cpu/loops/cubes.h.
+# Returns list(sums, stats) for products of such kernels. `cubes`: the members of struct fk_cubes
+# (src/cpu/loops/cubes.h).
 cube_sum <- function(cubes, control) .Call(ffi_cube_sums, cubes, control)
 
-# list(sums, top, moments, stats) of cells of levels, for the searches of sum-category-pairs.R. `job`: the members of
-# struct fk_level_sums (src/cpu/loops/level_sums.h), points in rows.
+# Returns list(sums, top, moments, stats) by combination of categories, for the searches of sum-category-pairs.R. `job`:
+# the members of struct fk_level_sums (src/cpu/loops/level_sums.h), a point in each row.
 level_pair_sums <- function(job, control) .Call(ffi_level_sums, job, control)
 
-# list(all, others, stats): moments of points on a line about targets (src/cpu/line/line.h), `others` where `loo`,
-# without the points that the targets are, by their numbers `own`. `line`: list(x, weights, y, order); x and `at`, NULL
-# for these, in order.
+# Returns list(all, others, stats): moments of points on a line about targets (src/cpu/line/line.h). With `loo`,
+# `others` omits the point that the target is; `own` has the numbers of these points. `line`: list(x, weights, y,
+# order). x and `at` (NULL: x) are sorted.
 line_sums <- function(line, at, own, loo, control) .Call(ffi_line_moments, line, at, own, loo, control)
 
 # ---- records ----------------------------------------------------------------------------------
 
-# Seconds of a nominal core: list(pairs, coordinates, linear, moments), struct fk_nominal_costs in src/core/costs.h.
+# Returns the speeds and costs of a nominal core, list(pairs, coordinates, linear, moments): struct fk_nominal_costs in
+# src/core/costs.h.
 nominal_costs <- function() .Call(ffi_nominal_costs)
 
-# Where a sum of n sources at m targets in d dimensions would run, as the stats of a sum; an error where it cannot.
+# Returns where a sum of n sources at m targets in d dimensions would run, in the form of `stats`. Fails if it cannot
+# run.
 resolve_control <- function(control, n, m, d, kernel = "gaussian") {
   .Call(ffi_resolve, control, as.double(n), as.double(m), as.double(d), kernel)
 }
 
-# The seconds that it would take there, by the engine's guess, of which constants decide and no clock.
+# Returns the engine's estimate of the seconds for such a sum. It is computed from constants, not measured.
 guessed_seconds <- function(control, n, m, d, kernel = "gaussian") {
   .Call(ffi_guess, control, as.double(n), as.double(m), as.double(d), kernel)
 }
 
-# Is there an engine that can do this with sums in d dimensions: "sums", "logs", "coordinates", "shift", "debiased_loo",
-# "stream" or "normal" (enum fk_operation in src/fk.h)?
+# Does an engine support this operation in d dimensions? `operation`: "sums", "logs", "coordinates", "shift",
+# "debiased_loo", "stream" or "normal" (enum fk_operation in src/fk.h).
 can_do <- function(control, operation, d, kernel) .Call(ffi_can, control, operation, as.double(d), kernel)

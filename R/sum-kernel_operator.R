@@ -1,44 +1,47 @@
-#' A kernel matrix to multiply with, never stored
+#' Kernel matrices as operators
 #'
-#' Prepares the product of a kernel matrix and vectors once, for any number of products: what [kernel_sum()] finds
-#' out about the points at each call, and brings to a GPU, is kept. Iterative solvers, kernel regression and power
-#' iterations are made of such products.
+#' `kernel_operator()` makes an object that multiplies like an `m` x `n` kernel matrix, which is never stored. It
+#' prepares the points once, and copies them to a GPU once, for any number of products. Use it for iterative solvers,
+#' kernel PCA, kernel regression and power iterations, and [kernel_sum()] for a single product.
 #'
 #' @details
-#' The operator stands for the `m` x `n` matrix \eqn{K_{ji} = w_i k_{ji}}{K_ji = w_i k_ji} of the targets `y` and
-#' the sources `x`, with the kernels of [kernel_sum()]. With `op` such an operator:
+#' The operator represents the matrix \eqn{K_{ji} = w_i k_{ji}}{K_ji = w_i k_ji} of the targets `y` and the sources `x`,
+#' with the kernels of [kernel_sum()]. An operator `op` has these methods:
 #'
-#' | | |
+#' | call | result |
 #' |---|---|
-#' | `op %*% v` | the product with an `n` x `r` matrix, or a vector: `m` x `r` |
+#' | `op %*% v` | the product with a vector or `n` x `r` matrix, an `m` x `r` matrix |
 #' | `crossprod(op, u)`, `t(op) %*% u` | the transposed product, `n` x `r` |
 #' | `u %*% op`, `tcrossprod(op, v)` | `t(crossprod(op, t(u)))`, `op %*% t(v)` |
-#' | `t(op)`, `dim(op)` | and `nrow(op)`, `ncol(op)` |
-#' | `rowSums(op)`, `colSums(op)`, `rowMeans(op)`, `colMeans(op)` | one product with ones each |
-#' | `diag(op)` | of a square one |
-#' | `s * op`, `op / s`, `-op` | the operator of the matrix times a number; `s` finite |
-#' | `op[i, j]`, `as.matrix(op)` | numbers of small parts of the matrix, exact in doubles, by the CPU |
-#' | `diagnostics(op)` | what the last product was computed by, and how fast |
+#' | `t(op)`, `dim(op)`, `nrow(op)`, `ncol(op)` | the transposed operator, and the dimensions |
+#' | `rowSums(op)`, `colSums(op)`, `rowMeans(op)`, `colMeans(op)` | by one product with ones |
+#' | `diag(op)` | the diagonal |
+#' | `s * op`, `op / s`, `-op` | the operator of the matrix times a finite number |
+#' | `op[i, j]`, `as.matrix(op)` | elements of the matrix, exact in double precision, computed on the CPU |
+#' | `diagnostics(op)` | how the last product was computed, and how fast |
 #'
-#' Operators are not added: `op %*% v + D %*% v` is the product with their sum. Other functions of matrices take
-#' `as.matrix(op)`, which holds all the numbers.
+#' Operators cannot be added. The product with a sum of two operators is `op %*% v + D %*% v`. For other functions of
+#' matrices use `as.matrix(op)`, which stores all elements.
 #'
-#' Products are exact or to `tol`, by the same engines, with the same promise and the same bits as those of
-#' [kernel_sum()]. The first takes as long as there; later ones use what it has prepared. Points that are their own
-#' targets, `y` left out, are cheaper, and the matrix is symmetric then (but for `weights`).
+#' Products use the engines of [kernel_sum()], and have the same error bounds and the same bits. The first product takes
+#' as long as `kernel_sum()`; later ones reuse what it has prepared. If `y` is not given, the matrix is symmetric
+#' (before `weights`) and products take less time.
 #'
-#' **What is kept** belongs to the operator and goes with it, when R collects it. That is at most `device_memory` bytes
-#' of a GPU and `host_memory` bytes of the machine's memory for all operators and fits together ([flash_control()]),
-#' where those used longest ago give way; [gpu_release()] frees what is on GPUs. An operator that was saved with
-#' [saveRDS()], or that gave way, is prepared again by its next product. In a forked child of a process that has used
-#' CUDA, as of `parallel::mclapply()`, a product on a GPU is an error of class `flashkernel_error_forked`; on the CPU it
-#' works.
+#' @section Memory:
+#' Prepared points are cached in the operator and are freed with it. All operators and fits together cache at most
+#' `device_memory` bytes on a GPU and `host_memory` bytes in the memory of the machine (see [flash_control()]); beyond
+#' this the least recently used cache is evicted. [gpu_release()] frees caches on GPUs. An operator whose cache was
+#' evicted, or that was saved by [saveRDS()], is prepared again by its next product.
+#'
+#' A child of a process that has used CUDA, as in `parallel::mclapply()`, cannot use the GPU: a product there is an
+#' error of class `flashkernel_error_forked`. Products on the CPU work.
 #'
 #' @inheritParams kernel_sum
 #' @param x The `n` source points: a numeric matrix, a data frame of numeric columns, a `float32` matrix of the package
 #'   float, or a vector for one dimension.
-#' @param y The `m` target points, with the columns of `x`. `x` itself where it is left out or `NULL`.
-#' @param weights Non-negative weights of the source points, which multiply the columns, or `NULL`.
+#' @param y The `m` target points, with the columns of `x`. Not given, or `NULL`: the targets are the source points.
+#' @param weights Non-negative weights of the source points, which multiply the columns of the matrix. `NULL` (default):
+#'   ones.
 #' @returns An object of (S4) class `kernel_operator`.
 #' @seealso [kernel_sum()] for a single product, and for points larger than memory.
 #' @importFrom methods is new setClass setMethod show signature
@@ -50,8 +53,17 @@
 #' head(op %*% v)
 #' op[1:3, 1:3]
 #'
-#' # Kernel regression on 30,000 points in 3 dimensions: (K + s^2 I) a = z by conjugate gradients,
-#' # until the residual is a hundredth of z
+#' # kernel PCA: the leading eigenvectors of the centred kernel matrix, by subspace iteration
+#' x <- scale(iris[, 1:4])
+#' K <- kernel_operator(x, bandwidth = 2)
+#' centred <- \(v) scale(v, scale = FALSE)
+#' set.seed(1)
+#' Q <- matrix(rnorm(2 * nrow(x)), ncol = 2)
+#' for (i in 1:50) Q <- qr.Q(qr(centred(K %*% centred(Q))))
+#' plot(Q, col = iris$Species, xlab = "Component 1", ylab = "Component 2")
+#'
+#' # Kernel ridge regression on 30,000 points in 3 dimensions: (K + s^2 I) a = z by conjugate gradients,
+#' # until the norm of the residual is a hundredth of that of z
 #' \donttest{
 #' set.seed(1)
 #' x <- matrix(runif(9e4), ncol = 3)
@@ -69,7 +81,7 @@
 #'   p <- r + sum(r^2) / before * p
 #' }
 #' fitted <- as.vector(op %*% a)
-#' sqrt(mean((fitted - (z - s2 * a))^2)) # what the residual leaves
+#' sqrt(mean((fitted - (z - s2 * a))^2)) # the residual that is left
 #' diagnostics(op)
 #' }
 kernel_operator <- function(x, y = x, bandwidth, kernel = "gaussian", weights = NULL, tol = 1e-6, control = NULL) {
@@ -86,7 +98,7 @@ kernel_operator <- function(x, y = x, bandwidth, kernel = "gaussian", weights = 
   at <- if (!missing(y) && !is.null(y)) check(y, "y", ncol(points), colnames(points), like = "`x`")
   weights <- check_weights(weights, nrow(points))
   L <- as_bandwidth(bandwidth, ncol(points), names = colnames(points))$L
-  # an engine that cannot be had is an error here
+  # fails here if the engine is not available
   resolve_control(run, nrow(points), nrow(if (is.null(at)) points else at), ncol(points), kernel)
   new("kernel_operator",
     sources = sum_sources(points, NULL, L, kernel, new_plan()), at = at,
@@ -95,8 +107,9 @@ kernel_operator <- function(x, y = x, bandwidth, kernel = "gaussian", weights = 
   )
 }
 
-# `sources` and, where they are others, `targets` (NULL: the sources), as sum_sources() has them, each with a plan;
-# `at`: the points of the targets, or NULL; `asked`: of settle_control(); `state$record`: of the last product.
+# Slots: `sources`, and `targets` for the transposed product (NULL: the sources), of sum_sources(), each with a plan;
+# `at`: the points of the targets, or NULL; `asked`: of settle_control(); `state$record`: diagnostics of the last
+# product.
 setClass("kernel_operator", representation(
   sources = "ANY", at = "ANY", targets = "ANY", weights = "ANY", transposed = "logical", asked = "list",
   state = "environment"
@@ -104,13 +117,13 @@ setClass("kernel_operator", representation(
 
 # ---- products ---------------------------------------------------------------------------------
 
-# K v, or K' v for `transposed`, a matrix, of a vector or matrix that the help page calls `arg`; `of`: what it has rows
-# for.
+# Returns K v, or K' v if `transposed`, as a matrix. `v`: a vector or matrix; `arg`: its name on the help page; `of`:
+# what it must have a row for.
 multiply <- function(op, v, transposed, arg = "v", of = "column of `op`") {
   asked <- op@asked
   run <- start_run(asked, "Summing kernels")
   v <- check_coefficients(v, ncol_of(op, transposed), arg, of)
-  # a tolerance is relative to what is summed: weights are a part of it
+  # weights are part of the coefficients, to which the tolerance is relative
   weights <- op@weights
   if (!transposed && !is.null(weights)) v <- v * weights
   sources <- if (transposed && !is.null(op@at)) op@targets else op@sources
@@ -136,7 +149,7 @@ setMethod("%*%", signature("ANY", "kernel_operator"), function(x, y) {
   t(multiply(y, transpose_factor(x, "u", nrow(y), "row"), !y@transposed, "u", "row of `op`"))
 })
 
-# Of a product in which it has a column for each row or column of an operator.
+# Returns the transpose of a factor that must have `n` columns, one per `of` of the operator.
 transpose_factor <- function(x, arg, n, of) {
   if (is.null(dim(x))) return(x)
   if (ncol(x) != n) {
@@ -150,7 +163,7 @@ transpose_factor <- function(x, arg, n, of) {
 #' @aliases crossprod,kernel_operator,ANY-method
 #' @exportMethod crossprod
 setMethod("crossprod", signature("kernel_operator", "ANY"), function(x, y = NULL, ...) {
-  if (missing(y) || is.null(y)) stop_argument("y", "must be given: the product of two operators is none")
+  if (missing(y) || is.null(y)) stop_argument("y", "must be given: a vector or a matrix to multiply with")
   multiply(x, y, !x@transposed, "u", "row of `op`")
 })
 
@@ -159,14 +172,14 @@ setMethod("crossprod", signature("kernel_operator", "ANY"), function(x, y = NULL
 #' @aliases tcrossprod,kernel_operator,ANY-method
 #' @exportMethod tcrossprod
 setMethod("tcrossprod", signature("kernel_operator", "ANY"), function(x, y = NULL, ...) {
-  if (missing(y) || is.null(y)) stop_argument("y", "must be given: the product of two operators is none")
+  if (missing(y) || is.null(y)) stop_argument("y", "must be given: a vector or a matrix to multiply with")
   if (is.null(dim(y))) y <- matrix(y, ncol = 1)
   multiply(x, transpose_factor(y, "v", ncol(x), "column"), x@transposed)
 })
 
-# K'(W (K v + w)) of an operator without weights, W the diagonal matrix of `weights`, in one, as each step of least
-# squares asks for it: for tests and benches of normal_product_of(), which checks nothing. On the CPU and exactly every
-# kernel is computed once where those of 24 rows at a time stay in a processor's cache.
+# Returns K'(W (K v + w)) for an operator without weights, where W is the diagonal matrix of `weights`. It is for tests
+# and benchmarks of normal_product_of(), and checks nothing. Exact products on the CPU compute every kernel once, if the
+# kernels of 24 rows fit in a processor's cache.
 normal_product <- function(op, v, w = NULL, weights = NULL) {
   run <- start_run(op@asked, "Summing kernels")
   flipped <- op@transposed && !is.null(op@at)
@@ -176,7 +189,7 @@ normal_product <- function(op, v, w = NULL, weights = NULL) {
   result$product
 }
 
-# Keeps what diagnostics() tells of the last product. `size`: of targets and sources.
+# Stores the diagnostics of the last product. `size`: numbers of targets and sources.
 record_product <- function(op, result, sources, size, run) {
   of <- list(n = size[2], m = size[1], d = ncol(sources$points))
   op@state$record <- sum_record(c(result, of), sources$kernel, run)
@@ -218,7 +231,7 @@ setMethod("colSums", "kernel_operator", function(x, na.rm = FALSE, dims = 1L) co
 setMethod("rowMeans", "kernel_operator", function(x, na.rm = FALSE, dims = 1L) row_sums(x) / ncol(x))
 setMethod("colMeans", "kernel_operator", function(x, na.rm = FALSE, dims = 1L) column_sums_of(x) / nrow(x))
 
-# A number times an operator is one with other weights.
+# Multiplies the operator by a number, through its weights.
 scale_operator <- function(op, by) {
   check_finite(by, "s")
   op@weights <- by * if (is.null(op@weights)) rep(1, nrow(op@sources$points)) else op@weights
@@ -243,19 +256,21 @@ Summary.kernel_operator <- function(..., na.rm = FALSE) stop_arithmetic(.Generic
 
 stop_arithmetic <- function(name) {
   way <- if (name %in% c("+", "-")) {
-    "add their products, as in op %*% v + D %*% v for (op + D) %*% v"
+    "add the products instead, op %*% v + D %*% v for (op + D) %*% v"
   } else if (name == "sum") {
-    "sum(rowSums(op)) is the sum of its numbers"
+    "sum(rowSums(op)) is the sum of its elements"
   } else {
-    "as.matrix(op) holds its numbers, for all that matrices can do"
+    "as.matrix(op) is an ordinary matrix"
   }
-  problem <- paste0("`", name, "` is not defined for these arguments, a kernel operator: ", way)
+  problem <- paste0("`", name, "` is not defined for a kernel operator with these arguments: ", way)
   stop(new_error("unsupported", problem, user_call()))
 }
 
 #' @export
 `[.kernel_operator` <- function(x, i, j, drop = TRUE) {
-  if (nargs() - (!missing(drop)) != 3) stop_argument("i", "and `j` must both have a place, as in op[i, ] or op[, j]")
+  if (nargs() - (!missing(drop)) != 3) {
+    stop_argument("i", "and `j` must be separated by a comma, as in op[i, ] or op[, j]")
+  }
   size <- dim(x)
   rows <- if (missing(i)) seq_len(size[1]) else pick(i, size[1], "i")
   columns <- if (missing(j)) seq_len(size[2]) else pick(j, size[2], "j")
@@ -276,17 +291,17 @@ pick <- function(index, size, arg) {
   }
   if (is.logical(index) && length(index) > size) stop_argument(arg, "must have no more than ", size, " values")
   chosen <- seq_len(size)[index]
-  if (anyNA(chosen)) stop_argument(arg, "must be within 1 to ", size)
+  if (anyNA(chosen)) stop_argument(arg, "must be from 1 to ", size)
   chosen
 }
 
-# A part of the matrix that is not transposed, with the weights.
+# Returns a part of the untransposed matrix, with weights.
 matrix_part <- function(op, rows, columns) {
   values <- kernel_values(op, rows, columns)
   if (is.null(op@weights)) values else values * rep(op@weights[columns], each = length(rows))
 }
 
-# Kernels at some targets and sources.
+# Returns the kernels of some targets and sources, without weights.
 kernel_values <- function(op, rows, columns) {
   if (length(rows) == 0 || length(columns) == 0) return(matrix(0, length(rows), length(columns)))
   of <- \(points, rows) if (identical(rows, seq_len(nrow(points)))) points else points[rows, , drop = FALSE]
@@ -329,6 +344,6 @@ setMethod("show", "kernel_operator", function(object) {
 #' @export
 diagnostics.kernel_operator <- function(object, ...) {
   check_dots_empty(...)
-  if (is.null(object@state$record)) stop_argument("object", "has computed no product yet")
+  if (is.null(object@state$record)) stop_argument("object", "has computed no product yet: multiply first")
   object@state$record
 }

@@ -1,98 +1,115 @@
 #' Sums of kernels
 #'
-#' Sums of kernels over all source points, at every target: the product of the `m` x `n`
-#' kernel matrix with `b`, which is never stored. Points and results may be larger than memory. For Gaussian
-#' kernels, also the logarithms of sums, and their gradients, the scores.
+#' `kernel_sum()` computes the sum of kernels over all source points, at every target point. This is the product of the
+#' `m` x `n` kernel matrix and a vector or matrix `b`, and the kernel matrix is never stored. Points and results may be
+#' larger than memory. For Gaussian kernels it also returns the logarithms of the sums, or their gradients.
 #'
-#' @details
-#' The result is \eqn{V_{jr} = \sum_i w_i k_{ji} b_{ir}}{V_jr = sum_i w_i k_ji b_ir}. Kernels are functions of
-#' \eqn{r_{ji} = |L^{-1}(y_j - x_i)|}{r_ji = |L^-1 (y_j - x_i)|}, \eqn{H = LL'}{H = L L'} the bandwidth
-#' matrix: distances in units of the bandwidth, where they are 1 at distance 0, not normalised. Or they are functions of
-#' x'y, the product of points in these units, \eqn{L^{-1} x}{L^-1 x} and \eqn{L^{-1} y}{L^-1 y}: with `bandwidth = 1`,
-#' of the points as they are. [kernel_spec()] sets their parameters, which else are `r kernel_parameters()`.
+#' @section Kernels:
+#' The result is \eqn{V_{jr} = \sum_i w_i k_{ji} b_{ir}}{V_jr = sum_i w_i k_ji b_ir}. Let \eqn{H = LL'}{H = L L'} be the
+#' bandwidth matrix. Most kernels are functions of the scaled distance \eqn{r_{ji} = |L^{-1}(y_j - x_i)|}{r_ji =
+#' |L^-1 (y_j - x_i)|}. They are not normalised: their value at distance 0 is 1. The other kernels are functions of x'y,
+#' the inner product of the scaled points \eqn{L^{-1} x}{L^-1 x} and \eqn{L^{-1} y}{L^-1 y}, which are the points
+#' themselves with `bandwidth = 1`. The table also has the names of the kernels in other software.
 #'
 #' `r kernel_formulas()`
 #'
-#' **Logarithms and scores.** With `type = "log"` the result is \eqn{\log \sum_i w_i k_{ji}}{log sum_i w_i k_ji}, right
-#' also where the sum underflows, and with `"score"` its gradient by \eqn{y_j}{y_j}, the score of a KDE. They are for
-#' the Gaussian kernel without `b`, and sum every pair exactly, whatever `tol` and the control's `engine` are.
+#' Some kernels have parameters, with these defaults: `r kernel_parameters()`. [kernel_spec()] sets other values.
 #'
-#' **Engines**, a setting of `control`. `"exact"` sums every pair in \eqn{O(nm(d + r))} for `r` columns of `b` (half
-#' where `y` is left out), to the rounding of `precision`, whatever `tol` is; it passes over blocks of points which a
-#' bound proves too far away to reach the last bit of any sum. In single precision on a GPU, one of several columns may
-#' be off by 5e-5 where but one or two of its terms count. `"fast"` takes time linear in `n + m` and keeps every sum
-#' within `tol`, for the kernels `"gaussian"`, `"cauchy"` and `"imq"` in up to 7 dimensions; for others it is an error
-#' of class `flashkernel_error_unsupported`. `"auto"` takes the one that should finish first. With `tol = 0` that is an
-#' exact one, but for Gaussian sums of many points on the CPU, in double and in up to three dimensions: there the fast
-#' engine serves, too, where it proves an error of at most 1e-12 of \eqn{A_j}{A_j} (see below), which is what is
-#' promised of doubles.
+#' @section Logarithms and scores:
+#' With `type = "log"` the result is \eqn{\log \sum_i w_i k_{ji}}{log sum_i w_i k_ji}, which is correct even where the
+#' sum underflows. With `type = "score"` it is the gradient of this logarithm with respect to \eqn{y_j}{y_j}, the
+#' score of a kernel density estimate. Both need the Gaussian kernel and `b = NULL`. They sum every pair exactly,
+#' whatever `tol` and the engine are.
 #'
-#' **What the tolerance promises** holds at every target, for any points and any `b`: with \eqn{A_j}{A_j} the sum of
-#' \eqn{|b_i| k}{|b_i| k} at target \eqn{j}{j}, the error there is at most `tol` times the largest \eqn{A_j}{A_j} of the
-#' targets asked for, or with `tol_type = "pointwise"` times its own. That is proven, not estimated
-#' (`vignette("exact")` tells how). Where the proof would take longer than the sums of all pairs, these are made.
-#' [diagnostics()] has the bound, `tol_bound`, and the largest error on a sample of targets that is summed exactly,
-#' `tol_achieved`. Both leave out what rounding in double does to the coordinates themselves. The Laplacian and Matern
-#' kernels, which are not smooth at distance 0, and kernels of x'y are summed exactly, the latter always in double
-#' precision.
+#' @section Engines:
+#' The setting `engine` of [flash_control()] selects the algorithm.
 #'
-#' **Points in single precision**, `float32` matrices of the package float, take half the memory: they are summed as
-#' they are, with the numbers that their copy in double precision would give. Other functions of this package make that
-#' copy.
+#' | engine | time, for `r` columns of `b` | error |
+#' |---|---|---|
+#' | `"exact"` | \eqn{O(nm(d + r))}{O(n m (d + r))}, half of it without `y` | rounding in `precision` |
+#' | `"fast"` | linear in `n + m` | at most `tol` |
+#' | `"auto"` (default) | the one that should finish first | at most `tol` |
 #'
-#' **Points larger than memory.** `x`, `y` and `b` may be `big.matrix` objects of the package bigmemory, of which
-#' `chunk_rows` rows at a time are in memory. `x` may also be a function without arguments: each call returns the next
-#' chunk of sources, a matrix (or data frame, or vector for one dimension) or `list(x =, b =)` with their coefficients,
-#' and after the last `NULL`. Chunks may have different numbers of rows. `b` and `weights`, where they are arguments, go
-#' by the order of the rows in all chunks together. A function is read once, so `y` has to be given.
+#' The exact engine skips blocks of points that provably cannot change the last bit of any sum. In single precision
+#' on a GPU, a sum to which only one or two terms contribute may be off by 5e-5 if `b` has several columns.
 #'
-#' Gaussian sums with `tol_type = "global"` use one grid for all chunks on the CPU, where a sample of the points (of a
-#' function the first chunk) says that this is fastest. That takes time linear in `n + m` and the memory of the grid and
-#' a chunk, and `tol` is the error of all chunks together. Every row is read once, but targets in a `big.matrix` in more
-#' than 3 dimensions twice. Where the grid cannot keep the tolerance, tables are summed as below; what a function has
-#' yielded is lost then, which is an error of class `flashkernel_error_unsupported`.
+#' The fast engine is for the kernels `"gaussian"`, `"cauchy"` and `"imq"` in up to 7 dimensions. Requesting it for
+#' other kernels is an error of class `flashkernel_error_unsupported`. The Laplacian and Matern kernels, which are not
+#' smooth at distance 0, and the kernels of x'y are always summed exactly, the latter in double precision.
 #'
-#' Otherwise every chunk is summed with each piece of the targets, or of a function with all of them, whose sums are
-#' then in memory meanwhile. The fast engine takes each of k chunks to `tol / k`, and those of a function, whose number
-#' is not known, to `tol / 64`: `tol` holds then for 64 chunks of any kind, and for any number that are alike. Either
-#' way the result is the same for any number of threads, and that of all points in one matrix but for rounding and
-#' `tol`.
+#' With `tol = 0`, `"auto"` uses an exact engine, with one exception: for Gaussian sums of many points on the CPU, in
+#' double precision and up to three dimensions, it may use the fast engine if this proves an error of at most 1e-12
+#' of \eqn{A_j}{A_j} (below), which is the accuracy promised for double precision.
 #'
-#' @param x The `n` source points: a numeric matrix, a data frame of numeric columns, a `float32` matrix
-#'   of the package float, a vector for one dimension, a `big.matrix`, or a function that yields chunks.
-#' @param y The `m` target points, with the columns of `x`: any of these but a function. `x` itself
-#'   where it is left out or `NULL`.
-#' @param b Coefficients: a vector of length `n`, an `n` x `r` matrix or `big.matrix`. `NULL`: ones, or
-#'   those that the chunks of `x` bring along.
-#' @param bandwidth The length scale in units of the points: one for all columns, one for each, or a
-#'   `d` x `d` **matrix of squares** \eqn{H} (for the Gaussian kernel: one kernel sd, `d` of them or
-#'   the variance matrix). Matched by name where it and the columns have names.
-#' @param kernel Which kernel, by its name in the table above, or with parameters of [kernel_spec()].
-#' @param type `"sum"`, the sums; `"log"`, their logarithms; or `"score"`, the gradients of these.
-#' @param tol Largest error of sums, relative to the largest of all targets' sums of absolute terms
-#'   \eqn{\sum_i |w_i b_{ir}| k(r_{ji})}{sum_i |w_i b_ir| k(r_ji)}, or with `tol_type = "pointwise"` in `control`, to
-#'   each target's own; 0: none but rounding. A `tol` that is given counts before that of `control`.
-#' @param weights Non-negative weights of the source points, or `NULL`.
-#' @param out Where the sums go: `NULL`, they are returned; an `m` x `r` `big.matrix` of type double or
-#'   float, they are written there; or a function of `rows`, the numbers of some targets, and `values`,
-#'   their sums (a vector or a matrix as `b` is), called for one range of targets after the other.
-#' @param chunk_rows Rows of a `big.matrix` in memory at a time. `NULL`: as many as take 128 MB,
-#'   or the bytes of the option `flashkernel.chunk_bytes`.
-#' @param control Where and how: `NULL`, a [flash_control()], or a list of its settings, such as `engine`, `precision`
-#'   and `tol_type`.
-#' @returns A vector of length `m` where `b` is a vector or `NULL`, else an `m` x `r` matrix with
-#'   the column names of `b`; with `type = "score"` an `m` x `d` matrix with the columns of `x`, in inverse units of
-#'   them. [diagnostics()] of it tells what was computed where and how fast; with `out` that
-#'   record itself is returned, invisibly.
+#' @section Tolerance:
+#' Let \eqn{A_j}{A_j} be the sum of \eqn{|b_i| k}{|b_i| k} at target \eqn{j}{j}. The error at each target is at most
+#' `tol` times the largest \eqn{A_j}{A_j} of all targets, or with `tol_type = "pointwise"` times its own
+#' \eqn{A_j}{A_j}. This holds for any points and any `b`. It is proven, not estimated: `vignette("exact")` explains
+#' how. If the proof would take longer than summing all pairs, all pairs are summed.
+#'
+#' [diagnostics()] reports the proven bound, `tol_bound`, and the largest error at a sample of targets that is also
+#' summed exactly, `tol_achieved`. Neither includes the rounding of the coordinates themselves.
+#'
+#' @section Points larger than memory:
+#' `x`, `y` and `b` may be `big.matrix` objects of the package bigmemory. `chunk_rows` of their rows are in memory at
+#' a time. `x` may also be a function without arguments. Each call returns the next chunk of sources: a matrix, a data
+#' frame, a vector for one dimension, or `list(x =, b =)` with the chunk's coefficients. After the last chunk it
+#' returns `NULL`. Chunks may have different numbers of rows. The arguments `b` and `weights` follow the order of the
+#' rows in all chunks together. A function is read only once, so `y` must be given.
+#'
+#' Gaussian sums on the CPU with `tol_type = "global"` use one grid for all chunks, if a sample of the points (the first
+#' chunk, for a function) suggests that this is fastest. This takes time linear in `n + m`, and memory for the grid and
+#' one chunk. `tol` bounds the error of all chunks together. Every row is read once, except that targets in a
+#' `big.matrix` in more than 3 dimensions are read twice. If the grid cannot keep the tolerance, a table is summed as
+#' in the next paragraph. The chunks of a function cannot be read again: this is an error of class
+#' `flashkernel_error_unsupported`.
+#'
+#' Otherwise each chunk is summed at one block of targets after the other. A function is summed at all targets at once,
+#' so all sums must fit in memory. The fast engine sums each of k chunks to a tolerance of `tol / k`. The number of
+#' chunks of a function is not known, so each is summed to `tol / 64`: `tol` then holds for up to 64 chunks, and for any
+#' number of chunks that are alike. The result is the same for any number of threads. It differs from that of all points
+#' in one matrix by rounding and `tol` only.
+#'
+#' Points in single precision, `float32` matrices of the package float, take half the memory here. The result equals
+#' that of their copy in double precision, which other functions of this package make.
+#'
+#' @param x The `n` source points: a numeric matrix, a data frame of numeric columns, a `float32` matrix of the package
+#'   float, a vector for one dimension, a `big.matrix`, or a function that returns chunks.
+#' @param y The `m` target points, with the columns of `x`, of any of these types except a function. `NULL` (default):
+#'   the targets are the source points.
+#' @param b Coefficients: a vector of length `n`, or an `n` x `r` matrix or `big.matrix`. `NULL` (default): ones, or the
+#'   coefficients in the chunks of `x`.
+#' @param bandwidth The length scale, in units of the points: one number for all columns, one for each column, or a
+#'   `d` x `d` **matrix of squares** \eqn{H}. For the Gaussian kernel these are standard deviations or the variance
+#'   matrix. Names, if given, are matched to the columns.
+#' @param kernel `"gaussian"` (default), another name in the table of [kernel_sum()], or the result of [kernel_spec()].
+#' @param type `"sum"` (default), `"log"` for the logarithms of the sums, or `"score"` for the gradients of these.
+#' @param tol Error tolerance of the sums, a number >= 0. With 0 only rounding remains. See section
+#'   Tolerance of [kernel_sum()]. This argument overrides the `tol` of `control`.
+#' @param weights Non-negative weights of the source points. `NULL` (default): equal weights of 1.
+#' @param out Where to write the sums. `NULL` (default): they are returned. An `m` x `r` `big.matrix` of type double or
+#'   float: they are written to it. A function of `rows` (numbers of some targets) and `values` (their sums, a vector
+#'   or matrix like `b`): it is called for one range of targets after the other.
+#' @param chunk_rows Rows of a `big.matrix` in memory at a time. `NULL` (default): as many as take 128 MB, or the bytes
+#'   of the option `flashkernel.chunk_bytes`.
+#' @param control A [flash_control()], or a list of some of its settings, such as `engine`, `precision` and `tol_type`.
+#'   `NULL` (default): the defaults.
+#' @returns A vector of length `m` if `b` is a vector or `NULL`. Otherwise an `m` x `r` matrix with the column names of
+#'   `b`. With `type = "score"` an `m` x `d` matrix with the columns of `x`, in inverse units of these. [diagnostics()]
+#'   of the result reports what was computed where and how fast. With `out`, this report is returned invisibly.
 #' @references Rasmussen, C. E. and Williams, C. K. I. (2006) *Gaussian Processes for Machine
-#'   Learning*. MIT Press. Chapter 4 has the kernels.
-#' @seealso [kernel_operator()] for many products of the same matrix.
+#'   Learning*. MIT Press. Chapter 4 describes the kernels.
+#' @seealso [kernel_operator()] for many products with the same matrix.
 #' @export
 #' @examples
+#' # the sum of Gaussian kernels at every point: how many other points are near?
+#' near <- kernel_sum(faithful, bandwidth = c(0.3, 5))
+#' plot(faithful, cex = near / max(near))
+#' diagnostics(near)
+#'
 #' x <- as.matrix(iris[, 1:4])
 #' sums <- kernel_sum(x, b = iris$Petal.Length, bandwidth = 0.5, kernel = "matern32")
 #' head(sums)
-#' diagnostics(sums)
 #'
 #' # sources in chunks of 50 rows
 #' first <- 1
@@ -149,11 +166,11 @@ log_or_score <- function(x, y, bandwidth, weights, kernel, type, run) {
   keep_record(if (type == "log") found$log_abs else found$score, record)
 }
 
-# Sources, targets and coefficients as the user gave them, checked: list(sources, at, b).
+# Checks the user's sources, targets and coefficients and returns list(sources, at, b).
 check_sums <- function(x, y, b, bandwidth, weights, kernel = "gaussian") {
   once <- is.function(x)
   if (!once) x <- check_table(x, "x")
-  if (once && is.null(y)) stop_argument("y", "must be given where `x` is a function")
+  if (once && is.null(y)) stop_argument("y", "must be given if `x` is a function")
   if (!is.null(y)) {
     y <- if (once) check_table(y, "y") else check_table(y, "y", ncol(x), colnames(x))
   }
@@ -165,8 +182,8 @@ check_sums <- function(x, y, b, bandwidth, weights, kernel = "gaussian") {
   list(sources = sum_sources(x, weights, L, kernel), at = y, b = b)
 }
 
-# An n x r double matrix, a big.matrix, or a vector, which is not copied where it is plain; n is NA where it is not
-# known.
+# Returns coefficients as an n x r double matrix, a big.matrix, or a vector, which is not copied if it has no
+# attributes. `n` is NA if it is not known.
 check_coefficients <- function(b, n, arg = "b", of = "row of `x`") {
   if (is_float32(b)) b <- if (is.matrix(b@Data)) as_points(b, arg) else as.vector(as_points(b, arg))
   is_plain <- is.double(b) && is.null(attributes(b)) && length(b) > 0

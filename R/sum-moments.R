@@ -1,16 +1,18 @@
-# Moments of the pairs of points, by one pass over all pairs or by the engines: what criteria of bandwidths have their
-# values and gradients of. H = L L', u_ij = L^-1 (x_i - x_j), q = |u_ij|^2, k = exp(-q / 2), and f the polynomial
-# `factor` of q / 2.
+# Moments of pairs of points, for the values and gradients of bandwidth criteria. They are computed by one pass over all
+# pairs, or by the engines. Notation: H = L L', u_ij = L^-1 (x_i - x_j), q = |u_ij|^2, k = exp(-q / 2), and f is the
+# polynomial `factor` in q / 2.
 
-# list(S, M, S_wide, M_wide, fourth, stats):
+# Returns list(S, M, S_wide, M_wide, fourth, stats):
 #   S_i = sum_{j != i} w_j f(q / 2) k                                n numbers
 #   M = sum_i r_i sum_{j != i} w_j (f - f')(q / 2) k u u'            NULL, d numbers, or a symmetric d x d matrix
-# with r_i = row_weights_i, or row_weights_i / (S_i + floor_i) where `ratio`. Where all terms of S_i underflow it is 0,
-# and r_i is 0 where the floor is, too. `wide`: NULL, or n weights: S_wide and M_wide are the same of the kernel of 2 H,
-# exp(-q / 4), and of u / sqrt(2), with these for r_i, at half the cost of another call; not with a factor. `moments`
-# "order4": also `fourth`, sum_i r_i sum_j w_j (f - f') k u_a u_b u_c u_d, a symmetric array of d^4.
+# with r_i = row_weights_i, or with `ratio` r_i = row_weights_i / (S_i + floor_i). S_i is 0 if all its terms underflow;
+# r_i is 0 if the floor is 0, too.
 #
-# Exact, on the CPU, in double, the same bits for any number of threads.
+# `wide`: NULL, or n weights. S_wide and M_wide are S and M for the kernel of 2 H, exp(-q / 4), and for u / sqrt(2),
+# with these weights as r_i. They cost half as much as another call, and are not available with a factor. `moments`
+# "order4": also `fourth`, sum_i r_i sum_j w_j (f - f') k u_a u_b u_c u_d, a symmetric array of d^4 numbers.
+#
+# Sums are exact, on the CPU and in double precision, and have the same bits for any number of threads.
 pair_moments <- function(x, L, weights = NULL, row_weights = NULL, floor = NULL,
                          moments = "none", ratio = FALSE, wide = NULL,
                          factor = PLAIN_FACTOR, run) {
@@ -28,13 +30,14 @@ pair_moments <- function(x, L, weights = NULL, row_weights = NULL, floor = NULL,
   found
 }
 
-# list(S, stats): S of pair_moments() for each of `powers` of the kernel, which are those of the bandwidths H / power, in
-# a matrix with a column for each. Powers that are small multiples of each other cost little (src/cpu/loops/scales.h).
+# Returns list(S, stats): S of pair_moments() for each power of the kernel, which is the kernel of bandwidth H / power,
+# in a matrix with a column for each. Powers that are small multiples of each other cost little
+# (src/cpu/loops/scales.h).
 pair_scales <- function(x, L, powers, weights = NULL, factor = PLAIN_FACTOR, run) {
   .Call(ffi_pair_scales, list(x = x, L = L, weights = weights, factor = factor), as.double(powers), run)
 }
 
-# Of the lower triangle, row by row.
+# Returns the symmetric matrix with this lower triangle, given row by row.
 symmetric_matrix <- function(lower, d) {
   matrix <- matrix(0, d, d)
   matrix[upper.tri(matrix, diag = TRUE)] <- lower
@@ -42,8 +45,8 @@ symmetric_matrix <- function(lower, d) {
   matrix
 }
 
-# Numbers in the order of struct fk_moments_task (src/cpu/loops/moments.h): each is b <= a <= e <= c of the coordinates
-# a, b, c, e.
+# Returns the symmetric array of d^4 numbers. `numbers` are in the order of struct fk_moments_task
+# (src/cpu/loops/moments.h): for coordinates b <= a <= e <= c.
 symmetric_fourth <- function(numbers, d) {
   sorted <- do.call(rbind, lapply(seq_len(d), function(a) {
     after <- do.call(rbind, lapply(a:d, \(c) cbind(a:c, c)))
@@ -57,8 +60,8 @@ symmetric_fourth <- function(numbers, d) {
 
 # ---- by the engines -----------------------------------------------------------------------------
 
-# As pair_moments(), without "order4", by one pass over all pairs or by the engines, whichever takes less time. A
-# tolerance is too loose for M, see differs_by_tolerance().
+# pair_moments() without "order4", by one pass over all pairs or by the engines, whichever takes less time. A tolerance
+# is too large an error for M: see differs_by_tolerance().
 moments_of <- function(x, L, weights, row_weights, floor, moments, ratio, wide, factor, run) {
   can <- moments == "none" || identical(factor, PLAIN_FACTOR)
   engines <- can && prefers_engines(nrow(x), ncol(x), moments, !is.null(wide), run)
@@ -66,20 +69,21 @@ moments_of <- function(x, L, weights, row_weights, floor, moments, ratio, wide, 
   how(x, L, weights, row_weights, floor, moments, ratio, wide, factor, run = run)
 }
 
-# The CPU's exact engine meets every pair once, but for M it takes two passes, of d + 1 columns (bench/NOTES.md).
+# The exact engine on the CPU computes every pair once, but for M it takes two passes, of d + 1 columns
+# (bench/NOTES.md).
 prefers_engines <- function(n, d, moments, wide, run) {
   resolved <- resolve_control(run, n, n, d)
   if (resolved$backend == "cuda" || resolved$engine == "fast") return(TRUE)
   switch(moments, none = n >= 2000 && !wide, diagonal = FALSE, full = d >= 6)
 }
 
-# Many bandwidths take less time by one pass: on the CPU, where no fast sums are faster still.
+# Is one pass faster for many bandwidths? It is on the CPU, unless the fast engine is used.
 prefers_scales <- function(n, d, run) {
   resolved <- resolve_control(run, n, n, d)
   resolved$backend == "cpu" && resolved$engine == "exact"
 }
 
-# Would the sums have the error of a tolerance?
+# Would the engine use the tolerance?
 differs_by_tolerance <- function(n, d, run) run$tol > 0 && resolve_control(run, n, n, d)$engine == "fast"
 
 engine_moments <- function(x, L, weights, row_weights, floor, moments, ratio, wide, factor, run) {
@@ -93,7 +97,7 @@ engine_moments <- function(x, L, weights, row_weights, floor, moments, ratio, wi
   c(near, list(S_wide = far$S, M_wide = far$M))
 }
 
-# NULL where M would have few digits, and another pass costs little.
+# Returns S and M for one bandwidth, or NULL if M would lose digits and pair_moments() costs little.
 engine_side <- function(x, L, weights, row_weights, floor, moments, ratio, factor, run) {
   sources <- sum_sources(x, weights, L, plan = new_plan())
   sums <- log_sum(sources, NULL, factor, TRUE, run)
@@ -115,15 +119,15 @@ engine_side <- function(x, L, weights, row_weights, floor, moments, ratio, facto
   list(S = S, M = M, stats = add_stats(sums$stats, second$stats))
 }
 
-# The error of M that comes from a point's own terms, which cancel: they have the size of r |y|^2, kernels an error of
-# |y|^2 units. By a ratio r is large for rows that are nearly alone.
+# Returns the error of M from the points' own terms, which cancel. They have the size r |y|^2, and kernels have an error
+# of |y|^2 units in the last place. With `ratio`, r is large for rows with few neighbours.
 cancels <- function(Y, sources, r, S) {
   w <- if (is.null(sources$weights)) 1 else sources$weights
   .Machine$double.eps * sum(r * (S + w) * rowSums(Y^2)^2)
 }
 
-# With y = L^-1 x, whitened, sum_ij r_i w_j k_ij (y_i - y_j)(y_i - y_j)' by sums of d + 1 columns; a point's own term
-# is 0. In doubles, for what cancels.
+# Returns M, sum_ij r_i w_j k_ij (y_i - y_j)(y_i - y_j)' with the whitened points y = L^-1 x, by sums of d + 1 columns.
+# A point's own term is 0. Sums are in double precision, because terms cancel.
 second_moments <- function(sources, Y, S, r, run) {
   run <- replace(run, c("tol", "precision"), list(0, "double"))
   d <- ncol(Y)
@@ -134,9 +138,9 @@ second_moments <- function(sources, Y, S, r, run) {
   list(M = unname(M), stats = sums$stats)
 }
 
-# The same by scores: y_j y_j' - y_j y_i' - ... falls into sums of differences, - sum_i r_i y_i s_i' - sum_j w_j y_j t_j'
-# with s_i = sum_j w_j k (y_j - y_i) and t_j = sum_i r_i k (y_i - y_j). Nothing as large as |y|^2 cancels, so that
-# single precision will do, and tensor cores take a second where doubles of d + 1 columns take ten.
+# Returns M by scores, as - sum_i r_i y_i s_i' - sum_j w_j y_j t_j' with s_i = sum_j w_j k (y_j - y_i) and t_j = sum_i
+# r_i k (y_i - y_j). No terms of the size |y|^2 cancel, so single precision suffices. Tensor cores take a tenth of the
+# time of second_moments().
 moments_by_scores <- function(sources, Y, S, r, run) {
   w <- if (is.null(sources$weights)) 1 else sources$weights
   there <- shift_sums(sources, S, run)
@@ -147,7 +151,7 @@ moments_by_scores <- function(sources, Y, S, r, run) {
   list(M = unname(M + t(M)) / 2, stats = add_stats(add_stats(there$stats, sums$stats), here$stats))
 }
 
-# list(sums, stats): sum_{j != i} w_j k_ij (y_j - y_i), n x d, of points whose sums of w_j k_ij are S.
+# Returns list(sums, stats): sum_{j != i} w_j k_ij (y_j - y_i), n x d. `S`: the sums of w_j k_ij.
 shift_sums <- function(sources, S, run) {
   found <- score_sum(sources, NULL, PLAIN_FACTOR, TRUE, NULL, run)
   sums <- S * found$score %*% sources$L

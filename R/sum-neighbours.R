@@ -1,7 +1,8 @@
 # Distances to neighbours.
 
-# To the k-th nearest of the other points of `data`, where H = L L' is the identity; k NULL: the root of their number.
-# They are positive, as their logarithms are wanted: among more than k equal points the smallest that is elsewhere.
+# Returns the distance of each point of `data` to its k-th nearest other point, in units in which H = L L' is the
+# identity. k NULL: the square root of the number of points. Callers take logarithms, so a distance of 0 is replaced
+# by the smallest positive one.
 neighbour_distances <- function(data, L, k, run) {
   u <- whitened_columns(data$x, L)
   distances <- kth_distances(u, NULL, neighbour_rank(k, ncol(u)), run)
@@ -11,5 +12,6 @@ neighbour_distances <- function(data, L, k, run) {
 
 neighbour_rank <- function(k, n) min(if (is.null(k)) round(sqrt(n)) else k, n - 1)
 
-# To the k-th nearest of `points` from each of `at`, or (NULL) from each of them to the others; a column for each.
+# Returns the distance from each of `at` to the k-th nearest of `points`, or for `at` NULL from each of `points` to the
+# k-th nearest other one. Points are columns.
 kth_distances <- function(points, at, k, run) .Call(ffi_neighbour_distances, points, at, as.double(k), run)

@@ -1,24 +1,26 @@
-# Sums over groups. Groups are data: which sources, at which targets, times what. Each is summed by the same verb as
-# all of them, on sources of a simpler class, so groups may be within groups. Here is what they have in common: a
-# tolerance is split among sums that are added, points are left out of their own sums, results are merged or put in
-# their places, and stats and the progress are those of one computation.
+# Sums over groups of sources. A group describes which sources are summed at which targets, and a scale. It is summed by
+# the same function as the whole, on sources of a simpler class, so groups may be nested. This file splits the tolerance
+# among sums that are added, omits points from their own sums, merges results or puts them in their rows, and reports
+# stats and progress as for one computation.
 #
-# groups_of() makes of grouped sources a list(adds, work, m, d, group):
-# - adds: do the groups add up, at all of the m targets? Else each is of targets of its own;
-# - work: the share of the whole that each group takes;
-# - group(i): NULL where there is nothing to sum, or list(sources, y, targets, own, loo, log_height) of a group.
-#   y: its targets, a matrix; NULL: its sources themselves. targets: their numbers among all m, where `adds` is FALSE.
-#   own, where points are left out: list(of, at), the numbers among the sources of those targets that are sources, and
-#   the numbers of these targets, each NULL for all. loo: are the sources able to leave points out of their sums at y?
-#   log_height (NULL: 0): of what its sums are multiplied by.
+# groups_of() returns for grouped sources a list(adds, work, m, d, group):
+# - adds: do the sums of the groups add up at all m targets? Otherwise each group has its own targets;
+# - work: the share of each group in the work;
+# - group(i): NULL if there is nothing to sum, or a list(sources, y, targets, own, loo, log_height):
+#   - y: the targets, a matrix, or NULL for the sources;
+#   - targets: the numbers of the targets among all m, if `adds` is FALSE;
+#   - own, for leave-one-out sums: list(of, at), the numbers among the sources of the targets that are sources, and the
+#     numbers of these targets; NULL means all;
+#   - loo: do the sources omit points from their own sums at y?
+#   - log_height: the logarithm of a number that multiplies the sums (NULL: 0).
 groups_of <- function(sources, at, loo, control) UseMethod("groups_of")
 
-# A verb of sums: a function(sources, at, loo, control) of list(log_abs, negative, score, stats), as `merged` with all
-# that it takes to merge parts, and as `alone` without.
+# Makes a list of two functions(sources, at, loo, control) that return list(log_abs, negative, score, stats). The result
+# of `merged` has all elements that merge_parts() needs; `alone` may omit some.
 log_verb <- function(factor) same_verb(\(sources, at, loo, control) log_sum(sources, at, factor, loo, control))
 same_verb <- function(sum) list(merged = sum, alone = sum)
 
-# Scores of parts are merged by the sums.
+# Scores of parts are merged with the sums as weights, so `merged` needs both.
 score_verb <- function(factor, names) {
   list(
     merged = \(sources, at, loo, control) score_and_log(sources, at, factor, loo, names, control),
@@ -70,7 +72,7 @@ sum_over <- function(sources, at, loo, control, verb) {
   seen(total, groups$m, groups$d)
 }
 
-# NULL: no source has any weight there.
+# Sums one group. Returns NULL if no source has weight.
 sum_group <- function(group, loo, control, verb) {
   if (is_weightless(group$sources)) return(NULL)
   if (!loo || is.null(group$y) || isTRUE(group$loo)) return(verb(group$sources, group$y, loo, control))
@@ -88,8 +90,8 @@ sum_group <- function(group, loo, control, verb) {
   put_rows(put_rows(list(), found, own$at, nrow(y)), rest, others, nrow(y))
 }
 
-# At the sources `rows`, `y` as targets, each left out of its own sum: by those among themselves, and all others. NULL:
-# there are none.
+# Leave-one-out sums at the sources `rows`, whose targets are `y`: the sums over the other sources of `rows`, merged
+# with those over all remaining sources. Returns NULL if there are no other sources.
 left_out <- function(sources, rows, y, control, verb) {
   if (length(rows) == nrow(sources$points)) return(verb(sources, NULL, TRUE, control))
   own <- some_sources(sources, rows)
@@ -104,13 +106,13 @@ left_out <- function(sources, rows, y, control, verb) {
 
 # ---- results ----------------------------------------------------------------------------------
 
-# What was found at m targets; NULL: no terms anywhere.
+# Returns the result at m targets. `part` is NULL if there were no terms at any target.
 seen <- function(part, m, d) {
   if (is.null(part)) list(log_abs = rep(-Inf, m), score = matrix(NaN, m, d), empty = TRUE) else part
 }
 terms_of <- function(part) if (!isTRUE(part$empty)) part
 
-# The results at the targets `rows`, in their places among those at all m.
+# Writes the results `part` of the targets `rows` into the results `total` of all m targets.
 put_rows <- function(total, part, rows, m) {
   for (name in c("log_abs", "negative")) {
     value <- part[[name]]
@@ -130,14 +132,14 @@ put_rows <- function(total, part, rows, m) {
   total
 }
 
-# Logarithms of sums add up; scores are means, by these sums.
+# Adds two parts of sums that are given by their logarithms. Scores are averaged with the sums as weights.
 merge_parts <- function(a, b, control) {
   top <- pmax(a$log_abs, b$log_abs)
   share_a <- signed_share(a, top)
   share_b <- signed_share(b, top)
   sum <- share_a + share_b
   weigh <- function(share, score) {
-    score[share == 0, ] <- 0 # a part without other points has none
+    score[share == 0, ] <- 0 # the score of a part without other points is NaN
     share * score
   }
   list(
@@ -147,10 +149,10 @@ merge_parts <- function(a, b, control) {
   )
 }
 
-# The same where a part may have no terms, and is NULL.
+# Merges two parts, either of which may be NULL for no terms.
 merge_some <- function(a, b, control) if (is.null(a)) b else if (is.null(b)) a else merge_parts(a, b, control)
 
-# exp(log_abs - top) with its sign; 0 where both are.
+# Returns exp(log_abs - top) with the sign of the sum, and 0 where top is -Inf.
 signed_share <- function(part, top) {
   share <- exp(part$log_abs - top)
   share[top == -Inf] <- 0
@@ -160,13 +162,14 @@ signed_share <- function(part, top) {
 
 # ---- to a tolerance ---------------------------------------------------------------------------
 
-# May sums to a tolerance stand for these? Their logarithms are right where they are not small beside the largest.
+# May logarithms of sums with a tolerance replace log_sum()? They are accurate where a sum is not small relative to the
+# largest.
 goes_by_sums <- function(factor, loo, control) {
   !loo && control$tol > 0 && control$tol_type == "global" && identical(factor, PLAIN_FACTOR)
 }
 
-# As log_sum() of plain kernels. Of what a global tolerance, or a double, does not tell from 0, the logarithm is no more
-# than noise, or -Inf.
+# log_sum() of plain kernels by sums with a tolerance. The logarithm of a sum below the tolerance, or below the range of
+# a double, is noise or -Inf.
 plain_log_sum <- function(sources, at, control) UseMethod("plain_log_sum")
 
 #' @export

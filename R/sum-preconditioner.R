@@ -1,18 +1,17 @@
-# Matrices of kernels as numbers, and the preconditioner that is made of them: T'T = K + jitter, A'A = scale T W T' +
-# lambda I, both in one m x m matrix on the host or on a GPU (src/core/preconditioner.h). All of its .Call()s stand
-# here.
+# Kernel matrices, and preconditioners made from them: T'T = K + jitter, A'A = scale T W T' + lambda I. Both factors
+# share one m x m matrix on the host or on a GPU (src/core/preconditioner.h). All .Call()s for them are in this file.
 
-# The matrix of kernels in double, exact to rounding: rows `at` (a checked matrix; NULL: the sources themselves),
-# columns the sources.
+# Returns the kernel matrix in double precision, exact up to rounding. Its rows are `at` (a checked matrix; NULL: the
+# sources) and its columns the sources.
 kernel_matrix_of <- function(sources, at, run) .Call(ffi_kernel_matrix, sources, at, run)
 
-# T of `K`: sources (of sum_sources(), their points the centres) or a symmetric matrix, with `diagonal` (a number, or
-# one for each centre) added, and `jitter` times m times the mean of the diagonal. Where there is no such factor, 100
-# times the jitter is tried, up to MOST_JITTER; `jitter` NULL: none, and no second try. An error of class
-# flashkernel_error_singular where nothing helps.
+# Factors T'T = K + diagonal + jitter * m * mean(diagonal of K). `K`: sources whose points are the centres, or a
+# symmetric matrix; `diagonal`: a number, or one for each centre. If the matrix is not positive definite, 100 times the
+# jitter is tried, up to MOST_JITTER, and then an error of class flashkernel_error_singular is raised. `jitter` NULL:
+# none, and no second try.
 #
-# A list: `jitter` that was taken and the factorisations it took (`steps`), `bytes` on `backend`, `seconds`. Its memory
-# goes with the object, when R collects it, or by free_preconditioner().
+# Returns a list with the `jitter` used, the number of factorisations (`steps`), `bytes` on `backend`, and `seconds`.
+# Its memory is freed with the object, or by free_preconditioner().
 new_preconditioner <- function(K, run, jitter = NULL, diagonal = 0) {
   m <- nrow(if (is.matrix(K)) K else K$points)
   bytes <- 8 * m * (m + 1)
@@ -24,8 +23,8 @@ new_preconditioner <- function(K, run, jitter = NULL, diagonal = 0) {
   structure(c(made, list(m = m, seconds = seconds)), class = "preconditioner")
 }
 
-# Bytes of factors that stay on GPUs, roughly; larger ones lie in the machine's memory. Few `bytes` are not worth asking
-# all GPUs of it.
+# Returns roughly the bytes of factors that fit on the GPUs; larger ones are in host memory. For few `bytes` the GPUs
+# are not queried.
 gpu_room <- function(run, bytes) {
   if (run$backend == "cpu" || !backend_info()$cuda_built) return(0)
   if (bytes < 1e9 && is.null(run$gpu_memory_limit)) return(Inf)
@@ -34,22 +33,23 @@ gpu_room <- function(run, bytes) {
   0.85 * sum(pmin(each[used + 1L], c(run$gpu_memory_limit, Inf)[1]), na.rm = TRUE)
 }
 
-# Beyond it, the jitter would change the fit more than a smaller bandwidth does.
+# A larger jitter would change the fit more than a smaller bandwidth would.
 MOST_JITTER <- 1e-6
 
-# A of it, in place, for weights of the centres (NULL: ones); again for others, as T stays.
+# Computes the factor A in place, for weights of the centres (NULL: ones). It may be called again with other weights,
+# because T is not changed.
 precondition <- function(P, weights = NULL, scale = 1 / P$m, lambda, progress = NULL) {
   if (!is.null(weights)) weights <- as.double(weights)
   .Call(ffi_precondition, P$handle, weights, as.double(scale), as.double(lambda), progress)
   invisible(P)
 }
 
-# Products with the factors and solves, in the order of their codes in C.
+# Products and solves with the factors, in the order of their codes in C.
 FACTOR_STEPS <- c("T", "T^-1", "T'", "T^-T", "A", "A^-1", "A'", "A^-T")
 
-# v, an m x t matrix or a vector, after all `steps` of FACTOR_STEPS, the first one done first: a matrix.
+# Applies `steps` of FACTOR_STEPS, in this order, to v, an m x t matrix or a vector. Returns a matrix.
 apply_factors <- function(P, v, steps) {
-  # some hundred calls of a small fit
+  # a small fit makes some hundred calls, so no copy if none is needed
   if (!is.matrix(v) || !is.double(v)) {
     v <- as.matrix(v)
     storage.mode(v) <- "double"
@@ -57,10 +57,10 @@ apply_factors <- function(P, v, steps) {
   .Call(ffi_apply_factors, P$handle, v, match(steps, FACTOR_STEPS) - 1L)
 }
 
-# The logarithm of the determinant of T'T or A'A.
+# Returns the logarithm of the determinant of T'T or A'A.
 log_det <- function(P, which = "T") 2 * sum(log(factor_numbers(P, which, FALSE)))
 
-# The whole of it, or its diagonal.
+# Returns a factor as a matrix, or its diagonal.
 factor_numbers <- function(P, which, whole) .Call(ffi_factor, P$handle, match(which, FACTOR_STEPS) - 1L, whole)
 
 free_preconditioner <- function(P) invisible(.Call(ffi_free_preconditioner, P$handle))

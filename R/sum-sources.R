@@ -1,25 +1,29 @@
-# What is summed over, as values of classes: a class says how its points are summed, and has its methods in one file.
+# Sources of kernel sums. The class of the sources determines how they are summed; the methods of a class are in one
+# file.
 #
 #   engine_sources        points in memory, kernels of the engines (sum-doors.R)
-#   compact_sources       points in memory, kernels of bounded reach (sum-compact.R)
-#   levels_alone          points without numbers, whose kernels all are 1 (sum-by-categories.R)
-#   grouped_sources       points in groups, each of which is sources again (sum-over.R):
-#     sources_by_factors    kernels of several widths (sum-by-factors.R)
-#     sources_by_targets    kernels as wide as each target wants them (sum-balloon.R)
-#     sources_by_levels     points with levels beside numbers (sum-by-categories.R)
-#     sources_in_bands      weights whose squares no double can hold (below)
+#   compact_sources       points in memory, kernels with bounded support (sum-compact.R)
+#   levels_alone          points without numeric columns, whose kernels are all 1 (sum-by-categories.R)
+#   grouped_sources       points in groups, each of which is an object of sources (sum-over.R):
+#     sources_by_factors    local bandwidth factors of the sources (sum-by-factors.R)
+#     sources_by_targets    local bandwidth factors of the targets (sum-balloon.R)
+#     sources_by_levels     points with categories and numbers (sum-by-categories.R)
+#     sources_in_bands      weights whose squares exceed the range of a double (below)
 #     sources_in_pieces     a big.matrix (sum-by-pieces.R)
-#   sources_in_shards, sources_in_blocks, spread_sources    of a cluster, in the room `store`
+#   sources_in_shards, sources_in_blocks, spread_sources    sources on a cluster, in files store-*.R
 
-# Points with their weights (NULL: equal ones), H = L L' and the kernel. For sum_kernels() alone the points may be a
-# function that yields chunks. `plan`: of new_plan(), for sources that are summed over more than once. `factors`: NULL,
-# or for sums with their logarithms and both stages of an SD-KDE a number for each point, whose kernel then is that of
-# factor L, times factor^(-d height): of densities relative to those of L, or with height 2 of their squares.
-# `target_factors`: NULL, or for sums with their logarithms the same by targets: a function of `at`, `loo` and `control`
-# that has a number for each (sum-balloon.R). `discrete`: NULL, or levels of the points (level_tables()); targets, where
-# there are any, have the numbers of their levels in their last columns (density-mixed-frame.R).
+# Makes an object of sources:
+# - points: a matrix or a big.matrix; for sum_kernels() also a function that returns chunks;
+# - weights: NULL for equal weights; L: H = L L'; kernel: a name, or an object of check_kernel() or compact_kernel();
+# - plan: of new_plan(), for sources that are summed over more than once;
+# - factors: NULL, or a local bandwidth factor f for each point, for log_sum(), score_sum() and both stages of an
+#   SD-KDE. The kernel of the point then has the bandwidth f^2 H and is multiplied by f^(-d height). Height 1 is for
+#   densities, height 2 for their squares;
+# - target_factors: NULL, or a function(at, loo, control) that returns a factor for each target (sum-balloon.R);
+# - discrete: NULL, or the categories of the points (level_tables()). The last columns of targets are then the numbers
+#   of their categories (density-mixed-frame.R).
 #
-# Groups within groups go from the outermost: pieces, widths of targets, levels, widths of sources.
+# Nested groups are, from the outermost: pieces, factors of targets, categories, factors of sources.
 sum_sources <- function(points, weights, L, kernel = "gaussian", plan = NULL, factors = NULL, height = 1,
                         target_factors = NULL, discrete = NULL) {
   class <- if (is.object(points)) class_of_place(points)
@@ -42,16 +46,16 @@ sum_sources <- function(points, weights, L, kernel = "gaussian", plan = NULL, fa
   ))
 }
 
-# The class of sources by where their points are; NULL: in memory.
+# Returns the class of sources for points outside of memory, or NULL for points in memory.
 class_of_place <- function(points) UseMethod("class_of_place")
 #' @export
 class_of_place.default <- function(points) NULL
 
-# A handle in which C keeps what it prepares of sources in memory: the same as long as these are, else made anew, as
-# after readRDS(). It is a reference: copies share it.
+# Returns an external pointer to C's cache of prepared sources. The cache is valid for these sources only and is made
+# again when needed, for example after readRDS(). Copies of the object share it.
 new_plan <- function() .Call(ffi_plan)
 
-# The same sources but for some arguments of sum_sources().
+# Returns the sources with some arguments of sum_sources() replaced.
 remade <- function(sources, ...) {
   given <- list(...)
   parts <- unclass(sources)[names(formals(sum_sources))]
@@ -59,7 +63,7 @@ remade <- function(sources, ...) {
   do.call(sum_sources, parts)
 }
 
-# Some of the points, with what belongs to each.
+# Returns the sources with only these rows of points, weights, factors and categories.
 some_sources <- function(sources, rows) {
   sources$points <- sources$points[rows, , drop = FALSE]
   for (name in c("weights", "factors")) if (!is.null(sources[[name]])) sources[[name]] <- sources[[name]][rows]
@@ -69,7 +73,7 @@ some_sources <- function(sources, rows) {
   sources
 }
 
-# Their points as targets, which have levels in their last columns.
+# Returns points of the sources as targets, with the numbers of their categories in the last columns.
 places_of <- function(sources, rows) {
   points <- sources$points[rows, , drop = FALSE]
   codes <- if (!is.null(sources$agreeing)) sources$agreeing$codes else sources$discrete$codes
@@ -82,15 +86,15 @@ is_weightless <- function(sources) {
 
 # ---- where sums run ---------------------------------------------------------------------------
 
-# As where the sources are summed at `at`: they themselves, or sources of the class `spread_sources` where the workers
-# of control$cluster are to share the targets. Generics of sums dispatch on it.
+# Returns the sources, or an object of class `spread_sources` if the workers of control$cluster are to share the targets
+# `at`. The generics of sums dispatch on the result.
 spread <- function(sources, at, control) UseMethod("spread")
 #' @export
 spread.default <- function(sources, at, control) sources
 
 # ---- squares ----------------------------------------------------------------------------------
 
-# Sources whose sums are those of the squared weights times the squared kernels.
+# Returns sources whose sums are those of squared weights times squared kernels.
 squared <- function(sources) UseMethod("squared")
 
 #' @export
@@ -106,8 +110,8 @@ squared.default <- function(sources) {
   if (is.null(sources$weights)) squares else in_bands(squares, sources$weights)
 }
 
-# The squares of weights that are further apart than 2^400 leave the range of a double: such weights go in bands, each
-# at a scale of its own.
+# Weights whose ratios exceed 2^400 have squares outside of the range of a double. Such weights are summed in bands,
+# each with its own scale.
 in_bands <- function(sources, weights) {
   class(sources) <- c("sources_in_bands", "grouped_sources")
   replace(sources, "band_weights", list(weights))
@@ -123,7 +127,7 @@ groups_of.sources_in_bands <- function(sources, at, loo, control) {
     adds = TRUE, work = rep(1 / length(bands), length(bands)), m = targets_count(sources, at), d = ncol(sources$points),
     group = function(i) {
       exponent <- top - 400 * bands[i]
-      root <- 2^(-exponent / 2) # in two steps, for 2^1074 is no number
+      root <- 2^(-exponent / 2) # in two steps, because 2^1074 overflows
       squares <- ifelse(band == bands[i], weights * root * root, 0)^2
       list(sources = remade(sources, weights = squares), y = at, loo = TRUE, log_height = 2 * log(2) * exponent)
     }

@@ -42,7 +42,7 @@ test_that("parts of the matrix are picked as those of any", {
   expect_identical(diag(op), rep(1, 300))
   expect_error(op[301, 1], "`i`", class = "flashkernel_error_argument")
   expect_error(op[1, "a"], "`j`", class = "flashkernel_error_argument")
-  expect_error(op[1], "must both have a place", class = "flashkernel_error_argument")
+  expect_error(op[1], "must be separated by a comma", class = "flashkernel_error_argument")
 })
 
 test_that("products have the bits of kernel_sum(), the first and all later ones", {
