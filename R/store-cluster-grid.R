@@ -1,6 +1,6 @@
-# Sums to a tolerance over the shards of a flash_data(): every shard goes onto a grid of its own where it is, and grids are
-# added up in the order of the tree (src/fast/stream.h). So a worker sends a grid, as large as the room that the points take
-# up in bandwidths, however many they are.
+# Sums to a tolerance over the shards of a flash_data(): every shard goes onto a grid of its own where it is, and grids
+# are added up in the order of the tree (src/fast/stream.h). So a worker sends a grid, as large as the room that the
+# points take up in bandwidths, however many they are.
 
 # As sums_of_shards() at targets in memory, or NULL.
 grid_sums_of_shards <- function(sources, at, b, control) {

@@ -2,10 +2,11 @@
 # blocks: some shards after each other as one, whose size depends on the data alone. So sums are large enough for any
 # engine, which keeps a block between the shards of targets, and no row passes the master that a worker can read itself.
 #
-# As a worker has them, data are `joined`: a flash_data() with `blocks`, the shards of each, over which the door of sums
-# goes one after the other (log_sum.sources_in_blocks() and the others), and `own`, the number of the shard that "the points
-# themselves" means there. Sums of coefficients to a tolerance may go by `near`, for each shard of targets the shards that
-# matter there (store-cluster-near.R), or by `grid`, list(spec, grids, first), of all points (store-cluster-grid.R).
+# As a worker has them, data are `joined`: a flash_data() with `blocks`, the shards of each, over which the door of
+# sums goes one after the other (log_sum.sources_in_blocks() and the others), and `own`, the number of the shard that
+# "the points themselves" means there. Sums of coefficients to a tolerance may go by `near`, for each shard of targets
+# the shards that matter there (store-cluster-near.R), or by `grid`, list(spec, grids, first), of all points
+# (store-cluster-grid.R).
 
 # What workers are told of data to sum over. `plan`: of plan_join().
 joined_data <- function(data, plan = NULL) {
@@ -48,8 +49,8 @@ join_targets <- function(what, sources, at, control, plan, ...) {
 
 shard_number <- function(shard, worker) shard
 
-# Joined data for the sums at a shard of targets. Sums that are there already are kept in `scratch` until the answer goes,
-# while blocks are asked for: each known by the shard, how many sums there were before at it, and the block.
+# Joined data for the sums at a shard of targets. Sums that are there already are kept in `scratch` until the answer
+# goes, while blocks are asked for: each known by the shard, how many sums there were before at it, and the block.
 at_shard <- function(data, shard, scratch) {
   data[c("own", "scratch")] <- list(shard, scratch)
   if (!is.null(data$near)) data$blocks <- data_blocks(data, data$near[[shard]])
@@ -130,8 +131,8 @@ fold_blocks <- function(data, control, merge, f) {
 
 # ---- blocks on a worker -------------------------------------------------------------------------
 
-# A block is what a shard is, an environment of `points` and `weights`. Blocks are kept, or where they are others at each
-# shard of targets, their shards.
+# A block is what a shard is, an environment of `points` and `weights`. Blocks are kept, or where they are others at
+# each shard of targets, their shards.
 load_block <- function(data, k) {
   shards <- data$blocks[[k]]
   near <- !is.null(data$near)

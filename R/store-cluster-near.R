@@ -1,9 +1,10 @@
-# How shards are to meet shards, to a tolerance: each shard of targets with those shards of sources alone that are near it,
-# by their boxes; by grids of all points, which workers add up (store-cluster-grid.R); or with all of them. What moves fewer
-# bytes and takes less time is decided by the data alone, as among so many workers, for these decide about bits.
+# How shards are to meet shards, to a tolerance: each shard of targets with those shards of sources alone that are near
+# it, by their boxes; by grids of all points, which workers add up (store-cluster-grid.R); or with all of them. What
+# moves fewer bytes and takes less time is decided by the data alone, as among so many workers, for these decide about
+# bits.
 
-# list(near, grid, text, workers): `near` and `grid` of joined_data(), one or none of them; `text`: what diagnostics() says;
-# `workers`: what these have done for it.
+# list(near, grid, text, workers): `near` and `grid` of joined_data(), one or none of them; `text`: what diagnostics()
+# says; `workers`: what these have done for it.
 plan_join <- function(sources, at, b, control) {
   data <- sources$points
   whole <- plan_whole(data)
@@ -52,9 +53,9 @@ by_plan <- function(plan, f) {
 
 # ---- near ----------------------------------------------------------------------------------------
 
-# list(shards, bytes, seconds), the shards of sources for each of `targets`, such that all others together do not matter to
-# half of the tolerance at any place; NULL where these are most of them. Rigorous: of a shard its mass and its box are
-# known, and of the sums of |b| at all targets the largest is `least` or more, for each column.
+# list(shards, bytes, seconds), the shards of sources for each of `targets`, such that all others together do not
+# matter to half of the tolerance at any place; NULL where these are most of them. Rigorous: of a shard its mass and
+# its box are known, and of the sums of |b| at all targets the largest is `least` or more, for each column.
 near_shards <- function(sources, targets, b, control, least) {
   data <- sources$points
   kernel <- sources$kernel
@@ -85,8 +86,8 @@ masses <- function(data, b) {
   matrix(most, ncol = ncol(b)) * data$shard_weights
 }
 
-# Lower and upper corners in rows of 2 d, in units in which the kernel is that of the distance; of a full factor distances
-# are no less than in these.
+# Lower and upper corners in rows of 2 d, in units in which the kernel is that of the distance; of a full factor
+# distances are no less than in these.
 whiten_box <- function(box, L) {
   scale <- if (is_diagonal(L)) diagonal(L) else rep(max(svd(L, 0, 0)$d), nrow(L))
   box / rep(rep(scale, 2), each = nrow(box))

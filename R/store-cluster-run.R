@@ -32,8 +32,8 @@ seconds_now <- function() proc.time()[["elapsed"]]
 
 # A run is an environment. `nodes`: of the tree, whose values are wanted. For each shard, is it `waiting`, whose is it
 # (`worker`), in which of the nodes it is (`within`), and which workers `failed`; for the first shard of each node that
-# is there its value, and its `last` shard, else 0. For each worker a queue of requests, list(token, nodes, shards), that
-# it has not answered, since when it has been silent, and whether it was told of the run.
+# is there its value, and its `last` shard, else 0. For each worker a queue of requests, list(token, nodes, shards),
+# that it has not answered, since when it has been silent, and whether it was told of the run.
 new_run <- function(pool, data, setup, parts, nodes, range = c(1, length(data$rows))) {
   count <- length(data$rows)
   size <- pool$transport$size
@@ -64,7 +64,8 @@ shared_control <- function(control) {
   replace(control$asked, "cluster", list(NULL))
 }
 
-# What nobody has goes in runs of neighbours: those of the `range` that is for these workers, others as if it began anew.
+# What nobody has goes in runs of neighbours: those of the `range` that is for these workers, others as if it began
+# anew.
 share_shards <- function(run) {
   alive <- some_living(run$pool)
   free <- which(is.na(run$worker))

@@ -1,6 +1,6 @@
-# Sums over the shards of a flash_data(): the sums of the door (sum-doors.R), as workers have them, merged. Targets that are
-# points here go to all workers, each of which sums over what it has of the sources; to targets that are shards
-# themselves the sources come (store-cluster-join.R).
+# Sums over the shards of a flash_data(): the sums of the door (sum-doors.R), as workers have them, merged. Targets
+# that are points here go to all workers, each of which sums over what it has of the sources; to targets that are
+# shards themselves the sources come (store-cluster-join.R).
 
 #' @export
 class_of_place.flash_data <- function(points) if (is_joined(points)) "sources_in_blocks" else "sources_in_shards"
@@ -113,8 +113,8 @@ normal_product_at.sources_in_shards <- function(rows, sources, v, w, weights, co
   found
 }
 
-# Of products that follow each other it is known what they take: below a second of each worker, one request to each is best,
-# however many pairs that is. So many pairs as this long takes of those that over_shards() knows.
+# Of products that follow each other it is known what they take: below a second of each worker, one request to each is
+# best, however many pairs that is. So many pairs as this long takes of those that over_shards() knows.
 pairs_by_pace <- function(data, pairs) {
   pace <- if (!is.null(data$cluster)) pool_of(data$cluster)$pace
   if (is.null(pace)) pairs else pairs * pace * MOST_PAIRS_AT_ONCE

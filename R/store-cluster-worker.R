@@ -1,12 +1,12 @@
 # What runs on a worker of a cluster: answers to requests. A worker keeps, in its session, the shards that it has
 # read or was sent, and what the requests of a run have in common, which comes with the first of them.
 #
-# A request: list(token, run, setup, nodes, parts, sent, lent). `setup`: list(op, args, control, data), or NULL, of data that
-# it knows already their `id` alone; `nodes`: of the tree; `parts`: by the number of a shard, what `op` wants for it
-# alone; `sent`: rows of shards, by number, `lent` those of other data (store-cluster-join.R). An answer: list(token, ...) with
-# one of `values`, for each node, `missing`, shards whose rows it must be sent, `lacking`, the same of other data,
-# `unknown`, where it must be sent the setup again, with the shared values of these keys, `error` and `stopped`. `link`:
-# of new_link(), or an empty list where there is no way back before the answer.
+# A request: list(token, run, setup, nodes, parts, sent, lent). `setup`: list(op, args, control, data), or NULL, of
+# data that it knows already their `id` alone; `nodes`: of the tree; `parts`: by the number of a shard, what `op` wants
+# for it alone; `sent`: rows of shards, by number, `lent` those of other data (store-cluster-join.R). An answer:
+# list(token, ...) with one of `values`, for each node, `missing`, shards whose rows it must be sent, `lacking`, the
+# same of other data, `unknown`, where it must be sent the setup again, with the shared values of these keys, `error`
+# and `stopped`. `link`: of new_link(), or an empty list where there is no way back before the answer.
 
 answer_request <- function(request, link) {
   started <- seconds_now()

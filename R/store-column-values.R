@@ -73,7 +73,8 @@ shard_seed <- function(seed, shard) (seed + 7919 * shard) %% .Machine$integer.ma
 
 # ---- operations -------------------------------------------------------------------------------
 
-# `one` of WORKER_OPERATIONS: f(columns, own, at) of the values of args$columns, by name, and of what is the shard's own.
+# `one` of WORKER_OPERATIONS: f(columns, own, at) of the values of args$columns, by name, and of what is the shard's
+# own.
 of_columns <- function(f) {
   function(shard, args, part, control) {
     for (given in part$given) stored_values(shard, given)

@@ -102,8 +102,8 @@ check_shard_response <- function(response, n) {
   stop_argument("response", "must not have missing classes: found NA at position ", missing[1])
 }
 
-# list(t, names, levels, coded) of a response: how many columns of numbers and their names, or the classes that there are, and
-# whether these are logical values.
+# list(t, names, levels, coded) of a response: how many columns of numbers and their names, or the classes that there
+# are, and whether these are logical values.
 kind_of_response <- function(response) {
   if (is.null(response)) return(NULL)
   if (!is_classes(response)) return(list(t = ncol(response), names = colnames(response)))
