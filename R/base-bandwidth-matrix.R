@@ -13,7 +13,7 @@ as_bandwidth <- function(bandwidth, d, arg = "bandwidth", names = NULL) {
     return(list(H = H, L = L))
   }
   if (is.character(bandwidth)) {
-    hint <- " (only flash_kde() takes the name of a method; kde_bandwidth() returns its bandwidth)"
+    hint <- " (kde_bandwidth() returns the bandwidth of a method)"
     stop_argument(arg, "must be numeric: found ", describe(bandwidth), hint)
   }
   if (!is_number(bandwidth)) stop_argument(arg, "must be ", bandwidth_forms(d), ": found ", describe(bandwidth))

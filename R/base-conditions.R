@@ -71,7 +71,7 @@ describe <- function(value) {
   kind <- if (is.object(value)) paste0("an object of class ", shorten(class(value)[1])) else typeof(value)
   if (length(dim(value)) == 2) return(paste("a", nrow(value), "x", ncol(value), kind, "matrix"))
   if (!is.atomic(value) || is.object(value)) return(kind)
-  if (length(value) != 1) return(paste("a", kind, "vector of length", length(value)))
+  if (length(value) != 1) return(paste(if (kind == "integer") "an" else "a", kind, "vector of length", length(value)))
   if (is.character(value)) quote_text(value) else format(value, digits = 7)
 }
 
