@@ -1,10 +1,10 @@
-# A bandwidth as the user may write it (a kernel sd, d sds, or a d x d variance matrix) becomes the
-# variance matrix H and its lower Cholesky factor L (H = L L'). This is the only place where sds turn
-# into variances.
+# Bandwidths: one standard deviation of the kernel, d of them, or a d x d variance matrix H. Only this file converts
+# standard deviations to variances.
 
-# `names`: those of the columns. A bandwidth with names is matched by them, as newdata are.
+# Converts a bandwidth to list(H, L): the variance matrix and its lower Cholesky factor, H = L L'. `names`: of the
+# columns; a bandwidth with names is matched by them.
 as_bandwidth <- function(bandwidth, d, arg = "bandwidth", names = NULL) {
-  # one plain number, whose square no check would refuse
+  # fast path: one number that passes every check
   if (is.double(bandwidth) && is.null(attributes(bandwidth)) && length(bandwidth) == 1 && isTRUE(bandwidth > 1e-100) &&
     bandwidth < 1e100 && d < 100) {
     L <- diagonal_matrix(rep(bandwidth, d), d)
@@ -13,8 +13,8 @@ as_bandwidth <- function(bandwidth, d, arg = "bandwidth", names = NULL) {
     return(list(H = H, L = L))
   }
   if (is.character(bandwidth)) {
-    hint <- "the names of methods are for flash_kde() (kde_bandwidth() gives numbers)"
-    stop_argument(arg, "must be numeric here, ", hint, ": found ", describe(bandwidth))
+    hint <- " (kde_bandwidth() returns the bandwidth of a method)"
+    stop_argument(arg, "must be numeric: found ", describe(bandwidth), hint)
   }
   if (!is_number(bandwidth)) stop_argument(arg, "must be ", bandwidth_forms(d), ": found ", describe(bandwidth))
   check_finite(bandwidth, arg)
@@ -31,15 +31,15 @@ as_bandwidth <- function(bandwidth, d, arg = "bandwidth", names = NULL) {
 }
 
 bandwidth_forms <- function(d) {
-  if (d == 1) return("one kernel sd (or a 1 x 1 variance matrix)")
-  paste0("one kernel sd, ", d, " of them or a ", d, " x ", d, " variance matrix")
+  if (d == 1) return("one kernel standard deviation (or a 1 x 1 variance matrix)")
+  paste0("one kernel standard deviation, ", d, " of them or a ", d, " x ", d, " variance matrix")
 }
 
 sds_to_variances <- function(sds, d, arg, names) {
   if (length(sds) != 1 && length(sds) != d) {
     stop_argument(arg, "must be ", bandwidth_forms(d), ": found ", length(sds), " values")
   }
-  # one number is for all columns, whatever its name
+  # a single number applies to all columns, whatever its name
   by_column <- if (length(sds) > 1) match_names(base::names(sds), names, arg)
   sds <- as.double(if (is.null(by_column)) sds else sds[by_column])
   if (any(sds <= 0)) stop_argument(arg, "must be positive: found ", format(sds[sds <= 0][1]))
@@ -47,7 +47,7 @@ sds_to_variances <- function(sds, d, arg, names) {
   rep_len(sds^2, d)
 }
 
-# diag() and matrix() of base R take longer than a small sum.
+# Faster than diag() and matrix() of base R, which take longer than a small sum.
 diagonal <- function(matrix) matrix[seq.int(1, by = nrow(matrix) + 1, length.out = nrow(matrix))]
 
 diagonal_matrix <- function(values, d) {
@@ -57,10 +57,10 @@ diagonal_matrix <- function(values, d) {
   matrix
 }
 
-# Of a lower triangle. It and factor_sds() form no matrix of hundreds of columns squared.
+# L: lower triangular. This function and factor_sds() avoid d x d temporaries.
 is_diagonal <- function(L) .Call(ffi_is_diagonal, L)
 
-# Kernel sds of H = L L'.
+# Standard deviations of the kernel with H = L L'.
 factor_sds <- function(L) if (is_diagonal(L)) c(diagonal(L), rep(L[1], more_columns(L))) else sqrt(rowSums(L^2))
 
 check_variance <- function(H, d, arg, names) {
@@ -68,7 +68,7 @@ check_variance <- function(H, d, arg, names) {
   if (nrow(H) != d || ncol(H) != d) {
     refuse("be a ", d, " x ", d, " variance matrix: found a ", nrow(H), " x ", ncol(H), " matrix")
   }
-  # names on one side stand for both
+  # names of rows or of columns alone are those of both
   rows <- match_names(rownames(H), names, arg)
   columns <- match_names(colnames(H), names, arg)
   if (is.null(rows)) rows <- columns
@@ -79,13 +79,13 @@ check_variance <- function(H, d, arg, names) {
   if (any(variances <= 0)) {
     refuse("have positive variances on its diagonal: found ", format(variances[variances <= 0][1]))
   }
-  # compared as correlations: the units of the columns must not hide a difference
+  # relative to the standard deviations, so that units of columns do not matter
   sds <- sqrt(variances)
   if (any(abs(H - t(H)) > 1e-8 * outer(sds, sds))) refuse("be a symmetric variance matrix: found an asymmetric one")
   H / 2 + t(H) / 2
 }
 
-# Where each of `wanted` is in `found`; NULL where one side has no names.
+# Positions of `wanted` in `found`; NULL if either has no names.
 match_names <- function(found, wanted, arg) {
   if (!has_names(found) || !has_names(wanted)) return(NULL)
   if (setequal(found, wanted)) return(match(wanted, found))
@@ -97,7 +97,7 @@ lower_factor <- function(H, arg) {
   variances <- diagonal(H)
   if (sum(H != 0) %in% nrow(H)) return(diagonal_factor_of(variances, nrow(H), arg))
   check_variances(variances, arg, all(is.finite(H)))
-  # Factor the correlation matrix: the units of the columns must not decide whether H is singular.
+  # factor the correlation matrix, so that units of columns do not decide whether H is singular
   sds <- sqrt(variances)
   correlation <- H / outer(sds, sds)
   upper <- tryCatch(chol(correlation), error = \(e) NULL)
@@ -107,24 +107,24 @@ lower_factor <- function(H, arg) {
   t(upper) * sds
 }
 
-# The bits of lower_factor().
+# Same bits as the Cholesky factor of lower_factor().
 diagonal_factor_of <- function(variances, d, arg) {
   check_variances(variances, arg)
   sds <- sqrt(variances)
   diagonal_matrix(sqrt(variances / sds^2) * sds, d)
 }
 
-# Squares of finite sds may still leave the range of a double.
+# Squares of finite standard deviations may overflow or underflow.
 check_variances <- function(variances, arg, finite = all(is.finite(variances)), sds = sqrt(variances)) {
   if (finite && min(variances) >= .Machine$double.xmin) return(invisible())
   found <- paste(format(range(sds)), collapse = " to ")
-  stop_argument(arg, "must have variances that a double can hold: found sds from ", found)
+  stop_argument(arg, "must have variances within the range of doubles: found standard deviations from ", found)
 }
 
-# Kernel sds (square roots of the diagonal of H), named by column.
+# Square roots of the diagonal of H, named by column.
 bandwidth_sds <- function(H) sqrt(diag(H))
 
-# log of the kernel's height, for H = L L'.
+# Log of the Gaussian kernel at 0, for H = L L'.
 log_kernel_norm <- function(L) {
   d <- nrow(L)
   more <- attr(L, "more", exact = TRUE)

@@ -1,11 +1,10 @@
-# Checks of arguments. Each returns its argument in the one form that the rest of the package uses,
-# or raises a flashkernel_error_argument that names the argument. Nothing is computed before them.
+# Checks of arguments. Each returns its argument in the form that the rest of the package uses, or raises a
+# flashkernel_error_argument that names it. They run before anything is computed.
 
 # ---- points -----------------------------------------------------------------------------------
 
-# A double matrix, one row per point, without row names. `d` and `names`: what the columns have to
-# be (those of `like`); `infinite`: whether values that are not finite may stay in, for others to deal with; `single`:
-# whether floats may stay what they are, a single_points() in place of the matrix.
+# Returns a double matrix with a row for each point, without row names. `d`, `names`: required columns, those of `like`;
+# `infinite`: TRUE allows values that are not finite; `single`: TRUE allows a single_points() as result.
 check_points <- function(x, arg, d = NULL, names = NULL, like = "the training points", infinite = FALSE,
                          single = FALSE) {
   points <- if (single && is_float32(x)) as_single(x) else as_points(x, arg, d)
@@ -17,11 +16,11 @@ check_points <- function(x, arg, d = NULL, names = NULL, like = "the training po
   points
 }
 
-# integer64 of package bit64 says that it is numeric: its doubles are the bits of integers.
+# FALSE for integer64 of package bit64, whose doubles hold the bits of integers.
 is_number <- function(x) is.numeric(x) && !(is.object(x) && inherits(x, "integer64"))
 
 as_points <- function(x, arg, d = NULL) {
-  # plain_matrix() would say the same
+  # fast path of plain_matrix()
   if (is.double(x) && identical(names(attributes(x)), "dim") && length(dim(x)) == 2) return(x)
   if (is_float32(x)) x <- as_single(x)
   if (inherits(x, "single_points")) return(widen(x, arg))
@@ -48,7 +47,7 @@ as_points <- function(x, arg, d = NULL) {
   plain_matrix(x, arg)
 }
 
-# Drops row names, classes and other attributes; leaves a plain double matrix alone, uncopied.
+# Drops row names, classes and other attributes. Returns a plain double matrix without copying it.
 plain_matrix <- function(x, arg) {
   columns <- colnames(x)
   is_plain <- is.double(x) && is.null(rownames(x)) && !is.object(x) &&
@@ -66,7 +65,7 @@ check_numeric_columns <- function(x, arg) {
   stop_argument(arg, "must have numeric columns only: column ", found, number_hint(wrong))
 }
 
-# Which function has the numbers of what is not numeric.
+# Advice on how to convert a class to numbers.
 number_hint <- function(x) {
   if (inherits(x, "sfc")) return(" (sf::st_coordinates() has the coordinates of points)")
   if (inherits(x, c("Date", "POSIXt", "difftime"))) " (as.numeric() makes numbers of it)"
@@ -76,14 +75,14 @@ column_label <- function(names, i) if (has_names(names)) names[i] else as.charac
 
 has_names <- function(names) !is.null(names) && !anyNA(names) && all(nzchar(names)) && !anyDuplicated(names)
 
-# The columns of a fit by their names, where `x`, a matrix or a data frame, has names, too: the response and others may
-# stand beside them.
+# Selects the columns `names` of a matrix or data frame `x`, which may have others, such as the response. Returns `x` if
+# either has no names.
 own_columns <- function(x, arg, names) {
   found <- if (is.matrix(x) || is.data.frame(x)) colnames(x)
   if (is.null(found) || !has_names(names) || identical(found, names)) return(x)
   if (has_names(found)) check_columns_of(found, arg, names)
   if (!all(names %in% found)) return(x)
-  # of a data.table the same columns would be other ones
+  # `[` of a data.table would not select columns
   if (is.data.frame(x)) as.data.frame(x)[names] else x[, names, drop = FALSE]
 }
 
@@ -113,19 +112,19 @@ match_columns <- function(points, arg, d, names, like = "the training points") {
   if (by_name && !identical(names, found)) points[, names, drop = FALSE] else points
 }
 
-# Of responses, a matrix, whose errors are squared; a column may be 0.
+# Responses, a matrix: squares of errors must neither overflow nor underflow. A column may be all 0.
 check_squares <- function(y, arg) {
   size <- vapply(seq_len(ncol(y)), \(k) max(abs(range(0, y[, k], na.rm = TRUE))), 0)
   outside <- which(size > 0 & (size < LEAST_UNIT | size > 1 / LEAST_UNIT))
   if (length(outside) == 0) return(invisible(y))
-  found <- paste(format(size[outside[1]], digits = 3), "as the largest (rescale it)")
+  found <- paste(format(size[outside[1]], digits = 3), "as the largest (rescale the response)")
   range <- paste(LEAST_UNIT, "to", 1 / LEAST_UNIT)
-  stop_argument(arg, "must have numbers from ", range, ", whose square a double can hold: found ", found)
+  stop_argument(arg, "must have largest absolute values from ", range, ": found ", found)
 }
 
-# `missing`: NA and NaN may stay in, for na.action.
+# `missing`: TRUE allows NA and NaN, which na.action handles.
 check_finite <- function(x, arg, missing = FALSE) {
-  # on all threads, without a logical copy as large as x
+  # in C on all threads, without a logical vector as long as x
   if (all_finite(x)) return(invisible(x))
   if (inherits(x, "single_points")) x <- widen(x, arg)
   bad <- if (missing) is.infinite(x) else !is.finite(x)
@@ -140,13 +139,13 @@ check_finite <- function(x, arg, missing = FALSE) {
   stop_argument(arg, "must be finite: found ", format(x[at]), place)
 }
 
-# Of doubles and of floats; anything else is FALSE.
+# TRUE if `x` is doubles or floats and all are finite; FALSE for other types.
 all_finite <- function(x) .Call(ffi_all_finite, x)
 
 is_unnamed_column <- function(x) ncol(x) == 1 && is.null(colnames(x))
 
-# For automatic bandwidths, which are zero when a column does not vary. Rows of weight 0 do not
-# count. `where`: which rows these are; `cure`: what the user can do.
+# Automatic bandwidths need columns that vary. Rows of weight 0 are ignored. `where`, `cure`: which rows these are and
+# what the user can do, for the message.
 check_spread <- function(x, arg = "x", weights = NULL, where = "", cure = "") {
   if (!is.null(weights)) x <- x[weights > 0, , drop = FALSE]
   refuse <- \(...) stop_argument(arg, "must ", ..., where, cure)
@@ -158,7 +157,7 @@ check_spread <- function(x, arg = "x", weights = NULL, where = "", cure = "") {
   refuse("vary in every column for an automatic bandwidth: column ", column, " is constant")
 }
 
-# The first rows nearly always tell, without a copy of the column.
+# Looks at 1,000 rows first, to avoid a copy of the column.
 is_constant <- function(x, k) {
   same <- \(rows) all(x[rows, k] == x[1, k])
   same(seq_len(min(nrow(x), 1000))) && same(seq_len(nrow(x)))
@@ -166,7 +165,7 @@ is_constant <- function(x, k) {
 
 # ---- weights ----------------------------------------------------------------------------------
 
-# NULL, or a double vector of length n. `missing`: NA may stay in, for na.action.
+# Returns NULL or a double vector of length n. `missing`: TRUE allows NA, which na.action handles.
 check_weights <- function(weights, n, arg = "weights", missing = FALSE) {
   if (is.null(weights)) return(NULL)
   # c(NA, NA) is logical
@@ -196,13 +195,13 @@ check_is <- function(good, value, arg, what) {
   if (!good) stop_argument(arg, "must be ", what, ": found ", describe(value))
 }
 
-# One number as a double, of which `is_good` holds; `what`: what it must be.
+# Returns one number as a double. `is_good`: predicate; `what`: the requirement, for the message.
 check_number <- function(value, arg, what, is_good) {
   check_is(is_number(value) && length(value) == 1 && !is.na(value) && is_good(value), value, arg, what)
   as.double(value)
 }
 
-# As match.arg(): the first choice when the argument was left alone, partial names allowed.
+# Like match.arg(): partial names are allowed, and the vector of all choices means the first.
 check_choice <- function(value, choices, arg) {
   one_name <- is.character(value) && length(value) == 1 && !is.na(value)
   if (one_name && is.null(attributes(value)) && any(value == choices)) return(value)
@@ -215,7 +214,7 @@ check_choice <- function(value, choices, arg) {
   choices[found]
 }
 
-# What other programs call a choice, letters and digits alone (kernels: see kernel_table()).
+# Names of choices in other software, only letters and digits. kernel_table() has those of kernels.
 OTHER_NAMES <- c(
   gpu = "cuda", nvidia = "cuda", float = "single", float32 = "single", float64 = "double",
   hpi = "sj", hpi1 = "sj", sjste = "sj", sjdpi = "sj", ste = "sj", dpi = "sj", ucv = "lscv", bcv = "lscv",
@@ -224,7 +223,7 @@ OTHER_NAMES <- c(
   quartic = "biweight", tophat = "uniform", box = "uniform", boxcar = "uniform", parabolic = "epanechnikov"
 )
 
-# The one of `choices` that is called, or spelt, much as `value` is; NULL where none is.
+# The choice that `value` means by another name or a misspelling; NULL if none.
 nearest_choice <- function(value, choices) {
   plain <- \(name) gsub("[^a-z0-9]", "", tolower(name))
   written <- plain(shorten(value))
@@ -247,7 +246,7 @@ check_flag <- function(value, arg) {
 }
 
 check_count <- function(value, arg, min = 1, max = .Machine$integer.max) {
-  # the limits of an integer are not worth a word
+  # the message omits the limits of an integer
   limits <- c(
     if (min > -.Machine$integer.max) paste("at least", min),
     if (max < .Machine$integer.max || is.numeric(value) && isTRUE(value > max)) paste("at most", max)
@@ -256,8 +255,7 @@ check_count <- function(value, arg, min = 1, max = .Machine$integer.max) {
   as.integer(check_number(value, arg, what, \(x) x == round(x) && x >= min && x <= max))
 }
 
-# Probabilities, one or more; `open`: 0 and 1 themselves are not allowed. `bytes`: what one of them takes of memory
-# in what follows.
+# One or more probabilities. `open`: TRUE excludes 0 and 1; `bytes`: memory that the caller needs for each.
 check_prob <- function(value, arg, open = FALSE, bytes = 8) {
   refuse <- \(...) stop_argument(arg, "must be probabilities ", if (open) "strictly ", "between 0 and 1: found ", ...)
   if (!is_number(value) || length(value) == 0) refuse(describe(value))
@@ -271,7 +269,7 @@ check_prob <- function(value, arg, open = FALSE, bytes = 8) {
   as.double(value)
 }
 
-# Of a printed number; NULL, as an option may have it: R's own.
+# Significant digits of printed numbers. NULL: three fewer than R's option `digits`.
 check_digits <- function(digits) {
   if (is.null(digits)) return(max(3L, getOption("digits") - 3L))
   check_count(digits, "digits", max = 22)
@@ -282,8 +280,8 @@ check_fit <- function(object, arg = "object") {
   invisible(object)
 }
 
-# A misspelt argument lands in the dots of a function and would be ignored silently. The error names the one of `.known`,
-# the function's arguments, that is spelt much as it is, or what `.others` has under another package's name.
+# Refuses arguments in dots, where a misspelt argument would be ignored. The error suggests an argument of similar
+# spelling from `.known`, or the one that `.others` lists for a name in another package.
 check_dots_empty <- function(..., .known = names(formals(sys.function(caller))), .others = character()) {
   if (...length() == 0) return(invisible())
   caller <- sys.parent()
@@ -300,7 +298,7 @@ check_level <- function(level) check_number(level, "level", "one number between 
 
 check_grid_size <- function(n, d) if (is.null(n)) c(1024L, 151L, 101L)[min(d, 3)] else check_count(n, "n", min = 10)
 
-# Colours of grDevices::col2rgb(), which takes lists and booleans for some.
+# Colours. grDevices::col2rgb() alone would accept lists and logical values.
 check_colours <- function(value, arg) {
   if (is.null(value)) return(invisible())
   good <- (is.character(value) || is.numeric(value)) && !is.object(value) && length(value) > 0 && !anyNA(value) &&

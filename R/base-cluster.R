@@ -1,19 +1,19 @@
-# Is a cluster one that can be used?
+# Checks of the argument `cluster`.
 
 check_cluster <- function(cluster) {
   if (is.null(cluster)) return(NULL)
   cluster <- as_cluster(cluster)
   if (identical(cluster, "future")) {
-    if (!requireNamespace("future", quietly = TRUE)) stop_argument("cluster", "is \"future\", which is not installed")
-    return(cluster)
+    if (requireNamespace("future", quietly = TRUE)) return(cluster)
+    stop_argument("cluster", "needs the package future, which is not installed")
   }
   good <- inherits(cluster, "cluster") && length(cluster) > 0
   check_is(good, cluster, "cluster", "NULL, a cluster as parallel::makeCluster() makes it, or \"future\"")
-  if (cluster_has_ended(cluster)) stop_argument("cluster", "has ended")
+  if (cluster_has_ended(cluster)) stop_argument("cluster", "must not have been stopped (make a new one)")
   cluster
 }
 
-# Of a fit that was read from a file, or used after stopCluster().
+# TRUE after stopCluster(), and in fits that were read from a file.
 cluster_has_ended <- function(cluster) {
   if (is.character(cluster) || !all(vapply(cluster, has_socket, NA))) return(FALSE)
   is_open <- function(node) {
@@ -25,7 +25,7 @@ cluster_has_ended <- function(cluster) {
 
 has_socket <- function(node) is.list(node) && inherits(node$con, "sockconn")
 
-# A cluster of what the user gave for one.
+# Converts the user's argument to a cluster: list(masters, make) to a nested one.
 as_cluster <- function(cluster) UseMethod("as_cluster")
 #' @export
 as_cluster.default <- function(cluster) cluster

@@ -1,9 +1,7 @@
-# Every error of the package is a classed condition, so that tests and callers match a class instead
-# of a text: flashkernel_error_argument for what the user passed, and one class per kind of failure
-# of the C layer (alloc, unsupported, no_device, device, forked, singular, lost, internal). All
-# inherit flashkernel_error.
+# Conditions. All errors inherit flashkernel_error: flashkernel_error_argument for arguments of the user, and a class
+# for each status of the C layer (alloc, unsupported, no_device, device, forked, singular, lost, internal).
 
-# Says what is wrong with an argument. `problem` and `...` are pasted behind the argument's name:
+# Raises an error about an argument. `problem` and `...` are pasted after its name:
 # stop_argument("h", "must be positive: found ", -1) gives "`h` must be positive: found -1".
 stop_argument <- function(arg, problem, ..., call = user_call()) {
   arg <- shorten(arg)
@@ -17,9 +15,9 @@ new_error <- function(kind, message, call, ...) {
   )
 }
 
-# The value of `expression`, which calls a function that the user gave as the argument `arg`. An error in it becomes an
-# error of this package that names the argument and has the cause as `parent`. A cause of this package keeps its class,
-# which may say what to do about it. `problem`: what stands between the argument's name and the cause's message.
+# Evaluates `expression`, which calls a function that the user gave as the argument `arg`. An error in it becomes an
+# error of this package that names the argument, with the cause as `parent`. The class of the cause is kept if it is
+# one of this package. `problem`: text between the argument's name and the cause's message.
 in_function_of_user <- function(arg, expression, problem = "failed") {
   tryCatch(expression, error = function(cause) {
     kind <- c(sub("flashkernel_error_", "", grep("^flashkernel_error_", class(cause), value = TRUE)), "argument")[1]
@@ -28,8 +26,7 @@ in_function_of_user <- function(arg, expression, problem = "failed") {
   })
 }
 
-# A warning with a class of its own, flashkernel_warning_<kind>, so that it alone can be muffled by
-# suppressWarnings(classes = ).
+# Raises a warning of class flashkernel_warning_<kind>, which suppressWarnings(classes = ) can muffle.
 warn_user <- function(kind, ...) {
   warning(new_condition(c(paste0("flashkernel_warning_", kind), "flashkernel_warning", "warning"), paste0(...)))
 }
@@ -38,11 +35,11 @@ new_condition <- function(class, message = "", ...) {
   structure(class = c(class, "condition"), list(message = message, call = NULL, ...))
 }
 
-# For estimates that are negative where their logarithm is asked for.
+# For negative estimates whose logarithm is requested.
 warn_negative <- function(...) warn_user("negative", ...)
 
-# Called from C, after everything there is released. An interrupt that C noticed goes on as R's own
-# interrupt would: to a handler if there is one, else to the top level.
+# Called from C after it has released its resources. An interrupt that C noticed is handled like R's own: by a
+# handler, else at top level.
 raise_status <- function(status, message) {
   if (identical(status, "interrupted")) {
     signalCondition(new_condition("interrupt"))
@@ -51,21 +48,20 @@ raise_status <- function(status, message) {
   stop(new_error(status, message, user_call()))
 }
 
-# The call that the user wrote: the outermost frame that runs a function of this package. Checks sit
-# several helpers deep, and "Error in check_points(...)" would tell the user nothing.
+# The user's call, for error messages: the outermost frame of a function of this package.
 user_call <- function() {
   package <- topenv()
   for (i in seq_len(sys.nframe())) {
     if (identical(topenv(environment(sys.function(i))), package)) {
       call <- sys.call(i)
-      # do.call() puts the function itself and all data into the call: not worth showing.
+      # a call by do.call() contains the function and all data
       return(if (is.function(call[[1]])) NULL else short_call(call))
     }
   }
   NULL
 }
 
-# What was found, in a few words, for the end of a message.
+# A short description of a value, for the end of a message.
 describe <- function(value) {
   if (is.null(value)) return("NULL")
   if (is.function(value)) return("a function")
@@ -75,7 +71,7 @@ describe <- function(value) {
   kind <- if (is.object(value)) paste0("an object of class ", shorten(class(value)[1])) else typeof(value)
   if (length(dim(value)) == 2) return(paste("a", nrow(value), "x", ncol(value), kind, "matrix"))
   if (!is.atomic(value) || is.object(value)) return(kind)
-  if (length(value) != 1) return(paste("a", kind, "vector of length", length(value)))
+  if (length(value) != 1) return(paste(if (kind == "integer") "an" else "a", kind, "vector of length", length(value)))
   if (is.character(value)) quote_text(value) else format(value, digits = 7)
 }
 
@@ -85,7 +81,7 @@ quote_each <- function(names) paste0("`", shorten(names), "`")
 
 quote_names <- function(names, most = 5) few_of(quote_each(names), most)
 
-# The beginning of texts of more than `most` bytes. What is not valid in its encoding is shown as <ff>.
+# Cuts texts to `most` bytes. Bytes that are invalid in their encoding are shown as <ff>.
 shorten <- function(text, most = 60) {
   broken <- !validEnc(text)
   text[broken] <- iconv(text[broken], "", "ASCII", sub = "byte")
@@ -94,7 +90,7 @@ shorten <- function(text, most = 60) {
   text
 }
 
-# A call with the beginnings of its names and texts.
+# A call with shortened names and texts.
 short_call <- function(call) {
   if (!is.null(names(call))) names(call) <- shorten(names(call))
   for (i in seq_along(call)) {
@@ -112,7 +108,7 @@ few_of <- function(texts, most = 6) {
   if (length(texts) > most) paste0(shown, ", ... (", length(texts), " in all)") else shown
 }
 
-# Three digits of each number, without a power of ten where the number is of a common size.
+# Numbers with three significant digits, without exponent from 1e3 to 1e9.
 short_number <- function(x) {
   vapply(signif(x, 3), \(value) if (value >= 1e3 && value < 1e9) whole(value) else format(value, digits = 3), "")
 }

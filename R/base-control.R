@@ -1,79 +1,97 @@
-# Controls: where and how computations run, from what the user asks for to the list that C takes.
+# Controls: where and how computations run, from the user's arguments to the list that C takes.
 
 #' How computations run
 #'
-#' The argument `control` of all functions that compute sums: where and how these are computed, how exact they are, and
-#' how much memory they may take. A list of these settings will do in place of a `flash_control()`.
+#' Makes the argument `control` of all functions that compute sums: where they run, how exact they are, and how much
+#' memory they may take. A list of these settings can be given instead of a `flash_control()`.
 #'
-#' @details What a control does not set (`NULL`) is left to the function that takes it: its own defaults (`tol` is 0 in
-#'   [flash_kde()] and 1e-6 in [kernel_sum()]), or, for methods of a fit, what the fit was made with. An argument `tol`
-#'   of that function takes precedence. A fit keeps its control. Settings that mean nothing to a function have no effect
-#'   there: logarithms and scores of [kernel_sum()] are exact whatever `engine` and `tol` are, and the searches of
+#' @details A setting that is `NULL` takes the default of the function that is called (`tol` is 0 in [flash_kde()] and
+#'   1e-6 in [kernel_sum()]). In methods of a fit it takes the value with which the fit was made. An argument `tol` of
+#'   a function takes precedence over `control`. A fit stores its control. Some settings have no effect in some
+#'   functions: logarithms and scores of [kernel_sum()] are exact whatever `engine` and `tol` are, and the searches of
 #'   [kde_bandwidth()] use a pointwise tolerance.
 #'
-#' @param backend Where sums are computed: `"auto"`, `"cpu"` or `"cuda"` (an NVIDIA GPU; see [gpu_info()]). `"auto"`
-#'   chooses by the expected time, which includes the transfer of the points and the start of CUDA, so small jobs stay
-#'   on the CPU; without a usable GPU all do. Name `backend` and `precision` where results must be the same on every
-#'   machine. `"cpu"` and `"cuda"` are an error where they are not available.
-#' @param precision `"double"` (relative error of log densities near 1e-12), `"single"` (densities to a relative error
-#'   of 1e-5 in the L2 norm, of up to 3e-5 where points lie more than some 30 bandwidths from their centre or in
-#'   hundreds of dimensions; log densities to an absolute error of 1e-4, on a GPU of 2e-4 at points that few others are
-#'   near to, and in far tails to a relative one of 1e-5), `"fast"` (densities to 2e-3 in the L2 norm, by the tensor
-#'   cores of a GPU; the same as `"single"` on the CPU) or `"auto"`: `"double"` on the CPU, `"single"` on the GPU.
-#' @param threads Number of CPU threads. `NULL`: `getOption("flashkernel.threads")`, else the environment variable
-#'   `FLASHKERNEL_THREADS`, else as many as the machine, `OMP_NUM_THREADS` and `OMP_THREAD_LIMIT` allow. Small work
-#'   takes fewer. Results have the same bits for any number. Threads sleep between computations and take small pieces of
-#'   work, so that other programs on the machine slow a computation by the time that they use, and no more.
-#' @param devices GPUs to use: their numbers, counted from 0 as `nvidia-smi` does, or `"all"`. `NULL`:
-#'   `getOption("flashkernel.devices")`, else the first. Without effect on the CPU.
-#' @param engine `"auto"`, `"exact"` or `"fast"`, as for [kernel_sum()]. `"auto"` takes the one that should finish
-#'   first, also without a tolerance: then the fast one has to prove an error of at most 1e-12 at every point, and sums
-#'   directly where it does not. `"exact"` sums every pair that can reach a sum's last bit, whatever `tol` is. `"fast"`
-#'   needs `tol > 0`, and is an error of class `flashkernel_error_unsupported` in more than 7 dimensions. Sums that are
-#'   always exact stay so.
-#' @param tol,tol_type Error tolerance of sums, a number >= 0. With 0, the default, each sum is within 1e-12 of itself
-#'   (of the plain estimate, for the Laplace-corrected one), scores of the plain estimate and the debiasing within 2e-12
-#'   of a bandwidth. With `tol > 0`, in up to 7 dimensions, `"auto"` engines take linear time where that is faster, and
-#'   a density is within `tol` times the largest one of all targets (`tol_type = "global"`) or within `tol` times itself
-#'   (`"pointwise"`; for the Laplace-corrected estimate times the plain one), so that log densities in the tails hold,
-#'   too. That is proven for every point ([kernel_sum()] says how). With a global tolerance, log densities and scores
-#'   are computed directly where the density might be off by more than a hundredth of itself. [diagnostics()] reports
-#'   the bound, and the error on a sample of rows.
-#' @param memory_limit Bytes of memory that a call may need; more is an error, before anything is computed. `NULL`:
-#'   `getOption("flashkernel.memory_limit")`, else what the machine has available.
-#' @param chunk_bytes Bytes of the points of a `big.matrix` that are in memory at a time. `NULL`:
+#' @section Error tolerance:
+#' With `tol = 0` each sum has a relative error of at most 1e-12. For the Laplace-corrected
+#' estimates the error is relative to the plain estimate. Scores of the plain estimate and the debiasing are exact to
+#' 2e-12 of a bandwidth.
+#'
+#' With `tol > 0` and at most 7 dimensions, `engine = "auto"` uses algorithms of linear time where they are faster. The
+#' bound holds at every target (see [kernel_sum()]):
+#' - `tol_type = "global"`: the error of a density is at most `tol` times the largest density of all targets. Log
+#'   densities and scores are computed directly where the density might be off by more than a hundredth of itself.
+#' - `tol_type = "pointwise"`: the error is at most `tol` times the density itself, so that log densities in the tails
+#'   are exact, too. For Laplace-corrected estimates the error is relative to the plain estimate.
+#'
+#' [diagnostics()] reports the bound and the error on a sample of rows.
+#'
+#' @section Precision:
+#' | `precision` | densities | log densities |
+#' |---|---|---|
+#' | `"double"` | | relative error near 1e-12 |
+#' | `"single"` | relative error of 1e-5 in the L2 norm | absolute error of 1e-4 |
+#' | `"fast"` | relative error of 2e-3 in the L2 norm | |
+#'
+#' In `"single"`, densities have an error of up to 3e-5 if points lie more than some 30 bandwidths from their centre or
+#' have hundreds of columns. Log densities have an error of 2e-4 on a GPU at points with few neighbours, and a relative
+#' error of 1e-5 in far tails. `"fast"` uses the tensor cores of a GPU; on the CPU it is the same as `"single"`.
+#'
+#' @section Clusters of clusters:
+#' From some dozens of workers on, the one connection of the master limits the speed.
+#' `cluster = list(masters, make)` makes each worker of the cluster `masters` the master of another cluster. The
+#' function `make` takes the number of a master and makes its cluster there, as in `\(i) makeCluster(racks[[i]])` with
+#' package parallel; or it returns a list of two for one more level. Each master adds up the results of its workers and
+#' sends one result. The bits are those of any other cluster. `vignette("cluster")` has an example.
+#'
+#' Pass the element `cluster` of the returned control to [flash_data()] and to other controls. A lost worker is
+#' replaced by the other workers of its master, with a warning; a lost master and its cluster by the other masters.
+#' `diagnostics()$workers` has a row for each master, with the number of its workers in the column `below`. Masters
+#' that are forks of one session share its port: give each its own, as in `\(i) makeCluster(4, port = 11000 + i)`.
+#' [parallel::stopCluster()] stops the clusters of the masters, too.
+#'
+#' @param backend Where sums are computed: `"auto"` (default), `"cpu"` or `"cuda"` (an NVIDIA GPU; see [gpu_info()]).
+#'   `"auto"` takes the one that should finish first, including the transfer of points and the start of CUDA; without a
+#'   usable GPU it takes the CPU. Name `backend` and `precision` if results must be the same on every machine. A
+#'   backend that is named but not available is an error.
+#' @param precision Floating-point precision: `"double"`, `"single"`, `"fast"` or `"auto"` (default: `"double"` on the
+#'   CPU, `"single"` on a GPU). See the section Precision.
+#' @param threads Number of CPU threads. The default is `getOption("flashkernel.threads")`, else the environment
+#'   variable `FLASHKERNEL_THREADS`, else as many as the machine, `OMP_NUM_THREADS` and `OMP_THREAD_LIMIT` allow. Small
+#'   computations use fewer. The number does not change a bit of the result.
+#' @param devices GPUs to use: their numbers, counted from 0 as in `nvidia-smi`, or `"all"`. The default is
+#'   `getOption("flashkernel.devices")`, else the first. No effect on the CPU.
+#' @param engine Algorithm of sums: `"auto"` (default), `"exact"` or `"fast"`, as for [kernel_sum()]. `"auto"` takes
+#'   the one that should finish first; with `tol = 0` the fast engine must prove an error of at most 1e-12 at every
+#'   point. `"exact"` sums every pair that can change the last bit of a sum. `"fast"` needs `tol > 0` and at most 7
+#'   dimensions (in more it is an error of class `flashkernel_error_unsupported`).
+#' @param tol,tol_type Error tolerance of sums, a number from 0 to below 1, and `"global"` (default) or `"pointwise"`.
+#'   See the section Error tolerance.
+#' @param memory_limit Bytes of memory that a call may need. A call that needs more is an error before anything is
+#'   computed. The default is `getOption("flashkernel.memory_limit")`, else the memory that is available on the
+#'   machine.
+#' @param chunk_bytes Bytes of a `big.matrix` that are in memory at a time. The default is
 #'   `getOption("flashkernel.chunk_bytes")`, else 128 MB.
-#' @param device_memory Bytes of a GPU's memory that points may occupy between calls. `NULL`: half of what the GPU has.
-#' @param host_memory Bytes of the machine's memory that what the CPU prepares of points (as its engines read them,
-#'   trees and grids) may occupy between calls. `NULL`: 1 GiB.
-#' @param gpu_memory_limit Bytes of each GPU that this process may occupy at most, beside what the driver and NVIDIA's
-#'   libraries take for themselves (about 1 GB): points, what is cached of them, and the factors of a fit with centres,
-#'   which go through the GPUs in tiles where they are larger. `NULL`: what is free there, less a tenth. `memory_peak`
-#'   of [gpu_info()] reports how much it has been. (The `max_gpu_mem` of Falkon's options.)
-#' @param cluster A cluster whose workers compute: of [parallel::makeCluster()], of sockets, forks or MPI; `"future"`,
-#'   for the plan of package future; or `list(masters, make)`, see below. Sums of more than 2e7 pairs of points in
-#'   memory go there, a part of the targets to each worker, to which the points go once; those of a [flash_data()]
-#'   always do, to the cluster that has it. They have the same bits for any number of workers, and differ by rounding
-#'   from those without a cluster. Each worker uses its share of the cores and GPUs of its host, unless `threads` and
-#'   `devices` say otherwise. A fit keeps its `cluster`, and its methods use it as long as it has not ended.
-#' @param worker_timeout Seconds after which a worker that says nothing counts as lost: while it computes it says so
-#'   every second, but not while a reader of yours runs. `NULL`: 300.
-#' @section Clusters of clusters: From some dozens of workers on, the one connection that takes what all of them send is
-#'   the limit. `cluster = list(masters, make)` makes each worker of the cluster `masters` the master of another one,
-#'   which `make`, a function of its number, makes there: with package parallel, `\(i) makeCluster(racks[[i]])`, or a
-#'   list of these two for one more level. A master adds up what its workers have found, and sends one result, with the
-#'   bits of any other cluster. The `cluster` of the control that is returned is that for [flash_data()] and other
-#'   controls. The others of its master replace a lost worker below, with a warning, and the other masters a lost master
-#'   with its cluster. `diagnostics()$workers` has a row for each master, `below` how many workers it has, and what
-#'   these did together. Masters that are forks of one session have its port, and need `\(i) makeCluster(4, port = 11000
-#'   + i)`. The clusters below stop with theirs, by [parallel::stopCluster()]. `vignette("cluster")` has an example.
-#' @returns A list of class `flash_control` with these parts, `NULL` where nothing was said.
+#' @param device_memory Bytes of a GPU's memory for points that are cached between calls. Default: half of its memory.
+#' @param host_memory Bytes of the machine's memory for what the CPU engines cache between calls: packed points, trees
+#'   and grids. Default: 1 GiB.
+#' @param gpu_memory_limit Bytes of each GPU that this process may use, beside about 1 GB of the driver and NVIDIA's
+#'   libraries. The limit covers points, caches and the factors of a fit with centres; larger factors go through the
+#'   GPUs in tiles. Default: the free memory less a tenth. `memory_peak` of [gpu_info()] reports the use. (Falkon calls
+#'   this option `max_gpu_mem`.)
+#' @param cluster A cluster whose workers compute: one of [parallel::makeCluster()] (sockets, forks or MPI), `"future"`
+#'   for the plan of package future, or `list(masters, make)` (see the section Clusters of clusters). Sums of more than
+#'   2e7 pairs of points in memory are divided by targets. Sums of a [flash_data()] always run on the cluster of the
+#'   data. Results have the same bits for any number of workers, and differ by rounding from those without a cluster.
+#'   Each worker uses its share of the cores and GPUs of its host, unless `threads` and `devices` are given.
+#' @param worker_timeout Seconds without a message after which a worker counts as lost. A worker that computes sends a
+#'   message every second, but not while your own `reader` runs. Default: 300.
+#' @returns A list of class `flash_control` with these elements, `NULL` where nothing was given.
 #' @export
 #' @examples
-#' in_short <- flash_control(precision = "single", threads = 2)
-#' in_short
-#' fit <- flash_kde(faithful, bandwidth = c(0.3, 4), control = in_short)
-#' # one part of it otherwise
+#' settings <- flash_control(precision = "single", threads = 2)
+#' settings
+#' fit <- flash_kde(faithful, bandwidth = c(0.3, 4), control = settings)
+#' # change one setting for a call
 #' predict(fit, faithful[1:3, ], control = list(threads = 1))
 flash_control <- function(backend = NULL, precision = NULL, threads = NULL, devices = NULL, engine = NULL, tol = NULL,
                           tol_type = NULL, memory_limit = NULL, chunk_bytes = NULL, device_memory = NULL,
@@ -103,16 +121,16 @@ setting_label <- function(name, value) {
 
 said_in <- function(control) names(control)[!vapply(control, is.null, NA)]
 
-# ---- from what was asked for to what C takes --------------------------------------------------
+# ---- from the user's settings to the list for C --------------------------------------------------
 
-# What counts where nothing is said.
+# Values of settings that the user leaves at NULL.
 CONTROL_DEFAULTS <- list(
   backend = "auto", precision = "auto", threads = NULL, devices = NULL, engine = "auto", tol = 0,
   tol_type = "global", memory_limit = NULL, chunk_bytes = NULL, device_memory = NULL,
   host_memory = NULL, gpu_memory_limit = NULL, cluster = NULL, worker_timeout = NULL
 )
 
-# The same of functions that go by a tolerance unless they are told not to.
+# Defaults of functions that use a tolerance unless the user gives tol = 0.
 TOLERANT_DEFAULTS <- replace(CONTROL_DEFAULTS, "tol", 1e-6)
 
 CONTROL_CHOICES <- list(
@@ -120,8 +138,8 @@ CONTROL_CHOICES <- list(
   engine = c("auto", "exact", "fast"), tol_type = c("global", "pointwise")
 )
 
-# What to compute by, all parts of it: those `given` beside a control, else those of `control`, else `defaults`. They
-# are for run_control() to check.
+# A list of all settings: from `given` (arguments of the caller), else from `control`, else from `defaults`.
+# run_control() checks their values.
 settle_control <- function(control, given = NULL, defaults = CONTROL_DEFAULTS) {
   settings <- c(if (!is.null(control)) unclass(as_control(control)), given)
   said <- lengths(settings) > 0 & names(settings) %in% names(defaults)
@@ -129,7 +147,7 @@ settle_control <- function(control, given = NULL, defaults = CONTROL_DEFAULTS) {
   defaults
 }
 
-# The same, with every pair summed.
+# The settings with every pair summed.
 exactly <- function(asked) replace(asked, c("engine", "tol"), list("exact", 0))
 
 # A flash_control(), or a list of its settings.
@@ -138,13 +156,13 @@ as_control <- function(control) {
   good <- is.list(control) && !is.object(control) && (length(control) == 0 || has_names(names(control)))
   check_is(good, control, "control", "NULL, from flash_control() or a list of its settings")
   unknown <- setdiff(names(control), names(CONTROL_DEFAULTS))
-  if (length(unknown) > 0) stop_argument("control", "must have settings of flash_control(): found ", quote_names(unknown))
+  if (length(unknown) > 0) stop_argument("control", "must be settings of flash_control(): found ", quote_names(unknown))
   do.call(flash_control, control, quote = TRUE)
 }
 
-# The list that goes to C, of all that was `asked`. C reads it by name, and leaves `asked` alone.
+# The list for C, made of the settings `asked`. C reads its elements by name and ignores the element `asked`.
 run_control <- function(asked) {
-  # most calls ask as the last one did, and checks would take longer than all else
+  # most calls have the settings of the call before, and their checks take longer than a small sum
   said <- list(asked, getOption("flashkernel.threads"), getOption("flashkernel.devices"), session$method)
   if (!identical(said, session$said)) {
     session$run <- checked_run(asked)
@@ -160,7 +178,7 @@ run_control <- function(asked) {
 
 checked_run <- function(asked) {
   asked <- check_asked(asked)
-  asked$method <- session$method # of tests alone
+  asked$method <- session$method # set by tests only
   of_c <- list(threads = check_threads(asked$threads), devices = check_devices(asked$devices))
   c(replace(asked, names(of_c), of_c), list(asked = asked))
 }
@@ -168,13 +186,13 @@ checked_run <- function(asked) {
 check_asked <- function(asked) {
   for (name in names(CONTROL_CHOICES)) asked[[name]] <- check_setting(name, asked[[name]])
   asked$tol <- check_tol(asked$tol, asked$engine)
-  # what single precision does not keep
+  # single precision cannot meet such a tolerance
   if (asked$precision == "auto" && asked$tol > 0 && asked$tol < 1e-5) asked$precision <- "double"
   asked
 }
 
-# The same for the function that calls this, whose work `stage` names: when it ends, in whatever way, the progress bar
-# goes, and the options are what they were.
+# run_control() for the function that calls this. `stage` is the label of its progress bar. When `frame` ends, also by
+# an error, the bar is closed and the options are restored.
 start_run <- function(asked, stage = "Computing", frame = parent.frame()) {
   if (!is.null(asked$memory_limit) || !is.null(asked$chunk_bytes)) hold_limits(asked, frame)
   run <- run_control(asked)
@@ -185,7 +203,7 @@ start_run <- function(asked, stage = "Computing", frame = parent.frame()) {
   run
 }
 
-# Checks of memory go by options, also where they know of no control: those that it sets hold until `frame` ends.
+# Sets the options that checks of memory read, as some of them get no control. They are restored when `frame` ends.
 hold_limits <- function(asked, frame = parent.frame()) {
   limits <- list(flashkernel.memory_limit = asked$memory_limit, flashkernel.chunk_bytes = asked$chunk_bytes)
   before <- options(limits[lengths(limits) > 0])
@@ -196,10 +214,10 @@ at_end <- function(action, frame) do.call(on.exit, list(as.call(list(action)), a
 
 # ---- checks -----------------------------------------------------------------------------------
 
-# One part, as a control keeps it.
+# One setting, checked, as a control stores it.
 check_setting <- function(name, value) {
   switch(name,
-    threads = if (check_threads(value) > 0) value, # as it was given
+    threads = if (check_threads(value) > 0) value, # unconverted
     devices = if (length(check_devices(value)) > 0) value,
     tol = check_tol(value),
     memory_limit = , gpu_memory_limit = check_bytes(value, name),
@@ -230,8 +248,7 @@ check_threads <- function(threads) {
   check_count(threads, "threads", max = 4096)
 }
 
-# CUDA devices for C: none lets it take the first, -1 stands for all. Whether they are there is for C to
-# find out, and only where one is used.
+# CUDA devices as integers for C. None means the first, -1 all. C finds out whether they exist when it uses one.
 check_devices <- function(devices) {
   if (is.null(devices)) devices <- getOption("flashkernel.devices")
   if (is.null(devices)) return(integer())
@@ -241,6 +258,6 @@ check_devices <- function(devices) {
     all(devices >= 0 & devices == round(devices) & devices <= .Machine$integer.max)
   if (!good) refuse("be \"all\" or device numbers, whole and counted from 0: found ", describe(devices))
   if (length(devices) > 16) refuse("be at most 16 numbers: found ", length(devices))
-  if (anyDuplicated(devices)) refuse("name every device once: found ", devices[anyDuplicated(devices)], " twice")
+  if (anyDuplicated(devices)) refuse("have each device once: found ", devices[anyDuplicated(devices)], " twice")
   as.integer(devices)
 }

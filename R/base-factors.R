@@ -1,17 +1,17 @@
-# Factors of local bandwidths, on a lattice, so that few different ones make few sums.
+# Local bandwidth factors are rounded to a lattice, as each different factor needs a sum of its own.
 
 on_lattice <- function(log_factors) {
   most <- floor(log(MOST_FACTOR) / log(FACTOR_STEP))
   FACTOR_STEP^pmin(pmax(round(log_factors / log(FACTOR_STEP)), -most), most)
 }
 
-# Neighbouring factors; finer steps have changed held-out densities by less than 0.0015 nats (bench/NOTES.md).
+# Ratio of neighbouring factors. Finer steps changed held-out log densities by less than 0.0015 nats (bench/NOTES.md).
 FACTOR_STEP <- sqrt(2)
 
-# No factor above this, and none below its inverse.
+# Largest factor; the smallest is its inverse.
 MOST_FACTOR <- 30
 
-# On the lattice of the factors.
+# Raises factors to `least`, rounded up to the lattice.
 at_least <- function(factors, least) {
   if (least <= min(factors)) return(factors)
   pmax(factors, FACTOR_STEP^ceiling(log(least) / log(FACTOR_STEP)))

@@ -1,38 +1,38 @@
-# GPUs, and what this build and machine use on the CPU: gpu_info(), gpu_release(), backend_info().
+# Information on GPUs and on the build: gpu_info(), gpu_release(), backend_info().
 
-#' The GPUs of this machine, and what the package keeps on them
+#' GPUs of this machine
 #'
-#' `gpu_info()` reports whether sums can run on an NVIDIA GPU and on which, or in words why they cannot. `gpu_release()`
-#' gives back what the package holds there.
+#' `gpu_info()` reports which NVIDIA GPUs can compute sums, or why none can. `gpu_release()` frees the memory that the
+#' package holds on GPUs.
 #'
-#' @details Nothing touches a GPU before the first computation on one or the first `gpu_info()`, which starts the CUDA
-#'   driver (a moment). From then on:
-#' - **Memory**: points stay on the device between calls, so that repeated predictions from a fit transfer them once.
-#'   `gpu_release()`, like unloading the package, frees them, all other device memory of the package and its page-locked
-#'   buffers; the next computation takes what it needs again. Debiased points that were computed there are fetched when
-#'   somebody reads them, or before: fits can be saved, copied and sent elsewhere.
-#' - **Forked processes** (`parallel::mclapply()` and others): CUDA does not survive a fork. In a child of a process
-#'   that uses it, `backend = "cuda"` is an error of class `flashkernel_error_forked`, and `"auto"` computes on the CPU.
-#'   Cluster workers (`parallel::makePSOCKcluster()`, packages callr and mirai) are processes of their own and can use
-#'   the GPU.
+#' @details The package uses no GPU before the first computation on one or the first call of `gpu_info()`, which starts
+#'   the CUDA driver.
+#' - **Memory**: training points are cached on the GPU between calls, so that repeated predictions transfer them once.
+#'   `gpu_release()` frees the cached points, all other GPU memory of the package and its page-locked buffers, as
+#'   unloading the package does. The next computation allocates memory again. Debiased points that were computed on a
+#'   GPU are fetched when they are read. Fits are ordinary R objects: they can be saved, copied and sent to other
+#'   machines.
+#' - **Forked processes**, as in `parallel::mclapply()`, cannot use CUDA if their parent does. There `backend = "cuda"`
+#'   is an error of class `flashkernel_error_forked`, and `"auto"` computes on the CPU. Workers of
+#'   `parallel::makePSOCKcluster()` and of the packages callr and mirai can use the GPU.
 #'
-#' @returns `gpu_info()`: a list of class `flashkernel_gpu_info`, never an error:
-#'   \item{`status`}{`"available"`, or why sums cannot run on a GPU: not built for it, no driver, no device, a driver
-#'     too old, a forked process.}
-#'   \item{`built`, `toolkit`, `architectures`}{whether the package was built with CUDA, by which version of the toolkit
-#'     and for which architectures.}
-#'   \item{`driver`}{the newest CUDA version that the driver supports; `NA` without one.}
-#'   \item{`index`, `name`, `capability`, `multiprocessors`}{of every device: its number for `devices` of
+#' @returns `gpu_info()` returns a list of class `flashkernel_gpu_info`, and never an error:
+#'   \item{`status`}{`"available"`, or why no GPU can be used: no CUDA in this build, no driver, no device, an old
+#'     driver or a forked process.}
+#'   \item{`built`, `toolkit`, `architectures`}{whether the package was built with CUDA, the version of the toolkit,
+#'     and the architectures of the build.}
+#'   \item{`driver`}{the newest CUDA version that the driver supports; `NA` without a driver.}
+#'   \item{`index`, `name`, `capability`, `multiprocessors`}{for each device: its number for `devices` of
 #'     [flash_control()], name, compute capability and number of multiprocessors.}
-#'   \item{`memory_total`, `memory_free`, `cached`, `memory_peak`}{of every device, in bytes; `cached`: of training
-#'     points that the package keeps there; `memory_peak`: the most that it had there, since it was used first or last
-#'     released.}
-#'   \item{`architecture_built`}{of every device: whether this build has code for it.}
-#'   \item{`cpu`}{what sums on the CPU use: `isa`, the instruction set (`"avx512"`, `"avx2"` or `"portable"`), of
-#'     `isa_available`, all that this machine can run, and `threads` where none are asked for. The environment variable
-#'     `FLASHKERNEL_ISA`, read when the package loads, can choose a smaller instruction set.}
+#'   \item{`memory_total`, `memory_free`, `cached`, `memory_peak`}{for each device, bytes: its memory, the free part,
+#'     the training points that the package caches there, and the most that the package has used since its first use or
+#'     the last `gpu_release()`.}
+#'   \item{`architecture_built`}{for each device: whether this build has code for it.}
+#'   \item{`cpu`}{what sums on the CPU use: `isa`, the instruction set (`"avx512"`, `"avx2"` or `"portable"`);
+#'     `isa_available`, all that this machine can run; and `threads`, the default number. The environment variable
+#'     `FLASHKERNEL_ISA`, read when the package is loaded, can select a smaller instruction set.}
 #'
-#'   `gpu_release()`: `NULL`, invisibly. Without a GPU there is nothing to do.
+#'   `gpu_release()` returns `NULL`, invisibly. Without a GPU it does nothing.
 #' @seealso [flash_control()] for `backend`, `precision` and `devices`.
 #' @export
 #' @examples
@@ -66,7 +66,7 @@ print.flashkernel_gpu_info <- function(x, ...) {
   invisible(x)
 }
 
-# What fits a line for each device.
+# A data frame with a row for each device.
 device_table <- function(info) {
   bytes <- \(values) vapply(values, format_bytes, "")
   table <- data.frame(
@@ -78,12 +78,12 @@ device_table <- function(info) {
   table
 }
 
-# How the package was built and what it would use on the CPU, without a look at GPUs: list(isa, isa_available,
-# threads_default, cuda_built, cuda_toolkit, cuda_architectures, version).
+# The build and the defaults on the CPU, without starting CUDA: list(isa, isa_available, threads_default, cuda_built,
+# cuda_toolkit, cuda_architectures, version).
 backend_info <- function() .Call(ffi_backend_info)
 
-# Multiply-add lanes a second of all threads, measured on registers alone: what the processor could do at
-# best, for bench/dimensions.R.
+# Multiply-add lanes per second of all threads, measured in registers: the peak rate that bench/dimensions.R compares
+# with.
 fma_peak <- function(seconds = 0.2, threads = 0L) {
   rate <- \(single) .Call(ffi_fma_rate, as.double(seconds), single, as.integer(threads))
   c(double = rate(FALSE), single = rate(TRUE))

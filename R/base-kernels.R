@@ -1,9 +1,9 @@
-# The kernels: src/core/kernels.c has the table of them, what they are called, their formulas and parameters.
+# Kernels of kernel_sum(). The table of their names, formulas and parameters is in src/core/kernels.c.
 
-# A list for each kernel, by name, in the order in which messages list them:
-# - others: what other programs call it, letters and digits alone, apart by spaces
-# - formula: of r or x'y, see kernel_sum(); radial: of r?
-# - parameters: by name, c(the value where none is given, a bound that it is above, its largest, whether it is whole)
+# A named list of kernels, in the order in which messages list them. Elements of each:
+# - others: names in other software, only letters and digits, separated by spaces
+# - formula: in r or x'y, see kernel_sum(); radial: TRUE if in r
+# - parameters: by name, c(default, exclusive lower bound, upper bound, 1 if it must be whole)
 kernel_table <- function() {
   if (is.null(session$kernels)) session$kernels <- .Call(ffi_kernels)
   session$kernels
@@ -11,14 +11,14 @@ kernel_table <- function() {
 
 #' A kernel with its parameters
 #'
-#' [kernel_sum()] and [kernel_operator()] take a kernel by its name, with the parameters below, or with others as
-#' `kernel_spec()` makes it.
+#' Makes the argument `kernel` of [kernel_sum()], [kernel_operator()] and [kernel_ridge()] for other parameters than the
+#' defaults. With the defaults, the name of the kernel is enough.
 #'
 #' @param kernel The name of a kernel: `r kernel_names()`.
-#' @param ... Parameters by name, single numbers: `r kernel_parameters()`. Other kernels have none: their scale is the
-#'   `bandwidth`.
-#' @returns An object of class `flashkernel_kernel`, a list of the kernel's `name` and its `parameters`, a named vector.
-#' @seealso [kernel_sum()] has the formulas.
+#' @param ... Parameters by name, single numbers, with these defaults: `r kernel_parameters()`. The other kernels have
+#'   no parameters; their scale is the `bandwidth`.
+#' @returns An object of class `flashkernel_kernel`: a list of `name` and `parameters`, a named vector.
+#' @seealso [kernel_sum()] for the formulas.
 #' @export
 #' @examples
 #' kernel_spec("polynomial", degree = 2)
@@ -32,7 +32,7 @@ kernel_spec <- function(kernel, ...) {
   new_kernel(check_choice(kernel, names(kernel_table()), "kernel"), list(...))
 }
 
-# Of a kernel's name, and some of its parameters as the user gave them.
+# A kernel object from its name and the parameters that the user `given`.
 new_kernel <- function(name, given = list()) {
   known <- kernel_table()[[name]]$parameters
   if (length(given) > 0 && !has_names(names(given))) {
@@ -46,7 +46,7 @@ new_kernel <- function(name, given = list()) {
   structure(list(name = name, parameters = parameters), class = "flashkernel_kernel")
 }
 
-# `known`: of kernel_table(); NULL: none was given
+# `known`: the row of kernel_table(); `value`: NULL for the default.
 check_parameter <- function(name, known, value) {
   if (is.null(value)) return(known[1])
   range <- paste(c(
@@ -57,7 +57,7 @@ check_parameter <- function(name, known, value) {
   check_number(value, name, what, is_good)
 }
 
-# A kernel as the user may write it, as an object.
+# The argument `kernel` of the user, a name or an object, as an object.
 check_kernel <- function(kernel) {
   if (!inherits(kernel, "flashkernel_kernel")) return(kernel_spec(kernel))
   new_kernel(check_choice(kernel$name, names(kernel_table()), "kernel"), as.list(kernel$parameters))
@@ -65,7 +65,7 @@ check_kernel <- function(kernel) {
 
 is_radial <- function(kernel) kernel_table()[[kernel$name]]$radial
 
-# As nearest_choice() looks them up: the names of kernels, named by what others call them.
+# For nearest_choice(): names of kernels, named by their names in other software.
 kernel_synonyms <- function() {
   others <- strsplit(vapply(kernel_table(), `[[`, "", "others"), " ", fixed = TRUE)
   stats::setNames(rep(names(others), lengths(others)), unlist(others))
@@ -86,7 +86,7 @@ print.flashkernel_kernel <- function(x, ...) {
   invisible(x)
 }
 
-# For help pages, which roxygen2 makes.
+# Inserted into help pages by roxygen2.
 kernel_names <- function() paste0('`"', names(kernel_table()), '"`', collapse = ", ")
 
 kernel_formulas <- function() {

@@ -1,5 +1,5 @@
-# Refuses, in words, what the machine cannot hold, before the system starts to swap or kills R.
-# `cure`: what the message says beside.
+# Raises an error if `bytes` exceed the memory limit, before the system swaps or kills R. `cure`: advice for the
+# message.
 check_memory <- function(bytes, arg, cure = "") {
   limit <- getOption("flashkernel.memory_limit")
   if (is.null(limit)) {
@@ -11,17 +11,17 @@ check_memory <- function(bytes, arg, cure = "") {
   stop_argument(arg, "is too large: ", needed, cure)
 }
 
-# Bytes that a call may use.
+# Bytes that a call may use: the option, else the available memory.
 memory_limit <- function() getOption("flashkernel.memory_limit", available_memory())
 
-# Bytes: the least of what the machine, its control groups and the process may still use. Linux says what is free;
-# elsewhere the machine's memory is the limit, and below it R's own allocation error has to do.
+# Available bytes: the minimum over the machine, its control groups and the process. Only Linux reports free memory;
+# elsewhere the limit is the machine's memory.
 available_memory <- function() {
   min(1024 * number_in("/proc/meminfo", "^MemAvailable:"), cgroup_memory(), address_space(), .Call(ffi_machine_memory))
 }
 
-# What the control group of this process and each group above it (containers, jobs of a batch system) leave, in bytes.
-# `root`: where the groups are mounted; `own`: the file that lists those of the process.
+# Bytes that the control group of this process and its parents leave (containers, batch jobs). `root`: mount point of
+# the groups; `own`: the file that lists the groups of the process.
 cgroup_memory <- function(root = "/sys/fs/cgroup", own = "/proc/self/cgroup") {
   groups <- strsplit(lines_of(own), ":", fixed = TRUE)
   controllers <- lapply(groups, \(group) if (group[2] == "") "" else strsplit(group[2], ",")[[1]])
@@ -34,14 +34,13 @@ cgroup_memory <- function(root = "/sys/fs/cgroup", own = "/proc/self/cgroup") {
   min(version2(root), version2(file.path(root, "unified")), version1)
 }
 
-# The folder of a group and of those above it. A container may see its own group as `root`.
+# Folders of a group and its parents. A container may see its own group as `root`.
 memory_folders <- function(root, path) {
   parts <- unlist(strsplit(as.character(path), "/"))
   Reduce(file.path, parts[!parts %in% c("", "..")], root, accumulate = TRUE)
 }
 
-# What one group leaves. Cached files count as used there, but the kernel gives those that were not used lately back
-# at once.
+# Bytes that one group leaves. Cached files count as used, but the kernel can free those that were not used lately.
 group_memory <- function(folder, limit, used, cached) {
   limit <- number_in(file.path(folder, limit))
   used <- number_in(file.path(folder, used))
@@ -50,7 +49,7 @@ group_memory <- function(folder, limit, used, cached) {
   max(limit - used + if (is.finite(cached)) cached else 0, 0)
 }
 
-# What `ulimit -v` leaves: the limit of the address space less what the process has mapped. `process`: its folder.
+# Bytes that `ulimit -v` leaves: the limit of the address space less the mapped size. `process`: folder in /proc.
 address_space <- function(process = "/proc/self") {
   limit <- number_in(file.path(process, "limits"), "^Max address space +[0-9]")
   if (is.infinite(limit)) return(Inf)
@@ -58,7 +57,7 @@ address_space <- function(process = "/proc/self") {
   if (is.finite(mapped)) max(limit - mapped, 0) else limit
 }
 
-# The first number in the first line of a file that matches; Inf where there is none, as in "max".
+# The first number of the first matching line of a file; Inf if there is none (as for "max").
 number_in <- function(file, pattern = "^[0-9]") {
   line <- grep(pattern, lines_of(file), value = TRUE)
   if (length(line) == 0) Inf else as.double(sub("^[^0-9]*([0-9]+).*$", "\\1", line[1]))

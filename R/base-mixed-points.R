@@ -1,24 +1,25 @@
-# Points with columns of levels (factors, texts, logical values) beside numbers, as one matrix of numbers.
+# Points with categorical columns (factor, character, logical) and numbers, coded as one matrix of numbers.
 
 is_levels <- function(column) {
   is.null(dim(column)) && (is.factor(column) || is.character(column) || is.logical(column))
 }
 
-# Is there a column of levels?
+# Does a data frame have a categorical column?
 has_levels <- function(x) is.list(x) && any(vapply(x, is_levels, NA))
 
-# The matrix, with `columns` and `names`, those of the data frame in its order, as attributes.
+# The coded matrix. Attributes: `columns`, descriptions of the categorical columns, and `names_in_order`, the names of
+# all columns in the order of the data frame.
 mixed_points <- function(x, arg) {
   x <- as.list(x)
   of_levels <- vapply(x, is_levels, NA)
-  if (!has_names(names(x))) stop_argument(arg, "must have names of its columns, all different")
+  if (!has_names(names(x))) stop_argument(arg, "must have different names for all columns")
   columns <- lapply(x[of_levels], mixed_column)
   structure(encode(x[!of_levels], x[of_levels], columns, arg), columns = columns, names_in_order = names(x))
 }
 
 is_mixed <- function(points) !is.null(attr(points, "columns"))
 
-# What is known of a column before a kernel is chosen. Levels without rows count.
+# Describes a categorical column: list(kind, levels, type). Factor levels without rows are included.
 mixed_column <- function(column) {
   type <- if (is.factor(column)) "factor" else typeof(column)
   levels <- switch(type, factor = levels(column), logical = c("FALSE", "TRUE"), sort(unique(column), method = "radix"))
@@ -27,7 +28,7 @@ mixed_column <- function(column) {
 
 encode <- function(numbers, levels, columns, arg) {
   codes <- Map(\(values, column, name) level_codes(values, column, name, arg), levels, columns, names(columns))
-  # not by do.call(), which takes no name of more than 10,000 bytes
+  # do.call() would fail for names of more than 10,000 bytes
   codes <- matrix(unlist(codes), ncol = length(codes), dimnames = list(NULL, names(columns)))
   points <- cbind(if (length(numbers) > 0) as_points(list2DF(numbers), arg), codes)
   if (nrow(points) == 0) stop_argument(arg, "must have at least one row: found none")
@@ -35,17 +36,17 @@ encode <- function(numbers, levels, columns, arg) {
   points
 }
 
-# Numbers of the levels, by their names; NA where the value is missing.
+# Codes of the values, positions in column$levels; NA for missing values.
 level_codes <- function(values, column, name, arg) {
   text <- as.character(values)
   codes <- match(text, column$levels)
   unknown <- unique(text[is.na(codes) & !is.na(text)])
   if (length(unknown) == 0) return(as.double(codes))
   found <- paste(quote_text(unknown[1]), "in column", quote_names(name))
-  stop_argument(arg, "must have levels that the fit knows: found ", found)
+  stop_argument(arg, "must have only categories of the fit: found ", found)
 }
 
-# The columns of a model frame, those of matrices one by one.
+# The columns of a model frame as a list of vectors; matrices are split into their columns.
 apart <- function(columns) {
   parts <- lapply(names(columns), function(name) {
     column <- columns[[name]]

@@ -1,6 +1,6 @@
-# Formulas: which columns they make, at the fit and again in predict().
+# Formulas: columns of the fit, and the same columns of `newdata`.
 
-# `call` is the matched call of the method, `frame` where the user called it.
+# list(points, weights, terms, variables). `call`: the matched call of the method; `frame`: the user's frame.
 formula_data <- function(call, data, frame) {
   made <- formula_frame(call, data, frame)
   terms <- check_terms(attr(made, "terms"))
@@ -19,9 +19,8 @@ formula_frame <- function(call, data, frame) {
   eval_model_frame(call, frame)
 }
 
-# The variables that newdata must have: those that came from `data`, and all that are longer than one
-# value. What is left are constants, as k in ~ I(x / k). Decided at the fit: later the workspace may hold
-# anything under these names.
+# Variables that newdata must have: columns of `data`, and all variables longer than one value. The others are
+# constants, such as k in ~ I(x / k). This is decided at the fit, as the workspace may change later.
 data_variables <- function(terms, data) {
   names <- all.vars(terms)
   place <- if (is.environment(data)) data else environment(terms)
@@ -39,16 +38,16 @@ keep_arguments <- function(call, keep) call[c(1, match(keep, names(call), 0))]
 #' @export
 #' @noRd
 formula.flash_kde <- function(x, ...) {
-  if (is.null(x$terms)) stop_argument("x", "must be a fit by formula")
+  if (is.null(x$terms)) stop_argument("x", "must be a fit that was made with a formula")
   stats::formula(x$terms)
 }
 
-# NAs stay in here: na.action is applied to the columns and the weights afterwards, in one place.
+# Keeps missing values: handle_missing() applies na.action to columns and weights together.
 eval_model_frame <- function(call, frame) {
   call[[1]] <- quote(stats::model.frame)
   call$na.action <- quote(stats::na.pass)
   tryCatch(eval(call, frame), error = function(e) {
-    # model.frame() does not say which argument was at fault: find out by leaving them away
+    # model.frame() does not name the wrong argument: omit each in turn
     at_fault <- function(arg) {
       !is.null(call[[arg]]) && tryCatch(is.list(eval(call[names(call) != arg], frame)), error = \(e) FALSE)
     }
@@ -58,7 +57,7 @@ eval_model_frame <- function(call, frame) {
   })
 }
 
-# Weights that can be had, but do not fit.
+# Errors about weights that can be evaluated, but have a wrong type or length.
 stop_weights <- function(call, frame) {
   enclosure <- environment(eval(call$formula, frame))
   value <- tryCatch(eval(call$weights, call$data, enclosure), error = \(e) NULL)
@@ -81,8 +80,8 @@ update.flash_kde <- function(object, formula., ..., evaluate = TRUE) {
   call$object <- object
   if (!missing(formula.)) {
     good <- !is.null(object$terms) && inherits(formula., "formula")
-    check_is(good, formula., "formula.", "a formula, of a fit by formula (other arguments need their names)")
-    # update.formula() makes a left side of the dot, and a density has none
+    check_is(good, formula., "formula.", "a formula, and the fit must have one (name the other arguments)")
+    # update.formula() returns a left side for `. ~`, which a density does not have
     if (length(formula.) == 3 && identical(formula.[[2]], quote(.))) formula.[[2]] <- NULL
     call$formula. <- formula.
   }
@@ -93,7 +92,7 @@ check_formula <- function(formula, data) {
   check_is(inherits(formula, "formula"), formula, "formula", "a formula, as ~ a + b or y ~ a + b")
   right <- formula[[length(formula)]]
   if (is.call(right) && identical(right[[1]], quote(`|`))) {
-    stop_argument("formula", "must not have `|` (the density of y given x is that of y ~ x; \"or\" goes into I())")
+    stop_argument("formula", "must not have `|` (y ~ x is the density of y given x, and I(a | b) a logical \"or\")")
   }
   check_is(is.null(data) || is.list(data) || is.environment(data), data, "data", "a data frame")
 }
@@ -108,7 +107,7 @@ check_terms <- function(terms) {
   stop_argument("formula", "must be a sum of variables: found ", found, " (write a product as I(a * b))")
 }
 
-# The columns of a model frame, as a double matrix; whether they are finite is not looked at.
+# Columns of a model frame as a double matrix, which may have values that are not finite.
 frame_points <- function(data, terms, arg, levels = FALSE) {
   columns <- term_columns(data, terms)
   if (levels && has_levels(columns)) return(mixed_points(apart(columns), arg))
@@ -117,13 +116,13 @@ frame_points <- function(data, terms, arg, levels = FALSE) {
   check_points(do.call(cbind, parts), arg, infinite = TRUE)
 }
 
-# By position: a term's label has backticks where the column's name has none.
+# Selected by position, as labels of terms may have backticks.
 term_columns <- function(data, terms) {
   used <- apply(attr(terms, "factors") != 0, 2, which)
   unclass(data)[unlist(used)]
 }
 
-# A term may be a matrix, as cbind(a, b) or poly(a, 2) are.
+# Names for the columns of a term, which may be a matrix, such as cbind(a, b).
 name_columns <- function(column, name) {
   if (is.null(dim(column))) return(matrix(as.double(column), dimnames = list(NULL, name)))
   inner <- colnames(column)
@@ -131,7 +130,7 @@ name_columns <- function(column, name) {
   matrix(as.double(column), nrow(column), dimnames = list(NULL, paste0(name, inner)))
 }
 
-# The points of `newdata` for a fit by formula.
+# The points in `newdata` for a fit by formula.
 formula_newdata <- function(object, newdata, arg = "newdata") {
   frame_points(newdata_frame(object, newdata, arg), object$terms, arg)
 }
@@ -147,7 +146,7 @@ newdata_frame <- function(object, newdata, arg) {
   )
 }
 
-# The call of the formula method, of one whose first argument may be the data.
+# Changes a call whose first argument may be the data into a call of the formula method.
 formula_call <- function(call, method = kernel_ridge.formula) {
   if (!"formula" %in% names(call)) names(call)[names(call) == "y"] <- "formula"
   names(call)[names(call) == "x"] <- "data"
@@ -155,13 +154,13 @@ formula_call <- function(call, method = kernel_ridge.formula) {
   call
 }
 
-# Row names that somebody gave, NULL where there are none but numbers.
+# Row names of the user; NULL for automatic ones.
 own_row_names <- function(x) {
   names <- if (is.data.frame(x)) attr(x, "row.names") else if (is.matrix(x)) rownames(x)
   if (is.character(names)) names
 }
 
-# With the row names as a column, as broom has them.
+# A tibble (if the package is installed) with row names as column .rownames, as in broom.
 as_tibble <- function(frame) {
   names <- own_row_names(frame)
   if (!is.null(names)) frame <- cbind(.rownames = names, frame)

@@ -1,25 +1,22 @@
-# na.action with R's usual meaning, for points that need not come from a model frame.
-
-# Applies `na.action` to points and weights together: a row goes when either is missing. Returns
-# them and what model.frame() would keep as attribute: which rows went, of class "omit" or
-# "exclude".
+# Applies `na.action` to points and weights together: a row is removed if either is missing. Returns list(points,
+# weights, omitted); `omitted` is the attribute "na.action" of model.frame(), of class "omit" or "exclude".
 handle_missing <- function(points, weights, na.action, arg) {
   action <- as_na_action(na.action)
   finite <- all_finite(points)
   if (!finite) check_finite(points, arg, missing = TRUE)
   if ((finite || !anyNA(points)) && !anyNA(weights)) return(list(points = points, weights = weights, omitted = NULL))
   kept <- apply_na_action(action, as_frame(points, weights), arg)
-  # na.pass() leaves all as it is
+  # na.pass() removes nothing
   check_finite(kept$x, arg)
   if (!is.null(weights)) check_finite(kept$weights, "weights")
   if (nrow(kept$x) == 0) stop_argument(arg, "must have at least one row without missing values: found none")
   list(points = kept$x, weights = kept$weights, omitted = attr(kept, "na.action"))
 }
 
-# What `action` makes of a frame of as_frame(). A function of the user's may fail or return anything.
+# Applies `action` to a frame of as_frame(), and checks its result, as `action` may be a function of the user.
 apply_na_action <- function(action, frame, arg) {
   if (identical(action, stats::na.fail)) {
-    # the same, saying where
+    # the message says where
     stop_missing(frame$x, arg)
     if (!is.null(frame$weights)) stop_missing(matrix(frame$weights), "weights")
   }
@@ -27,7 +24,7 @@ apply_na_action <- function(action, frame, arg) {
   good <- is.data.frame(kept) && identical(names(kept), names(frame)) && is.matrix(kept$x) &&
     is.double(kept$x) && ncol(kept$x) == ncol(frame$x)
   if (good) return(kept)
-  stop_argument("na.action", "must return the data frame that it gets, without some rows: returned ", describe(kept))
+  stop_argument("na.action", "must return rows of its data frame: returned ", describe(kept))
 }
 
 stop_missing <- function(x, arg) {
@@ -48,7 +45,7 @@ stop_missing <- function(x, arg) {
   )
 }
 
-# A data frame with the whole matrix as one column: what an na.action function takes.
+# A data frame for na.action functions, with the whole matrix as one column.
 as_frame <- function(points, weights = NULL) {
   frame <- list(x = points)
   frame$weights <- weights
@@ -59,7 +56,7 @@ as_na_action <- function(na.action) {
   if (is.null(na.action)) return(stats::na.fail)
   if (is.function(na.action)) return(na.action)
   is_name <- is.character(na.action) && length(na.action) == 1 && !is.na(na.action)
-  # from the user's workspace, and so from all attached packages
+  # searched in the workspace and the attached packages
   is_name <- is_name && nzchar(na.action) && nchar(na.action, "bytes") < 10000
   found <- if (is_name) get0(na.action, globalenv(), mode = "function")
   if (!is.null(found)) return(found)

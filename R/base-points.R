@@ -1,4 +1,4 @@
-# Where points are: in memory, in a big.matrix, in the shards of a flash_data().
+# Predicates of where points are: in memory, in a big.matrix or in the shards of a flash_data().
 
 is_remote <- function(x) inherits(x, "flash_data")
 
@@ -10,7 +10,7 @@ is_big <- function(x) is.object(x) && inherits(x, "big.matrix")
 
 whole <- function(number) format(number, scientific = FALSE, big.mark = ",", trim = TRUE)
 
-# An argument error in here says where the data are from, as rows are counted from the first of them.
+# Adds `where` to the message of an argument error in `expression`, as row numbers in it count within that part.
 in_place <- function(where, expression) {
   tryCatch(expression, flashkernel_error_argument = function(error) {
     error$message <- paste0(error$message, " (of ", where, ")")

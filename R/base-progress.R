@@ -1,9 +1,8 @@
 # The progress of long work: a bar on a terminal, lines of text in a log.
 
-# NULL, or a function(fraction) that C calls now and then on the main thread. A bar appears only
-# when the work takes more than a second, and goes when the stage is done, or by start_run() on an error or an
-# interrupt. Whoever makes a control by run_control() closes it.
-# A stage is one call of C, or a part of several (share_stage()). `wanted`: see progress_style().
+# Returns NULL or a function(fraction) that C calls now and then on the main thread. A bar appears if the work takes
+# more than a second. It is closed at the end of the stage, or by start_run() after an error or interrupt. A caller of
+# run_control() must close it. A stage is one call of C, or several (share_stage()). `wanted`: see progress_style().
 progress_closure <- function(wanted = progress_style()) {
   if (isFALSE(wanted)) return(NULL)
   label <- "Computing"
@@ -15,8 +14,8 @@ progress_closure <- function(wanted = progress_style()) {
   function(fraction) advance_stage(state, fraction)
 }
 
-# Of the next stage: seconds at the last line `written`, what was done `before` this call of C, the call's `share`, and
-# the `furthest` shown.
+# Ends a stage and resets its state: `written`, seconds at the last line of text; `before`, the fraction done before
+# this call of C; `share`, the fraction of this call; `furthest`, the largest fraction shown.
 end_stage <- function(state) {
   if (!is.null(state$bar)) cli::cli_progress_done(id = state$bar, .envir = state)
   if (!is.null(state$written)) {
@@ -33,18 +32,18 @@ advance_stage <- function(state, fraction) {
     state$started <- now
     state$countdown <- new_countdown()
   }
-  # never back, where a share takes more than one call
+  # never decreases, although a share may take several calls
   state$furthest <- max(state$furthest, state$before + state$share * fraction)
   if (state$share == 1 && fraction >= 1) return(end_stage(state))
   if (now - state$started < 0.2) return(invisible())
   seconds <- state$countdown(now - state$started, state$furthest)
   state$left <- if (is.na(seconds)) "" else paste0(", about ", time_label(seconds), " left")
-  # C takes an error in here for an interrupt: a bar that fails must not stop the work
+  # C takes an error here for an interrupt, and a failing bar must not stop the work
   tryCatch(state$show(state, min(state$furthest, 0.99)), error = \(e) NULL)
   invisible()
 }
 
-# After 2 s, and then ever more seldom.
+# Writes a line after 2 s, and then at growing intervals.
 show_line <- function(state, fraction) {
   seconds <- state$clock() - state$started
   if (seconds < (if (is.null(state$written)) 2 else min(1.5 * state$written, state$written + 60))) return()
@@ -63,22 +62,22 @@ show_bar <- function(state, fraction) {
   cli::cli_progress_update(set = 100 * fraction, id = state$bar, .envir = state)
 }
 
-# TRUE: a bar, on a terminal or in a session that somebody watches. "lines": lines of text on stderr, for a log, only
-# where the option asks for them.
+# TRUE: a bar, on a terminal or in an interactive session. "lines": lines of text on stderr, only if the option
+# flashkernel.progress is TRUE. FALSE: nothing.
 progress_style <- function(watched = is_watched()) {
   wanted <- getOption("flashkernel.progress")
   if (isFALSE(wanted)) return(FALSE)
   if (watched) TRUE else if (isTRUE(wanted)) "lines" else FALSE
 }
 
-# Found out once in a session: it takes as long as a small sum.
+# Cached for the session, as the test takes as long as a small sum.
 is_watched <- function() {
   if (is.null(session$watched)) session$watched <- interactive() || isatty(stderr())
   session$watched
 }
 
-# A function(seconds, fraction) for the seconds left, NA at first. It never grows: it waits where the work slows down.
-# So that this is seldom, the slower of the rates counts, that of all so far and that of late.
+# Returns a function(seconds, fraction) that estimates the seconds left, NA at first. The estimate never grows. To be
+# cautious, it uses the smaller of the overall rate and the recent rate.
 new_countdown <- function() {
   least <- Inf
   last <- c(0, 0)
@@ -97,7 +96,7 @@ new_countdown <- function() {
 
 close_progress <- function(control) if (!is.null(control$progress)) end_stage(environment(control$progress))
 
-# Names what the next calls with this control do, for the bar.
+# Sets the label of the bar for the next calls with this control.
 name_stage <- function(control, label) {
   if (!is.null(control$progress)) {
     close_progress(control)
@@ -106,17 +105,16 @@ name_stage <- function(control, label) {
   invisible(control)
 }
 
-# The next calls are `share` of the stage, of which `before` is done.
+# The next calls are the fraction `share` of the stage, after the fraction `before`.
 share_stage <- function(control, before, share) {
   if (!is.null(control$progress)) list2env(list(before = before, share = share), environment(control$progress))
   invisible(control)
 }
 
-# The stage, or the share that this is of one, in parts of its own: `part()` has the next call's place as share_stage()
-# has it, `end()` leaves it as it was.
+# Divides the current stage or share into parts: `part(before, share)` is share_stage() within it, `end()` restores it.
 nested_share <- function(control) {
   progress <- if (!is.null(control$progress)) environment(control$progress)
-  # that of a worker has no bar
+  # on a worker there is no bar
   if (is.null(progress$share)) return(list(part = \(before, share) NULL, end = \() NULL))
   own <- list(before = progress$before, share = progress$share)
   list(
@@ -125,7 +123,7 @@ nested_share <- function(control) {
   )
 }
 
-# In words, rounded up.
+# Seconds as text, rounded up.
 time_label <- function(seconds) {
   if (seconds < 120) return(paste(ceiling(seconds), "s"))
   if (seconds < 6000) return(paste(ceiling(seconds / 60), "min"))

@@ -1,14 +1,14 @@
-# What was computed for sums that are plain vectors and matrices. An attribute would cling to all that is made of them,
-# as 2 * sums or data.frame(sums), and make any two of them differ; so it is kept here, found by the sums themselves.
+# Records of computations, for diagnostics() of sums, which are plain vectors and matrices. The records are stored here
+# and found by the numbers. An attribute would be inherited by 2 * sums, and would make equal sums differ.
 
 session <- new.env(parent = emptyenv())
 
-# A list of the `most` values of late by their keys, with this one first.
+# A named list of the `most` latest values, with this one first.
 with_latest <- function(known, key, value, most) {
   utils::head(c(stats::setNames(list(value), key), known[names(known) != key]), most)
 }
 
-# So many of the last results have one.
+# Number of results that have a record.
 MOST_RECORDS <- 1000
 
 keep_record <- function(sums, record) {
@@ -17,11 +17,11 @@ keep_record <- function(sums, record) {
   sums
 }
 
-# The address and a key of the numbers; NULL where they are no doubles.
+# c(address, hash) of the numbers; NULL if they are not doubles.
 identity_of <- function(sums) .Call(ffi_identity, sums)
 
-# NULL where there is none. The same numbers may have been computed twice, in different ways: then it is the address
-# that tells, or else the last counts.
+# The record of `sums`, or NULL. If equal numbers were computed more than once, the one with the same address, else the
+# latest.
 find_record <- function(sums) {
   identity <- identity_of(sums)
   if (is.null(identity)) return(NULL)

@@ -1,5 +1,5 @@
-# What workers can be asked for, by name. Rooms add their own entries when the package is loaded, so that the room of
-# shards and workers need not know the rooms above it.
+# Operations of workers, by name. Each part of the package registers its own when it is loaded, so that store-*.R need
+# not refer to the parts above it.
 
 # Operations on a shard; store-cluster-operations.R describes an entry.
 WORKER_OPERATIONS <- new.env(parent = emptyenv())

@@ -1,11 +1,11 @@
-# Classes of a response: their numbers, their columns of -1 and 1, and how many rows each has.
+# Responses that are classes: codes, columns of -1 and 1, and counts.
 
-# Is it a response of classes, whatever the loss?
+# TRUE for a response of classes: factor, character or logical.
 is_classes <- function(y) {
   if (is_column(y)) !is.null(y$data$response_is$levels) else is.factor(y) || is.character(y) || is.logical(y)
 }
 
-# Numbers of classes, from the columns.
+# Codes of the classes (1, 2, ...) with the largest of the columns `link`. One column: 2 if positive, else 1.
 class_codes <- function(link) UseMethod("class_codes")
 
 #' @export
@@ -13,7 +13,7 @@ class_codes.default <- function(link) {
   if (ncol(link) == 1) 1L + (link[, 1] > 0) else max.col(link, ties.method = "first")
 }
 
-# -1 and 1, of the numbers of classes.
+# Columns of -1 and 1 from the codes: one column for two classes, else one for each class.
 class_columns <- function(code, classes) {
   if (length(classes) == 2) return(matrix(2 * (code == 2) - 1))
   columns <- matrix(-1, length(code), length(classes), dimnames = list(NULL, classes))
@@ -21,7 +21,7 @@ class_columns <- function(code, classes) {
   columns
 }
 
-# How many rows there are of each class, or their weights.
+# Number of rows of each class, or the sum of their weights.
 class_counts <- function(y, weights = NULL) UseMethod("class_counts")
 
 #' @export

@@ -1,7 +1,5 @@
-# Random numbers that are the same each time.
-
-# Evaluates `expr` with a generator of a fixed kind and state, and gives the user's back untouched.
-# With `seed = NULL` the user's own generator goes on.
+# Evaluates `expr` with a fixed random number generator and seed, and restores the user's generator. With `seed = NULL`
+# the user's generator is used.
 with_fixed_seed <- function(expr, seed = 1) {
   if (is.null(seed)) return(expr)
   kinds <- RNGkind()

@@ -4,12 +4,12 @@
 
 is_float32 <- function(x) inherits(x, "float32")
 
-# A matrix of floats. What is done with points on their way to C can be done with it.
+# A matrix of floats, with the methods that points need on their way to C.
 single_points <- function(bits) structure(list(bits = bits), class = "single_points")
 
 as_single <- function(x) single_points(if (is.matrix(x@Data)) x@Data else matrix(x@Data, ncol = 1))
 
-# Column by column, as writeBin() takes no more than 2^31 bytes.
+# Converts to a double matrix, column by column, as writeBin() takes at most 2^31 bytes.
 widen <- function(points, arg) {
   bits <- points$bits
   check_memory(8 * length(bits), arg)

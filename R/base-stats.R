@@ -1,8 +1,8 @@
-# Stats of sums, what diagnostics() says of them: of several computations as of one, and in words.
+# Statistics of sums, as diagnostics() reports them: combining those of several computations, and texts.
 
 joined_stats <- function(a, b) if (is.null(a)) b else if (is.null(b)) a else add_stats(a, b)
 
-# The stats of two sums as those of one computation. Only a sum on a device has seconds there.
+# Combines the statistics of two sums at different targets. Only a sum on a GPU has device_seconds.
 add_stats <- function(a, b) {
   for (name in c("pairs", "skipped", "seconds", "tail_rows", "device_seconds")) {
     b[[name]] <- sum(a[[name]], b[[name]], na.rm = name == "device_seconds")
@@ -14,8 +14,8 @@ add_stats <- function(a, b) {
 
 STATS_OF_ERRORS <- c("tol_achieved", "tol_bound")
 
-# The same where the sums are added, at the same targets; `a` NULL: there is none yet. To a global tolerance errors add
-# up: each is relative to the largest sum of its own part, and that of all is no smaller.
+# Combines the statistics of two sums that are added, at the same targets; `a` may be NULL. With a global tolerance the
+# errors add up: each is relative to the largest sum of its part, and the largest total is no smaller.
 add_part_stats <- function(a, b, control) {
   if (is.null(a)) return(b)
   all <- add_class_stats(a, b)
@@ -25,17 +25,17 @@ add_part_stats <- function(a, b, control) {
   all
 }
 
-# "fast" where the tolerance was needed for one of them.
+# add_stats(), where the engine is "fast" if one of them is.
 add_class_stats <- function(a, b) {
   all <- add_stats(a, b)
   if (a$engine == "fast") all$engine <- "fast"
   all
 }
 
-# The share of the pairs that was computed: others could not matter. Stats of earlier versions do not know.
+# Share of the pairs that were computed; the others are negligible. 1 for statistics of earlier versions.
 kept_share <- function(stats) if (isTRUE(stats$skipped > 0)) 1 - stats$skipped / stats$pairs else 1
 
-# Of two computations by the same workers.
+# Adds the accounts of two computations by the same workers.
 add_accounts <- function(a, b) {
   if (is.null(a) || is.null(b)) return(if (is.null(a)) b else a)
   if (nrow(a) != nrow(b)) return(b)

@@ -1,6 +1,6 @@
-# Titles and labels of axes, within the room that there is.
+# Titles and labels of axes, reduced in size if they do not fit.
 
-# Title and subtitle above the plot. `...`: all other graphical parameters of the plot; `gaps`: of frame_gaps().
+# Draws title and subtitle. `...`: all other graphical parameters of the plot; `gaps`: from frame_gaps().
 draw_titles <- function(main, sub, ann = graphics::par("ann"), adj = graphics::par("adj"),
                         cex.main = graphics::par("cex.main"), col.main = graphics::par("col.main"),
                         font.main = graphics::par("font.main"), family = graphics::par("family"),
@@ -20,7 +20,7 @@ draw_titles <- function(main, sub, ann = graphics::par("ann"), adj = graphics::p
   )
 }
 
-# Labels of the two axes, smaller where they would not fit. `...`, `gaps`: as above.
+# Draws the labels of both axes. `...`, `gaps`: see draw_titles().
 draw_axis_titles <- function(xlab, ylab, ann = graphics::par("ann"), cex.lab = graphics::par("cex.lab"),
                              font.lab = graphics::par("font.lab"), col.lab = graphics::par("col.lab"),
                              mgp = graphics::par("mgp"), family = graphics::par("family"), gaps = numeric(4), ...) {
@@ -38,7 +38,7 @@ draw_axis_titles <- function(xlab, ylab, ann = graphics::par("ann"), cex.lab = g
   draw(ylab, room[2], gaps[2], ylab = ylab)
 }
 
-# A text that would have to shrink to much less than its size, broken near its middle.
+# Breaks a text near its middle if it would have to shrink below 3/4 of its size.
 in_two_lines <- function(text, cex, font = 1) {
   if (!is.character(text) || fit_width(text, cex, font) > 0.75) return(text)
   gaps <- gregexpr(" ", text)[[1]]
@@ -49,7 +49,7 @@ in_two_lines <- function(text, cex, font = 1) {
 
 count_lines <- function(text) if (is.character(text)) lengths(strsplit(text, "\n")) else 1
 
-# Not `""`; a title may be an expression.
+# FALSE for ""; a title may also be an expression.
 is_text <- function(title) !is.character(title) || any(nzchar(title))
 
 # The factor, 1 at most, by which a line centred above the plot must shrink to stay on its figure.

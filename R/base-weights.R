@@ -1,5 +1,3 @@
-# Numbers of weighted points: quantiles, weights without one, sums of logarithms.
-
 weighted_quantile <- function(column, weights, prob) {
   if (is.null(weights) || length(column) == 1) return(plain_quantile(column, prob))
   order <- order(column)
@@ -7,7 +5,7 @@ weighted_quantile <- function(column, weights, prob) {
   stats::approx(reached / sum(weights), column[order], prob, rule = 2, ties = "ordered")$y
 }
 
-# stats::quantile() of type 5, which takes ten times as long for few numbers.
+# stats::quantile() of type 5, ten times as fast for few numbers.
 plain_quantile <- function(column, prob) {
   sorted <- sort(column)
   n <- length(sorted)
@@ -20,7 +18,8 @@ plain_quantile <- function(column, prob) {
   ifelse(part > 0 & low != high, (1 - part) * low + part * high, low)
 }
 
-# What is left of the sum without each; that of all but a large one is summed, as the difference has lost its digits.
+# Sum of all other weights, for each. If one weight is more than half of the total, the others are summed, as the
+# difference would lose digits.
 leave_out <- function(weights) {
   total <- sum(weights)
   rest <- total - weights
@@ -35,7 +34,7 @@ log_add <- function(a, b) {
   top + log(exp(a - top) + exp(b - top))
 }
 
-# log sum w^2, NULL being n ones.
+# log(sum(weights^2)) without overflow; NULL means n weights of 1.
 log_square_sum <- function(weights, n) {
   if (is.null(weights)) return(log(n))
   top <- max(weights)

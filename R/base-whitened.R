@@ -1,8 +1,8 @@
-# Points in coordinates in which H = L L' is the identity, where their differences are to keep the digits that those of
-# the points have. A double that holds a whole coordinate of a point far out has lost them: there coordinates are
-# double-doubles (src/core/doubled.h), whose low parts are an attribute `low` of the high ones.
+# Whitened points: coordinates in which H = L L' is the identity. Far from the centre, differences of such coordinates
+# would lose digits in doubles. There the coordinates are double-doubles (src/core/doubled.h), whose low parts are
+# the attribute `low`.
 
-# As fk_costs.limits.difference_f64 in src/core/costs.c has it, whose square root it is.
+# The square root of fk_costs.limits.difference_f64 in src/core/costs.c.
 FAR_OUT <- 128
 
 # L^-1 (x - centre), a column for each row of x.
@@ -10,7 +10,7 @@ whitened_columns <- function(x, L, centre = NULL) {
   with_low(forwardsolve(L, t(shift_points(x, centre, -1))), x, L, centre)
 }
 
-# What `u`, these columns in doubles, are with low parts, if any is far out. Those of infinite numbers are 0.
+# Adds low parts to the whitened columns `u` if any coordinate is far out. Low parts of infinite coordinates are 0.
 with_low <- function(u, x, L, centre) {
   finite <- is.finite(u)
   if (!any(abs(u[finite]) > FAR_OUT)) return(u)
@@ -25,7 +25,7 @@ doubled_columns <- function(x, L, centre) .Call(ffi_whiten_doubled, unname(x), a
 low_parts <- function(u) attr(u, "low", exact = TRUE)
 without_low <- function(u) `attr<-`(u, "low", NULL)
 
-# What f() makes of both parts; t(), and some rows (NULL: all).
+# Applies f() to the high and the low parts. picked_rows(): NULL means all rows.
 of_parts <- function(u, f) {
   made <- f(without_low(u))
   if (is.null(low_parts(u))) made else structure(made, low = f(low_parts(u)))
@@ -33,7 +33,7 @@ of_parts <- function(u, f) {
 transposed <- function(u) of_parts(u, t)
 picked_rows <- function(u, rows) if (is.null(rows)) u else of_parts(u, \(part) part[rows, , drop = FALSE])
 
-# Coordinate k of each row of u less coordinate l of each row of v.
+# Matrix of differences: coordinate k of each row of u less coordinate l of each row of v.
 apart_in <- function(u, v, k, l = k) {
   apart <- outer(u[, k], v[, l], "-")
   if (is.null(low_parts(u)) && is.null(low_parts(v))) return(apart)
@@ -41,26 +41,26 @@ apart_in <- function(u, v, k, l = k) {
   apart + outer(low(u, k), low(v, l), "-")
 }
 
-# Rows of u (NULL: all) about a centre near them, in doubles.
+# Rows of u (NULL: all) less a centre near them, in doubles.
 rows_about <- function(u, rows, centre) {
   u <- picked_rows(u, rows)
   about <- without_low(u) - rep(centre, each = nrow(u))
   if (is.null(low_parts(u))) about else about + low_parts(u)
 }
 
-# Coordinates in which the bandwidth matrix is the identity, and back.
+# Whitened coordinates in plain doubles, and back.
 whiten <- function(x, lower) t(forwardsolve(lower, t(x)))
 unwhiten <- function(u, lower) tcrossprod(u, lower)
 
-# The points themselves, uncopied, where `centre` is NULL.
+# points + sign * centre. Returns the points without a copy if `centre` is NULL.
 shift_points <- function(points, centre, sign) {
   if (is.null(centre)) return(points)
-  centre <- c(centre, numeric(NCOL(points) - length(centre))) # beside numbers there may be levels
+  centre <- c(centre, numeric(NCOL(points) - length(centre))) # categorical columns are not shifted
   points + if (length(centre) == 1) sign * centre else rep(sign * centre, each = nrow(points))
 }
 
-# Only ratios of weights matter to a density: very small or large ones are made relative to the largest, unless the
-# lightest would be lost by it.
+# Divides weights by the largest if that is below 1e-100 or above 1e100, unless the smallest would underflow. Densities
+# depend only on ratios of weights.
 common_scale <- function(weights) {
   if (is.null(weights)) return(NULL)
   top <- max(weights)
@@ -69,5 +69,5 @@ common_scale <- function(weights) {
   if (any(scaled < .Machine$double.xmin & weights > 0)) weights else scaled
 }
 
-# For sums of squares, in which the lightest do not count: they may become 0.
+# For sums of squares, where small weights may underflow.
 relative_to_largest <- function(weights) weights / max(weights)

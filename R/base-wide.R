@@ -1,15 +1,15 @@
-# Data with many more columns than rows. Kernels that are equally wide in all columns depend on distances alone, and n
-# points and the origin have theirs in n columns, too: there a search forms no matrices of d x d numbers. A factor L of
-# H = L L' there has an attribute `more`, the number of columns that are left out, in which L is the same multiple of 1
-# and all points are 0.
+# Data with many more columns than rows. A kernel with the same bandwidth in all columns depends only on distances, and
+# n columns are enough to represent the distances of n points and the origin. So searches avoid d x d matrices. Then
+# the factor L of H = L L' has an attribute `more`, the number of omitted columns: there all points are 0, and the
+# diagonal of L continues.
 
-# Is it worth it? A QR decomposition takes about 2 n^2 d operations.
+# Whether the reduction pays off. The QR decomposition takes about 2 n^2 d operations.
 is_wide <- function(data) {
   n <- nrow(data$x)
   is.null(data$discrete) && data$d >= max(500, 2 * n) && n^2 * data$d <= 5e8
 }
 
-# The data of clean_points(), whose columns have centre 0 and scale 1, in as many columns as rows.
+# Reduces the data of clean_points(), with centre 0 and scale 1, to as many columns as rows.
 in_few_columns <- function(data) {
   n <- nrow(data$x)
   decomposed <- qr(t(data$x), LAPACK = TRUE)
@@ -19,7 +19,7 @@ in_few_columns <- function(data) {
   data
 }
 
-# L = 1, of data that may be in few columns.
+# The identity as a factor, for data that may be reduced.
 unit_factor <- function(data) {
   L <- diag(1, ncol(data$x))
   if (!is.null(data$more)) attr(L, "more") <- data$more
@@ -31,15 +31,15 @@ more_columns <- function(L) {
   if (is.null(more)) 0 else more
 }
 
-# The number of columns of the kernel.
+# Number of columns of the kernel, with the omitted ones.
 kernel_columns <- function(L) nrow(L) + more_columns(L)
 
-# Of all columns.
+# The factor with all columns.
 whole_factor <- function(L) {
   if (more_columns(L) == 0) L else diagonal_matrix(rep(L[1], kernel_columns(L)), kernel_columns(L))
 }
 
-# Is L a multiple of 1?
+# Is L a multiple of the identity?
 is_scalar_factor <- function(L) {
   if (!is_diagonal(L)) return(FALSE)
   sds <- diagonal(L)

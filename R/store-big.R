@@ -1,15 +1,14 @@
-# Fits whose points are a big.matrix, which need not fit into memory: predictions read it a piece at a time. What
-# such a fit has no method for asks check_in_memory().
+# Fits whose points are a big.matrix or a flash_data(). Methods that need all points in memory call check_in_memory().
 
 check_in_memory <- function(object, arg = "object") {
   if (!is_elsewhere(object$x)) return(invisible(object))
   where <- if (is_big(object$x)) "a big.matrix" else "a flash_data()"
   also <- if (is_remote(object$x)) "cross_validate(), compare_fits(), "
   readers <- paste0("predict(), logLik(), ", also, "simulate() and diagnostics()")
-  stop_argument(arg, "has its points in ", where, ", which only ", readers, " read a piece at a time")
+  stop_argument(arg, "has its points in ", where, ", which ", readers, " can read in pieces, and this function cannot")
 }
 
-# Numbers of the points that are in memory at a time.
+# How many numbers (rows times columns) of the points are in memory at a time.
 numbers_held <- function(object) {
   # not dim(): bigmemory looks there where a detached matrix has nothing
   if (is_remote(object$x)) return(2 * max(object$x$rows) * object$d)

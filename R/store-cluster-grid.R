@@ -1,8 +1,8 @@
-# Sums to a tolerance over the shards of a flash_data(): every shard goes onto a grid of its own where it is, and grids are
-# added up in the order of the tree (src/fast/stream.h). So a worker sends a grid, as large as the room that the points take
-# up in bandwidths, however many they are.
+# Sums to a tolerance over the shards of a flash_data(): workers put each shard onto a grid, and the grids are added in
+# the order of the tree (src/fast/stream.h). The size of a grid depends on the volume of the points in bandwidths, not
+# on their number.
 
-# As sums_of_shards() at targets in memory, or NULL.
+# Sums at targets in memory, as sums_of_shards() returns them; NULL if a grid is not used.
 grid_sums_of_shards <- function(sources, at, b, control) {
   with_grid(sources, at, b, control, function(stream, spec) {
     stream_take(stream, grids_of_shards(sources, b, spec, control))
@@ -10,7 +10,7 @@ grid_sums_of_shards <- function(sources, at, b, control) {
   })
 }
 
-# f(stream, spec) of an empty stream; NULL where a grid is not possible, or not the fastest.
+# f(stream, spec) with an empty stream; NULL if a grid is impossible or not the fastest way.
 with_grid <- function(sources, at, b, control, f) {
   possible <- control$tol > 0 && control$tol_type == "global" &&
     can_do(control, "stream", sources$points$d, sources$kernel)
@@ -24,13 +24,13 @@ with_grid <- function(sources, at, b, control, f) {
 
 if_supported <- function(value) tryCatch(value, flashkernel_error_unsupported = \(error) NULL)
 
-# The grids of all shards as one, packed.
+# The sum of the grids of all shards, packed.
 grids_of_shards <- function(sources, b, spec, control) {
   over_shards(sources$points, "grid", list(spec = spec), control, b_of_shards(sources$points, b))
 }
 
-# What it takes to open streams that are alike: samples of both sides, by which a window is chosen, the targets that are
-# checked, and sizes, of stream_open().
+# Arguments of stream_open() with which master and workers open equal streams: samples of sources and targets, which
+# determine the window, the targets that are checked, and sizes.
 grid_spec <- function(sources, at, columns, control) {
   data <- sources$points
   m <- if (is.null(at)) data$n else nrow(at)
@@ -38,7 +38,7 @@ grid_spec <- function(sources, at, columns, control) {
   c(grid_samples(data, at, m), list(size = size, columns = columns, L = sources$L))
 }
 
-# Those of the last data that were asked are kept: a product after the other goes by the same.
+# Samples for grid_spec(), cached for the latest data, as iterations ask for the same.
 grid_samples <- function(data, at, m) {
   key <- paste(c(data$id, if (is_remote(at)) at$id else if (!is.null(at)) identity_of(at)), collapse = " ")
   found <- session$grid_samples[[key]]
@@ -55,12 +55,12 @@ open_spec <- function(spec, control) stream_open(spec$x, spec$y, spec$checked, s
 
 # ---- for targets in shards ------------------------------------------------------------------------
 
-# list(spec, bytes, seconds), what it would move and take (store-cluster-near.R), or NULL.
+# list(spec, bytes, seconds): the grid and its estimated cost (store-cluster-near.R), or NULL.
 plan_grid <- function(sources, at, b, control) {
   data <- sources$points
   with_grid(sources, at, b, control, function(stream, spec) {
     stream_add(stream, spec$x, matrix(1, nrow(spec$x), spec$columns), control)
-    # each sends a grid of the room of its own points, and gets all of it
+    # each worker sends the grid of its own points and gets the whole grid
     bytes <- NOMINAL_WORKERS * length(stream_pack(stream)) * (1 + share_of_room(data))
     m <- if (is.null(at)) data$n else at$n
     sums <- nominal_seconds(control, data$n, m, data$d, sources$kernel)
@@ -68,7 +68,7 @@ plan_grid <- function(sources, at, b, control) {
   })
 }
 
-# Of the box of all points, what runs of shards as a worker would have them take, on average.
+# Average volume of the boxes of runs of shards, one run for each worker, relative to the box of all points.
 share_of_room <- function(data) {
   if (is.null(data$box)) return(1)
   d <- data$d
@@ -83,13 +83,13 @@ share_of_room <- function(data) {
 
 # ---- on a worker --------------------------------------------------------------------------------
 
-# A stream of the spec, without sources, or with those of grids that were packed; opened once in a run.
+# The stream of a run, opened once: empty, or with packed grids.
 stream_of_run <- function(spec, scratch, control, grids = NULL) {
   if (!is.null(scratch$stream)) return(scratch$stream)
-  # the master has decided: beside so many chunks a grid is always faster
+  # the master has decided for a grid: with so many chunks it is always the fastest way
   spec$size[3] <- 1e12
   stream <- open_spec(spec, control)
-  if (is.null(stream)) stop("this worker cannot have the grid of its master")
+  if (is.null(stream)) stop("this worker cannot open the grid of its master")
   if (!is.null(grids)) stream_take(stream, grids)
   scratch$stream <- stream
 }
@@ -101,20 +101,20 @@ grid_of_shard <- function(shard, args, part, control) {
   stream
 }
 
-# At targets, by the grid of joined data.
+# Sums at targets from the grid of joined data.
 sums_of_grid <- function(data, at, b, control) {
   stream <- stream_of_run(data$grid$spec, data$scratch, control, data$grid$grids)
   stream_evaluate(stream, at, if (is.matrix(b)) b[0, , drop = FALSE], control, data$grid$first[data$own])
 }
 
-# Of two nodes, on a worker as they are, on the master packed.
+# Adds the grids of two nodes.
 merge_grids <- function(a, b, control) {
   stream_take(a, b)
   stream_close(b)
   a
 }
 
-# A grid of each node, packed where it leaves the worker.
+# The operation: a grid for each node, packed when it leaves the worker.
 add_operations(grid = list(
   one = grid_of_shard, merge = merge_grids,
   finish = function(stream) {

@@ -1,13 +1,13 @@
-# Sums over data whose targets are shards, too. A shard of targets stays on its worker, and the sources come there, in
-# blocks: some shards after each other as one, whose size depends on the data alone. So sums are large enough for any
-# engine, which keeps a block between the shards of targets, and no row passes the master that a worker can read itself.
+# Sums whose targets are shards, too. The targets stay on their workers, and the sources come there in blocks:
+# consecutive shards that are bound together, whose size depends on the data alone. Blocks make sums large enough for
+# any engine, which caches a block between shards of targets. Rows that a worker can read do not pass the master.
 #
-# As a worker has them, data are `joined`: a flash_data() with `blocks`, the shards of each, over which the door of sums
-# goes one after the other (log_sum.sources_in_blocks() and the others), and `own`, the number of the shard that "the points
-# themselves" means there. Sums of coefficients to a tolerance may go by `near`, for each shard of targets the shards that
-# matter there (store-cluster-near.R), or by `grid`, list(spec, grids, first), of all points (store-cluster-grid.R).
+# On a worker such data are `joined`: a flash_data() with `blocks`, the shards of each block, and `own`, the number of
+# the shard of targets, for sums at the points themselves. Methods for sources_in_blocks loop over the blocks. Sums of
+# coefficients to a tolerance may use `near`, for each shard of targets the shards of sources near it
+# (store-cluster-near.R), or `grid`, list(spec, grids, first), the grid of all points (store-cluster-grid.R).
 
-# What workers are told of data to sum over. `plan`: of plan_join().
+# The part of the data that workers need to sum over it. `plan`: from plan_join().
 joined_data <- function(data, plan = NULL) {
   sizes <- c("n", "rows", "box", "has", "total_weight", "square_weight", "rest_weight", "rest_square", "positive")
   structure(class = "flash_data", c(
@@ -24,7 +24,7 @@ joined_sources <- function(sources, plan = NULL) {
   sources
 }
 
-# Runs of neighbours, of at most NUMBERS_OF_BLOCK numbers where one has not more by itself.
+# Divides shards into consecutive blocks of at most NUMBERS_OF_BLOCK numbers (one shard may have more).
 data_blocks <- function(data, shards = seq_along(data$rows)) {
   most <- NUMBERS_OF_BLOCK / data$d
   rows <- Inf
@@ -36,7 +36,7 @@ data_blocks <- function(data, shards = seq_along(data$rows)) {
   unname(split(shards, cumsum(begins)))
 }
 
-# What `what`, of verb_of(), makes of the sources at the shards `at`, or their own. `plan`: of plan_join().
+# Sums of the sources at the shards `at` (NULL: at their own). `what`: see verb_of(); `plan`: from plan_join().
 join_targets <- function(what, sources, at, control, plan, ...) {
   data <- sources$points
   targets <- if (is.null(at)) data else at
@@ -48,8 +48,8 @@ join_targets <- function(what, sources, at, control, plan, ...) {
 
 shard_number <- function(shard, worker) shard
 
-# Joined data for the sums at a shard of targets. Sums that are there already are kept in `scratch` until the answer goes,
-# while blocks are asked for: each known by the shard, how many sums there were before at it, and the block.
+# Joined data for the sums at one shard of targets. A request may be repeated when a worker lacks blocks. Therefore
+# `scratch` caches finished sums until the answer is sent, by shard, number of the sum at that shard, and block.
 at_shard <- function(data, shard, scratch) {
   data[c("own", "scratch")] <- list(shard, scratch)
   if (!is.null(data$near)) data$blocks <- data_blocks(data, data$near[[shard]])
@@ -66,7 +66,7 @@ log_sum.sources_in_blocks <- function(sources, at, factor, loo, control) {
   list(log_abs = log(pmax(as.vector(found$sums), 0)), stats = found$stats)
 }
 
-# What is all points needs no merging.
+# A block with all points needs no merging.
 #' @export
 score_sum.sources_in_blocks <- function(sources, at, factor, loo, names, control) {
   n <- sources$points$n
@@ -78,7 +78,7 @@ score_sum.sources_in_blocks <- function(sources, at, factor, loo, names, control
   found
 }
 
-# The verb for the sources of each block, merged as parts of logarithms and scores are.
+# Applies `verb` to the sources of each block, and merges logarithms or scores.
 sum_of_blocks <- function(sources, at, loo, control, verb) {
   data <- sources$points
   own <- if (loo) data$own
@@ -97,11 +97,11 @@ kernel_sum_of.sources_in_blocks <- function(sources, at, b, control, as_matrix =
   sums_as(sums_of_blocks(sources, at, b, control), as_matrix)
 }
 
-# Sums of coefficients: `b`, of all sources, or ones.
+# Sums with coefficients `b` of all sources; NULL: weights.
 sums_of_blocks <- function(sources, at, b, control) {
   data <- sources$points
   if (!is.null(data$grid)) return(sums_of_grid(data, at, b, control))
-  if (!is.null(data$near)) control$tol <- control$tol / 2 # the other half is of those that are far
+  if (!is.null(data$near)) control$tol <- control$tol / 2 # the other half is for the far shards
   fold_blocks(data, control, merge_sums, function(block, shards, control) {
     own <- numbers_at(b, rows_of_shards(data, shards))
     of <- sources_of_shard(block, sources$L, sources$kernel, "none")
@@ -109,7 +109,7 @@ sums_of_blocks <- function(sources, at, b, control) {
   })
 }
 
-# The coefficients of a shard, or ones, times its weights.
+# Coefficients of a shard times its weights; `b` NULL means 1.
 weighted <- function(b, shard) {
   if (is.null(b)) b <- if (is.null(shard$weights)) rep(1, nrow(shard$points)) else return(shard$weights)
   if (is.null(shard$weights)) b else b * shard$weights
@@ -119,7 +119,7 @@ fold_blocks <- function(data, control, merge, f) {
   scratch <- data$scratch
   scratch$sums <- scratch$sums + 1
   count <- length(data$blocks)
-  # errors of blocks add up, each relative to the largest sum of its own
+  # errors of blocks add up, each relative to the largest sum of its block
   if (control$tol_type == "global") control$tol <- control$tol / count
   fold_tree(c(1, count), function(k) {
     name <- paste(data$own, scratch$sums, k)
@@ -130,8 +130,8 @@ fold_blocks <- function(data, control, merge, f) {
 
 # ---- blocks on a worker -------------------------------------------------------------------------
 
-# A block is what a shard is, an environment of `points` and `weights`. Blocks are kept, or where they are others at each
-# shard of targets, their shards.
+# A block is an environment of `points` and `weights`, like a shard. Workers cache blocks; with `near`, where blocks
+# differ between shards of targets, they cache shards.
 load_block <- function(data, k) {
   shards <- data$blocks[[k]]
   near <- !is.null(data$near)
@@ -149,7 +149,7 @@ load_block <- function(data, k) {
   block
 }
 
-# What is here of it, NULL where nothing is.
+# The block if it is here, else NULL.
 kept_block <- function(data, shards) {
   state <- worker_state()
   own <- if (length(shards) == 1) known_data(state, data)$shards[[as.character(shards)]]
@@ -161,7 +161,7 @@ kept_block <- function(data, shards) {
 
 block_key <- function(data, shards) paste(c(data$id, shards), collapse = " ")
 
-# Those used last, while they take no more than a quarter of the memory.
+# Caches a block. The least recently used blocks are evicted beyond a quarter of the memory.
 keep_block <- function(data, shards, block) {
   state <- worker_state()
   key <- block_key(data, shards)
@@ -172,7 +172,7 @@ keep_block <- function(data, shards, block) {
   state$blocks <- blocks[bytes == bytes[1] | bytes < memory_limit() / 4]
 }
 
-# Shards that are neither here nor can be read are asked for: the answer to the request says so.
+# Signals a condition with the shards that are neither here nor readable; the answer asks the master for them.
 ask_for <- function(known, data, shards) {
   if (can_read(data$recipe)) return(invisible())
   kept <- paste(data$id, shards) %in% names(worker_state()$blocks)
@@ -189,7 +189,7 @@ bind_shards <- function(data, parts) {
   block
 }
 
-# A shard as it is here, or as it was lent, or read.
+# A shard from this worker's cache, from rows that were lent, or read anew.
 shard_of <- function(data, shard) {
   here <- kept_block(data, shard)
   if (is.null(here)) here <- known_data(worker_state(), data)$lent[[as.character(shard)]]
@@ -197,14 +197,14 @@ shard_of <- function(data, shard) {
   same_shard(checked_shard(data, shard, read_shard(data$recipe, shard)), data, shard)
 }
 
-# What is read by several workers has to be what was described.
+# Checks that a shard that is read again is the one that was described.
 same_shard <- function(found, data, shard) {
   if (is.null(data$box)) return(found)
   same <- identical(as.vector(box_of(found$points)), as.vector(data$box[shard, ]))
   if (same && nrow(found$points) == data$rows[shard]) return(found)
-  hint <- if (data$recipe$kind == "function") ", as of a function that draws random numbers without a seed of its own"
+  hint <- if (data$recipe$kind == "function") " (seed random numbers from the number of the shard)"
   place <- shard_place(data$recipe, shard)
-  stop_argument("x", "must give the same points of a shard each time: found others in ", place, hint)
+  stop_argument("x", "must give the same points for a shard each time: found others in ", place, hint)
 }
 
 can_read <- function(recipe) recipe$kind != "sent"
@@ -219,14 +219,14 @@ take_lent <- function(state, lent) {
 
 # ---- what workers ask for -----------------------------------------------------------------------
 
-# list(id, shards, block, told), what a worker lacks of the shards of a block. One that forgets is sent all that it has
-# asked for, each time.
+# Records list(id, shards, block, told), the shards of a block that worker i lacks. Workers that keep nothing between
+# requests are sent all that they have asked for each time.
 add_lacking <- function(run, i, lacking) {
   before <- if (!run$pool$transport$keeps) run$lacking[[i]]
   run$lacking[[i]] <- c(before, list(lacking))
 }
 
-# Are rows to be fetched that the master has not?
+# Must the master fetch rows from other workers for worker i?
 must_fetch <- function(run, i) any(vapply(run$lacking[[i]], \(one) is_unfetched(run, lent_data(run, one), one), NA))
 
 is_unfetched <- function(run, data, one) {
@@ -237,7 +237,8 @@ lent_data <- function(run, one) {
   if (is.function(run$lend)) run$lend(one) else Find(\(data) data$id == one$id, run$lend)
 }
 
-# On a worker that is a master itself (store-cluster-nested.R): what it was lent. It asks for all of a block at once.
+# On a worker that is a master (store-cluster-nested.R): data with the rows that it was lent. It asks for all shards of
+# a block at once.
 lent_below <- function(one) {
   known <- known_data(worker_state(), one$told)
   ask_for(known, one$told, one$block)
@@ -248,7 +249,8 @@ lent_below <- function(one) {
   replace(one$told, "recipe", list(list(kind = "sent", passed = rows)))
 }
 
-# For the request that follows. What only workers have is fetched, a block at once for all who will ask for some of it.
+# Rows for the next request to worker i. Rows that only workers have are fetched, a whole block for all that wait for
+# it.
 lend_rows <- function(run, i) {
   lent <- lapply(run$lacking[[i]], function(one) {
     data <- lent_data(run, one)
@@ -264,7 +266,7 @@ lend_rows <- function(run, i) {
   lent
 }
 
-# Shards of the blocks that some worker waits for.
+# Shards of all blocks that workers wait for.
 asked_of <- function(run, id) {
   asked <- Filter(\(one) one$id == id, unlist(run$lacking, recursive = FALSE))
   sort(unique(unlist(lapply(asked, `[[`, "block"))))

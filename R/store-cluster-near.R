@@ -1,9 +1,10 @@
-# How shards are to meet shards, to a tolerance: each shard of targets with those shards of sources alone that are near it,
-# by their boxes; by grids of all points, which workers add up (store-cluster-grid.R); or with all of them. What moves fewer
-# bytes and takes less time is decided by the data alone, as among so many workers, for these decide about bits.
+# Plans of sums to a tolerance whose sources and targets are both in shards. Three ways: each shard of targets uses
+# only the shards of sources that are near it; grids of all points are added (store-cluster-grid.R); or each shard of
+# targets uses all shards. The choice must depend on the data alone, as it changes bits: costs are estimated for
+# NOMINAL_WORKERS.
 
-# list(near, grid, text, workers): `near` and `grid` of joined_data(), one or none of them; `text`: what diagnostics() says;
-# `workers`: what these have done for it.
+# list(near, grid, text, workers): `near` and `grid` as in joined_data(), at most one of them; `text`: for
+# diagnostics(); `workers`: the account of the workers for making the plan.
 plan_join <- function(sources, at, b, control) {
   data <- sources$points
   whole <- plan_whole(data)
@@ -24,7 +25,7 @@ plan_join <- function(sources, at, b, control) {
   list(near = near$shards, text = paste0(by_near, "; ", by_grid), workers = watch())
 }
 
-# What of that is reckoned, for NOMINAL_WORKERS.
+# A plan's estimated cost in words; `none` if there is no such plan.
 way_text <- function(what, way, none) {
   if (is.null(way)) return(none)
   paste0(what, ": ", format_bytes(way$bytes), " and ", format(way$seconds, digits = 2), " s for ", NOMINAL_WORKERS, " workers")
@@ -33,16 +34,16 @@ way_text <- function(what, way, none) {
 plan_whole <- function(data) {
   count <- length(data_blocks(data))
   blocks <- paste(whole(count), ngettext(count, "block", "blocks"))
-  list(text = paste0("all meet, ", format_bytes(8 * data$n * data$d), " at each worker, in ", blocks))
+  list(text = paste0("all shards sent to each worker, ", format_bytes(8 * data$n * data$d), " in ", blocks))
 }
 
 is_whole <- function(plan) is.null(plan$near) && is.null(plan$grid)
 
-# What f() is by the plan, and by all shards where targets are beyond its grid.
+# f(plan). If targets lie outside the grid of the plan, f() with all shards.
 by_plan <- function(plan, f) {
   found <- tryCatch(f(plan), flashkernel_error_unsupported = function(error) {
     if (is.null(plan$grid)) stop(error)
-    plan <<- list(text = "all meet, as no grid reaches them")
+    plan <<- list(text = "all shards sent to each worker, as targets lie outside the grid")
     f(plan)
   })
   found$stats$plan <- plan$text
@@ -52,9 +53,10 @@ by_plan <- function(plan, f) {
 
 # ---- near ----------------------------------------------------------------------------------------
 
-# list(shards, bytes, seconds), the shards of sources for each of `targets`, such that all others together do not matter to
-# half of the tolerance at any place; NULL where these are most of them. Rigorous: of a shard its mass and its box are
-# known, and of the sums of |b| at all targets the largest is `least` or more, for each column.
+# list(shards, bytes, seconds): for each shard of `targets` the shards of sources near it, so that all others together
+# add at most half of the tolerance; NULL if that leaves more than half of the pairs. The bound is rigorous. It uses
+# the box and the sum of |b| of each shard, and `least`, lower bounds of the largest sum of |b| at the targets, for
+# each column.
 near_shards <- function(sources, targets, b, control, least) {
   data <- sources$points
   kernel <- sources$kernel
@@ -74,7 +76,7 @@ near_shards <- function(sources, targets, b, control, least) {
   c(list(shards = shards), cost_of_near(sources, targets, shards, NCOL(b), control))
 }
 
-# Sums of |b w| over each shard, a column for each of b, or no less than these.
+# Upper bounds of the sums of |b w| over each shard, with a column for each column of b.
 masses <- function(data, b) {
   weighed <- data$has[["weights"]]
   if (is.null(b)) return(cbind(if (weighed) data$shard_weights else data$rows))
@@ -85,14 +87,14 @@ masses <- function(data, b) {
   matrix(most, ncol = ncol(b)) * data$shard_weights
 }
 
-# Lower and upper corners in rows of 2 d, in units in which the kernel is that of the distance; of a full factor distances
-# are no less than in these.
+# Boxes are rows of 2 d numbers, lower and upper corners. Scales them so that the kernel depends on their distance; if
+# L is not diagonal, these distances are lower bounds.
 whiten_box <- function(box, L) {
   scale <- if (is_diagonal(L)) diagonal(L) else rep(max(svd(L, 0, 0)$d), nrow(L))
   box / rep(rep(scale, 2), each = nrow(box))
 }
 
-# The least distances of all points of the boxes `a` to those of `b`.
+# Least distances between the boxes `a` (rows) and `b` (columns).
 box_distances <- function(a, b) {
   d <- ncol(a) / 2
   gap <- \(k) pmax(outer(a[, k], b[, d + k], `-`), outer(-a[, d + k], -b[, k], `-`), 0)
@@ -107,7 +109,7 @@ kernel_by_distance <- function(kernel, distance, control) {
   matrix(replace(found, is.na(found), 0), nrow(distance)) # of a shard without rows
 }
 
-# Of exact sums at some targets the largest.
+# A lower bound of the largest sum of |b|, for each column: the largest exact sum at 64 targets.
 least_largest_sum <- function(sources, targets, b, control) {
   some <- targets[spread_rows(targets$n, 64), , drop = FALSE]
   control$tol <- 0
@@ -115,7 +117,7 @@ least_largest_sum <- function(sources, targets, b, control) {
   apply(as.matrix(found$sums), 2, max) * (1 - 1e-10)
 }
 
-# Each worker takes a run of the targets, and has a run of the sources.
+# Estimated bytes and seconds, if each worker has consecutive shards of the targets and of the sources.
 cost_of_near <- function(sources, targets, shards, columns, control) {
   data <- sources$points
   place <- \(count) ceiling(seq_len(count) * NOMINAL_WORKERS / count)
@@ -129,7 +131,7 @@ cost_of_near <- function(sources, targets, shards, columns, control) {
   list(bytes = bytes, seconds = (bytes / NOMINAL_LINK + sum(sums)) / NOMINAL_WORKERS)
 }
 
-# Of one thread, whatever this session has.
+# Estimated seconds of a sum on one CPU thread, which do not depend on this machine's settings.
 nominal_seconds <- function(control, n, m, d, kernel) {
   control$threads <- 1L
   control$backend <- "cpu"

@@ -1,8 +1,8 @@
-# Clusters of clusters: a worker that has a cluster of its own spreads what it is asked over that, merges the values in
-# the order of the same tree, and sends one up for each node. So the master hears from few, and what goes to all workers
-# goes once to each of these.
+# Clusters of clusters. A worker with a cluster of its own divides its requests among that cluster, merges the values
+# in the order of the same tree, and sends one value for each node. So the master receives few messages, and sends
+# shared data only once to each of its workers.
 
-# list(masters, make), as flash_control() takes it.
+# `cluster`: list(masters, make), see flash_control().
 #' @export
 as_cluster.list <- function(cluster) {
   check_is(length(cluster) == 2, cluster, "cluster", "a cluster, or list(masters, make)")
@@ -24,10 +24,10 @@ nested_cluster <- function(cluster, make) {
   nested
 }
 
-# On a worker: what `make` makes, known by `id` from now on.
+# On a worker: makes its cluster, and stores it under `id`.
 make_below <- function(i, make, id) {
   cluster <- make(i)
-  if (is.null(cluster)) stop("it has made none")
+  if (is.null(cluster)) stop("it returned NULL")
   session$below[[id]] <- check_cluster(cluster)
   length(cluster)
 }
@@ -49,7 +49,7 @@ stopCluster.nested_cluster <- function(cl = NULL) {
 
 # ---- on a worker that is a master -----------------------------------------------------------------
 
-# As perform(), by the workers below, of whom the answer tells.
+# perform() by the workers below. The answer has the number of those that are alive, and warnings about lost ones.
 perform_below <- function(run, known, request, link) {
   pool <- pool_of(session$below[[run$below]])
   lost <- character()
@@ -64,7 +64,7 @@ perform_below <- function(run, known, request, link) {
   c(answer, list(below = list(workers = length(living(pool)), lost = lost)))
 }
 
-# Values of the nodes, or those of their shards whose rows nobody below has: this worker keeps none itself.
+# list(values) of the nodes, or list(missing), shards whose rows no worker below has. A master keeps no rows itself.
 answer_below <- function(pool, run, known, request, control) {
   recipe <- recipe_below(known$data$recipe, request$sent)
   data <- list(id = known$data$id, cluster = pool$cluster, recipe = recipe, rows = run$rows)
@@ -88,7 +88,7 @@ answer_below <- function(pool, run, known, request, control) {
   )
 }
 
-# Its workers stay ready for requests as long as it is itself.
+# Keeps the pool of the workers below open as long as this worker waits for requests.
 hold_below <- function(pool, link, frame = parent.frame()) {
   if (is.null(link$at_end)) return(hold_pool(pool, frame))
   if (pool$held > 0) return(invisible(pool))
@@ -96,7 +96,7 @@ hold_below <- function(pool, link, frame = parent.frame()) {
   link$at_end(\() release_pool(pool))
 }
 
-# Rows that were sent go on to a worker below; those of a lost one have to be sent again.
+# A recipe that passes rows that were sent on to a worker below. Rows of a lost worker must be sent again.
 recipe_below <- function(recipe, sent) {
   if (recipe$kind != "sent") return(recipe)
   list(kind = "sent", passed = function(shard) {
@@ -108,7 +108,7 @@ recipe_below <- function(recipe, sent) {
 
 # ---- on its master --------------------------------------------------------------------------------
 
-# What it tells of its workers.
+# Stores what worker i, a master, reports on its workers, and repeats their warnings.
 take_news <- function(run, i, news) {
   if (is.null(news)) return(invisible())
   run$pool$workers_below[i] <- news$workers

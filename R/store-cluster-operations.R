@@ -1,8 +1,8 @@
-# What workers do with a shard: for each operation `one(shard, args, part, control)`, and `merge(a, b, control)` of
-# the values of two nodes, the first of which is of the shards before; none where values are asked for by shard.
-# `shard`: of load_shard(); `args` and `part`: of over_shards(), with an environment `args$scratch` for what a run makes
-# once. Some values have `finish(value)`, which makes of that of a node what can be sent, and
-# `resume(finished, args, control)` for the way back.
+# Operations of workers. An operation is a list of functions:
+# - one(shard, args, part, control): the value for a shard. `shard`: from load_shard(); `args`, `part`: see
+#   over_shards(); the environment args$scratch is for what a run makes once
+# - merge(a, b, control): merges the values of two neighbouring nodes, `a` the first. Absent if values are not merged
+# - finish(value), resume(finished, args, control): optional conversion to a value that can be sent, and back
 
 describe_shard <- function(shard, args, part, control) {
   w <- shard$weights
@@ -16,9 +16,9 @@ describe_shard <- function(shard, args, part, control) {
 }
 
 merge_descriptions <- function(a, b, control) {
-  if (a$d != b$d) stop_argument("x", "must have as many columns in each shard: found ", a$d, " and ", b$d)
-  if (!identical(a$names, b$names)) stop_argument("x", "must have the same names of columns in each shard")
-  if (!identical(a$has, b$has)) stop_argument("x", "must have weights, or a response, in each shard or in none")
+  if (a$d != b$d) stop_argument("x", "must have the same number of columns in all shards: found ", a$d, " and ", b$d)
+  if (!identical(a$names, b$names)) stop_argument("x", "must have the same column names in all shards")
+  if (!identical(a$has, b$has)) stop_argument("x", "must have weights, or a response, in all shards or in none")
   a["response_is"] <- list(merge_kinds(a$response_is, b$response_is))
   by_shard <- c("rows", "shard_weights", "shard_positive")
   a[by_shard] <- Map(c, a[by_shard], b[by_shard])
@@ -32,7 +32,7 @@ merge_descriptions <- function(a, b, control) {
   a
 }
 
-# Least and largest of each column, as one row.
+# Bounding box: minima and then maxima of the columns, as one row.
 box_of <- function(points) {
   if (nrow(points) == 0) return(matrix(rep(c(Inf, -Inf), each = ncol(points)), 1))
   matrix(c(apply(points, 2, min), apply(points, 2, max)), 1)
@@ -40,7 +40,7 @@ box_of <- function(points) {
 
 sum_but_largest <- function(w) if (length(w) > 0) sum(w[-which.max(w)]) else 0
 
-# Means and sums of squares about them.
+# Weighted means, sums of squares about them, minima and maxima of a shard.
 moments_of_shard <- function(shard, args, part, control) {
   x <- shard$points
   w <- if (is.null(shard$weights)) rep(1, nrow(x)) else shard$weights
@@ -65,7 +65,7 @@ merge_moments <- function(a, b, control) {
 
 # ---- sums ---------------------------------------------------------------------------------------
 
-# The verb of sum-over.R that `args` ask for; of sums of coefficients, which are merged as they are, `alone` alone.
+# The verb of sum-over.R for args$what. Sums of coefficients only have `alone`, as they are merged unchanged.
 verb_of <- function(args) {
   switch(args$what,
     log = log_verb(args$factor), score = score_verb(args$factor, args$names),
@@ -73,19 +73,19 @@ verb_of <- function(args) {
   )
 }
 
-# Logarithms, and scores, of the shard at the points args$at.
+# Log sums or scores of a shard at the points args$at.
 logs_of_shard <- function(shard, args, part, control) {
   sources <- sources_of_shard(shard, args$L, "gaussian", args$weights)
   if (!is_weightless(sources)) verb_of(args)$merged(sources, args$at, FALSE, control)
 }
 
-# Sums of the coefficients `part`, or of ones.
+# Sums of a shard at args$at, with coefficients `part` (NULL: 1).
 kernel_sums_of_shard <- function(shard, args, part, control) {
   kernel_sum_of(sources_of_shard(shard, args$L, args$kernel, "none"), args$at$points, weighted(part, shard), control)
 }
 
-# Sums of args$sources, in memory or joined (store-cluster-join.R), at a shard of targets, or leaving its points out
-# where they are the sources' own.
+# Sums of args$sources, in memory or joined (store-cluster-join.R), at a shard of targets; leave-one-out if args$loo,
+# where the shard is one of the sources.
 sums_at_shard <- function(shard, args, part, control) {
   sources <- args$sources
   if (is_joined(sources$points)) sources$points <- at_shard(sources$points, part, args$scratch)
@@ -93,13 +93,13 @@ sums_at_shard <- function(shard, args, part, control) {
   verb_of(args)$alone(sources, if (!loo) shard$points, loo, control)
 }
 
-# Values that add up, and their stats.
+# Adds values at the same targets, and combines their statistics.
 merge_sums <- function(a, b, control) {
   parts <- setdiff(names(a), "stats")
   c(Map(`+`, a[parts], b[parts]), list(stats = add_part_stats(a$stats, b$stats, control)))
 }
 
-# Values at the rows of one node and then at those of the next: vectors and matrices, and the stats of both.
+# Concatenates values at the rows of two nodes (vectors or matrices), and combines their statistics.
 merge_rows <- function(a, b, control) {
   parts <- setdiff(names(a), "stats")
   c(Map(\(a, b) join_brought(list(a, b)), a[parts], b[parts]), list(stats = add_stats(a$stats, b$stats)))
@@ -124,7 +124,7 @@ add_operations(
     shard$points[rows, , drop = FALSE]
   }),
   take = list(one = \(shard, args, part, control) shard$points[part, , drop = FALSE]),
-  # A shard as it is, and its weights alone.
+  # all of a shard
   whole = list(one = function(shard, args, part, control) {
     list(x = shard$points, weights = shard$weights, response = shard$response)
   }),

@@ -1,7 +1,10 @@
-# The workers of a cluster, as the master knows them. A pool is an environment of `cluster`, `transport`, `about`,
-# what each worker told of itself, `who` they are for run_account(), `alive`, which of them are, `owners`, for each
-# flash_data() who holds which shard, `knows`, what each worker has been told, and `held`, how many computations that
-# are under way have it open. There is one for a cluster in a session.
+# The master's record of the workers of a cluster. A pool is an environment, one for each cluster in a session, with
+# - cluster, transport: the cluster, and how to reach its workers (store-cluster-transport.R)
+# - about: for each worker, the result of introduce(); who: the part of it that run_account() reports
+# - alive: logical, by worker; open: does a worker wait for requests?
+# - owners: for each flash_data(), the worker that has each shard
+# - stored, knows: columns and keys that workers have been sent
+# - held: number of current computations that use the pool
 
 pool_of <- function(cluster) {
   for (pool in session$pools) if (identical(pool$cluster, cluster)) return(pool)
@@ -17,7 +20,7 @@ pool_of <- function(cluster) {
   pool
 }
 
-# Makes the workers ready for requests until `frame` ends (NULL: until they are released).
+# Makes the workers wait for requests until `frame` ends. NULL: until release_pool().
 hold_pool <- function(pool, frame = parent.frame()) {
   pool$held <- pool$held + 1
   if (!is.null(frame)) at_end(\() release_pool(pool), frame)
@@ -34,7 +37,7 @@ hold_pool <- function(pool, frame = parent.frame()) {
 
 living <- function(pool) which(pool$alive)
 
-# Is the key `what` news to worker i? From now on it is not, while it is one of the last `most`.
+# TRUE if worker i has not been sent the `key` of kind `what`. Records it as sent, among the latest `most`.
 is_news <- function(pool, i, what, key, most = Inf) {
   known <- pool$knows[[i]][[what]]
   if (key %in% known) return(FALSE)
@@ -42,7 +45,7 @@ is_news <- function(pool, i, what, key, most = Inf) {
   TRUE
 }
 
-# Workers of an interrupted computation still have it to end, or to be told to.
+# Ends a computation. Workers that do not finish their last request within SECONDS_TO_LEAVE are lost.
 release_pool <- function(pool) {
   pool$held <- pool$held - 1
   if (pool$held > 0) return(invisible())
@@ -51,31 +54,31 @@ release_pool <- function(pool) {
   for (i in leaving) {
     left <- tryCatch(pool$transport$close(i, SECONDS_TO_LEAVE), error = \(e) FALSE)
     pool$open[i] <- FALSE
-    if (!left) lose_worker(pool, i, "it did not end what it was doing")
+    if (!left) lose_worker(pool, i, "it did not finish its last request")
   }
   invisible()
 }
 
-# A message, since the work goes on; without workers there is an error.
+# Marks a worker as lost, with a warning: the others take over its work. some_living() raises the error if none is left.
 lose_worker <- function(pool, i, why) {
   if (!pool$alive[i]) return(invisible())
   pool$alive[i] <- FALSE
   for (id in names(pool$owners)) pool$owners[[id]][pool$owners[[id]] %in% i] <- NA
-  rest <- if (any(pool$alive)) "what it had goes to the others" else "there is no other"
+  rest <- if (any(pool$alive)) "the other workers take over its work" else "no worker is left"
   warn_user("worker", pool$transport$label(i), " is lost (", why, "): ", rest)
 }
 
-# Those that are alive, of whom there has to be one.
+# Numbers of the workers that are alive; an error if there are none.
 some_living <- function(pool) {
   if (any(pool$alive)) return(living(pool))
-  lost <- ngettext(length(pool$alive), "its only one", paste("all", length(pool$alive)))
-  stop(new_error("cluster", paste0("`cluster` has no worker left: ", lost, " were lost"), user_call()))
+  lost <- ngettext(length(pool$alive), "its only worker was", paste("all", length(pool$alive), "workers were"))
+  stop(new_error("cluster", paste0("`cluster` has no worker left: ", lost, " lost (make a new cluster)"), user_call()))
 }
 
 # ---- who they are -------------------------------------------------------------------------------
 
-# Refuses workers of another version. Those of one host share its cores and GPUs; where it does not tell how many cores
-# there are, each takes one.
+# Asks each worker who it is, and refuses other versions of the package. Workers of one host share its cores and GPUs;
+# if the number of cores is unknown, each uses one thread.
 meet_workers <- function(pool) {
   transport <- pool$transport
   about <- vector("list", transport$size)
@@ -102,7 +105,7 @@ meet_workers <- function(pool) {
   invisible()
 }
 
-# What a worker tells of itself. It goes there as it is, without this package, which may be missing.
+# A worker's description of itself. The function is sent to workers, so it must not need this package.
 introduce <- function() {
   version <- tryCatch(as.character(utils::packageVersion("flashkernel")), error = \(e) NA_character_)
   list(

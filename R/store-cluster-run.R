@@ -1,11 +1,12 @@
-# Computations over all shards of a flash_data(), wherever they are: requests go to the workers that have the
-# shards, to others where a worker is idle or lost, and the values are merged in the order of the tree
-# (store-cluster-tree.R).
+# Computations over the shards of a flash_data(). Requests go to the workers that have the shards, and to others if
+# those are busy or lost. Values are merged in the order of the tree (store-cluster-tree.R).
 
-# What the entry `op` of WORKER_OPERATIONS makes of the shards, merged. `args` go to all workers; `parts`: a
-# function of the numbers of a shard and of its worker, for what goes there alone, or NULL. `shards`: which, NULL
-# for all; with some, values are not merged but returned in a list. `pairs`: of points, for which kernels are to be
-# summed. `lend`: a list of other data whose shards workers may ask for (store-cluster-join.R).
+# Applies the operation `op` of WORKER_OPERATIONS to the shards, and merges the values.
+# - args: sent to all workers
+# - parts: NULL, or a function(shard, worker), numbers, of what is sent for that shard only
+# - shards: NULL for all; otherwise the values of these shards are returned in a list, without merging
+# - pairs: number of pairs of points to be summed, which decides how many requests are made
+# - lend: list of other data whose shards workers may ask for (store-cluster-join.R)
 over_shards <- function(data, op, args = list(), control = run_control(settle_control(NULL)), parts = NULL, shards = NULL,
                         pairs = 0, lend = list()) {
   pool <- pool_of(data$cluster)
@@ -21,7 +22,7 @@ over_shards <- function(data, op, args = list(), control = run_control(settle_co
   if (!is.null(shards)) return(values)
   result <- values[[1]]
   if (is.list(result) && !is.null(result$stats)) {
-    # not those of all workers
+    # elapsed seconds, not the sum over workers
     result$stats$seconds <- seconds_now() - started
     if (!is.null(data$cluster)) result$stats$workers <- run_account(pool, run$account)
   }
@@ -30,10 +31,12 @@ over_shards <- function(data, op, args = list(), control = run_control(settle_co
 
 seconds_now <- function() proc.time()[["elapsed"]]
 
-# A run is an environment. `nodes`: of the tree, whose values are wanted. For each shard, is it `waiting`, whose is it
-# (`worker`), in which of the nodes it is (`within`), and which workers `failed`; for the first shard of each node that
-# is there its value, and its `last` shard, else 0. For each worker a queue of requests, list(token, nodes, shards), that
-# it has not answered, since when it has been silent, and whether it was told of the run.
+# A run is the environment of one computation. `nodes`: nodes of the tree whose values are wanted.
+# - by shard: waiting (not yet sent), worker (its number), within (index of its node), failed (workers that failed with
+#   it)
+# - values, last: at the first shard of each node that is finished, its value and its last shard (else 0)
+# - by worker: queue, list of unanswered requests list(token, nodes, shards); since, time of the last message; told, has
+#   it the setup of the run?; lacking, shards that it has asked for
 new_run <- function(pool, data, setup, parts, nodes, range = c(1, length(data$rows))) {
   count <- length(data$rows)
   size <- pool$transport$size
@@ -54,26 +57,26 @@ new_run <- function(pool, data, setup, parts, nodes, range = c(1, length(data$ro
   run
 }
 
-# For runs, requests and data, none twice in a session.
+# A number that is unique in the session, for runs, requests and data.
 new_number <- function() session$number <- sum(session$number, 1)
 
-# What a worker computes by: as here, but for threads and GPUs, which are its own.
+# The settings for workers: those of this session, without its cluster.
 shared_control <- function(control) {
   control$asked$tol <- control$tol
   control$asked$precision <- control$precision
   replace(control$asked, "cluster", list(NULL))
 }
 
-# What nobody has goes in runs of neighbours: those of the `range` that is for these workers, others as if it began anew.
+# Assigns shards without a worker: consecutive ones to each worker, within the `range` of shards for these workers.
 share_shards <- function(run) {
   alive <- some_living(run$pool)
   free <- which(is.na(run$worker))
-  # by number, so that shards of the same place in several data are together
+  # by number, so that corresponding shards of several data go to the same worker
   size <- run$range[2] - run$range[1] + 1
   run$worker[free] <- alive[ceiling(((free - run$range[1]) %% size + 1) * length(alive) / size)]
 }
 
-# Of a range of shards that of one of so many workers.
+# The part of a range of shards for worker i of `size`.
 range_of <- function(i, size, range) {
   count <- range[2] - range[1] + 1
   range[1] + c(floor((i - 1) * count / size), max(1, floor(i * count / size)) - 1)
@@ -84,14 +87,14 @@ owners_of <- function(pool, data) {
   if (is.null(owners)) rep(NA_integer_, length(data$rows)) else owners
 }
 
-# Shards of `made` are where those of other data are.
+# Records that each shard of `made` is on the worker that has the shard of `of`.
 share_owners <- function(pool, made, of) assign(made$id, owners_of(pool, of), envir = pool$owners)
 
 set_owner <- function(pool, data, shards, worker) {
   assign(data$id, replace(owners_of(pool, data), shards, worker), envir = pool$owners)
 }
 
-# The value of a node, merged of those that are there; what was made to be sent is made again what it was.
+# The value of a node, merged from the values of its parts, which are converted back by resume() if needed.
 node_value <- function(node, run, args, control) {
   operation <- WORKER_OPERATIONS[[run$setup$op]]
   merge <- \(a, b) operation$merge(a, b, control)
@@ -108,13 +111,13 @@ finish_run <- function(run, control) {
   limit <- control$asked$worker_timeout
   if (is.null(limit)) limit <- SECONDS_OF_SILENCE
   repeat {
-    # a worker computes, and may have one more request to go on with
+    # each worker may have one request in its queue while it computes another
     with_room <- which(run$pool$alive & lengths(run$queue) < run$pool$transport$depth)
     if (any(run$waiting)) for (i in with_room) give_work(run, i)
     busy <- which(lengths(run$queue) > 0)
     if (length(busy) == 0) {
       if (!any(run$waiting)) break
-      # who was found lost as it was to get work, or by another run, which made shards for this one
+      # a worker was lost while it was given work, or in another run that made shards for this one
       leave_to_living(run)
       next
     }
@@ -132,22 +135,23 @@ share_done <- function(run) 1 - (sum(run$waiting) + length(sent_shards(run$queue
 
 sent_shards <- function(queues) unlist(lapply(unlist(queues, recursive = FALSE), `[[`, "shards"))
 
-# Nodes of its own shards, or else one of the last of who has most.
+# Sends worker i nodes of its own shards, or takes over shards of the worker that has most left.
 give_work <- function(run, i) {
   own <- which(run$waiting & run$worker == i)
   ahead <- length(run$queue[[i]]) > 0
   if (length(own) == 0 && !ahead && !run$at_once) own <- shards_of_others(run, i)
   if (length(own) == 0) return(invisible())
   if (run$at_once) return(send_nodes(run, i, tree_cover(own, run$within, length(run$waiting)), FALSE))
-  # near the end none ahead, so that all end together
+  # near the end no requests are queued, so that all workers finish together
   if (ahead && sum(run$waiting) <= 2 * length(living(run$pool))) return(invisible())
   send_nodes(run, i, list(largest_node(own, run$within, length(run$waiting), next_size(run))), ahead)
 }
 
-# Nodes of ever fewer shards, so that workers of different speed end together.
+# Number of shards of the next request, which decreases so that workers of different speed finish together.
 next_size <- function(run) max(1, sum(run$waiting) / (4 * length(living(run$pool))))
 
-# Those that worker i can have, and has not failed with; what was made by a computation stays where it is.
+# Shards that worker i may take over from the worker with most left: not those it failed with, and none that were made
+# by a computation.
 shards_of_others <- function(run, i) {
   if (!is.null(run$data$recipe$make) || !is.null(run$data$recipe$passed)) return(integer())
   free <- run$waiting & !vapply(run$failed, \(workers) i %in% workers, NA)
@@ -155,12 +159,12 @@ shards_of_others <- function(run, i) {
   utils::tail(which(free & run$worker == which.max(others)), floor(next_size(run)))
 }
 
-# `ahead`: while the worker has another request to answer. What it says may be waiting in the connection then, so that
-# only what the connection can take goes there.
+# Sends worker i a request. `ahead`: it still computes another one. Then only a request that fits into the buffer of the
+# connection is sent, as both ends might otherwise wait for each other.
 send_nodes <- function(run, i, nodes, ahead) {
   shards <- unlist(lapply(nodes, node_shards))
   unsent <- if (run$data$recipe$kind == "sent") shards[!owners_of(run$pool, run$data)[shards] %in% i]
-  # making them again takes the workers, and so does fetching what they have made
+  # making or fetching shards uses the workers, so they must be idle
   makes <- length(unsent) > 0 && !is.null(run$data$recipe$make)
   if ((makes || must_fetch(run, i)) && any(lengths(run$queue) > 0)) return(invisible())
   if (ahead && (length(unsent) > 0 || length(run$lacking[[i]]) > 0 || !run$told[i])) return(invisible())
@@ -170,7 +174,7 @@ send_nodes <- function(run, i, nodes, ahead) {
     parts = if (!is.null(run$parts)) lapply(stats::setNames(nm = shards), run$parts, i)
   )
   if (ahead && utils::object.size(request) > MOST_BYTES_AHEAD) {
-    # numbers for it (stored_part()) have not gone there
+    # undo the records of stored_part(), as the numbers were not sent
     suppressWarnings(rm(list = run$data$id, envir = run$pool$stored))
     return(invisible())
   }
@@ -186,7 +190,7 @@ send_nodes <- function(run, i, nodes, ahead) {
   add_to_account(run, i, requests = 1, bytes = if (is.numeric(bytes)) bytes else 0)
 }
 
-# Threads and a GPU of its own, unless the user said which, and what it does not have yet.
+# The setup of a run for worker i: its threads and GPU, unless the user gave these, and only what it does not have yet.
 worker_setup <- function(run, i) {
   pool <- run$pool
   setup <- run$setup
@@ -199,7 +203,7 @@ worker_setup <- function(run, i) {
   }
   setup$place <- about$place
   setup$forget <- Filter(\(id) is_news(pool, i, "forgotten", id), session$forgotten)
-  # data once, as paths may be many, and readers come with their environments: then by name alone
+  # data are sent once (paths and readers may be large), and later by id
   told <- setup$data
   if (pool$transport$keeps && !is_news(pool, i, "data", paste(told$id, !is.null(told$d)))) setup$data <- told["id"]
   for (name in names(Filter(\(value) inherits(value, "shared_value"), setup$args))) {
@@ -215,7 +219,7 @@ take_message <- function(run, i) {
   if (inherits(answer, "error")) return(drop_worker(run, i, conditionMessage(answer)))
   run$since[i] <- seconds_now()
   known <- which(vapply(run$queue[[i]], \(request) identical(request$token, answer$token), NA))
-  if (length(known) == 0) return(invisible()) # a beat, or of an earlier run
+  if (length(known) == 0) return(invisible()) # a heartbeat, or an answer of an earlier run
   request <- run$queue[[i]][[known]]
   run$queue[[i]][[known]] <- NULL
   take_answer(run, i, request, answer)
@@ -246,7 +250,7 @@ take_values <- function(run, i, request, answer) {
   take_news(run, i, answer$below)
 }
 
-# What is wrong with the machine of a worker is tried on another; anything else is the user's to know.
+# Errors of a worker's machine are retried on another worker. Other errors are raised here.
 take_error <- function(run, i, shards, error) {
   if ("flashkernel_error_cluster" %in% error$class) return(drop_worker(run, i, error$message)) # of a master
   others <- setdiff(living(run$pool), c(i, unlist(run$failed[shards])))
@@ -262,7 +266,7 @@ take_error <- function(run, i, shards, error) {
 
 MACHINE_ERRORS <- paste0("flashkernel_error_", c("device", "alloc", "no_device"))
 
-# Its shards go to the others.
+# Marks worker i as lost, and gives its shards to the others.
 drop_worker <- function(run, i, why) {
   lose_worker(run$pool, i, why)
   run$waiting[sent_shards(run$queue[i])] <- TRUE
@@ -270,7 +274,7 @@ drop_worker <- function(run, i, why) {
   leave_to_living(run)
 }
 
-# What waits for workers that are lost.
+# Divides the shards of lost workers among the others.
 leave_to_living <- function(run) {
   alive <- some_living(run$pool)
   open <- which(run$waiting & !run$worker %in% alive)
@@ -283,14 +287,14 @@ add_to_account <- function(run, i, ...) {
   for (name in ...names()) run$account[[name]][i] <- run$account[[name]][i] + list(...)[[name]]
 }
 
-# What each worker did, for diagnostics(): a data frame with a row for each. data.frame() takes longer than a request.
+# A data frame with a row for each worker, for diagnostics(). data.frame() would take longer than a request.
 run_account <- function(pool, account) {
   account <- c(pool$who, account, list(lost = !pool$alive), if (!is.null(pool$below)) list(below = pool$workers_below))
   structure(account, class = "data.frame", row.names = seq_along(pool$alive))
 }
 
-# A function that returns the account of all runs from now on, as those of a fit of kernel_ridge(); NULL where there is
-# no cluster.
+# Returns a function that returns the account of all runs since now, such as those of a fit of kernel_ridge(); it
+# returns NULL without a cluster.
 watch_workers <- function(cluster) {
   if (is.null(cluster)) return(\() NULL)
   pool <- pool_of(cluster)

@@ -1,8 +1,8 @@
-# Sums of points in memory, by the workers of a cluster: all of them have the sources, and each takes some of the
-# targets. So whatever the class of the sources is, points with factors, levels or kernels of their own, their sums are
-# those of that class on another machine.
+# Sums of points in memory by the workers of a cluster. Each worker has all sources and computes at a part of the
+# targets. So sources of any class (with local bandwidth factors, categories or other kernels) use their own methods
+# there.
 
-# Is it worth it? By the sizes alone, as everything that decides about bits.
+# Decides whether the workers are used: by sizes alone, as the choice changes bits.
 #' @export
 spread.memory_sources <- function(sources, at, control) {
   if (goes_to_cluster(sources, at, control)) class(sources) <- c("spread_sources", class(sources))
@@ -36,17 +36,17 @@ debias_sum.spread_sources <- function(sources, L, control) debias_sum.default(so
 #' @export
 score_means.spread_sources <- function(sources, control) masses_and_means(sources, NULL, control)
 
-# It is known of each source how it meets any target alone.
+# Targets do not depend on each other, so they can be divided among workers.
 #' @export
 debiased_loo_at.spread_sources <- function(sources, L, widths, held_out, control) {
   sources$widths <- widths
   spread_targets("debiased_loo", sources, NULL, control, chol = L)
 }
 
-# Of so many rows, at least, and at most 64 pieces.
+# Rows of a piece of targets: at least 256, and at most 64 pieces.
 rows_of_piece <- function(n) max(256, ceiling(n / 64))
 
-# What `what`, of verb_of(), or "debiased_loo", makes of the targets `at` (NULL: the sources themselves), by pieces.
+# Sums at the targets `at` (NULL: the sources), in pieces. `what`: see verb_of(), or "debiased_loo".
 spread_targets <- function(what, sources, at, control, ...) {
   points <- sources$points
   m <- if (is.null(at)) nrow(points) else nrow(at)
@@ -64,7 +64,7 @@ spread_targets <- function(what, sources, at, control, ...) {
   over_shards(data, "targets", args, control, parts, pairs = as.double(nrow(points)) * m)
 }
 
-# Of a piece of the targets on a worker, for sources that all workers have.
+# On a worker: sums at a piece of the targets.
 sums_at_piece <- function(shard, args, part, control) {
   sources <- args$sources
   rows <- part$rows[1]:part$rows[2]
@@ -82,8 +82,8 @@ add_operations(targets = list(one = sums_at_piece, merge = merge_rows))
 
 # ---- what workers keep ------------------------------------------------------------------------
 
-# Of args: what goes to a worker once, and stays there until others have come, as the points of a fit that is asked
-# again and again. Known by where it is and by its numbers.
+# An argument that is sent to each worker once and cached there, such as the points of a fit. Its key is made of the
+# addresses and hashes of its numbers.
 shared_value <- function(value) {
   numbers <- c(value[c("points", "weights", "factors")], value$widths, list(value$discrete$codes))
   kernel <- if (is.list(value$kernel)) value$kernel else list(name = value$kernel)

@@ -1,6 +1,5 @@
-# Sums over the shards of a flash_data(): the sums of the door (sum-doors.R), as workers have them, merged. Targets that are
-# points here go to all workers, each of which sums over what it has of the sources; to targets that are shards
-# themselves the sources come (store-cluster-join.R).
+# Sums over the shards of a flash_data(): the methods of sum-doors.R. Targets in memory are sent to all workers, each
+# of which sums over its sources. If the targets are shards, the sources are sent there (store-cluster-join.R).
 
 #' @export
 class_of_place.flash_data <- function(points) if (is_joined(points)) "sources_in_blocks" else "sources_in_shards"
@@ -28,7 +27,7 @@ score_sum.sources_in_shards <- function(sources, at, factor, loo, names, control
   found
 }
 
-# Of the weights that each worker has.
+# Squares the kernel and the weights; workers square the weights of their shards.
 #' @export
 squared.sources_in_shards <- function(sources) {
   sources["plan"] <- list(NULL)
@@ -40,7 +39,7 @@ squared.sources_in_blocks <- squared.sources_in_shards
 logs_at <- function(sources, at, control, args) {
   data <- sources$points
   weights <- if (is.null(sources$shard_weights)) "own" else sources$shard_weights
-  # errors of shards add up, each relative to the largest sum of its own
+  # errors of shards add up, each relative to the largest sum of its shard
   if (control$tol_type == "global") control$tol <- control$tol / length(data$rows)
   args <- c(args, list(L = sources$L, weights = weights, at = at))
   over_shards(data, "logs", args, control, pairs = as.double(nrow(at)) * data$n)
@@ -49,7 +48,7 @@ logs_at <- function(sources, at, control, args) {
 whole_shard <- function(data, shard) over_shards(data, "whole", shards = shard)[[1]]
 rows_of_shard <- function(data, shard) whole_shard(data, shard)$x
 
-# Of coefficients in this session.
+# Sums with coefficients in this session.
 #' @export
 sum_kernels.sources_in_shards <- function(sources, at, b, control, out = NULL, chunk_rows = NULL) {
   data <- sources$points
@@ -65,7 +64,7 @@ kernel_sum_of.sources_in_shards <- function(sources, at, b, control, as_matrix =
 
 sums_as <- function(found, as_matrix) if (as_matrix) found else replace(found, "sums", list(as.vector(found$sums)))
 
-# Of sources in memory at the rows of shards.
+# Sums of sources in memory at the rows of shards.
 #' @export
 kernel_sum_at.flash_data <- function(at, sources, b, control, as_matrix) {
   b <- as.matrix(b)
@@ -81,19 +80,19 @@ sums_of_shards <- function(sources, at, b, control) {
   if (!is.null(by_grid)) return(by_grid)
   control$tol <- control$tol / length(data$rows)
   m <- as.double(nrow(at))
-  # what is multiplied again and again goes to the workers once
+  # targets of an operator are sent once, as there will be more products
   at <- if (is.null(sources$plan)) list(points = at) else shared_value(list(points = at))
   args <- list(L = sources$L, kernel = sources$kernel, at = at)
   over_shards(data, "sums", args, control, b_of_shards(data, b), pairs = m * data$n)
 }
 
-# What of the coefficients is a shard's, for over_shards().
+# The argument `parts` of over_shards(): the coefficients of each shard.
 b_of_shards <- function(data, b) {
   if (is.null(b)) return(NULL)
   \(shard, worker) numbers_at(b, rows_of_shards(data, shard))
 }
 
-# Of rows in shards each product is where they are. Columns in shards take two sums.
+# Rows in shards: the product is computed where the rows are. Sources in shards: two sums.
 #' @export
 normal_product_of.sources_in_shards <- function(sources, rows, v, w, weights, control, with_sums = FALSE) {
   normal_product_in_two(sources, rows, v, w, weights, control)
@@ -113,8 +112,8 @@ normal_product_at.sources_in_shards <- function(rows, sources, v, w, weights, co
   found
 }
 
-# Of products that follow each other it is known what they take: below a second of each worker, one request to each is best,
-# however many pairs that is. So many pairs as this long takes of those that over_shards() knows.
+# The argument `pairs` of over_shards() for repeated products, from the time that earlier ones took. Below about a
+# second for each worker, one request to each is best, whatever the number of pairs.
 pairs_by_pace <- function(data, pairs) {
   pace <- if (!is.null(data$cluster)) pool_of(data$cluster)$pace
   if (is.null(pace)) pairs else pairs * pace * MOST_PAIRS_AT_ONCE

@@ -1,15 +1,15 @@
-# How requests get to the workers of a cluster and their answers back, for each kind of cluster that R has. A
-# transport is a list of its `size`, of `keeps`, do workers know the last request when the next one comes?, of
-# `depth`, how many requests a worker may have that it has not answered, of `label`, a function of a worker's number,
-# and of functions that raise an error where a worker is lost:
-#   meet(i, f)        what f() is on worker i, where this package may be missing
-#   open(i)           makes it ready for requests
-#   send(i, request)  does not wait; bytes, where these are known
-#   wait(busy, s)     the number of one of the workers `busy` that has something to say, NA after s seconds
-#   receive(i)        what it says: an answer, or a beat, by which it says that it is alive (store-cluster-worker.R)
+# Transports send requests to the workers of a cluster and receive their answers, one for each kind of cluster in R. A
+# transport is a list of `size`, the number of workers; `keeps`, whether workers keep state between requests; `depth`,
+# how many unanswered requests a worker may have; `label(i)`, the name of worker i; and functions that raise an error
+# if the worker is lost:
+#   meet(i, f)        the value of f() on worker i, where this package may be missing
+#   open(i)           makes the worker wait for requests
+#   send(i, request)  does not wait; returns the bytes if they are known
+#   wait(busy, s)     the number of one of the workers `busy` that has sent something, NA after s seconds
+#   receive(i)        its message: an answer, or a heartbeat (store-cluster-worker.R)
 #   leave(i)          tells it that there are no more requests
-#   close(i, s)       waits s seconds for its end; FALSE where it does not come
-# Between close() and open() a cluster is as the user made it.
+#   close(i, s)       waits up to s seconds until it has left; FALSE if it has not
+# Before open() and after close() the cluster is in the state in which the user made it.
 
 open_transport <- function(cluster) {
   if (is.null(cluster)) return(local_transport())
@@ -19,7 +19,7 @@ open_transport <- function(cluster) {
 
 # ---- a call for each request ------------------------------------------------------------------
 
-# Of workers that are called with functions: `call(i, f, args)` does not wait, `result(i)` is the last call's value.
+# A transport from functions: `call(i, f, args)` starts a call without waiting, `result(i)` returns its value.
 call_transport <- function(size, label, call, result, wait, keeps = TRUE) {
   list(
     size = size, keeps = keeps, depth = 1, label = label,
@@ -32,13 +32,13 @@ call_transport <- function(size, label, call, result, wait, keeps = TRUE) {
   )
 }
 
-# The same shards without a cluster, in this process.
+# Without a cluster: requests are answered in this process.
 local_transport <- function() {
   value <- NULL
   call_transport(1, \(i) "this process", \(i, f, args) value <<- do.call(f, args), \(i) value, \(busy, seconds) busy[1])
 }
 
-# By the generics of parallel and snow, as for MPI.
+# Clusters without sockets, such as MPI, through the generics of parallel and snow.
 node_transport <- function(cluster) {
   package <- call_package(cluster)
   come <- list()
@@ -66,11 +66,10 @@ node_transport <- function(cluster) {
   )
 }
 
-# The package whose functions know the nodes.
+# The package whose functions handle the nodes of the cluster.
 call_package <- function(cluster) asNamespace(if (inherits(cluster[[1]], "MPInode")) "snow" else "parallel")
 
-# Wherever future::plan() sends them. Nothing is known to stay with a worker: what it has not kept is sent with
-# each request.
+# Requests as futures. Workers need not keep anything between requests, so all is sent with each.
 future_transport <- function() {
   size <- future::nbrOfWorkers()
   if (!is.finite(size)) size <- MOST_FUTURES
@@ -86,7 +85,7 @@ future_transport <- function() {
   )
 }
 
-# The first of the workers `busy` that is ready, NA after so many seconds.
+# Polls the workers `busy`: the number of the first that is ready, NA after `seconds`.
 poll <- function(busy, seconds, is_ready) {
   end <- seconds_now() + seconds
   pause <- 1e-5
@@ -100,9 +99,8 @@ poll <- function(busy, seconds, is_ready) {
 
 # ---- sockets ----------------------------------------------------------------------------------
 
-# Clusters of sockets, PSOCK and forked ones. While it is open a worker is in serve_requests(), and messages are
-# written at once: in many small pieces, as parallel writes them, each answer waits 40 ms for the next
-# acknowledgement.
+# Clusters of sockets, PSOCK and forked. An open worker runs serve_requests(). Messages are written in one piece: in
+# the small pieces of package parallel, each answer would wait 40 ms for an acknowledgement.
 socket_transport <- function(cluster) {
   connection <- \(i) cluster[[i]]$con
   list(
@@ -121,7 +119,7 @@ socket_transport <- function(cluster) {
     },
     receive = function(i) {
       message <- suspendInterrupts(unserialize(connection(i)))
-      if (identical(message$type, "VALUE")) stop("it has left: ", message$value)
+      if (identical(message$type, "VALUE")) stop("it ended its loop: ", message$value)
       message
     },
     leave = \(i) write_message(END_OF_REQUESTS, connection(i)),
@@ -139,10 +137,10 @@ node_host <- function(node) if (is.null(node$host)) "a child of this process" el
 
 END_OF_REQUESTS <- list(end = TRUE)
 
-# What the loop of a worker of parallel or snow does: it calls a function.
+# A message to the loop of a worker of parallel or snow: call a function.
 call_message <- function(f, args) list(type = "EXEC", data = list(fun = f, args = args, return = TRUE, tag = NULL))
 
-# A large one goes in pieces, the numbers of a matrix in one: it would take as long again to copy it first.
+# Writes a message; returns its bytes, invisibly. Large messages are written in pieces, which avoids a copy.
 write_message <- function(message, connection) {
   size <- if (is.null(message$bytes)) as.double(utils::object.size(message)) else message$bytes
   at_once <- size <= MOST_BYTES_AT_ONCE && length(bytes <- serialize(message, NULL, xdr = FALSE)) < MOST_BYTES_OF_WRITEBIN
@@ -153,12 +151,13 @@ write_message <- function(message, connection) {
   invisible(if (at_once) length(bytes) else size)
 }
 
-# Runs on a worker until it is told to end. What the loop of parallel or snow then sends of the value takes it 40
-# ms of waiting for acknowledgements; after an interrupt, which is an end too, these loops send nothing.
+# Runs on a worker until its master ends it. The loop of parallel or snow would send the return value in pieces, which
+# wait 40 ms. If that loop catches interrupts, this function sends the value itself and ends by an interrupt, after
+# which the loop sends nothing.
 serve_requests <- function() {
   loop <- master_loop()
   link <- new_link(loop$master)
-  link$say(list(beat = TRUE)) # what follows the call waits for its acknowledgement, which this carries
+  link$say(list(beat = TRUE)) # carries the acknowledgement of the call, for which the next message would wait
   while (!is.null(request <- link$hear())) link$say(answer_request(request, link))
   link$end()
   if (!loop$takes_interrupts) return(NULL)
@@ -166,9 +165,9 @@ serve_requests <- function() {
   stop_worker()
 }
 
-# The worker's end of the connection to its master: hear() waits for the next request, NULL at the end of all, and
-# is_wanted() takes in what has come while one is answered. The next request of the same run waits; one of another run,
-# or the end, mean that nobody waits for the answer any more. `at_end`: functions for end() to call.
+# The worker's end of the connection to its master. hear() waits for the next request, NULL at the end. is_wanted()
+# reads messages that came while a request is computed: a request of the same run is queued; one of another run, or the
+# end, means that the answer is not wanted any more. at_end() adds functions that end() calls.
 new_link <- function(connection) {
   heard <- list()
   at_end <- list()
@@ -197,19 +196,19 @@ new_link <- function(connection) {
   )
 }
 
-# The connection of the loop that has called the function, and whether the loop goes on after an interrupt. A fork of a
-# worker has the frames of that worker's loop below its own.
+# The connection of the worker's loop, found in the calling frames, and whether the loop continues after an interrupt.
+# A fork of a worker also has the frames of that worker's loop, further out.
 master_loop <- function() {
   for (i in rev(seq_len(sys.nframe()))) {
     frame <- sys.frame(i)
     if (!exists("master", frame, inherits = FALSE) || !has_socket(frame$master)) next
     loop <- body(sys.function(i))
-    # of parallel, the function that catches them is called by the loop
+    # in package parallel a function that the loop calls catches interrupts
     if ("workCommand" %in% all.names(loop)) loop <- body(get("workCommand", asNamespace("parallel")))
     return(list(master = frame$master$con, takes_interrupts = takes_interrupts(loop)))
   }
   stop("this worker has no connection to its master")
 }
 
-# Is all of it in a tryCatch() of interrupts?
+# Does the loop catch interrupts by tryCatch()?
 takes_interrupts <- function(loop) any(grepl("tryCatch\\(.*interrupt = function", paste(deparse(loop), collapse = " ")))

@@ -1,10 +1,10 @@
-# The order in which the parts of shards are merged: a binary tree over their numbers, whoever has them. So a
-# worker merges what it has of it, and the bits do not depend on who has what.
+# The order in which values of shards are merged: a binary tree over the numbers of the shards. Bits do not depend on
+# which worker has which shard, and workers can merge the nodes that they have.
 #
-# A node is c(first, last) of its shards. Of 2^k of them that begin after a multiple of 2^k, the left half is
-# merged with the right one; the last nodes may be short.
+# A node is c(first, last), the numbers of its shards: 2^k shards that begin after a multiple of 2^k. Its value merges
+# those of the left and the right half. The last nodes may be shorter.
 
-# f of the first shard of each node that `is_whole`, merged: of single shards, or of what is there already.
+# Merges the values f(first shard) of the parts of a node for which is_whole(node), by default single shards.
 fold_tree <- function(node, f, merge, is_whole = \(node) node[1] == node[2]) {
   if (is_whole(node)) return(f(node[1]))
   middle <- node[1] + half_of(node)
@@ -12,13 +12,13 @@ fold_tree <- function(node, f, merge, is_whole = \(node) node[1] == node[2]) {
   merge(left, fold_tree(c(middle, node[2]), f, merge, is_whole))
 }
 
-# Shards of the left half: the largest power of two that leaves some for the right one.
+# Number of shards in the left half: the largest power of two below the size of the node.
 half_of <- function(node) 2^(ceiling(log2(node[2] - node[1] + 1)) - 1)
 
 node_shards <- function(node) node[1]:node[2]
 
-# The largest nodes of which `shards`, in their order, are made up, none of them in two of the nodes that are wanted:
-# `within` says for each of `count` shards in which one it is.
+# Divides `shards`, in increasing order, into the largest nodes possible. A node stays within one wanted node: `within`
+# is the index of the wanted node, for each of `count` shards.
 tree_cover <- function(shards, within, count) {
   nodes <- list()
   while (length(shards) > 0) {
@@ -29,7 +29,7 @@ tree_cover <- function(shards, within, count) {
   nodes
 }
 
-# The one that begins with the first of them, of at most so many shards.
+# The largest node that begins with the first of `shards`, with at most `most` shards.
 largest_node <- function(shards, within, count, most = Inf) {
   first <- last <- shards[1]
   size <- 2

@@ -1,12 +1,18 @@
-# What runs on a worker of a cluster: answers to requests. A worker keeps, in its session, the shards that it has
-# read or was sent, and what the requests of a run have in common, which comes with the first of them.
+# Answers requests on a worker. A worker caches in its session the shards that it has read or was sent, and the setup
+# of a run, which comes with its first request.
 #
-# A request: list(token, run, setup, nodes, parts, sent, lent). `setup`: list(op, args, control, data), or NULL, of data that
-# it knows already their `id` alone; `nodes`: of the tree; `parts`: by the number of a shard, what `op` wants for it
-# alone; `sent`: rows of shards, by number, `lent` those of other data (store-cluster-join.R). An answer: list(token, ...) with
-# one of `values`, for each node, `missing`, shards whose rows it must be sent, `lacking`, the same of other data,
-# `unknown`, where it must be sent the setup again, with the shared values of these keys, `error` and `stopped`. `link`:
-# of new_link(), or an empty list where there is no way back before the answer.
+# A request is list(token, run, setup, nodes, parts, sent, lent):
+# - setup: list(op, args, control, data), or NULL; of data that the worker has, only the id
+# - nodes: nodes of the tree; parts: by number of a shard, arguments for that shard only
+# - sent: rows of shards, by number; lent: rows of other data (store-cluster-join.R)
+#
+# An answer is list(token, ...) with one of
+# - values: for each node
+# - missing: shards whose rows must be sent; lacking: shards of other data that must be sent
+# - unknown: the setup must be sent again, with the shared values of these keys
+# - error: see sent_error(); stopped: TRUE after an interrupt
+#
+# `link`: from new_link(), or an empty list if nothing can be sent before the answer.
 
 answer_request <- function(request, link) {
   started <- seconds_now()
@@ -20,7 +26,7 @@ answer_request <- function(request, link) {
   c(list(token = request$token, seconds = seconds_now() - started, bytes = bytes), answer)
 }
 
-# What the master is told of an error: list(message, class, arg, parent), without calls, which may hold all data.
+# An error for the master: list(message, class, arg, parent), without calls, which may contain all data.
 sent_error <- function(error) {
   told <- list(message = conditionMessage(error), class = class(error))
   if (!inherits(error, "flashkernel_error")) return(told)
@@ -29,7 +35,7 @@ sent_error <- function(error) {
   c(told, list(arg = error$arg, parent = cause))
 }
 
-# The run and the data that a worker has.
+# The state of this worker: runs, data and caches.
 worker_state <- function() {
   if (is.null(session$worker)) session$worker <- list2env(list(data = new.env()), parent = emptyenv())
   session$worker
@@ -41,7 +47,7 @@ perform <- function(request, link) {
     forget_data(state, request$setup$forget)
     setup <- take_shared(state, request$setup)
     if (length(setup$unknown) > 0) return(list(unknown = setup$unknown))
-    # a run may wait for another one, whose result it needs
+    # several, as a run may need the result of another one
     state$runs <- with_latest(state$runs, request$run, setup, MOST_RUNS)
   }
   run <- state$runs[[request$run]]
@@ -64,8 +70,8 @@ perform <- function(request, link) {
   list(values = if (is.null(operation$finish)) values else lapply(values, operation$finish))
 }
 
-# The setup of a run with shared values (store-cluster-spread.R) in its arguments, with plans of their own for what C
-# prepares of them, and as `unknown` the keys of those that have to be sent once more.
+# Replaces the shared values (store-cluster-spread.R) in the arguments of a setup by their values, each with a plan of
+# its own for what C prepares. The element `unknown` has the keys of values that must be sent again.
 take_shared <- function(state, setup) {
   unknown <- character()
   if (!is.null(setup$below)) setup$given <- setup$args
@@ -88,8 +94,8 @@ take_shared <- function(state, setup) {
 
 stop_worker <- function() signalCondition(new_condition("interrupt"))
 
-# The control of a run on this worker: C asks its progress now and then, which takes what the master has to say for
-# an order to stop, and tells it every second that this worker is alive.
+# The control of a run on this worker. C calls its progress function now and then, which stops the computation if the
+# master has asked for that, and sends a heartbeat every second.
 worker_control <- function(control, link) {
   control <- run_control(control)
   if (is.null(link$is_wanted)) return(control)
@@ -105,7 +111,7 @@ worker_control <- function(control, link) {
   control
 }
 
-# Workers of one host, of which this is the one after `place` others, share its GPUs.
+# Workers of one host share its GPUs. `place`: number of other workers of the host before this one.
 with_own_device <- function(asked, place) {
   if (is.null(place) || place == 0 || asked$backend == "cpu" || !is.null(asked$devices)) return(asked)
   if (is.null(session$devices)) session$devices <- length(gpu_info()$index)

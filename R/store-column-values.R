@@ -1,7 +1,7 @@
-# Columns (store-columns.R) on a worker: their values at the rows of a shard, and what is asked of these.
+# Columns (store-columns.R) on a worker: their values at the rows of a shard, and operations on these.
 
-# By the name of an operation a function of the values of its inputs, `with`, and `at`: list(shard, args, run). Others
-# are those of arithmetic.
+# Functions of the values of the inputs, of `with`, and of `at`, list(shard, args, run), by the name of the operation.
+# Arithmetic operators have no entry.
 add_column_values(
   response = \(inputs, with, at) response_of_shard(at$shard, with$classes),
   weights = \(inputs, with, at) at$shard$weights,
@@ -23,7 +23,7 @@ column_value <- function(node, at) {
   inputs <- lapply(node$inputs, column_value, at)
   own <- COLUMN_VALUES[[node$op]]
   if (!is.null(own)) return(own(inputs, c(node$with, list(t = node$t)), at))
-  # one number for each row, for all columns of the other
+  # recycle a single column over the columns of the other input
   narrow <- lengths(inputs) > 1 & vapply(inputs, NCOL, 0) == 1
   inputs[narrow] <- lapply(inputs[narrow], as.vector)
   do.call(node$op, unname(inputs))
@@ -44,7 +44,7 @@ linear_of_shard <- function(inputs, with, at) {
   if (is.null(with$alpha)) value else value + kernels_of_shard(with, at)
 }
 
-# Of late ones the shard has the values: at a link there are several products.
+# Kernels of the centres times alpha at a shard. The latest values are cached, as several products need the same.
 kernels_of_shard <- function(with, at) {
   shard <- at$shard
   key <- paste(with$sources, with$alpha)
@@ -57,14 +57,14 @@ kernels_of_shard <- function(with, at) {
   value
 }
 
-# The numbers of a part, from now on the shard's.
+# Stores the numbers of a part with the shard.
 stored_values <- function(shard, part) {
   values <- if (is.null(part$values)) shard$stored[[part$key]] else part$values
-  if (is.null(values)) stop("numbers that this worker has not been sent")
+  if (is.null(values)) stop("this worker has not been sent these numbers")
   shard$stored <- with_latest(shard$stored, part$key, values, MOST_STORED)
 }
 
-# Rows of a shard that are held out: the same ones wherever they are drawn.
+# Held-out rows of a shard, the same on every worker.
 held_of_shard <- function(split, shard, n) {
   with_fixed_seed(sort(sample.int(n, round(split$part * n))), shard_seed(split$seed, shard))
 }
@@ -73,7 +73,7 @@ shard_seed <- function(seed, shard) (seed + 7919 * shard) %% .Machine$integer.ma
 
 # ---- operations -------------------------------------------------------------------------------
 
-# `one` of WORKER_OPERATIONS: f(columns, own, at) of the values of args$columns, by name, and of what is the shard's own.
+# Makes `one` of an operation from f(columns, own, at): the values of args$columns by name, and the part of the shard.
 of_columns <- function(f) {
   function(shard, args, part, control) {
     for (given in part$given) stored_values(shard, given)
@@ -87,7 +87,7 @@ add_operations(
     x <- as.matrix(columns$x)
     if (is.null(rows)) x else x[rows, , drop = FALSE]
   })),
-  # As a shard of other data, `args$to`.
+  # stores the values as a shard of other data, `args$to`
   column_there = list(
     one = of_columns(\(columns, own, at) {
       to <- at$args$to
@@ -99,7 +99,7 @@ add_operations(
   column_sums = list(
     one = of_columns(\(columns, own, at) colSums(as.matrix(columns$x))), merge = \(a, b, control) a + b
   ),
-  # Different values, or three of more.
+  # at most MOST_DISTINCT different values
   column_distinct = list(
     one = of_columns(\(columns, own, at) utils::head(sort(unique(as.vector(columns$x))), MOST_DISTINCT)),
     merge = \(a, b, control) utils::head(sort(unique(c(a, b))), MOST_DISTINCT)
@@ -116,7 +116,7 @@ add_operations(
     }
   ),
 
-  # Products of the kernels of the shard's rows at the centres, for kernel_ridge().
+  # products of the kernels of the shard's rows at the centres, for kernel_ridge()
   normal = list(
     one = of_columns(\(columns, own, at) {
       args <- at$args

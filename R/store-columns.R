@@ -1,20 +1,19 @@
-# Numbers of the rows of a flash_data() that stay with their shards: a response, weights, the link of a fit and what is
-# made of these. A column, of `t` numbers for each row, is an expression that workers evaluate where the rows are
-# (store-column-values.R); of it come back sums, and rows that are asked for. With columns in the place of n x t
-# matrices kernel_ridge() is the same for rows in memory and on workers.
+# Columns: numbers of the rows of a flash_data() that stay with their shards, such as a response, weights or the linear
+# predictor of a fit. A column has `t` numbers for each row. It is an expression, which workers evaluate where the rows
+# are (store-column-values.R); only sums and selected rows come back. With columns instead of n x t matrices the code
+# of kernel_ridge() is the same for rows in memory and on workers.
 #
-# What is linear in the response, an offset and kernels is kept as its coefficients, m numbers for each output: so an
-# expression does not grow in iterations, and whoever takes the shards of a lost worker has all that it takes to make
-# the same bits again.
+# Linear expressions are stored as coefficients (an offset, the response, m numbers of kernels for each output). So
+# expressions do not grow in iterations, and a worker that takes over shards can compute the same bits.
 
-# `op`: of COLUMN_VALUES, or one of arithmetic; `inputs`: columns and numbers; `with`: what else it takes.
+# `op`: the name in COLUMN_VALUES, or of an arithmetic operator; `inputs`: columns and numbers; `with`: other arguments.
 new_column <- function(data, t, op, inputs = list(), with = list()) {
   structure(class = "shard_column", list(data = data, t = t, op = op, inputs = inputs, with = with))
 }
 
-# ---- those that there are ---------------------------------------------------------------------
+# ---- basic columns ----------------------------------------------------------------------------
 
-# The response of the shards as it is; with `classes` the columns that class_columns() makes of these.
+# The response of the shards; with `classes`, its columns of -1 and 1 (class_columns()).
 response_column <- function(data, classes = NULL) {
   t <- if (is.null(classes)) max(1, data$response_is$t) else if (length(classes) == 2) 1 else length(classes)
   base_column(paste(c("response", classes), collapse = " "), new_column(data, t, "response", with = list(classes = classes)))
@@ -22,7 +21,7 @@ response_column <- function(data, classes = NULL) {
 
 weights_column <- function(data) new_column(data, 1, "weights")
 
-# Numbers of this session, a vector or a matrix, of which each shard gets its own when it first needs them.
+# A vector or matrix of this session. Each shard is sent its rows when it first needs them.
 given_column <- function(data, values) {
   key <- paste(identity_of(values), collapse = " ")
   base_column(key, new_column(data, NCOL(values), "given", with = list(values = values, key = key)))
@@ -32,7 +31,7 @@ base_column <- function(key, column) {
   linear_column(column$data, column$t, by = stats::setNames(1, key), inputs = stats::setNames(list(column), key))
 }
 
-# The kernels of the centres times alpha, m x t.
+# Kernels of the centres times alpha, m x t.
 link_column <- function(data, centers, alpha) linear_column(data, ncol(alpha), alpha = alpha, sources = centers$sources)
 
 # shift + sum by * inputs + K alpha.
@@ -40,7 +39,7 @@ linear_column <- function(data, t, shift = rep(0, t), by = numeric(), inputs = l
   new_column(data, t, "linear", inputs, list(shift = shift, by = by, alpha = alpha, sources = sources))
 }
 
-# The same where the rows are those of other data, as of a part of them.
+# The same expression for the rows of other data, such as a subset.
 column_at <- function(column, data) {
   if (!is_column(column)) return(column)
   column$inputs <- lapply(column$inputs, column_at, data)
@@ -67,7 +66,7 @@ column_count <- function(x) if (is_column(x)) x$t else 1
 
 is_linear <- function(x) is_column(x) && x$op == "linear"
 
-# a times one and b times the other, each linear or a number; NULL where that is not linear.
+# a * one + b * other, each linear or a number; NULL if the result is not linear.
 combine_linear <- function(one, a, other, b) {
   if (is_number(one)) return(if (is_linear(other)) combine_linear(other, b, one, a))
   if (!is_linear(one) || !(is_linear(other) || is_number(other))) return(NULL)
@@ -87,7 +86,7 @@ combine_linear <- function(one, a, other, b) {
 
 scale_linear <- function(one, by) if (is_number(by) && length(by) == 1) combine_linear(one, by, 0, 1)
 
-# What a function makes of columns, where `t` numbers of a row come of those of this row alone.
+# A function of columns that acts on each row separately and returns `t` numbers.
 column_of <- function(op, inputs, t, with = list()) {
   inputs <- inputs[lengths(inputs) > 0]
   new_column(Find(is_column, inputs)$data, t, op, inputs, with)
@@ -95,8 +94,7 @@ column_of <- function(op, inputs, t, with = list()) {
 
 # ---- what comes back --------------------------------------------------------------------------
 
-# `op`, an entry of COLUMN_OPERATIONS, of a list of columns by name, some of which may be NULL. `own`: as `parts` of
-# over_shards().
+# Applies the operation `op` to a named list of columns, some of which may be NULL. `own`: see `parts` of over_shards().
 over_columns <- function(op, columns, args = list(), control = run_control(settle_control(NULL)), own = NULL,
                          shards = NULL, pairs = 0, data = Find(is_column, columns)$data) {
   columns <- columns[lengths(columns) > 0]
@@ -110,8 +108,8 @@ over_columns <- function(op, columns, args = list(), control = run_control(settl
   over_shards(data, op, c(args, box$args), control, parts, shards, pairs)
 }
 
-# Of each of `columns`, n numbers or n x t by their keys, as a response of kernel_ridge(), what is the shard's: they go
-# there once, and stay for the products that follow. Without the numbers where the worker has them already.
+# The rows of a shard of each of `columns` (n numbers or n x t, by key), which are sent once and cached for later
+# products. The numbers are omitted if the worker has them.
 stored_part <- function(data, columns, shard, worker) {
   rows <- rows_of_shards(data, shard)
   Map(function(column, key) {
@@ -119,7 +117,7 @@ stored_part <- function(data, columns, shard, worker) {
   }, columns, names(columns))
 }
 
-# Has the worker these numbers already? From now on it has. Of each data, the columns of late.
+# TRUE if the worker has these numbers. Records that it has them from now on, for the latest columns of each data.
 is_stored <- function(data, key, shard, worker) {
   pool <- pool_of(data$cluster)
   if (!pool$transport$keeps || !is.null(pool$below)) return(FALSE)
@@ -133,8 +131,8 @@ is_stored <- function(data, key, shard, worker) {
   has
 }
 
-# The expression as it is sent: numbers of this session go to the `box`, and so do coefficients and centres, of which a
-# worker that has them is told the keys.
+# The expression for workers. Numbers of this session, coefficients and centres are moved to `box`; shared values are
+# sent only to workers that do not have them.
 packed_column <- function(column, box) {
   if (!is_column(column)) return(column)
   with <- column$with
@@ -156,14 +154,14 @@ column_sums <- function(x) if (is_column(x)) over_columns("column_sums", list(x 
 #' @export
 Summary.shard_column <- function(..., na.rm = FALSE) {
   parts <- list(...)
-  if (.Generic != "sum" || length(parts) > 1) stop("of a column of shards there is sum() alone")
+  if (.Generic != "sum" || length(parts) > 1) stop("only sum() works on a column of shards")
   sum(column_sums(parts[[1]]))
 }
 
 #' @export
 mean.shard_column <- function(x, ...) sum(x) / prod(dim(x))
 
-# Rows that are asked for, x[rows] or x[rows, , drop = FALSE], in their order; x[, k] is a column.
+# x[rows] or x[rows, , drop = FALSE] fetches rows, in their order; x[, k] is a column.
 #' @export
 `[.shard_column` <- function(x, i, j, drop = TRUE) {
   if (missing(i)) return(column_of("pick", list(x), length(j), list(j = j)))
@@ -174,7 +172,7 @@ mean.shard_column <- function(x, ...) sum(x) / prod(dim(x))
   if (as_vector) as.vector(taken) else taken
 }
 
-# All of them, n x t, in this session.
+# Fetches all numbers, n x t.
 collected <- function(x) {
   if (!is_column(x)) return(x)
   check_memory(16 * prod(dim(x)), "x")
@@ -183,7 +181,7 @@ collected <- function(x) {
 
 rows_of_column <- function(x, shards) do.call(rbind, over_columns("column_rows", list(x = x), shards = shards))
 
-# Its values as data of their own, which stay where the rows are.
+# Makes a flash_data() of a column, whose values stay where the rows are.
 column_as_data <- function(x, names, control) {
   made <- derived_data(x$data, \(shard) list(x = `colnames<-`(rows_of_column(x, shard), names)))
   made$d <- x$t
@@ -194,14 +192,15 @@ column_as_data <- function(x, names, control) {
   made
 }
 
-# `number` rows with probabilities that go by the weights, one after the other: the first of exponential waiting times.
+# Draws `number` rows without replacement, with probabilities proportional to their weights: those with the smallest
+# exponential waiting times.
 draw_from_column <- function(weights, number) {
   before <- rows_before(weights$data)
   args <- list(seed = sample.int(.Machine$integer.max, 1), number = number)
   over_columns("column_draw", list(weights = weights), args, own = \(shard, worker) c(shard, before[shard]))$index
 }
 
-# Of the rows whose weights are not 0 those number `index`.
+# Row numbers of the rows with positive weight number `index`.
 rows_with_weight <- function(weights, positive, index) {
   before <- rows_before(weights$data)
   as.vector(gather_rows(positive, index, matrix(0, length(index), 1), \(own, shards) {
@@ -209,7 +208,7 @@ rows_with_weight <- function(weights, positive, index) {
   }))
 }
 
-# How many there are in each shard.
+# Number of rows with positive weight in each shard.
 positive_by_shard <- function(weights) {
   unlist(over_columns("column_sums", list(x = weights > 0), shards = seq_along(weights$data$rows)))
 }

@@ -1,61 +1,73 @@
-# flash_data(): points in shards, what is known of them, rows and draws of them, and data made of other data.
+# flash_data(): construction, rows, samples and draws, and data made of other data.
 
-#' Points on the workers of a cluster
+#' Data on the workers of a cluster
 #'
-#' Points in shards, which stay where they are: on the workers of a cluster, or in files that these read. Sums over them
-#' go to the workers and come back as sums; the points do not. `vignette("cluster")` shows how.
+#' Divides points into shards that stay on the workers of a cluster, or in files that the workers read. Density
+#' estimates, kernel sums and kernel ridge regression then compute on the workers, and only sums come back.
+#' `vignette("cluster")` is an introduction.
 #'
-#' @details A flash_data() replaces `x` in [flash_kde()], [kernel_sum()] and [kernel_ridge()]. `dim()`, `summary()`,
-#'   some rows (`data[rows, ]`, `sample(data, size)`) and the bandwidth selectors, which use a sample, take it as well.
-#'   Fits to it have [predict()][predict.flash_kde] (with `loo`, too), [logLik()][logLik.flash_kde], [cross_validate()]
-#'   and [compare_fits()]. `by()` calls a function for every shard, on the worker that has it.
+#' @section What works:
+#' A `flash_data()` replaces the argument `x` of [flash_kde()], [kernel_sum()],
+#' [kernel_operator()], [kernel_ridge()] and [tune_ridge()]. Bandwidth selectors use a sample of the rows. `dim()`,
+#' `summary()`, `data[rows, ]` and `sample(data, size)` work, too. Density estimates have
+#' [predict()][predict.flash_kde] (also with `loo = TRUE`), [logLik()][logLik.flash_kde], [cross_validate()] and
+#' [compare_fits()]. `by()` calls a function for each shard, on the worker that has it.
 #'
-#' **Results have the same bits for any number of workers**, and without a cluster: they depend on the shards alone,
-#' whose sums are added in the order of a binary tree. With other shards they differ by rounding, and their last bits
-#' differ between processors of other vector instructions.
+#' @section Reproducibility:
+#' Results have the same bits for any number of workers, and without a cluster. They depend
+#' only on the shards, whose sums are added in the order of a binary tree. Results from other shards differ by
+#' rounding. The last bits may differ between processors with different vector instructions.
 #'
-#' **Sums of shards at shards** (debiasing, leave-one-out values, sums at the points themselves or at other data) leave
-#' the targets where they are. The sources come there in blocks of up to 256 MB: workers read them from files, by a
-#' function, or in a `big.matrix` in a file. Rows of matrices are sent to each worker once, and what workers have made,
-#' as debiased points, goes through this session. A quarter of a worker's memory keeps blocks for the next sum. To a
-#' global tolerance a shard meets only those near enough to matter, by the boxes around them, or each worker puts its
-#' points on a grid and grids are added: whichever should take eight workers less time, so that the bits are the same
-#' for any number. `plan` of [diagnostics()] reports which, and how many bytes both move.
+#' @section Sums at the rows of the data:
+#' Debiasing, leave-one-out values, and sums at the data themselves or at other
+#' data need the sources of one shard at the rows of another. The targets stay on their workers, and the sources are
+#' moved in blocks of up to 256 MB. Workers read blocks from files, from a function or from a file-backed `big.matrix`.
+#' The rows of a matrix are sent to each worker once. Rows that workers have computed, such as debiased points, pass
+#' through this session. A quarter of a worker's memory caches blocks for the next sum.
 #'
-#' **Lost workers.** A worker that dies, or says nothing for `worker_timeout` seconds (see [flash_control()]), is lost,
-#' with a warning of class `flashkernel_warning_worker`. Its shards are read, or sent, again elsewhere, and the result
-#' has the same bits. The same happens to the shards of a worker whose memory or GPU fails, while it stays. A matrix
-#' stays in this session for that; all workers must see the files.
+#' With a global tolerance there are two faster ways. A shard meets only the shards that are near enough to
+#' matter, judged by their bounding boxes; or each worker puts its points onto a grid, and the grids are added. The
+#' data alone decide which is used: the one that should be faster with eight workers. The element `plan` of
+#' [diagnostics()] reports the choice, and the bytes that both ways move.
 #'
-#' **Nothing is secret, and nothing listens**: requests go through the connections that the cluster has. Files are read
-#' by the `reader` that you give, and no code in them is run by this package.
+#' @section Lost workers:
+#' A worker that dies, or sends no message for `worker_timeout` seconds (see [flash_control()]),
+#' is lost, with a warning of class `flashkernel_warning_worker`. Its shards are read or sent again elsewhere, and the
+#' result has the same bits. A worker whose memory or GPU fails stays in use, but other workers take over the failed
+#' shards. Therefore this session keeps a matrix that was sent, and all workers must see the files.
 #'
-#' @param x A matrix, data frame or vector, which is sent to the workers in shards; the names of files, one for each
-#'   shard; a function that makes a shard of its number; or a `big.matrix`. Of one in a file that the workers see, too,
-#'   they read their rows themselves. For `print()`, the data.
-#' @param cluster A cluster of [parallel::makeCluster()] (sockets, forks, MPI), or `"future"`, for the plan of package
-#'   future. `NULL`: this session.
-#' @param reader For files: a function of a file's name, such as [utils::read.csv()], `data.table::fread` or
-#'   [readRDS()]. It, like a function `x`, runs on several workers for the same shard, and must give the same each time
-#'   (random numbers need a seed that the shard's number gives). It returns a matrix or a data frame, or a list of such
-#'   an `x`, and `weights` and `response` where there are some.
-#' @param shards For a function: how many shards.
-#' @param shard_rows For a matrix or `big.matrix`: rows in a shard. `NULL`: such that there are up to 64.
-#' @param columns,response,weights Names of columns: the points' (`NULL`: all others), what [kernel_ridge()] is to fit
-#'   (numbers, or a factor, text or logical values), and one of weights.
+#' @section Security:
+#' Requests use the connections of the cluster; the package opens none of its own and encrypts
+#' nothing. Files are read by your `reader`. The package runs no code from them.
+#'
+#' @param x The points, in one of these forms: the names of files, one for each shard (with `reader`); a function of the
+#'   number of a shard (with `shards`); a matrix, data frame or vector, whose shards are sent to the workers; or a
+#'   `big.matrix`, which workers read themselves if it is in a file that they see. For `print()`, the data.
+#' @param cluster A cluster of [parallel::makeCluster()] (sockets, forks or MPI), or `"future"` for the plan of package
+#'   future. Default: this session.
+#' @param reader A function of a file name, such as [utils::read.csv()], `data.table::fread` or [readRDS()]. It returns
+#'   a matrix, a data frame, or a list with elements `x`, `weights` and `response`. It may run more than once for a
+#'   shard, on several workers, and must return the same each time: seed random numbers from the shard. A function `x`
+#'   must do so, too.
+#' @param shards Number of shards, if `x` is a function.
+#' @param shard_rows Rows of a shard, if `x` is a matrix, data frame or `big.matrix`. The default makes up to 64 shards.
+#' @param columns,response,weights Names of columns: the points (default: all other columns), the response of
+#'   [kernel_ridge()] (numbers, or a factor, text or logical column), and the weights.
 #' @param control A [flash_control()].
-#' @returns An object of class `flash_data`, with `n`, `d`, `names` and `rows`, the number of rows in each shard. It
-#'   ends with its cluster. Of `by()` a list of what `FUN` returned, in the order of the shards.
-#' @seealso `cluster` of [flash_control()], which spreads computations of points in memory.
+#' @returns `flash_data()` returns an object of class `flash_data` with elements `n`, `d`, `names` and `rows`, the
+#'   number of rows of each shard. It cannot be used after its cluster has stopped. `by()` returns a list of the
+#'   results of `FUN`, in the order of the shards.
+#' @seealso The argument `cluster` of [flash_control()] for points in memory; [large_data] for other large data.
 #' @export
 #' @examples
-#' # in this session, as a cluster would have it
+#' # without a cluster, the shards are in this session
 #' data <- flash_data(as.matrix(faithful), shard_rows = 100)
 #' data
 #' summary(data)
-#' kernel_sum(data, as.matrix(faithful)[1:3, ], bandwidth = c(0.3, 4))
-#' # predictions that stay where their points are, and a file of each shard
-#' values <- predict(flash_kde(data, "kde", bandwidth = c(0.3, 4)), type = "log_density", collect = FALSE)
+#' fit <- flash_kde(data, "kde", bandwidth = c(0.3, 4))
+#' predict(fit, faithful[1:3, ])
+#' # predictions at all rows stay with their shards; one file for each shard
+#' values <- predict(fit, type = "log_density", collect = FALSE)
 #' by(values, FUN = function(x, shard) mean(x), simplify = TRUE)
 #' folder <- tempdir()
 #' invisible(by(values, FUN = function(x, shard) saveRDS(x, file.path(folder, paste0("values-", shard, ".rds")))))
@@ -80,7 +92,7 @@ flash_data <- function(x, cluster = NULL, reader = NULL, shards = NULL, shard_ro
   describe_data(named_data(data), run)
 }
 
-# Those of all rows; on a worker those of the shard at which it sums.
+# Weights of all rows. On a worker: of the shard of targets at which it sums.
 fetch_weights <- function(data) {
   if (is_joined(data)) return(shard_of(data, data$own)$weights)
   check_memory(16 * data$n, "x")
@@ -92,16 +104,16 @@ check_named_columns <- function(names, arg) {
   check_is(good, names, arg, "NULL or names of columns")
 }
 
-# list(kind, rows, ...), `rows` NA where they are not known yet. What the master needs to send shards, and what
-# workers need to read them.
+# How shards are made: list(kind, rows, ...), with all that the master needs to send them, or workers to read them.
+# `rows`: by shard, NA while unknown.
 shard_recipe <- function(x, reader, shards, shard_rows) {
   if (is.character(x)) return(file_recipe(x, reader))
-  if (!is.null(reader)) stop_argument("reader", "is for the names of files: found ", describe(x), " as `x`")
+  if (!is.null(reader)) stop_argument("reader", "must be NULL unless `x` names files: found ", describe(x), " as `x`")
   if (is.function(x)) {
-    if (is.null(shards)) stop_argument("shards", "must be given where `x` is a function")
+    if (is.null(shards)) stop_argument("shards", "must be given if `x` is a function")
     return(list(kind = "function", f = x, rows = rep(NA_real_, check_count(shards, "shards"))))
   }
-  if (!is.null(shards)) stop_argument("shards", "is for a function: found ", describe(x), " as `x`")
+  if (!is.null(shards)) stop_argument("shards", "must be NULL unless `x` is a function: found ", describe(x), " as `x`")
   if (is_big(x)) check_big(x, "x") else if (!is.data.frame(x)) x <- as_points(x, "x")
   n <- nrow(x)
   if (n == 0) stop_argument("x", "must have at least one row: found none")
@@ -117,11 +129,11 @@ shard_recipe <- function(x, reader, shards, shard_rows) {
 file_recipe <- function(paths, reader) {
   check_is(length(paths) > 0 && !anyNA(paths), paths, "x", "the names of files")
   check_is(is.function(reader), reader, "reader", "a function that reads a file, such as utils::read.csv")
-  # a relative path is relative to where the user is
+  # workers may have another working directory
   list(kind = "files", paths = normalizePath(paths, mustWork = FALSE), reader = reader, rows = rep(NA_real_, length(paths)))
 }
 
-# All shards are read, or sent, once.
+# Reads or sends all shards once, and adds their description to the data.
 describe_data <- function(data, run) {
   found <- over_shards(data, "describe", control = run)
   data[names(found)] <- found
@@ -130,7 +142,7 @@ describe_data <- function(data, run) {
   data
 }
 
-# What a worker is told of it.
+# The part of the data that workers are sent.
 told_of <- function(data) {
   recipe <- data$recipe
   if (recipe$kind == "sent") recipe <- list(kind = "sent")
@@ -141,7 +153,7 @@ told_of <- function(data) {
   )
 }
 
-# Data whose shards `make()` makes of their numbers, of those of other data; they are nowhere yet.
+# Data with the shards of the data `of`, whose rows are make(number of a shard). No worker has them yet.
 derived_data <- function(of, make) {
   made <- named_data(of)
   made$recipe <- list(kind = "sent", make = make)
@@ -150,8 +162,8 @@ derived_data <- function(of, make) {
   made
 }
 
-# The same, made by the operation `op` of the workers, each shard where that of the others is; one that is lost is made
-# again. list(data, stats). `about`: what is other than with `of`.
+# list(data, stats): derived data whose shards the operation `op` makes on the workers that have the shards of `of`.
+# Lost shards are made again. `about`: elements that differ from those of `of`.
 made_data <- function(of, op, args, control, pairs, lend = list(), about = list()) {
   again <- \(shard) over_shards(of, op, args, control, shard_number, shard, pairs, lend)[[1]]$made[[1]]
   made <- replace(derived_data(of, again), names(about), about)
@@ -162,13 +174,13 @@ made_data <- function(of, op, args, control, pairs, lend = list(), about = list(
   if (keeps) {
     share_owners(pool, made, of)
   } else {
-    shards <- found$made # no worker would have it again
+    shards <- found$made # workers keep nothing between requests
     made$recipe$make <- \(shard) shards[[shard]]
   }
   list(data = made, stats = found$stats)
 }
 
-# On a worker: a shard that was made, which stays there where that is wanted.
+# On a worker: keeps a shard that was made if `args$to` names its data, else returns it.
 made_shard <- function(made, args, shard, stats) {
   keep <- !is.null(args$to)
   if (keep) keep_shard(known_data(worker_state(), args$to), shard, made)
@@ -179,7 +191,7 @@ merge_made <- function(a, b, control) {
   list(made = c(a$made, b$made), box = rbind(a$box, b$box), stats = if (!is.null(a$stats)) add_stats(a$stats, b$stats))
 }
 
-# The data with a name of their own, and a handle: when nobody has it any more, workers are told to forget them.
+# Gives the data an id of their own and a handle. When the handle is garbage, workers are told to forget the data.
 named_data <- function(data) {
   id <- paste("data", Sys.getpid(), new_number())
   handle <- new.env(parent = emptyenv())
@@ -188,7 +200,7 @@ named_data <- function(data) {
   replace(data, c("id", "handle"), list(id, handle))
 }
 
-# The rows of a shard that is to be sent.
+# Rows of a shard, to be sent to a worker.
 shard_rows <- function(data, shard) {
   recipe <- data$recipe
   if (!is.null(recipe$make)) return(recipe$make(shard))
@@ -198,11 +210,11 @@ shard_rows <- function(data, shard) {
 
 #' @rdname flash_data
 #' @param data,object A flash_data().
-#' @param INDICES `NULL`: the rows are in groups already, the shards.
-#' @param FUN A function of `x`, the shard's points, a matrix, and `shard`, its number; and if it has arguments of these
-#'   names, of the shard's `weights` and `response`. Without a cluster it runs in this session.
+#' @param INDICES Must be `NULL`: the groups are the shards.
+#' @param FUN A function of `x`, the points of a shard as a matrix, and `shard`, its number. If it has arguments
+#'   `weights` or `response`, it gets those of the shard. Without a cluster it runs in this session.
 #' @param ... Not used; anything here is an error.
-#' @param simplify `TRUE`: numbers come as a vector or an array, as of [sapply()].
+#' @param simplify If `TRUE`, the results are combined into a vector or an array, as in [sapply()].
 #' @export
 by.flash_data <- function(data, INDICES = NULL, FUN, ..., simplify = FALSE, control = NULL) {
   check_dots_empty(...)
@@ -218,12 +230,12 @@ by.flash_data <- function(data, INDICES = NULL, FUN, ..., simplify = FALSE, cont
   if (check_flag(simplify, "simplify")) simplify2array(values) else values
 }
 
-# ---- what it is -------------------------------------------------------------------------------
+# ---- rows and size -------------------------------------------------------------------------------
 
 #' @export
 dim.flash_data <- function(x) c(x$n, x$d)
 
-# sample() draws of these.
+# The number of rows, which sample() needs.
 #' @export
 length.flash_data <- function(x) .subset2(x, "n")
 
@@ -240,19 +252,19 @@ print.flash_data <- function(x, ...) {
     ngettext(x$d, " column", " columns"), "\n", sep = "")
   if (!is.null(x$names)) cat("Columns: ", quote_names(x$names, 10), "\n", sep = "")
   also <- names(which(x$has))
-  if (length(also) > 0) cat("And ", paste(also, collapse = " and "), "\n", sep = "")
+  if (length(also) > 0) cat("Also: ", paste(also, collapse = " and "), "\n", sep = "")
   invisible(x)
 }
 
 #' @export
 `[.flash_data` <- function(x, i, j, drop = FALSE) {
-  index <- if (missing(i)) stop_argument("i", "must say which rows") else pick(i, x$n, "i")
+  index <- if (missing(i)) stop_argument("i", "must be the numbers of rows") else pick(i, x$n, "i")
   rows <- data_rows(x, index)
   if (!missing(j)) rows <- rows[, j, drop = drop]
   rows
 }
 
-# The rows `index`, in this order, as a matrix.
+# A matrix of the rows `index`, in their order.
 data_rows <- function(data, index) {
   d <- data$d
   check_memory(16 * length(index) * d, "i")
@@ -260,8 +272,8 @@ data_rows <- function(data, index) {
   gather_rows(data$rows, index, taken, \(own, shards) over_shards(data, "take", parts = own, shards = shards))
 }
 
-# The rows `index` of shards of so many `rows`, put into `taken`: `ask(own, shards)` lists those of each shard, whose
-# places there are own(shard, worker).
+# Fills `taken` with the rows `index` of shards that have `rows` rows. `ask(own, shards)` returns a list of the rows of
+# each of `shards`; own(shard, worker) are their numbers within the shard.
 gather_rows <- function(rows, index, taken, ask) {
   before <- c(0, cumsum(rows))
   shard <- findInterval(index - 0.5, before)
@@ -272,17 +284,17 @@ gather_rows <- function(rows, index, taken, ask) {
   taken
 }
 
-# How many rows there are before each shard, and in all.
+# Cumulative numbers of rows: before each shard, and in all.
 rows_before <- function(data) c(0, cumsum(data$rows))
 
-# The numbers of the rows of some shards.
+# Row numbers in the data of the rows of some shards.
 rows_of_shards <- function(data, shards) {
   before <- rows_before(data)
   unlist(lapply(shards, \(shard) before[shard] + seq_len(data$rows[shard])))
 }
 
-# Rows for those who choose by a sample: evenly spread, the same ones each time. Where they have weights, as many of each
-# shard as its weight says, drawn there; they come back without weights.
+# A sample of rows for selectors, the same each time. Without weights: evenly spread rows. With weights: rows drawn
+# within each shard, in proportion to its weight; the sample has no weights.
 data_sample <- function(data, most = 20000) {
   if (!data$has[["weights"]]) {
     return(data_rows(data, spread_rows(data$n, most)))
@@ -292,7 +304,7 @@ data_sample <- function(data, most = 20000) {
   draw_shards(data, counts, seq_along(counts), replace = FALSE)
 }
 
-# `n` rows by their weights, in any order.
+# `n` rows drawn with probabilities proportional to their weights, in random order.
 draw_data <- function(data, n) {
   if (!data$has[["weights"]]) return(data_rows(data, sample.int(data$n, n, replace = TRUE)))
   counts <- stats::rmultinom(1, n, data$shard_weights)[, 1]
@@ -300,7 +312,7 @@ draw_data <- function(data, n) {
   draw_shards(data, counts, seeds, replace = TRUE)[sample.int(n), , drop = FALSE]
 }
 
-# So many rows of each shard, one shard after the other.
+# counts[k] rows of each shard k, in the order of the shards.
 draw_shards <- function(data, counts, seeds, replace) {
   part <- \(shard, worker) list(count = counts[shard], seed = seeds[shard])
   check_memory(16 * sum(counts) * data$d, "x")
@@ -317,9 +329,9 @@ summary.flash_data <- function(object, ...) {
   table
 }
 
-# As leave_out() has them of weights and of their squares, by the totals of all shards.
+# leave_out() of the weights, and of their squares, from the totals of all shards.
 remote_loo_weight <- function(data) without_each(fetch_weights(data), data$total_weight, data$rest_weight)
 remote_loo_square <- function(data) without_each(fetch_weights(data)^2, data$square_weight, data$rest_square)
 
-# `rest`: of all but the largest.
+# `rest`: the sum of all but the largest weight.
 without_each <- function(weights, total, rest) ifelse(weights > total / 2, rest, total - weights)

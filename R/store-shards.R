@@ -1,13 +1,13 @@
-# The shards of a flash_data() on a worker. A shard is an environment of `points`, and where the data have them
-# `weights` and `response`; with `sources`, what sums made of it last.
+# Shards of a flash_data() on a worker. A shard is an environment with `points`, optional `weights` and `response`, and
+# `sources`, the sources of its last sum.
 #
-# `data`: what a worker is told of them, list(id, d, names, columns, response, weights, recipe), `d` NULL and
-# `names` as they may be before all shards have been described. `recipe`: list(kind, ...), how to come by a shard:
-#   "sent"      by what the master sends
-#   "files"     paths, reader        "function"  f, of the number of a shard
+# `data` is what workers are sent of a flash_data(): list(id, d, names, columns, response, weights, recipe). `d` is NULL
+# until all shards have been described. `recipe` is list(kind, ...), how to get a shard:
+#   "sent"      the master sends it
+#   "files"     paths, reader        "function"  f, a function of the number of a shard
 #   "backed"    descriptor, first, last: rows of a big.matrix in a file that every worker sees
 
-# NULL: no more is said of them than their name, and they are not known.
+# The entry of `data` in this worker's state, made if it is new. NULL if only the id was sent and there is no entry.
 known_data <- function(state, data) {
   known <- state$data[[data$id]]
   if (is.null(data$recipe)) return(known)
@@ -26,7 +26,7 @@ forget_data <- function(state, ids) {
   if (length(ids) > 0) rm(list = ids, envir = state$data)
 }
 
-# Those of the nodes that can neither be read here nor have been sent.
+# Shards of the nodes that this worker neither has nor can read.
 shards_to_send <- function(known, nodes) {
   if (known$data$recipe$kind != "sent") return(integer())
   wanted <- unlist(lapply(nodes, node_shards))
@@ -52,11 +52,11 @@ read_shard <- function(recipe, shard) {
   )
 }
 
-# `rows`: as a reader gives them, a matrix or data frame, or list(x, weights, response).
+# `rows`: result of a reader: a matrix, a data frame or list(x, weights, response).
 keep_shard <- function(known, shard, rows) known$shards[[as.character(shard)]] <- checked_shard(known$data, shard, rows)
 
 checked_shard <- function(data, shard, rows) {
-  force(rows) # an error of a reader says its own place
+  force(rows) # errors of a reader name the shard themselves
   made <- in_place(shard_place(data$recipe, shard), shard_parts(rows, data))
   list2env(c(made, list(number = shard)), parent = emptyenv())
 }
@@ -65,7 +65,7 @@ shard_place <- function(recipe, shard) {
   paste0("shard ", shard, if (recipe$kind == "files") paste0(", ", quote_text(recipe$paths[shard])))
 }
 
-# list(points, weights, response), checked.
+# Checks rows, and divides them into list(points, weights, response).
 shard_parts <- function(rows, data) {
   if (is.list(rows) && !is.data.frame(rows)) {
     points <- rows$x
@@ -81,7 +81,7 @@ shard_parts <- function(rows, data) {
     own <- if (is.null(data$columns)) !colnames(rows) %in% other else data$columns
     points <- if (length(wanted) > 0) rows[, own, drop = FALSE] else rows
   }
-  if (is.null(points)) stop_argument("x", "must be points, or a list that has them as `x`: found ", describe(rows))
+  if (is.null(points)) stop_argument("x", "must be points, or a list with points as `x`: found ", describe(rows))
   points <- check_points(points, "x", data$d, data$names, "the other shards")
   n <- nrow(points)
   if (!is.null(response)) response <- check_shard_response(response, n)
@@ -102,31 +102,31 @@ check_shard_response <- function(response, n) {
   stop_argument("response", "must not have missing classes: found NA at position ", missing[1])
 }
 
-# list(t, names, levels, coded) of a response: how many columns of numbers and their names, or the classes that there are, and
-# whether these are logical values.
+# Describes a response: list(t, names) for numbers, the number and names of columns; list(levels, coded) for classes,
+# with `coded` TRUE for logical values.
 kind_of_response <- function(response) {
   if (is.null(response)) return(NULL)
   if (!is_classes(response)) return(list(t = ncol(response), names = colnames(response)))
   list(levels = levels(as.factor(response)), coded = is.logical(response))
 }
 
-# Those of a factor in the order of its levels where that is the same in all shards.
+# Merges descriptions. Levels keep their order if it is the same in all shards; otherwise they are sorted.
 merge_kinds <- function(a, b) {
   if (is.null(a$levels) != is.null(b$levels) || !identical(a$t, b$t)) {
-    stop_argument("response", "must be numbers in each shard, of as many columns, or classes in each")
+    stop_argument("response", "must be numbers with the same number of columns in all shards, or classes in all shards")
   }
   if (!identical(a$levels, b$levels)) a$levels <- sort(union(a$levels, b$levels))
   a
 }
 
-# As check_weights(), but all may be 0 in a shard.
+# check_weights(), but all weights of a shard may be 0.
 check_shard_weights <- function(weights, n) {
   if (length(weights) == n && is_number(weights) && all(weights == 0)) return(as.double(weights))
   check_weights(weights, n)
 }
 
-# What sums of a shard go over, the same object for the same bandwidth and kernel, for what C has prepared of it.
-# `weights`: "own", "squares" or "none".
+# The sources of sums over a shard. Returns the same object for the same bandwidth and kernel, so that what C has
+# prepared is used again. `weights`: "own", "squares" or "none".
 sources_of_shard <- function(shard, L, kernel, weights = "own") {
   about <- list(L, kernel, weights)
   if (!identical(shard$about, about)) {

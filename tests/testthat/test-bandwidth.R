@@ -489,7 +489,7 @@ test_that("a selector of flash_kde() blames what the user wrote", {
     expect_argument_error(flash_kde(~ a + b, tiny), "formula")
     expect_error(flash_kde(tiny), "in column `b` (rescale it)", fixed = TRUE)
   }
-  expect_error(flash_kde(tiny, bandwidth = 1e-200), "found sds from 1e-200 to 1e-200")
+  expect_error(flash_kde(tiny, bandwidth = 1e-200), "found standard deviations from 1e-200 to 1e-200")
   # outside flash_kde() there is no such argument
   message <- tryCatch(kde_bandwidth(3, "nrd0"), error = conditionMessage)
   expect_no_match(message, "bandwidth`")

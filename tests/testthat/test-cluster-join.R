@@ -97,7 +97,7 @@ test_that("to a tolerance shards meet those near them where that moves less, and
   expect_gt(max(errors[1:3]), 0)
   data <- flash_data(u, workers, shard_rows = 400)
   wide <- kernel_sum(data, bandwidth = 0.1, tol = 1e-6)
-  expect_match(diagnostics(wide)$plan, "most shards are within reach|all meet")
+  expect_match(diagnostics(wide)$plan, "most shards are within reach|all shards sent")
   exact <- kernel_sum(u, bandwidth = 0.1, tol = 0)
   expect_lt(max(abs(wide - exact)), 1e-6 * max(exact))
 })

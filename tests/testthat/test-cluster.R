@@ -54,7 +54,7 @@ test_that("data know their size, columns, moments and rows", {
   drawn <- sample(data, 5)
   set.seed(1)
   expect_identical(drawn, x[sample(1200, 5), ])
-  expect_output(print(data), "3 shards on 2 workers: 1,200 rows, 2 columns.*And weights")
+  expect_output(print(data), "3 shards on 2 workers: 1,200 rows, 2 columns.*Also: weights")
 })
 
 test_that("fits to data on workers are those of the points, for each estimator, with weights", {
@@ -251,7 +251,7 @@ test_that("a fit whose cluster has ended goes on without", {
   fit <- flash_kde(x, "kde", bandwidth = 0.4, control = flash_control(cluster = ending))
   parallel::stopCluster(ending)
   expect_equal(predict(fit, y), predict(flash_kde(x, "kde", bandwidth = 0.4), y))
-  expect_error(flash_control(cluster = ending), "ended", class = "flashkernel_error_argument")
+  expect_error(flash_control(cluster = ending), "stopped", class = "flashkernel_error_argument")
 })
 
 parallel::stopCluster(workers)

@@ -32,7 +32,7 @@ diagnostics(fit)
 
 ## ---- right ----
 some <- head(y, 1000)
-true <- predict(flash_kde(x, bandwidth = 0.8, precision = "double"), some, type = "log_density")
+true <- predict(flash_kde(x, bandwidth = 0.8, control = list(precision = "double")), some, type = "log_density")
 log_density <- predict(fit, some, type = "log_density")
 c(
   "relative L2 of the densities" = sqrt(sum((exp(log_density) - exp(true))^2) / sum(exp(true)^2)),
@@ -41,7 +41,7 @@ c(
 
 ## ---- cpu ----
 plain <- flash_kde(x, "kde", bandwidth = 0.8)
-on_cpu <- update(plain, backend = "cpu", precision = "double")
+on_cpu <- update(plain, control = list(backend = "cpu", precision = "double"))
 pairs <- nrow(x) * c(gpu = nrow(y), cpu = min(2048, nrow(y)))
 time <- c(gpu = seconds(predict(plain, y)), cpu = seconds(predict(on_cpu, head(y, 2048))))
 pairs / time # a second
