@@ -69,8 +69,8 @@ enum fk_precision { FK_PRECISION_AUTO, FK_PRECISION_DOUBLE, FK_PRECISION_SINGLE,
 /* "exact" engines sum every pair that matters; "fast" engines take time linear in the number of points, and have
  * an error up to a tolerance. */
 enum fk_engine_kind { FK_ENGINE_AUTO, FK_ENGINE_EXACT, FK_ENGINE_FAST };
-/* What the tolerance is relative to: the largest of all targets' sums of |b_j| k, or each target's own such sum.
- */
+/* What the tolerance is relative to: the largest of all targets' sums of |b_j| k, or each target's own such
+ * sum. */
 enum fk_tol_type { FK_TOL_GLOBAL, FK_TOL_POINTWISE };
 
 enum { FK_MAX_DEVICES = 16 };
@@ -274,8 +274,8 @@ struct fk_task {
   bool exclude_self; /* leave out i == j; targets must be the sources */
 
   /* rounded: sums of coordinates may use kernels rounded to 2^-12, which is enough for debiasing. The engine sets
-   * *relative, false before, if its sums are of u_ik - u_jk in place of u_ik, as for points far from the centre.
-   */
+   * *relative, false before, if its sums are of u_ik - u_jk in place of u_ik, as for points far from the
+   * centre. */
   bool rounded, *relative;
 
   double *mass;   /* m kernel sums, always written */

@@ -11,8 +11,8 @@ struct fk_blocked {
   struct fk_poll poll;
 };
 
-/* Arguments, results and failures are those of potrf and lauum in struct fk_dense_ops; also FK_STATUS_INTERRUPTED.
- */
+/* Arguments, results and failures are those of potrf and lauum in struct fk_dense_ops; also
+ * FK_STATUS_INTERRUPTED. */
 enum fk_status fk_blocked_potrf(const struct fk_blocked *how, unsigned flags, const struct fk_dense *A,
                                 int64_t *pivot, struct fk_error *err);
 enum fk_status fk_blocked_lauum(const struct fk_blocked *how, unsigned flags, const struct fk_dense *A,

@@ -25,8 +25,8 @@ static inline bool fk_bytes_get(struct fk_bytes *from, void *to, size_t n) {
   return true;
 }
 
-/* Passes over the next n bytes and returns their address, which may be unaligned; NULL if fewer than n are left.
- */
+/* Passes over the next n bytes and returns their address, which may be unaligned; NULL if fewer than n are
+ * left. */
 static inline const unsigned char *fk_bytes_skip(struct fk_bytes *from, size_t n) {
   const unsigned char *here = from->data + from->at;
   if (n > from->size - from->at) return NULL;

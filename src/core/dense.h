@@ -39,8 +39,7 @@ enum fk_dense_flag {
 
 /* Operations overwrite their last matrix. Only syev reads or writes the triangle beyond the one that is named: so
  * a lower triangle A and an upper triangle B of order n fit into one n x (n + 1) matrix, B from its second column
- * on.
- */
+ * on. */
 struct fk_dense_ops {
   const char *name;
 
@@ -104,8 +103,7 @@ struct fk_dense_ops {
 
 extern const struct fk_dense_ops fk_dense_host, fk_dense_cuda;
 /* The table of a back end, a constant; for FK_BACKEND_AUTO that of the host. NULL, with err set, if the build has
- * none.
- */
+ * none. */
 const struct fk_dense_ops *fk_dense_ops(enum fk_backend backend, struct fk_error *err);
 
 /* A view of n x d contiguous doubles of the host. */

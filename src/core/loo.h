@@ -3,8 +3,8 @@
 
 #include "../fk.h"
 
-/* Local bandwidths: term j has the kernel of bandwidth matrix f_j^2 H, and its score at x_j has that of
- * f_j^2 H_score. */
+/* Local bandwidths: term j has the kernel of bandwidth matrix f_j^2 H, and its score at x_j has that of f_j^2
+ * H_score. */
 struct fk_widths {
   const double *factors;  /* n numbers, the local bandwidth factors f_j */
   const double *means;    /* n x d, a_j: kernel-weighted mean of all points around x_j, in the points' units */

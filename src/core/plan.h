@@ -1,7 +1,6 @@
 /* The planner: the engines of this build, and the choice among them. Engines report what they can do and estimate
  * their run time from the constants of costs.h. Fast engines choose their method again from a sample of the points
- * (fast/choose.h).
- */
+ * (fast/choose.h). */
 #pragma once
 
 #include "../fk.h"

@@ -22,8 +22,8 @@ struct fk_resident {
   struct fk_resident *next, *before; /* list of all matrices */
 };
 
-/* Makes a matrix that owns `device`. NULL, with err set, if memory runs out; `device` is then still the caller's.
- */
+/* Makes a matrix that owns `device`. NULL, with err set, if memory runs out; `device` is then still the
+ * caller's. */
 struct fk_resident *fk_resident_create(int64_t n, int64_t d, void *device, const struct fk_resident_ops *ops,
                                        struct fk_error *err);
 /* Makes a matrix on the host, whose n x d numbers the caller writes to *host. NULL, with err set, if memory runs

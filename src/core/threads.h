@@ -13,8 +13,8 @@ int fk_threads_for_bytes(int requested, double bytes);
 void fk_threads_init(void); /* to be called when the library is loaded: remembers the process */
 bool fk_forked(void);       /* is this a forked child of the process that loaded the library? It has one thread */
 
-/* Calls the poll with the fraction of the work that is done. Fails with FK_STATUS_INTERRUPTED if it asks to stop.
- */
+/* Calls the poll with the fraction of the work that is done. Fails with FK_STATUS_INTERRUPTED if it asks to
+ * stop. */
 enum fk_status fk_look_up(const struct fk_poll *poll, double fraction, struct fk_error *err);
 
 /* Progress of a loop in chunks of `size` items. The size adapts to the time that chunks take; it decides when the
@@ -54,8 +54,8 @@ struct fk_step {
 };
 struct fk_poll fk_poll_of_step(struct fk_step *step);
 
-/* The number of threads for a copy of so many numbers in memory, one of many in a row, so that threads are awake.
- */
+/* The number of threads for a copy of so many numbers in memory, one of many in a row, so that threads are
+ * awake. */
 int fk_threads_to_copy(int requested, int64_t numbers);
 
 FK_END_C

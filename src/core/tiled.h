@@ -49,8 +49,8 @@ enum fk_status fk_tiled_factor(struct fk_tiled *t, const struct fk_tiled_source 
 enum fk_status fk_tiled_weigh(struct fk_tiled *t, const double *roots, double lambda, const struct fk_poll *poll,
                               int64_t *pivot, struct fk_error *err);
 
-/* A step of fk_tiled_apply(): multiply by L, or solve with it. Flags: FK_UPPER (U in place of L), FK_TRANSPOSED.
- */
+/* A step of fk_tiled_apply(): multiply by L, or solve with it. Flags: FK_UPPER (U in place of L),
+ * FK_TRANSPOSED. */
 struct fk_tiled_step {
   unsigned flags;
   bool solve;
