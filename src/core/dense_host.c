@@ -35,9 +35,9 @@ struct view {
 
 static enum fk_status view_of(const struct fk_dense *A, struct view *out, struct fk_error *err) {
   if (A->type != FK_DOUBLE)
-    return fk_fail(err, FK_STATUS_UNSUPPORTED, "the host has dense operations in double precision alone");
+    return fk_fail(err, FK_STATUS_UNSUPPORTED, "dense operations on the host need double precision");
   if (A->ld > INT_MAX || A->d > INT_MAX)
-    return fk_fail(err, FK_STATUS_UNSUPPORTED, "a matrix of %.0f x %.0f is more than BLAS can count", (double)A->n,
+    return fk_fail(err, FK_STATUS_UNSUPPORTED, "a matrix of %.0f x %.0f is too large for BLAS", (double)A->n,
                    (double)A->d);
   *out = (struct view){A->data, (int)A->n, (int)A->d, (int)A->ld};
   return FK_STATUS_OK;
@@ -277,7 +277,7 @@ static enum fk_status host_trsm(int device, unsigned flags, double alpha, const 
 
 /* What cannot be: arguments are valid. */
 static enum fk_status refused(const char *routine, int info, struct fk_error *err) {
-  return fk_fail(err, FK_STATUS_INTERNAL, "LAPACK's %s refused argument %d", routine, -info);
+  return fk_fail(err, FK_STATUS_INTERNAL, "LAPACK routine %s reports that argument %d is invalid", routine, -info);
 }
 
 static enum fk_status host_potrf(FK_UNUSED int device, unsigned flags, const struct fk_dense *A, int64_t *pivot,

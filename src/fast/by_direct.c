@@ -224,7 +224,7 @@ static enum fk_status sum_exactly(struct fk_fast_job *job, const int64_t *rows, 
 enum fk_status fk_fast_rows(struct fk_fast_job *job, const int64_t *rows, int64_t n_rows, double floor,
                             struct fk_error *err) {
   bool many = job->n >= (int64_t)1 << 32, self = job->task->exclude_self;
-  if (many && self) return fk_fail(err, FK_STATUS_UNSUPPORTED, "too many points for rows by themselves");
+  if (many && self) return fk_fail(err, FK_STATUS_UNSUPPORTED, "too many points to recompute single rows");
   const struct fk_fast_choice_costs *c = &fk_costs.choice;
   double each = c->few_row + c->few_row_coordinate * (double)job->d;
   bool few = (double)n_rows * (double)job->columns * each < c->few_rows;

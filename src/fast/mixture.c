@@ -247,5 +247,5 @@ enum fk_status fk_mixture_init(struct fk_mixture *m, double power, double larges
   if (power > 0 && largest >= 0 && largest < 1e40 && tol > 1e-14)
     for (int i = 0; i < 3 && !status && !(m->error <= tol); i++) status = build(m, tol * (1 - 0.3 * i), err);
   if (status || m->error <= tol) return status;
-  return fk_fail(err, FK_STATUS_UNSUPPORTED, "no sum of Gaussians for (1 + r^2)^-%g to %.1e", power, tol);
+  return fk_fail(err, FK_STATUS_UNSUPPORTED, "no sum of Gaussians approximates (1 + r^2)^-%g to %.1e", power, tol);
 }

@@ -23,7 +23,7 @@ static int poll_call(void *data, double fraction) {
 }
 
 static enum fk_status no_memory(struct fk_error *err, const char *what) {
-  return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for %s of a stream of points", what);
+  return fk_fail(err, FK_STATUS_ALLOC, "out of memory for %s of a stream of points", what);
 }
 
 /* ---- which way -------------------------------------------------------------------------------- */
@@ -249,7 +249,7 @@ static enum fk_status each_step(struct fk_stream *s, const struct fk_matrix *poi
 static enum fk_status run_call(struct fk_stream *s, const struct fk_matrix *points, const struct fk_poll *poll,
                                step_fn *step, void *data, struct fk_error *err) {
   double began = fk_seconds();
-  if (s->failed) return fk_fail(err, FK_STATUS_INVALID, "the stream has failed before");
+  if (s->failed) return fk_fail(err, FK_STATUS_INVALID, "the stream cannot be used after a failure");
   s->poll = poll;
   s->furthest = 0;
   enum fk_status status = each_step(s, points, step, data, err);
@@ -310,7 +310,8 @@ static enum fk_status find_scales(struct fk_stream *s, const struct stream_sourc
     if (!s->scaled[c]) s->exponent[c] = ilogb(largest);
     s->scaled[c] = true;
     if (ilogb(largest) - s->exponent[c] > MOST_GROWTH)
-      return fk_fail(err, FK_STATUS_UNSUPPORTED, "b of later chunks is larger by more than 2^%d than the first",
+      return fk_fail(err, FK_STATUS_UNSUPPORTED,
+                     "`b` of a later chunk is more than 2^%d times as large as that of the first chunk",
                      MOST_GROWTH);
   }
   return FK_STATUS_OK;

@@ -8,7 +8,7 @@
 
 SEXP r_element(SEXP list, const char *name) {
   SEXP names = Rf_getAttrib(list, R_NamesSymbol);
-  if (TYPEOF(list) != VECSXP || TYPEOF(names) != STRSXP) Rf_error("`%s`: a named list is needed", name);
+  if (TYPEOF(list) != VECSXP || TYPEOF(names) != STRSXP) Rf_error("`%s` must be a named list", name);
   for (R_xlen_t i = 0; i < Rf_xlength(list); i++)
     if (strcmp(CHAR(STRING_ELT(names, i)), name) == 0) return VECTOR_ELT(list, i);
   return R_NilValue;
@@ -19,7 +19,7 @@ struct fk_matrix r_points(SEXP x, const char *name) {
   bool single = Rf_inherits(x, "single_points"); /* R/base-single.R */
   SEXP data = single ? r_element(x, "bits") : x;
   if (TYPEOF(data) != (single ? INTSXP : REALSXP) || !Rf_isMatrix(data) || XLENGTH(data) == 0)
-    Rf_error("`%s` must be a matrix of doubles or floats with rows and columns", name);
+    Rf_error("`%s` must be a matrix of doubles or floats with at least one row and column", name);
   struct fk_matrix points = fk_doubles(single ? NULL : REAL_RO(data), Rf_nrows(data), Rf_ncols(data));
   if (single) points.data = INTEGER_RO(data), points.type = FK_FLOAT;
   return points;

@@ -100,7 +100,8 @@ struct r_operator r_open(SEXP sources) {
   SEXP handle = r_element(sources, "plan");
   struct r_operator opened = {NULL, spec_of(sources)};
   if (Rf_isNull(handle)) return opened;
-  if (TYPEOF(handle) != EXTPTRSXP || R_ExternalPtrTag(handle) != tag()) Rf_error("`plan` must be a handle");
+  if (TYPEOF(handle) != EXTPTRSXP || R_ExternalPtrTag(handle) != tag())
+    Rf_error("`plan` must be a handle of an operator");
   if (!R_ExternalPtrAddr(handle)) {
     watch(handle, finalize);
     R_SetExternalPtrAddr(handle, &empty);

@@ -136,7 +136,7 @@ enum fk_status fk_check_take(struct fk_check *check, struct fk_bytes *from, stru
   bool apart;
   double number;
   if (!fk_bytes_get(from, &apart, sizeof apart) || from->size - from->at < 2 * sizeof number * (size_t)numbers)
-    return fk_fail(err, FK_STATUS_INVALID, "a part of a sample ends early");
+    return fk_fail(err, FK_STATUS_INVALID, "the serialized sample is truncated");
   if (apart && !check->apart) memcpy(check->absolute, check->sums, (size_t)numbers * sizeof(double));
   check->apart = check->apart || apart;
   for (int64_t i = 0; i < numbers && fk_bytes_get(from, &number, sizeof number); i++) check->sums[i] += number;

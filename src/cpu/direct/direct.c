@@ -42,7 +42,7 @@ enum fk_status fk_direct_create(const struct fk_matrix *x, const double *b, int6
                                 struct fk_error *err) {
   *direct = NULL;
   if (x->d < 1 || x->d > FK_DIRECT_MAX_DIM)
-    return fk_fail(err, FK_STATUS_UNSUPPORTED, "pruned sums take 1 to %d dimensions", FK_DIRECT_MAX_DIM);
+    return fk_fail(err, FK_STATUS_UNSUPPORTED, "pruned sums need 1 to %d dimensions", FK_DIRECT_MAX_DIM);
   return create(x, false, b, n_columns, options, direct, err);
 }
 
@@ -250,7 +250,7 @@ enum fk_status fk_direct_check(const struct fk_direct *s, const struct fk_direct
   if (!(job->tol >= 0) || job->ld < m || (job->targets.data && job->targets.d != s->d))
     return fk_fail(err, FK_STATUS_INVALID, "pruned sums: tolerance, dimension or leading dimension is wrong");
   if (job->self_first >= 0 && job->self_first + m > s->cells.n)
-    return fk_fail(err, FK_STATUS_INVALID, "pruned sums: targets are to be sources that do not exist");
+    return fk_fail(err, FK_STATUS_INVALID, "pruned sums: targets are out of the range of the sources");
   return FK_STATUS_OK;
 }
 
