@@ -9,8 +9,7 @@ struct fk_widths {
   const double *factors;  /* n numbers, the local bandwidth factors f_j */
   const double *means;    /* n x d, a_j: kernel-weighted mean of all points around x_j, in the points' units */
   const double *log_mass; /* n numbers, log S_j, S_j = sum_i v_i k_ij under the score bandwidth */
-  const double
-      *weights; /* n weights w_j of the terms; NULL: ones. The operator's weights are v_i, of the scores */
+  const double *weights;  /* n weights w_j of the terms; NULL: ones. The operator's weights are v_i, of scores */
   /* 1 - eps_ij (below) loses its digits by cancellation if point i contributes nearly all of S_j. At most one
    * point does, dominant[j]. The caller computes term j for that point in another way: engines leave the pair out,
    * and fk_sdkde_loo() adds log_term[j]. */

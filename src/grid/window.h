@@ -3,8 +3,9 @@
  *
  *   k(y - x) ~ sum_{i,j} phi(y - x_i) T(i - j) phi(x - x_j),   nodes x_i = i spacing,   unit bandwidth,
  *
- * where T is the least-squares optimal kernel of Hockney and Eastwood: with p_m = phi^(s + 2 pi m)^2, s in (-pi,
- * pi], T^(s) = sum_m g^(s + 2 pi m) p_m / (sum_m p_m)^2. The Gaussian damps aliased frequencies, so that width and
+ * T being the least-squares optimal kernel of Hockney and Eastwood: with p_m = phi^(s + 2 pi m)^2, s in (-pi, pi],
+ *   T^(s) = sum_m g^(s + 2 pi m) p_m / (sum_m p_m)^2.
+ * The Gaussian damps aliased frequencies, so that width and
  * spacing can be traded, and T is a short filter. In d dimensions window and filter are products: errors of values
  * are at most (1 + error)^d - 1 of sum_j |b_j|.
  */

@@ -1,8 +1,12 @@
-/* Conversions between R and the core. An R error is a longjmp, which leaks memory that C owns; so every entry
- * point has three phases: A  may jump, owns no memory      (converts arguments; allocates and protects results) B
- * owns memory, cannot jump      (the core runs) C  owns no memory, may jump      (r_finish: raises a condition, or
- * returns) The functions below belong to phase A, but for r_poll(), r_result() and r_finish(). They raise R errors
- * for arguments of wrong types or sizes. Pointers that they return refer to R's memory.
+/* Conversions between R and the core. An R error is a longjmp, which would leak memory that C owns. So every entry
+ * point has three phases:
+ *
+ *   A  may jump, owns no memory     (converts arguments; allocates and protects results)
+ *   B  owns memory, cannot jump     (the core runs)
+ *   C  owns no memory, may jump     (r_finish: raises a condition, or returns)
+ *
+ * r_poll() belongs to phase B, r_stats(), r_result() and r_finish() to phase C, the other functions to phase A.
+ * They raise R errors for arguments of wrong types or sizes. Pointers that they return refer to R's memory.
  */
 #pragma once
 
