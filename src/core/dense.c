@@ -1,4 +1,4 @@
-/* What the tables of dense operations have in common: the choice of one, and whether matrices go together. */
+/* The choice of a table of dense operations, and checks that the sizes and types of matrices match. */
 #include "dense.h"
 
 #include "../fk_config.h"
@@ -28,7 +28,7 @@ enum fk_status fk_dense_bytes(const struct fk_dense *A, size_t *bytes, struct fk
   return FK_STATUS_OK;
 }
 
-/* ---- do they go together? --------------------------------------------------------------------- */
+/* ---- checks of sizes and types ---------------------------------------------------------------- */
 
 /* The sizes that an operation wants of a matrix, and the type of all. */
 static bool is_a(const struct fk_dense *A, int64_t n, int64_t d, enum fk_type type) {

@@ -8,8 +8,7 @@
  * softmax loss of t classes. */
 struct fk_class_loss {
   const double *f; /* linear predictor, n x t */
-  const double
-      *y; /* n x t: 1 in the column of the row's class, else -1; for t = 1, 1 for the second class, else -1 */
+  const double *y; /* n x t: 1 in the column of the row's class, else -1; t = 1: 1 for the second class, else -1 */
   int64_t n, t;
   int threads;
 };

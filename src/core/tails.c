@@ -1,4 +1,4 @@
-/* Rows whose sums have lost terms to underflow: which they are, and doing them again. */
+/* Finds rows whose sums have lost terms to underflow, and recomputes them. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ enum fk_status fk_rows_below(const double *mass, int64_t m, double threshold, in
   return FK_STATUS_OK;
 }
 
-/* Some rows of one column: their targets apart, and the column as weights. */
+/* Recomputes some rows of one column, as a task whose weights are the column. */
 struct lost {
   const double *column;
   double *sums; /* of all rows */

@@ -1,5 +1,5 @@
-/* The exact engine on the CPU: every pair, in double or single precision, with a second pass for rows that
- * would underflow. */
+/* The exact engine on the CPU: every pair, in double or single precision, with a second pass for rows that would
+ * underflow. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

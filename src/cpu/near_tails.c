@@ -33,7 +33,7 @@ struct tails_term {
   int64_t source;
 };
 
-/* What the targets of a group have found, and how many rows of the piece are done. */
+/* The terms found for the targets of a group, and the number of rows that are done. */
 struct tails_room {
   int64_t done, n[FK_NEAR_TARGETS];
   double largest[FK_NEAR_TARGETS], cut[FK_NEAR_TARGETS]; /* exponents; cut: t, as above */

@@ -1,5 +1,5 @@
-/* Sums of kernels that are approximated by sums of Gaussians. Each Gaussian is summed by its own fastest method.
- */
+/* Sums of kernels that are approximated by sums of Gaussians. Each Gaussian is summed by its own fastest
+ * method. */
 #pragma once
 
 #include "guess.h"

@@ -75,8 +75,8 @@ static inline bool fk_fast_may_be_single(const struct fk_opts *opts, double tol)
  * in double these are short sums. */
 #define FK_FAST_ROUNDING(single) ((single) ? FK_GRID_ROUNDING : 2e-14)
 #define FK_FAST_NODE_ROUNDING(single) ((single) ? FK_GRID_ROUNDING : 2e-15)
-/* placed: include the rounding of coordinates. Jobs with a tolerance check it by fk_fast_keeps_places() instead.
- */
+/* placed: include the rounding of coordinates. Jobs with a tolerance check it by fk_fast_keeps_places()
+ * instead. */
 static inline struct fk_envelope_rounding fk_fast_rounding(bool single, double unit, bool placed) {
   double place = placed ? 0x1p-53 : 0;
   return (struct fk_envelope_rounding){FK_FAST_ROUNDING(single), FK_FAST_NODE_ROUNDING(single), unit, place};

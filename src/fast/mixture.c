@@ -166,7 +166,7 @@ static bool replaces(const struct mixture_rule *r, struct gauss *g, int n, int f
   return true;
 }
 
-/* Of the nodes from .. to - 1, how many of the lowest (or highest) are best replaced; returns the number left. */
+/* Finds how many of the lowest (or highest) of nodes from .. to - 1 are best replaced; returns the number left. */
 static int shorten(const struct mixture_rule *r, bool lowest, int from, int to, double error, struct gauss *best,
                    double *work) {
   int least = to - from, cut = 0;

@@ -28,7 +28,7 @@ static enum fk_status no_memory(struct fk_error *err, const char *what) {
 
 /* ---- which way -------------------------------------------------------------------------------- */
 
-/* As struct fk_work counts columns. */
+/* The number of columns as struct fk_work counts it, without the mass. */
 static double n_values(const struct fk_stream *s) { return s->columns > 1 ? (double)s->columns : 0; }
 
 /* Seconds of the same sums part by part, by the engine that would take them. Methods differ in their last bits,
@@ -219,7 +219,7 @@ int64_t fk_stream_columns(const struct fk_stream *stream) { return stream->colum
 
 /* ---- points ----------------------------------------------------------------------------------- */
 
-/* What is done with points first .. first + u->n - 1 of a call, whitened. */
+/* A step of a call, on its whitened points first .. first + u->n - 1. */
 typedef enum fk_status step_fn(struct fk_stream *s, const struct fk_grid_points *u, int64_t first, void *data,
                                struct fk_error *err);
 

@@ -1,5 +1,5 @@
-/* What a stream knows of its own error: sums of all pairs at some targets, and how large the largest sum is at
- * least, beside which errors are. */
+/* The error of a stream: exact sums at some targets, and a lower bound of the largest sum, to which errors are
+ * relative. */
 #include <math.h>
 #include <stdlib.h>
 

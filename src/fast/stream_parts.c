@@ -54,7 +54,7 @@ enum fk_status fk_stream_clone(const struct fk_stream *of, struct fk_stream **st
 
 /* ---- as bytes --------------------------------------------------------------------------------- */
 
-/* What streams must have in common for their sums to be added. */
+/* Properties that streams must share for their sums to be added. */
 struct common {
   int64_t d, columns, rows, single, width;
   double spacing;

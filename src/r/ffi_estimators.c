@@ -53,7 +53,7 @@ SEXP ffi_kernel_sum(SEXP sources, SEXP y, SEXP b, SEXP as_matrix, SEXP control) 
   return result;
 }
 
-/* Of the pairs, that exact sums compute. */
+/* The share of the pairs that exact sums compute. */
 SEXP ffi_pairs_share(SEXP sources, SEXP y, SEXP control) {
   struct estimator_call c;
   double share = 1;
@@ -290,7 +290,7 @@ SEXP ffi_identity(SEXP x) {
   return identity;
 }
 
-/* Of doubles, and of points that are floats; others are not looked at, and FALSE. */
+/* TRUE if all numbers of x, doubles or points in floats, are finite; FALSE for other types. */
 SEXP ffi_all_finite(SEXP x) {
   struct fk_matrix numbers = fk_doubles(NULL, 0, 1);
   if (TYPEOF(x) == REALSXP)

@@ -94,7 +94,7 @@ static void r_devices(SEXP devices, struct fk_opts *opts) {
   for (int i = 0; i < opts->n_devices; i++) opts->devices[i] = INTEGER(devices)[i];
 }
 
-/* Of a control that tests have made: names of methods, or NULL. */
+/* The methods that a test forces: names from its control, or NULL. */
 static unsigned methods_of(SEXP names) {
   static const struct {
     const char *name;
@@ -168,7 +168,7 @@ SEXP r_column_names(SEXP x) {
   return Rf_isNull(names) ? R_NilValue : VECTOR_ELT(names, 1);
 }
 
-/* Of 10^8 numbers, small pages would take longer to get than the sums do. */
+/* Asks for large pages: to get small pages for 10^8 numbers would take longer than the sums. */
 SEXP r_vector(int64_t length) {
   SEXP vector = Rf_allocVector(REALSXP, (R_xlen_t)length);
   fk_large_pages(REAL(vector), sizeof(double) * (size_t)length);
@@ -191,7 +191,7 @@ SEXP r_matrix(int64_t rows, int64_t columns, SEXP names) {
   return matrix;
 }
 
-/* Of all stats, made once. */
+/* The names of all elements of r_stats(), made once. */
 static SEXP stats_names(void) {
   static const char *const names[] = {
       "backend",      "device",        "engine",  "method",  "precision",      "isa",

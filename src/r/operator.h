@@ -24,7 +24,7 @@ int r_handles(void);
 
 /* An R matrix (ALTREP) whose numbers are copied from the device when they are first read. Takes ownership of x. */
 SEXP r_resident(struct fk_resident *x, SEXP names);
-/* The matrix on the device behind an R object; NULL for an ordinary vector, or one that may have been written to.
- */
+/* The matrix on the device behind an R object; NULL for an ordinary vector, or one that may have been written
+ * to. */
 struct fk_resident *r_resident_of(SEXP x);
 void r_init_resident(DllInfo *dll);

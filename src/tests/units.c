@@ -1,6 +1,6 @@
-/* What the tests reach of the C units below, by name: .Call(ffi_test, "name", list(arguments)), where
- * the package was built with FLASHKERNEL_TESTS=yes. Nothing else calls it; tests/testthat/test-units.R says what
- * is to hold. Each entry is as those of ffi.h: see glue.h. */
+/* What the tests reach of the C units below, by name: .Call(ffi_test, "name", list(arguments)), where the package
+ * was built with FLASHKERNEL_TESTS=yes. Nothing else calls it; tests/testthat/test-units.R says what is to hold.
+ * Each entry is as those of ffi.h: see glue.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

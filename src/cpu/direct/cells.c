@@ -113,7 +113,7 @@ static int64_t add_cell(struct cells_build *b, int64_t first, int64_t end, enum 
   return t->n_cells++;
 }
 
-/* Where the highest bit changes in which the keys of a range differ. */
+/* The position in a range of sorted keys where the highest bit in which they differ changes. */
 static int64_t split_at(const fk_item *items, int64_t first, int64_t end) {
   uint32_t differ = key_of(items[first]) ^ key_of(items[end - 1]), bit = UINT32_C(1) << 31;
   while (!(differ & bit)) bit >>= 1;

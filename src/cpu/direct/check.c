@@ -31,7 +31,7 @@ struct check_addition {
   bool failed[PIECES];
 };
 
-/* As a tile has its points; the columns are `ld` and `to_ld` apart. */
+/* Scales points to the coordinates of a tile; columns are `ld` and `to_ld` numbers apart. */
 static void scale(const double *u, int64_t d, int64_t n, int64_t ld, double *to, int64_t to_ld) {
   for (int64_t k = 0; k < d; k++)
     for (int64_t i = 0; i < n; i++) to[k * to_ld + i] = u[k * ld + i] * FK_DIRECT_SCALE;

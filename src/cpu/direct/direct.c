@@ -91,7 +91,7 @@ static void scale_column(const struct fk_cells *cells, const double *b, int expo
   fk_parallel_for(threads, cells->n, fk_step_for_bytes(20), scale_some, &s);
 }
 
-/* Of a leaf: the sum over its points of the largest |b[j, c]|. */
+/* The sum over the points of a leaf of the largest |b[j, c]|. */
 static double leaf_mass(const struct fk_direct *s, const struct fk_cell *cell) {
   double sum = 0;
   if (!s->columns) return cell->end - cell->first;
@@ -116,7 +116,7 @@ static void find_masses(struct fk_direct *s, int threads) {
     if (!fk_cell_is_leaf(&s->cells, i)) s->mass[i] = s->mass[i + 1] + s->mass[cells[i + 1].skip];
 }
 
-/* Those that wide columns need. */
+/* Copies the unscaled columns, which columns with a wide range need. */
 static enum fk_status keep_raw(struct fk_direct *s, const double *b, struct fk_error *err) {
   int64_t n = s->cells.n;
   s->raw = malloc(sizeof(double) * (size_t)(n * s->n_columns + 1));

@@ -16,7 +16,7 @@
 /* Squared distances beyond, and exponents with them, have no digits for differences: the nearest source counts. */
 #define NO_DIGITS 1e12
 
-/* What is known of a group's sums before any is made. */
+/* Bounds of a group's sums that are known before they are computed. */
 struct reckoning {
   double offset; /* no source is nearer than its root */
   double least;  /* every sum is at least that, times exp(-offset / 2) */
