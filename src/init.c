@@ -1,4 +1,4 @@
-/* Registration, and what is chosen once at load: the instruction set. */
+/* Registers the routines and, when the library is loaded, chooses the instruction set. */
 #include <R_ext/Rdynload.h>
 #include <R_ext/Visibility.h>
 
@@ -82,10 +82,10 @@ static const R_CallMethodDef routines[] = {
 };
 /* clang-format on */
 
-/* Threads would run on in code that is gone. */
+/* Ends the threads, which would otherwise run in code that has been unloaded. */
 void attribute_visible R_unload_flashkernel(FK_UNUSED DllInfo *dll) { fk_pool_stop(); }
 
-/* Where symbols are not dynamic, R looks among the registered ones alone for what to call before it unloads. */
+/* Without dynamic symbols, R finds the routine to call before unloading only if it is registered. */
 static const R_CMethodDef at_unload[] = {ROUTINE(R_unload_flashkernel, 1), {.name = NULL}};
 
 void attribute_visible R_init_flashkernel(DllInfo *dll) {

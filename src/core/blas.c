@@ -16,8 +16,8 @@ static void *symbol(const char *name) {
 }
 #endif
 
-/* What only OpenBLAS, MKL, BLIS, ATLAS and Apple's Accelerate have. Not known: it is taken for the reference,
- * whose dgemm is a tenth as fast as the processor. */
+/* Looks for symbols that only OpenBLAS, MKL, BLIS, ATLAS, Apple's Accelerate and Arm's library have. An unknown
+ * library is taken for the reference BLAS, whose dgemm reaches a tenth of the processor's speed. */
 static bool look(void) {
   static const char *const own[] = {"openblas_get_config", "MKL_Get_Version", "bli_info_get_version_str",
                                     "ATL_dgemm",           "appleblas_dgemm", "armpl_dgemm"};

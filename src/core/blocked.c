@@ -17,7 +17,7 @@ static int64_t block_of(const struct fk_blocked *how, int64_t n) {
   return n <= fk_costs.dense.whole[where(how)] ? fk_larger(n, 1) : fk_costs.dense.block[where(how)];
 }
 
-/* What is beside a block, in strips of so many: long enough to keep a device busy, short between two looks. */
+/* The number of rows of a strip beside a block: enough to keep a device busy, few enough between two polls. */
 static int64_t strip_of(const struct fk_blocked *how) {
   return how->block > 0 ? 2 * how->block : fk_costs.dense.strip[where(how)];
 }

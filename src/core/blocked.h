@@ -1,5 +1,5 @@
-/* potrf and lauum of large matrices, in blocks whose products have most of the work: gemm is the fastest that BLAS
- * has, and between blocks one can look for an interrupt. In place, on any table of dense operations. */
+/* Blocked potrf and lauum of large matrices, in place, on any table of dense operations. Most of the work is in
+ * gemm, the fastest operation of BLAS, and the caller's poll is called between blocks. */
 #pragma once
 
 #include "dense.h"
@@ -7,11 +7,12 @@
 struct fk_blocked {
   const struct fk_dense_ops *ops;
   int device;
-  int64_t block; /* the order of a block; 0: by that of the matrix */
+  int64_t block; /* order of a block; 0: chosen from the order of the matrix */
   struct fk_poll poll;
 };
 
-/* As those of struct fk_dense_ops. */
+/* Arguments, results and failures are those of potrf and lauum in struct fk_dense_ops; also
+ * FK_STATUS_INTERRUPTED. */
 enum fk_status fk_blocked_potrf(const struct fk_blocked *how, unsigned flags, const struct fk_dense *A,
                                 int64_t *pivot, struct fk_error *err);
 enum fk_status fk_blocked_lauum(const struct fk_blocked *how, unsigned flags, const struct fk_dense *A,

@@ -1,7 +1,6 @@
 /* Every tuned number by which the package decides where and how to compute, in one table: costs.c says what each
  * was measured with. What is mathematics or a promise about errors stands where it is used, and so do the steps of
- * a search. Arrays of two are of doubles and of floats. What a kernel costs stands in the table of kernels.c.
- */
+ * a search. Arrays of two are of doubles and of floats. What a kernel costs stands in the table of kernels.c. */
 #pragma once
 
 #include "../fk.h"
@@ -175,8 +174,8 @@ struct fk_fast_choice_costs {
   double few_rows, few_row, few_row_coordinate; /* rows that are not worth a tree */
 };
 
-/* Factors of dense matrices, by where they are: on the host beside the reference BLAS or a tuned one, on a device.
- */
+/* Factors of dense matrices, by where they are: on the host beside the reference BLAS or a tuned one, on a
+ * device. */
 enum { FK_DENSE_HOST, FK_DENSE_TUNED, FK_DENSE_DEVICE, FK_DENSE_PLACES };
 struct fk_dense_costs {
   int64_t
@@ -238,8 +237,8 @@ struct fk_cuda_cuts {
   double grid_sources, grid_targets, grid_b, grid_chunk; /* shares of a device's memory, of a grid's job */
 };
 
-/* Seconds of a nominal core, by which the searches in R choose how many rows they take: the same on every machine.
- */
+/* Seconds of a nominal core, by which the searches in R choose how many rows they take: the same on every
+ * machine. */
 struct fk_nominal_costs {
   double pairs, coordinates; /* (1 + d / coordinates) / pairs for a pair in d dimensions */
   double linear[3];          /* a point of a sum in linear time, in 1, 2 and 3 dimensions */

@@ -1,4 +1,5 @@
-/* Arithmetic on numbers of points and pieces. */
+/* Integer arithmetic. fk_pieces: the number of blocks of `size` that hold n items. fk_padded: n rounded up to a
+ * multiple of step. */
 #pragma once
 
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* What the tables of dense operations have in common: the choice of one, and whether matrices go together. */
+/* The choice of a table of dense operations, and checks that the sizes and types of matrices match. */
 #include "dense.h"
 
 #include "../fk_config.h"
@@ -9,7 +9,7 @@ const struct fk_dense_ops *fk_dense_ops(enum fk_backend backend, struct fk_error
 #if FK_WITH_CUDA
   if (fk_dense_cuda.gemm) return &fk_dense_cuda;
   fk_fail(err, FK_STATUS_UNSUPPORTED,
-          "flashkernel was built with a CUDA toolkit that has no headers of cuBLAS and cuSOLVER");
+          "flashkernel was built with a CUDA toolkit without the headers of cuBLAS and cuSOLVER");
 #else
   fk_fail(err, FK_STATUS_UNSUPPORTED, "flashkernel was built without CUDA");
 #endif
@@ -20,14 +20,15 @@ enum fk_status fk_dense_bytes(const struct fk_dense *A, size_t *bytes, struct fk
   double all = (double)A->ld * (double)A->d * (double)fk_type_size(A->type);
   *bytes = 0;
   if (A->n < 0 || A->d < 0 || A->ld < A->n)
-    return fk_fail(err, FK_STATUS_INTERNAL, "no matrix has %.0f x %.0f numbers", (double)A->n, (double)A->d);
+    return fk_fail(err, FK_STATUS_INTERNAL, "a matrix cannot have %.0f x %.0f numbers", (double)A->n,
+                   (double)A->d);
   if (all > 0.5 * (double)PTRDIFF_MAX)
     return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a matrix of %.0f x %.0f", (double)A->n, (double)A->d);
   *bytes = (size_t)(A->ld * A->d) * fk_type_size(A->type);
   return FK_STATUS_OK;
 }
 
-/* ---- do they go together? --------------------------------------------------------------------- */
+/* ---- checks of sizes and types ---------------------------------------------------------------- */
 
 /* The sizes that an operation wants of a matrix, and the type of all. */
 static bool is_a(const struct fk_dense *A, int64_t n, int64_t d, enum fk_type type) {
@@ -38,7 +39,7 @@ static enum fk_status verdict(bool fine, const char *operation, const struct fk_
                               struct fk_error *err) {
   if (fine) return FK_STATUS_OK;
   return fk_fail(err, FK_STATUS_INTERNAL,
-                 "%s: matrices of %.0f x %.0f and %.0f x %.0f, or their types, do not go together", operation,
+                 "%s: sizes or types of matrices of %.0f x %.0f and %.0f x %.0f do not match", operation,
                  (double)A->n, (double)A->d, (double)B->n, (double)B->d);
 }
 

@@ -27,7 +27,7 @@ static const char *side(unsigned flags) { return flags & FK_RIGHT ? "R" : "L"; }
 static const char *triangle(unsigned flags) { return flags & FK_UPPER ? "U" : "L"; }
 static const char *transposed(unsigned flags, unsigned flag) { return flags & flag ? "T" : "N"; }
 
-/* As BLAS wants a matrix, whose numbers are ints. */
+/* A matrix with dimensions of type int, for BLAS. */
 struct view {
   double *data;
   int n, d, ld;
@@ -35,9 +35,9 @@ struct view {
 
 static enum fk_status view_of(const struct fk_dense *A, struct view *out, struct fk_error *err) {
   if (A->type != FK_DOUBLE)
-    return fk_fail(err, FK_STATUS_UNSUPPORTED, "the host has dense operations in double precision alone");
+    return fk_fail(err, FK_STATUS_UNSUPPORTED, "dense operations on the host need double precision");
   if (A->ld > INT_MAX || A->d > INT_MAX)
-    return fk_fail(err, FK_STATUS_UNSUPPORTED, "a matrix of %.0f x %.0f is more than BLAS can count", (double)A->n,
+    return fk_fail(err, FK_STATUS_UNSUPPORTED, "a matrix of %.0f x %.0f is too large for BLAS", (double)A->n,
                    (double)A->d);
   *out = (struct view){A->data, (int)A->n, (int)A->d, (int)A->ld};
   return FK_STATUS_OK;
@@ -158,7 +158,7 @@ static enum fk_status host_gemm(int device, unsigned flags, double alpha, const 
   return FK_STATUS_OK;
 }
 
-/* Of the blocks on the diagonal. */
+/* Order of the blocks on the diagonal. */
 enum { BLOCK = 48 };
 
 /* Rows (right: columns) from .. to - 1 of B. */
@@ -222,8 +222,8 @@ static void by_library(bool solve, unsigned flags, double alpha, const struct vi
                        &b->ld FCONE FCONE FCONE FCONE);
 }
 
-/* The same in blocks. Those of B that are still as they were lie after this one, or before it: a solution takes
- * from them what it has to do with them, a product adds to this one what they have to do with it. */
+/* trsm (solve) or trmm in blocks. The blocks of B that have not been changed yet lie after this one, or before it.
+ * A solve subtracts this block's contribution from them; a product adds their contributions to this one. */
 static enum fk_status by_blocks(bool solve, int device, unsigned flags, double alpha, const struct fk_dense *A,
                                 const struct fk_dense *B, struct fk_error *err) {
   const bool right = flags & FK_RIGHT, turned = flags & FK_TRANSPOSED, upper = flags & FK_UPPER;
@@ -275,9 +275,9 @@ static enum fk_status host_trsm(int device, unsigned flags, double alpha, const 
 
 /* ---- LAPACK ----------------------------------------------------------------------------------- */
 
-/* What cannot be: arguments are valid. */
+/* Reports an invalid argument of LAPACK, which would be an error in this file. */
 static enum fk_status refused(const char *routine, int info, struct fk_error *err) {
-  return fk_fail(err, FK_STATUS_INTERNAL, "LAPACK's %s refused argument %d", routine, -info);
+  return fk_fail(err, FK_STATUS_INTERNAL, "LAPACK routine %s reports that argument %d is invalid", routine, -info);
 }
 
 static enum fk_status host_potrf(FK_UNUSED int device, unsigned flags, const struct fk_dense *A, int64_t *pivot,

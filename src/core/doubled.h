@@ -1,8 +1,8 @@
 /* Double-double arithmetic: a number as the unevaluated sum of two doubles, |low| <= ulp(high) / 2, some 32
  * digits.
  *
- * Whitened coordinates of points that reach far are such numbers: their differences then keep all digits of the
- * differences of the points, which a double that holds the whole coordinate has lost. */
+ * Whitened coordinates of points far from the centre are stored in this form, so that their differences keep all
+ * digits of the differences of the points. A double that holds the whole coordinate has lost them. */
 #pragma once
 
 #include <math.h>
@@ -13,7 +13,7 @@ struct fk_doubled {
   double high, low;
 };
 
-/* a + b without an error (Knuth's TwoSum). */
+/* a + b without rounding error (Knuth's TwoSum). */
 static inline struct fk_doubled fk_doubled_sum(double a, double b) {
   double sum = a + b, of_b = sum - a;
   struct fk_doubled exact = {sum, (a - (sum - of_b)) + (b - of_b)};
@@ -30,8 +30,8 @@ static inline struct fk_doubled fk_doubled_minus_product(struct fk_doubled x, do
   return fk_doubled_sum(sum.high, sum.low + (x.low - product.low));
 }
 
-/* What fk_whiten() computes as double-doubles, times a scale, for points whose differences are to keep all digits
- * however far they are from the centre. False: there is no memory. */
+/* fk_whiten() in double-doubles, for points at any distance from the centre: to->high + to->low are the whitened
+ * coordinates times `scale`, zero from `count` to to->width. Returns false if memory runs out. */
 struct fk_doubled_block {
   double *high, *low; /* d x width each */
   int64_t width;

@@ -20,7 +20,7 @@ static enum fk_status out_of_memory(struct fk_error *err, double bytes) {
   return fk_no_memory(err, bytes, "intermediate results");
 }
 
-/* A task of the operator's, at its own points or others. */
+/* The task of summing the operator's kernels at y, or at its own points if y has no data. */
 static struct fk_task task_of(struct fk_operator *op, const struct fk_matrix *y) {
   struct fk_task task = {.op = op, .sources = op->x, .targets = *y, .whitening = &op->whitening};
   task.kernel = op->kernel;
@@ -39,7 +39,7 @@ enum fk_status fk_kernel_matrix(struct fk_operator *op, const struct fk_matrix *
   return status;
 }
 
-/* On the engine that the options ask for. */
+/* Computes the task on the engine that the planner chooses. */
 static enum fk_status run(struct fk_task *task, const struct fk_opts *opts, struct fk_stats *stats,
                           struct fk_error *err) {
   struct fk_plan_choice choice;
@@ -126,9 +126,9 @@ enum fk_status fk_log_sum(struct fk_operator *op, const struct fk_matrix *y, con
 
 /* ---- scores ----------------------------------------------------------------------------------- */
 
-/* out_j = A (V_j - S_j u_j) / D_j, plus y_j with add_target: u_j the whitened target y_j, S and D sums of
- * kernels (D = S but for the Laplace-corrected estimate). V comes in out; where it is `relative` to the target, it
- * stands for V_j - S_j u_j. */
+/* out_j = A (V_j - S_j u_j) / D_j, plus y_j with add_target: u_j the whitened target y_j, S and D sums of kernels
+ * (D = S but for the Laplace-corrected estimate). V comes in out; where it is `relative` to the target, it stands
+ * for V_j - S_j u_j. */
 struct shift_map {
   const struct fk_matrix *targets;
   const struct fk_whitening *whitening;
@@ -321,7 +321,7 @@ static enum fk_status find_means(struct fk_operator *op, const struct fk_plan_ch
   return status;
 }
 
-/* The engine's own work, whatever of it is asked for. */
+/* Chooses the engine for the leave-one-out sums at y, also if only the means are needed. */
 static enum fk_status choose_loo(struct fk_operator *op, const struct fk_matrix *y, const struct fk_opts *opts,
                                  struct fk_plan_choice *choice, struct fk_stats *stats, struct fk_error *err) {
   struct fk_task task = task_of(op, y);
@@ -344,7 +344,7 @@ enum fk_status fk_score_means(struct fk_operator *op, const struct fk_opts *opts
   return status;
 }
 
-/* Of the heights w_j f_j^-d, of points that weigh anything. */
+/* The largest log(w_j f_j^-d) of points with positive weight. */
 static double largest_log_height(const struct fk_widths *widths, int64_t n, int64_t d, int threads) {
   double largest = -INFINITY;
   if (!widths->factors) return widths->weights ? log(fk_largest(widths->weights, n, threads)) : 0;
@@ -355,7 +355,7 @@ static double largest_log_height(const struct fk_widths *widths, int64_t n, int6
   return largest;
 }
 
-/* The terms that engines leave out, to the points that dominate. */
+/* Adds log_term[j], which engines leave out, to the sum of the point that dominates source j. */
 static void add_dominated(const struct fk_loo_task *task) {
   for (int64_t j = 0; j < task->points.n; j++) {
     int64_t i = fk_loo_dominant(&task->widths, &task->held_out, j);

@@ -1,10 +1,11 @@
-/* Keys for the content of an array, of 128 bits, and of rows. */
+/* Hash keys for the content of an array and for rows of a matrix. */
 #pragma once
 
 #include "../fk.h"
 
 FK_BEGIN_C
+/* The 128-bit key of `bytes` bytes, the same for any number of threads. Not cryptographic. */
 void fk_hash(const void *data, size_t bytes, int threads, uint64_t key[2]);
-/* A number in [0, 1) for every row, by its numbers alone: as if drawn at random, and the same for equal rows. */
+/* keys[i]: a pseudo-random number in [0, 1) computed from the numbers of row i; equal rows have equal keys. */
 void fk_row_keys(const struct fk_matrix *x, double *keys);
 FK_END_C

@@ -1,7 +1,7 @@
 #include "kept.h"
 #include "costs.h"
 
-/* A ring, from what was used last to what was used longest ago. */
+/* A ring of items, from the most recently to the least recently used. */
 static struct fk_kept ring = {.older = &ring, .newer = &ring};
 static double bytes_in_all;
 
@@ -11,7 +11,7 @@ double fk_kept_limit(const struct fk_opts *opts) {
 
 double fk_kept_bytes(void) { return bytes_in_all; }
 
-/* What takes little is not in the ring. */
+/* Removes an item from the ring, if it is there: small items are not. */
 static void take_out(struct fk_kept *kept) {
   if (!kept->older) return;
   kept->older->newer = kept->newer;

@@ -1,18 +1,19 @@
-/* What engines keep of operators in the host's memory: all of it together within a limit, beyond which goes what
- * was used longest ago. On the main thread alone. */
+/* The cache of what engines prepare for operators in the host's memory. Its total size has a limit, beyond which
+ * the least recently used items are evicted. Main thread only. */
 #pragma once
 
 #include "../fk.h"
 
+/* The limit in bytes: opts->host_memory, or the default of core/costs.c. */
 double fk_kept_limit(const struct fk_opts *opts);
 
-/* It is used now; NULL: there is none. */
+/* The cached item, marked as most recently used; NULL: none. The cache owns it. */
 void *fk_kept_use(struct fk_operator *op, enum fk_keeper keeper);
-/* `what`, for which others give way; of what is there already only the bytes are new. False: it is more than the
- * limit by itself, and is freed. Who uses something that is kept calls nobody who keeps. */
+/* Hands item `what` to the cache, which evicts others to make room. If it is the cached item already, only its
+ * size is updated. Returns false, and frees the item, if it exceeds the limit by itself. Do not call this
+ * function, directly or indirectly, while a cached item is in use: it may be evicted. */
 bool fk_keep(struct fk_operator *op, enum fk_keeper keeper, struct fk_kept what, const struct fk_opts *opts);
-/* Away from the operator, to be freed or kept again by whoever takes it; NULL: there is none. */
+/* Removes an item from the cache and returns it; the caller frees it or hands it back. NULL: none. */
 void *fk_kept_take(struct fk_operator *op, enum fk_keeper keeper);
-void fk_kept_drop(struct fk_operator *op, enum fk_keeper keeper);
-/* Of all operators. */
-double fk_kept_bytes(void);
+void fk_kept_drop(struct fk_operator *op, enum fk_keeper keeper); /* frees an item, if there is one */
+double fk_kept_bytes(void);                                       /* size of all operators' items */

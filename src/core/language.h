@@ -1,5 +1,5 @@
-/* What C does not say by itself: that a header's functions are those of C for nvcc, too, and that a function with
- * a given signature does not need one of its parameters. */
+/* Language macros: FK_BEGIN_C and FK_END_C give a header's functions C linkage for nvcc; FK_UNUSED marks a
+ * parameter that a callback does not need. */
 #pragma once
 
 #ifdef __cplusplus

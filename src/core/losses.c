@@ -1,4 +1,4 @@
-/* Losses of classes, row by row, in blocks that go by the number of rows alone. */
+/* Logistic and softmax losses, in blocks that depend on the number of rows only. */
 #include "losses.h"
 
 #include <math.h>
@@ -56,8 +56,8 @@ static void logit_rows(const struct losses_rows *rows, double *out) {
 
 /* ---- more ------------------------------------------------------------------------------------- */
 
-/* Of each row: the largest link, the (first) class that has it, and what the odds of the others against it add up
- * to. */
+/* For each row: the largest linear predictor, the first class that has it, and the sum of the other classes' odds
+ * against it. */
 struct softmax {
   double top[ROWS], rest[ROWS];
   int64_t best[ROWS];

@@ -1,4 +1,5 @@
-/* What the machine has. windows.h makes macros of near, far and small: nothing of ours is included after it. */
+/* The physical memory of the machine. windows.h defines macros near, far and small, so our headers come before it.
+ */
 #include <math.h>
 
 #include "../fk.h"

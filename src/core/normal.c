@@ -12,7 +12,7 @@ static void say(struct fk_stats *stats, const char *how) {
   snprintf(stats->reason_engine + length, sizeof stats->reason_engine - length, "; %s", how);
 }
 
-/* As targets: without data where they are at themselves. */
+/* The operator's points as targets; without data if they are the sources. */
 static struct fk_matrix points_of(const struct fk_operator *op, bool own) {
   struct fk_matrix x = op->x;
   if (own) x.data = NULL;

@@ -155,7 +155,7 @@ void fk_plan_say_seconds(struct fk_stats *stats, int chosen, int n, const char *
   }
 }
 
-/* What there is no fast engine for. */
+/* Describes the kernel of the work in words, for reasons and messages. */
 static const char *describe_kernel(const struct fk_work *work, char *text, size_t size) {
   const struct fk_kernel_info *kernel = fk_kernel_info(work->kernel.id);
   if (!fk_kernel_is_radial(&work->kernel))
@@ -223,7 +223,7 @@ static double seconds_of(const struct fk_engine *engine, const struct fk_work *w
   return engine->seconds(&product, opts) + engine->seconds(&transposed, opts);
 }
 
-/* Sums, which an engine that has them to a tolerance has to a very small one. */
+/* The operations that the fast engine may do in place of the exact one, to FK_PLAN_AS_EXACT. */
 #define STAND_IN_FOR (FK_CAN(FK_OP_SUMS) | FK_CAN(FK_OP_LOGS) | FK_CAN(FK_OP_COORDINATES))
 
 static bool may_stand_in(const struct fk_opts *opts, const struct fk_work *work) {
@@ -236,7 +236,8 @@ static bool may_stand_in(const struct fk_opts *opts, const struct fk_work *work)
          ((opts->methods & FK_METHOD_AS_EXACT) || fk_engine_exact_cpu.seconds(work, &alone) >= c->exact);
 }
 
-/* By the points it decides whether it does. */
+/* Lets the fast engine replace exact sums, at the precision of doubles. It decides from the points whether it
+ * does. */
 static void stand_in(const struct fk_opts *opts, const struct fk_work *work, struct fk_plan_choice *choice) {
   if (choice->engine != &fk_engine_exact_cpu || !may_stand_in(opts, work)) return;
   choice->engine = &fk_engine_fast_cpu;

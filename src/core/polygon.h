@@ -1,15 +1,16 @@
-/* Masses of Gaussians inside polygons, for estimates on a support (R/density-support-polygon.R). */
+/* Probabilities that Gaussians have inside polygons, for estimates on a support (R/density-support-polygon.R). */
 #pragma once
 
 #include "../fk.h"
 
-/* Sides of closed rings, each (x, y) where it begins and (x, y) where it ends, outer rings counterclockwise and
- * holes clockwise; n centres (x, y), and the sds of their round Gaussians, NULL: 1. */
+/* sides: n_sides times the (x, y) of a side's start and the (x, y) of its end, the sides of closed rings. Outer
+ * rings are counterclockwise, holes clockwise. centres: n times (x, y). widths: n standard deviations of the
+ * isotropic Gaussians; NULL: 1. */
 struct fk_polygon {
   const double *sides, *centres, *widths;
-  const double *sides_low, *centres_low; /* of double-doubles; NULL: 0 */
+  const double *sides_low, *centres_low; /* low parts, if coordinates are double-doubles; NULL: 0 */
   int64_t n_sides, n;
 };
-/* The mass of each inside, to 1e-13. */
+/* out: n probabilities, each to 1e-13. Fails only by an interrupt. */
 enum fk_status fk_polygon_masses(const struct fk_polygon *of, const struct fk_opts *opts, double *out,
                                  struct fk_stats *stats, struct fk_error *err);

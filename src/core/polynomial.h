@@ -1,8 +1,8 @@
-/* A polynomial that the caller holds. */
+/* A polynomial whose coefficients the caller owns. */
 #pragma once
 
-/* c_0 + c_1 s + ... */
+/* c[0] + c[1] s + ... + c[count - 1] s^(count - 1) */
 struct fk_polynomial {
   const double *c;
-  int count; /* 0: there is none */
+  int count; /* 0: no polynomial */
 };

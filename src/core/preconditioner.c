@@ -160,7 +160,7 @@ static enum fk_status factor_with_jitter(const struct preconditioner_build *b, s
       return fk_fail(err, FK_STATUS_SINGULAR,
                      "the kernel matrix of %.0f centres is singular to working precision%s: are there duplicates "
                      "among them, or is `bandwidth` too large, or `lambda` too small?",
-                     (double)spec->m, spec->fixed ? "" : ", whatever is added to its diagonal");
+                     (double)spec->m, spec->fixed ? "" : ", even with jitter on its diagonal");
     jitter = fmin(spec->most, jitter > 0 ? 100 * jitter : LEAST_JITTER);
   }
 }
@@ -243,7 +243,8 @@ enum fk_status fk_preconditioner_weigh(struct fk_preconditioner *P, const struct
 
 static enum fk_status is_there(const struct fk_preconditioner *P, int step, struct fk_error *err) {
   if (step & FK_STEP_A && !P->has_A)
-    return fk_fail(err, FK_STATUS_INTERNAL, "the preconditioner has no factor A yet");
+    return fk_fail(err, FK_STATUS_INTERNAL,
+                   "the preconditioner has no factor A yet: call fk_preconditioner_weigh() first");
   return fk_tiled_ready(P->factors, err);
 }
 

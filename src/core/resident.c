@@ -43,7 +43,8 @@ bool fk_resident_is_here(const struct fk_resident *x) { return x->host != NULL; 
 const double *fk_resident_host(struct fk_resident *x, struct fk_error *err) {
   if (x->host) return x->host;
   if (!x->device) {
-    fk_fail(err, FK_STATUS_DEVICE, "numbers that were on a CUDA device were lost with it: fit again");
+    fk_fail(err, FK_STATUS_DEVICE,
+            "points on a CUDA device were lost when it failed or was released; fit the model again");
     return NULL;
   }
   double *host = fk_aligned_alloc((size_t)x->bytes);

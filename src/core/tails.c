@@ -1,4 +1,4 @@
-/* Rows whose sums have lost terms to underflow: which they are, and doing them again. */
+/* Finds rows whose sums have lost terms to underflow, and recomputes them. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -20,14 +20,14 @@ enum fk_status fk_rows_below(const double *mass, int64_t m, double threshold, in
   for (int64_t j = 0; j < m; j++) count += !(fabs(mass[j]) >= threshold);
   if (count == 0) return FK_STATUS_OK;
   *rows = malloc(sizeof(int64_t) * (size_t)count);
-  if (!*rows) return fk_no_memory(err, 8.0 * (double)count, "the rows in the tails");
+  if (!*rows) return fk_no_memory(err, 8.0 * (double)count, "rows that underflow");
   for (int64_t j = 0; j < m; j++)
     if (!(fabs(mass[j]) >= threshold)) (*rows)[at++] = j;
   *found = count;
   return FK_STATUS_OK;
 }
 
-/* Some rows of one column: their targets apart, and the column as weights. */
+/* Recomputes some rows of one column, as a task whose weights are the column. */
 struct lost {
   const double *column;
   double *sums; /* of all rows */
@@ -40,7 +40,7 @@ static enum fk_status redo_rows(const struct fk_task *task, const struct lost *l
   const struct fk_matrix *y = fk_task_targets(task);
   int64_t d = y->d;
   double *targets = malloc(sizeof(double) * (size_t)(count * (d + 2)));
-  if (!targets) return fk_no_memory(err, 8.0 * (double)(count * (d + 2)), "sums in the tails");
+  if (!targets) return fk_no_memory(err, 8.0 * (double)(count * (d + 2)), "sums of rows that underflow");
   fk_gather(y, rows, count, targets, count);
   struct fk_stats unused = {0};
   struct fk_task own = *task;

@@ -13,7 +13,8 @@ static double column_bytes(const struct fk_tiled *t) {
   return (double)sizeof(double) * (double)fk_padded(t->m, 16) * (double)(t->block + 1);
 }
 
-/* What operations need of a device beside block columns that stay: buffers, and what libraries work in. */
+/* Bytes that operations need on a device besides the block columns that stay: buffers and workspace of libraries.
+ */
 static double bytes_beside(const struct fk_tiled *t, const struct fk_tiled_spec *spec) {
   const double side = (double)fk_smaller(t->block, fk_costs.dense.tile);
   const double whole = 4 * (double)sizeof(double) * side * side + spec->beside;
@@ -32,7 +33,7 @@ static void cut(struct fk_tiled *t, int64_t block) {
   t->count = fk_pieces(t->m, block);
 }
 
-/* Of the device that has least. */
+/* *bytes: the memory available on the device that has least. */
 static enum fk_status find_room(const struct fk_tiled *t, const struct fk_tiled_spec *spec, double *bytes,
                                 struct fk_error *err) {
   enum fk_status status = FK_STATUS_OK;

@@ -22,8 +22,9 @@ struct factor_sweep {
   double done, total; /* multiply-adds */
 };
 
-/* What a sweep does. finish: makes panel k of a column that has taken all before it; NULL: it is one already.
- * prepare: of one that is none yet as it comes, on each device that will use it. take: column j takes panel k. */
+/* The operations of a sweep. finish: turns block column k, which has taken all panels before it, into a panel;
+ * NULL: it is one already. prepare: turns a block column that arrives on a device into a panel, on each device
+ * that will use it. take: updates block column j by panel k. */
 struct factor_phase {
   bool upper; /* columns and panels are of U */
   enum fk_status (*finish)(struct factor_sweep *s, int64_t k, struct fk_error *err);
@@ -54,7 +55,7 @@ static int64_t first_taker_at(const struct factor_sweep *s, int64_t k, int place
   const int64_t j = first_taker(s, k), G = s->t->n_devices;
   return j + (place - j % G + G) % G;
 }
-/* Of a panel, the rows that they need. */
+/* A view of the rows of panel k that later block columns need. */
 static struct fk_dense needed(const struct factor_sweep *s, bool upper, int64_t k, const struct fk_dense *panel) {
   return upper ? fk_tiled_rows(s->t, panel, 0, k + 1) : fk_tiled_rows(s->t, panel, first_taker(s, k), s->t->count);
 }
@@ -71,7 +72,7 @@ static struct fk_step next_step(struct factor_sweep *s, double work) {
   s->done += work;
   return (struct fk_step){s->poll, from, fraction(s)};
 }
-/* Of a corner's factor, or of its product. */
+/* Work of the factor of a block on the diagonal, or of its product. */
 static double corner_work(const struct fk_dense *corner) { return pow((double)corner->n, 3) / 6; }
 
 static enum fk_status factor_corner(struct factor_sweep *s, int64_t k, unsigned flags,
@@ -117,7 +118,7 @@ static enum fk_status finish_panel(struct factor_sweep *s, const struct factor_p
   return status ? status : send_panel(s, phase, k, err);
 }
 
-/* Those of a device from column j on take panel k. */
+/* Updates a device's block columns from j on by panel k. */
 static enum fk_status take_panel(struct factor_sweep *s, const struct factor_phase *phase, int64_t k, int64_t j,
                                  int64_t end, struct fk_error *err) {
   const struct fk_tiled *t = s->t;
@@ -298,7 +299,7 @@ static enum fk_status load(struct factor_sweep *s, struct fk_error *err) {
   return status;
 }
 
-/* Of the work of L, K; a guess. */
+/* Share of the time of L that computing K takes: a guess, for progress only. */
 #define FILLED 0.1
 
 static enum fk_status factor_group(struct factor_sweep *s, const struct fk_tiled_source *source,

@@ -1,14 +1,16 @@
-/* Factors of bandwidth matrices, d x d, column-major. */
+/* Cholesky factors L of bandwidth matrices H = L L', d x d, column-major. */
 #pragma once
 
 #include "../fk.h"
 
-bool fk_is_diagonal(const double *chol, int64_t d);
-void fk_inverse_transposed(const double *chol, int64_t d, double *out); /* L^-T */
-/* out = factor * L L' B */
+bool fk_is_diagonal(const double *chol, int64_t d);                     /* are all numbers below the diagonal 0? */
+void fk_inverse_transposed(const double *chol, int64_t d, double *out); /* out = L^-T, d x d */
+/* out = factor * L L' B, d x d */
 void fk_variance_times(const double *chol, const double *B, int64_t d, double factor, double *out);
-/* Axes in which both H = L L' is 1 and H H_s^-1 is diag(lambda): sets whitening->dense, or leaves L^-1 where
- * the two are multiples of each other. scratch: d x d. */
+/* Finds axes in which H = L L' is the identity and H H_s^-1 is diag(lambda), where chol_score is the factor of
+ * H_s. Writes d numbers lambda. Unless L is a multiple of the factor of H_s, writes the d x d map to `dense`,
+ * which whitening->dense then refers to. scratch: d x d. Fails if eigenvalues do not converge or memory runs
+ * out. */
 enum fk_status fk_common_axes(const double *chol, const double *chol_score, int64_t d, double *dense,
                               double *lambda, double *scratch, struct fk_whitening *whitening,
                               struct fk_error *err);

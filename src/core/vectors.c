@@ -1,4 +1,4 @@
-/* Columns of vectors, in blocks that go by their length alone. */
+/* Operations on columns, in blocks that depend on the length of columns only. */
 #include "vectors.h"
 
 #include <stdlib.h>

@@ -1,12 +1,12 @@
-/* Columns of several vectors of one length, as conjugate gradients take them (R/ridge-solve.R): R itself makes a
- * pass on one thread, and a new vector, of each operation. The same bits for any number of threads. */
+/* Operations on the columns of n x t matrices, for conjugate gradients (R/ridge-solve.R). R would make a pass on
+ * one thread and a new vector for each operation. Results have the same bits for any number of threads. */
 #pragma once
 
 #include "../fk.h"
 
-/* sums[c] = the sum over i of a[i, c] b[i, c]; n x t. */
+/* sums[c] = sum_i a[i, c] b[i, c] for t columns; a and b are n x t. Fails with FK_STATUS_ALLOC. */
 enum fk_status fk_column_products(const double *a, const double *b, int64_t n, int64_t t, int threads,
                                   double *sums, struct fk_error *err);
-/* out = x + a diag(by); may be x. */
+/* out = x + a diag(by), n x t, with t numbers `by`; out may be x. */
 void fk_combine_columns(const double *x, const double *a, const double *by, int64_t n, int64_t t, int threads,
                         double *out);

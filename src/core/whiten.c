@@ -1,5 +1,5 @@
-/* Whitening u = L^-1 (x - centre), so that every engine sees an isotropic unit bandwidth.
- * Centring first keeps the digits of data far from the origin. */
+/* Whitening u = L^-1 (x - centre), so that every engine sees an isotropic unit bandwidth. Centring first keeps the
+ * digits of data far from the origin. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@
  * digits from any coordinate than it has itself. */
 #define WIDE 200
 
-/* Of a part of a column; parts are the same for any number of threads. */
+/* Weighted sum and range of a part of a column. Parts do not depend on the number of threads. */
 struct whiten_extent {
   double sum, low, high;
 };

@@ -1,5 +1,5 @@
-/* The exact engine on the CPU: every pair, in double or single precision, with a second pass for rows that
- * would underflow. */
+/* The exact engine on the CPU: every pair, in double or single precision, with a second pass for rows that would
+ * underflow. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,7 +102,7 @@ void fk_cpu_drop_overflow(double *shift2, int64_t m) {
 static enum fk_status by_all_pairs(const struct fk_sweep *sweep, const int64_t *rows, int64_t found,
                                    struct fk_error *err) {
   double *shift2 = malloc(sizeof(double) * (size_t)found);
-  if (!shift2) return fk_no_memory(err, 8.0 * (double)found, "the rows in the tails");
+  if (!shift2) return fk_no_memory(err, 8.0 * (double)found, "rows that underflow");
   enum fk_status status = fk_sweep_targets(sweep, rows, found, shift2, true, err);
   if (!status) {
     fk_cpu_drop_overflow(shift2, found);

@@ -1,4 +1,4 @@
-/* What the parts of the exact CPU engine share. */
+/* Declarations that the files of the exact CPU engine share. */
 #pragma once
 
 #include "sweep.h"
@@ -10,7 +10,7 @@ void fk_cpu_describe(struct fk_stats *stats, const struct fk_kernel_mode *mode, 
 /* radius2: the largest |u|^2 of the sources. */
 void fk_cpu_choose_mode(enum fk_precision precision, const struct fk_kernel_form *form, double radius2, int64_t d,
                         struct fk_kernel_mode *mode);
-/* The largest |u|^2 of the task's sources. That of an operator's is found once. */
+/* *radius2: the largest |u|^2 of the task's sources, cached by their operator. */
 enum fk_status fk_cpu_radius2(const struct fk_task *task, int threads, double *radius2, struct fk_error *err);
 enum fk_status fk_cpu_matrix(const struct fk_task *task, const struct fk_opts *opts, const struct fk_dense *K,
                              struct fk_error *err);

@@ -23,7 +23,7 @@ struct gemm {
   struct fk_scratch rooms;
 };
 
-/* What a thread works in. */
+/* Working memory of a thread. */
 struct gemm_room {
   double A[DEPTH * FK_TILE_COLS], B[DEPTH * COLUMNS], C[FK_TILE_COLS * COLUMNS];
 };
@@ -42,7 +42,7 @@ static void pack_A(const struct gemm *g, int64_t row, int64_t rows, int64_t k, i
     memset(to + l * FK_TILE_COLS + rows, 0, sizeof *to * (size_t)(lanes - rows));
 }
 
-/* The same rows of B, times alpha, in panels of its columns. */
+/* Packs these rows of B, times alpha, into panels of columns. */
 static void pack_B(const struct gemm *g, int64_t column, int64_t columns, int64_t k, int64_t depth, double *to) {
   const int64_t panel = g->ops->panel;
   for (int64_t first = 0; first < depth; first += panel, to += panel * columns) {

@@ -8,8 +8,8 @@
 #include "../core/count.h"
 #include "../core/pool.h"
 
-/* What is left out of a sum, relative to it: 2^-BITS. A kernel is 0 beyond an exponent of -ZERO, with room for the
- * rounding of exponents. */
+/* Sources may be left out if they add at most 2^-BITS of a sum. Kernels are 0 below an exponent of -ZERO, with
+ * room for the rounding of exponents. */
 enum { BITS_DOUBLE = 54, BITS_SINGLE = 26, ZERO_DOUBLE = 1030, ZERO_SINGLE = 130 };
 
 /* ---- from a bound to a reach ------------------------------------------------------------------ */

@@ -1,4 +1,4 @@
-/* Which sources can matter to which targets.
+/* Pruning of exact sums: the sources that can matter to targets.
  *
  * Every row has a lower bound s of its own sum of |w f| k, from the pairs with one near block. Sources at an
  * exponent of -t in base 2 and beyond add at most W |f|(t) 2^-t to it, W the sum of all |w|: where that is at most
@@ -25,7 +25,7 @@ struct fk_near_pairs {
 enum fk_status fk_near_init(struct fk_near_pairs *near, const struct fk_sweep *sweep,
                             const struct fk_near_blocks *targets, bool loo, struct fk_error *err);
 void fk_near_free(struct fk_near_pairs *near);
-/* Of a sum of ones the squared reach, in packed units, of rows that have at least one kernel in n. */
+/* The squared cutoff radius, in packed units, for sums with coefficients of 1 that are at least one kernel. */
 double fk_near_usual_reach2(const struct fk_kernel_mode *mode, bool coordinates, double n);
 /* t with |f|(t) 2^-t <= 2^-bits, times (1/2 + t ln 2) for sums of coordinates; `most` where it would be more. */
 double fk_near_exponent(const struct fk_kernel_mode *mode, bool coordinates, double bits, double most);
@@ -33,7 +33,7 @@ double fk_near_exponent(const struct fk_kernel_mode *mode, bool coordinates, dou
 static inline bool fk_near_decays(const struct fk_kernel_mode *mode) {
   return mode->form.type == FK_FORM_GAUSSIAN || mode->form.type == FK_FORM_ROOT;
 }
-/* The share of all pairs that would be computed. */
+/* The share of all pairs that would be computed, 0 to 1. */
 double fk_near_share(const struct fk_near_pairs *near);
 
 static inline void fk_near_count(struct fk_near_pairs *near, int64_t targets, int64_t sources) {
@@ -49,7 +49,7 @@ static inline bool fk_near_matters(const struct fk_near_pairs *near, const doubl
   return !(fk_boxes_apart2(box, fk_near_box(near->targets, target), near->sources->d) > reach);
 }
 
-/* Of points at themselves: may any of region a matter to any of region b? */
+/* If the targets are the sources: can a point of region a matter to a point of region b? */
 static inline bool fk_near_regions(const struct fk_near_pairs *near, int64_t a, int64_t b) {
   double of_a = near->regions_reach2[a], of_b = near->regions_reach2[b];
   double apart2 = fk_boxes_apart2(fk_near_region_box(near->sources, a), fk_near_region_box(near->sources, b),

@@ -8,7 +8,7 @@
 #include "../core/threads.h"
 #include "order.h"
 
-/* As the blocks of symmetric.c, where regions are what a task takes; its widths are multiples of tiles. */
+/* The number of points of a region. A task of symmetric.c takes regions, whose widths are multiples of tiles. */
 static int64_t region_size(int64_t n) {
   const struct fk_cpu_cuts *cuts = &fk_costs.cpu_cuts;
   return fk_smaller(fk_padded(fk_pieces(n, cuts->blocks), FK_TILE_COLS), cuts->longest_block);

@@ -12,7 +12,7 @@
 
 /* ---- do they pay ------------------------------------------------------------------------------ */
 
-/* Of one side, whitened, in panels of `width`: u[panel][k][lane]. */
+/* A whitened sample of sources or targets, in panels of `width`: u[panel][k][lane]. */
 struct near_sample {
   int64_t count, width;
   double *u;
@@ -82,7 +82,8 @@ static bool pays(const struct fk_near_pairs *near, const struct fk_opts *opts) {
 
 /* ---- sources in the order of their blocks ----------------------------------------------------- */
 
-/* Those of an operator that stays are kept, if there is room: then it is the `owner`. */
+/* Finds or makes the blocks of the sources. If the operator caches them, it is the `owner`; else *owner is NULL.
+ */
 static enum fk_status find_blocks(const struct fk_sweep *s, struct fk_near_blocks **blocks,
                                   struct fk_operator **owner, struct fk_error *err) {
   const struct fk_task *task = s->task;
@@ -99,7 +100,7 @@ static enum fk_status find_blocks(const struct fk_sweep *s, struct fk_near_block
   return status;
 }
 
-/* The same sums of the sources in another order. */
+/* The task with its sources in spatial order. */
 struct ordered {
   struct fk_task task;
   struct fk_sweep sweep;

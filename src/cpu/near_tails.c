@@ -33,7 +33,7 @@ struct tails_term {
   int64_t source;
 };
 
-/* What the targets of a group have found, and how many rows of the piece are done. */
+/* The terms found for the targets of a group, and the number of rows that are done. */
 struct tails_room {
   int64_t done, n[FK_NEAR_TARGETS];
   double largest[FK_NEAR_TARGETS], cut[FK_NEAR_TARGETS]; /* exponents; cut: t, as above */
@@ -182,7 +182,7 @@ static enum fk_status whiten_tails(struct tails *s, struct fk_error *err) {
   int64_t numbers = (n + s->m) * d;
   s->x = malloc(sizeof(double) * (size_t)(doubled ? 2 * numbers : numbers));
   s->done = calloc((size_t)s->m, sizeof *s->done);
-  if (!s->x || !s->done) return fk_no_memory(err, 8.0 * (double)numbers, "the rows in the tails");
+  if (!s->x || !s->done) return fk_no_memory(err, 8.0 * (double)numbers, "rows that underflow");
   s->y = s->x + n * d;
   if (doubled) {
     s->x_low = s->x + numbers;

@@ -18,7 +18,7 @@
 /* row_values() may meet so many rows past the last. */
 enum { MORE_ROWS = 16 };
 
-/* What a thread works in. */
+/* Working memory of a thread. */
 struct normal_room {
   struct fk_packed rows; /* FK_TILE_COLS of them */
   void *kernels;         /* of a block: rows x FK_TILE_COLS of each tile of sources */

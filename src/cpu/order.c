@@ -43,7 +43,7 @@ static void select_smallest(const double *x, int64_t d, int64_t *index, int64_t 
   }
 }
 
-/* That of the largest variance, of some of the points: one far away does not decide. */
+/* The coordinate with the largest variance over some of the points, so that one outlier does not decide. */
 static int64_t widest_coordinate(const struct order_run *r) {
   int64_t best = 0, step = 1 + r->n / SAMPLE;
   double most = -1;

@@ -13,7 +13,7 @@ struct fk_kernel_mode {
   double scale; /* of whitened coordinates, so that the exponent is in base 2 */
 };
 
-/* What need not be there is not: many points in few dimensions would pay for it in memory. */
+/* Packed points. Arrays that are not needed are NULL, to save memory for many points in few dimensions. */
 struct fk_packed {
   int64_t n, d, capacity; /* n points; room for `capacity`, a multiple of FK_TILE_COLS */
   void *points;           /* panels [panel][k][lane] */
@@ -32,7 +32,7 @@ enum fk_packed_parts {
 };
 double fk_packed_bytes(const struct fk_kernel_mode *mode, int64_t n, int64_t d, unsigned parts);
 
-/* Do they pack the same points alike? */
+/* Do both modes pack points in the same way? */
 static inline bool fk_mode_packs_as(const struct fk_kernel_mode *a, const struct fk_kernel_mode *b) {
   return a->single == b->single && a->difference == b->difference && a->doubled == b->doubled &&
          a->scale == b->scale;
@@ -66,16 +66,16 @@ struct fk_picked {
 /* Whitened, one after the other: u[r * d + k]; with `low`, which may be NULL, as double-doubles. */
 enum fk_status fk_whitened_rows(const struct fk_picked *picked, int threads, double *u, double *low,
                                 struct fk_error *err);
-/* Whitens them into p; threads share the panels. */
+/* Whitens the picked points into p, on several threads. */
 enum fk_status fk_packed_fill(struct fk_packed *p, const struct fk_kernel_mode *mode,
                               const struct fk_picked *picked, int threads, struct fk_error *err);
-/* The same points, of one mode, beside weights of its own. */
+/* Makes p refer to the points and constants of `from`, packed in the same mode; p has its own weights. */
 void fk_packed_borrow(struct fk_packed *p, const struct fk_kernel_mode *mode, const struct fk_packed *from);
 /* weights: of point 0 of p on; stored divided by scale, or as mantissa and exponent where p has exponents. */
 void fk_packed_weights(struct fk_packed *p, const struct fk_kernel_mode *mode, const double *weights,
                        double scale);
-/* All in one, with weights relative to their largest. Without weights (NULL: ones) the scale is 1, and may be
- * NULL. */
+/* Allocates p, whitens all points into it and stores their weights divided by the largest, *weight_scale. Without
+ * weights (NULL: ones) the scale is 1, and weight_scale may be NULL. */
 enum fk_status fk_packed_all(struct fk_packed *p, const struct fk_kernel_mode *mode, const struct fk_matrix *x,
                              const struct fk_whitening *whitening, const double *weights, int threads,
                              double *weight_scale, struct fk_error *err);

@@ -11,7 +11,7 @@ struct fk_pairs {
   double work;                  /* multiply-adds of an ordered pair */
   size_t room;                  /* bytes of memory for each thread */
   struct fk_kernel_mode mode;   /* whose scale is given */
-  /* What follows is made by fk_pairs_run(), which then calls the body. */
+  /* fk_pairs_run() sets the following fields and then calls the body. */
   struct fk_packed points;
   double weight_scale; /* packed weights are relative to it */
   int threads;

@@ -99,7 +99,7 @@ unsigned fk_sweep_flags(const struct fk_sweep *s, bool store, bool symmetric) {
 
 /* ---- sources that are kept -------------------------------------------------------------------- */
 
-/* Those of the last mode. */
+/* The cached packed sources, in the mode of the last sum. */
 struct sweep_kept {
   struct fk_kernel_mode mode;
   struct fk_packed points;

@@ -22,8 +22,8 @@ struct fk_sweep {
 enum fk_status fk_sweep_init(struct fk_sweep *s, const struct fk_task *task, const struct fk_opts *opts,
                              const struct fk_kernel_mode *mode, bool tails, int threads, struct fk_error *err);
 void fk_sweep_free(struct fk_sweep *s);
-/* Where targets are few packing takes a share of the time: an operator that stays keeps its sources packed. NULL:
- * it does not, or there are many. */
+/* The packed sources that the operator caches, because packing takes a share of the time if targets are few. NULL:
+ * none are cached, or there are too many. */
 const struct fk_packed *fk_sweep_kept(const struct fk_sweep *s);
 /* Sources first .. end - 1, whitened and with their weights; all of them where they are kept. Else no copy of all
  * is held when there are many: they are packed in the order in which they are used, which costs little beside
@@ -37,7 +37,7 @@ enum fk_status fk_sources_init(struct fk_sources *p, const struct fk_sweep *s, i
 enum fk_status fk_sources_pack(struct fk_sources *p, const struct fk_sweep *s, int64_t first, int64_t end,
                                int threads, struct fk_error *err);
 void fk_sources_free(struct fk_sources *p);
-/* Sums of coordinates are those of differences to the target. */
+/* Are sums of coordinates made from differences to the target? */
 static inline bool fk_sweep_is_relative(const struct fk_sweep *s) {
   return s->mode.doubled && s->task->values == FK_VALUES_COORDINATES;
 }
@@ -48,17 +48,18 @@ unsigned fk_sweep_flags(const struct fk_sweep *s, bool store, bool symmetric);
  * (base 2) to take off; with find_max it receives the largest exponent instead and nothing is summed. */
 enum fk_status fk_sweep_targets(const struct fk_sweep *s, const int64_t *rows, int64_t m, double *shift2,
                                 bool find_max, struct fk_error *err);
-/* All sources against each other, every pair once. Not of a sweep that is relative. */
+/* All sources against each other, every pair once. Not for fk_sweep_is_relative(). */
 enum fk_status fk_sweep_symmetric(const struct fk_sweep *s, struct fk_error *err);
 
-/* All targets, or all sources against each other, without the pairs that are known not to matter: where that pays,
- * else nothing is done. skipped: how many. */
+/* All targets, or all sources against each other, without the pairs that cannot matter. *done: false, and nothing
+ * was computed, if that does not pay. *skipped: the number of pairs left out. */
 enum fk_status fk_sweep_near(const struct fk_sweep *s, bool *done, double *skipped, struct fk_error *err);
 
-/* The share of pairs that these would be, by a sample; 1 where it does not pay. Of the sweep its task and mode. */
+/* The share of pairs that fk_sweep_near() would compute, estimated from a sample; 1 if it does not pay. Uses only
+ * the task and mode of the sweep. */
 double fk_sweep_near_share(const struct fk_sweep *s);
-/* Of the targets rows[0 .. found), which are in the tails of a sweep for these: those whose largest terms are few
- * are done, the others are left in rows[]. */
+/* Recomputes those of the targets rows[0 .. *found) that have few terms of their largest size, in a sweep with
+ * tails. The others are left in rows[] and *found. */
 enum fk_status fk_near_tails(const struct fk_sweep *s, int64_t *rows, int64_t *found, struct fk_error *err);
 
 /* K'(W (K v + w)), the task's columns being v, without weights. */

@@ -1,4 +1,4 @@
-/* What one instruction set offers: kernels on a tile of row points (sources) by column points (targets).
+/* The functions of one instruction set: kernels on a tile of row points (sources) by column points (targets).
  *
  * Points lie in panels of `panel` columns, [panel][k][lane], so that one layout serves as vectors (column
  * side) and as broadcasts (row side). REAL is double or float; results are added up in double.
@@ -8,8 +8,8 @@
 #include "../core/polynomial.h"
 #include "../fk.h"
 
-/* A kernel tile of 48 x 192 stays in the second-level cache (73 kB in double). Both sizes are
- * multiples of every panel. */
+/* A kernel tile of 48 x 192 stays in the second-level cache (73 kB in double). Both sizes are multiples of every
+ * panel. */
 enum { FK_TILE_ROWS = 48, FK_TILE_COLS = 192 };
 
 enum fk_tile_flags {

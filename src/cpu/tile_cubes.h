@@ -18,8 +18,8 @@ INLINE void FN(cube_from)(const struct fk_tile_cubes *a, int from, int64_t k, V 
   }
 }
 
-/* The weights of those in the cube, 0 of others; false: none is. What is beyond the edge is so by more than
- * 1 / CUBE_STEEP. */
+/* The weights of those in the cube, 0 of others; false: none is. What is beyond the edge is so by more than 1 /
+ * CUBE_STEEP. */
 INLINE bool FN(cube_weights)(const struct fk_tile_cubes *a, int from, V p[CUBE_VECTORS]) {
   V z[CUBE_VECTORS], within[CUBE_VECTORS], least[CUBE_VECTORS];
   unsigned outside = ~0u;
@@ -83,8 +83,8 @@ static void FN(cube_values)(const struct fk_tile_cubes *a) {
   }
 }
 
-/* Of the coordinates before k the product comes on the way there, of those after it on the way back: it may be 0,
- * and cannot be divided by. */
+/* For each k, the product over the other coordinates: that of the coordinates before k is made in a forward pass,
+ * that of those after k in a backward pass. The whole product may be 0, so it cannot be divided by a factor. */
 static void FN(cube_slopes)(const struct fk_tile_cubes *a) {
   const int64_t d = a->d;
   double *factors = a->work, *slopes = factors + d * FK_CUBE_POINTS;

@@ -110,7 +110,7 @@ INLINE void FN(mills)(const V *z, V *ratio) {
   for (int v = 0; v < NORMAL_VECTORS; v++) ratio[v] = V_DIV(p[v], q[v]);
 }
 
-/* Of NORMAL_VECTORS vectors of points: w Phi(z), and w exp(-z^2 / 2) sign / s. */
+/* The terms w Phi(z) and w exp(-z^2 / 2) sign / s of NORMAL_VECTORS vectors of points. */
 INLINE void FN(normal_terms)(const struct fk_tile_normal *a, int64_t from, V *below, V *density) {
   V z[NORMAL_VECTORS], far[NORMAL_VECTORS], e[NORMAL_VECTORS], ratio[NORMAL_VECTORS];
   FK_UNROLL

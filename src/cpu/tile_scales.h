@@ -7,7 +7,7 @@
 
 _Static_assert(SCALES_GROUP % EXP2_GROUP == 0, "exponentials of a group are in several");
 
-/* What a chain begins with; of the first of a family it is kept for the others. */
+/* The first kernel of a chain. For the first chain of a family it is stored for the others. */
 INLINE void FN(chain_begin)(const struct fk_tile_chain *chain, const V (*t)[FK_COLS], V *first, V *k) {
   if (chain->times == 1) {
     FK_UNROLL

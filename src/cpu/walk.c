@@ -14,7 +14,7 @@
 
 /* ---- groups of targets ------------------------------------------------------------------------ */
 
-/* What a thread has: a group, the coordinates of its targets on cache lines of their own, and the rule's room. */
+/* Memory of a thread: a group, the coordinates of its targets on separate cache lines, and the rule's memory. */
 enum { GROUP_BYTES = 128 };
 _Static_assert(sizeof(struct fk_walk_group) <= GROUP_BYTES, "the coordinates would lie in the group");
 

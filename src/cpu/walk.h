@@ -72,7 +72,7 @@ struct fk_walk {
   size_t room;                /* bytes of memory for each thread */
   double work;                /* multiply-adds of a target, at most */
   int threads;                /* 0: as many as the work is worth */
-  /* What follows is made by fk_walk_run(). */
+  /* fk_walk_run() sets the following fields. */
   const struct fk_tile_ops *ops;
   bool own;                 /* the targets are the points */
   int64_t count;            /* panels */

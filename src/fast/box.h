@@ -1,4 +1,4 @@
-/* The box that whitened points lie in, by a pass over them. */
+/* The bounding box of whitened points, found in one pass. */
 #pragma once
 
 #include "job.h"
@@ -9,8 +9,9 @@ struct fk_fast_box {
 
 enum fk_status fk_fast_find_box(const struct fk_fast_job *job, const struct fk_matrix *points,
                                 struct fk_fast_box *box, struct fk_error *err);
-/* Sets job->reach, by that of the targets (below 0: not known) and, where that is too large, of the sources: a
- * pair of which one point is much farther out has its digits. */
+/* Sets job->reach to the largest coordinate of the targets (of_targets; < 0: not known yet) or, if that is too
+ * large, of the sources if smaller: a pair keeps its digits if one of its points is much farther out than the
+ * other. */
 enum fk_status fk_fast_find_reach(struct fk_fast_job *job, double of_targets, struct fk_error *err);
-/* The largest coordinate in it, in absolute value. */
+/* The largest absolute coordinate in the box, in bandwidths. */
 double fk_fast_box_reach(const struct fk_fast_box *box, int64_t d);

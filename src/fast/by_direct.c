@@ -44,8 +44,8 @@ static void close_direct(const struct fk_fast_job *job, struct fk_direct *direct
   }
 }
 
-/* Where the sums of the columns and gradients go. The mass is the last column for us and the first, whose gradient
- * is taken, for them: only one column has a gradient. */
+/* Arrays for sums of the columns and gradients. The mass is the last column of the job, but the first column of
+ * the direct sums, which take the gradient of that one. Only one column has a gradient. */
 struct results {
   struct fk_direct_job ask;
   double *out, *shift;
@@ -142,7 +142,7 @@ static enum fk_status sum_near(struct fk_fast_job *job, bool by_rows, const int6
   return status;
 }
 
-/* Rows whose mass is hardly told from what the tolerance leaves out of any. */
+/* Recomputes rows whose mass is not much larger than the error that the tolerance allows. */
 static enum fk_status redo_lost(struct fk_fast_job *job, struct fk_error *err) {
   double least = (1 + 1 / FK_FAST_LOG_SHARE) * job->bound * job->largest;
   int64_t *rows, found;
@@ -177,7 +177,7 @@ enum fk_status fk_fast_by_direct(struct fk_fast_job *job, struct fk_error *err) 
 
 /* ---- some rows -------------------------------------------------------------------------------- */
 
-/* By the exact engine. */
+/* Recomputes rows by the exact engine. */
 static enum fk_status sum_exactly(struct fk_fast_job *job, const int64_t *rows, int64_t n_rows,
                                   struct fk_error *err) {
   const struct fk_matrix *targets = fk_task_targets(job->task);
@@ -224,7 +224,7 @@ static enum fk_status sum_exactly(struct fk_fast_job *job, const int64_t *rows, 
 enum fk_status fk_fast_rows(struct fk_fast_job *job, const int64_t *rows, int64_t n_rows, double floor,
                             struct fk_error *err) {
   bool many = job->n >= (int64_t)1 << 32, self = job->task->exclude_self;
-  if (many && self) return fk_fail(err, FK_STATUS_UNSUPPORTED, "too many points for rows by themselves");
+  if (many && self) return fk_fail(err, FK_STATUS_UNSUPPORTED, "too many points to recompute single rows");
   const struct fk_fast_choice_costs *c = &fk_costs.choice;
   double each = c->few_row + c->few_row_coordinate * (double)job->d;
   bool few = (double)n_rows * (double)job->columns * each < c->few_rows;

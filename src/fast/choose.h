@@ -1,4 +1,4 @@
-/* Which method sums a job of the fast engine, and what it found out on the way. */
+/* The choice of a method for a job of the fast engine. */
 #pragma once
 
 #include "by_mixture.h"
@@ -9,11 +9,12 @@ enum fk_fast_method { FK_BY_GRID, FK_BY_DIRECT, FK_BY_MIXTURE, FK_BY_EXACT };
 
 struct fk_fast_choice {
   enum fk_fast_method method;
-  struct fk_fast_plan *plan;       /* of the grid */
-  struct fk_fast_mixture *mixture; /* of another kernel */
+  struct fk_fast_plan *plan;       /* for FK_BY_GRID, else NULL */
+  struct fk_fast_mixture *mixture; /* for FK_BY_MIXTURE, else NULL */
   struct fk_fast_sample sample;
 };
 
-/* Of the job's engines: where no method is faster, the exact one does the work. */
+/* Chooses the fastest method by estimate, FK_BY_EXACT (the exact engine of the same device) if no other is faster.
+ * The caller frees what *choice holds by fk_fast_choice_free(). */
 enum fk_status fk_fast_choose(struct fk_fast_job *job, struct fk_fast_choice *choice, struct fk_error *err);
 void fk_fast_choice_free(struct fk_fast_choice *choice);

@@ -51,7 +51,7 @@ static enum fk_status copy_columns(struct fk_fast_job *job, int64_t values, int 
 /* Weights as they are where sums of them suit a float. */
 enum { PLAIN_EXPONENT = 60 };
 
-/* Its largest |b|, and whether one is negative. */
+/* Sets the size of column c, its largest |b|, and job->negative if a b is negative. */
 static void measure_column(struct fk_fast_job *job, int64_t c, const double *b) {
   double low = 1, high = 1;
   if (b) fk_range(b, job->n, job->opts->threads, &low, &high);
@@ -137,7 +137,7 @@ static void scale_back(void *data, int64_t first, int64_t end, FK_UNUSED int slo
   }
 }
 
-/* Where there is a shift it takes the scale, and quotients of sums need none. */
+/* If the task has log scales, they take the scale of the columns; quotients of sums need none. */
 void fk_fast_scale_back(struct fk_fast_job *job) {
   int threads = fk_threads_for_bytes(job->opts->threads, 16.0 * (double)job->m);
   for (int64_t c = 0; c < job->columns; c++) {

@@ -121,7 +121,7 @@ static enum fk_status sums_cpu(const struct fk_task *task, const struct fk_opts 
   return sums_on(&fk_grid_cpu, task, opts, stats, err);
 }
 
-/* Where the exact engine would be the faster one for K v, by the points, it has the whole in one sweep. */
+/* If the exact engine would be faster for K v, judged from the points, it computes the product in one sweep. */
 static enum fk_status normal_cpu(struct fk_operator *op, const struct fk_normal *normal,
                                  const struct fk_opts *opts, double *product, struct fk_stats *stats,
                                  struct fk_error *err) {

@@ -119,7 +119,7 @@ void fk_fast_choose_window(const struct fk_fast_job *job, const struct fk_grid_w
     *seconds = INFINITY;
 }
 
-/* Of the points and this alone. */
+/* Are the questions the same, for the same points? */
 static bool is_same_question(const struct fk_direct_question *a, const struct fk_direct_question *b) {
   return a->n == b->n && a->m == b->m && a->n_columns == b->n_columns && a->gradient == b->gradient &&
          a->by_rows == b->by_rows && a->tol == b->tol;

@@ -1,22 +1,23 @@
-/* What the methods would take, by samples of the points. */
+/* Estimated run times of the methods, from samples of the points. */
 #pragma once
 
 #include "job.h"
 
-/* What the choice goes by: samples of both sides, whitened. An operator keeps those of its points, and what a
- * survey of them tells. */
+/* Whitened samples of sources (x) and targets (y). An operator caches the sample of its points and the results of
+ * a survey of them. */
 struct fk_fast_kept;
 struct fk_fast_samples {
-  double *u; /* the caller frees: those that are not kept */
+  double *u; /* memory of the samples that are not cached; the caller frees it */
   struct fk_matrix x, y;
-  struct fk_fast_kept *kept; /* NULL: nothing is */
+  struct fk_fast_kept *kept; /* the operator's cache; NULL: nothing is cached */
 };
 enum fk_status fk_fast_take_samples(const struct fk_fast_job *job, struct fk_fast_samples *samples,
                                     struct fk_error *err);
+/* Fills in *work: sizes, extent of the points, and how many boxes of each size hold points. */
 enum fk_status fk_fast_survey(const struct fk_fast_job *job, const struct fk_fast_samples *samples,
                               struct fk_grid_work *work, struct fk_error *err);
 
-/* The window of the operator's last sum on a grid; NULL: there was none, or nothing is kept. */
+/* The window of the operator's last sum on a grid; NULL: there was none, or nothing is cached. */
 struct fk_fast_last {
   struct fk_window window;
   bool single;
@@ -24,12 +25,13 @@ struct fk_fast_last {
 const struct fk_fast_last *fk_fast_last_of(const struct fk_fast_samples *samples);
 void fk_fast_remember(const struct fk_fast_samples *samples, const struct fk_window *window, bool single);
 
-/* The cheapest window with an error of at most tol sum |b|: infinite seconds where there is none. *single: whether
- * floats may do on entry, and whether they shall. */
+/* The window with the least estimated time among those with an error of at most tol sum |b|; *seconds is infinite
+ * if there is none. *single: on entry, whether single precision is allowed; on return, whether it is chosen. */
 void fk_fast_choose_window(const struct fk_fast_job *job, const struct fk_grid_work *work, double tol,
                            bool *single, struct fk_window *window, double *seconds);
-/* By direct sums, looked for only where it could be less than `least`. */
+/* *seconds: the estimated time of direct sums, which is worked out only if it could be below `least`. */
 enum fk_status fk_fast_direct_seconds(const struct fk_fast_job *job, const struct fk_fast_samples *s, double least,
                                       double *seconds, struct fk_error *err);
-/* By the exact engine of the same device. Where this one is to be as exact: what it may take to be worth while. */
+/* The estimated time of the exact engine on the same device. If the fast engine replaces exact sums
+ * (opts->as_exact), the time that it may take to be worthwhile. */
 double fk_fast_exact_seconds(const struct fk_fast_job *job);

@@ -166,7 +166,7 @@ static bool replaces(const struct mixture_rule *r, struct gauss *g, int n, int f
   return true;
 }
 
-/* Of the nodes from .. to - 1, how many of the lowest (or highest) are best replaced; returns the number left. */
+/* Finds how many of the lowest (or highest) of nodes from .. to - 1 are best replaced; returns the number left. */
 static int shorten(const struct mixture_rule *r, bool lowest, int from, int to, double error, struct gauss *best,
                    double *work) {
   int least = to - from, cut = 0;
@@ -247,5 +247,5 @@ enum fk_status fk_mixture_init(struct fk_mixture *m, double power, double larges
   if (power > 0 && largest >= 0 && largest < 1e40 && tol > 1e-14)
     for (int i = 0; i < 3 && !status && !(m->error <= tol); i++) status = build(m, tol * (1 - 0.3 * i), err);
   if (status || m->error <= tol) return status;
-  return fk_fail(err, FK_STATUS_UNSUPPORTED, "no sum of Gaussians for (1 + r^2)^-%g to %.1e", power, tol);
+  return fk_fail(err, FK_STATUS_UNSUPPORTED, "no sum of Gaussians approximates (1 + r^2)^-%g to %.1e", power, tol);
 }

@@ -20,7 +20,8 @@ struct fk_mixture {
   double error; /* the largest of |kernel - sum| / kernel there, measured */
 };
 
-/* With error <= tol for all s from 0 to `largest`; FK_STATUS_UNSUPPORTED where that takes too many. */
+/* Finds a sum with error <= tol for all s from 0 to `largest`. FK_STATUS_UNSUPPORTED: it would need more than
+ * FK_MIXTURE_MOST Gaussians. */
 enum fk_status fk_mixture_init(struct fk_mixture *mixture, double power, double largest, double tol,
                                struct fk_error *err);
 /* The largest share of a component in the kernel, weight[c] exp(-rate[c] s) / kernel, over all s. */

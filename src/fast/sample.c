@@ -8,7 +8,7 @@
 #include "../core/count.h"
 #include "check_rows.h"
 
-/* Of other kernels than the Gaussian, by the exact engine. */
+/* Exact sums of kernels other than the Gaussian, by the exact engine. */
 static enum fk_status sum_exactly(const struct fk_fast_job *job, const struct fk_matrix *rows,
                                   struct fk_check *check, struct fk_error *err) {
   struct fk_opts opts = *job->opts;
@@ -37,7 +37,7 @@ static enum fk_status sum_exactly(const struct fk_fast_job *job, const struct fk
   return status;
 }
 
-/* Of the Gaussian, where the grid would sum. */
+/* Exact sums of the Gaussian, on the device of the grid. */
 static enum fk_status sum_on_grids_device(const struct fk_fast_job *job, const struct fk_matrix *rows,
                                           struct fk_check *check, struct fk_error *err) {
   const double *factor = job->task->factor;

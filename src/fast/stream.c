@@ -23,12 +23,12 @@ static int poll_call(void *data, double fraction) {
 }
 
 static enum fk_status no_memory(struct fk_error *err, const char *what) {
-  return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for %s of a stream of points", what);
+  return fk_fail(err, FK_STATUS_ALLOC, "out of memory for %s of a stream of points", what);
 }
 
 /* ---- which way -------------------------------------------------------------------------------- */
 
-/* As struct fk_work counts columns. */
+/* The number of columns as struct fk_work counts it, without the mass. */
 static double n_values(const struct fk_stream *s) { return s->columns > 1 ? (double)s->columns : 0; }
 
 /* Seconds of the same sums part by part, by the engine that would take them. Methods differ in their last bits,
@@ -219,7 +219,7 @@ int64_t fk_stream_columns(const struct fk_stream *stream) { return stream->colum
 
 /* ---- points ----------------------------------------------------------------------------------- */
 
-/* What is done with points first .. first + u->n - 1 of a call, whitened. */
+/* A step of a call, on its whitened points first .. first + u->n - 1. */
 typedef enum fk_status step_fn(struct fk_stream *s, const struct fk_grid_points *u, int64_t first, void *data,
                                struct fk_error *err);
 
@@ -249,7 +249,7 @@ static enum fk_status each_step(struct fk_stream *s, const struct fk_matrix *poi
 static enum fk_status run_call(struct fk_stream *s, const struct fk_matrix *points, const struct fk_poll *poll,
                                step_fn *step, void *data, struct fk_error *err) {
   double began = fk_seconds();
-  if (s->failed) return fk_fail(err, FK_STATUS_INVALID, "the stream has failed before");
+  if (s->failed) return fk_fail(err, FK_STATUS_INVALID, "the stream cannot be used after a failure");
   s->poll = poll;
   s->furthest = 0;
   enum fk_status status = each_step(s, points, step, data, err);
@@ -310,7 +310,8 @@ static enum fk_status find_scales(struct fk_stream *s, const struct stream_sourc
     if (!s->scaled[c]) s->exponent[c] = ilogb(largest);
     s->scaled[c] = true;
     if (ilogb(largest) - s->exponent[c] > MOST_GROWTH)
-      return fk_fail(err, FK_STATUS_UNSUPPORTED, "b of later chunks is larger by more than 2^%d than the first",
+      return fk_fail(err, FK_STATUS_UNSUPPORTED,
+                     "`b` of a later chunk is more than 2^%d times as large as that of the first chunk",
                      MOST_GROWTH);
   }
   return FK_STATUS_OK;

@@ -1,5 +1,5 @@
-/* What a stream knows of its own error: sums of all pairs at some targets, and how large the largest sum is at
- * least, beside which errors are. */
+/* The error of a stream: exact sums at some targets, and a lower bound of the largest sum, to which errors are
+ * relative. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -98,6 +98,6 @@ enum fk_status fk_stream_prove(struct fk_stream *s, struct fk_error *err) {
   s->stats.tol_bound = s->error / fmax(least_sum(s), 1e-300);
   s->failed = !(s->stats.tol_bound <= s->opts.tol) && (s->sought || s->evaluated >= s->m);
   return s->failed ? fk_fail(err, FK_STATUS_UNSUPPORTED,
-                             "the grid of a stream cannot be proven to keep the tolerance at these targets")
+                             "the error of the grid of a stream may exceed the tolerance at these targets")
                    : FK_STATUS_OK;
 }

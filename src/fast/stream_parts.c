@@ -54,7 +54,7 @@ enum fk_status fk_stream_clone(const struct fk_stream *of, struct fk_stream **st
 
 /* ---- as bytes --------------------------------------------------------------------------------- */
 
-/* What streams must have in common for their sums to be added. */
+/* Properties that streams must share for their sums to be added. */
 struct common {
   int64_t d, columns, rows, single, width;
   double spacing;
@@ -75,7 +75,7 @@ static struct common common_of(const struct fk_stream *s) {
 enum fk_status fk_stream_pack(struct fk_stream *s, void *data, size_t *size, struct fk_error *err) {
   struct fk_bytes to = {data, *size, 0};
   struct common common = common_of(s);
-  if (s->failed) return fk_fail(err, FK_STATUS_INVALID, "the stream has failed before");
+  if (s->failed) return fk_fail(err, FK_STATUS_INVALID, "the stream cannot be used after a failure");
   fk_bytes_put(&to, &common, sizeof common);
   fk_bytes_put(&to, &s->n, sizeof s->n);
   fk_bytes_put(&to, &s->stats.seconds, sizeof s->stats.seconds);
@@ -112,7 +112,7 @@ static enum fk_status take(struct fk_stream *s, struct fk_bytes *from, int *shif
   if (!fk_bytes_get(from, &common, sizeof common) || memcmp(&common, &own, sizeof own) ||
       !fk_bytes_get(from, &n, sizeof n) || !fk_bytes_get(from, &seconds, sizeof seconds) ||
       !join_scales(s, from, shift))
-    return fk_fail(err, FK_STATUS_INVALID, "the part is not of such a stream");
+    return fk_fail(err, FK_STATUS_INVALID, "the serialized part belongs to another kind of stream");
   for (int64_t c = 0; c < s->columns; c++) most = shift[c] > most ? shift[c] : most;
   enum fk_status status = fk_check_take(&s->check, from, err);
   if (!status) status = fk_grid_take(s->grid, from, shift, err);
@@ -125,7 +125,7 @@ static enum fk_status take(struct fk_stream *s, struct fk_bytes *from, int *shif
 
 enum fk_status fk_stream_take(struct fk_stream *s, void *data, size_t size, struct fk_error *err) {
   struct fk_bytes from = {data, size, 0};
-  if (s->failed) return fk_fail(err, FK_STATUS_INVALID, "the stream has failed before");
+  if (s->failed) return fk_fail(err, FK_STATUS_INVALID, "the stream cannot be used after a failure");
   int *shift = calloc((size_t)s->columns, 2 * sizeof *shift + sizeof(bool));
   enum fk_status status = shift ? take(s, &from, shift, err) : no_memory(err);
   free(shift);

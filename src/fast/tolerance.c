@@ -1,7 +1,6 @@
 /* The fast engine by a grid, to a tolerance that is proven: the envelope (envelope.h) tells what error each window
  * can have where, and how large the sums are. A window is chosen by that, with the rows that direct sums would
- * have to do again counted in; after its sums are there, rows whose error is not proven are done again.
- */
+ * have to do again counted in; after its sums are there, rows whose error is not proven are done again. */
 #include "tolerance.h"
 
 #include <math.h>
@@ -24,7 +23,7 @@ struct fk_fast_plan {
   struct fk_window window;
   bool single;
   double seconds;
-  /* Whose errors the envelope tells now; none: its sums alone. */
+  /* The window whose errors the envelope has now; if there is none, it has only sums. */
   struct fk_window bounded;
   bool bounded_single, is_bounded;
 };
@@ -49,20 +48,21 @@ static int64_t heaviest_rows(const struct fk_envelope *e, int64_t *rows) {
 
 /* ---- the window ------------------------------------------------------------------------------- */
 
-/* What a cell's error may be. Its sums are at least half of their bound mostly, as much as hats add to them in few
- * dimensions; those there are decide later. */
+/* The error that is allowed in a cell. Sums are taken as half of their bound, which interpolation overestimates by
+ * about as much in few dimensions; the sums themselves decide later. */
 static double limit_of(const struct fk_fast_job *job, const struct fk_envelope_cell *cell) {
   double own = fmax(0.5, pow(0.8, (double)job->d)) * cell->sum;
   double limit = fk_fast_pointwise(job) ? job->tol * own : job->tol * job->least;
   return fk_fast_has_quotient(job) ? fmin(limit, FK_FAST_LOG_SHARE * own) : limit;
 }
 
-/* What may be left out of any row that is done again. largest: max_j A_j is no less, in a column of size 1. */
+/* The absolute error that is allowed in a recomputed row. largest: a lower bound of max_j A_j, for a column of
+ * size 1. */
 static double floor_of(const struct fk_fast_job *job, double largest) {
   return fk_fast_pointwise(job) || fk_fast_has_quotient(job) ? 0 : 0.5 * job->tol * largest;
 }
 
-/* Of a window: targets by log2(error / limit), from -BINS / 2 on. */
+/* Trial of a window: a histogram of targets by log2(error / limit), from -BINS / 2 on. */
 enum { BINS = 128 };
 struct trial {
   struct fk_window window;
@@ -71,7 +71,7 @@ struct trial {
   double count[BINS];
 };
 
-/* Of the ratio's logarithm, rounded up. */
+/* The bin of a ratio error / limit: its logarithm in base 2, rounded up. */
 static int bin_of(double ratio) {
   int exponent = -BINS;
   if (ratio > 0 && ratio < exp2(BINS)) exponent -= frexp(ratio, &exponent) == 0.5;
@@ -138,7 +138,8 @@ static enum fk_status take_unproven(const struct fk_fast_job *job, const struct 
   return status;
 }
 
-/* Of the rows that a trial leaves to direct sums: by all pairs where these are few, else by a guess. */
+/* Estimated time of the rows that a trial leaves to direct sums: for all pairs if they are few, else from samples.
+ */
 static enum fk_status seconds_of_rows(const struct fk_fast_job *job, const struct fk_fast_plan *plan, double rows,
                                       double *seconds, struct fk_error *err) {
   const struct fk_fast_choice_costs *c = &fk_costs.choice;
@@ -204,8 +205,8 @@ static enum fk_status choose_window(struct fk_fast_job *job, struct fk_fast_plan
 
 /* ---- the plan --------------------------------------------------------------------------------- */
 
-/* The sums in the cells: with the errors of the window that served the operator's last sum, and mostly will again.
- */
+/* The sums in the cells: with the errors of the window that served the operator's last sum, and mostly will
+ * again. */
 static enum fk_status bound_sums(const struct fk_fast_job *job, struct fk_fast_plan *p, struct fk_error *err) {
   const struct fk_fast_last *last = fk_fast_last_of(p->samples);
   if (last) return bound_errors(job, p, &last->window, last->single, err);
@@ -275,7 +276,7 @@ static enum fk_status sum_absolute(struct fk_fast_job *job, const struct fk_fast
   return status;
 }
 
-/* Of one row: its error in a column of size 1. */
+/* The proof for one row: its error in a column of size 1. */
 struct proof {
   const struct fk_fast_job *job;
   const double *absolute; /* NULL: the sums themselves */

@@ -1,5 +1,5 @@
-/* What sums on a grid: the CPU (cpu/grid/backend.c) or NVIDIA GPUs (cuda/grid/backend.cu). Whoever chooses windows
- * and proves errors (fast/) knows them by this table alone. */
+/* The table of functions of a grid, on the CPU (cpu/grid/backend.c) or on NVIDIA GPUs (cuda/grid/backend.cu).
+ * fast/, which chooses windows and proves errors, uses grids through this table only. */
 #pragma once
 
 #include "../core/costs.h"
@@ -8,78 +8,79 @@
 
 FK_BEGIN_C
 
-/* What is summed, f = laplace (1 + d/2 - q/2) + plain, and where it goes. Points are as they came, not whitened.
- */
+/* A sum on a grid, with f = laplace (1 + d/2 - q/2) + plain, and the arrays for its results. Points are not
+ * whitened. */
 struct fk_grid_task {
-  struct fk_matrix sources, targets; /* both with their data */
+  struct fk_matrix sources, targets; /* both have data on the host */
   bool same;                         /* targets are the sources */
   const struct fk_whitening *whitening;
   const double *b; /* n x columns; NULL: one column of ones */
   int64_t columns;
-  const double *size; /* of each column, the largest |b| */
+  const double *size; /* the largest |b| of each column */
   double plain, laplace;
-  /* The last column's sums go to mass, others to sums, m x (columns - 1). Or, gradient: sums of coordinates, m x
-   * d, go there, by the gradient of the one column. */
+  /* Output. mass: the sums of the last column; sums: those of the other columns, m x (columns - 1). With gradient,
+   * there is one column, and sums receives its sums of coordinates, m x d. */
   bool gradient;
   double *mass, *sums;
-  /* Times its b, what a row that leaves itself out has in its mass, which goes out later; coordinates are without
-   * it at once. 0: rows leave nothing out. */
+  /* For rows that exclude themselves, their own kernel's value per b: it is in the mass and is subtracted later,
+   * but sums of coordinates exclude it. 0: rows exclude nothing. */
   double own;
-  uint64_t session; /* tasks of the same session, not 0, have the same points and b */
-  struct fk_operator
-      *op; /* whose points these are, and that keeps what is prepared of them; NULL: nothing is kept */
+  uint64_t session;       /* tasks with the same number, if it is not 0, have the same points and b */
+  struct fk_operator *op; /* the operator of the sources, for caching; NULL: nothing is cached */
   const struct fk_opts *opts;
-  struct fk_stats *stats; /* what was computed where is added */
+  struct fk_stats *stats; /* added to */
 };
 
-/* |b| and targets of a box of cells a bandwidth wide, whitened coordinates low .. low + cells - 1; of several
- * columns, |b| is the largest |b| / size. Dimension 0 runs fastest. */
+/* The distribution of |b| and of targets over a box of cells one bandwidth wide, at whitened coordinates low ..
+ * low + cells - 1. With several columns, |b| is the largest |b| / size. Dimension 0 runs fastest. */
 struct fk_grid_cells {
   int64_t low[FK_GRID_MAX_D], cells[FK_GRID_MAX_D];
-  double unit; /* what mass and count are in, each by up to so much too large a point */
-  /* Of nodes, one more than cells along each dimension: |b|, and points with b not 0 (NULL: not wanted). Of cells:
-   * targets, and the first of them. */
+  double unit; /* unit of mass and count; each point may add up to one unit too much */
+  /* For each node (one more than cells along each dimension) mass is |b|, and count the number of points with b !=
+   * 0 (NULL: not needed). For each cell, targets is the number of targets, and row the first of them. */
   uint64_t *mass, *count, *targets, *row;
-  uint64_t *memory; /* of these; whoever asked frees it */
+  uint64_t *memory; /* the memory of these arrays; the caller frees it */
 };
 
 struct fk_grid_backend {
-  const struct fk_engine *exact; /* of the same device */
-  bool direct;                   /* direct sums run there, too */
-  bool several;                  /* one grid may serve a sum of kernels */
+  const struct fk_engine *exact; /* the exact engine of the same device */
+  bool direct;                   /* does the device have direct sums? */
+  bool several;                  /* can one grid serve a sum of several kernels? */
   const struct fk_grid_device_costs *costs;
-  /* Half of what totals are multiples of, relative to sum |b|, for those in fixed point: it goes into the bound of
-   * their error. 0: totals are doubles. */
+  /* For totals in fixed point, half of their resolution relative to sum |b|, which is part of the error bound. 0:
+   * totals are doubles. */
   double unit;
 
-  fk_grid_cost *seconds; /* a guess, which touches no device, as the next */
+  /* Estimated time, and bytes of the grid. Neither touches a device. */
+  fk_grid_cost *seconds;
   double (*bytes)(const struct fk_grid_work *work, const struct fk_window *window, bool single);
 
-  /* All terms of f with one window, own kernels included. Where the work has several kernels they take the
-   * Gaussian's place. FK_STATUS_UNSUPPORTED where the grid takes more memory than there is. */
+  /* Computes all terms of f with one window, with the rows' own kernels. If the work has several kernels, their
+   * sum replaces the Gaussian. FK_STATUS_UNSUPPORTED: the grid needs more memory than there is. */
   enum fk_status (*terms)(const struct fk_grid_task *task, const struct fk_grid_work *work,
                           const struct fk_window *window, bool single, struct fk_error *err);
-  /* Sums of all pairs in double at some rows, row r of column c to sums[c * rows->n + r], with the factor[0] +
-   * factor[1] (q/2) + factor[2] (q/2)^2; absolute: of |b| without it; NULL: not wanted. Of the task its sources
-   * and b count. */
+  /* Exact sums in double at some rows, with f = factor[0] + factor[1] (q/2) + factor[2] (q/2)^2: row r of column c
+   * goes to sums[c * rows->n + r]. absolute: sums of |b| k without f; NULL: not needed. Uses only sources and b of
+   * the task. */
   enum fk_status (*rows)(const struct fk_grid_task *task, const struct fk_matrix *rows, const double factor[3],
                          double *sums, double *absolute, struct fk_error *err);
-  /* Of the task its points and b count. FK_STATUS_UNSUPPORTED where the box has more nodes, or the task many
-   * columns. NULL: there is no such thing. */
+  /* Fills in *cells. Uses only points and b of the task. FK_STATUS_UNSUPPORTED: the box has more than most_nodes
+   * nodes, or the task has too many columns. NULL: the back end has no such function. */
   enum fk_status (*cells)(const struct fk_grid_task *task, bool counted, double most_nodes,
                           struct fk_grid_cells *cells, struct fk_error *err);
 };
 
-extern const struct fk_grid_backend fk_grid_cpu, fk_grid_cuda; /* the second where it is built */
+extern const struct fk_grid_backend fk_grid_cpu, fk_grid_cuda; /* fk_grid_cuda only in builds with CUDA */
 
-/* Where column c of the sums goes. */
+/* The task's array for the sums of column c. */
 static inline double *fk_grid_out(const struct fk_grid_task *task, int64_t c) {
   return c == task->columns - 1 ? task->mass : task->sums + c * task->targets.n;
 }
-/* Values of the targets at .. at + count - 1, value[c * count], join the sums, times scale. */
+/* Adds scale * value[c * count + i] to the sums of targets at + i, i < count; with `first`, replaces the sums. */
 void fk_grid_join(const struct fk_grid_task *task, int64_t at, int64_t count, double scale, bool first,
                   const double *value);
-/* Sums of coordinates there, from the gradient, slope[k * ld], and the targets' own, u, times the mass. */
+/* Writes the sums of coordinates of these targets, computed from the gradient slope[k * ld + i] and from the
+ * targets' whitened coordinates u times the mass. */
 void fk_grid_join_coordinates(const struct fk_grid_task *task, int64_t at, int64_t count, double scale,
                               const double *slope, int64_t ld, const double *u);
 

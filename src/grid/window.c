@@ -94,8 +94,8 @@ static void transform_filters(const struct fk_window *w, double h, int frequency
   for (int f = 0; f < 2; f++) hat[f] = num[f] / (sum * sum);
 }
 
-/* What is cut off stays a tenth of the window's own error. Of windows for sums in double, taps go on to where the
- * Gaussian itself ends: where mass is mostly far away, errors are to fade with the distance. */
+/* The taps that are cut off add at most a tenth of the window's own error. For sums in double, taps extend to
+ * where the Gaussian itself ends, so that errors decrease with the distance if most points are far away. */
 static int last_tap(const struct fk_window *w, double h, const double *taps) {
   int last = FK_WINDOW_REACH, least = is_fine(w) ? (int)fmin(ceil(FINE_SDS * h), FK_WINDOW_REACH) : 1;
   double tail = 0;

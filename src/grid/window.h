@@ -1,12 +1,13 @@
-/* Windows of the grid engines: the bump that carries a point to `width` grid nodes a dimension and back, and the
- * taps that make, of two such bumps, the Gaussian again.
+/* Windows of the grid engines: the function phi that spreads a point to `width` grid nodes in each dimension and
+ * interpolates from them, and the filter taps T that turn two such functions into the Gaussian.
  *
  *   k(y - x) ~ sum_{i,j} phi(y - x_i) T(i - j) phi(x - x_j),   nodes x_i = i spacing,   unit bandwidth,
  *
- * T the least-squares optimal kernel of Hockney and Eastwood: with p_m = phi^(s + 2 pi m)^2, s in (-pi, pi],
+ * T being the least-squares optimal kernel of Hockney and Eastwood: with p_m = phi^(s + 2 pi m)^2, s in (-pi, pi],
  *   T^(s) = sum_m g^(s + 2 pi m) p_m / (sum_m p_m)^2.
- * The Gaussian damps what the window aliases, so width and spacing are traded freely, and T is a short filter.
- * In d dimensions everything is a product: errors of values are at most (1 + error)^d - 1 of sum_j |b_j|.
+ * The Gaussian damps aliased frequencies, so that width and
+ * spacing can be traded, and T is a short filter. In d dimensions window and filter are products: errors of values
+ * are at most (1 + error)^d - 1 of sum_j |b_j|.
  */
 #pragma once
 
@@ -19,38 +20,38 @@ enum fk_window_family {
   FK_WINDOW_SPLINE  /* the B-spline of order width */
 };
 
-/* The widest window, the longest filter on each side of its centre, the highest degree. */
+/* The widest window, the longest filter (taps on each side of its centre), the highest degree of a polynomial. */
 enum { FK_WINDOW_WIDTH = 13, FK_WINDOW_REACH = 255, FK_WINDOW_DEGREE = 18 };
 /* Taps of an envelope on each side of its centre. */
 enum { FK_ENVELOPE_REACH = 10 };
 struct fk_window {
   enum fk_window_family family;
   int width;
-  double spacing; /* of the nodes, in bandwidths */
+  double spacing; /* spacing of the nodes, in bandwidths */
   double beta;    /* Kaiser only */
   /* Bounds of the absolute errors in one dimension, taps cut off and window by polynomials: of exp(-t^2/2), of its
    * derivative through phi', of (t^2/2) exp(-t^2/2), and of that one's derivative. */
   double error, error_gradient, error_laplace, error_laplace_gradient;
-  int reach; /* of the filters at scale 1 */
-  /* The same as they fade with the distance, by use: fk_window_envelope(). */
+  int reach; /* taps of the filters at scale 1, on each side */
+  /* Bounds of these errors as functions of the distance, for each use: see fk_window_envelope(). */
   float flat[4], envelope[4][FK_ENVELOPE_REACH + 1];
 };
 
-/* What a sum is for; flags. */
+/* What a sum is used for; flags. */
 enum fk_window_use { FK_WINDOW_VALUE = 0, FK_WINDOW_GRADIENT = 1, FK_WINDOW_LAPLACE = 2 };
 
-/* The windows to choose from. */
+/* The table of windows: constants. */
 int fk_window_count(void);
 const struct fk_window *fk_window_at(int i);
 
 bool fk_window_equal(const struct fk_window *a, const struct fk_window *b);
 
-/* Can a filter reach as far as it has to, of a Gaussian of bandwidth `scale`? */
+/* Is the longest filter long enough for a Gaussian of bandwidth `scale`? */
 bool fk_window_has_scale(const struct fk_window *window, double scale);
 
 /* Bound of the error in d dimensions, relative to sum_j |b_j|: of values, for FK_WINDOW_LAPLACE of the Laplace
  * sum, for FK_WINDOW_GRADIENT of each component of h times the gradient as well, whichever is largest. Infinite:
- * the window's filters cannot be had here. */
+ * the window's filters are not available. */
 double fk_window_error(const struct fk_window *window, int d, unsigned use);
 
 /* Filters in double, taps[0 .. *reach] on one side (they are symmetric) scaled for a window that sums to one:

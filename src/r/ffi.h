@@ -1,5 +1,5 @@
-/* The routines that R calls; init.c registers them. Semantics stand at the R functions that call them and
- * at their core twins in fk.h. */
+/* The routines that R calls by .Call(); init.c registers them. Their arguments are described with the R functions
+ * that call them and with the functions of fk.h that they call. */
 #pragma once
 
 #include "glue.h"

@@ -103,7 +103,8 @@ SEXP ffi_guess(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel) {
 SEXP ffi_can(SEXP control, SEXP operation, SEXP d, SEXP kernel) {
   struct r_call call = r_begin(control);
   struct fk_work work = {.d = Rf_asReal(d), .kernel = r_kernel(kernel)};
-  if (!fk_operation_of(CHAR(Rf_asChar(operation)), &work.operation)) Rf_error("there is no such operation");
+  if (!fk_operation_of(CHAR(Rf_asChar(operation)), &work.operation))
+    Rf_error("`operation` must be the name of an operation");
   return Rf_ScalarLogical(fk_plan_has(&call.opts, &work));
 }
 

@@ -35,16 +35,16 @@ static void finalize(SEXP handle) {
 static struct fk_preconditioner *preconditioner_of(SEXP handle) {
   struct fk_error err = {FK_STATUS_OK, ""};
   if (TYPEOF(handle) != EXTPTRSXP || R_ExternalPtrTag(handle) != tag())
-    Rf_error("`handle` must be that of a preconditioner");
+    Rf_error("`handle` must be a handle of a preconditioner");
   if (!R_ExternalPtrAddr(handle))
-    fk_fail(&err, FK_STATUS_LOST, "the preconditioner is gone: it was freed, or comes from another session");
+    fk_fail(&err, FK_STATUS_LOST, "the preconditioner was freed or belongs to another session");
   r_finish(&err);
   return R_ExternalPtrAddr(handle);
 }
 
 SEXP ffi_free_preconditioner(SEXP handle) {
   if (TYPEOF(handle) != EXTPTRSXP || R_ExternalPtrTag(handle) != tag())
-    Rf_error("`handle` must be that of a preconditioner");
+    Rf_error("`handle` must be a handle of a preconditioner");
   fk_preconditioner_free(R_ExternalPtrAddr(handle));
   R_ClearExternalPtr(handle);
   return R_NilValue;
@@ -121,7 +121,7 @@ SEXP ffi_apply_factors(SEXP handle, SEXP v, SEXP steps) {
     Rf_error("`v` must be a matrix of doubles with a row for each centre");
   if (TYPEOF(steps) != INTSXP) Rf_error("`steps` must be integers");
   for (int i = 0; i < n; i++)
-    if (INTEGER(steps)[i] < 0 || INTEGER(steps)[i] >= FK_STEPS) Rf_error("`steps` must be those of factors");
+    if (INTEGER(steps)[i] < 0 || INTEGER(steps)[i] >= FK_STEPS) Rf_error("`steps` must be between 0 and 7");
   SEXP out = PROTECT(Rf_duplicate(v));
   fk_preconditioner_apply(P, INTEGER(steps), n, REAL(out), Rf_ncols(v), &err);
   r_finish(&err);

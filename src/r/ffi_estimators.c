@@ -38,7 +38,8 @@ SEXP ffi_kernel_sum(SEXP sources, SEXP y, SEXP b, SEXP as_matrix, SEXP control) 
   begin(&c, sources, y, control);
   bool plain = !Rf_isMatrix(b); /* a vector of one column, or NULL for ones */
   int64_t columns = plain ? 1 : Rf_ncols(b);
-  if (!plain && (Rf_nrows(b) != c.x.n || columns == 0)) Rf_error("`b` must have as many rows as `x`, and columns");
+  if (!plain && (Rf_nrows(b) != c.x.n || columns == 0))
+    Rf_error("`b` must have as many rows as `x`, and at least one column");
   const double *numbers = Rf_isNull(b) ? NULL : r_numbers(b, (R_xlen_t)(c.x.n * columns), "b");
   SEXP names = plain ? R_NilValue : r_column_names(b);
   SEXP sums = PROTECT(plain && !r_flag(as_matrix) ? r_vector(c.m) : r_matrix(c.m, columns, names));
@@ -52,7 +53,7 @@ SEXP ffi_kernel_sum(SEXP sources, SEXP y, SEXP b, SEXP as_matrix, SEXP control) 
   return result;
 }
 
-/* Of the pairs, that exact sums compute. */
+/* The share of the pairs that exact sums compute. */
 SEXP ffi_pairs_share(SEXP sources, SEXP y, SEXP control) {
   struct estimator_call c;
   double share = 1;
@@ -69,7 +70,7 @@ static const double *columns_of(SEXP x, int64_t n, int64_t *columns, const char 
   if (Rf_isNull(x)) return NULL;
   int64_t rows = Rf_isMatrix(x) ? Rf_nrows(x) : n, found = Rf_isMatrix(x) ? Rf_ncols(x) : 1;
   if (rows != n || found == 0 || (*columns > 0 && found != *columns))
-    Rf_error("`%s` must have %.0f rows, and as many columns as the other", name, (double)n);
+    Rf_error("`%s` must have %.0f rows, and `v` and `w` equal numbers of columns", name, (double)n);
   *columns = found;
   return r_numbers(x, (R_xlen_t)(n * found), name);
 }
@@ -82,7 +83,7 @@ SEXP ffi_normal_product(SEXP sources, SEXP rows, SEXP v, SEXP w, SEXP weights, S
   struct r_operator others = own ? c.opened : r_open(rows);
   int64_t m = others.spec.x.n;
   struct fk_normal normal = {.n_columns = 0};
-  if (others.spec.x.d != c.x.d) Rf_error("`rows` must have the columns of `sources`");
+  if (others.spec.x.d != c.x.d) Rf_error("`rows` must have as many columns as `sources`");
   normal.v = columns_of(v, c.x.n, &normal.n_columns, "v");
   normal.w = columns_of(w, m, &normal.n_columns, "w");
   normal.weights = r_weights(weights, m);
@@ -289,7 +290,7 @@ SEXP ffi_identity(SEXP x) {
   return identity;
 }
 
-/* Of doubles, and of points that are floats; others are not looked at, and FALSE. */
+/* TRUE if all numbers of x, doubles or points in floats, are finite; FALSE for other types. */
 SEXP ffi_all_finite(SEXP x) {
   struct fk_matrix numbers = fk_doubles(NULL, 0, 1);
   if (TYPEOF(x) == REALSXP)
@@ -337,9 +338,9 @@ SEXP ffi_neighbour_distances(SEXP x, SEXP y, SEXP rank, SEXP control) {
     of.m = at.d;
   }
   if (points.type != FK_DOUBLE || (of.y && (at.type != FK_DOUBLE || at.n != of.d)))
-    Rf_error("`x` and `y` must be doubles, with as many rows");
+    Rf_error("`x` and `y` must be matrices of doubles with equal numbers of rows");
   if (!(k >= 1 && k <= (double)(of.y ? of.n : of.n - 1)))
-    Rf_error("`rank` must be from 1 to the number of points");
+    Rf_error("`rank` must be between 1 and the number of points");
   of.k = (int64_t)k;
   SEXP out = PROTECT(r_vector(of.m));
 
@@ -358,9 +359,10 @@ SEXP ffi_polygon_masses(SEXP sides, SEXP centres, SEXP widths, SEXP control) {
   of.sides_low = r_low_parts(sides);
   of.centres_low = r_low_parts(centres);
   if (side.type != FK_DOUBLE || at.type != FK_DOUBLE || side.n != 4 || at.n != 2)
-    Rf_error("`sides` and `centres` must be doubles in 4 and 2 rows");
+    Rf_error("`sides` and `centres` must be matrices of doubles with 4 and 2 rows");
   if (!Rf_isNull(widths)) {
-    if (TYPEOF(widths) != REALSXP || XLENGTH(widths) != at.d) Rf_error("`widths` must be a double of each centre");
+    if (TYPEOF(widths) != REALSXP || XLENGTH(widths) != at.d)
+      Rf_error("`widths` must have one double for each centre");
     of.widths = REAL(widths);
   }
   SEXP out = PROTECT(r_vector(of.n));

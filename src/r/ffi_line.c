@@ -21,7 +21,7 @@ SEXP ffi_line_moments(SEXP line, SEXP at, SEXP own, SEXP loo, SEXP control) {
     if (TYPEOF(own) != INTSXP || Rf_xlength(own) != m) Rf_error("`own` must be %.0f integers", (double)m);
     of.own = INTEGER_RO(own);
     for (R_xlen_t j = 0; j < m; j++)
-      if (of.own[j] < 1 || of.own[j] > n) Rf_error("`own` must be numbers of points");
+      if (of.own[j] < 1 || of.own[j] > n) Rf_error("`own` must be between 1 and the number of points");
   }
   SEXP low = r_element(line, "low");
   of.low = Rf_isNull(low) ? NULL : r_numbers(low, n, "low");

@@ -6,7 +6,7 @@
 /* f and y of as many rows and columns; y NULL: not read. */
 static struct fk_class_loss r_class_loss(SEXP f, SEXP y, SEXP control) {
   struct r_call call = r_begin(control);
-  if (!Rf_isMatrix(f) || Rf_ncols(f) < 1) Rf_error("`f` must be a matrix with columns");
+  if (!Rf_isMatrix(f) || Rf_ncols(f) < 1) Rf_error("`f` must be a matrix with at least one column");
   struct fk_class_loss loss = {.n = Rf_nrows(f), .t = Rf_ncols(f), .threads = call.opts.threads};
   loss.f = r_numbers(f, (R_xlen_t)(loss.n * loss.t), "f");
   if (!Rf_isNull(y)) loss.y = r_numbers(y, (R_xlen_t)(loss.n * loss.t), "y");
@@ -17,7 +17,7 @@ static struct fk_class_loss r_class_loss(SEXP f, SEXP y, SEXP control) {
 SEXP ffi_class_loss(SEXP part, SEXP f, SEXP y, SEXP u, SEXP control) {
   struct fk_class_loss loss = r_class_loss(f, y, control);
   int which = Rf_asInteger(part);
-  if (which < FK_LOSS_VALUE || which > FK_LOSS_PRODUCT) Rf_error("there is no such part of a loss");
+  if (which < FK_LOSS_VALUE || which > FK_LOSS_PRODUCT) Rf_error("`part` must be between 0 and 3");
   bool by_class = which == FK_LOSS_SLOPE || which == FK_LOSS_PRODUCT;
   if (which <= FK_LOSS_SLOPE && !loss.y) Rf_error("`y` must be given");
   const double *by = which == FK_LOSS_PRODUCT ? r_numbers(u, (R_xlen_t)(loss.n * loss.t), "u") : NULL;

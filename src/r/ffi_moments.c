@@ -11,7 +11,7 @@ SEXP ffi_pair_moments(SEXP job, SEXP order, SEXP control) {
   struct r_call call = r_begin(control);
   int64_t n = task.x.n, d = task.x.d;
   int asked = Rf_asInteger(order);
-  if (asked < FK_MOMENTS_NONE || asked > FK_MOMENTS_ORDER4) Rf_error("`order` must be from 0 to 3");
+  if (asked < FK_MOMENTS_NONE || asked > FK_MOMENTS_ORDER4) Rf_error("`order` must be between 0 and 3");
   task.order = (enum fk_moments)asked;
   task.chol = r_factor(r_element(job, "L"), d);
   task.weights = r_weights(r_element(job, "weights"), n);
@@ -21,7 +21,7 @@ SEXP ffi_pair_moments(SEXP job, SEXP order, SEXP control) {
   task.ratio = r_flag(r_element(job, "ratio"));
   r_polynomial(job, task.factor);
   if (task.wide_weights && (task.factor[0] != 1 || task.factor[1] != 0 || task.factor[2] != 0))
-    Rf_error("`wide` is of the kernel without a factor");
+    Rf_error("`wide` must be FALSE for a kernel with a factor");
 
   const char *const names[] = {"S", "M", "S_wide", "M_wide", "fourth"};
   int64_t count = fk_moments_count(d, task.order);
@@ -49,7 +49,7 @@ SEXP ffi_pair_scales(SEXP job, SEXP powers, SEXP control) {
   task.weights = r_weights(r_element(job, "weights"), task.x.n);
   r_polynomial(job, task.factor);
   R_xlen_t count = Rf_xlength(powers);
-  if (count < 1 || count > FK_MOST_SCALES) Rf_error("`powers` must be from 1 to %d numbers", FK_MOST_SCALES);
+  if (count < 1 || count > FK_MOST_SCALES) Rf_error("`powers` must have 1 to %d numbers", FK_MOST_SCALES);
   task.powers = r_numbers(powers, count, "powers");
   task.count = (int)count;
   for (int s = 0; s < task.count; s++)
@@ -77,7 +77,7 @@ SEXP ffi_level_sums(SEXP job, SEXP control) {
   of.rows = r_numbers(rows, (R_xlen_t)of.m, "rows");
   of.ends = r_numbers(ends, (R_xlen_t)of.cells, "ends");
   for (int64_t i = 0; i < of.m; i++)
-    if (!(of.rows[i] >= 0 && of.rows[i] < (double)of.n)) Rf_error("`rows` must be numbers of points");
+    if (!(of.rows[i] >= 0 && of.rows[i] < (double)of.n)) Rf_error("`rows` must be indices of points");
   for (int64_t c = 0; c < of.cells; c++)
     if (!(of.ends[c] > (c > 0 ? of.ends[c - 1] : 0))) Rf_error("`ends` must increase");
   if (of.cells < 1 || of.ends[of.cells - 1] != (double)of.n) Rf_error("`ends` must end with the last point");
@@ -88,7 +88,7 @@ SEXP ffi_level_sums(SEXP job, SEXP control) {
   of.log_floor = r_numbers_or_null(job, "log_floor", of.m);
   of.diagonal = r_flag(r_element(job, "diagonal"));
   if (of.v && (of.factors || !of.shares || !of.log_floor))
-    Rf_error("moments want `shares` and `log_floor`, and no `factors`");
+    Rf_error("moments need `shares` and `log_floor`, and no `factors`");
   int64_t count = !of.v ? 0 : of.diagonal ? of.d : of.d * (of.d + 1) / 2;
   SEXP sums = PROTECT(of.shares ? r_vector(of.m) : r_matrix(of.m, of.cells, R_NilValue));
   SEXP values[] = {sums, PROTECT(r_vector(of.m)), PROTECT(r_vector(count))};

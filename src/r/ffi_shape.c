@@ -16,7 +16,8 @@ static struct fk_matrix columns_of(SEXP list, const char *name) {
 /* The same, with as many rows and, if that is not 0, as many columns. */
 static const double *matching(SEXP list, const char *name, int64_t d, int64_t m) {
   struct fk_matrix points = columns_of(list, name);
-  if (points.n != d || (m > 0 && points.d != m)) Rf_error("`%s` has another size", name);
+  if (points.n != d || (m > 0 && points.d != m))
+    Rf_error("the size of `%s` does not match the other arguments", name);
   return points.data;
 }
 
@@ -37,7 +38,7 @@ static struct fk_polynomial polynomial_of(SEXP list, const char *name) {
   struct fk_polynomial of = {NULL, 0};
   if (Rf_isNull(c)) return of;
   of.count = (int)fk_smaller(Rf_xlength(c), MOST);
-  if (of.count < 1) Rf_error("`%s` must have coefficients", name);
+  if (of.count < 1) Rf_error("`%s` must have at least one coefficient", name);
   of.c = r_numbers(c, of.count, name);
   return of;
 }
@@ -82,7 +83,7 @@ SEXP ffi_rectangles(SEXP job, SEXP control) {
   of.below = polynomial_of(job, "below");
   if (of.below.count > 0) of.reach = *r_numbers(r_element(job, "reach"), 1, "reach");
   if (of.below.count > 0 && (of.correlation != 0 || of.laplace || !(of.reach > 0)))
-    Rf_error("`below` goes with a `reach` above 0, independent coordinates and no correction");
+    Rf_error("`below` needs a positive `reach`, independent coordinates and no correction");
   if (of.correlation != 0 && (of.d != 2 || !(fabs(of.correlation) < 1)))
     Rf_error("`correlation` must be 0, or between -1 and 1 of two coordinates");
   SEXP out = PROTECT(r_vector(of.m));
@@ -103,11 +104,11 @@ SEXP ffi_cube_sums(SEXP job, SEXP control) {
   of.weights = r_numbers(r_element(job, "weights"), (R_xlen_t)of.n, "weights");
   of.reach = r_numbers(r_element(job, "reach"), (R_xlen_t)of.d, "reach");
   for (int64_t k = 0; k < of.d; k++)
-    if (!(of.reach[k] > 0)) Rf_error("`reach` must be above 0");
+    if (!(of.reach[k] > 0)) Rf_error("`reach` must be positive");
   of.value = polynomial_of(job, "value");
   of.tip = polynomial_of(job, "tip");
   of.slope = polynomial_of(job, "slope");
-  if (of.value.count == 0) Rf_error("there must be a `value`");
+  if (of.value.count == 0) Rf_error("`value` must be given");
   SEXP sums = PROTECT(r_matrix(of.m, of.slope.count > 0 ? 1 + of.d : 1, R_NilValue));
   of.sums = REAL(sums);
 
@@ -125,17 +126,19 @@ SEXP ffi_conditional(SEXP job, SEXP control) {
   struct fk_matrix x = columns_of(job, "x"), at = columns_of(job, "at");
   struct fk_conditional of = {.x = x.data, .n = x.d, .d = x.n, .at = at.data, .m = at.d};
   struct r_call call = r_begin(control);
-  if (at.n != of.d) Rf_error("`at` has another size");
+  if (at.n != of.d) Rf_error("`at` must have one row for each coordinate");
   of.log_weights = r_numbers(r_element(job, "log_weights"), (R_xlen_t)of.n, "log_weights");
   of.centres = r_numbers(r_element(job, "centres"), (R_xlen_t)of.n, "centres");
   of.widths = r_numbers_or_null(job, "widths", of.n);
   of.x_low = low_of(job, "x");
   of.at_low = low_of(job, "at");
   of.centres_low = low_of(job, "centres");
-  if (!of.x_low != !of.at_low || !of.x_low != !of.centres_low) Rf_error("low parts must be of all or none");
+  if (!of.x_low != !of.at_low || !of.x_low != !of.centres_low)
+    Rf_error("low parts must be given for all points or for none");
   bool invert = Rf_isNull(r_element(job, "y"));
   struct fk_matrix asked = columns_of(job, invert ? "probabilities" : "y");
-  if (invert ? asked.n != 3 : asked.d != of.m) Rf_error("`y` or `probabilities` has another size");
+  if (invert ? asked.n != 3 : asked.d != of.m)
+    Rf_error("the size of `y` or `probabilities` does not match the other arguments");
   int64_t count = invert ? asked.d : asked.n;
   struct fk_probability *p = invert ? (void *)R_alloc((size_t)count, sizeof *p) : NULL;
   for (int64_t k = 0; invert && k < count; k++) {
@@ -143,7 +146,7 @@ SEXP ffi_conditional(SEXP job, SEXP control) {
     p[k] = (struct fk_probability){.tail = one[0], .normal = one[1], .upper = one[2] != 0};
   }
   struct fk_conditional_at y = {invert ? NULL : asked.data, low_of(job, "y"), count};
-  if (!invert && !of.x_low != !y.y_low) Rf_error("low parts must be of all or none");
+  if (!invert && !of.x_low != !y.y_low) Rf_error("low parts must be given for all points or for none");
   SEXP out = PROTECT(r_matrix(count, of.m, R_NilValue));
   SEXP nearest = PROTECT(invert && of.x_low ? r_matrix(count, of.m, R_NilValue) : R_NilValue);
 

@@ -7,11 +7,11 @@
 static struct fk_compressed r_compressed(SEXP list) {
   SEXP start = r_element(list, "start"), index = r_element(list, "index"), values = r_element(list, "values");
   if (TYPEOF(start) != INTSXP || XLENGTH(start) < 2 || TYPEOF(index) != INTSXP || TYPEOF(values) != REALSXP)
-    Rf_error("a sparse matrix is needed");
+    Rf_error("the argument must be a sparse matrix");
   struct fk_compressed matrix = {XLENGTH(start) - 1, INTEGER_RO(start), INTEGER_RO(index), REAL_RO(values)};
   R_xlen_t entries = matrix.start[matrix.n];
   if (entries < 0 || XLENGTH(index) != entries || XLENGTH(values) != entries)
-    Rf_error("a sparse matrix must have as many entries as it says");
+    Rf_error("the pointers of a sparse matrix must match its number of entries");
   return matrix;
 }
 
@@ -44,7 +44,7 @@ SEXP ffi_sparse_kernels(SEXP rows, SEXP centres, SEXP first, SEXP count, SEXP ke
   s.scale = r_scale(rows, s.centres.n, &s.n_scale);
   double from = Rf_asReal(first) - 1, many = Rf_asReal(count);
   if (!(from >= 0 && many >= 1 && from + many <= (double)s.rows.n) || s.m == 0)
-    Rf_error("`first` and `count` must be of rows, and there must be centres");
+    Rf_error("`first` and `count` must be within the rows, and there must be centres");
   SEXP values = PROTECT(r_matrix(s.m, (int64_t)many, R_NilValue));
 
   fk_sparse_kernels(&s, (int64_t)from, (int64_t)many, &call.opts, REAL(values), &call.stats, &call.err);

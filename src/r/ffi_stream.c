@@ -51,9 +51,10 @@ SEXP ffi_stream_open(SEXP x, SEXP y, SEXP checked, SEXP size, SEXP columns, SEXP
   spec.most_bytes = number[5];
   spec.columns = Rf_asInteger(columns);
   spec.chol = r_factor(chol, spec.sources.d);
-  if (!(spec.n >= 1 && spec.m >= 1 && spec.columns >= 1)) Rf_error("`size` must have sources and targets");
+  if (!(spec.n >= 1 && spec.m >= 1 && spec.columns >= 1))
+    Rf_error("`size` must name at least one source, target and column");
   if (!spec.targets.data || spec.checked.n != fk_check_size(spec.n, (int64_t)spec.m))
-    Rf_error("`checked` must be the targets that the stream checks");
+    Rf_error("`checked` must have the targets that the stream checks");
   SEXP handle = PROTECT(r_new_handle(NULL, tag(), finalize));
 
   fk_stream_open(&spec, &call.opts, &stream, &call.err);
@@ -128,7 +129,8 @@ struct stream_call {
 static void begin(struct stream_call *c, SEXP stream, SEXP points, const char *name, SEXP control) {
   c->stream = stream_of(stream);
   c->points = r_points(points, name);
-  if (c->points.d != fk_stream_d(c->stream)) Rf_error("`%s` must have the columns of the stream", name);
+  if (c->points.d != fk_stream_d(c->stream))
+    Rf_error("`%s` must have as many columns as the points of the stream", name);
   c->call = r_begin(control);
 }
 
@@ -161,7 +163,7 @@ SEXP ffi_stream_evaluate(SEXP stream, SEXP y, SEXP like, SEXP first, SEXP contro
   begin(&c, stream, y, "y", control);
   int64_t columns = fk_stream_columns(c.stream);
   bool plain = !Rf_isMatrix(like);
-  if ((plain ? 1 : Rf_ncols(like)) != columns) Rf_error("`like` must have the columns of the sums");
+  if ((plain ? 1 : Rf_ncols(like)) != columns) Rf_error("`like` must have as many columns as the sums");
   SEXP sums = PROTECT(plain ? r_vector(c.points.n) : r_matrix(c.points.n, columns, r_column_names(like)));
 
   if (first != R_NilValue) fk_stream_seek(c.stream, (int64_t)Rf_asReal(first) - 1);

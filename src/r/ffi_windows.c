@@ -14,7 +14,7 @@ SEXP ffi_window_sums(SEXP windows, SEXP y, SEXP control) {
   of.coefficients = r_numbers(coefficients, count, "coefficients");
   of.ties = r_flag(r_element(windows, "ties"));
   if (n < 1 || count < 1 || count > FK_MOST_POWERS || !(of.reach > 0))
-    Rf_error("there must be points, a reach above 0 and from 1 to %d `coefficients`", FK_MOST_POWERS);
+    Rf_error("there must be points, a positive reach and 1 to %d `coefficients`", FK_MOST_POWERS);
   const double *at = Rf_isNull(y) ? NULL : r_numbers(y, m, "y");
   SEXP sums = PROTECT(r_matrix(m, 2, R_NilValue));
 

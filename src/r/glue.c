@@ -8,7 +8,7 @@
 
 SEXP r_element(SEXP list, const char *name) {
   SEXP names = Rf_getAttrib(list, R_NamesSymbol);
-  if (TYPEOF(list) != VECSXP || TYPEOF(names) != STRSXP) Rf_error("`%s`: a named list is needed", name);
+  if (TYPEOF(list) != VECSXP || TYPEOF(names) != STRSXP) Rf_error("`%s` must be a named list", name);
   for (R_xlen_t i = 0; i < Rf_xlength(list); i++)
     if (strcmp(CHAR(STRING_ELT(names, i)), name) == 0) return VECTOR_ELT(list, i);
   return R_NilValue;
@@ -19,7 +19,7 @@ struct fk_matrix r_points(SEXP x, const char *name) {
   bool single = Rf_inherits(x, "single_points"); /* R/base-single.R */
   SEXP data = single ? r_element(x, "bits") : x;
   if (TYPEOF(data) != (single ? INTSXP : REALSXP) || !Rf_isMatrix(data) || XLENGTH(data) == 0)
-    Rf_error("`%s` must be a matrix of doubles or floats with rows and columns", name);
+    Rf_error("`%s` must be a matrix of doubles or floats with at least one row and column", name);
   struct fk_matrix points = fk_doubles(single ? NULL : REAL_RO(data), Rf_nrows(data), Rf_ncols(data));
   if (single) points.data = INTEGER_RO(data), points.type = FK_FLOAT;
   return points;
@@ -94,7 +94,7 @@ static void r_devices(SEXP devices, struct fk_opts *opts) {
   for (int i = 0; i < opts->n_devices; i++) opts->devices[i] = INTEGER(devices)[i];
 }
 
-/* Of a control that tests have made: names of methods, or NULL. */
+/* The methods that a test forces: names from its control, or NULL. */
 static unsigned methods_of(SEXP names) {
   static const struct {
     const char *name;
@@ -168,7 +168,7 @@ SEXP r_column_names(SEXP x) {
   return Rf_isNull(names) ? R_NilValue : VECTOR_ELT(names, 1);
 }
 
-/* Of 10^8 numbers, small pages would take longer to get than the sums do. */
+/* Asks for large pages: to get small pages for 10^8 numbers would take longer than the sums. */
 SEXP r_vector(int64_t length) {
   SEXP vector = Rf_allocVector(REALSXP, (R_xlen_t)length);
   fk_large_pages(REAL(vector), sizeof(double) * (size_t)length);
@@ -191,7 +191,7 @@ SEXP r_matrix(int64_t rows, int64_t columns, SEXP names) {
   return matrix;
 }
 
-/* Of all stats, made once. */
+/* The names of all elements of r_stats(), made once. */
 static SEXP stats_names(void) {
   static const char *const names[] = {
       "backend",      "device",        "engine",  "method",  "precision",      "isa",

@@ -64,7 +64,8 @@ static struct fk_operator_spec spec_of(SEXP sources) {
   return spec;
 }
 
-/* The same objects: they are kept from changing, and their addresses from other use. */
+/* Are these the objects of the cached operator? The handle protects them, so that they do not change and their
+ * addresses are not used again. */
 static bool is_of(const struct plan *plan, SEXP sources, const struct fk_operator_spec *spec) {
   size_t factor = sizeof(double) * (size_t)(spec->x.d * spec->x.d);
   return plan->points == r_element(sources, "points") && plan->weights == r_element(sources, "weights") &&
@@ -100,7 +101,8 @@ struct r_operator r_open(SEXP sources) {
   SEXP handle = r_element(sources, "plan");
   struct r_operator opened = {NULL, spec_of(sources)};
   if (Rf_isNull(handle)) return opened;
-  if (TYPEOF(handle) != EXTPTRSXP || R_ExternalPtrTag(handle) != tag()) Rf_error("`plan` must be a handle");
+  if (TYPEOF(handle) != EXTPTRSXP || R_ExternalPtrTag(handle) != tag())
+    Rf_error("`plan` must be a handle of an operator");
   if (!R_ExternalPtrAddr(handle)) {
     watch(handle, finalize);
     R_SetExternalPtrAddr(handle, &empty);

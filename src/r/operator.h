@@ -1,11 +1,12 @@
-/* R's handles of operators and of matrices that stay on a device. */
+/* R's handles (external pointers) of operators and of matrices on a device. */
 #pragma once
 
 #include "glue.h"
 
-/* The operator of `sources`, list(points, weights, L, kernel, plan): `plan` is a handle as r_new_plan() makes it,
- * which keeps the operator for the next call and is filled again where it holds none, or one of other sources, as
- * after readRDS(). NULL: the operator is made when the core is to run, and ends with it. */
+/* The operator of `sources`, list(points, weights, L, kernel, plan). `plan` is a handle from r_new_plan() that
+ * owns the operator for later calls; a handle without an operator, or with one of other sources (as after
+ * readRDS()), is filled again. Without a plan (NULL) the operator is created by r_start() and freed by
+ * r_close(). */
 struct r_operator {
   struct fk_operator *op; /* NULL: not yet */
   struct fk_operator_spec spec;
@@ -15,13 +16,15 @@ struct fk_operator *r_start(struct r_operator *opened, struct fk_error *err); /*
 void r_close(const struct r_operator *opened);
 SEXP r_new_plan(void);
 
-/* Handles have finalizers, which are code of the library: it cannot be unloaded while there are any. */
+/* Handles have finalizers in this library, which must not be unloaded while there are handles: r_handles() counts
+ * them. */
 SEXP r_new_handle(void *address, SEXP tag, R_CFinalizer_t finalize);
 void r_count_handle(int by); /* -1: by their finalizers */
 int r_handles(void);
 
-/* A matrix of numbers that are fetched when somebody reads them; takes `x` over. */
+/* An R matrix (ALTREP) whose numbers are copied from the device when they are first read. Takes ownership of x. */
 SEXP r_resident(struct fk_resident *x, SEXP names);
-/* NULL: an ordinary vector, or one that may have been written to. */
+/* The matrix on the device behind an R object; NULL for an ordinary vector, or one that may have been written
+ * to. */
 struct fk_resident *r_resident_of(SEXP x);
 void r_init_resident(DllInfo *dll);

@@ -17,7 +17,7 @@
 static struct fk_matrix view_of(SEXP list) {
   struct fk_matrix all = r_points(r_element(list, "of"), "of");
   int64_t first = Rf_asInteger(r_element(list, "first")) - 1, n = Rf_asInteger(r_element(list, "n"));
-  if (first < 0 || n < 1 || first + n > all.n) Rf_error("a view must have rows of its matrix");
+  if (first < 0 || n < 1 || first + n > all.n) Rf_error("a view must be within the rows of its matrix");
   if (r_flag(r_element(list, "single"))) {
     float *narrow = (float *)R_alloc((size_t)(all.n * all.d), sizeof *narrow);
     for (int64_t i = 0; i < all.n * all.d; i++) narrow[i] = (float)((const double *)all.data)[i];
@@ -193,7 +193,7 @@ static enum fk_status dense_do(const struct dense_test *t, const char *what, uns
   if (DENSE_IS("blocked potrf")) return fk_blocked_potrf(&blocked, flags, &x[0], pivot, err);
   if (DENSE_IS("blocked lauum")) return fk_blocked_lauum(&blocked, flags, &x[0], err);
   if (DENSE_IS("syev")) return ops->syev(t->device, flags, &x[0], &x[1], err);
-  return fk_fail(err, FK_STATUS_INTERNAL, "no such operation");
+  return fk_fail(err, FK_STATUS_INTERNAL, "there is no such operation");
 #undef DENSE_IS
 }
 

@@ -29,7 +29,7 @@ static int look(void *data, double fraction) {
   return ++test->looks == test->stop_at;
 }
 
-/* As a device has it, but rougher: numbers of 11 bits each, which has a pivot sooner. */
+/* FP16 products like those of a device, but coarser: numbers have 11 bits, so that a pivot occurs sooner. */
 static enum fk_status rough_gemm(int device, unsigned flags, double alpha, const struct fk_dense *A,
                                  const struct fk_dense *B, double beta, const struct fk_dense *C,
                                  struct fk_error *err) {

@@ -1,6 +1,6 @@
-/* What the tests reach of the C units below, by name: .Call(ffi_test, "name", list(arguments)), where
- * the package was built with FLASHKERNEL_TESTS=yes. Nothing else calls it; tests/testthat/test-units.R says what
- * is to hold. Each entry is as those of ffi.h: see glue.h. */
+/* What the tests reach of the C units below, by name: .Call(ffi_test, "name", list(arguments)), where the package
+ * was built with FLASHKERNEL_TESTS=yes. Nothing else calls it; tests/testthat/test-units.R says what is to hold.
+ * Each entry is as those of ffi.h: see glue.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@
 static const struct fk_isa *isa_of(SEXP name) {
   for (int i = 0; i < fk_isa_count(); i++)
     if (strcmp(fk_isa_at(i)->name, CHAR(Rf_asChar(name))) == 0) return fk_isa_at(i);
-  Rf_error("no such instruction set here");
+  Rf_error("this machine has no such instruction set");
 }
 
 /* (t, instruction set, single): 2^t of t <= 0, as the tiles compute it. A tile in which all points are at 0 has
@@ -216,7 +216,7 @@ static SEXP test_engines(FK_UNUSED SEXP arguments) {
     for (int k = 0; k < FK_OPERATIONS; k++) LOGICAL(out)[i + k * n] = fk_engine_can(engine, (enum fk_operation)k);
     if (fk_engine_can(engine, FK_OP_SHIFT) != (engine->shift != NULL) ||
         fk_engine_can(engine, FK_OP_DEBIASED_LOO) != (engine->debiased_loo != NULL))
-      Rf_error("%s: what it says it can do is not what it does", name);
+      Rf_error("%s: the operations of the engine do not match its functions", name);
   }
   for (int k = 0; k < FK_OPERATIONS; k++)
     SET_STRING_ELT(columns, k, Rf_mkChar(fk_operation_name((enum fk_operation)k)));

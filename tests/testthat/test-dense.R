@@ -50,7 +50,7 @@ test_that("a lower and an upper factor lie in one matrix with a column more", {
 test_that("matrices that do not go together, and floats on the host, are refused before BLAS sees them", {
   A <- diag(3)
   wide <- matrix(0, 3, 2)
-  refused <- function(...) expect_error(run_dense(...), "do not go together", class = "flashkernel_error_internal")
+  refused <- function(...) expect_error(run_dense(...), "do not match", class = "flashkernel_error_internal")
   refused("gemm", list(A, matrix(0, 2, 2), A))
   refused("gemm", list(A, wide, A))
   refused("gemm", list(A, wide, wide), TRANSPOSED_B)
@@ -81,5 +81,5 @@ test_that("without CUDA the table of devices is refused in words", {
 test_that("the host has no halves: it multiplies doubles", {
   set.seed(9)
   for (sizes in list(c(1, 1, 1), c(5, 7, 3), c(40, 30, 100))) expect_halves(sizes, 2^-48)
-  expect_error(run_dense("gemm", list(diag(2), diag(2), diag(2)), HALVES), "do not go together")
+  expect_error(run_dense("gemm", list(diag(2), diag(2), diag(2)), HALVES), "do not match")
 })

@@ -151,7 +151,7 @@ test_that("streams are for Gaussian sums to a global tolerance in up to 7 dimens
   expect_false(can("cpu", tol = 1e-3, engine = "exact"))
   expect_false(can("cuda", tol = 1e-3))
   expect_false(can("cpu"))
-  expect_error(can_do(control_list("cpu"), "divination", 2, "gaussian"), "no such operation")
+  expect_error(can_do(control_list("cpu"), "divination", 2, "gaussian"), "must be the name of an operation")
 })
 
 test_that("exact sums that take long are told from those that a tolerance would not make short", {

@@ -113,7 +113,7 @@ static int64_t add_cell(struct cells_build *b, int64_t first, int64_t end, enum 
   return t->n_cells++;
 }
 
-/* Where the highest bit changes in which the keys of a range differ. */
+/* The position in a range of sorted keys where the highest bit in which they differ changes. */
 static int64_t split_at(const fk_item *items, int64_t first, int64_t end) {
   uint32_t differ = key_of(items[first]) ^ key_of(items[end - 1]), bit = UINT32_C(1) << 31;
   while (!(differ & bit)) bit >>= 1;
@@ -212,7 +212,7 @@ enum fk_status fk_cells_init(struct fk_cells *cells, const struct fk_matrix *x, 
   cells->n = x->n;
   cells->d = (int)x->d;
   if (x->d < 1 || x->d > FK_CELLS_MAX_DIM || x->n >= UINT32_MAX)
-    return fk_fail(err, FK_STATUS_UNSUPPORTED, "pruned sums take 1 to 7 dimensions and less than 2^32 points");
+    return fk_fail(err, FK_STATUS_UNSUPPORTED, "pruned sums need 1 to 7 dimensions and less than 2^32 points");
   if (x->n == 0) return FK_STATUS_OK;
   threads = fk_threads_for_bytes(threads, 100.0 * (double)x->n);
   struct cells_build b = {.x = x, .cells = cells, .leaf = leaf, .threads = threads};

@@ -31,7 +31,7 @@ struct check_addition {
   bool failed[PIECES];
 };
 
-/* As a tile has its points; the columns are `ld` and `to_ld` apart. */
+/* Scales points to the coordinates of a tile; columns are `ld` and `to_ld` numbers apart. */
 static void scale(const double *u, int64_t d, int64_t n, int64_t ld, double *to, int64_t to_ld) {
   for (int64_t k = 0; k < d; k++)
     for (int64_t i = 0; i < n; i++) to[k * to_ld + i] = u[k * ld + i] * FK_DIRECT_SCALE;
@@ -136,7 +136,7 @@ enum fk_status fk_check_take(struct fk_check *check, struct fk_bytes *from, stru
   bool apart;
   double number;
   if (!fk_bytes_get(from, &apart, sizeof apart) || from->size - from->at < 2 * sizeof number * (size_t)numbers)
-    return fk_fail(err, FK_STATUS_INVALID, "a part of a sample ends early");
+    return fk_fail(err, FK_STATUS_INVALID, "the serialized sample is truncated");
   if (apart && !check->apart) memcpy(check->absolute, check->sums, (size_t)numbers * sizeof(double));
   check->apart = check->apart || apart;
   for (int64_t i = 0; i < numbers && fk_bytes_get(from, &number, sizeof number); i++) check->sums[i] += number;

@@ -42,7 +42,7 @@ enum fk_status fk_direct_create(const struct fk_matrix *x, const double *b, int6
                                 struct fk_error *err) {
   *direct = NULL;
   if (x->d < 1 || x->d > FK_DIRECT_MAX_DIM)
-    return fk_fail(err, FK_STATUS_UNSUPPORTED, "pruned sums take 1 to %d dimensions", FK_DIRECT_MAX_DIM);
+    return fk_fail(err, FK_STATUS_UNSUPPORTED, "pruned sums need 1 to %d dimensions", FK_DIRECT_MAX_DIM);
   return create(x, false, b, n_columns, options, direct, err);
 }
 
@@ -91,7 +91,7 @@ static void scale_column(const struct fk_cells *cells, const double *b, int expo
   fk_parallel_for(threads, cells->n, fk_step_for_bytes(20), scale_some, &s);
 }
 
-/* Of a leaf: the sum over its points of the largest |b[j, c]|. */
+/* The sum over the points of a leaf of the largest |b[j, c]|. */
 static double leaf_mass(const struct fk_direct *s, const struct fk_cell *cell) {
   double sum = 0;
   if (!s->columns) return cell->end - cell->first;
@@ -116,7 +116,7 @@ static void find_masses(struct fk_direct *s, int threads) {
     if (!fk_cell_is_leaf(&s->cells, i)) s->mass[i] = s->mass[i + 1] + s->mass[cells[i + 1].skip];
 }
 
-/* Those that wide columns need. */
+/* Copies the unscaled columns, which columns with a wide range need. */
 static enum fk_status keep_raw(struct fk_direct *s, const double *b, struct fk_error *err) {
   int64_t n = s->cells.n;
   s->raw = malloc(sizeof(double) * (size_t)(n * s->n_columns + 1));
@@ -250,7 +250,7 @@ enum fk_status fk_direct_check(const struct fk_direct *s, const struct fk_direct
   if (!(job->tol >= 0) || job->ld < m || (job->targets.data && job->targets.d != s->d))
     return fk_fail(err, FK_STATUS_INVALID, "pruned sums: tolerance, dimension or leading dimension is wrong");
   if (job->self_first >= 0 && job->self_first + m > s->cells.n)
-    return fk_fail(err, FK_STATUS_INVALID, "pruned sums: targets are to be sources that do not exist");
+    return fk_fail(err, FK_STATUS_INVALID, "pruned sums: targets are out of the range of the sources");
   return FK_STATUS_OK;
 }
 

@@ -35,14 +35,14 @@ enum fk_status fk_direct_create(const struct fk_matrix *x, const double *b, int6
 /* Other columns for the same points, as a solver needs for every product. */
 enum fk_status fk_direct_set_columns(struct fk_direct *direct, const double *b, int64_t n_columns,
                                      struct fk_error *err);
-/* The same with other options, and after fk_direct_rest(): that leaves of a structure what goes by the points
- * alone, so many bytes. */
+/* fk_direct_rest() frees all but what depends on the points only, and returns the bytes that are left.
+ * fk_direct_restart() sets other columns and options after it. */
 enum fk_status fk_direct_restart(struct fk_direct *direct, const double *b, int64_t n_columns,
                                  const struct fk_direct_options *options, struct fk_error *err);
 double fk_direct_rest(struct fk_direct *direct);
-void fk_direct_destroy(struct fk_direct *direct); /* NULL is fine */
+void fk_direct_destroy(struct fk_direct *direct); /* may be NULL */
 
-/* What is summed at which targets. */
+/* Targets, polynomial, tolerance and results of a call. */
 struct fk_direct_job {
   struct fk_matrix targets; /* m x d, whitened; data NULL: the sources */
   int64_t self_first; /* target i is source self_first + i and leaves that pair out; -1: no pair is left out */
@@ -60,14 +60,14 @@ struct fk_direct_job {
   bool used_single; /* out */
 };
 
-/* All targets, global tolerance: for each column, what is left out is at most tol times the largest
- * sum_j |b[j, c]| k(y_i, x_j), own terms not counted where they are left out, over the targets that the structure
- * has seen so far (in this call or earlier ones, as found on a sample or known to the caller, which is a lower
- * bound). For the gradient: in units of one bandwidth. */
+/* All targets, global tolerance: for each column, what is left out is at most tol times the largest sum_j |b[j,
+ * c]| k(y_i, x_j), own terms not counted where they are left out, over the targets that the structure has seen so
+ * far (in this call or earlier ones, as found on a sample or known to the caller, which is a lower bound). For the
+ * gradient: in units of one bandwidth. */
 enum fk_status fk_direct_sums(struct fk_direct *direct, struct fk_direct_job *job, struct fk_error *err);
 
-/* The targets rows[0 .. n_rows) only (NULL: all), for a structure with one column: of each is left out at most
- * tol times its own sum_j |b[j]| k, or `floor` where that is more. Its sums and gradient are to be multiplied by
+/* The targets rows[0 .. n_rows) only (NULL: all), for a structure with one column: of each is left out at most tol
+ * times its own sum_j |b[j]| k, or `floor` where that is more. Its sums and gradient are to be multiplied by
  * exp(shift[i]), which is 1 unless they could leave the range of doubles (and not the log of the largest term):
  * they are 0 only where all terms are, where terms of both signs cancel, or where `floor` lets them be. Results go
  * to the rows' own places; others are not touched. */
@@ -80,10 +80,11 @@ struct fk_direct_cost {
   double pairs;   /* kernels that fk_direct_sums() would compute */
   double seconds; /* for these, and for ordering sources and targets */
 };
-/* What they take at least, with nothing near: not worth a guess where another method takes less. */
+/* A lower bound of the time of direct sums, for no near pairs. If another method takes less, skip
+ * fk_direct_guess(). */
 double fk_direct_least_seconds(double n, double m, int threads);
-/* What is asked. n, m: sizes of the whole sets, of which x and targets may be samples (rows drawn at random or
- * evenly); targets.data NULL: the sources. */
+/* Input of fk_direct_guess(). n, m: numbers of all sources and targets, of which x and targets may be samples
+ * (rows drawn at random or evenly); targets.data NULL: the sources. */
 struct fk_direct_question {
   struct fk_matrix x, targets;
   double n, m;

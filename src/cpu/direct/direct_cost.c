@@ -1,5 +1,5 @@
-/* What pruned sums would cost: cells looked at, sources packed and kernels computed, counted on a sample of groups
- * of targets, times what each takes. */
+/* Estimates the time of pruned sums: counts the cells visited, sources packed and kernels computed on a sample of
+ * groups of targets, and multiplies them by their costs. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

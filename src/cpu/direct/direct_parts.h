@@ -1,4 +1,4 @@
-/* What the parts of the pruned sums share. */
+/* Declarations that the files of the pruned sums share. */
 #pragma once
 
 #include <stdatomic.h>
@@ -50,7 +50,7 @@ struct fk_piece {
   double near2; /* squared distance to the targets' box */
 };
 
-/* Of one thread. */
+/* Working memory of one thread. */
 struct fk_direct_near {
   struct fk_piece *pieces;
   int64_t n_pieces, capacity;
@@ -61,7 +61,7 @@ struct fk_direct_near {
   double bins[FK_DECAY_STEPS + 1], far_bins[FK_DECAY_STEPS + 1];
 };
 
-/* What is summed: |f| and, for a gradient, |x - y| enlarge what a far source adds. */
+/* How far sources matter. |f| and, for a gradient, |x - y| enlarge the contribution of a far source. */
 struct fk_reach {
   const struct fk_direct *direct;
   double factor[3];
@@ -93,7 +93,7 @@ int64_t fk_direct_near_source(const struct fk_direct *direct, const double *x, i
 
 /* ---- summing it ------------------------------------------------------------------------------- */
 
-/* Of one thread: a group of targets, packed, and the sources near it. */
+/* Working memory of one thread: a packed group of targets, and the sources near it. */
 struct fk_direct_group {
   struct fk_direct_near near;
   struct fk_direct_tile tile;
@@ -140,8 +140,8 @@ void fk_direct_group_sum(struct fk_direct_group *group, const struct fk_direct *
 /* Packed coordinates are in units of it. */
 #define FK_DIRECT_SCALE 0.849321800288019160 /* sqrt(log2(e) / 2) */
 
-/* What floats would add to the error of a sum of what is near, relative to `least`, a lower bound on it or on what
- * the tolerance is relative to; infinite where they would lose terms. */
+/* The error that single precision adds to a sum over near sources, relative to `least`, a lower bound of the sum
+ * or of what the tolerance is relative to; infinite if single precision would lose terms. */
 double fk_direct_single_error(const struct fk_reach *reach, const struct fk_direct_near *near, const double *box,
                               double offset, double least);
 /* Is it little beside the tolerance? */
@@ -174,7 +174,8 @@ static inline int64_t fk_direct_row(const struct fk_direct_groups *groups, int64
 /* Lower bounds on the largest sum of each column that counts, from a sample of the groups; the least of them. */
 enum fk_status fk_direct_look(struct fk_direct *direct, const struct fk_direct_job *job,
                               const struct fk_direct_groups *groups, double *least, struct fk_error *err);
-/* The same where no target is near a source, of one column: its logarithm in base 2; -Inf: none is in sight. */
+/* A lower bound, for one column, if no target is near a source: its logarithm in base 2, -Inf if no source is
+ * found. */
 enum fk_status fk_direct_look_far(struct fk_direct *direct, const struct fk_direct_job *job,
                                   const struct fk_direct_groups *groups, double *least2, struct fk_error *err);
 
@@ -192,7 +193,7 @@ struct fk_rows_work {
   double floor2; /* log2 of what may be left out of any row, in units of the scaled column; -Inf: nothing */
   double *shift; /* NULL: sums are only priced */
 };
-/* Targets first .. end - 1 in the groups' order, at most FK_DIRECT_GROUP; in parts where their sums differ much.
- */
+/* Targets first .. end - 1 in the groups' order, at most FK_DIRECT_GROUP; in parts where their sums differ
+ * much. */
 bool fk_rows_sum(const struct fk_rows_work *work, struct fk_direct_group *group, int64_t first, int64_t end,
                  const double *box);

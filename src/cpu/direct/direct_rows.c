@@ -16,7 +16,7 @@
 /* Squared distances beyond, and exponents with them, have no digits for differences: the nearest source counts. */
 #define NO_DIGITS 1e12
 
-/* What is known of a group's sums before any is made. */
+/* Bounds of a group's sums that are known before they are computed. */
 struct reckoning {
   double offset; /* no source is nearer than its root */
   double least;  /* every sum is at least that, times exp(-offset / 2) */
@@ -233,7 +233,7 @@ enum fk_status fk_direct_rows(struct fk_direct *s, struct fk_direct_job *job, co
                               double *shift, struct fk_error *err) {
   enum fk_status status = fk_direct_check(s, job, err);
   if (!status && s->n_columns != 1)
-    status = fk_fail(err, FK_STATUS_INVALID, "pruned sums of rows are of one column");
+    status = fk_fail(err, FK_STATUS_INVALID, "pruned sums of single rows must have one column");
   double floor2 = job->floor > 0 ? log2(job->floor) - s->exponent[0] : -INFINITY;
   return status ? status : fk_direct_by_rows(s, job, rows, n_rows, shift, floor2, err);
 }

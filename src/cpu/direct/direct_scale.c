@@ -108,7 +108,7 @@ static void nearest_groups(const struct fk_direct *s, const struct fk_direct_gro
   }
 }
 
-/* Of one target: its nearest source, and what boxes around it say. */
+/* Finds the nearest source of one target, from the boxes around it. */
 static bool look_far_at(const struct fk_reach *reach, struct fk_direct_near *near, const struct fk_direct_job *job,
                         const struct fk_direct_groups *groups, int64_t at, double *least2) {
   const struct fk_direct *s = reach->direct;

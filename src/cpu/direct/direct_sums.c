@@ -34,7 +34,7 @@ static void deliver(const struct sums_work *w, const struct fk_direct_group *gro
   }
 }
 
-/* What an own term that comes off again leaves, relative to the largest sum. */
+/* Rounding error of subtracting a target's own term, relative to the largest sum. */
 static double own_error(const struct sums_work *w, bool single) {
   return w->job->self_first >= 0 ? (single ? 2e-7 : 2e-15) / w->least : 0;
 }

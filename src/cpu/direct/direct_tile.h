@@ -1,5 +1,5 @@
-/* What one instruction set offers the pruned sums: packing the sources near a group of targets, and the sums of
- * the group over what was packed. REAL is double or float; twin of ../tile.h. */
+/* The functions of one instruction set for pruned sums: packing the sources near a group of targets, and the sums
+ * of the group over the packed sources. REAL is double or float. See also ../tile.h. */
 #pragma once
 
 #include "../tile.h"

@@ -34,7 +34,7 @@ static enum fk_status side_fetch(const struct grid_side *side, const struct fk_g
   return fk_whiten_points(task->whitening, task->opts->threads, side->points, at, count, side->u, count, err);
 }
 
-/* What an operator keeps: its points in the order of a grid, and that grid, of one window. */
+/* Cached by an operator: its points in the order of a grid, and that grid, for one window. */
 struct grid_kept {
   struct fk_window window;
   bool single, once;
@@ -52,7 +52,7 @@ static void free_kept(void *state) {
   free(kept);
 }
 
-/* Of the points in order. */
+/* Bytes of the sorted points. */
 static double sorted_bytes(const struct fk_grid_task *task) {
   return (double)task->sources.n * (8.0 * (double)task->sources.d + 4);
 }
@@ -160,7 +160,7 @@ static bool take_kept(struct grid_pass *p, unsigned use, const struct fk_window 
   return true;
 }
 
-/* What is left after a sum is for the next: the grid, too, if there is room for both. */
+/* Caches the sorted points for the next sum, and the grid, too, if there is room for both. */
 static void keep(struct grid_pass *p, unsigned use, const struct fk_window *window, bool single) {
   const struct fk_grid_task *task = p->task;
   struct grid_kept *kept = p->keeps ? malloc(sizeof *kept) : NULL;

@@ -92,7 +92,7 @@ static enum fk_status narrow(struct fk_grid *g, const struct fk_blocks **in, str
   return FK_STATUS_OK;
 }
 
-/* What the totals leave of the memory, for both tables of results. */
+/* Limits both tables of results to the memory that the totals leave. */
 static void limit_results(struct fk_grid *g) {
   if (!(g->spec.most_bytes > 0)) return;
   double left = g->spec.most_bytes - (double)g->totals.n * fk_grid_total_bytes(g);

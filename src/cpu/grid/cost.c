@@ -1,4 +1,4 @@
-/* What a sum on the CPU's grid costs, by a model of the time with the constants of core/costs.c. */
+/* A model of the time of a sum on the CPU's grid, with the constants of core/costs.c. */
 #include <math.h>
 
 #include "../../core/costs.h"
@@ -34,7 +34,7 @@ double fk_grid_bytes(const struct fk_grid_work *w, const struct fk_window *windo
   return m.cells * (double)w->columns * (8 + (single ? 4 : 0) + (2 * planes + (w->kernels > 1)) * real);
 }
 
-/* Of all filters, for a cell and a dimension. */
+/* Time of all filters, for a cell and a dimension. */
 static double filter_cost(const struct fk_grid_work *w, const struct fk_window *window, bool floats) {
   const struct fk_grid_cpu_costs *costs = &fk_costs.grid_cpu;
   double sum = 0, start = costs->filter[floats], tap = costs->filter_tap[floats];

@@ -288,7 +288,7 @@ enum fk_status fk_envelope_prepare(struct fk_envelope *e, struct fk_error *err) 
   if (!fk_envelope_gather(e)) return no_memory(err);
   bool fits = fill_nodes(e);
   if (!fits && e->nodes.most && e->nodes.n >= e->nodes.most)
-    return fk_fail(err, FK_STATUS_UNSUPPORTED, "points are too thin for a grid");
+    return fk_fail(err, FK_STATUS_UNSUPPORTED, "points are too sparse for a grid");
   if (!fits || !list_bounds(e)) return no_memory(err);
   e->merged = true;
   return FK_STATUS_OK;
@@ -303,7 +303,7 @@ enum fk_status fk_envelope_take(struct fk_envelope *e, const struct fk_grid_cell
   }
   bool fits = take_nodes(e, box);
   if (!fits && e->nodes.most && e->nodes.n >= e->nodes.most)
-    return fk_fail(err, FK_STATUS_UNSUPPORTED, "points are too thin for a grid");
+    return fk_fail(err, FK_STATUS_UNSUPPORTED, "points are too sparse for a grid");
   if (!fits || !take_cells(e, box) || !list_bounds(e)) return no_memory(err);
   e->merged = true;
   return FK_STATUS_OK;

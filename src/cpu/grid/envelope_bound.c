@@ -1,5 +1,5 @@
-/* The bounds of an envelope: nodes filtered by what dominates f and a window's error, read at the cells' corners.
- */
+/* The bounds of an envelope: nodes filtered by what dominates f and a window's error, read at the cells'
+ * corners. */
 #include "envelope_parts.h"
 
 #include <math.h>
@@ -33,8 +33,8 @@ static void add_terms(const struct fk_envelope *e, struct fk_filter_pass *pass, 
   }
 }
 
-/* Planes: the parts of prod f, then those of prod (f + eps) - prod f, which from D and P before become
- * (f + eps) D + eps P; last the counts. The masses are a plane of the first kind. */
+/* Planes: the parts of prod f, then those of prod (f + eps) - prod f, which from D and P before become (f + eps) D
+ * + eps P; last the counts. The masses are a plane of the first kind. */
 static void make_pass(const struct fk_envelope *e, const struct envelope_taps *taps, bool errors, int k,
                       struct fk_filter_pass *pass) {
   int all = e->parts * (errors ? 2 : 1), planes = k == 0 ? 1 : all;
@@ -50,7 +50,7 @@ static void make_pass(const struct fk_envelope *e, const struct envelope_taps *t
   if (e->spec.counted) pass->terms[pass->n_terms++] = (struct fk_filter_term){all, planes, taps->both[0]};
 }
 
-/* What pairs add at most that are beyond the taps in some dimension. */
+/* Upper bound of the contribution of pairs that are beyond the taps in some dimension. */
 static void beyond(const struct fk_envelope *e, const struct fk_window *window, double out[FK_ENVELOPE_PARTS]) {
   double far[FK_ENVELOPE_PARTS] = {0}, whole[FK_ENVELOPE_PARTS] = {0}, power[FK_ENVELOPE_PARTS] = {1},
          unused[FK_ENVELOPE_REACH + 1];
@@ -104,7 +104,7 @@ struct reading {
   double rounding, slope_rounding, unit, place, beyond[FK_ENVELOPE_PARTS];
 };
 
-/* Of the task's sum, from the parts of a product: its value, or its gradient. */
+/* The value or the gradient of the task's sum, from the parts of a product. */
 static double value_of(const struct fk_envelope *e, const double *part, bool gradient) {
   int with = gradient ? 1 : 0, laplace = e->parts == FK_ENVELOPE_PARTS ? 2 : 1;
   double plain = fabs(e->spec.plain) * part[with];
@@ -127,8 +127,8 @@ static double error_at(const struct reading *r, const double *f, const double *e
   return most + r->unit * (e->spec.counted ? count : all[0]);
 }
 
-/* Of whole blocks of nodes, each of which is a corner of several cells: the error at a node takes the place of the
- * plane of its first part. */
+/* Computes the error at each node of whole blocks, and stores it in the plane of the node's first part. A node is
+ * a corner of several cells. */
 static void fill_errors(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct reading *r = data;
   const struct fk_envelope *e = r->e;

@@ -1,4 +1,4 @@
-/* What envelope.c (the points, their cells and nodes) and envelope_bound.c (what is computed from them) share. */
+/* Declarations that the files envelope*.c share. */
 #pragma once
 
 #include "blocks.h"
@@ -22,8 +22,8 @@ struct fk_envelope {
   struct fk_blocks found[FK_ENVELOPE_PIECES], cells;
   bool merged;
   double mass;
-  /* Of one that stays: the number in `found` of each point's cell, and its place there, of the points that are
-   * looked at together one dimension after the other. */
+  /* For an envelope that stays: each point's cell, as a number in `found`, and its position in the cell, for the
+   * points of a step one dimension after the other. */
   bool placed;
   uint32_t *cell;
   double *fraction;
@@ -36,7 +36,7 @@ struct fk_envelope {
   int64_t *bound_of;  /* the number in `bounds` of each cell, -1: it has no targets */
 };
 
-/* Where a cell's corners are among the nodes: all in one block mostly. */
+/* Positions of a cell's corners among the nodes; mostly all in one block. */
 struct fk_envelope_corners {
   int64_t at[FK_GRID_MAX_D], place;
   uint64_t key;

@@ -223,7 +223,8 @@ static void interpolate(void *data, int64_t first, int64_t end, FK_UNUSED int sl
 enum fk_status fk_envelope_at(const struct fk_envelope *e, const struct fk_grid_points *targets, double *error,
                               struct fk_error *err) {
   struct at a = {e, targets, error};
-  if (!e->merged) return fk_fail(err, FK_STATUS_INVALID, "the bound of the grid's error is asked for too soon");
+  if (!e->merged)
+    return fk_fail(err, FK_STATUS_INVALID, "the bound of the grid's error is not ready: merge its parts first");
   int threads = fk_threads_for_work(e->spec.threads, (double)(targets->n << e->spec.d) * 20);
   fk_parallel_for(threads, targets->n, 8 * LOOK, interpolate, &a);
   return FK_STATUS_OK;

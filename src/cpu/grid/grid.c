@@ -12,7 +12,7 @@
 #include "state.h"
 
 enum fk_status fk_grid_no_memory(struct fk_error *err, const char *what) {
-  return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for %s of the grid", what);
+  return fk_fail(err, FK_STATUS_ALLOC, "out of memory for %s of the grid", what);
 }
 
 enum fk_status fk_grid_no_block(const struct fk_grid *g, const struct fk_blocks *table, struct fk_error *err) {
@@ -149,12 +149,13 @@ static enum fk_status prepare_threads(struct fk_grid *g, struct fk_error *err) {
 enum fk_status fk_grid_create(const struct fk_grid_spec *spec, struct fk_grid **grid, struct fk_error *err) {
   *grid = NULL;
   if (spec->d < 1 || spec->d > FK_GRID_MAX_D)
-    return fk_fail(err, FK_STATUS_UNSUPPORTED, "a grid has 1 to %d dimensions, not %d", FK_GRID_MAX_D, spec->d);
+    return fk_fail(err, FK_STATUS_UNSUPPORTED, "a grid must have 1 to %d dimensions, not %d", FK_GRID_MAX_D,
+                   spec->d);
   /* in one dimension a float cannot tell places in a block apart well enough, and saves little */
   bool single = spec->single && spec->d > 1;
   const struct fk_grid_ops *ops = fk_grid_ops(single);
   if (spec->window.width < 3 || spec->window.width > FK_WINDOW_WIDTH || !ops->spread[0][spec->window.width])
-    return fk_fail(err, FK_STATUS_UNSUPPORTED, "no window of width %d", spec->window.width);
+    return fk_fail(err, FK_STATUS_UNSUPPORTED, "the grid has no window of width %d", spec->window.width);
   struct fk_grid *g = calloc(1, sizeof *g);
   if (!g) return fk_grid_no_memory(err, "the plan");
   g->spec = *spec;
@@ -232,7 +233,7 @@ enum fk_status fk_grid_each_batch(struct fk_grid *g, const struct fk_grid_points
 enum fk_status fk_grid_each_sorted(struct fk_grid *g, const struct fk_sorted *points, fk_batch_fn fn, void *data,
                                    struct fk_error *err) {
   if (points->d != g->spec.d || points->single != g->spec.single || points->spacing != g->spec.window.spacing)
-    return fk_fail(err, FK_STATUS_INVALID, "the points were sorted for another grid");
+    return fk_fail(err, FK_STATUS_INVALID, "these points were sorted for another grid");
   for (int64_t i = 0; i < points->n_batches; i++) {
     const struct fk_batch *batch = &points->batches[i];
     enum fk_status status = fk_grid_poll(g, (double)batch->first / (double)points->n, err);

@@ -37,27 +37,29 @@ struct fk_grid_spec {
 enum fk_status fk_grid_create(const struct fk_grid_spec *spec, struct fk_grid **grid, struct fk_error *err);
 void fk_grid_free(struct fk_grid *grid);
 double fk_grid_held(const struct fk_grid *grid); /* bytes of its blocks */
-/* As it was when it was made, but for its memory and the targets that are expected. */
+/* Resets a grid to its state after fk_grid_create(), but for its memory and the announced targets. */
 void fk_grid_restart(struct fk_grid *grid, const struct fk_poll *poll);
 
-/* *sorted is NULL, or has the points before these. After a failure it is NULL. */
+/* Sorts points into *sorted, which is NULL or has earlier points. After a failure *sorted is NULL. */
 enum fk_status fk_grid_sort(struct fk_grid *grid, const struct fk_grid_points *points, struct fk_sorted **sorted,
                             struct fk_error *err);
 void fk_sorted_free(struct fk_sorted *sorted);
 
-/* Sources with b, b[q * ld_b + j]; NULL: ones (one column). FK_STATUS_UNSUPPORTED where coordinates exceed what a
- * block's key holds: +-2^29 blocks in 2 dimensions, 2^19 in 3, 2^14, 2^11, 2^9, 2^7 from 4 to 7. */
+/* Adds sources with coefficients b[q * ld_b + j]; NULL: ones (one column). FK_STATUS_UNSUPPORTED: coordinates
+ * exceed the range of a block's key: +-2^29 blocks in 2 dimensions, 2^19 in 3, 2^14, 2^11, 2^9, 2^7 from 4 to
+ * 7. */
 enum fk_status fk_grid_add(struct fk_grid *grid, const struct fk_grid_points *points, const double *b,
                            int64_t ld_b, struct fk_error *err);
 enum fk_status fk_grid_add_sorted(struct fk_grid *grid, const struct fk_sorted *points, const double *b,
                                   int64_t ld_b, struct fk_error *err);
 
-/* What sources have left in a grid, for another of the same spec: written, and taken, columns times 2^shift. */
+/* put: serializes the sums of the sources. take: adds serialized sums of a grid of the same spec, with columns
+ * multiplied by 2^shift. */
 void fk_grid_put(const struct fk_grid *grid, struct fk_bytes *to);
 enum fk_status fk_grid_take(struct fk_grid *grid, struct fk_bytes *from, const int *shift, struct fk_error *err);
 
-/* Targets that will come. Optional: without it every block that sources reach is computed, with it only those
- * asked for, and targets elsewhere are refused (FK_STATUS_INVALID). */
+/* Announces targets. Optional: without it, every block within reach of sources is computed; with it, only the
+ * blocks of announced targets, and other targets fail with FK_STATUS_INVALID. */
 enum fk_status fk_grid_expect(struct fk_grid *grid, const struct fk_grid_points *points, struct fk_error *err);
 enum fk_status fk_grid_expect_sorted(struct fk_grid *grid, const struct fk_sorted *points, struct fk_error *err);
 
@@ -84,8 +86,8 @@ int fk_grid_key_bits(int d); /* of a block's number, for each dimension */
 /* Fills extent and boxes. points: all n of them, or a sample that is spread evenly. */
 enum fk_status fk_grid_survey(const struct fk_grid_points *points, double n, int d, struct fk_grid_work *work,
                               struct fk_error *err);
-/* Seconds with a window, and bytes of the grid, where targets are expected: without that, blocks are computed all
- * around the sources, which in 4 and more dimensions is far more. */
+/* Estimated time with a window, and bytes of the grid, if targets are announced. Otherwise blocks all around the
+ * sources are computed, which in 4 and more dimensions are far more. */
 double fk_grid_seconds(const struct fk_grid_work *work, const struct fk_window *window, bool single, int threads);
 double fk_grid_bytes(const struct fk_grid_work *work, const struct fk_window *window, bool single);
 /* On one thread: the same window for any number of them. */

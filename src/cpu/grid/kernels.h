@@ -1,5 +1,5 @@
-/* What one instruction set offers the grid: the inner loops, in REAL = double or float, one source for all
- * (kernels_body.h, kernels_window.h). Twin in style: ../tile.h.
+/* The functions of one instruction set for the grid: the inner loops, in REAL = double or float, one source for
+ * all (kernels_body.h, kernels_window.h). Twin in style: ../tile.h.
  *
  * A block is a box of cells, dimension 0 contiguous. Points in it have coordinates in [0, side) and a stencil that
  * starts at the cell below and may stick out at the upper end; so points are spread to, and read from, a padded
@@ -15,9 +15,9 @@ enum {
   FK_FIR_PAD = 64     /* zeros around a filter: tiles read past its ends */
 };
 
-/* Where points lie: field k of a key is the number of the block along dimension k. The two lowest bits are used
- * only to sort by the quarter of the block along the last dimension: a scratch is often larger than the
- * first-level cache, the part that points of a quarter touch is not. */
+/* The layout of keys: field k of a key is the number of the block along dimension k. The two lowest bits only sort
+ * points by the quarter of the block along the last dimension: a scratch is often larger than the first-level
+ * cache, but the part that points of a quarter touch is not. */
 enum { FK_KEY_QUARTERS = 2, FK_KEY_QUARTER_MASK = 3 };
 struct fk_layout {
   int d, bits, shift[FK_GRID_MAX_D];
@@ -77,5 +77,5 @@ struct fk_grid_isa {
 extern const struct fk_grid_isa fk_grid_avx2, fk_grid_avx512;
 #endif
 
-/* Of the instruction set that cpu/isa.c has chosen. */
+/* The table of the instruction set that cpu/isa.c has chosen. */
 const struct fk_grid_ops *fk_grid_ops(bool single);

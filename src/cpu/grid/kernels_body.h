@@ -37,7 +37,7 @@
 
 /* ---- points ----------------------------------------------------------------------------------- */
 
-/* As many doubles as fit a register, the same number of integers and of REALs. */
+/* A vector of as many doubles as fit a register, and vectors of equally many integers and REALs. */
 enum { FN(DOUBLES) = V_LANES * sizeof(REAL) / sizeof(double) };
 typedef double FN(doubles)
     __attribute__((vector_size(V_LANES * sizeof(REAL)), aligned(sizeof(double)), may_alias));

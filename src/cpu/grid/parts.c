@@ -7,7 +7,7 @@
 #include "state.h"
 
 static enum fk_status too_short(struct fk_error *err) {
-  return fk_fail(err, FK_STATUS_INVALID, "a part of a grid ends early");
+  return fk_fail(err, FK_STATUS_INVALID, "the serialized part of a grid is truncated");
 }
 
 void fk_grid_put(const struct fk_grid *g, struct fk_bytes *to) {

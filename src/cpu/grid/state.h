@@ -1,11 +1,11 @@
-/* What the files of the grid engine share: the grid itself, and pieces of work on its blocks. */
+/* Declarations that the files of the grid engine share: the grid, and work items on its blocks. */
 #pragma once
 
 #include "grid.h"
 #include "sorted.h"
 
-/* A point's stencil may reach into `count` blocks: the place's number in each dimension, and what it adds to a
- * key. */
+/* The `count` blocks into which a point's stencil may reach: their offsets in each dimension, and what they add to
+ * a key. */
 struct fk_slots {
   int count;
   uint64_t *key;                      /* count */
@@ -45,7 +45,7 @@ struct fk_grid {
 /* Room to count points in a block's cells, of sums in float. */
 uint16_t *fk_grid_counts(const struct fk_grid *g, char *scratch);
 enum fk_status fk_grid_no_memory(struct fk_error *err, const char *what);
-/* Where a table took no further block. */
+/* Fails because a table took no further block: FK_STATUS_ALLOC, or FK_STATUS_UNSUPPORTED beyond its limit. */
 enum fk_status fk_grid_no_block(const struct fk_grid *g, const struct fk_blocks *table, struct fk_error *err);
 /* Bytes of a block of totals, and of one of the results. */
 double fk_grid_total_bytes(const struct fk_grid *g);
@@ -57,7 +57,7 @@ int fk_grid_threads(const struct fk_grid *g, double n);
 bool fk_slot_box(const struct fk_grid *g, const int16_t *low, const int16_t *high, int slot, struct fk_box *box,
                  int64_t *first);
 
-/* Runs on each batch of the points, sorted on the way. */
+/* Sorts the points in batches and calls fn on each batch. */
 typedef enum fk_status (*fk_batch_fn)(struct fk_grid *g, const struct fk_batch *batch, void *data,
                                       struct fk_error *err);
 enum fk_status fk_grid_each_batch(struct fk_grid *g, const struct fk_grid_points *points, fk_batch_fn fn,

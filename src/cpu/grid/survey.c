@@ -1,4 +1,4 @@
-/* Where points are: how far they reach, and how many boxes of each size have one in them. */
+/* A survey of points: their extent, and how many boxes of each size hold points. */
 #include <math.h>
 #include "../../core/costs.h"
 #include <stdlib.h>

@@ -189,7 +189,7 @@ static bool make_room(struct line *s, int threads) {
 
 /* ---- sums at the places of a box, or at its nodes ---------------------------------------------- */
 
-/* What carries the sums of a box: its own places, or its nodes. */
+/* The points at which the sums of a box are made: its targets, or its nodes. */
 struct carriers {
   double at[NODES], middle, number; /* places about the middle; of the box */
   int count;

@@ -22,7 +22,7 @@ static bool is_corrected(const struct fk_cdf_spec *spec) {
   return spec->corrected[0] != 0 || spec->corrected[1] != 0;
 }
 
-/* Of a point, z bandwidths below the target. */
+/* The distribution function of the kernel of a point z bandwidths below the target. */
 static double below(const struct fk_cdf_spec *spec, double z) {
   double p = fk_normal_below(z);
   if (is_corrected(spec)) p += z * (spec->corrected[0] + spec->corrected[1] * z * z) * fk_normal_density(z);

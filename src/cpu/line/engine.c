@@ -17,7 +17,7 @@
 
 /* Interpolation and rounding, relative to a guard (boxes.h); what tests find is a tenth of it. */
 #define BOUND 1e-13
-/* Of a point's own part: where less is left without it, that has lost digits. */
+/* If a sum without the point's own term is below this share of that term, it has lost digits. */
 static const double LEAST_SHARE = 0.1;
 /* Charges of other sizes might underflow, times kernels. */
 static const double SMALLEST = 1e-200, LARGEST = 1e200;
@@ -98,8 +98,8 @@ static double nearest_to(const struct sums *s, double place, int64_t self, const
   return nearest;
 }
 
-/* Result after result under one guard, relative to the kernel at `near`, by the sources from the nearest boxes on.
- */
+/* Result after result under one guard, relative to the kernel at `near`, by the sources from the nearest boxes
+ * on. */
 static void sum_alone(const struct sums *s, double place, int64_t self, int64_t guard, double near, double *sums) {
   const struct fk_line_boxes *boxes = &s->spec.sources;
   const double *charges = s->charges + guard * s->n;

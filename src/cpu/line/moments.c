@@ -8,7 +8,7 @@
 #include "boxes.h"
 #include "line.h"
 
-/* Of a point's own part: where less is left without it, that has lost digits. */
+/* If a sum without the point's own term is below this share of that term, it has lost digits. */
 static const double LEAST_SHARE = 1e-3;
 
 struct line {
@@ -35,8 +35,9 @@ static int64_t point_of(const struct line *s, int64_t j) {
   return s->of->own ? s->of->own[j] - 1 : j;
 }
 
-/* Of `sums`: the powers 0, 1, 2 of u, each with a column for w and, but the last, one for each y; times
- * e^log_unit. They are about a point at `place` that has the responses y[r n], or NULL for 0. */
+/* Writes the moments at target j from `sums`: for the powers 0, 1, 2 of u, each a column for w and, but for the
+ * last power, one for each y; times e^log_unit. They are relative to a point at `place` with responses y[r n],
+ * NULL: 0. */
 static void write_moments(const struct line *s, double *to, int64_t j, const double *sums, double log_unit,
                           double place, const double *y) {
   int64_t t = s->of->t, m = s->m;

@@ -1,8 +1,8 @@
-/* Nothing here cancels: a window is cut into blocks of sorted points, whose sums are added, never subtracted,
- * and all powers are of distances from the window's edge, which are positive. A block has its moments about the
- * end that is nearer to the edge; from there the edge is a positive shift away, by which binomials move them.
- * So each sum of powers has a relative error of a few rounding errors, however small it is beside the sums of
- * other windows and however far the origin. */
+/* Nothing here cancels: a window is cut into blocks of sorted points, whose sums are added, never subtracted, and
+ * all powers are of distances from the window's edge, which are positive. A block has its moments about the end
+ * that is nearer to the edge; from there the edge is a positive shift away, by which binomials move them. So each
+ * sum of powers has a relative error of a few rounding errors, however small it is beside the sums of other
+ * windows and however far the origin. */
 #include "line.h"
 
 #include <stdlib.h>
@@ -18,8 +18,8 @@ enum { LEAF = 16, MOST_LEVELS = 60 };
 
 enum side { LEFT, RIGHT };
 
-/* Blocks of level v are of LEAF 2^v points, the last of a level may be shorter. Of each the moments about
- * either end: sum w (|x - end| / reach)^k. */
+/* Blocks of level v are of LEAF 2^v points, the last of a level may be shorter. Of each the moments about either
+ * end: sum w (|x - end| / reach)^k. */
 struct tree {
   const struct fk_windows *of;
   double *moments;
@@ -75,8 +75,8 @@ static void fill_leaf(const struct tree *t, int64_t block) {
   }
 }
 
-/* Of two blocks that follow each other, if the second is there: its left end is away from that of both, as is the
- * right end of the first. */
+/* Joins the moments of two adjacent blocks (the second may be missing). They are shifted, because the second
+ * block's left end, and the first block's right end, differ from those of the joined block. */
 static void join(const struct tree *t, int level, int64_t block) {
   const double *x = t->of->x;
   int count = t->of->count;
@@ -126,7 +126,7 @@ static enum fk_status plant(struct tree *t, int threads, struct fk_error *err) {
 
 /* ---- windows ---------------------------------------------------------------------------------- */
 
-/* Of sorted points, as seen from y: those left of its reach, in it, at y, right of it, beyond. */
+/* Boundaries among sorted points relative to y: the first point within reach, at y, right of y, beyond reach. */
 enum bound { REACH_BEGINS, NOT_LEFT, IS_RIGHT, REACH_ENDS };
 
 static bool is_past(const struct fk_windows *of, double x, double y, enum bound bound) {

@@ -16,7 +16,7 @@
 enum { MOST_ROUNDS = 6600 };
 /* The times that a quantile goes over its list, in the guess of its work. */
 #define QUANTILE_PASSES 6.0
-/* Of all weights together, that what is left out may have: none of the double's digits. */
+/* The points that are left out may have 2^-BITS of all weights: below the precision of doubles. */
 #define BITS 54.0
 /* A tail that is below this of the weights wants more points than those of BITS. */
 #define SMALL_TAIL 0x1p-4
@@ -25,7 +25,7 @@ enum { MOST_ROUNDS = 6600 };
 /* The numbers of a point: log2 of the weight, log2(e) / (2 s^2), c, 1 / s, and where there are low parts that of
  * c. */
 enum { LOG_WEIGHT, PRECISION, CENTRE, NARROW, CENTRE_LOW, NUMBERS };
-/* Of a node: the largest LOG_WEIGHT, the least PRECISION. */
+/* Bounds of a node: the largest LOG_WEIGHT, the least PRECISION. */
 enum { TOP, LEAST };
 
 struct conditional {

@@ -1,5 +1,4 @@
-/* Distribution functions of conditional densities, one y given x, and their inverses, in
- * double, exactly. */
+/* Distribution functions of conditional densities, one y given x, and their inverses, in double, exactly. */
 #pragma once
 
 #include "../../fk.h"
@@ -33,7 +32,7 @@ struct fk_probability {
   double tail, normal;
   bool upper;
 };
-/* Where F has these `count` probabilities, in the same layout: to 1e-12 of the least s, or 4 units of a double.
+/* The quantiles of `count` probabilities, in the same layout: to 1e-12 of the least s, or 4 units of a double.
  * With low parts `out` is relative to the centre of a point, whose number goes to nearest[] (NULL without). */
 enum fk_status fk_conditional_quantiles(const struct fk_conditional *of, const struct fk_probability *p,
                                         int64_t count, const struct fk_opts *opts, double *out, double *nearest,

@@ -15,7 +15,7 @@ struct cubes {
   const double *narrow; /* 1 / reach */
 };
 
-/* Of the target that is in turn. */
+/* Working memory of the current target. */
 struct cubes_room {
   struct fk_tile_cubes tile;
   _Alignas(64) double weights[FK_NEAR_POINTS]; /* of its own panel, its own one 0 */

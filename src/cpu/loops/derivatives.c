@@ -20,7 +20,7 @@ struct derivatives {
   double log_total; /* of all weights */
 };
 
-/* Of a group: log_scale and the s beyond which no kernel counts of each target, [sum][FK_NEAR_TARGETS]. */
+/* For each target of a group: log_scale, the s beyond which no kernel counts, and sums [sum][FK_NEAR_TARGETS]. */
 struct derivatives_room {
   _Alignas(64) double log_scale[FK_NEAR_TARGETS], reach[FK_NEAR_TARGETS];
   double sums[];

@@ -1,5 +1,4 @@
-/* Moments of the pairs of points, of which criteria of bandwidths have their values and gradients, in
- * double. */
+/* Moments of the pairs of points, of which criteria of bandwidths have their values and gradients, in double. */
 #pragma once
 
 #include "../../fk.h"
@@ -23,11 +22,10 @@ struct fk_moments_task {
   enum fk_moments order;
   double *sums;    /* n: S */
   double *moments; /* d, or d (d + 1) / 2: u_a u_b, b <= a, is number a (a + 1) / 2 + b */
-  /* Of order 4 (NULL: not asked), for a and b as above and then a <= d <= c: u_a u_b u_c u_d. */
+  /* Moments of order 4, u_a u_b u_c u_d for a and b as above and a <= d <= c. NULL: not needed. */
   double *fourth;
-  /* The same of exp(-q/4), the kernel of 2H, and of u / sqrt(2), with r_i = wide_weights; f must be 1. NULL: not
-   * asked.
-   */
+  /* Sums and moments with exp(-q/4), the kernel of 2H, and u / sqrt(2), with r_i = wide_weights; f must be 1.
+   * NULL: not needed. */
   const double *wide_weights;
   double *wide_sums, *wide_moments;
 };

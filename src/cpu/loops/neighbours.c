@@ -17,7 +17,7 @@ struct neighbours {
   double *out;
 };
 
-/* What the targets of a group have kept: squared distances, [target][room]. */
+/* The smallest squared distances found for the targets of a group, [target][room]. */
 struct neighbours_room {
   int64_t n[FK_NEAR_TARGETS];
   double squares[];
@@ -85,8 +85,8 @@ static void neighbours_panel(struct fk_walk_group *g, int64_t panel, const doubl
 }
 
 /* No k-th neighbour is further away than that of another target and the way there: a bound to begin with, with
- * room for rounding. Of the targets of the piece that are done the group before, if there is one, has the closest.
- */
+ * room for rounding. Of the targets of the piece that are done the group before, if there is one, has the
+ * closest. */
 static double first_bound(const struct fk_walk_group *g, int t) {
   const struct fk_walk *w = g->walk;
   const struct neighbours *s = w->of;

@@ -99,8 +99,8 @@ static double corner_slope(double h, double k, double r) {
   return sum;
 }
 
-/* By its corners, of the mirror image whose lower limits are furthest out, so that differences are of small tails.
- */
+/* By its corners, of the mirror image whose lower limits are furthest out, so that differences are of small
+ * tails. */
 static void of_pair(const struct fk_rectangles *of, const double *a, const double *b, double *p, double *extra) {
   double low[2] = {a[0], a[1]}, high[2] = {b[0], b[1]}, r = of->correlation;
   for (int k = 0; k < 2; k++)
@@ -148,7 +148,7 @@ static bool rectangles_opens(struct fk_walk_group *g, int64_t node, FK_UNUSED co
   return false;
 }
 
-/* Of a panel's points in coordinate k: limits a and b of each kernel, in its sds. */
+/* For a panel's points in coordinate k: limits a and b of each kernel, in its standard deviations. */
 static void limits_of(const struct fk_walk *w, const struct rectangles_room *r, int64_t panel, int64_t k,
                       double *a, double *b) {
   const double *x = fk_walk_panel(w, panel) + k * FK_NEAR_POINTS;

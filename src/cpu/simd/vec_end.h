@@ -1,4 +1,4 @@
-/* Undefines what vec_*.h and exp2.h define, for the next type. */
+/* Undefines the macros of vec_*.h and exp2.h, for the next type. */
 #undef EXP2_GROUP
 #undef REAL
 #undef EXP2_MAGIC

@@ -1,5 +1,5 @@
-/* What AVX2 and AVX-512 have alike, by V_OP(name): an intrinsic of their width and type. A part of vec_avx2.h and
- * vec_avx512.h. */
+/* Operations that AVX2 and AVX-512 share; V_OP(name) is the intrinsic of their width and type. Included by
+ * vec_avx2.h and vec_avx512.h. */
 #define V_LOAD(p) V_OP(loadu)(p)
 #define V_STORE(p, a) V_OP(storeu)(p, a)
 #define V_SET(x) V_OP(set1)(x)

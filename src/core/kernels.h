@@ -1,0 +1,80 @@
+/* The kernels: their names and parameters, the functions that engines evaluate, the table of their properties. A
+ * part of fk.h. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "language.h"
+
+FK_BEGIN_C
+
+/* The kernels; core/kernels.c has the table of their properties. */
+enum fk_kernel_id {
+  FK_KERNEL_GAUSSIAN,
+  FK_KERNEL_LAPLACIAN,
+  FK_KERNEL_MATERN32,
+  FK_KERNEL_MATERN52,
+  FK_KERNEL_CAUCHY,
+  FK_KERNEL_IMQ,
+  FK_KERNEL_LINEAR,
+  FK_KERNEL_POLYNOMIAL,
+  FK_KERNEL_SIGMOID,
+  FK_KERNELS
+};
+enum { FK_KERNEL_PARAMETERS = 3 };
+struct fk_kernel {
+  enum fk_kernel_id id;
+  double parameters[FK_KERNEL_PARAMETERS]; /* in the order of struct fk_kernel_info */
+};
+
+/* The functions that engines evaluate. The argument is t = -|scale L^-1 (y - x)|^2, its root s = -sqrt(-t), or the
+ * inner product p = (L^-1 x)'(L^-1 y) of points that are not centred. */
+enum fk_form_type {
+  FK_FORM_GAUSSIAN, /* 2^t (factor[0] + factor[1] t + factor[2] t^2) */
+  FK_FORM_ROOT,     /* 2^s (factor[0] + factor[1] s + factor[2] s^2) */
+  FK_FORM_CAUCHY,   /* 1 / (1 - t) */
+  FK_FORM_IMQ,      /* 1 / sqrt(1 - t) */
+  FK_FORM_POWER,    /* (factor[0] + factor[1] p)^factor[2] */
+  FK_FORM_TANH      /* tanh(factor[0] + factor[1] p) */
+};
+/* Is it a function of p? */
+static inline bool fk_form_is_product(enum fk_form_type type) { return type >= FK_FORM_POWER; }
+
+/* A parameter of a kernel: its value is greater than `above`, at most `most`, and an integer if `whole`. */
+struct fk_kernel_parameter {
+  const char *name;              /* NULL: the kernel has no more parameters */
+  double otherwise, above, most; /* otherwise: the default */
+  bool whole;
+};
+struct fk_kernel_info {
+  const char *name, *others; /* others: names in other programs, letters and digits only, separated by spaces */
+  const char *formula;       /* in r = |L^-1 (y - x)|, or in x'y of whitened points */
+  enum fk_form_type form;
+  double rate, factor[3]; /* for FK_FORM_ROOT: exp(-a) (factor[0] + factor[1] a + factor[2] a^2), a = rate r */
+  bool smooth;            /* at r = 0; otherwise no sum of few Gaussians approximates it */
+  bool underflows;        /* it decays exponentially, so that terms of sums far from the points underflow */
+  double mixture; /* p of (1 + r^2)^-p, which a sum of few Gaussians approximates (fast/mixture.h); else 0 */
+  double cost;    /* multiply-adds of a pair, besides those of coordinates and values */
+  struct fk_kernel_parameter parameters[FK_KERNEL_PARAMETERS];
+};
+/* Properties of a kernel, a constant; and the number of its parameters. */
+const struct fk_kernel_info *fk_kernel_info(enum fk_kernel_id id);
+int fk_kernel_n_parameters(enum fk_kernel_id id);
+/* Sets *kernel to the kernel of this name, with default parameters. Returns false if there is none. */
+bool fk_kernel_of(const char *name, struct fk_kernel *kernel);
+/* Are both the same kernel with equal parameters? */
+bool fk_kernel_equal(const struct fk_kernel *a, const struct fk_kernel *b);
+/* Is it the Gaussian kernel? */
+bool fk_kernel_is_gaussian(const struct fk_kernel *kernel);
+/* Is it a function of the distance r? Otherwise it is a function of x'y, whose value changes if points are
+ * centred. */
+bool fk_kernel_is_radial(const struct fk_kernel *kernel);
+/* Replaces the inner products values[i] = x_i'y of m whitened points x_i with a whitened point y by the kernels of
+ * x_i and y. norm: |y|^2; norms: the m numbers |x_i|^2. For radial kernels r^2 = max(0, |x|^2 + |y|^2 - 2 x'y) has
+ * a rounding error of the size of that of |x|^2 + |y|^2; for close points that are far from 0, r is off by the
+ * root of that. r is 0 if |x|^2, |y|^2 and x'y are the same number. */
+void fk_kernel_of_products(const struct fk_kernel *kernel, double norm, const double *norms, int64_t m,
+                           double *values);
+
+FK_END_C
