@@ -77,6 +77,7 @@ listed <- function(title, parts, end) {
 format_each <- function(values, digits = 4) vapply(values, \(value) format(value, digits = digits), "")
 
 #' @rdname kde_bandwidth
+#' @order 2
 #' @method plot flashkernel_bandwidth
 #' @export
 plot.flashkernel_bandwidth <- function(x, ...) {

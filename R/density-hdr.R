@@ -1,63 +1,57 @@
 #' Highest-density regions
 #'
-#' `hdr_level()` returns the density level whose upper level set holds a given probability: the `c` with
-#' \eqn{P(p(X) \ge c)}{P(p(X) >= c)} equal to `prob`, `X` drawn from the estimate `p`. The set
-#' where the estimate is at least `c` is the smallest region of that probability (the
-#' highest-density region). A new point whose density is below the level for 0.99 is thus more
-#' unusual than 99% of what the estimate expects. `hdr_regions()` returns these regions as data frames: intervals of one
-#' variable, as `hdrcde::hdr()` has them, or polygons of two, to draw, to measure or to join with maps.
+#' `hdr_regions()` returns the smallest regions that hold given probabilities: intervals for one variable, as
+#' `hdrcde::hdr()`, or polygons for two, as data frames to draw, to measure or to join with maps. `hdr_level()` returns
+#' the density at their borders: the `c` with \eqn{P(p(X) \ge c)}{P(p(X) >= c)} equal to `prob` for X drawn from the
+#' estimate p. A new point whose density is below the level for 0.99 is more unusual than 99% of the draws from the
+#' estimate.
 #'
 #' @section Levels:
-#' With one or two variables the estimate is integrated numerically: tiles of the space that hold
-#' data get the estimate exactly at Chebyshev nodes, the interpolant (relative error about 1e-5)
-#' gives its values on a fine grid, and those are sorted. The probability of the region
-#' returned is within 1e-3 of `prob`; far outliers do not coarsen the grid. From 50,000 points on
-#' (two variables; 660,000 with one) points closer than a third of a bandwidth are merged
-#' first; the error stated includes it.
+#' With one or two variables the estimate is integrated numerically. It is evaluated exactly at Chebyshev nodes in
+#' tiles around the data, interpolated onto a fine grid (relative error about 1e-5), and the values are sorted.
+#' The probability of the region is within 1e-3 of `prob`, and far outliers do not coarsen the grid. From 50,000 points
+#' on (two variables; 660,000 with one), points closer than a third of a bandwidth are merged first; the stated error
+#' includes this. Other kernels than the Gaussian are summed at all grid points.
 #'
-#' With another `kernel` than the Gaussian the estimate itself is summed at all of the grid.
+#' In other cases the level is the `1 - prob` quantile of the density at `n_samples` draws from the estimate (Hyndman
+#' 1996, section 3.2). The probability then has the standard error `sqrt(prob * (1 - prob) / n_samples)`, at most 0.005
+#' by default. These cases are: more variables, adaptive bandwidths, a `support`, categories (the level is then that of
+#' the density of numbers and categories together), and tiles that would need more than 2e9 kernel evaluations. The
+#' cost is `n_samples * n` kernel evaluations, and \eqn{2 + d}{2 + d} times as many for `"laplace"`.
 #'
-#' With more variables, with adaptive bandwidths, on a `support`, and where the tiles would take more than 2e9 kernel
-#' evaluations (points so many and a bandwidth so small that the tiles around them are many, too), the level is the
-#' `1 - prob` quantile of the density at `n_samples` draws from the estimate (Hyndman 1996, section
-#' 3.2). Its probability then has the standard error `sqrt(prob * (1 - prob) / n_samples)`, 0.005
-#' at most with the default. The cost is `n_samples * n` kernel evaluations in d dimensions, for a
-#' Laplace-corrected estimate \eqn{2 + d}{2 + d} times as many.
+#' For a Laplace-corrected estimate, which can be negative, the level refers to the positive part, renormalised to
+#' probability 1. It is a level of the estimate as [predict.flash_kde()] returns it, before renormalisation.
 #'
-#' With factors or texts the level is that of the density of numbers and levels together, by draws.
+#' @section Regions:
+#' Ends of intervals are accurate to a billionth of a bandwidth. Polygons are contours on the grid of
+#' [plot()][plot.flash_kde], with straight lines between grid lines. The grid ends three bandwidths beyond the data
+#' (further for probabilities above 0.989); a region that meets its border is closed there.
 #'
-#' A Laplace-corrected estimate can be negative. Its level refers to the positive part,
-#' renormalised to probability 1; it is a level of the estimate as [predict.flash_kde()]
-#' returns it, before renormalisation.
+#' A polygon may have holes, where the density is below the level. The outer ring comes first, counterclockwise, and
+#' then its holes, clockwise. The first point of a ring is also its last. In ggplot2, `geom_polygon(aes(group = group,
+#' subgroup = subgroup))` draws them. With package sf, `sf::st_as_sf(regions, crs = 4326)` makes one row for each
+#' probability, with a multipolygon.
 #'
-#' @section Regions: Ends of intervals are found to a billionth of a bandwidth. Polygons are
-#' the contours on a grid as [plot()][plot.flash_kde] has it, straight between its lines; a region is closed where
-#' it meets the border of the grid, three bandwidths beyond the data and further for probabilities above 0.989.
+#' Regions cost as much as their levels, plus the kernel evaluations at the grid points of [plot()][plot.flash_kde].
 #'
-#' A polygon may have holes, where the density is below the level. Those are rings of their own: the outer ring
-#' comes first and counterclockwise, its holes after it and clockwise, and the first point of a ring is also its
-#' last. In ggplot2, `geom_polygon(aes(group = group, subgroup = subgroup))` draws them. With package sf,
-#' `sf::st_as_sf(regions, crs = 4326)` makes a row of each probability, with a multipolygon.
-#'
-#' The cost is that of the levels and of `n` times `n` times as many kernel evaluations as there are points, in less
-#' time as [plot()][plot.flash_kde] says.
-#'
-#' @param object A fit, from [flash_kde()]; for regions to one or two variables (of more, take a [kde_marginal()]).
-#' @param prob Probabilities of the regions, from 0 to 1; for `hdr_regions()` above 0 and below 1.
-#' @param ... Passed to methods; those for `flash_kde` take no others.
-#' @param log Return the logarithm of the levels? For many variables, where densities underflow.
+#' @param object A fit from [flash_kde()]. Regions need one or two variables; for more, use [kde_marginal()] first.
+#' @param prob Probabilities of the regions, from 0 to 1; for `hdr_regions()` above 0 and below 1. Default: 0.5 and
+#'   0.95.
+#' @param ... Not used; anything here is an error.
+#' @param log Whether to return the logarithms of the levels, for many variables, where densities underflow.
 #' @param n_samples Number of draws, where draws are used.
-#' @param seed Seed of the draws, where draws are used. The same number gives the same levels,
-#'   whatever [RNGkind()] is set, and leaves R's random numbers as they were. `NULL` draws from
-#'   their present state, as in [simulate()][simulate.flash_kde].
-#' @param n Nodes of the grid per axis: 1024 for one variable, 151 for two.
-#' @return `hdr_level()`: a numeric vector as long as `prob`, of density levels (in 1 / units of the data), or
-#'   their logarithms. Its names are the probabilities, such as `"50%"`.
+#' @param seed Seed of the draws, where draws are used. A number gives the same levels at each call, for any
+#'   [RNGkind()], and leaves R's random numbers as they were. `NULL` uses the present state of the generator, as in
+#'   [simulate()][simulate.flash_kde].
+#' @param n Number of grid points per axis: 1024 for one variable, 151 for two.
+#' @return `hdr_level()`: a numeric vector of density levels (in 1 / units of the data), or their logarithms, one for
+#'   each of `prob`. Its names are the probabilities, such as `"50%"`.
 #'
-#'   `hdr_regions()`: a data frame of class `flash_hdr`, the largest region first, so that those drawn later lie on top.
+#'   `hdr_regions()`: a data frame of class `flash_hdr`, the largest region first, so that later ones are drawn on top.
 #'   One variable: a row for each interval, with `prob`, `level` (of the density), `from` and `to`. Two: a row for each
 #'   point of a ring, with two columns named as the variables, `prob`, `level`, `group`, a number for each polygon,
-#'   and `subgroup`, for each ring within it. Where a variable has one of these names, the other is `prob.1` or so.
+#'   and `subgroup`, a number for each ring within it. If a variable has one of these names, the other column is
+#'   `prob.1` or similar.
 #' @references Hyndman, R. J. (1996) Computing and graphing highest density regions.
 #'   *The American Statistician* 50, 120-126. \doi{10.1080/00031305.1996.10474359}
 #' @seealso [plot.flash_kde()], which draws these regions; [geom_flash_hdr()] draws those of groups in ggplot2.
