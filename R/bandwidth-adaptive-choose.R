@@ -193,20 +193,21 @@ adaptive_note <- function(adaptive, digits) {
   range <- vapply(range(factors), format, "", digits = digits)
   gain <- adaptive$gain
   widths <- paste0(
-    "the sds of each point times ", range[1], " to ", range[2], ", ", length(unique(factors)), " different factors"
+    "the bandwidth is multiplied by local factors from ", range[1], " to ", range[2], ", ",
+    length(unique(factors)), " different ones"
   )
   if (isTRUE(adaptive$auto)) {
     return(paste0(
-      "Adaptive: each point its own width is ", format(gain, digits = 2), " nats a point better, left out. By Abramson's ",
-      "rule, ", widths, "; none with adaptive = FALSE."
+      "Adaptive by Abramson's rule: ", widths, ". They increase the leave-one-out log-likelihood by ",
+      format(gain, digits = 2), " nats per point; adaptive = FALSE leaves them out."
     ))
   }
   paste0(
     "Adaptive, ", adaptive$method, ": ", widths, ".",
     if (!is.null(gain)) {
       paste0(
-        " Over one bandwidth they gain ", format(gain, digits = 2), " nats a point, left out",
-        if (gain < GAIN) ": no more than chance, leave them", "."
+        " They change the leave-one-out log-likelihood by ", format(gain, digits = 2), " nats per point",
+        if (gain < GAIN) ", no more than chance: use adaptive = FALSE", "."
       )
     }
   )

@@ -74,9 +74,11 @@ PILOT <- c(kde = 2, sdkde = 1.4)
 adaptive_factors <- function(object, method = c("abramson", "knn"), alpha = NULL, k = NULL) {
   if (!inherits(object, "flash_kde")) check_fit(object)
   check_in_memory(object)
-  if (object$d == 0) stop_argument("object", "must have numeric columns: found levels alone")
+  if (object$d == 0) stop_argument("object", "must have numeric columns: found only categorical columns")
   if (!is.null(object$inner)) {
-    if (!only_transforms(object$support)) stop_argument("object", "must be a fit without images or masses of its `support`")
+    if (!only_transforms(object$support)) {
+      stop_argument("object", "must be a fit without `support`, or with method = \"transform\"")
+    }
     return(adaptive_factors(object$inner, method, alpha, k)) # in the coordinates of its kernels
   }
   if (!object$estimator %in% names(PILOT) || !is.null(object$adaptive)) {

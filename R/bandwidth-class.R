@@ -54,18 +54,19 @@ bandwidth_notes <- function(bandwidth) {
   few <- columns[columns$few, ]
   c(
     if (nrow(rounded) > 0) {
-      listed("Rounded: ", paste0(rounded$column, " to ", format_each(rounded$width)), ", smoothed by at least that.")
+      widths <- paste0(rounded$column, " to ", format_each(rounded$width))
+      listed("Rounded: ", widths, ". The bandwidth is at least half of that.")
     },
     if (nrow(spikes) > 0) {
       share <- format_each(100 * spikes$share, 2)
       values <- paste0(share, "% of ", spikes$column, " are ", format_each(spikes$value))
-      listed("Spikes: ", values, ", where a density says little.")
+      listed("Repeated values: ", values, ". A density describes such data poorly.")
     },
     if (nrow(few) > 0) {
-      listed("Few values: ", paste0(few$column, " has ", few$distinct), ", and a density says little.")
+      listed("Few distinct values: ", paste0(few$column, " has ", few$distinct), ". A density describes such data poorly.")
     },
-    if (about$copies > 0) paste0("Copies: ", about$copies, " rows are others again, and were left out with them."),
-    if (isTRUE(about$heavy)) "Heavy tails: no one bandwidth suits the middle and the tails; adaptive = TRUE may."
+    if (about$copies > 0) paste0("Copies: ", about$copies, " rows repeat others, and were merged with them."),
+    if (isTRUE(about$heavy)) "Heavy tails: no single bandwidth suits the centre and the tails. Try adaptive = TRUE."
   )
 }
 
@@ -81,7 +82,9 @@ format_each <- function(values, digits = 4) vapply(values, \(value) format(value
 #' @method plot flashkernel_bandwidth
 #' @export
 plot.flashkernel_bandwidth <- function(x, ...) {
-  if (selector_of(x) == "user") stop_argument("x", "must be as a search returned it: found other numbers")
+  if (selector_of(x) == "user") {
+    stop_argument("x", "must be the unmodified result of kde_bandwidth(): found other numbers")
+  }
   path <- attr(x, "path")
   if (nrow(path) > 1) {
     # side by side where there is room

@@ -200,7 +200,7 @@ check_units <- function(units, names, arg) {
   if (length(outside) == 0) return(units)
   stop_argument(
     arg, "must have columns of a spread from ", LEAST_UNIT, " to ", 1 / LEAST_UNIT,
-    ", whose square a double can hold: found ", format(units[outside[1]], digits = 3), " in column ",
+    ": found ", format(units[outside[1]], digits = 3), " in column ",
     quote_names(column_label(names, outside[1])), " (rescale it)"
   )
 }

@@ -29,7 +29,7 @@ mixed_bandwidths <- function(data, estimator, options, control, arg) {
   search <- search_options("lcv", options$structure, options$rows, options$seconds)
   joint <- is.character(main) && main %in% c("auto", "lcv")
   if (search$structure != "auto" && !joint) {
-    stop_argument("structure", "is for a bandwidth by \"auto\" or \"lcv\": found another `bandwidth`")
+    stop_argument("structure", "is available only for method \"auto\" or \"lcv\": found another `bandwidth`")
   }
   check_lambda_rows(free, data, is.character(main), arg)
   name_stage(control, "Selecting the bandwidth")
@@ -80,7 +80,7 @@ mixed_wanted <- function(bandwidth, data, arg) {
     if (!name %in% MIXED_SELECTORS) {
       stop_argument(
         arg, "must be numeric or one of ", quote_choices(MIXED_SELECTORS),
-        " where there are columns of levels: found \"", name, "\""
+        " for data with categorical columns: found \"", name, "\""
       )
     }
   }

@@ -19,7 +19,7 @@ check_selector <- function(name, d, weights, arg) {
   if (!is.null(nearest) && !nearest %in% choices) nearest <- ONE_COLUMN_SELECTORS[[nearest]]
   stop_argument(
     arg, "must be one of ", quote_choices(choices),
-    if (d > 1) " where there are several columns" else if (weighted) " where there are weights",
+    if (d > 1) " for several columns" else if (weighted) " with weights",
     ": found ", describe(name), name_nearest(nearest)
   )
 }

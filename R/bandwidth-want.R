@@ -9,7 +9,7 @@ fit_bandwidths <- function(data, estimator, options, control, arg) {
   }
   search <- search_options("auto", options$structure, options$rows, options$seconds)
   if (search$structure != "auto" && (is.list(wanted) || !wanted %in% names(FACTOR_CRITERIA))) {
-    stop_argument("structure", "is for a bandwidth by a search, such as \"auto\" or \"lcv\": found another `bandwidth`")
+    stop_argument("structure", "is available only for methods that search, such as \"auto\": found another `bandwidth`")
   }
   main <- settle_bandwidth(wanted, data, estimator, search, control, "bandwidth", arg)
   if (!ESTIMATORS[[estimator]]$debiased) return(list(main = main))

@@ -81,11 +81,11 @@ given_values <- function(object, given) UseMethod("given_values", object$kind)
 given_values.default <- function(object, given) {
   values <- unlist(as.list(given))
   if (!is_number(values) || !has_names(names(values)) || length(values) != length(given)) {
-    stop_argument("given", "must be numbers with the names of columns, as c(a = 1): found ", describe(given))
+    stop_argument("given", "must be numbers named by columns, as c(a = 1): found ", describe(given))
   }
   check_finite(values, "given")
   dims <- check_vars(names(values), object, "given")
-  if (length(dims) == object$d) stop_argument("given", "must leave a variable: found all ", object$d)
+  if (length(dims) == object$d) stop_argument("given", "must leave at least one variable: found all ", object$d)
   list(dims = dims, values = matrix(as.double(values), 1))
 }
 
@@ -168,8 +168,8 @@ top_weight <- function(object, log_w, arg) {
   top <- max(log_w)
   if (top > -Inf) return(top)
   gaussian <- has_gaussian(object)
-  stop_argument(arg, "is ", if (gaussian) "too far from the points for a double to hold the distance" else {
-    "out of reach of all points"
+  stop_argument(arg, "is ", if (gaussian) "too far from the points: the squared distance overflows" else {
+    "further from all points than the kernel's cutoff radius"
   })
 }
 

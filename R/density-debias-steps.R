@@ -33,12 +33,11 @@ check_steps <- function(options, n) {
   }
   if (any(asked) && !isFALSE(options$adaptive) && !identical(check_adaptive(options$adaptive, n), "auto")) {
     stop(new_error("unsupported", paste0(
-      "`adaptive` goes with an SD-KDE of one step by its own score: what further steps would remove has no such form ",
-      "where widths differ. Leave out `adaptive`, or `debias`"
+      "`adaptive` is available for an SD-KDE only with one step along its own score: leave out `adaptive`, or `debias`"
     ), user_call()))
   }
   if (asked[["score"]] && options$steps == 1 && !is.null(options$score_bandwidth)) {
-    stop_argument("debias$bandwidth", "is for steps by the fit's own score: with `score` the first is none")
+    stop_argument("debias$bandwidth", "is available only for steps along the fit's own score: found one step along `score`")
   }
   options
 }

@@ -54,7 +54,7 @@ kde_marginal.flash_kde <- function(object, vars, debias = FALSE, ...) {
     stop_argument("debias", "is for estimator = \"sdkde\" only: found \"", object$estimator, "\"")
   }
   if (debias && isTRUE(object$given_score)) {
-    stop_argument("debias", "must be FALSE where the score was given: it is that of all variables")
+    stop_argument("debias", "must be FALSE if the score was given, because it is the score of all variables")
   }
   if (debias && !is.null(object$support)) stop_argument("debias", "must be FALSE for an estimate with a `support`")
   if (missing(vars)) stop_argument("vars", "must be given")

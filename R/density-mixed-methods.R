@@ -6,7 +6,7 @@
 columns_in_words <- function(object) {
   count <- length(object$discrete$columns)
   numbers <- if (object$d > 0 || count == 0) paste0(object$d, ngettext(object$d, " dimension", " dimensions"))
-  levels <- if (count > 0) paste0(count, ngettext(count, " column of levels", " columns of levels"))
+  levels <- if (count > 0) paste0(count, ngettext(count, " categorical column", " categorical columns"))
   paste(c(numbers, levels), collapse = " and ")
 }
 
@@ -14,19 +14,19 @@ print_lambdas <- function(discrete, digits) {
   columns <- discrete$columns
   field <- \(name) vapply(columns, `[[`, "", name)
   how <- ifelse(discrete$chosen, "by likelihood", "given")
-  how[lengths(lapply(columns, `[[`, "levels")) == 1] <- "one level"
+  how[lengths(lapply(columns, `[[`, "levels")) == 1] <- "one category"
   most <- most_lambda(columns)
   table <- data.frame(
-    kind = field("kind"), levels = vapply(columns, \(column) length(column$levels), 0L),
+    kind = field("kind"), categories = vapply(columns, \(column) length(column$levels), 0L),
     kernel = vapply(columns, \(column) LEVEL_KERNELS[[column$kernel]]$title, ""),
     lambda = format(unname(discrete$lambda), digits = digits), limit = format(unname(most), digits = digits),
     how = how, row.names = names(columns)
   )
-  cat("Levels, smoothed from 0, not at all, to the limit:\n")
+  cat("Categorical columns, with smoothing parameters from 0 (no smoothing) to the limit:\n")
   print(utils::head(table, 12), right = FALSE)
   if (nrow(table) > 12) cat("... and", nrow(table) - 12, "more\n")
   even <- names(columns)[discrete$lambda >= most & most > 0]
-  if (length(even) > 0) cat("At the limit, where levels tell least: ", paste(even, collapse = ", "), "\n", sep = "")
+  if (length(even) > 0) cat("At the limit (most smoothing): ", paste(even, collapse = ", "), "\n", sep = "")
 }
 
 # Weights of the levels of each column.

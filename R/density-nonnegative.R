@@ -60,7 +60,7 @@ error_estimate.clipped <- function(object, at, loo, control, estimate) {
 print_clipped <- function(object, digits) {
   if (!is_clipped(object)) return(invisible())
   mass <- object$nonnegative
-  cat("Clipped at 0 and divided by 1 + ", format(mass$value, digits = digits), ", the negative mass (by ", mass$method,
+  cat("Clipped at 0 and divided by 1 + ", format(mass$value, digits = digits), ", where the second term is the integral of the negative part (by ", mass$method,
     if (!is.na(mass$se)) paste0(", standard error ", format(mass$se, digits = 2)), ")\n", sep = "")
 }
 
@@ -71,8 +71,8 @@ negative_intervals <- function(object, control) {
   grid <- whitened_grid(object)
   if (is.null(grid)) {
     stop(new_error("unsupported", paste0(
-      "the zeros of the estimate cannot be found, between points 30,000 bandwidths apart: simulate() draws from it, ",
-      "and without `nonnegative` it has a distribution function"
+      "the zeros of the estimate cannot be found between points 30,000 bandwidths apart: use simulate(), ",
+      "or fit without `nonnegative`"
     ), user_call()))
   }
   signed <- signed_part(object)

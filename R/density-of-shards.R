@@ -20,7 +20,7 @@ predict_data <- function(object, newdata, type, se.fit, loo, control, collect) {
   folder <- if (is.character(collect)) own_folder(collect)
   targets <- if (is.null(newdata)) object$x else newdata
   if (!is_remote(targets)) {
-    stop_argument("collect", "must be TRUE where the targets are no flash_data(): found ", describe(collect))
+    stop_argument("collect", "must be TRUE unless the targets are a flash_data(): found ", describe(collect))
   }
   if (targets$d != object$d) stop_argument("newdata", "must have ", object$d, " columns: found ", targets$d)
   if (isTRUE(collect) && is_remote(object$x)) return(predict_at(object, newdata, type, se.fit, loo, control))

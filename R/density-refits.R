@@ -27,8 +27,8 @@ n_kernels.supported <- function(object) nrow(object$inner$x)
 check_refits <- function(object, arg) {
   if (can_refit(object)) return(invisible())
   stop(new_error("unsupported", paste0(
-    "`", arg, "` of ", whole(object$n), " points takes as many fits, as each has a part in where all others end: ",
-    "cross_validate() fits again without each of as many `folds` as you like"
+    "`", arg, "` needs a fit without each of ", whole(object$n), " points, because all debiased points depend on it: ",
+    "use cross_validate(), which leaves out `folds` of rows"
   ), user_call()))
 }
 
@@ -57,7 +57,7 @@ leave_out_refits.default <- function(object, control) {
   data <- list(points = object$x, weights = object$weights)
   score <- if (isTRUE(object$given_score)) {
     if (is.null(object$settings)) {
-      stop_argument("object", "must be a fit by flash_kde() itself, as others have lost their `score`")
+      stop_argument("object", "must be a fit by flash_kde() itself: fits made from it have no `score`")
     }
     asked <- options_of_rows(object$settings, object, seq_len(object$n))$score
     given_score(asked, data, object$n, "object")

@@ -138,7 +138,7 @@ kernel_masses <- function(domain, points, L, factors, control) {
 # Two columns: a rectangle, whose sides beyond the reach of all kernels stand for those that are not there.
 correlated_masses <- function(domain, points, L, factors, control) {
   if (nrow(L) > 2) {
-    stop_argument("bandwidth", "must be diagonal for method = \"mass\" in more than two columns: found another")
+    stop_argument("bandwidth", "must be diagonal for method = \"mass\" in more than two columns: found a full matrix")
   }
   reach <- 2 * MASS_REACH * factor_sds(L) * max(factors, 1)
   low <- pmax(ifelse(domain$kind == "mass", domain$lower, -Inf), apply(points, 2, min) - reach)

@@ -74,19 +74,19 @@ image_bytes <- function(count, d) 8 * 4 * as.double(count) * d
 check_images <- function(domain, points, sds, factors = NULL) {
   count <- sum(image_counts(domain, points, sds, factors))
   if (count > .Machine$integer.max) refuse_images(domain)
-  cure <- paste0(" for the images of points behind its bounds", image_cure(domain))
+  cure <- paste0(" for the reflected or periodic copies of points", image_cure(domain))
   check_memory(image_bytes(count, ncol(points)), "support", cure)
 }
 
 refuse_images <- function(domain) {
   stop_argument(
-    "support", "must not need more images of points behind its bounds than there is room for: found ",
-    sum(domain$kind %in% c("reflect", "circular")), " columns that have them", image_cure(domain)
+    "support", "must not need more reflected or periodic copies of points than fit in memory: found ",
+    sum(domain$kind %in% c("reflect", "circular")), " columns with copies", image_cure(domain)
   )
 }
 
 image_cure <- function(domain) {
-  by_mass <- if (any(domain$kind == "reflect")) ", or take \"kde\" and method = \"mass\" of kde_support()"
+  by_mass <- if (any(domain$kind == "reflect")) ", or use \"kde\" and method = \"mass\" of kde_support()"
   paste0(" (give a smaller `bandwidth` as a number", by_mass, ")")
 }
 

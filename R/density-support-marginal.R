@@ -47,7 +47,7 @@ check_apart <- function(object, dims) {
   check_can(object, "marginal")
   within <- setdiff(which(domain$kind == "mass"), dims)
   if (all(object$bandwidth[within, dims] == 0)) return(invisible())
-  why <- "kernels that correlate a column divided by masses with others have no marginals in closed form"
+  why <- "kernels that correlate a column of method = \"mass\" with others have no marginals in closed form"
   stop(new_error("unsupported", why, user_call()))
 }
 

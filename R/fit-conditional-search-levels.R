@@ -17,7 +17,7 @@ settle_levels <- function(made, options, estimator, na.action, run) {
   )
   response <- which(colnames(data$points) %in% made$response)
   if (ESTIMATORS[[estimator]]$signed && length(response) == 0) {
-    stop_argument("estimator", "must be another than \"", estimator, "\" for a left side of levels")
+    stop_argument("estimator", "must be \"kde\" or \"sdkde\" for a categorical left side: found \"", estimator, "\"")
   }
   choose_H <- ncol(data$points) > 0 && is_own_search(options$bandwidth)
   search <- conditional_options(options)

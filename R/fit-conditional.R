@@ -122,7 +122,7 @@ conditional_data <- function(call, data, frame) {
   made <- formula_frame(call, data, frame)
   terms <- attr(made, "terms")
   if (length(attr(terms, "term.labels")) == 0 && is.null(attr(terms, "offset"))) {
-    stop_argument("formula", "must name a variable on its right side (the density of one alone is that of ~ y)")
+    stop_argument("formula", "must name a variable on its right side (for the density of y alone, use ~ y)")
   }
   right <- check_terms(stats::delete.response(terms))
   y <- response_columns(made, "formula")
@@ -130,7 +130,7 @@ conditional_data <- function(call, data, frame) {
   names <- c(names(y), names(x))
   if (anyDuplicated(names)) {
     twice <- names[anyDuplicated(names)]
-    stop_argument("formula", "must have each variable on one side alone: found ", quote_names(twice), " twice")
+    stop_argument("formula", "must have each variable on one side only: found ", quote_names(twice), " twice")
   }
   points <- if (has_levels(c(y, x))) {
     mixed_points(c(y, x), "formula")
@@ -158,7 +158,7 @@ response_points <- function(frame, arg) {
   name <- names(frame)[1]
   if (!is_number(y)) {
     stop_argument(
-      arg, "must have numbers or one column of levels on the left side: ", quote_names(name), " is ",
+      arg, "must have numbers or one categorical column on the left side: ", quote_names(name), " is ",
       shorten(class(y)[1]), number_hint(y)
     )
   }
@@ -169,21 +169,23 @@ response_points <- function(frame, arg) {
 
 # list(options, search, chose_sds): what fit_kde() takes for the joint density, its bandwidth found.
 settle_conditional <- function(made, options, na.action, run) {
-  if (!is.null(options$support)) stop_argument("support", "is not for a conditional density")
+  if (!is.null(options$support)) {
+    stop_argument("support", "is not available for y ~ x: fit all columns with `support`, and use kde_conditional()")
+  }
   if (kernel_name(options$kernel) != "gaussian") {
     stop(new_error("unsupported", paste0(
-      "kernel = \"", options$kernel, "\" is not for a conditional density: kde_conditional() of a fit to all columns has it"
+      "kernel = \"", options$kernel, "\" is not available for y ~ x: fit all columns with it, and use kde_conditional()"
     ), user_call()))
   }
   if (is_auto(options$estimator)) options$estimator <- PLAIN_ESTIMATOR
   estimator <- check_estimator(options$estimator)
   if (estimator == "laplace6") {
-    stop_argument("estimator", "must be another than \"laplace6\" for a conditional density: \"laplace\" is there")
+    stop_argument("estimator", "must be \"kde\", \"sdkde\" or \"laplace\" for a conditional density: found \"laplace6\"")
   }
-  if (isTRUE(options$nonnegative)) stop_argument("debias$nonnegative", "is not for a conditional density")
+  if (isTRUE(options$nonnegative)) stop_argument("debias$nonnegative", "is not available for a conditional density")
   adaptive <- check_adaptive(options$adaptive, nrow(made$points))
   if (identical(adaptive, "balloon")) {
-    stop_argument("adaptive", "must be another than \"balloon\" for a conditional density")
+    stop_argument("adaptive", "must not be \"balloon\" for a conditional density")
   }
   if (identical(adaptive, "auto")) options$adaptive <- FALSE
   options[c("weights", "na.action")] <- list(made$weights, na.action)

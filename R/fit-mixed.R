@@ -4,8 +4,8 @@
 # Of mixed_points().
 #' @export
 fit_kde.mixed <- function(points, arg, call, options, control, formula = NULL) {
-  check_one_step(options, "points without columns of levels")
-  if (!is.null(options$support)) stop_argument("support", "is for points without columns of levels")
+  check_one_step(options, "points without categorical columns")
+  if (!is.null(options$support)) stop_argument("support", "is available only for points without categorical columns")
   settings <- fit_settings(options)
   columns <- choose_level_kernels(attr(points, "columns"), options$discrete_kernel)
   names <- attr(points, "names_in_order")
@@ -32,7 +32,7 @@ fit_kde.mixed <- function(points, arg, call, options, control, formula = NULL) {
 mixed_adaptive <- function(options, n, d) {
   adaptive <- check_adaptive(options$adaptive, n)
   if (identical(adaptive, "balloon")) {
-    stop_argument("adaptive", "must be another than \"balloon\" where there are columns of levels")
+    stop_argument("adaptive", "must not be \"balloon\" for data with categorical columns")
   }
   if (!identical(adaptive, "auto") || d > 0 && may_adapt(options, n)) adaptive
 }
@@ -46,7 +46,7 @@ mixed_estimator <- function(options, d) {
   }
   if (d == 0) stop_argument("estimator", "must be \"kde\" without numeric columns: found \"", estimator, "\"")
   if (!is.null(options$adaptive)) {
-    stop_argument("adaptive", "is for estimator = \"kde\" where there are columns of levels: found \"", estimator, "\"")
+    stop_argument("adaptive", "needs estimator = \"kde\" for data with categorical columns: found \"", estimator, "\"")
   }
   estimator
 }
@@ -57,11 +57,11 @@ check_one_step <- function(options, points) {
     kernel = !identical(options$kernel, "gaussian"), "debias$steps" = options$steps > 1,
     "debias$score" = !is.null(options$score), "debias$nonnegative" = options$nonnegative
   )
-  if (any(given)) stop_argument(names(which(given))[1], "is for ", points)
+  if (any(given)) stop_argument(names(which(given))[1], "is available only for ", points)
 }
 
 check_no_levels <- function(options) {
   if (!is.null(options$lambda) || !is.null(options$discrete_kernel)) {
-    stop_argument("categorical", "is for categorical columns (factors, texts or logical values): found none")
+    stop_argument("categorical", "needs categorical columns (factors, character or logical columns): found none")
   }
 }

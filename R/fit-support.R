@@ -12,7 +12,7 @@ fit_kde.supported <- function(points, arg, call, options, control, formula = NUL
   check_one_step(options, "points without a `support`")
   adaptive <- check_adaptive(options$adaptive, nrow(points))
   if (identical(adaptive, "balloon")) {
-    stop_argument("adaptive", "must be another than \"balloon\" with `support`: that does not integrate to 1")
+    stop_argument("adaptive", "must not be \"balloon\" with `support`: a balloon estimate does not integrate to 1")
   }
   estimator <- support_estimator(options)
   data <- fit_data_of(points, estimator, options, arg)
@@ -114,7 +114,7 @@ inner_bandwidths <- function(problem, work, estimator, options, control, run, ar
 check_domain_options <- function(domain, estimator, adaptive, options) {
   refuse <- \(...) stop(new_error("unsupported", paste0(...), user_call()))
   if (identical(adaptive, "knn")) {
-    refuse("adaptive = \"knn\" does not know of images: take \"abramson\", or method = \"transform\"")
+    refuse("adaptive = \"knn\" is available only with method = \"transform\" on a support: use it, or \"abramson\"")
   }
   named <- !is.null(adaptive) && !identical(adaptive, "auto")
   if (named && !ESTIMATORS[[estimator]]$adaptive) {
@@ -122,10 +122,10 @@ check_domain_options <- function(domain, estimator, adaptive, options) {
     stop_argument("adaptive", "is for estimator = ", able, ": found \"", estimator, "\"")
   }
   if (is_bent(domain) && (named || estimator != PLAIN_ESTIMATOR)) {
-    refuse("method = \"", domain$kind, "\" is for \"kde\" with one bandwidth: take \"reflect\" or \"transform\"")
+    refuse("method = \"", domain$kind, "\" is only for estimator = \"kde\" with one bandwidth: use \"reflect\" or \"transform\"")
   }
   if (has_masses(domain) && ESTIMATORS[[estimator]]$signed) {
-    refuse("method = \"mass\" is for estimators that are densities, not \"", estimator, "\"")
+    refuse("method = \"mass\" is not available for \"", estimator, "\": use estimator = \"kde\" or \"sdkde\"")
   }
 }
 
@@ -137,7 +137,7 @@ check_mirrored <- function(domain, H) {
   if (any(aslant)) {
     stop_argument(
       "bandwidth", "must not correlate a column that is reflected, ", quote_names(domain$names[mirrored[1]]),
-      ", with others: found a full matrix (give sds, or method = \"transform\")"
+      ", with others: found a full matrix (give standard deviations, or use method = \"transform\")"
     )
   }
 }
@@ -148,8 +148,8 @@ check_image_count <- function(domain, H) {
   wide <- which(domain$kind %in% c("reflect", "circular") & sqrt(diagonal(H)) > 10 * range)
   if (length(wide) > 0) {
     stop_argument(
-      "bandwidth", "must be at most ten times the range of a column with images, ", quote_names(domain$names[wide[1]]),
-      ": found an sd of ", format(sqrt(H[wide[1], wide[1]])), " for a range of ", format(range[wide[1]])
+      "bandwidth", "must be at most ten times the range of a reflected or circular column, ",
+      quote_names(domain$names[wide[1]]), ": found a standard deviation of ", format(sqrt(H[wide[1], wide[1]])), " for a range of ", format(range[wide[1]])
     )
   }
 }
@@ -161,8 +161,7 @@ check_masses <- function(domain, points, L, run) {
   if (!has_masses(domain) || !is.null(domain$polygon)) return(invisible())
   if (min(kernel_masses(domain, points, L, NULL, run)) < LEAST_MASS) {
     stop_argument(
-      "support", "must leave each kernel a mass inside that a double can hold: found less than ", LEAST_MASS,
-      ", by bounds of ", sum(domain$kind == "mass"), " columns (bound fewer columns)"
+      "support", "must leave each kernel a probability of at least ", LEAST_MASS, " inside its bounds: found less, with bounds on ", sum(domain$kind == "mass"), " columns (bound fewer columns)"
     )
   }
 }

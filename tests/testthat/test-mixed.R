@@ -406,7 +406,7 @@ test_that("a fit prints, sums up, and comes as a data frame", {
   fit <- flash_kde(iris)
   expect_output(print(fit), "Species unordered 3")
   expect_output(print(summary(fit)), "Shares of Species")
-  expect_output(print(flash_kde(iris["Species"])), "150 in 1 column of levels")
+  expect_output(print(flash_kde(iris["Species"])), "150 in 1 categorical column")
   expect_named(coef(fit), names(iris))
   frame <- as.data.frame(fit)
   expect_equal(frame[names(iris)], iris, ignore_attr = TRUE)

@@ -408,7 +408,7 @@ test_that("what does not go is refused in words", {
   refuses(flash_kde(cbind(a = waits, b = 1), support = list(c(0, 1))), "for each of 2 columns")
   refuses(flash_kde(waits, support = c(1, 0)), "lower < upper")
   refuses(flash_kde(waits, support = "positive"), "lower < upper")
-  refuses(flash_kde(c(0, waits), support = kde_support(c(0, Inf), "transform")), "inside of its bounds")
+  refuses(flash_kde(c(0, waits), support = kde_support(c(0, Inf), "transform")), "inside its bounds")
   refuses(kde_support(c(0, 1), "beta"), "must be one of")
   refuses(flash_kde(rep(1, 20), support = c(0, Inf)), "must vary")
   refuses(kde_circle(-1), "positive")
