@@ -163,7 +163,7 @@ spread_column <- function(column, runs, width, k) {
 # n numbers in [-1/2, 1/2) for column k, always the same ones.
 row_noise <- function(n, k) row_keys(cbind(as.double(seq_len(n)), k)) - 0.5
 
-# As list2DF(), which takes ten times as long.
+# Makes a data frame of columns in a tenth of the time of list2DF().
 as_table <- function(columns) {
   attr(columns, "row.names") <- .set_row_names(length(columns[[1]]))
   class(columns) <- "data.frame"

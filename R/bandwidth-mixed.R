@@ -17,6 +17,7 @@ SAME_LAMBDA <- 0.02
 MIXED_SELECTORS <- c("auto", "lcv", "silverman", "scott", "nrd0", "sj")
 
 # list(main, score, lambda, chosen, adaptive), the first two as fit_bandwidths() has them; `chosen`: are lambdas?
+# Chooses what `options` leaves open: list(main, score, lambda, chosen, adaptive). `chosen`: which lambdas were chosen;
 # `adaptive`: a record of factors, or NULL.
 mixed_bandwidths <- function(data, estimator, options, control, arg) {
   columns <- data$discrete$columns
@@ -59,7 +60,7 @@ mixed_bandwidths <- function(data, estimator, options, control, arg) {
   list(main = found$main, score = score, lambda = found$lambda, chosen = free, adaptive = adapted$record)
 }
 
-# Lambdas that are chosen go by leaving points out. `with_bandwidth`: is that chosen, too?
+# An automatic lambda needs leave-one-out values, so at least two rows. `with_bandwidth`: is the bandwidth chosen, too?
 check_lambda_rows <- function(free, data, with_bandwidth, arg) {
   if (!any(free) || n_given(data) > 1) return(invisible())
   cure <- if (with_bandwidth) "`bandwidth` and `lambda` as numbers" else "`lambda` as a number"
@@ -68,7 +69,7 @@ check_lambda_rows <- function(free, data, with_bandwidth, arg) {
   )
 }
 
-# As want_bandwidth(). Without numbers there is none.
+# want_bandwidth() for data with categories. Without numeric columns there is no bandwidth.
 mixed_wanted <- function(bandwidth, data, arg) {
   d <- ncol(data$points)
   if (d == 0) {
@@ -143,7 +144,7 @@ with_lambdas <- function(data, L, best_lambdas) {
   best
 }
 
-# As as_bandwidth() gives it; of a rounded column no less than finished() leaves.
+# The bandwidth as as_bandwidth() returns it. For rounded columns it is at least the minimum of finished().
 mixed_main <- function(L, bandwidth, data, names) {
   H <- tcrossprod(data$unit * L)
   width <- ifelse(is.na(data$columns$width), 0, data$columns$width)
@@ -254,7 +255,7 @@ optimise_lambdas <- function(loss, discrete, free) {
   list(lambda = at(part), value = loss(at(part), free)$value)
 }
 
-# Of numbers from 0 to 1.
+# Moves for numbers from 0 to 1.
 PART_MOVES <- list(
   line = FALSE, free = length, at = \(part, theta) pmin(part + theta, 1), slope = \(E, from, to) E,
   limits = \(part) list(-part, 1 - part)
@@ -306,7 +307,7 @@ cell_blocks <- function(codes, own, columns) {
   )
 }
 
-# As level_sums(), by pairs or by the engines, whichever takes less time.
+# level_sums(), by pairs of cells or by the engines, whichever takes less time.
 cell_sums <- function(data, L, cells, judges, run) {
   if (prefers_pairs(data, cells, length(judges), data$factors)) {
     return(level_sums(data, L, cells, judges, run, data$factors))

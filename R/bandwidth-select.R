@@ -2,7 +2,7 @@
 
 selector_names <- function() c("auto", "silverman", "scott", "nrd0", "sj", names(FACTOR_CRITERIA)[-1])
 
-# Of one dimension, and what comes nearest to them where there are several or weights.
+# Selectors for one column without weights, and the most similar selector for other data.
 ONE_COLUMN_SELECTORS <- c(nrd0 = "silverman", sj = "plugin")
 
 # The selector of this name, for d columns. stats::bw.SJ() and bw.nrd0() have no weights, and to leave them out

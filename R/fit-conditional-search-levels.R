@@ -72,7 +72,7 @@ choose_given_levels <- function(data, response, free, options, estimator, run) {
   list(bandwidth = sqrt(variances), lambda = last$lambda, search = search)
 }
 
-# Columns of x whose levels tell nothing.
+# Columns of x whose categories carry no information.
 even_levels <- function(discrete, lambda) {
   most <- most_lambda(discrete$columns)
   kernels <- vapply(discrete$columns, `[[`, "", "kernel")
@@ -127,7 +127,7 @@ given_loss <- function(data, L, response, run) {
   }
 }
 
-# Of points and judges.
+# Largest number of pairs of points and rows of the criterion.
 GIVEN_PAIRS <- 1e8
 
 # list(shares, top): the sums of the kernels of the numbers `dims` of each cell at the judges without their own, a
@@ -160,7 +160,7 @@ some_levels <- function(discrete, columns) {
 
 # ---- bandwidths ---------------------------------------------------------------------------------
 
-# As side_moments(), of numbers x, or none, and some columns of levels.
+# side_moments() for numbers x (possibly no columns) and some categorical columns.
 level_moments <- function(data, x, levels, L, v, floor, moments, run) {
   part <- some_levels(data$discrete, levels)
   if (ncol(x) == 0) return(list(S = level_mass(part, data$w), M = numeric()))

@@ -97,7 +97,7 @@
 #' @name flash_conditional
 NULL
 
-# `call`: the matched call, `frame`: where the user wrote it; `options`: of check_fit_options().
+# `call`: the matched call; `frame`: the frame in which the user wrote it; `options`: the result of check_fit_options().
 fit_conditional <- function(call, frame, data, options, na.action) {
   run <- start_run(options$asked)
   made <- conditional_data(call, data, frame)
@@ -116,8 +116,8 @@ fit_conditional <- function(call, frame, data, options, na.action) {
   )
 }
 
-# As formula_data(), of y and x, by the names of their columns `response` and `given`. `variables`: a list of those of y
-# and of x.
+# The data of a two-sided formula: list(points, response, given, weights, terms, variables). `response` and `given` are the
+# names of the columns of y and of x; `variables` is a list of the variables of the data in y and in x.
 conditional_data <- function(call, data, frame) {
   made <- formula_frame(call, data, frame)
   terms <- attr(made, "terms")
@@ -152,7 +152,7 @@ response_columns <- function(frame, arg) {
   stats::setNames(lapply(seq_len(ncol(points)), \(k) points[, k]), colnames(points))
 }
 
-# The same of numbers, as a double matrix.
+# The left side of a model frame as a double matrix. An error unless it is numeric.
 response_points <- function(frame, arg) {
   y <- stats::model.response(frame)
   name <- names(frame)[1]
@@ -202,7 +202,7 @@ settle_conditional <- function(made, options, na.action, run) {
   list(options = options, search = found$search, chose_sds = TRUE)
 }
 
-# The options with kernels' sds that were found.
+# The options with the kernel standard deviations that a search found.
 with_sds <- function(options, estimator, sds, names) {
   # fit_kde() refuses a structure beside a bandwidth that is given
   options[c("bandwidth", "structure")] <- list(stats::setNames(sds, names), "auto")

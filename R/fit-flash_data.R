@@ -33,14 +33,14 @@ fit_data <- function(x, estimator, settings, run, call) {
   object
 }
 
-# What fits to points in memory have beside these is not for points elsewhere.
+# Arguments of flash_kde() for points in memory only are errors.
 check_data_dots <- function(...) {
   others <- intersect(...names(), names(formals(flash_kde.default)))
   if (length(others) > 0) stop_argument(others[1], "is not available for a flash_data()")
   check_fit_dots(...)
 }
 
-# As given, or what a selector makes of a sample of rows, for all of them.
+# The given bandwidth, or the bandwidth that a selector chooses on a sample of rows, rescaled to all rows.
 data_bandwidth <- function(bandwidth, data, estimator, asked, arg) {
   if (is.null(bandwidth)) bandwidth <- default_selector()
   if (!is.character(bandwidth)) return(want_bandwidth(bandwidth, data, NULL, arg))

@@ -202,10 +202,10 @@ check_abbreviations <- function(names) {
   }
 }
 
-# Of all methods; "" is an argument without a name.
+# Names of the arguments of all methods; "" is an argument without a name.
 FIT_ARGUMENTS <- c(names(formals(flash_kde.default)), "formula", "data", "subset", "")
 
-# What other packages call arguments of flash_kde().
+# Names that other packages use for arguments of flash_kde().
 FIT_OTHERS <- c(
   h = "bandwidth", H = "bandwidth", bw = "bandwidth", structure = "bandwidth", rows = "bandwidth", seconds = "bandwidth",
   steps = "debias", score = "debias", score_bandwidth = "debias", nonnegative = "debias", lambda = "categorical",

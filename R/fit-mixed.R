@@ -1,7 +1,7 @@
-# Fits to numbers and levels together: p(x, c) = sum_i w_i K_H(x - x_i) prod_k l_k(c_k, c_ik) / W, of kernels of
-# the numbers (sum-doors.R) and of the levels (sum-category-kernels.R).
+# Fits to numbers and categories together: p(x, c) = sum_i w_i K_H(x - x_i) prod_k l_k(c_k, c_ik) / W, of kernels of
+# the numbers (sum-doors.R) and of the categories (sum-category-kernels.R).
 
-# Of mixed_points().
+# `points`: the result of mixed_points().
 #' @export
 fit_kde.mixed <- function(points, arg, call, options, control, formula = NULL) {
   check_one_step(options, "points without categorical columns")
@@ -28,7 +28,7 @@ fit_kde.mixed <- function(points, arg, call, options, control, formula = NULL) {
   as_mixed(object)
 }
 
-# As check_adaptive(), and NULL where "auto" may not take any.
+# The result of check_adaptive(), or NULL if "auto" may not choose local factors.
 mixed_adaptive <- function(options, n, d) {
   adaptive <- check_adaptive(options$adaptive, n)
   if (identical(adaptive, "balloon")) {
@@ -37,7 +37,7 @@ mixed_adaptive <- function(options, n, d) {
   if (!identical(adaptive, "auto") || d > 0 && may_adapt(options, n)) adaptive
 }
 
-# The plain one where none is named. Levels alone have no bias that a bandwidth leaves.
+# The estimator: "kde" if none is named. Categories alone have no bias from a bandwidth.
 mixed_estimator <- function(options, d) {
   estimator <- if (is_auto(options$estimator)) PLAIN_ESTIMATOR else check_estimator(options$estimator)
   if (estimator == PLAIN_ESTIMATOR) {
@@ -51,7 +51,7 @@ mixed_estimator <- function(options, d) {
   estimator
 }
 
-# What goes with an estimate that is a sum of kernels of numbers and no more.
+# Options that need an unbounded domain and numeric columns only. `points`: describes such data in the message.
 check_one_step <- function(options, points) {
   given <- c(
     kernel = !identical(options$kernel, "gaussian"), "debias$steps" = options$steps > 1,

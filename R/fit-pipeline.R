@@ -9,7 +9,7 @@ fit_kde <- function(points, arg, call, options, control, formula = NULL) {
 
 KINDS <- list(mixed = as_kind("mixed"), supported = as_kind("supported"))
 
-# Of fits without further wishes, in whose options there is nothing to check.
+# Options of a fit with defaults only, which need no checks.
 PLAIN_OPTIONS <- list(
   steps = 1L, score = NULL, nonnegative = FALSE, lambda = NULL, discrete_kernel = NULL, kernel = "gaussian"
 )
@@ -85,7 +85,7 @@ stop_score_bandwidth <- function(estimator) {
   stop_argument("debias$bandwidth", "is for estimator = \"sdkde\" only: found \"", estimator, "\"")
 }
 
-# What a fit to some of the points goes by.
+# The settings that a fit to some of the points uses.
 fit_settings <- function(options) options[!names(options) %in% c("weights", "na.action", "asked")]
 
 # A function that computes `value`, a promise, when it is first called.

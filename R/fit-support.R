@@ -52,7 +52,7 @@ is_rounded <- function(domain, points, options) {
   any(vapply(which(domain$kind == "transform"), many_equal, NA))
 }
 
-# The fit of working points with images or masses, or for a boundary kernel.
+# The fit of working points with reflected or periodic copies, with masses, or for a boundary kernel.
 fit_inner <- function(domain, data, adaptive, call, options, control, arg) {
   estimator <- support_estimator(options)
   check_domain_options(domain, estimator, adaptive, options)
@@ -129,7 +129,8 @@ check_domain_options <- function(domain, estimator, adaptive, options) {
   }
 }
 
-# The image of a kernel whose axes are aslant is aslant the other way.
+# A reflected column must be uncorrelated with the others: the reflected copy of a correlated kernel has another
+# correlation.
 check_mirrored <- function(domain, H) {
   mirrored <- which(domain$kind == "reflect")
   aslant <- abs(H[mirrored, , drop = FALSE]) > 1e-12 * sqrt(outer(diag(H)[mirrored], diag(H)))
@@ -142,7 +143,7 @@ check_mirrored <- function(domain, H) {
   }
 }
 
-# Images are as many as kernels are wide, and where these are wider than the domain nothing is left to see.
+# The number of copies grows with the bandwidth, and an estimate with a bandwidth beyond the domain is uniform.
 check_image_count <- function(domain, H) {
   range <- domain$upper - domain$lower
   wide <- which(domain$kind %in% c("reflect", "circular") & sqrt(diagonal(H)) > 10 * range)
@@ -154,7 +155,7 @@ check_image_count <- function(domain, H) {
   }
 }
 
-# Points on the bounds of more than 960 columns have kernels with less mass inside than this.
+# Least probability of a kernel inside the bounds. A point on the bounds of more than 960 columns has less.
 LEAST_MASS <- 1e-290
 
 check_masses <- function(domain, points, L, run) {
