@@ -2,8 +2,8 @@
 # few. The estimate is the sum of the estimates of classes of points with equal factors (sum-by-factors.R). Factors are
 # powers of one number, so that there are few classes.
 #
-# Factors p^-1/2 remove the bias of order h^2, as debiasing does. Both together (sum-debias-by-factors.R) gained up to 0.02
-# nats over the factors alone, which gained 0.3 to 0.6 (bench/NOTES.md). So an automatic choice does not debias an
+# Factors p^-1/2 remove the bias of order h^2, as debiasing does. Both together (sum-debias-by-factors.R) gained up to
+# 0.02 nats over the factors alone, which gained 0.3 to 0.6 (bench/NOTES.md). So an automatic choice does not debias an
 # estimate with factors.
 
 # Largest number of different factors given by the user that are used without rounding.

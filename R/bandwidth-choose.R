@@ -20,9 +20,9 @@ FACTOR_CRITERIA <- list(
   plugin = \(d) list(kde = NULL)
 )
 
-# Where tails are heavy the likelihood oversmooths the middle. A likelihood that is censored towards the tails does not,
-# and costs the rows in the tails their density: hardly anything in one dimension, but up to half a nat a held-out row in
-# several (higgs, six masses), where it makes the middle only a little better (bench/bandwidths.R).
+# Where tails are heavy the likelihood oversmooths the middle. A likelihood that is censored towards the tails does
+# not, and costs the rows in the tails their density: hardly anything in one dimension, but up to half a nat a held-out
+# row in several (higgs, six masses), where it makes the middle only a little better (bench/bandwidths.R).
 censors <- function(d) d == 1
 
 # Ratio of the factor by the likelihood to the factor by the censored likelihood from which tails count as heavy.

@@ -63,7 +63,8 @@ bandwidth_notes <- function(bandwidth) {
       listed("Repeated values: ", values, ". A density describes such data poorly.")
     },
     if (nrow(few) > 0) {
-      listed("Few distinct values: ", paste0(few$column, " has ", few$distinct), ". A density describes such data poorly.")
+      counts <- paste0(few$column, " has ", few$distinct)
+      listed("Few distinct values: ", counts, ". A density describes such data poorly.")
     },
     if (about$copies > 0) paste0("Copies: ", about$copies, " rows repeat others, and were merged with them."),
     if (isTRUE(about$heavy)) "Heavy tails: no single bandwidth suits the centre and the tails. Try adaptive = TRUE."

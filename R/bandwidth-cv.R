@@ -38,9 +38,9 @@ cauchy_log_density <- function(x, centre, spread) {
 # Ratio of the variance of the score's kernel to that of the estimate. 1/2 had the least error in measurements.
 SCORE_RATIO <- 0.5
 
-# Returns a function that computes list(log_sum, stats): the leave-one-out sums of the estimator. For an SD-KDE both stages
-# leave the point out, exactly. A Laplace-corrected sum is at least a thousandth of the classical one. `discrete` and
-# `factors` have the meaning that they have in sum_sources().
+# Returns a function that computes list(log_sum, stats): the leave-one-out sums of the estimator. For an SD-KDE both
+# stages leave the point out, exactly. A Laplace-corrected sum is at least a thousandth of the classical one.
+# `discrete` and `factors` have the meaning that they have in sum_sources().
 left_out_sums <- function(estimator, discrete = NULL, factors = NULL) {
   function(x, weights, L, control) {
     if (ESTIMATORS[[estimator]]$debiased) {

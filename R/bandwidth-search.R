@@ -30,8 +30,9 @@ minimise <- function(criterion, starts, moves = "scalar", schedule = list()) {
 
 best_of <- function(found) found[[which.min(vapply(found, `[[`, 0, "value"))]]
 
-# Minimises on(rows), a criterion on rows of `batch`, from starts(rows). With many rows, it first minimises on SCAN_ROWS of
-# them with a coarse tolerance, and starts there. rate(L): the power of the number of rows by which L shrinks.
+# Minimises on(rows), a criterion on rows of `batch`, from starts(rows). With many rows, it first minimises on
+# SCAN_ROWS of them with a coarse tolerance, and starts there. rate(L): the power of the number of rows by which L
+# shrinks.
 minimise_on <- function(on, batch, starts, moves, schedule, rate) {
   if (nrow(batch$x) <= 1.5 * SCAN_ROWS) return(minimise(on(batch), starts(batch), moves, schedule))
   few <- sample_of(batch, seq_len(SCAN_ROWS))
@@ -88,8 +89,8 @@ free_parameters <- function(moves, d) switch(moves, scalar = 1, diagonal = d, fu
 # - at(start, theta): the place, `start` where theta is 0
 # - slope(E, start, at): the criterion's change with theta, of its change E at the place `at`
 #
-# Moves of a factor L = L0 A: A's lower triangle by theta, the first of them the logs of its diagonal. E is the change with E in
-# L(I + E). From A dE = dA: what A^-T E says below the diagonal, times A_kk on the diagonal.
+# Moves of a factor L = L0 A: A's lower triangle by theta, the first of them the logs of its diagonal. E is the change
+# with E in L(I + E). From A dE = dA: what A^-T E says below the diagonal, times A_kk on the diagonal.
 FACTOR_MOVES <- list(
   scalar = list(name = "scalar", line = TRUE, at = \(L, theta) exp(theta) * L),
   diagonal = list(

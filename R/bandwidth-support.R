@@ -126,10 +126,9 @@ few_steps <- function(domain, batch, L, seconds, run) {
   list(scale = 1, control = list(rel.tol = 1e-4, eval.max = 2 * steps, iter.max = steps))
 }
 
-# Kernels that are mirrored in a column do not correlate it with others; masses of those that correlate columns are
-# known for two.
-# The structures that a search on a domain compares. Unless one is named, they have at most a tenth as many parameters as
-# there are rows, or three.
+# The structures that a search on a domain compares. Unless one is named, they have at most a tenth as many parameters
+# as there are rows, or three. Reflected columns must be uncorrelated with others. The probabilities of correlated
+# kernels inside the bounds are available for two columns.
 domain_structures <- function(domain, structure, n) {
   d <- length(domain$kind)
   if (d == 1) return("scaled")
@@ -231,8 +230,8 @@ domain_bandwidth <- function(problem, estimator, options, run) {
 
 # ---- factors ----------------------------------------------------------------------------------
 
-# adapt_bandwidth() on a domain: list(H, L, record), or NULL if the factors do not gain enough. `adaptive`: the result of
-# check_adaptive(), with factors only for these points.
+# adapt_bandwidth() on a domain: list(H, L, record), or NULL if the factors do not gain enough. `adaptive`: the result
+# of check_adaptive(), with factors only for these points.
 adapt_on_domain <- function(problem, main, adaptive, chosen, seconds, run) {
   data <- problem$data
   domain <- problem$domain

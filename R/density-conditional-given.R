@@ -1,24 +1,23 @@
-# Some of the variables of an estimate at given values: each kernel counts as much as it has there, and is what it
-# is along the others, about a point that moves with the given ones where H correlates them.
+# Conditional densities at given values of some variables. Each kernel has a weight, its density at the given values,
+# and the conditional Gaussian of the other variables, whose centre depends on the given values if H is correlated.
 
 #' Conditional density at given values
 #'
-#' `kde_conditional()` returns the density of the other variables where some variables have given values, \eqn{p(y | x) = p(y,
-#' x) / p(x)}, as a fit for all methods of [flash_kde()]. If you need it at many values of x, with a bandwidth chosen for that
-#' purpose, use [flash_conditional] (`flash_kde(y ~ x)`).
+#' `kde_conditional()` returns the density of the other variables where some variables have given values, \eqn{p(y | x)
+#' = p(y, x) / p(x)}, as a fit for all methods of [flash_kde()]. If you need it at many values of x, with a bandwidth
+#' chosen for that purpose, use [flash_conditional] (`flash_kde(y ~ x)`).
 #'
-#' @details
-#' The result is exact. Let \eqn{H_{yy}}{Hyy}, \eqn{H_{yx}}{Hyx} and \eqn{H_{xx}}{Hxx} be the blocks of the bandwidth matrix. The
-#' conditional density of a mixture of Gaussian kernels is a mixture with weights \eqn{w_i K_{H_{xx}}(x - x_i)}{w_i
-#' K_Hxx(x - x_i)}, centres \eqn{y_i + H_{yx} H_{xx}^{-1} (x - x_i)}{y_i + Hyx Hxx^-1 (x - x_i)} and variance
-#' \eqn{H_{yy} - H_{yx} H_{xx}^{-1} H_{xy}}{Hyy - Hyx Hxx^-1 Hxy}. For `"sdkde"` the points are the debiased points. With adaptive
-#' bandwidths kernel i has the variance \eqn{f_i^2 H}{f_i^2 H} in all variables.
+#' @details The result is exact. Let \eqn{H_{yy}}{Hyy}, \eqn{H_{yx}}{Hyx} and \eqn{H_{xx}}{Hxx} be the blocks of the
+#' bandwidth matrix. The conditional density of a mixture of Gaussian kernels is a mixture with weights \eqn{w_i
+#' K_{H_{xx}}(x - x_i)}{w_i K_Hxx(x - x_i)}, centres \eqn{y_i + H_{yx} H_{xx}^{-1} (x - x_i)}{y_i + Hyx Hxx^-1 (x -
+#' x_i)} and variance \eqn{H_{yy} - H_{yx} H_{xx}^{-1} H_{xy}}{Hyy - Hyx Hxx^-1 Hxy}. For `"sdkde"` the points are the
+#' debiased points. With adaptive bandwidths kernel i has the variance \eqn{f_i^2 H}{f_i^2 H} in all variables.
 #'
-#' Weights are computed from their logarithms, so `given` may be far from the data. Points whose weight is below 1e-308 of the
-#' largest weight are left out. The time is \eqn{O(nd)}.
+#' Weights are computed from their logarithms, so `given` may be far from the data. Points whose weight is below 1e-308
+#' of the largest weight are left out. The time is \eqn{O(nd)}.
 #'
-#' @section Kinds of densities:
-#' * Categories may be given beside numbers or alone. If all numbers are given, the density of the result is the probability of
+#' @section Kinds of densities: * Categories may be given beside numbers or alone. If all numbers are given, the
+#' density of the result is the probability of
 #'   the categories.
 #' * With a `support` the remaining variables keep their support ([kde_support()]). Polygons are refused.
 #' * With another kernel than the Gaussian, \eqn{H_{yx}}{Hyx} must be 0, and points out of reach of x have no weight.
@@ -67,7 +66,8 @@ kde_conditional.flash_kde <- function(object, given, ...) {
   as_new_fit(made, match.call(), "kde_conditional", run)
 }
 
-# list(dims, values, codes): which variables, a matrix of one row, and of a fit with levels the numbers of those given.
+# Checks `given`: list(dims, values, codes), the numeric variables, their values as a matrix of one row, and for a fit
+# with categories the codes of the given ones.
 check_given <- function(given, object) {
   if (is.data.frame(given) && nrow(given) != 1) {
     stop_argument("given", "must be one row of values: found ", nrow(given))
@@ -98,15 +98,14 @@ conditional_of <- function(object, dims, values, arg = "given") {
   weigh_points(kernels$fit, kernels$log_w, arg)
 }
 
-# list(fit, log_w): the same fit with all its points, and the logarithms of their weights, but for a number that they
-# share.
+# list(fit, log_w): the conditional fit with all points, and the logarithms of their weights up to a constant.
 conditional_kernels <- function(object, dims, values) {
   side <- marginal_of(object, dims)
   list(fit = move_with(object, side, dims, values), log_w = given_log_weights(side, values)[, 1])
 }
 
-# n x m: the logarithm of what kernel i has where the variables of `side` are row j of `values`, but for a number
-# that all kernels share.
+# n x m matrix: the logarithm of kernel i where the variables of `side` have the values in row j of `values`, up to a
+# constant.
 given_log_weights <- function(side, values) {
   if (!has_gaussian(side)) return(cube_log_weights(side, values))
   points <- fit_points(side)
@@ -121,8 +120,8 @@ given_log_weights <- function(side, values) {
   if (is.null(factors)) own - half_q else own - side$d * log(factors) - half_q / factors^2
 }
 
-# list(slope, L): by how much the variables beside `dims` move with these, a row for each, and the factor of the
-# variance that is left to them.
+# list(slope, L): the regression coefficients of the other variables on `dims`, a row for each, and the Cholesky factor
+# of their conditional variance.
 split_bandwidth <- function(H, dims) {
   if (length(dims) == 0) return(list(slope = matrix(0, nrow(H), 0), L = lower_factor(H, "bandwidth")))
   rest <- setdiff(seq_len(nrow(H)), dims)
@@ -133,7 +132,7 @@ split_bandwidth <- function(H, dims) {
   list(slope = slope, L = L[-given, -given, drop = FALSE])
 }
 
-# The fit of the variables beside `dims`, with its points where those of `side` bring them at `values`.
+# The fit of the variables other than `dims`, with its points moved to their conditional centres at `values`.
 move_with <- function(object, side, dims, values) {
   split <- split_bandwidth(object$bandwidth, dims)
   moved <- marginal_of(object, setdiff(seq_len(object$d), dims))
@@ -163,7 +162,7 @@ log_kernels <- function(fit, y) {
   log_k + log(shares_of_given(fit$discrete, stats::setNames(codes, names(fit$discrete$columns))))
 }
 
-# The largest of logarithms of weights, which is one.
+# The largest of the logarithms of weights; an error if all are -Inf.
 top_weight <- function(object, log_w, arg) {
   top <- max(log_w)
   if (top > -Inf) return(top)
@@ -173,7 +172,7 @@ top_weight <- function(object, log_w, arg) {
   })
 }
 
-# With these weights, the points left away whose share of the largest is below `least`.
+# The fit with these weights, without points whose weight is below `least` times the largest.
 weigh_points <- function(object, log_w, arg, least = .Machine$double.xmin) {
   top <- top_weight(object, log_w, arg)
   kept <- which(log_w - top >= log(least))

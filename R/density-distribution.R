@@ -1,24 +1,23 @@
 #' Distribution function and quantiles
 #'
-#' `kde_cdf()` returns probabilities under an estimate: that a value is at most `q`, or in several dimensions that a point lies
-#' in a rectangle. `quantile()` inverts the distribution function. They correspond to `ks::kcde()` and `np::npudist()`.
+#' `kde_cdf()` returns probabilities under an estimate: that a value is at most `q`, or in several dimensions that a
+#' point lies in a rectangle. `quantile()` inverts the distribution function. They correspond to `ks::kcde()` and
+#' `np::npudist()`.
 #'
-#' @details
-#' In one dimension \eqn{F(q) = \sum_i w_i \Phi(z_i) / W}{F(q) = sum_i w_i Phi(z_i) / W} with \eqn{z_i = (q - x_i) / h}. For
-#' `"sdkde"` the points are the debiased points. For `"laplace"` each term has the addition \eqn{z_i \phi(z_i) / 2}{z_i
-#' phi(z_i) / 2}, and for `"laplace6"` \eqn{z_i (7 - z_i^2) \phi(z_i) / 8}{z_i (7 - z_i^2) phi(z_i) / 8}. With another kernel
-#' \eqn{\Phi}{Phi} is its distribution function. Quantiles are accurate to 1e-12 kernel standard deviations; in several
-#' dimensions they are the quantiles of each column.
+#' @details In one dimension \eqn{F(q) = \sum_i w_i \Phi(z_i) / W}{F(q) = sum_i w_i Phi(z_i) / W} with \eqn{z_i = (q -
+#' x_i) / h}. For `"sdkde"` the points are the debiased points. For `"laplace"` each term has the addition \eqn{z_i
+#' \phi(z_i) / 2}{z_i phi(z_i) / 2}, and for `"laplace6"` \eqn{z_i (7 - z_i^2) \phi(z_i) / 8}{z_i (7 - z_i^2) phi(z_i)
+#' / 8}. With another kernel \eqn{\Phi}{Phi} is its distribution function. Quantiles are accurate to 1e-12 kernel
+#' standard deviations; in several dimensions they are the quantiles of each column.
 #'
-#' A Laplace-corrected estimate may be negative, so that its distribution function need not be monotone. `quantile()` then
-#' returns one of the solutions, increasing in `probs`. An estimate with `nonnegative = TRUE` has a monotone one.
+#' A Laplace-corrected estimate may be negative, so that its distribution function need not be monotone. `quantile()`
+#' then returns one of the solutions, increasing in `probs`. An estimate with `nonnegative = TRUE` has a monotone one.
 #'
-#' @section Rectangles:
-#' Probabilities of rectangles are exact for a diagonal bandwidth. For a correlated bandwidth in two dimensions they have an
-#' absolute error of about 1e-14, by the algorithm of Genz (2004). In more dimensions a correlated kernel is averaged over
-#' 1,024 to 32,768 lattice points (Genz and Bretz 2009). The result then has an attribute `"error"`, three
-#' standard errors of each probability, and is the same at each call. For `"laplace"` this is refused. The time is
-#' \eqn{O(nmd)} at most, times the number of lattice points.
+#' @section Rectangles: Probabilities of rectangles are exact for a diagonal bandwidth. For a correlated bandwidth in
+#' two dimensions they have an absolute error of about 1e-14, by the algorithm of Genz (2004). In more dimensions a
+#' correlated kernel is averaged over 1,024 to 32,768 lattice points (Genz and Bretz 2009). The result then has an
+#' attribute `"error"`, three standard errors of each probability, and is the same at each call. For `"laplace"` this
+#' is refused. The time is \eqn{O(nmd)} at most, times the number of lattice points.
 #'
 #' For regions that are not rectangles see [hdr_level()].
 #'
@@ -145,13 +144,14 @@ tail_function <- function(object, control, upper = FALSE) {
   if (is_clipped(object)) clipped_tail(signed, negative_intervals(object, control), sign) else signed
 }
 
-# All probability lies in here, relative to fit_centre(): 40 sds out, the Gaussian tail is 0 in double precision. A
-# point of weight 0 may lie anywhere.
+# An interval that holds all probability, relative to fit_centre(): beyond 40 standard deviations the Gaussian tail is 0
+# in double precision. Points of weight 0 are ignored.
 kernel_range <- function(object, h) {
   range(fit_points(object)[used_rows(object), ]) + c(-40, 40) * h
 }
 
-# Where F is tabulated before it is inverted, relative to fit_centre(): with as many points between any two.
+# Nodes at which F is tabulated before it is inverted, relative to fit_centre(), with equal numbers of points between
+# them.
 table_nodes <- function(object, h) {
   points <- sort(fit_points(object)[used_rows(object), ])
   ends <- kernel_range(object, h)
@@ -185,8 +185,8 @@ smaller_tails <- function(object, probs, control) {
   list(probs = tail, below_at = below_at, above_at = above_at, at = tail_at, excess = excess, monotone = monotone)
 }
 
-# Where the roots lie, list(lower, upper, below, above), the last two being the tails at these ends: between the first two
-# nodes of a table.
+# Where the roots lie, list(lower, upper, below, above), the last two being the tails at these ends: between the first
+# two nodes of a table.
 look_up_quantiles <- function(object, tails, upper_half, h) {
   nodes <- table_nodes(object, h)
   last <- length(nodes)
@@ -246,7 +246,7 @@ inner_quantiles.default <- function(object, probs) {
   while (length(open) > 0) {
     low <- lower[open]
     high <- upper[open]
-    # F rises by less than 4e-13 over 1e-12 kernel sds, about its own rounding
+    # F rises by less than 4e-13 over 1e-12 kernel standard deviations, about its rounding error
     size <- pmax(1e-12 * h, 4 * .Machine$double.eps * pmax(abs(low), abs(high)))
     try <- low / 2 + high / 2
     if (monotone && round %% 3 != 0) {

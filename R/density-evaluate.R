@@ -22,7 +22,7 @@ log_estimate.default <- function(object, at, loo, control, factor = fit_polynomi
   )
 }
 
-# By both stages without the point, from the points as they were.
+# Leave-one-out sums of an SD-KDE without the point in both stages, from the original points.
 debiased_loo <- function(object, control) {
   if (!has_gaussian(object)) return(compact_debiased_loo(object, control))
   if (is_remote(object$x)) {

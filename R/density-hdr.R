@@ -91,7 +91,7 @@ hdr_level.flash_kde <- function(object, prob = c(0.5, 0.95), ..., log = FALSE,
   if (log) level else exp(level)
 }
 
-# Bytes that one of these names takes while the names are made.
+# Bytes for one name while the names of the levels are made.
 NAME_BYTES <- 150
 
 # Names as quantile() gives them: 0.5 -> "50%".
@@ -99,7 +99,8 @@ percent_label <- function(prob) {
   paste0(formatC(100 * prob, format = "fg", digits = 7, width = 1), "%")
 }
 
-# The regions of a balloon estimate hold so many of the points. Tiles suit kernels of one width.
+# The level of a balloon estimate, which is not a density, is a quantile of its values at the points. Tiles need kernels
+# of one bandwidth.
 #' @export
 log_levels.default <- function(object, prob, control, n_samples, seed, panels = 1) {
   if (is_balloon(object)) {
@@ -122,9 +123,9 @@ log_levels.clipped <- function(object, prob, control, n_samples, seed, panels = 
 
 # ---- draws ------------------------------------------------------------------------------------
 
-# The positive part of a Laplace-corrected estimate exceeds the plain one by no more than the factor
-# 1 + k/2, its polynomial at 0: with so many more draws from the plain one, weighted by the ratio of the two, the levels
-# are as precise as from n draws from the positive part itself. (Far out, that of order 6 exceeds it by more.)
+# Levels from n draws. The positive part of a Laplace-corrected estimate is at most 1 + d/2 times the classical one (its
+# polynomial at 0). With this many times the draws from the classical estimate, weighted by the ratio of the two, levels
+# are as precise as from n draws from the positive part. (In the far tails "laplace6" exceeds this bound.)
 levels_by_draws <- function(object, prob, control, n, seed) {
   signed <- is_signed(object)
   if (signed) n <- n * fit_polynomial(object)[1]
@@ -145,16 +146,15 @@ levels_by_draws <- function(object, prob, control, n, seed) {
 
 # ---- tiles ------------------------------------------------------------------------------------
 
-# Tiles are TILE_SIDE bandwidths wide, with TILE_NODES Chebyshev nodes per axis: the interpolant of
-# a Gaussian of unit sd is then good to 2e-5 of its peak. Tiles further than TILE_REACH from every
-# point are left out; they hold less than 4e-6 of the mass.
+# Tiles are TILE_SIDE bandwidths wide, with TILE_NODES Chebyshev nodes per axis. The interpolant of a Gaussian with
+# standard deviation 1 then has an error of 2e-5 of its peak. Tiles further than TILE_REACH bandwidths from every point
+# are left out; they hold a probability of less than 4e-6.
 TILE_SIDE <- 4
 TILE_NODES <- 12
 TILE_REACH <- 5
 
-# Levels of one or two variables by numerical integration. `n_fine`: number of grid
-# values that are sorted; the error of the probability falls with it. One of many small panels needs
-# no better than a few 1e-3.
+# Levels of one or two variables by numerical integration. `n_fine`: number of grid values that are sorted; the error of
+# the probability falls with it. For many small panels an error of a few 1e-3 is sufficient.
 level_by_tiles <- function(object, tile, prob, control, panels, n_fine = max(5e5 / panels, 1e5)) {
   k <- object$d
   n_tiles <- nrow(tile)
@@ -163,7 +163,7 @@ level_by_tiles <- function(object, tile, prob, control, panels, n_fine = max(5e5
   value <- values(object, tile, n_side, control)
   value <- sort(value[value > 0], decreasing = TRUE, method = "radix")
   mass <- cumsum(value) * (TILE_SIDE / n_side)^k * prod(diagonal(fit_factor(object)))
-  # The mass of kde and sdkde is known; of laplace the positive part counts.
+  # The integral of kde and sdkde is known to be 1; for laplace that of the positive part is used.
   total <- if (is_signed(object)) mass[length(mass)] else max(1, mass[length(mass)])
   # linear between the two values whose masses enclose the wanted one
   i <- findInterval(prob * total, mass)
@@ -176,7 +176,7 @@ level_by_tiles <- function(object, tile, prob, control, panels, n_fine = max(5e5
   level
 }
 
-# At the midpoints of n_side^k cells of each tile, by its nodes.
+# Values at the midpoints of n_side^k cells of each tile, interpolated from its nodes.
 smooth_in_tiles <- function(object, tile, n_side, control) {
   k <- ncol(tile)
   node <- TILE_SIDE / 2 * (1 - cos(pi * (seq_len(TILE_NODES) - 0.5) / TILE_NODES))
@@ -184,20 +184,20 @@ smooth_in_tiles <- function(object, tile, n_side, control) {
   interpolate_tiles(value, node, n_side, k)
 }
 
-# Values in tiles of a kernel that is not smooth: sums at all midpoints.
+# Values at the same midpoints for a kernel that is not smooth: sums at all midpoints.
 values_in_tiles <- function(object, tile, n_side, control) {
   midpoints <- TILE_SIDE * (seq_len(n_side) - 0.5) / n_side
   density_in_tiles(object, tile, as.matrix(expand.grid(rep(list(midpoints), ncol(tile)))), control)
 }
 
-# At the same places in each of the tiles.
+# The density at the places `within`, relative to the corner, of every tile.
 density_in_tiles <- function(object, tile, within, control) {
   at <- TILE_SIDE * tile[rep(seq_len(nrow(tile)), each = nrow(within)), , drop = FALSE] +
     within[rep(seq_len(nrow(within)), nrow(tile)), , drop = FALSE]
   signed_density(log_estimate(object, from_origin(object, unwhiten(at, fit_factor(object))), FALSE, control))
 }
 
-# From values at the nodes of each tile to values at the midpoints of n_side^k cells per tile.
+# Interpolates from the nodes of each tile to the midpoints of n_side^k cells.
 interpolate_tiles <- function(value, node, n_side, k) {
   midpoint <- TILE_SIDE * (seq_len(n_side) - 0.5) / n_side
   to_fine <- chebyshev_basis(midpoint) %*% solve(chebyshev_basis(node))
@@ -215,8 +215,8 @@ chebyshev_basis <- function(x) {
   cos(outer(angle, seq_len(TILE_NODES) - 1))
 }
 
-# Whole-number positions of the tiles within reach of the points, one row each. NULL where the sums
-# at their nodes would take too many kernel pairs; their number thus bounds the memory as well.
+# Integer positions of the tiles within TILE_REACH of the points, one row each. NULL if the sums at their nodes would
+# take too many kernel evaluations, which also bounds the memory.
 active_tiles <- function(object, panels) {
   used <- used_rows(object)
   cell <- floor(whiten(fit_points(object)[used, , drop = FALSE], fit_factor(object)))
@@ -236,8 +236,8 @@ active_tiles <- function(object, panels) {
   if (nrow(tile) <= most) tile
 }
 
-# One row index per distinct cell. Where thousands of cells are needed (heavy tails), the lightest,
-# with 2e-4 of the weight in all, are left out: the probability of a region moves by no more.
+# One row index per distinct cell. With thousands of cells (heavy tails), the lightest cells, with 2e-4 of the total
+# weight, are left out; the probability of a region changes by at most this.
 heavy_cells <- function(cell, weights, many = 2000, spare = 2e-4) {
   group <- cell_group(cell)
   first <- which(!duplicated(group))

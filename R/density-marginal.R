@@ -1,25 +1,26 @@
 # Some of the variables of an estimate, the others integrated out.
 #
-# That leaves an estimate of the same kind, from the same (for SD-KDE: debiased) points, with the matching block of
-# H:
+# The result is an estimate of the same kind, from the same (for SD-KDE: debiased) points, with the corresponding block
+# of H:
 # - kde, sdkde: a Gaussian marginalises to a Gaussian;
 # - laplace: k (1 + d/2 - q/2) equals k - (H : second derivatives of k) / 2. Second derivatives in
 #   an integrated coordinate integrate to 0, the others to those of the marginal k, so the marginal
 #   of the corrected kernel is the corrected kernel of the lower dimension; laplace6 in the same way.
-# What is clipped at 0 is no sum of kernels, nor are its marginals: those are of the signed estimate.
+# A clipped estimate is not a sum of kernels. Its marginals are those of the signed estimate.
 
 #' Marginal density of some variables
 #'
-#' `kde_marginal()` integrates an estimate over all other variables, exactly, and returns a fit for all methods of [flash_kde()].
+#' `kde_marginal()` integrates an estimate over all other variables, exactly, and returns a fit for all methods of
+#' [flash_kde()].
 #'
-#' @details
-#' The marginal of a Gaussian kernel is a Gaussian kernel with the corresponding block of the bandwidth matrix, and the marginal
-#' of a Laplace-corrected kernel is a Laplace-corrected kernel. So the marginal has the same points, weights and local
-#' factors. Categorical columns that `vars` does not name are summed over. The time is \eqn{O(nd)}.
+#' @details The marginal of a Gaussian kernel is a Gaussian kernel with the corresponding block of the bandwidth
+#' matrix, and the marginal of a Laplace-corrected kernel is a Laplace-corrected kernel. So the marginal has the same
+#' points, weights and local factors. Categorical columns that `vars` does not name are summed over. The time is
+#' \eqn{O(nd)}.
 #'
-#' The points of an SD-KDE were debiased **in all variables**. Its marginal is the exact integral of the estimate, but not the
-#' SD-KDE of the remaining variables. Therefore [`logLik()`][logLik.flash_kde] and `predict(loo = TRUE)` are not
-#' available. With `debias = TRUE` the observed points of the remaining variables are debiased again, in \eqn{O(n^2
+#' The points of an SD-KDE were debiased **in all variables**. Its marginal is the exact integral of the estimate, but
+#' not the SD-KDE of the remaining variables. Therefore [`logLik()`][logLik.flash_kde] and `predict(loo = TRUE)` are
+#' not available. With `debias = TRUE` the observed points of the remaining variables are debiased again, in \eqn{O(n^2
 #' d)} time.
 #'
 #' With a `support` the remaining columns keep their support ([kde_support()]); polygons have no marginals. With another
@@ -65,7 +66,7 @@ kde_marginal.flash_kde <- function(object, vars, debias = FALSE, ...) {
   as_new_fit(part, match.call(), "kde_marginal", run)
 }
 
-# Positions of the variables that names or numbers say.
+# Column numbers of the variables `vars`, names or numbers; an error if they are not columns of the fit.
 check_vars <- function(vars, object, arg) {
   names <- point_names(object)
   good <- is.character(vars) || is_number(vars) && all(vars %in% seq_len(object$d))
@@ -119,7 +120,7 @@ terms_of_columns <- function(terms, columns) {
   if (is.null(terms) || length(at) == 0 || anyNA(at)) NULL else terms[at]
 }
 
-# The SD-KDE of the observed points, by the bandwidths that are there.
+# The SD-KDE of the observed points, with the bandwidths of the fit.
 debiased_anew <- function(object, run) {
   bandwidths <- list(
     main = list(H = object$bandwidth, L = fit_factor(object)), score = list(L = score_factor(object))

@@ -13,7 +13,8 @@ TRAITS <- c(
   mixed = "fits with categorical columns", categories_alone = "fits to categories alone",
   mixed_signed = "Laplace-corrected estimates with categorical columns",
   polygon = "fits on a polygon", bent = "fits by a boundary kernel or local likelihood",
-  imaged_signed = "Laplace-corrected estimates with reflected copies", imaged = "fits with reflected copies or method = \"mass\"",
+  imaged_signed = "Laplace-corrected estimates with reflected copies",
+  imaged = "fits with reflected copies or method = \"mass\"",
   supported = "fits with a `support`"
 )
 
@@ -51,15 +52,18 @@ REFUSALS <- list(
     balloon = "fit another `adaptive`", signed = UNSIGNED, polygon = "fit only the variables that you want"
   )),
   marginal = list("marginal densities", c(
-    balloon = "fit another `adaptive`", clipped = "fit debiasing(nonnegative = FALSE)", polygon = "fit only the variables that you want"
+    balloon = "fit another `adaptive`", clipped = "fit debiasing(nonnegative = FALSE)",
+    polygon = "fit only the variables that you want"
   )),
   derivatives = list("derivatives", c(
-    balloon = "fit another `adaptive`", laplace6 = "fit estimator = \"laplace\"", clipped = "fit debiasing(nonnegative = FALSE)",
+    balloon = "fit another `adaptive`", laplace6 = "fit estimator = \"laplace\"",
+    clipped = "fit debiasing(nonnegative = FALSE)",
     compact = "fit kernel = \"gaussian\"", mixed = NUMBERS_ALONE
   )),
   second_derivatives = list("second derivatives", c(bent = WITH_ERRORS)),
   modes = list("modes, clusters and ridges", c(
-    balloon = "fit another `adaptive`", laplace6 = "fit estimator = \"laplace\"", clipped = "fit debiasing(nonnegative = FALSE)",
+    balloon = "fit another `adaptive`", laplace6 = "fit estimator = \"laplace\"",
+    clipped = "fit debiasing(nonnegative = FALSE)",
     compact = "fit kernel = \"gaussian\"", mixed = NUMBERS_ALONE,
     supported = "kde_derivative() returns the gradient of their density"
   )),

@@ -1,6 +1,7 @@
 # Bandwidths and lambdas of a conditional density with columns of levels, by the same leave-one-out conditional
-# likelihood as fit-conditional-search.R: H for given lambdas on a sample of rows, lambdas for a given H at next to no cost,
-# in turns, as bandwidth-mixed.R does for a joint density; then the factor of H, with the best lambdas of each, by all.
+# likelihood as fit-conditional-search.R: H for given lambdas on a sample of rows, lambdas for a given H at next to no
+# cost, in turns, as bandwidth-mixed.R does for a joint density; then the factor of H, with the best lambdas of each,
+# by all.
 
 # list(options, search, free), as settle_conditional(): `free` says which lambdas were chosen.
 settle_levels <- function(made, options, estimator, na.action, run) {

@@ -5,8 +5,8 @@
 # A kernel this many spreads wide hardly distinguishes the points of its column.
 WIDE <- 4
 
-# list(bandwidth, search): the kernel standard deviations, and the record. `data`: list(points, weights); `response`: the
-# columns of y; `options`: of search_options().
+# list(bandwidth, search): the kernel standard deviations, and the record. `data`: list(points, weights); `response`:
+# the columns of y; `options`: of search_options().
 conditional_bandwidth <- function(data, response, estimator, options, run, arg) {
   name_stage(run, "Selecting the bandwidth")
   clean <- clean_points(data$points, data$weights, arg)

@@ -116,8 +116,8 @@ fit_conditional <- function(call, frame, data, options, na.action) {
   )
 }
 
-# The data of a two-sided formula: list(points, response, given, weights, terms, variables). `response` and `given` are the
-# names of the columns of y and of x; `variables` is a list of the variables of the data in y and in x.
+# The data of a two-sided formula: list(points, response, given, weights, terms, variables). `response` and `given` are
+# the names of the columns of y and of x; `variables` is a list of the variables of the data in y and in x.
 conditional_data <- function(call, data, frame) {
   made <- formula_frame(call, data, frame)
   terms <- attr(made, "terms")
@@ -180,7 +180,7 @@ settle_conditional <- function(made, options, na.action, run) {
   if (is_auto(options$estimator)) options$estimator <- PLAIN_ESTIMATOR
   estimator <- check_estimator(options$estimator)
   if (estimator == "laplace6") {
-    stop_argument("estimator", "must be \"kde\", \"sdkde\" or \"laplace\" for a conditional density: found \"laplace6\"")
+    stop_argument("estimator", "must be \"kde\", \"sdkde\" or \"laplace\" for y ~ x: found \"laplace6\"")
   }
   if (isTRUE(options$nonnegative)) stop_argument("debias$nonnegative", "is not available for a conditional density")
   adaptive <- check_adaptive(options$adaptive, nrow(made$points))

@@ -9,7 +9,9 @@ flash_kde.flash_data <- function(x, estimator = "auto", bandwidth = "auto", debi
   estimator <- check_estimator(estimator)
   options <- flat_options(list(bandwidth = bandwidth, debias = debias))
   own <- c(steps = options$steps > 1, score = !is.null(options$score), nonnegative = options$nonnegative)
-  if (any(own)) stop_argument("debias", "must have `bandwidth` only for a flash_data(): found `", names(which(own))[1], "`")
+  if (any(own)) {
+    stop_argument("debias", "must have `bandwidth` only for a flash_data(): found `", names(which(own))[1], "`")
+  }
   if (!is.null(options$score_bandwidth) && !ESTIMATORS[[estimator]]$debiased) stop_score_bandwidth(estimator)
   run <- start_run(settle_control(control, if (!missing(tol)) list(tol = check_tol(tol))))
   fit_data(x, estimator, options[c("bandwidth", "score_bandwidth")], run, generic_call(match.call()))

@@ -66,8 +66,8 @@ made_fit <- function(call, estimator, data, bandwidths, debias, control, resolve
   new_fit(call, estimator, data, bandwidths, debias, control, computed, formula, adapted$record)
 }
 
-# list(points, weights, omitted): the rows that `na.action` leaves, with weights on a common scale; an error where the fit
-# would not fit into memory.
+# list(points, weights, omitted): the rows that `na.action` leaves, with weights on a common scale; an error where the
+# fit would not fit into memory.
 fit_data_of <- function(points, estimator, options, arg) {
   weights <- options$weights
   if (!is.null(weights)) weights <- check_weights(weights, nrow(points), missing = TRUE)

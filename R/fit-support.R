@@ -122,7 +122,10 @@ check_domain_options <- function(domain, estimator, adaptive, options) {
     stop_argument("adaptive", "is for estimator = ", able, ": found \"", estimator, "\"")
   }
   if (is_bent(domain) && (named || estimator != PLAIN_ESTIMATOR)) {
-    refuse("method = \"", domain$kind, "\" is only for estimator = \"kde\" with one bandwidth: use \"reflect\" or \"transform\"")
+    refuse(
+      "method = \"", domain$kind, "\" is only for estimator = \"kde\" with one bandwidth: ",
+      "use \"reflect\" or \"transform\""
+    )
   }
   if (has_masses(domain) && ESTIMATORS[[estimator]]$signed) {
     refuse("method = \"mass\" is not available for \"", estimator, "\": use estimator = \"kde\" or \"sdkde\"")
@@ -150,7 +153,8 @@ check_image_count <- function(domain, H) {
   if (length(wide) > 0) {
     stop_argument(
       "bandwidth", "must be at most ten times the range of a reflected or circular column, ",
-      quote_names(domain$names[wide[1]]), ": found a standard deviation of ", format(sqrt(H[wide[1], wide[1]])), " for a range of ", format(range[wide[1]])
+      quote_names(domain$names[wide[1]]), ": found a standard deviation of ",
+      format(sqrt(H[wide[1], wide[1]])), " for a range of ", format(range[wide[1]])
     )
   }
 }
@@ -162,7 +166,8 @@ check_masses <- function(domain, points, L, run) {
   if (!has_masses(domain) || !is.null(domain$polygon)) return(invisible())
   if (min(kernel_masses(domain, points, L, NULL, run)) < LEAST_MASS) {
     stop_argument(
-      "support", "must leave each kernel a probability of at least ", LEAST_MASS, " inside its bounds: found less, with bounds on ", sum(domain$kind == "mass"), " columns (bound fewer columns)"
+      "support", "must leave each kernel a probability of at least ", LEAST_MASS, " inside its bounds: found less, ",
+      "with bounds on ", sum(domain$kind == "mass"), " columns (bound fewer columns)"
     )
   }
 }

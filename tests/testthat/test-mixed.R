@@ -494,7 +494,7 @@ test_that("probabilities of levels at numbers sum to one, and what is given is c
   every <- expand.grid(kind = levels(data$kind), grade = levels(data$grade))
   expect_equal(sum(predict(kde_conditional(fit, to[2, c("a", "b")]), every)), 1, tolerance = 1e-12)
   some <- kde_conditional(fit, c(kind = "u"))
-  expect_error(logLik(some), "of other levels", class = "flashkernel_error_unsupported")
+  expect_error(logLik(some), "of other categories", class = "flashkernel_error_unsupported")
   expect_argument_error(kde_conditional(fit, c(kind = "none of them")), "given")
   expect_argument_error(kde_conditional(fit, list(kind = NA)), "given")
   expect_argument_error(kde_conditional(fit, c(a = "1")), "given")
