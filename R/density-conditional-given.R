@@ -3,21 +3,22 @@
 
 #' Conditional density at given values
 #'
-#' `kde_conditional()` returns the density of the other variables where some variables have given values, \eqn{p(y | x)
-#' = p(y, x) / p(x)}, as a fit for all methods of [flash_kde()]. If you need it at many values of x, with a bandwidth
-#' chosen for that purpose, use [flash_conditional] (`flash_kde(y ~ x)`).
+#' `kde_conditional()` returns the density of the other variables where some variables have given values, \eqn{p(y | x) = p(y,
+#' x) / p(x)}, as a fit for all methods of [flash_kde()]. If you need it at many values of x, with a bandwidth chosen for that
+#' purpose, use [flash_conditional] (`flash_kde(y ~ x)`).
 #'
-#' @details The result is exact. Let \eqn{H_{yy}}{Hyy}, \eqn{H_{yx}}{Hyx} and \eqn{H_{xx}}{Hxx} be the blocks of the
-#' bandwidth matrix. The conditional density of a mixture of Gaussian kernels is a mixture with weights \eqn{w_i
-#' K_{H_{xx}}(x - x_i)}{w_i K_Hxx(x - x_i)}, centres \eqn{y_i + H_{yx} H_{xx}^{-1} (x - x_i)}{y_i + Hyx Hxx^-1 (x -
-#' x_i)} and variance \eqn{H_{yy} - H_{yx} H_{xx}^{-1} H_{xy}}{Hyy - Hyx Hxx^-1 Hxy}. For `"sdkde"` the points are the
-#' debiased points. With adaptive bandwidths kernel i has the variance \eqn{f_i^2 H}{f_i^2 H} in all variables.
+#' @details
+#' The result is exact. Let \eqn{H_{yy}}{Hyy}, \eqn{H_{yx}}{Hyx} and \eqn{H_{xx}}{Hxx} be the blocks of the bandwidth matrix. The
+#' conditional density of a mixture of Gaussian kernels is a mixture with weights \eqn{w_i K_{H_{xx}}(x - x_i)}{w_i
+#' K_Hxx(x - x_i)}, centres \eqn{y_i + H_{yx} H_{xx}^{-1} (x - x_i)}{y_i + Hyx Hxx^-1 (x - x_i)} and variance
+#' \eqn{H_{yy} - H_{yx} H_{xx}^{-1} H_{xy}}{Hyy - Hyx Hxx^-1 Hxy}. For `"sdkde"` the points are the debiased points. With adaptive
+#' bandwidths kernel i has the variance \eqn{f_i^2 H}{f_i^2 H} in all variables.
 #'
-#' Weights are computed from their logarithms, so `given` may be far from the data. Points whose weight is below 1e-308
-#' of the largest weight are left out. The time is \eqn{O(nd)}.
+#' Weights are computed from their logarithms, so `given` may be far from the data. Points whose weight is below 1e-308 of the
+#' largest weight are left out. The time is \eqn{O(nd)}.
 #'
-#' @section Kinds of densities: * Categories may be given beside numbers or alone. If all numbers are given, the
-#' density of the result is the probability of
+#' @section Kinds of densities:
+#' * Categories may be given beside numbers or alone. If all numbers are given, the density of the result is the probability of
 #'   the categories.
 #' * With a `support` the remaining variables keep their support ([kde_support()]). Polygons are refused.
 #' * With another kernel than the Gaussian, \eqn{H_{yx}}{Hyx} must be 0, and points out of reach of x have no weight.

@@ -1,23 +1,24 @@
 #' Distribution function and quantiles
 #'
-#' `kde_cdf()` returns probabilities under an estimate: that a value is at most `q`, or in several dimensions that a
-#' point lies in a rectangle. `quantile()` inverts the distribution function. They correspond to `ks::kcde()` and
-#' `np::npudist()`.
+#' `kde_cdf()` returns probabilities under an estimate: that a value is at most `q`, or in several dimensions that a point lies
+#' in a rectangle. `quantile()` inverts the distribution function. They correspond to `ks::kcde()` and `np::npudist()`.
 #'
-#' @details In one dimension \eqn{F(q) = \sum_i w_i \Phi(z_i) / W}{F(q) = sum_i w_i Phi(z_i) / W} with \eqn{z_i = (q -
-#' x_i) / h}. For `"sdkde"` the points are the debiased points. For `"laplace"` each term has the addition \eqn{z_i
-#' \phi(z_i) / 2}{z_i phi(z_i) / 2}, and for `"laplace6"` \eqn{z_i (7 - z_i^2) \phi(z_i) / 8}{z_i (7 - z_i^2) phi(z_i)
-#' / 8}. With another kernel \eqn{\Phi}{Phi} is its distribution function. Quantiles are accurate to 1e-12 kernel
-#' standard deviations; in several dimensions they are the quantiles of each column.
+#' @details
+#' In one dimension \eqn{F(q) = \sum_i w_i \Phi(z_i) / W}{F(q) = sum_i w_i Phi(z_i) / W} with \eqn{z_i = (q - x_i) / h}. For
+#' `"sdkde"` the points are the debiased points. For `"laplace"` each term has the addition \eqn{z_i \phi(z_i) / 2}{z_i
+#' phi(z_i) / 2}, and for `"laplace6"` \eqn{z_i (7 - z_i^2) \phi(z_i) / 8}{z_i (7 - z_i^2) phi(z_i) / 8}. With another kernel
+#' \eqn{\Phi}{Phi} is its distribution function. Quantiles are accurate to 1e-12 kernel standard deviations; in several
+#' dimensions they are the quantiles of each column.
 #'
-#' A Laplace-corrected estimate may be negative, so that its distribution function need not be monotone. `quantile()`
-#' then returns one of the solutions, increasing in `probs`. An estimate with `nonnegative = TRUE` has a monotone one.
+#' A Laplace-corrected estimate may be negative, so that its distribution function need not be monotone. `quantile()` then
+#' returns one of the solutions, increasing in `probs`. An estimate with `nonnegative = TRUE` has a monotone one.
 #'
-#' @section Rectangles: Probabilities of rectangles are exact for a diagonal bandwidth. For a correlated bandwidth in
-#' two dimensions they have an absolute error of about 1e-14, by the algorithm of Genz (2004). In more dimensions a
-#' correlated kernel is averaged over 1,024 to 32,768 lattice points (Genz and Bretz 2009). The result then has an
-#' attribute `"error"`, three standard errors of each probability, and is the same at each call. For `"laplace"` this
-#' is refused. The time is \eqn{O(nmd)} at most, times the number of lattice points.
+#' @section Rectangles:
+#' Probabilities of rectangles are exact for a diagonal bandwidth. For a correlated bandwidth in two dimensions they have an
+#' absolute error of about 1e-14, by the algorithm of Genz (2004). In more dimensions a correlated kernel is averaged over
+#' 1,024 to 32,768 lattice points (Genz and Bretz 2009). The result then has an attribute `"error"`, three
+#' standard errors of each probability, and is the same at each call. For `"laplace"` this is refused. The time is
+#' \eqn{O(nmd)} at most, times the number of lattice points.
 #'
 #' For regions that are not rectangles see [hdr_level()].
 #'

@@ -10,17 +10,16 @@
 
 #' Marginal density of some variables
 #'
-#' `kde_marginal()` integrates an estimate over all other variables, exactly, and returns a fit for all methods of
-#' [flash_kde()].
+#' `kde_marginal()` integrates an estimate over all other variables, exactly, and returns a fit for all methods of [flash_kde()].
 #'
-#' @details The marginal of a Gaussian kernel is a Gaussian kernel with the corresponding block of the bandwidth
-#' matrix, and the marginal of a Laplace-corrected kernel is a Laplace-corrected kernel. So the marginal has the same
-#' points, weights and local factors. Categorical columns that `vars` does not name are summed over. The time is
-#' \eqn{O(nd)}.
+#' @details
+#' The marginal of a Gaussian kernel is a Gaussian kernel with the corresponding block of the bandwidth matrix, and the marginal
+#' of a Laplace-corrected kernel is a Laplace-corrected kernel. So the marginal has the same points, weights and local
+#' factors. Categorical columns that `vars` does not name are summed over. The time is \eqn{O(nd)}.
 #'
-#' The points of an SD-KDE were debiased **in all variables**. Its marginal is the exact integral of the estimate, but
-#' not the SD-KDE of the remaining variables. Therefore [`logLik()`][logLik.flash_kde] and `predict(loo = TRUE)` are
-#' not available. With `debias = TRUE` the observed points of the remaining variables are debiased again, in \eqn{O(n^2
+#' The points of an SD-KDE were debiased **in all variables**. Its marginal is the exact integral of the estimate, but not the
+#' SD-KDE of the remaining variables. Therefore [`logLik()`][logLik.flash_kde] and `predict(loo = TRUE)` are not
+#' available. With `debias = TRUE` the observed points of the remaining variables are debiased again, in \eqn{O(n^2
 #' d)} time.
 #'
 #' With a `support` the remaining columns keep their support ([kde_support()]); polygons have no marginals. With another

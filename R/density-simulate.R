@@ -1,11 +1,12 @@
 #' Random draws from a density estimate
 #'
-#' `simulate()` draws points from the estimate: a training point (for `"sdkde"` a debiased one), chosen by weight, plus
-#' noise with the distribution of the kernel. Categorical columns are drawn, too.
+#' `simulate()` draws points from the estimate: a training point (for `"sdkde"` a debiased one), chosen by weight, plus noise with the
+#' distribution of the kernel. Categorical columns are drawn, too.
 #'
-#' @details A Laplace-corrected estimate can be negative. Its draws come from its **positive part, renormalised**, by
-#' rejection from the classical estimate, times \eqn{1 + d/2} for `"laplace"`; for `"laplace6"` from a classical
-#' estimate with a larger bandwidth. Rejection evaluates about \eqn{(1 + d/2)}{1 + d/2} densities for each draw.
+#' @details
+#' A Laplace-corrected estimate can be negative. Its draws come from its **positive part, renormalised**, by rejection from the
+#' classical estimate, times \eqn{1 + d/2} for `"laplace"`; for `"laplace6"` from a classical estimate with a larger
+#' bandwidth. Rejection evaluates about \eqn{(1 + d/2)}{1 + d/2} densities for each draw.
 #'
 #' @param object A fit from [flash_kde()].
 #' @param nsim Number of draws.
