@@ -1,24 +1,25 @@
-# Bandwidth of the numbers and lambdas of the levels, chosen together by the leave-one-out likelihood of the plain
-# estimate. H, for given lambdas, by the search of bandwidth-choose.R, whose criterion goes by cells; lambdas, for
-# a given H, at next to no cost, as all the likelihood needs of the points is one sum for each row and each cell. One
-# after the other on a sample; then, with all points as sources, the factor of H with the best lambdas of each.
+# Chooses the bandwidth of the numbers and the lambdas of the categories together, by the leave-one-out likelihood of
+# the classical estimate. For given lambdas, the search of bandwidth-choose.R finds H; its criterion is a sum over
+# cells (points with equal categories). For a given H, lambdas are found at little cost, because the likelihood needs
+# only one sum for each row and each cell. The two alternate on a sample of rows. Then the factor of H, with the best
+# lambdas for each factor, is chosen with all points as sources.
 
-# Rows that judge lambdas, at most; so many sums for them, of cells and widths; so many pairs for each bandwidth and
-# second of the budget.
+# Limits for the choice of lambdas: rows at which the likelihood is evaluated; sums for these rows, over cells and local
+# factors; pairs for each bandwidth and second of the budget.
 JUDGES <- 2000
 JUDGED_SUMS <- 4e6
 JUDGED_PAIRS <- 2e7
 
-# Turns between H and the lambdas, and the change of a lambda, of the largest, that ends them.
+# Largest number of alternations between H and the lambdas, and the change of a lambda, relative to its limit, that ends
+# them.
 MOST_TURNS <- 3
 SAME_LAMBDA <- 0.02
 
-# Which selectors know levels.
+# Selectors for data with categories.
 MIXED_SELECTORS <- c("auto", "lcv", "silverman", "scott", "nrd0", "sj")
 
-# list(main, score, lambda, chosen, adaptive), the first two as fit_bandwidths() has them; `chosen`: are lambdas?
-# Chooses what `options` leaves open: list(main, score, lambda, chosen, adaptive). `chosen`: which lambdas were chosen;
-# `adaptive`: a record of factors, or NULL.
+# Chooses what `options` leaves open: list(main, score, lambda, chosen, adaptive). `main`, `score`: as from
+# fit_bandwidths(); `chosen`: which lambdas were chosen; `adaptive`: a record of local factors, or NULL.
 mixed_bandwidths <- function(data, estimator, options, control, arg) {
   columns <- data$discrete$columns
   lambda <- check_lambda(options$lambda, columns)
@@ -90,7 +91,7 @@ mixed_wanted <- function(bandwidth, data, arg) {
 
 # ---- together -----------------------------------------------------------------------------------
 
-# list(main, lambda, stats).
+# Chooses bandwidth and lambdas together: list(main, lambda, stats).
 choose_jointly <- function(data, free, search, estimator, control, arg) {
   clean <- clean_mixed(data, arg)
   run <- search_run(control, clean$d)
@@ -130,7 +131,7 @@ in_turns <- function(batch, L, best_lambdas, best_factor) {
   list(L = L, lambda = batch$discrete$lambda, found = found)
 }
 
-# list(L, lambda, value): the factor of L that is best with the lambdas that suit it, on all rows of `data`.
+# The best factor of L, with the best lambdas for each factor, on all rows of `data`: list(L, lambda, value).
 with_lambdas <- function(data, L, best_lambdas) {
   lambda <- data$discrete$lambda
   best <- list(value = Inf)
@@ -153,7 +154,7 @@ mixed_main <- function(L, bandwidth, data, names) {
   c(as_bandwidth(H, data$d, names = names), list(selector = "lcv", search = bandwidth))
 }
 
-# The factor of a bandwidth of the plain estimate that suits another one, by its own likelihood on a sample.
+# Factor from the bandwidth of the classical estimate to that of another estimator, by its likelihood on a sample.
 for_estimator <- function(L, estimator, data, search, run, tally) {
   cells <- nrow(unique(data$discrete$codes))
   rows <- search$rows
@@ -168,14 +169,14 @@ for_estimator <- function(L, estimator, data, search, run, tally) {
   carried(batch, data, bandwidth_rate(estimator, data$d)) * found$L
 }
 
-# clean_points() of what selectors see of the data, with the weights of rows at hand.
+# clean_points() of the numeric columns, with the weights of the rows.
 clean_mixed <- function(data, arg) {
   clean <- clean_points(data$points, data$weights, arg, data$discrete)
   clean$log_floor <- clean$log_floor - sum(log(lengths(lapply(clean$discrete$columns, `[[`, "levels"))))
   clean
 }
 
-# Rows for which a search for H takes its share of the budget.
+# Number of rows for which a search for H takes its share of the budget.
 sample_size <- function(data, search) {
   if (!is.null(search$rows)) return(search$rows)
   rows_for(search$seconds, MOST_TURNS * shape_passes(data$d, search$structure), nominal_costs()$moments)
@@ -185,14 +186,14 @@ same_lambdas <- function(lambda, discrete) {
   all(abs(lambda - discrete$lambda) <= SAME_LAMBDA * most_lambda(discrete$columns))
 }
 
-# Without what the search tells of them.
+# The numbers of a bandwidth without the record of the search.
 plain_numbers <- function(bandwidth) {
   if (is.matrix(bandwidth)) matrix(as.vector(bandwidth), nrow(bandwidth)) else as.vector(bandwidth)
 }
 
 # ---- lambdas ------------------------------------------------------------------------------------
 
-# list(lambda, stats) for a bandwidth that is known.
+# Chooses the lambdas for a given bandwidth: list(lambda, stats).
 choose_lambdas <- function(data, L, free, seconds, control) {
   if (!any(free)) return(list(lambda = data$discrete$lambda))
   if (ncol(data$points) == 0) {
@@ -261,7 +262,7 @@ PART_MOVES <- list(
   limits = \(part) list(-part, 1 - part)
 )
 
-# Nats by which a row without an estimate is worse than any other.
+# Penalty in nats for a row without an estimate.
 UNDEFINED_LOSS <- -log(.Machine$double.xmin)
 
 # A function of lambda and of which ones are free, with list(value, slope), by these: -sum v log(f + floor). f, linear
@@ -335,7 +336,7 @@ cell_sums <- function(data, L, cells, judges, run) {
   list(sums = exp(sums - top), top = top, stats = tally$stats)
 }
 
-# Without numbers the sums are weights of cells, and all rows judge.
+# Without numeric columns the sums are weights of cells, and the likelihood uses all rows.
 frequency_loss <- function(data) {
   cells <- cells_of(data$discrete$codes)
   count <- length(cells$rows)

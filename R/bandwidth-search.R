@@ -1,4 +1,4 @@
-# The search for what makes a criterion least: minimise(), for all kinds of bandwidths.
+# minimise() minimises a criterion over bandwidths of any structure.
 #
 # - A criterion is a list: value(at), a number at a place, which is a factor L of H = L L' or whatever else the moves
 #   know; rows, how many it is of; and where there are these values(L, powers) with at_once, and gradient(at, moves),
@@ -56,7 +56,7 @@ rows_for <- function(seconds, passes, each, least = SCAN_ROWS) {
   max(least, floor(sqrt(0.4 * seconds / (passes * each))))
 }
 
-# Samples of plan$rows rows each.
+# The samples of a search, of plan$rows rows each.
 batches_of <- function(data, plan) {
   lapply(seq_len(plan$batches), \(b) sample_of(data, (b - 1) * plan$rows + seq_len(plan$rows)))
 }
@@ -80,7 +80,7 @@ BANDWIDTH_STRUCTURES <- list(
   full = list(moves = "full")
 )
 
-# How many parameters it has.
+# Number of parameters of a structure.
 free_parameters <- function(moves, d) switch(moves, scalar = 1, diagonal = d, full = d * (d + 1) / 2)
 
 # Moves are a list:
