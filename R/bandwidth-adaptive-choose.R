@@ -1,24 +1,24 @@
-# Whether points have bandwidths of their own: H times the square of a factor f_j, which is large where points are few.
-# The estimate is the sum of the estimates of classes, of points with the same factor (sum-by-factors.R); to have few of
-# them, factors are powers of one number.
+# Chooses adaptive bandwidths: point j has the variance f_j^2 H, with a local factor f_j that is large where points are
+# few. The estimate is the sum of the estimates of classes of points with equal factors (sum-by-factors.R). Factors are
+# powers of one number, so that there are few classes.
 #
-# By factors p^-1/2 the bias of order h^2 is gone, as it is by debiasing. Both together (sum-debias-by-factors.R) have gained up
-# to 0.02 nats over the factors alone, where these gained 0.3 to 0.6 (bench/NOTES.md): where the choice is ours, the
-# points of an estimate with factors stay where they are.
+# Factors p^-1/2 remove the bias of order h^2, as debiasing does. Both together (sum-debias-by-factors.R) gained up to
+# 0.02 nats over the factors alone, which gained 0.3 to 0.6 (bench/NOTES.md). So an automatic choice does not debias an
+# estimate with factors.
 
-# So many different factors of the user's own are taken as they are.
+# Largest number of different factors given by the user that are used without rounding.
 MOST_CLASSES <- 64
 
-# By default factors are taken where they gain more than that in nats of leave-one-out likelihood a row, and more than so
-# many of its standard errors, on so many rows; fewer rows tell whether it is worth a look.
+# adaptive = "auto" uses factors if they increase the leave-one-out log-likelihood by more than GAIN nats per row and by
+# more than GAIN_ERRORS of its standard errors, on at most GAIN_ROWS rows. Fewer rows decide whether this is tried.
 GAIN <- 0.02
 GAIN_ERRORS <- 3
 GAIN_ROWS <- 2000
 
-# Of L, where a search for it begins.
+# Scale of L at which the search for the scale of adaptive bandwidths starts.
 USUAL_SCALE <- 0.7
 
-# Not every one can: where none is named, the plain one.
+# The estimator of an adaptive fit: the classical one if none is named. An error for those without adaptive bandwidths.
 adaptive_estimator <- function(estimator, adaptive) {
   if (is.null(adaptive) || identical(adaptive, "auto")) return(check_estimator(estimator))
   if (is_auto(estimator)) return(PLAIN_ESTIMATOR)
@@ -30,19 +30,19 @@ adaptive_estimator <- function(estimator, adaptive) {
   estimator
 }
 
-# Is it for us to say whether widths differ? Not where the user has named a bandwidth, or another estimator than the
-# plain one.
+# May adaptive = "auto" choose local factors? Not if the user gave a bandwidth or named an estimator other than "kde",
+# and not for fewer than 50 points.
 may_adapt <- function(options, n) {
   if (!is.null(options$bandwidth) && !identical(options$bandwidth, "auto")) return(FALSE)
   able <- is_auto(options$estimator) || check_estimator(options$estimator) == PLAIN_ESTIMATOR
   able && is.null(options$score_bandwidth) && n >= 50
 }
 
-# list(H, L, record, stats): the factors of the points of `data`, list(points, weights, omitted, clean), of H and L as
-# `main` has them, or where that was chosen from the data, as suits the factors; record NULL: these are not worth it. record:
-# list(method, factors, auto, was it for their gain that they were taken?, and of a choice scale, the factor of L, and
-# gain, over one bandwidth, of `estimator` where auto, in nats of leave-one-out likelihood a row), or that of
-# balloon_record().
+# Chooses the local factors of the points of `data`, list(points, weights, omitted, clean). Returns list(H, L, record,
+# stats). H and L are those of `main`, rescaled for the factors if `main` was chosen from the data. `record` is NULL if
+# the factors do not gain enough, else list(method, factors, auto): `auto` is TRUE if they were used because of their
+# gain. If a scale was chosen, the record also has scale, the multiple of L, and gain, in nats of leave-one-out
+# log-likelihood per row over one bandwidth (of `estimator` if auto). Balloon estimates have balloon_record() instead.
 adapt_bandwidth <- function(data, main, estimator, adaptive, options, control, arg) {
   started <- proc.time()[["elapsed"]]
   name_stage(control, "Adapting the bandwidth")
@@ -60,7 +60,7 @@ adapt_bandwidth <- function(data, main, estimator, adaptive, options, control, a
   adapted
 }
 
-# As adapt_bandwidth(), by factors of the points.
+# adapt_bandwidth() for factors of the points.
 factor_bandwidth <- function(data, clean, main, estimator, adaptive, options, run) {
   L <- main$L / clean$unit
   auto <- identical(adaptive, "auto")
@@ -139,7 +139,7 @@ factor_gain <- function(batch, L, scale, estimator, run) {
   c(list(factors = found$factors, scale = scale * chosen$scale, stats = stats), gain)
 }
 
-# As log_left_out(), of that estimator, or of "balloon".
+# log_left_out() for the estimator `kind`, or for "balloon".
 left_out_by <- function(kind, ...) {
   switch(kind, kde = log_left_out(...), sdkde = debiased_left_out(...), balloon = balloon_left_out(...))
 }
@@ -193,20 +193,21 @@ adaptive_note <- function(adaptive, digits) {
   range <- vapply(range(factors), format, "", digits = digits)
   gain <- adaptive$gain
   widths <- paste0(
-    "the sds of each point times ", range[1], " to ", range[2], ", ", length(unique(factors)), " different factors"
+    "the bandwidth is multiplied by local factors from ", range[1], " to ", range[2], ", ",
+    length(unique(factors)), " different ones"
   )
   if (isTRUE(adaptive$auto)) {
     return(paste0(
-      "Adaptive: each point its own width is ", format(gain, digits = 2), " nats a point better, left out. By Abramson's ",
-      "rule, ", widths, "; none with adaptive = FALSE."
+      "Adaptive by Abramson's rule: ", widths, ". They increase the leave-one-out log-likelihood by ",
+      format(gain, digits = 2), " nats per point; adaptive = FALSE leaves them out."
     ))
   }
   paste0(
     "Adaptive, ", adaptive$method, ": ", widths, ".",
     if (!is.null(gain)) {
       paste0(
-        " Over one bandwidth they gain ", format(gain, digits = 2), " nats a point, left out",
-        if (gain < GAIN) ": no more than chance, leave them", "."
+        " They change the leave-one-out log-likelihood by ", format(gain, digits = 2), " nats per point",
+        if (gain < GAIN) ", no more than chance: use adaptive = FALSE", "."
       )
     }
   )

@@ -74,9 +74,11 @@ PILOT <- c(kde = 2, sdkde = 1.4)
 adaptive_factors <- function(object, method = c("abramson", "knn"), alpha = NULL, k = NULL) {
   if (!inherits(object, "flash_kde")) check_fit(object)
   check_in_memory(object)
-  if (object$d == 0) stop_argument("object", "must have numeric columns: found levels alone")
+  if (object$d == 0) stop_argument("object", "must have numeric columns: found only categorical columns")
   if (!is.null(object$inner)) {
-    if (!only_transforms(object$support)) stop_argument("object", "must be a fit without images or masses of its `support`")
+    if (!only_transforms(object$support)) {
+      stop_argument("object", "must be a fit without `support`, or with method = \"transform\"")
+    }
     return(adaptive_factors(object$inner, method, alpha, k)) # in the coordinates of its kernels
   }
   if (!object$estimator %in% names(PILOT) || !is.null(object$adaptive)) {
@@ -104,8 +106,8 @@ point_factors <- function(data, L, method, seconds, run) {
   list(factors = on_lattice(width - sum(data$v * width)), stats = found$stats)
 }
 
-# As log_left_out(), by a sample of the rows, wider, where the sum over all of them would take longer than `seconds` of
-# a nominal core.
+# log_left_out(), from a sample of the rows with a larger bandwidth if the sum over all rows would take longer than
+# `seconds` of a nominal core.
 pilot_density <- function(data, L, seconds, run) {
   n <- nrow(data$x)
   if (pass_seconds(n, data$d, c("lcv", PLAIN_ESTIMATOR), run) <= seconds) return(log_left_out(data, L, NULL, run))
@@ -120,8 +122,8 @@ pilot_density <- function(data, L, seconds, run) {
   list(log_density = c(own$log_density, log_density), stats = add_stats(own$stats, sums$stats))
 }
 
-# list(log_density, stats): of each row by the others, with the floor of the likelihood; `factors` and `target_factors`
-# as of sources.
+# Leave-one-out log densities of the rows, with the Cauchy floor of the likelihood: list(log_density, stats). `factors`
+# and `target_factors` have the meaning that they have in sum_sources().
 log_left_out <- function(data, L, factors, run, target_factors = NULL) {
   sources <- sum_sources(
     data$x, data$weights, L,
@@ -144,8 +146,8 @@ prefers_one_pass <- function(data, factors, run) {
   n^2 * sums <= 9e5 * length(unique(factors)) && prefers_scales(n, data$d, run)
 }
 
-# As log_left_out(), by sums with their derivatives, in units of a kernel of the point's own width, which is near the sum
-# but where a point is nearly alone.
+# log_left_out() by one pass of sums with derivatives. The sums are in units of a kernel with the point's own bandwidth,
+# which is close to the sum unless a point is nearly isolated.
 left_out_by_factors <- function(data, L, factors, run) {
   x <- forwardsolve(L, t(data$x))
   unit <- -data$d * log(factors) - 10
@@ -163,8 +165,8 @@ left_out_by_factors <- function(data, L, factors, run) {
   list(log_density = log_add(log_sum + log_kernel_norm(L) - log(data$others), log_floor_of(data)))
 }
 
-# Those of all points, of the factors of the rows that clean_points() left of them: equal points have the same, and
-# points of weight 0, which are no part of the estimate, 1.
+# Expands the factors of the rows of clean_points() to all points. Equal points have equal factors. Points of weight 0,
+# which are not part of the estimate, have factor 1.
 own_factors <- function(factors, clean, points) {
   keys <- row_keys(points)
   own <- factors[match(keys, keys[clean$source])]

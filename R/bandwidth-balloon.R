@@ -1,4 +1,4 @@
-# As adapt_bandwidth().
+# adapt_bandwidth() for balloon estimates.
 balloon_bandwidth <- function(data, clean, main, options, run) {
   L <- main$L / clean$unit
   found <- balloon_factors(clean, L, run)
@@ -20,7 +20,7 @@ balloon_factors <- function(data, L, run) {
   list(factors = on_lattice(log(distance) - level), places = places)
 }
 
-# As log_left_out(), of places with these factors.
+# log_left_out() of a balloon estimate: `factors` belong to the targets.
 balloon_left_out <- function(data, L, factors, run) {
   log_left_out(data, L, NULL, run, if (!is.null(factors)) \(at, loo, control) factors)
 }
@@ -42,7 +42,7 @@ balloon_note <- function(adaptive, digits) {
   )
 }
 
-# As log_left_out().
+# log_left_out() of an SD-KDE.
 debiased_left_out <- function(data, L, factors, run) {
   sums <- left_out_sums("sdkde", factors = factors)(data$x, data$weights, L, run)
   log_density <- sums$log_sum + log_kernel_norm(L) - log(data$others)

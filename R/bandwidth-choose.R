@@ -20,12 +20,12 @@ FACTOR_CRITERIA <- list(
   plugin = \(d) list(kde = NULL)
 )
 
-# Where tails are heavy the likelihood oversmooths the middle. A likelihood that is censored towards the tails does not,
-# and costs the rows in the tails their density: hardly anything in one dimension, but up to half a nat a held-out row in
-# several (higgs, six masses), where it makes the middle only a little better (bench/bandwidths.R).
+# Where tails are heavy the likelihood oversmooths the middle. A likelihood that is censored towards the tails does
+# not, and costs the rows in the tails their density: hardly anything in one dimension, but up to half a nat a held-out
+# row in several (higgs, six masses), where it makes the middle only a little better (bench/bandwidths.R).
 censors <- function(d) d == 1
 
-# Factors by the likelihood over those by the censored one that tell of heavy tails.
+# Ratio of the factor by the likelihood to the factor by the censored likelihood from which tails count as heavy.
 heavy_from <- function(d) if (censors(d)) 1.5 else 1.2
 
 # What a gain of the likelihood by chance is, in parameters over rows, measured on real and simulated data; a gain
@@ -128,7 +128,7 @@ shape_passes <- function(d, structure) {
 # Squares of d are searched in up to so many columns.
 MOST_FULL <- 16
 
-# Those to try, of which one is taken. As many parameters as a tenth of the rows.
+# The structures that the search compares. They have at most a tenth as many parameters as there are rows.
 wanted_structures <- function(data, structure) {
   if (structure != "auto") return(structure)
   d <- data$d
@@ -298,7 +298,7 @@ factor_error <- function(found, batches, data, plan, search) {
   logs <- vapply(1:5, \(part) {
     rows <- sample_of(batch, (part - 1) * size + seq_len(size))
     near <- L / carried(rows, batch, rate)
-    # a parabola is as exact as five of them tell
+    # a parabola is as accurate as five fifths allow
     minimise(search_criterion(rows, search), list(near), schedule = list(tol = Inf))$vertex
   }, 0)
   n <- if (plan$all_rows) nrow(data$x) else nrow(batch$x)
@@ -307,8 +307,8 @@ factor_error <- function(found, batches, data, plan, search) {
 
 # ---- result -----------------------------------------------------------------------------------
 
-# Of discrete columns, smoothed by at least their rounding: a lattice of width w adds the variance w^2 / 12, and from an sd
-# of w / 2 on its points are no modes.
+# Variances of rounded columns, raised for the rounding. A lattice of width w adds the variance w^2 / 12, and from a
+# standard deviation of w / 2 on the lattice points are not modes.
 raised_variances <- function(variances, columns) {
   width <- ifelse(is.na(columns$width), 0, columns$width)
   pmax(variances + width^2 / 12, width^2 / 4)

@@ -1,12 +1,12 @@
-# What the searches return: a number, a vector or a matrix with a record of what was done.
+# The class of bandwidths that a search returns: a number, a vector or a matrix with a record of the search.
 
-# `found`: of choose_bandwidth().
+# `found`: the result of choose_bandwidth().
 new_bandwidth <- function(numbers, selector, found) {
   record <- found[c(
     "structure", "criterion", "evaluations", "convergence", "se", "rows", "batches", "path", "trace", "columns",
     "copies", "heavy", "score"
   )]
-  # last of all, what was chosen: `[<-` leaves attributes alone
+  # `[<-` keeps attributes, so `chosen` shows whether the numbers were changed
   attributes(numbers) <- c(
     attributes(numbers), list(selector = selector), record,
     list(chosen = as.vector(numbers), class = "flashkernel_bandwidth")
@@ -14,7 +14,7 @@ new_bandwidth <- function(numbers, selector, found) {
   numbers
 }
 
-# The selector that chose these very numbers, or "user".
+# The selector that chose these numbers, or "user" if they were changed since.
 selector_of <- function(bandwidth) {
   name <- attr(bandwidth, "selector")
   if (is.null(name) || !identical(as.vector(bandwidth), attr(bandwidth, "chosen"))) return("user")
@@ -44,7 +44,7 @@ print.flashkernel_bandwidth <- function(x, digits = max(3L, getOption("digits") 
   invisible(x)
 }
 
-# What somebody who uses the bandwidth should know, in sentences.
+# Sentences about properties of the data that affect the bandwidth, for print().
 bandwidth_notes <- function(bandwidth) {
   if (is.null(bandwidth)) return(NULL)
   about <- attributes(bandwidth)
@@ -54,22 +54,24 @@ bandwidth_notes <- function(bandwidth) {
   few <- columns[columns$few, ]
   c(
     if (nrow(rounded) > 0) {
-      listed("Rounded: ", paste0(rounded$column, " to ", format_each(rounded$width)), ", smoothed by at least that.")
+      widths <- paste0(rounded$column, " to ", format_each(rounded$width))
+      listed("Rounded: ", widths, ". The bandwidth is at least half of that.")
     },
     if (nrow(spikes) > 0) {
       share <- format_each(100 * spikes$share, 2)
       values <- paste0(share, "% of ", spikes$column, " are ", format_each(spikes$value))
-      listed("Spikes: ", values, ", where a density says little.")
+      listed("Repeated values: ", values, ". A density describes such data poorly.")
     },
     if (nrow(few) > 0) {
-      listed("Few values: ", paste0(few$column, " has ", few$distinct), ", and a density says little.")
+      counts <- paste0(few$column, " has ", few$distinct)
+      listed("Few distinct values: ", counts, ". A density describes such data poorly.")
     },
-    if (about$copies > 0) paste0("Copies: ", about$copies, " rows are others again, and were left out with them."),
-    if (isTRUE(about$heavy)) "Heavy tails: no one bandwidth suits the middle and the tails; adaptive = TRUE may."
+    if (about$copies > 0) paste0("Copies: ", about$copies, " rows repeat others, and were merged with them."),
+    if (isTRUE(about$heavy)) "Heavy tails: no single bandwidth suits the centre and the tails. Try adaptive = TRUE."
   )
 }
 
-# Of many, the first three.
+# One sentence that lists at most three of `parts`.
 listed <- function(title, parts, end) {
   paste0(title, paste(utils::head(parts, 3), collapse = ", "), if (length(parts) > 3) " and others", end)
 }
@@ -77,10 +79,13 @@ listed <- function(title, parts, end) {
 format_each <- function(values, digits = 4) vapply(values, \(value) format(value, digits = digits), "")
 
 #' @rdname kde_bandwidth
+#' @order 2
 #' @method plot flashkernel_bandwidth
 #' @export
 plot.flashkernel_bandwidth <- function(x, ...) {
-  if (selector_of(x) == "user") stop_argument("x", "must be as a search returned it: found other numbers")
+  if (selector_of(x) == "user") {
+    stop_argument("x", "must be the unmodified result of kde_bandwidth(): found other numbers")
+  }
   path <- attr(x, "path")
   if (nrow(path) > 1) {
     # side by side where there is room
@@ -100,7 +105,8 @@ plot.flashkernel_bandwidth <- function(x, ...) {
   invisible(x)
 }
 
-# The few rows' criterion is drawn thin: its level is its own, and its factor is carried to the rows of the other.
+# The criterion on few rows is drawn thin. Its level is not comparable, and its factor is rescaled to the number of rows
+# of the other.
 plot_trace <- function(x, xlab = "Factor of the bandwidth", ylab = "Criterion above its best", main = NULL, ...) {
   trace <- attr(x, "trace")
   last <- trace$rows == max(trace$rows)
@@ -126,7 +132,7 @@ plot_trace <- function(x, xlab = "Factor of the bandwidth", ylab = "Criterion ab
   graphics::abline(v = 1, lty = 3)
 }
 
-# Twice a bandwidth is not what the selector chose: arithmetic gives plain numbers.
+# Arithmetic returns plain numbers, because the result is no longer what the selector chose.
 
 #' @export
 #' @noRd

@@ -1,7 +1,7 @@
-# What selectors see of the data. The same rows in another order give the same bits: rows are put into an order that
-# they alone decide, as if drawn at random, so that the first m of them are a random sample.
+# Prepares data for selectors. Results do not depend on the order of the rows: rows are sorted into a pseudo-random
+# order that depends on their values only, so that the first m rows are a random sample.
 
-# What every selector starts from: points of positive weight, with their spread; source: which rows of x these are.
+# The data of every selector: points of positive weight, with their spread. `source`: their rows in x.
 new_selector_data <- function(x, weights, discrete = NULL) {
   if (!is.null(weights)) weights <- relative_to_largest(weights)
   source <- if (is.null(weights)) seq_len(nrow(x)) else which(weights > 0)
@@ -23,7 +23,7 @@ new_selector_data <- function(x, weights, discrete = NULL) {
 # - columns: a data frame with, for each, its number of distinct values, the width of its lattice (NA: none), its most
 #   frequent value with the share of rows that have it, whether that is a spike, and whether it has few values
 # - copies: how many rows were merged
-# `arg`: what the user calls them.
+# `arg`: the user's name for the points.
 clean_points <- function(x, weights, arg = "x", discrete = NULL) {
   data <- new_selector_data(x, weights, discrete)
   dimnames(data$x) <- list(NULL, colnames(x))
@@ -54,8 +54,8 @@ clean_points <- function(x, weights, arg = "x", discrete = NULL) {
 # A number in [0, 1) for every row, the same for equal rows.
 row_keys <- function(x) .Call(ffi_row_keys, x)
 
-# By the ranks of the numbers in their columns, so that neither the units nor an origin matters. Equal rows are told
-# apart by how many of them came before, and so are interchangeable.
+# Uses the ranks of the numbers in their columns, so that neither units nor origin matter. Equal rows are distinguished
+# by the number of equal rows before them, so they are interchangeable.
 in_own_order <- function(data, runs = column_runs(data$x)) {
   ranks <- vapply(seq_len(data$d), \(k) match(data$x[, k], runs[[k]]$values) + 0, numeric(nrow(data$x)))
   keys <- row_keys(matrix(ranks, nrow(data$x)))
@@ -87,8 +87,8 @@ sample_of <- function(data, rows) {
 
 # ---- ties -------------------------------------------------------------------------------------
 
-# The width of the rounding: the numbers are multiples of it but for a shift. NA where they are none, or hardly any is
-# there twice. `runs`: the sorted numbers, of rle().
+# The width of the rounding: the numbers are multiples of it, up to a shift. NA if they are not, or if few are repeated.
+# `runs`: rle() of the sorted numbers.
 lattice_width <- function(runs) {
   grain <- column_grain(runs)
   if (grain == 0) return(NA_real_)
@@ -104,8 +104,8 @@ column_grain <- function(runs) {
   steps[ceiling(0.05 * length(steps) - 1e-9)]
 }
 
-# Rows that are there several times, as in a bootstrap sample, are one of their total weight. Those that rounding made
-# equal are not.
+# Merges copies of rows, as in a bootstrap sample, into one row with their total weight. Rows that are equal because of
+# rounding are not merged.
 merge_copies <- function(data, runs) {
   levels <- data$discrete$codes
   keys <- row_keys(cbind(data$x, levels))
@@ -141,8 +141,8 @@ equal_pairs <- function(keys) {
   sum(lengths * (lengths - 1)) / 2
 }
 
-# Equal numbers apart: those of a lattice over its width, others over about half as wide an interval as holds as many
-# other numbers.
+# Spreads equal numbers: those of a lattice over its width, others over about half the width of an interval that holds
+# as many other numbers.
 spread_column <- function(column, runs, width, k) {
   if (!is.na(width)) return(column + width * row_noise(length(column), k))
   if (all(runs$lengths == 1)) return(column)
@@ -160,17 +160,17 @@ spread_column <- function(column, runs, width, k) {
   column
 }
 
-# n numbers in [-1/2, 1/2) for column k, always the same ones.
+# n pseudo-random numbers in [-1/2, 1/2) for column k, the same at each call.
 row_noise <- function(n, k) row_keys(cbind(as.double(seq_len(n)), k)) - 0.5
 
-# As list2DF(), which takes ten times as long.
+# Makes a data frame of columns in a tenth of the time of list2DF().
 as_table <- function(columns) {
   attr(columns, "row.names") <- .set_row_names(length(columns[[1]]))
   class(columns) <- "data.frame"
   columns
 }
 
-# A spike: a value of more than 2% of the rows, and of ten times as many as others have.
+# A spike: a value that more than 2% of the rows have, and ten times as many rows as other values.
 describe_columns <- function(runs, names) {
   n <- sum(runs[[1]]$lengths)
   most <- vapply(runs, \(own) which.max(own$lengths), 0L)
@@ -186,8 +186,8 @@ describe_columns <- function(runs, names) {
 
 # ---- weights and spread ------------------------------------------------------------------------
 
-# A heavy row counts as ever as a centre; as a judge of the estimate no more than ten usual ones, or it would choose
-# the bandwidth alone. Of sum 1.
+# Weights of the rows in the criterion, with sum 1. A weight is at most ten times the median, so that no single row
+# determines the bandwidth. As centres of kernels rows keep their weights.
 judge_weights <- function(weights) {
   if (is.null(weights)) return(NULL)
   judges <- pmin(weights, 10 * stats::median(weights))
@@ -200,12 +200,12 @@ check_units <- function(units, names, arg) {
   if (length(outside) == 0) return(units)
   stop_argument(
     arg, "must have columns of a spread from ", LEAST_UNIT, " to ", 1 / LEAST_UNIT,
-    ", whose square a double can hold: found ", format(units[outside[1]], digits = 3), " in column ",
+    ": found ", format(units[outside[1]], digits = 3), " in column ",
     quote_names(column_label(names, outside[1])), " (rescale it)"
   )
 }
 
-# Kernels may be a thousand times as narrow.
+# Least spread of a column. Kernels may be a thousand times as narrow.
 LEAST_UNIT <- 1e-150
 
 # A column for each.
@@ -214,8 +214,8 @@ column_quantiles <- function(data) {
   vapply(seq_len(data$d), \(k) weighted_quantile(data$x[, k], data$weights, at), at)
 }
 
-# min(sd, IQR / 1.34); where the quartiles are close together for that, as of a column of spikes, what wider quantiles
-# of a normal column say, else the sd.
+# Robust spread: min(standard deviation, IQR / 1.34). If the quartiles are too close together, as in a column with
+# spikes, wider quantiles are used, or else the standard deviation.
 column_scales <- function(data, quantiles = column_quantiles(data)) {
   sds <- unname(weighted_sds(data$x, data$weights))
   spreads <- (quantiles[7:5, , drop = FALSE] - quantiles[1:3, , drop = FALSE]) / c(4.65, 3.29, 1.34)

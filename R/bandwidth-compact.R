@@ -12,9 +12,9 @@ for_kernel <- function(main, data, estimator, options, adapted, control) {
 
 scaled_bandwidth <- function(main, factor) replace(main, c("H", "L"), list(factor^2 * main$H, factor * main$L))
 
-# Of the same asymptotic error as the Gaussian's 1 (Marron and Nolan 1988): the root of degree d + 4 of the ratio of
-# the roughnesses, as all have a standard deviation of 1. That is for the plain estimate; fourth moments are a part
-# of the error of an SD-KDE, which keeps the Gaussian's bandwidth.
+# The multiple of a Gaussian bandwidth with the same asymptotic error (Marron and Nolan 1988): the root of degree d + 4
+# of the ratio of the roughnesses, since all kernels have a standard deviation of 1. This holds for the classical
+# estimate. The error of an SD-KDE involves fourth moments; it keeps the Gaussian bandwidth.
 canonical_factor <- function(kernel, d) (roughness(kernel) * 2 * sqrt(pi))^(d / (d + 4))
 
 # In several dimensions sums are of pairs, and a search takes dozens.

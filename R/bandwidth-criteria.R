@@ -89,7 +89,7 @@ sums_at_once <- function(data, L, run, count) {
   }
 }
 
-# Of L / sqrt(power).
+# Log norms of Gaussian kernels with the factors L / sqrt(powers).
 log_norms <- function(L, powers) log_kernel_norm(L) + kernel_columns(L) * log(powers) / 2
 
 # With the weights of all rows at hand: w of the sources, `others` their sum without the row's own, v of the rows.
@@ -128,7 +128,7 @@ difference_gradient <- function(value, L, structure, step = 5e-3) {
 
 # ---- likelihood -----------------------------------------------------------------------------------
 
-# Of the rows of clean_points() it is known.
+# The log of the Cauchy density times its share, at the rows. clean_points() may have computed it.
 log_floor_of <- function(data) {
   if (!is.null(data$log_floor)) return(data$log_floor)
   log_rescue_share(data$d) + cauchy_log_density(data$x, data$centre, data$scale)
@@ -275,7 +275,8 @@ signed_difference <- function(L, S, M, S_wide, M_wide, v, wide, own) {
   )
 }
 
-# The same of the corrected kernel; its square is that of 2H times the polynomial `wide_factor`.
+# The least-squares criterion of the Laplace-corrected kernel. Its square is the kernel of variance 2H times the
+# polynomial `wide_factor`.
 signed_least_squares <- function(data, pass) {
   d <- data$d
   wide <- data$w / data$total^2

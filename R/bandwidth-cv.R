@@ -1,6 +1,6 @@
 # Searches that try bandwidths on the data. Cost O(n^2 d) for each one tried, less to a tolerance.
 
-# What choose_bandwidth() is asked for, checked.
+# Checks the arguments of a search, and returns them as the list that choose_bandwidth() takes.
 search_options <- function(criterion, structure, rows, seconds, start = NULL) {
   structure <- check_choice(structure, c("auto", names(BANDWIDTH_STRUCTURES)), "structure")
   if (!is.null(rows) && !identical(rows, Inf)) rows <- as.double(check_count(rows, "rows", min = 2))
@@ -9,7 +9,8 @@ search_options <- function(criterion, structure, rows, seconds, start = NULL) {
   list(criterion = criterion, structure = structure, rows = rows, seconds = as.double(seconds), start = start)
 }
 
-# Each point's own sum counts, so the tolerance is pointwise. In more dimensions it gains nothing.
+# The tolerance of a search is pointwise, because the criterion uses the sum at each point. With more than 3 dimensions
+# a tolerance saves no time.
 search_control <- function(asked, d) {
   check_tol(asked$tol)
   if (d > 3 && !identical(asked$engine, "fast")) asked$tol <- 0
@@ -18,8 +19,8 @@ search_control <- function(asked, d) {
 
 # ---- the density that catches outliers ------------------------------------------------------------
 
-# The log of its weight beside the estimate, see ?kde_bandwidth. In many dimensions any kernel estimate is many
-# nats below a smooth density, and only what is further below than that is an outlier.
+# The log of the share of the Cauchy density in the likelihood, see ?kde_bandwidth. In many dimensions any kernel
+# estimate is many nats below a smooth density, and only a point further below than that is an outlier.
 log_rescue_share <- function(d) log(1e-6) * max(1, d / 16)
 
 # log of the multivariate Cauchy density.
@@ -34,12 +35,12 @@ cauchy_log_density <- function(x, centre, spread) {
 
 # ---- sums of all other points ----------------------------------------------------------------------
 
-# The variance of the score's kernel over that of the estimate: half of it gives the least error, measured.
+# Ratio of the variance of the score's kernel to that of the estimate. 1/2 had the least error in measurements.
 SCORE_RATIO <- 0.5
 
-# A function with list(log_sum, stats): the sums without each point that an estimate by all others is made of. For an
-# SD-KDE both stages leave the point out, exactly; a corrected sum is no less than a thousandth of the plain one.
-# `discrete`, `factors`: as of sources.
+# Returns a function that computes list(log_sum, stats): the leave-one-out sums of the estimator. For an SD-KDE both
+# stages leave the point out, exactly. A Laplace-corrected sum is at least a thousandth of the classical one.
+# `discrete` and `factors` have the meaning that they have in sum_sources().
 left_out_sums <- function(estimator, discrete = NULL, factors = NULL) {
   function(x, weights, L, control) {
     if (ESTIMATORS[[estimator]]$debiased) {

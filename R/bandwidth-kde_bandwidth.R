@@ -1,52 +1,51 @@
-# The one door to the bandwidths that this package chooses.
+# kde_bandwidth(): the exported function that runs all bandwidth selectors.
 
 #' Choose a bandwidth from data
 #'
-#' `kde_bandwidth()` chooses the bandwidth of a density estimate by one of nine methods. [flash_kde()] takes `"auto"`
-#' where no `bandwidth` is given, and the other methods by name, as in `flash_kde(x, bandwidth = "lcv")`.
+#' `kde_bandwidth()` chooses the bandwidth of a density estimate by one of nine methods. [flash_kde()] uses `"auto"`
+#' if no `bandwidth` is given, and accepts the other methods by name, as in `flash_kde(x, bandwidth = "lcv")`.
 #'
 #' | `method` | criterion | for |
 #' |---|---|---|
-#' | `"auto"` | leave-one-out likelihood, censored towards heavy tails; for `"laplace"`, least squares | all |
+#' | `"auto"` | leave-one-out likelihood, censored in heavy tails; for `"laplace"`, least squares | all |
 #' | `"lcv"` | leave-one-out likelihood | all |
 #' | `"lscv"` | least-squares cross-validation | `"kde"`, `"laplace"` |
 #' | `"plugin"` | asymptotic squared error with an estimated curvature | `"kde"` |
 #' | `"scv"` | smoothed cross-validation | `"kde"` |
-#' | `"silverman"`, `"scott"` | none: rules of the spread, n and d, at a cost of O(n d) | all |
-#' | `"nrd0"`, `"sj"` | [stats::bw.nrd0()] and [stats::bw.SJ()], of one column without weights | `"kde"` |
+#' | `"silverman"`, `"scott"` | none: rules that use the spread, n and d, in O(n d) time | all |
+#' | `"nrd0"`, `"sj"` | [stats::bw.nrd0()] and [stats::bw.SJ()], one column, no weights | `"kde"` |
 #'
 #' @section Likelihood:
-#' \deqn{\mathrm{LCV}(H) = \frac{1}{\sum_i v_i}\sum_i v_i \log \{\hat f_{-i}(x_i; H) + 10^{-6} g(x_i)\}}
-#' where \eqn{\hat f_{-i}} is the estimate without point i (Habbema, Hermans and van den Broek 1974; Duin 1976). The
-#' weight \eqn{v_i} of a row is at most ten times the median of the weights. g is a multivariate Cauchy density at the
-#' medians with the robust spreads of the columns: without it one far outlier would choose the bandwidth. From d = 16 on
-#' its share is \eqn{10^{-6d/16}}{10^(-6 d/16)}. For `"sdkde"` every point is left out of both stages, the score and the
-#' sum, exactly; the variance of the score's kernel is H / 2, and the bandwidth brings it along to `flash_kde()`. Where
-#' a Laplace-corrected density is below a thousandth of the plain one, the criterion takes that thousandth.
+#' \deqn{\mathrm{LCV}(H) = \frac{1}{\sum_i v_i}\sum_i v_i \log \{\hat f_{-i}(x_i; H) + 10^{-6} g(x_i)\}}{LCV(H) = sum_i
+#'   v_i log(f_-i(x_i; H) + 1e-6 g(x_i)) / sum_i v_i}
+#' where \eqn{\hat f_{-i}}{f_-i} is the estimate without point i (Habbema, Hermans and van den Broek 1974; Duin 1976).
+#' The weight \eqn{v_i}{v_i} of a row is at most ten times the median weight. g is a multivariate Cauchy density with
+#' the medians and robust spreads of the columns; without it one far outlier would determine the bandwidth. From d = 16
+#' on its share is \eqn{10^{-6d/16}}{10^(-6 d/16)}. For `"sdkde"` both stages, the score and the sum, leave the point
+#' out, and the bandwidth of the score is H / 2. A Laplace-corrected density counts as at least a thousandth of the
+#' classical one.
 #'
-#' Where tails are heavy, the likelihood takes a bandwidth that smooths the middle away. In one dimension `"auto"`
-#' therefore chooses the factor of the plain estimate by a likelihood that is censored towards the tails,
-#' \deqn{\frac{1}{\sum_i v_i}\sum_i v_i \{a_i \log \hat f_{-i}(x_i) + (1 - a_i)\log(1 - \textstyle\int a \hat f_{-i})\}}
-#' with \eqn{a} a Gaussian bump at the medians of \eqn{3\sqrt d} times the robust spreads. The factor of `"sdkde"` is
-#' that of its likelihood, times what censoring takes off the plain estimate's factor. In several dimensions censoring
-#' would cost the rows in the tails more than it gains, and `heavy` only reports heavy tails. The factor of `"laplace"`
-#' is chosen by the least-squares criterion of the signed estimate, as the likelihood knows no negative densities.
+#' In heavy tails the likelihood asks for a bandwidth that oversmooths the centre. In one dimension `"auto"` therefore
+#' chooses the factor of the classical estimate by a likelihood that is censored in the tails,
+#' \deqn{\frac{1}{\sum_i v_i}\sum_i v_i \{a_i \log \hat f_{-i}(x_i) + (1 - a_i)\log(1 - \int a \hat f_{-i})\}}{
+#'   sum_i v_i (a_i log f_-i(x_i) + (1 - a_i) log(1 - int a f_-i)) / sum_i v_i}
+#' where a is a Gaussian bump at the medians, \eqn{3\sqrt d}{3 sqrt(d)} robust spreads wide. For `"sdkde"`, the factor
+#' that maximises its likelihood is reduced as much as censoring reduces the factor of the classical estimate. For
+#' `"laplace"` the factor minimises the least-squares criterion, because a likelihood is not defined for negative
+#' densities.
 #'
 #' @section Other criteria:
-#' \deqn{\mathrm{LSCV}(H) = \frac{1}{W^2}\sum_i\sum_j w_i w_j\,\phi_{2H}(x_i-x_j)
-#'   - \frac{2}{W}\sum_i w_i \hat f_{-i}(x_i; H), \qquad W = \sum_i w_i}
-#' (Rudemo 1982; Bowman 1984) is nearly unbiased and very variable: it undersmooths in a good share of samples, and in
-#' more than about 4 dimensions it hardly distinguishes bandwidths. `"plugin"` and `"scv"` are less variable, and biased
-#' where the density has finer structure than their pilots see. The pilots are isotropic after the columns are made
-#' uncorrelated (Duong and Hazelton 2003), in two stages from the normal scale. In one dimension `"plugin"` is the
-#' direct plug-in of Sheather and Jones, without bins; `"sj"` solves their equation, from 1,000 bins.
+#' \deqn{\mathrm{LSCV}(H) = \sum_{i,j} w_i w_j\,\phi_{2H}(x_i-x_j) - 2 \sum_i w_i \hat f_{-i}(x_i; H)}{LSCV(H) = sum_ij
+#'   w_i w_j phi_2H(x_i - x_j) - 2 sum_i w_i f_-i(x_i; H)}
+#' for weights whose sum is 1 (Rudemo 1982; Bowman 1984) is nearly unbiased and highly variable: it often undersmooths,
+#' and in more than about 4 dimensions it hardly distinguishes bandwidths. `"plugin"` and `"scv"` are less variable,
+#' but biased where the density has finer structure than their pilot estimates. The pilots are isotropic after the
+#' columns are made uncorrelated (Duong and Hazelton 2003). In one dimension `"plugin"` is the direct plug-in method of
+#' Sheather and Jones, without binning.
 #'
-#' The rules have kernel sds \eqn{c\, n^{-1/(d+r)} s_k}{c n^(-1/(d+r)) s_k}, with the column sds \eqn{s_k}, the
-#' effective sample size n, and r = 4 for `"kde"`, 8 for `"sdkde"` and `"laplace"`, 12 for `"laplace6"`. Scott's c is 1.
-#' Silverman's c minimises the asymptotic integrated squared error for normal data: \eqn{c^{d+4} = 4/(d+2)} for `"kde"`,
-#' \eqn{c^{d+8} = 8(d+8)/((d+4)(d+6))} for `"laplace"`, \eqn{c^{d+8} = 32 R/(25(d+2))} for `"sdkde"`, with \eqn{R = 1 +
-#' (d/3)(2/3)^{d/2} + d(d+2)2^{-d/2}/64}, and the same calculation for `"laplace6"`. (The code of Flash-SD-KDE, arXiv
-#' 2602.10378, calls h = 0.9 n^(-1/(d+4)) times the mean of min(sd, IQR/1.34) `"silverman"`.)
+#' The rules multiply the standard deviations of the columns by \eqn{c\, n^{-1/(d+4)}}{c n^(-1/(d+4))} (`"kde"`; other
+#' estimators have other powers). Scott's c is 1; Silverman's is best for normal data. `vignette("bandwidth")` has the
+#' formulas.
 #'
 #' @section Structures and search:
 #' | `structure` | H | parameters |
@@ -58,65 +57,62 @@
 #' | `"full"` | any, by its Cholesky factor | d(d+1)/2 |
 #' | `"auto"` | one of `"scaled"`, `"sphered"`, `"diagonal"`, `"full"` | |
 #'
-#' 1. Rows are put into an order that their values decide, so that their order in `x` does not matter. Copies of a row
-#'    that no rounding explains, as in a bootstrap sample, become one row of their total weight. Rounded columns
-#'    (multiples of a width) get noise of that width, and other repeated values are spread over their neighbourhood; the
-#'    likelihood of repeated values would choose no bandwidth at all.
-#' 2. The shape of H maximises the likelihood of the plain estimate, by its gradient, first on 500 rows, then on more.
-#'    `"auto"` takes the structure whose likelihood is largest after 3 p / n nats are taken off, which is about what p
-#'    parameters gain by chance; differences below 0.002 do not count. A diagonal H needs ten rows for each parameter,
-#'    and a full one, too, in up to 16 columns.
+#' 1. The rows are sorted by their values, so that their order in `x` does not matter. Copies of a row that rounding
+#'    does not explain, as in a bootstrap sample, are merged into one row with their total weight. Rounded columns get
+#'    noise of the width of the rounding. Other repeated values are spread over their neighbourhood, because the
+#'    likelihood of repeated values has no maximum.
+#' 2. The shape of H maximises the likelihood of the classical estimate, by its gradient, first on 500 rows, then on
+#'    more. `"auto"` takes the structure with the largest likelihood per row less 3 p / n nats, about what p parameters
+#'    gain by chance; it ignores differences below 0.002. A diagonal H needs ten rows for each parameter; so does a full
+#'    one in up to 16 columns.
 #' 3. The factor of H minimises the criterion of the estimator.
-#' 4. The variance of a rounded column is raised by a twelfth of the squared width, and to a quarter of it at least.
+#' 4. The variance of a rounded column is raised by a twelfth of the squared width, to at least a quarter of it.
 #'
-#' `seconds` is a budget on a nominal core, or a nominal GPU: costs of sums decide how many rows are used, never a
-#' clock, so that the result does not depend on the machine's speed. All rows decide where that fits. Else the shape
-#' comes from a sample, and the factor from all rows by fast sums (up to 3 dimensions, with a tolerance), or both are
-#' means over up to four samples, carried to n by the rate (m/n)^(1/(d+r)).
+#' `seconds` is a budget on a nominal core or GPU. It limits the rows by the counted cost of sums, not by a clock, so
+#' that the result does not depend on the speed of the machine. All rows are used where the budget allows. Otherwise
+#' the shape comes from a sample and the factor from all rows by fast sums (up to 3 dimensions, with a tolerance), or
+#' both are means over up to four samples of m rows, scaled to n rows by the rate (m/n)^(1/(d+r)).
 #'
-#' `se` is the standard error of the logarithm of the factor. Several samples give it by the spread of their factors.
-#' One sample of at least 200 rows is divided into fifths (of at most 2,000 rows), whose factors are found by the same
-#' criterion; where that is a likelihood, by that of the plain estimate, whatever the estimator is. Their spread is
-#' scaled to all rows by the power d / (2 (d + 4)) of n, with which the error of a cross-validated bandwidth falls. With
-#' fewer rows it is `NA`.
+#' `se` is the standard error of the logarithm of the factor. With several samples it comes from the spread of their
+#' factors. One sample of at least 200 rows is divided into fifths, for which the same criterion is minimised (a
+#' likelihood: that of the classical estimate). Their spread is scaled to all rows by the rate
+#' \eqn{n^{-d/(2(d+4))}}{n^(-d / (2 (d + 4)))}. With fewer rows it is `NA`.
 #'
-#' @param x For `kde_bandwidth()`, a numeric matrix or data frame (n rows, d columns) or a numeric vector (d = 1),
-#'   finite, with no constant column. Missing: the result is a request for such a search by [flash_kde()], as
+#' @param x A numeric matrix or data frame (n rows, d columns) or a numeric vector (d = 1), finite, with no constant
+#'   column. Missing: the result is a request for a search by [flash_kde()], as in
 #'   `flash_kde(x, bandwidth = kde_bandwidth(structure = "full"))`. For `plot()`, the result of a search.
-#' @param method The name of a method, see above.
-#' @param estimator The estimator that the bandwidth is for. `"auto"`: the first that the method knows.
-#' @param structure What H may be, see Structures and search. For `"silverman"` and `"scott"`: `"diagonal"` (also by
-#'   `"auto"`), one sd for each column; `"scalar"`, one number from the mean variance; `"full"`, proportional to the
-#'   covariance matrix.
-#' @param weights `NULL` or n non-negative numbers; rows of weight 0 do not count. Their effective number \eqn{(\sum
-#'   w)^2/\sum w^2} stands for n, and variances are weighted (as in [stats::cov.wt()]).
-#' @param rows Number of rows of a search. `NULL`: as many as `seconds` allow. A number: up to four samples of at most
-#'   so many rows. `Inf`: all rows for all of the search.
+#' @param method The name of a method in the table.
+#' @param estimator The estimator that the bandwidth is for. `"auto"` (default): `"sdkde"` if the method supports it,
+#'   else `"kde"`. See [kde_estimators].
+#' @param structure The form of H, see Structures and search. For `"silverman"` and `"scott"`: `"diagonal"` (also for
+#'   `"auto"`), one standard deviation for each column; `"scalar"`, one number from the mean variance; `"full"`,
+#'   proportional to the covariance matrix.
+#' @param weights `NULL` (default) or n non-negative numbers; rows of weight 0 are ignored. The effective sample size
+#'   \eqn{(\sum w)^2/\sum w^2}{(sum w)^2 / sum w^2} replaces n, and variances are weighted (as in [stats::cov.wt()]).
+#' @param rows Number of rows of the search. `NULL` (default): as many as `seconds` allow. A number: up to four samples
+#'   of at most this many rows. `Inf`: all rows throughout.
 #' @param seconds A budget for the search, in seconds of a nominal core.
-#' @param start `NULL`, or a bandwidth as for `flash_kde()` on which scans are centred; the simple structures have its
-#'   shape.
-#' @param tol Error tolerance of sums, relative to each, for the plain and the Laplace-corrected estimate of many points
-#'   in up to 3 dimensions: with it an evaluation takes time linear in n. 0: exact sums. Those of `"sdkde"` always are.
-#' @param control A [flash_control()], which says where and how to compute, or `NULL`. `tol` takes precedence over its
-#'   `tol`.
-#' @param ... For `kde_bandwidth()` nothing: later arguments have to be named. For `plot()`, graphical parameters of the
-#'   first panel, as in [graphics::plot.default()].
-#' @returns `kde_bandwidth()`: a number or d numbers are **standard deviations**, in the unit of `x`; a d x d matrix
-#'   (structures `"sphered"` and `"full"`) is a **variance**. Printing shows the record of a search, and arithmetic
-#'   gives plain numbers. The record is in attributes: `selector`; `structure`; `criterion`, its value at the factor (a
-#'   mean log likelihood in nats, the censored one for columns in units of their spread, or a least-squares criterion);
-#'   `evaluations`; `convergence` (0: found inside the range searched; 1: not, with a warning); `se`; `rows` and
-#'   `batches`, how many rows in how many samples; `path`, a data frame of the structures tried; `trace`, the criterion
-#'   along the factor; `columns`, a data frame of distinct values, width of the rounding, most frequent value and its
-#'   share, and whether the variance was raised; `copies`, rows merged; `heavy`, whether the likelihood asks for a
-#'   factor 1.5 times that of the censored one (1.2 times in several dimensions); `score`, for `"sdkde"` the variance of
-#'   the score's kernel over H; `chosen`, the numbers alone.
+#' @param start `NULL` (default), or a bandwidth as for `flash_kde()` at which the search starts. The structures with
+#'   one parameter have its shape.
+#' @param tol Relative error tolerance of each sum, 1e-6 by default, for the classical and Laplace-corrected estimates
+#'   in up to 3 dimensions; an evaluation then takes time linear in n. 0: exact sums, as always for `"sdkde"`.
+#' @param control `NULL` or a [flash_control()], over whose `tol` the argument `tol` takes precedence.
+#' @param ... For `plot()`, graphical parameters of the first panel, as in [graphics::plot.default()]. Otherwise unused.
+#' @returns `kde_bandwidth()`: a number or d numbers are **standard deviations**, in the units of `x`; a d x d matrix
+#'   (structures `"sphered"` and `"full"`) is a **variance**. Arithmetic returns plain numbers. Attributes record the
+#'   search:
+#'   \item{`selector`, `structure`}{the method and the structure chosen.}
+#'   \item{`criterion`}{its value at the chosen factor: a mean log-likelihood in nats (the censored one for columns in
+#'     units of their spread) or a least-squares criterion.}
+#'   \item{`evaluations`, `convergence`}{number of evaluations; 0 if the optimum lies inside the range searched, else 1,
+#'     with a warning.}
+#'   \item{`se`, `rows`, `batches`}{the standard error, and how many rows in how many samples were used.}
+#'   \item{`path`, `trace`}{data frames of the structures tried, and of the criterion along the factor.}
+#'   \item{`columns`, `copies`}{a data frame of the rounding and repeated values of each column; number of rows merged.}
+#'   \item{`heavy`}{whether the likelihood asks for 1.5 times the censored factor (1.2 times in several dimensions).}
+#'   \item{`score`, `chosen`}{for `"sdkde"`, the ratio of the variance of the score's kernel to H; the numbers alone.}
 #'
-#'   `plot()`: `x`, invisibly. It shows the criterion along the factor with its standard error, and the gain of each
-#'   structure.
-#' @section Errors: of class `flashkernel_error_argument`: a constant column, by name; fewer than two rows of positive
-#'   weight; for `"full"`, linearly dependent columns; a `start` that is no bandwidth; for `"sj"`, too few distinct
-#'   values.
+#'   `plot()`: `x`, invisibly. 
 #' @references Bowman, A. W. (1984) An alternative method of cross-validation for the smoothing of density estimates.
 #'   *Biometrika* 71, 353-360.
 #'
@@ -136,9 +132,7 @@
 #'
 #'   Sheather, S. J. and Jones, M. C. (1991) A reliable data-based bandwidth selection method for kernel density
 #'   estimation. *JRSS B* 53, 683-690.
-#'
-#'   Wand, M. P. and Jones, M. C. (1995) *Kernel Smoothing*. Chapman and Hall, chapters 3 and 4.
-#' @seealso `vignette("bandwidth")` for measured comparisons.
+#' @seealso `vignette("bandwidth")` for comparisons and formulas.
 #' @examples
 #' h <- kde_bandwidth(faithful, estimator = "kde")
 #' h
@@ -146,6 +140,7 @@
 #' kde_bandwidth(faithful$eruptions, "lcv")
 #' kde_bandwidth(quakes[1:400, c("lat", "long")], "lscv", structure = "full")
 #' kde_bandwidth(faithful, "scott", "kde", structure = "full") # a variance matrix
+#' @order 1
 #' @export
 kde_bandwidth <- function(x, method = "auto", estimator = "auto", structure = "auto",
                           weights = NULL, rows = NULL, seconds = 5, start = NULL, tol = 1e-6, control = NULL, ...) {

@@ -7,7 +7,8 @@ penalised_on <- function(domain, data, L, penalty, run) {
 # Bandwidths as multiples of the spread, from which the search goes on downwards while it finds better ones.
 LOCAL_FACTORS <- 4 * 0.82^(0:13)
 
-# As KIND_PENALTY: the leave-one-out likelihood alone is often largest where the bandwidth is much too small.
+# Weight of the penalty, as KIND_PENALTY for methods. Without it the leave-one-out likelihood alone is often largest
+# where the bandwidth is much too small.
 LOCAL_PENALTY <- 0.5
 
 # list(L, value, structure, converged) on the rows of `batch`: the mean of the log bandwidths, each with its

@@ -1,4 +1,5 @@
-# Widths of the points' own beside levels: as bandwidth-adaptive-choose.R has them, by the density of numbers and levels together.
+# Adaptive bandwidths for data with categories: as in bandwidth-adaptive-choose.R, with the density of numbers and
+# categories together as the pilot.
 
 # list(H, L, lambda, record, stats), as adapt_bandwidth(), record NULL where "auto" finds no gain. Where
 # H was chosen with the lambdas, its factor is again, and the lambdas.

@@ -1,23 +1,25 @@
-# Bandwidth of the numbers and lambdas of the levels, chosen together by the leave-one-out likelihood of the plain
-# estimate. H, for given lambdas, by the search of bandwidth-choose.R, whose criterion goes by cells; lambdas, for
-# a given H, at next to no cost, as all the likelihood needs of the points is one sum for each row and each cell. One
-# after the other on a sample; then, with all points as sources, the factor of H with the best lambdas of each.
+# Chooses the bandwidth of the numbers and the lambdas of the categories together, by the leave-one-out likelihood of
+# the classical estimate. For given lambdas, the search of bandwidth-choose.R finds H; its criterion is a sum over
+# cells (points with equal categories). For a given H, lambdas are found at little cost, because the likelihood needs
+# only one sum for each row and each cell. The two alternate on a sample of rows. Then the factor of H, with the best
+# lambdas for each factor, is chosen with all points as sources.
 
-# Rows that judge lambdas, at most; so many sums for them, of cells and widths; so many pairs for each bandwidth and
-# second of the budget.
+# Limits for the choice of lambdas: rows at which the likelihood is evaluated; sums for these rows, over cells and local
+# factors; pairs for each bandwidth and second of the budget.
 JUDGES <- 2000
 JUDGED_SUMS <- 4e6
 JUDGED_PAIRS <- 2e7
 
-# Turns between H and the lambdas, and the change of a lambda, of the largest, that ends them.
+# Largest number of alternations between H and the lambdas, and the change of a lambda, relative to its limit, that ends
+# them.
 MOST_TURNS <- 3
 SAME_LAMBDA <- 0.02
 
-# Which selectors know levels.
+# Selectors for data with categories.
 MIXED_SELECTORS <- c("auto", "lcv", "silverman", "scott", "nrd0", "sj")
 
-# list(main, score, lambda, chosen, adaptive), the first two as fit_bandwidths() has them; `chosen`: are lambdas?
-# `adaptive`: a record of factors, or NULL.
+# Chooses what `options` leaves open: list(main, score, lambda, chosen, adaptive). `main`, `score`: as from
+# fit_bandwidths(); `chosen`: which lambdas were chosen; `adaptive`: a record of local factors, or NULL.
 mixed_bandwidths <- function(data, estimator, options, control, arg) {
   columns <- data$discrete$columns
   lambda <- check_lambda(options$lambda, columns)
@@ -29,7 +31,7 @@ mixed_bandwidths <- function(data, estimator, options, control, arg) {
   search <- search_options("lcv", options$structure, options$rows, options$seconds)
   joint <- is.character(main) && main %in% c("auto", "lcv")
   if (search$structure != "auto" && !joint) {
-    stop_argument("structure", "is for a bandwidth by \"auto\" or \"lcv\": found another `bandwidth`")
+    stop_argument("structure", "is available only for method \"auto\" or \"lcv\": found another `bandwidth`")
   }
   check_lambda_rows(free, data, is.character(main), arg)
   name_stage(control, "Selecting the bandwidth")
@@ -59,7 +61,7 @@ mixed_bandwidths <- function(data, estimator, options, control, arg) {
   list(main = found$main, score = score, lambda = found$lambda, chosen = free, adaptive = adapted$record)
 }
 
-# Lambdas that are chosen go by leaving points out. `with_bandwidth`: is that chosen, too?
+# An automatic lambda needs leave-one-out values, so at least two rows. `with_bandwidth`: is the bandwidth chosen, too?
 check_lambda_rows <- function(free, data, with_bandwidth, arg) {
   if (!any(free) || n_given(data) > 1) return(invisible())
   cure <- if (with_bandwidth) "`bandwidth` and `lambda` as numbers" else "`lambda` as a number"
@@ -68,7 +70,7 @@ check_lambda_rows <- function(free, data, with_bandwidth, arg) {
   )
 }
 
-# As want_bandwidth(). Without numbers there is none.
+# want_bandwidth() for data with categories. Without numeric columns there is no bandwidth.
 mixed_wanted <- function(bandwidth, data, arg) {
   d <- ncol(data$points)
   if (d == 0) {
@@ -80,7 +82,7 @@ mixed_wanted <- function(bandwidth, data, arg) {
     if (!name %in% MIXED_SELECTORS) {
       stop_argument(
         arg, "must be numeric or one of ", quote_choices(MIXED_SELECTORS),
-        " where there are columns of levels: found \"", name, "\""
+        " for data with categorical columns: found \"", name, "\""
       )
     }
   }
@@ -89,7 +91,7 @@ mixed_wanted <- function(bandwidth, data, arg) {
 
 # ---- together -----------------------------------------------------------------------------------
 
-# list(main, lambda, stats).
+# Chooses bandwidth and lambdas together: list(main, lambda, stats).
 choose_jointly <- function(data, free, search, estimator, control, arg) {
   clean <- clean_mixed(data, arg)
   run <- search_run(control, clean$d)
@@ -129,7 +131,7 @@ in_turns <- function(batch, L, best_lambdas, best_factor) {
   list(L = L, lambda = batch$discrete$lambda, found = found)
 }
 
-# list(L, lambda, value): the factor of L that is best with the lambdas that suit it, on all rows of `data`.
+# The best factor of L, with the best lambdas for each factor, on all rows of `data`: list(L, lambda, value).
 with_lambdas <- function(data, L, best_lambdas) {
   lambda <- data$discrete$lambda
   best <- list(value = Inf)
@@ -143,7 +145,7 @@ with_lambdas <- function(data, L, best_lambdas) {
   best
 }
 
-# As as_bandwidth() gives it; of a rounded column no less than finished() leaves.
+# The bandwidth as as_bandwidth() returns it. For rounded columns it is at least the minimum of finished().
 mixed_main <- function(L, bandwidth, data, names) {
   H <- tcrossprod(data$unit * L)
   width <- ifelse(is.na(data$columns$width), 0, data$columns$width)
@@ -152,7 +154,7 @@ mixed_main <- function(L, bandwidth, data, names) {
   c(as_bandwidth(H, data$d, names = names), list(selector = "lcv", search = bandwidth))
 }
 
-# The factor of a bandwidth of the plain estimate that suits another one, by its own likelihood on a sample.
+# Factor from the bandwidth of the classical estimate to that of another estimator, by its likelihood on a sample.
 for_estimator <- function(L, estimator, data, search, run, tally) {
   cells <- nrow(unique(data$discrete$codes))
   rows <- search$rows
@@ -167,14 +169,14 @@ for_estimator <- function(L, estimator, data, search, run, tally) {
   carried(batch, data, bandwidth_rate(estimator, data$d)) * found$L
 }
 
-# clean_points() of what selectors see of the data, with the weights of rows at hand.
+# clean_points() of the numeric columns, with the weights of the rows.
 clean_mixed <- function(data, arg) {
   clean <- clean_points(data$points, data$weights, arg, data$discrete)
   clean$log_floor <- clean$log_floor - sum(log(lengths(lapply(clean$discrete$columns, `[[`, "levels"))))
   clean
 }
 
-# Rows for which a search for H takes its share of the budget.
+# Number of rows for which a search for H takes its share of the budget.
 sample_size <- function(data, search) {
   if (!is.null(search$rows)) return(search$rows)
   rows_for(search$seconds, MOST_TURNS * shape_passes(data$d, search$structure), nominal_costs()$moments)
@@ -184,14 +186,14 @@ same_lambdas <- function(lambda, discrete) {
   all(abs(lambda - discrete$lambda) <= SAME_LAMBDA * most_lambda(discrete$columns))
 }
 
-# Without what the search tells of them.
+# The numbers of a bandwidth without the record of the search.
 plain_numbers <- function(bandwidth) {
   if (is.matrix(bandwidth)) matrix(as.vector(bandwidth), nrow(bandwidth)) else as.vector(bandwidth)
 }
 
 # ---- lambdas ------------------------------------------------------------------------------------
 
-# list(lambda, stats) for a bandwidth that is known.
+# Chooses the lambdas for a given bandwidth: list(lambda, stats).
 choose_lambdas <- function(data, L, free, seconds, control) {
   if (!any(free)) return(list(lambda = data$discrete$lambda))
   if (ncol(data$points) == 0) {
@@ -254,13 +256,13 @@ optimise_lambdas <- function(loss, discrete, free) {
   list(lambda = at(part), value = loss(at(part), free)$value)
 }
 
-# Of numbers from 0 to 1.
+# Moves for numbers from 0 to 1.
 PART_MOVES <- list(
   line = FALSE, free = length, at = \(part, theta) pmin(part + theta, 1), slope = \(E, from, to) E,
   limits = \(part) list(-part, 1 - part)
 )
 
-# Nats by which a row without an estimate is worse than any other.
+# Penalty in nats for a row without an estimate.
 UNDEFINED_LOSS <- -log(.Machine$double.xmin)
 
 # A function of lambda and of which ones are free, with list(value, slope), by these: -sum v log(f + floor). f, linear
@@ -306,7 +308,7 @@ cell_blocks <- function(codes, own, columns) {
   )
 }
 
-# As level_sums(), by pairs or by the engines, whichever takes less time.
+# level_sums(), by pairs of cells or by the engines, whichever takes less time.
 cell_sums <- function(data, L, cells, judges, run) {
   if (prefers_pairs(data, cells, length(judges), data$factors)) {
     return(level_sums(data, L, cells, judges, run, data$factors))
@@ -334,7 +336,7 @@ cell_sums <- function(data, L, cells, judges, run) {
   list(sums = exp(sums - top), top = top, stats = tally$stats)
 }
 
-# Without numbers the sums are weights of cells, and all rows judge.
+# Without numeric columns the sums are weights of cells, and the likelihood uses all rows.
 frequency_loss <- function(data) {
   cells <- cells_of(data$discrete$codes)
   count <- length(cells$rows)

@@ -1,4 +1,4 @@
-# Of variances: optimal widths fall with a power of the number of rows.
+# Factor of a variance from `rows` rows to all: optimal bandwidths fall with a power of the number of rows.
 rows_ratio <- function(data, rows, estimator) (rows / data$n)^(2 / (data$d + ESTIMATORS[[estimator]]$gain))
 
 # A bandwidth that a selector chose for so many of the rows.

@@ -1,7 +1,7 @@
-# Rules of thumb: a closed formula of the spread, n and d. Cost O(n d).
+# Rules of thumb: closed formulas in the spread, n and d. Cost O(n d).
 
 sj_bandwidth <- function(x, arg) {
-  force(x) # what is wrong with it is said as it is
+  force(x) # errors of `x` itself keep their message
   tryCatch(
     stats::bw.SJ(x, method = "ste"),
     error = function(e) {

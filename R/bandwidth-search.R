@@ -1,4 +1,4 @@
-# The search for what makes a criterion least: minimise(), for all kinds of bandwidths.
+# minimise() minimises a criterion over bandwidths of any structure.
 #
 # - A criterion is a list: value(at), a number at a place, which is a factor L of H = L L' or whatever else the moves
 #   know; rows, how many it is of; and where there are these values(L, powers) with at_once, and gradient(at, moves),
@@ -30,8 +30,9 @@ minimise <- function(criterion, starts, moves = "scalar", schedule = list()) {
 
 best_of <- function(found) found[[which.min(vapply(found, `[[`, 0, "value"))]]
 
-# The same for on(rows), the criterion on rows of `batch`, from starts(rows): many rows are looked at from where few
-# have ended, among which a line need not be known well. rate(L): the power of the number of rows by which L shrinks.
+# Minimises on(rows), a criterion on rows of `batch`, from starts(rows). With many rows, it first minimises on
+# SCAN_ROWS of them with a coarse tolerance, and starts there. rate(L): the power of the number of rows by which L
+# shrinks.
 minimise_on <- function(on, batch, starts, moves, schedule, rate) {
   if (nrow(batch$x) <= 1.5 * SCAN_ROWS) return(minimise(on(batch), starts(batch), moves, schedule))
   few <- sample_of(batch, seq_len(SCAN_ROWS))
@@ -43,10 +44,10 @@ minimise_on <- function(on, batch, starts, moves, schedule, rate) {
   replace(found, c("trace", "valleys"), list(rbind(first$trace, found$trace), first$valleys))
 }
 
-# By what the bandwidth changes from a sample to more rows.
+# Factor of a bandwidth from a sample to more rows.
 carried <- function(from, to, rate) (from$n / to$n)^rate
 
-# As many rows as a scan needs, and a search that begins anew.
+# Number of rows for a scan, and for a search without a good start.
 SCAN_ROWS <- 500
 
 # So many rows are looked at if `passes` over all of their pairs, `each` in seconds of a nominal core, are to take no
@@ -55,7 +56,7 @@ rows_for <- function(seconds, passes, each, least = SCAN_ROWS) {
   max(least, floor(sqrt(0.4 * seconds / (passes * each))))
 }
 
-# Samples of plan$rows rows each.
+# The samples of a search, of plan$rows rows each.
 batches_of <- function(data, plan) {
   lapply(seq_len(plan$batches), \(b) sample_of(data, (b - 1) * plan$rows + seq_len(plan$rows)))
 }
@@ -79,7 +80,7 @@ BANDWIDTH_STRUCTURES <- list(
   full = list(moves = "full")
 )
 
-# How many parameters it has.
+# Number of parameters of a structure.
 free_parameters <- function(moves, d) switch(moves, scalar = 1, diagonal = d, full = d * (d + 1) / 2)
 
 # Moves are a list:
@@ -88,8 +89,8 @@ free_parameters <- function(moves, d) switch(moves, scalar = 1, diagonal = d, fu
 # - at(start, theta): the place, `start` where theta is 0
 # - slope(E, start, at): the criterion's change with theta, of its change E at the place `at`
 #
-# Those of L = L0 A: A's lower triangle by theta, the first of them the logs of its diagonal. E is the change with E in
-# L(I + E). From A dE = dA: what A^-T E says below the diagonal, times A_kk on the diagonal.
+# Moves of a factor L = L0 A: A's lower triangle by theta, the first of them the logs of its diagonal. E is the change
+# with E in L(I + E). From A dE = dA: what A^-T E says below the diagonal, times A_kk on the diagonal.
 FACTOR_MOVES <- list(
   scalar = list(name = "scalar", line = TRUE, at = \(L, theta) exp(theta) * L),
   diagonal = list(
@@ -115,10 +116,11 @@ FACTOR_MOVES <- list(
 
 # ---- several numbers ----------------------------------------------------------------------------
 
-# Of a criterion out of its range.
+# Value of a criterion outside its range.
 WORST <- .Machine$double.xmax^0.5
 
-# The minimum near `start`. As an estimate of a mean over n rows, the criterion is not known better than the stop here.
+# The minimum near `start`. The criterion is an estimate of a mean over n rows, and its error exceeds the stopping
+# tolerance.
 search_descent <- function(criterion, start, moves, how) {
   limits <- moves$limits(start)
   none <- numeric(moves$free(start))

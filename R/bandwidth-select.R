@@ -2,7 +2,7 @@
 
 selector_names <- function() c("auto", "silverman", "scott", "nrd0", "sj", names(FACTOR_CRITERIA)[-1])
 
-# Of one dimension, and what comes nearest to them where there are several or weights.
+# Selectors for one column without weights, and the most similar selector for other data.
 ONE_COLUMN_SELECTORS <- c(nrd0 = "silverman", sj = "plugin")
 
 # The selector of this name, for d columns. stats::bw.SJ() and bw.nrd0() have no weights, and to leave them out
@@ -19,7 +19,7 @@ check_selector <- function(name, d, weights, arg) {
   if (!is.null(nearest) && !nearest %in% choices) nearest <- ONE_COLUMN_SELECTORS[[nearest]]
   stop_argument(
     arg, "must be one of ", quote_choices(choices),
-    if (d > 1) " where there are several columns" else if (weighted) " where there are weights",
+    if (d > 1) " for several columns" else if (weighted) " with weights",
     ": found ", describe(name), name_nearest(nearest)
   )
 }

@@ -1,6 +1,6 @@
-# How a bandwidth is to be searched for, where flash_kde() does it: what `bandwidth` may be instead of a name.
+# A request for a bandwidth search, which `bandwidth` of flash_kde() accepts instead of a name.
 
-# A value of kde_bandwidth() without data: list(method, structure, rows, seconds).
+# The value of kde_bandwidth() without data: list(method, structure, rows, seconds).
 new_bandwidth_spec <- function(method, structure, rows, seconds) {
   structure(class = "kde_bandwidth_spec", list(method = method, structure = structure, rows = rows, seconds = seconds))
 }

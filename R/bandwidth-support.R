@@ -44,7 +44,8 @@ log_density_on <- function(domain, data, L, factors, run, loo = TRUE) {
   log_add(log_abs + log_jacobian(domain, work), log_floor_of(data))
 }
 
-# As log_sum(), of the rows of `data`, at working points (NULL: theirs): by products, where these take less time.
+# log_sum() over the rows of `data` on a domain, at working points (NULL: those of the rows). Sums of products over
+# columns are used where they take less time.
 log_sum_on <- function(domain, data, L, factors, at, loo, run) {
   work <- to_working(domain, data$x)
   if (has_images(domain) && is_diagonal(L)) {
@@ -60,7 +61,7 @@ log_sum_on <- function(domain, data, L, factors, at, loo, run) {
   log_sum(rows_of(sources, TRUE), if (is.null(at)) work else at, PLAIN_FACTOR, FALSE, run)
 }
 
-# As a criterion of bandwidth-search.R, of L within `limits`, of image_limits().
+# A criterion for bandwidth-search.R, as a function of L within `limits` (see image_limits()).
 domain_criterion <- function(domain, data, run, limits = identity, factors = \(L) NULL) {
   last <- list()
   value <- function(L) {
@@ -125,9 +126,9 @@ few_steps <- function(domain, batch, L, seconds, run) {
   list(scale = 1, control = list(rel.tol = 1e-4, eval.max = 2 * steps, iter.max = steps))
 }
 
-# Kernels that are mirrored in a column do not correlate it with others; masses of those that correlate columns are
-# known for two.
-# As many parameters as a tenth of the `n` rows, but where they are asked for.
+# The structures that a search on a domain compares. Unless one is named, they have at most a tenth as many parameters
+# as there are rows, or three. Reflected columns must be uncorrelated with others. The probabilities of correlated
+# kernels inside the bounds are available for two columns.
 domain_structures <- function(domain, structure, n) {
   d <- length(domain$kind)
   if (d == 1) return("scaled")
@@ -145,8 +146,8 @@ domain_structures <- function(domain, structure, n) {
 
 # ---- method -----------------------------------------------------------------------------------
 
-# How much what an estimate gains by a point itself counts against its method, beside the leave-one-out
-# likelihood: without it, too small a bandwidth would choose (bench/NOTES.md).
+# Weight of a penalty for optimism when methods are compared: how much a point increases the density at itself. Without
+# it the comparison favours too small a bandwidth (bench/NOTES.md).
 KIND_PENALTY <- 1
 
 # So many of the likelihood's values it takes to find the best bandwidth of one method.
@@ -201,7 +202,7 @@ has_room <- function(domain, points, own, data, options) {
 
 # ---- bandwidth --------------------------------------------------------------------------------
 
-# As settle_bandwidth(), on a domain that has images, masses or a kernel of its own.
+# settle_bandwidth() on a domain with reflected or periodic copies, masses or a boundary kernel.
 domain_bandwidth <- function(problem, estimator, options, run) {
   started <- proc.time()[["elapsed"]]
   search <- search_options("auto", options$structure, options$rows, options$seconds)
@@ -229,8 +230,8 @@ domain_bandwidth <- function(problem, estimator, options, run) {
 
 # ---- factors ----------------------------------------------------------------------------------
 
-# As adapt_bandwidth(): list(H, L, record), or NULL where factors are not worth it. `adaptive`: of
-# check_adaptive(), with factors for the points alone that are here.
+# adapt_bandwidth() on a domain: list(H, L, record), or NULL if the factors do not gain enough. `adaptive`: the result
+# of check_adaptive(), with factors only for these points.
 adapt_on_domain <- function(problem, main, adaptive, chosen, seconds, run) {
   data <- problem$data
   domain <- problem$domain
@@ -265,7 +266,7 @@ adapt_on_domain <- function(problem, main, adaptive, chosen, seconds, run) {
   list(H = scale^2 * main$H, L = scale * main$L, record = record)
 }
 
-# Those of the rows of `data`: is there memory for the images of all their kernels?
+# Is there memory for the reflected and periodic copies of the rows of `data`?
 has_room_for_factors <- function(domain, data, L, factors) {
   image_bytes(sum(image_counts(domain, data$x, factor_sds(L), factors)), data$d) <= memory_limit()
 }

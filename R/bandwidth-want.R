@@ -1,5 +1,5 @@
-# list(main, score), each as as_bandwidth() gives it with its selector and what that computed; `score` is NULL where the
-# estimator has none.
+# The bandwidths of a fit: list(main, score), each a list from as_bandwidth() with its selector and the record of its
+# search. `score` is NULL for estimators without one.
 fit_bandwidths <- function(data, estimator, options, control, arg) {
   wanted <- want_bandwidth(options$bandwidth, data$points, data$weights, "bandwidth")
   score <- options$score_bandwidth
@@ -9,7 +9,7 @@ fit_bandwidths <- function(data, estimator, options, control, arg) {
   }
   search <- search_options("auto", options$structure, options$rows, options$seconds)
   if (search$structure != "auto" && (is.list(wanted) || !wanted %in% names(FACTOR_CRITERIA))) {
-    stop_argument("structure", "is for a bandwidth by a search, such as \"auto\" or \"lcv\": found another `bandwidth`")
+    stop_argument("structure", "is available only for methods that search, such as \"auto\": found another `bandwidth`")
   }
   main <- settle_bandwidth(wanted, data, estimator, search, control, "bandwidth", arg)
   if (!ESTIMATORS[[estimator]]$debiased) return(list(main = main))
@@ -19,14 +19,14 @@ fit_bandwidths <- function(data, estimator, options, control, arg) {
   list(main = main, score = settle_bandwidth(score, data, estimator, search, control, "debias$bandwidth", arg))
 }
 
-# As fit_bandwidths(), where factors have changed H; a bandwidth of the score that was asked for stays.
+# The result of fit_bandwidths() after local factors have changed H. A bandwidth given for the score is kept.
 adapted_bandwidths <- function(bandwidths, adapted, estimator, options) {
   main <- replace(bandwidths$main, c("H", "L"), adapted[c("H", "L")])
   if (!ESTIMATORS[[estimator]]$debiased) return(list(main = main))
   list(main = main, score = if (is.null(options$score_bandwidth)) own_score(main) else bandwidths$score)
 }
 
-# Checks what was given, computes nothing yet. Returns the name of a selector, or H and its factor.
+# Checks a given bandwidth without computing anything. Returns the name of a selector, or H and its factor.
 want_bandwidth <- function(bandwidth, points, weights, arg) {
   if (is.null(bandwidth)) return(default_selector())
   if (is.character(bandwidth)) return(check_selector(bandwidth, ncol(points), weights, arg))
@@ -36,14 +36,15 @@ want_bandwidth <- function(bandwidth, points, weights, arg) {
   found
 }
 
-# `name`: what the user calls this bandwidth; `arg`: what the user calls the points; `search`: of search_options().
+# Runs the selector, if `wanted` is the name of one. `name`, `arg`: the user's names for the bandwidth and the points;
+# `search`: the result of search_options().
 settle_bandwidth <- function(wanted, data, estimator, search, control, name, arg) {
   if (is.list(wanted)) return(wanted)
   points <- data$points
   check_spread(points, arg, data$weights, cure = paste0(" (give `", name, "` as a number)"))
   started <- proc.time()[["elapsed"]]
   selected <- select_bandwidth(wanted, data, estimator, search, control, arg)
-  # what the search takes beside its sums counts, too
+  # the seconds include the search's own time, beside its sums
   stats <- as.list(selected$stats)
   stats$seconds <- proc.time()[["elapsed"]] - started
   c(
@@ -55,12 +56,12 @@ settle_bandwidth <- function(wanted, data, estimator, search, control, name, arg
   )
 }
 
-# Where the bandwidth is given and that of the score is not; NULL where the first step follows another score.
+# The bandwidth of the score if only the main one is given. NULL if the first step follows a given score.
 own_given_score <- function(main, options) {
   if (!is.null(options$score) && options$steps == 1) NULL else own_score(main, options$steps)
 }
 
-# That of the score, where the user names none: what the search went by, else the same.
+# The default bandwidth of the score: the ratio that the search used, or else the same bandwidth.
 own_score <- function(main, steps = 1) {
   ratio <- if (steps > 1) SCORE_RATIO else attr(main$search, "score")
   if (is.null(ratio)) ratio <- 1

@@ -1,5 +1,5 @@
-# Points of an SD-KDE in shards, left out: as debiased_loo() has it, in two rounds. The first finds what is to be known of
-# each source (core/loo.h), by which it meets any point alone; in the second each shard meets all of them, in blocks
+# Points of an SD-KDE in shards, left out: as debiased_loo() has it, in two rounds. The first finds what is to be known
+# of each source (core/loo.h), by which it meets any point alone; in the second each shard meets all of them, in blocks
 # (store-cluster-join.R).
 
 # Does the first round, and adds its result to the fit: `left_out`, a flash_data() with a row for each point and the

@@ -1,4 +1,4 @@
-# Where the estimate begins and ends.
+# The ends of the support of an estimate of one variable.
 estimate_ends <- function(object) {
   kernel <- fit_kernel(object)
   if (!is_compact(kernel)) return(c(-Inf, Inf))
@@ -32,7 +32,8 @@ cube_log_weights <- function(side, values) {
   log_w
 }
 
-# debiased_loo() for kernels with bounded support: at point i the log of the sum over the other points j, debiased without i.
+# debiased_loo() for kernels with bounded support: at point i the log of the sum over the other points j, debiased
+# without i.
 compact_debiased_loo <- function(object, control, pairs = 2e5) {
   sources <- fit_sources(object)
   stage <- if (!isTRUE(object$given_score)) score_stage(object, control)
@@ -47,8 +48,9 @@ compact_debiased_loo <- function(object, control, pairs = 2e5) {
   list(log_abs = log(sums) + object$d * sources$kernel$log_unit, stats = stage$stats)
 }
 
-# What tells where a point ends without another: list(u, log_v, log_mass, toward, turn, factors, dominated, stats). The
-# score at x_j is that of a kernel-weighted mean a_j, `toward` = a_j - x_j, and the point moves by toward %*% turn.
+# What determines the debiased points without one of the points: list(u, log_v, log_mass, toward, turn, factors,
+# dominated, stats). The score at x_j is that of a kernel-weighted mean a_j, `toward` = a_j - x_j, and the point moves
+# by toward %*% turn.
 score_stage <- function(object, control) {
   control[c("tol", "engine", "precision")] <- list(0, "exact", "double")
   L <- score_factor(object)

@@ -1,5 +1,5 @@
-# Some of the variables of an estimate at given values: each kernel counts as much as it has there, and is what it
-# is along the others, about a point that moves with the given ones where H correlates them.
+# Conditional densities at given values of some variables. Each kernel has a weight, its density at the given values,
+# and the conditional Gaussian of the other variables, whose centre depends on the given values if H is correlated.
 
 #' Conditional density at given values
 #'
@@ -67,7 +67,8 @@ kde_conditional.flash_kde <- function(object, given, ...) {
   as_new_fit(made, match.call(), "kde_conditional", run)
 }
 
-# list(dims, values, codes): which variables, a matrix of one row, and of a fit with levels the numbers of those given.
+# Checks `given`: list(dims, values, codes), the numeric variables, their values as a matrix of one row, and for a fit
+# with categories the codes of the given ones.
 check_given <- function(given, object) {
   if (is.data.frame(given) && nrow(given) != 1) {
     stop_argument("given", "must be one row of values: found ", nrow(given))
@@ -81,11 +82,11 @@ given_values <- function(object, given) UseMethod("given_values", object$kind)
 given_values.default <- function(object, given) {
   values <- unlist(as.list(given))
   if (!is_number(values) || !has_names(names(values)) || length(values) != length(given)) {
-    stop_argument("given", "must be numbers with the names of columns, as c(a = 1): found ", describe(given))
+    stop_argument("given", "must be numbers named by columns, as c(a = 1): found ", describe(given))
   }
   check_finite(values, "given")
   dims <- check_vars(names(values), object, "given")
-  if (length(dims) == object$d) stop_argument("given", "must leave a variable: found all ", object$d)
+  if (length(dims) == object$d) stop_argument("given", "must leave at least one variable: found all ", object$d)
   list(dims = dims, values = matrix(as.double(values), 1))
 }
 
@@ -98,15 +99,14 @@ conditional_of <- function(object, dims, values, arg = "given") {
   weigh_points(kernels$fit, kernels$log_w, arg)
 }
 
-# list(fit, log_w): the same fit with all its points, and the logarithms of their weights, but for a number that they
-# share.
+# list(fit, log_w): the conditional fit with all points, and the logarithms of their weights up to a constant.
 conditional_kernels <- function(object, dims, values) {
   side <- marginal_of(object, dims)
   list(fit = move_with(object, side, dims, values), log_w = given_log_weights(side, values)[, 1])
 }
 
-# n x m: the logarithm of what kernel i has where the variables of `side` are row j of `values`, but for a number
-# that all kernels share.
+# n x m matrix: the logarithm of kernel i where the variables of `side` have the values in row j of `values`, up to a
+# constant.
 given_log_weights <- function(side, values) {
   if (!has_gaussian(side)) return(cube_log_weights(side, values))
   points <- fit_points(side)
@@ -121,8 +121,8 @@ given_log_weights <- function(side, values) {
   if (is.null(factors)) own - half_q else own - side$d * log(factors) - half_q / factors^2
 }
 
-# list(slope, L): by how much the variables beside `dims` move with these, a row for each, and the factor of the
-# variance that is left to them.
+# list(slope, L): the regression coefficients of the other variables on `dims`, a row for each, and the Cholesky factor
+# of their conditional variance.
 split_bandwidth <- function(H, dims) {
   if (length(dims) == 0) return(list(slope = matrix(0, nrow(H), 0), L = lower_factor(H, "bandwidth")))
   rest <- setdiff(seq_len(nrow(H)), dims)
@@ -133,7 +133,7 @@ split_bandwidth <- function(H, dims) {
   list(slope = slope, L = L[-given, -given, drop = FALSE])
 }
 
-# The fit of the variables beside `dims`, with its points where those of `side` bring them at `values`.
+# The fit of the variables other than `dims`, with its points moved to their conditional centres at `values`.
 move_with <- function(object, side, dims, values) {
   split <- split_bandwidth(object$bandwidth, dims)
   moved <- marginal_of(object, setdiff(seq_len(object$d), dims))
@@ -163,17 +163,17 @@ log_kernels <- function(fit, y) {
   log_k + log(shares_of_given(fit$discrete, stats::setNames(codes, names(fit$discrete$columns))))
 }
 
-# The largest of logarithms of weights, which is one.
+# The largest of the logarithms of weights; an error if all are -Inf.
 top_weight <- function(object, log_w, arg) {
   top <- max(log_w)
   if (top > -Inf) return(top)
   gaussian <- has_gaussian(object)
-  stop_argument(arg, "is ", if (gaussian) "too far from the points for a double to hold the distance" else {
-    "out of reach of all points"
+  stop_argument(arg, "is ", if (gaussian) "too far from the points: the squared distance overflows" else {
+    "further from all points than the kernel's cutoff radius"
   })
 }
 
-# With these weights, the points left away whose share of the largest is below `least`.
+# The fit with these weights, without points whose weight is below `least` times the largest.
 weigh_points <- function(object, log_w, arg, least = .Machine$double.xmin) {
   top <- top_weight(object, log_w, arg)
   kept <- which(log_w - top >= log(least))

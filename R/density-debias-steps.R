@@ -1,4 +1,4 @@
-# SD-KDEs of several steps, and those that move along a score of the user's own.
+# SD-KDEs with several steps, or with a given score.
 #
 # The density u_t, p smoothed by a Gaussian of variance t H, flows: points that follow dx/dt = -(H / 2) grad log u_t(x)
 # have the density u_t. What smoothing by H adds is gone where the points first flow back by t = 1, from x to y, the
@@ -17,10 +17,10 @@
 STEPS_GAIN <- c(8, 12)
 STEPS_WIDEN <- c(1, 0.9, 0.95)
 
-# More bring nothing that could be measured.
+# More steps have no measurable effect.
 MOST_STEPS <- 20
 
-# `options` of fit_kde() with these checked; where no estimator is named but what only one has, it is that one.
+# Checks the options of debiasing. If no estimator is named, an option that only one estimator has selects it.
 check_debiasing <- function(options, n) check_steps(check_nonnegative(options), n)
 
 check_steps <- function(options, n) {
@@ -33,20 +33,19 @@ check_steps <- function(options, n) {
   }
   if (any(asked) && !isFALSE(options$adaptive) && !identical(check_adaptive(options$adaptive, n), "auto")) {
     stop(new_error("unsupported", paste0(
-      "`adaptive` goes with an SD-KDE of one step by its own score: what further steps would remove has no such form ",
-      "where widths differ. Leave out `adaptive`, or `debias`"
+      "`adaptive` is available for an SD-KDE only with one step along its own score: leave out `adaptive`, or `debias`"
     ), user_call()))
   }
   if (asked[["score"]] && options$steps == 1 && !is.null(options$score_bandwidth)) {
-    stop_argument("debias$bandwidth", "is for steps by the fit's own score: with `score` the first is none")
+    stop_argument("debias$bandwidth", "is only for steps along the fit's own score: found one step along `score`")
   }
   options
 }
 
 # ---- a score that is given --------------------------------------------------------------------
 
-# NULL, or the n x d matrix of what the user gave as `score` at the points of `data`, of which there were n before
-# missing values went.
+# The given score at the points of `data` as an n x d matrix, or NULL. `n`: number of rows before rows with missing
+# values were removed.
 given_score <- function(score, data, n, arg) {
   if (is.null(score)) return(NULL)
   points <- data$points
@@ -77,7 +76,7 @@ given_score <- function(score, data, n, arg) {
 
 # ---- steps ------------------------------------------------------------------------------------
 
-# `main` of fit_bandwidths(), chosen for one step, for more.
+# Rescales a bandwidth that was chosen for one step to `steps` steps. `main`: of fit_bandwidths().
 widened <- function(main, steps, data) {
   d <- ncol(data$points)
   by_rate <- effective_size(data$weights, nrow(data$points))^(1 / (d + STEPS_GAIN[1]) - 1 / (d + STEPS_GAIN[2]))
@@ -104,7 +103,7 @@ debias_along <- function(sources, L, path, control) {
   made
 }
 
-# By half of H = L L' along the score.
+# The points, moved by H / 2 along the score, H = L L'.
 moved <- function(points, score, L) points + score %*% tcrossprod(L) / 2
 
 # ---- what follows for a fit -------------------------------------------------------------------
@@ -146,7 +145,7 @@ log_sum_within <- function(sources, rows, at) {
   ifelse(top == -Inf, -Inf, top + log(rowSums(exp(term - top))))
 }
 
-# What print() says of it.
+# Prints the number of steps and the score, if they are not the default.
 print_steps <- function(object) {
   steps <- n_steps(object)
   if (steps == 1 && !isTRUE(object$given_score)) return(invisible())

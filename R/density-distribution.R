@@ -145,13 +145,14 @@ tail_function <- function(object, control, upper = FALSE) {
   if (is_clipped(object)) clipped_tail(signed, negative_intervals(object, control), sign) else signed
 }
 
-# All probability lies in here, relative to fit_centre(): 40 sds out, the Gaussian tail is 0 in double precision. A
-# point of weight 0 may lie anywhere.
+# An interval that holds all probability, relative to fit_centre(): beyond 40 standard deviations the Gaussian tail is 0
+# in double precision. Points of weight 0 are ignored.
 kernel_range <- function(object, h) {
   range(fit_points(object)[used_rows(object), ]) + c(-40, 40) * h
 }
 
-# Where F is tabulated before it is inverted, relative to fit_centre(): with as many points between any two.
+# Nodes at which F is tabulated before it is inverted, relative to fit_centre(), with equal numbers of points between
+# them.
 table_nodes <- function(object, h) {
   points <- sort(fit_points(object)[used_rows(object), ])
   ends <- kernel_range(object, h)
@@ -185,8 +186,8 @@ smaller_tails <- function(object, probs, control) {
   list(probs = tail, below_at = below_at, above_at = above_at, at = tail_at, excess = excess, monotone = monotone)
 }
 
-# Where the roots lie, list(lower, upper, below, above), the last two being the tails at these ends: between the first two
-# nodes of a table.
+# Where the roots lie, list(lower, upper, below, above), the last two being the tails at these ends: between the first
+# two nodes of a table.
 look_up_quantiles <- function(object, tails, upper_half, h) {
   nodes <- table_nodes(object, h)
   last <- length(nodes)
@@ -246,7 +247,7 @@ inner_quantiles.default <- function(object, probs) {
   while (length(open) > 0) {
     low <- lower[open]
     high <- upper[open]
-    # F rises by less than 4e-13 over 1e-12 kernel sds, about its own rounding
+    # F rises by less than 4e-13 over 1e-12 kernel standard deviations, about its rounding error
     size <- pmax(1e-12 * h, 4 * .Machine$double.eps * pmax(abs(low), abs(high)))
     try <- low / 2 + high / 2
     if (monotone && round %% 3 != 0) {

@@ -22,7 +22,7 @@ log_estimate.default <- function(object, at, loo, control, factor = fit_polynomi
   )
 }
 
-# By both stages without the point, from the points as they were.
+# Leave-one-out sums of an SD-KDE without the point in both stages, from the original points.
 debiased_loo <- function(object, control) {
   if (!has_gaussian(object)) return(compact_debiased_loo(object, control))
   if (is_remote(object$x)) {
@@ -138,12 +138,13 @@ check_loo <- function(object, arg = "loo") {
   check_refits(object, arg)
   if (!is.null(object$debiased_in)) {
     among <- if (object$debiased_in > object$d) {
-      paste0("in ", object$debiased_in, " dimensions, so none can be left out in ", object$d)
+      paste0("in ", object$debiased_in, " dimensions, not in ", object$d)
     } else {
-      "among those of other levels, so none can be left out"
+      "together with points of other categories"
     }
     stop(new_error("unsupported", paste0(
-      "the points of this SD-KDE were debiased ", among, ": leave them out of that fit, or see `debias` of kde_marginal()"
+      "leave-one-out values are not available, because the points were debiased ", among,
+      ": compute them for the original fit, or see `debias` of kde_marginal()"
     ), user_call()))
   }
   if (!can_leave_out(object)) {

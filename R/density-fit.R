@@ -1,7 +1,7 @@
-# What all methods of flash_kde() share: from checked points to an object of class flash_kde.
+# Constructs objects of class flash_kde, and reads their elements.
 
-# The object itself, of what was found. `data`: a list of points, weights and omitted; `computed`: see fit_record();
-# `record`: of an adaptive fit.
+# The object of class flash_kde. `data`: list(points, weights, omitted); `computed`: see fit_record(); `record`: the
+# record of local factors, or NULL.
 new_fit <- function(call, estimator, data, bandwidths, debias, control, computed, formula = NULL, record = NULL) {
   main <- bandwidths$main
   size <- dim(data$points)
@@ -20,9 +20,10 @@ new_fit <- function(call, estimator, data, bandwidths, debias, control, computed
 
 # ---- debiased points --------------------------------------------------------------------------
 
-# list(debiased, centred, stats, steps, given). `factors`: of an adaptive fit, else NULL; `path`: of debias_along().
-# Far from the origin a shift of a fraction of a bandwidth loses digits when it is added to a coordinate: `centred`,
-# list(centre, points), keeps the debiased points relative to a centre; NULL where there is none.
+# Debiases the points: list(debiased, centred, stats, steps, given). `factors`: local factors or NULL; `path`: see
+# debias_along().
+# Far from the origin, adding a shift of a fraction of a bandwidth to a coordinate loses digits. `centred` is therefore
+# list(centre, points), the debiased points relative to a centre, or NULL near the origin.
 debias_points <- function(data, bandwidths, factors, control, arg, path = list(steps = 1L)) {
   points <- data$points
   weights <- data$weights
@@ -41,13 +42,13 @@ debias_points <- function(data, bandwidths, factors, control, arg, path = list(s
   )
 }
 
-# Where all numbers of a column are on one side of the origin, and further from it than a thousand bandwidths, the
-# nearest of them: the difference of any other and this one is no larger than the number itself, so it keeps all
-# digits. 0 for other columns; NULL where all are 0. Rows of weight 0 do not count.
+# The centre of each column: if all its numbers are on one side of the origin, and further from it than 1,024
+# bandwidths, the nearest of them, else 0. Differences from this number are no larger than the numbers, so they keep
+# all digits. NULL if all centres are 0. Rows of weight 0 are ignored.
 far_centre <- function(points, weights, sds) .Call(ffi_far_centre, points, weights, 1024 * as.double(sds))
 
-# A point of weight 0 may lie where the score overflows. It is no part of the estimate, and stays where
-# it was: a NaN among the centres would spoil the sums of all others.
+# Points of weight 0 whose score overflows keep their places, because a NaN among the centres would spoil the sums of
+# all others.
 keep_lost <- function(debiased, points, weights) {
   if (is.null(debiased) || is.null(weights) || all(weights > 0)) return(debiased)
   lost <- which(weights == 0 & !is.finite(rowSums(debiased)))
@@ -65,17 +66,18 @@ fit_points <- function(object) {
   if (is.null(object$centred)) object$debiased else object$centred$points
 }
 
-# NULL for the origin.
+# The centre that fit_points() are relative to, or NULL for the origin.
 fit_centre <- function(object) object$centred$centre
 
 # Points that the user gave, relative to fit_centre(), and back.
 from_centre <- function(object, points) shift_points(points, fit_centre(object), -1)
 from_origin <- function(object, points) shift_points(points, fit_centre(object), 1)
 
-# The centres of the kernels as the user knows them, for figures and samples.
+# The centres of the kernels in the user's coordinates, for figures and samples.
 shown_points <- function(object) if (is_debiased(object)) object$debiased else object$x
 
-# Kept with the matrix that it is of: fits of earlier versions have none, and a fit is a list that may be changed.
+# The Cholesky factor of H. It is stored with its matrix, because fits of earlier versions have none, and a user may
+# change the fit.
 fit_factor <- function(object) {
   known <- object$factor
   if (!is.null(known) && identical(known$H, object$bandwidth)) return(known$L)
@@ -84,7 +86,7 @@ fit_factor <- function(object) {
 
 score_factor <- function(object) lower_factor(object$score_bandwidth, "score_bandwidth")
 
-# What sums of the estimate are over; targets have to be relative to fit_centre(), too.
+# The sources of the sums of the estimate. Targets must be relative to fit_centre() as well.
 fit_sources <- function(object) {
   adaptive <- object$adaptive
   sum_sources(
@@ -99,8 +101,7 @@ fit_classes <- function(object) {
   if (is.null(factors)) list(factors = 1, rows = list(seq_len(object$n))) else width_classes(factors)
 }
 
-# What the fit was asked to be computed by, for start_run(). What a fit from an earlier version has no word on is the
-# default.
+# The controls of the fit, for start_run(). Fields missing from fits of earlier versions take their defaults.
 fit_asked <- function(object) {
   asked <- .subset(object, names(CONTROL_DEFAULTS))
   if (!is.null(asked$cluster) && cluster_has_ended(asked$cluster)) asked["cluster"] <- list(NULL)
@@ -109,7 +110,7 @@ fit_asked <- function(object) {
   replace(CONTROL_DEFAULTS, known[!is.na(known)], asked[!is.na(known)])
 }
 
-# The list for C by it, for those who close its progress bar themselves.
+# The controls as a list for C, for callers that close the progress bar themselves.
 fit_control <- function(object) run_control(fit_asked(object))
 
 total_weight <- function(object) {
@@ -123,13 +124,13 @@ used_rows <- function(object) {
   if (is.null(weights)) rep(TRUE, object$n) else weights > 0
 }
 
-# How many, without a vector of them where all are.
+# Number of points with positive weight. Allocates no logical vector without weights.
 n_used <- function(object) {
   if (has_remote_weights(object)) return(object$x$positive)
   if (is.null(object$weights)) object$n else sum(object$weights > 0)
 }
 
-# The weights, wherever they are: those of a flash_data() are fetched.
+# The weights; those of a flash_data() are fetched.
 own_weights <- function(object) if (has_remote_weights(object)) fetch_weights(object$x) else object$weights
 
 # Kish's effective sample size: n with equal weights.
@@ -144,7 +145,7 @@ fit_size <- function(object) {
   effective_size(object$weights, object$n)
 }
 
-# Names for the columns, also where the user gave none.
+# Names of the columns, with defaults for columns without names.
 point_names <- function(object) {
   if (has_names(object$names)) return(object$names)
   if (object$d == 1) "x" else paste0("x", seq_len(object$d), recycle0 = TRUE)

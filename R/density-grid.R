@@ -1,4 +1,4 @@
-# Where a plot evaluates the estimate, and the values there.
+# The grid points of a plot, and the estimate there.
 
 # Grids reach this many bandwidths beyond the data.
 GRID_MARGIN <- 3
@@ -42,7 +42,7 @@ shown_range.default <- function(object, axis, margin = GRID_MARGIN) {
   c(min(x - margin * sd * factors), max(x + margin * sd * factors))
 }
 
-# Kernels of several widths have nodes as the narrow ones want them, and even ones for the wide ones.
+# Adaptive estimates have nodes for the narrow kernels, and evenly spaced nodes for the wide ones.
 #' @export
 shown_nodes.default <- function(object, axis, lim, size, step = 1 / 2) {
   used <- used_rows(object)
@@ -103,7 +103,7 @@ pad_grid <- function(grid) {
 below_all <- function(values) min(values) - diff(range(values))
 
 pad_axis <- function(x) {
-  # far from the origin, that is less than numbers can tell apart
+  # far from the origin, the first term may be below the spacing of doubles
   edge <- max(1e-6 * (x[length(x)] - x[1]), 4 * .Machine$double.eps * max(abs(x)))
   c(x[1] - edge, x, x[length(x)] + edge)
 }

@@ -1,63 +1,57 @@
 #' Highest-density regions
 #'
-#' `hdr_level()` returns the density level whose upper level set holds a given probability: the `c` with
-#' \eqn{P(p(X) \ge c)}{P(p(X) >= c)} equal to `prob`, `X` drawn from the estimate `p`. The set
-#' where the estimate is at least `c` is the smallest region of that probability (the
-#' highest-density region). A new point whose density is below the level for 0.99 is thus more
-#' unusual than 99% of what the estimate expects. `hdr_regions()` returns these regions as data frames: intervals of one
-#' variable, as `hdrcde::hdr()` has them, or polygons of two, to draw, to measure or to join with maps.
+#' `hdr_regions()` returns the smallest regions that hold given probabilities: intervals for one variable, as
+#' `hdrcde::hdr()`, or polygons for two, as data frames to draw, to measure or to join with maps. `hdr_level()` returns
+#' the density at their borders: the `c` with \eqn{P(p(X) \ge c)}{P(p(X) >= c)} equal to `prob` for X drawn from the
+#' estimate p. A new point whose density is below the level for 0.99 is more unusual than 99% of the draws from the
+#' estimate.
 #'
 #' @section Levels:
-#' With one or two variables the estimate is integrated numerically: tiles of the space that hold
-#' data get the estimate exactly at Chebyshev nodes, the interpolant (relative error about 1e-5)
-#' gives its values on a fine grid, and those are sorted. The probability of the region
-#' returned is within 1e-3 of `prob`; far outliers do not coarsen the grid. From 50,000 points on
-#' (two variables; 660,000 with one) points closer than a third of a bandwidth are merged
-#' first; the error stated includes it.
+#' With one or two variables the estimate is integrated numerically. It is evaluated exactly at Chebyshev nodes in
+#' tiles around the data, interpolated onto a fine grid (relative error about 1e-5), and the values are sorted.
+#' The probability of the region is within 1e-3 of `prob`, and far outliers do not coarsen the grid. From 50,000 points
+#' on (two variables; 660,000 with one), points closer than a third of a bandwidth are merged first; the stated error
+#' includes this. Other kernels than the Gaussian are summed at all grid points.
 #'
-#' With another `kernel` than the Gaussian the estimate itself is summed at all of the grid.
+#' In other cases the level is the `1 - prob` quantile of the density at `n_samples` draws from the estimate (Hyndman
+#' 1996, section 3.2). The probability then has the standard error `sqrt(prob * (1 - prob) / n_samples)`, at most 0.005
+#' by default. These cases are: more variables, adaptive bandwidths, a `support`, categories (the level is then that of
+#' the density of numbers and categories together), and tiles that would need more than 2e9 kernel evaluations. The
+#' cost is `n_samples * n` kernel evaluations, and \eqn{2 + d}{2 + d} times as many for `"laplace"`.
 #'
-#' With more variables, with adaptive bandwidths, on a `support`, and where the tiles would take more than 2e9 kernel
-#' evaluations (points so many and a bandwidth so small that the tiles around them are many, too), the level is the
-#' `1 - prob` quantile of the density at `n_samples` draws from the estimate (Hyndman 1996, section
-#' 3.2). Its probability then has the standard error `sqrt(prob * (1 - prob) / n_samples)`, 0.005
-#' at most with the default. The cost is `n_samples * n` kernel evaluations in d dimensions, for a
-#' Laplace-corrected estimate \eqn{2 + d}{2 + d} times as many.
+#' For a Laplace-corrected estimate, which can be negative, the level refers to the positive part, renormalised to
+#' probability 1. It is a level of the estimate as [predict.flash_kde()] returns it, before renormalisation.
 #'
-#' With factors or texts the level is that of the density of numbers and levels together, by draws.
+#' @section Regions:
+#' Ends of intervals are accurate to a billionth of a bandwidth. Polygons are contours on the grid of
+#' [plot()][plot.flash_kde], with straight lines between grid lines. The grid ends three bandwidths beyond the data
+#' (further for probabilities above 0.989); a region that meets its border is closed there.
 #'
-#' A Laplace-corrected estimate can be negative. Its level refers to the positive part,
-#' renormalised to probability 1; it is a level of the estimate as [predict.flash_kde()]
-#' returns it, before renormalisation.
+#' A polygon may have holes, where the density is below the level. The outer ring comes first, counterclockwise, and
+#' then its holes, clockwise. The first point of a ring is also its last. In ggplot2, `geom_polygon(aes(group = group,
+#' subgroup = subgroup))` draws them. With package sf, `sf::st_as_sf(regions, crs = 4326)` makes one row for each
+#' probability, with a multipolygon.
 #'
-#' @section Regions: Ends of intervals are found to a billionth of a bandwidth. Polygons are
-#' the contours on a grid as [plot()][plot.flash_kde] has it, straight between its lines; a region is closed where
-#' it meets the border of the grid, three bandwidths beyond the data and further for probabilities above 0.989.
+#' Regions cost as much as their levels, plus the kernel evaluations at the grid points of [plot()][plot.flash_kde].
 #'
-#' A polygon may have holes, where the density is below the level. Those are rings of their own: the outer ring
-#' comes first and counterclockwise, its holes after it and clockwise, and the first point of a ring is also its
-#' last. In ggplot2, `geom_polygon(aes(group = group, subgroup = subgroup))` draws them. With package sf,
-#' `sf::st_as_sf(regions, crs = 4326)` makes a row of each probability, with a multipolygon.
-#'
-#' The cost is that of the levels and of `n` times `n` times as many kernel evaluations as there are points, in less
-#' time as [plot()][plot.flash_kde] says.
-#'
-#' @param object A fit, from [flash_kde()]; for regions to one or two variables (of more, take a [kde_marginal()]).
-#' @param prob Probabilities of the regions, from 0 to 1; for `hdr_regions()` above 0 and below 1.
-#' @param ... Passed to methods; those for `flash_kde` take no others.
-#' @param log Return the logarithm of the levels? For many variables, where densities underflow.
+#' @param object A fit from [flash_kde()]. Regions need one or two variables; for more, use [kde_marginal()] first.
+#' @param prob Probabilities of the regions, from 0 to 1; for `hdr_regions()` above 0 and below 1. Default: 0.5 and
+#'   0.95.
+#' @param ... Not used; anything here is an error.
+#' @param log Whether to return the logarithms of the levels, for many variables, where densities underflow.
 #' @param n_samples Number of draws, where draws are used.
-#' @param seed Seed of the draws, where draws are used. The same number gives the same levels,
-#'   whatever [RNGkind()] is set, and leaves R's random numbers as they were. `NULL` draws from
-#'   their present state, as in [simulate()][simulate.flash_kde].
-#' @param n Nodes of the grid per axis: 1024 for one variable, 151 for two.
-#' @return `hdr_level()`: a numeric vector as long as `prob`, of density levels (in 1 / units of the data), or
-#'   their logarithms. Its names are the probabilities, such as `"50%"`.
+#' @param seed Seed of the draws, where draws are used. A number gives the same levels at each call, for any
+#'   [RNGkind()], and leaves R's random numbers as they were. `NULL` uses the present state of the generator, as in
+#'   [simulate()][simulate.flash_kde].
+#' @param n Number of grid points per axis: 1024 for one variable, 151 for two.
+#' @return `hdr_level()`: a numeric vector of density levels (in 1 / units of the data), or their logarithms, one for
+#'   each of `prob`. Its names are the probabilities, such as `"50%"`.
 #'
-#'   `hdr_regions()`: a data frame of class `flash_hdr`, the largest region first, so that those drawn later lie on top.
+#'   `hdr_regions()`: a data frame of class `flash_hdr`, the largest region first, so that later ones are drawn on top.
 #'   One variable: a row for each interval, with `prob`, `level` (of the density), `from` and `to`. Two: a row for each
 #'   point of a ring, with two columns named as the variables, `prob`, `level`, `group`, a number for each polygon,
-#'   and `subgroup`, for each ring within it. Where a variable has one of these names, the other is `prob.1` or so.
+#'   and `subgroup`, a number for each ring within it. If a variable has one of these names, the other column is
+#'   `prob.1` or similar.
 #' @references Hyndman, R. J. (1996) Computing and graphing highest density regions.
 #'   *The American Statistician* 50, 120-126. \doi{10.1080/00031305.1996.10474359}
 #' @seealso [plot.flash_kde()], which draws these regions; [geom_flash_hdr()] draws those of groups in ggplot2.
@@ -97,7 +91,7 @@ hdr_level.flash_kde <- function(object, prob = c(0.5, 0.95), ..., log = FALSE,
   if (log) level else exp(level)
 }
 
-# Bytes that one of these names takes while the names are made.
+# Bytes for one name while the names of the levels are made.
 NAME_BYTES <- 150
 
 # Names as quantile() gives them: 0.5 -> "50%".
@@ -105,7 +99,8 @@ percent_label <- function(prob) {
   paste0(formatC(100 * prob, format = "fg", digits = 7, width = 1), "%")
 }
 
-# The regions of a balloon estimate hold so many of the points. Tiles suit kernels of one width.
+# The level of a balloon estimate, which is not a density, is a quantile of its values at the points. Tiles need kernels
+# of one bandwidth.
 #' @export
 log_levels.default <- function(object, prob, control, n_samples, seed, panels = 1) {
   if (is_balloon(object)) {
@@ -128,9 +123,9 @@ log_levels.clipped <- function(object, prob, control, n_samples, seed, panels = 
 
 # ---- draws ------------------------------------------------------------------------------------
 
-# The positive part of a Laplace-corrected estimate exceeds the plain one by no more than the factor
-# 1 + k/2, its polynomial at 0: with so many more draws from the plain one, weighted by the ratio of the two, the levels
-# are as precise as from n draws from the positive part itself. (Far out, that of order 6 exceeds it by more.)
+# Levels from n draws. The positive part of a Laplace-corrected estimate is at most 1 + d/2 times the classical one (its
+# polynomial at 0). With this many times the draws from the classical estimate, weighted by the ratio of the two, levels
+# are as precise as from n draws from the positive part. (In the far tails "laplace6" exceeds this bound.)
 levels_by_draws <- function(object, prob, control, n, seed) {
   signed <- is_signed(object)
   if (signed) n <- n * fit_polynomial(object)[1]
@@ -151,16 +146,15 @@ levels_by_draws <- function(object, prob, control, n, seed) {
 
 # ---- tiles ------------------------------------------------------------------------------------
 
-# Tiles are TILE_SIDE bandwidths wide, with TILE_NODES Chebyshev nodes per axis: the interpolant of
-# a Gaussian of unit sd is then good to 2e-5 of its peak. Tiles further than TILE_REACH from every
-# point are left out; they hold less than 4e-6 of the mass.
+# Tiles are TILE_SIDE bandwidths wide, with TILE_NODES Chebyshev nodes per axis. The interpolant of a Gaussian with
+# standard deviation 1 then has an error of 2e-5 of its peak. Tiles further than TILE_REACH bandwidths from every point
+# are left out; they hold a probability of less than 4e-6.
 TILE_SIDE <- 4
 TILE_NODES <- 12
 TILE_REACH <- 5
 
-# Levels of one or two variables by numerical integration. `n_fine`: number of grid
-# values that are sorted; the error of the probability falls with it. One of many small panels needs
-# no better than a few 1e-3.
+# Levels of one or two variables by numerical integration. `n_fine`: number of grid values that are sorted; the error of
+# the probability falls with it. For many small panels an error of a few 1e-3 is sufficient.
 level_by_tiles <- function(object, tile, prob, control, panels, n_fine = max(5e5 / panels, 1e5)) {
   k <- object$d
   n_tiles <- nrow(tile)
@@ -169,7 +163,7 @@ level_by_tiles <- function(object, tile, prob, control, panels, n_fine = max(5e5
   value <- values(object, tile, n_side, control)
   value <- sort(value[value > 0], decreasing = TRUE, method = "radix")
   mass <- cumsum(value) * (TILE_SIDE / n_side)^k * prod(diagonal(fit_factor(object)))
-  # The mass of kde and sdkde is known; of laplace the positive part counts.
+  # The integral of kde and sdkde is known to be 1; for laplace that of the positive part is used.
   total <- if (is_signed(object)) mass[length(mass)] else max(1, mass[length(mass)])
   # linear between the two values whose masses enclose the wanted one
   i <- findInterval(prob * total, mass)
@@ -182,7 +176,7 @@ level_by_tiles <- function(object, tile, prob, control, panels, n_fine = max(5e5
   level
 }
 
-# At the midpoints of n_side^k cells of each tile, by its nodes.
+# Values at the midpoints of n_side^k cells of each tile, interpolated from its nodes.
 smooth_in_tiles <- function(object, tile, n_side, control) {
   k <- ncol(tile)
   node <- TILE_SIDE / 2 * (1 - cos(pi * (seq_len(TILE_NODES) - 0.5) / TILE_NODES))
@@ -190,20 +184,20 @@ smooth_in_tiles <- function(object, tile, n_side, control) {
   interpolate_tiles(value, node, n_side, k)
 }
 
-# Values in tiles of a kernel that is not smooth: sums at all midpoints.
+# Values at the same midpoints for a kernel that is not smooth: sums at all midpoints.
 values_in_tiles <- function(object, tile, n_side, control) {
   midpoints <- TILE_SIDE * (seq_len(n_side) - 0.5) / n_side
   density_in_tiles(object, tile, as.matrix(expand.grid(rep(list(midpoints), ncol(tile)))), control)
 }
 
-# At the same places in each of the tiles.
+# The density at the places `within`, relative to the corner, of every tile.
 density_in_tiles <- function(object, tile, within, control) {
   at <- TILE_SIDE * tile[rep(seq_len(nrow(tile)), each = nrow(within)), , drop = FALSE] +
     within[rep(seq_len(nrow(within)), nrow(tile)), , drop = FALSE]
   signed_density(log_estimate(object, from_origin(object, unwhiten(at, fit_factor(object))), FALSE, control))
 }
 
-# From values at the nodes of each tile to values at the midpoints of n_side^k cells per tile.
+# Interpolates from the nodes of each tile to the midpoints of n_side^k cells.
 interpolate_tiles <- function(value, node, n_side, k) {
   midpoint <- TILE_SIDE * (seq_len(n_side) - 0.5) / n_side
   to_fine <- chebyshev_basis(midpoint) %*% solve(chebyshev_basis(node))
@@ -221,8 +215,8 @@ chebyshev_basis <- function(x) {
   cos(outer(angle, seq_len(TILE_NODES) - 1))
 }
 
-# Whole-number positions of the tiles within reach of the points, one row each. NULL where the sums
-# at their nodes would take too many kernel pairs; their number thus bounds the memory as well.
+# Integer positions of the tiles within TILE_REACH of the points, one row each. NULL if the sums at their nodes would
+# take too many kernel evaluations, which also bounds the memory.
 active_tiles <- function(object, panels) {
   used <- used_rows(object)
   cell <- floor(whiten(fit_points(object)[used, , drop = FALSE], fit_factor(object)))
@@ -242,8 +236,8 @@ active_tiles <- function(object, panels) {
   if (nrow(tile) <= most) tile
 }
 
-# One row index per distinct cell. Where thousands of cells are needed (heavy tails), the lightest,
-# with 2e-4 of the weight in all, are left out: the probability of a region moves by no more.
+# One row index per distinct cell. With thousands of cells (heavy tails), the lightest cells, with 2e-4 of the total
+# weight, are left out; the probability of a region changes by at most this.
 heavy_cells <- function(cell, weights, many = 2000, spare = 2e-4) {
   group <- cell_group(cell)
   first <- which(!duplicated(group))

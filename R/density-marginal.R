@@ -1,12 +1,12 @@
 # Some of the variables of an estimate, the others integrated out.
 #
-# That leaves an estimate of the same kind, from the same (for SD-KDE: debiased) points, with the matching block of
-# H:
+# The result is an estimate of the same kind, from the same (for SD-KDE: debiased) points, with the corresponding block
+# of H:
 # - kde, sdkde: a Gaussian marginalises to a Gaussian;
 # - laplace: k (1 + d/2 - q/2) equals k - (H : second derivatives of k) / 2. Second derivatives in
 #   an integrated coordinate integrate to 0, the others to those of the marginal k, so the marginal
 #   of the corrected kernel is the corrected kernel of the lower dimension; laplace6 in the same way.
-# What is clipped at 0 is no sum of kernels, nor are its marginals: those are of the signed estimate.
+# A clipped estimate is not a sum of kernels. Its marginals are those of the signed estimate.
 
 #' Marginal density of some variables
 #'
@@ -54,7 +54,7 @@ kde_marginal.flash_kde <- function(object, vars, debias = FALSE, ...) {
     stop_argument("debias", "is for estimator = \"sdkde\" only: found \"", object$estimator, "\"")
   }
   if (debias && isTRUE(object$given_score)) {
-    stop_argument("debias", "must be FALSE where the score was given: it is that of all variables")
+    stop_argument("debias", "must be FALSE if the score was given, because it is the score of all variables")
   }
   if (debias && !is.null(object$support)) stop_argument("debias", "must be FALSE for an estimate with a `support`")
   if (missing(vars)) stop_argument("vars", "must be given")
@@ -65,7 +65,7 @@ kde_marginal.flash_kde <- function(object, vars, debias = FALSE, ...) {
   as_new_fit(part, match.call(), "kde_marginal", run)
 }
 
-# Positions of the variables that names or numbers say.
+# Column numbers of the variables `vars`, names or numbers; an error if they are not columns of the fit.
 check_vars <- function(vars, object, arg) {
   names <- point_names(object)
   good <- is.character(vars) || is_number(vars) && all(vars %in% seq_len(object$d))
@@ -119,7 +119,7 @@ terms_of_columns <- function(terms, columns) {
   if (is.null(terms) || length(at) == 0 || anyNA(at)) NULL else terms[at]
 }
 
-# The SD-KDE of the observed points, by the bandwidths that are there.
+# The SD-KDE of the observed points, with the bandwidths of the fit.
 debiased_anew <- function(object, run) {
   bandwidths <- list(
     main = list(H = object$bandwidth, L = fit_factor(object)), score = list(L = score_factor(object))

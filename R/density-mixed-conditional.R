@@ -26,7 +26,7 @@ given_values.mixed <- function(object, given) {
   given <- as.list(given)
   discrete <- object$discrete
   if (length(given) == 0 || !has_names(names(given)) || any(lengths(given) != 1)) {
-    stop_argument("given", "must be values with the names of columns, as list(a = 1): found ", describe(given))
+    stop_argument("given", "must be values named by columns, as list(a = 1): found ", describe(given))
   }
   lacking <- setdiff(names(given), discrete$names)
   if (length(lacking) > 0) {
@@ -35,14 +35,14 @@ given_values.mixed <- function(object, given) {
     )
   }
   if (length(given) == length(discrete$names)) {
-    stop_argument("given", "must leave a variable: found all ", length(given))
+    stop_argument("given", "must leave at least one variable: found all ", length(given))
   }
   numbers <- given[setdiff(names(given), names(discrete$columns))]
   good <- vapply(numbers, is_number, NA)
   if (!all(good)) {
     stop_argument(
       "given", "must be a number for ", quote_names(names(numbers)[!good][1]), ": found ",
-      describe(numbers[!good][[1]]), " (c() makes texts of numbers beside texts: list() does not)"
+      describe(numbers[!good][[1]]), " (c() turns numbers beside texts into texts: use list())"
     )
   }
   values <- as.double(unlist(numbers))
@@ -63,7 +63,7 @@ conditional_where.mixed <- function(object, at, run) {
 mixed_conditional_kernels <- function(object, at, arg) {
   log_w <- log(shares_of_given(object$discrete, at$codes))
   if (!any(log_w > -Inf)) {
-    stop_argument(arg, "must have levels for which a point counts: here `lambda` lets none that has others")
+    stop_argument(arg, "must have categories of some point: `lambda` gives no weight to points of other categories")
   }
   if (length(at$dims) > 0) {
     side <- numbers_of(object, at$dims)

@@ -1,12 +1,12 @@
-# What methods tell and draw of fits with levels, where it is more than of numbers alone.
+# Prints, draws and regions of fits with categories, where they differ from those of numeric data.
 
 # ---- print --------------------------------------------------------------------------------------
 
-# For the line that counts points.
+# The numbers of dimensions and categorical columns, as text for print().
 columns_in_words <- function(object) {
   count <- length(object$discrete$columns)
   numbers <- if (object$d > 0 || count == 0) paste0(object$d, ngettext(object$d, " dimension", " dimensions"))
-  levels <- if (count > 0) paste0(count, ngettext(count, " column of levels", " columns of levels"))
+  levels <- if (count > 0) paste0(count, ngettext(count, " categorical column", " categorical columns"))
   paste(c(numbers, levels), collapse = " and ")
 }
 
@@ -14,22 +14,22 @@ print_lambdas <- function(discrete, digits) {
   columns <- discrete$columns
   field <- \(name) vapply(columns, `[[`, "", name)
   how <- ifelse(discrete$chosen, "by likelihood", "given")
-  how[lengths(lapply(columns, `[[`, "levels")) == 1] <- "one level"
+  how[lengths(lapply(columns, `[[`, "levels")) == 1] <- "one category"
   most <- most_lambda(columns)
   table <- data.frame(
-    kind = field("kind"), levels = vapply(columns, \(column) length(column$levels), 0L),
+    kind = field("kind"), categories = vapply(columns, \(column) length(column$levels), 0L),
     kernel = vapply(columns, \(column) LEVEL_KERNELS[[column$kernel]]$title, ""),
     lambda = format(unname(discrete$lambda), digits = digits), limit = format(unname(most), digits = digits),
     how = how, row.names = names(columns)
   )
-  cat("Levels, smoothed from 0, not at all, to the limit:\n")
+  cat("Categorical columns, with smoothing parameters from 0 (no smoothing) to the limit:\n")
   print(utils::head(table, 12), right = FALSE)
   if (nrow(table) > 12) cat("... and", nrow(table) - 12, "more\n")
   even <- names(columns)[discrete$lambda >= most & most > 0]
-  if (length(even) > 0) cat("At the limit, where levels tell least: ", paste(even, collapse = ", "), "\n", sep = "")
+  if (length(even) > 0) cat("At the limit (most smoothing): ", paste(even, collapse = ", "), "\n", sep = "")
 }
 
-# Weights of the levels of each column.
+# Shares of the categories of each column, by weight.
 summarise_levels <- function(object) {
   discrete <- object$discrete
   weights <- if (is.null(object$weights)) rep(1, object$n) else object$weights
@@ -50,7 +50,7 @@ print_levels <- function(shares, digits, most = 10) {
 
 # ---- points ---------------------------------------------------------------------------------------
 
-# Points of a fit as the user knows them; of levels, as mixed_points() has them.
+# Points as a data frame with the user's columns and categories. `points`: a matrix, with codes as in mixed_points().
 points_frame <- function(object, points) {
   if (!is.null(object$discrete)) return(decode(points, object$discrete))
   frame <- as.data.frame(points)
@@ -58,7 +58,7 @@ points_frame <- function(object, points) {
   frame
 }
 
-# A row by weight, its numbers by H, its levels each by their kernel.
+# Draws rows by weight, then adds noise with variance H to numbers, and draws each category from its kernel.
 #' @export
 draw_estimate.mixed <- function(object, n, inflate = 1) {
   discrete <- object$discrete

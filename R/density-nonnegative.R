@@ -1,7 +1,7 @@
-# Signed estimates made densities: p+ = max(p, 0) / (1 + negative mass), where the negative mass is what the part
-# below 0 has (density-negative-mass.R). The fit keeps that, and its sums stay those of the signed estimate.
+# Densities from signed estimates: p+ = max(p, 0) / (1 + m), where m is the integral of the negative part
+# (density-negative-mass.R). The fit stores m; its sums are those of the signed estimate.
 
-# `options` of fit_kde(), with this checked.
+# Checks `nonnegative` among the options of fit_kde(). It selects "laplace" if no estimator is named.
 check_nonnegative <- function(options) {
   if (!options$nonnegative) return(options)
   if (is_auto(options$estimator)) options$estimator <- estimators_that("signed")[1]
@@ -14,7 +14,7 @@ check_nonnegative <- function(options) {
   options
 }
 
-# `object`, a fit, as a density.
+# The fit as a non-negative density.
 clipped <- function(object) {
   object$nonnegative <- negative_mass(object)
   object$kind <- as_kind("clipped", oldClass(object$kind))
@@ -60,8 +60,11 @@ error_estimate.clipped <- function(object, at, loo, control, estimate) {
 print_clipped <- function(object, digits) {
   if (!is_clipped(object)) return(invisible())
   mass <- object$nonnegative
-  cat("Clipped at 0 and divided by 1 + ", format(mass$value, digits = digits), ", the negative mass (by ", mass$method,
-    if (!is.na(mass$se)) paste0(", standard error ", format(mass$se, digits = 2)), ")\n", sep = "")
+  cat(
+    "Clipped at 0 and divided by 1 + ", format(mass$value, digits = digits),
+    ", where the second term is the integral of the negative part (by ", mass$method,
+    if (!is.na(mass$se)) paste0(", standard error ", format(mass$se, digits = 2)), ")\n", sep = ""
+  )
 }
 
 # ---- in one dimension ---------------------------------------------------------------------------
@@ -71,8 +74,8 @@ negative_intervals <- function(object, control) {
   grid <- whitened_grid(object)
   if (is.null(grid)) {
     stop(new_error("unsupported", paste0(
-      "the zeros of the estimate cannot be found, between points 30,000 bandwidths apart: simulate() draws from it, ",
-      "and without `nonnegative` it has a distribution function"
+      "the zeros of the estimate cannot be found between points 30,000 bandwidths apart: use simulate(), ",
+      "or fit without `nonnegative`"
     ), user_call()))
   }
   signed <- signed_part(object)
@@ -89,7 +92,7 @@ negative_intervals <- function(object, control) {
   )
 }
 
-# Where `is` changes, which is `below` left of it, between each of `low` and `high`.
+# Bisection: where is(x) changes from `below` between each of `low` and `high`.
 halve <- function(low, high, is, below) {
   for (i in seq_len(45)) {
     middle <- low / 2 + high / 2

@@ -20,7 +20,7 @@ predict_data <- function(object, newdata, type, se.fit, loo, control, collect) {
   folder <- if (is.character(collect)) own_folder(collect)
   targets <- if (is.null(newdata)) object$x else newdata
   if (!is_remote(targets)) {
-    stop_argument("collect", "must be TRUE where the targets are no flash_data(): found ", describe(collect))
+    stop_argument("collect", "must be TRUE unless the targets are a flash_data(): found ", describe(collect))
   }
   if (targets$d != object$d) stop_argument("newdata", "must have ", object$d, " columns: found ", targets$d)
   if (isTRUE(collect) && is_remote(object$x)) return(predict_at(object, newdata, type, se.fit, loo, control))
@@ -66,7 +66,7 @@ in_files <- function(data, files, box) {
   data
 }
 
-# Whole or not at all, also where this worker ends.
+# Writes a file atomically, so that a worker that ends leaves no partial file.
 write_shard <- function(x, file) {
   dir.create(dirname(file), FALSE, recursive = TRUE)
   part <- paste0(file, ".", Sys.getpid())
@@ -90,10 +90,10 @@ travelling_fit <- function(object, plan = NULL) {
 
 remote_parts <- function(object) Filter(\(name) is_remote(object[[name]]), c("x", "debiased", "left_out"))
 
-# What has to be lent for it.
+# The parts of the fit that workers must be able to read.
 lent_of <- function(object) object[remote_parts(object)]
 
-# On a worker, at a shard of targets.
+# The fit on a worker, for one shard of targets.
 fit_at_shard <- function(fit, shard, scratch) {
   for (name in remote_parts(fit)) fit[[name]] <- at_shard(fit[[name]], shard, scratch)
   fit
@@ -107,7 +107,7 @@ predict_shard <- function(shard, args, part, control) {
   list(box = box_of(values))
 }
 
-# A matrix: the values, and their standard errors where these are asked for.
+# A matrix of the values, and their standard errors if `se.fit`.
 values_of_shard <- function(object, points, type, se.fit, loo, control) {
   found <- predict_at(object, points, type, se.fit, loo, control)
   if (type == "score") return(found)

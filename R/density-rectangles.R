@@ -43,8 +43,8 @@ rectangles_of <- function(kernels, lower, upper, control) {
   if (all(abs(between) < 1e-14)) return(list(p = exact_rectangles(kernels, lower, upper, 0, control)))
   if (!is.null(kernels$below)) {
     stop(new_error("unsupported", paste0(
-      "probabilities of rectangles under kernels of bounded reach need a diagonal `bandwidth`: found correlations. ",
-      "simulate() draws from the estimate"
+      "probabilities of rectangles under kernels with bounded support need a diagonal `bandwidth`: found ",
+      "correlations. simulate() draws from the estimate"
     ), user_call()))
   }
   if (length(between) == 1) return(list(p = exact_rectangles(kernels, lower, upper, between, control)))

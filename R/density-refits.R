@@ -1,8 +1,8 @@
-# Points of an SD-KDE left out where no formula knows where all others end without one: in several steps, and with
-# images or masses of a support. The others are debiased anew without each point, so these are as many fits as there
-# are points; bandwidths and factors stay.
+# Leave-one-out values of an SD-KDE that have no formula: with several steps, and with copies or masses of a support.
+# The other points are debiased anew without each point, in as many fits as there are points. Bandwidths and local
+# factors are kept.
 
-# Kernels of pairs that these may take, about a minute of a core.
+# Largest number of kernel evaluations for such fits, about a minute of a core.
 MOST_REFIT_PAIRS <- 5e10
 
 needs_refits <- function(object) UseMethod("needs_refits", object$kind)
@@ -27,12 +27,12 @@ n_kernels.supported <- function(object) nrow(object$inner$x)
 check_refits <- function(object, arg) {
   if (can_refit(object)) return(invisible())
   stop(new_error("unsupported", paste0(
-    "`", arg, "` of ", whole(object$n), " points takes as many fits, as each has a part in where all others end: ",
-    "cross_validate() fits again without each of as many `folds` as you like"
+    "`", arg, "` needs a fit without each of ", whole(object$n), " points, because all debiased points depend on it: ",
+    "use cross_validate(), which leaves out `folds` of rows"
   ), user_call()))
 }
 
-# log_estimate() at the training points, each left out by a fit without it.
+# log_estimate() at the training points, each from a fit without it.
 log_by_refits <- function(object, control) {
   control[c("tol", "engine", "precision")] <- list(0, "exact", "double")
   refits <- leave_out_refits(object, control)
@@ -50,14 +50,14 @@ log_by_refits <- function(object, control) {
   list(log_abs = log_abs, negative = NULL, stats = stats)
 }
 
-# The rows are debiased in as many steps.
+# Refits of unbounded densities.
 #' @export
 leave_out_refits.default <- function(object, control) {
   bandwidths <- bandwidths_of(object)
   data <- list(points = object$x, weights = object$weights)
   score <- if (isTRUE(object$given_score)) {
     if (is.null(object$settings)) {
-      stop_argument("object", "must be a fit by flash_kde() itself, as others have lost their `score`")
+      stop_argument("object", "must be a fit by flash_kde() itself: fits made from it have no `score`")
     }
     asked <- options_of_rows(object$settings, object, seq_len(object$n))$score
     given_score(asked, data, object$n, "object")
@@ -71,7 +71,7 @@ leave_out_refits.default <- function(object, control) {
   list(without = without, places = object$x, log_scale = 0)
 }
 
-# The working points of a support, with their images, or with weights over their masses.
+# Refits of densities on a support: working points with their copies, or with weights divided by masses.
 #' @export
 leave_out_refits.supported <- function(object, control) {
   own <- seq_len(object$n)

@@ -10,10 +10,11 @@ TRAITS <- c(
   laplace6 = "estimator = \"laplace6\"", signed = "Laplace-corrected estimates, which may be negative",
   clipped = "fits with debiasing(nonnegative = TRUE)", compact = "fits with another kernel than the Gaussian",
   compact_adaptive = "adaptive fits with another kernel than the Gaussian",
-  mixed = "fits with columns of categories", categories_alone = "fits to categories alone",
-  mixed_signed = "Laplace-corrected estimates with columns of categories",
+  mixed = "fits with categorical columns", categories_alone = "fits to categories alone",
+  mixed_signed = "Laplace-corrected estimates with categorical columns",
   polygon = "fits on a polygon", bent = "fits by a boundary kernel or local likelihood",
-  imaged_signed = "Laplace-corrected estimates with reflected copies", imaged = "fits with reflected copies or masses",
+  imaged_signed = "Laplace-corrected estimates with reflected copies",
+  imaged = "fits with reflected copies or method = \"mass\"",
   supported = "fits with a `support`"
 )
 
@@ -41,19 +42,19 @@ ONE_SUM <- "predict(se.fit = TRUE) returns standard errors"
 # For each verb what it makes, as the message calls it, and what to do instead where the density has a trait.
 REFUSALS <- list(
   standard_errors = list("standard errors", c(
-    laplace6 = "fit estimator = \"laplace\"", bent = WITH_ERRORS, imaged_signed = "take method = \"transform\""
+    laplace6 = "fit estimator = \"laplace\"", bent = WITH_ERRORS, imaged_signed = "use method = \"transform\""
   )),
-  standard_errors_loo = list("standard errors without a point", c(imaged = "take method = \"transform\"")),
-  score_loo = list("scores without a point", c(
-    bent = "take method = \"transform\"", imaged = "take method = \"transform\""
+  standard_errors_loo = list("leave-one-out standard errors", c(imaged = "use method = \"transform\"")),
+  score_loo = list("leave-one-out scores", c(
+    bent = "use method = \"transform\"", imaged = "use method = \"transform\""
   )),
   conditional = list("conditional densities", c(
-    signed = UNSIGNED, polygon = "fit the variables that you want alone"
+    signed = UNSIGNED, polygon = "fit only the variables that you want"
   )),
   marginal = list("marginal densities", c(
-    clipped = "fit nonnegative = FALSE", polygon = "fit the variables that you want alone"
+    clipped = "fit debiasing(nonnegative = FALSE)", polygon = "fit only the variables that you want"
   )),
-  derivatives = list("derivatives", c(categories_alone = "predict() has the probabilities of categories")),
+  derivatives = list("derivatives", c(categories_alone = "predict() returns the probabilities of categories")),
   second_derivatives = list("second derivatives", c(
     laplace6 = "fit estimator = \"laplace\"", compact = "fit kernel = \"gaussian\"", mixed = NUMBERS_ALONE,
     bent = WITH_ERRORS
@@ -64,30 +65,30 @@ REFUSALS <- list(
   )),
   rectangles = list("probabilities of rectangles", c(
     laplace6 = "simulate() draws from the estimate",
-    clipped = "simulate() draws from the estimate", categories_alone = "predict() has the probabilities of categories",
+    clipped = "simulate() draws from the estimate", categories_alone = "predict() returns the probabilities of categories",
     polygon = "simulate() draws from the estimate"
   )),
   cdf = list("distribution functions", c()),
   quantiles = list("quantiles", c(
-    categories_alone = "predict() has the probabilities of categories",
-    polygon = "fit the variables that you want alone"
+    categories_alone = "predict() returns the probabilities of categories",
+    polygon = "fit only the variables that you want"
   )),
   draws = list("draws", c()),
   levels = list("highest-density levels", c(mixed_signed = UNSIGNED)),
-  regions = list("regions", c(mixed = "hdr_level() has their levels")),
-  grid = list("even grids", c(mixed = "predict() has the estimate at rows of your own")),
+  regions = list("regions", c(mixed = "hdr_level() returns their levels")),
+  grid = list("even grids", c(mixed = "predict() returns the estimate at rows that you give")),
   square = list("the integral of the square, for scores other than \"log\",", c(
-    laplace6 = "take score = \"log\"", compact_adaptive = "take score = \"log\"", mixed = "take score = \"log\"",
-    supported = "take score = \"log\""
+    laplace6 = "use score = \"log\"", compact_adaptive = "use score = \"log\"", mixed = "use score = \"log\"",
+    supported = "use score = \"log\""
   )),
   bands = list("bands", c(
-    rebuilt = "kde_marginal(debias = TRUE) debiases them anew", steps = ONE_SUM,
+    rebuilt = "use kde_marginal(debias = TRUE), which debiases them anew", steps = ONE_SUM,
     laplace6 = "fit estimator = \"laplace\" or \"kde\"", clipped = ONE_SUM, compact = ONE_SUM, mixed = ONE_SUM,
     bent = paste0(WITH_ERRORS, " and see predict(se.fit = TRUE)"),
-    imaged_signed = "take method = \"transform\" and see predict(se.fit = TRUE)", supported = ONE_SUM
+    imaged_signed = "use method = \"transform\" and see predict(se.fit = TRUE)", supported = ONE_SUM
   )),
   ks = list("objects of ks", c(
-    compact = "objects of ks have the Gaussian kernel alone", mixed = NUMBERS_ALONE
+    compact = "fit kernel = \"gaussian\"", mixed = NUMBERS_ALONE
   ))
 )
 
@@ -106,13 +107,13 @@ trait_against <- function(object, verb) {
 # Is the verb, a name of REFUSALS, known for the density?
 can <- function(object, verb) is.null(trait_against(object, verb))
 
-# The one refusal: "<what the verb makes> are not known for <the trait, in words>: <what to do instead>".
+# Raises the error "<what the verb makes> are not available for <the trait, in words>: <what to do instead>".
 check_can <- function(object, verb) {
   trait <- trait_against(object, verb)
   if (is.null(trait)) return(invisible(object))
   entry <- REFUSALS[[verb]]
   be <- if (startsWith(entry[[1]], "the ")) " is" else " are"
   stop(new_error("unsupported", paste0(
-    entry[[1]], be, " not known for ", TRAITS[[trait]], ": ", entry[[2]][[trait]]
+    entry[[1]], be, " not available for ", TRAITS[[trait]], ": ", entry[[2]][[trait]]
   ), user_call()))
 }

@@ -1,31 +1,30 @@
-# The density of some of the variables, for plots and for highest-density levels.
+# The densities that plots and highest-density levels evaluate.
 
-# Evaluations one panel costs, by dimension: the drawn grid and the tiles of hdr_by_tiles().
+# Number of evaluations for one panel in one and two dimensions: the grid of the plot and the tiles of the levels.
 PANEL_NODES <- c(3e3, 4e4)
 
-# More kernel pairs than this for one figure (about a second on one core with AVX-512), and
-# points close to each other are merged first.
+# If a figure needs more kernel evaluations than this (about a second on one core with AVX-512), points close to each
+# other are merged first.
 MAX_FIGURE_PAIRS <- 2e9
 
-# Figures of more pairs than this are evaluated by the fast engine where that is quicker, to a
-# FIGURE_TOL of the largest density: a thousandth of what is still to be seen. Below, every sum is
-# exact.
+# Figures with more kernel evaluations than this use the fast engine where it takes less time, with an error of
+# FIGURE_TOL times the largest density, a thousandth of what is visible. Smaller figures use exact sums.
 EXACT_FIGURE_PAIRS <- 1e8
 FIGURE_TOL <- 1e-6
 
-# What a figure shows: list(fit, density, control, panels), the fit of the variables `dims` (NULL: of all), the same of
-# fewer kernels where there are very many, how to sum them, and how many `panels` share the budget of pairs. `to_tol`:
-# whether a large figure may go by the fast engine.
+# What a figure shows: list(fit, density, control, panels). `fit`: the fit of the variables `dims` (NULL: all);
+# `density`: that fit with merged points if there are very many; `control`: how to sum; `panels`: how many panels share
+# the budget. `to_tol`: whether a large figure may use the fast engine.
 shown_part <- function(object, dims = NULL, panels = 1, to_tol = FALSE) {
   whole <- is.null(dims) || length(dims) == object$d + length(object$discrete$columns)
-  # the marginal of what is clipped is not clipped itself
+  # the marginal of a clipped estimate is not clipped
   fit <- unclass(if (whole) object else marginal_of(signed_part(object), dims))
   pairs <- n_used(fit) * c(0, PANEL_NODES, 0)[min(fit$d, 3) + 1] * panels
   control <- if (to_tol && pairs > EXACT_FIGURE_PAIRS) figure_control(object) else fit_control(object)
   list(fit = fit, density = if (pairs > MAX_FIGURE_PAIRS) merged_points(fit) else fit, control = control, panels = panels)
 }
 
-# The fit's own tolerance counts where it is wider.
+# The larger of the tolerances of figures and of the fit is used.
 figure_control <- function(object) {
   asked <- fit_asked(object)
   asked$tol <- max(asked$tol, FIGURE_TOL)
@@ -41,7 +40,7 @@ log_shown <- function(part, at) {
 #' @export
 seen_density.supported <- function(object, at, least, control) signed_density(log_estimate(object, at, FALSE, control))
 
-# Without the logarithms of tails, which take most of the time.
+# Uses sums without logarithms, because the logarithms of tails take most of the time.
 #' @export
 seen_density.default <- function(object, at, least, control) {
   whole <- \() signed_density(log_estimate(object, at, FALSE, control))
@@ -53,10 +52,9 @@ seen_density.default <- function(object, at, least, control) {
   if (control$tol * max(density) > 0.01 * least) whole() else density
 }
 
-# Replaces the points of every cell, a third of a bandwidth wide (in coordinates where H is the
-# identity), by their weighted mean. Lone points and ties stay exact; in the bulk the kernel loses
-# the variance within a cell, under 1% of its own, where the estimate is smooth at that scale: the
-# density changes by less than 1e-3 of its maximum, which no plot shows.
+# Replaces the points of every cell, a third of a bandwidth wide (in coordinates where H is the identity), by their
+# weighted mean. Isolated points and ties are not changed. Elsewhere the kernel loses the variance within a cell, less
+# than 1% of its own, and the density changes by less than 1e-3 of its maximum, which is not visible.
 #' @export
 merged_points.default <- function(object) {
   if (is_balloon(object) || !has_gaussian(object)) return(object)
@@ -66,7 +64,7 @@ merged_points.default <- function(object) {
   factors <- object$adaptive$factors[used]
   u <- whiten(points, fit_factor(object))
   group <- if (is.null(factors)) cell_group(floor(3 * u)) else {
-    # those of one width, in cells as wide for them
+    # points with equal local factors, in cells of their bandwidth
     cell_group(cbind(cell_group(floor(3 * u / factors)), factors))
   }
   sums <- rowsum(cbind(w, w * points), group, reorder = FALSE)

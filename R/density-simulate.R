@@ -42,8 +42,8 @@ draw_estimate.default <- function(object, n, inflate = 1) {
   ))
 }
 
-# Draws from the mixture of kernels around the rows of `centres`, of variance L L' for L = `lower`, times each its
-# factor.
+# Draws from the mixture of kernels at the rows of `centres`, with variance f^2 L L' for L = `lower` and local factors
+# f.
 draw_mixture <- function(centres, weights, lower, n, factors = NULL, kernel = "gaussian") {
   if (is_remote(centres)) return(unname(draw_data(centres, n)) + draw_kernel(kernel, n, lower))
   rows <- sample.int(nrow(centres), n, replace = TRUE, prob = weights)
@@ -60,7 +60,7 @@ draw_positive_part <- function(object, n) {
   draws <- own_places(object)[rep(1, n), , drop = FALSE]
   filled <- 0
   while (filled < n) {
-    # one draw in `bound` is kept, or more
+    # at least one of `bound` draws is accepted
     tries <- draw_estimate(object, min(ceiling(1.1 * bound * (n - filled)) + 16, 1e5), envelope$inflate)
     corrected <- log_estimate(object, tries, FALSE, control)
     plain <- log_estimate(wide, tries, FALSE, control, factor = PLAIN_FACTOR)
@@ -73,9 +73,9 @@ draw_positive_part <- function(object, n) {
   draws
 }
 
-# list(inflate, bound): the estimate is nowhere more than `bound` times the plain one with sds `inflate` times as
-# wide. With kernels of c H a kernel with the polynomial f exceeds by c^(d/2) f(t) exp(-t (1 - 1/c)), t = q / 2:
-# linear f is largest at 0, others where the derivative is 0.
+# The envelope of rejection sampling: list(inflate, bound). The estimate is at most `bound` times the classical one
+# whose standard deviations are multiplied by `inflate`. With kernels of c H a kernel with the polynomial f exceeds by
+# c^(d/2) f(t) exp(-t (1 - 1/c)), t = q / 2: linear f is largest at 0, others where the derivative is 0.
 envelope_of <- function(object) {
   f <- fit_polynomial(object)
   if (f[3] == 0) return(list(inflate = 1, bound = f[1]))
@@ -88,8 +88,8 @@ envelope_of <- function(object) {
   list(inflate = sqrt(best$minimum), bound = bound(best$minimum))
 }
 
-# Evaluates `draws` as methods of simulate() do: after set.seed(seed), the generator's state being restored, or with the
-# user's own generator where `seed` is NULL. What R can draw the same from again is the attribute "seed".
+# Evaluates `draws` as methods of simulate() do: after set.seed(seed), restoring the state of the generator afterwards,
+# or with the present state if `seed` is NULL. The attribute "seed" is what reproduces the draws.
 with_seed_of_simulate <- function(seed, draws) {
   if (!is.null(seed)) seed <- check_count(seed, "seed", min = -.Machine$integer.max)
   if (!exists(".Random.seed", globalenv(), inherits = FALSE)) stats::runif(1)

@@ -1,5 +1,5 @@
-# Points and images move alike. A point that has left the bounds of masses stays where it was: outside, its kernel
-# has hardly one.
+# Debiases working points; copies move with their points. A point that would leave bounds of method "mass" stays where
+# it was, because the probability of its kernel inside would be tiny.
 debias_inside <- function(domain, imaged, bandwidths, factors, control, arg) {
   debias <- debias_points(imaged, bandwidths, factors, control, arg)
   if (!has_masses(domain)) return(debias)
@@ -12,7 +12,7 @@ debias_inside <- function(domain, imaged, bandwidths, factors, control, arg) {
   debias
 }
 
-# The object that the user sees.
+# The fit on the domain, around the fit `inner` of working points.
 fit_around <- function(inner, domain, data, call, formula) {
   n <- nrow(data$points)
   object <- unclass(inner)

@@ -1,7 +1,7 @@
 # What a domain (density-support.R) does to points: which are inside, coordinates in which kernels are summed ("working"
 # ones: transformed columns differ from those of the user), and the masses of kernels inside.
 
-# The part of a domain that is about the columns `dims`.
+# The domain of the columns `dims`.
 domain_columns <- function(domain, dims) {
   of_columns <- c("kind", "lower", "upper", "names")
   replace(domain, of_columns, lapply(domain[of_columns], `[`, dims))
@@ -17,7 +17,7 @@ is_bent <- function(domain) has_local(domain) || any(domain$kind == "boundary")
 # Which columns have coordinates of their own.
 is_transformed <- function(domain) domain$kind %in% c("transform", "local")
 
-# Where kernels are those of flash_kde() itself, in other coordinates.
+# Is the estimate one of flash_kde() without support in other coordinates?
 only_transforms <- function(domain) !has_images(domain) && !has_masses(domain) && !is_bent(domain)
 
 # A fit with `support` and `inner` as a density of its kind.
@@ -103,7 +103,7 @@ column_bend <- function(z, domain, k) {
 
 # ---- folds and masses -------------------------------------------------------------------------
 
-# Points that a kernel has carried over a bound, back inside: where their image is.
+# Maps points beyond a reflected or circular bound to their copies inside.
 folded <- function(domain, points) {
   for (k in which(domain$kind == "reflect")) {
     a <- domain$lower[k]
@@ -135,10 +135,11 @@ kernel_masses <- function(domain, points, L, factors, control) {
   mass
 }
 
-# Two columns: a rectangle, whose sides beyond the reach of all kernels stand for those that are not there.
+# kernel_masses() for a correlated bandwidth in two columns, as the probability of a rectangle. Missing bounds are
+# replaced by sides beyond the cutoff radius of all kernels.
 correlated_masses <- function(domain, points, L, factors, control) {
   if (nrow(L) > 2) {
-    stop_argument("bandwidth", "must be diagonal for method = \"mass\" in more than two columns: found another")
+    stop_argument("bandwidth", "must be diagonal for method = \"mass\" in more than two columns: found a full matrix")
   }
   reach <- 2 * MASS_REACH * factor_sds(L) * max(factors, 1)
   low <- pmax(ifelse(domain$kind == "mass", domain$lower, -Inf), apply(points, 2, min) - reach)

@@ -1,6 +1,6 @@
-# The estimate of a fit on a domain at points of the user's, by its inner density (density-verbs.R).
+# Evaluates a fit on a domain at points in the user's coordinates, from its inner density (density-verbs.R).
 
-# At points of the user's, of which those outside of the domain have no density.
+# `at`: points in the user's coordinates. The log density is -Inf outside the domain.
 #' @export
 log_estimate.supported <- function(object, at, loo, control, factor = fit_polynomial(object)) {
   domain <- object$support
@@ -28,7 +28,7 @@ log_estimate.mapped <- function(object, at, loo, control, factor = fit_polynomia
   replace(found, "log_abs", list(found$log_abs + log_jacobian(object$support, object$inner$x)))
 }
 
-# At working points inside of the domain.
+# log_estimate() at working points inside the domain.
 log_at_working <- function(object, work, control, factor) {
   jacobian <- log_jacobian(object$support, work)
   found <- working_estimate(object, work, control, factor)
@@ -80,7 +80,7 @@ left_out_estimate.bent <- function(object, control, factor) {
 
 own_jacobian <- function(object) log_jacobian(object$support, object$inner$x[seq_len(object$n), , drop = FALSE])
 
-# NaN outside.
+# The score is NaN outside the domain.
 #' @export
 score_estimate.supported <- function(object, at, loo, control) {
   if (loo) check_can(object, "score_loo")
@@ -109,7 +109,7 @@ working_score.bent <- function(object, work, control) {
   matrix(bent_score(object$support, fit_sources(object$inner), work[, 1], control))
 }
 
-# At points inside of the domain.
+# Standard errors at points inside the domain.
 #' @export
 error_estimate.supported <- function(object, at, loo, control, estimate) {
   check_can(object, "standard_errors")
@@ -131,8 +131,8 @@ error_inside.mapped <- function(object, at, loo, control, log_abs) {
   replace(log_se, jacobian == Inf, -Inf) # on the bound itself the density is 0
 }
 
-# The square of what a point and its images add at y is a sum over their pairs, K_H(y - a) K_H(y - b) being that of
-# K_(H / 2) at their middle, times exp(-(a - b)' H^-1 (a - b) / 4).
+# The squared contribution of a point and its copies at y is a sum over their pairs (a, b): K_H(y - a) K_H(y - b) is
+# proportional to K_(H / 2) at their midpoint, times exp(-(a - b)' H^-1 (a - b) / 4).
 #' @export
 error_inside.imaged <- function(object, at, loo, control, log_abs) {
   if (loo) check_can(object, "standard_errors_loo")
@@ -155,14 +155,13 @@ error_inside.imaged <- function(object, at, loo, control, log_abs) {
   (log_square + log1p(-share)) / 2
 }
 
-# Pairs of a point and its images, or of two of its images.
+# The number of pairs of a point and one of its copies, or of two of its copies.
 count_middles <- function(inner) if (is.null(inner$row)) 0 else sum(choose(tabulate(inner$row), 2))
 
-# More pairs of images are not made: kernels are so wide beside the range that sums of products over columns cost less.
+# Largest number of such pairs. With more, kernels are so wide that sums of products over columns take less time.
 MOST_MIDDLES <- 1e6
 
-# The inner fit with the middles of each point and its images as points of their own, weighted so that squares
-# count.
+# The inner fit with the midpoints of these pairs as additional points, with the weights of the sum of squares.
 with_middles <- function(inner) {
   if (is.null(inner$row)) return(inner)
   points <- fit_points(inner)
@@ -206,7 +205,8 @@ draw_estimate.supported <- function(object, n, inflate = 1) {
 #' @export
 draw_estimate.bent <- function(object, n, inflate = 1) matrix(inner_quantiles(object, stats::runif(n)))
 
-# Working points: kernels of images are those of the points, folded. By masses, as often as a draw is inside.
+# Draws working points. Draws beyond a reflected or circular bound are folded back; for method "mass", draws outside
+# are rejected.
 draw_in_domain <- function(domain, centres, weights, lower, n, factors) {
   draw <- \(n) folded(domain, draw_mixture(centres, weights, lower, n, factors))
   draws <- draw(n)
@@ -269,7 +269,7 @@ inner_quantiles.bent <- function(object, probs) from_working(object$support, mat
 #' @export
 outer_quantiles.supported <- function(object) c(object$support$lower, object$support$upper)
 
-# Working coordinates, by Newton's steps, or bisection where these leave what is known to hold the root.
+# Quantiles in working coordinates, by Newton steps, or by bisection if a step leaves the bracket of the root.
 invert_bent <- function(object, probs) {
   control <- start_run(fit_asked(object), "Finding quantiles")
   domain <- object$support

@@ -1,14 +1,13 @@
-# Images: copies of points that are reflected at the bounds of a column, or lie a period away. How many there are, how
-# many may be, and the points with them.
+# Images: copies of points, reflected at the bounds of a column or shifted by periods. Computes them, counts them, and
+# limits their number.
 
-# Images further from the domain than so many kernel sds are left out: they have less than 1e-31 of a kernel's
-# height. Between two bounds, and on a circle, there is no place further from a point than the range, and what is
-# exp(-37) of its kernel there counts for nothing.
+# Cutoff radius: copies further from the domain than this many kernel standard deviations are left out. They contribute
+# less than 1e-31 of a kernel's height. Between two bounds, and on a circle, no point of the domain is further from a
+# point than the range, so that exp(-37) of its kernel is negligible.
 IMAGE_REACH <- 12
 
-# list(points, row, copied): working points with their images, those themselves first; which point each row comes
-# from, and of which columns it is the image (n x d). `sds`: of the kernels; `factors`: NULL, or by which those of
-# points differ.
+# Working points followed by their copies: list(points, row, copied). `row`: the point of each row; `copied`: in which
+# columns it is a copy (n x d). `sds`: kernel standard deviations; `factors`: NULL, or local factors of the points.
 with_images <- function(domain, points, sds, factors) {
   check_images(domain, points, sds, factors)
   row <- seq_len(nrow(points))
@@ -25,7 +24,8 @@ with_images <- function(domain, points, sds, factors) {
   list(points = points, row = row, copied = copied)
 }
 
-# list(of, at): the images of a column that are in reach of its bounds, and the points they are of. `h`: kernel sds.
+# The copies in one column within the cutoff radius of its bounds: list(of, at), the points and the places of their
+# copies. `h`: kernel standard deviations.
 column_images <- function(x, domain, k, h) {
   series <- image_series(x, domain, k, h)
   list(
@@ -34,8 +34,8 @@ column_images <- function(x, domain, k, h) {
   )
 }
 
-# A list of series of images, each list(from, step, count): of every point `count` images, from `from` on in steps of
-# `step`.
+# The copies of a column as a list of series, each list(from, step, count): `count` copies of every point, at `from`,
+# from + step, and so on.
 image_series <- function(x, domain, k, h) {
   a <- domain$lower[k]
   b <- domain$upper[k]
@@ -43,7 +43,7 @@ image_series <- function(x, domain, k, h) {
   reflects <- domain$kind[k] == "reflect"
   period <- if (reflects) 2 * width else width
   reach <- rep_len(pmin(IMAGE_REACH * h, sqrt(width^2 + 75 * h^2)), length(x))
-  # `beyond`: how far the first of them is beyond the bound; of a column with one bound there is no other
+  # `beyond`: distance of the first copy from the bound; a column with one bound has only this copy
   series <- function(from, beyond, step) {
     count <- (beyond <= reach) * (floor((reach - beyond) / abs(step)) + 1)
     list(from = from, step = if (is.finite(step)) step else 0, count = count)
@@ -55,7 +55,7 @@ image_series <- function(x, domain, k, h) {
   )
 }
 
-# For each point its number of images, itself included. There may be more than could ever be made, or Inf.
+# The number of copies of each point, itself included. It may be too large for memory, or Inf.
 image_counts <- function(domain, points, sds, factors = NULL) {
   count <- rep(1, nrow(points))
   for (k in which(domain$kind %in% c("reflect", "circular"))) {
@@ -67,42 +67,42 @@ image_counts <- function(domain, points, sds, factors = NULL) {
 
 # ---- how many there may be ----------------------------------------------------------------------
 
-# Bytes of so many points with their images and what is computed of them.
+# Bytes for `count` points and copies, and for what is computed from them.
 image_bytes <- function(count, d) 8 * 4 * as.double(count) * d
 
-# Refuses, before one is made, more images than memory holds.
+# An error if the copies do not fit in memory. Makes none of them.
 check_images <- function(domain, points, sds, factors = NULL) {
   count <- sum(image_counts(domain, points, sds, factors))
   if (count > .Machine$integer.max) refuse_images(domain)
-  cure <- paste0(" for the images of points behind its bounds", image_cure(domain))
+  cure <- paste0(" for the reflected or periodic copies of points", image_cure(domain))
   check_memory(image_bytes(count, ncol(points)), "support", cure)
 }
 
 refuse_images <- function(domain) {
   stop_argument(
-    "support", "must not need more images of points behind its bounds than there is room for: found ",
-    sum(domain$kind %in% c("reflect", "circular")), " columns that have them", image_cure(domain)
+    "support", "must not need more reflected or periodic copies of points than fit in memory: found ",
+    sum(domain$kind %in% c("reflect", "circular")), " columns with copies", image_cure(domain)
   )
 }
 
 image_cure <- function(domain) {
-  by_mass <- if (any(domain$kind == "reflect")) ", or take \"kde\" and method = \"mass\" of kde_support()"
+  by_mass <- if (any(domain$kind == "reflect")) ", or use \"kde\" and method = \"mass\" of kde_support()"
   paste0(" (give a smaller `bandwidth` as a number", by_mass, ")")
 }
 
-# Where a bandwidth is chosen, points and images are at most so many, or so many for each point.
+# Limits of a bandwidth search: the number of points and copies in all, and for each point.
 MOST_IMAGES <- 2e6
 MOST_IMAGES_EACH <- 128
 
-# Kernel sds that make the density uniform, in ranges of a column. A kernel that is divided by its mass inside varies by
-# 1 - exp(-1 / 200), 0.5%, over the range where its sd is 10 ranges.
+# Kernel standard deviations, in ranges of a column, at which the density is nearly uniform. A kernel that is divided by
+# its probability inside varies by 1 - exp(-1 / 200) = 0.5% over the range if its standard deviation is 10 ranges.
 WIDEST_KERNELS <- c(reflect = 1, circular = 0.5, mass = 10)
 
-# A function of a factor L of H that returns L with its columns with images no wider than it makes sense to have them,
-# and than leaves room for images. Kernels whose sd is the range of a reflected column, or half the period of a
-# circular one, are the uniform density but for 2 exp(-pi^2 / 2), 1.4% of it, and the estimate still less, where points
-# are spread over the range: wider ones are no other. `x`: working points, standing for `n` of them; `factors`: NULL, or
-# of their kernels, the narrowest of which then is no wider.
+# Returns a function that limits a factor L of H: bandwidths of reflected and circular columns are at most those at
+# which the estimate is nearly uniform, and the copies fit in memory. A kernel whose standard deviation is the range of
+# a reflected column, or half the period of a circular column, differs from the uniform density by 2 exp(-pi^2 / 2) =
+# 1.4%. `x`: a sample of working points, which represents `n` points; `factors`: NULL or local factors, of which the
+# smallest is limited.
 image_limits <- function(domain, x, n, factors = NULL) {
   imaged <- which(domain$kind %in% c("reflect", "circular"))
   range <- domain$upper - domain$lower

@@ -1,6 +1,6 @@
-# Marginals and conditionals of a fit on a domain: those of its kernels in working coordinates, without images and
-# masses, which then are made anew for the columns that are left. A kernel with all its images has mass 1 in a column
-# that is reflected or circular, and divided by its mass, too: what is integrated out leaves no trace.
+# Marginals and conditionals of a fit on a domain: those of its kernels in working coordinates without copies and
+# masses, which are then computed anew for the remaining columns. This is exact, because a kernel with all its copies,
+# or divided by its mass, integrates to 1 in a column.
 
 #' @export
 marginal_of.bent <- function(object, vars, run) object # of one column
@@ -34,7 +34,7 @@ conditional_where.supported <- function(object, at, run) {
     if (!is.null(imaged$row)) log_w <- log_sums_by(log_w, imaged$row)
     weigh_points(move_with(kernels, side, dims, values), log_w, "given")
   } else {
-    conditional_of(imaged, dims, values) # images move another way than their points
+    conditional_of(imaged, dims, values) # a given value moves copies in another direction than their points
   }
   left <- domain_columns(domain, others)
   if (has_masses(left)) part$weights <- part$weights * fit_masses(part, left, run)
@@ -47,7 +47,7 @@ check_apart <- function(object, dims) {
   check_can(object, "marginal")
   within <- setdiff(which(domain$kind == "mass"), dims)
   if (all(object$bandwidth[within, dims] == 0)) return(invisible())
-  why <- "kernels that correlate a column divided by masses with others have no marginals in closed form"
+  why <- "kernels that correlate a column of method = \"mass\" with others have no marginals in closed form"
   stop(new_error("unsupported", why, user_call()))
 }
 
@@ -82,7 +82,7 @@ on_domain <- function(part, domain, x, run) {
   structure(supported(object), class = "flash_kde")
 }
 
-# With images and masses on a domain.
+# Adds the copies and the masses of a domain to a fit of working points.
 with_images_of <- function(part, domain, run) {
   if (only_transforms(domain)) return(part)
   points <- from_origin(part, fit_points(part))

@@ -10,7 +10,7 @@ print_support <- function(domain) {
   range <- \(k) c(domain$lower[k], domain$upper[k])
   ranges <- vapply(bounded, \(k) describe_range(domain$kind[k], range(k), domain$polygon), "")
   text <- paste0("Support: ", paste0(of, ranges, collapse = "; "))
-  if (any(is_transformed(domain))) text <- paste0(text, ". Bandwidths are those of ", working_labels(domain))
+  if (any(is_transformed(domain))) text <- paste0(text, ". The bandwidth is that of ", working_labels(domain))
   cat(strwrap(text, exdent = 2), sep = "\n")
 }
 

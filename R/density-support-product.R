@@ -1,10 +1,10 @@
-# Sums of kernels with images as sums of products over columns, without the images themselves: where H is diagonal, what
-# a point and its images add is a product of what they add in each column. Of many columns, and of kernels about as wide
-# as the range, this takes far less than the sums over all images, whose number is the product of those of the columns.
-# For searches: what is less than 1e-13 of a kernel is left out.
+# Sums of kernels and their copies as sums of products over columns, without making the copies. If H is diagonal, the
+# contribution of a point and its copies is the product of the contributions in each column. With many columns, or
+# kernels about as wide as the range, this takes far less time than the sum over all copies, whose number is the product
+# of the numbers in the columns. For searches only: contributions below 1e-13 of a kernel are left out.
 
 # log_sum() of domain_sources() with the plain kernel, at working points `at` (NULL: the points themselves, with `loo`
-# without a point's own kernel and its images). `power`: 2 for the sum of the squares of what each point adds.
+# without a point's own kernel and its copies). `power`: 2 for the sum of the squared contributions of the points.
 log_product_sum <- function(domain, sources, L, at, loo, power = 1) {
   points <- sources$points
   own <- is.null(at)
@@ -24,8 +24,8 @@ log_product_sum <- function(domain, sources, L, at, loo, power = 1) {
   list(log_abs = unlist(found))
 }
 
-# The logarithms of the kernels of points x and their images at y in one column, a length(y) x length(x) matrix, over
-# the height of a kernel of sd h. `factors`: NULL, or of the sds of x.
+# The logarithms of the kernels of points x and their copies at y in one column, relative to the height of a kernel with
+# standard deviation h: a length(y) x length(x) matrix. `factors`: NULL, or local factors of x.
 log_column_kernels <- function(domain, k, y, x, h, factors) {
   sds <- h * if (is.null(factors)) rep(1, length(x)) else factors
   width <- domain$upper[k] - domain$lower[k]
@@ -43,7 +43,7 @@ log_column_kernels <- function(domain, k, y, x, h, factors) {
   if (is.null(factors)) kernels else kernels - rep(log(factors), each = length(y))
 }
 
-# The nearest kernel, and what others are beside it.
+# The logarithm of a sum of kernels: the nearest one, and the others relative to it.
 log_narrow_kernels <- function(y, x, sds, lower, upper, kind) {
   apart <- abs(outer(y, x, "-"))
   width <- upper - lower
@@ -59,7 +59,7 @@ log_narrow_kernels <- function(y, x, sds, lower, upper, kind) {
   (if (kind == "free") 0 else log1p(others)) - apart^2 * half
 }
 
-# The Fourier series of the sum over all images.
+# The logarithm of the Fourier series of the sum over all copies.
 log_wide_kernels <- function(y, x, sds, lower, width, reflects) {
   turn <- if (reflects) pi / width else 2 * pi / width
   orders <- seq_len(ceiling(sqrt(2 * 37) / (turn * min(sds))))

@@ -1,7 +1,8 @@
-# Sums over points of a domain: with their images, with the masses of kernels, and without a point's own kernels.
+# Sums over points of a domain: with reflected or periodic copies ("images"), divided by the probabilities of kernels
+# inside ("masses"), and leave-one-out.
 
-# What is summed for working points: list(points, weights, factors, row, copied), the first two as sum_sources()
-# has them, row and copied as of with_images(), row NULL where points are as they were.
+# The sources of sums over working points: list(points, weights, factors, row, copied). `points` and `weights` are those
+# of sum_sources(); `row` and `copied` those of with_images(), or NULL without copies.
 domain_sources <- function(domain, points, weights, L, factors, control) {
   found <- mass_sources(domain, points, weights, L, factors, control)
   if (!has_images(domain)) return(found)
@@ -21,8 +22,8 @@ mass_sources <- function(domain, points, weights, L, factors, control) {
   found
 }
 
-# list(log_abs, negative, stats) as of log_sum(): at each of the first `n` points the sum without its own kernel
-# and the images of that. `sources`: of domain_sources(), with L.
+# Leave-one-out sums: at each of the first `n` points, the sum without its own kernel and the copies of that kernel.
+# Returns list(log_abs, negative, stats) as log_sum() does. `sources`: the result of domain_sources(), with L.
 left_out_sum <- function(sources, n, factor, control) {
   own <- seq_len(n)
   base <- rows_of(sources, own)
@@ -41,8 +42,8 @@ rows_of <- function(sources, rows) {
   sum_sources(points, sources$weights[rows], sources$L, factors = sources$factors[rows])
 }
 
-# Adds parts, each list(log_abs, negative), with their signs: list(log_abs, negative, lost), where `lost` says in which hardly
-# a digit is left.
+# Adds parts, each list(log_abs, negative), with their signs. Returns list(log_abs, negative, lost); `lost` marks the
+# sums that have lost nearly all digits by cancellation.
 signed_sum <- function(parts, signs) {
   logs <- do.call(cbind, lapply(parts, `[[`, "log_abs"))
   top <- logs[cbind(seq_len(nrow(logs)), max.col(logs, "first"))]
@@ -57,7 +58,7 @@ signed_sum <- function(parts, signs) {
   list(log_abs = log(abs(total)) + top, negative = total < 0, lost = abs(total) < 1e-5 & terms[, ncol(terms)] != 0)
 }
 
-# What the images of a point add at the point itself.
+# The sum of the copies of a point at the point itself.
 own_images <- function(sources, n, factor) {
   images <- seq_len(nrow(sources$points))[-seq_len(n)]
   row <- sources$row[images]
@@ -68,7 +69,7 @@ own_images <- function(sources, n, factor) {
   list(log_abs = log(abs(sum)), negative = sum < 0)
 }
 
-# The kernels of the sources `rows`, each at its own place: list(log_abs, sign).
+# The kernel of each of the sources `rows` at the corresponding row of `places`: list(log_abs, sign).
 log_pair_kernels <- function(sources, rows, places, factor) {
   u <- whiten(places - sources$points[rows, , drop = FALSE], sources$L)
   width <- if (is.null(sources$factors)) 1 else sources$factors[rows]
@@ -78,8 +79,7 @@ log_pair_kernels <- function(sources, rows, places, factor) {
   list(log_abs = log_weight + log(abs(polynomial)) - half - ncol(u) * log(width), sign = sign(polynomial))
 }
 
-# For points by their own images alone, all but nothing is left of the sum when these are taken off: it is summed again
-# without them.
+# Recomputes leave-one-out sums that cancellation has spoiled, of points near which only their own copies lie.
 sum_again <- function(sources, n, lost, factor, total, control) {
   again <- sum_of_others(sources, seq_len(nrow(sources$points)), lost, factor, control)
   total$log_abs[lost] <- again$log_abs
@@ -87,9 +87,9 @@ sum_again <- function(sources, n, lost, factor, total, control) {
   total
 }
 
-# list(log_abs, negative): at each of the points `lost`, the sum over `from`, which are rows of the sources, of other
-# points and of their images. Those of points that are not lost serve all of them; the others are summed for one half
-# by the sources of the other half, and so on.
+# Sums at the points `lost` over the sources `from` (rows of the sources) of other points and their copies:
+# list(log_abs, negative). Sources of points that are not lost are summed for all of `lost` together. The others are
+# divided in two halves, each summed at the points of the other half, recursively.
 sum_of_others <- function(sources, from, lost, factor, control) {
   apart <- !sources$row[from] %in% lost
   found <- sum_at(sources, from[apart], lost, factor, control)

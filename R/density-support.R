@@ -143,7 +143,7 @@ print.kde_support <- function(x, ...) {
 describe_range <- function(method, range, polygon = NULL) {
   by <- c(
     auto = "", free = "", transform = ", by transformation", local = ", by local likelihood", reflect = ", by reflection",
-    boundary = ", by a boundary kernel", mass = ", each kernel by its mass inside"
+    boundary = ", by a boundary kernel", mass = ", each kernel divided by its probability inside"
   )
   if (!is.null(polygon)) {
     corners <- sum(vapply(polygon, nrow, 0L)) - length(polygon)
@@ -201,7 +201,7 @@ entry_support <- function(entry, name) {
   if (is.null(entry) || is.atomic(entry) && length(entry) == 1 && is.na(entry)) return(new_support("free"))
   if (!inherits(entry, "kde_support")) return(new_support("auto", check_bounds(entry, "support", name)))
   if (!is.null(entry$polygon)) {
-    stop_argument("support", "must be a polygon alone: found it in a list, for ", quote_names(name))
+    stop_argument("support", "must be the polygon itself: found it in a list, for ", quote_names(name))
   }
   entry
 }
@@ -231,8 +231,8 @@ check_inside <- function(domain, points, arg) {
     on_edge <- is_transformed(domain)[k] && any(on_bounds(points[, k], domain, k))
     if (on_edge) {
       stop_argument(
-        arg, "must lie inside of its bounds for method = \"", domain$kind[k], "\": column ", quote_names(domain$names[k]),
-        " has a point on one (reflect it)"
+        arg, "must lie inside its bounds for method = \"", domain$kind[k], "\": column ", quote_names(domain$names[k]),
+        " has a point on a bound (use method = \"reflect\")"
       )
     }
   }

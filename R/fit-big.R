@@ -3,8 +3,8 @@
 #' @method flash_kde big.matrix
 #' @export
 flash_kde.big.matrix <- function(x, estimator = "auto", bandwidth, weights = NULL, tol = 0, control = NULL, ...) {
-  if ("adaptive" %in% ...names()) stop_argument("adaptive", "is not for a big.matrix")
-  if ("kernel" %in% ...names()) stop_argument("kernel", "is not for a big.matrix, whose kernel is the Gaussian")
+  if ("adaptive" %in% ...names()) stop_argument("adaptive", "is not available for a big.matrix")
+  if ("kernel" %in% ...names()) stop_argument("kernel", "is not available for a big.matrix, whose kernel is Gaussian")
   check_fit_dots(...)
   x <- check_big(x, "x")
   estimator <- check_estimator_in_pieces(estimator)
@@ -13,7 +13,7 @@ flash_kde.big.matrix <- function(x, estimator = "auto", bandwidth, weights = NUL
   weights <- common_scale(check_weights(weights, nrow(x)))
   if (missing(bandwidth) || is.null(bandwidth) || is.character(bandwidth)) {
     stop_argument(
-      "bandwidth", "must be given where `x` is a big.matrix, such as that of kde_bandwidth() for some of its rows"
+      "bandwidth", "must be given for a big.matrix: apply kde_bandwidth() to a sample of its rows"
     )
   }
   main <- want_bandwidth(bandwidth, x, weights, "bandwidth")
@@ -27,7 +27,7 @@ check_estimator_in_pieces <- function(estimator) {
   able <- estimators_that("in_pieces")
   if (length(estimator) == 1 && estimator %in% setdiff(names(ESTIMATORS), able)) {
     stop_argument(
-      "estimator", "must be ", paste0('"', able, '"', collapse = " or "), " where `x` is a big.matrix: found ",
+      "estimator", "must be ", paste0('"', able, '"', collapse = " or "), " for a big.matrix: found ",
       describe(estimator)
     )
   }

@@ -1,6 +1,7 @@
 # Bandwidths and lambdas of a conditional density with columns of levels, by the same leave-one-out conditional
-# likelihood as fit-conditional-search.R: H for given lambdas on a sample of rows, lambdas for a given H at next to no cost,
-# in turns, as bandwidth-mixed.R does for a joint density; then the factor of H, with the best lambdas of each, by all.
+# likelihood as fit-conditional-search.R: H for given lambdas on a sample of rows, lambdas for a given H at next to no
+# cost, in turns, as bandwidth-mixed.R does for a joint density; then the factor of H, with the best lambdas of each,
+# by all.
 
 # list(options, search, free), as settle_conditional(): `free` says which lambdas were chosen.
 settle_levels <- function(made, options, estimator, na.action, run) {
@@ -17,7 +18,7 @@ settle_levels <- function(made, options, estimator, na.action, run) {
   )
   response <- which(colnames(data$points) %in% made$response)
   if (ESTIMATORS[[estimator]]$signed && length(response) == 0) {
-    stop_argument("estimator", "must be another than \"", estimator, "\" for a left side of levels")
+    stop_argument("estimator", "must be \"kde\" or \"sdkde\" for a categorical left side: found \"", estimator, "\"")
   }
   choose_H <- ncol(data$points) > 0 && is_own_search(options$bandwidth)
   search <- conditional_options(options)
@@ -72,7 +73,7 @@ choose_given_levels <- function(data, response, free, options, estimator, run) {
   list(bandwidth = sqrt(variances), lambda = last$lambda, search = search)
 }
 
-# Columns of x whose levels tell nothing.
+# Columns of x whose categories carry no information.
 even_levels <- function(discrete, lambda) {
   most <- most_lambda(discrete$columns)
   kernels <- vapply(discrete$columns, `[[`, "", "kernel")
@@ -127,7 +128,7 @@ given_loss <- function(data, L, response, run) {
   }
 }
 
-# Of points and judges.
+# Largest number of pairs of points and rows of the criterion.
 GIVEN_PAIRS <- 1e8
 
 # list(shares, top): the sums of the kernels of the numbers `dims` of each cell at the judges without their own, a
@@ -160,7 +161,7 @@ some_levels <- function(discrete, columns) {
 
 # ---- bandwidths ---------------------------------------------------------------------------------
 
-# As side_moments(), of numbers x, or none, and some columns of levels.
+# side_moments() for numbers x (possibly no columns) and some categorical columns.
 level_moments <- function(data, x, levels, L, v, floor, moments, run) {
   part <- some_levels(data$discrete, levels)
   if (ncol(x) == 0) return(list(S = level_mass(part, data$w), M = numeric()))

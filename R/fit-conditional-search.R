@@ -2,11 +2,11 @@
 # log p_-i(y_i, x_i) - log p_-i(x_i), one for each column (Hall, Racine and Li 2004). A variable that tells nothing
 # about y gets a bandwidth so large that it drops out of p(y | x).
 
-# A kernel this many spreads wide hardly tells the points of its column apart.
+# A kernel this many spreads wide hardly distinguishes the points of its column.
 WIDE <- 4
 
-# list(bandwidth, search): the kernels' sds, and what was done. `data`: list(points, weights); `response`: the
-# columns of y; `options`: of search_options().
+# list(bandwidth, search): the kernel standard deviations, and the record. `data`: list(points, weights); `response`:
+# the columns of y; `options`: of search_options().
 conditional_bandwidth <- function(data, response, estimator, options, run, arg) {
   name_stage(run, "Selecting the bandwidth")
   clean <- clean_points(data$points, data$weights, arg)
@@ -106,7 +106,8 @@ side_moments <- function(data, side, L, v, floor, moments, run) {
   moments_of(x, L, data$weights, v, floor, moments, TRUE, NULL, PLAIN_FACTOR, run)
 }
 
-# Of other estimators, whose best bandwidth is larger: the factor that predicts fifths of the rows best from the others.
+# The factor of the bandwidth for other estimators, whose best bandwidth is larger: the factor with the best predictions
+# of fifths of the rows from the other rows.
 widened_for <- function(estimator, L, batch, response, run, tally) {
   rate <- conditional_rate(estimator, L, response)
   fold <- seq_len(nrow(batch$x)) %% min(5, nrow(batch$x))

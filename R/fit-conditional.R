@@ -1,48 +1,51 @@
 #' Conditional density estimates, p(y | x)
 #'
 #' `flash_kde()` with a two-sided formula estimates the density of the left side given the right side, \eqn{p(y | x) =
-#' p(y, x) / p(x)}, both Gaussian kernel estimates of the same points: what `np::npcdens()`, `np::npcdist()` and
-#' `np::npqreg()` compute, and `hdrcde::cde()`. All sums are exact, or to the tolerance `tol`.
+#' p(y, x) / p(x)}. Both densities are Gaussian kernel estimates from the same points. The fit has quantiles, means,
+#' probabilities and draws of y at any x. Compare `np::npcdens()`, `np::npcdist()`, `np::npqreg()` and `hdrcde::cde()`.
 #'
-#' @details The left side is one numeric variable or several, as `cbind(y1, y2)`, or one column of levels: a factor, a
-#'   text or a logical variable. The right side is a sum of variables of any of these kinds.
+#' @details The left side is one numeric variable, several as `cbind(y1, y2)`, or one categorical column: a factor, a
+#'   character or a logical variable. The right side is a sum of variables of any of these kinds. Sums are exact, or
+#'   accurate to the tolerance `tol`.
 #'
-#' **Bandwidths** are chosen for the conditional density, one for each column: those of the largest leave-one-out
-#' conditional likelihood \eqn{\sum_i \log p_{-i}(y_i | x_i)}{sum_i log p_-i(y_i | x_i)} (Hall, Racine and Li 2004; the
-#' `"cv.ml"` of np, here with a Cauchy density of share 1e-6 beside p(y | x), so that no outlier chooses alone). A
-#' variable that tells nothing about y gets a bandwidth so large that it drops out, which `print()` reports. `rows` and
-#' `seconds` limit the search, as in [kde_bandwidth()]; what few rows found is carried to all by the rate \eqn{n^{-1 /
-#' (d + 4)}}, d being the number of variables that count. `bandwidth` may also be given, as in [flash_kde()]: of the
-#' columns of y, then x, or by their names; the name of another selector than `"auto"` and `"lcv"` chooses for the joint
+#' **Bandwidths**, one for each column, maximise the leave-one-out conditional likelihood \eqn{\sum_i \log p_{-i}(y_i |
+#' x_i)}{sum_i log p_-i(y_i | x_i)} (Hall, Racine and Li 2004; `"cv.ml"` in np). A Cauchy density with a share of 1e-6
+#' is added to p(y | x), so that no single outlier determines the bandwidth. A variable without information about y
+#' gets a bandwidth so large that it drops out, which `print()` reports. `rows` and `seconds` of [kde_bandwidth()]
+#' limit the search. Bandwidths from a sample of rows are scaled to all rows by the rate \eqn{n^{-1 / (d + 4)}}, where
+#' d is the number of variables that matter. `bandwidth` may also be given, as in [flash_kde()]: in the order of the
+#' columns of y, then x, or by their names. The name of a method other than `"auto"` and `"lcv"` chooses for the joint
 #' density.
 #'
-#' **Levels** have the kernels of [categorical_kernel()] on either side. Their `lambda` is chosen
-#' with the bandwidths, in turns, on a sample of rows, and at last with all points as sources. A column of x at the
-#' limit of its lambda, where all levels are alike, drops out. Densities of levels are probabilities, which sum to 1.
-#' Where lambda is 0 and no point has such levels as x, results are `NaN`.
+#' **Categories** have the kernels of [categorical_kernel()] on either side. Their smoothing parameters `lambda` are
+#' chosen alternately with the bandwidths on a sample of rows, and last with all points as sources. A column of x drops
+#' out if its lambda is at the limit, where all categories are alike. Densities of categories are probabilities, which
+#' sum to 1. Results are `NaN` where lambda is 0 and no point has the categories of x.
 #'
-#' **Estimators**: `"kde"`, the default here, and `"sdkde"`, for which y and x are debiased together; its factor of the
-#' bandwidths is the one that predicts fifths of the rows best. It has the smaller error on smooth densities.
-#' `"laplace"` is the ratio of the two Laplace-corrected estimates. Both may be negative, p(x) where there are few
-#' points, and then p(y | x) has no meaning but its sign: logarithms of what is negative are `NaN`, with a warning, and
-#' there are no quantiles, draws or [kde_conditional()]. `adaptive` is `FALSE` by default; factors are those of the
-#' joint points, \eqn{f_i^2 H}{f_i^2 H} in p(y, x) and p(x), and balloon estimates are refused.
+#' **Estimators** are `"kde"` (the default here), `"sdkde"` and `"laplace"`. For `"sdkde"`, y and x are debiased
+#' together, and the factor of the bandwidths is the one with the best cross-validated score over fifths of the rows.
+#' It has the smaller error on smooth densities. `"laplace"` is the ratio of the two Laplace-corrected estimates. Both
+#' may be negative, p(x) where there are few points; p(y | x) is then not meaningful. Logarithms of negative values are
+#' `NaN`, with a warning. There are no quantiles, draws or [kde_conditional()] for `"laplace"`. `adaptive` is `FALSE`
+#' by default. Local factors are those of the joint points, \eqn{f_i^2 H}{f_i^2 H} in p(y, x) and p(x); balloon
+#' estimates are refused.
 #'
-#' **Far from the data** nothing underflows: p(y | x) is computed by logarithms, and where all kernels vanish those
-#' nearest to x decide.
+#' **Far from the data** nothing underflows: p(y | x) is computed from logarithms. Where all kernels vanish, the points
+#' nearest to x determine it.
 #'
-#' **Cost**, for m rows of `newdata`: densities, means and variances are \eqn{O(n m d)}{O(n m d)} sums of kernels, as
-#' fast as those of [predict.flash_kde()]. Distribution functions and quantiles take a pass over the points whose x is
-#' near, on the CPU. Draws take a pass in R for each row of x.
+#' **Cost**, for m rows of `newdata`: densities, means and variances take \eqn{O(n m d)}{O(n m d)} time, as fast as
+#' [predict.flash_kde()]. Distribution functions and quantiles take a pass over the points near each x, on the CPU.
+#' Draws take a pass in R for each row of x.
 #'
 #' @param object,x A fit from `flash_kde()` with a two-sided formula.
-#' @param newdata A data frame with the variables of the right side, and for densities and `type = "cdf"` also of the
-#'   left one. Missing: the training points. Rows with missing values give `NA`.
+#' @param newdata A data frame with the variables of the right side. Densities and `type = "cdf"` also need those of the
+#'   left side. Missing: the training points. Rows with missing values give `NA`.
 #' @param type `"density"` and `"log_density"` of y given x; `"cdf"`, \eqn{P(Y \le y | x)}{P(Y <= y | x)} for one y;
-#'   `"mean"` and `"variance"` of y given x. For a y of levels `"probability"` of each given x, and `"class"`, the
-#'   likeliest of them.
-#' @param loo Leave every training point out of its own density? Only without `newdata`, and not for an SD-KDE.
-#' @param q,probs Points in the unit of y; probabilities.
+#'   `"mean"` and `"variance"` of y given x. For a categorical y also `"probability"` of each category given x, and
+#'   `"class"`, the most probable category.
+#' @param loo Whether to leave every training point out of its own density. Only without `newdata`, and not for
+#'   `"sdkde"`.
+#' @param q,probs Points in the units of y; probabilities.
 #' @param nsim,seed As in [stats::simulate()].
 #' @param na.action What to do about missing values in `newdata`, as for [predict()][predict.flash_kde].
 #' @param control A [flash_control()] for this prediction.
@@ -50,19 +53,25 @@
 #' @param digits Number of significant digits.
 #' @param ... Not used; anything here is an error.
 #'
-#' @returns `flash_kde()` with a two-sided formula: a plain list of class `flash_conditional`, with `joint`, the fit of
-#'   y and x together (a `flash_kde`), `response` and `given`, the names of their columns, `selector`, and `search`: how
-#'   many `rows`, `batches` and `evaluations` there were, the mean `loglik` and which variables are so `wide` that they
-#'   drop out.
+#' @returns `flash_kde()` with a two-sided formula returns a list of class `flash_conditional`:
+#'   \item{`joint`}{the fit of y and x together, of class `flash_kde`.}
+#'   \item{`response`, `given`}{the names of the columns of y and of x.}
+#'   \item{`selector`}{the method that chose the bandwidths, `"user"` if they were given.}
+#'   \item{`search`}{the numbers of `rows`, `batches` and `evaluations` of the search, the mean log-likelihood
+#'     `loglik`, and `wide`: which variables have so large a bandwidth that they drop out.}
 #'
-#'   `predict()`: a vector of m values; the mean and the variance of several y are m x k matrices, probabilities of
-#'   levels one with a column for each. `quantile()`: an m x `length(probs)` matrix, exact to 1e-12 sds of the kernel;
-#'   `kde_cdf()`: m x `length(q)`, with all digits of small probabilities. `simulate()`: a data frame of m rows with
-#'   `nsim` columns for each y, of its type, and the attribute `"seed"`. `kde_conditional()`: p(. | x) as a fit of
-#'   [flash_kde()] for all its methods. `kde_marginal()`: the `flash_kde` fit of some of y and x together. `fitted()`:
-#'   the means, or the levels' probabilities, at the training points; `residuals()`: y less the means. `logLik()`: the
-#'   sum of leave-one-out conditional log densities, with weights as in [logLik.flash_kde()]. `coef()`: the kernels'
-#'   standard deviations, and `lambda` of columns of levels.
+#'   The methods return:
+#'   \item{`predict()`}{a vector of m values. The mean and variance of several y are m x k matrices; probabilities of
+#'     categories are a matrix with a column for each.}
+#'   \item{`quantile()`}{an m x `length(probs)` matrix, accurate to 1e-12 kernel standard deviations.}
+#'   \item{`kde_cdf()`}{an m x `length(q)` matrix. Small probabilities keep their relative accuracy.}
+#'   \item{`simulate()`}{a data frame of m rows with `nsim` columns for each y, of its type, and an attribute `"seed"`.}
+#'   \item{`kde_conditional()`}{p(. | x) as a fit for all methods of [flash_kde()].}
+#'   \item{`kde_marginal()`}{the `flash_kde` fit of some of y and x together.}
+#'   \item{`fitted()`}{the means, or the probabilities of the categories, at the training points.}
+#'   \item{`residuals()`}{y less the means.}
+#'   \item{`logLik()`}{the sum of leave-one-out conditional log densities, weighted as in [logLik.flash_kde()].}
+#'   \item{`coef()`}{the standard deviations of the kernels, and `lambda` for categorical columns.}
 #' @references Hall, P., Racine, J. and Li, Q. (2004) Cross-validation and the estimation of conditional probability
 #'   densities. *Journal of the American Statistical Association* 99, 1015-1026.
 #'
@@ -88,7 +97,7 @@
 #' @name flash_conditional
 NULL
 
-# `call`: the matched call, `frame`: where the user wrote it; `options`: of check_fit_options().
+# `call`: the matched call; `frame`: the frame in which the user wrote it; `options`: the result of check_fit_options().
 fit_conditional <- function(call, frame, data, options, na.action) {
   run <- start_run(options$asked)
   made <- conditional_data(call, data, frame)
@@ -107,13 +116,13 @@ fit_conditional <- function(call, frame, data, options, na.action) {
   )
 }
 
-# As formula_data(), of y and x, by the names of their columns `response` and `given`. `variables`: a list of those of y
-# and of x.
+# The data of a two-sided formula: list(points, response, given, weights, terms, variables). `response` and `given` are
+# the names of the columns of y and of x; `variables` is a list of the variables of the data in y and in x.
 conditional_data <- function(call, data, frame) {
   made <- formula_frame(call, data, frame)
   terms <- attr(made, "terms")
   if (length(attr(terms, "term.labels")) == 0 && is.null(attr(terms, "offset"))) {
-    stop_argument("formula", "must name a variable on its right side (the density of one alone is that of ~ y)")
+    stop_argument("formula", "must name a variable on its right side (for the density of y alone, use ~ y)")
   }
   right <- check_terms(stats::delete.response(terms))
   y <- response_columns(made, "formula")
@@ -121,7 +130,7 @@ conditional_data <- function(call, data, frame) {
   names <- c(names(y), names(x))
   if (anyDuplicated(names)) {
     twice <- names[anyDuplicated(names)]
-    stop_argument("formula", "must have each variable on one side alone: found ", quote_names(twice), " twice")
+    stop_argument("formula", "must have each variable on one side only: found ", quote_names(twice), " twice")
   }
   points <- if (has_levels(c(y, x))) {
     mixed_points(c(y, x), "formula")
@@ -143,13 +152,13 @@ response_columns <- function(frame, arg) {
   stats::setNames(lapply(seq_len(ncol(points)), \(k) points[, k]), colnames(points))
 }
 
-# The same of numbers, as a double matrix.
+# The left side of a model frame as a double matrix. An error unless it is numeric.
 response_points <- function(frame, arg) {
   y <- stats::model.response(frame)
   name <- names(frame)[1]
   if (!is_number(y)) {
     stop_argument(
-      arg, "must have numbers or one column of levels on the left side: ", quote_names(name), " is ",
+      arg, "must have numbers or one categorical column on the left side: ", quote_names(name), " is ",
       shorten(class(y)[1]), number_hint(y)
     )
   }
@@ -160,21 +169,23 @@ response_points <- function(frame, arg) {
 
 # list(options, search, chose_sds): what fit_kde() takes for the joint density, its bandwidth found.
 settle_conditional <- function(made, options, na.action, run) {
-  if (!is.null(options$support)) stop_argument("support", "is not for a conditional density")
+  if (!is.null(options$support)) {
+    stop_argument("support", "is not available for y ~ x: fit all columns with `support`, and use kde_conditional()")
+  }
   if (kernel_name(options$kernel) != "gaussian") {
     stop(new_error("unsupported", paste0(
-      "kernel = \"", options$kernel, "\" is not for a conditional density: kde_conditional() of a fit to all columns has it"
+      "kernel = \"", options$kernel, "\" is not available for y ~ x: fit all columns with it, and use kde_conditional()"
     ), user_call()))
   }
   if (is_auto(options$estimator)) options$estimator <- PLAIN_ESTIMATOR
   estimator <- check_estimator(options$estimator)
   if (estimator == "laplace6") {
-    stop_argument("estimator", "must be another than \"laplace6\" for a conditional density: \"laplace\" is there")
+    stop_argument("estimator", "must be \"kde\", \"sdkde\" or \"laplace\" for y ~ x: found \"laplace6\"")
   }
-  if (isTRUE(options$nonnegative)) stop_argument("debias$nonnegative", "is not for a conditional density")
+  if (isTRUE(options$nonnegative)) stop_argument("debias$nonnegative", "is not available for a conditional density")
   adaptive <- check_adaptive(options$adaptive, nrow(made$points))
   if (identical(adaptive, "balloon")) {
-    stop_argument("adaptive", "must be another than \"balloon\" for a conditional density")
+    stop_argument("adaptive", "must not be \"balloon\" for a conditional density")
   }
   if (identical(adaptive, "auto")) options$adaptive <- FALSE
   options[c("weights", "na.action")] <- list(made$weights, na.action)
@@ -191,7 +202,7 @@ settle_conditional <- function(made, options, na.action, run) {
   list(options = options, search = found$search, chose_sds = TRUE)
 }
 
-# The options with kernels' sds that were found.
+# The options with the kernel standard deviations that a search found.
 with_sds <- function(options, estimator, sds, names) {
   # fit_kde() refuses a structure beside a bandwidth that is given
   options[c("bandwidth", "structure")] <- list(stats::setNames(sds, names), "auto")

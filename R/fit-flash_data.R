@@ -9,7 +9,9 @@ flash_kde.flash_data <- function(x, estimator = "auto", bandwidth = "auto", debi
   estimator <- check_estimator(estimator)
   options <- flat_options(list(bandwidth = bandwidth, debias = debias))
   own <- c(steps = options$steps > 1, score = !is.null(options$score), nonnegative = options$nonnegative)
-  if (any(own)) stop_argument("debias", "must have `bandwidth` alone for a flash_data(): found `", names(which(own))[1], "`")
+  if (any(own)) {
+    stop_argument("debias", "must have `bandwidth` only for a flash_data(): found `", names(which(own))[1], "`")
+  }
   if (!is.null(options$score_bandwidth) && !ESTIMATORS[[estimator]]$debiased) stop_score_bandwidth(estimator)
   run <- start_run(settle_control(control, if (!missing(tol)) list(tol = check_tol(tol))))
   fit_data(x, estimator, options[c("bandwidth", "score_bandwidth")], run, generic_call(match.call()))
@@ -33,14 +35,14 @@ fit_data <- function(x, estimator, settings, run, call) {
   object
 }
 
-# What fits to points in memory have beside these is not for points elsewhere.
+# Arguments of flash_kde() for points in memory only are errors.
 check_data_dots <- function(...) {
   others <- intersect(...names(), names(formals(flash_kde.default)))
-  if (length(others) > 0) stop_argument(others[1], "is not for a flash_data()")
+  if (length(others) > 0) stop_argument(others[1], "is not available for a flash_data()")
   check_fit_dots(...)
 }
 
-# As given, or what a selector makes of a sample of rows, for all of them.
+# The given bandwidth, or the bandwidth that a selector chooses on a sample of rows, rescaled to all rows.
 data_bandwidth <- function(bandwidth, data, estimator, asked, arg) {
   if (is.null(bandwidth)) bandwidth <- default_selector()
   if (!is.character(bandwidth)) return(want_bandwidth(bandwidth, data, NULL, arg))

@@ -158,7 +158,7 @@ fit_formula <- function(call, frame, formula, data, options, na.action) {
 name_data <- function(call) {
   first <- names(call) == "x"
   if (any(first) && "data" %in% names(call)) {
-    stop_argument("data", "must be given once: found a first argument without a name, too")
+    stop_argument("data", "must be given once: found also a first argument without a name")
   }
   names(call)[first] <- "data"
   call
@@ -166,7 +166,7 @@ name_data <- function(call) {
 
 fit_named_formula <- function(call, frame, formula, data = NULL, ..., subset, weights,
                               na.action = getOption("na.action")) {
-  if (is_big(data)) stop_argument("formula", "is not for a big.matrix: give its columns")
+  if (is_big(data)) stop_argument("formula", "is not available for a big.matrix: give the big.matrix as `x`")
   fit_formula(call, frame, formula, data, check_fit_options(...), na.action)
 }
 
@@ -202,10 +202,10 @@ check_abbreviations <- function(names) {
   }
 }
 
-# Of all methods; "" is an argument without a name.
+# Names of the arguments of all methods; "" is an argument without a name.
 FIT_ARGUMENTS <- c(names(formals(flash_kde.default)), "formula", "data", "subset", "")
 
-# What other packages call arguments of flash_kde().
+# Names that other packages use for arguments of flash_kde().
 FIT_OTHERS <- c(
   h = "bandwidth", H = "bandwidth", bw = "bandwidth", structure = "bandwidth", rows = "bandwidth", seconds = "bandwidth",
   steps = "debias", score = "debias", score_bandwidth = "debias", nonnegative = "debias", lambda = "categorical",

@@ -1,11 +1,11 @@
-# Fits to numbers and levels together: p(x, c) = sum_i w_i K_H(x - x_i) prod_k l_k(c_k, c_ik) / W, of kernels of
-# the numbers (sum-doors.R) and of the levels (sum-category-kernels.R).
+# Fits to numbers and categories together: p(x, c) = sum_i w_i K_H(x - x_i) prod_k l_k(c_k, c_ik) / W, of kernels of
+# the numbers (sum-doors.R) and of the categories (sum-category-kernels.R).
 
-# Of mixed_points().
+# `points`: the result of mixed_points().
 #' @export
 fit_kde.mixed <- function(points, arg, call, options, control, formula = NULL) {
-  check_one_step(options, "points without columns of levels")
-  if (!is.null(options$support)) stop_argument("support", "is for points without columns of levels")
+  check_one_step(options, "points without categorical columns")
+  if (!is.null(options$support)) stop_argument("support", "is available only for points without categorical columns")
   settings <- fit_settings(options)
   columns <- choose_level_kernels(attr(points, "columns"), options$discrete_kernel)
   names <- attr(points, "names_in_order")
@@ -28,16 +28,16 @@ fit_kde.mixed <- function(points, arg, call, options, control, formula = NULL) {
   as_mixed(object)
 }
 
-# As check_adaptive(), and NULL where "auto" may not take any.
+# The result of check_adaptive(), or NULL if "auto" may not choose local factors.
 mixed_adaptive <- function(options, n, d) {
   adaptive <- check_adaptive(options$adaptive, n)
   if (identical(adaptive, "balloon")) {
-    stop_argument("adaptive", "must be another than \"balloon\" where there are columns of levels")
+    stop_argument("adaptive", "must not be \"balloon\" for data with categorical columns")
   }
   if (!identical(adaptive, "auto") || d > 0 && may_adapt(options, n)) adaptive
 }
 
-# The plain one where none is named. Levels alone have no bias that a bandwidth leaves.
+# The estimator: "kde" if none is named. Categories alone have no bias from a bandwidth.
 mixed_estimator <- function(options, d) {
   estimator <- if (is_auto(options$estimator)) PLAIN_ESTIMATOR else check_estimator(options$estimator)
   if (estimator == PLAIN_ESTIMATOR) {
@@ -46,22 +46,22 @@ mixed_estimator <- function(options, d) {
   }
   if (d == 0) stop_argument("estimator", "must be \"kde\" without numeric columns: found \"", estimator, "\"")
   if (!is.null(options$adaptive)) {
-    stop_argument("adaptive", "is for estimator = \"kde\" where there are columns of levels: found \"", estimator, "\"")
+    stop_argument("adaptive", "needs estimator = \"kde\" for data with categorical columns: found \"", estimator, "\"")
   }
   estimator
 }
 
-# What goes with an estimate that is a sum of kernels of numbers and no more.
+# Options that need an unbounded domain and numeric columns only. `points`: describes such data in the message.
 check_one_step <- function(options, points) {
   given <- c(
     kernel = !identical(options$kernel, "gaussian"), "debias$steps" = options$steps > 1,
     "debias$score" = !is.null(options$score), "debias$nonnegative" = options$nonnegative
   )
-  if (any(given)) stop_argument(names(which(given))[1], "is for ", points)
+  if (any(given)) stop_argument(names(which(given))[1], "is available only for ", points)
 }
 
 check_no_levels <- function(options) {
   if (!is.null(options$lambda) || !is.null(options$discrete_kernel)) {
-    stop_argument("categorical", "is for categorical columns (factors, texts or logical values): found none")
+    stop_argument("categorical", "needs categorical columns (factors, character or logical columns): found none")
   }
 }

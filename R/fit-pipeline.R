@@ -9,7 +9,7 @@ fit_kde <- function(points, arg, call, options, control, formula = NULL) {
 
 KINDS <- list(mixed = as_kind("mixed"), supported = as_kind("supported"))
 
-# Of fits without further wishes, in whose options there is nothing to check.
+# Options of a fit with defaults only, which need no checks.
 PLAIN_OPTIONS <- list(
   steps = 1L, score = NULL, nonnegative = FALSE, lambda = NULL, discrete_kernel = NULL, kernel = "gaussian"
 )
@@ -66,8 +66,8 @@ made_fit <- function(call, estimator, data, bandwidths, debias, control, resolve
   new_fit(call, estimator, data, bandwidths, debias, control, computed, formula, adapted$record)
 }
 
-# list(points, weights, omitted): the rows that `na.action` leaves, with weights on a common scale; an error where the fit
-# would not fit into memory.
+# list(points, weights, omitted): the rows that `na.action` leaves, with weights on a common scale; an error where the
+# fit would not fit into memory.
 fit_data_of <- function(points, estimator, options, arg) {
   weights <- options$weights
   if (!is.null(weights)) weights <- check_weights(weights, nrow(points), missing = TRUE)
@@ -85,7 +85,7 @@ stop_score_bandwidth <- function(estimator) {
   stop_argument("debias$bandwidth", "is for estimator = \"sdkde\" only: found \"", estimator, "\"")
 }
 
-# What a fit to some of the points goes by.
+# The settings that a fit to some of the points uses.
 fit_settings <- function(options) options[!names(options) %in% c("weights", "na.action", "asked")]
 
 # A function that computes `value`, a promise, when it is first called.

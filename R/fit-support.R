@@ -12,7 +12,7 @@ fit_kde.supported <- function(points, arg, call, options, control, formula = NUL
   check_one_step(options, "points without a `support`")
   adaptive <- check_adaptive(options$adaptive, nrow(points))
   if (identical(adaptive, "balloon")) {
-    stop_argument("adaptive", "must be another than \"balloon\" with `support`: that does not integrate to 1")
+    stop_argument("adaptive", "must not be \"balloon\" with `support`: a balloon estimate does not integrate to 1")
   }
   estimator <- support_estimator(options)
   data <- fit_data_of(points, estimator, options, arg)
@@ -52,7 +52,7 @@ is_rounded <- function(domain, points, options) {
   any(vapply(which(domain$kind == "transform"), many_equal, NA))
 }
 
-# The fit of working points with images or masses, or for a boundary kernel.
+# The fit of working points with reflected or periodic copies, with masses, or for a boundary kernel.
 fit_inner <- function(domain, data, adaptive, call, options, control, arg) {
   estimator <- support_estimator(options)
   check_domain_options(domain, estimator, adaptive, options)
@@ -114,7 +114,7 @@ inner_bandwidths <- function(problem, work, estimator, options, control, run, ar
 check_domain_options <- function(domain, estimator, adaptive, options) {
   refuse <- \(...) stop(new_error("unsupported", paste0(...), user_call()))
   if (identical(adaptive, "knn")) {
-    refuse("adaptive = \"knn\" does not know of images: take \"abramson\", or method = \"transform\"")
+    refuse("adaptive = \"knn\" is available only with method = \"transform\" on a support: use it, or \"abramson\"")
   }
   named <- !is.null(adaptive) && !identical(adaptive, "auto")
   if (named && !ESTIMATORS[[estimator]]$adaptive) {
@@ -122,14 +122,18 @@ check_domain_options <- function(domain, estimator, adaptive, options) {
     stop_argument("adaptive", "is for estimator = ", able, ": found \"", estimator, "\"")
   }
   if (is_bent(domain) && (named || estimator != PLAIN_ESTIMATOR)) {
-    refuse("method = \"", domain$kind, "\" is for \"kde\" with one bandwidth: take \"reflect\" or \"transform\"")
+    refuse(
+      "method = \"", domain$kind, "\" is only for estimator = \"kde\" with one bandwidth: ",
+      "use \"reflect\" or \"transform\""
+    )
   }
   if (has_masses(domain) && ESTIMATORS[[estimator]]$signed) {
-    refuse("method = \"mass\" is for estimators that are densities, not \"", estimator, "\"")
+    refuse("method = \"mass\" is not available for \"", estimator, "\": use estimator = \"kde\" or \"sdkde\"")
   }
 }
 
-# The image of a kernel whose axes are aslant is aslant the other way.
+# A reflected column must be uncorrelated with the others: the reflected copy of a correlated kernel has another
+# correlation.
 check_mirrored <- function(domain, H) {
   mirrored <- which(domain$kind == "reflect")
   aslant <- abs(H[mirrored, , drop = FALSE]) > 1e-12 * sqrt(outer(diag(H)[mirrored], diag(H)))
@@ -137,32 +141,33 @@ check_mirrored <- function(domain, H) {
   if (any(aslant)) {
     stop_argument(
       "bandwidth", "must not correlate a column that is reflected, ", quote_names(domain$names[mirrored[1]]),
-      ", with others: found a full matrix (give sds, or method = \"transform\")"
+      ", with others: found a full matrix (give standard deviations, or use method = \"transform\")"
     )
   }
 }
 
-# Images are as many as kernels are wide, and where these are wider than the domain nothing is left to see.
+# The number of copies grows with the bandwidth, and an estimate with a bandwidth beyond the domain is uniform.
 check_image_count <- function(domain, H) {
   range <- domain$upper - domain$lower
   wide <- which(domain$kind %in% c("reflect", "circular") & sqrt(diagonal(H)) > 10 * range)
   if (length(wide) > 0) {
     stop_argument(
-      "bandwidth", "must be at most ten times the range of a column with images, ", quote_names(domain$names[wide[1]]),
-      ": found an sd of ", format(sqrt(H[wide[1], wide[1]])), " for a range of ", format(range[wide[1]])
+      "bandwidth", "must be at most ten times the range of a reflected or circular column, ",
+      quote_names(domain$names[wide[1]]), ": found a standard deviation of ",
+      format(sqrt(H[wide[1], wide[1]])), " for a range of ", format(range[wide[1]])
     )
   }
 }
 
-# Points on the bounds of more than 960 columns have kernels with less mass inside than this.
+# Least probability of a kernel inside the bounds. A point on the bounds of more than 960 columns has less.
 LEAST_MASS <- 1e-290
 
 check_masses <- function(domain, points, L, run) {
   if (!has_masses(domain) || !is.null(domain$polygon)) return(invisible())
   if (min(kernel_masses(domain, points, L, NULL, run)) < LEAST_MASS) {
     stop_argument(
-      "support", "must leave each kernel a mass inside that a double can hold: found less than ", LEAST_MASS,
-      ", by bounds of ", sum(domain$kind == "mass"), " columns (bound fewer columns)"
+      "support", "must leave each kernel a probability of at least ", LEAST_MASS, " inside its bounds: found less, ",
+      "with bounds on ", sum(domain$kind == "mass"), " columns (bound fewer columns)"
     )
   }
 }

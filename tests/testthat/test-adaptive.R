@@ -178,7 +178,7 @@ test_that("heavy tails gain, and the fit says how much", {
     expect_gt(held_out(fit), held_out(plain) + 0.09)
     expect_gt(fit$adaptive$gain, 0.05)
     expect_output(print(fit), "Adaptive")
-    expect_output(print(summary(fit)), "nats a point")
+    expect_output(print(summary(fit)), "nats per point")
   }
 })
 
@@ -242,7 +242,7 @@ test_that("by default points have widths of their own where that gains, and the 
   expect_identical(fit$estimator, "kde")
   expect_true(fit$adaptive$auto)
   expect_gt(fit$adaptive$gain, GAIN)
-  expect_output(print(fit), "each point its own width")
+  expect_output(print(fit), "by Abramson's rule")
   one <- flash_kde(heavy, adaptive = FALSE)
   expect_null(one$adaptive)
   expect_identical(one$estimator, "sdkde")

@@ -130,7 +130,7 @@ test_that("probabilities, marginals and conditionals are integrals of the produc
     expect_equal(predict(given, y), predict(fit, cbind(y, 70)) / predict(alone, 70), tolerance = 1e-12, info = kernel)
   }
   expect_equal(kde_cdf(alone, 70, lower = 50), diff(kde_cdf(alone, c(50, 70))), tolerance = 1e-13)
-  expect_error(kde_conditional(fit, c(x2 = 300)), "out of reach", class = "flashkernel_error_argument")
+  expect_error(kde_conditional(fit, c(x2 = 300)), "cutoff radius", class = "flashkernel_error_argument")
   adapted <- flash_kde(x, bandwidth = sds, weights = w, adaptive = rep(c(0.7, 1.5), 136), kernel = "epanechnikov")
   given <- kde_conditional(adapted, c(x2 = 70))
   at_70 <- predict(kde_marginal(adapted, 2), 70)

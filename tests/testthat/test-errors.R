@@ -494,20 +494,20 @@ test_that("what is not there for a kind of fit is refused with advice that works
   again <- \(fit, estimator = fit$estimator) flash_kde(fit$x, estimator, 0.5)
   advised <- list(
     ": predict\\(se.fit = TRUE\\) returns" = \(fit, f) predict(fit, se.fit = TRUE),
-    "(method =|take) \"reflect\" or \"transform\"" = \(fit, f) for (method in c("reflect", "transform")) {
+    "(method =|use) \"reflect\" or \"transform\"" = \(fit, f) for (method in c("reflect", "transform")) {
       predict(on(method, at = fit$x), se.fit = TRUE)
     },
     "method = \"transform\"( in|$)" = \(fit, f) predict(on("transform", fit$estimator), se.fit = TRUE),
     "kde_derivative\\(\\) returns" = \(fit, f) kde_derivative(fit),
     "fit estimator = \"laplace\" or \"kde\"" = \(fit, f) for (name in c("laplace", "kde")) f(again(fit, name)),
     "fit kernel = \"gaussian\"" = \(fit, f) f(again(fit)),
-    "fit nonnegative = FALSE" = \(fit, f) f(again(fit)),
+    "nonnegative = FALSE" = \(fit, f) f(again(fit)),
     "kde_marginal\\(\\) and kde_conditional\\(\\)" = \(fit, f) {
       f(kde_marginal(fit, "x"))
       f(kde_conditional(fit, c(g = "a")))
     },
     "simulate\\(\\) draws" = \(fit, f) simulate(fit, 3),
-    "fit the variables that you want alone" = \(fit, f) f(flash_kde(fit$x[, 1], "kde", 0.2))
+    "fit only the variables that you want" = \(fit, f) f(flash_kde(fit$x[, 1], "kde", 0.2))
   )
   grDevices::pdf(NULL)
   on.exit(grDevices::dev.off())
