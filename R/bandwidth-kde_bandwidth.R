@@ -71,7 +71,8 @@
 #' `seconds` is a budget on a nominal core or GPU. It limits the rows by the counted cost of sums, not by a clock, so
 #' that the result does not depend on the speed of the machine. All rows are used where the budget allows. Otherwise
 #' the shape comes from a sample and the factor from all rows by fast sums (up to 3 dimensions, with a tolerance), or
-#' both are means over up to four samples of m rows, scaled to n rows by the rate (m/n)^(1/(d+r)).
+#' both are means over up to four samples of m rows, scaled to n rows by (m/n)^(1/(d+4)), for debiased
+#' estimators by (m/n)^(1/(d+8)).
 #'
 #' `se` is the standard error of the logarithm of the factor. With several samples it comes from the spread of their
 #' factors. One sample of at least 200 rows is divided into fifths, for which the same criterion is minimised (a

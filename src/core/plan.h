@@ -41,8 +41,9 @@ double fk_plan_pair_work(enum fk_operation operation, int64_t d, double values);
 void fk_plan_describe(const struct fk_opts *opts, enum fk_operation operation, double pairs, double started,
                       int threads, struct fk_stats *stats);
 
-/* Set stats->reason_engine. fk_plan_say: from a format of C's output functions. fk_plan_say_seconds: from the estimated seconds
- * of n methods. The chosen one comes first, its name may be NULL; methods with infinite seconds are omitted. */
+/* Set stats->reason_engine. fk_plan_say: from a format of C's output functions. fk_plan_say_seconds: from the
+ * estimated seconds of n methods. The chosen one comes first, its name may be NULL; methods with infinite seconds
+ * are omitted. */
 void fk_plan_say(struct fk_stats *stats, const char *format, ...);
 void fk_plan_say_seconds(struct fk_stats *stats, int chosen, int n, const char *const *names,
                          const double *seconds);
