@@ -295,7 +295,7 @@ static enum fk_status send_dominant(struct loo_device *on, const struct fk_loo_t
   if (!dominant.at) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
   for (int64_t j = 0; j < n; j++) {
     int64_t i = fk_loo_dominant(&task->widths, &task->held_out, j);
-    dominant.at[j] = task->held_out.first + (i < 0 ? task->held_out.points.n : i); /* none: a number that no row has */
+    dominant.at[j] = task->held_out.first + (i < 0 ? task->held_out.points.n : i); /* i < 0: of no row */
   }
   FK_TRY(fk_cuda_send_to(on->context, &on->arena, fk_doubles((const double *)dominant.at, n, 1), &there, err));
   on->task.dominant = (const int64_t *)there;

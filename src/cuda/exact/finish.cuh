@@ -9,7 +9,7 @@
  * takes the largest. */
 struct fk_finish {
   const double *acc;              /* [slot][widths][ld_acc] */
-  int slots, widths, first_value; /* > 0: values only, because the kernel sum is in the result already */
+  int slots, widths, first_value; /* first_value > 0: values only; the kernel sum is there */
   int64_t ld_acc, first_row, rows;
   const double *undo;                 /* [first_row + row]: a factor of the row; NULL: 1 */
   double value_scale;                 /* a factor of all columns but the kernel sum */
