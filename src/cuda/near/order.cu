@@ -11,7 +11,7 @@ enum { THREADS = 256, SAMPLE = 512, AXES = 8, QUANTILES = 1024, WINDOW = 128 };
 
 /* ---- pairs of a sample ------------------------------------------------------------------------ */
 
-/* Counts of pairs within the reach, and within half of it, squared. */
+/* Counts of pairs within the squared reach, and within half of it. */
 struct near_pairs {
   int all, half;
 };
