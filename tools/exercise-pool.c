@@ -1,5 +1,6 @@
 /* Exercises the thread pool for tools/check-memory (gcc -fsanitize=thread): more threads than processors, loops of
- * several callers at once, nested loops, threads that take turns (fk_turn_wait()), a forked child, and a pool that is restarted. */
+ * several callers at once, nested loops, threads that take turns (fk_turn_wait()), a forked child, and a pool that is
+ * restarted. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

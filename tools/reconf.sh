@@ -1,6 +1,6 @@
 #!/bin/sh
-# Regenerates configure from configure.ac, in place or (with an argument) into another directory. configure is committed,
-# so users need no autoconf. It was made with autoconf 2.71. Other versions write other files, so tools/check compares
+# Regenerates configure from configure.ac, in place or (with an argument) into another directory. configure is
+# committed, so users need no autoconf. It was made with autoconf 2.71. Other versions write other files, so tools/check compares
 # only if the versions agree.
 set -eu
 cd "$(dirname "$0")/.."

@@ -1,5 +1,5 @@
-# Runs the test suite on the installed package and writes the counts "passed failed skipped" of test_that() blocks to the
-# file named by the first argument. The second argument is a pattern of test files.
+# Runs the test suite on the installed package and writes the counts "passed failed skipped" of test_that() blocks to
+# the file named by the first argument. The second argument is a pattern of test files.
 #   Rscript tools/run-tests.R COUNTS [PATTERN]
 arguments <- commandArgs(trailingOnly = TRUE)
 counts_file <- arguments[1]
