@@ -1,6 +1,6 @@
-# The fast engine on the CPU: is every sum within its tolerance, how fast is it beside F3M, and does the
-# choice between the grid and pruned direct sums find the faster one?
-# --quick: small sizes and few cases; --large: 10^8 points, too; accuracy, speed or narrow: that part alone.
+# The fast engine on the CPU: checks that every sum is within its tolerance, compares its speed with F3M, and checks
+# that the choice between the grid and pruned direct sums takes the faster one.
+# --quick: small sizes and few cases; --large: also 10^8 points; accuracy, speed or narrow: only that part.
 
 source("bench/common.R")
 source("bench/fast-common.R")

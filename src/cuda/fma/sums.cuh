@@ -173,8 +173,7 @@ static __global__ void __launch_bounds__(NARROW_THREADS) narrow_kernel(const str
 #pragma unroll
       for (int w = 0; w < W; w++) sum[r][w] = 0;
     }
-    /* Look for a row's own source in every pair only in tiles that have it; if few kernels matter, a warp skips
-     * the columns that all its lanes omit. */
+    /* look: only in tiles that have a row's own source; few: a warp skips columns that all its lanes omit */
     auto add_columns = [&](auto look, auto few) {
 #pragma unroll 4
       for (int c = 0; c < count; c++) {
