@@ -1,10 +1,10 @@
-# What adaptive bandwidths gain, by method and power, over one bandwidth of kde_bandwidth(), and debiasing beside them ("moved":
-# by Abramson's factors of the SD-KDE).
+# Measures the gain of adaptive bandwidths over the single bandwidth of kde_bandwidth(), by method and power, alone and
+# with debiasing ("moved": points debiased with Abramson's factors of the SD-KDE).
 #
 #   Rscript bench/adaptive.R [splits]
 #
-# Held-out log density (nats a row, 4,000 rows; a millionth of a Cauchy density mixed in) and, in one dimension,
-# integrated squared error over that of the default with one bandwidth (geometric mean).
+# Prints the held-out log density (nats per observation, 4,000 rows, a millionth of a Cauchy density mixed in) and, in
+# one dimension, the integrated squared error relative to the default with one bandwidth (geometric mean).
 
 source("bench/common.R")
 source("bench/bandwidths/losses.R")

@@ -1,12 +1,12 @@
-# Sums without a tolerance on the CPU, where the fast engine stands in for the exact one: seconds of both, and how far they are
-# apart.
+# Sums without a tolerance on the CPU, where the fast engine may replace the exact one: the time of both, and how far
+# their results differ.
 #
 #   Rscript bench/as-exact.R [--only NAMES] [--n 1e6] [--threads 2] [--quick]
 #
-# Densities at all points, the same without each point's own, Laplace-corrected ones, and the debiasing of an SD-KDE, by
-# `engine = "auto"` and by "exact", wall seconds and processor seconds of all threads. error: of log densities, of the
-# Laplace-corrected relative to the plain ones, of debiased points in bandwidths. --quick: 50,000 points. Writes
-# results/as-exact.csv.
+# Measures densities at all points, leave-one-out densities, Laplace-corrected densities, and the debiasing of an
+# SD-KDE, with `engine = "auto"` and with "exact": elapsed seconds and processor seconds of all threads. error: of log
+# densities; of Laplace-corrected densities relative to the plain ones; of debiased points in bandwidths. --quick:
+# 50,000 points. Writes results/as-exact.csv.
 
 source("bench/common.R")
 bench_start("as-exact.R", "Sums in double by the fast engine")

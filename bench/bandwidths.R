@@ -1,21 +1,21 @@
-# Which bandwidth: every selector of this package and its peers, on real data by held-out log density, and on
+# Compares all bandwidth selectors of this package and of other packages, on real data by held-out log density, and on
 # simulated families by integrated squared error.
 #
 #   Rscript bench/bandwidths.R [--size small|full] [--out FOLDER] [--label NAME]
 #     [--beside NAME,...] [--sets REGEX] [--families REGEX] [--n 500,2000] [--splits 30] [--selectors REGEX]
 #     [--peers REGEX] [--cores 2] [--limit SECONDS] [--budget SECONDS] [--tables] [--save]
 #
-# Rows are kept in FOLDER/NAME.csv as they come, and those there are not measured again: a new build gets a new
-# label, and --beside adds the selectors of other labels to the tables. Bandwidths of peers are kept in
-# FOLDER/peers.csv for all labels, found by the points themselves. A job is one selector on one split, in a process
-# and with a thread of its own; past --limit (of the clock) it has failed. No job begins after --budget; splits go
-# before sets, so that what is done is balanced. --tables: only print what there is. A REGEX that matches nothing
-# leaves all out. Python for scikit-learn and statsmodels: the environment variable PYTHON, or python3.
+# Results are written to FOLDER/NAME.csv as they come. Rows that are there are not measured again: a new build needs a
+# new label. --beside adds the selectors of other labels to the tables. Bandwidths of other packages are cached in
+# FOLDER/peers.csv for all labels, identified by the points. A job is one selector on one split, in a process with one
+# thread; it fails after --limit seconds of elapsed time. No job begins after --budget. Splits come before sets, so that
+# unfinished results are balanced. --tables: only print the results that exist. A REGEX that matches nothing selects
+# nothing. The environment variable PYTHON names the Python with scikit-learn and statsmodels; default python3.
 #
-#   density   mean log density of held-out rows, less the truth's where that is known (nats)
-#   spread    the same with held-out rows spread within their rounding: no gain by sitting on values that repeat
-#   floored   spread, of the estimate with a millionth of a Cauchy density mixed in: a few rows that are far from all
-#             others decide the two means above, and lose some 15 nats here
+#   density   mean log density of held-out rows, minus that of the true density if it is known (nats)
+#   spread    the same with held-out rows spread within their rounding, which gives no gain at repeated values
+#   floored   spread, for the estimate with a millionth of a Cauchy density mixed in: a few rows that are far from all
+#             others dominate the two means above, and lose some 15 nats here
 #   error     integrated squared error over the integral of f^2, in closed form
 
 source("bench/common.R")

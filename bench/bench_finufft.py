@@ -1,8 +1,8 @@
 """Gaussian sums by FINUFFT: bench_finufft.py points.bin coefficients.bin n d tolerance runs
 
-The files hold doubles, points column after column, in bandwidths, within [0, range]. A type 1 transform, a product with
-the kernel's transform and a type 2 transform, on one thread, for the points themselves; the period leaves room for the
-kernel, and frequencies go as far as the kernel's transform does. Prints one line: version, the least seconds and the
+The files hold doubles, points column after column, in bandwidths, within [0, range]. Runs a type 1 transform, a product with
+the kernel's transform and a type 2 transform, on one thread, at the points themselves. The period leaves room for the
+kernel, and frequencies cover the kernel's transform. Prints one line: version, the shortest time in seconds and the
 first five sums, so that the caller can compare results as well as times.
 """
 import math

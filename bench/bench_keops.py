@@ -1,7 +1,7 @@
 """Gaussian sums of all pairs by KeOps on the CPU: bench_keops.py points.bin coefficients.bin n d runs
 
 The files hold doubles, points column after column, in bandwidths. Compiles its formula first. Prints one line: version,
-the least seconds and the first five sums, so that the caller can compare results as well as times.
+the shortest time in seconds and the first five sums, so that the caller can compare results as well as times.
 """
 import sys
 import time

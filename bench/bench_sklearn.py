@@ -1,4 +1,4 @@
-"""Time scikit-learn's KernelDensity: bench_sklearn.py train.bin query.bin n m d bandwidth runs [rtol]
+"""Times scikit-learn's KernelDensity: bench_sklearn.py train.bin query.bin n m d bandwidth runs [rtol]
 
 The files hold doubles, row after row. Prints one line: version, median seconds, number of queries
 and the first five log densities, so that the caller can compare results as well as times.

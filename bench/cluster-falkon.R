@@ -1,9 +1,10 @@
-# What kernel_ridge() takes on workers beyond its kernels: an iteration of conjugate gradients with 2,000 centres, its requests and
-# bytes; and fits to rows in shards beside those to the same rows in memory, in this process, by processor time.
+# The cost of kernel_ridge() on workers beyond its kernels: requests and bytes of an iteration of conjugate gradients
+# with 2,000 centres; and fits to rows in shards compared with fits to the same rows in memory of one process, by
+# processor time.
 #
 #   Rscript bench/cluster-falkon.R [--gpu]
 #
-# With --gpu: Falkon with the shape of SUSY by one and by two workers, a GPU each.
+# With --gpu: Falkon at the size of SUSY on one and on two workers, with one GPU each.
 source("bench/common.R")
 
 options(flashkernel.progress = FALSE)

@@ -1,5 +1,5 @@
-# Where shards meet shards: seconds and bytes of an SD-KDE whose points are on the workers, beside one process; and of sums to
-# a tolerance by each of the ways that a plan chooses from, beside what it reckons.
+# Sums of shards over shards: seconds and bytes of an SD-KDE whose points are on workers, compared with one process; and
+# of sums to a tolerance by each method that a plan chooses from, compared with the plan's estimate.
 #
 #   Rscript bench/cluster-join.R [--gpu | --ways]
 source("bench/common.R")

@@ -1,7 +1,7 @@
-# What a cluster of up to 1,024 workers would take, from costs that are measured here and rates of an H200 from NOTES.md:
-# 10^12 points in three dimensions to 1e-5, and an iteration of Falkon with 10^10 rows and 10^5 centres. What binds, when
-# partial results go to the master one by one (flat), or are added up by masters below it: flashkernel:::nested_cluster(), two levels
-# (32 x 32) or three?
+# Models the time of clusters of up to 1,024 workers, from costs measured here and the H200 rates of NOTES.md, for 10^12
+# points in three dimensions to 1e-5, and for an iteration of Falkon with 10^10 rows and 10^5 centres. Shows what limits
+# the speed if partial results go to one master (flat), or are added by intermediate masters
+# (flashkernel:::nested_cluster()) in two levels (32 x 32) or three.
 #
 #   Rscript bench/cluster-model.R [folder]
 source("bench/common.R")

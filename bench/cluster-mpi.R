@@ -1,4 +1,4 @@
-# Workers of MPI, and of snow by sockets: are the bits those of this process, and what does a call take?
+# Workers of MPI, and of snow by sockets: checks that the bits are those of this process, and times a call.
 #
 #   mpirun -np 1 Rscript bench/cluster-mpi.R
 source("bench/common.R")

@@ -1,5 +1,5 @@
-# Workers with addresses of their own, on networks that are slow, lose packets, and end: network namespaces of this machine
-# (Linux, as root, with ip and tc). Are the bits those of one machine, and how long does it take?
+# Workers on networks that are slow, lose packets, or end: network namespaces of this machine (Linux, as root, with ip
+# and tc). Checks that the bits are those of one machine, and times the calls.
 #
 #   Rscript bench/cluster-network.R
 source("bench/common.R")

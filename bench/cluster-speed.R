@@ -1,5 +1,6 @@
-# What a cluster takes, and what it gains: milliseconds of a Falkon iteration beside its work, seconds of 10^9 pairs beside
-# one process, of grids that are added; and with GPUs, a worker each, beside one worker and one process (two GPUs: 4 minutes).
+# Cost and gain of a cluster: milliseconds of a Falkon iteration compared with its work; seconds of 10^9 pairs, and of
+# grids that are added, compared with one process; and with GPUs, one per worker, compared with one worker and with one
+# process (two GPUs: 4 minutes).
 #
 #   Rscript bench/cluster-speed.R [--gpu]
 source("bench/common.R")

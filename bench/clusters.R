@@ -1,13 +1,13 @@
-# Do exact sums keep their promise for clusters far apart?
+# Checks that exact sums have the promised accuracy for clusters far apart.
 #
 #   Rscript bench/clusters.R [--backend cpu|cuda] [--precision double|single] [--points N] [--save]
 #
-# Points in two clusters 1 to 10^14 apart, one point beyond them, and targets near each, in their tails and at points; d
-# from 1 to 16, bandwidths 0.3 and full matrices. Sums of every kernel with coefficients of both signs, log densities,
-# Laplace-corrected densities, scores and leave-one-out densities beside literal formulas in plain R, which subtract the
-# points as they are and whiten the differences. Prints the largest error of each by distance, and whether all keep
-# the promise: with double precision 1e-12 of the value, with single 3e-5 of sums in the L2 norm, and 1e-4 of logarithms
-# and scores.
+# Points are in two clusters 1 to 10^14 apart, with one point beyond them. Targets are near each cluster, in its tails
+# and at points; d from 1 to 16, bandwidths 0.3 and full matrices. Sums of every kernel with coefficients of both signs,
+# log densities, Laplace-corrected densities, scores and leave-one-out densities are compared with literal formulas in
+# plain R, which subtract the original points and whiten the differences. Prints the largest error of each by distance,
+# and whether all are within their bounds: in double precision 1e-12 of the value; in single precision 3e-5 for sums in
+# the L2 norm, and 1e-4 for logarithms and scores.
 
 source("bench/common.R")
 options(width = 160, flashkernel.progress = FALSE)

@@ -1,10 +1,10 @@
-# Are two builds of the package equally fast? The same work in both, in turns, so that a machine whose clock wanders
-# decides nothing:
+# Compares the speed of builds of the package: the same work with each build in turns, so that changes of the machine's
+# clock affect all of them.
 #
 #   Rscript bench/compare_builds.R LIBRARY LIBRARY [...] [--only PATTERN] [--rounds N]
 #
-# Each LIBRARY holds a build (R CMD INSTALL --library). One R process a build, pinned to the same core where there is
-# `taskset`; `ratio`: the median over the rounds of a build's seconds over the first one's.
+# Each LIBRARY holds a build (R CMD INSTALL --library). Each build has one R process, all pinned to the same core if
+# `taskset` is installed. `ratio`: the median over the rounds of a build's seconds over those of the first build.
 
 # A worker loads its own build; the process that compares loads the first one, of which it needs nothing.
 libraries <- commandArgs(TRUE)[if ("--worker" %in% commandArgs(TRUE)) 2 else 1]

@@ -1,9 +1,9 @@
-# p(y | x) by flash_kde(y ~ x), beside np where it is installed and beside a literal loop in R.
+# p(y | x) by flash_kde(y ~ x), compared with np, if it is installed, and with a literal loop in R.
 #
-#   Rscript bench/conditional.R [n] [n of np's bandwidths]
+#   Rscript bench/conditional.R [n] [n for np's bandwidths]
 #
-# Processor seconds of all threads, so that other work on the machine counts little. np's bandwidths (cv.ml, one start)
-# take the square of the rows, so it has fewer of them.
+# Times are processor seconds of all threads, which other work on the machine affects little. np's choice of bandwidths
+# (cv.ml, one start) takes time quadratic in the rows, so it gets fewer rows.
 
 source("bench/common.R")
 given <- as.numeric(arguments)

@@ -1,6 +1,6 @@
-# What several steps of an SD-KDE gain (R/density-debias-steps.R): the integrated squared error on normal mixtures
-# (Marron and Wand 1992), at the best bandwidth of each number of steps, and at the one that "auto" chooses for one step, times some
-# factors. Prints the means over samples, times 1e4.
+# The gain of several steps of an SD-KDE (R/density-debias-steps.R): integrated squared error on normal mixtures (Marron
+# and Wand 1992), at the best bandwidth for each number of steps, and at the bandwidth that "auto" chooses for one step
+# times some factors. Prints means over samples, times 1e4.
 #
 #   Rscript bench/debias_steps.R [samples]
 source("bench/common.R")

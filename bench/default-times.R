@@ -1,11 +1,11 @@
-# Seconds of flash_kde() without a bandwidth, two threads of the CPU: medians of five at n = 2,000, one run of the large
-# ones, a million of them to a tolerance of 1e-6: debiasing them exactly takes a minute. sdkde, kde, laplace: that
-# estimator, with one bandwidth. Before them milliseconds of all defaults for small data.
+# Seconds of flash_kde() without a bandwidth, with two threads of the CPU: medians of five runs at n = 2,000, one run
+# for larger n, a million points to a tolerance of 1e-6, since debiasing them exactly takes a minute. sdkde, kde,
+# laplace: that estimator with one bandwidth. First prints milliseconds of all defaults for small data.
 #
-#   Rscript bench/default-times.R [--quick] [--save]        --quick: n = 2,000 alone
+#   Rscript bench/default-times.R [--quick] [--save]        --quick: n = 2,000 only
 #
-# Mixtures of three normals; 2,000 places of california_housing, if bench/data has it; a t
-# density with 2 degrees of freedom.
+# Data: mixtures of three normals; 2,000 places of california_housing, if bench/data has it; a t density with 2 degrees
+# of freedom.
 
 source("bench/common.R")
 bench_start("default-times.R", "Seconds of the default bandwidth")

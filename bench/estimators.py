@@ -1,5 +1,5 @@
 """The estimators in PyTorch as its users write them, in KeOps, and in the published Triton code: what gpu-baselines.py
-and host_to_host.py measure. Points are rows of tensors on any device; h is one bandwidth; densities come as a vector.
+and host_to_host.py measure. Points are rows of tensors on any device; h is one bandwidth; densities are a vector.
 """
 import importlib.metadata
 import math

@@ -1,11 +1,11 @@
-"""F3M's own code (github.com/MrHuff/F3M) on one GPU: bench/paper/fast-sums.R's.
+"""F3M's own code (github.com/MrHuff/F3M) on one GPU. Called by bench/paper/fast-sums.R.
 
     python3 f3m_baseline.py PATH N,D,EV,KIND ...
 
 PATH has the module ffm_3d_float that its F3M_src/setup.py builds. Uniform or normal points of variance EV, in float32 on
 the device, the kernel exp(-r^2 / (2 l^2)) with l = 1 / sqrt(2), coefficients N(0, 1), 4^D nodes, a limit of 0.3 D to the
-effective variance of boxes, boxes of at least 1,000 points (5,000 from 10^8 on), as its experiments have them. Prints
-"seconds I S ERROR" for the I-th case: the second of two runs until the device is done, sum |e| / sum |v| at 1,000 points
+effective variance of boxes, boxes of at least 1,000 points (5,000 from 10^8 on), as in its experiments. Prints
+"seconds I S ERROR" for the I-th case: the time of the second of two runs, until the device is done, sum |e| / sum |v| at 1,000 points
 against double precision.
 """
 import sys

@@ -1,5 +1,5 @@
-# Falkon's sets by their shapes, and fits to points of such shapes: for gpu-falkon.R and bench/paper; on top of
-# common.R.
+# Data sets of Falkon's paper by their sizes, and fits to points of such sizes: for gpu-falkon.R and bench/paper;
+# sourced after common.R.
 
 # goal: seconds asked of this package; of: rows of the set over those that are measured here.
 falkon_sizes <- read.table(header = TRUE, row.names = 1, text = "

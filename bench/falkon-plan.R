@@ -1,6 +1,7 @@
-# What kernel_ridge(solver = list(plan = TRUE)) says beside what the fit takes, each case in a process of its own: seconds, and the most
-# memory beside the rows (VmHWM, set back before). Seconds are those of the processor, of one thread, in the plan as
-# well: others on the machine do little harm. With `--backend cuda` they are those of the clock. Numbers choose cases.
+# Compares what kernel_ridge(solver = list(plan = TRUE)) predicts with what the fit takes, each case in a process of its
+# own: seconds, and peak memory beyond the rows (VmHWM, reset before). Seconds are processor time of one thread, in the
+# plan as well, so other work on the machine matters little; with `--backend cuda` they are elapsed time. Numbers choose
+# cases.
 
 source("bench/common.R")
 

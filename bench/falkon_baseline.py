@@ -2,8 +2,8 @@
 
   falkon_baseline.py NAME n d m outputs iterations sigma lambda [logistic]
 
-Points and responses as gpu-falkon.R makes them, in float32. Fits once to start the library on a small set, then the
-whole; prints one line: version, whether KeOps is there, seconds of the fit, seconds of its preconditioner, and the root
+Points and responses as gpu-falkon.R makes them, in float32. Fits a small set first, to start the library, then the
+whole set. Prints one line: version, whether KeOps is installed, seconds of the fit, seconds of its preconditioner, and the root
 mean square of its residuals on the first 100,000 rows.
 """
 import sys

@@ -1,4 +1,4 @@
-# Points of several kinds, and how far sums to a tolerance are off: for fast.R and bench/paper; on top of common.R.
+# Points of several kinds, and errors of sums to a tolerance: for fast.R and bench/paper; sourced after common.R.
 
 # The widest side is 1, so that range/h is 1 / bandwidth.
 points_of <- function(kind, n, d, seed = 1) {

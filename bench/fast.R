@@ -1,6 +1,6 @@
-# The fast engine on the CPU: is every sum within its tolerance, how fast is it beside F3M, and does the
-# choice between the grid and pruned direct sums find the faster one?
-# --quick: small sizes and few cases; --large: 10^8 points, too; accuracy, speed or narrow: that part alone.
+# The fast engine on the CPU: checks that every sum is within its tolerance, compares its speed with F3M, and checks
+# that the choice between the grid and pruned direct sums takes the faster one.
+# --quick: small sizes and few cases; --large: also 10^8 points; accuracy, speed or narrow: only that part.
 
 source("bench/common.R")
 source("bench/fast-common.R")
@@ -146,8 +146,8 @@ speed_rows <- function(d, n, range, tol, precision, goal = c("-", "-")) {
 
 speed <- function() {
   cat("Speed: uniform points, sources = targets, b normal. `seconds` in the engine, `processor` seconds there, `from R`\n",
-      "with the checks and copies of kernel_sum(): least of five runs. Goals are those of the engine's issue, F3M's\n",
-      "figures on one GPU.\n\n", sep = "")
+      "with the checks and copies of kernel_sum(): least of five runs. `goal` is what the engine was designed for, F3M's\n",
+      "figures are for one GPU.\n\n", sep = "")
   sizes <- c(if (quick) 1e5, 1e6, if (!quick) 1e7, if (large) 1e8)
   table <- NULL
   for (n in sizes)

@@ -1,5 +1,5 @@
-# Fast sums of the Cauchy and the inverse multiquadric kernel: is every sum within its tolerance, and how fast
-# beside the exact engine? One thread.
+# Fast sums of the Cauchy and the inverse multiquadric kernel: checks that every sum is within its tolerance, and
+# compares the speed with the exact engine. One thread.
 # --quick: a tenth of the points.
 
 source("bench/common.R")

@@ -1,9 +1,9 @@
-# Points larger than memory: sums over sources that a function yields, chunk by chunk, and over a file-backed
-# big.matrix of floats that is its own target, on one grid. Beside them the same points in memory, where they fit.
+# Points larger than memory: sums over sources that a function returns chunk by chunk, and over a file-backed big.matrix
+# of floats that is its own target, on one grid. Compared with the same points in memory, if they fit.
 #
 #   Rscript bench/fast_stream.R [--quick] [--save]     --quick: a tenth of the points
 #
-# peak: the most memory that the process has had at any time (Linux), which grows from row to row only.
+# peak: the peak memory of the process so far (Linux), which can only grow from row to row.
 
 source("bench/common.R")
 bench_start("fast_stream.R", "Gaussian sums to a tolerance over points that need not fit into memory")

@@ -1,15 +1,15 @@
-"""What others take for the same estimates on the same machine: PyTorch (eager and compiled), the published Triton
+"""Times other programs for the same estimates on the same machine: PyTorch (eager and compiled), the published Triton
 code, KeOps, scikit-learn. d = 16, the mixture of three normals of gpu.R (not the same draws of it).
 
     python3 gpu-baselines.py [--quick] [--triton PATH]
 
---quick leaves out n = 1,048,576. PATH is a checkout of github.com/Elliotepsteino/Flash-SD-KDE (BSD 3-clause, the
+--quick omits n = 1,048,576. PATH is a checkout of github.com/Elliotepsteino/Flash-SD-KDE (BSD 3-clause, the
 code of arXiv 2602.10378; the folders flash_sd_kde and kernels and the file globals.py are enough). It is called
-as its README and flash_sd_kde/kde.py say: emp_sd_kde_fit_transform(), kde_eval(), kde_eval_linearized().
+as in its README and flash_sd_kde/kde.py: emp_sd_kde_fit_transform(), kde_eval(), kde_eval_linearized().
 
 Times are medians, by CUDA events around each call with the points on the GPU (scikit-learn: wall clock).
 Errors are those of the densities against float64 (relative L2) and of their logarithms (largest).
-What cannot run here says so and has no time; "-": no reference, n^2 pairs in float64 would take too long.
+A program that cannot run here is named without a time; "-": no reference, n^2 pairs in float64 would take too long.
 """
 import argparse
 import platform

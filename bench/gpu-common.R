@@ -1,4 +1,4 @@
-# Helpers of the benchmarks that need a GPU (gpu*.R, naive.R), on top of common.R.
+# Helpers of the benchmarks that need a GPU (gpu*.R, naive.R); sourced after common.R.
 
 source("bench/common.R")
 options(width = 130, flashkernel.progress = FALSE)

@@ -1,16 +1,15 @@
-# Pairs per second on one GPU by dimension, beside what its units could do.
+# Pairs per second on one GPU by dimension, compared with the limits of its units.
 #
 #   Rscript bench/gpu-dimensions.R [--quick] [--save]     --quick: four dimensions only
 #
-# The bound of a pair is that of the unit which would be busy longest, were each alone (rates in
-# gpu-common.R); no program with this arithmetic passes it, and the units overlap only in part.
-# Single precision: one exponential, three products of fp16 halves (hi hi + hi lo + lo hi), and two more (hi, lo of
-# the values) for a score, padded to the tensor cores' 16 and 8.
-# Double precision: 2^t is nine instructions (exp2.cuh) on the FMA units. Tensor cores (d > 4, products padded to 8) do
-# a product in half the time, but share those units: their times add up.
+# The bound of a pair is the time of the unit that would be busy longest on its own (rates in gpu-common.R). No program
+# with this arithmetic can be faster, and the units overlap only in part. Single precision: one exponential, three
+# products of FP16 terms (hi hi + hi lo + lo hi), and two more (hi, lo of the values) for a score, padded to the 16 and
+# 8 of the tensor cores. Double precision: 2^t takes nine instructions (exp2.cuh) on the FMA units. Tensor cores (d > 4,
+# products padded to 8) compute a product in half the time, but share those units: their times add up.
 #
-# The bandwidth keeps most pairs within a few kernel standard deviations, at any d: nothing may be left out for
-# being far away, and no row has to be summed again for underflow ("tail rows").
+# The bandwidth keeps most pairs within a few kernel standard deviations at any d: no pair may be skipped for being far
+# away, and no row underflows and has to be recomputed ("tail rows").
 
 source("bench/gpu-common.R")
 gpu_start("gpu-dimensions.R", "Pairs per second on one GPU by dimension")

@@ -1,15 +1,16 @@
-# Falkon at the sizes of the paper's sets, from R's matrices to a fitted object, on one GPU: seconds of all and of the
-# stages, beside a goal and, with --falkon PATH (a built checkout of github.com/FalkonML/falkon), the reference library
-# in the same run. Points are Weyl sequences: time does not depend on the numbers, but for logistic loss, whose labels are
-# drawn (labels that can be told apart without error take three times as long) and whose fit ends at its own tolerance.
+# Falkon at the sizes of the paper's data sets, from R's matrices to a fitted object, on one GPU: seconds in total and
+# of each stage, compared with a goal and, with --falkon PATH (a built checkout of github.com/FalkonML/falkon), with the
+# reference library in the same run. Points are Weyl sequences, since the time does not depend on the numbers, except
+# for logistic loss: its labels are drawn at random (separable labels take three times as long) and its fit ends at its
+# own tolerance.
 #
 #   Rscript bench/gpu-falkon.R [--falkon PATH] [--only small,susy,msd,timit,higgs,taxi,logistic] [--devices 1,2]
 #     [--grid] [--backend cpu] [--save]
 #
-# --devices: how many, one after the other, and whether the coefficients are the same. --grid: tables of time against n, m
-# and d instead, each stage beside its bound; a minute. The largest case of all in memory of the host is taxi: 8.8 GB of
-# rows and responses, and as much again while they are made (all rows of the set: 88 GB); in memory of the GPU higgs:
-# 116 GB of 139.
+# --devices: numbers of devices, one after the other, and whether the coefficients are the same. --grid: instead, tables
+# of time against n, m and d, each stage compared with its bound; a minute. The largest case in host memory is taxi: 8.8
+# GB of rows and responses, and as much again while they are made (all rows of the set: 88 GB). The largest in GPU
+# memory is higgs: 116 GB of 139.
 
 source("bench/gpu-common.R")
 

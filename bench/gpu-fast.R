@@ -1,13 +1,13 @@
 # Sums to a tolerance on one GPU, in linear time: F3M's setting (uniform points, coefficients N(0, 1), the kernel
-# exp(-r^2 / 2), variance EV of each coordinate over the kernel's) and what else the grid is for.
+# exp(-r^2 / 2), with EV the variance of each coordinate over the kernel's) and other tasks of the grid.
 #
-#   Rscript bench/gpu-fast.R [--quick] [--large] [--save] [d=1 ...]     --quick: 10^6 points; --large: 10^9 alone
+#   Rscript bench/gpu-fast.R [--quick] [--large] [--save] [d=1 ...]     --quick: 10^6 points; --large: only 10^9
 #
-# device: milliseconds by events, points on the device, through the sort to results in the caller's order; wall: from
-# R's matrices to R's vector, points that the device has not seen. copy, pinned: the same bytes copied to the device and
-# the sums back by PyTorch (gpu_copy.py), from memory as programs have it and from pinned memory. GB: what the device
-# seems to have. error: relative L2 on 500 rows against the exact engine in double; F3M: its own code on the same kind of
-# card, measured before (seconds; relative error 4e-4 to 2e-3).
+# device: milliseconds by events, with points on the device, including the sort, to results in the caller's order. wall:
+# from R's matrices to R's vector, for points that the device has not seen. copy, pinned: copying the same bytes to the
+# device and the sums back with PyTorch (gpu_copy.py), from pageable and from pinned memory. GB: device memory that the
+# package may use. error: relative L2 on 500 rows against the exact engine in double precision. F3M: its own code on the
+# same kind of GPU, measured earlier (seconds; relative error 4e-4 to 2e-3); paper/fast-sums.R --f3m measures it again.
 
 source("bench/gpu-common.R")
 gpu_start("gpu-fast.R", "Sums to a tolerance on one GPU")

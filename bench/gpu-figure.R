@@ -1,5 +1,5 @@
-# Draws man/figures/README-gpu.png: pairs of points a second of a density estimate, by whom. Measures nothing: it
-# reads what kde_vs_peers.R and gpu.R have printed with --save.
+# Draws man/figures/README-gpu.png: pairs of points per second of a density estimate, by program. It measures nothing,
+# but reads the reports that kde_vs_peers.R and gpu.R saved with --save.
 #
 #   Rscript bench/gpu-figure.R
 

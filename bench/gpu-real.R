@@ -1,15 +1,15 @@
-# Sums on one GPU of real data, and of points that reach far: pairs a second beside those of a normal sample of the
-# same n, m and d, and the error against double precision. Columns standardised; targets are a tenth of the rows, held
-# out.
+# Sums of real data, and of points far from the origin, on one GPU: pairs per second compared with a normal sample of
+# the same n, m and d, and the error against double precision. Columns are standardised; targets are a held-out tenth of
+# the rows.
 #
 #   Rscript bench/gpu-real.R [--only NAMES] [--estimator kde] [--factors 1] [--precision single,fast]
 #     [--lists auto,never] [--save]
 #
-# lists: of blocks that are near, where they pay, or never. plane, space: a million points, uniform; plane5, space5: five
-# Gaussians. ms: of the device; wall: from R's matrices to R's vector, a new fit each time.
-# factors: of the bandwidth, which is Silverman's; those of the generators stand below. normal: the rate over that of a
-# normal sample. tails: rows done again. Errors on 1,000 targets: relative L2 of densities (a density alone on its scale decides it), and the largest of
-# log densities.
+# lists: lists of near blocks, if they pay (auto) or never. plane, space: a million uniform points; plane5, space5: five
+# Gaussians. ms: of the device; wall: from R's matrices to R's vector, a new fit each time. factors: multiples of the
+# bandwidth, which is Silverman's; those of the simulated sets are set below. normal: the rate relative to that of a
+# normal sample. tails: recomputed rows. Errors on 1,000 targets: relative L2 of densities (a single density may
+# dominate it), and the largest of log densities.
 
 source("bench/gpu-common.R")
 gpu_start("gpu-real.R", "Sums of real data on one GPU")

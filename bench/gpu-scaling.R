@@ -1,9 +1,9 @@
-# Several GPUs of one machine against one: the million-point SD-KDE, sums to a tolerance of 10^8 points (--large: and of
-# 10^9), and whether the bits depend on the number of GPUs.
+# Several GPUs of one machine compared with one: the million-point SD-KDE, and sums to a tolerance of 10^8 points
+# (--large: also of 10^9). Also checks that the bits do not depend on the number of GPUs.
 #
 #   Rscript bench/gpu-scaling.R [--quick] [--large] [--save] [exact|fast|few]     --quick: n = 131,072, and 10^6
 #
-# exact, fast, few: that part alone; few: 64 targets of many points, exactly, which are shared by their sources.
+# exact, fast, few: only that part. few: exact sums of many points at 64 targets, where GPUs share the sources.
 
 source("bench/gpu-common.R")
 gpu_start("gpu-scaling.R", "Scaling with the number of GPUs")

@@ -1,9 +1,9 @@
-"""Seconds that copies of so many bytes to and from a CUDA device take: what a sum from R's memory cannot do without.
+"""Times copies of given sizes to and from a CUDA device: a lower bound for a sum from R's memory.
 
     python3 gpu_copy.py BYTES_IN BYTES_OUT
 
-Prints two numbers: with memory as programs have it (the bytes that come back go where nothing has been before, as a
-result's do), and with memory that is pinned and touched already.
+Prints two numbers of seconds: with pageable memory (results go to pages that were never touched, as in R), and with pinned
+memory that was touched before.
 """
 import sys
 import time

@@ -1,5 +1,5 @@
-# From the user's array to the user's vector: what this package takes, and other programs on the same points
-# (host_to_host.py). For host-to-host.R and bench/paper; on top of gpu-common.R.
+# Times from the user's array to the user's vector, of this package and of other programs on the same points
+# (host_to_host.py). For host-to-host.R and bench/paper; sourced after gpu-common.R.
 
 # Seconds of task(points), median of runs one after the other, each with points of its own, which are made before: as
 # many as take 2 GB, 5 to 101, and no more (but 3) than `budget` seconds have room for.

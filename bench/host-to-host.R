@@ -1,12 +1,12 @@
-# From the user's array to the user's vector, d = 16, single precision: a fit with a bandwidth given and its prediction,
-# R matrices of doubles in, an R vector out, for points that the device has not seen; beside it the published Triton code
-# in the same run and on the same points, NumPy arrays of doubles in and out (host_to_host.py).
+# Time from the user's array to the user's vector, d = 16, single precision: a fit with a given bandwidth and its
+# prediction, from R matrices of doubles to an R vector, for points that the device has not seen. Compared with the
+# published Triton code in the same run and on the same points, from and to NumPy arrays of doubles (host_to_host.py).
 #
 #   Rscript bench/host-to-host.R [--triton PATH] [--backend cpu] [--quick] [--save]
 #
-# PATH is a checkout of github.com/Elliotepsteino/Flash-SD-KDE, as gpu-baselines.py takes it; without it, or where Python
+# PATH is a checkout of github.com/Elliotepsteino/Flash-SD-KDE, as for gpu-baselines.py. Without it, or if Python
 # (PYTHON, or python3) has no PyTorch, there are no times of that code. --quick: n = 4,096 only; --backend cpu: to try
-# the script without a GPU. Medians, of runs in a row on either side. On the device: by events.
+# the script without a GPU. Prints medians of consecutive runs of either program. "On the device": by events.
 
 source("bench/gpu-common.R")
 source("bench/host-common.R")

@@ -1,12 +1,12 @@
-"""What another program takes from NumPy arrays of doubles on the host to such an array: host-to-host.R's, and others'.
+"""Times other programs from NumPy arrays of doubles on the host to such an array. Called by host-to-host.R and others.
 
     python3 host_to_host.py [--device cpu] [--limit S] [--budget S] [--estimators kde,sdkde] PROGRAM[=PATH] FOLDER,D,H ...
 
 PROGRAM: eager, eager-tf32, compiled, two-passes, materialised (PyTorch), keops, triton=PATH (a checkout as gpu-baselines.py takes it), also
 triton-fp32 and triton-two-passes, sklearn. Each FOLDER has
 x.bin and y.bin, doubles in R's order, D columns. Prints "about TEXT", and for each folder and estimator "seconds FOLDER
-ESTIMATOR HOST DEVICE QUERIES PEAK": the wall clock around everything (the arrays to the device as float32, the call with its
-defaults, the result to the host as doubles), and by events what the device takes with points and result there; medians.
+ESTIMATOR HOST DEVICE QUERIES PEAK": the elapsed time of everything (the arrays to the device as float32, the call with its
+defaults, the result to the host as doubles), and by events the time on the device with points and result there; medians.
 PEAK: MiB of the device's memory over points and result. Densities go to FOLDER/PROGRAM-ESTIMATOR.bin. What cannot run says "none FOLDER ESTIMATOR WHY". sklearn computes in doubles
 one query after the other, KDE alone: some of the queries are measured, QUERIES of them. Of the others an estimator is
 given up when its next size would take more than S seconds, going by the pairs of the one before.

@@ -1,10 +1,10 @@
-# Do bands cover what they promise, do tests keep their level, are p-values uniform under the null? Simulation,
-# 2,000 runs a cell; a share near 0.95 then has a standard error of 0.005. All of it takes some hours of one core.
+# Simulates the coverage of bands, the level of tests, and the distribution of p-values under the null: 2,000 runs a
+# cell, so that a share near 0.95 has a standard error of 0.005. All of it takes some hours of one core.
 #
 #   Rscript bench/inference.R [--save] [--quick] [--only bands|pvalues|tests] [--runs N] [--cores N]
 #
-# --quick: 100 runs. --cores: runs are shared by so many processes; each has a seed of its own, so that the results
-# are the same. Cells are written as they are done, the most telling ones first.
+# --quick: 100 runs. --cores: number of processes that share the runs; each run has its own seed, so the results do not
+# depend on it. Cells are written as they are done, the most informative ones first.
 
 source("bench/common.R")
 bench_start("inference.R", "Inference: coverage of bands, p-values of rows, level and power of tests")

@@ -1,5 +1,6 @@
-# What a pair takes of each kernel, in multiply-adds beside those of its coordinates: the cost that the table of
-# src/core/kernels.c has. By the time beside the Gaussian's, which takes d + 11 (dimensions.R). One thread, exact sums.
+# The cost of a pair for each kernel, in multiply-adds besides those of its coordinates: the numbers of the table in
+# src/core/kernels.c. Computed from the time relative to the Gaussian kernel, which takes d + 11 (dimensions.R). One
+# thread, exact sums.
 
 source("bench/common.R")
 bench_start("kernels.R", "Multiply-adds of a pair beside those of its coordinates")

@@ -1,10 +1,10 @@
-# Densities with kernels of bounded reach in one dimension, beside stats::density(), which bins the points and
-# transforms, FKSUM where it is installed, and a literal loop in R.
+# Densities with compact kernels in one dimension, compared with stats::density(), which bins the points and transforms,
+# with FKSUM if it is installed, and with a literal loop in R.
 #
 #   Rscript bench/kernels1d.R [n]
 #
-# Processor seconds of all threads, so that other work on the machine counts little, and the largest relative error
-# at some places, of literal sums. FKSUM::fk_density() has kernels of another family, by its own algorithm.
+# Prints processor seconds of all threads, which other work on the machine affects little, and the largest relative
+# error against literal sums at some points. FKSUM::fk_density() has kernels of another family and its own algorithm.
 
 source("bench/common.R")
 given <- as.numeric(arguments)

@@ -1,10 +1,11 @@
-# Densities with kernels of bounded reach in several dimensions, products of those of the columns, beside the
-# Gaussian's exact sums and np::npudens(), where that is installed.
+# Densities with compact product kernels in several dimensions, compared with exact Gaussian sums and, if it is
+# installed, np::npudens().
 #
 #   Rscript bench/kernels_cubes.R [n]
 #
-# Processor seconds of all threads, so that other work on the machine counts little: densities at the points, scores,
-# values left out, the share of the pairs that is looked at, and millions of these a second. np gets 10,000 points.
+# Prints processor seconds of all threads, which other work on the machine affects little, for densities at the points,
+# scores and leave-one-out values; the share of the pairs that are evaluated, and millions of these per second. np gets
+# 10,000 points.
 
 source("bench/common.R")
 given <- as.numeric(arguments)

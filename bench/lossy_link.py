@@ -1,8 +1,8 @@
-"""A slow and lossy network card, for kernels without netem: what goes through the device comes late, or not at all.
+"""A slow and lossy network device, for kernels without netem: frames arrive late, or not at all.
 
   lossy_link.py OUTER INNER NAMESPACE DELAY_MS LOSS RATE_MBIT
 
-makes the TAP devices OUTER, here, and INNER, in the network namespace, and carries frames between them until it is killed.
+creates the TAP devices OUTER, here, and INNER, in the network namespace, and forwards frames between them until killed.
 """
 import fcntl
 import heapq

@@ -1,8 +1,8 @@
-# Peak memory and time for many points, each size in a process of its own. The peak is what the
-# process used most during fit and prediction (VmHWM, set back before) minus what R and the package
-# use before the data exist: so it holds the inputs and the results, too. "inputs" are the training
-# points and the queries as R holds them: 8 bytes a number. "matvec" is kernel_sum() of points at themselves, to
-# 1e-5 in single precision, with coefficients, which are inputs, too.
+# Peak memory and time for many points, each size in a process of its own. The peak is the most that the process used
+# during fit and prediction (VmHWM, reset before) minus what R and the package use before the data exist. So it includes
+# the inputs and the results. "inputs" are the training points and the queries as R stores them: 8 bytes a number.
+# "matvec" is kernel_sum() of points at themselves, to 1e-5 in single precision, with coefficients, which are inputs,
+# too.
 
 source("bench/common.R")
 

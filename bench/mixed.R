@@ -1,9 +1,9 @@
-# Numbers and factors together, beside np (where it is installed): held-out log density of random splits, seconds, and
-# whether np's own bandwidths give np's density here.
+# Numbers and factors together, compared with np, if it is installed: held-out log density of random splits, seconds,
+# and whether np's bandwidths give np's density with this package.
 #
 #   Rscript bench/mixed.R [--splits 3]
 #
-# If bench/data has diamonds, also all diamonds: seconds of the fit and of all densities.
+# If bench/data has diamonds, also times the fit and all densities of all diamonds.
 
 source("bench/common.R")
 options(flashkernel.progress = FALSE, flashkernel.threads = 1)

@@ -1,11 +1,11 @@
-# Products of kernel_operator() one after the other, as an iterative solver asks for them: the first, which prepares, and
-# those that follow.
+# Consecutive products of kernel_operator(), as in an iterative solver: the first, which prepares, and the later ones.
 #
 #   Rscript bench/operator.R [--backend cpu|cuda] [--quick] [--save]
 #
-# 10^6 uniform points in three dimensions to 1e-6 (a hundred products), 10^4 in ten dimensions exactly (a hundred), and
-# single small ones. "create" is kernel_operator() itself. Both back ends where there is a GPU; two threads on the CPU.
-# "device": median of the later products, by events; "beside": what the median takes beside that. --quick: 10^5 points.
+# Measures a hundred products for 10^6 uniform points in three dimensions to 1e-6 and for 10^4 points in ten dimensions
+# exactly, and single small ones. "create" is kernel_operator() itself. Both back ends if there is a GPU; two threads on
+# the CPU. "device": median of the later products by events; "beside": the rest of their median time. --quick: 10^5
+# points.
 
 source("bench/gpu-common.R")
 bench_start("operator.R", "Products of kernel_operator()")

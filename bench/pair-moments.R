@@ -1,8 +1,8 @@
-# Pairs per second of the pass over all pairs that criteria of bandwidths go by: the value alone, with the diagonal and
-# with the full gradient, and of least squares (two kernels a pair, one exponential). Then milliseconds of the values of
-# many bandwidths, by one pass, beside those of one. One thread, double.
+# Pairs per second of the pass over all pairs that bandwidth criteria use: the value alone, with the diagonal and with
+# the full gradient, and for least squares (two kernels a pair, one exponential). Then milliseconds of the values for
+# many bandwidths in one pass, compared with one bandwidth. One thread, double precision.
 #
-#   Rscript bench/pair-moments.R [--scales]        --scales: many bandwidths alone
+#   Rscript bench/pair-moments.R [--scales]        --scales: only the many bandwidths
 
 source("bench/common.R")
 bench_start("pair-moments.R", "Moments of pairs: 10^8 pairs per second")

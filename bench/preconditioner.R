@@ -1,10 +1,12 @@
-# The steps of Falkon's preconditioner: kernels K, T of K = T'T, T T', A of it, and the four solves of an iteration.
+# Times the steps of Falkon's preconditioner: kernels K, T of K = T'T, T T', A of it, and the four solves of an
+# iteration.
 #
 #   Rscript bench/preconditioner.R [--backend cuda] [--large] [--save]
 #
-# 500 to 4,000 centres in ten dimensions on the CPU; 2,000 to 60,000 on a GPU, --large: and 100,000 and 120,000 (116 GB
-# there). TFLOP/s count m^3 / 3 for each of the three factors; GB/s of the solves the bytes of both factors, twice. Orders
-# beyond .dense.whole of src/core/costs.c are done in blocks of .dense.block (build with other values of them).
+# 500 to 4,000 centres in ten dimensions on the CPU; 2,000 to 60,000 on a GPU; --large: also 100,000 and 120,000 (116 GB
+# on the GPU). TFLOP/s count m^3 / 3 for each of the three factors; GB/s of the solves count the bytes of both factors
+# twice. Matrices larger than .dense.whole of src/core/costs.c are done in blocks of .dense.block (build with other
+# values of them).
 
 source("bench/common.R")
 bench_start("preconditioner.R", "Falkon's preconditioner, step by step")

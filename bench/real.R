@@ -1,14 +1,14 @@
-# Exact sums on the CPU where many pairs are too far apart to matter: seconds with and without leaving those out, on real
-# data and on points that reach far, and whether anything is lost.
+# Exact sums on the CPU that may skip pairs that are too far apart to matter: seconds with and without skipping, on real
+# data and on points far from the origin, and whether results change.
 #
 #   Rscript bench/real.R [--only NAMES] [--factors 0.333,1,3] [--n 1e6] [--threads 2] [--rows 1000]
 #                             [--peers] [--quick]
 #
-# Leave-one-out of a KDE at all points, and the fit of an SD-KDE, at the default bandwidth times each factor. share: of
-# the pairs that a sum at all points computed. error: of `rows` densities beside all pairs in R, at most; changed: of all rows
-# beside all pairs here. --peers:
-# scikit-learn's KernelDensity by its tree (rtol = 1e-8) and ks on as many points as end in a minute. --quick: sets of up
-# to 20,000 rows, generators of 20,000, 50 rows. Writes results/real.csv.
+# Leave-one-out densities at all points, and the fit of an SD-KDE, at the default bandwidth times each factor. share:
+# the share of pairs that a sum at all points computed. error: the largest error of `rows` densities compared with all
+# pairs in R; changed: of all rows compared with all pairs in this package. --peers: also scikit-learn's KernelDensity
+# with its tree (rtol = 1e-8) and ks, on as many points as finish in a minute. --quick: data sets of up to 20,000 rows,
+# simulated sets of 20,000, 50 rows. Writes results/real.csv.
 
 source("bench/common.R")
 bench_start("real.R", "Exact sums that leave out what cannot matter")

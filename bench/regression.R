@@ -1,10 +1,11 @@
-# kernel_regression() beside a literal loop of local least squares, and at 10^6 rows, exact or to a tolerance.
+# kernel_regression() compared with a literal loop of local least squares, and at 10^6 rows, exactly or to a tolerance.
 #
 #   Rscript bench/regression.R [--quick] [--save]
 #
-# Fits, leave-one-out fits and leverages at all rows of a given bandwidth: the loop solves one weighted least squares
-# after the other, at every tenth row (its seconds are ten times those). np::npreg, where it is installed, at the same
-# bandwidth. In one column a tolerance changes nothing: fits are by boxes. Seconds are of processors, two threads. "choice": seconds of the search of bandwidths. --quick: 10^5 rows to a tolerance.
+# Fits, leave-one-out fits and leverages at all rows with a given bandwidth. The loop solves one weighted least squares
+# problem at every tenth row; its seconds are multiplied by ten. np::npreg, if it is installed, gets the same bandwidth.
+# In one column a tolerance changes nothing, because fits are computed by boxes. Seconds are processor time, two
+# threads. "choice": seconds of the choice of bandwidths. --quick: 10^5 rows to a tolerance.
 
 source("bench/common.R")
 bench_start("regression.R", "Kernel regression")

@@ -1,7 +1,7 @@
 # Seconds of derivatives, modes, clusters, ridges and probabilities of rectangles: five groups in two dimensions,
-# exactly and to a tolerance, user time of all threads.
+# exactly and to a tolerance; user time of all threads.
 #
-#   Rscript bench/shape.R [--large]        --large: 10^6 points, those of linear time alone
+#   Rscript bench/shape.R [--large]        --large: 10^6 points, only the computations of linear time
 
 source("bench/common.R")
 bench_start("shape.R", "Derivatives, modes, ridges and rectangles: seconds of user time")

@@ -1,5 +1,5 @@
-# What a small call takes: flash_kde() with a bandwidth given and predict() for n = 1,000, m = 100, d = 2, on the CPU; and
-# whether anything stays behind of ten thousand fits in a loop.
+# The time of a small call: flash_kde() with a given bandwidth and predict() for n = 1,000, m = 100, d = 2, on the CPU;
+# and whether ten thousand fits in a loop leak memory.
 #
 #   Rscript bench/small-calls.R [--quick] [--save]          --quick: fewer runs
 #

@@ -1,6 +1,5 @@
-# Estimates on bounded domains: the mean integrated squared error (times 1,000) and the seconds of a fit, over
-# samples of densities whose behaviour at the bound differs, beside the estimates of ks, and of kde1d where it is
-# installed.
+# Estimates on bounded domains: mean integrated squared error (times 1,000) and seconds of a fit, over samples of
+# densities with different behaviour at the bound, compared with ks and, if it is installed, kde1d.
 #
 #   Rscript bench/support.R [n] [samples] [pattern of estimates]
 

@@ -1,4 +1,4 @@
-# How runs scale with threads, and whether the bits of the result depend on their number.
+# Measures the speed with several threads, and checks that the bits of the result do not depend on their number.
 
 source("bench/common.R")
 bench_start("threads.R", "Scaling with threads")

@@ -1,8 +1,8 @@
 #!/bin/sh
-# The lists of objects and the rules of make for the C files of src: C_OBJECTS, those of src/tests in TEST_OBJECTS, and
-# for each file all that it includes, so that a header rebuilds what includes it. configure puts them into src/Makevars.
+# Writes the lists of objects and the make rules of the C files of src: C_OBJECTS, TEST_OBJECTS (src/tests), and a rule
+# that makes each object depend on all headers it includes. configure puts them into src/Makevars.
 #   tools/c-rules.sh          to standard output
-#   tools/c-rules.sh --win    the objects alone into src/Makevars.win, as configure does not run on Windows
+#   tools/c-rules.sh --win    the objects only, into src/Makevars.win, since configure does not run on Windows
 set -eu
 cd "$(dirname "$0")/../src"
 
@@ -24,7 +24,7 @@ fi
 c_objects
 objects TEST_OBJECTS tests
 
-# FK_BODY is what a header of cpu/simd includes, looked for from there
+# FK_BODY names a file that a header of cpu/simd includes, relative to that folder
 find . -name '*.[ch]' ! -name fk_config.h | sed 's|^\./||' | LC_ALL=C sort |
   xargs grep -E '^ *# *(include|define FK_BODY) *"' /dev/null |
   awk '

@@ -1,5 +1,5 @@
-# What may not grow without a decision: lines of R, src and tests, exported functions, help pages, and the length of a
-# function in R. Prints what is there, and exits with 1 if something exceeds its limit. Lower a limit whenever it can be.
+# Limits what may not grow without a decision: lines of R, src and tests, exported functions, help pages, and the length
+# of an R function. Prints the sizes, and exits with 1 if one exceeds its limit. Lower a limit whenever possible.
 LIMITS <- c(R = 35200, src = 46600, tests = 26300, exports = 45, `help pages` = 65, `lines of a function in R` = 53)
 
 lines_in <- function(pattern, folder) {
@@ -7,7 +7,7 @@ lines_in <- function(pattern, folder) {
   sum(vapply(files, \(file) length(readLines(file, warn = FALSE)), 0L))
 }
 
-# From the assignment to the closing brace, of each function at the top level of a file.
+# Lines from the assignment to the closing brace, for each function at the top level of a file.
 function_lines <- function(file) {
   expressions <- parse(file, keep.source = TRUE)
   is_function <- vapply(expressions, \(e) is.call(e) && identical(e[[1]], quote(`<-`)) && is.call(e[[3]]) &&

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Is configure what autoconf makes of configure.ac? Exit 0: yes. 1: no. 77: cannot be told here.
+# Checks that configure is what autoconf makes from configure.ac. Exit status 0: yes; 1: no; 77: cannot be checked here.
 set -eu
 cd "$(dirname "$0")/.."
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The C code by compilers for other systems, with all warnings, linked against what R exports: Windows by mingw-w64, Linux
-# on arm64 by gcc, macOS on both processors by zig's clang. tools/exercise-sums.c, which needs no R, is run where an
-# emulator is: qemu-user-static, wine. Not part of tools/check, as each takes a minute.
+# Compiles the C code for other systems, with all warnings, and links it against what R exports: Windows with mingw-w64,
+# Linux on arm64 with gcc, macOS on both processors with zig's clang. Runs tools/exercise-sums.c, which needs no R, if
+# an emulator is installed: qemu-user-static or wine. Not part of tools/check, because each system takes a minute.
 #   apt-get install gcc-mingw-w64-x86-64 gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static wine64 wine
 #   pip install ziglang                                      (FK_ZIG names a zig that is not on PATH)
 #   tools/check-cross.sh [windows|arm64|macos-arm64|macos-x86_64 ...]      default: all
-# Exit status 77: none of the compilers is here.
+# Exit status 77: none of the compilers is installed.
 set -uo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
@@ -16,7 +16,7 @@ have() { command -v "$1" >/dev/null 2>&1; }
 passed=0 failed=0 skipped=0
 zig="${FK_ZIG:-zig}"
 
-# A library that has R's names, and those of BLAS and LAPACK that we call: all else has to be found in the system's.
+# A library with R's names, and those of BLAS and LAPACK that we call; the system's libraries must have all others.
 {
   if [ -r "$libr" ]; then nm -D --defined-only "$libr"; else nm -D --defined-only "$(R RHOME)/bin/exec/R"; fi |
     awk '{ print $3 }' | grep -E '^(R|SET|[A-Z]+(_|$))'
@@ -26,7 +26,7 @@ zig="${FK_ZIG:-zig}"
 sed 's/.*/int &;/' "$scratch/names" >"$scratch/r.c"
 { echo 'LIBRARY R.dll'; echo EXPORTS; cat "$scratch/names"; } >"$scratch/r.def"
 
-# compile TARGET COMPILER FLAGS...: the objects of Makevars.win, which are all but those of CUDA.
+# compile TARGET COMPILER FLAGS...: compiles the objects of Makevars.win, which are all but those of CUDA.
 compile() {
   local dir="$scratch/$1" cc="$2"
   shift 2
@@ -40,12 +40,12 @@ objects: $(OBJECTS)
 	$(CC) $(CPPFLAGS) $(CFLAGS) $(PKG_CFLAGS) -c $< -o $@
 $(OBJECTS): fk_config.h
 MK
-  # what is not initialized is what the first chain of a family does (cpu/tile_scales.h)
+  # allow the uninitialized variable in cpu/tile_scales.h: the first chain of a family sets it
   make -C "$dir" -j2 -f cross.mk CC="$cc" CPPFLAGS="$include -DNDEBUG" \
     CFLAGS="-O2 -std=gnu11 -Wall -Wextra -Werror -Wno-unknown-warning-option -Wno-cast-function-type -Wno-maybe-uninitialized $*" objects
 }
 
-# exercise TARGET COMPILER FLAGS...: the program, of all objects but those that know R.
+# exercise TARGET COMPILER FLAGS...: links the program from all objects but those that use R.
 exercise() {
   local dir="$scratch/$1" cc="$2"
   shift 2
@@ -54,7 +54,7 @@ exercise() {
     $(tr ' ' '\n' <objects | grep -vE '^(r/|init)') -pthread "$@" -o exercise)
 }
 
-# library TARGET COMPILER FLAGS...: of all objects.
+# library TARGET COMPILER FLAGS...: links the library from all objects.
 library() {
   local dir="$scratch/$1" cc="$2"
   shift 2

@@ -1,10 +1,10 @@
 #!/bin/sh
-# The layers of src/: who may include whom, nothing in a circle, and only src/r/ and src/init.c know R: code below,
-# CUDA kernels included, must not include R's headers, call its API, print, or end the process.
+# Checks the layers of src/: which folder may include which, no circular includes, and that only src/r/ and src/init.c
+# use R. Other code, including CUDA kernels, must not include R's headers, call its API, print, or end the process.
 set -eu
 cd "$(dirname "$0")/../src"
 
-# A folder and what its files may include beside that folder, fk.h and fk_config.h: other folders, or some of their
+# Each folder, and what its files may include besides that folder, fk.h and fk_config.h: other folders, or some of their
 # headers.
 rules='
   .           core r cpu/tile.h
@@ -35,7 +35,7 @@ scratch="$(mktemp -d)"
 trap 'rm -rf "$scratch"' EXIT
 find . -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' \) | sed 's|^\./||' | sort >"$scratch/files"
 
-# ---- who includes whom: "file included", as paths from src/; FK_BODY is what a header of cpu/simd includes
+# ---- includes as pairs "file included", relative to src/; FK_BODY names a file that a header of cpu/simd includes
 
 while read -r file; do
   awk -v file="$file" '
@@ -43,7 +43,7 @@ while read -r file; do
       split($0, quoted, "\"")
       base = file
       sub(/[^\/]*$/, "", base)
-      # FK_BODY is looked for from cpu/simd
+      # FK_BODY is relative to cpu/simd
       path = ($0 ~ /FK_BODY/ ? "cpu/simd/" : base) quoted[2]
       while (path ~ /[^\/]+\/\.\.\//) sub(/[^\/]+\/\.\.\//, "", path)
       print file, path

@@ -1,8 +1,8 @@
-# Judges an R CMD check log: every ERROR and WARNING fails, and so does every NOTE but those that
-# speak of the machine or of the package being new. Prints what it found; exit status 1 on failure.
+# Checks an R CMD check log: every ERROR and WARNING fails, and every NOTE except those about the machine or about a new
+# package. Prints what it found; exit status 1 on failure.
 log <- readLines(commandArgs(trailingOnly = TRUE)[1], warn = FALSE)
 
-# Sections start with "* checking ..." and end in their verdict, on that line or on a later one.
+# A section starts with "* checking ..." and ends with its verdict, on that line or on a later one.
 section <- cumsum(grepl("^\\* ", log))
 sections <- split(log, section)
 
@@ -13,19 +13,19 @@ verdict_of <- function(lines) {
 verdicts <- vapply(sections, verdict_of, "")
 done <- any(grepl("^\\* DONE", log)) || any(grepl("^Status:", log))
 
-# what each of these sections may say, line by line
+# lines that each of these sections may contain
 allowed <- list(
   "CRAN incoming feasibility" = "^(Maintainer: .*|New submission|Days since last update: .*)$",
   "installed package size" = "^(installed size is .*|sub-directories of 1Mb or more:|.* +[0-9.]+Mb)$",
   "future file timestamps" = "^unable to verify current time$",
   # configure is a portable shell script; the tool that looks closer is not everywhere
   "top-level files" = "^(A complete check needs the 'checkbashisms' script.*|See section .*)$",
-  # neither the distribution nor CRAN has them here: what needs them is skipped, and says so
+  # suggested packages that are not available here: tests that need them are skipped
   "package dependencies" = "^(Packages? suggested but not available for checking:.*|['\u2018].*)$",
   "Rd cross-references" = "^Packages? unavailable to check Rd xrefs: .*$",
-  # seconds on the clock are those of whatever else runs beside; of the processor fewer than 5 are asked for
+  # elapsed time depends on other programs; the limit applies to 5 s of processor time
   "examples" = "^(Examples with CPU .*|user system elapsed|[^ ]+ +[0-4][.][0-9]+ +0[.][0-9]+ +[0-9.]+)$",
-  # the package was installed before, and its objects are elsewhere: symbols are looked at in the library alone
+  # the objects of the installed package are elsewhere: symbols are checked in the library only
   "compiled code" = "^Note: information on .o files is not available$",
   "HTML version of manual" = "^Skipping checking .*$"
 )

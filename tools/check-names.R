@@ -1,4 +1,4 @@
-# No two files of R/ may define the same name: the one that is read later would take the other's place.
+# Checks that no two files of R/ define the same name: the later definition would replace the earlier one.
 #   Rscript tools/check-names.R
 
 defined <- function(path) {

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The list of src/Makevars.win has to be that of tools/c-rules.sh, which lists all C files. Objects of CUDA are found by
-# tools/cuda-rules.sh: each .cu file must have its rule.
+# Checks that the objects of src/Makevars.win are those of tools/c-rules.sh, which lists all C files, and that each .cu
+# file has a rule of tools/cuda-rules.sh.
 set -eu
 cd "$(dirname "$0")/.."
 

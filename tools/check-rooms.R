@@ -1,12 +1,12 @@
-# The rooms of R/, lowest first: a function may call functions of its own room and of those before it. The name of a
-# file begins with its room; DESCRIPTION's Collate lists the files in this order.
+# Checks the layers ("rooms") of R/, lowest first: a function may call functions of its own room and of lower rooms. The
+# name of a file begins with its room. DESCRIPTION's Collate lists the files in this order.
 #
-#   Rscript tools/check-rooms.R           fails where a call runs upward, or Collate is not in order
+#   Rscript tools/check-rooms.R           fails if a call goes to a higher room, or Collate is not in order
 #   Rscript tools/check-rooms.R --write   writes Collate
 #   Rscript tools/check-rooms.R --table   prints the number of calls from each room (row) to each room (column)
 #
-# A call by a name that is an argument or a variable of the calling function is not counted. Methods of S3 generics are
-# free to stand in a room above their generic.
+# Calls by a name that is an argument or a variable of the calling function are not counted. Methods of S3 generics may
+# be in a room above their generic.
 ROOMS <- c("base", "sum", "store", "density", "bandwidth", "fit", "verb", "infer", "local", "ridge", "figure", "words")
 
 files <- list.files("R", pattern = "[.]R$", full.names = TRUE)
@@ -26,7 +26,7 @@ if ("--write" %in% commandArgs(TRUE)) {
   quit()
 }
 
-# All names that are called in a file, by the top-level definition that calls them.
+# All names that are called in a file, with the top-level definition that calls them.
 calls_of <- function(file) {
   parsed <- parse(file, keep.source = TRUE)
   lines <- vapply(attr(parsed, "srcref"), `[`, 1L, 1)
@@ -40,7 +40,7 @@ calls_of <- function(file) {
   data.frame(file = rep(file, length(called)), from = names[at[called]], to = tokens$text[called])
 }
 followed_by_assign <- function(tokens) {
-  # SYMBOL stands in an expr whose next sibling is LEFT_ASSIGN
+  # SYMBOL is in an expr whose next sibling is LEFT_ASSIGN
   arrow <- tokens[tokens$token == "LEFT_ASSIGN", ]
   sides <- tokens[tokens$parent %in% arrow$parent & tokens$token == "expr", ]
   first <- sides[!duplicated(sides$parent), ]

@@ -1,5 +1,5 @@
-# Every help page and every vignette has its place in _pkgdown.yml, and nothing else has; what vignettes show of
-# vignettes/measured is there:
+# Checks that _pkgdown.yml lists every help page and every vignette and nothing else, and that the results exist that
+# vignettes show from vignettes/measured:
 #   Rscript tools/check-site.R
 
 lines <- readLines("_pkgdown.yml")

@@ -1,14 +1,14 @@
 #!/bin/sh
-# Sizes of src/: no file over 500 lines, no function over 60, none with more than 8 arguments, in C and in CUDA.
-# Goes by the layout of clang-format: what begins at the margin ends at a brace there, members of a struct or of a
-# namespace two columns on. Generated tables are exempt.
+# Checks sizes in src/, C and CUDA: no file over 500 lines, no function over 60 lines or with more than 8 arguments.
+# Relies on the layout of clang-format: a definition that begins at the margin ends with a brace at the margin; members
+# of a struct or namespace are two columns in. Generated tables are exempt.
 set -eu
 cd "$(dirname "$0")/.."
 
 find src -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' \) ! -path src/grid/window_table.c \
   ! -path src/fk_config.h | sort | while read -r file; do
   awk -v file="$file" -v most_lines=500 -v most_of_function=60 -v most_arguments=8 '
-    # of a definition: its last parentheses at the first level hold the arguments, before them stands the name
+    # in a definition, the last parentheses at the first level hold the arguments, and the name comes before them
     function look_at(text,    i, c, depth) {
       sub(/\) : [a-z].*/, ")", text) # what a constructor sets
       many = 1

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Are the errors of the grid engines' windows within src/grid/window_table.c, and envelopes what they are to be?
-# Measured on other offsets than those that tools/window-table.sh takes. Exit 77: there is no compiler.
+# Checks that the errors of the grid engines' windows are within the bounds of src/grid/window_table.c, and that the
+# envelopes are correct. Measures at other offsets than tools/window-table.sh. Exit status 77: there is no compiler.
 set -eu
 cd "$(dirname "$0")/.."
 

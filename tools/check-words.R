@@ -1,8 +1,7 @@
-# Do the pages that people read use the standard terms? House words of this project and what to write instead, in help
-# pages, README, NEWS, vignettes and the pages for developers; and how many words a page has. Prints each place, and exits
-# with 1 if there is one.
+# Checks that pages use standard terms instead of words of this project's own, and that no page is too long. Reads help
+# pages, README, NEWS, vignettes and the pages for developers. Prints each place, and exits with 1 if there is one.
 #
-#   Rscript tools/check-words.R [--count]      --count: the number of places of each word and page alone
+#   Rscript tools/check-words.R [--count]      --count: only the number of places for each page
 HOUSE_WORDS <- c(
   "goes? by|going by|went by" = "uses, depends on", "\\btells?\\b" = "reports, returns", "gives? way" = "is evicted",
   "\\bdearer\\b|\\bcheaper\\b" = "costs more, costs less", "to be had|can be had" = "is available",

@@ -1,11 +1,11 @@
 #!/bin/sh
-# The rules of make for src/cuda, to standard output: CUDA_OBJECTS, and for each .cu file a rule with all that it
-# includes. configure puts them into src/Makevars, so that a new file needs no line anywhere, and a header rebuilds what
-# includes it. A rule for each, as R's Makeconf resets .SUFFIXES and pattern rules are GNU make's.
+# Writes the make rules of src/cuda to standard output: CUDA_OBJECTS, and for each .cu file a rule with all headers it
+# includes. configure puts them into src/Makevars, so a new file needs no entry anywhere. Each file has its own rule,
+# since R's Makeconf resets .SUFFIXES and pattern rules exist in GNU make only.
 set -eu
 cd "$(dirname "$0")/../src"
 
-# these take longest, and make starts its work in this order
+# the files that take longest come first: make starts in this order
 slowest="tensor/sums_wgmma tensor/sums_symmetric tensor/sums_wgmma_wide tensor/sums_mma fma/f32 fma/f64 fma/doubled
   tensor/sums_dmma normal/tiles grid/sort device/sort grid/spread_f64 grid/evaluate_f64 grid/spread_f32
   grid/evaluate_f32"
@@ -26,7 +26,7 @@ find cuda core grid fk.h -name '*.cu' -o -name '*.cuh' -o -name '*.h' | LC_ALL=C
         files[++count] = file
       }
     }
-    # all that a file includes, itself or by others, once each
+    # all headers that a file includes, directly or indirectly, once each
     function visit(file,    own, n, i) {
       n = split(includes[file], own, " ")
       for (i = 1; i <= n; i++)

@@ -1,6 +1,5 @@
-# Small versions of the sums on a GPU's grid, for a tool that slows them down a thousandfold where the test suite would
-# take hours:
-#   compute-sanitizer --tool racecheck Rscript tools/exercise-grid.R [1 2 3]     in these dimensions; all of 1 to 7
+# Small sums on a GPU's grid, for tools that slow them down a thousandfold, with which the test suite would take hours:
+#   compute-sanitizer --tool racecheck Rscript tools/exercise-grid.R [1 2 3]     dimensions; default: 1 to 7
 library(flashkernel)
 
 uniform <- function(n, d, from = 0, to = 4) matrix(stats::runif(n * d, from, to), n)
@@ -27,7 +26,7 @@ exercise <- function(d) {
     suppressWarnings(predict(fit, y, type = "log_density"))
     suppressWarnings(predict(fit, y[1:50, , drop = FALSE], type = "score"))
   }
-  # a device that seems too small for the points
+  # a device with too little memory for the points
   Sys.setenv(FLASHKERNEL_CUDA_MEMORY = "3e6")
   on.exit(Sys.unsetenv("FLASHKERNEL_CUDA_MEMORY"))
   tryCatch(sums(x, y, b[, 1], 1, tol = 1e-3), flashkernel_error = \(e) cat("refused: ", conditionMessage(e), "\n", sep = ""))

@@ -1,5 +1,6 @@
-/* The pool of threads under tools/check-memory (gcc -fsanitize=thread): more threads than processors, loops of
- * several callers at once, loops within loops, turns, a forked child, and a pool that ended and starts again. */
+/* Exercises the thread pool for tools/check-memory (gcc -fsanitize=thread): more threads than processors, loops of
+ * several callers at once, nested loops, threads that take turns (fk_turn_wait()), a forked child, and a pool that is
+ * restarted. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

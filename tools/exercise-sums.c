@@ -1,6 +1,6 @@
-/* The engines of the CPU without R, for tools/check-cross.sh: exact sums of every kernel of the distance against
- * loops over all pairs, the same bits for several threads, sums to a tolerance, and sums that underflow. What R's
- * BLAS and LAPACK would do is asked for by nobody here. */
+/* Runs the CPU engines without R, for tools/check-cross.sh: exact sums of every kernel of the distance compared with
+ * loops over all pairs, equal bits for several threads, sums to a tolerance, and sums that underflow. Nothing here
+ * calls R's BLAS and LAPACK. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

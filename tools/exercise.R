@@ -1,5 +1,5 @@
-# Reaches every entry of the C code once or twice with small inputs: what valgrind can run in a
-# few minutes. Sizes are chosen around tile edges, with weights, ties, far queries and d above 16.
+# Calls every entry point of the C code once or twice with small inputs, so that valgrind takes a few minutes. Sizes are
+# chosen around tile edges, with weights, ties, far queries and d above 16.
 library(flashkernel)
 
 set.seed(1)
@@ -26,7 +26,7 @@ for (size in sizes) {
     kernel_sum(x, y = y, bandwidth = h, control = flash_control(precision = precision), type = "score")
   }
 }
-# one grid for chunks of sources and pieces of targets, to the end and broken off
+# a grid for chunks of sources and targets, completed and interrupted
 session <- asNamespace("flashkernel")$session
 session$method <- "grid"
 for (d in c(1, 2, 3, 5)) {
@@ -46,7 +46,7 @@ for (d in c(1, 2, 3, 5)) {
   }
 }
 session$method <- NULL
-# kernel regression: every loss, kind of rows, way of choosing centres, and what is asked of fits
+# kernel regression: every loss, kind of rows, choice of centres, and method of fits
 x <- matrix(stats::rnorm(390), 130)
 y <- sin(x[, 1]) + x[, 2]
 label <- factor(c("a", "b", "c")[1 + (y > 0) + (y > 1)])
@@ -75,11 +75,11 @@ regress(centers = 30, rows = function(reset) {
   if (chunk %in% 1:2) x[65 * (chunk - 1) + 1:65, ]
 })
 if (requireNamespace("Matrix", quietly = TRUE)) regress(rows = Matrix::Matrix(x * (x > 0), sparse = TRUE), centers = 30)
-# without a factor, in blocks that do not end evenly, and broken off
+# without a factor, in blocks of unequal sizes, and interrupted
 try(regress(rows = x[rep(1, 100), ], response = y[1:100], kernel = "sigmoid", exact = TRUE, lambda = 1e-300), silent = TRUE)
 try(regress(centers = 300, rows = x[rep(1:130, 3), ] + 1e-9, response = rep(y, 3)), silent = TRUE)
 tune_ridge(x, y, rows = 60, centers = 30)
-# what estimators ask for besides: conditionals, levels, local fits, classes, shapes, supports, kernels of bounded reach
+# other estimators: conditional densities, categories, local fits, classes, shapes, supports, compact kernels
 frame <- data.frame(y, x1 = x[, 1], x2 = x[, 2], label)
 joint <- flash_kde(y ~ x1 + x2, frame, bandwidth = 0.5, estimator = "kde", control = flash_control(threads = 2))
 predict(joint, frame[1:5, ])
@@ -111,11 +111,11 @@ square <- cbind(c(-5, 5, 5, -5), c(-5, -5, 5, 5))
 predict(flash_kde(x[, 1:2], "kde", bandwidth = 0.5, support = kde_support(square)), x[1:5, 1:2])
 predict(flash_kde(x[, 1:2], "kde", bandwidth = 0.5, adaptive = "balloon"), x[1:5, 1:2])
 for (method in c("lcv", "lscv", "scv", "plugin")) kde_bandwidth(x[, 1:2], method)
-# errors must leave nothing behind
+# errors must not leak memory
 try(flash_kde(matrix(NA_real_, 3, 2), bandwidth = 1), silent = TRUE)
 try(flash_kde(x, bandwidth = -1), silent = TRUE)
 invisible(flashkernel:::backend_info())
-# threads end before their code is gone
+# threads end before their code is unloaded
 for (round in 1:2) {
   x <- matrix(sin(1:18000), ncol = 3)
   flashkernel::kernel_sum(x, bandwidth = 0.5, control = flashkernel::flash_control(threads = 2))

@@ -1,12 +1,12 @@
-# Lists all errors, warnings and messages of the package, so that a change of their words is seen: tests/testthat/test-messages.R
-# compares the list with tests/testthat/fixtures/messages.txt.
+# Lists all errors, warnings and messages of the package. tests/testthat/test-messages.R compares the list with
+# tests/testthat/fixtures/messages.txt, so that changes of wording are seen.
 #
 #   Rscript tools/messages.R [--write]      --write: writes the file
 #
-# A line for each place: the file, the function that raises it, and the words. What is computed stands as <...>.
+# Each line has the file, the function that raises the condition, and its text, with <...> for computed parts.
 RAISING <- c("stop_argument", "new_error", "warning", "message", "warn_negative", "check_memory")
 
-# The strings of an expression in their order, with <...> for everything else.
+# The strings of an expression in order, with <...> for everything else.
 words_of <- function(e) {
   if (is.character(e)) return(paste(e, collapse = ""))
   if (is.call(e)) {

@@ -1,5 +1,5 @@
-# By tools/profile-calls: runs the script's `task` so many times, and shows the tree of calls of one run, on the main
-# thread, of functions that take at least 1 % of it.
+# Called by tools/profile-calls: runs the script's `task` several times, and shows the call tree of one run on the main
+# thread, with the functions that take at least 1 % of its time.
 arguments <- commandArgs(TRUE)
 dyn.load(arguments[1])
 library(flashkernel)
@@ -17,7 +17,7 @@ for (i in seq_len(runs)) {
 }
 tree <- tempfile()
 invisible(.C("profile_write", tree, 0.01 * 1e6 * sum(seconds)))
-cat(sprintf("%.1f microseconds of R to R, the median; calls slow it down\n", 1e6 * stats::median(seconds)))
+cat(sprintf("%.1f microseconds from R to R (median, slowed down by the instrumentation)\n", 1e6 * stats::median(seconds)))
 lines <- utils::read.table(tree, col.names = c("level", "calls", "us", "place"), colClasses = c(place = "character"))
 library <- getLoadedDLLs()[["flashkernel"]][["path"]]
 names <- system2("addr2line", c("-f", "-C", "-s", "-e", library, lines$place), stdout = TRUE)[c(TRUE, FALSE)]

@@ -1,5 +1,5 @@
-/* The tree of calls of tools/profile-calls: what gcc's -finstrument-functions calls at each function's begin and
- * end is counted and timed, on the thread that began, between profile_begin() and profile_write(). Preloaded. */
+/* The call tree of tools/profile-calls: counts and times the calls that gcc's -finstrument-functions reports at the
+ * start and end of each function, on the thread that called profile_begin(), until profile_write(). Preloaded. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Regenerate configure from configure.ac, in place or (with an argument) into another directory.
-# configure is committed, so users need no autoconf. Made with autoconf 2.71: another version
-# writes another file, and tools/check compares only where the versions agree.
+# Regenerates configure from configure.ac, in place or (with an argument) into another directory. configure is
+# committed, so users need no autoconf. It was made with autoconf 2.71. Other versions write other files, so tools/check compares
+# only if the versions agree.
 set -eu
 cd "$(dirname "$0")/.."
 target="${1:-.}"

@@ -1,5 +1,6 @@
-# Runs the test suite on the installed package and writes "passed failed skipped", counted in
-# test_that() blocks, to the file named by the first argument. The second argument filters files.
+# Runs the test suite on the installed package and writes the counts "passed failed skipped" of test_that() blocks to
+# the file named by the first argument. The second argument is a pattern of test files.
+#   Rscript tools/run-tests.R COUNTS [PATTERN]
 arguments <- commandArgs(trailingOnly = TRUE)
 counts_file <- arguments[1]
 filter <- if (length(arguments) >= 2) arguments[2]
@@ -15,7 +16,7 @@ results <- testthat::test_dir(
 results <- as.data.frame(results)
 
 bad <- results$failed > 0 | results$error
-# a block that has expectations and then skips has still been run in part: it counts as skipped
+# a block that skips after some expectations counts as skipped
 skipped <- results$skipped & !bad
 slow <- results[order(-results$real), ][seq_len(min(5, nrow(results))), ]
 cat("slowest:", sprintf("\n  %5.1f s  %s: %s", slow$real, slow$file, slow$test), "\n")

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034
-# Shared by tools/demo, tools/site, tools/check and tools/check-memory: find or install what a run needs.
-# Sourced by bash, never run. Everything that is installed is announced first.
+# Functions shared by tools/demo, tools/site, tools/check and tools/check-memory that find or install what a run needs.
+# To be sourced by bash. Everything that is installed is announced first.
 
 fk_root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 
@@ -8,7 +8,7 @@ say() { printf '== %s\n' "$*"; }
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
-# Fails where neither root nor a usable sudo is at hand; sudo may ask on a terminal only.
+# Fails without root and without a usable sudo; sudo may ask for a password on a terminal only.
 can_be_root() {
   [ "$(id -u)" -eq 0 ] || { have sudo && { sudo -n true 2>/dev/null || [ -t 0 ]; }; }
 }
@@ -21,11 +21,11 @@ fk_apt_updated=no
 apt_update_once() {
   [ "$fk_apt_updated" = yes ] && return 0
   say "apt-get update"
-  as_root apt-get update -qq </dev/null || say "apt-get update failed: going on with the lists at hand"
+  as_root apt-get update -qq </dev/null || say "apt-get update failed: continuing with the package lists of this machine"
   fk_apt_updated=yes
 }
 
-# Reads what a command prints, and says every 20 s how long the command has taken.
+# Reads the output of a command and reports the elapsed time every 20 s.
 tell_time() {
   local line from=$SECONDS told=$SECONDS
   while IFS= read -r -t 10 line || [ $? -gt 128 ]; do
@@ -34,20 +34,20 @@ tell_time() {
   return 0
 }
 
-# apt_install PACKAGE...: installs those that are missing; non-zero when that cannot be done.
+# apt_install PACKAGE...: installs the missing packages; exit status nonzero if that fails.
 apt_install() {
   local missing=() package
   for package in "$@"; do apt_has "$package" || missing+=("$package"); done
   [ "${#missing[@]}" -eq 0 ] && return 0
   can_be_root || return 1
   apt_update_once
-  say "apt-get install ${missing[*]} (some minutes where R is among them)"
+  say "apt-get install ${missing[*]} (takes some minutes if R is among them)"
   as_root env DEBIAN_FRONTEND=noninteractive \
     apt-get install -y -qq --no-install-recommends "${missing[@]}" </dev/null 2>&1 | tee "$fk_scratch/apt.log" | tell_time ||
     { tail -n 20 "$fk_scratch/apt.log" >&2; return 1; }
 }
 
-# System programs. r-base-dev brings the compiler and the BLAS headers that R links with.
+# System programs. r-base-dev includes the compiler and the BLAS headers that R links with.
 need_r() {
   if ! have R || ! have Rscript || ! have make || ! have "$(R CMD config CC 2>/dev/null | cut -d' ' -f1)"; then
     have apt-get || die "R (>= 4.1) and a C compiler are needed, and this machine has no apt-get"
@@ -59,7 +59,7 @@ need_r() {
   say "R $(Rscript -e 'cat(as.character(getRversion()))'), $(R CMD config CC)"
 }
 
-# described_r_packages FIELD: what this field of DESCRIPTION names and R does not bring.
+# described_r_packages FIELD: the packages that this field of DESCRIPTION names, without those of base R.
 described_r_packages() {
   Rscript --vanilla -e '
     field <- read.dcf(file.path(commandArgs(TRUE)[1], "DESCRIPTION"), commandArgs(TRUE)[2])
@@ -67,7 +67,7 @@ described_r_packages() {
     cat(setdiff(names, rownames(utils::installed.packages(priority = "base"))))' "$fk_root" "$1" </dev/null
 }
 
-# missing_r_packages PACKAGE...: those that R does not find, or not as new as DESCRIPTION says.
+# missing_r_packages PACKAGE...: the packages that are missing, or older than DESCRIPTION requires.
 missing_r_packages() {
   Rscript --vanilla -e '
     fields <- read.dcf(file.path(commandArgs(TRUE)[1], "DESCRIPTION"), c("Imports", "Suggests"))
@@ -79,7 +79,8 @@ missing_r_packages() {
     }' "$fk_root" "$@" </dev/null
 }
 
-# need_r_packages PACKAGE...: from the distribution where it has them, else from CRAN. Names those that neither gives.
+# need_r_packages PACKAGE...: installs packages from the distribution if it has them, otherwise from CRAN. Names those
+# that could not be installed.
 need_r_packages() {
   local missing package debian=()
   missing="$(missing_r_packages "$@")"
@@ -108,11 +109,11 @@ need_r_packages() {
   missing="$(missing_r_packages $missing)"
   [ -z "${missing// /}" ] && return 0
   tail -n 10 "$fk_scratch/packages.log" >&2
-  say "had neither from the distribution nor from CRAN: $missing"
+  say "could not be installed from the distribution or from CRAN: $missing"
   return 1
 }
 
-# need_described FIELD [PACKAGE...]: the packages of this field of DESCRIPTION, and these.
+# need_described FIELD [PACKAGE...]: installs the packages of this field of DESCRIPTION, and those named.
 need_described() {
   local names
   names="$(described_r_packages "$1")"
@@ -120,7 +121,7 @@ need_described() {
   need_r_packages $names "$@"
 }
 
-# Where an R user's packages go: the first library that can be written to.
+# The library for an R user's packages: the first one that can be written to.
 user_library() {
   Rscript -e '
     candidates <- .libPaths()
@@ -130,7 +131,7 @@ user_library() {
     cat(library)' </dev/null
 }
 
-# The architecture to build for here, as FLASHKERNEL_CUDA_ARCH: that of the first GPU, if there is one.
+# The architecture of the first GPU, as FLASHKERNEL_CUDA_ARCH; fails if there is no GPU.
 gpu_arch() {
   local capability
   capability="$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -d .)"
@@ -141,7 +142,7 @@ gpu_arch() {
   esac
 }
 
-# copy_sources DIRECTORY: the files that belong to the repository, so that nothing lying about gets into the package.
+# copy_sources DIRECTORY: copies the files of the repository, so that no other file gets into the package.
 copy_sources() {
   rm -rf "$1"
   mkdir -p "$1"
@@ -154,8 +155,8 @@ copy_sources() {
   fi
 }
 
-# build_tarball DIRECTORY [R CMD build option...]: sets fk_tarball. R CMD build installs what it builds vignettes with;
-# they need no CUDA engine, which takes minutes, and no byte code, which takes longer than it saves them.
+# build_tarball DIRECTORY [R CMD build option...]: sets fk_tarball. R CMD build installs the package to build vignettes.
+# It does so without the CUDA engine, which takes minutes, and without byte code, which takes longer than it saves.
 build_tarball() {
   local where="$1"
   shift
@@ -166,7 +167,7 @@ build_tarball() {
   fk_tarball="$(ls "$where"/flashkernel_*.tar.gz)"
 }
 
-# install_tarball LIBRARY: installs fk_tarball, and says what R CMD INSTALL is at. The whole log is shown where it fails.
+# install_tarball LIBRARY: installs fk_tarball and reports the stages of R CMD INSTALL. Shows the whole log on failure.
 install_tarball() {
   local log="$fk_scratch/install.log"
   say "installing the package into $1"
@@ -174,7 +175,7 @@ install_tarball() {
   [ "${PIPESTATUS[0]}" -eq 0 ] || { cat "$log" >&2; return 1; }
 }
 
-# Reads what R CMD INSTALL prints; a line for each stage, and one every 20 to 30 s within it.
+# Reads the output of R CMD INSTALL; prints a line for each stage, and one every 20 to 30 s within a stage.
 tell_stages() {
   local line stage files=0 cuda=no from=$SECONDS told=$SECONDS
   while IFS= read -r -t 10 line || [ $? -gt 128 ]; do
@@ -201,8 +202,8 @@ tell_stages() {
   return 0
 }
 
-# Objects are compiled once for all installations of this run; a Makevars of the user's own still counts. That of the
-# package has set NVCC before.
+# Objects are compiled once for all installations of this run. The user's own Makevars is still read; the Makevars of
+# the package has set NVCC before.
 keep_objects() {
   local own="${R_MAKEVARS_USER:-$HOME/.R/Makevars}" compiler
   compiler="$(R CMD config CC)"

@@ -1,12 +1,12 @@
-# Builds the site of pkgdown, as tools/site calls it: Rscript tools/site.R SOURCES FOLDER, with the package
-# installed. Fails where pkgdown warns, a page leads nowhere or a figure has no text.
+# Builds the pkgdown site for tools/site: Rscript tools/site.R SOURCES FOLDER, with the package installed. Fails if
+# pkgdown warns, a link is broken or a figure has no alternative text.
 
 options(pkgdown.internet = FALSE, cli.num_colors = 1L, rlang_interactive = FALSE)
 arguments <- commandArgs(TRUE)
 sources <- normalizePath(arguments[1])
 folder <- normalizePath(arguments[2], mustWork = FALSE)
 
-# Links of the README lead to sources, for who reads it there: here they lead to the pages of these.
+# README links to source files, for readers of the repository. On the site, these links lead to the pages.
 readme <- file.path(sources, "README.md")
 text <- paste(readLines(readme), collapse = "\n")
 text <- gsub("\\]\\(vignettes/(articles/)?([a-z]+)\\.Rmd\\)", "](articles/\\2.html)", text)
@@ -33,12 +33,12 @@ unlink(list.files(file.path(folder, "reference"), "^Rplot[0-9]+[.]png$", full.na
 pages <- list.files(folder, "[.]html$", recursive = TRUE)
 read_page <- \(page) paste(readLines(file.path(folder, page), warn = FALSE, encoding = "UTF-8"), collapse = "\n")
 
-# The index of the search as a script, which a page may load from a folder.
+# Writes the search index as a script, which a page can also load from a local folder.
 index <- file.path(folder, "search.json")
 script <- paste0("window.SEARCH = ", readLines(index, warn = FALSE), ";")
 writeLines(script, file.path(folder, "search.js"), useBytes = TRUE)
 
-# Formulas as MathML by pandoc, all of a page at once: browsers need no script for it.
+# Converts the formulas of a page to MathML with pandoc, all at once: browsers need no script for MathML.
 formula <- "\\\\\\((.*?)\\\\\\)|\\\\\\[(.*?)\\\\\\]"
 with_mathml <- function(page) {
   text <- read_page(page)
@@ -50,14 +50,14 @@ with_mathml <- function(page) {
   made <- system2("pandoc", arguments, input = paste0("$", trimws(tex), "$\n"), stdout = TRUE)
   made <- sub("<p>(<span[^>]*>)?(.*?)(</span>)?</p>", "\\2", made, perl = TRUE)
   if (length(made) != length(found) || !all(grepl("^<math", made))) {
-    stop("formulas of ", page, " are none: ", paste(found, collapse = " "))
+    stop("pandoc cannot convert formulas of ", page, ": ", paste(found, collapse = " "))
   }
   for (i in seq_along(found)) text <- gsub(found[i], made[i], text, fixed = TRUE)
   writeLines(text, file.path(folder, page), useBytes = TRUE)
 }
 if (utils::packageVersion("pkgdown") < "2.1.0") for (page in pages) with_mathml(page)
 
-# What leads nowhere, and figures without text.
+# Broken links, and figures without alternative text.
 faults_of <- function(page) {
   html <- xml2::read_html(file.path(folder, page))
   links <- xml2::xml_attr(xml2::xml_find_all(html, "//a[@href]|//link[@href]"), "href")

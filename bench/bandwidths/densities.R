@@ -1,6 +1,6 @@
 # Simulated densities: list(name, d, draw = \(n), log_density = \(x), square = \() the integral of its square), and
-# either a mixture or, in one dimension, its quantile function; `sample` where the selectors see other points than
-# those drawn (rounded, resampled).
+# either a mixture or, in one dimension, its quantile function. `sample` is given if the selectors see other points than
+# those drawn (rounded or resampled).
 
 # Marron and Wand (1992), Exact mean integrated squared error, table 1.
 MARRON_WAND <- list(

@@ -1,4 +1,4 @@
-# Jobs in processes of their own, each for `limit` seconds at most.
+# Runs jobs in separate processes, each for at most `limit` seconds.
 
 # Calls done(job, value) for each row of `jobs` as work(job) ends; value is an error where it failed, died or took
 # longer. No job is begun after `stop_at` seconds. Returns how many were not.

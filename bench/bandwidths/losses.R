@@ -1,4 +1,4 @@
-# What an estimate loses. An estimate is a fit of flash_kde(); of a peer, the plain one with its variance matrix.
+# Losses of an estimate: a fit of flash_kde() or, for another package, the plain estimate with its variance matrix.
 
 # The log density at rows y; a corrected density below a thousandth of the plain one counts as that.
 log_density_of <- function(fit, y) {

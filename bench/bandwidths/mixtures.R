@@ -1,7 +1,7 @@
-# Mixtures of normals: what simulated points are drawn from, and what the integrals of squared errors are taken of.
+# Mixtures of normals, from which points are simulated and for which integrated squared errors have a formula.
 #
-# A mixture is list(p, mean, root, d): p its k shares, mean k x d, root a list of k upper triangles R with R'R the
-# variance.
+# A mixture is list(p, mean, root, d): p has the k shares, mean is k x d, and root is a list of k upper triangular
+# matrices R such that R'R is the variance.
 
 normal_mixture <- function(p, mean, variances) {
   mean <- as.matrix(mean)

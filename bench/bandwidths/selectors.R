@@ -1,5 +1,5 @@
-# What chooses a bandwidth. OURS: functions of the points that return a fit of flash_kde(). find_peers(): functions of
-# the points that return the plain estimate's variance matrix, or say with NULL that they are not for such points.
+# Bandwidth selectors. OURS: functions of the points that return a fit of flash_kde(). find_peers(): functions of the
+# points that return the variance matrix of the plain estimate, or NULL for points that the selector does not support.
 
 # ---- this package -----------------------------------------------------------------------------------
 

@@ -1,5 +1,5 @@
-# Real data: list(name, d, x, step), columns standardised. `step`: what rounding took away on either side of a value,
-# so that held-out rows can be spread within it: where values repeat, the log density at them has no upper bound.
+# Real data: list(name, d, x, step) with standardised columns. `step`: half-width of the rounding interval of a value,
+# within which held-out rows are spread: at repeated values, the log density has no upper bound.
 
 SETS <- list(
   "income" = list("california_housing", "median_income"),

@@ -1,5 +1,4 @@
-# Tables of the rows that were measured: set, d, n, split, selector, seconds, density, spread, floored, error,
-# failure.
+# Tables of the measured rows: set, d, n, split, selector, seconds, density, spread, floored, error, failure.
 
 markdown <- function(table) {
   if (is.null(table)) return(cat("none\n\n"))

@@ -1,4 +1,4 @@
-# What the scripts of bench/paper compute by themselves: flops of the paper's model, and conjugate gradients.
+# Tests what the scripts of bench/paper compute themselves: flops of the paper's model, and conjugate gradients.
 
 parts <- local({
   for (file in c("flops.R", "cg.R")) {

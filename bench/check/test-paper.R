@@ -1,5 +1,5 @@
-# What the scripts of bench/paper measure with: exact errors, true scores and integrals by points, without which
-# their figures would be wrong unseen.
+# Tests the measures of the scripts of bench/paper: exact errors, true scores and integrals by points. A mistake in them
+# would make the figures wrong unnoticed.
 
 oracle <- local({
   bench_folder <- ".."

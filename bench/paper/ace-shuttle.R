@@ -1,14 +1,13 @@
-# Flash-SD-KDE's table of anomalies in Shuttle, after ACE (Luo and Shrivastava 2018): all rows are ranked by their
-# own density, and of the K lowest those count that are anomalies.
+# Flash-SD-KDE's table of anomalies in Shuttle, after ACE (Luo and Shrivastava 2018): all rows are ranked by their own
+# density, and the anomalies among the K lowest are counted.
 #
 #   Rscript bench/paper/ace-shuttle.R [--size small|full] [--backend cuda] [--draw]
 #
-# Printed: 34,987 rows, 879 anomalies. The first are the 34,108 rows of class 1 of UCI's part for training and 879
-# others; which, no text says. Here these are drawn, anew for each seed, from the 3,511 of classes 2, 3, 5, 6 and 7
-# of both parts. Columns standardised, the papers' rule of thumb for h, a half and a quarter of it. small: three
-# seeds and a third of the rows of each class, the K of the table over three. full: five seeds, all rows. K of the
-# table: what each method reports there. Also the distance to the fifth of the other rows, which is a row of that
-# table, too.
+# The paper's table has 34,987 rows with 879 anomalies: the 34,108 rows of class 1 of UCI's training part, and 879
+# others, which no text identifies. Here these are drawn, anew for each seed, from the 3,511 of classes 2, 3, 5, 6 and 7
+# of both parts. Columns are standardised; h is the papers' rule of thumb, and a half and a quarter of it. small: three
+# seeds, a third of the rows of each class, and a third of the table's K. full: five seeds, all rows. "K of the table":
+# what each method reports there. The table also has the distance to the fifth nearest other row.
 
 source("bench/paper/common.R")
 source("bench/paper/oracle.R")

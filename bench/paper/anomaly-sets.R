@@ -1,6 +1,6 @@
-# Data with rows that are unlike the rest: functions of a seed, for list(train, test, anomaly), columns as they
-# come. The large class, or what is normal, is split in train and test; anomalies are all in test.
-# The data sets are in bench/data; a function returns NULL if its set is missing.
+# Data sets with anomalies: functions of a seed that return list(train, test, anomaly), with the original columns. The
+# large class, or what is normal, is split into train and test; anomalies are all in test. The data sets are in
+# bench/data; a function returns NULL if its set is missing.
 
 # Rows of `normal` and of `anomaly`, most of each as --size has them; 60 of 100 normal ones are for training.
 split_rows <- function(normal, anomaly, seed, most) {

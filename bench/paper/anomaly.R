@@ -1,14 +1,13 @@
-# Anomalies by low density: the area under the ROC curve of KDE, SD-KDE, Laplace-corrected KDE and the distance to
-# the fifth neighbour, over ten splits.
+# Anomaly detection by low density: the area under the ROC curve of KDE, SD-KDE, Laplace-corrected KDE and the distance
+# to the fifth neighbour, over ten splits.
 #
 #   Rscript bench/paper/anomaly.R [--size small|full] [--backend cuda] [--only SET,...] [--draw]
 #
-# Columns are standardised by the rows for training, but principal components, which are left as they are, as in
-# the paper. bandwidth: rule, the papers' rule of thumb; validated, the best of seven multiples of it (1/8 to 3/2,
-# the paper has five from 1/2) by the likelihood of a KDE of four fifths of the rows at the others: the same for
-# all three estimators either way. own: what flash_kde(x) does where nothing else is said. At most 6,000 normal
-# rows and 1,200 anomalies of a set; full: 20,000 and 4,000. Where the Laplace estimate is not positive, it ranks
-# last, those rows equal.
+# Columns are standardised by the training rows, except principal components, which stay as they are, as in the paper.
+# bandwidth: "rule" is the papers' rule of thumb; "validated" is the best of seven multiples of it (1/8 to 3/2; the
+# paper has five from 1/2) by the likelihood of a KDE of four fifths of the rows at the other rows. Both are the same
+# for all three estimators. "own" is the default of flash_kde(x). At most 6,000 normal rows and 1,200 anomalies of a
+# set; full: 20,000 and 4,000. Rows where the Laplace estimate is not positive rank last, with equal ranks.
 
 source("bench/paper/common.R")
 source("bench/paper/oracle.R")

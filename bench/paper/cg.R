@@ -1,6 +1,6 @@
-# Conjugate gradients, plainly, for solvers.R and falkon-ablations.R: `product` of a symmetric positive matrix and a
-# matrix of vectors, each column a problem of its own. list(x, iterations, residual): the largest of the columns,
-# relative to b. each(iteration, x, residual) sees all iterates.
+# Plain conjugate gradients, for solvers.R and falkon-ablations.R. `product`: of a symmetric positive definite matrix
+# and a matrix of vectors, each column a separate problem. Returns list(x, iterations, residual), with the largest
+# residual of the columns, relative to b. each(iteration, x, residual) is called for every iterate.
 conjugate_gradients <- function(product, b, tol = 1e-4, max_iter = 500, each = \(iteration, x, residual) NULL) {
   b <- as.matrix(b)
   across <- \(v) rep(v, each = nrow(b))

@@ -1,10 +1,10 @@
-# What the scripts of this folder share. Each makes one figure or table of a paper anew:
+# Shared code of this folder's scripts. Each script reproduces one figure or table of a paper:
 #
 #   Rscript bench/paper/NAME.R [--size small|full] [--backend auto|cpu|cuda] [--out FOLDER] [--draw]
 #
 # small: minutes on two cores; full: for a machine with a GPU. Writes NAME-SIZE.csv and NAME-SIZE.png to
-# bench/results/paper/ or FOLDER. --draw: only the figures and tables of what is there, since where R has no
-# graphics none are drawn.
+# bench/results/paper/ or FOLDER. --draw: only draws the figures and tables of existing results, for example of a
+# machine whose R has no graphics.
 #
 # A script sources this file, which sources common.R and gpu-common.R of the folder above, and ends with
 #

@@ -1,13 +1,13 @@
-# What Falkon's parts are for, as the ablations of its paper have them: the preconditioner (iterations with and
-# without), precision, and where rows and factors are (all in memory, rows in a file, rows in shards, factors in
-# tiles that go through a GPU of little memory, several GPUs).
+# The effect of Falkon's parts, as in the ablations of its paper: the preconditioner (iterations with and without it),
+# the precision, and where rows and factors are stored (all in memory, rows in a file, rows in shards, factors in tiles
+# that pass through a GPU of little memory, several GPUs).
 #
 #   Rscript bench/paper/falkon-ablations.R [--size small|full] [--backend auto|cpu|cuda]
 #
-# Weyl points in ten dimensions, y = signal + noise of a fifth; error: root mean square at 2,000 held-out rows
-# without noise. Without preconditioner: conjugate gradients on the same equations, (K'K / n + lambda K_mm) a =
-# K'y / n, by flashkernel:::normal_product() and kernel_operator(). difference: largest of the held-out predictions from those
-# of the first row of its kind.
+# Weyl points in ten dimensions, y = signal + noise of a fifth; error: root mean square at 2,000 held-out rows without
+# noise. Without preconditioner: conjugate gradients on the same equations, (K'K / n + lambda K_mm) a = K'y / n, with
+# flashkernel:::normal_product() and kernel_operator(). difference: the largest difference of held-out predictions from
+# those of the first row of its kind.
 
 source("bench/paper/common.R")
 source("bench/falkon-common.R")

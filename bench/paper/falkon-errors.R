@@ -1,12 +1,12 @@
-# Falkon's table of errors, on real sets that are at hand: by default, squared and logistic loss, beside what is
-# printed: for regression by Gaussian processes (Wang et al. 2019, arXiv 1903.08114, table 1), for HIGGS by
+# Falkon's table of errors, on the available real sets: defaults, squared and logistic loss, compared with printed
+# results: for regression those of Gaussian processes (Wang et al. 2019, arXiv 1903.08114, table 1), for HIGGS those of
 # Falkon's paper.
 #
 #   Rscript bench/paper/falkon-errors.R [--size small|full] [--backend auto|cpu|cuda]
 #
-# higgs_subset is a thousandth of HIGGS: what is printed for all 11 million rows is no goal for it. Sets that
-# bench/data does not have are left out. small: a split; full: three. Tuned fits, of all ten splits, are
-# falkon-accuracy.R's of the folder above.
+# higgs_subset is a thousandth of HIGGS, so the result printed for all 11 million rows is no goal for it. Sets that
+# bench/data does not have are skipped. small: one split; full: three. For tuned fits of all ten splits see
+# falkon-accuracy.R of the folder above.
 
 source("bench/paper/common.R")
 

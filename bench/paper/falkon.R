@@ -1,15 +1,14 @@
-# Falkon's table of times: fits at the shapes of its sets (n, d, m, responses, iterations and penalties of its
-# paper), from R's matrices to the fitted object, beside the seconds that the paper prints for one and two Titan
-# Xp.
+# Falkon's table of times: fits at the sizes of its sets (n, d, m, responses, iterations and penalties of its paper),
+# from R's matrices to the fitted object, compared with the seconds that the paper prints for one and two Titan Xp.
 #
 #   Rscript bench/paper/falkon.R [--size small|full] [--backend auto|cpu|cuda] [--falkon PATH] [--only NAMES]
 #     [--devices 1,2]
 #
-# Points are Weyl sequences (time does not depend on the numbers; of logistic fits the labels are drawn). small: a
-# hundredth of the rows, at most 20,000, and 500 or 1,000 centres. full: small, susy, msd and susy's shape with
-# logistic loss; by --only also higgs (a minute of an H200), timit, taxi and logistic (HIGGS). The reference
-# library in the same run where PATH is a built checkout of github.com/FalkonML/falkon, on small, susy and msd.
-# --devices: on so many GPUs, one after the other.
+# Points are Weyl sequences, since the time does not depend on the numbers; labels of logistic fits are drawn at random.
+# small: a hundredth of the rows, at most 20,000, and 500 or 1,000 centres. full: small, susy, msd and the size of susy
+# with logistic loss; with --only also higgs (a minute of an H200), timit, taxi and logistic (HIGGS). If PATH is a built
+# checkout of github.com/FalkonML/falkon, the reference library runs as well, on small, susy and msd. --devices: numbers
+# of GPUs, one after the other.
 
 source("bench/paper/common.R")
 source("bench/falkon-common.R")

@@ -1,5 +1,5 @@
-# The Flash-SD-KDE paper's model of what estimates cost (its section 3 and appendix): rows of a table with columns
-# estimator, d, n and m. For runtime.R.
+# The cost model of the Flash-SD-KDE paper (its section 3 and appendix), for rows of a table with columns estimator, d,
+# n and m. Used by runtime.R.
 
 # Of the definition; the score of an SD-KDE has n^2.
 pairs_of <- function(rows) {

@@ -1,12 +1,12 @@
-# The Laplace-corrected estimate in one pass (fused) and in two, as figure 4 of the Flash-SD-KDE paper has it in one
-# dimension, and in 16: seconds, and that both are the same estimate.
+# The Laplace-corrected estimate in one pass (fused) and in two passes, as in figure 4 of the Flash-SD-KDE paper in one
+# dimension, and in 16: seconds, and a check that both give the same estimate.
 #
 #   Rscript bench/paper/laplace-fused.R [--size small|full] [--backend auto|cpu|cuda] [--triton PATH]
 #
-# Two passes: the plain sums of the kernels k, then those of k x and k |x|^2, of which the correction is made:
-# what can be had of sums without one of their own. In PyTorch, and in the published code, whose second pass is
-# PyTorch: the density, then the sums of the kernels times q. The paper's claim: fused is faster at all n, and an
-# implementation, not another estimator.
+# Two passes: the plain sums of the kernels k, then the sums of k x and k |x|^2, from which the correction is computed
+# with ordinary sums. In PyTorch, and in the published code, whose second pass is PyTorch: the density, then the sums of
+# the kernels times q. The paper's claim: the fused version is faster at all n, and is another implementation, not
+# another estimator.
 
 source("bench/paper/common.R")
 source("bench/paper/peers.R")

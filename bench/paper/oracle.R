@@ -1,4 +1,4 @@
-# Estimates of densities that are known: the mixtures, the estimators, their errors by simulation and, for the two
+# Estimates of known densities: the mixtures, the estimators, and their errors by simulation and, for the two estimators
 # whose mean is linear in the density, exactly. Sourced by oracle-1d.R, oracle-16d.R and rates.R.
 
 for (part in c("mixtures", "densities")) {

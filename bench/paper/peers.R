@@ -1,5 +1,5 @@
-# This package and other programs on the same points, timed alike: what runtime.R, laplace-fused.R and precision.R
-# share, on top of common.R.
+# This package and other programs on the same points, timed alike. Shared by runtime.R, laplace-fused.R and precision.R;
+# sourced after common.R.
 
 source("bench/host-common.R")
 

@@ -1,12 +1,12 @@
-# Precision against speed, the paper's Pareto figure: error of the densities and pairs of points a second, in all
-# precisions of this package, on tensor cores and without, and of others; and streamed sums with and without tensor
-# cores against n (the papers' ablation).
+# Precision against speed, the paper's Pareto figure: error of the densities and pairs of points per second, in all
+# precisions of this package, with and without tensor cores, and of other programs; and streamed sums with and without
+# tensor cores against n (the papers' ablation).
 #
 #   Rscript bench/paper/precision.R [--size small|full] [--backend auto|cpu|cuda] [--triton PATH]
 #
-# d = 16, m = n / 8. pairs: of the definition, n m, and n^2 more of an SD-KDE; seconds: of the engine (this
-# package), of the device, or on the CPU from host to host. Errors are relative L2 at 64 queries against sums in R
-# in double of points that the double engine debiased. "plain FP32": without tensor cores
+# d = 16, m = n / 8. pairs: those of the definition, n m, and n^2 more for an SD-KDE; seconds: of the engine (this
+# package), of the device, or on the CPU from host to host. Errors are relative L2 at 64 queries against sums in R in
+# double precision over points that the double engine debiased. "plain FP32": without tensor cores
 # (FLASHKERNEL_CUDA_METHOD=difference).
 
 source("bench/paper/common.R")

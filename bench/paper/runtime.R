@@ -1,15 +1,14 @@
-# Runtime against n: the papers' figures of SD-KDE, KDE and the Laplace-corrected estimate in 16 dimensions and in
-# one, m = n / 8, from host to host (arrays of doubles in and out) and on the device, by this package and others;
-# and how much of the machine that is.
+# Runtime against n: the papers' figures of SD-KDE, KDE and the Laplace-corrected estimate in 16 dimensions and in one,
+# m = n / 8, from host to host (arrays of doubles in and out) and on the device, by this package and others; and the
+# share of the machine's peak rate.
 #
 #   Rscript bench/paper/runtime.R [--size small|full] [--backend auto|cpu|cuda] [--triton PATH] [--only NAMES]
 #
-# Columns: host, device: seconds (of others on the CPU no device; of this package there its engine); queries: how
-# many were measured, where fewer than m, and host is for all m; error: relative L2 against double precision.
-# flops: by the paper's model (section 3: a pair costs 2 d + 12 in a density, 4 d + 12 in a score; in one
-# dimension 14 and 16); its share: of what an H200 reaches in TF32 products (in one dimension in FP32), or of the
-# multiply-adds of this processor. Our share: the time that the unit needs which is busy longest, were it alone, over the time
-# taken.
+# Columns: host, device: seconds (on the CPU, `device` is the engine's time for this package and missing for others);
+# queries: the number measured, if fewer than m (host is for all m); error: relative L2 against double precision. flops:
+# by the paper's model (section 3: a pair costs 2 d + 12 in a density, 4 d + 12 in a score; in one dimension 14 and 16).
+# Its share: of what an H200 reaches in TF32 products (in one dimension in FP32), or of the multiply-adds of this
+# processor. Our share: the time of the unit that would be busy longest on its own, over the time taken.
 
 source("bench/paper/common.R")
 source("bench/paper/peers.R")

@@ -2,14 +2,15 @@
 #
 #   Rscript bench/paper/solvers.R [--size small|full] [--backend auto|cpu|cuda] [--only ridge|process]
 #
-# ridge: F3M's problem: uniform points in the unit cube, d = 3, y a sum of 1,000 kernels with normal coefficients,
-# plus noise of a tenth of its spread; l = 1 / sqrt(2 EV). Ways: conjugate gradients with products of
-# kernel_operator(), to a tolerance and exact, and kernel_ridge(exact = TRUE), which preconditions. process: prices of
-# houses in California by longitude, latitude and income (bench/data has them), 9 in 10 rows for training: means at the others, and standard deviations at 20 of them,
-# by the bandwidth and the noise that kernel_ridge() chooses; "Cholesky": in R, of some of the rows.
+# ridge: F3M's problem: uniform points in the unit cube, d = 3, y a sum of 1,000 kernels with normal coefficients, plus
+# noise of a tenth of its spread; l = 1 / sqrt(2 EV). Methods: conjugate gradients with products of kernel_operator(),
+# to a tolerance and exact, and kernel_ridge(exact = TRUE), which preconditions. process: prices of houses in California
+# by longitude, latitude and income (bench/data has them), 9 in 10 rows for training: means at the other rows, and
+# standard deviations at 20 of them, with the bandwidth and the noise that kernel_ridge() chooses. "Cholesky": in R, of
+# some of the rows.
 #
-# Columns: seconds of all, of a product, iterations to a residual of 1e-4; r2 of what is held out, without its
-# noise in ridge; nlpd: the mean negative log density of held-out rows.
+# Columns: total seconds, seconds of a product, iterations to a residual of 1e-4; r2 of held-out rows, without noise in
+# ridge; nlpd: the mean negative log density of held-out rows.
 
 source("bench/paper/common.R")
 source("bench/paper/cg.R")

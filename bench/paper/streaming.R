@@ -1,12 +1,12 @@
-# Streaming against materialised matrices: memory and time of an SD-KDE that never holds an n x n matrix, and of
-# one that holds those of the kernels, as the ablation of the Flash-SD-KDE paper has it (n = 65,536, m = 8,192, d
-# = 16: 16 GB against 16 MB there).
+# Streaming compared with stored matrices: memory and time of an SD-KDE that never stores an n x n matrix, and of one
+# that stores the kernel matrices, as in the ablation of the Flash-SD-KDE paper (n = 65,536, m = 8,192, d = 16: 16 GB
+# against 16 MB there).
 #
 #   Rscript bench/paper/streaming.R [--size small|full] [--backend auto|cpu|cuda]
 #
-# Peaks of the process on the CPU are over the points (VmHWM, each case in a process of its own: 0 is no more than it had);
-# of the device over points and result (PyTorch's allocator), but of this package all that it has there (gpu_info()).
-# Materialised: in R on the CPU, in PyTorch on a GPU.
+# Peaks on the CPU are of the process beyond the points (VmHWM, each case in a process of its own; 0: no more than
+# before). Peaks on the device are beyond points and result (PyTorch's allocator), but for this package all memory it
+# uses there (gpu_info()). Stored matrices: in R on the CPU, in PyTorch on a GPU.
 
 source("bench/paper/common.R")
 source("bench/paper/peers.R")

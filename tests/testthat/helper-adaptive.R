@@ -1,7 +1,7 @@
-# Of fits with several bandwidths.
+# Helpers for fits with several bandwidths.
 
-# `fit`: a function of `backend` and `precision`. Densities and scores at y, and leave-one-out values; returns the fits in
-# double precision, of the CPU and of the GPU.
+# `fit`: a function of `backend` and `precision`. Compares densities and scores at y, and leave-one-out values; returns
+# the fits in double precision, of the CPU and of the GPU.
 expect_gpu_has_fit <- function(fit, y, where) {
   here <- fit(control = flash_control(backend = "cpu"))
   limits <- c(double = 1e-10, single = 1e-4, fast = 1e-2)

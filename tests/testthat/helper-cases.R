@@ -1,6 +1,6 @@
-# What the 13 reference cases have to meet, on every back end, in double and in single precision.
+# The bounds that the 13 reference cases must meet on every back end, in double and in single precision.
 
-# Coordinates of d7-offset hold fewer digits relative to the bandwidth.
+# The coordinates of d7-offset have fewer digits relative to the bandwidth.
 bound_for <- function(case, bound) if (case$name == "d7-offset") 10 * bound else bound
 
 fit_case <- function(case, estimator, precision, backend = "cpu") {
@@ -46,8 +46,8 @@ expect_laplace <- function(fit, case, precision, label) {
   }
 }
 
-# Also in units of one kernel sd: a bound that does not depend on the origin or on the units, and
-# what single precision can hold.
+# Also in units of one kernel standard deviation: a bound that depends on neither the origin nor the units, and that
+# single precision can meet.
 expect_score <- function(got, case, precision, label) {
   half <- t(chol(case$H)) # H = half half'
   if (precision == "double") expect_within(got, case$score, bound_for(case, 1e-8), label)
@@ -81,7 +81,7 @@ expect_case <- function(case, precision, backend) {
   expect_laplace(fit_case(case, "laplace", precision, backend), case, precision, "laplace")
 }
 
-# The list that C takes, as flash_control(...) makes it with the defaults of flash_kde().
+# The list that C receives, as flash_control(...) makes it with the defaults of flash_kde().
 control_list <- function(...) {
   internal <- asNamespace("flashkernel")
   internal$run_control(internal$settle_control(flash_control(...)))

@@ -1,9 +1,9 @@
-# Points of tests on clusters, the same in every run.
+# Points for tests of clusters, the same in every run.
 cluster_points <- function(n) {
   matrix(stats::qnorm((seq_len(2 * n) * 0.754877666) %% 1), ncol = 2, dimnames = list(NULL, c("a", "b")))
 }
 
-# f() of each of some clusters, of any number of workers, has the same bits.
+# Checks that f() has the same bits on each of some clusters, of any number of workers.
 alike <- function(f, clusters) {
   found <- lapply(clusters, f)
   for (one in found[-1]) testthat::expect_identical(one, found[[1]])
@@ -12,7 +12,7 @@ alike <- function(f, clusters) {
 
 pids_of <- function(cluster) unlist(parallel::clusterCall(cluster, Sys.getpid))
 
-# Of use for other work?
+# Can the cluster still be used for other work?
 expect_free <- function(cluster) {
   testthat::expect_identical(parallel::clusterCall(cluster, \(x) x, 7), rep(list(7), length(cluster)))
 }

@@ -1,6 +1,6 @@
-# Kernels of bounded reach, their formulas written out.
+# Compact kernels by their formulas.
 
-# Of u, the distance in units of the reach, in [-1, 1].
+# Functions of u in [-1, 1], the distance in units of the kernel's radius.
 ref_compact <- list(
   epanechnikov = list(
     sds = sqrt(5), value = \(u) 3 / 4 * (1 - u^2), slope = \(u) -3 / 2 * u, below = \(u) (2 + 3 * u - u^3) / 4
@@ -21,7 +21,8 @@ ref_compact <- list(
   )
 )
 
-# The sum of w f(u) over the points within reach of each y, by its terms alone; `h`: one sd or one for each point.
+# The sum of w f(u) over the points within the kernel's radius of each y, term by term; `h`: one standard deviation, or
+# one for each point.
 ref_windows <- function(f, sds, x, w, h, y) {
   b <- rep_len(sds * h, length(x))
   vapply(y, \(at) {

@@ -1,6 +1,6 @@
 # Numbers over all decades of doubles, on the CPU and on a GPU.
 
-# Light points are estimated as they are without others that weigh 10^600 times as much, far away.
+# Estimates near light points must not change if other points, far away, weigh 10^600 times as much.
 expect_light_points_kept <- function(backend) {
   light <- example_points(30, 2)
   heavy <- sweep(example_points(20, 2), 2, c(400, 700), "+")
@@ -23,7 +23,7 @@ expect_light_points_kept <- function(backend) {
   }
 }
 
-# Terms of coefficients over 600 decades, however far below the largest they are.
+# Terms with coefficients over 600 decades must count however far below the largest they are.
 expect_decades_kept <- function(backend) {
   matvec <- \(b, kernel) {
     kernel_sum(

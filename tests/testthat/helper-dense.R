@@ -1,5 +1,5 @@
-# Dense operations of a place (a CUDA device, or -1 for the host) against R's own matrix algebra. Matrices lie between
-# rows of NaN, which stay, and of a triangle the other one is NaN.
+# Dense operations of a back end (a CUDA device, or -1 for the host) compared with R's own matrix algebra. Matrices lie
+# between rows of NaN, which must not change; the unused triangle of a triangular matrix is NaN.
 
 UPPER <- 1
 RIGHT <- 2
@@ -24,18 +24,18 @@ run_dense <- function(what, matrices, flags = 0, factors = c(1, 0), device = -1,
 }
 
 random_matrix <- function(n, d) matrix(stats::rnorm(n * d), n, d)
-# Triangles far from singular, so that solutions have the digits that products have.
+# Well-conditioned triangles, so that solutions are as accurate as products.
 random_triangle <- function(n) random_matrix(n, n) / max(n, 1) + diag(2, n)
 other_triangle <- function(A, flags) if (bitwAnd(flags, UPPER) > 0) lower.tri(A) else upper.tri(A)
 only_triangle <- function(A, flags, other = 0) replace(A, other_triangle(A, flags), other)
 transpose_if <- function(A, flags, flag = TRANSPOSED) if (bitwAnd(flags, flag) > 0) t(A) else A
 
-# Failures alone are told: each of thousands of successes would take longer than its operation.
+# Only failures are reported: reporting thousands of successes would take longer than the operations.
 expect_untouched <- function(got, flags, label) {
   if (!all(is.nan(got[other_triangle(got, flags)]))) testthat::fail(paste(label, "wrote to the other triangle"))
 }
 
-# Relative to the largest number; rounding adds up with the order.
+# Relative to the largest number; rounding errors grow with the order.
 expect_matrix <- function(got, want, single, label) {
   stopifnot(identical(dim(got), dim(want)))
   if (length(want) == 0) return(invisible())
@@ -61,7 +61,7 @@ expect_gemm <- function(sizes, ...) {
   }
 }
 
-# C = 2 A'B + beta C by halves, of columns of all sizes: errors relative to the norms of two columns.
+# C = 2 A'B + beta C by FP16 terms, with columns of all sizes: errors relative to the norms of two columns.
 expect_halves <- function(sizes, bound, numbers = stats::rnorm, ...) {
   n <- sizes[1]
   d <- sizes[2]
@@ -106,7 +106,7 @@ expect_triangle <- function(n, d, ...) {
   }
 }
 
-# Row for column, and columns times numbers or not; into another matrix and in place.
+# Transposes, and columns times numbers or not; into another matrix and in place.
 expect_transpose <- function(n, ...) {
   single <- isTRUE(list(...)$single)
   for (flags in c(0, UPPER)) {

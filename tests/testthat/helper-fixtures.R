@@ -1,4 +1,4 @@
-# Reading the reference cases, and the error measures and small tools that several files share.
+# Reads the reference cases, and has error measures and small tools that several files share.
 
 reference_cases <- c(
   "d1", "d1-tails", "d100", "d16", "d16-tails", "d17", "d2-full", "d3-weighted",
@@ -25,7 +25,7 @@ read_case <- function(name) {
   )
 }
 
-# Relative error, absolute where the true value is below 1
+# Relative error; absolute if the true value is below 1.
 scaled_error <- function(got, want) {
   stopifnot(identical(length(got), length(want)))
   max(abs(got - want) / pmax(1, abs(want)))
@@ -70,8 +70,8 @@ with_null_device <- function(code) {
   force(code)
 }
 
-# A function run in a fresh R process with this very copy of the package attached. The function
-# sees only its arguments and what it defines.
+# Runs a function in a fresh R process with this copy of the package attached. The function sees only its arguments and
+# what it defines.
 in_child <- function(f, args = list(), env = character(), timeout = 120) {
   testthat::skip_if_not_installed("callr")
   callr::r(child_task, child_arguments(f, args),
@@ -97,7 +97,7 @@ installed_library <- function() {
   dirname(path)
 }
 
-# A data set of the benches, where the repository has it (bench/data/fetch.R). The tarball has none.
+# A data set of the benchmarks, if the repository has it (bench/data/fetch.R). The tarball has none.
 bench_data <- function(file) {
   path <- file.path("..", "..", "bench", "data", file)
   if (!file.exists(path)) testthat::skip(paste0("bench/data/", file, " is missing: run bench/data/fetch.R"))

@@ -1,5 +1,5 @@
-# Tests on a GPU run where there is one. A child process looks, once: starting CUDA in the process of the
-# tests would take forking from the other files.
+# Tests on a GPU run if there is one. A child process checks once, because a process that has started CUDA cannot fork,
+# as other test files do.
 
 gpu_probe <- new.env()
 
@@ -30,7 +30,7 @@ skip_if_no_gpu <- function() {
   if (!has_gpu()) testthat::skip(paste("no CUDA device:", sub("^no CUDA device: ", "", gpu_status())))
 }
 
-# Where cuBLAS and cuSOLVER are not installed there is one error, and nothing else to test.
+# Without cuBLAS and cuSOLVER there is one error to test, and nothing else.
 skip_if_no_libraries <- function() {
   skip_if_no_gpu()
   told <- tryCatch(
@@ -49,7 +49,7 @@ skip_if_one_gpu <- function() {
   if (length(gpu_info()$index) < 2) testthat::skip("one CUDA device")
 }
 
-# `code` with an environment variable, and as before after it.
+# Runs `code` with an environment variable, and restores its old value.
 with_variable <- function(name, value, code) {
   set <- \(value) if (is.na(value)) Sys.unsetenv(name) else do.call(Sys.setenv, stats::setNames(list(value), name))
   before <- Sys.getenv(name, NA)
@@ -58,7 +58,7 @@ with_variable <- function(name, value, code) {
   force(code)
 }
 
-# Work leaves no memory behind on the device, however often it is done; others may use the device, too.
+# Repeated work must not leak device memory; other programs may use the device, too.
 expect_freed <- function(work, times = 5) {
   work() # what is loaded with it stays
   gpu_release()
@@ -68,13 +68,13 @@ expect_freed <- function(work, times = 5) {
   testthat::expect_gt(gpu_info()$memory_free[1], before - 64e6)
 }
 
-# A forked child cannot do what a device of its parent has to do.
+# A forked child cannot use a device of its parent.
 expect_no_fork <- function(work) {
   outcomes <- parallel::mclapply(1:2, \(i) class(tryCatch(work(), error = identity))[1], mc.cores = 2)
   testthat::expect_identical(outcomes, rep(list("flashkernel_error_forked"), 2))
 }
 
-# A fit as it would predict on the GPU.
+# The fit, set to predict on the GPU.
 on_gpu <- function(fit, precision = "double", devices = NULL) {
   fit$backend <- "cuda"
   fit$precision <- precision
@@ -84,16 +84,16 @@ on_gpu <- function(fit, precision = "double", devices = NULL) {
 
 # ---- errors -----------------------------------------------------------------------------------
 
-# What the documentation promises of densities and sums in the L2 norm; in double precision, more than
-# enough for 1e-12 in their logarithms.
+# The documented bounds for densities and for sums in the L2 norm; in double precision, more than enough for 1e-12 in
+# their logarithms.
 L2_BOUNDS <- c(double = 1e-10, single = 1e-5, fast = 2e-3)
 
-# Rounding of single coordinates adds up over the dimensions, as the root of their number.
+# Rounding errors of single coordinates grow with the root of the dimension.
 l2_bound <- function(precision, d) {
   L2_BOUNDS[[precision]] * if (precision == "single") max(1, sqrt(d / 64)) else 1
 }
 
-# |got - want| in the L2 norm, relative to `size`: the sum of absolute terms where signs cancel.
+# |got - want| in the L2 norm, relative to `size`: the sum of absolute terms if signs cancel.
 l2_error <- function(got, want, size = want) sqrt(sum((got - want)^2) / sum(size^2))
 
 expect_l2 <- function(got, want, bound, label = "value", size = want) {
@@ -111,13 +111,13 @@ expect_promise <- function(got, want, d, precision, label, double = 1e-10) {
     error <- max(abs(got - want) / ifelse(want > -100, 1e-4, 1e-5 * abs(want)))
     testthat::expect(isTRUE(error <= 1), sprintf("%s: %.3g times the bound.", label, error))
   }
-  # densities of many dimensions would underflow; there is nothing to promise where all of them do
+  # densities of many dimensions may underflow; nothing is promised if all of them do
   top <- max(want)
   if (top > -700) expect_l2(exp(got - top), exp(want - top), l2_bound(precision, d), label)
 }
 
-# Scores, and steps by them, have no promise of their own: in kernel sds, what the precision of the
-# weights and the coordinates leaves.
+# Scores, and debiasing steps, have no documented bound. In kernel standard deviations, they are limited by the
+# precision of the weights and the coordinates.
 expect_score_near <- function(got, want, H, precision, label) {
   half <- t(chol(H))
   if (precision == "double") return(expect_within(got %*% half, want %*% half, 1e-8, label))

@@ -4,8 +4,8 @@ wait_for <- function(done, seconds) {
   done()
 }
 
-# For a session in a child: evaluates one piece of `work` after the other in the frame `where`, each after
-# making a file started<i>. How each ended and when, and what `measure()` finds after it.
+# For a session in a child: evaluates the expressions of `work` in the frame `where`, one after the other, each after
+# creating a file started<i>. Returns how and when each ended, and what `measure()` finds after it.
 do_rounds <- function(work, where, folder, measure) {
   lapply(seq_along(work), \(i) {
     outcome <- tryCatch(
@@ -22,15 +22,15 @@ do_rounds <- function(work, where, folder, measure) {
   })
 }
 
-# Runs session(folder, do_rounds) in a child and interrupts each of its `rounds` of long work 0.3 seconds
-# after it began. The session's result, a list with the `rounds` of do_rounds(), and with the seconds
-# from signal to stop as `latency`.
+# Runs session(folder, do_rounds) in a child and interrupts each of its `rounds` of long work 0.3 seconds after it
+# began. Returns the session's result, a list with the `rounds` of do_rounds(), plus `latency`, the seconds from signal
+# to stop.
 interrupt_child <- function(session, rounds) {
   folder <- tempfile("interrupt")
   dir.create(folder)
   on.exit(unlink(folder, recursive = TRUE))
-  # With a fixed threshold the C library returns every freed matrix to the system, where the count of
-  # resident bytes sees it; left alone it keeps some after the first.
+  # With a fixed threshold the C library returns every freed matrix to the system, so that the count of resident bytes
+  # falls; by default it keeps some.
   child <- callr::r_bg(
     child_task, child_arguments(session, list(folder, `environment<-`(do_rounds, globalenv()))),
     env = c(callr::rcmd_safe_env(), MALLOC_MMAP_THRESHOLD_ = "65536")
@@ -52,13 +52,13 @@ interrupt_child <- function(session, rounds) {
 
   testthat::expect_identical(vapply(got$rounds, `[[`, "", "outcome"), rep("interrupted", rounds))
   got$latency <- vapply(got$rounds, `[[`, 0, "stopped") - sent
-  # The aim is 0.5 s. It is printed, not asked for: a machine that is busy takes as long as it takes.
+  # The target is 0.5 s. It is printed, not tested, because a busy machine may take longer.
   testthat::expect_true(all(got$latency > 0))
   cat("seconds from signal to stop:", paste(round(got$latency, 3), collapse = ", "), "\n")
   got
 }
 
-# Interrupts sums on the cluster that `make()` makes in a child, whose workers are of use afterwards.
+# Interrupts sums on the cluster that `make()` makes in a child, and checks that its workers can still be used.
 interrupt_cluster <- function(make, rounds) {
   testthat::skip_if_not_installed("callr")
   testthat::skip_on_os("windows")

@@ -9,14 +9,14 @@ ref_kernels <- list(
   imq = \(r) 1 / sqrt(1 + r^2)
 )
 
-# Of the product p of two points, gamma (g), coef0 (c) and degree
+# Kernels of the product p of two points, gamma (g), coef0 (c) and degree.
 ref_product_kernels <- list(
   linear = \(p, g, c, degree) g * p + c,
   polynomial = \(p, g, c, degree) (g * p + c)^degree,
   sigmoid = \(p, g, c, degree) tanh(g * p + c)
 )
 
-# One of each, with parameters of their own
+# One kernel of each kind, with parameters of its own.
 some_product_kernels <- function() {
   list(
     kernel_spec("linear", gamma = 0.7, coef0 = -0.4), kernel_spec("polynomial", gamma = 0.3, coef0 = 0.6, degree = 5),
@@ -24,7 +24,7 @@ some_product_kernels <- function() {
   )
 }
 
-# The m x n matrix of one of these, and what its terms are made of: K where nothing cancels in a product.
+# The m x n matrix of such a kernel, and the sizes of its terms: K itself if no product cancels.
 ref_product_matrix <- function(x, y, H, kernel) {
   L <- t(chol(H))
   u <- forwardsolve(L, t(x))
@@ -34,16 +34,16 @@ ref_product_matrix <- function(x, y, H, kernel) {
   list(K = of(crossprod(v, u), values$coef0), size = of(crossprod(abs(v), abs(u)), abs(values$coef0)))
 }
 
-# Their largest error relative to the sums of what the terms are made of
+# The largest error, relative to the sums of the sizes of the terms.
 product_error <- function(got, x, y, H, kernel, b) {
   ref <- ref_product_matrix(x, y, H, kernel)
   max(abs(as.matrix(got) - ref$K %*% b) / (ref$size %*% abs(b)))
 }
 
-# The m x n matrix of kernels, by differences
+# The m x n matrix of kernels, by direct distances.
 ref_kernel_matrix <- function(x, y, H, kernel) ref_kernels[[kernel]](ref_distances(x, y, H))
 
-# Mahalanobis distances, m x n: coordinate by coordinate where these are independent
+# Mahalanobis distances, m x n; coordinate by coordinate if the coordinates are independent.
 ref_distances <- function(x, y, H = diag(ncol(x))) {
   if (any(H[row(H) != col(H)] != 0)) return(sqrt(matrix(apply(y, 1, \(at) ref_distance2(x, at, H)), nrow(y), byrow = TRUE)))
   squares <- 0
@@ -51,7 +51,7 @@ ref_distances <- function(x, y, H = diag(ncol(x))) {
   sqrt(squares)
 }
 
-# The largest error of sums, relative to the largest sum of absolute terms
+# The largest error of sums, relative to the largest sum of absolute terms.
 expect_sums <- function(got, K, b, bound, label = "sums") {
   b <- as.matrix(b)
   got <- as.matrix(got)
@@ -90,8 +90,8 @@ big_matrix <- function(x, type = "double") {
   big
 }
 
-# The fast engine's largest error relative to the largest sum of absolute terms, or to each sum's own, and
-# what it tells about itself
+# The fast engine's largest error relative to the largest sum of absolute terms, or to each sum's own, and what it
+# reports about itself.
 fast_error <- function(x, y, b, h, tol, tol_type = "global", backend = "cpu", kernel = "gaussian") {
   fast <- kernel_sum(
     x, y, b, h, kernel,

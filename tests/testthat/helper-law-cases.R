@@ -1,5 +1,5 @@
-# Cases of the laws of helper-laws.R: a fit of each kind, the function that makes it of other rows, its predictions and
-# its integrals.
+# Cases for the laws of helper-laws.R: a fit of each kind, the function that fits the same model to other rows, its
+# predictions and its integrals.
 
 # ---- kinds ------------------------------------------------------------------------------------
 
@@ -90,7 +90,7 @@ law_kinds <- function() {
   Filter(\(kind) is.null(kind$package) || requireNamespace(kind$package, quietly = TRUE), kinds)
 }
 
-# A fit of the kind to other rows, with more arguments of the call that makes it (not those of what is done to it).
+# A fit of the kind to other rows, with more arguments of the fitting call.
 law_fit <- function(call, rows, weights = NULL, ..., frame = list()) {
   set.seed(1) # of which kernel_ridge() draws
   eval(with_arguments(call, ...), list2env(c(list(d = rows, w = weights), frame), parent = asNamespace("flashkernel")))
@@ -98,7 +98,7 @@ law_fit <- function(call, rows, weights = NULL, ..., frame = list()) {
 
 FITTERS <- c("flash_kde", "flash_kda", "kernel_regression", "kernel_ridge", "tune_ridge")
 
-# The call with other arguments in the innermost call of a function that fits.
+# The call with other arguments in its innermost fitting function.
 with_arguments <- function(call, ...) {
   change_fitter(call, \(fitter) as.call(utils::modifyList(as.list(fitter), list(...))))
 }
@@ -128,7 +128,7 @@ law_case <- function(name, kind) {
 
 # ---- predictions and integrals ----------------------------------------------------------------
 
-# All that predict() knows of rows, a list of matrices with a row for each; NULL: of the training rows.
+# All predictions for some rows, a list of matrices with a row for each; NULL: for the training rows.
 law_predictions <- function(fit, new = NULL) {
   types <- if (inherits(fit, "flash_kde")) {
     c("density", "log_density", if (fit$d > 0) "score")
@@ -146,7 +146,7 @@ law_predictions <- function(fit, new = NULL) {
 
 is_level_response <- function(fit) !all(fit$response %in% colnames(fit$joint$x))
 
-# Nodes and weights of Gauss's rule of five nodes in each of `pieces` intervals.
+# Nodes and weights of Gauss's rule with five nodes in each of `pieces` intervals.
 rule_between <- function(from, to, pieces) {
   nodes <- c(-0.906179845938664, -0.538469310105683, 0, 0.538469310105683, 0.906179845938664)
   shares <- c(0.236926885056189, 0.478628670499366, 0.568888888888889, 0.478628670499366, 0.236926885056189) / 2
@@ -155,7 +155,8 @@ rule_between <- function(from, to, pieces) {
   list(at = as.vector(outer(middles, nodes * width / 2, "+")), weight = width * rep(shares, each = pieces))
 }
 
-# Where a number of the case has its mass: in its support, or within eight sds of the rows.
+# Where a numeric column of the case has its probability mass: in its support, or within eight standard deviations of
+# the rows.
 law_range <- function(case, name) {
   support <- case$fit$support
   if (is.null(support)) return(if (name == "y") c(-4, 6) else c(-2, 3))
@@ -164,7 +165,8 @@ law_range <- function(case, name) {
   pmin(pmax(c(support$lower[k], support$upper[k]), -1.5), 2.5)
 }
 
-# Places and weights of an integral over the variables `over`, numbers and categories; `ranges`: of numbers, by name.
+# Points and weights of an integral over the variables `over`, numbers and categories; `ranges`: of the numbers, by
+# name.
 law_nodes <- function(case, over, ranges = list(), pieces = NULL) {
   # densities on a support have narrow peaks beside the bounds
   two <- if (is_kind(case$fit, "supported")) 60 else 40
@@ -183,7 +185,7 @@ law_nodes <- function(case, over, ranges = list(), pieces = NULL) {
   )
 }
 
-# Places all over the support and what the density has there, of a case whose density is integrated more than once.
+# Points all over the support and the density there, for a case whose density is integrated more than once.
 law_masses <- function(case) {
   if (is.null(case$kept$masses)) {
     rule <- law_nodes(case, case$variables)
@@ -192,7 +194,7 @@ law_masses <- function(case) {
   case$kept$masses
 }
 
-# How well a rule integrates the density: kernels with kinks, and what is clipped, have no more digits on it.
+# The accuracy of an integration rule: lower for kernels with kinks and clipped densities.
 law_digits <- function(fit) {
   rough <- intersect(traits_of(unclass(fit)), c("compact", "clipped"))
   if (length(rough) > 0) 2e-4 else 1e-7
@@ -205,8 +207,8 @@ pair_lists <- function(got, want, tolerance) Map(pair, got, want, tolerance)
 
 # ---- draws and interfaces ---------------------------------------------------------------------
 
-# The p-value of a chi-squared test of draws against masses of places: in boxes between quantiles of the places, by
-# category. Boxes of which little is expected are one.
+# The p-value of a chi-squared test of draws against the probability mass at points: in boxes between quantiles of the
+# points, by category. Boxes with a small expected count are joined.
 box_pvalue <- function(at, mass, draws) {
   box_of <- \(rows) {
     do.call(paste, lapply(names(at), \(name) {

@@ -1,8 +1,9 @@
-# The laws of test-contract.R: sentences that are true of fits of every kind. A law is a function of a case
-# (helper-law-cases.R) that returns pairs of numbers that have to agree. can() says which laws a density is exempt from;
-# what else is exempt stands in law_exceptions, with the reason.
+# The laws of test-contract.R: statements that hold for fits of every kind. A law is a function of a case
+# (helper-law-cases.R) that returns pairs of numbers that must agree. can() says which laws a density is exempt from;
+# law_exceptions lists other exemptions with their reasons.
 
-# `of`: the classes that the law is about. `needs`: verbs, names of REFUSALS, without which a density is exempt.
+# `of`: the classes that the law applies to. `needs`: verbs, names of REFUSALS; a density that lacks one of them is
+# exempt.
 new_law <- function(says, of, pairs, needs = character()) list(says = says, of = of, pairs = pairs, needs = needs)
 
 ANY_FIT <- c("flash_kde", "flash_conditional", "flash_kda", "kernel_regression", "kernel_ridge")
@@ -251,13 +252,13 @@ laws <- list(
   })
 )
 
-# The places `at` of some variables, beside the other variables of the new row j.
+# The points `at` for some variables, with the other variables of the new row j.
 beside <- function(at, case, j) {
   others <- setdiff(names(case$new), names(at))
   cbind(at, case$new[rep(j, nrow(at)), others], row.names = NULL)
 }
 
-# The slope of f along one column of places, by differences whose error is of the fourth order.
+# The slope of f along one column of points, by differences with an error of fourth order.
 slope_along <- function(name, at, f) {
   moved <- \(step) {
     at[[name]] <- at[[name]] + step
@@ -268,7 +269,7 @@ slope_along <- function(name, at, f) {
 
 LEFT_OUT <- c(1, 4, 20)
 
-# What fits without each of the rows LEFT_OUT predict there.
+# Predictions for each of the rows LEFT_OUT, by fits without that row.
 without_each <- function(case, ...) {
   sapply(LEFT_OUT, \(i) {
     fit <- case$make(case$rows[-i, ], case$weights[-i])
@@ -278,7 +279,7 @@ without_each <- function(case, ...) {
 
 # ---- exceptions -------------------------------------------------------------------------------
 
-# What is true of no fit of a kind: the reason, and regular expressions of kinds and laws.
+# Exemptions of kinds of fits: the reason, and regular expressions of kinds and laws.
 law_exceptions <- list(
   list("points elsewhere are for predict(), logLik() and simulate() alone", "big.matrix|flash_data",
     "quantiles|distribution|marginals|conditionals|levels|derivatives|figures|shown|saved|updated|missing|interfaces"
@@ -295,8 +296,7 @@ law_exceptions <- list(
   list("the penalty is for the number of rows, whatever they weigh", "ridge", "repetitions|weightless|unit_of_weights")
 )
 
-# What becomes of a law: `broken`, a line for each case for which it does not hold, and the number of those for which it
-# was seen to hold.
+# The result for a law: `broken`, a line for each case that violates it, and the number of cases that satisfy it.
 law_verdicts <- function(name, cases) {
   law <- laws[[name]]
   found <- lapply(cases, \(case) {
@@ -314,7 +314,7 @@ is_exempt <- function(case, law_name) {
   any(vapply(law_exceptions, \(known) grepl(known[[2]], case$name) && grepl(known[[3]], law_name), NA))
 }
 
-# "holds", the first of the pairs that disagrees in words, or NULL where there are no pairs.
+# "holds", a description of the first pair that disagrees, or NULL if there are no pairs.
 disagreement <- function(pairs) {
   for (pair in pairs) {
     if (!agrees(as.vector(pair$got), as.vector(pair$want), pair$tolerance)) {
@@ -325,7 +325,7 @@ disagreement <- function(pairs) {
   if (length(pairs) > 0) "holds"
 }
 
-# Relative to numbers above 1, absolute below; NaN and infinite numbers have to be at the same places.
+# Relative for numbers above 1, absolute below; NaN and infinite numbers must be at the same positions.
 agrees <- function(got, want, tolerance) {
   if (tolerance == 0 || length(got) != length(want)) return(identical(got, want))
   same <- is.infinite(want) & got %in% want

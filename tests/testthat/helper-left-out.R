@@ -1,6 +1,6 @@
-# Points of an SD-KDE left out over some of the sources, as another machine would sum them: list(n, some(), whole()).
-# `with`: "nothing", "weights" or "factors". some(block, rows, control): the sums of the sources `block` at the points
-# `rows`, which are among these or not.
+# Leave-one-out sums of an SD-KDE over some of the sources, as on another machine: list(n, some(), whole()). `with`:
+# "nothing", "weights" or "factors". some(block, rows, control): the sums of the sources `block` at the points `rows`,
+# which may or may not be among them.
 
 left_out_case <- function(n, d, with = "nothing") {
   x <- matrix(example_points(n, max(d, 2))[, seq_len(d)], n)
@@ -32,8 +32,8 @@ left_out_case <- function(n, d, with = "nothing") {
   )
 }
 
-# SD-KDEs of every kind beside one heavy point, and others between it and the rest: for each a function of the rows that
-# the fit has, and where its points are. The weights of the rest are `ratio`.
+# SD-KDEs of every kind with one heavy point, and with others between it and the rest: for each, a function of the rows
+# that the fit has, and the position of its points. The rest has the weights `ratio`.
 heavy_weights <- function(ratio, n) c(1, sqrt(ratio), min(1, 100 * ratio), rep(ratio, n - 3))
 
 heavy_cases <- function(ratio, n, ...) {

@@ -14,7 +14,7 @@ with_method <- function(method, expression) {
   expression
 }
 
-# Until the caller ends.
+# Restores the old value when the caller ends.
 local_method <- function(method, frame = parent.frame()) {
   before <- set_method(method)
   do.call(on.exit, list(bquote(set_method(.(before))), add = TRUE), envir = frame)

@@ -1,6 +1,6 @@
-# Estimates of numbers and levels by their formula, in loops over the points.
+# Estimates with numbers and categories by their formula, in loops over the points.
 
-# l(a, b) of levels by number, without any table: what `from` gives to `to` among `count` levels.
+# The kernel l(a, b) of categories by number, without a table: the value from `from` to `to` among `count` categories.
 ref_level <- function(kernel, ordered, to, from, lambda, count) {
   relative <- function(a) {
     if (kernel == "aitchisonaitken") return(if (a == from) 1 - lambda else lambda / (count - 1))
@@ -29,7 +29,7 @@ ref_shares <- function(to, from, kernels, lambda, w = rep(1, nrow(from))) {
   shares
 }
 
-# The matrix of K_H(y - x) for the rows of two matrices, times the Laplace correction where that is asked for.
+# The matrix of K_H(y - x) for the rows of two matrices, times the Laplace correction if wanted.
 ref_gauss <- function(y, x, H, laplace = FALSE) {
   K <- matrix(0, nrow(y), nrow(x))
   P <- solve(H)
@@ -52,7 +52,7 @@ mixed_data <- function(n = 40, seed = 4) {
   )
 }
 
-# The probabilities of the levels of one column.
+# The probabilities of the categories of one column.
 ref_level_shares <- function(data, name, kernels, lambda) {
   column <- data[[name]]
   share <- \(to, from) ref_level(kernels[[name]], is.ordered(column), to, from, lambda[[name]], nlevels(column))

@@ -1,4 +1,4 @@
-# Normal products K'(W (K v + w)) in plain R: no package code.
+# Normal products K'(W (K v + w)) in plain R, without package code.
 
 # Points of n sources and m targets with v, w and the diagonal of W, r columns.
 normal_case <- function(n, m, d = 3, r = 1, seed = n + 1000 * m) {
@@ -9,7 +9,7 @@ normal_case <- function(n, m, d = 3, r = 1, seed = n + 1000 * m) {
   )
 }
 
-# The largest error of a product, relative to the sum of absolute terms; without v or w where they are NULL.
+# The largest error of a product, relative to the sum of absolute terms; v or w may be NULL.
 normal_error <- function(got, K, v, w = NULL, weights = NULL) {
   residuals <- function(K, v, w, weights) {
     u <- if (is.null(v)) 0 else K %*% v

@@ -1,9 +1,9 @@
-# What test-parity.R compares: points of all kinds, what is computed of them, the truth, and what a naive sum in the
-# same precision gives, than which an exact engine must not be twice as wrong.
+# What test-parity.R compares: points of all kinds, operations on them, the exact results, and the results of a naive
+# sum in the same precision. An exact engine's error may be at most twice that of the naive sum.
 
 # ---- points -----------------------------------------------------------------------------------
 
-# Numbers of few bits, so that the truth is exact but for its exponentials.
+# Numbers with few bits, so that the reference is exact except for its exponentials.
 parity_case <- function(n, m, d, kind = "plain") {
   set.seed(n + 1000 * m + 1e5 * d)
   lattice <- \(points) round(256 * points) / 256
@@ -40,7 +40,7 @@ parity_cases <- function() {
 
 # ---- truth ------------------------------------------------------------------------------------
 
-# Many operations ask for the same.
+# Cached, because many operations need the same.
 parity_memo <- new.env()
 remember <- function(what, case, y, compute) {
   key <- paste(c(what, case$label, dim(y), sum(case$x), sum(y)), collapse = " ")
@@ -56,10 +56,10 @@ ref_distances2 <- function(case, y) {
   matrix(rows, nrow(y), nrow(case$x), byrow = TRUE)
 }
 
-# rowSums() adds in more digits than a double has.
+# rowSums() adds with more digits than a double has.
 true_sums <- function(K, b) matrix(apply(b, 2, \(column) rowSums(K * rep(column, each = nrow(K)))), nrow(K))
 
-# r |k'(r)|: what the rounding of a distance does to a kernel
+# r |k'(r)|: the effect of the rounding of a distance on a kernel.
 ref_slopes <- list(
   gaussian = \(r) r^2 * exp(-r^2 / 2),
   laplacian = \(r) r * exp(-r),
@@ -79,13 +79,13 @@ to_single <- function(x) {
 roundings <- list(double = \(x) x, single = to_single)
 epsilons <- c(double = 2^-53, single = 2^-24)
 
-# Whitened and about the mean; Gaussians as powers of two, so their points by sqrt(log2(e) / 2) larger
+# Whitened and centred; Gaussians are powers of two, so their points are larger by sqrt(log2(e) / 2).
 naive_points <- function(case, at, round) {
   round(t(forwardsolve(case$L, t(at) - colMeans(case$x))) * BASE2)
 }
 BASE2 <- sqrt(log2(exp(1)) / 2)
 
-# m x n squares of their distances: by differences or, as everyone has them in many dimensions, by products of matrices.
+# The m x n squared distances: direct or, as is usual in many dimensions, by products of matrices.
 naive_squares <- function(case, y, precision, gram = case$d > 4) {
   remember(c(precision, gram), case, y, \() sum_squares(case, y, gram, roundings[[precision]]))
 }
@@ -105,7 +105,7 @@ naive_kernels <- function(case, y, kernel, precision) {
   if (kernel == "gaussian") round(2^-t) else round(ref_kernels[[kernel]](round(sqrt(round(t / BASE2^2)))))
 }
 
-# One term after the other: K is m x n, b n x r
+# Adds one term after the other: K is m x n, b is n x r.
 naive_sums <- function(K, b, round) {
   sums <- matrix(0, nrow(K), ncol(b))
   for (i in seq_len(ncol(K))) sums <- round(sums + round(outer(K[, i], b[i, ])))
@@ -134,8 +134,8 @@ parity_sums <- function(case, kernel, precision, backend, columns, own = FALSE, 
 
 # ---- estimates --------------------------------------------------------------------------------
 
-# Gaussians times weights, of each row relative to its nearest source, so that they underflow for no target: the truth,
-# from squared distances q, and naively, from exponents t; `shift` brings naive sums to the scale of the truth.
+# Gaussians times weights, relative to each row's nearest source, so that no target underflows: the reference from
+# squared distances q, and the naive sum from exponents t. `shift` brings naive sums to the scale of the reference.
 relative_gaussians <- function(case, y, loo, precision) {
   round <- roundings[[precision]]
   q <- true_squares(case, y)
@@ -152,7 +152,7 @@ relative_gaussians <- function(case, y, loo, precision) {
   )
 }
 
-# Relative to what the fit has them to
+# Relative to the accuracy that the fit promises.
 debiased_case <- function(case, fit) {
   utils::modifyList(case, list(x = unname(fit_points(fit)), label = paste(case$label, fit$backend, fit$precision)))
 }
@@ -166,7 +166,8 @@ expect_ran <- function(stats, backend, precision) {
   testthat::expect_identical(ran, list(engine = "exact", backend = backend, precision = precision))
 }
 
-# Of the sum that the estimate is, relative to its nearest source: its logarithm may be so large that it has no digits.
+# The error of the sum behind the estimate, relative to its nearest source: the logarithm may be so large that it has no
+# digits left.
 parity_density <- function(case, estimator, precision, backend, own = FALSE, loo = FALSE) {
   fit <- parity_fit(case, estimator, precision, backend)
   estimate <- log_estimate(fit, if (!own) case$y, loo, fit_control(fit))
@@ -192,8 +193,8 @@ parity_density <- function(case, estimator, precision, backend, own = FALSE, loo
   lapply(parts, as.matrix)
 }
 
-# Scores in kernel sds: sums of coordinates about the mean, divided by the mass. `score`: m x d, as the package has it;
-# `lost`: digits that points have too few for it.
+# Scores in kernel standard deviations: sums of coordinates about the mean, divided by the kernel sum. `score`: m x d,
+# as the package returns it. `lost`: digits that points lack for it.
 parity_score <- function(case, score, precision, estimator = "kde", y = case$y, loo = FALSE, lost = 0) {
   round <- roundings[[precision]]
   g <- relative_gaussians(case, y, loo, precision)
@@ -216,7 +217,7 @@ parity_score <- function(case, score, precision, estimator = "kde", y = case$y, 
   sums <- naive_sums(round(g$naive * round(naive_f - kind$slope(naive_t))), cbind(1, naive_u), round)
   naive_mass <- naive_sums(round(g$naive * naive_f), matrix(1, ncol(g$q)), round)
   naive <- (sums[, -1] - sums[, 1] * naive_v) / as.vector(naive_mass) / BASE2
-  # where a signed estimate is near its zero there is nothing to divide by
+  # near the zero of a signed estimate there is no size to divide by
   clear <- abs(mass) > mass_size / 20
   all <- list(got = score %*% case$L, truth = truth, size = size, slope = slope, naive = naive)
   lapply(all, \(part) as.matrix(part)[clear, , drop = FALSE])
@@ -233,7 +234,7 @@ parity_predicted_score <- function(case, estimator, precision, backend, own = FA
   parity_score(case, score, precision, estimator, y, loo)
 }
 
-# Points move by half a score
+# Points move by half a score.
 parity_debiased <- function(case, precision, backend) {
   fit <- parity_fit(case, "sdkde", precision, backend)
   testthat::expect_identical(diagnostics(fit)[c("backend", "precision")], list(backend = backend, precision = precision))

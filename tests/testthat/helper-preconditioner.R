@@ -1,7 +1,7 @@
 # T or A of a preconditioner, upper triangular, for small m.
 factor_of <- function(P, which = "T") factor_numbers(P, which, TRUE)
 
-# Preconditioners against their definitions in base R, on the host or on a GPU.
+# Compares preconditioners with their definitions in base R, on the host or on a GPU.
 
 cpu_run <- function(...) run_control(settle_control(NULL, list(backend = "cpu", ...)))
 cuda_run <- function(...) run_control(settle_control(NULL, list(backend = "cuda", ...)))
@@ -12,7 +12,7 @@ centres <- function(x, h, kernel = "gaussian") {
   sum_sources(x, NULL, diag(h, ncol(x)), check_kernel(kernel), new_plan())
 }
 
-# Of every kernel, at the points themselves and at others.
+# For every kernel, at the points themselves and at others.
 expect_kernel_matrices <- function(x, y, H) {
   L <- t(chol(H))
   of <- \(kernel) sum_sources(x, NULL, L, check_kernel(kernel), new_plan())
@@ -51,7 +51,7 @@ expect_factors <- function(run, m, backend) {
   }
 }
 
-# All steps of P with the factor A, alone and some in a row.
+# All steps of P with the factor A, one by one and several in a row.
 expect_steps <- function(P, m) {
   factors <- list(T = factor_of(P), A = factor_of(P, "A"))
   step <- function(v, name) {

@@ -1,5 +1,5 @@
-# Literal formulas for everything the package computes, in plain R: no package code, one query
-# row at a time, O(n m d). Slow and obvious on purpose. Log-sum-exp keeps them right in the tails.
+# Literal formulas for everything the package computes, in plain R, without package code: one query row at a time, O(n m
+# d). Slow and obvious on purpose. Log-sum-exp keeps them accurate in the tails.
 
 # n squared Mahalanobis distances from the point `at` to the rows of x. `P` is the inverse of H, which callers with many
 # points compute once.

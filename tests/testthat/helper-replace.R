@@ -1,4 +1,4 @@
-# Another value in the package until the caller ends. Gives what was there before, which a function in its place may call.
+# Replaces a value in the package until the caller ends. Returns the old value, which a replacement function may call.
 replace_in_package <- function(name, value, frame = parent.frame()) {
   namespace <- asNamespace("flashkernel")
   before <- get(name, namespace)

@@ -1,4 +1,4 @@
-# `f(...)`, where some of the arguments are settings of a control by their names: these change `control`.
+# `f(...)`; arguments that have the names of control settings change `control` instead.
 with_settings <- function(f, ..., control = NULL) {
   given <- list(...)
   names <- if (is.null(names(given))) rep("", length(given)) else names(given)

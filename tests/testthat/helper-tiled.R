@@ -1,4 +1,4 @@
-# Tiled matrices of some places (CUDA devices, or -1s for the host) against R's own matrix algebra.
+# Tiled matrices on several back ends (CUDA devices, or -1 for the host) compared with R's own matrix algebra.
 
 TILED_STEPS <- c(L = 0, "L^-1" = 1, "L'" = 2, "L^-T" = 3, U = 4, "U^-1" = 5, "U'" = 6, "U^-T" = 7)
 
@@ -15,10 +15,10 @@ run_tiled <- function(K, devices = -1L, block = 16, most = 0, diagonal = NULL, r
          U_diagonal = out[[4]], v = matrix(out[[5]], m)), facts)
 }
 
-# Bytes of a device that has room for some block columns beside the buffers.
+# Memory in bytes of a device that has room for some block columns besides the buffers.
 tiled_room <- function(m, block, columns) 8 * (ceiling(m / 16) * 16 * (block + 1) * (columns + 2) + 4 * block^2) + 8
 
-# The same where U is of halves.
+# The same if U is stored as FP16 terms.
 halves_room <- function(m, block, columns) {
   tiled_room(m, block, columns) + block * (12 * min(m + 64, 4096) + 4 * (block + 64) + 16)
 }
@@ -32,7 +32,7 @@ expect_tiled <- function(m, block, ...) {
   v <- random_matrix(m, 2)
   label <- paste("order", m, "in blocks of", block)
   got <- run_tiled(K, block = block, diagonal = diagonal, roots = roots, lambda = 0.5, v = v, ...)
-  # what is in the upper triangle of K has not been read
+  # the upper triangle of K has not been read
   expect_matrix(tcrossprod(got$L), K + diag(diagonal, m), FALSE, paste(label, "L L'"))
   want <- crossprod(got$L * roots) + diag(0.5, m)
   expect_matrix(crossprod(got$U), want, FALSE, paste(label, "U'U"))
@@ -49,7 +49,7 @@ expect_tiled <- function(m, block, ...) {
   got
 }
 
-# The same numbers whatever the devices and their memory: a list of the arguments that say so.
+# The result must not depend on the devices and their memory: a list of the arguments that set them.
 expect_same_tiles <- function(m, block, places, steps = names(TILED_STEPS)) {
   K <- random_kernel(m)
   roots <- stats::runif(m)
@@ -64,8 +64,8 @@ expect_same_tiles <- function(m, block, places, steps = names(TILED_STEPS)) {
   }
 }
 
-# U'U by halves against R's own, of columns of L of very different sizes: the largest error relative to their norms. L is
-# what it is in double.
+# U'U by FP16 terms compared with R's own, for columns of L of very different sizes: the largest error relative to their
+# norms. L itself stays in double.
 halves_error <- function(m, block, ...) {
   sizes <- 10^seq(0, -3, length.out = m)
   K <- exp(-as.matrix(stats::dist(seq(0, 9, length.out = m)))) * outer(sizes, sizes)

@@ -1,6 +1,5 @@
-/* Copies of matrices beside calculations: on a stream of their own, from the host, to it, and from device to
- * device.
- */
+/* Copies of matrices concurrent with computations, on a stream of their own: from the host, to the host, and
+ * between devices. */
 #include <math.h>
 
 #include "../../core/aligned.h"
@@ -8,7 +7,7 @@
 #include "../../core/threads.h"
 #include "dense.cuh"
 
-/* Of a device that has matrices. */
+/* The context of a device that has matrices. */
 static enum fk_status context_of(int device, struct fk_cuda_context **found, struct fk_error *err) {
   struct fk_cuda_context *context = fk_cuda_context_in_use(device);
   *found = context;
@@ -22,7 +21,7 @@ static enum fk_status context_of(int device, struct fk_cuda_context **found, str
   return FK_CUDA_STATUS(cudaStreamCreateWithFlags(&context->copies, cudaStreamNonBlocking));
 }
 
-/* Buffers of `source` are read from this device directly, where there is a way; else through the host. */
+/* Lets this device read buffers of `source` directly if the hardware can; otherwise copies go through the host. */
 static void let_read(struct fk_cuda_context *source, const struct fk_cuda_context *reader) {
   cudaMemAccessDesc access = {};
   int possible = 0;
@@ -92,7 +91,7 @@ enum fk_status fk_cuda_dense_wait(int device, struct fk_error *err) {
 
 enum { PAGE = 4096, PAGES = 1 << 10 };
 
-/* Pages that there are already are locked faster, and several threads get them faster. */
+/* Touches pages: pages that exist are locked faster, and several threads create them faster. */
 static void touch(void *data, int64_t first, int64_t end, int slot) {
   (void)slot;
   for (int64_t i = first; i < end; i++) ((volatile char *)data)[i * PAGE] = 0;
@@ -107,7 +106,7 @@ enum fk_status fk_cuda_dense_alloc_here(struct fk_dense *A, struct fk_error *err
   if (!A->data)
     return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a matrix of %.0f x %.0f", (double)A->n, (double)A->d);
   fk_parallel_for(fk_threads_for_bytes(0, (double)bytes), (int64_t)bytes / PAGE, PAGES, touch, A->data);
-  /* without it copies are slower, and right */
+  /* without locked pages copies are slower, but correct */
   if (cudaHostRegister(A->data, bytes, cudaHostRegisterPortable) != cudaSuccess) cudaGetLastError();
   return FK_STATUS_OK;
 }

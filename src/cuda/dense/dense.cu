@@ -31,7 +31,7 @@ static cublasOperation_t transposed(unsigned flags, unsigned flag) {
 
 /* ---- memory ----------------------------------------------------------------------------------- */
 
-/* Columns begin where tensor cores read best. */
+/* Columns are aligned to what tensor cores read fastest. */
 enum { COLUMN_BYTES = 128 };
 
 static enum fk_status device_alloc(int device, struct fk_dense *A, struct fk_error *err) {
@@ -62,7 +62,7 @@ static enum fk_status copy_matrix(struct fk_cuda_context *context, const struct 
   return FK_CUDA_STATUS(cudaStreamSynchronize(context->stream));
 }
 
-/* To the device, or back. */
+/* Copies to the device or back. */
 static enum fk_status device_move(int device, const struct fk_dense *from, const struct fk_dense *to,
                                   struct fk_error *err) {
   struct fk_cuda_context *context;
@@ -95,7 +95,7 @@ static enum fk_status device_ready(int device, const struct fk_dense *A, struct 
                  device);
 }
 
-/* A routine for doubles and for floats. */
+/* A routine for double and for float. */
 #define FOR_BOTH(routine)                                                                                         \
   static auto routine(double) { return fk_cublas.d##routine; }                                                    \
   static auto routine(float) { return fk_cublas.s##routine; }
@@ -106,13 +106,13 @@ FOR_BOTH(trmm)
 FOR_BOTH(trsm)
 FOR_BOTH(trsv)
 
-/* call() with a number of the matrix' type. */
+/* Calls call() with a number of the matrix's type. */
 template <typename F>
 static auto by_type(const struct fk_dense *A, F call) {
   return A->type == FK_DOUBLE ? call(0.0) : call(0.0f);
 }
 
-/* call() with a handle and such a number. */
+/* Calls call() with a handle and a number of the matrix's type. */
 template <typename F>
 static enum fk_status run_blas(int device, const struct fk_dense *A, const char *name, struct fk_error *err,
                                F call) {
@@ -136,7 +136,7 @@ static enum fk_status device_gemm(int device, unsigned flags, double alpha, cons
   return run_blas(device, C, "gemm", err, [&](cublasHandle_t handle, auto number) {
     using T = decltype(number);
     const T a = (T)alpha, b = (T)beta;
-    if (C->d == 1 && !(flags & FK_TRANSPOSED_B) && A->n > 0 && A->d > 0) /* it is the time that A takes to read */
+    if (C->d == 1 && !(flags & FK_TRANSPOSED_B) && A->n > 0 && A->d > 0) /* gemv: the time is that of reading A */
       return gemv(number)(handle, transposed(flags, FK_TRANSPOSED), A->n, A->d, &a, (T *)A->data, A->ld,
                           (T *)B->data, 1, &b, (T *)C->data, 1);
     return gemm(number)(handle, transposed(flags, FK_TRANSPOSED), transposed(flags, FK_TRANSPOSED_B), C->n, C->d,
@@ -182,7 +182,7 @@ static enum fk_status device_trsm(int device, unsigned flags, double alpha, cons
   });
 }
 
-/* call() with the context and a number of the matrix' type: kernels of ours. */
+/* Calls call() with the context and a number of the matrix's type, to launch our own kernels. */
 template <typename F>
 static enum fk_status run_kernels(int device, const struct fk_dense *A, const char *name, struct fk_error *err,
                                   F call) {
@@ -198,7 +198,7 @@ static enum fk_status run_kernels(int device, const struct fk_dense *A, const ch
 
 enum { SQUARE = 32, SQUARE_ROWS = 8 };
 
-/* A block has a square of B, and reads no more of A than its triangle: the rest may be another's. */
+/* A block has a square of B. It reads only the triangle of A: the other one may belong to another matrix. */
 template <typename T>
 static __global__ void transpose_kernel(const T *A, int64_t ld_a, const T *s, T *B, int64_t ld_b, int64_t n,
                                         bool upper) {
@@ -256,7 +256,7 @@ static enum fk_status device_scale(int device, const struct fk_dense *A, const s
 
 /* ---- cuSOLVER --------------------------------------------------------------------------------- */
 
-/* A call of it, what it works in and what it says. */
+/* A cuSOLVER call, its workspace and its status. */
 struct solver {
   struct fk_cuda_context *context;
   cusolverDnHandle_t handle;
@@ -268,7 +268,7 @@ struct solver {
   unsigned long long *pivot;
 };
 
-/* call() with a solver, for a matrix that is square. */
+/* Calls call() with a solver, for a square matrix. */
 template <typename F>
 static enum fk_status run_solver(int device, const struct fk_dense *A, const struct fk_dense *values,
                                  struct fk_error *err, F call) {
@@ -286,7 +286,7 @@ static enum fk_status run_solver(int device, const struct fk_dense *A, const str
   return fk_cuda_dense_leave(solver.context, status);
 }
 
-/* Memory for as many bytes as have been asked for. */
+/* Allocates the workspace that was asked for. */
 static enum fk_status take_workspace(struct solver *solver, struct fk_error *err) {
   struct fk_cuda_context *context = solver->context;
   FK_TRY(fk_cuda_take(context, &solver->arena, (int64_t)solver->bytes_there, &solver->there, err));
@@ -309,7 +309,7 @@ static cudaDataType number_type(const struct fk_dense *A) {
   return A->type == FK_DOUBLE ? CUDA_R_64F : CUDA_R_32F;
 }
 
-/* The first number on the diagonal, from 1, that is not positive: NaN need not show in info. */
+/* Finds the first diagonal element, counted from 1, that is not positive. NaN need not show in cuSOLVER's info. */
 template <typename T>
 static __global__ void pivot_kernel(const T *A, int64_t n, int64_t ld, unsigned long long *pivot) {
   int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -380,7 +380,7 @@ static enum fk_status device_syev(int device, unsigned flags, const struct fk_de
 
 /* ---- L'L -------------------------------------------------------------------------------------- */
 
-/* Of cuSOLVER, which counts in int, the workspace's numbers too: n^2 of them are few enough. */
+/* cuSOLVER counts in int, including the numbers of its workspace: n must be small enough for n^2. */
 enum { LAUUM_MOST = 1 << 15 };
 
 static enum fk_status multiply_dense(struct solver *solver, unsigned flags, const struct fk_dense *A,

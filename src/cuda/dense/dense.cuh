@@ -1,16 +1,16 @@
-/* What dense.cu has of copy.cu for its table: see core/dense.h. */
+/* The functions of copy.cu that the table of dense.cu uses: see core/dense.h. */
 #ifndef FK_CUDA_DENSE_CUH
 #define FK_CUDA_DENSE_CUH
 
 #include "../../core/dense.h"
 #include "../device/common.cuh"
 
-/* Back to the caller, who has none of the device any more if it is lost. */
+/* Returns the caller's status. If the device was lost, what the caller had on it is gone. */
 static inline enum fk_status fk_cuda_dense_leave(struct fk_cuda_context *context, enum fk_status status) {
   if (status == FK_STATUS_DEVICE) fk_cuda_recover(context);
   return status;
 }
-/* From and to wherever they are. */
+/* Copies between any two places. */
 static inline cudaError_t fk_cuda_dense_move(const struct fk_dense *from, const struct fk_dense *to,
                                              cudaStream_t stream) {
   const size_t size = fk_type_size(from->type);

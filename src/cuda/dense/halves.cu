@@ -1,22 +1,20 @@
-/* C = alpha A'B + beta C of doubles by tensor cores: each number is two halves, hi + lo, and sums of hi hi + hi lo
- * + lo hi are floats. What the halves leave out is 2^-22 of a number.
- *
- * Columns are multiplied by powers of two first, so that the largest number of each is near 2^14: halves reach
- * from 2^-24 to 2^16, and the columns of a kernel matrix' factor are of very different sizes. What lies below
- * 2^-39 of a column's largest number is lost. Tensor cores cut bits off their sums, always towards 0: so these are
- * of no more than FK_HALVES_ROWS rows each, and added to those of other rows by rounding.
- */
+/* C = alpha A'B + beta C of doubles on tensor cores. Each number is split into two FP16 terms, hi + lo, and hi hi
+ * + hi lo + lo hi is summed in FP32. The split loses 2^-22 of a number.
+ * || Columns are first scaled by powers of two to bring the largest number of each close to 2^14: FP16 reaches
+ * from 2^-24 to 2^16, and the columns of a kernel matrix's factor differ much in size. What lies below 2^-39 of a
+ * column's largest number is lost. Tensor cores truncate their sums, always towards 0. Each sum therefore runs
+ * over at most FK_HALVES_ROWS rows and is added to the sums of other rows with rounding. */
 #include <cuda_fp16.h>
 
 #include "halves.cuh"
 
 #ifdef FK_CUDA_LIBRARIES
 
-/* Halves of a chunk: [column][part][row], as gemm adds them up along parts and rows. */
+/* The split rows of a chunk: [column][part][row], so that gemm sums over parts and rows. */
 enum { PARTS = FK_HALVES_PARTS };
 enum { THREADS = 256, WARP = 32, MOST_BLOCKS = 65535 };
 
-/* What a column is multiplied by. What is not finite shows in the product. */
+/* The scale of each column. Numbers that are not finite show in the product. */
 static __global__ void scale_kernel(const double *A, int64_t ld, int64_t n, double *scale) {
   __shared__ double largest[THREADS / WARP];
   const double *column = A + blockIdx.x * ld;
@@ -28,11 +26,11 @@ static __global__ void scale_kernel(const double *A, int64_t ld, int64_t n, doub
   __syncthreads();
   if (threadIdx.x > 0) return;
   for (int i = 1; i < THREADS / WARP; i++) most = fmax(most, largest[i]);
-  /* no more than doubles have, there and back */
+  /* within the range of doubles in both directions */
   scale[blockIdx.x] = most > 0 && isfinite(most) ? ldexp(1.0, max(-1000, min(1000, 14 - ilogb(most)))) : 1;
 }
 
-/* Rows 2 i and 2 i + 1, 0 beyond n; part `low` is lo, the others are hi. */
+/* Splits rows 2 i and 2 i + 1, 0 beyond n; part `low` is lo, the others are hi. */
 static __global__ void split_kernel(const double *A, int64_t ld, int64_t n, int64_t d, const double *scale,
                                     __half2 *to, int64_t padded, int low) {
   const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
@@ -47,7 +45,7 @@ static __global__ void split_kernel(const double *A, int64_t ld, int64_t n, int6
   }
 }
 
-/* Sums of floats, and what brings them to a matrix. */
+/* FP32 sums, and the scales that turn them into a matrix. */
 struct halves_sums {
   float *of;
   int64_t ld;
@@ -55,7 +53,7 @@ struct halves_sums {
   double alpha, beta;
 };
 
-/* C = beta C + alpha A'B; beta 0: C is not read. */
+/* C = beta C + alpha A'B; with beta = 0, C is not read. */
 static __global__ void add_kernel(const struct halves_sums S, double *C, int64_t ld, int64_t n, int64_t d) {
   const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
   if (i >= n) return;
@@ -70,12 +68,12 @@ static dim3 grid_of(int64_t along, int64_t columns) {
   return dim3(fk_blocks(along, THREADS), (unsigned)fk_smaller(columns, MOST_BLOCKS));
 }
 
-/* A or B, and its chunk in halves. */
+/* A or B, and its split chunk. */
 struct halves_side {
   const struct fk_dense *from;
   double *scale;
   __half *parts;
-  int low; /* the part that is lo */
+  int low; /* index of the part that is lo */
 };
 
 static enum fk_status take_side(struct fk_cuda_context *context, struct fk_cuda_arena *arena, int64_t room,
@@ -95,7 +93,7 @@ static enum fk_status split(struct fk_cuda_context *context, const struct halves
   return FK_CUDA_STATUS(cudaGetLastError());
 }
 
-/* S += A'B of some rows, in halves; of the first ones: S = A'B. */
+/* S += A'B for some rows, split; for the first rows S = A'B. */
 static enum fk_status multiply_chunk(struct fk_cuda_context *context, cublasHandle_t blas,
                                      const struct halves_side sides[2], int64_t first, const struct halves_sums *S,
                                      struct fk_error *err) {

@@ -1,5 +1,5 @@
-/* Contexts: one for each device in use, made at the first use and never at load, since a process that has started
- * CUDA cannot fork children that use it. They own all memory of the package on the devices. */
+/* Contexts, one for each device in use. They are made at the first use, not at load, because a process that has
+ * started CUDA cannot fork children that use it. They own all device memory of the package. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,21 +15,21 @@ static uint64_t made_so_far;
 static pid_t owner; /* the process that started CUDA; 0: none */
 
 enum fk_status fk_cuda_fail(struct fk_error *err, cudaError_t code, const char *call, int device) {
-  cudaGetLastError(); /* running out of memory is no reason for the next call to fail */
+  cudaGetLastError(); /* clears the error: running out of memory must not fail the next call */
   if (code == cudaErrorMemoryAllocation)
     return fk_fail(err, FK_STATUS_ALLOC, "out of memory on CUDA device %d", device);
   return fk_fail(err, FK_STATUS_DEVICE, "CUDA device %d: %s (%s), in %.100s", device, cudaGetErrorString(code),
                  cudaGetErrorName(code), call);
 }
 
-/* Is this a child of the process that started CUDA? Its devices cannot be used here, not even released. */
+/* Is this process a child of the one that started CUDA? If so, it can neither use nor release the devices. */
 static bool is_forked(void) { return owner != 0 && owner != getpid(); }
 
 bool fk_cuda_is_lowered_to(const char *method) { return fk_is_wish("FLASHKERNEL_CUDA_METHOD", method); }
 
 /* ---- starting --------------------------------------------------------------------------------- */
 
-/* Asks for a kernel's code, which fails where the build has none for the device. */
+/* Launching it fails if the build has no code for the device. */
 static __global__ void nothing_kernel() {}
 
 static enum fk_status start_context(struct fk_cuda_context *context, struct fk_error *err) {
@@ -88,7 +88,7 @@ enum fk_status fk_cuda_check_forked(struct fk_error *err) {
 }
 
 static enum fk_status count_devices(int *count, struct fk_error *err) {
-  static int present; /* once CUDA is started it does not change */
+  static int present; /* started once, CUDA does not change */
   FK_TRY(fk_cuda_check_forked(err));
   *count = present;
   if (owner != 0) return FK_STATUS_OK;
@@ -150,7 +150,7 @@ enum fk_status fk_cuda_contexts(const struct fk_opts *opts, struct fk_cuda_conte
   return FK_STATUS_OK;
 }
 
-/* After an error of a kernel all later calls fail, until the device is reset; what was on it is lost. */
+/* After an error in a kernel, all later calls fail until the device is reset, which loses its content. */
 void fk_cuda_recover(struct fk_cuda_context *context) {
   cudaSetDevice(context->device);
   if (cudaStreamSynchronize(context->stream) == cudaSuccess) return;

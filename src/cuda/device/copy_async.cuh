@@ -1,10 +1,10 @@
-/* Copies from global to shared memory that a thread does not wait for. */
+/* Asynchronous copies from global to shared memory. */
 #ifndef FK_CUDA_COPY_ASYNC_CUH
 #define FK_CUDA_COPY_ASYNC_CUH
 
 #include <stdint.h>
 
-/* 16 bytes from global to shared memory, without a register in between. */
+/* Starts a copy of 16 bytes from global to shared memory, without a register in between. */
 static __device__ __forceinline__ void copy_async(void *to, const void *from) {
 #if __CUDA_ARCH__ >= 800
   uint32_t address = (uint32_t)__cvta_generic_to_shared(to);

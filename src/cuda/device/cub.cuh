@@ -1,12 +1,12 @@
-/* Comes before CUB's headers. */
+/* To be included before CUB's headers. */
 #ifndef FK_CUDA_CUB_CUH
 #define FK_CUDA_CUB_CUH
 
-/* CUB's headers include <iostream> and use nothing of it; its initialiser would need libstdc++, which R's C linker
- * does not bring. */
+/* CUB's headers include <iostream> without using it. Its initializer would need libstdc++, which R's C linker does
+ * not link. */
 #define _GLIBCXX_IOSTREAM 1
-/* They would also end the process where they cannot go on, which a package may not, and mark ranges for profilers.
- */
+/* Keep CUB from ending the process on an error, which a package must not do, and from marking ranges for
+ * profilers. */
 #ifndef NDEBUG
 #define NDEBUG
 #endif

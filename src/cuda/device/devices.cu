@@ -60,7 +60,7 @@ static void *run_range(void *data) {
     r->status = fk_cuda_fail(&r->err, code, "cudaSetDevice", r->context->device);
   else
     run_once(r, 0);
-  /* What earlier calls keep, or other programs, may have been in the way. */
+  /* Memory may have been held by the cache of earlier calls, or by other programs. */
   for (int attempt = 1; r->status == FK_STATUS_ALLOC && attempt < ATTEMPTS; attempt++) run_once(r, attempt);
   __atomic_store_n(&r->finished, 1, __ATOMIC_RELEASE);
   return NULL;
@@ -68,7 +68,7 @@ static void *run_range(void *data) {
 
 /* ---- all of them ------------------------------------------------------------------------------ */
 
-/* Speeds within a tenth of each other are those of equal devices, measured at different times. */
+/* Speeds that differ by less than a tenth count as equal: equal devices, measured at different times. */
 static double speed(struct fk_cuda_context *const *contexts, int count, int i) {
   double fastest = 0;
   for (int k = 0; k < count; k++) {
@@ -78,7 +78,7 @@ static double speed(struct fk_cuda_context *const *contexts, int count, int i) {
   return contexts[i]->pairs_per_second > 0.9 * fastest ? fastest : contexts[i]->pairs_per_second;
 }
 
-/* Waits for the threads, looking up now and then. */
+/* Waits for the threads, and polls for interrupts. */
 static void watch_ranges(struct device_range *ranges, int count, const struct fk_poll *poll, int *stop) {
   const struct timespec nap = {0, 200000};
   int left = count;

@@ -12,7 +12,7 @@
 
 #ifndef FK_CUDA_LIBRARIES
 
-/* All that there is in a build without them. */
+/* The table of a build without these libraries: no operations. */
 const struct fk_dense_ops fk_dense_cuda = {.name = "cuda"};
 void fk_cuda_libraries_free(struct fk_cuda_context *context) { (void)context; }
 
@@ -44,7 +44,7 @@ struct library {
   bool loaded;
 };
 
-/* That of the build's CUDA first, for which the driver is new enough. */
+/* The version of the build's CUDA comes first: the driver is new enough for it. */
 #if CUDART_VERSION >= 13000
 #define IN_ORDER(newer, older) newer, older
 #else
@@ -58,7 +58,7 @@ static struct library cublas = {"cuBLAS",       {IN_ORDER("libcublas.so.13", "li
                           cusolver_symbols, sizeof cusolver_symbols / sizeof *cusolver_symbols,
                           &fk_cusolver,     false};
 
-/* Where the linker looks, and beside the CUDA runtime of the build. */
+/* Searches the linker's path, then the folder of the build's CUDA runtime. */
 static void *open_library(const struct library *library) {
   void *opened = NULL;
   for (int i = 0; i < NAMES && !opened; i++) {
@@ -71,7 +71,7 @@ static void *open_library(const struct library *library) {
   return opened;
 }
 
-/* It stays loaded: its own threads and handlers may be anywhere. */
+/* The library is never unloaded: its threads and handlers may still run. */
 static enum fk_status load_library(struct library *library, struct fk_error *err) {
   if (library->loaded) return FK_STATUS_OK;
   void *opened = open_library(library);
@@ -93,7 +93,7 @@ static enum fk_status load_library(struct library *library, struct fk_error *err
   return FK_STATUS_OK;
 }
 
-/* Devices' threads may come at once. */
+/* Locked, since the threads of several devices may call it at once. */
 static enum fk_status load(struct library *library, struct fk_error *err) {
   static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
   pthread_mutex_lock(&loading);
@@ -125,10 +125,10 @@ enum fk_status fk_cusolver_fail(struct fk_error *err, cusolverStatus_t code, con
 struct fk_cuda_libraries {
   cublasHandle_t blas;
   cusolverDnHandle_t solver;
-  struct fk_cuda_buffer workspace; /* of cuBLAS: one that it takes by itself may differ from call to call */
+  struct fk_cuda_buffer workspace; /* cuBLAS's own workspace may differ from call to call */
 };
 
-/* What NVIDIA advises. */
+/* The size that NVIDIA recommends. */
 static size_t workspace_bytes(const struct fk_cuda_context *context) {
   return (size_t)(context->capability >= 90 ? 32 : 4) << 20;
 }
@@ -147,11 +147,11 @@ static enum fk_status start_blas(struct fk_cuda_context *context, struct fk_cuda
                                  struct fk_error *err) {
   FK_TRY(load(&cublas, err));
   FK_TRY(fk_cuda_reserve(context, &libraries->workspace, workspace_bytes(context), err));
-  if (fk_cublas.create(&libraries->blas) != CUBLAS_STATUS_SUCCESS) { /* the pool may hold all that is free */
+  if (fk_cublas.create(&libraries->blas) != CUBLAS_STATUS_SUCCESS) { /* the pool may hold all free memory */
     fk_cuda_trim(context);
     FK_CUBLAS_TRY(fk_cublas.create(&libraries->blas));
   }
-  FK_CUBLAS_TRY(fk_cublas.stream(libraries->blas, context->stream)); /* which resets the workspace */
+  FK_CUBLAS_TRY(fk_cublas.stream(libraries->blas, context->stream)); /* cublasSetStream() resets the workspace */
   FK_CUBLAS_TRY(fk_cublas.workspace(libraries->blas, libraries->workspace.data, libraries->workspace.bytes));
   return FK_STATUS_OK;
 }
@@ -167,7 +167,7 @@ static enum fk_status start_solver(struct fk_cuda_context *context, struct fk_cu
   return FK_STATUS_OK;
 }
 
-/* A handle of the context's, which start() makes where there is none. */
+/* Returns a handle of the context; start() creates it at the first use. */
 template <typename T, typename F>
 static enum fk_status handle_of(struct fk_cuda_context *context, T fk_cuda_libraries::*which, F start, T *handle,
                                 struct fk_error *err) {

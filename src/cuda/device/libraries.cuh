@@ -1,5 +1,5 @@
-/* cuBLAS and cuSOLVER, loaded when first used: the package is installed and loaded without them. A toolkit without
- * their headers leaves out what needs them. */
+/* cuBLAS and cuSOLVER, loaded at their first use, so that the package installs and loads without them. A build
+ * whose toolkit lacks their headers omits the code that needs them. */
 #ifndef FK_CUDA_LIBRARIES_CUH
 #define FK_CUDA_LIBRARIES_CUH
 
@@ -10,7 +10,7 @@
 #include <cublas_v2.h>
 #include <cusolverDn.h>
 
-/* What is used of them, as X(member, function). */
+/* The functions in use, as X(member, function). */
 #define FK_CUBLAS(X)                                                                                              \
   X(create, cublasCreate)                                                                                         \
   X(destroy, cublasDestroy)                                                                                       \
@@ -59,14 +59,15 @@ struct fk_cusolver {
 extern struct fk_cublas fk_cublas;
 extern struct fk_cusolver fk_cusolver;
 
-/* The context's handles, made at the first use, on its stream. FK_STATUS_UNSUPPORTED: there is no such library. */
+/* The context's handles, made at the first use, on its stream. Returns FK_STATUS_UNSUPPORTED if the library is
+ * missing. */
 enum fk_status fk_cuda_blas(struct fk_cuda_context *context, cublasHandle_t *handle, struct fk_error *err);
 enum fk_status fk_cuda_solver(struct fk_cuda_context *context, cusolverDnHandle_t *handle, struct fk_error *err);
 
 enum fk_status fk_cublas_fail(struct fk_error *err, cublasStatus_t code, const char *call, int device);
 enum fk_status fk_cusolver_fail(struct fk_error *err, cusolverStatus_t code, const char *call, int device);
 
-/* As FK_CUDA_TRY. */
+/* Like FK_CUDA_TRY, for calls of these libraries. */
 #define FK_CUBLAS_TRY(call)                                                                                       \
   do {                                                                                                            \
     cublasStatus_t code_ = (call);                                                                                \

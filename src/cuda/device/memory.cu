@@ -1,4 +1,4 @@
-/* Memory of a device: buffers out of a pool of the driver's, and what is kept there from call to call. */
+/* Device memory: buffers from the driver's pool, and the cache that is kept between calls. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -6,8 +6,8 @@
 #include "../../core/resident.h"
 #include "resident.cuh"
 
-/* To ask the system for some more takes 0.2 ms (gpu-real.R), as long as a small sum: the pool has some from the
- * start. */
+/* Reserves memory at the start: requesting more from the system takes 0.2 ms (gpu-real.R), as long as a small sum.
+ */
 static void fill_pool(struct fk_cuda_context *context) {
   const size_t most = (size_t)1 << 28, share = context->memory_total / 64;
   void *data;
@@ -16,7 +16,7 @@ static void fill_pool(struct fk_cuda_context *context) {
   cudaGetLastError();
 }
 
-/* Freed memory stays in the pool, or each call would wait for the system. */
+/* Freed memory stays in the pool; otherwise each call would wait for the system. */
 enum fk_status fk_cuda_make_pool(struct fk_cuda_context *context, struct fk_error *err) {
   int supported = 0;
   FK_CUDA_TRY(cudaDeviceGetAttribute(&supported, cudaDevAttrMemoryPoolsSupported, context->device));
@@ -32,7 +32,7 @@ enum fk_status fk_cuda_make_pool(struct fk_cuda_context *context, struct fk_erro
   return FK_STATUS_OK;
 }
 
-/* What users allow; and tests make the device look smaller. */
+/* The user's limit, or the smaller device that tests simulate. */
 static double memory_limit(const struct fk_cuda_context *context) {
   const char *value = getenv("FLASHKERNEL_CUDA_MEMORY");
   return fmin(value && *value ? atof(value) : 1e300, context->limit > 0 ? context->limit : 1e300);
@@ -40,8 +40,8 @@ static double memory_limit(const struct fk_cuda_context *context) {
 
 /* ---- buffers ---------------------------------------------------------------------------------- */
 
-/* The sizes that buffers have: 32 to an octave, so that one that was given back fits who asks for about as
- * much. Large ones are as large as they must be. */
+/* Rounds up to one of 32 sizes per octave, so that a freed block fits a later request of about the same size.
+ * Large blocks keep their exact size. */
 static size_t size_of_block(size_t bytes) {
   size_t step = 256;
   if (bytes > FK_CUDA_SPARE_MOST) return bytes;
@@ -56,9 +56,9 @@ static void free_block(struct fk_cuda_context *context, void *data) {
     cudaFree(data);
 }
 
-/* What was given back lately stays for who asks for as much next: the stream is the same, so that nothing has to
- * be waited for. The pool takes 3 us for a buffer, and 25 us where it has to map memory anew, as long as some
- * kernels of a small job. */
+/* Keeps a recently freed block for the next request of its size. Both are on the same stream, so nothing has to
+ * wait. The pool takes 3 us for an allocation, and 25 us if it has to map memory: as long as some kernels of a
+ * small job. */
 static void spare_block(struct fk_cuda_context *context, void *data, size_t bytes) {
   struct fk_cuda_buffer *place = NULL;
   if (bytes > FK_CUDA_SPARE_MOST || bytes > context->memory_total / 256) {
@@ -67,7 +67,7 @@ static void spare_block(struct fk_cuda_context *context, void *data, size_t byte
   }
   for (struct fk_cuda_buffer &spare : context->spare)
     if (!spare.data) place = &spare;
-  if (!place) { /* all are taken: in turn */
+  if (!place) { /* all are taken: replace them in turn */
     place = &context->spare[context->spare_turn];
     context->spare_turn = (context->spare_turn + 1) % FK_CUDA_SPARES;
     free_block(context, place->data);
@@ -128,7 +128,7 @@ enum fk_status fk_cuda_reserve(struct fk_cuda_context *context, struct fk_cuda_b
   fk_cuda_drop(context, buffer);
   bytes = size_of_block(bytes);
   cudaError_t code = allocate(context, buffer, bytes);
-  if (code == cudaErrorMemoryAllocation) { /* of other sizes than are asked for now, the pool may hold much */
+  if (code == cudaErrorMemoryAllocation) { /* blocks of other sizes may fill the pool */
     fk_cuda_trim(context);
     code = allocate(context, buffer, bytes);
   }
@@ -189,8 +189,8 @@ void fk_cuda_release_kept(struct fk_cuda_context *context) {
   fk_cuda_trim(context);
 }
 
-/* All that our buffers could take, as the driver said when it was asked last. To ask takes as long as a small sum:
- * it is done where that is little, or not known since an allocation failed. */
+/* Memory available to our buffers, as the driver last reported. Asking takes as long as a small sum, so it is done
+ * only if that memory is small, or unknown since an allocation failed. */
 static enum fk_status find_available(struct fk_cuda_context *context, double needed, struct fk_error *err) {
   enum { LITTLE = 16 };
   size_t free_bytes, total;
@@ -203,7 +203,7 @@ static enum fk_status find_available(struct fk_cuda_context *context, double nee
   return FK_STATUS_OK;
 }
 
-/* Some of what is free stays so: other programs may use the device, and allocations are rounded up. */
+/* Part of the free memory stays free: other programs may use the device, and allocations are rounded up. */
 enum fk_status fk_cuda_budget(struct fk_cuda_context *context, double needed, double own, double *bytes,
                               struct fk_error *err) {
   double idle = 0;

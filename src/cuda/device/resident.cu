@@ -1,4 +1,4 @@
-/* Matrices that stay on a device until somebody reads them. */
+/* Matrices that stay on a device until they are read. */
 #include "resident.cuh"
 
 #include <pthread.h>
@@ -6,11 +6,11 @@
 
 struct there {
   int device;
-  uint64_t context_id; /* as an address may come again */
+  uint64_t context_id; /* identifies the context, whose address may be reused */
   struct fk_cuda_buffer data;
 };
 
-/* NULL: the device was given back or lost, or is the parent's of this process. */
+/* NULL if the device was released or lost, or belongs to the parent of this process. */
 static struct fk_cuda_context *context_of(const struct fk_resident *x) {
   const struct there *there = (const struct there *)x->device;
   struct fk_cuda_context *context = there ? fk_cuda_context_in_use(there->device) : NULL;
@@ -37,7 +37,7 @@ static void release_resident(struct fk_resident *x) {
 
 static const struct fk_resident_ops ops = {download_resident, release_resident};
 
-/* A child of this process cannot reach the device: what it may want comes here before. */
+/* A child process cannot reach the device: before a fork, matrices are copied to the host. */
 static void before_fork() {
   struct fk_error err = {FK_STATUS_OK, ""};
   for (struct fk_resident *x = fk_resident_first(); x; x = x->next)
@@ -67,7 +67,7 @@ const double *fk_cuda_resident_data(const struct fk_cuda_context *context, const
   return (const double *)((const struct there *)x->device)->data.data;
 }
 
-/* Devices' threads that are short of memory may ask at once. */
+/* Threads of several devices that are short of memory may call at once. */
 static pthread_mutex_t leaving = PTHREAD_MUTEX_INITIALIZER;
 
 bool fk_cuda_resident_leaves(struct fk_cuda_context *context) {

@@ -5,12 +5,12 @@
 #include "../../core/resident.h"
 #include "common.cuh"
 
-/* Takes `data`, n x d, over. */
+/* Takes ownership of `data`, an n x d matrix on the device. */
 enum fk_status fk_cuda_resident_create(struct fk_cuda_context *context, struct fk_cuda_buffer *data, int64_t n,
                                        int64_t d, struct fk_resident **out, struct fk_error *err);
-/* Where its numbers are on this device, one column after the other; NULL: they are not. */
+/* The matrix on this device, column-major; NULL if it is not there. */
 const double *fk_cuda_resident_data(const struct fk_cuda_context *context, const struct fk_resident *x);
-/* The oldest on a device goes to the host; false: there is none. */
+/* Moves the oldest matrix of a device to the host; false: there is none. */
 bool fk_cuda_resident_leaves(struct fk_cuda_context *context);
 double fk_cuda_resident_bytes(const struct fk_cuda_context *context);
 

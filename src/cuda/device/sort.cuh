@@ -1,15 +1,15 @@
-/* CUB's sort and running totals, of the types that all but grids want, so that they are built once. */
+/* CUB's sort and prefix sums for the types that all files but the grid's need, compiled once. */
 #ifndef FK_CUDA_SORT_CUH
 #define FK_CUDA_SORT_CUH
 
 #include "common.cuh"
 
-/* Numbers by the lowest `bits` bits of their keys; where those are the same they stay in their order. */
+/* Stable sort of numbers by the lowest `bits` bits of their keys. */
 struct fk_cuda_sort {
   const uint64_t *key;
   uint64_t *sorted;
   const int *value;
-  int *order; /* the values, as their keys are sorted */
+  int *order; /* the values, in the order of their sorted keys */
   int64_t n;
   int bits;
 };

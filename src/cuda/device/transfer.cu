@@ -1,13 +1,12 @@
-/* Between R's memory, which is pageable, and the device: through two pinned buffers, so that copies by the
- * processor's threads meet transfers of what came before. */
+/* Transfers between R's pageable memory and the device through two pinned buffers: the host's threads copy one
+ * piece while the previous one is transferred. */
 #include <string.h>
 
 #include "../../core/pool.h"
 #include "../../core/threads.h"
 #include "common.cuh"
 
-/* What is in a buffer at a time: whole columns' parts, or as many columns as fit, since rows of one column at a
- * time would be short transfers. */
+/* The content of a buffer: a part of a column, or as many columns as fit, because short transfers are slow. */
 struct transfer_piece {
   int64_t column, columns, row, rows;
 };
@@ -29,9 +28,8 @@ static bool next_piece(struct transfer_piece *p, int64_t columns, int64_t rows, 
 
 /* ---- to the device ---------------------------------------------------------------------------- */
 
-/* A piece on its way, in strips: the threads copy them to the buffer in order, and the calling thread sends those
- * that are there, with all before them, at once. A strip is a part of one column, or some columns that are short.
- */
+/* A piece being sent, in strips: the threads copy strips to the buffer in order, and the calling thread sends at
+ * once all strips that are complete without a gap. A strip is a part of one column, or several short columns. */
 enum { STRIP = 1 << 15, STRIPS = 2 * FK_STAGING_NUMBERS / STRIP + 1 };
 struct sending {
   struct fk_cuda_context *context;
@@ -55,14 +53,14 @@ static void cut_strips(struct sending *s) {
   memset(s->ready, 0, sizeof s->ready);
 }
 
-/* Within the piece. */
+/* Rows and columns of strip i within the piece. */
 static struct transfer_piece strip_of(const struct sending *s, int64_t i) {
   int64_t column = i / s->parts * s->width, row = i % s->parts * s->height;
   return {column, fk_smaller(s->width, s->piece.columns - column), row,
           fk_smaller(s->height, s->piece.rows - row)};
 }
 
-/* Where a strip begins in the buffer, in which they follow each other; and the end, after the last. */
+/* Offset of strip i in the buffer, where strips are contiguous; for i one past the last, the end. */
 static int64_t begin_of(const struct sending *s, int64_t i) {
   if (i == s->strips) return s->piece.columns * s->piece.rows;
   struct transfer_piece strip = strip_of(s, i);
@@ -71,7 +69,7 @@ static int64_t begin_of(const struct sending *s, int64_t i) {
 
 static cudaError_t send_strips(const struct sending *s, int first, int end) {
   const int64_t rows = s->piece.rows;
-  const bool joined = s->piece.columns == 1 || s->ld == rows; /* they follow each other on the device, too */
+  const bool joined = s->piece.columns == 1 || s->ld == rows; /* contiguous on the device as well */
   cudaError_t code = cudaSuccess;
   for (int i = first; i < end && code == cudaSuccess; i++) {
     const struct transfer_piece strip = strip_of(s, i);
@@ -103,9 +101,9 @@ static void fill_strip(void *data, int64_t i, int64_t, int slot) {
   if (slot == 0) send_ready(s);
 }
 
-/* Room in a pinned buffer for what the stream is to send: behind what it sends from there already, so that short
- * transfers wait for none; at the front, which the processor's cache has from the last time, when a megabyte has
- * been sent and nothing is on its way; or else in the other buffer, when nothing is left on its way from that. */
+/* Finds room in a pinned buffer for what the stream will send. First choice: behind what the stream sends from
+ * this buffer already, so that short transfers do not wait. Second: the front, which is in the processor's cache,
+ * if a megabyte has been sent and nothing is in flight. Third: the other buffer, once its transfers have ended. */
 static enum fk_status take_staging(struct fk_cuda_context *context, struct sending *s, int64_t numbers,
                                    struct fk_error *err) {
   enum { CACHED = 1 << 17 };
@@ -114,7 +112,7 @@ static enum fk_status take_staging(struct fk_cuda_context *context, struct sendi
   const bool own = context->sending_by[turn] == s->stream;
   if (!own || end > CACHED) {
     const bool idle = cudaEventQuery(context->staged[turn]) == cudaSuccess;
-    if (!idle) cudaGetLastError(); /* not being ready is no failure of the next launch */
+    if (!idle) cudaGetLastError(); /* clears the error "not ready", which must not fail the next launch */
     if (!idle && (!own || end > FK_STAGING_NUMBERS)) {
       turn = context->sending_turn ^= 1;
       FK_CUDA_TRY(cudaEventSynchronize(context->staged[turn]));
@@ -158,7 +156,7 @@ enum fk_status fk_cuda_send_to(struct fk_cuda_context *context, struct fk_cuda_a
 
 /* ---- from the device -------------------------------------------------------------------------- */
 
-/* Numbers of a piece: small enough that the first is soon there, large enough for all threads. */
+/* Numbers in a piece: few enough that the first arrives soon, enough for all threads. */
 static int64_t numbers_at_a_time(int64_t numbers) {
   enum { LEAST = 1 << 18 };
   return fk_smaller(fk_larger(numbers / 4, LEAST), FK_STAGING_NUMBERS);

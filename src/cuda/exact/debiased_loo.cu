@@ -1,5 +1,5 @@
-/* Leave-one-out sums of score-debiased points, in FP64; the formula stands in core/loo.h, its twin is
- * cpu/debiased_loo.c. A block holds 64 held-out points against 64 others, a thread 4 x 4 pairs of them. */
+/* Leave-one-out sums of score-debiased points, in FP64. core/loo.h has the formula; its twin is
+ * cpu/debiased_loo.c. A block computes 64 held-out points against 64 others; a thread computes 4 x 4 pairs. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -14,12 +14,12 @@
 enum { TILE = 64, SIDE = 16, PER_THREAD = TILE / SIDE, DEPTH = 8 };
 
 struct loo_task {
-  const double *u, *means, *log_mass, *lambda;  /* of the columns, the sources */
-  const double *held_out, *shift;               /* of the rows, held-out points; shift: NULL: none */
+  const double *u, *means, *log_mass, *lambda;  /* the columns: sources */
+  const double *held_out, *shift;               /* the rows: held-out points; shift NULL: none */
   const double *weight, *score_weight, *factor; /* NULL: ones; score_weight: of the held-out points */
-  const int64_t *index;                         /* of the rows, which held-out points; NULL: first_row + r */
-  const int64_t *dominant; /* of the columns, the number `self` of the row whose pair is left out; NULL: none */
-  double log_scale;        /* see core/loo.h, as first_self */
+  const int64_t *index;                         /* the held-out point of each row; NULL: first_row + r */
+  const int64_t *dominant; /* for each column, the number `self` of the row whose pair is omitted; NULL: none */
+  double log_scale;        /* see core/loo.h; also first_self */
   int64_t n, ld, ld_held_out, first_self, first_row, rows;
   int d, slots;
   int64_t cols_per_slot;
@@ -27,13 +27,13 @@ struct loo_task {
   double *acc; /* [slot][rows] */
 };
 
-/* In shared memory, in two stages: while one slice of the dimensions is computed with, the next is on its way. The
- * mass comes with a tile's first. */
+/* Two stages in shared memory: one slice of the dimensions is used while the next is copied. Weights come with the
+ * first slice of a tile. */
 struct loo_slices {
   double rows[2][DEPTH][TILE], cols[2][DEPTH][TILE], means[2][DEPTH][TILE], log_mass[2][TILE];
 };
 
-/* 0 where it is not there. */
+/* 0 outside the array. */
 static __device__ __forceinline__ void fetch_number(double *to, const double *from, bool there) {
 #if __CUDA_ARCH__ >= 800
   unsigned address = (unsigned)__cvta_generic_to_shared(to);
@@ -43,7 +43,7 @@ static __device__ __forceinline__ void fetch_number(double *to, const double *fr
 #endif
 }
 
-/* Point `row`, -1 for none, and those of the columns from col0 on: each thread one of both. */
+/* Fetches point `row` (-1: none) and the columns from col0 on; each thread fetches one of both. */
 static __device__ __forceinline__ void fetch_slice(struct loo_slices &to, int stage, int tile,
                                                    const struct loo_task &a, int64_t row, int64_t col0,
                                                    int64_t end, int k0) {
@@ -61,19 +61,19 @@ static __device__ __forceinline__ void fetch_slice(struct loo_slices &to, int st
   }
 }
 
-/* exp(t), of t <= 0 or a little above. The product is a number of its own wherever the row stands in the tile. */
+/* exp(t) for t <= 0 or slightly above. The product is rounded by itself, wherever the row stands in the tile. */
 static __device__ __forceinline__ double exponential(const double *powers, double t) {
   return exp2_any(powers, __dmul_rn(t, FK_LOG2E));
 }
 
-/* |v|^2. 1 - eps > 0, for S_j holds v_j itself; the bound keeps rounding from dividing by 0. Of points far from
- * each other, as nearly all are, 1 - eps is 1. */
+/* |v|^2. 1 - eps > 0, since S_j includes v_j itself; the bound prevents a division by 0 from rounding. For points
+ * far from each other, nearly all pairs, 1 - eps is 1. */
 static __device__ __forceinline__ double squared_distance(double eps, double zz, double ze, double ee) {
   double f = eps > 0x1p-54 ? 1 / fmax(1 - eps, 0x1p-60) : 1;
   return fma(f, fma(f, ee, 2 * ze), zz);
 }
 
-/* Of point j, which weighs something: 1 / (2 f_j^2), and the log of its kernel's height. */
+/* For point j of positive weight: 1 / (2 f_j^2), and the logarithm of its kernel's height. */
 static __device__ __forceinline__ double term_of(const struct loo_task &a, int64_t j, double *log_height) {
   *log_height = (a.weight ? log(a.weight[j]) : 0) - a.log_scale;
   if (!a.factor) return 0.5;
@@ -82,7 +82,7 @@ static __device__ __forceinline__ double term_of(const struct loo_task &a, int64
   return 0.5 / (factor * factor);
 }
 
-/* Of the threads of a row. */
+/* Sum over the threads of a row. */
 static __device__ __forceinline__ double join_lanes(double sum, bool find_max) {
   for (int step = SIDE / 2; step > 0; step /= 2) {
     double other = __shfl_xor_sync(~0u, sum, step);
@@ -91,15 +91,14 @@ static __device__ __forceinline__ double join_lanes(double sum, bool find_max) {
   return sum;
 }
 
-/* Of a thread's pairs. s: the squared distance under the score bandwidth; zz, ze, ee as on the CPU. */
+/* A thread's pairs. s: the squared distance under the score bandwidth; zz, ze, ee as on the CPU. */
 struct loo_pairs {
   double s[PER_THREAD][PER_THREAD], zz[PER_THREAD][PER_THREAD];
   double ze[PER_THREAD][PER_THREAD], ee[PER_THREAD][PER_THREAD];
 };
 
-/* HALF: the score's bandwidth is H / 2, as by default, so that x_i - x_j has no part in v_ij; s is without its
- * lambda. Multiply-adds are written out, as the compiler chose others for some of a thread's rows, by their place.
- */
+/* HALF: the score's bandwidth is H / 2, the default: x_i - x_j then has no part in v_ij, and s lacks its lambda.
+ * Multiply-adds are explicit, since the compiler chose different ones for a thread's rows by their place. */
 template <bool HALF>
 static __device__ __forceinline__ void add_slice(struct loo_pairs &of, const struct loo_slices &from, int stage,
                                                  const struct loo_task &a, int k0) {
@@ -137,7 +136,7 @@ static __global__ void __launch_bounds__(SIDE *SIDE, HALF ? 2 : 1) loo_kernel(co
   for (int r = 0; r < PER_THREAD; r++) {
     int64_t i = row0 + ty * PER_THREAD + r, held_out = i >= a.rows ? -1 : a.index ? a.index[i] : row_base + i;
     self[r] = held_out < 0 ? -1 : a.first_self + held_out;
-    if (tx == 0) { /* there with the first slice */
+    if (tx == 0) { /* they came with the first slice */
       own_log_weights[ty * PER_THREAD + r] = a.score_weight && held_out >= 0 ? log(a.score_weight[held_out]) : 0;
       shifts[ty * PER_THREAD + r] = a.shift && i < a.rows ? a.shift[i] : 0;
     }
@@ -152,7 +151,7 @@ static __global__ void __launch_bounds__(SIDE *SIDE, HALF ? 2 : 1) loo_kernel(co
     struct loo_pairs of = {};
     for (int k0 = 0; k0 < a.d; k0 += DEPTH, stage ^= 1) {
       copy_wait<0>();
-      __syncthreads(); /* this slice is there, and nobody needs the one before */
+      __syncthreads(); /* this slice has arrived, and no thread needs the previous one */
       if (k0 + DEPTH < a.d)
         fetch_slice(slices, stage ^ 1, tile, a, fetched, col0, end, k0 + DEPTH);
       else if (col0 + TILE < end)
@@ -194,7 +193,7 @@ struct loo_shared {
 
 enum { ROWS_PER_LAUNCH = 4096, MAX_SLOTS = 64 };
 
-/* What a device works on. */
+/* The arrays of a device. */
 struct loo_device {
   struct fk_cuda_context *context;
   struct fk_cuda_progress *progress;
@@ -204,7 +203,7 @@ struct loo_device {
   double *result;
 };
 
-/* Rows first .. first + count - 1, or those of index, each with a shift or none. */
+/* Rows first .. first + count - 1, or the rows of index, each with a shift or none. */
 struct loo_rows {
   int64_t first, count;
   const int64_t *index;
@@ -212,7 +211,7 @@ struct loo_rows {
   double progress;
 };
 
-/* find_max: the largest exponents in place of the sums, to `to` on the device. */
+/* find_max: writes the largest exponents, not the sums, to `to` on the device. */
 static enum fk_status run_loo_rows(struct loo_device *on, const struct loo_rows *rows, bool find_max, double *to,
                                    struct fk_error *err) {
   struct fk_cuda_context *context = on->context;
@@ -238,7 +237,7 @@ static enum fk_status run_loo_rows(struct loo_device *on, const struct loo_rows 
   return FK_STATUS_OK;
 }
 
-/* Logarithms of the sums of rows that underflowed, to out. */
+/* Computes logarithms of sums that underflowed, to out. */
 static enum fk_status loo_tails(struct loo_device *on, int64_t first, double *out, const int64_t *rows,
                                 int64_t found, struct fk_error *err) {
   struct fk_cuda_context *context = on->context;
@@ -262,21 +261,21 @@ static enum fk_status loo_tails(struct loo_device *on, int64_t first, double *ou
   return FK_STATUS_OK;
 }
 
-/* Is the score's bandwidth H / 2, but for rounding? */
+/* Is the score's bandwidth H / 2, up to rounding? */
 static bool is_half(const double *lambda, int64_t d) {
   for (int64_t k = 0; k < d; k++)
     if (fabs(lambda[k] - 2) > 0x1p-48) return false;
   return true;
 }
 
-/* NULL stays NULL. */
+/* Sends an array; NULL stays NULL. */
 static enum fk_status send_numbers(struct loo_device *on, const double *from, int64_t n, double **to,
                                    struct fk_error *err) {
   *to = NULL;
   return from ? fk_cuda_send_to(on->context, &on->arena, fk_doubles(from, n, 1), to, err) : FK_STATUS_OK;
 }
 
-/* That are not the sources. */
+/* Sends held-out points that are not the sources. */
 static enum fk_status send_held_out(struct loo_device *on, const struct fk_cuda_whitening *whitening,
                                     const struct fk_matrix *points, struct fk_error *err) {
   struct fk_cuda_points u = {NULL, points->n, points->n};
@@ -286,7 +285,7 @@ static enum fk_status send_held_out(struct loo_device *on, const struct fk_cuda_
   return FK_STATUS_OK;
 }
 
-/* As int64_t, which come as doubles do. */
+/* Sends int64_t numbers as doubles: they are only copied. */
 static enum fk_status send_dominant(struct loo_device *on, const struct fk_loo_task *task, struct fk_error *err) {
   int64_t n = task->points.n;
   double *there;
@@ -296,7 +295,7 @@ static enum fk_status send_dominant(struct loo_device *on, const struct fk_loo_t
   if (!dominant.at) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
   for (int64_t j = 0; j < n; j++) {
     int64_t i = fk_loo_dominant(&task->widths, &task->held_out, j);
-    dominant.at[j] = task->held_out.first + (i < 0 ? task->held_out.points.n : i); /* of none: no row's number */
+    dominant.at[j] = task->held_out.first + (i < 0 ? task->held_out.points.n : i); /* i < 0: of no row */
   }
   FK_TRY(fk_cuda_send_to(on->context, &on->arena, fk_doubles((const double *)dominant.at, n, 1), &there, err));
   on->task.dominant = (const int64_t *)there;

@@ -1,10 +1,10 @@
-/* What the exact engine's table has of this folder. */
+/* Functions of this folder that the exact engine's table uses. */
 #ifndef FK_CUDA_EXACT_CUH
 #define FK_CUDA_EXACT_CUH
 
 #include "../device/common.cuh"
 
-/* Sums, and points moved by their sums (struct fk_engine has both). */
+/* Sums, and points moved by their sums; struct fk_engine describes both. */
 enum fk_status fk_cuda_exact_sums(const struct fk_task *task, const struct fk_opts *opts, struct fk_stats *stats,
                                   struct fk_error *err);
 enum fk_status fk_cuda_exact_shift(const struct fk_task *task, const double *A, const struct fk_opts *opts,
@@ -13,7 +13,7 @@ const char *fk_cuda_precision_name(enum fk_precision precision);
 /* Leave-one-out sums of debiased points (debiased_loo.cu). */
 enum fk_status fk_cuda_debiased_loo(const struct fk_loo_task *task, const struct fk_opts *opts,
                                     struct fk_stats *stats, struct fk_error *err);
-/* The matrix of kernels (matrix.cu); sources and targets are on the host. */
+/* The kernel matrix (matrix.cu). Sources and targets are on the host. */
 enum fk_status fk_cuda_matrix(const struct fk_task *task, const struct fk_opts *opts, const struct fk_dense *K,
                               struct fk_error *err);
 

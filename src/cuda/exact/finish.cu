@@ -1,4 +1,4 @@
-/* From the sums of the slots to results, in FP64 and in a fixed order. */
+/* From the sums of slots to results, in FP64 and in a fixed order. */
 #include <math.h>
 
 #include "finish.cuh"

@@ -1,4 +1,4 @@
-/* Sources that operators keep on devices. */
+/* Sources that operators cache on devices. */
 #include <stdlib.h>
 
 #include "sources.cuh"
@@ -60,16 +60,16 @@ void fk_cuda_sources_empty(struct fk_cuda_sources *s) {
 
 /* ---- those of an operator --------------------------------------------------------------------- */
 
-/* For each device of all points, and of each shard, which may be on any. A device's are found, made and forgotten
- * by its own thread, so that none changes what another one is reading; what a shard has left on a device that it
- * is no longer on gives way there. */
+/* For each device: the sources of all points, and of each shard, which any device may have. Only the device's own
+ * thread finds, makes and forgets them, so no thread changes what another one reads. What a shard left on a device
+ * that it no longer uses is evicted there. */
 struct kept_sources {
   struct fk_cuda_sources *on[FK_MAX_DEVICES][1 + FK_CUDA_SHARDS];
 };
 
 static void forget_sources(struct fk_cuda_sources *s) {
   struct fk_cuda_context *context = fk_cuda_context_in_use(s->device);
-  /* on a device that was given back, or that is the parent's of this process, nothing is there */
+  /* nothing is left on a device that was released, or that belongs to the parent process */
   if (context && context->id == s->context_id) {
     struct fk_cuda_tenant **link = &context->kept;
     int current = context->device;
@@ -89,7 +89,7 @@ static void free_kept(void *state) {
   free(kept);
 }
 
-/* Made where there are none, or those of before this device was given back. */
+/* Made if missing, or if made before the device was released. */
 enum fk_status fk_cuda_sources_of(struct fk_operator *op, struct fk_cuda_context *context, int shard,
                                   struct fk_cuda_sources **sources, struct fk_error *err) {
   struct fk_kept *slot = &op->kept[FK_KEEPER_CUDA];
@@ -114,7 +114,7 @@ enum fk_status fk_cuda_sources_of(struct fk_operator *op, struct fk_cuda_context
 }
 
 void fk_cuda_keep_within(struct fk_cuda_context *context, double bytes) {
-  if (context->used <= bytes) return; /* which is more than what is kept */
+  if (context->used <= bytes) return; /* the cache is no larger than `used` */
   while (fk_cuda_kept_bytes(context) > bytes && fk_cuda_give_way(context)) continue;
 }
 
@@ -154,6 +154,6 @@ enum fk_status fk_cuda_enter(struct fk_operator *op, struct fk_cuda_context *con
 void fk_cuda_leave(struct fk_operator *op, struct fk_cuda_context *const *contexts, int count,
                    const struct fk_opts *opts) {
   for (int i = 0; i < count; i++)
-    if (is_in_use(contexts[i])) leave_grid(op, contexts[i]); /* else it was lost */
+    if (is_in_use(contexts[i])) leave_grid(op, contexts[i]); /* a context that is not in use was lost */
   if (op) fk_cuda_keep_all_within(contexts, count, opts);
 }

@@ -1,5 +1,4 @@
-/* Kernels of some rows and columns as a matrix in FP64: what exact sums ask of normal products, whose tiles.cu fills
- * the table. */
+/* Kernels of some rows and columns as an FP64 matrix: what exact sums need from normal/tiles.cu. */
 #ifndef FK_CUDA_KERNEL_TILE_CUH
 #define FK_CUDA_KERNEL_TILE_CUH
 
@@ -10,9 +9,9 @@
 
 struct fk_kernel_tile {
   struct fk_kernel_form form;
-  struct fk_cuda_points columns, rows;      /* parts of whitened points */
+  struct fk_cuda_points columns, rows;      /* subsets of whitened points */
   const double *column_square, *row_square; /* |u|^2 */
-  double *kernels;                          /* [row][ld]; 0 from columns.n on */
+  double *kernels;                          /* [row][ld]; 0 from column columns.n on */
   int64_t ld;
 };
 struct fk_kernel_tile_ops {

@@ -1,4 +1,4 @@
-/* Rows whose sums have underflowed, or lie out of the range of their method. */
+/* Rows whose sums underflow, or that lie outside the range of their method. */
 #include <stdlib.h>
 
 #include "../../core/scan.h"
@@ -9,7 +9,7 @@ double fk_job_lost_below(const struct fk_cuda_job *job) {
   return fk_lost_below(job->precision != FK_PRECISION_DOUBLE, job->task->sources.n, job->weight_scale);
 }
 
-/* Of results that are the job's by their places, `count` from the first on. */
+/* Finds lost rows if the job's rows are given by places; `count` rows from the first on. */
 static enum fk_status find_lost_places(const struct fk_cuda_job *job, int64_t first, int64_t count,
                                        double threshold, int64_t **rows, int64_t *found, struct fk_error *err) {
   const int64_t *places = job->places + first;
@@ -21,11 +21,11 @@ static enum fk_status find_lost_places(const struct fk_cuda_job *job, int64_t fi
   return FK_STATUS_OK;
 }
 
-/* The masses of points that move are on the device, and come here where any are lost. */
+/* The kernel sums of points that move stay on the device, and are copied here only if some are lost. */
 enum fk_status fk_job_find_lost(struct fk_cuda_job *job, int64_t first, int64_t count, int64_t **rows,
                                 int64_t *found, struct fk_error *err) {
   const bool moves = job->move, any = !moves || job->context->answers[FK_ANSWER_LOST] != 0;
-  const double threshold = job->task->logs ? 0 : fk_job_lost_below(job); /* lost logarithms are NaN */
+  const double threshold = job->task->logs ? 0 : fk_job_lost_below(job); /* lost sums have NaN logarithms */
   *rows = NULL;
   *found = 0;
   if (job->places) return find_lost_places(job, first, count, threshold, rows, found, err);

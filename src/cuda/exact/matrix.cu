@@ -1,5 +1,4 @@
-/* The matrix of kernels itself, to a device's memory, by differences or products in double. Twin of cpu/matrix.c.
- */
+/* The kernel matrix itself, in device memory, by direct distances or products in FP64. Twin of cpu/matrix.c. */
 #include <math.h>
 
 #include "../../core/costs.h"
@@ -7,8 +6,8 @@
 #include "../points/points.cuh"
 #include "exact.cuh"
 
-/* Threads of a block make a tile of kernels, each 4 x 4 of them, from so many coordinates at a time; columns of
- * the matrix that are launched together, after which one looks for an interrupt. */
+/* A block computes a tile of kernels, each thread 4 x 4 of them, from DEPTH coordinates at a time. STRIP columns
+ * of the matrix are launched together, after which interrupts are checked. */
 enum { TILE = 64, SIDE = 16, EACH = TILE / SIDE, DEPTH = 16, STRIP = 128 * TILE };
 
 struct matrix_task {
@@ -38,16 +37,16 @@ static __device__ double kernel_of(const struct fk_kernel_form *form, double t) 
     }
     default: {
       if (form->type == FK_FORM_ROOT) t = -sqrt(-t);
-      double s = fmax(t, -1e30); /* finite where the kernel is 0 */
+      double s = fmax(t, -1e30); /* finite even where the kernel is 0 */
       return exp2(t) * (f[0] + s * (f[1] + s * f[2]));
     }
   }
 }
 
-/* Of coordinates: their differences, those with low parts, or products. */
+/* How coordinates are combined: differences, differences with low parts, or products. */
 enum way { DIFFERENCES, DOUBLED, PRODUCTS };
 
-/* DEPTH coordinates of TILE points, scaled, and what they lack. */
+/* DEPTH coordinates of TILE points, scaled, and their low parts. */
 template <enum way WAY>
 struct matrix_slice {
   double high[DEPTH][TILE], low[WAY == DOUBLED ? DEPTH : 1][TILE];
@@ -91,7 +90,7 @@ static __global__ void __launch_bounds__(SIDE *SIDE) matrix_kernel(const struct 
         }
     __syncthreads();
   }
-  double kept[EACH * EACH]; /* one copy of the code of all kernels; t is to stay in registers */
+  double kept[EACH * EACH]; /* one copy of the code for all kernels; t is to stay in registers */
 #pragma unroll
   for (int l = 0; l < EACH * EACH; l++) kept[l] = t[l % EACH][l / EACH];
   for (int j = 0; j < EACH; j++)

@@ -1,4 +1,4 @@
-/* Matrices of kernels in double (matrix_pass.cuh): those of normal products. */
+/* Kernel matrices in FP64 (matrix_pass.cuh), by the code of normal products. */
 #include "kernel_tile.cuh"
 #include "matrix_pass.cuh"
 
@@ -20,7 +20,8 @@ static enum fk_status find_squares(struct fk_cuda_context *context, const struct
   return FK_CUDA_STATUS(cudaGetLastError());
 }
 
-/* Row r is source own[r], or r + meets, of which `first` is the matrix' first column. */
+/* Sets to 0 the kernel of each row with itself. Row r is source own[r], or r + meets; the matrix begins with
+ * source `first`. */
 static __global__ void leave_out_kernel(double *kernels, int64_t ld, int64_t rows, int64_t columns,
                                         const int64_t *own, int64_t meets, int64_t first) {
   const int64_t r = (int64_t)blockIdx.x * THREADS + threadIdx.x;
@@ -29,7 +30,7 @@ static __global__ void leave_out_kernel(double *kernels, int64_t ld, int64_t row
   if (column >= 0 && column < columns) kernels[r * ld + column] = 0;
 }
 
-/* As many rows as the plan has, the last ones 0. */
+/* Pads the rows to the number in the plan; the last ones are 0. */
 static enum fk_status take_rows(const struct fk_matrix_pass *pass, const struct fk_matrix_piece *piece,
                                 struct fk_cuda_points *rows, struct fk_error *err) {
   struct fk_cuda_context *context = pass->job->context;

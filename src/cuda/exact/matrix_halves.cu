@@ -1,8 +1,7 @@
-/* Matrices of kernels in halves (matrix_pass.cuh). The kernel of wide points stores exponents
- * (sums_wgmma_wide.cu). Of a row's in a run of columns a warp makes kernels, two halves each in the place of a
- * float, raised by what the largest of them allows; so no pass for the masses comes before. Tensor cores cut at
- * every step: hi lo + lo hi, which are small, are summed apart from hi hi.
- */
+/* Kernel matrices in FP16 (matrix_pass.cuh). The kernel for many dimensions stores exponents (sums_wgmma_wide.cu).
+ * For each row and run of columns, a warp turns these exponents into kernels: two FP16 terms replace one float,
+ * scaled by what the run's largest kernel allows. So no pass for the kernel sums comes first. Tensor cores
+ * truncate at every step: hi lo + lo hi, which are small, are summed apart from hi hi. */
 #include <math.h>
 
 #include "matrix_pass.cuh"
@@ -13,23 +12,23 @@
 enum {
   THREADS = 256,
   WARP = 32,
-  GROUP = 4, /* columns that a lane has side by side */
+  GROUP = 4, /* adjacent columns of a lane */
   GROUPS = FK_MATRIX_RUN / (WARP * GROUP)
 };
 
 /* ---- kernels ---------------------------------------------------------------------------------- */
 
-/* Exponents of a matrix, [row][ld] with a run at a time, in whose place the kernels come. */
+/* Exponents of a matrix, [row][ld], which kernels overwrite one run at a time. */
 struct exponents {
   float *of;
-  int64_t ld, rows, ld_scales, run, n; /* n: columns that there are */
+  int64_t ld, rows, ld_scales, run, n; /* n: columns without padding */
   const float *weights;                /* [column] */
-  const float *factor0, *col_factor;   /* as those of struct fk_tensor_task; NULL: none */
+  const float *factor0, *col_factor;   /* as in struct fk_tensor_task; NULL: none */
   float factor1;
   double *scales, *masses; /* [run][ld_scales] */
 };
 
-/* A lane's exponents of a row in a run; absent ones are far away. */
+/* A lane's exponents of a row in a run; padding columns get a large negative exponent. */
 static __device__ __forceinline__ float load_exponents(float (&t)[GROUPS][GROUP], const struct exponents &e,
                                                        const float *from, int64_t first_column, int lane) {
   float largest = -INFINITY;
@@ -48,7 +47,7 @@ static __device__ __forceinline__ float load_exponents(float (&t)[GROUPS][GROUP]
   return largest;
 }
 
-/* A lane's next columns as kernels; the first of them is `column`. */
+/* Turns a lane's next exponents into kernels; the first is that of `column`. */
 template <bool FACTOR>
 static __device__ __forceinline__ void to_kernels(float (&t)[GROUP], const struct exponents &e, int64_t column,
                                                   float most, float factor0) {
@@ -61,8 +60,8 @@ static __device__ __forceinline__ void to_kernels(float (&t)[GROUP], const struc
   }
 }
 
-/* A warp has a row's exponents in a run in registers. The largest kernel becomes 2^14 at most, and with a factor
- * 2^(t - largest) (|factor0| + |factor1 t|): halves reach to 2^16. */
+/* A warp holds a row's exponents of a run in registers. It scales the largest kernel to at most 2^14, or with a
+ * factor 2^(t - largest) (|factor0| + |factor1 t|): FP16 reaches 2^16. */
 template <bool FACTOR>
 static __global__ void __launch_bounds__(THREADS, 2) halves_kernel(const struct exponents e) {
   const int lane = threadIdx.x % WARP;
@@ -92,8 +91,8 @@ static __global__ void __launch_bounds__(THREADS, 2) halves_kernel(const struct 
   e.masses[at] = (double)mass * e.scales[at];
 }
 
-/* Blocks of the kernel for exponents: 256 rows each, of columns in stages of FK_TENSOR_COLS, in waves of one a
- * processor, which begin in the time of a stage. */
+/* Cuts columns for the kernel that stores exponents: blocks of 256 rows and stages of FK_TENSOR_COLS columns, in
+ * waves of one block per multiprocessor. Starting a block takes the time of a stage. */
 static void cut_columns(const struct fk_cuda_context *context, struct fk_tensor_task *t) {
   const int64_t stages = fk_pieces(t->cols.n_pad, FK_TENSOR_COLS), row_blocks = fk_pieces(t->n_rows, 256);
   int64_t best = INT64_MAX;
@@ -138,7 +137,7 @@ static enum fk_status make_kernels(const struct fk_matrix_pass *pass, const stru
 
 /* ---- products --------------------------------------------------------------------------------- */
 
-/* The sums of a piece: += or, of the first product, =. */
+/* The sums of a piece: += or, for the first product, =. */
 static enum fk_status multiply_piece(const struct fk_matrix_pass *pass, const struct fk_matrix_piece *piece,
                                      const __half *kernels, int64_t depth, float before, struct fk_error *err) {
   struct fk_cuda_context *context = pass->job->context;

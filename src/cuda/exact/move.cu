@@ -1,25 +1,24 @@
-/* Points moved by their sums, x + A (V / S - u), where they stay on the device. Twin of the maps of
- * core/estimators.c. */
+/* Moves points by their sums on the device: x + A (V / S - u). Twin of the maps of core/estimators.c. */
 #include "job.cuh"
 
 enum { THREADS = 256 };
 
-/* What rows of a chunk are: where their sums, whitened and raw coordinates lie, and where they go. */
+/* Rows of a chunk: their sums, whitened and raw coordinates, and the place of the result. */
 struct moved_rows {
   const double *S, *V, *u, *raw;
   int64_t ld_result, ld_u, ld_raw, count, first, n;
   const int64_t *index; /* NULL: first, first + 1, ... */
   int d;
   bool relative;    /* V is V - S u already */
-  double lost;      /* below it a sum has lost terms; */
-  double *any_lost; /* of the host, not 0 then */
+  double lost;      /* a sum below it has lost terms */
+  double *any_lost; /* host; set to nonzero if any has */
 };
 
 static __device__ __forceinline__ int64_t row_of(const struct moved_rows &r, int64_t i) {
   return r.index ? r.index[i] : r.first + i;
 }
 
-/* V / S - u in the place of V, and S where the rows go. */
+/* Replaces V by V / S - u, and stores S in the result. */
 static __global__ void means_kernel(const struct moved_rows r, double *V, double *mass) {
   int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= r.count) return;
@@ -33,7 +32,7 @@ static __global__ void means_kernel(const struct moved_rows r, double *V, double
         r.relative ? r.V[k * r.ld_result + i] / S : (r.V[k * r.ld_result + i] - S * r.u[k * r.ld_u + i]) / S;
 }
 
-/* step: A times that, or that itself, A being diagonal. */
+/* Adds A times the step to x; A is diagonal or full. */
 static __global__ void add_kernel(const struct moved_rows r, const double *step, const double *A, double *moved) {
   int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= r.count) return;

@@ -1,4 +1,4 @@
-/* A job's passes: launches over all pieces of targets and sources, and the results. */
+/* The passes of a job: launches over all pieces of targets and sources, and the results. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 /* ---- launches --------------------------------------------------------------------------------- */
 
-/* By the sizes of the task alone, so that the bits depend on neither device nor chunk. */
+/* Depends on the sizes of the task alone, so that the bits depend on neither device nor chunk. */
 int64_t fk_cols_per_slot(int64_t n_cols, int64_t n_rows, bool tensor) {
   const struct fk_cuda_cuts *cuts = &fk_costs.cuda_cuts;
   const int64_t tile = tensor ? FK_TENSOR_ROWS : 64, least = tensor ? cuts->slot_tensor : cuts->slot;
@@ -16,13 +16,13 @@ int64_t fk_cols_per_slot(int64_t n_cols, int64_t n_rows, bool tensor) {
   return cols > FK_TENSOR_FLUSH ? fk_padded(cols, FK_TENSOR_FLUSH) : cols;
 }
 
-/* Of a few rows: more blocks than a card has processors, as long as their sums are soon added. */
+/* For few rows: more blocks than a GPU has multiprocessors, while adding their sums stays cheap. */
 static int64_t cols_of_tails(int64_t n_cols) {
   const int64_t most = fk_cols_per_slot(n_cols, 1, false), tile = 64;
   return fk_smaller(most, fk_padded(fk_larger(n_cols / 128, 2 * tile), tile));
 }
 
-/* Rows in order pass over the blocks that are not near to them. */
+/* Rows in order can skip the blocks that are not near. */
 static bool takes_lists(const struct fk_pass_view view, enum fk_cuda_method method) {
   return view.least && method == FK_METHOD_WGMMA;
 }
@@ -40,10 +40,10 @@ static void plan_slots(const struct fk_cuda_job *job, const struct fk_pass_view 
     fk_wgmma_plan(n, m, values, unit, slots, cols_per_slot);
     return;
   }
-  if (lists) { /* of all lengths: so many blocks that none is waited for */
+  if (lists) { /* slots differ in length: enough blocks to balance the load */
     const int64_t most = values ? FK_TENSOR_LONGEST : INT64_MAX - FK_TENSOR_FLUSH;
     *cols_per_slot = fk_smaller(fk_padded(fk_cols_per_slot(n, m, true), FK_TENSOR_FLUSH), most);
-  } else if (job->rows) { /* that are done again: they are few */
+  } else if (job->rows) { /* rows to recompute are few */
     *cols_per_slot = cols_of_tails(view.columns);
   } else {
     *cols_per_slot = fk_cols_per_slot(view.columns, m, fk_on_tensor_cores(method));
@@ -51,7 +51,7 @@ static void plan_slots(const struct fk_cuda_job *job, const struct fk_pass_view 
   *slots = (int)fk_blocks(view.sources->points.ld, *cols_per_slot);
 }
 
-/* Until an interrupt is seen, and what partial sums fit. */
+/* Limits the rows of a launch by the time until interrupts are checked and by the memory of partial sums. */
 static int64_t plan_rows(const struct fk_cuda_job *job, const struct fk_pass_view view, enum fk_cuda_method method,
                          int slots, int widths) {
   const double least_kept = 0.125; /* lists take memory, too */
@@ -69,7 +69,7 @@ static int64_t plan_rows(const struct fk_cuda_job *job, const struct fk_pass_vie
   return fk_smaller(fk_larger(most, unit), fk_padded(view.targets.n, unit));
 }
 
-/* Some rows of the view, and where their slots' sums go. */
+/* Some rows of the view, and the place of their slots' sums. */
 struct launch_rows {
   int64_t first, rows, ld_acc, cols_per_slot;
   int slots;
@@ -116,19 +116,19 @@ static cudaError_t launch_packed(const struct fk_cuda_job *job, const struct fk_
   }
 }
 
-/* What coordinates are here, of those that are whitened. */
+/* The factor between packed and whitened coordinates, if coordinates are the values. */
 static double scale_of_values(const struct fk_cuda_job *job, const struct fk_pass_view view,
                               enum fk_cuda_method method) {
   if (job->task->values != FK_VALUES_COORDINATES || method == FK_METHOD_DMMA) return 1;
   return fk_on_tensor_cores(method) ? view.way.grid.scale : job->form.scale;
 }
 
-/* What is near to the rows, where they are in order. */
+/* Finds the near stages of the rows, if they are in order. */
 static enum fk_status begin_lists(struct fk_cuda_job *job, const struct fk_pass_view view,
                                   const struct fk_tensor_task *task, struct fk_error *err) {
   const bool values = fk_pass_has_values(job, view);
   struct fk_list_reach reach = {values, fk_job_uses_factor(job, values), fk_job_raise(job, view.sources, values)};
-  const double *factor = job->form.factor, farthest = 180; /* as exponents go, in base 2 */
+  const double *factor = job->form.factor, farthest = 180; /* exponents are to base 2 */
   if (reach.factor) reach.factor_bits = (int)ceil(log2(fmax(1, fabs(factor[0]) + farthest * fabs(factor[1]))));
   reach.mass = values ? view.mass : NULL;
   reach.least = view.least;
@@ -137,7 +137,7 @@ static enum fk_status begin_lists(struct fk_cuda_job *job, const struct fk_pass_
   return fk_cuda_lists_begin(job->context, &view.sources->points, &view.targets, &reach, &job->lists, err);
 }
 
-/* Those of a launch, into the task. */
+/* Adds the lists of a launch to the task. */
 static enum fk_status make_lists(struct fk_cuda_job *job, const struct launch_rows *l, struct fk_tensor_task *t,
                                  struct fk_error *err) {
   t->first_row = l->first, t->n_rows = l->rows;
@@ -145,14 +145,14 @@ static enum fk_status make_lists(struct fk_cuda_job *job, const struct launch_ro
   return fk_cuda_lists_make(job->context, &job->lists, t, err);
 }
 
-/* What rows are of the whole sum. Of frames, they are so many of their places. */
+/* Pairs of these rows with the sources; in frames, pairs of their places. */
 static double pairs_of(const struct fk_cuda_job *job, const struct fk_pass_view view, int64_t rows) {
   if (!view.frames) return (double)rows * (double)view.sources->points.n;
   return (double)rows / (double)view.targets.n * (double)job->chunk.frame_rows.list.n *
          (double)view.frames->list.n;
 }
 
-/* How the sums of slots become results. widths: the mass, and the values of this launch. */
+/* How the sums of slots become results. widths: the kernel sum and the values of this launch. */
 static struct fk_finish finish_of(const struct fk_cuda_job *job, const struct fk_pass_view view,
                                   const struct fk_cuda_packed *packed, const struct launch_rows *l, int widths) {
   struct fk_finish finish = {l->acc, l->slots, widths, packed->first_value};
@@ -167,7 +167,7 @@ static struct fk_finish finish_of(const struct fk_cuda_job *job, const struct fk
   return finish;
 }
 
-/* All rows of the view against the packed sources, added to the result. */
+/* Sums all rows of the view over the packed sources and adds to the result. */
 static enum fk_status run_launches(struct fk_cuda_job *job, const struct fk_pass_view view,
                                    struct fk_cuda_packed *packed, int widths, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
@@ -194,7 +194,7 @@ static enum fk_status run_launches(struct fk_cuda_job *job, const struct fk_pass
 
 /* ---- passes ----------------------------------------------------------------------------------- */
 
-/* What sums of the high parts of coordinates lack; see fk_finish_own_low(). */
+/* Adds the low parts that sums of coordinates lack; see fk_finish_own_low(). */
 static enum fk_status add_own_low(const struct fk_cuda_job *job, const struct fk_pass_view view,
                                   const struct fk_cuda_packed *packed, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
@@ -244,7 +244,7 @@ static enum fk_status run_pass(struct fk_cuda_job *job, enum fk_cuda_pass pass, 
   return FK_STATUS_OK;
 }
 
-/* Results of rows that are not next to each other on the host. */
+/* Delivers rows that are not contiguous on the host. */
 static enum fk_status deliver_rows(struct fk_cuda_job *job, const int64_t *rows, struct fk_error *err) {
   const struct fk_task *task = job->task;
   const struct fk_job_chunk *chunk = &job->chunk;
@@ -267,7 +267,7 @@ static enum fk_status deliver_rows(struct fk_cuda_job *job, const int64_t *rows,
   return FK_STATUS_OK;
 }
 
-/* The chunk's results to the host, scaled back. */
+/* Delivers the chunk's results to the host, scaled back. */
 static enum fk_status deliver_chunk(struct fk_cuda_job *job, struct fk_error *err) {
   const struct fk_task *task = job->task;
   const struct fk_job_chunk *chunk = &job->chunk;
@@ -282,7 +282,7 @@ static enum fk_status deliver_chunk(struct fk_cuda_job *job, struct fk_error *er
                           fk_rows(m, job->n_values, chunk->first, count), task->sums, err);
 }
 
-/* The passes over a chunk whose points are whitened. */
+/* Runs the passes over a chunk of whitened points. */
 static enum fk_status run_passes(struct fk_cuda_job *job, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
   struct fk_job_chunk *chunk = &job->chunk;
@@ -317,7 +317,7 @@ enum fk_status fk_job_run_chunk(struct fk_cuda_job *job, int64_t first, int64_t 
   if (!job->sources->asked) FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
   if (one_chunk) {
     FK_TRY(fk_job_whiten_sources(job, job->source_begin, &way, err));
-    job->normalised &= fk_on_tensor_cores(way.method) && !way.by_matrix; /* other sums need not be raised */
+    job->normalised &= fk_on_tensor_cores(way.method) && !way.by_matrix; /* other sums need no scaling */
   }
   FK_TRY(fk_job_whiten_targets(job, err));
   FK_TRY(run_passes(job, err));

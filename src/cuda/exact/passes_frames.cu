@@ -1,5 +1,5 @@
-/* A pass over sources in frames: what no frame has, by differences, and then all frames at once, of which each row
- * of the pass has as many places as frames that can matter to it. */
+/* A pass over sources in frames: first the sources outside all frames, by direct distances; then all frames at
+ * once. A row of the pass has a place in each frame that can matter to it. */
 #include <math.h>
 
 #include "job.cuh"
@@ -14,13 +14,13 @@ static struct fk_pick pick_rest(const struct fk_cuda_frames *frames) {
   return {frames->list.list + fk_frames_places(frames), fk_frames_rest(frames)};
 }
 
-/* All about centres: they reach as far as the widest frame. */
+/* All points are relative to centres, so their extent is that of the widest frame. */
 static enum fk_status gather_framed(struct fk_cuda_job *job, struct fk_cuda_sources *whole, struct fk_error *err) {
   const struct fk_cuda_frames *frames = &whole->frames;
   const struct fk_pick pick = pick_framed(frames);
   const double rows = sqrt(frames->radius2) + FK_FRAME_REACH;
   FK_TRY(fk_job_pick_points(job->context, whole, &pick, &whole->framed, err));
-  whole->framed->first = 0; /* they are not numbered as the others */
+  whole->framed->first = 0; /* source numbers differ from those of the whole */
   whole->framed->radius2 = frames->radius2;
   whole->framed->rows2 = rows * rows;
   whole->framed->list = frames->list.list;
@@ -37,8 +37,8 @@ static enum fk_status gather_rest(struct fk_cuda_job *job, struct fk_cuda_source
 
 /* ---- sums ------------------------------------------------------------------------------------- */
 
-/* How to cut the columns of frames: as if all rows met the most that a frame has, and were as many as make all
- * pairs then. By the sizes of the task and of frames alone. */
+/* Cuts the columns of frames as if all rows met as many columns as the largest frame has, with as many rows as
+ * give the same number of pairs. Depends on the sizes of the task and of frames alone. */
 void fk_job_plan_parts(const struct fk_cuda_job *job, const struct fk_pass_view view, bool lists,
                        int64_t *cols_per_slot, int *slots) {
   const struct fk_cuda_frames *frames = view.frames;
@@ -53,7 +53,7 @@ void fk_job_plan_parts(const struct fk_cuda_job *job, const struct fk_pass_view 
     rows += rows_of_all * size * size / longest;
   }
   const int64_t all_rows = (int64_t)ceil(fmin(rows, 1e12));
-  if (lists) /* of all lengths: so many blocks that none is waited for */
+  if (lists) /* slots differ in length: enough blocks to balance the load */
     *cols_per_slot = fk_padded(fk_cols_per_slot(longest, all_rows, true), FK_TENSOR_FLUSH);
   else
     fk_wgmma_plan(longest, all_rows, values, FK_TENSOR_LEAST_SLOT, slots, cols_per_slot);
@@ -61,7 +61,8 @@ void fk_job_plan_parts(const struct fk_cuda_job *job, const struct fk_pass_view 
   *slots = (int)fk_pieces(longest, *cols_per_slot);
 }
 
-/* Begins the result. Rows are those of the view; only their own sources have other numbers. */
+/* Starts the result with the sources outside all frames. Rows are those of the view; only the numbers of their own
+ * sources differ. */
 static enum fk_status sum_rest(struct fk_cuda_job *job, const struct fk_pass_view view, struct fk_error *err) {
   struct fk_cuda_sources *whole = view.sources;
   if (!whole->rest) FK_TRY(gather_rest(job, whole, err));
@@ -72,7 +73,7 @@ static enum fk_status sum_rest(struct fk_cuda_job *job, const struct fk_pass_vie
   return fk_job_sum(job, part, err);
 }
 
-/* first: the result holds nothing yet. */
+/* first: the result is written, not added to. */
 static enum fk_status sum_framed(struct fk_cuda_job *job, const struct fk_pass_view view, bool first,
                                  struct fk_error *err) {
   struct fk_cuda_context *context = job->context;

@@ -1,4 +1,4 @@
-/* A pass by matrices of kernels; see matrix_pass.cuh. */
+/* A pass by kernel matrices; see matrix_pass.cuh. */
 #include <math.h>
 
 #include "matrix_pass.cuh"
@@ -6,7 +6,7 @@
 #ifdef FK_CUDA_LIBRARIES
 
 enum {
-  MOST_ROWS = 88 * FK_TENSOR_ROWS, /* 132 blocks of the kernel for exponents, one for each processor */
+  MOST_ROWS = 88 * FK_TENSOR_ROWS, /* 132 blocks of the kernel that stores exponents, one per multiprocessor */
   THREADS = 256,
   MOST_BLOCKS = 65535
 };
@@ -23,7 +23,7 @@ static bool has_blas(struct fk_cuda_context *context) {
   return fk_cuda_blas(context, &blas, &none) == FK_STATUS_OK;
 }
 
-/* Those of halves come from wgmma. */
+/* FP16 kernels come from wgmma. */
 static bool makes_kernels(const struct fk_cuda_job *job, enum fk_cuda_method method) {
   struct fk_tensor_task t = {};
   t.rows.k = t.cols.k = FK_TENSOR_WIDE + 16;
@@ -31,14 +31,14 @@ static bool makes_kernels(const struct fk_cuda_job *job, enum fk_cuda_method met
   return job->context->capability == 90 && !fk_cuda_is_lowered_to("mma") && fk_wgmma_supports(&t);
 }
 
-/* Seconds of a pair's kernel in halves, with so many values. */
+/* Seconds for a pair's kernel in FP16 with `values` values. */
 static double kernel_seconds(double d, double values) {
   const struct fk_exact_cuda_costs *c = &fk_costs.exact_cuda;
   return fmax(1, (d + values) / c->tensor_width) / c->tensor;
 }
 
-/* Else kernels are evaluated for the masses, and again for every FK_MMA_VALUES values, each of which takes as long
- * as 1.5 coordinates. */
+/* Without matrices, kernels are evaluated for the kernel sums, and again for every FK_MMA_VALUES values, each of
+ * which costs as much as 1.5 coordinates. */
 static bool pays_in_halves(double d, double values) {
   const struct fk_exact_cuda_costs *c = &fk_costs.exact_cuda;
   const double groups = ceil(values / FK_MMA_VALUES);
@@ -47,7 +47,7 @@ static bool pays_in_halves(double d, double values) {
   return once < again;
 }
 
-/* A matrix goes through memory three times. By differences its kernels take far longer than that. */
+/* A matrix is read or written three times. Computing its kernels by direct distances takes far longer. */
 static bool pays_in_double(double d, double values, bool products) {
   const struct fk_exact_cuda_costs *c = &fk_costs.exact_cuda;
   const double groups = ceil(values / FK_MMA_VALUES);
@@ -70,13 +70,13 @@ bool fk_job_takes_matrix(const struct fk_cuda_job *job, const struct fk_cuda_sou
          has_blas(job->context);
 }
 
-/* As much as fits, and no more than keeps a device busy. */
+/* As much as fits into memory, and no more than keeps a device busy. */
 static struct fk_matrix_plan plan_of(const struct fk_cuda_job *job, int64_t n, bool halves) {
   const int64_t m = fk_n_targets(job->task);
   struct fk_matrix_plan p;
   p.run = fk_padded(fk_pieces(n, fk_pieces(n, FK_MATRIX_RUN)), FK_TENSOR_COLS);
   p.runs = fk_pieces(n, p.run);
-  /* rows that are done again are few */
+  /* rows to recompute are few */
   p.rows = job->rows ? FK_TENSOR_ROWS : fk_padded(fk_pieces(m, fk_pieces(m, MOST_ROWS)), FK_TENSOR_ROWS);
   p.at_once = fk_smaller(fk_larger(MOST_ROWS / p.rows, 1), p.runs);
   const double each = (halves ? 4.0 : 8.0) * (double)(p.run + job->n_values) + 16;
@@ -94,7 +94,7 @@ struct matrix_values {
   int64_t count, n, ld, run, padded;
 };
 
-/* Weights are mantissas here, whose powers of two are in the exponents. */
+/* Weights are mantissas here; their powers of two are in the exponents. */
 static __global__ void halves_kernel(const struct matrix_values v, __half *to, float *weights) {
   const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
   int exponent;
@@ -119,7 +119,7 @@ static __global__ void doubles_kernel(const struct matrix_values v, double *to, 
     to[c * v.padded + i] = i < v.n ? weight * v.of[c * v.ld + i] : 0;
 }
 
-/* And the weights behind them. */
+/* The values, followed by the weights. */
 static enum fk_status pack_values(struct fk_matrix_pass *pass, struct fk_error *err) {
   struct fk_cuda_job *job = pass->job;
   struct fk_cuda_context *context = job->context;
@@ -143,13 +143,13 @@ static enum fk_status pack_values(struct fk_matrix_pass *pass, struct fk_error *
 
 /* ---- sums ------------------------------------------------------------------------------------- */
 
-/* Of rows at `result`, in the order of the runs. */
+/* Sums of the rows at `result`, added in the order of the runs. */
 struct matrix_sums {
   int64_t rows, runs, mass_runs, ld, count; /* [run][count][ld], masses [mass_runs][ld] */
   const double *masses;
-  const double *scales, *undo; /* of sums [run][ld], of rows; NULL: 1 */
-  bool first;                  /* the result holds nothing yet */
-  double *result;              /* [0: mass; 1 + value][ld_result] */
+  const double *scales, *undo; /* [run][ld]: factors of the sums of a row; NULL: 1 */
+  bool first;                  /* the result is written, not added to */
+  double *result;              /* [0: kernel sum; 1 + value][ld_result] */
   int64_t ld_result;
 };
 

@@ -1,13 +1,13 @@
-/* A pass over sources in order (order.cuh): they take the place of the job's sources, and its targets come along
- * the same curve, so that lists tell which blocks of both are near (lists.cuh). Sums go back to where their rows
- * are. */
+/* A pass over sources in the order of a curve (order.cuh). The sources in order replace the job's sources. Targets
+ * come along the same curve, so that lists tell which blocks are near (lists.cuh). Sums go back to the rows' own
+ * places. */
 #include <stdlib.h>
 
 #include "job.cuh"
 
 /* ---- sources ---------------------------------------------------------------------------------- */
 
-/* What is wished for tests and benches. */
+/* Tests and benchmarks ask for lists by FLASHKERNEL_CUDA_LISTS. */
 static bool is_asked(void) { return fk_cuda_lists_wish("always") || fk_cuda_lists_wish("all"); }
 
 bool fk_job_may_order(const struct fk_cuda_job *job, const struct fk_cuda_sources *s) {
@@ -18,7 +18,7 @@ bool fk_job_may_order(const struct fk_cuda_job *job, const struct fk_cuda_source
   return whole && able && many && s->rows2 == 0 && !fk_cuda_lists_wish("never") && !fk_cuda_is_lowered_to("mma");
 }
 
-/* By the sizes of the call, whatever earlier ones have left on the device. */
+/* Depends on the sizes of the call, not on the cache of earlier calls. */
 bool fk_may_be_ordered(const struct fk_task *task) {
   const double n = (double)task->sources.n, m = (double)fk_n_targets(task);
   return is_asked() || (m >= fk_costs.exact_cuda.order_targets && n * m >= fk_costs.exact_cuda.order_pairs);
@@ -67,7 +67,7 @@ enum fk_status fk_job_find_places(struct fk_cuda_job *job, struct fk_error *err)
 
 /* ---- rows ------------------------------------------------------------------------------------- */
 
-/* Targets that are all of the sources are in order when these are; they may be so already. */
+/* If the targets are all of the sources, they take the order of the sources, which they may have already. */
 static enum fk_status order_rows(struct fk_cuda_job *job, const struct fk_pass_view view, struct fk_error *err) {
   const struct fk_job_chunk *chunk = &job->chunk;
   const struct fk_cuda_order *order = &view.sources->order;
@@ -83,7 +83,7 @@ static enum fk_status order_rows(struct fk_cuda_job *job, const struct fk_pass_v
   return FK_STATUS_OK;
 }
 
-/* view: of rows and sources in order. */
+/* view: its rows and sources are in order. */
 static cudaError_t find_least(const struct fk_cuda_job *job, const struct fk_pass_view view,
                               const struct fk_cuda_order *order) {
   const struct fk_job_chunk *chunk = &job->chunk;

@@ -1,4 +1,4 @@
-/* Views of parts: some of a view's sources or targets, or all in another order. */
+/* Views of subsets: some of a view's sources or targets, or all in another order. */
 #include <stdlib.h>
 
 #include "job.cuh"
@@ -53,7 +53,7 @@ struct fk_pass_view fk_pass_of_sources(struct fk_pass_view view, struct fk_cuda_
   return view;
 }
 
-/* A number of each row; NULL stays NULL. */
+/* Gathers one number per row; NULL stays NULL. */
 static enum fk_status pick_column(struct fk_cuda_job *job, const struct fk_pick *pick, int room,
                                   const struct fk_cuda_points *rows, const double **column, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;

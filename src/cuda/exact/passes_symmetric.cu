@@ -1,8 +1,7 @@
-/* Points at themselves by pairs of tiles: the jobs of a device, the sums of all, and what of them a chunk takes.
- */
+/* Symmetric sums by pairs of tiles: the jobs of a device, the sums of all devices, and a chunk's part of them. */
 #include "job.cuh"
 
-/* Of the same devices whatever their number, the same tasks. */
+/* The same tasks use pairs for any number of the same devices. */
 bool fk_pairs_begin(struct fk_pair_sums *pairs, const struct fk_task *task, const struct fk_opts *opts,
                     struct fk_cuda_context *const *contexts, int count) {
   struct fk_kernel_form form = fk_task_form(task);
@@ -48,7 +47,7 @@ static enum fk_status run_jobs(struct fk_cuda_job *job, struct fk_pair_sums *pai
   return FK_STATUS_OK;
 }
 
-/* Do the points and the device's memory allow it? */
+/* Do the points and the device's memory allow symmetric sums? */
 static bool is_fit(const struct fk_cuda_job *job, const struct fk_symmetric_plan *plan,
                    const struct fk_cuda_packed *packed) {
   const struct fk_tensor_task *t = &packed->tensor;
@@ -76,15 +75,15 @@ enum fk_status fk_job_sum_pairs(struct fk_cuda_job *job, struct fk_pair_sums *pa
 
 /* ---- results ---------------------------------------------------------------------------------- */
 
-/* Rows of a chunk, the first of which begins 16. */
+/* Rows of a chunk, which begins at a multiple of 16. */
 struct taken_rows {
   const unsigned long long *sums;
-  struct fk_tensor_points points; /* from the first on, as u is */
+  struct fk_tensor_points points; /* first row first, like u */
   const double *u;
   int64_t ld_u, rows, ld_result;
   int d;
   bool coarse;
-  double unit, scale; /* of sums; of coordinates */
+  double unit, scale; /* unit: of the integer sums; scale: of the packed coordinates */
   double *result;
 };
 
@@ -93,8 +92,8 @@ static __device__ __forceinline__ double sum_at(const struct taken_rows &t, int6
   return (double)(long long)of16[number * 32 + row % 8 * 4 + lane] * t.unit;
 }
 
-/* What rounding took off the norm in the offset is put back; of coordinates that were summed without their low
- * parts, the row's own stands for all, as in fk_finish_own_low(). */
+/* Restores what rounding took off the norm in the offset. If coordinates were summed without low parts, adds the
+ * row's own, as in fk_finish_own_low(). */
 static __global__ void take_kernel(const struct taken_rows t) {
   int64_t r = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (r >= t.rows) return;
@@ -119,7 +118,8 @@ static __global__ void add_kernel(unsigned long long *to, const unsigned long lo
   if (i < n) to[i] += from[i];
 }
 
-/* *sums: those of all devices, `numbers` from `first` on. Each device's stay what they are. */
+/* Sets *sums to the total over all devices, of `numbers` sums from `first` on. The sums of each device do not
+ * change. */
 static enum fk_status sums_of_all(struct fk_cuda_job *job, int64_t first, int64_t numbers,
                                   const unsigned long long **sums, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;

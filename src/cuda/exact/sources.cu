@@ -39,7 +39,7 @@ static enum fk_status send_weights(struct fk_cuda_job *job, int64_t first, int64
   return FK_STATUS_OK;
 }
 
-/* Each on a scale of its own; the padding is 0. */
+/* Each column has a scale of its own; the padding is 0. */
 static enum fk_status send_columns(struct fk_cuda_job *job, int64_t first, int64_t count, struct fk_error *err) {
   struct fk_cuda_sources *s = job->sources;
   struct fk_cuda_context *context = job->context;
@@ -85,9 +85,9 @@ enum fk_status fk_job_fetch_sources(struct fk_cuda_job *job, int64_t first, stru
 
 /* ---- whitened --------------------------------------------------------------------------------- */
 
-/* How far they reach, which decides on the method, and how far frames would: two thirds of what halves can, for
- * errors of half the bounds (gpu-real.R). Asked, between the context's events; and told, once the device is there:
- * it waits for the host then, and that is not its time. */
+/* Finds the extent of the points, which decides on the method, and whether frames would help: their radius is two
+ * thirds of what FP16 terms reach, for errors of half the bounds (gpu-real.R). The device is asked between the
+ * context's events and read once it is done: the time that the host waits is not counted as the device's. */
 static enum fk_status ask_radius(struct fk_cuda_job *job, struct fk_cuda_sources *s, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
   FK_TRY(fk_cuda_find_radius2(context, &s->points, err));
@@ -108,29 +108,29 @@ static enum fk_status find_radius(struct fk_cuda_job *job, struct fk_cuda_source
   return FK_CUDA_STATUS(cudaEventRecord(context->begin, context->stream));
 }
 
-/* Frames, where points are too wide for halves about one centre. By the points alone: they stay for calls of other
- * targets and precisions. The device waits for the host. */
+/* Finds frames if the points are too wide for FP16 terms about one centre. Depends on the points alone, so that
+ * the frames serve calls with other targets and precisions. The host waits for the device. */
 static enum fk_status find_frames(const struct fk_cuda_job *job, struct fk_cuda_sources *s, struct fk_error *err) {
   bool whole = job->source_chunk >= job->source_end - job->source_begin;
-  /* of wide points frames have not been measured */
+  /* with many dimensions frames have not been measured */
   if (s->frames_sought || s->rows2 > 0 || !whole || s->points.d > FK_TENSOR_WIDE) return FK_STATUS_OK;
   FK_TRY(fk_cuda_frames_find(job->context, &s->points, &s->frames, err));
   s->frames_sought = true;
   return FK_STATUS_OK;
 }
 
-/* How far sources may reach whose coordinates are single doubles: what sums are to keep, or rows in the tails,
- * which may be far from all of them. */
+/* How far sources may reach with coordinates in one double each: limited by the accuracy of the sums, and for rows
+ * in the tails by targets far from all sources. */
 static double farthest2(enum fk_precision precision) {
   return precision == FK_PRECISION_DOUBLE ? fk_costs.limits.difference_f64 : fk_costs.limits.frames;
 }
 
-/* Of all of them, or else, where nothing goes by that, of those that are there. */
+/* The reach of all sources, or, if nothing depends on that, of the chunk that is there. */
 static double reach2_of(const struct fk_cuda_job *job, const struct fk_cuda_sources *s) {
   return fmax(job->reach2, s->radius2);
 }
 
-/* Low parts, made once for all calls. The points are sent again where they are no longer there. */
+/* Computes low parts once for all calls. Sends the points again if they are no longer on the device. */
 static enum fk_status find_low(struct fk_cuda_job *job, struct fk_cuda_sources *s, struct fk_error *err) {
   struct fk_cuda_points points = s->points;
   if (points.low) return FK_STATUS_OK;
@@ -141,8 +141,8 @@ static enum fk_status find_low(struct fk_cuda_job *job, struct fk_cuda_sources *
   return FK_STATUS_OK;
 }
 
-/* In double: Gaussians by products, where points reach no further than their rounding allows, and dimensions are
- * enough to pay for it. Rows that are done again go by differences, and so does what frames leave over. */
+/* In FP64: Gaussian sums by products, if the points reach no further than the products' rounding allows and there
+ * are enough dimensions to pay for it. Recomputed rows and sources outside all frames use direct distances. */
 static enum fk_status choose_in_double(struct fk_cuda_job *job, struct fk_cuda_sources *s, struct fk_job_way *way,
                                        struct fk_error *err) {
   const struct fk_exact_limits *limits = &fk_costs.limits;
@@ -158,8 +158,8 @@ static enum fk_status choose_in_double(struct fk_cuda_job *job, struct fk_cuda_s
   return FK_STATUS_OK;
 }
 
-/* Points that one centre serves, but not well: frames would, and leave no more to differences than a little of the
- * others' time, or of their launches'. */
+/* For points that one centre serves, but not well: frames serve them better if the sources outside all frames cost
+ * little beside the others, or beside launches. */
 static bool is_better_framed(const struct fk_cuda_sources *s, bool single) {
   return single && s->rows2 == 0 && s->radius2 > s->frames.radius * s->frames.radius;
 }
@@ -173,7 +173,7 @@ static bool leaves_few(const struct fk_cuda_frames *frames) {
 static enum fk_status choose_by_reach(struct fk_cuda_job *job, struct fk_cuda_sources *s, struct fk_job_way *way,
                                       struct fk_error *err) {
   const bool single = job->precision != FK_PRECISION_FAST;
-  bool product = fk_form_is_product(job->form.type); /* in double, as on the CPU */
+  bool product = fk_form_is_product(job->form.type); /* in FP64, as on the CPU */
   if (job->rows || s->in_double || job->precision == FK_PRECISION_DOUBLE || product)
     return choose_in_double(job, s, way, err);
   if (s->radius2 < 0) FK_TRY(find_radius(job, s, err));
@@ -208,7 +208,7 @@ enum fk_status fk_job_whitening(struct fk_cuda_job *job, struct fk_error *err) {
   struct fk_whitening host = *job->task->whitening;
   struct fk_cuda_sources *s = job->sources;
   if (s->whitening.host) return FK_STATUS_OK;
-  if (job->finds_centre) host.centre = NULL; /* whether or not other calls have made the host find it */
+  if (job->finds_centre) host.centre = NULL; /* whether or not other calls have made the host compute it */
   FK_TRY(fk_cuda_whitening_init(job->context, &s->whitening_buffer, &host, &s->whitening, err));
   s->whitening.host = job->task->whitening;
   if (!job->finds_centre) return FK_STATUS_OK;
@@ -328,8 +328,8 @@ static enum fk_status pack_dmma(const struct fk_cuda_job *job, const struct fk_p
   return FK_CUDA_STATUS(fk_dmma_pack_cols(x, &to, context->stream));
 }
 
-/* Which values a launch takes, and room for them. Coordinates without weights are in the packed points already,
- * for tasks that may have rounded sums of them. */
+/* Chooses the values of a launch and allocates room for them. Coordinates without weights are in the packed points
+ * already, for tasks that allow rounded sums of them. */
 static enum fk_status choose_values(const struct fk_cuda_job *job, struct fk_cuda_sources *s,
                                     struct fk_cuda_packed *p, struct fk_error *err) {
   struct fk_tensor_task *t = &p->tensor;
@@ -353,7 +353,7 @@ static enum fk_status pack_columns(const struct fk_cuda_job *job, const struct f
   struct fk_cuda_sources *s = view.sources;
   const struct fk_cuda_points *x = &s->points;
   const bool factor = fk_job_uses_factor(job, t->has_values);
-  /* those that store exponents are of wide points */
+  /* the kernel that stores exponents takes points of many dimensions */
   int k = (int)fk_padded(t->has_values && view.way.by_matrix ? fk_larger(x->d, FK_TENSOR_WIDE + 1) : x->d, 16);
   char *block;
   FK_TRY(fk_cuda_room(context, &s->packed_buffer, x->ld * (4 * k + 12) + 5 * 256, &block, err));
@@ -368,7 +368,7 @@ static enum fk_status pack_columns(const struct fk_cuda_job *job, const struct f
   t->cols = (struct fk_tensor_points){hi, lo, offset, x->n, x->ld, k};
   t->weight = weight;
   t->col_factor = col_factor;
-  /* What is known of the rows; their data come with the targets. */
+  /* What is known of the rows before their data come with the targets. */
   t->rows.k = k;
   t->factor0 = factor ? offset : NULL;
   return FK_STATUS_OK;
@@ -392,7 +392,7 @@ static enum fk_status pack_tensor(const struct fk_cuda_job *job, const struct fk
   t->factor1 = (float)job->form.factor[1];
   t->has_values = values;
   FK_TRY(pack_columns(job, view, &pack, t, err));
-  t->has_values &= !view.way.by_matrix; /* which has them beside these columns */
+  t->has_values &= !view.way.by_matrix; /* which has the values beside these columns */
   if (t->has_values) FK_TRY(choose_values(job, s, p, err));
   bool wgmma = context->capability == 90 && !fk_cuda_is_lowered_to("mma") && fk_wgmma_supports(t);
   p->method = wgmma ? FK_METHOD_WGMMA : FK_METHOD_MMA;
@@ -413,7 +413,7 @@ static struct fk_cuda_packing packing_for(const struct fk_cuda_job *job, const s
   const struct fk_cuda_sources *s = view.sources;
   const bool values = fk_pass_has_values(job, view);
   struct fk_cuda_packing p;
-  memset(&p, 0, sizeof p); /* the padding, too: they are compared as bytes */
+  memset(&p, 0, sizeof p); /* set the padding, too: the structs are compared as bytes */
   p.method = view.way.method;
   p.values = values ? job->task->values : FK_VALUES_NONE;
   p.first_value = values ? first_value : 0;

@@ -1,6 +1,5 @@
-/* Sources on a device, a chunk of them or all: sent, whitened, and packed for a method and a pass. Those of an
- * operator stay there for its next sums, until memory is short.
- */
+/* Sources on a device, all or a chunk: sent, whitened, and packed for a method and a pass. An operator's sources
+ * are cached for its next sums, until memory is short. */
 #ifndef FK_CUDA_SOURCES_CUH
 #define FK_CUDA_SOURCES_CUH
 
@@ -11,23 +10,23 @@
 #include "kept.cuh"
 #include "../near/order.cuh"
 
-/* How a set of sources is summed. */
+/* The method that sums a set of sources. */
 enum fk_cuda_method { FK_METHOD_DOUBLE, FK_METHOD_SINGLE, FK_METHOD_MMA, FK_METHOD_WGMMA, FK_METHOD_DMMA };
 
 /* What sources are packed for; compared as bytes. */
 struct fk_cuda_packing {
-  enum fk_cuda_method method; /* as the points allow it, before a card's own */
+  enum fk_cuda_method method; /* as the points allow, before what this GPU supports */
   enum fk_values values;
   int first_value, single, coarse, factor, self;
-  int own;    /* coordinates as they are packed are the values */
-  int matrix; /* they are in a matrix of their own */
+  int own;    /* the values are the coordinates as packed */
+  int matrix; /* values are in a matrix of their own */
   int doubled, relative;
   struct fk_kernel_form form;
   double weight_scale;
-  uint64_t weights, columns; /* which were sent; 0: none */
+  uint64_t weights, columns; /* identifies the weights and columns that were sent; 0: none */
 };
 
-/* What a launch takes, of its method: the packed sources, and then targets. */
+/* What a launch of its method takes: the packed sources, and later the targets. */
 struct fk_cuda_packed {
   enum fk_cuda_method method;   /* a card's own */
   int first_value, values_here; /* tensor cores sum so many columns at a time */
@@ -35,14 +34,14 @@ struct fk_cuda_packed {
   struct fk_fma_task<float> f32;
   struct fk_fma_task<double> f64;
   struct fk_dmma_task dmma;
-  double *undo; /* of the targets, what their sums are multiplied with; NULL: nothing */
+  double *undo; /* of the targets: factors of their sums; NULL: none */
 };
 
 struct fk_cuda_sources : fk_cuda_tenant {
   struct fk_cuda_context *context;
-  uint64_t context_id; /* as an address may come again */
+  uint64_t context_id; /* identifies the context, whose address may be reused */
   int device;
-  union { /* one by one, and all */
+  union { /* the same buffers by name and as an array */
     struct {
       struct fk_cuda_buffer whitening_buffer, raw_buffer, weight_buffer, column_buffer, white_buffer, low_buffer,
           packed_buffer, value_buffer, tensor_buffer, scale_buffer;
@@ -51,28 +50,28 @@ struct fk_cuda_sources : fk_cuda_tenant {
   };
   struct fk_cuda_whitening whitening;
 
-  int64_t first;     /* of the chunk; -1: none is there */
-  const double *raw; /* NULL: no longer there */
+  int64_t first;     /* of the chunk; -1: no chunk is there */
+  const double *raw; /* NULL: no longer on the device */
   int64_t ld_raw;
   const double *weights, *columns, *column_scale;
-  bool weights_own;                  /* the operator's */
-  uint64_t weights_job, columns_job; /* whose they are, else */
+  bool weights_own;                  /* weights belong to the operator */
+  uint64_t weights_job, columns_job; /* otherwise the jobs that weights and columns belong to */
   uint64_t weights_sent, columns_sent;
   struct fk_cuda_points points;
   bool whitened;
-  double radius2; /* < 0: not known */
-  bool asked;     /* the device is finding it */
+  double radius2; /* < 0: unknown */
+  bool asked;     /* the device is computing it */
   bool order_sought, frames_sought;
-  double kept_guess; /* where radius2 is known and there may be an order */
+  double kept_guess; /* valid if radius2 is known and sources may be ordered */
   struct fk_cuda_order order;
   struct fk_cuda_frames frames;
-  /* All in order, with frames of their own, where that is of use; those of the frames, and those of none. NULL:
-   * not gathered yet, or none. */
+  /* All sources in order, with frames of their own, if that pays; the sources of frames; the sources outside all
+   * frames. NULL: not gathered yet, or none. */
   struct fk_cuda_sources *in_order, *framed, *rest;
-  bool in_double; /* those that no frame has, far from most rows */
-  /* of frames: */
-  double rows2;    /* |y|^2 of their rows; 0: not of frames */
-  const int *list; /* below 0: a place that is none's; NULL: none is */
+  bool in_double; /* the sources outside all frames, far from most rows */
+  /* for the sources of frames: */
+  double rows2;    /* |y|^2 of their rows; 0: these are not sources of frames */
+  const int *list; /* below 0: a place that fills up its group; NULL: there is none */
 
   bool is_packed;
   struct fk_cuda_packing packed_as;
@@ -80,20 +79,20 @@ struct fk_cuda_sources : fk_cuda_tenant {
   void *wgmma_columns;
 
   /* of an operator */
-  struct fk_grid_memory grid;     /* what its sums by a grid have there */
-  struct fk_normal_points normal; /* what its normal products have there */
+  struct fk_grid_memory grid;     /* what its sums on a grid have on the device */
+  struct fk_normal_points normal; /* what its normal products have on the device */
 };
 
 void fk_cuda_sources_init(struct fk_cuda_sources *s, struct fk_cuda_context *context);
-/* Gives the memory back; it can be filled again. */
+/* Frees the memory; the sources can be filled again. */
 void fk_cuda_sources_empty(struct fk_cuda_sources *s);
-/* Frames and order, and what was gathered by them. */
+/* Frees frames, order and what was gathered for them. */
 void fk_cuda_frames_drop(struct fk_cuda_sources *s);
 void fk_cuda_order_drop(struct fk_cuda_sources *s);
 double fk_cuda_sources_bytes(const struct fk_cuda_sources *s);
 
-/* Columns of a run that one block sums, on tensor cores (mma) or not: enough blocks to fill a large card several
- * times over, none too short to be worth starting. */
+/* Columns in a slot, which one block sums, on tensor cores (mma) or not: enough blocks to fill a large GPU several
+ * times over, each long enough to be worth starting. */
 int64_t fk_cols_per_slot(int64_t n_cols, int64_t n_rows, bool tensor);
 
 #endif

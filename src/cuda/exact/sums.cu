@@ -1,8 +1,7 @@
-/* Exact sums on NVIDIA GPUs. Targets are taken in chunks that fit the device, and for each chunk all
- * sources, in chunks if they must be. The method goes by the precision and by how far the sources reach: halves
- * on tensor cores, FP32, or FP64 on tensor cores or without them. Rows that underflow or lie outside a method's
- * range are done again in FP64 by differences.
- */
+/* Exact sums on NVIDIA GPUs. Targets are taken in chunks that fit the device. Each chunk meets all sources, which
+ * also come in chunks if they must. The method depends on the precision and on how far the sources reach: FP16
+ * terms on tensor cores, FP32, or FP64 with or without tensor cores. Rows that underflow or lie outside a method's
+ * range are recomputed in FP64 by direct distances. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -21,14 +20,14 @@ struct shared_job {
   enum fk_cuda_method method;
   bool ordered, relative, logs;
   double *parts;             /* sums of shards, [shard][target] */
-  const double *A;           /* of points that move; NULL: sums */
-  struct fk_pair_sums pairs; /* their sums, where pairs of tiles are met once */
-  bool looks;                /* at the sources alone: are they in order? */
-  struct fk_resident *moved; /* those, */
-  double *host;              /* or where they go from several devices */
+  const double *A;           /* for points that move; NULL: sums */
+  struct fk_pair_sums pairs; /* symmetric sums by pairs of tiles */
+  bool looks;                /* only look at the sources: are they ordered? */
+  struct fk_resident *moved; /* moved points on the device, */
+  double *host;              /* or on the host, from several devices */
 };
 
-/* How many sources and targets fit, with their packed forms. */
+/* Finds how many sources and targets fit, with their packed forms. */
 static enum fk_status plan_chunks(struct fk_cuda_job *job, struct fk_error *err) {
   const struct fk_cuda_memory_shares *share = &fk_costs.cuda_memory;
   const struct fk_task *task = job->task;
@@ -54,8 +53,8 @@ static enum fk_status run_rows(struct fk_cuda_job *job, int64_t first, int64_t e
   return FK_STATUS_OK;
 }
 
-/* Rows that underflowed, each with the exponent of its own largest term taken off, and rows out of the method's
- * range. */
+/* Recomputes rows that underflowed, each with the exponent of its largest term subtracted, and rows out of the
+ * method's range. */
 static enum fk_status redo_rows(struct fk_cuda_job *job, int64_t first, int64_t count, double *redone,
                                 struct fk_error *err) {
   int64_t *rows = NULL, found = 0;
@@ -83,7 +82,7 @@ static void init_job(struct fk_cuda_job *job, const struct shared_job *shared) {
   job->column_scale = shared->column_scale;
   job->n_values = (int)fk_n_values(task);
   job->form = fk_task_form(task);
-  /* A point's own kernel is 1: a sum at the points themselves needs no first pass to be raised by. */
+  /* A point's own kernel is 1: a sum that includes it needs no first pass to scale it. */
   job->normalised = job->form.type == FK_FORM_GAUSSIAN && job->n_values > 0 &&
                     job->precision != FK_PRECISION_DOUBLE &&
                     (task->targets.data || task->weights || task->exclude_self);
@@ -91,7 +90,7 @@ static void init_job(struct fk_cuda_job *job, const struct shared_job *shared) {
   job->progress_per_pair = 1.0 / ((double)task->sources.n * (job->normalised ? 2 : 1));
 }
 
-/* A, and room for what moves. */
+/* Sends A and allocates room for moved points. */
 static enum fk_status make_move(struct fk_cuda_job *job, const double *A, struct fk_cuda_arena *arena,
                                 struct fk_cuda_buffer *moved, struct fk_cuda_move *move, struct fk_error *err) {
   int64_t n = job->task->sources.n, d = job->task->sources.d;
@@ -106,7 +105,7 @@ static enum fk_status make_move(struct fk_cuda_job *job, const double *A, struct
   return FK_STATUS_OK;
 }
 
-/* Those of a range stay on the device where they are all, or else come to the host. */
+/* Moved points stay on the device if all of them are there; otherwise they go to the host. */
 static enum fk_status move_points(struct fk_cuda_job *job, struct shared_job *shared, int64_t first, int64_t count,
                                   struct fk_error *err) {
   struct fk_cuda_arena arena = {};
@@ -125,8 +124,8 @@ static enum fk_status move_points(struct fk_cuda_job *job, struct shared_job *sh
                           err);
 }
 
-/* Whoever gets sums of coordinates takes the targets' own off, by the centre that the host knows: sources for that
- * are not those that are kept, whose centre was found on the device. */
+/* Sums of coordinates are made relative to the target with the centre that the host knows. Cached sources, whose
+ * centre the device computed, cannot be used for that. */
 static bool is_kept(const struct shared_job *shared) {
   return fk_task_own(shared->task) && (shared->task->values != FK_VALUES_COORDINATES || shared->A);
 }
@@ -159,7 +158,7 @@ static enum fk_status run_job(struct fk_cuda_job *job, struct shared_job *shared
   if (shared->A) return move_points(job, shared, first, count, err);
   for (int64_t j = first; j < first + count && task->shift; j++) task->shift[j] = 0;
   FK_TRY(run_rows(job, first, first + count, err));
-  shared->method = job->method; /* of all devices: the points decide */
+  shared->method = job->method; /* the same for all devices: it depends on the points */
   shared->ordered = job->ordered;
   shared->relative = job->relative;
   shared->logs = task->logs != NULL;
@@ -168,7 +167,7 @@ static enum fk_status run_job(struct fk_cuda_job *job, struct shared_job *shared
   return redo_rows(job, first, count, &shared->tail_rows[job->context->device], err);
 }
 
-/* On sources that are kept, or (NULL) on some for this job alone. */
+/* With cached sources, or (NULL) with sources for this job alone. */
 static enum fk_status run_on(struct fk_cuda_job *job, struct fk_cuda_sources *kept, struct shared_job *shared,
                              int64_t first, int64_t count, struct fk_error *err) {
   struct fk_cuda_sources own;
@@ -179,7 +178,7 @@ static enum fk_status run_on(struct fk_cuda_job *job, struct fk_cuda_sources *ke
   job->sources->busy = false;
   if (!kept || status || job->source_chunk < job->source_end - job->source_begin)
     fk_cuda_sources_empty(job->sources);
-  if (shared->pairs.phase != FK_PAIRS_SUMMED) { /* after which the points move, from where they are */
+  if (shared->pairs.phase != FK_PAIRS_SUMMED) { /* then the points move, from their own coordinates */
     fk_cuda_drop(job->context, &job->sources->raw_buffer);
     job->sources->raw = NULL;
   }
@@ -202,8 +201,8 @@ static enum fk_status sums_range(struct fk_cuda_context *context, int64_t first,
 
 /* ---- few targets ------------------------------------------------------------------------------ */
 
-/* Where targets are too few to be shared among devices, sources are: in shards whose number goes by that of the
- * points alone. Their sums are added in order, so that the bits are the same for any number of devices. */
+/* If targets are too few to be shared among devices, sources are: in shards, whose number depends on the number of
+ * sources alone. Their sums are added in order, so that the bits are the same for any number of devices. */
 static int64_t shard_length(const struct fk_task *task) {
   const struct fk_cuda_cuts *cuts = &fk_costs.cuda_cuts;
   int64_t shards = fk_smaller(FK_CUDA_SHARDS, task->sources.n / cuts->shard_rows);
@@ -212,7 +211,7 @@ static int64_t shard_length(const struct fk_task *task) {
   return few && plain && shards > 1 ? fk_padded(fk_pieces(task->sources.n, shards), FK_TENSOR_FLUSH) : 0;
 }
 
-/* Shards first .. first + count - 1, each to sums of its own. */
+/* Sums shards first .. first + count - 1, each to its own result. */
 static enum fk_status shards_range(struct fk_cuda_context *context, int64_t first, int64_t count, void *data,
                                    struct fk_cuda_progress *progress, double *seconds, struct fk_error *err) {
   struct shared_job *shared = (struct shared_job *)data;
@@ -242,7 +241,7 @@ static enum fk_status shards_range(struct fk_cuda_context *context, int64_t firs
   return FK_STATUS_OK;
 }
 
-/* True where some sum has lost terms, and all have to be done in another way. */
+/* Returns true if some sum has lost terms, and all must be computed by another method. */
 static bool join_shards(const struct shared_job *shared, int64_t shards) {
   const struct fk_task *task = shared->task;
   int64_t m = task->targets.n;
@@ -277,7 +276,7 @@ static enum fk_status scale_columns(const struct fk_task *task, int threads, dou
   return FK_STATUS_OK;
 }
 
-/* Those that only another device has, or that several are to have, come from the host. */
+/* Points that are on another device only, or that several devices need, come through the host. */
 static enum fk_status bring_points(struct fk_task *task, struct fk_cuda_context *const *contexts, int count,
                                    int threads, struct fk_error *err) {
   struct fk_operator *op = task->op;
@@ -286,7 +285,7 @@ static enum fk_status bring_points(struct fk_task *task, struct fk_cuda_context 
   return there ? FK_STATUS_OK : fk_operator_here(op, threads, task, err);
 }
 
-/* Before the devices' threads ask for them. */
+/* Makes the cache entries before the devices' threads ask for them. */
 static enum fk_status keep_sources(const struct shared_job *shared, struct fk_cuda_context *const *contexts,
                                    int count, struct fk_error *err) {
   struct fk_cuda_sources *kept;
@@ -309,7 +308,7 @@ static enum fk_status sum_shards(struct shared_job *shared, struct fk_cuda_conte
   return FK_STATUS_OK;
 }
 
-/* Points that move, where their sums go by pairs: these first. */
+/* Symmetric sums of points that move come first. */
 static enum fk_status sum_pairs(struct shared_job *shared, struct fk_cuda_context **contexts, int count,
                                 double *seconds, struct fk_error *err) {
   struct fk_pair_sums *pairs = &shared->pairs;
@@ -320,8 +319,8 @@ static enum fk_status sum_pairs(struct shared_job *shared, struct fk_cuda_contex
   return FK_STATUS_OK;
 }
 
-/* Sums over points in order are those of one device: what a row leaves out goes by the rows beside it, which
- * another number of devices would change. They are short. */
+/* Sums over ordered points use one device: the blocks that a row skips depend on the rows beside it, which another
+ * number of devices would change. Such sums are short. */
 static enum fk_status devices_of(struct shared_job *shared, struct fk_cuda_context **contexts, int *count,
                                  double *seconds, struct fk_error *err) {
   struct fk_cuda_work look = {1, 1, &shared->opts->poll, sums_range, shared};
@@ -369,7 +368,7 @@ static enum fk_status run_shared(struct shared_job *shared, struct fk_cuda_conte
   return FK_STATUS_OK;
 }
 
-/* Logarithms take the host 6 ns each, a kernel for them 5 us. */
+/* Logarithms take the host 6 ns each; a kernel for them takes 5 us. */
 enum { LOGS_LEAST = 2048 };
 
 enum fk_status fk_cuda_exact_sums(const struct fk_task *task, const struct fk_opts *opts, struct fk_stats *stats,
@@ -383,7 +382,7 @@ enum fk_status fk_cuda_exact_sums(const struct fk_task *task, const struct fk_op
   FK_TRY(fk_cuda_contexts(opts, contexts, &count, err));
   FK_TRY(bring_points(&own, contexts, count, opts->threads, err));
   enum fk_status status = run_shared(&shared, contexts, count, stats, err);
-  if (status == FK_STATUS_UNSUPPORTED && own.op) { /* they do not fit: by chunks, from the host */
+  if (status == FK_STATUS_UNSUPPORTED && own.op) { /* the points do not fit: sum by chunks, from the host */
     *err = (struct fk_error){FK_STATUS_OK, ""};
     FK_TRY(fk_operator_here(own.op, opts->threads, &own, err));
     status = run_shared(&shared, contexts, count, stats, err);
@@ -397,7 +396,7 @@ enum fk_status fk_cuda_exact_sums(const struct fk_task *task, const struct fk_op
   return FK_STATUS_OK;
 }
 
-/* Where the points fit. Of one device they stay there. */
+/* For points that fit into memory. With one device they stay there. */
 enum fk_status fk_cuda_exact_shift(const struct fk_task *task, const double *A, const struct fk_opts *opts,
                                    struct fk_resident **moved, struct fk_stats *stats, struct fk_error *err) {
   struct fk_cuda_context *contexts[FK_MAX_DEVICES];

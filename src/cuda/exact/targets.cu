@@ -1,10 +1,10 @@
-/* Targets of a job: sent, or picked by index for the rows in the tails, and packed as the sources are. */
+/* Targets of a job: sent, or picked by index for rows in the tails, and packed like the sources. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "job.cuh"
 
-/* Rows picked by index, for the few in the tails: which they are, and their points. */
+/* Sends rows that are picked by index, such as those in the tails: their indices and their points. */
 static enum fk_status send_rows(struct fk_cuda_job *job, int64_t count, struct fk_error *err) {
   const int64_t *rows = job->rows + job->chunk.first;
   double *self;
@@ -26,7 +26,7 @@ static enum fk_status send_picked(struct fk_cuda_job *job, const struct fk_matri
   return fk_cuda_send(job->context, &job->rooms[FK_ROOM_RAW], fk_doubles(gathered.at, count, y->d), &raw, err);
 }
 
-/* Targets that are the sources are there already, whitened. */
+/* If targets are the sources, they are on the device already, whitened. */
 static bool are_there(const struct fk_cuda_job *job) {
   return !job->task->targets.data && job->source_chunk >= job->task->sources.n;
 }
@@ -79,7 +79,7 @@ enum fk_status fk_job_whiten_targets(struct fk_cuda_job *job, struct fk_error *e
   return fk_cuda_whiten(job->context, &job->sources->whitening, raw_of(job), y->n, y, err);
 }
 
-/* Of doubled sources, once for all passes; what they are packed to comes behind them. */
+/* With low parts of the sources: computed once for all passes; their packed form comes behind them. */
 enum fk_status fk_job_find_targets_low(struct fk_cuda_job *job, struct fk_error *err) {
   struct fk_cuda_points *y = &job->chunk.targets, from = job->sources->points, to = *y;
   double *low;
@@ -121,7 +121,7 @@ static enum fk_status pack_fma(struct fk_cuda_job *job, const struct fk_pass_vie
   return FK_STATUS_OK;
 }
 
-/* Row r is column r + this. */
+/* Row r is column r + the returned number. */
 static int64_t own_column(const struct fk_cuda_job *job, const struct fk_pass_view view, int64_t none) {
   return job->task->exclude_self ? job->chunk.first - view.sources->first : none;
 }
@@ -145,7 +145,7 @@ static enum fk_status pack_dmma(struct fk_cuda_job *job, const struct fk_pass_vi
   return FK_STATUS_OK;
 }
 
-/* Weights have mantissas of 1/2 at least. */
+/* Weights are mantissas of at least 1/2. */
 int fk_job_raise(const struct fk_cuda_job *job, const struct fk_cuda_sources *s, bool values) {
   if (!values) return 0;
   int raise = s->weights ? FK_TENSOR_RAISE - 1 : FK_TENSOR_RAISE;

@@ -1,7 +1,7 @@
-/* Sums on CUDA cores of points that reach far: their coordinates have low parts (doubled.cuh). The difference of
- * the high parts of two points that are close to each other has no error, and that of the low parts restores what
- * the high parts have lost. As the wide kernel of sums.cuh, of whose parts it is made, in any number of
- * dimensions: such points are rare. Twin of cpu/tile_doubled.h. */
+/* Sums on CUDA cores of points far from the origin, whose coordinates have low parts (doubled.cuh). The difference
+ * of the high parts of two close points has no rounding error, and the difference of the low parts restores what
+ * the high parts lost. Built from parts of the wide kernel of sums.cuh, for any number of dimensions, since such
+ * points are rare. Twin of cpu/tile_doubled.h. */
 #include "sums.cuh"
 
 enum { VALUES = SIDE }; /* columns of values in one launch */
@@ -9,7 +9,7 @@ enum { VALUES = SIDE }; /* columns of values in one launch */
 template <int V>
 struct doubled_memory {
   struct wide_memory<double, V> high;
-  union { /* low parts; with more of them a block would not fit on Turing */
+  union { /* low parts; with more columns a block would not fit on Turing */
     struct {
       double rows[wide_shape<double>::depth][TILE], cols[wide_shape<double>::depth][TILE];
     } slice;
@@ -17,7 +17,7 @@ struct doubled_memory {
   } low;
 };
 
-/* Exponents of a thread's rows and columns, from `depth` coordinates of both. */
+/* Adds `depth` coordinates to the exponents of a thread's rows and columns. */
 template <int V>
 static __device__ __forceinline__ void add_doubled(const struct doubled_memory<V> &m, int depth,
                                                    double (&t)[PER_THREAD][PER_THREAD]) {
@@ -40,7 +40,7 @@ static __device__ __forceinline__ void add_doubled(const struct doubled_memory<V
   }
 }
 
-/* All exponents of a tile. */
+/* Computes all exponents of a tile. */
 template <int V>
 static __device__ __forceinline__ void sum_tile(const struct fk_fma_task<double> &a, const struct wide_tile &tile,
                                                 struct doubled_memory<V> &m, double (&t)[PER_THREAD][PER_THREAD]) {
@@ -59,7 +59,7 @@ static __device__ __forceinline__ void sum_tile(const struct fk_fma_task<double>
   }
 }
 
-/* The coordinate of a thread's rows whose differences it sums. */
+/* The coordinate whose differences a thread's rows sum. */
 struct own_coordinate {
   double high[PER_THREAD], low[PER_THREAD];
 };
@@ -76,14 +76,14 @@ static __device__ __forceinline__ struct own_coordinate load_own(const struct fk
   return y;
 }
 
-/* Kernels times differences of coordinates; those of the padding are 0. */
+/* Adds kernels times differences of coordinates; differences of the padding are 0. */
 static __device__ __forceinline__ void add_differences(const struct fk_fma_task<double> &a,
                                                        struct wide_values values, const struct wide_tile &tile,
                                                        const struct own_coordinate &y,
                                                        struct doubled_memory<VALUES> &m,
                                                        double (&out)[PER_THREAD][1]) {
   int tx = threadIdx.x % SIDE, ty = threadIdx.x / SIDE;
-  __syncthreads(); /* all have read the slices */
+  __syncthreads(); /* all threads have read the slices */
   for (int i = threadIdx.x; i < TILE * VALUES; i += SIDE * SIDE) {
     int v = i / TILE, p = i % TILE;
     int64_t at = (values.first + v) * a.ld_cols + tile.col0 + p;
@@ -152,14 +152,14 @@ static cudaError_t launch_part(const struct fk_fma_task<double> *a, struct wide_
   return cudaGetLastError();
 }
 
-/* The kernels are computed again for each group of columns. */
+/* Each group of columns computes the kernels again. */
 template <enum kernel_code CODE>
 static cudaError_t launch_doubled(const struct fk_fma_task<double> *a, cudaStream_t stream) {
   cudaError_t code = cudaSuccess;
   if (a->n_values == 0 || a->find_max) return launch_part<0, CODE, false>(a, {0, 0}, stream);
   for (int v = 0; v < a->n_values && code == cudaSuccess; v += VALUES) {
     const struct wide_values values = {v, a->n_values - v < VALUES ? a->n_values - v : VALUES};
-    if constexpr (CODE == PLAIN || CODE == GENERAL) /* coordinates are those of Gaussians */
+    if constexpr (CODE == PLAIN || CODE == GENERAL) /* values are coordinates for Gaussian kernels only */
       code = a->relative ? launch_part<VALUES, CODE, true>(a, values, stream)
                          : launch_part<VALUES, CODE, false>(a, values, stream);
     else
@@ -169,7 +169,7 @@ static cudaError_t launch_doubled(const struct fk_fma_task<double> *a, cudaStrea
 }
 
 cudaError_t fk_fma_launch_doubled(const struct fk_fma_task<double> *a, cudaStream_t stream) {
-  if (kernel_code_of(a) == PRODUCT) return cudaErrorInvalidValue; /* which are not differences */
+  if (kernel_code_of(a) == PRODUCT) return cudaErrorInvalidValue; /* values that are not differences */
   return fk_with_constant<PLAIN, IMQ>(
       kernel_code_of(a), [&](auto code) { return launch_doubled<code_in<decltype(code)>>(a, stream); });
 }

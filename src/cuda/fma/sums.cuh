@@ -1,17 +1,15 @@
-/* Kernel sums on CUDA cores, in float (f32.cu) or double (f64.cu): differences, so no
- * cancellation however far the points reach, or products, in double alone. For d <= 4 a thread keeps its targets
- * in registers; else a block multiplies tiles of 64 targets by 64 sources as a matrix product does. Twin of
+/* Kernel sums on CUDA cores in float (f32.cu) or double (f64.cu). Direct distances have no cancellation however
+ * far the points reach; kernels of x'y use products, in double only. For d <= 4 a thread keeps its targets in
+ * registers; otherwise a block multiplies tiles of 64 targets by 64 sources like a matrix product. Twin of
  * cpu/tile_body.h.
- *
- * Sums in float go over into FP64 after 64 terms, or after NARROW_COLS where sums need not be short.
- */
+ * || Float sums are added to FP64 after 64 terms, or after NARROW_COLS if sums need not be short. */
 #include <type_traits>
 
 #include "../device/exp2.cuh"
 #include "../device/copy_async.cuh"
 #include "task.cuh"
 
-/* powers: the table for doubles. */
+/* powers: the table for exp2 in double. */
 template <typename T>
 __device__ __forceinline__ T exp2_of(const double *powers, T t);
 template <>
@@ -27,21 +25,21 @@ __device__ __forceinline__ const double *powers_for() {
   return sizeof(T) == sizeof(double) ? exp2_table() : NULL;
 }
 
-/* The column whose source the row is. */
+/* The column of the row's own source. */
 template <typename T>
 __device__ __forceinline__ int64_t own_column(const struct fk_fma_task<T> &a, int64_t row) {
   return (a.self ? a.self[row] : row + a.self_offset) - a.first_col;
 }
 
-/* What a kernel is computed with: Gaussians PLAIN, or GENERAL with shift or polynomial, or another form. One for
- * all of products. */
+/* How a kernel is computed: Gaussians PLAIN, or GENERAL with shift or polynomial, or another form. PRODUCT: all
+ * kernels of x'y. */
 enum kernel_code { PLAIN, GENERAL, ROOT, CAUCHY, IMQ, PRODUCT };
 
 /* Only sums in double are shifted. */
 template <typename T, enum kernel_code CODE>
 static constexpr bool is_shifted = (CODE == GENERAL || CODE == ROOT) && sizeof(T) == sizeof(double);
 
-/* The weight of column j. In the tails it is the mantissa, and the exponent (base 2) is the result. */
+/* The weight of column j. In the tails it is the mantissa; the exponent (base 2) is returned. */
 template <typename T>
 __device__ __forceinline__ T split_weight(const struct fk_fma_task<T> &a, int64_t j, T *weight) {
   int exponent = 0;
@@ -71,9 +69,9 @@ __device__ __forceinline__ T kernel_of(const struct fk_fma_task<T> &a, const dou
   if (CODE == IMQ) return 1 / sqrt(1 - t);
   if (CODE == PRODUCT) return kernel_of_product(a, t);
   if (CODE == ROOT) t = -sqrt(-t);
-  /* Sources of weight 0 may be nearer than the nearest: no overflow from them. */
+  /* a source of weight 0 may be nearer than the nearest counted one: avoid overflow */
   T kernel = exp2_of<T>(powers, is_shifted<T, CODE> ? (T)fmin(0.0, (double)t - shift) : t);
-  /* Far below underflow the polynomial could overflow: 0 times infinity. */
+  /* far below underflow the polynomial could overflow: avoid 0 times infinity */
   T s = t < (T)-1e30 ? (T)-1e30 : t;
   return kernel * ((T)a.factor[0] + s * ((T)a.factor[1] + s * (T)a.factor[2]));
 }
@@ -113,8 +111,8 @@ static __device__ __forceinline__ void load_columns(const struct fk_fma_task<T> 
   }
 }
 
-/* What a coordinate of a row and a column adds to t: to their distance, squared and negative, or to their product.
- */
+/* The contribution of a coordinate of a row and a column to t: to minus their squared distance, or to their
+ * product. */
 template <enum kernel_code CODE, typename T>
 __device__ __forceinline__ void add_coordinate(T y, T x, T &t) {
   T z = y - x;
@@ -142,7 +140,7 @@ static __device__ __forceinline__ void store_narrow(const struct fk_fma_task<T> 
   }
 }
 
-/* VALUES: the coordinates themselves are summed, too. */
+/* VALUES: also sums the coordinates themselves. */
 template <typename T, int D, bool VALUES, enum kernel_code CODE>
 static __global__ void __launch_bounds__(NARROW_THREADS) narrow_kernel(const struct fk_fma_task<T> a) {
   const int R = narrow_rows<T>::count, W = 1 + (VALUES ? D : 0), step = a.short_sums ? SHORT : NARROW_COLS;
@@ -175,7 +173,7 @@ static __global__ void __launch_bounds__(NARROW_THREADS) narrow_kernel(const str
 #pragma unroll
       for (int w = 0; w < W; w++) sum[r][w] = 0;
     }
-    /* Only where a row meets itself is every pair looked at for that; where few are near, by all lanes. */
+    /* look: only in tiles that have a row's own source; few: a warp skips columns that all its lanes omit */
     auto add_columns = [&](auto look, auto few) {
 #pragma unroll 4
       for (int c = 0; c < count; c++) {
@@ -204,7 +202,7 @@ static __global__ void __launch_bounds__(NARROW_THREADS) narrow_kernel(const str
   store_narrow(a, first - a.first_row, total);
 }
 
-/* f() of the task's kernel as a constant. Products are sums in double alone. */
+/* Calls f() with the task's kernel as a constant. Kernels of products are summed in double only. */
 template <typename T, typename F>
 static cudaError_t with_code(const struct fk_fma_task<T> *a, F f) {
   const enum kernel_code code = kernel_code_of(a), last = sizeof(T) == sizeof(double) ? PRODUCT : IMQ;
@@ -219,7 +217,8 @@ static cudaError_t launch_narrow(const struct fk_fma_task<T> *a, cudaStream_t st
   dim3 grid(fk_blocks(a->rows_here, NARROW_THREADS * narrow_rows<T>::count), (unsigned)a->slots);
   return with_code(a, [&](auto code) {
     constexpr enum kernel_code CODE = code_in<decltype(code)>;
-    constexpr bool VALUES = CODE == PLAIN || CODE == GENERAL; /* coordinates are those of Gaussians */
+    constexpr bool VALUES = CODE == PLAIN || CODE == GENERAL; /* values are coordinates for Gaussian kernels
+                                                               * only */
     if (VALUES && a->n_values > 0)
       narrow_kernel<T, D, VALUES, CODE><<<grid, NARROW_THREADS, 0, stream>>>(*a);
     else
@@ -230,8 +229,8 @@ static cudaError_t launch_narrow(const struct fk_fma_task<T> *a, cudaStream_t st
 
 /* ---- any number of dimensions ----------------------------------------------------------------- */
 
-/* A block of 16 x 16 threads does a tile of 64 x 64; a thread has rows 4 ty .. 4 ty + 3 and columns
- * tx, tx + 16, ... The kernel values go through shared memory to meet VALUES columns of values at a time. */
+/* A block of 16 x 16 threads computes a tile of 64 x 64. A thread has rows 4 ty .. 4 ty + 3 and columns tx, tx +
+ * 16, ... Kernel values go through shared memory to be multiplied with VALUES columns of values at a time. */
 enum { TILE = 64, SIDE = 16, PER_THREAD = TILE / SIDE, FLUSH_TILES = SHORT / PER_THREAD };
 template <typename T>
 struct wide_shape {
@@ -254,7 +253,7 @@ static __device__ void load_slice(T (*to)[TILE], const T *from, int64_t ld, int6
   }
 }
 
-/* Exponents of a thread's rows and columns, from a slice of both. */
+/* Adds a slice of coordinates to the exponents of a thread's rows and columns. */
 template <enum kernel_code CODE, typename T, int V>
 static __device__ __forceinline__ void add_slice(const struct wide_memory<T, V> &m, int tx, int ty,
                                                  T (&t)[PER_THREAD][PER_THREAD]) {
@@ -277,7 +276,7 @@ struct wide_values {
   int first, n;
 };
 
-/* Kernels times values. */
+/* Adds kernels times values. */
 template <typename T, int V, int G>
 static __device__ __forceinline__ void add_values(const struct fk_fma_task<T> &a, struct wide_values values,
                                                   int64_t col0, int64_t end, struct wide_memory<T, V> &m,
@@ -297,7 +296,7 @@ static __device__ __forceinline__ void add_values(const struct fk_fma_task<T> &a
         out[r][g] += m.kernel[ty * PER_THREAD + r][j] * m.values[j][V ? tx + SIDE * g : 0];
 }
 
-/* Sums that have run long enough in T go on in double. */
+/* Moves sums that have run long enough in T to double. */
 template <typename T, int G>
 static __device__ __forceinline__ void flush_wide(T (&mass)[PER_THREAD], T (&out)[PER_THREAD][G],
                                                   double (&mass_total)[PER_THREAD],
@@ -309,7 +308,7 @@ static __device__ __forceinline__ void flush_wide(T (&mass)[PER_THREAD], T (&out
   }
 }
 
-/* Sums of row r of a thread, its mass not yet added over the 16 threads, to their places. */
+/* Stores the sums of a thread's row r; the kernel sum is first added over the 16 threads of the row. */
 template <typename T, int V, int G>
 static __device__ __forceinline__ void store_row(const struct fk_fma_task<T> &a, struct wide_values values,
                                                  int64_t row, double total, const double (&out)[G]) {
@@ -327,12 +326,13 @@ static __device__ __forceinline__ void store_row(const struct fk_fma_task<T> &a,
   }
 }
 
-/* A block's rows, and the columns of a tile, of which `end` is the first that is not of the slot. */
+/* A block's rows and a tile's columns; `end` is the first column beyond the slot. */
 struct wide_tile {
   int64_t row0, col0, end;
 };
 
-/* A tile's kernels, from their exponents: to the masses, or the largest of them, and where values meet them. */
+/* Turns a tile's exponents into kernels: adds them to the kernel sums, or takes the largest exponent, and stores
+ * them for the product with values. */
 template <typename T, int V, enum kernel_code CODE>
 static __device__ __forceinline__ void add_kernels(const struct fk_fma_task<T> &a, const double *powers,
                                                    const struct wide_tile &tile,
@@ -417,7 +417,7 @@ static cudaError_t launch_wide_part(const struct fk_fma_task<T> *a, int first_va
   return cudaGetLastError();
 }
 
-/* The kernels are computed again for each group of columns. */
+/* Each group of columns computes the kernels again. */
 template <typename T, enum kernel_code CODE>
 static cudaError_t launch_wide(const struct fk_fma_task<T> *a, cudaStream_t stream) {
   const int V = wide_shape<T>::values;
@@ -431,7 +431,7 @@ static cudaError_t launch_wide(const struct fk_fma_task<T> *a, cudaStream_t stre
 
 template <typename T>
 static cudaError_t launch(const struct fk_fma_task<T> *a, cudaStream_t stream) {
-  /* Of values, the narrow kernel knows coordinates. */
+  /* the narrow kernel sums no values but coordinates */
   if (a->d <= 4 && !a->find_max && (a->n_values == 0 || a->values == a->cols))
     return fk_with_constant<1, 4>(a->d, [&](auto d) { return launch_narrow<T, decltype(d)::value>(a, stream); });
   return with_code(a, [&](auto code) { return launch_wide<T, code_in<decltype(code)>>(a, stream); });

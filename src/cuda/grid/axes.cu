@@ -1,11 +1,11 @@
-/* The axes of a grid: which intervals of cells it keeps. All on the host. */
+/* The axes of a grid: which intervals of cells it has. All on the host. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "grid.cuh"
 
-/* Intervals first .. end - 1, ascending and apart. */
+/* Intervals first .. end - 1, ascending and disjoint. */
 struct interval {
   int64_t first, end;
 };
@@ -19,7 +19,8 @@ static enum fk_status out_of_memory(struct fk_error *err) {
   return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for the axes of a grid");
 }
 
-/* Adds one that begins no earlier than the last, joined with it where less than `apart` lies between. */
+/* Appends an interval that begins no earlier than the last one; joins the two if the gap is shorter than `apart`.
+ */
 static void append(struct list *list, int64_t first, int64_t end, int64_t apart) {
   if (first >= end) return;
   struct interval *last = list->count ? &list->at[list->count - 1] : NULL;
@@ -29,7 +30,7 @@ static void append(struct list *list, int64_t first, int64_t end, int64_t apart)
     list->at[list->count++] = (struct interval){first, end};
 }
 
-/* What is occupied on an axis. Intervals that leave less than 16 cells between are not worth their keep. */
+/* The occupied intervals of an axis. Gaps of fewer than 16 cells are not worth a cut. */
 static enum fk_status occupied(const struct fk_grid_occupied *side, int k, const struct fk_grid_bins *bins,
                                struct list *list, struct fk_error *err) {
   list->at = (struct interval *)malloc(sizeof *list->at * (size_t)(side->marks ? bins->bins / 2 + 2 : 1));
@@ -48,7 +49,7 @@ static enum fk_status occupied(const struct fk_grid_occupied *side, int k, const
   return FK_STATUS_OK;
 }
 
-/* The parts of a list that come within `reach` of another. */
+/* The parts of a list that come within `reach` of another list. */
 static enum fk_status near(const struct list *list, const struct list *other, int64_t reach, int64_t apart,
                            struct list *out, struct fk_error *err) {
   out->at = (struct interval *)malloc(sizeof *out->at * (size_t)(list->count + other->count + 1));
@@ -95,7 +96,7 @@ static enum fk_status make_axis(struct fk_grid_axes *axes, int k, int reach,
   const int width = axes->width;
   FK_TRY(occupied(sources, k, bins, &s, err));
   FK_TRY(occupied(targets, k, bins, &t, err));
-  /* stencils of intervals must not meet */
+  /* stencils of different intervals must not overlap */
   FK_TRY(near(&s, &t, reach + width, width + 15, &near_s, err));
   FK_TRY(near(&t, &s, reach + width, width + 15, &near_t, err));
   FK_TRY(segments(&near_s, width, &axes->source[k], err));
@@ -126,7 +127,7 @@ double fk_grid_axes_nodes(const struct fk_grid_axes *axes, bool target) {
   return product;
 }
 
-/* After j passes the first j axes are the targets', the others still the sources'. */
+/* After j passes, the first j axes are the targets' and the others still the sources'. */
 double fk_grid_axes_between(const struct fk_grid_axes *axes) {
   double most = 0;
   for (int j = 0; j <= axes->d; j++) {

@@ -1,4 +1,4 @@
-/* The grids of NVIDIA GPUs, as grid/backend.h has them. */
+/* The grid backend of NVIDIA GPUs; see grid/backend.h. */
 #include <math.h>
 
 #include "../../core/aligned.h"
@@ -19,7 +19,7 @@ static struct fk_cuda_grid_task task_of(const struct fk_grid_task *from) {
 
 /* ---- all terms -------------------------------------------------------------------------------- */
 
-/* What one call gives, joined to the sums. */
+/* The result of one call, to be added to the sums. */
 struct grid_term {
   struct fk_cuda_grid_task task;
   double scale;
@@ -47,7 +47,7 @@ static enum fk_status sum_terms(const struct fk_grid_task *task, const struct fk
                                 const struct fk_window *window, bool single, struct fk_error *err) {
   int64_t m = task->targets.n, values = m * task->columns, slopes = task->gradient ? m * task->sources.d : 0;
   enum fk_status status = FK_STATUS_OK;
-  /* one plain column goes where it belongs at once */
+  /* a single plain column is written to its place directly */
   bool in_place = task->columns == 1 && task->plain == 1 && task->laplace == 0;
   double *memory = (double *)fk_aligned_alloc(sizeof(double) * (size_t)((in_place ? 0 : values) + slopes + 1));
   double *gradient = task->gradient ? memory + (in_place ? 0 : values) : NULL;

@@ -1,4 +1,4 @@
-/* How long sums on the grid take: a guess that touches no device. */
+/* Estimates the time of sums on the grid without touching a device. */
 #include <math.h>
 
 #include "../../core/costs.h"
@@ -16,7 +16,7 @@ double fk_cuda_grid_bytes(const struct fk_grid_work *work, const struct fk_windo
   return nodes_of(work, window) * ((double)work->columns * (8 + number) + 2 * planes * number);
 }
 
-/* Of one device: the window, and with it the bits, are not to depend on how many there are. */
+/* For one device: the window, and with it the bits, must not depend on the number of devices. */
 double fk_cuda_grid_seconds(const struct fk_grid_work *work, const struct fk_window *window, bool single) {
   const struct fk_grid_cuda_costs *c = &fk_costs.grid_cuda;
   const double memory = c->memory, cycles = c->processors * c->clock;
@@ -27,7 +27,7 @@ double fk_cuda_grid_seconds(const struct fk_grid_work *work, const struct fk_win
   double weights = d * w * window->width * number / 128;
   double spread = n * columns * (weights + number * rows * (d + w / 4) / 32 + c->point) / cycles;
   double adds = columns * (fmin(n, nodes * fmax(1, n / FK_GRID_CHUNK_MOST)) + n / 512) * rows * w / c->atomics;
-  /* targets alone in their cells read different lines, each lane its own */
+  /* targets alone in their cells read different cache lines, one per lane */
   double apart = fmin(c->apart, fmax(1, 4 * nodes / fmax(m, 1)));
   double reads = m * (weights + number * columns * rows * (w + 1 + 0.5 * slopes) * apart / 32) / cycles;
   double scatter = m * columns * (1 + slopes) * 64 / memory;

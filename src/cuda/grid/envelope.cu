@@ -1,6 +1,6 @@
-/* What the bound of a grid's error (cpu/grid/envelope.h) wants of all points: |b| on the corners of cells a
- * bandwidth wide, by hats, and which cells have targets. Numbers are added as integers, each rounded up: the same
- * in any order, and never too small. */
+/* What the bound of a grid's error (cpu/grid/envelope.h) needs of all points: |b| spread linearly (by hat
+ * functions) on the corners of cells one bandwidth wide, and which cells have targets. Numbers are rounded up and
+ * added as integers: the sums do not depend on the order and are never too small. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,15 +8,15 @@
 #include "../exact/kept.cuh"
 #include "job.cuh"
 
-/* COLUMNS: of b, whose scales go with a launch. SHARED: numbers in a block's own memory. */
+/* COLUMNS: of b, whose scales are launch arguments. SHARED: numbers in a block's shared memory. */
 enum { THREADS = 256, COLUMNS = 8, SHARED = 48 * 1024 / 8, MOST_NODES = 1 << 24 };
 
-/* The box of cells, and where its numbers are: of nodes |b| and points with b other than 0, of cells targets and
- * the first of them. */
+/* The box of cells and the place of its numbers: for nodes, |b| and the number of points with b != 0; for cells,
+ * the number of targets and the first of them. */
 struct hats {
   int64_t low[FK_GRID_MAX_D], cells[FK_GRID_MAX_D], n_nodes, n_cells;
   unsigned long long *mass, *count, *targets, *row; /* count NULL: not wanted */
-  double unit;                                      /* of them in a mass of 1 */
+  double unit;                                      /* the unit of the numbers for a mass of 1 */
   double scale[COLUMNS];
   int columns;
   bool sources, is_targets;
@@ -78,7 +78,7 @@ static __global__ void hats_kernel(const __grid_constant__ struct fk_grid_map ma
     for (int c = 0; c < a.columns && b; c++) most = fmax(most, fabs(b[c * ld_b + i]) * a.scale[c]);
     bool any = !b;
     for (int c = 0; c < a.columns && !any; c++) any = b[c * ld_b + i] != 0;
-    /* a mass too small for a double counts, too */
+    /* a mass too small for a double counts as well */
     add_point<D>(a, y, any ? fmax(most, 1e-300) : 0, first + i, mass, count, targets, row);
   }
   if (!OWN) return;
@@ -115,7 +115,7 @@ struct envelope_job {
   struct fk_grid_cells *out;
 };
 
-/* Numbers of 64 bits pass as doubles: they are only copied. */
+/* 64-bit integers pass as doubles: they are only copied. */
 static enum fk_status join_devices(struct envelope_job *e, struct fk_cuda_context *context,
                                    const unsigned long long *all, int64_t numbers, struct fk_error *err) {
   int64_t sums = numbers - e->hats.n_cells;

@@ -1,6 +1,6 @@
-/* Nodes to targets: a thread for each point, in the order of the cells, so that the lanes of a warp read the same
- * nodes or ones nearby. Weights of axis 0 are in registers, those of the others in shared memory, where each
- * thread has a column of its own. */
+/* Interpolates from nodes to targets. Each thread has a point, in the order of the cells, so that the lanes of a
+ * warp read the same nodes or nearby ones. Weights of axis 0 are in registers; those of the other axes are in
+ * shared memory, where each thread has its own column. */
 #ifndef FK_CUDA_GRID_EVALUATE_CUH
 #define FK_CUDA_GRID_EVALUATE_CUH
 
@@ -8,16 +8,16 @@
 
 struct evaluate_task {
   struct fk_grid_sorted sorted;
-  int d, record, outer; /* outer: pairs of rows' places in axes 2 on */
+  int d, record, outer; /* outer: number of pairs of places in the axes from 2 on */
   unsigned nodes, stride[FK_GRID_MAX_D];
   const void *grid; /* [columns][nodes] */
   int64_t columns;
-  double per_cell; /* 1 / spacing: slopes are by the cell */
+  double per_cell; /* 1 / spacing: slopes are per cell */
   double *value, *gradient;
   int64_t ld;
 };
 
-/* Sums over the rows of axes 0 and 1 at a place in the others: of the value, and of its slopes along both. */
+/* Sums over the rows of axes 0 and 1 at one place in the other axes: the value, and its slopes along both axes. */
 template <typename T, int W, bool GRADIENT>
 static __device__ __forceinline__ void evaluate_rows(const struct evaluate_task &t, const T *nodes,
                                                      const T *weights, const T *slopes, const T *value,
@@ -43,7 +43,7 @@ static __device__ __forceinline__ void evaluate_rows(const struct evaluate_task 
   }
 }
 
-/* No source is near. */
+/* The result without any source nearby. */
 template <bool GRADIENT>
 static __device__ __forceinline__ void evaluate_nothing(const struct evaluate_task &t, unsigned index) {
   for (int64_t q = 0; q < t.columns; q++) {
@@ -52,7 +52,7 @@ static __device__ __forceinline__ void evaluate_nothing(const struct evaluate_ta
   }
 }
 
-/* The next place in axes 2 on, four bits each. */
+/* The next place in the axes from 2 on, four bits each. */
 template <typename T, int W>
 static __device__ __forceinline__ void evaluate_next(const struct evaluate_task &t, unsigned &place,
                                                      const T *&nodes) {
@@ -65,7 +65,7 @@ static __device__ __forceinline__ void evaluate_next(const struct evaluate_task 
   }
 }
 
-/* Weights of axes 1 on, and their slopes, to shared memory. */
+/* Writes the weights of the axes from 1 on, and their slopes, to shared memory. */
 template <typename T, int W, bool GRADIENT>
 static __device__ __forceinline__ void evaluate_weights(int d, const struct fk_grid_window<T, W> &window,
                                                         const T (&f)[8], T *weights, T *slopes) {
@@ -86,7 +86,7 @@ static __global__ void __launch_bounds__(128)
     evaluate_kernel(const __grid_constant__ struct evaluate_task t,
                     const __grid_constant__ struct fk_grid_window<T, W> window) {
   extern __shared__ __align__(16) char shared[];
-  const int threads = (int)blockDim.x, last = FK_GRID_MAX_D - 2; /* axes 2 on */
+  const int threads = (int)blockDim.x, last = FK_GRID_MAX_D - 2; /* the axes from 2 on */
   int i = blockIdx.x * threads + threadIdx.x;
   if (i >= t.sorted.count) return;
   unsigned key = t.sorted.key[i], index = t.sorted.index[i];
@@ -106,7 +106,7 @@ static __global__ void __launch_bounds__(128)
       T sums[3], factor = 1;
       evaluate_rows<T, W, GRADIENT>(t, nodes, weights, slopes, value, slope, sums);
       if (GRADIENT) {
-        /* the product of all, and with each in turn replaced by its slope */
+        /* the product of all weights, and the products with one of them replaced by its slope */
         T before[last + 1], after = 1;
 #pragma unroll
         for (int k = 0; k < last; k++) {

@@ -1,4 +1,4 @@
-/* The grid itself: its memory, and the filter that makes, of the sources' totals, the nodes that targets read. */
+/* The grid itself: its memory, and the filter that turns the sources' totals into the nodes that targets read. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +50,8 @@ static bool same(const struct fk_grid_axes *axes) {
   return true;
 }
 
-/* Totals are multiples of a power of two that no node's total can overflow: the window is at most 1 everywhere. */
+/* The scale of the integer totals: a power of two with which no node's total can overflow, since the window is at
+ * most 1. */
 static double scale_of(double bound) {
   int exponent;
   if (!(bound > 0)) return 1;
@@ -58,7 +59,7 @@ static double scale_of(double bound) {
   return ldexp(1, (int)fmin(61 - exponent, 1000));
 }
 
-/* Segments of all axes, then the scales, then the taps; one block, sent once. */
+/* Sends the segments of all axes, the scales and the taps to the device, in one block. */
 static enum fk_status send_tables(struct fk_cuda_grid *grid, const struct fk_grid_axes *axes,
                                   struct fk_error *err) {
   struct fk_cuda_context *context = grid->context;
@@ -70,7 +71,7 @@ static enum fk_status send_tables(struct fk_cuda_grid *grid, const struct fk_gri
     counts[0] += axes->source[k].count;
     counts[1] += axes->target[k].count;
   }
-  int64_t doubles = 2 * (counts[0] + counts[1]); /* a segment takes two */
+  int64_t doubles = 2 * (counts[0] + counts[1]); /* a segment has the size of two numbers */
   int64_t all = doubles + spec->columns + 2 * TAPS;
   fk_host_array<double> tables(all);
   double *host = tables.at, *on_device;
@@ -119,11 +120,11 @@ enum fk_status fk_cuda_grid_create(struct fk_cuda_context *context, const struct
   FK_TRY(send_tables(grid, axes, err));
   grid->same_axes = same(axes);
   grid->between = (unsigned)fk_grid_axes_between(axes);
-  /* Short tiles keep a device busy with few points; long ones add less often. */
+  /* Few points need short tiles to keep a device busy; long tiles add to the grid less often. */
   grid->tile = 64;
   while (grid->tile < 512 && (int64_t)grid->tile * 8192 < spec->n) grid->tile *= 2;
   int64_t total = (int64_t)grid->source.nodes * spec->columns, out = (int64_t)grid->target.nodes * spec->columns;
-  if (!total || !out) return FK_STATUS_OK; /* nothing comes near anything */
+  if (!total || !out) return FK_STATUS_OK; /* no target is near a source */
   FK_TRY(fk_cuda_room(context, &context->grid->totals, total, &grid->total, err));
   char *nodes;
   FK_TRY(fk_cuda_room(context, &context->grid->nodes, (int64_t)number_bytes(spec) * out, &nodes, err));
@@ -143,12 +144,12 @@ static __global__ void totals_kernel(const unsigned long long *total, unsigned n
 
 struct filter_task {
   struct fk_grid_axis from, to;
-  unsigned inner, count; /* numbers of an index of the axes before; of results */
+  unsigned inner, count; /* numbers per index of the axes before; numbers of results */
   int width, reach;
-  double half; /* 1 + d/2 where the two planes become one, else 0 */
+  double half; /* 1 + d/2 if the two planes are to be joined, else 0 */
 };
 
-/* The segment of an axis that has a node. */
+/* The segment of an axis that contains a node. */
 static __device__ __forceinline__ struct fk_grid_segment segment_of(const struct fk_grid_axis &axis, int node) {
   if (axis.count <= 1) return axis.one;
   int low = 0, high = axis.count;
@@ -162,7 +163,8 @@ static __device__ __forceinline__ struct fk_grid_segment segment_of(const struct
   return axis.at[low];
 }
 
-/* One axis: of a plane, or with PAIR of two, of which the second gathers one factor t^2/2 in place of 1:
+/* Filters one axis of a plane, or with PAIR of two planes, of which the second sums terms with one factor t^2/2 in
+ * place of 1:
  *   A <- G A,   B <- G B + Q A   (b NULL: 0). */
 template <typename T, bool PAIR>
 static __global__ void __launch_bounds__(THREADS)
@@ -177,7 +179,7 @@ static __global__ void __launch_bounds__(THREADS)
   unsigned inner = (unsigned)i % t.inner, rest = (unsigned)i / t.inner, outer = rest / t.to.nodes;
   int node = (int)(rest % t.to.nodes);
   struct fk_grid_segment s = segment_of(t.to, node);
-  /* nodes that count */
+  /* nodes within reach */
   int64_t first = s.first + (node - s.offset) - t.reach, end = first + length;
   int at = 0;
   if (t.from.count > 1) { /* the first segment that ends after `first` */
@@ -280,7 +282,7 @@ enum fk_status fk_cuda_grid_add(struct fk_cuda_grid *grid, const struct fk_grid_
   return FK_STATUS_OK;
 }
 
-/* The last chunk first: where it was the last of the sources, too, it is sorted. */
+/* The last chunk comes first: if it was also the last chunk of the sources, it is sorted already. */
 enum fk_status fk_cuda_grid_evaluate(struct fk_cuda_grid *grid, const struct fk_grid_raw *points, double *value,
                                      double *gradient, int64_t ld, struct fk_error *err) {
   struct fk_cuda_context *context = grid->context;

@@ -1,9 +1,7 @@
-/* Sums on the grid from the host's memory, on one device or several: a survey of all points, their sums on a grid
- * of each device, the grids added, which as integers they can be in any order, and each device's part of the
- * targets.
- *
- * Points are sent once where the device can hold them all, else once for each of these steps, in chunks.
- */
+/* Sums on the grid from host memory, on one or several devices: a survey of all points; sums on a grid of each
+ * device; the sum of the grids, which are integers, so that the order does not matter; and each device's part of
+ * the targets.
+ * || Points are sent once if the device can hold them all; otherwise once for each of these steps, in chunks. */
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -76,7 +74,7 @@ static enum fk_status make_grid(struct fk_grid_job *job, struct fk_cuda_context 
   return FK_STATUS_OK;
 }
 
-/* Numbers of 64 bits pass as doubles: they are only copied. */
+/* 64-bit integers pass as doubles: they are only copied. */
 static enum fk_status gather_totals(struct fk_grid_job *job, struct fk_cuda_context *context,
                                     struct fk_error *err) {
   int64_t numbers = total_numbers(job);
@@ -128,7 +126,7 @@ static enum fk_status evaluate_range(struct fk_cuda_context *context, int64_t fi
     FK_TRY(fk_cuda_upload(context, fk_doubles((const double *)job->total, numbers, 1), (double *)grid->total,
                           numbers, err));
   FK_TRY(fk_cuda_room(context, &context->grid->result, all * fk_smaller(chunk, count), &value, err));
-  for (int64_t i = fk_pieces(count, chunk) - 1; i >= 0; i--) { /* the last sorted first */
+  for (int64_t i = fk_pieces(count, chunk) - 1; i >= 0; i--) { /* the chunk sorted last comes first */
     struct fk_grid_raw raw;
     int64_t from = first + i * chunk, here = fk_smaller(chunk, first + count - from);
     double *gradient = task->gradient ? value + here * columns : NULL;
@@ -161,7 +159,7 @@ static enum fk_status plan_bound(struct fk_grid_job *job, struct fk_error *err) 
   return FK_STATUS_OK;
 }
 
-/* Bytes that the grid may have beside the rest. */
+/* Bytes that the grid may use besides everything else. */
 static double room_for_grid(const struct fk_grid_job *job) {
   const struct fk_cuda_grid_task *task = job->task;
   double each = 8 * (double)task->columns * (task->gradient ? 1 + job->d : 1);
@@ -195,7 +193,7 @@ static enum fk_status make_axes(struct fk_grid_job *job, struct fk_error *err) {
 
 /* ---- all of it -------------------------------------------------------------------------------- */
 
-/* Axes without the empty space that goes through the whole box. */
+/* Removes from the axes the gaps that cross the whole box. */
 static enum fk_status leave_gaps_out(struct fk_grid_job *job, struct fk_cuda_context **contexts, double *seconds,
                                      struct fk_error *err) {
   job->bins.bins = BINS;

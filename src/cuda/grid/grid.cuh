@@ -1,13 +1,10 @@
-/* The grid of one device, step by step; grid.cu makes whole jobs of it.
- *
- * The grid is a box of nodes. An axis holds only the nodes that points touch: intervals of cells, each followed by
- * the window's width less one of nodes, in one row. Sources and targets have axes of their own, and the filter
- * leads from those of the one to those of the other, an axis at a time: so nothing is kept for the filter's reach,
- * nor for empty space that goes through the whole box.
- *
- * Points are taken in chunks, sorted by their cells. Sources next to each other in that order share their nodes'
- * sums in registers, which then are added as integers: the order does not matter.
- */
+/* The grid of one device, step by step; grid.cu builds whole jobs from these steps.
+ * || The grid is a box of nodes. An axis has only the nodes that points touch: intervals of cells, each followed
+ * by the window's width minus one nodes, in one row. Sources and targets have separate axes. The filter leads from
+ * the sources' axes to the targets', one axis at a time. So neither the reach of the filter nor gaps that cross
+ * the whole box take memory.
+ * || Points are taken in chunks, sorted by their cells. Consecutive sources share their nodes' sums in registers,
+ * which are then added to the grid as integers: the order does not matter. */
 #ifndef FK_CUDA_GRID_CUH
 #define FK_CUDA_GRID_CUH
 
@@ -16,7 +13,7 @@
 
 /* ---- what points mean ------------------------------------------------------------------------- */
 
-/* y = matrix (x - centre), in cells. */
+/* y = matrix (x - centre), in units of cells. */
 struct fk_grid_map {
   int d;
   double centre[FK_GRID_MAX_D], matrix[FK_GRID_MAX_D][FK_GRID_MAX_D];
@@ -24,7 +21,7 @@ struct fk_grid_map {
 enum fk_status fk_grid_map_init(const struct fk_whitening *whitening, double spacing, struct fk_grid_map *map,
                                 struct fk_error *err);
 
-/* On the device, column-major, as they came. */
+/* Raw points on the device, column-major. */
 struct fk_grid_raw {
   const double *x;
   int64_t n, ld;
@@ -50,11 +47,11 @@ static __device__ __forceinline__ void fk_grid_place(const struct fk_grid_map &m
 
 /* ---- surveys (survey.cu); they wait for the device --------------------------------------- */
 
-/* Widens low and high to the points' cell coordinates; infinite where one is not finite. */
+/* Widens low and high to include the points' cell coordinates; infinite if one is not finite. */
 enum fk_status fk_grid_extent(struct fk_cuda_context *context, const struct fk_grid_map *map,
                               const struct fk_grid_raw *points, double *low, double *high, struct fk_error *err);
-/* Marks the bins of `cells` cells from origin on that hold a point, of each axis: marks[k * bins + bin] = 1, on
- * the host. */
+/* Marks the bins that contain a point, on each axis: marks[k * bins + bin] = 1, on the host. A bin has `cells`
+ * cells; the first begins at origin. */
 struct fk_grid_bins {
   int64_t origin[FK_GRID_MAX_D], cells[FK_GRID_MAX_D];
   int bins;
@@ -62,14 +59,14 @@ struct fk_grid_bins {
 enum fk_status fk_grid_mark(struct fk_cuda_context *context, const struct fk_grid_map *map,
                             const struct fk_grid_raw *points, const struct fk_grid_bins *bins,
                             unsigned char *marks, struct fk_error *err);
-/* Counts binary exponents of |b|: an upper bound of sum |b| that is the same in any order. */
+/* Counts binary exponents of |b|, which gives an upper bound of sum |b| that does not depend on the order. */
 enum { FK_GRID_EXPONENTS = 2048 };
 enum fk_status fk_grid_exponents(struct fk_cuda_context *context, const double *b, int64_t ld, int64_t n,
                                  int64_t columns, unsigned long long *counts, struct fk_error *err);
 
 /* ---- axes (axes.cu) ---------------------------------------------------------------------- */
 
-/* Cells first .. first + cells - 1; the node of the first, in the axis, is offset. */
+/* Cells first .. first + cells - 1. offset: the node of the first cell on the axis. */
 struct fk_grid_segment {
   int64_t first;
   int cells, offset;
@@ -78,14 +75,14 @@ struct fk_grid_segments {
   struct fk_grid_segment *at;
   int count;
 };
-/* Intervals of cells that hold sources and targets, axis by axis, on the host. */
+/* Intervals of cells with sources and with targets, for each axis, on the host. */
 struct fk_grid_axes {
   int d, width;
   struct fk_grid_segments source[FK_GRID_MAX_D], target[FK_GRID_MAX_D];
 };
 void fk_grid_axes_free(struct fk_grid_axes *axes);
-/* From the extents, one interval an axis, or where marks are given (NULL: not) the intervals of marked bins. What
- * lies out of the filter's reach of the other side is left out. */
+/* One interval per axis from the extents, or the intervals of marked bins if marks are given (not NULL). Drops
+ * what is beyond the filter's reach of the other side. */
 struct fk_grid_occupied {
   const double *low, *high;
   const unsigned char *marks;
@@ -93,18 +90,18 @@ struct fk_grid_occupied {
 enum fk_status fk_grid_axes_init(struct fk_grid_axes *axes, int d, int width, int reach,
                                  const struct fk_grid_occupied *sources, const struct fk_grid_occupied *targets,
                                  const struct fk_grid_bins *bins, struct fk_error *err);
-/* Nodes of a side's box, and of the largest box between the two. */
+/* Nodes of a side's box, and of the largest box during the filter. */
 double fk_grid_axes_nodes(const struct fk_grid_axes *axes, bool target);
 double fk_grid_axes_between(const struct fk_grid_axes *axes);
 
 /* ---- the grid --------------------------------------------------------------------------------- */
 
-/* Widths of windows that kernels are built for. */
+/* Widths of windows for which kernels are compiled. */
 enum { FK_GRID_NARROWEST = 3, FK_GRID_WIDEST_F32 = 9, FK_GRID_WIDEST_F64 = 13 };
 
-/* An axis and a box as kernels see them. */
+/* An axis and a box, as kernels read them. */
 struct fk_grid_axis {
-  struct fk_grid_segment one; /* the first */
+  struct fk_grid_segment one; /* first segment */
   const struct fk_grid_segment *at;
   int count;
   unsigned nodes, stride;
@@ -117,13 +114,13 @@ struct fk_grid_box {
 
 /* Points of a chunk in the order of their cells. */
 struct fk_grid_sorted {
-  const unsigned *key;   /* the node where the point's stencil starts; box.nodes: outside */
-  const unsigned *index; /* in the chunk */
-  const void *fractions; /* [chunk][padded d], in the order of the chunk */
+  const unsigned *key;   /* the node where the point's stencil starts; box.nodes: outside the grid */
+  const unsigned *index; /* number of the point in the chunk */
+  const void *fractions; /* [chunk][padded d], in the chunk's own order */
   int count;
 };
 
-enum { FK_GRID_CHUNK_MOST = 1 << 27 }; /* points sorted at a time */
+enum { FK_GRID_CHUNK_MOST = 1 << 27 }; /* most points sorted at a time */
 
 struct fk_cuda_grid_spec {
   struct fk_grid_map map;
@@ -131,18 +128,18 @@ struct fk_cuda_grid_spec {
   unsigned use;
   bool single;
   int64_t columns;
-  const double *bound; /* [columns], of sum |b| over all sources, those of other devices, too */
-  int64_t n;           /* sources, all of them */
-  int64_t chunk;       /* of points; decides, with n, on the bits */
+  const double *bound; /* [columns], sum |b| over all sources, including those of other devices */
+  int64_t n;           /* number of all sources */
+  int64_t chunk;       /* points of a chunk; with n, this decides the bits */
 };
 
 struct fk_cuda_grid {
   struct fk_cuda_context *context;
   struct fk_cuda_grid_spec spec;
   struct fk_grid_box source, target;
-  bool same_axes; /* of sources and targets */
+  bool same_axes; /* boxes of sources and targets */
   int reach, tile;
-  unsigned between; /* nodes of the largest box between sources and targets */
+  unsigned between; /* nodes of the largest box during the filter */
   const double *scale;
   const void *taps;          /* [1 or 2][2 reach + 1] */
   unsigned long long *total; /* [columns][source.nodes], fixed point */
@@ -150,43 +147,43 @@ struct fk_cuda_grid {
   /* the window, on its nodes */
   int degree;
   double polynomial[FK_WINDOW_DEGREE + 1][FK_WINDOW_WIDTH];
-  /* what the sort holds */
+  /* points that the last sort has left */
   struct fk_grid_sorted sorted;
   const double *sorted_x;
   const struct fk_grid_box *sorted_box;
 };
 
-/* Float goes up to this width: a wider window is more precise than it. */
+/* Largest width with float: wider windows are more accurate than float. */
 enum { FK_GRID_WIDTH_SINGLE = 9 };
 static inline bool fk_grid_is_single(const struct fk_cuda_grid_spec *spec) {
   return spec->single && spec->window.width <= FK_GRID_WIDTH_SINGLE;
 }
-/* Bytes of a grid, and of the sort of a chunk. */
+/* Bytes of a grid, and of sorting a chunk. */
 double fk_cuda_grid_axes_bytes(const struct fk_grid_axes *axes, const struct fk_cuda_grid_spec *spec);
 double fk_cuda_grid_sort_bytes(const struct fk_cuda_grid_spec *spec);
 
-/* All of it is the context's memory; a second grid of a context takes the place of the first. Starts empty.
- * FK_STATUS_UNSUPPORTED where it has more nodes than 2^31. */
+/* Starts an empty grid in the context's memory; a second grid of the same context replaces the first. Returns
+ * FK_STATUS_UNSUPPORTED if it has more than 2^31 nodes. */
 enum fk_status fk_cuda_grid_create(struct fk_cuda_context *context, const struct fk_cuda_grid_spec *spec,
                                    const struct fk_grid_axes *axes, struct fk_cuda_grid *grid,
                                    struct fk_error *err);
-/* Sources on the device, with b, b[q * ld_b + j] there (NULL: ones); those outside of the axes do not count.
- * Launches only. */
+/* Adds sources on the device, with weights b[q * ld_b + j] (NULL: ones). Points outside the axes are ignored.
+ * Launches only; does not wait. */
 enum fk_status fk_cuda_grid_add(struct fk_cuda_grid *grid, const struct fk_grid_raw *points, const double *b,
                                 int64_t ld_b, struct fk_error *err);
 enum fk_status fk_cuda_grid_convolve(struct fk_cuda_grid *grid, struct fk_error *err);
-/* value[q * ld + i], and where it is not NULL gradient[(q * d + k) * ld + i], on the device; 0 outside. */
+/* Writes value[q * ld + i] and, if not NULL, gradient[(q * d + k) * ld + i], on the device; 0 outside the axes. */
 enum fk_status fk_cuda_grid_evaluate(struct fk_cuda_grid *grid, const struct fk_grid_raw *points, double *value,
                                      double *gradient, int64_t ld, struct fk_error *err);
-/* The memory of points has got other content. */
+/* To be called when the memory of the points has new content. */
 static inline void fk_cuda_grid_forget(struct fk_cuda_grid *grid) { grid->sorted_x = NULL; }
 
 /* ---- its parts -------------------------------------------------------------------------------- */
 
-/* The first `count` points of a chunk, to grid->sorted, unless they are there (sort.cu). */
+/* Sorts the first `count` points of a chunk into grid->sorted, unless they are there already (sort.cu). */
 enum fk_status fk_cuda_grid_sort(struct fk_cuda_grid *grid, const struct fk_grid_box *box, const double *x,
                                  int64_t ld, int count, struct fk_error *err);
-/* What grid->sorted holds, by precision (spread.cuh, evaluate.cuh). */
+/* Spread or evaluate the points of grid->sorted, by precision (spread.cuh, evaluate.cuh). */
 enum fk_status fk_grid_spread_f32(struct fk_cuda_grid *grid, const double *b, int64_t ld_b, struct fk_error *err);
 enum fk_status fk_grid_spread_f64(struct fk_cuda_grid *grid, const double *b, int64_t ld_b, struct fk_error *err);
 enum fk_status fk_grid_evaluate_f32(struct fk_cuda_grid *grid, double *value, double *gradient, int64_t ld,
@@ -194,7 +191,7 @@ enum fk_status fk_grid_evaluate_f32(struct fk_cuda_grid *grid, double *value, do
 enum fk_status fk_grid_evaluate_f64(struct fk_cuda_grid *grid, double *value, double *gradient, int64_t ld,
                                     struct fk_error *err);
 
-/* Coordinates of a point in its record: a power of two, for aligned loads. */
+/* Coordinates per point in the record, including padding: a power of two, for aligned loads. */
 static inline int fk_grid_record(int d) { return d == 1 ? 1 : d == 2 ? 2 : d <= 4 ? 4 : 8; }
 
 #ifdef __CUDACC__
@@ -202,7 +199,8 @@ static inline int fk_grid_record(int d) { return d == 1 ? 1 : d == 2 ? 2 : d <= 
 static __device__ __forceinline__ int fk_grid_node(const struct fk_grid_axis &axis, int64_t cell) {
   struct fk_grid_segment s = axis.one;
   if (axis.count > 1) {
-    int low = 0, high = axis.count; /* at[low].first <= cell < at[high].first, but for cells before all */
+    int low = 0, high = axis.count; /* at[low].first <= cell < at[high].first, except for cells before all
+                                     * segments */
     while (high - low > 1) {
       int middle = (low + high) / 2;
       if (axis.at[middle].first <= cell)
@@ -216,7 +214,7 @@ static __device__ __forceinline__ int fk_grid_node(const struct fk_grid_axis &ax
   return r >= 0 && r < s.cells ? s.offset + (int)r : -1;
 }
 
-/* The window in a kernel's precision, by value. */
+/* The window in a kernel's precision, passed by value. */
 template <typename T, int W>
 struct fk_grid_window {
   int degree;
@@ -231,8 +229,8 @@ static struct fk_grid_window<T, W> fk_grid_window_of(const struct fk_cuda_grid *
   return window;
 }
 
-/* Weights of the nodes, and their slopes by the point's place in cells (SLOPE), at fraction f. Splines have their
- * own degree, which unrolls. */
+/* Weights of the nodes at fraction f, or their slopes by the point's position in cells (SLOPE). Splines have their
+ * own degree, so that the loop unrolls. */
 template <bool SLOPE, typename T, int W>
 static __device__ __forceinline__ void fk_grid_weights(const struct fk_grid_window<T, W> &window, T f, T *value,
                                                        T *slope) {
@@ -259,7 +257,7 @@ static __device__ __forceinline__ void fk_grid_weights(const struct fk_grid_wind
   for (int l = 0; l < W && SLOPE; l++) slope[l] *= -2;
 }
 
-/* A point's fractions; loads are as wide as they can be. */
+/* Loads a point's fractions, with the widest loads possible. */
 static __device__ __forceinline__ void fk_grid_load(const float *records, int record, unsigned index, float f[8]) {
   const float *at = records + (size_t)index * record;
 #pragma unroll
@@ -294,7 +292,7 @@ static __device__ __forceinline__ void fk_grid_load(const double *records, int r
       }
   }
 }
-/* f[k], where k is not known to the compiler: registers cannot be indexed. */
+/* f[k] for a k that the compiler does not know: registers cannot be indexed. */
 template <typename T>
 static __device__ __forceinline__ T fk_grid_pick(const T f[8], int k) {
   T here = f[0];

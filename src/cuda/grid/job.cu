@@ -1,4 +1,4 @@
-/* Points of a grid's job on its devices, and the steps over them. */
+/* The points of a grid's job on its devices, and the steps over them. */
 #include "job.cuh"
 
 #include "../../core/costs.h"
@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Chunks go by the number of points alone, as far as memory allows, and ranges of devices are whole chunks: so
- * neither decides on the bits. */
+/* The size of chunks depends on the number of points alone, as far as memory allows. Ranges of devices are whole
+ * chunks. So neither devices nor ranges change the bits. */
 enum { CHUNK_LEAST = 1 << 22, CHUNK_TINY = 1 << 12 };
 
 /* ---- data on a device ------------------------------------------------------------------------- */
@@ -18,7 +18,7 @@ enum fk_status fk_grid_no_second_attempt(const struct fk_cuda_progress *progress
   return FK_STATUS_OK;
 }
 
-/* An operator's memory is of its points alone: they are the same in all sessions. */
+/* The memory of an operator has the operator's points only, which are the same in all sessions. */
 struct fk_grid_matrix fk_grid_points_of(const struct fk_grid_job *job, enum fk_grid_side side) {
   const struct fk_matrix *x = &job->points[side];
   uint64_t session = job->task->session, of_points = job->task->op ? UINT64_MAX : session;
@@ -32,7 +32,7 @@ struct fk_grid_matrix fk_grid_b_of(const struct fk_grid_job *job) {
   return (struct fk_grid_matrix){b, FK_GRID_HELD_B, fk_costs.cuda_cuts.grid_b, task->session};
 }
 
-/* Where rows are held already, *ld apart; NULL: not all of them are. */
+/* Returns rows that are on the device already, *ld apart; NULL: not all are. */
 static const double *held_rows(const struct fk_cuda_context *context, const struct fk_grid_matrix *x,
                                int64_t first, int64_t count, int64_t *ld) {
   const struct fk_cuda_held *h = &context->grid->held[x->held];
@@ -42,7 +42,7 @@ static const double *held_rows(const struct fk_cuda_context *context, const stru
   return here ? (const double *)h->buffer.data + (first - h->first) : NULL;
 }
 
-/* Rows to the memory of their matrix, columns `count` apart; what it held is gone. */
+/* Sends rows to the buffer of their matrix, columns `count` apart; its old content is lost. */
 static enum fk_status send_rows(struct fk_cuda_context *context, const struct fk_grid_matrix *x, int64_t first,
                                 int64_t count, double **data, struct fk_error *err) {
   struct fk_cuda_held *h = &context->grid->held[x->held];
@@ -50,7 +50,7 @@ static enum fk_status send_rows(struct fk_cuda_context *context, const struct fk
   return fk_cuda_send(context, &h->buffer, fk_part(&x->x, first, count, 0, x->x.d), data, err);
 }
 
-/* The same, until others are sent there. */
+/* Does so and remembers them, until other rows are sent there. */
 static enum fk_status hold_rows(struct fk_cuda_context *context, const struct fk_grid_matrix *x, int64_t first,
                                 int64_t count, struct fk_error *err) {
   struct fk_cuda_held *h = &context->grid->held[x->held];
@@ -76,7 +76,7 @@ enum fk_status fk_grid_hold(const struct fk_grid_job *job, struct fk_cuda_contex
   return hold_rows(context, x, first, count, err);
 }
 
-/* Rows to work on, at *data, *ld apart. */
+/* Gets rows to work on, at *data, columns *ld apart. */
 static enum fk_status fetch_rows(const struct fk_grid_job *job, struct fk_cuda_context *context,
                                  const struct fk_grid_matrix *x, int64_t first, int64_t count, const double **data,
                                  int64_t *ld, struct fk_error *err) {
@@ -155,7 +155,7 @@ enum fk_status fk_grid_plan_chunk(struct fk_grid_job *job, struct fk_cuda_contex
   return FK_STATUS_OK;
 }
 
-/* The steps' progress as parts of one. */
+/* The progress of a step as a share of the whole. */
 struct grid_phase {
   const struct fk_poll *poll;
   double from, to;

@@ -1,4 +1,4 @@
-/* Some rows' sums of all pairs, in double: what a grid's results are checked against. */
+/* Direct sums over all pairs, in double, for some rows: the reference that checks a grid's results. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,8 +7,7 @@
 
 enum { THREADS = 256, ROWS = 8, VALUES = 2 * ROWS };
 
-/* Of ROWS rows, y, in the map's coordinates: [block][sum of b k, sum of |b| k][row], straight to the host's
- * memory. */
+/* For ROWS rows y in the map's coordinates: [block][sum of b k, sum of |b| k][row], written to host memory. */
 struct rows_of {
   double y[ROWS][FK_GRID_MAX_D];
 };
@@ -58,8 +57,7 @@ static void place_row(const struct fk_grid_map *map, const struct fk_matrix *row
 
 /* ---- of a task -------------------------------------------------------------------------------- */
 
-/* Nothing is left on the device from one step to the next here: what fails for want of memory may be done again.
- */
+/* No step here leaves data on the device for the next, so a step that ran out of memory can run again. */
 struct rows_job {
   struct fk_grid_job job;
   const struct fk_matrix *rows;
@@ -67,7 +65,7 @@ struct rows_job {
   double *sums, *absolute;
 };
 
-/* Adds column c's sums over the points on the device. */
+/* Adds the sums of column c over the points on the device. */
 static enum fk_status add_rows(struct fk_cuda_context *context, const struct rows_job *job,
                                const struct fk_grid_raw *points, const double *b, double *sums, double *absolute,
                                struct fk_error *err) {

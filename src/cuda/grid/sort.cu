@@ -1,5 +1,5 @@
-/* Points of a chunk in the order of their cells: keys, a stable radix sort of (key, index) on the bits in use, and
- * the fractions of the points within their cells, which stay in place and are fetched through the index. */
+/* Sorts the points of a chunk by cell: keys, a stable radix sort of (key, index) on the bits in use, and the
+ * points' fractions within their cells, which stay in place and are read through the index. */
 
 #include "../device/cub.cuh"
 
@@ -57,7 +57,7 @@ static int bits_of(unsigned most) {
   return bits;
 }
 
-/* CUB's own is less than a byte for each point, of counters for each of its tiles. */
+/* CUB's own memory is less than a byte per point, for counters of its tiles. */
 double fk_cuda_grid_sort_bytes(const struct fk_cuda_grid_spec *spec) {
   double number = fk_grid_is_single(spec) ? 4 : 8;
   return (double)spec->chunk * (16 + number * fk_grid_record(spec->map.d) + 1) + (1 << 20);

@@ -1,10 +1,8 @@
-/* Sources to nodes. A warp takes a tile of consecutive sorted points; while their cell stays the same it sums the
- * nodes of the stencil in registers, and adds them to the grid, as integers, when it changes.
- *
- * The stencil's rows (the window's width of nodes along axis 0) lie over the lanes. Where there are fewer rows
- * than lanes, groups of lanes take every second, fourth, ... point; where there are more, a lane has several, and
- * what a lane cannot hold is left to other warps, along the grid's second axis.
- */
+/* Spreads sources to nodes. A warp takes a tile of consecutive sorted points. While the cell stays the same, it
+ * sums the nodes of the stencil in registers; when the cell changes, it adds them to the grid, as integers.
+ * || The lanes share the stencil's rows (a row has the window's width of nodes along axis 0). If there are fewer
+ * rows than lanes, groups of lanes take every second, fourth, ... point. If there are more, a lane has several
+ * rows, and other warps, along the second axis of the launch, take the rest. */
 #ifndef FK_CUDA_GRID_SPREAD_CUH
 #define FK_CUDA_GRID_SPREAD_CUH
 
@@ -15,7 +13,7 @@ struct spread_task {
   const double *b;
   int64_t ld_b;
   int d, record, tile, lanes, rows; /* lanes of a group, rows of the stencil */
-  int one, pitch;                   /* of a point's weights: where a 1 stands, and their number */
+  int one, pitch;                   /* of a point's weights: the place of a 1, and their number */
   unsigned nodes, stride[FK_GRID_MAX_D];
   const double *scale;
   unsigned long long *total;
@@ -23,7 +21,7 @@ struct spread_task {
 
 enum { SPREAD_WARPS = 4 };
 
-/* Rows of a lane; they are 1, or these. */
+/* Rows of a lane: 1 or this number. */
 constexpr int spread_rows = 4;
 
 template <typename T, int W>
@@ -31,10 +29,10 @@ struct spread_sizes {
   static const int vector = 16 / (int)sizeof(T), padded = (W + vector - 1) / vector * vector;
 };
 
-/* A row of the stencil: where its factors stand among a point's weights, and its first node. */
+/* A row of the stencil: the places of its factors among a point's weights, and its first node. */
 struct spread_row {
   int first, second; /* of axes 1 and 2 */
-  unsigned rest;     /* of axes 3 on: the nodes, four bits each */
+  unsigned rest;     /* of the axes from 3 on: the nodes, four bits each */
   unsigned node;
 };
 
@@ -42,7 +40,7 @@ template <typename T, int W>
 static __device__ struct spread_row spread_row_of(const struct spread_task &t, int row) {
   const int padded = spread_sizes<T, W>::padded;
   struct spread_row r = {t.one, t.one, 0, 0};
-  if (row >= t.rows) row = 0; /* summed in vain */
+  if (row >= t.rows) row = 0; /* this result is not used */
   for (int k = 1; k < t.d; k++) {
     int l = row % W;
     row /= W;
@@ -54,8 +52,8 @@ static __device__ struct spread_row spread_row_of(const struct spread_task &t, i
   return r;
 }
 
-/* Sums in float go on in double after every 32 points: adding equal terms, as of ties, errs to one side. Those in
- * double need no second place. */
+/* Moves float sums to double after every 32 points: the rounding errors of equal terms, as from ties, all have one
+ * sign. Sums in double need no second level. */
 template <typename T, int W, int K>
 struct spread_sums {
   T acc[K][W];
@@ -88,14 +86,14 @@ static __device__ void spread_fold(struct spread_sums<T, W, K> &s) {
   }
 }
 
-/* Where a warp's sums go. */
+/* The place of a warp's sums. */
 struct spread_to {
   unsigned long long *total;
   double scale;
   int first_row, lane;
 };
 
-/* The groups' sums together, and to the grid. */
+/* Joins the sums of the groups and adds them to the grid. */
 template <typename T, int W, int K>
 static __device__ void spread_flush(const struct spread_task &t, const struct spread_row *rows,
                                     const struct spread_to &to, unsigned cell, struct spread_sums<T, W, K> &s) {
@@ -117,7 +115,7 @@ static __device__ void spread_flush(const struct spread_task &t, const struct sp
   }
 }
 
-/* A point's weights, all axes', to its lane's place in shared memory. */
+/* Writes a point's weights of all axes to its lane's place in shared memory. */
 template <typename T, int W>
 static __device__ __forceinline__ void spread_weights(const struct spread_task &t,
                                                       const struct fk_grid_window<T, W> &window, unsigned index,
@@ -156,7 +154,7 @@ static __global__ void __launch_bounds__(32 * SPREAD_WARPS)
 #pragma unroll
   for (int k = 0; k < K; k++) spread_clear(sums, k);
   own[t.one] = 1;
-  unsigned cell = t.nodes; /* none */
+  unsigned cell = t.nodes; /* no cell yet */
   for (int base = (int)first; base < end; base += 32) {
     unsigned key = base + lane < end ? t.sorted.key[base + lane] : t.nodes;
     int count = __popc(__ballot_sync(~0u, key < t.nodes)); /* points outside come last */
@@ -214,7 +212,7 @@ static enum fk_status spread(struct fk_cuda_grid *grid, const double *b, int64_t
   while (t.lanes < 32 && t.lanes < t.rows) t.lanes *= 2;
   t.one = spread_sizes<T, W>::padded + (d - 1) * W;
   t.pitch = (int)fk_padded(t.one + 1, vector);
-  if (t.pitch / vector % 2 == 0) t.pitch += vector; /* lanes next to each other: other banks */
+  if (t.pitch / vector % 2 == 0) t.pitch += vector; /* adjacent lanes use different banks */
   t.nodes = grid->source.nodes;
   for (int k = 0; k < d; k++) t.stride[k] = grid->source.axis[k].stride;
   t.scale = grid->scale;
@@ -225,7 +223,7 @@ static enum fk_status spread(struct fk_cuda_grid *grid, const double *b, int64_t
   int warps = SPREAD_WARPS, bytes_of_warp = (int)sizeof(T) * 32 * t.pitch;
   while (warps > 1 && warps * bytes_of_warp > 48 << 10) warps /= 2;
   dim3 blocks(fk_blocks(fk_pieces(t.sorted.count, t.tile), warps), passes, 1);
-  for (int64_t q = 0; q < grid->spec.columns; q += 32768) { /* what the third axis can count */
+  for (int64_t q = 0; q < grid->spec.columns; q += 32768) { /* limit of a launch's third dimension */
     blocks.z = (unsigned)fk_smaller(32768, grid->spec.columns - q);
     t.b = b ? b + q * ld_b : NULL;
     t.scale = grid->scale + q;

@@ -1,4 +1,5 @@
-/* What a grid has to know of its points before it is made: how far they reach, where they are, how large b is. */
+/* What must be known of the points before a grid is made: their extent, which bins they occupy, and how large b
+ * is. */
 #include <math.h>
 #include <string.h>
 
@@ -30,7 +31,7 @@ enum fk_status fk_grid_map_init(const struct fk_whitening *w, double spacing, st
 
 /* ---- extent ----------------------------------------------------------------------------------- */
 
-/* Of each block, straight to the host's memory: [block][low, high][d]. */
+/* Extent of each block's points, written to host memory: [block][low, high][d]. */
 template <int D>
 static __global__ void extent_kernel(const __grid_constant__ struct fk_grid_map map,
                                      const struct fk_grid_raw points, double *of_block) {
@@ -142,7 +143,7 @@ static __global__ void exponents_kernel(const double *b, int64_t ld, int64_t n, 
 
 enum fk_status fk_grid_exponents(struct fk_cuda_context *context, const double *b, int64_t ld, int64_t n,
                                  int64_t columns, unsigned long long *counts, struct fk_error *err) {
-  const int64_t most = fk_smaller(columns, 256); /* at once; the staging buffer holds them */
+  const int64_t most = fk_smaller(columns, 256); /* in one transfer; the staging buffer has room */
   unsigned blocks = (unsigned)fk_smaller(fk_blocks(n, THREADS), 4 * context->multiprocessors);
   unsigned long long *on_device;
   if (n == 0) return FK_STATUS_OK;

@@ -1,20 +1,21 @@
-/* Where frames are: greedily, on a sample, the ball that takes most of what is left. Which points of the sample
- * are in the ball about which is found once, as bits; that goes by floats, since frames themselves are made in
- * double. */
+/* Finds the centres of frames: greedily, on a sample of the points, the ball that takes most of the remaining
+ * points. Which points are in the ball about which candidate is computed once, as bits, in float; the frames
+ * themselves are made in double. */
 #include <cooperative_groups.h>
 
 #include "frames.cuh"
 
-/* SAMPLE: with the common centre, a power of two. SHARE: the least of the points that are drawn. */
+/* SAMPLE: largest sample; plus the common centre, a power of two. The sample has 1 / SHARE of the points, but at
+ * least LEAST_SAMPLE. */
 enum { THREADS = 256, ROWS = 32, SAMPLE = 4095, LEAST_SAMPLE = 1023, SHARE = 8 };
-enum { LEAST = 2 /* a frame of fewer is none */ };
+enum { LEAST = 2 /* fewest points of a frame */ };
 
-/* Candidate 0 is the common centre, and the best where points reach just too far; candidate i is point i - 1. */
+/* Candidate 0 is the common centre, which is best if points reach slightly too far; candidate i is point i - 1. */
 struct centre_sample {
-  int count, d, words; /* words of 32 bits of a candidate */
+  int count, d, words; /* 32-bit words of a candidate */
   int64_t ld;
   float *u;                 /* [d][ld] */
-  unsigned *near;           /* [candidate][word]: a bit for each point, where its candidate's would be */
+  unsigned *near;           /* [candidate][word]: a bit for each point that the candidate's frame would include */
   unsigned long long *best; /* [frame] */
 };
 
@@ -32,7 +33,7 @@ static __global__ void sample_kernel(const struct fk_cuda_points points, const s
     s.u[k * s.ld + i] = drawn ? (float)points.u[k * points.ld + from] : 0;
 }
 
-/* A thread has a point, and a block some candidates. */
+/* A thread has a point; a block has some candidates. */
 static __global__ void near_kernel(const struct centre_sample s, float radius2) {
   __shared__ float rows[FK_TENSOR_WIDE][ROWS];
   const int row0 = blockIdx.y * ROWS, j = blockIdx.x * THREADS + threadIdx.x;
@@ -55,13 +56,14 @@ static __global__ void near_kernel(const struct centre_sample s, float radius2) 
   }
 }
 
-/* The words of a candidate that a lane has. */
+/* The words of a candidate that belong to a lane. */
 static __device__ uint4 words_of(const struct centre_sample &s, int candidate) {
   const int at = threadIdx.x % 32;
   return 4 * at < s.words ? ((const uint4 *)(s.near + (int64_t)candidate * s.words))[at] : make_uint4(0, 0, 0, 0);
 }
 
-/* Of a candidate, as number and, the first being the best of equals, complement of which. By a warp. */
+/* Counts the points left for a candidate. Returns the count and the complement of the candidate's number, so that
+ * the first of equals is the largest. By a warp. */
 static __device__ unsigned long long count_left(const struct centre_sample &s, uint4 left, int candidate) {
   const uint4 near = words_of(s, candidate);
   int count =
@@ -70,7 +72,7 @@ static __device__ unsigned long long count_left(const struct centre_sample &s, u
   return (unsigned long long)count << 32 | (unsigned)~candidate;
 }
 
-/* All blocks at once; each warp has what is left. */
+/* All blocks run at once; each warp keeps track of the remaining points. */
 static __global__ void choose_kernel(const struct fk_cuda_points points, const struct centre_sample s,
                                      double *centre, int *frames) {
   __shared__ unsigned long long best;

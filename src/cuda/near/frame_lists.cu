@@ -1,5 +1,6 @@
-/* Points, frame by frame. A warp has a run of them: what it needs to find their places is how many there are of
- * each group before the run, so that a place goes by the points alone, and is found again where sums come back. */
+/* Lists points frame by frame. A warp has a run of points. To find their places it needs the number of points of
+ * each group before the run. The places thus depend on the points alone, and are found again when sums come back.
+ */
 #include "frames.cuh"
 
 enum { THREADS = 256, RUN = FK_FRAME_RUN, RUNS = THREADS / RUN, GROUPS = FK_FRAME_GROUPS, SCAN = 1024 };
@@ -7,19 +8,19 @@ static_assert(RUN == 32, "a lane for each point of a run");
 
 /* ---- a run ------------------------------------------------------------------------------------ */
 
-/* A lane's point, NONE beyond the last run. */
+/* A lane's point; NONE beyond the last run. */
 enum { NONE = -1 };
 static __device__ int run_of_warp(const struct fk_frame_list &l) {
   const int run = (int)(blockIdx.x * RUNS + threadIdx.x / RUN);
   return run < l.runs ? run : NONE;
 }
 
-/* Lanes that are in a frame, as its own sources and as others. */
+/* Lanes whose point is in a frame, as its own source and as another point. */
 struct members {
   unsigned own, others;
 };
 
-/* Calls visit(frame, members, in) for each frame that any lane is in, in their order; in: this one is. */
+/* Calls visit(frame, members, in) for each frame that any lane is in, in order; in: this lane is. */
 template <typename Visit>
 static __device__ void walk_run(const struct fk_frame_list &l, int64_t i, Visit visit) {
   const uint64_t mine = i < l.n ? l.mask[i] : 0;
@@ -33,7 +34,7 @@ static __device__ void walk_run(const struct fk_frame_list &l, int64_t i, Visit 
   }
 }
 
-/* Calls visit(frame, group, place) for all frames of a lane's point, in their order. */
+/* Calls visit(frame, group, place) for all frames of a lane's point, in order. */
 template <typename Visit>
 static __device__ void visit_places(const struct fk_frame_list &l, int run, Visit visit) {
   const unsigned lane = 1u << threadIdx.x % RUN;
@@ -61,8 +62,8 @@ static __global__ void count_kernel(const struct fk_frame_list l) {
   for (int g = lane; g < GROUPS; g += RUN) l.before[(int64_t)g * l.runs + run] = count[g];
 }
 
-/* A block for each group: from the counts of its runs to those of all runs before. The total goes straight to the
- * host's memory. */
+/* A block for each group: turns the counts of its runs into counts of all runs before. Writes the total to host
+ * memory. */
 static __global__ void before_kernel(int *before, int runs, int *total) {
   __shared__ int sums[SCAN];
   int *mine = before + (int64_t)blockIdx.x * runs, sum = 0;
@@ -148,7 +149,7 @@ static __device__ int group_of(const struct fk_frame_list &l, int place) {
   return g;
 }
 
-/* Of sources: which of their frame source i is. */
+/* For sources: the place of source i in its frame. */
 static __device__ int place_in_frame(const struct fk_frame_list &sources, const unsigned char *part_of, int f,
                                      int64_t i) {
   const int run = (int)(i / RUN);

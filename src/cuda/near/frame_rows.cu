@@ -1,4 +1,5 @@
-/* Rows of frames: which of a chunk each frame is for, and numbers of rows and points to lists of them and back. */
+/* Rows of frames: which rows of a chunk each frame matters to; gathers rows and points into lists, and scatters
+ * sums back. */
 #include "frames.cuh"
 
 enum { THREADS = 256 };
@@ -21,7 +22,7 @@ static __global__ void mask_kernel(const struct fk_cuda_points rows, const doubl
   mask[i] = met;
 }
 
-/* Source j of the rest is source list[j] of all. */
+/* Source j outside all frames is source list[j] of all. */
 static __global__ void rest_kernel(const int *list, int count, int64_t own, int64_t n, int64_t *in_rest) {
   const int j = blockIdx.x * blockDim.x + threadIdx.x;
   if (j >= count) return;

@@ -1,4 +1,4 @@
-/* Sources to frames: which ball each is in, and how far that reaches then. */
+/* Assigns sources to frames: the ball of each source, and the extent of the frames that results. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,11 +7,11 @@
 
 enum { THREADS = 256 };
 
-/* What is known when the device is done. `best` is in use while centres are found. */
+/* What is known once the device is done. `best` is used while centres are found. */
 struct frames_found {
   unsigned long long best[FK_FRAMES];
   int frames;
-  unsigned long long radius2[FK_PARTS]; /* the bits of doubles, which sort as these do */
+  unsigned long long radius2[FK_PARTS]; /* the bits of doubles, which sort like the doubles */
 };
 
 static __device__ double distance2(const struct fk_cuda_points &points, int64_t i, const double *centre) {
@@ -23,7 +23,7 @@ static __device__ double distance2(const struct fk_cuda_points &points, int64_t 
   return sum;
 }
 
-/* The first frame that has a point; after all of them comes the rest. */
+/* Assigns each point to the first frame that contains it; the part after all frames has the remaining points. */
 static __global__ void part_kernel(const struct fk_cuda_points points, const double *centre, double radius2,
                                    unsigned char *part_of, uint64_t *mask, struct frames_found *found) {
   __shared__ unsigned long long of_block[FK_PARTS];
@@ -45,7 +45,7 @@ static __global__ void part_kernel(const struct fk_cuda_points points, const dou
     atomicMax(&found->radius2[threadIdx.x], of_block[threadIdx.x]);
 }
 
-/* What is found goes straight to the host's memory. */
+/* Writes its results to host memory. */
 static __global__ void reach_kernel(const struct frames_found *found, double *reach2,
                                     struct frames_found *staged) {
   double reach = sqrt(__longlong_as_double((long long)found->radius2[threadIdx.x])) + FK_FRAME_REACH;
@@ -63,7 +63,7 @@ static enum fk_status make_room(struct fk_cuda_context *context, const struct fk
   return fk_frame_list_begin(context, points->n, &frames->list, err);
 }
 
-/* The device waits for the host: how many frames there are decides on what follows. */
+/* The host waits for the device: the number of frames decides what follows. */
 static enum fk_status find_parts(struct fk_cuda_context *context, const struct fk_cuda_points *points,
                                  struct fk_cuda_frames *frames, struct fk_cuda_arena *arena,
                                  struct fk_error *err) {

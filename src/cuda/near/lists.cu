@@ -4,10 +4,10 @@
 #include "../../core/wish.h"
 #include "lists.cuh"
 
-enum { THREADS = 256, WARPS = THREADS / 32, TILE = 64, GROUPS = 4 /* warpgroups of a block, at most */ };
+enum { THREADS = 256, WARPS = THREADS / 32, TILE = 64, GROUPS = 4 /* most warpgroups of a block */ };
 enum { KEPT_TILES = 64, KEPT_COLS = 256 };
 
-/* Kernels of 2^-126 and less are 0, or make no difference to the least ground. */
+/* Kernels of at most 2^-126 are 0, or make no difference to the smallest ground. */
 enum { NOTHING = -127, LEAST_GROUND = -100 };
 
 bool fk_cuda_lists_wish(const char *wish) { return fk_is_wish("FLASHKERNEL_CUDA_LISTS", wish); }
@@ -17,10 +17,10 @@ bool fk_cuda_lists_wish(const char *wish) { return fk_is_wish("FLASHKERNEL_CUDA_
 /* The squared distance where a kernel is 2^exponent. */
 static __host__ __device__ double distance2_of(int exponent) { return -2 * FK_LN2 * exponent; }
 
-/* Terms are added in pairs: each is to be less than a quarter of a unit of the ground's last place. */
+/* Terms are added in pairs: each must be less than a quarter of a unit in the last place of the ground. */
 enum { BELOW_GROUND = -26 };
 
-/* Floor of the logarithm of 2 s / n: the ground of a row. */
+/* The ground of a row: the floor of log2(2 s / n). */
 static __host__ __device__ int ground_of(double s, double n) {
   int of_sum, of_count;
   if (!(s > 0)) return LEAST_GROUND;
@@ -33,7 +33,7 @@ double fk_reach_of_one(int64_t n) { return distance2_of(ground_of(1, (double)n) 
 
 static __device__ double reach_of(const struct fk_list_reach &near, int64_t i, float *ground) {
   *ground = 0;
-  if (near.values) { /* weights are up to 2, as the sources' offsets have them */
+  if (near.values) { /* weights are at most 2, as in the offsets of the sources */
     const int exponent = near.mass ? fk_raise_of_mass(near.mass[i]) : 0;
     return distance2_of(exponent - near.raise - near.factor_bits - 28);
   }
@@ -42,7 +42,7 @@ static __device__ double reach_of(const struct fk_list_reach &near, int64_t i, f
   return distance2_of(near.factor ? NOTHING : at + BELOW_GROUND);
 }
 
-/* A warp for each tile; the padding has a ground, too, which blocks read. */
+/* A warp for each tile; the padding has a ground, too, since blocks read it. */
 static __global__ void reach_kernel(const struct fk_list_reach near, int64_t n, int tiles, float *ground,
                                     float *reach) {
   const int tile = blockIdx.x * WARPS + threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -58,7 +58,7 @@ static __global__ void reach_kernel(const struct fk_list_reach near, int64_t n, 
 
 /* ---- boxes ------------------------------------------------------------------------------------ */
 
-/* Of runs of `width` points; those of none are beyond everything. */
+/* Bounding boxes of runs of `width` points; that of an empty run is beyond everything. */
 static __global__ void box_kernel(const struct fk_cuda_points points, int width, float *low, float *high) {
   const int lane = threadIdx.x % 32;
   const int64_t first = (int64_t)blockIdx.x * width, end = min(first + width, points.n);
@@ -86,7 +86,7 @@ static __device__ float gap(float low, float high, float other_low, float other_
 
 struct list_args {
   struct fk_cuda_lists lists;
-  const struct fk_tensor_part *parts; /* of all rows; NULL: none */
+  const struct fk_tensor_part *parts; /* of all rows; NULL: no ground */
   int first_tile, slot_stages;
   bool all;
   uint32_t *entry;
@@ -114,7 +114,7 @@ static __device__ uint32_t near_groups(const struct list_args &a, const float (*
   return near;
 }
 
-/* A block for those of a block of rows and a slot, in the order of the stages. */
+/* A block makes the list of a block of rows and a slot, in the order of the stages. */
 static __global__ void list_kernel(const struct list_args a) {
   __shared__ float low[GROUPS][FK_TENSOR_WIDE], high[GROUPS][FK_TENSOR_WIDE], reach[GROUPS];
   __shared__ int of_warp[WARPS];
@@ -156,7 +156,7 @@ enum fk_status fk_cuda_lists_begin(struct fk_cuda_context *context, const struct
                                    const struct fk_cuda_points *rows, const struct fk_list_reach *near,
                                    struct fk_cuda_lists *lists, struct fk_error *err) {
   const int64_t d = cols->d;
-  /* A launch's last block may go beyond its rows. */
+  /* the last block of a launch may go beyond its rows */
   const int64_t tiles = fk_pieces(rows->ld, TILE) + GROUPS, stages = fk_pieces(cols->ld, lists->stage_cols);
   float *data;
   FK_TRY(fk_cuda_room(context, &lists->boxes, 2 * d * (stages + tiles) + tiles + tiles * TILE, &data, err));
@@ -205,7 +205,7 @@ void fk_cuda_lists_free(struct fk_cuda_context *context, struct fk_cuda_lists *l
 
 /* ---- are they of use? ------------------------------------------------------------------------- */
 
-/* A block for each tile of the sample; its count goes straight to the host's memory. */
+/* A block for each tile of the sample; it writes its count to host memory. */
 static __global__ void kept_kernel(const struct fk_cuda_lists lists, double reach, int *counts) {
   __shared__ int total;
   const int tile = (int)((int64_t)blockIdx.x * lists.tiles / KEPT_TILES);

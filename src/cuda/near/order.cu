@@ -11,7 +11,7 @@ enum { THREADS = 256, SAMPLE = 512, AXES = 8, QUANTILES = 1024, WINDOW = 128 };
 
 /* ---- pairs of a sample ------------------------------------------------------------------------ */
 
-/* Pairs within the reach, and within half of it, squared. */
+/* Counts of pairs within the squared reach, and within half of it. */
 struct near_pairs {
   int all, half;
 };
@@ -38,7 +38,7 @@ static __global__ void near_kernel(const struct fk_cuda_points points, double re
   if (threadIdx.x == 0) counts[blockIdx.x] = total;
 }
 
-/* Behind those of the radius. */
+/* In the answers, behind those of the radius. */
 static struct near_pairs *near_answers(const struct fk_cuda_context *context) {
   static_assert(SAMPLE * sizeof(struct near_pairs) <= (FK_ANSWERS - FK_RADIUS_ANSWERS) * sizeof(double), "room");
   return (struct near_pairs *)(context->answers + FK_RADIUS_ANSWERS);
@@ -50,8 +50,8 @@ enum fk_status fk_cuda_count_near(struct fk_cuda_context *context, const struct 
   return FK_CUDA_STATUS(cudaGetLastError());
 }
 
-/* Near points fill a ball, of as many dimensions as their number tells that grows with its radius; by the radii of
- * a tile of rows and of a stage, balls of so many points, that ball grows where blocks meet. */
+/* Near points fill a ball, whose dimension follows from how their number grows with its radius. Where blocks meet,
+ * the ball grows by the radii of a tile of rows and of a stage, taken as balls of that many points. */
 double fk_cuda_guess_kept(const struct fk_cuda_context *context, const struct fk_cuda_points *points) {
   const struct near_pairs *counts = near_answers(context);
   const double tile = 64, stage = 256;
@@ -65,11 +65,11 @@ double fk_cuda_guess_kept(const struct fk_cuda_context *context, const struct fk
 
 /* ---- the curve -------------------------------------------------------------------------------- */
 
-/* Coordinate `axis` is cut into 2^bits cells, finely at its median and ever coarser beyond `spread`. */
+/* Coordinate `axis` is cut into 2^bits cells, narrow at its median and wider beyond `spread`. */
 struct fk_hilbert_curve {
   int axes, bits, axis[AXES];
   double median[FK_TENSOR_WIDE], width[FK_TENSOR_WIDE],
-      spread; /* width: between quantiles, an eighth from the ends */
+      spread; /* width: distance of the quantiles an eighth from the ends */
 };
 
 /* A block sorts a sample of each coordinate. */
@@ -97,7 +97,7 @@ static __global__ void quantile_kernel(const struct fk_cuda_points points, struc
 static int axes_of(int d) { return d < AXES ? d : AXES; }
 static int bits_of(int axes) { return axes < 4 ? 16 : 60 / axes; }
 
-/* The widest coordinates, all in units of the widest, so that cells are cubes. */
+/* Chooses the coordinates of largest spread, all in units of the largest, so that cells are cubes. */
 static __global__ void axes_kernel(struct fk_hilbert_curve *curve, int d, int axes, int bits) {
   curve->axes = axes;
   curve->bits = bits;
@@ -113,7 +113,7 @@ static __global__ void axes_kernel(struct fk_hilbert_curve *curve, int d, int ax
   curve->spread = fmax(curve->width[curve->axis[0]], 1.0);
 }
 
-/* Where on the curve a cell is; Skilling (2004), "Programming the Hilbert curve". */
+/* The place of a cell on the Hilbert curve; Skilling (2004), "Programming the Hilbert curve". */
 static __device__ uint64_t place_on_curve(unsigned (&x)[AXES], int axes, int bits) {
   const unsigned top = 1u << (bits - 1);
   for (unsigned q = top; q > 1; q >>= 1)

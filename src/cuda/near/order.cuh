@@ -1,7 +1,6 @@
-/* Sources in an order that keeps neighbours together, along a Hilbert curve through the coordinates that spread
- * most, so that runs of them lie in small boxes: lists.cuh has what that is good for. Of no use where most boxes
- * are near to each other all the same; that is found out on samples, by the points alone.
- */
+/* The order of sources along a Hilbert curve through the coordinates of largest spread. It keeps neighbours
+ * together, so that runs of sources lie in small boxes, which lists.cuh uses. It does not help if most boxes are
+ * near to each other all the same; samples decide, by the points alone. */
 #ifndef FK_CUDA_ORDER_CUH
 #define FK_CUDA_ORDER_CUH
 
@@ -10,34 +9,34 @@
 struct fk_hilbert_curve;
 
 struct fk_cuda_order {
-  double kept; /* of the pairs of their boxes, those that are near */
+  double kept; /* share of the pairs of boxes that are near */
   struct fk_cuda_buffer buffer;
   struct fk_hilbert_curve *curve; /* on the device */
   uint64_t *key;                  /* of the sources, sorted */
-  int *order;                     /* which source is the i-th */
+  int *order;                     /* the source that is i-th in the order */
 };
 
-/* Counts of near pairs of a sample come to the context's answers; when the device is done, they tell roughly
- * what share of pairs of blocks an order would leave near. */
+/* Counts near pairs of a sample, in the context's answers. Once the device is done, they give an estimate of the
+ * share of pairs of blocks that an order would leave near. */
 enum fk_status fk_cuda_count_near(struct fk_cuda_context *context, const struct fk_cuda_points *points,
                                   struct fk_error *err);
 double fk_cuda_guess_kept(const struct fk_cuda_context *context, const struct fk_cuda_points *points);
-/* The curve, and the points' order along it. */
+/* Finds the curve, and the order of the points along it. */
 enum fk_status fk_cuda_order_find(struct fk_cuda_context *context, const struct fk_cuda_points *points,
                                   struct fk_cuda_order *order, struct fk_error *err);
-/* Rows along the same curve: their keys, sorted, and which is the i-th. */
+/* Sorts rows along the same curve: their keys, and the row that is i-th. */
 enum fk_status fk_cuda_order_rows(struct fk_cuda_context *context, const struct fk_cuda_order *order,
                                   const struct fk_cuda_points *rows, uint64_t *key, int *list,
                                   struct fk_error *err);
 void fk_cuda_order_free(struct fk_cuda_context *context, struct fk_cuda_order *order);
 
-/* A lower bound of each row's sum of weighted kernels: the sources about its place on the curve. */
+/* A lower bound of each row's weighted kernel sum, from the sources around its place on the curve. */
 struct fk_least {
-  struct fk_cuda_points rows, sources; /* both in order */
+  struct fk_cuda_points rows, sources; /* rows and sources in order */
   const uint64_t *row_key, *source_key;
   const double *weight; /* NULL: ones */
   double weight_scale;
-  int64_t own; /* row r leaves source r + own out; INT64_MIN: it meets all */
+  int64_t own; /* row r excludes source r + own; INT64_MIN: excludes none */
   double *least;
 };
 cudaError_t fk_order_least(const struct fk_least *least, cudaStream_t stream);

@@ -1,15 +1,15 @@
-/* One device's shards of a normal product: the columns' points, the rows' that stay there and those that come by,
- * and the chunks of rows, whose numbers are on their way while the chunk before is computed. */
+/* One device's shards of a normal product: the points of the columns, cached rows and rows that are sent again,
+ * and the chunks of rows. The numbers of a chunk are sent while the previous chunk is computed. */
 #include <math.h>
 #include <string.h>
 
 #include "normal.cuh"
 
-/* Rows of one chunk, of one shard. */
+/* The rows of a chunk, which belong to one shard. */
 struct row_chunk {
   int64_t first, n;
-  int slot;  /* of what is sent for it */
-  bool last; /* of its shard */
+  int slot;  /* identifies what was sent for it */
+  bool last; /* last chunk of its shard */
 };
 
 enum { SLOTS = 2 };
@@ -17,17 +17,17 @@ enum { SLOTS = 2 };
 /* A device at work. */
 struct normal_worker {
   struct fk_normal_device device;
-  struct fk_cuda_sources *columns, *rows; /* where their operators keep them; the same: the points at themselves */
+  struct fk_cuda_sources *columns, *rows; /* cached by their operators; the same pointer: a symmetric product */
   struct fk_normal_form form;
   struct fk_cuda_whitening whitening;
-  struct fk_normal_points passing; /* rows that are not kept */
+  struct fk_normal_points passing; /* rows that are not cached */
   int64_t begin, end, chunk_rows, sent_rows;
   cudaStream_t aside; /* for copies */
   cudaEvent_t sent[SLOTS], used[SLOTS];
   double *inputs[SLOTS]; /* of a chunk: w, weights, coordinates, each `sent_rows` apart */
-  double *row_sums;      /* K v of a chunk, if it is asked for, as far apart */
-  double *sum;           /* of parts of the product, where all are here; else NULL */
-  union {                /* one by one, and all */
+  double *row_sums;      /* K v of a chunk, if wanted, equally far apart */
+  double *sum;           /* sum of the shards' parts, if this device has all; else NULL */
+  union {                /* the same buffers by name and as an array */
     struct {
       struct fk_cuda_buffer sum_buffer, whitening_buffer, input_buffers[SLOTS], row_sums_buffer, white_buffer,
           work_buffer;
@@ -38,7 +38,7 @@ struct normal_worker {
 
 /* ---- sizes ------------------------------------------------------------------------------------ */
 
-/* Enough for any number of devices; fewer where the parts of the product would take much of the host's memory. */
+/* Enough shards for any number of devices; fewer if their parts of the product would take much host memory. */
 int64_t fk_normal_shard(const struct fk_normal_job *job) {
   const struct fk_cuda_cuts *cuts = &fk_costs.cuda_cuts;
   int64_t shards = fk_smaller(fk_smaller(cuts->normal_shards, job->n / cuts->normal_rows),
@@ -46,7 +46,8 @@ int64_t fk_normal_shard(const struct fk_normal_job *job) {
   return fk_padded(fk_pieces(job->n, fk_larger(shards, 1)), FK_NORMAL_STEP);
 }
 
-/* Of so many seconds, after which an interrupt is seen, and of what is on its way to the device. */
+/* Rows for this many seconds, after which interrupts are checked, and for the data that is on its way to the
+ * device. */
 int64_t fk_normal_chunk(const struct fk_normal_job *job, int attempt) {
   const int64_t step = fk_normal_is_tiles(job->way) ? (int64_t)FK_TENSOR_ROWS : (int64_t)FK_NORMAL_STEP;
   double d = (double)job->d, t = (double)job->t,
@@ -56,8 +57,8 @@ int64_t fk_normal_chunk(const struct fk_normal_job *job, int attempt) {
   return fk_larger(((int64_t)rows / step) >> (2 * attempt), 1) * step;
 }
 
-/* A matrix of a gigabyte, and as many runs of its columns as give each multiprocessor some blocks of a product. Of
- * one column of v, K v comes with the kernels. */
+/* A matrix of a gigabyte, and enough runs of its columns to give each multiprocessor some blocks of a product.
+ * With one column of v, K v is computed with the kernels. */
 struct fk_normal_tile fk_normal_tile(const struct fk_normal_job *job, int attempt) {
   enum { LEAST = 32, WHOLE = 256, BLOCK_ROWS = 128, BLOCK_COLUMNS = 64 }; /* rows; whole: for cuBLAS */
   const struct fk_cuda_cuts *cuts = &fk_costs.cuda_cuts;
@@ -91,7 +92,7 @@ static enum fk_status fetch_radius2(struct normal_worker *w, double *radius2, st
   return FK_STATUS_OK;
 }
 
-/* v with the largest of each column, the product, and what is found on the device. */
+/* Sends v, and allocates the largest number of each column, the product, and what the device finds. */
 static enum fk_status take_numbers(struct normal_worker *w, struct fk_error *err) {
   struct fk_normal_device *device = &w->device;
   struct fk_cuda_context *context = device->context;
@@ -118,7 +119,7 @@ static enum fk_status take_numbers(struct normal_worker *w, struct fk_error *err
 
 /* ---- points ----------------------------------------------------------------------------------- */
 
-/* n points that are there, raw, from `row` on of those to fill. */
+/* Whitens n raw points on the device and stores them from row `row` on. */
 static enum fk_status whiten_rows(struct normal_worker *w, const double *raw, int64_t ld_raw, int64_t n,
                                   struct fk_cuda_points *white, struct fk_error *err) {
   struct fk_cuda_context *context = w->device.context;
@@ -137,11 +138,11 @@ static enum fk_status bring_columns(struct normal_worker *w, struct fk_cuda_poin
   return whiten_rows(w, raw, x->n, x->n, white, err);
 }
 
-/* The grid for columns that reach so far, and for rows that may reach further: where those are known to be beyond
- * it, one for both. False: they reach too far. */
+/* Chooses the grid for columns of this extent, and rows that may reach further. If rows are known to be beyond it,
+ * chooses one for both. Returns false if they reach too far. */
 static bool choose_grid(const struct fk_normal_job *job, double radius2, struct fk_tensor_grid *grid,
                         double *row_limit) {
-  enum { ONE_PRODUCT = 16 }; /* of up to so many dimensions, which in tiles has no bit more than others */
+  enum { ONE_PRODUCT = 16 }; /* most dimensions of one product, which gains no bit in tiles */
   const struct fk_exact_limits *limits = &fk_costs.limits;
   const bool tiles = job->way == FK_NORMAL_TILES;
   const double rows2 = job->rows_radius2;
@@ -203,7 +204,7 @@ static enum fk_status prepare_columns(struct normal_worker *w, struct fk_error *
   return FK_CUDA_STATUS(cudaMemsetAsync(w->device.radius2, 0, sizeof *w->device.radius2, context->stream));
 }
 
-/* What a job takes beside points: chunks on their way and in the works, sums, and a tile. */
+/* Bytes that a job uses besides points: chunks being sent and computed, sums, and a tile. */
 static double bytes_in_use(const struct normal_worker *w) {
   const struct fk_normal_job *job = w->device.job;
   double d = (double)job->d, t = (double)job->t, m = (double)job->m, k = (double)w->form.k,
@@ -213,7 +214,7 @@ static double bytes_in_use(const struct normal_worker *w) {
          8 * (3 * m * t + 2 * fmax(m, slots)) + tile + 64e6;
 }
 
-/* As many of the device's rows as may stay there: the first of them. */
+/* Caches as many of the device's rows as memory allows, the first ones. */
 static enum fk_status make_rows(struct normal_worker *w, struct fk_normal_points *rows, struct fk_error *err) {
   struct fk_cuda_context *context = w->device.context;
   const struct fk_normal_job *job = w->device.job;
@@ -274,7 +275,7 @@ static enum fk_status start_copies(struct normal_worker *w, struct fk_error *err
     FK_TRY(fk_cuda_room(context, &w->input_buffers[i], columns * w->sent_rows, &w->inputs[i], err));
     FK_CUDA_TRY(cudaEventCreateWithFlags(&w->sent[i], cudaEventDisableTiming));
     FK_CUDA_TRY(cudaEventCreateWithFlags(&w->used[i], cudaEventDisableTiming));
-    FK_CUDA_TRY(cudaEventRecord(w->used[i], context->stream)); /* the memory is there */
+    FK_CUDA_TRY(cudaEventRecord(w->used[i], context->stream)); /* the memory can be reused */
     FK_CUDA_TRY(cudaEventRecord(w->sent[i], w->aside));
   }
   return FK_STATUS_OK;
@@ -316,7 +317,7 @@ static enum fk_status send_chunk(struct normal_worker *w, const struct row_chunk
 
 /* ---- chunks ----------------------------------------------------------------------------------- */
 
-/* The next one from `first` on; n 0: there is none. */
+/* The next chunk from row `first` on; n = 0: none. */
 static struct row_chunk chunk_at(const struct normal_worker *w, int64_t first, int slot) {
   int64_t shard = w->device.job->shard, end = fk_smaller((first / shard + 1) * shard, w->end);
   if (first >= w->end) return {first, 0, slot, false};
@@ -324,7 +325,7 @@ static struct row_chunk chunk_at(const struct normal_worker *w, int64_t first, i
   return {first, n, slot, first + n == end};
 }
 
-/* Its points among those that are kept, or passing by. */
+/* Makes the view of a chunk's points, cached or just sent. */
 static enum fk_status view_of(struct normal_worker *w, const struct row_chunk *chunk, const double *raw,
                               struct fk_normal_view *view, struct fk_error *err) {
   struct fk_normal_points *rows = &w->rows->normal;
@@ -361,7 +362,7 @@ static enum fk_status run_chunk(struct normal_worker *w, const struct row_chunk 
   return FK_CUDA_STATUS(cudaEventRecord(w->used[chunk->slot], context->stream));
 }
 
-/* A shard's part to the sum, and away. */
+/* Adds a shard's part to the sum and clears it. */
 static __global__ void join_kernel(double *part, int64_t n, double *sum) {
   int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n) return;
@@ -369,14 +370,14 @@ static __global__ void join_kernel(double *part, int64_t n, double *sum) {
   part[i] = 0;
 }
 
-/* What is on its way shares staging memory with what comes back. */
+/* Waits for copies to the device, which share staging memory with results. */
 static enum fk_status await_copies(struct normal_worker *w, struct fk_error *err) {
   struct fk_cuda_context *context = w->device.context;
   for (int i = 0; i < SLOTS; i++) FK_CUDA_TRY(cudaStreamWaitEvent(context->stream, w->sent[i], 0));
   return FK_STATUS_OK;
 }
 
-/* K v of a chunk that was computed, to where the caller wants it. */
+/* Delivers K v of a computed chunk to the caller's array. */
 static enum fk_status deliver_sums(struct normal_worker *w, const struct row_chunk *chunk, struct fk_error *err) {
   const struct fk_normal_job *job = w->device.job;
   if (!w->row_sums) return FK_STATUS_OK;
@@ -385,8 +386,8 @@ static enum fk_status deliver_sums(struct normal_worker *w, const struct row_chu
                           fk_rows(job->n, job->t, chunk->first, chunk->n), job->normal->sums, err);
 }
 
-/* A shard's part of the product, once what is on its way is there; or the sum of all, of a device that has them,
- * in the order in which the host would add them. */
+/* Delivers a shard's part of the product when copies have ended; or, if the device has all shards, the sum, in the
+ * order in which the host would add it. */
 static enum fk_status deliver_shard(struct normal_worker *w, const struct row_chunk *chunk, struct fk_error *err) {
   enum { THREADS = 256 };
   struct fk_cuda_context *context = w->device.context;
@@ -467,7 +468,7 @@ enum fk_status fk_normal_range(struct fk_cuda_context *context, int64_t first, i
   enum fk_status status = run_worker(&w, seconds, err);
   w.columns->busy = w.rows->busy = false;
   free_worker(&w);
-  if (status) { /* what was on its way may not be there */
+  if (status) { /* what was being sent may be incomplete */
     fk_cuda_sources_empty(w.columns);
     fk_cuda_sources_empty(w.rows);
   }

@@ -1,4 +1,4 @@
-/* Normal products on CUDA devices: which way, on which devices, and the sum of the shards; see normal.cuh. */
+/* Normal products on CUDA devices: choice of method and devices, and the sum of the shards; see normal.cuh. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -11,7 +11,7 @@
 
 double fk_normal_pair_seconds(enum fk_normal_way way, bool wide, double d, double t) {
   const struct fk_exact_cuda_costs *c = &fk_costs.exact_cuda;
-  /* of tiles: kernels are read by each of two sums, but for one column's K v, which comes with them */
+  /* tiles: each of two sums reads the kernels, except K v with one column, which is computed with them */
   const double number = sizeof(double) / c->memory, sums = (t > 1 ? 2 : 1) * fmax(2 * t / c->gemm, number);
   switch (way) {
     case FK_NORMAL_TENSOR:
@@ -35,15 +35,15 @@ static enum fk_normal_way way_of(const struct fk_kernel *kernel, const struct fk
   return tiles ? FK_NORMAL_TILES : sweeps;
 }
 
-/* Sweeps of wide points that are as fast as others, or the only ones that are not slow. */
+/* Are sweeps with many dimensions as fast as others, or the only ones that are not slow? */
 static bool has_wide_sweeps(const struct fk_cuda_context *context) {
-  enum { FAST = 4 }; /* FP64 has a quarter of FP32's rate at least */
+  enum { FAST = 4 }; /* FP64 has at least a quarter of FP32's rate */
   int ratio = 2;
   cudaDeviceGetAttribute(&ratio, cudaDevAttrSingleToDoublePrecisionPerfRatio, context->device);
   return ratio > FAST || (context->capability == 90 && !fk_cuda_is_lowered_to("mma"));
 }
 
-/* On Hopper; which device it will be is not known. */
+/* An estimate for Hopper; the device is not known yet. */
 double fk_cuda_normal_seconds(const struct fk_work *work, const struct fk_opts *opts) {
   const struct fk_exact_cuda_costs *c = &fk_costs.exact_cuda;
   double d = work->d, t = fmax(1, work->n_values), bytes = 8 * (work->n * (d + 2 * t) + work->m * (d + t + 1));
@@ -77,15 +77,14 @@ static double largest_of(const double *x, int n) {
   return largest;
 }
 
-/* Rows that went by before. */
+/* Remembers the extent of rows for the next call. */
 static void remember(struct fk_normal_job *job, struct fk_cuda_sources *const *rows, int count) {
   for (int i = 0; i < count; i++)
     if (rows[i]->normal.form.centre == job->centre)
       job->rows_radius2 = fmax(job->rows_radius2, rows[i]->normal.radius2);
 }
 
-/* Once more where rows turn out to lie beyond what the columns let expect, and in double where points are too wide
- * for less. */
+/* Runs again if rows lie beyond what the columns suggest, and in double if points are too wide for less. */
 static enum fk_status run_shards(struct fk_normal_job *job, struct fk_cuda_context **contexts, int count,
                                  double *seconds, struct fk_error *err) {
   const int64_t shards = fk_pieces(job->n, job->shard);
@@ -105,7 +104,7 @@ static enum fk_status run_shards(struct fk_normal_job *job, struct fk_cuda_conte
 
 static enum fk_status run_kept(struct fk_normal_job *job, struct fk_cuda_context **contexts, int count,
                                double *seconds, struct fk_error *err) {
-  struct fk_cuda_sources *columns, *rows[FK_MAX_DEVICES]; /* before the devices' threads ask for them */
+  struct fk_cuda_sources *columns, *rows[FK_MAX_DEVICES]; /* before the devices' threads use them */
   for (int i = 0; i < count; i++) {
     FK_TRY(fk_cuda_sources_of(job->op, contexts[i], FK_CUDA_ALL, &columns, err));
     FK_TRY(fk_cuda_sources_of(job->normal->rows, contexts[i], FK_CUDA_ALL, &rows[i], err));
@@ -153,7 +152,7 @@ enum fk_status fk_cuda_normal(struct fk_operator *op, const struct fk_normal *no
     fk_parallel_for(fk_threads_for_bytes(opts->threads, bytes * (double)numbers), numbers,
                     fk_step_for_bytes(bytes), add_parts, &join);
   free(job.parts);
-  if (status == FK_STATUS_ALLOC) err->status = status = FK_STATUS_UNSUPPORTED; /* sums get by with little */
+  if (status == FK_STATUS_ALLOC) err->status = status = FK_STATUS_UNSUPPORTED; /* sums need little memory */
   FK_TRY(status);
   fk_cuda_describe(stats, contexts, count, names[job.way],
                    job.way == FK_NORMAL_TILES_DOUBLE ? "double" : "single");

@@ -1,12 +1,10 @@
-/* Normal products K'(W (K v + w)) on devices: K's rows in chunks, each of which meets all columns, gets its
- * numbers W (K v + w), which stay on the device, and adds its part of the product before the next comes.
- *
- *   normal.cu         which way, on which devices, and the sum of the shards
- *   chunks.cu         one device: its points, kept or coming by, and its chunks
- *   sweeps.cu         a chunk by two sweeps, of tensor cores or of CUDA cores in FP32
- *   tiles.cu          a chunk by matrices of kernels
- *   normal_points.cu  points as they read them
- */
+/* Normal products K'(W (K v + w)) on devices. K's rows come in chunks. Each chunk meets all columns, computes W (K
+ * v + w), which stays on the device, and adds its part of the product before the next chunk comes.
+ * ||   normal.cu         choice of method and devices, and the sum of the shards
+ *   chunks.cu         one device: its points, cached or sent again, and its chunks
+ *   sweeps.cu         a chunk by two sweeps, on tensor cores or on CUDA cores in FP32
+ *   tiles.cu          a chunk by kernel matrices
+ *   normal_points.cu  points in the form that these methods read */
 #ifndef FK_CUDA_NORMAL_CUH
 #define FK_CUDA_NORMAL_CUH
 
@@ -20,25 +18,25 @@ enum fk_status fk_cuda_normal(struct fk_operator *op, const struct fk_normal *no
                               double *product, struct fk_stats *stats, struct fk_error *err);
 double fk_cuda_normal_seconds(const struct fk_work *work, const struct fk_opts *opts);
 
-/* Of all devices. */
+/* Shared by all devices. */
 struct fk_normal_job {
   struct fk_operator *op;
   const struct fk_normal *normal;
   const struct fk_opts *opts;
   struct fk_kernel_form kernel;
   int64_t m, n, d, t; /* K's columns, its rows; dimensions; columns of v and w */
-  uint64_t centre;    /* the columns', which rows have, too */
+  uint64_t centre;    /* identifies the columns' centre, which the rows share */
   enum fk_normal_way way;
   bool wide_sweeps; /* sweeps of many dimensions are as fast as others */
-  /* Rows in shards, by the sizes of the job alone: their parts of the product are added in order, so that the bits
-   * are the same for any number of devices. */
+  /* Rows in shards, which depend on the sizes of the job alone. Their parts of the product are added in order, so
+   * that the bits are the same for any number of devices. */
   int64_t shard;
-  double *parts;       /* of the host: [shard][t][m] */
-  double *product;     /* their sum; */
-  bool joined;         /* a device that had them all has made it */
-  double rows_radius2; /* as far as is known before, and of a device each that sees them now */
+  double *parts;       /* on the host: [shard][t][m] */
+  double *product;     /* sum of the parts */
+  bool joined;         /* a device with all shards has added them */
+  double rows_radius2; /* as known before, and as found now by each device */
   double seen_radius2[FK_MAX_DEVICES], row_limit[FK_MAX_DEVICES];
-  bool wide[FK_MAX_DEVICES]; /* points are too wide for this way */
+  bool wide[FK_MAX_DEVICES]; /* points are too wide for this method */
 };
 
 /* On one device. */
@@ -50,7 +48,7 @@ struct fk_normal_device {
   double *v, *product; /* [t][ld_v] with 0 in the padding, [t][m] */
   int64_t ld_v;
   unsigned long long *radius2, *largest_v, *largest_residual; /* bits of doubles */
-  union {                                                     /* one by one, and all */
+  union {                                                     /* the same buffers by name and as an array */
     struct {
       struct fk_cuda_buffer numbers_buffer, residual_buffer, weight_buffer, sums_buffer, tile_buffer, high_buffer,
           low_buffer;
@@ -62,32 +60,33 @@ struct fk_normal_device {
 struct fk_normal_numbers {
   const double *w, *weights; /* [t][ld]; */
   int64_t ld;
-  double *sums; /* [t][ld], for K v */
+  double *sums; /* [t][ld], receives K v */
 };
 
-/* A matrix of kernels: rows of K; all columns, padded to whole runs. The runs' parts of K v are computed side by
- * side, or else few rows and columns of v would leave most of a device idle. */
+/* A kernel matrix: rows of K; all columns, padded to whole runs. The runs' parts of K v are computed in parallel;
+ * otherwise few rows and few columns of v would leave most of a device idle. */
 struct fk_normal_tile {
   int64_t rows, ld, run;
   int parts; /* of K v */
 };
 enum {
   FK_NORMAL_STRIPS = 32, /* blocks that share a tile's columns */
-  FK_NORMAL_GRAM = 24    /* in more dimensions, tiles in double come from products by cuBLAS */
+  FK_NORMAL_GRAM = 24    /* in more dimensions, FP64 tiles come from cuBLAS products */
 };
 
 static inline bool fk_normal_is_tiles(enum fk_normal_way way) { return way >= FK_NORMAL_TILES; }
-/* Seconds of a pair, forth and back, with t columns; wide: has wide_sweeps. */
+/* Seconds of a pair, for K v and K' u, with t columns; wide: has wide_sweeps. */
 double fk_normal_pair_seconds(enum fk_normal_way way, bool wide, double d, double t);
-/* A shard's rows; rows of a chunk, that are on their way while those before are computed; and a tile. */
+/* Rows of a shard; rows of a chunk, which are sent while the previous chunk is computed; and the size of a tile.
+ */
 int64_t fk_normal_shard(const struct fk_normal_job *job);
 int64_t fk_normal_chunk(const struct fk_normal_job *job, int attempt);
 struct fk_normal_tile fk_normal_tile(const struct fk_normal_job *job, int attempt);
 
-/* Shards first .. first + count - 1, as fk_cuda_range_fn; data: the job. */
+/* Computes shards first .. first + count - 1; see fk_cuda_range_fn. data: the job. */
 enum fk_status fk_normal_range(struct fk_cuda_context *context, int64_t first, int64_t count, void *data,
                                struct fk_cuda_progress *progress, double *seconds, struct fk_error *err);
-/* The rows' part, added to the product. */
+/* Add the rows' part to the product. */
 enum fk_status fk_normal_sweeps(struct fk_normal_device *device, const struct fk_normal_view *rows,
                                 const struct fk_normal_numbers *numbers, struct fk_error *err);
 enum fk_status fk_normal_tiles(struct fk_normal_device *device, const struct fk_normal_view *rows,

@@ -1,7 +1,6 @@
-/* A chunk of K's rows by two sweeps of tensor cores, or of CUDA cores in FP32, a column of v at a time: K v of the
- * chunk, with the rows as targets, and K' u with the columns as targets. Weights are floats, on a scale of their
- * own; sums go from FP32 to FP64 every 16 to 64 terms, or else conjugate gradients stall.
- */
+/* A chunk of K's rows by two sweeps on tensor cores, or on CUDA cores in FP32, one column of v at a time: K v of
+ * the chunk, with the rows as targets, and K' u with the columns as targets. Weights are floats with a scale of
+ * their own. Sums move from FP32 to FP64 every 16 to 64 terms; longer FP32 sums make conjugate gradients stall. */
 #include "normal.cuh"
 
 enum { THREADS = 256 };
@@ -27,7 +26,7 @@ static __device__ __forceinline__ double undone(const float *undo, int64_t i) {
   return undo ? (double)undo[i] : 1;
 }
 
-/* What is left of the weights' range by their scale, as floats; 0 in the padding. */
+/* Weights divided by their scale, as floats; 0 in the padding. */
 static __global__ void weights_kernel(const double *x, int64_t n, int64_t n_pad, const float *undo,
                                       const unsigned long long *largest, float *weights) {
   int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -41,7 +40,7 @@ struct residual {
   const unsigned long long *largest_v;
   const double *w, *weights;
   int64_t n;
-  double *u, *sums; /* sums: K v as well, or NULL */
+  double *u, *sums; /* sums: receives K v, or NULL */
 };
 
 static __global__ void residual_kernel(const struct residual r) {
@@ -64,7 +63,7 @@ static const float *undo_of(const struct fk_normal_view *view) {
   return view->points->undo ? view->points->undo + view->row : NULL;
 }
 
-/* The sums of the columns with weights x at the rows. */
+/* Sums over the columns with weights x, at the rows. */
 struct normal_sweep {
   const struct fk_normal_view *rows, *columns;
   const double *x;
@@ -143,7 +142,7 @@ static enum fk_status run_sweep(struct fk_normal_device *device, const struct no
              : sum_by_tensor(device, sweep, weights, slots, err);
 }
 
-/* With column c of v and w. */
+/* Computes column c of v and w. */
 static enum fk_status run_column(struct fk_normal_device *device, const struct fk_normal_view *rows,
                                  const struct fk_normal_numbers *numbers, int64_t c, struct fk_error *err) {
   struct fk_cuda_context *context = device->context;

@@ -1,12 +1,10 @@
-/* A chunk of K's rows by tiles: K' of some rows as a matrix in FP64, which cuBLAS multiplies with v and with
- * W (K v + w).
- *
- * In single precision kernels come from products of halves (struct fk_normal_points), by tensor cores: hi.hi,
- * which is exact, and what it lacks, which halves are enough for. Taking off |x|^2/2 + |y|^2/2 is exact but for
- * what is left. In double kernels of few dimensions come from differences. Of many, products of the points come
- * from cuBLAS, too, and a pair whose distance would have lost too many digits in them is done again by
- * differences.
- */
+/* A chunk of K's rows by tiles: K' of some rows as an FP64 matrix, which cuBLAS multiplies with v and with W (K v
+ * + w).
+ * || In single precision, kernels come from FP16 products on tensor cores (struct fk_normal_points): hi.hi, which
+ * is exact, and what it lacks, for which FP16 is enough. Subtracting |x|^2/2 + |y|^2/2 is exact except for the
+ * remainders. In double, kernels of few dimensions come from direct distances. For many dimensions, cuBLAS
+ * computes the products of the points, too, and a pair whose distance would lose too many digits is recomputed by
+ * direct distances. */
 #include "../exact/kernel_tile.cuh"
 #include "normal.cuh"
 #include "../fma/sums.cuh"
@@ -15,7 +13,7 @@
 
 enum { ROWS = 16, DEPTH = 16, AT_ONCE = 8 /* rows whose products are read together */ };
 
-/* What kernels in double come from, and those in single precision. */
+/* What kernels come from: the first two in double, the last in single precision. */
 enum source { DIFFERENCES, PRODUCTS, HALVES };
 
 struct tile {
@@ -24,20 +22,20 @@ struct tile {
   int64_t ld_columns, ld_rows, n_columns, n_rows, d;
   double scale2;   /* t = -scale2 |x - y|^2 */
   double limit;    /* of |u|^2, for products */
-  double *kernels; /* n_columns x n_rows, ld; 0 in the padding, n_columns to ld */
+  double *kernels; /* n_columns x n_rows, ld; 0 in the padding, from n_columns to ld */
   int64_t ld;
-  const double *v; /* of one column: K v comes with the kernels; NULL: of none or several */
+  const double *v; /* for one column, K v computed with the kernels; NULL: none or several columns */
   double *sums;    /* [FK_NORMAL_STRIPS][n_rows] */
 };
 
-/* In single precision; kernels, n_columns, n_rows, ld: of the tile. */
+/* For single precision; kernels, n_columns, n_rows, ld: see the tile. */
 struct half_tile {
   struct fk_fma_task<float> form;
   const __half *columns, *rows; /* [point][3][k] */
   const float2 *column_norm, *row_norm;
   int k;
-  float scale2; /* t = -scale2 |x - y|^2/2 of the points as they are here */
-  float *high;  /* products, as the kernels lie: of hi, and what that lacks */
+  float scale2; /* t = -scale2 |x - y|^2/2 of the points as packed */
+  float *high;  /* products, laid out like the kernels: hi.hi, and what it lacks */
   __half *low;
 };
 
@@ -50,8 +48,8 @@ static __device__ double exponent_of_pair(const struct tile &a, int64_t column, 
   return t;
 }
 
-/* The same from a product, where that tells it: the distance has an error of about 2^-52 of both squares, which
- * the root of a small one multiplies. */
+/* The same from a product, if that is accurate: the distance has an error of about 2^-52 of both squares, which
+ * the root of a small distance would magnify. */
 template <enum kernel_code CODE>
 static __device__ double exponent_of_product(const struct tile &a, int64_t column, int64_t row, double product) {
   if (CODE == PRODUCT) return product;
@@ -121,7 +119,7 @@ static __device__ __forceinline__ void kernels_of_products(const struct tile &a,
   }
 }
 
-/* All threads of the block, also those beyond the columns. */
+/* To be called by all threads of the block, including those beyond the columns. */
 template <enum kernel_code CODE>
 static __device__ __forceinline__ void kernels_of_differences(const struct tile &a, const double *powers,
                                                               int64_t column, int64_t first, int rows,
@@ -149,7 +147,7 @@ static __device__ __forceinline__ void kernels_of_differences(const struct tile 
 
 /* ---- a tile ----------------------------------------------------------------------------------- */
 
-/* The block's sums, of all its threads in a fixed order. */
+/* Adds the block's sums over all its threads, in a fixed order. */
 static __device__ __forceinline__ void store_sums(const struct tile &a, int64_t first, int rows,
                                                   double (&sum)[ROWS]) {
   __shared__ double of_warp[NARROW_THREADS / 32][ROWS];
@@ -165,7 +163,7 @@ static __device__ __forceinline__ void store_sums(const struct tile &a, int64_t 
   a.sums[(int64_t)blockIdx.x * a.n_rows + first + threadIdx.x] = all;
 }
 
-/* A block has ROWS rows and every so many columns, a thread one of them at a time. */
+/* A block has ROWS rows and columns at a fixed stride; a thread has one column at a time. */
 template <enum kernel_code CODE, enum source SOURCE, bool SUMS>
 static __global__ void __launch_bounds__(NARROW_THREADS)
     tile_kernel(const struct tile a, const struct half_tile h) {
@@ -203,7 +201,7 @@ static cudaError_t launch_tile(const struct tile *a, const struct half_tile *h, 
   return cudaGetLastError();
 }
 
-/* h: its columns NULL: in double */
+/* h->columns NULL: in double */
 template <enum kernel_code CODE>
 static cudaError_t launch_source(const struct tile *a, const struct half_tile *h, cudaStream_t stream) {
   if constexpr (CODE != PRODUCT && CODE != GENERAL)
@@ -216,7 +214,7 @@ static cudaError_t launch_kernels(const struct tile *a, const struct half_tile *
   return with_code(&a->form, [&](auto code) { return launch_source<code_in<decltype(code)>>(a, h, stream); });
 }
 
-/* u[0] = W (u[0] + u[1] + ... + w), the parts of K v, [part][t][n] */
+/* u[0] = W (u[0] + u[1] + ... + w), from the parts of K v, [part][t][n] */
 static __global__ void residual_kernel(double *u, int64_t parts, int64_t n, int64_t t,
                                        const struct fk_normal_numbers numbers) {
   int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -231,7 +229,7 @@ static __global__ void residual_kernel(double *u, int64_t parts, int64_t n, int6
   }
 }
 
-/* K' u to the product, and before that K v to u, but where the tile came with it. */
+/* Adds K' u to the product. Computes K v for u first, unless it came with the tile. */
 static enum fk_status multiply_tile(struct fk_normal_device *device, cublasHandle_t blas, const struct tile *a,
                                     const struct fk_normal_tile *tile, double *u,
                                     const struct fk_normal_numbers *numbers, struct fk_error *err) {
@@ -254,7 +252,7 @@ static enum fk_status multiply_tile(struct fk_normal_device *device, cublasHandl
   return FK_STATUS_OK;
 }
 
-/* The products that kernels come from. */
+/* Computes the products that kernels come from. */
 static enum fk_status multiply_points(struct fk_cuda_context *context, cublasHandle_t blas, const struct tile *a,
                                       const struct half_tile *h, struct fk_error *err) {
   const cublasOperation_t N = CUBLAS_OP_N, T = CUBLAS_OP_T;

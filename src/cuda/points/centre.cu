@@ -1,14 +1,14 @@
-/* The centre of points on a device; twin of core/whiten.c, where the rule is explained. Sums run over parts of
- * fixed length, so that the bits depend on the points alone. */
+/* The centre of points on a device; twin of core/whiten.c, which explains the rule. Sums run over parts of fixed
+ * length, so that the bits depend on the points alone. */
 #include "points.cuh"
 
 enum { THREADS = 256, PART = 1 << 14 };
 
-/* As far as it is from the mean, in bandwidths, a point draws it away from the others. */
+/* Distance from the mean, in bandwidths, at which a point counts as pulling the mean away from the others. */
 #define WIDE 200
 
 struct centre_extent {
-  double sum, low, high, least; /* least: in absolute value */
+  double sum, low, high, least; /* least: smallest absolute value */
 };
 
 static __device__ __forceinline__ double nearer(double a, double b) { return fabs(b) < fabs(a) ? b : a; }
@@ -17,7 +17,7 @@ static __device__ __forceinline__ struct centre_extent join(struct centre_extent
   return {a.sum + b.sum, fmin(a.low, b.low), fmax(a.high, b.high), nearer(a.least, b.least)};
 }
 
-/* Of all threads of a block, to the first. */
+/* Joins the values of all threads of a block; the first thread has the result. */
 static __device__ struct centre_extent join_block(struct centre_extent own) {
   __shared__ struct centre_extent shared[THREADS];
   shared[threadIdx.x] = own;
@@ -41,7 +41,7 @@ static __device__ struct centre_extent join_parts(const struct centre_extent *pa
   return join_block(own);
 }
 
-/* Of column k. By one thread. */
+/* The centre of column k. By one thread. */
 static __device__ double centre_of(struct centre_extent all, const struct fk_cuda_whitening &whitening, int k,
                                    int d) {
   double variance = 0;
@@ -54,7 +54,8 @@ static __device__ double centre_of(struct centre_extent all, const struct fk_cud
   return near ? all.sum : all.least;
 }
 
-/* Is the block the last of its column to get here? The place of the column's centre, 0 before, counts them. */
+/* Is this block the last of its column to arrive? The place of the column's centre, initially 0, counts the
+ * blocks. */
 static __device__ bool is_last(double *centre) {
   __shared__ bool last;
   if (threadIdx.x == 0) {
@@ -65,7 +66,7 @@ static __device__ bool is_last(double *centre) {
   return last;
 }
 
-/* Weights add up to *total; they are divided first, so that the sum of large coordinates does not overflow. The
+/* Weights are divided by their total, *total, first, so that the sum of large coordinates does not overflow. The
  * last block of a column joins its parts (CENTRE). */
 template <bool CENTRE>
 static __global__ void parts_kernel(const struct fk_cuda_raw raw, const double *total, struct centre_extent *parts,
@@ -97,7 +98,7 @@ enum fk_status fk_cuda_centre(struct fk_cuda_context *context, const struct fk_c
   int64_t count = fk_pieces(raw->n, PART);
   double *total = NULL;
   FK_TRY(fk_cuda_take(context, &arena, count * raw->d + 1, &parts, err));
-  if (raw->weights) { /* their sum is n times the mean of a column of them */
+  if (raw->weights) { /* the sum of the weights is n times the mean of a column of them */
     struct fk_cuda_raw column = {raw->weights, NULL, raw->n, raw->n, 1};
     total = (double *)(parts + count * raw->d);
     parts_kernel<false><<<dim3((unsigned)count, 1), THREADS, 0, context->stream>>>(column, NULL, parts, {});

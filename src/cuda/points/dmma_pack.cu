@@ -1,15 +1,15 @@
-/* Points as sums in double on tensor cores want them. */
+/* Packs points for FP64 sums on tensor cores. */
 #include <math.h>
 
 #include "../device/exp2.cuh"
 #include "pack.cuh"
 
 enum { THREADS = 128 };
-/* An exponent far below all: of columns that have no weight, and of rows so far out that they have no kernels. It
- * leaves 2^t the room that exp2_above() needs. */
+/* An exponent far below all others, for columns of weight 0 and rows so far out that they have no kernels. It
+ * stays in the range that exp2_above() needs for t. */
 #define FAR (-1e6)
 
-/* Point i; -|x|^2/2 of what it is here. */
+/* Packs point i; returns -|x|^2/2 of the packed coordinates. */
 static __device__ double pack_point(const struct fk_cuda_points &points, int64_t i,
                                     const struct fk_dmma_points &to) {
   double square = 0;

@@ -1,4 +1,4 @@
-/* Points for normal products: whitened ones as doubles, floats or halves, in memory that operators keep. */
+/* Points for normal products: whitened, as doubles, floats or FP16 terms, in memory that operators cache. */
 #include "normal_points.cuh"
 #include "../tensor/sums_wgmma.cuh"
 
@@ -21,13 +21,13 @@ static struct fk_tensor_task packing_of(const struct fk_normal_form *form, struc
   return task;
 }
 
-/* Of FK_NORMAL_STEP points. */
+/* For FK_NORMAL_STEP points. */
 static int64_t stage_bytes(const struct fk_normal_form *form) {
   struct fk_tensor_task task = packing_of(form, {NULL, NULL, NULL, FK_NORMAL_STEP, FK_NORMAL_STEP, form->k});
   return form->wgmma ? (int64_t)fk_wgmma_pack_bytes(&task) : 0;
 }
 
-/* The arrays for `room` points, one after the other from `at` on; returns where they end. */
+/* Places the arrays for `room` points one after the other from `at` on; returns the end. */
 static char *lay_out(const struct fk_normal_form *form, int64_t room, char *at, struct fk_normal_points *to) {
   struct carver c = {at};
   to->undo = NULL;
@@ -89,7 +89,7 @@ static __global__ void floats_kernel(const struct fk_cuda_points from, double sc
   for (int k = 0; k < from.d && i < from.n; k++) u[k * ld + i] = (float)(from.u[k * from.ld + i] * scale);
 }
 
-/* See struct fk_normal_points. */
+/* Packs the parts of struct fk_normal_points. */
 static __global__ void parts_kernel(const struct fk_cuda_points from, const struct fk_tensor_grid grid, int k_pad,
                                     __half *parts, float2 *norm) {
   enum { GROUP = 8 /* 16 bytes */ };
@@ -119,7 +119,7 @@ static enum fk_status pack_halves(struct fk_cuda_context *context, const struct 
   const int64_t k = form->k, n_pad = fk_padded(from->n, FK_TENSOR_ROWS);
   struct fk_tensor_pack pack = {form->grid, NULL, 1, false, false, false, true};
   struct fk_tensor_cols halves = {};
-  if (form->wgmma) { /* by way of these */
+  if (form->wgmma) { /* temporary arrays */
     char *block;
     FK_TRY(fk_cuda_room(context, work, n_pad * (4 * k + 4) + 3 * 256, &block, err));
     struct carver c = {block};
@@ -131,7 +131,7 @@ static enum fk_status pack_halves(struct fk_cuda_context *context, const struct 
     halves.lo = to->lo + row * k;
     halves.offset = to->offset + row;
   }
-  halves.weight = to->undo + row; /* of a weight of 1, what is left of it is the rounding */
+  halves.weight = to->undo + row; /* with a weight of 1, what is left in `weight` is the rounding error */
   halves.n_pad = n_pad;
   halves.k = (int)k;
   FK_CUDA_TRY(fk_tensor_pack_cols(from, &pack, &halves, context->stream));
@@ -176,7 +176,7 @@ char *fk_normal_stages(const struct fk_normal_view *view) {
 
 /* ---- the largest ------------------------------------------------------------------------------ */
 
-/* Bits of numbers that are not negative are in their order. */
+/* Bits of nonnegative doubles have the order of the numbers. */
 static __device__ __forceinline__ void raise(unsigned long long *largest, double x) {
   unsigned long long bits = (unsigned long long)__double_as_longlong(fabs(x));
   for (int step = 16; step > 0; step /= 2) {

@@ -1,4 +1,4 @@
-/* Whitening on the device, u = L^-1 (x - centre), and how far the points reach. Twin of core/whiten.c. */
+/* Whitening on the device, u = L^-1 (x - centre), and the extent of the points. Twin of core/whiten.c. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static __global__ void diagonal_kernel(const double *raw, int64_t ld_raw, const 
   }
 }
 
-/* A block holds `width` points in shared memory, [d][width]; 256 / width threads work on each. */
+/* A block holds `width` points in shared memory, [d][width]; 256 / width threads work on each point. */
 static __global__ void matrix_kernel(const double *raw, int64_t ld_raw, const double *centre, const double *A,
                                      bool solve, const struct fk_cuda_points to, int width) {
   const int64_t n = to.n, ld = to.ld;
@@ -102,7 +102,7 @@ enum fk_status fk_cuda_bring(struct fk_cuda_context *context, struct fk_cuda_are
 
 enum way { DIAGONAL, SOLVE, MULTIPLY };
 
-/* Coordinate k of point i. SOLVE: with those before it, which are there. */
+/* Coordinate k of point i. SOLVE reads the coordinates before k, which must be there. */
 template <enum way WAY>
 static __device__ struct doubled coordinate_of(const double *raw, int64_t ld_raw, const double *centre,
                                                const double *A, const struct fk_cuda_points &to, int64_t i,
@@ -117,7 +117,7 @@ static __device__ struct doubled coordinate_of(const double *raw, int64_t ld_raw
   return product_of(x, 1 / A[k + (int64_t)k * to.d]);
 }
 
-/* A thread for each point, and (but to SOLVE) for some of its coordinates. */
+/* One thread for each point and, except for SOLVE, for each group of its coordinates. */
 template <enum way WAY>
 static __global__ void low_kernel(const double *raw, int64_t ld_raw, const double *centre, const double *A,
                                   const struct fk_cuda_points to) {
@@ -151,7 +151,8 @@ enum fk_status fk_cuda_whiten_low(struct fk_cuda_context *context, const struct 
 
 /* ---- how far they reach ----------------------------------------------------------------------- */
 
-/* Each block's largest goes straight to the host's memory: no copy, and the largest is the same in any order. */
+/* Each block writes its largest value to host memory, which saves a copy. The maximum does not depend on the
+ * order. */
 static __global__ void radius_kernel(const double *u, int64_t n, int64_t ld, int d, double *largest_of_block) {
   __shared__ double of_warp[THREADS / 32];
   double largest = 0;

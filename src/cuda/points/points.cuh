@@ -1,15 +1,13 @@
-/* Points on a device: whitened, and how far they reach.
- *
- * Everything on the device lies in the order [column][point], point by point next to each other, but for the
- * halves of tensor/tensor.cuh. Numbers are doubles until a method packs them in its own precision.
- */
+/* Points on a device: whitening and extent.
+ * || Arrays on the device are [column][point], consecutive points adjacent, except the FP16 terms of
+ * tensor/tensor.cuh. Numbers are doubles until a method packs them in its own precision. */
 #ifndef FK_CUDA_POINTS_CUH
 #define FK_CUDA_POINTS_CUH
 
 #include "../device/common.cuh"
 
-/* Whitened points, [d][ld]. low: what the coordinates lack of points that reach far, whose differences are to keep
- * all their digits (doubled.cuh); NULL: 0. */
+/* Whitened points, [d][ld]. low: rounding errors of the coordinates of points far from the origin, whose
+ * differences must keep all digits (doubled.cuh); NULL: 0. */
 struct fk_cuda_points {
   double *u;
   int64_t n, ld;
@@ -23,11 +21,13 @@ struct fk_cuda_whitening {
   double *centre;
   const double *matrix;
 };
-/* To the buffer; a centre that the host does not know is 0 until fk_cuda_centre() finds it. */
+/* Writes the whitening to the buffer. A centre that the host does not know is 0 until fk_cuda_centre() computes
+ * it. */
 enum fk_status fk_cuda_whitening_init(struct fk_cuda_context *context, struct fk_cuda_buffer *buffer,
                                       const struct fk_whitening *host, struct fk_cuda_whitening *whitening,
                                       struct fk_error *err);
-/* raw: n x d, ld apart, with weights or none (NULL). The centre was not known when the whitening was sent. */
+/* raw: n x d, ld apart, with weights or NULL. To be called if the centre was unknown when the whitening was sent.
+ */
 struct fk_cuda_raw {
   const double *x, *weights;
   int64_t n, ld;
@@ -35,24 +35,24 @@ struct fk_cuda_raw {
 };
 enum fk_status fk_cuda_centre(struct fk_cuda_context *context, const struct fk_cuda_raw *raw,
                               const struct fk_cuda_whitening *whitening, struct fk_error *err);
-/* raw: column-major, ld_raw apart. Points of the padding, n to points->ld, become 0. */
+/* raw: column-major, ld_raw apart. The padding, points n to points->ld - 1, becomes 0. */
 enum fk_status fk_cuda_whiten(struct fk_cuda_context *context, const struct fk_cuda_whitening *whitening,
                               const double *raw, int64_t ld_raw, struct fk_cuda_points *points,
                               struct fk_error *err);
-/* A matrix of the host to an arena, raw and whitened; points->ld says how far apart columns are to be. */
+/* Sends a host matrix to an arena, raw and whitened. On entry, points->ld is the distance of columns. */
 enum fk_status fk_cuda_bring(struct fk_cuda_context *context, struct fk_cuda_arena *arena,
                              const struct fk_cuda_whitening *whitening, const struct fk_matrix *x, double **raw,
                              struct fk_cuda_points *points, struct fk_error *err);
-/* points->low of points that were whitened so; 0 where a coordinate is no number. */
+/* Computes points->low of whitened points; 0 where a coordinate is not finite. */
 enum fk_status fk_cuda_whiten_low(struct fk_cuda_context *context, const struct fk_cuda_whitening *whitening,
                                   const double *raw, int64_t ld_raw, const struct fk_cuda_points *points,
                                   struct fk_error *err);
-/* The points A x, A being d x d on the device. */
+/* Computes the points A x, where A is d x d on the device. */
 enum fk_status fk_cuda_multiply(struct fk_cuda_context *context, const double *A, const double *raw,
                                 int64_t ld_raw, struct fk_cuda_points *points, struct fk_error *err);
 enum { FK_RADIUS_ANSWERS = FK_ANSWERS / 2 };
-/* The largest |u|^2 of all points: parts of it come to the context's answers, and when the device is done they
- * tell it. */
+/* Finds the largest |u|^2 of all points: the device writes parts of it to the context's answers; read them when it
+ * is done. */
 enum fk_status fk_cuda_find_radius2(struct fk_cuda_context *context, const struct fk_cuda_points *points,
                                     struct fk_error *err);
 double fk_cuda_radius2(const struct fk_cuda_context *context, const struct fk_cuda_points *points);

@@ -1,14 +1,18 @@
-/* Points and values as halves for the tensor cores; what they mean stands in tensor.cuh. */
+/* Packs points and values as FP16 terms for tensor cores; tensor.cuh explains the format. */
 #include "pack.cuh"
 
-enum { THREADS = 128, GROUP = 8 /* halves in 16 bytes */, SETTLED = 15 /* a coarser grid of norms would show */ };
+enum {
+  THREADS = 128,
+  GROUP = 8 /* FP16 numbers in 16 bytes */,
+  SETTLED = 15 /* a coarser grid of norms would show */
+};
 
-/* Of what is said of the rows: the norms of halves are a little larger. */
+/* Relative margin for the norms of rows: those of the FP16 terms are a little larger. */
 #define MARGIN 1.001
 
-/* Rows are taken up to |x|^2 = row_limit, which goes by that of the sources where no rows2 is given, so that
- * |x|^2/2 + |y|^2/2 <= most. All that is summed is a multiple of 2^-2g or of 2^-norm and has 24 bits; products
- * have one more where a single one makes the exponent, for they cancel before they are rounded. */
+/* Rows are taken up to |x|^2 = row_limit, which depends on the sources if rows2 is not given, so that |x|^2/2 +
+ * |y|^2/2 <= most. All summands are multiples of 2^-2g or of 2^-norm and have 24 bits; products have one bit more
+ * if a single one makes the exponent, because they cancel before they are rounded. */
 static int bits_of(int d) { return d <= 16 ? 25 : 24; }
 static int least_of(bool single) { return single ? 6 : 5; }
 
@@ -27,11 +31,11 @@ bool fk_tensor_grid_choose(double radius2, double rows2, int d, bool single, str
       grid->norm = power > 4 ? 24 - power : 20;
       grid->steps = ldexp(1, grid->g);
       grid->step = 1 / grid->steps;
-      /* What is lost of lo.lo where a point meets itself: a quarter by the rounding of hi + lo, but all of it
-       * where coordinates are so large that their halves reach no further than the grid. */
+      /* The part of lo.lo that is lost where a point meets itself: a quarter, from rounding hi + lo; all of it if
+       * coordinates are so large that their FP16 terms reach no further than the grid. */
       grid->low_low = single && d * ldexp(1, -2 * grid->g) / (grid->g >= 8 ? 48 : 12) > 1e-5;
-      /* Each product after the first takes up to a unit in the last place off |t|, since tensor cores cut: 0.45 of
-       * 2^-24 on the average (measured, bench/NOTES.md), which a wider scale gives back. */
+      /* Tensor cores truncate: each product after the first takes up to a unit in the last place off |t|, 0.45 of
+       * 2^-24 on average (bench/NOTES.md). A wider scale compensates for that. */
       int products = (d + 15) / 16 * (grid->low_low || d > FK_TENSOR_WIDE ? 3 : 2);
       grid->scale = sqrt(FK_LOG2E * (1 + products * 0.45 * ldexp(1, -24)));
       return true;
@@ -39,7 +43,7 @@ bool fk_tensor_grid_choose(double radius2, double rows2, int d, bool single, str
   return false;
 }
 
-/* Where radius2 + MARGIN (radius + reach)^2 is twice the most of the coarsest grid. */
+/* The radius for which radius2 + MARGIN (radius + reach)^2 is twice the limit of the coarsest grid. */
 double fk_tensor_radius(double reach, int d, bool single) {
   const double a = 1 + MARGIN, b = MARGIN * reach,
                c = b * reach - 2 * ldexp(1, bits_of(d) - 2 * least_of(single)) / FK_LOG2E;
@@ -50,8 +54,8 @@ struct split {
   __half hi, lo;
 };
 
-/* Where 11 bits do not reach down to the grid, hi lies on a coarser part of it. coarse: the nearest half, since it
- * is all there will be. */
+/* If 11 bits do not reach down to the grid, hi lies on a coarser part of it. coarse: hi is the nearest FP16
+ * number, since there is no lo. */
 static __device__ __forceinline__ struct split split_in_halves(double x, const struct fk_tensor_pack &pack) {
   struct split s;
   s.hi = __double2half(pack.coarse ? x : rint(x * pack.grid.steps) * pack.grid.step);
@@ -59,7 +63,8 @@ static __device__ __forceinline__ struct split split_in_halves(double x, const s
   return s;
 }
 
-/* Eight coordinates of one point, k0 on, as 16 bytes each; returns their part of |x|^2, that of the halves. */
+/* Splits eight coordinates of a point, from k0 on, into 16 bytes each of hi and lo; returns their part of |x|^2,
+ * computed from the FP16 terms. */
 static __device__ __forceinline__ double split_group(const struct fk_cuda_points &points, int64_t i, int k0,
                                                      const struct fk_tensor_pack &pack, bool with_low, __half *hi,
                                                      __half *lo) {
@@ -82,8 +87,8 @@ static __device__ __forceinline__ double on_grid(double c, int power) {
   return ldexp(rint(ldexp(c, power)), -power);
 }
 
-/* Moves coordinate k by what `wanted`, a change of |x|^2/2, asks for, as far as its low part can and if it is no
- * more than `most`; returns what is still wanted. */
+/* Moves coordinate k to change |x|^2/2 by `wanted`, as far as its low part allows and by at most `most`; returns
+ * the change still wanted. */
 static __device__ __forceinline__ double move_by(double wanted, double most, const __half *hi, __half *lo) {
   double low = (double)__half2float(*lo), x = (double)__half2float(*hi) + low;
   if (fabs(wanted) > most * fabs(x) || wanted == 0) return wanted;
@@ -94,8 +99,9 @@ static __device__ __forceinline__ double move_by(double wanted, double most, con
   return left;
 }
 
-/* Brings |x|^2/2 to a place on the norms' grid: where that is coarse, rounding it would show, but a few millionths
- * of a bandwidth of the point itself do not. The largest coordinate takes most of it, the others the rest. */
+/* Moves a point so that |x|^2/2 lies on the grid of norms. If that grid is coarse, rounding the norm would show,
+ * but moving the point by a few millionths of a bandwidth does not. The largest coordinate takes most of the
+ * change. */
 static __device__ __forceinline__ double settle(double half_square, int power, int k, const __half *hi,
                                                 __half *lo) {
   double at = on_grid(half_square, power), wanted = at - half_square;
@@ -142,7 +148,7 @@ static __global__ void rows_kernel(const struct fk_cuda_points points, struct fk
   double square = 0;
   for (int k = 0; k < to.k; k += GROUP)
     square += split_group(points, i, k, pack, true, to.hi + i * to.k + k, to.lo + i * to.k + k);
-  bool inside = i < n && square <= pack.grid.row_limit; /* false for a half that overflowed */
+  bool inside = i < n && square <= pack.grid.row_limit; /* false if an FP16 term overflowed */
   const int exponent = to.mass && i < n ? fk_raise_of_mass(to.mass[i]) : 0;
   double exact = -square / 2, kept = on_grid(exact, pack.grid.norm), raise = to.shift - exponent;
   to.offset[i] = inside ? (float)(kept + raise) : i < n ? -INFINITY : 0.0f;

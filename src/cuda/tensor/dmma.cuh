@@ -1,4 +1,4 @@
-/* Products of doubles on tensor cores. */
+/* FP64 products on tensor cores. */
 #ifndef FK_CUDA_DMMA_CUH
 #define FK_CUDA_DMMA_CUH
 
@@ -8,8 +8,8 @@
  *   a: rows g and g + 8, of the depths 2t (a[0], a[1]) and 2t + 1 (a[2], a[3])
  *   b: column g, of the same depths
  *   c: columns 2t and 2t + 1, of the rows g (c[0], c[1]) and g + 8 (c[2], c[3])
- * The instruction calls these depths t and t + 4, which is the same sum: so two neighbours are one load, and a c
- * becomes an a without leaving its lane. Before Hopper it is four instructions. */
+ * The instruction calls these depths t and t + 4, which gives the same sum. With this choice, two neighbours are
+ * one load, and a c becomes an a within its lane. Before Hopper it is four instructions. */
 static __device__ __forceinline__ void dmma(double (&c)[4], const double (&a)[4], double2 b) {
 #if __CUDA_ARCH__ >= 900
   asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
@@ -24,7 +24,7 @@ static __device__ __forceinline__ void dmma(double (&c)[4], const double (&a)[4]
 #endif
 }
 
-/* A c as an a: its rows with 8 columns as depth. */
+/* Turns c into an a: the same rows, with the 8 columns as depth. */
 static __device__ __forceinline__ void dmma_turn(const double (&c)[4], double (&a)[4]) {
   a[0] = c[0], a[1] = c[2], a[2] = c[1], a[3] = c[3];
 }

@@ -8,7 +8,7 @@
 #include "../device/copy_async.cuh"
 #include "../device/exp2.cuh"
 
-/* c += a b: 16 x 16 times 16 x 8, fp16, sums in FP32. */
+/* c += a b, 16 x 16 times 16 x 8, of FP16 with sums in FP32. */
 static __device__ __forceinline__ void mma_m16n8k16(float *c, const uint32_t *a, uint32_t b0, uint32_t b1) {
 #if __CUDA_ARCH__ >= 800
   asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
@@ -18,7 +18,7 @@ static __device__ __forceinline__ void mma_m16n8k16(float *c, const uint32_t *a,
 #endif
 }
 
-/* Four 8 x 8 matrices of halves; lane l gives the shared address of row l % 8 of matrix l / 8. */
+/* Loads four 8 x 8 FP16 matrices; lane l gives the shared address of row l % 8 of matrix l / 8. */
 static __device__ __forceinline__ void load_matrices(uint32_t *to, uint32_t address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -48,7 +48,7 @@ static __device__ __forceinline__ uint32_t add_halves(uint32_t x, uint32_t y) {
   return *(const uint32_t *)&sum;
 }
 
-/* What rounding to halves has taken off. */
+/* The rounding errors of two numbers rounded to FP16. */
 static __device__ __forceinline__ uint32_t pack_rest(float low, float high, uint32_t rounded) {
   float2 kept = __half22float2(*(const __half2 *)&rounded);
   return pack_halves(low - kept.x, high - kept.y);

@@ -1,8 +1,6 @@
-/* A block of sums_mma.cu: its rows in registers, its columns in shared memory, and what a warp does with them.
- *
- * STEPS: products of depth 16 that make one exponent, with the rows in registers; 0: many, and the rows come
- * through shared memory, too (d > 64).
- */
+/* A block of sums_mma.cu: its rows in registers, its columns in shared memory, and the steps of a warp.
+ * STEPS: number of products of depth 16 that make one exponent, with the rows in registers; 0: any number, with
+ * rows in shared memory, too (d > 64). */
 #ifndef FK_CUDA_MMA_BLOCK_CUH
 #define FK_CUDA_MMA_BLOCK_CUH
 
@@ -12,8 +10,8 @@
 
 enum { WARPS = 8, THREADS = 32 * WARPS, STAGE = 64 /* columns */, SLICE = 16 /* depth, where STEPS is 0 */ };
 
-/* VALUES: 8-wide tiles of values, the ones among them; COORDINATES: the values are the points' own halves, and the
- * ones come from a register. PLAIN: no factor, no weight, no pair left out. */
+/* VALUES: number of 8-wide tiles of values, including the ones. COORDINATES: the values are the points' own FP16
+ * terms, and the ones come from a register. PLAIN: no factor, no weight, no omitted pair. */
 template <int STEPS, int VALUES, bool COORDINATES>
 struct mma_shape {
   static const int tiles = STEPS == 1 && VALUES <= 3 ? 2 : STEPS == 0 ? 2 : 1; /* MT */
@@ -22,9 +20,9 @@ struct mma_shape {
   static const int point_bytes = 4 * depth + 16; /* hi and lo */
   static const int value_bytes = VALUES && !COORDINATES ? 32 * VALUES + 16 : 0;
   static const int stage_bytes = STAGE * (point_bytes + sizeof(float)) + (STEPS ? 0 : rows * point_bytes);
-  /* Sums of values leave the tensor cores, which truncate, for a second level: FP32 in shared memory where there
-   * is room, and from there as other sums to FP64; else FP64 at once. */
-  static const int sums = tiles * (4 * VALUES + (COORDINATES ? 4 : 0)); /* of a thread */
+  /* Tensor cores truncate, so sums of values leave them for a second level: FP32 in shared memory if there is
+   * room, and then FP64 like other sums; otherwise FP64 at once. */
+  static const int sums = tiles * (4 * VALUES + (COORDINATES ? 4 : 0)); /* per thread */
   static const bool near = VALUES > 0 && sums <= 32;
   static const int near_offset = 2 * (stage_bytes + STAGE * value_bytes);
   static const int shared_bytes = near_offset + (near ? THREADS * sums * (int)sizeof(float) : 0);
@@ -38,10 +36,10 @@ struct mma_block {
 
   const struct fk_tensor_task &a;
   char *shared;
-  int lane, warp, g, t; /* of a fragment: row g and g + 8, columns 2t and 2t + 1 */
+  int lane, warp, g, t; /* of a fragment: rows g and g + 8, columns 2t and 2t + 1 */
   int64_t row0;         /* of the warp */
   int64_t begin, end;   /* of the columns */
-  int64_t self;         /* row r does not meet column r + self */
+  int64_t self;         /* row r omits column r + self */
 
   uint32_t hi[MT][STEPS ? STEPS : 1][4], lo[MT][STEPS ? STEPS : 1][4], both[MT][STEPS ? STEPS : 1][4];
   float offset[MT][2], factor0[MT][2];
@@ -64,10 +62,10 @@ struct mma_block {
     end = begin + a.cols_per_slot < end ? begin + a.cols_per_slot : end;
   }
 
-  /* A slot that the rows' part does not reach. */
+  /* True for a slot beyond the columns of the rows' part. */
   __device__ __forceinline__ bool is_none() const { return a.parts && begin >= end; }
 
-  /* Short sums are those of a stage. */
+  /* Short sums run over one stage. */
   __device__ __forceinline__ int flush_columns() const {
     static_assert(STAGE == FK_TENSOR_SHORT, "a stage is one short sum");
     return VALUES == 0 && !PLAIN && a.short_sums ? STAGE : shape::flush;
@@ -126,13 +124,13 @@ struct mma_block {
     return shared + 2 * shape::stage_bytes + stage * STAGE * shape::value_bytes;
   }
 
-  /* Points of k halves each, of which `depth` from k0 on are fetched. */
+  /* Points of k FP16 terms each, of which `depth` are fetched from k0 on. */
   struct halves {
     const __half *high, *low;
     int k, k0, depth;
   };
 
-  /* Those of `count` points, hi and lo side by side. */
+  /* Fetches hi and lo of `count` points side by side. */
   static __device__ __forceinline__ void fetch_halves(char *to, int stride, struct halves from, int64_t first,
                                                       int count) {
     int chunks = from.depth / 8;
@@ -163,7 +161,7 @@ struct mma_block {
 
   /* ---- exponents ---- */
 
-  /* The rows' part of a slice that lies in shared memory. */
+  /* Loads the rows of a slice from shared memory. */
   __device__ __forceinline__ void load_row_slice(uint32_t (*high)[4], uint32_t (*low)[4], int stage) const {
 #pragma unroll
     for (int m = 0; m < MT; m++) {
@@ -174,7 +172,7 @@ struct mma_block {
     }
   }
 
-  /* Columns b .. b + 15 as the right operand of two products. */
+  /* Loads columns b .. b + 15 as the right operand of two products. */
   __device__ __forceinline__ void load_columns(uint32_t *to, const char *stage_points, int b, int part,
                                                int step) const {
     load_matrices(to, stage_points + (b + lane % 8 + lane / 16 * 8) * shape::point_bytes +
@@ -197,7 +195,7 @@ struct mma_block {
     }
   }
 
-  /* High parts first: they leave a small number. */
+  /* Adds products of high parts first: they leave a small number. */
   __device__ __forceinline__ void exponents(float (*e)[2][4], int stage, int b) const {
     uint32_t columns[STEPS ? STEPS : 1][4];
 #pragma unroll
@@ -222,7 +220,7 @@ struct mma_block {
 
   /* ---- kernels and what they are summed with ---- */
 
-  /* Factor, weight and the pair of a point with itself. */
+  /* Applies the factor and the weight, and omits the pair of a point with itself. */
   __device__ __forceinline__ float adjusted(float kernel, float exponent, int m, int half, int64_t c) const {
     if (a.factor0) {
       float factor = factor0[m][half] + (a.col_factor ? a.col_factor[c] : 0);
@@ -244,11 +242,11 @@ struct mma_block {
       }
   }
 
-  /* kernel x values of 16 columns, `part` of them hi or lo. */
+  /* Adds kernel x values of 16 columns; `part` of the values is hi or lo. */
   __device__ __forceinline__ void multiply_values(uint32_t (*kernel)[4], const char *at, int part) {
     const int low = COORDINATES ? 2 * shape::depth : 16 * VALUES;
 #pragma unroll
-    for (int v = 0; v < VALUES; v += 2) { /* an odd last tile is read with whatever follows it, and not used */
+    for (int v = 0; v < VALUES; v += 2) { /* the tile after an odd last one is read, but not used */
       uint32_t value[4];
       load_matrices_transposed(value, at + part * low + 16 * v);
 #pragma unroll
@@ -324,7 +322,7 @@ struct mma_block {
     return (float *)(shared + shape::near_offset) + i * THREADS + threadIdx.x;
   }
 
-  /* Each sum of the tensor cores and its number. */
+  /* Calls f with each sum of the tensor cores and its number. */
   template <typename F>
   __device__ __forceinline__ void for_sums(F f) {
 #pragma unroll
@@ -366,7 +364,7 @@ struct mma_block {
     if (to) *to = first ? (double)value : *to + (double)value;
   }
 
-  /* Into the second level, in FP64: registers for the mass, this block's part of acc for values. */
+  /* Adds sums to the second level, in FP64: registers for the kernel sum, this block's part of acc for values. */
   __device__ __forceinline__ void flush(bool first) {
 #pragma unroll
     for (int m = 0; m < MT; m++)

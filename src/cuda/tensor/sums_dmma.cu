@@ -1,12 +1,9 @@
-/* Gaussian sums in double on tensor cores, from Ampere on.
- *
- * A warp has 16 rows. For a tile of COLS columns it forms the exponents x.y - |x|^2/2 in its accumulators;
- * -|y|^2/2 is in the constant by which 2^t rounds, what that leaves of it in the row's `undo`. The kernels are the
- * left operand of the products with the values as they stand (dmma.cuh).
- *
- * Columns come through shared memory a slice of their octets at a time, in two stages: while one is computed with,
- * the next is on its way. A block's rows stay there where the device has room for them, or else come with each
- * slice.
+/* Gaussian sums in FP64 on tensor cores, from Ampere on.
+ * || A warp has 16 rows. For a tile of COLS columns it computes the exponents x.y - |x|^2/2 in its accumulators.
+ * -|y|^2/2 is part of the constant that rounds the exponent for 2^t; its rounding error is in the row's `undo`.
+ * The kernels are the left operand of the products with the values, without moving (dmma.cuh).
+ * || Columns come through shared memory in slices of octets of coordinates and two stages: one slice is used while
+ * the next is copied. A block's rows stay in shared memory if there is room; otherwise they come with each slice.
  */
 #include "dmma.cuh"
 #include "../device/exp2.cuh"
@@ -22,13 +19,13 @@ enum {
   SLICE = 2 /* octets */
 };
 
-/* Of which the values are the columns first .. first + n - 1, of those of the task. */
+/* The values are columns first .. first + n - 1 of those of the task. */
 struct dmma_values {
   int first, n;
 };
 
-/* In doubles. TILES: of 8 values. A value's columns are apart by 8 more, so that a quarter of a warp reads
- * different banks. */
+/* Sizes in doubles. TILES: tiles of 8 values. The columns of a value are 8 doubles further apart than their
+ * number, so that a quarter of a warp reads different banks. */
 template <int TILES, bool GENERAL>
 struct dmma_shape {
   static const int slice = SLICE * COLS * 8, row_slice = SLICE * ROWS * 8;
@@ -71,7 +68,7 @@ struct dmma_block {
     return shared + shape::before_rows + (stay ? (k + i) * ROWS * 8 : stage * shape::row_slice + i * ROWS * 8);
   }
 
-  /* Octets k .. k + count - 1 of `points` points, one octet after the other. */
+  /* Fetches octets k .. k + count - 1 of `points` points, one octet after the other. */
   static __device__ __forceinline__ void fetch_octets(double *to, const struct fk_dmma_points &from, int64_t first,
                                                       int points, int k, int count) {
 #pragma unroll 1
@@ -87,7 +84,7 @@ struct dmma_block {
     if (!stay) fetch_octets(rows(stage, k, 0), a.rows, row0, ROWS, k, count);
   }
 
-  /* What else belongs to a tile's columns. */
+  /* Fetches offsets, weights and values of a tile's columns. */
   __device__ __forceinline__ void fetch_numbers(int stage, int64_t col) const {
     int i = threadIdx.x;
     if (i < COLS / 2) copy_async(offsets(stage) + 2 * i, a.offset + col + 2 * i);
@@ -138,7 +135,8 @@ struct dmma_block {
     }
   }
 
-  /* Exponents of 8 columns to kernels; own: the one that the block's first row does not meet, of these. */
+  /* Turns the exponents of 8 columns into kernels; own: the column, of these 8, that the block's first row omits.
+   */
   __device__ __forceinline__ void to_kernels(double (&e)[4], const double *weight, int64_t own) const {
 #pragma unroll
     for (int q = 0; q < 4; q++) {
@@ -203,12 +201,12 @@ static __global__ void __launch_bounds__(THREADS, 2)
   block.fetch_slice(0, begin, 0);
   block.fetch_numbers(0, begin);
   copy_commit();
-  int stage = 0, tile = 0; /* where this slice is, and what belongs to this tile's columns */
+  int stage = 0, tile = 0; /* this slice's stage, and that of this tile's other numbers */
   for (int64_t col = begin; col < end; col += COLS, tile ^= 1) {
     double e[SUBTILES][4];
     for (int k = 0; k < a.cols.k; k += SLICE, stage ^= 1) {
       copy_wait<0>();
-      __syncthreads(); /* this slice is there, and nobody needs the one before */
+      __syncthreads(); /* this slice has arrived, and no thread needs the previous one */
       if (k + SLICE < a.cols.k) {
         block.fetch_slice(stage ^ 1, col, k + SLICE);
       } else if (col + COLS < end) {
@@ -244,7 +242,7 @@ static cudaError_t launch_part(const struct fk_dmma_task *a, struct dmma_values 
   return cudaGetLastError();
 }
 
-/* The kernels are computed again for every 64 values. */
+/* Each group of 64 values computes the kernels again. */
 template <bool GENERAL>
 static cudaError_t launch(const struct fk_dmma_task *a, cudaStream_t stream) {
   cudaError_t code = cudaSuccess;

@@ -1,10 +1,8 @@
-/* Kernel sums by mma.sync, for every card since Ampere; the numbers stand in tensor.cuh.
- *
- * A warp holds 16 MT rows. For each 16 columns it forms the exponents of 16 x 16 tiles in its accumulators, whose
- * layout is that of the left operand of the next product: the kernel values, as halves, go straight into
- * kernel x values. Columns come through shared memory in two stages, a column's hi, lo and values side by side,
- * each row of it padded by 16 bytes so that eight rows of a matrix lie in different banks.
- */
+/* Kernel sums by mma.sync, for every GPU since Ampere; tensor.cuh explains the numbers.
+ * || A warp holds 16 MT rows. For each 16 columns it computes the exponents of 16 x 16 tiles in its accumulators.
+ * Their layout is that of the left operand of the next product, so the kernels, rounded to FP16, go straight into
+ * kernel x values. Columns come through shared memory in two stages: a column's hi, lo and values side by side,
+ * each row padded by 16 bytes so that eight rows of a matrix lie in different banks. */
 #include "mma_block.cuh"
 
 template <int STEPS, int VALUES, bool COORDINATES, bool PLAIN>
@@ -43,8 +41,8 @@ static __global__ void __launch_bounds__(THREADS) mma_kernel(const struct fk_ten
   if (!VALUES) block.store_mass();
 }
 
-/* Many dimensions: the exponents of a stage's 64 columns grow slice by slice, all high parts in one round and
- * then all low parts, so that the numbers are those of the kernel above. */
+/* For many dimensions: the exponents of a stage's 64 columns grow slice by slice, all high parts first and then
+ * all low parts, which gives the same numbers as the kernel above. */
 template <int VALUES>
 static __global__ void __launch_bounds__(THREADS) mma_deep_kernel(const struct fk_tensor_task a) {
   typedef struct mma_block<0, VALUES, false, false> mma;
@@ -141,7 +139,7 @@ static cudaError_t launch_values(const struct fk_tensor_task *task, cudaStream_t
   return launch_shape<STEPS, WIDE, false>(task, stream);
 }
 
-/* The widths that kernels are made for; the packing pads to them. */
+/* The widths for which kernels exist; packing pads to them. */
 int fk_mma_value_width(int n_values, int k) { return k <= 64 && n_values < 8 * NARROW ? 8 * NARROW : 8 * WIDE; }
 
 cudaError_t fk_mma_launch(const struct fk_tensor_task *task, cudaStream_t stream) {

@@ -1,15 +1,12 @@
-/* Points at themselves, each pair of tiles once; see sums_symmetric.cuh.
- *
- * A block has a strip of columns in shared memory, and rows come by. Three warpgroups, of 64 rows each, take tile
- * after tile of 64 columns: exponents and kernels as in sums_wgmma.cu, with lo.lo where points reach far, and the
- * rows' sums, which stay in registers. They leave the kernels, transposed by the way they are stored, to a fourth,
- * which multiplies them with the rows' values: the columns' sums, in shared memory. Of 473 clocks for 64 x 64 pairs
- * of points the kernels and the rows' sums take 373, storing kernels 47, the columns' products 29 and adding to
- * their sums 24 (bench/NOTES.md).
- *
- * Kernels go through fp16 as 2^(t + FK_TENSOR_RAISE): a point's own is 1, and no row has to be raised by more.
- * Sums leave for integers after a strip (rows) or a job (columns): blocks add them in any order, to the same bits.
- */
+/* Symmetric sums, each pair of tiles once; see sums_symmetric.cuh.
+ * || A block holds a strip of columns in shared memory, and rows pass by. Three warpgroups of 64 rows each take
+ * tile after tile of 64 columns. They compute exponents and kernels as in sums_wgmma.cu, with lo.lo if points
+ * reach far, and the rows' sums, which stay in registers. They store the kernels, transposed by the store, for a
+ * fourth warpgroup. It multiplies the kernels with the rows' values, which gives the columns' sums, in shared
+ * memory. Of 473 clocks for 64 x 64 pairs, kernels and the rows' sums take 373, storing kernels 47, the columns'
+ * products 29 and adding to their sums 24 (bench/NOTES.md).
+ * || Kernels go through FP16 as 2^(t + FK_TENSOR_RAISE): a point's own kernel is 1, so no row has to be raised by
+ * more. Sums become integers after a strip (rows) or a job (columns), so blocks may add them in any order. */
 #include "sums_symmetric.cuh"
 
 #include <math.h>
@@ -53,7 +50,7 @@ __device__ __forceinline__ void init_barriers(const struct barriers &b) {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-/* Things that go around in `size` places: which one is next, and the phase of its barriers. */
+/* A ring of `size` buffers: the next one, and the phase of its barriers. */
 template <int SIZE>
 struct turn {
   int place = 0, phase = 0;
@@ -62,7 +59,7 @@ struct turn {
   }
 };
 
-/* By a warp, of a barrier that one of its lanes speaks for. */
+/* One lane arrives at the barrier for the warp. */
 __device__ __forceinline__ void warp_arrive(uint32_t barrier, int lane) {
   __syncwarp();
   if (lane == 0) barrier_arrive(barrier);
@@ -74,8 +71,9 @@ __device__ __forceinline__ void warp_wait(uint32_t barrier, int phase) {
 
 /* ---- Sums ---- */
 
-/* Of two rows of a warp: 8 of coordinates, features 8 (i / 4) + 2 (lane % 4) + i % 2 of row i / 2 % 2; and, for
- * lanes 2 and 3 of four, the mass of row lane % 2, from the ones among the offsets' features. */
+/* Sums of two rows of a warp: 8 sums of coordinates, features 8 (i / 4) + 2 (lane % 4) + i % 2 of row i / 2 % 2;
+ * and, in lanes 2 and 3 of four, the kernel sum of row lane % 2, from the ones among the features of the offsets.
+ */
 template <typename C>
 __device__ __forceinline__ void join_parts(const float (&t)[C::SUMS], int lane, float (&sum)[NUMBERS]) {
 #pragma unroll
@@ -84,7 +82,7 @@ __device__ __forceinline__ void join_parts(const float (&t)[C::SUMS], int lane, 
   sum[8] = lane % 4 == 2 ? t[0] : second;
 }
 
-/* rows16: 16 points' number. */
+/* rows16: number of the group of 16 points. */
 __device__ __forceinline__ void add_sums(const struct args &a, int64_t rows16, int lane,
                                          const float (&sum)[NUMBERS]) {
   unsigned long long *to = a.sums + rows16 * FK_SYMMETRIC_SUMS + lane;
@@ -95,7 +93,7 @@ __device__ __forceinline__ void add_sums(const struct args &a, int64_t rows16, i
 
 /* ---- Producers: kernels, and the rows' sums ---- */
 
-/* The rows of a warp, which lie as columns do, from the first of its 64 on. */
+/* Loads the rows of a warp, which are stored like columns; the pointer is to the first of the 64 rows. */
 template <typename C>
 __device__ __forceinline__ void read_rows(struct row_tile<16> *tile, const char *stage, int row, int quad) {
   constexpr int STEP = 64 * 16 / 4; /* from a block to the next, in words */
@@ -113,14 +111,14 @@ __device__ __forceinline__ void read_rows(struct row_tile<16> *tile, const char 
   }
 }
 
-/* p = 2^s of half of a tile. None on the FMA pipe, which paid in sums_wgmma.cu: here it costs
+/* p = 2^s for half of a tile. No exponential runs on the FMA pipe, which paid in sums_wgmma.cu but costs time here
  * (bench/NOTES.md). */
 __device__ __forceinline__ void take_kernels(uint32_t (&p)[16], const float (&s)[32]) {
 #pragma unroll
   for (int i = 0; i < 16; i++) p[i] = pack_halves(exp2_fast(s[2 * i]), exp2_fast(s[2 * i + 1]));
 }
 
-/* 128 columns. kernels: where the warp stores its own of a buffer. */
+/* 128 columns. kernels: where the warp stores its part of a buffer. */
 template <typename C>
 __device__ __forceinline__ void sum_columns(float (&sums)[C::SUMS], const struct row_tile<16> &rows,
                                             uint32_t tile16, uint32_t kernels, bool both, const struct barriers &b,
@@ -151,7 +149,7 @@ __device__ __forceinline__ void sum_columns(float (&sums)[C::SUMS], const struct
 template <typename C>
 __device__ void produce(const struct args &a, const char *shared, const struct barriers &b, int warp, int lane) {
   uint32_t base = shared_address(shared), columns16 = (base + C::COLUMNS) / 16;
-  /* Matrices of 8 x 8 go side by side along the columns, 128 bytes each, and 8 rows on along the rows. */
+  /* 8 x 8 matrices: those adjacent along the columns are 128 bytes apart, the next 8 rows 1024. */
   uint32_t kernels = base + C::KERNELS + warp * 2048 + lane / 8 % 2 * 1024 + lane / 16 * 128 + lane % 8 * 16;
   struct turn<1> strip;
   struct turn<2> place;
@@ -187,13 +185,13 @@ __device__ __forceinline__ void copy_rows(const struct args &a, int64_t block, i
   bulk_copy(base + C::ROWS + place * BYTES, a.rows + block * BYTES, BYTES, b.rows_full + 8 * place);
 }
 
-/* What products of a warpgroup's rows need. */
+/* Addresses for the products of a warpgroup's rows. */
 struct operands {
-  uint32_t kernels, values16; /* shared addresses: of the warp's columns, and of the rows' values */
+  uint32_t kernels, values16; /* shared addresses of the warp's columns and of the rows' values */
 };
 
-/* t [+]= kernels' values, of the rows of producer `g`, as soon as at most the products before this are under way:
- * of all before them p and t are free. */
+/* t [+]= kernels' values, for the rows of producer `g`, waiting until at most the previous product is running: p
+ * and t of all earlier products are free. */
 template <typename C, bool KEEP>
 __device__ __forceinline__ void start_rows(float (&t)[C::SUMS], uint32_t (&p)[16], const struct operands &from,
                                            int g) {
@@ -215,7 +213,7 @@ __device__ __forceinline__ void start_rows(float (&t)[C::SUMS], uint32_t (&p)[16
   wgmma_commit();
 }
 
-/* Adds a tile's sums to those in shared memory, or begins them; each number is of one thread alone. */
+/* Adds a tile's sums to those in shared memory, or starts them; each number belongs to one thread. */
 __device__ __forceinline__ void keep_sums(char *tile, int thread, bool first, const float (&sum)[NUMBERS]) {
   float4 *values = (float4 *)tile + thread;
   float *mass = (float *)tile + 8 * 128 + thread / 4 * 2 + thread % 2;
@@ -239,7 +237,8 @@ struct consumer {
   struct turn<BUFFERS> buffer;
   int thread;
 
-  /* Starts a tile's products with `t`; those of the tile before, in `before`, end on the way, and are kept. */
+  /* Starts a tile's products with `t`. Meanwhile, the products of the tile before, in `before`, end and are
+   * stored. */
   __device__ __forceinline__ void start_tile(float (&t)[C::SUMS], float (&before)[C::SUMS], uint32_t (&p)[16],
                                              uint32_t (&q)[16], struct operands from, int tile, int turn,
                                              bool first) {
@@ -248,7 +247,7 @@ struct consumer {
     warp_wait(barriers.kernels_full + 8 * place, buffer.phase);
     start_rows<C, false>(t, p, from, 0);
     start_rows<C, true>(t, q, from, 1);
-    asm volatile("wgmma.wait_group.sync.aligned 2;" ::: "memory"); /* known, but to the compiler */
+    asm volatile("wgmma.wait_group.sync.aligned 2;" ::: "memory"); /* known, but not to the compiler */
     if (turn > 0) keep(before, tile - 1, first);
     start_rows<C, true>(t, p, from, 2);
     warp_arrive(barriers.kernels_empty + 8 * place, thread % 32); /* the kernels are in registers */
@@ -262,7 +261,7 @@ struct consumer {
     keep_sums(shared + C::COLUMN_SUMS + tile * C::SUMS_BYTES, thread, first, joined);
   }
 
-  /* The tiles of a block of rows. */
+  /* Sums the tiles of a block of rows. */
   __device__ __forceinline__ void sum_block(int place, bool first) {
     uint32_t base = shared_address(shared);
     int warp = thread / 32, lane = thread % 32;
@@ -281,7 +280,7 @@ struct consumer {
     }
   }
 
-  /* Where a strip meets itself, both sums are of rows. */
+  /* A strip that meets itself: both sums are the rows'. */
   __device__ __forceinline__ void pass_block(void) {
     for (int tile = 0; tile < C::TILES; tile++) {
       warp_wait(barriers.kernels_full + 8 * buffer.place, buffer.phase);
@@ -332,7 +331,7 @@ __global__ void __launch_bounds__(128 * (PRODUCERS + 1), 1)
   struct barriers b = barriers_at<C>(shared_address(shared));
   if (threadIdx.x == 0) init_barriers(b);
   __syncthreads();
-  if (threadIdx.x < 128 * PRODUCERS) { /* 128 registers at first */
+  if (threadIdx.x < 128 * PRODUCERS) { /* from 128 registers */
     asm volatile("setmaxnreg.inc.sync.aligned.u32 136;");
     produce<C>(a, shared, b, threadIdx.x / 32, threadIdx.x % 32);
   } else {
@@ -405,12 +404,12 @@ struct fk_symmetric_plan fk_symmetric_plan_of(int64_t n, bool coarse) {
   p.strip = coarse ? +cut<COARSE>::STRIP : +cut<ROUNDED>::STRIP;
   p.strips = (p.n + p.strip - 1) / p.strip;
   p.n_pad = p.strips * p.strip;
-  /* A job begins and ends in an eighth of the time of a strip; at least some 11 for each of 132 multiprocessors.
-   */
+  /* Starting and ending a job takes an eighth of the time of a strip. There are at least about 11 jobs for each of
+   * 132 multiprocessors. */
   int64_t run = p.strips * p.strips / 3000;
   p.run = (int)(run < 1 ? 1 : run > LONGEST_RUN ? LONGEST_RUN : run);
   p.jobs = jobs_before(p.strips, p.run);
-  /* |sum| <= n 2^RAISE 2^6, coordinates being below 2^6, in 62 bits. */
+  /* |sum| <= n 2^RAISE 2^6, since coordinates are below 2^6; the sum must fit into 62 bits. */
   int bits = 62 - 6 - FK_TENSOR_RAISE - (int)ceil(log2((double)p.n));
   p.unit = ldexp(1, bits < 20 ? bits : 20);
   return p;

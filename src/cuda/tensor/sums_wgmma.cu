@@ -1,21 +1,20 @@
 /* Sums of Gaussian kernels on Hopper's warpgroup tensor cores (wgmma, sm_90a); tensor.cuh says what is summed.
- *
- * A block owns 64 rows a warpgroup and walks over the columns of its slot, which bulk copies bring into a ring of
- * shared memory. A warpgroup takes a tile of columns at a time: products of halves make the exponents t in its
- * accumulators, 2^t is taken there, and the kernels, rounded to fp16, lie in the very registers where the A
- * operand of the product with the values wants them. Nothing is overlapped by hand: four warpgroups share a
- * multiprocessor, and one's products run during another's exponentials, 16 a clock, 256 clocks for 64 x 64: the
- * bound. Beside running products every other instruction costs most of a clock, so there are few; offsets enter as
- * one more product, since adding them to all accumulators took 7 % of the time.
- *
- * Coordinates lie in shared memory once, in core matrices of 8 columns x 8 features without swizzle: read K-major
- * they are the B operand of the exponents, read transposed that of the values.
- */
+ * || A block has 64 rows per warpgroup and walks over the columns of its slot, which bulk copies bring into a ring
+ * of buffers in shared memory. A warpgroup takes one tile of columns at a time. FP16 products make the exponents t
+ * in its accumulators, where 2^t is taken. The kernels, rounded to FP16, are then in the registers that the A
+ * operand of the product with the values needs.
+ * || Nothing is overlapped by hand: four warpgroups share a multiprocessor, and the products of one run during the
+ * exponentials of another. Exponentials are the bound: 16 a clock, 256 clocks for 64 x 64. While products run,
+ * every other instruction costs most of a clock, so there are few. Offsets are one more product, since adding them
+ * to all accumulators took 7 % of the time.
+ * || Coordinates are in shared memory once, in core matrices of 8 columns x 8 features without swizzle: read
+ * K-major they are the B operand of the exponents, read transposed that of the values. */
 #include "sums_wgmma.cuh"
 
-/* How to cut the columns. Blocks run in waves of one a multiprocessor, and a block begins and ends in the time of
- * a few hundred columns; of the cuts within 1 % of the best, that with the fewest slots, each a copy of the sums.
- * Counts on 132 multiprocessors whatever there are: sums have the same bits on any number of devices. */
+/* Cuts the columns into slots. Blocks run in waves of one per multiprocessor, and starting and ending a block
+ * takes the time of a few hundred columns. Of all cuts within 1 % of the best, takes the one with the fewest
+ * slots, since each slot has a copy of the sums. Always assumes 132 multiprocessors, so that the bits do not
+ * depend on the device. */
 void fk_wgmma_plan(int64_t n_cols, int64_t n_rows_total, bool has_values, int unit, int *slots,
                    int64_t *cols_per_slot) {
   const int64_t multiprocessors = 132, block_rows = 256, max_slots = 256;
@@ -43,15 +42,15 @@ namespace {
 
 /* ---- The kernel ---- */
 
-/* Stages of columns go around in shared memory: copies fill one where its barrier `empty` lets them. */
+/* A ring of stages of columns in shared memory: a copy fills a stage when its barrier `empty` allows. */
 struct wgmma_ring {
-  uint32_t at, full, empty; /* shared addresses; barriers are 8 bytes each */
+  uint32_t at, full, empty; /* shared addresses; a barrier has 8 bytes */
   const char *columns;
-  const uint32_t *list; /* of the slot's stages, those that are near (lists.cuh) */
+  const uint32_t *list; /* the near stages of the slot (lists.cuh) */
   int n_stages;
 };
 
-/* Turn i of the ring: a stage of the slot. */
+/* The stage of the slot at turn i of the ring. */
 template <bool LISTS>
 __device__ __forceinline__ int stage_of_turn(const struct wgmma_ring &ring, int i) {
   return LISTS ? (int)(ring.list[i] & FK_LIST_STAGE) : i;
@@ -63,7 +62,7 @@ __device__ __forceinline__ void fill(const struct wgmma_ring &ring, int slot, in
             ring.full + 8 * slot);
 }
 
-/* A block's stages, those of its slot, and where rows meet themselves. */
+/* The stages of a block's slot, and where rows meet themselves. */
 struct wgmma_run {
   int first, n_stages;
   int64_t self;
@@ -82,7 +81,7 @@ __device__ __forceinline__ struct wgmma_run run_of(const struct sums_args &args)
   return run;
 }
 
-/* Of these, what the block's list has. */
+/* Restricts them to the block's list. */
 template <bool LISTS, int STAGES, int BYTES>
 __device__ __forceinline__ struct wgmma_ring ring_of(const struct sums_args &args, const struct wgmma_run &run,
                                                      const void *stages, const uint64_t *barriers) {
@@ -91,7 +90,8 @@ __device__ __forceinline__ struct wgmma_ring ring_of(const struct sums_args &arg
   ring.n_stages = run.n_stages;
   if constexpr (LISTS) {
     ring.list = args.list + (int64_t)blockIdx.x * args.n_stages + run.first;
-    /* Of all lanes, so that the compiler knows that warps do not diverge: products would wait for each other. */
+    /* Reduced over all lanes, so that the compiler knows that warps do not diverge; otherwise products would wait
+     * for each other. */
     ring.n_stages = __reduce_max_sync(~0u, args.listed[blockIdx.y * gridDim.x + blockIdx.x]);
   }
   return ring;
@@ -104,7 +104,7 @@ __device__ __forceinline__ void start_ring(const struct wgmma_ring &ring, int ar
   for (int i = 0; i < min(STAGES, ring.n_stages); i++) fill<LISTS, BYTES>(ring, i, i);
 }
 
-/* By one warp, after a turn: most left the stage before this long ago, and it is filled again. */
+/* Refills the stage of the turn before, which most warps have left long ago. By one warp, after a turn. */
 template <bool LISTS, int STAGES, int BYTES>
 __device__ __forceinline__ void refill(const struct wgmma_ring &ring, int turn, int slot, int phase, int lane) {
   if (turn == 0 || turn - 1 + STAGES >= ring.n_stages) return;
@@ -113,13 +113,13 @@ __device__ __forceinline__ void refill(const struct wgmma_ring &ring, int turn, 
   if (lane == 0) fill<LISTS, BYTES>(ring, old, turn - 1 + STAGES);
 }
 
-/* Does the next turn's stage belong to other sums? */
+/* Does the next turn's stage start new sums? */
 template <bool LISTS, int FLUSH>
 __device__ __forceinline__ bool is_end(const struct wgmma_ring &ring, int turn, int stage) {
   return LISTS ? stage_of_turn<LISTS>(ring, turn + 1) / FLUSH != stage / FLUSH : (turn + 1) % FLUSH == 0;
 }
 
-/* A tile of columns; floats: shared address of its weights. */
+/* A tile of columns. floats: shared address of its weights. */
 template <int K, int V, int PRECISION, int EXTRA, int R, int SUMS>
 __device__ __forceinline__ void sum_tile(float (&s)[R], typename sum_of<EXTRA>::type (&sums)[SUMS],
                                          const struct row_tile<K> &rows, uint32_t tile16, uint32_t floats,
@@ -151,8 +151,8 @@ __device__ __forceinline__ void sum_tile(float (&s)[R], typename sum_of<EXTRA>::
   }
 }
 
-/* What is summed in the end: of values it is in far_sums, [..][THREADS]; of the mass here, above the ground that
- * sums by lists begin at. */
+/* Final sums. Those of values are in far_sums, [..][THREADS]; kernel sums are here, above the ground at which sums
+ * by lists begin. */
 template <int V, int THREADS, bool LISTS>
 struct total {
   double mass[2];
@@ -170,23 +170,24 @@ __device__ __forceinline__ void begin(struct total<V, THREADS, LISTS> &total, T 
   for (int i = 0; i < SUMS && V != 0; i++) far_sums[i * THREADS] = 0.0f;
 }
 
-/* Sums that have run long enough. */
+/* Moves sums that have run long enough to the final sums. */
 template <int V, int THREADS, bool LISTS, typename T, int SUMS>
 __device__ __forceinline__ void flush(struct total<V, THREADS, LISTS> &total, T (&sums)[SUMS], float *far_sums) {
   for (int h = 0; h < 2 && V == 0; h++) {
     double part = sums[h];
-    if constexpr (LISTS) part -= total.ground[h]; /* exactly, before it meets the others */
+    if constexpr (LISTS) part -= total.ground[h]; /* exact: subtract the ground before adding */
     total.mass[h] += part, sums[h] = LISTS ? total.ground[LISTS ? h : 0] : 0.0f;
   }
 #pragma unroll
   for (int i = 0; i < SUMS && V != 0; i++) far_sums[i * THREADS] += sums[i], sums[i] = 0.0f;
 }
 
-/* SIDE as layout.side. */
+/* SIDE: see layout.side. */
 template <int K, int V, int SIDE, int THREADS>
 __device__ __forceinline__ void store_values(const struct sums_args &args, const float *far_sums, int64_t row,
                                              int quad) {
-  constexpr int ONES = V == COORDINATES ? 8 : 0, FEATURES = V == COORDINATES ? K : V; /* ones come before them */
+  /* the ones come before them */
+  constexpr int ONES = V == COORDINATES ? 8 : 0, FEATURES = V == COORDINATES ? K : V;
   double *acc = acc_of_slot(args);
 #pragma unroll
   for (int i = 0; i < (ONES + FEATURES) / 2; i++) {
@@ -200,7 +201,7 @@ __device__ __forceinline__ void store_values(const struct sums_args &args, const
   }
 }
 
-/* LISTS: of the stages that are near to the block. */
+/* LISTS: only stages that are near to the block. */
 template <int K, int V, int PRECISION, int EXTRA, bool LISTS>
 __global__ void __launch_bounds__(
     128 * shape_of(K, V, PRECISION, EXTRA, layout_of(K, V, PRECISION, EXTRA)).warpgroups, 1)
@@ -209,11 +210,11 @@ __global__ void __launch_bounds__(
   constexpr struct shape SHAPE = shape_of(K, V, PRECISION, EXTRA, L);
   constexpr int THREADS = 128 * SHAPE.warpgroups, STAGES = SHAPE.stages, TILE_COLS = SHAPE.tile_cols;
   constexpr int SUMS = V == 0 ? 2 : L.value_n / 2;
-  constexpr int ARRIVALS = has_weight(EXTRA) ? 32 : 1; /* of a warp: floats are read by every lane */
+  constexpr int ARRIVALS = has_weight(EXTRA) ? 32 : 1; /* of a warp: every lane reads the floats */
   constexpr int FLUSH = (V == 0 || PRECISION == COARSE ? MASS_FLUSH_COLS : FLUSH_COLS) / L.cols;
   extern __shared__ __align__(128) char shared[];
-  __shared__ uint64_t barriers[2 * STAGES]; /* full ones, empty ones */
-  /* Sums of values leave the tensor cores, which truncate, for FP32 that rounds: [SUMS][THREADS]. */
+  __shared__ uint64_t barriers[2 * STAGES]; /* barriers of full and of empty stages */
+  /* Tensor cores truncate, so sums of values leave them for FP32 sums, which round: [SUMS][THREADS]. */
   float *far_sums = (float *)(shared + STAGES * L.bytes) + threadIdx.x;
   int warp = threadIdx.x / 32, lane = threadIdx.x % 32, quad = lane % 4;
   const struct wgmma_run run = run_of<TILE_ROWS * SHAPE.warpgroups, L.cols>(args);
@@ -277,7 +278,7 @@ cudaError_t launch_kernel(const struct fk_tensor_task *task, const void *packed,
   return cudaGetLastError();
 }
 
-/* Lists are for the fewest dimensions; sums by them look at the diagonal anyway. */
+/* Lists exist for the fewest dimensions; sums by lists always check for the diagonal. */
 template <int K, int V, int PRECISION, int EXTRA>
 cudaError_t launch(const struct fk_tensor_task *task, const void *packed, cudaStream_t stream) {
   if constexpr (K == FK_LIST_WIDTH && EXTRA != SHORT)

@@ -1,13 +1,11 @@
-/* Sums of Gaussian kernels of wide points (tensor.cuh) on Hopper's warpgroup tensor cores
- * (sums_wgmma.cu has the others).
- *
- * Products bind these, 4 of depth k for each exponent, so that both operands come from shared memory and registers
- * are left for tiles of 64 rows x 128 columns, which grow slice by slice: all high parts first, which leave a
- * small number, and then what low parts add, as in mma_deep_kernel. A ring of slots brings the slices, four steps
- * of depth 16 each; the warp that leaves a slot last fills it again, so that no warpgroup waits for another and
- * one's exponentials run during the others' products. Rows are packed as columns are. They stay in shared memory
- * where enough of it is left for columns, or else come slice by slice, too, and any depth is served.
- */
+/* Sums of Gaussian kernels of points of many dimensions (tensor.cuh) on Hopper's warpgroup tensor cores;
+ * sums_wgmma.cu serves fewer dimensions.
+ * || Products are the bound, 4 of depth k for each exponent. Both operands come from shared memory, which leaves
+ * registers for tiles of 64 rows x 128 columns. Tiles grow slice by slice: all high parts first, which leave a
+ * small number, and then the low parts, as in mma_deep_kernel. A ring of slots brings the slices, four steps of
+ * depth 16 each. The last warp to leave a slot refills it, so no warpgroup waits for another, and exponentials of
+ * one run during products of others. Rows are packed like columns. They stay in shared memory if there is room
+ * beside the columns; otherwise they come slice by slice, too, so that any depth is served. */
 #include "sums_wgmma.cuh"
 
 #ifdef FK_CUDA_SM90A
@@ -20,15 +18,15 @@ namespace {
 enum {
   TILE_COLS = 128,
   BLOCK_BYTES = 16 * TILE_COLS, /* 8 features of a stage's points */
-  STEP_BYTES = 2 * BLOCK_BYTES, /* 16 */
+  STEP_BYTES = 2 * BLOCK_BYTES, /* 16 features */
   HIGH_STEPS = 4,               /* of a slice of high parts */
   BOTH_STEPS = 2,               /* of a slice of both */
   SLICE_BYTES = HIGH_STEPS * STEP_BYTES,
   BESIDE_BYTES = STEP_BYTES, /* offsets or floats that come with it */
   COLUMN_BYTES = SLICE_BYTES + BESIDE_BYTES,
-  ROW_STAGES = 2, /* those that a block's rows are in */
+  ROW_STAGES = 2, /* stages that hold a block's rows */
   MOST_SLOTS = 6,
-  LEAST_SLOTS = 3 /* rows stay where there are as many */
+  LEAST_SLOTS = 3 /* rows stay if so many slots are left */
 };
 
 struct wide_args {
@@ -37,7 +35,7 @@ struct wide_args {
   int steps; /* of depth 16 */
   int slots, slot_bytes;
   bool rows_stay;
-  bool rest; /* what rounding takes off the kernels is multiplied with values, too */
+  bool rest; /* the rounding errors of the kernels are multiplied with values, too */
 };
 
 __host__ __device__ constexpr int warpgroups_of(int width) { return width > 0 ? 3 : 4; }
@@ -46,13 +44,13 @@ __host__ __device__ constexpr int warpgroups_of(int width) { return width > 0 ? 
 
 /* ---- Slices ---- */
 
-/* Of exponents: of high parts, and then of both. */
+/* Slices of the exponents: of high parts, and then of both parts. */
 __device__ __forceinline__ int high_slices(int steps) { return (steps + HIGH_STEPS - 1) / HIGH_STEPS; }
 __device__ __forceinline__ int exponent_slices(int steps) {
   return high_slices(steps) + (steps + BOTH_STEPS - 1) / BOTH_STEPS;
 }
 
-/* One of them. */
+/* A slice of a stage. */
 struct wide_slice {
   int first, count; /* steps */
   bool both;
@@ -64,15 +62,16 @@ __device__ __forceinline__ struct wide_slice slice_of(int i, int steps) {
   return {first, min(most, steps - first), both};
 }
 
-/* Stages of columns go around in shared memory, slice by slice; of values the last two have low and high parts. */
+/* The ring of slices of the stages in shared memory. With values, the last two slices of a stage have low and high
+ * parts. */
 struct wide_ring {
   const char *columns, *rows[ROW_STAGES];
   int n_stages, slices;                 /* of a stage */
-  uint32_t left[MOST_SLOTS];            /* warps that have left a slot */
-  uint64_t full[MOST_SLOTS], rows_full; /* barriers; that of rows that stay */
+  uint32_t left[MOST_SLOTS];            /* warps that have left each slot */
+  uint64_t full[MOST_SLOTS], rows_full; /* barriers; rows_full: for rows that stay */
 };
 
-/* To a slot: [steps of high parts][of low parts]. */
+/* Copies a slice to a slot: [steps of high parts][of low parts]. */
 __device__ __forceinline__ void bring_slice(uint32_t to, const char *stage, const struct layout &l,
                                             const struct wide_slice &slice, uint32_t full) {
   int bytes = slice.count * STEP_BYTES;
@@ -81,7 +80,8 @@ __device__ __forceinline__ void bring_slice(uint32_t to, const char *stage, cons
   if (slice.both) bulk_bring(to + BOTH_STEPS * STEP_BYTES, high + l.lo * BLOCK_BYTES, bytes, full);
 }
 
-/* Slice i of a stage to a slot, what comes beside it, and, where rows come by, theirs. By one thread. */
+/* Copies slice i of a stage to a slot, with its other numbers and, if rows pass by, those of the rows. By one
+ * thread. */
 template <int V>
 __device__ __forceinline__ void fill(const struct wide_args &args, const struct wide_ring &ring, uint32_t slots_at,
                                      int stage, int i, int slot) {
@@ -108,7 +108,7 @@ __device__ __forceinline__ void fill(const struct wide_args &args, const struct 
     bring_slice(to + COLUMN_BYTES + r * SLICE_BYTES, ring.rows[r], args.rows, slice, full);
 }
 
-/* Of n_stages of columns from first_stage on, for the block's rows. By one thread. */
+/* Starts the ring for n_stages of columns from first_stage on, for the block's rows. By one thread. */
 template <int V>
 __device__ __forceinline__ void start_ring(const struct wide_args &args, struct wide_ring &ring, uint32_t slots_at,
                                            int first_stage, int n_stages, int64_t block_row) {
@@ -132,7 +132,7 @@ __device__ __forceinline__ void start_ring(const struct wide_args &args, struct 
     fill<V>(args, ring, slots_at, i / ring.slices, i % ring.slices, i);
 }
 
-/* Where a warp is. */
+/* The position of a warp in the ring. */
 struct wide_place {
   int stage, slice, slot, phase;
 };
@@ -141,7 +141,7 @@ __device__ __forceinline__ void wait_at(const struct wide_ring &ring, const stru
   barrier_wait(shared_address(&ring.full[place.slot]), place.phase);
 }
 
-/* To the next slice; the last warp to leave fills the slot with what comes into it next. */
+/* Advances to the next slice; the last warp to leave a slot starts to refill it. */
 template <int V>
 __device__ __forceinline__ void leave(const struct wide_args &args, struct wide_ring &ring, uint32_t slots_at,
                                       struct wide_place &place, int lane) {
@@ -162,7 +162,7 @@ __device__ __forceinline__ uint64_t steps_at(uint32_t address16) {
   return descriptor(address16, BLOCK_BYTES, CORE_BYTES);
 }
 
-/* s += the products of a slice. row_high, row_low, column: where its first steps lie, in 16 bytes. */
+/* s += the products of a slice. row_high, row_low, column: addresses of its first steps, in units of 16 bytes. */
 __device__ __forceinline__ void multiply(float (&s)[TILE_COLS / 2], const struct wide_slice &slice,
                                          uint32_t row_high, uint32_t row_low, uint32_t column) {
   const uint32_t step = STEP_BYTES / 16;
@@ -184,7 +184,7 @@ __device__ __forceinline__ void multiply(float (&s)[TILE_COLS / 2], const struct
   }
 }
 
-/* The slice where the warp is. row: of the warpgroup, in the stages that the block's rows are in. */
+/* Adds the slice at the warp's position. row: of the warpgroup, in the stages that hold the block's rows. */
 __device__ __forceinline__ void add_slice(float (&s)[TILE_COLS / 2], const struct wide_args &args,
                                           const struct wide_ring &ring, uint32_t slots_at,
                                           const struct wide_place &place, const uint32_t (&offset)[4], int row) {
@@ -207,7 +207,8 @@ __device__ __forceinline__ void add_slice(float (&s)[TILE_COLS / 2], const struc
 
 /* ---- Sums of values ---- */
 
-/* Onto those of the slot, this block's alone, in FP64; after few columns each time, as tensor cores cut. */
+/* Adds sums to those of the slot in FP64, which belong to this block alone; after few columns each, because tensor
+ * cores truncate. */
 template <int V>
 __device__ __forceinline__ void add_values(const struct sums_args &args, float (&sums)[V / 2], int64_t row,
                                            int quad, bool first) {
@@ -226,7 +227,7 @@ __device__ __forceinline__ void add_values(const struct sums_args &args, float (
 
 /* ---- The kernel ---- */
 
-/* The rows' offsets, as they lie beside the rows, and factors. */
+/* Loads the rows' offsets, as stored beside the rows, and their factors. */
 __device__ __forceinline__ void load_offsets(uint32_t (&offset)[4], float (&factor)[2],
                                              const struct wide_args &args, int64_t row, int quad) {
   for (int h = 0; h < 2; h++) {
@@ -238,7 +239,7 @@ __device__ __forceinline__ void load_offsets(uint32_t (&offset)[4], float (&fact
   }
 }
 
-/* A tile's, of which a thread has pairs of columns. row, column: the first of them. */
+/* Stores a tile's exponents; a thread has pairs of columns. row, column: the first of the tile. */
 __device__ __forceinline__ void store_exponents(const struct sums_args &args, const float (&s)[TILE_COLS / 2],
                                                 int64_t row, int64_t column) {
 #pragma unroll
@@ -251,7 +252,7 @@ __device__ __forceinline__ void store_exponents(const struct sums_args &args, co
   }
 }
 
-/* sums += kernels s with values, whose low and then high parts come. */
+/* sums += kernels s with values; the slices bring the low values first, then the high ones. */
 template <int V>
 __device__ __forceinline__ void multiply_values(float (&sums)[V / 2], const float (&s)[TILE_COLS / 2],
                                                 const struct wide_args &args, struct wide_ring &ring,
@@ -283,12 +284,13 @@ __global__ void __launch_bounds__(128 * warpgroups_of(V), 1)
   __shared__ struct wide_ring ring;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, quad = lane % 4;
   const int first_stage = blockIdx.y * args.sums.slot_stages, exponents = exponent_slices(args.steps);
-  /* Of the arguments, so that the compiler knows that warps do not diverge: products would wait for each other. */
+  /* Computed from the arguments, so that the compiler knows that warps do not diverge; otherwise products would
+   * wait for each other. */
   const int n_stages = max(0, min(args.sums.slot_stages, args.sums.n_stages - first_stage));
   const int64_t block_row = args.sums.first_row + (int64_t)blockIdx.x * BLOCK_ROWS,
                 warp_row = (int64_t)blockIdx.x * BLOCK_ROWS + 16 * warp, row = warp_row + lane / 4;
   const int row_here = (int)(block_row % TILE_COLS) + TILE_ROWS * (warp / 4);
-  /* Rows that stay are before the slots. */
+  /* rows that stay come before the slots */
   const uint32_t slots_at =
       shared_address(shared) + (args.rows_stay ? ROW_STAGES * 2 * args.steps * STEP_BYTES : 0);
 

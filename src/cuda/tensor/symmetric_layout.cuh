@@ -15,9 +15,9 @@ enum {
   NUMBERS = 9 /* of a thread */
 };
 
-/* Points lie as in wgmma_layout.cuh, in blocks of 8 features: offsets first, which have ones among them, so that
- * they count as values, too; then high and low parts. In stages of 128 where they are columns, of 64 where they
- * are rows. */
+/* Points are stored as in wgmma_layout.cuh, in blocks of 8 features: first the offsets, among which are the ones,
+ * so that they also serve as values; then high and low parts. A stage has 128 points of columns or 64 points of
+ * rows. */
 template <int PRECISION_>
 struct cut {
   enum {
@@ -33,8 +33,8 @@ struct cut {
     COLUMNS_BYTES = BLOCKS * 128 * 16,
     STRIP_BYTES = STRIP / 128 * COLUMNS_BYTES,
     TILE_BYTES = 64 * 64 * 2,        /* a warpgroup's kernels */
-    SUMS_BYTES = (8 * 128 + 64) * 4, /* columns' sums of a tile: coordinates, then masses */
-    /* Where things lie in shared memory: there are two blocks of rows. */
+    SUMS_BYTES = (8 * 128 + 64) * 4, /* columns' sums of a tile: coordinates, then kernel sums */
+    /* Offsets in shared memory, which has two blocks of rows. */
     COLUMNS = 0,
     ROWS = COLUMNS + STRIP_BYTES,
     KERNELS = ROWS + 2 * PRODUCERS * ROWS_BYTES,
@@ -45,7 +45,7 @@ struct cut {
   static_assert(STRIP % 128 == 0 && STRIP % ROW_BLOCK == 0 && PRODUCERS == 3 && BYTES <= +SHARED_BYTES, "");
 };
 
-/* Of a strip's columns; those of rows are half as long. */
+/* Layout of a strip's columns; that of rows is half as long. */
 template <typename C>
 __host__ __device__ constexpr struct layout columns_layout(void) {
   struct layout l = {};
@@ -61,10 +61,10 @@ __host__ __device__ constexpr struct layout columns_layout(void) {
 
 struct symmetric_job {
   int64_t strip, first, end; /* of columns; blocks of rows */
-  bool both;                 /* sums of columns, too; not where a strip meets itself */
+  bool both;                 /* also add the columns' sums; false if a strip meets itself */
 };
 
-/* A strip meets those before it in runs, and then itself. */
+/* A strip meets the strips before it, in runs, and then itself. */
 __host__ __device__ inline int64_t jobs_before(int64_t strip, int run) {
   int64_t others = strip > 0 ? strip - 1 : 0, full = others / run;
   return strip + others + run * (full * (full - 1) / 2) + full * (others % run);

@@ -1,5 +1,5 @@
-/* The instructions of the wgmma kernels, for Hopper alone (sm_90a): barriers, bulk copies, products of a
- * warpgroup. */
+/* The instructions of the wgmma kernels, for Hopper only (sm_90a): barriers, bulk copies, products of a warpgroup.
+ */
 #ifndef FK_CUDA_WGMMA_CUH
 #define FK_CUDA_WGMMA_CUH
 
@@ -30,19 +30,19 @@ static __device__ __forceinline__ void barrier_wait(uint32_t barrier, int parity
       : "memory");
 }
 
-/* An arrival; the barrier's phase is complete when so many bytes have been copied. */
+/* Arrives at the barrier, whose phase is complete when this many bytes have been copied. */
 static __device__ __forceinline__ void barrier_expect(uint32_t barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 
-/* Starts a copy of what is expected. */
+/* Starts a copy of the expected bytes. */
 static __device__ __forceinline__ void bulk_bring(uint32_t to, const void *from, int bytes, uint32_t barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
                "l"(from), "r"(bytes), "r"(barrier)
                : "memory");
 }
 
-/* Starts a copy whose end completes the barrier's phase. */
+/* Starts a copy whose completion completes the barrier's phase. */
 static __device__ __forceinline__ void bulk_copy(uint32_t to, const void *from, int bytes, uint32_t barrier) {
   barrier_expect(barrier, bytes);
   bulk_bring(to, from, bytes, barrier);
@@ -54,8 +54,9 @@ static __device__ __forceinline__ float2 load_pair(uint32_t address) {
   return v;
 }
 
-/* 2^t on the FMA pipe, for a share of the exponentials, where their own unit is the bound: to 1e-7 of degree 5, to
- * 7e-5 of degree 3. Below -126 it is 2^-126, which no sum of kernels notices, or 0 if a large factor would. */
+/* 2^t on the FMA pipe, for a share of the exponentials when their own unit is the bound. Errors 1e-7 with degree
+ * 5, 7e-5 with degree 3. Below t = -126 it is 2^-126, which does not change a sum of kernels, or 0 (TO_ZERO) if a
+ * large factor would show it. */
 template <int DEGREE, bool TO_ZERO>
 static __device__ __forceinline__ float exp2_polynomial(float t) {
   t = fmaxf(t, -126.0f);
@@ -75,8 +76,8 @@ static __device__ __forceinline__ float exp2_polynomial(float t) {
   return TO_ZERO ? value - 0x1p-126f : value;
 }
 
-/* 2^t of two t <= 16 as halves, by integers: 1024 (t + 15) has the exponent above, and below it f where 2^f / (1 +
- * f) is to be multiplied by; to 4e-3. */
+/* 2^t for two t <= 16 as FP16 numbers, by integers: 1024 (t + 15) has the exponent in its high bits and the
+ * fraction f below, where the multiplier should be 2^f / (1 + f). Error 4e-3. */
 static __device__ __forceinline__ uint32_t exp2_halves(float t0, float t1) {
   const float none = 12582912.0f, bias = 12582912.0f + 15360.0f;
   float y0 = fmaxf(fmaf(t0, 1024.0f, bias), none), y1 = fmaxf(fmaf(t1, 1024.0f, bias), none);
@@ -96,7 +97,7 @@ static __device__ __forceinline__ void wgmma_commit() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-/* The compiler neither reads these registers before this point nor writes them after it. */
+/* Keeps the compiler from reading these registers before this point and from writing them after it. */
 template <int N>
 static __device__ __forceinline__ void pin(float (&d)[N]) {
 #pragma unroll
@@ -109,14 +110,15 @@ static __device__ __forceinline__ void pin(uint32_t (&words)[N]) {
   for (int i = 0; i < N; i++) asm volatile("" : "+r"(words[i])::"memory");
 }
 
-/* Four 8 x 8 matrices of halves, transposed; lane l gives the shared address of column l % 8 of matrix l / 8. */
+/* Stores four 8 x 8 FP16 matrices, transposed; lane l gives the shared address of column l % 8 of matrix l / 8. */
 static __device__ __forceinline__ void store_transposed(uint32_t address, const uint32_t *from) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
                "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3])
                : "memory");
 }
 
-/* The next to leave, of `count` in turns: true for the last, which has then seen all that the others did. */
+/* Counts the warps that leave, `count` per turn: true for the last one, which then sees all writes of the others.
+ */
 static __device__ __forceinline__ bool is_last_to_leave(uint32_t counter, int count) {
   uint32_t before;
   asm volatile("atom.acq_rel.cta.shared::cta.inc.u32 %0, [%1], %2;"
@@ -126,15 +128,15 @@ static __device__ __forceinline__ bool is_last_to_leave(uint32_t counter, int co
   return before == (uint32_t)count - 1;
 }
 
-/* Waits for the products, which have been changing d. */
+/* Waits for the running products, which change d. */
 template <int N>
 static __device__ __forceinline__ void wgmma_wait(float (&d)[N]) {
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
   pin(d);
 }
 
-/* A matrix in shared memory is described by its address and two strides between core matrices, all in units of 16
- * bytes: `leading` along K, `stride` along N, for either major. */
+/* Describes a matrix in shared memory by its address and two strides between core matrices, in units of 16 bytes:
+ * `leading` along K, `stride` along N, for either major. */
 static __device__ __forceinline__ uint64_t descriptor(uint32_t address16, int leading, int stride) {
   uint64_t d;
   asm("mov.b64 %0, {%1, %2};" : "=l"(d) : "r"(address16 + (uint32_t)(leading / 16 << 16)), "r"(stride / 16));
@@ -166,7 +168,7 @@ static __device__ __forceinline__ uint64_t descriptor(uint32_t address16, int le
 #define D_36 D_32, D4(32)
 #define D_64 D_36, D4(36), D4(40), D4(44), D4(48), D4(52), D4(56), D4(60)
 
-/* n columns in `regs` registers; %a0 .. %a3, %b, %t, %k are the operands after them */
+/* n columns in `regs` registers; %a0 .. %a3, %b, %t, %k: the operands after them */
 #define WGMMA(n, regs, a0, a1, a2, a3, b, t, k)                                                                   \
   if constexpr (N == n)                                                                                           \
   asm volatile("{.reg .pred keep; setp.ne.b32 keep, %" #k                                                         \

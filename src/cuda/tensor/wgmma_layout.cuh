@@ -1,4 +1,4 @@
-/* How the wgmma kernels lay out their columns in shared memory, and how they are cut. */
+/* How the wgmma kernels lay out their columns in shared memory, and how columns are cut. */
 #ifndef FK_CUDA_WGMMA_LAYOUT_CUH
 #define FK_CUDA_WGMMA_LAYOUT_CUH
 
@@ -11,24 +11,24 @@ enum {
   CORE_BYTES = 128, /* a core matrix: 8 columns of 8 halves */
   SHARED_BYTES = 226 * 1024,
   FLUSH_COLS = FK_TENSOR_VALUE_FLUSH,
-  MASS_FLUSH_COLS = 4096, /* a thread's own sums round, and are of a quarter of these */
-  COORDINATES = -1,       /* the width of the values where they are the coordinates */
+  MASS_FLUSH_COLS = 4096, /* a thread's own sums round; they run over a quarter of these columns */
+  COORDINATES = -1,       /* the width of the values if they are the coordinates */
   UNSUPPORTED = -2,
   NONE = -1000,
   NEVER = -(1 << 20) /* as a distance to the diagonal */
 };
 
-/* What a kernel does beside the plain sum. All but PLAIN and SHORT leave out the pair of a point with itself,
- * where it has to be; POLYNOMIAL: a factor of the rows alone; WEIGHT: weights of the columns; SHORT: those, in
- * short sums; FACTOR: weights, and a factor of both; EXPONENTS: they are stored, in place of a sum. */
+/* What a kernel does besides the plain sum. All but PLAIN and SHORT can omit the pair of a point with itself.
+ * POLYNOMIAL: a factor of the rows alone; WEIGHT: weights of the columns; SHORT: weights, in short sums; FACTOR:
+ * weights, and a factor of rows and columns; EXPONENTS: exponents are stored in place of a sum. */
 enum extra { PLAIN, SHORT, SELF, POLYNOMIAL, WEIGHT, FACTOR, EXPONENTS };
 __host__ __device__ constexpr bool has_weight(int extra) {
   return extra == SHORT || extra == WEIGHT || extra == FACTOR;
 }
 __host__ __device__ constexpr bool has_factor(int extra) { return extra == POLYNOMIAL || extra == FACTOR; }
 
-/* Products of halves: COARSE: without the low parts of columns and, where coordinates are summed, of rows and of
- * those coordinates; REST of the rounded kernels with values, too; LOW: and lo.lo. */
+/* FP16 products. COARSE: without the low parts of columns and, if coordinates are summed, of rows and of those
+ * coordinates. REST: the rounding errors of kernels are summed with values, too. LOW: with lo.lo as well. */
 enum precision { COARSE, ROUNDED, REST, LOW };
 __host__ __device__ constexpr int products_of(int width, int precision) {
   return precision == LOW ? 4 : precision != COARSE ? 3 : width == 0 ? 2 : 1;
@@ -36,14 +36,15 @@ __host__ __device__ constexpr int products_of(int width, int precision) {
 
 /* ---- Columns, packed as they lie in shared memory ---- */
 
-/* A stage is a row of blocks of 8 features, [block][column][8 halves], then floats of the columns; of wide
- * points it comes to shared memory in slices. */
+/* A stage is a row of blocks of 8 features, [block][column][8 FP16 terms], followed by floats of the columns. With
+ * many dimensions it is copied to shared memory in slices. */
 struct layout {
   int cols;                                      /* of a stage */
-  int ones, hi, lo, value_hi, value_lo, offsets; /* first blocks, or NONE; a block that none owns is zero */
+  int ones, hi, lo, value_hi, value_lo, offsets; /* first blocks, or NONE; a block without an owner is zero */
   int n_blocks, block_bytes, floats_at, bytes;
   /* The product with the values: value_parts runs of value_n features from blocks value_at and value_at +
-   * value_step, added into the same accumulators; low halves of their own are `side` blocks on, or 0. */
+   * value_step, added into the same accumulators. If low parts have accumulators of their own, they are `side`
+   * blocks further, otherwise 0. */
   int value_n, value_parts, value_at, value_step, side;
 };
 
@@ -51,8 +52,8 @@ __host__ __device__ constexpr struct layout layout_of(int k, int width, int extr
   struct layout l = {};
   int kb = k / 8, wb = width / 8;
   l.ones = l.lo = l.value_hi = l.value_lo = NONE, l.hi = 0;
-  /* Products of less than 26 features take the time of 26: low halves go beside the high ones while these are few,
-   * else into the same accumulators, to save registers. */
+  /* Products of fewer than 26 features take the time of 26: low parts go beside the high ones while there are few
+   * features, otherwise into the same accumulators, to save registers. */
   if (width == COORDINATES) {
     bool few = k == 16;
     l.ones = 0, l.hi = 1, l.lo = few ? 1 + kb : 2 + kb;
@@ -77,7 +78,7 @@ __host__ __device__ constexpr struct layout layout_of(int k, int width, int extr
   return l;
 }
 
-/* Packed alike, but coarse sums do without the low parts. */
+/* The packing is the same, but coarse sums ignore the low parts. */
 __host__ __device__ constexpr struct layout layout_of(int k, int width, int precision, int extra) {
   struct layout l = layout_of(k, width, extra);
   if (precision == COARSE && width == COORDINATES) l.value_n = 8 + k, l.value_parts = 1, l.side = 0;
@@ -86,7 +87,7 @@ __host__ __device__ constexpr struct layout layout_of(int k, int width, int prec
 
 enum { HALF_1 = 0x3c00, HALF_256 = 0x5c00 };
 
-/* An offset as 256 first + second + third; absent columns are far away, but no infinity meets a 0. */
+/* An offset as 256 first + second + third. Absent columns are far away but finite: no infinity meets a 0. */
 struct offset_pieces {
   uint32_t first, second, third;
 };
@@ -121,7 +122,7 @@ inline int extra_of(const struct fk_tensor_task *task) {
   if (task->short_sums) return SHORT;
   if (task->factor0) return task->has_values || task->weight ? FACTOR : POLYNOMIAL;
   if (task->weight && !task->has_values) return WEIGHT;
-  /* Only where it counts is there a kernel that does without the look at the diagonal. */
+  /* A kernel without the check of the diagonal exists only where that saves time. */
   bool own_plain = task->cols.k == 16 && (!task->has_values || !task->values.hi);
   return task->self == INT64_MIN && own_plain ? PLAIN : SELF;
 }
@@ -130,7 +131,7 @@ inline int extra_of(const struct fk_tensor_task *task) {
 
 struct shape {
   int tile_cols, warpgroups, stages;
-  int on_fma; /* of 8 exponentials, those that the FMA pipe takes */
+  int on_fma; /* of 8 exponentials, the number that the FMA pipe takes */
 };
 
 __host__ __device__ constexpr struct shape shape_of(int k, int width, int precision, int extra, struct layout l) {
@@ -160,7 +161,7 @@ struct sums_args {
   float factor1;
 };
 
-/* Of stages of so many columns. */
+/* The arguments for stages of this many columns. */
 inline struct sums_args args_of(const struct fk_tensor_task *task, const void *packed, int stage_cols) {
   struct sums_args a = {};
   a.rows = task->rows, a.row_factor = task->factor0, a.factor1 = task->factor1;
@@ -177,7 +178,7 @@ inline struct sums_args args_of(const struct fk_tensor_task *task, const void *p
 
 } // namespace
 
-/* Of wide points. */
+/* For points of many dimensions. */
 cudaError_t fk_wgmma_launch_wide(const struct fk_tensor_task *task, const void *packed, cudaStream_t stream);
 
 #endif

@@ -47,11 +47,11 @@ __global__ void pack_kernel(const __grid_constant__ struct pack_args a) {
   }
 }
 
-/* Weights alone to columns that are packed. */
+/* To pack weights into columns that are packed already. */
 struct weigh_args {
   struct layout layout;
   const float *weight;
-  int64_t n_columns, n_pad; /* of all stages; those that have a weight */
+  int64_t n_columns, n_pad; /* number of columns of all stages; number of columns with a weight */
   char *packed;
 };
 
@@ -90,7 +90,7 @@ cudaError_t fk_wgmma_pack_rows(const struct fk_tensor_task *task, void *stages, 
   return fk_wgmma_pack(&t, stages, stream);
 }
 
-/* Packs the columns, once for all launches over any rows, with any slots. */
+/* Packs the columns once, for launches over any rows with any slots. */
 cudaError_t fk_wgmma_pack(const struct fk_tensor_task *task, void *packed, cudaStream_t stream) {
   struct pack_args a;
   a.layout = layout_for(task);

@@ -1,5 +1,4 @@
-/* What a warpgroup of sums_wgmma.cu does with a tile: exponents, kernels, and their sums with values. For sm_90a.
- */
+/* The steps of a warpgroup of sums_wgmma.cu for a tile: exponents, kernels, and sums with values. For sm_90a. */
 #ifndef FK_CUDA_WGMMA_TILE_CUH
 #define FK_CUDA_WGMMA_TILE_CUH
 
@@ -16,29 +15,30 @@ namespace {
 
 template <int K>
 struct row_tile {
-  uint32_t hi[K / 16][4], lo[K / 16][4], both[K / 16][4], offset[4]; /* A operands; both: hi + lo in one half */
+  uint32_t hi[K / 16][4], lo[K / 16][4], both[K / 16][4], offset[4]; /* A operands; both: hi + lo rounded to
+                                                                      * FP16 */
   float factor[2];
 };
 
-/* The A operand of row h's offset. */
+/* Sets the A operand of the offset of row h. */
 __device__ __forceinline__ void set_offset(uint32_t (&offset)[4], int h, struct offset_pieces p, int quad) {
   uint4 o = offset_features(p, true);
   offset[h] = quad == 0 ? o.x : quad == 1 ? o.y : quad == 2 ? o.z : o.w;
   offset[2 + h] = 0;
 }
 
-/* The offset of a column: first, second and third, then 256. */
+/* The offset of a column: first, second, third, and then 256. */
 __device__ __forceinline__ struct offset_pieces packed_pieces(const uint32_t *features) {
   uint2 offset = *(const uint2 *)features;
   return {offset.x & 0xffff, offset.x >> 16, offset.y & 0xffff};
 }
 
-/* PACKED: they are packed as columns. */
+/* PACKED: rows are packed like columns. */
 template <int K, bool PACKED>
 __device__ __forceinline__ void load_rows(struct row_tile<K> *tile, const struct sums_args &args, int64_t row,
                                           int quad) {
   constexpr struct layout L = layout_of(K, 0, SHORT);
-  /* From one group of 8 features to the next, in words. */
+  /* from one group of 8 features to the next, in words */
   constexpr int STEP = PACKED ? L.block_bytes / 4 : 4;
 #pragma unroll
   for (int h = 0; h < 2; h++) {
@@ -64,9 +64,9 @@ __device__ __forceinline__ void load_rows(struct row_tile<K> *tile, const struct
   }
 }
 
-/* s = exponents. Offsets first, then hi.hi, which cancels most of them, exactly; where lo.lo is not added, (hi +
- * lo).lo, rounded, holds most of it, which counts for points that meet themselves. tile16: address of the tile's
- * first block, in 16 bytes. */
+/* s = exponents. Offsets come first, then hi.hi, which cancels most of them exactly. If lo.lo is not added, (hi +
+ * lo).lo, rounded, has most of it, which matters for points that meet themselves. tile16: address of the tile's
+ * first block, in units of 16 bytes. */
 template <int K, int PRODUCTS, int R>
 __device__ __forceinline__ void start_exponents(float (&s)[R], const struct row_tile<K> &rows, uint32_t tile16,
                                                 const struct layout &l) {
@@ -102,7 +102,7 @@ __device__ __forceinline__ void start_values(float (&t)[N / 2], const uint32_t (
   wgmma_commit();
 }
 
-/* Row h does not meet column diagonal + 8 h of the tile. */
+/* Row h omits column diagonal + 8 h of the tile. */
 template <int R>
 __device__ __forceinline__ void leave_out(float (&s)[R], int diagonal, int quad) {
 #pragma unroll
@@ -111,7 +111,7 @@ __device__ __forceinline__ void leave_out(float (&s)[R], int diagonal, int quad)
   }
 }
 
-/* s = 2^s [factor]. `weight`, `factor`: shared addresses of the tile's, from column 2 (lane % 4). */
+/* s = 2^s [factor]. `weight`, `factor`: shared addresses of the tile's numbers, from column 2 (lane % 4) on. */
 template <int EXTRA, int R>
 __device__ __forceinline__ void exponentials(float (&s)[R], const float (&row_factor)[2], float factor1,
                                              uint32_t factor) {
@@ -127,8 +127,8 @@ __device__ __forceinline__ void exponentials(float (&s)[R], const float (&row_fa
   }
 }
 
-/* mass += weight 2^s [factor], of columns 8 first to 8 end of the tile. Which exponentials the FMA pipe takes goes
- * by the column, so that the bits of a row do not go by its place in the tile. */
+/* mass += weight 2^s [factor], for columns 8 first to 8 end - 1 of the tile. The column decides which exponentials
+ * the FMA pipe takes, so that the bits of a row do not depend on its place in the tile. */
 template <int EXTRA, int ON_FMA, int DEGREE, int R>
 __device__ __forceinline__ void add_mass(float (&mass)[2], const float (&s)[R], const float (&row_factor)[2],
                                          float factor1, uint32_t weight, uint32_t factor, int first, int end) {
@@ -151,7 +151,7 @@ __device__ __forceinline__ void add_mass(float (&mass)[2], const float (&s)[R], 
   }
 }
 
-/* What a thread sums in between two flushes; short sums end within a tile. */
+/* The sums of a thread between two flushes; short sums end within a tile. */
 template <int EXTRA>
 struct sum_of {
   typedef float type;
@@ -161,7 +161,7 @@ struct sum_of<SHORT> {
   typedef double type;
 };
 
-/* Those of a tile. `weight`, `factor`: shared addresses of the tile's, from column 2 (lane % 4). */
+/* The sums of a tile. `weight`, `factor`: shared addresses of the tile's numbers, from column 2 (lane % 4) on. */
 template <int EXTRA, int ON_FMA, int DEGREE, int R>
 __device__ __forceinline__ void add_masses(typename sum_of<EXTRA>::type (&sums)[2], const float (&s)[R],
                                            const float (&row_factor)[2], float factor1, uint32_t weight,
@@ -178,14 +178,14 @@ __device__ __forceinline__ void add_masses(typename sum_of<EXTRA>::type (&sums)[
   }
 }
 
-/* A thread's accumulators are, of 8 columns, what an A operand holds of 8 features. */
+/* A thread's accumulators for 8 columns are what an A operand holds for 8 features. */
 template <int R>
 __device__ __forceinline__ void round_kernels(uint32_t (&p)[R / 2], const float (&s)[R]) {
 #pragma unroll
   for (int i = 0; i < R / 2; i++) p[i] = pack_halves(s[2 * i], s[2 * i + 1]);
 }
 
-/* p = 2^s, of few digits */
+/* p = 2^s rounded to FP16 */
 template <int ON_FMA, int R>
 __device__ __forceinline__ void coarse_kernels(uint32_t (&p)[R / 2], const float (&s)[R]) {
 #pragma unroll
@@ -194,7 +194,7 @@ __device__ __forceinline__ void coarse_kernels(uint32_t (&p)[R / 2], const float
                               : pack_halves(exp2_fast(s[2 * i]), exp2_fast(s[2 * i + 1]));
 }
 
-/* What that rounding took off. */
+/* The rounding error of p. */
 template <int R>
 __device__ __forceinline__ void round_rest(uint32_t (&p)[R / 2], const float (&s)[R]) {
 #pragma unroll
@@ -203,12 +203,12 @@ __device__ __forceinline__ void round_rest(uint32_t (&p)[R / 2], const float (&s
 
 /* ---- Where sums go ---- */
 
-/* By a vote, as of the lists' lengths. */
+/* Decided by a vote, like the lengths of lists. */
 __device__ __forceinline__ bool is_near(uint32_t turn, int warpgroup) {
   return __any_sync(~0u, turn >> (28 + warpgroup) & 1);
 }
 
-/* Where the first row of the warp meets itself, in columns from the slot's first; NEVER: nowhere. */
+/* The column, from the slot's first, where the first row of the warp meets itself; NEVER if nowhere. */
 __device__ __forceinline__ int first_diagonal(int64_t warp_row, int64_t self, int64_t first_col) {
   int64_t to_diagonal = warp_row + self - first_col;
   bool meets = self != INT64_MIN && to_diagonal > -16 && to_diagonal < INT32_MAX;
