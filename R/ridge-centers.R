@@ -40,7 +40,7 @@ draw_rows <- function(rows, number, method, weights, under, run) {
   n <- candidates$n
   among <- candidates$among
   if (number > n) {
-    warning("`centers` is ", whole(number), ", of ", whole(n), " rows", if (n < rows$n) " of positive weight",
+    warning("`centers` is ", whole(number), ", but `x` has ", whole(n), " rows", if (n < rows$n) " of positive weight",
       ": all of them are centres", call. = FALSE)
   }
   if (number >= n) return(among(seq_len(n)))

@@ -15,10 +15,10 @@ read_checkpoint <- function(checkpoint, task = NULL) {
   if (is.null(checkpoint) || !file.exists(checkpoint)) return(NULL)
   found <- tryCatch(suppressWarnings(readRDS(checkpoint)), error = \(e) NULL)
   if (!is.list(found) || !identical(found$format, CHECKPOINT_FORMAT)) {
-    stop_argument("checkpoint", "must be a file that kernel_ridge() wrote: found another, ", quote_text(checkpoint))
+    stop_argument("checkpoint", "must be a file of kernel_ridge(): found another file, ", quote_text(checkpoint))
   }
   if (!is.null(task) && !identical(found$task, task)) {
-    stop_argument("checkpoint", "is of another task (other rows, or other arguments): take another file, or delete it")
+    stop_argument("checkpoint", "was written by a call with other rows or arguments. Use another file, or delete it.")
   }
   found
 }

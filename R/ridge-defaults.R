@@ -17,7 +17,7 @@ choose_defaults <- function(rows, response, weights, spec, run) {
   offset <- check_offset(spec$offset, rows$n, ncol(response$y))
   sample <- draw_sample(rows, response, weights, offset, DEFAULT_SAMPLE, in_order = TRUE)
   chosen <- choose_on_sample(sample, spec, run)
-  if (is.null(chosen)) stop_argument("bandwidth", "could not be chosen from the data: give one")
+  if (is.null(chosen)) stop_argument("bandwidth", "cannot be chosen from these data. Give a bandwidth.")
   few <- rows$d <= nrow(sample$y) / ROWS_BY_COLUMN
   if (is.null(spec$bandwidth) && is.matrix(sample$points) && few && sample$scale > 0) {
     chosen <- choose_by_column(sample, chosen, spec, run)

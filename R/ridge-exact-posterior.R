@@ -58,7 +58,7 @@ energy_gradients <- function(system, nystrom, b, enough, with_x = FALSE, max_ite
 
 warn_unresolved <- function(steps) {
   warning(
-    "conjugate gradients for standard errors or degrees of freedom did not come to an end in ", steps, " steps: ",
+    "conjugate gradients for standard errors or degrees of freedom did not converge in ", steps, " steps: ",
     "`lambda` is too small for this `bandwidth`", call. = FALSE
   )
 }
@@ -78,8 +78,8 @@ VARIANCE_ERROR <- 1e-3
 solved_norms <- function(fit, rows, prior, run) {
   if (rows$n > MOST_SOLVES) {
     stop_argument(
-      "se.fit", "is for up to ", whole(MOST_SOLVES), " rows of an exact fit of ", whole(fit$n), ", each of which ",
-      "takes a system of that size: found ", whole(rows$n), " (a fit with `centers` has no such limit)"
+      "se.fit", "is available for up to ", whole(MOST_SOLVES), " rows at a time, because this exact fit of ",
+      whole(fit$n), " rows solves a linear system for each: found ", whole(rows$n), ". Use a fit with `centers`."
     )
   }
   kept <- unfactorised_of(fit, run)

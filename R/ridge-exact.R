@@ -33,7 +33,8 @@ fit_all_rows <- function(problem, spec, run) {
   n <- problem$rows$n
   if (n > EXACT_LOGISTIC) {
     stop_argument(
-      "exact", "is for up to ", whole(EXACT_LOGISTIC), " rows with logistic loss: found ", whole(n), " (give `centers`)"
+      "exact", "is available for up to ", whole(EXACT_LOGISTIC), " rows with logistic loss: found ", whole(n),
+      ". Give `centers` instead."
     )
   }
   spec$centers <- seq_len(n)
@@ -123,9 +124,9 @@ warn_exact <- function(solved, spec) {
     "conjugate gradients reached a relative residual of ", format(solved$residual, digits = 2), " after ",
     solved$iterations, " iterations, not ", format(spec$tolerance), ": ",
     if (solved$iterations < spec$iterations) {
-      "sums are not more exact for this `lambda` and `bandwidth`"
+      "rounding errors of the sums are too large for this `lambda` and `bandwidth`; use a larger `lambda`"
     } else {
-      "see `iterations` of ridge_solver(), or take a larger `lambda`"
+      "increase `iterations` of ridge_solver(), or use a larger `lambda`"
     },
     call. = FALSE
   )
@@ -158,7 +159,7 @@ run_in_double <- function(run) {
 
 start_of_exact <- function(start, system, y) {
   good <- start$exact && nrow(start$coefficients) == system$n && ncol(start$coefficients) == ncol(y)
-  if (!good) stop_argument("start", "must be an exact fit of as many rows and responses")
+  if (!good) stop_argument("start", "must be an exact fit to the same number of rows and responses")
   unname(start$coefficients)
 }
 

@@ -24,7 +24,7 @@ fit_ridge <- function(rows, response, spec, run) {
 loss_weights <- function(response, spec, rows) {
   weights <- if (is_column(spec$weights)) spec$weights else check_weights(spec$weights, rows$n)
   if (spec$loss != "weighted") {
-    if (!is.null(spec$class_weights)) stop_argument("class_weights", "is for loss = \"weighted\": found another loss")
+    if (!is.null(spec$class_weights)) stop_argument("class_weights", "needs loss = \"weighted\": found another loss")
     return(weights)
   }
   by_class <- check_class_weights(spec$class_weights, response$classes, response$y)
@@ -40,7 +40,7 @@ loss_weights <- function(response, spec, rows) {
 # Numbers by class, in the order of the classes; NULL: such that all classes weigh alike.
 check_class_weights <- function(class_weights, classes, y) {
   arg <- "class_weights"
-  if (is.null(classes)) stop_argument("loss", "\"weighted\" is for classes: `y` must be a factor")
+  if (is.null(classes)) stop_argument("loss", "\"weighted\" needs classes: `y` must be a factor")
   if (is.null(class_weights)) {
     return(nrow(y) / (length(classes) * class_counts(y)))
   }
@@ -226,7 +226,8 @@ warn_unfinished <- function(solved) {
   if (solved$stalled && solved$residual > STALLED_RESIDUAL) {
     warning(
       "conjugate gradients stalled after ", solved$iterations, " iterations at ", format(solved$residual, digits = 2),
-      " of the first residual: `lambda` or `bandwidth` is too small for the precision of the sums", call. = FALSE
+      " times the first residual: `lambda` or `bandwidth` is too small for the precision of the sums. ",
+      "Use a larger one.", call. = FALSE
     )
   }
 }

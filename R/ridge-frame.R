@@ -4,7 +4,9 @@
 # has the variables as they are in the data. `call` is the matched call of the
 # method, `frame` where the user called it.
 response_frame <- function(call, data, frame, na.action) {
-  if (is_remote(data)) stop_argument("data", "must be a data frame: a flash_data() with a response takes the place of `x`")
+  if (is_remote(data)) {
+    stop_argument("data", "must be a data frame. Give a flash_data() with a response as `x`, without a formula.")
+  }
   if (!is.null(data) && !is.list(data) && !is.environment(data)) {
     stop_argument("data", "must be a data frame: found ", describe(data))
   }
@@ -86,7 +88,7 @@ frame_columns <- function(data, arg) {
   if (all(vapply(data, is_number, NA))) return(list(points = as_points(data, arg), row_names = own_row_names(data)))
   made <- tryCatch(
     stats::model.frame(stats::terms(~ ., data = data), data, na.action = stats::na.pass),
-    error = \(e) stop_argument(arg, "could not be made into columns: ", shorten(conditionMessage(e), 300))
+    error = \(e) stop_argument(arg, "cannot be evaluated: ", shorten(conditionMessage(e), 300))
   )
   c(model_columns(attr(made, "terms"), made, arg), list(
     variables = names(data), frame = data, row_names = own_row_names(data)
@@ -137,7 +139,7 @@ check_contrasts <- function(made, terms, arg) {
     if (!is.factor(made[[name]]) || nlevels(made[[name]]) > 1) next
     stop_argument(
       arg, "must have factors of at least two levels: ", quote_names(name), " is ",
-      quote_some(levels(made[[name]])), " in all rows. Leave it out: it does not tell rows apart."
+      quote_some(levels(made[[name]])), " in all rows. Leave it out of the model."
     )
   }
 }
@@ -166,7 +168,7 @@ read_columns <- function(fit, terms, data, variables, na.action, arg) {
   if (length(lacking) > 0) stop_argument(arg, "must have the variables of the fit: found no ", quote_names(lacking))
   made <- tryCatch(
     stats::model.frame(terms, data, na.action = na.action),
-    error = \(e) stop_argument(arg, "does not fit the formula: ", shorten(conditionMessage(e), 300))
+    error = \(e) stop_argument(arg, "cannot be evaluated in the formula: ", shorten(conditionMessage(e), 300))
   )
   made <- with_numbers(made, attr(terms, "dataClasses"), arg)
   for (name in names(fit$xlevels)) made[[name]] <- known_levels(made[[name]], fit$xlevels[[name]], name, arg)
@@ -182,7 +184,9 @@ with_numbers <- function(frame, classes, arg) {
   for (name in intersect(names(classes)[classes == "numeric"], names(frame))) {
     if (is.logical(frame[[name]])) storage.mode(frame[[name]]) <- "double"
     if (is_number(frame[[name]])) next
-    stop_argument(arg, "must have numbers where the fit had: ", quote_names(name), " is ", class(frame[[name]])[1])
+    stop_argument(
+      arg, "must have numbers for numeric variables of the fit: ", quote_names(name), " is ", class(frame[[name]])[1]
+    )
   }
   frame
 }
@@ -192,7 +196,7 @@ known_levels <- function(x, levels, name, arg) {
   other <- setdiff(found, c(levels, NA))
   if (length(other) > 0) {
     stop_argument(
-      arg, "must have the levels of the fit in ", quote_names(name), ", ", quote_some(levels), ": found ",
+      arg, "must have the categories of the fit in ", quote_names(name), ", ", quote_some(levels), ": found ",
       quote_some(other)
     )
   }

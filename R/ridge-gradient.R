@@ -28,7 +28,7 @@ laplacian_slope <- function(k) ifelse(k < 1 - 1e-12, k / -log(k), 0)
 # slope, and H^-1.
 slope_of <- function(fit) {
   if (inherits(fit$centers, "sparseMatrix")) {
-    stop_argument("object", "must have dense rows for derivatives: found sparse ones")
+    stop_argument("object", "must be a fit to dense rows, because derivatives need them: found sparse rows")
   }
   radial <- is_radial(fit$kernel)
   slope <- SLOPES[[fit$kernel$name]](as.list(fit$kernel$parameters))

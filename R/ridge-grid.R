@@ -53,9 +53,9 @@ warn_imprecise <- function(system, coefficients, y, spec) {
   lost <- max(if (spec$loss == "squared") lost / pmax(apply(y, 2, stats::sd), .Machine$double.xmin) else lost)
   if (isTRUE(lost <= IMPRECISE)) return(invisible())
   warning(
-    "coefficients are so large that products in single precision are off by ", format(lost, digits = 2),
-    if (spec$loss == "squared") " of the response", ": choose a larger `lambda`, or flash_control(precision = \"double\")",
-    call. = FALSE
+    "single precision is not enough for coefficients of this size: predictions have an error of ",
+    format(lost, digits = 2), if (spec$loss == "squared") " standard deviations of the response",
+    ". Use `control = flash_control(precision = \"double\")` or a larger `lambda`.", call. = FALSE
   )
 }
 

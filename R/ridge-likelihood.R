@@ -116,7 +116,9 @@ fit_noise <- function(fit, run) {
 # n x t: residuals at each row, of squared loss, of fits without it at the same n lambda and centres. They are exact:
 # what is fitted is linear in y less the mean of the others.
 left_out_residuals <- function(fit, run) {
-  if (fit$loss != "squared") stop_argument("object", "must have squared loss to leave rows out without fitting again")
+  if (fit$loss != "squared") {
+    stop_argument("object", "must have squared loss for leave-one-out errors in closed form. Use cross_validate().")
+  }
   found <- leverage_of(fit, run)
   residual <- fit_response(fit) - fitted_link(fit, run)
   if (fit$has_intercept) {
@@ -188,7 +190,7 @@ hatvalues.kernel_ridge <- function(model, ...) {
 #' @export
 rstandard.kernel_ridge <- function(model, ...) {
   check_dots_empty(...)
-  if (model$loss != "squared") stop_argument("model", "must have squared loss")
+  if (model$loss != "squared") stop_argument("model", "must be a fit by squared loss: found logistic loss")
   run <- start_run(model$control, "Predicting")
   w <- fit_weights(model)
   free <- 1 - as.vector(hat_diagonal(model, run))

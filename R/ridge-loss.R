@@ -32,7 +32,7 @@ class_probabilities <- function(fit, link) {
 # equation, which is solved by iterative scaling: it never goes astray, and a constant offset takes one step.
 null_link <- function(y, weights, offset) {
   counts <- class_counts(y, weights)
-  if (any(counts == 0)) stop_argument("weights", "must not be 0 for all rows of a class")
+  if (any(counts == 0)) stop_argument("weights", "must be positive for at least one row of each class")
   shares <- counts / sum(counts)
   as_link <- \(x) if (length(x) == 2) x[2] - x[1] else x - mean(x)
   link <- as_link(log(shares))

@@ -32,8 +32,8 @@ fit_logistic <- function(system, problem, spec) {
 warn_stuck <- function(solved) {
   if (!solved$converged && solved$point$length == 0) {
     warning(
-      "Newton's method found no better point after ", solved$iterations, " steps: `lambda` or `bandwidth` is too ",
-      "small for the precision of the sums", call. = FALSE
+      "Newton's method could not reduce the objective after ", solved$iterations, " steps: `lambda` or `bandwidth` is ",
+      "too small for the precision of the sums. Use a larger one.", call. = FALSE
     )
   }
 }

@@ -122,10 +122,10 @@ print.ridge_plan <- function(x, ...) {
   cat("Plan of a kernel regression: ", whole(x$n), " rows, ", whole(x$d), ngettext(x$d, " column, ", " columns, "),
     if (x$exact) "exact" else paste0(whole(x$m), " centres"), if (x$t > 1) paste0(", ", x$t, " responses"), ", about ",
     x$iterations, " ", steps, "\n", sep = "")
-  cat("Time:   about ", plan_seconds(sum(x$seconds)), " on ", if (x$backend == "cuda") "the GPU" else "the processors",
+  cat("Time:   about ", plan_seconds(sum(x$seconds)), " on ", if (x$backend == "cuda") "the GPU" else "the CPU",
     " (", plan_parts(x$seconds[x$seconds >= 0.01 * sum(x$seconds)], plan_seconds), ")\n", sep = "")
   show <- \(bytes) paste0(format_bytes(sum(bytes)), " (", plan_parts(bytes, format_bytes), ")")
-  cat("Memory: ", show(x$memory$host), " beside the rows\n", sep = "")
+  cat("Memory: ", show(x$memory$host), " in addition to the rows\n", sep = "")
   if (length(x$memory$device) > 0) cat("GPU:    ", show(x$memory$device), "\n", sep = "")
   invisible(x)
 }

@@ -199,8 +199,8 @@ coefficient_roots <- function(fit, run) {
 
 stop_unfactorised <- function(fit) {
   stop_argument(
-    "object", "is an exact fit of too many rows, ", whole(fit$n), ", to factorise their matrix: this is for fits with ",
-    "`centers`"
+    "object", "is an exact fit of too many rows, ", whole(fit$n), ", to factorise their matrix. Use a fit with ",
+    "`centers`."
   )
 }
 
@@ -258,10 +258,10 @@ check_uncertain <- function(fit, how) {
   arg <- if (how$se.fit) "se.fit" else "interval"
   classes <- fit$classes
   if (how$type == "class" || (how$type == "response" && !is.null(classes))) {
-    stop_argument(arg, "is not for classes: take type = \"link\"", if (fit$loss != "squared") " or \"prob\"")
+    stop_argument(arg, "is not available for classes: use type = \"link\"", if (fit$loss != "squared") " or \"prob\"")
   }
   if (how$interval == "prediction" && fit$loss != "squared") {
-    stop_argument("interval", "\"prediction\" is for a numeric response")
+    stop_argument("interval", "\"prediction\" needs squared loss")
   }
 }
 

@@ -49,7 +49,7 @@ check_no_lacking <- function(counts, classes, arg) {
     stop_argument(arg, "must have rows of at least two classes: found ", length(classes) - length(lacking))
   }
   if (length(lacking) > 0) {
-    stop_argument(arg, "must have rows of every class: found none of ", quote_names(lacking), " (see droplevels())")
+    stop_argument(arg, "must have rows of every class: found none of ", quote_names(lacking), ". Use droplevels().")
   }
 }
 

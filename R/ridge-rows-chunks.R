@@ -21,7 +21,7 @@ chunk_rows <- function(x, brings_y = FALSE, arg = "x") {
   brought <- list(y = list(), weights = list())
   started <- probe_clock()
   rows$n <- each_chunk(rows, function(points, piece, chunk) {
-    if (brings_y && is.null(chunk$y)) stop_argument("y", "must be given, or come with the chunks of `x`")
+    if (brings_y && is.null(chunk$y)) stop_argument("y", "must be given, or be part of the chunks of `x`")
     if (is.null(first)) first <<- list(ncol(points), colnames(points))
     for (part in names(brought)) {
       given <- chunk[[part]]
@@ -42,7 +42,7 @@ check_brought <- function(given, part, n, before) {
   if (!is.null(given) && NROW(given) != n) {
     stop_argument(part, "must have one row per row of `x`, ", whole(n), ": found ", whole(NROW(given)))
   }
-  if (!is.null(given) && !before) stop_argument(part, "must come with every chunk of `x`, or with none")
+  if (!is.null(given) && !before) stop_argument(part, "must be part of every chunk of `x`, or of none")
 }
 
 # A pass: f(points, c(first, last), chunk) for one chunk after the other. The number of rows, which is that of the
@@ -58,7 +58,7 @@ each_chunk <- function(rows, f) {
   }
   if (!is.na(rows$n) && before != rows$n) {
     stop_argument(
-      rows$arg, "must yield the same rows in every pass, ", whole(rows$n), ": found ",
+      rows$arg, "must return the same rows in every pass, ", whole(rows$n), ": found ",
       if (before > rows$n) "more" else whole(before)
     )
   }

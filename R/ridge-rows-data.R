@@ -67,7 +67,7 @@ two_values <- function(y) {
 response_column_like <- function(y, classes, t, arg) {
   kind <- y$data$response_is
   if (is.null(classes)) {
-    if (!isTRUE(kind$t == t)) stop_argument(arg, "must have ", t, " columns of numbers, as `y`")
+    if (!isTRUE(kind$t == t)) stop_argument(arg, "must have ", t, " columns of numbers, like `y`")
     return(y)
   }
   found <- kind$levels
@@ -83,16 +83,16 @@ response_column_like <- function(y, classes, t, arg) {
 #' @export
 split_rows.rows_data <- function(rows, response, spec) {
   if (!is.null(spec$checkpoint)) {
-    stop_argument("validation", "must be rows of their own beside `checkpoint` and a flash_data(): found a fraction")
+    stop_argument("validation", "must be data of its own if rows on workers have a `checkpoint`: found a fraction")
   }
   data <- rows$data
   split <- list(part = spec$validation, seed = sample.int(.Machine$integer.max, 1))
   number <- round(split$part * data$rows)
   if (any(number == 0 | number == data$rows)) {
-    stop_argument("validation", "must leave rows of every shard for the fit, and others: found ", format(split$part))
+    stop_argument("validation", "must leave rows of every shard for fit and validation: found ", format(split$part))
   }
   if (are_several(spec$centers)) {
-    stop_argument("centers", "must be a number, or points, beside a flash_data() and `validation`: found numbers of rows")
+    stop_argument("centers", "must be a number or points for a flash_data() with `validation`: found indices of rows")
   }
   parts <- lapply(c(kept = FALSE, held = TRUE), \(held) part_of_data(data, split, held))
   # of numbers in this session

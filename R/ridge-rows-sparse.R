@@ -10,7 +10,7 @@ is_sparse <- function(x) is.object(x) && inherits(x, "sparseMatrix")
 # `byrow`: x transposed, a dgCMatrix, whose columns are the rows.
 sparse_rows <- function(x, arg = "x") {
   if (!requireNamespace("Matrix", quietly = TRUE)) {
-    stop_argument(arg, "is a sparse matrix, for which the package Matrix must be installed")
+    stop_argument(arg, "is a sparse matrix, which needs the package Matrix. Use install.packages(\"Matrix\").")
   }
   byrow <- compress_rows(x)
   if (nrow(x) == 0) stop_argument(arg, "must have at least one row: found none")
@@ -67,7 +67,7 @@ with_norms <- function(byrow, scale) {
   rows$norms <- .Call(ffi_sparse_norms, rows, nrow(byrow), run_control(settle_control(NULL)))
   if (!all_finite(rows$norms)) {
     stop_argument(
-      "bandwidth", "must not be so small that squares of `x` in its units overflow: found ", format(min(scale))
+      "bandwidth", "must be larger, because squares of `x` over `bandwidth` overflow: found ", format(min(scale))
     )
   }
   rows
