@@ -88,7 +88,7 @@ frame_columns <- function(data, arg) {
   if (all(vapply(data, is_number, NA))) return(list(points = as_points(data, arg), row_names = own_row_names(data)))
   made <- tryCatch(
     stats::model.frame(stats::terms(~ ., data = data), data, na.action = stats::na.pass),
-    error = \(e) stop_argument(arg, "cannot be evaluated: ", shorten(conditionMessage(e), 300))
+    error = \(e) stop_argument(arg, "could not be evaluated: ", shorten(conditionMessage(e), 300))
   )
   c(model_columns(attr(made, "terms"), made, arg), list(
     variables = names(data), frame = data, row_names = own_row_names(data)
@@ -168,7 +168,7 @@ read_columns <- function(fit, terms, data, variables, na.action, arg) {
   if (length(lacking) > 0) stop_argument(arg, "must have the variables of the fit: found no ", quote_names(lacking))
   made <- tryCatch(
     stats::model.frame(terms, data, na.action = na.action),
-    error = \(e) stop_argument(arg, "cannot be evaluated in the formula: ", shorten(conditionMessage(e), 300))
+    error = \(e) stop_argument(arg, "could not be evaluated in the formula: ", shorten(conditionMessage(e), 300))
   )
   made <- with_numbers(made, attr(terms, "dataClasses"), arg)
   for (name in names(fit$xlevels)) made[[name]] <- known_levels(made[[name]], fit$xlevels[[name]], name, arg)
