@@ -1,11 +1,11 @@
-# Which points are centres: those that the user gives, or rows drawn by one of four methods, with R's generator. Rows
-# of weight 0 are never drawn.
+# The choice of centres: points that the user gives, or rows drawn by one of four methods with R's generator. Rows of
+# weight 0 are never drawn.
 
 CENTER_METHODS <- c("uniform", "rpcholesky", "leverage", "kmeans++")
 
-# list(points, index, merged): the centres, where they are among the rows (NULL: given as a matrix), and how many were
-# left out as they are the same as others. `centers`: how many, indices of rows, or points, as the user gave them;
-# `lambda`: of the fit, for leverage scores, which otherwise go by the spectrum.
+# list(points, index, merged): the centres, their indices among the rows (NULL if given as a matrix), and the number of
+# duplicates that were removed. `centers`: a number, indices of rows, or points, as the user gave them. `lambda`:
+# penalty of the fit, for leverage scores; without it they use a penalty from the spectrum.
 choose_centers <- function(rows, centers, method, weights, L, kernel, run, lambda = NULL) {
   if (is.data.frame(centers) || length(dim(centers)) == 2) {
     return(merge_duplicates(list(points = center_points(rows, centers), index = NULL)))
@@ -34,13 +34,13 @@ check_indices <- function(index, n) {
 
 # ---- drawn ------------------------------------------------------------------------------------
 
-# Indices in ascending order. `under`: list(L, kernel, lambda).
+# Returns indices of rows in ascending order. `under`: list(L, kernel, lambda).
 draw_rows <- function(rows, number, method, weights, under, run) {
   candidates <- rows_to_draw(weights, rows$n)
   n <- candidates$n
   among <- candidates$among
   if (number > n) {
-    warning("`centers` is ", whole(number), ", of ", whole(n), " rows", if (n < rows$n) " of positive weight",
+    warning("`centers` is ", whole(number), ", but `x` has ", whole(n), " rows", if (n < rows$n) " of positive weight",
       ": all of them are centres", call. = FALSE)
   }
   if (number >= n) return(among(seq_len(n)))
@@ -55,14 +55,14 @@ draw_rows <- function(rows, number, method, weights, under, run) {
     leverage = by_leverage(points, number, point_kernels(under$kernel, under$L, run), under$lambda),
     `kmeans++` = far_apart(points, number, point_kernels(check_kernel("linear"), under$L, run))
   )]
-  # where these are all that differ
+  # a method may find fewer centres than `number`
   others <- setdiff(pool, found)
   lacking <- number - length(found)
   if (lacking > length(others)) others <- setdiff(among(seq_len(n)), found)
   sort(c(found, others[sample.int(length(others), lacking)]))
 }
 
-# list(n, among): how many rows have a weight, and a function that makes numbers of rows of numbers among these.
+# list(n, among): the number of rows of positive weight, and a function from indices among these to indices of rows.
 rows_to_draw <- function(weights, n) {
   if (is_column(weights)) {
     positive <- positive_by_shard(weights)
@@ -74,8 +74,8 @@ rows_to_draw <- function(weights, n) {
   list(n = n, among = identity)
 }
 
-# Methods look at so many rows for a centre, if there are, and at least at so many in all. The factor of random pivots
-# is in memory, and no more of it than MOST_PIVOTS columns and POOL_BYTES; the other centres are drawn at random.
+# Methods draw centres from a pool of POOL_ROWS rows for each centre, with a minimum size. The factor of random pivots
+# is in memory, limited to MOST_PIVOTS columns and POOL_BYTES; further centres are drawn at random.
 POOL_ROWS <- 10
 POOL_LEAST <- 10000
 POOL_BYTES <- 2^28
@@ -86,12 +86,13 @@ pool_size <- function(method, number, d) {
   max(number + 1, min(max(POOL_ROWS * number, POOL_LEAST), floor(POOL_BYTES / 8 / width)))
 }
 
-# Proposed at a time by methods that reject.
+# Number of proposals at a time in rejection sampling.
 PROPOSED <- 64
 
-# Randomly pivoted Cholesky (Chen, Epperly, Tropp and Webber 2023): rows drawn with probabilities as the diagonal of
-# what K has left when those before are projected out. Many are proposed by the diagonal as it was, and each is
-# rejected by as much as it has fallen since: the distribution is that of one at a time (Epperly and others 2024).
+# Randomly pivoted Cholesky (Chen, Epperly, Tropp and Webber 2023): rows are drawn with probabilities proportional to
+# the diagonal of the Schur complement of K after the previous pivots. Blocks of proposals use the diagonal before the
+# block; rejection corrects for its decrease, so that the distribution is that of single draws (Epperly and others
+# 2024).
 random_pivots <- function(points, number, kernels) {
   n <- nrow(points)
   left <- kernels$diagonal(points)
@@ -112,7 +113,7 @@ random_pivots <- function(points, number, kernels) {
     new <- kernels$between(points, points[accepted, , drop = FALSE]) -
       tcrossprod(factor[, done, drop = FALSE], factor[accepted, done, drop = FALSE])
     root <- tryCatch(chol(new[accepted, , drop = FALSE]), error = \(e) NULL)
-    # of a kernel that is not positive definite
+    # the kernel is not positive definite
     if (is.null(root)) break
     new <- new %*% backsolve(root, diag(length(accepted)))
     factor[, length(chosen) + seq_along(accepted)] <- new
@@ -123,7 +124,8 @@ random_pivots <- function(points, number, kernels) {
   chosen
 }
 
-# Which of the proposed are pivots. `rest`: what K has left among them; `before`: the diagonal that proposed them.
+# Returns which proposals are accepted as pivots. `rest`: Schur complement of K at the proposals; `before`: its diagonal
+# that the proposals were drawn from.
 accept_pivots <- function(rest, before, least) {
   u <- stats::runif(length(before))
   accepted <- integer()
@@ -135,9 +137,9 @@ accept_pivots <- function(rest, before, least) {
   accepted
 }
 
-# By approximate ridge leverage scores, the diagonal of K (K + lambda n)^-1, twice: from rows drawn at random, and from
-# others drawn by the first scores (as Rudi, Calandriello, Carratino and Rosasco 2018, in two steps). `lambda` is raised
-# to where the rows that scores are computed from still resolve them.
+# Draws by approximate ridge leverage scores, the diagonal of K (K + lambda n)^-1, computed twice: from rows drawn at
+# random, and from rows drawn by the first scores (two steps of Rudi, Calandriello, Carratino and Rosasco 2018).
+# `lambda` is increased until the landmarks resolve the scores.
 by_leverage <- function(points, number, kernels, lambda) {
   n <- nrow(points)
   size <- min(number, MOST_LANDMARKS)
@@ -159,10 +161,10 @@ by_leverage <- function(points, number, kernels, lambda) {
 
 MOST_LANDMARKS <- 1000
 
-# The lambda at which K, of a sample, has so many effective degrees of freedom.
+# The lambda at which the kernel matrix K of a sample has `freedom` effective degrees of freedom.
 resolved_lambda <- function(K, freedom) {
   values <- eigen(K, symmetric = TRUE, only.values = TRUE)$values / nrow(K)
-  # below the least, all that is left is rounding
+  # smaller eigenvalues are rounding errors
   least <- log(1e-12 * max(values))
   values <- pmax(values, 0)
   excess <- \(log_lambda) sum(values / (values + exp(log_lambda))) - freedom
@@ -170,7 +172,7 @@ resolved_lambda <- function(K, freedom) {
   exp(stats::uniroot(excess, c(least, log(max(values)) + 30), tol = 1e-3)$root)
 }
 
-# diag(K_nJ (R'R)^-1 K_Jn), some rows at a time.
+# diag(K_nJ (R'R)^-1 K_Jn), in blocks of rows.
 leverage_part <- function(points, of, root, kernels) {
   part <- \(piece) {
     K <- kernels$between(points[piece[1]:piece[2], , drop = FALSE], of)
@@ -179,12 +181,12 @@ leverage_part <- function(points, of, root, kernels) {
   unlist(lapply(pieces_of(nrow(points), 4096), part))
 }
 
-# `number` of them without replacement, as drawn one after the other with these probabilities: the first of
-# exponential waiting times.
+# Draws `number` indices without replacement, with the distribution of successive draws with probabilities p: the
+# smallest of exponential waiting times.
 draw_by <- function(p, number) order(stats::rexp(length(p)) / p)[seq_len(number)]
 
-# The start of k-means++ (Arthur and Vassilvitskii 2007) in units of the bandwidth: rows drawn with probabilities as the
-# squared distance to the nearest drawn before; with rejection as above.
+# Initial centres of k-means++ (Arthur and Vassilvitskii 2007) in units of the bandwidth: rows are drawn with
+# probabilities proportional to the squared distance to the nearest centre so far, with rejection as above.
 far_apart <- function(points, number, products) {
   n <- nrow(points)
   if (is.matrix(points)) points <- points - rep(colMeans(points), each = n)
@@ -217,7 +219,7 @@ far_apart <- function(points, number, products) {
   chosen
 }
 
-# The kernels of points `at` at points `of`, and of each point at itself.
+# Functions for kernels between points, and for k(x, x) of each point.
 point_kernels <- function(kernel, L, run) {
   between <- \(at, of) kernels_between(at, of, L, kernel, run)
   own <- function(points, piece) {
@@ -226,7 +228,7 @@ point_kernels <- function(kernel, L, run) {
   }
   diagonal <- function(points) {
     n <- nrow(points)
-    # of r
+    # kernels of the distance
     if (is_radial(kernel)) rep(1, n) else unlist(lapply(pieces_of(n, 256), \(piece) own(points, piece)))
   }
   list(between = between, diagonal = diagonal)
@@ -234,7 +236,7 @@ point_kernels <- function(kernel, L, run) {
 
 # ---- points -----------------------------------------------------------------------------------
 
-# Centres that the user gives as points, in the form that those taken from rows have.
+# Converts centres given as points to the form of centres taken from rows.
 center_points <- function(rows, centers) {
   if (!is_sparse(centers)) centers <- check_points(centers, "centers", rows$d, rows$names, like = "`x`")
   if (!inherits(rows, "rows_sparse")) {
@@ -247,7 +249,7 @@ center_points <- function(rows, centers) {
   sparse
 }
 
-# Without centres that are equal to one before them.
+# Removes centres that equal an earlier one.
 merge_duplicates <- function(chosen) {
   again <- duplicated_rows(chosen$points)
   merged <- sum(again)
@@ -258,8 +260,8 @@ merge_duplicates <- function(chosen) {
   c(chosen, list(merged = merged))
 }
 
-# Of a matrix: sorted by all columns, equal rows are neighbours, the first of them first. Sorting looks at a column only
-# where those before are equal.
+# duplicated() for the rows of a matrix: after sorting by all columns equal rows are adjacent, the first one first.
+# order() compares a column only if all earlier columns are equal.
 duplicated_rows <- function(points) {
   if (is_sparse(points)) return(duplicated_sparse(points))
   again <- logical(nrow(points))

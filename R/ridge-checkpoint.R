@@ -1,6 +1,6 @@
-# A fit that can be gone on with after its process was stopped: what it had chosen, and where its solver was, in a file.
+# Checkpoint files: the choices of a fit and the state of its solver, from which a later call continues.
 
-# Seconds between two writings; the first iteration is always written, so that a file that cannot be is known early.
+# Seconds between two writes. The first iteration is always written, so that an unwritable file fails early.
 CHECKPOINT_SECONDS <- 60
 
 check_checkpoint <- function(checkpoint, arg) {
@@ -10,22 +10,23 @@ check_checkpoint <- function(checkpoint, arg) {
   checkpoint
 }
 
-# What the file holds, for the same task (NULL: for any); NULL where there is none yet.
+# Returns the content of the file, or NULL if there is no file. It is an error if the file is of another `task` (NULL:
+# any task is accepted).
 read_checkpoint <- function(checkpoint, task = NULL) {
   if (is.null(checkpoint) || !file.exists(checkpoint)) return(NULL)
   found <- tryCatch(suppressWarnings(readRDS(checkpoint)), error = \(e) NULL)
   if (!is.list(found) || !identical(found$format, CHECKPOINT_FORMAT)) {
-    stop_argument("checkpoint", "must be a file that kernel_ridge() wrote: found another, ", quote_text(checkpoint))
+    stop_argument("checkpoint", "must be a file of kernel_ridge(): found another file, ", quote_text(checkpoint))
   }
   if (!is.null(task) && !identical(found$task, task)) {
-    stop_argument("checkpoint", "is of another task (other rows, or other arguments): take another file, or delete it")
+    stop_argument("checkpoint", "is from a call with other rows or arguments. Use another file, or delete it.")
   }
   found
 }
 
 CHECKPOINT_FORMAT <- "flashkernel falkon 3"
 
-# By what a task is known again: numbers that the user gave, and a few that change with the data.
+# Identifies a task by the user's arguments and by a few values that depend on the data.
 checkpoint_task <- function(spec, rows, response, weights, offset) {
   given <- spec[c("kernel", "bandwidth", "lambda", "center_method", "loss", "intercept", "exact")]
   corner <- rows_take(rows, unique(c(1, rows$n)))
@@ -36,7 +37,7 @@ checkpoint_task <- function(spec, rows, response, weights, offset) {
   ))
 }
 
-# The numbers that the first run chose, as if they had been given. A start has centres of its own.
+# Puts the choices of the first run into `spec`, as if the user had given them. A warm start has its own centres.
 resume_choices <- function(spec, found) {
   if (is.null(found)) return(spec)
   choices <- found$choices
@@ -46,14 +47,14 @@ resume_choices <- function(spec, found) {
   spec
 }
 
-# Rows that the first run drew to hold out, of n; NULL where they are to be drawn.
+# Indices of the rows that the first run held out, of n; NULL if they have to be drawn.
 resume_held <- function(checkpoint, n) {
   held <- read_checkpoint(checkpoint)$choices$held
   if (length(held) > 0 && max(held) <= n) held
 }
 
-# A function that solvers call with their state after each iteration; NULL: none is asked for. `chosen`: what the fit
-# chose besides bandwidth and lambda.
+# A function that solvers call with their state after each iteration, or NULL without a checkpoint. `chosen`: choices of
+# the fit other than bandwidth and lambda.
 checkpoint_writer <- function(spec, task, chosen = NULL) {
   if (is.null(spec$checkpoint)) return(NULL)
   choices <- c(spec[c("bandwidth", "lambda", "exact", "chosen", "held", "centers_given")], chosen)
@@ -66,17 +67,17 @@ checkpoint_writer <- function(spec, task, chosen = NULL) {
   }
 }
 
-# The same with what was watched.
+# A save function whose states also have the trace of `watch`.
 watched_save <- function(spec, watch) {
   if (is.null(spec$save)) return(NULL)
   function(state) {
-    # a link that is on workers is made anew
+    # a link on workers is recomputed
     if (is_column(state$point$f)) state$point["f"] <- list(NULL)
     spec$save(replace(state, "watch", list(watch$seen())))
   }
 }
 
-# The file is the old one or the new one, also where this is interrupted.
+# Writes atomically: after an interrupt the file is the old or the new one.
 write_checkpoint <- function(content, file) {
   beside <- paste0(file, ".new")
   tryCatch(

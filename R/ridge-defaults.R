@@ -1,23 +1,23 @@
-# A bandwidth and a penalty where none were given: the least squared error that leaving one row out makes, on a sample
-# of rows that are all centres, over one factor for all columns; then some steps of descent with one for each.
+# Default bandwidth and penalty: they minimise the leave-one-out squared error of an exact fit to a sample of rows,
+# first over one factor for all columns, then by some steps of gradient descent with a factor for each column.
 
 DEFAULT_SAMPLE <- 400
 
-# More would fit the sample. On pol, of 26 columns, 5 steps take the error from 0.27 to 0.16, on parkinsons from 0.45 to
-# 0.06.
+# More steps would overfit the sample. On pol (26 columns) 5 steps reduce the error from 0.27 to 0.16, on parkinsons
+# from 0.45 to 0.06.
 DEFAULT_STEPS <- 5
 
-# With fewer rows for each column one factor does better: on gas, of 128 columns, 0.18 against 0.20.
+# With fewer rows for each column, one factor is better: on gas (128 columns) the error is 0.18 instead of 0.20.
 ROWS_BY_COLUMN <- 8
 
-# list(bandwidth, lambda): those that were given, or chosen.
+# list(bandwidth, lambda), given or chosen.
 choose_defaults <- function(rows, response, weights, spec, run) {
   name_stage(run, "Choosing the bandwidth")
-  # in order, so that as few rows as are all in it give the same bits again
+  # in order, so that a sample of all rows gives the same bits in every call
   offset <- check_offset(spec$offset, rows$n, ncol(response$y))
   sample <- draw_sample(rows, response, weights, offset, DEFAULT_SAMPLE, in_order = TRUE)
   chosen <- choose_on_sample(sample, spec, run)
-  if (is.null(chosen)) stop_argument("bandwidth", "could not be chosen from the data: give one")
+  if (is.null(chosen)) stop_argument("bandwidth", "could not be chosen from these data. Give a bandwidth.")
   few <- rows$d <= nrow(sample$y) / ROWS_BY_COLUMN
   if (is.null(spec$bandwidth) && is.matrix(sample$points) && few && sample$scale > 0) {
     chosen <- choose_by_column(sample, chosen, spec, run)
@@ -27,8 +27,8 @@ choose_defaults <- function(rows, response, weights, spec, run) {
   list(bandwidth = name_bandwidth(chosen$bandwidth, rows), lambda = lambda)
 }
 
-# With less noise than this, of k(x, x), the few conjugate gradients of a default do not come to an end: on diamonds the
-# error is 0.43 after 20 steps at what is best for the sample, and 0.16 with a hundred times as much noise.
+# Least noise relative to k(x, x). With less, the default number of conjugate gradient steps does not converge: on
+# diamonds the error is 0.43 after 20 steps with the best noise of the sample, and 0.16 with 100 times as much noise.
 LEAST_NOISE <- 1e-3
 
 default_noise <- function(chosen, sample, spec, run) {
@@ -55,10 +55,9 @@ name_bandwidth <- function(bandwidth, rows) {
   if (named) stats::setNames(bandwidth, rows$names) else bandwidth
 }
 
-# list(points, y, names, per_row, ...) of rows drawn at random, in random order or their own; y is centred, and of unit
-# variance all in all. A row is the more likely the larger its weight, and counts the same as others then. What goes
-# over to all rows is the noise of a Gaussian process, n lambda for rows of weight 1: `lambda` is `per_row` times as
-# much.
+# list(points, y, names, per_row, ...) of rows drawn at random, in random order or `in_order`. y is centred, with unit
+# variance over all columns. Rows are drawn with probabilities proportional to their weights, and have weight 1 in the
+# sample. The noise n lambda of the Gaussian process is the same for all rows: `lambda` is the noise times `per_row`.
 draw_sample <- function(rows, response, weights, offset, number, in_order = FALSE) {
   usable <- if (is.null(weights)) rows$n else sum(weights > 0)
   number <- min(number, usable)
@@ -75,7 +74,7 @@ draw_sample <- function(rows, response, weights, offset, number, in_order = FALS
   y <- response$y[index, , drop = FALSE]
   if (!is.null(offset)) y <- y - offset[index, , drop = FALSE]
   y <- y - rep(colMeans(y), each = number)
-  # squares of any y are numbers that a double can hold
+  # squares of y must not overflow
   if (any(y != 0)) y <- y / 2^floor(log2(max(abs(y))))
   scale <- sqrt(mean(y^2))
   list(
@@ -85,7 +84,7 @@ draw_sample <- function(rows, response, weights, offset, number, in_order = FALS
   )
 }
 
-# list(bandwidth, noise, error), or NULL where no bandwidth does.
+# list(bandwidth, noise, error), or NULL if no candidate bandwidth works.
 choose_on_sample <- function(sample, spec, run) {
   first <- seq_len(min(nrow(sample$y), DEFAULT_SAMPLE))
   points <- sample$points[first, , drop = FALSE]
@@ -103,7 +102,7 @@ choose_on_sample <- function(sample, spec, run) {
   if (is.finite(best$error)) best
 }
 
-# Multiples of the columns' spread: by standard deviations, and where tails are heavy also by quartiles.
+# Multiples of the columns' spread: of standard deviations, and for heavy tails also of quartile ranges.
 bandwidth_candidates <- function(points, given) {
   if (!is.null(given)) return(list(given))
   if (inherits(points, "sparseMatrix")) {
@@ -113,7 +112,7 @@ bandwidth_candidates <- function(points, given) {
   by_column <- \(f) vapply(seq_len(ncol(points)), \(k) f(points[, k]), 0)
   wide <- by_column(spread_of)
   narrow <- by_column(quartile_range) / 1.349
-  # many values are the same
+  # the quartile range is 0 if many values are equal
   narrow[narrow == 0] <- wide[narrow == 0]
   spreads <- list(fill_spread(wide))
   if (any(wide > 3 * narrow, na.rm = TRUE)) spreads <- c(spreads, list(fill_spread(narrow)))
@@ -133,26 +132,26 @@ quartile_range <- function(x) {
   ends[2] - ends[1]
 }
 
-# The standard deviation, also of numbers whose squares a double cannot hold.
+# The standard deviation, without overflow of squares.
 spread_of <- function(x) {
   found <- stats::sd(x)
   top <- max(abs(x))
   if (is.na(found) || is.finite(found) && found > 0 || top == 0) found else top * stats::sd(x / top)
 }
 
-# Columns that do not vary get the mean of the others, for they have no say here.
+# Constant columns get the mean spread of the others: they do not matter here.
 fill_spread <- function(spread) {
   bad <- !is.finite(spread) | spread == 0
   spread[bad] <- if (all(bad)) 1 else mean(spread[!bad])
   spread
 }
 
-# Of (K + s I)^-1 with K = U diag(e) U': residuals without row i are those with it over 1 - H_ii. At the best noise s,
-# or at a given one.
+# Leave-one-out errors from (K + s I)^-1 with K = U diag(e) U': the leave-one-out residual of row i is its residual over
+# 1 - H_ii. Minimises over the noise s, or uses the given one.
 leave_one_out <- function(K, y, given = NULL) {
   noises <- if (is.null(given)) max(K$values) * NOISES_TRIED else given
   inner <- base::crossprod(K$vectors, y)
-  # a column for each noise s; the residuals y - H y are s (K + s)^-1 y
+  # one column for each noise s; the residuals y - H y are s (K + s)^-1 y
   n <- nrow(y)
   inverse <- 1 / (matrix(pmax(K$values, 0), n, length(noises)) + rep(noises, each = n))
   leverage <- K$vectors^2 %*% inverse
@@ -165,14 +164,13 @@ leave_one_out <- function(K, y, given = NULL) {
   list(error = errors[at], noise = noises[at])
 }
 
-# Parts of the largest eigenvalue.
+# Candidate noises relative to the largest eigenvalue.
 NOISES_TRIED <- 10^seq(-9, 0, by = 0.5)
 
 # ---- classes ----------------------------------------------------------------------------------
 
-# n lambda of logistic loss: the least log loss, each class against all others, where each third of the sample is left
-# out of a fit. Thirds go by multiples of the golden section, so that they spread over rows in any order and have no
-# period, and the same rows have the same.
+# Returns the n lambda of logistic loss that minimises the log loss in three-fold cross-validation on the sample, each
+# class against all others. Multiples of the golden section assign the folds: deterministic, without a period.
 logistic_noise <- function(K, codes) {
   n <- length(codes)
   if (n < 2) return(mean(diag(K)))
@@ -182,8 +180,8 @@ logistic_noise <- function(K, codes) {
   noises[which.min(Reduce(`+`, losses))]
 }
 
-# Sums of the log loss at rows `out`, for each of `noises`. With beta = Lambda^(1/2) U' alpha of K = U Lambda U', of the
-# other rows, the penalty is that of a ridge; the directions of K that say least are left out.
+# Sums of the log loss at rows `out` for each of `noises`, of fits to the other rows. With K = U Lambda U' of these and
+# beta = Lambda^(1/2) U' alpha the penalty is a ridge penalty; directions with the smallest eigenvalues are dropped.
 losses_left_out <- function(K, codes, out, noises) {
   train <- seq_along(codes)[-out]
   factor <- eigen(K[train, train], symmetric = TRUE)
@@ -202,7 +200,7 @@ losses_left_out <- function(K, codes, out, noises) {
 
 LOGISTIC_RANK <- 60
 
-# Along falling noises, each from the last one's coefficients, by Newton's method.
+# Newton's method for decreasing noises, each from the coefficients of the previous one.
 logistic_losses <- function(phi, y, at, y_at, noises) {
   share <- (sum(y) + 0.5) / (length(y) + 1)
   intercept <- stats::qlogis(share)

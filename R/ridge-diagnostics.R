@@ -1,4 +1,4 @@
-# What a fit of kernel_ridge() took, and on a cluster who did it.
+# Times of a fit of kernel_ridge(), and what its sums were computed with.
 
 #' @rdname diagnostics
 #' @export
@@ -19,6 +19,7 @@ print.ridge_diagnostics <- function(x, ...) {
   cat("Kernel regression: ", whole(x$n), " rows, ", x$d, ngettext(x$d, " column, ", " columns, "), whole(x$m), " centres, ",
     x$iterations, ngettext(x$iterations, " iteration", " iterations"), if (!isTRUE(x$converged)) ", not converged", "\n", sep = "")
   cat("Seconds: ", plan_parts(x$seconds, \(seconds) format(seconds, digits = 2)), "\n", sep = "")
+  cat("Sums: ", where_label(x), "\n", sep = "")
   print_workers(x$workers)
   invisible(x)
 }

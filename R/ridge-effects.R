@@ -1,32 +1,31 @@
 #' Average marginal effects
 #'
-#' How much the prediction changes with each variable, on average over the rows: the mean derivative in a number, and
-#' the mean difference from the first level for each other level of a factor, as coefficients of a linear model are.
+#' How much the prediction changes with each variable, on average over the rows. For a number it is the mean derivative.
+#' For a factor it is the mean difference of each category from the first, like the coefficients of a linear model.
 #'
-#' @details Derivatives are exact in the columns ([predict.kernel_ridge()] with `type = "gradient"` has them row by
-#' row); where a formula makes columns of variables, as `log(x)` or `x:z`, all columns of a variable move with it. An
-#' offset stays as it is. Logistic fits: of probabilities for `type = "response"`, of log odds for `"link"`. Means of
-#' the rows of the fit are weighted.
+#' @details Derivatives in the columns are exact ([predict.kernel_ridge()] with `type = "gradient"` returns them row by
+#' row). If a formula makes columns from a variable, as `log(x)` or `x:z`, all columns of the variable change with it.
+#' An offset is kept constant. For logistic fits, effects are on probabilities with `type = "response"`, and on log odds
+#' with `"link"`. Means over the rows of the fit use the weights of the fit.
 #'
-#' **Standard errors** are those of the mean derivative as a linear function of the coefficients, whose covariance is
-#' that of the Gaussian process with the fit's centres (for probabilities by the delta method); rows are taken as given.
-#' They are missing for probabilities of more than two classes. Penalised estimates are biased toward 0, and small
-#' p-values promise less than those of an unbiased estimate.
-#'
-#' **Cost**: some sweeps over rows and centres, each with a sum for every column.
+#' **Standard errors** are those of a linear function of the coefficients, whose covariance is that of the Gaussian
+#' process with the centres of the fit (for probabilities by the delta method). The rows are treated as fixed. There are
+#' no standard errors for probabilities of more than two classes. Penalised estimates are biased toward 0, so a small
+#' p-value is weaker evidence than one of an unbiased estimate.
 #'
 #' @param object A fit from [kernel_ridge()].
-#' @param newdata Rows to average over, as for [predict.kernel_ridge()], those with missing values left out. `NULL`: the
-#'   rows of the fit.
-#' @param variables Names of some of the variables (of columns, for a fit without formula). `NULL`: all.
-#' @param type `"response"` or `"link"`.
+#' @param newdata Rows to average over, as for [predict.kernel_ridge()]; rows with missing values are omitted. `NULL`
+#'   (default): the rows of the fit.
+#' @param variables Names of some of the variables (of columns, for a fit without formula). `NULL` (default): all.
+#' @param type `"response"` (default) or `"link"`.
 #' @param se.fit Logical: compute standard errors? Default `TRUE`.
-#' @param level Of the intervals.
-#' @param control A [flash_control()]. What it does not say is as in the fit.
+#' @param level Probability of the confidence intervals. Default 0.95.
+#' @param control A [flash_control()]. Settings that are not given are those of the fit.
 #' @param ... Not used; anything here is an error.
-#' @returns A data frame of class `marginal_effects`: `term` (the variable), `contrast` (`"dY/dX"`, or the levels that
-#'   differ), `group` (the response or the class, where there are several), `estimate`, `std.error`, `statistic`,
+#' @returns A data frame of class `marginal_effects`: `term` (the variable), `contrast` (`"dY/dX"`, or the two
+#'   categories), `group` (the response or the class, if there are several), `estimate`, `std.error`, `statistic`,
 #'   `p.value`, `conf.low` and `conf.high`.
+#' @seealso `plot(fit, "partial")` shows the shape of each effect.
 #' @export
 #' @examples
 #' fit <- kernel_ridge(mpg ~ wt + hp + factor(cyl), data = mtcars)
@@ -51,10 +50,10 @@ marginal_effects <- function(object, newdata = NULL, variables = NULL, type = c(
 check_variables <- function(fit, variables) {
   known <- if (is.null(fit$terms)) column_names(fit) else fit$variables
   if (is.null(variables)) return(known)
-  if (!is.character(variables)) stop_argument("variables", "must be names: found ", describe(variables))
+  if (!is.character(variables)) stop_argument("variables", "must be names of variables: found ", describe(variables))
   other <- setdiff(variables, known)
   if (length(other) > 0) {
-    stop_argument("variables", "must be among those of the fit, ", quote_names(known), ": found ", quote_names(other))
+    stop_argument("variables", "must be variables of the fit, ", quote_names(known), ": found ", quote_names(other))
   }
   variables
 }
@@ -241,7 +240,9 @@ design_slope <- function(fit, frame, name) {
   down <- values - step
   design <- \(values) points_of_frame(fit, replace(frame, name, list(values)))
   slope <- (design(up) - design(down)) / (up - down)
-  if (!all(is.finite(slope))) stop_argument("newdata", "must be inside the domain of the formula for ", quote_names(name))
+  if (!all(is.finite(slope))) {
+    stop_argument("newdata", "must have values where the formula is finite, for ", quote_names(name))
+  }
   slope
 }
 

@@ -1,8 +1,8 @@
-# The uncertainty of an exact fit whose matrix A = K + N is not factorised: by conjugate gradients on its products, many
-# right-hand sides at a time, and by the Nystroem matrix M that preconditions them (ridge-exact.R), whose trace is
-# known. What is summed at random is only how A differs from M.
+# Standard errors and degrees of freedom of an exact fit whose matrix A = K + N is not factorised. Conjugate gradients
+# solve many right-hand sides at a time, preconditioned by the Nystroem matrix M (ridge-exact.R). The trace of M is
+# known; random vectors estimate only the difference between A and M.
 
-# list(system, nystrom): made when first asked for, and again where the factors did not outlive a session.
+# list(system, nystrom): computed when first needed and cached; recomputed if the factors were lost with their session.
 unfactorised_of <- function(fit, run) {
   kept <- fit$state$unfactorised
   if (is.null(kept) || !is_there(kept$nystrom$P)) {
@@ -16,13 +16,12 @@ unfactorised_of <- function(fit, run) {
 
 is_there <- function(P) tryCatch({ apply_factors(P, numeric(P$m), "T"); TRUE }, flashkernel_error_lost = \(e) FALSE)
 
-# Tolerance of the products.
+# Tolerance of the products with A.
 ENERGY_PRODUCTS <- 1e-9
 
-# Conjugate gradients for A x = b, preconditioned by M, a column at a time of those that are under way. Each step adds
-# to the energies b'x, which fall short of b'A^-1 b by r'A^-1 r, about r'M^-1 r, or up to as many times that as M's
-# noise is raised; a column ends where `enough(left, energy, column)` says so of that. Returns list(energy, x), x if it
-# is wanted.
+# Conjugate gradients for A x = b, preconditioned by M, for all columns of b. Each step adds to the energies b'x. Their
+# error, b'A^-1 b - b'x = r'A^-1 r, is about r'M^-1 r, at most that times the factor by which the noise of M is raised.
+# A column stops when `enough(left, energy, column)` is TRUE. Returns list(energy, x), x only if `with_x`.
 energy_gradients <- function(system, nystrom, b, enough, with_x = FALSE, max_iter = 500) {
   run <- run_to_tolerance(system$run, ENERGY_PRODUCTS)
   energy <- numeric(ncol(b))
@@ -49,7 +48,7 @@ energy_gradients <- function(system, nystrom, b, enough, with_x = FALSE, max_ite
     r <- combine_columns(r, Ap, -step, run)
     z <- nystrom$solve(r)
     before <- left
-    # rounding has made the matrix indefinite: no more is to be had
+    # rounding has made the matrix indefinite: stop this column
     left <- ifelse(step > 0, column_products(r, z, run), 0)
     p <- combine_columns(z, p, left / before, run)
   }
@@ -58,28 +57,28 @@ energy_gradients <- function(system, nystrom, b, enough, with_x = FALSE, max_ite
 
 warn_unresolved <- function(steps) {
   warning(
-    "conjugate gradients for standard errors or degrees of freedom did not come to an end in ", steps, " steps: ",
+    "conjugate gradients for standard errors or degrees of freedom did not converge in ", steps, " steps: ",
     "`lambda` is too small for this `bandwidth`", call. = FALSE
   )
 }
 
 # ---- standard errors --------------------------------------------------------------------------
 
-# Rows at which standard errors are computed: each is a system to solve.
+# Largest number of rows with standard errors: each needs the solution of a linear system.
 MOST_SOLVES <- 1e4
 
-# Of them at a time: the sums of so many columns share their kernels.
+# Columns of a block, whose sums share kernel evaluations.
 SOLVES_AT_A_TIME <- 64
 
-# Of the variance: less than the thousandth that noise is known to.
+# Relative error of the variance.
 VARIANCE_ERROR <- 1e-3
 
-# k'A^-1 k of some rows, where k(x, x) is `prior`, to a thousandth of what that leaves of it.
+# k'A^-1 k at some rows. `prior` is k(x, x); the error is relative to `prior` - k'A^-1 k.
 solved_norms <- function(fit, rows, prior, run) {
   if (rows$n > MOST_SOLVES) {
     stop_argument(
-      "se.fit", "is for up to ", whole(MOST_SOLVES), " rows of an exact fit of ", whole(fit$n), ", each of which ",
-      "takes a system of that size: found ", whole(rows$n), " (a fit with `centers` has no such limit)"
+      "se.fit", "is available for up to ", whole(MOST_SOLVES), " rows at a time, because this exact fit of ",
+      whole(fit$n), " rows solves a linear system for each: found ", whole(rows$n), ". Use a fit with `centers`."
     )
   }
   kept <- unfactorised_of(fit, run)
@@ -97,8 +96,8 @@ solved_norms <- function(fit, rows, prior, run) {
 
 PROBES <- 8
 
-# list(edf, edf_error, ones): an estimate of tr(K A^-1) with its standard error, and N A^-1 1. Of probes z of covariance
-# M, with y = M^-1 z and x = A^-1 z, y'N (x - y) has the mean tr(N A^-1) - tr(N M^-1). M's noise is s N.
+# list(edf, edf_error, ones): an estimate of tr(K A^-1) with its standard error, and N A^-1 1. For random vectors z of
+# covariance M, y = M^-1 z and x = A^-1 z, y'N (x - y) has the mean tr(N A^-1) - tr(N M^-1). The noise of M is s N.
 estimated_traces <- function(fit, run) {
   kept <- unfactorised_of(fit, run)
   system <- kept$system

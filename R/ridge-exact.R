@@ -1,11 +1,11 @@
-# Kernel ridge regression without centres: (K + N) alpha = y - intercept, where N has n lambda / w_i on its diagonal. By
-# Cholesky where the matrix fits, else by conjugate gradients on products that never hold it. Rows of weight 0 have
-# coefficient 0: they are left out of the system, and of the fit's centres.
+# Exact kernel ridge regression: (K + N) alpha = y - intercept, where N has n lambda / w_i on its diagonal. It is solved
+# by Cholesky factorisation if the matrix is small enough, otherwise by conjugate gradients without the matrix in
+# memory. Rows of weight 0 have coefficient 0: they are not in the system and not among the centres of the fit.
 
-# Rows up to which the matrix is factorised on the CPU: beyond, conjugate gradients are faster by far.
+# Largest number of rows whose matrix is factorised on the CPU; with more, conjugate gradients are much faster.
 EXACT_FACTORISED <- 4000
 
-# Rows up to which logistic regression takes all of them for centres.
+# Largest number of rows of an exact fit with logistic loss.
 EXACT_LOGISTIC <- 10000
 
 fit_exact <- function(problem, spec, run) {
@@ -14,7 +14,7 @@ fit_exact <- function(problem, spec, run) {
   system <- exact_system(problem$rows, problem$weights, spec$L, spec$kernel, spec$lambda, run)
   centred <- centred_response(problem)
   y <- centred$y[system$index, , drop = FALSE]
-  # what is watched are the coefficients themselves
+  # the unknowns are the coefficients themselves
   watch <- watch_iterations(system, problem, centred$intercept, seen = spec$state$watch)
   spec$save <- checkpoint_writer(spec, problem$task)
   solved <- if (is_factorised(system)) {
@@ -28,20 +28,21 @@ fit_exact <- function(problem, spec, run) {
   ))
 }
 
-# Other losses have no system to solve but Newton's, which is small only for few rows.
+# Exact fits with logistic loss use Newton's method with all rows as centres, which needs few rows.
 fit_all_rows <- function(problem, spec, run) {
   n <- problem$rows$n
   if (n > EXACT_LOGISTIC) {
     stop_argument(
-      "exact", "is for up to ", whole(EXACT_LOGISTIC), " rows with logistic loss: found ", whole(n), " (give `centers`)"
+      "exact", "is available for up to ", whole(EXACT_LOGISTIC), " rows with logistic loss: found ", whole(n),
+      ". Give `centers` instead."
     )
   }
   spec$centers <- seq_len(n)
   fit_by_centers(problem, spec, run)
 }
 
-# What is solved for the rows that have a weight: `rows` and `centers` are the same points, in memory, `index` their
-# numbers among all, `noise` is the diagonal N. lambda is for each row, also those without weight.
+# The system for the rows of positive weight: `rows` and `centers` are the same points, in memory; `index`: their
+# indices among all rows; `noise`: the diagonal N, n lambda / w_i, where n counts all rows.
 exact_system <- function(rows, weights, L, kernel, lambda, run) {
   index <- if (is.null(weights)) seq_len(rows$n) else which(weights > 0)
   all <- length(index) == rows$n
@@ -58,7 +59,7 @@ exact_system_of <- function(fit, run) {
   exact_system(kept_data(fit)$rows, fit$data$weights, fit$L, fit$kernel, fit$lambda, run)
 }
 
-# On a GPU the matrix may have half of what is free there.
+# On a GPU the matrix may use half of the free memory.
 is_factorised <- function(system) {
   run <- system$run
   n <- system$n
@@ -83,12 +84,12 @@ solve_by_factor <- function(system, y, each) {
 
 # ---- by conjugate gradients -------------------------------------------------------------------
 
-# Sums to a tolerance are relative to a row's largest sum of absolute terms, which the solution makes large: it is far
-# below that of the residual, and the fast engine's time goes with its logarithm.
+# Tolerance of products relative to the tolerance of the residual. The error of a product is relative to the largest sum
+# of absolute terms, which is large for the solution. The time of the fast engine grows with the logarithm only.
 PRODUCT_TOLERANCE <- 1e-3
 LEAST_TOLERANCE <- 1e-12
 
-# Of products, for a residual of `tol`.
+# The tolerance of products for a relative residual of `tol`.
 exact_tolerance <- function(run, tol) if (run$tol > 0) run$tol else max(tol * PRODUCT_TOLERANCE, LEAST_TOLERANCE)
 
 solve_by_gradients <- function(system, y, spec, each, save = NULL) {
@@ -102,13 +103,13 @@ solve_by_gradients <- function(system, y, spec, each, save = NULL) {
   if (!is.null(state)) tolerance <- state$tolerance
   repeat {
     tolerant <- run_to_tolerance(run, tolerance)
-    # as sums are not exact, the residual falls no further at some point
+    # the error of the products limits the residual
     solved <- conjugate_gradients(
       \(v) exact_product(system, v, tolerant), y, run, x, spec$iterations, spec$tolerance, precondition, each,
       if (!is.null(save)) \(state) save(replace(state, "tolerance", tolerance)), state, fall = 0.5, verify = TRUE
     )
     if (!solved$stalled || given > 0 || tolerance <= LEAST_TOLERANCE) break
-    # that of sums that are more exact may
+    # more exact products may reach a smaller residual
     tolerance <- max(tolerance / 1000, LEAST_TOLERANCE)
     x <- solved$x
     state <- list(iteration = solved$iterations)
@@ -123,9 +124,9 @@ warn_exact <- function(solved, spec) {
     "conjugate gradients reached a relative residual of ", format(solved$residual, digits = 2), " after ",
     solved$iterations, " iterations, not ", format(spec$tolerance), ": ",
     if (solved$iterations < spec$iterations) {
-      "sums are not more exact for this `lambda` and `bandwidth`"
+      "rounding errors of the sums are too large for this `lambda` and `bandwidth`; use a larger `lambda`"
     } else {
-      "see `iterations` of ridge_solver(), or take a larger `lambda`"
+      "increase `iterations` of ridge_solver(), or use a larger `lambda`"
     },
     call. = FALSE
   )
@@ -142,14 +143,14 @@ exact_product <- function(system, v, run) {
   sums + system$noise * v
 }
 
-# The same run where sums may have an error: "auto" takes the engine that is faster then.
+# The run with tolerance `tol`: engine "auto" then takes the faster engine.
 run_to_tolerance <- function(run, tol) {
   tolerant <- checked_run(replace(run$asked, "tol", list(tol)))
   tolerant$progress <- run$progress
   tolerant
 }
 
-# In double, to rounding.
+# The run in double precision with exact sums.
 run_in_double <- function(run) {
   exact <- checked_run(replace(run$asked, c("engine", "tol", "precision"), list("exact", 0, "double")))
   exact$progress <- run$progress
@@ -158,26 +159,26 @@ run_in_double <- function(run) {
 
 start_of_exact <- function(start, system, y) {
   good <- start$exact && nrow(start$coefficients) == system$n && ncol(start$coefficients) == ncol(y)
-  if (!good) stop_argument("start", "must be an exact fit of as many rows and responses")
+  if (!good) stop_argument("start", "must be an exact fit to the same number of rows and responses")
   unname(start$coefficients)
 }
 
 # ---- the preconditioner -----------------------------------------------------------------------
 
-# M = K_nr K_rr^-1 K_rn + N, the matrix itself up to what r of the points say of it. With T'T = K_rr and
+# M = K_nr K_rr^-1 K_rn + N, a Nystroem approximation of K + N by r of the points. With T'T = K_rr and
 # G = T^-T K_rn N^-1 K_nr T^-1 + I,
 #   M^-1 = N^-1 - N^-1 K_nr T^-1 G^-1 T^-T K_rn N^-1,
-# by products with K_nr, which is not held, to `tolerance`.
+# by products with K_nr, which is not in memory, with errors below `tolerance`.
 #
-# list(solve, root, P, G, noise, raised): a function v -> M^-1 v, another that makes of r numbers e the K_nr T^-1 e, the
-# factors T and of G, and M's diagonal N, which is that of the system times `raised`. `exactly`: G to rounding, as whoever
-# goes by its trace wants it.
+# list(solve, root, P, G, noise, raised): functions v -> M^-1 v and e -> K_nr T^-1 e, the factors T and of G, and the
+# diagonal N of M, which is that of the system times `raised`. `exactly`: compute G without approximation, for callers
+# that use its trace.
 nystrom_matrix <- function(system, tolerance, exactly = FALSE) {
   run <- run_to_tolerance(system$run, min(tolerance, 1e-10))
   name_stage(run, "Preconditioner")
   raised <- raised_noise(system)
   system$noise <- raised * system$noise
-  # so little noise takes the larger rank
+  # with so little noise the larger rank is needed
   by_midpoints <- !exactly && raised == 1 && may_take_midpoints(system, run)
   parts <- if (by_midpoints) {
     tryCatch(
@@ -199,16 +200,17 @@ nystrom_matrix <- function(system, tolerance, exactly = FALSE) {
   list(solve = solve, root = root, P = P, G = parts$G, noise = system$noise, raised = raised)
 }
 
-# Both terms of M^-1 are as large as N^-1, their difference as small as the inverse of the largest eigenvalue of K, and
-# where that is lost in their errors M^-1 is not even positive: N is raised to where it is not. Conjugate gradients then
-# take more steps, about as the root of this, to the same solution.
+# The diagonal N of M, raised if necessary. Both terms of M^-1 are as large as N^-1, and their difference is as small as
+# the inverse of the largest eigenvalue of K. If rounding errors exceed the difference, M^-1 is not positive definite.
+# With a larger N it is; conjugate gradients take more steps, about in proportion to the root of the factor, to the same
+# solution.
 raised_noise <- function(system) {
   diagonal <- point_kernels(system$kernel, system$L, system$run)$diagonal(system$centers$points)
   max(1, sum(diagonal / system$noise) / MOST_TRACE)
 }
 
-# Of N^-1 K, which no eigenvalue exceeds. Of 6,000 rows in a square, bandwidths of 0.1 to 1 and n lambda of 1e-7 to
-# 1e-5, the solution came in 4 to 100 steps; with 1e10 it did not come for most of them.
+# Largest trace of N^-1 K, which bounds its eigenvalues. For 6,000 rows in a square, bandwidths of 0.1 to 1 and n lambda
+# of 1e-7 to 1e-5, conjugate gradients converged in 4 to 100 steps; with 1e10 most of these cases did not converge.
 MOST_TRACE <- 1e9
 
 # K_rn v.
@@ -217,8 +219,8 @@ transposed_product <- function(rows, few, v, run) {
   kernel_sum_of(rows$sources, few$points, v, run, as_matrix = TRUE)$sums
 }
 
-# list(centers, P, G), or NULL where `inform` cannot. To K_rr is added what is small beside the noise as r of n points
-# see it: so T^-1 magnifies errors no more than need be.
+# list(centers, P, G), or NULL if `inform` returns NULL. A jitter that is small relative to the noise for r of n points
+# is added to K_rr, which limits the errors that T^-1 magnifies.
 nystrom_parts <- function(system, run, r, inform) {
   chosen <- with_fixed_seed(choose_centers(system$rows, r, "uniform", NULL, system$L, system$kernel, run))
   few <- ridge_centers(chosen$points, system$L, system$kernel)
@@ -227,8 +229,8 @@ nystrom_parts <- function(system, run, r, inform) {
   if (!is.null(inner)) list(centers = few, P = P, G = new_preconditioner(inner, run, 1e-15, diagonal = 1))
 }
 
-# The sums of G take some ten seconds on two cores. By midpoints they take as long as a product, and then r is what
-# there is time to factorise.
+# Number of points r. The sums of G take about ten seconds on two cores. Computed by midpoints they take as long as one
+# product, and the factorisation limits r.
 nystrom_rank <- function(n) max(1, floor(min(n / 8, sqrt(4e10 / n))))
 midpoint_rank <- function(n) max(1, floor(min(n / 8, 5 * sqrt(n), 2000)))
 
@@ -238,9 +240,10 @@ may_take_midpoints <- function(system, run) {
   resolve_control(run, system$n, r^2 / 2, system$rows$d, system$kernel)$engine == "fast"
 }
 
-# The same as information() for Gaussian kernels, the product of two of which is one about their midpoint, narrower by
-# sqrt(2): sums over all rows at the midpoints, which the fast engine makes short. NULL where their errors, which have a
-# norm of 2 sqrt(m) times the largest at most, if they are random, and which T^-1 magnifies, are not small beside I.
+# information() for Gaussian kernels. The product of two Gaussian kernels is a Gaussian kernel at their midpoint,
+# narrower by sqrt(2): the entries are sums over all rows at the midpoints, which the fast engine computes. The errors,
+# if random, have a norm of at most 2 sqrt(m) times the largest, and T^-1 magnifies them. NULL if the result is not
+# small beside I.
 gaussian_information <- function(rows, centers, P, weights, run) {
   points <- centers$points
   L <- rows$sources$L
@@ -258,8 +261,8 @@ gaussian_information <- function(rows, centers, P, weights, run) {
   apply_factors(P, t(apply_factors(P, K, "T^-T")), "T^-T")
 }
 
-# T^-T K_mn W K_nm T^-1 for the factor T of P and weights W of the rows, by so many columns at a time that the products
-# are as fast as those of matrices.
+# T^-T K_mn W K_nm T^-1 for the factor T of P and weights W of the rows, in blocks of columns large enough for efficient
+# matrix products.
 information <- function(rows, centers, P, weights, run) {
   run <- run_in_double(run)
   m <- centers$m

@@ -1,6 +1,6 @@
 # A fit: from checked rows, response and options to an object of class kernel_ridge.
 
-# `rows`: of ridge_rows(); `response`: of check_response(); `spec`: of ridge_spec().
+# `rows`: from ridge_rows(); `response`: from check_response(); `spec`: from ridge_spec().
 fit_ridge <- function(rows, response, spec, run) {
   weights <- loss_weights(response, spec, rows)
   offset <- check_offset(spec$offset, rows$n, ncol(response$y))
@@ -20,11 +20,11 @@ fit_ridge <- function(rows, response, spec, run) {
   new_ridge(problem, response, spec, solved)
 }
 
-# What loss functions multiply rows by: weights, times those of their classes.
+# Weights of the rows in the loss: the user's weights times the weights of their classes, or NULL.
 loss_weights <- function(response, spec, rows) {
   weights <- if (is_column(spec$weights)) spec$weights else check_weights(spec$weights, rows$n)
   if (spec$loss != "weighted") {
-    if (!is.null(spec$class_weights)) stop_argument("class_weights", "is for loss = \"weighted\": found another loss")
+    if (!is.null(spec$class_weights)) stop_argument("class_weights", "needs loss = \"weighted\": found another loss")
     return(weights)
   }
   by_class <- check_class_weights(spec$class_weights, response$classes, response$y)
@@ -37,10 +37,10 @@ loss_weights <- function(response, spec, rows) {
   if (is_column(weights) || is_column(own)) rows_column(rows, weights) * rows_column(rows, own) else weights * own
 }
 
-# Numbers by class, in the order of the classes; NULL: such that all classes weigh alike.
+# Class weights in the order of the classes. NULL: weights that give all classes the same total.
 check_class_weights <- function(class_weights, classes, y) {
   arg <- "class_weights"
-  if (is.null(classes)) stop_argument("loss", "\"weighted\" is for classes: `y` must be a factor")
+  if (is.null(classes)) stop_argument("loss", "\"weighted\" needs classes: `y` must be a factor")
   if (is.null(class_weights)) {
     return(nrow(y) / (length(classes) * class_counts(y)))
   }
@@ -86,8 +86,8 @@ fit_by_centers <- function(problem, spec, run) {
   ))
 }
 
-# The problem with the numbers of its rows where these are, for products with the points `centers`. Rows in memory go to
-# the workers of the cluster that is asked for, if there is enough to do.
+# Moves y, weights and offset of the problem to where its rows are, for products with the points `centers`. Rows in
+# memory are sent to the workers of the cluster of `run`, if there is enough to compute.
 problem_where_computed <- function(problem, centers, run) {
   rows <- problem$rows
   under <- rows$sources
@@ -99,14 +99,14 @@ problem_where_computed <- function(problem, centers, run) {
   problem
 }
 
-# Workers that have the rows stay ready until `frame` ends.
+# Keeps the workers that have the rows ready until `frame` ends.
 hold_rows <- function(rows, frame = parent.frame()) {
   if (inherits(rows, "rows_data")) hold_pool(pool_of(rows$data$cluster), frame)
 }
 
-# What a fit solves with: rows and chosen centres (ridge-rows.R), the preconditioner of the centres with T, lambda, n,
-# the rows' weights (NULL: ones), and which rows the centres are (NULL: none). A solver that goes on has its coordinates
-# from the jitter that it had.
+# The system that a solver works with: rows and centres (ridge-rows.R), the preconditioner with the factor T, lambda, n,
+# the weights of the rows (NULL: ones), and the indices of the centres among the rows (NULL: none). A solver that
+# continues from a checkpoint uses the jitter of the checkpoint, because its coordinates depend on T.
 system_of <- function(problem, chosen, spec, run) {
   rows <- problem$rows
   points <- chosen$points
@@ -114,7 +114,7 @@ system_of <- function(problem, chosen, spec, run) {
   by <- products_by(rows, nrow(points), spec, run)
   if (uses_halves(by, spec$kernel) && is.matrix(points)) points <- on_halves(points, spec$L)
   centers <- ridge_centers(points, spec$L, spec$kernel)
-  # of the diagonal, for each centre: what rounding of the products does not notice
+  # relative to the diagonal, for each centre: below the rounding error of the products
   jitter <- spec$state$jitter
   if (is.null(jitter)) jitter <- if (by$precision == "double") 1e-13 else 1e-10
   list(
@@ -124,15 +124,15 @@ system_of <- function(problem, chosen, spec, run) {
   )
 }
 
-# T of the kernels of the centres among themselves. `run`: by which products are computed; beside those in single
-# precision A is of products of halves where that is faster (src/core/tiled.h).
+# The preconditioner with the factor T of the kernel matrix of the centres. `run`: how products are computed. With
+# products in single precision, A is computed from FP16 products where that is faster (src/core/tiled.h).
 preconditioner_of <- function(centers, run, jitter, diagonal = 0) {
   K <- centers$sources
   if (is.null(K)) K <- kernels_between(NULL, centers$points, centers$L, centers$kernel, run)
   new_preconditioner(K, run, jitter, diagonal)
 }
 
-# A function that names what has just ended, and returns the seconds of all stages so far.
+# Returns a function that records the end of a named stage, and returns the seconds of all stages so far.
 stage_clock <- function() {
   seconds <- numeric()
   last <- unclass(Sys.time())
@@ -150,7 +150,7 @@ pick_centers <- function(rows, spec, weights, run) {
   choose_centers(rows, spec$centers, spec$center_method, weights, spec$L, spec$kernel, run, spec$lambda)
 }
 
-# Which rows the centres of a start are, if they are the same rows.
+# The indices of the centres of a warm start among the rows, or NULL if these are other rows.
 start_index <- function(rows, start) {
   index <- start$center_index
   if (is.null(index) || max(index) > rows$n) return(NULL)
@@ -170,7 +170,7 @@ fit_squared <- function(system, problem, spec) {
   c(watched_result(watch, centred$intercept, solved, solved$coefficients), list(jitter = solved$jitter))
 }
 
-# list(y, intercept): the response less what is not fitted, the offset and the intercept.
+# list(y, intercept): the response minus offset and intercept.
 centred_response <- function(problem) {
   y <- problem$y
   if (!is.null(problem$offset)) y <- y - problem$offset
@@ -178,7 +178,7 @@ centred_response <- function(problem) {
   list(y = shift_columns(y, intercept), intercept = intercept)
 }
 
-# What a solver found, or the best that was seen of it.
+# The coefficients of the last iterate, or of the iterate of least validation error.
 watched_result <- function(watch, intercept, solved, coefficients) {
   seen <- watch$seen()
   found <- is.null(seen$best)
@@ -189,9 +189,9 @@ watched_result <- function(watch, intercept, solved, coefficients) {
   )
 }
 
-# Conjugate gradients from the start of the fit, for moments K' W y / n. Where they stall far from the solution, the
-# products are less exact than the preconditioner of smooth kernels wants: it is made again with a larger jitter, and
-# they go on from the best they had.
+# Conjugate gradients from the start of the fit, for moments K' W y / n. If they stall far from the solution, the errors
+# of the products are too large for the preconditioner. It is recomputed with a larger jitter, and the iterations
+# continue from the best iterate.
 solve_normal <- function(system, moments, spec, each, save = NULL) {
   alpha <- spec$start$coefficients
   state <- spec$state
@@ -218,7 +218,7 @@ solve_normal <- function(system, moments, spec, each, save = NULL) {
   c(list(coefficients = alpha, jitter = P$jitter), solved[c("iterations", "converged", "stalled", "residual")])
 }
 
-# A residual above this is not that of rounding.
+# A larger relative residual is not explained by rounding.
 STALLED_RESIDUAL <- 1e-3
 STALLED_JITTER <- 100
 
@@ -226,7 +226,8 @@ warn_unfinished <- function(solved) {
   if (solved$stalled && solved$residual > STALLED_RESIDUAL) {
     warning(
       "conjugate gradients stalled after ", solved$iterations, " iterations at ", format(solved$residual, digits = 2),
-      " of the first residual: `lambda` or `bandwidth` is too small for the precision of the sums", call. = FALSE
+      " times the first residual: `lambda` or `bandwidth` is too small for the precision of the sums. ",
+      "Use a larger one.", call. = FALSE
     )
   }
 }
@@ -238,12 +239,12 @@ weighted_means <- function(y, weights) {
 
 # ---- what happens in each iteration -----------------------------------------------------------
 
-# Functions that a solver calls: each(iteration, x, residual) after every step, with what coefficients() makes the
-# coefficients of, which is only looked at where there is a validation set; seen(): all of it, for another such list to
-# go on with: the trace, and of the least error of validation, where there is such a set, the coefficients (`best`).
+# Functions that a solver calls. each(iteration, x, residual) after every step: records the trace and, with a validation
+# set, the error of coefficients(x). seen() returns the trace and the coefficients of least validation error (`best`,
+# NULL without a validation set), from which another watch continues.
 watch_iterations <- function(system, problem, intercept, coefficients = identity, seen = NULL) {
   if (is.null(seen)) seen <- list(trace = list(), least = Inf)
-  # what went before, and what validation takes, is not the iterations' time
+  # the time of earlier iterations is added; the time of validation is not counted
   started <- proc.time()[["elapsed"]] - if (length(seen$trace) > 0) seen$trace[[length(seen$trace)]][3] else 0
   aside <- 0
   look <- function(x) {
@@ -268,7 +269,7 @@ watch_iterations <- function(system, problem, intercept, coefficients = identity
 
 trace_frame <- function(rows) {
   columns <- if (length(rows) > 0) do.call(rbind, rows) else matrix(0, 0, 4)
-  # data.frame() takes a tenth of a small fit
+  # data.frame() would take a tenth of the time of a small fit
   structure(list(
     iteration = as.integer(columns[, 1]), residual = columns[, 2], seconds = columns[, 3], validation = columns[, 4]
   ), class = "data.frame", row.names = .set_row_names(nrow(columns)))
@@ -276,7 +277,7 @@ trace_frame <- function(rows) {
 
 # ---- validation -------------------------------------------------------------------------------
 
-# NULL, or list(rows, y, offset) of list(x, y, offset).
+# Checks a validation set list(x, y, offset); returns list(rows, y, offset), or NULL if there is none.
 check_validation <- function(validation, rows, response, spec) {
   if (is.null(validation)) return(NULL)
   if (is_remote(validation)) validation <- list(x = validation)
@@ -294,7 +295,7 @@ check_validation <- function(validation, rows, response, spec) {
   list(rows = held, y = rows_column(held, y), offset = rows_column(held, offset))
 }
 
-# What the loss calls the error, at the rows that are held out.
+# The validation error of the loss.
 validation_error <- function(problem, centers, alpha, intercept, run) {
   held <- problem$validation
   problem$error(link_of_held(held, centers, alpha, intercept, run), held$y, problem$classes)
@@ -305,7 +306,7 @@ link_of_held <- function(held, centers, alpha, intercept, run) {
   if (is.null(held$offset)) link else link + held$offset
 }
 
-# Root mean square of residuals, or the part of wrong classes.
+# Root mean square of the residuals, or the share of wrong classes.
 squared_error <- function(link, y, classes) {
   if (is.null(classes)) sqrt(mean((link - y)^2)) else mean(class_codes(link) != class_codes(y))
 }
@@ -335,6 +336,6 @@ new_ridge <- function(problem, response, spec, solved) {
   structure(fit, class = "kernel_ridge")
 }
 
-# How each loss is fitted, and what is wrong at rows that are held out.
+# For each loss, the function that fits and the validation error.
 CLASS_LOSS <- list(fit = \(...) fit_logistic(...), error = \(...) log_loss(...))
 LOSSES <- list(squared = list(fit = fit_squared, error = squared_error), logistic = CLASS_LOSS, weighted = CLASS_LOSS)

@@ -1,10 +1,12 @@
-# Formulas with a response: what columns they make, at the fit and again in predict().
+# Model frames of formulas with a response: the columns of a fit, and the same columns of new data.
 
-# list(points, y, weights, offset, terms, xlevels, contrasts, na.action, response, variables, frame, row_names): `frame`
-# has the variables as they are in the data. `call` is the matched call of the
-# method, `frame` where the user called it.
+# list(points, y, weights, offset, terms, xlevels, contrasts, na.action, response, variables, frame, row_names). `frame`
+# of the result has the untransformed variables. `call`: the matched call of the method; `frame`: the environment of the
+# user's call.
 response_frame <- function(call, data, frame, na.action) {
-  if (is_remote(data)) stop_argument("data", "must be a data frame: a flash_data() with a response takes the place of `x`")
+  if (is_remote(data)) {
+    stop_argument("data", "must be a data frame. Give a flash_data() with a response as `x`, without a formula.")
+  }
   if (!is.null(data) && !is.list(data) && !is.environment(data)) {
     stop_argument("data", "must be a data frame: found ", describe(data))
   }
@@ -24,7 +26,7 @@ response_frame <- function(call, data, frame, na.action) {
   ))
 }
 
-# The variables of the right side as they are in the data, whose rows are those of the model frame before `na.action`.
+# The untransformed variables of the right-hand side, for the rows of the model frame before `na.action`.
 variable_frame <- function(call, terms, data, frame) {
   names <- data_variables(stats::delete.response(terms), data)
   if (length(names) == 0) return(NULL)
@@ -38,24 +40,24 @@ variable_frame <- function(call, terms, data, frame) {
   made
 }
 
-# The rows of a frame without those that `lost` numbers. Columns are shared where none is.
+# Removes the rows `lost`. Without such rows the columns are not copied.
 frame_rows <- function(frame, lost) if (is.null(frame) || length(lost) == 0) frame else frame[-lost, , drop = FALSE]
 
-# What the default `method` makes of a frame of columns and of other `arguments`, for the method that was called by
-# `call`.
+# Calls the default `method` with the columns of a model frame and other `arguments`. `call`: the call of the user.
 fit_frame <- function(method, frame, arguments, call) {
   if (is.data.frame(arguments$validation)) arguments$validation <- validation_frame(arguments$validation, frame)
   arguments <- c(list(x = frame$points), frame[intersect(c("y", "weights", "offset"), names(frame))], arguments)
   with_frame(call_with(method, arguments), frame, call)
 }
 
-# As do.call(), without the values in the call.
+# Like do.call(), but the call does not contain the values of the arguments.
 call_with <- function(method, arguments) {
   parts <- lapply(seq_along(arguments), \(i) call("[[", quote(arguments), i))
   do.call(method, stats::setNames(parts, names(arguments)))
 }
 
-# A fit with what its columns were made of: new data are read by that, and effects are of these variables. Plans stay.
+# Adds to a fit the terms and variables of its columns, which predict() and marginal_effects() need. A plan is returned
+# as it is.
 with_frame <- function(fit, frame, call) UseMethod("with_frame")
 #' @export
 with_frame.default <- function(fit, frame, call) fit
@@ -81,19 +83,19 @@ omit_missing <- function(made, na.action) {
   kept
 }
 
-# The same of all columns of a data frame; where all are numbers they need no terms.
+# The model frame of all columns of a data frame. If all are numeric, there are no terms.
 frame_columns <- function(data, arg) {
   if (all(vapply(data, is_number, NA))) return(list(points = as_points(data, arg), row_names = own_row_names(data)))
   made <- tryCatch(
     stats::model.frame(stats::terms(~ ., data = data), data, na.action = stats::na.pass),
-    error = \(e) stop_argument(arg, "could not be made into columns: ", shorten(conditionMessage(e), 300))
+    error = \(e) stop_argument(arg, "could not be evaluated: ", shorten(conditionMessage(e), 300))
   )
   c(model_columns(attr(made, "terms"), made, arg), list(
     variables = names(data), frame = data, row_names = own_row_names(data)
   ))
 }
 
-# The columns that the terms make, without the constant one: kernels do not see it.
+# The columns of the design matrix without the constant, which has no effect on kernels.
 model_columns <- function(terms, made, arg) {
   points <- plain_columns(terms, made)
   if (!is.null(points)) return(list(points = check_points(points, arg), terms = with_intercept(terms)))
@@ -117,11 +119,11 @@ with_intercept <- function(terms) {
   terms
 }
 
-# The columns where each term is one vector of numbers, in a tenth of the time of model.matrix(); else NULL.
+# The columns if each term is one numeric vector, in a tenth of the time of model.matrix(); otherwise NULL.
 plain_columns <- function(terms, made) {
   factors <- attr(terms, "factors")
   if (length(factors) == 0 || any(attr(terms, "order") > 1)) return(NULL)
-  # the row of each term is a variable: its label may have backticks that the variable lacks
+  # by position: the label of a term may have backticks that the name of its variable lacks
   columns <- unclass(made)[row(factors)[factors != 0]]
   if (!all(vapply(columns, \(x) is.numeric(x) && !is.object(x) && is.null(dim(x)), NA))) return(NULL)
   matrix(as.double(unlist(columns, use.names = FALSE)), nrow(made), dimnames = list(
@@ -129,7 +131,7 @@ plain_columns <- function(terms, made) {
   ))
 }
 
-# model.matrix() has no columns for a factor of one level.
+# Refuses factors of one level, for which model.matrix() has no columns.
 check_contrasts <- function(made, terms, arg) {
   factors <- attr(terms, "factors")
   used <- if (length(factors) > 0) rownames(factors)[rowSums(factors) > 0]
@@ -137,13 +139,13 @@ check_contrasts <- function(made, terms, arg) {
     if (!is.factor(made[[name]]) || nlevels(made[[name]]) > 1) next
     stop_argument(
       arg, "must have factors of at least two levels: ", quote_names(name), " is ",
-      quote_some(levels(made[[name]])), " in all rows. Leave it out: it does not tell rows apart."
+      quote_some(levels(made[[name]])), " in all rows. Leave it out of the model."
     )
   }
 }
 
-# list(points, offset) of new data for a fit whose columns came from terms, in which rows with missing values are NA.
-# `offset`: of the formula.
+# list(points, offset) of new data for a fit with terms. Rows with missing values are NA. `offset`: the offset of the
+# formula.
 model_newdata <- function(fit, newdata, arg = "newdata") {
   if (is.matrix(newdata) && !is.null(colnames(newdata))) newdata <- as.data.frame(newdata)
   if (!is.data.frame(newdata)) {
@@ -153,20 +155,20 @@ model_newdata <- function(fit, newdata, arg = "newdata") {
   read_columns(fit, terms, newdata, fit$variables, stats::na.pass, arg)[c("points", "offset")]
 }
 
-# A data frame with the variables of a formula, as a validation set.
+# Converts a data frame with the variables of a formula to a validation set list(x, y, offset).
 validation_frame <- function(data, frame) {
   variables <- c(all.vars(frame$terms[[2]]), frame$variables)
   made <- read_columns(frame, frame$terms, data, variables, stats::na.omit, "validation")
   list(x = made$points, y = stats::model.response(made$frame), offset = made$offset)
 }
 
-# list(points, offset, frame) of a data frame, by the terms of a fit or of its frame.
+# list(points, offset, frame) of a data frame. `terms`: of a fit or of its model frame.
 read_columns <- function(fit, terms, data, variables, na.action, arg) {
   lacking <- setdiff(variables, names(data))
   if (length(lacking) > 0) stop_argument(arg, "must have the variables of the fit: found no ", quote_names(lacking))
   made <- tryCatch(
     stats::model.frame(terms, data, na.action = na.action),
-    error = \(e) stop_argument(arg, "does not fit the formula: ", shorten(conditionMessage(e), 300))
+    error = \(e) stop_argument(arg, "could not be evaluated in the formula: ", shorten(conditionMessage(e), 300))
   )
   made <- with_numbers(made, attr(terms, "dataClasses"), arg)
   for (name in names(fit$xlevels)) made[[name]] <- known_levels(made[[name]], fit$xlevels[[name]], name, arg)
@@ -176,13 +178,15 @@ read_columns <- function(fit, terms, data, variables, na.action, arg) {
 
 without_constant <- function(design) design[, colnames(design) != "(Intercept)", drop = FALSE]
 
-# A model frame whose numbers are those of the fit, by the `classes` of its variables. Values that are all missing are
-# logical, as R has them.
+# Checks that numeric variables of the fit are numeric in a model frame. `classes`: data classes of the fit. A column of
+# NA is logical in R and becomes numeric.
 with_numbers <- function(frame, classes, arg) {
   for (name in intersect(names(classes)[classes == "numeric"], names(frame))) {
     if (is.logical(frame[[name]])) storage.mode(frame[[name]]) <- "double"
     if (is_number(frame[[name]])) next
-    stop_argument(arg, "must have numbers where the fit had: ", quote_names(name), " is ", class(frame[[name]])[1])
+    stop_argument(
+      arg, "must have numbers for numeric variables of the fit: ", quote_names(name), " is ", class(frame[[name]])[1]
+    )
   }
   frame
 }
@@ -192,7 +196,7 @@ known_levels <- function(x, levels, name, arg) {
   other <- setdiff(found, c(levels, NA))
   if (length(other) > 0) {
     stop_argument(
-      arg, "must have the levels of the fit in ", quote_names(name), ", ", quote_some(levels), ": found ",
+      arg, "must have the categories of the fit in ", quote_names(name), ", ", quote_some(levels), ": found ",
       quote_some(other)
     )
   }

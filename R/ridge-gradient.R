@@ -1,10 +1,11 @@
-# Derivatives of a fit in its columns. That of a kernel in x is
-#   -g(r) H^-1 (x - c), with g(r) = -k'(r) / r, for kernels of r, and g(s) H^-1 c, with g = k'(s), for those of s = x'y,
-# and g, the kernel's slope, is another kernel, or a function of the kernel itself. Sums of slopes with the coefficients
-# alpha and alpha c give all derivatives, without the matrix of kernels.
+# Derivatives of a fit in its columns. The derivative of a kernel in x is
+#   -g(r) H^-1 (x - c) with g(r) = -k'(r) / r, for kernels of the distance r,
+#   g(s) H^-1 c with g = k'(s), for kernels of the product s = x'y.
+# The slope g is another kernel, or a function of the kernel itself. Sums of slopes with the coefficients alpha and
+# alpha c give all derivatives, without the kernel matrix in memory.
 
-# By kernel, with its parameters: `kernel` and its `scale`, a factor of L, where the slope is `times` a kernel; `of`, a
-# function of the kernel's values, where it is none; `times` alone where it is constant.
+# The slope of each kernel, as a function of its parameters. If the slope is `times` a kernel: `kernel`, and `scale`, a
+# factor of L. If it is not a kernel: `of`, a function of the kernel's values. If it is constant: `times` alone.
 SLOPES <- list(
   gaussian = \(p) list(kernel = kernel_spec("gaussian"), scale = 1, times = 1),
   laplacian = \(p) list(of = laplacian_slope),
@@ -21,14 +22,14 @@ SLOPES <- list(
   sigmoid = \(p) list(of = \(k) p[["gamma"]] * (1 - k^2))
 )
 
-# exp(-r) / r. At a centre, but for rounding, there is no derivative: the mean of those around it is 0.
+# exp(-r) / r, and 0 at a centre (up to rounding), where there is no derivative and the mean over directions is 0.
 laplacian_slope <- function(k) ifelse(k < 1 - 1e-12, k / -log(k), 0)
 
-# What the derivatives of a fit need: its centres (of kernels of r relative to their mean, lest digits cancel), their
-# slope, and H^-1.
+# The quantities that derivatives need: the centres, the slope of the kernel, and H^-1. For kernels of the distance,
+# centres are relative to their mean, to avoid cancellation.
 slope_of <- function(fit) {
   if (inherits(fit$centers, "sparseMatrix")) {
-    stop_argument("object", "must have dense rows for derivatives: found sparse ones")
+    stop_argument("object", "must be a fit to dense rows, because derivatives need them: found sparse rows")
   }
   radial <- is_radial(fit$kernel)
   slope <- SLOPES[[fit$kernel$name]](as.list(fit$kernel$parameters))
@@ -47,14 +48,14 @@ shift_columns <- function(x, by) {
 
 # ---- sums of slopes ---------------------------------------------------------------------------
 
-# G b, of the slopes G of `points` (rows) and `to` (columns). They are symmetric in the two.
+# G b, where G has the slopes of `points` (rows) and `to` (columns). The slope is symmetric in its two points.
 slope_sums <- function(slope, points, to, b, run) {
   if (!is.null(slope$kernel)) {
     sources <- sum_sources(to, NULL, slope$L * slope$scale, slope$kernel)
     return(slope$times * kernel_sum_of(sources, points, b, run, as_matrix = TRUE)$sums)
   }
   if (is.null(slope$of)) return(slope$times * matrix(colSums(b), nrow(points), ncol(b), byrow = TRUE))
-  # the fewer columns at once
+  # with the smaller set as columns of the block
   sources <- sum_sources(to, NULL, slope$L, slope$own, new_plan())
   rows <- max(1, floor(SLOPE_BLOCK / nrow(to)))
   parts <- lapply(pieces_of(nrow(points), rows), \(piece) {
@@ -63,7 +64,7 @@ slope_sums <- function(slope, points, to, b, run) {
   do.call(rbind, parts)
 }
 
-# Kernels held at once where they are not summed by an engine.
+# Number of kernels in memory at a time for slopes that no engine sums.
 SLOPE_BLOCK <- 2e6
 
 # ---- gradients --------------------------------------------------------------------------------
@@ -84,7 +85,7 @@ bind_rows <- function(parts) {
   array(flat, c(nrow(flat), dim(parts[[1]])[-1]))
 }
 
-# Of dense points, n x d x t.
+# Gradients at dense points, n x d x t.
 gradients_at <- function(slope, fit, points, run) {
   t <- ncol(fit$coefficients)
   d <- fit$d

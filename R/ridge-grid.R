@@ -1,16 +1,16 @@
-# Tensor cores read a point as two halves, which moves it by up to a millionth of a bandwidth. For a sum that is
-# nothing; but coefficients of thousands of smooth kernels are large and cancel, and a preconditioner of centres that
-# are elsewhere than the products have them fits another matrix: conjugate gradients then stall or diverge. So centres
-# of such products are put where halves can hold them, to begin with, for the preconditioner and for predictions, too.
-# Rows may move: each is one row of the matrix, the same in both sweeps of a product.
+# Rounding of centres for tensor cores, which read a coordinate as two FP16 terms and so move a point by up to a
+# millionth of a bandwidth. A single sum is not affected. But coefficients of thousands of smooth kernels are large and
+# cancel, and a preconditioner of other centres than those of the products is one of another matrix: conjugate gradients
+# then stall or diverge. Centres of such products are therefore rounded before the fit, also for the preconditioner and
+# for predictions. Rows may move: each is one row of the matrix, the same in both sweeps of a product.
 
-# In units of whitened coordinates times sqrt(log2(e)), as src/cuda/tensor/tensor.cuh has them, all of whose grids hold
-# multiples of this.
+# Grid step in whitened coordinates times sqrt(log2(e)), the units of src/cuda/tensor/tensor.cuh. All grids of that file
+# contain its multiples.
 HALVES_STEP <- 2^-17
 
-# A point is moved by up to 2^-18 of a bandwidth in each coordinate.
+# Rounds points to the grid. A point moves by up to 2^-18 of a bandwidth in each coordinate.
 on_halves <- function(points, L) {
-  # what the device's scale has beside sqrt(log2(e)) for the bits that tensor cores cut
+  # the scale of the device includes a correction for the bits that tensor cores truncate
   scale <- sqrt(log2(exp(1)) * (1 + ceiling(ncol(points) / 16) * 2 * 0.45 * 2^-24))
   settle <- \(u) round(u * scale / HALVES_STEP) * HALVES_STEP / scale
   middle <- colMeans(points)
@@ -19,16 +19,17 @@ on_halves <- function(points, L) {
     dimnames(moved) <- dimnames(points)
     return(moved)
   }
-  # R's own BLAS takes seconds for what is a factor a column
+  # a factor for each column, for which R's own BLAS takes seconds
   for (k in seq_along(middle)) points[, k] <- L[k, k] * settle((points[, k] - middle[k]) / L[k, k]) + middle[k]
   points
 }
 
 # ---- precision --------------------------------------------------------------------------------
 
-# Responses without noise want a small lambda, and then coefficients so large that what single precision lacks of the
-# kernels is more than what is to be fitted (bike: errors of 0.03 and of 300, by the split). So `precision` "auto" is
-# double on GPUs, too, where that costs some milliseconds a product; beyond, the fit looks at what is lost.
+# Responses without noise need a small lambda, which makes coefficients so large that rounding errors of kernels in
+# single precision exceed the signal (bike: errors of 0.03 or 300, depending on the split). So `precision` "auto" is
+# double on GPUs, too, up to this number of pairs, where it costs some milliseconds for each product. For more pairs the
+# fit estimates the loss of accuracy (warn_imprecise()).
 FIT_PAIRS_IN_DOUBLE <- 5e9
 
 run_of_fit <- function(rows, m, run) {
@@ -36,7 +37,8 @@ run_of_fit <- function(rows, m, run) {
   if (run$precision == "auto" && few) replace(run, "precision", "double") else run
 }
 
-# What a fit in single precision misses at some rows for that alone, beside the spread of the response, or as a link.
+# Largest error due to single precision without a warning: relative to the standard deviation of the response, or of the
+# link for logistic loss.
 IMPRECISE <- 0.02
 ROWS_TO_LOOK_AT <- 200
 
@@ -53,13 +55,13 @@ warn_imprecise <- function(system, coefficients, y, spec) {
   lost <- max(if (spec$loss == "squared") lost / pmax(apply(y, 2, stats::sd), .Machine$double.xmin) else lost)
   if (isTRUE(lost <= IMPRECISE)) return(invisible())
   warning(
-    "coefficients are so large that products in single precision are off by ", format(lost, digits = 2),
-    if (spec$loss == "squared") " of the response", ": choose a larger `lambda`, or flash_control(precision = \"double\")",
-    call. = FALSE
+    "single precision is not enough for coefficients of this size: predictions have an error of ",
+    format(lost, digits = 2), if (spec$loss == "squared") " standard deviations of the response",
+    ". Use `control = flash_control(precision = \"double\")` or a larger `lambda`.", call. = FALSE
   )
 }
 
-# By what the products of a fit will be computed.
+# How the products of a fit will be computed: a resolved control.
 products_by <- function(rows, m, spec, run) {
   if (inherits(rows, "rows_sparse")) return(list(backend = "cpu", precision = "double"))
   resolve_control(run, rows$n, m, rows$d, spec$kernel)

@@ -1,95 +1,80 @@
 #' Kernel ridge and logistic regression, from ten to hundreds of millions of rows
 #'
-#' Fits \eqn{f(x) = b + \sum_j \alpha_j k(x, c_j)}{f(x) = b + sum_j alpha_j k(x, c_j)}, a weighted sum of kernels at `m`
-#' centres, to numbers or classes. Few rows are all centres, which is kernel ridge regression or the mean of a Gaussian
-#' process. Of many rows some are centres (Nystroem approximation), and the solver is Falkon: conjugate gradients with a
-#' preconditioner. It takes `O(nm)` operations per iteration, `O(m^3)` once, and memory for one `m` x `m` matrix, never
-#' for an `n` x `m` matrix. It runs on all processors or on NVIDIA GPUs.
+#' Predicts numbers or classes by a smooth function of all variables,
+#' \eqn{f(x) = b + \sum_j \alpha_j k(x, c_j)}{f(x) = b + sum_j alpha_j k(x, c_j)}, a weighted sum of kernels at `m`
+#' centres. With few rows every row is a centre: this is kernel ridge regression, or the mean of a Gaussian process.
+#' With many rows some of them are centres (Nystroem approximation), and the solver is Falkon: preconditioned conjugate
+#' gradients with `O(nm)` operations per iteration, `O(m^3)` once, and memory for one `m` x `m` matrix.
 #'
 #' @details
 #' **Squared loss.** The coefficients minimise
 #' \deqn{\frac{1}{n} \sum_i w_i (y_i - f(x_i))^2 + \lambda \alpha' K \alpha,}{(1/n) sum_i w_i (y_i - f(x_i))^2 + lambda
 #' alpha' K alpha,}
-#' where `K` is the kernel matrix of the centres. If all rows are centres, this is kernel ridge regression. It is also the
-#' mean of a Gaussian process whose noise variance is \eqn{n \lambda}{n lambda} times the signal variance. `n` counts all
-#' rows, including those of weight 0: a row of weight 2 equals two rows if `lambda * n` stays the same. A factor `y` with
-#' two classes is coded as -1 and 1. A factor with more classes has one column for each class against all others.
+#' where `K` is the kernel matrix of the centres. If all rows are centres, `f` is the mean of a Gaussian process whose
+#' noise variance is \eqn{n \lambda}{n lambda} times the signal variance. `n` counts all rows, including those of weight
+#' 0: a row of weight 2 equals two rows if `lambda * n` stays the same. A factor `y` with two classes is coded as -1 and
+#' 1. A factor with more classes has one column for each class against all others.
 #'
 #' **Logistic loss.** The objective is the (weighted) mean negative log-likelihood plus \eqn{\lambda \alpha' K \alpha /
-#' 2}{lambda alpha' K alpha / 2}. Newton's method minimises it for penalties that decrease to `lambda`; each step takes
-#' a few conjugate gradients. More than two classes have the multinomial likelihood (softmax), with a column of
-#' coefficients for each class and the same penalty for all: the columns sum to 0, and the order of the classes does not
-#' matter. The penalty keeps coefficients finite even if the classes can be separated without error. `"weighted"` is
-#' logistic loss whose rows are also weighted by `class_weights` of [ridge_solver()].
+#' 2}{lambda alpha' K alpha / 2}. Newton's method minimises it for penalties that decrease to `lambda`. More than two
+#' classes have the multinomial likelihood (softmax), with a column of coefficients for each class and the same penalty
+#' for all: the columns sum to 0, and the order of the classes does not matter. The penalty keeps coefficients finite
+#' even if the classes can be separated without error. `"weighted"` is logistic loss whose rows are also weighted by
+#' `class_weights` of [ridge_solver()].
 #'
 #' **Intercept.** It is not penalised: it is the intercept of the model without kernels. For squared loss this is the
-#' (weighted) mean of `y` minus the `offset`, for logistic loss the intercept of [stats::glm()] with this offset and no
-#' other term: without an offset the log odds of the (weighted) shares of the classes, for more than two their centred
-#' logarithms.
+#' (weighted) mean of `y` minus the `offset`. For logistic loss it is the intercept of [stats::glm()] with this offset
+#' and no other term.
 #'
 #' **Defaults.** If `bandwidth` or `lambda` is `NULL`, it is chosen by the leave-one-out error on 400 rows, drawn at
 #' random if there are more. For classes, `lambda` is chosen by the log loss in three-fold cross-validation. Each column
-#' has a bandwidth in proportion to its spread; with few columns, some steps of descent improve them. [tune_ridge()]
-#' searches longer, and compares kernels and numbers of centres, too.
+#' has a bandwidth in proportion to its spread; with few columns, some steps of gradient descent improve the bandwidths.
+#' [tune_ridge()] searches longer, and also compares kernels and numbers of centres.
 #'
-#' **Centres.** `center_method` of [ridge_solver()] says how a number of centres is drawn. `"uniform"` draws at random.
-#' `"rpcholesky"` is randomly pivoted Cholesky, with up to 2,896 pivots on a sample of the rows; further centres are
-#' drawn at random. `"leverage"` uses approximate ridge leverage scores with up to 1,000 landmarks. `"kmeans++"` draws
-#' centres that are far from each other. These three explain more of the kernel matrix, far more if the rows form
-#' clusters; for new rows like the training rows, the error is mostly that of `"uniform"`. Exact duplicates are merged.
-#'
-#' **Exact fits** (`exact = TRUE` in [ridge_solver()]) with squared loss use a Cholesky factorisation for up to 4,000
-#' rows, on a GPU as long as the matrix fits into half of the free memory. Larger ones use conjugate gradients with a
-#' Nystroem preconditioner, on products of the fast engine where it is faster (see [kernel_sum()]), with an error far
-#' below the solver's `tolerance` unless `control` has a `tol`. Then an iteration takes time linear in `n`.
-#'
-#' **Convergence.** Conjugate gradients stop when the residual is below `tolerance` times the right-hand side, or after
-#' `iterations`. A few iterations (5 to 20) regularise, too, and are often enough; small penalties need more. Newton's
-#' method stops when a step promises less than `tolerance` times the objective. With `validation` the result is the
-#' iterate of least validation error: the root mean square error or the share of wrong classes for squared loss, the
-#' mean negative log-likelihood for logistic loss.
+#' **Solver.** [ridge_solver()] describes how centres are drawn, exact fits, and when iterations stop. With `validation`
+#' the result is the iterate of least validation error: the root mean square error or the share of wrong classes for
+#' squared loss, the mean negative log-likelihood for logistic loss.
 #'
 #' **Precision.** Computations are in double precision. On GPUs with more than 5e9 pairs of rows and centres, products
-#' with the kernel matrix are in single precision by default, and a warning tells if that costs accuracy;
-#' `flash_control(precision = "double")` avoids it. The factorisation of the centres' kernel matrix adds a `jitter` to
-#' its diagonal, at first 1e-13 `m` (1e-10 `m` in single precision), which is multiplied by 100 if the factorisation
-#' fails or conjugate gradients stall. If no jitter helps, the error has class `flashkernel_error_singular`.
+#' with the kernel matrix are in single precision by default, and a warning reports if that costs accuracy;
+#' `flash_control(precision = "double")` avoids it. A `jitter` is added to the diagonal of the centres' kernel matrix,
+#' at first 1e-13 `m` (1e-10 `m` in single precision). It is multiplied by 100 if the factorisation fails or conjugate
+#' gradients stall. If no jitter helps, the error has class `flashkernel_error_singular`.
 #'
-#' **Rows on a cluster.** If `x` is a [flash_data()], the rows, the response, the weights (`y` and `weights` may be
-#' missing) and everything computed for each row stay on the workers. An iteration transfers `m` numbers per response.
-#' The result has the same bits for any number of workers, and equals that for rows in memory up to rounding. `exact =
-#' TRUE`, `fitted()` and `residuals()` fetch the rows. Figures show 20,000 rows. With `flash_control(cluster = )`, rows
-#' in memory are sent to the workers if there is enough to compute.
+#' **Rows on a cluster.** If `x` is a [flash_data()], the rows, the response (`y` may be missing), the weights and
+#' everything computed for each row stay on the workers. An iteration transfers `m` numbers per response. The result has
+#' the same bits for any number of workers, and equals the result for rows in memory up to rounding. `exact = TRUE`,
+#' `fitted()` and `residuals()` fetch the rows; figures show 20,000 rows.
 #'
-#' **With package parsnip**, `svm_rbf(mode = , cost = , rbf_sigma = )` has an engine `"flashkernel"`, which is
-#' `kernel_ridge()`; engine arguments are arguments of this function. `cost` is the weight of the losses, as kernlab's
-#' `C`: `lambda` is `1 / (2 n cost)` for squared loss, `1 / (n cost)` for logistic loss. With `rbf_sigma` the kernel is
+#' **Package parsnip.** `svm_rbf(mode = , cost = , rbf_sigma = )` has an engine `"flashkernel"`, which calls
+#' `kernel_ridge()`; engine arguments are arguments of this function. `cost` is the weight of the losses, like `C` of
+#' kernlab: `lambda` is `1 / (2 n cost)` for squared loss, `1 / (n cost)` for logistic loss. The kernel is
 #' \eqn{\exp(-\sigma |x - y|^2)}{exp(-sigma |x - y|^2)}: `bandwidth` is `1 / sqrt(2 rbf_sigma)`.
 #'
 #' @param x The rows: a numeric matrix, a data frame (factors become indicator columns), a sparse `dgCMatrix` or
-#'   `dgRMatrix` of package Matrix, a `big.matrix`, a [flash_data()], a formula, or a function that yields chunks as for
-#'   [kernel_sum()]. Its chunks are lists of `x`, `y` and perhaps `weights`. It is called anew for each product, so it
-#'   must begin again after its `NULL` or have an argument `reset`.
+#'   `dgRMatrix` of package Matrix, a `big.matrix`, a [flash_data()], a formula, or a function that returns chunks as
+#'   for [kernel_sum()]. A chunk is a list with `x`, `y` and perhaps `weights`. Each product reads all chunks, so the
+#'   function must start again after it has returned `NULL`, or have an argument `reset`.
 #' @param y The response: a vector, a matrix of several responses, or a factor.
-#' @param kernel Name of a kernel, `r kernel_names()`, or a [kernel_spec()] with parameters.
+#' @param kernel Name of a kernel, `r kernel_names()`, or a [kernel_spec()] with parameters. Default `"gaussian"`.
 #' @param bandwidth Scale of the kernel in units of the columns: one number, one for each column, or a `d` x `d`
 #'   **variance** matrix, as for [kernel_operator()]. `NULL` (default): chosen from the data.
 #' @param lambda Ridge penalty, a positive number. `NULL` (default): chosen from the data.
 #' @param centers Number of centres, indices of rows, or a matrix with the columns of `x`. `NULL` (default): all rows if
-#'   there are up to 1,000, else `10 sqrt(n)` of them.
+#'   there are up to 1,000, otherwise `10 sqrt(n)` of them.
 #' @param loss `"squared"`, `"logistic"`, or `"weighted"` (logistic with class weights). `NULL` (default): `"logistic"`
-#'   for a factor, else `"squared"`.
-#' @param weights Non-negative weights of the rows, or `NULL`.
-#' @param offset Known part of the link of each row, which is not fitted, or `NULL`.
+#'   for a factor, otherwise `"squared"`.
+#' @param weights Non-negative weights of the rows. `NULL` (default): all 1.
+#' @param offset Known part of the link of each row, which is not fitted. `NULL` (default): none.
 #' @param validation Rows at which the error is measured in each iteration: a fraction of the rows, drawn at random (not
 #'   for rows in chunks), `list(x = , y = )`, or a [flash_data()] with a response. `NULL` (default): none.
 #' @param solver A [ridge_solver()], or a list of some of its settings: an exact fit, the stopping rule, how centres are
-#'   drawn, where to begin, what to save. `NULL`: its defaults.
+#'   drawn, a warm start, a checkpoint file. `NULL` (default): its defaults.
 #' @param control A [flash_control()]: where and how sums are computed.
 #' @param formula,data A formula with a response, and the data frame that has its variables.
 #' @param subset,na.action As for [stats::lm()].
-#' @param ... For methods. The formula and data-frame methods hand it to the default method, which takes `cost` and
-#'   `rbf_sigma` in place of `lambda` and `bandwidth`: see the section about parsnip.
+#' @param ... Arguments for methods. The formula and data-frame methods pass them to the default method, which takes
+#'   `cost` and `rbf_sigma` in place of `lambda` and `bandwidth`: see the section about parsnip.
 #' @returns An object of class `kernel_ridge`, a list with the `coefficients` (`m` x number of responses), the
 #'   `intercept`, the `centers` and their `center_index` among the rows, `kernel`, `bandwidth`, `lambda`, the `trace` of
 #'   the iterations (a data frame), `converged`, `iterations`, `jitter` and the settings of the fit.
@@ -99,12 +84,13 @@
 #' Rudi, A., Carratino, L. and Rosasco, L. (2017) FALKON: an optimal large scale kernel method.
 #' \doi{10.48550/arXiv.1705.10958}
 #' @aliases falkon
-#' @seealso [predict.kernel_ridge()], [tune_ridge()], [ridge_solver()], [kernel_operator()] for the products.
+#' @seealso [predict.kernel_ridge()], [tune_ridge()], [ridge_solver()], [marginal_effects()], [ridge-methods],
+#'   `vignette("kernel-ridge")`.
 #' @export
 #' @examples
 #' fit <- kernel_ridge(dist ~ speed, data = cars)
 #' fit
-#' predict(fit, data.frame(speed = c(10, 20)))
+#' predict(fit, data.frame(speed = c(10, 20)), interval = "prediction")
 #' plot(fit, "partial")
 #'
 #' # classes, with probabilities
@@ -196,8 +182,8 @@ fit_rows <- function(rows, y, spec, run) {
     if (kernel$name != "sigmoid" && !isTRUE(kernel$parameters["coef0"] < 0)) stop(e)
     stop(new_error("singular", paste0(
       "the ", kernel$name, " kernel", if (kernel$name != "sigmoid") " with `coef0` below 0", " is not positive definite, ",
-      "and its matrix of these rows has no Cholesky factor. Use another `kernel`, such as \"polynomial\" or ",
-      "\"gaussian\"."
+      "and its kernel matrix has no Cholesky factorisation here. Use another `kernel`, such as \"polynomial\" ",
+      "or \"gaussian\"."
     ), user_call(), parent = e))
   })
 }
@@ -228,7 +214,7 @@ split_rows <- function(rows, response, spec) UseMethod("split_rows")
 #' @export
 split_rows.default <- function(rows, response, spec) {
   if (inherits(rows, "rows_chunks")) {
-    stop_argument("validation", "must be list(x = , y = ) where rows come in chunks: found a fraction")
+    stop_argument("validation", "must be list(x = , y = ) if rows come in chunks: found a fraction")
   }
   index <- resume_held(spec$checkpoint, rows$n)
   if (is.null(index)) {
@@ -236,13 +222,21 @@ split_rows.default <- function(rows, response, spec) {
     index <- spare_classes(index, response$y, response$classes, spec$weights)
   }
   if (!length(index) %in% seq_len(rows$n - 1)) {
-    stop_argument("validation", "must leave rows of every class for the fit, and others: found ", format(spec$validation))
+    stop_argument(
+      "validation", "must leave rows of every class for the fit, and at least one for validation: found ",
+      format(spec$validation)
+    )
   }
   kept <- seq_len(rows$n)[-index]
   centers <- spec$centers
   if (are_several(centers)) {
     centers <- match(centers, kept)
-    if (anyNA(centers)) stop_argument("centers", "must not be among the rows that `validation` holds out: give these")
+    if (anyNA(centers)) {
+      stop_argument(
+        "centers", "must not be rows that `validation` holds out. Give list(x = , y = ) as `validation`, or a number ",
+        "of centres."
+      )
+    }
   }
   list(
     held = rows_take(rows, index), kept = rows_take(rows, kept), index = index, taken = index, centers = centers,
@@ -301,10 +295,10 @@ settle_start <- function(spec, outputs) {
   start <- spec$start
   found <- ncol(start$coefficients)
   if (found != outputs) {
-    stop_argument("start", "must be a fit with as many columns of coefficients, ", outputs, ": found ", found)
+    stop_argument("start", "must be a fit with one column of coefficients for each response, ", outputs, ": found ", found)
   }
-  if (start$exact != spec$exact) stop_argument("start", "must be exact as the fit is, or have centres as it has")
-  if (!is.null(spec$centers)) stop_argument("centers", "must not be given with `start`, which has its own")
+  if (start$exact != spec$exact) stop_argument("start", "must be an exact fit if the new fit is exact, and only then")
+  if (!is.null(spec$centers)) stop_argument("centers", "must not be given with `start`, whose centres are used")
   if (is.null(spec$bandwidth)) spec$bandwidth <- start$bandwidth
   if (is.null(spec$lambda)) spec$lambda <- start$lambda
   spec

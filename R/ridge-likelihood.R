@@ -1,10 +1,9 @@
-# What follows from the fit being linear in the response (or, for logistic loss, nearly so at its optimum): leverages,
-# effective degrees of freedom, the variance of the noise, likelihoods, leave-one-out errors, draws.
+# Leverages, effective degrees of freedom, noise variance, likelihoods, leave-one-out errors and draws. All follow from
+# the linearity of the fit in the response (for logistic loss, from its linearisation at the optimum).
 #
-# The smoother is H = K_nm R R' K_mn W. With an intercept, the weighted mean of y, which is taken off before, it is
-# H + (I - H) 1 w' / sum(w).
+# The smoother is H = K_nm R R' K_mn W. With an intercept, the weighted mean of y, it is H + (I - H) 1 w' / sum(w).
 
-# list(leverage, ones): the diagonal of H, and (I - H) 1 where there is an intercept, else 0.
+# list(leverage, ones): the diagonal of H, and (I - H) 1 with an intercept, otherwise 0.
 leverage_of <- function(fit, run) {
   posterior <- posterior_of(fit, run)
   if (is.null(fit$state$leverage)) fit$state$leverage <- compute_leverage(fit, posterior, run_in_double(run))
@@ -23,7 +22,7 @@ compute_leverage <- function(fit, posterior, run) {
   list(leverage = matrix(leverage, fit$n), ones = residual_ones(fit, posterior, run))
 }
 
-# n x K: of each row and class, the derivative of the fitted link by the row's own residual.
+# n x K: the derivative of the fitted link with respect to the residual of the same row, for each class.
 joint_leverage <- function(fit, posterior, run) {
   p <- link_probabilities(fitted_link(fit, run))
   fit_weights(fit) * sum_joint(fit$data$rows, posterior, run, \(U) {
@@ -31,7 +30,7 @@ joint_leverage <- function(fit, posterior, run) {
   })
 }
 
-# That of the smoother with the intercept.
+# The diagonal of the smoother with the intercept.
 hat_diagonal <- function(fit, run) {
   found <- leverage_of(fit, run)
   w <- fit_weights(fit)
@@ -47,7 +46,7 @@ residual_ones <- function(fit, posterior, run) {
   ones <- rows_constant(rows, 1)
   part <- posterior$parts[[1]]
   residual <- if (is.null(part$root)) {
-    # where there are no factors, the posterior has brought it
+    # without factors the posterior has computed it
     system <- exact_system_of(fit, run)
     solved <- posterior$prior_root %*% colSums(posterior$prior_root)
     replace(numeric(fit$n), system$index, system$noise * solved)
@@ -61,18 +60,18 @@ residual_ones <- function(fit, posterior, run) {
   residual
 }
 
-# Weights as numbers, and how many rows have one.
+# The weights as a vector, and the number of rows of positive weight.
 fit_weights <- function(fit) if (is.null(fit$data$weights)) rep(1, fit$n) else as.vector(collected(fit$data$weights))
 used_count <- function(fit) if (is.null(fit$data$weights)) fit$n else sum(fit$data$weights > 0)
 
-# The response in this session.
+# The response, collected from workers if necessary.
 fit_response <- function(fit) collected(kept_data(fit)$y)
 
-# The weighted sum of the squares of residuals, for each output.
+# The weighted sum of squares of the residuals over `unit`, for each output.
 residual_squares <- function(fit, run, unit = 1) {
   y <- fit$data$y
   w <- if (!is_column(y)) fit_weights(fit) else if (is.null(fit$data$weights)) 1 else fit$data$weights
-  # residuals without weight are 0 before they are squared: 0 * Inf is NaN
+  # set residuals of weight 0 to 0 before squaring, as 0 * Inf is NaN
   used <- if (is.null(fit$data$weights)) 1 else w > 0
   stats::setNames(column_sums(w * (used * (y - link_of_rows(fit, run)) / unit)^2), fit$outputs)
 }
@@ -89,13 +88,13 @@ freedom_of <- function(fit, run) {
   own + sum(w * ones) / sum(w)
 }
 
-# list(sigma, df, edf, edf_error, rss): the noise of each output, from the weighted residuals; the standard error of edf
-# where that is an estimate.
+# list(sigma, df, edf, edf_error, rss): the noise of each output from the weighted residuals; edf_error: the standard
+# error of edf if it is an estimate.
 fit_noise <- function(fit, run) {
   edf <- freedom_of(fit, run)
   t <- ncol(fit$coefficients)
   if (fit$loss != "squared") return(list(sigma = rep(1, t), df = Inf, edf = edf, rss = NULL))
-  # responses may be too large or small for squares, each by itself
+  # scale each response, as squares could overflow or underflow
   squares <- residual_squares(fit, run)
   unit <- rep(1, t)
   for (other in 2^c(600, -600)) {
@@ -108,15 +107,17 @@ fit_noise <- function(fit, run) {
   }
   df <- used_count(fit) - edf
   error <- posterior_of(fit, run)$parts[[1]]$edf_error
-  # a fit without residuals has no noise, however few degrees of freedom are left
+  # a fit without residuals has no noise, even without residual degrees of freedom
   sigma <- unit * sqrt(ifelse(squares > 0, squares / max(df, 0), 0))
   list(sigma = sigma, df = max(df, 0), edf = edf, edf_error = error, rss = unit^2 * squares)
 }
 
-# n x t: residuals at each row, of squared loss, of fits without it at the same n lambda and centres. They are exact:
-# what is fitted is linear in y less the mean of the others.
+# n x t: leave-one-out residuals of squared loss at the same n lambda and centres. They are exact, as the fit is linear
+# in y minus the mean of the other rows.
 left_out_residuals <- function(fit, run) {
-  if (fit$loss != "squared") stop_argument("object", "must have squared loss to leave rows out without fitting again")
+  if (fit$loss != "squared") {
+    stop_argument("object", "must have squared loss for leave-one-out errors in closed form. Use cross_validate().")
+  }
   found <- leverage_of(fit, run)
   residual <- fit_response(fit) - fitted_link(fit, run)
   if (fit$has_intercept) {
@@ -128,7 +129,7 @@ left_out_residuals <- function(fit, run) {
   residual / (1 - as.vector(found$leverage))
 }
 
-# ---- what other models have -------------------------------------------------------------------
+# ---- generics of stats -----------------------------------------------------------------------
 
 #' @rdname ridge-methods
 #' @export
@@ -188,7 +189,7 @@ hatvalues.kernel_ridge <- function(model, ...) {
 #' @export
 rstandard.kernel_ridge <- function(model, ...) {
   check_dots_empty(...)
-  if (model$loss != "squared") stop_argument("model", "must have squared loss")
+  if (model$loss != "squared") stop_argument("model", "must be a fit by squared loss: found logistic loss")
   run <- start_run(model$control, "Predicting")
   w <- fit_weights(model)
   free <- 1 - as.vector(hat_diagonal(model, run))
@@ -196,7 +197,7 @@ rstandard.kernel_ridge <- function(model, ...) {
   values <- scale_columns(
     sqrt(w / free) * (fit_response(model) - fitted_link(model, run)), 1 / fit_noise(model, run)$sigma
   )
-  values[is.infinite(values)] <- NaN # of a row that the fit goes through, as lm() has it
+  values[is.infinite(values)] <- NaN # a row that the fit interpolates, as in lm()
   restore_fitted(model, as_vector_if_one(values))
 }
 
@@ -209,7 +210,7 @@ simulate.kernel_ridge <- function(object, nsim = 1, seed = NULL, ...) {
   kept_data(object)
   check_memory(8 * 3 * nsim * object$n * ncol(object$coefficients), "nsim")
   with_seed_of_simulate(seed, {
-    needed <- list(roots = coefficient_roots(object, run), noise = fit_noise(object, run)) # nothing of it draws
+    needed <- list(roots = coefficient_roots(object, run), noise = fit_noise(object, run)) # neither uses random numbers
     draws <- draw_responses(object, draw_links(object, needed, nsim, run), needed$noise$sigma, nsim)
     names(draws) <- paste0("sim_", seq_len(nsim))
     structure(draws, class = "data.frame", row.names = seq_len(object$n))
@@ -234,7 +235,7 @@ draw_responses <- function(fit, links, sigma, nsim) {
   n <- fit$n
   if (fit$loss == "squared") {
     spread <- 1 / sqrt(fit_weights(fit))
-    # a fit without noise has none at rows without weight, either
+    # without noise, avoid 0 * Inf at rows of weight 0
     parts <- Map(\(link, s) link + (if (s > 0) s * spread else 0) * stats::rnorm(length(link)), links, sigma)
     return(lapply(seq_len(nsim), \(i) {
       if (length(parts) == 1) return(parts[[1]][, i])

@@ -1,10 +1,11 @@
-# The losses of classes: the logistic one of two classes, y of -1 and 1 and one column of link, and the softmax of more,
-# with a column for each. No margin is too large for any of these, in either direction. Of all rows at a time they are
-# C's (src/core/losses.h), by all threads.
+# Losses of classes: logistic loss for two classes (y of -1 and 1, one column of link), softmax loss for more (one
+# column for each class). None overflows for large margins. C computes them for all rows with all threads
+# (src/core/losses.h).
 
-# A function of m x t coefficients: list(product, sums), K' W D K alpha with the second derivatives D at the link f, and
-# K alpha. D = diag(p) - p p' couples the columns of more than two classes: then it takes two sweeps. Boehning's bound
-# (I - 1 1' / K) / 2 in its place takes one, but is so far off that a hundred steps do not suffice (shuttle).
+# Returns a function of m x t coefficients alpha to list(product, sums): K' W D K alpha with the second derivatives D at
+# the link f, and K alpha. With more than two classes D = diag(p) - p p' couples the columns, which takes two sweeps.
+# Boehning's bound (I - 1 1' / K) / 2 would take one sweep, but is so inaccurate that 100 steps are not enough
+# (shuttle).
 hessian_product <- function(system, f) {
   run <- system$run
   if (ncol(f) == 1) {
@@ -21,18 +22,18 @@ hessian_product <- function(system, f) {
 
 # ---- probabilities ----------------------------------------------------------------------------
 
-# The same of a fit, with the names of the classes.
+# link_probabilities() of a fit, with the names of the classes.
 class_probabilities <- function(fit, link) {
   p <- link_probabilities(link)
   dimnames(p) <- list(NULL, fit$classes)
   p
 }
 
-# The link whose mean probabilities are the (weighted) shares of the classes: the intercept. Offsets make that an
-# equation, which is solved by iterative scaling: it never goes astray, and a constant offset takes one step.
+# The intercept: the link whose mean probabilities are the (weighted) shares of the classes. With offsets the equation
+# is solved by iterative scaling, which always converges, and in one step for a constant offset.
 null_link <- function(y, weights, offset) {
   counts <- class_counts(y, weights)
-  if (any(counts == 0)) stop_argument("weights", "must not be 0 for all rows of a class")
+  if (any(counts == 0)) stop_argument("weights", "must be positive for at least one row of each class")
   shares <- counts / sum(counts)
   as_link <- \(x) if (length(x) == 2) x[2] - x[1] else x - mean(x)
   link <- as_link(log(shares))
@@ -46,10 +47,10 @@ null_link <- function(y, weights, offset) {
   link
 }
 
-# Of the link f, n x t, and the response y, n x t columns of -1 and 1: "value", the loss of each row; "slope", its
-# derivatives by f, n x t; "curvature", for each row a number in place of the second derivatives, which preconditioners
-# go by: the mean of their diagonal (its sum and its largest need twice the iterations at small penalties, on shuttle);
-# "product", the second derivatives times u, n x t.
+# A part of the loss at the link f (n x t) for the response y (n x t, columns of -1 and 1). "value": the loss of each
+# row. "slope": its derivatives with respect to f, n x t. "curvature": for each row the mean of the diagonal of the
+# second derivatives, for preconditioners (the sum or the largest would need twice the iterations at small penalties, on
+# shuttle). "product": the second derivatives times u, n x t.
 class_loss <- function(part, f, y, run, u = NULL) UseMethod("class_loss", f)
 
 #' @export
@@ -63,7 +64,7 @@ class_loss.default <- function(part, f, y, run, u = NULL) {
   .Call(ffi_class_loss, match(part, LOSS_PARTS) - 1L, f, y, u, run)
 }
 
-# n x K, of a link of one column for two classes, or of K.
+# Probabilities, n x K, from a link of one column (two classes) or of K columns.
 link_probabilities <- function(link) UseMethod("link_probabilities")
 
 #' @export
@@ -80,7 +81,7 @@ sum_of_loss <- function(f, y, run, weights = NULL, direction = NULL, length = 0)
   .Call(ffi_class_loss_sum, f, y, direction, as.double(length), weights, run)
 }
 
-# The mean of all rows, those of weight 0 as well, at f - length * direction.
+# The weighted sum of the losses at f - length * direction over the number of all rows, including rows of weight 0.
 mean_loss <- function(f, y, run, weights = NULL, direction = NULL, length = 0) {
   total <- if (is_column(f)) {
     if (!is.null(direction)) f <- f - length * direction
@@ -91,7 +92,7 @@ mean_loss <- function(f, y, run, weights = NULL, direction = NULL, length = 0) {
   total / nrow(f)
 }
 
-# Of held-out rows: the mean negative log-likelihood.
+# The mean negative log-likelihood of held-out rows.
 log_loss <- function(link, y, classes) mean_loss(link, y, checked_run(settle_control(NULL)))
 
 LOSS_PARTS <- c("value", "slope", "curvature", "product")

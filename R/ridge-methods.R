@@ -1,55 +1,63 @@
 #' Summaries, residuals, likelihood and draws of a kernel regression
 #'
-#' `print()` and `summary()` say what was fitted and how well; the other functions return what models of other packages
-#' have under the same names. A kernel regression is the posterior mean of a Bayesian model: coefficients \eqn{\alpha
-#' \sim N(0, \tau^2 K^{-1})}{alpha ~ N(0, tau^2 K^-1)}, noise of variance \eqn{\sigma^2 / w_i}{sigma^2 / w_i}, and
-#' \eqn{n \lambda = \sigma^2 / \tau^2}{n lambda = sigma^2 / tau^2}. For logistic loss it is the mode, about which the
-#' posterior is taken to be normal (Laplace's approximation). More than two classes have one posterior of all their
-#' coefficients, up to 4,000 of them (centres times classes); beyond, each class has one by itself, as if the others
-#' were known.
+#' `print()` and `summary()` show what was fitted and how well. The other functions return what models of other packages
+#' return under the same names: residuals, leverages, likelihood, covariance of the coefficients, draws.
 #'
 #' @details
-#' **Effective degrees of freedom** are the trace of the matrix that makes fitted values of the response, `1` for the
-#' intercept among them; `df.residual()` is the number of rows of positive weight less these, `sigma()` the root of the
-#' weighted residual sum of squares over that. `hatvalues()` is the matrix's diagonal, `rstandard()` residuals over
-#' their standard deviations (`NaN` at a row that the fit goes through, as for [lm()]).
+#' **Model.** A kernel regression is the posterior mean of a Bayesian model: coefficients \eqn{\alpha \sim N(0, \tau^2
+#' K^{-1})}{alpha ~ N(0, tau^2 K^-1)}, noise of variance \eqn{\sigma^2 / w_i}{sigma^2 / w_i}, and
+#' \eqn{n \lambda = \sigma^2 / \tau^2}{n lambda = sigma^2 / tau^2}. For logistic loss the fit is the posterior mode, and
+#' the posterior is approximated by a normal distribution around it (Laplace's approximation). With more than two
+#' classes, up to 4,000 coefficients (centres times classes) have a joint posterior. With more coefficients each class
+#' has its own posterior, as if the coefficients of the others were known.
 #'
-#' **`logLik()`** is that of normal noise at its maximum (`df`: the effective degrees of freedom and 1 for sigma), or of
-#' the classes; [AIC()] and [BIC()] follow. Weights are reciprocals of variances, as in [lm()].
+#' **Effective degrees of freedom** are the trace of the matrix that maps the response to the fitted values, including 1
+#' for the intercept. `df.residual()` is the number of rows of positive weight minus the effective degrees of freedom.
+#' `sigma()` is the square root of the weighted residual sum of squares over `df.residual()`. `hatvalues()` is the
+#' diagonal of the matrix. `rstandard()` returns residuals over their standard deviations, and `NaN` at a row that the
+#' fit interpolates, as for [lm()].
 #'
-#' **Cost** of everything from degrees of freedom to draws: computed when first asked for, and kept with the fit:
-#' \eqn{O(n m^2 + m^3)}{O(nm^2 + m^3)} with `m` centres, never `n` x `m` in memory. Exact fits of more rows than are
-#' factorised (4,000 on the CPU) have standard errors to a thousandth, of up to 10,000 predictions at a time, by
-#' conjugate gradients for each; degrees of freedom, and with them sigma, AIC and the likelihood's `df`, that are
-#' estimates from 8 random vectors, the same in every call, of what a low-rank approximation of the kernels lacks
-#' (`summary()` has their standard error, which is mostly far below 1); and neither leverages nor draws.
+#' **`logLik()`** is the log-likelihood of normal noise at its maximum, or of the classes. For normal noise its `df` is
+#' the effective degrees of freedom and 1 for sigma. [AIC()] and [BIC()] follow. Weights are reciprocals of variances,
+#' as in [lm()].
 #'
-#' @param x,object,model,formula A fit from [kernel_ridge()], or its summary. All but `coef()` and `variable.names()`
-#'   want one that keeps its rows.
-#' @param effects Whether to compute average marginal effects with their standard errors. `NULL`: for a fit that keeps
-#'   its rows, if it takes no more than about a second (up to 50 columns, and 2e7 kernels).
+#' **Cost.** Everything from degrees of freedom to draws is computed when it is first requested, and cached in the fit.
+#' It takes \eqn{O(n m^2 + m^3)}{O(nm^2 + m^3)} operations with `m` centres, and never an `n` x `m` matrix in memory.
+#'
+#' **Large exact fits**, of more rows than are factorised (4,000 on the CPU), are different:
+#' - Standard errors have a relative error of a thousandth. Conjugate gradients compute each of them, for up to 10,000
+#'   predictions at a time.
+#' - Degrees of freedom, and with them sigma, AIC and the `df` of the likelihood, are estimates. 8 random vectors, the
+#'   same in every call, estimate the difference from a low-rank approximation of the kernel matrix. `summary()` prints
+#'   the standard error of the estimate, which is mostly far below 1.
+#' - Leverages and draws are not available.
+#'
+#' @param x,object,model,formula A fit from [kernel_ridge()], or its summary. All functions except `coef()` and
+#'   `variable.names()` need a fit that keeps its rows.
+#' @param effects Logical: compute average marginal effects with their standard errors? `NULL` (default): for a fit that
+#'   keeps its rows, if it takes at most about a second (up to 50 columns, and 2e7 kernels).
 #' @param digits Number of significant digits, from 1 to 22.
-#' @param type Of residuals: `"response"`, the response (for logistic loss indicators of the classes) less the fitted
-#'   values; `"pearson"`, these over their standard deviation as the model has it, times the square root of the weights;
-#'   `"deviance"`, whose squares add up to the deviance.
+#' @param type Type of residuals. `"response"` (default): the response minus the fitted values (for logistic loss, the
+#'   response is the indicator of the class). `"pearson"`: these over their standard deviation in the model, times the
+#'   square root of the weights. `"deviance"`: residuals whose squares add up to the deviance.
 #' @param nsim,seed Number of draws, and the seed as in [stats::simulate()].
 #' @param ... Not used; anything here is an error.
 #' @returns
-#' - `summary()`: a list with the parts of the fit that are not as long as the data, `residuals` (their quantiles; of
-#'   deviance residuals for logistic loss), `effects`, `bytes` (of the factors and centres), and `error`: a vector of
-#'   `rmse` and `r.squared` of every response; `misclassified`, the part of rows in another class than the fitted one;
-#'   `deviance` and `explained`, the part of the deviance that the fit explains, of logistic loss.
+#' - `summary()`: a list with the parts of the fit that are not as long as the data, quantiles of the `residuals`
+#'   (deviance residuals for logistic loss), `effects`, `bytes` (memory of the factors and centres), and `error`: the
+#'   `rmse` and `r.squared` of every response; for classes `misclassified`, the share of rows whose fitted class is
+#'   wrong; for logistic loss also the `deviance`, and `explained`, the share of the deviance that the fit explains.
 #' - `coef()`: the coefficients of the kernels at the centres, a matrix for several responses. `vcov()`: their
-#'   covariance matrix (for several responses, of each, in a list).
-#' - `fitted()`: the mean of the response at the rows of the fit; for logistic loss the probability of the second class,
-#'   or a matrix of those of all; for classes by squared loss the function itself. `residuals()`, `rstandard()`,
-#'   `hatvalues()`: a vector or matrix in the same form (deviance residuals are always one for each row of a logistic
-#'   fit).
+#'   covariance matrix; a list of matrices for several responses.
+#' - `fitted()`: the mean of the response at the rows of the fit. For logistic loss this is the probability of the
+#'   second class, or a matrix of the probabilities of all classes; for classes with squared loss it is the fitted
+#'   function. `residuals()`, `rstandard()` and `hatvalues()` have the same form (but a logistic fit has one deviance
+#'   residual for each row).
 #' - `deviance()`: the weighted sum of squares, or minus twice the log-likelihood. `sigma()`: one number for each
 #'   response. `nobs()`: the number of rows of positive weight. `family()`: [stats::gaussian()] or [stats::binomial()].
 #' - `simulate()`: draws of the responses at the rows of the fit from the posterior predictive distribution, a data
 #'   frame with a column for each draw (a matrix, for several responses) and the attribute `"seed"`.
-#' - `formula()` and `model.frame()`: of fits by formula; the latter evaluates the data anew.
+#' - `formula()` and `model.frame()`: for fits by formula. `model.frame()` evaluates the data again.
 #' @name ridge-methods
 #' @examples
 #' fit <- kernel_ridge(mpg ~ wt + hp, data = mtcars)
@@ -68,7 +76,7 @@ print.kernel_ridge <- function(x, digits = max(3L, getOption("digits") - 3L), ..
   about <- described(x)
   print_model(about, digits)
   if (known) print_error(fit_error(x), digits)
-  print_lines(`Held out` = validation_label(about, digits), Computed = time_label_of(about))
+  print_lines(Validation = validation_label(about, digits), Time = time_label_of(about))
   invisible(x)
 }
 
@@ -110,8 +118,8 @@ print.summary.kernel_ridge <- function(x, digits = x$digits, ...) {
   digits <- check_digits(digits)
   print_model(x, digits)
   print_lines(
-    `Held out` = validation_label(x, digits), Computed = time_label_of(x),
-    Memory = paste(bytes_label(x$bytes), "for the factors and the centres")
+    Validation = validation_label(x, digits), Time = time_label_of(x),
+    Memory = paste(bytes_label(x$bytes), "for the matrix factors and the centres")
   )
   if (!is.null(x$residuals)) {
     cat("\n", if (x$loss == "squared") "Residuals" else "Deviance residuals", ":\n", sep = "")
@@ -128,7 +136,7 @@ print.summary.kernel_ridge <- function(x, digits = x$digits, ...) {
   if (!is.null(x$effects)) {
     cat("\nAverage marginal effects:\n")
     print_effects(utils::head(x$effects, 30), digits)
-    if (nrow(x$effects) > 30) cat("... and", nrow(x$effects) - 30, "more, see marginal_effects()\n")
+    if (nrow(x$effects) > 30) cat("... and", nrow(x$effects) - 30, "more: see marginal_effects()\n")
   }
   invisible(x)
 }
@@ -158,7 +166,7 @@ print_model <- function(x, digits) {
     Rows = paste0(
       whole(x$n), " in ", x$d, ngettext(x$d, " column", " columns"), if (x$weighted) ", weighted",
       if (x$has_offset) ", with an offset",
-      if (x$omitted > 0) paste0(" (", whole(x$omitted), " left out: missing values)")
+      if (x$omitted > 0) paste0(" (", whole(x$omitted), " omitted because of missing values)")
     ),
     Classes = if (!is.null(x$classes)) paste(x$classes, collapse = ", "),
     Responses = if (is.null(x$classes) && length(x$outputs) > 1) paste(x$outputs, collapse = ", "),
@@ -181,7 +189,7 @@ model_title <- function(x) {
 bandwidth_label <- function(x, digits) {
   sds <- if (is.matrix(x$bandwidth)) sqrt(diag(x$bandwidth)) else x$bandwidth
   shown <- vapply(signif(as.vector(sds), min(digits, 4)), format, "", digits = min(digits, 4))
-  if (is.matrix(x$bandwidth)) return(paste("a matrix, of standard deviations", few_of(shown)))
+  if (is.matrix(x$bandwidth)) return(paste("matrix with standard deviations", few_of(shown)))
   if (length(sds) == 1) return(shown)
   few_of(if (is.null(x$names)) shown else paste(x$names, shown))
 }
@@ -199,8 +207,8 @@ solver_label <- function(x) {
   paste0(
     x$iterations, " ", step_name(x), if (x$iterations != 1) "s", ", ", if (!isTRUE(x$converged)) "not ", "converged",
     if (nrow(last) > 0) paste0(" (residual ", format(last$residual, digits = 2), ")"),
-    if (isTRUE(x$best_iteration < x$iterations)) paste0("; the best, ", x$best_iteration, ", is kept"),
-    if (isTRUE(x$jitter > 1e-10)) paste0("; jitter raised to ", format(x$jitter, digits = 2))
+    if (isTRUE(x$best_iteration < x$iterations)) paste0("; the result is the best, number ", x$best_iteration),
+    if (isTRUE(x$jitter > 1e-10)) paste0("; jitter increased to ", format(x$jitter, digits = 2))
   )
 }
 
@@ -208,14 +216,13 @@ step_name <- function(x) if (x$loss == "squared") "iteration" else "Newton step"
 
 validation_label <- function(x, digits) {
   if (is.null(x$least_held_out)) return(NULL)
-  what <- if (x$loss != "squared") "log loss" else if (is.null(x$classes)) "RMSE" else "part misclassified"
+  what <- if (x$loss != "squared") "log loss" else if (is.null(x$classes)) "RMSE" else "share misclassified"
   paste(what, format(x$least_held_out, digits = digits))
 }
 
 time_label_of <- function(x) {
   if (is.null(x$seconds)) return(NULL)
-  where <- resolve_control(run_control(x$control), x$n, x$m, x$d, x$kernel)
-  paste0("in ", format(sum(x$seconds), digits = 2), " s, sums on ", where_label(where))
+  paste(format(sum(x$seconds), digits = 2), "s")
 }
 
 # 12 MB
@@ -370,7 +377,7 @@ family.kernel_ridge <- function(object, ...) {
   check_dots_empty(...)
   if (object$loss == "squared") return(stats::gaussian())
   if (length(object$classes) > 2) {
-    stop(new_error("unsupported", "a multinomial fit has no family() of stats", user_call()))
+    stop(new_error("unsupported", "family() is not available for fits to more than two classes", user_call()))
   }
   stats::binomial()
 }
@@ -385,14 +392,14 @@ variable.names.kernel_ridge <- function(object, ...) {
 #' @rdname ridge-methods
 #' @export
 formula.kernel_ridge <- function(x, ...) {
-  if (is.null(x$response)) stop_argument("x", "must be a fit by formula")
+  if (is.null(x$response)) stop_argument("x", "must be a fit by formula: found a fit without one")
   stats::formula(x$terms)
 }
 
 #' @rdname ridge-methods
 #' @export
 model.frame.kernel_ridge <- function(formula, ...) {
-  if (is.null(formula$response)) stop_argument("formula", "must be a fit by formula")
+  if (is.null(formula$response)) stop_argument("formula", "must be a fit by formula: found a fit without one")
   call <- keep_arguments(formula$call, c("formula", "data", "subset", "weights", "offset", "na.action"))
   call[[1]] <- quote(stats::model.frame)
   call$formula <- formula$terms

@@ -1,13 +1,13 @@
-# Logistic losses by Newton's method. The unknown is beta = T alpha, for which the penalty is lambda |beta|^2 / 2: with
-# one T for all steps, and A of T W T' anew where the second derivatives W at the centres have changed.
+# Newton's method for logistic losses. The unknown is beta = T alpha, for which the penalty is lambda |beta|^2 / 2. T is
+# the same in all steps; A is the factor of T W T' and is recomputed when the second derivatives W at the centres have
+# changed.
 #
-# A Newton step is good near the solution alone. The way there is gone with an eighth of the centres, where a sweep
-# takes an eighth of the time and a factor a five-hundredth: penalties fall to lambda by a hundredth a step, each solved
-# as well as the next one needs. What that comes to is the start of the fit, which then needs few steps, and few an A
-# anew.
+# Newton steps are good near the solution only. A coarse fit with an eighth of the centres finds the start: a sweep
+# takes an eighth of the time, a factorisation a five-hundredth. Its penalties decrease to lambda by a factor of 100 a
+# step. From this start the fit needs few steps and few recomputations of A.
 #
-# A step takes half a sweep for the gradient and one for each of conjugate gradients, whose products bring the change of
-# the link at all rows with them: along it lengths of the step are tried without another.
+# A step takes half a sweep for the gradient and one sweep for each iteration of conjugate gradients. The products of
+# these include the change of the link at all rows, so that the line search needs no further sweep.
 
 fit_logistic <- function(system, problem, spec) {
   t <- ncol(problem$y)
@@ -32,25 +32,25 @@ fit_logistic <- function(system, problem, spec) {
 warn_stuck <- function(solved) {
   if (!solved$converged && solved$point$length == 0) {
     warning(
-      "Newton's method found no better point after ", solved$iterations, " steps: `lambda` or `bandwidth` is too ",
-      "small for the precision of the sums", call. = FALSE
+      "Newton's method could not reduce the objective after ", solved$iterations, " steps: `lambda` or `bandwidth` is ",
+      "too small for the precision of the sums. Use a larger one.", call. = FALSE
     )
   }
 }
 
 # ---- where it begins --------------------------------------------------------------------------
 
-# Centres of the way to the start: one of so many, but at least so many of them.
+# The coarse fit has one of COARSER centres, and at least a minimum number.
 COARSER <- 8
 LEAST_COARSE <- 50
 
-# How well the start is solved: what it lacks of the other centres is more.
+# Tolerance of the coarse fit. The error from its missing centres is larger.
 COARSE_TOLERANCE <- 1e-3
 STEPS_TO_START <- 20
 
 has_coarse <- function(model) model$centers$m >= COARSER * LEAST_COARSE
 
-# list(beta, f, loss): coefficients in T's coordinates, the link at the rows, and its mean loss.
+# list(beta, f, loss): the first iterate: coefficients in the coordinates of T, the link at the rows, and its mean loss.
 first_point <- function(model, spec) {
   start <- spec$start
   if (is.null(start) && has_coarse(model)) coarse_point(model, spec) else point_at(model, start$coefficients)
@@ -67,7 +67,7 @@ point_at <- function(model, alpha = NULL) {
   list(beta = beta, f = f, loss = mean_loss(f, model$y, model$run, model$weights))
 }
 
-# The solution with some of the centres, as a point of all.
+# The solution of the coarse fit in the coordinates of all centres.
 coarse_point <- function(model, spec) {
   some <- spread_rows(model$centers$m, model$centers$m / COARSER)
   coarse <- model
@@ -89,24 +89,24 @@ coarse_point <- function(model, spec) {
 
 FIRST_PENALTY <- 1e-2
 
-# From the first to lambda, by a hundredth or less a step; by more where there are not enough steps.
+# Decreasing penalties to lambda, by a factor of at most 100 for each step, or more if there are not enough steps.
 falling_penalties <- function(lambda, max_iter) {
   steps <- ceiling(log(FIRST_PENALTY / lambda) / log(100))
   if (steps < 1 || max_iter == 1) return(lambda)
   exp(seq(log(FIRST_PENALTY), log(lambda), length.out = min(steps + 1, max_iter)))
 }
 
-# Conjugate gradients in a step stop at this part of the gradient: more is lost on a model that the next step replaces.
+# Relative residual at which conjugate gradients of a Newton step stop. More accuracy is wasted on a local model.
 FORCING <- 0.3
 
-# The most of them, on the way and at lambda.
+# Largest number of conjugate gradient iterations in a step, before and at the final penalty.
 INNER_ON_THE_WAY <- 3
 INNER_ITERATIONS <- 30
 
-# One step at each penalty, and then all at the last. A state is where that is, with all that it takes to go on:
-# `point`; `iteration`; `residual`, how much a step promises to take off the objective, relative to that; what A was
-# `made` of, for it is kept where it still serves (to make it can cost as much as many sweeps), and how often it was
-# (`factors`); `inner` iterations of the last step, and `fresh`, those with A as it was new.
+# One step at each penalty, then all further steps at the last. The state has all that is needed to continue: `point`;
+# `iteration`; `residual`, the predicted decrease of the objective relative to the objective; `made`, the inputs of A,
+# which is reused while it serves (a new A can cost as much as many sweeps); `factors`, the number of times A was
+# computed; `inner`, the iterations of the last step; `fresh`, the iterations of the first step with this A.
 newton <- function(model, state, penalties, spec, each, save = NULL) {
   last <- length(penalties)
   if (!is.null(state$made)) make_newton(model, state$made)
@@ -133,18 +133,19 @@ newton <- function(model, state, penalties, spec, each, save = NULL) {
 
 newton_from <- function(point) list(point = point, iteration = 0, factors = 0, residual = Inf)
 
-# It converged, or the last step found no better point.
+# TRUE if it converged, or if the last step found no better point.
 has_ended <- function(state, tol) isTRUE(state$residual <= tol) || isTRUE(state$point$length == 0)
 
-# Inner iterations from which on A is made anew: those with a new one and half of them, or as many as it takes the time
-# of (2/3 m^3 operations for A, n m kernels of 50 of them or so, on H200 and CPUs, in 10 to 30 dimensions, for one).
+# Number of inner iterations from which A is recomputed: `fresh`, those with a new A, plus half of them, or plus the
+# number of iterations that take the time of a new A if that is larger. A takes 2/3 m^3 operations, an iteration n m
+# kernels of about 50 operations (on H200 and CPUs, in 10 to 30 dimensions).
 worth_renewal <- function(model, fresh) {
   spared <- max(1, fresh / 2, model$centers$m^2 / (75 * model$n * ncol(model$y)))
   min(fresh + spared, INNER_ITERATIONS)
 }
 
-# What A is made of at mu: the second derivatives at the centres; where these are no rows, the link there is T' beta. 1
-# / m is the better scale for large penalties, 1 / n for small ones (on bike and higgs up to twice as good, either way).
+# Inputs of A at penalty mu: the second derivatives at the centres. If centres are not rows, the link there is T' beta.
+# The scale 1 / m is better for large penalties, 1 / n for small ones (up to a factor of 2 on bike and higgs).
 newton_parts <- function(model, point, mu) {
   index <- model$center_index
   f <- if (is.null(index)) link_at_centers(model, point) else point$f[index, , drop = FALSE]
@@ -160,9 +161,9 @@ link_at_centers <- function(model, point) {
   apply_factors(model$preconditioner, point$beta, "T'") + rep(model$intercept, each = model$centers$m)
 }
 
-# list(beta, f, decrease, iterations): the Newton direction, how it changes the link, twice the decrease of the
-# objective that the quadratic model promises, and the steps of conjugate gradients. Second derivatives couple the
-# columns: all are one vector here.
+# list(beta, f, decrease, iterations): the Newton direction, the change of the link along it, twice the decrease of the
+# objective that the quadratic model predicts, and the iterations of conjugate gradients. As second derivatives couple
+# the columns, all columns are one vector here.
 newton_direction <- function(model, point, mu, max_iter) {
   P <- model$preconditioner
   u <- NULL # what the last direction does to the link
@@ -183,7 +184,7 @@ newton_direction <- function(model, point, mu, max_iter) {
     iteration <- iteration + 1
     Ap <- multiply(p)
     curvature <- sum(p * Ap)
-    # rounding has the last word
+    # rounding has made the matrix indefinite
     if (!is.finite(curvature) || curvature <= 0) break
     x <- x + size / curvature * p
     f <- f + size / curvature * u
@@ -196,9 +197,10 @@ newton_direction <- function(model, point, mu, max_iter) {
   list(beta = beta, f = f + 0 * point$f, decrease = sum(gradient * beta), iterations = iteration)
 }
 
-# The point along a direction from another, with its mean `loss`, its `objective` and the `length` of the step: twice as
-# far, and again, as long as that is better, where a step takes off more than its model promised (where classes come
-# apart, steps are always too short); else half as far until it is not worse. The length is 0 where no step helps.
+# Line search along a direction: returns the new point with its mean `loss`, its `objective` and the `length` of the
+# step. If the step reduces the objective more than predicted (with separable classes steps are always too short), the
+# length is doubled as long as that is better; otherwise it is halved until the objective does not increase. Length 0:
+# no step helps.
 line_search <- function(model, point, step, mu) {
   at <- function(length) {
     loss <- mean_loss(point$f, model$y, model$run, model$weights, step$f, length)
@@ -207,7 +209,7 @@ line_search <- function(model, point, step, mu) {
   }
   before <- point$loss + mu / 2 * sum(point$beta^2)
   if (!is.finite(before + step$decrease)) stop_solver("the objective is not finite")
-  # what rounding of the objective does not tell apart
+  # rounding error of the objective
   noise <- 1e-13 * before
   found <- at(1)
   if (before - found$objective > 1.05 * step$decrease / 2 + noise) {

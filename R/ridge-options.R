@@ -1,31 +1,47 @@
 #' How a kernel ridge regression is solved
 #'
-#' Settings of the solver of [kernel_ridge()] that few fits need: an exact fit, its stopping rule, how centres are
-#' drawn, where a long fit begins and what it saves.
+#' Settings of the solver of [kernel_ridge()] that few fits need: an exact fit, the stopping rule, how centres are
+#' drawn, a warm start, a checkpoint file, and a plan that estimates time and memory.
+#'
+#' @details
+#' **Centres.** If `centers` is a number, `center_method` says how they are drawn. `"uniform"` draws at random.
+#' `"rpcholesky"` is randomly pivoted Cholesky, with up to 2,896 pivots on a sample of the rows; further centres are
+#' drawn at random. `"leverage"` uses approximate ridge leverage scores with up to 1,000 landmarks. `"kmeans++"` draws
+#' centres that are far from each other. These three explain more of the kernel matrix, far more if the rows form
+#' clusters; for new rows like the training rows, the error is mostly that of `"uniform"`. Exact duplicates are merged.
+#'
+#' **Exact fits** (`exact = TRUE`) with squared loss use a Cholesky factorisation for up to 4,000 rows; on a GPU, as long
+#' as the matrix fits into half of the free memory. Larger fits use conjugate gradients with a Nystroem preconditioner.
+#' Their products use the fast engine where it is faster (see [kernel_sum()]); then the time of an iteration is linear in
+#' the number of rows. The error of the products is far below `tolerance` unless `control` has a `tol`. With logistic
+#' loss, exact fits are available for up to 10,000 rows.
+#'
+#' **Convergence.** Conjugate gradients stop when the residual is below `tolerance` times the right-hand side, or after
+#' `iterations`. Few iterations (5 to 20) are a regularisation, too, and are often enough; small penalties need more.
+#' Newton's method stops when the predicted decrease of a step is less than `tolerance` times the objective.
 #'
 #' @param exact Logical. `TRUE`: every row is a centre, without Nystroem approximation. `FALSE`: centres are drawn.
-#'   `NULL` (default): `TRUE` for up to 1,000 rows if `centers` is `NULL`. See the section about exact fits in
-#'   [kernel_ridge()].
+#'   `NULL` (default): `TRUE` for up to 1,000 rows if `centers` is `NULL`. See Details.
 #' @param iterations Largest number of iterations of conjugate gradients; for logistic loss, Newton steps with all
-#'   centres. `NULL` (default): 50, and 1,000 of an exact fit, where stopping early saves time but is no regularisation.
-#' @param tolerance Stopping rule, a number from 0 to below 1: iterations end when the residual is `tolerance` times the
-#'   right-hand side. For logistic loss they end when a Newton step reduces the objective by less than `tolerance` times
-#'   its value. `NULL` (default): 1e-7, for logistic loss 1e-5.
+#'   centres. `NULL` (default): 50; for an exact fit with squared loss 1,000.
+#' @param tolerance Stopping rule, a number from 0 to below 1. Iterations end when the residual is `tolerance` times the
+#'   right-hand side. For logistic loss they end when a Newton step is predicted to reduce the objective by less than
+#'   `tolerance` times its value. `NULL` (default): 1e-7, for logistic loss 1e-5.
 #' @param center_method How centres are drawn from the rows: `"uniform"` (default), `"rpcholesky"`, `"leverage"` or
-#'   `"kmeans++"`. See the section about centres in [kernel_ridge()].
-#' @param intercept Logical: is there an intercept? Default `TRUE`.
+#'   `"kmeans++"`. See Details.
+#' @param intercept Logical: fit an intercept? Default `TRUE`.
 #' @param class_weights For `loss = "weighted"`: a positive number for each class, by name or in the order of the
-#'   levels. `NULL` (default): numbers that give all classes the same total weight.
-#' @param start A fit of [kernel_ridge()] to rows with the same columns: the solver begins at its centres and
-#'   coefficients. `NULL` (default): it begins at 0.
+#'   levels. `NULL` (default): all classes have the same total weight.
+#' @param start A fit of [kernel_ridge()] to rows with the same columns: the solver starts with its centres and
+#'   coefficients. `NULL` (default): it starts at 0.
 #' @param checkpoint Name of a file in which a long fit saves its state every minute. After a crash or an interrupt, the
 #'   same call continues from it, and returns the same bits. The file is deleted at the end. A fit by one Cholesky
 #'   factorisation saves nothing. `NULL` (default): no file.
-#' @param keep Logical: does the fit keep the rows (by reference), for [fitted()], standard errors and plots? Default
-#'   `TRUE`.
+#' @param keep Logical: keep the rows in the fit (by reference)? [fitted()], standard errors and plots need them.
+#'   Default `TRUE`.
 #' @param plan Logical. `TRUE`: do not fit; return an estimate of run time and memory, extrapolated from small timed
-#'   pieces. A fit to some of the rows estimates the number of iterations. A bandwidth or `lambda` that is not given is
-#'   chosen first. Default `FALSE`.
+#'   pieces of work. A fit to some of the rows estimates the number of iterations. A bandwidth or `lambda` that is not
+#'   given is chosen first. Default `FALSE`.
 #' @returns A list of class `ridge_solver` with these settings.
 #' @seealso [kernel_ridge()], whose argument `solver` takes this object or a list of some of its settings.
 #' @export
@@ -33,7 +49,7 @@
 #' # a Gaussian process: every row is a centre
 #' kernel_ridge(dist ~ speed, data = cars, solver = ridge_solver(exact = TRUE))
 #'
-#' # what a large fit will take
+#' # time and memory of a large fit, without fitting
 #' x <- matrix(rnorm(4e4), ncol = 4)
 #' kernel_ridge(x, x[, 1]^2, bandwidth = 1, lambda = 1e-6, solver = ridge_solver(plan = TRUE))
 ridge_solver <- function(exact = NULL, iterations = NULL, tolerance = NULL,
@@ -42,10 +58,10 @@ ridge_solver <- function(exact = NULL, iterations = NULL, tolerance = NULL,
   structure(checked_options(mget(names(formals())), SOLVER_CHECKS), class = "ridge_solver")
 }
 
-# A check that lets NULL pass.
+# Makes a check that accepts NULL.
 optional <- function(check) \(value, arg) if (!is.null(value)) check(value, arg)
 
-# The check of each setting, and of each argument of kernel_ridge(), as far as it does not need the rows.
+# Checks of the settings of the solver and of the arguments of kernel_ridge() that do not need the rows.
 SOLVER_CHECKS <- list(
   exact = optional(check_flag), iterations = optional(check_count), tolerance = optional(check_tolerance),
   center_method = \(value, arg) check_choice(value, CENTER_METHODS, arg), intercept = check_flag,
@@ -61,10 +77,10 @@ checked_options <- function(options, checks) {
   options
 }
 
-# Arguments of kernel_ridge() that say what is fitted.
+# Names of the arguments of kernel_ridge() that specify the model and its solver.
 ridge_arguments <- function() setdiff(names(formals(kernel_ridge.default)), c("x", "y", "control", "..."))
 
-# One list of the arguments and of the settings of the solver, by name, checked.
+# Returns one list of the checked arguments and settings of the solver, by name.
 ridge_spec <- function(arguments) {
   arguments <- checked_options(arguments, RIDGE_CHECKS)
   c(arguments[names(arguments) != "solver"], check_solver(arguments$solver))
@@ -108,7 +124,7 @@ check_penalty <- function(lambda, arg) {
 
 is_finite_number <- function(x) is_number(x) && length(x) == 1 && is.finite(x)
 
-# Names by which other packages and the solver know what is asked for, and what to write here.
+# Names of other packages, and what to write here instead.
 RIDGE_OTHERS <- c(
   sigma = "bandwidth", C = "lambda", cost = "lambda", penalty = "lambda", M = "centers", nystrom = "centers",
   h = "bandwidth", bw = "bandwidth", num_centers = "centers", family = "loss",

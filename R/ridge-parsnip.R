@@ -1,14 +1,14 @@
-# The engine "flashkernel" of parsnip's svm_rbf(), registered when that package is loaded: kernel_ridge(), whose
-# `lambda` and `bandwidth` parsnip has as `cost` and `rbf_sigma`.
+# The engine "flashkernel" of parsnip's svm_rbf(), registered when that package is loaded. It calls kernel_ridge() with
+# `cost` and `rbf_sigma` of parsnip in place of `lambda` and `bandwidth`.
 
 SVM_NUMBERS <- c(cost = "lambda", rbf_sigma = "bandwidth")
 
-# The options of a fit to n responses `y`, with those that parsnip's numbers, a list, stand for.
+# Adds to `spec` the lambda and bandwidth that the list `numbers` (`cost`, `rbf_sigma`) determines, for n responses `y`.
 with_svm_numbers <- function(spec, numbers, n, y) {
   for (name in names(numbers)) {
     number <- check_penalty(numbers[[name]], name)
     of <- SVM_NUMBERS[[name]]
-    if (!is.null(spec[[of]])) stop_argument(name, "must not be given beside `", of, "`, which it stands for")
+    if (!is.null(spec[[of]])) stop_argument(name, "must not be given together with `", of, "`, which it determines")
     losses <- (if (default_loss(spec$loss, y) == "squared") 2 else 1) * n
     spec[[of]] <- switch(name, cost = 1 / (losses * number), rbf_sigma = 1 / sqrt(2 * number))
   }

@@ -1,12 +1,12 @@
 # Partial dependence: the mean prediction over the rows when one variable has a given value in all of them.
 
-# Kernels that one figure takes, about; and the rows it averages over, at least and at most.
+# Approximate number of kernels for one figure, and the least and largest number of rows that it averages over.
 PARTIAL_PAIRS <- 2e8
 PARTIAL_ROWS <- c(50, 1000)
 
-# A list, by variable, of data frames: `value` (numbers, or a factor of levels or of two numbers), `group` (where there
-# are several responses or classes), `estimate`, and `low` and `high`, NA without standard errors. With the attribute
-# `data`, the variable's own values, for a rug. `variables`: of check_variables().
+# A list with a data frame for each variable: `value` (numbers, or a factor of categories or of two numbers), `group`
+# (with several responses or classes), `estimate`, and `low` and `high`, NA without standard errors. The attribute
+# `data` has the variable's own values, for a rug. `variables`: from check_variables().
 partial_dependences <- function(fit, variables, n_grid, se, level, run) {
   job <- list(fit = fit, scale = effect_scale(fit, "response"), run = run)
   at <- partial_rows(fit, n_grid * length(variables))
@@ -23,7 +23,7 @@ partial_dependences <- function(fit, variables, n_grid, se, level, run) {
   stats::setNames(parts, variables)
 }
 
-# Different numbers, with as few digits, but at least 3, as leave them different.
+# Labels of distinct numbers, with the fewest digits, at least 3, that keep them distinct.
 distinct_labels <- function(values) {
   for (digits in 3:17) {
     labels <- vapply(values, format, "", digits = digits)
@@ -32,7 +32,7 @@ distinct_labels <- function(values) {
   labels
 }
 
-# Rows evenly spread over those of the fit.
+# Rows at equal distances among those of the fit.
 partial_rows <- function(fit, n_values) {
   fit <- fit_to_show(fit)
   data <- kept_data(fit)
@@ -47,7 +47,7 @@ partial_rows <- function(fit, n_values) {
   )
 }
 
-# A grid over the variable, or its levels; a number of two values has no more.
+# A grid over the range of a variable, or its categories; for a number with two values these values.
 partial_values <- function(fit, own, frame, name, n_grid) {
   if (!is.null(frame) && is_categorical(fit, frame, name)) return(known_values_of(fit, own, name))
   if (length(unique(own)) <= 2) return(sort(unique(own)))
@@ -67,7 +67,7 @@ partial_frame <- function(job, values, made, se, level, own) {
   estimate <- bound_parts(made, "estimate", rbind)
   width <- normal_width(matrix(errors_of_parts(job, made, se), nrow(estimate), ncol(estimate)), level)
   ends <- if (job$scale == "link") list(estimate - width, estimate + width) else {
-    # on the scale of log odds, so that they stay between 0 and 1
+    # on the scale of log odds, so that intervals stay between 0 and 1
     odds <- width / pmax(estimate * (1 - estimate), .Machine$double.eps)
     list(stats::plogis(stats::qlogis(estimate) - odds), stats::plogis(stats::qlogis(estimate) + odds))
   }

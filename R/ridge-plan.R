@@ -1,6 +1,6 @@
-# What a fit will need and take: iterations that a small fit takes, seconds of small pieces (ridge-probe.R).
+# Predicts time and memory of a fit: iterations from a small fit, seconds from small pieces of work (ridge-probe.R).
 
-# A list of class ridge_plan. Leaves R's random numbers alone. `problem`: of fit_ridge().
+# Returns a list of class ridge_plan. Does not change the state of R's generator. `problem`: from fit_ridge().
 plan_fit <- function(problem, spec, run) {
   name_stage(run, "Planning")
   run$progress <- NULL
@@ -68,14 +68,14 @@ plan_gradients <- function(task, system) {
   r <- if (by_midpoints) midpoint_rank(n) else nystrom_rank(n)
   factors <- probe_factors(task, r)
   iterations <- probe_exact_iterations(task, system, run)
-  # the residual is computed anew every so often, and at the end
+  # the residual is recomputed every REFRESH iterations and at the end
   products <- iterations + iterations %/% REFRESH + 1
   seconds <- c(
     preconditioner = 2 * extrapolate(factors, "T", r) + probe_information(task, system, r, run),
     products = products * probe_exact_product(system, task$t, run, PROBE_PAIRS[[task$backend]]),
     solves = (iterations + 1) * (extrapolate(factors, "solves", r, 1) + probe_inverse(task, system, r, run))
   )
-  # the factors, and r x r numbers of R
+  # the factors, and temporary r x r matrices in R
   matrices <- 8 * r^2 * (2 + if (by_midpoints) 5 + system$rows$d else 3)
   list(
     iterations = iterations, seconds = seconds,
@@ -85,8 +85,8 @@ plan_gradients <- function(task, system) {
 
 # ---- memory -----------------------------------------------------------------------------------
 
-# Bytes by what they are for, and where. `factors`: those of factors, `on` "cpu" or "cuda"; `waste`: of all numbers that
-# R makes and needs no more, which it collects late.
+# list(host, device): bytes by purpose. `factors`: bytes of the factors, which are `on` "cpu" or "cuda". `waste`: bytes
+# of all temporary R objects, which R may free late.
 plan_memory <- function(task, factors, on, waste) {
   rows <- task$rows
   n <- rows$n
@@ -97,8 +97,9 @@ plan_memory <- function(task, factors, on, waste) {
   packed <- if (cpu) min(8 * n * rows$d, if (is.null(kept)) 2^30 else kept) else 0
   host <- c(
     `response and weights` = if (is_column(task$problem$y)) 0 else 8 * n * t * (if (task$spec$loss == "squared") 4 else 10),
-    factors = if (on == "cpu") factors else 0, `points as they are read` = 8 * m * rows$d + packed,
-    `vectors of the centres` = 8 * m * t * (10 + if (cpu && m < n) 64 else 0), `waste of R` = min(waste, waste_room())
+    factors = if (on == "cpu") factors else 0, `packed rows and centres` = 8 * m * rows$d + packed,
+    `vectors of the solver` = 8 * m * t * (10 + if (cpu && m < n) 64 else 0),
+    `uncollected R objects` = min(waste, waste_room())
   )
   device <- if (!cpu) {
     k <- 16 * ceiling(rows$d / 16)
@@ -107,7 +108,7 @@ plan_memory <- function(task, factors, on, waste) {
   list(host = host, device = device)
 }
 
-# Bytes that R takes before it collects.
+# Bytes that R allocates before its next garbage collection.
 waste_room <- function() {
   vectors <- gc()["Vcells", ]
   max(0, 8 * (vectors[["gc trigger"]] - vectors[["used"]]))
@@ -122,10 +123,10 @@ print.ridge_plan <- function(x, ...) {
   cat("Plan of a kernel regression: ", whole(x$n), " rows, ", whole(x$d), ngettext(x$d, " column, ", " columns, "),
     if (x$exact) "exact" else paste0(whole(x$m), " centres"), if (x$t > 1) paste0(", ", x$t, " responses"), ", about ",
     x$iterations, " ", steps, "\n", sep = "")
-  cat("Time:   about ", plan_seconds(sum(x$seconds)), " on ", if (x$backend == "cuda") "the GPU" else "the processors",
+  cat("Time:   about ", plan_seconds(sum(x$seconds)), " on ", if (x$backend == "cuda") "the GPU" else "the CPU",
     " (", plan_parts(x$seconds[x$seconds >= 0.01 * sum(x$seconds)], plan_seconds), ")\n", sep = "")
   show <- \(bytes) paste0(format_bytes(sum(bytes)), " (", plan_parts(bytes, format_bytes), ")")
-  cat("Memory: ", show(x$memory$host), " beside the rows\n", sep = "")
+  cat("Memory: ", show(x$memory$host), " in addition to the rows\n", sep = "")
   if (length(x$memory$device) > 0) cat("GPU:    ", show(x$memory$device), "\n", sep = "")
   invisible(x)
 }

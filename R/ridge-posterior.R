@@ -1,15 +1,16 @@
-# A fit as a Bayesian model: coefficients alpha ~ N(0, tau^2 K_mm^-1), noise of variance sigma^2 / w_i, and n lambda =
-# sigma^2 / tau^2, so that the fit is the posterior's mean. Its variance is sigma^2 times
+# The posterior of a fit as a Bayesian model: coefficients alpha ~ N(0, tau^2 K_mm^-1), noise of variance sigma^2 / w_i,
+# and n lambda = sigma^2 / tau^2, so that the fit is the posterior mean. The posterior variance is sigma^2 times
 #   (K_mn W K_nm + n lambda K_mm)^-1 = R R',
-# computed when it is first asked for, and kept in the fit's state: R and the inverse of the factor of K_mm, as numbers.
-# What is summed over rows then is K_nm R, some columns at a time: never n x m in memory. Logistic loss has the Hessian
-# in its place (Laplace's approximation), with the second derivatives of the losses for W and 1 for sigma. Those of more
-# than two classes couple the columns of the link: all coefficients have one R then, of whose rows each class has m; or,
-# where that would be too large, each class an R of its own, as if the others were known.
+# R and the inverse of the factor of K_mm are computed when first needed, and cached in the state of the fit. Sums over
+# rows use blocks of columns of K_nm R: no n x m matrix is in memory. For logistic loss the Hessian replaces the matrix
+# (Laplace's approximation), with the second derivatives of the losses as W, and sigma is 1. With more than two classes
+# the second derivatives couple the columns of the link: all coefficients have one R, with m rows for each class. If
+# that would be too large, each class has its own R, as if the coefficients of the others were known.
 
-# list(prior_root, parts, columns, joint): with T'T = K_mm + jitter, `prior_root` is T^-1. `parts`, one for all outputs
-# or one for each: list(root, edf, weights): R and tr(H). Of an exact fit T'T = K + N, there is no R, and `parts` have
-# the `leverage` of the rows. Where that is not factorised either, edf is an estimate (ridge-exact-posterior.R).
+# list(prior_root, parts, columns, joint): with T'T = K_mm + jitter, `prior_root` is T^-1. `parts` has one element for
+# all outputs or one for each: list(root, edf, weights), where root is R and edf is tr(H). For an exact fit T'T = K + N,
+# there is no R, and `parts` have the `leverage` of the rows. Without a factorisation edf is an estimate
+# (ridge-exact-posterior.R).
 posterior_of <- function(fit, run) {
   if (is.null(fit$state$posterior)) {
     is_exact <- fit$exact && fit$loss == "squared"
@@ -40,7 +41,7 @@ center_posterior <- function(fit, run) {
   list(prior_root = prior_root, parts = parts, columns = columns, joint = FALSE)
 }
 
-# Coefficients, of all classes, up to which they have one posterior: its factor is that of a matrix of this order.
+# Largest number of coefficients of all classes with a joint posterior, which factorises a matrix of this order.
 MOST_JOINT <- 4000
 
 is_joint <- function(fit) {
@@ -48,7 +49,7 @@ is_joint <- function(fit) {
   fit$loss != "squared" && t > 1 && t * nrow(fit$coefficients) <= MOST_JOINT
 }
 
-# With D = diag(p) - p p' of each row for W: a block K_mn D_kl K_nm for each pair of classes.
+# The joint posterior: W is D = diag(p) - p p' of each row, with a block K_mn D_kl K_nm for each pair of classes.
 joint_parts <- function(fit, columns, P, run) {
   m <- columns$m
   p <- link_probabilities(link_of_rows(fit, run))
@@ -70,8 +71,8 @@ joint_parts <- function(fit, columns, P, run) {
   })
 }
 
-# Of a joint posterior: f(U), the sum over blocks of the columns of R of what f makes of the list of K_nm R_k, one for
-# each class.
+# For a joint posterior, the sum of f(U) over blocks of columns of R, where U is the list of K_nm R_k, one for each
+# class.
 sum_joint <- function(rows, posterior, run, f) {
   roots <- lapply(posterior$parts, `[[`, "root")
   t <- length(roots)
@@ -84,14 +85,14 @@ sum_joint <- function(rows, posterior, run, f) {
   sums
 }
 
-# D U of the rows, for each class: p_k (U_k - sum_l p_l U_l).
+# D U for each row and class: p_k (U_k - sum_l p_l U_l).
 bent_links <- function(U, p) {
   classes <- seq_len(ncol(p))
   mean <- Reduce(`+`, lapply(classes, \(k) p[, k] * U[[k]]))
   lapply(classes, \(k) p[, k] * (U[[k]] - mean))
 }
 
-# What the rows weigh in the information matrix: list(W), or a W for each column of the link.
+# Weights W of the rows in the information matrix: list(W), or one W for each column of the link.
 row_curvatures <- function(fit, run) {
   weights <- fit$data$weights
   if (fit$loss == "squared") return(list(weights))
@@ -119,7 +120,7 @@ exact_posterior <- function(fit, run) {
   list(prior_root = prior_root, parts = list(part), columns = system$centers)
 }
 
-# |k_i R|^2 of the rows, for the columns of R in blocks.
+# |k_i R|^2 for each row i, in blocks of columns of R.
 squared_norms <- function(rows, columns, root, run) {
   sums <- numeric(rows$n)
   for (block in blocks_of(ncol(root), 128)) {
@@ -128,7 +129,7 @@ squared_norms <- function(rows, columns, root, run) {
   sums
 }
 
-# k(x, x) of the rows.
+# k(x, x) for each row.
 kernel_diagonal <- function(rows, L, kernel, run) {
   if (is_radial(kernel)) return(rep(1, rows$n))
   of <- \(points) diag(kernels_between(NULL, points, L, kernel, run))
@@ -139,9 +140,9 @@ kernel_diagonal <- function(rows, L, kernel, run) {
 
 # ---- standard errors --------------------------------------------------------------------------
 
-# n x t: standard errors of the link at rows, sigma sqrt(k'R R'k + (k(x, x) - k'K_mm^-1 k) / (n lambda)). The second
-# term is what the centres do not see: far from all of them it becomes the prior's variance.
-# `p`, probabilities of more than two classes there: n x K, standard errors of these, by the delta method.
+# Standard errors of the link at rows, n x t: sigma sqrt(k'R R'k + (k(x, x) - k'K_mm^-1 k) / (n lambda)). The second
+# term is the variance that the centres do not explain; far from all centres it is the prior variance. With `p`,
+# probabilities of more than two classes at the rows: standard errors of these by the delta method, n x K.
 link_errors <- function(fit, rows, run, p = NULL) {
   posterior <- posterior_of(fit, run)
   asked <- run
@@ -167,18 +168,18 @@ link_errors <- function(fit, rows, run, p = NULL) {
   matrix(of_classes, rows$n, dimnames = dimnames(p))
 }
 
-# n x K: those of probabilities p of a joint posterior, by the delta method.
+# n x K: standard errors of probabilities p for a joint posterior, by the delta method.
 joint_errors <- function(rows, posterior, p, unseen, run) {
   seen <- sum_joint(rows, posterior, run, \(U) {
     do.call(cbind, lapply(bent_links(U, p), \(u) rowSums(u^2)))
   })
-  # what is not seen is of each class by itself
+  # the variance that the centres do not explain is independent between classes
   errors <- sqrt(seen + unseen * p^2 * (1 - 2 * p + rowSums(p^2)))
   dimnames(errors) <- dimnames(p)
   errors
 }
 
-# q x t: standard errors of linear functions of the coefficients, the columns of an m x q matrix.
+# q x t: standard errors of linear functions of the coefficients, given by the columns of the m x q matrix `functional`.
 functional_errors <- function(fit, functional, run) {
   norm <- \(root) sqrt(colSums(crossprod(root, functional)^2))
   norms <- vapply(coefficient_roots(fit, run), norm, numeric(ncol(functional)))
@@ -186,7 +187,7 @@ functional_errors <- function(fit, functional, run) {
   matrix(norms, ncol(functional), length(sigma)) * rep(sigma, each = ncol(functional))
 }
 
-# R of the coefficients, for each column of the link or for all. An exact fit is one whose centres are all its rows.
+# The factor R for each column of the link, or one for all. An exact fit is treated as a fit with all rows as centres.
 coefficient_roots <- function(fit, run) {
   posterior <- posterior_of(fit, run)
   if (!is.null(posterior$parts[[1]]$root)) return(lapply(posterior$parts, `[[`, "root"))
@@ -199,8 +200,8 @@ coefficient_roots <- function(fit, run) {
 
 stop_unfactorised <- function(fit) {
   stop_argument(
-    "object", "is an exact fit of too many rows, ", whole(fit$n), ", to factorise their matrix: this is for fits with ",
-    "`centers`"
+    "object", "is an exact fit of too many rows, ", whole(fit$n), ", to factorise their matrix. Use a fit with ",
+    "`centers`."
   )
 }
 
@@ -208,8 +209,8 @@ stop_unfactorised <- function(fit) {
 
 INTERVALS <- c("none", "confidence", "prediction")
 
-# What predict() returns beside or around `link`, the link at `rows`. `how`: list(type, se.fit, interval, level);
-# `restore`: makes of a result for these rows one for all that were asked for.
+# The result of predict() with standard errors or intervals. `link`: the link at `rows`; `how`: list(type, se.fit,
+# interval, level); `restore`: a function from a result for these rows to one for all rows of the user.
 predict_with_errors <- function(fit, rows, link, how, run, restore = identity) {
   check_uncertain(fit, how)
   level <- check_level(how$level)
@@ -220,12 +221,12 @@ predict_with_errors <- function(fit, rows, link, how, run, restore = identity) {
   if (!is.null(classes)) {
     value <- classes
     se <- errors
-    # of the log odds of each class against all others
+    # intervals are transformed from the log odds of each class against all others
     link <- stats::qlogis(classes)
     errors <- ifelse(classes > 0 & classes < 1, errors / (classes * (1 - classes)), 0)
   } else {
     if (how$type == "prob") {
-      # of two classes, in the order of the classes
+      # one column for each of the two classes
       link <- matrix(c(-link, link), ncol = 2, dimnames = list(NULL, fit$classes))
       errors <- cbind(errors, errors)
     }
@@ -235,7 +236,7 @@ predict_with_errors <- function(fit, rows, link, how, run, restore = identity) {
   plain <- \(x) restore(if (ncol(x) == 1) as.vector(x) else x)
   shown <- if (how$interval == "none") plain(value) else {
     spread <- if (how$interval == "prediction") sqrt(errors^2 + rep(noise$sigma^2, each = nrow(errors))) else errors
-    # 0 without noise, also where no degrees of freedom are left and the quantile is infinite
+    # 0 without noise, even if no degrees of freedom are left and the quantile is infinite
     width <- ifelse(spread > 0, spread * stats::qt((1 + level) / 2, noise$df), 0)
     ends <- list(link - width, link + width)
     restore(bind_intervals(value, if (by_odds) lapply(ends, stats::plogis) else ends))
@@ -244,7 +245,7 @@ predict_with_errors <- function(fit, rows, link, how, run, restore = identity) {
   list(fit = shown, se.fit = plain(se), df = noise$df, residual.scale = noise$sigma)
 }
 
-# n x 3, or n x 3 x t.
+# Binds the value and the two ends: n x 3, or n x 3 x t.
 bind_intervals <- function(value, ends) {
   parts <- c("fit", "lwr", "upr")
   if (ncol(value) == 1) {
@@ -258,10 +259,10 @@ check_uncertain <- function(fit, how) {
   arg <- if (how$se.fit) "se.fit" else "interval"
   classes <- fit$classes
   if (how$type == "class" || (how$type == "response" && !is.null(classes))) {
-    stop_argument(arg, "is not for classes: take type = \"link\"", if (fit$loss != "squared") " or \"prob\"")
+    stop_argument(arg, "is not available for classes: use type = \"link\"", if (fit$loss != "squared") " or \"prob\"")
   }
   if (how$interval == "prediction" && fit$loss != "squared") {
-    stop_argument("interval", "\"prediction\" is for a numeric response")
+    stop_argument("interval", "\"prediction\" needs squared loss")
   }
 }
 

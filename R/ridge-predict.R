@@ -1,53 +1,63 @@
 #' Predictions and intervals from a kernel regression
 #'
-#' `predict()` evaluates a fit at its own rows or at new ones. `confint()` has for each row the interval of the fitted
-#' function there, pointwise, as `predict(type = "link", interval = "confidence")` has it.
+#' `predict()` evaluates a fit at new rows or at its own: means, classes, probabilities, gradients, standard errors and
+#' intervals. `confint()` returns pointwise confidence intervals of the fitted function, the same as
+#' `predict(type = "link", interval = "confidence")`.
 #'
 #' @param object A fit from [kernel_ridge()].
-#' @param newdata Rows with the columns of the fit, in any order where both have names (a data frame may have others,
-#'   too), or a data frame with its variables, for a fit by formula. Missing: the rows of the fit.
-#' @param type `"response"`: the mean of the response; for factors the class, and for two numbers or logical values
-#'   under logistic loss, as in [stats::glm()], the probability of the larger one. `"link"`: the function itself, for
-#'   logistic loss the log odds of the second class, or a column for each of more classes. `"class"`: the class.
-#'   `"prob"`: a matrix of probabilities with a column for each class, of logistic loss. `"gradient"`: the derivatives
-#'   of the function itself in each column, exact; where a laplacian kernel has a kink, at a centre, that centre counts
-#'   0.
-#' @param offset The offset of the new rows, for fits with one. That of a formula is found in `newdata`.
-#' @param se.fit Whether to return standard errors, too, see below.
-#' @param interval,level Intervals of the fitted function, `"confidence"`, or of responses (of weight 1),
-#'   `"prediction"`, of probability `level`, as [stats::predict.lm()] has them.
-#' @param na.action What to do about rows of `newdata` with missing values. `NA` comes of them by [stats::na.pass()];
-#'   [stats::na.omit()] leaves them out, and it is an error by [stats::na.fail()]. At the rows of the fit its own
-#'   `na.action` decides: those that [stats::na.exclude()] left out are `NA` here.
-#' @param control A [flash_control()] for this prediction. What it does not say is as in the fit.
-#' @param collect Whether the values come back. `FALSE`, where `newdata` is a [flash_data()], or missing and the fit is
-#'   of one: they stay on the workers, as a [flash_data()], classes by their numbers.
-#' @param parm Numbers of rows of the fit, or new rows in any form that `newdata` has. Missing: all rows of the fit.
-#' @param ... For `confint()`: other arguments of `predict()`, as `offset`. Else not used; anything here is an error.
+#' @param newdata New rows: a matrix or data frame with the columns of the fit, matched by name where both have names; a
+#'   data frame with the variables of the formula, for a fit by formula. Missing: the rows of the fit.
+#' @param type What to predict.
+#'   - `"response"` (default): the mean of the response; for a factor the class. For logistic loss with two numbers or
+#'     logical values it is the probability of the larger one, as in [stats::glm()].
+#'   - `"link"`: the fitted function; for logistic loss the log odds of the second class, or a column for each of more
+#'     classes.
+#'   - `"class"`: the class. `"prob"`: for logistic loss, a matrix of probabilities with a column for each class.
+#'   - `"gradient"`: the exact derivatives of the fitted function in each column. A laplacian kernel has no derivative
+#'     at its centre, and contributes 0 there.
+#' @param offset The offset of the new rows, for fits with one. The offset of a formula is found in `newdata`.
+#' @param se.fit Logical: return standard errors, too? Default `FALSE`. See Details.
+#' @param interval,level `"confidence"`: intervals of the fitted function. `"prediction"`: intervals of responses of
+#'   weight 1. Their probability is `level` (default 0.95), as in [stats::predict.lm()].
+#' @param na.action What to do with rows of `newdata` that have missing values: [stats::na.pass()] (default) predicts
+#'   `NA`, [stats::na.omit()] drops the rows, [stats::na.fail()] is an error. For the rows of the fit its own
+#'   `na.action` counts: rows dropped by [stats::na.exclude()] are `NA` in the result.
+#' @param control A [flash_control()] for this prediction. Settings that are not given are those of the fit.
+#' @param collect Logical: return the values to this session? Default `TRUE`. `FALSE` is for rows in a [flash_data()]:
+#'   the values stay on the workers, as a [flash_data()]; classes are given by their numbers.
+#' @param parm Numbers of rows of the fit, or new rows in any form that `newdata` takes. Missing: all rows of the fit.
+#' @param ... For `confint()`: further arguments of `predict()`, such as `offset`. For `predict()`: not used; anything
+#'   here is an error.
 #' @details
-#' **Standard errors** are those of the Bayesian model behind the fit (see [ridge-methods]): with k the kernels of a new
-#' point x at the centres, W the weights and \eqn{\sigma}{sigma} as [sigma()][ridge-methods] estimates it,
+#' **Standard errors** are those of the Bayesian model behind the fit (see [ridge-methods]). Let k be the kernels of a
+#' new point x at the centres, W the weights and \eqn{\sigma}{sigma} the estimate of [sigma()][ridge-methods]. The
+#' standard error is
 #' \deqn{\sigma \sqrt{k' (K_{mn} W K_{nm} + n \lambda K_{mm})^{-1} k + \frac{k(x, x) - k' K_{mm}^{-1} k}{n
 #' \lambda}}.}{sigma sqrt(k' (K_mn W K_nm + n lambda K_mm)^-1 k + (k(x, x) - k' K_mm^-1 k) / (n lambda)).}
-#' The second part, of what the centres do not see, makes errors grow far from the data, up to the prior's; with all
-#' rows for centres both together are the standard error of Gaussian-process regression. That of the intercept is not in
-#' them. For logistic loss, where sigma is 1 and the second derivatives of the losses multiply W, they are of the link,
-#' or of probabilities by the delta method; intervals of probabilities are those of the log odds of each class against
-#' all others, transformed.
-#' @returns A vector of a value for each row, a factor of classes, or a matrix with a column for each response or class.
-#'   Gradients: a matrix with a column for each of the fit's columns, for several responses an array whose third
-#'   dimension they are. Rows have names where those of `newdata` do. With `interval`, a matrix with columns `fit`,
-#'   `lwr` and `upr`; for several responses, and for the classes of `type = "prob"`, an array whose third dimension they
-#'   are. With `se.fit` a list of `fit`, `se.fit` (a vector, or a matrix with a column for each response or class), `df`
-#'   and `residual.scale`. Where a fit leaves no residuals, intervals have width 0. `confint()`: a matrix of the two
-#'   ends, or an array.
+#' The second term is the variance that the centres do not explain: far from the data the standard error grows up to the
+#' prior's. If all rows are centres, this is the standard error of Gaussian process regression. It does not include the
+#' error of the intercept.
+#'
+#' For logistic loss, sigma is 1 and W is multiplied by the second derivatives of the losses. Standard errors are those
+#' of the link, or of probabilities by the delta method. Intervals of probabilities are transformed intervals of the log
+#' odds of each class against all others.
+#' @returns A vector with a value for each row, a factor of classes, or a matrix with a column for each response or
+#'   class. Row names are those of `newdata`.
+#' - Gradients: a matrix with a column for each column of the fit; for several responses an array with the responses in
+#'   the third dimension.
+#' - With `interval`: a matrix with columns `fit`, `lwr` and `upr`; for several responses, and for the classes of
+#'   `type = "prob"`, an array with these in the third dimension. If a fit has no residuals, intervals have width 0.
+#' - With `se.fit`: a list of `fit`, `se.fit` (a vector, or a matrix with a column for each response or class), `df` and
+#'   `residual.scale`.
+#' - `confint()`: a matrix of the lower and upper ends, or an array.
 #' @seealso [marginal_effects()] for averages of the derivatives.
 #' @export
 #' @examples
 #' fit <- kernel_ridge(mpg ~ wt + hp, data = mtcars)
-#' predict(fit, data.frame(wt = c(2, 3, NA), hp = 100))
+#' new <- data.frame(wt = c(2, 3, NA), hp = 100)
+#' predict(fit, new)
+#' predict(fit, new, interval = "prediction", level = 0.9)
 #' head(predict(fit, type = "gradient"))
-#' confint(fit, data.frame(wt = 2:3, hp = 100), level = 0.9)
 predict.kernel_ridge <- function(object, newdata, type = c("response", "link", "class", "prob", "gradient"), offset = NULL,
                            se.fit = FALSE, interval = c("none", "confidence", "prediction"), level = 0.95,
                            na.action = stats::na.pass, control = NULL, collect = TRUE, ...) {
@@ -62,7 +72,9 @@ predict.kernel_ridge <- function(object, newdata, type = c("response", "link", "
   hold_rows(at$rows)
   if (!check_flag(collect, "collect")) return(predict_where_rows_are(object, at, how, run))
   if (type == "gradient") {
-    if (how$se.fit) stop_argument("se.fit", "must be FALSE for gradients: found TRUE (see marginal_effects())")
+    if (how$se.fit) {
+      stop_argument("se.fit", "must be FALSE for gradients: found TRUE. Use marginal_effects() for their means.")
+    }
     return(at$restore(gradients(object, at$rows, run)))
   }
   link <- if (at$own) fitted_link(object, run) else link_at(object, at$rows, run)
@@ -74,7 +86,7 @@ predict.kernel_ridge <- function(object, newdata, type = c("response", "link", "
 # A flash_data() of the values. `how`: of predict.kernel_ridge().
 predict_where_rows_are <- function(fit, at, how, run) {
   errors <- how$se.fit || how$interval != "none"
-  why <- if (!inherits(at$rows, "rows_data")) "where the rows are no flash_data()" else {
+  why <- if (!inherits(at$rows, "rows_data")) "if the rows are not a flash_data()" else {
     if (errors) "for standard errors and intervals" else if (how$type == "gradient") "for gradients"
   }
   if (!is.null(why)) stop_argument("collect", "must be TRUE ", why, ": found FALSE")
@@ -94,8 +106,8 @@ predict_where_rows_are <- function(fit, at, how, run) {
 
 check_type <- function(fit, type) {
   type <- check_choice(type, PREDICTIONS, "type")
-  if (type == "class" && is.null(fit$classes)) stop_argument("type", "\"class\" is for a factor response")
-  if (type == "prob" && fit$loss == "squared") stop_argument("type", "\"prob\" is for logistic loss")
+  if (type == "class" && is.null(fit$classes)) stop_argument("type", "\"class\" needs a factor as response")
+  if (type == "prob" && fit$loss == "squared") stop_argument("type", "\"prob\" needs logistic loss")
   type
 }
 
@@ -155,7 +167,9 @@ some_of_data <- function(data, index, L = NULL, kernel = NULL) {
 }
 
 kept_data <- function(fit) {
-  if (is.null(fit$data)) stop_argument("object", "does not keep its rows (keep = FALSE): give `newdata`")
+  if (is.null(fit$data)) {
+    stop_argument("object", "does not keep its rows. Give `newdata`, or fit with `solver = list(keep = TRUE)`.")
+  }
   fit$data
 }
 
@@ -198,7 +212,7 @@ new_rows <- function(fit, newdata, offset = NULL, na.action = stats::na.pass, ar
 no_rows <- function() list(points = NULL, offset = NULL, from = integer(), rows = integer(), index = integer())
 
 new_offset <- function(fit, offset, n) {
-  if (fit$has_offset && is.null(offset)) stop_argument("offset", "must be given: the fit has one")
+  if (fit$has_offset && is.null(offset)) stop_argument("offset", "must be given, because the fit has an offset")
   if (is.null(offset)) return(NULL)
   check_offset(replace(offset, is.na(offset), 0), n, ncol(fit$coefficients)) + 0 * as.vector(offset)
 }

@@ -1,19 +1,20 @@
-# Small pieces of a fit, timed: on a sample of the rows, with fewer centres. `task`: of plan_fit(), with the fit's
-# `problem`, `spec` and `run`, and its `rows`, `m` centres, `t` responses and `backend`.
+# Timed pieces of a fit, on a sample of the rows with fewer centres. `task`: from plan_fit(), with the `problem`, `spec`
+# and `run` of the fit, its `rows`, the number `m` of centres, the number `t` of responses, and the `backend`.
 
-# Pairs of rows and centres of a product, and centres of factors: some tenths of a second on two cores, some hundredths
-# on a GPU. Of factors on the CPU that many are no longer in caches, on a GPU that it is busy.
+# Pairs of rows and centres of a timed product, and centres of timed factorisations: some tenths of a second on two
+# cores, some hundredths on a GPU. Factors of this size exceed the caches of a CPU, and keep a GPU busy.
 PROBE_PAIRS <- c(cpu = 4e7, cuda = 2e10)
 PROBE_CENTERS <- c(cpu = 2500, cuda = 16000)
 
-# Of the products of a small fit, of which there are many; with fewer Newton's method takes up to a third fewer.
+# Pairs of a product of the small fit, which has many products. With fewer pairs Newton's method takes up to a third
+# fewer iterations than the whole fit.
 FIT_PAIRS <- c(cpu = 1e7, cuda = 4e9)
 EXACT_PAIRS <- c(cpu = 4e6, cuda = 4e9)
 FIT_CENTERS <- c(cpu = 800, cuda = 4000)
 
 probe_clock <- function() proc.time()[["elapsed"]]
 
-# Seconds of a task, again and again where it is short. The first time it has things to prepare.
+# Seconds of a task; a short task is repeated, because the first run includes preparations.
 timed <- function(task) {
   of <- function(count) {
     started <- probe_clock()
@@ -27,7 +28,7 @@ timed <- function(task) {
   seconds / count
 }
 
-# Rows `index` of all that a fit has of each row.
+# The problem restricted to the rows `index`.
 problem_at <- function(problem, spec, index) {
   some <- c(some_of_data(problem, index, spec$L, spec$kernel), list(validation = NULL))
   replace(problem, names(some), some)
@@ -35,8 +36,8 @@ problem_at <- function(problem, spec, index) {
 
 # ---- iterations -------------------------------------------------------------------------------
 
-# Rows that count products by what is asked for, as parts of one with all centres, of which there are `most`; the solves
-# beside them alike; and passes over the rows.
+# Rows that count products by kind, as fractions of a product with all `most` centres. They count solves in the same
+# unit, and passes over the rows.
 #' @export
 rows_normal.rows_counted <- function(rows, centers, v, w, weights, run, with_sums = FALSE) {
   count_product(rows, centers, if (is.null(v)) "moments" else "normal")
@@ -57,8 +58,8 @@ count_product <- function(rows, centers, what) {
   counts$passes <- counts$passes + 1
 }
 
-# list(iterations, factors, calls, solves, passes) of a fit to some of the rows: how often A was made, and `calls` by
-# kinds of products.
+# list(iterations, factors, calls, solves, passes) of a fit to some of the rows. `factors`: the number of times A was
+# computed; `calls`: the number of products of each kind.
 probe_iterations <- function(task) {
   spec <- task$spec
   n <- task$rows$n
@@ -80,7 +81,8 @@ probe_iterations <- function(task) {
   )
 }
 
-# Those of exact fits to some of the rows and to a quarter of these, with the same noise, tell how they grow with n.
+# Iterations of an exact fit, extrapolated in n from fits to some of the rows and to a quarter of these, with the same
+# noise.
 probe_exact_iterations <- function(task, system, run) {
   spec <- task$spec
   spec[c("start", "state")] <- NULL
@@ -100,7 +102,8 @@ probe_exact_iterations <- function(task, system, run) {
 
 # ---- seconds ----------------------------------------------------------------------------------
 
-# list(sizes, T, A, solves, backend): seconds of both factors and of four solves, for two numbers of centres up to m.
+# list(sizes, T, A, solves, backend): seconds of both factorisations and of four solves, for two numbers of centres up
+# to m.
 probe_factors <- function(task, m) {
   spec <- task$spec
   some <- min(m, PROBE_CENTERS[[task$backend]])
@@ -123,7 +126,7 @@ probe_factors <- function(task, m) {
   c(asplit(done, 1), list(backend = backend))
 }
 
-# Seconds of `what` for m centres: a m^p + b m^(p + 1) through two sizes, neither negative.
+# Seconds of `what` for m centres: a m^p + b m^(p + 1) through two sizes, with a and b not negative.
 extrapolate <- function(probe, what, m, p = 2) {
   size <- probe$sizes
   seconds <- probe[[what]]
@@ -134,7 +137,7 @@ extrapolate <- function(probe, what, m, p = 2) {
   (per[[at]] - b * size[[at]]) * m^p + b * m^(p + 1)
 }
 
-# Seconds of so many products of each kind with all rows.
+# Seconds of `calls`, the number of products of each kind, with all rows.
 probe_products <- function(task, calls) {
   m <- task$m
   n <- task$rows$n
@@ -152,7 +155,7 @@ probe_products <- function(task, calls) {
   sum(calls * vapply(tasks[names(calls)], timed, 0)) * (n / rows$n) * (m / centers$m)
 }
 
-# What a Newton step does with the link of all rows, besides.
+# Seconds of the computations with the link of all rows in a Newton step, other than products.
 probe_loss <- function(task) {
   y <- task$problem$y
   index <- seq_len(min(nrow(y), 1e5))
@@ -168,7 +171,7 @@ probe_loss <- function(task) {
 
 # ---- of exact fits ----------------------------------------------------------------------------
 
-# Of (K + N) v: time of the fast engine is linear in the rows, else it goes with the pairs.
+# Seconds of (K + N) v: linear in the rows for the fast engine, otherwise in the pairs.
 probe_exact_product <- function(system, t, run, pairs) {
   n <- system$n
   fast <- is_fast(system, run)
@@ -185,7 +188,7 @@ is_fast <- function(system, run) {
   resolve_control(run, system$n, system$n, system$rows$d, system$kernel)$engine == "fast"
 }
 
-# Of the products with K_nr, and K_rn, of the preconditioner, with all rows: the fast engine may serve these.
+# Seconds of the products with K_nr and K_rn of the preconditioner, with all rows. They may use the fast engine.
 probe_inverse <- function(task, system, r, run) {
   rows <- system$rows
   few <- ridge_centers(rows_take(rows, spread_rows(rows$n, r)), system$L, system$kernel)
@@ -193,7 +196,7 @@ probe_inverse <- function(task, system, r, run) {
   timed(\() transposed_product(rows, few, of(rows$n), run)) + timed(\() rows_multiply(rows, few, of(few$m), run))
 }
 
-# Of T^-T K_rn N^-1 K_nr T^-1: the sums, and two solves for r columns.
+# Seconds of T^-T K_rn N^-1 K_nr T^-1: the sums, and two solves for r columns.
 probe_information <- function(task, system, r, run) {
   columns <- min(r, 128)
   few <- ridge_centers(rows_take(system$rows, spread_rows(system$n, r)), system$L, system$kernel)

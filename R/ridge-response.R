@@ -1,8 +1,8 @@
-# The response of a kernel regression, as numbers.
+# Conversion of the response of a kernel regression to numbers.
 
 # list(y, classes, outputs, binary): y is an n x t matrix of doubles. Classes become columns of -1 and 1: one column for
-# two classes, which is 1 for the second; else one for each. `binary`: are two different numbers, too, classes? In the
-# list: whether numbers or logical values are.
+# two classes, which is 1 for the second, otherwise one column for each class. Argument `binary`: are two distinct
+# numbers classes, too? Element `binary`: are the classes numbers or logical values?
 check_response <- function(y, n, arg = "y", binary = FALSE) {
   if (is_column(y)) return(check_response_column(y, binary))
   coded <- is.logical(y) || is_number(y)
@@ -49,11 +49,11 @@ check_no_lacking <- function(counts, classes, arg) {
     stop_argument(arg, "must have rows of at least two classes: found ", length(classes) - length(lacking))
   }
   if (length(lacking) > 0) {
-    stop_argument(arg, "must have rows of every class: found none of ", quote_names(lacking), " (see droplevels())")
+    stop_argument(arg, "must have rows of every class: found none of ", quote_names(lacking), ". Use droplevels().")
   }
 }
 
-# Of the rows drawn to be held out those without which every class still has rows.
+# Removes rows from the held-out `index` so that every class keeps rows for the fit.
 spare_classes <- function(index, y, classes, weights = NULL) {
   if (is.null(classes)) return(index)
   code <- class_codes(y)
@@ -62,7 +62,7 @@ spare_classes <- function(index, y, classes, weights = NULL) {
   index[!code[index] %in% lost]
 }
 
-# The same form for other rows, as those of a validation set.
+# The response of other rows, such as a validation set, in the form of the response of the fit.
 response_like <- function(y, n, classes, outputs, arg) {
   if (is_column(y)) return(response_column_like(y, classes, max(1, length(outputs)), arg))
   if (!is.null(classes)) {
@@ -78,7 +78,7 @@ response_like <- function(y, n, classes, outputs, arg) {
   made
 }
 
-# NULL, or n x t offsets; one column stands for all.
+# Offsets as n x t, or NULL. One column is used for all outputs.
 check_offset <- function(offset, n, t, arg = "offset") {
   if (is.null(offset) || is_column(offset)) return(offset)
   if (!is_number(offset)) stop_argument(arg, "must be numeric: found ", describe(offset))

@@ -1,17 +1,16 @@
-# Rows of kernel_ridge() that need not fit into memory: of a big.matrix, or of a function that yields them. A chunk is
-# in memory at a time, and n numbers for each output.
+# Rows of kernel_ridge() that need not fit into memory: a big.matrix, or a function that returns chunks. One chunk is in
+# memory at a time, and n numbers for each output.
 #
-# A function is called as kernel_sum() calls it, without arguments, for one chunk after the other and NULL after the
-# last. But it is read again and again: the call after that NULL begins anew. Or it has an argument `reset`, as biglm's
-# data functions do, and is called with reset = TRUE, for no chunk, before every pass: then one that an interrupt or an
-# error left in the middle is no harm. A chunk is a matrix (or data frame, or vector for one dimension) or
-# list(x =, y =, weights =), all chunks with the same of these.
+# The function is called without arguments, like chunk functions of kernel_sum(): it returns one chunk after the other,
+# and NULL after the last. There are several passes: the call after NULL returns the first chunk again. A function with
+# an argument `reset`, like the data functions of biglm, is called with reset = TRUE before every pass, and its value is
+# ignored. Then an interrupt or error in a pass does no harm. A chunk is a matrix (or data frame, or vector for one
+# dimension) or list(x =, y =, weights =), with the same elements in all chunks.
 #
-# A product is the sum of those of the chunks, in their order: with other chunks, or all in one matrix, it differs by
-# rounding.
+# A product is the sum of the products of the chunks, in their order. It depends on the chunks up to rounding.
 
-# Reads all, once: how many rows there are, what the chunks bring along, and how many seconds that takes. `arg`: what
-# the user calls `x`.
+# Reads all chunks once: the number of rows, the response and weights in the chunks, and the seconds of the pass. `arg`:
+# the name of the argument for messages.
 chunk_rows <- function(x, brings_y = FALSE, arg = "x") {
   rows <- structure(list(x = x, n = NA_real_, d = NULL, names = NULL, arg = arg), class = "rows_chunks")
   if (is_big(x)) rows[c("d", "names")] <- list(ncol(check_big(x, arg)), colnames(x))
@@ -21,7 +20,7 @@ chunk_rows <- function(x, brings_y = FALSE, arg = "x") {
   brought <- list(y = list(), weights = list())
   started <- probe_clock()
   rows$n <- each_chunk(rows, function(points, piece, chunk) {
-    if (brings_y && is.null(chunk$y)) stop_argument("y", "must be given, or come with the chunks of `x`")
+    if (brings_y && is.null(chunk$y)) stop_argument("y", "must be given, or be part of the chunks of `x`")
     if (is.null(first)) first <<- list(ncol(points), colnames(points))
     for (part in names(brought)) {
       given <- chunk[[part]]
@@ -37,16 +36,17 @@ chunk_rows <- function(x, brings_y = FALSE, arg = "x") {
   rows
 }
 
-# What a chunk of `n` rows brings is one for each, of every chunk or of none; `before`: of all chunks so far?
+# Checks y or weights (`part`) of a chunk of `n` rows: one value for each row, in all chunks or in none. `before`: did
+# all chunks so far have them?
 check_brought <- function(given, part, n, before) {
   if (!is.null(given) && NROW(given) != n) {
     stop_argument(part, "must have one row per row of `x`, ", whole(n), ": found ", whole(NROW(given)))
   }
-  if (!is.null(given) && !before) stop_argument(part, "must come with every chunk of `x`, or with none")
+  if (!is.null(given) && !before) stop_argument(part, "must be part of every chunk of `x`, or of none")
 }
 
-# A pass: f(points, c(first, last), chunk) for one chunk after the other. The number of rows, which is that of the
-# first pass.
+# One pass: calls f(points, c(first, last), chunk) for each chunk. Returns the number of rows; it is an error if that
+# differs from the first pass.
 each_chunk <- function(rows, f) {
   next_chunk <- open_chunks(rows)
   before <- 0
@@ -58,7 +58,7 @@ each_chunk <- function(rows, f) {
   }
   if (!is.na(rows$n) && before != rows$n) {
     stop_argument(
-      rows$arg, "must yield the same rows in every pass, ", whole(rows$n), ": found ",
+      rows$arg, "must return the same rows in every pass, ", whole(rows$n), ": found ",
       if (before > rows$n) "more" else whole(before)
     )
   }
@@ -78,7 +78,7 @@ open_chunks <- function(rows) {
 
 # ---- products ---------------------------------------------------------------------------------
 
-# The errors of chunks add up, each relative to the largest sum of its own.
+# The errors of the chunks add up; each is relative to the largest sum of its chunk.
 #' @export
 rows_normal.rows_chunks <- function(rows, centers, v, w, weights, run, with_sums = FALSE) {
   run$tol <- run$tol / rows$chunks
@@ -110,7 +110,7 @@ rows_share.rows_chunks <- function(rows, run, f) {
 
 # ---- rows -------------------------------------------------------------------------------------
 
-# Of a function in a pass.
+# For the rows of a chunk function: one pass.
 #' @export
 rows_take.rows_chunks <- function(rows, index) {
   check_memory(8 * length(index) * rows$d, "centers")

@@ -1,6 +1,5 @@
-# Rows of kernel_ridge() that are a flash_data(): they stay on the workers, and so do the response, weights and all that
-# is computed for each row (store-columns.R). A product is local: m numbers for each output go to a worker and come
-# back.
+# Rows of kernel_ridge() in a flash_data(). The rows, the response, the weights and everything computed for each row
+# stay on the workers (store-columns.R). A product sends m numbers for each output to each worker and receives as many.
 
 data_rows_of <- function(x) {
   rows <- list(data = x, n = x$n, d = x$d, names = x$names)
@@ -14,7 +13,7 @@ rows_multiply.rows_data <- function(rows, centers, v, run) {
   kernel_sum_of(centers$sources, rows$data, v, run, as_matrix = TRUE)
 }
 
-# K v is a column, which whoever needs it computes.
+# K v as a column: an expression that is evaluated when it is needed.
 #' @export
 rows_link.rows_data <- function(rows, centers, v, run) link_column(rows$data, centers, v)
 
@@ -44,7 +43,7 @@ rows_fold.rows_data <- function(rows, f, init) {
 
 # ---- the response -----------------------------------------------------------------------------
 
-# As check_response(), of the response of the shards.
+# check_response() for the response of the shards.
 check_response_column <- function(y, binary) {
   kind <- y$data$response_is
   if (is.null(kind$levels) && !binary) return(list(y = y, classes = NULL, outputs = kind$names, binary = FALSE))
@@ -63,11 +62,11 @@ two_values <- function(y) {
   as.character(values)
 }
 
-# As response_like(), of a flash_data() with a response.
+# response_like() for a flash_data() with a response.
 response_column_like <- function(y, classes, t, arg) {
   kind <- y$data$response_is
   if (is.null(classes)) {
-    if (!isTRUE(kind$t == t)) stop_argument(arg, "must have ", t, " columns of numbers, as `y`")
+    if (!isTRUE(kind$t == t)) stop_argument(arg, "must have ", t, " columns of numbers, like `y`")
     return(y)
   }
   found <- kind$levels
@@ -79,23 +78,23 @@ response_column_like <- function(y, classes, t, arg) {
 
 # ---- rows that are held out -------------------------------------------------------------------
 
-# Of each shard the same part, each half where the shard is. `split`: list(part, seed).
+# Holds out the same share of each shard; both parts stay with the shard. `split`: list(part, seed).
 #' @export
 split_rows.rows_data <- function(rows, response, spec) {
   if (!is.null(spec$checkpoint)) {
-    stop_argument("validation", "must be rows of their own beside `checkpoint` and a flash_data(): found a fraction")
+    stop_argument("validation", "must be data of its own if rows on workers have a `checkpoint`: found a fraction")
   }
   data <- rows$data
   split <- list(part = spec$validation, seed = sample.int(.Machine$integer.max, 1))
   number <- round(split$part * data$rows)
   if (any(number == 0 | number == data$rows)) {
-    stop_argument("validation", "must leave rows of every shard for the fit, and others: found ", format(split$part))
+    stop_argument("validation", "must leave rows of every shard for fit and validation: found ", format(split$part))
   }
   if (are_several(spec$centers)) {
-    stop_argument("centers", "must be a number, or points, beside a flash_data() and `validation`: found numbers of rows")
+    stop_argument("centers", "must be a number or points for a flash_data() with `validation`: found indices of rows")
   }
   parts <- lapply(c(kept = FALSE, held = TRUE), \(held) part_of_data(data, split, held))
-  # of numbers in this session
+  # indices are needed for vectors in this session
   index <- if (!is_column(response$y) || !is.null(spec$weights) || !is.null(spec$offset)) held_rows(data, split)
   c(parts, list(index = index, taken = NULL, centers = spec$centers, of = function(x, held) {
     if (is_column(x)) return(column_at(x, parts[[if (held) "held" else "kept"]]))
@@ -103,13 +102,13 @@ split_rows.rows_data <- function(rows, response, spec) {
   }))
 }
 
-# The numbers of those that are held out.
+# The indices of the held-out rows.
 held_rows <- function(data, split) {
   before <- rows_before(data)
   unlist(lapply(seq_along(data$rows), \(shard) before[shard] + held_of_shard(split, shard, data$rows[shard])))
 }
 
-# The rows of each shard that are held, or the others, as data of their own, made where the shards are.
+# The rows of each shard that are held out, or the others, as a new flash_data() on the same workers.
 part_of_data <- function(data, split, held) {
   part <- derived_data(data, \(shard) part_of_shard(whole_shard(data, shard), split, shard, held))
   part$has <- data$has
@@ -129,12 +128,12 @@ part_of_shard <- function(rows, split, shard, held) {
   )
 }
 
-# Of numbers of each row a part is as good as none: weights with those of the held rows 0.
+# Weights with 0 for held-out rows.
 weights_without <- function(rows, weights, split) {
   column_of("held_at_0", list(if (is.null(weights)) linear_column(rows$data, 1, shift = 1) else weights), 1, split)
 }
 
-# The same problem with all of it in this session, for fits without centres.
+# Collects the problem into this session, for exact fits.
 problem_in_session <- function(problem, spec) {
   if (!inherits(problem$rows, "rows_data")) return(problem)
   problem$rows <- ridge_rows(rows_take(problem$rows, seq_len(problem$rows$n)), spec$L, spec$kernel)
@@ -144,7 +143,7 @@ problem_in_session <- function(problem, spec) {
 }
 
 add_operations(
-  # A part of the rows, as a shard of other data, `args$to`.
+  # Makes a part of the rows a shard of other data, `args$to`.
   part_there = list(
     one = function(shard, args, part, control) {
       rows <- list(x = shard$points, weights = shard$weights, response = shard$response)

@@ -1,16 +1,16 @@
-# Rows of kernel_ridge() in sparse matrices of the package Matrix, and centres among them. Nothing is made dense but
-# kernels, a block of rows at a time. Bandwidths are numbers, `L` the scales of the columns: one, or one for each.
+# Rows and centres of kernel_ridge() in sparse matrices of package Matrix. Only kernel values are dense, for a block of
+# rows at a time. `L` has the scales of the columns: one number, or one for each column.
 #
-# Distances come from products, see fk_kernel_of_products() in src/fk.h for their error: kernels of points that are not
-# thousands of bandwidths from 0 are right to a relative 1e-9, but for the Laplacian and Matern kernels of points that
-# are nearly the same, which have an error of the root of that.
+# Distances are computed from products; see fk_kernel_of_products() in src/fk.h for their error. For points within
+# thousands of bandwidths from 0 kernels have a relative error of 1e-9. Laplacian and Matern kernels of nearly equal
+# points have an error of the square root of that.
 
 is_sparse <- function(x) is.object(x) && inherits(x, "sparseMatrix")
 
-# `byrow`: x transposed, a dgCMatrix, whose columns are the rows.
+# Rows in a sparse matrix x. `byrow`: its transpose, a dgCMatrix, whose columns are the rows.
 sparse_rows <- function(x, arg = "x") {
   if (!requireNamespace("Matrix", quietly = TRUE)) {
-    stop_argument(arg, "is a sparse matrix, for which the package Matrix must be installed")
+    stop_argument(arg, "is a sparse matrix, which needs the package Matrix. Use install.packages(\"Matrix\").")
   }
   byrow <- compress_rows(x)
   if (nrow(x) == 0) stop_argument(arg, "must have at least one row: found none")
@@ -37,7 +37,7 @@ as_csparse <- function(x) {
   methods::as(methods::as(methods::as(x, "dMatrix"), "generalMatrix"), "CsparseMatrix")
 }
 
-# As C takes a dgCMatrix.
+# The arrays of a dgCMatrix that C reads.
 compressed <- function(x, values = x@x) list(start = x@p, index = x@i, values = values)
 
 #' @export
@@ -54,7 +54,7 @@ rows_factor.rows_sparse <- function(rows, bandwidth) {
   scale
 }
 
-# A fit with dense centres has a matrix L: its rows become dense, a chunk at a time.
+# For a fit with dense centres `L` is a matrix, and rows become dense, a chunk at a time.
 #' @export
 rows_under.rows_sparse <- function(rows, L, kernel) {
   rows <- NextMethod()
@@ -67,7 +67,7 @@ with_norms <- function(byrow, scale) {
   rows$norms <- .Call(ffi_sparse_norms, rows, nrow(byrow), run_control(settle_control(NULL)))
   if (!all_finite(rows$norms)) {
     stop_argument(
-      "bandwidth", "must not be so small that squares of `x` in its units overflow: found ", format(min(scale))
+      "bandwidth", "must be larger, because squares of `x` over `bandwidth` overflow: found ", format(min(scale))
     )
   }
   rows
@@ -81,12 +81,12 @@ sparse_centers <- function(points, L, kernel) {
 
 # ---- products ---------------------------------------------------------------------------------
 
-# list(values, stats): the kernels of all centres, down, at the rows c(first, last), across.
+# list(values, stats): kernels with a row for each centre and a column for each row c(first, last).
 sparse_block <- function(rows, centers, piece, run) {
   .Call(ffi_sparse_kernels, rows$scaled, centers$columns, piece[1], diff(piece) + 1, centers$kernel, run)
 }
 
-# f(piece) for one piece of the rows after the other, each with its share of the progress.
+# Calls f(piece) for each piece of the rows, with its share of the progress.
 each_piece <- function(rows, size, run, f) {
   share <- nested_share(run)
   for (piece in pieces_of(rows$n, size)) {
@@ -96,8 +96,8 @@ each_piece <- function(rows, size, run, f) {
   share$end()
 }
 
-# f(block, rows) for one block of kernels after the other, of a quarter of a chunk of points, as it is read twice again;
-# the stats of all.
+# Calls f(block, rows) for each block of kernels, of a quarter of the size of a chunk, because f reads it twice. Returns
+# the statistics of all blocks.
 each_block <- function(rows, centers, run, f) {
   stats <- NULL
   each_piece(rows, max(1, floor(chunk_bytes() / 32 / centers$m)), run, function(piece) {
@@ -108,7 +108,7 @@ each_block <- function(rows, centers, run, f) {
   stats
 }
 
-# Dense centres have dense rows.
+# Rows become dense for dense centres.
 #' @export
 rows_share.rows_sparse <- function(rows, run, f) {
   each_piece(rows, chunk_size(NULL, rows$d), run, function(piece) {
@@ -153,13 +153,13 @@ rows_take.rows_sparse <- function(rows, index) Matrix::t(rows$byrow[, index, dro
 
 #' @export
 rows_fold.rows_sparse <- function(rows, f, init) {
-  # as many as their entries allow
+  # as many rows as fit into a chunk by their entries
   size <- max(1, floor(chunk_bytes() * rows$n / (12 * length(rows$byrow@x) + 4 * rows$n)))
   for (piece in pieces_of(rows$n, size)) init <- f(init, rows_take(rows, piece[1]:piece[2]), piece[1])
   init
 }
 
-# Of a dgCMatrix, whose rows are compared without explicit zeros.
+# duplicated() for the rows of a sparse matrix, ignoring explicit zeros.
 duplicated_sparse <- function(points) {
   byrow <- Matrix::t(Matrix::drop0(points))
   row <- factor(rep(seq_len(ncol(byrow)), diff(byrow@p)), levels = seq_len(ncol(byrow)))

@@ -113,5 +113,6 @@ scale_columns <- function(x, by) if (ncol(x) == 1) x * by else x * rep(by, each 
 
 # A failure that no argument alone explains.
 stop_solver <- function(problem) {
-  stop(new_error("singular", paste0(problem, ": are `lambda`, `bandwidth` or `weights` out of all proportion?"), user_call()))
+  advice <- ". Check the scales of `lambda`, `bandwidth` and `weights`."
+  stop(new_error("singular", paste0(problem, advice), user_call()))
 }

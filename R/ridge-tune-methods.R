@@ -8,8 +8,8 @@ print.tune_ridge <- function(x, digits = max(3L, getOption("digits") - 3L), ...)
   cat("Tuned kernel regression\n\n")
   print_call(x$call, 4, "")
   cat(
-    "Chosen by ", CRITERION_LABELS[[x$criterion]], ", ", number(x$value), ", on ", whole(x$rows), " of ", whole(x$n),
-    " rows, ", nrow(x$path), " evaluations in ", time_label(x$seconds), "\n", sep = ""
+    "Criterion: ", CRITERION_LABELS[[x$criterion]], ", ", number(x$value), ", on ", whole(x$rows), " of ", whole(x$n),
+    " rows (", nrow(x$path), " evaluations in ", time_label(x$seconds), ")\n", sep = ""
   )
   cat("Kernel: ", kernel_label(x$kernel$name, x$kernel$parameters), "\nLambda: ", number(x$lambda), "\n", sep = "")
   if (is_count(x$centers)) cat("Centres: ", whole(x$centers), "\n", sep = "")
@@ -18,13 +18,15 @@ print.tune_ridge <- function(x, digits = max(3L, getOption("digits") - 3L), ...)
   shown <- x$bandwidth[order]
   if (is.null(names(shown)) && length(shown) > 1) names(shown) <- order
   print_sds(shown, digits)
-  if (!is.null(x$fit)) cat("\n`fit` is the fit to all rows.\n")
+  if (!is.null(x$fit)) cat("\nThe element `fit` is the fit to all rows.\n")
   invisible(x)
 }
 
 CRITERION_LABELS <- c(
-  likelihood = "minus the log marginal likelihood of a row", loo = "the log root mean square leave-one-out error",
-  gcv = "the log root of generalised cross-validation", holdout = "the log root mean square error at rows held out"
+  likelihood = "minus the log marginal likelihood per row",
+  loo = "the logarithm of the root mean square leave-one-out error",
+  gcv = "the logarithm of the root of generalised cross-validation",
+  holdout = "the logarithm of the root mean square error at held-out rows"
 )
 
 #' @rdname tune_ridge
@@ -35,7 +37,7 @@ predict.tune_ridge <- function(object, newdata, ...) {
 }
 
 #' @rdname tune_ridge
-#' @param most The most columns whose relevance is shown.
+#' @param most Largest number of columns whose relevance is shown. Default 20.
 #' @export
 plot.tune_ridge <- function(x, most = 20, ...) {
   check_dots_empty(...)
@@ -78,7 +80,7 @@ plot_relevance <- function(relevance, most) {
 tuned_fit <- function(object) {
   if (!inherits(object, "tune_ridge")) return(object)
   if (is.null(object$fit)) {
-    stop_argument("object", "must have a fit, and has none (refit = FALSE): kernel_ridge(object) makes one")
+    stop_argument("object", "must have a fit: found none (refit = FALSE). kernel_ridge(object) fits the model.")
   }
   object$fit
 }

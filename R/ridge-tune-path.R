@@ -8,7 +8,7 @@ hold_out_path <- function(rows, response, weights, spec, counts, lambdas, run) {
   aside <- set_aside(rows, response, weights, min(HELD_ROWS, max(1, rows$n %/% 5)))
   held <- aside$held
   if (!length(held) %in% seq_len(rows$n - 1)) {
-    stop_argument("x", "must have more rows for errors at rows held out: found ", whole(rows$n))
+    stop_argument("x", "must have more rows to hold some out for validation: found ", whole(rows$n))
   }
   offset <- check_offset(spec$offset, rows$n, ncol(response$y))
   spec$L <- rows_factor(rows, spec$bandwidth)

@@ -57,11 +57,11 @@ plan_search <- function(task, kernel, asked, run) {
 #' @noRd
 print.tune_ridge_plan <- function(x, ...) {
   cat("Plan of a search on ", whole(x$rows), " of ", whole(x$n), " rows, ", paste(x$kernels, collapse = ", "), ": at most ",
-    whole(ceiling(x$evaluations)), " evaluations, mostly half of them\n", sep = "")
+    whole(ceiling(x$evaluations)), " evaluations, often half as many\n", sep = "")
   cat("Time:   at most about ", plan_seconds(sum(x$seconds)), " (", plan_parts(x$seconds, plan_seconds), ")\n", sep = "")
   # one after the other
-  cat("Memory: ", format_bytes(max(x$memory$host)), " (", plan_parts(x$memory$host, format_bytes), ") beside the rows\n",
-    sep = "")
+  cat("Memory: ", format_bytes(max(x$memory$host)), " (", plan_parts(x$memory$host, format_bytes),
+    ") in addition to the rows\n", sep = "")
   cat("\n")
   print(x$fit)
   invisible(x)

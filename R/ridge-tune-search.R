@@ -32,7 +32,7 @@ search_bandwidths <- function(sample, kernels, spec, criterion, structure, until
 search_task <- function(sample, kernel, spec, criterion, structure, run) {
   start <- choose_on_sample(sample, replace(spec, "kernel", list(kernel)), run)
   if (is.null(start)) {
-    stop_argument("bandwidth", "could not be chosen from the data for the ", kernel$name, " kernel: give one")
+    stop_argument("bandwidth", "could not be chosen from these data for the ", kernel$name, " kernel. Give one.")
   }
   task <- list(
     points = sample$points, y = sample$y, kernel = kernel, criterion = criterion, base = start$bandwidth,
@@ -54,8 +54,8 @@ search_kernel <- function(sample, kernel, spec, criterion, structure, until, run
   found <- watch$best(length(part$rows))
   if (is.null(found)) {
     stop_argument(
-      "bandwidth", "could not be chosen from the data for the ", kernel$name, " kernel: its matrix of a sample has no ",
-      "Cholesky factor"
+      "bandwidth", "could not be chosen from these data for the ", kernel$name, " kernel, because its matrix has no ",
+      "Cholesky factorisation. Give a bandwidth, or use another `kernel`."
     )
   }
   list(

@@ -1,60 +1,66 @@
 #' Choose bandwidths, penalty and number of centres of a kernel regression
 #'
-#' Finds the numbers of [kernel_ridge()] on a sample of the rows, by a criterion with gradients, and fits with them. In
-#' most cases the error is much smaller than with the bandwidth that [kernel_ridge()] chooses by itself, as each column
-#' has a bandwidth of its own (automatic relevance determination: that of a column that does not matter becomes large).
+#' Searches the bandwidths and the penalty of [kernel_ridge()] on a sample of the rows, by a criterion with gradients,
+#' and fits with the best. In most cases the error is much smaller than with the defaults of [kernel_ridge()], because
+#' each column has its own bandwidth (automatic relevance determination): the bandwidth of a column that does not matter
+#' becomes large.
 #'
 #' @details
-#' **Criteria**, all of a Gaussian process (kernel ridge regression) on the sample, where the noise is
-#' \eqn{n \lambda}{n lambda} times the variance of the signal:
-#' - `"likelihood"`: the marginal likelihood. With fewer `inducing` rows than `rows` it is its lower bound by Titsias
-#'   (2009), for samples that are too large for the likelihood itself. The bound takes for noise what its few inducing
-#'   rows cannot follow: the likelihood of fewer rows mostly gives the better bandwidths.
-#' - `"loo"`: the squared error of each row predicted by the others, by its closed form.
-#' - `"gcv"`: generalised cross-validation, the same with mean leverages.
-#' - `"holdout"`: the squared error at a third of the sample of a fit to the rest; then `lambda` by the error at rows
-#'   held out of fits with the real centres, in steps around what the sample said.
+#' **Criteria.** All are of a Gaussian process (kernel ridge regression) on the sample, whose noise variance is
+#' \eqn{n \lambda}{n lambda} times the signal variance:
+#' - `"likelihood"`: the marginal likelihood. With fewer `inducing` rows than `rows` it is the lower bound of Titsias
+#'   (2009), for samples that are too large for the likelihood. The bound treats as noise what the inducing rows cannot
+#'   represent: the likelihood of fewer rows mostly gives better bandwidths.
+#' - `"loo"`: the leave-one-out squared error, in closed form.
+#' - `"gcv"`: generalised cross-validation, which replaces each leverage by the mean leverage.
+#' - `"holdout"`: the squared error at a third of the sample of a fit to the rest. Then `lambda` is chosen, in steps
+#'   around the value from the sample, by the error at held-out rows of fits with the centres of the final fit.
 #'
-#' Bandwidths and noise are searched by L-BFGS, from where [kernel_ridge()] would start, first on a quarter of the
-#' sample. A factor `y` is fitted as -1 and 1 while bandwidths are searched; for logistic loss `lambda` is chosen by log
-#' loss thereafter. What goes over from the sample to all rows is the noise: `lambda` is that of the sample times its
-#' rows over those of `x`.
+#' Bandwidths and noise are searched by L-BFGS from the defaults of [kernel_ridge()], first on a quarter of the sample.
+#' A factor `y` is fitted as -1 and 1 during this search; for logistic loss `lambda` is then chosen by the log loss. The
+#' noise \eqn{n \lambda}{n lambda} is the same for the sample and for all rows: `lambda` of the fit is `lambda` of the
+#' sample times the number of rows of the sample over the number of rows of `x`.
 #'
-#' **Several values** of `lambda` or `centers` are compared by the error at rows held out (up to 5,000, a fifth at most)
-#' of fits with all other rows; of several numbers of centres the smallest is taken whose error is within 1 percent of
-#' the least. Several kernels are compared by the criterion.
+#' **Several values** of `lambda` or `centers` are compared by the error at held-out rows (at most a fifth of the rows,
+#' up to 5,000) of fits to the other rows. Of several numbers of centres the result is the smallest whose error is
+#' within 1 percent of the least. Several kernels are compared by the criterion.
 #'
-#' **Time.** A step takes that of some four Cholesky factorisations of the sample's kernel matrix, and there are at most
-#' 40 with all its rows. More than 1,000 rows seldom give better bandwidths; more centres in the fit do more.
+#' **Time.** A step takes as long as about four Cholesky factorisations of the sample's kernel matrix. There are at most
+#' 40 steps with the whole sample. More than 1,000 rows seldom give better bandwidths; more centres in the
+#' fit help more.
 #'
 #' @inheritParams kernel_ridge
-#' @param criterion What is minimised: see Details.
-#' @param structure `"diagonal"`: a bandwidth for each column. `"scalar"`: one factor of the columns' spread. Sparse
-#'   rows have the latter only.
-#' @param kernel One kernel as for [kernel_ridge()], or several: a vector of names, or a list.
-#' @param bandwidth `NULL`: searched. Otherwise it stays, and the rest is chosen.
-#' @param lambda `NULL`: searched. One number stays; several are compared.
-#' @param centers As for [kernel_ridge()], but several numbers are compared.
-#' @param rows How many rows the sample has.
-#' @param inducing How many of these carry the bound; as many as `rows`, or more: the likelihood itself.
-#' @param seconds Time for the search of bandwidths; when it is over, the best found so far counts. With less time than
-#'   the search needs the result depends on the machine.
+#' @param criterion The criterion: see Details. Default `"likelihood"`.
+#' @param structure `"diagonal"`: one bandwidth for each column. `"scalar"`: one factor of the columns' spread, the only
+#'   choice for sparse rows. Default `"diagonal"` for dense rows.
+#' @param kernel One kernel as for [kernel_ridge()], or several to compare: a vector of names, or a list.
+#' @param bandwidth Numbers that are kept, while the rest is chosen. `NULL` (default): searched.
+#' @param lambda One number that is kept, or several to compare. `NULL` (default): searched.
+#' @param centers As for [kernel_ridge()], or several numbers of centres to compare.
+#' @param rows Number of rows of the sample. Default 1,000.
+#' @param inducing Number of inducing rows of the bound. If it is at least `rows` (default), the criterion is the
+#'   likelihood itself.
+#' @param seconds Time limit of the search, after which the best values so far are used. Default `Inf`. With a limit
+#'   that ends the search early, the result depends on the machine.
 #' @param subset,na.action For formulas, as for [stats::lm()].
-#' @param refit Fit with what was found?
+#' @param refit Logical: fit to all rows with the best values? Default `TRUE`.
 #' @param ... For the default method, further arguments of [kernel_ridge()], such as `loss`, `weights` and `solver`. For
 #'   other methods, the arguments of the default method. With `solver = ridge_solver(plan = TRUE)` nothing is searched
 #'   or fitted: the result is an estimate of the memory and of the longest time that search and fits need.
-#' @returns An object of class `tune_ridge`, a list with the best `kernel`, `bandwidth`, `lambda` and `centers`, the
-#'   `value` of the criterion there, `path` (a data frame with a row for each evaluation on the sample: `iteration`,
-#'   `kernel`, `rows`, `criterion`, `lambda` and the bandwidths; criteria of squared errors are logarithms of their
-#'   root, the likelihood's is minus its logarithm for each row), `held_out` (a data frame of what was compared on rows
-#'   held out, or `NULL`), `seconds`, and `fit`, the fit of [kernel_ridge()] to all rows. `plot()` shows the criterion
-#'   along the search and the relevance of the columns: their spread over their bandwidth.
+#' @returns An object of class `tune_ridge`, a list with
+#' - the best `kernel`, `bandwidth`, `lambda` and `centers`, and the `value` of the criterion there;
+#' - `path`, a data frame with a row for each evaluation on the sample: `iteration`, `kernel`, `rows`, `criterion`,
+#'   `lambda` and the bandwidths. The criterion is minus the log-likelihood per observation, or the logarithm of a root
+#'   mean square error;
+#' - `held_out`, a data frame of the values that were compared on held-out rows, or `NULL`;
+#' - `seconds`, and `fit`, the fit of [kernel_ridge()] to all rows.
 #'
-#'   All other functions that take a fit of [kernel_ridge()] take a tuned object, too, and use its `fit`: [predict()],
-#'   [summary()], [fitted()], [residuals()], [marginal_effects()], [logLik()], those of package broom, and so on.
-#'   `kernel_ridge(tuned, ...)` and `update(tuned$fit, ...)` fit anew with these numbers and other arguments.
-#'   `update(tuned, ...)` tunes anew, and so does [cross_validate()], without each fold.
+#' `plot()` shows the criterion along the search and the relevance of the columns: their spread over their bandwidth.
+#'
+#' All other functions for fits of [kernel_ridge()] take a tuned object, too, and use its `fit`: [predict()],
+#' [summary()], [fitted()], [residuals()], [marginal_effects()], [logLik()], the generics of package broom, and others.
+#' `kernel_ridge(tuned, ...)` and `update(tuned$fit, ...)` fit again with the values found and other arguments.
+#' `update(tuned, ...)` tunes again, and [cross_validate()] tunes again for each fold.
 #' @references Titsias, M. (2009) Variational learning of inducing variables in sparse Gaussian processes. *AISTATS* 5.
 #'
 #' Rasmussen, C. E. and Williams, C. K. I. (2006) Gaussian processes for machine learning. MIT Press, chapter 5.
@@ -196,7 +202,7 @@ TUNE_CHECKS <- list(
 # Further arguments of kernel_ridge(), each by name.
 check_ridge_options <- function(options) {
   if (length(options) == 0) return(invisible())
-  if (!has_names(names(options))) stop_argument("...", "must be arguments of kernel_ridge() by name, each once")
+  if (!has_names(names(options))) stop_argument("...", "must be named arguments of kernel_ridge(), each given once")
   other <- setdiff(names(options), c(ridge_arguments(), "control"))
   if (length(other) > 0) do.call(check_ridge_dots, options[other[1]])
 }
@@ -209,14 +215,16 @@ spec_of_options <- function(options, asked, bandwidth, rows) {
   defaults["bandwidth"] <- list(check_kept_bandwidth(bandwidth, rows))
   defaults["lambda"] <- list(if (length(asked$lambda) == 1) asked$lambda)
   spec <- ridge_spec(defaults)
-  if (!is.null(spec$start)) stop_argument("start", "must be NULL here, because a search has no fit to begin at")
+  if (!is.null(spec$start)) stop_argument("start", "must be NULL: tune_ridge() has no warm start")
   if (is.null(spec$weights)) spec$weights <- rows$weights
   spec
 }
 
 check_kept_bandwidth <- function(bandwidth, rows) {
   if (is.null(bandwidth)) return(NULL)
-  if (!is.null(dim(bandwidth))) stop_argument("bandwidth", "must be numbers here: found ", describe(bandwidth))
+  if (!is.null(dim(bandwidth))) {
+    stop_argument("bandwidth", "must be one number or one for each column: found ", describe(bandwidth))
+  }
   rows_factor(rows, bandwidth)
   as.vector(bandwidth)
 }
@@ -231,7 +239,7 @@ tuning_task <- function(rows, y, spec, asked) {
   offset <- check_offset(spec$offset, rows$n, ncol(response$y))
   check_memory(8 * SAMPLE_MATRICES * as.double(min(asked$rows, rows$n))^2, "rows")
   sample <- draw_sample(rows, response, weights, offset, asked$rows)
-  if (sample$scale == 0) stop_argument("y", "must vary: found one value at all rows of a sample")
+  if (sample$scale == 0) stop_argument("y", "must vary: found one value in all rows of a sample")
   sample$inducing <- asked$inducing
   shape <- settle_structure(asked$structure, sample$points)
   if (shape == "diagonal" && !is.null(spec$bandwidth)) spec$bandwidth <- rep_len(spec$bandwidth, rows$d)

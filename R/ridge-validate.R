@@ -12,8 +12,8 @@ judge_regression_of <- function(object, fit) {
   data <- kept_data(fit)
   if (is_column(data$y) || inherits(data$rows, "rows_chunks")) {
     stop(new_error("unsupported", paste0(
-      "fits to rows in chunks or on workers are not fitted again to some of them: `validation` of kernel_ridge() measures ",
-      "the error at rows held out"
+      "cross-validation is not available for fits to rows in chunks or on workers. Use `validation` of ",
+      "kernel_ridge() to measure the error at held-out rows."
     ), user_call()))
   }
   is_tuned <- inherits(object, "tune_ridge")
@@ -108,6 +108,6 @@ check_left_classes <- function(some) {
   if (is.null(classes)) return(invisible())
   lacking <- classes[class_counts(some$response$y, some$weights) == 0]
   if (length(lacking) > 0) {
-    stop_argument("folds", "must leave rows of every class to fit to: found a fold with all of ", quote_names(lacking))
+    stop_argument("folds", "must leave rows of every class for the fit: found a fold with all of ", quote_names(lacking))
   }
 }
