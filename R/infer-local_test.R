@@ -3,7 +3,7 @@
 local_test <- function(rows, names, newdata, bandwidth, variance, adjust, replicates, n, run) {
   variance <- check_choice(variance, c("sums", "leading"), "variance")
   adjust <- check_choice(adjust, c(stats::p.adjust.methods, "permutation"), "adjust")
-  if (!is.null(newdata) && !is.null(n)) stop_argument("n", "must be NULL with `newdata`, which says where")
+  if (!is.null(newdata) && !is.null(n)) stop_argument("n", "must be NULL with `newdata`: it is the size of the grid")
   like_fit <- list(x = rows$points, n = nrow(rows$points), d = ncol(rows$points), names = colnames(rows$points))
   given <- if (is.null(newdata)) band_grid(like_fit, n) else new_points(like_fit, newdata)
   kept <- newdata_rows(given, stats::na.pass)

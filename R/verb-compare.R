@@ -72,7 +72,9 @@ compare_fits <- function(object, ..., score = NULL, folds = NULL) {
   score <- check_choice(if (is.null(score)) first$scores else score, first$scores, "score")
   for (name in names(all)) {
     if (!score %in% all[[name]]$scores) {
-      stop_argument("score", "must be one that all have: ", quote_names(name), " has ", quote_names(all[[name]]$scores))
+      stop_argument(
+        "score", "must be a score that all fits have: ", quote_names(name), " has ", quote_names(all[[name]]$scores)
+      )
     }
   }
   if (is.null(folds) && !all(vapply(all, \(made) made$has_left_out(score), NA))) folds <- min(10, first$n)
@@ -169,7 +171,7 @@ same_data <- function(a, b) {
 
 how_judged <- function(x) {
   paste0(score_title(x$score), " of ", whole(x$n), " points, ",
-    if (is.null(x$folds)) "each left out" else paste("by", length(unique(x$folds)), "folds"))
+    if (is.null(x$folds)) "leave-one-out" else paste("by", length(unique(x$folds)), "folds"))
 }
 
 #' @rdname compare_fits
@@ -183,7 +185,8 @@ print.flash_kde_comparison <- function(x, digits = max(3L, getOption("digits") -
   infinite <- x$infinite
   for (name in names(infinite)[infinite > 0]) {
     cat("\n", name, ": no positive density at ", infinite[[name]],
-      ngettext(infinite[[name]], " point", " points"), if (!isFALSE(x$of_density)) "; score = \"quadratic\" judges that, too",
+      ngettext(infinite[[name]], " point", " points"),
+      if (!isFALSE(x$of_density)) "; use score = \"quadratic\" for such estimates",
       sep = "")
   }
   if (any(infinite > 0)) cat("\n")

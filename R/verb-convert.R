@@ -134,7 +134,7 @@ as_flash_kde.density <- function(object, x, weights = NULL, ...) {
 #' @export
 as_flash_kde.kde <- function(object, ...) {
   if (is.null(object$x) || is.null(object$H)) {
-    stop_argument("object", "must be as ks::kde() makes it, with its points and bandwidth: found not both of them")
+    stop_argument("object", "must be a result of ks::kde() with points and bandwidth: found one without")
   }
   if (!is.null(object$type) && object$type != "kde") refuse_kde(paste0("its type is \"", object$type, "\""))
   x <- as_points(object$x, "object")
@@ -158,7 +158,7 @@ density_kernel <- function(object) {
 }
 
 refuse_kde <- function(why) {
-  need <- "a fit is made of an estimate with one of our kernels and one bandwidth, but "
+  need <- "only an estimate with a kernel of this package and one bandwidth can be converted, but "
   stop(new_error("unsupported", paste0(need, why), user_call()))
 }
 
@@ -169,7 +169,7 @@ warn_if_other <- function(fit, at, values) {
   off <- if (plain) max(abs(stats::predict(fit, at[few, , drop = FALSE]) - values[few])) / max(values) else 0
   if (off > 0.05) {
     warning(
-      "the values in `object` are not those of its points and bandwidth, but off by up to ",
+      "the values in `object` are not those of its points and bandwidth: they differ by up to ",
       short_number(100 * off),
       "% of the largest: were the data transformed or weighted, or binned on a coarse grid?",
       call. = FALSE

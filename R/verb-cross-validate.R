@@ -94,7 +94,7 @@ cross_validate.default <- function(object, folds = 10, score = NULL, ...) {
 #' @export
 print.flash_kde_validation <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   digits <- check_digits(digits)
-  cat(length(unique(x$folds)), "-fold cross-validation, ", score_title(x$score), " a point: ",
+  cat(length(unique(x$folds)), "-fold cross-validation, ", score_title(x$score), " per point: ",
     format(x$mean, digits = digits), " (standard error ", format(x$se, digits = 2), ")\n",
     if (x$score == "squared") paste0("Root mean squared error: ", format(sqrt(-x$mean), digits = digits), "\n"),
     "\n", sep = "")
@@ -116,16 +116,16 @@ check_folds <- function(folds, object) {
   if (anyNA(folds)) stop_argument("folds", "must not have missing values")
   used <- used_rows(object)
   parts <- unique(folds)
-  if (length(parts) < 2) stop_argument("folds", "must be at least two different ones: found one")
+  if (length(parts) < 2) stop_argument("folds", "must have at least two different values: found one")
   left <- sum(used) - vapply(parts, \(part) sum(used & folds == part), 0)
-  if (any(left < 1)) stop_argument("folds", "must each leave points to fit to: found one that has all")
+  if (any(left < 1)) stop_argument("folds", "must leave points to fit to: found a fold with all points")
   as.vector(folds)
 }
 
 # Repeats a fit on some of its rows, with the options that the user gave.
 refit <- function(object, rows, run) {
   options <- object$settings
-  if (is.null(options)) stop_argument("object", "must be a fit by flash_kde() itself, of this version of flashkernel")
+  if (is.null(options)) stop_argument("object", "must be a fit from flash_kde() of this version of flashkernel")
   options <- options_of_rows(options, object, rows)
   options[c("weights", "na.action")] <- list(object$weights[rows], stats::na.fail)
   points <- own_places(object)[rows, , drop = FALSE]

@@ -117,7 +117,7 @@ print.kernel_sum_diagnostics <- function(x, ...) {
 print_tolerance <- function(achieved, bound, asked) {
   type <- if (asked$tol > 0) asked$tol_type else "pointwise"
   cat("Error (", type, "): at most ", format(bound, digits = 2), ", ", format(achieved, digits = 2),
-    " on a sample; ", if (asked$tol > 0) paste("allowed", asked$tol) else "as exact as doubles", "\n", sep = "")
+    " on a sample; ", if (asked$tol > 0) paste("allowed", asked$tol) else "exact to double precision", "\n", sep = "")
 }
 
 # The accuracy of a prediction with the tolerance of the fit, at a sample of its points.
@@ -204,5 +204,5 @@ print_workers <- function(workers) {
   if (is.null(workers)) return(invisible())
   lost <- sum(workers$lost)
   cat("Workers: ", nrow(workers), " on ", length(unique(workers$host)), ngettext(length(unique(workers$host)), " host", " hosts"),
-    if (!is.null(workers$below)) paste0(" with ", sum(workers$below), " of their own"), ", ", format_bytes(sum(workers$bytes)), " sent and received", if (lost > 0) paste0(", ", lost, " lost"), "\n", sep = "")
+    if (!is.null(workers$below)) paste0(" with ", sum(workers$below), " workers of their own"), ", ", format_bytes(sum(workers$bytes)), " sent and received", if (lost > 0) paste0(", ", lost, " lost"), "\n", sep = "")
 }

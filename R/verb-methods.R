@@ -184,7 +184,7 @@ print_loglik <- function(loglik, what, digits) {
 print_bandwidth <- function(x, digits) {
   if (!is.null(x$discrete)) print_lambdas(x$discrete, digits)
   if (x$d == 0) return(invisible())
-  cat("Bandwidth: H, a variance matrix, ", how_chosen(x), "; kernel sds sqrt(diag(H)):\n", sep = "")
+  cat("Bandwidth: H, a variance matrix, ", how_chosen(x), "; kernel standard deviations sqrt(diag(H)):\n", sep = "")
   print_matrix(x, x$bandwidth, digits)
   search <- x$search
   if (!is.null(x$adaptive) && !is.null(search)) attr(search, "heavy") <- FALSE # its cure has been taken
@@ -194,7 +194,7 @@ print_bandwidth <- function(x, digits) {
   print_clipped(x, digits)
   if (is.null(x$score_bandwidth)) return(invisible())
   if (!isTRUE(all.equal(x$score_bandwidth, x$bandwidth, tolerance = 1e-12))) {
-    cat("Score bandwidth, sds", if (!is.null(x$adaptive)) ", times the same factors", ":\n", sep = "")
+    cat("Score bandwidth, standard deviations", if (!is.null(x$adaptive)) ", times the same factors", ":\n", sep = "")
     print_matrix(x, x$score_bandwidth, digits)
   }
 }
