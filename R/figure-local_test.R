@@ -1,4 +1,4 @@
-# Figures of local tests: where which of two samples is denser.
+# Figures of local tests: where one of two samples is denser.
 
 #' @rdname plot.flash_kde
 #' @export
@@ -28,7 +28,7 @@ local_lines <- function(x, level, col) {
   x <- x[order(x[[1]], na.last = NA), ]
   at <- x[[1]]
   top <- max(x$density_x, x$density_y)
-  # a band reaches half way to the neighbours
+  # a band ends half way to the neighbouring points
   between <- (at[-1] + at[-length(at)]) / 2
   ends <- rbind(c(at[1], between), c(between, at[length(at)]))
   denser <- which_is_denser(x, level)
