@@ -130,7 +130,7 @@ check_band <- function(band, d) {
     if (check_flag(band, "band")) "pointwise"
   }
   if (!is.null(type) && d > 1) {
-    stop_argument("band", "must be FALSE for more than one variable: kde_bands() has bands of two")
+    stop_argument("band", "must be FALSE for more than one variable: use plot(kde_bands(fit)) for two")
   }
   type
 }

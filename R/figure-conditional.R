@@ -15,7 +15,7 @@ autoplot.flash_conditional <- function(object, prob = c(0.1, 0.5, 0.9), n = 151,
 conditional_figure <- function(object, prob, n, points, col, limits = NULL) {
   if (length(object$response) > 1) {
     stop_argument("x", "must have one variable on the left side: found ", length(object$response),
-      " (plot(kde_conditional(fit, given)) draws them at one x)")
+      " (plot(kde_conditional(fit, given)) draws several at one x)")
   }
   check_prob(prob, "prob", open = TRUE)
   if (is.unsorted(prob, strictly = TRUE)) stop_argument("prob", "must increase: found ", describe(prob))
@@ -126,9 +126,9 @@ curves_figure <- function(object, prob, n, col) {
       key = labels
     )
   })
-  kinds <- c(if (any(of_numbers)) "Quantile", if (!all(of_numbers)) "level")
+  kinds <- c(if (any(of_numbers)) "Quantile", if (!all(of_numbers)) "category")
   new_figure(
-    panels, colours = colours, key = paste(sub("^l", "L", paste(kinds, collapse = " or ")), "of the variable"),
+    panels, colours = colours, key = paste(sub("^c", "C", paste(kinds, collapse = " or ")), "of the variable"),
     shown = curves
   )
 }

@@ -129,7 +129,7 @@ plot.flash_kde <- function(x, prob = c(0.25, 0.5, 0.75, 0.95), n = NULL, max_dim
 #' @export
 lines.flash_kde <- function(x, ...) {
   if (!x$d %in% 1:2) {
-    stop_argument("x", "must be a fit to one or two variables for lines(): found ", x$d, " (kde_marginal() makes one of them)")
+    stop_argument("x", "must be a fit to one or two variables for lines(): found ", x$d, " (use kde_marginal() first)")
   }
   plot.flash_kde(x, add = TRUE, ...)
 }
@@ -139,7 +139,7 @@ lines.flash_kde <- function(x, ...) {
 #' @export
 contour.flash_kde <- function(x, points = FALSE, ...) {
   if (x$d != 2 || !is.null(x$discrete)) {
-    stop_argument("x", "must be a fit to two variables, both of numbers, for contour() (kde_marginal() makes one of them)")
+    stop_argument("x", "must be a fit to two numeric variables for contour() (use kde_marginal() first)")
   }
   plot.flash_kde(x, fill = FALSE, points = points, ...)
 }
@@ -153,7 +153,7 @@ autoplot.flash_kde <- function(object, prob = c(0.25, 0.5, 0.75, 0.95), n = NULL
   if (object$d > 2) check_unused(list(xlab = xlab, ylab = ylab))
   asked <- density_options(object, prob, n, max_dims, points, col)
   if (!is.null(palette)) {
-    if (object$d == 1) stop_argument("palette", "is for two variables and more: `col` is the line's colour")
+    if (object$d == 1) stop_argument("palette", "must be NULL for one variable: use `col` for the colour of the line")
     asked$colours <- palette_colours(palette, length(asked$prob), col)
   }
   ggplot_figure(density_figure(object, asked), labels)

@@ -19,7 +19,7 @@ group_figure <- function(fit, groups, asked, limits) {
 
 fit_groups <- function(fit, groups) {
   if (fit$d > 2) {
-    why <- "groups are drawn of one or two variables: take those of a kde_marginal(), or colour the points of pairs()"
+    why <- "`groups` needs a fit to one or two variables: use kde_marginal() first, or pairs() with colours"
     stop(new_error("unsupported", why, user_call()))
   }
   groups <- kept_groups(groups, fit)

@@ -18,7 +18,7 @@ autoplot.flash_kda <- function(object, n = NULL, points = TRUE, col = NULL, xlim
 kda_figure <- function(fit, n, points, col, xlim, ylim) {
   if (fit$d > 2) {
     stop(new_error("unsupported", paste0(
-      "figures are of one or two variables: found ", fit$d, " (fit two of them to see their classes)"
+      "plots are available for one or two variables, not ", fit$d, ": fit two of them"
     ), user_call()))
   }
   check_colours(col, "col")

@@ -12,7 +12,7 @@ local_test_figure <- function(x, level, col) {
   if (length(col) != 2) stop_argument("col", "must be two colours: found ", length(col))
   test <- attr(x, "test")
   if (!can_be_drawn(x, test, c("density_x", "density_y", "p.adjusted"))) {
-    stop_argument("x", "must be a whole test of one variable, or of two on the grid of kde_test()")
+    stop_argument("x", "must be a test of one variable, or of two on a grid: call kde_test() without `newdata`")
   }
   d <- length(test$variables)
   panel <- (if (d == 1) local_lines else local_map)(x, level, col)

@@ -203,7 +203,7 @@ slice_cloud <- function(fit, most) {
 slice_label <- function(fit) {
   if (!is_curve(fit)) {
     if (length(slice_names(fit)) == 1) return(NULL)
-    return(if (is.null(fit$discrete)) "others at their medians" else "others at their medians and commonest levels")
+    return(paste0("others at their medians", if (!is.null(fit$discrete)) " and most frequent categories"))
   }
   paste0(
     REGRESSION_TYPES[[fit$type]]$label, ", n = ", whole(fit$n), ", bandwidth ",

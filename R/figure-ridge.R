@@ -13,7 +13,7 @@ autoplot.kernel_ridge <- function(object, which = c("partial", "fitted", "residu
   check_dots_empty(...)
   which <- check_choice(which, c("partial", "fitted", "residuals", "iterations"), "which")
   figure <- ridge_figure(object, which, variables, se.fit, level, n, max_dims, points, col)
-  if (length(figure$panels) == 0) stop_argument("which", "must be something that the fit has: found no iterations")
+  if (length(figure$panels) == 0) stop_argument("which", "must be a panel that the fit has: found no iterations")
   ggplot_figure(figure)
 }
 

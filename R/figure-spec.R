@@ -141,7 +141,7 @@ palette_colours <- function(palette, n, col) {
   known <- grDevices::hcl.pals()
   plain <- \(name) gsub("[^a-z0-9]", "", tolower(name))
   if (!is.character(palette) || length(palette) != 1 || !plain(palette) %in% plain(known)) {
-    stop_argument("palette", "must be a name of grDevices::hcl.pals(), as \"YlOrRd\": found ", describe(palette))
+    stop_argument("palette", "must be a name of grDevices::hcl.pals(), such as \"YlOrRd\": found ", describe(palette))
   }
   colours <- grDevices::hcl.colors(n + 1, palette)
   light <- \(colour) sum(grDevices::col2rgb(colour) * c(0.3, 0.59, 0.11))

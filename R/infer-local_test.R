@@ -85,7 +85,7 @@ print.kde_local_test <- function(x, level = 0.05, ...) {
     "Local two-sample kernel density test\n\n",
     "data:    ", test$samples[1], " (n = ", test$n[1], ") and ", test$samples[2], " (n = ", test$n[2], ")",
     if (test$weighted) ", weighted", "\n",
-    "places:  ", nrow(x), ", of which ", sum(counts), " differ at level ", format(level), " (", test$adjust,
+    "points:  ", nrow(x), ", of which ", sum(counts), " differ at level ", format(level), " (", test$adjust,
     "): x is denser at ", counts[1], ", y at ", counts[2], "\n\n", sep = ""
   )
   rows <- if (nrow(x) > 10) utils::head(order(x$p.value), 6) else seq_len(nrow(x))

@@ -70,7 +70,7 @@ kde_pvalue.flash_kde <- function(object, newdata, type = c("rank", "integral"), 
   own <- is.null(newdata)
   if (!is.null(calibration) && (own || type == "integral")) {
     found <- if (own) "no `newdata`" else "\"integral\""
-    stop_argument("calibration", "is for new points and type = \"rank\": found ", found)
+    stop_argument("calibration", "must be NULL unless there are new points and type = \"rank\": found ", found)
   }
   if (own || type == "rank" && is.null(calibration)) check_loo(object, "object")
   if (type == "integral") check_can(object, "draws")
