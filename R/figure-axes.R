@@ -1,7 +1,7 @@
 # Axes, frames and keys of base graphics.
 
-# The axes below and on the left, with 100,000 for R's 1e+05. Ticks that the user sets stay R's own.
-# `...`: all graphical parameters of the plot; `view`: see frame_gaps().
+# The axes below and on the left, with labels such as 100,000 instead of 1e+05. Ticks that the user sets keep R's
+# labels. `...`: all graphical parameters of the plot; `view`: see frame_gaps().
 draw_axes <- function(..., col.sub = NULL, xaxt = graphics::par("xaxt"), yaxt = graphics::par("yaxt"), ann = TRUE,
                       log = "", xaxp = NULL, yaxp = NULL, lab = NULL, xaxs = NULL, yaxs = NULL,
                       asp = NULL, adj = NULL, axes = TRUE, frame.plot = TRUE, panel.first = NULL,
@@ -34,7 +34,7 @@ axis_labels <- function(at) {
   format(at, trim = TRUE)
 }
 
-# The same for narrow panels: 0, 100k, 200k.
+# Labels of ticks for narrow panels: 0, 100k, 200k.
 short_labels <- function(at) {
   size <- max(abs(at), 0)
   unit <- if (size >= 1e9 || size < 1e4) 1 else if (size >= 1e6) 1e6 else 1e3
@@ -43,14 +43,14 @@ short_labels <- function(at) {
   ifelse(at == 0, "0", paste0(labels, suffix))
 }
 
-# Limits wide enough for axis(), which has no ticks for values that differ by rounding alone. For equal limits
-# axis() has a rule of its own.
+# Limits wide enough for axis(), which draws no ticks for values that differ only by rounding. Equal limits stay: axis()
+# handles them itself.
 axis_limits <- function(limits) {
   least <- max(1e-12 * abs(limits), 1e-300)
   if (diff(limits) == 0 || abs(diff(limits)) >= least) limits else mean(limits) + c(-least, least) / 2
 }
 
-# An axis with every name, however narrow the panel.
+# An axis that shows each name, however narrow the panel.
 draw_levels <- function(levels, cex.axis = graphics::par("cex.axis"), ...) {
   room <- 0.95 * graphics::par("pin")[1] / length(levels)
   width <- max(graphics::strwidth(levels, "inches", cex = cex.axis))
@@ -61,7 +61,7 @@ draw_levels <- function(levels, cex.axis = graphics::par("cex.axis"), ...) {
   ))
 }
 
-# In the upper right, of at most half of the panel's width and height.
+# A key in the upper right, at most half as wide and half as high as the panel.
 draw_curve_key <- function(labels, colours) {
   key <- \(cex, plot) graphics::legend(
     "topright", legend = labels, col = colours, lwd = 2, bty = "n", cex = cex, seg.len = 1, plot = plot

@@ -1,4 +1,4 @@
-# Figures of bands: a line in its band, or with two variables three maps.
+# Figures of bands: a line in its band for one variable, three maps for two.
 
 #' @rdname plot.flash_kde
 #' @export
@@ -33,16 +33,16 @@ band_figure <- function(bands, col, border = NA) {
   )
 }
 
-# What can be drawn: one variable anywhere, two on a grid.
+# The number of variables of bands that can be drawn: one at any points, two on a grid.
 drawn_variables <- function(bands) {
   band <- attr(bands, "band")
   if (!can_be_drawn(bands, band, c("lower", "upper", "se"))) {
-    stop_argument("x", "must be bands of one variable, or of two on the grid of kde_bands()")
+    stop_argument("x", "must be bands of one variable, or of two on a grid: call kde_bands() without `newdata`")
   }
   length(band$variables)
 }
 
-# `about`: the attribute of the data frame that has its variables and whether it is on a grid.
+# `about`: an attribute of the data frame, a list with its `variables` and whether it is on a `grid`.
 can_be_drawn <- function(frame, about, columns) {
   d <- length(about$variables)
   whole <- !is.null(about) && all(c(about$variables, columns) %in% names(frame))

@@ -1,7 +1,7 @@
 # Draws the specification of a figure (figure-spec.R) with base graphics.
 
-# `add`: to the present plot. `...`: titles, labels, limits and graphical parameters of the user. Returns, invisibly, what
-# the figure has for plot().
+# `add`: whether to add to the present plot. `...`: titles, labels, limits and graphical parameters of the user. Returns
+# invisibly what the figure has as the value of plot().
 draw_figure <- function(figure, ..., add = FALSE) {
   if (!is.null(figure$pairs)) {
     draw_pairs(figure, ...)
@@ -21,20 +21,20 @@ draw_figure <- function(figure, ..., add = FALSE) {
   invisible(figure$shown)
 }
 
-# Returns the graphical parameters before.
+# Sets the layout. Returns the previous graphical parameters.
 set_panels <- function(figure, outer) {
   count <- length(figure$panels)
   before <- graphics::par(c("mfrow", "mar", "oma", "mgp"))
   graphics::par(mfrow = if (is.null(figure$rows)) panel_grid(count) else c(figure$rows, count))
   titled <- !is.null(figure$panels[[1]]$main)
-  # lines are as high as the text of the panels, which is smaller where there are many
+  # margins are in lines of the panels' text, which is smaller if there are many panels
   above <- if (outer) (2.7 + 1.2 * !is.null(figure$outer_key)) / graphics::par("cex") else 0
   top <- if (!titled) 0.8 else if (outer) 2.2 else 3.2
   graphics::par(mar = c(3.6, 3.8, top, 1), oma = c(0, 0, above, 0), mgp = c(2.3, 0.7, 0))
   before
 }
 
-# Rows and columns of panels: wide rather than high where the device is.
+# Rows and columns for n panels, with panels wider than high if the device is.
 panel_grid <- function(n) {
   size <- grDevices::dev.size()
   cost <- function(rows) {
@@ -58,7 +58,7 @@ draw_outer_titles <- function(figure, main = figure$main, sub = figure$sub, ...)
 
 # ---- one panel ----------------------------------------------------------------------------------
 
-# What the user gives takes precedence over what the figure says; titles of the whole are drawn by draw_outer_titles().
+# Arguments of the user take precedence over the figure's. draw_outer_titles() draws titles of the whole figure.
 draw_panel <- function(panel, figure, add, outer, main = NULL, sub = NULL, xlab = NULL, ylab = NULL, xlim = NULL,
                        ylim = NULL, lwd = NULL, lty = NULL, pch = NULL, cex = NULL, ...) {
   if (!is.null(xlim)) panel$x$limits <- xlim
@@ -78,13 +78,13 @@ draw_panel <- function(panel, figure, add, outer, main = NULL, sub = NULL, xlab 
   if (!is.null(panel$key)) draw_panel_key(panel, figure$colours, view)
 }
 
-# Those layers whose role is among `roles`, or all others.
+# Draws the layers whose role is among `roles`, or, if `among` is FALSE, all others.
 draw_layers <- function(panel, colours, look, roles, among) {
   for (layer in panel$layers) if ((layer$role %in% roles) == among) BASE_ROLES[[layer$role]](layer, colours, look)
 }
 
-# An empty plot with axes and titles, without its frame. Returns its limits, list(x, y), where these are not the limits
-# of the plot because of the aspect of a map.
+# Opens a plot with axes and titles, without its frame. Returns the limits list(x, y) of a map if its aspect makes the
+# limits of the plot wider; otherwise NULL.
 open_panel <- function(panel, axes = TRUE, frame.plot = axes, asp = NULL, log = panel_log(panel),
                        xaxs = axis_style(panel$x, "xaxs"), yaxs = axis_style(panel$y, "yaxs"),
                        xaxt = graphics::par("xaxt"), ...) {
@@ -114,7 +114,7 @@ panel_log <- function(panel) paste(c("x", "y")[c(panel$x$log, panel$y$log)], col
 
 axis_style <- function(axis, name) if (axis$exact) "i" else graphics::par(name)
 
-# A key in a corner without data, or, for labels of lines, in the upper right.
+# A key in a corner without data, or in the upper right if it has the labels of lines.
 draw_panel_key <- function(panel, colours, view) {
   if (!identical(panel$key, "corner")) return(draw_curve_key(panel$key, colours[names(panel$key)]))
   if (length(colours) < 2) return(invisible())
@@ -124,7 +124,7 @@ draw_panel_key <- function(panel, colours, view) {
 
 # ---- layers -------------------------------------------------------------------------------------
 
-# A data frame for each group, or each line of each group.
+# A data frame for each group, or for each line (`piece`) of each group.
 split_layer <- function(data, pieces = TRUE) {
   key <- paste(as.integer(data$group), if (pieces) data$piece)
   if (length(key) != nrow(data)) return(list(data))
@@ -135,7 +135,7 @@ layer_colour <- function(part, layer, colours) {
   if (is.null(layer$colour)) group_ink(part$group[1], colours) else layer$colour
 }
 
-# The colour of each group; a name may be empty.
+# The colour of each group. A name may be empty.
 group_ink <- function(group, colours) unname(colours[match(as.character(group), names(colours))])
 
 first_given <- function(...) Find(Negate(is.null), list(...))
@@ -166,14 +166,14 @@ draw_ranges_layer <- function(layer, colours, look) {
   graphics::segments(layer$data$x, layer$data$low, layer$data$x, layer$data$high, col = colour, lwd = layer$width)
 }
 
-# Points without an opacity have that of point_ink().
+# Draws points. Without a given opacity, point_ink() computes it.
 draw_points_layer <- function(layer, colours, look) {
   data <- layer$data
   if (nrow(data) == 0) return(invisible())
   cex <- first_given(look$cex, layer$size) * (if (is.null(data$size)) 1 else data$size)
   ink <- list(drawn = seq_len(nrow(data)), opacity = layer$opacity)
   if (is.null(layer$opacity)) {
-    # cells as wide as a dot
+    # cells of the width of a dot
     side <- DOT_INCHES * stats::median(cex) * graphics::par("cex")
     ink <- point_ink(
       graphics::grconvertX(data$x, "user", "inches") / side, graphics::grconvertY(data$y, "user", "inches") / side
@@ -190,7 +190,7 @@ draw_points_layer <- function(layer, colours, look) {
   )
 }
 
-# The diameter of a dot (pch 16) of cex 1.
+# The diameter in inches of a dot (pch 16) with cex 1.
 DOT_INCHES <- 0.075
 
 draw_rug_layer <- function(layer, colours, look) {
@@ -209,7 +209,7 @@ draw_bars_layer <- function(layer, colours, look) {
   graphics::rect(layer$data$x - 0.4, top - layer$data$y, layer$data$x + 0.4, top, col = colour, border = NA)
 }
 
-# One path per region leaves none of the hairlines that the cells of filled.contour() show in PDF and antialiased bitmaps.
+# Draws one path per region. Cells of filled.contour() leave hairlines in PDF and antialiased bitmaps.
 draw_regions_layer <- function(layer, colours, look) {
   for (part in split_layer(layer$data, pieces = FALSE)) {
     last <- !duplicated(part$piece, fromLast = TRUE)

@@ -1,6 +1,6 @@
 # Arguments shared by plot() and autoplot().
 
-# Limits of an axis; the grid is laid between them. Reversed ones turn the axis round.
+# Limits of an axis. The grid lies between them. Decreasing limits reverse the axis.
 check_limits <- function(limits, arg) {
   if (is.null(limits)) {
     return(invisible())
@@ -19,7 +19,7 @@ check_text <- function(value, arg) {
   }
 }
 
-# R's own graphics check no number here, and read whatever memory a large one points at.
+# R's graphics do not check numeric line types, and a large one reads memory out of bounds.
 check_line_types <- function(value, arg) {
   for (lty in value) {
     valid <- if (is.character(lty)) {
@@ -33,7 +33,7 @@ check_line_types <- function(value, arg) {
 
 LINE_TYPES <- c("blank", "solid", "dashed", "dotted", "dotdash", "longdash", "twodash")
 
-# Checks of numbers that the graphics need; `length` NULL: of any number of them.
+# Returns a check for numbers. `length` NULL: any number of them.
 numbers <- function(length = 1, positive = FALSE) {
   wanted <- paste(
     if (is.null(length)) "" else if (length == 1) "one" else length, if (positive) "positive",
@@ -59,7 +59,7 @@ one_of <- function(...) {
 
 or_null <- function(check) \(value, arg) if (!is.null(value)) check(value, arg)
 
-# The graphical parameters that the figures use, each with its check, or NULL for none.
+# Graphical parameters that the figures use, each with its check, or NULL for none.
 GRAPHICAL <- list(
   main = check_text, sub = check_text, lwd = or_null(numbers(positive = TRUE)), lty = or_null(check_line_types),
   bg = check_colours, bty = one_of("o", "l", "7", "c", "u", "]", "n", "L", "C", "U"), cex = numbers(NULL, TRUE),
@@ -68,7 +68,7 @@ GRAPHICAL <- list(
   mgp = numbers(3), pch = NULL, tck = NULL, tcl = numbers(), xaxt = one_of("s", "l", "t", "n"),
   xpd = one_of(FALSE, TRUE, NA), yaxt = one_of("s", "l", "t", "n")
 )
-# One frame, with labels and titles of its own.
+# Further parameters of figures with a single frame and titles of its own.
 FRAME_GRAPHICAL <- list(
   xlab = check_text, ylab = check_text, xlim = check_limits, ylim = check_limits, adj = numbers(),
   ann = one_of(TRUE, FALSE), asp = numbers(), axes = one_of(TRUE, FALSE), cex.lab = numbers(NULL, TRUE),
@@ -79,8 +79,8 @@ FRAME_GRAPHICAL <- list(
 # `panel.first` must stay unevaluated until the frame is there.
 LINE_GRAPHICAL <- list(log = one_of("", "x", "y", "xy", "yx"), panel.first = NULL, panel.last = NULL)
 
-# The dots of plot() may have the graphical parameters that the figure uses. Other names, such as misspelt ones and
-# `type`, would be ignored, or clash with arguments of the functions that draw.
+# Checks the dots of plot(): graphical parameters that the figure uses. Other names, such as misspelt ones and `type`,
+# are an error, as they would be ignored or clash with arguments of the functions that draw.
 check_graphical <- function(..., d, .known = names(formals(sys.function(caller)))) {
   if (...length() == 0) return(invisible())
   caller <- sys.parent()
@@ -99,7 +99,7 @@ check_graphical <- function(..., d, .known = names(formals(sys.function(caller))
   stop_argument(unknown[1], "is not an argument of this function, nor a graphical parameter for it", hint)
 }
 
-# Arguments that make sense for one or two variables only.
+# An error for arguments that exist for one or two variables only.
 check_unused <- function(arguments) {
   for (arg in names(arguments)) {
     if (!is.null(arguments[[arg]])) {
@@ -110,7 +110,7 @@ check_unused <- function(arguments) {
   }
 }
 
-# `points` is TRUE, FALSE or the largest number to draw.
+# The largest number of points to draw. `points` is TRUE, FALSE or that number.
 most_shown <- function(value, arg, default) {
   if (is.logical(value)) {
     return(if (check_flag(value, arg)) default else 0L)
@@ -130,7 +130,7 @@ check_band <- function(band, d) {
     if (check_flag(band, "band")) "pointwise"
   }
   if (!is.null(type) && d > 1) {
-    stop_argument("band", "must be FALSE for more than one variable: kde_bands() has bands of two")
+    stop_argument("band", "must be FALSE for more than one variable: use plot(kde_bands(fit)) for two")
   }
   type
 }

@@ -15,7 +15,7 @@ autoplot.flash_conditional <- function(object, prob = c(0.1, 0.5, 0.9), n = 151,
 conditional_figure <- function(object, prob, n, points, col, limits = NULL) {
   if (length(object$response) > 1) {
     stop_argument("x", "must have one variable on the left side: found ", length(object$response),
-      " (plot(kde_conditional(fit, given)) draws them at one x)")
+      " (plot(kde_conditional(fit, given)) draws several at one x)")
   }
   check_prob(prob, "prob", open = TRUE)
   if (is.unsorted(prob, strictly = TRUE)) stop_argument("prob", "must increase: found ", describe(prob))
@@ -32,7 +32,7 @@ conditional_figure <- function(object, prob, n, points, col, limits = NULL) {
   figure
 }
 
-# Has it one number x, and a number y?
+# Whether x is one number and y is a number.
 is_image <- function(object) length(object$given) == 1 && is.null(object$joint$discrete)
 
 # ---- one x ------------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ conditional_image <- function(object, prob, n, xlim = NULL, ylim = NULL) {
   y <- seq(min(ylim), max(ylim), length.out = n)
   at <- cbind(rep(y, each = length(x)), rep(x, length(y)))
   log_density <- \(dims, at) log_shown(shown_part(joint, dims, to_tol = TRUE), at)
-  # the ratio of logarithms is known where both densities are too small for a double
+  # the ratio is computed from logarithms: both densities may underflow
   z <- signed_ratio(log_density(1:2, at), log_density(2, cbind(x)))
   few <- seq(min(xlim), max(xlim), length.out = 61)
   lines <- if (!is_signed(joint)) {
@@ -84,14 +84,14 @@ conditional_image <- function(object, prob, n, xlim = NULL, ylim = NULL) {
   list(x = x, y = y, z = matrix(signed_density(z), length(x)), quantiles = quantiles)
 }
 
-# Peaks of a few x would leave the rest pale.
+# Upper limit of the colour scale. Without it, high peaks at a few x would make the rest pale.
 shade_limit <- function(z) {
   tops <- apply(z, 1, max)
   tops <- tops[!is.na(tops)]
   min(max(tops), 2 * stats::median(tops))
 }
 
-# Where they are furthest apart, if that is far enough.
+# Writes labels where the lines are furthest apart, if there is room.
 label_lines <- function(quantiles, cex = 0.8) {
   labels <- colnames(quantiles$y)
   gaps <- apply(quantiles$y, 1, \(y) if (length(y) > 1) min(diff(sort(y))) else Inf)
@@ -126,14 +126,14 @@ curves_figure <- function(object, prob, n, col) {
       key = labels
     )
   })
-  kinds <- c(if (any(of_numbers)) "Quantile", if (!all(of_numbers)) "level")
+  kinds <- c(if (any(of_numbers)) "Quantile", if (!all(of_numbers)) "category")
   new_figure(
-    panels, colours = colours, key = paste(sub("^l", "L", paste(kinds, collapse = " or ")), "of the variable"),
+    panels, colours = colours, key = paste(sub("^c", "C", paste(kinds, collapse = " or ")), "of the variable"),
     shown = curves
   )
 }
 
-# For each variable list(y, density, at): p(y | x) where it has its quantiles `prob`, or each of its levels.
+# For each variable of x list(y, density, at): p(y | x) at its quantiles `prob`, or at each of its categories.
 conditional_curves <- function(object, prob, n) {
   y_range <- figure_range(object$joint, 1)
   y <- seq(y_range[1], y_range[2], length.out = n)
@@ -146,8 +146,9 @@ conditional_curves <- function(object, prob, n) {
   })
 }
 
-# For each variable of x `of_rows(at, x)`: its levels, or the numbers that `numbers(values, weights)` takes, and rows of
-# x, as given_columns() has them, in which it has these and the others their medians and most frequent levels.
+# For each variable of x calls `of_rows(at, x)`. `at`: its categories, or the numbers that `numbers(values, weights)`
+# returns; `x`: rows as from given_columns(), with these values and with medians and most frequent categories of the
+# other variables.
 along_given <- function(object, numbers, of_rows) {
   joint <- object$joint
   used <- used_rows(joint)
@@ -167,9 +168,9 @@ along_given <- function(object, numbers, of_rows) {
   })
 }
 
-# ---- a y of categories --------------------------------------------------------------------------
+# ---- categorical y ------------------------------------------------------------------------------
 
-# Lines of the probabilities, or bars for each category of a variable of x.
+# A line of probabilities for each category of y, or bars if the variable of x is categorical.
 probability_figure <- function(object, n, col) {
   curves <- probability_curves(object, n)
   levels <- colnames(curves[[1]]$probability)
@@ -187,7 +188,7 @@ probability_figure <- function(object, n, col) {
   new_figure(panels, colours = colours, key = object$response, outer_key = colours, shown = curves)
 }
 
-# For each variable of x list(x, probability): numbers or levels, and a column of probabilities for each level of y.
+# For each variable of x list(x, probability): numbers or categories, and a matrix with a column for each category of y.
 probability_curves <- function(object, n) {
   run <- start_run(fit_asked(object$joint), "Predicting")
   along <- function(values, weights) {

@@ -1,4 +1,4 @@
-# What figures ask of a density estimate: its values on a grid, points, names and a line of words.
+# What figures need of a density estimate: values on a grid, points, names and the subtitle.
 
 # list(x, y) of the variable `dim`. `panels`: figures that share the budget of kernel pairs.
 figure_curve <- function(fit, n, lim = NULL, dim = 1, panels = 1) {
@@ -15,7 +15,7 @@ figure_grid <- function(fit, n, prob, limits = NULL, dims = 1:2, panels = 1) {
 
 figure_range <- function(fit, dim) shown_range(shown_part(fit, dim)$fit, 1)
 
-# At most so many of the points, with a size by their weight.
+# At most `most` of the points, with a size that depends on their weight.
 figure_points <- function(fit, dims, most) {
   rows <- thinned_rows(fit, most)
   data.frame(x = fit$x[rows, dims[1]], y = fit$x[rows, dims[2]], size = weight_size(fit, rows), row.names = NULL)
@@ -23,8 +23,8 @@ figure_points <- function(fit, dims, most) {
 
 figure_rug <- function(fit, dim, most) data.frame(x = fit$x[thinned_rows(fit, most), dim], row.names = NULL)
 
-# list(x, lower, upper) of the confidence band for the nodes of a figure; NULL without a type. Nothing is random:
-# simultaneous ones have a fixed seed.
+# list(x, lower, upper) of the confidence band at the nodes of a figure; NULL if `type` is NULL. Results are
+# reproducible: simultaneous bands use a fixed seed.
 figure_band <- function(fit, type, nodes) {
   if (is.null(type)) return(NULL)
   at <- nodes[spread_rows(length(nodes), 256)]
@@ -32,7 +32,7 @@ figure_band <- function(fit, type, nodes) {
   data.frame(x = at, low = bands$lower, high = bands$upper)
 }
 
-# "SD-KDE, n = 272, bandwidth sds 0.33, 4.1": the line under the title.
+# The subtitle, such as "SD-KDE, n = 272, bandwidth sds 0.33, 4.1".
 fit_subtitle <- function(fit, bandwidth = fit$d > 0, negative = FALSE) {
   sds <- short_number(bandwidth_sds(fit$bandwidth))
   paste0(
@@ -45,8 +45,7 @@ fit_subtitle <- function(fit, bandwidth = fit$d > 0, negative = FALSE) {
   )
 }
 
-# A Laplace-corrected estimate is a little below zero all around its support; that is not worth a
-# word.
+# Whether negative values are worth mentioning: a Laplace-corrected estimate is slightly below zero all around the data.
 shows_negative <- function(density) {
   min(density) < -0.01 * max(density)
 }
@@ -56,7 +55,7 @@ negative_level <- function(z) {
   -0.01 * max(z)
 }
 
-# The grid with the points added where the line crosses zero, so that shading ends there.
+# The grid with points added at the zeros of the line, so that shading ends there.
 crossings <- function(grid) {
   n <- length(grid$x)
   i <- which(grid$y[-n] * grid$y[-1] < 0)
@@ -66,14 +65,14 @@ crossings <- function(grid) {
   list(x = x[by_x], y = c(grid$y, rep(0, length(i)))[by_x])
 }
 
-# What is worth showing: the outermost region and the data drawn, with a margin. The grid reaches
-# further, so that no contour is cut.
+# Limits of the view: the outermost region and the data drawn, with a margin. The grid is wider, so that no contour is
+# cut off.
 grid_view <- function(grid, data) {
   z <- grid$z
   inside <- z >= min(grid$levels)
   if (shows_negative(z)) inside <- inside | z <= negative_level(z)
   limits <- function(nodes, shown, data) {
-    # nothing is shown when xlim and ylim leave all regions out
+    # no region lies within xlim and ylim
     range <- range(if (any(shown)) nodes[shown] else nodes, data)
     range + c(-0.04, 0.04) * diff(range)
   }

@@ -1,90 +1,93 @@
-#' Figures of densities
+#' Plot densities, bands and local tests
 #'
-#' `plot()` draws with base graphics, `autoplot()` with package ggplot2. The figure of a fit depends on the number of
-#' variables:
+#' `plot()` draws with base graphics, `autoplot()` with package ggplot2. The figure of a fit depends on its variables:
 #'
-#' * One: the density as a line over a rug of the data.
-#' * Two: highest-density regions, filled, under the data. They are the smallest regions that hold the given
-#'   probabilities. `plot()` writes the probability on each contour.
-#' * More: a matrix of the marginal densities of one variable (diagonal) and of two (regions below the diagonal,
-#'   contours and data above).
-#' * Numbers and categories: for each number a panel with a line for each level of one column, `by`: the estimate of
-#'   that number together with that level, \eqn{p(x_k, c)}{p(x_k, c)}, which integrates to the level's probability, so
-#'   that the lines add up to the density of the number; for each column of levels a panel with their probabilities.
+#' * One variable: the density as a line over a rug of the data.
+#' * Two: highest-density regions, filled, under the data. These are the smallest regions with the given probabilities.
+#'   `plot()` writes the probability on each contour.
+#' * More: a matrix of the marginal densities of one variable (diagonal) and of two variables (regions below the
+#'   diagonal, contours and data above).
+#' * Numbers and categories: for each number a panel with a line for each category of the column `by`. The line is the
+#'   joint density of the number and that category, \eqn{p(x_k, c)}{p(x_k, c)}. It integrates to the probability of the
+#'   category, so the lines add up to the density of the number. For each categorical column a panel with the
+#'   probabilities.
 #'
-#' **Bands** of one variable are the estimate as a line, the band shaded; of two, on a grid, the lower limit, the
-#' estimate and the upper limit side by side, on one scale. **Local tests** of one variable are both densities, and
-#' bands in their colours below, where each is significantly denser; of two, on a grid, regions in these colours, and
-#' contours of both.
+#' **Bands** of one variable are a shaded band around the line of the estimate. Bands of two variables on a grid are
+#' three maps on one scale: lower limit, estimate, upper limit. **Local tests** of one variable show both densities,
+#' and below them coloured bands where one is significantly higher. Tests of two variables on a grid show such regions
+#' with the contours of both densities.
 #'
-#' **Marginals** are exact. Integrating a Gaussian kernel estimate over the other variables leaves a kernel estimate
-#' with the matching block of the bandwidth matrix, from the same points (for SD-KDE: the same debiased points). A
-#' Laplace-corrected kernel leaves a Laplace-corrected kernel.
+#' **Marginals** are exact. The marginal of a Gaussian kernel estimate is a kernel estimate with the matching block of
+#' the bandwidth matrix and the same points (for SD-KDE the same debiased points). The marginal of a Laplace-corrected
+#' kernel is a Laplace-corrected kernel.
 #'
-#' **Grid.** It spans the data plus three bandwidths (standard deviations) on each side. It is even unless its steps
-#' would exceed half a bandwidth. Then far outliers have nodes of their own, and the steps are uneven. The contour
+#' **Grid.** The grid spans the data plus three bandwidths (standard deviations) on each side. It is even, unless its
+#' steps would exceed half a bandwidth. Then the steps are uneven, and outliers have nodes of their own. Contour
 #' levels are those of [hdr_level()] and do not depend on the grid.
 #'
 #' **Accuracy.** Up to 1e8 kernel pairs in a figure (2,500 points for two variables, 33,000 for one), the estimate is
-#' summed exactly at every node. Beyond, the fast engine computes it within 1e-6 of its maximum (or the `tol` of the
-#' fit, where that is wider). Beyond 2e9 pairs (50,000 points for two variables, 660,000 for one, 8,000 for four),
+#' summed exactly at every node. Beyond, the fast engine computes it within 1e-6 of its maximum, or within the `tol` of
+#' the fit if that is larger. Beyond 2e9 pairs (50,000 points for two variables, 660,000 for one, 8,000 for four),
 #' points closer than a third of a bandwidth are merged first, which changes the density by less than 0.1% of its
 #' maximum. The same fit always gives the same figure.
 #'
-#' **Maps.** Two variables that are longitude and latitude by their values and their names (`lon`, `long`, `lng`,
-#' `longitude`, `lat`, `latitude`, also after a dot or an underscore) are drawn as a map: a degree of longitude is
-#' cos(latitude) times as long as a degree of latitude, unless `asp` says otherwise.
+#' **Maps.** Two variables are drawn as a map if their values and names (`lon`, `long`, `lng`, `longitude`, `lat`,
+#' `latitude`, also after a dot or an underscore) are those of longitude and latitude. A degree of longitude is then
+#' cos(latitude) times as long as a degree of latitude. `asp` overrides this.
 #'
 #' **Negative values.** A Laplace-corrected estimate can be negative. Negative parts are shaded in orange; with two
 #' variables, where the estimate is below minus 1% of its maximum.
 #'
-#' @param x,object A fit, from [flash_kde()]; bands, from [kde_bands()]; or a test, from [kde_test()] with
+#' @param x,object A fit from [flash_kde()], bands from [kde_bands()], or a test from [kde_test()] with
 #'   `method = "local"`.
 #' @param prob Probabilities of the regions, above 0 and below 1 (two variables or more).
-#' @param n Nodes of the grid per axis. By default 1024 for one variable, 151 for two, 101 for
-#'   each marginal of two when there are more, 512 for each line beside categories.
-#' @param max_dims Number of variables shown when there are more than two: the first `max_dims`. With categories, the
+#' @param n Number of nodes of the grid per axis. `NULL` (default): 1024 for one variable, 151 for two, 101 for each
+#'   marginal of two variables, 512 for each line with categories.
+#' @param max_dims Number of variables shown if there are more than two: the first `max_dims`. With categories, the
 #'   number of panels.
-#' @param by Name of the column of levels whose levels have colours. By default the first; `NULL`: none, and one line
-#'   for all.
-#' @param add Add to the present plot: the line, the band, or contours without filling (one or two
+#' @param by Name of the categorical column whose categories have colours. Default: the first one. `NULL`: none, one
+#'   line for each number.
+#' @param add Whether to add to the present plot: the line, the band, or contours without filling (one or two
 #'   variables).
-#' @param fill Fill the regions (two variables)?
-#' @param points Draw the data, as points, or as a rug for one variable? A number is the most that are drawn; `TRUE`
-#'   stands for 2,000 points (shared by the panels of a row), 1,000 ticks, and 300 beside categories. Larger data are
-#'   thinned evenly. The area of a point is proportional to its weight, within limits. Points that lie on each other
-#'   are drawn more lightly, at most four of them, so that the regions below stay visible.
-#' @param labels Write the probability on each contour (two variables)? If a contour has no room for its label, a key
-#'   in the corner names all contours.
-#' @param col One variable: colour of the line. Otherwise the colours of the regions, outermost
-#'   first, or one colour, of which lighter tints are made; with `fill = FALSE` the colour of the
-#'   contours. With categories one for each level of `by`. Of bands the colour of the line, of which the band is a light
-#'   tint, or, of two variables, colours from low to high. Of a local test two colours, of x and of y.
-#' @param border Colour of the limits of a band; `NA`: none (one variable).
-#' @param level Level of the adjusted p-values.
-#' @param palette In place of `col`, for two variables and more: the name of a palette of [grDevices::hcl.colors()], as
-#'   `"YlOrRd"`. Its light end is outermost.
-#' @param main,sub,xlab,ylab Title, the line under it, and labels of the axes (these for one or two variables). `""`:
-#'   none. `NULL`: those of `plot()`. By default, a ggplot has no title.
+#' @param fill Whether to fill the regions (two variables).
+#' @param points Whether to draw the data, as points, or as a rug for one variable. A number is the largest number of
+#'   points drawn; `TRUE` means 2,000 points (shared by the panels of a row), 1,000 ticks, and 300 ticks with
+#'   categories. Larger data are thinned evenly. The area of a point is proportional to its weight, within limits.
+#'   Overlapping points are drawn more lightly, at most four on each other, so that the regions below stay visible.
+#' @param labels Whether to write the probability on each contour (two variables). If a contour has no room for its
+#'   label, a key in the corner names all contours.
+#' @param col Colour of the line (one variable). Otherwise the colours of the regions, outermost first, or one colour,
+#'   from which lighter tints are made; with `fill = FALSE` the colour of the contours. With categories one for each
+#'   category of `by`, with `groups` one for each group. For bands the colour of the line, or for two variables
+#'   colours from low to high. For a local test two colours, of x and of y.
+#' @param border Colour of the limits of a band; `NA` (default): none (one variable).
+#' @param level Significance level for adjusted p-values.
+#' @param palette Instead of `col`, for two variables and more: the name of a palette of [grDevices::hcl.colors()],
+#'   such as `"YlOrRd"`. Its light end is outermost.
+#' @param main,sub,xlab,ylab Title, subtitle and axis labels (labels for one or two variables). `""`: none. `NULL`:
+#'   those of `plot()`. By default, a ggplot has no title.
 #' @param band One variable: `TRUE` or `"pointwise"`, or `"simultaneous"`, shades the 95% confidence band of
-#'   [kde_bands()], which for `"kde"` is about the bias-corrected estimate, not about the line.
-#' @param groups A factor, or what can be one, with a value for each row of the data: the densities of its groups
-#'   in one figure, with a key (one or two variables). Each is a fit of its own to the rows of the group, with the
-#'   arguments of `x`; rows whose group is missing are left out. `col` has their colours. [lines()] and `add` serve
-#'   fits that differ otherwise.
-#' @param ... For `plot()`: graphical parameters, such as `lwd` and `lty` of the line or the contours, `las`, `bty`,
-#'   `cex.axis`, and, for the data, `pch` and `cex`; `main` and `sub`, the title and the line of smaller type under it,
-#'   which by default names the estimator, the number of points and the bandwidth (kernel standard deviations). For one
-#'   or two variables also `xlab`, `ylab`, `xlim` and `ylim`, within which the density is evaluated, and `asp`, `axes`,
-#'   `cex.main` and the like. `lty` may be one for each level of `by`. Names that the figure does not know are an
-#'   error. For `autoplot()`: not used.
-#' @return What was drawn, invisibly. One variable: a list of `x` and `y` (the density), as [graphics::lines()] takes
-#'   it. Two: a list of `x`, `y`, the matrix `z` of densities, as [graphics::contour()], [graphics::image()] and
-#'   [graphics::persp()] take it, and the `levels` of the regions. More: a list of lists of these, `marginals` and
-#'   `pairs`, named by the variables (`"a:b"` has `a` on the x axis). Groups: a list of these, named by group.
-#'   Categories: a list by column, of a number a list by level of `x` and `y`, of levels their probabilities. Bands and
-#'   tests: `x`. `autoplot()`: a ggplot object.
-#' @seealso [hdr_level()] for the levels; [kde_bandwidth()] for a figure of the search of the bandwidth.
+#'   [kde_bands()]. For `"kde"` that band is around the bias-corrected estimate, not around the line.
+#' @param groups A factor, or a vector that can be one, with a value for each row of the data: draws the densities of
+#'   the groups with a key (one or two variables). Each group has a fit with the arguments of `x`. Rows with a missing
+#'   group are dropped. To compare fits with other arguments, use [lines()] or `add`.
+#' @param ... For `plot()`: graphical parameters such as `lwd`, `lty` (with categories, one for each category of
+#'   `by`), `las`, `bty`, `cex.axis`, and `pch` and `cex` for the data; `main`, and `sub`, the subtitle (default:
+#'   estimator, number of points and bandwidth as kernel standard deviations). For one or two variables also `xlab`,
+#'   `ylab`, `xlim` and `ylim`, within which the density is evaluated, `asp`, `axes`, `cex.main` and similar ones.
+#'   Unknown names are an error. For `autoplot()`: not used.
+#' @return `plot()`: what was drawn, invisibly.
+#'   * One variable: a list of `x` and `y` (the density), as for [graphics::lines()].
+#'   * Two: a list of `x`, `y`, the matrix `z` of densities, as for [graphics::contour()], [graphics::image()] and
+#'     [graphics::persp()], and the `levels` of the regions.
+#'   * More: `marginals` and `pairs`, lists of these by variable (`"a:b"` has `a` on the x axis).
+#'   * Groups: a list of these by group.
+#'   * Categories: a list by column: for a number a list by category of `x` and `y`, for a categorical column the
+#'     probabilities.
+#'   * Bands and tests: `x`.
+#'
+#'   `autoplot()`: a ggplot object.
+#' @seealso [hdr_level()] for the levels; [kde_bandwidth()] for a plot of the bandwidth search.
 #' @examples
 #' plot(flash_kde(faithful$eruptions), main = "Old Faithful", xlab = "Eruption (min)")
 #'
@@ -126,7 +129,7 @@ plot.flash_kde <- function(x, prob = c(0.25, 0.5, 0.75, 0.95), n = NULL, max_dim
 #' @export
 lines.flash_kde <- function(x, ...) {
   if (!x$d %in% 1:2) {
-    stop_argument("x", "must be a fit to one or two variables for lines(): found ", x$d, " (kde_marginal() makes one of them)")
+    stop_argument("x", "must be a fit to one or two variables for lines(): found ", x$d, " (use kde_marginal() first)")
   }
   plot.flash_kde(x, add = TRUE, ...)
 }
@@ -136,7 +139,7 @@ lines.flash_kde <- function(x, ...) {
 #' @export
 contour.flash_kde <- function(x, points = FALSE, ...) {
   if (x$d != 2 || !is.null(x$discrete)) {
-    stop_argument("x", "must be a fit to two variables, both of numbers, for contour() (kde_marginal() makes one of them)")
+    stop_argument("x", "must be a fit to two numeric variables for contour() (use kde_marginal() first)")
   }
   plot.flash_kde(x, fill = FALSE, points = points, ...)
 }
@@ -150,7 +153,7 @@ autoplot.flash_kde <- function(object, prob = c(0.25, 0.5, 0.75, 0.95), n = NULL
   if (object$d > 2) check_unused(list(xlab = xlab, ylab = ylab))
   asked <- density_options(object, prob, n, max_dims, points, col)
   if (!is.null(palette)) {
-    if (object$d == 1) stop_argument("palette", "is for two variables and more: `col` is the line's colour")
+    if (object$d == 1) stop_argument("palette", "must be NULL for one variable: use `col` for the colour of the line")
     asked$colours <- palette_colours(palette, length(asked$prob), col)
   }
   ggplot_figure(density_figure(object, asked), labels)
@@ -165,7 +168,7 @@ density_options <- function(fit, prob, n, max_dims, points, col, fill = TRUE, la
   fill <- check_flag(fill, "fill")
   dims <- seq_len(fit$d)
   if (fit$d > 2) dims <- first_shown(dims, check_count(max_dims, "max_dims", min = 2))
-  # small panels hold fewer points before they turn black
+  # small panels show fewer points
   default <- if (fit$d == 1) 1000L else if (fit$d == 2) 2000L else 2000L %/% length(dims)
   list(
     prob = prob, n = check_grid_size(n, fit$d), dims = dims, most = most_shown(points, "points", default), col = col,
@@ -174,7 +177,7 @@ density_options <- function(fit, prob, n, max_dims, points, col, fill = TRUE, la
   )
 }
 
-# list(x, y), within which the density is drawn: given, or of the present plot; NULL: of the data.
+# list(x, y): the limits within which the density is drawn: given ones, those of the present plot, or NULL, of the data.
 limits_of <- function(xlim = NULL, ylim = NULL, add = FALSE, ...) {
   usr <- if (add) graphics::par("usr")
   list(
@@ -182,7 +185,7 @@ limits_of <- function(xlim = NULL, ylim = NULL, add = FALSE, ...) {
   )
 }
 
-# `asked`: of density_options(); `limits`: of limits_of().
+# `asked`: from density_options(); `limits`: from limits_of().
 density_figure <- function(fit, asked, limits = NULL) {
   switch(min(fit$d, 3), line_figure, region_figure, pairs_figure)(fit, asked, limits)
 }
@@ -205,12 +208,12 @@ line_figure <- function(fit, asked, limits) {
   )
 }
 
-# The x limits to the frame, which R sets 4% outside of `xlim`.
+# The x limits of the frame, which R draws 4% outside of `xlim`.
 frame_limits <- function(limits) {
   if (isTRUE(limits$given[["x"]])) range(limits$x) + c(-0.04, 0.04) * diff(range(limits$x)) else limits$x
 }
 
-# The line of a density, and below it what is negative.
+# The line of a density, above an area for its negative part.
 curve_layers <- function(grid, colour = NULL, group = NULL) {
   data <- data.frame(x = grid$x, y = grid$y)
   data$group <- group
@@ -247,7 +250,7 @@ region_figure <- function(fit, asked, limits) {
   )
 }
 
-# Nested regions from the outside in, and what is negative.
+# Nested regions from the outside in, and the negative part.
 region_layers <- function(grid) {
   levels <- sort(grid$levels)
   outlines <- lapply(levels, \(level) outline_frame(upper_set(grid, level)))
@@ -276,7 +279,7 @@ contour_layers <- function(grid, colour, width = 1) {
   list(if (!is.null(lines)) new_layer("line", lines, colour, width = width))
 }
 
-# A function that writes the probabilities on the contours, or a key where one has no room.
+# Returns a function that writes the probabilities on the contours, or draws a key if a contour has no room.
 label_regions <- function(grid, points, colours, colour, fill) {
   function(view) {
     contours <- grid_contours(grid)

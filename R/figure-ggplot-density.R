@@ -24,7 +24,7 @@ setup_orientation <- function(data, params) {
   params
 }
 
-# All groups at the nodes of all. What is the same in a whole group stays with it.
+# Evaluates the densities of all groups at the nodes of all groups. Columns that are constant in a group are kept.
 density_panel <- function(self, data, scales, n, trim, options, flipped_aes = FALSE) {
   data <- ggplot2::flip_data(data, flipped_aes)
   groups <- split(data, data$group)

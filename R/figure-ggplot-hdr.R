@@ -2,39 +2,39 @@
 
 #' Densities and highest-density regions in ggplot2
 #'
-#' Layers that fit a [flash_kde()] to the values of each group in each panel. `stat_flash_density()` has the density of
-#' one variable, as `ggplot2::stat_density()` has that of [stats::density()]. `geom_flash_hdr()` fills the smallest
-#' regions of two that hold the given probabilities, as `ggdensity::geom_hdr()` does, or draws their borders.
-#' `stat_flash_density_2d()` has the density of two on a grid.
+#' Layers that fit a [flash_kde()] to each group in each panel of a ggplot. `stat_flash_density()` draws the density
+#' of one variable, like `ggplot2::stat_density()`. `geom_flash_hdr()` fills or outlines the highest-density regions
+#' of two variables, like `ggdensity::geom_hdr()`. `stat_flash_density_2d()` computes the density of two variables on
+#' a grid.
 #'
-#' @details **One variable.** Aesthetics: `x`, or `y` for a density along that axis; `weight`, of the values; `group`,
-#'   `fill`, `colour`, `alpha`, `linetype` and `linewidth`. Computed: `density`; `scaled` and `ndensity`, of which the
-#'   largest in a group is 1; `count`, the density times the number of values; `wdensity`, times their weight; `n`. All
-#'   groups of a panel have their densities at the same places, those that plots of each would have (three bandwidths
-#'   beyond the data), so that they can be stacked: `position = "stack"` or `"fill"`.
+#' @details **One variable.** Aesthetics: `x`, or `y` for a density along that axis; `weight`, of the rows; `group`,
+#' `fill`, `colour`, `alpha`, `linetype` and `linewidth`. Computed variables: `density`; `scaled` and `ndensity`, with
+#' maximum 1 in each group; `count`, the density times the number of rows; `wdensity`, times their weight; `n`. All
+#' groups of a panel have their densities at the same points (from three bandwidths below the data to three above), so
+#' they can be stacked: `position = "stack"` or `"fill"`.
 #'
 #' **Two variables.** Aesthetics: `x` and `y`; `weight`, of the points; `group`, `fill`, `colour`, `alpha`, `linetype`
-#' and `linewidth`. By default `alpha` shows the probability, or for lines the `linetype`, so that `fill` and `colour`
-#' are free for groups. Each filled band reaches from the border of one region to the border of the next region within
-#' it, so transparent bands do not add up. `aes(fill = after_stat(probability), alpha = NULL)` gives each a colour of
-#' its own. Computed: `probability`, an ordered factor of `"95%"` and the like, the largest first; `prob`, the same as
-#' a number; `level`, the density at the outer border. `stat_flash_density_2d()`: `density`, `ndensity`, of which the
-#' largest in a group is 1, and `count`, the density times the number of points.
+#' and `linewidth`. By default `alpha`, or for lines `linetype`, shows the probability, so `fill` and `colour` are
+#' free for groups. Each filled band ends at the border of the next inner region, so transparent bands do not add up.
+#' `aes(fill = after_stat(probability), alpha = NULL)` gives each band a colour. Computed variables: `probability`, an
+#' ordered factor such as `"95%"`, the largest first; `prob`, the number; `level`, the density at the outer border.
+#' For `stat_flash_density_2d()`: `density`, `ndensity`, with maximum 1 in each group, and `count`, the density times
+#' the number of points.
 #'
-#' Where scales are transformed, the estimate is that of the transformed values, as in all statistics of ggplot2. A
-#' group to which nothing can be fitted, as one point, is left out with a warning.
-#' @param mapping,data,position,na.rm,show.legend,inherit.aes As for all layers: see `ggplot2::layer()`.
-#' @param geom What draws: `"area"`, `"line"` and the like; `"raster"` and `"tile"` draw a grid.
-#' @param lines `TRUE` draws the borders of the regions, `FALSE` fills them.
+#' With transformed scales the estimate is for the transformed values, as in all statistics of ggplot2. A group that
+#' cannot be fitted, such as a single point, is dropped with a warning.
+#' @param mapping,data,position,na.rm,show.legend,inherit.aes As for all layers, see `ggplot2::layer()`.
+#' @param geom Geom to draw with: `"area"`, `"line"` and similar ones; `"raster"` or `"tile"` for a grid.
+#' @param lines `TRUE` draws the borders of the regions, `FALSE` (default) fills them.
 #' @param prob Probabilities of the regions, above 0 and below 1.
-#' @param n Nodes of the grid per axis. Where it would be too coarse for the bandwidth, it is uneven, as in
+#' @param n Number of nodes of the grid per axis. If this is too coarse for the bandwidth, the grid is uneven, as in
 #'   [plot.flash_kde()].
-#' @param trim Whether each density ends where the data of its group do, not three bandwidths beyond.
-#' @param orientation `NA`, or `"x"` or `"y"`, the axis of the variable, where that is not clear.
+#' @param trim Whether each density ends at the range of its group instead of three bandwidths beyond.
+#' @param orientation `"x"` or `"y"`, the axis of the variable. `NA` (default): from the aesthetics.
 #' @param ... Arguments of [flash_kde()] for the fit of each group: `estimator`, `bandwidth`, `adaptive`, `kernel`,
-#'   `support` (what `ggplot2::stat_density()` calls `bounds`), `control` and others. Also fixed aesthetics and other
-#'   parameters of the layer, as `fill = "red"` or `linewidth = 1`.
-#' @returns A layer, to add to a plot of ggplot2.
+#'   `support` (called `bounds` in `ggplot2::stat_density()`), `control` and others. Also fixed aesthetics and other
+#'   parameters of the layer, such as `fill = "red"` or `linewidth = 1`.
+#' @returns A layer, to add to a ggplot.
 #' @seealso [hdr_regions()], the regions as data; [autoplot.flash_kde()] for a figure of one fit.
 #' @examplesIf requireNamespace("ggplot2", quietly = TRUE)
 #' library(ggplot2)
@@ -89,7 +89,7 @@ need_ggplot2 <- function() {
   stop(new_error("unsupported", why, user_call()))
 }
 
-# ggplot2 is not imported: its objects are made when a layer is.
+# ggplot2 is a suggested package, so its objects are created when a layer is.
 new_stat <- function(name, compute_group, required, default_aes, ...) {
   ggplot2::ggproto(
     name, ggplot2::Stat, compute_group = compute_group, required_aes = required, default_aes = default_aes,
@@ -106,7 +106,7 @@ layer_params <- function(...) {
   c(given[!for_fit], list(options = options[lengths(options) > 0]))
 }
 
-# NULL, with a warning, where there can be none.
+# The fit, or NULL with a warning if fitting fails.
 fit_group <- function(points, weights, options) {
   tryCatch(
     do.call(flash_kde, c(list(points, weights = weights), options)),
@@ -119,7 +119,7 @@ fit_group <- function(points, weights, options) {
 
 # ---- statistics -------------------------------------------------------------------------------
 
-# Regions of one group, as rings. In a band, those of the next region within it are holes.
+# The regions of one group as rings. In a band, the rings of the next inner region are holes.
 hdr_bands <- function(data, scales, prob, n, options, lines = FALSE) {
   fit <- fit_group(cbind(x = data$x, y = data$y), data$weight, options)
   if (is.null(fit)) return(data.frame())
@@ -128,7 +128,7 @@ hdr_bands <- function(data, scales, prob, n, options, lines = FALSE) {
   names <- percent_label(prob)
   bands <- lapply(seq_along(prob), \(i) {
     rings <- c(sets[[i]], if (!lines && i < length(prob)) sets[[i + 1]])
-    if (length(rings) == 0) return(NULL) # between the nodes
+    if (length(rings) == 0) return(NULL) # the region lies between the nodes
     ring <- rep(seq_along(rings), vapply(rings, \(ring) length(ring$x), 0L))
     data.frame(
       x = unlist(lapply(rings, `[[`, "x")), y = unlist(lapply(rings, `[[`, "y")),
@@ -139,8 +139,8 @@ hdr_bands <- function(data, scales, prob, n, options, lines = FALSE) {
   do.call(rbind, bands)
 }
 
-# All groups whose panels have one scale have nodes in common: a raster has pixels of one size. The fits that tell where
-# those are go on to density_grid().
+# All groups in panels with a common scale have nodes in common, because a raster has pixels of one size. The fits that
+# determine the nodes are passed to density_grid().
 grid_layer <- function(self, data, params, layout) {
   finite <- Reduce(`&`, lapply(data[intersect(c("x", "y", "weight"), names(data))], is.finite))
   groups <- split(data[finite, ], interaction(data$PANEL, data$group, drop = TRUE)[finite], drop = TRUE)
@@ -151,7 +151,7 @@ grid_layer <- function(self, data, params, layout) {
   ggplot2::ggproto_parent(ggplot2::Stat, self)$compute_layer(data, params, layout)
 }
 
-# Of each fit (NULL: none) the nodes along both axes.
+# The nodes along both axes for each fit (NULL: no fit).
 shared_axes <- function(fits, groups, n, panels) {
   there <- which(lengths(fits) > 0)
   own <- lapply(fits[there], grid_axes, size = 2)

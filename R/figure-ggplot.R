@@ -1,9 +1,9 @@
 # Draws the specification of a figure (figure-spec.R) with ggplot2.
 
-# The pronoun of ggplot2's aes().
+# The pronoun `.data` of ggplot2's aes().
 utils::globalVariables(".data")
 
-# `labels`: a list of title, subtitle, x and y, what the user gave; `""` leaves one out.
+# `labels`: a list of title, subtitle, x and y from the user; `""` removes one.
 ggplot_figure <- function(figure, labels = list()) {
   panels <- figure$panels
   several <- length(panels) > 1
@@ -18,7 +18,7 @@ ggplot_figure <- function(figure, labels = list()) {
     (if (several) figure_facets(figure) else panel_frame(panels[[1]])) + figure_labels(figure, labels)
 }
 
-# The layer with the columns that tell its facet; levels lie at places of their own.
+# The layer with the columns that name its facet. Categories are moved to positions of their own.
 layer_in_facet <- function(layer, facet, figure, i) {
   layer$facet <- facet
   if (NROW(layer$data) == 0) return(layer)
@@ -59,7 +59,7 @@ ggplot_points <- function(layer, figure) {
   data$size <- (if (is.null(layer$opacity)) 1.6 else 2.4) * layer$size * data$size
   data$opacity <- if (is.null(layer$opacity)) 1 else layer$opacity
   if (is.null(layer$opacity)) {
-    # an axis is about as long as 120 dots, of a smaller panel fewer
+    # an axis is about as long as 120 dots, in smaller panels fewer
     dots <- 120 / max(1, figure$pairs)
     along <- \(values, limits) dots * values / abs(diff(range(limits, if (is.null(limits)) values)))
     limits <- layer$limits
@@ -134,8 +134,9 @@ GGPLOT_ROLES <- list(
 
 # ---- scales and facets --------------------------------------------------------------------------
 
-# Facets share one kind of axis: levels lie at whole numbers far away from the values of the other variables, where the
-# axis finds their names. list(shift, names): of each panel, and by place.
+# Facets share the type of their axes, so categories are put at whole numbers far from the values of the other
+# variables, where the axis finds their names. list(shift, names): the shift for each panel, and the names by
+# position.
 facet_places <- function(panels) {
   levels <- lapply(panels, \(panel) panel$x$levels)
   if (all(lengths(levels) == 0)) return(NULL)
@@ -174,7 +175,7 @@ figure_scales <- function(figure) {
   )
 }
 
-# `names`: of levels, by place; NULL for none.
+# `names`: names of categories by position; NULL for none.
 level_scale <- function(names, labels, figure) {
   if (is.null(names)) {
     return(if (is.null(figure$pairs)) ggplot2::scale_x_continuous(labels = labels) else {
@@ -192,7 +193,7 @@ level_scale <- function(names, labels, figure) {
   ggplot2::scale_x_continuous(breaks = breaks, labels = label, guide = ggplot2::guide_axis(check.overlap = TRUE))
 }
 
-# ggplot2 gives NA for breaks outside of the limits.
+# ggplot2 passes NA for breaks outside of the limits.
 axis_labels_of <- function(at) ifelse(is.na(at), NA, axis_labels(replace(at, is.na(at), 0)))
 
 short_labels_of <- function(at) ifelse(is.na(at), NA, short_labels(replace(at, is.na(at), 0)))
@@ -226,7 +227,7 @@ figure_facets <- function(figure) {
   )
 }
 
-# What the user gave, else what the figure says, where it is the same for all panels.
+# Labels from the user, otherwise those of the figure if they are equal in all panels.
 figure_labels <- function(figure, given) {
   first <- figure$panels[[1]]
   of_axis <- \(axis) {
@@ -240,7 +241,7 @@ figure_labels <- function(figure, given) {
   labels <- utils::modifyList(own, given[lengths(given) > 0], keep.null = TRUE)
   list(
     do.call(ggplot2::labs, lapply(labels, \(label) if (!is.null(label) && is_text(label)) label), quote = TRUE),
-    # a line longer than a narrow panel has the room of all
+    # a line longer than a narrow panel is the subtitle of the whole figure
     ggplot2::theme(plot.title.position = "plot")
   )
 }

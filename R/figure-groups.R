@@ -1,4 +1,4 @@
-# The densities of groups of the points in one figure, each fitted as the whole was.
+# Densities of groups of the points in one figure. Each group is fitted with the arguments of the whole fit.
 
 group_figure <- function(fit, groups, asked, limits) {
   fits <- fit_groups(fit, groups)
@@ -19,7 +19,7 @@ group_figure <- function(fit, groups, asked, limits) {
 
 fit_groups <- function(fit, groups) {
   if (fit$d > 2) {
-    why <- "groups are drawn of one or two variables: take those of a kde_marginal(), or colour the points of pairs()"
+    why <- "`groups` needs a fit to one or two variables: use kde_marginal() first, or pairs() with colours"
     stop(new_error("unsupported", why, user_call()))
   }
   groups <- kept_groups(groups, fit)
@@ -32,7 +32,7 @@ fit_groups <- function(fit, groups) {
   stats::setNames(fits, levels)
 }
 
-# A factor of the rows of the fit, without levels that no row has.
+# `groups` as a factor of the rows of the fit, without unused categories.
 kept_groups <- function(groups, fit) {
   if (!is.atomic(groups) || is.null(groups) || !length(groups) %in% (fit$n + c(0, length(fit$na.action)))) {
     stop_argument("groups", "must have one value per row of the fit, ", fit$n, ": found ", describe(groups))
@@ -63,7 +63,7 @@ group_curves <- function(fits, asked, limits) {
 # list(layers, limits, grids) of fits to two variables.
 group_regions <- function(fits, asked, limits) {
   points <- lapply(fits, figure_points, 1:2, asked$most)
-  # what is shown need not be known to a pixel
+  # limits need not be exact to a pixel
   views <- Map(\(fit, points) grid_view(figure_grid(fit, min(asked$n, 51L), asked$prob), points), fits, points)
   for (axis in c("x", "y")) {
     if (is.null(limits[[axis]])) limits[[axis]] <- range(lapply(views, `[[`, axis))

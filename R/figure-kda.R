@@ -18,7 +18,7 @@ autoplot.flash_kda <- function(object, n = NULL, points = TRUE, col = NULL, xlim
 kda_figure <- function(fit, n, points, col, xlim, ylim) {
   if (fit$d > 2) {
     stop(new_error("unsupported", paste0(
-      "figures are of one or two variables: found ", fit$d, " (fit two of them to see their classes)"
+      "plots are available for one or two variables, not ", fit$d, ": fit two of them"
     ), user_call()))
   }
   check_colours(col, "col")
@@ -79,8 +79,7 @@ class_regions <- function(fit, n, xlim, ylim, run) {
   list(x = x, y = y, prob = as_kda_type(class_logs(fit, at, run), fit$prior, "prob"))
 }
 
-# The regions as a matrix of colours: from white, where another class is as likely, to half of the
-# colour.
+# The regions as a matrix of colours, from white, where another class is as probable, to half of the colour.
 region_image <- function(shown, colours) {
   p <- shown$prob
   best <- likeliest(p)
@@ -92,7 +91,7 @@ region_image <- function(shown, colours) {
   matrix(grDevices::rgb(pale[1, ], pale[2, ], pale[3, ]), length(shown$x))
 }
 
-# At most so many of the rows, evenly spread, with their class.
+# At most `most` of the rows, evenly spread, with their class.
 class_cloud <- function(fit, most) {
   rows <- if (most > 0) spread_rows(fit$n, most)
   points <- kda_points(fit)[rows, , drop = FALSE]

@@ -1,10 +1,9 @@
-# Labels on contour lines. contour() writes along the line wherever it is flattest, which puts
-# labels of neighbouring contours on top of each other; here each label goes where its contour has
-# most room.
+# Labels on contour lines. contour() writes where a line is flattest, which puts labels of neighbouring contours on top
+# of each other. Here each label is written where its contour has most room.
 
-# `contours`: for each label, a list of lines with x and y in user coordinates. Returns whether all
-# labels found room; levels without a contour on the plot need none. `all_or_none`: nothing is drawn
-# unless all did, as a key will name them.
+# `contours`: for each label, a list of lines with x and y in user coordinates. Returns whether all labels found room;
+# levels without a contour on the plot need none. `all_or_none`: draws nothing unless all labels have room, because a
+# key will name them.
 draw_contour_labels <- function(contours, labels, colour, cex = 0.85, all_or_none = FALSE) {
   contours <- lapply(contours, function(lines) lapply(lines, line_inches))
   box <- c(
@@ -20,7 +19,7 @@ draw_contour_labels <- function(contours, labels, colour, cex = 0.85, all_or_non
   placed
 }
 
-# Distances on paper are what matters for room. Long lines are thinned.
+# The line in inches, as room is measured on paper. Long lines are thinned.
 line_inches <- function(line) {
   keep <- spread_rows(length(line$x), 200)
   cbind(
@@ -29,8 +28,7 @@ line_inches <- function(line) {
   )
 }
 
-# One row (x, y in inches) per contour, NA where there is no room. The most crowded contours, those
-# with the shortest lines, choose first.
+# One row (x, y in inches) per contour, NA if there is no room. Contours with the shortest lines choose first.
 label_spots <- function(contours, box) {
   spots <- matrix(NA_real_, length(contours), 2)
   extent <- vapply(contours, function(lines) max(0, vapply(lines, line_length, 0)), 0)
@@ -40,8 +38,8 @@ label_spots <- function(contours, box) {
     if (length(candidates) == 0) next
     others <- few_rows(do.call(rbind, do.call(c, c(list(list()), unname(contours[-i])))), 3000)
     placed <- spots[!is.na(spots[, 1]), , drop = FALSE]
-    # a label may cover a little of other contours, but nothing of other labels: half the distance
-    # between two of them is for each
+    # a label may cover a little of other contours, but nothing of other labels: each may use half of the distance
+    # between them
     room <- room_to(candidates, others, box)
     free <- room_to(candidates, placed, 2 * box)
     best <- which.max(ifelse(free > 1, pmin(room, free), 0))
@@ -54,7 +52,7 @@ few_rows <- function(points, most) {
   if (NROW(points) <= most) points else points[round(seq(1, nrow(points), length.out = most)), , drop = FALSE]
 }
 
-# A label covers a small part only of what it names: an island of its own size would be hidden.
+# Whether a line is much longer than its label: the label would hide an island of its own size.
 holds_label <- function(line, box) {
   diff(range(line[, 1])) > 2 * box[1] && diff(range(line[, 2])) > 3 * box[2]
 }
@@ -74,8 +72,8 @@ inside_plot <- function(candidates, box) {
   candidates[inside, , drop = FALSE]
 }
 
-# Distance from each candidate to the nearest of the others, in units of the label's half width and
-# half height: 1 touches the label's edge. More than 4 is as good as 4.
+# Distance from each candidate to the nearest of the others, in units of half the width and height of the label: 1 is
+# the edge of the label. Values are at most 4.
 room_to <- function(candidates, others, box) {
   if (length(others) == 0) {
     return(rep(4, nrow(candidates)))
@@ -95,8 +93,8 @@ draw_halo_text <- function(at, label, colour, cex) {
   graphics::text(x, y, label, cex = cex, col = c(rep("white", length(angle)), colour))
 }
 
-# Key of the regions, for labels that found no room; `data`: the points that it should not cover; `view`: the limits of
-# a frame within the plot, as maps have it. On a small device a smaller one may find a corner without any.
+# Key of the regions, if labels found no room. `data`: points that it should not cover; `view`: the limits of a frame
+# within the plot, for maps. A smaller key is tried if each corner has points.
 draw_region_key <- function(labels, colours, data, view = NULL) {
   key <- function(position, cex, plot = TRUE) {
     graphics::legend(
@@ -113,7 +111,7 @@ draw_region_key <- function(labels, colours, data, view = NULL) {
   key(corners[which.min(covered)], cex)
 }
 
-# How far the view's corner is from that of the plot, as parts of the plot.
+# Distance of a corner of the view from that of the plot, as a share of the plot.
 gap_at <- function(corner, view) {
   if (is.null(view)) return(c(0, 0))
   x <- graphics::grconvertX(view$x, "user", "npc")
@@ -123,7 +121,7 @@ gap_at <- function(corner, view) {
   ))
 }
 
-# `rect`: of legend(). Axes that run backwards make its width or height negative.
+# Number of points under `rect`, from legend(). With reversed axes its width or height is negative.
 covered_points <- function(rect, data) {
   x <- range(rect$left, rect$left + rect$w)
   y <- range(rect$top, rect$top - rect$h)

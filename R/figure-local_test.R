@@ -1,4 +1,4 @@
-# Figures of local tests: where which of two samples is denser.
+# Figures of local tests: where one of two samples is denser.
 
 #' @rdname plot.flash_kde
 #' @export
@@ -12,7 +12,7 @@ local_test_figure <- function(x, level, col) {
   if (length(col) != 2) stop_argument("col", "must be two colours: found ", length(col))
   test <- attr(x, "test")
   if (!can_be_drawn(x, test, c("density_x", "density_y", "p.adjusted"))) {
-    stop_argument("x", "must be a whole test of one variable, or of two on the grid of kde_test()")
+    stop_argument("x", "must be a test of one variable, or of two on a grid: call kde_test() without `newdata`")
   }
   d <- length(test$variables)
   panel <- (if (d == 1) local_lines else local_map)(x, level, col)
@@ -28,7 +28,7 @@ local_lines <- function(x, level, col) {
   x <- x[order(x[[1]], na.last = NA), ]
   at <- x[[1]]
   top <- max(x$density_x, x$density_y)
-  # a band reaches half way to the neighbours
+  # a band ends half way to the neighbouring points
   between <- (at[-1] + at[-length(at)]) / 2
   ends <- rbind(c(at[1], between), c(between, at[length(at)]))
   denser <- which_is_denser(x, level)

@@ -1,7 +1,7 @@
-# Figures of places on the earth.
+# Figures of locations on the earth.
 
-# How much longer a unit of y is drawn than one of x where the two variables are longitude and latitude by their
-# names and values: a degree of longitude is cos(latitude) as long as one of latitude. Else NULL.
+# The ratio of a unit of y to a unit of x, if the two variables are longitude and latitude by their names and values: a
+# degree of longitude is cos(latitude) times as long. Otherwise NULL.
 map_aspect <- function(fit) {
   kind <- coordinate_kind(fit$names)
   if (fit$d != 2 || !setequal(kind, c("longitude", "latitude"))) return(NULL)
@@ -9,13 +9,13 @@ map_aspect <- function(fit) {
   latitude <- fit$x[used, kind == "latitude"]
   longitude <- fit$x[used, kind == "longitude"]
   middle <- mean(range(latitude))
-  # near a pole a map of this kind makes no sense
+  # such a map makes no sense near a pole
   if (max(abs(latitude)) > 90 || max(abs(longitude)) > 360 || abs(middle) > 80) return(NULL)
   ratio <- cos(middle * pi / 180)
   if (kind[1] == "longitude") 1 / ratio else ratio
 }
 
-# Of "lon", "start.lon", "Latitude" and the like; "x" and "y" may be anything.
+# "longitude" for names such as "lon" and "start.lon", "latitude" for "Latitude" and similar ones, otherwise "".
 coordinate_kind <- function(names) {
   is_called <- \(words) grepl(paste0("(^|[._ ])(", words, ")$"), names, ignore.case = TRUE)
   ifelse(is_called("lon|lng|long|longitude"), "longitude", ifelse(is_called("lat|latitude"), "latitude", ""))
@@ -23,8 +23,8 @@ coordinate_kind <- function(names) {
 
 # ---- frames ------------------------------------------------------------------------------------
 
-# What R adds to one of the axes for the sake of the aspect stays outside of the frame. `view`: list(x, y), the limits
-# asked for, or NULL. How far the frame is from the sides of the plot: below, left, above, right, in lines of text.
+# Distances of the frame from the sides of the plot in lines of text: below, left, above, right. To keep the aspect, R
+# extends one of the axes; the extension stays outside of the frame. `view`: list(x, y), the limits requested, or NULL.
 frame_gaps <- function(view) {
   if (is.null(view)) return(numeric(4))
   margins <- graphics::par("mai") / graphics::par("mar")
@@ -44,7 +44,7 @@ draw_within <- function(view, drawing) {
   force(drawing)
 }
 
-# Of the ticks `at` (NULL: the user's own), those within the limits, or more where these are too few.
+# The ticks `at` (NULL: those set by the user) within the limits, or more of them if these are too few.
 map_ticks <- function(limits, at) {
   limits <- range(limits)
   within <- \(at) at[at >= limits[1] & at <= limits[2]]

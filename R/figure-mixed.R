@@ -62,7 +62,7 @@ share_panel <- function(name, shares, colour) {
 
 # ---- what is drawn --------------------------------------------------------------------------------
 
-# A list by level, of grid_1d() of the number together with it; NULL of one without probability.
+# A list by category: grid_1d() of the joint density with the number; NULL if the category has probability 0.
 level_lines <- function(fit, name, by, n, n_panels) {
   dim <- match(name, point_names(fit))
   w <- if (is.null(fit$weights)) rep(1, fit$n) else fit$weights
@@ -80,7 +80,7 @@ level_lines <- function(fit, name, by, n, n_panels) {
   lapply(stats::setNames(seq_along(levels), levels), \(level) line(table[level, fit$discrete$codes[, by]]))
 }
 
-# The estimate of the numbers alone, with weights that say how much each point gives to some levels.
+# The density of the numbers alone, with weights that say how much each point contributes to some categories.
 numbers_alone <- function(fit, weights) {
   fit <- unclass(fit)
   fit[c("discrete", "kind", "weights")] <- list(NULL, NULL, weights)

@@ -26,7 +26,7 @@ pairs_figure <- function(fit, asked, limits) {
   )
 }
 
-# Regions below the diagonal, points above, contours in both.
+# Layers of a panel: regions below the diagonal, points above, contours in both.
 pair_layers <- function(fit, grid, dims, limits, below, most, colour) {
   points <- if (!below) figure_points(fit, dims, most)
   c(
@@ -44,7 +44,7 @@ marginal_layers <- function(fit, grid, dim, limits, colour) {
   ))
 }
 
-# All marginals of the variables `dims`. The budget of kernel pairs is shared by the panels.
+# All marginals of the variables `dims`. The panels share the budget of kernel pairs.
 pair_grids <- function(fit, prob, n, dims) {
   names <- variable_names(fit)[dims]
   k <- length(dims)
@@ -56,7 +56,7 @@ pair_grids <- function(fit, prob, n, dims) {
   list(marginals = marginals, pairs = grids)
 }
 
-# What to show of each variable: enough for all of its panels.
+# Limits of each variable that are wide enough for all of its panels.
 pair_limits <- function(grids, data, k) {
   pairs <- utils::combn(k, 2)
   views <- lapply(seq_along(grids$pairs), function(p) {
@@ -95,7 +95,7 @@ draw_pairs <- function(figure, main = NULL, sub = NULL, lwd = NULL, lty = NULL, 
       draw_layers(panel, figure$colours, look, character(), FALSE)
     }
     graphics::box(col = "grey40")
-    # on the outside: below, on the left, and on the right of the first row, whose left panel shows a density
+    # axes on the outside: below, on the left, and on the right of the first row, whose left panel shows a density
     if (panel$row == k) draw_panel_axis(1)
     if (panel$column == 1 && panel$row > 1) draw_panel_axis(2)
     if (panel$column == k && panel$row == 1) draw_panel_axis(4)
@@ -108,7 +108,7 @@ draw_pairs <- function(figure, main = NULL, sub = NULL, lwd = NULL, lty = NULL, 
 draw_diagonal <- function(layer, look) {
   graphics::plot.new()
   texts <- corner_texts(layer$texts, cex = c(1.3, 1.15), font = c(2, 1))
-  # the curve ends below the texts
+  # the curve ends below the text
   span <- layer$span
   height <- diff(span) / (1 - texts$share - 0.06)
   graphics::plot.window(layer$limits, span[1] + c(-0.04 * diff(span), height), xaxs = "i", yaxs = "i")
@@ -123,9 +123,9 @@ draw_diagonal <- function(layer, look) {
   )
 }
 
-# Lines of text for the upper left corner of a panel, smaller where they would not fit, the second
-# left out where it would leave too little of the panel: list(text, cex, font, line, middle, share),
-# `middle` and `share` (of all) in parts of the panel's height.
+# Lines of text for the upper left corner of a panel: list(text, cex, font, line, middle, share). Text is smaller if it
+# would not fit; the second line is dropped if it would leave too little of the panel. `middle` and `share` (of all
+# lines) are parts of the height of the panel.
 corner_texts <- function(text, cex, font, most = 0.45) {
   pin <- graphics::par("pin")
   width <- mapply(\(t, c, f) graphics::strwidth(t, "inches", cex = c, font = f), text, cex, font)
@@ -148,13 +148,13 @@ draw_panel_axis <- function(side) {
   }
   cex <- graphics::par("cex.axis")
   along <- graphics::par("las") %in% (if (x) c(0, 1) else c(0, 3))
-  # the room that a label takes along its axis, in user coordinates
+  # the length of a label along its axis, in user coordinates
   usr <- graphics::par("usr")[if (x) 1:2 else 3:4]
   per_inch <- abs(diff(usr)) / graphics::par("pin")[if (x) 1 else 2]
   size <- if (along) graphics::strwidth else graphics::strheight
   ticks_of <- \(cex) panel_ticks(sort(usr), \(labels) per_inch * size(labels, "inches", cex = cex))
   ticks <- ticks_of(cex)
-  # a small panel: smaller labels rather than none to read a scale from
+  # in a small panel, smaller labels are better than none
   if (sum(nzchar(ticks$labels)) < 3) {
     cex <- 0.75 * cex
     ticks <- ticks_of(cex)
@@ -162,10 +162,9 @@ draw_panel_axis <- function(side) {
   graphics::axis(side, ticks$at, labels = ticks$labels, cex.axis = cex, gap.axis = 0)
 }
 
-# Of several sets of round numbers, the one with most labels that stay apart from each other and
-# within `usr`; a label that reaches beyond its panel would run into one of the next, and only its
-# tick is drawn. At least three labels are a scale, more than five are no better. `extent`: function
-# of labels.
+# Of several sets of round numbers, returns the one with most labels that do not overlap and lie within `usr`; a label
+# that would reach into the next panel is omitted, and only its tick is drawn. At least three labels make a scale, and
+# more than five are no better. `extent`: function that returns the lengths of labels.
 panel_ticks <- function(usr, extent) {
   sets <- lapply(c(3, 4, 5, 2, 7), function(n) {
     at <- pretty(usr, n)
@@ -177,7 +176,7 @@ panel_ticks <- function(usr, extent) {
       shown <- which(nzchar(labels))
       length(shown) < 2 || 2.5 * max(half[shown]) < min(diff(at[shown]))
     }
-    # every other label, of the two ways that which keeps more
+    # every other label, starting from the first or the second, whichever keeps more
     if (!apart()) {
       odd <- round(at / (at[2] - at[1])) %% 2 == 1
       labels[odd == (sum(nzchar(labels[!odd])) >= sum(nzchar(labels[odd])))] <- ""
@@ -191,7 +190,7 @@ tick_value <- function(n) if (n <= 5) min(n, 4) else 3
 
 # A row of coloured squares with their probabilities, in the outer margin above the panels.
 draw_outer_key <- function(labels, colours, cex = 0.85) {
-  # laid out in inches on the device, drawn in the coordinates of the last panel
+  # positions are in inches on the device; drawing is in the coordinates of the last panel
   width <- graphics::strwidth(labels, "inches", cex = cex / graphics::par("cex"))
   total <- sum(0.18 + width) + 0.18 * (length(labels) - 1)
   fit <- min(1, 0.97 * graphics::par("din")[1] / total)

@@ -1,61 +1,71 @@
-#' Figures of regressions, classes and conditional densities
+#' Plot regressions, classifiers and conditional densities
 #'
 #' `plot()` draws with base graphics, `autoplot()` with package ggplot2.
 #'
-#' **[kernel_regression()]**: the fit as a curve with its pointwise confidence band, and in one variable the rows as
-#' points. Of several variables a panel for each: the fit along it while the others stay at their medians, levels at the
-#' one that most rows have, as `np::plot.npregression` shows it.
+#' **[kernel_regression()]**: the fit as a curve with its pointwise confidence band, and with one variable the rows as
+#' points. With several variables there is a panel for each. Numeric variables that are not on the axis are at their
+#' medians, categorical ones at their most frequent category, as in `np::plot.npregression`.
 #'
-#' **[kernel_ridge()]**: a panel for each of these: observed against fitted values; residuals against fitted values;
-#' the error by iteration; and the partial dependence of the prediction on each variable, which is the mean prediction
-#' over the rows when that variable has the value on the axis in all of them, with intervals. For probabilities the
-#' first two panels are others: calibration, the share of a class in rows of about the same fitted probability (up to
-#' 20 groups of equally many rows, with intervals of two standard errors), and the ROC curve of each class against all
-#' others. All are of the rows of the fit: the function is too good there by as much as it is free to follow them.
+#' **[kernel_ridge()]**: a panel for each of
+#' * observed against fitted values;
+#' * residuals against fitted values;
+#' * the error by iteration;
+#' * the partial dependence on each variable: the mean prediction over the rows if that variable has the value on the
+#'   axis in all of them, with intervals.
 #'
-#' **[flash_kda()]**: in one variable the densities of the classes times their priors; in two the regions in which each
-#' class is the likeliest, paler where it is less so, with the rows as points.
+#' For probabilities the first two panels are calibration, the share of a class among rows of similar fitted probability
+#' (up to 20 groups of equal size, with intervals of two standard errors), and the ROC curve of each class against all
+#' others. These panels use the training rows, so they are optimistic.
 #'
-#' **[Conditional densities][flash_conditional]**: of one numeric x, p(y | x) as shades over x and y, with lines of
-#' conditional quantiles and the data (the Laplace-corrected estimate has no quantiles, and its negative values are
-#' drawn as 0); of several x, for each variable a panel with the density of y at three of its quantiles, or at each of
-#' its levels, the other variables at their medians and most frequent levels; of a categorical y, for each variable a
-#' panel with the probabilities of its levels. Several y have no figure here: `plot(kde_conditional(fit, given))` draws
-#' them at one x. The grid of x spans the middle 99% of the data, the grid of y the data plus three kernel standard
-#' deviations; in each column of the image p(. | x) integrates to 1. The sums are as accurate as those of
-#' [plot.flash_kde()]. The quantiles are those of [quantile.flash_conditional()][flash_conditional] at 61 values of x.
+#' **[flash_kda()]**: with one variable the densities of the classes times their priors. With two, the regions where
+#' each class is the most probable, paler where its probability is lower, with the rows as points.
 #'
-#' @param x,object A fit; of [kernel_ridge()] one that keeps its rows, of [flash_kda()] one in one or two variables.
-#' @param variables Names of the variables shown. `NULL`: the first `max_dims`.
-#' @param interval `"confidence"`, `"prediction"` or `"none"`: the band.
-#' @param level Of the band or intervals.
-#' @param n Values of a variable at which the fit is computed; of partial dependence a mean over up to 1,000 rows,
-#'   evenly spread. Of classes points of the grid along each variable, 400 of one and 150 of two. Of conditional
-#'   densities nodes of the grid of y; for one x that of x has two thirds as many.
+#' **[Conditional densities][flash_conditional]**:
+#' * one numeric x: p(y | x) as shades over x and y, with lines of conditional quantiles and the data. The
+#'   Laplace-corrected estimate has no quantiles, and its negative values are drawn as 0. The grid of x spans the middle
+#'   99% of the data, the grid of y the data plus three kernel standard deviations. In each column p(. | x) integrates
+#'   to 1. Sums are as accurate as in [plot.flash_kde()]. Quantiles are computed at 61 values of x;
+#' * several x: for each variable a panel with the density of y at three of its quantiles, or at each of its categories.
+#'   The other variables are at their medians and most frequent categories;
+#' * categorical y: for each variable a panel with the probabilities of the categories;
+#' * several y: no figure. Use `plot(kde_conditional(fit, given))` at one x.
+#'
+#' @param x,object A fit. From [kernel_ridge()] one that keeps its rows; from [flash_kda()] one with one or two
+#'   variables.
+#' @param variables Names of the variables shown. `NULL` (default): the first `max_dims`.
+#' @param interval Type of the band: `"confidence"` (default), `"prediction"` or `"none"`.
+#' @param level Level of the band or intervals.
+#' @param n Number of values of a variable at which the fit is computed. For partial dependence each is a mean over up
+#'   to 1,000 rows, evenly spread. For classes the number of grid points along each variable, by default 400 for one
+#'   variable and 150 for two. For conditional densities the number of nodes of y; with one x there are two thirds as
+#'   many nodes of x.
 #' @param max_dims Number of variables shown.
-#' @param points Draw rows as points (of classes in one variable as a rug)? A number is the most that are drawn; `TRUE`
-#'   stands for 2,000, of a conditional density for 1,000.
-#' @param col Colour of the lines and points, several for several responses or classes. Of conditional densities the
-#'   colours of the shades, from low to high density, or of the curves, one for each of `prob`; of a y of levels one for
-#'   each.
-#' @param which Some of `"fitted"`, `"residuals"`, `"iterations"` and `"partial"` (not of sparse rows); for `autoplot()`
-#'   one of them.
-#' @param se.fit Whether partial dependence has intervals (not for more than two classes). `NULL`: where there are up to
-#'   3,000 centres.
-#' @param prob Probabilities of the quantile lines (one x), or at which quantiles of each x the density is drawn
-#'   (several).
+#' @param points Whether to draw rows as points (for classes in one variable as a rug). A number is the largest number
+#'   drawn; `TRUE` means 2,000, and 1,000 for a conditional density.
+#' @param col Colour of the lines and points; several for several responses or classes. For conditional densities the
+#'   colours of the shades, from low to high density, or of the curves, one for each of `prob`. For a categorical y one
+#'   for each category.
+#' @param which Some of `"fitted"`, `"residuals"`, `"iterations"` and `"partial"` (not for sparse rows); for
+#'   `autoplot()` one of them.
+#' @param se.fit Whether partial dependence has intervals (not for more than two classes). `NULL` (default): up to 3,000
+#'   centres.
+#' @param prob Probabilities of the quantile lines (one x), or of the quantiles of each x at which the density is drawn
+#'   (several x).
 #' @param xlim,ylim Limits. `NULL`: those of the rows, with a margin.
 #' @param ... For `plot()`: graphical parameters, such as `main`, `xlab`, `ylab`, `xlim`, `ylim`, `las`, `bty`,
-#'   `cex.axis`, `pch` and `cex`. Classes and conditional densities of one x are computed within `xlim` and `ylim`. For
-#'   `autoplot()`: not used.
-#' @returns `autoplot()`: a ggplot object. `plot()`: what was drawn, invisibly. Of [kernel_regression()] a list by
-#'   variable of data frames with `value`, `estimate`, `low`, `high` and, for several responses, `group`. Of
-#'   [kernel_ridge()] a list of data frames by panel, `partial` a list by variable. Of [flash_kda()] a list of the
-#'   grid's `x` (and `y`), and `prob`, of the classes at its points, a matrix; in one variable `density`, times priors,
-#'   too. Of a conditional density of one x a list of `x`, `y`, the matrix `z` of p(y | x) and `quantiles`, a list of
-#'   `x` and a matrix with a column for each of `prob`; of several a list with for each variable a list of `y`,
-#'   `density` (a column for each of `prob`) and `at`, the values of the variable; of a y of levels a list with for
-#'   each variable a list of `x` and a matrix `probability`, with a column for each.
+#'   `cex.axis`, `pch` and `cex`. Classes, and conditional densities of one x, are computed within `xlim` and `ylim`.
+#'   For `autoplot()`: not used.
+#' @returns `autoplot()`: a ggplot object. `plot()`: what was drawn, invisibly:
+#'   * [kernel_regression()]: a list by variable of data frames with `value`, `estimate`, `low`, `high`, and `group` for
+#'     several responses.
+#'   * [kernel_ridge()]: a list of data frames by panel; `partial` is a list by variable.
+#'   * [flash_kda()]: a list of `x` (and `y`) of the grid, and `prob`, a matrix of class probabilities at its points;
+#'     with one variable also `density`, times priors.
+#'   * Conditional density, one x: a list of `x`, `y`, the matrix `z` of p(y | x), and `quantiles`, a list of `x` and a
+#'     matrix with a column for each of `prob`.
+#'   * Conditional density, several x: for each variable a list of `y`, `density` (a column for each of `prob`) and
+#'     `at`, the values of the variable.
+#'   * Categorical y: for each variable a list of `x` and a matrix `probability`, with a column for each category.
 #' @export
 #' @examples
 #' plot(kernel_regression(dist ~ speed, data = cars))
@@ -92,7 +102,7 @@ regression_figure <- function(fit, variables, interval, level, n, max_dims, poin
   span <- range(unlist(lapply(parts, `[`, c("estimate", "low", "high"))), cloud$y, finite = TRUE)
   panels <- lapply(stats::setNames(nm = names(parts)), \(name) {
     panel <- slice_panel(parts[[name]], name, span, slice_response(fit), is.null(cloud))
-    # points of one response are grey, beside the curve
+    # points of a single response are grey, to differ from the curve
     if (!is.null(cloud)) {
       panel$layers <- c(list(cloud_layer(cloud, if (length(groups) == 1) "grey40")), panel$layers)
       panel$x$limits <- range(panel$x$limits, cloud$x)
@@ -103,7 +113,7 @@ regression_figure <- function(fit, variables, interval, level, n, max_dims, poin
   new_figure(panels, colours = group_colours(col, groups), key = "", shown = parts)
 }
 
-# A panel of one variable: lines in their bands, or of categories points with intervals. `part`: a data frame of value,
+# A panel of one variable: lines in their bands, or points with intervals for categories. `part`: a data frame of value,
 # estimate, low, high and perhaps group, with the data as attribute.
 slice_panel <- function(part, name, span, label, ticks) {
   levels <- levels(part$value)
@@ -115,7 +125,7 @@ slice_panel <- function(part, name, span, label, ticks) {
     layers <- c(line_with_band(data), if (ticks) list(new_layer("rug", rug)))
     limits <- range(data$x)
   } else {
-    # beside each other
+    # groups are drawn beside each other
     data$x <- data$x + 0.12 * (as.integer(data$group) - (1 + nlevels(data$group)) / 2)
     layers <- list(
       if (!anyNA(data$low)) new_layer("ranges", data, width = 3), new_layer("points", data, size = 1.2, opacity = 1)
@@ -127,7 +137,7 @@ slice_panel <- function(part, name, span, label, ticks) {
 
 # ---- what is shown ----------------------------------------------------------------------------
 
-# A list by variable of data frames.
+# A data frame for each variable, in a list.
 regression_slices <- function(fit, variables, interval, level, n, max_dims) {
   interval <- check_choice(interval, c("confidence", "prediction", "none"), "interval")
   n <- check_count(n, "n", min = 2)
@@ -153,7 +163,7 @@ regression_slices <- function(fit, variables, interval, level, n, max_dims) {
   }), variables)
 }
 
-# One number is shown with its rows.
+# Whether the fit has one numeric variable, so that its rows are shown.
 is_curve <- function(fit) fit$d == 1 && is.null(fit$discrete)
 
 slice_names <- function(fit) if (is.null(fit$discrete)) point_names(fit) else fit$discrete$names
@@ -180,7 +190,7 @@ slice_variables <- function(fit, variables, max_dims) {
   variables
 }
 
-# Rows of a fit in one variable, evenly spread.
+# Rows of a fit with one variable, evenly spread.
 slice_cloud <- function(fit, most) {
   rows <- if (most > 0) spread_rows(fit$n, most)
   if (length(rows) == 0) return(NULL)
@@ -193,7 +203,7 @@ slice_cloud <- function(fit, most) {
 slice_label <- function(fit) {
   if (!is_curve(fit)) {
     if (length(slice_names(fit)) == 1) return(NULL)
-    return(if (is.null(fit$discrete)) "others at their medians" else "others at their medians and commonest levels")
+    return(paste0("others at their medians", if (!is.null(fit$discrete)) " and most frequent categories"))
   }
   paste0(
     REGRESSION_TYPES[[fit$type]]$label, ", n = ", whole(fit$n), ", bandwidth ",

@@ -13,7 +13,7 @@ autoplot.kernel_ridge <- function(object, which = c("partial", "fitted", "residu
   check_dots_empty(...)
   which <- check_choice(which, c("partial", "fitted", "residuals", "iterations"), "which")
   figure <- ridge_figure(object, which, variables, se.fit, level, n, max_dims, points, col)
-  if (length(figure$panels) == 0) stop_argument("which", "must be something that the fit has: found no iterations")
+  if (length(figure$panels) == 0) stop_argument("which", "must be a panel that the fit has: found no iterations")
   ggplot_figure(figure)
 }
 
@@ -58,7 +58,7 @@ residual_panel <- function(fit, frame) {
   ))
 }
 
-# Of shares, which go from 0 to 1 on both axes.
+# A panel of shares: both axes are from 0 to 1.
 share_panel_of <- function(layers, x, y, main, sub) {
   layers <- c(list(new_layer("rule", diagonal = TRUE)), layers)
   new_panel(layers, new_axis(x, 0:1), new_axis(y, 0:1), main, sub, key = "corner")
@@ -79,7 +79,7 @@ roc_panel <- function(fit, frame) {
   list(Residuals = share_panel_of(layers, "False positives", "True positives", "ROC curve", area))
 }
 
-# The residual and the error of held-out rows by iteration, the best of the latter with a ring.
+# Panels of the residual and of the validation error by iteration. A ring marks the iteration with the least error.
 trace_panels <- function(fit, trace, colour) {
   step <- sub("^i", "I", step_name(fit))
   panel <- function(what, x, label, main, sub) {
@@ -103,7 +103,7 @@ trace_panels <- function(fit, trace, colour) {
 }
 
 partial_panels <- function(fit, slices) {
-  # one scale for all variables, so that their sizes compare
+  # all variables have the same scale
   span <- range(unlist(lapply(slices, `[`, c("estimate", "low", "high"))), na.rm = TRUE, finite = TRUE)
   label <- if (fit$loss != "squared") paste("Mean", probability_label(fit)) else {
     paste("Mean fitted", if (length(fit$outputs) > 1) "response" else response_label(fit))
@@ -121,7 +121,7 @@ partial_panels <- function(fit, slices) {
 
 PANELS <- c("fitted", "residuals", "iterations", "partial")
 
-# A list by panel of data frames; those that do not apply to the fit are left out.
+# A list of data frames by panel, without panels that do not apply to the fit.
 ridge_parts <- function(fit, which, variables, se.fit, level, n, max_dims, points) {
   which <- check_panels(which)
   if (inherits(fit$centers, "sparseMatrix")) which <- setdiff(which, "partial")
@@ -156,7 +156,7 @@ check_panels <- function(which) {
   unique(vapply(which, check_choice, "", PANELS, "which", USE.NAMES = FALSE))
 }
 
-# Its axis is logarithmic, and has no place for residuals that are all 0.
+# Whether there is a trace that a logarithmic axis can show: not all residuals are 0.
 has_trace <- function(fit) is.data.frame(fit$trace) && nrow(fit$trace) > 1 && any(fit$trace$residual > 0)
 
 # Observed and fitted values, at rows evenly spread.
@@ -170,10 +170,10 @@ row_frame <- function(fit, most) {
   frame
 }
 
-# The classes that panels show: the second of two, or all.
+# The classes that panels show: the second of two, or all of more.
 shown_classes <- function(fit) if (length(fit$classes) == 2) fit$classes[2] else fit$classes
 
-# list by class of list(p, is, w): fitted probabilities, whether rows are of the class, weights.
+# For each class list(p, is, w): fitted probabilities, whether each row is of the class, weights.
 class_views <- function(fit) {
   p <- fit_means(fit)
   codes <- class_codes(fit$data$y)
@@ -182,8 +182,8 @@ class_views <- function(fit) {
   lapply(seq_along(of), \(k) list(p = p[, k], is = codes == of[k], w = w))
 }
 
-# Groups of about equally many rows by fitted probability: `fitted`, the mean of these, `observed`, the share of the
-# class, `low` and `high`, and `rows`.
+# Groups of nearly equal size by fitted probability: `fitted`, the mean probability; `observed`, the share of the class;
+# `low` and `high`, the interval; and `rows`.
 calibration_frame <- function(fit, most = 20) {
   groups <- min(most, max(2, floor(fit$n / 10)))
   of_class <- \(view) {
@@ -192,7 +192,7 @@ calibration_frame <- function(fit, most = 20) {
       w <- view$w[rows]
       if (sum(w) == 0) return(NULL)
       share <- sum(w * view$is[rows]) / sum(w)
-      # of the share with two rows more of either kind, so that it has a width at 0 and 1
+      # two pseudo-observations of each kind are added, so that the interval has a width at shares 0 and 1
       size <- sum(w)^2 / sum(w^2)
       middle <- (size * share + 2) / (size + 4)
       width <- 2 * sqrt(middle * (1 - middle) / (size + 4))
@@ -206,7 +206,7 @@ calibration_frame <- function(fit, most = 20) {
   bind_classes(fit, lapply(class_views(fit), of_class))
 }
 
-# The part of rows of the class, and of others, above every threshold.
+# For each threshold the share of rows of the class, and of the other rows, above it.
 roc_frame <- function(fit, most = 500) {
   of_class <- \(view) {
     order <- order(view$p, decreasing = TRUE)
@@ -227,7 +227,7 @@ bind_classes <- function(fit, frames) {
   do.call(rbind, lapply(seq_along(frames), \(k) cbind(group = factor(classes[k], levels = classes), frames[[k]])))
 }
 
-# ---- in words, for both kinds of figures ------------------------------------------------------
+# ---- labels of both kinds of figures ------------------------------------------------------------
 
 response_label <- function(fit) {
   if (!is.null(fit$response)) return(fit$response)

@@ -15,74 +15,74 @@
 #   marginal   x, y: the density on the diagonal of a matrix of panels
 #   labels     what names the lines in base graphics, a function without arguments
 
-# `colour`: a constant in place of the colours of groups. `...`: width, type, opacity, shape, size, border.
+# `colour`: a constant colour instead of the colours of groups. `...`: width, type, opacity, shape, size, border.
 new_layer <- function(role, data = NULL, colour = NULL, ...) {
   c(list(role = role, data = data, colour = colour), list(...))
 }
 
-# `limits`: NULL for those of the data; `exact`: whether the panel ends there; `levels`: names for 1, 2, ...
+# `limits`: NULL for those of the data; `exact`: whether the panel ends at the limits; `levels`: names of 1, 2, ...
 new_axis <- function(label = NULL, limits = NULL, exact = FALSE, levels = NULL, log = FALSE) {
   list(label = label, limits = limits, exact = exact, levels = levels, log = log)
 }
 
-# `aspect`: see map_aspect(). `key`: NULL for none, "corner", or labels of lines in place of the names of groups.
+# `aspect`: see map_aspect(). `key`: NULL for none, "corner", or labels of lines instead of the names of groups.
 new_panel <- function(layers, x, y, main = NULL, sub = NULL, aspect = NULL, key = NULL) {
   list(layers = Filter(Negate(is.null), layers), x = x, y = y, main = main, sub = sub, aspect = aspect, key = key)
 }
 
-# `panels`: a list, named where there are several. `main`, `sub`: titles of the whole; NULL where panels have their own.
-# `colours`: of the groups, by name. `key`: the name of the groups. `shown`: what plot() returns.
+# `panels`: a list, with names if there are several. `main`, `sub`: titles of the figure; NULL if panels have titles.
+# `colours`: of the groups, by name. `key`: the title of the key. `shown`: the value of plot().
 new_figure <- function(panels, main = NULL, sub = NULL, colours = NULL, key = NULL, shown = NULL, ...) {
   list(panels = panels, main = main, sub = sub, colours = colours, key = key, shown = shown, ...)
 }
 
-# Of densities of one variable, above a line at 0.
+# A panel with densities of one variable above a line at 0.
 curve_panel <- function(layers, name, x, y, label = "Density", ...) {
   zero <- new_layer("rule", h = 0, colour = "grey75")
   new_panel(c(list(zero), layers), new_axis(name, x), new_axis(label, y), ...)
 }
 
-# Of two variables, both axes of which end where it does.
+# A panel of two variables whose axes end at its limits.
 map_panel <- function(layers, names, x, y, ...) {
   new_panel(layers, new_axis(names[1], x, exact = TRUE), new_axis(names[2], y, exact = TRUE), ...)
 }
 
-# The frame with two of its columns as x and y; frames without groups have one, which no key names.
+# The data frame with two of its columns as x and y. A frame without groups gets one group without a name.
 placed <- function(frame, x, y) {
   if (is.null(frame$group)) frame$group <- factor("all")
   cbind(data.frame(x = frame[[x]], y = frame[[y]]), frame)
 }
 
-# Rows of data, of which many are smaller and lighter.
+# A layer of rows as points, smaller and lighter if there are many.
 cloud_layer <- function(data, colour = NULL) {
   new_layer("points", data, colour, size = if (nrow(data) > 500) 0.7 else 1, opacity = cloud_opacity(nrow(data)))
 }
 
-# What several layers of one panel have in common: a line with its band.
+# A line with its band.
 line_with_band <- function(data, ...) {
   list(if (!anyNA(data$low)) new_layer("band", data, opacity = 0.2), new_layer("line", data, ...))
 }
 
-# Data frames of a list by name, with that name as factor `group`. NULL elements have no rows.
+# Binds a named list of data frames, with the name as factor `group`. NULL elements have no rows.
 bind_groups <- function(frames, levels = names(frames)) {
   frames <- Filter(\(frame) NROW(frame) > 0, frames)
   grouped <- Map(\(frame, name) cbind(frame, group = factor(name, levels)), frames, names(frames))
   do.call(rbind, unname(grouped))
 }
 
-# A column for each group of a matrix `y`.
+# A data frame of the columns of the matrix `y`, one group for each.
 matrix_frame <- function(x, y, names = colnames(y)) {
   data.frame(x = rep(x, ncol(y)), y = as.vector(y), group = factor(rep(names, each = length(x)), names))
 }
 
-# Lines as they come from contourLines().
+# A data frame of lines from contourLines().
 outline_frame <- function(lines, name = "") {
   do.call(rbind, lapply(seq_along(lines), \(i) {
     data.frame(x = lines[[i]]$x, y = lines[[i]]$y, piece = paste(name, i))
   }))
 }
 
-# Those of the matrix z, of `levels`.
+# The contour lines of the matrix z at `levels`, as a data frame.
 contour_frame <- function(x, y, z, levels) outline_frame(grDevices::contourLines(x, y, z, levels = levels))
 
 # The names of the first `most` variables.
@@ -109,7 +109,7 @@ BAND_OPACITY <- 0.25
 # Colours of Okabe and Ito for groups, responses and classes.
 GROUP_COLOURS <- c("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
 
-# The colours of groups, by name: those given, else GROUP_COLOURS as far as they go.
+# The colours of groups, by name: given ones, or GROUP_COLOURS while there are enough.
 group_colours <- function(col, names) {
   n <- length(names)
   colours <- if (!is.null(col)) rep_len(col, n) else if (n <= 8) GROUP_COLOURS[seq_len(n)] else {
@@ -118,7 +118,7 @@ group_colours <- function(col, names) {
   stats::setNames(colours, names)
 }
 
-# Colours of n regions, the outermost first. A sequential palette of one hue: lightness alone carries the order, so it
+# Colours of n regions, the outermost first, from a sequential palette with one hue. Lightness gives the order, which
 # survives grey printing and colour blindness.
 region_colours <- function(n, col = NULL) {
   if (length(col) > 1) {
@@ -141,35 +141,34 @@ palette_colours <- function(palette, n, col) {
   known <- grDevices::hcl.pals()
   plain <- \(name) gsub("[^a-z0-9]", "", tolower(name))
   if (!is.character(palette) || length(palette) != 1 || !plain(palette) %in% plain(known)) {
-    stop_argument("palette", "must be a name of grDevices::hcl.pals(), as \"YlOrRd\": found ", describe(palette))
+    stop_argument("palette", "must be a name of grDevices::hcl.pals(), such as \"YlOrRd\": found ", describe(palette))
   }
   colours <- grDevices::hcl.colors(n + 1, palette)
   light <- \(colour) sum(grDevices::col2rgb(colour) * c(0.3, 0.59, 0.11))
   if (light(colours[1]) < light(colours[n + 1])) colours <- rev(colours)
-  # the very lightest hardly stands out from paper
+  # the lightest colour can hardly be seen on paper
   colours[-1]
 }
 
 # ---- crowds of points -------------------------------------------------------------------------
 
-# Many ticks are drawn the more lightly, so that their number still shows.
+# Opacity of the ticks of a rug: lower for many, so that their density shows.
 rug_opacity <- function(n) {
   min(0.6, max(0.15, 60 / n))
 }
 
 cloud_opacity <- function(n) min(0.8, max(0.2, 250 / max(n, 1)))
 
-# The size of many points: 1 up to 300, a half from 1,200 on.
+# Relative size of n points: 1 up to 300, 0.5 from 1,200 on.
 crowd_size <- function(n) {
   min(1, max(0.5, sqrt(300 / max(n, 1))))
 }
 
-# At most this many dots lie on each other: more would only blacken what is below them.
+# Largest number of dots drawn on each other. More would only hide what is below.
 MAX_STACK <- 4
 
-# Which dots to draw and how opaque, such that the regions stay visible below the most crowded of
-# them. `x`, `y`: positions on paper, in widths of a dot. A lone dot has an opacity of 0.6, a stack of
-# MAX_STACK and more 0.3 in all.
+# Which dots to draw, and their opacity, so that regions stay visible below the most crowded dots. `x`, `y`: positions
+# on paper, in widths of a dot. A lone dot has opacity 0.6, a stack of MAX_STACK or more 0.3 in all.
 point_ink <- function(x, y) {
   cell <- cell_group(floor(cbind(x, y)))
   rank <- stats::ave(cell, cell, FUN = seq_along)
@@ -179,7 +178,7 @@ point_ink <- function(x, y) {
   list(drawn = drawn, opacity = 1 - (1 - total)^(1 / stack))
 }
 
-# Relative size of points whose area goes with the weight, within what stays visible.
+# Relative size of points: the area is proportional to the weight, within limits that stay visible.
 weight_size <- function(fit, rows) {
   if (is.null(fit$weights)) {
     return(rep(1, length(rows)))
@@ -188,5 +187,5 @@ weight_size <- function(fit, rows) {
   pmin(pmax(sqrt(fit$weights[rows] / mean(w)), 0.5), 3)
 }
 
-# Sides of an image whose pixels are about their points.
+# The sides of an image whose pixels are centred at `along`.
 image_sides <- function(along) range(along) + c(-0.5, 0.5) * diff(along[1:2])

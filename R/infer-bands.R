@@ -6,11 +6,12 @@
 #'
 #' @section Correction for bias:
 #' At the bandwidth that is best for the estimate, the bias is about half the standard error, and an interval around the
-#' estimate covers the density too rarely. With `correct = TRUE` (default) the interval is around an estimate without the bias of order
-#' \eqn{h^2}, with the standard error of that estimate: robust bias correction (Calonico, Cattaneo and Farrell 2018). For
-#' `"kde"` that is the Laplace-corrected estimate at the same bandwidth. For debiased and adaptive estimates it is the
-#' debiased estimate at a smaller bandwidth, by the ratio of Silverman's rules for the two orders. With `correct = FALSE` the interval is
-#' around the estimate itself, and covers its mean, a smoothed density.
+#' estimate covers the density too rarely. With `correct = TRUE` (default) the interval is around an estimate without
+#' the bias of order \eqn{h^2}, with the standard error of that estimate: robust bias correction (Calonico, Cattaneo
+#' and Farrell 2018). For `"kde"` that is the Laplace-corrected estimate at the same bandwidth. For debiased and
+#' adaptive estimates it is the debiased estimate at a smaller bandwidth, by the ratio of Silverman's rules for the
+#' two orders. With `correct = FALSE` the interval is around the estimate itself, and covers its mean, a smoothed
+#' density.
 #'
 #' The standard error of an SD-KDE includes the effect of each point on the steps of the others.
 #' [predict()][predict.flash_kde] takes the debiased points as given; its standard errors are about a quarter smaller.
@@ -30,7 +31,7 @@
 #'
 #' In simulations with 200 and 1,000 normal, bimodal and t distributed points, simultaneous bands of level 0.95 contained the
 #' whole density in 0.94 to 0.97 of the samples in one dimension, and in 0.97 to 0.99 in two; intervals covered it in 0.94 to
-#' 0.96 on average over places (`bench/inference.R`).
+#' 0.96 on average over points (`bench/inference.R`).
 #'
 #' @section Cost:
 #' \eqn{O(nm)} for m points, times `replicates` for a simultaneous band or a bootstrap, many replicates in one pass. A bootstrap
@@ -45,15 +46,15 @@
 #' @param correct Whether the interval is around an estimate that is corrected for bias.
 #' @param replicates Number of draws for simultaneous bands and bootstraps.
 #' @param n Number of points of the grid along each axis. `NULL`: 201 in one dimension, 41 in two.
-#' @param na.action As for [predict()][predict.flash_kde]: rows with missing values are `NA`, by default.
+#' @param na.action As for [predict()][predict.flash_kde]. By default rows with missing values are `NA`.
 #' @param refit Whether a bootstrap chooses bandwidths and local factors again for each sample.
 #' @param ... For `confint()`, arguments of `kde_bands()`: `type` to `replicates`. An unknown argument
 #'   is an error.
-#' @returns A data frame of class `kde_bands`, a row for each point: the points' columns, `estimate` (the
-#'   centre, which of a corrected band is the corrected estimate), `lower`, `upper` and `se`, in 1 / (product of
-#'   the units of the columns). Its attribute `"band"` is a list of `level`, `type`, `method`, `corrected`,
-#'   `critical` (the z above), `estimator` and `n`. `confint()`: a matrix of the limits, two columns,
-#'   with a row for each point. Random numbers are R's ([set.seed()]).
+#' @returns `kde_bands()`: a data frame of class `kde_bands` with a row for each point: the columns of the points,
+#'   `estimate` (the centre of the interval, so for a corrected band the corrected estimate), `lower`, `upper` and `se`,
+#'   in 1 / (product of the units of the columns). Its attribute `"band"` is a list of `level`, `type`, `method`,
+#'   `corrected`, `critical` (the z above), `estimator` and `n`. `confint()`: a matrix with a row for each point and the
+#'   two limits as columns. Random numbers are R's ([set.seed()]).
 #' @references Cai, T. T. (2005) One-sided confidence intervals in discrete distributions. *Journal of Statistical
 #'   Planning and Inference* 131, 63-88.
 #'
@@ -97,7 +98,7 @@ kde_bands.flash_kde <- function(object, newdata = NULL, level = 0.95, type = c("
   )
   if (asked$refit && asked$method != "bootstrap") stop_argument("refit", "must be FALSE unless method = \"bootstrap\"")
   if (asked$n < 2) stop_argument("object", "must have two points of positive weight: found one")
-  if (!is.null(newdata) && !is.null(n)) stop_argument("n", "must be NULL with `newdata`, which says where")
+  if (!is.null(newdata) && !is.null(n)) stop_argument("n", "must be NULL with `newdata`: it is the size of the grid")
   run <- start_run(fit_asked(object), "Estimating")
   given <- if (is.null(newdata)) band_grid(object, n) else new_points(object, newdata)
   kept <- newdata_rows(given, na.action)
@@ -106,7 +107,7 @@ kde_bands.flash_kde <- function(object, newdata = NULL, level = 0.95, type = c("
   points <- as.data.frame(apply_na_rows(given, kept, columns$se))
   names(points) <- point_names(object)
   asked$critical <- found$critical
-  # a variable that is called as one of our columns gives way
+  # columns of the result keep their names; a variable with the same name is renamed
   names(points) <- make.unique(c(names(columns), names(points)))[-seq_along(columns)]
   structure(
     cbind(points, columns),
@@ -141,7 +142,7 @@ confint.flash_kde <- function(object, parm, level = 0.95, ...) {
 
 # ---- points -----------------------------------------------------------------------------------
 
-# An even grid over the data; in few dimensions.
+# An even grid over the data in one or two dimensions.
 band_grid <- function(object, n) {
   if (object$d > 2) stop_argument("newdata", "must be given in more than two dimensions")
   n <- if (is.null(n)) c(201, 41)[object$d] else check_count(n, "n", min = 2)
@@ -153,7 +154,7 @@ band_grid <- function(object, n) {
   grid
 }
 
-# The points as they were given, but for the rows that `na.action` left out.
+# Drops the given points that `na.action` has dropped.
 apply_na_rows <- function(given, kept, result) {
   if (length(result) == nrow(given)) return(given)
   kept$points
@@ -161,7 +162,7 @@ apply_na_rows <- function(given, kept, result) {
 
 # ---- intervals --------------------------------------------------------------------------------
 
-# list(estimate, lower, upper, se, critical) at checked points. `asked`: of kde_bands().
+# list(estimate, lower, upper, se, critical) at checked points. `asked`: from kde_bands().
 bands_at <- function(object, at, asked, run) {
   m <- nrow(at)
   critical <- stats::qnorm((1 + asked$level) / 2)
@@ -186,7 +187,7 @@ bands_at <- function(object, at, asked, run) {
   } else if (asked$type == "simultaneous") {
     draws <- multiplied(of, near, asked$replicates, own, errors$mean)
   }
-  # it holds the density at each place, too
+  # a simultaneous band is at least as wide as pointwise intervals
   if (asked$type == "simultaneous") critical <- max(critical, largest_quantile(draws, errors, asked$level))
   interval <- wilson_interval(
     estimate, height * errors$se, height * errors$unit, critical, of$skewness, errors$share
@@ -194,10 +195,10 @@ bands_at <- function(object, at, asked, run) {
   c(interval, list(critical = critical))
 }
 
-# The fit that an interval is about: a bias of order h^4, with the bandwidth that is best for one of order h^2, so
-# that what is left of it is little beside the standard error. That rate, n^(-1 / (d + 4)), makes the error of the
-# coverage smallest (Calonico, Cattaneo and Farrell 2018). Bandwidths of the debiased and of adaptive estimates,
-# whose bias is of order h^4, were larger; the ratio is that of the rules for normal data.
+# The fit that the interval is around. Its bias is of order h^4, at a bandwidth that is best for a bias of order h^2,
+# so that the remaining bias is small relative to the standard error. The rate n^(-1 / (d + 4)) minimises the coverage
+# error (Calonico, Cattaneo and Farrell 2018). Bandwidths of debiased and adaptive estimates, whose bias is already of
+# order h^4, are larger and are reduced by the ratio of the rules for normal data.
 corrected_fit <- function(object, run) {
   if (object$estimator != PLAIN_ESTIMATOR || !is.null(object$adaptive)) object <- narrowed(object, run)
   if (object$estimator == PLAIN_ESTIMATOR) object$estimator <- "laplace"
@@ -221,27 +222,26 @@ narrowed <- function(object, run) {
   object
 }
 
-# The best sd for normal points of variance 1.
+# The optimal standard deviation of the kernel for normal points of variance 1.
 reference_sd <- function(estimator, n, d) {
   of <- ESTIMATORS[[estimator]]
   (of$reference(d) / n)^(1 / (d + of$gain))
 }
 
-# All f with |p - f - s| <= z sqrt(V(f)), where V(f) = se^2 + unit (f - p) - share (f^2 - p^2) is the variance of an
-# estimate of f, unit f - share f^2 for small bandwidths, as of the share of counts in a cell, and s = (z^2 - 1)
-# kappa_3 / (6 se^2) is what Cornish and Fisher's expansion has for the skewness. For counts that is Wilson's
-# interval with Cai's correction (2005). Where the variance is next to nothing the ratio of cumulants is that of
-# counts, and no more than MOST_SKEWNESS units. Below p the variance falls no faster than in proportion: a density of 0
-# has none. What is between p - s and p belongs to the interval, however small V
-# is, so that a single point far from others does not prove a density; a negative estimate, of a density that is none,
-# counts as 0.
+# All f with |p - f - s| <= z sqrt(V(f)). V(f) = se^2 + unit (f - p) - share (f^2 - p^2) is the variance of an
+# estimate of f: for small bandwidths unit f - share f^2, as for the share of counts in a cell. s = (z^2 - 1) kappa_3
+# / (6 se^2) is the Cornish-Fisher correction for skewness. For counts this is Wilson's interval with Cai's correction
+# (2005). If the variance is near 0, the ratio of cumulants is that of counts, at most MOST_SKEWNESS units. Below p
+# the variance decreases at most in proportion, as a density of 0 has none. The interval always contains all from p -
+# s to p, so that a single point far from the others does not prove a positive density. A negative estimate counts as
+# 0.
 wilson_interval <- function(estimate, se, unit, z, skewness = 1, share = 0) {
   p <- pmax(estimate, 0)
   variance <- se^2
   third <- skewness * unit * (variance + share * p^2) - 3 * share * p * variance - share^2 * p^3
   skew <- ifelse(variance > 0, third / variance, skewness * unit)
   shift <- pmax(pmin(skew, MOST_SKEWNESS * unit), -MOST_SKEWNESS * unit) * (z^2 - 1) / 6
-  # of a (f - p)^2 - 2 b (f - p) + shift^2 - z^2 se^2 <= 0
+  # roots of a (f - p)^2 - 2 b (f - p) + shift^2 - z^2 se^2 = 0; the inequality is <= 0
   end_of <- function(slope, side) {
     a <- 1 + z^2 * share
     b <- z^2 * (slope / 2 - share * p) - shift

@@ -34,8 +34,8 @@ kde_test.character <- function(x, y, ..., estimate = NULL, bandwidth = "silverma
 #' @export
 kde_test.function <- kde_test.character
 
-# int (p - K_H * p0)^2 = sum_ij a_i a_j K_2H(x_i - x_j) - 2 sum_i a_i (K_2H * p0)(x_i) + int (K_2H * p0) p0, a_i being
-# 1 / n, or the shares of the weights, which are relative to their mean.
+# int (p - K_H * p0)^2 = sum_ij a_i a_j K_2H(x_i - x_j) - 2 sum_i a_i (K_2H * p0)(x_i) + int (K_2H * p0) p0, with a_i
+# = 1 / n or the shares of the weights, which are relative to their mean.
 gof_statistic <- function(points, weights, model, theta, chosen, run) {
   n <- nrow(points)
   L <- sqrt(2) * chosen$L
@@ -47,8 +47,9 @@ gof_statistic <- function(points, weights, model, theta, chosen, run) {
 
 # ---- null distributions -----------------------------------------------------------------------
 
-# list(draw(n, theta), estimate(points, weights), a list theta of parameters, smooth(points, L, theta, run), a list of
-# `at`, K * p0 at the points for the kernel of variance L L', and `own`, the integral of that times p0; label, other).
+# list(draw, estimate, smooth, label, other). draw(n, theta): n draws; estimate(points, weights): a list theta of
+# parameters; smooth(points, L, theta, run): a list of `at`, K * p0 at the points for the kernel of variance L L', and
+# `own`, the integral of K * p0 times p0.
 null_model <- function(null, given, estimate, d) {
   if (length(given) > 0 && (is.null(names(given)) || !all(nzchar(names(given))))) {
     stop_argument("...", "must be parameters by name, such as rate = 2")
@@ -69,7 +70,7 @@ null_model <- function(null, given, estimate, d) {
   named_model(null, estimator, parameters, d)
 }
 
-# The user's function, which is told of weights where there are any.
+# The user's function; it gets weights only if there are any.
 by_user <- function(estimate) {
   function(points, weights) {
     given <- c(list(points), if (!is.null(weights)) list(weights))
@@ -120,7 +121,7 @@ normal_estimate <- function(points, weights) {
   stats::setNames(stats::cov.wt(points, weights)[c("center", "cov")], c("mean", "sigma"))
 }
 
-# list(mean, L) of parameters `mean` and `sd` or `sigma`.
+# list(mean, L) from the parameters `mean` and `sd` or `sigma`. L L' is the variance.
 normal_factor <- function(theta, d) {
   mean <- theta$mean
   sigma <- if (is.null(theta$sigma)) matrix(theta$sd^2, 1) else as.matrix(theta$sigma)
@@ -139,7 +140,7 @@ normal_density <- function(differences, C) {
   exp(log_kernel_norm(L) - rowSums(whiten(differences, L)^2) / 2)
 }
 
-# By nodes that stand for the distribution: its quantiles at even steps of probability.
+# The null model of a named distribution: nodes are its quantiles at equally spaced probabilities.
 named_model <- function(null, estimator, parameters, d) {
   draw <- get0(paste0("r", null), mode = "function")
   quantile <- get0(paste0("q", null), mode = "function")
@@ -162,14 +163,14 @@ drawn_model <- function(draw, estimator, parameters) {
   node_model(draw, nodes_of, estimator, paste(c("distribution by its draws", parameters), collapse = ", "))
 }
 
-# A function(first, theta) that calls a function of the null distribution with its parameters.
+# Returns function(first, theta), which calls a function of the null distribution with its parameters.
 null_function <- function(f) {
   force(f)
   \(first, theta) in_function_of_user("y", do.call(f, c(list(first), theta)))
 }
 
-# `draw(n, theta)`: n draws; `nodes_of(theta, n)`: points of equal weight that stand for the distribution. Those of parameters that stay the
-# same are drawn once, and the integral over both is of one sample.
+# `draw(n, theta)`: n draws; `nodes_of(theta, n)`: points of equal weight that represent the distribution. For constant
+# parameters nodes are drawn once, and the integral over two arguments is from one sample.
 node_model <- function(draw, nodes_of, estimator, label) {
   last <- NULL
   nodes <- function(theta, n) {
@@ -190,7 +191,7 @@ node_model <- function(draw, nodes_of, estimator, label) {
   )
 }
 
-# What a function of the user's has drawn, as a matrix.
+# The draws of the user's function, as a matrix.
 check_draws <- function(draws, size) {
   draws <- as.matrix(draws)
   fits <- ncol(draws) == size[2] && (is.na(size[1]) || nrow(draws) == size[1])

@@ -1,26 +1,26 @@
-# What bands are made of: the estimate as a mean of functions of single points. A point x_j of weight w_j adds w_j
-# psi_j(y) to W p(y), to the first order, where psi is a sum of few Gaussian kernels:
-# - kde: the kernel itself;
-# - laplace: less half of tr(H d^2 K), the derivative of the kernel of variance t H in t, at t = 1;
-# - sdkde: a point moves others, too, by its part in their scores. Of points that are many within a bandwidth that
-#   comes to the same derivative of the kernel of H + H_s, the convolution of both (the infinitesimal jackknife
-#   agrees to a few percent, see bench/NOTES.md): so psi_j(y) = K_H(y - xd_j) - tr(H d^2 K_{H + H_s}(y - x_j))
-#   / 2, where a standard error that takes debiased points as given is a quarter too small.
-# Adaptive ones have f_j^2 times all these variances. A derivative is a difference of two kernels, so that
-# everything is a sum of kernels, for all engines.
+# The influence functions behind bands: the estimate as a mean of functions of single points. A point x_j of weight w_j
+# adds w_j psi_j(y) to W p(y), to first order. psi is a sum of a few Gaussian kernels:
+# - kde: the kernel;
+# - laplace: the kernel minus half of tr(H d^2 K), the derivative in t of the kernel of variance t H, at t = 1;
+# - sdkde: a point also moves others, through their scores. With many points within a bandwidth, this effect is the
+#   same derivative of the kernel of variance H + H_s, the convolution of both (the infinitesimal jackknife agrees to
+#   a few percent, see bench/NOTES.md). So psi_j(y) = K_H(y - xd_j) - tr(H d^2 K_{H + H_s}(y - x_j)) / 2. A standard
+#   error that takes debiased points as given is a quarter too small. For adaptive estimates all these variances are
+#   multiplied by f_j^2. A derivative is computed as a difference of two kernels, so that all engines can compute the
+#   sums.
 #
-# Sums are relative to the kernel's height, that of factor L of the fit.
+# Sums are relative to the height of the kernel with the factor L of the fit.
 
-# Half the step of a derivative, as a share of H: its error is the square of it, rounding less than 1e-9.
+# Half the step of a derivative, as a share of H. The error is of the order of its square; rounding is below 1e-9.
 DERIVATIVE_STEP <- 1e-3
 
-# Beyond that, wilson_interval() would not reach where there are no points.
+# Largest skewness: beyond it the interval of wilson_interval() would be empty where there are no points.
 MOST_SKEWNESS <- 3 / 2
 
-# list(parts, factors, L, weights, roughness, skewness): each part a list of `points`, relative to fit_centre(),
-# `C`, the variance of its kernel exp(-u' C^-1 u / 2), and `size`, what it is multiplied by. Weights are relative
-# to the largest. `roughness`: the integral of psi^2, relative to the kernel's height; `skewness`: the third
-# cumulant of an estimate over the product of its variance and density_unit(), for small bandwidths.
+# list(parts, factors, L, weights, roughness, skewness). Each part is a list of `points`, relative to fit_centre(),
+# `C`, the variance of its kernel exp(-u' C^-1 u / 2), and `size`, its coefficient. Weights are relative to the
+# largest. `roughness`: the integral of psi^2, relative to the height of the kernel. `skewness`: the third cumulant of
+# an estimate divided by its variance and density_unit(), for small bandwidths.
 influence_of <- function(object) {
   H <- object$bandwidth
   e <- DERIVATIVE_STEP
@@ -43,12 +43,12 @@ influence_of <- function(object) {
   )
 }
 
-# The height of a Gaussian density of variance C over that of H.
+# Ratio of the height of a Gaussian density of variance C to that of variance H.
 height_ratio <- function(H, C) exp((log_det_of(H) - log_det_of(C)) / 2)
 
 log_det_of <- function(C) 2 * sum(log(diagonal(lower_factor(C, "bandwidth"))))
 
-# Differences of kernels lose digits: sums have as many more.
+# Control of the sums: differences of kernels lose digits, so the sums need double precision and a smaller tolerance.
 influence_control <- function(of, control) {
   if (length(of$parts) == 1) return(control)
   replace(control, c("precision", "tol"), list("double", control$tol * DERIVATIVE_STEP))
@@ -63,7 +63,7 @@ influence_sums <- function(of, at, b, control) {
   }))
 }
 
-# sum_j b_j psi_j(y)^2: the product of two Gaussians is one, about a mean of the two centres.
+# sum_j b_j psi_j(y)^2: the product of two Gaussian kernels is a Gaussian kernel about a mean of the two centres.
 influence_squares <- function(of, at, b, control) {
   parts <- of$parts
   total <- 0
@@ -89,7 +89,7 @@ product_of <- function(a, b, factors) {
   )
 }
 
-# sum_j b_j f_j^(-height d) exp(-|(L f_j)^-1 (y - x_j)|^2 / 2) for each column of b, class by class.
+# sum_j b_j f_j^(-height d) exp(-|(L f_j)^-1 (y - x_j)|^2 / 2) for each column of b, one factor at a time.
 gaussian_sums <- function(points, L, factors, height, at, b, control) {
   if (is.null(factors)) return(kernel_sum_of(sum_sources(points, NULL, L), at, b, control, as_matrix = TRUE)$sums)
   classes <- width_classes(factors)
@@ -106,9 +106,9 @@ gaussian_sums <- function(points, L, factors, height, at, b, control) {
 
 # ---- errors -----------------------------------------------------------------------------------
 
-# list(mean, se, unit, share) at the rows of `at`, relative to the kernel's height: the estimate as the mean of psi,
-# its standard error by the spread of psi, and what the density must be for it to be as large as the density itself:
-# that of one point, in effect. `share`: 1 over the effective number of all points.
+# list(mean, se, unit, share) at the rows of `at`, relative to the height of the kernel: the estimate as the mean of
+# psi, its standard error from the variance of psi, and `unit`, the variance divided by the density, which is the
+# density that one effective point gives. `share`: 1 / the effective number of all points.
 influence_errors <- function(of, at, control) {
   w <- of$weights
   total <- sum(w)
@@ -121,8 +121,8 @@ influence_errors <- function(of, at, control) {
   )
 }
 
-# The variance of the estimate over the density, for small bandwidths: the integral of psi^2, over the number of
-# points. Weights and factors are those of the points near y.
+# The variance of the estimate divided by the density, for small bandwidths: the integral of psi^2 over the effective
+# number of points. Weights and factors are those of the points near y.
 density_unit <- function(of, at, control) {
   w <- of$weights
   if (is.null(of$factors) && all(w == w[1])) return(rep(of$roughness / length(w), nrow(at)))
@@ -134,7 +134,7 @@ density_unit <- function(of, at, control) {
   of$roughness * exp(log_sum_of(w^2, 2) - log_sum_of(w, 1)) / sum(w)
 }
 
-# The integral of psi to that power, relative to its height: of products of as many Gaussians.
+# The integral of psi^power, relative to its height: a sum over products of `power` Gaussian kernels.
 influence_power <- function(parts, H, power) {
   precisions <- lapply(parts, \(part) chol2inv(chol(part$C)))
   which <- as.matrix(expand.grid(rep(list(seq_along(parts)), power)))

@@ -164,8 +164,8 @@ kde_test.default <- function(x, y, bandwidth = "silverman", method = c("permutat
   )
 }
 
-# list(points, weights, first, n, shares): the rows of both samples, which of them are of x, and two columns, of each
-# row's share in its sample. Weights are relative to the mean in their sample; NULL where neither has any.
+# list(points, weights, first, n, shares): the rows of both samples, whether each is from x, and a matrix of two columns
+# with the share of each row in its sample. Weights are relative to the mean of their sample; NULL if neither has any.
 both_samples <- function(x, y, weights_x, weights_y) {
   x <- test_points(x, "x", weights = weights_x, weights_arg = "weights_x")
   y <- test_points(y, "y", ncol(x$points), colnames(x$points), weights_y, "weights_y")
@@ -183,7 +183,7 @@ both_samples <- function(x, y, weights_x, weights_y) {
   )
 }
 
-# An object of class htest, which package stats prints.
+# An object of class htest, printed by package stats.
 new_htest <- function(statistic, found, method, names, alternative, estimate, chosen) {
   structure(class = "htest", list(
     statistic = statistic, parameter = found$parameter, p.value = found$p, estimate = estimate,
@@ -191,7 +191,7 @@ new_htest <- function(statistic, found, method, names, alternative, estimate, ch
   ))
 }
 
-# list(points, weights): rows without missing values and of positive weight, weights relative to their mean.
+# list(points, weights): complete rows of positive weight; weights are relative to their mean.
 test_points <- function(x, arg, d = NULL, names = NULL, weights = NULL, weights_arg = "weights") {
   points <- check_points(x, arg, d, names, like = "`x`", infinite = TRUE)
   weights <- check_weights(weights, nrow(points), weights_arg, missing = TRUE)
@@ -208,7 +208,7 @@ test_points <- function(x, arg, d = NULL, names = NULL, weights = NULL, weights_
   kept[c("points", "weights")]
 }
 
-# settle_bandwidth() for the classical estimate. `arg`: the user's name of the points.
+# settle_bandwidth() for the classical estimate. `arg`: the name of the user's argument.
 test_bandwidth <- function(bandwidth, points, control, arg, weights = NULL) {
   wanted <- want_bandwidth(bandwidth, points, weights, "bandwidth")
   data <- list(points = points, weights = weights, clean = once(clean_points(points, weights, arg)))
@@ -216,12 +216,12 @@ test_bandwidth <- function(bandwidth, points, control, arg, weights = NULL) {
   settle_bandwidth(wanted, data, PLAIN_ESTIMATOR, search, control, "bandwidth", arg)
 }
 
-# a' K b of columns of points' own weights a and b.
+# a' K b for the columns of a and b, weights of the points.
 kernel_forms <- function(sources, a, b, run) {
   colSums(a * kernel_sum_of(sources, NULL, b, run, as_matrix = TRUE)$sums)
 }
 
-# The integrals of p1^2, p2^2 and p1 p2, relative to the kernel's height.
+# The integrals of p1^2, p2^2 and p1 p2, relative to the height of the kernel.
 squared_parts <- function(sources, shares, run) {
   sums <- kernel_sum_of(sources, NULL, shares, run, as_matrix = TRUE)$sums
   c(sum(shares[, 1] * sums[, 1]), sum(shares[, 2] * sums[, 2]), sum(shares[, 1] * sums[, 2]))
@@ -229,7 +229,7 @@ squared_parts <- function(sources, shares, run) {
 
 by_permutation <- function(sources, statistic, rows, replicates, run) {
   a <- rowSums(rows$shares)
-  own <- sum(a * a) # what rounding is relative to
+  own <- sum(a * a) # the scale of rounding errors
   a <- ifelse(rows$first, a, -a)
   draws <- in_blocks(replicates, length(a), 1, run, \(columns) {
     exchanged <- vapply(seq_len(columns), \(i) sample(a), a)
@@ -238,16 +238,16 @@ by_permutation <- function(sources, statistic, rows, replicates, run) {
   permuted(draws, statistic, own)
 }
 
-# An exchange that is none gives the same up to rounding.
+# A permutation that exchanges nothing gives the same statistic up to rounding.
 permuted <- function(draws, statistic, size) {
   p <- (1 + sum(draws >= statistic - 1e-10 * abs(statistic) - 1e-14 * size)) / (length(draws) + 1)
   list(p = p, parameter = c(replicates = length(draws)), how = "permutations")
 }
 
-# Rows are exchanged with their weights; T is relative to what it would be on average.
+# Permutes rows with their weights. T is divided by its expectation.
 by_weighted_permutation <- function(sources, rows, replicates, run) {
   w <- rows$weights
-  # columns of which rows are of x
+  # `first`: columns that indicate the rows of x
   ratio_of <- function(first) {
     one <- w * first
     two <- w - one
@@ -257,7 +257,7 @@ by_weighted_permutation <- function(sources, rows, replicates, run) {
     at_one <- sums[, seq_len(ncol(one)), drop = FALSE]
     at_two <- sums[, -seq_len(ncol(one)), drop = FALSE]
     own <- rbind(colSums(one * at_one), colSums(two * at_two))
-    # sum_i a_i^2 |phi(z_i) - its sample's mean|^2
+    # sum_i a_i^2 |phi(z_i) - mean of phi in the sample of z_i|^2
     spread <- colSums(one^2 * (1 - 2 * at_one)) + colSums(two^2 * (1 - 2 * at_two)) +
       colSums(one^2) * own[1, ] + colSums(two^2) * own[2, ]
     (own[1, ] + own[2, ] - 2 * colSums(one * at_two)) / pmax(spread, 1e-12 * colSums(own))
@@ -268,15 +268,15 @@ by_weighted_permutation <- function(sources, rows, replicates, run) {
   permuted(draws, ratio_of(matrix(rows$first)), 1)
 }
 
-# Let K~ be the kernels centred by rows and columns, and v_i the variance of what row i is multiplied by: E T = sum v_i K~_ii, and
-# var T = 2 sum_{i != j} v_i v_j K~_ij^2. Without weights v is that over all exchanges, (1 / n_1 + 1 / n_2) / n, and
-# both are their moments up to terms of order 1 / n.
+# K~ is the kernel matrix centred by rows and columns, and v_i the variance of the coefficient of row i. Then E T = sum
+# v_i K~_ii, and var T = 2 sum_{i != j} v_i v_j K~_ij^2. Without weights v is the variance over all permutations,
+# (1 / n_1 + 1 / n_2) / n, and both are the moments over permutations up to terms of order 1 / n.
 by_moments <- function(sources, statistic, rows, run) {
   n <- sum(rows$n)
   v <- if (is.null(rows$weights)) rep(sum(1 / rows$n) / n, n) else rowSums(rows$shares)^2
   share <- if (is.null(rows$weights)) rep(1 / n, n) else rows$weights / n
   sums <- kernel_sum_of(sources, NULL, cbind(share, v), run, as_matrix = TRUE)$sums
-  # squared kernels are those of half the variance
+  # the squared kernel is a kernel of half the variance
   narrow <- sum_sources(sources$points, NULL, sources$L / sqrt(2))
   squares <- kernel_forms(narrow, matrix(v), matrix(v), run)
   row <- sums[, 1] - sum(share * sums[, 1]) / 2 # K~_ij = K_ij - row_i - row_j
@@ -285,7 +285,7 @@ by_moments <- function(sources, statistic, rows, run) {
   all <- squares - 4 * sum(v * row * sums[, 2]) + 2 * sum(v) * sum(v * row^2) + 2 * sum(v * row)^2
   variance <- 2 * (all - sum((v * own)^2))
   how <- "moments of permutations"
-  # nothing differs but by rounding
+  # the samples differ only by rounding
   if (!(mean > 1e-12 * sum(v) && variance > 0)) return(list(p = 1, parameter = c(df = NA_real_), how = how))
   df <- 2 * mean^2 / variance
   list(p = stats::pchisq(df * statistic / mean, df, lower.tail = FALSE), parameter = c(df = df), how = how)

@@ -1,9 +1,9 @@
-# Where two samples differ: `method = "local"` of kde_test().
+# Local two-sample test: `method = "local"` of kde_test().
 
 local_test <- function(rows, names, newdata, bandwidth, variance, adjust, replicates, n, run) {
   variance <- check_choice(variance, c("sums", "leading"), "variance")
   adjust <- check_choice(adjust, c(stats::p.adjust.methods, "permutation"), "adjust")
-  if (!is.null(newdata) && !is.null(n)) stop_argument("n", "must be NULL with `newdata`, which says where")
+  if (!is.null(newdata) && !is.null(n)) stop_argument("n", "must be NULL with `newdata`: it is the size of the grid")
   like_fit <- list(x = rows$points, n = nrow(rows$points), d = ncol(rows$points), names = colnames(rows$points))
   given <- if (is.null(newdata)) band_grid(like_fit, n) else new_points(like_fit, newdata)
   kept <- newdata_rows(given, stats::na.pass)
@@ -27,14 +27,14 @@ local_test <- function(rows, names, newdata, bandwidth, variance, adjust, replic
   )
 }
 
-# Columns at the rows of `at`, but for p-values that are adjusted.
+# The columns of the result at the rows of `at`, before p-values are adjusted.
 local_differences <- function(compared, shares) {
   found <- compared(shares[, 1, drop = FALSE], shares[, 2, drop = FALSE])
   c(lapply(found, drop), list(p.value = 2 * stats::pnorm(-abs(drop(found$statistic)))))
 }
 
-# A function of two matrices of shares of the rows in x and in y, a column of each for a pair of samples:
-# list(density_x, density_y, difference, se, statistic), matrices with a row for each of `at` and a column for each pair.
+# Returns a function of two matrices, the shares of the rows in x and in y, with a column for each pair of samples. The
+# value is list(density_x, density_y, difference, se, statistic), matrices of the rows of `at` by the pairs.
 local_comparison <- function(points, at, L, variance, run) {
   height <- exp(log_kernel_norm(L))
   sums_of <- function(L, b) {
@@ -50,13 +50,13 @@ local_comparison <- function(points, at, L, variance, run) {
     p <- list(height * sums_of(L, one), height * sums_of(L, two))
     se <- sqrt(pmax(variance_of(p[[1]], one) + variance_of(p[[2]], two), 0))
     difference <- p[[1]] - p[[2]]
-    # none where there are no points of either
+    # z is 0 where neither sample has points
     z <- ifelse(se > 0, difference / se, 0)
     list(density_x = p[[1]], density_y = p[[2]], difference = difference, se = se, statistic = z)
   }
 }
 
-# The largest of all |z|, for rows that are exchanged between the samples with their weights.
+# The maximum of |z| for each permutation of the rows with their weights.
 largest_exchanged <- function(compared, rows, m, replicates, run) {
   w <- if (is.null(rows$weights)) rep(1, length(rows$first)) else rows$weights
   name_stage(run, "Permuting")
@@ -85,7 +85,7 @@ print.kde_local_test <- function(x, level = 0.05, ...) {
     "Local two-sample kernel density test\n\n",
     "data:    ", test$samples[1], " (n = ", test$n[1], ") and ", test$samples[2], " (n = ", test$n[2], ")",
     if (test$weighted) ", weighted", "\n",
-    "places:  ", nrow(x), ", of which ", sum(counts), " differ at level ", format(level), " (", test$adjust,
+    "points:  ", nrow(x), ", of which ", sum(counts), " differ at level ", format(level), " (", test$adjust,
     "): x is denser at ", counts[1], ", y at ", counts[2], "\n\n", sep = ""
   )
   rows <- if (nrow(x) > 10) utils::head(order(x$p.value), 6) else seq_len(nrow(x))
@@ -94,7 +94,7 @@ print.kde_local_test <- function(x, level = 0.05, ...) {
   invisible(x)
 }
 
-# 1 where x is denser at that level, -1 where y is, else 0.
+# 1 where x is significantly denser at that level, -1 where y is, otherwise 0.
 which_is_denser <- function(test, level) {
   found <- !is.na(test$p.adjusted) & test$p.adjusted <= level
   found * sign(replace(test$difference, !found, 0))

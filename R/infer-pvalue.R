@@ -70,7 +70,7 @@ kde_pvalue.flash_kde <- function(object, newdata, type = c("rank", "integral"), 
   own <- is.null(newdata)
   if (!is.null(calibration) && (own || type == "integral")) {
     found <- if (own) "no `newdata`" else "\"integral\""
-    stop_argument("calibration", "is for new points and type = \"rank\": found ", found)
+    stop_argument("calibration", "must be NULL unless there are new points and type = \"rank\": found ", found)
   }
   if (own || type == "rank" && is.null(calibration)) check_loo(object, "object")
   if (type == "integral") check_can(object, "draws")
@@ -84,14 +84,14 @@ kde_pvalue.flash_kde <- function(object, newdata, type = c("rank", "integral"), 
   heights <- if (!own) heights_at(object, kept$points, FALSE, run) else if (type == "rank") known$heights else {
     heights_at(object, NULL, TRUE, run)
   }
-  # a training point is one of those it is ranked among
+  # a training point is ranked among the training points, including itself
   one <- if (own && type == "rank") 0 else 1
   p <- (one + known$below(heights)) / (one + known$count)
   kept$restore(p, at_infinity = one / (one + known$count))
 }
 
-# What points are ranked by, two columns: log densities, but for a Laplace-corrected estimate that is negative
-# those of the plain one, below all others (the first column is 0 there, else 1). Far from all points it always is.
+# Values by which points are ranked, two columns. The second is the log density (of the plain estimate, where a
+# Laplace-corrected estimate is negative); the first is 1, or 0 where the estimate is negative, which ranks lowest.
 heights_at <- function(object, at, loo, run) {
   if (!is.null(at) && nrow(at) == 0) return(matrix(0, 0, 2))
   estimate <- log_estimate(object, at, loo, run)
@@ -101,8 +101,8 @@ heights_at <- function(object, at, loo, run) {
   cbind(1 - negative, ifelse(negative, plain$log_abs, estimate$log_abs))
 }
 
-# What is compared with: `heights`, their `count`, and a function of heights, `below`, that tells how many are no
-# higher. Weights count relative to their mean.
+# The reference values: list of `heights`, their `count`, and `below`, a function that returns how many are at most as
+# high as given heights. Weights are relative to their mean.
 known_heights <- function(object, type, calibration, n_samples, run) {
   weights <- NULL
   heights <- if (type == "integral") {
@@ -120,7 +120,7 @@ known_heights <- function(object, type, calibration, n_samples, run) {
   weights <- weights / mean(weights[weights > 0])
   below <- function(at) {
     all <- rbind(heights, at)
-    # among equal ones the known come first: they are no higher
+    # ties: reference values sort first, since they count as at most as high
     by_height <- order(all[, 1], all[, 2], seq_len(nrow(all)) > known)
     reached <- cumsum(c(weights, numeric(nrow(at)))[by_height])
     reached[order(by_height)][known + seq_len(nrow(at))]

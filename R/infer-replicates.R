@@ -1,8 +1,8 @@
-# Replicates of an estimate for its bands, relative to the kernel's height: differences from the estimate, m x
-# replicates, of influence_of() at the rows of `at`.
+# Replicates of an estimate for its bands, relative to the height of the kernel: differences from the estimate, a matrix
+# m x replicates, from influence_of() at the rows of `at`.
 
-# Multipliers of what each point adds, counts with mean 1 less their mean: a process with the covariance of the
-# estimate and with its skewness, which normal ones lack. `mean`: of psi.
+# Multiplier replicates: each point's contribution is multiplied by a count with mean 1, minus its mean. The process has
+# the covariance of the estimate and its skewness, which normal multipliers lack. `mean`: the mean of psi.
 multiplied <- function(of, at, replicates, control, mean) {
   w <- of$weights
   name_stage(control, "Simulating")
@@ -12,7 +12,7 @@ multiplied <- function(of, at, replicates, control, mean) {
   })
 }
 
-# Rows drawn again. `estimate`: the estimate, relative to the kernel's height.
+# Bootstrap replicates. `estimate`: the estimate, relative to the height of the kernel.
 resampled <- function(object, of, at, replicates, control, estimate) {
   w <- of$weights
   name_stage(control, "Resampling")
@@ -23,7 +23,7 @@ resampled <- function(object, of, at, replicates, control, estimate) {
   })
 }
 
-# Each sample is debiased anew.
+# Bootstrap replicates of an SD-KDE: each sample is debiased again.
 resampled_debiased <- function(object, of, at, replicates, control, estimate) {
   w <- of$weights
   points <- from_centre(object, object$x)
@@ -36,8 +36,8 @@ resampled_debiased <- function(object, of, at, replicates, control, estimate) {
   })
 }
 
-# Each sample is fitted as `given` was, with bandwidths and factors of its own: differences of the density from their
-# mean.
+# Bootstrap replicates with a refit of each sample like `given`, with its own bandwidths and factors. Returns
+# differences of the densities from their mean.
 refitted <- function(given, at, asked, run) {
   w <- if (is.null(given$weights)) rep(1, given$n) else given$weights
   name_stage(run, "Refitting")
@@ -49,14 +49,14 @@ refitted <- function(given, at, asked, run) {
   draws - rowMeans(draws)
 }
 
-# How often each row is drawn, of those that have weight, as many as there are. Not without any of them.
+# How often each row with positive weight is drawn, in a sample of as many rows. At least one weight must be positive.
 drawn_counts <- function(weights) {
   n <- length(weights)
   used <- which(weights > 0)
   tabulate(used[sample.int(length(used), replace = TRUE)], n)
 }
 
-# Columns of `some(columns)`, as many at a time as memory is spent on, n numbers each.
+# Binds the results of `some(columns)` for blocks of columns that fit in memory, n numbers for each column.
 in_blocks <- function(replicates, n, m, control, some, at_most = 256) {
   check_memory(8 * as.double(m) * replicates * 2, "replicates")
   size <- min(replicates, at_most, max(8, floor(chunk_bytes() / (8 * n))))
@@ -72,9 +72,9 @@ in_blocks <- function(replicates, n, m, control, some, at_most = 256) {
   found
 }
 
-# The quantile of the largest deviation, in standard errors, that as many draws of a process and one more exceed with
-# probability 1 - level. Where there is less than about one point, a standard error means little: as much is added
-# to it as wilson_interval() has there, or somewhat less.
+# The critical value of a simultaneous band: the quantile of the maximal deviation, in standard errors, that a further
+# draw of the process exceeds with probability at most 1 - level. With less than about one point near, the standard
+# error is unreliable, so unit^2 / 4 is added to its square, at most what wilson_interval() adds there.
 largest_quantile <- function(draws, errors, level) {
   ratio <- abs(draws) / sqrt(errors$se^2 + errors$unit^2 / 4)
   largest <- sort(apply(ratio, 2, max))

@@ -26,7 +26,8 @@ frame_on_grid <- function(object, size) {
   frame_of(stats::setNames(as.data.frame(grid$at), point_names(object)), grid$estimate)
 }
 
-# list(axes, at, estimate): the `size` nodes of each variable, all of them as rows, and log_estimate() there.
+# list(axes, at, estimate): `size` even nodes of each variable, the grid of them as rows, and log_estimate() at the
+# rows.
 estimate_on_grid <- function(object, size, axes = NULL) {
   check_in_memory(object, "x")
   check_can(object, "grid")
@@ -37,7 +38,7 @@ estimate_on_grid <- function(object, size, axes = NULL) {
   list(axes = axes, at = at, estimate = log_estimate(object, at, FALSE, control))
 }
 
-# Even nodes of each variable.
+# `size` even nodes of each variable.
 grid_axes <- function(object, size) {
   lapply(seq_len(object$d), \(axis) {
     lim <- shown_range(object, axis)
@@ -45,7 +46,7 @@ grid_axes <- function(object, size) {
   })
 }
 
-# As data frames have them.
+# Row names, checked as data.frame() checks them.
 check_row_names <- function(row.names, n) {
   if (is.null(row.names)) return(invisible())
   whole_numbers <- is_number(row.names) && !is.object(row.names) && all(row.names == round(row.names), na.rm = TRUE)
@@ -62,10 +63,10 @@ check_row_names <- function(row.names, n) {
   }
 }
 
-# Grids of `size` nodes along each axis, or a default.
+# Number of nodes along each axis, or the default for d variables.
 check_grid_frame <- function(size, d, arg) {
   if (d > 3) {
-    why <- paste0("a grid of ", d, " variables is too large: take one of some of them, as of kde_marginal(fit, 1:2)")
+    why <- paste0("a grid of ", d, " variables is too large: use up to three of them, as in kde_marginal(fit, 1:2)")
     stop(new_error("unsupported", why, user_call()))
   }
   if (is.null(size)) c(512L, 101L, 31L)[d] else check_count(size, arg, min = 2)

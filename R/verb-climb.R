@@ -1,7 +1,7 @@
-# Up the density: from any point to the mode above it, and onto ridges. Points climb in coordinates u in which H is
-# the identity, m x d, where the mean shift of a plain estimate is the gradient of its logarithm.
+# Paths up the density: from any point to the mode above it, and onto ridges. Points are in coordinates u in which H is
+# the identity, m x d. There the mean shift of a plain estimate is the gradient of its logarithm.
 
-# No step that is longer than a mean shift is longer than this part of the bandwidth there: gradients turn over
+# Upper limit of the length of a step, in bandwidths, unless a mean shift is longer. Gradients change direction over
 # lengths of a bandwidth.
 LONGEST_STEP <- 0.5
 
@@ -9,15 +9,14 @@ MOST_CLIMBING <- 1000
 
 # ---- the estimate, and its slopes -------------------------------------------------------------
 
-# So few targets, in few dimensions, have their slopes from sums about the points, which leave out what is far from
-# each; more of them the engines', which may take a grid. Paths need no more than STEP_TOL of each sum: where they
-# end, Newton's method goes on exactly.
+# Up to this many targets in few dimensions use sums about the points, which skip distant sources; more targets use the
+# engines, which may use a grid. Paths need a relative error of only STEP_TOL; Newton's method at the end is exact.
 FEW_CLIMBING <- 500
 STEP_TOL <- 1e-6
 
-# What climbs go by: `local` of local_sources(); whether engines can have the slopes, by the run `steps`, and whether
-# few targets are better off without; and the slope at which climbs end, times the bandwidth: a tolerance may be
-# relative to the largest sum, or in single precision.
+# The settings of all climbs: `local` of local_sources(); the run `steps`; whether the engines can compute slopes, and
+# whether few targets are faster without them; `flat`, the slope times the bandwidth at which climbs end (larger with a
+# tolerance, which may be relative to the largest sum, and in single precision).
 shape_field <- function(object, control, label) {
   control <- start_run(settle_control(control, NULL, fit_asked(object)), label)
   if (control$precision == "fast") control$precision <- "single"
@@ -36,9 +35,10 @@ shape_field <- function(object, control, label) {
 to_field <- function(field, points) t(without_low(local_columns(field$local, points)))
 from_field <- function(field, u) to_user(field$local, unname(unwhiten(u, field$local$L)))
 
-# list(score, width2, log_scale): the gradients at u, and squares of the bandwidth there, the harmonic mean of the
-# kernels'. `log_scale`: that of an earlier place from which u lies uphill, or NULL; NA where engines had none. Where a
-# Laplace-corrected estimate is negative the plain one's.
+# list(score, width2, log_scale): the gradients at u, and the squared bandwidth there (the harmonic mean of those of
+# the kernels). Argument `log_scale`: the log scale at an earlier point from which u lies uphill, or NULL. The value
+# is NA if engines computed the slopes. Where a Laplace-corrected estimate is negative, the values are those of the
+# plain one.
 slopes_at <- function(field, u, log_scale = NULL) {
   if (field$engines && (nrow(u) > FEW_CLIMBING || !field$few)) {
     at <- from_centre(field$object, from_field(field, u))
@@ -51,12 +51,12 @@ slopes_at <- function(field, u, log_scale = NULL) {
   list(score = sums$gradient / sums$mass, width2 = mean_width2(field, sums), log_scale = found$log_scale)
 }
 
-# local_sums() at u, with logarithms of the sums by which those at places uphill can be scaled.
+# list(sums, log_scale): local_sums() at u, and logarithms of the sums, by which sums further uphill can be scaled.
 scaled_sums <- function(field, u, log_scale) {
   if (is.null(log_scale) || anyNA(log_scale)) log_scale <- plain_logs(field, u)
   sums <- local_sums(field$local, t(u), log_scale, field$control)
   signed <- is_signed(field$object)
-  # too far from the scale, after a long step, or negative
+  # the sum is far from the scale after a long step, or negative
   off <- which(!(sums$mass > (if (signed) 0 else 1e-3) & sums$mass < 1e100))
   if (length(off) > 0) {
     there <- u[off, , drop = FALSE]
@@ -66,11 +66,11 @@ scaled_sums <- function(field, u, log_scale) {
       if (is.matrix(sums[[name]])) sums[[name]][off, ] <- again[[name]] else sums[[name]][off] <- again[[name]]
     }
   }
-  # that of a corrected sum is not its plain sum's
+  # the log scale of a corrected sum is not the logarithm of its plain sum
   list(sums = sums, log_scale = if (!signed) log_scale + log(sums$mass))
 }
 
-# The harmonic mean of the squares of the kernels' bandwidths at the places of local_sums().
+# The harmonic mean of the squared bandwidths of the kernels, at the targets of local_sums().
 mean_width2 <- function(field, sums) {
   if (is.null(field$local$factors)) rep(1, length(sums$mass)) else sums$mass / sums$precision
 }
@@ -80,8 +80,8 @@ plain_logs <- function(field, u) {
   log_sum(fit_sources(field$object), at, PLAIN_FACTOR, FALSE, field$control)$log_abs
 }
 
-# list(score, hessian, width2, mass, log_scale): the first two of the logarithm, the Hessians m x d^2; `log_scale` as
-# of slopes_at(). A corrected sum may be negative.
+# list(score, hessian, width2, mass, log_scale): gradient and Hessian of the logarithm, the Hessians m x d^2.
+# `log_scale`: as for slopes_at(). A corrected sum (`mass`) may be negative.
 curvature_at <- function(field, u, log_scale = NULL) {
   found <- if (is_signed(field$object)) {
     list(sums = local_sums(field$local, t(u), plain_logs(field, u), field$control))
@@ -99,16 +99,15 @@ log_density_at <- function(field, u) log_estimate(field$object, from_field(field
 
 # ---- climbing ---------------------------------------------------------------------------------
 
-# list(u, home): where the rows of u arrive, and at which of `homes`, list(u, radius), they stopped, 0 for none.
-# Steps are along the gradient, as long as the change of the gradient over the last one says (Barzilai and Borwein
-# 1988), but no shorter than a mean shift, which never overshoots, and no longer than LONGEST_STEP, if that is
-# longer.
+# list(u, home): the ends of the paths from the rows of u, and the number of the element of `homes`, list(u, radius), in
+# which each ends, 0 for none. Steps are along the gradient. Their length is that of Barzilai and Borwein (1988), but at
+# least a mean shift, which never overshoots, and at most LONGEST_STEP or a mean shift, whichever is longer.
 climb <- function(field, u, homes = NULL) {
   home <- integer(nrow(u))
   open <- seq_len(nrow(u))
   before <- NULL
   for (step in seq_len(MOST_CLIMBING)) {
-    # who has come home stays there: to look now and then is enough
+    # a row that is in a home stays there, so an occasional check is enough
     if (!is.null(homes) && step %% 4 == 1) {
       home[open] <- nearest_home(u[open, , drop = FALSE], homes)
       going <- home[open] == 0
@@ -134,7 +133,7 @@ climb <- function(field, u, homes = NULL) {
 
 keep_rows <- function(values, rows) if (is.matrix(values)) values[rows, , drop = FALSE] else values[rows]
 
-# By which scores are multiplied.
+# Step lengths: factors of the scores.
 step_sizes <- function(field, here, before) {
   shift <- here$width2
   slope <- sqrt(rowSums(here$score^2))
@@ -144,12 +143,12 @@ step_sizes <- function(field, here, before) {
     size <- ifelse(curvature > 0, 1 / curvature, Inf)
   }
   longest <- LONGEST_STEP * sqrt(here$width2) / slope
-  # a corrected kernel's own peak is steeper than its mean shift knows
+  # the peak of a corrected kernel is steeper than its mean shift
   if (is_signed(field$object)) return(pmin(pmax(size, shift / 8), longest))
   pmax(shift, pmin(size, longest))
 }
 
-# The number of the home in whose radius each row is, the nearest one, or 0.
+# The number of the nearest home in whose radius a row is, or 0.
 nearest_home <- function(u, homes) {
   found <- integer(nrow(u))
   k <- nrow(homes$u)
@@ -166,8 +165,8 @@ nearest_home <- function(u, homes) {
   found
 }
 
-# Newton's steps to the stationary points next to u, for rows whose logarithm is curved downwards in all
-# directions.
+# Newton steps to the stationary point next to each row of u, for rows where the Hessian of the logarithm is negative
+# definite.
 polish <- function(field, u) {
   open <- seq_len(nrow(u))
   for (step in 1:20) {
@@ -180,7 +179,7 @@ polish <- function(field, u) {
   u
 }
 
-# 0 where the Hessian is not negative definite.
+# Steps are 0 where the Hessian is not negative definite.
 newton_steps <- function(here) {
   d <- ncol(here$score)
   move <- here$score
@@ -191,15 +190,15 @@ newton_steps <- function(here) {
   shortened(move, here$width2)
 }
 
-# No longer than LONGEST_STEP.
+# Shortens steps to LONGEST_STEP bandwidths.
 shortened <- function(move, width2) {
   move * pmin(1, LONGEST_STEP * sqrt(width2) / pmax(sqrt(rowSums(move^2)), 1e-300))
 }
 
 # ---- starts -----------------------------------------------------------------------------------
 
-# list(rows, weights): of each cell `width` bandwidths wide (its own point's, in adaptive fits) the point next to
-# its middle, and what all points there weigh. By the points alone, whatever their order.
+# list(rows, weights): for each occupied cell, `width` bandwidths wide (in adaptive fits, bandwidths of its points), the
+# point next to its middle, and the total weight of its points. The result does not depend on the order of the points.
 thinned_starts <- function(field, points, weights, width) {
   u <- to_field(field, points)
   factors <- if (is.null(field$object$adaptive)) rep(1, nrow(u)) else field$object$adaptive$factors

@@ -1,49 +1,57 @@
 #' Which of several estimates is best?
 #'
-#' Judges fits to the same points by a proper score at points that they have not seen, and tells the differences of
-#' these scores with their standard errors, which are paired: easy and hard points are so for all fits.
+#' Compares fits to the same points by a proper score at points that the fits have not seen. Returns the mean scores,
+#' their differences and paired standard errors: a point that is hard to predict is hard for all fits.
 #'
 #' @details
-#' [cross_validate()] says what the scores are. Without `folds` each point is left out, as in
-#' [logLik()][logLik.flash_kde], the bandwidths staying what they are; where a fit has no such scores, as the
-#' `"quadratic"` one of an SD-KDE, or would have to be fitted for each, as one of several `steps`, all are judged by 10
-#' folds. With folds they are fitted again
-#' without each, and bandwidths that were chosen are chosen again. For one and the same estimate that makes a
-#' difference: a tenth of the points fewer, and the risk of the choice.
+#' [cross_validate()] defines the scores. Without `folds` each point is judged by a fit without that point
+#' (leave-one-out), as in [logLik()][logLik.flash_kde], at unchanged bandwidths. Some fits have no leave-one-out
+#' scores at a moderate cost, such as `"quadratic"` of an SD-KDE, or any score of an SD-KDE with several `steps`. Then
+#' all fits are judged by 10 folds. With folds each fit is repeated without each fold, and bandwidths that were chosen
+#' from the data are chosen again. The two ways differ also for one fit: folds use a tenth fewer points and include
+#' the variability of the choice.
 #'
-#' Of signed estimates (`"laplace"`) the log score is `-Inf` as soon as one point gets a negative density, and
-#' flatters them where none does, since what is not negative has more than mass 1; `"quadratic"` and `"spherical"`
-#' judge them, and `nonnegative = TRUE` makes them densities.
+#' The log score of a signed estimate (`"laplace"`) is `-Inf` if the density is negative at one point, and too high
+#' otherwise, because the positive part has mass above 1. Use `"quadratic"` or `"spherical"` for these estimates, or fit
+#' with `nonnegative = TRUE`.
 #'
-#' **Conditional densities, regressions and classes** are judged alike, by what they have to predict: fits of
-#' `flash_kde(y ~ x)`, as in [flash_conditional], by \eqn{\log p(y | x)}{log p(y | x)}, as their
-#' [logLik()] has it, fits of [kernel_regression()] by `"squared"`, minus the squared
-#' error of the mean (of several responses their sum; of one, with each row left out, it is minus the criterion `"cv"`),
-#' by which both can be compared with each other, and discriminant analyses of [flash_kda()] by the logarithm of the
-#' probability of the class, or by `"class"`, 1 where it is found and else 0, as [cross_validate()]
-#' has them. Fits of [kernel_ridge()] and [tune_ridge()] are judged by
-#' `"squared"` where the response is numeric, as [kernel_regression()], and by `"log"` or `"class"` where it is a
-#' factor, as [flash_kda()], and can be compared with these. Scores that have no values with a row left out, as `"squared"`
-#' of a conditional density or `"log"` of one that was debiased, go by 10 folds.
+#' **Conditional densities, regressions and classifiers** are compared by their predictions:
 #'
-#' A standard error takes the points as independent. It says how much a difference would change with other points to
-#' judge by, hardly what other points to fit to would change. Without `folds`, `"log"` and equal weights the mean
-#' times the number of points is [logLik()][logLik.flash_kde], so [AIC()] and [BIC()] put fits in the same order,
-#' across estimators, too.
+#' * fits of `flash_kde(y ~ x)` (see [flash_conditional]) by `"log"`, \eqn{\log p(y | x)}{log p(y | x)} as in
+#'   [logLik()], or by `"squared"`;
+#' * fits of [kernel_regression()] by `"squared"`, minus the squared error of the mean, summed over the responses. With
+#'   one response and leave-one-out it is minus the criterion `"cv"`;
+#' * fits of [flash_kda()] by `"log"`, the log probability of the observed class, or by `"class"`, which is 1 if the
+#'   predicted class is right and 0 otherwise;
+#' * fits of [kernel_ridge()] and [tune_ridge()] by `"squared"` for a numeric response, and by `"log"` or `"class"`
+#'   for a factor.
 #'
-#' @param object,... Fits from [flash_kde()] to the same points with the same weights, or to one and the same
-#'   [flash_data()], or fits of one of the other kinds, see Details. Names are those of the table: `compare_fits(plain = fit1, debiased = fit2)`.
-#' @param score,folds As for [cross_validate()]; `folds = NULL`: each point is left out, see Details. For [flash_kda()]
-#'   `score` is `"log"` or `"class"`. `NULL`: the first score of the first fit.
+#' Fits of different kinds can be compared if they have the score in common. Scores without leave-one-out values, such
+#' as `"squared"` of a conditional density or `"log"` of a debiased one, use 10 folds.
+#'
+#' Standard errors treat the points as independent. They measure how much a difference would change with other points
+#' to judge by, and hardly how it would change with other points to fit to. With `"log"`, equal weights and no
+#' `folds`, the mean score times the number of points is [logLik()][logLik.flash_kde]. [AIC()] and [BIC()] then rank
+#' the fits in the same order, also across estimators.
+#'
+#' @param object,... Two or more fits to the same points with the same weights, or to the same [flash_data()]: from
+#'   [flash_kde()], or of the kinds in Details. Argument names label the rows of the table:
+#'   `compare_fits(plain = fit1, debiased = fit2)`.
+#' @param score Name of the score, see [cross_validate()]. `NULL` (default): the first score of the first fit.
+#' @param folds Number of folds, or the fold of each point, as for [cross_validate()]. `NULL` (default): leave-one-out.
 #' @param x The result.
 #' @param digits Number of significant digits.
-#' @returns A list of class `flash_kde_comparison`: `table`, a data frame with a row for each fit, best first:
-#'   `estimator` (of regressions their type), `score` (the mean), `se`, `difference` to the best, `se_difference` and
-#'   `rank`; `differences` and `errors`, matrices: by how much the fit of the row is better than that of the column, and
-#'   the standard error of this (`NA` where each is `-Inf` at points where the other is not; 0 at points where both are);
-#'   `scores`, a matrix with a row for each point and a column for each fit; `score`, and
-#'   `folds`, `NULL` where points were left out; `n`, the number of points that count, and `infinite`, of those where a fit
-#'   has score `-Inf`. Of a [flash_data()] `scores` is `NULL` and `folds` are the numbers of the folds. `plot()` draws the differences to the best with two standard errors to either side.
+#' @returns A list of class `flash_kde_comparison`:
+#'   * `table`: a data frame with a row for each fit, best first: `estimator` (the type of a regression), `score` (the
+#'     mean), `se`, `difference` to the best fit, `se_difference` and `rank`;
+#'   * `differences`, `errors`: matrices of the mean score of the row's fit less that of the column's fit, and the
+#'     standard errors. A difference is `NA` if each of the two fits has score `-Inf` at points where the other has
+#'     not. Points where both have `-Inf` contribute 0;
+#'   * `scores`: a matrix with a row for each point and a column for each fit (`NULL` for a [flash_data()]);
+#'   * `score`, the name; `folds`, `NULL` for leave-one-out, and for a [flash_data()] the numbers of the folds;
+#'   * `n`: the number of points of positive weight; `infinite`: the number of points where each fit has score `-Inf`.
+#'
+#'   `plot()` draws the differences to the best fit with two standard errors to either side.
 #' @seealso [cross_validate()]
 #' @export
 #' @examples
@@ -52,7 +60,7 @@
 #' debiased <- flash_kde(faithful, "sdkde")
 #' compare_fits(plain, adaptive, debiased)
 #'
-#' # a regression beside the mean of a conditional density
+#' # a local regression and the mean of a conditional density
 #' lines <- kernel_regression(eruptions ~ waiting, faithful, bandwidth = 3)
 #' curves <- flash_kde(eruptions ~ waiting, faithful, bandwidth = c(0.2, 3))
 #' compare_fits(lines, curves, score = "squared", folds = 5)
@@ -64,7 +72,9 @@ compare_fits <- function(object, ..., score = NULL, folds = NULL) {
   score <- check_choice(if (is.null(score)) first$scores else score, first$scores, "score")
   for (name in names(all)) {
     if (!score %in% all[[name]]$scores) {
-      stop_argument("score", "must be one that all have: ", quote_names(name), " has ", quote_names(all[[name]]$scores))
+      stop_argument(
+        "score", "must be a score that all fits have: ", quote_names(name), " has ", quote_names(all[[name]]$scores)
+      )
     }
   }
   if (is.null(folds) && !all(vapply(all, \(made) made$has_left_out(score), NA))) folds <- min(10, first$n)
@@ -77,8 +87,8 @@ compare_fits <- function(object, ..., score = NULL, folds = NULL) {
   comparison(names(all), vapply(all, `[[`, "", "estimator"), found$mean, found$se, about)
 }
 
-# list(mean, se, scores, n, infinite): the first two of the scores of each of the fits, of what judge_of() knows of
-# them, and then of the differences of pairs_of() them.
+# Judges fits on their common points. `all` is a list of judge_of() records. Returns list(mean, se, scores, n,
+# infinite). `mean` and `se` have an element for each fit, followed by one for each pair of pairs_of().
 judge_all <- function(all, folds, score) {
   used <- used_rows(all[[1]])
   scores <- vapply(all, \(made) {
@@ -104,16 +114,17 @@ judging_run <- function(made, folds) {
 # Equal scores have no difference, also where both are -Inf.
 score_differences <- function(a, b) replace(a - b, which(a == b), 0)
 
-# `mean` and `se`: of the score of each, and then of the differences of pairs_of() them.
+# The data frame of compare_fits(). `mean` and `se`: elements for each fit, followed by those for each pair of
+# pairs_of().
 comparison <- function(names, estimators, mean, se, about) {
   k <- seq_along(names)
   pairs <- pairs_of(length(names))
-  mean[is.nan(mean)] <- NA # each has -Inf where the other has none
+  mean[is.nan(mean)] <- NA # each fit has score -Inf at a point where the other has not
   differences <- errors <- matrix(0, length(names), length(names), dimnames = list(names, names))
   differences[pairs] <- mean[-k]
   differences[pairs[, 2:1, drop = FALSE]] <- -mean[-k]
   errors[pairs] <- errors[pairs[, 2:1, drop = FALSE]] <- se[-k]
-  # of fits that all have score -Inf the one that has it at the fewest points, or is better at the others
+  # if all fits have score -Inf, the best has it at the fewest points, or is better at the other points
   best_first <- order(-mean[k], about$infinite, -rowSums(differences))
   best <- best_first[1]
   table <- data.frame(
@@ -127,16 +138,16 @@ comparison <- function(names, estimators, mean, se, about) {
 
 # ---- checks -----------------------------------------------------------------------------------
 
-# As the user has written them, or named.
+# Argument names, or the expressions of the call.
 fit_labels <- function(call, fits) {
   written <- c(if (!is.null(call$object)) list(call$object), call$...)
   given <- if (is.null(names(written))) character(length(written)) else names(written)
-  # do.call() writes the fits themselves
+  # do.call() puts the fits themselves into the call
   label <- \(part, i) if (is.list(part)) paste("fit", i) else shorten(deparse(part, nlines = 1), 30)
   make.unique(ifelse(nzchar(given), given, mapply(label, written, seq_along(written))))
 }
 
-# What judge_of() knows of each.
+# The judge_of() record of each fit, after checks that they were fitted to the same points.
 judged_alike <- function(fits) {
   all <- list()
   for (name in names(fits)) {
@@ -160,7 +171,7 @@ same_data <- function(a, b) {
 
 how_judged <- function(x) {
   paste0(score_title(x$score), " of ", whole(x$n), " points, ",
-    if (is.null(x$folds)) "each left out" else paste("by", length(unique(x$folds)), "folds"))
+    if (is.null(x$folds)) "leave-one-out" else paste("by", length(unique(x$folds)), "folds"))
 }
 
 #' @rdname compare_fits
@@ -174,7 +185,8 @@ print.flash_kde_comparison <- function(x, digits = max(3L, getOption("digits") -
   infinite <- x$infinite
   for (name in names(infinite)[infinite > 0]) {
     cat("\n", name, ": no positive density at ", infinite[[name]],
-      ngettext(infinite[[name]], " point", " points"), if (!isFALSE(x$of_density)) "; score = \"quadratic\" judges that, too",
+      ngettext(infinite[[name]], " point", " points"),
+      if (!isFALSE(x$of_density)) "; use score = \"quadratic\" for such estimates",
       sep = "")
   }
   if (any(infinite > 0)) cat("\n")

@@ -1,14 +1,14 @@
-# The Laplace-corrected conditional density, p(y, x) / p(x), each of which is corrected on its own: (1 - A) K for the
-# operator A = H : D^2 / 2. Integrating y out of that leaves the same of x, b_i K_x with b_i = 1 + d_x / 2 - q_i / 2;
-# with y it is K_x K_y (b_i + d_y / 2 - q_y / 2). So with a_i = w_i K_x(x - x_i) all are sums of a_i b_i over their
-# sum, which may be negative.
+# The Laplace-corrected conditional density p(y, x) / p(x). Numerator and denominator are corrected separately, with
+# the kernel (1 - A) K, A = H : D^2 / 2. Integrating y out gives the corrected kernel of x, b_i K_x with b_i = 1 + d_x
+# / 2 - q_i / 2; with y it is K_x K_y (b_i + d_y / 2 - q_y / 2). With a_i = w_i K_x(x - x_i), each result is a sum
+# over a_i b_i divided by their sum, which may be negative.
 
 check_unsigned <- function(object, what, cure) {
   if (!is_signed(object$joint)) return(invisible())
-  stop(new_error("unsupported", paste0(what, " are not known for ", TRAITS[["signed"]], ": ", cure), user_call()))
+  stop(new_error("unsupported", paste0(what, " are not available for ", TRAITS[["signed"]], ": ", cure), user_call()))
 }
 
-# list(a, b), n x m, at the rows of x of a job of conditional_job(); a relative to the largest.
+# list(a, b), n x m, at the rows of x of a conditional_job(); `a` is relative to its largest value in each column.
 laplace_weights <- function(job, d) {
   x <- transposed(job$x)
   at <- transposed(job$at)
@@ -19,7 +19,7 @@ laplace_weights <- function(job, d) {
   list(a = exp(log_a - rep(top, each = nrow(q))), b = 1 + d / 2 - q / 2)
 }
 
-# `task(job, weights, rows)` for some of the rows of x at a time.
+# Calls `task(job, weights, rows)` for chunks of the rows of x.
 laplace_chunks <- function(object, x, task) {
   size <- max(1, floor(CHUNK_WEIGHTS / object$joint$n))
   for (from in seq(1, by = size, length.out = ceiling(nrow(x) / size))) {
@@ -29,7 +29,7 @@ laplace_chunks <- function(object, x, task) {
   }
 }
 
-# As conditional_cdf(), of x without levels.
+# conditional_cdf() of a Laplace-corrected estimate, for x without categorical columns.
 laplace_cdf <- function(object, y, x) {
   found <- matrix(0, nrow(x), ncol(y))
   laplace_chunks(object, x, \(job, weights, rows) {
@@ -45,7 +45,8 @@ laplace_cdf <- function(object, y, x) {
   found
 }
 
-# As moments_at(). The corrected kernel has no variance of its own but what correcting p(x) leaves it.
+# moments_at() of a Laplace-corrected estimate. The corrected kernel has variance 0, but for the effect of correcting
+# p(x).
 laplace_moments <- function(object, x) {
   joint <- object$joint
   dims <- given_dims(object)
@@ -69,15 +70,15 @@ laplace_moments <- function(object, x) {
   found
 }
 
-# list(log_abs, negative) of p(y | x), where x, of one row and without levels, is so far out that logarithms of sums
-# have no digits left.
+# list(log_abs, negative) of p(y | x) for one row of x without categorical columns, so far from the points that
+# differences of log sums have no correct digits.
 laplace_far <- function(object, y, x, run) {
   if (ncol(x) == 0) return(log_estimate(object$joint, y, FALSE, run))
   dims <- given_dims(object)
   weights <- laplace_weights(conditional_job(object, x), length(dims))
   moved <- move_with(object$joint, given_side(object), dims, x)
   L <- fit_factor(moved)
-  # a kernel at y of a point without weight may be larger than a double holds, relative to the others
+  # a kernel at y of a point without weight may overflow relative to the others
   counts <- weights$a > 0
   a <- weights$a[counts]
   b <- weights$b[counts]

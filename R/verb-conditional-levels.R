@@ -1,12 +1,12 @@
-# Conditional densities with columns of levels (factors, texts, logical values) on either side. Rows of x are, as those
-# of fits with levels (density-mixed-frame.R), numbers and then the numbers of levels. Levels of x give weights to the points:
-# rows that have the same ones are a conditional density of numbers alone, of these points.
+# Conditional densities with categorical columns (factors, texts, logical values) on either side. Rows of x are
+# numbers followed by category numbers, as in density-mixed-frame.R. Categories of x give weights to the points: for
+# rows of x with the same categories, p(y | x) is a conditional density of numbers alone, with these weights.
 
-# Of x and of y: their level columns.
+# Names of the categorical columns of x and of y.
 given_levels <- function(object) intersect(names(object$joint$discrete$columns), object$given)
 response_levels <- function(object) intersect(names(object$joint$discrete$columns), object$response)
 
-# The columns of x in the rows of the joint points with their levels.
+# The columns of x in the rows of joint points.
 given_columns <- function(object) {
   joint <- object$joint
   which(c(joint$names, names(joint$discrete$columns)) %in% object$given)
@@ -15,12 +15,13 @@ given_columns <- function(object) {
 check_numeric_response <- function(object, what) {
   if (length(response_levels(object)) == 0) return(invisible(object))
   stop(new_error("unsupported", paste0(
-    what, " are of numbers: predict() has the probabilities of the levels of ", quote_names(response_levels(object))
+    what, " need a numeric response: use predict() for the probabilities of the categories of ",
+    quote_names(response_levels(object))
   ), user_call()))
 }
 
-# `task(object, x, rows)` for the rows of x that share their levels, with the conditional density of these and the
-# numbers of x; of levels that no point gives anything to, where lambda is 0, nothing is done.
+# Calls `task(object, x, rows)` for each group of rows of x with the same categories. `object` is then the conditional
+# density given these categories, and x the numbers. Skips categories that give all points weight 0 (where lambda is 0).
 each_given_level <- function(object, x, task) {
   levels <- given_levels(object)
   if (length(levels) == 0) return(task(object, x, seq_len(nrow(x))))
@@ -34,7 +35,7 @@ each_given_level <- function(object, x, task) {
   }
 }
 
-# p(y | .) where x has these levels, by name; NULL where no point has weight.
+# The conditional density given these categories, by name; NULL if no point has positive weight.
 at_levels <- function(object, codes) {
   joint <- object$joint
   if (!any(shares_of_given(joint$discrete, codes) > 0)) return(NULL)
@@ -43,17 +44,17 @@ at_levels <- function(object, codes) {
   object
 }
 
-# ---- levels of y --------------------------------------------------------------------------------
+# ---- categorical y ------------------------------------------------------------------------------
 
 check_one_level <- function(object, type) {
   column <- response_levels(object)
   if (length(column) != 1 || length(object$response) != 1) {
-    stop_argument("type", "must be another than \"", type, "\" unless the left side is one column of levels")
+    stop_argument("type", "must not be \"", type, "\" unless the left side is one categorical column")
   }
   column
 }
 
-# P(y | x), a column for each level of the one y, whose number stands before those of x in the rows of the points.
+# P(y | x), a column for each category of the only y, whose number stands before those of x in the rows of the points.
 level_probabilities <- function(object, x, run) {
   column <- check_one_level(object, "probability")
   levels <- object$joint$discrete$columns[[column]]$levels
@@ -67,7 +68,7 @@ level_probabilities <- function(object, x, run) {
   matrix(found, nrow(x), dimnames = list(NULL, levels))
 }
 
-# Of the type that the column has in the data.
+# The most probable category, with the type that the column has in the data.
 likeliest_level <- function(object, probabilities) {
   codes <- max.col(replace(probabilities, is.na(probabilities), -1), ties.method = "first")
   as_levels(object, replace(codes, is.na(probabilities[, 1]), NA), response_levels(object))

@@ -5,7 +5,7 @@ kde_conditional.flash_conditional <- function(object, given, ...) {
   check_can(object$joint, "conditional")
   if (missing(given)) stop_argument("given", "must be given")
   if (is.character(given) && length(given_dims(object)) > 0) {
-    stop_argument("given", "must be a list, as list(a = 1, b = \"u\"): c() makes texts of numbers beside texts")
+    stop_argument("given", "must be a list, such as list(a = 1, b = \"u\"): c() turns numbers beside texts into texts")
   }
   row <- if (is.data.frame(given)) given else as.data.frame(as.list(given), optional = TRUE)
   if (nrow(row) != 1) stop_argument("given", "must be one row of values: found ", nrow(row))
@@ -46,14 +46,14 @@ print_conditional_head <- function(x, digits) {
   print_points(joint$n, NULL, !is.null(joint$weights), length(x$na.action))
   if (joint$d > 0) {
     of <- if (x$selector != "user") paste(" of the", if (is.null(x$search)) "joint" else "conditional", "density")
-    cat("Kernel sds, ", how_chosen(x), of, ":\n", sep = "")
+    cat("Kernel standard deviations, ", how_chosen(x), of, ":\n", sep = "")
     print_matrix(joint, joint$bandwidth, digits)
   }
   if (!is.null(joint$discrete)) print_lambdas(joint$discrete, digits)
   if (length(x$search$wide) > 0) {
     drop <- ngettext(length(x$search$wide), " drops", " drop")
     cat(strwrap(paste0(
-      paste(x$search$wide, collapse = ", "), drop, " out: so wide a kernel tells hardly any points apart."
+      paste(x$search$wide, collapse = ", "), drop, " out: a kernel as wide hardly distinguishes any points."
     ), exdent = 2), sep = "\n")
   }
   if (!is.null(joint$adaptive)) cat(strwrap(adaptive_note(joint$adaptive, digits), exdent = 2), sep = "\n")
@@ -132,7 +132,7 @@ residuals.flash_conditional <- function(object, ...) {
   stats::naresid(object$na.action, conditional_residuals(object))
 }
 
-# At the points that are left.
+# Residuals at the rows that `na.action` has kept.
 conditional_residuals <- function(object) {
   check_numeric_response(object, "residuals")
   run <- start_run(fit_asked(object$joint), "Predicting")

@@ -1,5 +1,5 @@
-# Values of p(y | x), and its moments, by sums of kernels over all points; where x is so far out that these are
-# small, by the weights of the points there.
+# Values and moments of p(y | x), from sums of kernels over all points. Where x is so far out that these sums are small,
+# they are computed from the weights of the points there.
 
 #' @rdname flash_conditional
 #' @export
@@ -38,7 +38,7 @@ predict.flash_conditional <- function(object, newdata, type = c(
 
 # ---- newdata ----------------------------------------------------------------------------------
 
-# list(points, restore): finite rows of y and x, or of x alone, and how a result at them becomes one for all.
+# list(points, restore): the finite rows of y and x, or of x alone, and a function that expands results to all rows.
 conditional_points <- function(object, newdata, of_x, na.action = stats::na.pass, arg = "newdata") {
   if (is.null(newdata)) {
     points <- own_places(object$joint)
@@ -51,7 +51,7 @@ conditional_points <- function(object, newdata, of_x, na.action = stats::na.pass
   }
   lacking <- setdiff(if (of_x) object$variables$x else unlist(object$variables), names(newdata))
   if (length(lacking) > 0) {
-    hint <- if (all(lacking %in% object$variables$y)) " (type = \"mean\" and quantile() need those of x alone)"
+    hint <- if (all(lacking %in% object$variables$y)) " (type = \"mean\" and quantile() need only those of x)"
     stop_argument(arg, "must have the variables of the formula: found no ", quote_names(lacking), hint)
   }
   if (nrow(newdata) == 0) stop_argument(arg, "must have at least one row: found none")
@@ -74,19 +74,19 @@ conditional_points <- function(object, newdata, of_x, na.action = stats::na.pass
 
 # ---- densities --------------------------------------------------------------------------------
 
-# The numbers of x in the joint points; those of y stand before them.
+# Numbers of the columns of x among the joint points; those of y stand before them.
 given_dims <- function(object) which(object$joint$names %in% object$given)
 
-# The fit of x alone.
+# The fit to x alone.
 given_side <- function(object) marginal_of(object$joint, object$given, NULL)
 
-# p(. | x) for x, a matrix of one row; NULL where no point counts.
+# The density p(. | x) at one row of x, a matrix; NULL if no point has positive weight there.
 conditional_there <- function(object, x, arg = "newdata") {
   kernels <- kernels_there(object, x, arg)
   if (!is.null(kernels)) weigh_points(kernels$fit, kernels$log_w, arg)
 }
 
-# As conditional_kernels().
+# conditional_kernels() at one row of x.
 kernels_there <- function(object, x, arg = "newdata") {
   dims <- given_dims(object)
   if (is.null(object$joint$discrete)) return(conditional_kernels(object$joint, dims, x))
@@ -96,15 +96,15 @@ kernels_there <- function(object, x, arg = "newdata") {
   mixed_conditional_kernels(object$joint, list(dims = dims, values = numbers, codes = codes), arg)
 }
 
-# Below this, in nats under the height of a kernel of all weight, logarithms of sums are large beside their
-# difference.
+# Log density, relative to the height of a kernel with all weight, below which x counts as far: logarithms of the two
+# sums are then large relative to their difference.
 FAR_GIVEN <- -100
 
-# Which rows have an x far from all points, by the log of p(x) there.
+# Numbers of the rows whose x is far from all points. `log_x`: the log of p(x) there.
 is_far <- function(side, log_x) which(!(log_x - log_kernel_norm(fit_factor(side)) > FAR_GIVEN))
 
-# list(log_abs, negative), as log_estimate(), of p(y | x) at the rows of `at`, y and x; NULL: the training points, which
-# `loo` leaves out.
+# list(log_abs, negative), like log_estimate(), of p(y | x) at the rows of `at` (y and x). NULL: at the training points,
+# leave-one-out if `loo`.
 log_conditional <- function(object, at, run, loo = FALSE) {
   if (!is.null(at) && nrow(at) == 0) return(list(log_abs = numeric()))
   if (loo) check_conditional_loo(object)
@@ -121,7 +121,7 @@ log_conditional <- function(object, at, run, loo = FALSE) {
   found
 }
 
-# The same at one row, by the kernels of all points: one of next to no weight at x may be the only one near y.
+# log_conditional() at one row, from the kernels of all points: a point of small weight at x may be the only one near y.
 log_conditional_far <- function(object, y, x, run) {
   if (!is_signed(object$joint)) {
     there <- kernels_there(object, x)
@@ -141,15 +141,15 @@ check_conditional_loo <- function(object) {
   check_loo(object$joint)
   if (is_debiased(object$joint)) {
     stop(new_error("unsupported", paste0(
-      "p(x) of an SD-KDE has points that were debiased together with y, of which none can be left out: ",
-      "fit estimator = \"kde\", or leave rows out of the data"
+      "leave-one-out values are not available for the conditional density of an SD-KDE, whose points are debiased ",
+      "together: fit estimator = \"kde\", or use cross_validate()"
     ), user_call()))
   }
 }
 
 # ---- moments ----------------------------------------------------------------------------------
 
-# list(mean, variance) of y at the rows of x, vectors for one y.
+# list(mean, variance) of y at the rows of x; vectors if there is one y.
 conditional_moments <- function(object, x, run) {
   check_numeric_response(object, "means and variances")
   found <- matrix(NaN, nrow(x), length(object$response), dimnames = list(NULL, object$response))
@@ -167,7 +167,7 @@ conditional_moments <- function(object, x, run) {
   if (length(object$response) == 1) lapply(found, as.vector) else found
 }
 
-# The same of numbers, as matrices.
+# conditional_moments() for x without categorical columns; matrices.
 moments_at <- function(object, x, run) {
   joint <- object$joint
   side <- given_side(object)
@@ -184,7 +184,7 @@ moments_at <- function(object, x, run) {
   each <- lapply(seq_along(object$response), \(k) {
     centre <- stats::median(r[used_rows(joint), k])
     z <- r[, k] - centre
-    # logarithms are of what is positive
+    # logarithms need positive values
     off <- weighing$average(pmax(z, 0)) - weighing$average(pmax(-z, 0))
     list(mean = centre + off + shift[, k], variance = pmax(weighing$average(z^2) - off^2, 0) + widths * own[k])
   })
@@ -199,8 +199,8 @@ moments_at <- function(object, x, run) {
   found
 }
 
-# average(values): the mean of a non-negative number of each point, weighted as the kernels of `side` are at the
-# rows of x; far: where these are too far away for it.
+# list(average, far): `average(values)` is the mean of non-negative values of the points, weighted by the kernels of
+# `side` at each row of x; `far`: numbers of the rows that are too far from all points for it.
 averages_at <- function(side, x, run) {
   sources <- fit_sources(side)
   at <- from_centre(side, x)
@@ -215,7 +215,7 @@ averages_at <- function(side, x, run) {
   list(average = average, far = is_far(side, log_total + log_kernel_norm(sources$L) - log(total_weight(side))))
 }
 
-# list(mean, variance) of each variable of an estimate of weighted points.
+# list(mean, variance) of each variable under an estimate of weighted points.
 moments_of_fit <- function(fit) {
   points <- shown_points(fit)
   weights <- if (is.null(fit$weights)) rep(1 / fit$n, fit$n) else fit$weights / sum(fit$weights)

@@ -1,6 +1,6 @@
-# What needs the whole distribution of y at each x: distribution functions and quantiles (src/cpu/loops/conditional.c)
-# and draws, x by x. The points keep their places from one x to the next; only their weights change, where the bandwidths
-# of y and x are not correlated.
+# Results that need the whole distribution of y at each x: distribution functions and quantiles
+# (src/cpu/loops/conditional.c), and draws. If the bandwidths of y and x are not correlated, only the weights of the
+# points change from one x to the next, not their positions.
 
 #' @rdname flash_conditional
 #' @export
@@ -9,7 +9,7 @@ quantile.flash_conditional <- function(x, newdata, probs = c(0.1, 0.25, 0.5, 0.7
   check_dots_empty(...)
   check_one_response(x, "x")
   check_numeric_response(x, "quantiles")
-  check_unsigned(x, "quantiles", "kde_cdf() has its distribution function")
+  check_unsigned(x, "quantiles", "use kde_cdf() for the distribution function")
   probs <- check_prob(probs, "probs")
   at <- conditional_points(x, if (!missing(newdata)) newdata, of_x = TRUE, na.action)
   check_memory(8 * 3 * length(probs) * as.double(nrow(at$points)), "newdata")
@@ -69,7 +69,7 @@ check_one_response <- function(object, arg) {
   }
 }
 
-# P(Y <= y | x) at rows of x, for the columns of y, a matrix with as many rows.
+# P(Y <= y | x) at the rows of x, for each column of y, a matrix with as many rows.
 conditional_cdf <- function(object, y, x, run) {
   check_one_response(object, "object")
   check_numeric_response(object, "distribution functions")
@@ -86,7 +86,7 @@ conditional_cdf <- function(object, y, x, run) {
   found
 }
 
-# Where these are `probs`, a column for each.
+# The values of y where P(Y <= y | x) is each of `probs`, a column for each.
 conditional_quantiles <- function(object, probs, x, run) {
   upper <- probs > 0.5
   tail <- ifelse(upper, 1 - probs, probs)
@@ -107,17 +107,17 @@ conditional_at <- function(job, run) {
 }
 
 stop_too_far <- function() {
-  stop_argument("newdata", "is too far from the points for a double to hold the distance")
+  stop_argument("newdata", "is too far from the points: the distance overflows")
 }
 
-# What conditional_sums() has to know of the points and of rows of x; `inward` makes of the y at these, a row for each
-# x, what they are there, in units of the bandwidth, and `outward` the other way.
+# Input of conditional_sums(), from the points and rows of x. `inward` converts y, with a row for each x, to bandwidths
+# relative to the centre at that x; `outward` converts back.
 conditional_job <- function(object, x) {
   joint <- object$joint
   dims <- given_dims(object)
   split <- split_bandwidth(joint$bandwidth, dims)
   points <- fit_points(joint)
-  # differences of what is near keep their digits, also far from the origin
+  # relative to one of the points, differences of near points keep their digits, also far from 0
   origin <- points[which(used_rows(joint))[1], ]
   centre <- if (is.null(fit_centre(joint))) 0 else fit_centre(joint)[[1]]
   own <- shift_points(points, origin, -1)
@@ -125,7 +125,7 @@ conditional_job <- function(object, x) {
   at <- shift_points(if (ncol(x) > 0) from_centre(given_side(object), x) else x, origin[dims], -1)
   along <- \(x) drop(tcrossprod(x, split$slope))
   unit <- split$L[1]
-  # levels alone are given: all numbers are at one place
+  # with categories alone given, all numbers of x are equal
   whitened <- \(x) if (ncol(x) > 0) t(whiten(x, given_factor)) else matrix(0, 1, nrow(x))
   given_factor <- if (length(dims) > 0) lower_factor(joint$bandwidth[dims, dims, drop = FALSE], "bandwidth")
   factors <- joint$adaptive$factors
@@ -142,8 +142,8 @@ conditional_job <- function(object, x) {
   far_job(job, joint$bandwidth, points, given, dims, centre)
 }
 
-# The same of points that are far out, with low parts (base-whitened.R): x and y whitened together are x whitened, and y less
-# what x moves it by in units of its bandwidth. Quantiles are relative to a point.
+# conditional_job() for points far from the origin, with low parts (base-whitened.R). The whitened (x, y) is the
+# whitened x, and y less its regression on x in units of its bandwidth. Quantiles are relative to a point.
 far_job <- function(job, H, points, given, dims, centre) {
   columns <- c(dims, 1)
   L <- lower_factor(H[columns, columns, drop = FALSE], "bandwidth")
@@ -170,11 +170,11 @@ far_job <- function(job, H, points, given, dims, centre) {
   job
 }
 
-# So many weights are in memory at a time.
+# Number of weights that may be in memory at a time.
 CHUNK_WEIGHTS <- 2e6
 
-# `visit(there, row)` for the fit p(. | x) at each row of x. Points of which all together are below 1e-20 of the largest
-# are left away.
+# Calls `visit(there, row)` with the fit p(. | x) at each row of x. Drops points whose total weight is below 1e-20 of
+# the largest weight.
 visit_conditionals <- function(object, x, visit) {
   each_given_level(object, x, \(there, x, rows) {
     own <- \(fit, row) visit(fit, rows[row])
@@ -182,7 +182,7 @@ visit_conditionals <- function(object, x, visit) {
   })
 }
 
-# The same of x without levels.
+# visit_conditionals() for x without categorical columns.
 visit_numbers <- function(object, x, visit) {
   if (nrow(x) == 0) return(invisible())
   joint <- object$joint
@@ -207,7 +207,7 @@ visit_numbers <- function(object, x, visit) {
   }
 }
 
-# Levels, in the last columns, stay.
+# Whitens the numbers; categories, in the last columns, stay.
 whitened <- function(x, data) {
   d <- length(data$middle)
   if (ncol(x) > d) {

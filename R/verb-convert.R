@@ -1,43 +1,46 @@
-# Fits as the objects of other programs, and back.
+# Conversions of fits to and from the objects of other packages.
 
 #' Density estimates as data frames and as objects of other packages
 #'
-#' `as.data.frame()` has the training points, factors and texts as they were, with the density and the log density of
-#' the estimate at each; or, with `grid`, the nodes of a grid with them. `as_density()` makes of a fit to one variable
-#' what [stats::density()] returns, and `as_ks()`, of one to three variables, what `ks::kde()` does, so that the plots
-#' and functions for those serve it; the values are ours, exact. `as_flash_kde()` makes fits of such objects, with the
-#' same points, weights and bandwidth: the estimate that they hold on a grid, at any point and without binning.
+#' `as.data.frame()` returns the training points with the density and the log density at each, or, with `grid`, the
+#' same at the nodes of a grid. `as_density()` makes an object of class `density` (see [stats::density()]) of a fit to
+#' one variable, and `as_ks()` one like that of `ks::kde()` of a fit to one to three variables, so that plots and
+#' functions for those objects work. `as_flash_kde()` makes a fit of such an object, with the same points, weights and
+#' bandwidth. The fit evaluates the estimate at any point and without binning.
 #'
-#' @details
-#' Other objects have one bandwidth. Of an adaptive fit it is that of factor 1, and of an SD-KDE or a
-#' Laplace-corrected one that of its kernels: what their functions compute anew from points and bandwidth is the
-#' plain estimate, but what they read off the grid is ours, as `plot()`, `print()`, [stats::approxfun()] and
-#' `predict()` of ks do. `as_ks()` has its contour levels by [hdr_level()].
+#' @details The values on the grid are those of the fit, also for adaptive and debiased fits; `plot()`, `print()`,
+#' [stats::approxfun()] and `predict()` of ks use these values. The `bw` or `H` of the object is a single bandwidth:
+#' of an adaptive fit the one at local bandwidth factor 1, of a debiased or Laplace-corrected fit that of its kernels.
+#' Functions that recompute the density from points and bandwidth therefore return the plain estimate. The contour
+#' levels of `as_ks()` are from [hdr_level()].
 #'
-#' An object of class `density` does not hold its data, which have to be given. Its kernel is the one written in
-#' its call, the Gaussian one where none is; cosines are refused, and of ks what is not made by `kde()`. The values
-#' at up to 100 nodes of the grid are compared with those of the fit: where they differ by more than 5% of the
-#' largest, for the data were transformed (`positive`, `unit.interval` of ks), for their weights were not given, or
-#' for binning on a coarse grid, there is a warning.
+#' An object of class `density` does not contain its data; give them as `x`. The kernel is the one in its call, or the
+#' Gaussian one. Cosine kernels are refused, as are objects of ks that `kde()` has not made. The values at up to 100
+#' nodes of the grid are compared with those of the fit. If they differ by more than 5% of the largest value, there is a
+#' warning: the data were transformed (`positive`, `unit.interval` of ks), weights are missing, or the grid for binning
+#' was coarse.
 #' @param object A fit from [flash_kde()]; for `as_flash_kde()` an object of class `density`, or of class `kde` of
 #'   package ks.
 #' @param row.names `NULL`, or names of the `n` rows, all different.
 #' @param optional Has no effect.
-#' @param grid `NULL`, or the number of nodes of an even grid along each axis, from three bandwidths below the data
-#'   to three above them; in up to three dimensions (for more, that of a [kde_marginal()]). The first variable varies
-#'   fastest, as in [expand.grid()]: `ggplot2::geom_raster()` and [graphics::contour()] of the matrix take it so.
-#' @param n Nodes of the grid per axis, an even one from three bandwidths below the data to three above; for
-#'   `as_ks()` `NULL`: 401, 151 and 51 for one, two and three variables, as there.
-#' @param x For `as.data.frame()` a fit; else the data of an object of class `density`, without those left out.
-#' @param weights Their weights; `NULL`: equal ones.
-#' @param ... For `as_flash_kde()` further arguments of [flash_kde()], as `backend` or `estimator`, which is
-#'   `"kde"` by default. Else not used; anything here is an error.
-#' @returns `as_density()`: a list of class `density`, with `x`, `y`, `bw`, `n`, `old.coords`, `call`, `data.name` and
+#' @param grid `NULL` (default), or the number of nodes along each axis of an even grid, from three bandwidths below the
+#'   data to three above, in up to three dimensions. With more, take a [kde_marginal()] first. The first variable varies
+#'   fastest, as in [expand.grid()], `ggplot2::geom_raster()` and [graphics::contour()].
+#' @param n Number of nodes of the grid per axis, from three bandwidths below the data to three above. `NULL` for
+#'   `as_ks()`: 401, 151 and 51 for one, two and three variables, as in ks.
+#' @param x For `as.data.frame()` a fit. For `as_flash_kde()` the data of an object of class `density`, without rows
+#'   that were left out.
+#' @param weights Weights of the data; `NULL` (default): equal weights.
+#' @param ... For `as_flash_kde()` arguments of [flash_kde()], such as `backend` or `estimator` (default `"kde"`).
+#'   Otherwise not used; anything here is an error.
+#' @returns `as.data.frame()`: a data frame of `n` rows, or of `grid^d`: the columns of the points (`x` in one
+#'   dimension, or `x1`, `x2`, ..., if they have no names; factors and texts as they were), `density` and
+#'   `log_density` (`NaN` with a warning where a Laplace-corrected estimate is negative). If a column of the points
+#'   has one of these two names, the column of the estimate is `density.1` or `log_density.1`. Cost: \eqn{O(n^2 d)}.
+#'
+#'   `as_density()`: a list of class `density`, with `x`, `y`, `bw`, `n`, `old.coords`, `call`, `data.name` and
 #'   `has.na`.
-#'   `as.data.frame()`: a data frame of `n` rows, or of `grid^d`: the columns of the points (`x1`, `x2`, ... where they
-#'   have no names; `x` in one dimension), `density` and `log_density` (`NaN` where the
-#'   Laplace-corrected estimate is negative, with a warning). Where a column of the points has one
-#'   of these two names, the estimate's is `density.1` or `log_density.1`. Cost: \eqn{O(n^2 d)}.
+#'
 #'   `as_ks()`: a list of class `kde`. `as_flash_kde()`: a fit of class `flash_kde`.
 #' @examples
 #' fit <- flash_kde(faithful$waiting)
@@ -51,7 +54,7 @@
 #'
 #' theirs <- as_ks(flash_kde(faithful))
 #' str(theirs, give.attr = FALSE) # library(ks) has plot(theirs)
-#' as_flash_kde(theirs, estimator = "sdkde") # as of ks::kde(faithful)
+#' as_flash_kde(theirs, estimator = "sdkde") # debiased, at the same bandwidth
 #' @export
 as_density <- function(object, n = 512, ...) {
   check_fit(object)
@@ -87,13 +90,13 @@ as_ks <- function(object, n = NULL, ...) {
     list(
       H = plain(unname(object$bandwidth)), gridtype = rep("linear", d), gridded = TRUE, binned = FALSE,
       names = point_names(object), w = ks_weights(object), type = "kde",
-      # those of ks are named by the share of points below the level
+      # ks names levels by the share of points below the level
       cont = stats::setNames(hdr_level(object, probs / 100), paste0(100 - probs, "%"))
     )
   ))
 }
 
-# Those of ks sum to n.
+# Weights in ks sum to n.
 ks_weights <- function(object) {
   if (is.null(object$weights)) rep(1, object$n) else object$n * object$weights / sum(object$weights)
 }
@@ -123,7 +126,7 @@ as_flash_kde.density <- function(object, x, weights = NULL, ...) {
     stop_argument("x", "must be the data of the object, ", object$n, " values: found ", nrow(points))
   }
   fit <- as_plain_fit(points, object$bw, weights, match.call(), ..., kernel = kernel)
-  # a sum of steps is off by a step between nodes
+  # the cumulative sum of steps is off by up to the step between two nodes
   if (kernel == "uniform") fit else warn_if_other(fit, matrix(object$x), object$y)
 }
 
@@ -131,7 +134,7 @@ as_flash_kde.density <- function(object, x, weights = NULL, ...) {
 #' @export
 as_flash_kde.kde <- function(object, ...) {
   if (is.null(object$x) || is.null(object$H)) {
-    stop_argument("object", "must be as ks::kde() makes it, with its points and bandwidth: found not both of them")
+    stop_argument("object", "must be a result of ks::kde() with points and bandwidth: found one without")
   }
   if (!is.null(object$type) && object$type != "kde") refuse_kde(paste0("its type is \"", object$type, "\""))
   x <- as_points(object$x, "object")
@@ -143,7 +146,7 @@ as_flash_kde.kde <- function(object, ...) {
   warn_if_other(fit, unname(as.matrix(at)), as.vector(object$estimate))
 }
 
-# Our name of the kernel that was written in the call, "gaussian" where none was.
+# This package's name of the kernel in the call of a density object; "gaussian" if the call has none.
 density_kernel <- function(object) {
   written <- object$call$kernel
   if (!is.character(written)) return("gaussian")
@@ -155,18 +158,18 @@ density_kernel <- function(object) {
 }
 
 refuse_kde <- function(why) {
-  need <- "a fit is made of an estimate with one of our kernels and one bandwidth, but "
+  need <- "only an estimate with a kernel of this package and one bandwidth can be converted, but "
   stop(new_error("unsupported", paste0(need, why), user_call()))
 }
 
-# Up to 100 of the rows of `at`, evenly spread, and the highest, are looked at.
+# Warns if values on the grid differ from the fit, at up to 100 evenly spread rows of `at` and at the highest value.
 warn_if_other <- function(fit, at, values) {
   few <- unique(c(round(seq(1, nrow(at), length.out = min(nrow(at), 100))), which.max(values)))
   plain <- fit$estimator == "kde"
   off <- if (plain) max(abs(stats::predict(fit, at[few, , drop = FALSE]) - values[few])) / max(values) else 0
   if (off > 0.05) {
     warning(
-      "the values in `object` are not those of its points and bandwidth, but off by up to ",
+      "the values in `object` are not those of its points and bandwidth: they differ by up to ",
       short_number(100 * off),
       "% of the largest: were the data transformed or weighted, or binned on a coarse grid?",
       call. = FALSE

@@ -1,7 +1,7 @@
-# Folds of a flash_data(): some rows of each shard, drawn where they are by a seed and the shard's number, so that they
-# do not depend on who has what.
+# Folds of a flash_data(): some rows of each shard, drawn on the worker from a seed and the number of the shard. So
+# folds do not depend on which worker has a shard.
 
-# As judge_of() has it; the scores stay where the points are, and their moments come back.
+# judge_of() for fits to a flash_data(). Scores stay on the workers, and their moments come back.
 judge_of_data <- function(fit) {
   made <- list(
     n = min(fit$x$rows), data = list(fit$x$id), estimator = fit$estimator, names = point_names(fit),
@@ -16,7 +16,7 @@ judge_of_data <- function(fit) {
   made
 }
 
-# As judge_all().
+# judge_all() for fits to a flash_data().
 judge_all_data <- function(all, folds, score) {
   run <- judging_run(all[[1]], folds)
   fits <- lapply(all, `[[`, "fit")
@@ -26,7 +26,7 @@ judge_all_data <- function(all, folds, score) {
   c(mean_and_se(found), list(n = found$n, infinite = stats::setNames(found$infinite, names(all))))
 }
 
-# Every fold takes rows of every shard, and leaves some.
+# Each fold needs a row of each shard, and must leave another.
 check_data_folds <- function(folds, data) {
   if (length(folds) != 1) {
     stop_argument("folds", "must be a number of folds for a flash_data(), whose rows are in shards: found ", describe(folds))
@@ -42,8 +42,8 @@ check_data_folds <- function(folds, data) {
   folds
 }
 
-# list(moments, by_fold): of judge_data(), of fits to the same data, and for each of them what cross_validate() says of each
-# fold.
+# list(moments, by_fold): the moments of judge_data() over all folds, and for each fit the data frame `by_fold` of
+# cross_validate(). All fits are to the same data.
 judge_data_folds <- function(fits, folds, score, control) {
   data <- fits[[1]]$x
   hold_pool(pool_of(data$cluster))
@@ -70,11 +70,11 @@ judge_data_folds <- function(fits, folds, score, control) {
   list(moments = Reduce(merge_scores, moments), by_fold = by_fold)
 }
 
-# The rows of a fold, or with `inside` FALSE all others.
+# The rows of a fold, or all others if `inside` is FALSE.
 fold_data <- function(data, spec, control) picked_data(data, fold_picker(spec), control)
 
-# What `pick(shard, number)` makes of each shard, list(x, weights). Where a worker can read shards, it reads those of
-# which these are.
+# A flash_data() of `pick(shard, number)` of each shard, a list(x, weights). If workers can read shards, they read the
+# shards from which rows are picked.
 picked_data <- function(data, pick, control) {
   if (can_read(data$recipe)) {
     rows <- derived_data(data, NULL)
@@ -85,7 +85,8 @@ picked_data <- function(data, pick, control) {
   describe_data(rows, control)
 }
 
-# A function of a shard and its number, and one of its number; both go to the workers.
+# fold_picker(): a function of a shard and its number that picks rows; fold_reader(): a function of the number that
+# reads the shard, too. Both are sent to the workers.
 fold_picker <- function(spec) {
   force(spec)
   function(shard, number) {

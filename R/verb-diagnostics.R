@@ -1,53 +1,56 @@
-#' What was computed, where, and how fast
+#' How a result was computed: time, engine, accuracy
+#'
+#' `diagnostics()` reports how a fit or a sum was computed: back end, engine, time, and the accuracy reached with a
+#' tolerance. For Laplace-corrected fits it also computes the negative mass.
 #'
 #' @details
-#' **Stages**: for every stage of the fit that ran (`bandwidth` and `score_bandwidth`: the
-#' selectors; `debias`: the score at all points) the pairs of points visited, the seconds, those of them
-#' in which a GPU computed, and the rate. Rules of thumb visit no pairs: `NA`. The estimators `"kde"`
-#' and `"laplace"` compute nothing at the fit but an automatic bandwidth; their sums run in
-#' [predict()][predict.flash_kde].
+#' **Stages**: for each stage of the fit that ran (`bandwidth` and `score_bandwidth`: bandwidth selection; `debias`: the
+#' score at all points) the table has the number of pairs visited, the seconds, the seconds of GPU time, and the pairs
+#' per second. A rule of thumb visits no pairs: `NA`. Fits with `"kde"` and `"laplace"` compute only an automatic
+#' bandwidth; their sums run in [predict()][predict.flash_kde].
 #'
-#' **Effective sample size**: \eqn{(\sum w)^2 / \sum w^2}{(sum w)^2 / sum w^2}, `n` with equal
-#' weights.
+#' **Effective sample size**: \eqn{(\sum w)^2 / \sum w^2}{(sum w)^2 / sum w^2}, which is `n` for equal weights.
 #'
-#' **Negative mass** (`"laplace"`, `"laplace6"`): \eqn{\int \max(-p(y), 0)\,dy}{the integral of max(-p(y), 0)},
-#' computed when `diagnostics()` is called, or by the fit where `nonnegative`: on a grid up to 8 kernel standard
-#' deviations around the data (`d` of 1 or 2, up to 65,536 points), otherwise, or where such a grid would be coarser
-#' than half a kernel standard deviation, by importance sampling from a mixture of two KDEs, with
-#' `H` and with a wider kernel (up to 16,384 draws, with a standard error; reproducible, and
-#' without effect on R's random numbers). The estimate's positive part then has mass 1 + this
-#' value. Grids of more than 1e8 pairs go by the fast engine where that is quicker, to 1e-6 of the largest density.
+#' **Negative mass** (`"laplace"`, `"laplace6"`): \eqn{\int \max(-p(y), 0)\,dy}{the integral of max(-p(y), 0)}. It is
+#' computed when `diagnostics()` is called, or by the fit if `nonnegative`. The positive part of the estimate has mass
+#' 1 + this value. For `d` of 1 or 2 it uses a grid of up to 65,536 points, up to 8 kernel standard deviations around
+#' the data. If such a grid would be coarser than half a kernel standard deviation, or for larger `d`, it uses
+#' importance sampling from a mixture of two KDEs, with `H` and with a wider kernel: up to 16,384 draws, with a
+#' standard error. The draws are reproducible and do not affect R's random numbers. Grids of more than 1e8 pairs use
+#' the fast engine if that is quicker, with errors up to 1e-6 of the largest density.
 #'
 #' @param object A fit from [flash_kde()] or [kernel_ridge()], or sums from [kernel_sum()].
 #' @param x The result of `diagnostics()`.
 #' @param digits Number of significant digits.
 #' @param ... Not used; anything here is an error.
-#' @returns A list of class `flash_kde_diagnostics`: `estimator`, `n`, `d`; `backend`, `device`,
-#'   `engine`, `precision`, `isa`, `threads`, `devices` (numbers of the GPUs, none on the CPU) and
-#'   `reason` (why this back end) and `reason_engine` (why this engine, and which of its methods) of the stage `debias`, or
-#'   without one, what predictions at as many points will run on (`requested` holds what was asked for); `stages`, a data
-#'   frame with the columns `stage`, `pairs`, `seconds`, `kept` (the share of the pairs that was computed, as others
-#'   were known not to change the last bit of any sum), `device_seconds` (`NA` on the CPU),
-#'   `pairs_per_second` and `tail_rows`;
-#'   `effective_size`; `tail_rows`, the number of rows whose sum had underflowed and was done again
-#'   with its own scale (`NA` where nothing was summed); and for
-#'   `"laplace"` `negative_mass`, a list of `value`, `method` (`"grid"` or `"sampling"`), `se`, and `square`, the
-#'   integral of the square of the negative part; for a fit
-#'   with `tol > 0` `tolerance`, a list of `tol`, `tol_type`, `bound` and `achieved` (what is proven of the error of a prediction
-#'   at a sample of up to 4,096 of the points, and the largest against exact sums at some of these) and the `engine`
-#'   of that prediction. Of points in a [flash_data()] `workers`, a data frame of what each worker did, and `plan`, how
-#'   shards have met, and why.
+#' @returns For [flash_kde()] a list of class `flash_kde_diagnostics`:
+#'   * `estimator`, `n`, `d`, `effective_size`;
+#'   * `backend`, `device`, `engine`, `precision`, `isa` (instruction set), `threads`, `devices` (numbers of the GPUs),
+#'     `reason` (for the back end) and `reason_engine` (for the engine and its method): of the stage `debias`, otherwise
+#'     what a prediction at as many points will use. `requested` has what the user asked for;
+#'   * `stages`: a data frame of `stage`, `pairs`, `seconds`, `kept` (share of the pairs that was computed; the others
+#'     were known not to change the last bit of any sum), `device_seconds` (`NA` on the CPU), `pairs_per_second` and
+#'     `tail_rows`;
+#'   * `tail_rows`: number of rows whose sum underflowed and was recomputed with a scale of its own (`NA` without sums);
+#'   * `negative_mass`, for `"laplace"`: a list of `value`, `method` (`"grid"` or `"sampling"`), `se`, and `square`, the
+#'     integral of the squared negative part;
+#'   * `tolerance`, for a fit with `tol > 0`: a list of `tol`, `tol_type`, `engine`, `bound` (a proven bound on the
+#'     error of a prediction at a sample of up to 4,096 of the points) and `achieved` (the largest difference from
+#'     exact sums at some of these points);
+#'   * `workers`, `plan`, for a [flash_data()]: a data frame of what each worker did, and how shards were paired, and
+#'     why.
 #'
-#'   Sums are plain numbers, which carry nothing: `diagnostics()` knows the last 1,000 results of a session by
-#'   their values. For sums a list of class `kernel_sum_diagnostics`: `kernel`, `n`, `m`, `d`; `backend` to `reason_engine`
-#'   as above, `workers` and `plan`, and `method`, how the engine forms distances; `pairs`, `kept`, `seconds`, `device_seconds`,
-#'   `pairs_per_second`; `tol` and `tol_type` as asked for; `tol_bound`, what the error of the fast engine is
-#'   proven to be at most, at every target, and `tol_achieved`, the largest on a sample of them, both relative as
-#'   `tol_type` says (`NA` of an exact one). Of sums in chunks both are the sums of the chunks' errors, or to a pointwise
-#'   tolerance the largest.
-#'   For a fit from [kernel_ridge()] a list of class `ridge_diagnostics`: `n`, `d`, `m` (centres), `outputs`, `backend` to
-#'   `devices` as above, `iterations`, `converged`, `seconds` by stages, and `workers`, for a fit on a cluster what each
-#'   worker did (requests, rows, seconds, bytes sent and received), else `NULL`.
+#'   For sums a list of class `kernel_sum_diagnostics`: `kernel`, `n`, `m`, `d`; `backend` to `reason_engine`,
+#'   `workers` and `plan` as above; `method`, how the engine forms distances; `pairs`, `kept`, `seconds`,
+#'   `device_seconds`, `pairs_per_second`; `tol` and `tol_type` as requested; `tol_bound`, a proven bound on the error
+#'   at every target, and `tol_achieved`, the largest error on a sample of targets, both relative to what `tol_type`
+#'   says (`NA` for exact sums). For sums in chunks both are added over the chunks; with a pointwise tolerance they
+#'   are the largest. Sums are plain numbers without attributes, so `diagnostics()` recognises the last 1,000 results
+#'   of a session by their values.
+#'
+#'   For [kernel_ridge()] a list of class `ridge_diagnostics`: `n`, `d`, `m` (centres), `outputs`, `backend` to
+#'   `devices` as above, `iterations`, `converged`, `seconds` by stage, and `workers`: for a fit on a cluster the
+#'   requests, rows, seconds and bytes of each worker, otherwise `NULL`.
 #' @export
 #' @examples
 #' diagnostics(flash_kde(faithful))
@@ -114,10 +117,10 @@ print.kernel_sum_diagnostics <- function(x, ...) {
 print_tolerance <- function(achieved, bound, asked) {
   type <- if (asked$tol > 0) asked$tol_type else "pointwise"
   cat("Error (", type, "): at most ", format(bound, digits = 2), ", ", format(achieved, digits = 2),
-    " on a sample; ", if (asked$tol > 0) paste("allowed", asked$tol) else "as exact as doubles", "\n", sep = "")
+    " on a sample; ", if (asked$tol > 0) paste("allowed", asked$tol) else "exact to double precision", "\n", sep = "")
 }
 
-# What a prediction to the tolerance of the fit achieves, at some of its points.
+# The accuracy of a prediction with the tolerance of the fit, at a sample of its points.
 tolerance_record <- function(object) {
   control <- start_run(fit_asked(object))
   points <- if (is.null(object$discrete)) shown_points(object) else own_places(object)
@@ -130,8 +133,8 @@ tolerance_record <- function(object) {
   )
 }
 
-# The part that is known when the fit ends, from what the fit keeps of it: `stages`, the stats of each, and `resolved`,
-# what a sum would run on. Fits of earlier versions keep the record itself.
+# The record that is known when the fit ends. `stages`: the statistics of each stage; `resolved`: the back end and
+# engine that a sum would use. Fits of earlier versions store the record itself.
 fit_record <- function(object) {
   if (is.null(object$computed)) return(object$diagnostics)
   stages <- object$computed$stages
@@ -142,7 +145,7 @@ fit_record <- function(object) {
   seconds <- field("seconds", NA_real_)
   tail_rows <- field("tail_rows", NA_real_)
   on_device <- field("backend", "") == "cuda"
-  # not of a search for a bandwidth or for widths, whose sums are others than the estimate's
+  # tail rows of a bandwidth search are rows of other sums than the estimate's
   estimate <- if (is.null(stages$debias)) object$computed$resolved else stages$debias
   structure(
     class = "flash_kde_diagnostics",
@@ -159,7 +162,7 @@ fit_record <- function(object) {
         stage = as.character(names(stages)), pairs = pairs, seconds = seconds,
         kept = ifelse(is.na(pairs), NA_real_, vapply(stages, kept_share, 0, USE.NAMES = FALSE)),
         device_seconds = ifelse(on_device, field("device_seconds", NA_real_), NA_real_),
-        # a stage faster than the clock has no rate
+        # a stage that took less than a clock tick has no rate
         pairs_per_second = ifelse(seconds > 0, pairs / seconds, NA_real_),
         tail_rows = tail_rows
       )),
@@ -169,14 +172,14 @@ fit_record <- function(object) {
   )
 }
 
-# Seconds of a device are of interest where there were any, and the share of the pairs where some were left out.
+# Omits device seconds if no GPU was used, and the share of pairs if all were computed.
 shown_stages <- function(stages) {
   if (all(is.na(stages$device_seconds))) stages$device_seconds <- NULL
   if (all(is.na(stages$kept) | stages$kept == 1)) stages$kept <- NULL
   stages
 }
 
-# One line: what was computed where; the next ones say why there, on a GPU, and why by this engine.
+# One line on what was computed where; print_why() gives the reasons.
 print_where <- function(record) {
   stages <- record$stages
   done <- if (nrow(stages) > 0) {
@@ -188,7 +191,7 @@ print_where <- function(record) {
   print_why(record)
 }
 
-# Fits of earlier versions do not know why by this engine.
+# Fits of earlier versions have no reason for the engine.
 print_why <- function(record) {
   if (record$backend == "cuda") cat("Back end: ", record$backend, ", ", record$reason, "\n", sep = "")
   why <- record$reason_engine
@@ -196,10 +199,10 @@ print_why <- function(record) {
   if (!is.null(record$plan)) cat("Shards: ", record$plan, "\n", sep = "")
 }
 
-# Of a cluster, where there was one.
+# One line on the workers of a cluster.
 print_workers <- function(workers) {
   if (is.null(workers)) return(invisible())
   lost <- sum(workers$lost)
   cat("Workers: ", nrow(workers), " on ", length(unique(workers$host)), ngettext(length(unique(workers$host)), " host", " hosts"),
-    if (!is.null(workers$below)) paste0(" with ", sum(workers$below), " of their own"), ", ", format_bytes(sum(workers$bytes)), " sent and received", if (lost > 0) paste0(", ", lost, " lost"), "\n", sep = "")
+    if (!is.null(workers$below)) paste0(" with ", sum(workers$below), " workers of their own"), ", ", format_bytes(sum(workers$bytes)), " sent and received", if (lost > 0) paste0(", ", lost, " lost"), "\n", sep = "")
 }

@@ -14,7 +14,7 @@ hdr_regions.flash_kde <- function(object, prob = c(0.5, 0.95), n = NULL, ...) {
   check_in_memory(object)
   check_can(object, "regions")
   if (object$d > 2) {
-    why <- paste0("regions of ", object$d, " variables are no polygons: take those of a kde_marginal(), of one or two")
+    why <- paste0("regions are available for one or two variables, not ", object$d, ": use kde_marginal() first")
     stop(new_error("unsupported", why, user_call()))
   }
   hold_limits(object)
@@ -29,10 +29,10 @@ hdr_regions.flash_kde <- function(object, prob = c(0.5, 0.95), n = NULL, ...) {
   structure(regions, class = c("flash_hdr", "data.frame"))
 }
 
-# Of kernels that stand alone, the region of probability p of two variables is as wide as this.
+# The region of probability p of a single kernel in two variables is this many bandwidths wide.
 hdr_margin <- function(prob) max(GRID_MARGIN, 1.01 * sqrt(-2 * log1p(-max(prob))))
 
-# A region without a node in it would look empty. `highest`: of the densities at the nodes.
+# An error if a region contains no node, as it would look empty. `highest`: the largest density at a node.
 check_on_grid <- function(highest, levels, prob) {
   unseen <- prob[levels >= highest]
   if (length(unseen) == 0) return(invisible())
@@ -55,7 +55,7 @@ hdr_intervals <- function(part, prob, size) {
   do.call(rbind, frames)
 }
 
-# Where the density rises above the level, and where it falls below it again; at the ends of the grid, these.
+# The points where the density rises above the level, and where it falls below it; or the ends of the grid.
 level_crossings <- function(part, grid, level) {
   above <- grid$y >= level
   n <- length(above)
@@ -88,8 +88,8 @@ hdr_polygons <- function(grid, prob, names) {
   stats::setNames(regions, make.unique(c(names, names(regions)[-(1:2)])))
 }
 
-# Closed lines that do not cross, list(x, y) each, as polygons: a list of lists of matrices, the outer ring first,
-# then its holes.
+# Groups closed lines that do not cross, list(x, y) each, into polygons: a list of lists of matrices, the outer ring
+# first, then its holes.
 ring_polygons <- function(lines) {
   rings <- lapply(lines, \(line) cbind(x = line$x, y = line$y))
   area <- vapply(rings, ring_area, 0)
@@ -99,12 +99,12 @@ ring_polygons <- function(lines) {
   within <- rings_within(rings)
   hole <- rowSums(within) %% 2 == 1
   for (i in which((area < 0) != hole)) rings[[i]] <- rings[[i]][rev(seq_len(nrow(rings[[i]]))), ]
-  # a hole is of the smallest ring around it
+  # a hole belongs to the smallest ring around it
   owner <- vapply(which(hole), \(i) which(within[i, ])[which.min(size[within[i, ]])], 0L)
   lapply(which(!hole), \(i) rings[c(i, which(hole)[owner == i])])
 }
 
-# Which lies in which: within[i, j] where ring i lies in j. Boxes leave few pairs to look at.
+# A matrix: within[i, j] is TRUE if ring i lies in ring j. Bounding boxes exclude most pairs.
 rings_within <- function(rings) {
   box <- vapply(rings, \(ring) c(range(ring[, 1]), range(ring[, 2])), numeric(4))
   inside <- \(low, high) outer(box[low, ], box[low, ], ">") & outer(box[high, ], box[high, ], "<")
@@ -114,13 +114,13 @@ rings_within <- function(rings) {
   within
 }
 
-# Does a ring lie in another? Most of a few of its points decide, for one may lie on both.
+# Whether a ring lies in another, by the majority of a few of its points, as a point may lie on both.
 lies_in <- function(ring, outer) {
   few <- ring[unique(round(seq(1, nrow(ring) - 1, length.out = 5))), , drop = FALSE]
   mean(inside_ring(few, outer)) > 0.5
 }
 
-# By the number of sides that a ray to the right crosses.
+# Whether points are inside a ring: a ray to the right crosses an odd number of its sides.
 inside_ring <- function(points, ring) {
   n <- nrow(ring)
   x1 <- ring[-n, 1]
@@ -137,7 +137,7 @@ inside_ring <- function(points, ring) {
 st_as_sf.flash_hdr <- function(x, crs = sf::NA_crs_, ...) {
   check_dots_empty(...)
   if (ncol(x) < 6) stop_argument("x", "must have the regions of two variables: found intervals of one")
-  # the names of the variables may be among these
+  # names of variables may equal names of the other columns
   x <- stats::setNames(as.data.frame(x)[1:6], c("x", "y", "prob", "level", "group", "subgroup"))
   prob <- unique(x$prob)
   shapes <- lapply(prob, \(p) {

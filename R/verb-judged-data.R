@@ -1,8 +1,8 @@
-# Scores of fits to a flash_data(): each shard is judged where it is, and moments of the scores come back.
+# Scores of fits to a flash_data(): each shard is judged on its worker, and moments of the scores come back.
 
-# Moments of the scores, as merge_scores() has them, of each of the `fits` and then of the differences of any two, in the
-# order of pairs_of(), at the shards of `targets`, or with `loo` at the fits' own points, each left out. `negative` and
-# `infinite`: at how many points each fit is below 0, and has no score.
+# Moments of the scores of each of the `fits`, followed by moments of the differences of each pair of pairs_of(), in the
+# form of merge_scores(). Scores are at the shards of `targets`, or leave-one-out at the training points with `loo`.
+# `negative` and `infinite`: number of points where each fit is negative, and where its score is -Inf.
 judge_data <- function(fits, targets, loo, score, control) {
   squares <- rep(list(NULL), length(fits))
   if (PROPER_SCORES[[score]]$of_square) squares <- lapply(fits, square_of_data, loo, control)
@@ -34,7 +34,7 @@ judge_shard <- function(shard, args, part, control) {
   found
 }
 
-# Rows of two of k, the first of which comes before the other.
+# Pairs of 1:k as rows, the smaller number first.
 pairs_of <- function(k) {
   pairs <- which(upper.tri(diag(k)), arr.ind = TRUE)
   matrix(as.integer(pairs), ncol = 2)
@@ -42,7 +42,7 @@ pairs_of <- function(k) {
 
 # ---- moments --------------------------------------------------------------------------------------
 
-# Of columns of values with weights w: their mean, and sums of w^2, of w^2 v and of w^2 v^2 about it.
+# Columns of values with weights w: weighted means, and sums of w^2, w^2 v and w^2 v^2, where v is relative to the mean.
 score_moments <- function(values, w) {
   mean <- colSums(w * values) / sum(w)
   away <- values - rep(mean, each = nrow(values))
@@ -70,7 +70,7 @@ merge_scores <- function(a, b) {
   c(all, Map(`+`, parts[[1]], parts[[2]]))
 }
 
-# As weighted_mean() has them, of each column.
+# weighted_mean() of each column, from its moments.
 mean_and_se <- function(moments) {
   se <- sqrt(moments$second * moments$n / (moments$n - 1)) / moments$weight
   list(mean = moments$mean, se = replace(se, !is.finite(moments$mean), NA_real_))
@@ -78,9 +78,9 @@ mean_and_se <- function(moments) {
 
 # ---- integrals of squares -----------------------------------------------------------------------
 
-# As log_square_integral() has it: list(sum, unit, log, heavy), the sum over all pairs in units of the square of
-# `unit`, the largest weight, and the logarithm of the integral. `heavy`, with `loo`: a matrix with a row for each of
-# the few points without which the sum is done again, with columns `shard`, `row` there, and `log_sum` in these units.
+# log_square_integral() for a flash_data(). Returns list(sum, unit, log, heavy): the sum over all pairs in units of
+# `unit`^2, the largest weight, and the logarithm of the integral. `heavy`, with `loo`: a matrix with a row for each of
+# the few points without which the sum is recomputed, with columns `shard`, `row` in the shard, and `log_sum`.
 square_of_data <- function(fit, loo, control) {
   check_can(fit, "square")
   data <- fit_points(fit)
@@ -102,7 +102,7 @@ overlap_of_data <- function(fit, unit, control) {
   over_shards(points, "overlap", args, control, shard_number, pairs = points$n^2, lend = lent_of(fit))
 }
 
-# The logarithm of the sum over all pairs of other points than the one of `at`, c(shard, row), whose weight is 0 here.
+# The logarithm of the sum over all pairs without the point `at`, c(shard, row), whose weight is set to 0.
 log_overlap_without <- function(fit, at, unit, control) {
   rest <- picked_data(fit_points(fit), without_row(at[["shard"]], at[["row"]]), control)
   on.exit(session$forgotten <- c(session$forgotten, rest$id))
@@ -110,7 +110,7 @@ log_overlap_without <- function(fit, at, unit, control) {
   log(max(overlap_of_data(fit, rest$largest_weight, control)$sum, 0)) + 2 * log(rest$largest_weight / unit)
 }
 
-# As fold_picker().
+# A picker for picked_data() that sets the weight of one row to 0.
 without_row <- function(of, row) {
   force(of)
   force(row)
@@ -122,8 +122,8 @@ without_row <- function(of, row) {
 
 square_unit <- function(fit) log_kernel_norm(sqrt(2) * fit_factor(fit))
 
-# list(sum, most, stats): `most` are the two points with the largest shares of the sum over all pairs, as no more can
-# have most of it.
+# list(sum, most, stats): `most` are the two points with the largest shares of the sum over all pairs. No more than two
+# points can have most of the sum each.
 overlap_of_shard <- function(shard, args, part, control) {
   fit <- fit_at_shard(args$fit, part, args$scratch)
   sums <- overlaps_at(fit, shard, args$unit, control)
@@ -140,10 +140,10 @@ merge_overlaps <- function(a, b) {
   list(sum = a$sum + b$sum, most = most, stats = add_stats(a$stats, b$stats))
 }
 
-# Of the points of a shard in the sum over all pairs.
+# The share of each point of a shard in the sum over all pairs.
 share_of_overlap <- function(fit, sums) 2 * sums$w * sums$each - sums$w^2 * estimator_of(fit)$overlap(fit$d)[1]
 
-# list(w, each, stats): the weights in units of `unit`, and what all points add at each.
+# list(w, each, stats): the weights in units of `unit`, and the sum over all points at each point.
 overlaps_at <- function(fit, shard, unit, control) {
   sources <- sum_sources(fit_points(fit), NULL, sqrt(2) * fit_factor(fit))
   found <- log_sum(sources, shard$points, estimator_of(fit)$overlap(fit$d), FALSE, control)
@@ -152,7 +152,7 @@ overlaps_at <- function(fit, shard, unit, control) {
   list(w = w / unit, each = signed_density(found), stats = found$stats)
 }
 
-# At a shard of the fit's points, of the estimates without each of them.
+# Logarithms of the integral of the square of the leave-one-out estimates, for the points of a shard.
 log_square_without <- function(fit, square, shard, part, control) {
   if (is.null(square)) return(NULL)
   log_rest <- log(pmax(square$sum - share_of_overlap(fit, overlaps_at(fit, shard, square$unit, control)), 0))
@@ -163,7 +163,7 @@ log_square_without <- function(fit, square, shard, part, control) {
 
 # ---- log likelihood -----------------------------------------------------------------------------
 
-# As logLik(), with a warning where the estimate is negative.
+# logLik() of a fit to a flash_data(), with a warning where the estimate is negative.
 log_lik_of_data <- function(object, control) {
   found <- judge_data(list(object), object$x, TRUE, "log", control)
   if (found$negative > 0) warn_negative_points(found$negative, found$n)

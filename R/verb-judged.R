@@ -1,11 +1,11 @@
-# What compare_fits() and cross_validate() know of a fit of each class, list(...):
-# - n, weights, na.action, data: as fits to the same points have them alike; estimator: what the table calls it;
-#   names: of the columns that have bandwidths; asked: for start_run();
-# - scores: the names of those that it has; has_left_out(score): has it them at its own points, each left out? Then
-#   left_out(score, run) are these;
-# - by_fold(folds, score, run): as judge_folds(); draw_folds(folds): the fold of each;
-# - judge(all, folds, score): as judge_all(), of several fits to the same; alike: of what, in words.
-# `arg`: what the user calls the fit.
+# The common interface of compare_fits() and cross_validate() to fits of each class. Returns list(...):
+# - n, weights, na.action, data: for the check that fits are to the same points; estimator: its name in the table;
+#   names: the columns that have bandwidths; asked: for start_run();
+# - scores: the names of its scores; has_left_out(score): whether it has leave-one-out values at the training points;
+#   left_out(score, run): these values;
+# - by_fold(folds, score, run): like judge_folds(); draw_folds(folds): the fold of each point;
+# - judge(all, folds, score): like judge_all(), of several fits to the same points; alike: what they have in common.
+# `arg`: the name of the user's argument.
 judge_of <- function(fit, arg = "object") UseMethod("judge_of")
 
 #' @export
@@ -16,7 +16,7 @@ judge_of.default <- function(fit, arg = "object") {
   )
 }
 
-# Scores of predictions, beside PROPER_SCORES.
+# Scores of predictions; those of densities are PROPER_SCORES.
 PREDICTION_SCORES <- c(squared = "minus the squared error", class = "share in the right class")
 
 score_title <- function(score) {
@@ -40,7 +40,7 @@ judge_of.flash_kde <- function(fit, arg = "object") {
   )
 }
 
-# The data are y and x together, as those of a regression of y.
+# The data are the joint points (y, x), so that a regression of y on x can be compared.
 #' @export
 judge_of.flash_conditional <- function(fit, arg = "object") {
   joint <- unclass(fit$joint)
@@ -62,14 +62,14 @@ judge_of.flash_conditional <- function(fit, arg = "object") {
   )
 }
 
-# An estimate below 0 is as bad as can be.
+# A negative estimate has the worst score.
 judged_logs <- function(found) replace(found$log_abs, which(as.logical(found$negative)), -Inf)
 
 check_judged_levels <- function(object, what) {
   if (is.null(object$discrete)) return(invisible())
   stop(new_error("unsupported", paste0(
-    what, " of columns with levels are not fitted again to some of their rows: logLik() and the criterion of their ",
-    "bandwidths judge them, each row left out"
+    what, " with categorical columns cannot be fitted again to a part of their rows: use logLik() or the criterion of ",
+    "their bandwidths, which are leave-one-out"
   ), user_call()))
 }
 
@@ -84,11 +84,11 @@ new_judged <- function(fit, estimator, data, names, asked, scores, folds_of, has
   made
 }
 
-# A sum over the responses, where they are several.
+# Minus the squared error, summed over the responses.
 minus_square <- function(y, found) -rowSums((unname(y) - unname(as.matrix(found)))^2)
 
-# list(scores, by_fold, mean, se, n), by `without`, which fits to other rows, `at`, which judges that fit at these, and
-# `sds`.
+# list(scores, by_fold, mean, se, n). `folds_of` has functions: `without` fits to some rows, `at` computes the scores of
+# that fit at other rows, and `sds` returns its bandwidths.
 judge_folds <- function(made, folds_of, folds, score, run) {
   parts <- sort(unique(folds))
   scores <- numeric(made$n)
@@ -108,13 +108,13 @@ judge_folds <- function(made, folds_of, folds, score, run) {
   c(average, list(scores = replace(scores, !used, NA), by_fold = by_fold, n = sum(used)))
 }
 
-# ---- the same fits to some of their rows --------------------------------------------------------
+# ---- fits to a part of the rows -----------------------------------------------------------------
 
-# A bandwidth that was searched for is so again, and with it that of a score which went by it.
+# A bandwidth that was selected is selected again, and so is a score bandwidth that was derived from it.
 refit_conditional <- function(object, rows, run) {
   joint <- unclass(object$joint)
   options <- joint$settings
-  if (is.null(options)) stop_argument("object", "must be a fit by flash_kde() itself, of this version of flashkernel")
+  if (is.null(options)) stop_argument("object", "must be a fit from flash_kde() of this version of flashkernel")
   if (!is.null(object$search)) {
     if (identical(unname(options$score_bandwidth), sqrt(SCORE_RATIO) * unname(options$bandwidth))) {
       options["score_bandwidth"] <- list(NULL)

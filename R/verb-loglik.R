@@ -18,7 +18,7 @@ warn_negative_points <- function(count, n) {
   )
 }
 
-# Of list(log_abs, negative) at the points of a fit, those of positive weight.
+# The log-likelihood from list(log_abs, negative) at the training points; points of weight 0 are excluded.
 log_lik_of <- function(estimate, object) {
   used <- used_rows(object)
   n <- sum(used)

@@ -1,4 +1,4 @@
-# Clusters of points by the mode that they climb to.
+# Clusters of points by the mode at the end of their path uphill.
 
 #' @rdname kde_modes
 #' @export
@@ -27,7 +27,7 @@ mean_shift <- function(object, newdata = NULL, control = NULL) {
   clusters
 }
 
-# All, where none is curved downwards in all directions, as on a line of points that are alike.
+# Drops stationary points that are no modes; keeps all if none is a mode, as for points on a line.
 only_modes <- function(known) {
   tops <- which(known$curvature[, 1] < 0)
   if (length(tops) == 0) return(known)
@@ -35,14 +35,14 @@ only_modes <- function(known) {
   c(lapply(known[names(known) != "of"], keep_rows, tops), known["of"])
 }
 
-# list(home, known): to which of the modes each row climbs. Ends at none of them become modes, too.
+# list(home, known): the number of the mode of each row. Ends that are at none of the known modes become modes.
 settle_ends <- function(field, known, u) {
   known$of <- NULL
   found <- climb(field, u, home_radii(field, known))
   lost <- which(found$home == 0)
   if (length(lost) == 0) return(list(home = found$home, known = known))
   new <- top_points(field, found$u[lost, , drop = FALSE])
-  # the top of a known one, reached from outside its radius
+  # the end may be the top of a known mode that was reached from outside its radius
   again <- nearest_home(new$u, list(u = known$u, radius = 0.05 * sqrt(known$width2)))
   fresh <- which(again == 0)
   again[fresh] <- nrow(known$u) + seq_along(fresh)
@@ -53,8 +53,8 @@ settle_ends <- function(field, known, u) {
   list(home = found$home, known = joined)
 }
 
-# list(u, radius): of each mode half of the largest radius tried at which, as at all smaller ones, the density
-# falls outwards in all directions tried: from there the way up the gradient leads to it.
+# list(u, radius): `radius` is half of the largest radius tried around each mode such that, there and at all smaller
+# radii tried, the density falls outwards in all directions tried. From inside, the gradient leads to the mode.
 home_radii <- function(field, known) {
   d <- ncol(known$u)
   radii <- 0.1 * 2^(0:4)
@@ -106,7 +106,7 @@ print.flash_clusters <- function(x, digits = max(3L, getOption("digits") - 3L), 
   count <- nrow(x$modes)
   cat("Clusters by the mode above each point: ", count, ngettext(count, " cluster", " clusters"), " of ",
     format(x$fit$n, big.mark = ","), " points\n\n", sep = "")
-  # the places, density, points and share
+  # columns of the points, density, points and share
   shown <- utils::head(x$modes[seq_len(x$fit$d + 3)], 10)
   print(shown, digits = check_digits(digits))
   if (count > 10) cat("... and", count - 10, "more\n")
@@ -146,7 +146,7 @@ plot.flash_clusters <- function(x, dims = NULL, ...) {
   invisible(x)
 }
 
-# Of the first eight clusters their own, of the others grey.
+# The first eight clusters have a colour each, the others are grey.
 cluster_colours <- function(cluster) {
   own <- grDevices::hcl.colors(8, "Dark 3")[c(1, 6, 3, 8, 5, 2, 7, 4)]
   grDevices::adjustcolor(ifelse(is.na(cluster) | cluster > 8, "grey60", own[pmin(cluster, 8)]), 0.7)

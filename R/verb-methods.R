@@ -1,45 +1,47 @@
-#' What a density estimate says of itself
+#' Print, summarise and compare density estimates
 #'
-#' `print()` tells what was fitted, which bandwidth (as the kernel's standard deviations; the object holds `H`, their
-#' **variance** matrix) and what was computed where. `summary()` adds what needs a pass over all pairs: the log
-#' densities at the training points, the leave-one-out log-likelihood and the [diagnostics()]. `coef()`, `fitted()`,
-#' `logLik()` and `nobs()` are what other models have by these names.
+#' `print()` shows the estimator, the bandwidth (as standard deviations of the kernel; the object has `H`, the
+#' **variance** matrix) and what was computed where. `summary()` adds quantiles of the log density at the training
+#' points, the leave-one-out log-likelihood and the [diagnostics()]. `coef()`, `fitted()`, `logLik()` and `nobs()`
+#' work as for other models.
 #'
-#' @details
-#' `summary()` costs two passes, \eqn{O(n^2 d)}, and for `"laplace"` the negative mass of
-#' [diagnostics()]; `print()` costs nothing.
+#' @details `print()` takes no time. `summary()` takes two passes over all pairs, \eqn{O(n^2 d)}, and for `"laplace"`
+#' the negative mass of [diagnostics()].
 #'
-#' `logLik()` is the sum over all training points of the log density that the other points give them. Unlike the
-#' density at the training points, it does not grow without bound as the bandwidth goes to 0, so it compares estimators
-#' and bandwidths. With weights, point \eqn{i} counts \eqn{n w_i / W} times, \eqn{n} the number of points of positive
-#' weight, so the weights sum to \eqn{n} and the scale of `weights` does not matter; points of weight 0 change nothing.
-#' A point that the others give density 0, or a negative one (`"laplace"`, with a warning), makes the sum `-Inf`. For
-#' `"sdkde"` a point is left out of both stages. Cost: \eqn{O(n^2 d)}; for an `"sdkde"` of several `steps`, or with
-#' images or masses of a `support`, \eqn{O(n^3 d)}, up to some 3,000 points.
+#' `logLik()` is the sum of the leave-one-out log densities of the training points. Unlike the log-likelihood at the
+#' training points, it does not grow without bound as the bandwidth goes to 0, so it compares estimators and
+#' bandwidths. With weights, point \eqn{i} counts \eqn{n w_i / W} times, where \eqn{n} is the number of points of
+#' positive weight: the scale of `weights` does not matter, and points of weight 0 change nothing. If a point has
+#' leave-one-out density 0, or a negative one (`"laplace"`, with a warning), the sum is `-Inf`. For `"sdkde"` a point
+#' is left out of both stages. Cost: \eqn{O(n^2 d)}. An `"sdkde"` with several `steps`, or with a `support` that
+#' reflects points or rescales kernels, takes \eqn{O(n^3 d)} and works up to about 3,000 points.
 #'
 #' @param x,object A fit from [flash_kde()], or its summary.
-#' @param digits Number of significant digits, from 1 to 22. For `summary()`, of its printed form; `NULL`: that of
-#'   `print()`.
+#' @param digits Number of significant digits, from 1 to 22. For `summary()`, of the printed form; `NULL` (default):
+#'   as for `print()`.
 #' @param ... Not used; anything here is an error.
-#' @returns `print()`: its argument, invisibly. `summary()`: a list of class `summary.flash_kde`
-#'   with the parts of the fit that are not as long as the data, `weighted` (are there weights?),
-#'   `omitted` (number of rows left out by `na.action`), `columns` (a matrix: range, quartiles and
-#'   mean of every column), `log_density` (quantiles of the log density at the training points),
-#'   `negative` (at how many of them the estimate is negative), `loglik` (`logLik()`;
-#'   `NULL` with only one point, and for an SD-KDE of more than 50,000 points with a tolerance, since its
-#'   leave-one-out sums are exact whatever `tol` is), `diagnostics` and `digits`. Rows of weight 0 do not count; the
-#'   other weights enter the quantiles and means.
+#' @returns `print()`: its argument, invisibly.
 #'
-#'   `coef()`: the kernel's standard deviations, named by column (`object$bandwidth` has the whole variance
-#'   matrix), and `lambda` of columns of levels. `fitted()`: the density at every training point, as
-#'   [predict()][predict.flash_kde] without `newdata` gives it. `residuals()`: an error of class
-#'   `flashkernel_error_unsupported`, as a density has none. `nobs()`: the number of points of positive weight, after
-#'   `na.action`.
+#'   `summary()`: a list of class `summary.flash_kde` with the parts of the fit that are not as long as the data, and
+#'   * `weighted`: whether there are weights; `omitted`: number of rows left out by `na.action`;
+#'   * `columns`: a matrix of range, quartiles and mean of each column;
+#'   * `log_density`: quantiles of the log density at the training points; `negative`: number of training points where
+#'     the estimate is negative;
+#'   * `loglik`: `logLik()`. `NULL` with one point, and for an SD-KDE if it would take long: with a tolerance and more
+#'     than 50,000 points, with a compact kernel and more than 5,000 points, or if it needs a fit for each point;
+#'   * `diagnostics` and `digits`.
 #'
-#'   `logLik()`: an object of class `logLik`, with attributes `nobs` and `df`, which is 0: AIC corrects a
-#'   likelihood for being taken at the points that the model was fitted to, and these are left out here. So
-#'   [AIC()] and [BIC()] are both -2 times this value, which estimates the same as the AIC of a parametric model
-#'   (Stone 1977) and can be compared with it.
+#'   Rows of weight 0 are excluded; other weights enter the quantiles and means.
+#'
+#'   `coef()`: the standard deviations of the kernel, named by column, and `lambda` for categorical columns
+#'   (`object$bandwidth` is the variance matrix). `fitted()`: the density at each training point, as from
+#'   [predict()][predict.flash_kde] without `newdata`. `nobs()`: the number of points of positive weight, after
+#'   `na.action`. `residuals()`: an error of class `flashkernel_error_unsupported`, as a density has no residuals.
+#'
+#'   `logLik()`: an object of class `logLik`, with attributes `nobs` and `df`. `df` is 0, because AIC corrects for
+#'   evaluating the likelihood at the points that were fitted, and leave-one-out needs no correction. So [AIC()] and
+#'   [BIC()] are both -2 times this value. It estimates the same quantity as the AIC of a parametric model (Stone 1977)
+#'   and can be compared with it.
 #' @references Stone, M. (1977) An asymptotic equivalence of choice of model by cross-validation and Akaike's
 #'   criterion. *Journal of the Royal Statistical Society B* 39, 44-47.
 #' @rdname summary.flash_kde
@@ -94,7 +96,7 @@ summary.flash_kde <- function(object, digits = NULL, ...) {
   )
 }
 
-# Where all else takes linear time.
+# Whether leave-one-out sums would take much longer than the rest of a summary.
 is_slow_to_leave_out <- function(object) {
   large <- isTRUE(object$tol > 0) && object$n > 50000 || !has_gaussian(object) && object$n > 5000
   is_debiased(object) && (large || needs_refits(object))
@@ -111,7 +113,7 @@ summarise_columns <- function(x, weights, names) {
   columns
 }
 
-# Without weights those of summary(x).
+# Weighted quantiles; without weights those of summary(x).
 summary_quantiles <- function(x, probs, weights) {
   if (is.null(weights) || length(x) == 1) return(stats::quantile(x, probs, names = FALSE))
   weighted_quantile(x, weights, probs)
@@ -150,15 +152,15 @@ print.summary.flash_kde <- function(x, digits = x$digits, ...) {
 
 # ---- parts of print() -------------------------------------------------------------------------
 
-# `x`: a fit or its summary. Both are described by the same few values.
+# `x`: a fit or its summary.
 print_head <- function(x, weighted = !is.null(x$weights), omitted = length(x$na.action)) {
   cat(sub("signed", if (is_clipped(x)) "non-negative" else "signed", estimator_of(x)$title), "\n\n", sep = "")
   print_call(x$call)
   print_points(x$n, paste(" in", columns_in_words(x)), weighted, omitted)
 }
 
-# A call made by do.call() holds the data: only its beginning is shown.
-# `most`: of how many lines; `indent`: for those that follow the first, NULL as deparse() has it.
+# Prints at most `most` lines of the call, since a call made by do.call() contains the data. `indent`: indentation of
+# the lines after the first; NULL: that of deparse().
 print_call <- function(call, most = 4, indent = NULL) {
   lines <- deparse(short_call(call), nlines = most + 1)
   shown <- utils::head(lines, most)
@@ -182,7 +184,7 @@ print_loglik <- function(loglik, what, digits) {
 print_bandwidth <- function(x, digits) {
   if (!is.null(x$discrete)) print_lambdas(x$discrete, digits)
   if (x$d == 0) return(invisible())
-  cat("Bandwidth: H, a variance matrix, ", how_chosen(x), "; kernel sds sqrt(diag(H)):\n", sep = "")
+  cat("Bandwidth: H, a variance matrix, ", how_chosen(x), "; kernel standard deviations sqrt(diag(H)):\n", sep = "")
   print_matrix(x, x$bandwidth, digits)
   search <- x$search
   if (!is.null(x$adaptive) && !is.null(search)) attr(search, "heavy") <- FALSE # its cure has been taken
@@ -192,14 +194,14 @@ print_bandwidth <- function(x, digits) {
   print_clipped(x, digits)
   if (is.null(x$score_bandwidth)) return(invisible())
   if (!isTRUE(all.equal(x$score_bandwidth, x$bandwidth, tolerance = 1e-12))) {
-    cat("Score bandwidth, sds", if (!is.null(x$adaptive)) ", times the same factors", ":\n", sep = "")
+    cat("Score bandwidth, standard deviations", if (!is.null(x$adaptive)) ", times the same factors", ":\n", sep = "")
     print_matrix(x, x$score_bandwidth, digits)
   }
 }
 
 how_chosen <- function(x) if (x$selector == "user") "given" else paste0("by \"", x$selector, "\"")
 
-# Standard deviations, and correlations where there are any.
+# Prints standard deviations, and correlations if H is not diagonal.
 print_matrix <- function(x, H, digits) {
   print_sds(named_sds(x, H), digits)
   print_correlation(H, point_names(x), digits)
@@ -215,7 +217,7 @@ print_sds <- function(sds, digits, most = 12) {
   }
 }
 
-# Of a full matrix.
+# Prints the correlations of a full matrix.
 print_correlation <- function(H, names, digits, most = 8) {
   correlation <- stats::cov2cor(H)
   between <- correlation[lower.tri(correlation)]
@@ -234,7 +236,7 @@ print_correlation <- function(H, names, digits, most = 8) {
   }
 }
 
-# ---- what other models have -------------------------------------------------------------------
+# ---- methods of other models ------------------------------------------------------------------
 
 #' @rdname summary.flash_kde
 #' @importFrom stats coef

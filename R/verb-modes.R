@@ -1,49 +1,54 @@
-#' Modes of a density estimate, and the clusters that belong to them
+#' Modes of a density estimate, and clusters by mode
 #'
-#' `kde_modes()` finds the local maxima of an estimate; `mean_shift()` puts every point into the cluster of the mode
-#' that it climbs to (modal clustering, as `ks::kms()`). In any number of dimensions; modes are exact.
+#' `kde_modes()` finds the local maxima of an estimate. `mean_shift()` assigns each point to the mode at the end of its
+#' path uphill (modal clustering, like `ks::kms()`). Both work in any number of dimensions, and modes are exact.
 #'
-#' @details Points go up the gradient of the logarithm of the density in coordinates in which H is the identity,
-#'   where the mean shift of Fukunaga and Hostetler (1975) is that gradient. The step is as long as the change of
-#'   the gradient since the last one says (Barzilai and Borwein 1988), at least a mean shift and at most half of a
-#'   bandwidth, unless a mean shift is longer: tens of steps where mean shifts would take hundreds. Newton's method
-#'   finds the last digits. Steps of many points at once go by sums to a millionth of each, or to the tolerance of the
-#'   fit, unless its `engine` is `"exact"`.
+#' @details
+#' Points move up the gradient of the log density, in coordinates in which H is the identity; there the mean shift of
+#' Fukunaga and Hostetler (1975) is that gradient. Step lengths are those of Barzilai and Borwein (1988), at least a
+#' mean shift and at most half a bandwidth (or a mean shift, if that is longer), so paths have tens of steps instead of
+#' hundreds. Newton's method refines the end. While many points move at once, sums have a relative error of a millionth,
+#' or the tolerance of the fit, unless the `engine` of the fit is `"exact"`.
 #'
-#' `kde_modes()` starts from one point of each occupied cell, one bandwidth wide, or from `start`. A mode that no start
-#' climbs to is missed. `mean_shift()` begins with these, and lets all points climb until they are within a radius
-#' of a mode in which the density falls in all directions tried, or come to a mode that is not yet known, which is
-#' added. Nothing depends on the order of the points, or on the number of threads.
+#' `kde_modes()` starts from one point of each occupied cell, one bandwidth wide, or from `start`. It misses a mode that
+#' no start leads to. `mean_shift()` first finds these modes. Then each point moves until it is so near a mode that the
+#' density falls outwards in all directions tried, or until it reaches a new mode, which is added. Results do not depend
+#' on the order of the points or the number of threads.
 #'
-#' A bandwidth that suits the density leaves small modes of a few points; a larger one, as
-#' `update(fit, bandwidth = 2 * coef(fit))`, has fewer clusters.
+#' A bandwidth that is good for the density leaves small modes of a few points. A larger one, such as
+#' `update(fit, bandwidth = 2 * coef(fit))`, gives fewer clusters.
 #'
-#' Where a Laplace-corrected estimate is negative, points climb the plain one. A balloon estimate is refused.
+#' Where a Laplace-corrected estimate is negative, points follow the plain estimate. Balloon estimates are refused.
 #'
-#' **Cost**: one pass over the points for each step, for those that still climb; time linear in the points where
-#' there are no adaptive bandwidths and up to three dimensions.
+#' **Cost**: each step takes one pass over the training points for each point that still moves. In up to three
+#' dimensions and without adaptive bandwidths, the time is linear in the number of points.
 #'
-#' @param object A fit from [flash_kde()]; for `predict()` and the other methods a result of `mean_shift()`.
-#' @param start `NULL`, or points from which to climb, as `newdata` of [`predict()`][predict.flash_kde].
-#' @param newdata `NULL` for the points of the fit, or others to put into clusters; `predict()` wants some.
-#' @param control A [flash_control()]; what it does not say is as in the fit.
+#' @param object A fit from [flash_kde()]. For `predict()` and the other methods a result of `mean_shift()`.
+#' @param start `NULL` (default), or starting points, as `newdata` of [`predict()`][predict.flash_kde].
+#' @param newdata Points to assign to clusters. `NULL` (default): the training points. `predict()` requires points.
+#' @param control A [flash_control()]. Options that it does not set are those of the fit.
 #' @param x A result of `mean_shift()`.
-#' @param digits Significant digits.
-#' @param dims Which columns to plot, by number.
-#' @param ... For `plot()`, passed to [graphics::pairs()], or to [graphics::plot()] of one or two columns; else not
+#' @param digits Number of significant digits.
+#' @param dims Numbers of the columns to plot.
+#' @param ... For `plot()`, passed to [graphics::pairs()], or to [graphics::plot()] of one or two columns. Otherwise not
 #'   used.
 #'
-#' @returns `kde_modes()`: a data frame, a row for each mode, the highest first: the columns of the points; `density`;
-#'   `share`, of the weight of the points of the cells whose starts came here (of `start`: the share of these);
-#'   `mode`, `FALSE` for another point where the gradient vanishes, as a saddle; and the matrix `curvature`, the
-#'   eigenvalues of the Hessian of the log density where H is the identity: -1 for a kernel alone, near 0 for a
-#'   flat top.
+#' @returns `kde_modes()`: a data frame with a row for each mode, the highest first:
+#'   * the columns of the points, and `density`;
+#'   * `share`: the weight of the points in the cells whose starts lead to this mode, as a share (with `start`, the
+#'     share of the starts);
+#'   * `mode`: `FALSE` for another point where the gradient vanishes, such as a saddle;
+#'   * `curvature`: a matrix of the eigenvalues of the Hessian of the log density, in coordinates in which H is the
+#'     identity: -1 for a single kernel, near 0 for a flat top.
 #'
-#'   `mean_shift()`: a list of class `flash_clusters` with `cluster`, a number for each point of the fit or row of
-#'   `newdata` (`NA` for those with missing values), the largest cluster of the points first; `modes`, as `kde_modes()`
-#'   has them, in the order of the clusters, with `points`, how many came here, and `share`, their share of the
-#'   weight; and `fit`. `predict()`: the numbers of the clusters of other points, `NA` for a point that climbs to
-#'   none of the modes.
+#'   `mean_shift()`: a list of class `flash_clusters` with
+#'   * `cluster`: the number of the cluster of each training point or row of `newdata` (`NA` with missing values). The
+#'     cluster with the most points is number 1;
+#'   * `modes`: a data frame like that of `kde_modes()`, in the order of the clusters, with `points`, the number of
+#'     points in the cluster, and `share`, their share of the weight;
+#'   * `fit`.
+#'
+#'   `predict()`: the cluster of each point, `NA` for a point whose path leads to none of the modes.
 #' @references Fukunaga, K. and Hostetler, L. (1975) The estimation of the gradient of a density function. *IEEE
 #'   Transactions on Information Theory* 21, 32-40.
 #'
@@ -77,7 +82,7 @@ kde_modes <- function(object, start = NULL, control = NULL) {
   mode_table(field, known, share = unname(share) / sum(from$weights))
 }
 
-# newdata without missing values, under the name that the user knows.
+# The finite rows of newdata. `arg`: the name of the user's argument.
 finite_points <- function(object, points, arg) {
   points <- new_points(object, points, arg)
   check_finite(points, arg)
@@ -86,8 +91,8 @@ finite_points <- function(object, points, arg) {
 
 # ---- from endpoints to modes ------------------------------------------------------------------
 
-# list(u, of, curvature, width2, log_abs): the different points that `ends` are next to, the highest first, and which
-# of them each end came to.
+# list(u, of, curvature, width2, log_abs): the distinct stationary points next to `ends`, the highest first. `of`: which
+# of them each end belongs to.
 top_points <- function(field, ends) {
   first <- merge_ends(field, ends, 0.05)
   u <- polish(field, first$u)
@@ -95,7 +100,7 @@ top_points <- function(field, ends) {
   here <- curvature_at(field, second$u)
   d <- ncol(u)
   values <- lapply(seq_len(nrow(second$u)), \(i) {
-    # of a start so far out that squares overflow
+    # squares overflow for a start that is very far out
     if (!all(is.finite(here$hessian[i, ]))) return(rep(NaN, d))
     eigen(matrix(here$hessian[i, ], d), symmetric = TRUE, only.values = TRUE)$values
   })
@@ -105,7 +110,7 @@ top_points <- function(field, ends) {
   )
 }
 
-# Ends within a part of a bandwidth of a higher one are the same; the highest first, of equal ones by coordinates.
+# Merges ends within a part of a bandwidth of a higher one. The highest is first; ties are ordered by coordinates.
 merge_ends <- function(field, u, radius) {
   log_abs <- log_density_at(field, u)$log_abs
   width2 <- if (is.null(field$object$adaptive)) rep(1, nrow(u)) else curvature_at(field, u)$width2
@@ -124,7 +129,7 @@ merge_ends <- function(field, u, radius) {
   list(u = u[tops, , drop = FALSE], of = of, log_abs = log_abs[tops])
 }
 
-# A data frame of some of top_points(), with other columns beside.
+# A data frame of some of top_points(), with the further columns `...`.
 mode_table <- function(field, known, ...) {
   table <- points_frame(field$object, from_field(field, known$u))
   estimate <- log_density_at(field, known$u)

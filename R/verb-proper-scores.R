@@ -1,7 +1,8 @@
-# Scores by which estimates are judged at points that they have not seen. Each is proper: no estimate is expected to
-# have more than the density that the points come from. The larger, the better.
+# Proper scores of densities at points that the fit has not seen: no estimate has a larger expected score than the
+# density that the points come from. Larger is better.
 #
-# `log_density` and `negative` of the estimate at the points, `log_square`, the log of the integral of its square.
+# Arguments: `log_density` and `negative` of the estimate at the points, and `log_square`, the log of the integral of
+# its square.
 PROPER_SCORES <- list(
   log = list(
     title = "log score", of_square = FALSE,
@@ -22,7 +23,7 @@ with_sign <- function(size, negative) {
   replace(size, at, -size[at])
 }
 
-# At its own points, each left out.
+# Leave-one-out scores at the training points.
 scores_left_out <- function(object, score, control) {
   rule <- PROPER_SCORES[[score]]
   estimate <- log_estimate(object, NULL, TRUE, control)
@@ -30,7 +31,7 @@ scores_left_out <- function(object, score, control) {
   rule$at(estimate$log_abs, estimate$negative, square)
 }
 
-# At points that it has not seen.
+# Scores at points that the fit has not seen.
 scores_at <- function(object, points, score, control) {
   rule <- PROPER_SCORES[[score]]
   estimate <- log_estimate(object, points, FALSE, control)
@@ -38,8 +39,8 @@ scores_at <- function(object, points, score, control) {
   rule$at(estimate$log_abs, estimate$negative, square)
 }
 
-# Has the fit scores of this kind with a point left out, without a fit for each? The integral of the square of an SD-KDE
-# without it is that of other points.
+# Whether leave-one-out scores are available without refits. Scores with the integral of the square are not for an
+# SD-KDE, whose other debiased points would change.
 has_left_out <- function(object, score) {
   by_sums <- can_leave_out(object) && !needs_refits(object)
   by_sums && (!is_debiased(object) || isTRUE(object$given_score) || !PROPER_SCORES[[score]]$of_square)

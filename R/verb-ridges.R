@@ -1,25 +1,24 @@
 #' Ridges of a density estimate
 #'
-#' Curves (or surfaces) along which the density is a maximum in all directions across, as filaments of a point
-#' cloud or faults of earthquakes, by the subspace-constrained mean shift of Ozertem and Erdogmus (2011), as
-#' `ks::kdr()`.
+#' `kde_ridges()` finds curves (or surfaces) along which the density is a maximum in all directions across: filaments of
+#' a point cloud, faults of earthquakes. It corresponds to `ks::kdr()`.
 #'
-#' @details A point is on a ridge of dimension r where the gradient of the log density is orthogonal to the
-#'   eigenvectors of the d - r smallest eigenvalues of its Hessian, and these are negative; in coordinates in which
-#'   H is the identity, so that units do not matter. Starts climb in the span of these eigenvectors, by steps of
-#'   Newton's method there, of at most half a bandwidth. Low ridges between few points mean little: `trim` leaves
-#'   out starts, and `density` tells.
+#' @details A point is on a ridge of dimension r if the gradient of the log density is orthogonal to the eigenvectors
+#'   of the d - r smallest eigenvalues of its Hessian, and these eigenvalues are negative (Ozertem and Erdogmus 2011).
+#'   This is computed in coordinates in which H is the identity, so units do not matter. Starting points climb in the
+#'   span of these eigenvectors, by Newton steps of at most half a bandwidth. Low ridges between few points mean
+#'   little: `trim` drops such starts, and the column `density` of the result identifies such ridges.
 #'
-#' **Cost**: \eqn{O(n d^2)}{O(n d^2)} at most for each start and step, on the CPU, exactly; tens of steps.
+#' **Cost**: at most \eqn{O(n d^2)}{O(n d^2)} for each start and step, on the CPU, exactly. Paths have tens of steps.
 #'
-#' @param object A fit from [flash_kde()], not a balloon estimate, in two dimensions or more.
-#' @param dimension Of the ridge, from 1 to d - 1.
-#' @param start `NULL`, or points from which to climb, as `newdata` of [`predict()`][predict.flash_kde]. `NULL`: a
-#'   point of each occupied cell, half a bandwidth wide, but for `trim`; the densest 2,000 of them.
-#' @param trim The share of the points, those where the density is lowest, whose cells are left out.
-#' @param control A [flash_control()]; what it does not say is as in the fit.
-#' @returns A data frame with a row for each start that arrived: the columns of the points, and `density`, in the
-#'   order of the starts.
+#' @param object A fit from [flash_kde()] in two dimensions or more, not a balloon estimate.
+#' @param dimension Dimension of the ridge, from 1 (default) to d - 1.
+#' @param start Starting points, as `newdata` of [`predict()`][predict.flash_kde]. `NULL` (default): one point of each
+#'   occupied cell, half a bandwidth wide, except for `trim`; at most the 2,000 of highest density.
+#' @param trim Share of the points, those of lowest density, whose cells have no start. Default: 0.05.
+#' @param control A [flash_control()]. Options that it does not set are those of the fit.
+#' @returns A data frame with a row for each start that reached a ridge, in the order of the starts: the columns of the
+#'   points, and `density`.
 #' @references Ozertem, U. and Erdogmus, D. (2011) Locally defined principal curves and surfaces. *Journal of
 #'   Machine Learning Research* 12, 1249-1286.
 #'
@@ -67,7 +66,7 @@ dense_starts <- function(field, trim) {
   points[utils::head(high[held < (1 - trim) * sum(from$weights)], MOST_RIDGE_STARTS), , drop = FALSE]
 }
 
-# Rows of u that arrive on a ridge, where they do.
+# Moves rows of u to a ridge, and returns those that arrive.
 climb_ridge <- function(field, u, dimension, tolerance = 1e-6) {
   open <- seq_len(nrow(u))
   arrived <- logical(nrow(u))
@@ -85,8 +84,8 @@ climb_ridge <- function(field, u, dimension, tolerance = 1e-6) {
   u[arrived, , drop = FALSE]
 }
 
-# For each row the step in the span of the eigenvectors across the ridge, the gradient's length there, and whether
-# the density falls across. The length is NaN so far out that squares overflow.
+# For each row: the step in the span of the eigenvectors across the ridge, the length of the gradient in that span, and
+# whether the density falls across. The length is NaN so far out that squares overflow.
 steps_across <- function(here, dimension) {
   d <- ncol(here$score)
   across <- seq(dimension + 1, d)

@@ -83,7 +83,7 @@ broom_table <- function(table, ...) {
 tidy.flash_kde <- function(x, what = c("bandwidth", "grid"), n = NULL, ...) {
   what <- check_choice(what, c("bandwidth", "grid"), "what")
   if (what == "grid") return(broom_table(frame_on_grid(x, check_grid_frame(n, x$d, "n")), ...))
-  if (!is.null(n)) stop_argument("n", "is for what = \"grid\": found ", describe(n))
+  if (!is.null(n)) stop_argument("n", "must be NULL unless what = \"grid\": found ", describe(n))
   broom_table(bandwidth_terms(x), ...)
 }
 

@@ -37,7 +37,7 @@ test_that("a cluster of clusters gives the bits of none: sums, grids, fits whose
   expect_identical(found[[2]]$values, found[[1]]$values)
   expect_identical(found[[2]]$workers$below, c(2L, 2L))
   expect_identical(sum(found[[2]]$workers$rows), 1200)
-  expect_output(print(found[[2]]$record), "Workers: 2 on 1 host with 4 of their own")
+  expect_output(print(found[[2]]$record), "Workers: 2 on 1 host with 4 workers of their own")
 })
 
 test_that("each worker below has a part of the shards, its master none", {

@@ -90,7 +90,7 @@ test_that("discriminant analyses are judged by their classes, as their own valid
     expect_equal(by_log$table[name, "score"], own$log_score)
     expect_equal(1 - by_class$table[name, "score"], own$error)
   }
-  expect_output(print(by_class), "share in the right class of 75 points, each left out", fixed = TRUE)
+  expect_output(print(by_class), "share in the right class of 75 points, leave-one-out", fixed = TRUE)
   folds <- rep(1:5, 15)
   own <- cross_validate(narrow, folds)
   expect_equal(compare_fits(narrow, wide, folds = folds)$table["narrow", "score"], own$log_score)

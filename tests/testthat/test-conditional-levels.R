@@ -171,7 +171,7 @@ test_that("bandwidths and lambdas are at the maximum, and levels that tell nothi
   half <- flash_kde(y ~ a + kind + size, data, bandwidth = sds)
   expect_equal(half$joint$discrete$lambda, lambda, tolerance = 0.02)
   expect_true(all(half$joint$discrete$chosen))
-  expect_output(print(half), "Kernel sds, given:")
+  expect_output(print(half), "Kernel standard deviations, given:")
   # of levels alone, one of which tells nothing
   odd <- data.frame(y = rep(c("a", "b"), 20), x = rep(c("u", "u", "v", "v"), 10), z = rep(c("k", "l"), c(20, 20)))
   odd$y[1:8] <- "b"

@@ -85,7 +85,7 @@ test_that("a test is printed and drawn", {
   x <- faithful$waiting
   test <- kde_test(x[x < 66], x[x > 62], method = "local")
   expect_output(print(test), "x is denser at [1-9][0-9]*, y at [1-9]")
-  expect_output(print(test[1:3, ]), "places:  3")
+  expect_output(print(test[1:3, ]), "points:  3")
   grDevices::pdf(NULL)
   on.exit(grDevices::dev.off())
   expect_identical(plot(test), test)
