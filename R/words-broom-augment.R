@@ -1,11 +1,12 @@
-# augment() of broom: the rows of a fit, or others, with what the fit says about each.
+# augment() of broom: the rows of a fit, or others, with columns from the fit.
 
-# `columns`: a function of the fit and of new rows (`NULL`: its own rows) that returns a list of columns. `own`: a
-# function that makes a data frame of the rows of the fit. `of`: what has their number `n` and `na.action`.
+# `columns`: a function of the fit and of new rows (`NULL`: the rows of the fit) that returns a list of columns.
+# `own`: a function that makes a data frame of the rows of the fit. `of`: the part of the fit with the number of rows
+# `n` and `na.action`.
 augment_rows <- function(x, data, newdata, own, columns, of = x) {
   if (is.null(newdata)) {
     rows <- rows_to_augment(of, data, own)
-    # all columns are those of the rows that are left, and go to the rows of `data` from there
+    # values are for the rows that na.action has kept; `restore` puts them into all rows of `data`
     x["na.action"] <- list(NULL)
     added <- lapply(columns(x, NULL), rows$restore)
   } else {
@@ -18,7 +19,7 @@ augment_rows <- function(x, data, newdata, own, columns, of = x) {
 
 as_frame_of <- function(data) if (is.data.frame(data)) data else as.data.frame(data)
 
-# list(frame, restore): the rows of `data` that are the rows of the fit, and a function that gives its values to them.
+# list(frame, restore): the rows of `data` that are rows of the fit, and a function that expands values to all rows.
 rows_to_augment <- function(of, data, own) {
   if (is.null(data)) return(list(frame = own(of), restore = identity))
   data <- as_frame_of(data)
@@ -36,7 +37,7 @@ rows_to_augment <- function(of, data, own) {
 
 own_density_rows <- function(fit) points_frame(fit, own_places(fit))
 
-# One column, or one for each column of a matrix, with its name, or that of `labels`.
+# A column, or one for each column of a matrix, with `name` or names from `labels`.
 named_columns <- function(name, values, labels = colnames(values), sep = "_") {
   if (!is.matrix(values)) return(stats::setNames(list(values), name))
   stats::setNames(lapply(seq_len(ncol(values)), \(k) unname(values[, k])), paste0(name, sep, labels))
@@ -78,7 +79,7 @@ estimate_columns <- function(object, at, se.fit, run, restore) {
   columns
 }
 
-# The innermost region of those, or ">95%" outside of all. `levels`: named, from the innermost one out.
+# The smallest region that contains each row, or ">95%" if none does. `levels`: named, from the innermost region out.
 smallest_region <- function(density, levels) {
   outside <- paste0(">", names(levels)[length(levels)])
   names <- c(names(levels), outside)
@@ -103,7 +104,7 @@ augment.flash_conditional <- function(x, data = NULL, newdata = NULL, loo = NULL
   })
 }
 
-# The mean of a response of numbers; the likeliest level of one of levels, with the probabilities.
+# The conditional mean of a numeric response, or the most probable category with all probabilities.
 prediction_columns <- function(object, at) {
   column <- response_levels(object)
   if (length(column) == 0) return(response_named(object, ".fitted", stats::predict(object, at, type = "mean")))
@@ -112,7 +113,7 @@ prediction_columns <- function(object, at) {
   predicted_classes(p, of$levels, of$kind == "ordered")
 }
 
-# The likeliest class, and a probability for each.
+# The most probable class, and the probability of each class.
 predicted_classes <- function(p, classes, ordered = FALSE) {
   class <- factor(classes[likeliest(p)], classes, ordered = ordered)
   c(list(.pred_class = class), named_columns(".pred", p, classes))
@@ -152,7 +153,7 @@ augment.flash_clusters <- function(x, data = NULL, newdata = NULL, ...) {
   check_dots_empty(...)
   augment_rows(x, data, newdata, own_density_rows, of = x$fit, columns = \(x, at) {
     if (is.null(at)) {
-      # the clusters of rows other than those of the fit replace its own
+      # if mean_shift() had newdata, x$cluster is for those rows, not for the rows of the fit
       number <- if (is.null(x$newdata)) x$cluster else stats::predict(x, x$fit$x)
       if (length(number) > x$fit$n) number <- number[-x$fit$na.action]
     } else {

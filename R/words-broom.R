@@ -2,39 +2,44 @@
 
 #' Fits as data frames for broom
 #'
-#' Methods for the functions of package broom. `tidy()`: a row for each number that describes the fit, such as a
-#' bandwidth. `glance()`: one row about the whole. `augment()`: the data with what the fit says about each row. Tests are
-#' of class `htest`, which broom has methods for.
+#' Methods for the functions of package broom. `tidy()` returns a row for each number that describes the fit, such as
+#' a bandwidth. `glance()` returns one row about the whole fit. `augment()` returns the data with columns such as
+#' densities or predictions. Tests are of class `htest`, for which broom has methods.
 #'
-#' @param x A fit from [flash_kde()], [flash_kda()], [mean_shift()], [kernel_ridge()] or [kernel_regression()], or what
-#'   [compare_fits()], [cross_validate()] or [kde_bands()] return.
-#' @param what Of a density: `"bandwidth"`, or `"grid"`: [`as.data.frame()`][as.data.frame.flash_kde] with `grid = n`.
-#' @param n Number of grid points per axis; `NULL`: 512 for one variable, 101 for two, 31 for three.
-#' @param conf.int,conf.level Of [kernel_ridge()]: whether to have intervals, and their level.
-#' @param data,newdata Rows to augment. `data`, those of the fit: by default its columns. With `newdata` other rows,
-#'   which may have further columns; the response need not be among them.
-#' @param se.fit Whether to have standard errors.
-#' @param loo Whether to have leave-one-out values, which cost one more pass over all pairs. `NULL`: where the fit has
-#'   them, as for [`summary()`][summary.flash_kde]. Of [flash_kda()], whether they replace the other values.
-#' @param prob Probabilities, to have the smallest of these highest-density regions in which each row lies (as
-#'   `ggdensity::get_hdr()` has it). `NULL`: none.
-#' @param ... For `tidy()` of [kernel_ridge()], arguments of [marginal_effects()]; else not used: anything here is an error.
+#' @param x A fit from [flash_kde()], [flash_kda()], [mean_shift()], [kernel_ridge()] or [kernel_regression()], or a
+#'   result of [compare_fits()], [cross_validate()] or [kde_bands()].
+#' @param what For a density: `"bandwidth"` (default), or `"grid"`, which returns
+#'   [`as.data.frame()`][as.data.frame.flash_kde] with `grid = n`.
+#' @param n Number of grid points per axis. `NULL` (default): 512 for one variable, 101 for two, 31 for three.
+#' @param conf.int,conf.level For [kernel_ridge()]: whether to add intervals, and their level.
+#' @param data Rows of the fit to augment. `NULL` (default): its columns.
+#' @param newdata Other rows to augment. They may have further columns, and need not have the response.
+#' @param se.fit Whether to add standard errors.
+#' @param loo Whether to compute leave-one-out values, which take one more pass over all pairs. `NULL` (default): if
+#'   the fit has them at a moderate cost, as for [`summary()`][summary.flash_kde]. For [flash_kda()], whether they
+#'   replace the other values.
+#' @param prob Probabilities of highest-density regions. Adds the smallest of these regions that contains each row (like
+#'   `ggdensity::get_hdr()`). `NULL` (default): none.
+#' @param ... For `tidy()` of [kernel_ridge()], arguments of [marginal_effects()]. Otherwise not used; anything here
+#'   is an error.
 #' @returns Data frames (tibbles where package tibble is installed). `augment()` has `NA` for rows with missing values,
 #'   or leaves them out, as `na.action` of the fit says.
 #'
 #'   **Densities**: `tidy()` has `term`, the variable, or `a:b` for two of them; `type`, `"sd"`, `"cor"` (of a full
-#'   bandwidth matrix) or `"lambda"` (of a categorical column); `estimate`, the kernel's standard deviation in units of the
-#'   variable, or the correlation; for an SD-KDE `score`, the same of the bandwidth of the score. Of an adaptive fit these
-#'   are for local bandwidth factor 1. `glance()` has `nobs`, `d`, `estimator`, `selector`, `adaptive` (the method of the
-#'   factors, else `"none"`), `n.effective` (\eqn{(\sum w)^2 / \sum w^2}{(sum w)^2 / sum w^2}), and `logLik` and `AIC` of
-#'   [leave-one-out values][logLik.flash_kde], `NA` where there are none. `augment()` adds `.density`, `.log_density`,
-#'   `.se.fit`, `.loo_log_density` for the rows of the fit, and `.hdr`, an ordered factor.
+#'   bandwidth matrix) or `"lambda"` (of a categorical column); `estimate`, the kernel's standard deviation in units
+#'   of the variable, the correlation, or the smoothing parameter; and for an SD-KDE `score`, the same for the
+#'   bandwidth of the score. For an adaptive fit they are at local bandwidth factor 1. `glance()` has `nobs`, `d`,
+#'   `estimator`, `selector`, `adaptive` (the method of the factors, or `"none"`), `n.effective` (\eqn{(\sum w)^2 /
+#'   \sum w^2}{(sum w)^2 / sum w^2}), and [leave-one-out][logLik.flash_kde] `logLik` and `AIC`, `NA` if there are
+#'   none. `augment()` adds `.density`, `.log_density`, `.se.fit`, `.loo_log_density` (rows of the fit only), and
+#'   `.hdr`, an ordered factor.
 #'
-#'   **Conditional densities**: `tidy()` has `side`, too (`"response"` or `"given"`), and `glance()` the conditional
-#'   likelihood and the numbers of columns, `responses` and `given`. `augment()` adds `.fitted`, the mean of the response
-#'   (with its name where there are several), for rows with a response `.density` and `.log_density`, and for the rows of
-#'   the fit `.resid` and `.loo_log_density`. A categorical response has `.pred_class`, the likeliest level, and
-#'   probabilities, `.pred_` and the name of each level, in place of `.fitted` and `.resid`.
+#'   **Conditional densities**: `tidy()` also has `side` (`"response"` or `"given"`), and `glance()` the conditional
+#'   likelihood and the numbers of columns, `responses` and `given`. `augment()` adds `.fitted`, the mean of the
+#'   response (with its name if there are several), for rows with a response `.density` and `.log_density`, and for
+#'   the rows of the fit `.resid` and `.loo_log_density`. A categorical response has, instead of `.fitted` and
+#'   `.resid`, `.pred_class`, the most probable category, and the probabilities, `.pred_` with the name of each
+#'   category.
 #'
 #'   **Discriminant analyses**: `tidy()` has `class`, `prior`, `n`, and `term`, `type` and `estimate` of its bandwidth;
 #'   `glance()` `nobs`, `d`, `classes`, `shared`, and `error` and `log_score`, leave-one-out, `NA` where there are none;
@@ -43,11 +48,11 @@
 #'   **Clusters**: `tidy()` has the modes, with the number of each `cluster`, its `size` and `share`; `glance()` `nobs`
 #'   and `clusters`; `augment()` adds `.cluster`, a factor.
 #'
-#'   **[kernel_ridge()]**: `tidy()` has the [marginal_effects()], for there are no few coefficients that mean something.
-#'   `glance()` has `nobs`, `n.centers`, `lambda`, of a numeric response `r.squared` and `rmse` (means over the responses),
-#'   of classes `accuracy`, of logistic loss `deviance` and `null.deviance`, then `iterations` and `converged`. `augment()`
-#'   adds `.fitted` and `.resid`, or `.pred_class` and a column `.pred_` for the probability of each class, and `.se.fit`.
-#'   Several responses have a column for each, with its name.
+#'   **[kernel_ridge()]**: `tidy()` has the [marginal_effects()], as single coefficients have no interpretation.
+#'   `glance()` has `nobs`, `n.centers`, `lambda`; for a numeric response `r.squared` and `rmse` (means over the
+#'   responses), for classes `accuracy`, for logistic loss `deviance` and `null.deviance`; then `iterations` and
+#'   `converged`. `augment()` adds `.fitted` and `.resid`, or `.pred_class` and a column `.pred_` for the probability
+#'   of each class, and `.se.fit`. With several responses there is a column for each, with its name.
 #'
 #'   **[kernel_regression()]**: `tidy()` has `term`, `estimate`, the mean slope, `bandwidth`, `lambda` where there are
 #'   categories, and `response` where there are several. `glance()` has `nobs`, `r.squared`, `sigma`, `df`, `criterion` and
@@ -68,8 +73,8 @@
 #' broom::glance(kernel_ridge(mpg ~ wt + hp, data = mtcars))
 NULL
 
-# What a method returns, after a check that it was given nothing else. `table`: a data frame, or a list of the columns of
-# one row, where `NULL` is none.
+# Makes the value of a method, after a check that it was given no other arguments. `table`: a data frame, or a list
+# of the columns of one row; NULL elements are dropped.
 broom_table <- function(table, ...) {
   known <- names(formals(sys.function(sys.parent())))
   check_dots_empty(..., .known = known)
@@ -145,7 +150,7 @@ tidy.kernel_ridge <- function(x, conf.int = FALSE, conf.level = 0.95, ...) {
 tidy.kernel_regression <- function(x, ...) {
   t <- ncol(x$y)
   lambda <- x$discrete$lambda
-  # of each response the slopes of the numbers; levels have none
+  # for each response the slopes of the numeric variables; categorical ones have none
   slopes <- matrix(if (x$d > 0) summary(x)$slopes[, "Mean"] else 0, x$d, t)
   slopes <- rbind(unname(slopes), matrix(NA_real_, length(lambda), t))
   terms <- c(point_names(x), names(lambda))
@@ -198,7 +203,7 @@ glance.flash_conditional <- function(x, loo = NULL, ...) {
   broom_table(c(columns, about_density(x$joint, x$selector, wants_conditional_loo(x, loo), x)), ...)
 }
 
-# `of`: whose likelihood it is, where `loo` says that there is one.
+# `of`: the fit whose log-likelihood is reported if `loo`.
 about_density <- function(fit, selector, loo, of) {
   log_lik <- if (loo) as.numeric(stats::logLik(of)) else NA_real_
   list(
@@ -266,7 +271,7 @@ glance.flash_kde_comparison <- function(x, ...) {
   ), ...)
 }
 
-# As many as points, where each is left out.
+# The number of folds; leave-one-out has one for each point.
 count_folds <- function(folds, n) if (is.null(folds)) n else length(unique(folds))
 
 #' @rdname flashkernel-broom

@@ -1,14 +1,15 @@
-# Methods for generics of other packages need no hook: their S3method() lines in NAMESPACE name the generic's package, and
-# R registers them when it is loaded. The models of parsnip are lists of its own, which it must have been loaded for.
+# Methods for generics of other packages need no hook: S3method() lines in NAMESPACE name the package of the generic,
+# and R registers the methods when that package is loaded. parsnip keeps models in tables of its own, so it must be
+# loaded.
 .onLoad <- function(libname, pkgname) {
   if (isNamespaceLoaded("parsnip")) register_parsnip()
   setHook(packageEvent("parsnip", "onLoad"), function(...) if (isNamespaceLoaded("flashkernel")) register_parsnip())
 }
 
 .onUnload <- function(libpath) {
-  # device memory outlives the library otherwise, for as long as the process does
+  # otherwise device memory stays allocated until the process ends
   tryCatch(gpu_release(), error = \(e) NULL)
-  # finalizers of plans are code of the library: it stays as long as there are fits or operators
+  # finalizers of plans are code of the library, so it stays loaded while there are fits or operators
   gc()
   if (.Call(ffi_handles) == 0) library.dynam.unload("flashkernel", libpath)
 }
