@@ -209,7 +209,7 @@ test_that("lambdas are chosen with the bandwidth, and levels that no row has see
   near <- weighted.mean(c(means["a", "1"], means["b", "2"], means["c", "2"]), c(3, 2, 2) * counts)
   expect_equal(predict(apart, data.frame(f = "a", g = "2")), near, tolerance = 1e-6)
   expect_equal(predict(apart, data.frame(f = "b", g = "1")), means["b", "1"], tolerance = 1e-6)
-  expect_error(predict(apart, data.frame(f = "z", g = "1")), "levels", class = "flashkernel_error_argument")
+  expect_error(predict(apart, data.frame(f = "z", g = "1")), "categories", class = "flashkernel_error_argument")
 })
 
 test_that("where levels of all other rows differ so much that their weights underflow, the mean of all is left", {
@@ -468,7 +468,7 @@ test_that("what cannot be is refused in words", {
   refused(kernel_regression(iris[5], iris$Sepal.Width, categorical = categorical_kernel(0.7)), "Aitchison-Aitken")
   refused(kernel_regression(1:3, 1:2), "one value per row")
   refused(kernel_regression(1:3, c(1, Inf, 2)), "`y` must be finite")
-  for (size in c(1e-200, 1e200)) refused(kernel_regression(1:3, cbind(1:3, size * 1:3)), "`y` must .*rescale it")
+  for (size in c(1e-200, 1e200)) refused(kernel_regression(1:3, cbind(1:3, size * 1:3)), "`y` must .*rescale the response")
   refused(kernel_regression(1:3, 1:3, bandwidth = "plugin"), "`bandwidth`")
   refused(kernel_regression(1:3, 1:3, bw = 1), "did you mean")
   refused(kernel_regression(rep(1, 9), 1:9), "must vary")
