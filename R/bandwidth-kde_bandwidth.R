@@ -69,7 +69,7 @@
 #' 4. The variance of a rounded column is raised by a twelfth of the squared width, to at least a quarter of it.
 #'
 #' `seconds` is a budget on a nominal core or GPU. It limits the rows by the counted cost of sums, not by a clock, so
-#' that the result does not depend on the speed of the machine. All rows are used where the budget allows. Otherwise
+#' results do not depend on the machine. All rows are used where the budget allows. Otherwise
 #' the shape comes from a sample and the factor from all rows by fast sums (up to 3 dimensions, with a tolerance), or
 #' both are means over up to four samples of m rows, scaled to n rows by (m/n)^(1/(d+4)), for debiased
 #' estimators by (m/n)^(1/(d+8)).

@@ -29,7 +29,7 @@
 #' summed exactly at every node. Beyond, the fast engine computes it within 1e-6 of its maximum, or within the `tol` of
 #' the fit if that is larger. Beyond 2e9 pairs (50,000 points for two variables, 660,000 for one, 8,000 for four),
 #' points closer than a third of a bandwidth are merged first, which changes the density by less than 0.1% of its
-#' maximum. The same fit always gives the same figure.
+#' maximum. Equal fits give equal figures.
 #'
 #' **Maps.** Two variables are drawn as a map if their values and names (`lon`, `long`, `lng`, `longitude`, `lat`,
 #' `latitude`, also after a dot or an underscore) are those of longitude and latitude. A degree of longitude is then
