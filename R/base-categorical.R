@@ -53,7 +53,8 @@
 #'   301-309.
 #' @export
 #' @examples
-#' flowers <- flash_kde(iris) # four numbers and a factor, smoothing parameter and bandwidth chosen together
+#' # four numbers and a factor: smoothing parameter and bandwidth are chosen together
+#' flowers <- flash_kde(iris)
 #' predict(flowers, iris[c(1, 51, 101), ])
 #' flash_kde(warpbreaks[c("breaks", "tension")], categorical = categorical_kernel(smoothing = 0.1))
 categorical_kernel <- function(smoothing = NULL, kernel = NULL) {

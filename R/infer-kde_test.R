@@ -117,7 +117,8 @@
 #' kde_test(flowers$versicolor, flowers$virginica, method = "asymptotic")
 #'
 #' # where they differ
-#' differ <- kde_test(flowers$versicolor$Sepal.Length, flowers$virginica$Sepal.Length, method = "local")
+#' lengths <- split(iris$Sepal.Length, iris$Species)
+#' differ <- kde_test(lengths$versicolor, lengths$virginica, method = "local")
 #' differ
 #' plot(differ)
 #' places <- data.frame(Sepal.Length = 5:7, Sepal.Width = 3)

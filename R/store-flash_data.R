@@ -70,7 +70,8 @@
 #' values <- predict(fit, type = "log_density", collect = FALSE)
 #' by(values, FUN = function(x, shard) mean(x), simplify = TRUE)
 #' folder <- tempdir()
-#' invisible(by(values, FUN = function(x, shard) saveRDS(x, file.path(folder, paste0("values-", shard, ".rds")))))
+#' save_shard <- function(x, shard) saveRDS(x, file.path(folder, paste0("values-", shard, ".rds")))
+#' invisible(by(values, FUN = save_shard))
 #' \donttest{
 #' workers <- parallel::makeCluster(2)
 #' there <- flash_data(as.matrix(faithful), workers, shard_rows = 100)

@@ -62,8 +62,8 @@
 #' for (i in 1:50) Q <- qr.Q(qr(centred(K %*% centred(Q))))
 #' plot(Q, col = iris$Species, xlab = "Component 1", ylab = "Component 2")
 #'
-#' # Kernel ridge regression on 30,000 points in 3 dimensions: (K + s^2 I) a = z by conjugate gradients,
-#' # until the norm of the residual is a hundredth of that of z
+#' # Kernel ridge regression on 30,000 points in 3 dimensions: (K + s^2 I) a = z by conjugate
+#' # gradients, until the norm of the residual is a hundredth of that of z
 #' \donttest{
 #' set.seed(1)
 #' x <- matrix(runif(9e4), ncol = 3)

@@ -73,7 +73,8 @@
 #' cross_validate(fit, folds = 5)
 #'
 #' cross_validate(kernel_ridge(mpg ~ wt + hp, data = mtcars), folds = 5)
-#' cross_validate(flash_kda(Species ~ Petal.Length + Petal.Width, iris, estimator = "kde", bandwidth = 0.2))
+#' classes <- flash_kda(Species ~ Petal.Length + Petal.Width, iris, estimator = "kde", bandwidth = 0.2)
+#' cross_validate(classes)
 cross_validate <- function(object, ...) UseMethod("cross_validate")
 
 #' @rdname cross_validate

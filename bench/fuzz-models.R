@@ -88,7 +88,7 @@ regression_case <- function() {
     glance = quote(generics::glance(f)),
     augment = quote(generics::augment(f)),
     cross_validate = quote(cross_validate(f, folds = 2)),
-    compare = quote(compare(f, f)),
+    compare = quote(compare_fits(f, f)),
     plot = quote(plot(f)),
     "the same again" = again, readRDS = kept
   )
