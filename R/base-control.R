@@ -97,8 +97,9 @@ flash_control <- function(backend = NULL, precision = NULL, threads = NULL, devi
                           tol_type = NULL, memory_limit = NULL, chunk_bytes = NULL, device_memory = NULL,
                           host_memory = NULL, gpu_memory_limit = NULL, cluster = NULL, worker_timeout = NULL) {
   control <- mget(names(CONTROL_DEFAULTS))
-  for (name in said_in(control)) control[[name]] <- check_setting(name, control[[name]])
-  structure(control, class = "flash_control")
+  for (name in names(control)) if (!is.null(control[[name]])) control[[name]] <- check_setting(name, control[[name]])
+  class(control) <- "flash_control"
+  control
 }
 
 #' @rdname flash_control
@@ -142,7 +143,9 @@ CONTROL_CHOICES <- list(
 # run_control() checks their values.
 settle_control <- function(control, given = NULL, defaults = CONTROL_DEFAULTS) {
   settings <- c(if (!is.null(control)) unclass(as_control(control)), given)
-  said <- lengths(settings) > 0 & names(settings) %in% names(defaults)
+  said <- lengths(settings) > 0
+  if (!any(said)) return(defaults)
+  said <- said & names(settings) %in% names(defaults)
   defaults[names(settings)[said]] <- settings[said]
   defaults
 }

@@ -1,10 +1,14 @@
 # Applies `na.action` to points and weights together: a row is removed if either is missing. Returns list(points,
-# weights, omitted); `omitted` is the attribute "na.action" of model.frame(), of class "omit" or "exclude".
-handle_missing <- function(points, weights, na.action, arg) {
+# weights, omitted, sent); `omitted` is the attribute "na.action" of model.frame(), of class "omit" or "exclude", and `sent`
+# the result of send_points() with `control`.
+handle_missing <- function(points, weights, na.action, arg, control = NULL) {
   action <- as_na_action(na.action)
-  finite <- all_finite(points)
+  sent <- send_points(points, control)
+  finite <- !isFALSE(sent)
   if (!finite) check_finite(points, arg, missing = TRUE)
-  if ((finite || !anyNA(points)) && !anyNA(weights)) return(list(points = points, weights = weights, omitted = NULL))
+  if ((finite || !anyNA(points)) && !anyNA(weights)) {
+    return(list(points = points, weights = weights, omitted = NULL, sent = if (!is.logical(sent)) sent))
+  }
   kept <- apply_na_action(action, as_frame(points, weights), arg)
   # na.pass() removes nothing
   check_finite(kept$x, arg)

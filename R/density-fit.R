@@ -12,7 +12,7 @@ new_fit <- function(call, estimator, data, bandwidths, debias, control, computed
     steps = debias$steps, given_score = debias$given,
     terms = formula$terms, variables = formula$variables, na.action = data$omitted
   )
-  kept <- list(factor = list(H = main$H, L = main$L), computed = computed, plan = new_plan())
+  kept <- list(factor = list(H = main$H, L = main$L), computed = computed, plan = new_plan(if (is.null(debias)) data$sent))
   object <- c(about, control$asked, kept)
   class(object) <- "flash_kde"
   object
@@ -31,7 +31,9 @@ debias_points <- function(data, bandwidths, factors, control, arg, path = list(s
   centre <- far_centre(points, weights, sqrt(diagonal(bandwidths$main$H)))
   if (!is.null(centre)) check_memory(8 * 5 * length(points), arg)
   near <- shift_points(points, centre, -1)
-  sources <- sum_sources(near, weights, bandwidths$score$L, factors = factors, discrete = data$discrete)
+  sources <- sum_sources(
+    near, weights, bandwidths$score$L, plan = data$sent, factors = factors, discrete = data$discrete
+  )
   suggest_tolerance(control, nrow(points), nrow(points), ncol(points), sources, "gaussian", own = TRUE)
   debias <- debias_along(sources, bandwidths$main$L, path, control)
   debiased <- keep_lost(debias$debiased, near, weights)

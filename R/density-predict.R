@@ -33,10 +33,12 @@ new_points.default <- function(object, newdata, arg = "newdata") {
 }
 
 # The finite rows of newdata, and how a result at them becomes one for all rows, given its value at infinity: rows
-# that `na.action` let pass with missing values are NA, as are the rows that na.exclude() took out.
-newdata_rows <- function(points, na.action, arg = "newdata") {
+# that `na.action` let pass with missing values are NA, as are the rows that na.exclude() took out. With `control`: `sent`
+# may be the result of send_points().
+newdata_rows <- function(points, na.action, arg = "newdata", control = NULL) {
   action <- if (is.function(na.action)) na.action else as_na_action(na.action)
-  if (all_finite(points)) return(list(points = points, restore = \(result, at_infinity) result))
+  sent <- send_points(points, control)
+  if (!isFALSE(sent)) return(list(points = points, restore = \(result, at_infinity) result, sent = sent))
   if (ncol(points) > 1) check_finite(points, arg, missing = TRUE)
   kept <- apply_na_action(action, as_frame(points), arg)
   points <- kept$x

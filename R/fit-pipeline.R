@@ -30,7 +30,7 @@ fit_kde.default <- function(points, arg, call, options, control, formula = NULL)
   # A back end that cannot be had is an error here, also where the fit itself sums nothing.
   where <- if (identical(options$kernel, "gaussian")) control else on_cpu(control)
   resolved <- resolve_control(where, nrow(points), nrow(points), ncol(points))
-  data <- fit_data_of(points, estimator, options, arg)
+  data <- fit_data_of(points, estimator, options, arg, if (may_send(estimator, options, adaptive, where)) where)
   if (is.null(options$bandwidth) || is.character(options$bandwidth) || !is.null(adaptive)) {
     data$clean <- once(clean_points(data$points, data$weights, arg)) # if a search wants it
   }
@@ -66,12 +66,17 @@ made_fit <- function(call, estimator, data, bandwidths, debias, control, resolve
   new_fit(call, estimator, data, bandwidths, debias, control, computed, formula, adapted$record)
 }
 
-# list(points, weights, omitted): the rows that `na.action` leaves, with weights on a common scale; an error where the
-# fit would not fit into memory.
-fit_data_of <- function(points, estimator, options, arg) {
+# Are the sums over the points themselves the next ones, and on a GPU if one is there? Only then are they sent at once.
+may_send <- function(estimator, options, adaptive, control) {
+  is.null(adaptive) && !is.null(options$bandwidth) && !is.character(options$bandwidth) && is.null(options$support) &&
+    is.null(control$cluster) && control$backend != "cpu" && (control$backend == "cuda" || ESTIMATORS[[estimator]]$debiased)
+}
+
+# handle_missing() with weights on a common scale; an error where the fit would not fit into memory.
+fit_data_of <- function(points, estimator, options, arg, control = NULL) {
   weights <- options$weights
   if (!is.null(weights)) weights <- check_weights(weights, nrow(points), missing = TRUE)
-  data <- handle_missing(points, weights, options$na.action, arg)
+  data <- handle_missing(points, weights, options$na.action, arg, control)
   if (!is.null(weights)) data$weights <- common_scale(check_weights(data$weights, nrow(data$points)))
   debiased <- ESTIMATORS[[estimator]]$debiased
   # on the safe side: the engine holds less than a whitened copy beside the debiased points

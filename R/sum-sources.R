@@ -15,7 +15,7 @@
 # Makes an object of sources:
 # - points: a matrix or a big.matrix; for sum_kernels() also a function that returns chunks;
 # - weights: NULL for equal weights; L: H = L L'; kernel: a name, or an object of check_kernel() or compact_kernel();
-# - plan: of new_plan(), for sources that are summed over more than once;
+# - plan: of new_plan(), for sources that are summed over more than once; of send_points(), for points that were sent;
 # - factors: NULL, or a local bandwidth factor f for each point, for log_sum(), score_sum() and both stages of an
 #   SD-KDE. The kernel of the point then has the bandwidth f^2 H and is multiplied by f^(-d height). Height 1 is for
 #   densities, height 2 for their squares;
@@ -40,10 +40,12 @@ sum_sources <- function(points, weights, L, kernel = "gaussian", plan = NULL, fa
       c(if (is_compact(kernel)) "compact_sources" else "engine_sources", "memory_sources")
     }
   }
-  structure(class = class, list(
+  sources <- list(
     points = points, weights = weights, L = L, kernel = kernel, plan = plan, factors = factors, height = height,
     target_factors = target_factors, discrete = discrete
-  ))
+  )
+  class(sources) <- class
+  sources
 }
 
 # Returns the class of sources for points outside of memory, or NULL for points in memory.
@@ -52,8 +54,9 @@ class_of_place <- function(points) UseMethod("class_of_place")
 class_of_place.default <- function(points) NULL
 
 # Returns an external pointer to C's cache of prepared sources. The cache is valid for these sources only and is made
-# again when needed, for example after readRDS(). Copies of the object share it.
-new_plan <- function() .Call(ffi_plan)
+# again when needed, for example after readRDS(). Copies of the object share it. `sent`: the result of send_points() for
+# the points of the sources, or NULL.
+new_plan <- function(sent = NULL) .Call(ffi_plan, sent)
 
 # Returns the sources with some arguments of sum_sources() replaced.
 remade <- function(sources, ...) {

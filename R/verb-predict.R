@@ -84,6 +84,8 @@ predict.flash_kde <- function(object, newdata, type = c("density", "log_density"
     restore <- \(result, at_infinity) stats::napredict(object$na.action, result)
     return(predict_at(object, NULL, type, se.fit, loo, run, restore))
   }
-  kept <- newdata_rows(new_points(object, newdata), na.action)
+  sends <- run$backend == "cuda" && is.null(run$cluster) && is.null(object$kind)
+  kept <- newdata_rows(new_points(object, newdata), na.action, control = if (sends) run)
+  if (sends) run$sent <- kept$sent # C finds the points `kept$points` by it
   predict_at(object, kept$points, type, se.fit, loo, run, kept$restore)
 }

@@ -268,6 +268,11 @@ int64_t fk_resident_columns(const struct fk_resident *x);
 const double *fk_resident_host(struct fk_resident *x, struct fk_error *err);
 bool fk_resident_is_here(const struct fk_resident *x);
 void fk_resident_free(struct fk_resident *x); /* x may be NULL */
+/* Starts to copy points to the device that will sum over them, and finds whether all numbers are finite, in one
+ * pass over the host's memory. *sent: the copy, for the field `resident` of these points; the caller frees it and
+ * keeps the points unchanged until then. NULL if the points are not finite or need not be sent. */
+enum fk_status fk_send_points(const struct fk_matrix *x, const struct fk_opts *opts, struct fk_resident **sent,
+                              bool *finite, struct fk_error *err);
 
 /* ---- operators -------------------------------------------------------------------------------- */
 
@@ -387,6 +392,10 @@ struct fk_engine {
    * FK_STATUS_UNSUPPORTED, without side effects, if the engine cannot shift these points on the device. */
   enum fk_status (*shift)(const struct fk_task *task, const double *A, const struct fk_opts *opts,
                           struct fk_resident **moved, struct fk_stats *stats, struct fk_error *err);
+  /* fk_send_points() by this engine. Returns FK_STATUS_UNSUPPORTED, without side effects, if it would not pay.
+   * NULL for engines that read the host's memory. */
+  enum fk_status (*send)(const struct fk_matrix *x, const struct fk_opts *opts, struct fk_resident **sent,
+                         bool *finite, struct fk_error *err);
   /* Computes a normal product (n x n_columns) in one sweep. The points of both operators must be on the host, and
    * the centre of the columns' operator known. Returns FK_STATUS_UNSUPPORTED, without side effects, if two sums
    * are faster. NULL: two sums always are. */

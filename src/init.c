@@ -14,7 +14,8 @@
 
 /* clang-format off */
 static const R_CallMethodDef routines[] = {
-    ROUTINE(ffi_plan, 0),
+    ROUTINE(ffi_plan, 1),
+    ROUTINE(ffi_send_points, 2),
     ROUTINE(ffi_handles, 0),
     ROUTINE(ffi_kernel_sum, 5),
     ROUTINE(ffi_pairs_share, 3),

@@ -18,6 +18,7 @@ const struct fk_costs fk_costs = {
      * gpu-fast.R and host-to-host.R, 16 cores beside an H200. */
     .threads = {.work = 3e7,
                 .bytes = 8e6,
+                .bytes_awake = 1e6,
                 .most = 8,
                 .most_beyond = 16,
                 .beyond = 1e9,

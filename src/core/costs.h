@@ -11,6 +11,7 @@ FK_BEGIN_C
 struct fk_thread_costs {
   double work;           /* multiply-adds */
   double bytes;          /* of a pass through memory */
+  double bytes_awake;    /* of such a pass, for a thread that need not be woken */
   int most, most_beyond; /* threads for such a pass, and for one of more than so many bytes */
   double beyond;
   double patience[2]; /* seconds for which one without work looks for more: of few, and of at least so `many` */

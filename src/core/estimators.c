@@ -66,6 +66,22 @@ enum fk_status fk_pairs_share(struct fk_operator *op, const struct fk_matrix *y,
   return status;
 }
 
+enum fk_status fk_send_points(const struct fk_matrix *x, const struct fk_opts *opts, struct fk_resident **sent,
+                              bool *finite, struct fk_error *err) {
+  struct fk_work work = {.n = (double)x->n, .m = (double)x->n, .d = (double)x->d, .operation = FK_OP_LOGS};
+  struct fk_plan_choice choice;
+  struct fk_stats stats;
+  *sent = NULL;
+  fk_kernel_of("gaussian", &work.kernel);
+  enum fk_status status = fk_plan_choose(opts, &work, &choice, &stats, err);
+  if (!status)
+    status = choice.engine->send ? choice.engine->send(x, &choice.opts, sent, finite, err) : FK_STATUS_UNSUPPORTED;
+  if (status != FK_STATUS_UNSUPPORTED) return status;
+  *err = (struct fk_error){FK_STATUS_OK, ""};
+  *finite = fk_all_finite(x);
+  return FK_STATUS_OK;
+}
+
 enum fk_status fk_kernel_sum(struct fk_operator *op, const struct fk_matrix *y, const double *b, int64_t n_columns,
                              const struct fk_opts *opts, double *sums, struct fk_stats *stats,
                              struct fk_error *err) {

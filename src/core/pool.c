@@ -27,6 +27,7 @@ struct pool_loop {
   int64_t n, step, pieces;
   _Atomic int64_t next; /* piece that nobody has taken */
   int slots, taken;     /* the caller has the first */
+  int wanted;           /* threads to be awake for it, beside the caller */
   int processor;        /* the caller's, -1: not known */
   atomic_int inside;    /* threads counted in; changed under the lock */
   pthread_cond_t left;  /* inside is 0 */
@@ -187,20 +188,20 @@ void fk_pool_stop(void) {
 /* ---- the caller ------------------------------------------------------------------------------- */
 
 static void open_loop(struct pool_loop *loop) {
-  int others = loop->slots - 1, wanted = others;
+  int wanted = loop->wanted;
   lock_pool();
   if (pool.patience == 0) pool.patience = fk_costs.threads.patience[fk_threads(0) >= fk_costs.threads.many];
-  for (const struct pool_loop *l = pool.loops; l; l = l->after) wanted += l->slots - 1; /* of other callers */
+  for (const struct pool_loop *l = pool.loops; l; l = l->after) wanted += l->wanted; /* of other callers */
   while (pool.started < wanted && start_one()) continue;
   loop->after = pool.loops;
   pool.loops = loop;
   atomic_fetch_add(&pool.posts, 1);
-  int asleep = pool.asleep;
+  int asleep = pool.asleep, woken = wanted - (pool.started - asleep); /* the others look for loops */
   pthread_mutex_unlock(&pool.lock);
-  if (others >= asleep && asleep > 1)
+  if (woken >= asleep && asleep > 1)
     pthread_cond_broadcast(&pool.posted);
   else
-    for (int i = 0; i < others && i < asleep; i++) pthread_cond_signal(&pool.posted);
+    for (int i = 0; i < woken && i < asleep; i++) pthread_cond_signal(&pool.posted);
 }
 
 static void close_loop(struct pool_loop *loop) {
@@ -218,9 +219,11 @@ static void close_loop(struct pool_loop *loop) {
   pthread_mutex_unlock(&pool.lock);
 }
 
-void fk_parallel_for(int threads, int64_t n, int64_t step, fk_body body, void *data) {
+/* On up to `threads` threads, of which `woken` are made to be awake. */
+static void run_loop(int threads, int woken, int64_t n, int64_t step, fk_body body, void *data) {
   struct pool_loop loop = {.body = body, .data = data, .n = n, .step = step, .pieces = fk_pieces(n, step)};
   loop.slots = (int)fk_smaller(threads, loop.pieces);
+  loop.wanted = (int)fk_smaller(woken, loop.slots) - 1;
   if (loop.slots <= 1 || fk_forked()) {
     for (int64_t piece = 0; piece < loop.pieces; piece++) run_piece(&loop, piece, 0);
     return;
@@ -232,6 +235,15 @@ void fk_parallel_for(int threads, int64_t n, int64_t step, fk_body body, void *d
   run_pieces(&loop, take(&loop), 0);
   close_loop(&loop);
   pthread_cond_destroy(&loop.left);
+}
+
+void fk_parallel_for(int threads, int64_t n, int64_t step, fk_body body, void *data) {
+  run_loop(threads, threads, n, step, body, data);
+}
+
+void fk_parallel_pass(int threads, double bytes, int64_t n, int64_t step, fk_body body, void *data) {
+  int woken, most = fk_threads_of_pass(threads, bytes, &woken);
+  run_loop(most, woken, n, step, body, data);
 }
 
 int64_t fk_step_for_work(double work) { return 1 + (int64_t)(fk_costs.threads.step / (work + 1)); }

@@ -20,6 +20,9 @@ typedef void (*fk_body)(void *data, int64_t first, int64_t end, int slot);
  * for each work item, added up by the caller, have the same bits. A body may call this function again. A body must
  * not fail, jump or call R. */
 void fk_parallel_for(int threads, int64_t n, int64_t step, fk_body body, void *data);
+/* fk_parallel_for() for one pass through memory, with `bytes` as for fk_threads_for_bytes(), which says how many
+ * threads are woken. Of those that are awake, more take part, each for less. */
+void fk_parallel_pass(int threads, double bytes, int64_t n, int64_t step, fk_body body, void *data);
 /* The number of items for `step`, for about 0.1 ms of work: long beside the time to take a work item, short beside
  * the time that a thread may wait for a processor. work: multiply-adds of an item; bytes: bytes that it moves. */
 int64_t fk_step_for_work(double work);

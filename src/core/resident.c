@@ -72,6 +72,6 @@ void fk_resident_free(struct fk_resident *x) {
   if (x->device) x->ops->release(x);
   *(x->before ? &x->before->next : &first) = x->next;
   *(x->next ? &x->next->before : &last) = x->before;
-  fk_aligned_free(x->host);
+  if (!x->borrowed) fk_aligned_free(x->host);
   free(x);
 }

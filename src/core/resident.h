@@ -14,7 +14,8 @@ struct fk_resident_ops {
 
 struct fk_resident {
   int64_t n, d;
-  double *host;  /* copy on the host, owned; NULL: none yet */
+  double *host;  /* copy on the host; NULL: none yet */
+  bool borrowed; /* `host` belongs to somebody else, and the device has the copy */
   void *device;  /* handle of the device; NULL: no longer on the device */
   int64_t bytes; /* size on the device */
   bool busy;     /* in use on the device: must not be released */

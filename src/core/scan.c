@@ -7,7 +7,7 @@
 #include "pool.h"
 #include "threads.h"
 
-enum { PIECE = 1 << 16 };
+enum { PIECE = 1 << 14 };
 
 struct scan {
   const void *x; /* doubles, but where `type` says otherwise */
@@ -18,7 +18,7 @@ struct scan {
 
 /* Nothing but reading, of what the cache may not hold: a thread a megabyte. */
 static void run(struct scan *scan, int64_t n, int threads, fk_body body) {
-  fk_parallel_for(fk_threads_for_bytes(threads, 64.0 * (double)n), n, PIECE, body, scan);
+  fk_parallel_pass(threads, 64.0 * (double)n, n, PIECE, body, scan);
 }
 
 /* Numbers are looked at LANES side by side: one would wait for itself. */
@@ -42,6 +42,8 @@ FK_EACH_TYPE bool are_finite(const void *x, enum fk_type type, int64_t first, in
   for (; first < end; first++) sum[0] += 0 * fk_number(x, type, first);
   return (sum[0] + sum[1]) + (sum[2] + sum[3]) == 0;
 }
+
+bool fk_are_finite(const double *x, int64_t n) { return are_finite(x, FK_DOUBLE, 0, n); }
 
 static void find_not_finite(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   struct scan *scan = data;

@@ -7,6 +7,7 @@ FK_BEGIN_C
 
 /* Are all numbers finite? */
 bool fk_all_finite(const struct fk_matrix *x);
+bool fk_are_finite(const double *x, int64_t n); /* by the calling thread */
 /* centre[k]: the number of column k that is nearest to 0, if all numbers of the column are further from 0 than
  * far[k] and on one side of it; else 0. Rows of weight 0 are ignored. Returns true if any centre is not 0. */
 bool fk_far_centre(const struct fk_matrix *x, const double *weights, const double *far, double *centre);

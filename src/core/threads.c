@@ -77,6 +77,15 @@ int fk_threads_for_bytes(int requested, double bytes) {
   return at_most(threads, 1 + (int)fmin(bytes / c->bytes, 1000));
 }
 
+int fk_threads_of_pass(int requested, double bytes, int *woken) {
+  const struct fk_thread_costs *c = &fk_costs.threads;
+  *woken = 1;
+  if (bytes < c->bytes_awake) return 1;
+  int threads = at_most(fk_threads(requested), bytes < c->beyond ? c->most : c->most_beyond);
+  *woken = at_most(threads, 1 + (int)fmin(bytes / c->bytes, 1000));
+  return at_most(threads, 1 + (int)fmin(bytes / c->bytes_awake, 1000));
+}
+
 /* A clock that nobody sets. */
 double fk_seconds(void) {
   struct timespec now = {0, 0};

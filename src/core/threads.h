@@ -10,6 +10,8 @@ FK_BEGIN_C
  * of one pass through memory. */
 int fk_threads_for_work(int requested, double work);
 int fk_threads_for_bytes(int requested, double bytes);
+/* The threads for a pass through memory if they are awake, and how many may be woken for it. */
+int fk_threads_of_pass(int requested, double bytes, int *woken);
 void fk_threads_init(void); /* to be called when the library is loaded: remembers the process */
 bool fk_forked(void);       /* is this a forked child of the process that loaded the library? It has one thread */
 

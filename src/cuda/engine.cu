@@ -49,6 +49,7 @@ const struct fk_engine fk_engine_exact_cuda = {
     .debiased_loo = fk_cuda_debiased_loo,
     .sends_points = true,
     .shift = fk_cuda_exact_shift,
+    .send = fk_cuda_exact_send,
     .normal = fk_cuda_normal,
     .matrix = fk_cuda_matrix,
 };

@@ -4,7 +4,8 @@
 
 #include "glue.h"
 
-SEXP ffi_plan(void);
+SEXP ffi_plan(SEXP sent);
+SEXP ffi_send_points(SEXP x, SEXP control);
 SEXP ffi_handles(void);
 SEXP ffi_pairs_share(SEXP sources, SEXP y, SEXP control);
 SEXP ffi_kernel_sum(SEXP sources, SEXP y, SEXP b, SEXP as_matrix, SEXP control);

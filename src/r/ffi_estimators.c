@@ -25,10 +25,26 @@ static void begin(struct estimator_call *c, SEXP sources, SEXP y, SEXP control) 
   c->opened = r_open(sources);
   c->x = c->opened.spec.x;
   c->y = r_targets(y, c->x.d);
+  SEXP sent = r_element(control, "sent");
+  if (c->y.data && r_is_sent(sent)) c->y.resident = r_sent_of(sent, y);
   c->m = c->y.data ? c->y.n : c->x.n;
 }
 
-SEXP ffi_plan(void) { return r_new_plan(); }
+SEXP ffi_plan(SEXP sent) { return r_is_sent(sent) ? r_plan_of_sent(sent) : r_new_plan(); }
+
+/* TRUE or FALSE: are all numbers finite? A handle if they are, and are on their way to a device. */
+SEXP ffi_send_points(SEXP x, SEXP control) {
+  struct r_call call = r_begin(control);
+  struct fk_matrix points = r_points(x, "x");
+  struct fk_resident *sent = NULL;
+  bool finite = false;
+
+  points.resident = r_resident_of(x);
+  fk_send_points(&points, &call.opts, &sent, &finite, &call.err);
+
+  r_finish(&call.err);
+  return sent ? r_sent(sent, x) : Rf_ScalarLogical(finite);
+}
 
 /* Objects whose finalizers are code of the library. */
 SEXP ffi_handles(void) { return Rf_ScalarInteger(r_handles()); }

@@ -4,10 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a handle points at: the operator, and the R objects whose numbers it reads. */
+/* What a handle points at: the operator (NULL: not made yet), the R objects whose numbers it reads, and the copy
+ * of the points that was sent to a device, or NULL. */
 struct plan {
   struct fk_operator *op;
   SEXP points, weights;
+  struct fk_resident *sent;
 };
 
 /* What a handle without an operator points at: one that was read from a file points nowhere, and has no finalizer
@@ -21,6 +23,7 @@ static void drop(SEXP handle) {
   if (!plan || plan == &empty) return;
   R_SetExternalPtrAddr(handle, &empty);
   fk_operator_free(plan->op);
+  fk_resident_free(plan->sent);
   R_ReleaseObject(plan->points);
   R_ReleaseObject(plan->weights);
   free(plan);
@@ -49,6 +52,18 @@ SEXP r_new_handle(void *address, SEXP tag, R_CFinalizer_t by) {
 
 SEXP r_new_plan(void) { return r_new_handle(&empty, tag(), finalize); }
 
+SEXP r_plan_of_sent(SEXP sent) {
+  SEXP handle = PROTECT(r_new_plan()), points = R_ExternalPtrProtected(sent);
+  struct plan *plan = malloc(sizeof *plan);
+  if (plan) { /* else the points are sent again */
+    R_PreserveObject(points);
+    *plan = (struct plan){NULL, points, R_NilValue, r_take_sent(sent)};
+    R_SetExternalPtrAddr(handle, plan);
+  }
+  UNPROTECT(1);
+  return handle;
+}
+
 static struct fk_operator_spec spec_of(SEXP sources) {
   SEXP points = r_element(sources, "points");
   struct fk_resident *there = r_resident_of(points);
@@ -60,7 +75,9 @@ static struct fk_operator_spec spec_of(SEXP sources) {
   spec.x.resident = there;
   spec.weights = r_weights(r_element(sources, "weights"), spec.x.n);
   spec.chol = r_factor(r_element(sources, "L"), spec.x.d);
-  spec.stays = !Rf_isNull(r_element(sources, "plan"));
+  SEXP handle = r_element(sources, "plan");
+  if (r_is_sent(handle) && !there) spec.x.resident = r_sent_of(handle, points);
+  spec.stays = !Rf_isNull(handle) && !r_is_sent(handle);
   return spec;
 }
 
@@ -68,13 +85,24 @@ static struct fk_operator_spec spec_of(SEXP sources) {
  * addresses are not used again. */
 static bool is_of(const struct plan *plan, SEXP sources, const struct fk_operator_spec *spec) {
   size_t factor = sizeof(double) * (size_t)(spec->x.d * spec->x.d);
-  return plan->points == r_element(sources, "points") && plan->weights == r_element(sources, "weights") &&
-         fk_kernel_equal(&plan->op->kernel, &spec->kernel) && memcmp(plan->op->chol, spec->chol, factor) == 0;
+  return plan->op && plan->points == r_element(sources, "points") &&
+         plan->weights == r_element(sources, "weights") && fk_kernel_equal(&plan->op->kernel, &spec->kernel) &&
+         memcmp(plan->op->chol, spec->chol, factor) == 0;
 }
 
-static void fill(SEXP handle, SEXP sources, const struct fk_operator_spec *spec) {
+/* Takes the points over that were sent, if they are those of the sources. */
+static struct fk_resident *sent_of(SEXP handle, SEXP points) {
+  struct plan *plan = R_ExternalPtrAddr(handle);
+  if (plan == &empty || plan->points != points) return NULL;
+  struct fk_resident *sent = plan->sent;
+  plan->sent = NULL;
+  return sent;
+}
+
+/* sent: becomes the plan's. */
+static void fill(SEXP handle, SEXP sources, const struct fk_operator_spec *spec, struct fk_resident *sent) {
   struct fk_error err = {FK_STATUS_OK, ""};
-  struct plan made = {NULL, r_element(sources, "points"), r_element(sources, "weights")};
+  struct plan made = {NULL, r_element(sources, "points"), r_element(sources, "weights"), sent};
   R_PreserveObject(made.points);
   R_PreserveObject(made.weights);
   struct plan *plan = malloc(sizeof *plan);
@@ -85,6 +113,7 @@ static void fill(SEXP handle, SEXP sources, const struct fk_operator_spec *spec)
     return;
   }
   free(plan);
+  fk_resident_free(sent);
   R_ReleaseObject(made.points);
   R_ReleaseObject(made.weights);
   r_finish(&err);
@@ -100,7 +129,7 @@ static void find_numbers(struct fk_operator *op, const struct fk_operator_spec *
 struct r_operator r_open(SEXP sources) {
   SEXP handle = r_element(sources, "plan");
   struct r_operator opened = {NULL, spec_of(sources)};
-  if (Rf_isNull(handle)) return opened;
+  if (!opened.spec.stays) return opened;
   if (TYPEOF(handle) != EXTPTRSXP || R_ExternalPtrTag(handle) != tag())
     Rf_error("`plan` must be a handle of an operator");
   if (!R_ExternalPtrAddr(handle)) {
@@ -108,8 +137,13 @@ struct r_operator r_open(SEXP sources) {
     R_SetExternalPtrAddr(handle, &empty);
   }
   const struct plan *plan = R_ExternalPtrAddr(handle);
-  if (plan != &empty && !is_of(plan, sources, &opened.spec)) drop(handle);
-  if (R_ExternalPtrAddr(handle) == &empty) fill(handle, sources, &opened.spec);
+  struct fk_resident *sent = NULL;
+  if (plan != &empty && !is_of(plan, sources, &opened.spec)) {
+    sent = sent_of(handle, r_element(sources, "points"));
+    drop(handle);
+  }
+  if (sent) opened.spec.x.resident = sent;
+  if (R_ExternalPtrAddr(handle) == &empty) fill(handle, sources, &opened.spec, sent);
   plan = R_ExternalPtrAddr(handle);
   opened.op = plan->op;
   find_numbers(opened.op, &opened.spec);

@@ -15,6 +15,14 @@ struct r_operator r_open(SEXP sources);                                       /*
 struct fk_operator *r_start(struct r_operator *opened, struct fk_error *err); /* B; NULL: a failure */
 void r_close(const struct r_operator *opened);
 SEXP r_new_plan(void);
+SEXP r_plan_of_sent(SEXP sent); /* a plan without an operator, with the points that were sent */
+
+/* Handles of points that were sent to a device: the `plan` of sources that are summed once. r_sent_of(): NULL if
+ * the handle is of other points. r_take_sent(): empties the handle; the caller frees the matrix. */
+SEXP r_sent(struct fk_resident *x, SEXP points);
+bool r_is_sent(SEXP x);
+struct fk_resident *r_sent_of(SEXP handle, SEXP points);
+struct fk_resident *r_take_sent(SEXP handle);
 
 /* Handles have finalizers in this library, which must not be unloaded while there are handles: r_handles() counts
  * them. */

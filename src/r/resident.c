@@ -57,6 +57,27 @@ SEXP r_resident(struct fk_resident *x, SEXP names) {
   return matrix;
 }
 
+static SEXP tag_of_sent(void) { return Rf_install("flashkernel_sent"); }
+
+SEXP r_sent(struct fk_resident *x, SEXP points) {
+  SEXP handle = PROTECT(r_new_handle(x, tag_of_sent(), finalize));
+  R_SetExternalPtrProtected(handle, points);
+  UNPROTECT(1);
+  return handle;
+}
+
+bool r_is_sent(SEXP x) { return TYPEOF(x) == EXTPTRSXP && R_ExternalPtrTag(x) == tag_of_sent(); }
+
+struct fk_resident *r_sent_of(SEXP handle, SEXP points) {
+  return R_ExternalPtrProtected(handle) == points ? R_ExternalPtrAddr(handle) : NULL;
+}
+
+struct fk_resident *r_take_sent(SEXP handle) {
+  struct fk_resident *taken = R_ExternalPtrAddr(handle);
+  R_ClearExternalPtr(handle);
+  return taken;
+}
+
 struct fk_resident *r_resident_of(SEXP x) {
   bool is_one = ALTREP(x) && R_altrep_inherits(x, class);
   return is_one && R_altrep_data2(x) == R_NilValue ? resident(x) : NULL;

@@ -228,6 +228,9 @@ static inline struct fk_cuda_rows fk_all_rows(int64_t n, int64_t columns) { retu
  * must wait for it before a download and before memory is freed, because both use the same pinned buffers. */
 enum fk_status fk_cuda_upload(struct fk_cuda_context *context, struct fk_matrix from, double *to, int64_t ld,
                               struct fk_error *err, cudaStream_t stream = NULL);
+/* Copies the matrix to columns without gaps, and finds whether all its numbers are finite. */
+enum fk_status fk_cuda_upload_finite(struct fk_cuda_context *context, struct fk_matrix from, double *to,
+                                     bool *finite, struct fk_error *err);
 /* Copies a matrix to a buffer, or to a new buffer of an arena. */
 enum fk_status fk_cuda_send(struct fk_cuda_context *context, struct fk_cuda_buffer *buffer, struct fk_matrix from,
                             double **to, struct fk_error *err);

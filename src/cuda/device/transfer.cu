@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "../../core/pool.h"
+#include "../../core/scan.h"
 #include "../../core/threads.h"
 #include "common.cuh"
 
@@ -30,7 +31,7 @@ static bool next_piece(struct transfer_piece *p, int64_t columns, int64_t rows, 
 
 /* A piece being sent, in strips: the threads copy strips to the buffer in order, and the calling thread sends at
  * once all strips that are complete without a gap. A strip is a part of one column, or several short columns. */
-enum { STRIP = 1 << 15, STRIPS = 2 * FK_STAGING_NUMBERS / STRIP + 1 };
+enum { STRIP = 1 << 14, STRIPS = 2 * FK_STAGING_NUMBERS / STRIP + 1, AT_ONCE = 2 /* strips */ };
 struct sending {
   struct fk_cuda_context *context;
   cudaStream_t stream;
@@ -40,6 +41,7 @@ struct sending {
   struct transfer_piece piece;
   int64_t height, parts, width; /* rows of a strip, strips of a column, columns of a strip */
   int strips, sent;
+  bool checks, infinite; /* look for numbers that are not finite; one was found */
   bool ready[STRIPS];
   cudaError_t code;
 };
@@ -87,6 +89,7 @@ static cudaError_t send_strips(const struct sending *s, int first, int end) {
 static void send_ready(struct sending *s) {
   int end = s->sent;
   while (end < s->strips && __atomic_load_n(&s->ready[end], __ATOMIC_ACQUIRE)) end++;
+  if (end < s->strips && end - s->sent < AT_ONCE) return; /* a transfer takes the host 2 us */
   if (end > s->sent && s->code == cudaSuccess) s->code = send_strips(s, s->sent, end);
   s->sent = end;
 }
@@ -94,9 +97,11 @@ static void send_ready(struct sending *s) {
 static void fill_strip(void *data, int64_t i, int64_t, int slot) {
   struct sending *s = (struct sending *)data;
   struct transfer_piece strip = strip_of(s, i);
-  for (int64_t k = strip.column; k < strip.column + strip.columns; k++)
-    fk_read(&s->from, s->piece.column + k, s->piece.row + strip.row, strip.rows,
-            s->staging + k * s->piece.rows + strip.row);
+  for (int64_t k = strip.column; k < strip.column + strip.columns; k++) {
+    double *to = s->staging + k * s->piece.rows + strip.row;
+    fk_read(&s->from, s->piece.column + k, s->piece.row + strip.row, strip.rows, to);
+    if (s->checks && !fk_are_finite(to, strip.rows)) __atomic_store_n(&s->infinite, true, __ATOMIC_RELAXED);
+  }
   __atomic_store_n(&s->ready[i], true, __ATOMIC_RELEASE);
   if (slot == 0) send_ready(s);
 }
@@ -126,20 +131,34 @@ static enum fk_status take_staging(struct fk_cuda_context *context, struct sendi
   return FK_STATUS_OK;
 }
 
+/* Sends the whole matrix. */
+static enum fk_status send_all(struct sending *s, struct fk_error *err) {
+  struct fk_cuda_context *context = s->context;
+  while (next_piece(&s->piece, s->from.d, s->from.n, FK_STAGING_NUMBERS)) {
+    const int64_t numbers = s->piece.rows * s->piece.columns;
+    FK_TRY(take_staging(context, s, numbers, err));
+    cut_strips(s);
+    fk_parallel_pass(context->copy_threads, 64.0 * (double)numbers, s->strips, 1, fill_strip, s);
+    send_ready(s);
+    FK_CUDA_TRY(s->code);
+    FK_CUDA_TRY(cudaEventRecord(context->staged[context->sending_turn], s->stream));
+  }
+  return FK_STATUS_OK;
+}
+
 enum fk_status fk_cuda_upload(struct fk_cuda_context *context, struct fk_matrix from, double *to, int64_t ld,
                               struct fk_error *err, cudaStream_t stream) {
   struct sending s = {context, stream ? stream : context->stream, from, NULL, to, ld, {0, 0, 0, 0}};
-  while (next_piece(&s.piece, from.d, from.n, FK_STAGING_NUMBERS)) {
-    const int64_t numbers = s.piece.rows * s.piece.columns;
-    FK_TRY(take_staging(context, &s, numbers, err));
-    cut_strips(&s);
-    const int threads = fk_threads_to_copy(context->copy_threads, numbers);
-    fk_parallel_for((int)fk_smaller(threads, s.strips / 2), s.strips, 1, fill_strip, &s);
-    send_ready(&s);
-    FK_CUDA_TRY(s.code);
-    FK_CUDA_TRY(cudaEventRecord(context->staged[context->sending_turn], s.stream));
-  }
-  return FK_STATUS_OK;
+  return send_all(&s, err);
+}
+
+enum fk_status fk_cuda_upload_finite(struct fk_cuda_context *context, struct fk_matrix from, double *to,
+                                     bool *finite, struct fk_error *err) {
+  struct sending s = {context, context->stream, from, NULL, to, from.n, {0, 0, 0, 0}};
+  s.checks = true;
+  enum fk_status status = send_all(&s, err);
+  *finite = !s.infinite;
+  return status;
 }
 
 enum fk_status fk_cuda_send(struct fk_cuda_context *context, struct fk_cuda_buffer *buffer, struct fk_matrix from,

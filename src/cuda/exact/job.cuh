@@ -60,6 +60,8 @@ struct fk_row_order {
 struct fk_job_chunk {
   int64_t first; /* row r is source first + r, which it omits if the task says so */
   struct fk_cuda_points targets;
+  const double *raw; /* device: the targets as they came, ld_raw apart, unless they are sources */
+  int64_t ld_raw;
   int64_t *self;                 /* device: the source that each row is, if rows are picked by index; else NULL */
   bool by_places;                /* rows come in the order of the sources: see fk_job_find_places() */
   double *result, *mass, *shift; /* device */

@@ -347,14 +347,18 @@ static enum fk_status run_shared(struct shared_job *shared, struct fk_cuda_conte
   const struct fk_task *task = shared->task;
   const struct fk_opts *opts = shared->opts;
   int64_t n = task->sources.n;
-  struct fk_resident *points = task->sources.resident;
+  struct fk_resident *residents[] = {task->sources.resident, task->targets.resident};
   shared->weight_scale = task->weights ? fk_largest_absolute(task->weights, n, opts->threads) : 1;
   FK_TRY(scale_columns(task, opts->threads, &shared->column_scale, err));
-  if (points) points->busy = true;
+  for (struct fk_resident *points : residents)
+    if (points) points->busy = true;
   enum fk_status status = keep_sources(shared, contexts, count, err);
   if (!status) status = sum_on_devices(shared, contexts, count, &stats->device_seconds, err);
   fk_pairs_end(&shared->pairs, contexts, count);
-  if (points) points->busy = false;
+  for (struct fk_resident *points : residents) {
+    if (points) points->busy = false;
+    if (points && points->borrowed) fk_resident_leave(points); /* what is summed is whitened now */
+  }
   fk_cuda_keep_all_within(contexts, count, opts);
   free(shared->column_scale);
   FK_TRY(status);

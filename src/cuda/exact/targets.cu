@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "../device/resident.cuh"
 #include "job.cuh"
 
 /* Sends rows that are picked by index, such as those in the tails: their indices and their points. */
@@ -14,16 +15,23 @@ static enum fk_status send_rows(struct fk_cuda_job *job, int64_t count, struct f
   return FK_STATUS_OK;
 }
 
+static enum fk_status send_targets(struct fk_cuda_job *job, struct fk_matrix y, struct fk_error *err) {
+  double *raw;
+  FK_TRY(fk_cuda_send(job->context, &job->rooms[FK_ROOM_RAW], y, &raw, err));
+  job->chunk.raw = raw;
+  job->chunk.ld_raw = y.n;
+  return FK_STATUS_OK;
+}
+
 static enum fk_status send_picked(struct fk_cuda_job *job, const struct fk_matrix *y, int64_t count,
                                   struct fk_error *err) {
   const int64_t *rows = job->rows + job->chunk.first;
   fk_host_array<double> gathered(count * y->d);
-  double *raw;
   if (!gathered.at)
     return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for points in the tails",
                    8e-6 * (double)(count * y->d));
   fk_gather(y, rows, count, gathered.at, count);
-  return fk_cuda_send(job->context, &job->rooms[FK_ROOM_RAW], fk_doubles(gathered.at, count, y->d), &raw, err);
+  return send_targets(job, fk_doubles(gathered.at, count, y->d), err);
 }
 
 /* If targets are the sources, they are on the device already, whitened. */
@@ -33,19 +41,21 @@ static bool are_there(const struct fk_cuda_job *job) {
 static bool are_sources(const struct fk_cuda_job *job) {
   return are_there(job) && !job->rows && job->chunk.targets.n == job->sources->points.n;
 }
-static const double *raw_of(const struct fk_cuda_job *job) { return (const double *)job->rooms[FK_ROOM_RAW].data; }
 
 enum fk_status fk_job_fetch_targets(struct fk_cuda_job *job, int64_t first, int64_t count, struct fk_error *err) {
   const struct fk_matrix *y = fk_task_targets(job->task);
   struct fk_job_chunk *chunk = &job->chunk;
-  double *raw;
+  const double *there = fk_cuda_resident_data(job->context, y->resident);
   chunk->first = first;
   chunk->frames_known = chunk->order_known = chunk->by_places = false;
   chunk->targets = (struct fk_cuda_points){NULL, count, fk_padded(count, FK_TENSOR_ROWS), (int)y->d};
   if (job->rows) FK_TRY(send_rows(job, count, err));
   if (are_there(job)) return FK_STATUS_OK;
   if (job->rows) return send_picked(job, y, count, err);
-  return fk_cuda_send(job->context, &job->rooms[FK_ROOM_RAW], fk_part(y, first, count, 0, y->d), &raw, err);
+  if (!there) return send_targets(job, fk_part(y, first, count, 0, y->d), err);
+  chunk->raw = there + first;
+  chunk->ld_raw = y->n;
+  return FK_STATUS_OK;
 }
 
 static __global__ void pick_kernel(const struct fk_cuda_points from, const int64_t *rows, int64_t first,
@@ -76,7 +86,7 @@ enum fk_status fk_job_whiten_targets(struct fk_cuda_job *job, struct fk_error *e
   FK_TRY(fk_job_whitening(job, err));
   FK_TRY(fk_job_room(job, FK_ROOM_WHITE, y->ld * y->d, &y->u, err));
   if (are_there(job)) return pick_targets(job, x, y, err);
-  return fk_cuda_whiten(job->context, &job->sources->whitening, raw_of(job), y->n, y, err);
+  return fk_cuda_whiten(job->context, &job->sources->whitening, job->chunk.raw, job->chunk.ld_raw, y, err);
 }
 
 /* With low parts of the sources: computed once for all passes; their packed form comes behind them. */
@@ -88,7 +98,7 @@ enum fk_status fk_job_find_targets_low(struct fk_cuda_job *job, struct fk_error 
   y->low = are_sources(job) ? from.low : low;
   if (are_sources(job)) return FK_STATUS_OK;
   if (!are_there(job))
-    return fk_cuda_whiten_low(job->context, &job->sources->whitening, raw_of(job), y->n, y, err);
+    return fk_cuda_whiten_low(job->context, &job->sources->whitening, job->chunk.raw, job->chunk.ld_raw, y, err);
   from.u = from.low;
   to.u = low;
   return pick_targets(job, &from, &to, err);
