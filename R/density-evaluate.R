@@ -6,8 +6,9 @@ log_estimate.default <- function(object, at, loo, control, factor = fit_polynomi
   if (loo && needs_refits(object)) return(log_by_refits(object, control))
   # of an SD-KDE the leave-one-out sums are exact whatever the tolerance is
   by_stages <- loo && is_debiased(object)
-  # fewer pairs than any tolerance would gain on need no hint
-  few <- is.double(object$x) && as.double(object$n) * (if (is.null(at)) object$n else nrow(at)) < 1e8
+  # fewer pairs than any tolerance would gain on need no hint: a GPU sums them in milliseconds
+  most <- if (control$backend == "cuda") 1e10 else 1e8
+  few <- is.double(object$x) && as.double(object$n) * (if (is.null(at)) object$n else nrow(at)) < most
   if (!few && !by_stages) suggest_for_fit(object, at, control)
   sources <- fit_sources(object)
   sums <- if (by_stages) {

@@ -50,9 +50,11 @@ fit_kde.default <- function(points, arg, call, options, control, formula = NULL)
   debias <- if (ESTIMATORS[[estimator]]$debiased) {
     debias_points(data, bandwidths, adapted$record$factors, control, arg, path)
   }
-  object <- made_fit(call, estimator, data, bandwidths, debias, control, resolved, formula, adapted)
+  # `$<-` on an object with a class looks for a method each time
+  object <- unclass(made_fit(call, estimator, data, bandwidths, debias, control, resolved, formula, adapted))
   object$kernel <- options$kernel
   object$settings <- fit_settings(options)
+  class(object) <- "flash_kde"
   if (options$nonnegative) clipped(object) else object
 }
 
