@@ -12,7 +12,8 @@ new_fit <- function(call, estimator, data, bandwidths, debias, control, computed
     steps = debias$steps, given_score = debias$given,
     terms = formula$terms, variables = formula$variables, na.action = data$omitted
   )
-  kept <- list(factor = list(H = main$H, L = main$L), computed = computed, plan = new_plan(if (is.null(debias)) data$sent))
+  plan <- new_plan(if (is.null(debias)) data$sent)
+  kept <- list(factor = list(H = main$H, L = main$L), computed = computed, plan = plan)
   object <- c(about, control$asked, kept)
   class(object) <- "flash_kde"
   object

@@ -71,7 +71,8 @@ made_fit <- function(call, estimator, data, bandwidths, debias, control, resolve
 # Are the sums over the points themselves the next ones, and on a GPU if one is there? Only then are they sent at once.
 may_send <- function(estimator, options, adaptive, control) {
   is.null(adaptive) && !is.null(options$bandwidth) && !is.character(options$bandwidth) && is.null(options$support) &&
-    is.null(control$cluster) && control$backend != "cpu" && (control$backend == "cuda" || ESTIMATORS[[estimator]]$debiased)
+    is.null(control$cluster) && control$backend != "cpu" &&
+    (control$backend == "cuda" || ESTIMATORS[[estimator]]$debiased)
 }
 
 # handle_missing() with weights on a common scale; an error where the fit would not fit into memory.
