@@ -1,6 +1,6 @@
 # Applies `na.action` to points and weights together: a row is removed if either is missing. Returns list(points,
-# weights, omitted, sent); `omitted` is the attribute "na.action" of model.frame(), of class "omit" or "exclude". `sent` is
-# the handle of send_points() with `control`, or NULL.
+# weights, omitted, sent); `omitted` is the attribute "na.action" of model.frame(), of class "omit" or "exclude". `sent`
+# is the handle of send_points() with `control`, or NULL.
 handle_missing <- function(points, weights, na.action, arg, control = NULL) {
   action <- as_na_action(na.action)
   sent <- send_points(points, control)

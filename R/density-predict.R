@@ -33,8 +33,8 @@ new_points.default <- function(object, newdata, arg = "newdata") {
 }
 
 # The finite rows of newdata, and how a result at them becomes one for all rows, given its value at infinity: rows
-# that `na.action` let pass with missing values are NA, as are the rows that na.exclude() took out. With `control`, `sent`
-# is the result of send_points().
+# that `na.action` let pass with missing values are NA, as are the rows that na.exclude() took out. With `control`,
+# `sent` is the result of send_points().
 newdata_rows <- function(points, na.action, arg = "newdata", control = NULL) {
   action <- if (is.function(na.action)) na.action else as_na_action(na.action)
   sent <- send_points(points, control)
