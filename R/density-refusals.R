@@ -49,7 +49,7 @@ REFUSALS <- list(
     bent = "use method = \"transform\"", imaged = "use method = \"transform\""
   )),
   conditional = list("conditional densities", c(
-    signed = UNSIGNED, polygon = "fit only the variables that you want"
+    signed = UNSIGNED, polygon = "fit the columns without `support`"
   )),
   marginal = list("marginal densities", c(
     clipped = "fit debiasing(nonnegative = FALSE)", polygon = "fit only the variables that you want"
