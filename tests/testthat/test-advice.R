@@ -1,17 +1,20 @@
-# What messages advise: each case is a part of a message, a call that raises it, and calls that follow its advice.
-# tools/messages.R checks that every advising message has a case here.
+# What messages and prints advise: each case is a part of the text, a call that shows it, and calls that follow the advice.
+# tools/check-messages.R checks that every text that advises has a case here.
 
-# Evaluates `bad`, which must raise a condition of this package, or a warning, whose message contains the fixed parts of
-# `text`; then `...`, which must succeed. `text`: as tools/messages.R lists it, with <...> for computed parts.
+# Evaluates `bad`, which must raise an error of this package, a warning or a message, or return what it printed
+# (printed()). The text must contain the fixed parts of `text`. Then evaluates `...`, which must succeed. `text`: as
+# tools/messages.txt has it, with <...> for computed parts.
 advice <- function(text, bad, ...) {
-  raised <- tryCatch(bad, flashkernel_error = identity, warning = identity)
-  testthat::expect_s3_class(raised, "condition")
-  said <- if (inherits(raised, "condition")) conditionMessage(raised) else ""
+  raised <- tryCatch(bad, flashkernel_error = identity, warning = identity, message = identity)
+  said <- if (inherits(raised, "condition")) conditionMessage(raised) else raised
   parts <- unlist(strsplit(text, "<...>", fixed = TRUE))
   for (part in parts[nzchar(parts)]) testthat::expect_match(said, part, fixed = TRUE)
   after <- tryCatch(list(...), flashkernel_error = identity)
   testthat::expect_false(inherits(after, "condition"), label = if (inherits(after, "condition")) conditionMessage(after) else "advice")
 }
+
+# What print() shows of `x`, without line breaks.
+printed <- function(x) gsub("[[:space:]]+", " ", paste(utils::capture.output(print(x)), collapse = " "))
 
 # Nothing here can raise the message: `why` says which test follows the advice, or what it would need.
 advice_elsewhere <- function(text, why) NULL
@@ -32,8 +35,29 @@ test_that("advice on bandwidths and arguments works", {
     adaptive_factors(flash_kde(d$a, "kde", 0.1, support = kde_support(c(0, 1), "transform")))
   )
   advice("(rescale it)", flash_kde(d$a * 1e-170), flash_kde(d$a))
-  one <- data.frame(a = 1, g = factor("u"))
-  advice("(give ", flash_kde(one), flash_kde(one, "kde", 0.1, categorical = categorical_kernel(smoothing = 0)))
+  one <- \(...) flash_kde(data.frame(a = 1:2, g = factor(c("u", "v"))), "kde", 0.1, weights = c(1, 0), ...)
+  advice(
+    "smoothing of categories: found one (give ", one(), one(categorical = categorical_kernel(smoothing = 0))
+  )
+  advice("(give `bandwidth` as a number)", flash_kde(1), flash_kde(1, "kde", 0.1))
+  advice("(give `<...>` as a number)", flash_kde(1, "kde", kde_bandwidth(method = "silverman")), flash_kde(1, "kde", 0.1))
+  advice(
+    "(give `bandwidth` as numbers)", flash_kde(y ~ a, transform(d, a = 1)),
+    flash_kde(y ~ a, transform(d, a = 1), bandwidth = c(0.1, 0.1))
+  )
+  advice(
+    "(kde_bandwidth() returns the bandwidth of a method)", kernel_sum(d$a, bandwidth = "auto"),
+    kernel_sum(d$a, bandwidth = kde_bandwidth(d$a))
+  )
+  day <- as.Date("2026-01-01") + 1:30
+  advice("(as.numeric() makes numbers of it)", flash_kde(day), flash_kde(as.numeric(day), "kde", 1))
+  advice("(write weights = <...>)", flash_kde(~a, d, weights = "b"), flash_kde(~a, d, weights = b))
+  advice("(write a product as I(a * b))", flash_kde(~ a:b, d), flash_kde(~ I(a * b), d))
+  gaps <- replace(d$a, 3, NA)
+  advice(
+    "(na.action = na.omit leaves such rows out)", flash_kde(gaps, na.action = na.fail),
+    flash_kde(gaps, "kde", 0.1, na.action = na.omit)
+  )
   advice(
     "as the largest (rescale the response)", kernel_regression(d["a"], d$y * 1e200, bandwidth = 0.1),
     kernel_regression(d["a"], d$y, bandwidth = 0.1)
@@ -53,7 +77,7 @@ test_that("advice on debiasing and leave-one-out values works", {
   )
   debiased <- flash_kde(plane, "sdkde", 0.1)
   advice(
-    ": compute them for the original fit, or see `debias` of kde_marginal()",
+    ": compute them for the original fit<...>, or use kde_marginal(debias = TRUE)",
     predict(kde_marginal(debiased, "a"), loo = TRUE),
     predict(debiased, loo = TRUE), predict(kde_marginal(debiased, "a", debias = TRUE), loo = TRUE)
   )
@@ -104,6 +128,12 @@ test_that("advice on supports works", {
     flash_kde(plane, "kde", c(0.1, 0.1), support = list(a = c(0, 1))),
     flash_kde(plane, "kde", full, support = list(a = kde_support(c(0, 1), "transform")))
   )
+  images <- abs(with_fixed_seed(matrix(stats::rnorm(60 * 300), 60), 2))
+  reflecting <- \(h, method = "reflect") flash_kde(images, "kde", h, support = kde_support(c(0, Inf), method))
+  advice(
+    "(give a smaller `bandwidth` as a number<...>, or use \"kde\" and method = \"mass\" of kde_support()", reflecting(1),
+    reflecting(1e-4), reflecting(1, "mass")
+  )
   many <- as.data.frame(matrix(seq(0.1, 0.9, length.out = 60), 2))
   mass <- \(k) stats::setNames(rep(list(kde_support(c(0, 1), "mass")), k), names(many)[seq_len(k)])
   advice("(bound fewer columns)", flash_kde(many, "kde", 1e11, support = mass(30)), flash_kde(many, "kde", 1, support = mass(2)))
@@ -126,6 +156,15 @@ test_that("advice on conditional densities works", {
     "is not available for y ~ x: fit all columns with it, and use kde_conditional()",
     flash_kde(y ~ a, d, kernel = "biweight"),
     kde_conditional(flash_kde(~ y + a, d, bandwidth = c(0.2, 0.2), kernel = "biweight"), c(a = 0.5))
+  )
+  signed <- flash_kde(y ~ a, d, estimator = "laplace", bandwidth = 0.2)
+  advice(
+    "use kde_cdf() for the distribution function", quantile(signed, d[1:2, ], 0.5), kde_cdf(signed, 0.5, d[1:2, ])
+  )
+  advice(
+    "fit estimator = \"kde\" or \"sdkde\"", simulate(signed, 2, newdata = d[1:2, ]),
+    simulate(flash_kde(y ~ a, d, estimator = "kde", bandwidth = 0.2), 2, newdata = d[1:2, ]),
+    simulate(flash_kde(y ~ a, d, estimator = "sdkde", bandwidth = 0.2), 2, newdata = d[1:2, ])
   )
   of_classes <- flash_kde(g ~ a, d, bandwidth = 0.2, categorical = categorical_kernel(smoothing = 0.2))
   advice(
@@ -158,7 +197,7 @@ test_that("advice on kernels, control and rectangles works", {
     flash_kde(d$a, "sdkde", 0.1, kernel = "biweight", debias = debiasing(steps = 1))
   )
   advice(
-    "are exact and run on the CPU, so leave it out",
+    "is available only for the Gaussian kernel: leave it out",
     flash_kde(d$a, "kde", 0.1, kernel = "biweight", control = flash_control(engine = "fast", tol = 1e-3)),
     flash_kde(d$a, "kde", 0.1, kernel = "biweight")
   )
@@ -167,6 +206,81 @@ test_that("advice on kernels, control and rectangles works", {
     op %*% d$y
     diagnostics(op)
   })
+})
+
+test_that("advice of prints works", {
+  tails <- with_fixed_seed(stats::rcauchy(300), 11)
+  normal <- with_fixed_seed(stats::rnorm(60), 2)
+  fit <- \(x, ...) flash_kde(x, "kde", ...)
+  advice(
+    "Adaptive by Abramson's rule: the bandwidth is multiplied by local factors from <...>. Use adaptive = FALSE to fit",
+    printed(flash_kde(tails)), fit(tails, adaptive = FALSE)
+  )
+  advice(
+    "which may be chance: use adaptive = FALSE to fit without them", printed(fit(normal, adaptive = TRUE)),
+    fit(normal, adaptive = FALSE)
+  )
+  advice("Try adaptive = TRUE.", printed(fit(tails, adaptive = FALSE)), fit(tails, adaptive = TRUE))
+  d <- rows()
+  signed <- \(score) compare_fits(
+    signed = flash_kde(c(d$a, 9), "laplace", 0.05), fit(c(d$a, 9), 0.05), score = score
+  )
+  advice("use score = \"quadratic\" for such estimates", printed(signed("log")), signed("quadratic"))
+  wide <- kernel_ridge(with_fixed_seed(matrix(stats::runif(31 * 30), 30), 1), d$y, bandwidth = 2, lambda = 1e-3)
+  advice("more: see marginal_effects()", printed(summary(wide)), marginal_effects(wide))
+})
+
+test_that("advice on operators and engines works", {
+  d <- rows()
+  op <- kernel_operator(as.matrix(d[c("a", "b")]), bandwidth = 0.1)
+  D <- diag(30)
+  advice("add the products instead, op %*% v + D %*% v for (op + D) %*% v", op + D, op %*% d$y + D %*% d$y)
+  advice("sum(rowSums(op)) is the sum of its elements", sum(op), sum(rowSums(op)))
+  advice("as.matrix(op) is an ordinary matrix", exp(op), exp(as.matrix(op)))
+  many <- matrix(d$a, 3)
+  fast <- \(engine) kernel_sum(many, bandwidth = 1, tol = 1e-3, control = flash_control(engine = engine))
+  advice("use engine = \"auto\" or \"exact\"", fast("fast"), fast("auto"), fast("exact"))
+  growing <- function() {
+    b <- c(1e-200, 1)
+    function() {
+      on.exit(b <<- b[-1])
+      if (length(b) > 0) list(x = with_fixed_seed(matrix(stats::rnorm(600)), 1), b = rep(b[1], 600))
+    }
+  }
+  summed <- \(engine) kernel_sum(
+    growing(), as.matrix(1:40 / 40), bandwidth = 0.3, tol = 1e-3, control = flash_control(engine = engine)
+  )
+  advice("use control = flash_control(engine = \"exact\")", summed("fast"), summed("exact"))
+  replace_in_package("seconds_to_save", \(...) 1000)
+  suggested <- function() {
+    before <- session$tolerance_suggested
+    on.exit(session$tolerance_suggested <- before)
+    session$tolerance_suggested <- NULL
+    kernel_sum(d$a, bandwidth = 0.1)
+  }
+  advice("With `tol = 1e-6` in flash_kde(), predict() or kernel_sum()", suggested(), suppressMessages({
+    kernel_sum(d$a, bandwidth = 0.1, tol = 1e-6)
+    fit <- flash_kde(d$a, "kde", 0.1, tol = 1e-6)
+    predict(fit, 0.5, tol = 1e-6)
+  }))
+})
+
+test_that("advice on a build without CUDA works", {
+  skip_if(gpu_info()$built)
+  on <- \(backend) kernel_sum(1:3, bandwidth = 1, control = flash_control(backend = backend))
+  advice("use backend = \"auto\" or \"cpu\"", on("cuda"), on("auto"), on("cpu"))
+})
+advice_elsewhere("use backend = \"cpu\", or workers of parallel::makeCluster()", "test-gpu-engine.R, which forks")
+advice_elsewhere("fit the model again", "needs a device that fails")
+advice_elsewhere("because the device failed: fit again", "needs a device that fails")
+advice_elsewhere("(seed random numbers from the number of the shard)", "test-cluster-join.R, whose worker dies")
+advice_elsewhere("install.packages(\"ggplot2\")", "needs a library without ggplot2")
+advice_elsewhere("needs the package future, which is not installed", "needs a library without future")
+
+test_that("advice on spatial points works", {
+  skip_if_not_installed("sf")
+  place <- sf::st_as_sf(data.frame(x = 1:5, y = (1:5)^2), coords = 1:2)
+  advice("(sf::st_coordinates() has the coordinates of points)", flash_kde(place), flash_kde(sf::st_coordinates(place), "kde", 1))
 })
 
 test_that("advice on figures and tables of densities works", {
@@ -213,7 +327,7 @@ test_that("advice on figures and tables of densities works", {
     "are available for one or two variables, not <...>: use kde_marginal() first", hdr_regions(space, 0.5),
     hdr_regions(kde_marginal(space, c("a", "b")), 0.5, n = 10)
   )
-  advice("lies between the nodes of the grid (see `n`)", hdr_regions(plane, 1e-9, n = 10), hdr_regions(plane, 0.3, n = 40))
+  advice("lies between the nodes of the grid (use a larger `n`)", hdr_regions(plane, 1e-9, n = 10), hdr_regions(plane, 0.3, n = 40))
   advice("(give other rows as `newdata =`)", generics::augment(line, d[1:3, ]), generics::augment(line, newdata = d[1:3, ]))
 })
 
@@ -231,7 +345,7 @@ test_that("advice on big.matrix objects works", {
 test_that("advice on classes and regressions works", {
   d <- rows()
   gone <- factor(d$two, levels = c("n", "p", "q"))
-  advice("(see droplevels())", flash_kda(d["a"], gone), flash_kda(d["a"], droplevels(gone), estimator = "kde", bandwidth = 0.1))
+  advice("(use droplevels())", flash_kda(d["a"], gone), flash_kda(d["a"], droplevels(gone), estimator = "kde", bandwidth = 0.1))
   many <- c(d$y[1:29], 7)
   advice("fit it by kernel_regression() or kernel_ridge()", flash_kda(d["a"], many), kernel_regression(d["a"], many), kernel_ridge(d["a"], many))
   advice(
@@ -242,6 +356,8 @@ test_that("advice on classes and regressions works", {
     "must have rows of every class: found none of <...>. Use droplevels().", kernel_ridge(d["a"], gone),
     kernel_ridge(d["a"], droplevels(gone))
   )
+  local <- \(...) predict(kernel_regression(mpg ~ wt, mtcars, bandwidth = 1, ...), data.frame(wt = 10))
+  advice("`type = \"constant\"` in kernel_regression() does not extrapolate.", local(), local(type = "constant"))
   mixed <- flash_kde(y ~ a + g, d, bandwidth = 0.2, categorical = categorical_kernel(smoothing = 0.2))
   advice(
     "use logLik() or the criterion of their bandwidths, which are leave-one-out", cross_validate(mixed, folds = 2),
@@ -291,6 +407,8 @@ test_that("advice on kernel ridge regression works", {
     "for the <...> kernel. Give one.", tune_ridge(x, d$y, kernel = overflowing),
     tune_ridge(x, d$y, kernel = overflowing, bandwidth = 1e50)
   )
+  only_search <- tune_ridge(x, d$y, kernel = "gaussian", rows = 20, refit = FALSE)
+  advice("kernel_ridge(object) fits the model.", predict(only_search, x), predict(kernel_ridge(only_search), x))
   advice(
     "has no Cholesky factorisation. Use another `kernel`.", tune_ridge(x, d$y, kernel = indefinite, rows = 20),
     tune_ridge(x, d$y, kernel = "gaussian", rows = 20)
@@ -337,6 +455,10 @@ test_that("advice on clusters and checkpoints works", {
   workers <- parallel::makeCluster(1)
   pid <- pids_of(workers)
   data <- flash_data(d["a"], workers)
+  advice(
+    "must be a function of x and shard: found <...> (write function(x, shard))", by(data, NULL, function(x) 1),
+    by(data, NULL, function(x, shard) 1)
+  )
   tools::pskill(pid, 9)
   advice("lost (make a new cluster)", suppressWarnings(kernel_sum(data, bandwidth = 0.1)), {
     workers <- parallel::makeCluster(1)

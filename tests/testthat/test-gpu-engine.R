@@ -540,7 +540,7 @@ test_that("a fit on the GPU says so, and how long the device took", {
   expect_identical(found$reason, "as asked")
   expect_gt(found$stages$device_seconds, 0)
   expect_lte(found$stages$device_seconds, found$stages$seconds)
-  text <- utils::capture.output(print(fit))
+  text <- utils::capture.output(print(found))
   expect_match(text, "on the device.*cuda \\(.*device 0\\), .*single precision$", all = FALSE)
   expect_match(text, "Back end: cuda, as asked", all = FALSE)
   expect_output(print(found), "device_seconds")

@@ -118,7 +118,8 @@ test_that("a fit keeps the devices as asked, and one from before there were any 
   old$diagnostics$stages$device_seconds <- NULL
   expect_identical(predict(old), want)
   expect_identical(predict(old, control = flash_control(devices = 0)), want)
-  expect_output(print(old), "sums on cpu")
+  expect_output(print(old), "Points: ")
+  expect_output(print(diagnostics(old)), "sums on cpu")
   expect_output(print(diagnostics(old)), "pairs_per_second")
 })
 

@@ -61,24 +61,23 @@ instead <- list(
   "fit estimator = \"laplace\" or \"kde\"" = changed(estimator = "laplace"),
   "fit estimator = \"kde\" or \"sdkde\"" = changed(estimator = "kde"),
   "fit kernel = \"gaussian\"" = changed(kernel = "gaussian"),
-  "fit method = \"reflect\" or \"transform\"" = changed(support = kde_support(c(0, 1), "reflect")),
-  "use method = \"transform\"" = transformed,
+  "use method = \"reflect\" or \"transform\" of kde_support()" = changed(support = kde_support(c(0, 1), "reflect")),
+  "use method = \"transform\" of kde_support()" = transformed,
   "fit debiasing(nonnegative = FALSE)" = changed(debias = debiasing()),
-  "fit another `adaptive`" = changed(adaptive = "abramson"),
-  "fit the columns without `support`" = \(call, here) flash_kde(here$d[c("a", "b")], "kde", 0.1),
-  "fit only the variables that you want" = \(call, here) flash_kde(here$d["a"], "kde", 0.1)
+  "use adaptive = FALSE or \"abramson\"" = changed(adaptive = "abramson"),
+  "fit the columns that you want without `support`" = \(call, here) flash_kde(here$d[c("a", "b")], "kde", 0.1)
 )
 functions_instead <- list(
   "kde_marginal() and kde_conditional() make fits of the numbers alone" = \(fit) kde_marginal(fit, "a"),
   "predict(se.fit = TRUE) returns standard errors" = \(fit) predict(fit, se.fit = TRUE),
-  "see predict(se.fit = TRUE)" = \(fit) predict(fit, se.fit = TRUE),
+  "then predict(se.fit = TRUE)" = \(fit) predict(fit, se.fit = TRUE),
   "predict() returns the probabilities of categories" = \(fit) predict(fit, law_newdata()),
   "predict() returns the estimate at rows that you give" = \(fit) predict(fit, law_newdata()),
   "kde_derivative() returns the gradient of their density" = \(fit) kde_derivative(fit, law_newdata()),
   "simulate() draws from the estimate" = \(fit) stats::simulate(fit, 5, seed = 1),
-  "hdr_level() returns their levels" = \(fit) hdr_level(fit, 0.5, n_samples = 20),
+  "hdr_level() returns the levels of regions" = \(fit) hdr_level(fit, 0.5, n_samples = 20),
   "use score = \"log\"" = \(fit) cross_validate(fit, folds = 2, score = "log"),
-  "use kde_marginal(debias = TRUE), which debiases them anew" = \(fit) {
+  "use kde_marginal(debias = TRUE), which debiases the marginal points" = \(fit) {
     kde_bands(kde_marginal(flash_kde(law_rows()[c("a", "b")], "sdkde", 0.1), "a", debias = TRUE))
   }
 )
@@ -89,7 +88,7 @@ cure_works <- function(cure, verb, call, fit, here) {
   methods <- contract_methods()
   of_verb <- \(fit) methods[[c(verb_methods, cdf = "cdf")[[verb]]]]$call(fit, law_newdata())
   found <- outcome_of(\() {
-    for (part in strsplit(cure, " and see ", fixed = TRUE)[[1]]) {
+    for (part in strsplit(cure, ", (?=then)", perl = TRUE)[[1]]) {
       ask <- functions_instead[[part]]
       if (is.null(ask)) fit <- instead[[part]](call, here)
     }
@@ -104,6 +103,7 @@ test_that("what refusals of the table say to do instead can be done", {
   kinds <- c(law_kinds(), contract_kinds())
   kinds <- Filter(\(kind) identical(kind$call[[1]], quote(flash_kde)) && is.null(kind$package), kinds)
   kinds$rebuilt <- list(call = quote(kde_marginal(flash_kde(d[c("a", "b")], "sdkde", 0.1), "a")))
+  kinds$balloon_of_two <- list(call = quote(flash_kde(d[c("a", "b")], "kde", 0.2, adaptive = "balloon")))
   works <- list()
   for (kind in kinds) {
     fit <- tryCatch(eval(kind$call, here), flashkernel_error = \(e) NULL)
