@@ -38,8 +38,8 @@ balloon_note <- function(adaptive, digits) {
   range <- vapply(range(adaptive$at_points), format, "", digits = digits)
   paste0(
     "Balloon: the standard deviations at each place are multiplied by a factor, which depends on the distance to the ",
-    "nearest point number ", whole(adaptive$places$k), "; ", range[1], " to ", range[2], " at the points. The estimate does ",
-    "not integrate to 1, so it is not a density."
+    "nearest point number ", whole(adaptive$places$k), "; ", range[1], " to ", range[2], " at the points. The ",
+    "estimate does not integrate to 1, so it is not a density."
   )
 }
 

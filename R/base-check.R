@@ -290,7 +290,8 @@ check_dots_empty <- function(..., .known = names(formals(sys.function(caller))),
   names <- ...names()
   name <- if (is.null(names)) "" else names[nzchar(names) & !is.na(names)][1]
   if (is.na(name) || !nzchar(name)) {
-    stop_argument("...", "must be empty: found ", ...length(), ngettext(...length(), " unnamed argument", " unnamed arguments"))
+    count <- ...length()
+    stop_argument("...", "must be empty: found ", count, ngettext(count, " unnamed argument", " unnamed arguments"))
   }
   meant <- if (name %in% names(.others)) .others[[name]] else nearest_choice(name, setdiff(.known, "..."))
   stop_argument(name, "is not an argument of this function", if (!is.null(meant)) paste0(" (did you mean `", meant, "`?)"))

@@ -215,7 +215,8 @@ FIT_OTHERS <- c(
   discrete_kernel = "categorical = categorical_kernel(kernel = )", method = "support = kde_support(method = )",
   backend = "control = flash_control(backend = )", precision = "control = flash_control(precision = )",
   threads = "control = flash_control(threads = )", devices = "control = flash_control(devices = )",
-  engine = "control = flash_control(engine = )", tol_type = "control = flash_control(tol_type = )", from = "support", to = "support", lower = "support",
+  engine = "control = flash_control(engine = )", tol_type = "control = flash_control(tol_type = )",
+  from = "support", to = "support", lower = "support",
   upper = "support", xmin = "support", xmax = "support", bounds = "support"
 )
 

@@ -219,10 +219,6 @@ validation_label <- function(x, digits) {
 
 
 # 12 MB
-bytes_label <- function(bytes) {
-  unit <- min(3, max(0, floor(log10(max(bytes, 1)) / 3)))
-  paste(format(bytes / 1000^unit, digits = 2), c("B", "kB", "MB", "GB")[unit + 1])
-}
 
 print_error <- function(error, digits) {
   if (!is.matrix(error)) return(print_lines(Training = if (!is.null(error)) describe_error(error, digits)))

@@ -108,7 +108,8 @@ check_window_control <- function(control) {
   }
   if (!is.null(asked)) {
     stop(new_error("unsupported", paste0(
-      asked, " is available only for the Gaussian kernel: leave it out, because sums of other kernels are exact and run on the CPU"
+      asked, " is available only for the Gaussian kernel: leave it out, because sums of other kernels are exact and ",
+      "run on the CPU"
     ), user_call()))
   }
 }

@@ -1,5 +1,5 @@
-# What messages and prints advise: each case is a part of the text, a call that shows it, and calls that follow the advice.
-# tools/check-messages.R checks that every text that advises has a case here.
+# What messages and prints advise: each case is a part of the text, a call that shows it, and calls that follow the
+# advice. tools/check-messages.R checks that every text that advises has a case here.
 
 # Evaluates `bad`, which must raise an error of this package, a warning or a message, or return what it printed
 # (printed()). The text must contain the fixed parts of `text`. Then evaluates `...`, which must succeed. `text`: as
@@ -40,7 +40,8 @@ test_that("advice on bandwidths and arguments works", {
     "smoothing of categories: found one (give ", one(), one(categorical = categorical_kernel(smoothing = 0))
   )
   advice("(give `bandwidth` as a number)", flash_kde(1), flash_kde(1, "kde", 0.1))
-  advice("(give `<...>` as a number)", flash_kde(1, "kde", kde_bandwidth(method = "silverman")), flash_kde(1, "kde", 0.1))
+  selected <- kde_bandwidth(method = "silverman")
+  advice("(give `<...>` as a number)", flash_kde(1, "kde", selected), flash_kde(1, "kde", 0.1))
   advice(
     "(give `bandwidth` as numbers)", flash_kde(y ~ a, transform(d, a = 1)),
     flash_kde(y ~ a, transform(d, a = 1), bandwidth = c(0.1, 0.1))
@@ -131,8 +132,8 @@ test_that("advice on supports works", {
   images <- abs(with_fixed_seed(matrix(stats::rnorm(60 * 300), 60), 2))
   reflecting <- \(h, method = "reflect") flash_kde(images, "kde", h, support = kde_support(c(0, Inf), method))
   advice(
-    "(give a smaller `bandwidth` as a number<...>, or use \"kde\" and method = \"mass\" of kde_support()", reflecting(1),
-    reflecting(1e-4), reflecting(1, "mass")
+    "(give a smaller `bandwidth` as a number<...>, or use \"kde\" and method = \"mass\" of kde_support()",
+    reflecting(1), reflecting(1e-4), reflecting(1, "mass")
   )
   many <- as.data.frame(matrix(seq(0.1, 0.9, length.out = 60), 2))
   mass <- \(k) stats::setNames(rep(list(kde_support(c(0, 1), "mass")), k), names(many)[seq_len(k)])
@@ -280,7 +281,10 @@ advice_elsewhere("needs the package future, which is not installed", "needs a li
 test_that("advice on spatial points works", {
   skip_if_not_installed("sf")
   place <- sf::st_as_sf(data.frame(x = 1:5, y = (1:5)^2), coords = 1:2)
-  advice("(sf::st_coordinates() has the coordinates of points)", flash_kde(place), flash_kde(sf::st_coordinates(place), "kde", 1))
+  advice(
+    "(sf::st_coordinates() has the coordinates of points)", flash_kde(place),
+    flash_kde(sf::st_coordinates(place), "kde", 1)
+  )
 })
 
 test_that("advice on figures and tables of densities works", {
@@ -327,7 +331,10 @@ test_that("advice on figures and tables of densities works", {
     "are available for one or two variables, not <...>: use kde_marginal() first", hdr_regions(space, 0.5),
     hdr_regions(kde_marginal(space, c("a", "b")), 0.5, n = 10)
   )
-  advice("lies between the nodes of the grid (use a larger `n`)", hdr_regions(plane, 1e-9, n = 10), hdr_regions(plane, 0.3, n = 40))
+  advice(
+    "lies between the nodes of the grid (use a larger `n`)", hdr_regions(plane, 1e-9, n = 10),
+    hdr_regions(plane, 0.3, n = 40)
+  )
   advice("(give other rows as `newdata =`)", generics::augment(line, d[1:3, ]), generics::augment(line, newdata = d[1:3, ]))
 })
 
@@ -345,7 +352,10 @@ test_that("advice on big.matrix objects works", {
 test_that("advice on classes and regressions works", {
   d <- rows()
   gone <- factor(d$two, levels = c("n", "p", "q"))
-  advice("(use droplevels())", flash_kda(d["a"], gone), flash_kda(d["a"], droplevels(gone), estimator = "kde", bandwidth = 0.1))
+  advice(
+    "(use droplevels())", flash_kda(d["a"], gone),
+    flash_kda(d["a"], droplevels(gone), estimator = "kde", bandwidth = 0.1)
+  )
   many <- c(d$y[1:29], 7)
   advice("fit it by kernel_regression() or kernel_ridge()", flash_kda(d["a"], many), kernel_regression(d["a"], many), kernel_ridge(d["a"], many))
   advice(
