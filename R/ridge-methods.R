@@ -98,7 +98,7 @@ summary.kernel_ridge <- function(object, effects = NULL, digits = NULL, ...) {
   )))
 }
 
-# Of the length of the data, or of the centres.
+# Elements of a fit that a summary omits, because they are as long as the data or the centres.
 SUMMARY_LEAVES <- c(
   "settings", "centers", "center_index", "coefficients", "data", "state", "row_names", "held", "na.action", "y"
 )

@@ -738,7 +738,7 @@ test_that("a forked child of a process that uses CUDA gets an error, or the CPU,
   expect_identical(got$after, got$before)
 })
 
-# As in test-interrupt.R, with work that takes a GPU long enough.
+# This repeats test-interrupt.R with work that takes a GPU long enough.
 interrupted_gpu <- function(folder, do_rounds) {
   set.seed(1)
   x <- matrix(stats::rnorm(8 * 2e6), ncol = 8)

@@ -8,7 +8,7 @@ DEVICE_FIELDS <- c(
   "architecture_built", "cached", "memory_peak"
 )
 
-# As C reports it for two devices, the second without code in this build.
+# What C reports for two devices, the second without code in this build.
 two_devices <- function() {
   structure(class = "flashkernel_gpu_info", list(
     built = TRUE, toolkit = "13.0", architectures = "80 90a", driver = "13.0", status = "available",
