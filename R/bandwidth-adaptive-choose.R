@@ -25,7 +25,7 @@ adaptive_estimator <- function(estimator, adaptive) {
   able <- if (identical(adaptive, "balloon")) PLAIN_ESTIMATOR else estimators_that("adaptive")
   estimator <- check_estimator(estimator)
   if (!estimator %in% able) {
-    stop_argument("adaptive", "is for estimator = ", quote_choices(able), ": found \"", estimator, "\"")
+    stop_argument("adaptive", "is available only for estimator = ", quote_choices(able), ": found \"", estimator, "\"")
   }
   estimator
 }
@@ -194,12 +194,12 @@ adaptive_note <- function(adaptive, digits) {
   gain <- adaptive$gain
   widths <- paste0(
     "the bandwidth is multiplied by local factors from ", range[1], " to ", range[2], ", ",
-    length(unique(factors)), " different ones"
+    length(unique(factors)), " of them different"
   )
   if (isTRUE(adaptive$auto)) {
     return(paste0(
       "Adaptive by Abramson's rule: ", widths, ". They increase the leave-one-out log-likelihood by ",
-      format(gain, digits = 2), " nats per point; adaptive = FALSE leaves them out."
+      format(gain, digits = 2), " nats per point. Use adaptive = FALSE to fit without them."
     ))
   }
   paste0(
@@ -207,7 +207,7 @@ adaptive_note <- function(adaptive, digits) {
     if (!is.null(gain)) {
       paste0(
         " They change the leave-one-out log-likelihood by ", format(gain, digits = 2), " nats per point",
-        if (gain < GAIN) ", no more than chance: use adaptive = FALSE", "."
+        if (gain < GAIN) ", which may be chance: use adaptive = FALSE to fit without them", "."
       )
     }
   )

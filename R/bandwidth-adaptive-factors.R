@@ -138,7 +138,7 @@ log_left_out <- function(data, L, factors, run, target_factors = NULL) {
 }
 
 # Do the pairs of few rows, with all factors in one call, take less time than two calls for each factor
-# (inst/bench/NOTES.md)?
+# (bench/NOTES.md)?
 prefers_one_pass <- function(data, factors, run) {
   if (is.null(factors) || !is.null(data$discrete) || !is.null(data$more)) return(FALSE)
   n <- as.double(nrow(data$x))

@@ -37,8 +37,9 @@ balloon_record <- function(found, clean, points, weights, L, run) {
 balloon_note <- function(adaptive, digits) {
   range <- vapply(range(adaptive$at_points), format, "", digits = digits)
   paste0(
-    "Balloon: the sds at each place times a factor, ", range[1], " to ", range[2], " at the points, by the distance ",
-    "to nearest point number ", whole(adaptive$places$k), ". No density: it does not integrate to 1."
+    "Balloon: the standard deviations at each place are multiplied by a factor, which depends on the distance to the ",
+    "nearest point number ", whole(adaptive$places$k), "; ", range[1], " to ", range[2], " at the points. The ",
+    "estimate does not integrate to 1, so it is not a density."
   )
 }
 

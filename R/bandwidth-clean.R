@@ -199,7 +199,7 @@ check_units <- function(units, names, arg) {
   outside <- which(units < LEAST_UNIT | units > 1 / LEAST_UNIT)
   if (length(outside) == 0) return(units)
   stop_argument(
-    arg, "must have columns of a spread from ", LEAST_UNIT, " to ", 1 / LEAST_UNIT,
+    arg, "must have columns whose spread is between ", LEAST_UNIT, " and ", 1 / LEAST_UNIT,
     ": found ", format(units[outside[1]], digits = 3), " in column ",
     quote_names(column_label(names, outside[1])), " (rescale it)"
   )

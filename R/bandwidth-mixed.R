@@ -64,9 +64,10 @@ mixed_bandwidths <- function(data, estimator, options, control, arg) {
 # An automatic lambda needs leave-one-out values, so at least two rows. `with_bandwidth`: is the bandwidth chosen, too?
 check_lambda_rows <- function(free, data, with_bandwidth, arg) {
   if (!any(free) || n_given(data) > 1) return(invisible())
-  cure <- if (with_bandwidth) "`bandwidth` and `lambda` as numbers" else "`lambda` as a number"
+  cure <- paste0(if (with_bandwidth) "`bandwidth` as a number and ", "categorical_kernel(smoothing = 0)")
   stop_argument(
-    arg, "must have at least two rows of positive weight for an automatic `lambda`: found one (give ", cure, ")"
+    arg, "must have at least two rows of positive weight for automatic smoothing of categories: found one (give ",
+    cure, ")"
   )
 }
 

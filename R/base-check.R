@@ -61,7 +61,7 @@ check_numeric_columns <- function(x, arg) {
   bad <- which(!vapply(x, is_number, NA))
   if (length(bad) == 0) return(invisible())
   wrong <- x[[bad[1]]]
-  found <- paste(quote_names(column_label(names(x), bad[1])), "is", shorten(class(wrong)[1]))
+  found <- paste(quote_names(column_label(names(x), bad[1])), "is of class", shorten(class(wrong)[1]))
   stop_argument(arg, "must have numeric columns only: column ", found, number_hint(wrong))
 }
 
@@ -234,6 +234,8 @@ nearest_choice <- function(value, choices) {
   other <- c(OTHER_NAMES, kernel_synonyms())[written]
   if (other %in% choices) return(unname(other))
   if (length(choices) == 0) return(NULL)
+  longer <- choices[startsWith(plain(choices), written) | startsWith(written, plain(choices))]
+  if (nchar(written) > 3 && length(longer) == 1) return(longer)
   distance <- utils::adist(written, plain(choices))
   if (nzchar(written) && min(distance) <= nchar(written) / 3) choices[which.min(distance)]
 }
@@ -292,7 +294,8 @@ check_dots_empty <- function(..., .known = names(formals(sys.function(caller))),
   names <- ...names()
   name <- if (is.null(names)) "" else names[nzchar(names) & !is.na(names)][1]
   if (is.na(name) || !nzchar(name)) {
-    stop_argument("...", "must be empty: found ", ...length(), " unnamed argument(s)")
+    count <- ...length()
+    stop_argument("...", "must be empty: found ", count, ngettext(count, " unnamed argument", " unnamed arguments"))
   }
   meant <- if (name %in% names(.others)) .others[[name]] else nearest_choice(name, setdiff(.known, "..."))
   stop_argument(name, "is not an argument of this function", if (!is.null(meant)) paste0(" (did you mean `", meant, "`?)"))

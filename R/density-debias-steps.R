@@ -28,7 +28,8 @@ check_steps <- function(options, n) {
   if (any(asked) && is_auto(options$estimator)) options$estimator <- "sdkde"
   if (any(asked) && !ESTIMATORS[[check_estimator(options$estimator)]]$debiased) {
     stop_argument(
-      paste0("debias$", names(asked)[asked][1]), "is for estimator = \"sdkde\" only: found \"", check_estimator(options$estimator), "\""
+      paste0("debias$", names(asked)[asked][1]), "is available only for estimator = \"sdkde\": found \"",
+      check_estimator(options$estimator), "\""
     )
   }
   if (any(asked) && !isFALSE(options$adaptive) && !identical(check_adaptive(options$adaptive, n), "auto")) {
@@ -37,7 +38,9 @@ check_steps <- function(options, n) {
     ), user_call()))
   }
   if (asked[["score"]] && options$steps == 1 && !is.null(options$score_bandwidth)) {
-    stop_argument("debias$bandwidth", "is only for steps along the fit's own score: found one step along `score`")
+    stop_argument(
+      "debias$bandwidth", "is available only for steps along the fit's own score: found one step along `score`"
+    )
   }
   options
 }

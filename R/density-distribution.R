@@ -269,7 +269,7 @@ inner_quantiles.default <- function(object, probs) {
     open <- open[upper[open] - lower[open] > size]
     round <- round + 1
     # every third round halves the bracket, and 2,200 halvings lead from any double to any other
-    if (round > 6600) stop(new_error("internal", "no end to the search for a quantile", user_call()))
+    if (round > 6600) stop(new_error("internal", "the search for a quantile did not converge", user_call()))
   }
   from_origin(object, lower / 2 + upper / 2)
 }

@@ -145,7 +145,7 @@ check_loo <- function(object, arg = "loo") {
     }
     stop(new_error("unsupported", paste0(
       "leave-one-out values are not available, because the points were debiased ", among,
-      ": compute them for the original fit, or see `debias` of kde_marginal()"
+      ": compute them for the original fit", if (object$debiased_in > object$d) ", or use kde_marginal(debias = TRUE)"
     ), user_call()))
   }
   if (!can_leave_out(object)) {

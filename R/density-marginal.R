@@ -51,7 +51,7 @@ kde_marginal.flash_kde <- function(object, vars, debias = FALSE, ...) {
   check_in_memory(object)
   debias <- check_flag(debias, "debias")
   if (debias && !is_debiased(object)) {
-    stop_argument("debias", "is for estimator = \"sdkde\" only: found \"", object$estimator, "\"")
+    stop_argument("debias", "is available only for estimator = \"sdkde\": found \"", object$estimator, "\"")
   }
   if (debias && isTRUE(object$given_score)) {
     stop_argument("debias", "must be FALSE if the score was given, because it is the score of all variables")

@@ -63,7 +63,9 @@ conditional_where.mixed <- function(object, at, run) {
 mixed_conditional_kernels <- function(object, at, arg) {
   log_w <- log(shares_of_given(object$discrete, at$codes))
   if (!any(log_w > -Inf)) {
-    stop_argument(arg, "must have categories of some point: `lambda` gives no weight to points of other categories")
+    stop_argument(
+      arg, "must have categories of some point, because points of other categories have no weight without smoothing"
+    )
   }
   if (length(at$dims) > 0) {
     side <- numbers_of(object, at$dims)

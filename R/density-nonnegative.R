@@ -7,7 +7,8 @@ check_nonnegative <- function(options) {
   if (is_auto(options$estimator)) options$estimator <- estimators_that("signed")[1]
   if (!ESTIMATORS[[check_estimator(options$estimator)]]$signed) {
     stop_argument(
-      "debias$nonnegative", "is for estimator = ", paste0('"', estimators_that("signed"), '"', collapse = " or "), ": \"",
+      "debias$nonnegative", "is available only for estimator = ",
+      paste0('"', estimators_that("signed"), '"', collapse = " or "), ": \"",
       check_estimator(options$estimator), "\" has no negative values"
     )
   }

@@ -34,7 +34,8 @@ traits_of <- function(object) {
   names(which(has))
 }
 
-WITH_ERRORS <- "fit method = \"reflect\" or \"transform\""
+BY_TRANSFORM <- "use method = \"transform\" of kde_support()"
+WITH_ERRORS <- "use method = \"reflect\" or \"transform\" of kde_support()"
 UNSIGNED <- "fit estimator = \"kde\" or \"sdkde\""
 NUMBERS_ALONE <- "kde_marginal() and kde_conditional() make fits of the numbers alone"
 ONE_SUM <- "predict(se.fit = TRUE) returns standard errors"
@@ -42,17 +43,17 @@ ONE_SUM <- "predict(se.fit = TRUE) returns standard errors"
 # For each verb what it makes, as the message calls it, and what to do instead where the density has a trait.
 REFUSALS <- list(
   standard_errors = list("standard errors", c(
-    laplace6 = "fit estimator = \"laplace\"", bent = WITH_ERRORS, imaged_signed = "use method = \"transform\""
+    laplace6 = "fit estimator = \"laplace\"", bent = WITH_ERRORS, imaged_signed = BY_TRANSFORM
   )),
-  standard_errors_loo = list("leave-one-out standard errors", c(imaged = "use method = \"transform\"")),
+  standard_errors_loo = list("leave-one-out standard errors", c(imaged = BY_TRANSFORM)),
   score_loo = list("leave-one-out scores", c(
-    bent = "use method = \"transform\"", imaged = "use method = \"transform\""
+    bent = BY_TRANSFORM, imaged = BY_TRANSFORM
   )),
   conditional = list("conditional densities", c(
-    signed = UNSIGNED, polygon = "fit only the variables that you want"
+    signed = UNSIGNED, polygon = "fit the columns that you want without `support`"
   )),
   marginal = list("marginal densities", c(
-    clipped = "fit debiasing(nonnegative = FALSE)", polygon = "fit only the variables that you want"
+    clipped = "fit debiasing(nonnegative = FALSE)", polygon = "fit the columns that you want without `support`"
   )),
   derivatives = list("derivatives", c(categories_alone = "predict() returns the probabilities of categories")),
   second_derivatives = list("second derivatives", c(
@@ -71,23 +72,23 @@ REFUSALS <- list(
   cdf = list("distribution functions", c()),
   quantiles = list("quantiles", c(
     categories_alone = "predict() returns the probabilities of categories",
-    polygon = "fit only the variables that you want"
+    polygon = "fit the columns that you want without `support`"
   )),
   draws = list("draws", c()),
   levels = list("highest-density levels", c(mixed_signed = UNSIGNED)),
-  regions = list("regions", c(mixed = "hdr_level() returns their levels")),
+  regions = list("regions", c(mixed = "hdr_level() returns the levels of regions")),
   grid = list("even grids", c(mixed = "predict() returns the estimate at rows that you give")),
   square = list("the integral of the square, for scores other than \"log\",", c(
     laplace6 = "use score = \"log\"", compact_adaptive = "use score = \"log\"", mixed = "use score = \"log\"",
     supported = "use score = \"log\""
   )),
   bands = list("bands", c(
-    rebuilt = "use kde_marginal(debias = TRUE), which debiases them anew", steps = ONE_SUM,
+    rebuilt = "use kde_marginal(debias = TRUE), which debiases the marginal points", steps = ONE_SUM,
     laplace6 = "fit estimator = \"laplace\" or \"kde\"", clipped = ONE_SUM, compact = ONE_SUM, mixed = ONE_SUM,
-    bent = paste0(WITH_ERRORS, " and see predict(se.fit = TRUE)"),
-    imaged_signed = "use method = \"transform\" and see predict(se.fit = TRUE)", supported = ONE_SUM
+    bent = paste0(WITH_ERRORS, ", then predict(se.fit = TRUE)"),
+    imaged_signed = paste0(BY_TRANSFORM, ", then predict(se.fit = TRUE)"), supported = ONE_SUM
   )),
-  ks = list("objects of ks", c(
+  ks = list("objects of package ks", c(
     compact = "fit kernel = \"gaussian\"", mixed = NUMBERS_ALONE
   ))
 )
@@ -95,7 +96,7 @@ REFUSALS <- list(
 # Balloon estimates do not integrate to 1: all verbs that need a density refuse them.
 NEED_A_DENSITY <- setdiff(names(REFUSALS), c("standard_errors", "standard_errors_loo", "score_loo", "grid", "square"))
 REFUSALS[NEED_A_DENSITY] <- lapply(REFUSALS[NEED_A_DENSITY], \(entry) {
-  list(entry[[1]], c(balloon = "fit another `adaptive`", entry[[2]]))
+  list(entry[[1]], c(balloon = "use adaptive = FALSE or \"abramson\"", entry[[2]]))
 })
 
 # Why a verb is not known for a density: the name of its first trait for which that is so, or NULL.

@@ -19,7 +19,7 @@ group_figure <- function(fit, groups, asked, limits) {
 
 fit_groups <- function(fit, groups) {
   if (fit$d > 2) {
-    why <- "`groups` needs a fit to one or two variables: use kde_marginal() first, or pairs() with colours"
+    why <- "`groups` needs a fit to one or two variables: fit those alone, or use pairs() with colours"
     stop(new_error("unsupported", why, user_call()))
   }
   groups <- kept_groups(groups, fit)

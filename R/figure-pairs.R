@@ -162,7 +162,7 @@ draw_panel_axis <- function(side) {
   graphics::axis(side, ticks$at, labels = ticks$labels, cex.axis = cex, gap.axis = 0)
 }
 
-# Of several sets of round numbers, returns the one with most labels that do not overlap and lie within `usr`; a label
+# Chooses among sets of round numbers the one with most labels that do not overlap and lie within `usr`. A label
 # that would reach into the next panel is omitted, and only its tick is drawn. At least three labels make a scale, and
 # more than five are no better. `extent`: function that returns the lengths of labels.
 panel_ticks <- function(usr, extent) {

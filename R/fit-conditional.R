@@ -158,7 +158,7 @@ response_points <- function(frame, arg) {
   name <- names(frame)[1]
   if (!is_number(y)) {
     stop_argument(
-      arg, "must have numbers or one categorical column on the left side: ", quote_names(name), " is ",
+      arg, "must have numbers or one categorical column on the left side: ", quote_names(name), " is of class ",
       shorten(class(y)[1]), number_hint(y)
     )
   }

@@ -207,10 +207,16 @@ FIT_ARGUMENTS <- c(names(formals(flash_kde.default)), "formula", "data", "subset
 
 # Names that other packages use for arguments of flash_kde().
 FIT_OTHERS <- c(
-  h = "bandwidth", H = "bandwidth", bw = "bandwidth", structure = "bandwidth", rows = "bandwidth", seconds = "bandwidth",
-  steps = "debias", score = "debias", score_bandwidth = "debias", nonnegative = "debias", lambda = "categorical",
-  discrete_kernel = "categorical", backend = "control", precision = "control", threads = "control", devices = "control",
-  engine = "control", tol_type = "control", from = "support", to = "support", lower = "support",
+  h = "bandwidth", H = "bandwidth", bw = "bandwidth", 
+  structure = "bandwidth = kde_bandwidth(structure = )", rows = "bandwidth = kde_bandwidth(rows = )",
+  seconds = "bandwidth = kde_bandwidth(seconds = )", steps = "debias = debiasing(steps = )",
+  score = "debias = debiasing(score = )", score_bandwidth = "debias = debiasing(bandwidth = )",
+  nonnegative = "debias = debiasing(nonnegative = )", lambda = "categorical = categorical_kernel(smoothing = )",
+  discrete_kernel = "categorical = categorical_kernel(kernel = )", method = "support = kde_support(method = )",
+  backend = "control = flash_control(backend = )", precision = "control = flash_control(precision = )",
+  threads = "control = flash_control(threads = )", devices = "control = flash_control(devices = )",
+  engine = "control = flash_control(engine = )", tol_type = "control = flash_control(tol_type = )",
+  from = "support", to = "support", lower = "support",
   upper = "support", xmin = "support", xmax = "support", bounds = "support"
 )
 

@@ -90,7 +90,7 @@ fit_data_of <- function(points, estimator, options, arg, control = NULL) {
 }
 
 stop_score_bandwidth <- function(estimator) {
-  stop_argument("debias$bandwidth", "is for estimator = \"sdkde\" only: found \"", estimator, "\"")
+  stop_argument("debias$bandwidth", "is available only for estimator = \"sdkde\": found \"", estimator, "\"")
 }
 
 # The settings that a fit to some of the points uses.

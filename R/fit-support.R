@@ -119,7 +119,7 @@ check_domain_options <- function(domain, estimator, adaptive, options) {
   named <- !is.null(adaptive) && !identical(adaptive, "auto")
   if (named && !ESTIMATORS[[estimator]]$adaptive) {
     able <- quote_choices(estimators_that("adaptive"))
-    stop_argument("adaptive", "is for estimator = ", able, ": found \"", estimator, "\"")
+    stop_argument("adaptive", "is available only for estimator = ", able, ": found \"", estimator, "\"")
   }
   if (is_bent(domain) && (named || estimator != PLAIN_ESTIMATOR)) {
     refuse(

@@ -97,7 +97,7 @@ kde_bands.flash_kde <- function(object, newdata = NULL, level = 0.95, type = c("
     refit = check_flag(refit, "refit")
   )
   if (asked$refit && asked$method != "bootstrap") stop_argument("refit", "must be FALSE unless method = \"bootstrap\"")
-  if (asked$n < 2) stop_argument("object", "must have two points of positive weight: found one")
+  if (asked$n < 2) stop_argument("object", "must have at least two points of positive weight: found one")
   if (!is.null(newdata) && !is.null(n)) stop_argument("n", "must be NULL with `newdata`: it is the size of the grid")
   run <- start_run(fit_asked(object), "Estimating")
   given <- if (is.null(newdata)) band_grid(object, n) else new_points(object, newdata)

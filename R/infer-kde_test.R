@@ -145,7 +145,7 @@ kde_test.default <- function(x, y, bandwidth = "silverman", method = c("permutat
   run <- start_run(settle_control(control), if (method == "local") "Comparing" else "Permuting")
   rows <- both_samples(x, y, weights_x, weights_y)
   if (method == "local") return(local_test(rows, names, newdata, bandwidth, variance, adjust, replicates, n, run))
-  if (!is.null(newdata)) stop_argument("newdata", "must be NULL but for method = \"local\"")
+  if (!is.null(newdata)) stop_argument("newdata", "must be NULL unless method = \"local\"")
   chosen <- test_bandwidth(bandwidth, rows$points, run, "x", rows$weights)
   sources <- sum_sources(unname(rows$points), NULL, sqrt(2) * chosen$L, plan = new_plan())
   height <- exp(log_kernel_norm(sources$L))

@@ -173,7 +173,7 @@ check_classes <- function(codes, weights, classes) {
   lacking <- classes[rows == 0]
   if (length(lacking) > 0) {
     stop_argument(
-      "class", "must have rows of every class: found none of ", quote_names(lacking), " (see droplevels())"
+      "class", "must have rows of every class: found none of ", quote_names(lacking), " (use droplevels())"
     )
   }
 }

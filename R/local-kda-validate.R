@@ -24,7 +24,8 @@ cross_validate.flash_kda <- function(object, folds = "loo", ...) {
 class_folds <- function(folds, codes, object) {
   if (length(folds) != 1) return(check_folds(folds, list(n = object$n, weights = object$weights)))
   if (is.character(folds)) {
-    stop_argument("folds", "must be \"loo\", a number of folds or the fold of each row: found ", describe(folds))
+    loo <- if (folds != "loo") "\"loo\", "
+    stop_argument("folds", "must be ", loo, "a number of folds or the fold of each row: found ", describe(folds))
   }
   folds <- check_count(folds, "folds", min = 2, max = object$n)
   # folds are dealt out across classes without a restart, so that they have about equal sizes

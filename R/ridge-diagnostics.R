@@ -16,7 +16,8 @@ diagnostics.kernel_ridge <- function(object, ...) {
 #' @export
 #' @noRd
 print.ridge_diagnostics <- function(x, ...) {
-  cat("Kernel regression: ", whole(x$n), " rows, ", x$d, ngettext(x$d, " column, ", " columns, "), whole(x$m), " centres, ",
+  cat("Kernel ridge regression: ", whole(x$n), " rows, ", x$d, ngettext(x$d, " column, ", " columns, "), whole(x$m),
+    " centres, ",
     x$iterations, ngettext(x$iterations, " iteration", " iterations"), if (!isTRUE(x$converged)) ", not converged", "\n", sep = "")
   cat("Seconds: ", plan_parts(x$seconds, \(seconds) format(seconds, digits = 2)), "\n", sep = "")
   cat("Sums: ", where_label(x), "\n", sep = "")

@@ -77,7 +77,7 @@ VARIANCE_ERROR <- 1e-3
 solved_norms <- function(fit, rows, prior, run) {
   if (rows$n > MOST_SOLVES) {
     stop_argument(
-      "se.fit", "is available for up to ", whole(MOST_SOLVES), " rows at a time, because this exact fit of ",
+      "se.fit", "is available only for up to ", whole(MOST_SOLVES), " rows at a time, because this exact fit of ",
       whole(fit$n), " rows solves a linear system for each: found ", whole(rows$n), ". Use a fit with `centers`."
     )
   }

@@ -33,7 +33,7 @@ fit_all_rows <- function(problem, spec, run) {
   n <- problem$rows$n
   if (n > EXACT_LOGISTIC) {
     stop_argument(
-      "exact", "is available for up to ", whole(EXACT_LOGISTIC), " rows with logistic loss: found ", whole(n),
+      "exact", "is available only for up to ", whole(EXACT_LOGISTIC), " rows with logistic loss: found ", whole(n),
       ". Give `centers` instead."
     )
   }

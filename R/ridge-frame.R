@@ -185,7 +185,8 @@ with_numbers <- function(frame, classes, arg) {
     if (is.logical(frame[[name]])) storage.mode(frame[[name]]) <- "double"
     if (is_number(frame[[name]])) next
     stop_argument(
-      arg, "must have numbers for numeric variables of the fit: ", quote_names(name), " is ", class(frame[[name]])[1]
+      arg, "must have numbers for numeric variables of the fit: ", quote_names(name), " is of class ",
+      class(frame[[name]])[1]
     )
   }
   frame

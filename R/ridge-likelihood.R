@@ -115,9 +115,6 @@ fit_noise <- function(fit, run) {
 # n x t: leave-one-out residuals of squared loss at the same n lambda and centres. They are exact, as the fit is linear
 # in y minus the mean of the other rows.
 left_out_residuals <- function(fit, run) {
-  if (fit$loss != "squared") {
-    stop_argument("object", "must have squared loss for leave-one-out errors in closed form. Use cross_validate().")
-  }
   found <- leverage_of(fit, run)
   residual <- fit_response(fit) - fitted_link(fit, run)
   if (fit$has_intercept) {

@@ -76,7 +76,7 @@ print.kernel_ridge <- function(x, digits = max(3L, getOption("digits") - 3L), ..
   about <- described(x)
   print_model(about, digits)
   if (known) print_error(fit_error(x), digits)
-  print_lines(Validation = validation_label(about, digits), Time = time_label_of(about))
+  print_lines(Validation = validation_label(about, digits))
   invisible(x)
 }
 
@@ -98,7 +98,7 @@ summary.kernel_ridge <- function(object, effects = NULL, digits = NULL, ...) {
   )))
 }
 
-# Of the length of the data, or of the centres.
+# Elements of a fit that a summary omits, because they are as long as the data or the centres.
 SUMMARY_LEAVES <- c(
   "settings", "centers", "center_index", "coefficients", "data", "state", "row_names", "held", "na.action", "y"
 )
@@ -117,10 +117,7 @@ described <- function(fit) {
 print.summary.kernel_ridge <- function(x, digits = x$digits, ...) {
   digits <- check_digits(digits)
   print_model(x, digits)
-  print_lines(
-    Validation = validation_label(x, digits), Time = time_label_of(x),
-    Memory = paste(bytes_label(x$bytes), "for the matrix factors and the centres")
-  )
+  print_lines(Validation = validation_label(x, digits))
   if (!is.null(x$residuals)) {
     cat("\n", if (x$loss == "squared") "Residuals" else "Deviance residuals", ":\n", sep = "")
     print(x$residuals, digits = digits)
@@ -220,16 +217,8 @@ validation_label <- function(x, digits) {
   paste(what, format(x$least_held_out, digits = digits))
 }
 
-time_label_of <- function(x) {
-  if (is.null(x$seconds)) return(NULL)
-  paste(format(sum(x$seconds), digits = 2), "s")
-}
 
 # 12 MB
-bytes_label <- function(bytes) {
-  unit <- min(3, max(0, floor(log10(max(bytes, 1)) / 3)))
-  paste(format(bytes / 1000^unit, digits = 2), c("B", "kB", "MB", "GB")[unit + 1])
-}
 
 print_error <- function(error, digits) {
   if (!is.matrix(error)) return(print_lines(Training = if (!is.null(error)) describe_error(error, digits)))

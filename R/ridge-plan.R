@@ -120,7 +120,8 @@ waste_room <- function() {
 #' @noRd
 print.ridge_plan <- function(x, ...) {
   steps <- if (x$loss == "squared") ngettext(x$iterations, "iteration", "iterations") else "Newton steps"
-  cat("Plan of a kernel regression: ", whole(x$n), " rows, ", whole(x$d), ngettext(x$d, " column, ", " columns, "),
+  cat("Plan of a kernel ridge regression: ", whole(x$n), " rows, ",
+    whole(x$d), ngettext(x$d, " column, ", " columns, "),
     if (x$exact) "exact" else paste0(whole(x$m), " centres"), if (x$t > 1) paste0(", ", x$t, " responses"), ", about ",
     x$iterations, " ", steps, "\n", sep = "")
   cat("Time:   about ", plan_seconds(sum(x$seconds)), " on ", if (x$backend == "cuda") "the GPU" else "the CPU",

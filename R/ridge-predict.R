@@ -138,7 +138,7 @@ fitted_link <- function(fit, run) {
   fit$state$fitted
 }
 
-# The same for further computations: where the rows are on workers it stays with these.
+# Returns the fitted link for further computations: numbers, or a column that stays with the rows on their workers.
 link_of_rows <- function(fit, run) {
   data <- kept_data(fit)
   if (!is_column(data$y)) return(fitted_link(fit, run))
@@ -240,7 +240,7 @@ complete_rows <- function(points, offset, na.action, arg) {
   )
 }
 
-# Of a vector, a factor, a matrix or an array of three dimensions.
+# Returns `rows` of a vector, a factor, a matrix or an array of three dimensions.
 take_rows <- function(x, rows) {
   switch(max(1, length(dim(x))), x[rows], x[rows, , drop = FALSE], x[rows, , , drop = FALSE])
 }

@@ -33,7 +33,7 @@ ridge_centers <- function(points, L, kernel) {
 # The factor of a bandwidth as the user wrote it: that of as_bandwidth(), or the scales of sparse columns.
 rows_factor <- function(rows, bandwidth) UseMethod("rows_factor")
 
-# The same rows under another bandwidth and kernel.
+# Returns `rows` with another bandwidth factor and kernel.
 rows_under <- function(rows, L, kernel) UseMethod("rows_under")
 #' @export
 rows_under.default <- function(rows, L, kernel) {
@@ -63,7 +63,8 @@ rows_link <- function(rows, centers, v, run) UseMethod("rows_link")
 #' @export
 rows_link.default <- function(rows, centers, v, run) rows_multiply(rows, centers, v, run)$sums
 
-# The same of numbers of each row, an n x t matrix or n weights, or NULL; and of the t numbers `x` for all rows.
+# Numbers in the form that rows_link() returns. rows_column(): an n x t matrix `x`, n weights, or NULL. rows_constant():
+# the t numbers `x` for every row.
 rows_column <- function(rows, x) UseMethod("rows_column")
 #' @export
 rows_column.default <- function(rows, x) x

@@ -1,6 +1,6 @@
 # Conjugate gradients for Falkon's normal equations, on matrices of m numbers for each output.
 
-# Those of the rows that the centres are; NULL where these are points of their own.
+# Weights of the rows that are centres. NULL if there are no weights or the centres are not rows.
 weights_at_centers <- function(system) {
   if (!is.null(system$weights) && !is.null(system$center_index)) system$weights[system$center_index]
 }

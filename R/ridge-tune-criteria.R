@@ -108,7 +108,7 @@ bound_pass <- function(task, z, s) {
   list(value = value, gradient = c(by_bandwidth, by_noise))
 }
 
-# Of the mean of K_uu's diagonal: what its factorisation needs in double.
+# Jitter for the Cholesky factorisation of K_uu in double precision, relative to the mean of its diagonal.
 BOUND_JITTER <- 1e-8
 
 # k(x, x) and its slope: 1 and none for kernels of r.
@@ -119,7 +119,7 @@ own_kernels <- function(z, kernel) {
   list(K = K, slope = as.vector(of$slope(u, K, kernel$parameters)), u = as.vector(u))
 }
 
-# Of sum(k(x, x)), by the logarithms of the bandwidths.
+# Derivatives of sum(k(x, x)) by the logarithms of the bandwidths.
 diagonal_slopes <- function(diagonal, z, task) {
   if (is_radial(task$kernel)) return(0)
   if (task$together) -2 * sum(diagonal$slope * diagonal$u) else -2 * colSums(diagonal$slope * z^2)

@@ -5,7 +5,7 @@
 print.tune_ridge <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   digits <- check_digits(digits)
   number <- \(value) format(value, digits = digits)
-  cat("Tuned kernel regression\n\n")
+  cat("Tuned kernel ridge regression\n\n")
   print_call(x$call, 4, "")
   cat(
     "Criterion: ", CRITERION_LABELS[[x$criterion]], ", ", number(x$value), ", on ", whole(x$rows), " of ", whole(x$n),

@@ -63,7 +63,7 @@ errors_along <- function(problem, at, spec, lambdas, run) {
   }, 0)
 }
 
-# Of the centres the fewest whose error is within a hundredth of the least.
+# Row of the table with the fewest centres among those whose error is within 1 percent of the smallest error.
 best_of_path <- function(table) {
   good <- table[is.finite(table$error) & table$error <= 1.01^2 * min(table$error, na.rm = TRUE), ]
   good <- good[good$centers == min(good$centers), ]

@@ -55,7 +55,7 @@ search_kernel <- function(sample, kernel, spec, criterion, structure, until, run
   if (is.null(found)) {
     stop_argument(
       "bandwidth", "could not be chosen from these data for the ", kernel$name, " kernel, because its matrix has no ",
-      "Cholesky factorisation. Give a bandwidth, or use another `kernel`."
+      "Cholesky factorisation. Use another `kernel`."
     )
   }
   list(

@@ -207,7 +207,7 @@ check_ridge_options <- function(options) {
   if (length(other) > 0) do.call(check_ridge_dots, options[other[1]])
 }
 
-# As of kernel_ridge(), with its own defaults.
+# Returns the settings that kernel_ridge() would make of `options`, with its defaults for all others.
 spec_of_options <- function(options, asked, bandwidth, rows) {
   defaults <- as.list(formals(kernel_ridge.default)[ridge_arguments()])
   defaults[names(options)] <- options
@@ -270,7 +270,7 @@ tune_rows <- function(rows, y, spec, asked, run) {
   structure(found, class = "tune_ridge")
 }
 
-# Of the sample's size that are in memory at a time.
+# Number of matrices with the size of the sample that are in memory at a time.
 SAMPLE_MATRICES <- 9
 
 settle_structure <- function(structure, points) {

@@ -45,7 +45,7 @@ judge_regression_of <- function(object, fit) {
   made
 }
 
-# Of each of some rows of a fit, at which another has the given link.
+# One score for each row of `rows`, indices of rows of `fit`. `link`: predictions at them.
 ridge_scores <- function(fit, rows, link, score, run) {
   y <- fit$data$y[rows, , drop = FALSE]
   switch(score,
@@ -67,7 +67,7 @@ some_of_fit <- function(fit, rows) {
   c(some[c("rows", "weights", "offset")], list(response = response))
 }
 
-# The same fit to some of its rows: what was chosen from the data is chosen again, centres that were drawn are drawn
+# Refits the model to some of its rows: what was chosen from the data is chosen again, centres that were drawn are drawn
 # again, as many where there are so many rows. Instead of a validation set, the fit ends after as many iterations as it
 # has found best. `found`: bandwidth, lambda and so on in place of those of the fit.
 refit_ridge <- function(fit, rows, run, found = list()) {

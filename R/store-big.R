@@ -5,7 +5,7 @@ check_in_memory <- function(object, arg = "object") {
   where <- if (is_big(object$x)) "a big.matrix" else "a flash_data()"
   also <- if (is_remote(object$x)) "cross_validate(), compare_fits(), "
   readers <- paste0("predict(), logLik(), ", also, "simulate() and diagnostics()")
-  stop_argument(arg, "has its points in ", where, ", which ", readers, " can read in pieces, and this function cannot")
+  stop_argument(arg, "has its points in ", where, ", which this function cannot read: only ", readers, " can")
 }
 
 # How many numbers (rows times columns) of the points are in memory at a time.

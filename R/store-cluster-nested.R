@@ -10,7 +10,7 @@ as_cluster.list <- function(cluster) {
 }
 
 nested_cluster <- function(cluster, make) {
-  check_is(is.list(check_cluster(cluster)), cluster, "cluster", "of workers")
+  check_is(is.list(check_cluster(cluster)), cluster, "cluster", "a cluster of workers")
   check_is(is.function(make), make, "make", "a function that makes a cluster")
   id <- paste("below", Sys.getpid(), new_number())
   nested <- structure(cluster, class = unique(c("nested_cluster", class(cluster))), below = id)

@@ -260,7 +260,8 @@ take_error <- function(run, i, shards, error) {
     return(invisible())
   }
   class <- if (length(error$class) > 0) error$class else c("simpleError", "error", "condition")
-  message <- paste0(error$message, " (on ", run$pool$transport$label(i), ")")
+  label <- run$pool$transport$label(i)
+  message <- paste0(error$message, if (!is.null(label)) paste0(" (on ", label, ")"))
   stop(structure(class = class, c(list(message = message, call = user_call()), error[c("arg", "parent")])))
 }
 

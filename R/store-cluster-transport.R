@@ -35,7 +35,7 @@ call_transport <- function(size, label, call, result, wait, keeps = TRUE) {
 # Without a cluster: requests are answered in this process.
 local_transport <- function() {
   value <- NULL
-  call_transport(1, \(i) "this process", \(i, f, args) value <<- do.call(f, args), \(i) value, \(busy, seconds) busy[1])
+  call_transport(1, \(i) NULL, \(i, f, args) value <<- do.call(f, args), \(i) value, \(busy, seconds) busy[1])
 }
 
 # Clusters without sockets, such as MPI, through the generics of parallel and snow.

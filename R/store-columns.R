@@ -39,7 +39,7 @@ linear_column <- function(data, t, shift = rep(0, t), by = numeric(), inputs = l
   new_column(data, t, "linear", inputs, list(shift = shift, by = by, alpha = alpha, sources = sources))
 }
 
-# The same expression for the rows of other data, such as a subset.
+# Returns the expression of a column for the rows of other data, such as a subset.
 column_at <- function(column, data) {
   if (!is_column(column)) return(column)
   column$inputs <- lapply(column$inputs, column_at, data)

@@ -90,7 +90,7 @@ check_fit_kernel <- function(options, d, control) {
     )
   }
   if (options$steps > 1) {
-    refuse("allows one step of debiasing: further steps remove the bias of a Gaussian kernel. Use debiasing(steps = 1)")
+    refuse("allows one step of debiasing, because more steps need a Gaussian kernel. Use debiasing(steps = 1)")
   }
   check_window_control(control)
   searched <- is.null(options$bandwidth) ||
@@ -108,7 +108,8 @@ check_window_control <- function(control) {
   }
   if (!is.null(asked)) {
     stop(new_error("unsupported", paste0(
-      asked, " is for the Gaussian kernel: sums of other kernels are exact and run on the CPU, so leave it out"
+      asked, " is available only for the Gaussian kernel: leave it out, because sums of other kernels are exact and ",
+      "run on the CPU"
     ), user_call()))
   }
 }

@@ -21,7 +21,7 @@ suggest_tolerance <- function(control, n, m, d, sources, kernel = sources$kernel
   message(structure(
     class = c("flashkernel_message_tolerance", "flashkernel_message", "message", "condition"),
     list(message = paste0(
-      "flashkernel: exact sums of ", whole(n), " x ", whole(m), " pairs will take about ", time_label(exact),
+      "flashkernel: Exact sums of ", whole(n), " x ", whole(m), " pairs will take about ", time_label(exact),
       ". With `tol = 1e-6` in flash_kde(), predict() or kernel_sum() they may take less than a second. ",
       "(This message appears once per session.)\n"
     ), call = NULL)

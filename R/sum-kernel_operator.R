@@ -333,11 +333,6 @@ setMethod("show", "kernel_operator", function(object) {
   exact <- asked$tol == 0 || identical(asked$engine, "exact")
   promise <- if (exact) "exact" else paste0("to a tolerance of ", format(asked$tol), " (", asked$tol_type[1], ")")
   cat("Products: ", promise, if (is.null(object@state$record)) ", none so far", "\n", sep = "")
-  record <- object@state$record
-  if (!is.null(record)) {
-    cat("The last took ", format(record$seconds, digits = 2), " s", device_share(record), " on ", where_label(record),
-      "\n", sep = "")
-  }
   invisible(object)
 })
 

@@ -32,7 +32,6 @@ kde_marginal.flash_conditional <- function(object, vars, ...) {
 print.flash_conditional <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   digits <- check_digits(digits)
   print_conditional_head(x, digits)
-  print_where(fit_record(x$joint))
   invisible(x)
 }
 
@@ -53,7 +52,7 @@ print_conditional_head <- function(x, digits) {
   if (length(x$search$wide) > 0) {
     drop <- ngettext(length(x$search$wide), " drops", " drop")
     cat(strwrap(paste0(
-      paste(x$search$wide, collapse = ", "), drop, " out: a kernel as wide hardly distinguishes any points."
+      paste(x$search$wide, collapse = ", "), drop, " out, because a kernel as wide hardly distinguishes points."
     ), exdent = 2), sep = "\n")
   }
   if (!is.null(joint$adaptive)) cat(strwrap(adaptive_note(joint$adaptive, digits), exdent = 2), sep = "\n")

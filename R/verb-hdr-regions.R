@@ -38,7 +38,7 @@ check_on_grid <- function(highest, levels, prob) {
   if (length(unseen) == 0) return(invisible())
   stop_argument(
     "prob", "must be larger: the region of ", percent_label(max(unseen)),
-    " lies between the nodes of the grid (see `n`)"
+    " lies between the nodes of the grid (use a larger `n`)"
   )
 }
 

@@ -59,7 +59,6 @@ print.flash_kde <- function(x, digits = max(3L, getOption("digits") - 3L), ...) 
   print_support(x$support)
   print_kernel(x)
   print_bandwidth(x, digits)
-  print_where(fit_record(x))
   invisible(x)
 }
 

@@ -72,7 +72,7 @@ points_key <- function(x) {
   unname(tools::md5sum(file))
 }
 
-# Of the processor, children's too: other work on the machine does not count.
+# Processor seconds of a task and of its children, which other work on the machine does not change.
 seconds_with_children <- function(task) sum(system.time(task())[c(1, 2, 4, 5)])
 
 # The peer's matrix, from what is kept where it is: list(H, seconds, found), NULL if it is not for such points.

@@ -50,7 +50,7 @@ log_norm <- function(case) -case$d / 2 * log(2 * pi) - sum(log(diag(case$L)))
 
 # ---- errors -----------------------------------------------------------------------------------
 
-# Of sums, beside `size`, those of absolute terms; without those that underflow.
+# Largest error of sums, relative to `size`, the sums of absolute terms. Sums that underflow are omitted.
 error_of <- function(got, want, size) {
   if (single) return(sqrt(sum((got - want)^2) / sum(size^2)))
   max((abs(got - want) / size)[size > 1e-290])

@@ -18,7 +18,7 @@ points_of <- function(kind, n, d, seed = 1) {
   x / max(apply(x, 2, \(column) diff(range(column))))
 }
 
-# Of some rows: the sums in double, the largest sum of absolute terms, and what all rows would have taken.
+# Exact sums in double at some rows, the largest sum of absolute terms, and the seconds that all rows would take.
 exactly <- function(x, b, h, rows, backend = "cpu") {
   picked <- x[rows, , drop = FALSE]
   seconds <- elapsed(\() sums <<- kernel_sum(

@@ -40,7 +40,7 @@ set.seed(1)
 uniform <- stats::runif(1000003)
 normal <- stats::rnorm(999983)
 
-# Of the copies alone, formatted; "-" where there is no PyTorch.
+# Seconds of the copies alone, formatted; "-" where there is no PyTorch.
 copy_seconds <- function(to, from) {
   script <- "bench/gpu_copy.py"
   said <- suppressWarnings(system2("python3", c(script, to, from), stdout = TRUE, stderr = FALSE))

@@ -49,7 +49,7 @@ static std::vector<float> read_floats(const char *path) {
   return values;
 }
 
-/* Of 16 queries, against the sum in double. */
+/* Largest error at 16 queries, against sums in double. */
 static double largest_error(const std::vector<float> &x, const std::vector<float> &y, int n, double h,
                             const float *device_out) {
   std::vector<float> out(n);

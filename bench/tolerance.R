@@ -136,8 +136,8 @@ time_cases <- function() {
   )
 }
 
-# Of more pairs the exact engine does a part, of as many targets, and its time is scaled to all: each pair once where the
-# targets are the points (0.55).
+# With more pairs, the exact engine computes a part of the targets, and its time is scaled to all: each pair once where
+# the targets are the points (0.55).
 MOST_PAIRS <- 1e9
 
 time_one <- function(name, made, tol, type) {

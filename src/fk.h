@@ -100,7 +100,7 @@ struct fk_opts {
   struct fk_poll poll;
 };
 
-/* What was computed, where and why. Calls add to pairs, skipped, seconds, device_seconds and tail_rows,. The
+/* What was computed, where and why. Calls add to pairs, skipped, seconds, device_seconds and tail_rows. The
  * strings are constants. */
 struct fk_stats {
   const char *backend, *engine, *method, *precision, *isa;

@@ -1,6 +1,6 @@
-/* Runs the CPU engines without R, for tools/check-cross.sh: exact sums of every kernel of the distance compared with
- * loops over all pairs, equal bits for several threads, sums to a tolerance, and sums that underflow. Nothing here
- * calls R's BLAS and LAPACK. */
+/* Runs the CPU engines without R, for tools/check-cross.sh: exact sums of every kernel of the distance compared
+ * with loops over all pairs, equal bits for several threads, sums to a tolerance, and sums that underflow. Nothing
+ * here calls R's BLAS and LAPACK. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,14 +29,14 @@ NOT_HERE(dtrsm_)
 static double x[N * D_MOST], y[M * D_MOST], expected[M], found[M], again[M];
 static int failures;
 
-/* Of a generator of our own: the same points everywhere. */
+/* A linear congruential generator, so that points are the same on all machines. */
 static double uniform(void) {
   static uint64_t state = 20261123;
   state = state * 6364136223846793005u + 1442695040888963407u;
   return (double)(state >> 11) * 0x1p-53;
 }
 
-/* Those of the distance, by the formulas of core/kernels.c's table. */
+/* Value of a kernel at a squared distance, by the formulas of the table in core/kernels.c. */
 static double kernel_of(enum fk_kernel_id id, double square) {
   double r = sqrt(square), a;
   switch (id) {

@@ -13,7 +13,7 @@ source("bench/paper/common.R")
 source("bench/paper/oracle.R")
 source("bench/paper/anomaly-sets.R")
 
-# As printed: method, how many rows it reports, how many of these are anomalies.
+# The printed results: method, how many rows it reports, how many of these are anomalies.
 PRINTED <- data.frame(
   method = c(
     "ACE", "LOF", "kNN", "kNNW", "LoOP", "LDOF", "ODIN", "KDEOS", "COF", "LDF", "INFLO", "FastVOA", "Flash-SD-KDE"

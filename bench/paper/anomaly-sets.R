@@ -22,7 +22,7 @@ by_class <- function(name, normal, anomaly, most) {
   function(seed) split_rows(x[class %in% normal, ], x[class %in% anomaly, ], seed, most)
 }
 
-# As in the sets that others use: class 1 against 2, 3, 5, 6, 7; and soils against 2, 4 and 5.
+# Classes of the data sets that others use: class 1 against 2, 3, 5, 6, 7; and soils against 2, 4 and 5.
 shuttle <- \(most) by_class(
   "shuttle", "Rad.Flow", c("Fpv.Close", "Fpv.Open", "Bypass", "Bpv.Close", "Bpv.Open"), most
 )

@@ -1,7 +1,7 @@
 # The cost model of the Flash-SD-KDE paper (its section 3 and appendix), for rows of a table with columns estimator, d,
 # n and m. Used by runtime.R.
 
-# Of the definition; the score of an SD-KDE has n^2.
+# Number of pairs by the definition: n m for densities, and n^2 for the score of an SD-KDE.
 pairs_of <- function(rows) {
   list(density = rows$n * rows$m, score = ifelse(rows$estimator == "sdkde", rows$n^2, 0))
 }

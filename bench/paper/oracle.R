@@ -5,7 +5,7 @@ for (part in c("mixtures", "densities")) {
   source(file.path(bench_folder, "bandwidths", paste0(part, ".R")), local = TRUE)
 }
 
-# Of Flash-SD-KDE's figure of one dimension, and of the SD-KDE code's list of mixtures.
+# The mixtures of the one-dimensional figure of Flash-SD-KDE, and of the list in the code of SD-KDE.
 PAPER_1D <- line_mixture(c(0.3, 0.4, 0.3), c(-2, 0, 2), c(0.4, 0.7, 0.3))
 SDKDE_1D <- list(
   "SD-KDE 1" = line_mixture(c(0.4, 0.6), c(-2, 2), c(0.5, 1)),

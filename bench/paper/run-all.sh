@@ -25,7 +25,7 @@ while [ $# -gt 0 ]; do
 done
 mkdir -p "$out"
 
-# Those that end with a table and a figure; the others are what they share.
+# Scripts that end with a table and a figure. The other files are shared code.
 names=$(cd "$here" && grep -l '^rows <- paper_rows' -- *.R | sed 's/[.]R$//')
 [ -z "$only" ] || names=${only//,/ }
 

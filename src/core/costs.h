@@ -86,7 +86,7 @@ struct fk_fast_cuda_costs {
   double point, growth, mixture;
 };
 
-/* Of a back end's grids. */
+/* Costs of the grids of a back end. */
 struct fk_grid_device_costs {
   double start;       /* seconds of the first call alone */
   double most_bytes;  /* larger grids are left to other methods */

@@ -1,5 +1,5 @@
-/* Integer arithmetic. fk_pieces: the number of blocks of `size` that hold n items. fk_padded: n rounded up to a
- * multiple of step. */
+/* Integer arithmetic. fk_smaller, fk_larger: the minimum and the maximum. fk_pieces: the number of blocks of
+ * `size` that hold n items. fk_padded: n rounded up to a multiple of step. */
 #pragma once
 
 #include <stdint.h>

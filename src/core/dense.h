@@ -136,6 +136,7 @@ static inline double fk_halves_bytes(int64_t rows, int64_t side) {
 
 /* ---- checks of arguments, for the tables: FK_STATUS_INTERNAL if sizes or types do not match ----- */
 
+/* copy needs equal dimensions; gemm needs C = op(A) op(B), and syrk C = A' A or A A', to be defined. */
 enum fk_status fk_dense_check_copy(const struct fk_dense *from, const struct fk_dense *to, struct fk_error *err);
 enum fk_status fk_dense_check_gemm(unsigned flags, const struct fk_dense *A, const struct fk_dense *B,
                                    const struct fk_dense *C, struct fk_error *err);

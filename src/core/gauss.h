@@ -1,4 +1,4 @@
-/* The standard normal distribution and its density. */
+/* The standard normal distribution: fk_normal_below() is P(Z <= z), fk_normal_density() its density. */
 #pragma once
 
 #include <math.h>

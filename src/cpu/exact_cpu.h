@@ -3,15 +3,17 @@
 
 #include "sweep.h"
 
-/* Largest exponents of rows in the tails: a distance that overflows has none to take off, and its sum is 0. */
+/* Sets exponents of rows in the tails to 0 where the distance overflowed: the sum of such a row is 0. */
 void fk_cpu_drop_overflow(double *shift2, int64_t m);
 
+/* Fills in backend, engine, device, precision, instruction set and threads of *stats. */
 void fk_cpu_describe(struct fk_stats *stats, const struct fk_kernel_mode *mode, int threads);
-/* radius2: the largest |u|^2 of the sources. */
+/* Chooses precision and distances, expanded or direct, for sources whose largest |u|^2 is radius2. */
 void fk_cpu_choose_mode(enum fk_precision precision, const struct fk_kernel_form *form, double radius2, int64_t d,
                         struct fk_kernel_mode *mode);
 /* *radius2: the largest |u|^2 of the task's sources, cached by their operator. */
 enum fk_status fk_cpu_radius2(const struct fk_task *task, int threads, double *radius2, struct fk_error *err);
+/* The functions `matrix` and `debiased_loo` of struct fk_engine. */
 enum fk_status fk_cpu_matrix(const struct fk_task *task, const struct fk_opts *opts, const struct fk_dense *K,
                              struct fk_error *err);
 enum fk_status fk_cpu_debiased_loo(const struct fk_loo_task *task, const struct fk_opts *opts,

@@ -21,27 +21,30 @@ struct fk_near_pairs {
   atomic_llong computed;  /* pairs */
 };
 
-/* sweep: of |weights| and |columns| in the order of the sources' blocks; loo: a source is no pair of itself. */
+/* Finds the cutoff radius of each block of targets. sweep: has |weights| and |columns| in the order of the
+ * sources' blocks. loo: pairs of a point with itself do not count. Fails with FK_STATUS_ALLOC. */
 enum fk_status fk_near_init(struct fk_near_pairs *near, const struct fk_sweep *sweep,
                             const struct fk_near_blocks *targets, bool loo, struct fk_error *err);
 void fk_near_free(struct fk_near_pairs *near);
 /* The squared cutoff radius, in packed units, for sums with coefficients of 1 that are at least one kernel. */
 double fk_near_usual_reach2(const struct fk_kernel_mode *mode, bool coordinates, double n);
-/* t with |f|(t) 2^-t <= 2^-bits, times (1/2 + t ln 2) for sums of coordinates; `most` where it would be more. */
+/* The exponent t, at most `most`, with |f|(t) 2^-t <= 2^-bits; for sums of coordinates, |f|(t) is multiplied by
+ * 1/2 + t ln 2. */
 double fk_near_exponent(const struct fk_kernel_mode *mode, bool coordinates, double bits, double most);
-/* Does the kernel fall so that what is far away cannot matter? */
+/* Does the kernel decay so fast that far points do not contribute? */
 static inline bool fk_near_decays(const struct fk_kernel_mode *mode) {
   return mode->form.type == FK_FORM_GAUSSIAN || mode->form.type == FK_FORM_ROOT;
 }
 /* The share of all pairs that would be computed, 0 to 1. */
 double fk_near_share(const struct fk_near_pairs *near);
 
+/* Adds a block of targets times sources to the number of computed pairs. */
 static inline void fk_near_count(struct fk_near_pairs *near, int64_t targets, int64_t sources) {
   atomic_fetch_add_explicit(&near->computed, (long long)(targets * sources), memory_order_relaxed);
 }
 
-/* Can what is in a box of sources matter to a block of targets, or where they are the same points, the other way
- * round? reach2: of the sources. */
+/* Can the sources in a box contribute to a block of targets or, if targets are the sources, the block to the box?
+ * reach2: the squared cutoff radius of the sources. */
 static inline bool fk_near_matters(const struct fk_near_pairs *near, const double *box, const double *reach2,
                                    int64_t target) {
   double reach = near->reach2[target];

@@ -1,8 +1,8 @@
 /* Normal products K'(W (K v + w)) in one sweep: the kernels of a block of rows at all sources are computed once,
  * give K v of these rows, and are still in the cache for K'.
  *
- * The same bits for any number of threads: rows are cut into pieces whose size goes by their number; each piece
- * has a result of its own, and these are added in order.
+ * Results are bitwise identical for any number of threads: rows are cut into pieces whose size depends on their
+ * number; each piece has its own result, and the results are added in order.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -43,17 +43,19 @@ static inline bool fk_mode_is_gram(const struct fk_kernel_mode *mode) {
   return !mode->difference && !fk_form_is_product(mode->form.type);
 }
 
+/* Arrays of float or double, by mode->single: bytes of a number; number i, read or written; address of number i.
+ */
 size_t fk_real_size(const struct fk_kernel_mode *mode);
 double fk_real_get(const struct fk_kernel_mode *mode, const void *array, int64_t i);
 void fk_real_set(const struct fk_kernel_mode *mode, void *array, int64_t i, double value);
 void *fk_real_at(const struct fk_kernel_mode *mode, const void *array, int64_t i);
 
-/* Largest |u|^2 over the points. */
+/* *radius2: the largest |u|^2 of the whitened points x. Fails with FK_STATUS_ALLOC. */
 enum fk_status fk_radius2(const struct fk_matrix *x, const struct fk_whitening *w, int threads, double *radius2,
                           struct fk_error *err);
 
-/* parts: gram needs the constants; weights are allocated where they are not all 1, and exponents where their range
- * may be more than that of a REAL. */
+/* Allocates *p for n points; fk_packed_free() frees it. parts: sum of enum fk_packed_parts. Expanded distances
+ * need constants, weights other than 1 need weights, and weights beyond the range of a REAL need exponents. */
 enum fk_status fk_packed_init(struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t n, int64_t d,
                               unsigned parts, struct fk_error *err);
 /* Rows first .. first + count - 1 of the points, picked through rows[] where it is not NULL. */
@@ -63,7 +65,8 @@ struct fk_picked {
   const int64_t *rows;
   int64_t first, count;
 };
-/* Whitened, one after the other: u[r * d + k]; with `low`, which may be NULL, as double-doubles. */
+/* Writes the whitened points to u[r * d + k] and, if `low` is not NULL, the low parts of double-doubles to `low`.
+ */
 enum fk_status fk_whitened_rows(const struct fk_picked *picked, int threads, double *u, double *low,
                                 struct fk_error *err);
 /* Whitens the picked points into p, on several threads. */
@@ -79,18 +82,19 @@ void fk_packed_weights(struct fk_packed *p, const struct fk_kernel_mode *mode, c
 enum fk_status fk_packed_all(struct fk_packed *p, const struct fk_kernel_mode *mode, const struct fk_matrix *x,
                              const struct fk_whitening *whitening, const double *weights, int threads,
                              double *weight_scale, struct fk_error *err);
-/* From point i on, to the end of its block of FK_TILE_COLS. */
+/* Addresses of the points, low parts and constants from point i to the end of its block of FK_TILE_COLS. */
 const void *fk_packed_points_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i);
 const double *fk_packed_low_at(const struct fk_packed *p, int64_t i); /* NULL: 0 */
 const void *fk_packed_constant_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i);
 void fk_packed_free(struct fk_packed *p);
-/* Up to FK_TILE_ROWS points from point i on, of `count`, as the rows of a tile, and up to FK_TILE_COLS as its
- * columns: how many, padded, and all that the points have. */
+/* Sets the rows of a tile to the points from i on, at most `count` and FK_TILE_ROWS, or its columns, at most
+ * FK_TILE_COLS: their padded number and the addresses of their arrays. */
 void fk_packed_rows(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i, int64_t count,
                     struct fk_tile *tile);
 void fk_packed_columns(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i, int64_t count,
                        struct fk_tile *tile);
 
-/* A matrix n x r in panels, each column divided by its scale, which goes to scale[]. */
+/* Packs an n x r matrix in panels, each column divided by its scale, which goes to scale[]. The caller frees
+ * *panels. */
 enum fk_status fk_pack_columns(const struct fk_kernel_mode *mode, const double *columns, int64_t n, int64_t r,
                                void **panels, double *scale, struct fk_error *err);

@@ -1,8 +1,8 @@
 /* Setting up a sweep, and targets against sources.
  *
- * The same bits for any number of threads: a target's sum runs over the sources in splits whose length goes by
- * the dimension, some of them side by side (how many goes by the number of targets), and their partial sums are
- * added in order.
+ * Results are bitwise identical for any number of threads. A target's sum runs over the sources in splits whose
+ * length depends on the dimension. Some splits are summed in parallel (how many depends on the number of targets),
+ * and partial sums are added in order.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -19,15 +19,16 @@ struct fk_sweep {
   struct fk_near_pairs *near;   /* sources, and targets, are in its order; NULL: every pair is computed */
 };
 
+/* Packs the columns of a task; the caller frees *s. tails: sums of rows in far tails. Fails with FK_STATUS_ALLOC.
+ */
 enum fk_status fk_sweep_init(struct fk_sweep *s, const struct fk_task *task, const struct fk_opts *opts,
                              const struct fk_kernel_mode *mode, bool tails, int threads, struct fk_error *err);
 void fk_sweep_free(struct fk_sweep *s);
 /* The packed sources that the operator caches, because packing takes a share of the time if targets are few. NULL:
  * none are cached, or there are too many. */
 const struct fk_packed *fk_sweep_kept(const struct fk_sweep *s);
-/* Sources first .. end - 1, whitened and with their weights; all of them where they are kept. Else no copy of all
- * is held when there are many: they are packed in the order in which they are used, which costs little beside
- * their sums. */
+/* Packed sources first .. end - 1 with their weights. If the operator caches no packed sources, a few are packed
+ * at a time, in the order in which they are used, which takes little time compared with their sums. */
 struct fk_sources {
   struct fk_packed points;
   int64_t first, end;
@@ -41,6 +42,8 @@ void fk_sources_free(struct fk_sources *p);
 static inline bool fk_sweep_is_relative(const struct fk_sweep *s) {
   return s->mode.doubled && s->task->values == FK_VALUES_COORDINATES;
 }
+/* fk_values_at: the packed columns from source i on. fk_sweep_flags: the flags of enum fk_tile_flags for a tile.
+ */
 const void *fk_values_at(const struct fk_sweep *s, const struct fk_sources *p, int64_t i);
 unsigned fk_sweep_flags(const struct fk_sweep *s, bool store, bool symmetric);
 
@@ -51,8 +54,8 @@ enum fk_status fk_sweep_targets(const struct fk_sweep *s, const int64_t *rows, i
 /* All sources against each other, every pair once. Not for fk_sweep_is_relative(). */
 enum fk_status fk_sweep_symmetric(const struct fk_sweep *s, struct fk_error *err);
 
-/* All targets, or all sources against each other, without the pairs that cannot matter. *done: false, and nothing
- * was computed, if that does not pay. *skipped: the number of pairs left out. */
+/* Computes all sums without pairs that are too far apart to contribute. *done: false if this would not be faster;
+ * then nothing was computed. *skipped: the number of pairs that were left out. */
 enum fk_status fk_sweep_near(const struct fk_sweep *s, bool *done, double *skipped, struct fk_error *err);
 
 /* The share of pairs that fk_sweep_near() would compute, estimated from a sample; 1 if it does not pay. Uses only
@@ -62,14 +65,14 @@ double fk_sweep_near_share(const struct fk_sweep *s);
  * tails. The others are left in rows[] and *found. */
 enum fk_status fk_near_tails(const struct fk_sweep *s, int64_t *rows, int64_t *found, struct fk_error *err);
 
-/* K'(W (K v + w)), the task's columns being v, without weights. */
+/* Computes K'(W (K v + w)), where v is the columns of the task, which has no weights. */
 enum fk_status fk_sweep_normal(const struct fk_sweep *s, const struct fk_normal *normal, double *product,
                                struct fk_error *err);
-/* Rows whose kernels at n sources stay in the cache meanwhile; 0: too few to be worth it. */
+/* Number of rows whose kernels at n sources fit into the processor's cache; 0: too few for a gain. */
 int64_t fk_sweep_kept_rows(int64_t n, bool single);
 
 /* Is one of self[0 .. n_cols) among the rows from first_row on? */
 bool fk_tile_meets_self(const int64_t *self, int n_cols, int64_t first_row, int n_rows);
-/* A stored tile whose pairs (first_row + i, self[j]) with equal index are struck out; mass follows. */
+/* Sets pairs (first_row + i, self[j]) of a stored tile with equal indices to 0, and updates mass. */
 void fk_tile_drop_self(const struct fk_sweep *s, const struct fk_tile *tile, int64_t first_row,
                        const int64_t *self);

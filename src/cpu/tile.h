@@ -13,7 +13,7 @@
 enum { FK_TILE_ROWS = 48, FK_TILE_COLS = 192 };
 
 enum fk_tile_flags {
-  FK_TILE_DIFFERENCE = 1, /* -sum (x - y)^2 in place of the cheaper 2 x'y - |x|^2 - |y|^2 */
+  FK_TILE_DIFFERENCE = 1, /* -sum (x - y)^2 in place of the faster 2 x'y - |x|^2 - |y|^2 */
   FK_TILE_FACTOR = 2,     /* times the polynomial of the exponent */
   FK_TILE_STORE = 4,      /* keep the kernel values */
   FK_TILE_SYMMETRIC = 8,  /* sum over columns too */

@@ -8,7 +8,7 @@
 #include "../fk.h"
 
 struct fk_tournament {
-  int64_t n, size; /* points, those of a block */
+  int64_t n, size; /* number of points, and of points in a block */
   int threads;
   /* Blocks a <= b, first each with itself. False: there is no memory, which is all that can fail. */
   bool (*play)(void *data, int64_t a, int64_t b, int slot);

@@ -82,17 +82,19 @@ struct fk_walk {
   double *boxes, *nodes;    /* of each node d lower and d upper ends, and FK_WALK_NUMBERS */
   struct fk_scratch scratch;
 };
-/* stats: NULL if they are of no interest. */
+/* Builds the tree and calls the functions of *w for all targets. stats may be NULL. Fails with FK_STATUS_ALLOC. */
 enum fk_status fk_walk_run(struct fk_walk *w, const struct fk_opts *opts, struct fk_stats *stats,
                            struct fk_error *err);
 
+/* Coordinates and low parts of a panel, values v of a panel, box and numbers of a node, and the target at a place.
+ */
 static inline const double *fk_walk_panel(const struct fk_walk *w, int64_t panel) {
   return w->points + panel * FK_NEAR_POINTS * w->d;
 }
 static inline const double *fk_walk_low(const struct fk_walk *w, int64_t panel) {
   return w->low ? w->low + panel * FK_NEAR_POINTS * w->d : NULL;
 }
-/* Points of a panel: fewer in the last. */
+/* Number of points of a panel; the last panel may have fewer than FK_NEAR_POINTS. */
 static inline int fk_walk_size(const struct fk_walk *w, int64_t panel) {
   return (int)fk_smaller(FK_NEAR_POINTS, w->x.n - panel * FK_NEAR_POINTS);
 }
@@ -108,12 +110,12 @@ static inline const double *fk_walk_node(const struct fk_walk *w, int64_t node) 
 static inline int64_t fk_walk_target(const struct fk_walk *w, int64_t place) {
   return w->targets ? w->targets[place] : place;
 }
-/* n points and what fills up their last panel. */
+/* n rounded up to full panels. */
 static inline int64_t fk_walk_padded(int64_t n) { return fk_pieces(n, FK_NEAR_POINTS) * FK_NEAR_POINTS; }
 
 /* ---- through the tree ------------------------------------------------------------------------- */
 
-/* A node and its panels, and its halves where these are more than one. */
+/* A node and its panels. fk_walk_halves() returns the children of a node with more than one panel. */
 struct fk_walk_span {
   int64_t node, first, end;
 };

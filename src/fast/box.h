@@ -7,6 +7,7 @@ struct fk_fast_box {
   double low[FK_GRID_MAX_D], high[FK_GRID_MAX_D];
 };
 
+/* *box: the bounding box of the whitened points. Fails with FK_STATUS_ALLOC. */
 enum fk_status fk_fast_find_box(const struct fk_fast_job *job, const struct fk_matrix *points,
                                 struct fk_fast_box *box, struct fk_error *err);
 /* Sets job->reach to the largest coordinate of the targets (of_targets; < 0: not known yet) or, if that is too

@@ -3,6 +3,7 @@
 
 #include "job.h"
 
+/* Computes the sums of all rows. FK_STATUS_UNSUPPORTED: use another method. */
 enum fk_status fk_fast_by_direct(struct fk_fast_job *job, struct fk_error *err);
 /* Recomputes some rows (indices from 0), each with its own log scale, to the tolerance relative to its own sums or
  * to the absolute error `floor`, whichever is larger. */

@@ -56,5 +56,6 @@ enum fk_status fk_stream_pack(struct fk_stream *stream, void *to, size_t *size, 
 enum fk_status fk_stream_take(struct fk_stream *stream, void *from, size_t size, struct fk_error *err);
 enum fk_status fk_stream_merge(struct fk_stream *stream, struct fk_stream *other, struct fk_error *err);
 
+/* Number of dimensions, and number of columns of the sums. */
 int64_t fk_stream_d(const struct fk_stream *stream);
 int64_t fk_stream_columns(const struct fk_stream *stream);

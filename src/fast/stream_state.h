@@ -53,7 +53,7 @@ void fk_stream_find_anchors(struct fk_stream *s, const struct fk_envelope *sampl
 enum fk_status fk_stream_start_checks(struct fk_stream *s, const struct fk_stream_spec *spec,
                                       struct fk_error *err);
 bool fk_stream_forget(struct fk_stream *s);
-/* Stores those of the next n sums that are checked, and updates the achieved error. */
+/* Stores the checked sums among the next n sums, and updates the achieved error. */
 void fk_stream_look_at(struct fk_stream *s, const double *sums, int64_t n);
 /* Updates the bound of the error. FK_STATUS_UNSUPPORTED: it exceeds the tolerance after all targets; the sources
  * are no longer available, and the caller must compute the sums in another way. Before that, larger sums may still

@@ -44,6 +44,7 @@ enum fk_window_use { FK_WINDOW_VALUE = 0, FK_WINDOW_GRADIENT = 1, FK_WINDOW_LAPL
 int fk_window_count(void);
 const struct fk_window *fk_window_at(int i);
 
+/* Do both windows have the same family, width, spacing, parameter and error? */
 bool fk_window_equal(const struct fk_window *a, const struct fk_window *b);
 
 /* Is the longest filter long enough for a Gaussian of bandwidth `scale`? */

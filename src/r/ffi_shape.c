@@ -13,7 +13,8 @@ static struct fk_matrix columns_of(SEXP list, const char *name) {
   return points;
 }
 
-/* The same, with as many rows and, if that is not 0, as many columns. */
+/* Numbers of the matrix of doubles `name` of a list, owned by R. An R error unless it has d rows and, if m > 0, m
+ * columns: one column is one point. */
 static const double *matching(SEXP list, const char *name, int64_t d, int64_t m) {
   struct fk_matrix points = columns_of(list, name);
   if (points.n != d || (m > 0 && points.d != m))

@@ -164,7 +164,7 @@ contract_methods <- function() {
       kde_conditional(f, contract_newdata()[1, all.vars(stats::formula(f)[[3]]), drop = FALSE])
     }),
     "hdr_level" = slow(\(f, new) hdr_level(f, n_samples = 20)),
-    "hdr_regions" = slow(\(f, new) hdr_regions(f, 0.5, n = 8)),
+    "hdr_regions" = slow(\(f, new) hdr_regions(f, 0.5, n = 10)),
     "modes" = of_fit(kde_modes),
     "mean_shift" = of_fit(mean_shift),
     "ridges" = of_fit(kde_ridges),

@@ -18,7 +18,7 @@ run_tiled <- function(K, devices = -1L, block = 16, most = 0, diagonal = NULL, r
 # Memory in bytes of a device that has room for some block columns besides the buffers.
 tiled_room <- function(m, block, columns) 8 * (ceiling(m / 16) * 16 * (block + 1) * (columns + 2) + 4 * block^2) + 8
 
-# The same if U is stored as FP16 terms.
+# Memory in bytes of such a device if U is stored as FP16 terms.
 halves_room <- function(m, block, columns) {
   tiled_room(m, block, columns) + block * (12 * min(m + 64, 4096) + 4 * (block + 64) + 16)
 }

@@ -583,7 +583,7 @@ predict_with <- function(fit, at, type, loo, control) {
   list(got = if (type == "density") signed_density(estimate) else signed_log(estimate), stats = estimate$stats)
 }
 
-# Of log densities beside log sums; leave-one-out: of each row.
+# Errors of log densities beside log sums; for leave-one-out values, of each row.
 log_norms <- function(case, loo) {
   w <- log_weights(case)
   total <- if (loo) vapply(case$rows, \(i) log_sum_exp(w[-i]), 0) else log_sum_exp(w)
@@ -647,7 +647,7 @@ score_excess <- function(case, got, truth, estimator, loo, chosen) {
 
 row_length <- function(v) sqrt(rowSums(v^2))
 
-# Of each row: the share of its own size that a slope may be off. No more than a percent where the tolerance is that of
+# For each row, the relative error that a slope may have. No more than a percent where the tolerance is that of
 # the largest.
 score_share <- function(case, truth, among) {
   if (case$tol_type == "pointwise") return(case$tol)
@@ -701,7 +701,7 @@ expect_tolerance <- function(row) {
   testthat::expect(!row$unproven, paste0(label_of(row), ": ", told))
 }
 
-# As the GPU takes them: by its grid, and with so many points that it is worth its while. Sums of all pairs in R set the
+# Cases for the grid of the GPU, with enough points for it. Sums of all pairs in R set the
 # limit where the targets are the points.
 gpu_tolerance_case <- function(seed) {
   case <- tolerance_case(seed, 800, 100, "cuda", "grid")

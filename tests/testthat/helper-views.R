@@ -20,8 +20,8 @@ view_control <- function(engine = "exact", backend = "cpu", precision = "double"
   )
 }
 
-# The same by `sum(view_of_x, view_of_y)` for all views of both: sources, targets, and both, in either type. `y`: NULL,
-# where the sources are the targets.
+# Checks that `sum(view_of_x, view_of_y)` is the same for all views of the sources, of the targets and of both, in
+# either type. `y`: NULL where the sources are the targets.
 expect_same_of_views <- function(x, y, sum, where) {
   x <- to_floats(x)
   if (!is.null(y)) y <- to_floats(y)

@@ -4,7 +4,7 @@ criteria_run <- function(threads = 1L, tol = 0) {
   start_run(settle_control(flash_control(backend = "cpu", threads = threads, tol = tol)))
 }
 
-# As a search hands points over.
+# Points in the form in which a search passes them on.
 criterion_data <- function(x, weights = NULL) {
   x <- as.matrix(x)
   v <- if (!is.null(weights)) pmin(weights, 10 * stats::median(weights))

@@ -41,7 +41,7 @@ test_that("selectors by name give what their functions give", {
 })
 
 test_that("the rules follow their rate in n, exactly", {
-  # The same points several times over have the same spread but for the n - 1 of the variance.
+  # Repeated points have the same spread as the points, except for the n - 1 of the variance.
   x <- example_points(200, 3)
   for (estimator in estimators) {
     power <- if (estimator == "kde") 1 / 7 else 1 / 11

@@ -10,7 +10,7 @@ read_here <- \(cluster, weights = "w") {
 }
 bytes_of <- \(record) sum(record$workers$bytes)
 
-# Of data in shards, or of a matrix with weights.
+# Sums of data in shards, or of a matrix with weights.
 all_sums <- function(data, weights = NULL) {
   others <- x[1:300, ] + 0.1
   if (!is.matrix(data)) others <- flash_data(others, data$cluster, shard_rows = 90)

@@ -112,7 +112,7 @@ checks$bounded <- function(case) {
   max(abs(got - want)) / max(want)
 }
 
-# Of the first column given the others.
+# Conditional density of the first column given the others.
 checks$conditional <- function(case) {
   if (case$d == 1) return(0)
   data <- stats::setNames(as.data.frame(case$x), c("y", "a", "b")[seq_len(case$d)])

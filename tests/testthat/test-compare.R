@@ -1,6 +1,6 @@
 # Proper scores at points that were not seen, against fits without them and integrals by quadrature.
 
-# Of Gaussian kernels of sds of 0.3 and more the sum on a grid has all digits.
+# A sum on this grid has all digits for Gaussian kernels with standard deviations of 0.3 or more.
 ref_square <- function(fit, side = seq(-12, 12, by = if (is.null(fit$nonnegative)) 0.15 else 0.06)) {
   at <- as.matrix(expand.grid(rep(list(side), fit$d)))
   sum(predict(fit, at)^2) * (side[2] - side[1])^fit$d

@@ -146,7 +146,7 @@ test_that("a fit keeps its engine, and all that it computes goes by it", {
     expect_identical(diagnostics(fit)$engine, "fast", label = estimator)
     expect_identical(diagnostics(fit)$requested$engine, "fast")
     expect_identical(diagnostics(fit)$tolerance$engine, "fast", label = estimator)
-    expect_output(print(fit), ", fast, [a-z]+ precision")
+    expect_output(print(diagnostics(fit)), ", fast, [a-z]+ precision")
     expect_identical(update(fit, control = flash_control(engine = "exact"))$engine, "exact")
     exact <- fit_by("exact")
     expect_identical(predict(exact, y), predict(flash_kde(many, estimator, 0.02, control = flash_control("cpu")), y))

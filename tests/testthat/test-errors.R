@@ -466,70 +466,13 @@ test_that("messages say what was meant", {
   said("did you mean `support`?", flash_kde(faithful$waiting, from = 0), flash_kde(~waiting, faithful, from = 0))
   said("found 90 (90% is 0.9)", hdr_level(line, 90))
   said("found 95 (95% is 0.95)", plot(line, prob = 95))
-  said("is Date (as.numeric() makes numbers of it)", flash_kde(days["day"]))
+  said("is of class Date (as.numeric() makes numbers of it)", flash_kde(days["day"]))
   said("as.numeric()", flash_kde(days$time), flash_kde(~day, days), flash_kde(days$time - days$time[1]))
   said("as.numeric()", flash_kde(day ~ time, days))
+  said("did you mean `control = flash_control(threads = )`?", flash_kde(faithful, threads = 2))
+  said("did you mean `support = kde_support(method = )`?", flash_kde(faithful, method = "reflect"))
+  said("(the nearest is \"prob\")", predict(flash_kda(g ~ a, data.frame(a = 1:6, g = rep(1:2, 3))), type = "probability"))
   said("sf::st_coordinates()", flash_kde(place))
-  # as advised
-  expect_s3_class(flash_kde(~ as.numeric(day), days), "flash_kde")
-  expect_s3_class(flash_kde(as.numeric(days$time)), "flash_kde")
-})
-
-test_that("what is not there for a kind of fit is refused with advice that works", {
-  x <- c(0.1, 0.3, 0.5, 0.9, 1.3, 1.5, 2.5, 3.1)
-  two <- cbind(x, rev(x) / 4)
-  on <- \(method, estimator = "kde", at = x) {
-    flash_kde(at, estimator, 0.5, support = if (is.list(method)) method else kde_support(c(0, 4), method))
-  }
-  fits <- list(
-    transform = on("transform"), local = on("local"), reflect = on("reflect"), boundary = on("boundary"),
-    mass = on("mass"), laplace_images = on("reflect", "laplace"), laplace_transform = on("transform", "laplace"),
-    sdkde_images = on("reflect", "sdkde"), circular = flash_kde(x, "kde", 0.5, support = kde_circle(4)),
-    polygon = flash_kde(two / 4, "kde", 0.2, support = rbind(c(0, 0), c(2, 0), c(0, 2))), two = on("reflect", at = two),
-    kernel = flash_kde(x, "kde", 0.5, kernel = "epanechnikov"), uniform = flash_kde(x, "kde", 0.5, kernel = "uniform"),
-    nonnegative = flash_kde(x, "laplace", 0.5, debias = debiasing(nonnegative = TRUE)), laplace6 = flash_kde(x, "laplace6", 0.5),
-    levels = flash_kde(data.frame(x, g = rep(c("a", "b"), 4)), "kde", 0.5, categorical = categorical_kernel(smoothing = 0.1)),
-    balloon = flash_kde(x, "kde", 0.5, adaptive = "balloon"), steps = flash_kde(x, "sdkde", 0.5, debias = debiasing(steps = 2))
-  )
-  again <- \(fit, estimator = fit$estimator) flash_kde(fit$x, estimator, 0.5)
-  advised <- list(
-    ": predict\\(se.fit = TRUE\\) returns" = \(fit, f) predict(fit, se.fit = TRUE),
-    "(method =|use) \"reflect\" or \"transform\"" = \(fit, f) for (method in c("reflect", "transform")) {
-      predict(on(method, at = fit$x), se.fit = TRUE)
-    },
-    "method = \"transform\"( in|$)" = \(fit, f) predict(on("transform", fit$estimator), se.fit = TRUE),
-    "kde_derivative\\(\\) returns" = \(fit, f) kde_derivative(fit),
-    "fit estimator = \"laplace\" or \"kde\"" = \(fit, f) for (name in c("laplace", "kde")) f(again(fit, name)),
-    "fit kernel = \"gaussian\"" = \(fit, f) f(again(fit)),
-    "nonnegative = FALSE" = \(fit, f) f(again(fit)),
-    "kde_marginal\\(\\) and kde_conditional\\(\\)" = \(fit, f) {
-      f(kde_marginal(fit, "x"))
-      f(kde_conditional(fit, c(g = "a")))
-    },
-    "simulate\\(\\) draws" = \(fit, f) simulate(fit, 3),
-    "fit only the variables that you want" = \(fit, f) f(flash_kde(fit$x[, 1], "kde", 0.2))
-  )
-  grDevices::pdf(NULL)
-  on.exit(grDevices::dev.off())
-  functions <- list(
-    modes = kde_modes, mean_shift = mean_shift, ridges = kde_ridges, kde_bands = kde_bands,
-    confint = \(fit) confint(fit), plot = \(fit) plot(fit, band = TRUE), kde_derivative = kde_derivative,
-    se.fit = \(fit) predict(fit, se.fit = TRUE), cdf = \(fit) kde_cdf(fit, matrix(1, 1, fit$d)), quantile = quantile, marginal = \(fit) kde_marginal(fit, 1)
-  )
-  followed <- character()
-  for (name in names(fits)) {
-    for (f in functions) {
-      said <- tryCatch(f(fits[[name]]), flashkernel_error = \(e) if (inherits(e, "flashkernel_error_unsupported")) e)
-      if (!inherits(said, "error")) next
-      said <- conditionMessage(said)
-      expect_false(grepl("no derivatives for .*support", said))
-      advice <- names(advised)[vapply(names(advised), grepl, NA, said)]
-      if (length(advice) == 0) next
-      followed <- c(followed, advice)
-      expect_error(advised[[advice[1]]](fits[[name]], f), NA, label = paste0(name, ", \"", said, "\""))
-    }
-  }
-  expect_setequal(followed, names(advised))
 })
 
 test_that("the beginning of several arguments of flash_kde() is refused with their names", {

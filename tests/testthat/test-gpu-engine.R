@@ -540,7 +540,7 @@ test_that("a fit on the GPU says so, and how long the device took", {
   expect_identical(found$reason, "as asked")
   expect_gt(found$stages$device_seconds, 0)
   expect_lte(found$stages$device_seconds, found$stages$seconds)
-  text <- utils::capture.output(print(fit))
+  text <- utils::capture.output(print(found))
   expect_match(text, "on the device.*cuda \\(.*device 0\\), .*single precision$", all = FALSE)
   expect_match(text, "Back end: cuda, as asked", all = FALSE)
   expect_output(print(found), "device_seconds")
@@ -738,7 +738,7 @@ test_that("a forked child of a process that uses CUDA gets an error, or the CPU,
   expect_identical(got$after, got$before)
 })
 
-# As in test-interrupt.R, with work that takes a GPU long enough.
+# This repeats test-interrupt.R with work that takes a GPU long enough.
 interrupted_gpu <- function(folder, do_rounds) {
   set.seed(1)
   x <- matrix(stats::rnorm(8 * 2e6), ncol = 8)

@@ -8,7 +8,7 @@ DEVICE_FIELDS <- c(
   "architecture_built", "cached", "memory_peak"
 )
 
-# As C reports it for two devices, the second without code in this build.
+# What C reports for two devices, the second without code in this build.
 two_devices <- function() {
   structure(class = "flashkernel_gpu_info", list(
     built = TRUE, toolkit = "13.0", architectures = "80 90a", driver = "13.0", status = "available",
@@ -118,7 +118,8 @@ test_that("a fit keeps the devices as asked, and one from before there were any 
   old$diagnostics$stages$device_seconds <- NULL
   expect_identical(predict(old), want)
   expect_identical(predict(old, control = flash_control(devices = 0)), want)
-  expect_output(print(old), "sums on cpu")
+  expect_output(print(old), "Points: ")
+  expect_output(print(diagnostics(old)), "sums on cpu")
   expect_output(print(diagnostics(old)), "pairs_per_second")
 })
 

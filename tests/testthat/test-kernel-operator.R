@@ -156,13 +156,14 @@ test_that("mistakes are told by the argument's name", {
   )
 })
 
-test_that("print() says what it is and what the last product took", {
+test_that("print() says what it is, and diagnostics() what the last product took", {
   x <- some_points(20, 2)
   op <- kernel_operator(x, x[1:3, ], bandwidth = 1, weights = rep(2, 20))
   expect_output(print(op), "Kernel operator, 3 x 20: gaussian kernel in 2 dimensions, weighted")
   expect_output(print(t(op)), "20 x 3.*transposed\nProducts: to a tolerance of 1e-06 .global., none so far")
   op %*% rep(1, 20)
-  expect_output(print(op), "The last took")
+  expect_output(print(op), "tolerance of 1e-06 .global.$")
+  expect_gt(diagnostics(op)$seconds, 0)
 })
 
 test_that("conjugate gradients solve a ridge system with it", {

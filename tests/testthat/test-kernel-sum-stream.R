@@ -221,7 +221,7 @@ test_that("rows that cannot be summed are an error where they are read, not wher
 
 # ---- points that are not for a grid -----------------------------------------------------------
 
-# As if what C looks at first were the first rows alone
+# The sample that C looks at first has the first rows alone
 first_rows_sampled <- function(code) {
   replace_in_package("sample_rows", \(table, arg, job) table[seq_len(min(100, nrow(table))), , drop = FALSE])
   code

@@ -107,4 +107,8 @@ test_that("files of something else, or of another task, are refused and kept", {
   refuse(checkpoint = file, y = go_on_y + 1, why = "other rows or arguments")
   refuse(checkpoint = file, weights = 1:200, why = "other rows or arguments")
   expect_true(file.exists(file))
+  # what the message advises: another file, or without this one
+  expect_s3_class(fit(checkpoint = tempfile(), y = go_on_y + 1), "kernel_ridge")
+  unlink(file)
+  expect_s3_class(fit(checkpoint = file, y = go_on_y + 1), "kernel_ridge")
 })

@@ -19,7 +19,7 @@ literal_ridge <- function(case, w = rep(1, nrow(case$x)), at = case$at) {
 
 exact_fit <- function(case, ...) ridge_with(case$x, case$y, bandwidth = case$h, lambda = case$lambda, exact = TRUE, ...)
 
-# The same by conjugate gradients, as of more rows
+# conjugate gradients, which fits of more rows use
 by_gradients <- function(case, tol = 1e-11, ...) {
   replace_in_package("is_factorised", \(system) FALSE)
   exact_fit(case, tolerance = tol, ...)

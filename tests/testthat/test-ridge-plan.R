@@ -67,7 +67,7 @@ test_that("tuning has a plan, which searches nothing and leaves random numbers a
   expect_identical(.Random.seed, before)
   expect_gt(plan$seconds[["comparison"]], plan$seconds[["fit"]])
   expect_identical(plan$fit$n, 400L)
-  expect_output(print(plan), "60 of 400 rows, gaussian, matern52.*Plan of a kernel regression: 400 rows")
+  expect_output(print(plan), "60 of 400 rows, gaussian, matern52.*Plan of a kernel ridge regression: 400 rows")
   # time for the search is kept
   expect_lte(tune_ridge(plan_x, plan_y, rows = 60, seconds = 1e-3, solver = list(plan = TRUE))$seconds[["search"]], 1e-3)
   data <- data.frame(plan_x, y = plan_y > 1, f = factor(rep(1:4, 100)))

@@ -37,7 +37,7 @@ test_that("columns are found by name, and others may be there, too", {
 
 test_that("text for a number is refused by the name of the variable", {
   text <- data.frame(wt = "3", hp = 110)
-  expect_error(predict(cars_fit, text), "`wt` is character", class = "flashkernel_error_argument")
+  expect_error(predict(cars_fit, text), "`wt` is of class character", class = "flashkernel_error_argument")
   expect_identical(predict(cars_fit, data.frame(wt = NA, hp = 110)), NA_real_, ignore_attr = TRUE)
 })
 

@@ -53,7 +53,7 @@ yields <- function(x, ..., sizes, list = TRUE) {
   }
 }
 
-# The same rows in memory, in a big.matrix and from functions
+# one set of rows in memory, in a big.matrix and from functions
 everywhere <- function(x) {
   c(
     list(memory = x, fun = yields(x, sizes = c(50, 1, 100, 60)), vector = yields(x, sizes = 211, list = FALSE)),

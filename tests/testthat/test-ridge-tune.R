@@ -179,7 +179,7 @@ test_that("several kernels are compared by the criterion", {
   best <- tapply(tuned$path$criterion, tuned$path$kernel, min)
   expect_identical(names(which.min(best)), tuned$kernel$name)
   expect_equal(tuned$value, min(best))
-  expect_output(print(tuned), "Tuned kernel regression")
+  expect_output(print(tuned), "Tuned kernel ridge regression")
   with_null_device(expect_no_error(plot(tuned)))
 })
 

@@ -431,7 +431,7 @@ test_that("what does not go is refused in words", {
   corners <- cbind(c(0, 1, 1), c(0, 0, 1))
   refuses(flash_kde(cbind(waits, waits), "kde", 1, support = corners), "must lie in its support")
   fit <- flash_kde(waits, "kde", 0.5, support = kde_support(c(0, Inf), "boundary"))
-  refuses(predict(fit, 1, se.fit = TRUE), "fit method", "unsupported")
+  refuses(predict(fit, 1, se.fit = TRUE), "use method", "unsupported")
   laplace <- flash_kde(waits, "laplace", 0.5, support = reflect)
   refuses(predict(laplace, 1, se.fit = TRUE), "use method", "unsupported")
   refuses(predict(fit, type = "score", loo = TRUE), "transform", "unsupported")

@@ -30,13 +30,15 @@ struct fk_cells {
  * that these keep their digits. */
 #define FK_CELLS_WIDEST 16384.0
 
-/* Leaves of at most `leaf` points. */
+/* Builds the tree of cells of the points x, whose leaves have at most `leaf` points. The caller frees it. Fails
+ * with FK_STATUS_ALLOC, or FK_STATUS_UNSUPPORTED for other than 1 to 7 dimensions or 2^32 points. */
 enum fk_status fk_cells_init(struct fk_cells *cells, const struct fk_matrix *x, int leaf, int threads,
                              struct fk_error *err);
 void fk_cells_free(struct fk_cells *cells);
-/* d lower ends and d upper ones of some points, in their order. */
+/* Writes the bounding box of points first .. end - 1 (in spatial order): d lower ends, then d upper ends. */
 void fk_cells_box(const struct fk_cells *cells, int64_t first, int64_t end, double *box);
 
+/* The bounding box of cell i: d lower ends, then d upper ends. */
 static inline const double *fk_cell_box(const struct fk_cells *cells, int64_t i) {
   return cells->boxes + 2 * cells->d * i;
 }

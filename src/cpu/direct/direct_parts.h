@@ -144,14 +144,15 @@ void fk_direct_group_sum(struct fk_direct_group *group, const struct fk_direct *
  * or of what the tolerance is relative to; infinite if single precision would lose terms. */
 double fk_direct_single_error(const struct fk_reach *reach, const struct fk_direct_near *near, const double *box,
                               double offset, double least);
-/* Is it little beside the tolerance? */
+/* Is this error small compared with the tolerance? */
 static inline bool fk_direct_may_be_single(double error, double tol) { return 3 * error <= tol; }
 
-/* Position among the sources of the target that is row i of a job, -1: it is none. */
+/* Position among the sources of the target in row i of a job; -1: the target is not a source. */
 static inline int64_t fk_direct_self(const struct fk_direct *direct, const struct fk_direct_job *job, int64_t i) {
   return job->self_first < 0 ? -1 : (int64_t)direct->position[job->self_first + i];
 }
 
+/* Checks dimensions, tolerance and ranges of a job. Fails with FK_STATUS_INVALID. */
 enum fk_status fk_direct_check(const struct fk_direct *direct, const struct fk_direct_job *job,
                                struct fk_error *err);
 /* The targets in groups: their own cells, or the sources'. */

@@ -50,4 +50,4 @@ extern const struct fk_direct_isa fk_direct_portable;
 #ifdef FK_X86
 extern const struct fk_direct_isa fk_direct_avx2, fk_direct_avx512;
 #endif
-const struct fk_direct_isa *fk_direct_isa(void); /* the twin of fk_isa() */
+const struct fk_direct_isa *fk_direct_isa(void); /* functions for the instruction set of fk_isa(), a constant */

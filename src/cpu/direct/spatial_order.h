@@ -16,10 +16,12 @@ struct fk_spatial_curve {
   uint32_t (*spread)[4][256];      /* d x 4: where the bits of each byte go in the key */
 };
 
-/* low, high: the points' box. False where it has no extent that a curve could follow. */
+/* Fills in *curve for the box low .. high of the points; `spread` has d tables of the caller, which must stay.
+ * Returns false if the box has no extent. */
 bool fk_spatial_curve_init(struct fk_spatial_curve *curve, int d, const double *low, const double *high,
                            uint32_t (*spread)[4][256]);
 
+/* The item of point i among n points x, n x d, column-major: its key on the curve and its index. */
 static inline fk_item fk_spatial_curve_item(const struct fk_spatial_curve *curve, const double *x, int64_t n,
                                             uint32_t i) {
   uint32_t key = 0;
@@ -31,5 +33,5 @@ static inline fk_item fk_spatial_curve_item(const struct fk_spatial_curve *curve
   return (fk_item)key << 32 | i;
 }
 
-/* By key, equal ones as they came: the same order for any number of threads. scratch: n. */
+/* Sorts n items by key, stably, so that the order does not depend on the number of threads. scratch: n items. */
 enum fk_status fk_sort_items(fk_item *items, fk_item *scratch, int64_t n, int threads, struct fk_error *err);

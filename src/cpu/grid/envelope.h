@@ -33,6 +33,7 @@ struct fk_envelope_spec {
   struct fk_poll poll;
 };
 
+/* The caller frees *envelope. Fails with FK_STATUS_ALLOC. */
 enum fk_status fk_envelope_create(const struct fk_envelope_spec *spec, struct fk_envelope **envelope,
                                   struct fk_error *err);
 void fk_envelope_free(struct fk_envelope *envelope);

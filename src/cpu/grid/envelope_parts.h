@@ -43,6 +43,7 @@ struct fk_envelope_corners {
   bool apart;
 };
 
+/* The corners of the cell with key `cell`. */
 struct fk_envelope_corners fk_envelope_corners_of(const struct fk_envelope *e, uint64_t cell);
 /* The key of corner 0 .. 2^d - 1 among the nodes' blocks, and its place in the block. */
 uint64_t fk_envelope_corner_key(const struct fk_envelope *e, const struct fk_envelope_corners *c, int corner,

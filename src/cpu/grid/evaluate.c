@@ -127,7 +127,7 @@ static void evaluate_chunks(void *data, int64_t first, int64_t end, int slot) {
 
 static enum fk_status evaluate(struct fk_grid *g, const struct fk_batch *batch, void *data, struct fk_error *err) {
   if (g->expecting && !all_expected(g, batch))
-    return fk_fail(err, FK_STATUS_INVALID, "the grid was not told to expect this target");
+    return fk_fail(err, FK_STATUS_INVALID, "the grid was made without this target");
   int threads = fk_grid_threads(g, (double)batch->n * (double)g->spec.columns);
   struct evaluation e = {g, batch, data};
   fk_parallel_for(threads, batch->chunks, 1, evaluate_chunks, &e);

@@ -26,12 +26,14 @@ struct fk_filter {
   struct fk_filter_pass pass[FK_GRID_MAX_D];
 };
 
-/* Room for `count` filters in REAL with zeros around, and one of them, of which its centre is returned. */
-void *fk_filter_memory(const struct fk_grid_ops *ops, int count); /* NULL: none; fk_aligned_free() */
+/* memory: room for `count` filters, to be freed by fk_aligned_free(); NULL if memory runs out. taps: stores the
+ * taps 0 .. reach of a symmetric filter as filter `number`, with zeros around, and returns the address of its
+ * centre. */
+void *fk_filter_memory(const struct fk_grid_ops *ops, int count);
 void *fk_filter_taps(const struct fk_grid_ops *ops, void *memory, int number, const double *taps, int reach);
 
-/* From `in` to `result`, by way of `between`; both are emptied. needed: keys of the blocks that are asked for, or
- * NULL: all that are reached. FK_STATUS_UNSUPPORTED where a table is full. */
+/* Filters the blocks of `in` into `result`; `between` is scratch, and both are emptied first. needed: keys of the
+ * blocks to compute; NULL: all blocks within reach. FK_STATUS_UNSUPPORTED: a table is full. */
 enum fk_status fk_filter_run(const struct fk_filter *filter, const struct fk_blocks *in,
                              const struct fk_blocks *needed, struct fk_blocks *result, struct fk_blocks *between,
                              struct fk_error *err);

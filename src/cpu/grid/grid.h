@@ -34,6 +34,8 @@ struct fk_grid_spec {
   double most_bytes; /* of blocks; 0: as many as memory takes. Beyond it calls are FK_STATUS_UNSUPPORTED */
 };
 
+/* An empty grid; the caller frees *grid. Fails with FK_STATUS_ALLOC, or FK_STATUS_UNSUPPORTED for a dimension or
+ * window without code. */
 enum fk_status fk_grid_create(const struct fk_grid_spec *spec, struct fk_grid **grid, struct fk_error *err);
 void fk_grid_free(struct fk_grid *grid);
 double fk_grid_held(const struct fk_grid *grid); /* bytes of its blocks */
@@ -70,8 +72,8 @@ enum fk_status fk_grid_convolve(struct fk_grid *grid, double scale, struct fk_er
 enum fk_status fk_grid_convolve_sum(struct fk_grid *grid, const double *scales, const double *weights, int count,
                                     struct fk_error *err);
 
-/* value[q * ld + i], and where it is not NULL gradient[(q * d + k) * ld + i], of the value with respect to u_k.
- * Exactly 0 where no source is near. */
+/* Writes the filtered sums at the points to value[q * ld + i] and, if gradient is not NULL, their derivatives by
+ * u_k to gradient[(q * d + k) * ld + i]. Both are exactly 0 where no source is near. */
 enum fk_status fk_grid_evaluate(struct fk_grid *grid, const struct fk_grid_points *points, double *value,
                                 double *gradient, int64_t ld, struct fk_error *err);
 enum fk_status fk_grid_evaluate_sorted(struct fk_grid *grid, const struct fk_sorted *points, double *value,
@@ -81,7 +83,7 @@ enum fk_status fk_grid_evaluate_sorted(struct fk_grid *grid, const struct fk_sor
 
 /* The sides of a block, in cells; returns their product. */
 int64_t fk_grid_sides(int d, int64_t sides[FK_GRID_MAX_D]);
-int fk_grid_key_bits(int d); /* of a block's number, for each dimension */
+int fk_grid_key_bits(int d); /* bits of a block's number in each dimension */
 
 /* Fills extent and boxes. points: all n of them, or a sample that is spread evenly. */
 enum fk_status fk_grid_survey(const struct fk_grid_points *points, double n, int d, struct fk_grid_work *work,

@@ -40,6 +40,7 @@ struct fk_sorter {
   int64_t capacity;
 };
 
+/* Memory for sorting points into the blocks of a layout; the caller frees it. Fails with FK_STATUS_ALLOC. */
 enum fk_status fk_sorter_init(struct fk_sorter *s, const struct fk_layout *layout, const struct fk_grid_ops *ops,
                               int threads, struct fk_error *err);
 void fk_sorter_free(struct fk_sorter *s);
@@ -48,7 +49,8 @@ void fk_sorter_free(struct fk_sorter *s);
  * a block pay for the block's scratch, few stay in the caches; and each batch makes all threads meet, which is
  * slow on busy cores. */
 int64_t fk_batch_size(int64_t left, int64_t blocks);
-/* Into a batch that is zero, or was used before. */
+/* Sorts points first .. first + n - 1 into *batch, which is zero or was used before. Fails with FK_STATUS_ALLOC,
+ * or FK_STATUS_UNSUPPORTED if coordinates exceed the range of a key. */
 enum fk_status fk_batch_sort(struct fk_sorter *s, const struct fk_grid_points *points, int64_t first, int64_t n,
                              struct fk_batch *batch, struct fk_error *err);
 void fk_batch_free(struct fk_batch *batch);

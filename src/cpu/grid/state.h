@@ -42,18 +42,18 @@ struct fk_grid {
   bool convolved;
 };
 
-/* Room to count points in a block's cells, of sums in float. */
+/* The part of a thread's scratch that counts points in the cells of a block, for sums in float. */
 uint16_t *fk_grid_counts(const struct fk_grid *g, char *scratch);
 enum fk_status fk_grid_no_memory(struct fk_error *err, const char *what);
 /* Fails because a table took no further block: FK_STATUS_ALLOC, or FK_STATUS_UNSUPPORTED beyond its limit. */
 enum fk_status fk_grid_no_block(const struct fk_grid *g, const struct fk_blocks *table, struct fk_error *err);
-/* Bytes of a block of totals, and of one of the results. */
+/* Bytes of a block of totals, and of a block of results. */
 double fk_grid_total_bytes(const struct fk_grid *g);
 double fk_grid_result_bytes(const struct fk_grid *g);
 enum fk_status fk_grid_poll(const struct fk_grid *g, double fraction, struct fk_error *err);
 int fk_grid_threads(const struct fk_grid *g, double n);
-/* The part of the cells low .. high + width - 1 that lies in a slot: false where it is empty. `first` is where it
- * starts, in scratch coordinates. */
+/* *box: the part of the cells low .. high + width - 1 that lies in a slot; false if it is empty. *first: where it
+ * starts in the scratch. */
 bool fk_slot_box(const struct fk_grid *g, const int16_t *low, const int16_t *high, int slot, struct fk_box *box,
                  int64_t *first);
 

@@ -31,12 +31,12 @@ struct fk_line_boxes {
 double fk_line_number_at(const struct fk_line_boxes *b, double x);
 double fk_line_number_of(const struct fk_line_boxes *b, int64_t box);
 int64_t fk_line_box_from(const struct fk_line_boxes *b, double number); /* the first from a number on */
-/* Places in the order of boxes of width 1 from 0 on, of which there are at most FK_LINE_BOXES; order[i]: which one
- * place i was. False: there is no memory. */
+/* Sorts n places by boxes of width 1 from 0 on, at most FK_LINE_BOXES of them. order[i]: the former index of place
+ * i. Returns false if memory runs out. */
 bool fk_line_sort(double *x, int64_t *order, int64_t n);
-/* The first of sorted x that is not left of `place`. */
+/* Index of the first of n sorted numbers x that is at least `place`. */
 int64_t fk_line_point_from(const double *x, int64_t n, double place);
-/* Place i less another. */
+/* Place i minus the double-double from + from_low. */
 static inline double fk_line_gap(const struct fk_line_boxes *b, int64_t i, double from, double from_low) {
   return b->x[i] - from + ((b->low ? b->low[i] : 0) - from_low);
 }

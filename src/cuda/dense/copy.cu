@@ -12,7 +12,7 @@ static enum fk_status context_of(int device, struct fk_cuda_context **found, str
   struct fk_cuda_context *context = fk_cuda_context_in_use(device);
   *found = context;
   if (!context)
-    return fk_fail(err, FK_STATUS_LOST, "matrices on CUDA device %d are gone: it was given back, or was lost",
+    return fk_fail(err, FK_STATUS_LOST, "matrices on CUDA device %d are lost: the device was freed, or failed",
                    device);
   FK_CUDA_TRY(cudaSetDevice(device));
   if (context->copies) return FK_STATUS_OK;

@@ -91,7 +91,7 @@ static enum fk_status device_ready(int device, const struct fk_dense *A, struct 
   if (!lost) FK_TRY(enter_blas(device, &blas, err));
   if (!lost) FK_TRY(fk_cuda_dense_leave(blas.context, fk_cuda_solver(blas.context, &solver, err)));
   if (!lost && (!A || A->place == blas.context->id)) return FK_STATUS_OK;
-  return fk_fail(err, FK_STATUS_LOST, "a matrix on CUDA device %d is gone: the device was given back, or was lost",
+  return fk_fail(err, FK_STATUS_LOST, "a matrix on CUDA device %d is lost: the device was freed, or failed",
                  device);
 }
 
@@ -404,8 +404,7 @@ static enum fk_status multiply_dense(struct solver *solver, unsigned flags, cons
 
 static enum fk_status device_lauum(int device, unsigned flags, const struct fk_dense *A, struct fk_error *err) {
   if (A->n > LAUUM_MOST || A->ld > INT_MAX)
-    return fk_fail(err, FK_STATUS_UNSUPPORTED, "a matrix of order %.0f is more than cuSOLVER can count",
-                   (double)A->n);
+    return fk_fail(err, FK_STATUS_UNSUPPORTED, "a matrix of order %.0f is too large for cuSOLVER", (double)A->n);
   return run_solver(device, A, NULL, err,
                     [&](struct solver *solver) { return multiply_dense(solver, flags, A, err); });
 }

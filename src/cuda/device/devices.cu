@@ -122,7 +122,7 @@ enum fk_status fk_cuda_on_devices(struct fk_cuda_context **contexts, int count, 
   } else {
     for (int i = 0; i < used; i++) {
       if (pthread_create(&threads[i], NULL, run_range, &ranges[i]) != 0) {
-        fk_fail(err, FK_STATUS_ALLOC, "no thread for one of the CUDA devices");
+        fk_fail(err, FK_STATUS_ALLOC, "cannot start a thread for one of the CUDA devices");
         __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
         break;
       }

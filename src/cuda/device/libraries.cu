@@ -85,8 +85,8 @@ static enum fk_status load_library(struct library *library, struct fk_error *err
   for (int i = 0; i < library->n_symbols; i++) {
     void *function = dlsym(opened, library->symbols[i].name);
     if (!function)
-      return fk_fail(err, FK_STATUS_UNSUPPORTED, "%s has no %s: that of CUDA 12.0 or newer is needed",
-                     library->title, library->symbols[i].name);
+      return fk_fail(err, FK_STATUS_UNSUPPORTED, "%s has no %s: CUDA 12.0 or newer is needed", library->title,
+                     library->symbols[i].name);
     *(void **)((char *)library->functions + library->symbols[i].offset) = function;
   }
   library->loaded = true;

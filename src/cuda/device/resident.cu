@@ -21,7 +21,8 @@ static enum fk_status download_resident(struct fk_resident *x, double *to, struc
   struct fk_cuda_context *context = context_of(x);
   FK_TRY(fk_cuda_check_forked(err));
   if (!context)
-    return fk_fail(err, FK_STATUS_DEVICE, "numbers that were on a CUDA device were lost with it: fit again");
+    return fk_fail(err, FK_STATUS_DEVICE,
+                   "results on a CUDA device are lost, because the device failed: fit again");
   FK_CUDA_TRY(cudaSetDevice(context->device));
   context->copy_threads = 0;
   const struct there *there = (const struct there *)x->device;

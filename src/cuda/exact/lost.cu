@@ -14,7 +14,7 @@ static enum fk_status find_lost_places(const struct fk_cuda_job *job, int64_t fi
                                        double threshold, int64_t **rows, int64_t *found, struct fk_error *err) {
   const int64_t *places = job->places + first;
   fk_host_array<double> mass(count);
-  if (!mass.at) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for rows in the tails");
+  if (!mass.at) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for rows in the tails");
   for (int64_t i = 0; i < count; i++) mass.at[i] = job->task->mass[places[i]];
   FK_TRY(fk_rows_below(mass.at, count, threshold, rows, found, err));
   for (int64_t r = 0; r < *found; r++) (*rows)[r] = places[(*rows)[r]];
@@ -31,7 +31,7 @@ enum fk_status fk_job_find_lost(struct fk_cuda_job *job, int64_t first, int64_t 
   if (job->places) return find_lost_places(job, first, count, threshold, rows, found, err);
   if (!any) return FK_STATUS_OK;
   fk_host_array<double> mass(moves ? count : 0);
-  if (!mass.at) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for rows in the tails");
+  if (!mass.at) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for rows in the tails");
   if (moves)
     FK_TRY(fk_cuda_download(job->context, job->move->mass + first, count, fk_all_rows(count, 1), mass.at, err));
   FK_TRY(fk_rows_below(moves ? mass.at : job->task->mass + first, count, threshold, rows, found, err));

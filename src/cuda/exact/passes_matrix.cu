@@ -70,7 +70,7 @@ bool fk_job_takes_matrix(const struct fk_cuda_job *job, const struct fk_cuda_sou
          has_blas(job->context);
 }
 
-/* As much as fits into memory, and no more than keeps a device busy. */
+/* Plans runs of columns and chunks of rows that fit into memory and keep the device busy. */
 static struct fk_matrix_plan plan_of(const struct fk_cuda_job *job, int64_t n, bool halves) {
   const int64_t m = fk_n_targets(job->task);
   struct fk_matrix_plan p;

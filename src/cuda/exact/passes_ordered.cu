@@ -56,7 +56,7 @@ enum fk_status fk_job_find_places(struct fk_cuda_job *job, struct fk_error *err)
   const int64_t n = job->sources->points.n;
   if (job->places) return FK_STATUS_OK;
   job->places = (int64_t *)malloc(sizeof *job->places * (size_t)n);
-  if (!job->places) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for the places of sums");
+  if (!job->places) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for the places of sums");
   int *narrow = (int *)job->places;
   FK_CUDA_TRY(cudaMemcpyAsync(narrow, job->sources->order.order, sizeof *narrow * (size_t)n,
                               cudaMemcpyDeviceToHost, context->stream));

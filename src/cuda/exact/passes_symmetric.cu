@@ -1,7 +1,8 @@
 /* Symmetric sums by pairs of tiles: the jobs of a device, the sums of all devices, and a chunk's part of them. */
 #include "job.cuh"
 
-/* The same tasks use pairs for any number of the same devices. */
+/* Returns whether the task is summed by pairs. This does not depend on the number of devices, so that results are
+ * identical for any number. */
 bool fk_pairs_begin(struct fk_pair_sums *pairs, const struct fk_task *task, const struct fk_opts *opts,
                     struct fk_cuda_context *const *contexts, int count) {
   struct fk_kernel_form form = fk_task_form(task);

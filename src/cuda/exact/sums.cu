@@ -150,7 +150,7 @@ static enum fk_status run_job(struct fk_cuda_job *job, struct shared_job *shared
                       (!task->op->weights || task->weights == task->op->weights);
   bool centred = job->finds_centre || task->whitening->centre || job->sources->whitening.host;
   if (!centred || (!whole && (shared->A || !task->sources.data)))
-    return fk_fail(err, FK_STATUS_UNSUPPORTED, "points that do not fit on a CUDA device");
+    return fk_fail(err, FK_STATUS_UNSUPPORTED, "the points do not fit into the memory of a CUDA device");
   if (shared->looks) return look_at_sources(job, &shared->ordered, err);
   if (shared->pairs.phase == FK_PAIRS_SUMMED) return fk_job_sum_pairs(job, &shared->pairs, first, count, err);
   job->pairs = shared->pairs.phase == FK_PAIRS_THERE ? &shared->pairs : NULL;
@@ -302,7 +302,7 @@ static enum fk_status sum_shards(struct shared_job *shared, struct fk_cuda_conte
   struct fk_cuda_work work = {shards, 1, &shared->opts->poll, shards_range, shared};
   fk_host_array<double> parts(shards * task->targets.n);
   shared->parts = parts.at;
-  if (!parts.at) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for sums of shards");
+  if (!parts.at) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for sums of shards");
   FK_TRY(fk_cuda_on_devices(contexts, count, &work, seconds, err));
   *lost = join_shards(shared, shards);
   return FK_STATUS_OK;

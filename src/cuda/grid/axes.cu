@@ -16,7 +16,7 @@ struct list {
 };
 
 static enum fk_status out_of_memory(struct fk_error *err) {
-  return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for the axes of a grid");
+  return fk_fail(err, FK_STATUS_ALLOC, "out of memory for the axes of a grid");
 }
 
 /* Appends an interval that begins no earlier than the last one; joins the two if the gap is shorter than `apart`.
@@ -74,7 +74,7 @@ static enum fk_status segments(const struct list *list, int width, struct fk_gri
   for (int64_t i = 0; i < list->count; i++) {
     int64_t cells = list->at[i].end - list->at[i].first;
     if (offset + cells + width > INT32_MAX)
-      return fk_fail(err, FK_STATUS_UNSUPPORTED, "points spread too thinly for a grid on a GPU");
+      return fk_fail(err, FK_STATUS_UNSUPPORTED, "points are too sparse for a grid on a GPU");
     out->at[i] = (struct fk_grid_segment){list->at[i].first, (int)cells, (int)offset};
     offset += cells + width - 1;
   }

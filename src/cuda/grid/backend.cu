@@ -33,7 +33,7 @@ static enum fk_status add_term(const struct fk_grid_task *task, const struct gri
   if (!status) fk_grid_join(task, 0, m, term->scale, term->first, term->task.value);
   if (status || !term->task.gradient) return status;
   double *u = (double *)fk_aligned_alloc(sizeof(double) * FK_GRID_CHUNK * (size_t)d);
-  if (!u) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for whitened points");
+  if (!u) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for whitened points");
   for (int64_t at = 0; at < m && !status; at += FK_GRID_CHUNK) {
     int64_t count = fk_smaller(FK_GRID_CHUNK, m - at);
     status = fk_whiten_points(task->whitening, task->opts->threads, &task->targets, at, count, u, count, err);
@@ -79,7 +79,7 @@ static enum fk_status sum_some_rows(const struct fk_grid_task *from, const struc
   struct fk_cuda_grid_task task = task_of(from);
   bool has_factor = factor[0] != 1 || factor[1] != 0 || factor[2] != 0;
   fk_host_array<double> unused(task.columns * rows->n);
-  if (!unused.at) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows");
+  if (!unused.at) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a sample of rows");
   FK_TRY(fk_cuda_grid_rows(&task, rows, factor, from->opts, sums, absolute && !has_factor ? absolute : unused.at,
                            err));
   if (!absolute || !has_factor) return FK_STATUS_OK;

@@ -120,7 +120,7 @@ static enum fk_status join_devices(struct envelope_job *e, struct fk_cuda_contex
                                    const unsigned long long *all, int64_t numbers, struct fk_error *err) {
   int64_t sums = numbers - e->hats.n_cells;
   fk_host_array<unsigned long long> own(numbers);
-  if (!own.at) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for the bound of the grid's error");
+  if (!own.at) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for the bound of the grid's error");
   FK_TRY(fk_cuda_download(context, (const double *)all, numbers, fk_all_rows(numbers, 1), (double *)own.at, err));
   pthread_mutex_lock(&e->job.lock);
   for (int64_t i = 0; i < numbers; i++) {
@@ -174,7 +174,7 @@ static enum fk_status make_box(struct envelope_job *e, bool counted, double most
     double low = floor(fmin(job->low[0][k], job->low[1][k])), high = floor(fmax(job->high[0][k], job->high[1][k]));
     nodes *= high - low + 2;
     if (nodes > fmin(most_nodes, MOST_NODES))
-      return fk_fail(err, FK_STATUS_UNSUPPORTED, "points are too thin for a box of nodes");
+      return fk_fail(err, FK_STATUS_UNSUPPORTED, "points are too sparse for a box of grid nodes");
     out->low[k] = a->low[k] = (int64_t)low;
     out->cells[k] = a->cells[k] = (int64_t)(high - low) + 1;
     a->n_nodes *= a->cells[k] + 1;
@@ -184,7 +184,7 @@ static enum fk_status make_box(struct envelope_job *e, bool counted, double most
   out->unit = 1 / a->unit;
   int64_t sums = a->n_nodes * (counted ? 2 : 1) + a->n_cells;
   out->memory = (uint64_t *)calloc((size_t)(sums + a->n_cells), sizeof *out->memory);
-  if (!out->memory) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for the bound of the grid's error");
+  if (!out->memory) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for the bound of the grid's error");
   memset(out->memory + sums, 0xff, sizeof *out->memory * (size_t)a->n_cells);
   out->mass = out->memory;
   out->count = counted ? out->mass + a->n_nodes : NULL;

@@ -75,7 +75,7 @@ static enum fk_status send_tables(struct fk_cuda_grid *grid, const struct fk_gri
   int64_t all = doubles + spec->columns + 2 * TAPS;
   fk_host_array<double> tables(all);
   double *host = tables.at, *on_device;
-  if (!host) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for the tables of a grid");
+  if (!host) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for the tables of a grid");
   struct fk_grid_segment *at = (struct fk_grid_segment *)host;
   for (int side = 0; side < 2; side++)
     for (int k = 0; k < axes->d; k++) {
@@ -111,7 +111,7 @@ enum fk_status fk_cuda_grid_create(struct fk_cuda_context *context, const struct
   grid->context = context;
   grid->spec = *spec;
   if (!(fk_grid_axes_between(axes) < 2147483647.0))
-    return fk_fail(err, FK_STATUS_UNSUPPORTED, "points spread too thinly for a grid on a GPU: %.2g nodes",
+    return fk_fail(err, FK_STATUS_UNSUPPORTED, "points are too sparse for a grid on a GPU: %.2g nodes",
                    fk_grid_axes_between(axes));
   const int width = spec->window.width, widest = fk_grid_is_single(spec) ? FK_GRID_WIDEST_F32 : FK_GRID_WIDEST_F64;
   if (width < FK_GRID_NARROWEST || width > widest)

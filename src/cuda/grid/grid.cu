@@ -23,7 +23,7 @@ static enum fk_status b_range(struct fk_cuda_context *context, int64_t first, in
   FK_TRY(fk_grid_no_second_attempt(progress, err));
   FK_TRY(fk_grid_hold(job, context, &x, first, count, &step, err));
   fk_host_array<unsigned long long> counts(numbers);
-  if (!counts.at) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a survey of b");
+  if (!counts.at) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a survey of b");
   for (int64_t i = first; i < first + count; i += step) {
     int64_t here = fk_smaller(step, first + count - i), ld;
     const double *b;
@@ -46,7 +46,7 @@ static enum fk_status mark_range(struct fk_cuda_context *context, int64_t first,
   FK_TRY(fk_grid_no_second_attempt(progress, err));
   FK_TRY(fk_grid_hold(job, context, &x, first, count, &step, err));
   fk_host_array<unsigned char> own(marks);
-  if (!own.at) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a survey of the points");
+  if (!own.at) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a survey of the points");
   for (int64_t i = first; i < first + count; i += step) {
     struct fk_grid_raw raw;
     FK_TRY(fk_grid_fetch_points(job, context, job->side, i, fk_smaller(step, first + count - i), &raw, err));
@@ -205,7 +205,7 @@ static enum fk_status leave_gaps_out(struct fk_grid_job *job, struct fk_cuda_con
   }
   for (int side = 0; side < (job->same ? 1 : 2); side++) {
     job->marks[side] = (unsigned char *)calloc((size_t)job->d * BINS, 1);
-    if (!job->marks[side]) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a survey of the points");
+    if (!job->marks[side]) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a survey of the points");
     FK_TRY(fk_grid_run_phase(job, contexts, (enum fk_grid_side)side, mark_range, 0.25, 0.25, seconds, err));
   }
   return make_axes(job, err);
@@ -220,7 +220,7 @@ static enum fk_status sum_on_devices(struct fk_grid_job *job, struct fk_cuda_con
   FK_TRY(make_axes(job, err));
   if (!fits(job)) FK_TRY(leave_gaps_out(job, contexts, seconds, err));
   if (!fits(job))
-    return fk_fail(err, FK_STATUS_UNSUPPORTED, "points spread too thinly for a grid on a GPU: %.2g nodes, %.2g GB",
+    return fk_fail(err, FK_STATUS_UNSUPPORTED, "points are too sparse for a grid on a GPU: %.2g nodes, %.2g GB",
                    fk_grid_axes_between(&job->axes), 1e-9 * fk_cuda_grid_axes_bytes(&job->axes, &job->spec));
   if (job->devices > 1) {
     job->total = (unsigned long long *)calloc((size_t)fk_larger(total_numbers(job), 1), sizeof *job->total);

@@ -207,7 +207,7 @@ enum fk_status fk_grid_extents(struct fk_grid_job *job, struct fk_cuda_context *
       if (job->points[side].n && (!isfinite(least) || !isfinite(most)))
         return fk_fail(err, FK_STATUS_INVALID, "points are not finite");
       if (job->points[side].n && fmax(fabs(least), fabs(most)) > 1e15)
-        return fk_fail(err, FK_STATUS_UNSUPPORTED, "points spread too far for a grid");
+        return fk_fail(err, FK_STATUS_UNSUPPORTED, "points are too far apart for a grid");
     }
   return FK_STATUS_OK;
 }

@@ -105,7 +105,7 @@ static enum fk_status rows_range(struct fk_cuda_context *context, int64_t first,
   FK_TRY(fk_grid_hold(job, context, &x, first, count, &step, err));
   if (b.x.data) FK_TRY(fk_grid_hold(job, context, &b, first, count, &step_b, err));
   fk_host_array<double> own(2 * numbers);
-  if (!own.at) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows");
+  if (!own.at) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a sample of rows");
   for (int64_t i = first; i < first + count; i += job->spec.chunk) {
     struct fk_grid_raw raw;
     int64_t here = fk_smaller(job->spec.chunk, first + count - i), ld_b;

@@ -125,7 +125,8 @@ enum fk_status fk_frame_list_make(struct fk_cuda_context *context, struct fk_fra
     list->count[g] = staged[g];
     list->first[g] = (int)places;
     places += fk_padded(staged[g], unit);
-    if (places > INT32_MAX - FK_TENSOR_ROWS) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: rows of frames");
+    if (places > INT32_MAX - FK_TENSOR_ROWS)
+      return fk_fail(err, FK_STATUS_ALLOC, "out of memory for rows of frames");
   }
   list->first[GROUPS] = (int)places;
   const int64_t units = places / FK_TENSOR_UNIT;

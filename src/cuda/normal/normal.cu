@@ -144,7 +144,7 @@ enum fk_status fk_cuda_normal(struct fk_operator *op, const struct fk_normal *no
   const int64_t shards = fk_pieces(job.n, job.shard), numbers = job.m * job.t;
   job.product = product;
   job.parts = (double *)malloc(sizeof *job.parts * (size_t)(shards * numbers));
-  if (!job.parts) return fk_fail(err, FK_STATUS_UNSUPPORTED, "no memory for parts of the product");
+  if (!job.parts) return fk_fail(err, FK_STATUS_UNSUPPORTED, "out of memory for parts of the product");
   enum fk_status status = run_kept(&job, contexts, count, &seconds, err);
   struct shard_join join = {&job, shards, product};
   const double bytes = 8.0 * (double)(shards + 1);

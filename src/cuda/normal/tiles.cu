@@ -48,8 +48,8 @@ static __device__ double exponent_of_pair(const struct tile &a, int64_t column, 
   return t;
 }
 
-/* The same from a product, if that is accurate: the distance has an error of about 2^-52 of both squares, which
- * the root of a small distance would magnify. */
+/* Returns the exponent of a pair from the product x'y, or by exponent_of_pair() if that would be inaccurate: the
+ * distance has an error of about 2^-52 of both squares, which the root of a small distance would magnify. */
 template <enum kernel_code CODE>
 static __device__ double exponent_of_product(const struct tile &a, int64_t column, int64_t row, double product) {
   if (CODE == PRODUCT) return product;
