@@ -43,11 +43,14 @@
 #'   Bates, S., Candes, E., Lei, L., Romano, Y. and Sesia, M. (2023) Testing for outliers with conformal p-values.
 #'   *The Annals of Statistics* 51, 149-178.
 #' @seealso [hdr_level()] for the regions.
+#' @concept outlier, anomaly detection, unusual rows, novelty detection
 #' @export
 #' @examples
 #' fit <- flash_kde(faithful)
 #' p <- kde_pvalue(fit)
 #' faithful[p < 0.02, ]
+#' plot(fit)
+#' points(faithful[p < 0.02, ], pch = 19, col = "red")
 #' kde_pvalue(fit, data.frame(eruptions = c(2, 3), waiting = c(50, 90)))
 #'
 #' # exact for new rows: half of the data for the fit, half to compare with

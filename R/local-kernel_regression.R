@@ -101,11 +101,9 @@
 #'
 #' Racine, J. and Li, Q. (2004) Nonparametric estimation of regression functions with both categorical and continuous
 #' data. *Journal of Econometrics* 119, 99-130.
-#'
-#' Seifert, B. and Gasser, T. (2000) Data adaptive ridging in local polynomial regression. *Journal of
-#' Computational and Graphical Statistics* 9, 338-360, on other methods for regions with few rows.
 #' @seealso [kernel_ridge()] for kernel ridge regression, which takes classes and many columns. `np::npreg()`,
 #'   `KernSmooth::locpoly()` and `locfit::locfit()` are similar.
+#' @concept local linear regression, nonparametric regression, smoother, loess
 #' @export
 #' @examples
 #' fit <- kernel_regression(waiting ~ eruptions, data = faithful)

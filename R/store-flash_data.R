@@ -21,9 +21,7 @@
 #' @section Sums at the rows of the data:
 #' Debiasing, leave-one-out values, and sums at the data themselves or at other
 #' data need the sources of one shard at the rows of another. The targets stay on their workers, and the sources are
-#' moved in blocks of up to 256 MB. Workers read blocks from files, from a function or from a file-backed `big.matrix`.
-#' The rows of a matrix are sent to each worker once. Rows that workers have computed, such as debiased points, pass
-#' through this session. A quarter of a worker's memory caches blocks for the next sum.
+#' moved in blocks of up to 256 MB. Rows that workers have computed, such as debiased points, pass through this session.
 #'
 #' With a global tolerance there are two faster ways. A shard meets only the shards that are near enough to
 #' matter, judged by their bounding boxes; or each worker puts its points onto a grid, and the grids are added. The
@@ -58,6 +56,7 @@
 #'   number of rows of each shard. It cannot be used after its cluster has stopped. `by()` returns a list of the
 #'   results of `FUN`, in the order of the shards.
 #' @seealso The argument `cluster` of [flash_control()] for points in memory; [large_data] for other large data.
+#' @concept distributed data, shards, files
 #' @export
 #' @examples
 #' # without a cluster, the shards are in this session
