@@ -37,9 +37,7 @@
 #' @param host_memory Bytes of the machine's memory for what the CPU engines cache between calls: packed points, trees
 #'   and grids. Default: 1 GiB.
 #' @param gpu_memory_limit Bytes of each GPU that this process may use, beside about 1 GB of the driver and NVIDIA's
-#'   libraries. The limit covers points, caches and the factors of a fit with centres; larger factors go through the
-#'   GPUs in tiles. Default: the free memory less a tenth. `memory_peak` of [gpu_info()] reports the use. (Falkon calls
-#'   this option `max_gpu_mem`.)
+#'   libraries. Default: the free memory less a tenth. `memory_peak` of [gpu_info()] reports the use.
 #' @param cluster A cluster whose workers compute: one of [parallel::makeCluster()] (sockets, forks or MPI), `"future"`
 #'   for the plan of package future, or `list(masters, make)`. Sums of a [flash_data()] always run on the cluster of the data. See
 #'   [clusters].

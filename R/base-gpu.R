@@ -13,9 +13,8 @@
 #'   [tolerance].
 #' - **Memory**: training points are cached on the GPU between calls, so that repeated predictions transfer them once.
 #'   `gpu_release()` frees the cached points, all other GPU memory of the package and its page-locked buffers, as
-#'   unloading the package does. The next computation allocates memory again. Debiased points that were computed on a
-#'   GPU are fetched when they are read. Fits are ordinary R objects: they can be saved, copied and sent to other
-#'   machines.
+#'   unloading the package does. The next computation allocates memory again. Fits are ordinary R objects that can
+#'   be saved and sent to other machines.
 #' - **Forked processes**, as in `parallel::mclapply()`, cannot use CUDA if their parent does. There `backend = "cuda"`
 #'   is an error of class `flashkernel_error_forked`, and `"auto"` computes on the CPU. Workers of
 #'   `parallel::makePSOCKcluster()` and of the packages callr and mirai can use the GPU.

@@ -1,5 +1,9 @@
 # The package's help page, and its C code.
 
+#' @description
+#' Kernel density estimation, kernel regression and sums of kernels, exact and fast in any number of dimensions, on all cores of
+#' a CPU and on NVIDIA GPUs.
+#'
 #' @section Where to begin:
 #' | question | page |
 #' |---|---|

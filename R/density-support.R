@@ -62,10 +62,9 @@
 #'
 #' @section Cost:
 #' Sums run over points and reflected points: up to ten times as many for each column bounded on both sides if the bandwidth is
-#' half the range, and up to \eqn{2^d}{2^d} times near a corner of d bounded columns. What does not fit in memory is refused
-#' before anything is computed. Probabilities inside a polygon of v vertices take \eqn{O(n v)}{O(n v)} time.
+#' half the range, and up to \eqn{2^d}{2^d} times near a corner of d bounded columns. Probabilities inside a polygon of v vertices take \eqn{O(n v)}{O(n v)} time.
 #'
-#' @param range `c(lower, upper)`, or a polygon as above.
+#' @param range `c(lower, upper)`, or a polygon: see Details.
 #' @param method `"auto"`, `"transform"`, `"local"`, `"reflect"`, `"boundary"` or `"mass"`.
 #' @param period The length of a turn: 360 for degrees, 24 for hours.
 #' @param start Where [kde_cdf()] and figures begin.
@@ -88,7 +87,7 @@
 #' @examples
 #' waits <- rexp(100)
 #' fit <- flash_kde(waits, support = c(0, Inf))
-#' fit
+#' plot(fit)
 #' predict(fit, c(-1, 0, 1))
 #' flash_kde(waits, support = kde_support(c(0, Inf), "boundary"))
 #'

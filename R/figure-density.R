@@ -17,8 +17,6 @@
 #' and below them coloured bands where one is significantly higher. Tests of two variables on a grid show such regions
 #' with the contours of both densities.
 #'
-#' **Marginals** are exact: see [kde_marginal()].
-#'
 #' **Grid.** The grid spans the data plus three bandwidths (standard deviations) on each side. It is even, unless its
 #' steps would exceed half a bandwidth. Then the steps are uneven, and outliers have nodes of their own. Contour
 #' levels are those of [hdr_level()] and do not depend on the grid.

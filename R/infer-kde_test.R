@@ -45,8 +45,7 @@
 #' script `bench/inference.R` measures level and power.
 #'
 #' @section Cost:
-#' Each replicate takes \eqn{O(n^2)} time for n points in all; with a `tol` in `control`, in few dimensions, \eqn{O(n)}. The local
-#' test takes \eqn{O(nm)} time for m places.
+#' Each replicate takes \eqn{O(n^2)} time for n points in all; with a `tol` in `control`, in few dimensions, \eqn{O(n)}.
 #'
 #' @param x The sample, or one of two: a matrix or data frame with a row per point, or a vector. Rows with missing values
 #'   are left out.

@@ -40,9 +40,8 @@
 #' include its bias.
 #'
 #' @section Cost:
-#' A fit, and each value of a criterion, takes sums over all pairs of rows of 1 + d + d(d + 1)/2 + t(1 + d) columns for
-#' t responses (1 + t for local means). The first standard errors take half as much again. With one column and no
-#' tolerance the time is linear in the rows: a second for 10^6. With `tol` it is linear in few dimensions. Sums are in
+#' A fit, and each value of a criterion, takes sums over all pairs of rows. With one column and no tolerance the time is linear
+#' in the rows: a second for 10^6. With `tol` it is linear in few dimensions. Sums are in
 #' double precision.
 #'
 #' @param x The variables: a numeric matrix, a data frame that may have factors, character and logical columns, or a
@@ -83,7 +82,6 @@
 #'   \item{`leverage`, `df`}{leverages, and their sum, the trace of the hat matrix.}
 #'   \item{`sigma`, `r.squared`}{residual standard deviation, with n - df degrees of freedom, and R-squared, by
 #'   response.}
-#'   \item{`later`}{an environment that caches the variance \eqn{s^2}{s^2} at the rows once it has been computed.}
 #'
 #'   Methods: [`predict()`][predict.kernel_regression], [`plot()`][plot.kernel_regression], `update()`, those of
 #'   [broom][flashkernel-broom], and these:

@@ -1,4 +1,4 @@
-#' Summaries, residuals, likelihood and draws of a kernel regression
+#' Summaries, residuals, likelihood and draws of a kernel ridge regression
 #'
 #' `print()` and `summary()` show what was fitted and how well. The other functions return what models of other packages
 #' return under the same names: residuals, leverages, likelihood, covariance of the coefficients, draws.

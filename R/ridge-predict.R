@@ -1,4 +1,4 @@
-#' Predictions and intervals from a kernel regression
+#' Predictions and prediction intervals from a kernel ridge regression
 #'
 #' `predict()` evaluates a fit at new rows or at its own: means, classes, probabilities, gradients, standard errors and
 #' intervals. `confint()` returns pointwise confidence intervals of the fitted function, the same as

@@ -1,4 +1,4 @@
-#' Choose bandwidths, penalty and number of centres of a kernel regression
+#' Choose bandwidths, penalty and number of centres of a kernel ridge regression
 #'
 #' Searches the bandwidths and the penalty of [kernel_ridge()] on a sample of the rows, by a criterion with gradients,
 #' and fits with the best. In most cases the error is much smaller than with the defaults of [kernel_ridge()], because
@@ -25,9 +25,8 @@
 #' up to 5,000) of fits to the other rows. Of several numbers of centres the result is the smallest whose error is
 #' within 1 percent of the least. Several kernels are compared by the criterion.
 #'
-#' **Time.** A step takes as long as about four Cholesky factorisations of the sample's kernel matrix. There are at most
-#' 40 steps with the whole sample. More than 1,000 rows seldom give better bandwidths; more centres in the
-#' fit help more.
+#' **Time.** A step takes as long as about four Cholesky factorisations of the sample's kernel matrix. More than 1,000 rows
+#' seldom give better bandwidths; more centres in the fit help more.
 #'
 #' @inheritParams kernel_ridge
 #' @param criterion The criterion: see Details. Default `"likelihood"`.

@@ -33,9 +33,6 @@
 #' this the least recently used cache is evicted. [gpu_release()] frees caches on GPUs. An operator whose cache was
 #' evicted, or that was saved by [saveRDS()], is prepared again by its next product.
 #'
-#' A child of a process that has used CUDA, as in `parallel::mclapply()`, cannot use the GPU: a product there is an
-#' error of class `flashkernel_error_forked`. Products on the CPU work.
-#'
 #' @inheritParams kernel_sum
 #' @param x The `n` source points: a numeric matrix, a data frame of numeric columns, a `float32` matrix of the package
 #'   float, or a vector for one dimension.
@@ -62,10 +59,6 @@
 #' Q <- matrix(rnorm(2 * nrow(x)), ncol = 2)
 #' for (i in 1:50) Q <- qr.Q(qr(centred(K %*% centred(Q))))
 #' plot(Q, col = iris$Species, xlab = "Component 1", ylab = "Component 2")
-#' fitted <- as.vector(op %*% a)
-#' sqrt(mean((fitted - (z - s2 * a))^2)) # the residual that is left
-#' diagnostics(op)
-#' }
 kernel_operator <- function(x, y = x, bandwidth, kernel = "gaussian", weights = NULL, tol = 1e-6, control = NULL) {
   if (missing(x)) stop_argument("x", "must be given")
   if (missing(bandwidth)) stop_argument("bandwidth", "must be given")

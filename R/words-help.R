@@ -34,8 +34,7 @@
 #'     \eqn{L_2^{(d/2)}(t) = (d/2 + 1)(d/2 + 2)/2 - (d/2 + 2) t + t^2/2}{L_2^(d/2)(t) = (d/2 + 1) (d/2 + 2) / 2 -
 #'     (d/2 + 2) t + t^2 / 2}. It is negative more often than `"laplace"`.}
 #' }
-#' `debiasing(nonnegative = TRUE)` makes a density of a Laplace-corrected estimate: \eqn{\max(p, 0) / (1 + m)}{max(p, 0) / (1
-#' + m)}, where m is the integral of the negative part.
+#' `debiasing(nonnegative = TRUE)` makes a density of a Laplace-corrected estimate.
 #'
 #' @section Cost:
 #' A prediction at m points takes \eqn{O(nmd)} time and \eqn{O((n + m) d)} memory. In up to three dimensions many points
