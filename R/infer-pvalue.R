@@ -1,7 +1,7 @@
 #' p-values of unusual rows: outliers
 #'
-#' `kde_pvalue()` finds outliers. It measures how unusual points are: the probability of a place where the density is at most as high as at the point. A
-#' p-value of 0.001 means that one point in a thousand lies where the density is as low. It is 1 minus the probability of the
+#' `kde_pvalue()` finds outliers. It measures how unusual points are: the probability of a place where the density is at most as
+#' high as at the point. A p-value of 0.001 means that one point in a thousand lies where the density is as low. It is 1 minus the probability of the
 #' smallest highest-density region that contains the point ([hdr_level()]).
 #'
 #' @section Types:

@@ -65,12 +65,9 @@
 #' summary(data)
 #' fit <- flash_kde(data, "kde", bandwidth = c(0.3, 4))
 #' predict(fit, faithful[1:3, ])
-#' # predictions at all rows stay with their shards; one file for each shard
+#' # predictions at all rows stay with their shards
 #' values <- predict(fit, type = "log_density", collect = FALSE)
 #' by(values, FUN = function(x, shard) mean(x), simplify = TRUE)
-#' folder <- tempdir()
-#' save_shard <- function(x, shard) saveRDS(x, file.path(folder, paste0("values-", shard, ".rds")))
-#' invisible(by(values, FUN = save_shard))
 #' \donttest{
 #' workers <- parallel::makeCluster(2)
 #' there <- flash_data(as.matrix(faithful), workers, shard_rows = 100)
