@@ -9,7 +9,7 @@ folder <- normalizePath(arguments[2], mustWork = FALSE)
 # README links to source files, for readers of the repository. On the site, these links lead to the pages.
 readme <- file.path(sources, "README.md")
 text <- paste(readLines(readme), collapse = "\n")
-text <- gsub("\\]\\(vignettes/(articles/)?([a-z]+)\\.Rmd\\)", "](articles/\\2.html)", text)
+text <- gsub("\\]\\(vignettes/(articles/)?([a-z-]+)\\.Rmd\\)", "](articles/\\2.html)", text)
 text <- sub("](bench/paper/README.md)", "](articles/papers.html)", text, fixed = TRUE)
 text <- sub("`CONTRIBUTING.md`", "[CONTRIBUTING](CONTRIBUTING.html)", text, fixed = TRUE)
 writeLines(sub("](NEWS.md)", "](news/index.html)", text, fixed = TRUE), readme)
