@@ -10,8 +10,8 @@
 #' Densities on bounded, circular and polygonal domains
 #'
 #' The argument `support` of [flash_kde()] says where the data can lie: above a bound, between two bounds, on a circle or in a
-#' polygon. The estimate is 0 elsewhere and integrates to 1 on the support. `kde_support()` selects a method, and `kde_circle()`
-#' describes a column of angles or times of day.
+#' polygon. The estimate is 0 elsewhere and integrates to 1 on the support, so it needs no boundary correction by hand.
+#' `kde_support()` selects a method, and `kde_circle()` describes a column of angles or times of day.
 #'
 #' @details
 #' `support` is `c(lower, upper)` (either may be infinite), `kde_circle()` or `kde_support()`, for all columns; or a list of

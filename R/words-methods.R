@@ -7,24 +7,25 @@
 #'
 #' @section Fits:
 #'
-#' | generic | `flash_kde` | `flash_conditional` | `flash_kda` | `kernel_regression` | `kernel_ridge` | `tune_ridge` |
-#' |---|---|---|---|---|---|---|
-#' | `augment()`, `autoplot()`, `compare_fits()`, `cross_validate()` | yes | yes | yes | yes | yes | yes |
-#' | `formula()`, `glance()`, `nobs()`, `plot()` | yes | yes | yes | yes | yes | yes |
-#' | `predict()`, `print()`, `summary()`, `tidy()` | yes | yes | yes | yes | yes | yes |
-#' | `fitted()` | yes | yes |  | yes | yes | yes |
-#' | `residuals()` |  | yes |  | yes | yes | yes |
-#' | `coef()`, `logLik()`, `simulate()` | yes | yes |  |  | yes | yes |
-#' | `hatvalues()`, `sigma()`, `weights()` |  |  |  | yes | yes | yes |
-#' | `confint()`, `diagnostics()` | yes |  |  |  | yes | yes |
-#' | `deviance()`, `df.residual()`, `family()`, `model.frame()` |  |  |  |  | yes | yes |
-#' | `rstandard()`, `variable.names()`, `vcov()` |  |  |  |  | yes | yes |
-#' | `kde_cdf()`, `kde_conditional()`, `kde_marginal()`, `quantile()` | yes | yes |  |  |  |  |
-#' | `update()` | yes | yes |  |  |  |  |
-#' | `as.data.frame()`, `as_flash_kde()`, `contour()`, `hdr_level()` | yes |  |  |  |  |  |
-#' | `hdr_regions()`, `kde_bands()`, `kde_pvalue()`, `lines()` | yes |  |  |  |  |  |
+#' | generic | `flash_kde` | `flash_conditional` | `flash_kda` | `kernel_regression` | `kernel_ridge` |
+#' |---|---|---|---|---|---|
+#' | `augment()`, `autoplot()`, `compare_fits()`, `cross_validate()` | yes | yes | yes | yes | yes |
+#' | `formula()`, `glance()`, `nobs()`, `plot()` | yes | yes | yes | yes | yes |
+#' | `predict()`, `print()`, `summary()`, `tidy()` | yes | yes | yes | yes | yes |
+#' | `fitted()` | yes | yes |  | yes | yes |
+#' | `residuals()` |  | yes |  | yes | yes |
+#' | `coef()`, `logLik()`, `simulate()` | yes | yes |  |  | yes |
+#' | `hatvalues()`, `sigma()`, `weights()` |  |  |  | yes | yes |
+#' | `confint()`, `diagnostics()` | yes |  |  |  | yes |
+#' | `kde_cdf()`, `kde_conditional()`, `kde_marginal()`, `quantile()` | yes | yes |  |  |  |
+#' | `update()` | yes | yes |  |  |  |
+#' | `deviance()`, `df.residual()`, `family()`, `model.frame()` |  |  |  |  | yes |
+#' | `rstandard()`, `variable.names()`, `vcov()` |  |  |  |  | yes |
+#' | `as.data.frame()`, `as_flash_kde()`, `contour()`, `hdr_level()` | yes |  |  |  |  |
+#' | `hdr_regions()`, `kde_bands()`, `kde_pvalue()`, `lines()` | yes |  |  |  |  |
 #'
-#' `flash_conditional` is the class of `flash_kde(y ~ x)`. `update()` also works by R's default method for the other fits.
+#' `flash_conditional` is the class of `flash_kde(y ~ x)`. Fits of [tune_ridge()] have the methods of `kernel_ridge`. `update()`
+#' also works by R's default method for the other fits.
 #' `autoplot()` needs package ggplot2; `tidy()`, `glance()` and `augment()` need broom or generics.
 #'
 #' @section Results and other objects:

@@ -3,7 +3,7 @@
 #
 #   Rscript tools/methods-table.R           fails if R/words-methods.R is not what NAMESPACE says
 #   Rscript tools/methods-table.R --write   writes R/words-methods.R (then run roxygen2)
-FITS <- c("flash_kde", "flash_conditional", "flash_kda", "kernel_regression", "kernel_ridge", "tune_ridge")
+FITS <- c("flash_kde", "flash_conditional", "flash_kda", "kernel_regression", "kernel_ridge")
 # Results of functions that have methods of their own, with the function that returns them.
 RESULTS <- c(
   kde_bands = "kde_bands", flash_clusters = "mean_shift", kde_local_test = "kde_test",
@@ -42,6 +42,9 @@ for (generic in unlist(declared$exportMethods)) {
 code <- \(generics) paste0("`", ifelse(grepl("[%\\[]|^(Ops|Math)$", generics), generics, paste0(generics, "()")), "`", collapse = ", ")
 sorted <- \(x) sort(unique(x), method = "radix")
 
+own <- \(class) setdiff(methods$generic[methods$class == class], "kernel_ridge")
+if (!setequal(own("kernel_ridge"), own("tune_ridge"))) stop("tune_ridge and kernel_ridge have different methods: give both a column")
+
 # Lines of up to four generics that have methods for the same classes of fits, the most common first.
 generics <- setdiff(sorted(methods$generic[methods$class %in% FITS]), FITS)
 has <- t(vapply(generics, \(generic) FITS %in% methods$class[methods$generic == generic], NA[seq_along(FITS)]))
@@ -73,7 +76,8 @@ page <- c(
     paste0("|", strrep("---|", length(FITS) + 1)),
     lines,
     "",
-    "`flash_conditional` is the class of `flash_kde(y ~ x)`. `update()` also works by R's default method for the other fits.",
+    "`flash_conditional` is the class of `flash_kde(y ~ x)`. Fits of [tune_ridge()] have the methods of `kernel_ridge`. `update()`",
+    "also works by R's default method for the other fits.",
     "`autoplot()` needs package ggplot2; `tidy()`, `glance()` and `augment()` need broom or generics.",
     "",
     "@section Results and other objects:",
