@@ -62,7 +62,7 @@
 #'
 #' @section Cost:
 #' Sums run over points and reflected points: up to ten times as many for each column bounded on both sides if the bandwidth is
-#' half the range, and up to \eqn{2^d}{2^d} times near a corner of d bounded columns. Probabilities inside a polygon of v vertices take \eqn{O(n v)}{O(n v)} time.
+#' half the range, and up to \eqn{2^d}{2^d} times near a corner of d bounded columns.
 #'
 #' @param range `c(lower, upper)`, or a polygon: see Details.
 #' @param method `"auto"`, `"transform"`, `"local"`, `"reflect"`, `"boundary"` or `"mass"`.

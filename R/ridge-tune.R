@@ -16,7 +16,7 @@
 #' - `"holdout"`: the squared error at a third of the sample of a fit to the rest. Then `lambda` is chosen, in steps
 #'   around the value from the sample, by the error at held-out rows of fits with the centres of the final fit.
 #'
-#' Bandwidths and noise are searched by L-BFGS from the defaults of [kernel_ridge()], first on a quarter of the sample.
+#' Bandwidths and noise are searched by L-BFGS, first on a quarter of the sample.
 #' A factor `y` is fitted as -1 and 1 during this search; for logistic loss `lambda` is then chosen by the log loss. The
 #' noise \eqn{n \lambda}{n lambda} is the same for the sample and for all rows: `lambda` of the fit is `lambda` of the
 #' sample times the number of rows of the sample over the number of rows of `x`.

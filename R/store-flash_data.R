@@ -16,7 +16,7 @@
 #' @section Reproducibility:
 #' Results have the same bits for any number of workers, and without a cluster. They depend
 #' only on the shards, whose sums are added in the order of a binary tree. Results from other shards differ by
-#' rounding. The last bits may differ between processors with different vector instructions.
+#'   rounding. See also [tolerance].
 #'
 #' @section Sums at the rows of the data:
 #' Debiasing, leave-one-out values, and sums at the data themselves or at other

@@ -37,8 +37,8 @@
 #' so all sums must fit in memory. The fast engine sums each of k chunks to a tolerance of `tol / k`, and each chunk of a
 #' function to `tol / 64`: `tol` then holds for up to 64 chunks.
 #'
-#' Points in single precision, `float32` matrices of the package float, take half the memory here. The result equals
-#' that of their copy in double precision, which other functions of this package make.
+#' Points in single precision, `float32` matrices of the package float, take half the memory here. Other functions
+#' of this package copy them to double precision.
 #'
 #' @param x The `n` source points: a numeric matrix, a data frame of numeric columns, a `float32` matrix of the package
 #'   float, a vector for one dimension, a `big.matrix`, or a function that returns chunks.

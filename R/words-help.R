@@ -364,7 +364,7 @@ NULL
 
 #' Frequently asked questions
 #'
-#' Short answers, with the pages that say more.
+#' Short answers, with pages that say more.
 #'
 #' @section Densities:
 #' \describe{
@@ -412,7 +412,7 @@ NULL
 #'   \item{How do I save a fit?}{`saveRDS(fit, file)`. Call `library(flashkernel)` before you use it in a new session.}
 #' }
 #' @name flashkernel_faq
-#' @concept frequently asked questions, how to
+#' @concept how to
 #' @examples
 #' fit <- flash_kde(faithful)
 #' plot(fit)
