@@ -65,8 +65,13 @@ PILOT <- c(kde = 2, sdkde = 1.4)
 #'
 #'   Terrell, G. R. and Scott, D. W. (1992) Variable kernel density estimation. *The Annals of Statistics* 20, 1236-1265.
 #' @seealso [flash_kde()]
+#' @concept variable bandwidth, adaptive bandwidth, k nearest neighbours
 #' @export
 #' @examples
+#' plot(flash_kde(quakes$depth, "kde", adaptive = TRUE))
+#' lines(flash_kde(quakes$depth, "kde", adaptive = FALSE), lty = 2)
+#'
+#' # other factors
 #' fit <- flash_kde(faithful, "kde", adaptive = FALSE)
 #' cautious <- adaptive_factors(fit, alpha = 1 / 4)
 #' flash_kde(faithful, adaptive = cautious)

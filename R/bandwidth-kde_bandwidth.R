@@ -74,10 +74,8 @@
 #' both are means over up to four samples of m rows, scaled to n rows by (m/n)^(1/(d+4)), for debiased
 #' estimators by (m/n)^(1/(d+8)).
 #'
-#' `se` is the standard error of the logarithm of the factor. With several samples it comes from the spread of their
-#' factors. One sample of at least 200 rows is divided into fifths, for which the same criterion is minimised (a
-#' likelihood: that of the classical estimate). Their spread is scaled to all rows by the rate
-#' \eqn{n^{-d/(2(d+4))}}{n^(-d / (2 (d + 4)))}. With fewer rows it is `NA`.
+#' `se` is the standard error of the logarithm of the factor, from the spread of the factors of several samples, or of fifths of one
+#' sample. With fewer than 200 rows it is `NA`.
 #'
 #' @param x A numeric matrix or data frame (n rows, d columns) or a numeric vector (d = 1), finite, with no constant
 #'   column. Missing: the result is a request for a search by [flash_kde()], as in
@@ -142,6 +140,7 @@
 #' kde_bandwidth(quakes[1:400, c("lat", "long")], "lscv", structure = "full")
 #' kde_bandwidth(faithful, "scott", "kde", structure = "full") # a variance matrix
 #' @order 1
+#' @concept bandwidth selection, smoothing parameter, cross-validation of a bandwidth, plug-in bandwidth
 #' @export
 kde_bandwidth <- function(x, method = "auto", estimator = "auto", structure = "auto",
                           weights = NULL, rows = NULL, seconds = 5, start = NULL, tol = 1e-6, control = NULL, ...) {

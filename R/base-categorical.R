@@ -51,10 +51,12 @@
 #'
 #'   Wang, M.-C. and van Ryzin, J. (1981) A class of smooth estimators for discrete distributions. *Biometrika* 68,
 #'   301-309.
+#' @concept factors, mixed data, categorical data
 #' @export
 #' @examples
 #' # four numbers and a factor: smoothing parameter and bandwidth are chosen together
 #' flowers <- flash_kde(iris)
+#' plot(flowers)
 #' predict(flowers, iris[c(1, 51, 101), ])
 #' flash_kde(warpbreaks[c("breaks", "tension")], categorical = categorical_kernel(smoothing = 0.1))
 categorical_kernel <- function(smoothing = NULL, kernel = NULL) {

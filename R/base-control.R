@@ -11,61 +11,23 @@
 #'   functions: logarithms and scores of [kernel_sum()] are exact whatever `engine` and `tol` are, and the searches of
 #'   [kde_bandwidth()] use a pointwise tolerance.
 #'
-#' @section Error tolerance:
-#' With `tol = 0` each sum has a relative error of at most 1e-12. For the Laplace-corrected
-#' estimates the error is relative to the plain estimate. Scores of the plain estimate and the debiasing are exact to
-#' 2e-12 of a bandwidth.
-#'
-#' With `tol > 0` and at most 7 dimensions, `engine = "auto"` uses algorithms of linear time where they are faster. The
-#' bound holds at every target (see [kernel_sum()]):
-#' - `tol_type = "global"`: the error of a density is at most `tol` times the largest density of all targets. Log
-#'   densities and scores are computed directly where the density might be off by more than a hundredth of itself.
-#' - `tol_type = "pointwise"`: the error is at most `tol` times the density itself, so that log densities in the tails
-#'   are exact, too. For Laplace-corrected estimates the error is relative to the plain estimate.
-#'
-#' [diagnostics()] reports the bound and the error on a sample of rows.
-#'
-#' @section Precision:
-#' | `precision` | densities | log densities |
-#' |---|---|---|
-#' | `"double"` | | relative error near 1e-12 |
-#' | `"single"` | relative error of 1e-5 in the L2 norm | absolute error of 1e-4 |
-#' | `"fast"` | relative error of 2e-3 in the L2 norm | |
-#'
-#' In `"single"`, densities have an error of up to 3e-5 if points lie more than some 30 bandwidths from their centre or
-#' have hundreds of columns. Log densities have an error of 2e-4 on a GPU at points with few neighbours, and a relative
-#' error of 1e-5 in far tails. `"fast"` uses the tensor cores of a GPU; on the CPU it is the same as `"single"`.
-#'
-#' @section Clusters of clusters:
-#' From some dozens of workers on, the one connection of the master limits the speed.
-#' `cluster = list(masters, make)` makes each worker of the cluster `masters` the master of another cluster. The
-#' function `make` takes the number of a master and makes its cluster there, as in `\(i) makeCluster(racks[[i]])` with
-#' package parallel; or it returns a list of two for one more level. Each master adds up the results of its workers and
-#' sends one result. The bits are those of any other cluster. `vignette("cluster")` has an example.
-#'
-#' Pass the element `cluster` of the returned control to [flash_data()] and to other controls. A lost worker is
-#' replaced by the other workers of its master, with a warning; a lost master and its cluster by the other masters.
-#' `diagnostics()$workers` has a row for each master, with the number of its workers in the column `below`. Masters
-#' that are forks of one session share its port: give each its own, as in `\(i) makeCluster(4, port = 11000 + i)`.
-#' [parallel::stopCluster()] stops the clusters of the masters, too.
-#'
+#' @seealso [tolerance], [gpus], [clusters], [large_data]; [diagnostics()] reports what was computed where.
+#' @concept number of threads, cores, memory limit
 #' @param backend Where sums are computed: `"auto"` (default), `"cpu"` or `"cuda"` (an NVIDIA GPU; see [gpu_info()]).
 #'   `"auto"` takes the one that should finish first, including the transfer of points and the start of CUDA; without a
 #'   usable GPU it takes the CPU. Name `backend` and `precision` if results must be the same on every machine. A
 #'   backend that is named but not available is an error.
 #' @param precision Floating-point precision: `"double"`, `"single"`, `"fast"` or `"auto"` (default: `"double"` on the
-#'   CPU, `"single"` on a GPU). See the section Precision.
+#'   CPU, `"single"` on a GPU). See [tolerance].
 #' @param threads Number of CPU threads. The default is `getOption("flashkernel.threads")`, else the environment
 #'   variable `FLASHKERNEL_THREADS`, else as many as the machine, `OMP_NUM_THREADS` and `OMP_THREAD_LIMIT` allow. Small
 #'   computations use fewer. The number does not change a bit of the result.
 #' @param devices GPUs to use: their numbers, counted from 0 as in `nvidia-smi`, or `"all"`. The default is
 #'   `getOption("flashkernel.devices")`, else the first. No effect on the CPU.
-#' @param engine Algorithm of sums: `"auto"` (default), `"exact"` or `"fast"`, as for [kernel_sum()]. `"auto"` takes
-#'   the one that should finish first; with `tol = 0` the fast engine must prove an error of at most 1e-12 at every
-#'   point. `"exact"` sums every pair that can change the last bit of a sum. `"fast"` needs `tol > 0` and at most 7
-#'   dimensions (in more it is an error of class `flashkernel_error_unsupported`).
+#' @param engine Algorithm of sums: `"auto"` (default), `"exact"` or `"fast"`. `"auto"` takes the one that
+#'   should finish first. `"fast"` needs `tol > 0` and at most 7 dimensions. See [tolerance].
 #' @param tol,tol_type Error tolerance of sums, a number from 0 to below 1, and `"global"` (default) or `"pointwise"`.
-#'   See the section Error tolerance.
+#'   See [tolerance].
 #' @param memory_limit Bytes of memory that a call may need. A call that needs more is an error before anything is
 #'   computed. The default is `getOption("flashkernel.memory_limit")`, else the memory that is available on the
 #'   machine.
@@ -75,14 +37,10 @@
 #' @param host_memory Bytes of the machine's memory for what the CPU engines cache between calls: packed points, trees
 #'   and grids. Default: 1 GiB.
 #' @param gpu_memory_limit Bytes of each GPU that this process may use, beside about 1 GB of the driver and NVIDIA's
-#'   libraries. The limit covers points, caches and the factors of a fit with centres; larger factors go through the
-#'   GPUs in tiles. Default: the free memory less a tenth. `memory_peak` of [gpu_info()] reports the use. (Falkon calls
-#'   this option `max_gpu_mem`.)
+#'   libraries. Default: the free memory less a tenth. `memory_peak` of [gpu_info()] reports the use.
 #' @param cluster A cluster whose workers compute: one of [parallel::makeCluster()] (sockets, forks or MPI), `"future"`
-#'   for the plan of package future, or `list(masters, make)` (see the section Clusters of clusters). Sums of more than
-#'   2e7 pairs of points in memory are divided by targets. Sums of a [flash_data()] always run on the cluster of the
-#'   data. Results have the same bits for any number of workers, and differ by rounding from those without a cluster.
-#'   Each worker uses its share of the cores and GPUs of its host, unless `threads` and `devices` are given.
+#'   for the plan of package future, or `list(masters, make)`. Sums of a [flash_data()] always run on the cluster of the data. See
+#'   [clusters].
 #' @param worker_timeout Seconds without a message after which a worker counts as lost. A worker that computes sends a
 #'   message every second, but not while your own `reader` runs. Default: 300.
 #' @returns A list of class `flash_control` with these elements, `NULL` where nothing was given.

@@ -1,17 +1,20 @@
 # Information on GPUs and on the build: gpu_info(), gpu_release(), backend_info().
 
-#' GPUs of this machine
+#' Computing on GPUs
 #'
 #' `gpu_info()` reports which NVIDIA GPUs can compute sums, or why none can. `gpu_release()` frees the memory that the
 #' package holds on GPUs.
 #'
-#' @details The package uses no GPU before the first computation on one or the first call of `gpu_info()`, which starts
-#'   the CUDA driver.
+#' @details With the CUDA toolkit (12.0 or newer, Linux) at installation, all functions compute on a GPU where that should be
+#'   faster. `backend = "auto"` in [flash_control()] decides, including the start of CUDA and the transfer of points.
+#'   `flash_control(backend = "cuda")` always uses the GPU, and `devices = "all"` all of them. [diagnostics()] says where a fit was
+#'   computed.
+#' - **Precision**: a GPU computes in single precision by default, with a relative error of densities near 1e-5. See
+#'   [tolerance].
 #' - **Memory**: training points are cached on the GPU between calls, so that repeated predictions transfer them once.
 #'   `gpu_release()` frees the cached points, all other GPU memory of the package and its page-locked buffers, as
-#'   unloading the package does. The next computation allocates memory again. Debiased points that were computed on a
-#'   GPU are fetched when they are read. Fits are ordinary R objects: they can be saved, copied and sent to other
-#'   machines.
+#'   unloading the package does. The next computation allocates memory again. Fits are ordinary R objects that can
+#'   be saved and sent to other machines.
 #' - **Forked processes**, as in `parallel::mclapply()`, cannot use CUDA if their parent does. There `backend = "cuda"`
 #'   is an error of class `flashkernel_error_forked`, and `"auto"` computes on the CPU. Workers of
 #'   `parallel::makePSOCKcluster()` and of the packages callr and mirai can use the GPU.
@@ -33,7 +36,9 @@
 #'     `FLASHKERNEL_ISA`, read when the package is loaded, can select a smaller instruction set.}
 #'
 #'   `gpu_release()` returns `NULL`, invisibly. Without a GPU it does nothing.
-#' @seealso [flash_control()] for `backend`, `precision` and `devices`.
+#' @seealso [flash_control()] for `backend`, `precision` and `devices`; `vignette("gpu")`.
+#' @aliases gpus
+#' @concept CUDA, graphics card
 #' @export
 #' @examples
 #' gpu_info()

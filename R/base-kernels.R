@@ -19,6 +19,7 @@ kernel_table <- function() {
 #'   no parameters; their scale is the `bandwidth`.
 #' @returns An object of class `flashkernel_kernel`: a list of `name` and `parameters`, a named vector.
 #' @seealso [kernel_sum()] for the formulas.
+#' @concept polynomial kernel, kernel parameters
 #' @export
 #' @examples
 #' kernel_spec("polynomial", degree = 2)

@@ -1,31 +1,24 @@
 # The package's help page, and its C code.
 
-#' @section Generic functions by class:
-#' The table says which of R's generic functions have methods for the fits of this
-#' package. The columns are the classes of [flash_kde()], of `flash_kde(y ~ x)` (see [flash_conditional]), of
-#' [flash_kda()], of [kernel_regression()] and of [kernel_ridge()]. Fits of [tune_ridge()] have the methods of
-#' `kernel_ridge()`.
+#' @description
+#' Kernel density estimation, kernel regression and sums of kernels, exact and fast in any number of dimensions, on all cores of
+#' a CPU and on NVIDIA GPUs.
 #'
-#' | generic | `flash_kde` | `flash_conditional` | `flash_kda` | `kernel_regression` | `kernel_ridge` |
-#' |---|---|---|---|---|---|
-#' | `print()`, `summary()`, `plot()`, `predict()` | yes | yes | yes | yes | yes |
-#' | `nobs()`, `formula()`, `update()` | yes | yes | yes | yes | yes |
-#' | `autoplot()` (ggplot2) | yes | yes | yes | yes | yes |
-#' | `tidy()`, `glance()`, `augment()` (broom) | yes | yes | yes | yes | yes |
-#' | [cross_validate()], [compare_fits()] | yes | yes | yes | yes | yes |
-#' | `fitted()` | yes | yes | | yes | yes |
-#' | `residuals()` | | yes | | yes | yes |
-#' | `coef()`, `logLik()`, `simulate()` | yes | yes | | | yes |
-#' | `quantile()`, [kde_cdf()] | yes | yes | | | |
-#' | `confint()` | yes | | | | yes |
-#' | `weights()`, `sigma()`, `hatvalues()` | | | | yes | yes |
-#' | `vcov()`, `deviance()`, `df.residual()`, `family()`, `rstandard()`, `variable.names()` | | | | | yes |
-#' | `lines()`, `contour()`, `as.data.frame()` | yes | | | | |
+#' @section Where to begin:
+#' | question | page |
+#' |---|---|
+#' | a density | [flash_kde()] |
+#' | a regression, or classes | [kernel_regression()], [kernel_ridge()], [flash_kda()] |
+#' | sums of kernels, kernel matrices | [kernel_sum()], [kernel_operator()] |
+#' | questions that users ask | [flashkernel_faq] |
+#' | the calls of other packages | [coming_from] |
+#' | which generic functions work on which fit | [flashkernel_methods] |
+#' | many rows, GPUs, clusters | [large_data], [gpus], [clusters] |
+#' | how exact, how fast | [tolerance] |
 #'
-#' A [kernel_operator()] has the methods of a matrix: `%*%`, `crossprod()`, `tcrossprod()`, `t()`, `dim()`, `diag()`,
-#' `rowSums()`, `colSums()`, `[` and `as.matrix()`. [flash_data()] has `dim()`, `summary()`, `by()` and `[`.
-#' @seealso [flash_kde()], [kernel_regression()] and [kernel_ridge()] to begin with; [flashkernel_faq]; [coming_from]
-#'   for users of other packages; `vignette("flashkernel")`.
+#' @seealso `vignette("flashkernel")` is an introduction.
 #' @keywords internal
+#' @examples
+#' plot(flash_kde(faithful))
 #' @useDynLib flashkernel, .registration = TRUE
 "_PACKAGE"

@@ -44,9 +44,11 @@
 #'   and be divided by its integral?
 #' @returns An object of class `kde_debiasing`: a list of the arguments.
 #' @seealso [flash_kde()], [kde_estimators].
+#' @concept bias correction, SD-KDE
 #' @export
 #' @examples
-#' flash_kde(faithful, "sdkde", debias = debiasing(steps = 2))
+#' plot(flash_kde(faithful$waiting, "sdkde", debias = debiasing(steps = 2)))
+#' lines(flash_kde(faithful$waiting, "kde"), lty = 2)
 #' flash_kde(faithful, "laplace", debias = debiasing(nonnegative = TRUE))
 debiasing <- function(steps = 1, score = NULL, bandwidth = NULL, nonnegative = FALSE) {
   structure(class = "kde_debiasing", list(

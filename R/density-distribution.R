@@ -39,11 +39,13 @@
 #'   probabilities. *Statistics and Computing* 14, 251-260.
 #'
 #' Genz, A. and Bretz, F. (2009) *Computation of Multivariate Normal and t Probabilities*. Springer.
+#' @concept distribution function, probability of an interval, quantiles of a density
 #' @export
 #' @examples
 #' fit <- flash_kde(faithful$eruptions)
 #' kde_cdf(fit, 3)
 #' quantile(fit, c(0.05, 0.5, 0.95))
+#' curve(kde_cdf(fit, x), 1, 6)
 #'
 #' # short eruptions after short waits, and a rectangle
 #' fit <- flash_kde(faithful)

@@ -10,8 +10,8 @@
 #' Densities on bounded, circular and polygonal domains
 #'
 #' The argument `support` of [flash_kde()] says where the data can lie: above a bound, between two bounds, on a circle or in a
-#' polygon. The estimate is 0 elsewhere and integrates to 1 on the support. `kde_support()` selects a method, and `kde_circle()`
-#' describes a column of angles or times of day.
+#' polygon. The estimate is 0 elsewhere and integrates to 1 on the support, so it needs no boundary correction by hand.
+#' `kde_support()` selects a method, and `kde_circle()` describes a column of angles or times of day.
 #'
 #' @details
 #' `support` is `c(lower, upper)` (either may be infinite), `kde_circle()` or `kde_support()`, for all columns; or a list of
@@ -62,10 +62,9 @@
 #'
 #' @section Cost:
 #' Sums run over points and reflected points: up to ten times as many for each column bounded on both sides if the bandwidth is
-#' half the range, and up to \eqn{2^d}{2^d} times near a corner of d bounded columns. What does not fit in memory is refused
-#' before anything is computed. Probabilities inside a polygon of v vertices take \eqn{O(n v)}{O(n v)} time.
+#' half the range, and up to \eqn{2^d}{2^d} times near a corner of d bounded columns.
 #'
-#' @param range `c(lower, upper)`, or a polygon as above.
+#' @param range `c(lower, upper)`, or a polygon: see Details.
 #' @param method `"auto"`, `"transform"`, `"local"`, `"reflect"`, `"boundary"` or `"mass"`.
 #' @param period The length of a turn: 360 for degrees, 24 for hours.
 #' @param start Where [kde_cdf()] and figures begin.
@@ -83,11 +82,12 @@
 #'
 #' Diggle, P. J. (1985) A kernel method for smoothing point process data. *Applied Statistics* 34, 138-147.
 #' @seealso [flash_kde()]
+#' @concept boundary correction, bounded data, positive data, circular data, polygon, time of day
 #' @export
 #' @examples
 #' waits <- rexp(100)
 #' fit <- flash_kde(waits, support = c(0, Inf))
-#' fit
+#' plot(fit)
 #' predict(fit, c(-1, 0, 1))
 #' flash_kde(waits, support = kde_support(c(0, Inf), "boundary"))
 #'

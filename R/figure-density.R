@@ -17,19 +17,14 @@
 #' and below them coloured bands where one is significantly higher. Tests of two variables on a grid show such regions
 #' with the contours of both densities.
 #'
-#' **Marginals** are exact. The marginal of a Gaussian kernel estimate is a kernel estimate with the matching block of
-#' the bandwidth matrix and the same points (for SD-KDE the same debiased points). The marginal of a Laplace-corrected
-#' kernel is a Laplace-corrected kernel.
-#'
 #' **Grid.** The grid spans the data plus three bandwidths (standard deviations) on each side. It is even, unless its
 #' steps would exceed half a bandwidth. Then the steps are uneven, and outliers have nodes of their own. Contour
 #' levels are those of [hdr_level()] and do not depend on the grid.
 #'
-#' **Accuracy.** Up to 1e8 kernel pairs in a figure (2,500 points for two variables, 33,000 for one), the estimate is
-#' summed exactly at every node. Beyond, the fast engine computes it within 1e-6 of its maximum, or within the `tol` of
-#' the fit if that is larger. Beyond 2e9 pairs (50,000 points for two variables, 660,000 for one, 8,000 for four),
-#' points closer than a third of a bandwidth are merged first, which changes the density by less than 0.1% of its
-#' maximum. Equal fits give equal figures.
+#' **Accuracy.** Up to 1e8 kernel pairs (2,500 points for two variables, 33,000 for one), the estimate is summed exactly at every
+#' node. Beyond, it is computed within 1e-6 of its maximum, or within the `tol` of the fit. Beyond 2e9 pairs (50,000 points for
+#' two variables), points closer than a third of a bandwidth are merged first, which changes the density by less than 0.1% of
+#' its maximum.
 #'
 #' **Maps.** Two variables are drawn as a map if their values and names (`lon`, `long`, `lng`, `longitude`, `lat`,
 #' `latitude`, also after a dot or an underscore) are those of longitude and latitude. A degree of longitude is then
@@ -112,6 +107,7 @@
 #' if (requireNamespace("ggplot2", quietly = TRUE)) {
 #'   ggplot2::autoplot(fit, palette = "YlOrRd", main = "Old Faithful", xlab = "Eruption (min)")
 #' }
+#' @concept contour plot, scatterplot matrix, autoplot
 #' @export
 plot.flash_kde <- function(x, prob = c(0.25, 0.5, 0.75, 0.95), n = NULL, max_dims = 6, add = FALSE, fill = !add,
                            points = !add, labels = !add, col = NULL, band = FALSE, groups = NULL, ...) {

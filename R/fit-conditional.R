@@ -2,7 +2,8 @@
 #'
 #' `flash_kde()` with a two-sided formula estimates the density of the left side given the right side, \eqn{p(y | x) =
 #' p(y, x) / p(x)}. Both densities are Gaussian kernel estimates from the same points. The fit has quantiles, means,
-#' probabilities and draws of y at any x. Compare `np::npcdens()`, `np::npcdist()`, `np::npqreg()` and `hdrcde::cde()`.
+#' probabilities and draws of y at any x. It is an alternative to quantile regression. Compare
+#' `np::npcdens()`, `np::npcdist()`, `np::npqreg()` and `hdrcde::cde()`.
 #'
 #' @details The left side is one numeric variable, several as `cbind(y1, y2)`, or one categorical column: a factor, a
 #'   character or a logical variable. The right side is a sum of variables of any of these kinds. Sums are exact, or
@@ -94,6 +95,7 @@
 #' quantile(flowers, data.frame(Petal.Length = 4.8, Species = levels(iris$Species)), 0.5)
 #' species <- flash_kde(Species ~ Petal.Length + Petal.Width, iris)
 #' predict(species, data.frame(Petal.Length = 4.8, Petal.Width = 1.6), type = "probability")
+#' @concept quantile regression, conditional density, conditional quantile
 #' @name flash_conditional
 NULL
 

@@ -45,8 +45,7 @@
 #' script `bench/inference.R` measures level and power.
 #'
 #' @section Cost:
-#' Each replicate takes \eqn{O(n^2)} time for n points in all; with a `tol` in `control`, in few dimensions, \eqn{O(n)}. The local
-#' test takes \eqn{O(nm)} time for m places.
+#' Each replicate takes \eqn{O(n^2)} time for n points in all; with a `tol` in `control`, in few dimensions, \eqn{O(n)}.
 #'
 #' @param x The sample, or one of two: a matrix or data frame with a row per point, or a vector. Rows with missing values
 #'   are left out.
@@ -93,9 +92,6 @@
 #'   Duong, T. (2013) Local significant differences from nonparametric two-sample tests. *Journal of
 #'   Nonparametric Statistics* 25, 635-645.
 #'
-#'   Duong, T., Goud, B. and Schauer, K. (2012) Closed-form density-based framework for automatic detection of
-#'   cellular morphology changes. *Proceedings of the National Academy of Sciences* 109, 8382-8387.
-#'
 #'   Fan, Y. (1994) Testing the goodness of fit of a parametric density function by kernel method.
 #'   *Econometric Theory* 10, 316-356.
 #'
@@ -105,10 +101,9 @@
 #'   Henze, N. and Zirkler, B. (1990) A class of invariant consistent tests for multivariate normality.
 #'   *Communications in Statistics - Theory and Methods* 19, 3595-3617.
 #'
-#'   Hochberg, Y. (1988) A sharper Bonferroni procedure for multiple tests of significance. *Biometrika* 75, 800-802.
-#'
 #'   Westfall, P. H. and Young, S. S. (1993) *Resampling-Based Multiple Testing*. Wiley.
 #' @seealso [plot.kde_local_test()]; [kde_bands()].
+#' @concept two-sample test, goodness of fit, same distribution
 #' @export
 #' @examples
 #' set.seed(1)

@@ -1,7 +1,7 @@
-#' p-values of unusual rows
+#' p-values of unusual rows: outliers
 #'
-#' `kde_pvalue()` measures how unusual points are: the probability of a place where the density is at most as high as at the point. A
-#' p-value of 0.001 means that one point in a thousand lies where the density is as low. It is 1 minus the probability of the
+#' `kde_pvalue()` finds outliers. It measures how unusual points are: the probability of a place where the density is at most as
+#' high as at the point. A p-value of 0.001 means that one point in a thousand lies where the density is as low. It is 1 minus the probability of the
 #' smallest highest-density region that contains the point ([hdr_level()]).
 #'
 #' @section Types:
@@ -43,11 +43,14 @@
 #'   Bates, S., Candes, E., Lei, L., Romano, Y. and Sesia, M. (2023) Testing for outliers with conformal p-values.
 #'   *The Annals of Statistics* 51, 149-178.
 #' @seealso [hdr_level()] for the regions.
+#' @concept outlier, anomaly detection, unusual rows, novelty detection
 #' @export
 #' @examples
 #' fit <- flash_kde(faithful)
 #' p <- kde_pvalue(fit)
 #' faithful[p < 0.02, ]
+#' plot(fit)
+#' points(faithful[p < 0.02, ], pch = 19, col = "red")
 #' kde_pvalue(fit, data.frame(eruptions = c(2, 3), waiting = c(50, 90)))
 #'
 #' # exact for new rows: half of the data for the fit, half to compare with

@@ -40,9 +40,8 @@
 #' include its bias.
 #'
 #' @section Cost:
-#' A fit, and each value of a criterion, takes sums over all pairs of rows of 1 + d + d(d + 1)/2 + t(1 + d) columns for
-#' t responses (1 + t for local means). The first standard errors take half as much again. With one column and no
-#' tolerance the time is linear in the rows: a second for 10^6. With `tol` it is linear in few dimensions. Sums are in
+#' A fit, and each value of a criterion, takes sums over all pairs of rows. With one column and no tolerance the time is linear
+#' in the rows: a second for 10^6. With `tol` it is linear in few dimensions. Sums are in
 #' double precision.
 #'
 #' @param x The variables: a numeric matrix, a data frame that may have factors, character and logical columns, or a
@@ -83,7 +82,6 @@
 #'   \item{`leverage`, `df`}{leverages, and their sum, the trace of the hat matrix.}
 #'   \item{`sigma`, `r.squared`}{residual standard deviation, with n - df degrees of freedom, and R-squared, by
 #'   response.}
-#'   \item{`later`}{an environment that caches the variance \eqn{s^2}{s^2} at the rows once it has been computed.}
 #'
 #'   Methods: [`predict()`][predict.kernel_regression], [`plot()`][plot.kernel_regression], `update()`, those of
 #'   [broom][flashkernel-broom], and these:
@@ -101,11 +99,9 @@
 #'
 #' Racine, J. and Li, Q. (2004) Nonparametric estimation of regression functions with both categorical and continuous
 #' data. *Journal of Econometrics* 119, 99-130.
-#'
-#' Seifert, B. and Gasser, T. (2000) Data adaptive ridging in local polynomial regression. *Journal of
-#' Computational and Graphical Statistics* 9, 338-360, on other methods for regions with few rows.
 #' @seealso [kernel_ridge()] for kernel ridge regression, which takes classes and many columns. `np::npreg()`,
 #'   `KernSmooth::locpoly()` and `locfit::locfit()` are similar.
+#' @concept local linear regression, nonparametric regression, smoother, loess
 #' @export
 #' @examples
 #' fit <- kernel_regression(waiting ~ eruptions, data = faithful)

@@ -86,6 +86,7 @@
 #' @aliases falkon
 #' @seealso [predict.kernel_ridge()], [tune_ridge()], [ridge_solver()], [marginal_effects()], [ridge-methods],
 #'   `vignette("kernel-ridge")`.
+#' @concept kernel ridge regression, Gaussian process, Falkon, logistic regression, support vector machine, classification
 #' @export
 #' @examples
 #' fit <- kernel_ridge(dist ~ speed, data = cars)

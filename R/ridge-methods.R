@@ -1,4 +1,4 @@
-#' Summaries, residuals, likelihood and draws of a kernel regression
+#' Summaries, residuals, likelihood and draws of a kernel ridge regression
 #'
 #' `print()` and `summary()` show what was fitted and how well. The other functions return what models of other packages
 #' return under the same names: residuals, leverages, likelihood, covariance of the coefficients, draws.
@@ -58,6 +58,7 @@
 #' - `simulate()`: draws of the responses at the rows of the fit from the posterior predictive distribution, a data
 #'   frame with a column for each draw (a matrix, for several responses) and the attribute `"seed"`.
 #' - `formula()` and `model.frame()`: for fits by formula. `model.frame()` evaluates the data again.
+#' @concept residuals, leverage
 #' @name ridge-methods
 #' @examples
 #' fit <- kernel_ridge(mpg ~ wt + hp, data = mtcars)

@@ -1,4 +1,4 @@
-#' Predictions and intervals from a kernel regression
+#' Predictions and prediction intervals from a kernel ridge regression
 #'
 #' `predict()` evaluates a fit at new rows or at its own: means, classes, probabilities, gradients, standard errors and
 #' intervals. `confint()` returns pointwise confidence intervals of the fitted function, the same as
@@ -51,8 +51,13 @@
 #'   `residual.scale`.
 #' - `confint()`: a matrix of the lower and upper ends, or an array.
 #' @seealso [marginal_effects()] for averages of the derivatives.
+#' @concept prediction interval, standard error of a prediction, quantile of a prediction
 #' @export
 #' @examples
+#' curve_fit <- kernel_ridge(dist ~ speed, data = cars)
+#' at <- data.frame(speed = 4:25)
+#' matplot(at, predict(curve_fit, at, interval = "prediction"), type = "l", lty = c(1, 2, 2), col = 1)
+#'
 #' fit <- kernel_ridge(mpg ~ wt + hp, data = mtcars)
 #' new <- data.frame(wt = c(2, 3, NA), hp = 100)
 #' predict(fit, new)

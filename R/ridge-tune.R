@@ -1,4 +1,4 @@
-#' Choose bandwidths, penalty and number of centres of a kernel regression
+#' Choose bandwidths, penalty and number of centres of a kernel ridge regression
 #'
 #' Searches the bandwidths and the penalty of [kernel_ridge()] on a sample of the rows, by a criterion with gradients,
 #' and fits with the best. In most cases the error is much smaller than with the defaults of [kernel_ridge()], because
@@ -16,7 +16,7 @@
 #' - `"holdout"`: the squared error at a third of the sample of a fit to the rest. Then `lambda` is chosen, in steps
 #'   around the value from the sample, by the error at held-out rows of fits with the centres of the final fit.
 #'
-#' Bandwidths and noise are searched by L-BFGS from the defaults of [kernel_ridge()], first on a quarter of the sample.
+#' Bandwidths and noise are searched by L-BFGS, first on a quarter of the sample.
 #' A factor `y` is fitted as -1 and 1 during this search; for logistic loss `lambda` is then chosen by the log loss. The
 #' noise \eqn{n \lambda}{n lambda} is the same for the sample and for all rows: `lambda` of the fit is `lambda` of the
 #' sample times the number of rows of the sample over the number of rows of `x`.
@@ -25,9 +25,8 @@
 #' up to 5,000) of fits to the other rows. Of several numbers of centres the result is the smallest whose error is
 #' within 1 percent of the least. Several kernels are compared by the criterion.
 #'
-#' **Time.** A step takes as long as about four Cholesky factorisations of the sample's kernel matrix. There are at most
-#' 40 steps with the whole sample. More than 1,000 rows seldom give better bandwidths; more centres in the
-#' fit help more.
+#' **Time.** A step takes as long as about four Cholesky factorisations of the sample's kernel matrix. More than 1,000 rows
+#' seldom give better bandwidths; more centres in the fit help more.
 #'
 #' @inheritParams kernel_ridge
 #' @param criterion The criterion: see Details. Default `"likelihood"`.
@@ -65,6 +64,7 @@
 #'
 #' Rasmussen, C. E. and Williams, C. K. I. (2006) Gaussian processes for machine learning. MIT Press, chapter 5.
 #' @seealso [kernel_ridge()]
+#' @concept hyperparameters, tuning, choice of lambda
 #' @export
 #' @order 1
 #' @examples

@@ -16,14 +16,12 @@
 #' @section Reproducibility:
 #' Results have the same bits for any number of workers, and without a cluster. They depend
 #' only on the shards, whose sums are added in the order of a binary tree. Results from other shards differ by
-#' rounding. The last bits may differ between processors with different vector instructions.
+#'   rounding. See also [tolerance].
 #'
 #' @section Sums at the rows of the data:
 #' Debiasing, leave-one-out values, and sums at the data themselves or at other
 #' data need the sources of one shard at the rows of another. The targets stay on their workers, and the sources are
-#' moved in blocks of up to 256 MB. Workers read blocks from files, from a function or from a file-backed `big.matrix`.
-#' The rows of a matrix are sent to each worker once. Rows that workers have computed, such as debiased points, pass
-#' through this session. A quarter of a worker's memory caches blocks for the next sum.
+#' moved in blocks of up to 256 MB. Rows that workers have computed, such as debiased points, pass through this session.
 #'
 #' With a global tolerance there are two faster ways. A shard meets only the shards that are near enough to
 #' matter, judged by their bounding boxes; or each worker puts its points onto a grid, and the grids are added. The
@@ -58,6 +56,7 @@
 #'   number of rows of each shard. It cannot be used after its cluster has stopped. `by()` returns a list of the
 #'   results of `FUN`, in the order of the shards.
 #' @seealso The argument `cluster` of [flash_control()] for points in memory; [large_data] for other large data.
+#' @concept distributed data, shards, files
 #' @export
 #' @examples
 #' # without a cluster, the shards are in this session
@@ -66,12 +65,9 @@
 #' summary(data)
 #' fit <- flash_kde(data, "kde", bandwidth = c(0.3, 4))
 #' predict(fit, faithful[1:3, ])
-#' # predictions at all rows stay with their shards; one file for each shard
+#' # predictions at all rows stay with their shards
 #' values <- predict(fit, type = "log_density", collect = FALSE)
 #' by(values, FUN = function(x, shard) mean(x), simplify = TRUE)
-#' folder <- tempdir()
-#' save_shard <- function(x, shard) saveRDS(x, file.path(folder, paste0("values-", shard, ".rds")))
-#' invisible(by(values, FUN = save_shard))
 #' \donttest{
 #' workers <- parallel::makeCluster(2)
 #' there <- flash_data(as.matrix(faithful), workers, shard_rows = 100)

@@ -33,9 +33,6 @@
 #' this the least recently used cache is evicted. [gpu_release()] frees caches on GPUs. An operator whose cache was
 #' evicted, or that was saved by [saveRDS()], is prepared again by its next product.
 #'
-#' A child of a process that has used CUDA, as in `parallel::mclapply()`, cannot use the GPU: a product there is an
-#' error of class `flashkernel_error_forked`. Products on the CPU work.
-#'
 #' @inheritParams kernel_sum
 #' @param x The `n` source points: a numeric matrix, a data frame of numeric columns, a `float32` matrix of the package
 #'   float, or a vector for one dimension.
@@ -45,6 +42,7 @@
 #' @returns An object of (S4) class `kernel_operator`.
 #' @seealso [kernel_sum()] for a single product, and for points larger than memory.
 #' @importFrom methods is new setClass setMethod show signature
+#' @concept kernel PCA, kernel matrix, spectral clustering, eigenvectors
 #' @export
 #' @examples
 #' op <- kernel_operator(faithful, bandwidth = c(0.3, 5))
@@ -61,29 +59,6 @@
 #' Q <- matrix(rnorm(2 * nrow(x)), ncol = 2)
 #' for (i in 1:50) Q <- qr.Q(qr(centred(K %*% centred(Q))))
 #' plot(Q, col = iris$Species, xlab = "Component 1", ylab = "Component 2")
-#'
-#' # Kernel ridge regression on 30,000 points in 3 dimensions: (K + s^2 I) a = z by conjugate
-#' # gradients, until the norm of the residual is a hundredth of that of z
-#' \donttest{
-#' set.seed(1)
-#' x <- matrix(runif(9e4), ncol = 3)
-#' z <- sin(6 * x[, 1]) * cos(4 * x[, 2]) + x[, 3] + rnorm(3e4, sd = 0.3)
-#' op <- kernel_operator(x, bandwidth = 0.2, tol = 1e-5)
-#' s2 <- 10
-#' a <- numeric(3e4)
-#' p <- r <- z
-#' while (sqrt(sum(r^2)) > 0.01 * sqrt(sum(z^2))) {
-#'   Ap <- as.vector(op %*% p) + s2 * p
-#'   step <- sum(r^2) / sum(p * Ap)
-#'   a <- a + step * p
-#'   before <- sum(r^2)
-#'   r <- r - step * Ap
-#'   p <- r + sum(r^2) / before * p
-#' }
-#' fitted <- as.vector(op %*% a)
-#' sqrt(mean((fitted - (z - s2 * a))^2)) # the residual that is left
-#' diagnostics(op)
-#' }
 kernel_operator <- function(x, y = x, bandwidth, kernel = "gaussian", weights = NULL, tol = 1e-6, control = NULL) {
   if (missing(x)) stop_argument("x", "must be given")
   if (missing(bandwidth)) stop_argument("bandwidth", "must be given")

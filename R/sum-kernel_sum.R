@@ -21,35 +21,6 @@
 #' score of a kernel density estimate. Both need the Gaussian kernel and `b = NULL`. They sum every pair exactly,
 #' whatever `tol` and the engine are.
 #'
-#' @section Engines:
-#' The setting `engine` of [flash_control()] selects the algorithm.
-#'
-#' | engine | time, for `r` columns of `b` | error |
-#' |---|---|---|
-#' | `"exact"` | \eqn{O(nm(d + r))}{O(n m (d + r))}, half of it without `y` | rounding in `precision` |
-#' | `"fast"` | linear in `n + m` | at most `tol` |
-#' | `"auto"` (default) | the one that should finish first | at most `tol` |
-#'
-#' The exact engine skips blocks of points that provably cannot change the last bit of any sum. In single precision
-#' on a GPU, a sum to which only one or two terms contribute may be off by 5e-5 if `b` has several columns.
-#'
-#' The fast engine is for the kernels `"gaussian"`, `"cauchy"` and `"imq"` in up to 7 dimensions. Requesting it for
-#' other kernels is an error of class `flashkernel_error_unsupported`. The Laplacian and Matern kernels, which are not
-#' smooth at distance 0, and the kernels of x'y are always summed exactly, the latter in double precision.
-#'
-#' With `tol = 0`, `"auto"` uses an exact engine, with one exception: for Gaussian sums of many points on the CPU, in
-#' double precision and up to three dimensions, it may use the fast engine if this proves an error of at most 1e-12
-#' of \eqn{A_j}{A_j} (below), which is the accuracy promised for double precision.
-#'
-#' @section Tolerance:
-#' Let \eqn{A_j}{A_j} be the sum of \eqn{|b_i| k}{|b_i| k} at target \eqn{j}{j}. The error at each target is at most
-#' `tol` times the largest \eqn{A_j}{A_j} of all targets, or with `tol_type = "pointwise"` times its own
-#' \eqn{A_j}{A_j}. This holds for any points and any `b`. It is proven, not estimated: `vignette("exact")` explains
-#' how. If the proof would take longer than summing all pairs, all pairs are summed.
-#'
-#' [diagnostics()] reports the proven bound, `tol_bound`, and the largest error at a sample of targets that is also
-#' summed exactly, `tol_achieved`. Neither includes the rounding of the coordinates themselves.
-#'
 #' @section Points larger than memory:
 #' `x`, `y` and `b` may be `big.matrix` objects of the package bigmemory. `chunk_rows` of their rows are in memory at
 #' a time. `x` may also be a function without arguments. Each call returns the next chunk of sources: a matrix, a data
@@ -57,21 +28,17 @@
 #' returns `NULL`. Chunks may have different numbers of rows. The arguments `b` and `weights` follow the order of the
 #' rows in all chunks together. A function is read only once, so `y` must be given.
 #'
-#' Gaussian sums on the CPU with `tol_type = "global"` use one grid for all chunks, if a sample of the points (the first
-#' chunk, for a function) suggests that this is fastest. This takes time linear in `n + m`, and memory for the grid and
-#' one chunk. `tol` bounds the error of all chunks together. Every row is read once, except that targets in a
-#' `big.matrix` in more than 3 dimensions are read twice. If the grid cannot keep the tolerance, a table is summed as
-#' in the next paragraph. The chunks of a function cannot be read again: this is an error of class
+#' Gaussian sums on the CPU with `tol_type = "global"` use one grid for all chunks if that should be fastest, in time linear
+#' in `n + m`, and memory for the grid and one chunk. `tol` bounds the error of all chunks together. If the grid cannot keep
+#' the tolerance for the chunks of a function, which cannot be read again, this is an error of class
 #' `flashkernel_error_unsupported`.
 #'
 #' Otherwise each chunk is summed at one block of targets after the other. A function is summed at all targets at once,
-#' so all sums must fit in memory. The fast engine sums each of k chunks to a tolerance of `tol / k`. The number of
-#' chunks of a function is not known, so each is summed to `tol / 64`: `tol` then holds for up to 64 chunks, and for any
-#' number of chunks that are alike. The result is the same for any number of threads. It differs from that of all points
-#' in one matrix by rounding and `tol` only.
+#' so all sums must fit in memory. The fast engine sums each of k chunks to a tolerance of `tol / k`, and each chunk of a
+#' function to `tol / 64`: `tol` then holds for up to 64 chunks.
 #'
-#' Points in single precision, `float32` matrices of the package float, take half the memory here. The result equals
-#' that of their copy in double precision, which other functions of this package make.
+#' Points in single precision, `float32` matrices of the package float, take half the memory here. Other functions
+#' of this package copy them to double precision.
 #'
 #' @param x The `n` source points: a numeric matrix, a data frame of numeric columns, a `float32` matrix of the package
 #'   float, a vector for one dimension, a `big.matrix`, or a function that returns chunks.
@@ -84,8 +51,8 @@
 #'   matrix. Names, if given, are matched to the columns.
 #' @param kernel `"gaussian"` (default), another name in the table of [kernel_sum()], or the result of [kernel_spec()].
 #' @param type `"sum"` (default), `"log"` for the logarithms of the sums, or `"score"` for the gradients of these.
-#' @param tol Error tolerance of the sums, a number >= 0. With 0 only rounding remains. See section
-#'   Tolerance of [kernel_sum()]. This argument overrides the `tol` of `control`.
+#' @param tol Error tolerance of the sums, a number >= 0. With 0 only rounding remains. See
+#'   [tolerance]. This argument overrides the `tol` of `control`.
 #' @param weights Non-negative weights of the source points. `NULL` (default): equal weights of 1.
 #' @param out Where to write the sums. `NULL` (default): they are returned. An `m` x `r` `big.matrix` of type double or
 #'   float: they are written to it. A function of `rows` (numbers of some targets) and `values` (their sums, a vector
@@ -99,7 +66,8 @@
 #'   of the result reports what was computed where and how fast. With `out`, this report is returned invisibly.
 #' @references Rasmussen, C. E. and Williams, C. K. I. (2006) *Gaussian Processes for Machine
 #'   Learning*. MIT Press. Chapter 4 describes the kernels.
-#' @seealso [kernel_operator()] for many products with the same matrix.
+#' @seealso [tolerance] for engines and error bounds; [kernel_operator()] for many products with the same matrix.
+#' @concept kernel matrix times vector, matrix-free
 #' @export
 #' @examples
 #' # the sum of Gaussian kernels at every point: how many other points are near?

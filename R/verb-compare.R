@@ -53,12 +53,15 @@
 #'
 #'   `plot()` draws the differences to the best fit with two standard errors to either side.
 #' @seealso [cross_validate()]
+#' @concept model comparison, proper scoring rule, held-out likelihood
 #' @export
 #' @examples
 #' plain <- flash_kde(faithful, "kde", adaptive = FALSE)
 #' adaptive <- flash_kde(faithful, "kde", adaptive = TRUE)
 #' debiased <- flash_kde(faithful, "sdkde")
-#' compare_fits(plain, adaptive, debiased)
+#' compared <- compare_fits(plain, adaptive, debiased)
+#' compared
+#' plot(compared)
 #'
 #' # a local regression and the mean of a conditional density
 #' lines <- kernel_regression(eruptions ~ waiting, faithful, bandwidth = 3)

@@ -31,7 +31,7 @@
 #' @param x For `as.data.frame()` a fit. For `as_flash_kde()` the data of an object of class `density`, without rows
 #'   that were left out.
 #' @param weights Weights of the data; `NULL` (default): equal weights.
-#' @param ... For `as_flash_kde()` arguments of [flash_kde()], such as `backend` or `estimator` (default `"kde"`).
+#' @param ... For `as_flash_kde()` arguments of [flash_kde()], such as `tol` or `estimator` (default `"kde"`).
 #'   Otherwise not used; anything here is an error.
 #' @returns `as.data.frame()`: a data frame of `n` rows, or of `grid^d`: the columns of the points (`x` in one
 #'   dimension, or `x1`, `x2`, ..., if they have no names; factors and texts as they were), `density` and
@@ -55,6 +55,7 @@
 #' theirs <- as_ks(flash_kde(faithful))
 #' str(theirs, give.attr = FALSE) # library(ks) has plot(theirs)
 #' as_flash_kde(theirs, estimator = "sdkde") # debiased, at the same bandwidth
+#' @concept convert to ks, data frame of a density, grid of values
 #' @export
 as_density <- function(object, n = 512, ...) {
   check_fit(object)

@@ -13,11 +13,9 @@
 #'
 #' **Negative mass** (`"laplace"`, `"laplace6"`): \eqn{\int \max(-p(y), 0)\,dy}{the integral of max(-p(y), 0)}. It is
 #' computed when `diagnostics()` is called, or by the fit if `nonnegative`. The positive part of the estimate has mass
-#' 1 + this value. For `d` of 1 or 2 it uses a grid of up to 65,536 points, up to 8 kernel standard deviations around
-#' the data. If such a grid would be coarser than half a kernel standard deviation, or for larger `d`, it uses
-#' importance sampling from a mixture of two KDEs, with `H` and with a wider kernel: up to 16,384 draws, with a
-#' standard error. The draws are reproducible and do not affect R's random numbers. Grids of more than 1e8 pairs use
-#' the fast engine if that is quicker, with errors up to 1e-6 of the largest density.
+#' 1 + this value. For `d` of 1 or 2 it uses a grid of up to 65,536 points. If such a grid would be coarser than half a kernel standard
+#' deviation, or for larger `d`, it uses importance sampling with up to 16,384 draws, and reports a standard error. The draws are
+#' reproducible and do not affect R's random numbers.
 #'
 #' @param object A fit from [flash_kde()] or [kernel_ridge()], or sums from [kernel_sum()].
 #' @param x The result of `diagnostics()`.
@@ -51,6 +49,7 @@
 #'   For [kernel_ridge()] a list of class `ridge_diagnostics`: `n`, `d`, `m` (centres), `outputs`, `backend` to
 #'   `devices` as above, `iterations`, `converged`, `seconds` by stage, and `workers`: for a fit on a cluster the
 #'   requests, rows, seconds and bytes of each worker, otherwise `NULL`.
+#' @concept error bound, timing, which device
 #' @export
 #' @examples
 #' diagnostics(flash_kde(faithful))

@@ -59,6 +59,7 @@
 #' 8, 141-148.
 #' @seealso [kde_derivative()], [kde_ridges()], [hdr_level()]
 #' @order 1
+#' @concept clustering, mean shift, number of modes
 #' @export
 #' @examples
 #' fit <- flash_kde(faithful)

@@ -57,10 +57,12 @@
 #' @returns For densities a vector of length `m`, in units of 1 / (product of the units of the numeric columns), or its
 #'   logarithm. For scores an `m` x `d` matrix; column `k` has the inverse unit of column `k` of the points. With
 #'   `se.fit = TRUE`, a list of `fit` and `se.fit`.
+#' @concept log density, score function, leave-one-out, standard error of a density
 #' @export
 #' @examples
 #' fit <- flash_kde(faithful, "kde")
 #' predict(fit, data.frame(eruptions = c(2, 4.5), waiting = c(50, 80)), se.fit = TRUE)
+#' plot(faithful, cex = predict(fit) / max(predict(fit)))
 #' head(predict(fit, type = "score"))
 #'
 #' # out-of-sample fit without a second sample

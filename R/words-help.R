@@ -34,8 +34,7 @@
 #'     \eqn{L_2^{(d/2)}(t) = (d/2 + 1)(d/2 + 2)/2 - (d/2 + 2) t + t^2/2}{L_2^(d/2)(t) = (d/2 + 1) (d/2 + 2) / 2 -
 #'     (d/2 + 2) t + t^2 / 2}. It is negative more often than `"laplace"`.}
 #' }
-#' `debiasing(nonnegative = TRUE)` makes a density of a Laplace-corrected estimate: \eqn{\max(p, 0) / (1 + m)}{max(p, 0) / (1
-#' + m)}, where m is the integral of the negative part.
+#' `debiasing(nonnegative = TRUE)` makes a density of a Laplace-corrected estimate.
 #'
 #' @section Cost:
 #' A prediction at m points takes \eqn{O(nmd)} time and \eqn{O((n + m) d)} memory. In up to three dimensions many points
@@ -52,19 +51,30 @@
 #' Wand, M. P. and Jones, M. C. (1995) *Kernel Smoothing*. Chapman & Hall.
 #' @seealso [flash_kde()], [debiasing()], `vignette("bandwidth")`.
 #' @name kde_estimators
+#' @concept bias of a kernel density estimate, choice of estimator
 #' @examples
 #' plot(flash_kde(faithful$waiting, "kde"))
 #' lines(flash_kde(faithful$waiting, "sdkde"), lty = 2)
 #' sapply(c("kde", "sdkde"), \(estimator) logLik(flash_kde(faithful, estimator)))
 NULL
 
-#' Kernels with bounded support
+#' Kernels
 #'
-#' The argument `kernel` of [flash_kde()] selects the kernel of a density estimate: the Gaussian kernel, or one that is zero
-#' beyond a cutoff radius, as in [stats::density()], `np::npudens()` and scikit-learn's `KernelDensity`.
+#' The argument `kernel` selects a kernel by its name. Density estimates and local regression take the Gaussian kernel or
+#' kernels of bounded support; kernel ridge regression and sums of kernels take nine kernels.
 #'
-#' @section Kernels:
-#' Here u is the distance divided by the cutoff radius.
+#' @section Which function takes which kernels:
+#' | function | kernels |
+#' |---|---|
+#' | [flash_kde()], [flash_kda()] | Gaussian, and the five of bounded support below |
+#' | [kernel_ridge()], [kernel_sum()], [kernel_operator()] | the nine kernels of [kernel_sum()], with parameters by [kernel_spec()] |
+#' | [tune_ridge()] | Gaussian and Matern 5/2 |
+#' | [kernel_regression()] | Gaussian |
+#' | categorical columns | [categorical_kernel()] |
+#'
+#' @section Densities with bounded support:
+#' These kernels are zero beyond a cutoff radius, as in [stats::density()], `np::npudens()` and scikit-learn's
+#' `KernelDensity`. Here u is the distance divided by the cutoff radius.
 #'
 #' | `kernel` | density of u | cutoff radius, in bandwidths | factor of an automatic bandwidth |
 #' |---|---|---|---|
@@ -98,8 +108,10 @@ NULL
 #'
 #' @references Marron, J. S. and Nolan, D. (1988) Canonical kernels for density estimation. *Statistics & Probability Letters*
 #'   7, 195-199.
-#' @seealso [flash_kde()]; [kernel_spec()] for the kernels of [kernel_sum()] and [kernel_ridge()].
+#' @seealso [flash_kde()], [kernel_sum()], [kernel_spec()].
 #' @name kde_kernels
+#' @aliases kernels
+#' @concept Epanechnikov kernel, choice of kernel
 #' @examples
 #' fit <- flash_kde(faithful$eruptions, kernel = "epanechnikov", bandwidth = 0.2)
 #' plot(fit)
@@ -137,6 +149,7 @@ NULL
 #'
 #' @seealso [diagnostics()] reports what was computed where, how fast and how exactly.
 #' @name flashkernel_errors
+#' @concept error classes, progress bar, warnings
 #' @examples
 #' tryCatch(
 #'   flash_kde(faithful, bandwidth = -1),
@@ -144,11 +157,19 @@ NULL
 #' )
 NULL
 
-#' Data larger than memory
+#' Many rows, and data larger than memory
 #'
-#' Which functions take points that do not fit in memory, or that are spread over several machines.
+#' What to do with 10^6 rows and more: a tolerance makes the time of sums linear in the number of points, and points need not
+#' fit in memory.
 #'
-#' @section Ways:
+#' @section Many rows in memory:
+#' - In up to 7 dimensions give a tolerance: `flash_kde(x, tol = 1e-4)`. The time is then linear in the rows instead of
+#'   quadratic. See [tolerance].
+#' - In more dimensions evaluate the estimate at the points you need, or use a GPU ([gpus]) or a cluster ([clusters]).
+#' - [kernel_ridge()] takes time linear in the rows, for any number of columns.
+#' - [kde_bandwidth()] chooses bandwidths on a sample if the rows are too many for its budget of 5 seconds.
+#'
+#' @section Rows that do not fit in memory:
 #' | data | functions |
 #' |---|---|
 #' | [flash_data()]: files, chunks or shards on the workers of a cluster | `flash_kde()`, `kernel_ridge()`, `tune_ridge()`, `kernel_sum()`, `kernel_operator()`, `kde_bandwidth()` |
@@ -165,11 +186,127 @@ NULL
 #'
 #' @seealso [flash_data()], `vignette("cluster")`, `vignette("billion")`.
 #' @name large_data
+#' @concept millions of rows, big data, out of memory
+#' @examples
+#' # 100,000 points; ten million take the same lines
+#' set.seed(1)
+#' x <- matrix(rnorm(2e5), ncol = 2)
+#' fit <- flash_kde(x, "kde", tol = 1e-4)
+#' plot(fit)
+#' range(predict(fit))
+#' diagnostics(fit)
+NULL
+
+#' Tolerance, engines and precision
+#'
+#' How exact sums of kernels are, and how `tol`, `engine` and `precision` exchange accuracy for time. By default sums have a
+#' relative error below 1e-12 on a CPU.
+#'
+#' @section Error tolerance:
+#' With `tol = 0` each sum has a relative error of at most 1e-12. For the Laplace-corrected estimates the error is relative to
+#' the classical estimate. Scores of the classical estimate and the debiasing are exact to 2e-12 of a bandwidth.
+#'
+#' With `tol > 0` let \eqn{A_j} be the sum of \eqn{|b_i| k}{|b_i| k} at target j. For a density this is the density, up to a constant.
+#' - `tol_type = "global"` (default): the error at each target is at most `tol` times the largest \eqn{A_j} of all targets. Log
+#'   densities and scores are computed directly where the density might be off by more than a hundredth of itself.
+#' - `tol_type = "pointwise"`: the error is at most `tol` times \eqn{A_j} itself, so that log densities in the tails
+#'   are exact, too.
+#'
+#' The bound holds for any points and coefficients. It is proven, not estimated: see `vignette("exact")`. [diagnostics()] reports
+#' the bound, `tol_bound`, and the largest error at a sample of targets, `tol_achieved`. Neither includes the rounding of the
+#' coordinates.
+#'
+#' @section Engines:
+#' | `engine` | time, for `r` columns of coefficients | error |
+#' |---|---|---|
+#' | `"exact"` | \eqn{O(nm(d + r))}{O(n m (d + r))}, half of it if the targets are the sources | rounding in `precision` |
+#' | `"fast"` | linear in `n + m` | at most `tol` |
+#' | `"auto"` (default) | the one that should finish first | at most `tol` |
+#'
+#' The exact engine skips blocks of points that provably cannot change the last bit of any sum. The fast engine is for the kernels
+#' `"gaussian"`, `"cauchy"` and `"imq"` in up to 7 dimensions. For other kernels, or more dimensions, `engine = "fast"` is an error of
+#' class `flashkernel_error_unsupported`. The Laplacian and Matern kernels, which are not smooth at distance 0, and the kernels
+#' of inner products are always summed exactly. If the proof of a bound would take longer than summing all pairs,
+#' `"auto"` sums all pairs.
+#'
+#' With `tol = 0`, `"auto"` uses the exact engine, with one exception: Gaussian sums of many points in up to three dimensions, on the
+#' CPU in double precision, may use the fast engine if this proves an error of at most 1e-12 of \eqn{A_j}.
+#'
+#' @section Precision:
+#' | `precision` | densities | log densities |
+#' |---|---|---|
+#' | `"double"`, the default on a CPU | relative error near 1e-12 | relative error near 1e-12 |
+#' | `"single"`, the default on a GPU | relative error of 1e-5 in the L2 norm | absolute error of 1e-4 |
+#' | `"fast"` | relative error of 2e-3 in the L2 norm | |
+#'
+#' In `"single"`, densities have an error of up to 3e-5 if points lie more than some 30 bandwidths from their centre or
+#' have hundreds of columns. Log densities have an error of 2e-4 on a GPU at points with few neighbours, and a relative
+#' error of 1e-5 in far tails. On a GPU, a sum to which only one or two terms contribute may be off by 5e-5 if there are several
+#' columns of coefficients. `"fast"` uses the tensor cores of a GPU; on the CPU it is the same as `"single"`.
+#'
+#' @section Reproducibility:
+#' Results have the same bits for any number of threads. Name `backend` and `precision` in [flash_control()] if they must agree on
+#' machines with and without a GPU. The last bits may differ between processors with different vector instructions.
+#' @seealso [flash_control()], [diagnostics()], `vignette("exact")`.
+#' @name tolerance
+#' @aliases engines precision
+#' @concept accuracy, numerical error, reproducibility
+#' @examples
+#' set.seed(1)
+#' x <- matrix(rnorm(4e4), ncol = 2)
+#' fit <- flash_kde(x, "kde", bandwidth = 0.1)
+#' exact <- predict(fit)
+#' fast <- predict(fit, tol = 1e-6)
+#' max(abs(fast - exact)) / max(exact)
+#' plot(exact, abs(fast - exact) / max(exact), log = "xy", pch = ".", ylab = "error / largest density")
+NULL
+
+#' Computing on a cluster
+#'
+#' Sums can run on the workers of a cluster that package parallel or future has made. Pass the cluster in
+#' `control`, or keep the data on the workers with [flash_data()].
+#'
+#' @section Two ways:
+#' | points | call |
+#' |---|---|
+#' | in this session | `flash_kde(x, control = flash_control(cluster = workers))` |
+#' | on the workers, or in files that they read | `flash_kde(flash_data(files, workers, reader = readRDS))` |
+#'
+#' In the first case sums of more than 2e7 pairs are divided by targets. In the second only sums come back, so the data need
+#' not fit in one machine. Results have the same bits for any number of workers. Without a cluster they differ by rounding in
+#' the first case, and not at all in the second. Each worker uses its share of the cores and GPUs of its host, unless `threads` and
+#' `devices` are given.
+#'
+#' A lost worker is replaced by the other workers, with a warning of class `flashkernel_warning_worker`: see [flash_data()].
+#'
+#' @section Clusters of clusters:
+#' From some dozens of workers on, the one connection of the master limits the speed.
+#' `cluster = list(masters, make)` makes each worker of the cluster `masters` the master of another cluster. The
+#' function `make` takes the number of a master and makes its cluster there, as in `\(i) makeCluster(racks[[i]])` with
+#' package parallel; or it returns a list of two for one more level. Each master adds up the results of its workers and
+#' sends one result. The bits are those of any other cluster.
+#'
+#' Pass the element `cluster` of the returned control to [flash_data()] and to other controls. A lost master and its cluster are
+#' replaced by the other masters. `diagnostics()$workers` has a row for each master, with the number of its workers in the
+#' column `below`. Masters that are forks of one session share its port: give each its own, as in
+#' `\(i) makeCluster(4, port = 11000 + i)`. [parallel::stopCluster()] stops the clusters of the masters, too.
+#' @seealso [flash_data()], [flash_control()], `vignette("cluster")`.
+#' @name clusters
+#' @concept parallel computing, several machines, future
+#' @examples
+#' \donttest{
+#' workers <- parallel::makeCluster(2)
+#' fit <- flash_kde(faithful, control = flash_control(cluster = workers))
+#' plot(fit)
+#' there <- flash_data(as.matrix(faithful), workers, shard_rows = 100)
+#' predict(flash_kde(there, "kde", bandwidth = c(0.3, 4)), faithful[1:3, ])
+#' parallel::stopCluster(workers)
+#' }
 NULL
 
 #' Coming from other packages
 #'
-#' Calls of ks, np, KernSmooth, stats, kernlab, mgcv and scikit-learn, and the calls of this package for the same task. In
+#' The calls of ks, np, KernSmooth, stats, kernlab, mgcv and scikit-learn, and those of this package for the same task. In
 #' each row bandwidths have the same meaning unless the last column says otherwise.
 #'
 #' @section Densities:
@@ -202,10 +339,14 @@ NULL
 #' | kernel ridge regression | `KRLS::krls(X, y)`, `KernelRidge(alpha)` | `kernel_ridge(X, y)` | alpha is `n * lambda` |
 #' | Gaussian process regression | `kernlab::gausspr(x, y)` | `kernel_ridge(x, y, solver = ridge_solver(exact = TRUE))` | |
 #' | smooth function of several variables | `mgcv::gam(y ~ s(a, b))` | `kernel_ridge(y ~ a + b, d)` | for additive models and counts use mgcv |
+#' | classes | `kernlab::gausspr(factor(g) ~ .)`, `GaussianProcessClassifier()` | `kernel_ridge(g ~ ., d)` | logistic loss |
+#' | standard errors, intervals | `predict(gam, se.fit = TRUE)` | `predict(model, newdata, interval = "prediction")` | |
+#' | average marginal effects | `summary(KRLS::krls(X, y))` | `marginal_effects(model)` | |
 #' | kernel matrix times vectors | `kernlab::kernelMult(rbfdot(s), x, y, v)` | `kernel_operator(x, y, bandwidth = h) %*% v` | `s = 1 / (2 h^2)` |
 #'
 #' @seealso The article "Beside other packages" of the web site compares features and times.
 #' @name coming_from
+#' @concept ks, np, KernSmooth, kernlab, mgcv, scikit-learn
 #' @aliases flashkernel-alternatives
 #' @examples
 #' x <- faithful$waiting
@@ -223,7 +364,7 @@ NULL
 
 #' Frequently asked questions
 #'
-#' Short answers, with the pages that say more.
+#' Short answers, with pages that say more.
 #'
 #' @section Densities:
 #' \describe{
@@ -231,13 +372,16 @@ NULL
 #'     another choice gains on your data. See [kde_estimators] and `vignette("bandwidth")`.}
 #'   \item{My data are positive, or between two bounds.}{`flash_kde(x, support = c(0, Inf))`. See [kde_support()].}
 #'   \item{My data are angles or times of day.}{`flash_kde(hour, support = kde_circle(24))`.}
-#'   \item{Which rows are unusual?}{`kde_pvalue(fit)` returns a p-value for each row. See [kde_pvalue()].}
+#'   \item{My data are dates, or points of package sf.}{Convert them: `as.numeric(date)`, `sf::st_coordinates(points)`.}
+#'   \item{Which rows are outliers?}{`kde_pvalue(fit)` returns a p-value for each row. See [kde_pvalue()].}
 #'   \item{How do I draw a curve with a confidence band?}{`plot(fit, band = TRUE)`, or [kde_bands()] for the numbers.}
 #'   \item{How do I get the contour that holds 90 percent of the probability?}{`plot(fit, prob = 0.9)`, [hdr_level()] and
 #'     [hdr_regions()].}
-#'   \item{Do two samples have the same distribution?}{[kde_test()].}
+#'   \item{Do two samples have the same distribution?}{`kde_test(x, y)`.}
 #'   \item{My estimate is negative somewhere.}{That is possible for `"laplace"` and `"laplace6"`. Use `"sdkde"`, or
 #'     `debiasing(nonnegative = TRUE)`.}
+#'   \item{How do I fit new rows with the same bandwidth?}{`update(fit, x = new, bandwidth = coef(fit))`; for a fit by formula
+#'     `data = new`.}
 #'   \item{Why does a second fit to the same data differ?}{It does not: equal calls give equal bits, for any number of
 #'     threads. The number of rows that a search uses depends on `seconds`; give `rows` in [kde_bandwidth()] to fix it.}
 #' }
@@ -249,24 +393,29 @@ NULL
 #'     there is time to choose its parameters.}
 #'   \item{Which function should I use for classes?}{[kernel_ridge()] with a factor as response for predictions,
 #'     [flash_kda()] if you need the densities of the classes.}
-#'   \item{Does a variable matter?}{[marginal_effects()] returns average effects with standard errors.}
+#'   \item{Does a variable matter?}{`marginal_effects(model)` returns average effects with standard errors.}
 #'   \item{How do I get a prediction interval?}{`predict(model, newdata, interval = "prediction")`.}
 #'   \item{How do I get quantiles of y given x?}{`quantile(flash_kde(y ~ x, data), newdata, probs)`. See [flash_conditional].}
+#'   \item{My response is a count, or rows are grouped.}{There is no Poisson loss and there are no random effects here: use
+#'     `mgcv::gam()`.}
+#'   \item{How do I do kernel PCA?}{With the products of [kernel_operator()]: its examples have the lines.}
 #' }
 #'
 #' @section Size and speed:
 #' \describe{
-#'   \item{I have 10^7 rows.}{In up to 7 dimensions a tolerance makes sums linear: `flash_kde(x, tol = 1e-6)`. See [flash_control()]
-#'     and `vignette("billion")`. [kernel_ridge()] takes any number of rows.}
-#'   \item{My data do not fit in memory.}{See [large_data].}
-#'   \item{Is my GPU used?}{[gpu_info()] says whether there is one. [diagnostics()] says where a fit was computed, and why.}
+#'   \item{I have 10^7 rows.}{In up to 7 dimensions a tolerance makes sums linear: `flash_kde(x, tol = 1e-4)`. See
+#'     [large_data].}
+#'   \item{Is my GPU used?}{`gpu_info()` says whether there is one. `diagnostics(fit)` says where a fit was computed, and why.}
 #'   \item{How do I use fewer cores?}{`options(flashkernel.threads = 2)`, or `threads` of [flash_control()].}
 #'   \item{How exact are the results?}{Sums have a relative error below 1e-12 on the CPU. A GPU uses single precision by default:
-#'     densities have a relative error near 1e-5. See `vignette("exact")`.}
+#'     densities have a relative error near 1e-5. See [tolerance].}
+#'   \item{How do I save a fit?}{`saveRDS(fit, file)`. Call `library(flashkernel)` before you use it in a new session.}
 #' }
 #' @name flashkernel_faq
+#' @concept how to
 #' @examples
 #' fit <- flash_kde(faithful)
+#' plot(fit)
 #' faithful[kde_pvalue(fit) < 0.02, ]
 #' plot(flash_kde(faithful$waiting), band = TRUE)
 #' quantile(flash_kde(waiting ~ eruptions, faithful), data.frame(eruptions = 2:4), c(0.1, 0.9))

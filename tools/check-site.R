@@ -1,5 +1,5 @@
-# Checks that _pkgdown.yml lists every help page and every vignette and nothing else, and that the results exist that
-# vignettes show from vignettes/measured:
+# Checks that _pkgdown.yml lists every help page and every vignette and nothing else, that the results exist that
+# vignettes show from vignettes/measured, and that DESCRIPTION, CITATION, README and the site have the same title:
 #   Rscript tools/check-site.R
 
 lines <- readLines("_pkgdown.yml")
@@ -24,6 +24,15 @@ faults <- c(
   paste("twice:", unique(topics[duplicated(topics)])),
   paste("no code in vignettes/measured for the part", setdiff(c(shown, labels("vignettes/measured/*.txt")), code))
 )
+title <- gsub("[[:space:]]+", " ", read.dcf("DESCRIPTION", "Title"))
+citation <- sub("^flashkernel: ", "", readCitationFile("inst/CITATION", list(Version = ""))[[1]]$title)
+home <- sub("^  title: ", "", grep("^  title: ", lines, value = TRUE)[1])
+readme <- grep("^[A-Z]", readLines("README.md"), value = TRUE)[1]
+if (tolower(citation) != tolower(title)) faults <- c(faults, paste("CITATION has another title than DESCRIPTION:", citation))
+if (tolower(home) != tolower(title)) faults <- c(faults, paste("_pkgdown.yml has another title than DESCRIPTION:", home))
+if (!startsWith(tolower(readme), sub(" on cpus.*", "", tolower(title)))) {
+  faults <- c(faults, paste("README begins with other words than DESCRIPTION's title:", readme))
+}
 faults <- grep("(page|vignette|twice:|part) $", faults, value = TRUE, invert = TRUE)
 if (length(faults) > 0) {
   cat(paste0("site: ", faults, "\n"), sep = "")

@@ -1,5 +1,6 @@
-# Checks that pages use standard terms instead of words of this project's own, and that no page is too long. Reads help
-# pages, README, NEWS, vignettes and the pages for developers. Prints each place, and exits with 1 if there is one.
+# Checks that pages use standard terms instead of words of this project's own, that no page is too long, and that all help
+# pages together have at most 38,000 words. Reads help pages, README, NEWS, vignettes and the pages for developers. Prints each
+# place, and exits with 1 if there is one.
 #
 #   Rscript tools/check-words.R [--count]      --count: only the number of places for each page
 HOUSE_WORDS <- c(
@@ -10,7 +11,7 @@ HOUSE_WORDS <- c(
   "own places" = "training points", "done again" = "recomputed", "\\bits likes\\b" = "the noun",
   "^(As|Of|Those|The same) " = "a sentence with a subject"
 )
-MOST_WORDS <- c(help = 1500, vignette = 2500)
+MOST_WORDS <- c(help = 1500, vignette = 2500, all_help = 38000)
 
 rd_text <- function(file) {
   out <- utils::capture.output(tools::Rd2txt(file, options = list(underline_titles = FALSE), fragment = FALSE))
@@ -30,10 +31,12 @@ pages <- c(
 )
 count <- "--count" %in% commandArgs(TRUE)
 places <- 0
+all_help <- 0
 for (page in pages) {
   text <- prose(page)
   limit <- if (endsWith(page, ".Rd")) MOST_WORDS[["help"]] else if (endsWith(page, ".Rmd")) MOST_WORDS[["vignette"]] else Inf
   words <- sum(lengths(regmatches(text, gregexpr("[[:alpha:]]+", text))))
+  if (endsWith(page, ".Rd")) all_help <- all_help + words
   if (words > limit) {
     cat(page, ": ", words, " words, at most ", limit, "\n", sep = "")
     places <- places + 1
@@ -46,6 +49,11 @@ for (page in pages) {
   }
   if (count && hits > 0) cat(page, hits, "places\n")
   places <- places + hits
+}
+cat("help pages:", all_help, "words\n")
+if (all_help > MOST_WORDS[["all_help"]]) {
+  cat("man/: at most", MOST_WORDS[["all_help"]], "words in all help pages\n")
+  places <- places + 1
 }
 cat(places, "places to mend\n")
 quit(status = places > 0)

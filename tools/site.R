@@ -9,7 +9,7 @@ folder <- normalizePath(arguments[2], mustWork = FALSE)
 # README links to source files, for readers of the repository. On the site, these links lead to the pages.
 readme <- file.path(sources, "README.md")
 text <- paste(readLines(readme), collapse = "\n")
-text <- gsub("\\]\\(vignettes/(articles/)?([a-z]+)\\.Rmd\\)", "](articles/\\2.html)", text)
+text <- gsub("\\]\\(vignettes/(articles/)?([a-z-]+)\\.Rmd\\)", "](articles/\\2.html)", text)
 text <- sub("](bench/paper/README.md)", "](articles/papers.html)", text, fixed = TRUE)
 text <- sub("`CONTRIBUTING.md`", "[CONTRIBUTING](CONTRIBUTING.html)", text, fixed = TRUE)
 writeLines(sub("](NEWS.md)", "](news/index.html)", text, fixed = TRUE), readme)
@@ -72,6 +72,24 @@ faults_of <- function(page) {
   )
 }
 warned <- c(warned, unlist(lapply(pages, faults_of)))
+
+# The questions of tools/questions.csv must be among the 15 hits of the search of the site, as extra.js finds them: entries
+# with all words, first those that have them in their titles.
+entries <- jsonlite::fromJSON(index, simplifyDataFrame = FALSE)
+one_text <- \(entry, fields) tolower(paste(unlist(entry[fields]), collapse = " "))
+heads <- vapply(entries, one_text, "", fields = c("what", "title", "previous_headings"))
+texts <- paste(heads, vapply(entries, one_text, "", fields = c("text", "code")))
+is_page <- vapply(entries, \(entry) identical(entry$what, entry$title), NA)
+hits_of <- function(query) {
+  words <- strsplit(tolower(query), "[[:space:]]+")[[1]]
+  has_all <- Reduce(`&`, lapply(words, grepl, texts, fixed = TRUE))
+  points <- Reduce(`+`, lapply(words, \(word) ifelse(startsWith(heads, word), 20, ifelse(grepl(word, heads, fixed = TRUE), 10, 0))))
+  ranked <- order(-(points + 3 * is_page), seq_along(entries))
+  basename(vapply(entries[utils::head(ranked[has_all[ranked]], 15)], \(entry) entry$path, ""))
+}
+questions <- utils::read.csv(file.path(sources, "tools", "questions.csv"))
+lost <- !mapply(\(query, page) paste0(page, ".html") %in% hits_of(query), questions$search, questions$page)
+if (any(lost)) warned <- c(warned, paste0("the search for '", questions$search, "' does not list ", questions$page)[lost])
 
 cat(length(pages), "pages in", folder, "\n")
 if (length(warned) > 0) {

@@ -1,0 +1,52 @@
+# Written by tools/methods-table.R from NAMESPACE: change that script, not this file.
+
+#' Generic functions by class
+#'
+#' Which of R's generic functions, and of this package's, have methods for which fits. An empty cell means that there is no
+#' such method.
+#'
+#' @section Fits:
+#'
+#' | generic | `flash_kde` | `flash_conditional` | `flash_kda` | `kernel_regression` | `kernel_ridge` |
+#' |---|---|---|---|---|---|
+#' | `augment()`, `autoplot()`, `compare_fits()`, `cross_validate()` | yes | yes | yes | yes | yes |
+#' | `formula()`, `glance()`, `nobs()`, `plot()` | yes | yes | yes | yes | yes |
+#' | `predict()`, `print()`, `summary()`, `tidy()` | yes | yes | yes | yes | yes |
+#' | `fitted()` | yes | yes |  | yes | yes |
+#' | `residuals()` |  | yes |  | yes | yes |
+#' | `coef()`, `logLik()`, `simulate()` | yes | yes |  |  | yes |
+#' | `hatvalues()`, `sigma()`, `weights()` |  |  |  | yes | yes |
+#' | `confint()`, `diagnostics()` | yes |  |  |  | yes |
+#' | `kde_cdf()`, `kde_conditional()`, `kde_marginal()`, `quantile()` | yes | yes |  |  |  |
+#' | `update()` | yes | yes |  |  |  |
+#' | `deviance()`, `df.residual()`, `family()`, `model.frame()` |  |  |  |  | yes |
+#' | `rstandard()`, `variable.names()`, `vcov()` |  |  |  |  | yes |
+#' | `as.data.frame()`, `as_flash_kde()`, `contour()`, `hdr_level()` | yes |  |  |  |  |
+#' | `hdr_regions()`, `kde_bands()`, `kde_pvalue()`, `lines()` | yes |  |  |  |  |
+#'
+#' `flash_conditional` is the class of `flash_kde(y ~ x)`. Fits of [tune_ridge()] have the methods of `kernel_ridge`. `update()`
+#' also works by R's default method for the other fits.
+#' `autoplot()` needs package ggplot2; `tidy()`, `glance()` and `augment()` need broom or generics.
+#'
+#' @section Results and other objects:
+#'
+#' - `kde_bands`, from [kde_bands()]: `autoplot()`, `glance()`, `plot()`, `print()`, `tidy()`.
+#' - `flash_clusters`, from [mean_shift()]: `augment()`, `glance()`, `plot()`, `predict()`, `print()`, `tidy()`.
+#' - `kde_local_test`, from [kde_test()]: `plot()`, `print()`.
+#' - `flash_kde_validation`, from [cross_validate()]: `glance()`, `print()`, `tidy()`.
+#' - `flash_kda_validation`, from [cross_validate()]: `glance()`, `print()`, `tidy()`.
+#' - `flash_kde_comparison`, from [compare_fits()]: `glance()`, `plot()`, `print()`, `tidy()`.
+#' - `marginal_effects`, from [marginal_effects()]: `print()`.
+#' - `flashkernel_bandwidth`, from [kde_bandwidth()]: `Math`, `Ops`, `plot()`, `print()`.
+#' - `flash_hdr`, from [hdr_regions()]: `st_as_sf()`.
+#' - `kernel_operator`, from [kernel_operator()]: `%*%`, `Ops`, `[`, `as.matrix()`, `colMeans()`, `colSums()`,
+#'   `crossprod()`, `diag()`, `diagnostics()`, `dim()`, `rowMeans()`, `rowSums()`, `t()`, `tcrossprod()`.
+#' - `flash_data`, from [flash_data()]: `[`, `by()`, `dim()`, `dimnames()`, `length()`, `print()`, `summary()`.
+#' @seealso [flashkernel_faq], [flash_kde()], [kernel_regression()], [kernel_ridge()].
+#' @name flashkernel_methods
+#' @concept S3 methods, generics by class
+#' @examples
+#' fit <- flash_kde(faithful)
+#' plot(fit)
+#' methods(class = class(fit)[1])
+NULL
