@@ -41,13 +41,6 @@ ONE_SUM <- "predict(se.fit = TRUE) returns standard errors"
 
 # For each verb what it makes, as the message calls it, and what to do instead where the density has a trait.
 REFUSALS <- list(
-  standard_errors = list("standard errors", c(
-    laplace6 = "fit estimator = \"laplace\"", bent = WITH_ERRORS, imaged_signed = "use method = \"transform\""
-  )),
-  standard_errors_loo = list("leave-one-out standard errors", c(imaged = "use method = \"transform\"")),
-  score_loo = list("leave-one-out scores", c(
-    bent = "use method = \"transform\"", imaged = "use method = \"transform\""
-  )),
   conditional = list("conditional densities", c(
     signed = UNSIGNED, polygon = "fit only the variables that you want"
   )),
@@ -56,12 +49,10 @@ REFUSALS <- list(
   )),
   derivatives = list("derivatives", c(categories_alone = "predict() returns the probabilities of categories")),
   second_derivatives = list("second derivatives", c(
-    laplace6 = "fit estimator = \"laplace\"", compact = "fit kernel = \"gaussian\"", mixed = NUMBERS_ALONE,
-    bent = WITH_ERRORS
+    compact = "fit kernel = \"gaussian\""
   )),
   modes = list("modes, clusters and ridges", c(
-    laplace6 = "fit estimator = \"laplace\"", compact = "fit kernel = \"gaussian\"", mixed = NUMBERS_ALONE,
-    supported = "kde_derivative() returns the gradient of their density"
+    compact = "fit kernel = \"gaussian\"", mixed = NUMBERS_ALONE
   )),
   rectangles = list("probabilities of rectangles", c(
     laplace6 = "simulate() draws from the estimate",
@@ -74,9 +65,8 @@ REFUSALS <- list(
     polygon = "fit only the variables that you want"
   )),
   draws = list("draws", c()),
-  levels = list("highest-density levels", c(mixed_signed = UNSIGNED)),
+  levels = list("highest-density levels", c()),
   regions = list("regions", c(mixed = "hdr_level() returns their levels")),
-  grid = list("even grids", c(mixed = "predict() returns the estimate at rows that you give")),
   square = list("the integral of the square, for scores other than \"log\",", c(
     laplace6 = "use score = \"log\"", compact_adaptive = "use score = \"log\"", mixed = "use score = \"log\"",
     supported = "use score = \"log\""
@@ -87,13 +77,11 @@ REFUSALS <- list(
     bent = paste0(WITH_ERRORS, " and see predict(se.fit = TRUE)"),
     imaged_signed = "use method = \"transform\" and see predict(se.fit = TRUE)", supported = ONE_SUM
   )),
-  ks = list("objects of ks", c(
-    compact = "fit kernel = \"gaussian\"", mixed = NUMBERS_ALONE
-  ))
+  ks = list("objects of ks", c(mixed = NUMBERS_ALONE))
 )
 
 # Balloon estimates do not integrate to 1: all verbs that need a density refuse them.
-NEED_A_DENSITY <- setdiff(names(REFUSALS), c("standard_errors", "standard_errors_loo", "score_loo", "grid", "square"))
+NEED_A_DENSITY <- setdiff(names(REFUSALS), "square")
 REFUSALS[NEED_A_DENSITY] <- lapply(REFUSALS[NEED_A_DENSITY], \(entry) {
   list(entry[[1]], c(balloon = "fit another `adaptive`", entry[[2]]))
 })
