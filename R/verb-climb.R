@@ -249,8 +249,8 @@ in_domain <- function(field, u, here, scored = FALSE) {
   work <- working_points(field, u)
   for (k in which(is_transformed(domain))) {
     bend <- column_bend(work[, k], domain, k)
-    if (!scored) here$score <- here$score + bend$c %o% L[k, ]
-    if (!is.null(here$hessian)) here$hessian <- here$hessian + bend$slope %o% as.vector(L[k, ] %o% L[k, ])
+    if (!scored) here$score <- here$score + rep_len(bend$c, nrow(u)) %o% L[k, ]
+    if (!is.null(here$hessian)) here$hessian <- here$hessian + rep_len(bend$slope, nrow(u)) %o% as.vector(L[k, ] %o% L[k, ])
   }
   for (k in bounded_columns(field)) {
     held <- which(
