@@ -72,10 +72,8 @@ REFUSALS <- list(
     supported = "use score = \"log\""
   )),
   bands = list("bands", c(
-    rebuilt = "use kde_marginal(debias = TRUE), which debiases them anew", steps = ONE_SUM,
-    laplace6 = "fit estimator = \"laplace\" or \"kde\"", clipped = ONE_SUM, compact = ONE_SUM, mixed = ONE_SUM,
-    bent = paste0(WITH_ERRORS, " and see predict(se.fit = TRUE)"),
-    imaged_signed = "use method = \"transform\" and see predict(se.fit = TRUE)", supported = ONE_SUM
+    rebuilt = "use kde_marginal(debias = TRUE), which debiases them anew", steps = ONE_SUM, compact = ONE_SUM,
+    bent = ONE_SUM
   )),
   ks = list("objects of ks", c(mixed = NUMBERS_ALONE))
 )
