@@ -46,7 +46,7 @@ drawn_variables <- function(bands) {
 can_be_drawn <- function(frame, about, columns) {
   d <- length(about$variables)
   whole <- !is.null(about) && all(c(about$variables, columns) %in% names(frame))
-  whole && (d == 1 || d == 2 && about$grid && is_whole_grid(frame))
+  whole && all(vapply(frame[about$variables], is.numeric, NA)) && (d == 1 || d == 2 && about$grid && is_whole_grid(frame))
 }
 
 # ---- two variables ----------------------------------------------------------------------------

@@ -154,11 +154,7 @@ band_grid <- function(object, n) {
   n <- if (is.null(n)) c(1, 201, 41)[object$d + 1] else check_count(n, "n", min = 2)
   used <- object$x[used_rows(object), , drop = FALSE]
   check_memory(8 * 10 * as.double(n)^object$d * count_cells(object), "n")
-  axes <- lapply(seq_len(object$d), \(k) seq(min(used[, k]), max(used[, k]), length.out = n))
-  codes <- lapply(object$discrete$columns, \(column) seq_along(column$levels))
-  grid <- as.matrix(expand.grid(c(axes, codes)))
-  dimnames(grid) <- if (!is.null(c(object$names, names(codes)))) list(NULL, c(object$names, names(codes)))
-  grid
+  grid_rows(object, lapply(seq_len(object$d), \(k) seq(min(used[, k]), max(used[, k]), length.out = n)))
 }
 
 # Drops the given points that `na.action` has dropped.
@@ -179,7 +175,9 @@ bands_at <- function(object, at, asked, run) {
   check_memory(8 * (8 * as.double(nrow(at)) + 4 * length(object$x)), "newdata")
   domain <- object$support
   if (is.null(domain)) return(bands_of_sums(object, at, asked, run))
+  # on the bound of a transformed column the density is 0, as it is outside
   inside <- inside_domain(domain, at)
+  inside[inside] <- log_jacobian(domain, to_working(domain, at[inside, , drop = FALSE])) < Inf
   if (!any(inside)) return(c(bands_at(object, at[0, , drop = FALSE], asked, run)["critical"], zero_bands(length(inside))))
   found <- bands_of_sums(object, at[inside, , drop = FALSE], asked, run)
   columns <- names(zero_bands(1))

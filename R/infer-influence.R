@@ -93,7 +93,7 @@ influence_control <- function(of, control) {
 by_categories <- function(of, at, columns, task) {
   if (is.null(of$discrete)) return(task(of, at))
   d <- ncol(at) - ncol(of$discrete$codes)
-  cells <- cells_of(at[, -seq_len(d), drop = FALSE])
+  cells <- cells_of(at[, d + seq_len(ncol(of$discrete$codes)), drop = FALSE])
   tables <- level_tables(of$discrete)
   found <- matrix(0, nrow(at), columns)
   for (i in seq_along(cells$rows)) {

@@ -36,10 +36,16 @@ estimate_on_grid <- function(object, size, axes = NULL) {
   control <- start_run(fit_asked(object), "Predicting")
   check_memory(8 * (size^object$d * count_cells(object) * (6 + 2 * object$d) + length(object$x)), "grid")
   if (is.null(axes)) axes <- grid_axes(object, size)
-  codes <- lapply(object$discrete$columns, \(column) seq_along(column$levels))
-  at <- as.matrix(expand.grid(c(axes, codes)))
-  dimnames(at) <- if (length(codes) > 0) list(NULL, c(object$names, names(codes)))
+  at <- grid_rows(object, axes)
   list(axes = axes, at = at, estimate = log_estimate(object, at, FALSE, control))
+}
+
+# The nodes of a grid for all categories, as rows.
+grid_rows <- function(object, axes) {
+  codes <- lapply(object$discrete$columns, \(column) as.double(seq_along(column$levels)))
+  at <- as.matrix(expand.grid(c(axes, codes)))
+  dimnames(at) <- list(NULL, c(if (object$d > 0) point_names(object), names(codes)))
+  at
 }
 
 # `size` even nodes of each variable.
