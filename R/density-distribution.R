@@ -90,10 +90,13 @@ quantile.flash_kde <- function(x, probs = seq(0, 1, 0.25), names = TRUE, ...) {
   hold_limits(x)
   probs <- check_prob(probs, "probs", bytes = 8 * 50 + if (names) NAME_BYTES else 0)
   if (x$d > 1) {
-    check_can(x, "marginal")
     check_memory(8 * length(probs) * x$d, "probs")
     run <- start_run(fit_asked(x))
-    result <- vapply(seq_len(x$d), \(k) all_quantiles(marginal_of(x, k, run), probs), numeric(length(probs)))
+    of_column <- if (!is.null(x$support$polygon)) \(k) polygon_quantiles(x, k, probs, run) else {
+      check_can(x, "marginal")
+      \(k) all_quantiles(marginal_of(x, k, run), probs)
+    }
+    result <- vapply(seq_len(x$d), of_column, numeric(length(probs)))
     return(matrix(result, ncol = x$d, dimnames = list(if (names) percent_label(probs), point_names(x))))
   }
   result <- all_quantiles(x, probs)

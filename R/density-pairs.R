@@ -11,7 +11,7 @@ PAIRS_IN_BLOCK <- 5e5
 each_pair_block <- function(object, at, loo, control, task) {
   sources <- fit_sources(object)
   discrete <- sources$discrete
-  tables <- if (!is.null(discrete)) level_tables(discrete)
+  tables <- if (!is.null(discrete)) tables_of_power(discrete)
   d <- ncol(sources$points)
   n <- nrow(sources$points)
   width <- if (is.null(sources$factors)) rep(1, n) else sources$factors

@@ -7,14 +7,11 @@ TRAITS <- c(
   balloon = "balloon estimates, which do not integrate to 1",
   rebuilt = "points that were debiased in more dimensions",
   steps = "SD-KDEs of several steps or by a given score",
-  laplace6 = "estimator = \"laplace6\"", signed = "Laplace-corrected estimates, which may be negative",
+  signed = "Laplace-corrected estimates, which may be negative",
   clipped = "fits with debiasing(nonnegative = TRUE)", compact = "fits with another kernel than the Gaussian",
   compact_adaptive = "adaptive fits with another kernel than the Gaussian",
   mixed = "fits with categorical columns", categories_alone = "fits to categories alone",
-  mixed_signed = "Laplace-corrected estimates with categorical columns",
   polygon = "fits on a polygon", bent = "fits by a boundary kernel or local likelihood",
-  imaged_signed = "Laplace-corrected estimates with reflected copies",
-  imaged = "fits with reflected copies or method = \"mass\"",
   supported = "fits with a `support`"
 )
 
@@ -23,18 +20,16 @@ traits_of <- function(object) {
   supported <- is_kind(object, "supported")
   has <- c(
     balloon = is_balloon(object), rebuilt = !is.null(object$debiased_in),
-    steps = n_steps(object) > 1 || isTRUE(object$given_score), laplace6 = is.null(estimator$square),
+    steps = n_steps(object) > 1 || isTRUE(object$given_score),
     signed = estimator$signed, clipped = is_clipped(object), compact = !has_gaussian(object),
     compact_adaptive = !has_gaussian(object) && !is.null(object$adaptive), mixed = is_kind(object, "mixed"),
-    categories_alone = object$d == 0, mixed_signed = is_kind(object, "mixed") && estimator$signed,
+    categories_alone = object$d == 0,
     polygon = supported && !is.null(object$support$polygon), bent = is_kind(object, "bent"),
-    imaged_signed = is_kind(object, "imaged") && estimator$signed, imaged = is_kind(object, "imaged"),
     supported = supported
   )
   names(which(has))
 }
 
-WITH_ERRORS <- "fit method = \"reflect\" or \"transform\""
 UNSIGNED <- "fit estimator = \"kde\" or \"sdkde\""
 NUMBERS_ALONE <- "kde_marginal() and kde_conditional() make fits of the numbers alone"
 ONE_SUM <- "predict(se.fit = TRUE) returns standard errors"
@@ -55,21 +50,17 @@ REFUSALS <- list(
     compact = "fit kernel = \"gaussian\"", mixed = NUMBERS_ALONE
   )),
   rectangles = list("probabilities of rectangles", c(
-    laplace6 = "simulate() draws from the estimate",
-    clipped = "simulate() draws from the estimate", categories_alone = "predict() returns the probabilities of categories",
-    polygon = "simulate() draws from the estimate"
+    clipped = "simulate() draws from the estimate", categories_alone = "predict() returns the probabilities of categories"
   )),
   cdf = list("distribution functions", c()),
   quantiles = list("quantiles", c(
-    categories_alone = "predict() returns the probabilities of categories",
-    polygon = "fit only the variables that you want"
+    categories_alone = "predict() returns the probabilities of categories"
   )),
   draws = list("draws", c()),
   levels = list("highest-density levels", c()),
   regions = list("regions", c(mixed = "hdr_level() returns their levels")),
   square = list("the integral of the square, for scores other than \"log\",", c(
-    laplace6 = "use score = \"log\"", compact_adaptive = "use score = \"log\"", mixed = "use score = \"log\"",
-    supported = "use score = \"log\""
+    compact_adaptive = "use score = \"log\"", supported = "use score = \"log\""
   )),
   bands = list("bands", c(
     rebuilt = "use kde_marginal(debias = TRUE), which debiases them anew", steps = ONE_SUM, compact = ONE_SUM,

@@ -16,8 +16,7 @@ bent_score <- function(domain, sources, y, control, without = NULL) {
   if (has_local(domain)) local_score(sources, y, sums) else boundary_score(domain, sources, y, sums)
 }
 
-# The second derivative, by differences of the first with a step of a thousandth of a bandwidth and an error of its sixth
-# power.
+# The second derivative, by differences of the first, with an error of the sixth power of a hundredth of a bandwidth.
 bent_curvature <- function(domain, sources, y, control, without = NULL) {
   step <- 1e-2 * sources$L[1]
   at <- \(k) bent_score(domain, sources, y + k * step, control, without)
