@@ -17,8 +17,8 @@
 #' Probabilities of rectangles are exact for a diagonal bandwidth. For a correlated bandwidth in two dimensions they have an
 #' absolute error of about 1e-14, by the algorithm of Genz (2004). In more dimensions a correlated kernel is averaged over
 #' 1,024 to 32,768 lattice points (Genz and Bretz 2009). The result then has an attribute `"error"`, three
-#' standard errors of each probability, and is the same at each call. For `"laplace"` this is refused. The time is
-#' \eqn{O(nmd)} at most, times the number of lattice points.
+#' standard errors of each probability, and is the same at each call. The time is \eqn{O(nmd)} at most, times the number of
+#' lattice points, and for `"laplace"` and `"laplace6"` seven times that. On a polygon each rectangle is cut to the polygon.
 #'
 #' For regions that are not rectangles see [hdr_level()].
 #'

@@ -37,7 +37,7 @@ band_figure <- function(bands, col, border = NA) {
 drawn_variables <- function(bands) {
   band <- attr(bands, "band")
   if (!can_be_drawn(bands, band, c("lower", "upper", "se"))) {
-    stop_argument("x", "must be bands of one variable, or of two on a grid: call kde_bands() without `newdata`")
+    stop_argument("x", "must be bands of one numeric variable, or of two on a grid: call kde_bands() without `newdata`")
   }
   length(band$variables)
 }

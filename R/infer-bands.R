@@ -45,7 +45,7 @@
 #'
 #' @param object A fit from [flash_kde()].
 #' @param newdata Points, as for [predict()][predict.flash_kde]. `NULL`: an even grid over the range of the data,
-#'   in one and two dimensions.
+#'   in one and two dimensions, for all categories.
 #' @param level Probability that the interval holds the density at a point, or that the band holds all of it.
 #' @param type `"pointwise"` or `"simultaneous"`.
 #' @param method `"asymptotic"` or `"bootstrap"`.

@@ -238,13 +238,13 @@ thinned_starts <- function(field, points, weights, width) {
 # ---- on a support -------------------------------------------------------------------------------
 
 # Points move in working coordinates z, up the density of the user's coordinates, p_z(z) |dz / dy|. Copies make reflected
-# and circular bounds ordinary places. At a bound of method = "mass" a point stays where the density rises outwards.
+# and circular bounds ordinary places. Sums of kernels rise towards the convex hull of the points, so that paths do not leave a
+# convex domain. At the bound of a boundary kernel, which has one column, a point stays where the density rises outwards.
 
 # slopes_at() or curvature_at() with the derivatives of log |dz / dy|. `scored`: whether the score has them.
 in_domain <- function(field, u, here, scored = FALSE) {
   domain <- field$fit$support
   if (is.null(domain)) return(here)
-  d <- ncol(u)
   L <- field$local$L
   work <- working_points(field, u)
   for (k in which(is_transformed(domain))) {
@@ -252,34 +252,22 @@ in_domain <- function(field, u, here, scored = FALSE) {
     if (!scored) here$score <- here$score + rep_len(bend$c, nrow(u)) %o% L[k, ]
     if (!is.null(here$hessian)) here$hessian <- here$hessian + rep_len(bend$slope, nrow(u)) %o% as.vector(L[k, ] %o% L[k, ])
   }
-  for (k in bounded_columns(field)) {
-    held <- which(
-      work[, k] <= domain$lower[k] & here$score[, k] < 0 | work[, k] >= domain$upper[k] & here$score[, k] > 0
-    )
-    here$score[held, k] <- 0
-    if (is.null(here$hessian)) next
-    here$hessian[held, c((seq_len(d) - 1) * d + k, (k - 1) * d + seq_len(d))] <- 0
-    here$hessian[held, (k - 1) * d + k] <- -1
-  }
+  if (!any(domain$kind == "boundary")) return(here)
+  held <- which(work <= domain$lower & here$score < 0 | work >= domain$upper & here$score > 0)
+  here$score[held] <- 0
+  if (!is.null(here$hessian)) here$hessian[held] <- -1
   here
-}
-
-# Columns whose bounds stop points, if coordinates of the field are multiples of working coordinates.
-bounded_columns <- function(field) {
-  domain <- field$fit$support
-  stops <- domain$kind %in% c("mass", "boundary") & is.null(domain$polygon)
-  if (is_diagonal(field$local$L)) which(stops) else integer()
 }
 
 # Moves copies to their points, and what is beyond a bound onto it.
 within_field <- function(field, u) {
   domain <- field$fit$support
-  bounded <- if (!is.null(domain)) bounded_columns(field)
-  if (!has_images(domain) && length(bounded) == 0) return(u)
+  bounded <- any(domain$kind == "boundary")
+  if (!has_images(domain) && !bounded) return(u)
   work <- folded(domain, working_points(field, u))
   turned <- which(domain$kind == "circular")
   work[, turned] <- to_working(domain, work)[, turned]
-  for (k in bounded) work[, k] <- pmin(pmax(work[, k], domain$lower[k]), domain$upper[k])
+  if (bounded) work <- within_domain(domain, work)
   t(without_low(local_columns(field$local, work)))
 }
 
@@ -296,7 +284,7 @@ field_squares <- function(field, u, v) {
   rowSums(whiten(away, L)^2)
 }
 
-# Whether points are in the support: paths may leave a polygon, or bounds that are not parallel to the axes of the field.
+# Whether points are in the support: paths may leave a polygon that is not convex.
 in_field <- function(field, u) {
   domain <- field$fit$support
   if (is.null(domain)) rep(TRUE, nrow(u)) else inside_domain(domain, from_field(field, u))

@@ -21,8 +21,7 @@
 #' Where a Laplace-corrected estimate is negative, points follow the plain estimate. Balloon estimates are refused.
 #'
 #' On a `support` ([kde_support()]) the modes are those of the density in the units of the data; a maximum at a bound is a mode,
-#' too. On a polygon, and with a correlated bandwidth and method = `"mass"`, only maxima inside are found, and points whose
-#' paths lead out belong to no cluster (`NA`).
+#' too. On a polygon that is not convex, a path may lead out; its point belongs to no cluster (`NA`).
 #'
 #' **Cost**: each step takes one pass over the training points for each point that still moves. In up to three
 #' dimensions and without adaptive bandwidths, the time is linear in the number of points.

@@ -38,5 +38,5 @@ test_that("every trait and every verb of the table is known, and each refusal sa
     expect_true(all(nzchar(cures)), info = verb)
   }
   # beside the rule for balloon estimates
-  expect_lte(sum(lengths(lapply(REFUSALS, `[[`, 2))) - length(NEED_A_DENSITY), 43)
+  expect_lte(sum(lengths(lapply(REFUSALS, `[[`, 2))) - length(NEED_A_DENSITY), 19)
 })
