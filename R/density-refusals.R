@@ -24,7 +24,7 @@ traits_of <- function(object) {
     signed = estimator$signed, clipped = is_clipped(object), compact = !has_gaussian(object),
     compact_adaptive = !has_gaussian(object) && !is.null(object$adaptive), mixed = is_kind(object, "mixed"),
     categories_alone = object$d == 0,
-    polygon = supported && !is.null(object$support$polygon), bent = is_kind(object, "bent"),
+    polygon = is_kind(object, "polygon"), bent = is_kind(object, "bent"),
     supported = supported
   )
   names(which(has))

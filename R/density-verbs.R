@@ -4,8 +4,8 @@
 # - none ("default"): one sum of kernels over points, in the coordinates of these (density-evaluate.R);
 # - "mixed": the same of numbers and categories (density-mixed-*.R);
 # - "supported": a density on a bounded or circular range, which holds the density of the working points as `inner`. It is
-#   one of "mapped" (transformed columns alone), "imaged" (reflected copies, or kernels divided by their mass inside) and
-#   "bent" (a boundary kernel or local likelihood) (density-support-*.R);
+#   one of "mapped" (transformed columns alone), "imaged" (reflected copies, or kernels divided by their mass inside; on a
+#   "polygon" before that, density-polygon.R) and "bent" (a boundary kernel or local likelihood) (density-support-*.R);
 # - "clipped": a signed estimate whose negative part is cut off, before the kind of that estimate (density-nonnegative.R).
 #
 # The kind is a field and not the class of the fit, as `$` of what has a class looks for methods each time.
