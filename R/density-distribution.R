@@ -92,16 +92,18 @@ quantile.flash_kde <- function(x, probs = seq(0, 1, 0.25), names = TRUE, ...) {
   if (x$d > 1) {
     check_memory(8 * length(probs) * x$d, "probs")
     run <- start_run(fit_asked(x))
-    of_column <- if (!is.null(x$support$polygon)) \(k) polygon_quantiles(x, k, probs, run) else {
-      check_can(x, "marginal")
-      \(k) all_quantiles(marginal_of(x, k, run), probs)
-    }
-    result <- vapply(seq_len(x$d), of_column, numeric(length(probs)))
+    result <- vapply(seq_len(x$d), \(axis) quantiles_along(x, axis, probs, run), numeric(length(probs)))
     return(matrix(result, ncol = x$d, dimnames = list(if (names) percent_label(probs), point_names(x))))
   }
   result <- all_quantiles(x, probs)
   if (names) names(result) <- percent_label(probs)
   result
+}
+
+#' @export
+quantiles_along.default <- function(object, axis, probs, run) {
+  check_can(object, "marginal")
+  all_quantiles(marginal_of(object, axis, run), probs)
 }
 
 all_quantiles <- function(object, probs) {

@@ -46,12 +46,13 @@ ring_below <- function(ring, k, limit, sign) {
   if (is.null(cut)) ring[0, , drop = FALSE] else rbind(cut, cut[1, ])
 }
 
-# Quantiles of a column of a density on a polygon, by bisection of the probability up to them.
-polygon_quantiles <- function(object, k, probs, control) {
-  ends <- range(ring_sides(object$support$polygon)[, c(k, k + 2)])
+# By bisection of the probability up to them.
+#' @export
+quantiles_along.polygon <- function(object, axis, probs, run) {
+  ends <- shown_range(object, axis)
   below <- function(q) {
-    limits <- matrix(Inf, length(q), 2)
-    rectangle_probability(object, matrix(-Inf, length(q), 2), replace(limits, cbind(seq_along(q), k), q), control)
+    upper <- replace(matrix(Inf, length(q), 2), cbind(seq_along(q), axis), q)
+    rectangle_probability(object, matrix(-Inf, length(q), 2), upper, run)
   }
   low <- rep(ends[1], length(probs))
   high <- rep(ends[2], length(probs))
