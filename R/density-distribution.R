@@ -17,8 +17,8 @@
 #' Probabilities of rectangles are exact for a diagonal bandwidth. For a correlated bandwidth in two dimensions they have an
 #' absolute error of about 1e-14, by the algorithm of Genz (2004). In more dimensions a correlated kernel is averaged over
 #' 1,024 to 32,768 lattice points (Genz and Bretz 2009). The result then has an attribute `"error"`, three
-#' standard errors of each probability, and is the same at each call. For `"laplace"` this is refused. The time is
-#' \eqn{O(nmd)} at most, times the number of lattice points.
+#' standard errors of each probability, and is the same at each call. The time is \eqn{O(nmd)} at most, times the number of
+#' lattice points, and for `"laplace"` and `"laplace6"` seven times that. On a polygon each rectangle is cut to the polygon.
 #'
 #' For regions that are not rectangles see [hdr_level()].
 #'
@@ -92,15 +92,20 @@ quantile.flash_kde <- function(x, probs = seq(0, 1, 0.25), names = TRUE, ...) {
   hold_limits(x)
   probs <- check_prob(probs, "probs", bytes = 8 * 50 + if (names) NAME_BYTES else 0)
   if (x$d > 1) {
-    check_can(x, "marginal")
     check_memory(8 * length(probs) * x$d, "probs")
     run <- start_run(fit_asked(x))
-    result <- vapply(seq_len(x$d), \(k) all_quantiles(marginal_of(x, k, run), probs), numeric(length(probs)))
+    result <- vapply(seq_len(x$d), \(axis) quantiles_along(x, axis, probs, run), numeric(length(probs)))
     return(matrix(result, ncol = x$d, dimnames = list(if (names) percent_label(probs), point_names(x))))
   }
   result <- all_quantiles(x, probs)
   if (names) names(result) <- percent_label(probs)
   result
+}
+
+#' @export
+quantiles_along.default <- function(object, axis, probs, run) {
+  check_can(object, "marginal")
+  all_quantiles(marginal_of(object, axis, run), probs)
 }
 
 all_quantiles <- function(object, probs) {

@@ -91,6 +91,7 @@ error_estimate.default <- function(object, at, loo, control, estimate) {
 
 # log sum w^2 k^2. The square of a kernel of H is proportional to one of H / 2, whose squared distance is twice that of H.
 log_sum_squares <- function(object, at, loo, control) {
+  if (is.null(estimator_of(object)$square)) return(log_pair_squares(object, at, loo, control))
   log_sum(squared(fit_sources(object)), targets(object, at), estimator_of(object)$square(object$d), loo, control)$log_abs
 }
 

@@ -2,7 +2,6 @@ check_combination <- function(object, newdata, type, se.fit, loo) {
   if (se.fit && type == "score") {
     stop_argument("se.fit", "must be FALSE for type = \"score\": found TRUE")
   }
-  if (se.fit) check_can(object, "standard_errors")
   if (!loo) return(invisible())
   if (!is.null(newdata)) {
     stop_argument("loo", "must be FALSE with `newdata`: only training points can be left out")
@@ -10,8 +9,6 @@ check_combination <- function(object, newdata, type, se.fit, loo) {
   if (!estimator_of(object)$loo_scores && (se.fit || type == "score")) {
     stop_argument("loo", "must be FALSE for scores and standard errors of estimator \"", object$estimator, "\"")
   }
-  if (type == "score") check_can(object, "score_loo")
-  if (se.fit) check_can(object, "standard_errors_loo")
   check_loo(object)
 }
 

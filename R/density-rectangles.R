@@ -27,6 +27,7 @@ scaled_kernels <- function(object) {
   list(
     x = scaled_columns(points, about, sds), about = about, sds = sds,
     weights = weights / sum(weights), factors = object$adaptive$factors[used], laplace = is_signed(object),
+    order6 = object$estimator == "laplace6",
     R = stats::cov2cor(object$bandwidth), below = if (is_compact(kernel)) integral_polynomial(kernel$value),
     reach = kernel$reach
   )
@@ -48,21 +49,24 @@ rectangles_of <- function(kernels, lower, upper, control) {
     ), user_call()))
   }
   if (length(between) == 1) return(list(p = exact_rectangles(kernels, lower, upper, between, control)))
-  if (kernels$laplace) {
-    stop(new_error(
-      "unsupported",
-      paste0(
-        "probabilities of a Laplace-corrected estimate in more than two dimensions need a diagonal `bandwidth`: ",
-        "found correlations"
-      ),
-      user_call()
-    ))
-  }
   sampled_rectangles(kernels, lower, upper, control)
 }
 
 exact_rectangles <- function(kernels, lower, upper, correlation, control) {
-  rectangle_sums(c(kernels, list(lower = lower, upper = upper, correlation = correlation)), control)
+  at <- function(s) {
+    scaled <- \(u) of_parts(u, \(part) part / sqrt(s))
+    limits <- list(lower = scaled(lower), upper = scaled(upper), correlation = correlation)
+    rectangle_sums(c(replace(kernels, "x", list(scaled(kernels$x))), limits), control)
+  }
+  if (!isTRUE(kernels$order6)) return(at(1))
+  at(1) - slope_at_one(at, 0.02) / 2
+}
+
+# The derivative at 1, with an error of the sixth power of `step`. With Q(s) the probability under (1 - s A) K_s, for K_s of
+# variance s, that under (1 - A + A^2 / 2) K is Q(1) - Q'(1) / 2, as A K_s is the derivative of K_s.
+slope_at_one <- function(f, step) {
+  (45 * (f(1 + step) - f(1 - step)) - 9 * (f(1 + 2 * step) - f(1 - 2 * step)) + f(1 + 3 * step) - f(1 - 3 * step)) /
+    (60 * step)
 }
 
 # ---- correlated kernels in three dimensions and more ------------------------------------------
@@ -78,7 +82,6 @@ lattice_size <- function(n) 2^round(log2(min(max(4e6 / n, 128), 4096)))
 sampled_rectangles <- function(kernels, lower, upper, control) {
   eigen <- eigen(kernels$R, symmetric = TRUE)
   d <- length(eigen$values)
-  narrow <- sqrt(eigen$values[d])
   A <- eigen$vectors[, -d, drop = FALSE] %*% diag(sqrt(pmax(eigen$values[-d] - eigen$values[d], 0)), d - 1)
   classes <- if (is.null(kernels$factors)) {
     list(factors = 1, rows = list(seq_along(kernels$weights)))
@@ -88,14 +91,25 @@ sampled_rectangles <- function(kernels, lower, upper, control) {
   nodes <- lattice_nodes(d - 1, lattice_size(length(kernels$weights)))
   by_shift <- lapply(seq_len(LATTICE_SHIFTS), function(shift) {
     moves <- A %*% t(nodes[[shift]])
-    parts <- Map(classes$factors, classes$rows, f = \(factor, rows) {
-      mean_over_moves(kernels, rows, factor * narrow, lower, upper, factor * moves, control)
-    })
     share_stage(control, (shift - 1) / LATTICE_SHIFTS, 1 / LATTICE_SHIFTS)
-    Reduce(`+`, parts)
+    of_variance <- \(s) Reduce(`+`, Map(sqrt(s) * classes$factors, classes$rows, f = \(factor, rows) {
+      mean_over_moves(kernels, rows, factor * sqrt(eigen$values[d]), lower, upper, factor * moves, control)
+    }))
+    corrected_at_one(of_variance, kernels)
   })
   p <- do.call(cbind, by_shift)
   list(p = rowMeans(p), error = 3 * apply(p, 1, stats::sd) / sqrt(LATTICE_SHIFTS))
+}
+
+# P - P' for "laplace" and P - P' + P'' / 2 for "laplace6", where P(s) is the probability under kernels of variance s. The
+# derivatives at 1 are differences with errors of the sixth power of the step.
+corrected_at_one <- function(P, kernels) {
+  if (!kernels$laplace) return(P(1))
+  step <- 0.05
+  first <- P(1) - slope_at_one(P, step)
+  if (!kernels$order6) return(first)
+  both <- \(k) P(1 + k * step) + P(1 - k * step)
+  first + (270 * both(1) - 27 * both(2) + 2 * both(3) - 490 * P(1)) / (180 * step^2) / 2
 }
 
 # Kernels `rows` of one sd, their mean over the columns of `moves`. So many rectangles at a time as take 8 MB a

@@ -7,14 +7,11 @@ TRAITS <- c(
   balloon = "balloon estimates, which do not integrate to 1",
   rebuilt = "points that were debiased in more dimensions",
   steps = "SD-KDEs of several steps or by a given score",
-  laplace6 = "estimator = \"laplace6\"", signed = "Laplace-corrected estimates, which may be negative",
+  signed = "Laplace-corrected estimates, which may be negative",
   clipped = "fits with debiasing(nonnegative = TRUE)", compact = "fits with another kernel than the Gaussian",
   compact_adaptive = "adaptive fits with another kernel than the Gaussian",
   mixed = "fits with categorical columns", categories_alone = "fits to categories alone",
-  mixed_signed = "Laplace-corrected estimates with categorical columns",
   polygon = "fits on a polygon", bent = "fits by a boundary kernel or local likelihood",
-  imaged_signed = "Laplace-corrected estimates with reflected copies",
-  imaged = "fits with reflected copies or method = \"mass\"",
   supported = "fits with a `support`"
 )
 
@@ -23,32 +20,22 @@ traits_of <- function(object) {
   supported <- is_kind(object, "supported")
   has <- c(
     balloon = is_balloon(object), rebuilt = !is.null(object$debiased_in),
-    steps = n_steps(object) > 1 || isTRUE(object$given_score), laplace6 = is.null(estimator$square),
+    steps = n_steps(object) > 1 || isTRUE(object$given_score),
     signed = estimator$signed, clipped = is_clipped(object), compact = !has_gaussian(object),
     compact_adaptive = !has_gaussian(object) && !is.null(object$adaptive), mixed = is_kind(object, "mixed"),
-    categories_alone = object$d == 0, mixed_signed = is_kind(object, "mixed") && estimator$signed,
-    polygon = supported && !is.null(object$support$polygon), bent = is_kind(object, "bent"),
-    imaged_signed = is_kind(object, "imaged") && estimator$signed, imaged = is_kind(object, "imaged"),
+    categories_alone = object$d == 0,
+    polygon = is_kind(object, "polygon"), bent = is_kind(object, "bent"),
     supported = supported
   )
   names(which(has))
 }
 
-BY_TRANSFORM <- "use method = \"transform\" of kde_support()"
-WITH_ERRORS <- "use method = \"reflect\" or \"transform\" of kde_support()"
 UNSIGNED <- "fit estimator = \"kde\" or \"sdkde\""
 NUMBERS_ALONE <- "kde_marginal() and kde_conditional() make fits of the numbers alone"
 ONE_SUM <- "predict(se.fit = TRUE) returns standard errors"
 
 # For each verb what it makes, as the message calls it, and what to do instead where the density has a trait.
 REFUSALS <- list(
-  standard_errors = list("standard errors", c(
-    laplace6 = "fit estimator = \"laplace\"", bent = WITH_ERRORS, imaged_signed = BY_TRANSFORM
-  )),
-  standard_errors_loo = list("leave-one-out standard errors", c(imaged = BY_TRANSFORM)),
-  score_loo = list("leave-one-out scores", c(
-    bent = BY_TRANSFORM, imaged = BY_TRANSFORM
-  )),
   conditional = list("conditional densities", c(
     signed = UNSIGNED, polygon = "fit the columns that you want without `support`"
   )),
@@ -57,44 +44,33 @@ REFUSALS <- list(
   )),
   derivatives = list("derivatives", c(categories_alone = "predict() returns the probabilities of categories")),
   second_derivatives = list("second derivatives", c(
-    laplace6 = "fit estimator = \"laplace\"", compact = "fit kernel = \"gaussian\"", mixed = NUMBERS_ALONE,
-    bent = WITH_ERRORS
+    compact = "fit kernel = \"gaussian\""
   )),
   modes = list("modes, clusters and ridges", c(
-    laplace6 = "fit estimator = \"laplace\"", compact = "fit kernel = \"gaussian\"", mixed = NUMBERS_ALONE,
-    supported = "kde_derivative() returns the gradient of their density"
+    compact = "fit kernel = \"gaussian\"", mixed = NUMBERS_ALONE
   )),
   rectangles = list("probabilities of rectangles", c(
-    laplace6 = "simulate() draws from the estimate",
-    clipped = "simulate() draws from the estimate", categories_alone = "predict() returns the probabilities of categories",
-    polygon = "simulate() draws from the estimate"
+    clipped = "simulate() draws from the estimate", categories_alone = "predict() returns the probabilities of categories"
   )),
   cdf = list("distribution functions", c()),
   quantiles = list("quantiles", c(
-    categories_alone = "predict() returns the probabilities of categories",
-    polygon = "fit the columns that you want without `support`"
+    categories_alone = "predict() returns the probabilities of categories"
   )),
   draws = list("draws", c()),
-  levels = list("highest-density levels", c(mixed_signed = UNSIGNED)),
+  levels = list("highest-density levels", c()),
   regions = list("regions", c(mixed = "hdr_level() returns the levels of regions")),
-  grid = list("even grids", c(mixed = "predict() returns the estimate at rows that you give")),
   square = list("the integral of the square, for scores other than \"log\",", c(
-    laplace6 = "use score = \"log\"", compact_adaptive = "use score = \"log\"", mixed = "use score = \"log\"",
-    supported = "use score = \"log\""
+    compact_adaptive = "use score = \"log\"", supported = "use score = \"log\""
   )),
   bands = list("bands", c(
-    rebuilt = "use kde_marginal(debias = TRUE), which debiases the marginal points", steps = ONE_SUM,
-    laplace6 = "fit estimator = \"laplace\" or \"kde\"", clipped = ONE_SUM, compact = ONE_SUM, mixed = ONE_SUM,
-    bent = paste0(WITH_ERRORS, ", then predict(se.fit = TRUE)"),
-    imaged_signed = paste0(BY_TRANSFORM, ", then predict(se.fit = TRUE)"), supported = ONE_SUM
+    rebuilt = "use kde_marginal(debias = TRUE), which debiases the marginal points", steps = ONE_SUM, compact = ONE_SUM,
+    bent = ONE_SUM
   )),
-  ks = list("objects of package ks", c(
-    compact = "fit kernel = \"gaussian\"", mixed = NUMBERS_ALONE
-  ))
+  ks = list("objects of package ks", c(mixed = NUMBERS_ALONE))
 )
 
 # Balloon estimates do not integrate to 1: all verbs that need a density refuse them.
-NEED_A_DENSITY <- setdiff(names(REFUSALS), c("standard_errors", "standard_errors_loo", "score_loo", "grid", "square"))
+NEED_A_DENSITY <- setdiff(names(REFUSALS), "square")
 REFUSALS[NEED_A_DENSITY] <- lapply(REFUSALS[NEED_A_DENSITY], \(entry) {
   list(entry[[1]], c(balloon = "use adaptive = FALSE or \"abramson\"", entry[[2]]))
 })

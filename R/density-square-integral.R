@@ -37,9 +37,11 @@ log_positive_part <- function(object, log_square) {
 # list(each, own): A_i and K_ii, in units of the height of the kernel of 2H.
 overlap_sums <- function(object, w, control) {
   if (!has_gaussian(object)) return(compact_overlap_sums(object, w, control))
-  points <- fit_points(object)
-  L <- fit_factor(object)
   overlap <- estimator_of(object)$overlap(object$d)
+  if (length(overlap) > length(PLAIN_FACTOR)) return(paired_overlap_sums(object, w, overlap, control))
+  points <- fit_points(object)
+  places <- if (is.null(object$discrete)) points else cbind(points, object$discrete$codes)
+  L <- fit_factor(object)
   classes <- fit_classes(object)
   sums <- list(each = numeric(object$n), own = numeric(object$n))
   for (i in seq_along(classes$factors)) {
@@ -47,10 +49,35 @@ overlap_sums <- function(object, w, control) {
     share_stage(control, (i - 1) / length(classes$factors), 1 / length(classes$factors))
     together <- sqrt((object$adaptive$factors^2 + classes$factors[i]^2) / 2)
     several <- length(together) > 0
-    sources <- sum_sources(points, w, sqrt(2) * L, factors = if (several) together)
-    found <- log_sum(sources, if (several) points[rows, , drop = FALSE], overlap, FALSE, control)
+    sources <- sum_sources(
+      points, w, sqrt(2) * L, factors = if (several) together, discrete = overlapping(object$discrete)
+    )
+    found <- log_sum(sources, if (several) places[rows, , drop = FALSE], overlap, FALSE, control)
     sums$each[rows] <- signed_density(found)
     sums$own[rows] <- overlap[1] * classes$factors[i]^-object$d
   }
+  sums$own <- sums$own * own_overlap(object)
+  sums
+}
+
+overlapping <- function(discrete) if (is.null(discrete)) NULL else replace(discrete, "power", "overlap")
+
+# The sum over all categories of the squared kernel of each point.
+own_overlap <- function(object) {
+  if (is.null(object$discrete)) return(1)
+  tables <- tables_of_power(overlapping(object$discrete))
+  Reduce(`*`, Map(\(table, k) diag(table)[object$discrete$codes[, k]], tables, seq_along(tables)))
+}
+
+# The same with a polynomial that the engines lack.
+paired_overlap_sums <- function(object, w, overlap, control) {
+  object$weights <- w
+  object$bandwidth <- 2 * object$bandwidth
+  object["discrete"] <- list(overlapping(object$discrete))
+  places <- from_centre(object, own_places(object))
+  sums <- list(each = numeric(object$n), own = overlap[1] * own_overlap(object))
+  each_pair_block(object, places, FALSE, control, \(rows, kernels) {
+    sums$each[rows] <<- rowSums(exp(kernels$log_k) * polynomial_at(overlap, kernels$half))
+  })
   sums
 }

@@ -51,12 +51,15 @@ log_boundary <- function(domain, sources, y, loo, total, control) {
   list(log_abs = ifelse(log_abs == -Inf, -Inf, bent), stats = sums$stats)
 }
 
-# The derivative of the logarithm with y.
-boundary_score <- function(domain, sources, y, control) {
+# The derivative of the logarithm with y. `sums`: of summed_moments().
+boundary_score <- function(domain, sources, y, sums) {
   h <- sources$L[1]
-  at <- matrix(y)
-  score <- score_sum(sources, at, PLAIN_FACTOR, FALSE, "x", control)$score[, 1]
-  log_with <- \(factor) log_sum(sources, at, factor, FALSE, control)$log_abs
-  mean_square <- 2 * exp(log_with(c(0, 1, 0)) - log_with(PLAIN_FACTOR))
-  score + boundary_slope(domain, y, h, -h * score, mean_square)
+  sums$m / h + boundary_slope(domain, y, h, -sums$m, sums$m2)
+}
+
+# As local_effect(), with u = (x - y) / h.
+boundary_effect <- function(domain, y, h, m) {
+  a <- kernel_moments(domain, y, h)
+  by_mean <- a$a0 * a$a1 / (a$a0 * a$a2 - a$a1^2)
+  list(1 - by_mean * m, by_mean, 0)
 }

@@ -24,7 +24,7 @@ only_transforms <- function(domain) !has_images(domain) && !has_masses(domain) &
 supported <- function(object) {
   domain <- object$support
   own <- if (is_bent(domain)) "bent" else if (only_transforms(domain)) "mapped" else "imaged"
-  object$kind <- as_kind(own, "supported")
+  object$kind <- as_kind(if (!is.null(domain$polygon)) "polygon", own, "supported")
   object
 }
 

@@ -78,28 +78,24 @@ left_out_estimate.bent <- function(object, control, factor) {
   replace(found, "log_abs", list(found$log_abs - object$support$log_total + own_jacobian(object)))
 }
 
-own_jacobian <- function(object) log_jacobian(object$support, object$inner$x[seq_len(object$n), , drop = FALSE])
+own_jacobian <- function(object) log_jacobian(object$support, own_working(object))
 
 # The score is NaN outside the domain.
 #' @export
 score_estimate.supported <- function(object, at, loo, control) {
-  if (loo) check_can(object, "score_loo")
   domain <- object$support
+  names <- list(NULL, point_names(object))
+  if (loo) return(`dimnames<-`(score_from_working(domain, left_out_score(object, control), own_working(object)), names))
   if (is.null(at)) at <- object$x
   inside <- inside_domain(domain, at)
-  score <- matrix(NaN, nrow(at), object$d, dimnames = list(NULL, point_names(object)))
+  score <- matrix(NaN, nrow(at), object$d, dimnames = names)
   if (!any(inside)) return(score)
   work <- to_working(domain, at[inside, , drop = FALSE])
   score[inside, ] <- score_from_working(domain, working_score(object, work, control), work)
   score
 }
 
-#' @export
-score_estimate.mapped <- function(object, at, loo, control) {
-  if (!loo) return(NextMethod())
-  found <- score_from_working(object$support, score_estimate(object$inner, NULL, TRUE, control), object$inner$x)
-  `dimnames<-`(found, list(NULL, point_names(object)))
-}
+own_working <- function(object) object$inner$x[seq_len(object$n), , drop = FALSE]
 
 working_score <- function(object, work, control) UseMethod("working_score", object$kind)
 #' @export
@@ -109,10 +105,20 @@ working_score.bent <- function(object, work, control) {
   matrix(bent_score(object$support, fit_sources(object$inner), work[, 1], control))
 }
 
+# Scores of the working points, each without its own kernel and the copies of it.
+left_out_score <- function(object, control) UseMethod("left_out_score", object$kind)
+#' @export
+left_out_score.mapped <- function(object, control) score_estimate(object$inner, NULL, TRUE, control)
+#' @export
+left_out_score.imaged <- function(object, control) left_out_derivatives(object$inner, control)$score
+#' @export
+left_out_score.bent <- function(object, control) {
+  matrix(bent_score(object$support, fit_sources(object$inner), own_working(object)[, 1], control, seq_len(object$n)))
+}
+
 # Standard errors at points inside the domain.
 #' @export
 error_estimate.supported <- function(object, at, loo, control, estimate) {
-  check_can(object, "standard_errors")
   inside <- if (is.null(at)) TRUE else inside_domain(object$support, at)
   if (!any(inside)) return(rep(-Inf, nrow(at)))
   if (all(inside)) return(error_inside(object, at, loo, control, estimate$log_abs))
@@ -135,12 +141,13 @@ error_inside.mapped <- function(object, at, loo, control, log_abs) {
 # proportional to K_(H / 2) at their midpoint, times exp(-(a - b)' H^-1 (a - b) / 4).
 #' @export
 error_inside.imaged <- function(object, at, loo, control, log_abs) {
-  if (loo) check_can(object, "standard_errors_loo")
   domain <- object$support
   inner <- object$inner
   L <- fit_factor(inner)
   work <- to_working(domain, if (is.null(at)) object$x else at)
-  squares <- if (count_middles(inner) > MOST_MIDDLES && is_diagonal(L)) {
+  squares <- if (loo || is_signed(object)) {
+    log_pair_squares(inner, if (!loo) work, loo, control)
+  } else if (count_middles(inner) > MOST_MIDDLES && is_diagonal(L)) {
     own <- seq_len(object$n)
     points <- from_origin(inner, fit_points(inner)[own, , drop = FALSE])
     sources <- list(points = points, weights = inner$weights[own], factors = inner$adaptive$factors[own])
@@ -148,11 +155,27 @@ error_inside.imaged <- function(object, at, loo, control, log_abs) {
   } else {
     log_sum_squares(with_middles(inner), work, FALSE, control)
   }
-  log_square <- squares + 2 * log_kernel_norm(L) - 2 * log(total_weight(object)) + 2 * log_jacobian(domain, work)
-  log_weight2 <- log_square_sum(object$weights, object$n)
-  share <- pmin(exp(2 * log_abs + log_weight2 - 2 * log(total_weight(object)) - log_square), 1)
+  log_weight <- log(if (loo) loo_weight(object) else total_weight(object))
+  log_square <- squares + 2 * log_kernel_norm(L) - 2 * log_weight + 2 * log_jacobian(domain, work)
+  log_weight2 <- if (loo) log_loo_square(object) else log_square_sum(object$weights, object$n)
+  share <- pmin(exp(2 * log_abs + log_weight2 - 2 * log_weight - log_square), 1)
   share[log_square == -Inf] <- 1
   (log_square + log1p(-share)) / 2
+}
+
+# The delta method for the bent estimate, a function of kernel sums, whose integral is taken as given.
+#' @export
+error_inside.bent <- function(object, at, loo, control, log_abs) {
+  domain <- object$support
+  inner <- object$inner
+  y <- if (is.null(at)) own_working(object)[, 1] else to_working(domain, at)[, 1]
+  log_weight2 <- if (loo) log_loo_square(object) else log_square_sum(object$weights, object$n)
+  weight <- if (loo) loo_weight(object) else total_weight(object)
+  effects <- bent_effects(domain, inner, y, loo, control)
+  # Stretched kernels of transformed columns overflow on the bound itself, where the density is 0.
+  ifelse(log_abs == -Inf, -Inf, log_abs + log(pmax(
+    effects$square - effects$sum^2 * exp(log_weight2 - 2 * log(weight)), 0
+  )) / 2)
 }
 
 # The number of pairs of a point and one of its copies, or of two of its copies.

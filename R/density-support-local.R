@@ -17,12 +17,14 @@ local_means <- function(sources, y, loo, control) {
   plain <- log_sum(sources, at, PLAIN_FACTOR, loo, control)
   square <- log_sum(sources, at, c(0, 1, 0), loo, control)$log_abs
   score <- score_sum(sources, at, PLAIN_FACTOR, loo, "x", control)$score[, 1]
-  weights <- sources$weights
   list(
     log_sum = plain$log_abs, m = sources$L[1] * score, m2 = 2 * exp(square - plain$log_abs),
-    log_weight = if (is.null(weights)) 0 else log_square_sum(weights) - log(sum(weights)), stats = plain$stats
+    log_weight = log_mean_weight(sources$weights), stats = plain$stats
   )
 }
+
+# The logarithm of the mean weight, each point counted by its weight.
+log_mean_weight <- function(weights) if (is.null(weights)) 0 else log_square_sum(weights) - log(sum(weights))
 
 local_estimate <- function(sums) {
   v <- local_variance(sums)$v
@@ -38,22 +40,26 @@ local_variance <- function(sums) {
   list(v = raw + share * (1 - raw), raw = raw, share = share)
 }
 
-# The derivative of the logarithm with y. dS = m S / h, and the mean of u^j goes with the mean of u^(j + 1), of
-# which the third is that of u^2 (x - x_0) with the least of the points x_0, so that all terms are positive.
-local_score <- function(sources, y, control) {
+# The derivative of the logarithm with y. dS = m S / h, and the mean of u^j goes with the mean of u^(j + 1).
+local_score <- function(sources, y, sums) {
   h <- sources$L[1]
-  sums <- local_means(sources, y, FALSE, control)
-  least <- min(sources$points)
-  weights <- if (is.null(sources$weights)) 1 else sources$weights
-  moved <- sum_sources(sources$points, weights * (sources$points[, 1] - least) / h, sources$L)
-  cubic <- 2 * exp(log_sum(moved, matrix(y), c(0, 1, 0), FALSE, control)$log_abs - sums$log_sum)
   m <- sums$m
-  m3 <- cubic - (y - least) / h * sums$m2
   of <- local_variance(sums)
   m_slope <- sums$m2 - 1 - m^2
-  raw_slope <- m3 - 2 * m - sums$m2 * m - 2 * m * m_slope
+  raw_slope <- sums$m3 - 2 * m - sums$m2 * m - 2 * m * m_slope
   v_slope <- (1 - of$share) * (raw_slope - of$share * m * (1 - of$raw))
   (m - v_slope / (2 * of$v) - m * m_slope / of$v + m^2 * v_slope / (2 * of$v^2)) / h
+}
+
+# The effect of a point on the logarithm: the coefficients of 1, u and u^2, times its share in S.
+local_effect <- function(sums) {
+  m <- sums$m
+  of <- local_variance(sums)
+  by_v <- (m^2 / of$v - 1) / (2 * of$v)
+  own <- (1 - of$raw) * of$share * (1 - of$share) # by which v falls with log S
+  by_mean <- -m / of$v - by_v * (1 - of$share) * 2 * m
+  by_square <- by_v * (1 - of$share)
+  list(1 - by_v * own - by_mean * m - by_square * sums$m2, by_mean, by_square)
 }
 
 # Pieces of h / 2 where points are in reach; elsewhere there is next to nothing.

@@ -48,8 +48,6 @@ inner_rows <- function(inner, rows) {
 #' @export
 shown_range.supported <- function(object, axis, margin = GRID_MARGIN) {
   domain <- domain_columns(object$support, axis)
-  polygon <- object$support$polygon
-  if (!is.null(polygon)) return(range(ring_sides(polygon)[, axis]))
   if (domain$kind == "circular") return(c(domain$lower, domain$upper))
   inner <- object$inner
   own <- which(used_rows(object))

@@ -4,8 +4,8 @@
 # - none ("default"): one sum of kernels over points, in the coordinates of these (density-evaluate.R);
 # - "mixed": the same of numbers and categories (density-mixed-*.R);
 # - "supported": a density on a bounded or circular range, which holds the density of the working points as `inner`. It is
-#   one of "mapped" (transformed columns alone), "imaged" (reflected copies, or kernels divided by their mass inside) and
-#   "bent" (a boundary kernel or local likelihood) (density-support-*.R);
+#   one of "mapped" (transformed columns alone), "imaged" (reflected copies, or kernels divided by their mass inside; on a
+#   "polygon" before that, density-polygon.R) and "bent" (a boundary kernel or local likelihood) (density-support-*.R);
 # - "clipped": a signed estimate whose negative part is cut off, before the kind of that estimate (density-nonnegative.R).
 #
 # The kind is a field and not the class of the fit, as `$` of what has a class looks for methods each time.
@@ -34,6 +34,9 @@ probability_below <- function(object, q, control) UseMethod("probability_below",
 # The quantiles of probabilities strictly between 0 and 1, of one column; and those of 0 and 1.
 inner_quantiles <- function(object, probs) UseMethod("inner_quantiles", object$kind)
 outer_quantiles <- function(object) UseMethod("outer_quantiles", object$kind)
+
+# The quantiles of the variable number `axis`, one of several.
+quantiles_along <- function(object, axis, probs, run) UseMethod("quantiles_along", object$kind)
 
 # Probabilities of rectangles, the rows of two checked matrices; an attribute "error" where they are sampled.
 rectangle_probability <- function(object, lower, upper, control) UseMethod("rectangle_probability", object$kind)

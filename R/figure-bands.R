@@ -37,7 +37,7 @@ band_figure <- function(bands, col, border = NA) {
 drawn_variables <- function(bands) {
   band <- attr(bands, "band")
   if (!can_be_drawn(bands, band, c("lower", "upper", "se"))) {
-    stop_argument("x", "must be bands of one variable, or of two on a grid: call kde_bands() without `newdata`")
+    stop_argument("x", "must be bands of one numeric variable, or of two on a grid: call kde_bands() without `newdata`")
   }
   length(band$variables)
 }
@@ -46,7 +46,7 @@ drawn_variables <- function(bands) {
 can_be_drawn <- function(frame, about, columns) {
   d <- length(about$variables)
   whole <- !is.null(about) && all(c(about$variables, columns) %in% names(frame))
-  whole && (d == 1 || d == 2 && about$grid && is_whole_grid(frame))
+  whole && all(vapply(frame[about$variables], is.numeric, NA)) && (d == 1 || d == 2 && about$grid && is_whole_grid(frame))
 }
 
 # ---- two variables ----------------------------------------------------------------------------

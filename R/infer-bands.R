@@ -33,13 +33,19 @@
 #' whole density in 0.94 to 0.97 of the samples in one dimension, and in 0.97 to 0.99 in two; intervals covered it in 0.94 to
 #' 0.96 on average over points (`bench/inference.R`).
 #'
+#' @section Kinds of densities:
+#' * On a `support` with method `"transform"`, `"reflect"` or `"mass"`, or around a circle, everything above applies to the
+#'   kernels with their copies, or divided by their masses; the correction of the latter includes the masses.
+#' * With categories a row of `newdata` has numbers and categories. The bias from smoothing categories is not corrected.
+#' * An estimate with `debiasing(nonnegative = TRUE)` is divided by its integral with `correct = FALSE` only.
+#'
 #' @section Cost:
 #' \eqn{O(nm)} for m points, times `replicates` for a simultaneous band or a bootstrap, many replicates in one pass. A bootstrap
 #' of an SD-KDE takes \eqn{O(n^2)} for each replicate, and `refit = TRUE` one fit for each.
 #'
 #' @param object A fit from [flash_kde()].
 #' @param newdata Points, as for [predict()][predict.flash_kde]. `NULL`: an even grid over the range of the data,
-#'   in one and two dimensions.
+#'   in one and two dimensions, for all categories.
 #' @param level Probability that the interval holds the density at a point, or that the band holds all of it.
 #' @param type `"pointwise"` or `"simultaneous"`.
 #' @param method `"asymptotic"` or `"bootstrap"`.
@@ -105,8 +111,7 @@ kde_bands.flash_kde <- function(object, newdata = NULL, level = 0.95, type = c("
   kept <- newdata_rows(given, na.action)
   found <- bands_at(object, kept$points, asked, run)
   columns <- lapply(found[c("estimate", "lower", "upper", "se")], kept$restore, at_infinity = 0)
-  points <- as.data.frame(apply_na_rows(given, kept, columns$se))
-  names(points) <- point_names(object)
+  points <- points_frame(object, apply_na_rows(given, kept, columns$se))
   asked$critical <- found$critical
   # columns of the result keep their names; a variable with the same name is renamed
   names(points) <- make.unique(c(names(columns), names(points)))[-seq_along(columns)]
@@ -135,7 +140,8 @@ print.kde_bands <- function(x, ...) {
 #' @export
 confint.flash_kde <- function(object, parm, level = 0.95, ...) {
   if (!missing(parm)) newdata_rows(new_points(object, parm, "parm"), stats::na.pass, "parm") # for its errors
-  bands <- kde_bands(object, if (missing(parm)) object$x else parm, level, ...)
+  if (missing(parm)) parm <- if (is.null(object$discrete)) object$x else points_frame(object, own_places(object))
+  bands <- kde_bands(object, parm, level, ...)
   limits <- cbind(bands$lower, bands$upper)
   colnames(limits) <- paste(format(100 * c(1 - level, 1 + level) / 2, trim = TRUE, scientific = FALSE, digits = 3), "%")
   limits
@@ -143,16 +149,13 @@ confint.flash_kde <- function(object, parm, level = 0.95, ...) {
 
 # ---- points -----------------------------------------------------------------------------------
 
-# An even grid over the data in one or two dimensions.
+# An even grid over the data in one or two dimensions, for all categories.
 band_grid <- function(object, n) {
   if (object$d > 2) stop_argument("newdata", "must be given in more than two dimensions")
-  n <- if (is.null(n)) c(201, 41)[object$d] else check_count(n, "n", min = 2)
+  n <- if (is.null(n)) c(1, 201, 41)[object$d + 1] else check_count(n, "n", min = 2)
   used <- object$x[used_rows(object), , drop = FALSE]
-  check_memory(8 * 10 * as.double(n)^object$d, "n")
-  axes <- lapply(seq_len(object$d), \(k) seq(min(used[, k]), max(used[, k]), length.out = n))
-  grid <- as.matrix(expand.grid(axes))
-  dimnames(grid) <- if (!is.null(object$names)) list(NULL, object$names)
-  grid
+  check_memory(8 * 10 * as.double(n)^object$d * count_cells(object), "n")
+  grid_rows(object, lapply(seq_len(object$d), \(k) seq(min(used[, k]), max(used[, k]), length.out = n)))
 }
 
 # Drops the given points that `na.action` has dropped.
@@ -165,24 +168,46 @@ apply_na_rows <- function(given, kept, result) {
 
 # list(estimate, lower, upper, se, critical) at checked points. `asked`: from kde_bands().
 bands_at <- function(object, at, asked, run) {
-  m <- nrow(at)
+  if (nrow(at) == 0) {
+    critical <- stats::qnorm((1 + asked$level) / 2)
+    none <- numeric()
+    return(c(wilson_interval(none, none, none, none, critical), list(critical = critical)))
+  }
+  check_memory(8 * (8 * as.double(nrow(at)) + 4 * length(object$x)), "newdata")
+  domain <- object$support
+  if (is.null(domain)) return(bands_of_sums(object, at, asked, run))
+  # on the bound of a transformed column the density is 0, as it is outside
+  inside <- inside_domain(domain, at)
+  inside[inside] <- log_jacobian(domain, to_working(domain, at[inside, , drop = FALSE])) < Inf
+  if (!any(inside)) return(c(bands_at(object, at[0, , drop = FALSE], asked, run)["critical"], zero_bands(length(inside))))
+  found <- bands_of_sums(object, at[inside, , drop = FALSE], asked, run)
+  columns <- names(zero_bands(1))
+  found[columns] <- Map(\(all, some) replace(all, inside, some), zero_bands(length(inside)), found[columns])
+  found
+}
+
+zero_bands <- function(m) stats::setNames(rep(list(numeric(m)), 4), c("estimate", "lower", "upper", "se"))
+
+# bands_at() at points inside the support, of sums of kernels at working points.
+bands_of_sums <- function(object, at, asked, run) {
   critical <- stats::qnorm((1 + asked$level) / 2)
-  none <- numeric()
-  if (m == 0) return(c(wilson_interval(none, none, none, none, critical), list(critical = critical)))
-  check_memory(8 * (8 * as.double(m) + 4 * length(object$x)), "newdata")
   given <- object
-  if (asked$corrected) object <- corrected_fit(object, run)
-  estimate <- signed_density(log_estimate(object, at, FALSE, run))
-  of <- influence_of(object)
+  # what is clipped and divided by its integral is the estimate itself, not the corrected one
+  divisor <- if (asked$corrected) 1 else exp(log_clip(object))
+  object <- if (asked$corrected) corrected_fit(object, run) else signed_part(object)
+  of <- influence_of(if (is_kind(object, "mapped")) object$inner else object, run)
   own <- influence_control(of, run)
-  near <- from_centre(object, at)
+  domain <- object$support
+  near <- if (is.null(domain)) from_centre(object, at) else to_working(domain, at)
+  if (is_kind(object, "mapped")) near <- from_centre(object$inner, near)
   errors <- influence_errors(of, near, own)
-  height <- exp(log_kernel_norm(of$L))
+  height <- exp(log_kernel_norm(of$L) + if (is.null(domain)) 0 else log_jacobian(domain, to_working(domain, at)))
+  estimate <- if (has_masses_corrected(object)) height * errors$mean else signed_density(log_estimate(object, at, FALSE, run))
   if (asked$method == "bootstrap") {
     draws <- if (asked$refit) {
-      refitted(given, at, asked, run) / height
+      divisor * refitted(given, at, asked, run) / height
     } else {
-      resampled(object, of, near, asked$replicates, own, estimate / height)
+      resampled(if (is_kind(object, "mapped")) object$inner else object, of, near, asked$replicates, own, estimate / height)
     }
     errors$se <- sqrt(rowMeans((draws - rowMeans(draws))^2))
   } else if (asked$type == "simultaneous") {
@@ -193,34 +218,61 @@ bands_at <- function(object, at, asked, run) {
   interval <- wilson_interval(
     estimate, height * errors$se, height * errors$unit, critical, of$skewness, errors$share
   )
-  c(interval, list(critical = critical))
+  c(lapply(interval, `/`, divisor), list(critical = critical))
 }
 
 # The fit that the interval is around. Its bias is of order h^4, at a bandwidth that is best for a bias of order h^2,
 # so that the remaining bias is small relative to the standard error. The rate n^(-1 / (d + 4)) minimises the coverage
 # error (Calonico, Cattaneo and Farrell 2018). Bandwidths of debiased and adaptive estimates, whose bias is already of
-# order h^4, are larger and are reduced by the ratio of the rules for normal data.
+# order h^4, are larger and are reduced by the ratio of the rules for normal data. Categories alone have no such bias.
 corrected_fit <- function(object, run) {
+  object <- signed_part(object)
+  if (object$d == 0) return(object)
   if (object$estimator != PLAIN_ESTIMATOR || !is.null(object$adaptive)) object <- narrowed(object, run)
-  if (object$estimator == PLAIN_ESTIMATOR) object$estimator <- "laplace"
+  if (object$estimator != PLAIN_ESTIMATOR) return(object)
+  object$estimator <- "laplace"
+  if (!is.null(object$inner)) object$inner$estimator <- "laplace"
   object
 }
 
+# Whether the estimate is corrected for bias with kernels that are divided by their masses. The mean of psi is then the
+# estimate: the derivative in t includes that of the masses.
+has_masses_corrected <- function(object) !is.null(object$support) && has_masses(object$support) && is_signed(object)
+
 narrowed <- function(object, run) {
-  reference <- if (is_debiased(object)) "sdkde" else "laplace"
+  reference <- if (object$estimator == PLAIN_ESTIMATOR) "laplace" else object$estimator
   n <- effective_size(object$weights[used_rows(object)], n_used(object))
   ratio <- min(reference_sd(PLAIN_ESTIMATOR, n, object$d) / reference_sd(reference, n, object$d), 1)
-  object$bandwidth <- ratio^2 * object$bandwidth
-  object$plan <- new_plan()
+  narrow <- function(part) {
+    part$bandwidth <- ratio^2 * part$bandwidth
+    if (is_debiased(part)) part$score_bandwidth <- ratio^2 * part$score_bandwidth
+    part$plan <- new_plan()
+    part
+  }
+  if (!is.null(object$support)) return(narrowed_inside(object, narrow, run))
+  object <- narrow(object)
   if (!is_debiased(object)) return(object)
-  object$score_bandwidth <- ratio^2 * object$score_bandwidth
-  bandwidths <- list(
-    main = list(H = object$bandwidth, L = fit_factor(object)), score = list(L = score_factor(object))
-  )
-  data <- list(points = object$x, weights = object$weights)
-  debias <- debias_points(data, bandwidths, object$adaptive$factors, run, "object")
+  debiased_at(object, list(points = object$x, weights = object$weights, discrete = object$discrete), run)
+}
+
+# The fit with its points debiased again, for its present bandwidths.
+debiased_at <- function(object, data, run) {
+  debias <- debias_points(data, bandwidths_of(object), object$adaptive$factors, run, "object")
   object[c("debiased", "centred")] <- list(debias$debiased, debias$centred)
   object
+}
+
+narrowed_inside <- function(object, narrow, run) {
+  domain <- object$support
+  part <- narrow(plain_kernels(object))
+  if (is_debiased(part)) {
+    of <- bandwidths_of(part)
+    sources <- domain_sources(domain, part$x, part$weights, of$main$L, part$adaptive$factors, run)
+    made <- debias_inside(domain, sources[c("points", "weights")], of, sources$factors, run, "object")
+    part["centred"] <- list(NULL)
+    part$debiased <- made$debiased[seq_len(part$n), , drop = FALSE]
+  }
+  on_domain(part, domain, object$x, run)
 }
 
 # The optimal standard deviation of the kernel for normal points of variance 1.

@@ -88,7 +88,7 @@ shared_value <- function(value) {
   numbers <- c(value[c("points", "weights", "factors")], value$widths, list(value$discrete$codes))
   kernel <- if (is.list(value$kernel)) value$kernel else list(name = value$kernel)
   about <- as.double(unlist(c(0, value$L, value$height, kernel$value, kernel$parameters)))
-  tables <- if (!is.null(value$discrete)) as.double(unlist(c(level_tables(value$discrete), value$discrete$squared)))
+  tables <- if (!is.null(value$discrete)) as.double(unlist(c(level_tables(value$discrete), match(value$discrete$power, c("square", "overlap")))))
   key <- c(unlist(lapply(numbers, identity_of)), identity_of(about)[2], identity_of(tables)[2], kernel$name)
   known_by(paste(key, collapse = " "), value)
 }

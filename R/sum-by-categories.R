@@ -7,7 +7,8 @@
 # - For other columns, all targets of one combination of categories, a "cell", are summed with weights of the sources
 #   that belong to this cell (cell_sources()). Sources of weight 0, as with lambda = 0, are omitted.
 #
-# `sources$discrete`: see level_tables(). Its element `squared` is TRUE for sums of squared kernels.
+# `sources$discrete`: see level_tables(). Its element `power` is "square" for sums of squared kernels, and "overlap" for sums
+# over pairs of points of the products of their kernels, summed over all categories.
 
 # One group for each cell of targets, by the columns that are not summed by agreement.
 #' @export
@@ -15,8 +16,7 @@ groups_of.sources_by_levels <- function(sources, at, loo, control) {
   d <- ncol(sources$points)
   codes <- sources$discrete$codes
   target_codes <- if (is.null(at)) codes else at[, d + seq_len(ncol(codes)), drop = FALSE]
-  tables <- level_tables(sources$discrete)
-  if (isTRUE(sources$discrete$squared)) tables <- lapply(tables, `^`, 2)
+  tables <- tables_of_power(sources$discrete)
   alike <- columns_by_agreement(sources$discrete, tables, target_codes)
   within <- remade(sources, discrete = NULL, plan = NULL)
   if (any(alike)) within <- agreeing(within, tables[alike], codes[, alike, drop = FALSE])
@@ -39,6 +39,12 @@ groups_of.sources_by_levels <- function(sources, at, loo, control) {
       )
     }
   )
+}
+
+tables_of_power <- function(discrete) {
+  tables <- level_tables(discrete)
+  if (is.null(discrete$power)) return(tables)
+  lapply(tables, switch(discrete$power, square = \(table) table^2, overlap = crossprod))
 }
 
 # Returns the sources with weights times `share`, or NULL if none has weight.

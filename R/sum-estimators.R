@@ -9,7 +9,7 @@
 #   its degree is above 2;
 # - below: c1 and c2 of the distribution function of the kernel in one dimension, Phi(z) + z (c1 + c2 z^2) phi(z);
 # - overlap: a function of d. The integral of the product of two kernels is the kernel of 2H times this polynomial in
-#   q / 2, with q for 2H; NULL if its degree is above 2;
+#   q / 2, with q for 2H;
 # - gain: the bandwidth shrinks like n^(-1 / (d + gain)); reference: n h^(d + gain) at the minimum of the AMISE for
 #   normal data, a function of d (see ?kde_bandwidth).
 ESTIMATORS <- list(
@@ -42,10 +42,21 @@ ESTIMATORS <- list(
   laplace6 = list(
     title = "Laplace-corrected kernel density estimate of order 6 (signed)", short = "Laplace-corrected KDE, order 6",
     debiased = FALSE, signed = TRUE, in_pieces = TRUE, adaptive = FALSE, loo_scores = TRUE,
-    factor = \(d) c((d + 2) * (d + 4) / 8, -(d + 4) / 2, 1 / 2), square = NULL, overlap = NULL, below = c(7, -1) / 8,
+    factor = \(d) c((d + 2) * (d + 4) / 8, -(d + 4) / 2, 1 / 2), square = NULL,
+    overlap = \(d) laguerre_polynomial(c(1, -1, 1 / 2, -1 / 8, 1 / 64), d), below = c(7, -1) / 8,
     gain = 12, reference = \(d) laplace_reference(d, 3)
   )
 )
+
+# The polynomial p in q / 2 with sum c_j A^j K = p K.
+laguerre_polynomial <- function(c, d) {
+  p <- numeric(length(c))
+  for (j in seq_along(c) - 1) {
+    i <- 0:j
+    p[i + 1] <- p[i + 1] + c[j + 1] * (-1)^(i + j) * factorial(j) / factorial(i) * choose(j + d / 2 - 1, j - i)
+  }
+  p
+}
 
 # `reference` of the kernels (1 - A + ... +- A^(r - 1) / (r - 1)!) K of order 2 r. Their squared bias is the integral of
 # (A^r p / r!)^2. Both parts of the AMISE are sums of A^j K_2H at 0, which is (-1)^j j! L_j^(d/2 - 1)(0) / 2^j times

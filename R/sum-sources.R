@@ -103,7 +103,7 @@ squared <- function(sources) UseMethod("squared")
 #' @export
 squared.default <- function(sources) {
   discrete <- sources$discrete
-  if (!is.null(discrete)) discrete$squared <- TRUE
+  if (!is.null(discrete)) discrete$power <- "square"
   L <- if (is_compact(sources$kernel)) sources$L else sources$L / sqrt(2)
   squares <- remade(
     sources,

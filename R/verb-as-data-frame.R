@@ -6,7 +6,7 @@ as.data.frame.flash_kde <- function(x, row.names = NULL, optional = FALSE, ..., 
   check_dots_empty(...)
   check_in_memory(x, "x")
   size <- if (!is.null(grid)) check_grid_frame(grid, x$d, "grid")
-  check_row_names(row.names, if (is.null(size)) x$n else size^x$d)
+  check_row_names(row.names, if (is.null(size)) x$n else size^x$d * count_cells(x))
   result <- if (!is.null(size)) frame_on_grid(x, size) else {
     control <- start_run(fit_asked(x), "Predicting")
     check_memory(8 * (x$n * (6 + x$d) + length(x$x)), "x")
@@ -23,19 +23,29 @@ frame_of <- function(points, estimate) {
 
 frame_on_grid <- function(object, size) {
   grid <- estimate_on_grid(object, size)
-  frame_of(stats::setNames(as.data.frame(grid$at), point_names(object)), grid$estimate)
+  frame_of(points_frame(object, grid$at), grid$estimate)
 }
 
-# list(axes, at, estimate): `size` even nodes of each variable, the grid of them as rows, and log_estimate() at the
-# rows.
+# The number of combinations of categories.
+count_cells <- function(object) prod(lengths(lapply(object$discrete$columns, `[[`, "levels")))
+
+# list(axes, at, estimate): `size` even nodes of each variable, the grid of them and of all categories as rows, and
+# log_estimate() at the rows.
 estimate_on_grid <- function(object, size, axes = NULL) {
   check_in_memory(object, "x")
-  check_can(object, "grid")
   control <- start_run(fit_asked(object), "Predicting")
-  check_memory(8 * (size^object$d * (6 + 2 * object$d) + length(object$x)), "grid")
+  check_memory(8 * (size^object$d * count_cells(object) * (6 + 2 * object$d) + length(object$x)), "grid")
   if (is.null(axes)) axes <- grid_axes(object, size)
-  at <- unname(as.matrix(expand.grid(axes)))
+  at <- grid_rows(object, axes)
   list(axes = axes, at = at, estimate = log_estimate(object, at, FALSE, control))
+}
+
+# The nodes of a grid for all categories, as rows.
+grid_rows <- function(object, axes) {
+  codes <- lapply(object$discrete$columns, \(column) as.double(seq_along(column$levels)))
+  at <- as.matrix(expand.grid(c(axes, codes)))
+  dimnames(at) <- list(NULL, c(if (object$d > 0) point_names(object), names(codes)))
+  at
 }
 
 # `size` even nodes of each variable.

@@ -14,9 +14,10 @@ MOST_CLIMBING <- 1000
 FEW_CLIMBING <- 500
 STEP_TOL <- 1e-6
 
-# The settings of all climbs: `local` of local_sources(); the run `steps`; whether the engines can compute slopes, and
-# whether few targets are faster without them; `flat`, the slope times the bandwidth at which climbs end (larger with a
-# tolerance, which may be relative to the largest sum, and in single precision).
+# The settings of all climbs: the `fit`; `object`, whose sums are climbed, of working points if the fit has a `support`;
+# `local` of local_sources(); the run `steps`; whether the engines can compute slopes, and whether few targets are faster
+# without them; `flat`, the slope times the bandwidth at which climbs end (larger with a tolerance, which may be relative
+# to the largest sum, and in single precision).
 shape_field <- function(object, control, label) {
   control <- start_run(settle_control(control, NULL, fit_asked(object)), label)
   if (control$precision == "fast") control$precision <- "single"
@@ -25,30 +26,46 @@ shape_field <- function(object, control, label) {
   exact <- on_cpu && control$tol == 0 && control$engine == "auto"
   of_steps <- list(tol = STEP_TOL, tol_type = "pointwise", precision = "double")
   steps <- if (exact) replace(control, names(of_steps), of_steps) else control
+  of <- if (is.null(object$support)) object else object$inner
   list(
-    object = object, local = local_sources(object), control = control, steps = steps,
-    engines = is.null(object$adaptive) && !is_signed(object), few = on_cpu && object$d <= 3,
+    fit = object, object = of, local = local_sources(of), control = control, steps = steps,
+    engines = is.null(of$adaptive) && !is_signed(of), few = on_cpu && object$d <= 3,
     flat = if (on_cpu && (exact || resolved$engine == "exact")) 1e-6 else 1e-4
   )
 }
 
-to_field <- function(field, points) t(without_low(local_columns(field$local, points)))
-from_field <- function(field, u) to_user(field$local, unname(unwhiten(u, field$local$L)))
+to_field <- function(field, points) {
+  if (!is.null(field$fit$support)) points <- to_working(field$fit$support, points)
+  t(without_low(local_columns(field$local, points)))
+}
+
+# Working points of u, and points in the user's coordinates.
+working_points <- function(field, u) to_user(field$local, unname(unwhiten(u, field$local$L)))
+from_field <- function(field, u) {
+  points <- working_points(field, u)
+  domain <- field$fit$support
+  if (is.null(domain)) points else from_working(domain, folded(domain, points))
+}
 
 # list(score, width2, log_scale): the gradients at u, and the squared bandwidth there (the harmonic mean of those of
 # the kernels). Argument `log_scale`: the log scale at an earlier point from which u lies uphill, or NULL. The value
 # is NA if engines computed the slopes. Where a Laplace-corrected estimate is negative, the values are those of the
 # plain one.
 slopes_at <- function(field, u, log_scale = NULL) {
-  if (field$engines && (nrow(u) > FEW_CLIMBING || !field$few)) {
-    at <- from_centre(field$object, from_field(field, u))
+  found <- if (is_kind(field$fit, "bent")) {
+    score <- working_score(field$fit, working_points(field, u), field$control)
+    list(score = score %*% field$local$L, width2 = rep(1, nrow(u)), log_scale = rep(NA_real_, nrow(u)))
+  } else if (field$engines && (nrow(u) > FEW_CLIMBING || !field$few)) {
+    at <- from_centre(field$object, working_points(field, u))
     sources <- fit_sources(field$object)
     score <- score_sum(sources, at, fit_polynomial(field$object), FALSE, NULL, field$steps)$score
-    return(list(score = score %*% field$local$L, width2 = rep(1, nrow(u)), log_scale = rep(NA_real_, nrow(u))))
+    list(score = score %*% field$local$L, width2 = rep(1, nrow(u)), log_scale = rep(NA_real_, nrow(u)))
+  } else {
+    scaled <- scaled_sums(field, u, log_scale)
+    sums <- scaled$sums
+    list(score = sums$gradient / sums$mass, width2 = mean_width2(field, sums), log_scale = scaled$log_scale)
   }
-  found <- scaled_sums(field, u, log_scale)
-  sums <- found$sums
-  list(score = sums$gradient / sums$mass, width2 = mean_width2(field, sums), log_scale = found$log_scale)
+  in_domain(field, u, found)
 }
 
 # list(sums, log_scale): local_sums() at u, and logarithms of the sums, by which sums further uphill can be scaled.
@@ -76,13 +93,17 @@ mean_width2 <- function(field, sums) {
 }
 
 plain_logs <- function(field, u) {
-  at <- from_centre(field$object, from_field(field, u))
+  at <- from_centre(field$object, working_points(field, u))
   log_sum(fit_sources(field$object), at, PLAIN_FACTOR, FALSE, field$control)$log_abs
 }
 
 # list(score, hessian, width2, mass, log_scale): gradient and Hessian of the logarithm, the Hessians m x d^2.
 # `log_scale`: as for slopes_at(). A corrected sum (`mass`) may be negative.
 curvature_at <- function(field, u, log_scale = NULL) {
+  if (is_kind(field$fit, "bent")) {
+    bend <- working_hessian(field$fit, working_points(field, u), field$control) * field$local$L[1]^2
+    return(in_domain(field, u, list(score = slopes_at(field, u)$score, hessian = bend, width2 = 1, mass = 1), scored = TRUE))
+  }
   found <- if (is_signed(field$object)) {
     list(sums = local_sums(field$local, t(u), plain_logs(field, u), field$control))
   } else {
@@ -92,10 +113,11 @@ curvature_at <- function(field, u, log_scale = NULL) {
   score <- sums$gradient / sums$mass
   hessian <- sums$hessian / sums$mass - outer_rows(score)
   width2 <- mean_width2(field, sums)
-  list(score = score, hessian = hessian, width2 = width2, mass = sums$mass, log_scale = found$log_scale)
+  here <- list(score = score, hessian = hessian, width2 = width2, mass = sums$mass, log_scale = found$log_scale)
+  in_domain(field, u, here)
 }
 
-log_density_at <- function(field, u) log_estimate(field$object, from_field(field, u), FALSE, field$control)
+log_density_at <- function(field, u) log_estimate(field$fit, from_field(field, u), FALSE, field$control)
 
 # ---- climbing ---------------------------------------------------------------------------------
 
@@ -109,7 +131,7 @@ climb <- function(field, u, homes = NULL) {
   for (step in seq_len(MOST_CLIMBING)) {
     # a row that is in a home stays there, so an occasional check is enough
     if (!is.null(homes) && step %% 4 == 1) {
-      home[open] <- nearest_home(u[open, , drop = FALSE], homes)
+      home[open] <- nearest_home(field, u[open, , drop = FALSE], homes)
       going <- home[open] == 0
       open <- open[going]
       before <- lapply(before, keep_rows, going)
@@ -123,11 +145,11 @@ climb <- function(field, u, homes = NULL) {
     here <- lapply(here, keep_rows, going)
     before <- lapply(before, keep_rows, going)
     move <- step_sizes(field, here, before) * here$score
-    u[open, ] <- u[open, , drop = FALSE] + move
+    u[open, ] <- within_field(field, u[open, , drop = FALSE] + move)
     before <- c(here, list(move = move))
   }
   lost <- which(home == 0)
-  if (!is.null(homes)) home[lost] <- nearest_home(u[lost, , drop = FALSE], homes)
+  if (!is.null(homes)) home[lost] <- nearest_home(field, u[lost, , drop = FALSE], homes)
   list(u = u, home = home)
 }
 
@@ -149,15 +171,15 @@ step_sizes <- function(field, here, before) {
 }
 
 # The number of the nearest home in whose radius a row is, or 0.
-nearest_home <- function(u, homes) {
+nearest_home <- function(field, u, homes) {
   found <- integer(nrow(u))
   k <- nrow(homes$u)
   if (k == 0 || nrow(u) == 0) return(found)
   piece <- ceiling(1e6 / k)
   for (first in seq(1, nrow(u), by = piece)) {
     rows <- first:min(first + piece - 1, nrow(u))
-    square <- matrix(0, length(rows), k)
-    for (j in seq_len(ncol(u))) square <- square + outer(u[rows, j], homes$u[, j], `-`)^2
+    square <- vapply(seq_len(k), \(i) field_squares(field, u[rows, , drop = FALSE], homes$u[i, ]), numeric(length(rows)))
+    square <- matrix(square, length(rows))
     nearest <- max.col(-square, ties.method = "first")
     inside <- square[cbind(seq_along(rows), nearest)] <= homes$radius[nearest]^2
     found[rows[inside]] <- nearest[inside]
@@ -173,7 +195,7 @@ polish <- function(field, u) {
     if (length(open) == 0) break
     here <- curvature_at(field, u[open, , drop = FALSE])
     move <- newton_steps(here)
-    u[open, ] <- u[open, , drop = FALSE] + move
+    u[open, ] <- within_field(field, u[open, , drop = FALSE] + move)
     open <- open[rowSums(move^2) > 1e-20 * here$width2]
   }
   u
@@ -201,7 +223,7 @@ shortened <- function(move, width2) {
 # point next to its middle, and the total weight of its points. The result does not depend on the order of the points.
 thinned_starts <- function(field, points, weights, width) {
   u <- to_field(field, points)
-  factors <- if (is.null(field$object$adaptive)) rep(1, nrow(u)) else field$object$adaptive$factors
+  factors <- if (is.null(field$object$adaptive)) rep(1, nrow(u)) else field$object$adaptive$factors[seq_len(nrow(u))]
   side <- width * factors
   cell <- floor(u / side)
   away <- rowSums((u / side - cell - 0.5)^2)
@@ -211,4 +233,59 @@ thinned_starts <- function(field, points, weights, width) {
   if (is.null(weights)) weights <- rep(1, nrow(u))
   total <- rowsum(weights[order], cumsum(first), reorder = FALSE)[, 1]
   list(rows = order[first], weights = unname(total))
+}
+
+# ---- on a support -------------------------------------------------------------------------------
+
+# Points move in working coordinates z, up the density of the user's coordinates, p_z(z) |dz / dy|. Copies make reflected
+# and circular bounds ordinary places. Sums of kernels rise towards the convex hull of the points, so that paths do not leave a
+# convex domain. At the bound of a boundary kernel, which has one column, a point stays where the density rises outwards.
+
+# slopes_at() or curvature_at() with the derivatives of log |dz / dy|. `scored`: whether the score has them.
+in_domain <- function(field, u, here, scored = FALSE) {
+  domain <- field$fit$support
+  if (is.null(domain)) return(here)
+  L <- field$local$L
+  work <- working_points(field, u)
+  for (k in which(is_transformed(domain))) {
+    bend <- column_bend(work[, k], domain, k)
+    if (!scored) here$score <- here$score + rep_len(bend$c, nrow(u)) %o% L[k, ]
+    if (!is.null(here$hessian)) here$hessian <- here$hessian + rep_len(bend$slope, nrow(u)) %o% as.vector(L[k, ] %o% L[k, ])
+  }
+  if (!any(domain$kind == "boundary")) return(here)
+  held <- which(work <= domain$lower & here$score < 0 | work >= domain$upper & here$score > 0)
+  here$score[held] <- 0
+  if (!is.null(here$hessian)) here$hessian[held] <- -1
+  here
+}
+
+# Moves copies to their points, and what is beyond a bound onto it.
+within_field <- function(field, u) {
+  domain <- field$fit$support
+  bounded <- any(domain$kind == "boundary")
+  if (!has_images(domain) && !bounded) return(u)
+  work <- folded(domain, working_points(field, u))
+  turned <- which(domain$kind == "circular")
+  work[, turned] <- to_working(domain, work)[, turned]
+  if (bounded) work <- within_domain(domain, work)
+  t(without_low(local_columns(field$local, work)))
+}
+
+# Squared distances of the rows of u from a point v, around circles the shorter way.
+field_squares <- function(field, u, v) {
+  away <- u - rep(v, each = nrow(u))
+  domain <- field$fit$support
+  circular <- which(domain$kind == "circular")
+  if (length(circular) == 0) return(rowSums(away^2))
+  L <- field$local$L
+  away <- unwhiten(away, L)
+  period <- domain$upper - domain$lower
+  for (k in circular) away[, k] <- away[, k] - period[k] * round(away[, k] / period[k])
+  rowSums(whiten(away, L)^2)
+}
+
+# Whether points are in the support: paths may leave a polygon that is not convex.
+in_field <- function(field, u) {
+  domain <- field$fit$support
+  if (is.null(domain)) rep(TRUE, nrow(u)) else inside_domain(domain, from_field(field, u))
 }

@@ -60,7 +60,10 @@
 as_density <- function(object, n = 512, ...) {
   check_fit(object)
   check_dots_empty(...)
-  if (object$d > 1) stop_argument("object", "must be a fit to one variable: found ", object$d, " of them")
+  variables <- length(all_names(object))
+  if (variables > 1 || object$d != 1) {
+    stop_argument("object", "must be a fit to one numeric variable: found ", columns_in_words(object))
+  }
   grid <- estimate_on_grid(object, check_count(n, "n", min = 2))
   structure(class = "density", list(
     x = grid$axes[[1]], y = signed_density(grid$estimate), bw = bandwidth_sds(object$bandwidth), n = object$n,

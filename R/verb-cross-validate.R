@@ -15,8 +15,8 @@
 #' } Larger is better. The expectation of each score is largest for the true density (Gneiting and Raftery 2007). The
 #' units are nats, 1 / (product of the units of the columns), and the square root of that. Integrals of squares are
 #' sums of kernels over all pairs, \eqn{O(n^2 d)}. They use the tolerance of the fit, except that they are exact for
-#' `"laplace"`. They are not available for `"laplace6"`. For an estimate that is clipped (`nonnegative`), the integral
-#' excludes the negative part, as accurately as the fit has computed that part.
+#' `"laplace"` and `"laplace6"`, and sum over categories. For an estimate that is clipped (`nonnegative`), the integral excludes
+#' the negative part, as accurately as the fit has computed that part.
 #'
 #' The scores of a conditional density `flash_kde(y ~ x)` are `"log"`, \eqn{\log p(y | x)}{log p(y | x)}, and
 #' `"squared"`, minus the squared error of the conditional mean, in squared units of y, summed over the responses. A

@@ -83,6 +83,7 @@ mean_and_se <- function(moments) {
 # the few points without which the sum is recomputed, with columns `shard`, `row` in the shard, and `log_sum`.
 square_of_data <- function(fit, loo, control) {
   check_can(fit, "square")
+  if (is.null(estimator_of(fit)$square)) check_in_memory(fit) # its polynomial is summed pair by pair
   data <- fit_points(fit)
   unit <- if (data$has[["weights"]]) data$largest_weight else 1
   found <- overlap_of_data(fit, unit, control)

@@ -11,7 +11,7 @@ mean_shift <- function(object, newdata = NULL, control = NULL) {
   own <- settle_ends(field, known, to_field(field, object$x))
   weights <- if (is.null(object$weights)) rep(1, object$n) else object$weights
   count <- tabulate(own$home, nrow(own$known$u))
-  weight <- drop(rowsum(c(weights, numeric(length(count))), c(own$home, seq_along(count))))
+  weight <- drop(rowsum(c(weights, numeric(length(count))), c(own$home, seq_along(count))))[seq_along(count)]
   rank <- order(-weight, -own$known$log_abs)
   rank <- rank[count[rank] > 0]
   known <- lapply(own$known, keep_rows, rank)
@@ -31,8 +31,7 @@ mean_shift <- function(object, newdata = NULL, control = NULL) {
 only_modes <- function(known) {
   tops <- which(known$curvature[, 1] < 0)
   if (length(tops) == 0) return(known)
-  known$of <- match(known$of, tops)
-  c(lapply(known[names(known) != "of"], keep_rows, tops), known["of"])
+  some_tops(known, tops)
 }
 
 # list(home, known): the number of the mode of each row. Ends that are at none of the known modes become modes.
@@ -43,7 +42,7 @@ settle_ends <- function(field, known, u) {
   if (length(lost) == 0) return(list(home = found$home, known = known))
   new <- top_points(field, found$u[lost, , drop = FALSE])
   # the end may be the top of a known mode that was reached from outside its radius
-  again <- nearest_home(new$u, list(u = known$u, radius = 0.05 * sqrt(known$width2)))
+  again <- nearest_home(field, new$u, list(u = known$u, radius = 0.05 * sqrt(known$width2)))
   fresh <- which(again == 0)
   again[fresh] <- nrow(known$u) + seq_along(fresh)
   found$home[lost] <- again[new$of]
@@ -95,7 +94,7 @@ predict.flash_clusters <- function(object, newdata, control = NULL, ...) {
   if (length(lost) > 0) {
     ends <- polish(field, found$u[lost, , drop = FALSE])
     width2 <- slopes_at(field, object$homes$u)$width2
-    found$home[lost] <- nearest_home(ends, list(u = object$homes$u, radius = 0.05 * sqrt(width2)))
+    found$home[lost] <- nearest_home(field, ends, list(u = object$homes$u, radius = 0.05 * sqrt(width2)))
   }
   as.integer(kept$restore(replace(found$home, found$home == 0, NA), NA))
 }

@@ -20,6 +20,9 @@
 #'
 #' Where a Laplace-corrected estimate is negative, points follow the plain estimate. Balloon estimates are refused.
 #'
+#' On a `support` ([kde_support()]) the modes are those of the density in the units of the data; a maximum at a bound is a mode,
+#' too. On a polygon that is not convex, a path may lead out; its point belongs to no cluster (`NA`).
+#'
 #' **Cost**: each step takes one pass over the training points for each point that still moves. In up to three
 #' dimensions and without adaptive bandwidths, the time is linear in the number of points.
 #'
@@ -105,10 +108,18 @@ top_points <- function(field, ends) {
     if (!all(is.finite(here$hessian[i, ]))) return(rep(NaN, d))
     eigen(matrix(here$hessian[i, ], d), symmetric = TRUE, only.values = TRUE)$values
   })
-  list(
+  known <- list(
     u = second$u, of = second$of[first$of], curvature = matrix(unlist(values), ncol = d, byrow = TRUE),
-    width2 = here$width2, log_abs = second$log_abs
+    width2 = rep_len(here$width2, nrow(second$u)), log_abs = second$log_abs
   )
+  some_tops(known, which(in_field(field, known$u)))
+}
+
+# Some of top_points(); `of` is NA for the others.
+some_tops <- function(known, rows) {
+  if (length(rows) == nrow(known$u)) return(known)
+  of <- match(known$of, rows)
+  replace(lapply(known, keep_rows, rows), "of", list(of))
 }
 
 # Merges ends within a part of a bandwidth of a higher one. The highest is first; ties are ordered by coordinates.
@@ -120,7 +131,7 @@ merge_ends <- function(field, u, radius) {
   tops <- integer()
   while (length(order) > 0) {
     top <- order[1]
-    square <- colSums((t(u[order, , drop = FALSE]) - u[top, ])^2)
+    square <- field_squares(field, u[order, , drop = FALSE], u[top, ])
     same <- square <= radius^2 * width2[top]
     same[1] <- TRUE
     tops <- c(tops, top)
@@ -132,7 +143,7 @@ merge_ends <- function(field, u, radius) {
 
 # A data frame of some of top_points(), with the further columns `...`.
 mode_table <- function(field, known, ...) {
-  table <- points_frame(field$object, from_field(field, known$u))
+  table <- points_frame(field$fit, from_field(field, known$u))
   estimate <- log_density_at(field, known$u)
   is_mode <- (known$curvature[, 1] < 0) %in% TRUE # NaN is none
   table <- cbind(table, density = signed_density(estimate), data.frame(...), mode = is_mode)

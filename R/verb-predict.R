@@ -20,7 +20,7 @@
 #' **Standard errors** treat the estimate as a weighted mean of independent kernel values,
 #' \deqn{se^2 = \sum_i w_i^2 K_H(y - x_i)^2 / W^2 - p(y)^2 \sum_i w_i^2 / W^2,}{se^2 = sum_i w_i^2
 #' K_H(y - x_i)^2 / W^2 - p(y)^2 sum_i w_i^2 / W^2,} (0 if rounding makes this negative), with
-#' the corrected kernel for `"laplace"`. There are none for `"laplace6"`. They measure the variability of the estimate
+#' the corrected kernel for `"laplace"` and `"laplace6"`. They measure the variability of the estimate
 #' around its own mean, not its bias. For `"sdkde"` they take the debiased points as given; see [kde_bands()]. For log
 #' densities they are \eqn{se / |p|} (delta method).
 #'

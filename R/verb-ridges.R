@@ -58,7 +58,7 @@ kde_ridges <- function(object, dimension = 1, start = NULL, trim = 0.05, control
 MOST_RIDGE_STARTS <- 2000
 
 dense_starts <- function(field, trim) {
-  object <- field$object
+  object <- field$fit
   from <- thinned_starts(field, object$x, object$weights, 1 / 2)
   points <- object$x[from$rows, , drop = FALSE]
   estimate <- log_estimate(object, points, FALSE, field$control)

@@ -77,10 +77,8 @@ test_that("bandwidths are found for it, wider than those of order 4", {
   for (d in 1:7) expect_equal(laplace_reference(d, 2), ESTIMATORS$laplace$reference(d))
 })
 
-test_that("what needs squares of its kernels is refused in words", {
+test_that("it has no local factors, and says that it may be negative", {
   fit <- flash_kde(faithful, "laplace6", bandwidth = c(0.3, 4))
-  expect_error(predict(fit, se.fit = TRUE), "laplace6", class = "flashkernel_error_unsupported")
-  expect_error(compare_fits(fit, fit, score = "quadratic"), "laplace6", class = "flashkernel_error_unsupported")
   expect_argument_error(flash_kde(faithful, "laplace6", adaptive = TRUE), "adaptive")
   expect_output(print(fit), "order 6 \\(signed\\)")
 })

@@ -131,8 +131,6 @@ test_that("the corrected kernel is that less its derivative by the variance", {
     want <- p(1) - (p(1 + 1e-4) - p(1 - 1e-4)) / 2e-4
     expect_within(kde_cdf(flash_kde(x, "laplace", bandwidth = H), upper, lower = lower), want, 1e-8, r)
   }
-  full <- flash_kde(rect_points(60, 3), "laplace", bandwidth = diag(0.1, 3) + 0.05)
-  expect_error(kde_cdf(full, t(c(0, 0, 0))), class = "flashkernel_error_unsupported")
 })
 
 test_that("missing and empty rectangles, names, and fits that are no density", {

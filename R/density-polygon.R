@@ -1,0 +1,62 @@
+# Densities on a polygon: the kind of a supported density whose kernels are divided by their masses in the polygon.
+
+#' @export
+shown_range.polygon <- function(object, axis, margin = GRID_MARGIN) {
+  range(ring_sides(object$support$polygon)[, c(axis, axis + 2)])
+}
+
+# The probability of the part of each rectangle that is in the polygon.
+#' @export
+rectangle_probability.polygon <- function(object, lower, upper, control) {
+  inner <- object$inner
+  weights <- kernel_weights(inner)
+  points <- from_origin(inner, fit_points(inner))
+  vapply(seq_len(nrow(upper)), \(i) {
+    if (anyNA(c(lower[i, ], upper[i, ]))) return(NA_real_)
+    rings <- rings_in_box(object$support$polygon, lower[i, ], upper[i, ])
+    if (is.null(rings)) return(0)
+    masses <- polygon_mass(points, rings, fit_factor(inner), inner$adaptive$factors, control)
+    min(sum(weights * masses) / total_weight(object), 1)
+  }, 0)
+}
+
+# The rings of the part of a polygon in a box, NULL if it has no area. Each ring is cut at each side of the box (Sutherland
+# and Hodgman 1974).
+rings_in_box <- function(rings, lower, upper) {
+  for (k in 1:2) {
+    rings <- lapply(rings, ring_below, k, upper[k], 1)
+    rings <- lapply(rings, ring_below, k, lower[k], -1)
+  }
+  rings <- Filter(\(ring) nrow(ring) > 3 && ring_area(ring) != 0, rings)
+  if (length(rings) > 0) tryCatch(as_rings(rings), flashkernel_error_argument = \(e) NULL)
+}
+
+# The part of a ring with sign * x[k] <= sign * limit.
+ring_below <- function(ring, k, limit, sign) {
+  if (nrow(ring) < 2 || sign * limit == Inf) return(ring)
+  from <- ring[-nrow(ring), , drop = FALSE]
+  to <- ring[-1, , drop = FALSE]
+  inside <- \(points) sign * points[, k] <= sign * limit
+  crosses <- inside(from) != inside(to)
+  share <- (limit - from[, k]) / (to[, k] - from[, k])
+  met <- from + share * (to - from)
+  met[, k] <- limit
+  parts <- lapply(seq_len(nrow(from)), \(i) rbind(if (crosses[i]) met[i, ], if (inside(to)[i]) to[i, ]))
+  cut <- do.call(rbind, parts)
+  if (is.null(cut)) ring[0, , drop = FALSE] else rbind(cut, cut[1, ])
+}
+
+# By bisection of the probability up to them.
+#' @export
+quantiles_along.polygon <- function(object, axis, probs, run) {
+  ends <- shown_range(object, axis)
+  below <- function(q) {
+    upper <- replace(matrix(Inf, length(q), 2), cbind(seq_along(q), axis), q)
+    rectangle_probability(object, matrix(-Inf, length(q), 2), upper, run)
+  }
+  low <- rep(ends[1], length(probs))
+  high <- rep(ends[2], length(probs))
+  inner <- probs > 0 & probs < 1
+  found <- halve(low[inner], high[inner], \(q) below(q) >= probs[inner], FALSE)
+  replace(ifelse(probs == 0, ends[1], ends[2]), inner, found)
+}
