@@ -40,10 +40,12 @@ sum_sources <- function(points, weights, L, kernel = "gaussian", plan = NULL, fa
       c(if (is_compact(kernel)) "compact_sources" else "engine_sources", "memory_sources")
     }
   }
-  structure(class = class, list(
+  sources <- list(
     points = points, weights = weights, L = L, kernel = kernel, plan = plan, factors = factors, height = height,
     target_factors = target_factors, discrete = discrete
-  ))
+  )
+  class(sources) <- class
+  sources
 }
 
 # Returns the class of sources for points outside of memory, or NULL for points in memory.
