@@ -160,21 +160,28 @@ choose_scale <- function(data, factors, L, kind, seconds, run) {
   list(scale = scale, gain = gain, stats = joined_stats(found$stats, one$stats))
 }
 
-# Near the best the likelihood is flat: a tenth of the scale costs it less than 0.002.
-SCALE_SCHEDULE <- list(step = 0.35, tol = 0.1)
+# Near the best the likelihood is flat: a tenth of the scale costs it less than 0.002. The powers of kernels are twice
+# each other.
+SCALE_SCHEDULE <- list(step = log(2) / 2, powers = c(1 / 2, 1, 2), tol = 0.1)
 
 # list(value, log_density, scale, converged, stats): the multiple of L.
 best_scale <- function(batch, factors, L, kind, run) {
   best <- list(value = Inf)
   stats <- NULL
-  value <- function(L) {
-    found <- left_out_by(kind, batch, L, at_least(factors, least_factor(batch, L)), run)
+  take <- function(found) {
     stats <<- joined_stats(stats, found$stats)
-    value <- -sum(batch$v * found$log_density)
-    if (value < best$value) best <<- list(value = value, log_density = found$log_density)
-    value
+    logs <- as.matrix(found$log_density)
+    values <- -colSums(batch$v * logs)
+    lowest <- which.min(values)
+    if (values[lowest] < best$value) best <<- list(value = values[lowest], log_density = logs[, lowest])
+    values
   }
-  found <- minimise(list(value = value), list(L), schedule = SCALE_SCHEDULE)
+  at_once <- kind == PLAIN_ESTIMATOR && least_factor(batch, L) == 0 && prefers_one_pass(batch, L, factors, run)
+  criterion <- list(
+    at_once = at_once, values = if (at_once) \(L, powers) take(left_out_at_once(batch, L, powers, factors, run)),
+    value = \(L) take(left_out_by(kind, batch, L, at_least(factors, least_factor(batch, L)), run))
+  )
+  found <- minimise(criterion, list(L), schedule = SCALE_SCHEDULE)
   c(best, list(scale = found$L[1] / L[1], converged = found$converged, stats = stats))
 }
 

@@ -130,44 +130,34 @@ pilot_density <- function(data, L, seconds, run) {
 # Leave-one-out log densities of the rows, with the Cauchy floor of the likelihood: list(log_density, stats). `factors`
 # and `target_factors` have the meaning that they have in sum_sources().
 log_left_out <- function(data, L, factors, run, target_factors = NULL) {
+  if (is.null(target_factors) && prefers_one_pass(data, L, factors, run)) return(left_out_at_once(data, L, 1, factors, run))
   sources <- sum_sources(
     data$x, data$weights, L,
     factors = factors, target_factors = target_factors, discrete = data$discrete
   )
-  if (is.null(target_factors) && prefers_one_pass(data, factors, run)) return(left_out_by_factors(data, L, factors, run))
   cells <- if (!is.null(data$discrete)) cells_of(data$discrete$codes)
   by_pairs <- !is.null(cells) && prefers_pairs(data, cells, nrow(data$x), factors)
   sums <- if (by_pairs) left_out_by_pairs(data, L, cells, factors, run) else log_sum(sources, NULL, PLAIN_FACTOR, TRUE, run)
-  log_density <- sums$log_abs + log_kernel_norm(L) - log(data$others)
+  log_density <- sums$log_abs + log_kernel_norm(L) - data$log_others
   list(log_density = log_add(log_density, log_floor_of(data)), stats = sums$stats)
 }
 
-# Do the pairs of few rows, with all factors in one call, take less time than two calls for each factor
-# (bench/NOTES.md)?
-prefers_one_pass <- function(data, factors, run) {
-  if (is.null(factors) || !is.null(data$discrete) || !is.null(data$more)) return(FALSE)
-  n <- as.double(nrow(data$x))
-  sums <- 2 + data$d + free_parameters("full", data$d)
-  n^2 * sums <= 9e5 * length(unique(factors)) && prefers_scales(n, data$d, run)
+# Does one pass over the pairs of few rows take less time than two calls for each factor, and are sums that underflow
+# beside the largest weight of a kernel far below the floor?
+prefers_one_pass <- function(data, L, factors, run) {
+  if (!is.null(data$discrete) || !is.null(data$more) || nrow(data$x) > GAIN_ROWS) return(FALSE)
+  top <- max(log(data$w) - if (is.null(factors)) 0 else data$d * log(factors))
+  resolvable <- top < 600 && min(log_floor_of(data)) + min(data$log_others) - log_kernel_norm(L) - top > -600
+  resolvable && prefers_scales(resolved_run(data$x, run))
 }
 
-# log_left_out() by one pass of sums with derivatives. The sums are in units of a kernel with the point's own bandwidth,
-# which is close to the sum unless a point is nearly isolated.
-left_out_by_factors <- function(data, L, factors, run) {
-  x <- forwardsolve(L, t(data$x))
-  unit <- -data$d * log(factors) - 10
-  job <- list(
-    x = x, y = NULL, log_weight = log(data$w) - data$d * log(factors), factors = factors, log_scale = unit,
-    factor = PLAIN_FACTOR
-  )
-  mass <- derivative_sums(job, run)[1, ]
-  log_sum <- log(mass) + unit
-  lost <- which(!(mass > 1e-3 & mass < .Machine$double.xmax))
-  if (length(lost) > 0) {
-    pairs <- level_sums(data, L, list(rows = list(seq_along(factors))), lost, run, factors)
-    log_sum[lost] <- log(pairs$sums[, 1]) + pairs$top
-  }
-  list(log_density = log_add(log_sum + log_kernel_norm(L) - log(data$others), log_floor_of(data)))
+# log_left_out() for L / sqrt(power) of each power, in the columns of a matrix.
+left_out_at_once <- function(data, L, powers, factors, run) {
+  weights <- data$weights
+  if (!is.null(factors)) weights <- data$w * factors^-data$d
+  logs <- list(log_floor = log_floor_of(data), log_others = data$log_others, log_unit = log_norms(L, powers))
+  found <- pair_scales(data$x, L, powers, weights, PLAIN_FACTOR, run, factors, logs)
+  list(log_density = found$S, stats = found$stats)
 }
 
 # Expands the factors of the rows of clean_points() to all points. Equal points have equal factors. Points of weight 0,

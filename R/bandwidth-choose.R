@@ -220,6 +220,9 @@ own_shape <- function(shape, batch, search) {
   replace_all(shape, if (moves == "scalar") found else minimise(criterion, list(found$L), moves))
 }
 
+# Tolerance of the log of an SD-KDE's factor, whose values take longest. Standard errors of that log are above 0.02.
+DEBIASED_TOL <- 5e-3
+
 # A scan on few rows, then near there; where the shape came by this criterion, the factor is known.
 own_factor <- function(shape, batch, search) {
   if (is.null(search$factor)) {
@@ -231,6 +234,7 @@ own_factor <- function(shape, batch, search) {
     near <- rule_factor("silverman", batch$n, batch$d, search$factor[2]) / reference_factor(batch) * shape$L
     # where the likelihood of the plain estimate has one valley, so has that of another
     schedule <- list(scan = c(0.2, 4), step = 0.25, valleys = shape$valleys)
+    if (ESTIMATORS[[search$factor[2]]]$debiased) schedule$tol <- DEBIASED_TOL
     starts <- \(rows) list(near / carried(rows, batch, search$rate))
     found <- minimise_on(\(rows) search_criterion(rows, search), batch, starts, "scalar", schedule, \(L) search$rate)
   }

@@ -65,8 +65,15 @@ in_own_order <- function(data, runs = column_runs(data$x)) {
   sample_of(data, order(keys))
 }
 
-# The sorted numbers of each column.
-column_runs <- function(x) lapply(seq_len(ncol(x)), \(k) rle(sort(x[, k])))
+# The sorted numbers of each column, as rle() has them.
+column_runs <- function(x) {
+  lapply(seq_len(ncol(x)), \(k) {
+    sorted <- sort.int(x[, k], method = "radix")
+    n <- length(sorted)
+    last <- c(which(sorted[-1] != sorted[-n]), n)
+    list(lengths = diff(c(0L, last)), values = sorted[last])
+  })
+}
 
 # 1 for the first of equal numbers, 2 for the second, ...
 occurrence <- function(keys) {
@@ -109,8 +116,8 @@ column_grain <- function(runs) {
 merge_copies <- function(data, runs) {
   levels <- data$discrete$codes
   keys <- row_keys(cbind(data$x, levels))
+  if (!anyDuplicated(keys)) return(data)
   equal <- equal_pairs(keys)
-  if (equal == 0) return(data)
   grains <- vapply(runs, column_grain, 0)
   coarser <- \(by) equal_pairs(row_keys(cbind(levels, vapply(seq_len(data$d), \(k) {
     if (grains[k] == 0) return(data$x[, k])

@@ -47,14 +47,13 @@ new_criterion <- function(name, data, estimator, run, tally = new_tally()) {
     scv = smoothed_error(data, pass, run, count),
     plugin = plugin_error(data, run, count)
   )
-  value <- \(L) evaluate$at(L, "none")$value
-  at_once <- is.null(data$discrete) && !is.null(evaluate$among) && prefers_scales(nrow(data$x), data$d, run)
-  values <- if (at_once) {
-    \(L, powers) evaluate$among(L, powers, sums_at_once(data, L, run, count))
-  } else {
-    one_by_one(value)
-  }
-  exact <- (estimator == PLAIN_ESTIMATOR || name == "lscv") && !differs_by_tolerance(nrow(data$x), data$d, run)
+  resolved <- resolved_run(data$x, run)
+  at_once <- is.null(data$discrete) && !is.null(evaluate$among) && prefers_scales(resolved)
+  among <- \(L, powers) evaluate$among(L, powers, sums_at_once(data, L, run, count))
+  by_pairs <- at_once && !prefers_engines(resolved, nrow(data$x), data$d, "none", FALSE)
+  value <- if (by_pairs) \(L) among(L, 1) else \(L) evaluate$at(L, "none")$value
+  values <- if (at_once) among else one_by_one(value)
+  exact <- (estimator == PLAIN_ESTIMATOR || name == "lscv") && !differs_by_tolerance(resolved, run)
   gradient <- function(L, structure) {
     tally$evaluations <- tally$evaluations + 1
     if (!exact) return(list(value = value(L), E = difference_gradient(value, L, structure)))
@@ -80,10 +79,14 @@ count_stats <- function(tally, stats) tally$stats <- joined_stats(tally$stats, s
 # values() of a criterion by its value().
 one_by_one <- function(value) \(L, powers) vapply(powers, \(power) value(L / sqrt(power)), 0)
 
-# A function with S of pair_moments() for L / sqrt(power) of each power, in columns.
+# A function with S of pair_moments() for L / sqrt(power) of each power, in columns, or with `log_floor` their
+# with_floor()'s logarithms.
 sums_at_once <- function(data, L, run, count) {
-  function(powers, factor = PLAIN_FACTOR) {
-    found <- pair_scales(data$x, L, powers, data$weights, factor, run)
+  function(powers, factor = PLAIN_FACTOR, log_floor = NULL) {
+    logs <- if (!is.null(log_floor)) {
+      list(log_floor = log_floor, log_others = data$log_others, log_unit = log_norms(L, powers))
+    }
+    found <- pair_scales(data$x, L, powers, data$weights, factor, run, logs = logs)
     count(found$stats)
     found$S
   }
@@ -97,6 +100,7 @@ judged <- function(data) {
   n <- nrow(data$x)
   data$w <- if (is.null(data$weights)) rep(1, n) else data$weights
   data$others <- if (is.null(data$weights)) rep(n - 1, n) else leave_out(data$weights)
+  data$log_others <- log(data$others)
   data$v <- if (is.null(data$row_weights)) rep(1 / n, n) else data$row_weights
   data$total <- sum(data$w)
   data
@@ -135,18 +139,18 @@ log_floor_of <- function(data) {
 }
 
 # list(log, all, lost): log(f + g) of estimates f, the sums S times exp(log_unit), and of g, whose logarithm is
-# log_floor; the sums with those of g; and where g itself is out of range. S is a vector, or a matrix as log_unit.
+# log_floor; the sums with those of g; and where g itself is out of range.
 with_floor <- function(S, log_unit, log_floor) {
   all <- S + exp(log_floor - log_unit)
   log_f <- log(all) + log_unit
   lost <- which(!(all > 0 & all < .Machine$double.xmax))
-  if (length(lost) > 0) log_f[lost] <- rep_len(log_floor, length(all))[lost]
+  if (length(lost) > 0) log_f[lost] <- log_floor[lost]
   list(log = log_f, all = all, lost = lost)
 }
 
 # Value and change of -sum v log(f + g), f without the row, g the floor.
 log_likelihood_loss <- function(data, log_floor, v, L, moments, pass) {
-  log_unit <- log_kernel_norm(L) - log(data$others)
+  log_unit <- log_kernel_norm(L) - data$log_others
   floor <- if (moments != "none") pmin(exp(log_floor - log_unit), .Machine$double.xmax)
   found <- pass(L, v, moments, floor = floor)
   f <- with_floor(found$S, log_unit, log_floor)
@@ -158,17 +162,13 @@ log_likelihood_loss <- function(data, log_floor, v, L, moments, pass) {
 }
 
 # The value alone for each of L / sqrt(power).
-log_likelihood_losses <- function(data, log_floor, v, L, powers, sums) {
-  log_unit <- rep(log_norms(L, powers), each = nrow(data$x)) - log(data$others)
-  f <- with_floor(sums(powers), matrix(log_unit, nrow(data$x)), log_floor)
-  -colSums(v * f$log)
-}
+log_likelihood_losses <- function(log_floor, v, powers, sums) -colSums(v * sums(powers, log_floor = log_floor))
 
 likelihood <- function(data, pass) {
   log_floor <- log_floor_of(data)
   list(
     at = \(L, moments) log_likelihood_loss(data, log_floor, data$v, L, moments, pass),
-    among = \(L, powers, sums) log_likelihood_losses(data, log_floor, data$v, L, powers, sums)
+    among = \(L, powers, sums) log_likelihood_losses(log_floor, data$v, powers, sums)
   )
 }
 
@@ -178,7 +178,7 @@ debiased_likelihood <- function(data, loo_sums, run, count) {
   list(at = function(L, moments) {
     sums <- loo_sums(data$x, data$weights, L, run)
     count(sums$stats)
-    list(value = -sum(data$v * log_add(sums$log_sum + log_kernel_norm(L) - log(data$others), log_floor)))
+    list(value = -sum(data$v * log_add(sums$log_sum + log_kernel_norm(L) - data$log_others, log_floor)))
   })
 }
 
@@ -207,7 +207,7 @@ censored_likelihood <- function(data, pass, lambda = 3 * sqrt(data$d)) {
     near
   }
   among <- function(L, powers, sums) {
-    near <- log_likelihood_losses(data, log_floor, data$v * a, L, powers, sums)
+    near <- log_likelihood_losses(log_floor, data$v * a, powers, sums)
     near - vapply(powers, \(power) tails(L / sqrt(power))$value, 0)
   }
   list(at = at, among = among)

@@ -28,7 +28,8 @@ cauchy_log_density <- function(x, centre, spread) {
   d <- ncol(x)
   z <- (x - rep(centre, each = nrow(x))) / rep(spread, each = nrow(x))
   # in two steps, because squares of far points overflow
-  top <- do.call(pmax, c(list(1), lapply(seq_len(d), \(k) abs(z[, k]))))
+  top <- rep(1, nrow(z))
+  for (k in seq_len(d)) top <- pmax.int(top, abs(z[, k]))
   log_distance <- 2 * log(top) + log(1 / top^2 + rowSums((z / top)^2))
   lgamma((d + 1) / 2) - (d + 1) / 2 * (log(pi) + log_distance) - sum(log(spread))
 }

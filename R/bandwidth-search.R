@@ -10,16 +10,17 @@
 # - scan: the factors of the start from which and to which a line is scanned in steps of sqrt(2), and then up to
 #   `further` steps out while the best stands at an end. NULL: it is looked for near the start, `step` apart; so it is
 #   too where the criterion has no values at once and `valleys`, how many such a scan may find, is one.
+# - powers: those of 1 / h^2 at which a criterion that has values at once is looked at near the start.
 # - tol: of the theta of a line; Inf: the first polynomial is enough.
 # - scale, control: of stats::nlminb(), which descends where there are several thetas. It begins as if all curvatures
 #   were scale^2: so it takes the fewest steps (bench/NOTES.md).
 SCHEDULE <- list(
-  scan = NULL, further = 40, step = 0.2, valleys = Inf, tol = 1e-3, scale = 0.6,
+  scan = NULL, further = 40, step = 0.2, valleys = Inf, powers = c(1, 2, 3, 4, 6, 8) / 4, tol = 1e-3, scale = 0.6,
   control = list(rel.tol = 1e-7, x.tol = 1e-4, iter.max = 100, eval.max = 150, step.min = 0.3, step.max = 2)
 )
 
 # list(L, the place, value, converged), along a line with trace, too, all that was tried, valleys, how many the first
-# look found, and vertex, the theta of the last polynomial: the least minimum from `starts`, a list of places.
+# look found, and vertex, the theta of the last polynomial's bottom: the least minimum from `starts`, a list of places.
 # `schedule`: what differs from SCHEDULE.
 minimise <- function(criterion, starts, moves = "scalar", schedule = list()) {
   how <- replace(SCHEDULE, names(schedule), schedule)
@@ -159,21 +160,21 @@ search_line <- function(criterion, start, moves, how) {
     thetas <<- append(thetas, theta, after)
     values <<- append(values, if (is.finite(value)) value else WORST, after)
   }
-  # at first, exp(theta) / sqrt(power) times the start
-  look_at_powers <- function(theta, powers) {
-    all <- theta - log(powers) / 2
+  # at first, 1 / sqrt(power) times the start
+  look_at_powers <- function(powers) {
+    all <- -log(powers) / 2
     if (is.null(criterion$values)) return(for (one in all) look(one))
     thetas <<- rev(all)
-    values <<- rev(criterion$values(moves$at(start, theta), powers))
+    values <<- rev(criterion$values(start, powers))
     values[!is.finite(values)] <<- WORST
   }
   step <- how$step
   at_once <- isTRUE(criterion$at_once)
   if (!is.null(how$scan) && (at_once || how$valleys > 1)) {
     step <- log(2) / 2
-    look_at_powers(log(how$scan[2]), 2^(0:ceiling(2 * log2(how$scan[2] / how$scan[1]))))
+    look_at_powers(2^(0:ceiling(2 * log2(how$scan[2] / how$scan[1]))) / how$scan[2]^2)
   } else if (at_once) {
-    look_at_powers(log(2), c(1, 2, 3, 4, 6, 8))
+    look_at_powers(how$powers)
   } else {
     for (theta in step * (-1:1)) look(theta)
   }
@@ -201,37 +202,27 @@ search_line <- function(criterion, start, moves, how) {
   )
 }
 
-# Between the neighbours of the best of ascending thetas, the bottom of the polynomial through the nearest five; where
-# the criterion is out of its range, the middle of the wider half.
+# Between the neighbours of the best of ascending thetas, the lowest bottom of the polynomial through the five around it.
+# Where it has none, or the criterion is out of its range, the middle of the wider half.
 vertex <- function(thetas, values) {
   best <- which.min(values)
   ends <- thetas[best + c(-1, 1)] - thetas[best]
-  first <- last <- best
-  while (last - first < min(5, length(thetas)) - 1) {
-    below <- first > 1 && (last == length(thetas) || thetas[best] - thetas[first - 1] <= thetas[last + 1] - thetas[best])
-    if (below) first <- first - 1 else last <- last + 1
-  }
-  x <- thetas[first:last] - thetas[best]
-  y <- values[first:last]
-  if (max(y, values[best + c(-1, 1)]) >= WORST || max(y) == min(y)) {
-    return(thetas[best] + (if (-ends[1] > ends[2]) ends[1] else ends[2]) / 2)
-  }
+  unit <- max(abs(ends))
+  middle <- thetas[best] + (if (-ends[1] > ends[2]) ends[1] else ends[2]) / 2
+  first <- max(1, min(best - 2, length(thetas) - 4))
+  around <- first:min(first + 4, length(thetas))
+  x <- (thetas[around] - thetas[best]) / unit
+  y <- values[around] - values[best]
+  if (max(values[around]) >= WORST || max(y) == 0) return(middle)
   n <- length(x)
   for (k in 2:n) y[k:n] <- (y[k:n] - y[k:n - 1]) / (x[k:n] - x[k:n - k + 1]) # divided differences
-  at <- 0
-  for (i in 1:60) {
-    # the polynomial, its slope and half its curvature by Horner's rule
-    value <- slope <- bend <- 0
-    for (k in n:1) {
-      bend <- bend * (at - x[k]) + slope
-      slope <- slope * (at - x[k]) + value
-      value <- value * (at - x[k]) + y[k]
-    }
-    ends[if (slope < 0) 1 else 2] <- at
-    newton <- at - slope / (2 * bend)
-    before <- at
-    at <- if (isTRUE(newton > ends[1] && newton < ends[2])) newton else mean(ends)
-    if (abs(at - before) < 1e-10) break
-  }
-  thetas[best] + at
+  a <- y[n] # coefficients of powers
+  for (k in (n - 1):1) a <- c(y[k], a) - x[k] * c(a, 0)
+  roots <- polyroot(a[-1] * seq_len(n - 1))
+  at <- Re(roots)[abs(Im(roots)) < 1e-6]
+  at <- at[at > ends[1] / unit & at < ends[2] / unit]
+  if (length(at) == 0) return(middle)
+  heights <- 0 * at
+  for (k in n:1) heights <- heights * at + a[k]
+  thetas[best] + unit * at[which.min(heights)]
 }

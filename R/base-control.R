@@ -100,6 +100,7 @@ CONTROL_CHOICES <- list(
 # A list of all settings: from `given` (arguments of the caller), else from `control`, else from `defaults`.
 # run_control() checks their values.
 settle_control <- function(control, given = NULL, defaults = CONTROL_DEFAULTS) {
+  if (is.null(control) && all(lengths(given) == 0)) return(defaults)
   settings <- c(if (!is.null(control)) unclass(as_control(control)), given)
   said <- lengths(settings) > 0
   if (!any(said)) return(defaults)

@@ -32,9 +32,11 @@ pair_moments <- function(x, L, weights = NULL, row_weights = NULL, floor = NULL,
 
 # Returns list(S, stats): S of pair_moments() for each power of the kernel, which is the kernel of bandwidth H / power,
 # in a matrix with a column for each. Powers that are small multiples of each other cost little
-# (src/cpu/loops/scales.h).
-pair_scales <- function(x, L, powers, weights = NULL, factor = PLAIN_FACTOR, run) {
-  .Call(ffi_pair_scales, list(x = x, L = L, weights = weights, factor = factor), as.double(powers), run)
+# (src/cpu/loops/scales.h). `factors`: NULL, or a local bandwidth factor for each point. `logs`: NULL, or a list of
+# log_floor and log_others, of the points, and log_unit, of the powers. The result then has with_floor()'s logarithms.
+pair_scales <- function(x, L, powers, weights = NULL, factor = PLAIN_FACTOR, run, factors = NULL, logs = NULL) {
+  job <- c(list(x = x, L = L, weights = weights, factor = factor, factors = factors), logs)
+  .Call(ffi_pair_scales, job, as.double(powers), run)
 }
 
 # Returns the symmetric matrix with this lower triangle, given row by row.
@@ -64,27 +66,26 @@ symmetric_fourth <- function(numbers, d) {
 # is too large an error for M: see differs_by_tolerance().
 moments_of <- function(x, L, weights, row_weights, floor, moments, ratio, wide, factor, run) {
   can <- moments == "none" || identical(factor, PLAIN_FACTOR)
-  engines <- can && prefers_engines(nrow(x), ncol(x), moments, !is.null(wide), run)
+  engines <- can && prefers_engines(resolved_run(x, run), nrow(x), ncol(x), moments, !is.null(wide))
   how <- if (engines) engine_moments else pair_moments
   how(x, L, weights, row_weights, floor, moments, ratio, wide, factor, run = run)
 }
 
+# Where sums over all pairs of the points would run: `resolved` in the next three functions.
+resolved_run <- function(x, run) resolve_control(run, nrow(x), nrow(x), ncol(x))
+
 # The exact engine on the CPU computes every pair once, but for M it takes two passes, of d + 1 columns
 # (bench/NOTES.md).
-prefers_engines <- function(n, d, moments, wide, run) {
-  resolved <- resolve_control(run, n, n, d)
+prefers_engines <- function(resolved, n, d, moments, wide) {
   if (resolved$backend == "cuda" || resolved$engine == "fast") return(TRUE)
   switch(moments, none = n >= 2000 && !wide, diagonal = FALSE, full = d >= 6)
 }
 
 # Is one pass faster for many bandwidths? It is on the CPU, unless the fast engine is used.
-prefers_scales <- function(n, d, run) {
-  resolved <- resolve_control(run, n, n, d)
-  resolved$backend == "cpu" && resolved$engine == "exact"
-}
+prefers_scales <- function(resolved) resolved$backend == "cpu" && resolved$engine == "exact"
 
 # Would the engine use the tolerance?
-differs_by_tolerance <- function(n, d, run) run$tol > 0 && resolve_control(run, n, n, d)$engine == "fast"
+differs_by_tolerance <- function(resolved, run) run$tol > 0 && resolved$engine == "fast"
 
 engine_moments <- function(x, L, weights, row_weights, floor, moments, ratio, wide, factor, run) {
   near <- engine_side(x, L, weights, row_weights, floor, moments, ratio, factor, run)

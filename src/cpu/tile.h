@@ -92,10 +92,10 @@ static inline int64_t fk_moment_at(int64_t a, int64_t b, int64_t first) {
   return (a - first) * (a - first + 1) / 2 + b - first;
 }
 
-/* A tile by differences, of 2^(power t) in chains, each kernel the square of the one before. A chain begins with
- * its power, or, where `times` is not 1, with an odd power of what the last chain began with whose `times` is 1.
- * Sums of all of them, chain by chain: those of columns FK_TILE_COLS apart, those of rows, NULL where they are not
- * asked, row_ld. */
+/* A tile by differences, of 2^(power t) in chains, t multiplied by row_precision of the row unless that is NULL,
+ * each kernel the square of the one before. A chain begins with its power, or, where `times` is not 1, with an odd
+ * power of what the last chain began with whose `times` is 1. Sums of all of them, chain by chain: those of
+ * columns FK_TILE_COLS apart, those of rows, NULL where they are not asked, row_ld. */
 enum { FK_TILE_SCALES = 64 };
 struct fk_tile_chain {
   double power;
@@ -105,6 +105,7 @@ struct fk_tile_scales {
   struct fk_tile tile; /* col_index as in largest() */
   int n_scales, n_chains;
   const struct fk_tile_chain *chains;
+  const double *row_precision;
   int64_t row_ld;
 };
 

@@ -88,6 +88,12 @@ INLINE void FN(scales_body)(const struct fk_tile_scales *a, const int factor, co
       V t[FK_ROWS][FK_COLS];
       FN(exponents)(tile, row, col, 1, t);
       if (tile->col_index) FN(scales_drop)(tile, row, col, t);
+      if (a->row_precision) {
+        FK_UNROLL
+        for (int i = 0; i < FK_ROWS * FK_COLS; i++)
+          t[i / FK_COLS][i % FK_COLS] =
+              V_MUL(t[i / FK_COLS][i % FK_COLS], V_SET(a->row_precision[row + i / FK_COLS]));
+      }
       for (int r = 0; r < FK_ROWS; r += SCALES_ROWS) {
         const double *row_weight = (const double *)tile->row_weight + row + r;
         FN(scales_group)

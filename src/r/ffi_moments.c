@@ -41,19 +41,26 @@ SEXP ffi_pair_moments(SEXP job, SEXP order, SEXP control) {
   return result;
 }
 
-/* job: list(x, L, weights, factor); the sums have a column for each of the powers. */
+/* job: list(x, L, weights, factor, factors, log_floor, log_others, log_unit), the last four NULL or as struct
+ * fk_scales_task has them; the result has a column for each of the powers. */
 SEXP ffi_pair_scales(SEXP job, SEXP powers, SEXP control) {
   struct fk_scales_task task = {.x = r_points(r_element(job, "x"), "x")};
   struct r_call call = r_begin(control);
   task.chol = r_factor(r_element(job, "L"), task.x.d);
   task.weights = r_weights(r_element(job, "weights"), task.x.n);
   r_polynomial(job, task.factor);
+  task.factors = r_numbers_or_null(job, "factors", task.x.n);
+  task.log_floor = r_numbers_or_null(job, "log_floor", task.x.n);
   R_xlen_t count = Rf_xlength(powers);
   if (count < 1 || count > FK_MOST_SCALES) Rf_error("`powers` must have 1 to %d numbers", FK_MOST_SCALES);
   task.powers = r_numbers(powers, count, "powers");
   task.count = (int)count;
   for (int s = 0; s < task.count; s++)
     if (!(task.powers[s] > 0 && task.powers[s] < INFINITY)) Rf_error("`powers` must be positive");
+  if (task.log_floor) {
+    task.log_others = r_numbers(r_element(job, "log_others"), (R_xlen_t)task.x.n, "log_others");
+    task.log_unit = r_numbers(r_element(job, "log_unit"), count, "log_unit");
+  }
   SEXP sums = PROTECT(r_matrix(task.x.n, task.count, R_NilValue));
   task.sums = REAL(sums);
 

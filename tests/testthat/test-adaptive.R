@@ -43,13 +43,21 @@ test_that("leave-one-out values by all pairs at once are those by classes of equ
   run <- cpu_run(threads = 1)
   for (d in 1:3) {
     case <- adaptive_case(d = d)
-    case$x[1, ] <- 60 # so far out that its sum underflows beside its own kernel's height
+    case$x[1, ] <- 60 # so far out that its sum is below the floor
     L <- t(chol(case$H))
     others <- sum(case$w) - case$w
-    data <- list(x = case$x, weights = case$w, w = case$w, d = d, others = others, log_floor = rep(-1e5, 40))
-    classes <- log_sum(sum_sources(case$x, case$w, L, factors = case$factors), NULL, PLAIN_FACTOR, TRUE, run)$log_abs
-    pairs <- left_out_by_factors(data, L, case$factors, run)$log_density
-    expect_equal(pairs, classes + log_kernel_norm(L) - log(others), tolerance = 1e-13)
+    log_floor <- rep(-400, 40)
+    data <- list(
+      x = case$x, weights = case$w, w = case$w, d = d, others = others, log_others = log(others), log_floor = log_floor
+    )
+    powers <- c(1 / 2, 1, 2)
+    expect_true(prefers_one_pass(data, L, case$factors, run))
+    pairs <- left_out_at_once(data, L, powers, case$factors, run)$log_density
+    for (k in 1:3) {
+      sources <- sum_sources(case$x, case$w, L / sqrt(powers[k]), factors = case$factors)
+      log_density <- log_sum(sources, NULL, PLAIN_FACTOR, TRUE, run)$log_abs + log_kernel_norm(sources$L) - log(others)
+      expect_equal(pairs[, k], log_add(log_density, log_floor), tolerance = 1e-13)
+    }
   }
 })
 

@@ -1,7 +1,9 @@
 /* Sums of kernels of many bandwidths, every pair once; what they are stands in scales.h. */
 #include "scales.h"
 
+#include <float.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #ifdef __SSE2__
 #include <xmmintrin.h>
@@ -27,8 +29,9 @@ struct scales {
   const struct fk_scales_task *task;
   struct fk_pairs pairs; /* scratch: sums of the columns of a tile, of the rows of a block */
   struct scales_plan plan;
-  double factor[3]; /* in base 2 */
-  int64_t size;     /* of a block */
+  double factor[3];  /* in base 2 */
+  double *precision; /* NULL, or 1 / g_j^2, padded */
+  int64_t size;      /* of a block */
 };
 
 /* But for what rounding has made of 1 / c^2; -1: there is none, or none is left. */
@@ -80,20 +83,17 @@ static void add_to_results(const struct scales *s, const double *part, int64_t l
   }
 }
 
-/* Rows of block a against columns of block b; where a == b every ordered pair is met, and only the column sums are
- * taken. */
-static bool play_scales(void *data, int64_t a, int64_t b, int slot) {
-  const struct scales *s = data;
+/* Adds the sums over block a at the points of block b, and if `both`, those over b at the points of a. */
+static void sum_blocks(const struct scales *s, int64_t a, int64_t b, bool both, double *cols) {
   const struct fk_pairs *p = &s->pairs;
   int64_t n = s->task->x.n, a_end = fk_smaller(n, (a + 1) * s->size), b_end = fk_smaller(n, (b + 1) * s->size);
   int64_t index[FK_TILE_COLS];
-  double *cols = fk_scratch_at(&p->scratch, slot), *rows = cols + s->task->count * FK_TILE_COLS;
-  unsigned rounding = flush_small();
+  double *rows = cols + s->task->count * FK_TILE_COLS;
   struct fk_tile_scales at = {.n_scales = s->task->count, .n_chains = s->plan.chains, .row_ld = s->size};
   at.chains = s->plan.chain;
   struct fk_tile *tile = &at.tile;
   memcpy(tile->factor, s->factor, sizeof tile->factor);
-  if (a != b) memset(rows, 0, sizeof(double) * (size_t)(s->task->count * s->size));
+  if (both) memset(rows, 0, sizeof(double) * (size_t)(s->task->count * s->size));
   for (int64_t j = b * s->size; j < b_end; j += FK_TILE_COLS) {
     int64_t here = fk_smaller(FK_TILE_COLS, b_end - j);
     fk_packed_columns(&p->points, &p->mode, j, here, tile);
@@ -103,13 +103,23 @@ static bool play_scales(void *data, int64_t a, int64_t b, int slot) {
     for (int64_t i = a * s->size; i < a_end; i += FK_TILE_ROWS) {
       tile->first_row = i;
       fk_packed_rows(&p->points, &p->mode, i, a_end - i, tile);
-      tile->row_mass = a != b ? rows + (i - a * s->size) : NULL;
+      at.row_precision = s->precision ? s->precision + i : NULL;
+      tile->row_mass = both ? rows + (i - a * s->size) : NULL;
       tile->col_index = a == b && i < j + FK_TILE_COLS && j < i + FK_TILE_ROWS ? index : NULL;
       p->mode.ops->scales(&at);
     }
     add_to_results(s, cols, FK_TILE_COLS, j, here);
   }
-  if (a != b) add_to_results(s, rows, s->size, a * s->size, a_end - a * s->size);
+  if (both) add_to_results(s, rows, s->size, a * s->size, a_end - a * s->size);
+}
+
+/* Every pair of a block with itself is met twice. With factors kernels are not symmetric, and all pairs are. */
+static bool play_scales(void *data, int64_t a, int64_t b, int slot) {
+  const struct scales *s = data;
+  double *room = fk_scratch_at(&s->pairs.scratch, slot);
+  unsigned rounding = flush_small();
+  sum_blocks(s, a, b, a != b && !s->precision, room);
+  if (a != b && s->precision) sum_blocks(s, b, a, false, room);
   flush_as_before(rounding);
   return true;
 }
@@ -121,10 +131,36 @@ static int64_t block_size(int64_t n) {
   return fk_larger(size, fk_padded(fk_pieces(n, MANY_BLOCKS), size));
 }
 
+static enum fk_status take_precision(struct scales *s, struct fk_error *err) {
+  int64_t padded = s->pairs.points.capacity;
+  if (!s->task->factors) return FK_STATUS_OK;
+  s->precision = malloc(sizeof(double) * (size_t)padded);
+  if (!s->precision) return fk_no_memory(err, 0, "kernels of many bandwidths");
+  for (int64_t j = 0; j < padded; j++) {
+    double factor = j < s->task->x.n ? s->task->factors[j] : 1;
+    s->precision[j] = 1 / (factor * factor);
+  }
+  return FK_STATUS_OK;
+}
+
+static void take_logs(const struct fk_scales_task *task) {
+  int64_t n = task->x.n;
+  for (int v = 0; v < task->count; v++)
+    for (int64_t i = 0; i < n; i++) {
+      double *sum = task->sums + v * n + i, unit = task->log_unit[v] - task->log_others[i];
+      double all = *sum + exp(task->log_floor[i] - unit);
+      *sum = all > 0 && all < DBL_MAX ? log(all) + unit : task->log_floor[i];
+    }
+}
+
 static enum fk_status sum_scales(void *data, const struct fk_poll *poll, struct fk_error *err) {
   struct scales *s = data;
   struct fk_tournament tournament = {s->task->x.n, s->size, s->pairs.threads, play_scales, s};
-  return fk_tournament_run(&tournament, poll, err);
+  enum fk_status status = take_precision(s, err);
+  if (!status) status = fk_tournament_run(&tournament, poll, err);
+  free(s->precision);
+  if (!status && s->task->log_floor) take_logs(s->task);
+  return status;
 }
 
 enum fk_status fk_pair_scales(const struct fk_scales_task *task, const struct fk_opts *opts,
