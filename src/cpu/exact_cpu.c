@@ -27,6 +27,7 @@ void fk_cpu_choose_mode(enum fk_precision precision, const struct fk_kernel_form
   const struct fk_exact_limits *limits = &fk_costs.limits;
   bool single = precision == FK_PRECISION_SINGLE || precision == FK_PRECISION_FAST;
   bool product = fk_form_is_product(form->type);
+  if (fk_form_metric(form->type) == FK_METRIC_ABSOLUTE) radius2 *= (double)d; /* bounds the square of sum |x_k| */
   mode->form = *form;
   mode->single = single && !product && form->power >= 0.125 && radius2 <= limits->difference_f32;
   mode->difference = !product && (form->type != FK_FORM_GAUSSIAN || d <= limits->difference_dimension ||
@@ -76,7 +77,7 @@ static void describe(const struct fk_opts *opts, struct fk_stats *stats) {
 /* By the multiply-adds of a pair. */
 static double seconds(const struct fk_work *work, const struct fk_opts *opts) {
   bool single = opts->precision == FK_PRECISION_SINGLE || opts->precision == FK_PRECISION_FAST;
-  single = single && fk_kernel_is_radial(&work->kernel);
+  single = single && fk_kernel_is_stationary(&work->kernel);
   const struct fk_exact_cpu_costs *c = &fk_costs.exact_cpu;
   double rate = c->share * c->clock * fk_isa()->per_cycle * (single ? 2 : 1);
   double kernel = work->d + fk_kernel_info(work->kernel.id)->cost, values = work->n_values;
