@@ -236,6 +236,17 @@ struct fk_kernel_form {
   double scale, factor[3], power; /* power: of FK_FORM_STRETCHED */
 };
 struct fk_kernel_form fk_task_form(const struct fk_task *task);
+/* Can sums of this form in single precision keep 3e-5? There is no bound for kernels of products. Squares of
+ * distances in floats end at 2^-126 and 2^127, which a power of less than an eighth would bring close to 1. */
+static inline bool fk_form_allows_single(const struct fk_kernel_form *form) {
+  return !fk_form_is_product(form->type) && form->power >= 0.125;
+}
+/* The largest |x|^2 of points with as large an error from rounded coordinates, if the form were one of distances.
+ * A coordinate is off by up to 2^-24 |x_k| in single precision, and so is a sum of d absolute differences by up to
+ * 2^-24 sqrt(d) |x|. At the limit for distances, that is under 3e-5 in 12 dimensions. */
+static inline double fk_form_radius2(const struct fk_kernel_form *form, double radius2, int64_t d) {
+  return fk_form_metric(form->type) == FK_METRIC_ABSOLUTE && d > 12 ? radius2 * (double)d / 12 : radius2;
+}
 
 #define FK_LN2 0.693147180559945309417
 #define FK_LOG2E 1.44269504088896340736
