@@ -15,6 +15,14 @@ kernel_table <- function() {
 #' Makes the argument `kernel` of [kernel_sum()], [kernel_operator()] and [kernel_ridge()] for other parameters than the
 #' defaults. With the defaults, the name of the kernel is enough.
 #'
+#' @details
+#' **Exponential kernels.** `"laplacian"` is a function of the Euclidean distance, as `laplacedot` of kernlab.
+#' `"product_laplacian"` is a function of the sum of absolute scaled differences. If the bandwidth is one number for each
+#' column, it is the product of \eqn{\exp(-|y_k - x_k| / h_k)}{exp(-|y_k - x_k| / h_k)} over the columns. If it is one
+#' number, this is `laplacian_kernel` of scikit-learn with `gamma = 1 / bandwidth`. `"powered_exponential"` is the
+#' Laplacian for `power = 1`. For `power = 2` it is the Gaussian whose bandwidth is smaller by a factor of
+#' \eqn{\sqrt{2}}{sqrt(2)}. The smaller the power, the rougher the functions that a regression fits.
+#'
 #' @param kernel The name of a kernel: `r kernel_names()`.
 #' @param ... Parameters by name, single numbers, with these defaults: `r kernel_parameters()`. The other kernels have
 #'   no parameters; their scale is the `bandwidth`. `power` is above 0 and at most 2.
@@ -22,6 +30,8 @@ kernel_table <- function() {
 #' @seealso [kernel_sum()] for the formulas.
 #' @export
 #' @examples
+#' kernel_ridge(dist ~ speed, cars, kernel = kernel_spec("powered_exponential", power = 1.2))
+#'
 #' kernel_spec("polynomial", degree = 2)
 #' x <- as.matrix(iris[, 1:4])
 #' quadratic <- kernel_spec("polynomial", degree = 2, gamma = 0.1)

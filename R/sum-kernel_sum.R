@@ -14,12 +14,6 @@
 #'
 #' `r kernel_formulas()`
 #'
-#' The product Laplacian depends on the sum of the absolute values of u, not on the distance. If the bandwidth is one
-#' number for each column, it is the product of \eqn{\exp(-|y_k - x_k| / h_k)}{exp(-|y_k - x_k| / h_k)} over the columns.
-#' This is `laplacian_kernel` of scikit-learn, with `gamma = 1 / bandwidth`. The kernel `"laplacian"` depends on the
-#' Euclidean distance, as `laplacedot` of kernlab does. The powered exponential kernel is the Laplacian for `power = 1`,
-#' and for `power = 2` the Gaussian of a bandwidth that is smaller by a factor of \eqn{\sqrt{2}}{sqrt(2)}.
-#'
 #' Some kernels have parameters, with these defaults: `r kernel_parameters()`. [kernel_spec()] sets other values.
 #'
 #' @section Logarithms and scores:

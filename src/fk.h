@@ -238,10 +238,14 @@ struct fk_kernel_form {
   double scale, factor[3], power; /* power: of FK_FORM_STRETCHED */
 };
 struct fk_kernel_form fk_task_form(const struct fk_task *task);
-/* Can sums of this form in single precision keep 3e-5? There is no bound for kernels of products. Squares of
- * distances in floats end at 2^-126 and 2^127, which a power of less than an eighth would bring close to 1. */
-static inline bool fk_form_allows_single(const struct fk_kernel_form *form) {
-  return !fk_form_is_product(form->type) && form->power >= 0.125;
+/* Can sums of this form in d dimensions keep 3e-5 in single precision? There is no bound for kernels of products.
+ * Squares of distances in floats end at 2^-126 and 2^127, which a power of less than an eighth would bring close
+ * to
+ * 1. A sum of d absolute differences up to 87, beyond which kernels underflow, is off by about 87 2^-25 sqrt(d /
+ * 3); roots of squared distances by half of that. */
+static inline bool fk_form_allows_single(const struct fk_kernel_form *form, int64_t d) {
+  bool is_long = fk_form_metric(form->type) == FK_METRIC_ABSOLUTE && d > 256;
+  return !fk_form_is_product(form->type) && form->power >= 0.125 && !is_long;
 }
 /* The largest |x|^2 of points with as large an error from rounded coordinates, if the form were one of distances.
  * A coordinate is off by up to 2^-24 |x_k| in single precision, and so is a sum of d absolute differences by up to

@@ -39,7 +39,7 @@ static const struct fk_kernel_info table[FK_KERNELS] = {
     [FK_KERNEL_PRODUCT_LAPLACIAN] =
         {
             .name = "product_laplacian",
-            .others = "laplaciankernel productlaplace laplaceproduct l1laplacian manhattan cityblock",
+            .others = "laplaciankernel productlaplace manhattan",
             .formula = "exp(-sum(abs(u)))",
             .form = FK_FORM_ABSOLUTE,
             .rate = 1,
@@ -49,7 +49,7 @@ static const struct fk_kernel_info table[FK_KERNELS] = {
     [FK_KERNEL_POWERED_EXPONENTIAL] =
         {
             .name = "powered_exponential",
-            .others = "powerexponential exponentialpower gammaexponential generalizedexponential stable",
+            .others = "gammaexponential powerexponential stable",
             .formula = "exp(-r^power)",
             .form = FK_FORM_STRETCHED,
             .underflows = true,

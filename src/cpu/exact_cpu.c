@@ -25,7 +25,7 @@ void fk_cpu_choose_mode(enum fk_precision precision, const struct fk_kernel_form
   bool product = fk_form_is_product(form->type);
   radius2 = fk_form_radius2(form, radius2, d);
   mode->form = *form;
-  mode->single = single && fk_form_allows_single(form) && radius2 <= limits->difference_f32;
+  mode->single = single && fk_form_allows_single(form, d) && radius2 <= limits->difference_f32;
   mode->difference = !product && (form->type != FK_FORM_GAUSSIAN || d <= limits->difference_dimension ||
                                   radius2 > (mode->single ? limits->gram_f32 : limits->gram_f64));
   mode->doubled = mode->difference && !mode->single && radius2 > limits->difference_f64;

@@ -92,7 +92,6 @@ INLINE void FN(sums_body)(const struct fk_tile *a, const unsigned flags, const i
   const bool store = flags & FK_TILE_STORE, root = flags & FK_TILE_IMQ;
   const REAL *row_weight = a->row_weight, *row_exponent = a->row_exponent, *col_weight = a->col_weight,
              *col_shift = symmetric ? NULL : a->col_shift;
-  const REAL power = (REAL)a->power;
   REAL *kernel = a->kernel;
   V row_mass[FK_TILE_ROWS];
   if (symmetric)
@@ -111,7 +110,7 @@ INLINE void FN(sums_body)(const struct fk_tile *a, const unsigned flags, const i
         V k[EXP2_GROUP];
         FK_UNROLL
         for (int i = 0; i < EXP2_GROUP; i++) k[i] = t[r0 + i / FK_COLS][i % FK_COLS];
-        if (form == FK_TILE_STRETCHED) FN(stretched)(k, EXP2_GROUP, power);
+        if (form == FK_TILE_STRETCHED) FN(stretched)(k, EXP2_GROUP, (REAL)a->power);
         if (col_shift) { /* rows of weight 0 may be nearer than the nearest: no overflow from them */
           FK_UNROLL
           for (int i = 0; i < EXP2_GROUP; i++) {

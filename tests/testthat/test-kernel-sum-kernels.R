@@ -71,6 +71,17 @@ test_that("a powered exponential keeps its digits for any power, and its ends ar
   expect_within(sums(r, kernel_spec("powered_exponential", power = 2), sqrt(2)), sums(r, "gaussian"), 1e-15)
 })
 
+test_that("sums that single precision cannot keep are in double", {
+  precision_of <- function(kernel, d) {
+    control <- flash_control(precision = "single", backend = "cpu")
+    diagnostics(kernel_sum(example_points(30, d), bandwidth = d, kernel = kernel, control = control))$precision
+  }
+  expect_identical(precision_of("product_laplacian", 256), "single")
+  expect_identical(precision_of("product_laplacian", 257), "double")
+  expect_identical(precision_of(kernel_spec("powered_exponential", power = 0.25), 3), "single")
+  expect_identical(precision_of(kernel_spec("powered_exponential", power = 0.24), 3), "double")
+})
+
 test_that("distances that overflow are far away, not missing", {
   for (kernel in kernels) for (precision in precisions) {
     sums <- kernel_sum(c(0, 1), c(1e200, -1e300), c(1, 1), 1, kernel,

@@ -173,7 +173,8 @@ static bool leaves_few(const struct fk_cuda_frames *frames) {
 static enum fk_status choose_by_reach(struct fk_cuda_job *job, struct fk_cuda_sources *s, struct fk_job_way *way,
                                       struct fk_error *err) {
   const bool single = job->precision != FK_PRECISION_FAST;
-  if (job->rows || s->in_double || job->precision == FK_PRECISION_DOUBLE || !fk_form_allows_single(&job->form))
+  if (job->rows || s->in_double || job->precision == FK_PRECISION_DOUBLE ||
+      !fk_form_allows_single(&job->form, s->points.d))
     return choose_in_double(job, s, way, err);
   if (s->radius2 < 0) FK_TRY(find_radius(job, s, err));
   if (reach2_of(job, s) > farthest2(job->precision)) return choose_in_double(job, s, way, err);

@@ -31,7 +31,7 @@ static enum fk_normal_way way_of(const struct fk_kernel *kernel, const struct fk
   struct fk_task task = {};
   task.kernel = *kernel;
   const struct fk_kernel_form form = fk_task_form(&task);
-  if (opts->precision == FK_PRECISION_DOUBLE || !fk_form_allows_single(&form) ||
+  if (opts->precision == FK_PRECISION_DOUBLE || !fk_form_allows_single(&form, (int64_t)d) ||
       fk_cuda_is_lowered_to("difference"))
     return FK_NORMAL_TILES_DOUBLE;
   if (fk_form_metric(form.type) == FK_METRIC_ABSOLUTE) return sweeps;
