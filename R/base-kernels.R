@@ -2,7 +2,8 @@
 
 # A named list of kernels, in the order in which messages list them. Elements of each:
 # - others: names in other software, only letters and digits, separated by spaces
-# - formula: in r or x'y, see kernel_sum(); radial: TRUE if in r
+# - formula: in u, r or x'y, see kernel_sum()
+# - metric: "squares" for kernels of r, "absolute" for those of sum(abs(u)), "products" for those of x'y
 # - parameters: by name, c(default, exclusive lower bound, upper bound, 1 if it must be whole)
 kernel_table <- function() {
   if (is.null(session$kernels)) session$kernels <- .Call(ffi_kernels)
@@ -14,14 +15,24 @@ kernel_table <- function() {
 #' Makes the argument `kernel` of [kernel_sum()], [kernel_operator()] and [kernel_ridge()] for other parameters than the
 #' defaults. With the defaults, the name of the kernel is enough.
 #'
+#' @details
+#' **Exponential kernels.** `"laplacian"` is a function of the Euclidean distance, as `laplacedot` of kernlab.
+#' `"product_laplacian"` is a function of the sum of absolute scaled differences. If the bandwidth is one number for each
+#' column, it is the product of \eqn{\exp(-|y_k - x_k| / h_k)}{exp(-|y_k - x_k| / h_k)} over the columns. If it is one
+#' number, this is `laplacian_kernel` of scikit-learn with `gamma = 1 / bandwidth`. `"powered_exponential"` is the
+#' Laplacian for `power = 1`. For `power = 2` it is the Gaussian whose bandwidth is smaller by a factor of
+#' \eqn{\sqrt{2}}{sqrt(2)}. The smaller the power, the rougher the functions that a regression fits.
+#'
 #' @param kernel The name of a kernel: `r kernel_names()`.
 #' @param ... Parameters by name, single numbers, with these defaults: `r kernel_parameters()`. The other kernels have
-#'   no parameters; their scale is the `bandwidth`.
+#'   no parameters; their scale is the `bandwidth`. `power` is above 0 and at most 2.
 #' @returns An object of class `flashkernel_kernel`: a list of `name` and `parameters`, a named vector.
 #' @seealso [kernel_sum()] for the formulas.
 #' @concept polynomial kernel, kernel parameters
 #' @export
 #' @examples
+#' kernel_ridge(dist ~ speed, cars, kernel = kernel_spec("powered_exponential", power = 1.2))
+#'
 #' kernel_spec("polynomial", degree = 2)
 #' x <- as.matrix(iris[, 1:4])
 #' quadratic <- kernel_spec("polynomial", degree = 2, gamma = 0.1)
@@ -64,7 +75,10 @@ check_kernel <- function(kernel) {
   new_kernel(check_choice(kernel$name, names(kernel_table()), "kernel"), as.list(kernel$parameters))
 }
 
-is_radial <- function(kernel) kernel_table()[[kernel$name]]$radial
+metric_of <- function(kernel) kernel_table()[[kernel$name]]$metric
+
+# Is it a function of u, the scaled difference of two points?
+is_stationary <- function(kernel) metric_of(kernel) != "products"
 
 # For nearest_choice(): names of kernels, named by their names in other software.
 kernel_synonyms <- function() {

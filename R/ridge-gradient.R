@@ -2,13 +2,15 @@
 #   -g(r) H^-1 (x - c) with g(r) = -k'(r) / r, for kernels of the distance r,
 #   g(s) H^-1 c with g = k'(s), for kernels of the product s = x'y.
 # The slope g is another kernel, or a function of the kernel itself. Sums of slopes with the coefficients alpha and
-# alpha c give all derivatives, without the kernel matrix in memory.
+# alpha c give all derivatives, without the kernel matrix in memory. For the kernel exp(-sum(abs(u))), u = L^-1 (x - c),
+# it is -L^-T sign(u) k, with sign(0) = 0.
 
 # The slope of each kernel, as a function of its parameters. If the slope is `times` a kernel: `kernel`, and `scale`, a
 # factor of L. If it is not a kernel: `of`, a function of the kernel's values. If it is constant: `times` alone.
 SLOPES <- list(
   gaussian = \(p) list(kernel = kernel_spec("gaussian"), scale = 1, times = 1),
-  laplacian = \(p) list(of = laplacian_slope),
+  laplacian = \(p) list(of = \(k) stretched_slope(k, 1)),
+  powered_exponential = \(p) list(of = \(k) stretched_slope(k, p[["power"]])),
   matern32 = \(p) list(kernel = kernel_spec("laplacian"), scale = sqrt(1 / 3), times = 3),
   matern52 = \(p) list(kernel = kernel_spec("matern32"), scale = sqrt(3 / 5), times = 5 / 3),
   cauchy = \(p) list(of = \(k) 2 * k^2),
@@ -22,21 +24,25 @@ SLOPES <- list(
   sigmoid = \(p) list(of = \(k) p[["gamma"]] * (1 - k^2))
 )
 
-# exp(-r) / r, and 0 at a centre (up to rounding), where there is no derivative and the mean over directions is 0.
-laplacian_slope <- function(k) ifelse(k < 1 - 1e-12, k / -log(k), 0)
+# power r^(power - 2) k for k = exp(-r^power), and 0 at a centre (up to rounding), where the mean of the derivative over
+# directions is 0.
+stretched_slope <- function(k, power) {
+  if (power == 2) return(2 * k)
+  ifelse(k < 1 - 1e-12, power * (-log(k))^(1 - 2 / power) * k, 0)
+}
 
-# The quantities that derivatives need: the centres, the slope of the kernel, and H^-1. For kernels of the distance,
+# The quantities that derivatives need: the centres, the slope of the kernel, H^-1 and L^-1. For kernels of the distance,
 # centres are relative to their mean, to avoid cancellation.
 slope_of <- function(fit) {
   if (inherits(fit$centers, "sparseMatrix")) {
     stop_argument("object", "must be a fit to dense rows, because derivatives need them: found sparse rows")
   }
-  radial <- is_radial(fit$kernel)
-  slope <- SLOPES[[fit$kernel$name]](as.list(fit$kernel$parameters))
-  shift <- if (radial) colMeans(fit$centers) else rep(0, fit$d)
+  metric <- metric_of(fit$kernel)
+  slope <- if (metric != "absolute") SLOPES[[fit$kernel$name]](as.list(fit$kernel$parameters))
+  shift <- if (metric == "squares") colMeans(fit$centers) else rep(0, fit$d)
   c(slope, list(
-    radial = radial, shift = shift, centers = fit$centers, shifted = shift_columns(fit$centers, shift), L = fit$L,
-    own = fit$kernel, inverse = chol2inv(t(fit$L))
+    metric = metric, shift = shift, centers = fit$centers, shifted = shift_columns(fit$centers, shift), L = fit$L,
+    own = fit$kernel, inverse = chol2inv(t(fit$L)), lower = solve(fit$L)
   ))
 }
 
@@ -89,13 +95,17 @@ bind_rows <- function(parts) {
 gradients_at <- function(slope, fit, points, run) {
   t <- ncol(fit$coefficients)
   d <- fit$d
+  if (slope$metric == "absolute") {
+    sums <- sign_sums_of(sum_sources(slope$centers, NULL, slope$L, slope$own), points, fit$coefficients, run)
+    return(array(apply(sums, 3, \(of_output) of_output %*% slope$lower), dim(sums)))
+  }
   b <- do.call(cbind, lapply(seq_len(t), \(o) fit$coefficients[, o] * cbind(1, slope$shifted)))
   sums <- slope_sums(slope, points, slope$centers, b, run)
-  x <- if (slope$radial) shift_columns(points, slope$shift)
+  x <- if (slope$metric == "squares") shift_columns(points, slope$shift)
   result <- vapply(seq_len(t), \(o) {
     at <- (o - 1) * (d + 1)
     inner <- sums[, at + 1 + seq_len(d), drop = FALSE]
-    if (slope$radial) inner <- inner - x * sums[, at + 1]
+    if (slope$metric == "squares") inner <- inner - x * sums[, at + 1]
     inner %*% slope$inverse
   }, matrix(0, nrow(points), d))
   array(result, c(nrow(points), d, t))

@@ -6,10 +6,11 @@
 #'
 #' @section Kernels:
 #' The result is \eqn{V_{jr} = \sum_i w_i k_{ji} b_{ir}}{V_jr = sum_i w_i k_ji b_ir}. Let \eqn{H = LL'}{H = L L'} be the
-#' bandwidth matrix. Most kernels are functions of the scaled distance \eqn{r_{ji} = |L^{-1}(y_j - x_i)|}{r_ji =
-#' |L^-1 (y_j - x_i)|}. They are not normalised: their value at distance 0 is 1. The other kernels are functions of x'y,
-#' the inner product of the scaled points \eqn{L^{-1} x}{L^-1 x} and \eqn{L^{-1} y}{L^-1 y}, which are the points
-#' themselves with `bandwidth = 1`. The table also has the names of the kernels in other software.
+#' bandwidth matrix. Most kernels are functions of the scaled distance \eqn{r_{ji} = |u_{ji}|}{r_ji = |u_ji|}, where
+#' \eqn{u_{ji} = L^{-1}(y_j - x_i)}{u_ji = L^-1 (y_j - x_i)}. They are not normalised: their value at distance 0 is 1.
+#' The other kernels are functions of x'y, the inner product of the scaled points \eqn{L^{-1} x}{L^-1 x} and
+#' \eqn{L^{-1} y}{L^-1 y}, which are the points themselves with `bandwidth = 1`. The table also has the names of the
+#' kernels in other software.
 #'
 #' `r kernel_formulas()`
 #'

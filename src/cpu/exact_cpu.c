@@ -17,15 +17,15 @@
  * they are of double-doubles, which keeps every sum within 1e-12 of itself.
  *
  * Other kernels than the Gaussian take a root of the squared distance, or are largest where it is small: only
- * differences keep its digits. Kernels of products are summed in double: they have no bound that would tell what
- * single precision makes of them. */
+ * differences keep its digits. */
 void fk_cpu_choose_mode(enum fk_precision precision, const struct fk_kernel_form *form, double radius2, int64_t d,
                         struct fk_kernel_mode *mode) {
   const struct fk_exact_limits *limits = &fk_costs.limits;
   bool single = precision == FK_PRECISION_SINGLE || precision == FK_PRECISION_FAST;
   bool product = fk_form_is_product(form->type);
+  radius2 = fk_form_radius2(form, radius2, d);
   mode->form = *form;
-  mode->single = single && !product && radius2 <= limits->difference_f32;
+  mode->single = single && fk_form_allows_single(form, d) && radius2 <= limits->difference_f32;
   mode->difference = !product && (form->type != FK_FORM_GAUSSIAN || d <= limits->difference_dimension ||
                                   radius2 > (mode->single ? limits->gram_f32 : limits->gram_f64));
   mode->doubled = mode->difference && !mode->single && radius2 > limits->difference_f64;
@@ -73,7 +73,7 @@ static void describe(const struct fk_opts *opts, struct fk_stats *stats) {
 /* By the multiply-adds of a pair. */
 static double seconds(const struct fk_work *work, const struct fk_opts *opts) {
   bool single = opts->precision == FK_PRECISION_SINGLE || opts->precision == FK_PRECISION_FAST;
-  single = single && fk_kernel_is_radial(&work->kernel);
+  single = single && fk_kernel_is_stationary(&work->kernel);
   const struct fk_exact_cpu_costs *c = &fk_costs.exact_cpu;
   double rate = c->share * c->clock * fk_isa()->per_cycle * (single ? 2 : 1);
   double kernel = work->d + fk_kernel_info(work->kernel.id)->cost, values = work->n_values;

@@ -31,10 +31,11 @@ double fk_near_usual_reach2(const struct fk_kernel_mode *mode, bool coordinates,
 /* The exponent t, at most `most`, with |f|(t) 2^-t <= 2^-bits; for sums of coordinates, |f|(t) is multiplied by
  * 1/2 + t ln 2. */
 double fk_near_exponent(const struct fk_kernel_mode *mode, bool coordinates, double bits, double most);
-/* Does the kernel decay so fast that far points do not contribute? */
-static inline bool fk_near_decays(const struct fk_kernel_mode *mode) {
-  return mode->form.type == FK_FORM_GAUSSIAN || mode->form.type == FK_FORM_ROOT;
-}
+/* The square of a distance, in units of form->scale, from which on exponents are at most -t. A sum of absolute
+ * differences is at least the distance. */
+double fk_near_square(const struct fk_kernel_form *form, double t);
+/* Does the kernel fall so that what is far away cannot matter? */
+static inline bool fk_near_decays(const struct fk_kernel_mode *mode) { return fk_form_decays(mode->form.type); }
 /* The share of all pairs that would be computed, 0 to 1. */
 double fk_near_share(const struct fk_near_pairs *near);
 

@@ -33,7 +33,8 @@ enum fk_status fk_sweep_init(struct fk_sweep *s, const struct fk_task *task, con
   s->n_values = task->values == FK_VALUES_COORDINATES ? x->d : task->n_columns;
   s->value_scale = malloc(sizeof(double) * (size_t)s->n_values);
   if (!s->value_scale) return fk_no_memory(err, 0, "the scales of columns");
-  for (int64_t v = 0; v < s->n_values; v++) s->value_scale[v] = 1 / mode->scale;
+  bool signs = fk_form_metric(mode->form.type) == FK_METRIC_ABSOLUTE;
+  for (int64_t v = 0; v < s->n_values; v++) s->value_scale[v] = signs ? 1 : 1 / mode->scale;
   enum fk_status status = FK_STATUS_OK;
   if (task->values == FK_VALUES_COLUMNS)
     status = fk_pack_columns(mode, task->columns, x->n, task->n_columns, &s->columns, s->value_scale, err);
@@ -87,6 +88,8 @@ const void *fk_values_at(const struct fk_sweep *s, const struct fk_sources *p, i
 unsigned fk_sweep_flags(const struct fk_sweep *s, bool store, bool symmetric) {
   static const unsigned forms[] = {[FK_FORM_GAUSSIAN] = 0,
                                    [FK_FORM_ROOT] = FK_TILE_ROOT | FK_TILE_FACTOR,
+                                   [FK_FORM_STRETCHED] = FK_TILE_STRETCHED,
+                                   [FK_FORM_ABSOLUTE] = FK_TILE_ABSOLUTE,
                                    [FK_FORM_CAUCHY] = FK_TILE_CAUCHY,
                                    [FK_FORM_IMQ] = FK_TILE_IMQ,
                                    [FK_FORM_POWER] = FK_TILE_POWER,
@@ -206,7 +209,10 @@ static void sum_values(const struct fk_sweep *s, const struct sweep_chunk *chunk
     differences.cols_low = tile->cols_low;
     differences.out = out;
     differences.ld = chunk->padded;
-    s->mode.ops->differences(&differences);
+    if (fk_form_metric(s->mode.form.type) == FK_METRIC_ABSOLUTE)
+      s->mode.ops->signs(&differences);
+    else
+      s->mode.ops->differences(&differences);
     return;
   }
   struct fk_tile_values values = {.n_rows = tile->n_rows, .n_cols = tile->n_cols, .kernel = tile->kernel};
@@ -231,7 +237,7 @@ static void run_task(const struct fk_sweep *s, const struct sweep_chunk *chunk, 
   int here = (int)fk_smaller(targets->n - first_target, chunk->width);
   fk_packed_columns(targets, mode, first_target, here, &tile);
   tile.col_shift = chunk->shift ? fk_real_at(mode, chunk->shift, first_target) : NULL;
-  memcpy(tile.factor, s->mode.form.factor, sizeof tile.factor);
+  fk_tile_takes_form(&tile, &s->mode.form);
 
   for (int64_t i = first_source; (i = next_tile(s, chunk, first_target, i, last)) < last; i += FK_TILE_ROWS) {
     fk_packed_rows(&chunk->sources.points, mode, i - chunk->sources.first, last - i, &tile);

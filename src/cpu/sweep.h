@@ -38,9 +38,10 @@ enum fk_status fk_sources_init(struct fk_sources *p, const struct fk_sweep *s, i
 enum fk_status fk_sources_pack(struct fk_sources *p, const struct fk_sweep *s, int64_t first, int64_t end,
                                int threads, struct fk_error *err);
 void fk_sources_free(struct fk_sources *p);
-/* Are sums of coordinates made from differences to the target? */
+/* Are sums of coordinates made from differences to the target, or from their signs? */
 static inline bool fk_sweep_is_relative(const struct fk_sweep *s) {
-  return s->mode.doubled && s->task->values == FK_VALUES_COORDINATES;
+  bool signs = fk_form_metric(s->mode.form.type) == FK_METRIC_ABSOLUTE;
+  return (s->mode.doubled || signs) && s->task->values == FK_VALUES_COORDINATES;
 }
 /* fk_values_at: the packed columns from source i on. fk_sweep_flags: the flags of enum fk_tile_flags for a tile.
  */

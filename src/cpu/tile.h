@@ -22,10 +22,17 @@ enum fk_tile_flags {
   FK_TILE_CAUCHY = 32,
   FK_TILE_IMQ = 64,
   FK_TILE_RATIONAL = FK_TILE_CAUCHY | FK_TILE_IMQ,
+  FK_TILE_STRETCHED = 512,
+  FK_TILE_ABSOLUTE = 1024, /* the differences are -sum |x - y| */
   /* kernels of products x'y, double only; they are always stored */
   FK_TILE_POWER = 128,
   FK_TILE_TANH = 256
 };
+/* How a tile's exponents are formed: FK_METRIC_PRODUCTS also stands for x'y - |x|^2 / 2 - |y|^2 / 2. */
+static inline enum fk_metric fk_tile_metric(unsigned flags) {
+  if (!(flags & FK_TILE_DIFFERENCE)) return FK_METRIC_PRODUCTS;
+  return flags & FK_TILE_ABSOLUTE ? FK_METRIC_ABSOLUTE : FK_METRIC_SQUARES;
+}
 
 struct fk_tile {
   int64_t d;
@@ -39,6 +46,7 @@ struct fk_tile {
       *col_index; /* largest(): rows first_row + i with the index of the column are left out; NULL: none */
   int64_t first_row;
   double factor[3]; /* polynomial of the exponent in base 2, or of its root; of products see enum fk_form_type */
+  double power;     /* with FK_TILE_STRETCHED */
   void *kernel;     /* n_rows x FK_TILE_COLS */
   double *col_mass; /* n_cols, added to: sum over rows of row_weight * k */
   double *row_mass; /* n_rows, added to: sum over columns of col_weight * k */
@@ -163,8 +171,9 @@ struct fk_tile_ops {
   void (*col_values)(const struct fk_tile_values *tile);       /* sums over rows */
   void (*row_values)(const struct fk_tile_values *tile);       /* sums over columns */
   void (*differences)(const struct fk_tile_differences *tile); /* double only */
-  void (*loo)(const struct fk_tile_loo *tile, bool find_max);  /* double only */
-  void (*moments)(const struct fk_tile_moments *tile);         /* double only, as the next */
+  void (*signs)(const struct fk_tile_differences *tile); /* their signs, also without low parts; double only */
+  void (*loo)(const struct fk_tile_loo *tile, bool find_max); /* double only */
+  void (*moments)(const struct fk_tile_moments *tile);        /* double only, as the next */
   void (*scales)(const struct fk_tile_scales *tile);
   /* Squared distances below `below` of a panel's points to one target of a group, to out[], which has room for
    * all; returns how many. low, target_low: of double-doubles, or both NULL, as of point_exponents(). Of all

@@ -17,6 +17,7 @@
 #undef V_MUL
 #undef V_DIV
 #undef V_SQRT
+#undef V_ABS
 #undef V_FMA
 #undef V_FNMA
 #undef V_MAX
@@ -24,6 +25,11 @@
 #undef V_BELOW
 #undef V_SUMS
 #undef V_SCALE
+#undef V_EXPONENT
 #undef V_ADD_TO
 #undef V_INT
 #undef V_MANTISSA
+#undef V_SHIFT
+#undef V_BIAS
+#undef STRETCHED_LEAST
+#undef STRETCHED_MOST
