@@ -15,7 +15,7 @@ kernel_matrix_of <- function(sources, at, run) .Call(ffi_kernel_matrix, sources,
 ridge_path <- function(K, y, noises, run) {
   m <- nrow(if (is.matrix(K)) K else K$points)
   k <- if (is.matrix(noises)) ncol(noises) else length(noises)
-  bytes <- 8 * m * (m + 1)
+  bytes <- 16 * m^2
   check_memory(8 * m * (ncol(y) + 1) * k + if (bytes > gpu_room(run, bytes)) bytes else 0, "x")
   .Call(ffi_ridge_path, K, y, noises, run)
 }
