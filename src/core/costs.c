@@ -234,11 +234,13 @@ const struct fk_costs fk_costs = {
      * With a tuned BLAS blocks are for interrupts alone. Strips and tiles: no script.
      * .whole_halves: a guess, not measured. .device: arithmetic, no script; two cores take half a second for the
      * factors of an order of 2000 and an iteration's solves, which is what CUDA takes to start. */
-    .dense = {.whole = {128, 1024, 1 << 15},
-              .block = {48, 512, 4096},
+    .dense = {.whole = {1024, 1024, 1 << 15},
+              .block = {512, 512, 4096},
               .strip = {4096, 4096, 1 << 15},
               .tile = 2048,
               .whole_halves = 1 << 14,
+              .together = 1e8, /* no script: what check_memory() of R does not count */
+              .awake = 4,      /* no script */
               .few_columns = 4, /* no script: the time is that of reading the other factor */
               .staying = 0.9,   /* no script */
               .device = 2000},

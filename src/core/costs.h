@@ -185,6 +185,8 @@ struct fk_dense_costs {
   int64_t strip[FK_DENSE_PLACES]; /* ... and so many rows at a time */
   int64_t tile;                   /* on devices larger ones are block columns of this width */
   int64_t whole_halves;           /* so are those above this order whose products may be of halves */
+  double together;                /* bytes of matrices that threads may have, each its own */
+  double awake;                   /* threads are worth this much less work where operations follow each other */
   int few_columns;                /* of a product, fewer of which are made as those with vectors */
   double staying;                 /* share of the devices' memory for matrices that stay there */
   double device;                  /* from this order on a device has them, where there is one */

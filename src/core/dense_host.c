@@ -1,6 +1,7 @@
 /* Dense operations by the BLAS and LAPACK that come with R. Beside the reference BLAS gemm is our own
- * (cpu/gemm.c), and syrk, trmm and trsm are made of it, but for small blocks on the diagonal. Nothing else of R is
- * used below src/r; their arguments are valid, so that the error handler, which would jump, is never called. */
+ * (cpu/gemm.c), and so are small triangles (cpu/triangle.c) but for their products; syrk, trmm, trsm, potrf and
+ * trtri are made of them. Nothing else of R is used below src/r; their arguments are valid, so that the error
+ * handler, which would jump, is never called. */
 #include "dense.h"
 
 #include <limits.h>
@@ -142,6 +143,39 @@ static enum fk_status host_scale(int device, const struct fk_dense *A, const str
   return FK_STATUS_OK;
 }
 
+struct squares {
+  struct view from;
+  double *to;
+  bool upper;
+};
+
+/* Four sums, so that one addition need not wait for another. */
+static void square_columns(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
+  const struct squares *t = data;
+  for (int64_t j = first; j < end; j++) {
+    const double *column = t->from.data + j * t->from.ld;
+    const int64_t last = t->upper ? j + 1 : t->from.n;
+    double sums[4] = {0};
+    int64_t i = t->upper ? 0 : j;
+    for (; i + 4 <= last; i += 4)
+      for (int l = 0; l < 4; l++) sums[l] += column[i + l] * column[i + l];
+    for (; i < last; i++) sums[0] += column[i] * column[i];
+    t->to[j] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  }
+}
+
+static enum fk_status host_squares(int device, unsigned flags, const struct fk_dense *A, const struct fk_dense *s,
+                                   struct fk_error *err) {
+  struct squares t = {.to = s->data, .upper = flags & FK_UPPER};
+  enum fk_status status = fk_dense_check_square(A, s, err);
+  if (!status) status = view_of(A, &t.from, err);
+  if (status) return status;
+  const double bytes = 4.0 * (double)A->n;
+  fk_parallel_for(fk_threads_for_bytes(device, bytes * (double)A->n), A->n, fk_step_for_bytes(bytes),
+                  square_columns, &t);
+  return FK_STATUS_OK;
+}
+
 /* ---- BLAS ------------------------------------------------------------------------------------- */
 
 static enum fk_status host_gemm(int device, unsigned flags, double alpha, const struct fk_dense *A,
@@ -158,55 +192,16 @@ static enum fk_status host_gemm(int device, unsigned flags, double alpha, const 
   return FK_STATUS_OK;
 }
 
-/* Order of the blocks on the diagonal. */
-enum { BLOCK = 48 };
-
-/* Rows (right: columns) from .. to - 1 of B. */
-static struct fk_dense strip_of(const struct fk_dense *B, bool right, int64_t from, int64_t to) {
-  return right ? fk_dense_part(B, 0, from, B->n, to - from) : fk_dense_part(B, from, 0, to - from, B->d);
-}
-
-/* The triangle of a block of C, from a whole one. */
-static enum fk_status syrk_corner(int device, unsigned flags, double alpha, const struct fk_dense *Z, double beta,
-                                  const struct fk_dense *C, struct fk_error *err) {
-  const bool upper = flags & FK_UPPER, transposed = flags & FK_TRANSPOSED;
-  double numbers[BLOCK * BLOCK], *out = C->data;
-  const int64_t n = C->n;
-  struct fk_dense whole = fk_dense_of(numbers, n, n);
-  enum fk_status status =
-      fk_host.gemm(device, transposed ? FK_TRANSPOSED : FK_TRANSPOSED_B, alpha, Z, Z, 0, &whole, err);
-  for (int64_t j = 0; j < n && !status; j++)
-    for (int64_t i = upper ? 0 : j; i < (upper ? j + 1 : n); i++) {
-      double *c = out + i + j * C->ld;
-      *c = numbers[i + j * n] + (beta == 0 ? 0 : beta * *c);
-    }
-  return status;
-}
-
-static enum fk_status syrk_by_blocks(int device, unsigned flags, double alpha, const struct fk_dense *A,
-                                     double beta, const struct fk_dense *C, struct fk_error *err) {
-  const bool upper = flags & FK_UPPER, transposed = flags & FK_TRANSPOSED;
-  enum fk_status status = FK_STATUS_OK;
-  for (int64_t first = 0; first < C->n && !status; first += BLOCK) {
-    const int64_t end = fk_smaller(C->n, first + BLOCK), from = upper ? 0 : end, to = upper ? first : C->n;
-    struct fk_dense Z = strip_of(A, transposed, first, end), Y = strip_of(A, transposed, from, to),
-                    corner = fk_dense_part(C, first, first, end - first, end - first),
-                    beside = fk_dense_part(C, from, first, to - from, end - first);
-    status = syrk_corner(device, flags, alpha, &Z, beta, &corner, err);
-    if (!status && from < to)
-      status =
-          fk_host.gemm(device, transposed ? FK_TRANSPOSED : FK_TRANSPOSED_B, alpha, &Y, &Z, beta, &beside, err);
-  }
-  return status;
-}
-
 static enum fk_status host_syrk(int device, unsigned flags, double alpha, const struct fk_dense *A, double beta,
                                 const struct fk_dense *C, struct fk_error *err) {
   struct view a, c;
   enum fk_status status = views_of(fk_dense_check_syrk(flags, A, C, err), A, &a, C, &c, err);
   if (status) return status;
-  if (!fk_blas_is_tuned() && (c.n > BLOCK || a.n > BLOCK || a.d > BLOCK))
-    return syrk_by_blocks(device, flags, alpha, A, beta, C, err);
+  if (!fk_blas_is_tuned()) {
+    const unsigned how = flags & FK_TRANSPOSED ? FK_TRANSPOSED : FK_TRANSPOSED_B;
+    return fk_host.gemm(device, how | (flags & FK_UPPER ? FK_HOST_UPPER : FK_HOST_LOWER), alpha, A, A, beta, C,
+                        err);
+  }
   F77_CALL(dsyrk)
   (triangle(flags), transposed(flags, FK_TRANSPOSED), &c.n, flags & FK_TRANSPOSED ? &a.n : &a.d, &alpha, a.data,
    &a.ld, &beta, c.data, &c.ld FCONE FCONE);
@@ -222,43 +217,66 @@ static void by_library(bool solve, unsigned flags, double alpha, const struct vi
                        &b->ld FCONE FCONE FCONE FCONE);
 }
 
-/* trsm (solve) or trmm in blocks. The blocks of B that have not been changed yet lie after this one, or before it.
- * A solve subtracts this block's contribution from them; a product adds their contributions to this one. */
-static enum fk_status by_blocks(bool solve, int device, unsigned flags, double alpha, const struct fk_dense *A,
-                                const struct fk_dense *B, struct fk_error *err) {
+/* The triangles of a matrix in halves, what is beside them, and the halves of B, of which `one` is complete before
+ * the other. */
+struct halves {
+  struct fk_dense first, last, beside, one, other;
+  const struct fk_dense *of_one, *of_other;
+};
+
+/* Orders up to which a triangle is solved by fk_host, or multiplied by the library. */
+enum { SOLVED = FK_HOST_TRIANGLE, MULTIPLIED = 48 };
+
+/* Rows (right: columns) from .. to - 1 of B. */
+static struct fk_dense strip_of(const struct fk_dense *B, bool right, int64_t from, int64_t to) {
+  return right ? fk_dense_part(B, 0, from, B->n, to - from) : fk_dense_part(B, from, 0, to - from, B->d);
+}
+
+static void halve(unsigned flags, bool solve, const struct fk_dense *A, const struct fk_dense *B,
+                  struct halves *out) {
   const bool right = flags & FK_RIGHT, turned = flags & FK_TRANSPOSED, upper = flags & FK_UPPER;
   const bool ascending = ((upper == turned) != right) == solve;
-  /* is the block's own number that of rows of A as it is stored? */
-  const bool rows = (solve == right) != turned;
-  const int64_t n = A->n, count = fk_pieces(n, BLOCK);
-  enum fk_status status = FK_STATUS_OK;
-  for (int64_t visit = 0; visit < count && !status; visit++) {
-    const int64_t first = (ascending ? visit : count - 1 - visit) * BLOCK, end = fk_smaller(n, first + BLOCK),
-                  from = ascending ? end : 0, to = ascending ? n : first;
-    struct fk_dense corner = fk_dense_part(A, first, first, end - first, end - first),
-                    beside = rows ? fk_dense_part(A, first, from, end - first, to - from)
-                                  : fk_dense_part(A, from, first, to - from, end - first),
-                    here = strip_of(B, right, first, end), others = strip_of(B, right, from, to);
-    const struct fk_dense *given = solve ? &here : &others, *taken = solve ? &others : &here;
-    const unsigned how = !turned ? 0 : right ? FK_TRANSPOSED_B : FK_TRANSPOSED;
-    struct view a, b;
-    status = view_of(&corner, &a, err);
-    if (!status) status = view_of(&here, &b, err);
-    if (!status) by_library(solve, flags, alpha, &a, &b);
-    if (!status && from < to)
-      status = fk_host.gemm(device, how, solve ? -1 : alpha, right ? given : &beside, right ? &beside : given,
-                            solve ? alpha : 1, taken, err);
-    if (solve) alpha = 1; /* all of B has it */
+  const int64_t n = A->n, half = fk_padded(n / 2, solve ? SOLVED : MULTIPLIED);
+  struct fk_dense begin = strip_of(B, right, 0, half), rest = strip_of(B, right, half, n);
+  out->first = fk_dense_part(A, 0, 0, half, half);
+  out->last = fk_dense_part(A, half, half, n - half, n - half);
+  out->beside = upper ? fk_dense_part(A, 0, half, half, n - half) : fk_dense_part(A, half, 0, n - half, half);
+  out->one = ascending ? begin : rest;
+  out->other = ascending ? rest : begin;
+  out->of_one = ascending ? &out->first : &out->last;
+  out->of_other = ascending ? &out->last : &out->first;
+}
+
+/* trsm (solve) or trmm in halves. A solution of one half is subtracted from the other half; a product of one half
+ * is complete when the other half's numbers are added to it. */
+static enum fk_status in_halves(bool solve, int device, unsigned flags, double alpha, const struct fk_dense *A,
+                                const struct fk_dense *B, struct fk_error *err) {
+  struct halves h;
+  struct view a, b;
+  enum fk_status status = views_of(FK_STATUS_OK, A, &a, B, &b, err);
+  if (status) return status;
+  if (solve && A->n <= SOLVED) return fk_host.solve(device, flags, alpha, A, B, err);
+  if (!solve && A->n <= MULTIPLIED) {
+    by_library(solve, flags, alpha, &a, &b);
+    return status;
   }
-  return status;
+  const bool right = flags & FK_RIGHT;
+  const unsigned how = !(flags & FK_TRANSPOSED) ? 0 : right ? FK_TRANSPOSED_B : FK_TRANSPOSED;
+  halve(flags, solve, A, B, &h);
+  const struct fk_dense *given = solve ? &h.one : &h.other, *taken = solve ? &h.other : &h.one;
+  status = in_halves(solve, device, flags, alpha, h.of_one, &h.one, err);
+  if (!status)
+    status = fk_host.gemm(device, how, solve ? -1 : alpha, right ? given : &h.beside, right ? &h.beside : given,
+                          solve ? alpha : 1, taken, err);
+  return status ? status : in_halves(solve, device, flags, solve ? 1 : alpha, h.of_other, &h.other, err);
 }
 
 static enum fk_status with_triangle(bool solve, int device, unsigned flags, double alpha, const struct fk_dense *A,
                                     const struct fk_dense *B, struct fk_error *err) {
   struct view a, b;
   enum fk_status status = views_of(fk_dense_check_triangle(flags, A, B, err), A, &a, B, &b, err);
-  if (status) return status;
-  if (!fk_blas_is_tuned() && a.n > BLOCK) return by_blocks(solve, device, flags, alpha, A, B, err);
+  if (status || b.n == 0 || b.d == 0) return status;
+  if (!fk_blas_is_tuned()) return in_halves(solve, device, flags, alpha, A, B, err);
   by_library(solve, flags, alpha, &a, &b);
   return FK_STATUS_OK;
 }
@@ -280,14 +298,32 @@ static enum fk_status refused(const char *routine, int info, struct fk_error *er
   return fk_fail(err, FK_STATUS_INTERNAL, "LAPACK routine %s reports that argument %d is invalid", routine, -info);
 }
 
-static enum fk_status host_potrf(FK_UNUSED int device, unsigned flags, const struct fk_dense *A, int64_t *pivot,
+/* In halves: what is beside the first factor is solved with it, and its square is subtracted from the last
+ * triangle. */
+static enum fk_status factor(int device, unsigned flags, const struct fk_dense *A, int64_t *pivot,
+                             struct fk_error *err) {
+  if (A->n <= SOLVED) return fk_host.factor(flags, A, pivot, err);
+  struct halves h;
+  const bool upper = flags & FK_UPPER;
+  halve(flags, true, A, A, &h);
+  enum fk_status status = factor(device, flags, &h.first, pivot, err);
+  if (status || *pivot) return status;
+  status = in_halves(true, device, FK_TRANSPOSED | (upper ? FK_UPPER : FK_RIGHT), 1, &h.first, &h.beside, err);
+  if (!status) status = host_syrk(device, upper ? FK_UPPER | FK_TRANSPOSED : 0, -1, &h.beside, 1, &h.last, err);
+  if (!status) status = factor(device, flags, &h.last, pivot, err);
+  if (*pivot) *pivot += h.first.n;
+  return status;
+}
+
+static enum fk_status host_potrf(int device, unsigned flags, const struct fk_dense *A, int64_t *pivot,
                                  struct fk_error *err) {
   struct view a;
   int info = 0;
   *pivot = 0;
   enum fk_status status = fk_dense_check_square(A, NULL, err);
   if (!status) status = view_of(A, &a, err);
-  if (status) return status;
+  if (status || a.n == 0) return status;
+  if (!fk_blas_is_tuned()) return factor(device, flags, A, pivot, err);
   F77_CALL(dpotrf)(triangle(flags), &a.n, a.data, &a.ld, &info FCONE);
   if (info < 0) return refused("dpotrf", info, err);
   for (int i = 0; i < a.n && info == 0; i++) /* NaN need not show in info */
@@ -305,6 +341,29 @@ static enum fk_status host_lauum(FK_UNUSED int device, unsigned flags, const str
   if (status) return status;
   F77_CALL(dlauum)(triangle(flags), &a.n, a.data, &a.ld, &info FCONE);
   return info ? refused("dlauum", info, err) : FK_STATUS_OK;
+}
+
+/* In halves: what is below the diagonal becomes -L22^-1 L21 L11^-1. */
+static enum fk_status invert(int device, unsigned flags, const struct fk_dense *A, struct fk_error *err) {
+  if (A->n <= SOLVED) return fk_host.invert(flags, A, err);
+  struct halves h;
+  const bool upper = flags & FK_UPPER;
+  halve(flags, true, A, A, &h);
+  enum fk_status status = in_halves(true, device, flags, -1, upper ? &h.first : &h.last, &h.beside, err);
+  if (!status) status = in_halves(true, device, flags | FK_RIGHT, 1, upper ? &h.last : &h.first, &h.beside, err);
+  if (!status) status = invert(device, flags, &h.first, err);
+  return status ? status : invert(device, flags, &h.last, err);
+}
+
+static enum fk_status host_trtri(int device, unsigned flags, const struct fk_dense *A, struct fk_error *err) {
+  struct view a;
+  int info = 0;
+  enum fk_status status = fk_dense_check_square(A, NULL, err);
+  if (!status) status = view_of(A, &a, err);
+  if (status || a.n == 0) return status;
+  if (!fk_blas_is_tuned()) return invert(device, flags & FK_UPPER, A, err);
+  F77_CALL(dtrtri)(triangle(flags), "N", &a.n, a.data, &a.ld, &info FCONE FCONE);
+  return info < 0 ? refused("dtrtri", info, err) : FK_STATUS_OK;
 }
 
 static enum fk_status host_syev(FK_UNUSED int device, unsigned flags, const struct fk_dense *A,
@@ -355,6 +414,8 @@ const struct fk_dense_ops fk_dense_host = {
     .trsm = host_trsm,
     .potrf = host_potrf,
     .lauum = host_lauum,
+    .trtri = host_trtri,
+    .squares = host_squares,
     .transpose = host_transpose,
     .scale = host_scale,
     .syev = host_syev,

@@ -3,12 +3,22 @@
 
 #include "dense.h"
 
+/* Further flags of gemm: only this triangle of a square C is read and written. */
+enum fk_host_flag { FK_HOST_LOWER = 32, FK_HOST_UPPER = 64 };
+/* Triangles of a larger order are for the caller to divide. */
+enum { FK_HOST_TRIANGLE = 96 };
+
 struct fk_host_ops {
   /* For a block u of points, d x width: block_solve replaces u by L^-1 u, block_multiply writes A u to out. */
   void (*block_solve)(const double *chol, int64_t d, double *u, int64_t width);
   void (*block_multiply)(const double *A, int64_t d, const double *u, int64_t width, double *out);
-  /* gemm of struct fk_dense_ops for matrices of doubles whose sizes match (not checked). */
+  /* gemm of struct fk_dense_ops for matrices of doubles whose sizes match (not checked), and trsm, potrf and trtri
+   * for those whose triangle has an order up to FK_HOST_TRIANGLE. They may fail with FK_STATUS_ALLOC. */
   enum fk_status (*gemm)(int threads, unsigned flags, double alpha, const struct fk_dense *A,
                          const struct fk_dense *B, double beta, const struct fk_dense *C, struct fk_error *err);
+  enum fk_status (*solve)(int threads, unsigned flags, double alpha, const struct fk_dense *A,
+                          const struct fk_dense *B, struct fk_error *err);
+  enum fk_status (*factor)(unsigned flags, const struct fk_dense *A, int64_t *pivot, struct fk_error *err);
+  enum fk_status (*invert)(unsigned flags, const struct fk_dense *A, struct fk_error *err);
 };
 extern const struct fk_host_ops fk_host;

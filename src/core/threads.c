@@ -62,10 +62,12 @@ int fk_threads(int requested) {
   return fk_forked() ? 1 : threads;
 }
 
-/* A thread takes tens of microseconds to wake, and far longer where the cores are busy. */
+/* A thread takes tens of microseconds to wake, and far longer where the cores are busy. To ask the system for the
+ * number of processors takes as long as a small matrix. */
 int fk_threads_for_work(int requested, double work) {
+  const double least = fk_costs.threads.work;
+  if (work < least) return 1;
   int threads = fk_threads(requested);
-  double least = fk_costs.threads.work;
   return work < least * threads ? at_most(threads, 1 + (int)(work / least)) : threads;
 }
 
@@ -73,6 +75,7 @@ int fk_threads_for_work(int requested, double work) {
  * long as a few megabytes, and the more of them the longer. */
 int fk_threads_for_bytes(int requested, double bytes) {
   const struct fk_thread_costs *c = &fk_costs.threads;
+  if (bytes < c->bytes) return 1;
   int threads = at_most(fk_threads(requested), bytes < c->beyond ? c->most : c->most_beyond);
   return at_most(threads, 1 + (int)fmin(bytes / c->bytes, 1000));
 }

@@ -68,6 +68,14 @@ struct fk_tile_vector {
   double alpha, *y;
 };
 
+/* C += A B of a panel of rows by a group of row_step columns, of doubles. A is [k][panel], B [k][row_step]. */
+struct fk_tile_multiply {
+  const double *A, *B;
+  int64_t depth;
+  double *C;
+  int64_t ld;
+};
+
 /* Pairs of training points j (rows) and held-out points i (columns); see core/loo.h. */
 struct fk_tile_loo {
   int64_t d;
@@ -192,6 +200,20 @@ struct fk_tile_ops {
   void (*normal_sums)(struct fk_tile_normal *list);
   void (*block_solve)(const double *chol, int64_t d, double *u, int64_t width);
   void (*block_multiply)(const double *A, int64_t d, const double *u, int64_t width, double *out);
+  /* Dense matrices, double only: see fk_tile_multiply. solve: rows first .. n - 1 of T^-1 u, of a lower triangle T
+   * and n x panel numbers u, whose rows before `first` are 0. T is in groups of row_step rows, [column][row] up to
+   * the end of the group's square, with the reciprocals of its diagonal and zeros above it. factor: replaces the
+   * lower triangle of A by its Cholesky factor; returns the order of the first leading minor that is not positive,
+   * or 0; group: n x row_step numbers of working memory. n and `first` are multiples of row_step; A has a panel of
+   * rows more, whose numbers have no meaning. transposed: to[row * stride + column] = factor * from[row + column *
+   * ld]; copied: to[row + column * stride] = that. */
+  void (*multiply)(const struct fk_tile_multiply *a);
+  void (*solve)(const double *T, int64_t n, double *u, int64_t first);
+  int64_t (*factor)(double *A, int64_t n, int64_t ld, double *group);
+  void (*transposed)(const double *from, int64_t ld, int64_t rows, int64_t columns, double factor, double *to,
+                     int64_t stride);
+  void (*copied)(const double *from, int64_t ld, int64_t rows, int64_t columns, double factor, double *to,
+                 int64_t stride);
   void (*multiply_vector)(const struct fk_tile_vector *a);
   void (*multiply_vector_transposed)(const struct fk_tile_vector *a);
   double (*fma_rate)(double seconds); /* lanes a second, one thread */

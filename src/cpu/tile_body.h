@@ -331,6 +331,7 @@ static void FN(row_values)(const struct fk_tile_values *a) {
 #include "tile_loo.h"
 #include "tile_moments.h"
 #include "tile_cubes.h"
+#include "tile_dense.h"
 #include "tile_derivatives.h"
 #include "tile_near.h"
 #include "tile_normal.h"
@@ -442,6 +443,11 @@ static const struct fk_tile_ops FN(ops) = {
     .normal_sums = DOUBLE_ONLY(FN(normal_sums)),
     .block_solve = DOUBLE_ONLY(FN(block_solve)),
     .block_multiply = DOUBLE_ONLY(FN(block_multiply)),
+    .multiply = DOUBLE_ONLY(FN(multiply)),
+    .solve = DOUBLE_ONLY(FN(solve)),
+    .factor = DOUBLE_ONLY(FN(factor)),
+    .transposed = DOUBLE_ONLY(FN(transposed)),
+    .copied = DOUBLE_ONLY(FN(copied)),
     .multiply_vector = DOUBLE_ONLY(FN(multiply_vector)),
     .multiply_vector_transposed = DOUBLE_ONLY(FN(multiply_vector_transposed)),
     .fma_rate = FN(fma_rate),

@@ -47,4 +47,13 @@ static inline void FN(sums4)(double *out, const __m256d *a) {
   __m256d low = _mm256_hadd_pd(a[0], a[1]), high = _mm256_hadd_pd(a[2], a[3]);
   V_ADD_TO(out, _mm256_add_pd(_mm256_permute2f128_pd(low, high, 0x20), _mm256_permute2f128_pd(low, high, 0x31)));
 }
+/* Transposes a square. */
+static inline void FN(transpose)(__m256d *a) {
+  __m256d low = _mm256_unpacklo_pd(a[0], a[1]), high = _mm256_unpackhi_pd(a[0], a[1]);
+  __m256d low2 = _mm256_unpacklo_pd(a[2], a[3]), high2 = _mm256_unpackhi_pd(a[2], a[3]);
+  a[0] = _mm256_permute2f128_pd(low, low2, 0x20);
+  a[1] = _mm256_permute2f128_pd(high, high2, 0x20);
+  a[2] = _mm256_permute2f128_pd(low, low2, 0x31);
+  a[3] = _mm256_permute2f128_pd(high, high2, 0x31);
+}
 #endif

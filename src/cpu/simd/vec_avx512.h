@@ -60,4 +60,24 @@ static inline void FN(sums8)(double *out, const __m512d *a) {
                          _mm512_shuffle_f64x2(b[2 * i], b[2 * i + 1], 0xdd));
   V_ADD_TO(out, _mm512_add_pd(_mm512_shuffle_f64x2(c[0], c[1], 0x88), _mm512_shuffle_f64x2(c[0], c[1], 0xdd)));
 }
+/* Transposes a square: pairs of lanes, then of lane pairs, then of halves. */
+static inline void FN(transpose)(__m512d *a) {
+  __m512d b[8], c[8];
+  FK_UNROLL
+  for (int i = 0; i < 4; i++) {
+    b[2 * i] = _mm512_unpacklo_pd(a[2 * i], a[2 * i + 1]);
+    b[2 * i + 1] = _mm512_unpackhi_pd(a[2 * i], a[2 * i + 1]);
+  }
+  FK_UNROLL
+  for (int i = 0; i < 8; i++) {
+    const int l = i & 1, pair = i / 4 * 4; /* rows 0 .. 3 of the pairs, or 4 .. 7 */
+    c[i] = i & 2 ? _mm512_shuffle_f64x2(b[pair + l], b[pair + l + 2], 0xdd)
+                 : _mm512_shuffle_f64x2(b[pair + l], b[pair + l + 2], 0x88);
+  }
+  FK_UNROLL
+  for (int i = 0; i < 4; i++) {
+    a[i] = _mm512_shuffle_f64x2(c[i], c[i + 4], 0x88);
+    a[i + 4] = _mm512_shuffle_f64x2(c[i], c[i + 4], 0xdd);
+  }
+}
 #endif

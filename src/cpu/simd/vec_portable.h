@@ -67,3 +67,11 @@ static inline unsigned FN(below)(V a, V b) {
   do {                                                                                                            \
     for (int lane_ = 0; lane_ < V_LANES; lane_++) (p)[lane_] += (a)[lane_];                                       \
   } while (0)
+#ifndef FK_SINGLE
+/* Transposes a square. */
+static inline void FN(transpose)(V *a) {
+  const double corner = a[0][1];
+  a[0][1] = a[1][0];
+  a[1][0] = corner;
+}
+#endif
