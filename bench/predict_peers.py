@@ -259,8 +259,8 @@ def gaussian_process(task, options):
 
 
 def xrfm(task, options):
-    """The best of eight settings (bandwidth 5 and 20, penalty 1e-3 and 1e-2, diagonal and full metric) on a fifth held out, as its
-    authors preprocess: standardised numbers, a column for each category."""
+    """The best of eight settings (bandwidth 5 and 20, penalty 1e-3 and 1e-2, diagonal and full metric) on a fifth held
+    out. Preprocessed as its authors recommend: standardised numbers, a column for each category."""
     import torch
     from xrfm import xRFM
 
