@@ -28,13 +28,16 @@ write_set <- function(set, folder) {
   write_gz(data.frame(set$x, y = y, check.names = FALSE), file.path(path, "data.csv.gz"))
 }
 
-# All rows in an order in which each beginning has the classes in about the same proportions as the whole.
-mixed_order <- function(y) {
+# The rows in a random order, in which each beginning has the classes in about the proportions of the whole, and five
+# folds of them, 1 to 5, which have the classes in these proportions, too: list(row, fold).
+mixed_rows <- function(y) {
   set.seed(1, "Mersenne-Twister", "Inversion", "Rejection")
-  shuffled <- sample(length(y))
-  if (!is.factor(y)) return(shuffled)
-  place <- stats::ave(seq_along(y), y[shuffled], FUN = \(i) (seq_along(i) - 0.5) / length(i))
-  shuffled[order(place)]
+  row <- sample(length(y))
+  if (!is.factor(y)) return(list(row = row, fold = (seq_along(row) - 1) %% 5 + 1))
+  row <- row[order(y[row])]
+  fold <- (seq_along(row) - 1) %% 5 + 1
+  mixed <- order(stats::ave(seq_along(row), y[row], FUN = \(i) (seq_along(i) - 0.5) / length(i)))
+  list(row = row[mixed], fold = fold[mixed])
 }
 
 # 1 for training rows, 2 for test rows, 0 for others: split s tests a fifth of the rows, which no other split tests. At
@@ -42,11 +45,10 @@ mixed_order <- function(y) {
 split_of <- function(set, split, rows, folder) {
   path <- file.path(folder, set$name, sprintf("split-%d-%d.csv.gz", split, rows))
   if (file.exists(path)) return(utils::read.csv(path)$part)
-  ordered <- mixed_order(set$y)
-  fold <- (seq_along(ordered) - 1) %% 5 + 1
-  part <- integer(length(ordered))
-  part[utils::head(ordered[fold != split], rows)] <- 1L
-  part[utils::head(ordered[fold == split], TEST_ROWS)] <- 2L
+  mixed <- mixed_rows(set$y)
+  part <- integer(length(mixed$row))
+  part[utils::head(mixed$row[mixed$fold != split], rows)] <- 1L
+  part[utils::head(mixed$row[mixed$fold == split], TEST_ROWS)] <- 2L
   write_gz(data.frame(part = part), path)
   part
 }
