@@ -10,21 +10,38 @@ DEFAULT_STEPS <- 5
 # With fewer rows for each column, one factor is better: on gas (128 columns) the error is 0.18 instead of 0.20.
 ROWS_BY_COLUMN <- 8
 
-# list(bandwidth, lambda), given or chosen.
+# list(kernel, bandwidth, lambda), given or chosen.
 choose_defaults <- function(rows, response, weights, spec, run) {
   name_stage(run, "Choosing the bandwidth")
-  # in order, so that a sample of all rows gives the same bits in every call
   offset <- check_offset(spec$offset, rows$n, ncol(response$y))
-  sample <- draw_sample(rows, response, weights, offset, DEFAULT_SAMPLE, in_order = TRUE)
+  sample <- draw_sample(rows, response, weights, offset, SAMPLE_ROWS)
+  chosen <- if (has_portfolio(spec, sample)) choose_from_portfolio(sample, spec, run)
+  if (is.null(chosen)) chosen <- choose_plainly(first_of_sample(sample, DEFAULT_SAMPLE), spec, run)
+  spec$kernel <- chosen$kernel
+  lambda <- spec$lambda
+  if (is.null(lambda)) lambda <- default_noise(chosen, first_of_sample(sample, DEFAULT_SAMPLE), spec, run) * sample$per_row
+  list(kernel = chosen$kernel, bandwidth = name_bandwidth(chosen$bandwidth, rows), lambda = lambda)
+}
+
+# Without learning a metric, as for sparse rows, products of points and given bandwidths: list(kernel, bandwidth, noise,
+# error).
+choose_plainly <- function(sample, spec, run) {
+  if (is.null(spec$kernel)) spec$kernel <- kernel_spec("gaussian")
   chosen <- choose_on_sample(sample, spec, run)
   if (is.null(chosen)) stop_argument("bandwidth", "could not be chosen from these data. Give a bandwidth.")
-  few <- rows$d <= nrow(sample$y) / ROWS_BY_COLUMN
+  few <- ncol(sample$points) <= nrow(sample$y) / ROWS_BY_COLUMN
   if (is.null(spec$bandwidth) && is.matrix(sample$points) && few && sample$scale > 0) {
     chosen <- choose_by_column(sample, chosen, spec, run)
   }
-  lambda <- spec$lambda
-  if (is.null(lambda)) lambda <- default_noise(chosen, sample, spec, run) * sample$per_row
-  list(bandwidth = name_bandwidth(chosen$bandwidth, rows), lambda = lambda)
+  c(chosen, list(kernel = spec$kernel))
+}
+
+first_of_sample <- function(sample, rows) {
+  first <- seq_len(min(nrow(sample$y), rows))
+  sample$points <- sample$points[first, , drop = FALSE]
+  sample$y <- sample$y[first, , drop = FALSE]
+  sample$codes <- sample$codes[first]
+  sample
 }
 
 # Least noise relative to k(x, x). With less, the default number of conjugate gradient steps does not converge: on
@@ -55,22 +72,14 @@ name_bandwidth <- function(bandwidth, rows) {
   if (named) stats::setNames(bandwidth, rows$names) else bandwidth
 }
 
-# list(points, y, names, per_row, ...) of rows drawn at random, in random order or `in_order`. y is centred, with unit
-# variance over all columns. Rows are drawn with probabilities proportional to their weights, and have weight 1 in the
-# sample. The noise n lambda of the Gaussian process is the same for all rows: `lambda` is the noise times `per_row`.
-draw_sample <- function(rows, response, weights, offset, number, in_order = FALSE) {
-  usable <- if (is.null(weights)) rows$n else sum(weights > 0)
-  number <- min(number, usable)
-  index <- if (is.null(weights)) {
-    sample.int(rows$n, number)
-  } else if (is_column(weights)) {
-    draw_from_column(weights, number)
-  } else {
-    order(stats::rexp(rows$n) / weights)[seq_len(number)]
-  }
-  sorted <- index[order(index)]
-  points <- rows_take(rows, sorted)
-  if (in_order) index <- sorted else points <- points[match(index, sorted), , drop = FALSE]
+# list(points, y, names, per_row, ...) of rows drawn at random, in random order. y is centred, with unit variance over
+# all columns. Rows are drawn with probabilities proportional to their weights, and have weight 1 in the sample. The
+# noise n lambda of the Gaussian process is the same for all rows: `lambda` is the noise times `per_row`.
+draw_sample <- function(rows, response, weights, offset, number) {
+  index <- draw_index(rows, number, weights, response$y)
+  number <- length(index)
+  sorted <- sort(index)
+  points <- rows_take(rows, sorted)[match(index, sorted), , drop = FALSE]
   y <- response$y[index, , drop = FALSE]
   if (!is.null(offset)) y <- y - offset[index, , drop = FALSE]
   y <- y - rep(colMeans(y), each = number)

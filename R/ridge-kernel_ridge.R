@@ -104,7 +104,7 @@ kernel_ridge <- function(x, ...) {
 
 #' @rdname kernel_ridge
 #' @export
-kernel_ridge.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, lambda = NULL, centers = NULL,
+kernel_ridge.default <- function(x, y, kernel = NULL, bandwidth = NULL, lambda = NULL, centers = NULL,
                                  loss = NULL, weights = NULL, offset = NULL, validation = NULL, solver = NULL,
                                  control = NULL, ...) {
   numbers <- list(...)
@@ -265,9 +265,9 @@ settle_defaults <- function(rows, response, weights, spec, run) {
   if (any(open)) {
     spec$chosen <- c("bandwidth", "lambda")[open]
     chosen <- choose_defaults(rows, response, weights, spec, run)
-    spec$bandwidth <- chosen$bandwidth
-    spec$lambda <- chosen$lambda
+    spec[names(chosen)] <- chosen
   }
+  if (is.null(spec$kernel)) spec$kernel <- kernel_spec("gaussian")
   spec$L <- rows_factor(rows, spec$bandwidth)
   if (is.null(spec$centers)) spec$centers <- default_centers(rows$n)
   spec
