@@ -1,9 +1,24 @@
-# Kernel matrices, and preconditioners made from them: T'T = K + jitter, A'A = scale T W T' + lambda I. Both factors
+# Kernel matrices, exact fits, and preconditioners: T'T = K + jitter, A'A = scale T W T' + lambda I. Both factors
 # share one m x m matrix on the host or on a GPU (src/core/preconditioner.h). All .Call()s for them are in this file.
 
 # Returns the kernel matrix in double precision, exact up to rounding. Its rows are `at` (a checked matrix; NULL: the
 # sources) and its columns the sources.
 kernel_matrix_of <- function(sources, at, run) .Call(ffi_kernel_matrix, sources, at, run)
+
+# Exact fits with one kernel matrix and a path of noises: C = K + diag(s) for each noise s of `noises`, k numbers > 0 or
+# a matrix with a row for each point and k columns. `K`: sources, or a symmetric matrix of doubles; `y`: a matrix of
+# doubles with a row for each point, at least one column.
+#
+# Returns a list: `coefficients` C^-1 y (m x t x k), `own` the diagonals of C^-1 (m x k), `log_det` the logarithms of
+# det C (k), `energy` y'C^-1 y of each column (t x k), `backend`. The leave-one-out residuals are coefficients / own.
+# If C is not positive definite to rounding, the results of that noise are NaN.
+ridge_path <- function(K, y, noises, run) {
+  m <- nrow(if (is.matrix(K)) K else K$points)
+  k <- if (is.matrix(noises)) ncol(noises) else length(noises)
+  bytes <- 8 * m * (m + 1)
+  check_memory(8 * m * (ncol(y) + 1) * k + if (bytes > gpu_room(run, bytes)) bytes else 0, "x")
+  .Call(ffi_ridge_path, K, y, noises, run)
+}
 
 # Factors T'T = K + diagonal + jitter * m * mean(diagonal of K). `K`: sources whose points are the centres, or a
 # symmetric matrix; `diagonal`: a number, or one for each centre. If the matrix is not positive definite, 100 times the

@@ -1,5 +1,5 @@
-/* Factors and products of triangles in blocks. What is to the left of a block's column, or above its row, is done:
- * the block takes what it needs of it in long products, and is written once. */
+/* Factors, products and inverses of triangles in blocks. What is to the left of a block's column, or above its
+ * row, is done: the block takes what it needs of it in long products, and is written once. */
 #include "blocked.h"
 
 #include "blas.h"
@@ -111,4 +111,62 @@ enum fk_status fk_blocked_lauum(const struct fk_blocked *how, unsigned flags, co
     if (!status) status = look_up(how, end, n, err);
   }
   return status;
+}
+
+/* ---- L^-1 ------------------------------------------------------------------------------------- */
+
+/* Columns or rows of a strip beside a triangle of order n, which take about as long as a block's strip. */
+static int64_t strip_beside(const struct fk_blocked *how, int64_t n) {
+  const int64_t block = block_of(how, 2 * n), strip = strip_of(how);
+  return fk_larger(block, block * strip / n * strip / n);
+}
+
+struct inversion {
+  const struct fk_blocked *how;
+  unsigned upper; /* FK_UPPER or 0 */
+  double done, total;
+};
+
+static enum fk_status count_work(struct inversion *t, double work, struct fk_error *err) {
+  t->done += work;
+  return fk_look_up(&t->how->poll, t->done / t->total, err);
+}
+
+/* X := factor T^-1 X, or with FK_RIGHT factor X T^-1. */
+static enum fk_status solve_strips(struct inversion *t, unsigned side, double factor, const struct fk_dense *T,
+                                   const struct fk_dense *X, struct fk_error *err) {
+  const int64_t length = side ? X->n : X->d, strip = strip_beside(t->how, T->n);
+  enum fk_status status = FK_STATUS_OK;
+  for (int64_t at = 0; at < length && !status; at += strip) {
+    const int64_t count = fk_smaller(strip, length - at);
+    struct fk_dense part = side ? fk_dense_part(X, at, 0, count, X->d) : fk_dense_part(X, 0, at, X->n, count);
+    status = t->how->ops->trsm(t->how->device, side | t->upper, factor, T, &part, err);
+    if (!status) status = count_work(t, (double)T->n * (double)T->n * (double)count, err);
+  }
+  return status;
+}
+
+/* In halves: what is below the diagonal becomes -L22^-1 L21 L11^-1. */
+static enum fk_status invert(struct inversion *t, const struct fk_dense *A, struct fk_error *err) {
+  const int64_t n = A->n, block = block_of(t->how, n), half = fk_padded(fk_pieces(n, 2), block);
+  if (n <= block) {
+    enum fk_status status = t->how->ops->trtri(t->how->device, t->upper, A, err);
+    return status ? status : count_work(t, (double)n * (double)n * (double)n / 3, err);
+  }
+  struct fk_dense first = fk_dense_part(A, 0, 0, half, half),
+                  last = fk_dense_part(A, half, half, n - half, n - half),
+                  X = t->upper ? fk_dense_part(A, 0, half, half, n - half)
+                               : fk_dense_part(A, half, 0, n - half, half);
+  enum fk_status status = solve_strips(t, 0, -1, t->upper ? &first : &last, &X, err);
+  if (!status) status = solve_strips(t, FK_RIGHT, 1, t->upper ? &last : &first, &X, err);
+  if (!status) status = invert(t, &first, err);
+  return status ? status : invert(t, &last, err);
+}
+
+enum fk_status fk_blocked_trtri(const struct fk_blocked *how, unsigned flags, const struct fk_dense *A,
+                                struct fk_error *err) {
+  const double n = (double)A->n;
+  struct inversion t = {how, flags & FK_UPPER, 0, n * n * n / 3 + 1};
+  enum fk_status status = fk_dense_check_square(A, NULL, err);
+  return status || A->n == 0 ? status : invert(&t, A, err);
 }

@@ -1,5 +1,5 @@
-/* Blocked potrf and lauum of large matrices, in place, on any table of dense operations. Most of the work is in
- * gemm, the fastest operation of BLAS, and the caller's poll is called between blocks. */
+/* Blocked potrf, lauum and trtri of large matrices, in place, on any table of dense operations. Most of the work
+ * is in gemm, the fastest operation of BLAS, and the caller's poll is called between blocks. */
 #pragma once
 
 #include "dense.h"
@@ -11,9 +11,11 @@ struct fk_blocked {
   struct fk_poll poll;
 };
 
-/* Arguments, results and failures are those of potrf and lauum in struct fk_dense_ops; also
+/* Arguments, results and failures are those of potrf, lauum and trtri in struct fk_dense_ops; also
  * FK_STATUS_INTERRUPTED. */
 enum fk_status fk_blocked_potrf(const struct fk_blocked *how, unsigned flags, const struct fk_dense *A,
                                 int64_t *pivot, struct fk_error *err);
 enum fk_status fk_blocked_lauum(const struct fk_blocked *how, unsigned flags, const struct fk_dense *A,
+                                struct fk_error *err);
+enum fk_status fk_blocked_trtri(const struct fk_blocked *how, unsigned flags, const struct fk_dense *A,
                                 struct fk_error *err);

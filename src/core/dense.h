@@ -74,6 +74,11 @@ struct fk_dense_ops {
   /* Replaces a triangle L by the lower triangle of L'L; with FK_UPPER, R by the upper triangle of R R'. For large
    * matrices use core/blocked.h. */
   enum fk_status (*lauum)(int device, unsigned flags, const struct fk_dense *A, struct fk_error *err);
+  /* Replaces a triangle, whose diagonal has no zeros, by its inverse. For large matrices use core/blocked.h. */
+  enum fk_status (*trtri)(int device, unsigned flags, const struct fk_dense *A, struct fk_error *err);
+  /* s = sums of squares of the columns of a triangle of A, n x 1. */
+  enum fk_status (*squares)(int device, unsigned flags, const struct fk_dense *A, const struct fk_dense *s,
+                            struct fk_error *err);
   /* Transposes the lower triangle of A (with FK_UPPER, the upper one) into the other triangle of B = A' diag(s),
    * where s is n x 1; NULL: ones. B may be A. */
   enum fk_status (*transpose)(int device, unsigned flags, const struct fk_dense *A, const struct fk_dense *s,
@@ -148,7 +153,7 @@ enum fk_status fk_dense_check_transpose(const struct fk_dense *A, const struct f
                                         const struct fk_dense *B, struct fk_error *err);
 enum fk_status fk_dense_check_scale(const struct fk_dense *A, const struct fk_dense *s, const struct fk_dense *B,
                                     struct fk_error *err);
-/* For potrf and lauum (values = NULL), and for syev. */
+/* For potrf, lauum and trtri (values = NULL), and for syev and squares. */
 enum fk_status fk_dense_check_square(const struct fk_dense *A, const struct fk_dense *values,
                                      struct fk_error *err);
 /* Sets *bytes to the size of A, with its ld. Fails with FK_STATUS_ALLOC if it exceeds the address space. */

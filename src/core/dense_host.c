@@ -142,6 +142,39 @@ static enum fk_status host_scale(int device, const struct fk_dense *A, const str
   return FK_STATUS_OK;
 }
 
+struct squares {
+  struct view from;
+  double *to;
+  bool upper;
+};
+
+/* Four sums, so that one addition need not wait for another. */
+static void square_columns(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
+  const struct squares *t = data;
+  for (int64_t j = first; j < end; j++) {
+    const double *column = t->from.data + j * t->from.ld;
+    const int64_t last = t->upper ? j + 1 : t->from.n;
+    double sums[4] = {0};
+    int64_t i = t->upper ? 0 : j;
+    for (; i + 4 <= last; i += 4)
+      for (int l = 0; l < 4; l++) sums[l] += column[i + l] * column[i + l];
+    for (; i < last; i++) sums[0] += column[i] * column[i];
+    t->to[j] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  }
+}
+
+static enum fk_status host_squares(int device, unsigned flags, const struct fk_dense *A, const struct fk_dense *s,
+                                   struct fk_error *err) {
+  struct squares t = {.to = s->data, .upper = flags & FK_UPPER};
+  enum fk_status status = fk_dense_check_square(A, s, err);
+  if (!status) status = view_of(A, &t.from, err);
+  if (status) return status;
+  const double bytes = 4.0 * (double)A->n;
+  fk_parallel_for(fk_threads_for_bytes(device, bytes * (double)A->n), A->n, fk_step_for_bytes(bytes),
+                  square_columns, &t);
+  return FK_STATUS_OK;
+}
+
 /* ---- BLAS ------------------------------------------------------------------------------------- */
 
 static enum fk_status host_gemm(int device, unsigned flags, double alpha, const struct fk_dense *A,
@@ -307,6 +340,17 @@ static enum fk_status host_lauum(FK_UNUSED int device, unsigned flags, const str
   return info ? refused("dlauum", info, err) : FK_STATUS_OK;
 }
 
+static enum fk_status host_trtri(FK_UNUSED int device, unsigned flags, const struct fk_dense *A,
+                                 struct fk_error *err) {
+  struct view a;
+  int info = 0;
+  enum fk_status status = fk_dense_check_square(A, NULL, err);
+  if (!status) status = view_of(A, &a, err);
+  if (status) return status;
+  F77_CALL(dtrtri)(triangle(flags), "N", &a.n, a.data, &a.ld, &info FCONE FCONE);
+  return info < 0 ? refused("dtrtri", info, err) : FK_STATUS_OK;
+}
+
 static enum fk_status host_syev(FK_UNUSED int device, unsigned flags, const struct fk_dense *A,
                                 const struct fk_dense *values, struct fk_error *err) {
   struct view a, w;
@@ -355,6 +399,8 @@ const struct fk_dense_ops fk_dense_host = {
     .trsm = host_trsm,
     .potrf = host_potrf,
     .lauum = host_lauum,
+    .trtri = host_trtri,
+    .squares = host_squares,
     .transpose = host_transpose,
     .scale = host_scale,
     .syev = host_syev,

@@ -8,8 +8,7 @@
 
 #include "costs.h"
 #include "count.h"
-#include "gpu.h"
-#include "plan.h"
+#include "dense_kernels.h"
 #include "tiled.h"
 
 struct fk_preconditioner {
@@ -27,91 +26,30 @@ static enum fk_status out_of_memory(struct fk_error *err, int64_t numbers) {
   return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a vector of length %.0f", (double)numbers);
 }
 
-/* ---- where ------------------------------------------------------------------------------------ */
-
-static const struct fk_engine *exact_engine(enum fk_backend backend) {
-  for (int i = 0; i < fk_engine_count(); i++)
-    if (fk_engine_at(i)->matrix && fk_engine_at(i)->backend == backend) return fk_engine_at(i);
-  return NULL;
-}
-
-/* The devices that the options name. */
-static int devices_of(const struct fk_opts *opts, int devices[FK_MAX_DEVICES]) {
-  struct fk_gpu_info info;
-  devices[0] = 0;
-  if (opts->n_devices == 0) return 1;
-  if (opts->devices[0] >= 0) {
-    memcpy(devices, opts->devices, sizeof opts->devices);
-    return opts->n_devices;
-  }
-  fk_gpu_info(&info);
-  for (int i = 0; i < info.n_devices; i++) devices[i] = i;
-  return (int)fk_larger(1, info.n_devices);
-}
-
-/* Sets where, if devices do it all. */
-static enum fk_status try_devices(struct fk_tiled_spec *where, const struct fk_opts *opts,
-                                  const struct fk_engine **engine, struct fk_error *err) {
-  const struct fk_dense_ops *ops = fk_dense_ops(FK_BACKEND_CUDA, err);
-  if (!ops) return err->status;
-  *engine = exact_engine(FK_BACKEND_CUDA);
-  enum fk_status status = (*engine)->available(opts, err);
-  where->n_devices = status ? 0 : devices_of(opts, where->devices);
-  for (int i = 0; i < where->n_devices && !status; i++) status = ops->ready(where->devices[i], NULL, err);
-  if (!status) where->ops = ops;
-  return status;
-}
-
-static enum fk_status choose(struct fk_tiled_spec *where, const struct fk_opts *opts,
-                             const struct fk_engine **engine, struct fk_error *err) {
-  struct fk_error why = {FK_STATUS_OK, ""};
-  if (opts->backend == FK_BACKEND_CUDA) return try_devices(where, opts, engine, err);
-  if (opts->backend == FK_BACKEND_AUTO && (double)where->m >= fk_costs.dense.device &&
-      try_devices(where, opts, engine, &why) == FK_STATUS_OK)
-    return FK_STATUS_OK;
-  where->ops = &fk_dense_host;
-  where->n_devices = 1;
-  where->devices[0] = opts->threads;
-  *engine = exact_engine(FK_BACKEND_CPU);
-  return FK_STATUS_OK;
-}
-
 /* ---- T ---------------------------------------------------------------------------------------- */
 
 struct preconditioner_build {
   const struct fk_preconditioner_spec *spec;
   const struct fk_opts *opts;
-  const struct fk_engine *engine;
-  const struct fk_dense_ops *ops;
+  struct fk_dense_place place;
   double *diagonal, *added; /* of K with the spec's; what is added to K's */
 };
 
-/* Kernels of points first .. first + rows - 1 at the first `columns` of them. */
 static enum fk_status kernels(const struct preconditioner_build *b, const struct fk_engine *engine, int device,
                               int64_t first, const struct fk_dense *K, const struct fk_poll *poll,
                               struct fk_error *err) {
-  const struct fk_operator *op = b->spec->op;
-  const int64_t d = op->x.d;
-  struct fk_task task = {.op = b->spec->op,
-                         .sources = fk_part(&op->x, first, K->d, 0, d),
-                         .whitening = &op->whitening,
-                         .kernel = op->kernel};
   struct fk_opts opts = *b->opts;
-  task.factor[0] = 1;
-  if (K->n > K->d) task.targets = fk_part(&op->x, first, K->n, 0, d);
-  opts.devices[0] = device;
-  opts.n_devices = 1;
   opts.poll = *poll;
-  return engine->matrix(&task, &opts, K, err);
+  return fk_dense_kernels(engine, b->spec->op, &opts, device, first, K, err);
 }
 
 static enum fk_status fill(void *data, int device, int64_t first, const struct fk_dense *K,
                            const struct fk_poll *poll, struct fk_error *err) {
   const struct preconditioner_build *b = data;
-  if (b->spec->op) return kernels(b, b->engine, device, first, K, poll, err);
+  if (b->spec->op) return kernels(b, b->place.engine, device, first, K, poll, err);
   struct fk_dense all = fk_dense_of(b->spec->matrix, b->spec->m, b->spec->m),
                   from = fk_dense_part(&all, first, first, K->n, K->d);
-  return b->ops->send(device, &from, K, err);
+  return b->place.ops->send(device, &from, K, err);
 }
 
 /* By small blocks, on the host: the mean is needed before K is anywhere. */
@@ -124,7 +62,7 @@ static enum fk_status find_diagonal(const struct preconditioner_build *b, struct
   for (int64_t first = 0; first < spec->m && !status; first += BLOCK) {
     const int64_t count = fk_smaller(BLOCK, spec->m - first);
     struct fk_dense K = fk_dense_of(block, count, count);
-    if (spec->op) status = kernels(b, exact_engine(FK_BACKEND_CPU), 0, first, &K, &none, err);
+    if (spec->op) status = kernels(b, fk_dense_engine(FK_BACKEND_CPU), 0, first, &K, &none, err);
     for (int64_t i = first; i < first + count; i++)
       b->diagonal[i] = (spec->op ? block[(i - first) * (count + 1)] : spec->matrix[i * (spec->m + 1)]) +
                        (spec->diagonal ? spec->diagonal[i] : 0);
@@ -179,9 +117,12 @@ enum fk_status fk_preconditioner_create(const struct fk_preconditioner_spec *spe
   if (!status) {
     P->m = spec->m;
     b.added = numbers + spec->m;
-    status = choose(&where, opts, &b.engine, err);
+    status = fk_dense_place_choose(opts, (double)spec->m >= fk_costs.dense.device, &b.place, err);
   }
-  b.ops = where.ops;
+  const bool on_host = b.place.ops == &fk_dense_host;
+  where.ops = b.place.ops;
+  where.n_devices = b.place.n_devices;
+  memcpy(where.devices, b.place.devices, sizeof where.devices);
   /* points of rows and columns, as they are and whitened */
   if (spec->op) where.beside = 4.0 * (double)sizeof(double) * (double)spec->m * (double)spec->op->x.d;
   if (!status && spec->op) status = fk_operator_here(spec->op, opts->threads, NULL, err);
@@ -193,11 +134,11 @@ enum fk_status fk_preconditioner_create(const struct fk_preconditioner_spec *spe
     fk_preconditioner_free(P);
     return status;
   }
-  facts->backend = b.ops == &fk_dense_host ? "cpu" : "cuda";
+  facts->backend = on_host ? "cpu" : "cuda";
   facts->bytes = fk_tiled_bytes(P->factors);
-  facts->devices = b.ops == &fk_dense_host ? 0 : where.n_devices;
+  facts->devices = on_host ? 0 : where.n_devices;
   facts->streamed = fk_tiled_is_streamed(P->factors);
-  if (b.ops != &fk_dense_host) {
+  if (!on_host) {
     P->next = on_devices;
     on_devices = P;
   }

@@ -1,5 +1,6 @@
-/* The .Call entry points of matrices: kernels as numbers, and preconditioners. */
+/* The .Call entry points of matrices: kernels as numbers, exact fits, and preconditioners. */
 #include "../core/preconditioner.h"
+#include "../core/ridge_path.h"
 
 #include "ffi.h"
 #include "operator.h"
@@ -19,6 +20,61 @@ SEXP ffi_kernel_matrix(SEXP sources, SEXP y, SEXP control) {
   r_finish(&call.err);
   UNPROTECT(1);
   return K;
+}
+
+/* ---- fits ------------------------------------------------------------------------------------- */
+
+/* Points of sources, opened, or a matrix: returns the matrix, or NULL. Sets the order. */
+static const double *matrix_or_open(SEXP K, struct r_operator *opened, int64_t *m) {
+  const bool is_matrix = Rf_isMatrix(K);
+  if (is_matrix)
+    *m = Rf_nrows(K);
+  else {
+    *opened = r_open(K);
+    *m = opened->spec.x.n;
+  }
+  if (*m == 0) Rf_error("`K` must have rows");
+  return is_matrix ? r_numbers(K, (R_xlen_t)(*m * *m), "K") : NULL;
+}
+
+static SEXP r_array(int64_t m, int64_t t, int64_t k) {
+  SEXP out = PROTECT(r_vector(m * t * k)), dim = PROTECT(Rf_allocVector(INTSXP, 3));
+  const int64_t sizes[] = {m, t, k};
+  for (int i = 0; i < 3; i++) INTEGER(dim)[i] = (int)sizes[i];
+  Rf_setAttrib(out, R_DimSymbol, dim);
+  UNPROTECT(2);
+  return out;
+}
+
+/* y: m x t; noises: k numbers, or m x k */
+SEXP ffi_ridge_path(SEXP K, SEXP y, SEXP noises, SEXP control) {
+  struct r_call call = r_begin(control);
+  struct r_operator opened = {0};
+  struct fk_ridge_path_spec spec = {.by_row = Rf_isMatrix(noises)};
+  struct fk_ridge_path out = {.backend = ""};
+  spec.matrix = matrix_or_open(K, &opened, &spec.m);
+  spec.t = Rf_isMatrix(y) ? Rf_ncols(y) : 0;
+  spec.k = spec.by_row ? Rf_ncols(noises) : Rf_length(noises);
+  if (spec.t == 0 || spec.k == 0) Rf_error("`y` must be a matrix with columns, and `noises` must not be empty");
+  spec.y = r_numbers(y, (R_xlen_t)(spec.m * spec.t), "y");
+  spec.noises = r_numbers(noises, (R_xlen_t)((spec.by_row ? spec.m : 1) * spec.k), "noises");
+  SEXP list =
+      PROTECT(Rf_mkNamed(VECSXP, (const char *[]){"coefficients", "own", "log_det", "energy", "backend", ""}));
+  SET_VECTOR_ELT(list, 0, r_array(spec.m, spec.t, spec.k));
+  SET_VECTOR_ELT(list, 1, r_matrix(spec.m, spec.k, R_NilValue));
+  SET_VECTOR_ELT(list, 2, r_vector(spec.k));
+  SET_VECTOR_ELT(list, 3, r_matrix(spec.t, spec.k, R_NilValue));
+  out.coefficients = REAL(VECTOR_ELT(list, 0)), out.own = REAL(VECTOR_ELT(list, 1));
+  out.log_det = REAL(VECTOR_ELT(list, 2)), out.energy = REAL(VECTOR_ELT(list, 3));
+
+  if (!spec.matrix) spec.op = r_start(&opened, &call.err);
+  if (spec.matrix || spec.op) fk_ridge_path(&spec, &call.opts, &out, &call.err);
+  if (!spec.matrix) r_close(&opened);
+
+  r_finish(&call.err);
+  SET_VECTOR_ELT(list, 4, Rf_mkString(out.backend));
+  UNPROTECT(1);
+  return list;
 }
 
 /* ---- handles ---------------------------------------------------------------------------------- */
@@ -73,15 +129,7 @@ SEXP ffi_preconditioner(SEXP K, SEXP diagonal, SEXP ladder, SEXP control) {
   struct fk_preconditioner_spec spec = {.fixed = Rf_isNull(ladder)};
   struct fk_preconditioner_facts facts;
   struct fk_preconditioner *P = NULL;
-  bool is_matrix = Rf_isMatrix(K);
-  if (is_matrix) {
-    spec.m = Rf_nrows(K);
-    spec.matrix = r_numbers(K, (R_xlen_t)(spec.m * spec.m), "K");
-  } else {
-    opened = r_open(K);
-    spec.m = opened.spec.x.n;
-  }
-  if (spec.m == 0) Rf_error("`K` must have rows");
+  spec.matrix = matrix_or_open(K, &opened, &spec.m);
   spec.diagonal = r_weights(diagonal, spec.m);
   if (!spec.fixed) {
     const double *numbers = r_numbers(ladder, 2, "ladder");
@@ -90,9 +138,9 @@ SEXP ffi_preconditioner(SEXP K, SEXP diagonal, SEXP ladder, SEXP control) {
   }
   SEXP handle = PROTECT(r_new_handle(NULL, tag(), finalize));
 
-  spec.op = is_matrix ? NULL : r_start(&opened, &call.err);
-  if (is_matrix || spec.op) fk_preconditioner_create(&spec, &call.opts, &P, &facts, &call.err);
-  if (!is_matrix) r_close(&opened);
+  if (!spec.matrix) spec.op = r_start(&opened, &call.err);
+  if (spec.matrix || spec.op) fk_preconditioner_create(&spec, &call.opts, &P, &facts, &call.err);
+  if (!spec.matrix) r_close(&opened);
   R_SetExternalPtrAddr(handle, P);
 
   r_finish(&call.err);

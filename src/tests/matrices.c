@@ -188,10 +188,13 @@ static enum fk_status dense_do(const struct dense_test *t, const char *what, uns
   if (DENSE_IS("trsm")) return ops->trsm(t->device, flags, factors[0], &x[0], &x[1], err);
   if (DENSE_IS("potrf")) return ops->potrf(t->device, flags, &x[0], pivot, err);
   if (DENSE_IS("lauum")) return ops->lauum(t->device, flags, &x[0], err);
+  if (DENSE_IS("trtri")) return ops->trtri(t->device, flags, &x[0], err);
+  if (DENSE_IS("squares")) return ops->squares(t->device, flags, &x[0], &x[1], err);
   if (DENSE_IS("transpose"))
     return ops->transpose(t->device, flags, &x[0], t->n > 2 ? &x[1] : NULL, &x[t->n - 1], err);
   if (DENSE_IS("blocked potrf")) return fk_blocked_potrf(&blocked, flags, &x[0], pivot, err);
   if (DENSE_IS("blocked lauum")) return fk_blocked_lauum(&blocked, flags, &x[0], err);
+  if (DENSE_IS("blocked trtri")) return fk_blocked_trtri(&blocked, flags, &x[0], err);
   if (DENSE_IS("syev")) return ops->syev(t->device, flags, &x[0], &x[1], err);
   return fk_fail(err, FK_STATUS_INTERNAL, "there is no such operation");
 #undef DENSE_IS

@@ -124,13 +124,13 @@ expect_transpose <- function(n, ...) {
   }
 }
 
-# potrf and lauum in blocks
+# potrf, lauum and trtri in blocks
 expect_blocked <- function(n, block, ...) {
   single <- isTRUE(list(...)$single)
   A <- tcrossprod(random_matrix(n, n + 3)) / n + diag(n)
-  for (flags in c(0, UPPER)) for (what in c("potrf", "lauum")) {
+  for (flags in c(0, UPPER)) for (what in c("potrf", "lauum", "trtri")) {
     label <- paste(what, "of order", n, "in blocks of", block, "flags", flags)
-    given <- list(only_triangle(if (what == "potrf") A else A + upper.tri(A), flags, NaN))
+    given <- list(only_triangle(switch(what, potrf = A, lauum = A + upper.tri(A), random_triangle(n)), flags, NaN))
     got <- run_dense(paste("blocked", what), given, flags, c(block, 0), ...)[[1]]
     expect_untouched(got, flags, label)
     want <- run_dense(what, given, flags, ...)[[1]]
@@ -138,7 +138,7 @@ expect_blocked <- function(n, block, ...) {
   }
 }
 
-# potrf, lauum and syev
+# potrf, lauum, trtri, squares and syev
 expect_symmetric <- function(n, ...) {
   single <- isTRUE(list(...)$single)
   for (flags in c(0, UPPER)) {
@@ -155,6 +155,15 @@ expect_symmetric <- function(n, ...) {
     expect_untouched(got, flags, label)
     want <- if (flags == 0) crossprod(L) else tcrossprod(L)
     expect_matrix(only_triangle(got, flags), only_triangle(want, flags), single, paste("lauum", label))
+
+    triangle <- only_triangle(random_triangle(n), flags)
+    got <- run_dense("trtri", list(replace(triangle, other_triangle(triangle, flags), NaN)), flags, ...)[[1]]
+    expect_untouched(got, flags, label)
+    want <- if (n == 0) triangle else solve(triangle)
+    expect_matrix(only_triangle(got, flags), only_triangle(want, flags), single, paste("trtri", label))
+
+    got <- run_dense("squares", list(only_triangle(A, flags, NaN), matrix(0, n, 1)), flags, ...)[[2]]
+    expect_matrix(got, matrix(colSums(only_triangle(A, flags)^2), n, 1), single, paste("squares", label))
 
     got <- run_dense("syev", list(only_triangle(A, flags, NaN), matrix(0, n, 1)), flags, ...)
     values <- if (n == 0) numeric() else rev(eigen(A, TRUE, only.values = TRUE)$values)

@@ -254,6 +254,37 @@ static enum fk_status device_scale(int device, const struct fk_dense *A, const s
   });
 }
 
+/* ---- columns ---------------------------------------------------------------------------------- */
+
+enum { SUMMING = 256 }; /* threads that sum a column */
+
+/* A block has a column; partial sums are added in a fixed order. */
+template <typename T>
+static __global__ void __launch_bounds__(SUMMING)
+    squares_kernel(const T *A, int64_t ld, int64_t n, bool upper, T *s) {
+  __shared__ T sums[SUMMING];
+  const int64_t j = blockIdx.x, end = upper ? j + 1 : n;
+  T sum = 0;
+  for (int64_t i = (upper ? 0 : j) + threadIdx.x; i < end; i += SUMMING) sum += A[i + j * ld] * A[i + j * ld];
+  sums[threadIdx.x] = sum;
+  for (int half = SUMMING / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if ((int)threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];
+  }
+  if (threadIdx.x == 0) s[j] = sums[0];
+}
+
+static enum fk_status device_squares(int device, unsigned flags, const struct fk_dense *A,
+                                     const struct fk_dense *s, struct fk_error *err) {
+  FK_TRY(fk_dense_check_square(A, s, err));
+  if (A->n == 0) return FK_STATUS_OK;
+  return run_kernels(device, A, "squares", err, [&](struct fk_cuda_context *context, auto number) {
+    using T = decltype(number);
+    squares_kernel<<<(unsigned)A->n, SUMMING, 0, context->stream>>>((const T *)A->data, A->ld, A->n,
+                                                                    (flags & FK_UPPER) != 0, (T *)s->data);
+  });
+}
+
 /* ---- cuSOLVER --------------------------------------------------------------------------------- */
 
 /* A cuSOLVER call, its workspace and its status. */
@@ -378,6 +409,25 @@ static enum fk_status device_syev(int device, unsigned flags, const struct fk_de
                     [&](struct solver *solver) { return decompose(solver, flags, A, values, err); });
 }
 
+static enum fk_status invert(struct solver *solver, unsigned flags, const struct fk_dense *A,
+                             struct fk_error *err) {
+  struct fk_cuda_context *context = solver->context;
+  const cudaDataType type = number_type(A);
+  const cublasDiagType_t diagonal = CUBLAS_DIAG_NON_UNIT;
+  int info = 0;
+  FK_CUSOLVER_TRY(fk_cusolver.trtri_bytes(solver->handle, triangle(flags), diagonal, A->n, type, A->data, A->ld,
+                                          &solver->bytes_there, &solver->bytes_here));
+  FK_TRY(take_workspace(solver, err));
+  FK_CUSOLVER_TRY(fk_cusolver.trtri(solver->handle, triangle(flags), diagonal, A->n, type, A->data, A->ld,
+                                    solver->there, solver->bytes_there, solver->here, solver->bytes_here,
+                                    solver->info));
+  return read_info(solver, &info, err);
+}
+
+static enum fk_status device_trtri(int device, unsigned flags, const struct fk_dense *A, struct fk_error *err) {
+  return run_solver(device, A, NULL, err, [&](struct solver *solver) { return invert(solver, flags, A, err); });
+}
+
 /* ---- L'L -------------------------------------------------------------------------------------- */
 
 /* cuSOLVER counts in int, including the numbers of its workspace: n must be small enough for n^2. */
@@ -423,6 +473,8 @@ const struct fk_dense_ops fk_dense_cuda = {
     .trsm = device_trsm,
     .potrf = device_potrf,
     .lauum = device_lauum,
+    .trtri = device_trtri,
+    .squares = device_squares,
     .transpose = device_transpose,
     .scale = device_scale,
     .syev = device_syev,

@@ -40,6 +40,8 @@
   X(params_free, cusolverDnDestroyParams)                                                                         \
   X(potrf_bytes, cusolverDnXpotrf_bufferSize)                                                                     \
   X(potrf, cusolverDnXpotrf)                                                                                      \
+  X(trtri_bytes, cusolverDnXtrtri_bufferSize)                                                                     \
+  X(trtri, cusolverDnXtrtri)                                                                                      \
   X(syevd_bytes, cusolverDnXsyevd_bufferSize)                                                                     \
   X(syevd, cusolverDnXsyevd)                                                                                      \
   X(dlauum_numbers, cusolverDnDlauum_bufferSize)                                                                  \

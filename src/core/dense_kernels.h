@@ -1,0 +1,21 @@
+/* Kernel matrices for dense operations: on which devices, or on the host, and parts of a kernel matrix there. */
+#pragma once
+
+#include "dense.h"
+
+struct fk_dense_place {
+  const struct fk_dense_ops *ops;
+  const struct fk_engine *engine;         /* its `matrix` writes kernels to matrices of ops */
+  int devices[FK_MAX_DEVICES], n_devices; /* the host is one device; its number is a number of threads */
+};
+/* Chooses by the options: with FK_BACKEND_AUTO all devices that they name if `worth`, the host otherwise. Fails
+ * with the reasons of a device that the options require. */
+enum fk_status fk_dense_place_choose(const struct fk_opts *opts, bool worth, struct fk_dense_place *place,
+                                     struct fk_error *err);
+
+/* The exact engine of a back end that computes kernel matrices; NULL: none. */
+const struct fk_engine *fk_dense_engine(enum fk_backend backend);
+/* Writes kernels of points first .. first + K->n - 1 at points first .. first + K->d - 1 of an operator to *K, on
+ * `device` of the engine; only the lower triangle of a square K. */
+enum fk_status fk_dense_kernels(const struct fk_engine *engine, struct fk_operator *op, const struct fk_opts *opts,
+                                int device, int64_t first, const struct fk_dense *K, struct fk_error *err);

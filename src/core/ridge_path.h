@@ -1,0 +1,23 @@
+/* Exact fits of kernel ridge regression with the same kernel matrix K and one noise s after the other: with
+ * C = K + diag(s), the coefficients a = C^-1 y and `own`, the diagonal of C^-1. The leave-one-out residuals of row
+ * i are a_i / own_i. A noise takes 2/3 m^3 multiply-adds and additions; K is computed once. */
+#pragma once
+
+#include "../fk.h"
+
+struct fk_ridge_path_spec {
+  struct fk_operator *op; /* K is the kernel matrix of its m points; NULL: K is `matrix` */
+  const double *matrix;   /* m x m, of which the lower triangle is read */
+  int64_t m, t, k;        /* rows; columns of y; noises; each at least 1 */
+  const double *y;        /* m x t */
+  const double *noises;   /* k numbers, or with `by_row` m x k */
+  bool by_row;
+};
+/* The caller's memory for results. A noise for which C is not positive definite, to rounding, has NaN. */
+struct fk_ridge_path {
+  double *coefficients, *own; /* m x t x k; m x k */
+  double *log_det, *energy;   /* of C, k; y'C^-1 y of each column of y, t x k */
+  const char *backend;        /* set to a constant */
+};
+enum fk_status fk_ridge_path(const struct fk_ridge_path_spec *spec, const struct fk_opts *opts,
+                             struct fk_ridge_path *out, struct fk_error *err);
