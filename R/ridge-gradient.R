@@ -8,7 +8,8 @@
 # factor of L. If it is not a kernel: `of`, a function of the kernel's values. If it is constant: `times` alone.
 SLOPES <- list(
   gaussian = \(p) list(kernel = kernel_spec("gaussian"), scale = 1, times = 1),
-  laplacian = \(p) list(of = laplacian_slope),
+  laplacian = \(p) list(of = \(k) stretched_slope(k, 1)),
+  powered_exponential = \(p) list(of = \(k) stretched_slope(k, p[["power"]])),
   matern32 = \(p) list(kernel = kernel_spec("laplacian"), scale = sqrt(1 / 3), times = 3),
   matern52 = \(p) list(kernel = kernel_spec("matern32"), scale = sqrt(3 / 5), times = 5 / 3),
   cauchy = \(p) list(of = \(k) 2 * k^2),
@@ -22,8 +23,12 @@ SLOPES <- list(
   sigmoid = \(p) list(of = \(k) p[["gamma"]] * (1 - k^2))
 )
 
-# exp(-r) / r, and 0 at a centre (up to rounding), where there is no derivative and the mean over directions is 0.
-laplacian_slope <- function(k) ifelse(k < 1 - 1e-12, k / -log(k), 0)
+# power r^(power - 2) k for k = exp(-r^power), and 0 at a centre (up to rounding), where the mean of the derivative over
+# directions is 0.
+stretched_slope <- function(k, power) {
+  if (power == 2) return(2 * k)
+  ifelse(k < 1 - 1e-12, power * (-log(k))^(1 - 2 / power) * k, 0)
+}
 
 # The quantities that derivatives need: the centres, the slope of the kernel, and H^-1. For kernels of the distance,
 # centres are relative to their mean, to avoid cancellation.

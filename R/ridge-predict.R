@@ -13,8 +13,8 @@
 #'   - `"link"`: the fitted function; for logistic loss the log odds of the second class, or a column for each of more
 #'     classes.
 #'   - `"class"`: the class. `"prob"`: for logistic loss, a matrix of probabilities with a column for each class.
-#'   - `"gradient"`: the exact derivatives of the fitted function in each column. A laplacian kernel has no derivative
-#'     at its centre, and contributes 0 there.
+#'   - `"gradient"`: the exact derivatives of the fitted function in each column. A kernel that has no derivative at its
+#'     centre, such as the Laplacian, contributes 0 there.
 #' @param offset The offset of the new rows, for fits with one. The offset of a formula is found in `newdata`.
 #' @param se.fit Logical: return standard errors, too? Default `FALSE`. See Details.
 #' @param interval,level `"confidence"`: intervals of the fitted function. `"prediction"`: intervals of responses of

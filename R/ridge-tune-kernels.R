@@ -6,6 +6,10 @@
 KERNEL_SLOPES <- list(
   gaussian = list(value = \(u, p) exp(-u / 2), slope = \(u, k, p) -k / 2),
   laplacian = list(value = \(u, p) exp(-sqrt(u)), slope = \(u, k, p) ifelse(u > 0, -k / (2 * sqrt(u)), 0)),
+  powered_exponential = list(
+    value = \(u, p) exp(-u^(p[["power"]] / 2)),
+    slope = \(u, k, p) ifelse(u > 0, -p[["power"]] / 2 * u^(p[["power"]] / 2 - 1) * k, 0)
+  ),
   matern32 = list(
     value = \(u, p) (1 + sqrt(3 * u)) * exp(-sqrt(3 * u)), slope = \(u, k, p) -1.5 * exp(-sqrt(3 * u))
   ),

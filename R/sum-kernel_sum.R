@@ -34,8 +34,9 @@
 #' on a GPU, a sum to which only one or two terms contribute may be off by 5e-5 if `b` has several columns.
 #'
 #' The fast engine is for the kernels `"gaussian"`, `"cauchy"` and `"imq"` in up to 7 dimensions. Requesting it for
-#' other kernels is an error of class `flashkernel_error_unsupported`. The Laplacian and Matern kernels, which are not
-#' smooth at distance 0, and the kernels of x'y are always summed exactly, the latter in double precision.
+#' other kernels is an error of class `flashkernel_error_unsupported`. The exponential kernels (`"laplacian"` to
+#' `"matern52"` in the table) are not smooth at distance 0. They and the kernels of x'y are always summed exactly, the
+#' latter in double precision.
 #'
 #' With `tol = 0`, `"auto"` uses an exact engine, with one exception: for Gaussian sums of many points on the CPU, in
 #' double precision and up to three dimensions, it may use the fast engine if this proves an error of at most 1e-12

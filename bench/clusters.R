@@ -20,7 +20,8 @@ single <- precision != "double"
 distances <- 10^(0:14)
 
 kernels <- list(
-  gaussian = \(r) exp(-r^2 / 2), laplacian = \(r) exp(-r), matern32 = \(r) (1 + sqrt(3) * r) * exp(-sqrt(3) * r),
+  gaussian = \(r) exp(-r^2 / 2), laplacian = \(r) exp(-r), powered_exponential = \(r) exp(-r^1.4),
+  matern32 = \(r) (1 + sqrt(3) * r) * exp(-sqrt(3) * r),
   matern52 = \(r) (1 + sqrt(5) * r + 5 * r^2 / 3) * exp(-sqrt(5) * r), cauchy = \(r) 1 / (1 + r^2),
   imq = \(r) 1 / sqrt(1 + r^2)
 )

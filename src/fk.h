@@ -233,7 +233,7 @@ static inline int64_t fk_n_values(const struct fk_task *task) {
 /* How an engine computes the task's kernel and polynomial: type, scale of the whitened distance, coefficients. */
 struct fk_kernel_form {
   enum fk_form_type type;
-  double scale, factor[3];
+  double scale, factor[3], power; /* power: of FK_FORM_STRETCHED */
 };
 struct fk_kernel_form fk_task_form(const struct fk_task *task);
 

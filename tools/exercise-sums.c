@@ -37,11 +37,12 @@ static double uniform(void) {
 }
 
 /* Those of the distance, by the formulas of core/kernels.c's table. */
-static double kernel_of(enum fk_kernel_id id, double square) {
+static double kernel_of(const struct fk_kernel *kernel, double square) {
   double r = sqrt(square), a;
-  switch (id) {
+  switch (kernel->id) {
     case FK_KERNEL_GAUSSIAN: return exp(-square / 2);
     case FK_KERNEL_LAPLACIAN: return exp(-r);
+    case FK_KERNEL_POWERED_EXPONENTIAL: return exp(-pow(r, kernel->parameters[0]));
     case FK_KERNEL_MATERN32: return a = sqrt(3) * r, (1 + a) * exp(-a);
     case FK_KERNEL_MATERN52: return a = sqrt(5) * r, (1 + a + a * a / 3) * exp(-a);
     case FK_KERNEL_CAUCHY: return 1 / (1 + square);
@@ -56,7 +57,7 @@ static void expect(const struct fk_kernel *kernel, int d, double h) {
     for (int i = 0; i < N; i++) {
       double square = 0;
       for (int k = 0; k < d; k++) square += pow((x[k * N + i] - y[k * M + j]) / h, 2);
-      expected[j] += kernel_of(kernel->id, square);
+      expected[j] += kernel_of(kernel, square);
     }
   }
 }
@@ -153,7 +154,8 @@ int main(void) {
     int d = dimensions[c];
     double h = 0.2 + 0.05 * d;
     for (int id = 0; id < FK_KERNELS; id++) {
-      struct fk_kernel kernel = {(enum fk_kernel_id)id, {0}};
+      struct fk_kernel kernel;
+      if (!fk_kernel_of(fk_kernel_info((enum fk_kernel_id)id)->name, &kernel)) failures++;
       if (fk_kernel_is_radial(&kernel)) check_exact(&kernel, d, h);
     }
     struct fk_kernel gaussian = {FK_KERNEL_GAUSSIAN, {0}};

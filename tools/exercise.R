@@ -54,7 +54,7 @@ regress <- function(..., rows = x, response = y, lambda = 1e-3) {
   control <- flash_control(threads = 2)
   suppressWarnings(kernel_ridge(rows, response, ..., bandwidth = 1.5, lambda = lambda, solver = list(iterations = 3), control = control))
 }
-for (kernel in c("gaussian", "laplacian", "matern32", "matern52", "cauchy", "imq", "linear", "polynomial", "sigmoid")) {
+for (kernel in names(flashkernel:::kernel_table())) {
   try(regress(kernel = kernel, centers = 49), silent = TRUE)
 }
 for (method in c("uniform", "rpcholesky", "leverage", "kmeans++")) regress(centers = 50, center_method = method)

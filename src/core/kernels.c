@@ -35,6 +35,16 @@ static const struct fk_kernel_info table[FK_KERNELS] = {
             .underflows = true,
             .cost = 26,
         },
+    [FK_KERNEL_POWERED_EXPONENTIAL] =
+        {
+            .name = "powered_exponential",
+            .others = "powerexponential exponentialpower gammaexponential generalizedexponential stable",
+            .formula = "exp(-r^power)",
+            .form = FK_FORM_STRETCHED,
+            .underflows = true,
+            .cost = 60,
+            .parameters = {{.name = "power", .otherwise = 1.4, .above = 0, .most = 2}},
+        },
     [FK_KERNEL_MATERN32] =
         {
             .name = "matern32",
@@ -143,7 +153,7 @@ struct fk_kernel_form fk_task_form(const struct fk_task *task) {
   const struct fk_kernel_info *info = &table[task->kernel.id];
   const double *own = task->kernel.parameters;
   const double *factor = info->form == FK_FORM_GAUSSIAN ? task->factor : info->factor;
-  struct fk_kernel_form form = {info->form, 1, {1, 0, 0}};
+  struct fk_kernel_form form = {info->form, 1, {1, 0, 0}, 1};
   switch (info->form) {
     case FK_FORM_GAUSSIAN: /* q/2 = -t ln 2 */
     case FK_FORM_ROOT:     /* a = -s ln 2 */
@@ -152,6 +162,7 @@ struct fk_kernel_form fk_task_form(const struct fk_task *task) {
       form.factor[1] = -FK_LN2 * factor[1];
       form.factor[2] = FK_LN2 * FK_LN2 * factor[2];
       break;
+    case FK_FORM_STRETCHED: form.power = own[0] / 2; break; /* of the square of r */
     case FK_FORM_CAUCHY:
     case FK_FORM_IMQ: break;
     case FK_FORM_POWER:
@@ -189,6 +200,9 @@ void fk_kernel_of_products(const struct fk_kernel *kernel, double norm, const do
         double a = info->rate * sqrt(values[j]);
         values[j] = a < 800 ? exp(-a) * (f[0] + a * (f[1] + a * f[2])) : 0; /* no 0 Inf */
       }
+      break;
+    case FK_FORM_STRETCHED:
+      for (int64_t j = 0; j < m; j++) values[j] = exp(-pow(values[j], own[0] / 2));
       break;
     case FK_FORM_CAUCHY:
       for (int64_t j = 0; j < m; j++) values[j] = 1 / (1 + values[j]);

@@ -13,6 +13,7 @@ FK_BEGIN_C
 enum fk_kernel_id {
   FK_KERNEL_GAUSSIAN,
   FK_KERNEL_LAPLACIAN,
+  FK_KERNEL_POWERED_EXPONENTIAL,
   FK_KERNEL_MATERN32,
   FK_KERNEL_MATERN52,
   FK_KERNEL_CAUCHY,
@@ -31,12 +32,13 @@ struct fk_kernel {
 /* The functions that engines evaluate. The argument is t = -|scale L^-1 (y - x)|^2, its root s = -sqrt(-t), or the
  * inner product p = (L^-1 x)'(L^-1 y) of points that are not centred. */
 enum fk_form_type {
-  FK_FORM_GAUSSIAN, /* 2^t (factor[0] + factor[1] t + factor[2] t^2) */
-  FK_FORM_ROOT,     /* 2^s (factor[0] + factor[1] s + factor[2] s^2) */
-  FK_FORM_CAUCHY,   /* 1 / (1 - t) */
-  FK_FORM_IMQ,      /* 1 / sqrt(1 - t) */
-  FK_FORM_POWER,    /* (factor[0] + factor[1] p)^factor[2] */
-  FK_FORM_TANH      /* tanh(factor[0] + factor[1] p) */
+  FK_FORM_GAUSSIAN,  /* 2^t (factor[0] + factor[1] t + factor[2] t^2) */
+  FK_FORM_ROOT,      /* 2^s (factor[0] + factor[1] s + factor[2] s^2) */
+  FK_FORM_STRETCHED, /* exp(-(-t)^power), 0 < power <= 1 */
+  FK_FORM_CAUCHY,    /* 1 / (1 - t) */
+  FK_FORM_IMQ,       /* 1 / sqrt(1 - t) */
+  FK_FORM_POWER,     /* (factor[0] + factor[1] p)^factor[2] */
+  FK_FORM_TANH       /* tanh(factor[0] + factor[1] p) */
 };
 /* Is it a function of p? */
 static inline bool fk_form_is_product(enum fk_form_type type) { return type >= FK_FORM_POWER; }

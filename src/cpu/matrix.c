@@ -29,7 +29,7 @@ static void compute_tile(const struct kernel_matrix *p, int64_t target, int64_t 
   fk_packed_rows(&p->columns, mode, source, count, &tile);
   fk_packed_columns(p->targets, mode, target, p->targets->n - target, &tile);
   tile.row_weight = p->columns.ones;
-  memcpy(tile.factor, mode->form.factor, sizeof tile.factor);
+  fk_tile_takes_form(&tile, &mode->form);
   mode->ops->sums(&tile, p->flags);
 }
 

@@ -26,11 +26,15 @@ double fk_near_exponent(const struct fk_kernel_mode *mode, bool coordinates, dou
   return fmin(t * (1 + 1e-6), most); /* NaN: most */
 }
 
+double fk_near_square(const struct fk_kernel_form *form, double t) {
+  if (form->type == FK_FORM_ROOT) return t * t;
+  return form->type == FK_FORM_STRETCHED ? pow(t * FK_LN2, 1 / form->power) : t;
+}
+
 static double reach2_of(const struct fk_kernel_mode *mode, bool coordinates, double log2_ratio) {
   double bits = (mode->single ? BITS_SINGLE : BITS_DOUBLE) + (log2_ratio <= 0 ? 0 : log2_ratio);
   double t = fk_near_exponent(mode, coordinates, bits, mode->single ? ZERO_SINGLE : ZERO_DOUBLE);
-  if (mode->form.type == FK_FORM_ROOT) return t * t;
-  return fk_mode_is_gram(mode) ? 2 * t : t;
+  return fk_mode_is_gram(mode) ? 2 * t : fk_near_square(&mode->form, t);
 }
 
 double fk_near_usual_reach2(const struct fk_kernel_mode *mode, bool coordinates, double n) {
@@ -98,7 +102,7 @@ static void sum_block(const struct bound *b, int64_t target, void *kernel, doubl
   int64_t source = block_near(b->near, target), at = target * FK_NEAR_BLOCK;
   double unused[FK_TILE_COLS] = {0};
   struct fk_tile tile = {.kernel = kernel, .col_mass = unused};
-  memcpy(tile.factor, mode->form.factor, sizeof tile.factor);
+  fk_tile_takes_form(&tile, &mode->form);
   fk_packed_rows(&b->sources.points, mode, source * FK_NEAR_BLOCK, fk_near_points(b->near->sources, source),
                  &tile);
   fk_packed_columns(y, mode, at, FK_NEAR_BLOCK, &tile);

@@ -44,6 +44,7 @@ struct tails_room {
 /* ---- the largest terms ------------------------------------------------------------------------ */
 
 static double exponent_at(const struct fk_kernel_form *form, double square) {
+  if (form->type == FK_FORM_STRETCHED) return -FK_LOG2E * pow(square, form->power);
   return form->type == FK_FORM_ROOT ? -form->scale * sqrt(square) : -form->scale * form->scale * square;
 }
 
@@ -51,7 +52,7 @@ static void set_bound(const struct tails *s, struct fk_walk_group *g, struct tai
   const struct fk_kernel_mode *mode = &s->sweep->mode;
   bool coordinates = s->sweep->task->values == FK_VALUES_COORDINATES;
   double cut = fk_near_exponent(mode, coordinates, BITS + s->log2_total - f->largest[t], INFINITY);
-  double root = (mode->form.type == FK_FORM_ROOT ? cut : sqrt(cut)) + mode->slack;
+  double root = sqrt(fk_near_square(&mode->form, cut)) + mode->slack;
   f->cut[t] = cut;
   g->bound[t] = root / mode->form.scale * (root / mode->form.scale);
 }

@@ -51,7 +51,7 @@ static struct fk_tile tile_at(const struct normal *p, const struct normal_room *
   tile.rows_low = rows->low ? fk_packed_low_at(rows, row - lane) + lane : NULL;
   tile.row_const = fk_packed_constant_at(rows, mode, row);
   tile.row_weight = rows->ones;
-  memcpy(tile.factor, mode->form.factor, sizeof tile.factor);
+  fk_tile_takes_form(&tile, &mode->form);
   return tile;
 }
 

@@ -43,6 +43,12 @@ static inline bool fk_mode_is_gram(const struct fk_kernel_mode *mode) {
   return !mode->difference && !fk_form_is_product(mode->form.type);
 }
 
+/* The constants of the form that a tile reads. */
+static inline void fk_tile_takes_form(struct fk_tile *tile, const struct fk_kernel_form *form) {
+  for (int i = 0; i < 3; i++) tile->factor[i] = form->factor[i];
+  tile->power = form->power;
+}
+
 size_t fk_real_size(const struct fk_kernel_mode *mode);
 double fk_real_get(const struct fk_kernel_mode *mode, const void *array, int64_t i);
 void fk_real_set(const struct fk_kernel_mode *mode, void *array, int64_t i, double value);

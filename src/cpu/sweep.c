@@ -87,6 +87,7 @@ const void *fk_values_at(const struct fk_sweep *s, const struct fk_sources *p, i
 unsigned fk_sweep_flags(const struct fk_sweep *s, bool store, bool symmetric) {
   static const unsigned forms[] = {[FK_FORM_GAUSSIAN] = 0,
                                    [FK_FORM_ROOT] = FK_TILE_ROOT | FK_TILE_FACTOR,
+                                   [FK_FORM_STRETCHED] = FK_TILE_STRETCHED,
                                    [FK_FORM_CAUCHY] = FK_TILE_CAUCHY,
                                    [FK_FORM_IMQ] = FK_TILE_IMQ,
                                    [FK_FORM_POWER] = FK_TILE_POWER,
@@ -231,7 +232,7 @@ static void run_task(const struct fk_sweep *s, const struct sweep_chunk *chunk, 
   int here = (int)fk_smaller(targets->n - first_target, chunk->width);
   fk_packed_columns(targets, mode, first_target, here, &tile);
   tile.col_shift = chunk->shift ? fk_real_at(mode, chunk->shift, first_target) : NULL;
-  memcpy(tile.factor, s->mode.form.factor, sizeof tile.factor);
+  fk_tile_takes_form(&tile, &s->mode.form);
 
   for (int64_t i = first_source; (i = next_tile(s, chunk, first_target, i, last)) < last; i += FK_TILE_ROWS) {
     fk_packed_rows(&chunk->sources.points, mode, i - chunk->sources.first, last - i, &tile);

@@ -101,7 +101,7 @@ static void run_columns(const struct pair *p) {
   int64_t j = p->j, self[FK_TILE_COLS];
   bool values = s->n_values > 0, drop = !p->symmetric && s->task->exclude_self;
   struct fk_tile tile = {.kernel = scratch->kernel};
-  memcpy(tile.factor, mode->form.factor, sizeof tile.factor);
+  fk_tile_takes_form(&tile, &mode->form);
   fk_packed_columns(&p->cols->points, mode, j - p->cols->first, p->n_cols, &tile);
   for (int64_t c = 0; c < FK_TILE_COLS; c++) self[c] = j + c;
   memset(scratch->cols, 0, sizeof(double) * FK_TILE_COLS * (size_t)(1 + s->n_values));

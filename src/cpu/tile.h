@@ -24,7 +24,8 @@ enum fk_tile_flags {
   FK_TILE_RATIONAL = FK_TILE_CAUCHY | FK_TILE_IMQ,
   /* kernels of products x'y, double only; they are always stored */
   FK_TILE_POWER = 128,
-  FK_TILE_TANH = 256
+  FK_TILE_TANH = 256,
+  FK_TILE_STRETCHED = 512 /* by differences, as those above */
 };
 
 struct fk_tile {
@@ -39,6 +40,7 @@ struct fk_tile {
       *col_index; /* largest(): rows first_row + i with the index of the column are left out; NULL: none */
   int64_t first_row;
   double factor[3]; /* polynomial of the exponent in base 2, or of its root; of products see enum fk_form_type */
+  double power;     /* with FK_TILE_STRETCHED */
   void *kernel;     /* n_rows x FK_TILE_COLS */
   double *col_mass; /* n_cols, added to: sum over rows of row_weight * k */
   double *row_mass; /* n_rows, added to: sum over columns of col_weight * k */

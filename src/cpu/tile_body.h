@@ -8,6 +8,7 @@
 #define ROW_SUMS (2 * FK_ROWS)   /* sums along vectors in registers at a time, a multiple of V_LANES */
 
 #include "simd/exp2.h"
+#include "simd/stretched.h"
 
 #ifdef FK_SINGLE
 #define RATIONAL_LOWEST -0x1p126f
@@ -87,6 +88,7 @@ INLINE void FN(sums_body)(const struct fk_tile *a, const unsigned flags, const i
   const bool store = flags & FK_TILE_STORE, root = flags & FK_TILE_IMQ;
   const REAL *row_weight = a->row_weight, *row_exponent = a->row_exponent, *col_weight = a->col_weight,
              *col_shift = symmetric ? NULL : a->col_shift;
+  const REAL power = (REAL)a->power;
   REAL *kernel = a->kernel;
   V row_mass[FK_TILE_ROWS];
   if (symmetric)
@@ -105,6 +107,7 @@ INLINE void FN(sums_body)(const struct fk_tile *a, const unsigned flags, const i
         V k[EXP2_GROUP];
         FK_UNROLL
         for (int i = 0; i < EXP2_GROUP; i++) k[i] = t[r0 + i / FK_COLS][i % FK_COLS];
+        if (form == FK_TILE_STRETCHED) FN(stretched)(k, EXP2_GROUP, power);
         if (col_shift) { /* rows of weight 0 may be nearer than the nearest: no overflow from them */
           FK_UNROLL
           for (int i = 0; i < EXP2_GROUP; i++) {
@@ -167,6 +170,7 @@ static void FN(sums)(const struct fk_tile *a, unsigned flags) {
     SUMS_CASES(0, 1, 0)
     SUMS_CASES(0, 1, 1)
     SUMS_CASES(FK_TILE_ROOT, 1, 1)
+    SUMS_CASES(FK_TILE_STRETCHED, 1, 0)
     SUMS_CASES(FK_TILE_RATIONAL, 1, 0)
 #ifndef FK_SINGLE
     default: FN(product_sums)(a, flags);
@@ -175,8 +179,8 @@ static void FN(sums)(const struct fk_tile *a, unsigned flags) {
 }
 
 /* Rows of weight 0 do not count: they include the padding. */
-INLINE void FN(largest_body)(const struct fk_tile *a, const int difference, const bool root) {
-  const REAL *row_weight = a->row_weight, *row_exponent = a->row_exponent;
+INLINE void FN(largest_body)(const struct fk_tile *a, const int difference, const unsigned flags) {
+  const REAL *row_weight = a->row_weight, *row_exponent = a->row_exponent, power = (REAL)a->power;
   for (int col = 0; col < a->n_cols; col += PANEL) {
     V top[FK_COLS];
     REAL lane[PANEL];
@@ -185,7 +189,8 @@ INLINE void FN(largest_body)(const struct fk_tile *a, const int difference, cons
     for (int row = 0; row < a->n_rows; row += FK_ROWS) {
       V t[FK_ROWS][FK_COLS];
       FN(exponents)(a, row, col, difference, t);
-      if (root) FN(negative_roots)(t);
+      if (flags & FK_TILE_ROOT) FN(negative_roots)(t);
+      for (int r = 0; (flags & FK_TILE_STRETCHED) && r < FK_ROWS; r++) FN(stretched)(t[r], FK_COLS, power);
       for (int r = 0; r < FK_ROWS; r++) {
         if (row_weight[row + r] == 0) continue;
         FK_UNROLL
@@ -210,9 +215,9 @@ INLINE void FN(largest_body)(const struct fk_tile *a, const int difference, cons
 
 static void FN(largest)(const struct fk_tile *a, unsigned flags) {
   if (flags & FK_TILE_DIFFERENCE)
-    FN(largest_body)(a, 1, flags & FK_TILE_ROOT);
+    FN(largest_body)(a, 1, flags);
   else
-    FN(largest_body)(a, 0, false);
+    FN(largest_body)(a, 0, 0);
 }
 
 /* out[v, col] += sum over rows of k * weight * values: columns are vectors, values are broadcast. With few

@@ -3,6 +3,7 @@
 ref_kernels <- list(
   gaussian = \(r) exp(-r^2 / 2),
   laplacian = \(r) exp(-r),
+  powered_exponential = \(r) exp(-r^1.4),
   matern32 = \(r) (1 + sqrt(3) * r) * exp(-sqrt(3) * r),
   matern52 = \(r) (1 + sqrt(5) * r + 5 * r^2 / 3) * exp(-sqrt(5) * r),
   cauchy = \(r) 1 / (1 + r^2),

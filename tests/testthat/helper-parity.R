@@ -63,6 +63,7 @@ true_sums <- function(K, b) matrix(apply(b, 2, \(column) rowSums(K * rep(column,
 ref_slopes <- list(
   gaussian = \(r) r^2 * exp(-r^2 / 2),
   laplacian = \(r) r * exp(-r),
+  powered_exponential = \(r) 1.4 * r^1.4 * exp(-r^1.4),
   matern32 = \(r) 3 * r^2 * exp(-sqrt(3) * r),
   matern52 = \(r) 5 / 3 * r^2 * (1 + sqrt(5) * r) * exp(-sqrt(5) * r),
   cauchy = \(r) 2 * r^2 / (1 + r^2)^2,

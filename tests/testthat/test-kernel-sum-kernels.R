@@ -50,6 +50,27 @@ test_that("close to a point the relative error of the distance is small, and far
   expect_lt(max(abs((1 - near) / -expm1(-r[1:20]) - 1) * r[1:20]), 1e-15)
 })
 
+test_that("a powered exponential keeps its digits for any power, and its ends are other kernels", {
+  sums <- function(r, kernel, bandwidth = 1, precision = "double") {
+    control <- flash_control(backend = "cpu", engine = "exact", precision = precision)
+    plain(kernel_sum(0, r, bandwidth = bandwidth, kernel = kernel, control = control))
+  }
+  for (power in c(0.05, 0.3, 0.7, 1, 1.4, 1.99, 2)) {
+    kernel <- kernel_spec("powered_exponential", power = power)
+    exponent <- 10^seq(-12, log10(650), length.out = 300)
+    r <- exponent^(1 / power)
+    r <- r[r > 1e-140 & r < 1e140]
+    got <- sums(r, kernel)
+    expect_within(got / exp(-r^power), rep(1, length(r)), 1e-12, paste("power", power))
+    expect_lt(max(abs(1 - got + expm1(-r^power))), 1e-15)
+    expect_identical(sums(c(0, 0), kernel), c(1, 1))
+    expect_lt(max(abs(sums(r, kernel, precision = "single") - got)), 3e-5, label = paste("single, power", power))
+  }
+  r <- 10^seq(-6, 2, length.out = 50)
+  expect_within(sums(r, kernel_spec("powered_exponential", power = 1)), sums(r, "laplacian"), 1e-15)
+  expect_within(sums(r, kernel_spec("powered_exponential", power = 2), sqrt(2)), sums(r, "gaussian"), 1e-15)
+})
+
 test_that("distances that overflow are far away, not missing", {
   for (kernel in kernels) for (precision in precisions) {
     sums <- kernel_sum(c(0, 1), c(1e200, -1e300), c(1, 1), 1, kernel,

@@ -17,7 +17,8 @@ differences <- function(fit, at, h = 1e-4) {
 
 kernels <- c(
   sapply(setdiff(names(kernel_table()), "sigmoid"), kernel_spec, simplify = FALSE),
-  list(line = kernel_spec("polynomial", degree = 1))
+  list(line = kernel_spec("polynomial", degree = 1), rough = kernel_spec("powered_exponential", power = 0.7)),
+  list(square = kernel_spec("powered_exponential", power = 2))
 )
 
 test_that("gradients are those of differences, for every kernel and form of bandwidth", {

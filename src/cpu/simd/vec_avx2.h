@@ -11,6 +11,11 @@
 /* p * 2^n, n in the low bits of r */
 #define V_SCALE(p, r)                                                                                             \
   _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), _mm256_slli_epi32(_mm256_castps_si256(r), 23)))
+/* the integer n with 2^n <= a < 2^(n + 1), as a REAL, for positive normal numbers */
+#define V_EXPONENT(a)                                                                                             \
+  _mm256_sub_ps(_mm256_castsi256_ps(_mm256_or_si256(_mm256_srli_epi32(_mm256_castps_si256(a), 23),                \
+                                                    _mm256_castps_si256(V_SET(0x1p23f)))),                        \
+                V_SET(0x1p23f + 127))
 #define V_ADD_TO(p, a)                                                                                            \
   do {                                                                                                            \
     __m256d lo_ = _mm256_cvtps_pd(_mm256_castps256_ps128(a));                                                     \
@@ -33,6 +38,10 @@ static inline void FN(sums8)(double *out, const __m256 *a) {
 #define V_SUMS(out, a) FN(sums4)(out, a)
 #define V_SCALE(p, r)                                                                                             \
   _mm256_castsi256_pd(_mm256_add_epi64(_mm256_castpd_si256(p), _mm256_slli_epi64(_mm256_castpd_si256(r), 52)))
+#define V_EXPONENT(a)                                                                                             \
+  _mm256_sub_pd(_mm256_castsi256_pd(_mm256_or_si256(_mm256_srli_epi64(_mm256_castpd_si256(a), 52),                \
+                                                    _mm256_castpd_si256(V_SET(0x1p52)))),                         \
+                V_SET(0x1p52 + 1023))
 #define V_ADD_TO(p, a) _mm256_storeu_pd(p, _mm256_add_pd(_mm256_loadu_pd(p), a))
 static inline void FN(sums4)(double *out, const __m256d *a) {
   __m256d low = _mm256_hadd_pd(a[0], a[1]), high = _mm256_hadd_pd(a[2], a[3]);

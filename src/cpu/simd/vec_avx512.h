@@ -7,6 +7,7 @@
 #define V_LANES 16
 #define V_OP(name) _mm512_##name##_ps
 #define V_BELOW(a, b) ((unsigned)_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ)) /* bits of the lanes where a < b */
+#define V_EXPONENT(a) _mm512_getexp_ps(a) /* the integer n with 2^n <= a < 2^(n + 1), as a REAL, a > 0 */
 #define V_SUMS(out, a) FN(sums16)(out, a)
 /* p * 2^n, n in the low bits of r */
 #define V_SCALE(p, r)                                                                                             \
@@ -43,6 +44,7 @@ static inline void FN(sums16)(double *out, const __m512 *a) {
 #define V_LANES 8
 #define V_OP(name) _mm512_##name##_pd
 #define V_BELOW(a, b) ((unsigned)_mm512_cmp_pd_mask(a, b, _CMP_LT_OQ))
+#define V_EXPONENT(a) _mm512_getexp_pd(a)
 #define V_SUMS(out, a) FN(sums8)(out, a)
 #define V_SCALE(p, r)                                                                                             \
   _mm512_castsi512_pd(_mm512_add_epi64(_mm512_castpd_si512(p), _mm512_slli_epi64(_mm512_castpd_si512(r), 52)))

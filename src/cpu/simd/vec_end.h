@@ -24,6 +24,11 @@
 #undef V_BELOW
 #undef V_SUMS
 #undef V_SCALE
+#undef V_EXPONENT
 #undef V_ADD_TO
 #undef V_INT
 #undef V_MANTISSA
+#undef V_SHIFT
+#undef V_BIAS
+#undef STRETCHED_LEAST
+#undef STRETCHED_MOST

@@ -6,12 +6,16 @@
 #define V_LANES 4
 #define V_INT uint32_t
 #define V_MANTISSA 23
+#define V_SHIFT 0x1p23f /* its low bits are an integer */
+#define V_BIAS 127
 #else
 #define REAL double
 #define V FN(vec)
 #define V_LANES 2
 #define V_INT uint64_t
 #define V_MANTISSA 52
+#define V_SHIFT 0x1p52
+#define V_BIAS 1023
 #endif
 typedef REAL V __attribute__((vector_size(16)));
 typedef V_INT FN(bits) __attribute__((vector_size(16)));
@@ -56,6 +60,8 @@ static inline unsigned FN(below)(V a, V b) {
   } while (0)
 /* p * 2^n, n in the low bits of r */
 #define V_SCALE(p, r) ((V)((FN(bits))(p) + ((FN(bits))(r) << V_MANTISSA)))
+/* the integer n with 2^n <= a < 2^(n + 1), as a REAL, for positive normal numbers */
+#define V_EXPONENT(a) ((V)((FN(bits))(a) >> V_MANTISSA | (FN(bits))V_SET(V_SHIFT)) - V_SET(V_SHIFT + V_BIAS))
 #define V_ADD_TO(p, a)                                                                                            \
   do {                                                                                                            \
     for (int lane_ = 0; lane_ < V_LANES; lane_++) (p)[lane_] += (a)[lane_];                                       \
