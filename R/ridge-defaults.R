@@ -12,15 +12,22 @@ ROWS_BY_COLUMN <- 8
 
 # list(kernel, bandwidth, lambda), given or chosen.
 choose_defaults <- function(rows, response, weights, spec, run) {
-  name_stage(run, "Choosing the bandwidth")
+  name_stage(run, "Choosing kernel and bandwidth")
   offset <- check_offset(spec$offset, rows$n, ncol(response$y))
   sample <- draw_sample(rows, response, weights, offset, SAMPLE_ROWS)
-  chosen <- if (has_portfolio(spec, sample)) choose_from_portfolio(sample, spec, run)
-  if (is.null(chosen)) chosen <- choose_plainly(first_of_sample(sample, DEFAULT_SAMPLE), spec, run)
-  spec$kernel <- chosen$kernel
-  lambda <- spec$lambda
-  if (is.null(lambda)) lambda <- default_noise(chosen, first_of_sample(sample, DEFAULT_SAMPLE), spec, run) * sample$per_row
-  list(kernel = chosen$kernel, bandwidth = name_bandwidth(chosen$bandwidth, rows), lambda = lambda)
+  few <- first_of_sample(sample, DEFAULT_SAMPLE)
+  plain <- choose_plainly(few, spec, run)
+  candidates <- list(plain)
+  if (has_portfolio(spec, sample)) candidates <- choose_from_portfolio(sample, plain, spec, run)
+  candidates <- lapply(candidates, \(candidate) {
+    noise <- spec$lambda / sample$per_row
+    if (length(noise) == 0) noise <- default_noise(candidate, few, replace(spec, "kernel", candidate["kernel"]), run)
+    list(
+      kernel = candidate$kernel, bandwidth = name_bandwidth(candidate$bandwidth, rows), lambda = noise * sample$per_row
+    )
+  })
+  if (length(candidates) == 1 || rows$n < CONTEST_GROWTH * nrow(sample$y)) return(candidates[[1]])
+  win_contest(candidates, rows, response, weights, spec, run)
 }
 
 # Without learning a metric, as for sparse rows, products of points and given bandwidths: list(kernel, bandwidth, noise,

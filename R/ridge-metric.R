@@ -22,28 +22,29 @@ scaled_metric <- function(root, type, x, kernel, width) {
 
 metric_points <- function(x, root, unit) if (is.matrix(root)) x %*% (root / unit) else scale_columns(x, root / unit)
 
-# The root of the metric after a fit with coefficients `a` (n x t) at the points z of `metric`, or NULL if the gradient
-# is 0 everywhere.
-learnt_root <- function(a, z, metric, kernel, run) {
+# The root of the next metric of an `entry`, after a fit with coefficients `a` (n x t) at the points z of `metric`, or
+# NULL if the gradient is 0 everywhere.
+learnt_root <- function(a, z, metric, entry, run) {
   d <- ncol(z)
-  fit <- list(coefficients = a, centers = z, kernel = kernel, L = diagonal_matrix(rep(1, d), d), d = d)
+  fit <- list(coefficients = a, centers = z, kernel = entry$kernel, L = diagonal_matrix(rep(1, d), d), d = d)
   slopes <- gradients_at(slope_of(fit), fit, z, run)
   slopes <- matrix(aperm(slopes, c(1, 3, 2)), ncol = d)
   back <- metric$root / metric$unit
   slopes <- if (is.matrix(back)) base::tcrossprod(slopes, back) else scale_columns(slopes, back)
-  if (metric$type == "full") full_root(base::crossprod(slopes)) else diagonal_root(.colSums(slopes^2, nrow(slopes), d))
+  if (metric$type == "full") return(full_root(base::crossprod(slopes), entry$power))
+  diagonal_root(.colSums(slopes^2, nrow(slopes), d)^entry$power)
 }
 
-# Roots of matrices of trace d.
+# The roots of the numbers, as a metric of trace d.
 diagonal_root <- function(squares) {
   if (!all(is.finite(squares)) || max(squares) <= 0) return(NULL)
   sqrt(pmax(squares, LEAST_RELEVANCE * max(squares)) * (length(squares) / sum(squares)))
 }
 
-full_root <- function(M) {
+full_root <- function(M, power) {
   if (!all(is.finite(M)) || max(diagonal(M)) <= 0) return(NULL)
-  of <- eigen(M * (nrow(M) / sum(diagonal(M))), symmetric = TRUE)
-  of$vectors * rep(sqrt(pmax(of$values, LEAST_RELEVANCE * of$values[1])), each = nrow(M))
+  of <- eigen(M, symmetric = TRUE)
+  of$vectors * rep(diagonal_root(pmax(of$values, 0)^power), each = nrow(M))
 }
 
 # The bandwidth in units of the columns: a vector, or a d x d variance matrix, whose inverse is the metric.

@@ -2,17 +2,18 @@
 # through exact fits to a sample: a fit, the mean outer product of its gradients, the next metric, the next fit. The
 # leave-one-out error compares the fits of all entries. bench/predict-portfolio.R measures what the entries contribute.
 
-# `width`: the unit of the metric in median distances. A diagonal metric costs less than a full one and suits columns
-# that matter or do not; a full one finds directions.
-entry <- function(kernel, metric, width) list(kernel = kernel, metric = metric, width = width)
+# `metric`: "none", "diagonal" (columns that matter more or less) or "full" (directions). `width`: the unit of the metric
+# in median distances. `power`: of the mean outer product of the gradients; a power below 1 keeps more of directions that
+# matter less.
+entry <- function(kernel, metric, width, power = 1) list(kernel = kernel, metric = metric, width = width, power = power)
 portfolio <- function() {
-  stretched <- \(power) kernel_spec("powered_exponential", power = power)
-  absolute <- kernel_spec(PRODUCT_LAPLACIAN)
+  stretched <- kernel_spec("powered_exponential", power = 1.4)
+  # absolute <- kernel_spec(PRODUCT_LAPLACIAN)
   gaussian <- kernel_spec("gaussian")
   list(
-    entry(stretched(1.4), "diagonal", 3), entry(absolute, "diagonal", 0.3), entry(absolute, "diagonal", 1),
-    entry(stretched(1.4), "full", 3), entry(gaussian, "full", 1), entry(gaussian, "full", 3),
-    entry(stretched(1.4), "diagonal", 1), entry(stretched(0.7), "diagonal", 1)
+    entry(stretched, "diagonal", 3),
+    entry(stretched, "full", 3), entry(stretched, "full", 3, 0.5), entry(gaussian, "full", 1, 0.5),
+    entry(gaussian, "full", 3), entry(kernel_spec("laplacian"), "diagonal", 1)
   )
 }
 PRODUCT_LAPLACIAN <- "product_laplacian"
@@ -79,7 +80,7 @@ follow <- function(entry, x, y, noise, rounds, run, metric = NULL) {
     if (is.null(fit)) break
     at <- list(entry = entry, kernel = entry$kernel, metric = metric, round = round)
     found[[length(found) + 1]] <- c(at, fit[c("noise", "error", "left")])
-    if (round < rounds) root <- learnt_root(fit$coefficients, z, metric, entry$kernel, run)
+    if (round < rounds) root <- learnt_root(fit$coefficients, z, metric, entry, run)
   }
   found
 }
@@ -134,25 +135,30 @@ has_portfolio <- function(spec, sample) {
     (is.null(spec$kernel) || is_radial(spec$kernel))
 }
 
-# list(kernel, bandwidth, noise), or NULL if no entry can be fitted.
-choose_from_portfolio <- function(sample, spec, run) {
+# Candidates, the best one first, each a list(kernel, bandwidth, noise, error). `plain`: the choice without the
+# portfolio, which is among the candidates.
+choose_from_portfolio <- function(sample, plain, spec, run) {
   spread <- fill_spread(vapply(seq_len(ncol(sample$points)), \(k) spread_of(sample$points[, k]), 0))
   x <- scale_columns(sample$points - rep(colMeans(sample$points), each = nrow(sample$points)), 1 / spread)
   noise <- if (!is.null(spec$lambda)) spec$lambda / sample$per_row
-  candidates <- search_portfolio(x, sample$y, portfolio_entries(spec$kernel, "auto"), noise, run)
-  if (length(candidates) == 0) return(NULL)
+  candidates <- search_portfolio(x, sample$y, portfolio_entries(spec$kernel, spec$metric), noise, run)
+  candidates <- c(list(plain_candidate(plain, x, sample$y, spread, noise, run)), candidates)
+  candidates <- Filter(\(candidate) !is.null(candidate$error), candidates)
+  if (length(candidates) == 0) return(list(plain))
   best <- pick_candidate(candidates)
-  list(kernel = best$kernel, bandwidth = metric_bandwidth(best$metric, spread), noise = best$noise, error = best$error)
+  others <- list(
+    list(kernel = best$kernel, bandwidth = metric_bandwidth(best$metric, spread), noise = best$noise, error = best$error)
+  )
+  if (best$error < plain_error(candidates)) others <- c(others, list(plain))
+  others
 }
 
-# DEVELOPMENT ONLY
-ridge_path <- function(sources, y, noises, run) {
-  K <- kernel_matrix_of(sources, NULL, run); n <- nrow(K); t <- ncol(y)
-  own <- matrix(NaN, n, length(noises)); a <- array(NaN, c(n, t, length(noises)))
-  for (k in seq_along(noises)) {
-    P <- new_preconditioner(K, run, NULL, noises[k])
-    V <- apply_factors(P, diag(n), "T^-T")
-    own[, k] <- colSums(V^2); a[, , k] <- base::crossprod(V, V %*% y)
-  }
-  list(coefficients = a, own = own)
+plain_candidate <- function(plain, x, y, spread, noise, run) {
+  metric <- list(root = spread / rep_len(plain$bandwidth, length(spread)), unit = 1, type = "none")
+  z <- metric_points(x, metric$root, metric$unit)
+  noises <- if (is.null(noise)) plain$noise * c(0.1, 1, 10) else noise
+  fit <- fit_left_out(z, y, plain$kernel, noises, run)
+  c(list(kernel = plain$kernel, metric = metric, round = 0), fit[c("noise", "error", "left")])
 }
+
+plain_error <- function(candidates) if (candidates[[1]]$metric$type == "none") candidates[[1]]$error else Inf
