@@ -2,7 +2,8 @@
 
 # A named list of kernels, in the order in which messages list them. Elements of each:
 # - others: names in other software, only letters and digits, separated by spaces
-# - formula: in r or x'y, see kernel_sum(); radial: TRUE if in r
+# - formula: in u, r or x'y, see kernel_sum()
+# - metric: "squares" for kernels of r, "absolute" for those of sum(abs(u)), "products" for those of x'y
 # - parameters: by name, c(default, exclusive lower bound, upper bound, 1 if it must be whole)
 kernel_table <- function() {
   if (is.null(session$kernels)) session$kernels <- .Call(ffi_kernels)
@@ -16,7 +17,7 @@ kernel_table <- function() {
 #'
 #' @param kernel The name of a kernel: `r kernel_names()`.
 #' @param ... Parameters by name, single numbers, with these defaults: `r kernel_parameters()`. The other kernels have
-#'   no parameters; their scale is the `bandwidth`.
+#'   no parameters; their scale is the `bandwidth`. `power` is above 0 and at most 2.
 #' @returns An object of class `flashkernel_kernel`: a list of `name` and `parameters`, a named vector.
 #' @seealso [kernel_sum()] for the formulas.
 #' @export
@@ -63,7 +64,10 @@ check_kernel <- function(kernel) {
   new_kernel(check_choice(kernel$name, names(kernel_table()), "kernel"), as.list(kernel$parameters))
 }
 
-is_radial <- function(kernel) kernel_table()[[kernel$name]]$radial
+metric_of <- function(kernel) kernel_table()[[kernel$name]]$metric
+
+# Is it a function of u, the scaled difference of two points?
+is_stationary <- function(kernel) metric_of(kernel) != "products"
 
 # For nearest_choice(): names of kernels, named by their names in other software.
 kernel_synonyms <- function() {

@@ -228,8 +228,8 @@ point_kernels <- function(kernel, L, run) {
   }
   diagonal <- function(points) {
     n <- nrow(points)
-    # kernels of the distance
-    if (is_radial(kernel)) rep(1, n) else unlist(lapply(pieces_of(n, 256), \(piece) own(points, piece)))
+    # kernels of u
+    if (is_stationary(kernel)) rep(1, n) else unlist(lapply(pieces_of(n, 256), \(piece) own(points, piece)))
   }
   list(between = between, diagonal = diagonal)
 }

@@ -107,7 +107,7 @@ choose_on_sample <- function(sample, spec, run) {
   y <- sample$y[first, , drop = FALSE]
   given <- if (!is.null(spec$lambda)) spec$lambda / sample$per_row
   best <- list(error = Inf)
-  for (bandwidth in bandwidth_candidates(points, spec$bandwidth)) {
+  for (bandwidth in bandwidth_candidates(points, spec$bandwidth, spec$kernel)) {
     L <- if (is.null(spec$bandwidth) && is.matrix(points)) diagonal_matrix(bandwidth, ncol(points))
     if (is.null(L)) L <- rows_factor(sample$rows, bandwidth)
     K <- kernels_between(NULL, points, L, spec$kernel, run)
@@ -118,11 +118,13 @@ choose_on_sample <- function(sample, spec, run) {
   if (is.finite(best$error)) best
 }
 
-# Multiples of the columns' spread: of standard deviations, and for heavy tails also of quartile ranges.
-bandwidth_candidates <- function(points, given) {
+# Multiples of the columns' spread: of standard deviations, and for heavy tails also of quartile ranges. Distances grow
+# with the root of the number of columns, sums of absolute differences with the number.
+bandwidth_candidates <- function(points, given, kernel) {
   if (!is.null(given)) return(list(given))
+  is_absolute <- metric_of(kernel) == "absolute"
   if (inherits(points, "sparseMatrix")) {
-    norm <- sqrt(mean(Matrix::rowSums(points^2)))
+    norm <- if (is_absolute) mean(Matrix::rowSums(abs(points))) else sqrt(mean(Matrix::rowSums(points^2)))
     return(as.list((if (norm > 0) norm else 1) * c(0.25, 0.5, 1, 2, 4)))
   }
   by_column <- \(f) vapply(seq_len(ncol(points)), \(k) f(points[, k]), 0)
@@ -132,7 +134,7 @@ bandwidth_candidates <- function(points, given) {
   narrow[narrow == 0] <- wide[narrow == 0]
   spreads <- list(fill_spread(wide))
   if (any(wide > 3 * narrow, na.rm = TRUE)) spreads <- c(spreads, list(fill_spread(narrow)))
-  factors <- sqrt(ncol(points)) * c(0.2, 0.4, 0.7, 1, 1.5, 2.5, 4)
+  factors <- (if (is_absolute) ncol(points) else sqrt(ncol(points))) * c(0.2, 0.4, 0.7, 1, 1.5, 2.5, 4)
   unlist(lapply(spreads, \(spread) lapply(factors, \(factor) factor * spread)), recursive = FALSE)
 }
 

@@ -138,8 +138,13 @@ kernel_functional <- function(job, points, b) {
 
 # sum_i s_i times the derivative of k(x_i, c_j) in x_i along each column, or along D.
 slope_functional <- function(slope, points, s, D, run) {
+  if (slope$metric == "absolute") {
+    w <- matrix(s, nrow(points), ncol(points)) * (if (is.null(D)) 1 else D %*% t(slope$lower))
+    sums <- columns_of(sign_sums(slope, slope$centers, points, \(l) w[, l, drop = FALSE], run))
+    return(if (is.null(D)) sums %*% slope$lower else matrix(rowSums(sums)))
+  }
   v <- if (is.null(D)) NULL else D %*% slope$inverse
-  if (!slope$radial) {
+  if (slope$metric == "products") {
     if (is.null(D)) {
       return(as.vector(slope_sums(slope, slope$centers, points, matrix(s), run)) * slope$centers %*% slope$inverse)
     }

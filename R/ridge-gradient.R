@@ -2,7 +2,8 @@
 #   -g(r) H^-1 (x - c) with g(r) = -k'(r) / r, for kernels of the distance r,
 #   g(s) H^-1 c with g = k'(s), for kernels of the product s = x'y.
 # The slope g is another kernel, or a function of the kernel itself. Sums of slopes with the coefficients alpha and
-# alpha c give all derivatives, without the kernel matrix in memory.
+# alpha c give all derivatives, without the kernel matrix in memory. For the kernel exp(-sum(abs(u))), u = L^-1 (x - c),
+# it is -L^-T sign(u) k, with sign(0) = 0.
 
 # The slope of each kernel, as a function of its parameters. If the slope is `times` a kernel: `kernel`, and `scale`, a
 # factor of L. If it is not a kernel: `of`, a function of the kernel's values. If it is constant: `times` alone.
@@ -30,18 +31,18 @@ stretched_slope <- function(k, power) {
   ifelse(k < 1 - 1e-12, power * (-log(k))^(1 - 2 / power) * k, 0)
 }
 
-# The quantities that derivatives need: the centres, the slope of the kernel, and H^-1. For kernels of the distance,
+# The quantities that derivatives need: the centres, the slope of the kernel, H^-1 and L^-1. For kernels of the distance,
 # centres are relative to their mean, to avoid cancellation.
 slope_of <- function(fit) {
   if (inherits(fit$centers, "sparseMatrix")) {
     stop_argument("object", "must be a fit to dense rows, because derivatives need them: found sparse rows")
   }
-  radial <- is_radial(fit$kernel)
-  slope <- SLOPES[[fit$kernel$name]](as.list(fit$kernel$parameters))
-  shift <- if (radial) colMeans(fit$centers) else rep(0, fit$d)
+  metric <- metric_of(fit$kernel)
+  slope <- if (metric != "absolute") SLOPES[[fit$kernel$name]](as.list(fit$kernel$parameters))
+  shift <- if (metric == "squares") colMeans(fit$centers) else rep(0, fit$d)
   c(slope, list(
-    radial = radial, shift = shift, centers = fit$centers, shifted = shift_columns(fit$centers, shift), L = fit$L,
-    own = fit$kernel, inverse = chol2inv(t(fit$L))
+    metric = metric, shift = shift, centers = fit$centers, shifted = shift_columns(fit$centers, shift), L = fit$L,
+    own = fit$kernel, inverse = chol2inv(t(fit$L)), lower = solve(fit$L)
   ))
 }
 
@@ -69,6 +70,24 @@ slope_sums <- function(slope, points, to, b, run) {
   do.call(rbind, parts)
 }
 
+# The products (K * sign(u_l - v_l)) b(l), one for each whitened coordinate l, as a list. K has the kernels of `points`
+# (rows, whitened u) and `to` (columns, whitened v).
+sign_sums <- function(slope, points, to, b, run) {
+  sources <- sum_sources(to, NULL, slope$L, slope$own, new_plan())
+  v <- whiten(to, slope$L)
+  rows <- max(1, floor(SLOPE_BLOCK / nrow(to)))
+  parts <- lapply(pieces_of(nrow(points), rows), \(piece) {
+    points <- points[piece[1]:piece[2], , drop = FALSE]
+    u <- whiten(points, slope$L)
+    K <- kernel_matrix_of(sources, points, run)
+    lapply(seq_len(ncol(u)), \(l) (K * sign(outer(u[, l], v[, l], "-"))) %*% b(l))
+  })
+  lapply(seq_len(ncol(v)), \(l) do.call(rbind, lapply(parts, `[[`, l)))
+}
+
+# Column o of each of the sums, as the columns of a matrix.
+columns_of <- function(sums, o = 1) do.call(cbind, lapply(sums, \(sum) sum[, o]))
+
 # Number of kernels in memory at a time for slopes that no engine sums.
 SLOPE_BLOCK <- 2e6
 
@@ -94,13 +113,18 @@ bind_rows <- function(parts) {
 gradients_at <- function(slope, fit, points, run) {
   t <- ncol(fit$coefficients)
   d <- fit$d
+  if (slope$metric == "absolute") {
+    sums <- sign_sums(slope, points, slope$centers, \(l) fit$coefficients, run)
+    result <- lapply(seq_len(t), \(o) -columns_of(sums, o) %*% slope$lower)
+    return(array(unlist(result), c(nrow(points), d, t)))
+  }
   b <- do.call(cbind, lapply(seq_len(t), \(o) fit$coefficients[, o] * cbind(1, slope$shifted)))
   sums <- slope_sums(slope, points, slope$centers, b, run)
-  x <- if (slope$radial) shift_columns(points, slope$shift)
+  x <- if (slope$metric == "squares") shift_columns(points, slope$shift)
   result <- vapply(seq_len(t), \(o) {
     at <- (o - 1) * (d + 1)
     inner <- sums[, at + 1 + seq_len(d), drop = FALSE]
-    if (slope$radial) inner <- inner - x * sums[, at + 1]
+    if (slope$metric == "squares") inner <- inner - x * sums[, at + 1]
     inner %*% slope$inverse
   }, matrix(0, nrow(points), d))
   array(result, c(nrow(points), d, t))

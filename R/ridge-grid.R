@@ -67,4 +67,4 @@ products_by <- function(rows, m, spec, run) {
   resolve_control(run, rows$n, m, rows$d, spec$kernel)
 }
 
-uses_halves <- function(by, kernel) by$backend == "cuda" && by$precision != "double" && is_radial(kernel)
+uses_halves <- function(by, kernel) by$backend == "cuda" && by$precision != "double" && is_stationary(kernel)

@@ -131,7 +131,7 @@ squared_norms <- function(rows, columns, root, run) {
 
 # k(x, x) for each row.
 kernel_diagonal <- function(rows, L, kernel, run) {
-  if (is_radial(kernel)) return(rep(1, rows$n))
+  if (is_stationary(kernel)) return(rep(1, rows$n))
   of <- \(points) diag(kernels_between(NULL, points, L, kernel, run))
   rows_fold(rows, \(done, points, first) {
     c(done, unlist(lapply(blocks_of(nrow(points), 128), \(block) of(points[block, , drop = FALSE]))))

@@ -14,7 +14,8 @@
 #'     classes.
 #'   - `"class"`: the class. `"prob"`: for logistic loss, a matrix of probabilities with a column for each class.
 #'   - `"gradient"`: the exact derivatives of the fitted function in each column. A kernel that has no derivative at its
-#'     centre, such as the Laplacian, contributes 0 there.
+#'     centre, such as the Laplacian, contributes 0 there;
+#'     the product Laplacian contributes 0 in each column where the two points are equal.
 #' @param offset The offset of the new rows, for fits with one. The offset of a formula is found in `newdata`.
 #' @param se.fit Logical: return standard errors, too? Default `FALSE`. See Details.
 #' @param interval,level `"confidence"`: intervals of the fitted function. `"prediction"`: intervals of responses of

@@ -58,13 +58,13 @@ rows_factor.rows_sparse <- function(rows, bandwidth) {
 #' @export
 rows_under.rows_sparse <- function(rows, L, kernel) {
   rows <- NextMethod()
-  if (!is.matrix(L)) rows$scaled <- with_norms(rows$byrow, L)
+  if (!is.matrix(L)) rows$scaled <- with_norms(rows$byrow, L, kernel)
   rows
 }
 
-with_norms <- function(byrow, scale) {
+with_norms <- function(byrow, scale, kernel) {
   rows <- c(compressed(byrow), list(scale = scale))
-  rows$norms <- .Call(ffi_sparse_norms, rows, nrow(byrow), run_control(settle_control(NULL)))
+  rows$norms <- .Call(ffi_sparse_norms, rows, nrow(byrow), kernel, run_control(settle_control(NULL)))
   if (!all_finite(rows$norms)) {
     stop_argument(
       "bandwidth", "must be larger, because squares of `x` over `bandwidth` overflow: found ", format(min(scale))
@@ -75,7 +75,7 @@ with_norms <- function(byrow, scale) {
 
 sparse_centers <- function(points, L, kernel) {
   scale <- if (length(L) == 1) L else rep(L, diff(points@p))
-  columns <- c(compressed(points, points@x / scale), list(norms = with_norms(Matrix::t(points), L)$norms))
+  columns <- c(compressed(points, points@x / scale), list(norms = with_norms(Matrix::t(points), L, kernel)$norms))
   list(points = points, m = nrow(points), columns = columns, L = L, kernel = kernel)
 }
 

@@ -111,17 +111,17 @@ bound_pass <- function(task, z, s) {
 # Of the mean of K_uu's diagonal: what its factorisation needs in double.
 BOUND_JITTER <- 1e-8
 
-# k(x, x) and its slope: 1 and none for kernels of r.
+# k(x, x) and its slope: 1 and none for kernels of u.
 own_kernels <- function(z, kernel) {
   of <- KERNEL_SLOPES[[kernel$name]]
-  u <- as.matrix(if (is_radial(kernel)) rep(0, nrow(z)) else square_sums(z))
+  u <- as.matrix(if (is_stationary(kernel)) rep(0, nrow(z)) else square_sums(z))
   K <- of$value(u, kernel$parameters)
   list(K = K, slope = as.vector(of$slope(u, K, kernel$parameters)), u = as.vector(u))
 }
 
 # Of sum(k(x, x)), by the logarithms of the bandwidths.
 diagonal_slopes <- function(diagonal, z, task) {
-  if (is_radial(task$kernel)) return(0)
+  if (is_stationary(task$kernel)) return(0)
   if (task$together) -2 * sum(diagonal$slope * diagonal$u) else -2 * colSums(diagonal$slope * z^2)
 }
 

@@ -61,7 +61,7 @@ near_shards <- function(sources, targets, b, control, least) {
   data <- sources$points
   kernel <- sources$kernel
   if (is.character(kernel)) kernel <- check_kernel(kernel)
-  if (is.null(data$box) || is.null(targets$box) || !is_radial(kernel)) return(NULL)
+  if (is.null(data$box) || is.null(targets$box) || !is_stationary(kernel)) return(NULL)
   mass <- apply(masses(data, b) / rep(least, each = length(data$rows)), 1, max)
   distance <- box_distances(whiten_box(targets$box, sources$L), whiten_box(data$box, sources$L))
   reach <- kernel_by_distance(kernel, distance, control)

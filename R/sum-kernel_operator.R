@@ -211,8 +211,8 @@ dim.kernel_operator <- function(x) c(ncol_of(x, !x@transposed), ncol_of(x, x@tra
 #' @exportMethod diag
 setMethod("diag", "kernel_operator", function(x = 1, nrow, ncol, names = TRUE) {
   size <- min(dim(x))
-  # kernels of r are 1 at distance 0
-  values <- if (is.null(x@at) && is_radial(x@sources$kernel)) rep(1, size) else {
+  # kernels of u are 1 at u = 0
+  values <- if (is.null(x@at) && is_stationary(x@sources$kernel)) rep(1, size) else {
     unlist(lapply(blocks_of(size), \(rows) diag(kernel_values(x, rows, rows))))
   }
   if (is.null(x@weights)) values else values * x@weights[seq_len(size)]

@@ -6,12 +6,19 @@
 #'
 #' @section Kernels:
 #' The result is \eqn{V_{jr} = \sum_i w_i k_{ji} b_{ir}}{V_jr = sum_i w_i k_ji b_ir}. Let \eqn{H = LL'}{H = L L'} be the
-#' bandwidth matrix. Most kernels are functions of the scaled distance \eqn{r_{ji} = |L^{-1}(y_j - x_i)|}{r_ji =
-#' |L^-1 (y_j - x_i)|}. They are not normalised: their value at distance 0 is 1. The other kernels are functions of x'y,
-#' the inner product of the scaled points \eqn{L^{-1} x}{L^-1 x} and \eqn{L^{-1} y}{L^-1 y}, which are the points
-#' themselves with `bandwidth = 1`. The table also has the names of the kernels in other software.
+#' bandwidth matrix. Most kernels are functions of the scaled distance \eqn{r_{ji} = |u_{ji}|}{r_ji = |u_ji|}, where
+#' \eqn{u_{ji} = L^{-1}(y_j - x_i)}{u_ji = L^-1 (y_j - x_i)}. They are not normalised: their value at distance 0 is 1.
+#' The other kernels are functions of x'y, the inner product of the scaled points \eqn{L^{-1} x}{L^-1 x} and
+#' \eqn{L^{-1} y}{L^-1 y}, which are the points themselves with `bandwidth = 1`. The table also has the names of the
+#' kernels in other software.
 #'
 #' `r kernel_formulas()`
+#'
+#' The product Laplacian depends on the sum of the absolute values of u, not on the distance. If the bandwidth is one
+#' number for each column, it is the product of \eqn{\exp(-|y_k - x_k| / h_k)}{exp(-|y_k - x_k| / h_k)} over the columns.
+#' This is `laplacian_kernel` of scikit-learn, with `gamma = 1 / bandwidth`. The kernel `"laplacian"` depends on the
+#' Euclidean distance, as `laplacedot` of kernlab does. The powered exponential kernel is the Laplacian for `power = 1`,
+#' and for `power = 2` the Gaussian of a bandwidth that is smaller by a factor of \eqn{\sqrt{2}}{sqrt(2)}.
 #'
 #' Some kernels have parameters, with these defaults: `r kernel_parameters()`. [kernel_spec()] sets other values.
 #'

@@ -41,7 +41,7 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_stream_add, 4),
     ROUTINE(ffi_stream_evaluate, 5),
     ROUTINE(ffi_stream_close, 1),
-    ROUTINE(ffi_sparse_norms, 3),
+    ROUTINE(ffi_sparse_norms, 4),
     ROUTINE(ffi_sparse_kernels, 6),
     ROUTINE(ffi_class_loss, 5),
     ROUTINE(ffi_class_loss_sum, 6),

@@ -27,13 +27,23 @@ static const struct fk_kernel_info table[FK_KERNELS] = {
     [FK_KERNEL_LAPLACIAN] =
         {
             .name = "laplacian",
-            .others = "exponential matern12",
+            .others = "exponential matern12 laplacedot",
             .formula = "exp(-r)",
             .form = FK_FORM_ROOT,
             .rate = 1,
             .factor = {1, 0, 0},
             .underflows = true,
             .cost = 26,
+        },
+    [FK_KERNEL_PRODUCT_LAPLACIAN] =
+        {
+            .name = "product_laplacian",
+            .others = "laplaciankernel productlaplace laplaceproduct l1laplacian manhattan cityblock",
+            .formula = "exp(-sum(abs(u)))",
+            .form = FK_FORM_ABSOLUTE,
+            .rate = 1,
+            .underflows = true,
+            .cost = 12,
         },
     [FK_KERNEL_POWERED_EXPONENTIAL] =
         {
@@ -147,7 +157,11 @@ bool fk_kernel_equal(const struct fk_kernel *a, const struct fk_kernel *b) {
 
 bool fk_kernel_is_gaussian(const struct fk_kernel *kernel) { return table[kernel->id].form == FK_FORM_GAUSSIAN; }
 
-bool fk_kernel_is_radial(const struct fk_kernel *kernel) { return !fk_form_is_product(table[kernel->id].form); }
+enum fk_metric fk_kernel_metric(const struct fk_kernel *kernel) { return fk_form_metric(table[kernel->id].form); }
+
+bool fk_kernel_is_stationary(const struct fk_kernel *kernel) {
+  return fk_kernel_metric(kernel) != FK_METRIC_PRODUCTS;
+}
 
 struct fk_kernel_form fk_task_form(const struct fk_task *task) {
   const struct fk_kernel_info *info = &table[task->kernel.id];
@@ -162,6 +176,7 @@ struct fk_kernel_form fk_task_form(const struct fk_task *task) {
       form.factor[1] = -FK_LN2 * factor[1];
       form.factor[2] = FK_LN2 * FK_LN2 * factor[2];
       break;
+    case FK_FORM_ABSOLUTE: form.scale = FK_LOG2E * info->rate; break;
     case FK_FORM_STRETCHED: form.power = own[0] / 2; break; /* of the square of r */
     case FK_FORM_CAUCHY:
     case FK_FORM_IMQ: break;
@@ -200,6 +215,9 @@ void fk_kernel_of_products(const struct fk_kernel *kernel, double norm, const do
         double a = info->rate * sqrt(values[j]);
         values[j] = a < 800 ? exp(-a) * (f[0] + a * (f[1] + a * f[2])) : 0; /* no 0 Inf */
       }
+      break;
+    case FK_FORM_ABSOLUTE:
+      for (int64_t j = 0; j < m; j++) values[j] = exp(-values[j]);
       break;
     case FK_FORM_STRETCHED:
       for (int64_t j = 0; j < m; j++) values[j] = exp(-pow(values[j], own[0] / 2));

@@ -13,6 +13,7 @@ FK_BEGIN_C
 enum fk_kernel_id {
   FK_KERNEL_GAUSSIAN,
   FK_KERNEL_LAPLACIAN,
+  FK_KERNEL_PRODUCT_LAPLACIAN,
   FK_KERNEL_POWERED_EXPONENTIAL,
   FK_KERNEL_MATERN32,
   FK_KERNEL_MATERN52,
@@ -29,19 +30,33 @@ struct fk_kernel {
   double parameters[FK_KERNEL_PARAMETERS]; /* in the order of struct fk_kernel_info */
 };
 
-/* The functions that engines evaluate. The argument is t = -|scale L^-1 (y - x)|^2, its root s = -sqrt(-t), or the
- * inner product p = (L^-1 x)'(L^-1 y) of points that are not centred. */
+/* What loops over coordinates compute for a pair of whitened points: the square of their distance, the sum of the
+ * absolute differences of their coordinates, or their inner product. */
+enum fk_metric { FK_METRIC_SQUARES, FK_METRIC_ABSOLUTE, FK_METRIC_PRODUCTS };
+
+/* The functions that engines evaluate. The argument is t = -|scale L^-1 (y - x)|^2, its root s = -sqrt(-t), the
+ * sum a = -sum_k |scale (L^-1 (y - x))_k|, or the inner product p = (L^-1 x)'(L^-1 y) of points that are not
+ * centred. */
 enum fk_form_type {
   FK_FORM_GAUSSIAN,  /* 2^t (factor[0] + factor[1] t + factor[2] t^2) */
   FK_FORM_ROOT,      /* 2^s (factor[0] + factor[1] s + factor[2] s^2) */
   FK_FORM_STRETCHED, /* exp(-(-t)^power), 0 < power <= 1 */
+  FK_FORM_ABSOLUTE,  /* 2^a */
   FK_FORM_CAUCHY,    /* 1 / (1 - t) */
   FK_FORM_IMQ,       /* 1 / sqrt(1 - t) */
   FK_FORM_POWER,     /* (factor[0] + factor[1] p)^factor[2] */
   FK_FORM_TANH       /* tanh(factor[0] + factor[1] p) */
 };
+static inline enum fk_metric fk_form_metric(enum fk_form_type type) {
+  if (type == FK_FORM_ABSOLUTE) return FK_METRIC_ABSOLUTE;
+  return type >= FK_FORM_POWER ? FK_METRIC_PRODUCTS : FK_METRIC_SQUARES;
+}
+/* Does it fall exponentially? */
+static inline bool fk_form_decays(enum fk_form_type type) { return type <= FK_FORM_ABSOLUTE; }
 /* Is it a function of p? */
-static inline bool fk_form_is_product(enum fk_form_type type) { return type >= FK_FORM_POWER; }
+static inline bool fk_form_is_product(enum fk_form_type type) {
+  return fk_form_metric(type) == FK_METRIC_PRODUCTS;
+}
 
 /* A parameter of a kernel: its value is greater than `above`, at most `most`, and an integer if `whole`. */
 struct fk_kernel_parameter {
@@ -51,7 +66,7 @@ struct fk_kernel_parameter {
 };
 struct fk_kernel_info {
   const char *name, *others; /* others: names in other programs, letters and digits only, separated by spaces */
-  const char *formula;       /* in r = |L^-1 (y - x)|, or in x'y of whitened points */
+  const char *formula;       /* in u = L^-1 (y - x) and r = |u|, or in x'y of whitened points */
   enum fk_form_type form;
   double rate, factor[3]; /* for FK_FORM_ROOT: exp(-a) (factor[0] + factor[1] a + factor[2] a^2), a = rate r */
   bool smooth;            /* at r = 0; otherwise no sum of few Gaussians approximates it */
@@ -69,13 +84,15 @@ bool fk_kernel_of(const char *name, struct fk_kernel *kernel);
 bool fk_kernel_equal(const struct fk_kernel *a, const struct fk_kernel *b);
 /* Is it the Gaussian kernel? */
 bool fk_kernel_is_gaussian(const struct fk_kernel *kernel);
-/* Is it a function of the distance r? Otherwise it is a function of x'y, whose value changes if points are
- * centred. */
-bool fk_kernel_is_radial(const struct fk_kernel *kernel);
+/* The metric of its form. */
+enum fk_metric fk_kernel_metric(const struct fk_kernel *kernel);
+/* Is it a function of y - x? Otherwise it is a function of x'y, whose value changes if points are centred. */
+bool fk_kernel_is_stationary(const struct fk_kernel *kernel);
 /* Replaces the inner products values[i] = x_i'y of m whitened points x_i with a whitened point y by the kernels of
- * x_i and y. norm: |y|^2; norms: the m numbers |x_i|^2. For radial kernels r^2 = max(0, |x|^2 + |y|^2 - 2 x'y) has
- * a rounding error of the size of that of |x|^2 + |y|^2; for close points that are far from 0, r is off by the
- * root of that. r is 0 if |x|^2, |y|^2 and x'y are the same number. */
+ * x_i and y. norm: |y|^2; norms: the m numbers |x_i|^2. For FK_METRIC_ABSOLUTE these three are what
+ * fk_sparse_norms() and fk_sparse_kernels() sum instead. For kernels of the distance r^2 = max(0, |x|^2 + |y|^2 -
+ * 2 x'y) has a rounding error of the size of that of |x|^2 + |y|^2; for close points that are far from 0, r is off
+ * by the root of that. r is 0 if |x|^2, |y|^2 and x'y are the same number. */
 void fk_kernel_of_products(const struct fk_kernel *kernel, double norm, const double *norms, int64_t m,
                            double *values);
 

@@ -11,9 +11,9 @@ enum fk_status fk_operator_create(const struct fk_operator_spec *spec, struct fk
   size_t factor = sizeof(double) * (size_t)(d * d);
   struct fk_operator *op = calloc(1, sizeof *op);
   double *chol = malloc(factor), *origin = NULL;
-  bool radial = fk_kernel_is_radial(&spec->kernel);
-  if (!radial) origin = calloc((size_t)d, sizeof *origin);
-  if (!op || !chol || (!radial && !origin)) {
+  bool stationary = fk_kernel_is_stationary(&spec->kernel);
+  if (!stationary) origin = calloc((size_t)d, sizeof *origin);
+  if (!op || !chol || (!stationary && !origin)) {
     free(op);
     free(chol);
     free(origin);

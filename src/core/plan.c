@@ -158,7 +158,7 @@ void fk_plan_say_seconds(struct fk_stats *stats, int chosen, int n, const char *
 /* Describes the kernel of the work in words, for reasons and messages. */
 static const char *describe_kernel(const struct fk_work *work, char *text, size_t size) {
   const struct fk_kernel_info *kernel = fk_kernel_info(work->kernel.id);
-  if (!fk_kernel_is_radial(&work->kernel))
+  if (!fk_kernel_is_stationary(&work->kernel))
     snprintf(text, size, "the %s kernel (of x'y)", kernel->name);
   else if (!kernel->smooth)
     snprintf(text, size, "the %s kernel (not smooth at 0)", kernel->name);

@@ -17,13 +17,13 @@ struct fk_sparse {
   struct fk_compressed rows, centres;
   int64_t m, n_scale;
   const double *scale;
-  const double *row_norms, *centre_norms; /* |u|^2, from fk_sparse_norms() */
+  const double *row_norms, *centre_norms; /* from fk_sparse_norms(), of the kernel's metric */
   struct fk_kernel kernel;
 };
 
-/* norms: |u|^2 of all rows, whitened by `scale`. */
-void fk_sparse_norms(const struct fk_compressed *rows, const double *scale, int64_t n_scale, int threads,
-                     double *norms);
+/* norms: |u|^2 of all rows, whitened by `scale`, or their sums of |u_k| for FK_METRIC_ABSOLUTE. */
+void fk_sparse_norms(const struct fk_compressed *rows, const double *scale, int64_t n_scale, enum fk_metric metric,
+                     int threads, double *norms);
 /* values: m x count, the kernels of all centres at rows first .. first + count - 1. Inner products are summed over
  * the entries of each row and over the centres with entries in the same columns. See fk_kernel_of_products() for
  * rounding errors. Fails only by an interrupt. */

@@ -19,6 +19,9 @@
  * Squares of distances in floats end at 2^-126 and 2^127, which a power of less than an eighth would bring close
  * to 1: stretched exponentials of such powers are in double.
  *
+ * Rounded coordinates are off by 2^-24 |x_k|, and so is a sum of d absolute differences by up to 2^-24 sqrt(d)
+ * |x|: up to 12 dimensions that is under 3e-5 at the limit for distances.
+ *
  * Other kernels than the Gaussian take a root of the squared distance, or are largest where it is small: only
  * differences keep its digits. Kernels of products are summed in double: they have no bound that would tell what
  * single precision makes of them. */
@@ -27,6 +30,7 @@ void fk_cpu_choose_mode(enum fk_precision precision, const struct fk_kernel_form
   const struct fk_exact_limits *limits = &fk_costs.limits;
   bool single = precision == FK_PRECISION_SINGLE || precision == FK_PRECISION_FAST;
   bool product = fk_form_is_product(form->type);
+  if (fk_form_metric(form->type) == FK_METRIC_ABSOLUTE) radius2 *= fmax(1, (double)d / 12);
   mode->form = *form;
   mode->single = single && !product && form->power >= 0.125 && radius2 <= limits->difference_f32;
   mode->difference = !product && (form->type != FK_FORM_GAUSSIAN || d <= limits->difference_dimension ||
@@ -76,7 +80,7 @@ static void describe(const struct fk_opts *opts, struct fk_stats *stats) {
 /* By the multiply-adds of a pair. */
 static double seconds(const struct fk_work *work, const struct fk_opts *opts) {
   bool single = opts->precision == FK_PRECISION_SINGLE || opts->precision == FK_PRECISION_FAST;
-  single = single && fk_kernel_is_radial(&work->kernel);
+  single = single && fk_kernel_is_stationary(&work->kernel);
   const struct fk_exact_cpu_costs *c = &fk_costs.exact_cpu;
   double rate = c->share * c->clock * fk_isa()->per_cycle * (single ? 2 : 1);
   double kernel = work->d + fk_kernel_info(work->kernel.id)->cost, values = work->n_values;

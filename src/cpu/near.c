@@ -27,7 +27,7 @@ double fk_near_exponent(const struct fk_kernel_mode *mode, bool coordinates, dou
 }
 
 double fk_near_square(const struct fk_kernel_form *form, double t) {
-  if (form->type == FK_FORM_ROOT) return t * t;
+  if (form->type == FK_FORM_ROOT || form->type == FK_FORM_ABSOLUTE) return t * t;
   return form->type == FK_FORM_STRETCHED ? pow(t * FK_LN2, 1 / form->power) : t;
 }
 

@@ -29,13 +29,11 @@ void fk_near_free(struct fk_near_pairs *near);
 double fk_near_usual_reach2(const struct fk_kernel_mode *mode, bool coordinates, double n);
 /* t with |f|(t) 2^-t <= 2^-bits, times (1/2 + t ln 2) for sums of coordinates; `most` where it would be more. */
 double fk_near_exponent(const struct fk_kernel_mode *mode, bool coordinates, double bits, double most);
-/* The square of a distance, in units of form->scale, from which on exponents are at most -t. */
+/* The square of a distance, in units of form->scale, from which on exponents are at most -t. A sum of absolute
+ * differences is at least the distance. */
 double fk_near_square(const struct fk_kernel_form *form, double t);
 /* Does the kernel fall so that what is far away cannot matter? */
-static inline bool fk_near_decays(const struct fk_kernel_mode *mode) {
-  return mode->form.type == FK_FORM_GAUSSIAN || mode->form.type == FK_FORM_ROOT ||
-         mode->form.type == FK_FORM_STRETCHED;
-}
+static inline bool fk_near_decays(const struct fk_kernel_mode *mode) { return fk_form_decays(mode->form.type); }
 /* The share of all pairs that would be computed, 0 to 1. */
 double fk_near_share(const struct fk_near_pairs *near);
 

@@ -43,7 +43,9 @@ struct tails_room {
 
 /* ---- the largest terms ------------------------------------------------------------------------ */
 
-static double exponent_at(const struct fk_kernel_form *form, double square) {
+/* From the square of the distance, or from the sum of absolute differences. */
+static double exponent_at(const struct fk_kernel_form *form, double square, double absolute) {
+  if (form->type == FK_FORM_ABSOLUTE) return -form->scale * absolute;
   if (form->type == FK_FORM_STRETCHED) return -FK_LOG2E * pow(square, form->power);
   return form->type == FK_FORM_ROOT ? -form->scale * sqrt(square) : -form->scale * form->scale * square;
 }
@@ -90,13 +92,14 @@ static void look_for(struct fk_walk_group *g, int64_t panel, int t) {
   int64_t target = w->targets[g->first + t], self = task->exclude_self ? s->rows[target] : -1;
   for (int i = 0; i < fk_walk_size(w, panel); i++) {
     int64_t source = w->order[panel * FK_NEAR_POINTS + i];
-    double square = 0;
+    double square = 0, absolute = 0;
     for (int64_t k = 0; k < w->d; k++) {
       double gap = gap_of(s, source, target, k);
       square += gap * gap;
+      absolute += fabs(gap);
     }
     if (source == self || !(square < g->bound[t])) continue;
-    double of_kernel = exponent_at(&s->sweep->mode.form, square), exponent = of_kernel;
+    double of_kernel = exponent_at(&s->sweep->mode.form, square, absolute), exponent = of_kernel;
     if (mantissa_of(task, source, &exponent) == 0) continue;
     f->terms[t * ROOM + f->n[t]++] = (struct tails_term){exponent, of_kernel, source};
     if (exponent > f->largest[t]) {

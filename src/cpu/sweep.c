@@ -88,6 +88,7 @@ unsigned fk_sweep_flags(const struct fk_sweep *s, bool store, bool symmetric) {
   static const unsigned forms[] = {[FK_FORM_GAUSSIAN] = 0,
                                    [FK_FORM_ROOT] = FK_TILE_ROOT | FK_TILE_FACTOR,
                                    [FK_FORM_STRETCHED] = FK_TILE_STRETCHED,
+                                   [FK_FORM_ABSOLUTE] = FK_TILE_ABSOLUTE,
                                    [FK_FORM_CAUCHY] = FK_TILE_CAUCHY,
                                    [FK_FORM_IMQ] = FK_TILE_IMQ,
                                    [FK_FORM_POWER] = FK_TILE_POWER,

@@ -22,11 +22,17 @@ enum fk_tile_flags {
   FK_TILE_CAUCHY = 32,
   FK_TILE_IMQ = 64,
   FK_TILE_RATIONAL = FK_TILE_CAUCHY | FK_TILE_IMQ,
+  FK_TILE_STRETCHED = 512,
+  FK_TILE_ABSOLUTE = 1024, /* the differences are -sum |x - y| */
   /* kernels of products x'y, double only; they are always stored */
   FK_TILE_POWER = 128,
-  FK_TILE_TANH = 256,
-  FK_TILE_STRETCHED = 512 /* by differences, as those above */
+  FK_TILE_TANH = 256
 };
+/* How a tile's exponents are formed: FK_METRIC_PRODUCTS also stands for x'y - |x|^2 / 2 - |y|^2 / 2. */
+static inline enum fk_metric fk_tile_metric(unsigned flags) {
+  if (!(flags & FK_TILE_DIFFERENCE)) return FK_METRIC_PRODUCTS;
+  return flags & FK_TILE_ABSOLUTE ? FK_METRIC_ABSOLUTE : FK_METRIC_SQUARES;
+}
 
 struct fk_tile {
   int64_t d;

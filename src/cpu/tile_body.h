@@ -20,21 +20,26 @@ _Static_assert(ROW_SUMS % V_LANES == 0 && FK_TILE_ROWS % ROW_SUMS == 0 && FK_TIL
                    FK_ROWS * FK_COLS % EXP2_GROUP == 0 && 48 % PANEL == 0,
                "the register block does not fit the tile");
 
+/* A sum less the square of a difference, or less its absolute value. */
+INLINE V FN(less)(V sum, V z, const enum fk_metric metric) {
+  return metric == FK_METRIC_ABSOLUTE ? V_SUB(sum, V_ABS(z)) : V_FNMA(z, z, sum);
+}
+
 #ifndef FK_SINGLE
 #include "tile_doubled.h"
 #endif
 
 /* Exponents (base 2) of FK_ROWS row points against one panel of column points. */
-INLINE void FN(exponents)(const struct fk_tile *a, int row, int col, const int difference,
+INLINE void FN(exponents)(const struct fk_tile *a, int row, int col, const enum fk_metric metric,
                           V acc[FK_ROWS][FK_COLS]) {
   const REAL *rows = (const REAL *)a->rows + (row / PANEL) * PANEL * a->d + row % PANEL;
   const REAL *cols = (const REAL *)a->cols + col * a->d;
   const REAL *row_const = (const REAL *)a->row_const + row, *col_const = (const REAL *)a->col_const + col;
 
 #ifndef FK_SINGLE
-  if (difference && a->rows_low) {
+  if (metric != FK_METRIC_PRODUCTS && a->rows_low) {
     V sums[FK_ROWS][FK_COLS]; /* acc stays in registers: its address goes nowhere */
-    FN(doubled_exponents)(a, row, col, sums);
+    FN(doubled_exponents)(a, row, col, metric, sums);
     FK_UNROLL
     for (int r = 0; r < FK_ROWS; r++) FK_UNROLL
     for (int c = 0; c < FK_COLS; c++) acc[r][c] = sums[r][c];
@@ -45,7 +50,8 @@ INLINE void FN(exponents)(const struct fk_tile *a, int row, int col, const int d
   for (int c = 0; c < FK_COLS; c++) {
     V constant = V_LOAD(col_const + c * V_LANES);
     FK_UNROLL
-    for (int r = 0; r < FK_ROWS; r++) acc[r][c] = difference ? constant : V_ADD(constant, V_SET(row_const[r]));
+    for (int r = 0; r < FK_ROWS; r++)
+      acc[r][c] = metric == FK_METRIC_PRODUCTS ? V_ADD(constant, V_SET(row_const[r])) : constant;
   }
   for (int64_t k = 0; k < a->d; k++) {
     V y[FK_COLS];
@@ -56,12 +62,10 @@ INLINE void FN(exponents)(const struct fk_tile *a, int row, int col, const int d
       V x = V_SET(rows[k * PANEL + r]);
       FK_UNROLL
       for (int c = 0; c < FK_COLS; c++) {
-        if (difference) {
-          V z = V_SUB(y[c], x);
-          acc[r][c] = V_FNMA(z, z, acc[r][c]);
-        } else {
+        if (metric == FK_METRIC_PRODUCTS)
           acc[r][c] = V_FMA(x, y[c], acc[r][c]);
-        }
+        else
+          acc[r][c] = FN(less)(acc[r][c], V_SUB(y[c], x), metric);
       }
     }
   }
@@ -83,8 +87,8 @@ INLINE void FN(rational)(V *t, const int count, const bool root) {
   for (int i = 0; i < count; i++) t[i] = V_SQRT(t[i]);
 }
 
-INLINE void FN(sums_body)(const struct fk_tile *a, const unsigned flags, const int form, const int difference,
-                          const int factor, const int symmetric) {
+INLINE void FN(sums_body)(const struct fk_tile *a, const unsigned flags, const int form,
+                          const enum fk_metric metric, const int factor, const int symmetric) {
   const bool store = flags & FK_TILE_STORE, root = flags & FK_TILE_IMQ;
   const REAL *row_weight = a->row_weight, *row_exponent = a->row_exponent, *col_weight = a->col_weight,
              *col_shift = symmetric ? NULL : a->col_shift;
@@ -100,7 +104,7 @@ INLINE void FN(sums_body)(const struct fk_tile *a, const unsigned flags, const i
     for (int c = 0; c < FK_COLS; c++) mass[c] = V_SET(0);
     for (int row = 0; row < a->n_rows; row += FK_ROWS) {
       V t[FK_ROWS][FK_COLS];
-      FN(exponents)(a, row, col, difference, t);
+      FN(exponents)(a, row, col, metric, t);
       if (form == FK_TILE_ROOT) FN(negative_roots)(t);
       FK_UNROLL
       for (int r0 = 0; r0 < FK_ROWS; r0 += EXP2_GROUP / FK_COLS) {
@@ -155,7 +159,7 @@ INLINE void FN(sums_body)(const struct fk_tile *a, const unsigned flags, const i
 #define SUMS_CASE(form, difference, factor, symmetric)                                                            \
   case form | (difference ? FK_TILE_DIFFERENCE : 0) | (factor ? FK_TILE_FACTOR : 0) |                             \
       (symmetric ? FK_TILE_SYMMETRIC : 0):                                                                        \
-    FN(sums_body)(a, flags, form, difference, factor, symmetric);                                                 \
+    FN(sums_body)(a, flags, form, fk_tile_metric((form) | (difference)), factor, symmetric);                      \
     break;
 #define SUMS_CASES(form, difference, factor)                                                                      \
   SUMS_CASE(form, difference, factor, 0)                                                                          \
@@ -171,6 +175,7 @@ static void FN(sums)(const struct fk_tile *a, unsigned flags) {
     SUMS_CASES(0, 1, 1)
     SUMS_CASES(FK_TILE_ROOT, 1, 1)
     SUMS_CASES(FK_TILE_STRETCHED, 1, 0)
+    SUMS_CASES(FK_TILE_ABSOLUTE, 1, 0)
     SUMS_CASES(FK_TILE_RATIONAL, 1, 0)
 #ifndef FK_SINGLE
     default: FN(product_sums)(a, flags);
@@ -179,7 +184,7 @@ static void FN(sums)(const struct fk_tile *a, unsigned flags) {
 }
 
 /* Rows of weight 0 do not count: they include the padding. */
-INLINE void FN(largest_body)(const struct fk_tile *a, const int difference, const unsigned flags) {
+INLINE void FN(largest_body)(const struct fk_tile *a, const enum fk_metric metric, const unsigned flags) {
   const REAL *row_weight = a->row_weight, *row_exponent = a->row_exponent, power = (REAL)a->power;
   for (int col = 0; col < a->n_cols; col += PANEL) {
     V top[FK_COLS];
@@ -188,7 +193,7 @@ INLINE void FN(largest_body)(const struct fk_tile *a, const int difference, cons
     for (int c = 0; c < FK_COLS; c++) top[c] = V_SET(-INFINITY);
     for (int row = 0; row < a->n_rows; row += FK_ROWS) {
       V t[FK_ROWS][FK_COLS];
-      FN(exponents)(a, row, col, difference, t);
+      FN(exponents)(a, row, col, metric, t);
       if (flags & FK_TILE_ROOT) FN(negative_roots)(t);
       for (int r = 0; (flags & FK_TILE_STRETCHED) && r < FK_ROWS; r++) FN(stretched)(t[r], FK_COLS, power);
       for (int r = 0; r < FK_ROWS; r++) {
@@ -214,10 +219,11 @@ INLINE void FN(largest_body)(const struct fk_tile *a, const int difference, cons
 }
 
 static void FN(largest)(const struct fk_tile *a, unsigned flags) {
-  if (flags & FK_TILE_DIFFERENCE)
-    FN(largest_body)(a, 1, flags);
-  else
-    FN(largest_body)(a, 0, 0);
+  switch (fk_tile_metric(flags)) {
+    case FK_METRIC_SQUARES: FN(largest_body)(a, FK_METRIC_SQUARES, flags); break;
+    case FK_METRIC_ABSOLUTE: FN(largest_body)(a, FK_METRIC_ABSOLUTE, 0); break;
+    case FK_METRIC_PRODUCTS: FN(largest_body)(a, FK_METRIC_PRODUCTS, 0); break;
+  }
 }
 
 /* out[v, col] += sum over rows of k * weight * values: columns are vectors, values are broadcast. With few

@@ -4,6 +4,7 @@
 
 /* The exponents of exponents(). Not inlined: it is rare, and each copy of the sums would have one. */
 static __attribute__((noinline)) void FN(doubled_exponents)(const struct fk_tile *a, int row, int col,
+                                                            const enum fk_metric metric,
                                                             V exponents[FK_ROWS][FK_COLS]) {
   const int64_t offset = (int64_t)(row / PANEL) * PANEL * a->d + row % PANEL;
   const double *rows = (const double *)a->rows + offset, *rows_low = a->rows_low + offset;
@@ -18,7 +19,7 @@ static __attribute__((noinline)) void FN(doubled_exponents)(const struct fk_tile
       for (int c = 0; c < FK_COLS; c++) {
         const int64_t at = k * PANEL + c * V_LANES;
         V z = V_ADD(V_SUB(V_LOAD(cols + at), x), V_SUB(V_LOAD(cols_low + at), x_low));
-        sum[c] = V_FNMA(z, z, sum[c]);
+        sum[c] = FN(less)(sum[c], z, metric);
       }
     }
     FK_UNROLL

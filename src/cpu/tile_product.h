@@ -33,7 +33,7 @@ static void FN(product_sums)(const struct fk_tile *a, unsigned flags) {
   for (int col = 0; col < a->n_cols; col += PANEL)
     for (int row = 0; row < a->n_rows; row += FK_ROWS) {
       V t[FK_ROWS][FK_COLS];
-      FN(exponents)(a, row, col, 0, t);
+      FN(exponents)(a, row, col, FK_METRIC_PRODUCTS, t);
       FK_UNROLL
       for (int i = 0; i < FK_ROWS * FK_COLS; i++)
         V_STORE(kernel + (row + i / FK_COLS) * FK_TILE_COLS + col + i % FK_COLS * V_LANES,

@@ -86,7 +86,7 @@ INLINE void FN(scales_body)(const struct fk_tile_scales *a, const int factor, co
       for (int r = 0; r < FK_ROWS; r++) row_sums[s][r] = V_SET(0);
     for (int col = 0; col < tile->n_cols; col += PANEL) {
       V t[FK_ROWS][FK_COLS];
-      FN(exponents)(tile, row, col, 1, t);
+      FN(exponents)(tile, row, col, FK_METRIC_SQUARES, t);
       if (tile->col_index) FN(scales_drop)(tile, row, col, t);
       for (int r = 0; r < FK_ROWS; r += SCALES_ROWS) {
         const double *row_weight = (const double *)tile->row_weight + row + r;

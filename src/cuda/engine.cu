@@ -17,7 +17,7 @@ static double exact_cuda_seconds(const struct fk_work *work, const struct fk_opt
   const struct fk_exact_cuda_costs *c = &fk_costs.exact_cuda;
   double d = work->d, v = work->n_values,
          bytes = 8 * (work->n * work->d + work->m * (work->d + 1 + work->n_values));
-  bool in_double = opts->precision == FK_PRECISION_DOUBLE || !fk_kernel_is_radial(&work->kernel);
+  bool in_double = opts->precision == FK_PRECISION_DOUBLE || !fk_kernel_is_stationary(&work->kernel);
   bool gaussian = fk_kernel_is_gaussian(&work->kernel);
   bool products = gaussian && d > fk_costs.limits.difference_dimension;
   double each = in_double && products   ? (d + v + c->gaussian_f64) / c->tensor_f64

@@ -30,7 +30,7 @@ SEXP ffi_stream_expect(SEXP stream, SEXP y, SEXP control);
 SEXP ffi_stream_add(SEXP stream, SEXP x, SEXP b, SEXP control);
 SEXP ffi_stream_evaluate(SEXP stream, SEXP y, SEXP like, SEXP first, SEXP control);
 SEXP ffi_stream_close(SEXP stream);
-SEXP ffi_sparse_norms(SEXP rows, SEXP d, SEXP control);
+SEXP ffi_sparse_norms(SEXP rows, SEXP d, SEXP kernel, SEXP control);
 SEXP ffi_sparse_kernels(SEXP rows, SEXP centres, SEXP first, SEXP count, SEXP kernel, SEXP control);
 SEXP ffi_class_loss(SEXP part, SEXP f, SEXP y, SEXP u, SEXP control);
 SEXP ffi_class_loss_sum(SEXP f, SEXP y, SEXP direction, SEXP length, SEXP weights, SEXP control);

@@ -46,7 +46,9 @@ static SEXP parameters_of(enum fk_kernel_id id) {
 
 /* The table of core/kernels.c: a list for each kernel, by name. */
 SEXP ffi_kernels(void) {
-  const char *fields[] = {"others", "formula", "radial", "parameters", ""};
+  const char *fields[] = {"others", "formula", "metric", "parameters", ""};
+  static const char *const metrics[] = {
+      [FK_METRIC_SQUARES] = "squares", [FK_METRIC_ABSOLUTE] = "absolute", [FK_METRIC_PRODUCTS] = "products"};
   SEXP all = PROTECT(Rf_allocVector(VECSXP, FK_KERNELS)), names = PROTECT(Rf_allocVector(STRSXP, FK_KERNELS)), one;
   for (int i = 0; i < FK_KERNELS; i++) {
     struct fk_kernel kernel = {.id = (enum fk_kernel_id)i};
@@ -55,7 +57,7 @@ SEXP ffi_kernels(void) {
     SET_VECTOR_ELT(all, i, one = Rf_mkNamed(VECSXP, fields));
     SET_VECTOR_ELT(one, 0, Rf_mkString(info->others));
     SET_VECTOR_ELT(one, 1, Rf_mkString(info->formula));
-    SET_VECTOR_ELT(one, 2, Rf_ScalarLogical(fk_kernel_is_radial(&kernel)));
+    SET_VECTOR_ELT(one, 2, Rf_mkString(metrics[fk_kernel_metric(&kernel)]));
     SET_VECTOR_ELT(one, 3, parameters_of(kernel.id));
   }
   Rf_setAttrib(all, R_NamesSymbol, names);

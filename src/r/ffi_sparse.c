@@ -22,13 +22,14 @@ static const double *r_scale(SEXP list, int64_t d, int64_t *n_scale) {
   return r_numbers(scale, (R_xlen_t)(*n_scale == 1 ? 1 : d), "scale");
 }
 
-SEXP ffi_sparse_norms(SEXP rows, SEXP d, SEXP control) {
+SEXP ffi_sparse_norms(SEXP rows, SEXP d, SEXP kernel, SEXP control) {
   struct r_call call = r_begin(control);
   struct fk_compressed matrix = r_compressed(rows);
+  struct fk_kernel of = r_kernel(kernel);
   int64_t n_scale;
   const double *scale = r_scale(rows, (int64_t)Rf_asReal(d), &n_scale);
   SEXP norms = PROTECT(r_vector(matrix.n));
-  fk_sparse_norms(&matrix, scale, n_scale, call.opts.threads, REAL(norms));
+  fk_sparse_norms(&matrix, scale, n_scale, fk_kernel_metric(&of), call.opts.threads, REAL(norms));
   UNPROTECT(1);
   return norms;
 }

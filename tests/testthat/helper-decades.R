@@ -36,7 +36,7 @@ expect_decades_kept <- function(backend) {
   y <- c(0.5, 38.2, 700, 802)
   r <- abs(outer(y, x, "-"))
   logs <- list(
-    gaussian = -r^2 / 2, laplacian = -r, powered_exponential = -r^1.4, matern32 = log1p(sqrt(3) * r) - sqrt(3) * r,
+    gaussian = -r^2 / 2, laplacian = -r, product_laplacian = -r, powered_exponential = -r^1.4, matern32 = log1p(sqrt(3) * r) - sqrt(3) * r,
     matern52 = log(1 + sqrt(5) * r + 5 * r^2 / 3) - sqrt(5) * r
   )
   for (kernel in names(logs)) {

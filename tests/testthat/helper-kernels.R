@@ -1,8 +1,10 @@
 # The kernels by their formulas in plain R, and sums of them: no package code.
 
+# Kernels of ref_measures().
 ref_kernels <- list(
   gaussian = \(r) exp(-r^2 / 2),
   laplacian = \(r) exp(-r),
+  product_laplacian = \(a) exp(-a),
   powered_exponential = \(r) exp(-r^1.4),
   matern32 = \(r) (1 + sqrt(3) * r) * exp(-sqrt(3) * r),
   matern52 = \(r) (1 + sqrt(5) * r + 5 * r^2 / 3) * exp(-sqrt(5) * r),
@@ -42,7 +44,17 @@ product_error <- function(got, x, y, H, kernel, b) {
 }
 
 # The m x n matrix of kernels, by direct distances.
-ref_kernel_matrix <- function(x, y, H, kernel) ref_kernels[[kernel]](ref_distances(x, y, H))
+ref_kernel_matrix <- function(x, y, H, kernel) ref_kernels[[kernel]](ref_measures(x, y, H, kernel))
+
+# What a kernel is a function of, m x n: distances, or sums of absolute differences of scaled coordinates.
+ref_measures <- function(x, y, H, kernel) {
+  if (kernel == "product_laplacian") ref_absolute(x, y, H) else ref_distances(x, y, H)
+}
+
+ref_absolute <- function(x, y, H = diag(ncol(x))) {
+  L <- t(chol(H))
+  matrix(apply(y, 1, \(at) colSums(abs(forwardsolve(L, t(x) - at)))), nrow(y), nrow(x), byrow = TRUE)
+}
 
 # Mahalanobis distances, m x n; coordinate by coordinate if the coordinates are independent.
 ref_distances <- function(x, y, H = diag(ncol(x))) {

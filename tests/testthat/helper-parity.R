@@ -59,10 +59,11 @@ ref_distances2 <- function(case, y) {
 # rowSums() adds with more digits than a double has.
 true_sums <- function(K, b) matrix(apply(b, 2, \(column) rowSums(K * rep(column, each = nrow(K)))), nrow(K))
 
-# r |k'(r)|: the effect of the rounding of a distance on a kernel.
+# r |k'(r)|: the effect of the rounding of a distance, or of a sum of absolute differences, on a kernel.
 ref_slopes <- list(
   gaussian = \(r) r^2 * exp(-r^2 / 2),
   laplacian = \(r) r * exp(-r),
+  product_laplacian = \(a) a * exp(-a),
   powered_exponential = \(r) 1.4 * r^1.4 * exp(-r^1.4),
   matern32 = \(r) 3 * r^2 * exp(-sqrt(3) * r),
   matern52 = \(r) 5 / 3 * r^2 * (1 + sqrt(5) * r) * exp(-sqrt(5) * r),
@@ -102,8 +103,16 @@ sum_squares <- function(case, y, gram, round) {
 
 naive_kernels <- function(case, y, kernel, precision) {
   round <- roundings[[precision]]
+  if (kernel == "product_laplacian") return(round(ref_kernels[[kernel]](naive_absolute(case, y, round))))
   t <- naive_squares(case, y, precision, kernel == "gaussian" && case$d > 4)
   if (kernel == "gaussian") round(2^-t) else round(ref_kernels[[kernel]](round(sqrt(round(t / BASE2^2)))))
+}
+
+naive_absolute <- function(case, y, round) {
+  u <- naive_points(case, case$x, round)
+  v <- naive_points(case, y, round)
+  sums <- Reduce(\(sum, k) round(sum + abs(round(outer(v[, k], u[, k], "-")))), seq_len(case$d), 0)
+  round(sums / BASE2)
 }
 
 # Adds one term after the other: K is m x n, b is n x r.
@@ -124,7 +133,7 @@ parity_sums <- function(case, kernel, precision, backend, columns, own = FALSE, 
   )
   expect_ran(unclass(diagnostics(got)), backend, precision)
   if (weighted) b <- case$weights * b
-  r <- sqrt(true_squares(case, y))
+  r <- if (kernel == "product_laplacian") ref_absolute(case$x, y, case$H) else sqrt(true_squares(case, y))
   round <- roundings[[precision]]
   list(
     got = as.matrix(plain(got)), truth = true_sums(ref_kernels[[kernel]](r), b),

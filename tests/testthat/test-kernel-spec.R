@@ -4,8 +4,10 @@
 
 test_that("the formulas of all kernels are known to the tests", {
   expect_identical(names(kernel_table()), c(names(ref_kernels), names(ref_product_kernels)))
-  expect_identical(vapply(kernel_table(), `[[`, NA, "radial"), names(kernel_table()) %in% names(ref_kernels),
-    ignore_attr = TRUE)
+  metrics <- vapply(kernel_table(), `[[`, "", "metric")
+  expect_identical(names(metrics)[metrics == "products"], names(ref_product_kernels))
+  expect_identical(names(metrics)[metrics == "absolute"], "product_laplacian")
+  expect_identical(vapply(names(metrics), \(name) is_stationary(kernel_spec(name)), NA), metrics != "products")
 })
 
 test_that("a kernel has a name and its parameters, those that are not given as ever", {

@@ -54,6 +54,15 @@ test_that("a kink at a centre counts 0, and far away derivatives are 0", {
   }
 })
 
+test_that("a kink of one coordinate counts 0 in this coordinate alone", {
+  fit <- example_fit("product_laplacian", c(1, 2, 4), outputs = 1)
+  fit$coefficients[-1, ] <- 0
+  centre <- fit$centers[1, ]
+  at <- rbind(centre + c(0, 1, -2), centre)
+  k <- fit$coefficients[1, 1] * exp(-1 / 2 - 2 / 4)
+  expect_equal(unname(predict(fit, at, type = "gradient")), rbind(k * c(0, -1 / 2, 1 / 4), 0), tolerance = 1e-14)
+})
+
 test_that("gradients do not depend on where the origin is", {
   fit <- example_fit("gaussian", outputs = 1)
   moved <- fit
@@ -76,7 +85,7 @@ test_that("blocks of rows change nothing", {
 # ---- averages ---------------------------------------------------------------------------------
 
 test_that("average effects of columns are means of gradients, weighted as the rows are", {
-  for (kernel in c("gaussian", "imq", "polynomial")) {
+  for (kernel in c("gaussian", "imq", "polynomial", "product_laplacian")) {
     fit <- example_fit(kernel)
     means <- apply(predict(fit, type = "gradient"), 2:3, mean)
     effects <- marginal_effects(fit, se.fit = FALSE)

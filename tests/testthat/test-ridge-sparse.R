@@ -26,7 +26,7 @@ under <- function(case, x, kernel, bandwidth) {
   d <- ncol(case$dense)
   H <- diag(bandwidth^2, d)
   points <- case$dense[case$index, , drop = FALSE]
-  K <- if (is_radial(kernel)) ref_kernel_matrix(points, case$dense, H, kernel$name) else {
+  K <- if (is_stationary(kernel)) ref_kernel_matrix(points, case$dense, H, kernel$name) else {
     ref_product_matrix(points, case$dense, H, kernel)$K
   }
   K <- matrix(K, nrow(case$dense))

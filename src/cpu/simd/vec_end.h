@@ -17,6 +17,7 @@
 #undef V_MUL
 #undef V_DIV
 #undef V_SQRT
+#undef V_ABS
 #undef V_FMA
 #undef V_FNMA
 #undef V_MAX

@@ -48,6 +48,7 @@ static inline unsigned FN(below)(V a, V b) {
 #define V_MUL(a, b) ((a) * (b))
 #define V_DIV(a, b) ((a) / (b))
 #define V_SQRT(a) FN(square_root)(a)
+#define V_ABS(a) ((V)((FN(bits))(a) << 1 >> 1))
 #define V_FMA(a, b, c) ((a) * (b) + (c))
 #define V_FNMA(a, b, c) ((c) - (a) * (b))
 #define V_MAX(a, b) FN(choose)(a, b, a, b)

@@ -8,6 +8,7 @@
 #define V_MUL(a, b) V_OP(mul)(a, b)
 #define V_DIV(a, b) V_OP(div)(a, b)
 #define V_SQRT(a) V_OP(sqrt)(a)
+#define V_ABS(a) V_OP(andnot)(V_SET(-0.0), a)
 #define V_FMA(a, b, c) V_OP(fmadd)(a, b, c)
 #define V_FNMA(a, b, c) V_OP(fnmadd)(a, b, c)
 #define V_MAX(a, b) V_OP(max)(a, b) /* b where one is NaN, as V_MIN */

@@ -146,7 +146,7 @@ static enum fk_status run_job(struct fk_cuda_job *job, struct shared_job *shared
   const struct fk_task *task = job->task;
   FK_TRY(plan_chunks(job, err));
   bool whole = job->source_chunk >= job->source_end - job->source_begin;
-  job->finds_centre = whole && is_kept(shared) && fk_kernel_is_radial(&task->kernel) &&
+  job->finds_centre = whole && is_kept(shared) && fk_kernel_is_stationary(&task->kernel) &&
                       (!task->op->weights || task->weights == task->op->weights);
   bool centred = job->finds_centre || task->whitening->centre || job->sources->whitening.host;
   if (!centred || (!whole && (shared->A || !task->sources.data)))
@@ -359,7 +359,7 @@ static enum fk_status run_shared(struct shared_job *shared, struct fk_cuda_conte
   free(shared->column_scale);
   FK_TRY(status);
   const char *methods[] = {"difference", "difference", "mma", shared->ordered ? "wgmma, lists" : "wgmma", "dmma"};
-  bool radial = fk_kernel_is_radial(&task->kernel),
+  bool radial = fk_kernel_is_stationary(&task->kernel),
        in_double = shared->method == FK_METHOD_DOUBLE || shared->method == FK_METHOD_DMMA;
   fk_cuda_describe(stats, contexts, count, radial ? methods[shared->method] : "product",
                    in_double ? "double" : fk_cuda_precision_name(opts->precision));
