@@ -14,11 +14,12 @@ ROWS_BY_COLUMN <- 8
 choose_defaults <- function(rows, response, weights, spec, run) {
   name_stage(run, "Choosing kernel and bandwidth")
   offset <- check_offset(spec$offset, rows$n, ncol(response$y))
-  sample <- draw_sample(rows, response, weights, offset, SAMPLE_ROWS)
+  learns <- learns_metric(spec)
+  sample <- draw_sample(rows, response, weights, offset, if (learns) SAMPLE_ROWS else DEFAULT_SAMPLE)
   few <- first_of_sample(sample, DEFAULT_SAMPLE)
   plain <- choose_plainly(few, spec, run)
   candidates <- list(plain)
-  if (has_portfolio(spec, sample)) candidates <- choose_from_portfolio(sample, plain, spec, run)
+  if (learns && has_portfolio(sample)) candidates <- choose_from_portfolio(sample, plain, spec, run)
   candidates <- lapply(candidates, \(candidate) {
     noise <- spec$lambda / sample$per_row
     if (length(noise) == 0) noise <- default_noise(candidate, few, replace(spec, "kernel", candidate["kernel"]), run)

@@ -104,7 +104,7 @@ kernel_ridge <- function(x, ...) {
 
 #' @rdname kernel_ridge
 #' @export
-kernel_ridge.default <- function(x, y, kernel = NULL, metric = c("auto", "none", "diagonal", "full"),
+kernel_ridge.default <- function(x, y, kernel = NULL, metric = c("none", "auto", "diagonal", "full"),
                                  bandwidth = NULL, lambda = NULL, centers = NULL, loss = NULL, weights = NULL, offset = NULL, validation = NULL, solver = NULL,
                                  control = NULL, ...) {
   numbers <- list(...)
@@ -273,12 +273,12 @@ settle_defaults <- function(rows, response, weights, spec, run) {
   spec
 }
 
-# Is every row a centre by default? With squared loss if the factorisation takes a second or two, with logistic loss,
-# whose Newton steps need several, for fewer rows.
+# Is every row a centre by default? With a learnt metric and squared loss if the factorisation takes a second or two,
+# otherwise for fewer rows.
 takes_all <- function(rows, spec, run) {
   n <- rows$n
   if (n <= EXACT_ROWS) return(TRUE)
-  if (spec$loss != "squared" || !inherits(rows, "rows_dense") || n > EXACT_ON_GPU) return(FALSE)
+  if (spec$metric == "none" || spec$loss != "squared" || !inherits(rows, "rows_dense") || n > EXACT_ON_GPU) return(FALSE)
   n <= EXACT_FACTORISED || fits_on_gpu(n, rows$d, kernel_spec("gaussian"), run)
 }
 

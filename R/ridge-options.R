@@ -69,7 +69,7 @@ SOLVER_CHECKS <- list(
 )
 RIDGE_CHECKS <- list(
   kernel = optional(\(value, arg) check_kernel(value)),
-  metric = \(value, arg) check_choice(value, c("auto", "none", "diagonal", "full"), arg), lambda = optional(check_penalty),
+  metric = \(value, arg) check_choice(value, c("none", "auto", "diagonal", "full"), arg), lambda = optional(check_penalty),
   loss = optional(\(value, arg) check_choice(value, names(LOSSES), arg))
 )
 

@@ -8,12 +8,12 @@
 entry <- function(kernel, metric, width, power = 1) list(kernel = kernel, metric = metric, width = width, power = power)
 portfolio <- function() {
   stretched <- kernel_spec("powered_exponential", power = 1.4)
-  # absolute <- kernel_spec(PRODUCT_LAPLACIAN)
+  absolute <- kernel_spec(PRODUCT_LAPLACIAN)
   gaussian <- kernel_spec("gaussian")
   list(
-    entry(stretched, "diagonal", 3),
-    entry(stretched, "full", 3), entry(stretched, "full", 3, 0.5), entry(gaussian, "full", 1, 0.5),
-    entry(gaussian, "full", 3), entry(kernel_spec("laplacian"), "diagonal", 1)
+    entry(stretched, "diagonal", 3), entry(absolute, "diagonal", 0.3), entry(absolute, "diagonal", 1),
+    entry(stretched, "full", 3), entry(stretched, "full", 3, 0.5), entry(gaussian, "full", 0.7, 0.5),
+    entry(gaussian, "full", 2), entry(kernel_spec("laplacian"), "diagonal", 1)
   )
 }
 PRODUCT_LAPLACIAN <- "product_laplacian"
@@ -128,11 +128,15 @@ pick_candidate <- function(candidates) {
 
 # ---- from a sample to defaults ------------------------------------------------------------------
 
-# Metrics are learnt for kernels of distances on dense rows with at least so many rows, if the bandwidth is open.
+# A metric is learnt for a kernel of x - y whose bandwidth is not given.
+learns_metric <- function(spec) {
+  spec$metric != "none" && is.null(spec$bandwidth) && (is.null(spec$kernel) || is_stationary(spec$kernel))
+}
+
+# From dense rows whose response varies.
 LEAST_PORTFOLIO <- 20
-has_portfolio <- function(spec, sample) {
-  is.null(spec$bandwidth) && is.matrix(sample$points) && nrow(sample$y) >= LEAST_PORTFOLIO && sample$scale > 0 &&
-    (is.null(spec$kernel) || is_radial(spec$kernel))
+has_portfolio <- function(sample) {
+  is.matrix(sample$points) && nrow(sample$y) >= LEAST_PORTFOLIO && sample$scale > 0
 }
 
 # Candidates, the best one first, each a list(kernel, bandwidth, noise, error). `plain`: the choice without the
