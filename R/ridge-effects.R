@@ -139,9 +139,10 @@ kernel_functional <- function(job, points, b) {
 # sum_i s_i times the derivative of k(x_i, c_j) in x_i along each column, or along D.
 slope_functional <- function(slope, points, s, D, run) {
   if (slope$metric == "absolute") {
-    w <- matrix(s, nrow(points), ncol(points)) * (if (is.null(D)) 1 else D %*% t(slope$lower))
-    sums <- columns_of(sign_sums(slope, slope$centers, points, \(l) w[, l, drop = FALSE], run))
-    return(if (is.null(D)) sums %*% slope$lower else matrix(rowSums(sums)))
+    b <- if (is.null(D)) as.matrix(s) else s * D %*% t(slope$lower)
+    sums <- sign_sums_of(sum_sources(points, NULL, slope$L, slope$own), slope$centers, b, run)
+    if (is.null(D)) return(-matrix(sums, nrow(sums)) %*% slope$lower)
+    return(-matrix(rowSums(vapply(seq_len(ncol(D)), \(k) sums[, k, k], numeric(nrow(sums))))))
   }
   v <- if (is.null(D)) NULL else D %*% slope$inverse
   if (slope$metric == "products") {

@@ -70,24 +70,6 @@ slope_sums <- function(slope, points, to, b, run) {
   do.call(rbind, parts)
 }
 
-# The products (K * sign(u_l - v_l)) b(l), one for each whitened coordinate l, as a list. K has the kernels of `points`
-# (rows, whitened u) and `to` (columns, whitened v).
-sign_sums <- function(slope, points, to, b, run) {
-  sources <- sum_sources(to, NULL, slope$L, slope$own, new_plan())
-  v <- whiten(to, slope$L)
-  rows <- max(1, floor(SLOPE_BLOCK / nrow(to)))
-  parts <- lapply(pieces_of(nrow(points), rows), \(piece) {
-    points <- points[piece[1]:piece[2], , drop = FALSE]
-    u <- whiten(points, slope$L)
-    K <- kernel_matrix_of(sources, points, run)
-    lapply(seq_len(ncol(u)), \(l) (K * sign(outer(u[, l], v[, l], "-"))) %*% b(l))
-  })
-  lapply(seq_len(ncol(v)), \(l) do.call(rbind, lapply(parts, `[[`, l)))
-}
-
-# Column o of each of the sums, as the columns of a matrix.
-columns_of <- function(sums, o = 1) do.call(cbind, lapply(sums, \(sum) sum[, o]))
-
 # Number of kernels in memory at a time for slopes that no engine sums.
 SLOPE_BLOCK <- 2e6
 
@@ -114,9 +96,8 @@ gradients_at <- function(slope, fit, points, run) {
   t <- ncol(fit$coefficients)
   d <- fit$d
   if (slope$metric == "absolute") {
-    sums <- sign_sums(slope, points, slope$centers, \(l) fit$coefficients, run)
-    result <- lapply(seq_len(t), \(o) -columns_of(sums, o) %*% slope$lower)
-    return(array(unlist(result), c(nrow(points), d, t)))
+    sums <- sign_sums_of(sum_sources(slope$centers, NULL, slope$L, slope$own), points, fit$coefficients, run)
+    return(array(apply(sums, 3, \(of_output) of_output %*% slope$lower), dim(sums)))
   }
   b <- do.call(cbind, lapply(seq_len(t), \(o) fit$coefficients[, o] * cbind(1, slope$shifted)))
   sums <- slope_sums(slope, points, slope$centers, b, run)

@@ -50,6 +50,13 @@ kernel_sum_at.default <- function(at, sources, b, control, as_matrix) {
   .Call(ffi_kernel_sum, sources, at, b, as_matrix, control)
 }
 
+# For kernels of sum(abs(u)), an m x d x t array: sums of b k sign(u - v), where u are the whitened sources, v the
+# whitened targets `at`, and sign(0) is 0. Its products with L^-1 are the gradients of the sums of b k. `b`: n x t.
+sign_sums_of <- function(sources, at, b, control) {
+  found <- .Call(ffi_sign_sums, sources, at, b, control)$sums
+  array(found, c(nrow(found), ncol(found) / ncol(b), ncol(b)))
+}
+
 # Returns list(product, stats): K'(W (K v + w)), where the kernel matrix K has the points of `sources` as columns and
 # those of `rows` (NULL: of `sources`) as rows, both in memory. The matrices v and w and the vector `weights` may each
 # be NULL. With `with_sums`, and v not NULL, the result also has `sums`, K v.

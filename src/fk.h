@@ -198,8 +198,10 @@ struct fk_task {
   struct fk_operator *op;
   struct fk_matrix sources, targets; /* targets.data NULL: targets are the sources; pairs are computed once */
   const struct fk_whitening *whitening;
-  struct fk_kernel kernel; /* other than the Gaussian: the polynomial f is 1, and no FK_VALUES_COORDINATES */
-  const double *weights;   /* n numbers w_i; NULL: ones */
+  /* Other than the Gaussian: the polynomial f is 1, and no FK_VALUES_COORDINATES but for FK_METRIC_ABSOLUTE on the
+   * CPU, in double, with the signs of u_ik - u_jk in place of u_ik. */
+  struct fk_kernel kernel;
+  const double *weights; /* n numbers w_i; NULL: ones */
   enum fk_values values;
   const double *columns; /* n x n_columns, for FK_VALUES_COLUMNS */
   int64_t n_columns;
@@ -236,6 +238,17 @@ struct fk_kernel_form {
   double scale, factor[3], power; /* power: of FK_FORM_STRETCHED */
 };
 struct fk_kernel_form fk_task_form(const struct fk_task *task);
+/* Can sums of this form in single precision keep 3e-5? There is no bound for kernels of products. Squares of
+ * distances in floats end at 2^-126 and 2^127, which a power of less than an eighth would bring close to 1. */
+static inline bool fk_form_allows_single(const struct fk_kernel_form *form) {
+  return !fk_form_is_product(form->type) && form->power >= 0.125;
+}
+/* The largest |x|^2 of points with as large an error from rounded coordinates, if the form were one of distances.
+ * A coordinate is off by up to 2^-24 |x_k| in single precision, and so is a sum of d absolute differences by up to
+ * 2^-24 sqrt(d) |x|. At the limit for distances, that is under 3e-5 in 12 dimensions. */
+static inline double fk_form_radius2(const struct fk_kernel_form *form, double radius2, int64_t d) {
+  return fk_form_metric(form->type) == FK_METRIC_ABSOLUTE && d > 12 ? radius2 * (double)d / 12 : radius2;
+}
 
 #define FK_LN2 0.693147180559945309417
 #define FK_LOG2E 1.44269504088896340736
@@ -418,6 +431,11 @@ enum fk_status fk_pairs_share(struct fk_operator *op, const struct fk_matrix *y,
 enum fk_status fk_kernel_sum(struct fk_operator *op, const struct fk_matrix *y, const double *b, int64_t n_columns,
                              const struct fk_opts *opts, double *sums, struct fk_stats *stats,
                              struct fk_error *err);
+/* sums: m x d x n_columns numbers, sum_i b_ir k_ij sign(u_ik - u_jk), with sign(0) = 0: L' times the gradients of
+ * the sums, for kernels of FK_METRIC_ABSOLUTE. On the CPU in double, whatever the options. */
+enum fk_status fk_sign_sums(struct fk_operator *op, const struct fk_matrix *y, const double *b, int64_t n_columns,
+                            const struct fk_opts *opts, double *sums, struct fk_stats *stats,
+                            struct fk_error *err);
 /* product: n x n_columns numbers, see struct fk_normal; op has the n points of the columns of K. */
 enum fk_status fk_normal_product(struct fk_operator *op, const struct fk_normal *normal,
                                  const struct fk_opts *opts, double *product, struct fk_stats *stats,

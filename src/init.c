@@ -17,6 +17,7 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_plan, 0),
     ROUTINE(ffi_handles, 0),
     ROUTINE(ffi_kernel_sum, 5),
+    ROUTINE(ffi_sign_sums, 4),
     ROUTINE(ffi_pairs_share, 3),
     ROUTINE(ffi_normal_product, 7),
     ROUTINE(ffi_log_sum, 5),

@@ -88,6 +88,28 @@ enum fk_status fk_kernel_sum(struct fk_operator *op, const struct fk_matrix *y, 
   return status;
 }
 
+enum fk_status fk_sign_sums(struct fk_operator *op, const struct fk_matrix *y, const double *b, int64_t n_columns,
+                            const struct fk_opts *opts, double *sums, struct fk_stats *stats,
+                            struct fk_error *err) {
+  struct fk_task task = task_of(op, y);
+  struct fk_opts own = *opts;
+  const int64_t n = op->x.n, m = fk_n_targets(&task), d = op->x.d;
+  bool relative = false;
+  own.precision = FK_PRECISION_DOUBLE;
+  task.values = FK_VALUES_COORDINATES;
+  task.relative = &relative;
+  task.mass = fk_aligned_alloc(sizeof(double) * (size_t)m);
+  enum fk_status status = task.mass ? FK_STATUS_OK : out_of_memory(err, 8.0 * (double)m);
+  if (!status) status = fk_operator_here(op, opts->threads, &task, err);
+  for (int64_t v = 0; v < n_columns && !status; v++) {
+    task.weights = b + v * n;
+    task.sums = sums + v * m * d;
+    status = fk_engine_exact_cpu.sums(&task, &own, stats, err);
+  }
+  fk_aligned_free(task.mass);
+  return status;
+}
+
 struct logs {
   double *log_abs;
   const double *shift;

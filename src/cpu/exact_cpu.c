@@ -16,23 +16,16 @@
  * nothing more. Differences of coordinates that reach far are those of rounded numbers: past the limit of doubles
  * they are of double-doubles, which keeps every sum within 1e-12 of itself.
  *
- * Squares of distances in floats end at 2^-126 and 2^127, which a power of less than an eighth would bring close
- * to 1: stretched exponentials of such powers are in double.
- *
- * Rounded coordinates are off by 2^-24 |x_k|, and so is a sum of d absolute differences by up to 2^-24 sqrt(d)
- * |x|: up to 12 dimensions that is under 3e-5 at the limit for distances.
- *
  * Other kernels than the Gaussian take a root of the squared distance, or are largest where it is small: only
- * differences keep its digits. Kernels of products are summed in double: they have no bound that would tell what
- * single precision makes of them. */
+ * differences keep its digits. */
 void fk_cpu_choose_mode(enum fk_precision precision, const struct fk_kernel_form *form, double radius2, int64_t d,
                         struct fk_kernel_mode *mode) {
   const struct fk_exact_limits *limits = &fk_costs.limits;
   bool single = precision == FK_PRECISION_SINGLE || precision == FK_PRECISION_FAST;
   bool product = fk_form_is_product(form->type);
-  if (fk_form_metric(form->type) == FK_METRIC_ABSOLUTE) radius2 *= fmax(1, (double)d / 12);
+  radius2 = fk_form_radius2(form, radius2, d);
   mode->form = *form;
-  mode->single = single && !product && form->power >= 0.125 && radius2 <= limits->difference_f32;
+  mode->single = single && fk_form_allows_single(form) && radius2 <= limits->difference_f32;
   mode->difference = !product && (form->type != FK_FORM_GAUSSIAN || d <= limits->difference_dimension ||
                                   radius2 > (mode->single ? limits->gram_f32 : limits->gram_f64));
   mode->doubled = mode->difference && !mode->single && radius2 > limits->difference_f64;

@@ -33,7 +33,8 @@ enum fk_status fk_sweep_init(struct fk_sweep *s, const struct fk_task *task, con
   s->n_values = task->values == FK_VALUES_COORDINATES ? x->d : task->n_columns;
   s->value_scale = malloc(sizeof(double) * (size_t)s->n_values);
   if (!s->value_scale) return fk_no_memory(err, 0, "the scales of columns");
-  for (int64_t v = 0; v < s->n_values; v++) s->value_scale[v] = 1 / mode->scale;
+  bool signs = fk_form_metric(mode->form.type) == FK_METRIC_ABSOLUTE;
+  for (int64_t v = 0; v < s->n_values; v++) s->value_scale[v] = signs ? 1 : 1 / mode->scale;
   enum fk_status status = FK_STATUS_OK;
   if (task->values == FK_VALUES_COLUMNS)
     status = fk_pack_columns(mode, task->columns, x->n, task->n_columns, &s->columns, s->value_scale, err);
@@ -208,7 +209,10 @@ static void sum_values(const struct fk_sweep *s, const struct sweep_chunk *chunk
     differences.cols_low = tile->cols_low;
     differences.out = out;
     differences.ld = chunk->padded;
-    s->mode.ops->differences(&differences);
+    if (fk_form_metric(s->mode.form.type) == FK_METRIC_ABSOLUTE)
+      s->mode.ops->signs(&differences);
+    else
+      s->mode.ops->differences(&differences);
     return;
   }
   struct fk_tile_values values = {.n_rows = tile->n_rows, .n_cols = tile->n_cols, .kernel = tile->kernel};

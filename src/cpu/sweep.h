@@ -37,9 +37,10 @@ enum fk_status fk_sources_init(struct fk_sources *p, const struct fk_sweep *s, i
 enum fk_status fk_sources_pack(struct fk_sources *p, const struct fk_sweep *s, int64_t first, int64_t end,
                                int threads, struct fk_error *err);
 void fk_sources_free(struct fk_sources *p);
-/* Are sums of coordinates made from differences to the target? */
+/* Are sums of coordinates made from differences to the target, or from their signs? */
 static inline bool fk_sweep_is_relative(const struct fk_sweep *s) {
-  return s->mode.doubled && s->task->values == FK_VALUES_COORDINATES;
+  bool signs = fk_form_metric(s->mode.form.type) == FK_METRIC_ABSOLUTE;
+  return (s->mode.doubled || signs) && s->task->values == FK_VALUES_COORDINATES;
 }
 const void *fk_values_at(const struct fk_sweep *s, const struct fk_sources *p, int64_t i);
 unsigned fk_sweep_flags(const struct fk_sweep *s, bool store, bool symmetric);

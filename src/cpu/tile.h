@@ -170,8 +170,9 @@ struct fk_tile_ops {
   void (*col_values)(const struct fk_tile_values *tile);       /* sums over rows */
   void (*row_values)(const struct fk_tile_values *tile);       /* sums over columns */
   void (*differences)(const struct fk_tile_differences *tile); /* double only */
-  void (*loo)(const struct fk_tile_loo *tile, bool find_max);  /* double only */
-  void (*moments)(const struct fk_tile_moments *tile);         /* double only, as the next */
+  void (*signs)(const struct fk_tile_differences *tile); /* their signs, also without low parts; double only */
+  void (*loo)(const struct fk_tile_loo *tile, bool find_max); /* double only */
+  void (*moments)(const struct fk_tile_moments *tile);        /* double only, as the next */
   void (*scales)(const struct fk_tile_scales *tile);
   /* Squared distances below `below` of a panel's points to one target of a group, to out[], which has room for
    * all; returns how many. low, target_low: of double-doubles, or both NULL, as of point_exponents(). Of all

@@ -336,6 +336,7 @@ static void FN(row_values)(const struct fk_tile_values *a) {
 #include "tile_near.h"
 #include "tile_normal.h"
 #include "tile_scales.h"
+#include "tile_signs.h"
 #include "tile_vector.h"
 
 /* Rows k .. k + n - 1 of L^-1 u, those before them being done; see core/host.h. */
@@ -429,6 +430,7 @@ static const struct fk_tile_ops FN(ops) = {
     .col_values = FN(col_values),
     .row_values = FN(row_values),
     .differences = DOUBLE_ONLY(FN(differences)),
+    .signs = DOUBLE_ONLY(FN(signs)),
     .loo = DOUBLE_ONLY(FN(loo)),
     .moments = DOUBLE_ONLY(FN(moments)),
     .scales = DOUBLE_ONLY(FN(scales)),

@@ -7,6 +7,7 @@
 SEXP ffi_plan(void);
 SEXP ffi_handles(void);
 SEXP ffi_pairs_share(SEXP sources, SEXP y, SEXP control);
+SEXP ffi_sign_sums(SEXP sources, SEXP y, SEXP b, SEXP control);
 SEXP ffi_kernel_sum(SEXP sources, SEXP y, SEXP b, SEXP as_matrix, SEXP control);
 SEXP ffi_normal_product(SEXP sources, SEXP rows, SEXP v, SEXP w, SEXP weights, SEXP with_sums, SEXP control);
 SEXP ffi_log_sum(SEXP sources, SEXP y, SEXP factor, SEXP loo, SEXP control);

@@ -53,6 +53,27 @@ SEXP ffi_kernel_sum(SEXP sources, SEXP y, SEXP b, SEXP as_matrix, SEXP control) 
   return result;
 }
 
+/* Sums of b k sign(u - v) of the whitened sources u and targets v: m x d numbers for each column of b, side by
+ * side. */
+SEXP ffi_sign_sums(SEXP sources, SEXP y, SEXP b, SEXP control) {
+  struct estimator_call c;
+  begin(&c, sources, y, control);
+  if (fk_kernel_metric(&c.opened.spec.kernel) != FK_METRIC_ABSOLUTE)
+    Rf_error("`kernel` must be a function of absolute differences");
+  if (!Rf_isMatrix(b) || Rf_nrows(b) != c.x.n) Rf_error("`b` must be a matrix with as many rows as `x`");
+  int64_t columns = Rf_ncols(b);
+  const double *numbers = r_numbers(b, (R_xlen_t)(c.x.n * columns), "b");
+  SEXP sums = PROTECT(r_matrix(c.m, c.x.d * columns, R_NilValue));
+
+  struct fk_operator *op = r_start(&c.opened, &c.call.err);
+  if (op) fk_sign_sums(op, &c.y, numbers, columns, &c.call.opts, REAL(sums), &c.call.stats, &c.call.err);
+
+  r_close(&c.opened);
+  SEXP result = r_result(&c.call, 1, (const char *const[]){"sums"}, (SEXP[]){sums});
+  UNPROTECT(1);
+  return result;
+}
+
 /* The share of the pairs that exact sums compute. */
 SEXP ffi_pairs_share(SEXP sources, SEXP y, SEXP control) {
   struct estimator_call c;

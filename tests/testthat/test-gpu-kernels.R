@@ -22,6 +22,28 @@ test_that("more columns than one launch takes, in every precision, are those of 
   }
 })
 
+test_that("powered exponentials of any power on the GPU are those of the CPU", {
+  skip_if_no_gpu()
+  bounds <- c(double = 1e-12, single = 3e-5)
+  for (power in c(0.1, 0.7, 1.9, 2)) for (d in c(2, 40)) {
+    kernel <- kernel_spec("powered_exponential", power = power)
+    case <- normal_case(300, 170, d, r = 3)
+    case$y[1:20, ] <- case$x[1:20, ]
+    K <- as.matrix(kernel_operator(case$x, case$y, sqrt(d), kernel, control = flash_control(backend = "cpu")))
+    for (precision in names(bounds)) {
+      op <- kernel_operator(case$x, case$y, sqrt(d), kernel, tol = 0, control = flash_control("cuda", precision))
+      where <- paste(power, d, precision)
+      expect_lt(max(abs(op %*% case$v - K %*% case$v) / K %*% abs(case$v)), bounds[[precision]], label = where)
+      got <- normal_product(op, case$v, case$w, case$weights)
+      expect_lt(normal_error(got, K, case$v, case$w, case$weights), 3 * bounds[[precision]], label = where)
+    }
+    sources <- sum_sources(case$x, NULL, diag(sqrt(d), d), kernel, new_plan())
+    P <- new_preconditioner(sources, cuda_run(), diagonal = 1)
+    own <- kernel_matrix_of(sources, NULL, cpu_run())
+    expect_lt(max(abs(crossprod(factor_of(P)) - own - diag(1, nrow(own)))), 1e-12, label = paste("matrix", power, d))
+  }
+})
+
 test_that("a kernel is 1 at its own point on the GPU too", {
   skip_if_no_gpu()
   for (kernel in names(ref_kernels)) for (d in c(1, 9)) {

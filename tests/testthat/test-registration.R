@@ -133,9 +133,14 @@ test_that("the C entry points refuse arguments that do not fit together", {
       native("ffi_normal_product", of(x, NULL, L), of(x[1:2, ], NULL, L), c(1, 2, 3), c(1, 2, 3), NULL, FALSE, control),
       native("ffi_normal_product", of(x, NULL, L), NULL, matrix(0, 3, 2), matrix(0, 3, 1), NULL, FALSE, control),
       native("ffi_normal_product", of(x, NULL, L), NULL, c(1, 2, 3), NULL, c(1, 2), FALSE, control),
-      native("ffi_sparse_norms", list(), 2, control),
-      native("ffi_sparse_norms", list(start = 0:1, index = 0:3, values = 1, scale = 1), 2, control),
-      native("ffi_sparse_norms", c(entries, list(scale = c(1, 2, 3))), 2, control),
+      native("ffi_sparse_norms", list(), 2, "gaussian", control),
+      native("ffi_sparse_norms", list(start = 0:1, index = 0:3, values = 1, scale = 1), 2, "gaussian", control),
+      native("ffi_sparse_norms", c(entries, list(scale = c(1, 2, 3))), 2, "gaussian", control),
+      native("ffi_sparse_norms", c(entries, list(scale = 1)), 2, "sinc", control),
+      native("ffi_sign_sums", of(x, NULL, L, "gaussian"), NULL, matrix(0, 3, 1), control),
+      native("ffi_sign_sums", of(x, NULL, L, "product_laplacian"), NULL, matrix(0, 2, 1), control),
+      native("ffi_sign_sums", of(x, NULL, L, "product_laplacian"), NULL, c(1, 2, 3), control),
+      native("ffi_sign_sums", of(x, NULL, L, "product_laplacian"), matrix(0, 3, 1), matrix(0, 3, 1), control),
       native("ffi_sparse_kernels", entries, entries, 1, 1, "gaussian", control),
       native("ffi_sparse_kernels", c(entries, ones), c(entries, ones), 2, 1, "gaussian", control),
       native("ffi_sparse_kernels", c(entries, ones), c(entries, ones), NA, 1, "gaussian", control),
@@ -290,7 +295,7 @@ test_that("every routine is called in one place, and those that sum in the files
   }))
   expect_identical(calls[duplicated(calls)], stats::setNames(character(), character()))
   sums <- c(
-    "ffi_kernel_sum", "ffi_normal_product", "ffi_log_sum", "ffi_score", "ffi_debias", "ffi_score_means", "ffi_sdkde_loo", "ffi_cdf",
+    "ffi_kernel_sum", "ffi_sign_sums", "ffi_normal_product", "ffi_log_sum", "ffi_score", "ffi_debias", "ffi_score_means", "ffi_sdkde_loo", "ffi_cdf",
     "ffi_resolve", "ffi_guess", "ffi_can", "ffi_hint"
   )
   expect_identical(unique(sub("-.*", "", names(calls)[calls %in% sums])), "sum")

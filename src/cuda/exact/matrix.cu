@@ -1,4 +1,5 @@
-/* The kernel matrix itself, in device memory, by direct distances or products in FP64. Twin of cpu/matrix.c. */
+/* The kernel matrix itself, in device memory, by differences of coordinates or their products, in FP64. Twin of
+ * cpu/matrix.c. */
 #include <math.h>
 
 #include "../../core/costs.h"
@@ -37,46 +38,44 @@ static __device__ double kernel_of(const struct fk_kernel_form *form, double t) 
     }
     default: {
       if (form->type == FK_FORM_ROOT) t = -sqrt(-t);
+      if (form->type == FK_FORM_STRETCHED) t = -FK_LOG2E * pow(-t, form->power);
       double s = fmax(t, -1e30); /* finite even where the kernel is 0 */
       return exp2(t) * (f[0] + s * (f[1] + s * f[2]));
     }
   }
 }
 
-/* How coordinates are combined: differences, differences with low parts, or products. */
-enum way { DIFFERENCES, DOUBLED, PRODUCTS };
-
-/* DEPTH coordinates of TILE points, scaled, and their low parts. */
-template <enum way WAY>
+/* DEPTH coordinates of TILE points, scaled, and DOUBLED their low parts. */
+template <bool DOUBLED>
 struct matrix_slice {
-  double high[DEPTH][TILE], low[WAY == DOUBLED ? DEPTH : 1][TILE];
+  double high[DEPTH][TILE], low[DOUBLED ? DEPTH : 1][TILE];
 };
 
-template <enum way WAY>
+template <bool DOUBLED>
 static __device__ __forceinline__ void load_slice(const struct fk_cuda_points &from, int64_t first, int k0,
-                                                  double scale, struct matrix_slice<WAY> &to) {
+                                                  double scale, struct matrix_slice<DOUBLED> &to) {
   for (int l = threadIdx.x; l < DEPTH * TILE; l += SIDE * SIDE) {
     const int k = k0 + l / TILE, point = l % TILE;
     const double u = k < from.d ? from.u[k * from.ld + first + point] : 0, high = __dmul_rn(u, scale);
     to.high[l / TILE][point] = high;
-    if (WAY != DOUBLED) continue;
+    if (!DOUBLED) continue;
     const double low = k < from.d ? from.low[k * from.ld + first + point] : 0;
     const double lacks = __fma_rn(low, scale, __fma_rn(u, scale, -high));
     to.low[l / TILE][point] = isfinite(lacks) ? lacks : 0;
   }
 }
 
-template <enum way WAY>
+template <enum fk_metric METRIC, bool DOUBLED>
 static __global__ void __launch_bounds__(SIDE *SIDE) matrix_kernel(const struct matrix_task a) {
-  __shared__ struct matrix_slice<WAY> x, y;
+  __shared__ struct matrix_slice<DOUBLED> x, y;
   const int64_t row = a.first_row + (int64_t)blockIdx.x * TILE,
                 column = a.first_column + (int64_t)blockIdx.y * TILE;
   const int tx = threadIdx.x % SIDE, ty = threadIdx.x / SIDE;
   double t[EACH][EACH] = {};
   if (a.lower && row + TILE <= column) return;
   for (int k0 = 0; k0 < a.rows.d; k0 += DEPTH) {
-    load_slice<WAY>(a.rows, row, k0, a.form.scale, y);
-    load_slice<WAY>(a.columns, column, k0, a.form.scale, x);
+    load_slice<DOUBLED>(a.rows, row, k0, a.form.scale, y);
+    load_slice<DOUBLED>(a.columns, column, k0, a.form.scale, x);
     __syncthreads();
     for (int k = 0; k < DEPTH; k++)
 #pragma unroll
@@ -85,8 +84,10 @@ static __global__ void __launch_bounds__(SIDE *SIDE) matrix_kernel(const struct 
         for (int j = 0; j < EACH; j++) {
           const double of_row = y.high[k][tx + SIDE * i], of_column = x.high[k][ty + SIDE * j];
           double z = of_row - of_column;
-          if (WAY == DOUBLED) z += y.low[k][tx + SIDE * i] - x.low[k][ty + SIDE * j];
-          t[i][j] = WAY == PRODUCTS ? fma(of_row, of_column, t[i][j]) : fma(-z, z, t[i][j]);
+          if (DOUBLED) z += y.low[k][tx + SIDE * i] - x.low[k][ty + SIDE * j];
+          t[i][j] = METRIC == FK_METRIC_PRODUCTS   ? fma(of_row, of_column, t[i][j])
+                    : METRIC == FK_METRIC_ABSOLUTE ? t[i][j] - fabs(z)
+                                                   : fma(-z, z, t[i][j]);
         }
     __syncthreads();
   }
@@ -100,11 +101,21 @@ static __global__ void __launch_bounds__(SIDE *SIDE) matrix_kernel(const struct 
     }
 }
 
+typedef void (*matrix_function)(struct matrix_task);
+
+static matrix_function function_for(enum fk_metric metric, bool doubled) {
+  switch (metric) {
+    case FK_METRIC_PRODUCTS: return matrix_kernel<FK_METRIC_PRODUCTS, false>;
+    case FK_METRIC_ABSOLUTE:
+      return doubled ? matrix_kernel<FK_METRIC_ABSOLUTE, true> : matrix_kernel<FK_METRIC_ABSOLUTE, false>;
+    case FK_METRIC_SQUARES: break;
+  }
+  return doubled ? matrix_kernel<FK_METRIC_SQUARES, true> : matrix_kernel<FK_METRIC_SQUARES, false>;
+}
+
 static enum fk_status launch_strips(struct fk_cuda_context *context, struct matrix_task *a,
                                     const struct fk_poll *poll, struct fk_error *err) {
-  void (*kernel)(struct matrix_task) = fk_form_is_product(a->form.type) ? matrix_kernel<PRODUCTS>
-                                       : a->columns.low                 ? matrix_kernel<DOUBLED>
-                                                                        : matrix_kernel<DIFFERENCES>;
+  const matrix_function kernel = function_for(fk_form_metric(a->form.type), a->columns.low);
   for (a->first_column = 0; a->first_column < a->n; a->first_column += STRIP) {
     a->first_row = a->lower ? a->first_column : 0;
     const int64_t last = fk_smaller(a->n, a->first_column + STRIP);
@@ -125,11 +136,12 @@ static enum fk_status bring_low(struct fk_cuda_context *context, struct fk_cuda_
   return fk_cuda_whiten_low(context, whitening, raw, points->n, points, err);
 }
 
-static enum fk_status are_wide(struct fk_cuda_context *context, const struct fk_cuda_points *columns, bool *wide,
-                               struct fk_error *err) {
+static enum fk_status are_wide(struct fk_cuda_context *context, const struct fk_kernel_form *form,
+                               const struct fk_cuda_points *columns, bool *wide, struct fk_error *err) {
   FK_TRY(fk_cuda_find_radius2(context, columns, err));
   FK_CUDA_TRY(cudaStreamSynchronize(context->stream));
-  *wide = fk_cuda_radius2(context, columns) > fk_costs.limits.difference_f64;
+  const double radius2 = fk_form_radius2(form, fk_cuda_radius2(context, columns), columns->d);
+  *wide = radius2 > fk_costs.limits.difference_f64;
   return FK_STATUS_OK;
 }
 
@@ -150,7 +162,7 @@ static enum fk_status make_matrix(struct fk_cuda_context *context, const struct 
   rows.ld = fk_padded(task->targets.n, TILE);
   FK_TRY(fk_cuda_bring(context, &arena, &whitening, &task->sources, &raw_columns, &columns, err));
   if (!own) FK_TRY(fk_cuda_bring(context, &arena, &whitening, &task->targets, &raw_rows, &rows, err));
-  if (!fk_form_is_product(form.type)) FK_TRY(are_wide(context, &columns, &wide, err));
+  if (!fk_form_is_product(form.type)) FK_TRY(are_wide(context, &form, &columns, &wide, err));
   if (wide) FK_TRY(bring_low(context, &arena, &whitening, raw_columns, &columns, err));
   if (wide && !own) FK_TRY(bring_low(context, &arena, &whitening, raw_rows, &rows, err));
   if (own) rows = columns;

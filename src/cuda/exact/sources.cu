@@ -127,7 +127,7 @@ static double farthest2(enum fk_precision precision) {
 
 /* The reach of all sources, or, if nothing depends on that, of the chunk that is there. */
 static double reach2_of(const struct fk_cuda_job *job, const struct fk_cuda_sources *s) {
-  return fmax(job->reach2, s->radius2);
+  return fk_form_radius2(&job->form, fmax(job->reach2, s->radius2), s->points.d);
 }
 
 /* Computes low parts once for all calls. Sends the points again if they are no longer on the device. */
@@ -173,8 +173,7 @@ static bool leaves_few(const struct fk_cuda_frames *frames) {
 static enum fk_status choose_by_reach(struct fk_cuda_job *job, struct fk_cuda_sources *s, struct fk_job_way *way,
                                       struct fk_error *err) {
   const bool single = job->precision != FK_PRECISION_FAST;
-  bool product = fk_form_is_product(job->form.type); /* in FP64, as on the CPU */
-  if (job->rows || s->in_double || job->precision == FK_PRECISION_DOUBLE || product)
+  if (job->rows || s->in_double || job->precision == FK_PRECISION_DOUBLE || !fk_form_allows_single(&job->form))
     return choose_in_double(job, s, way, err);
   if (s->radius2 < 0) FK_TRY(find_radius(job, s, err));
   if (reach2_of(job, s) > farthest2(job->precision)) return choose_in_double(job, s, way, err);
@@ -189,7 +188,8 @@ static enum fk_status choose_by_reach(struct fk_cuda_job *job, struct fk_cuda_so
     way->framed = one ? leaves_few(&s->frames) : s->frames.count > 0;
   }
   way->ordered &= one || way->framed;
-  if (!one && !way->framed && !(s->radius2 <= fk_costs.limits.difference_f32))
+  if (!one && !way->framed &&
+      !(fk_form_radius2(&job->form, s->radius2, s->points.d) <= fk_costs.limits.difference_f32))
     return choose_in_double(job, whole, way, err);
   way->method = one || way->framed ? FK_METHOD_MMA : FK_METHOD_SINGLE;
   return FK_STATUS_OK;
@@ -282,7 +282,7 @@ static enum fk_status pack_fma(const struct fk_cuda_job *job, const struct fk_pa
       fk_cuda_room(context, &s->packed_buffer, points + x->ld * (1 + (columns ? job->n_values : 0)), &data, err));
   T *weight = data + points, *packed = weight + x->ld;
   *f = (struct fk_fma_task<T>){};
-  f->form = job->form.type;
+  fk_fma_takes_form(f, &job->form);
   FK_CUDA_TRY(fk_fma_pack(x->u, numbers, job->form.scale, data, context->stream));
   if (s->weights) FK_CUDA_TRY(fk_fma_pack(s->weights, x->n, 1 / job->weight_scale, weight, context->stream));
   if (columns) FK_CUDA_TRY(fk_fma_pack(s->columns, x->ld * job->n_values, 1, packed, context->stream));

@@ -359,9 +359,9 @@ static enum fk_status run_shared(struct shared_job *shared, struct fk_cuda_conte
   free(shared->column_scale);
   FK_TRY(status);
   const char *methods[] = {"difference", "difference", "mma", shared->ordered ? "wgmma, lists" : "wgmma", "dmma"};
-  bool radial = fk_kernel_is_stationary(&task->kernel),
+  bool stationary = fk_kernel_is_stationary(&task->kernel),
        in_double = shared->method == FK_METHOD_DOUBLE || shared->method == FK_METHOD_DMMA;
-  fk_cuda_describe(stats, contexts, count, radial ? methods[shared->method] : "product",
+  fk_cuda_describe(stats, contexts, count, stationary ? methods[shared->method] : "product",
                    in_double ? "double" : fk_cuda_precision_name(opts->precision));
   for (int i = 0; i < FK_MAX_DEVICES; i++) stats->tail_rows += shared->tail_rows[i];
   stats->pairs += (double)n * (double)fk_n_targets(task);

@@ -18,7 +18,7 @@ struct doubled_memory {
 };
 
 /* Adds `depth` coordinates to the exponents of a thread's rows and columns. */
-template <int V>
+template <enum kernel_code CODE, int V>
 static __device__ __forceinline__ void add_doubled(const struct doubled_memory<V> &m, int depth,
                                                    double (&t)[PER_THREAD][PER_THREAD]) {
   int tx = threadIdx.x % SIDE, ty = threadIdx.x / SIDE;
@@ -34,14 +34,14 @@ static __device__ __forceinline__ void add_doubled(const struct doubled_memory<V
 #pragma unroll
       for (int c = 0; c < PER_THREAD; c++) {
         double z = (y - x[c]) + (y_low - x_low[c]);
-        t[r][c] -= z * z;
+        add_coordinate<CODE>(z, 0.0, t[r][c]);
       }
     }
   }
 }
 
 /* Computes all exponents of a tile. */
-template <int V>
+template <enum kernel_code CODE, int V>
 static __device__ __forceinline__ void sum_tile(const struct fk_fma_task<double> &a, const struct wide_tile &tile,
                                                 struct doubled_memory<V> &m, double (&t)[PER_THREAD][PER_THREAD]) {
   const int depth = wide_shape<double>::depth;
@@ -55,7 +55,7 @@ static __device__ __forceinline__ void sum_tile(const struct fk_fma_task<double>
     load_slice<double>(m.high.cols, a.cols, a.ld_cols, tile.col0, tile.end, k0, a.d);
     load_slice<double>(m.low.slice.cols, a.cols_low, a.ld_cols, tile.col0, tile.end, k0, a.d);
     __syncthreads();
-    add_doubled<V>(m, a.d - k0 < depth ? a.d - k0 : depth, t);
+    add_doubled<CODE, V>(m, a.d - k0 < depth ? a.d - k0 : depth, t);
   }
 }
 
@@ -124,7 +124,7 @@ static __global__ void __launch_bounds__(SIDE *SIDE)
   struct own_coordinate y = {};
   if (RELATIVE) y = load_own(a, values, tile.row0);
   for (; tile.col0 < tile.end; tile.col0 += TILE) {
-    sum_tile<V>(a, tile, m, t);
+    sum_tile<CODE, V>(a, tile, m, t);
     add_kernels<double, V, CODE>(a, powers, tile, t, shift, mass, m.high);
     if constexpr (RELATIVE)
       add_differences(a, values, tile, y, m, out);

@@ -1,7 +1,7 @@
 /* Kernel sums on CUDA cores in float (f32.cu) or double (f64.cu). Direct distances have no cancellation however
- * far the points reach; kernels of x'y use products, in double only. For d <= 4 a thread keeps its targets in
- * registers; otherwise a block multiplies tiles of 64 targets by 64 sources like a matrix product. Twin of
- * cpu/tile_body.h.
+ * far the points reach; kernels of x'y use products, in double only, and ABSOLUTE sums of absolute differences.
+ * For d <= 4 a thread keeps its targets in registers; otherwise a block multiplies tiles of 64 targets by 64
+ * sources like a matrix product. Twin of cpu/tile_body.h.
  * || Float sums are added to FP64 after 64 terms, or after NARROW_COLS if sums need not be short. */
 #include <type_traits>
 
@@ -33,11 +33,11 @@ __device__ __forceinline__ int64_t own_column(const struct fk_fma_task<T> &a, in
 
 /* How a kernel is computed: Gaussians PLAIN, or GENERAL with shift or polynomial, or another form. PRODUCT: all
  * kernels of x'y. */
-enum kernel_code { PLAIN, GENERAL, ROOT, CAUCHY, IMQ, PRODUCT };
+enum kernel_code { PLAIN, GENERAL, ROOT, STRETCHED, ABSOLUTE, CAUCHY, IMQ, PRODUCT };
 
 /* Only sums in double are shifted. */
 template <typename T, enum kernel_code CODE>
-static constexpr bool is_shifted = (CODE == GENERAL || CODE == ROOT) && sizeof(T) == sizeof(double);
+static constexpr bool is_shifted = CODE >= GENERAL &&CODE <= ABSOLUTE && sizeof(T) == sizeof(double);
 
 /* The weight of column j. In the tails it is the mantissa; the exponent (base 2) is returned. */
 template <typename T>
@@ -61,16 +61,25 @@ __device__ __forceinline__ T kernel_of_product(const struct fk_fma_task<T> &a, T
   return power;
 }
 
-/* One kernel value from t. */
+/* The exponent (base 2) of kernels that have one, from t or a. */
+template <enum kernel_code CODE, typename T>
+__device__ __forceinline__ T to_exponent(const struct fk_fma_task<T> &a, T t) {
+  if (CODE == ROOT) return -sqrt(-t);
+  if (CODE == STRETCHED) return (T)-FK_LOG2E * pow(-t, (T)a.power);
+  return t;
+}
+
+/* One kernel value from t, a or a product. */
 template <typename T, enum kernel_code CODE>
 __device__ __forceinline__ T kernel_of(const struct fk_fma_task<T> &a, const double *powers, T t, double shift) {
   if (CODE == PLAIN) return exp2_of<T>(powers, t);
   if (CODE == CAUCHY) return 1 / (1 - t);
   if (CODE == IMQ) return 1 / sqrt(1 - t);
   if (CODE == PRODUCT) return kernel_of_product(a, t);
-  if (CODE == ROOT) t = -sqrt(-t);
+  t = to_exponent<CODE>(a, t);
   /* a source of weight 0 may be nearer than the nearest counted one: avoid overflow */
   T kernel = exp2_of<T>(powers, is_shifted<T, CODE> ? (T)fmin(0.0, (double)t - shift) : t);
+  if (CODE == STRETCHED || CODE == ABSOLUTE) return kernel;
   /* far below underflow the polynomial could overflow: avoid 0 times infinity */
   T s = t < (T)-1e30 ? (T)-1e30 : t;
   return kernel * ((T)a.factor[0] + s * ((T)a.factor[1] + s * (T)a.factor[2]));
@@ -80,6 +89,8 @@ template <typename T>
 static enum kernel_code kernel_code_of(const struct fk_fma_task<T> *a) {
   switch (a->form) {
     case FK_FORM_ROOT: return ROOT;
+    case FK_FORM_STRETCHED: return STRETCHED;
+    case FK_FORM_ABSOLUTE: return ABSOLUTE;
     case FK_FORM_CAUCHY: return CAUCHY;
     case FK_FORM_IMQ: return IMQ;
     case FK_FORM_POWER:
@@ -111,13 +122,15 @@ static __device__ __forceinline__ void load_columns(const struct fk_fma_task<T> 
   }
 }
 
-/* The contribution of a coordinate of a row and a column to t: to minus their squared distance, or to their
- * product. */
+/* The contribution of a coordinate of a row and a column to t: to minus their squared distance, to minus the sum
+ * of their absolute differences, or to their product. */
 template <enum kernel_code CODE, typename T>
 __device__ __forceinline__ void add_coordinate(T y, T x, T &t) {
   T z = y - x;
   if (CODE == PRODUCT)
     t += y * x;
+  else if (CODE == ABSOLUTE)
+    t -= fabs(z);
   else
     t -= z * z;
 }
@@ -350,7 +363,7 @@ static __device__ __forceinline__ void add_kernels(const struct fk_fma_task<T> &
       int64_t i = tile.row0 + ty * PER_THREAD + r;
       bool out_of_it = weight == 0 || (a.exclude_self && i < end_row && own_column(a, i) == j);
       if (a.find_max) {
-        T term = (CODE == ROOT ? -sqrt(-t[r][c]) : t[r][c]) + exponent;
+        T term = to_exponent<CODE>(a, t[r][c]) + exponent;
         if (!out_of_it && term > mass[r]) mass[r] = term;
         continue;
       }

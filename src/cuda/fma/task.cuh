@@ -1,15 +1,15 @@
-/* Sums on CUDA cores: by differences of the coordinates, or by products of them. */
+/* Sums on CUDA cores: by differences of the coordinates, their absolute values, or products of coordinates. */
 #ifndef FK_CUDA_FMA_TASK_CUH
 #define FK_CUDA_FMA_TASK_CUH
 
 #include "../device/common.cuh"
 
 /* Rows (targets) against columns (sources), in the precision of T. Shifts and largest exponents exist for
- * Gaussians and for kernels of the root. */
+ * kernels that fall exponentially. */
 template <typename T>
 struct fk_fma_task {
   enum fk_form_type form;
-  const T *rows, *cols;         /* [d][ld], scaled so that t = -|x - y|^2 */
+  const T *rows, *cols;         /* [d][ld], scaled so that t = -|x - y|^2, or a = -sum |x_k - y_k| */
   const T *rows_low, *cols_low; /* low parts, in double only; NULL: 0 */
   bool relative;                /* values are the differences x - y of the coordinates; needs low parts */
   int64_t ld_rows, n_cols, ld_cols;
@@ -17,6 +17,7 @@ struct fk_fma_task {
   const T *weight; /* weights of the columns; NULL: ones */
   const T *values; /* [n_values][ld_cols] */
   int n_values;
+  double power;                   /* of FK_FORM_STRETCHED */
   double factor[3];               /* polynomial of t or its root; for kernels of products see enum fk_form_type */
   const double *shift;            /* of the rows, subtracted from the exponent; NULL: none */
   bool find_max;                  /* return the largest exponent of a term in place of the kernel sum */
@@ -32,6 +33,12 @@ struct fk_fma_task {
   double least;    /* < 0: few kernels reach 2^least, and others may be omitted */
   double *acc;     /* [slot][1 + n_values][ld_acc], overwritten */
 };
+template <typename T>
+static inline void fk_fma_takes_form(struct fk_fma_task<T> *task, const struct fk_kernel_form *form) {
+  task->form = form->type;
+  task->power = form->power;
+  for (int i = 0; i < 3; i++) task->factor[i] = form->factor[i];
+}
 cudaError_t fk_fma_launch(const struct fk_fma_task<float> *task, cudaStream_t stream);
 cudaError_t fk_fma_launch(const struct fk_fma_task<double> *task, cudaStream_t stream);
 /* Converts u times scale to the precision of T. */

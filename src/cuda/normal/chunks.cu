@@ -149,7 +149,7 @@ static bool choose_grid(const struct fk_normal_job *job, double radius2, struct 
   const int d = (int)(tiles ? fk_larger(job->d, ONE_PRODUCT + 1) : job->d);
   if (job->way == FK_NORMAL_DIFFERENCES) {
     grid->scale = job->kernel.scale;
-    *row_limit = limits->difference_f32;
+    *row_limit = limits->difference_f32 / fk_form_radius2(&job->kernel, 1, job->d);
     return radius2 <= *row_limit && rows2 <= *row_limit;
   }
   bool fits = fk_tensor_grid_choose(radius2, 0, d, true, grid);

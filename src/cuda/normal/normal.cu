@@ -28,9 +28,13 @@ double fk_normal_pair_seconds(enum fk_normal_way way, bool wide, double d, doubl
 static enum fk_normal_way way_of(const struct fk_kernel *kernel, const struct fk_opts *opts, bool wide, double d,
                                  double t) {
   const enum fk_normal_way sweeps = fk_kernel_is_gaussian(kernel) ? FK_NORMAL_TENSOR : FK_NORMAL_DIFFERENCES;
-  if (opts->precision == FK_PRECISION_DOUBLE || fk_form_is_product(fk_kernel_info(kernel->id)->form) ||
+  struct fk_task task = {};
+  task.kernel = *kernel;
+  const struct fk_kernel_form form = fk_task_form(&task);
+  if (opts->precision == FK_PRECISION_DOUBLE || !fk_form_allows_single(&form) ||
       fk_cuda_is_lowered_to("difference"))
     return FK_NORMAL_TILES_DOUBLE;
+  if (fk_form_metric(form.type) == FK_METRIC_ABSOLUTE) return sweeps;
   bool tiles = fk_normal_pair_seconds(FK_NORMAL_TILES, wide, d, t) < fk_normal_pair_seconds(sweeps, wide, d, t);
   return tiles ? FK_NORMAL_TILES : sweeps;
 }

@@ -84,8 +84,7 @@ static enum fk_status sum_by_differences(struct fk_normal_device *device, const 
   const struct fk_normal_view *rows = sweep->rows, *columns = sweep->columns;
   const struct fk_kernel_form *kernel = &device->job->kernel;
   struct fk_fma_task<float> t = {};
-  t.form = kernel->type;
-  for (int i = 0; i < 3; i++) t.factor[i] = kernel->factor[i];
+  fk_fma_takes_form(&t, kernel);
   t.rows = rows->points->differences + rows->row, t.cols = columns->points->differences + columns->row;
   t.ld_rows = rows->points->room, t.ld_cols = columns->points->room;
   t.n_cols = columns->n, t.d = columns->points->form.d;

@@ -4,7 +4,7 @@
  * is exact, and what it lacks, for which FP16 is enough. Subtracting |x|^2/2 + |y|^2/2 is exact except for the
  * remainders. In double, kernels of few dimensions come from direct distances. For many dimensions, cuBLAS
  * computes the products of the points, too, and a pair whose distance would lose too many digits is recomputed by
- * direct distances. */
+ * direct distances. Sums of absolute differences never come from products. */
 #include "../exact/kernel_tile.cuh"
 #include "normal.cuh"
 #include "../fma/sums.cuh"
@@ -20,13 +20,22 @@ struct tile {
   struct fk_fma_task<double> form;                           /* of the kernel */
   const double *columns, *column_square, *rows, *row_square; /* [d][ld], |u|^2 */
   int64_t ld_columns, ld_rows, n_columns, n_rows, d;
-  double scale2;   /* t = -scale2 |x - y|^2 */
+  double scale2;   /* t = -scale2 |x - y|^2; for sums of absolute differences their scale */
   double limit;    /* of |u|^2, for products */
   double *kernels; /* n_columns x n_rows, ld; 0 in the padding, from n_columns to ld */
   int64_t ld;
   const double *v; /* for one column, K v computed with the kernels; NULL: none or several columns */
   double *sums;    /* [FK_NORMAL_STRIPS][n_rows] */
 };
+
+static bool uses_products(const struct tile *a) {
+  return a->d > FK_NORMAL_GRAM && fk_form_metric(a->form.form) != FK_METRIC_ABSOLUTE;
+}
+
+static void take_form(struct tile *a, const struct fk_kernel_form *form) {
+  fk_fma_takes_form(&a->form, form);
+  a->scale2 = fk_form_metric(form->type) == FK_METRIC_ABSOLUTE ? form->scale : form->scale * form->scale;
+}
 
 /* For single precision; kernels, n_columns, n_rows, ld: see the tile. */
 struct half_tile {
@@ -39,7 +48,7 @@ struct half_tile {
   __half *low;
 };
 
-/* -|x - y|^2, or x'y. */
+/* -|x - y|^2, -sum |x_k - y_k|, or x'y. */
 template <enum kernel_code CODE>
 static __device__ double exponent_of_pair(const struct tile &a, int64_t column, int64_t row) {
   double t = 0;
@@ -48,13 +57,20 @@ static __device__ double exponent_of_pair(const struct tile &a, int64_t column, 
   return t;
 }
 
-/* The same from a product, if that is accurate: the distance has an error of about 2^-52 of both squares, which
- * the root of a small distance would magnify. */
+/* Would the root, or another power, of a small squared distance magnify its error, which is about 2^-52 of both
+ * squares? */
+template <enum kernel_code CODE>
+static __device__ bool magnifies(double distance2, double both) {
+  if (CODE == ROOT) return !(distance2 > 1e-6 * both * both);
+  return CODE == STRETCHED && !(distance2 > 1e-4 * both * fmax(both, 1.0));
+}
+
+/* The same from a product, if that is accurate. */
 template <enum kernel_code CODE>
 static __device__ double exponent_of_product(const struct tile &a, int64_t column, int64_t row, double product) {
   if (CODE == PRODUCT) return product;
   double both = a.column_square[column] + a.row_square[row], distance2 = both - 2 * product;
-  bool rough = both > a.limit ? !(distance2 > both / 16) : CODE == ROOT && !(distance2 > 1e-6 * both * both);
+  bool rough = both > a.limit ? !(distance2 > both / 16) : magnifies<CODE>(distance2, both);
   return rough ? exponent_of_pair<CODE>(a, column, row) : fmin(-distance2, 0.0);
 }
 
@@ -97,7 +113,8 @@ static __device__ __forceinline__ void kernels_of_halves(const struct tile &a, c
       const float both = x.x + y.x;
       float t = (high[i] - both) + (low[i] - (x.y + y.y));
       /* the root of a short distance would show the error */
-      if (CODE == ROOT && !(-t > both / 1024)) t = exponent_of_halves(h, column, row);
+      if ((CODE == ROOT && !(-t > both / 1024)) || (CODE == STRETCHED && !(-t > both / 64)))
+        t = exponent_of_halves(h, column, row);
       kernel[r0 + i] = kernel_of<float, CODE>(h.form, NULL, fminf(t, 0) * h.scale2, 0);
     }
   }
@@ -204,10 +221,12 @@ static cudaError_t launch_tile(const struct tile *a, const struct half_tile *h, 
 /* h->columns NULL: in double */
 template <enum kernel_code CODE>
 static cudaError_t launch_source(const struct tile *a, const struct half_tile *h, cudaStream_t stream) {
-  if constexpr (CODE != PRODUCT && CODE != GENERAL)
-    if (h->columns) return launch_tile<CODE, HALVES>(a, h, stream);
-  return a->d > FK_NORMAL_GRAM ? launch_tile<CODE, PRODUCTS>(a, h, stream)
-                               : launch_tile<CODE, DIFFERENCES>(a, h, stream);
+  if constexpr (CODE != ABSOLUTE) {
+    if constexpr (CODE != PRODUCT && CODE != GENERAL)
+      if (h->columns) return launch_tile<CODE, HALVES>(a, h, stream);
+    if (uses_products(a)) return launch_tile<CODE, PRODUCTS>(a, h, stream);
+  }
+  return launch_tile<CODE, DIFFERENCES>(a, h, stream);
 }
 
 static cudaError_t launch_kernels(const struct tile *a, const struct half_tile *h, cudaStream_t stream) {
@@ -259,7 +278,7 @@ static enum fk_status multiply_points(struct fk_cuda_context *context, cublasHan
   const int64_t m = a->n_columns, n = a->n_rows;
   if (!h->columns) {
     const double one = 1, zero = 0;
-    if (a->d > FK_NORMAL_GRAM)
+    if (uses_products(a))
       FK_CUBLAS_TRY(fk_cublas.dgemm(blas, N, T, m, n, a->d, &one, a->columns, a->ld_columns, a->rows, a->ld_rows,
                                     &zero, a->kernels, a->ld));
     return FK_STATUS_OK;
@@ -278,13 +297,11 @@ static enum fk_status fill_tile(struct fk_cuda_context *context, cublasHandle_t 
                                 const struct fk_kernel_tile *tile, struct fk_error *err) {
   const struct half_tile none = {};
   struct tile a = {};
-  a.form.form = tile->form.type;
-  for (int i = 0; i < 3; i++) a.form.factor[i] = tile->form.factor[i];
+  take_form(&a, &tile->form);
   a.columns = tile->columns.u, a.ld_columns = tile->columns.ld, a.n_columns = tile->columns.n;
   a.rows = tile->rows.u, a.ld_rows = tile->rows.ld, a.n_rows = tile->rows.n;
   a.column_square = tile->column_square, a.row_square = tile->row_square;
   a.d = tile->rows.d;
-  a.scale2 = tile->form.scale * tile->form.scale;
   a.limit = fk_costs.limits.gram_f64;
   a.kernels = tile->kernels, a.ld = tile->ld;
   FK_TRY(multiply_points(context, blas, &a, &none, err));
@@ -297,8 +314,7 @@ static struct half_tile half_tile_of(const struct fk_normal_device *device) {
   const struct fk_normal_points *x = device->columns;
   const struct fk_kernel_form *kernel = &device->job->kernel;
   struct half_tile h = {};
-  h.form.form = kernel->type;
-  for (int i = 0; i < 3; i++) h.form.factor[i] = kernel->factor[i];
+  fk_fma_takes_form(&h.form, kernel);
   h.columns = x->parts, h.column_norm = x->norm;
   h.k = x->form.k;
   h.scale2 = (float)(2 * kernel->scale * kernel->scale / (x->form.grid.scale * x->form.grid.scale));
@@ -309,11 +325,9 @@ static struct tile tile_of(const struct fk_normal_device *device) {
   const struct fk_normal_job *job = device->job;
   const struct fk_normal_points *x = device->columns;
   struct tile a = {};
-  a.form.form = job->kernel.type;
-  for (int i = 0; i < 3; i++) a.form.factor[i] = job->kernel.factor[i];
+  take_form(&a, &job->kernel);
   a.columns = x->u, a.column_square = x->square;
   a.ld_columns = x->room, a.n_columns = job->m, a.d = job->d;
-  a.scale2 = job->kernel.scale * job->kernel.scale;
   a.limit = fk_costs.limits.normal_f64;
   a.ld = device->ld_v;
   return a;
