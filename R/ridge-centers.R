@@ -1,5 +1,5 @@
-# The choice of centres: points that the user gives, or rows drawn by one of four methods. Rows of weight 0 are never
-# drawn.
+# The choice of centres: points that the user gives, or rows drawn by one of four methods with R's generator. Rows of
+# weight 0 are never drawn.
 
 CENTER_METHODS <- c("uniform", "rpcholesky", "leverage", "kmeans++")
 
@@ -44,7 +44,7 @@ draw_rows <- function(rows, number, method, weights, under, run) {
       ": all of them are centres", call. = FALSE)
   }
   if (number >= n) return(among(seq_len(n)))
-  if (method == "uniform") return(sort(draw_index(rows, number, if (!is.null(weights)) weights > 0)))
+  if (method == "uniform") return(among(sort(sample.int(n, number))))
   name_stage(run, "Choosing centers")
   run$progress <- NULL
   size <- pool_size(method, number, rows$d)

@@ -33,8 +33,9 @@ scaled_bandwidth <- function(bandwidth, by) if (is.matrix(bandwidth)) bandwidth 
 # The rows of the contest, with their response, weights and offset. `more`: lambda of a fit to these over lambda of the
 # fit to all, which has the same n lambda.
 contest_rows <- function(rows, response, weights, spec) {
-  index <- draw_index(rows, CONTEST_ROWS + min(HELD_ROWS, rows$n %/% 5), weights, response$y)
-  index <- sort(index)
+  index <- if (is_column(weights) || is.null(weights)) seq_len(rows$n) else which(weights > 0)
+  number <- min(length(index), CONTEST_ROWS + min(HELD_ROWS, rows$n %/% 5))
+  index <- index[sort(with_fixed_seed(sample.int(length(index), number)))]
   offset <- check_offset(spec$offset, rows$n, ncol(response$y))
   y <- response$y[index, , drop = FALSE]
   of_rows <- \(x) if (!is.null(x)) x[index]
@@ -51,7 +52,9 @@ contest_error <- function(candidate, lambdas, some, spec, run) {
   spec[c("kernel", "bandwidth", "offset")] <- list(candidate$kernel, candidate$bandwidth, some$offset)
   centers <- min(CONTEST_CENTERS, some$rows$n %/% 4)
   found <- tryCatch(
-    suppressWarnings(hold_out_path(some$rows, some$response, some$weights, spec, list(centers), lambdas, run)$table),
+    suppressWarnings(with_fixed_seed(
+      hold_out_path(some$rows, some$response, some$weights, spec, list(centers), lambdas, run)$table
+    )),
     flashkernel_error_singular = \(e) NULL
   )
   if (is.null(found)) return(list(NA, Inf))

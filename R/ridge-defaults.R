@@ -15,7 +15,11 @@ choose_defaults <- function(rows, response, weights, spec, run) {
   name_stage(run, "Choosing kernel and bandwidth")
   offset <- check_offset(spec$offset, rows$n, ncol(response$y))
   learns <- learns_metric(spec)
-  sample <- draw_sample(rows, response, weights, offset, if (learns) SAMPLE_ROWS else DEFAULT_SAMPLE)
+  number <- if (learns) SAMPLE_ROWS else DEFAULT_SAMPLE
+  # in order, so that a sample of all rows gives the same bits in every call
+  sample <- with_fixed_seed(
+    draw_sample(rows, response, weights, offset, number, in_order = !learns), seed = if (learns) 1
+  )
   few <- first_of_sample(sample, DEFAULT_SAMPLE)
   plain <- choose_plainly(few, spec, run)
   candidates <- list(plain)
@@ -80,14 +84,22 @@ name_bandwidth <- function(bandwidth, rows) {
   if (named) stats::setNames(bandwidth, rows$names) else bandwidth
 }
 
-# list(points, y, names, per_row, ...) of rows drawn at random, in random order. y is centred, with unit variance over
-# all columns. Rows are drawn with probabilities proportional to their weights, and have weight 1 in the sample. The
-# noise n lambda of the Gaussian process is the same for all rows: `lambda` is the noise times `per_row`.
-draw_sample <- function(rows, response, weights, offset, number) {
-  index <- draw_index(rows, number, weights, response$y)
-  number <- length(index)
-  sorted <- sort(index)
-  points <- rows_take(rows, sorted)[match(index, sorted), , drop = FALSE]
+# list(points, y, names, per_row, ...) of rows drawn at random, in random order or `in_order`. y is centred, with unit
+# variance over all columns. Rows are drawn with probabilities proportional to their weights, and have weight 1 in the
+# sample. The noise n lambda of the Gaussian process is the same for all rows: `lambda` is the noise times `per_row`.
+draw_sample <- function(rows, response, weights, offset, number, in_order = FALSE) {
+  usable <- if (is.null(weights)) rows$n else sum(weights > 0)
+  number <- min(number, usable)
+  index <- if (is.null(weights)) {
+    sample.int(rows$n, number)
+  } else if (is_column(weights)) {
+    draw_from_column(weights, number)
+  } else {
+    order(stats::rexp(rows$n) / weights)[seq_len(number)]
+  }
+  sorted <- index[order(index)]
+  points <- rows_take(rows, sorted)
+  if (in_order) index <- sorted else points <- points[match(index, sorted), , drop = FALSE]
   y <- response$y[index, , drop = FALSE]
   if (!is.null(offset)) y <- y - offset[index, , drop = FALSE]
   y <- y - rep(colMeans(y), each = number)

@@ -104,9 +104,9 @@ kernel_ridge <- function(x, ...) {
 
 #' @rdname kernel_ridge
 #' @export
-kernel_ridge.default <- function(x, y, kernel = NULL, metric = c("none", "auto", "diagonal", "full"),
-                                 bandwidth = NULL, lambda = NULL, centers = NULL, loss = NULL, weights = NULL, offset = NULL, validation = NULL, solver = NULL,
-                                 control = NULL, ...) {
+kernel_ridge.default <- function(x, y, kernel = NULL, bandwidth = NULL, lambda = NULL, centers = NULL, loss = NULL,
+                                 weights = NULL, offset = NULL, validation = NULL,
+                                 metric = c("none", "auto", "diagonal", "full"), solver = NULL, control = NULL, ...) {
   numbers <- list(...)
   is_svm <- seq_along(numbers) %in% match(names(SVM_NUMBERS), names(numbers))
   do.call(check_ridge_dots, numbers[!is_svm])

@@ -38,10 +38,10 @@ HELD_ROWS <- 5000
 # list(held, weights): numbers of rows, drawn, and the weights of all with these at 0.
 set_aside <- function(rows, response, weights, number) {
   if (inherits(rows, "rows_data")) {
-    split <- list(part = number / rows$n, seed = 1L)
+    split <- list(part = number / rows$n, seed = sample.int(.Machine$integer.max, 1))
     return(list(held = held_rows(rows$data, split), weights = weights_without(rows, rows_column(rows, weights), split)))
   }
-  held <- spare_classes(sort(draw_index(rows, number, weights, response$y)), response$y, response$classes, weights)
+  held <- spare_classes(sort(sample.int(rows$n, number)), response$y, response$classes, weights)
   if (is.null(weights)) weights <- rep(1, rows$n)
   list(held = held, weights = replace(weights, held, 0))
 }
