@@ -10,21 +10,50 @@ DEFAULT_STEPS <- 5
 # With fewer rows for each column, one factor is better: on gas (128 columns) the error is 0.18 instead of 0.20.
 ROWS_BY_COLUMN <- 8
 
-# list(bandwidth, lambda), given or chosen.
+# list(kernel, bandwidth, lambda), given or chosen.
 choose_defaults <- function(rows, response, weights, spec, run) {
-  name_stage(run, "Choosing the bandwidth")
-  # in order, so that a sample of all rows gives the same bits in every call
+  name_stage(run, "Choosing kernel and bandwidth")
   offset <- check_offset(spec$offset, rows$n, ncol(response$y))
-  sample <- draw_sample(rows, response, weights, offset, DEFAULT_SAMPLE, in_order = TRUE)
+  learns <- learns_metric(spec)
+  number <- if (learns) SAMPLE_ROWS else DEFAULT_SAMPLE
+  # in order, so that a sample of all rows gives the same bits in every call
+  sample <- with_fixed_seed(
+    draw_sample(rows, response, weights, offset, number, in_order = !learns), seed = if (learns) 1
+  )
+  few <- first_of_sample(sample, DEFAULT_SAMPLE)
+  plain <- choose_plainly(few, spec, run)
+  candidates <- list(plain)
+  if (learns && has_portfolio(sample)) candidates <- choose_from_portfolio(sample, plain, spec, run)
+  candidates <- lapply(candidates, \(candidate) {
+    noise <- spec$lambda / sample$per_row
+    if (length(noise) == 0) noise <- default_noise(candidate, few, replace(spec, "kernel", candidate["kernel"]), run)
+    list(
+      kernel = candidate$kernel, bandwidth = name_bandwidth(candidate$bandwidth, rows), lambda = noise * sample$per_row
+    )
+  })
+  if (length(candidates) == 1 || rows$n < CONTEST_GROWTH * nrow(sample$y)) return(candidates[[1]])
+  win_contest(candidates, rows, response, weights, spec, run)
+}
+
+# Without learning a metric, as for sparse rows, products of points and given bandwidths: list(kernel, bandwidth, noise,
+# error).
+choose_plainly <- function(sample, spec, run) {
+  if (is.null(spec$kernel)) spec$kernel <- kernel_spec("gaussian")
   chosen <- choose_on_sample(sample, spec, run)
   if (is.null(chosen)) stop_argument("bandwidth", "could not be chosen from these data. Give a bandwidth.")
-  few <- rows$d <= nrow(sample$y) / ROWS_BY_COLUMN
+  few <- ncol(sample$points) <= nrow(sample$y) / ROWS_BY_COLUMN
   if (is.null(spec$bandwidth) && is.matrix(sample$points) && few && sample$scale > 0) {
     chosen <- choose_by_column(sample, chosen, spec, run)
   }
-  lambda <- spec$lambda
-  if (is.null(lambda)) lambda <- default_noise(chosen, sample, spec, run) * sample$per_row
-  list(bandwidth = name_bandwidth(chosen$bandwidth, rows), lambda = lambda)
+  c(chosen, list(kernel = spec$kernel))
+}
+
+first_of_sample <- function(sample, rows) {
+  first <- seq_len(min(nrow(sample$y), rows))
+  sample$points <- sample$points[first, , drop = FALSE]
+  sample$y <- sample$y[first, , drop = FALSE]
+  sample$codes <- sample$codes[first]
+  sample
 }
 
 # Least noise relative to k(x, x). With less, the default number of conjugate gradient steps does not converge: on

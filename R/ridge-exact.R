@@ -3,7 +3,7 @@
 # memory. Rows of weight 0 have coefficient 0: they are not in the system and not among the centres of the fit.
 
 # Largest number of rows whose matrix is factorised on the CPU; with more, conjugate gradients are much faster.
-EXACT_FACTORISED <- 4000
+EXACT_FACTORISED <- 6000
 
 # Largest number of rows of an exact fit with logistic loss.
 EXACT_LOGISTIC <- 10000
@@ -59,12 +59,13 @@ exact_system_of <- function(fit, run) {
   exact_system(kept_data(fit)$rows, fit$data$weights, fit$L, fit$kernel, fit$lambda, run)
 }
 
-# On a GPU the matrix may use half of the free memory.
 is_factorised <- function(system) {
-  run <- system$run
-  n <- system$n
-  if (n <= EXACT_FACTORISED) return(TRUE)
-  if (resolve_control(run, n, n, system$rows$d, system$kernel)$backend != "cuda") return(FALSE)
+  system$n <= EXACT_FACTORISED || fits_on_gpu(system$n, system$rows$d, system$kernel, system$run)
+}
+
+# On a GPU the matrix may use half of the free memory.
+fits_on_gpu <- function(n, d, kernel, run) {
+  if (resolve_control(run, n, n, d, kernel)$backend != "cuda") return(FALSE)
   free <- gpu_info()$memory_free
   length(free) > 0 && 8 * n^2 <= free[1] / 2
 }

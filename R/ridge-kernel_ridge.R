@@ -105,9 +105,9 @@ kernel_ridge <- function(x, ...) {
 
 #' @rdname kernel_ridge
 #' @export
-kernel_ridge.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, lambda = NULL, centers = NULL,
-                                 loss = NULL, weights = NULL, offset = NULL, validation = NULL, solver = NULL,
-                                 control = NULL, ...) {
+kernel_ridge.default <- function(x, y, kernel = NULL, bandwidth = NULL, lambda = NULL, centers = NULL, loss = NULL,
+                                 weights = NULL, offset = NULL, validation = NULL,
+                                 metric = c("none", "auto", "diagonal", "full"), solver = NULL, control = NULL, ...) {
   numbers <- list(...)
   is_svm <- seq_along(numbers) %in% match(names(SVM_NUMBERS), names(numbers))
   do.call(check_ridge_dots, numbers[!is_svm])
@@ -180,7 +180,7 @@ fit_rows <- function(rows, y, spec, run) {
   tryCatch(fit_ridge(of$rows, of$response, of$spec, run), flashkernel_error_singular = \(e) {
     # where no factor is found of a kernel whose matrices may have negative eigenvalues, that is why
     kernel <- spec$kernel
-    if (kernel$name != "sigmoid" && !isTRUE(kernel$parameters["coef0"] < 0)) stop(e)
+    if (!identical(kernel$name, "sigmoid") && !isTRUE(kernel$parameters["coef0"] < 0)) stop(e)
     stop(new_error("singular", paste0(
       "the ", kernel$name, " kernel", if (kernel$name != "sigmoid") " with `coef0` below 0", " is not positive definite, ",
       "and its kernel matrix has no Cholesky factorisation here. Use another `kernel`, such as \"polynomial\" ",
@@ -257,7 +257,7 @@ response_values <- function(response, index) {
 # Numbers that nobody gave. Few rows are all centres.
 settle_defaults <- function(rows, response, weights, spec, run) {
   if (is.null(spec$exact)) {
-    spec$exact <- if (is.null(spec$start)) is.null(spec$centers) && rows$n <= EXACT_ROWS else spec$start$exact
+    spec$exact <- if (is.null(spec$start)) is.null(spec$centers) && takes_all(rows, spec, run) else spec$start$exact
   }
   if (!is.null(spec$start)) spec <- settle_start(spec, ncol(response$y))
   spec <- settle_solver(spec)
@@ -266,12 +266,21 @@ settle_defaults <- function(rows, response, weights, spec, run) {
   if (any(open)) {
     spec$chosen <- c("bandwidth", "lambda")[open]
     chosen <- choose_defaults(rows, response, weights, spec, run)
-    spec$bandwidth <- chosen$bandwidth
-    spec$lambda <- chosen$lambda
+    spec[names(chosen)] <- chosen
   }
+  if (is.null(spec$kernel)) spec$kernel <- kernel_spec("gaussian")
   spec$L <- rows_factor(rows, spec$bandwidth)
   if (is.null(spec$centers)) spec$centers <- default_centers(rows$n)
   spec
+}
+
+# Is every row a centre by default? With a learnt metric and squared loss if the factorisation takes a second or two,
+# otherwise for fewer rows.
+takes_all <- function(rows, spec, run) {
+  n <- rows$n
+  if (n <= EXACT_ROWS) return(TRUE)
+  if (spec$metric == "none" || spec$loss != "squared" || !inherits(rows, "rows_dense") || n > EXACT_ON_GPU) return(FALSE)
+  n <= EXACT_FACTORISED || fits_on_gpu(n, rows$d, kernel_spec("gaussian"), run)
 }
 
 # Where its iterations end.
@@ -290,6 +299,7 @@ default_loss <- function(loss, y) {
 default_centers <- function(n) min(n, ceiling(10 * sqrt(n)))
 
 EXACT_ROWS <- 1000
+EXACT_ON_GPU <- 40000
 
 # A warm start goes on with the same centres, and with its numbers where none are given.
 settle_start <- function(spec, outputs) {

@@ -69,7 +69,8 @@ SOLVER_CHECKS <- list(
   start = optional(check_start), checkpoint = optional(check_checkpoint), keep = check_flag, plan = check_flag
 )
 RIDGE_CHECKS <- list(
-  kernel = \(value, arg) check_kernel(value), lambda = optional(check_penalty),
+  kernel = optional(\(value, arg) check_kernel(value)),
+  metric = \(value, arg) check_choice(value, c("none", "auto", "diagonal", "full"), arg), lambda = optional(check_penalty),
   loss = optional(\(value, arg) check_choice(value, names(LOSSES), arg))
 )
 

@@ -209,7 +209,7 @@ check_ridge_options <- function(options) {
 
 # Returns the settings that kernel_ridge() would make of `options`, with its defaults for all others.
 spec_of_options <- function(options, asked, bandwidth, rows) {
-  defaults <- as.list(formals(kernel_ridge.default)[ridge_arguments()])
+  defaults <- lapply(formals(kernel_ridge.default)[ridge_arguments()], eval)
   defaults[names(options)] <- options
   defaults$kernel <- asked$kernel[[1]]
   defaults["bandwidth"] <- list(check_kept_bandwidth(bandwidth, rows))

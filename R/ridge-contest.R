@@ -1,0 +1,63 @@
+# A contest of candidates for kernel, bandwidth and lambda at rows that are held out, for more rows than the sample that
+# proposed them: with more rows, smaller bandwidths and penalties may be better, and a metric that was learnt from few
+# rows is judged by others.
+
+# A contest needs so many times the rows of the sample. Its fits have at most so many rows and centres.
+CONTEST_GROWTH <- 2
+CONTEST_ROWS <- 12000
+CONTEST_CENTERS <- 1500
+
+# Bandwidths relative to those of the sample, and penalties n lambda relative to that of the sample.
+CONTEST_WIDTHS <- c(1, 0.7)
+CONTEST_LAMBDAS <- c(0.1, 1)
+
+# The candidate of least error, a list(kernel, bandwidth, lambda). Each is one, too.
+win_contest <- function(candidates, rows, response, weights, spec, run) {
+  name_stage(run, "Comparing candidates")
+  some <- contest_rows(rows, response, weights, spec)
+  best <- list(error = Inf)
+  for (candidate in candidates) {
+    for (width in CONTEST_WIDTHS) {
+      tried <- replace(candidate, "bandwidth", list(scaled_bandwidth(candidate$bandwidth, width)))
+      lambdas <- if (is.null(spec$lambda)) tried$lambda * CONTEST_LAMBDAS else tried$lambda
+      found <- contest_error(tried, lambdas * some$more, some, spec, run)
+      if (isTRUE(found$error < best$error)) best <- replace(tried, c("lambda", "error"), found)
+    }
+  }
+  if (is.infinite(best$error)) return(candidates[[1]])
+  list(kernel = best$kernel, bandwidth = best$bandwidth, lambda = best$lambda / some$more)
+}
+
+scaled_bandwidth <- function(bandwidth, by) if (is.matrix(bandwidth)) bandwidth * by^2 else bandwidth * by
+
+# The rows of the contest, with their response, weights and offset. `more`: lambda of a fit to these over lambda of the
+# fit to all, which has the same n lambda.
+contest_rows <- function(rows, response, weights, spec) {
+  index <- if (is_column(weights) || is.null(weights)) seq_len(rows$n) else which(weights > 0)
+  number <- min(length(index), CONTEST_ROWS + min(HELD_ROWS, rows$n %/% 5))
+  index <- index[sort(with_fixed_seed(sample.int(length(index), number)))]
+  offset <- check_offset(spec$offset, rows$n, ncol(response$y))
+  y <- response$y[index, , drop = FALSE]
+  of_rows <- \(x) if (!is.null(x)) x[index]
+  list(
+    rows = ridge_rows(rows_take(rows, index)), response = replace(response, "y", list(y)),
+    weights = if (is_column(weights)) NULL else of_rows(weights),
+    offset = if (!is.null(offset)) offset[index, , drop = FALSE],
+    more = rows$n / length(index)
+  )
+}
+
+# list(lambda, error): the best of `lambdas` and its error at the rows held out.
+contest_error <- function(candidate, lambdas, some, spec, run) {
+  spec[c("kernel", "bandwidth", "offset")] <- list(candidate$kernel, candidate$bandwidth, some$offset)
+  centers <- min(CONTEST_CENTERS, some$rows$n %/% 4)
+  found <- tryCatch(
+    suppressWarnings(with_fixed_seed(
+      hold_out_path(some$rows, some$response, some$weights, spec, list(centers), lambdas, run)$table
+    )),
+    flashkernel_error_singular = \(e) NULL
+  )
+  if (is.null(found)) return(list(NA, Inf))
+  at <- which.min(found$error)
+  if (length(at) == 0) list(NA, Inf) else list(found$lambda[at], found$error[at])
+}

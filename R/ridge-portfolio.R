@@ -1,0 +1,168 @@
+# The portfolio of kernel_ridge(): kernels and metrics, of which no single one serves all data. Each entry is followed
+# through exact fits to a sample: a fit, the mean outer product of its gradients, the next metric, the next fit. The
+# leave-one-out error compares the fits of all entries. bench/predict-portfolio.R measures what the entries contribute.
+
+# `metric`: "none", "diagonal" (columns that matter more or less) or "full" (directions). `width`: the unit of the metric
+# in median distances. `power`: of the mean outer product of the gradients; a power below 1 keeps more of directions that
+# matter less.
+entry <- function(kernel, metric, width, power = 1) list(kernel = kernel, metric = metric, width = width, power = power)
+portfolio <- function() {
+  stretched <- kernel_spec("powered_exponential", power = 1.4)
+  absolute <- kernel_spec(PRODUCT_LAPLACIAN)
+  gaussian <- kernel_spec("gaussian")
+  list(
+    entry(stretched, "diagonal", 3), entry(absolute, "diagonal", 0.3), entry(absolute, "diagonal", 1),
+    entry(stretched, "full", 3), entry(stretched, "full", 3, 0.5), entry(gaussian, "full", 0.7, 0.5),
+    entry(gaussian, "full", 2), entry(kernel_spec("laplacian"), "diagonal", 1)
+  )
+}
+PRODUCT_LAPLACIAN <- "product_laplacian"
+
+# For a kernel that the user gives: the same metrics and widths with this kernel.
+portfolio_of <- function(kernel) {
+  widths <- if (kernel$name == PRODUCT_LAPLACIAN) c(0.3, 1) else c(1, 3)
+  types <- if (kernel$name == PRODUCT_LAPLACIAN) "diagonal" else c("diagonal", "full")
+  unlist(lapply(widths, \(width) lapply(types, \(type) entry(kernel, type, width))), recursive = FALSE)
+}
+
+# Entries that differ from those that are asked for in the metric only are merged.
+portfolio_entries <- function(kernel, metric) {
+  entries <- if (is.null(kernel)) portfolio() else portfolio_of(kernel)
+  if (metric != "auto") entries <- unique(lapply(entries, \(entry) replace(entry, "metric", metric)))
+  no_directions <- \(entry) entry$kernel$name == PRODUCT_LAPLACIAN && entry$metric == "full"
+  Filter(Negate(no_directions), entries)
+}
+
+# Rows of the sample: all entries are followed on the first FIRST_ROWS of them, and the best FINALISTS on all.
+FIRST_ROWS <- 500
+SAMPLE_ROWS <- 2000
+FIRST_ROUNDS <- 4
+SECOND_ROUNDS <- 2
+FINALISTS <- 3
+
+# Penalties of K + s I, whose diagonal is 1, tried in the first round; later rounds try the neighbours of the best one.
+FIRST_NOISES <- 10^c(-4, -3, -2, -1, 0)
+LATER_NOISES <- c(0.2, 1, 5)
+LEAST_PORTFOLIO_NOISE <- 1e-6
+
+# Candidates, each a list(kernel, metric, noise, error, left, round): `left` has the squared leave-one-out residual of
+# each row of the sample, and `error` is its mean. `x`: standardised points of the sample; `y`: n x t.
+search_portfolio <- function(x, y, entries, noise, run) {
+  few <- seq_len(min(nrow(x), FIRST_ROWS))
+  followed <- lapply(seq_along(entries), \(i) {
+    share_stage(run, 0.4 * (i - 1) / length(entries), 0.4 / length(entries))
+    follow(entries[[i]], x[few, , drop = FALSE], y[few, , drop = FALSE], noise, FIRST_ROUNDS, run)
+  })
+  followed <- Filter(length, followed)
+  if (length(few) == nrow(x)) return(unlist(followed, recursive = FALSE))
+  best <- lapply(followed, best_candidate)
+  order <- order(vapply(best, `[[`, 0, "error"))
+  finalists <- best[order[seq_len(min(FINALISTS, length(order)))]]
+  # a metric that was learnt from few rows may mislead
+  starts <- c(finalists, lapply(followed[order[1]], `[[`, 1))
+  unlist(lapply(seq_along(starts), \(i) {
+    share_stage(run, 0.4 + 0.6 * (i - 1) / length(starts), 0.6 / length(starts))
+    follow(starts[[i]]$entry, x, y, noise, SECOND_ROUNDS, run, starts[[i]]$metric)
+  }), recursive = FALSE)
+}
+
+best_candidate <- function(candidates) candidates[[which.min(vapply(candidates, `[[`, 0, "error"))]]
+
+# The fits along one entry, best penalty of each round.
+follow <- function(entry, x, y, noise, rounds, run, metric = NULL) {
+  root <- if (is.null(metric)) first_root(entry, ncol(x)) else metric$root
+  found <- list()
+  for (round in 0:(if (entry$metric == "none") 0 else rounds)) {
+    metric <- if (!is.null(root)) scaled_metric(root, entry$metric, x, entry$kernel, entry$width)
+    if (is.null(metric)) break
+    z <- metric_points(x, metric$root, metric$unit)
+    fit <- fit_left_out(z, y, entry$kernel, noises_around(noise, found), run)
+    if (is.null(fit)) break
+    at <- list(entry = entry, kernel = entry$kernel, metric = metric, round = round)
+    found[[length(found) + 1]] <- c(at, fit[c("noise", "error", "left")])
+    if (round < rounds) root <- learnt_root(fit$coefficients, z, metric, entry, run)
+  }
+  found
+}
+
+first_root <- function(entry, d) if (entry$metric == "full") diagonal_matrix(rep(1, d), d) else rep(1, d)
+
+noises_around <- function(given, found) {
+  if (!is.null(given)) return(given)
+  if (length(found) == 0) return(FIRST_NOISES)
+  pmax(found[[length(found)]]$noise * LATER_NOISES, LEAST_PORTFOLIO_NOISE)
+}
+
+# The fit of least leave-one-out error among `noises`: list(noise, error, left, coefficients), or NULL if no matrix
+# K + s I has a Cholesky factorisation.
+fit_left_out <- function(z, y, kernel, noises, run) {
+  d <- ncol(z)
+  path <- ridge_path(sum_sources(z, NULL, diagonal_matrix(rep(1, d), d), kernel, new_plan()), y, noises, run)
+  left <- vapply(seq_along(noises), \(k) {
+    rowMeans((matrix(path$coefficients[, , k], nrow(y)) / path$own[, k])^2)
+  }, numeric(nrow(y)))
+  left <- matrix(left, nrow(y))
+  errors <- colMeans(left)
+  k <- which.min(errors)
+  if (length(k) == 0 || !is.finite(errors[k])) return(NULL)
+  list(
+    noise = noises[k], error = errors[k], left = left[, k], coefficients = matrix(path$coefficients[, , k], nrow(y))
+  )
+}
+
+# ---- the choice ---------------------------------------------------------------------------------
+
+# The simplest candidate whose error is within `SIMPLER` standard errors of the least, where a metric that was not
+# learnt is simpler than a diagonal one, and that is simpler than a full one.
+SIMPLER <- 0.5
+pick_candidate <- function(candidates) {
+  best <- best_candidate(candidates)
+  rank <- vapply(candidates, \(c) if (c$round == 0) 0 else match(c$metric$type, c("none", "diagonal", "full")), 0)
+  near <- vapply(candidates, \(c) {
+    difference <- c$left - best$left
+    mean(difference) <= SIMPLER * stats::sd(difference) / sqrt(length(difference))
+  }, NA)
+  near <- near & rank == min(rank[near])
+  best_candidate(candidates[near])
+}
+
+# ---- from a sample to defaults ------------------------------------------------------------------
+
+# A metric is learnt for a kernel of x - y whose bandwidth is not given.
+learns_metric <- function(spec) {
+  spec$metric != "none" && is.null(spec$bandwidth) && (is.null(spec$kernel) || is_stationary(spec$kernel))
+}
+
+# From dense rows whose response varies.
+LEAST_PORTFOLIO <- 20
+has_portfolio <- function(sample) {
+  is.matrix(sample$points) && nrow(sample$y) >= LEAST_PORTFOLIO && sample$scale > 0
+}
+
+# Candidates, the best one first, each a list(kernel, bandwidth, noise, error). `plain`: the choice without the
+# portfolio, which is among the candidates.
+choose_from_portfolio <- function(sample, plain, spec, run) {
+  spread <- fill_spread(vapply(seq_len(ncol(sample$points)), \(k) spread_of(sample$points[, k]), 0))
+  x <- scale_columns(sample$points - rep(colMeans(sample$points), each = nrow(sample$points)), 1 / spread)
+  noise <- if (!is.null(spec$lambda)) spec$lambda / sample$per_row
+  candidates <- search_portfolio(x, sample$y, portfolio_entries(spec$kernel, spec$metric), noise, run)
+  candidates <- c(list(plain_candidate(plain, x, sample$y, spread, noise, run)), candidates)
+  candidates <- Filter(\(candidate) !is.null(candidate$error), candidates)
+  if (length(candidates) == 0) return(list(plain))
+  best <- pick_candidate(candidates)
+  others <- list(
+    list(kernel = best$kernel, bandwidth = metric_bandwidth(best$metric, spread), noise = best$noise, error = best$error)
+  )
+  if (best$error < plain_error(candidates)) others <- c(others, list(plain))
+  others
+}
+
+plain_candidate <- function(plain, x, y, spread, noise, run) {
+  metric <- list(root = spread / rep_len(plain$bandwidth, length(spread)), unit = 1, type = "none")
+  z <- metric_points(x, metric$root, metric$unit)
+  noises <- if (is.null(noise)) plain$noise * c(0.1, 1, 10) else noise
+  fit <- fit_left_out(z, y, plain$kernel, noises, run)
+  c(list(kernel = plain$kernel, metric = metric, round = 0), fit[c("noise", "error", "left")])
+}
+
+plain_error <- function(candidates) if (candidates[[1]]$metric$type == "none") candidates[[1]]$error else Inf
