@@ -31,6 +31,12 @@
 #' has a bandwidth in proportion to its spread; with few columns, some steps of gradient descent improve the bandwidths.
 #' [tune_ridge()] searches longer, and also compares kernels and numbers of centres.
 #'
+#' **Learnt metrics.** With `metric = "auto"`, a few kernels and widths are fitted exactly to at most 2,000 rows. After each
+#' fit the mean outer product of its gradients is the next metric (Radhakrishnan and others, 2024). The leave-one-out
+#' error chooses among all fits and the choice without a metric; with more rows, the error at held-out rows of larger
+#' fits decides. The result is an ordinary fit: `kernel` and `bandwidth` are what was chosen. With squared loss, up to
+#' 6,000 rows (40,000 on a GPU) are all centres.
+#'
 #' **Solver.** [ridge_solver()] describes how centres are drawn, exact fits, and when iterations stop. With `validation`
 #' the result is the iterate of least validation error: the root mean square error or the share of wrong classes for
 #' squared loss, the mean negative log-likelihood for logistic loss.
@@ -56,7 +62,8 @@
 #'   for [kernel_sum()]. A chunk is a list with `x`, `y` and perhaps `weights`. Each product reads all chunks, so the
 #'   function must start again after it has returned `NULL`, or have an argument `reset`.
 #' @param y The response: a vector, a matrix of several responses, or a factor.
-#' @param kernel Name of a kernel, `r kernel_names()`, or a [kernel_spec()] with parameters. Default `"gaussian"`.
+#' @param kernel Name of a kernel, `r kernel_names()`, or a [kernel_spec()] with parameters. `NULL` (default):
+#'   `"gaussian"`, or chosen with `metric`.
 #' @param bandwidth Scale of the kernel in units of the columns: one number, one for each column, or a `d` x `d`
 #'   **variance** matrix, as for [kernel_operator()]. `NULL` (default): chosen from the data.
 #' @param lambda Ridge penalty, a positive number. `NULL` (default): chosen from the data.
@@ -68,6 +75,9 @@
 #' @param offset Known part of the link of each row, which is not fitted. `NULL` (default): none.
 #' @param validation Rows at which the error is measured in each iteration: a fraction of the rows, drawn at random (not
 #'   for rows in chunks), `list(x = , y = )`, or a [flash_data()] with a response. `NULL` (default): none.
+#' @param metric The metric of a kernel whose `bandwidth` is not given. `"none"` (default): a bandwidth for each column.
+#'   `"diagonal"`, `"full"`: learnt from the gradients of fits to a sample, one relevance for each column or a matrix;
+#'   `"auto"`: the better of both. Unless `kernel` is given, a few kernels are compared, too. See Details.
 #' @param solver A [ridge_solver()], or a list of some of its settings: an exact fit, the stopping rule, how centres are
 #'   drawn, a warm start, a checkpoint file. `NULL` (default): its defaults.
 #' @param control A [flash_control()]: where and how sums are computed.
@@ -80,6 +90,9 @@
 #'   the iterations (a data frame), `converged`, `iterations`, `jitter` and the settings of the fit.
 #' @references Meanti, G., Carratino, L., Rosasco, L. and Rudi, A. (2020) Kernel methods through the roof: handling
 #'   billions of points efficiently. \doi{10.48550/arXiv.2006.10350}
+#'
+#' Radhakrishnan, A., Beaglehole, D., Pandit, P. and Belkin, M. (2024) Mechanism for feature learning in neural networks
+#' and backpropagation-free machine learning models. *Science* 383, 1461-1467.
 #'
 #' Rudi, A., Carratino, L. and Rosasco, L. (2017) FALKON: an optimal large scale kernel method.
 #' \doi{10.48550/arXiv.1705.10958}

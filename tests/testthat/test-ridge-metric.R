@@ -1,0 +1,47 @@
+# y depends on one column of four, quickly.
+metric_rows <- function(n = 300) {
+  with_fixed_seed({
+    x <- matrix(stats::runif(4 * n), n)
+    list(x = x, y = sin(12 * x[, 2]) + 0.05 * stats::rnorm(n))
+  }, 3)
+}
+
+test_that("a learnt diagonal metric finds the column that matters, and predicts better than none", {
+  train <- metric_rows()
+  new <- with_fixed_seed(matrix(stats::runif(800), 200), 4)
+  error <- \(fit) sqrt(mean((predict(fit, new) - sin(12 * new[, 2]))^2))
+  gaussian <- kernel_ridge(train$x, train$y, metric = "diagonal", kernel = "gaussian")
+  expect_identical(which.min(gaussian$bandwidth), 2L)
+  expect_gt(min(gaussian$bandwidth[-2]) / gaussian$bandwidth[2], 5)
+  auto <- kernel_ridge(train$x, train$y, metric = "auto")
+  expect_lt(error(auto), 1.1 * error(kernel_ridge(train$x, train$y)))
+})
+
+test_that("a full metric finds a direction", {
+  train <- metric_rows()
+  y <- sin(6 * (train$x[, 1] - train$x[, 3]))
+  fit <- kernel_ridge(train$x, y, metric = "full", kernel = "gaussian")
+  steepest <- eigen(solve(fit$bandwidth), symmetric = TRUE)$vectors[, 1]
+  expect_gt(abs(sum(steepest * c(1, 0, -1, 0))) / sqrt(2), 0.99)
+})
+
+test_that("a learnt metric is the same in every call, for any number of threads, and leaves R's generator alone", {
+  train <- metric_rows(150)
+  set.seed(1)
+  before <- .Random.seed
+  fits <- lapply(1:2, \(threads) kernel_ridge(train$x, train$y, metric = "auto", control = flash_control(threads = threads)))
+  expect_identical(.Random.seed, before)
+  expect_identical(fits[[1]]$bandwidth, fits[[2]]$bandwidth)
+  expect_identical(fits[[1]]$lambda, fits[[2]]$lambda)
+})
+
+test_that("the bandwidth of a metric gives the distances of the metric", {
+  x <- metric_rows(50)$x
+  root <- full_root(base::crossprod(x), 0.5)
+  metric <- list(root = root, unit = 1.7, type = "full")
+  spread <- c(1, 2, 3, 4)
+  z <- metric_points(scale_columns(x, 1 / spread), root, 1.7)
+  H <- metric_bandwidth(metric, spread)
+  difference <- x[1, ] - x[2, ]
+  expect_equal(sum((z[1, ] - z[2, ])^2), sum(difference * solve(H, difference)))
+})
