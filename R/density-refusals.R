@@ -36,26 +36,18 @@ ONE_SUM <- "predict(se.fit = TRUE) returns standard errors"
 
 # For each verb what it makes, as the message calls it, and what to do instead where the density has a trait.
 REFUSALS <- list(
-  conditional = list("conditional densities", c(
-    signed = UNSIGNED, polygon = "fit only the variables that you want"
-  )),
+  conditional = list("conditional densities", c(signed = UNSIGNED, polygon = "fit only the variables that you want")),
   marginal = list("marginal densities", c(
     clipped = "fit debiasing(nonnegative = FALSE)", polygon = "fit only the variables that you want"
   )),
   derivatives = list("derivatives", c(categories_alone = "predict() returns the probabilities of categories")),
-  second_derivatives = list("second derivatives", c(
-    compact = "fit kernel = \"gaussian\""
-  )),
-  modes = list("modes, clusters and ridges", c(
-    compact = "fit kernel = \"gaussian\"", mixed = NUMBERS_ALONE
-  )),
+  second_derivatives = list("second derivatives", c(compact = "fit kernel = \"gaussian\"")),
+  modes = list("modes, clusters and ridges", c(compact = "fit kernel = \"gaussian\"", mixed = NUMBERS_ALONE)),
   rectangles = list("probabilities of rectangles", c(
     clipped = "simulate() draws from the estimate", categories_alone = "predict() returns the probabilities of categories"
   )),
   cdf = list("distribution functions", c()),
-  quantiles = list("quantiles", c(
-    categories_alone = "predict() returns the probabilities of categories"
-  )),
+  quantiles = list("quantiles", c(categories_alone = "predict() returns the probabilities of categories")),
   draws = list("draws", c()),
   levels = list("highest-density levels", c()),
   regions = list("regions", c(mixed = "hdr_level() returns their levels")),

@@ -173,9 +173,7 @@ n_sums <- function(b) if (is.null(b)) 1L else NCOL(b)
 
 check_covered <- function(arg, length, piece) {
   if (length < piece[2]) {
-    stop_argument(
-      arg, "must have one row per row of `x`, at least ", whole(piece[2]), ": found ", whole(length)
-    )
+    stop_argument(arg, "must have one row per row of `x`, at least ", whole(piece[2]), ": found ", whole(length))
   }
 }
 

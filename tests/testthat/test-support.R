@@ -420,7 +420,6 @@ test_that("what does not go is refused in words", {
   refuses(flash_kde(cbind(waits, waits), support = kde_support(c(0, Inf), "local")), "one column only")
   local <- kde_support(c(0, Inf), "local")
   refuses(flash_kde(waits, "sdkde", support = local), "use \"reflect\"", "unsupported")
-  refuses(predict(flash_kde(waits, "kde", 0.5, support = local), 1, se.fit = TRUE), "local likelihood", "unsupported")
   refuses(flash_kde(waits, adaptive = "balloon", support = reflect), "balloon")
   refuses(flash_kde(waits, adaptive = "knn", support = reflect), "abramson", "unsupported")
   full <- matrix(c(1, 0.5, 0.5, 1), 2)
@@ -430,11 +429,6 @@ test_that("what does not go is refused in words", {
   refuses(flash_kde(cbind(waits, waits, waits), support = cbind(c(0, 1, 1), c(0, 0, 1))), "two columns only")
   corners <- cbind(c(0, 1, 1), c(0, 0, 1))
   refuses(flash_kde(cbind(waits, waits), "kde", 1, support = corners), "must lie in its support")
-  fit <- flash_kde(waits, "kde", 0.5, support = kde_support(c(0, Inf), "boundary"))
-  refuses(predict(fit, 1, se.fit = TRUE), "fit method", "unsupported")
-  laplace <- flash_kde(waits, "laplace", 0.5, support = reflect)
-  refuses(predict(laplace, 1, se.fit = TRUE), "use method", "unsupported")
-  refuses(predict(fit, type = "score", loo = TRUE), "transform", "unsupported")
 })
 
 test_that("columns whose bounds no point is near have no images", {
