@@ -174,9 +174,7 @@ check_weights <- function(weights, n, arg = "weights", missing = FALSE) {
     hint <- if (is.character(weights) && length(weights) == 1) " (give the values of a column, not its name)"
     stop_argument(arg, "must be numeric: found ", describe(weights), hint)
   }
-  if (length(weights) != n) {
-    stop_argument(arg, "must have one value per row, ", n, ": found ", length(weights))
-  }
+  if (length(weights) != n) stop_argument(arg, "must have one value per row, ", n, ": found ", length(weights))
   weights <- as.double(weights)
   if (missing && all(is.na(weights))) stop_argument(arg, "must have a value that is not missing")
   check_finite(weights, arg, missing)
@@ -287,9 +285,7 @@ check_dots_empty <- function(..., .known = names(formals(sys.function(caller))),
   caller <- sys.parent()
   names <- ...names()
   name <- if (is.null(names)) "" else names[nzchar(names) & !is.na(names)][1]
-  if (is.na(name) || !nzchar(name)) {
-    stop_argument("...", "must be empty: found ", ...length(), " unnamed argument(s)")
-  }
+  if (is.na(name) || !nzchar(name)) stop_argument("...", "must be empty: found ", ...length(), " unnamed argument(s)")
   meant <- if (name %in% names(.others)) .others[[name]] else nearest_choice(name, setdiff(.known, "..."))
   stop_argument(name, "is not an argument of this function", if (!is.null(meant)) paste0(" (did you mean `", meant, "`?)"))
 }

@@ -135,9 +135,7 @@ log_loo_square <- function(object) {
 }
 
 # Points that were debiased in more dimensions were so by the ones to leave out, too.
-can_leave_out <- function(object) {
-  n_used(object) > 1 && is.null(object$debiased_in) && can_refit(object)
-}
+can_leave_out <- function(object) n_used(object) > 1 && is.null(object$debiased_in) && can_refit(object)
 
 check_loo <- function(object, arg = "loo") {
   check_refits(object, arg)

@@ -152,9 +152,7 @@ in_place_of <- function(chunk, expression) {
 # columns in earlier chunks.
 chunk_columns <- function(chunk, b, piece, width) {
   n <- nrow(chunk$points)
-  if (!is.null(chunk$b) && !is.null(b)) {
-    stop_argument("b", "must be NULL if the chunks of `x` have coefficients")
-  }
+  if (!is.null(chunk$b) && !is.null(b)) stop_argument("b", "must be NULL if the chunks of `x` have coefficients")
   if (is.null(b)) {
     columns <- if (!is.null(chunk$b)) check_coefficients(chunk$b, n)
   } else {
