@@ -93,7 +93,11 @@ normal_model <- function(given, estimate, d) {
   }
   estimator <- if (known) {
     \(points, weights) given
-  } else if (is.null(estimate)) normal_estimate else by_user(estimate)
+  } else if (is.null(estimate)) {
+    normal_estimate
+  } else {
+    by_user(estimate)
+  }
   list(
     draw = function(n, theta) {
       root <- normal_factor(theta, d)

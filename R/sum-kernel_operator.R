@@ -257,7 +257,11 @@ Summary.kernel_operator <- function(..., na.rm = FALSE) stop_arithmetic(.Generic
 stop_arithmetic <- function(name) {
   way <- if (name %in% c("+", "-")) {
     "add the products instead, op %*% v + D %*% v for (op + D) %*% v"
-  } else if (name == "sum") "sum(rowSums(op)) is the sum of its elements" else "as.matrix(op) is an ordinary matrix"
+  } else if (name == "sum") {
+    "sum(rowSums(op)) is the sum of its elements"
+  } else {
+    "as.matrix(op) is an ordinary matrix"
+  }
   problem <- paste0("`", name, "` is not defined for a kernel operator with these arguments: ", way)
   stop(new_error("unsupported", problem, user_call()))
 }

@@ -157,7 +157,11 @@ conditional_moments <- function(object, x, run) {
   each_given_level(object, x, \(there, x, rows) {
     part <- if (is_signed(object$joint)) {
       laplace_moments(there, x)
-    } else if (ncol(x) > 0) moments_at(there, x, run) else lapply(moments_of_fit(there$joint), t)
+    } else if (ncol(x) > 0) {
+      moments_at(there, x, run)
+    } else {
+      lapply(moments_of_fit(there$joint), t)
+    }
     for (name in names(found)) found[[name]][rows, ] <<- rep_len(part[[name]], length(rows) * length(object$response))
   })
   if (length(object$response) == 1) lapply(found, as.vector) else found
