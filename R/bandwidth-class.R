@@ -144,6 +144,4 @@ Ops.flashkernel_bandwidth <- function(e1, e2) {
 
 #' @export
 #' @noRd
-Math.flashkernel_bandwidth <- function(x, ...) {
-  get(.Generic, mode = "function")(plain_bandwidth(x), ...)
-}
+Math.flashkernel_bandwidth <- function(x, ...) get(.Generic, mode = "function")(plain_bandwidth(x), ...)

@@ -54,9 +54,7 @@ mixed_bandwidths <- function(data, estimator, options, control, arg) {
     found$main$stats <- as.list(found$stats)
     found$main$stats$seconds <- proc.time()[["elapsed"]] - started
   }
-  if (is.character(score)) {
-    score <- settle_bandwidth(score, data, estimator, search, control, "debias$bandwidth", arg)
-  }
+  if (is.character(score)) score <- settle_bandwidth(score, data, estimator, search, control, "debias$bandwidth", arg)
   if (is.null(score) && ESTIMATORS[[estimator]]$debiased) score <- own_score(found$main)
   list(main = found$main, score = score, lambda = found$lambda, chosen = free, adaptive = adapted$record)
 }

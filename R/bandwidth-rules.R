@@ -48,9 +48,7 @@ rule_bandwidth <- function(data, rule, estimator, structure) {
 }
 
 # Silverman (1986), p. 87: the mean of the variances stands for the spread of all columns.
-scalar_spread <- function(sds) {
-  max(sds) * sqrt(mean((sds / max(sds))^2))
-}
+scalar_spread <- function(sds) max(sds) * sqrt(mean((sds / max(sds))^2))
 
 # Lower Cholesky factor of the weighted covariance matrix; of more rows than these, where `data` has a correlation.
 covariance_root <- function(data) {

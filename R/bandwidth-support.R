@@ -80,9 +80,7 @@ DOMAIN_PASSES <- 60
 
 rows_to_judge <- function(problem, rows, seconds, run) {
   n <- nrow(problem$data$x)
-  if (is.null(rows)) {
-    rows <- rows_affordable(problem, 0.4 * seconds / DOMAIN_PASSES, run)
-  }
+  if (is.null(rows)) rows <- rows_affordable(problem, 0.4 * seconds / DOMAIN_PASSES, run)
   judged(sample_of(problem$data, seq_len(min(n, rows))))
 }
 

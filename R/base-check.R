@@ -178,9 +178,7 @@ check_weights <- function(weights, n, arg = "weights", missing = FALSE) {
     hint <- if (is.character(weights) && length(weights) == 1) " (give the values of a column, not its name)"
     stop_argument(arg, "must be numeric: found ", describe(weights), hint)
   }
-  if (length(weights) != n) {
-    stop_argument(arg, "must have one value per row, ", n, ": found ", length(weights))
-  }
+  if (length(weights) != n) stop_argument(arg, "must have one value per row, ", n, ": found ", length(weights))
   weights <- as.double(weights)
   if (missing && all(is.na(weights))) stop_argument(arg, "must have a value that is not missing")
   check_finite(weights, arg, missing)

@@ -19,9 +19,7 @@ STATS_OF_ERRORS <- c("tol_achieved", "tol_bound")
 add_part_stats <- function(a, b, control) {
   if (is.null(a)) return(b)
   all <- add_class_stats(a, b)
-  if (control$tol_type == "global") {
-    for (name in STATS_OF_ERRORS) all[[name]] <- a[[name]] + b[[name]]
-  }
+  if (control$tol_type == "global") for (name in STATS_OF_ERRORS) all[[name]] <- a[[name]] + b[[name]]
   all
 }
 

@@ -110,9 +110,7 @@ left_out_sources <- function(block, d, L) {
 }
 
 add_operations(
-  masses = list(
-    one = masses_of_shard, merge = merge_made
-  ),
+  masses = list(one = masses_of_shard, merge = merge_made),
   debiased_loo = list(
     one = \(shard, args, part, control) debiased_loo_of_blocks(fit_at_shard(args$fit, part, args$scratch), control),
     merge = merge_rows

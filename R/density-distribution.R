@@ -154,9 +154,7 @@ tail_function <- function(object, control, upper = FALSE) {
 
 # An interval that holds all probability, relative to fit_centre(): beyond 40 standard deviations the Gaussian tail is 0
 # in double precision. Points of weight 0 are ignored.
-kernel_range <- function(object, h) {
-  range(fit_points(object)[used_rows(object), ]) + c(-40, 40) * h
-}
+kernel_range <- function(object, h) range(fit_points(object)[used_rows(object), ]) + c(-40, 40) * h
 
 # Nodes at which F is tabulated before it is inverted, relative to fit_centre(), with equal numbers of points between
 # them.

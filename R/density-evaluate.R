@@ -75,14 +75,18 @@ score_estimate.default <- function(object, at, loo, control) {
 # se^2 = sum w^2 K^2 / W^2 - p^2 sum w^2 / W^2. `estimate`: p, of log_estimate().
 #' @export
 error_estimate.default <- function(object, at, loo, control, estimate) {
-  log_abs <- estimate$log_abs
   squares <- log_sum_squares(object, at, loo, control)
   weight <- if (loo) loo_weight(object) else total_weight(object)
-  log_weight2 <- if (loo) log_loo_square(object) else log_square_weight(object)
   log_square <- squares + 2 * log_kernel_norm(fit_factor(object)) - 2 * log(weight)
   # A sum of squares of non-negative terms is at most the square of the sum: this keeps far tails
   # sane, where the two logarithms, huge and nearly equal, have no digits left for their difference.
-  if (!is_signed(object)) log_square <- pmin(log_square, 2 * log_abs)
+  if (!is_signed(object)) log_square <- pmin(log_square, 2 * estimate$log_abs)
+  log_error(object, log_square, estimate$log_abs, weight, loo)
+}
+
+# The log of the standard error. `log_square`: of sum w^2 K^2 / W^2, with W in `weight`.
+log_error <- function(object, log_square, log_abs, weight, loo) {
+  log_weight2 <- if (loo) log_loo_square(object) else log_square_weight(object)
   # clamped: the difference can be negative by rounding, or where p is near a kernel's height
   share <- pmin(exp(2 * log_abs + log_weight2 - 2 * log(weight) - log_square), 1)
   share[log_square == -Inf] <- 1
@@ -132,9 +136,7 @@ log_loo_square <- function(object) {
 }
 
 # Points that were debiased in more dimensions were so by the ones to leave out, too.
-can_leave_out <- function(object) {
-  n_used(object) > 1 && is.null(object$debiased_in) && can_refit(object)
-}
+can_leave_out <- function(object) n_used(object) > 1 && is.null(object$debiased_in) && can_refit(object)
 
 check_loo <- function(object, arg = "loo") {
   check_refits(object, arg)

@@ -63,13 +63,9 @@ kernel_widths <- function(object) if (is_balloon(object)) object$adaptive$at_poi
 # next to quantiles of the data.
 axis_nodes <- function(x, sd, lim, size, step = 1 / 2) {
   even <- seq(lim[1], lim[2], length.out = size)
-  if (even[2] - even[1] <= step * sd) {
-    return(even)
-  }
+  if (even[2] - even[1] <= step * sd) return(even)
   x <- sort(x[x >= lim[1] - 4 * sd & x <= lim[2] + 4 * sd])
-  if (length(x) == 0) {
-    return(even)
-  }
+  if (length(x) == 0) return(even)
   gap <- which(diff(x) > 8 * sd)
   from <- pmax(x[c(1, gap + 1)] - 4 * sd, lim[1])
   to <- pmin(x[c(gap, length(x))] + 4 * sd, lim[2])
@@ -89,9 +85,7 @@ axis_nodes <- function(x, sd, lim, size, step = 1 / 2) {
 }
 
 # The set where z >= level, as closed lines; filled by the even-odd rule.
-upper_set <- function(grid, level) {
-  grDevices::contourLines(pad_grid(grid), levels = level)
-}
+upper_set <- function(grid, level) grDevices::contourLines(pad_grid(grid), levels = level)
 
 # A border below every level, next to the edge, closes the contours that leave the grid.
 pad_grid <- function(grid) {

@@ -68,9 +68,7 @@
 #' for (ring in split(regions, ~ group + subgroup, drop = TRUE)) lines(ring$eruptions, ring$waiting)
 #' @concept highest-density region, contour with given probability, level set
 #' @export
-hdr_level <- function(object, prob = c(0.5, 0.95), ...) {
-  UseMethod("hdr_level")
-}
+hdr_level <- function(object, prob = c(0.5, 0.95), ...) UseMethod("hdr_level")
 
 #' @export
 hdr_level.default <- function(object, ...) check_fit(object)
@@ -96,9 +94,7 @@ hdr_level.flash_kde <- function(object, prob = c(0.5, 0.95), ..., log = FALSE,
 NAME_BYTES <- 150
 
 # Names as quantile() gives them: 0.5 -> "50%".
-percent_label <- function(prob) {
-  paste0(formatC(100 * prob, format = "fg", digits = 7, width = 1), "%")
-}
+percent_label <- function(prob) paste0(formatC(100 * prob, format = "fg", digits = 7, width = 1), "%")
 
 # The level of a balloon estimate, which is not a density, is a quantile of its values at the points. Tiles need kernels
 # of one bandwidth.
@@ -242,9 +238,7 @@ active_tiles <- function(object, panels) {
 heavy_cells <- function(cell, weights, many = 2000, spare = 2e-4) {
   group <- cell_group(cell)
   first <- which(!duplicated(group))
-  if (length(first) <= many) {
-    return(first)
-  }
+  if (length(first) <= many) return(first)
   if (is.null(weights)) weights <- rep(1, nrow(cell))
   weight <- rowsum(weights, group, reorder = FALSE)[, 1]
   by_weight <- order(weight)

@@ -122,11 +122,8 @@ terms_of_columns <- function(terms, columns) {
 
 # The SD-KDE of the observed points, with the bandwidths of the fit.
 debiased_anew <- function(object, run) {
-  bandwidths <- list(
-    main = list(H = object$bandwidth, L = fit_factor(object)), score = list(L = score_factor(object))
-  )
   data <- list(points = object$x, weights = object$weights, discrete = object$discrete)
-  found <- debias_points(data, bandwidths, object$adaptive$factors, run, "object", list(steps = n_steps(object)))
+  found <- debias_points(data, bandwidths_of(object), object$adaptive$factors, run, "object", list(steps = n_steps(object)))
   object[c("debiased", "centred")] <- found[c("debiased", "centred")]
   object$debiased_in <- NULL
   object$computed$stages <- list(debias = found$stats)

@@ -67,9 +67,7 @@ mass_by_sampling <- function(object, control) {
   inflate <- sqrt(1 + 2 / object$d)
   # at most 4e9 pairs, as far as 1,024 draws allow
   half <- ceiling(min(max(2e9 / object$n, 512), 8192))
-  draws <- with_fixed_seed(
-    rbind(draw_estimate(object, half), draw_estimate(object, half, inflate))
-  )
+  draws <- with_fixed_seed(rbind(draw_estimate(object, half), draw_estimate(object, half, inflate)))
   corrected <- log_estimate(object, draws, FALSE, control)
   plain <- log_estimate(object, draws, FALSE, control, factor = PLAIN_FACTOR)
   wide <- inflated(object, inflate)

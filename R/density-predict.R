@@ -1,11 +1,7 @@
 check_combination <- function(object, newdata, type, se.fit, loo) {
-  if (se.fit && type == "score") {
-    stop_argument("se.fit", "must be FALSE for type = \"score\": found TRUE")
-  }
+  if (se.fit && type == "score") stop_argument("se.fit", "must be FALSE for type = \"score\": found TRUE")
   if (!loo) return(invisible())
-  if (!is.null(newdata)) {
-    stop_argument("loo", "must be FALSE with `newdata`: only training points can be left out")
-  }
+  if (!is.null(newdata)) stop_argument("loo", "must be FALSE with `newdata`: only training points can be left out")
   if (!estimator_of(object)$loo_scores && (se.fit || type == "score")) {
     stop_argument("loo", "must be FALSE for scores and standard errors of estimator \"", object$estimator, "\"")
   }
@@ -87,9 +83,7 @@ predict_at <- function(object, at, type, se.fit, loo, control, restore = \(resul
 }
 
 empty_prediction <- function(object, type, se.fit, restore) {
-  if (type == "score") {
-    return(restore(matrix(0, 0, object$d, dimnames = list(NULL, point_names(object))), NaN))
-  }
+  if (type == "score") return(restore(matrix(0, 0, object$d, dimnames = list(NULL, point_names(object))), NaN))
   fit <- restore(numeric(), if (type == "density") 0 else -Inf)
   if (!se.fit) return(fit)
   list(fit = fit, se.fit = restore(numeric(), if (type == "density") 0 else NaN))

@@ -100,9 +100,7 @@ domain_without <- function(object, rows, control) {
 
 fit_without <- function(made, weights, L, factors = NULL) {
   points <- if (is.null(made$centred)) made$debiased else made$centred$points
-  list(
-    sources = sum_sources(points, weights, L, factors = factors), centre = made$centred$centre, stats = made$stats
-  )
+  list(sources = sum_sources(points, weights, L, factors = factors), centre = made$centred$centre, stats = made$stats)
 }
 
 bandwidths_of <- function(object) {

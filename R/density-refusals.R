@@ -43,19 +43,13 @@ REFUSALS <- list(
     clipped = "fit debiasing(nonnegative = FALSE)", polygon = "fit the columns that you want without `support`"
   )),
   derivatives = list("derivatives", c(categories_alone = "predict() returns the probabilities of categories")),
-  second_derivatives = list("second derivatives", c(
-    compact = "fit kernel = \"gaussian\""
-  )),
-  modes = list("modes, clusters and ridges", c(
-    compact = "fit kernel = \"gaussian\"", mixed = NUMBERS_ALONE
-  )),
+  second_derivatives = list("second derivatives", c(compact = "fit kernel = \"gaussian\"")),
+  modes = list("modes, clusters and ridges", c(compact = "fit kernel = \"gaussian\"", mixed = NUMBERS_ALONE)),
   rectangles = list("probabilities of rectangles", c(
     clipped = "simulate() draws from the estimate", categories_alone = "predict() returns the probabilities of categories"
   )),
   cdf = list("distribution functions", c()),
-  quantiles = list("quantiles", c(
-    categories_alone = "predict() returns the probabilities of categories"
-  )),
+  quantiles = list("quantiles", c(categories_alone = "predict() returns the probabilities of categories")),
   draws = list("draws", c()),
   levels = list("highest-density levels", c()),
   regions = list("regions", c(mixed = "hdr_level() returns the levels of regions")),

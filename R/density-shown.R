@@ -106,9 +106,7 @@ thinned_rows <- function(fit, most) {
 # most.
 variable_names <- function(fit) {
   written <- fit$call$x
-  if (fit$d == 1 && is.null(fit$names) && (is.name(written) || is_element(written))) {
-    return(deparse(written)[1])
-  }
+  if (fit$d == 1 && is.null(fit$names) && (is.name(written) || is_element(written))) return(deparse(written)[1])
   point_names(fit)
 }
 

@@ -155,12 +155,9 @@ error_inside.imaged <- function(object, at, loo, control, log_abs) {
   } else {
     log_sum_squares(with_middles(inner), work, FALSE, control)
   }
-  log_weight <- log(if (loo) loo_weight(object) else total_weight(object))
-  log_square <- squares + 2 * log_kernel_norm(L) - 2 * log_weight + 2 * log_jacobian(domain, work)
-  log_weight2 <- if (loo) log_loo_square(object) else log_square_sum(object$weights, object$n)
-  share <- pmin(exp(2 * log_abs + log_weight2 - 2 * log_weight - log_square), 1)
-  share[log_square == -Inf] <- 1
-  (log_square + log1p(-share)) / 2
+  weight <- if (loo) loo_weight(object) else total_weight(object)
+  log_square <- squares + 2 * log_kernel_norm(L) - 2 * log(weight) + 2 * log_jacobian(domain, work)
+  log_error(object, log_square, log_abs, weight, loo)
 }
 
 # The delta method for the bent estimate, a function of kernel sums, whose integral is taken as given.
@@ -169,7 +166,7 @@ error_inside.bent <- function(object, at, loo, control, log_abs) {
   domain <- object$support
   inner <- object$inner
   y <- if (is.null(at)) own_working(object)[, 1] else to_working(domain, at)[, 1]
-  log_weight2 <- if (loo) log_loo_square(object) else log_square_sum(object$weights, object$n)
+  log_weight2 <- if (loo) log_loo_square(object) else log_square_weight(object)
   weight <- if (loo) loo_weight(object) else total_weight(object)
   effects <- bent_effects(domain, inner, y, loo, control)
   # Stretched kernels of transformed columns overflow on the bound itself, where the density is 0.

@@ -36,9 +36,7 @@ log_column_kernels <- function(domain, k, y, x, h, factors) {
     kernels <- log_wide_kernels(y, x, sds, domain$lower[k], width, reflects)
   } else {
     kernels <- log_narrow_kernels(y, x, sds, domain$lower[k], domain$upper[k], if (imaged) domain$kind[k] else "free")
-    if (any(wide)) {
-      kernels[, wide] <- log_wide_kernels(y, x[wide], sds[wide], domain$lower[k], width, reflects)
-    }
+    if (any(wide)) kernels[, wide] <- log_wide_kernels(y, x[wide], sds[wide], domain$lower[k], width, reflects)
   }
   if (is.null(factors)) kernels else kernels - rep(log(factors), each = length(y))
 }

@@ -12,9 +12,7 @@ flash_kde.big.matrix <- function(x, estimator = "auto", bandwidth, weights = NUL
   resolved <- resolve_control(run, nrow(x), nrow(x), ncol(x))
   weights <- common_scale(check_weights(weights, nrow(x)))
   if (missing(bandwidth) || is.null(bandwidth) || is.character(bandwidth)) {
-    stop_argument(
-      "bandwidth", "must be given for a big.matrix: apply kde_bandwidth() to a sample of its rows"
-    )
+    stop_argument("bandwidth", "must be given for a big.matrix: apply kde_bandwidth() to a sample of its rows")
   }
   main <- want_bandwidth(bandwidth, x, weights, "bandwidth")
   for (piece in big_pieces(x)) read_rows(x, piece, "x", ncol(x), colnames(x)) # are all numbers finite?

@@ -60,9 +60,7 @@ choose_given_levels <- function(data, response, free, options, estimator, run) {
   batch$discrete$lambda <- clean$discrete$lambda <- turned$lambda
   carry <- \(estimator, L) L * carried(batch, clean, conditional_rate(estimator, L, response))
   last <- with_lambdas(clean, carry(PLAIN_ESTIMATOR, L), lambdas(clean))
-  if (estimator != PLAIN_ESTIMATOR) {
-    last$L <- carry(estimator, widened_for(estimator, L, batch, response, run, tally))
-  }
+  if (estimator != PLAIN_ESTIMATOR) last$L <- carry(estimator, widened_for(estimator, L, batch, response, run, tally))
   sds <- diagonal(last$L)
   variances <- raised_variances((clean$unit * sds)^2, clean$columns)
   search <- list(

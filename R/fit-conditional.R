@@ -186,9 +186,7 @@ settle_conditional <- function(made, options, na.action, run) {
   }
   if (isTRUE(options$nonnegative)) stop_argument("debias$nonnegative", "is not available for a conditional density")
   adaptive <- check_adaptive(options$adaptive, nrow(made$points))
-  if (identical(adaptive, "balloon")) {
-    stop_argument("adaptive", "must not be \"balloon\" for a conditional density")
-  }
+  if (identical(adaptive, "balloon")) stop_argument("adaptive", "must not be \"balloon\" for a conditional density")
   if (identical(adaptive, "auto")) options$adaptive <- FALSE
   options[c("weights", "na.action")] <- list(made$weights, na.action)
   if (is_mixed(made$points)) return(settle_levels(made, options, estimator, na.action, run))

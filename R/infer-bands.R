@@ -111,7 +111,7 @@ kde_bands.flash_kde <- function(object, newdata = NULL, level = 0.95, type = c("
   kept <- newdata_rows(given, na.action)
   found <- bands_at(object, kept$points, asked, run)
   columns <- lapply(found[c("estimate", "lower", "upper", "se")], kept$restore, at_infinity = 0)
-  points <- points_frame(object, apply_na_rows(given, kept, columns$se))
+  points <- points_frame(object, if (length(columns$se) == nrow(given)) given else kept$points)
   asked$critical <- found$critical
   # columns of the result keep their names; a variable with the same name is renamed
   names(points) <- make.unique(c(names(columns), names(points)))[-seq_along(columns)]
@@ -158,12 +158,6 @@ band_grid <- function(object, n) {
   grid_rows(object, lapply(seq_len(object$d), \(k) seq(min(used[, k]), max(used[, k]), length.out = n)))
 }
 
-# Drops the given points that `na.action` has dropped.
-apply_na_rows <- function(given, kept, result) {
-  if (length(result) == nrow(given)) return(given)
-  kept$points
-}
-
 # ---- intervals --------------------------------------------------------------------------------
 
 # list(estimate, lower, upper, se, critical) at checked points. `asked`: from kde_bands().
@@ -202,7 +196,9 @@ bands_of_sums <- function(object, at, asked, run) {
   if (is_kind(object, "mapped")) near <- from_centre(object$inner, near)
   errors <- influence_errors(of, near, own)
   height <- exp(log_kernel_norm(of$L) + if (is.null(domain)) 0 else log_jacobian(domain, to_working(domain, at)))
-  estimate <- if (has_masses_corrected(object)) height * errors$mean else signed_density(log_estimate(object, at, FALSE, run))
+  # the correction of kernels that are divided by their masses has the derivative of the masses, too, as psi has it
+  by_psi <- !is.null(domain) && has_masses(domain) && is_signed(object)
+  estimate <- if (by_psi) height * errors$mean else signed_density(log_estimate(object, at, FALSE, run))
   if (asked$method == "bootstrap") {
     draws <- if (asked$refit) {
       divisor * refitted(given, at, asked, run) / height
@@ -215,9 +211,7 @@ bands_of_sums <- function(object, at, asked, run) {
   }
   # a simultaneous band is at least as wide as pointwise intervals
   if (asked$type == "simultaneous") critical <- max(critical, largest_quantile(draws, errors, asked$level))
-  interval <- wilson_interval(
-    estimate, height * errors$se, height * errors$unit, critical, of$skewness, errors$share
-  )
+  interval <- wilson_interval(estimate, height * errors$se, height * errors$unit, critical, of$skewness, errors$share)
   c(lapply(interval, `/`, divisor), list(critical = critical))
 }
 
@@ -235,10 +229,6 @@ corrected_fit <- function(object, run) {
   object
 }
 
-# Whether the estimate is corrected for bias with kernels that are divided by their masses. The mean of psi is then the
-# estimate: the derivative in t includes that of the masses.
-has_masses_corrected <- function(object) !is.null(object$support) && has_masses(object$support) && is_signed(object)
-
 narrowed <- function(object, run) {
   reference <- if (object$estimator == PLAIN_ESTIMATOR) "laplace" else object$estimator
   n <- effective_size(object$weights[used_rows(object)], n_used(object))
@@ -251,15 +241,7 @@ narrowed <- function(object, run) {
   }
   if (!is.null(object$support)) return(narrowed_inside(object, narrow, run))
   object <- narrow(object)
-  if (!is_debiased(object)) return(object)
-  debiased_at(object, list(points = object$x, weights = object$weights, discrete = object$discrete), run)
-}
-
-# The fit with its points debiased again, for its present bandwidths.
-debiased_at <- function(object, data, run) {
-  debias <- debias_points(data, bandwidths_of(object), object$adaptive$factors, run, "object")
-  object[c("debiased", "centred")] <- list(debias$debiased, debias$centred)
-  object
+  if (is_debiased(object)) debiased_anew(object, run) else object
 }
 
 narrowed_inside <- function(object, narrow, run) {

@@ -51,9 +51,7 @@ influence_parts <- function(object) {
   if (object$d == 0) return(list(list(points = points, C = H, size = 1)))
   if (object$estimator == "laplace6") {
     at <- \(step, share) part(points, (1 + step * e) * H, share)
-    return(list(
-      at(-1, 1 / (2 * e) + 1 / (2 * e^2)), at(0, 1 - 1 / e^2), at(1, -1 / (2 * e) + 1 / (2 * e^2))
-    ))
+    return(list(at(-1, 1 / (2 * e) + 1 / (2 * e^2)), at(0, 1 - 1 / e^2), at(1, -1 / (2 * e) + 1 / (2 * e^2))))
   }
   if (is_signed(object)) {
     return(list(part(points, (1 - e) * H, (1 + 1 / e) / 2), part(points, (1 + e) * H, (1 - 1 / e) / 2)))

@@ -213,9 +213,7 @@ test_bandwidth <- function(bandwidth, points, control, arg, weights = NULL) {
 }
 
 # a' K b for the columns of a and b, weights of the points.
-kernel_forms <- function(sources, a, b, run) {
-  colSums(a * kernel_sum_of(sources, NULL, b, run, as_matrix = TRUE)$sums)
-}
+kernel_forms <- function(sources, a, b, run) colSums(a * kernel_sum_of(sources, NULL, b, run, as_matrix = TRUE)$sums)
 
 # The integrals of p1^2, p2^2 and p1 p2, relative to the height of the kernel.
 squared_parts <- function(sources, shares, run) {

@@ -26,26 +26,20 @@ resampled <- function(object, of, at, replicates, control, estimate) {
 # Bootstrap replicates of an SD-KDE: each sample is debiased again.
 resampled_debiased <- function(object, of, at, replicates, control, estimate) {
   w <- of$weights
+  points <- from_centre(object, object$x)
+  L <- score_factor(object)
   in_blocks(replicates, length(w), nrow(at), control, at_most = 1, \(columns) {
     b <- w * drawn_counts(w)
     object$weights <- b
     if (is.null(of$domain)) {
-      debias <- debias_sum(debias_sources(object), of$L, control)
-      object$debiased <- keep_lost(debias$debiased, from_centre(object, object$x), b)
-      object["centred"] <- list(NULL)
-      of$parts <- list(list(points = object$debiased, C = object$bandwidth, size = 1))
-      return(influence_sums(replace(of, "domain", list(NULL)), at, matrix(b), control) / sum(b) - estimate)
+      sources <- sum_sources(points, b, L, factors = of$factors, discrete = of$discrete)
+      debiased <- keep_lost(debias_sum(sources, of$L, control)$debiased, points, b)
+      of$parts <- list(list(points = debiased, C = object$bandwidth, size = 1))
+      return(influence_sums(of, at, matrix(b), control) / sum(b) - estimate)
     }
     sources <- domain_without(object, seq_len(object$n), control)$sources
     exp(log_sum(sources, at, PLAIN_FACTOR, FALSE, control)$log_abs) / sum(b) - estimate
   })
-}
-
-debias_sources <- function(object) {
-  sum_sources(
-    from_centre(object, object$x), object$weights, score_factor(object), factors = object$adaptive$factors,
-    discrete = object$discrete
-  )
 }
 
 # Bootstrap replicates with a refit of each sample like `given`, with its own bandwidths and factors. Returns

@@ -293,9 +293,7 @@ rows_of_shards <- function(data, shards) {
 # A sample of rows for selectors, the same each time. Without weights: evenly spread rows. With weights: rows drawn
 # within each shard, in proportion to its weight; the sample has no weights.
 data_sample <- function(data, most = 20000) {
-  if (!data$has[["weights"]]) {
-    return(data_rows(data, spread_rows(data$n, most)))
-  }
+  if (!data$has[["weights"]]) return(data_rows(data, spread_rows(data$n, most)))
   share <- min(most, data$positive) * data$shard_weights / data$total_weight
   counts <- pmin(diff(c(0, round(cumsum(share)))), data$shard_positive)
   draw_shards(data, counts, seq_along(counts), replace = FALSE)

@@ -34,9 +34,7 @@ sum_by_chunks <- function(job, source, sink, control) {
     count <- 0
     while (!is.null(chunk <- source$peek())) {
       count <- count + nrow(chunk$points)
-      if (done == 0) {
-        check_sum_memory(chunk, if (symmetric) 0 else job$d, pass, if (sink$returns) job$m else 0)
-      }
+      if (done == 0) check_sum_memory(chunk, if (symmetric) 0 else job$d, pass, if (sink$returns) job$m else 0)
       sources <- sum_sources(chunk$points, NULL, job$L, job$kernel, if (length(pass) > 1) new_plan())
       for (i in seq_along(pass)) {
         at <- if (!symmetric) read_rows(job$targets, pass[[i]], "y", job$d, job$names)

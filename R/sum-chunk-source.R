@@ -152,9 +152,7 @@ in_place_of <- function(chunk, expression) {
 # columns in earlier chunks.
 chunk_columns <- function(chunk, b, piece, width) {
   n <- nrow(chunk$points)
-  if (!is.null(chunk$b) && !is.null(b)) {
-    stop_argument("b", "must be NULL if the chunks of `x` have coefficients")
-  }
+  if (!is.null(chunk$b) && !is.null(b)) stop_argument("b", "must be NULL if the chunks of `x` have coefficients")
   if (is.null(b)) {
     columns <- if (!is.null(chunk$b)) check_coefficients(chunk$b, n)
   } else {
@@ -173,9 +171,7 @@ n_sums <- function(b) if (is.null(b)) 1L else NCOL(b)
 
 check_covered <- function(arg, length, piece) {
   if (length < piece[2]) {
-    stop_argument(
-      arg, "must have one row per row of `x`, at least ", whole(piece[2]), ": found ", whole(length)
-    )
+    stop_argument(arg, "must have one row per row of `x`, at least ", whole(piece[2]), ": found ", whole(length))
   }
 }
 

@@ -50,9 +50,7 @@ dominants <- function(sources, at, log_mass, control) {
 }
 
 # Squared distances of the rows of two matrices, by differences.
-distances_of <- function(a, b) {
-  Reduce(`+`, lapply(seq_len(ncol(a)), \(k) outer(a[, k], b[, k], "-")^2))
-}
+distances_of <- function(a, b) Reduce(`+`, lapply(seq_len(ncol(a)), \(k) outer(a[, k], b[, k], "-")^2))
 
 # Sums at each row of `at` over the sources without source `by` (0: over all sources). Returns list(log_abs, score,
 # stats), or NULL if there is no source: the logs of the kernel sums, and as `score` the means of the sources minus the
@@ -94,9 +92,7 @@ heavy_means <- function(sources, at, by, heavy, pairs = 2e5) {
     term <- exp(term - ifelse(top == -Inf, 0, top))
     sum <- rowSums(term)
     found$log_abs[rows] <- top + log(sum)
-    for (k in seq_len(ncol(at))) {
-      found$score[rows, k] <- rowSums(term * -outer(at[rows, k], points[, k], "-")) / sum
-    }
+    for (k in seq_len(ncol(at))) found$score[rows, k] <- rowSums(term * -outer(at[rows, k], points[, k], "-")) / sum
   }
   found$score[found$log_abs == -Inf, ] <- NaN
   found
@@ -148,6 +144,4 @@ with_dominated <- function(widths, found, away, L_score, L) {
   widths
 }
 
-away_from_dominant <- function(points, found) {
-  points[found$by, , drop = FALSE] - points[found$rows, , drop = FALSE]
-}
+away_from_dominant <- function(points, found) points[found$by, , drop = FALSE] - points[found$rows, , drop = FALSE]

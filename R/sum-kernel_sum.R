@@ -140,9 +140,7 @@ check_sums <- function(x, y, b, bandwidth, weights, kernel = "gaussian") {
   once <- is.function(x)
   if (!once) x <- check_table(x, "x")
   if (once && is.null(y)) stop_argument("y", "must be given if `x` is a function")
-  if (!is.null(y)) {
-    y <- if (once) check_table(y, "y") else check_table(y, "y", ncol(x), colnames(x))
-  }
+  if (!is.null(y)) y <- if (once) check_table(y, "y") else check_table(y, "y", ncol(x), colnames(x))
   columns_of <- if (once) y else x
   n <- if (once) NA_real_ else nrow(x)
   weights <- check_weights(weights, if (once) length(weights) else n)

@@ -89,9 +89,7 @@ differs_by_tolerance <- function(resolved, run) run$tol > 0 && resolved$engine =
 
 engine_moments <- function(x, L, weights, row_weights, floor, moments, ratio, wide, factor, run) {
   near <- engine_side(x, L, weights, row_weights, floor, moments, ratio, factor, run)
-  if (is.null(near)) {
-    return(pair_moments(x, L, weights, row_weights, floor, moments, ratio, wide, factor, run))
-  }
+  if (is.null(near)) return(pair_moments(x, L, weights, row_weights, floor, moments, ratio, wide, factor, run))
   if (is.null(wide)) return(near)
   far <- engine_side(x, sqrt(2) * L, weights, wide, NULL, moments, FALSE, factor, run)
   near$stats <- add_stats(near$stats, far$stats)

@@ -213,9 +213,7 @@ newton_steps <- function(here) {
 }
 
 # Shortens steps to LONGEST_STEP bandwidths.
-shortened <- function(move, width2) {
-  move * pmin(1, LONGEST_STEP * sqrt(width2) / pmax(sqrt(rowSums(move^2)), 1e-300))
-}
+shortened <- function(move, width2) move * pmin(1, LONGEST_STEP * sqrt(width2) / pmax(sqrt(rowSums(move^2)), 1e-300))
 
 # ---- starts -----------------------------------------------------------------------------------
 

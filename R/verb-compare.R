@@ -157,9 +157,7 @@ judged_alike <- function(fits) {
     made <- all[[name]] <- judge_of(fits[[name]], name)
     first <- all[[1]]
     same <- same_data(made$data, first$data) && isTRUE(all.equal(made$weights, first$weights, tolerance = 1e-12))
-    if (!same) {
-      stop_argument(name, "must be a fit to the same ", first$alike, " as ", quote_names(names(fits)[1]))
-    }
+    if (!same) stop_argument(name, "must be a fit to the same ", first$alike, " as ", quote_names(names(fits)[1]))
   }
   if (length(fits) < 2) stop_argument("...", "must have at least one other fit")
   all

@@ -183,9 +183,7 @@ warn_if_other <- function(fit, at, values) {
 }
 
 as_plain_fit <- function(points, bandwidth, weights, call, ..., estimator = "kde") {
-  fit <- flash_kde(
-    points, estimator = estimator, bandwidth = bandwidth, weights = weights, adaptive = FALSE, ...
-  )
+  fit <- flash_kde(points, estimator = estimator, bandwidth = bandwidth, weights = weights, adaptive = FALSE, ...)
   call[[1]] <- quote(as_flash_kde)
   fit$call <- call
   fit

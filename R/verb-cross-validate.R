@@ -109,9 +109,7 @@ print.flash_kde_validation <- function(x, digits = max(3L, getOption("digits") -
 # The fold of each point. The rest of each fold must have two points of positive weight.
 check_folds <- function(folds, object) {
   n <- object$n
-  if (length(folds) == 1 && n > 1) {
-    return(sample(rep_len(seq_len(check_count(folds, "folds", min = 2, max = n)), n)))
-  }
+  if (length(folds) == 1 && n > 1) return(sample(rep_len(seq_len(check_count(folds, "folds", min = 2, max = n)), n)))
   if (length(folds) != n || !is.atomic(folds) && !is.factor(folds)) {
     stop_argument("folds", "must be a number of folds or the fold of each of ", n, " points: found ", describe(folds))
   }

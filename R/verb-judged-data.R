@@ -130,9 +130,7 @@ overlap_of_shard <- function(shard, args, part, control) {
   sums <- overlaps_at(fit, shard, args$unit, control)
   share <- share_of_overlap(fit, sums)
   row <- utils::head(order(-share), 2)
-  list(
-    sum = sum(sums$w * sums$each), most = cbind(shard = part, row = row, share = share[row]), stats = sums$stats
-  )
+  list(sum = sum(sums$w * sums$each), most = cbind(shard = part, row = row, share = share[row]), stats = sums$stats)
 }
 
 merge_overlaps <- function(a, b) {

@@ -53,10 +53,10 @@ laws <- list(
   quantiles = new_law("the distribution function inverts the quantiles", "flash_kde", \(case) {
     probs <- c(1e-4, 0.01, 0.3, 0.5, 0.77, 0.9999)
     q <- as.matrix(quantile(case$fit, probs))
+    tolerance <- if ("clipped" %in% traits_of(unclass(case$fit))) 1e-7 else 1e-10
     lapply(seq_along(case$numbers), \(k) {
-      of <- if (length(case$numbers) > 1) kde_marginal(case$fit, case$numbers[k]) else case$fit
-      clipped <- "clipped" %in% traits_of(unclass(case$fit))
-      pair(kde_cdf(of, q[, k]), probs, if (clipped) 1e-7 else 1e-10)
+      upper <- replace(matrix(Inf, nrow(q), ncol(q)), cbind(seq_len(nrow(q)), k), q[, k])
+      pair(kde_cdf(case$fit, if (ncol(q) > 1) upper else upper[, 1]), probs, tolerance)
     })
   }, c("quantiles", "cdf")),
   quantiles_given = new_law("the distribution function of y at x inverts its quantiles", "flash_conditional", \(case) {

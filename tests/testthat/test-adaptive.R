@@ -100,16 +100,6 @@ test_that("an estimate to a tolerance keeps it", {
   expect_lt(sqrt(sum((single - exact)^2) / sum(exact^2)), 1e-5)
 })
 
-test_that("the distribution function is of the same estimate", {
-  case <- adaptive_case(60, 1)
-  fit <- fit_case(case, weights = case$w)
-  q <- c(-3, -0.2, 0.4, 2)
-  want <- vapply(q, \(at) {
-    sum(case$w * stats::pnorm((at - case$x[, 1]) / (case$factors * sqrt(case$H[1])))) / sum(case$w)
-  }, 0)
-  expect_equal(kde_cdf(fit, q), want, tolerance = 1e-13)
-})
-
 test_that("figures have the narrow kernels", {
   fit <- fit_case(adaptive_case(60, 1))
   density <- predict(fit, seq(-15, 15, 0.005))

@@ -20,35 +20,17 @@ square_of <- \(fit, loo = FALSE) log_square_integral(unclass(fit), loo, fit_cont
 test_that("standard errors of bent estimates are those of their derivatives with the weights", {
   for (method in c("boundary", "local")) {
     fit <- on_a_line(method, weights = weights)
-    # the estimate before it is divided by its integral, for other weights
-    logs <- \(w) {
-      sources <- sum_sources(fit$inner$x, w, fit_factor(fit$inner))
-      work <- to_working(fit$support, as.matrix(places["a"]))
-      log_bent(fit$support, sources, work[, 1], FALSE, sum(w), fit_control(fit))$log_abs
+    y <- to_working(fit$support, as.matrix(places["a"]))[, 1]
+    # the estimate before it is divided by the weights and its integral; the weight of one more point stays as it is
+    logs <- \(j, step) {
+      sources <- sum_sources(fit$inner$x, replace(weights, j, weights[j] + step), fit_factor(fit$inner))
+      sums <- replace(local_means(sources, y, FALSE, fit_control(fit)), "log_weight", log_mean_weight(weights))
+      if (method == "local") return(local_estimate(sums))
+      sums$log_sum + log_boundary_factor(fit$support, y, sources$L[1], -sums$m)
     }
-    step <- 1e-5
-    slopes <- vapply(seq_len(40), \(j) {
-      up <- replace(weights, j, weights[j] + step)
-      down <- replace(weights, j, weights[j] - step)
-      of_sum <- \(w) logs(w) + log(sum(w)) # without the total weight
-      # of the weight that one more point has, too, which is taken as given
-      (of_sum(up) - of_sum(down)) / (2 * step)
-    }, numeric(4))
-    if (method == "local") {
-      mean_weight <- \(w) sum(w^2) / sum(w)
-      of_weight <- vapply(seq_len(40), \(j) {
-        fit2 <- \(shift) {
-          sums <- local_means(sum_sources(fit$inner$x, weights, fit_factor(fit$inner)),
-            to_working(fit$support, as.matrix(places["a"]))[, 1], FALSE, fit_control(fit))
-          local_estimate(replace(sums, "log_weight", log(mean_weight(replace(weights, j, weights[j] + shift)))))
-        }
-        (fit2(step) - fit2(-step)) / (2 * step)
-      }, numeric(4))
-      slopes <- slopes - of_weight
-    }
+    slopes <- vapply(seq_len(40), \(j) (logs(j, 1e-5) - logs(j, -1e-5)) / 2e-5, numeric(4))
     found <- predict(fit, places["a"], se.fit = TRUE)
-    total <- slopes %*% weights
-    literal <- sqrt(slopes^2 %*% weights^2 - total^2 * sum(weights^2) / sum(weights)^2)
+    literal <- sqrt(slopes^2 %*% weights^2 - (slopes %*% weights)^2 * sum(weights^2) / sum(weights)^2)
     expect_equal(found$se.fit / found$fit, drop(literal), tolerance = 1e-6, label = method)
   }
 })

@@ -281,25 +281,12 @@ test_that("least-squares cross-validation is that of the kernel itself", {
   expect_lt(abs(log(coef(fit) / coef(flash_kde(x, "kde", bandwidth = "lscv")))), 0.3)
 })
 
-test_that("all the rest of a fit has its kernel", {
-  data <- data.frame(a = c(faithful$eruptions, NA))
-  fit <- flash_kde(~a, data, kernel = "epan", bandwidth = 0.3, na.action = na.exclude)
-  expect_identical(predict(fit)[273], NA_real_)
-  expect_identical(predict(fit, data.frame(a = c(3, NA)))[2], NA_real_)
-  expect_identical(predict(fit, data.frame(a = c(-Inf, Inf))), c(0, 0))
+test_that("a fit prints its kernel, which update() changes, and has no density at infinity", {
+  fit <- flash_kde(~eruptions, faithful, kernel = "epan", bandwidth = 0.3)
+  expect_identical(predict(fit, data.frame(eruptions = c(-Inf, Inf))), c(0, 0))
   expect_output(print(fit), "Kernel: epanechnikov, 0 beyond 2.24 standard deviations", fixed = TRUE)
   expect_output(print(summary(fit)), "Kernel: epanechnikov", fixed = TRUE)
-  file <- tempfile()
-  on.exit(unlink(file))
-  saveRDS(fit, file)
-  expect_identical(predict(readRDS(file)), predict(fit))
   expect_identical(update(fit, kernel = "gaussian")$kernel, "gaussian")
-  expect_identical(predict(kde_marginal(fit, "a"), data.frame(a = 3)), predict(fit, data.frame(a = 3)))
-  expect_identical(as.data.frame(fit)$density, predict(fit)[-273])
-  grDevices::pdf(NULL)
-  shown <- plot(fit)
-  grDevices::dev.off()
-  expect_identical(shown$y, predict(fit, data.frame(a = shown$x)), tolerance = 1e-12)
 })
 
 test_that("results have the same bits for any number of threads and hardly depend on the order of points", {

@@ -130,20 +130,6 @@ test_that("quantiles of a gap, of ties and of far outliers are found", {
 
 # ---- draws
 
-test_that("draws have the mean and the covariance of the estimate", {
-  x <- example_points(50, 2)
-  w <- seq(0, 2, length.out = 50)
-  H <- example_bandwidth(2)
-  for (estimator in c("kde", "sdkde")) {
-    fit <- flash_kde(x, estimator = estimator, bandwidth = H, weights = w)
-    draws <- as.matrix(simulate(fit, nsim = 40000, seed = 1))
-    moments <- stats::cov.wt(centres(fit), w / sum(w), method = "ML")
-    variance <- moments$cov + H
-    expect_lt(max(abs(colMeans(draws) - moments$center) / sqrt(diag(variance) / 40000)), 4)
-    expect_lt(max(abs(stats::cov(draws) / variance - 1)), 0.05)
-  }
-})
-
 test_that("the seed of simulate() works as in stats", {
   fit <- flash_kde(faithful, estimator = "kde")
   set.seed(7)

@@ -1,27 +1,4 @@
-# What the estimates are: their mass, their definitions, and the gradient.
-
-estimators <- c("kde", "sdkde", "laplace")
-
-test_that("each estimate integrates to one in one dimension", {
-  x <- faithful$eruptions
-  for (estimator in estimators) {
-    fit <- flash_kde(x, estimator = estimator, bandwidth = 0.3)
-    grid <- seq(min(x) - 4, max(x) + 4, length.out = 4001)
-    expect_equal(sum(predict(fit, grid)) * diff(grid[1:2]), 1, tolerance = 1e-10)
-  }
-})
-
-test_that("each estimate integrates to one in two dimensions, weights and full H included", {
-  x <- example_points(60, 2)
-  w <- seq(0, 2, length.out = 60)
-  H <- example_bandwidth(2)
-  side <- seq(-11, 11, length.out = 201)
-  grid <- as.matrix(expand.grid(side, side))
-  for (estimator in estimators) {
-    fit <- flash_kde(x, estimator = estimator, bandwidth = H, weights = w)
-    expect_equal(sum(predict(fit, grid)) * diff(side[1:2])^2, 1, tolerance = 1e-8)
-  }
-})
+# What the estimates are. Their mass and their gradients are laws (helper-laws.R).
 
 test_that("the SD-KDE is the KDE of the points moved by half of H times the score", {
   x <- example_points(60, 4)
@@ -55,18 +32,4 @@ test_that("with a wide score bandwidth the SD-KDE tends to the KDE of shrunk poi
   # With H as wide the points go half the way to the mean.
   fit <- flash_kde(x, estimator = "sdkde", bandwidth = 1e4)
   expect_within(fit$debiased, x + toward_mean / 2, 1e-6)
-})
-
-test_that("the score is the gradient of the log density", {
-  x <- example_points(60, 3)
-  H <- example_bandwidth(3)
-  w <- seq(0.5, 2, length.out = 60)
-  y <- x[1:12, ] + 0.2
-  for (estimator in estimators) {
-    fit <- flash_kde(x, estimator = estimator, bandwidth = H, weights = w)
-    log_density <- function(at) log(abs(predict(fit, at)))
-    expect_within(
-      predict(fit, y, type = "score"), ref_gradient(log_density, y, 1e-5), 1e-7, estimator
-    )
-  }
 })

@@ -364,7 +364,6 @@ test_that("arguments are checked by column", {
   expect_argument_error(flash_kde(data["kind"], adaptive = TRUE), "adaptive")
   expect_argument_error(flash_kde(data, bandwidth = "lscv"), "bandwidth")
   expect_argument_error(flash_kde(data, debias = debiasing(bandwidth = 1)), "debias$bandwidth")
-  expect_error(hdr_level(mixed_fit(data, "laplace")), class = "flashkernel_error_unsupported")
 })
 
 # ---- engines --------------------------------------------------------------------------------------

@@ -299,18 +299,6 @@ test_that("figures end at the bounds", {
   expect_s3_class(ggplot2::autoplot(flash_kde(waits, "kde", 0.5, support = c(0, Inf))), "ggplot")
 })
 
-test_that("draws on a triangle are from the estimate there", {
-  corners <- rbind(c(0, 0), c(1, 0), c(0, 1))
-  fit <- flash_kde(matrix(c(0.2, 0.5, 0.1, 0.3, 0.2, 0.7), 3), "kde", 0.5, support = corners)
-  draws <- simulate(fit, 2000, seed = 5)
-  expect_true(all(draws$x1 >= 0 & draws$x2 >= 0 & draws$x1 + draws$x2 <= 1))
-  # by 3 standard errors, beside the density on a grid of the half x1 < 1/3
-  nodes <- (seq_len(300) - 0.5) / 300
-  p <- matrix(predict(fit, as.matrix(expand.grid(nodes, nodes))), 300) / 300^2
-  share <- sum(p[nodes < 1 / 3, ])
-  expect_lt(abs(mean(draws$x1 < 1 / 3) - share), 3 * sqrt(share * (1 - share) / 2000) + 0.005)
-})
-
 test_that("selected bandwidths make the left-out likelihood largest", {
   for (method in c("reflect", "boundary", "mass")) {
     fit <- flash_kde(waits, "kde", support = kde_support(c(0, Inf), method), adaptive = FALSE)
@@ -420,7 +408,6 @@ test_that("what does not go is refused in words", {
   refuses(flash_kde(cbind(waits, waits), support = kde_support(c(0, Inf), "local")), "one column only")
   local <- kde_support(c(0, Inf), "local")
   refuses(flash_kde(waits, "sdkde", support = local), "use \"reflect\"", "unsupported")
-  refuses(predict(flash_kde(waits, "kde", 0.5, support = local), 1, se.fit = TRUE), "local likelihood", "unsupported")
   refuses(flash_kde(waits, adaptive = "balloon", support = reflect), "balloon")
   refuses(flash_kde(waits, adaptive = "knn", support = reflect), "abramson", "unsupported")
   full <- matrix(c(1, 0.5, 0.5, 1), 2)
@@ -430,11 +417,6 @@ test_that("what does not go is refused in words", {
   refuses(flash_kde(cbind(waits, waits, waits), support = cbind(c(0, 1, 1), c(0, 0, 1))), "two columns only")
   corners <- cbind(c(0, 1, 1), c(0, 0, 1))
   refuses(flash_kde(cbind(waits, waits), "kde", 1, support = corners), "must lie in its support")
-  fit <- flash_kde(waits, "kde", 0.5, support = kde_support(c(0, Inf), "boundary"))
-  refuses(predict(fit, 1, se.fit = TRUE), "use method", "unsupported")
-  laplace <- flash_kde(waits, "laplace", 0.5, support = reflect)
-  refuses(predict(laplace, 1, se.fit = TRUE), "use method", "unsupported")
-  refuses(predict(fit, type = "score", loo = TRUE), "transform", "unsupported")
 })
 
 test_that("columns whose bounds no point is near have no images", {
