@@ -245,7 +245,8 @@ struct fk_kernel_form fk_task_form(const struct fk_task *task);
  * 3); roots of squared distances by half of that. */
 static inline bool fk_form_allows_single(const struct fk_kernel_form *form, int64_t d) {
   bool is_long = fk_form_metric(form->type) == FK_METRIC_ABSOLUTE && d > 256;
-  return !fk_form_is_product(form->type) && form->power >= 0.125 && !is_long;
+  bool is_flat = form->type == FK_FORM_STRETCHED && form->power < 0.125;
+  return !fk_form_is_product(form->type) && !is_flat && !is_long;
 }
 /* The largest |x|^2 of points with as large an error from rounded coordinates, if the form were one of distances.
  * A coordinate is off by up to 2^-24 |x_k| in single precision, and so is a sum of d absolute differences by up to
