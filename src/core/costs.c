@@ -228,10 +228,9 @@ const struct fk_costs fk_costs = {
                .few_row = 0.5,
                .few_row_coordinate = 0.1},
 
-    /* On the host, one thread of a Xeon with AVX-512 and the reference BLAS: potrf of an order of 2000 in 0.26 s
-     * by blocks of 48, 0.30 of 32 or 64, 0.41 of 128, 1.9 s by the library; of 300 in 3 ms and 5 (preconditioner.R
-     * as a whole). On an H200 gemm does 58 TFLOP/s where potrf does 48 and lauum 45, from an order of 3e4 on.
-     * With a tuned BLAS blocks are for interrupts alone. Strips and tiles: no script.
+    /* On the host blocks and strips are for interrupts alone. One core of an EPYC 9004 (59 GFLOP/s at most) has 42
+     * to 47 GFLOP/s in gemm, trsm and trtri of an order of 3000, and 41 in potrf (no script). On an H200 gemm does
+     * 58 TFLOP/s where potrf does 48 and lauum 45, from an order of 3e4 on. Tiles: no script.
      * .whole_halves: a guess, not measured. .device: arithmetic, no script; two cores take half a second for the
      * factors of an order of 2000 and an iteration's solves, which is what CUDA takes to start. */
     .dense = {.whole = {1024, 1024, 1 << 15},
@@ -239,8 +238,8 @@ const struct fk_costs fk_costs = {
               .strip = {4096, 4096, 1 << 15},
               .tile = 2048,
               .whole_halves = 1 << 14,
-              .together = 1e8, /* no script: what check_memory() of R does not count */
-              .awake = 4,      /* no script */
+              .together = 1e8,  /* no script: what check_memory() of R does not count */
+              .awake = 4,       /* no script */
               .few_columns = 4, /* no script: the time is that of reading the other factor */
               .staying = 0.9,   /* no script */
               .device = 2000},
