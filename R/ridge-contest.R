@@ -18,7 +18,7 @@ win_contest <- function(candidates, rows, response, weights, spec, run) {
   best <- list(error = Inf)
   for (candidate in candidates) {
     for (width in CONTEST_WIDTHS) {
-      tried <- replace(candidate, "bandwidth", list(scaled_bandwidth(candidate$bandwidth, width)))
+      tried <- replace(candidate, "bandwidth", list(bandwidth_times(candidate$bandwidth, width)))
       lambdas <- if (is.null(spec$lambda)) tried$lambda * CONTEST_LAMBDAS else tried$lambda
       found <- contest_error(tried, lambdas * some$more, some, spec, run)
       if (isTRUE(found$error < best$error)) best <- replace(tried, c("lambda", "error"), found)
@@ -28,7 +28,7 @@ win_contest <- function(candidates, rows, response, weights, spec, run) {
   list(kernel = best$kernel, bandwidth = best$bandwidth, lambda = best$lambda / some$more)
 }
 
-scaled_bandwidth <- function(bandwidth, by) if (is.matrix(bandwidth)) bandwidth * by^2 else bandwidth * by
+bandwidth_times <- function(bandwidth, by) if (is.matrix(bandwidth)) bandwidth * by^2 else bandwidth * by
 
 # The rows of the contest, with their response, weights and offset. `more`: lambda of a fit to these over lambda of the
 # fit to all, which has the same n lambda.

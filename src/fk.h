@@ -232,28 +232,8 @@ static inline int64_t fk_n_values(const struct fk_task *task) {
                                                : 0;
 }
 
-/* How an engine computes the task's kernel and polynomial: type, scale of the whitened distance, coefficients. */
-struct fk_kernel_form {
-  enum fk_form_type type;
-  double scale, factor[3], power; /* power: of FK_FORM_STRETCHED */
-};
+/* The form of the task's kernel and polynomial. */
 struct fk_kernel_form fk_task_form(const struct fk_task *task);
-/* Can sums of this form in d dimensions keep 3e-5 in single precision? There is no bound for kernels of products.
- * Squares of distances in floats end at 2^-126 and 2^127, which a power of less than an eighth would bring close
- * to
- * 1. A sum of d absolute differences up to 87, beyond which kernels underflow, is off by about 87 2^-25 sqrt(d /
- * 3); roots of squared distances by half of that. */
-static inline bool fk_form_allows_single(const struct fk_kernel_form *form, int64_t d) {
-  bool is_long = fk_form_metric(form->type) == FK_METRIC_ABSOLUTE && d > 256;
-  bool is_flat = form->type == FK_FORM_STRETCHED && form->power < 0.125;
-  return !fk_form_is_product(form->type) && !is_flat && !is_long;
-}
-/* The largest |x|^2 of points with as large an error from rounded coordinates, if the form were one of distances.
- * A coordinate is off by up to 2^-24 |x_k| in single precision, and so is a sum of d absolute differences by up to
- * 2^-24 sqrt(d) |x|. At the limit for distances, that is under 3e-5 in 12 dimensions. */
-static inline double fk_form_radius2(const struct fk_kernel_form *form, double radius2, int64_t d) {
-  return fk_form_metric(form->type) == FK_METRIC_ABSOLUTE && d > 12 ? radius2 * (double)d / 12 : radius2;
-}
 
 #define FK_LN2 0.693147180559945309417
 #define FK_LOG2E 1.44269504088896340736
