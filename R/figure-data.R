@@ -32,13 +32,13 @@ figure_band <- function(fit, type, nodes) {
   data.frame(x = at, low = bands$lower, high = bands$upper)
 }
 
-# The subtitle, such as "SD-KDE, n = 272, bandwidth sds 0.33, 4.1".
+# The subtitle, such as "SD-KDE, n = 272, bandwidths 0.33, 4.1".
 fit_subtitle <- function(fit, bandwidth = fit$d > 0, negative = FALSE) {
   sds <- short_number(bandwidth_sds(fit$bandwidth))
   paste0(
     estimator_of(fit)$short, ", n = ", whole(fit$n),
     if (bandwidth) {
-      paste0(", bandwidth sd", if (fit$d > 1) "s", " ", paste(sds, collapse = ", "), working_note(fit$support))
+      paste0(", bandwidth", if (fit$d > 1) "s", " ", paste(sds, collapse = ", "), working_note(fit$support))
     },
     if (!is.null(fit$adaptive)) ", adaptive", if (!has_gaussian(fit)) paste0(", ", fit$kernel, " kernel"),
     if (negative) "; negative where orange"

@@ -1,6 +1,6 @@
 # The portfolio of kernel_ridge(): kernels and metrics, of which no single one serves all data. Each entry is followed
 # through exact fits to a sample: a fit, the mean outer product of its gradients, the next metric, the next fit. The
-# leave-one-out error compares the fits of all entries. bench/predict-portfolio.R measures what the entries contribute.
+# leave-one-out error compares the fits of all entries. bench/predict.R compares the result with other methods.
 
 # `metric`: "none", "diagonal" (columns that matter more or less) or "full" (directions). `width`: the unit of the metric
 # in median distances. `power`: of the mean outer product of the gradients; a power below 1 keeps more of directions that
