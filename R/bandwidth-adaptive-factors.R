@@ -65,7 +65,7 @@ PILOT <- c(kde = 2, sdkde = 1.4)
 #'
 #'   Terrell, G. R. and Scott, D. W. (1992) Variable kernel density estimation. *The Annals of Statistics* 20, 1236-1265.
 #' @seealso [flash_kde()]
-#' @concept variable bandwidth, adaptive bandwidth, k nearest neighbours
+#' @rawRd \concept{variable bandwidth}\concept{adaptive bandwidth}\concept{k nearest neighbours}
 #' @export
 #' @examples
 #' plot(flash_kde(quakes$depth, "kde", adaptive = TRUE))

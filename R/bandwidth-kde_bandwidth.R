@@ -140,7 +140,8 @@
 #' kde_bandwidth(quakes[1:400, c("lat", "long")], "lscv", structure = "full")
 #' kde_bandwidth(faithful, "scott", "kde", structure = "full") # a variance matrix
 #' @order 1
-#' @concept bandwidth selection, smoothing parameter, cross-validation of a bandwidth, plug-in bandwidth
+#' @rawRd \concept{bandwidth selection}\concept{smoothing parameter}\concept{cross-validation of a bandwidth}
+#'   \concept{plug-in bandwidth}
 #' @export
 kde_bandwidth <- function(x, method = "auto", estimator = "auto", structure = "auto",
                           weights = NULL, rows = NULL, seconds = 5, start = NULL, tol = 1e-6, control = NULL, ...) {

@@ -51,7 +51,7 @@
 #'
 #'   Wang, M.-C. and van Ryzin, J. (1981) A class of smooth estimators for discrete distributions. *Biometrika* 68,
 #'   301-309.
-#' @concept factors, mixed data, categorical data
+#' @rawRd \concept{factors}\concept{mixed data}\concept{categorical data}
 #' @export
 #' @examples
 #' # four numbers and a factor: smoothing parameter and bandwidth are chosen together

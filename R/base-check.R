@@ -144,7 +144,9 @@ all_finite <- function(x) .Call(ffi_all_finite, x)
 
 # all_finite() for points that are to be summed over. If they are finite and a GPU is to sum them, they are copied to
 # it in the same pass, and the result is a handle for new_plan() and sum_sources(). `control`: NULL, or a run_control().
-send_points <- function(x, control) if (is.null(control)) all_finite(x) else .Call(ffi_send_points, x, control)
+send_points <- function(x, control) {
+  if (is.null(control)) .Call(ffi_all_finite, x) else .Call(ffi_send_points, x, control)
+}
 
 is_unnamed_column <- function(x) ncol(x) == 1 && is.null(colnames(x))
 

@@ -12,7 +12,7 @@
 #'   [kde_bandwidth()] use a pointwise tolerance.
 #'
 #' @seealso [tolerance], [gpus], [clusters], [large_data]; [diagnostics()] reports what was computed where.
-#' @concept number of threads, cores, memory limit
+#' @rawRd \concept{number of threads}\concept{cores}\concept{memory limit}
 #' @param backend Where sums are computed: `"auto"` (default), `"cpu"` or `"cuda"` (an NVIDIA GPU; see [gpu_info()]).
 #'   `"auto"` takes the one that should finish first, including the transfer of points and the start of CUDA; without a
 #'   usable GPU it takes the CPU. Name `backend` and `precision` if results must be the same on every machine. A

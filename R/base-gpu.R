@@ -38,7 +38,7 @@
 #'   `gpu_release()` returns `NULL`, invisibly. Without a GPU it does nothing.
 #' @seealso [flash_control()] for `backend`, `precision` and `devices`; `vignette("gpu")`.
 #' @aliases gpus
-#' @concept CUDA, graphics card
+#' @rawRd \concept{CUDA}\concept{graphics card}
 #' @export
 #' @examples
 #' gpu_info()

@@ -28,7 +28,7 @@ kernel_table <- function() {
 #'   no parameters; their scale is the `bandwidth`. `power` is above 0 and at most 2.
 #' @returns An object of class `flashkernel_kernel`: a list of `name` and `parameters`, a named vector.
 #' @seealso [kernel_sum()] for the formulas.
-#' @concept polynomial kernel, kernel parameters
+#' @rawRd \concept{polynomial kernel}\concept{kernel parameters}
 #' @export
 #' @examples
 #' kernel_ridge(dist ~ speed, cars, kernel = kernel_spec("powered_exponential", power = 1.2))

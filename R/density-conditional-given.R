@@ -46,7 +46,7 @@
 #' quantile(kde_marginal(kde_conditional(flowers, c(Species = "virginica")), "Petal.Width"))
 #' species <- kde_conditional(flowers, list(Petal.Length = 4.9, Petal.Width = 1.7))
 #' predict(species, data.frame(Species = levels(iris$Species)))
-#' @concept conditional density at a value
+#' @rawRd \concept{conditional density at a value}
 #' @export
 kde_conditional <- function(object, given, ...) UseMethod("kde_conditional")
 

@@ -44,7 +44,7 @@
 #'   and be divided by its integral?
 #' @returns An object of class `kde_debiasing`: a list of the arguments.
 #' @seealso [flash_kde()], [kde_estimators].
-#' @concept bias correction, SD-KDE
+#' @rawRd \concept{bias correction}\concept{SD-KDE}
 #' @export
 #' @examples
 #' plot(flash_kde(faithful$waiting, "sdkde", debias = debiasing(steps = 2)))

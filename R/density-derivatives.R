@@ -29,7 +29,7 @@
 #' @references Chacon, J. E. and Duong, T. (2018) *Multivariate Kernel Smoothing and Its Applications*. Chapman &
 #'   Hall.
 #' @seealso [kde_modes()], [mean_shift()] and [kde_ridges()], which use derivatives.
-#' @concept gradient of a density, Hessian
+#' @rawRd \concept{gradient of a density}\concept{Hessian}
 #' @export
 #' @examples
 #' fit <- flash_kde(faithful, "kde")

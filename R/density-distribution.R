@@ -39,7 +39,7 @@
 #'   probabilities. *Statistics and Computing* 14, 251-260.
 #'
 #' Genz, A. and Bretz, F. (2009) *Computation of Multivariate Normal and t Probabilities*. Springer.
-#' @concept distribution function, probability of an interval, quantiles of a density
+#' @rawRd \concept{distribution function}\concept{probability of an interval}\concept{quantiles of a density}
 #' @export
 #' @examples
 #' fit <- flash_kde(faithful$eruptions)

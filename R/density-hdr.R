@@ -66,7 +66,7 @@
 #' regions <- hdr_regions(fit, prob = c(0.5, 0.95))
 #' plot(waiting ~ eruptions, faithful, pch = 20)
 #' for (ring in split(regions, ~ group + subgroup, drop = TRUE)) lines(ring$eruptions, ring$waiting)
-#' @concept highest-density region, contour with given probability, level set
+#' @rawRd \concept{highest-density region}\concept{contour with given probability}\concept{level set}
 #' @export
 hdr_level <- function(object, prob = c(0.5, 0.95), ...) UseMethod("hdr_level")
 

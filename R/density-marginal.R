@@ -38,7 +38,7 @@
 #' petals <- kde_marginal(fit, c("Petal.Length", "Petal.Width"))
 #' plot(petals)
 #' quantile(kde_marginal(fit, 1))
-#' @concept marginal density
+#' @rawRd \concept{marginal density}
 #' @export
 kde_marginal <- function(object, vars, ...) UseMethod("kde_marginal")
 

@@ -17,7 +17,7 @@
 #'   no names; `x` in one dimension), in the units of the data. As in [stats::simulate()] it has an
 #'   attribute `"seed"`: the state of the generator before, or `seed` with the kinds of generator.
 #' @importFrom stats simulate
-#' @concept random draws, sampling from a density
+#' @rawRd \concept{random draws}\concept{sampling from a density}
 #' @export
 #' @examples
 #' fit <- flash_kde(faithful)

@@ -82,7 +82,8 @@
 #'
 #' Diggle, P. J. (1985) A kernel method for smoothing point process data. *Applied Statistics* 34, 138-147.
 #' @seealso [flash_kde()]
-#' @concept boundary correction, bounded data, positive data, circular data, polygon, time of day
+#' @rawRd \concept{boundary correction}\concept{bounded data}\concept{positive data}\concept{circular data}
+#'   \concept{polygon}\concept{time of day}
 #' @export
 #' @examples
 #' waits <- rexp(100)

@@ -107,7 +107,7 @@
 #' if (requireNamespace("ggplot2", quietly = TRUE)) {
 #'   ggplot2::autoplot(fit, palette = "YlOrRd", main = "Old Faithful", xlab = "Eruption (min)")
 #' }
-#' @concept contour plot, scatterplot matrix, autoplot
+#' @rawRd \concept{contour plot}\concept{scatterplot matrix}\concept{autoplot}
 #' @export
 plot.flash_kde <- function(x, prob = c(0.25, 0.5, 0.75, 0.95), n = NULL, max_dims = 6, add = FALSE, fill = !add,
                            points = !add, labels = !add, col = NULL, band = FALSE, groups = NULL, ...) {

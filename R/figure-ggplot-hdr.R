@@ -47,7 +47,7 @@
 #'
 #' ggplot(iris, aes(Petal.Length, Petal.Width, fill = Species)) +
 #'   geom_flash_hdr(prob = c(0.5, 0.9), estimator = "kde")
-#' @concept ggplot2 layer, density contours in ggplot2
+#' @rawRd \concept{ggplot2 layer}\concept{density contours in ggplot2}
 #' @export
 geom_flash_hdr <- function(mapping = NULL, data = NULL, position = "identity", ..., lines = FALSE,
                            prob = c(0.25, 0.5, 0.75, 0.95), n = 151, na.rm = FALSE, show.legend = NA,

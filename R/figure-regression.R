@@ -66,7 +66,7 @@
 #'   * Conditional density, several x: for each variable a list of `y`, `density` (a column for each of `prob`) and
 #'     `at`, the values of the variable.
 #'   * Categorical y: for each variable a list of `x` and a matrix `probability`, with a column for each category.
-#' @concept partial dependence, residual plot
+#' @rawRd \concept{partial dependence}\concept{residual plot}
 #' @export
 #' @examples
 #' plot(kernel_regression(dist ~ speed, data = cars))

@@ -95,7 +95,7 @@
 #' quantile(flowers, data.frame(Petal.Length = 4.8, Species = levels(iris$Species)), 0.5)
 #' species <- flash_kde(Species ~ Petal.Length + Petal.Width, iris)
 #' predict(species, data.frame(Petal.Length = 4.8, Petal.Width = 1.6), type = "probability")
-#' @concept quantile regression, conditional density, conditional quantile
+#' @rawRd \concept{quantile regression}\concept{conditional density}\concept{conditional quantile}
 #' @name flash_conditional
 NULL
 

@@ -88,7 +88,7 @@
 #'   See [kde_estimators] for the papers on debiasing.
 #' @seealso `vignette("flashkernel")` is an introduction.
 #' @order 1
-#' @concept kernel density estimate, KDE, density estimation, histogram
+#' @rawRd \concept{kernel density estimate}\concept{KDE}\concept{density estimation}\concept{histogram}
 #' @export
 #' @examples
 #' fit <- flash_kde(~ eruptions + waiting, data = faithful)

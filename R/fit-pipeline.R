@@ -30,8 +30,12 @@ fit_kde.default <- function(points, arg, call, options, control, formula = NULL)
   # A back end that cannot be had is an error here, also where the fit itself sums nothing.
   where <- if (identical(options$kernel, "gaussian")) control else on_cpu(control)
   resolved <- resolve_control(where, nrow(points), nrow(points), ncol(points))
-  data <- fit_data_of(points, estimator, options, arg, if (may_send(estimator, options, adaptive, where)) where)
-  if (is.null(options$bandwidth) || is.character(options$bandwidth) || !is.null(adaptive)) {
+  # points are sent to a GPU at once if the next sums are those over the points themselves
+  searched <- !is.null(adaptive) || is.null(options$bandwidth) || is.character(options$bandwidth)
+  may_send <- !searched && is.null(options$support) && is.null(where$cluster) && where$backend != "cpu" &&
+    (where$backend == "cuda" || ESTIMATORS[[estimator]]$debiased)
+  data <- fit_data_of(points, estimator, options, arg, if (may_send) where)
+  if (searched) {
     data$clean <- once(clean_points(data$points, data$weights, arg)) # if a search wants it
   }
   path <- list(
@@ -66,13 +70,6 @@ made_fit <- function(call, estimator, data, bandwidths, debias, control, resolve
   )
   computed <- list(stages = stages[lengths(stages) > 0], resolved = resolved)
   new_fit(call, estimator, data, bandwidths, debias, control, computed, formula, adapted$record)
-}
-
-# Are the sums over the points themselves the next ones, and on a GPU if one is there? Only then are they sent at once.
-may_send <- function(estimator, options, adaptive, control) {
-  is.null(adaptive) && !is.null(options$bandwidth) && !is.character(options$bandwidth) && is.null(options$support) &&
-    is.null(control$cluster) && control$backend != "cpu" &&
-    (control$backend == "cuda" || ESTIMATORS[[estimator]]$debiased)
 }
 
 # handle_missing() with weights on a common scale; an error where the fit would not fit into memory.

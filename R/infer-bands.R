@@ -70,7 +70,7 @@
 #'   Chernozhukov, V., Chetverikov, D. and Kato, K. (2014) Anti-concentration and honest, adaptive confidence
 #'   bands. *The Annals of Statistics* 42, 1787-1818.
 #' @seealso [plot.kde_bands()]; `plot(fit, band = TRUE)`; [kde_pvalue()] and [kde_test()] for tests.
-#' @concept confidence band, confidence interval of a density, bootstrap
+#' @rawRd \concept{confidence band}\concept{confidence interval of a density}\concept{bootstrap}
 #' @export
 #' @examples
 #' fit <- flash_kde(faithful$eruptions, "kde")

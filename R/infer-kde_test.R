@@ -103,7 +103,7 @@
 #'
 #'   Westfall, P. H. and Young, S. S. (1993) *Resampling-Based Multiple Testing*. Wiley.
 #' @seealso [plot.kde_local_test()]; [kde_bands()].
-#' @concept two-sample test, goodness of fit, same distribution
+#' @rawRd \concept{two-sample test}\concept{goodness of fit}\concept{same distribution}
 #' @export
 #' @examples
 #' set.seed(1)

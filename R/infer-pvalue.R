@@ -43,7 +43,7 @@
 #'   Bates, S., Candes, E., Lei, L., Romano, Y. and Sesia, M. (2023) Testing for outliers with conformal p-values.
 #'   *The Annals of Statistics* 51, 149-178.
 #' @seealso [hdr_level()] for the regions.
-#' @concept outlier, anomaly detection, unusual rows, novelty detection
+#' @rawRd \concept{outlier}\concept{anomaly detection}\concept{unusual rows}\concept{novelty detection}
 #' @export
 #' @examples
 #' fit <- flash_kde(faithful)

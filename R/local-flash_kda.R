@@ -43,7 +43,7 @@
 #'   [`autoplot()`][plot.flash_kda], `print()`, [`summary()`][predict.flash_kda], `nobs()`, `formula()` and `update()`.
 #' @references Hand, D. J. (1982) *Kernel Discriminant Analysis*. Research Studies Press.
 #' @seealso [kernel_ridge()] classifies without densities, in many columns.
-#' @concept classification, discriminant analysis, probabilities of classes
+#' @rawRd \concept{classification}\concept{discriminant analysis}\concept{probabilities of classes}
 #' @export
 #' @examples
 #' fit <- flash_kda(Species ~ Petal.Length + Petal.Width, data = iris)

@@ -22,7 +22,7 @@
 #'   A row outside of the `support` has density 0 in every class: its class and its probabilities are `NA`, and a
 #'   warning of class `flashkernel_warning_no_density` reports how many such rows there are. Rows far from all points,
 #'   where densities underflow, are classified by the logarithms of the densities.
-#' @concept class probabilities
+#' @rawRd \concept{class probabilities}
 #' @export
 #' @examples
 #' fit <- flash_kda(iris[, 1:2], iris$Species, estimator = "kde", bandwidth = 0.3)

@@ -101,7 +101,7 @@
 #' data. *Journal of Econometrics* 119, 99-130.
 #' @seealso [kernel_ridge()] for kernel ridge regression, which takes classes and many columns. `np::npreg()`,
 #'   `KernSmooth::locpoly()` and `locfit::locfit()` are similar.
-#' @concept local linear regression, nonparametric regression, smoother, loess
+#' @rawRd \concept{local linear regression}\concept{nonparametric regression}\concept{smoother}\concept{loess}
 #' @export
 #' @examples
 #' fit <- kernel_regression(waiting ~ eruptions, data = faithful)

@@ -27,12 +27,13 @@
 #'     the variable; an array whose third dimension is the response.}
 #'   \item{`interval`}{a matrix with columns `fit`, `lwr` and `upr`; such an array.}
 #'   \item{`se.fit = TRUE`}{a list of `fit`, `se.fit`, `df` and `residual.scale`, as for [stats::predict.lm()].}
-#' @concept prediction interval, confidence interval of a curve
+#' @rawRd \concept{prediction interval}\concept{confidence interval of a curve}
 #' @export
 #' @examples
 #' curve_fit <- kernel_regression(mpg ~ wt, data = mtcars)
 #' at <- data.frame(wt = seq(1.5, 5.5, 0.1))
-#' matplot(at$wt, predict(curve_fit, at, interval = "confidence"), type = "l", lty = c(1, 2, 2), col = 1)
+#' band <- predict(curve_fit, at, interval = "confidence")
+#' matplot(at$wt, band, type = "l", lty = c(1, 2, 2), col = 1)
 #'
 #' fit <- kernel_regression(mpg ~ wt + hp, data = mtcars, bandwidth = c(0.8, 60))
 #' predict(fit, data.frame(wt = c(2, 3, NA), hp = 100))

@@ -26,7 +26,7 @@
 #'   categories), `group` (the response or the class, if there are several), `estimate`, `std.error`, `statistic`,
 #'   `p.value`, `conf.low` and `conf.high`.
 #' @seealso `plot(fit, "partial")` shows the shape of each effect.
-#' @concept variable importance, average effect, partial effect, does a variable matter
+#' @rawRd \concept{variable importance}\concept{average effect}\concept{partial effect}\concept{does a variable matter}
 #' @export
 #' @examples
 #' fit <- kernel_ridge(mpg ~ wt + hp + factor(cyl), data = mtcars)

@@ -317,7 +317,7 @@ new_ridge <- function(problem, response, spec, solved) {
   rows <- problem$rows
   dimnames(solved$coefficients) <- list(NULL, response$outputs)
   fit <- list(
-    call = spec$call, kernel = spec$kernel, bandwidth = spec$bandwidth, L = spec$L, lambda = spec$lambda,
+    call = spec$call, kernel = spec$kernel, metric = spec$metric, bandwidth = spec$bandwidth, L = spec$L, lambda = spec$lambda,
     loss = spec$loss, centers = solved$centers, center_index = solved$center_index,
     center_method = spec$center_method, merged = solved$merged, coefficients = solved$coefficients,
     intercept = solved$intercept, has_intercept = problem$intercept, has_offset = !is.null(problem$offset),

@@ -99,7 +99,8 @@
 #' @aliases falkon
 #' @seealso [predict.kernel_ridge()], [tune_ridge()], [ridge_solver()], [marginal_effects()], [ridge-methods],
 #'   `vignette("kernel-ridge")`.
-#' @concept kernel ridge regression, Gaussian process, Falkon, logistic regression, support vector machine, classification
+#' @rawRd \concept{kernel ridge regression}\concept{Gaussian process}\concept{Falkon}\concept{logistic regression}
+#'   \concept{support vector machine}\concept{classification}
 #' @export
 #' @examples
 #' fit <- kernel_ridge(dist ~ speed, data = cars)
@@ -277,7 +278,7 @@ settle_defaults <- function(rows, response, weights, spec, run) {
   if (is.null(spec$centers_given)) spec$centers_given <- length(spec$centers) > 1 || !is.null(spec$start)
   open <- c(is.null(spec$bandwidth), is.null(spec$lambda))
   if (any(open)) {
-    spec$chosen <- c("bandwidth", "lambda")[open]
+    spec$chosen <- c(if (is.null(spec$kernel) && learns_metric(spec)) "kernel", c("bandwidth", "lambda")[open])
     chosen <- choose_defaults(rows, response, weights, spec, run)
     spec[names(chosen)] <- chosen
   }

@@ -58,7 +58,7 @@
 #' - `simulate()`: draws of the responses at the rows of the fit from the posterior predictive distribution, a data
 #'   frame with a column for each draw (a matrix, for several responses) and the attribute `"seed"`.
 #' - `formula()` and `model.frame()`: for fits by formula. `model.frame()` evaluates the data again.
-#' @concept residuals, leverage
+#' @rawRd \concept{residuals}\concept{leverage}
 #' @name ridge-methods
 #' @examples
 #' fit <- kernel_ridge(mpg ~ wt + hp, data = mtcars)
@@ -168,7 +168,7 @@ print_model <- function(x, digits) {
     ),
     Classes = if (!is.null(x$classes)) paste(x$classes, collapse = ", "),
     Responses = if (is.null(x$classes) && length(x$outputs) > 1) paste(x$outputs, collapse = ", "),
-    Kernel = kernel_label(x$kernel$name, x$kernel$parameters),
+    Kernel = paste0(kernel_label(x$kernel$name, x$kernel$parameters), chosen("kernel")),
     Bandwidth = paste0(bandwidth_label(x, digits), chosen("bandwidth")),
     Lambda = paste0(format(x$lambda, digits = digits), chosen("lambda")),
     Centres = centers_label(x), Solver = solver_label(x)

@@ -44,7 +44,7 @@
 #'   given is chosen first. Default `FALSE`.
 #' @returns A list of class `ridge_solver` with these settings.
 #' @seealso [kernel_ridge()], whose argument `solver` takes this object or a list of some of its settings.
-#' @concept exact Gaussian process, number of iterations
+#' @rawRd \concept{exact Gaussian process}\concept{number of iterations}
 #' @export
 #' @examples
 #' # a Gaussian process: every row is a centre

@@ -52,7 +52,7 @@
 #'   `residual.scale`.
 #' - `confint()`: a matrix of the lower and upper ends, or an array.
 #' @seealso [marginal_effects()] for averages of the derivatives.
-#' @concept prediction interval, standard error of a prediction, quantile of a prediction
+#' @rawRd \concept{prediction interval}\concept{standard error of a prediction}\concept{quantile of a prediction}
 #' @export
 #' @examples
 #' curve_fit <- kernel_ridge(dist ~ speed, data = cars)

@@ -64,7 +64,7 @@
 #'
 #' Rasmussen, C. E. and Williams, C. K. I. (2006) Gaussian processes for machine learning. MIT Press, chapter 5.
 #' @seealso [kernel_ridge()]
-#' @concept hyperparameters, tuning, choice of lambda
+#' @rawRd \concept{hyperparameters}\concept{tuning}\concept{choice of lambda}
 #' @export
 #' @order 1
 #' @examples

@@ -77,7 +77,7 @@ refit_ridge <- function(fit, rows, run, found = list()) {
   used <- if (is.null(some$weights)) length(rows) else sum(some$weights > 0)
   early <- any(!is.na(fit$trace$validation))
   spec <- list(
-    kernel = fit$kernel, bandwidth = own("bandwidth"), lambda = own("lambda"),
+    kernel = own("kernel"), metric = fit$metric, bandwidth = own("bandwidth"), lambda = own("lambda"),
     centers = if (!fit$exact) if (fit$centers_given) fit$centers else min(nrow(fit$centers), used),
     center_method = fit$center_method, loss = if (fit$loss == "squared") "squared" else "logistic",
     weights = some$weights, offset = some$offset, intercept = fit$has_intercept, exact = fit$exact,

@@ -56,7 +56,7 @@
 #'   number of rows of each shard. It cannot be used after its cluster has stopped. `by()` returns a list of the
 #'   results of `FUN`, in the order of the shards.
 #' @seealso The argument `cluster` of [flash_control()] for points in memory; [large_data] for other large data.
-#' @concept distributed data, shards, files
+#' @rawRd \concept{distributed data}\concept{shards}\concept{files}
 #' @export
 #' @examples
 #' # without a cluster, the shards are in this session

@@ -42,7 +42,7 @@
 #' @returns An object of (S4) class `kernel_operator`.
 #' @seealso [kernel_sum()] for a single product, and for points larger than memory.
 #' @importFrom methods is new setClass setMethod show signature
-#' @concept kernel PCA, kernel matrix, spectral clustering, eigenvectors
+#' @rawRd \concept{kernel PCA}\concept{kernel matrix}\concept{spectral clustering}\concept{eigenvectors}
 #' @export
 #' @examples
 #' op <- kernel_operator(faithful, bandwidth = c(0.3, 5))

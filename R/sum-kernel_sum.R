@@ -68,7 +68,7 @@
 #' @references Rasmussen, C. E. and Williams, C. K. I. (2006) *Gaussian Processes for Machine
 #'   Learning*. MIT Press. Chapter 4 describes the kernels.
 #' @seealso [tolerance] for engines and error bounds; [kernel_operator()] for many products with the same matrix.
-#' @concept kernel matrix times vector, matrix-free
+#' @rawRd \concept{kernel matrix times vector}\concept{matrix-free}
 #' @export
 #' @examples
 #' # the sum of Gaussian kernels at every point: how many other points are near?

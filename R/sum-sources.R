@@ -37,7 +37,7 @@ sum_sources <- function(points, weights, L, kernel = "gaussian", plan = NULL, fa
     } else if (!is.null(factors)) {
       c("sources_by_factors", "grouped_sources", "memory_sources")
     } else {
-      c(if (is_compact(kernel)) "compact_sources" else "engine_sources", "memory_sources")
+      c(if (is.object(kernel) && is_compact(kernel)) "compact_sources" else "engine_sources", "memory_sources")
     }
   }
   sources <- list(

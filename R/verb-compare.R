@@ -53,7 +53,7 @@
 #'
 #'   `plot()` draws the differences to the best fit with two standard errors to either side.
 #' @seealso [cross_validate()]
-#' @concept model comparison, proper scoring rule, held-out likelihood
+#' @rawRd \concept{model comparison}\concept{proper scoring rule}\concept{held-out likelihood}
 #' @export
 #' @examples
 #' plain <- flash_kde(faithful, "kde", adaptive = FALSE)

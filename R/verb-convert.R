@@ -55,7 +55,7 @@
 #' theirs <- as_ks(flash_kde(faithful))
 #' str(theirs, give.attr = FALSE) # library(ks) has plot(theirs)
 #' as_flash_kde(theirs, estimator = "sdkde") # debiased, at the same bandwidth
-#' @concept convert to ks, data frame of a density, grid of values
+#' @rawRd \concept{convert to ks}\concept{data frame of a density}\concept{grid of values}
 #' @export
 as_density <- function(object, n = 512, ...) {
   check_fit(object)

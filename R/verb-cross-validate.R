@@ -66,7 +66,7 @@
 #' @references Gneiting, T. and Raftery, A. E. (2007) Strictly proper scoring rules, prediction, and estimation.
 #'   *Journal of the American Statistical Association* 102, 359-378.
 #' @seealso [compare_fits()] for several fits on the same folds.
-#' @concept cross-validation, folds, classification error
+#' @rawRd \concept{cross-validation}\concept{folds}\concept{classification error}
 #' @export
 #' @examples
 #' fit <- flash_kde(faithful, "sdkde", debias = debiasing(steps = 2))

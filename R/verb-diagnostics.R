@@ -49,7 +49,7 @@
 #'   For [kernel_ridge()] a list of class `ridge_diagnostics`: `n`, `d`, `m` (centres), `outputs`, `backend` to
 #'   `devices` as above, `iterations`, `converged`, `seconds` by stage, and `workers`: for a fit on a cluster the
 #'   requests, rows, seconds and bytes of each worker, otherwise `NULL`.
-#' @concept error bound, timing, which device
+#' @rawRd \concept{error bound}\concept{timing}\concept{which device}
 #' @export
 #' @examples
 #' diagnostics(flash_kde(faithful))

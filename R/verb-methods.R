@@ -63,7 +63,7 @@ print.flash_kde <- function(x, digits = max(3L, getOption("digits") - 3L), ...) 
 }
 
 #' @rdname summary.flash_kde
-#' @concept AIC, log-likelihood
+#' @rawRd \concept{AIC}\concept{log-likelihood}
 #' @export
 summary.flash_kde <- function(object, digits = NULL, ...) {
   check_dots_empty(...)

@@ -62,7 +62,7 @@
 #' 8, 141-148.
 #' @seealso [kde_derivative()], [kde_ridges()], [hdr_level()]
 #' @order 1
-#' @concept clustering, mean shift, number of modes
+#' @rawRd \concept{clustering}\concept{mean shift}\concept{number of modes}
 #' @export
 #' @examples
 #' fit <- flash_kde(faithful)

@@ -57,7 +57,7 @@
 #' @returns For densities a vector of length `m`, in units of 1 / (product of the units of the numeric columns), or its
 #'   logarithm. For scores an `m` x `d` matrix; column `k` has the inverse unit of column `k` of the points. With
 #'   `se.fit = TRUE`, a list of `fit` and `se.fit`.
-#' @concept log density, score function, leave-one-out, standard error of a density
+#' @rawRd \concept{log density}\concept{score function}\concept{leave-one-out}\concept{standard error of a density}
 #' @export
 #' @examples
 #' fit <- flash_kde(faithful, "kde")

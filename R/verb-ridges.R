@@ -25,7 +25,7 @@
 #' Genovese, C. R., Perone-Pacifico, M., Verdinelli, I. and Wasserman, L. (2014) Nonparametric ridge estimation.
 #' *The Annals of Statistics* 42, 1511-1545.
 #' @seealso [kde_derivative()], [kde_modes()]
-#' @concept filaments, density ridge
+#' @rawRd \concept{filaments}\concept{density ridge}
 #' @export
 #' @examples
 #' set.seed(1)

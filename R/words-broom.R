@@ -60,7 +60,7 @@
 #'
 #'   **Comparisons, validations and bands**: `tidy()` has a row for each fit, fold, pair of classes or point; `glance()`
 #'   the rest.
-#' @concept tidymodels, tidy data frame of a fit
+#' @rawRd \concept{tidymodels}\concept{tidy data frame of a fit}
 #' @name flashkernel-broom
 #' @examplesIf requireNamespace("broom", quietly = TRUE)
 #' fit <- flash_kde(faithful, "kde")

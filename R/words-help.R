@@ -51,7 +51,7 @@
 #' Wand, M. P. and Jones, M. C. (1995) *Kernel Smoothing*. Chapman & Hall.
 #' @seealso [flash_kde()], [debiasing()], `vignette("bandwidth")`.
 #' @name kde_estimators
-#' @concept bias of a kernel density estimate, choice of estimator
+#' @rawRd \concept{bias of a kernel density estimate}\concept{choice of estimator}
 #' @examples
 #' plot(flash_kde(faithful$waiting, "kde"))
 #' lines(flash_kde(faithful$waiting, "sdkde"), lty = 2)
@@ -111,7 +111,7 @@ NULL
 #' @seealso [flash_kde()], [kernel_sum()], [kernel_spec()].
 #' @name kde_kernels
 #' @aliases kernels
-#' @concept Epanechnikov kernel, choice of kernel
+#' @rawRd \concept{Epanechnikov kernel}\concept{choice of kernel}
 #' @examples
 #' fit <- flash_kde(faithful$eruptions, kernel = "epanechnikov", bandwidth = 0.2)
 #' plot(fit)
@@ -149,7 +149,7 @@ NULL
 #'
 #' @seealso [diagnostics()] reports what was computed where, how fast and how exactly.
 #' @name flashkernel_errors
-#' @concept error classes, progress bar, warnings
+#' @rawRd \concept{error classes}\concept{progress bar}\concept{warnings}
 #' @examples
 #' tryCatch(
 #'   flash_kde(faithful, bandwidth = -1),
@@ -186,7 +186,7 @@ NULL
 #'
 #' @seealso [flash_data()], `vignette("cluster")`, `vignette("billion")`.
 #' @name large_data
-#' @concept millions of rows, big data, out of memory
+#' @rawRd \concept{millions of rows}\concept{big data}\concept{out of memory}
 #' @examples
 #' # 100,000 points; ten million take the same lines
 #' set.seed(1)
@@ -250,7 +250,7 @@ NULL
 #' @seealso [flash_control()], [diagnostics()], `vignette("exact")`.
 #' @name tolerance
 #' @aliases engines precision
-#' @concept accuracy, numerical error, reproducibility
+#' @rawRd \concept{accuracy}\concept{numerical error}\concept{reproducibility}
 #' @examples
 #' set.seed(1)
 #' x <- matrix(rnorm(4e4), ncol = 2)
@@ -292,7 +292,7 @@ NULL
 #' `\(i) makeCluster(4, port = 11000 + i)`. [parallel::stopCluster()] stops the clusters of the masters, too.
 #' @seealso [flash_data()], [flash_control()], `vignette("cluster")`.
 #' @name clusters
-#' @concept parallel computing, several machines, future
+#' @rawRd \concept{parallel computing}\concept{several machines}\concept{future}
 #' @examples
 #' \donttest{
 #' workers <- parallel::makeCluster(2)
@@ -346,7 +346,7 @@ NULL
 #'
 #' @seealso The article "Beside other packages" of the web site compares features and times.
 #' @name coming_from
-#' @concept ks, np, KernSmooth, kernlab, mgcv, scikit-learn
+#' @rawRd \concept{ks}\concept{np}\concept{KernSmooth}\concept{kernlab}\concept{mgcv}\concept{scikit-learn}
 #' @aliases flashkernel-alternatives
 #' @examples
 #' x <- faithful$waiting
@@ -412,7 +412,7 @@ NULL
 #'   \item{How do I save a fit?}{`saveRDS(fit, file)`. Call `library(flashkernel)` before you use it in a new session.}
 #' }
 #' @name flashkernel_faq
-#' @concept how to
+#' @rawRd \concept{how to}
 #' @examples
 #' fit <- flash_kde(faithful)
 #' plot(fit)
