@@ -85,7 +85,7 @@ page <- c(
     results,
     "@seealso [flashkernel_faq], [flash_kde()], [kernel_regression()], [kernel_ridge()].",
     "@name flashkernel_methods",
-    "@concept S3 methods, generics by class",
+    "@rawRd \\concept{S3 methods}\\concept{generics by class}",
     "@examples",
     "fit <- flash_kde(faithful)",
     "plot(fit)",
