@@ -140,7 +140,7 @@ check_finite <- function(x, arg, missing = FALSE) {
 }
 
 # TRUE if `x` is doubles or floats and all are finite; FALSE for other types.
-all_finite <- function(x) .Call(ffi_all_finite, x)
+all_finite <- function(x) send_points(x, NULL)
 
 # all_finite() for points that are to be summed over. If they are finite and a GPU is to sum them, they are copied to
 # it in the same pass, and the result is a handle for new_plan() and sum_sources(). `control`: NULL, or a run_control().

@@ -290,7 +290,7 @@ test_that("advice on spatial points works", {
 test_that("advice on figures and tables of densities works", {
   skip_if_not_installed("ggplot2")
   grDevices::pdf(NULL)
-  withr::defer(grDevices::dev.off())
+  on.exit(grDevices::dev.off())
   d <- rows()
   line <- flash_kde(d["a"], "kde", 0.1)
   plane <- flash_kde(d[c("a", "b")], "kde", 0.2)
