@@ -77,7 +77,8 @@
 #'   for rows in chunks), `list(x = , y = )`, or a [flash_data()] with a response. `NULL` (default): none.
 #' @param metric The metric of a kernel whose `bandwidth` is not given. `"none"` (default): a bandwidth for each column.
 #'   `"diagonal"`, `"full"`: learnt from the gradients of fits to a sample, one relevance for each column or a matrix;
-#'   `"auto"`: the better of both. Unless `kernel` is given, a few kernels are compared, too. See Details.
+#'   `"auto"`: the better of both. Unless `kernel` is given, a few kernels are compared, too. For squared loss and dense
+#'   rows. See Details.
 #' @param solver A [ridge_solver()], or a list of some of its settings: an exact fit, the stopping rule, how centres are
 #'   drawn, a warm start, a checkpoint file. `NULL` (default): its defaults.
 #' @param control A [flash_control()]: where and how sums are computed.
@@ -188,6 +189,9 @@ rows_of_fit <- function(x, arg, d, names) {
 
 fit_rows <- function(rows, y, spec, run) {
   spec$loss <- default_loss(spec$loss, y)
+  if (spec$metric != "none" && spec$loss != "squared") {
+    stop_argument("metric", "must be \"none\" for logistic loss: found \"", spec$metric, "\". Use loss = \"squared\".")
+  }
   response <- check_response(y, rows$n, binary = spec$loss != "squared")
   is_part <- is.numeric(spec$validation) && length(spec$validation) == 1
   of <- if (is_part) hold_out(rows, response, spec) else list(rows = rows, response = response, spec = spec)

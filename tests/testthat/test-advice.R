@@ -402,6 +402,10 @@ test_that("advice on kernel ridge regression works", {
     fit(centers = 1:10, validation = list(x = x, y = d$y)), fit(centers = 5, validation = 0.5)
   )
   classes <- \(...) kernel_ridge(x, d$two, bandwidth = 0.3, lambda = 1e-2, ...)
+  advice(
+    "must be \"none\" for logistic loss: found \"<...>\". Use loss = \"squared\".", classes(metric = "full"),
+    kernel_ridge(x, d$two, lambda = 1e-2, metric = "full", loss = "squared")
+  )
   advice("use type = \"link\"", predict(classes(), x, se.fit = TRUE, type = "class"), predict(classes(), x, se.fit = TRUE, type = "link"))
   advice(
     "found TRUE. Use marginal_effects() for their means.", predict(fit(), x, type = "gradient", se.fit = TRUE),
