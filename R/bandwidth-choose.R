@@ -220,7 +220,8 @@ own_shape <- function(shape, batch, search) {
   replace_all(shape, if (moves == "scalar") found else minimise(criterion, list(found$L), moves))
 }
 
-# Tolerance of the log of an SD-KDE's factor, whose values take longest. Standard errors of that log are above 0.02.
+# Tolerance of the log of an SD-KDE's factor, whose values take longest. The log has a standard error near 0.1 for 500
+# rows, which shrinks slowly (factor_error()).
 DEBIASED_TOL <- 5e-3
 
 # A scan on few rows, then near there; where the shape came by this criterion, the factor is known.
