@@ -59,13 +59,14 @@ exact_rectangles <- function(kernels, lower, upper, correlation, control) {
     rectangle_sums(c(replace(kernels, "x", list(scaled(kernels$x))), limits), control)
   }
   if (!isTRUE(kernels$order6)) return(at(1))
-  at(1) - slope_at_one(at, 0.02) / 2
+  # With Q(s) the probability under (1 - s A) K_s, for K_s of variance s, that under (1 - A + A^2 / 2) K is
+  # Q(1) - Q'(1) / 2, as A K_s is the derivative of K_s.
+  at(1) - slope_at(at, 1, 0.02) / 2
 }
 
-# The derivative at 1, with an error of the sixth power of `step`. With Q(s) the probability under (1 - s A) K_s, for K_s of
-# variance s, that under (1 - A + A^2 / 2) K is Q(1) - Q'(1) / 2, as A K_s is the derivative of K_s.
-slope_at_one <- function(f, step) {
-  (45 * (f(1 + step) - f(1 - step)) - 9 * (f(1 + 2 * step) - f(1 - 2 * step)) + f(1 + 3 * step) - f(1 - 3 * step)) /
+# The derivative of f at x, by differences with an error of the sixth power of `step`.
+slope_at <- function(f, x, step) {
+  (45 * (f(x + step) - f(x - step)) - 9 * (f(x + 2 * step) - f(x - 2 * step)) + f(x + 3 * step) - f(x - 3 * step)) /
     (60 * step)
 }
 
@@ -106,7 +107,7 @@ sampled_rectangles <- function(kernels, lower, upper, control) {
 corrected_at_one <- function(P, kernels) {
   if (!kernels$laplace) return(P(1))
   step <- 0.05
-  first <- P(1) - slope_at_one(P, step)
+  first <- P(1) - slope_at(P, 1, step)
   if (!kernels$order6) return(first)
   both <- \(k) P(1 + k * step) + P(1 - k * step)
   first + (270 * both(1) - 27 * both(2) + 2 * both(3) - 490 * P(1)) / (180 * step^2) / 2

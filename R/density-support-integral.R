@@ -16,11 +16,9 @@ bent_score <- function(domain, sources, y, control, without = NULL) {
   if (has_local(domain)) local_score(sources, y, sums) else boundary_score(domain, sources, y, sums)
 }
 
-# The second derivative, by differences of the first, with an error of the sixth power of a hundredth of a bandwidth.
+# The second derivative, by differences of the first.
 bent_curvature <- function(domain, sources, y, control, without = NULL) {
-  step <- 1e-2 * sources$L[1]
-  at <- \(k) bent_score(domain, sources, y + k * step, control, without)
-  (45 * (at(1) - at(-1)) - 9 * (at(2) - at(-2)) + (at(3) - at(-3))) / (60 * step)
+  slope_at(\(y) bent_score(domain, sources, y, control, without), y, 1e-2 * sources$L[1])
 }
 
 # ---- moments of the points under the kernels at y ---------------------------------------------

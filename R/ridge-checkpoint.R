@@ -28,7 +28,7 @@ CHECKPOINT_FORMAT <- "flashkernel falkon 3"
 
 # Identifies a task by the user's arguments and by a few values that depend on the data.
 checkpoint_task <- function(spec, rows, response, weights, offset) {
-  given <- spec[c("kernel", "bandwidth", "lambda", "center_method", "loss", "intercept", "exact")]
+  given <- spec[c("kernel", "metric", "bandwidth", "lambda", "center_method", "loss", "intercept", "exact")]
   corner <- rows_take(rows, unique(c(1, rows$n)))
   c(given, list(
     n = rows$n, d = rows$d, corner = as.vector(corner), y = column_sums(response$y), squares = column_sums(response$y^2),
@@ -54,10 +54,10 @@ resume_held <- function(checkpoint, n) {
 }
 
 # A function that solvers call with their state after each iteration, or NULL without a checkpoint. `chosen`: choices of
-# the fit other than bandwidth and lambda.
+# the fit other than kernel, bandwidth and lambda.
 checkpoint_writer <- function(spec, task, chosen = NULL) {
   if (is.null(spec$checkpoint)) return(NULL)
-  choices <- c(spec[c("bandwidth", "lambda", "exact", "chosen", "held", "centers_given")], chosen)
+  choices <- c(spec[c("kernel", "bandwidth", "lambda", "exact", "chosen", "held", "centers_given")], chosen)
   written <- -Inf
   function(state) {
     now <- proc.time()[["elapsed"]]

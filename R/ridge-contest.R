@@ -38,10 +38,9 @@ contest_rows <- function(rows, response, weights, spec) {
   index <- index[sort(with_fixed_seed(sample.int(length(index), number)))]
   offset <- check_offset(spec$offset, rows$n, ncol(response$y))
   y <- response$y[index, , drop = FALSE]
-  of_rows <- \(x) if (!is.null(x)) x[index]
   list(
     rows = ridge_rows(rows_take(rows, index)), response = replace(response, "y", list(y)),
-    weights = if (is_column(weights)) NULL else of_rows(weights),
+    weights = if (!is.null(weights)) as.vector(numbers_at(weights, index)),
     offset = if (!is.null(offset)) offset[index, , drop = FALSE],
     more = rows$n / length(index)
   )

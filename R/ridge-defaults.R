@@ -115,9 +115,9 @@ draw_sample <- function(rows, response, weights, offset, number, in_order = FALS
 
 # list(bandwidth, noise, error), or NULL if no candidate bandwidth works.
 choose_on_sample <- function(sample, spec, run) {
-  first <- seq_len(min(nrow(sample$y), DEFAULT_SAMPLE))
-  points <- sample$points[first, , drop = FALSE]
-  y <- sample$y[first, , drop = FALSE]
+  few <- first_of_sample(sample, DEFAULT_SAMPLE)
+  points <- few$points
+  y <- few$y
   given <- if (!is.null(spec$lambda)) spec$lambda / sample$per_row
   best <- list(error = Inf)
   for (bandwidth in bandwidth_candidates(points, spec$bandwidth, spec$kernel)) {

@@ -2,7 +2,8 @@
 # by Cholesky factorisation if the matrix is small enough, otherwise by conjugate gradients without the matrix in
 # memory. Rows of weight 0 have coefficient 0: they are not in the system and not among the centres of the fit.
 
-# Largest number of rows whose matrix is factorised on the CPU; with more, conjugate gradients are much faster.
+# Largest number of rows whose matrix is factorised on the CPU. The factorisation then takes about a second on two cores;
+# conjugate gradients may be faster for smooth problems with large penalties, and are much slower for others.
 EXACT_FACTORISED <- 6000
 
 # Largest number of rows of an exact fit with logistic loss.

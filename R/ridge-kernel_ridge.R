@@ -297,7 +297,7 @@ settle_defaults <- function(rows, response, weights, spec, run) {
 takes_all <- function(rows, spec, run) {
   n <- rows$n
   if (n <= EXACT_ROWS) return(TRUE)
-  if (spec$metric == "none" || spec$loss != "squared" || !inherits(rows, "rows_dense") || n > EXACT_ON_GPU) return(FALSE)
+  if (!learns_metric(spec) || spec$loss != "squared" || !inherits(rows, "rows_dense") || n > EXACT_ON_GPU) return(FALSE)
   n <= EXACT_FACTORISED || fits_on_gpu(n, rows$d, kernel_spec("gaussian"), run)
 }
 
@@ -328,6 +328,7 @@ settle_start <- function(spec, outputs) {
   }
   if (start$exact != spec$exact) stop_argument("start", "must be an exact fit if the new fit is exact, and only then")
   if (!is.null(spec$centers)) stop_argument("centers", "must not be given with `start`, whose centres are used")
+  if (is.null(spec$kernel)) spec$kernel <- start$kernel
   if (is.null(spec$bandwidth)) spec$bandwidth <- start$bandwidth
   if (is.null(spec$lambda)) spec$lambda <- start$lambda
   spec

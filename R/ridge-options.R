@@ -10,7 +10,7 @@
 #' centres that are far from each other. These three explain more of the kernel matrix, far more if the rows form
 #' clusters; for new rows like the training rows, the error is mostly that of `"uniform"`. Exact duplicates are merged.
 #'
-#' **Exact fits** (`exact = TRUE`) with squared loss use a Cholesky factorisation for up to 4,000 rows; on a GPU, as long
+#' **Exact fits** (`exact = TRUE`) with squared loss use a Cholesky factorisation for up to 6,000 rows; on a GPU, as long
 #' as the matrix fits into half of the free memory. Larger fits use conjugate gradients with a Nystroem preconditioner.
 #' Their products use the fast engine where it is faster (see [kernel_sum()]); then the time of an iteration is linear in
 #' the number of rows. The error of the products is far below `tolerance` unless `control` has a `tol`. With logistic

@@ -8,7 +8,7 @@
 entry <- function(kernel, metric, width, power = 1) list(kernel = kernel, metric = metric, width = width, power = power)
 portfolio <- function() {
   stretched <- kernel_spec("powered_exponential", power = 1.4)
-  absolute <- kernel_spec(PRODUCT_LAPLACIAN)
+  absolute <- kernel_spec("product_laplacian")
   gaussian <- kernel_spec("gaussian")
   list(
     entry(stretched, "diagonal", 3), entry(absolute, "diagonal", 0.3), entry(absolute, "diagonal", 1),
@@ -16,12 +16,12 @@ portfolio <- function() {
     entry(gaussian, "full", 2), entry(kernel_spec("laplacian"), "diagonal", 1)
   )
 }
-PRODUCT_LAPLACIAN <- "product_laplacian"
 
-# For a kernel that the user gives: the same metrics and widths with this kernel.
+# For a kernel that the user gives. A sum of absolute differences has no directions.
+has_directions <- function(kernel) metric_of(kernel) != "absolute"
 portfolio_of <- function(kernel) {
-  widths <- if (kernel$name == PRODUCT_LAPLACIAN) c(0.3, 1) else c(1, 3)
-  types <- if (kernel$name == PRODUCT_LAPLACIAN) "diagonal" else c("diagonal", "full")
+  widths <- if (has_directions(kernel)) c(1, 3) else c(0.3, 1)
+  types <- c("diagonal", if (has_directions(kernel)) "full")
   unlist(lapply(widths, \(width) lapply(types, \(type) entry(kernel, type, width))), recursive = FALSE)
 }
 
@@ -29,8 +29,7 @@ portfolio_of <- function(kernel) {
 portfolio_entries <- function(kernel, metric) {
   entries <- if (is.null(kernel)) portfolio() else portfolio_of(kernel)
   if (metric != "auto") entries <- unique(lapply(entries, \(entry) replace(entry, "metric", metric)))
-  no_directions <- \(entry) entry$kernel$name == PRODUCT_LAPLACIAN && entry$metric == "full"
-  Filter(Negate(no_directions), entries)
+  Filter(\(entry) entry$metric != "full" || has_directions(entry$kernel), entries)
 }
 
 # Rows of the sample: all entries are followed on the first FIRST_ROWS of them, and the best FINALISTS on all.
@@ -62,17 +61,20 @@ search_portfolio <- function(x, y, entries, noise, run) {
   starts <- c(finalists, lapply(followed[order[1]], `[[`, 1))
   unlist(lapply(seq_along(starts), \(i) {
     share_stage(run, 0.4 + 0.6 * (i - 1) / length(starts), 0.6 / length(starts))
-    follow(starts[[i]]$entry, x, y, noise, SECOND_ROUNDS, run, starts[[i]]$metric)
+    follow(starts[[i]]$entry, x, y, noise, SECOND_ROUNDS, run, starts[[i]])
   }), recursive = FALSE)
 }
 
 best_candidate <- function(candidates) candidates[[which.min(vapply(candidates, `[[`, 0, "error"))]]
 
-# The fits along one entry, best penalty of each round.
-follow <- function(entry, x, y, noise, rounds, run, metric = NULL) {
-  root <- if (is.null(metric)) first_root(entry, ncol(x)) else metric$root
+# The fits along one entry, each with its best penalty. `start`: the candidate of a smaller sample from whose metric and
+# round to continue, or NULL.
+follow <- function(entry, x, y, noise, rounds, run, start = NULL) {
+  root <- if (is.null(start)) first_root(entry, ncol(x)) else start$metric$root
+  first <- if (is.null(start)) 0 else start$round
+  last <- if (entry$metric == "none") first else first + rounds
   found <- list()
-  for (round in 0:(if (entry$metric == "none") 0 else rounds)) {
+  for (round in first:last) {
     metric <- if (!is.null(root)) scaled_metric(root, entry$metric, x, entry$kernel, entry$width)
     if (is.null(metric)) break
     z <- metric_points(x, metric$root, metric$unit)
@@ -80,7 +82,7 @@ follow <- function(entry, x, y, noise, rounds, run, metric = NULL) {
     if (is.null(fit)) break
     at <- list(entry = entry, kernel = entry$kernel, metric = metric, round = round)
     found[[length(found) + 1]] <- c(at, fit[c("noise", "error", "left")])
-    if (round < rounds) root <- learnt_root(fit$coefficients, z, metric, entry, run)
+    if (round < last) root <- learnt_root(fit$coefficients, z, metric, entry, run)
   }
   found
 }

@@ -282,9 +282,9 @@ settle_structure <- function(structure, points) {
 # The noise that the search has found is that of squared loss.
 best_noise <- function(found, sample, spec, run) {
   if (spec$loss == "squared") return(found$noise)
-  few <- seq_len(min(nrow(sample$y), LOGISTIC_SAMPLE))
+  few <- first_of_sample(sample, LOGISTIC_SAMPLE)
   L <- rows_factor(sample$rows, found$bandwidth)
-  logistic_noise(kernels_between(NULL, sample$points[few, , drop = FALSE], L, spec$kernel, run), sample$codes[few])
+  logistic_noise(kernels_between(NULL, few$points, L, spec$kernel, run), few$codes)
 }
 
 LOGISTIC_SAMPLE <- 1000

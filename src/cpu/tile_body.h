@@ -336,7 +336,6 @@ static void FN(row_values)(const struct fk_tile_values *a) {
 #include "tile_near.h"
 #include "tile_normal.h"
 #include "tile_scales.h"
-#include "tile_signs.h"
 #include "tile_vector.h"
 
 /* Rows k .. k + n - 1 of L^-1 u, those before them being done; see core/host.h. */

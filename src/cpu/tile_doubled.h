@@ -27,7 +27,13 @@ static __attribute__((noinline)) void FN(doubled_exponents)(const struct fk_tile
   }
 }
 
-static void FN(differences)(const struct fk_tile_differences *a) {
+/* 1, -1 or 0; a number between for differences below 1e-300. */
+INLINE V FN(sign)(V z) { return V_MIN(V_MAX(V_MUL(z, V_SET(1e300)), V_SET(-1)), V_SET(1)); }
+
+/* Sums of kernels times differences of coordinates, or times their signs, the derivatives of FK_METRIC_ABSOLUTE.
+ */
+INLINE void FN(coordinate_sums)(const struct fk_tile_differences *a, const bool signs) {
+  const bool doubled = a->rows_low;
   for (int col = 0; col < a->n_cols; col += PANEL)
     for (int64_t k = 0; k < a->d; k++) {
       const int64_t at = col * a->d + k * PANEL;
@@ -35,21 +41,22 @@ static void FN(differences)(const struct fk_tile_differences *a) {
       FK_UNROLL
       for (int c = 0; c < FK_COLS; c++) {
         y[c] = V_LOAD(a->cols + at + c * V_LANES);
-        y_low[c] = V_LOAD(a->cols_low + at + c * V_LANES);
+        y_low[c] = doubled ? V_LOAD(a->cols_low + at + c * V_LANES) : V_SET(0);
         sum[c] = V_SET(0);
       }
       for (int row = 0; row < a->n_rows; row++) {
         const int64_t from = (int64_t)(row / PANEL) * PANEL * a->d + k * PANEL + row % PANEL;
-        V x = V_SET(a->rows[from]), x_low = V_SET(a->rows_low[from]);
-        V weight = V_SET(a->weight[row]);
+        V x = V_SET(a->rows[from]), x_low = V_SET(doubled ? a->rows_low[from] : 0), weight = V_SET(a->weight[row]);
         FK_UNROLL
         for (int c = 0; c < FK_COLS; c++) {
           V z = V_ADD(V_SUB(x, y[c]), V_SUB(x_low, y_low[c]));
           V p = V_MUL(V_LOAD(a->kernel + row * FK_TILE_COLS + col + c * V_LANES), weight);
-          sum[c] = V_FMA(p, z, sum[c]);
+          sum[c] = V_FMA(p, signs ? FN(sign)(z) : z, sum[c]);
         }
       }
       FK_UNROLL
       for (int c = 0; c < FK_COLS; c++) V_ADD_TO(a->out + k * a->ld + col + c * V_LANES, sum[c]);
     }
 }
+static void FN(differences)(const struct fk_tile_differences *a) { FN(coordinate_sums)(a, false); }
+static void FN(signs)(const struct fk_tile_differences *a) { FN(coordinate_sums)(a, true); }

@@ -22,7 +22,7 @@ stop_at_product <- function(frame = parent.frame()) {
 numbers_of <- function(fit) {
   fit$trace$seconds <- NULL
   unclass(fit)[c(
-    "coefficients", "intercept", "bandwidth", "lambda", "chosen", "center_index", "centers_given", "merged", "exact", "held",
+    "coefficients", "intercept", "kernel", "bandwidth", "lambda", "chosen", "center_index", "centers_given", "merged", "exact", "held",
     "trace", "iterations", "converged", "best_iteration", "jitter"
   )]
 }
@@ -50,6 +50,10 @@ test_that("fits of squared loss that were stopped go on with the same bits", {
   expect_same_bits(\(...) {
     ridge_with(go_on_x, go_on_y, centers = 20, center_method = "kmeans++", tolerance = 1e-4, weights = rep(0:3, 50), validation = 0.2, ...)
   })
+  learnt <- expect_same_bits(\(...) {
+    ridge_with(go_on_x, go_on_y, centers = 20, metric = "auto", kernel = NULL, iterations = 20, ...)
+  }, at_least = 4)
+  expect_true("kernel" %in% learnt$chosen)
   copies <- rbind(go_on_x, go_on_x[1:20, ])
   fit <- expect_same_bits(\(...) {
     ridge_with(copies, c(go_on_y, go_on_y[1:20]), bandwidth = 1, lambda = 1e-6, centers = 180, tolerance = 1e-3, ...)

@@ -45,3 +45,30 @@ test_that("the bandwidth of a metric gives the distances of the metric", {
   difference <- x[1, ] - x[2, ]
   expect_equal(sum((z[1, ] - z[2, ])^2), sum(difference * solve(H, difference)))
 })
+
+test_that("a warm start goes on with the kernel and the bandwidth of its fit", {
+  train <- metric_rows(60)
+  fit <- kernel_ridge(train$x, train$y, metric = "diagonal", kernel = "product_laplacian", centers = 20)
+  again <- kernel_ridge(train$x, train$y, solver = list(start = fit))
+  expect_identical(again[c("kernel", "bandwidth")], fit[c("kernel", "bandwidth")])
+})
+
+test_that("a metric is learnt on rows with weights, an offset, several responses and on a flash_data()", {
+  train <- metric_rows(200)
+  weighted <- kernel_ridge(train$x, cbind(train$y, 1), weights = rep(c(2, 0.5), 100), offset = train$y / 2, metric = "diagonal")
+  expect_identical(which.min(weighted$bandwidth), 2L)
+  replace_in_package("SAMPLE_ROWS", 100)
+  stored <- flash_data(cbind(train$x, y = train$y, w = rep(1:2, 100)), response = "y", weights = "w")
+  expect_identical(unname(which.min(kernel_ridge(stored, metric = "diagonal")$bandwidth)), 2L)
+})
+
+test_that("metrics of a smaller sample are judged as learnt ones in a larger one", {
+  train <- metric_rows(120)
+  replace_in_package("FIRST_ROWS", 60)
+  candidates <- search_portfolio(
+    train$x, as.matrix(train$y), portfolio_entries(check_kernel("gaussian"), "diagonal"), NULL, start_run(settle_control(NULL), "")
+  )
+  rounds <- vapply(candidates, `[[`, 0, "round")
+  same <- vapply(candidates, \(candidate) length(unique(candidate$metric$root)) == 1, NA)
+  expect_identical(rounds == 0, same)
+})
