@@ -34,8 +34,9 @@
 #' **Learnt metrics.** With `metric = "auto"`, a few kernels and widths are fitted exactly to at most 2,000 rows. After each
 #' fit the mean outer product of its gradients is the next metric (Radhakrishnan and others, 2024). The leave-one-out
 #' error chooses among all fits and the choice without a metric; with more rows, the error at held-out rows of larger
-#' fits decides. The result is an ordinary fit: `kernel` and `bandwidth` are what was chosen. With squared loss, up to
-#' 6,000 rows (40,000 on a GPU) are all centres.
+#' fits decides. The result is an ordinary fit: `kernel` and `bandwidth` are what was chosen. Standard errors and
+#' prediction intervals take them as known. With few rows for each column they are much too small; use
+#' [cross_validate()] for the error then. Up to 6,000 rows (40,000 on a GPU) are all centres.
 #'
 #' **Solver.** [ridge_solver()] describes how centres are drawn, exact fits, and when iterations stop. With `validation`
 #' the result is the iterate of least validation error: the root mean square error or the share of wrong classes for
