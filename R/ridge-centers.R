@@ -1,5 +1,5 @@
-# The choice of centres: points that the user gives, or rows drawn by one of four methods with R's generator. Rows of
-# weight 0 are never drawn.
+# The choice of centres: points that the user gives, or rows drawn by one of four methods. Rows of weight 0 are never
+# drawn.
 
 CENTER_METHODS <- c("uniform", "rpcholesky", "leverage", "kmeans++")
 
@@ -36,19 +36,20 @@ check_indices <- function(index, n) {
 
 # Returns indices of rows in ascending order. `under`: list(L, kernel, lambda).
 draw_rows <- function(rows, number, method, weights, under, run) {
-  candidates <- rows_to_draw(weights, rows$n)
+  candidates <- rows_to_draw(rows, weights)
   n <- candidates$n
   among <- candidates$among
   if (number > n) {
     warning("`centers` is ", whole(number), ", but `x` has ", whole(n), " rows", if (n < rows$n) " of positive weight",
       ": all of them are centres", call. = FALSE)
   }
-  if (number >= n) return(among(seq_len(n)))
-  if (method == "uniform") return(among(sort(sample.int(n, number))))
+  if (number >= n) return(sort(among(seq_len(n))))
+  draw <- \(number) among(sample.int(n, number))
+  if (method == "uniform") return(sort(draw(number)))
   name_stage(run, "Choosing centers")
   run$progress <- NULL
   size <- pool_size(method, number, rows$d)
-  pool <- among(if (size < n) sort(sample.int(n, size)) else seq_len(n))
+  pool <- draw(min(size, n))
   points <- rows_take(rows, pool)
   found <- pool[switch(method,
     rpcholesky = random_pivots(points, min(number, MOST_PIVOTS), point_kernels(under$kernel, under$L, run)),
@@ -62,16 +63,20 @@ draw_rows <- function(rows, number, method, weights, under, run) {
   sort(c(found, others[sample.int(length(others), lacking)]))
 }
 
-# list(n, among): the number of rows of positive weight, and a function from indices among these to indices of rows.
-rows_to_draw <- function(weights, n) {
+# list(n, among): the number of rows of positive weight, and a function from places among these to indices of rows.
+rows_to_draw <- function(rows, weights) {
+  n <- rows$n
   if (is_column(weights)) {
     positive <- positive_by_shard(weights)
-    if (sum(positive) < n) return(list(n = sum(positive), among = \(index) rows_with_weight(weights, positive, index)))
-  } else if (!is.null(weights) && any(weights == 0)) {
-    candidates <- which(weights > 0)
-    return(list(n = length(candidates), among = \(index) candidates[index]))
+    if (sum(positive) == n) return(list(n = n, among = identity))
+    return(list(n = sum(positive), among = \(index) rows_with_weight(weights, positive, index)))
   }
-  list(n = n, among = identity)
+  order <- rows$order
+  if (!is.null(weights) && any(weights == 0)) {
+    if (is.null(order)) order <- seq_len(n)
+    order <- order[weights[order] > 0]
+  }
+  if (is.null(order)) list(n = n, among = identity) else list(n = length(order), among = \(index) order[index])
 }
 
 # Methods draw centres from a pool of POOL_ROWS rows for each centre, with a minimum size. The factor of random pivots
@@ -180,10 +185,6 @@ leverage_part <- function(points, of, root, kernels) {
   }
   unlist(lapply(pieces_of(nrow(points), 4096), part))
 }
-
-# Draws `number` indices without replacement, with the distribution of successive draws with probabilities p: the
-# smallest of exponential waiting times.
-draw_by <- function(p, number) order(stats::rexp(length(p)) / p)[seq_len(number)]
 
 # Initial centres of k-means++ (Arthur and Vassilvitskii 2007) in units of the bandwidth: rows are drawn with
 # probabilities proportional to the squared distance to the nearest centre so far, with rejection as above.

@@ -33,9 +33,9 @@ bandwidth_times <- function(bandwidth, by) if (is.matrix(bandwidth)) bandwidth *
 # The rows of the contest, with their response, weights and offset. `more`: lambda of a fit to these over lambda of the
 # fit to all, which has the same n lambda.
 contest_rows <- function(rows, response, weights, spec) {
-  index <- if (is_column(weights) || is.null(weights)) seq_len(rows$n) else which(weights > 0)
-  number <- min(length(index), CONTEST_ROWS + min(HELD_ROWS, rows$n %/% 5))
-  index <- index[sort(with_fixed_seed(sample.int(length(index), number)))]
+  number <- min(rows$n, CONTEST_ROWS + min(HELD_ROWS, rows$n %/% 5))
+  usable <- rows_to_draw(rows, weights)
+  index <- usable$among(sample.int(usable$n, min(number, usable$n)))
   offset <- check_offset(spec$offset, rows$n, ncol(response$y))
   y <- response$y[index, , drop = FALSE]
   list(

@@ -15,24 +15,17 @@ choose_defaults <- function(rows, response, weights, spec, run) {
   name_stage(run, "Choosing kernel and bandwidth")
   offset <- check_offset(spec$offset, rows$n, ncol(response$y))
   learns <- learns_metric(spec)
-  number <- if (learns) SAMPLE_ROWS else DEFAULT_SAMPLE
-  # in order, so that a sample of all rows gives the same bits in every call
-  sample <- with_fixed_seed(
-    draw_sample(rows, response, weights, offset, number, in_order = !learns), seed = if (learns) 1
-  )
-  few <- first_of_sample(sample, DEFAULT_SAMPLE)
-  plain <- choose_plainly(few, spec, run)
-  candidates <- list(plain)
-  if (learns && has_portfolio(sample)) candidates <- choose_from_portfolio(sample, plain, spec, run)
-  candidates <- lapply(candidates, \(candidate) {
+  number <- if (learns) sample_size(rows$n) else DEFAULT_SAMPLE
+  sample <- draw_sample(rows, response, weights, offset, number)
+  plain <- choose_plainly(first_of_sample(sample, DEFAULT_SAMPLE), spec, run)
+  choices <- if (learns && has_portfolio(sample)) choose_from_portfolio(sample, plain, spec, run) else list(plain)
+  choices <- lapply(choices, \(choice) {
     noise <- spec$lambda / sample$per_row
-    if (length(noise) == 0) noise <- default_noise(candidate, few, replace(spec, "kernel", candidate["kernel"]), run)
-    list(
-      kernel = candidate$kernel, bandwidth = name_bandwidth(candidate$bandwidth, rows), lambda = noise * sample$per_row
-    )
+    if (length(noise) == 0) noise <- default_noise(choice, sample, replace(spec, "kernel", choice["kernel"]), run)
+    list(kernel = choice$kernel, bandwidth = name_bandwidth(choice$bandwidth, rows), lambda = noise * sample$per_row)
   })
-  if (length(candidates) == 1 || rows$n < CONTEST_GROWTH * nrow(sample$y)) return(candidates[[1]])
-  win_contest(candidates, rows, response, weights, spec, run)
+  if (!learns || rows$n < CONTEST_GROWTH * SAMPLE_ROWS) return(choices[[1]])
+  win_contest(choices, rows, response, weights, spec, run)
 }
 
 # Without learning a metric, as for sparse rows, products of points and given bandwidths: list(kernel, bandwidth, noise,
@@ -60,11 +53,14 @@ first_of_sample <- function(sample, rows) {
 # diamonds the error is 0.43 after 20 steps with the best noise of the sample, and 0.16 with 100 times as much noise.
 LEAST_NOISE <- 1e-3
 
-default_noise <- function(chosen, sample, spec, run) {
-  if (spec$loss == "squared" && isTRUE(spec$exact)) return(chosen$noise)
-  K <- kernels_between(NULL, sample$points, rows_factor(sample$rows, chosen$bandwidth), spec$kernel, run)
-  if (spec$loss != "squared") return(logistic_noise(K, sample$codes))
-  max(chosen$noise, LEAST_NOISE * mean(diagonal(K)))
+default_noise <- function(choice, sample, spec, run) {
+  few <- first_of_sample(sample, DEFAULT_SAMPLE)
+  if (spec$loss == "squared" && isTRUE(spec$exact)) return(choice$noise)
+  if (spec$loss == "squared" && !is.null(choice$folds)) return(choice$noise)
+  if (spec$loss != "squared" && !is.null(choice$folds)) return(logistic_noise_of(choice, sample$codes, run))
+  K <- kernels_between(NULL, few$points, rows_factor(sample$rows, choice$bandwidth), spec$kernel, run)
+  if (spec$loss != "squared") return(logistic_noise(K, few$codes))
+  max(choice$noise, LEAST_NOISE * mean(diagonal(K)))
 }
 
 choose_by_column <- function(sample, chosen, spec, run) {
@@ -84,22 +80,15 @@ name_bandwidth <- function(bandwidth, rows) {
   if (named) stats::setNames(bandwidth, rows$names) else bandwidth
 }
 
-# list(points, y, names, per_row, ...) of rows drawn at random, in random order or `in_order`. y is centred, with unit
-# variance over all columns. Rows are drawn with probabilities proportional to their weights, and have weight 1 in the
-# sample. The noise n lambda of the Gaussian process is the same for all rows: `lambda` is the noise times `per_row`.
-draw_sample <- function(rows, response, weights, offset, number, in_order = FALSE) {
+# list(points, y, names, per_row, ...) of rows drawn at random, in random order. y is centred, with unit variance over
+# all columns. Rows are drawn with probabilities proportional to their weights, and have weight 1 in the sample. The
+# noise n lambda of the Gaussian process is the same for all rows: `lambda` is the noise times `per_row`.
+draw_sample <- function(rows, response, weights, offset, number) {
   usable <- if (is.null(weights)) rows$n else sum(weights > 0)
   number <- min(number, usable)
-  index <- if (is.null(weights)) {
-    sample.int(rows$n, number)
-  } else if (is_column(weights)) {
-    draw_from_column(weights, number)
-  } else {
-    order(stats::rexp(rows$n) / weights)[seq_len(number)]
-  }
+  index <- if (is_column(weights)) draw_from_column(weights, number) else draw_places(rows, number, weights)
   sorted <- index[order(index)]
-  points <- rows_take(rows, sorted)
-  if (in_order) index <- sorted else points <- points[match(index, sorted), , drop = FALSE]
+  points <- rows_take(rows, sorted)[match(index, sorted), , drop = FALSE]
   y <- response$y[index, , drop = FALSE]
   if (!is.null(offset)) y <- y - offset[index, , drop = FALSE]
   y <- y - rep(colMeans(y), each = number)
@@ -205,31 +194,54 @@ NOISES_TRIED <- 10^seq(-9, 0, by = 0.5)
 logistic_noise <- function(K, codes) {
   n <- length(codes)
   if (n < 2) return(mean(diag(K)))
-  noises <- mean(diag(K)) * 10^seq(1.5, -4, by = -0.5)
   third <- floor(3 * ((seq_len(n) * (sqrt(5) - 1) / 2) %% 1))
-  losses <- lapply(unique(third), \(out) losses_left_out(K, codes, which(third == out), noises))
+  best_logistic_noise(lapply(unique(third), \(part) {
+    kept <- which(third != part)
+    out <- which(third == part)
+    list(K = K[kept, kept], at = K[out, kept, drop = FALSE], codes = codes[kept], codes_at = codes[out])
+  }), mean(diag(K)))
+}
+
+# The same where the metric was learnt in each fold without the rows that are held out.
+logistic_noise_of <- function(choice, codes, run) {
+  parts <- lapply(choice$folds, \(fold) {
+    kept <- seq_len(min(length(fold$kept), DEFAULT_SAMPLE))
+    z <- fold$z[kept, , drop = FALSE]
+    of <- sum_sources(z, NULL, diagonal_matrix(rep(1, ncol(z)), ncol(z)), choice$kernel, new_plan())
+    list(
+      K = kernel_matrix_of(of, NULL, run), at = kernel_matrix_of(of, fold$at, run), codes = codes[fold$kept[kept]],
+      codes_at = codes[fold$out]
+    )
+  })
+  best_logistic_noise(parts, 1)
+}
+
+# `parts`: lists of the kernel matrix K of the rows of a fit with their class codes, and the kernels `at` held-out rows
+# (rows) at these (columns) with theirs. `size`: the mean diagonal of K.
+best_logistic_noise <- function(parts, size) {
+  noises <- size * 10^seq(1.5, -4, by = -0.5)
+  losses <- lapply(parts, losses_left_out, noises)
   noises[which.min(Reduce(`+`, losses))]
 }
 
-# Sums of the log loss at rows `out` for each of `noises`, of fits to the other rows. With K = U Lambda U' of these and
-# beta = Lambda^(1/2) U' alpha the penalty is a ridge penalty; directions with the smallest eigenvalues are dropped.
-losses_left_out <- function(K, codes, out, noises) {
-  train <- seq_along(codes)[-out]
-  factor <- eigen(K[train, train], symmetric = TRUE)
+# Sums of the log loss at the held-out rows for each of `noises`. With K = U Lambda U' and beta = Lambda^(1/2) U' alpha
+# the penalty is a ridge penalty; directions with the smallest eigenvalues are dropped.
+losses_left_out <- function(part, noises) {
+  factor <- eigen(part$K, symmetric = TRUE)
   used <- which(factor$values > 1e-8 * factor$values[1])
   used <- used[seq_len(min(length(used), LOGISTIC_RANK))]
   root <- sqrt(factor$values[used])
-  phi <- factor$vectors[, used, drop = FALSE] * rep(root, each = length(train))
-  at <- K[out, train, drop = FALSE] %*% (factor$vectors[, used, drop = FALSE] / rep(root, each = length(train)))
-  classes <- unique(codes)
+  phi <- factor$vectors[, used, drop = FALSE] * rep(root, each = nrow(part$K))
+  at <- part$at %*% (factor$vectors[, used, drop = FALSE] / rep(root, each = nrow(part$K)))
+  classes <- unique(c(part$codes, part$codes_at))
   if (length(classes) <= 2) classes <- classes[1]
   losses <- vapply(classes, \(class) {
-    logistic_losses(phi, codes[train] == class, at, codes[out] == class, noises)
+    logistic_losses(phi, part$codes == class, at, part$codes_at == class, noises)
   }, noises)
   rowSums(matrix(losses, length(noises)))
 }
 
-LOGISTIC_RANK <- 60
+LOGISTIC_RANK <- 150
 
 # Newton's method for decreasing noises, each from the coefficients of the previous one.
 logistic_losses <- function(phi, y, at, y_at, noises) {

@@ -123,7 +123,7 @@ kernel_ridge <- function(x, ...) {
 #' @export
 kernel_ridge.default <- function(x, y, kernel = NULL, bandwidth = NULL, lambda = NULL, centers = NULL, loss = NULL,
                                  weights = NULL, offset = NULL, validation = NULL,
-                                 metric = c("none", "auto", "diagonal", "full"), solver = NULL, control = NULL, ...) {
+                                 metric = c("auto", "none", "diagonal", "full"), solver = NULL, control = NULL, ...) {
   numbers <- list(...)
   is_svm <- seq_along(numbers) %in% match(names(SVM_NUMBERS), names(numbers))
   do.call(check_ridge_dots, numbers[!is_svm])
@@ -190,10 +190,12 @@ rows_of_fit <- function(x, arg, d, names) {
 
 fit_rows <- function(rows, y, spec, run) {
   spec$loss <- default_loss(spec$loss, y)
-  if (spec$metric != "none" && spec$loss != "squared") {
-    stop_argument("metric", "must be \"none\" for logistic loss: found \"", spec$metric, "\". Use loss = \"squared\".")
-  }
   response <- check_response(y, rows$n, binary = spec$loss != "squared")
+  with_fixed_seed(fit_drawn(with_row_order(rows, response), response, spec, run), spec$seed)
+}
+
+# With R's generator at the seed of the fit.
+fit_drawn <- function(rows, response, spec, run) {
   is_part <- is.numeric(spec$validation) && length(spec$validation) == 1
   of <- if (is_part) hold_out(rows, response, spec) else list(rows = rows, response = response, spec = spec)
   tryCatch(fit_ridge(of$rows, of$response, of$spec, run), flashkernel_error_singular = \(e) {
@@ -224,7 +226,7 @@ hold_out <- function(rows, response, spec) {
   spec[c("held", "centers")] <- split[c("taken", "centers")]
   response$y <- of(response$y, FALSE)
   if (!is.null(response$classes)) check_no_lacking(class_counts(response$y), response$classes, "validation")
-  list(rows = ridge_rows(split$kept), response = response, spec = spec)
+  list(rows = with_row_order(ridge_rows(split$kept), response), response = response, spec = spec)
 }
 
 # list(held, kept, index, of, taken, centers): points of rows that are held out and of the others, the numbers of the
@@ -238,7 +240,7 @@ split_rows.default <- function(rows, response, spec) {
   }
   index <- resume_held(spec$checkpoint, rows$n)
   if (is.null(index)) {
-    index <- sort(sample.int(rows$n, max(1, round(spec$validation * rows$n))))
+    index <- sort(draw_places(rows, max(1, round(spec$validation * rows$n))))
     index <- spare_classes(index, response$y, response$classes, spec$weights)
   }
   if (!length(index) %in% seq_len(rows$n - 1)) {

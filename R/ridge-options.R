@@ -42,6 +42,8 @@
 #' @param plan Logical. `TRUE`: do not fit; return an estimate of run time and memory, extrapolated from small timed
 #'   pieces of work. A fit to some of the rows estimates the number of iterations. A bandwidth or `lambda` that is not
 #'   given is chosen first. Default `FALSE`.
+#' @param seed Whole number: the draws of rows (samples, centres, rows for validation) depend on it and on the rows, in
+#'   any order, but not on R's random numbers, which stay as they were. Default 1. `NULL`: R's random numbers are used.
 #' @returns A list of class `ridge_solver` with these settings.
 #' @seealso [kernel_ridge()], whose argument `solver` takes this object or a list of some of its settings.
 #' @rawRd \concept{exact Gaussian process}\concept{number of iterations}
@@ -55,8 +57,15 @@
 #' kernel_ridge(x, x[, 1]^2, bandwidth = 1, lambda = 1e-6, solver = ridge_solver(plan = TRUE))
 ridge_solver <- function(exact = NULL, iterations = NULL, tolerance = NULL,
                          center_method = c("uniform", "rpcholesky", "leverage", "kmeans++"), intercept = TRUE,
-                         class_weights = NULL, start = NULL, checkpoint = NULL, keep = TRUE, plan = FALSE) {
+                         class_weights = NULL, start = NULL, checkpoint = NULL, keep = TRUE, plan = FALSE, seed = 1) {
   structure(checked_options(mget(names(formals())), SOLVER_CHECKS), class = "ridge_solver")
+}
+
+check_seed <- function(seed, arg) {
+  if (!is_finite_number(seed) || seed != round(seed) || abs(seed) > .Machine$integer.max) {
+    stop_argument(arg, "must be a whole number or NULL: found ", describe(seed))
+  }
+  as.integer(seed)
 }
 
 # Makes a check that accepts NULL.
@@ -66,11 +75,12 @@ optional <- function(check) \(value, arg) if (!is.null(value)) check(value, arg)
 SOLVER_CHECKS <- list(
   exact = optional(check_flag), iterations = optional(check_count), tolerance = optional(check_tolerance),
   center_method = \(value, arg) check_choice(value, CENTER_METHODS, arg), intercept = check_flag,
-  start = optional(check_start), checkpoint = optional(check_checkpoint), keep = check_flag, plan = check_flag
+  start = optional(check_start), checkpoint = optional(check_checkpoint), keep = check_flag, plan = check_flag,
+  seed = optional(check_seed)
 )
 RIDGE_CHECKS <- list(
   kernel = optional(\(value, arg) check_kernel(value)),
-  metric = \(value, arg) check_choice(value, c("none", "auto", "diagonal", "full"), arg), lambda = optional(check_penalty),
+  metric = \(value, arg) check_choice(value, c("auto", "none", "diagonal", "full"), arg), lambda = optional(check_penalty),
   loss = optional(\(value, arg) check_choice(value, names(LOSSES), arg))
 )
 
@@ -87,8 +97,6 @@ ridge_spec <- function(arguments) {
   arguments <- checked_options(arguments, RIDGE_CHECKS)
   c(arguments[names(arguments) != "solver"], check_solver(arguments$solver))
 }
-
-DEFAULT_SOLVER <- ridge_solver()
 
 check_solver <- function(solver) {
   if (inherits(solver, "ridge_solver")) return(solver)
@@ -140,3 +148,5 @@ check_ridge_dots <- function(...) {
   settings <- stats::setNames(paste0("solver = ridge_solver(", settings, " = )"), settings)
   check_dots_empty(..., .known = names(formals(kernel_ridge.default)), .others = c(RIDGE_OTHERS, settings))
 }
+
+DEFAULT_SOLVER <- ridge_solver()

@@ -37,32 +37,43 @@ FIRST_ROWS <- 500
 SAMPLE_ROWS <- 2000
 FIRST_ROUNDS <- 4
 SECOND_ROUNDS <- 2
-FINALISTS <- 3
+FINALISTS <- 4
 
 # Penalties of K + s I, whose diagonal is 1, tried in the first round; later rounds try the neighbours of the best one.
 FIRST_NOISES <- 10^c(-4, -3, -2, -1, 0)
 LATER_NOISES <- c(0.2, 1, 5)
 LEAST_PORTFOLIO_NOISE <- 1e-6
 
-# Candidates, each a list(kernel, metric, noise, error, left, round): `left` has the squared leave-one-out residual of
-# each row of the sample, and `error` is its mean. `x`: standardised points of the sample; `y`: n x t.
+# The trails of the entries, each a list of candidates: the candidates of the FINALISTS best ones. A candidate is a
+# list(entry, kernel, metric, round, noise, error, left): `left` has the squared leave-one-out residual of each row, and
+# `error` is its mean. `x`: standardised points of the sample; `y`: n x t.
 search_portfolio <- function(x, y, entries, noise, run) {
   few <- seq_len(min(nrow(x), FIRST_ROWS))
-  followed <- lapply(seq_along(entries), \(i) {
+  trails <- lapply(seq_along(entries), \(i) {
     share_stage(run, 0.4 * (i - 1) / length(entries), 0.4 / length(entries))
     follow(entries[[i]], x[few, , drop = FALSE], y[few, , drop = FALSE], noise, FIRST_ROUNDS, run)
   })
-  followed <- Filter(length, followed)
-  if (length(few) == nrow(x)) return(unlist(followed, recursive = FALSE))
-  best <- lapply(followed, best_candidate)
-  order <- order(vapply(best, `[[`, 0, "error"))
-  finalists <- best[order[seq_len(min(FINALISTS, length(order)))]]
-  # a metric that was learnt from few rows may mislead
-  starts <- c(finalists, lapply(followed[order[1]], `[[`, 1))
-  unlist(lapply(seq_along(starts), \(i) {
-    share_stage(run, 0.4 + 0.6 * (i - 1) / length(starts), 0.6 / length(starts))
-    follow(starts[[i]]$entry, x, y, noise, SECOND_ROUNDS, run, starts[[i]])
-  }), recursive = FALSE)
+  trails <- Filter(length, trails)
+  errors <- vapply(trails, \(trail) best_candidate(trail)$error, 0)
+  trails <- trails[order(errors)[seq_len(min(FINALISTS, length(errors)))]]
+  if (length(few) == nrow(x)) return(trails)
+  lapply(seq_along(trails), \(i) {
+    share_stage(run, 0.4 + 0.4 * (i - 1) / length(trails), 0.4 / length(trails))
+    continue_trail(trails[[i]], x, y, noise, run)
+  })
+}
+
+# The trail of one entry as search_portfolio() follows it: on few rows, and then on all if the sample `has_more`.
+follow_entry <- function(entry, x, y, noise, has_more, run) {
+  few <- seq_len(min(nrow(x), FIRST_ROWS))
+  trail <- follow(entry, x[few, , drop = FALSE], y[few, , drop = FALSE], noise, FIRST_ROUNDS, run)
+  if (has_more && length(trail) > 0) continue_trail(trail, x, y, noise, run) else trail
+}
+
+# With all rows, from the best metric that fewer rows have found.
+continue_trail <- function(trail, x, y, noise, run) {
+  start <- best_candidate(trail)
+  follow(start$entry, x, y, noise, SECOND_ROUNDS, run, start)
 }
 
 best_candidate <- function(candidates) candidates[[which.min(vapply(candidates, `[[`, 0, "error"))]]
@@ -112,22 +123,6 @@ fit_left_out <- function(z, y, kernel, noises, run) {
   )
 }
 
-# ---- the choice ---------------------------------------------------------------------------------
-
-# The simplest candidate whose error is within `SIMPLER` standard errors of the least, where a metric that was not
-# learnt is simpler than a diagonal one, and that is simpler than a full one.
-SIMPLER <- 0.5
-pick_candidate <- function(candidates) {
-  best <- best_candidate(candidates)
-  rank <- vapply(candidates, \(c) if (c$round == 0) 0 else match(c$metric$type, c("none", "diagonal", "full")), 0)
-  near <- vapply(candidates, \(c) {
-    difference <- c$left - best$left
-    mean(difference) <= SIMPLER * stats::sd(difference) / sqrt(length(difference))
-  }, NA)
-  near <- near & rank == min(rank[near])
-  best_candidate(candidates[near])
-}
-
 # ---- from a sample to defaults ------------------------------------------------------------------
 
 # A metric is learnt for a kernel of x - y whose bandwidth is not given.
@@ -141,30 +136,40 @@ has_portfolio <- function(sample) {
   is.matrix(sample$points) && nrow(sample$y) >= LEAST_PORTFOLIO && sample$scale > 0
 }
 
-# Candidates, the best one first, each a list(kernel, bandwidth, noise, error). `plain`: the choice without the
-# portfolio, which is among the candidates.
+# The choices, the best one first, each a list(kernel, bandwidth, noise, folds). `plain`: the choice without the
+# portfolio, which is the second one unless it is the best. `folds`: the points of the rows of each fold in the metric
+# that was learnt without those that are judged.
 choose_from_portfolio <- function(sample, plain, spec, run) {
   spread <- fill_spread(vapply(seq_len(ncol(sample$points)), \(k) spread_of(sample$points[, k]), 0))
   x <- scale_columns(sample$points - rep(colMeans(sample$points), each = nrow(sample$points)), 1 / spread)
   noise <- if (!is.null(spec$lambda)) spec$lambda / sample$per_row
-  candidates <- search_portfolio(x, sample$y, portfolio_entries(spec$kernel, spec$metric), noise, run)
-  candidates <- c(list(plain_candidate(plain, x, sample$y, spread, noise, run)), candidates)
-  candidates <- Filter(\(candidate) !is.null(candidate$error), candidates)
-  if (length(candidates) == 0) return(list(plain))
-  best <- pick_candidate(candidates)
-  others <- list(
-    list(kernel = best$kernel, bandwidth = metric_bandwidth(best$metric, spread), noise = best$noise, error = best$error)
+  folds <- judging_folds(nrow(x))
+  train <- seq_len(min(nrow(x), SAMPLE_ROWS))
+  few <- \(rows) x[rows, , drop = FALSE]
+  y <- sample$y
+  trails <- search_portfolio(few(train), y[train, , drop = FALSE], portfolio_entries(spec$kernel, spec$metric), noise, run)
+  root <- spread / rep_len(plain$bandwidth, length(spread))
+  recipes <- c(list(\(x, y) Filter(length, list(plain_candidate(plain, root, x, y, noise, run)))), lapply(trails, \(trail) {
+    \(x, y) follow_entry(trail[[1]]$entry, x, y, noise, length(train) > FIRST_ROWS, run)
+  }))
+  trails <- c(list(recipes[[1]](few(train), y[train, , drop = FALSE])), trails)
+  judged <- lapply(seq_along(trails), \(i) {
+    share_stage(run, 0.8 + 0.2 * (i - 1) / length(trails), 0.2 / length(trails))
+    judge_trail(trails[[i]], recipes[[i]], x, y, folds, noise, run)
+  })
+  judged <- Filter(length, judged)
+  if (length(judged) == 0) return(list(plain))
+  best <- pick_simplest(judged)
+  choice <- \(one) list(
+    kernel = one$kernel, bandwidth = metric_bandwidth(one$metric, spread), noise = one$noise, folds = one$folds
   )
-  if (best$error < plain_error(candidates)) others <- c(others, list(plain))
-  others
+  c(list(choice(best)), if (best$metric$type != "none" && judged[[1]]$metric$type == "none") list(choice(judged[[1]])))
 }
 
-plain_candidate <- function(plain, x, y, spread, noise, run) {
-  metric <- list(root = spread / rep_len(plain$bandwidth, length(spread)), unit = 1, type = "none")
-  z <- metric_points(x, metric$root, metric$unit)
+plain_candidate <- function(plain, root, x, y, noise, run) {
+  metric <- list(root = root, unit = 1, type = "none")
   noises <- if (is.null(noise)) plain$noise * c(0.1, 1, 10) else noise
-  fit <- fit_left_out(z, y, plain$kernel, noises, run)
+  fit <- fit_left_out(metric_points(x, root, 1), y, plain$kernel, noises, run)
+  if (is.null(fit)) return(NULL)
   c(list(kernel = plain$kernel, metric = metric, round = 0), fit[c("noise", "error", "left")])
 }
-
-plain_error <- function(candidates) if (candidates[[1]]$metric$type == "none") candidates[[1]]$error else Inf

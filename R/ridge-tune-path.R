@@ -41,7 +41,7 @@ set_aside <- function(rows, response, weights, number) {
     split <- list(part = number / rows$n, seed = sample.int(.Machine$integer.max, 1))
     return(list(held = held_rows(rows$data, split), weights = weights_without(rows, rows_column(rows, weights), split)))
   }
-  held <- spare_classes(sort(sample.int(rows$n, number)), response$y, response$classes, weights)
+  held <- spare_classes(sort(draw_places(rows, number)), response$y, response$classes, weights)
   if (is.null(weights)) weights <- rep(1, rows$n)
   list(held = held, weights = replace(weights, held, 0))
 }

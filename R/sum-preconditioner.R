@@ -9,15 +9,15 @@ kernel_matrix_of <- function(sources, at, run) .Call(ffi_kernel_matrix, sources,
 # a matrix with a row for each point and k columns. `K`: sources, or a symmetric matrix of doubles; `y`: a matrix of
 # doubles with a row for each point, at least one column.
 #
-# Returns a list: `coefficients` C^-1 y (m x t x k), `own` the diagonals of C^-1 (m x k), `log_det` the logarithms of
+# Returns a list: `coefficients` C^-1 y (m x t x k), `own` the diagonals of C^-1 (m x k; NULL unless `with_own`), `log_det` the logarithms of
 # det C (k), `energy` y'C^-1 y of each column (t x k), `backend`. The leave-one-out residuals are coefficients / own.
 # If C is not positive definite to rounding, the results of that noise are NaN.
-ridge_path <- function(K, y, noises, run) {
+ridge_path <- function(K, y, noises, run, with_own = TRUE) {
   m <- nrow(if (is.matrix(K)) K else K$points)
   k <- if (is.matrix(noises)) ncol(noises) else length(noises)
   bytes <- 16 * m^2
   check_memory(8 * m * (ncol(y) + 1) * k + if (bytes > gpu_room(run, bytes)) bytes else 0, "x")
-  .Call(ffi_ridge_path, K, y, noises, run)
+  .Call(ffi_ridge_path, K, y, noises, with_own, run)
 }
 
 # Factors T'T = K + diagonal + jitter * m * mean(diagonal of K). `K`: sources whose points are the centres, or a

@@ -50,7 +50,7 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_column_products, 3),
     ROUTINE(ffi_combine_columns, 4),
     ROUTINE(ffi_kernel_matrix, 3),
-    ROUTINE(ffi_ridge_path, 4),
+    ROUTINE(ffi_ridge_path, 5),
     ROUTINE(ffi_preconditioner, 4),
     ROUTINE(ffi_precondition, 5),
     ROUTINE(ffi_apply_factors, 3),

@@ -131,7 +131,7 @@ static enum fk_status solve(const struct ridge_path *p, struct ridge_room *room,
 static void no_fit(const struct fk_ridge_path_spec *spec, int64_t i, const struct fk_ridge_path *out) {
   const int64_t m = spec->m, t = spec->t;
   for (int64_t row = 0; row < m * t; row++) out->coefficients[i * m * t + row] = NAN;
-  for (int64_t row = 0; row < m; row++) out->own[i * m + row] = NAN;
+  for (int64_t row = 0; row < m && out->own; row++) out->own[i * m + row] = NAN;
   for (int64_t column = 0; column < t; column++) out->energy[i * t + column] = NAN;
   out->log_det[i] = NAN;
 }
@@ -143,14 +143,15 @@ static enum fk_status fit(const struct ridge_path *p, struct ridge_room *room, i
   struct fk_step factoring = {poll, from, middle}, inverting = {poll, middle, from + 1 / k};
   const struct fk_blocked first = {p->ops, device, 0, fk_poll_of_step(&factoring)},
                           second = {p->ops, device, 0, fk_poll_of_step(&inverting)};
-  struct fk_dense here = fk_dense_of(p->out->own + i * p->spec->m, p->spec->m, 1);
   int64_t pivot = 0;
   enum fk_status status = find_C(p, room, i, device, err);
   if (!status) status = fk_blocked_potrf(&first, 0, &room->C, &pivot, err);
   if (pivot) no_fit(p->spec, i, p->out);
   if (status || pivot) return status;
   status = solve(p, room, i, device, err);
-  if (!status) status = fk_blocked_trtri(&second, 0, &room->C, err);
+  if (status || !p->out->own) return status;
+  struct fk_dense here = fk_dense_of(p->out->own + i * p->spec->m, p->spec->m, 1);
+  status = fk_blocked_trtri(&second, 0, &room->C, err);
   if (!status) status = p->ops->squares(device, 0, &room->C, &room->squares, err);
   return status ? status : p->ops->fetch(device, &room->squares, &here, err);
 }

@@ -1,6 +1,7 @@
 /* Exact fits of kernel ridge regression with the same kernel matrix K and one noise s after the other: with
  * C = K + diag(s), the coefficients a = C^-1 y and `own`, the diagonal of C^-1. The leave-one-out residuals of row
- * i are a_i / own_i. A noise takes 2/3 m^3 multiply-adds and additions; K is computed once. */
+ * i are a_i / own_i. A noise takes 2/3 m^3 multiply-adds and additions, half of them for `own`; K is
+ * computed once. */
 #pragma once
 
 #include "../fk.h"
@@ -15,7 +16,7 @@ struct fk_ridge_path_spec {
 };
 /* The caller's memory for results. A noise for which C is not positive definite, to rounding, has NaN. */
 struct fk_ridge_path {
-  double *coefficients, *own; /* m x t x k; m x k */
+  double *coefficients, *own; /* m x t x k; m x k, or NULL: not computed */
   double *log_det, *energy;   /* of C, k; y'C^-1 y of each column of y, t x k */
   const char *backend;        /* set to a constant */
 };

@@ -39,7 +39,7 @@ SEXP ffi_class_loss_sum(SEXP f, SEXP y, SEXP direction, SEXP length, SEXP weight
 SEXP ffi_column_products(SEXP a, SEXP b, SEXP control);
 SEXP ffi_combine_columns(SEXP x, SEXP a, SEXP by, SEXP control);
 SEXP ffi_kernel_matrix(SEXP sources, SEXP y, SEXP control);
-SEXP ffi_ridge_path(SEXP K, SEXP y, SEXP noises, SEXP control);
+SEXP ffi_ridge_path(SEXP K, SEXP y, SEXP noises, SEXP with_own, SEXP control);
 SEXP ffi_preconditioner(SEXP K, SEXP diagonal, SEXP ladder, SEXP control);
 SEXP ffi_precondition(SEXP handle, SEXP weights, SEXP scale, SEXP lambda, SEXP progress);
 SEXP ffi_apply_factors(SEXP handle, SEXP v, SEXP steps);

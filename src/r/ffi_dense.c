@@ -46,8 +46,8 @@ static SEXP r_array(int64_t m, int64_t t, int64_t k) {
   return out;
 }
 
-/* y: m x t; noises: k numbers, or m x k */
-SEXP ffi_ridge_path(SEXP K, SEXP y, SEXP noises, SEXP control) {
+/* y: m x t; noises: k numbers, or m x k; with_own: compute the diagonals of C^-1? */
+SEXP ffi_ridge_path(SEXP K, SEXP y, SEXP noises, SEXP with_own, SEXP control) {
   struct r_call call = r_begin(control);
   struct r_operator opened = {0};
   struct fk_ridge_path_spec spec = {.by_row = Rf_isMatrix(noises)};
@@ -61,10 +61,11 @@ SEXP ffi_ridge_path(SEXP K, SEXP y, SEXP noises, SEXP control) {
   SEXP list =
       PROTECT(Rf_mkNamed(VECSXP, (const char *[]){"coefficients", "own", "log_det", "energy", "backend", ""}));
   SET_VECTOR_ELT(list, 0, r_array(spec.m, spec.t, spec.k));
-  SET_VECTOR_ELT(list, 1, r_matrix(spec.m, spec.k, R_NilValue));
+  if (Rf_asLogical(with_own)) SET_VECTOR_ELT(list, 1, r_matrix(spec.m, spec.k, R_NilValue));
   SET_VECTOR_ELT(list, 2, r_vector(spec.k));
   SET_VECTOR_ELT(list, 3, r_matrix(spec.t, spec.k, R_NilValue));
-  out.coefficients = REAL(VECTOR_ELT(list, 0)), out.own = REAL(VECTOR_ELT(list, 1));
+  out.coefficients = REAL(VECTOR_ELT(list, 0));
+  if (Rf_asLogical(with_own)) out.own = REAL(VECTOR_ELT(list, 1));
   out.log_det = REAL(VECTOR_ELT(list, 2)), out.energy = REAL(VECTOR_ELT(list, 3));
 
   if (!spec.matrix) spec.op = r_start(&opened, &call.err);
