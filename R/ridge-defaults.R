@@ -34,11 +34,12 @@ choose_plainly <- function(sample, spec, run) {
   if (is.null(spec$kernel)) spec$kernel <- kernel_spec("gaussian")
   chosen <- choose_on_sample(sample, spec, run)
   if (is.null(chosen)) stop_argument("bandwidth", "could not be chosen from these data. Give a bandwidth.")
+  chosen$kernel <- spec$kernel
   few <- ncol(sample$points) <= nrow(sample$y) / ROWS_BY_COLUMN
   if (is.null(spec$bandwidth) && is.matrix(sample$points) && few && sample$scale > 0) {
     chosen <- choose_by_column(sample, chosen, spec, run)
   }
-  c(chosen, list(kernel = spec$kernel))
+  chosen
 }
 
 first_of_sample <- function(sample, rows) {
@@ -63,16 +64,16 @@ default_noise <- function(choice, sample, spec, run) {
   max(choice$noise, LEAST_NOISE * mean(diagonal(K)))
 }
 
-choose_by_column <- function(sample, chosen, spec, run) {
+choose_by_column <- function(sample, chosen, spec, run, criterion = "loo", steps = DEFAULT_STEPS) {
   task <- list(
-    points = sample$points, y = sample$y, kernel = spec$kernel, criterion = "loo", base = chosen$bandwidth,
+    points = sample$points, y = sample$y, kernel = chosen$kernel, criterion = criterion, base = chosen$bandwidth,
     together = FALSE
   )
   theta <- c(0 * task$base, log(chosen$noise))
   bounds <- search_bounds(theta, spec)
-  watch <- watch_search(spec$kernel, sample, task$base, Inf, run)
-  theta <- descend(task, pmin(pmax(theta, bounds$low), bounds$high), bounds, DEFAULT_STEPS, watch)
-  list(bandwidth = task$base * exp(theta[-length(theta)]), noise = exp(theta[length(theta)]))
+  watch <- watch_search(chosen$kernel, sample, task$base, Inf, run)
+  theta <- descend(task, pmin(pmax(theta, bounds$low), bounds$high), bounds, steps, watch)
+  replace(chosen, c("bandwidth", "noise"), list(task$base * exp(theta[-length(theta)]), exp(theta[length(theta)])))
 }
 
 name_bandwidth <- function(bandwidth, rows) {

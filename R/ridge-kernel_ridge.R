@@ -26,17 +26,17 @@
 #' (weighted) mean of `y` minus the `offset`. For logistic loss it is the intercept of [stats::glm()] with this offset
 #' and no other term.
 #'
-#' **Defaults.** If `bandwidth` or `lambda` is `NULL`, it is chosen by the leave-one-out error on 400 rows, drawn at
-#' random if there are more. For classes, `lambda` is chosen by the log loss in three-fold cross-validation. Each column
-#' has a bandwidth in proportion to its spread; with few columns, some steps of gradient descent improve the bandwidths.
-#' [tune_ridge()] searches longer, and also compares kernels and numbers of centres.
+#' **Defaults.** Without `bandwidth`, a few kernels and metrics are fitted exactly to at most 2,000 rows. After each fit the
+#' mean outer product of its gradients is the next metric (Radhakrishnan and others, 2024). The best few by leave-one-out
+#' error, and bandwidths without a learnt metric, are compared by the error at rows that they have not seen: further rows,
+#' or folds of the sample in which the metric is learnt again. The simplest within one standard error of the best is
+#' chosen. With 4,000 rows or more, larger fits are compared in the same way. The result is an ordinary fit: `kernel` and
+#' `bandwidth` are what was chosen. Standard errors and prediction intervals take them as known, so that they are too
+#' small with few rows for each column.
 #'
-#' **Learnt metrics.** With `metric = "auto"`, a few kernels and widths are fitted exactly to at most 2,000 rows. After each
-#' fit the mean outer product of its gradients is the next metric (Radhakrishnan and others, 2024). The leave-one-out
-#' error chooses among all fits and the choice without a metric; with more rows, the error at held-out rows of larger
-#' fits decides. The result is an ordinary fit: `kernel` and `bandwidth` are what was chosen. Standard errors and
-#' prediction intervals take them as known. With few rows for each column they are much too small; use
-#' [cross_validate()] for the error then. Up to 6,000 rows (40,000 on a GPU) are all centres.
+#' With `metric = "none"`, for sparse rows and for kernels of \eqn{x'y}, bandwidths are chosen by the leave-one-out error on
+#' 400 rows. For classes, `lambda` is chosen by the log loss at rows held out. The choices depend on the rows, but not on
+#' their order or on R's random numbers. [tune_ridge()] searches longer.
 #'
 #' **Solver.** [ridge_solver()] describes how centres are drawn, exact fits, and when iterations stop. With `validation`
 #' the result is the iterate of least validation error: the root mean square error or the share of wrong classes for
@@ -63,23 +63,23 @@
 #'   for [kernel_sum()]. A chunk is a list with `x`, `y` and perhaps `weights`. Each product reads all chunks, so the
 #'   function must start again after it has returned `NULL`, or have an argument `reset`.
 #' @param y The response: a vector, a matrix of several responses, or a factor.
-#' @param kernel Name of a kernel, `r kernel_names()`, or a [kernel_spec()] with parameters. `NULL` (default):
-#'   `"gaussian"`, or chosen with `metric`.
+#' @param kernel Name of a kernel, `r kernel_names()`, or a [kernel_spec()] with parameters. `NULL` (default): chosen
+#'   with `metric`, or `"gaussian"` if that is `"none"` or the `bandwidth` is given.
 #' @param bandwidth Scale of the kernel in units of the columns: one number, one for each column, or a `d` x `d`
 #'   **variance** matrix, as for [kernel_operator()]. `NULL` (default): chosen from the data.
 #' @param lambda Ridge penalty, a positive number. `NULL` (default): chosen from the data.
 #' @param centers Number of centres, indices of rows, or a matrix with the columns of `x`. `NULL` (default): all rows if
-#'   there are up to 1,000, otherwise `10 sqrt(n)` of them.
+#'   there are up to 1,000, otherwise `10 sqrt(n)` of them; with squared loss and a `metric`, all of up to 6,000 rows
+#'   (40,000 on a GPU), otherwise as many as some seconds allow.
 #' @param loss `"squared"`, `"logistic"`, or `"weighted"` (logistic with class weights). `NULL` (default): `"logistic"`
 #'   for a factor, otherwise `"squared"`.
 #' @param weights Non-negative weights of the rows. `NULL` (default): all 1.
 #' @param offset Known part of the link of each row, which is not fitted. `NULL` (default): none.
 #' @param validation Rows at which the error is measured in each iteration: a fraction of the rows, drawn at random (not
 #'   for rows in chunks), `list(x = , y = )`, or a [flash_data()] with a response. `NULL` (default): none.
-#' @param metric The metric of a kernel whose `bandwidth` is not given. `"none"` (default): a bandwidth for each column.
-#'   `"diagonal"`, `"full"`: learnt from the gradients of fits to a sample, one relevance for each column or a matrix;
-#'   `"auto"`: the better of both. Unless `kernel` is given, a few kernels are compared, too. For squared loss and dense
-#'   rows. See Details.
+#' @param metric The metric of a kernel whose `bandwidth` is not given. `"auto"` (default): the best of those below.
+#'   `"none"`: a bandwidth for each column. `"diagonal"`, `"full"`: learnt from the gradients of fits to a sample, one
+#'   relevance for each column or a matrix. Unless `kernel` is given, a few kernels are compared, too. See Details.
 #' @param solver A [ridge_solver()], or a list of some of its settings: an exact fit, the stopping rule, how centres are
 #'   drawn, a warm start, a checkpoint file. `NULL` (default): its defaults.
 #' @param control A [flash_control()]: where and how sums are computed.
@@ -283,6 +283,7 @@ settle_defaults <- function(rows, response, weights, spec, run) {
   if (!is.null(spec$start)) spec <- settle_start(spec, ncol(response$y))
   spec <- settle_solver(spec)
   if (is.null(spec$centers_given)) spec$centers_given <- length(spec$centers) > 1 || !is.null(spec$start)
+  if (is.null(spec$centers)) spec$centers <- if (spec$exact) rows$n else most_centers(rows, spec, run)
   open <- c(is.null(spec$bandwidth), is.null(spec$lambda))
   if (any(open)) {
     spec$chosen <- c(if (is.null(spec$kernel) && learns_metric(spec)) "kernel", c("bandwidth", "lambda")[open])
@@ -291,7 +292,6 @@ settle_defaults <- function(rows, response, weights, spec, run) {
   }
   if (is.null(spec$kernel)) spec$kernel <- kernel_spec("gaussian")
   spec$L <- rows_factor(rows, spec$bandwidth)
-  if (is.null(spec$centers)) spec$centers <- default_centers(rows$n)
   spec
 }
 
@@ -300,9 +300,12 @@ settle_defaults <- function(rows, response, weights, spec, run) {
 takes_all <- function(rows, spec, run) {
   n <- rows$n
   if (n <= EXACT_ROWS) return(TRUE)
-  if (!learns_metric(spec) || spec$loss != "squared" || !inherits(rows, "rows_dense") || n > EXACT_ON_GPU) return(FALSE)
+  if (!takes_time(rows, spec) || n > EXACT_ON_GPU) return(FALSE)
   n <= EXACT_FACTORISED || fits_on_gpu(n, rows$d, kernel_spec("gaussian"), run)
 }
+
+# Does the fit take some seconds by default, so that the best of a few kernels and metrics is not spoilt by few centres?
+takes_time <- function(rows, spec) learns_metric(spec) && spec$loss == "squared" && inherits(rows, "rows_dense")
 
 # Where its iterations end.
 settle_solver <- function(spec) {
@@ -318,6 +321,19 @@ default_loss <- function(loss, y) {
 }
 
 default_centers <- function(n) min(n, ceiling(10 * sqrt(n)))
+
+# As many centres as some seconds allow, on two cores or on a GPU, at least default_centers().
+most_centers <- function(rows, spec, run) {
+  n <- rows$n
+  least <- default_centers(n)
+  if (!takes_time(rows, spec)) return(least)
+  gpu <- resolve_control(run, n, least, rows$d, kernel_spec("gaussian"))$backend == "cuda"
+  most <- CENTERS_IN_SECONDS[[if (gpu) "cuda" else "cpu"]]
+  min(n, max(least, min(most[1], most[2] %/% n)))
+}
+
+# Centres, and pairs of rows and centres.
+CENTERS_IN_SECONDS <- list(cpu = c(6000, 1.5e8), cuda = c(20000, 2e9))
 
 EXACT_ROWS <- 1000
 EXACT_ON_GPU <- 40000

@@ -21,7 +21,7 @@
 #' Newton's method stops when the predicted decrease of a step is less than `tolerance` times the objective.
 #'
 #' @param exact Logical. `TRUE`: every row is a centre, without Nystroem approximation. `FALSE`: centres are drawn.
-#'   `NULL` (default): `TRUE` for up to 1,000 rows if `centers` is `NULL`. See Details.
+#'   `NULL` (default): as the default of `centers` in [kernel_ridge()]. See Details.
 #' @param iterations Largest number of iterations of conjugate gradients; for logistic loss, Newton steps with all
 #'   centres. `NULL` (default): 50; for an exact fit with squared loss 1,000.
 #' @param tolerance Stopping rule, a number from 0 to below 1. Iterations end when the residual is `tolerance` times the

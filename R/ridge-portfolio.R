@@ -148,11 +148,15 @@ choose_from_portfolio <- function(sample, plain, spec, run) {
   few <- \(rows) x[rows, , drop = FALSE]
   y <- sample$y
   trails <- search_portfolio(few(train), y[train, , drop = FALSE], portfolio_entries(spec$kernel, spec$metric), noise, run)
-  root <- spread / rep_len(plain$bandwidth, length(spread))
-  recipes <- c(list(\(x, y) Filter(length, list(plain_candidate(plain, root, x, y, noise, run)))), lapply(trails, \(trail) {
+  fixed <- if (spec$metric == "auto") Filter(length, list(plain, choose_by_likelihood(sample, plain, spec, run)))
+  recipes <- lapply(fixed, \(found) {
+    root <- spread / rep_len(found$bandwidth, length(spread))
+    \(x, y) Filter(length, list(fixed_candidate(found, root, x, y, noise, run)))
+  })
+  trails <- c(lapply(recipes, \(recipe) recipe(few(train), y[train, , drop = FALSE])), trails)
+  recipes <- c(recipes, lapply(trails[seq_along(trails) > length(fixed)], \(trail) {
     \(x, y) follow_entry(trail[[1]]$entry, x, y, noise, length(train) > FIRST_ROWS, run)
   }))
-  trails <- c(list(recipes[[1]](few(train), y[train, , drop = FALSE])), trails)
   judged <- lapply(seq_along(trails), \(i) {
     share_stage(run, 0.8 + 0.2 * (i - 1) / length(trails), 0.2 / length(trails))
     judge_trail(trails[[i]], recipes[[i]], x, y, folds, noise, run)
@@ -163,13 +167,25 @@ choose_from_portfolio <- function(sample, plain, spec, run) {
   choice <- \(one) list(
     kernel = one$kernel, bandwidth = metric_bandwidth(one$metric, spread), noise = one$noise, folds = one$folds
   )
-  c(list(choice(best)), if (best$metric$type != "none" && judged[[1]]$metric$type == "none") list(choice(judged[[1]])))
+  others <- if (best$metric$type != "none") Filter(\(one) one$metric$type == "none", judged)
+  lapply(c(list(best), others[seq_len(min(1, length(others)))]), choice)
 }
 
-plain_candidate <- function(plain, root, x, y, noise, run) {
+# Bandwidths that maximise the marginal likelihood of some rows, which are better than learnt metrics where few columns
+# matter and the response is smooth.
+choose_by_likelihood <- function(sample, plain, spec, run) {
+  few <- first_of_sample(sample, LIKELIHOOD_ROWS)
+  if (ncol(few$points) > nrow(few$y) / ROWS_BY_COLUMN) return(NULL)
+  choose_by_column(few, plain, spec, run, "likelihood", FINE_STEPS)
+}
+
+LIKELIHOOD_ROWS <- 300
+
+# The fit with the bandwidths that were `found` on a part of the sample, as a candidate.
+fixed_candidate <- function(found, root, x, y, noise, run) {
   metric <- list(root = root, unit = 1, type = "none")
-  noises <- if (is.null(noise)) plain$noise * c(0.1, 1, 10) else noise
-  fit <- fit_left_out(metric_points(x, root, 1), y, plain$kernel, noises, run)
+  noises <- if (is.null(noise)) found$noise * c(0.01, 0.1, 1, 10) else noise
+  fit <- fit_left_out(metric_points(x, root, 1), y, found$kernel, noises, run)
   if (is.null(fit)) return(NULL)
-  c(list(kernel = plain$kernel, metric = metric, round = 0), fit[c("noise", "error", "left")])
+  c(list(kernel = found$kernel, metric = metric, round = 0), fit[c("noise", "error", "left")])
 }

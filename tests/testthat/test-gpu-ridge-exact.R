@@ -2,16 +2,16 @@
 
 test_that("exact fits and their standard errors are the same on a GPU", {
   skip_if_no_libraries()
-  x <- with_fixed_seed(matrix(stats::runif(3 * 6000), 6000))
-  y <- with_fixed_seed(sin(5 * x[, 1]) * x[, 2] + 0.1 * stats::rnorm(6000), 2)
+  x <- with_fixed_seed(matrix(stats::runif(3 * 6500), 6500))
+  y <- with_fixed_seed(sin(5 * x[, 1]) * x[, 2] + 0.1 * stats::rnorm(6500), 2)
   fit_on <- function(rows, backend) {
     kernel_ridge(
       x[rows, ], y[rows], bandwidth = 0.3, lambda = 1e-4, solver = list(exact = TRUE, tolerance = 1e-9),
       control = flash_control(backend, "double")
     )
   }
-  # 6000 rows are factorised on a GPU alone
-  for (rows in list(1:500, 1:6000)) {
+  # 6,500 rows are factorised on a GPU alone
+  for (rows in list(1:500, 1:6500)) {
     fits <- list(fit_on(rows, "cuda"), fit_on(rows, "cpu"))
     found <- lapply(fits, predict, x[1:20, ], se.fit = TRUE)
     expect_equal(found[[1]]$fit, found[[2]]$fit, tolerance = 1e-6)

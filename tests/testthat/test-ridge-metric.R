@@ -11,7 +11,7 @@ test_that("a learnt diagonal metric finds the column that matters, and predicts 
   gaussian <- kernel_ridge(train$x, train$y, metric = "diagonal", kernel = "gaussian")
   expect_identical(which.min(gaussian$bandwidth), 2L)
   expect_gt(min(gaussian$bandwidth[-2]) / gaussian$bandwidth[2], 5)
-  expect_lt(error(kernel_ridge(train$x, train$y, metric = "auto")), 1.1 * error(kernel_ridge(train$x, train$y)))
+  expect_lt(error(kernel_ridge(train$x, train$y, metric = "auto")), 1.1 * error(kernel_ridge(train$x, train$y, metric = "none")))
 })
 
 test_that("a full metric finds a direction", {
@@ -55,11 +55,59 @@ test_that("a metric is learnt on rows with weights, an offset, several responses
   expect_identical(unname(which.min(kernel_ridge(stored, metric = "diagonal")$bandwidth)), 2L)
 })
 
-test_that("metrics of a smaller sample are judged as learnt ones in a larger one", {
+test_that("metrics that were learnt on some rows go on with more rows, and are known as learnt ones", {
   train <- metric_rows(120)
   replace_in_package("FIRST_ROWS", 60)
   entries <- portfolio_entries(check_kernel("gaussian"), "diagonal")
-  candidates <- search_portfolio(train$x, as.matrix(train$y), entries, NULL, start_run(settle_control(NULL), ""))
-  is_first <- vapply(candidates, \(candidate) length(unique(candidate$metric$root)) == 1, NA)
-  expect_identical(vapply(candidates, `[[`, 0, "round") == 0, is_first)
+  trails <- search_portfolio(train$x, as.matrix(train$y), entries, NULL, start_run(settle_control(NULL), ""))
+  rounds <- vapply(unlist(trails, recursive = FALSE), `[[`, 0, "round")
+  expect_true(all(rounds > 0))
+  expect_length(trails[[1]], SECOND_ROUNDS + 1)
+})
+
+test_that("errors at held-out rows are those of fits to the other rows, of several responses", {
+  train <- metric_rows(90)
+  y <- cbind(train$y, train$x[, 1])
+  candidate <- list(kernel = check_kernel("gaussian"), noise = 0.1)
+  run <- start_run(settle_control(NULL), "")
+  got <- squares_held_out(train$x[1:60, ], y[1:60, ], train$x[61:90, ], y[61:90, ], candidate, c(1, 10), run)
+  K <- exp(-as.matrix(stats::dist(train$x))^2 / 2)
+  want <- vapply(c(0.1, 1), \(s) rowMeans((K[61:90, 1:60] %*% solve(K[1:60, 1:60] + diag(s, 60), y[1:60, ]) - y[61:90, ])^2), y[1:30, 1])
+  expect_equal(got, unname(want), tolerance = 1e-10)
+})
+
+test_that("noise does not look like relevance where columns are many: a learnt metric is judged at other rows", {
+  x <- with_fixed_seed(matrix(stats::rnorm(60 * 12), 60), 5)
+  y <- with_fixed_seed(stats::rnorm(60), 6)
+  expect_lt(stats::sd(predict(kernel_ridge(x, y), x)), 0.8 * stats::sd(y))
+})
+
+test_that("a fit does not depend on the order of the rows, or on R's random numbers unless they are asked for", {
+  replace_in_package("SAMPLE_ROWS", 100)
+  train <- metric_rows(190)
+  train$y[1:95] <- train$y[96:190]
+  train$x[1:95, ] <- train$x[96:190, ]
+  other <- with_fixed_seed(sample.int(190), 9)
+  new <- train$x[1:5, ] + 0.01
+  for (metric in c("none", "diagonal")) {
+    fit <- \(rows, seed = 1) {
+      kernel_ridge(train$x[rows, ], train$y[rows], kernel = "gaussian", metric = metric, centers = 40, solver = list(seed = seed))
+    }
+    fits <- list(fit(seq_len(190)), fit(other), fit(seq_len(190), 2))
+    expect_equal(fits[[1]]$bandwidth, fits[[2]]$bandwidth)
+    expect_equal(predict(fits[[1]], new), predict(fits[[2]], new), tolerance = 1e-6)
+    expect_false(identical(fits[[1]]$center_index, fits[[3]]$center_index))
+  }
+  draw <- \() with_fixed_seed(fit(seq_len(190), NULL)$center_index, 5)
+  expect_identical(draw(), draw())
+})
+
+test_that("classes have a learnt metric, with probabilities that were not chosen on the rows of the metric", {
+  x <- with_fixed_seed(matrix(stats::runif(4 * 300), 300), 3)
+  y <- factor(with_fixed_seed(stats::runif(300), 4) < stats::plogis(6 * sin(9 * x[, 2])))
+  fit <- kernel_ridge(x, y, metric = "diagonal", kernel = "gaussian")
+  expect_identical(which.min(fit$bandwidth), 2L)
+  new <- with_fixed_seed(matrix(stats::runif(4 * 500), 500), 5)
+  p <- stats::plogis(6 * sin(9 * new[, 2]))
+  expect_lt(mean((predict(fit, new, type = "prob")[, 2] - p)^2), 0.02)
 })
