@@ -51,9 +51,6 @@ clean_points <- function(x, weights, arg = "x", discrete = NULL) {
 
 # ---- order ------------------------------------------------------------------------------------
 
-# A number in [0, 1) for every row, the same for equal rows.
-row_keys <- function(x) .Call(ffi_row_keys, x)
-
 # Uses the ranks of the numbers in their columns, so that neither units nor origin matter. Equal rows are distinguished
 # by the number of equal rows before them, so they are interchangeable.
 in_own_order <- function(data, runs = column_runs(data$x)) {
@@ -61,8 +58,7 @@ in_own_order <- function(data, runs = column_runs(data$x)) {
   keys <- row_keys(matrix(ranks, nrow(data$x)))
   if (!is.null(data$weights)) keys <- row_keys(cbind(keys, data$weights))
   if (!is.null(data$discrete)) keys <- row_keys(cbind(keys, data$discrete$codes))
-  if (anyDuplicated(keys)) keys <- row_keys(cbind(keys, occurrence(keys)))
-  sample_of(data, order(keys))
+  sample_of(data, order(told_apart(keys)))
 }
 
 # The sorted numbers of each column, as rle() has them.
@@ -73,12 +69,6 @@ column_runs <- function(x) {
     last <- c(which(sorted[-1] != sorted[-n]), n)
     list(lengths = diff(c(0L, last)), values = sorted[last])
   })
-}
-
-# 1 for the first of equal numbers, 2 for the second, ...
-occurrence <- function(keys) {
-  order <- order(keys)
-  replace(numeric(length(keys)), order, sequence(rle(keys[order])$lengths))
 }
 
 sample_of <- function(data, rows) {

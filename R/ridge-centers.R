@@ -36,20 +36,19 @@ check_indices <- function(index, n) {
 
 # Returns indices of rows in ascending order. `under`: list(L, kernel, lambda).
 draw_rows <- function(rows, number, method, weights, under, run) {
-  candidates <- rows_to_draw(rows, weights)
-  n <- candidates$n
-  among <- candidates$among
+  positive <- positive_weights(weights)
+  n <- if (is.null(positive)) rows$n else sum(positive)
   if (number > n) {
     warning("`centers` is ", whole(number), ", but `x` has ", whole(n), " rows", if (n < rows$n) " of positive weight",
       ": all of them are centres", call. = FALSE)
   }
-  if (number >= n) return(sort(among(seq_len(n))))
-  draw <- \(number) among(sample.int(n, number))
-  if (method == "uniform") return(sort(draw(number)))
+  if (number >= n && is.null(positive)) return(seq_len(n))
+  draw <- \(number) draw_places(rows, min(number, n), positive)
+  if (method == "uniform" || number >= n) return(sort(draw(number)))
   name_stage(run, "Choosing centers")
   run$progress <- NULL
   size <- pool_size(method, number, rows$d)
-  pool <- draw(min(size, n))
+  pool <- draw(size)
   points <- rows_take(rows, pool)
   found <- pool[switch(method,
     rpcholesky = random_pivots(points, min(number, MOST_PIVOTS), point_kernels(under$kernel, under$L, run)),
@@ -59,24 +58,15 @@ draw_rows <- function(rows, number, method, weights, under, run) {
   # a method may find fewer centres than `number`
   others <- setdiff(pool, found)
   lacking <- number - length(found)
-  if (lacking > length(others)) others <- setdiff(among(seq_len(n)), found)
+  if (lacking > length(others)) others <- setdiff(draw(n), found)
   sort(c(found, others[sample.int(length(others), lacking)]))
 }
 
-# list(n, among): the number of rows of positive weight, and a function from places among these to indices of rows.
-rows_to_draw <- function(rows, weights) {
-  n <- rows$n
-  if (is_column(weights)) {
-    positive <- positive_by_shard(weights)
-    if (sum(positive) == n) return(list(n = n, among = identity))
-    return(list(n = sum(positive), among = \(index) rows_with_weight(weights, positive, index)))
-  }
-  order <- rows$order
-  if (!is.null(weights) && any(weights == 0)) {
-    if (is.null(order)) order <- seq_len(n)
-    order <- order[weights[order] > 0]
-  }
-  if (is.null(order)) list(n = n, among = identity) else list(n = length(order), among = \(index) order[index])
+# 1 for each row of positive weight and 0 for others, or NULL if all are positive.
+positive_weights <- function(weights) {
+  if (is.null(weights)) return(NULL)
+  positive <- if (is_column(weights)) weights > 0 else as.numeric(weights > 0)
+  if (sum(positive) < NROW(positive)) positive
 }
 
 # Methods draw centres from a pool of POOL_ROWS rows for each centre, with a minimum size. The factor of random pivots

@@ -34,8 +34,8 @@ bandwidth_times <- function(bandwidth, by) if (is.matrix(bandwidth)) bandwidth *
 # fit to all, which has the same n lambda.
 contest_rows <- function(rows, response, weights, spec) {
   number <- min(rows$n, CONTEST_ROWS + min(HELD_ROWS, rows$n %/% 5))
-  usable <- rows_to_draw(rows, weights)
-  index <- usable$among(sample.int(usable$n, min(number, usable$n)))
+  positive <- positive_weights(weights)
+  index <- draw_places(rows, if (is.null(positive)) number else min(number, sum(positive)), positive)
   offset <- check_offset(spec$offset, rows$n, ncol(response$y))
   y <- response$y[index, , drop = FALSE]
   list(

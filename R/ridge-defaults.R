@@ -87,7 +87,7 @@ name_bandwidth <- function(bandwidth, rows) {
 draw_sample <- function(rows, response, weights, offset, number) {
   usable <- if (is.null(weights)) rows$n else sum(weights > 0)
   number <- min(number, usable)
-  index <- if (is_column(weights)) draw_from_column(weights, number) else draw_places(rows, number, weights)
+  index <- draw_places(rows, number, weights)
   sorted <- index[order(index)]
   points <- rows_take(rows, sorted)[match(index, sorted), , drop = FALSE]
   y <- response$y[index, , drop = FALSE]
@@ -199,7 +199,7 @@ logistic_noise <- function(K, codes) {
   best_logistic_noise(lapply(unique(third), \(part) {
     kept <- which(third != part)
     out <- which(third == part)
-    list(K = K[kept, kept], at = K[out, kept, drop = FALSE], codes = codes[kept], codes_at = codes[out])
+    list(K = K[kept, kept, drop = FALSE], at = K[out, kept, drop = FALSE], codes = codes[kept], codes_at = codes[out])
   }), mean(diag(K)))
 }
 

@@ -191,7 +191,7 @@ rows_of_fit <- function(x, arg, d, names) {
 fit_rows <- function(rows, y, spec, run) {
   spec$loss <- default_loss(spec$loss, y)
   response <- check_response(y, rows$n, binary = spec$loss != "squared")
-  with_fixed_seed(fit_drawn(with_row_order(rows, response), response, spec, run), spec$seed)
+  with_fixed_seed(fit_drawn(with_row_keys(rows, response), response, spec, run), spec$seed)
 }
 
 # With R's generator at the seed of the fit.
@@ -226,7 +226,7 @@ hold_out <- function(rows, response, spec) {
   spec[c("held", "centers")] <- split[c("taken", "centers")]
   response$y <- of(response$y, FALSE)
   if (!is.null(response$classes)) check_no_lacking(class_counts(response$y), response$classes, "validation")
-  list(rows = with_row_order(ridge_rows(split$kept), response), response = response, spec = spec)
+  list(rows = with_row_keys(ridge_rows(split$kept), response), response = response, spec = spec)
 }
 
 # list(held, kept, index, of, taken, centers): points of rows that are held out and of the others, the numbers of the

@@ -1,27 +1,22 @@
-# Random draws of rows. They depend on the rows and a seed, not on the order of the rows: places in the order of keys,
-# which are computed from the numbers of a row, are drawn. Rows in chunks, sparse rows and rows on workers keep their order.
+# Random draws of rows: those with the smallest waiting times, which are computed from the rows and the state of R's
+# generator. Rows in memory and on workers are drawn alike, in any order of the rows. Rows in chunks and sparse rows are
+# drawn by their numbers.
 
-# `rows` with the `order` of their keys. Equal rows are interchangeable.
-with_row_order <- function(rows, response) {
-  if (!inherits(rows, "rows_dense") || is_column(response$y)) return(rows)
-  keys <- row_keys(rows$points)
-  rows$order <- order(row_keys(cbind(keys, response$y)), method = "radix")
+# Rows in memory with the keys of their draws. Rows with equal points have the order of their responses.
+with_row_keys <- function(rows, response) {
+  if (inherits(rows, "rows_dense")) rows$keys <- told_apart(row_keys(rows$points), as.vector(response$y[, 1]))
   rows
 }
 
-# `number` rows without replacement, in the order of the draw, with probabilities proportional to `weights` (n numbers;
-# NULL: equal): those with the smallest exponential waiting times.
+# The numbers of `number` rows without replacement, in the order of the draw, with probabilities proportional to
+# `weights` (NULL: equal).
 draw_places <- function(rows, number, weights = NULL) {
-  order <- rows$order
-  if (is.null(weights)) {
-    places <- sample.int(rows$n, number)
-    return(if (is.null(order)) places else order[places])
+  if (inherits(rows, "rows_data")) return(draw_from_data(rows$data, weights, number))
+  if (is.null(rows$keys)) {
+    return(if (is.null(weights)) sample.int(rows$n, number) else draw_by(weights, number))
   }
-  if (is.null(order)) order <- seq_len(rows$n)
-  order <- order[weights[order] > 0]
-  order[draw_by(weights[order], number)]
+  smallest(waiting_times(rows$keys, draw_number(), weights), number)
 }
 
-# Draws `number` indices without replacement, with the distribution of successive draws with probabilities p: the
-# smallest of exponential waiting times.
-draw_by <- function(p, number) order(stats::rexp(length(p)) / p)[seq_len(number)]
+# Draws `number` indices without replacement, with the distribution of successive draws with probabilities p.
+draw_by <- function(p, number) smallest(stats::rexp(length(p)) / p, number)

@@ -104,11 +104,10 @@ add_operations(
     one = of_columns(\(columns, own, at) utils::head(sort(unique(as.vector(columns$x))), MOST_DISTINCT)),
     merge = \(a, b, control) utils::head(sort(unique(c(a, b))), MOST_DISTINCT)
   ),
-  column_which = list(one = of_columns(\(columns, own, at) which(columns$x > 0)[own])),
   column_draw = list(
     one = of_columns(\(columns, own, at) {
       w <- as.vector(columns$weights)
-      waiting <- with_fixed_seed(stats::rexp(length(w)), shard_seed(at$args$seed, own[1])) / w
+      waiting <- waiting_times(told_apart(row_keys(at$shard$points)), at$args$draw, w)
       first_of(list(index = own[2] + which(w > 0), waiting = waiting[w > 0], number = at$args$number))
     }),
     merge = function(a, b, control) {
@@ -131,6 +130,6 @@ add_operations(
 as_plain <- function(x) if (!is.null(x)) as.vector(x)
 
 first_of <- function(drawn) {
-  first <- utils::head(order(drawn$waiting), drawn$number)
+  first <- smallest(drawn$waiting, min(drawn$number, length(drawn$waiting)))
   list(index = drawn$index[first], waiting = drawn$waiting[first], number = drawn$number)
 }

@@ -192,26 +192,17 @@ column_as_data <- function(x, names, control) {
   made
 }
 
-# Draws `number` rows without replacement, with probabilities proportional to their weights: those with the smallest
-# exponential waiting times.
-draw_from_column <- function(weights, number) {
-  before <- rows_before(weights$data)
-  args <- list(seed = sample.int(.Machine$integer.max, 1), number = number)
+# The numbers of `number` rows without replacement, with probabilities proportional to a column of weights (NULL: equal):
+# those with the smallest waiting times.
+draw_from_data <- function(data, weights, number) {
+  before <- rows_before(data)
+  if (is.null(weights)) weights <- linear_column(data, 1, shift = 1)
+  args <- list(draw = draw_number(), number = number)
   over_columns("column_draw", list(weights = weights), args, own = \(shard, worker) c(shard, before[shard]))$index
 }
 
-# Row numbers of the rows with positive weight number `index`.
-rows_with_weight <- function(weights, positive, index) {
-  before <- rows_before(weights$data)
-  as.vector(gather_rows(positive, index, matrix(0, length(index), 1), \(own, shards) {
-    Map(`+`, over_columns("column_which", list(x = weights), own = own, shards = shards), before[shards])
-  }))
-}
-
-# Number of rows with positive weight in each shard.
-positive_by_shard <- function(weights) {
-  unlist(over_columns("column_sums", list(x = weights > 0), shards = seq_along(weights$data$rows)))
-}
+# A number for each draw, from R's generator.
+draw_number <- function() sample.int(.Machine$integer.max, 1)
 
 # ---- classes ----------------------------------------------------------------------------------
 
