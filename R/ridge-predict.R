@@ -65,14 +65,15 @@
 #' predict(fit, new, interval = "prediction", level = 0.9)
 #' head(predict(fit, type = "gradient"))
 predict.kernel_ridge <- function(object, newdata, type = c("response", "link", "class", "prob", "gradient"), offset = NULL,
-                           se.fit = FALSE, interval = c("none", "confidence", "prediction"), level = 0.95,
-                           na.action = stats::na.pass, control = NULL, collect = TRUE, ...) {
+                           se.fit = FALSE, interval = c("none", "confidence", "prediction", "conformal"),
+                           level = 0.95, na.action = stats::na.pass, control = NULL, collect = TRUE, ...) {
   check_dots_empty(...)
   type <- check_type(object, type)
   run <- start_run(settle_control(control, NULL, object$control), "Predicting")
   how <- list(
     type = if (type == "response" && response_type(object) == "second") "second" else type,
-    se.fit = check_flag(se.fit, "se.fit"), interval = check_choice(interval, INTERVALS, "interval"), level = level
+    se.fit = check_flag(se.fit, "se.fit"), interval = check_choice(interval, c(INTERVALS, "conformal"), "interval"),
+    level = level
   )
   at <- if (missing(newdata) || is.null(newdata)) own_rows(object) else new_rows(object, newdata, offset, na.action)
   hold_rows(at$rows)
@@ -85,7 +86,7 @@ predict.kernel_ridge <- function(object, newdata, type = c("response", "link", "
   }
   link <- if (at$own) fitted_link(object, run) else link_at(object, at$rows, run)
   if (!at$own && !is.null(at$offset)) link <- link + at$offset
-  if (how$se.fit || how$interval != "none") return(predict_with_errors(object, at$rows, link, how, run, at$restore))
+  if (how$se.fit || how$interval != "none") return(predict_with_errors(object, at, link, how, run))
   at$restore(as_type(object, link, type))
 }
 
@@ -181,7 +182,8 @@ kept_data <- function(fit) {
 
 # The rows of the fit in the form of new_rows().
 own_rows <- function(fit) {
-  list(rows = kept_data(fit)$rows, own = TRUE, restore = \(result) restore_fitted(fit, result))
+  data <- kept_data(fit)
+  list(rows = data$rows, offset = data$offset, own = TRUE, restore = \(result) restore_fitted(fit, result))
 }
 
 # list(rows, offset, restore, index, own) of new data in any form that fits take. `restore` makes of a result at these
