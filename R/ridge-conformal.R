@@ -8,10 +8,10 @@
 # where sigma^2 v(x) is the posterior variance of the function. Intervals are centred at the mean of these fits, whose
 # squared error is at most the mean of theirs. With one fold this is the split conformal method.
 
-# A fold has a tenth of the rows, at most HELD_ROWS. Folds are left out in turn until HELD_ROWS rows have a score: with
-# 1,000 scores the coverage has a standard deviation of one percent.
-FOLDS <- 10
-HELD_ROWS <- 1000
+# A fold has a tenth of the rows, or about CALIBRATION_ROWS if that is fewer. Folds are left out in turn until about
+# CALIBRATION_ROWS rows have a score: with 1,000 scores the coverage has a standard deviation of one percent.
+CALIBRATION_FOLDS <- 10
+CALIBRATION_ROWS <- 1000
 
 # Folds of the rows of positive weight: a list of row numbers. Multiples of the golden section spread each fold evenly
 # over the rows in their order, without a period.
@@ -19,11 +19,10 @@ held_folds <- function(fit) {
   rows <- if (is.null(fit$data$weights)) seq_len(fit$n) else which(fit$data$weights > 0)
   n <- length(rows)
   if (n < 2) stop_argument("object", "must be a fit to at least two rows of positive weight: found ", n)
-  number <- max(min(FOLDS, n), n %/% HELD_ROWS)
+  number <- max(min(CALIBRATION_FOLDS, n), n %/% CALIBRATION_ROWS)
   fold <- integer(n)
-  fold[order((seq_len(n) * (sqrt(5) - 1) / 2) %% 1)] <- rep_len(seq_len(number), n)
-  sizes <- cumsum(tabulate(fold, number))
-  unname(split(rows, fold)[seq_len(which(sizes >= min(n, HELD_ROWS))[1])])
+  fold[order((seq_len(n) * (sqrt(5) - 1) / 2) %% 1)] <- ceiling(seq_len(n) * number / n)
+  unname(split(rows, fold)[seq_len(min(number, ceiling(CALIBRATION_ROWS * number / n)))])
 }
 
 # A list for each fold: `fit`, the fit without its rows; `unit`, a number that makes the scales of all folds alike;
@@ -64,7 +63,7 @@ link_scale <- function(fit, rows, run) {
   sqrt(1 + link_errors(fit, rows, run, sigma = rep(1, ncol(fit$coefficients)))[, 1]^2)
 }
 
-# list(lower, upper): the ends at rows, each n x t. The scale is the geometric mean of the scales of the fits.
+# list(lower, upper): the ends at `rows`, each n x t. The scale is the geometric mean of the scales of the fits.
 conformal_ends <- function(fit, rows, offset, level, run) {
   parts <- calibration_of(fit, run)
   mean_of <- \(f) Reduce(`+`, lapply(parts, f)) / length(parts)

@@ -207,6 +207,7 @@ stop_unfactorised <- function(fit) {
 # ---- of predict() -----------------------------------------------------------------------------
 
 INTERVALS <- c("none", "confidence", "prediction")
+RIDGE_INTERVALS <- c(INTERVALS, "conformal")
 
 # The result of predict() with standard errors or intervals. `at`: list(rows, offset, restore) of new_rows(); `link`: the
 # link at its rows; `how`: list(type, se.fit, interval, level).
@@ -271,7 +272,7 @@ check_uncertain <- function(fit, how) {
     stop_argument("interval", "\"prediction\" needs squared loss")
   }
   if (how$interval == "conformal" && (fit$loss != "squared" || !is.null(classes))) {
-    stop_argument("interval", "\"conformal\" needs a numeric response and squared loss")
+    stop_argument("interval", "must not be \"conformal\" unless the response is numeric and the loss is squared")
   }
 }
 

@@ -19,7 +19,8 @@
 #' @param offset The offset of the new rows, for fits with one. The offset of a formula is found in `newdata`.
 #' @param se.fit Logical: return standard errors, too? Default `FALSE`. See Details.
 #' @param interval,level `"confidence"`: intervals of the fitted function. `"prediction"`: intervals of responses of
-#'   weight 1. Their probability is `level` (default 0.95), as in [stats::predict.lm()].
+#'   weight 1. Their probability is `level` (default 0.95), as in [stats::predict.lm()]. `"conformal"`: intervals of
+#'   responses without a model of the errors, for squared loss. See Details.
 #' @param na.action What to do with rows of `newdata` that have missing values: [stats::na.pass()] (default) predicts
 #'   `NA`, [stats::na.omit()] drops the rows, [stats::na.fail()] is an error. For the rows of the fit its own
 #'   `na.action` counts: rows dropped by [stats::na.exclude()] are `NA` in the result.
@@ -42,6 +43,14 @@
 #' For logistic loss, sigma is 1 and W is multiplied by the second derivatives of the losses. Standard errors are those
 #' of the link, or of probabilities by the delta method. Intervals of probabilities are transformed intervals of the log
 #' odds of each class against all others.
+#'
+#' **Conformal intervals** use errors at rows that a fit has not seen. The fit is repeated without each tenth of the
+#' rows in turn, with every choice from the data, until 1,000 rows have been left out: one to ten times its time,
+#' once for a fit. An interval is the mean of these fits plus and minus a quantile of their errors at the rows left out,
+#' scaled by the local standard error. It assumes only that new rows come from the same distribution as the rows of the
+#' fit; with weights, from these rows in proportion to their weights. The share of responses covered is then about
+#' `level`, in small data rather more, whereas Bayesian intervals, which take the chosen numbers as known, may cover
+#' less. The ends are infinite if there are fewer than `level / (1 - level)` rows.
 #' @returns A vector with a value for each row, a factor of classes, or a matrix with a column for each response or
 #'   class. Row names are those of `newdata`.
 #' - Gradients: a matrix with a column for each column of the fit; for several responses an array with the responses in
@@ -51,8 +60,10 @@
 #' - With `se.fit`: a list of `fit`, `se.fit` (a vector, or a matrix with a column for each response or class), `df` and
 #'   `residual.scale`.
 #' - `confint()`: a matrix of the lower and upper ends, or an array.
+#' @references Barber, R. F., Candes, E. J., Ramdas, A. and Tibshirani, R. J. (2021) Predictive inference with the
+#'   jackknife+. *Annals of Statistics* 49, 486-507.
 #' @seealso [marginal_effects()] for averages of the derivatives.
-#' @rawRd \concept{prediction interval}\concept{standard error of a prediction}\concept{quantile of a prediction}
+#' @rawRd \concept{conformal prediction}\concept{prediction interval}\concept{standard error of a prediction}\concept{quantile of a prediction}
 #' @export
 #' @examples
 #' curve_fit <- kernel_ridge(dist ~ speed, data = cars)
@@ -62,7 +73,7 @@
 #' fit <- kernel_ridge(mpg ~ wt + hp, data = mtcars)
 #' new <- data.frame(wt = c(2, 3, NA), hp = 100)
 #' predict(fit, new)
-#' predict(fit, new, interval = "prediction", level = 0.9)
+#' predict(fit, new, interval = "conformal", level = 0.9)
 #' head(predict(fit, type = "gradient"))
 predict.kernel_ridge <- function(object, newdata, type = c("response", "link", "class", "prob", "gradient"), offset = NULL,
                            se.fit = FALSE, interval = c("none", "confidence", "prediction", "conformal"),
@@ -72,7 +83,7 @@ predict.kernel_ridge <- function(object, newdata, type = c("response", "link", "
   run <- start_run(settle_control(control, NULL, object$control), "Predicting")
   how <- list(
     type = if (type == "response" && response_type(object) == "second") "second" else type,
-    se.fit = check_flag(se.fit, "se.fit"), interval = check_choice(interval, c(INTERVALS, "conformal"), "interval"),
+    se.fit = check_flag(se.fit, "se.fit"), interval = check_choice(interval, RIDGE_INTERVALS, "interval"),
     level = level
   )
   at <- if (missing(newdata) || is.null(newdata)) own_rows(object) else new_rows(object, newdata, offset, na.action)
