@@ -4,9 +4,11 @@
 # Leave-one-out residuals at the chosen numbers are too small: with 300 rows and 7 columns their 90 percent intervals
 # covered 83 percent, because the numbers were chosen to make these residuals small (bench/intervals.R).
 #
-# The score of a row is its error over the scale of the fit that has not seen it; the scale at x is the root of 1 + v(x),
-# where sigma^2 v(x) is the posterior variance of the function. Intervals are centred at the mean of these fits, whose
-# squared error is at most the mean of theirs. With one fold this is the split conformal method.
+# The score of a row is its error over the scale of the fit that has not seen it. The scale at x is the root of
+# 1 + v(x), where sigma^2 v(x) is the posterior variance of the function. Intervals are centred at the mean of these
+# fits, whose squared error is at most the mean of theirs. With one fold this is the split conformal method. Against
+# the ends of CV+ (Barber and others, 2021), which are quantiles over all fits, the intervals are narrower: on 15 sets
+# of 170 to 400 rows those of level 0.9 covered 0.92 and not 0.94.
 
 # A fold has a tenth of the rows, or about CALIBRATION_ROWS if that is fewer. Folds are left out in turn until about
 # CALIBRATION_ROWS rows have a score: with 1,000 scores the coverage has a standard deviation of one percent.

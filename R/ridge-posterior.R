@@ -209,8 +209,8 @@ stop_unfactorised <- function(fit) {
 INTERVALS <- c("none", "confidence", "prediction")
 RIDGE_INTERVALS <- c(INTERVALS, "conformal")
 
-# The result of predict() with standard errors or intervals. `at`: list(rows, offset, restore) of new_rows(); `link`: the
-# link at its rows; `how`: list(type, se.fit, interval, level).
+# The result of predict() with standard errors or intervals. `at`: list(rows, offset, restore) of new_rows(); `link`:
+# the link at its rows; `how`: list(type, se.fit, interval, level).
 predict_with_errors <- function(fit, at, link, how, run) {
   check_uncertain(fit, how)
   level <- check_level(how$level)

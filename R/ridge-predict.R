@@ -44,13 +44,13 @@
 #' of the link, or of probabilities by the delta method. Intervals of probabilities are transformed intervals of the log
 #' odds of each class against all others.
 #'
-#' **Conformal intervals** use errors at rows that a fit has not seen. The fit is repeated without each tenth of the
-#' rows in turn, with every choice from the data, until 1,000 rows have been left out: one to ten times its time,
-#' once for a fit. An interval is the mean of these fits plus and minus a quantile of their errors at the rows left out,
-#' scaled by the local standard error. It assumes only that new rows come from the same distribution as the rows of the
-#' fit; with weights, from these rows in proportion to their weights. The share of responses covered is then about
-#' `level`, in small data rather more, whereas Bayesian intervals, which take the chosen numbers as known, may cover
-#' less. The ends are infinite if there are fewer than `level / (1 - level)` rows.
+#' **Conformal intervals** use errors at rows that a fit has not seen. The fit is repeated without a tenth of the rows,
+#' with every choice from the data, until each row, or 1,000 rows, have been left out: at most ten more fits, computed
+#' once. An interval is the mean of these fits plus and minus a quantile of their errors at the rows left out, scaled by
+#' the local standard error. It assumes only that new rows come from the distribution of the rows of the fit; with
+#' weights, from these rows in proportion to their weights. About `level` of new responses are covered, of few rows
+#' rather more, whereas Bayesian intervals take the chosen numbers as known and may cover less. So do conformal ones of
+#' a [tune_ridge()], whose numbers are kept. The ends are infinite for fewer than `level / (1 - level)` rows.
 #' @returns A vector with a value for each row, a factor of classes, or a matrix with a column for each response or
 #'   class. Row names are those of `newdata`.
 #' - Gradients: a matrix with a column for each column of the fit; for several responses an array with the responses in
@@ -63,7 +63,8 @@
 #' @references Barber, R. F., Candes, E. J., Ramdas, A. and Tibshirani, R. J. (2021) Predictive inference with the
 #'   jackknife+. *Annals of Statistics* 49, 486-507.
 #' @seealso [marginal_effects()] for averages of the derivatives.
-#' @rawRd \concept{conformal prediction}\concept{prediction interval}\concept{standard error of a prediction}\concept{quantile of a prediction}
+#' @rawRd \concept{conformal prediction}\concept{prediction interval}\concept{standard error of a prediction}
+#'   \concept{quantile of a prediction}
 #' @export
 #' @examples
 #' curve_fit <- kernel_ridge(dist ~ speed, data = cars)

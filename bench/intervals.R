@@ -14,7 +14,8 @@
 # lightgbm:   conformalised quantile regression: two quantile regressions, and 30 percent of the rows for calibration
 #
 # cover: share of test responses in their intervals; width: mean width, and score: mean interval score (Gneiting and
-# Raftery 2007), both in standard deviations of the response; s: seconds after the fit (of peers: all). Means over splits.
+# Raftery 2007), both in standard deviations of the response; s: seconds after the fit (of peers: all). All are means
+# over the splits.
 
 source("bench/common.R")
 source("bench/predict-sets.R")
@@ -64,9 +65,8 @@ ours <- function(at, metric) {
   errors <- sort(abs(stats::residuals(fit) / (1 - stats::hatvalues(fit))))
   width <- c(errors, Inf)[ceiling(level * (length(errors) + 1))]
   guess <- stats::predict(fit, at$new)
-  list(
-    bayes = of("prediction"), jackknife = judged(guess - width, guess + width, at$truth, NA), conformal = of("conformal")
-  )
+  jackknife <- judged(guess - width, guess + width, at$truth, NA)
+  list(bayes = of("prediction"), jackknife = jackknife, conformal = of("conformal"))
 }
 
 PEERS <- list(
