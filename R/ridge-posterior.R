@@ -143,7 +143,7 @@ kernel_diagonal <- function(rows, L, kernel, run) {
 # Standard errors of the link at rows, n x t: sigma sqrt(k'R R'k + (k(x, x) - k'K_mm^-1 k) / (n lambda)). The second
 # term is the variance that the centres do not explain; far from all centres it is the prior variance. With `p`,
 # probabilities of more than two classes at the rows: standard errors of these by the delta method, n x K.
-link_errors <- function(fit, rows, run, p = NULL) {
+link_errors <- function(fit, rows, run, p = NULL, sigma = fit_noise(fit, run)$sigma) {
   posterior <- posterior_of(fit, run)
   asked <- run
   run <- run_in_double(run)
@@ -159,7 +159,6 @@ link_errors <- function(fit, rows, run, p = NULL) {
   if (!is.null(p) && posterior$joint) return(joint_errors(rows, posterior, p, unseen, run))
   seen <- \(part) if (is.null(part$root)) 0 else squared_norms(rows, posterior$columns, part$root, run)
   variance <- vapply(posterior$parts, \(part) unseen + seen(part), numeric(rows$n))
-  sigma <- fit_noise(fit, run)$sigma
   errors <- matrix(sqrt(variance), rows$n, length(sigma)) * rep(sigma, each = rows$n)
   colnames(errors) <- fit$outputs
   if (is.null(p)) return(errors)
@@ -208,12 +207,20 @@ stop_unfactorised <- function(fit) {
 # ---- of predict() -----------------------------------------------------------------------------
 
 INTERVALS <- c("none", "confidence", "prediction")
+RIDGE_INTERVALS <- c(INTERVALS, "conformal")
 
-# The result of predict() with standard errors or intervals. `link`: the link at `rows`; `how`: list(type, se.fit,
-# interval, level); `restore`: a function from a result for these rows to one for all rows of the user.
-predict_with_errors <- function(fit, rows, link, how, run, restore = identity) {
+# The result of predict() with standard errors or intervals. `at`: list(rows, offset, restore) of new_rows(); `link`:
+# the link at its rows; `how`: list(type, se.fit, interval, level).
+predict_with_errors <- function(fit, at, link, how, run) {
   check_uncertain(fit, how)
   level <- check_level(how$level)
+  rows <- at$rows
+  restore <- at$restore
+  if (how$interval == "conformal") {
+    shown <- restore(bind_intervals(link, conformal_ends(fit, rows, at$offset, level, run)))
+    if (!how$se.fit) return(shown)
+    return(replace(predict_with_errors(fit, at, link, replace(how, "interval", "none"), run), "fit", list(shown)))
+  }
   noise <- fit_noise(fit, run)
   by_odds <- how$type %in% c("prob", "second")
   classes <- if (by_odds && ncol(link) > 1) class_probabilities(fit, link)
@@ -263,6 +270,9 @@ check_uncertain <- function(fit, how) {
   }
   if (how$interval == "prediction" && fit$loss != "squared") {
     stop_argument("interval", "\"prediction\" needs squared loss")
+  }
+  if (how$interval == "conformal" && (fit$loss != "squared" || !is.null(classes))) {
+    stop_argument("interval", "must not be \"conformal\" unless the response is numeric and the loss is squared")
   }
 }
 

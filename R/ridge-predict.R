@@ -19,7 +19,8 @@
 #' @param offset The offset of the new rows, for fits with one. The offset of a formula is found in `newdata`.
 #' @param se.fit Logical: return standard errors, too? Default `FALSE`. See Details.
 #' @param interval,level `"confidence"`: intervals of the fitted function. `"prediction"`: intervals of responses of
-#'   weight 1. Their probability is `level` (default 0.95), as in [stats::predict.lm()].
+#'   weight 1. Their probability is `level` (default 0.95), as in [stats::predict.lm()]. `"conformal"`: intervals of
+#'   responses without a model of the errors, for squared loss. See Details.
 #' @param na.action What to do with rows of `newdata` that have missing values: [stats::na.pass()] (default) predicts
 #'   `NA`, [stats::na.omit()] drops the rows, [stats::na.fail()] is an error. For the rows of the fit its own
 #'   `na.action` counts: rows dropped by [stats::na.exclude()] are `NA` in the result.
@@ -42,6 +43,14 @@
 #' For logistic loss, sigma is 1 and W is multiplied by the second derivatives of the losses. Standard errors are those
 #' of the link, or of probabilities by the delta method. Intervals of probabilities are transformed intervals of the log
 #' odds of each class against all others.
+#'
+#' **Conformal intervals** use errors at rows that a fit has not seen. The fit is repeated without a tenth of the rows,
+#' with every choice from the data, until each row, or 1,000 rows, have been left out: at most ten more fits, computed
+#' once. An interval is the mean of these fits plus and minus a quantile of their errors at the rows left out, scaled by
+#' the local standard error. It assumes only that new rows come from the distribution of the rows of the fit; with
+#' weights, from these rows in proportion to their weights. About `level` of new responses are covered, of few rows
+#' rather more, whereas Bayesian intervals take the chosen numbers as known and may cover less. So do conformal ones of
+#' a [tune_ridge()], whose numbers are kept. The ends are infinite for fewer than `level / (1 - level)` rows.
 #' @returns A vector with a value for each row, a factor of classes, or a matrix with a column for each response or
 #'   class. Row names are those of `newdata`.
 #' - Gradients: a matrix with a column for each column of the fit; for several responses an array with the responses in
@@ -51,8 +60,11 @@
 #' - With `se.fit`: a list of `fit`, `se.fit` (a vector, or a matrix with a column for each response or class), `df` and
 #'   `residual.scale`.
 #' - `confint()`: a matrix of the lower and upper ends, or an array.
+#' @references Barber, R. F., Candes, E. J., Ramdas, A. and Tibshirani, R. J. (2021) Predictive inference with the
+#'   jackknife+. *Annals of Statistics* 49, 486-507.
 #' @seealso [marginal_effects()] for averages of the derivatives.
-#' @rawRd \concept{prediction interval}\concept{standard error of a prediction}\concept{quantile of a prediction}
+#' @rawRd \concept{conformal prediction}\concept{prediction interval}\concept{standard error of a prediction}
+#'   \concept{quantile of a prediction}
 #' @export
 #' @examples
 #' curve_fit <- kernel_ridge(dist ~ speed, data = cars)
@@ -62,17 +74,18 @@
 #' fit <- kernel_ridge(mpg ~ wt + hp, data = mtcars)
 #' new <- data.frame(wt = c(2, 3, NA), hp = 100)
 #' predict(fit, new)
-#' predict(fit, new, interval = "prediction", level = 0.9)
+#' predict(fit, new, interval = "conformal", level = 0.9)
 #' head(predict(fit, type = "gradient"))
 predict.kernel_ridge <- function(object, newdata, type = c("response", "link", "class", "prob", "gradient"), offset = NULL,
-                           se.fit = FALSE, interval = c("none", "confidence", "prediction"), level = 0.95,
-                           na.action = stats::na.pass, control = NULL, collect = TRUE, ...) {
+                           se.fit = FALSE, interval = c("none", "confidence", "prediction", "conformal"),
+                           level = 0.95, na.action = stats::na.pass, control = NULL, collect = TRUE, ...) {
   check_dots_empty(...)
   type <- check_type(object, type)
   run <- start_run(settle_control(control, NULL, object$control), "Predicting")
   how <- list(
     type = if (type == "response" && response_type(object) == "second") "second" else type,
-    se.fit = check_flag(se.fit, "se.fit"), interval = check_choice(interval, INTERVALS, "interval"), level = level
+    se.fit = check_flag(se.fit, "se.fit"), interval = check_choice(interval, RIDGE_INTERVALS, "interval"),
+    level = level
   )
   at <- if (missing(newdata) || is.null(newdata)) own_rows(object) else new_rows(object, newdata, offset, na.action)
   hold_rows(at$rows)
@@ -85,7 +98,7 @@ predict.kernel_ridge <- function(object, newdata, type = c("response", "link", "
   }
   link <- if (at$own) fitted_link(object, run) else link_at(object, at$rows, run)
   if (!at$own && !is.null(at$offset)) link <- link + at$offset
-  if (how$se.fit || how$interval != "none") return(predict_with_errors(object, at$rows, link, how, run, at$restore))
+  if (how$se.fit || how$interval != "none") return(predict_with_errors(object, at, link, how, run))
   at$restore(as_type(object, link, type))
 }
 
@@ -181,7 +194,8 @@ kept_data <- function(fit) {
 
 # The rows of the fit in the form of new_rows().
 own_rows <- function(fit) {
-  list(rows = kept_data(fit)$rows, own = TRUE, restore = \(result) restore_fitted(fit, result))
+  data <- kept_data(fit)
+  list(rows = data$rows, offset = data$offset, own = TRUE, restore = \(result) restore_fitted(fit, result))
 }
 
 # list(rows, offset, restore, index, own) of new data in any form that fits take. `restore` makes of a result at these

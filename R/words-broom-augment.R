@@ -169,9 +169,11 @@ augment.flash_clusters <- function(x, data = NULL, newdata = NULL, ...) {
 
 #' @rdname flashkernel-broom
 #' @exportS3Method generics::augment
-augment.kernel_ridge <- function(x, data = NULL, newdata = NULL, se.fit = FALSE, ...) {
+augment.kernel_ridge <- function(x, data = NULL, newdata = NULL, se.fit = FALSE, interval = "none", conf.level = 0.95,
+                                 ...) {
   check_dots_empty(...)
   se.fit <- check_flag(se.fit, "se.fit")
+  interval <- check_choice(interval, RIDGE_INTERVALS, "interval")
   augment_rows(x, data, newdata, own_ridge_rows, \(x, at) {
     predicted <- \(...) if (is.null(at)) stats::predict(x, ...) else stats::predict(x, at, ...)
     columns <- \(name, values) {
@@ -179,12 +181,16 @@ augment.kernel_ridge <- function(x, data = NULL, newdata = NULL, se.fit = FALSE,
       named_columns(name, values, if (is.null(labels)) output_names(x) else labels)
     }
     p <- if (!is.null(x$classes) && x$loss != "squared") predicted(type = "prob")
+    ends <- if (interval != "none") predicted(interval = interval, level = conf.level)
+    # the second dimension has fit, lwr and upr; a third one has the responses
+    end <- \(part) if (length(dim(ends)) == 3) asplit(ends, 2)[[part]] else ends[, part]
     c(
       if (is.null(x$classes)) columns(".fitted", if (is.null(at)) stats::fitted(x) else predicted(type = "response")),
       if (!is.null(x$classes)) list(.pred_class = predicted(type = "class")),
       if (!is.null(p)) columns(".pred", p),
       if (is.null(at) && is.null(x$classes)) columns(".resid", stats::residuals(x)),
-      if (se.fit) columns(".se.fit", predicted(type = "link", se.fit = TRUE)$se.fit)
+      if (se.fit) columns(".se.fit", predicted(type = "link", se.fit = TRUE)$se.fit),
+      if (!is.null(ends)) c(columns(".lower", end("lwr")), columns(".upper", end("upr")))
     )
   })
 }

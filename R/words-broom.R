@@ -11,7 +11,8 @@
 #' @param what For a density: `"bandwidth"` (default), or `"grid"`, which returns
 #'   [`as.data.frame()`][as.data.frame.flash_kde] with `grid = n`.
 #' @param n Number of grid points per axis. `NULL` (default): 512 for one variable, 101 for two, 31 for three.
-#' @param conf.int,conf.level For [kernel_ridge()]: whether to add intervals, and their level.
+#' @param conf.int,interval,conf.level For [kernel_ridge()]: whether `tidy()` adds intervals; the `interval` of
+#'   [predict()][predict.kernel_ridge] that `augment()` adds; and their level.
 #' @param data Rows of the fit to augment. `NULL` (default): its columns.
 #' @param newdata Other rows to augment. They may have further columns, and need not have the response.
 #' @param se.fit Whether to add standard errors.
@@ -52,7 +53,7 @@
 #'   `glance()` has `nobs`, `n.centers`, `lambda`; for a numeric response `r.squared` and `rmse` (means over the
 #'   responses), for classes `accuracy`, for logistic loss `deviance` and `null.deviance`; then `iterations` and
 #'   `converged`. `augment()` adds `.fitted` and `.resid`, or `.pred_class` and a column `.pred_` for the probability
-#'   of each class, and `.se.fit`. With several responses there is a column for each, with its name.
+#'   of each class, `.se.fit`, `.lower` and `.upper`. With several responses there is a column for each, with its name.
 #'
 #'   **[kernel_regression()]**: `tidy()` has `term`, `estimate`, the mean slope, `bandwidth`, `lambda` where there are
 #'   categories, and `response` where there are several. `glance()` has `nobs`, `r.squared`, `sigma`, `df`, `criterion` and

@@ -439,6 +439,11 @@ test_that("advice on kernel ridge regression works", {
     cross_validate(kernel_ridge(chunks(), bandwidth = 0.3, lambda = 1e-3, centers = 5), folds = 2),
     kernel_ridge(chunks(), bandwidth = 0.3, lambda = 1e-3, centers = 5, validation = list(x = x, y = d$y))
   )
+  in_chunks <- kernel_ridge(chunks(), bandwidth = 0.3, lambda = 1e-3, centers = 5)
+  advice(
+    "for fits to rows in chunks or on workers. Use \"prediction\".", predict(in_chunks, x, interval = "conformal"),
+    predict(in_chunks, x, interval = "prediction")
+  )
 })
 
 test_that("advice on large or ill-conditioned fits works", {
