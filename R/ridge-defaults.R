@@ -61,9 +61,9 @@ first_of_sample <- function(sample, rows) {
 LEAST_NOISE <- 1e-3
 
 default_noise <- function(chosen, sample, spec, run) {
-  if (spec$loss == "squared" && isTRUE(spec$exact)) return(chosen$noise)
+  if (spec$family$squared && isTRUE(spec$exact)) return(chosen$noise)
   K <- kernels_between(NULL, sample$points, rows_factor(sample$rows, chosen$bandwidth), spec$kernel, run)
-  if (spec$loss != "squared") return(logistic_noise(K, sample$codes))
+  if (!spec$family$squared) return(logistic_noise(K, sample$codes))
   max(chosen$noise, LEAST_NOISE * mean(diagonal(K)))
 }
 

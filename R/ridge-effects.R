@@ -61,7 +61,7 @@ check_variables <- function(fit, variables) {
 
 # Effects are of the link itself, of the probability of the second of two classes, or of those of several.
 effect_scale <- function(fit, type) {
-  if (type == "link" || fit$loss == "squared") return("link")
+  if (type == "link" || fit$family$squared) return("link")
   if (ncol(fit$coefficients) == 1) "logistic" else "softmax"
 }
 

@@ -10,7 +10,7 @@ EXACT_FACTORISED <- 6000
 EXACT_LOGISTIC <- 10000
 
 fit_exact <- function(problem, spec, run) {
-  if (spec$loss != "squared") return(fit_all_rows(problem, spec, run))
+  if (!spec$family$squared) return(fit_all_rows(problem, spec, run))
   clock <- stage_clock()
   system <- exact_system(problem$rows, problem$weights, spec$L, spec$kernel, spec$lambda, run)
   centred <- centred_response(problem)

@@ -19,8 +19,7 @@
 #' 2}{lambda alpha' K alpha / 2}. Newton's method minimises it for penalties that decrease to `lambda`. More than two
 #' classes have the multinomial likelihood (softmax), with a column of coefficients for each class and the same penalty
 #' for all: the columns sum to 0, and the order of the classes does not matter. The penalty keeps coefficients finite
-#' even if the classes can be separated without error. `"weighted"` is logistic loss whose rows are also weighted by
-#' `class_weights` of [ridge_solver()].
+#' even if the classes can be separated without error.
 #'
 #' **Intercept.** It is not penalised: it is the intercept of the model without kernels. For squared loss this is the
 #' (weighted) mean of `y` minus the `offset`. For logistic loss it is the intercept of [stats::glm()] with this offset
@@ -70,8 +69,9 @@
 #' @param lambda Ridge penalty, a positive number. `NULL` (default): chosen from the data.
 #' @param centers Number of centres, indices of rows, or a matrix with the columns of `x`. `NULL` (default): all rows if
 #'   there are up to 1,000, otherwise `10 sqrt(n)` of them.
-#' @param loss `"squared"`, `"logistic"`, or `"weighted"` (logistic with class weights). `NULL` (default): `"logistic"`
-#'   for a factor, otherwise `"squared"`.
+#' @param family `"gaussian"` (squared loss), `"binomial"` or `"multinomial"` (logistic loss, the latter for more than two
+#'   classes), or one of the functions or objects of [stats::family] with these names. `NULL` (default): by the classes
+#'   of a factor, otherwise `"gaussian"`.
 #' @param weights Non-negative weights of the rows. `NULL` (default): all 1.
 #' @param offset Known part of the link of each row, which is not fitted. `NULL` (default): none.
 #' @param validation Rows at which the error is measured in each iteration: a fraction of the rows, drawn at random (not
@@ -121,7 +121,7 @@ kernel_ridge <- function(x, ...) {
 
 #' @rdname kernel_ridge
 #' @export
-kernel_ridge.default <- function(x, y, kernel = NULL, bandwidth = NULL, lambda = NULL, centers = NULL, loss = NULL,
+kernel_ridge.default <- function(x, y, kernel = NULL, bandwidth = NULL, lambda = NULL, centers = NULL, family = NULL,
                                  weights = NULL, offset = NULL, validation = NULL,
                                  metric = c("none", "auto", "diagonal", "full"), solver = NULL, control = NULL, ...) {
   numbers <- list(...)
@@ -189,11 +189,11 @@ rows_of_fit <- function(x, arg, d, names) {
 }
 
 fit_rows <- function(rows, y, spec, run) {
-  spec$loss <- default_loss(spec$loss, y)
-  if (spec$metric != "none" && spec$loss != "squared") {
-    stop_argument("metric", "must be \"none\" for logistic loss: found \"", spec$metric, "\". Use loss = \"squared\".")
+  spec$family <- default_family(spec$family, y)
+  if (spec$metric != "none" && !spec$family$squared) {
+    stop_argument("metric", "must be \"none\" for this family: found \"", spec$metric, "\". Use family = \"gaussian\".")
   }
-  response <- check_response(y, rows$n, binary = spec$loss != "squared")
+  response <- check_response(y, rows$n, family = spec$family)
   is_part <- is.numeric(spec$validation) && length(spec$validation) == 1
   of <- if (is_part) hold_out(rows, response, spec) else list(rows = rows, response = response, spec = spec)
   tryCatch(fit_ridge(of$rows, of$response, of$spec, run), flashkernel_error_singular = \(e) {
@@ -298,21 +298,16 @@ settle_defaults <- function(rows, response, weights, spec, run) {
 takes_all <- function(rows, spec, run) {
   n <- rows$n
   if (n <= EXACT_ROWS) return(TRUE)
-  if (!learns_metric(spec) || spec$loss != "squared" || !inherits(rows, "rows_dense") || n > EXACT_ON_GPU) return(FALSE)
+  if (!learns_metric(spec) || !spec$family$squared || !inherits(rows, "rows_dense") || n > EXACT_ON_GPU) return(FALSE)
   n <= EXACT_FACTORISED || fits_on_gpu(n, rows$d, kernel_spec("gaussian"), run)
 }
 
 # Where its iterations end.
 settle_solver <- function(spec) {
-  squared <- spec$loss == "squared"
+  squared <- spec$family$squared
   if (is.null(spec$iterations)) spec$iterations <- if (isTRUE(spec$exact) && squared) 1000L else 50L
   if (is.null(spec$tolerance)) spec$tolerance <- if (squared) 1e-7 else 1e-5
   spec
-}
-
-default_loss <- function(loss, y) {
-  if (!is.null(loss)) return(loss)
-  if (is_classes(y)) "logistic" else "squared"
 }
 
 default_centers <- function(n) min(n, ceiling(10 * sqrt(n)))

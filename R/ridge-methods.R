@@ -120,13 +120,13 @@ print.summary.kernel_ridge <- function(x, digits = x$digits, ...) {
   print_model(x, digits)
   print_lines(Validation = validation_label(x, digits))
   if (!is.null(x$residuals)) {
-    cat("\n", if (x$loss == "squared") "Residuals" else "Deviance residuals", ":\n", sep = "")
+    cat("\n", if (x$family$squared) "Residuals" else "Deviance residuals", ":\n", sep = "")
     print(x$residuals, digits = digits)
   }
   if (!is.null(x$error)) cat("\n")
   print_error(x$error, digits)
   if (!is.null(x$noise)) {
-    sigma <- if (x$loss == "squared") paste0("sigma ", few_of(vapply(x$noise$sigma, format, "", digits = digits)), ", ")
+    sigma <- if (x$family$squared) paste0("sigma ", few_of(vapply(x$noise$sigma, format, "", digits = digits)), ", ")
     error <- x$noise$edf_error
     about <- if (!is.null(error)) paste0(" (estimated, standard error ", format(error, digits = 1), ")")
     print_lines(Noise = paste0(sigma, "effective degrees of freedom ", format(x$noise$edf, digits = digits), about))
@@ -141,7 +141,7 @@ print.summary.kernel_ridge <- function(x, digits = x$digits, ...) {
 
 residual_quantiles <- function(fit) {
   fit <- fit_to_show(fit)
-  r <- as.matrix(fit_residuals(fit, if (fit$loss == "squared") "response" else "deviance"))
+  r <- as.matrix(fit_residuals(fit, if (fit$family$squared) "response" else "deviance"))
   quantiles <- t(apply(r, 2, stats::quantile, names = FALSE))
   dimnames(quantiles) <- list(if (nrow(quantiles) > 1) output_names(fit) else "", c("Min", "1Q", "Median", "3Q", "Max"))
   quantiles
@@ -176,9 +176,9 @@ print_model <- function(x, digits) {
 }
 
 model_title <- function(x) {
-  if (x$loss != "squared") {
+  if (!x$family$squared) {
     kind <- if (length(x$classes) > 2) "Multinomial kernel regression" else "Kernel logistic regression"
-    return(paste0(kind, if (x$loss == "weighted") ", classes weighted"))
+    return(paste0(kind, if (!is.null(x$class_weights)) ", classes weighted"))
   }
   if (is.null(x$classes)) "Kernel ridge regression" else "Kernel classification by squared loss"
 }
@@ -210,11 +210,11 @@ solver_label <- function(x) {
   )
 }
 
-step_name <- function(x) if (x$loss == "squared") "iteration" else "Newton step"
+step_name <- function(x) if (x$family$squared) "iteration" else "Newton step"
 
 validation_label <- function(x, digits) {
   if (is.null(x$least_held_out)) return(NULL)
-  what <- if (x$loss != "squared") "log loss" else if (is.null(x$classes)) "RMSE" else "share misclassified"
+  what <- if (!x$family$squared) "log loss" else if (is.null(x$classes)) "RMSE" else "share misclassified"
   paste(what, format(x$least_held_out, digits = digits))
 }
 
@@ -249,7 +249,7 @@ fit_error <- function(fit) {
   link <- link_of_rows(fit, run)
   y <- fit$data$y
   w <- row_shares(fit)
-  if (fit$loss != "squared") {
+  if (!fit$family$squared) {
     total <- stats::deviance(fit)
     return(c(misclassified = wrong_part(link, y, w), deviance = total, explained = 1 - total / null_deviance(fit)))
   }
@@ -316,7 +316,7 @@ as_vector_if_one <- function(x) if (is.matrix(x) && ncol(x) == 1) as.vector(x) e
 # Means of the response: n x t, for logistic loss probabilities, of the second of two classes or of all.
 fit_means <- function(fit) {
   link <- fitted_link(fit, start_run(fit$control, "Predicting"))
-  if (fit$loss == "squared") return(link)
+  if (fit$family$squared) return(link)
   p <- class_probabilities(fit, link)
   if (ncol(p) == 2) p[, 2, drop = FALSE] else p
 }
@@ -324,7 +324,7 @@ fit_means <- function(fit) {
 fit_residuals <- function(fit, type) {
   y <- fit_response(fit)
   w <- sqrt(fit_weights(fit))
-  if (fit$loss == "squared") return((if (type == "response") 1 else w) * (y - fit_means(fit)))
+  if (fit$family$squared) return((if (type == "response") 1 else w) * (y - fit_means(fit)))
   if (type == "deviance") {
     run <- start_run(fit$control, "Predicting")
     link <- fitted_link(fit, run)
@@ -350,7 +350,7 @@ deviance.kernel_ridge <- function(object, ...) {
   y <- kept_data(object)$y
   if (!is_column(y)) return(sum(fit_residuals(object, "deviance")^2))
   run <- start_run(object$control, "Predicting")
-  if (object$loss == "squared") return(sum(residual_squares(object, run)))
+  if (object$family$squared) return(sum(residual_squares(object, run)))
   2 * object$n * mean_loss(link_of_rows(object, run), y, run, object$data$weights)
 }
 
@@ -365,7 +365,7 @@ nobs.kernel_ridge <- function(object, ...) {
 #' @export
 family.kernel_ridge <- function(object, ...) {
   check_dots_empty(...)
-  if (object$loss == "squared") return(stats::gaussian())
+  if (object$family$squared) return(stats::gaussian())
   if (length(object$classes) > 2) {
     stop(new_error("unsupported", "family() is not available for fits to more than two classes", user_call()))
   }

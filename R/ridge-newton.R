@@ -9,7 +9,7 @@
 # A step takes half a sweep for the gradient and one sweep for each iteration of conjugate gradients. The products of
 # these include the change of the link at all rows, so that the line search needs no further sweep.
 
-fit_logistic <- function(system, problem, spec) {
+fit_newton <- function(system, problem, spec) {
   t <- ncol(problem$y)
   intercept <- if (problem$intercept) null_link(problem$y, problem$weights, problem$offset) else rep(0, t)
   model <- c(system, list(y = problem$y, offset = problem$offset, intercept = intercept))

@@ -13,7 +13,7 @@
 # (ridge-exact-posterior.R).
 posterior_of <- function(fit, run) {
   if (is.null(fit$state$posterior)) {
-    is_exact <- fit$exact && fit$loss == "squared"
+    is_exact <- fit$exact && fit$family$squared
     fit$state$posterior <- if (is_exact) exact_posterior(fit, run) else center_posterior(fit, run_in_double(run))
   }
   fit$state$posterior
@@ -46,7 +46,7 @@ MOST_JOINT <- 4000
 
 is_joint <- function(fit) {
   t <- ncol(fit$coefficients)
-  fit$loss != "squared" && t > 1 && t * nrow(fit$coefficients) <= MOST_JOINT
+  !fit$family$squared && t > 1 && t * nrow(fit$coefficients) <= MOST_JOINT
 }
 
 # The joint posterior: W is D = diag(p) - p p' of each row, with a block K_mn D_kl K_nm for each pair of classes.
@@ -95,7 +95,7 @@ bent_links <- function(U, p) {
 # Weights W of the rows in the information matrix: list(W), or one W for each column of the link.
 row_curvatures <- function(fit, run) {
   weights <- fit$data$weights
-  if (fit$loss == "squared") return(list(weights))
+  if (fit$family$squared) return(list(weights))
   p <- link_probabilities(link_of_rows(fit, run))
   if (ncol(fit$coefficients) == 1) p <- p[, 2, drop = FALSE]
   scale <- if (is.null(weights)) 1 else weights
@@ -259,9 +259,9 @@ check_uncertain <- function(fit, how) {
   arg <- if (how$se.fit) "se.fit" else "interval"
   classes <- fit$classes
   if (how$type == "class" || (how$type == "response" && !is.null(classes))) {
-    stop_argument(arg, "is not available for classes: use type = \"link\"", if (fit$loss != "squared") " or \"prob\"")
+    stop_argument(arg, "is not available for classes: use type = \"link\"", if (!fit$family$squared) " or \"prob\"")
   }
-  if (how$interval == "prediction" && fit$loss != "squared") {
+  if (how$interval == "prediction" && !fit$family$squared) {
     stop_argument("interval", "\"prediction\" needs squared loss")
   }
 }

@@ -113,7 +113,7 @@ predict_where_rows_are <- function(fit, at, how, run) {
 check_type <- function(fit, type) {
   type <- check_choice(type, PREDICTIONS, "type")
   if (type == "class" && is.null(fit$classes)) stop_argument("type", "\"class\" needs a factor as response")
-  if (type == "prob" && fit$loss == "squared") stop_argument("type", "\"prob\" needs logistic loss")
+  if (type == "prob" && fit$family$squared) stop_argument("type", "\"prob\" needs logistic loss")
   type
 }
 
@@ -283,5 +283,5 @@ as_type <- function(fit, link, type) {
 # What the mean of a response is: as glm() has it, the probability of the larger value where two numbers or logical
 # values were fitted by logistic loss.
 response_type <- function(fit) {
-  if (is.null(fit$classes)) "link" else if (fit$binary && fit$loss != "squared") "second" else "class"
+  if (is.null(fit$classes)) "link" else if (fit$binary && !fit$family$squared) "second" else "class"
 }

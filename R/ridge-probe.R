@@ -73,7 +73,7 @@ probe_iterations <- function(task) {
   chosen <- list(points = rows_take(problem$rows, index), index = index)
   spec[c("start", "state")] <- NULL
   system <- system_of(problem, chosen, spec, task$run)
-  solved <- suppressWarnings(LOSSES[[spec$loss]]$fit(system, problem, spec))
+  solved <- suppressWarnings(fit_family(system, problem, spec))
   calls <- unlist(mget(c("moments", "normal", "multiply"), counts))
   list(
     iterations = solved$iterations, factors = max(1, solved$factors), calls = calls, solves = counts$solves,

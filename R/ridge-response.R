@@ -1,9 +1,15 @@
 # Conversion of the response of a kernel regression to numbers.
 
 # list(y, classes, outputs, binary): y is an n x t matrix of doubles. Classes become columns of -1 and 1: one column for
-# two classes, which is 1 for the second, otherwise one column for each class. Argument `binary`: are two distinct
-# numbers classes, too? Element `binary`: are the classes numbers or logical values?
-check_response <- function(y, n, arg = "y", binary = FALSE) {
+# two classes, which is 1 for the second, otherwise one column for each class. If `family` is of classes, so are two
+# distinct numbers. Element `binary`: are the classes numbers or logical values?
+check_response <- function(y, n, arg = "y", family = FAMILIES$gaussian) {
+  response <- read_response(y, n, arg, family$of_classes)
+  family$check(response, arg)
+  response
+}
+
+read_response <- function(y, n, arg, binary) {
   if (is_column(y)) return(check_response_column(y, binary))
   coded <- is.logical(y) || is_number(y)
   if (is.character(y) || is.logical(y)) y <- factor(y)

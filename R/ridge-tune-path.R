@@ -56,10 +56,10 @@ errors_along <- function(problem, at, spec, lambdas, run) {
   centers <- system$centers
   vapply(lambdas, \(lambda) {
     spec$lambda <- lambda
-    solved <- LOSSES[[spec$loss]]$fit(replace(system, "lambda", lambda), problem, spec)
+    solved <- fit_family(replace(system, "lambda", lambda), problem, spec)
     spec$start <<- list(coefficients = solved$coefficients)
     link <- link_of_held(at, centers, solved$coefficients, solved$intercept, run)
-    if (spec$loss == "squared") mean((link - at$y)^2) else log_loss(link, at$y)
+    if (spec$family$squared) mean((link - at$y)^2) else log_loss(link, at$y)
   }, 0)
 }
 

@@ -37,7 +37,7 @@ judge_regression_of <- function(object, fit) {
   }
   made <- new_judged(
     about, if (is_tuned) "kernel_ridge, tuned" else "kernel_ridge", own, column_names(fit), fit$control,
-    if (is.null(codes)) "squared" else c(if (fit$loss != "squared") "log", "class"), folds_of,
+    if (is.null(codes)) "squared" else c(if (!fit$family$squared) "log", "class"), folds_of,
     has_left_out = \(score) score == "squared" && !(fit$exact && fit$n > EXACT_FACTORISED),
     left_out = \(score, run) -rowSums(left_out_residuals(fit, run)^2)
   )
@@ -79,7 +79,7 @@ refit_ridge <- function(fit, rows, run, found = list()) {
   spec <- list(
     kernel = own("kernel"), metric = fit$metric, bandwidth = own("bandwidth"), lambda = own("lambda"),
     centers = if (!fit$exact) if (fit$centers_given) fit$centers else min(nrow(fit$centers), used),
-    center_method = fit$center_method, loss = if (fit$loss == "squared") "squared" else "logistic",
+    center_method = fit$center_method, family = fit$family,
     weights = some$weights, offset = some$offset, intercept = fit$has_intercept, exact = fit$exact,
     iterations = if (early) fit$best_iteration else fit$settings$iterations, tolerance = fit$settings$tolerance, keep = FALSE,
     plan = FALSE, asked = fit$control, call = fit$call
@@ -95,7 +95,6 @@ refit_tuned <- function(tuned, rows, run) {
   check_left_classes(some)
   spec <- tuned$settings$spec
   spec[c("weights", "offset", "class_weights", "validation")] <- list(some$weights, some$offset, NULL, NULL)
-  if (identical(spec$loss, "weighted")) spec$loss <- "logistic"
   y <- response_values(some$response, seq_along(rows))
   found <- tune_rows(some$rows, y, spec, tuned$settings$asked, run)
   refit_ridge(

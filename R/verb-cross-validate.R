@@ -32,7 +32,7 @@
 #' random folds contain all classes. A `bandwidth`, a `lambda` and centres that were given as points stay; what was
 #' chosen from the data is chosen again. `cross_validate(tuned)` repeats the whole of [tune_ridge()] without each
 #' fold, and takes as many times as long. `cross_validate(tuned$fit)` keeps the parameters found with all rows. The
-#' mean score is weighted by the row weights, and for `loss = "weighted"` also by the class weights.
+#' mean score is weighted by the row weights, and also by the class weights.
 #'
 #' **Fits to a [flash_data()]**: each fold has its part of the rows of every shard. Fits and scores stay on the workers,
 #' and only sums of scores come back.

@@ -403,8 +403,8 @@ test_that("advice on kernel ridge regression works", {
   )
   classes <- \(...) kernel_ridge(x, d$two, bandwidth = 0.3, lambda = 1e-2, ...)
   advice(
-    "must be \"none\" for logistic loss: found \"<...>\". Use loss = \"squared\".", classes(metric = "full"),
-    kernel_ridge(x, d$two, lambda = 1e-2, metric = "full", loss = "squared")
+    "must be \"none\" for this family: found \"<...>\". Use family = \"gaussian\".", classes(metric = "full"),
+    kernel_ridge(x, d$two, lambda = 1e-2, metric = "full", family = "gaussian")
   )
   advice("use type = \"link\"", predict(classes(), x, se.fit = TRUE, type = "class"), predict(classes(), x, se.fit = TRUE, type = "link"))
   advice(

@@ -155,7 +155,7 @@ test_that("hold-out errors along lambda are those of fits", {
   rows <- ridge_rows(case$x)
   run <- run_control(settle_control(NULL))
   spec <- spec_of_options(list(solver = list(iterations = 200, tolerance = 1e-12)), list(kernel = list(check_kernel("gaussian"))), c(1, 1, 2), rows)
-  spec$loss <- "squared"
+  spec$family <- check_family("gaussian", "family")
   centers <- case$x[1:25, ]
   set.seed(1)
   held <- sort(sample.int(200, 40))
@@ -187,7 +187,7 @@ test_that("classes and weights are tuned", {
   set.seed(1)
   x <- matrix(rnorm(600), 300)
   y <- factor(ifelse(x[, 1]^2 + x[, 2]^2 + rnorm(300, sd = 0.3) > 1.4, "out", "in"))
-  tuned <- tune_ridge(x, y, loss = "squared", kernel = "gaussian", rows = 150)
+  tuned <- tune_ridge(x, y, family = "gaussian", kernel = "gaussian", rows = 150)
   expect_lt(mean(predict(tuned, x) != y), 0.12)
   # a row of weight 0 is never drawn
   sample <- draw_sample(ridge_rows(x), check_response(y, 300), rep(0:1, c(100, 200)), NULL, 250)
