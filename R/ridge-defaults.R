@@ -52,7 +52,7 @@ first_of_sample <- function(sample, rows) {
   first <- seq_len(min(nrow(sample$y), rows))
   sample$points <- sample$points[first, , drop = FALSE]
   sample$y <- sample$y[first, , drop = FALSE]
-  sample$codes <- sample$codes[first]
+  sample$own <- lapply(sample$own, \(x) if (!is.null(x)) x[first, , drop = FALSE])
   sample
 }
 
@@ -63,7 +63,7 @@ LEAST_NOISE <- 1e-3
 default_noise <- function(chosen, sample, spec, run) {
   if (spec$family$squared && isTRUE(spec$exact)) return(chosen$noise)
   K <- kernels_between(NULL, sample$points, rows_factor(sample$rows, chosen$bandwidth), spec$kernel, run)
-  if (!spec$family$squared) return(logistic_noise(K, sample$codes))
+  if (!spec$family$squared) return(family_noise(K, sample, run))
   max(chosen$noise, LEAST_NOISE * mean(diagonal(K)))
 }
 
@@ -100,15 +100,16 @@ draw_sample <- function(rows, response, weights, offset, number, in_order = FALS
   sorted <- index[order(index)]
   points <- rows_take(rows, sorted)
   if (in_order) index <- sorted else points <- points[match(index, sorted), , drop = FALSE]
-  y <- response$y[index, , drop = FALSE]
-  if (!is.null(offset)) y <- y - offset[index, , drop = FALSE]
+  own <- list(y = response$y[index, , drop = FALSE], offset = if (!is.null(offset)) offset[index, , drop = FALSE])
+  y <- response$family$working(own$y)
+  if (!is.null(offset)) y <- y - own$offset
   y <- y - rep(colMeans(y), each = number)
   # squares of y must not overflow
   if (any(y != 0)) y <- y / 2^floor(log2(max(abs(y))))
   scale <- sqrt(mean(y^2))
   list(
     points = points, y = if (scale > 0) y / scale else y, classes = response$classes,
-    codes = if (!is.null(response$classes)) class_codes(response$y[index, , drop = FALSE]), scale = scale,
+    own = own, family = response$family, scale = scale,
     names = rows$names, per_row = (if (is.null(weights)) 1 else mean(weights)) / rows$n, rows = rows, index = index
   )
 }
@@ -198,53 +199,78 @@ leave_one_out <- function(K, y, given = NULL) {
 # Candidate noises relative to the largest eigenvalue.
 NOISES_TRIED <- 10^seq(-9, 0, by = 0.5)
 
-# ---- classes ----------------------------------------------------------------------------------
+# ---- other families ---------------------------------------------------------------------------
 
-# Returns the n lambda of logistic loss that minimises the log loss in three-fold cross-validation on the sample, each
-# class against all others. Multiples of the golden section assign the folds: deterministic, without a period.
-logistic_noise <- function(K, codes) {
-  n <- length(codes)
+# Returns the n lambda of a loss other than the square that minimises the loss in three-fold cross-validation on the
+# sample, each class against all others. Multiples of the golden section assign the folds: deterministic, without a
+# period.
+family_noise <- function(K, sample, run) {
+  own <- sample$own
+  n <- nrow(own$y)
   if (n < 2) return(mean(diag(K)))
-  noises <- mean(diag(K)) * 10^seq(1.5, -4, by = -0.5)
+  family <- sample$family
+  noises <- mean(diag(K)) * family$curvature(own$y) * 10^seq(1.5, -4, by = -0.5)
   third <- floor(3 * ((seq_len(n) * (sqrt(5) - 1) / 2) %% 1))
-  losses <- lapply(unique(third), \(out) losses_left_out(K, codes, which(third == out), noises))
+  losses <- lapply(unique(third), \(out) losses_left_out(K, own, family, which(third == out), noises, run))
   noises[which.min(Reduce(`+`, losses))]
 }
 
-# Sums of the log loss at rows `out` for each of `noises`, of fits to the other rows. With K = U Lambda U' of these and
+# Sums of the loss at rows `out` for each of `noises`, of fits to the other rows. With K = U Lambda U' of these and
 # beta = Lambda^(1/2) U' alpha the penalty is a ridge penalty; directions with the smallest eigenvalues are dropped.
-losses_left_out <- function(K, codes, out, noises) {
-  train <- seq_along(codes)[-out]
+losses_left_out <- function(K, own, family, out, noises, run) {
+  train <- seq_len(nrow(own$y))[-out]
   factor <- eigen(K[train, train], symmetric = TRUE)
   used <- which(factor$values > 1e-8 * factor$values[1])
   used <- used[seq_len(min(length(used), LOGISTIC_RANK))]
   root <- sqrt(factor$values[used])
   phi <- factor$vectors[, used, drop = FALSE] * rep(root, each = length(train))
   at <- K[out, train, drop = FALSE] %*% (factor$vectors[, used, drop = FALSE] / rep(root, each = length(train)))
-  classes <- unique(codes)
-  if (length(classes) <= 2) classes <- classes[1]
-  losses <- vapply(classes, \(class) {
-    logistic_losses(phi, codes[train] == class, at, codes[out] == class, noises)
+  losses <- vapply(seq_len(ncol(own$y)), \(k) {
+    own <- lapply(own, \(x) if (!is.null(x)) x[, k, drop = FALSE])
+    family <- family_of_column(family, own$y, k)
+    base <- constant_link(family, own, train, run)
+    fit <- list(family = family, phi = phi, y = own$y[train, , drop = FALSE], base = base[train, , drop = FALSE], run = run)
+    held <- list(at = at, y = own$y[out, , drop = FALSE], base = base[out, , drop = FALSE])
+    newton_losses(fit, held, noises)
   }, noises)
   rowSums(matrix(losses, length(noises)))
 }
 
+# The family with a loss for column k alone: classes are one against all others, and what a fit would learn of the loss
+# is set in proportion to the spread of the response.
+family_of_column <- function(family, y, k) {
+  spread <- mean(abs(y - stats::median(y)))
+  if (!is.null(family$levels)) family[c("loss", "levels")] <- list(c(family$loss[1], spread / 10, family$levels[k]), family$levels[k])
+  if (anyNA(family$loss)) family$loss[2] <- 1.345 * spread
+  family
+}
+
+# The link of the model without kernels that is fitted to rows `train`, at all rows. Of classes, no share is 0.
+constant_link <- function(family, own, train, run) {
+  if (family$of_classes) return(0 * own$y + stats::qlogis((sum(own$y[train, ] > 0) + 0.5) / (length(train) + 1)))
+  offset <- if (is.null(own$offset)) 0 * own$y else own$offset
+  offset + null_link(family, own$y[train, , drop = FALSE], NULL, offset[train, , drop = FALSE], run)
+}
+
 LOGISTIC_RANK <- 60
 
-# Newton's method for decreasing noises, each from the coefficients of the previous one.
-logistic_losses <- function(phi, y, at, y_at, noises) {
-  share <- (sum(y) + 0.5) / (length(y) + 1)
-  intercept <- stats::qlogis(share)
-  beta <- rep(0, ncol(phi))
+# The loss at rows held out by Newton's method for decreasing noises, each from the coefficients of the previous one.
+newton_losses <- function(fit, held, noises) {
+  loss <- fit$family$loss
+  part <- \(name, f) as.vector(row_loss(name, loss, f, fit$y, fit$run))
+  beta <- rep(0, ncol(fit$phi))
+  objective <- \(beta, s) sum(part("value", fit$base + fit$phi %*% beta)) + s * sum(beta^2) / 2
   vapply(noises, \(s) {
     for (step in 1:20) {
-      p <- as.vector(stats::plogis(intercept + phi %*% beta))
-      gradient <- crossprod(phi, p - y) + s * beta
-      change <- solve(crossprod(phi * sqrt(p * (1 - p))) + diag(s, ncol(phi)), gradient)
-      beta <<- beta - as.vector(change)
+      f <- fit$base + fit$phi %*% beta
+      gradient <- crossprod(fit$phi, part("slope", f)) + s * beta
+      bent <- crossprod(fit$phi * sqrt(part("curvature", f))) + diag(s, ncol(fit$phi))
+      change <- as.vector(solve(bent, gradient))
+      before <- objective(beta, s)
+      while (!isTRUE(objective(beta - change, s) <= before * (1 + 1e-9)) && max(abs(change)) > 1e-9) change <- change / 2
+      beta <<- beta - change
       if (max(abs(change)) < 1e-3 * (1 + max(abs(beta)))) break
     }
-    link <- as.vector(intercept + at %*% beta)
-    -sum(stats::plogis(ifelse(y_at, link, -link), log.p = TRUE))
+    sum(row_loss("value", final_loss(fit$family), held$base + held$at %*% beta, held$y, fit$run))
   }, 0)
 }

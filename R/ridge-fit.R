@@ -11,7 +11,7 @@ fit_ridge <- function(rows, response, spec, run) {
   problem <- list(
     rows = rows, y = response$y, classes = response$classes, weights = weights, offset = offset,
     intercept = spec$intercept, validation = check_validation(spec$validation, rows, response, spec),
-    error = spec$family$error, task = task
+    family = spec$family, task = task
   )
   if (spec$plan) return(plan_fit(problem, spec, run))
   if (spec$exact) problem <- problem_in_session(problem, spec)
@@ -292,7 +292,7 @@ check_validation <- function(validation, rows, response, spec) {
       if (is.list(validation) && is_remote(validation$x)) "a flash_data() without a response" else describe(validation))
   }
   held <- rows_under(rows_of_fit(validation$x, "validation$x", rows$d, rows$names), spec$L, spec$kernel)
-  y <- response_like(validation$y, held$n, response$classes, response$outputs, "validation$y")
+  y <- response_like(validation$y, held$n, response, "validation$y")
   if (ncol(y) != ncol(response$y)) stop_argument("validation$y", "must have ", ncol(response$y), " columns: found ", ncol(y))
   offset <- check_offset(validation$offset, held$n, ncol(y), "validation$offset")
   list(rows = held, y = rows_column(held, y), offset = rows_column(held, offset))
@@ -301,7 +301,7 @@ check_validation <- function(validation, rows, response, spec) {
 # The validation error of the loss.
 validation_error <- function(problem, centers, alpha, intercept, run) {
   held <- problem$validation
-  problem$error(link_of_held(held, centers, alpha, intercept, run), held$y, problem$classes)
+  held_error(problem$family, link_of_held(held, centers, alpha, intercept, run), held$y, problem$classes)
 }
 
 link_of_held <- function(held, centers, alpha, intercept, run) {
@@ -318,6 +318,8 @@ squared_error <- function(link, y, classes) {
 
 new_ridge <- function(problem, response, spec, solved) {
   rows <- problem$rows
+  # with the parameters that were found
+  if (!is.null(solved$loss)) spec$family$loss <- solved$loss
   dimnames(solved$coefficients) <- list(NULL, response$outputs)
   fit <- list(
     call = spec$call, kernel = spec$kernel, metric = spec$metric, bandwidth = spec$bandwidth, L = spec$L, lambda = spec$lambda,
@@ -334,6 +336,7 @@ new_ridge <- function(problem, response, spec, solved) {
   )
   if (spec$keep) {
     fit$state$columns <- solved$columns
+    if (is.matrix(solved$fitted)) colnames(solved$fitted) <- response$outputs
     fit$state$fitted <- solved$fitted
   }
   structure(fit, class = "kernel_ridge")

@@ -23,7 +23,13 @@
 #'
 #' **Intercept.** It is not penalised: it is the intercept of the model without kernels. For squared loss this is the
 #' (weighted) mean of `y` minus the `offset`. For logistic loss it is the intercept of [stats::glm()] with this offset
-#' and no other term.
+#' and no other term; for other families the constant of least loss.
+#'
+#' **Other families.** Newton's method minimises the mean loss plus \eqn{\lambda \alpha' K \alpha / 2}{lambda alpha' K
+#' alpha / 2}; [ridge_family()] has the losses. `lambda` is chosen by the loss in three-fold cross-validation, bandwidths
+#' for log counts or the logarithm of the response if the link is the logarithm. The log exposure of counts is an
+#' `offset`. Quantiles and Huber's loss have no likelihood, so no standard errors; an exact fit with another family than
+#' the gaussian has up to 10,000 rows.
 #'
 #' **Defaults.** If `bandwidth` or `lambda` is `NULL`, it is chosen by the leave-one-out error on 400 rows, drawn at
 #' random if there are more. For classes, `lambda` is chosen by the log loss in three-fold cross-validation. Each column
@@ -70,8 +76,9 @@
 #' @param centers Number of centres, indices of rows, or a matrix with the columns of `x`. `NULL` (default): all rows if
 #'   there are up to 1,000, otherwise `10 sqrt(n)` of them.
 #' @param family `"gaussian"` (squared loss), `"binomial"` or `"multinomial"` (logistic loss, the latter for more than two
-#'   classes), or one of the functions or objects of [stats::family] with these names. `NULL` (default): by the classes
-#'   of a factor, otherwise `"gaussian"`.
+#'   classes), `"poisson"`, `"Gamma"` (log link), `"huber"`, `"quantile"` (the median), a function or object of
+#'   [stats::family], or a [ridge_family()] with parameters. `NULL` (default): logistic loss for a factor, otherwise
+#'   `"gaussian"`.
 #' @param weights Non-negative weights of the rows. `NULL` (default): all 1.
 #' @param offset Known part of the link of each row, which is not fitted. `NULL` (default): none.
 #' @param validation Rows at which the error is measured in each iteration: a fraction of the rows, drawn at random (not
@@ -113,6 +120,10 @@
 #' # classes, with probabilities
 #' fit <- kernel_ridge(Species ~ ., data = iris, bandwidth = 2, lambda = 1e-3)
 #' head(predict(fit, type = "prob"))
+#'
+#' # counts, with an exposure
+#' fit <- kernel_ridge(ncases ~ agegp + alcgp + offset(log(ncases + ncontrols)), data = esoph, family = "poisson")
+#' c(deviance(fit), AIC(fit))
 kernel_ridge <- function(x, ...) {
   # data |> kernel_ridge(formula = y ~ a), as lm() takes it
   if (any(...names() == "formula", na.rm = TRUE)) return(eval(formula_call(match.call()), parent.frame()))
@@ -270,6 +281,7 @@ are_several <- function(centers) is_number(centers) && is.null(dim(centers)) && 
 # Rows `index` of the response as the user would give them.
 response_values <- function(response, index) {
   y <- response$y[index, , drop = FALSE]
+  if (!is.null(response$family$levels)) return(y[, 1])
   if (is.null(response$classes)) y else factor(response$classes[class_codes(y)], levels = response$classes)
 }
 

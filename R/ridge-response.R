@@ -6,7 +6,7 @@
 check_response <- function(y, n, arg = "y", family = FAMILIES$gaussian) {
   response <- read_response(y, n, arg, family$of_classes)
   family$check(response, arg)
-  response
+  spread_levels(c(response, list(family = family)), family)
 }
 
 read_response <- function(y, n, arg, binary) {
@@ -69,7 +69,9 @@ spare_classes <- function(index, y, classes, weights = NULL) {
 }
 
 # The response of other rows, such as a validation set, in the form of the response of the fit.
-response_like <- function(y, n, classes, outputs, arg) {
+response_like <- function(y, n, response, arg) {
+  classes <- response$classes
+  outputs <- response$outputs
   if (is_column(y)) return(response_column_like(y, classes, max(1, length(outputs)), arg))
   if (!is.null(classes)) {
     y <- factor(as.character(if (is.matrix(y)) y[, 1] else y), levels = classes)
@@ -77,7 +79,7 @@ response_like <- function(y, n, classes, outputs, arg) {
     if (anyNA(y)) stop_argument(arg, "must have the classes of the fit: found another at position ", which(is.na(y))[1])
     return(class_columns(as.integer(y), classes))
   }
-  made <- check_response(y, n, arg)$y
+  made <- check_response(y, n, arg, response$family)$y
   if (length(outputs) > 0 && ncol(made) != length(outputs)) {
     stop_argument(arg, "must have ", length(outputs), " columns: found ", ncol(made))
   }

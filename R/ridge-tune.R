@@ -284,7 +284,7 @@ best_noise <- function(found, sample, spec, run) {
   if (spec$family$squared) return(found$noise)
   few <- first_of_sample(sample, LOGISTIC_SAMPLE)
   L <- rows_factor(sample$rows, found$bandwidth)
-  logistic_noise(kernels_between(NULL, few$points, L, spec$kernel, run), few$codes)
+  family_noise(kernels_between(NULL, few$points, L, spec$kernel, run), few, run)
 }
 
 LOGISTIC_SAMPLE <- 1000

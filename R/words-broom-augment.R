@@ -178,7 +178,7 @@ augment.kernel_ridge <- function(x, data = NULL, newdata = NULL, se.fit = FALSE,
       labels <- colnames(values)
       named_columns(name, values, if (is.null(labels)) output_names(x) else labels)
     }
-    p <- if (!is.null(x$classes) && !x$family$squared) predicted(type = "prob")
+    p <- if (has_probabilities(x)) predicted(type = "prob")
     c(
       if (is.null(x$classes)) columns(".fitted", if (is.null(at)) stats::fitted(x) else predicted(type = "response")),
       if (!is.null(x$classes)) list(.pred_class = predicted(type = "class")),

@@ -447,7 +447,7 @@ test_that("advice on large or ill-conditioned fits works", {
   exact <- \(y, ..., lambda = 1e-3) kernel_ridge(x, y, bandwidth = 0.3, lambda = lambda, solver = list(exact = TRUE, ...))
   centers <- \(y) kernel_ridge(x, y, bandwidth = 0.3, lambda = 1e-2, centers = 10)
   for (limit in c("EXACT_FACTORISED", "EXACT_LOGISTIC", "MOST_SOLVES")) replace_in_package(limit, 10)
-  advice("rows with logistic loss: found <...>. Give `centers` instead.", exact(d$two), centers(d$two))
+  advice("rows for this family: found <...>. Give `centers` instead.", exact(d$two), centers(d$two))
   advice(
     "solves a linear system for each: found <...>. Use a fit with `centers`.", predict(exact(d$y), x, se.fit = TRUE),
     predict(centers(d$y), x, se.fit = TRUE)

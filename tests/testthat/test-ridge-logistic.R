@@ -40,7 +40,7 @@ dense_logit <- function(K, Kmm, y, lambda, weights = rep(1, length(y)), base = 0
 }
 
 loss_of <- function(part, f, y = NULL, u = NULL, threads = 1) {
-  class_loss(part, f, y, checked_run(settle_control(flash_control(threads = threads))), u)
+  row_loss(part, CLASS_LOSS, f, y, checked_run(settle_control(flash_control(threads = threads))), u)
 }
 
 test_that("the worked example has its digits", {
@@ -233,10 +233,10 @@ test_that("losses are those of plain R, by any number of threads", {
     }
     weights <- stats::runif(n)
     run <- \(threads) checked_run(settle_control(flash_control(threads = threads)))
-    along <- mean_loss(f, y, run(1), weights, u, 0.3)
+    along <- mean_loss(CLASS_LOSS, f, y, run(1), weights, u, 0.3)
     expect_equal(along, mean(weights * literal_losses(f - 0.3 * u, y, u)$value), tolerance = 1e-14)
-    expect_identical(mean_loss(f, y, run(4), weights, u, 0.3), along)
-    expect_equal(mean_loss(f, y, run(1)), mean(want$value), tolerance = 1e-14)
+    expect_identical(mean_loss(CLASS_LOSS, f, y, run(4), weights, u, 0.3), along)
+    expect_equal(mean_loss(CLASS_LOSS, f, y, run(1)), mean(want$value), tolerance = 1e-14)
   }
 })
 
