@@ -256,7 +256,7 @@ void fk_row_loss_rows(const struct fk_row_loss *loss, enum fk_loss_part part, co
 }
 
 enum fk_status fk_row_loss_sum(const struct fk_row_loss *loss, const struct fk_loss_line *line, double *sum,
-                                 struct fk_error *err) {
+                               struct fk_error *err) {
   const int64_t blocks = fk_pieces(loss->n, ROWS);
   struct losses_job job = {.loss = loss, .line = line, .part = FK_LOSS_VALUE};
   long double all = 0;

@@ -1,12 +1,12 @@
-/* Losses of all rows, for the Newton steps of R/ridge-loss.R. Margins of any size neither overflow nor lose the digits of
- * small losses of classes. */
+/* Losses of all rows, for the Newton steps of R/ridge-loss.R. Margins of any size neither overflow nor lose the
+ * digits of small losses of classes. */
 #pragma once
 
 #include "../fk.h"
 
-/* FK_LOSS_CLASSES: with t = 1, the logistic loss of two classes, where f is the log odds of the second class; with t > 1,
- * the softmax loss of t classes. y is 1 in the column of the row's class, else -1; t = 1: 1 for the second class, else -1.
- * The others are sums over the columns. Of the log link, f = log(mu), half the unit deviance: */
+/* FK_LOSS_CLASSES: with t = 1, the logistic loss of two classes, where f is the log odds of the second class; with
+ * t > 1, the softmax loss of t classes. y is 1 in the column of the row's class, else -1; t = 1: 1 for the second
+ * class, else -1. The others are sums over the columns. Of the log link, f = log(mu), half the unit deviance: */
 enum fk_loss_kind {
   FK_LOSS_CLASSES,
   FK_LOSS_POISSON, /* y log(y / mu) - (y - mu) */
@@ -14,7 +14,8 @@ enum fk_loss_kind {
   FK_LOSS_NEGBIN,  /* y log(y / mu) - (y + theta) log((y + theta) / (mu + theta)); parameters: theta */
   /* Of the residual r = y - f: */
   FK_LOSS_HUBER,   /* r^2 / 2 up to |r| = delta, then linear; parameters: delta */
-  FK_LOSS_QUANTILE /* r (level - (r < 0)) + width log(1 + exp(-|r| / width)); parameters: width, level of each column */
+  FK_LOSS_QUANTILE /* r (level - (r < 0)) + width log(1 + exp(-|r| / width)); parameters: width, level of each
+                      column */
 };
 struct fk_row_loss {
   enum fk_loss_kind kind;
@@ -41,4 +42,4 @@ struct fk_loss_line {
   double length;
 };
 enum fk_status fk_row_loss_sum(const struct fk_row_loss *loss, const struct fk_loss_line *line, double *sum,
-                                 struct fk_error *err);
+                               struct fk_error *err);

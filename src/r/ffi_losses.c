@@ -3,8 +3,8 @@
 
 #include "ffi.h"
 
-/* loss: the number of the kind of enum fk_loss_kind, and the parameters. f and y of as many rows and columns; y NULL: not
- * read, only for classes. */
+/* loss: the number of the kind of enum fk_loss_kind, and the parameters. f and y of as many rows and columns; y
+ * NULL: not read, only for classes. */
 static struct fk_row_loss r_row_loss(SEXP kind, SEXP f, SEXP y, SEXP control) {
   struct r_call call = r_begin(control);
   if (!Rf_isMatrix(f) || Rf_ncols(f) < 1) Rf_error("`f` must be a matrix with at least one column");
