@@ -269,7 +269,8 @@ bound_parts <- function(parts, name, bind) do.call(bind, lapply(parts, `[[`, nam
 # A row for each part, a column for each output; NA where errors are not asked for, or not known.
 errors_of_parts <- function(job, parts, wanted) {
   functional <- bound_parts(parts, "functional", cbind)
-  if (wanted && !is.null(functional)) functional_errors(job$fit, functional, job$run) else NA_real_
+  known <- !is.null(functional) && job$fit$family$has_likelihood
+  if (wanted && known) functional_errors(job$fit, functional, job$run) else NA_real_
 }
 
 effect_table <- function(job, parts, se.fit, level, n) {

@@ -94,7 +94,7 @@ summary.kernel_ridge <- function(object, effects = NULL, digits = NULL, ...) {
   }
   structure(class = "summary.kernel_ridge", c(described(object), list(
     residuals = if (!is.null(object$data)) residual_quantiles(object), error = fit_error(object),
-    effects = if (check_flag(effects, "effects")) marginal_effects(object, se.fit = object$family$has_likelihood),
+    effects = if (check_flag(effects, "effects")) marginal_effects(object),
     noise = if (effects && object$family$has_likelihood) fit_noise(object, start_run(object$control, "Standard errors")), digits = digits,
     bytes = 8 * as.double(m)^2 + as.double(utils::object.size(object$centers))
   )))

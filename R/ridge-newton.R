@@ -13,6 +13,8 @@ fit_newton <- function(system, problem, spec) {
   t <- ncol(problem$y)
   intercept <- if (problem$intercept) null_link(spec$family, problem$y, problem$weights, problem$offset, system$run) else rep(0, t)
   model <- staged_model(c(system, list(y = problem$y, offset = problem$offset, intercept = intercept)), spec$family)
+  # errors at held-out rows are those of one loss
+  problem$family$loss <- model$loss
   state <- spec$state
   if (is.null(state)) state <- newton_from(first_point(model, spec))
   if (is.null(state$point$f)) {

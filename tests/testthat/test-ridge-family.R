@@ -129,6 +129,10 @@ test_that("defaults, centres, validation and cross-validation work for every fam
     expect_lt(deviance(fit), null_deviance(fit))
     expect_true(all(is.finite(fit$trace$validation)))
     expect_output(print(fit), fit$family$error)
+    expect_s3_class(marginal_effects(fit), "marginal_effects")
+    grDevices::pdf(NULL)
+    plot(fit)
+    grDevices::dev.off()
     expect_identical(cross_validate(kernel_ridge(family_x, y, family = family), 3)$score, "loss")
   }
   expect_lt(deviance(tune_ridge(family_x, y, family = "poisson", rows = 60, seconds = 0.2)$fit), 1000)
