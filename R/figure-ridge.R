@@ -23,8 +23,8 @@ ridge_figure <- function(fit, which, variables, se.fit, level, n, max_dims, poin
   groups <- unique(unlist(lapply(c(parts[c("fitted", "residuals")], parts$partial), \(part) levels(part$group))))
   colours <- group_colours(col, if (length(groups) == 0) "all" else groups)
   makers <- list(
-    fitted = if (fit$loss == "squared") observed_panel else calibration_panel,
-    residuals = if (fit$loss == "squared") residual_panel else roc_panel,
+    fitted = if (!has_probabilities(fit)) observed_panel else calibration_panel,
+    residuals = if (!has_probabilities(fit)) residual_panel else roc_panel,
     iterations = \(fit, trace) trace_panels(fit, trace, colours[[1]]), partial = partial_panels
   )
   panels <- lapply(names(parts), \(name) makers[[name]](fit, parts[[name]]))
@@ -97,7 +97,8 @@ trace_panels <- function(fit, trace, colour) {
   solver <- sub(" \\(.*", "", solver_label(fit))
   panels <- list("Relative residual" = panel("residual", trace$iteration, "Relative residual", "Convergence", solver))
   if (all(is.na(trace$validation))) return(panels)
-  error <- if (fit$loss != "squared") "Log loss" else if (is.null(fit$classes)) "RMSE" else "Part misclassified"
+  error <- error_name(fit)
+  substr(error, 1, 1) <- toupper(substr(error, 1, 1))
   held <- panel("validation", NULL, error, "Rows held out", paste("least after", fit$best_iteration))
   c(panels, stats::setNames(list(held), paste(error, "of rows held out")))
 }
@@ -105,7 +106,7 @@ trace_panels <- function(fit, trace, colour) {
 partial_panels <- function(fit, slices) {
   # all variables have the same scale
   span <- range(unlist(lapply(slices, `[`, c("estimate", "low", "high"))), na.rm = TRUE, finite = TRUE)
-  label <- if (fit$loss != "squared") paste("Mean", probability_label(fit)) else {
+  label <- if (has_probabilities(fit)) paste("Mean", probability_label(fit)) else {
     paste("Mean fitted", if (length(fit$outputs) > 1) "response" else response_label(fit))
   }
   panels <- lapply(stats::setNames(nm = names(slices)), \(name) {
@@ -136,7 +137,7 @@ ridge_parts <- function(fit, which, variables, se.fit, level, n, max_dims, point
   if (is.null(se.fit)) se.fit <- nrow(fit$coefficients) <= 3000
   by_row <- any(which %in% c("fitted", "residuals"))
   shown <- if (by_row) fit_to_show(fit)
-  rows <- if (by_row && fit$loss == "squared") row_frame(shown, most)
+  rows <- if (by_row && !has_probabilities(fit)) row_frame(shown, most)
   parts <- list(
     fitted = if ("fitted" %in% which) if (is.null(rows)) calibration_frame(shown) else rows,
     residuals = if ("residuals" %in% which) if (is.null(rows)) roc_frame(shown) else rows,

@@ -28,10 +28,10 @@ CHECKPOINT_FORMAT <- "flashkernel falkon 3"
 
 # Identifies a task by the user's arguments and by a few values that depend on the data.
 checkpoint_task <- function(spec, rows, response, weights, offset) {
-  given <- spec[c("kernel", "metric", "bandwidth", "lambda", "center_method", "loss", "intercept", "exact")]
+  given <- spec[c("kernel", "metric", "bandwidth", "lambda", "center_method", "class_weights", "intercept", "exact")]
   corner <- rows_take(rows, unique(c(1, rows$n)))
   c(given, list(
-    n = rows$n, d = rows$d, corner = as.vector(corner), y = column_sums(response$y), squares = column_sums(response$y^2),
+    family = spec$family[c("family", "loss")], n = rows$n, d = rows$d, corner = as.vector(corner), y = column_sums(response$y), squares = column_sums(response$y^2),
     weights = c(sum(weights), sum(weights^2)), offset = c(sum(offset), sum(offset^2)),
     centers = if (length(spec$centers) < 10) as.vector(spec$centers) else c(length(spec$centers), sum(spec$centers))
   ))

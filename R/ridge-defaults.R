@@ -46,7 +46,7 @@ first_of_sample <- function(sample, rows) {
   first <- seq_len(min(nrow(sample$y), rows))
   sample$points <- sample$points[first, , drop = FALSE]
   sample$y <- sample$y[first, , drop = FALSE]
-  sample$codes <- sample$codes[first]
+  sample$own <- lapply(sample$own, \(x) if (!is.null(x)) x[first, , drop = FALSE])
   sample
 }
 
@@ -55,12 +55,12 @@ first_of_sample <- function(sample, rows) {
 LEAST_NOISE <- 1e-3
 
 default_noise <- function(choice, sample, spec, run) {
+  folds <- choice$folds
+  if (!spec$family$squared && !is.null(folds)) return(family_noise(lapply(folds, learnt_fold, choice$kernel, run), sample, run))
+  if (spec$family$squared && (isTRUE(spec$exact) || !is.null(folds))) return(choice$noise)
   few <- first_of_sample(sample, DEFAULT_SAMPLE)
-  if (spec$loss == "squared" && isTRUE(spec$exact)) return(choice$noise)
-  if (spec$loss == "squared" && !is.null(choice$folds)) return(choice$noise)
-  if (spec$loss != "squared" && !is.null(choice$folds)) return(logistic_noise_of(choice, sample$codes, run))
   K <- kernels_between(NULL, few$points, rows_factor(sample$rows, choice$bandwidth), spec$kernel, run)
-  if (spec$loss != "squared") return(logistic_noise(K, few$codes))
+  if (!spec$family$squared) return(if (nrow(K) < 2) mean(diag(K)) else family_noise(thirds_of(K), few, run))
   max(choice$noise, LEAST_NOISE * mean(diagonal(K)))
 }
 
@@ -90,15 +90,16 @@ draw_sample <- function(rows, response, weights, offset, number) {
   index <- draw_places(rows, number, weights)
   sorted <- index[order(index)]
   points <- rows_take(rows, sorted)[match(index, sorted), , drop = FALSE]
-  y <- response$y[index, , drop = FALSE]
-  if (!is.null(offset)) y <- y - offset[index, , drop = FALSE]
+  own <- list(y = response$y[index, , drop = FALSE], offset = if (!is.null(offset)) offset[index, , drop = FALSE])
+  y <- response$family$working(own$y)
+  if (!is.null(offset)) y <- y - own$offset
   y <- y - rep(colMeans(y), each = number)
   # squares of y must not overflow
   if (any(y != 0)) y <- y / 2^floor(log2(max(abs(y))))
   scale <- sqrt(mean(y^2))
   list(
     points = points, y = if (scale > 0) y / scale else y, classes = response$classes,
-    codes = if (!is.null(response$classes)) class_codes(response$y[index, , drop = FALSE]), scale = scale,
+    own = own, family = response$family, scale = scale,
     names = rows$names, per_row = (if (is.null(weights)) 1 else mean(weights)) / rows$n, rows = rows, index = index
   )
 }
@@ -188,76 +189,94 @@ leave_one_out <- function(K, y, given = NULL) {
 # Candidate noises relative to the largest eigenvalue.
 NOISES_TRIED <- 10^seq(-9, 0, by = 0.5)
 
-# ---- classes ----------------------------------------------------------------------------------
+# ---- other families ---------------------------------------------------------------------------
 
-# Returns the n lambda of logistic loss that minimises the log loss in three-fold cross-validation on the sample, each
-# class against all others. Multiples of the golden section assign the folds: deterministic, without a period.
-logistic_noise <- function(K, codes) {
-  n <- length(codes)
-  if (n < 2) return(mean(diag(K)))
-  third <- floor(3 * ((seq_len(n) * (sqrt(5) - 1) / 2) %% 1))
-  best_logistic_noise(lapply(unique(third), \(part) {
-    kept <- which(third != part)
-    out <- which(third == part)
-    list(K = K[kept, kept, drop = FALSE], at = K[out, kept, drop = FALSE], codes = codes[kept], codes_at = codes[out])
-  }), mean(diag(K)))
-}
-
-# The same where the metric was learnt in each fold without the rows that are held out.
-logistic_noise_of <- function(choice, codes, run) {
-  parts <- lapply(choice$folds, \(fold) {
-    kept <- seq_len(min(length(fold$kept), DEFAULT_SAMPLE))
-    z <- fold$z[kept, , drop = FALSE]
-    of <- sum_sources(z, NULL, diagonal_matrix(rep(1, ncol(z)), ncol(z)), choice$kernel, new_plan())
-    list(
-      K = kernel_matrix_of(of, NULL, run), at = kernel_matrix_of(of, fold$at, run), codes = codes[fold$kept[kept]],
-      codes_at = codes[fold$out]
-    )
-  })
-  best_logistic_noise(parts, 1)
-}
-
-# `parts`: lists of the kernel matrix K of the rows of a fit with their class codes, and the kernels `at` held-out rows
-# (rows) at these (columns) with theirs. `size`: the mean diagonal of K.
-best_logistic_noise <- function(parts, size) {
-  noises <- size * 10^seq(1.5, -4, by = -0.5)
-  losses <- lapply(parts, losses_left_out, noises)
+# Returns the n lambda of a loss other than the square that minimises the loss at rows held out, each class against all
+# others. A fold is a list(K, at, kept, out): the kernel matrix of the rows `kept`, and the kernels of the rows that are
+# held out at these.
+family_noise <- function(folds, sample, run) {
+  family <- sample$family
+  noises <- mean(diag(folds[[1]]$K)) * family$curvature(sample$own$y) * 10^seq(1.5, -4, by = -0.5)
+  losses <- lapply(folds, losses_left_out, sample$own, family, noises, run)
   noises[which.min(Reduce(`+`, losses))]
 }
 
-# Sums of the log loss at the held-out rows for each of `noises`. With K = U Lambda U' and beta = Lambda^(1/2) U' alpha
-# the penalty is a ridge penalty; directions with the smallest eigenvalues are dropped.
-losses_left_out <- function(part, noises) {
-  factor <- eigen(part$K, symmetric = TRUE)
+# Three folds of rows with the kernel matrix K. Multiples of the golden section assign them: deterministic, without a
+# period.
+thirds_of <- function(K) {
+  third <- floor(3 * ((seq_len(nrow(K)) * (sqrt(5) - 1) / 2) %% 1))
+  lapply(unique(third), \(part) {
+    kept <- which(third != part)
+    out <- which(third == part)
+    list(K = K[kept, kept, drop = FALSE], at = K[out, kept, drop = FALSE], kept = kept, out = out)
+  })
+}
+
+# A fold of judge_trail(), whose metric was learnt without the rows that are held out.
+learnt_fold <- function(fold, kernel, run) {
+  kept <- seq_len(min(length(fold$kept), DEFAULT_SAMPLE))
+  z <- fold$z[kept, , drop = FALSE]
+  of <- sum_sources(z, NULL, diagonal_matrix(rep(1, ncol(z)), ncol(z)), kernel, new_plan())
+  list(K = kernel_matrix_of(of, NULL, run), at = kernel_matrix_of(of, fold$at, run), kept = fold$kept[kept], out = fold$out)
+}
+
+# Sums of the loss at the rows of a fold that are held out for each of `noises`, of fits to the others. With
+# K = U Lambda U' and beta = Lambda^(1/2) U' alpha the penalty is a ridge penalty; directions with the smallest
+# eigenvalues are dropped.
+losses_left_out <- function(fold, own, family, noises, run) {
+  train <- fold$kept
+  factor <- eigen(fold$K, symmetric = TRUE)
   used <- which(factor$values > 1e-8 * factor$values[1])
   used <- used[seq_len(min(length(used), LOGISTIC_RANK))]
   root <- sqrt(factor$values[used])
-  phi <- factor$vectors[, used, drop = FALSE] * rep(root, each = nrow(part$K))
-  at <- part$at %*% (factor$vectors[, used, drop = FALSE] / rep(root, each = nrow(part$K)))
-  classes <- unique(c(part$codes, part$codes_at))
-  if (length(classes) <= 2) classes <- classes[1]
-  losses <- vapply(classes, \(class) {
-    logistic_losses(phi, part$codes == class, at, part$codes_at == class, noises)
+  phi <- factor$vectors[, used, drop = FALSE] * rep(root, each = length(train))
+  at <- fold$at %*% (factor$vectors[, used, drop = FALSE] / rep(root, each = length(train)))
+  losses <- vapply(seq_len(ncol(own$y)), \(k) {
+    own <- lapply(own, \(x) if (!is.null(x)) x[, k, drop = FALSE])
+    family <- family_of_column(family, own$y, k)
+    base <- constant_link(family, own, train, run)
+    fit <- list(family = family, phi = phi, y = own$y[train, , drop = FALSE], base = base[train, , drop = FALSE], run = run)
+    held <- list(at = at, y = own$y[fold$out, , drop = FALSE], base = base[fold$out, , drop = FALSE])
+    newton_losses(fit, held, noises)
   }, noises)
   rowSums(matrix(losses, length(noises)))
 }
 
-LOGISTIC_RANK <- 150
+# The family with a loss for column k alone: classes are one against all others, and what a fit would learn of the loss
+# is set in proportion to the spread of the response.
+family_of_column <- function(family, y, k) {
+  spread <- mean(abs(y - stats::median(y)))
+  if (!is.null(family$levels)) family[c("loss", "levels")] <- list(c(family$loss[1], spread / 10, family$levels[k]), family$levels[k])
+  if (anyNA(family$loss)) family$loss[2] <- 1.345 * spread
+  family
+}
 
-# Newton's method for decreasing noises, each from the coefficients of the previous one.
-logistic_losses <- function(phi, y, at, y_at, noises) {
-  share <- (sum(y) + 0.5) / (length(y) + 1)
-  intercept <- stats::qlogis(share)
-  beta <- rep(0, ncol(phi))
+# The link of the model without kernels that is fitted to rows `train`, at all rows. Of classes, no share is 0.
+constant_link <- function(family, own, train, run) {
+  if (family$of_classes) return(0 * own$y + stats::qlogis((sum(own$y[train, ] > 0) + 0.5) / (length(train) + 1)))
+  offset <- if (is.null(own$offset)) 0 * own$y else own$offset
+  offset + null_link(family, own$y[train, , drop = FALSE], NULL, offset[train, , drop = FALSE], run)
+}
+
+LOGISTIC_RANK <- 100
+
+# The loss at rows held out by Newton's method for decreasing noises, each from the coefficients of the previous one.
+newton_losses <- function(fit, held, noises) {
+  loss <- fit$family$loss
+  part <- \(name, f) as.vector(row_loss(name, loss, f, fit$y, fit$run))
+  beta <- rep(0, ncol(fit$phi))
+  objective <- \(beta, s) sum(part("value", fit$base + fit$phi %*% beta)) + s * sum(beta^2) / 2
   vapply(noises, \(s) {
     for (step in 1:20) {
-      p <- as.vector(stats::plogis(intercept + phi %*% beta))
-      gradient <- crossprod(phi, p - y) + s * beta
-      change <- solve(crossprod(phi * sqrt(p * (1 - p))) + diag(s, ncol(phi)), gradient)
-      beta <<- beta - as.vector(change)
+      f <- fit$base + fit$phi %*% beta
+      gradient <- crossprod(fit$phi, part("slope", f)) + s * beta
+      bent <- crossprod(fit$phi * sqrt(part("curvature", f))) + diag(s, ncol(fit$phi))
+      change <- as.vector(solve(bent, gradient))
+      before <- objective(beta, s)
+      while (!isTRUE(objective(beta - change, s) <= before * (1 + 1e-9)) && max(abs(change)) > 1e-9) change <- change / 2
+      beta <<- beta - change
       if (max(abs(change)) < 1e-3 * (1 + max(abs(beta)))) break
     }
-    link <- as.vector(intercept + at %*% beta)
-    -sum(stats::plogis(ifelse(y_at, link, -link), log.p = TRUE))
+    sum(row_loss("value", final_loss(fit$family), held$base + held$at %*% beta, held$y, fit$run))
   }, 0)
 }

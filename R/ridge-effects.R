@@ -59,10 +59,11 @@ check_variables <- function(fit, variables) {
   variables
 }
 
-# Effects are of the link itself, of the probability of the second of two classes, or of those of several.
+# Effects are of the link itself, of a mean that one column of the link determines, or of the probabilities of several
+# classes.
 effect_scale <- function(fit, type) {
-  if (type == "link" || fit$loss == "squared") return("link")
-  if (ncol(fit$coefficients) == 1) "logistic" else "softmax"
+  if (type == "link" || fit$family$link == "identity") return("link")
+  if (ncol(fit$coefficients) > 1) "softmax" else if (has_probabilities(fit)) "logistic" else "mean"
 }
 
 # list(rows, frame, offset, weights): `frame` has the variables of the same rows, for a fit by terms.
@@ -95,14 +96,15 @@ effect_along <- function(job, points, offset, weights, D = NULL) {
     by_column <- matrix(gradient[, , o], nrow(points))
     if (is.null(D)) by_column else matrix(rowSums(by_column * D))
   })
-  p <- probabilities_at(job, points, offset)
   if (job$scale == "softmax") {
+    p <- probabilities_at(job, points, offset)
     shared <- Reduce(`+`, lapply(seq_along(change), \(o) p[, o] * change[[o]]))
     means <- lapply(seq_along(change), \(o) colSums(weights * p[, o] * (change[[o]] - shared)))
     return(list(estimate = do.call(cbind, means)))
   }
-  first <- weights * p[, 2] * p[, 1]
-  second <- first * (p[, 1] - p[, 2])
+  curve <- curve_at(job, points, offset)
+  first <- weights * curve$first
+  second <- weights * curve$second
   list(
     estimate = matrix(colSums(first * change[[1]])),
     functional = slope_functional(job$slope, points, first, D, job$run) +
@@ -119,16 +121,23 @@ mean_at <- function(job, points, at) {
     offset <- if (is.null(at$offset)) 0 else colSums(at$weights * at$offset)
     return(list(estimate = crossprod(functional, fit$coefficients) + fit$intercept + offset, functional = functional))
   }
-  p <- probabilities_at(job, points, at$offset)
-  if (job$scale == "softmax") return(list(estimate = t(colSums(at$weights * p))))
+  if (job$scale == "softmax") {
+    return(list(estimate = t(colSums(at$weights * probabilities_at(job, points, at$offset)))))
+  }
+  curve <- curve_at(job, points, at$offset)
   list(
-    estimate = matrix(sum(at$weights * p[, 2])), functional = kernel_functional(job, points, at$weights * p[, 1] * p[, 2])
+    estimate = matrix(sum(at$weights * curve$value)),
+    functional = kernel_functional(job, points, at$weights * curve$first)
   )
 }
 
-probabilities_at <- function(job, points, offset) {
+probabilities_at <- function(job, points, offset) class_probabilities(job$fit, link_with(job, points, offset))
+
+curve_at <- function(job, points, offset) mean_curve(job$fit$family)(link_with(job, points, offset))
+
+link_with <- function(job, points, offset) {
   link <- link_at(job$fit, ridge_rows(points), job$run)
-  class_probabilities(job$fit, if (is.null(offset)) link else link + offset)
+  if (is.null(offset)) link else link + offset
 }
 
 # sum_i b_i k(x_i, c_j), for each column of b.
@@ -260,7 +269,8 @@ bound_parts <- function(parts, name, bind) do.call(bind, lapply(parts, `[[`, nam
 # A row for each part, a column for each output; NA where errors are not asked for, or not known.
 errors_of_parts <- function(job, parts, wanted) {
   functional <- bound_parts(parts, "functional", cbind)
-  if (wanted && !is.null(functional)) functional_errors(job$fit, functional, job$run) else NA_real_
+  known <- !is.null(functional) && job$fit$family$has_likelihood
+  if (wanted && known) functional_errors(job$fit, functional, job$run) else NA_real_
 }
 
 effect_table <- function(job, parts, se.fit, level, n) {
@@ -301,7 +311,7 @@ output_names <- function(fit) if (is.null(fit$outputs)) paste0("y", seq_len(ncol
 print.marginal_effects <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   if (!all(c("term", "contrast", "estimate", "std.error") %in% names(x))) return(NextMethod())
   digits <- check_digits(digits)
-  of <- c(link = "", logistic = " on the probability", softmax = " on the probabilities")[[attr(x, "scale")]]
+  of <- c(link = "", mean = " on the mean", logistic = " on the probability", softmax = " on the probabilities")[[attr(x, "scale")]]
   cat("Average marginal effects", of, ", ", whole(attr(x, "n")), " rows\n\n", sep = "")
   print_effects(x, digits)
   invisible(x)

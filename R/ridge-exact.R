@@ -6,11 +6,11 @@
 # conjugate gradients may be faster for smooth problems with large penalties, and are much slower for others.
 EXACT_FACTORISED <- 6000
 
-# Largest number of rows of an exact fit with logistic loss.
+# Largest number of rows of an exact fit with another loss than the square.
 EXACT_LOGISTIC <- 10000
 
 fit_exact <- function(problem, spec, run) {
-  if (spec$loss != "squared") return(fit_all_rows(problem, spec, run))
+  if (!spec$family$squared) return(fit_all_rows(problem, spec, run))
   clock <- stage_clock()
   system <- exact_system(problem$rows, problem$weights, spec$L, spec$kernel, spec$lambda, run)
   centred <- centred_response(problem)
@@ -29,12 +29,12 @@ fit_exact <- function(problem, spec, run) {
   ))
 }
 
-# Exact fits with logistic loss use Newton's method with all rows as centres, which needs few rows.
+# Exact fits with other losses use Newton's method with all rows as centres, which needs few rows.
 fit_all_rows <- function(problem, spec, run) {
   n <- problem$rows$n
   if (n > EXACT_LOGISTIC) {
     stop_argument(
-      "exact", "is available only for up to ", whole(EXACT_LOGISTIC), " rows with logistic loss: found ", whole(n),
+      "exact", "is available only for up to ", whole(EXACT_LOGISTIC), " rows for this family: found ", whole(n),
       ". Give `centers` instead."
     )
   }

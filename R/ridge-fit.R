@@ -11,7 +11,7 @@ fit_ridge <- function(rows, response, spec, run) {
   problem <- list(
     rows = rows, y = response$y, classes = response$classes, weights = weights, offset = offset,
     intercept = spec$intercept, validation = check_validation(spec$validation, rows, response, spec),
-    error = LOSSES[[spec$loss]]$error, task = task
+    family = spec$family, task = task
   )
   if (spec$plan) return(plan_fit(problem, spec, run))
   if (spec$exact) problem <- problem_in_session(problem, spec)
@@ -23,10 +23,7 @@ fit_ridge <- function(rows, response, spec, run) {
 # Weights of the rows in the loss: the user's weights times the weights of their classes, or NULL.
 loss_weights <- function(response, spec, rows) {
   weights <- if (is_column(spec$weights)) spec$weights else check_weights(spec$weights, rows$n)
-  if (spec$loss != "weighted") {
-    if (!is.null(spec$class_weights)) stop_argument("class_weights", "needs loss = \"weighted\": found another loss")
-    return(weights)
-  }
+  if (is.null(spec$class_weights)) return(weights)
   by_class <- check_class_weights(spec$class_weights, response$classes, response$y)
   own <- if (is_column(response$y)) {
     column_of("by_class", list(response$y), 1, list(numbers = by_class))
@@ -37,17 +34,18 @@ loss_weights <- function(response, spec, rows) {
   if (is_column(weights) || is_column(own)) rows_column(rows, weights) * rows_column(rows, own) else weights * own
 }
 
-# Class weights in the order of the classes. NULL: weights that give all classes the same total.
+# Class weights in the order of the classes. "balanced": weights that give all classes the same total.
 check_class_weights <- function(class_weights, classes, y) {
   arg <- "class_weights"
-  if (is.null(classes)) stop_argument("loss", "\"weighted\" needs classes: `y` must be a factor")
-  if (is.null(class_weights)) {
-    return(nrow(y) / (length(classes) * class_counts(y)))
-  }
+  if (is.null(classes)) stop_argument(arg, "needs classes: `y` must be a factor")
+  if (identical(class_weights, "balanced")) return(nrow(y) / (length(classes) * class_counts(y)))
   good <- is_number(class_weights) && length(class_weights) == length(classes) && all(is.finite(class_weights)) &&
     all(class_weights > 0)
   if (!good) {
-    stop_argument(arg, "must be a positive number for each class, ", length(classes), ": found ", describe(class_weights))
+    stop_argument(
+      arg, "must be \"balanced\", or a positive number for each class, ", length(classes), ": found ",
+      describe(class_weights)
+    )
   }
   found <- names(class_weights)
   if (!is.null(found) && !setequal(found, classes)) {
@@ -76,7 +74,7 @@ fit_by_centers <- function(problem, spec, run) {
     spec, problem$task, list(centers = if (is.null(index)) chosen$points else index, merged = merged)
   )
   name_stage(run, "Fitting")
-  solved <- LOSSES[[spec$loss]]$fit(system, problem, spec)
+  solved <- fit_family(system, problem, spec)
   if (is.null(solved$jitter)) solved$jitter <- system$preconditioner$jitter
   warn_imprecise(system, solved$coefficients, problem$y, spec)
   if (is_column(solved$fitted)) solved["fitted"] <- list(if (!inherits(rows, "rows_data")) collected(solved$fitted))
@@ -156,6 +154,11 @@ start_index <- function(rows, start) {
   if (is.null(index) || max(index) > rows$n) return(NULL)
   # centres may have been moved by a millionth of a bandwidth (ridge-grid.R)
   if (isTRUE(all.equal(rows_take(rows, index), start$centers, tolerance = 1e-4))) index
+}
+
+# Coefficients and intercept for the loss of the family.
+fit_family <- function(system, problem, spec) {
+  if (spec$family$squared) fit_squared(system, problem, spec) else fit_newton(system, problem, spec)
 }
 
 # ---- squared loss -----------------------------------------------------------------------------
@@ -289,7 +292,7 @@ check_validation <- function(validation, rows, response, spec) {
       if (is.list(validation) && is_remote(validation$x)) "a flash_data() without a response" else describe(validation))
   }
   held <- rows_under(rows_of_fit(validation$x, "validation$x", rows$d, rows$names), spec$L, spec$kernel)
-  y <- response_like(validation$y, held$n, response$classes, response$outputs, "validation$y")
+  y <- response_like(validation$y, held$n, response, "validation$y")
   if (ncol(y) != ncol(response$y)) stop_argument("validation$y", "must have ", ncol(response$y), " columns: found ", ncol(y))
   offset <- check_offset(validation$offset, held$n, ncol(y), "validation$offset")
   list(rows = held, y = rows_column(held, y), offset = rows_column(held, offset))
@@ -298,7 +301,7 @@ check_validation <- function(validation, rows, response, spec) {
 # The validation error of the loss.
 validation_error <- function(problem, centers, alpha, intercept, run) {
   held <- problem$validation
-  problem$error(link_of_held(held, centers, alpha, intercept, run), held$y, problem$classes)
+  held_error(problem$family, link_of_held(held, centers, alpha, intercept, run), held$y, problem$classes)
 }
 
 link_of_held <- function(held, centers, alpha, intercept, run) {
@@ -315,10 +318,12 @@ squared_error <- function(link, y, classes) {
 
 new_ridge <- function(problem, response, spec, solved) {
   rows <- problem$rows
+  # with the parameters that were found
+  if (!is.null(solved$loss)) spec$family$loss <- solved$loss
   dimnames(solved$coefficients) <- list(NULL, response$outputs)
   fit <- list(
     call = spec$call, kernel = spec$kernel, metric = spec$metric, bandwidth = spec$bandwidth, L = spec$L, lambda = spec$lambda,
-    loss = spec$loss, centers = solved$centers, center_index = solved$center_index,
+    family = spec$family, class_weights = spec$class_weights, centers = solved$centers, center_index = solved$center_index,
     center_method = spec$center_method, merged = solved$merged, coefficients = solved$coefficients,
     intercept = solved$intercept, has_intercept = problem$intercept, has_offset = !is.null(problem$offset),
     classes = response$classes, binary = response$binary, n = rows$n, d = rows$d, names = rows$names,
@@ -331,11 +336,8 @@ new_ridge <- function(problem, response, spec, solved) {
   )
   if (spec$keep) {
     fit$state$columns <- solved$columns
+    if (is.matrix(solved$fitted)) colnames(solved$fitted) <- response$outputs
     fit$state$fitted <- solved$fitted
   }
   structure(fit, class = "kernel_ridge")
 }
-
-# For each loss, the function that fits and the validation error.
-CLASS_LOSS <- list(fit = \(...) fit_logistic(...), error = \(...) log_loss(...))
-LOSSES <- list(squared = list(fit = fit_squared, error = squared_error), logistic = CLASS_LOSS, weighted = CLASS_LOSS)

@@ -52,11 +52,11 @@ warn_imprecise <- function(system, coefficients, y, spec) {
     kernel_sum_of(system$centers$sources, some, coefficients, run, as_matrix = TRUE)$sums
   }
   lost <- sqrt(colMeans((link(by$precision) - link("double"))^2))
-  lost <- max(if (spec$loss == "squared") lost / pmax(apply(y, 2, stats::sd), .Machine$double.xmin) else lost)
+  lost <- max(if (spec$family$link == "identity") lost / pmax(apply(y, 2, stats::sd), .Machine$double.xmin) else lost)
   if (isTRUE(lost <= IMPRECISE)) return(invisible())
   warning(
     "single precision is not enough for coefficients of this size: predictions have an error of ",
-    format(lost, digits = 2), if (spec$loss == "squared") " standard deviations of the response",
+    format(lost, digits = 2), if (spec$family$link == "identity") " standard deviations of the response",
     ". Use `control = flash_control(precision = \"double\")` or a larger `lambda`.", call. = FALSE
   )
 }

@@ -19,12 +19,17 @@
 #' 2}{lambda alpha' K alpha / 2}. Newton's method minimises it for penalties that decrease to `lambda`. More than two
 #' classes have the multinomial likelihood (softmax), with a column of coefficients for each class and the same penalty
 #' for all: the columns sum to 0, and the order of the classes does not matter. The penalty keeps coefficients finite
-#' even if the classes can be separated without error. `"weighted"` is logistic loss whose rows are also weighted by
-#' `class_weights` of [ridge_solver()].
+#' even if the classes can be separated without error.
 #'
 #' **Intercept.** It is not penalised: it is the intercept of the model without kernels. For squared loss this is the
 #' (weighted) mean of `y` minus the `offset`. For logistic loss it is the intercept of [stats::glm()] with this offset
-#' and no other term.
+#' and no other term; for other families the constant of least loss.
+#'
+#' **Other families.** Newton's method minimises the mean loss plus \eqn{\lambda \alpha' K \alpha / 2}{lambda alpha' K
+#' alpha / 2}; [ridge_family()] has the losses. `lambda` is chosen by the loss in three-fold cross-validation, bandwidths
+#' for log counts or the logarithm of the response if the link is the logarithm. The log exposure of counts is an
+#' `offset`. Quantiles and Huber's loss have no likelihood, so no standard errors; an exact fit with another family than
+#' the gaussian has up to 10,000 rows.
 #'
 #' **Defaults.** Without `bandwidth`, a few kernels and metrics are fitted exactly to at most 2,000 rows. After each fit the
 #' mean outer product of its gradients is the next metric (Radhakrishnan and others, 2024). The best few by leave-one-out
@@ -71,8 +76,10 @@
 #' @param centers Number of centres, indices of rows, or a matrix with the columns of `x`. `NULL` (default): all rows if
 #'   there are up to 1,000, otherwise `10 sqrt(n)` of them; with squared loss and a `metric`, all of up to 6,000 rows
 #'   (40,000 on a GPU), otherwise as many as some seconds allow.
-#' @param loss `"squared"`, `"logistic"`, or `"weighted"` (logistic with class weights). `NULL` (default): `"logistic"`
-#'   for a factor, otherwise `"squared"`.
+#' @param family `"gaussian"` (squared loss), `"binomial"` or `"multinomial"` (logistic loss, the latter for more than two
+#'   classes), `"poisson"`, `"Gamma"` (log link), `"huber"`, `"quantile"` (the median), a function or object of
+#'   [stats::family], or a [ridge_family()] with parameters. `NULL` (default): logistic loss for a factor, otherwise
+#'   `"gaussian"`.
 #' @param weights Non-negative weights of the rows. `NULL` (default): all 1.
 #' @param offset Known part of the link of each row, which is not fitted. `NULL` (default): none.
 #' @param validation Rows at which the error is measured in each iteration: a fraction of the rows, drawn at random (not
@@ -113,6 +120,10 @@
 #' # classes, with probabilities
 #' fit <- kernel_ridge(Species ~ ., data = iris, bandwidth = 2, lambda = 1e-3)
 #' head(predict(fit, type = "prob"))
+#'
+#' # counts, with an exposure
+#' fit <- kernel_ridge(ncases ~ agegp + alcgp + offset(log(ncases + ncontrols)), data = esoph, family = "poisson")
+#' c(deviance(fit), AIC(fit))
 kernel_ridge <- function(x, ...) {
   # data |> kernel_ridge(formula = y ~ a), as lm() takes it
   if (any(...names() == "formula", na.rm = TRUE)) return(eval(formula_call(match.call()), parent.frame()))
@@ -121,7 +132,7 @@ kernel_ridge <- function(x, ...) {
 
 #' @rdname kernel_ridge
 #' @export
-kernel_ridge.default <- function(x, y, kernel = NULL, bandwidth = NULL, lambda = NULL, centers = NULL, loss = NULL,
+kernel_ridge.default <- function(x, y, kernel = NULL, bandwidth = NULL, lambda = NULL, centers = NULL, family = NULL,
                                  weights = NULL, offset = NULL, validation = NULL,
                                  metric = c("auto", "none", "diagonal", "full"), solver = NULL, control = NULL, ...) {
   numbers <- list(...)
@@ -189,8 +200,8 @@ rows_of_fit <- function(x, arg, d, names) {
 }
 
 fit_rows <- function(rows, y, spec, run) {
-  spec$loss <- default_loss(spec$loss, y)
-  response <- check_response(y, rows$n, binary = spec$loss != "squared")
+  spec$family <- default_family(spec$family, y)
+  response <- check_response(y, rows$n, family = spec$family)
   with_fixed_seed(fit_drawn(with_row_keys(rows, response), response, spec, run), spec$seed)
 }
 
@@ -272,6 +283,7 @@ are_several <- function(centers) is_number(centers) && is.null(dim(centers)) && 
 # Rows `index` of the response as the user would give them.
 response_values <- function(response, index) {
   y <- response$y[index, , drop = FALSE]
+  if (!is.null(response$family$levels)) return(y[, 1])
   if (is.null(response$classes)) y else factor(response$classes[class_codes(y)], levels = response$classes)
 }
 
@@ -305,19 +317,14 @@ takes_all <- function(rows, spec, run) {
 }
 
 # Does the fit take some seconds by default, so that the best of a few kernels and metrics is not spoilt by few centres?
-takes_time <- function(rows, spec) learns_metric(spec) && spec$loss == "squared" && inherits(rows, "rows_dense")
+takes_time <- function(rows, spec) learns_metric(spec) && spec$family$squared && inherits(rows, "rows_dense")
 
 # Where its iterations end.
 settle_solver <- function(spec) {
-  squared <- spec$loss == "squared"
+  squared <- spec$family$squared
   if (is.null(spec$iterations)) spec$iterations <- if (isTRUE(spec$exact) && squared) 1000L else 50L
   if (is.null(spec$tolerance)) spec$tolerance <- if (squared) 1e-7 else 1e-5
   spec
-}
-
-default_loss <- function(loss, y) {
-  if (!is.null(loss)) return(loss)
-  if (is_classes(y)) "logistic" else "squared"
 }
 
 default_centers <- function(n) min(n, ceiling(10 * sqrt(n)))

@@ -39,7 +39,7 @@ hat_diagonal <- function(fit, run) {
 
 # (I - H) 1, the residual of a response of ones.
 residual_ones <- function(fit, posterior, run) {
-  if (!fit$has_intercept || fit$loss != "squared") return(0)
+  if (!fit$has_intercept || !fit$family$squared) return(0)
   if (!is.null(fit$state$ones)) return(fit$state$ones)
   rows <- fit$data$rows
   weights <- fit$data$weights
@@ -81,7 +81,7 @@ freedom_of <- function(fit, run) {
   posterior <- posterior_of(fit, run)
   own <- sum(vapply(posterior$parts, `[[`, 0, "edf"))
   if (!fit$has_intercept) return(own)
-  if (fit$loss != "squared") return(own + max(1, length(posterior$parts) - 1))
+  if (!fit$family$squared) return(own + max(1, length(posterior$parts) - 1))
   ones <- residual_ones(fit, posterior, run_in_double(run))
   if (is_column(ones)) return(own + weighted_means(ones, fit$data$weights))
   w <- fit_weights(fit)
@@ -93,7 +93,11 @@ freedom_of <- function(fit, run) {
 fit_noise <- function(fit, run) {
   edf <- freedom_of(fit, run)
   t <- ncol(fit$coefficients)
-  if (fit$loss != "squared") return(list(sigma = rep(1, t), df = Inf, edf = edf, rss = NULL))
+  if (!fit$family$free_scale) return(list(sigma = rep(1, t), df = Inf, edf = edf, rss = NULL))
+  if (!fit$family$squared) {
+    df <- max(used_count(fit) - edf, 0)
+    return(list(sigma = sqrt(sum(fit_residuals(fit, "pearson")^2) / df), df = df, edf = edf))
+  }
   # scale each response, as squares could overflow or underflow
   squares <- residual_squares(fit, run)
   unit <- rep(1, t)
@@ -137,9 +141,16 @@ logLik.kernel_ridge <- function(object, ...) {
   w <- fit_weights(object)
   n <- used_count(object)
   t <- ncol(object$coefficients)
-  if (object$loss == "squared") {
+  family <- object$family
+  if (family$squared) {
     value <- sum(-n * (log(2 * pi * noise$rss / n) + 1) / 2) + t * sum(log(w[w > 0])) / 2
     df <- t * (noise$edf + 1)
+  } else if (!family$of_classes) {
+    # the scale has its maximum likelihood, about as glm() has it
+    scale <- stats::deviance(object) / sum(w)
+    own <- family$log_density(fit_response(object), fit_means(object), scale, family$loss[2])
+    value <- sum(w[w > 0] * own[w > 0])
+    df <- noise$edf + family$free_scale
   } else {
     p <- link_probabilities(fitted_link(object, run))
     value <- sum(w * log(p[cbind(seq_len(object$n), class_codes(fit_response(object)))]))
@@ -159,7 +170,7 @@ df.residual.kernel_ridge <- function(object, ...) {
 #' @export
 sigma.kernel_ridge <- function(object, ...) {
   check_dots_empty(...)
-  if (object$loss != "squared") return(1)
+  if (!object$family$free_scale) return(1)
   stats::setNames(fit_noise(object, start_run(object$control, "Predicting"))$sigma, object$outputs)
 }
 
@@ -186,7 +197,7 @@ hatvalues.kernel_ridge <- function(model, ...) {
 #' @export
 rstandard.kernel_ridge <- function(model, ...) {
   check_dots_empty(...)
-  if (model$loss != "squared") stop_argument("model", "must be a fit by squared loss: found logistic loss")
+  if (!model$family$squared) stop_argument("model", "must be a fit by squared loss: found another family")
   run <- start_run(model$control, "Predicting")
   w <- fit_weights(model)
   free <- 1 - as.vector(hat_diagonal(model, run))
@@ -230,7 +241,7 @@ draw_links <- function(fit, needed, nsim, run) {
 # A list of nsim vectors, factors, or n x t matrices.
 draw_responses <- function(fit, links, sigma, nsim) {
   n <- fit$n
-  if (fit$loss == "squared") {
+  if (fit$family$squared) {
     spread <- 1 / sqrt(fit_weights(fit))
     # without noise, avoid 0 * Inf at rows of weight 0
     parts <- Map(\(link, s) link + (if (s > 0) s * spread else 0) * stats::rnorm(length(link)), links, sigma)
@@ -238,6 +249,10 @@ draw_responses <- function(fit, links, sigma, nsim) {
       if (length(parts) == 1) return(parts[[1]][, i])
       matrix(vapply(parts, \(part) part[, i], numeric(n)), n, dimnames = list(NULL, fit$outputs))
     }))
+  }
+  if (!fit$family$of_classes) {
+    scale <- sigma^2 / fit_weights(fit)
+    return(lapply(seq_len(nsim), \(i) fit$family$draw(fit$family$linkinv(links[[1]][, i]), scale, fit$family$loss[2])))
   }
   lapply(seq_len(nsim), \(i) {
     p <- link_probabilities(matrix(vapply(links, \(part) part[, i], numeric(n)), n))

@@ -1,6 +1,6 @@
-# Losses of classes: logistic loss for two classes (y of -1 and 1, one column of link), softmax loss for more (one
-# column for each class). None overflows for large margins. C computes them for all rows with all threads
-# (src/core/losses.h).
+# Losses of families other than the gaussian: for classes logistic loss for two (y of -1 and 1, one column of link), and
+# softmax loss for more (one column for each class). C computes them for all rows with all threads (src/core/losses.h).
+# `loss`: the number of the loss and its parameters, from a family.
 
 # Returns a function of m x t coefficients alpha to list(product, sums): K' W D K alpha with the second derivatives D at
 # the link f, and K alpha. With more than two classes D = diag(p) - p p' couples the columns, which takes two sweeps.
@@ -9,13 +9,13 @@
 hessian_product <- function(system, f) {
   run <- system$run
   if (ncol(f) == 1) {
-    weights <- class_loss("curvature", f, NULL, run)
+    weights <- row_loss("curvature", system$loss, f, system$y, run)
     if (!is.null(system$weights)) weights <- weights * system$weights
     return(\(alpha) rows_normal(system$rows, system$centers, alpha, NULL, weights, run, with_sums = TRUE))
   }
   function(alpha) {
     u <- rows_link(system$rows, system$centers, alpha, run)
-    bent <- class_loss("product", f, NULL, run, u)
+    bent <- row_loss("product", system$loss, f, system$y, run, u)
     list(product = rows_normal(system$rows, system$centers, NULL, bent, system$weights, run)$product, sums = u)
   }
 }
@@ -29,9 +29,33 @@ class_probabilities <- function(fit, link) {
   p
 }
 
-# The intercept: the link whose mean probabilities are the (weighted) shares of the classes. With offsets the equation
-# is solved by iterative scaling, which always converges, and in one step for a constant offset.
-null_link <- function(y, weights, offset) {
+# The intercept: the constant link of least mean loss. The loss of a number is convex in one column of the link; the
+# search begins at the mean response.
+null_link <- function(family, y, weights, offset, run) {
+  if (family$of_classes) return(null_class_link(y, weights, offset))
+  loss <- final_loss(family)
+  if (anyNA(loss)) loss[2] <- sqrt(mean(squares_around(y))) # Huber's loss before its first step
+  centre <- weighted_means(if (is.null(offset)) y else y - offset, weights)
+  unit <- sqrt(mean(squares_around(y)))
+  if (family$link == "log") {
+    centre <- log(weighted_means(y, weights)) - if (is.null(offset)) 0 else weighted_means(offset, weights)
+    unit <- 1
+  }
+  if (!(unit > 0)) return(centre)
+  slope <- function(b, k) {
+    f <- shift_columns(if (is.null(offset)) 0 * y else offset, -replace(centre, k, b))
+    weighted_means(row_loss("slope", loss, f, y, run), weights)[k]
+  }
+  vapply(seq_along(centre), \(k) {
+    stats::uniroot(slope, centre[k] + c(-1, 1) * unit, k, extendInt = "upX", tol = 1e-12 * unit)$root
+  }, 0)
+}
+
+squares_around <- function(y) column_sums(shift_columns(y, column_sums(y) / nrow(y))^2) / nrow(y)
+
+# The link whose mean probabilities are the (weighted) shares of the classes. With offsets the equation is solved by
+# iterative scaling, which always converges, and in one step for a constant offset.
+null_class_link <- function(y, weights, offset) {
   counts <- class_counts(y, weights)
   if (any(counts == 0)) stop_argument("weights", "must be positive for at least one row of each class")
   shares <- counts / sum(counts)
@@ -47,21 +71,21 @@ null_link <- function(y, weights, offset) {
   link
 }
 
-# A part of the loss at the link f (n x t) for the response y (n x t, columns of -1 and 1). "value": the loss of each
-# row. "slope": its derivatives with respect to f, n x t. "curvature": for each row the mean of the diagonal of the
+# A part of the loss at the link f (n x t) for the response y (n x t; of classes columns of -1 and 1). "value": the loss of
+# each row. "slope": its derivatives with respect to f, n x t. "curvature": for each row the mean of the diagonal of the
 # second derivatives, for preconditioners (the sum or the largest would need twice the iterations at small penalties, on
 # shuttle). "product": the second derivatives times u, n x t.
-class_loss <- function(part, f, y, run, u = NULL) UseMethod("class_loss", f)
+row_loss <- function(part, loss, f, y, run, u = NULL) UseMethod("row_loss", f)
 
 #' @export
-class_loss.shard_column <- function(part, f, y, run, u = NULL) {
+row_loss.shard_column <- function(part, loss, f, y, run, u = NULL) {
   t <- if (part %in% c("slope", "product")) ncol(f) else 1
-  column_of("class_loss", list(f = f, y = y, u = u), t, list(part = part))
+  column_of("row_loss", list(f = f, y = y, u = u), t, list(part = part, loss = loss))
 }
 
 #' @export
-class_loss.default <- function(part, f, y, run, u = NULL) {
-  .Call(ffi_class_loss, match(part, LOSS_PARTS) - 1L, f, y, u, run)
+row_loss.default <- function(part, loss, f, y, run, u = NULL) {
+  .Call(ffi_row_loss, match(part, LOSS_PARTS) - 1L, loss, f, y, u, run)
 }
 
 # Probabilities, n x K, from a link of one column (two classes) or of K columns.
@@ -77,34 +101,31 @@ link_probabilities.default <- function(link) {
   odds / rowSums(odds)
 }
 
-sum_of_loss <- function(f, y, run, weights = NULL, direction = NULL, length = 0) {
-  .Call(ffi_class_loss_sum, f, y, direction, as.double(length), weights, run)
+sum_of_loss <- function(loss, f, y, run, weights = NULL, direction = NULL, length = 0) {
+  .Call(ffi_row_loss_sum, loss, f, y, direction, as.double(length), weights, run)
 }
 
 # The weighted sum of the losses at f - length * direction over the number of all rows, including rows of weight 0.
-mean_loss <- function(f, y, run, weights = NULL, direction = NULL, length = 0) {
+mean_loss <- function(loss, f, y, run, weights = NULL, direction = NULL, length = 0) {
   total <- if (is_column(f)) {
     if (!is.null(direction)) f <- f - length * direction
-    over_columns("column_loss", list(f = f, y = y, weights = weights), control = run)
+    over_columns("column_loss", list(f = f, y = y, weights = weights), list(loss = loss), control = run)
   } else {
-    sum_of_loss(f, y, run, weights, direction, length)
+    sum_of_loss(loss, f, y, run, weights, direction, length)
   }
   total / nrow(f)
 }
-
-# The mean negative log-likelihood of held-out rows.
-log_loss <- function(link, y, classes) mean_loss(link, y, checked_run(settle_control(NULL)))
 
 LOSS_PARTS <- c("value", "slope", "curvature", "product")
 
 # ---- on workers -------------------------------------------------------------------------------
 
 add_column_values(
-  class_loss = \(inputs, with, at) class_loss(with$part, inputs$f, inputs$y, at$run, inputs$u),
+  row_loss = \(inputs, with, at) row_loss(with$part, with$loss, inputs$f, inputs$y, at$run, inputs$u),
   link_probabilities = \(inputs, with, at) link_probabilities(inputs[[1]])
 )
 
 add_operations(column_loss = list(
-  one = of_columns(\(columns, own, at) sum_of_loss(columns$f, columns$y, at$run, as_plain(columns$weights))),
+  one = of_columns(\(columns, own, at) sum_of_loss(at$args$loss, columns$f, columns$y, at$run, as_plain(columns$weights))),
   merge = \(a, b, control) a + b
 ))

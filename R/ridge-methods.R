@@ -17,8 +17,8 @@
 #' diagonal of the matrix. `rstandard()` returns residuals over their standard deviations, and `NaN` at a row that the
 #' fit interpolates, as for [lm()].
 #'
-#' **`logLik()`** is the log-likelihood of normal noise at its maximum, or of the classes. For normal noise its `df` is
-#' the effective degrees of freedom and 1 for sigma. [AIC()] and [BIC()] follow. Weights are reciprocals of variances,
+#' **`logLik()`** is the log-likelihood of the response; the scale of normal noise or of the Gamma family has its
+#' maximum. Its `df` is the effective degrees of freedom, and 1 for such a scale. [AIC()] and [BIC()] follow. Weights are reciprocals of variances,
 #' as in [lm()].
 #'
 #' **Cost.** Everything from degrees of freedom to draws is computed when it is first requested, and cached in the fit.
@@ -53,8 +53,9 @@
 #'   second class, or a matrix of the probabilities of all classes; for classes with squared loss it is the fitted
 #'   function. `residuals()`, `rstandard()` and `hatvalues()` have the same form (but a logistic fit has one deviance
 #'   residual for each row).
-#' - `deviance()`: the weighted sum of squares, or minus twice the log-likelihood. `sigma()`: one number for each
-#'   response. `nobs()`: the number of rows of positive weight. `family()`: [stats::gaussian()] or [stats::binomial()].
+#' - `deviance()`: the weighted sum of squares, or of twice the losses. `sigma()`: one number for each
+#'   response. `nobs()`: the number of rows of positive weight. `family()`: an object of
+#'   [stats::family], or a [ridge_family()].
 #' - `simulate()`: draws of the responses at the rows of the fit from the posterior predictive distribution, a data
 #'   frame with a column for each draw (a matrix, for several responses) and the attribute `"seed"`.
 #' - `formula()` and `model.frame()`: for fits by formula. `model.frame()` evaluates the data again.
@@ -89,12 +90,12 @@ summary.kernel_ridge <- function(object, effects = NULL, digits = NULL, ...) {
   m <- nrow(object$coefficients)
   if (is.null(effects)) {
     effects <- !is.null(object$data) && !is_column(object$data$y) && object$d <= 50 &&
-      as.double(object$n) * m <= 2e7 && !inherits(object$centers, "sparseMatrix")
+      as.double(object$n) * m <= 2e7 && object$family$has_likelihood && !inherits(object$centers, "sparseMatrix")
   }
   structure(class = "summary.kernel_ridge", c(described(object), list(
     residuals = if (!is.null(object$data)) residual_quantiles(object), error = fit_error(object),
     effects = if (check_flag(effects, "effects")) marginal_effects(object),
-    noise = if (effects) fit_noise(object, start_run(object$control, "Standard errors")), digits = digits,
+    noise = if (effects && object$family$has_likelihood) fit_noise(object, start_run(object$control, "Standard errors")), digits = digits,
     bytes = 8 * as.double(m)^2 + as.double(utils::object.size(object$centers))
   )))
 }
@@ -120,13 +121,13 @@ print.summary.kernel_ridge <- function(x, digits = x$digits, ...) {
   print_model(x, digits)
   print_lines(Validation = validation_label(x, digits))
   if (!is.null(x$residuals)) {
-    cat("\n", if (x$loss == "squared") "Residuals" else "Deviance residuals", ":\n", sep = "")
+    cat("\n", if (x$family$squared || !is.null(x$family$levels)) "Residuals" else "Deviance residuals", ":\n", sep = "")
     print(x$residuals, digits = digits)
   }
   if (!is.null(x$error)) cat("\n")
   print_error(x$error, digits)
   if (!is.null(x$noise)) {
-    sigma <- if (x$loss == "squared") paste0("sigma ", few_of(vapply(x$noise$sigma, format, "", digits = digits)), ", ")
+    sigma <- if (x$family$free_scale) paste0("sigma ", few_of(vapply(x$noise$sigma, format, "", digits = digits)), ", ")
     error <- x$noise$edf_error
     about <- if (!is.null(error)) paste0(" (estimated, standard error ", format(error, digits = 1), ")")
     print_lines(Noise = paste0(sigma, "effective degrees of freedom ", format(x$noise$edf, digits = digits), about))
@@ -141,7 +142,7 @@ print.summary.kernel_ridge <- function(x, digits = x$digits, ...) {
 
 residual_quantiles <- function(fit) {
   fit <- fit_to_show(fit)
-  r <- as.matrix(fit_residuals(fit, if (fit$loss == "squared") "response" else "deviance"))
+  r <- as.matrix(fit_residuals(fit, if (fit$family$squared || !is.null(fit$family$levels)) "response" else "deviance"))
   quantiles <- t(apply(r, 2, stats::quantile, names = FALSE))
   dimnames(quantiles) <- list(if (nrow(quantiles) > 1) output_names(fit) else "", c("Min", "1Q", "Median", "3Q", "Max"))
   quantiles
@@ -176,9 +177,10 @@ print_model <- function(x, digits) {
 }
 
 model_title <- function(x) {
-  if (x$loss != "squared") {
+  if (!x$family$squared) {
+    if (!has_probabilities(x)) return(x$family$title)
     kind <- if (length(x$classes) > 2) "Multinomial kernel regression" else "Kernel logistic regression"
-    return(paste0(kind, if (x$loss == "weighted") ", classes weighted"))
+    return(paste0(kind, if (!is.null(x$class_weights)) ", classes weighted"))
   }
   if (is.null(x$classes)) "Kernel ridge regression" else "Kernel classification by squared loss"
 }
@@ -210,12 +212,13 @@ solver_label <- function(x) {
   )
 }
 
-step_name <- function(x) if (x$loss == "squared") "iteration" else "Newton step"
+step_name <- function(x) if (x$family$squared) "iteration" else "Newton step"
+
+error_name <- function(x) if (x$family$squared && !is.null(x$classes)) "share misclassified" else x$family$error
 
 validation_label <- function(x, digits) {
   if (is.null(x$least_held_out)) return(NULL)
-  what <- if (x$loss != "squared") "log loss" else if (is.null(x$classes)) "RMSE" else "share misclassified"
-  paste(what, format(x$least_held_out, digits = digits))
+  paste(error_name(x), format(x$least_held_out, digits = digits))
 }
 
 
@@ -249,9 +252,10 @@ fit_error <- function(fit) {
   link <- link_of_rows(fit, run)
   y <- fit$data$y
   w <- row_shares(fit)
-  if (fit$loss != "squared") {
+  if (!fit$family$squared) {
     total <- stats::deviance(fit)
-    return(c(misclassified = wrong_part(link, y, w), deviance = total, explained = 1 - total / null_deviance(fit)))
+    wrong <- if (has_probabilities(fit)) wrong_part(link, y, w)
+    return(c(misclassified = wrong, deviance = total, explained = 1 - total / null_deviance(fit)))
   }
   if (!is.null(fit$classes)) return(c(misclassified = wrong_part(link, y, w)))
   square <- column_sums(w * (y - link)^2)
@@ -277,12 +281,14 @@ row_shares <- function(fit) {
 # The deviance of the model that has nothing but an intercept and the offset, as glm() has it.
 null_deviance <- function(fit) {
   data <- fit$data
-  if (is.null(data$offset)) {
+  if (has_probabilities(fit) && is.null(data$offset)) {
     counts <- class_counts(data$y, data$weights)
     return(-2 * sum(counts * log(counts / sum(counts))))
   }
-  link <- shift_columns(data$offset, -null_link(data$y, data$weights, data$offset))
-  2 * fit$n * mean_loss(link, data$y, start_run(fit$control, "Predicting"), data$weights)
+  run <- start_run(fit$control, "Predicting")
+  offset <- if (is.null(data$offset)) 0 * data$y else data$offset
+  link <- shift_columns(offset, -null_link(fit$family, data$y, data$weights, data$offset, run))
+  2 * fit$n * mean_loss(final_loss(fit$family), link, data$y, run, data$weights)
 }
 
 # ---- what other models have -------------------------------------------------------------------
@@ -316,24 +322,27 @@ as_vector_if_one <- function(x) if (is.matrix(x) && ncol(x) == 1) as.vector(x) e
 # Means of the response: n x t, for logistic loss probabilities, of the second of two classes or of all.
 fit_means <- function(fit) {
   link <- fitted_link(fit, start_run(fit$control, "Predicting"))
-  if (fit$loss == "squared") return(link)
-  p <- class_probabilities(fit, link)
-  if (ncol(p) == 2) p[, 2, drop = FALSE] else p
+  if (fit$family$squared) return(link)
+  means <- means_of_link(fit$family, link)
+  colnames(means) <- fit$outputs
+  means
 }
 
 fit_residuals <- function(fit, type) {
   y <- fit_response(fit)
   w <- sqrt(fit_weights(fit))
-  if (fit$loss == "squared") return((if (type == "response") 1 else w) * (y - fit_means(fit)))
+  if (fit$family$squared) return((if (type == "response") 1 else w) * (y - fit_means(fit)))
   if (type == "deviance") {
     run <- start_run(fit$control, "Predicting")
     link <- fitted_link(fit, run)
-    size <- w * sqrt(2 * class_loss("value", link, y, run))
-    return(if (ncol(link) == 1) size * y[, 1] else size)
+    size <- w * sqrt(2 * row_loss("value", final_loss(fit$family), link, y, run))
+    return(if (ncol(link) > 1) size else size * if (has_probabilities(fit)) y[, 1] else sign(y - fit_means(fit))[, 1])
   }
-  p <- fit_means(fit)
-  residual <- (y + 1) / 2 - p
-  if (type == "pearson") w * residual / sqrt(pmax(p * (1 - p), .Machine$double.xmin)) else residual
+  mean <- fit_means(fit)
+  residual <- (if (has_probabilities(fit)) (y + 1) / 2 else y) - mean
+  if (type == "response") return(residual)
+  variance <- if (has_probabilities(fit)) mean * (1 - mean) else family_variance(fit$family, mean)
+  w * residual / sqrt(pmax(variance, .Machine$double.xmin))
 }
 
 #' @rdname ridge-methods
@@ -350,8 +359,8 @@ deviance.kernel_ridge <- function(object, ...) {
   y <- kept_data(object)$y
   if (!is_column(y)) return(sum(fit_residuals(object, "deviance")^2))
   run <- start_run(object$control, "Predicting")
-  if (object$loss == "squared") return(sum(residual_squares(object, run)))
-  2 * object$n * mean_loss(link_of_rows(object, run), y, run, object$data$weights)
+  if (object$family$squared) return(sum(residual_squares(object, run)))
+  2 * object$n * mean_loss(final_loss(object$family), link_of_rows(object, run), y, run, object$data$weights)
 }
 
 #' @rdname ridge-methods
@@ -365,11 +374,9 @@ nobs.kernel_ridge <- function(object, ...) {
 #' @export
 family.kernel_ridge <- function(object, ...) {
   check_dots_empty(...)
-  if (object$loss == "squared") return(stats::gaussian())
-  if (length(object$classes) > 2) {
-    stop(new_error("unsupported", "family() is not available for fits to more than two classes", user_call()))
-  }
-  stats::binomial()
+  own <- object$family
+  if (own$of_classes && length(object$classes) == 2) return(stats::binomial())
+  switch(own$family, gaussian = stats::gaussian(), poisson = stats::poisson(), Gamma = stats::Gamma("log"), own)
 }
 
 #' @rdname ridge-methods

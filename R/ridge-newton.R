@@ -1,4 +1,4 @@
-# Newton's method for logistic losses. The unknown is beta = T alpha, for which the penalty is lambda |beta|^2 / 2. T is
+# Newton's method for losses other than the square. The unknown is beta = T alpha, for which the penalty is lambda |beta|^2 / 2. T is
 # the same in all steps; A is the factor of T W T' and is recomputed when the second derivatives W at the centres have
 # changed.
 #
@@ -9,10 +9,12 @@
 # A step takes half a sweep for the gradient and one sweep for each iteration of conjugate gradients. The products of
 # these include the change of the link at all rows, so that the line search needs no further sweep.
 
-fit_logistic <- function(system, problem, spec) {
+fit_newton <- function(system, problem, spec) {
   t <- ncol(problem$y)
-  intercept <- if (problem$intercept) null_link(problem$y, problem$weights, problem$offset) else rep(0, t)
-  model <- c(system, list(y = problem$y, offset = problem$offset, intercept = intercept))
+  intercept <- if (problem$intercept) null_link(spec$family, problem$y, problem$weights, problem$offset, system$run) else rep(0, t)
+  model <- staged_model(c(system, list(y = problem$y, offset = problem$offset, intercept = intercept)), spec$family)
+  # errors at held-out rows are those of one loss
+  problem$family$loss <- model$loss
   state <- spec$state
   if (is.null(state)) state <- newton_from(first_point(model, spec))
   if (is.null(state$point$f)) {
@@ -25,7 +27,7 @@ fit_logistic <- function(system, problem, spec) {
   solved <- newton(model, state, penalties, spec, watch$each, watched_save(spec, watch))
   warn_stuck(solved)
   c(watched_result(watch, intercept, solved, coefficients(solved$point$beta)), list(
-    fitted = if (is.null(watch$seen()$best)) solved$point$f, factors = solved$factors
+    fitted = if (is.null(watch$seen()$best)) solved$point$f, factors = solved$factors, loss = solved$loss
   ))
 }
 
@@ -64,7 +66,7 @@ point_at <- function(model, alpha = NULL) {
     beta <- apply_factors(model$preconditioner, alpha, "T")
     f <- f + rows_link(model$rows, model$centers, alpha, model$run)
   }
-  list(beta = beta, f = f, loss = mean_loss(f, model$y, model$run, model$weights))
+  list(beta = beta, f = f, loss = mean_loss(model$loss, f, model$y, model$run, model$weights))
 }
 
 # The solution of the coarse fit in the coordinates of all centres.
@@ -108,11 +110,16 @@ INNER_ITERATIONS <- 30
 # which is reused while it serves (a new A can cost as much as many sweeps); `factors`, the number of times A was
 # computed; `inner`, the iterations of the last step; `fresh`, the iterations of the first step with this A.
 newton <- function(model, state, penalties, spec, each, save = NULL) {
-  last <- length(penalties)
+  last <- max(length(penalties), model$family$stages)
   if (!is.null(state$made)) make_newton(model, state$made)
+  if (!is.null(state$loss)) model$loss <- state$loss
   while (state$iteration < spec$iterations && !(state$iteration >= last && has_ended(state, spec$tolerance))) {
     iteration <- state$iteration + 1
-    mu <- penalties[min(iteration, last)]
+    mu <- penalties[min(iteration, length(penalties))]
+    if (iteration <= model$family$stages) {
+      model$loss <- state$loss <- stage_loss(model, state$point$f, iteration)
+      state$point$loss <- mean_loss(model$loss, state$point$f, model$y, model$run, model$weights)
+    }
     renew <- iteration <= last || state$inner >= worth_renewal(model, state$fresh)
     if (renew) {
       state[c("made", "factors")] <- list(newton_parts(model, state$point, mu), state$factors + 1)
@@ -128,8 +135,25 @@ newton <- function(model, state, penalties, spec, each, save = NULL) {
     if (!is.null(save)) save(state)
   }
   converged <- state$iteration >= last && isTRUE(state$residual <= spec$tolerance)
-  list(point = state$point, iterations = state$iteration, factors = state$factors, converged = converged)
+  list(point = state$point, iterations = state$iteration, factors = state$factors, converged = converged, loss = model$loss)
 }
+
+# The model with the first loss of its family, for losses that change in the first steps.
+staged_model <- function(model, family) {
+  model$family <- family
+  model$loss <- family$loss
+  if (family$stages > 0) {
+    f <- rows_constant(model$rows, model$intercept)
+    if (!is.null(model$offset)) f <- f + model$offset
+    model$loss <- stage_loss(model, f, 1)
+    sharp <- if (is.null(family$levels)) model$loss else final_loss(family)
+    model$unit <- mean_loss(sharp, f, model$y, model$run, model$weights)
+    model$loss <- stage_loss(model, f, 1)
+  }
+  model
+}
+
+stage_loss <- function(model, f, iteration) model$family$staged(model$loss, model$y, f, max(0, model$unit), iteration)
 
 newton_from <- function(point) list(point = point, iteration = 0, factors = 0, residual = Inf)
 
@@ -147,12 +171,23 @@ worth_renewal <- function(model, fresh) {
 # Inputs of A at penalty mu: the second derivatives at the centres. If centres are not rows, the link there is T' beta.
 # The scale 1 / m is better for large penalties, 1 / n for small ones (up to a factor of 2 on bike and higgs).
 newton_parts <- function(model, point, mu) {
-  index <- model$center_index
-  f <- if (is.null(index)) link_at_centers(model, point) else point$f[index, , drop = FALSE]
   by_row <- weights_at_centers(model)
   scale <- if (!is.null(by_row)) by_row else if (is.null(model$weights)) 1 else mean(model$weights)
-  W <- scale * class_loss("curvature", f, NULL, model$run)
+  W <- scale * curvature_at_centers(model, point)
   list(weights = W, scale = if (mu >= 1e-4) 1 / model$centers$m else 1 / model$n, lambda = mu)
+}
+
+# The mean over the rows stands in where the response at the centres is not known, or where few rows bend the loss.
+curvature_at_centers <- function(model, point) {
+  index <- model$center_index
+  all <- length(index) == model$n
+  if (!model$family$of_classes && !all && (is.null(index) || model$family$stages > 0)) {
+    bent <- row_loss("curvature", model$loss, point$f, model$y, model$run)
+    return(rep(sum(bent) / model$n, model$centers$m))
+  }
+  f <- if (is.null(index)) link_at_centers(model, point) else point$f[index, , drop = FALSE]
+  y <- if (!model$family$of_classes) model$y[index, , drop = FALSE]
+  row_loss("curvature", model$loss, f, y, model$run)
 }
 
 make_newton <- function(model, made) precondition(model$preconditioner, made$weights, made$scale, made$lambda)
@@ -167,7 +202,7 @@ link_at_centers <- function(model, point) {
 newton_direction <- function(model, point, mu, max_iter) {
   P <- model$preconditioner
   u <- NULL # what the last direction does to the link
-  slope <- class_loss("slope", point$f, model$y, model$run)
+  slope <- row_loss("slope", model$loss, point$f, model$y, model$run)
   product <- rows_normal(model$rows, model$centers, NULL, slope, model$weights, model$run)$product
   gradient <- apply_factors(P, product / model$n, "T^-T") + mu * point$beta
   of_rows <- hessian_product(model, point$f)
@@ -203,7 +238,7 @@ newton_direction <- function(model, point, mu, max_iter) {
 # no step helps.
 line_search <- function(model, point, step, mu) {
   at <- function(length) {
-    loss <- mean_loss(point$f, model$y, model$run, model$weights, step$f, length)
+    loss <- mean_loss(model$loss, point$f, model$y, model$run, model$weights, step$f, length)
     objective <- loss + mu / 2 * sum((point$beta - length * step$beta)^2)
     list(length = length, loss = loss, objective = if (is.finite(objective)) objective else Inf)
   }

@@ -30,8 +30,8 @@
 #' @param center_method How centres are drawn from the rows: `"uniform"` (default), `"rpcholesky"`, `"leverage"` or
 #'   `"kmeans++"`. See Details.
 #' @param intercept Logical: fit an intercept? Default `TRUE`.
-#' @param class_weights For `loss = "weighted"`: a positive number for each class, by name or in the order of the
-#'   levels. `NULL` (default): all classes have the same total weight.
+#' @param class_weights Weights of the classes: `"balanced"` (all classes have the same total weight), or a positive
+#'   number for each class, by name or in the order of the levels. `NULL` (default): none.
 #' @param start A fit of [kernel_ridge()] to rows with the same columns: the solver starts with its centres and
 #'   coefficients. `NULL` (default): it starts at 0.
 #' @param checkpoint Name of a file in which a long fit saves its state every minute. After a crash or an interrupt, the
@@ -81,7 +81,7 @@ SOLVER_CHECKS <- list(
 RIDGE_CHECKS <- list(
   kernel = optional(\(value, arg) check_kernel(value)),
   metric = \(value, arg) check_choice(value, c("auto", "none", "diagonal", "full"), arg), lambda = optional(check_penalty),
-  loss = optional(\(value, arg) check_choice(value, names(LOSSES), arg))
+  family = optional(check_family)
 )
 
 checked_options <- function(options, checks) {
@@ -137,7 +137,7 @@ is_finite_number <- function(x) is_number(x) && length(x) == 1 && is.finite(x)
 # Names of other packages, and what to write here instead.
 RIDGE_OTHERS <- c(
   sigma = "bandwidth", C = "lambda", cost = "lambda", penalty = "lambda", M = "centers", nystrom = "centers",
-  h = "bandwidth", bw = "bandwidth", num_centers = "centers", family = "loss",
+  h = "bandwidth", bw = "bandwidth", num_centers = "centers", loss = "family",
   maxiter = "solver = ridge_solver(iterations = )", maxit = "solver = ridge_solver(iterations = )",
   max_iter = "solver = ridge_solver(iterations = )", tol = "solver = ridge_solver(tolerance = )"
 )

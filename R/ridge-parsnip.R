@@ -9,7 +9,7 @@ with_svm_numbers <- function(spec, numbers, n, y) {
     number <- check_penalty(numbers[[name]], name)
     of <- SVM_NUMBERS[[name]]
     if (!is.null(spec[[of]])) stop_argument(name, "must not be given together with `", of, "`, which it determines")
-    losses <- (if (default_loss(spec$loss, y) == "squared") 2 else 1) * n
+    losses <- (if (default_family(spec$family, y)$squared) 2 else 1) * n
     spec[[of]] <- switch(name, cost = 1 / (losses * number), rbf_sigma = 1 / sqrt(2 * number))
   }
   spec

@@ -66,7 +66,9 @@ points_with <- function(fit, at, name, value) {
 partial_frame <- function(job, values, made, se, level, own) {
   estimate <- bound_parts(made, "estimate", rbind)
   width <- normal_width(matrix(errors_of_parts(job, made, se), nrow(estimate), ncol(estimate)), level)
-  ends <- if (job$scale == "link") list(estimate - width, estimate + width) else {
+  ends <- if (job$scale == "link") list(estimate - width, estimate + width) else if (job$scale == "mean") {
+    list(estimate * exp(-width / estimate), estimate * exp(width / estimate))
+  } else {
     # on the scale of log odds, so that intervals stay between 0 and 1
     odds <- width / pmax(estimate * (1 - estimate), .Machine$double.eps)
     list(stats::plogis(stats::qlogis(estimate) - odds), stats::plogis(stats::qlogis(estimate) + odds))

@@ -5,7 +5,7 @@ plan_fit <- function(problem, spec, run) {
   name_stage(run, "Planning")
   run$progress <- NULL
   rows <- problem$rows
-  exact <- spec$exact && spec$loss == "squared"
+  exact <- spec$exact && spec$family$squared
   used <- if (is.null(problem$weights)) rows$n else sum(problem$weights > 0)
   centers <- if (is.null(spec$start)) spec$centers else spec$start$centers
   m <- if (exact) used else if (spec$exact) rows$n else center_count(centers, rows$n)
@@ -13,7 +13,7 @@ plan_fit <- function(problem, spec, run) {
   backend <- resolve_control(run, rows$n, m, rows$d, spec$kernel)$backend
   task <- list(problem = problem, spec = spec, run = run, rows = rows, t = ncol(problem$y), m = m, backend = backend)
   found <- with_fixed_seed(if (exact) plan_exact(task) else plan_by_centers(task))
-  about <- list(n = rows$n, d = rows$d, m = m, t = task$t, exact = exact, loss = spec$loss, backend = backend)
+  about <- list(n = rows$n, d = rows$d, m = m, t = task$t, exact = exact, family = spec$family, backend = backend)
   structure(class = "ridge_plan", c(about, found))
 }
 
@@ -27,7 +27,7 @@ center_count <- function(centers, n) {
 plan_by_centers <- function(task) {
   spec <- task$spec
   m <- task$m
-  logistic <- spec$loss != "squared"
+  logistic <- !spec$family$squared
   small <- probe_iterations(task)
   factors <- probe_factors(task, m)
   seconds <- c(
@@ -96,7 +96,7 @@ plan_memory <- function(task, factors, on, waste) {
   kept <- task$run$host_memory
   packed <- if (cpu) min(8 * n * rows$d, if (is.null(kept)) 2^30 else kept) else 0
   host <- c(
-    `response and weights` = if (is_column(task$problem$y)) 0 else 8 * n * t * (if (task$spec$loss == "squared") 4 else 10),
+    `response and weights` = if (is_column(task$problem$y)) 0 else 8 * n * t * (if (task$spec$family$squared) 4 else 10),
     factors = if (on == "cpu") factors else 0, `packed rows and centres` = 8 * m * rows$d + packed,
     `vectors of the solver` = 8 * m * t * (10 + if (cpu && m < n) 64 else 0),
     `uncollected R objects` = min(waste, waste_room())
@@ -119,7 +119,7 @@ waste_room <- function() {
 #' @export
 #' @noRd
 print.ridge_plan <- function(x, ...) {
-  steps <- if (x$loss == "squared") ngettext(x$iterations, "iteration", "iterations") else "Newton steps"
+  steps <- if (x$family$squared) ngettext(x$iterations, "iteration", "iterations") else "Newton steps"
   cat("Plan of a kernel ridge regression: ", whole(x$n), " rows, ",
     whole(x$d), ngettext(x$d, " column, ", " columns, "),
     if (x$exact) "exact" else paste0(whole(x$m), " centres"), if (x$t > 1) paste0(", ", x$t, " responses"), ", about ",

@@ -12,8 +12,14 @@
 # there is no R, and `parts` have the `leverage` of the rows. Without a factorisation edf is an estimate
 # (ridge-exact-posterior.R).
 posterior_of <- function(fit, run) {
+  if (!fit$family$has_likelihood) {
+    stop_argument(
+      "object", "must have a family with a likelihood for standard errors and degrees of freedom: found ",
+      fit$family$family
+    )
+  }
   if (is.null(fit$state$posterior)) {
-    is_exact <- fit$exact && fit$loss == "squared"
+    is_exact <- fit$exact && fit$family$squared
     fit$state$posterior <- if (is_exact) exact_posterior(fit, run) else center_posterior(fit, run_in_double(run))
   }
   fit$state$posterior
@@ -46,7 +52,7 @@ MOST_JOINT <- 4000
 
 is_joint <- function(fit) {
   t <- ncol(fit$coefficients)
-  fit$loss != "squared" && t > 1 && t * nrow(fit$coefficients) <= MOST_JOINT
+  fit$family$of_classes && t > 1 && t * nrow(fit$coefficients) <= MOST_JOINT
 }
 
 # The joint posterior: W is D = diag(p) - p p' of each row, with a block K_mn D_kl K_nm for each pair of classes.
@@ -95,7 +101,11 @@ bent_links <- function(U, p) {
 # Weights W of the rows in the information matrix: list(W), or one W for each column of the link.
 row_curvatures <- function(fit, run) {
   weights <- fit$data$weights
-  if (fit$loss == "squared") return(list(weights))
+  if (fit$family$squared) return(list(weights))
+  if (!fit$family$of_classes) {
+    bent <- row_loss("curvature", fit$family$loss, link_of_rows(fit, run), fit$data$y, run)
+    return(list(if (is.null(weights)) bent else weights * bent))
+  }
   p <- link_probabilities(link_of_rows(fit, run))
   if (ncol(fit$coefficients) == 1) p <- p[, 2, drop = FALSE]
   scale <- if (is.null(weights)) 1 else weights
@@ -222,7 +232,8 @@ predict_with_errors <- function(fit, at, link, how, run) {
     return(replace(predict_with_errors(fit, at, link, replace(how, "interval", "none"), run), "fit", list(shown)))
   }
   noise <- fit_noise(fit, run)
-  by_odds <- how$type %in% c("prob", "second")
+  by_odds <- how$type %in% c("prob", "second", "mean")
+  of_link <- if (how$type == "mean") fit$family$linkinv else stats::plogis
   classes <- if (by_odds && ncol(link) > 1) class_probabilities(fit, link)
   errors <- link_errors(fit, rows, run, classes)
   if (!is.null(classes)) {
@@ -237,8 +248,9 @@ predict_with_errors <- function(fit, at, link, how, run) {
       link <- matrix(c(-link, link), ncol = 2, dimnames = list(NULL, fit$classes))
       errors <- cbind(errors, errors)
     }
-    value <- if (by_odds) stats::plogis(link) else link
-    se <- if (by_odds) value * stats::plogis(-link) * errors else errors
+    value <- if (by_odds) of_link(link) else link
+    slope <- if (how$type == "mean") value else value * stats::plogis(-link)
+    se <- if (by_odds) slope * errors else errors
   }
   plain <- \(x) restore(if (ncol(x) == 1) as.vector(x) else x)
   shown <- if (how$interval == "none") plain(value) else {
@@ -246,7 +258,7 @@ predict_with_errors <- function(fit, at, link, how, run) {
     # 0 without noise, even if no degrees of freedom are left and the quantile is infinite
     width <- ifelse(spread > 0, spread * stats::qt((1 + level) / 2, noise$df), 0)
     ends <- list(link - width, link + width)
-    restore(bind_intervals(value, if (by_odds) lapply(ends, stats::plogis) else ends))
+    restore(bind_intervals(value, if (by_odds) lapply(ends, of_link) else ends))
   }
   if (!how$se.fit) return(shown)
   list(fit = shown, se.fit = plain(se), df = noise$df, residual.scale = noise$sigma)
@@ -266,12 +278,12 @@ check_uncertain <- function(fit, how) {
   arg <- if (how$se.fit) "se.fit" else "interval"
   classes <- fit$classes
   if (how$type == "class" || (how$type == "response" && !is.null(classes))) {
-    stop_argument(arg, "is not available for classes: use type = \"link\"", if (fit$loss != "squared") " or \"prob\"")
+    stop_argument(arg, "is not available for classes: use type = \"link\"", if (!fit$family$squared) " or \"prob\"")
   }
-  if (how$interval == "prediction" && fit$loss != "squared") {
+  if (how$interval == "prediction" && !fit$family$squared) {
     stop_argument("interval", "\"prediction\" needs squared loss")
   }
-  if (how$interval == "conformal" && (fit$loss != "squared" || !is.null(classes))) {
+  if (how$interval == "conformal" && (!fit$family$squared || !is.null(classes))) {
     stop_argument("interval", "must not be \"conformal\" unless the response is numeric and the loss is squared")
   }
 }

@@ -8,7 +8,8 @@
 #' @param newdata New rows: a matrix or data frame with the columns of the fit, matched by name where both have names; a
 #'   data frame with the variables of the formula, for a fit by formula. Missing: the rows of the fit.
 #' @param type What to predict.
-#'   - `"response"` (default): the mean of the response; for a factor the class. For logistic loss with two numbers or
+#'   - `"response"` (default): the mean of the response, or its quantiles, a column for each level; for a factor the
+#'     class. For logistic loss with two numbers or
 #'     logical values it is the probability of the larger one, as in [stats::glm()].
 #'   - `"link"`: the fitted function; for logistic loss the log odds of the second class, or a column for each of more
 #'     classes.
@@ -83,9 +84,8 @@ predict.kernel_ridge <- function(object, newdata, type = c("response", "link", "
   type <- check_type(object, type)
   run <- start_run(settle_control(control, NULL, object$control), "Predicting")
   how <- list(
-    type = if (type == "response" && response_type(object) == "second") "second" else type,
-    se.fit = check_flag(se.fit, "se.fit"), interval = check_choice(interval, RIDGE_INTERVALS, "interval"),
-    level = level
+    type = if (type == "response" && response_type(object) %in% c("second", "mean")) response_type(object) else type,
+    se.fit = check_flag(se.fit, "se.fit"), interval = check_choice(interval, RIDGE_INTERVALS, "interval"), level = level
   )
   at <- if (missing(newdata) || is.null(newdata)) own_rows(object) else new_rows(object, newdata, offset, na.action)
   hold_rows(at$rows)
@@ -116,8 +116,9 @@ predict_where_rows_are <- function(fit, at, how, run) {
   if (!at$own && !is.null(at$offset)) link <- link + rows_column(at$rows, at$offset)
   type <- if (how$type == "response") response_type(fit) else how$type
   switch(type,
-    second = ,
+    second = , sorted = ,
     link = column_as_data(link, if (is.null(fit$outputs)) "link" else fit$outputs, run),
+    mean = column_as_data(exp(link), "mean", run),
     class = column_as_data(class_codes(link), "class", run),
     prob = column_as_data(link_probabilities(link), fit$classes, run)
   )
@@ -126,7 +127,7 @@ predict_where_rows_are <- function(fit, at, how, run) {
 check_type <- function(fit, type) {
   type <- check_choice(type, PREDICTIONS, "type")
   if (type == "class" && is.null(fit$classes)) stop_argument("type", "\"class\" needs a factor as response")
-  if (type == "prob" && fit$loss == "squared") stop_argument("type", "\"prob\" needs logistic loss")
+  if (type == "prob" && !has_probabilities(fit)) stop_argument("type", "\"prob\" needs logistic loss")
   type
 }
 
@@ -289,13 +290,18 @@ as_type <- function(fit, link, type) {
   switch(type,
     link = if (ncol(link) == 1) as.vector(link) else link,
     prob = class_probabilities(fit, link),
-    second = link_probabilities(link)[, 2],
+    second = , mean = as.vector(means_of_link(fit$family, link)),
+    sorted = sort_levels(link),
     class = factor(classes[class_codes(link)], levels = classes)
   )
 }
 
+has_probabilities <- function(fit) fit$family$of_classes
+
 # What the mean of a response is: as glm() has it, the probability of the larger value where two numbers or logical
 # values were fitted by logistic loss.
 response_type <- function(fit) {
-  if (is.null(fit$classes)) "link" else if (fit$binary && fit$loss != "squared") "second" else "class"
+  if (fit$family$link == "log") return("mean")
+  if (length(fit$family$levels) > 1) return("sorted")
+  if (is.null(fit$classes)) "link" else if (fit$binary && has_probabilities(fit)) "second" else "class"
 }

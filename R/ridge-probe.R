@@ -73,7 +73,7 @@ probe_iterations <- function(task) {
   chosen <- list(points = rows_take(problem$rows, index), index = index)
   spec[c("start", "state")] <- NULL
   system <- system_of(problem, chosen, spec, task$run)
-  solved <- suppressWarnings(LOSSES[[spec$loss]]$fit(system, problem, spec))
+  solved <- suppressWarnings(fit_family(system, problem, spec))
   calls <- unlist(mget(c("moments", "normal", "multiply"), counts))
   list(
     iterations = solved$iterations, factors = max(1, solved$factors), calls = calls, solves = counts$solves,
@@ -158,13 +158,14 @@ probe_products <- function(task, calls) {
 # Seconds of the computations with the link of all rows in a Newton step, other than products.
 probe_loss <- function(task) {
   y <- task$problem$y
+  loss <- replace(task$spec$family$loss, is.na(task$spec$family$loss), 1)
   index <- seq_len(min(nrow(y), 1e5))
   y <- y[index, , drop = FALSE]
   f <- 0.1 * y
   seconds <- timed(\() {
-    for (i in 1:2) mean_loss(f, y, task$run, NULL, y, 0.5)
-    class_loss("slope", f, y, task$run)
-    class_loss("curvature", f, NULL, task$run)
+    for (i in 1:2) mean_loss(loss, f, y, task$run, NULL, y, 0.5)
+    row_loss("slope", loss, f, y, task$run)
+    row_loss("curvature", loss, f, y, task$run)
   })
   seconds * nrow(task$problem$y) / length(index)
 }

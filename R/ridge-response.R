@@ -1,9 +1,15 @@
 # Conversion of the response of a kernel regression to numbers.
 
 # list(y, classes, outputs, binary): y is an n x t matrix of doubles. Classes become columns of -1 and 1: one column for
-# two classes, which is 1 for the second, otherwise one column for each class. Argument `binary`: are two distinct
-# numbers classes, too? Element `binary`: are the classes numbers or logical values?
-check_response <- function(y, n, arg = "y", binary = FALSE) {
+# two classes, which is 1 for the second, otherwise one column for each class. If `family` is of classes, so are two
+# distinct numbers. Element `binary`: are the classes numbers or logical values?
+check_response <- function(y, n, arg = "y", family = FAMILIES$gaussian) {
+  response <- read_response(y, n, arg, family$of_classes)
+  family$check(response, arg)
+  spread_levels(c(response, list(family = family)), family)
+}
+
+read_response <- function(y, n, arg, binary) {
   if (is_column(y)) return(check_response_column(y, binary))
   coded <- is.logical(y) || is_number(y)
   if (is.character(y) || is.logical(y)) y <- factor(y)
@@ -63,7 +69,9 @@ spare_classes <- function(index, y, classes, weights = NULL) {
 }
 
 # The response of other rows, such as a validation set, in the form of the response of the fit.
-response_like <- function(y, n, classes, outputs, arg) {
+response_like <- function(y, n, response, arg) {
+  classes <- response$classes
+  outputs <- response$outputs
   if (is_column(y)) return(response_column_like(y, classes, max(1, length(outputs)), arg))
   if (!is.null(classes)) {
     y <- factor(as.character(if (is.matrix(y)) y[, 1] else y), levels = classes)
@@ -71,7 +79,7 @@ response_like <- function(y, n, classes, outputs, arg) {
     if (anyNA(y)) stop_argument(arg, "must have the classes of the fit: found another at position ", which(is.na(y))[1])
     return(class_columns(as.integer(y), classes))
   }
-  made <- check_response(y, n, arg)$y
+  made <- check_response(y, n, arg, response$family)$y
   if (length(outputs) > 0 && ncol(made) != length(outputs)) {
     stop_argument(arg, "must have ", length(outputs), " columns: found ", ncol(made))
   }

@@ -56,10 +56,11 @@ errors_along <- function(problem, at, spec, lambdas, run) {
   centers <- system$centers
   vapply(lambdas, \(lambda) {
     spec$lambda <- lambda
-    solved <- LOSSES[[spec$loss]]$fit(replace(system, "lambda", lambda), problem, spec)
+    solved <- fit_family(replace(system, "lambda", lambda), problem, spec)
     spec$start <<- list(coefficients = solved$coefficients)
+    if (!is.null(solved$loss)) spec$family$loss <- solved$loss
     link <- link_of_held(at, centers, solved$coefficients, solved$intercept, run)
-    if (spec$loss == "squared") mean((link - at$y)^2) else log_loss(link, at$y)
+    if (spec$family$squared) mean((link - at$y)^2) else held_error(spec$family, link, at$y)
   }, 0)
 }
 

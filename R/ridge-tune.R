@@ -43,7 +43,7 @@
 #'   that ends the search early, the result depends on the machine.
 #' @param subset,na.action For formulas, as for [stats::lm()].
 #' @param refit Logical: fit to all rows with the best values? Default `TRUE`.
-#' @param ... For the default method, further arguments of [kernel_ridge()], such as `loss`, `weights` and `solver`. For
+#' @param ... For the default method, further arguments of [kernel_ridge()], such as `family`, `weights` and `solver`. For
 #'   other methods, the arguments of the default method. With `solver = ridge_solver(plan = TRUE)` nothing is searched
 #'   or fitted: the result is an estimate of the memory and of the longest time that search and fits need.
 #' @returns An object of class `tune_ridge`, a list with
@@ -233,8 +233,8 @@ check_kept_bandwidth <- function(bandwidth, rows) {
 
 # list(spec, response, weights, offset, sample, structure): what is searched with.
 tuning_task <- function(rows, y, spec, asked) {
-  spec$loss <- default_loss(spec$loss, y)
-  response <- check_response(y, rows$n, binary = spec$loss != "squared")
+  spec$family <- default_family(spec$family, y)
+  response <- check_response(y, rows$n, family = spec$family)
   weights <- loss_weights(response, spec, rows)
   offset <- check_offset(spec$offset, rows$n, ncol(response$y))
   check_memory(8 * SAMPLE_MATRICES * as.double(min(asked$rows, rows$n))^2, "rows")
@@ -281,10 +281,10 @@ settle_structure <- function(structure, points) {
 
 # The noise that the search has found is that of squared loss.
 best_noise <- function(found, sample, spec, run) {
-  if (spec$loss == "squared") return(found$noise)
+  if (spec$family$squared) return(found$noise)
   few <- first_of_sample(sample, LOGISTIC_SAMPLE)
   L <- rows_factor(sample$rows, found$bandwidth)
-  logistic_noise(kernels_between(NULL, few$points, L, spec$kernel, run), few$codes)
+  family_noise(thirds_of(kernels_between(NULL, few$points, L, spec$kernel, run)), few, run)
 }
 
 LOGISTIC_SAMPLE <- 1000

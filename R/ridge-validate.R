@@ -37,20 +37,25 @@ judge_regression_of <- function(object, fit) {
   }
   made <- new_judged(
     about, if (is_tuned) "kernel_ridge, tuned" else "kernel_ridge", own, column_names(fit), fit$control,
-    if (is.null(codes)) "squared" else c(if (fit$loss != "squared") "log", "class"), folds_of,
-    has_left_out = \(score) score == "squared" && !(fit$exact && fit$n > EXACT_FACTORISED),
+    ridge_score_names(fit), folds_of,
+    has_left_out = \(score) score == "squared" && fit$family$squared && !(fit$exact && fit$n > EXACT_FACTORISED),
     left_out = \(score, run) -rowSums(left_out_residuals(fit, run)^2)
   )
   if (!is.null(codes)) made$draw_folds <- \(folds) class_folds(folds, codes, about)
   made
 }
 
+ridge_score_names <- function(fit) {
+  if (!is.null(fit$classes)) return(c(if (has_probabilities(fit)) "log", "class"))
+  c(if (!fit$family$squared) "loss", if (fit$family$has_likelihood) "squared")
+}
+
 # One score for each row of `rows`, indices of rows of `fit`. `link`: predictions at them.
 ridge_scores <- function(fit, rows, link, score, run) {
   y <- fit$data$y[rows, , drop = FALSE]
   switch(score,
-    squared = minus_square(y, link),
-    log = -class_loss("value", link, y, run),
+    squared = minus_square(y, means_of_link(fit$family, link)),
+    log = , loss = -row_loss("value", final_loss(fit$family), link, y, run),
     class = as.double(class_codes(link) == class_codes(y))
   )
 }
@@ -63,7 +68,7 @@ link_at_rows <- function(fit, data, rows, run) {
 # list(rows, response, weights, offset) of some rows of a fit. Weights of classes are among those of the rows.
 some_of_fit <- function(fit, rows) {
   some <- some_of_data(fit$data, rows)
-  response <- c(list(y = some$y), fit[c("classes", "outputs", "binary")])
+  response <- c(list(y = some$y), fit[c("classes", "outputs", "binary", "family")])
   c(some[c("rows", "weights", "offset")], list(response = response))
 }
 
@@ -79,7 +84,7 @@ refit_ridge <- function(fit, rows, run, found = list()) {
   spec <- list(
     kernel = own("kernel"), metric = fit$metric, bandwidth = own("bandwidth"), lambda = own("lambda"),
     centers = if (!fit$exact) if (fit$centers_given) fit$centers else min(nrow(fit$centers), used),
-    center_method = fit$center_method, loss = if (fit$loss == "squared") "squared" else "logistic",
+    center_method = fit$center_method, family = fit$family,
     weights = some$weights, offset = some$offset, intercept = fit$has_intercept, exact = fit$exact,
     iterations = if (early) fit$best_iteration else fit$settings$iterations, tolerance = fit$settings$tolerance, keep = FALSE,
     plan = FALSE, asked = fit$control, call = fit$call
@@ -95,7 +100,6 @@ refit_tuned <- function(tuned, rows, run) {
   check_left_classes(some)
   spec <- tuned$settings$spec
   spec[c("weights", "offset", "class_weights", "validation")] <- list(some$weights, some$offset, NULL, NULL)
-  if (identical(spec$loss, "weighted")) spec$loss <- "logistic"
   y <- response_values(some$response, seq_along(rows))
   found <- tune_rows(some$rows, y, spec, tuned$settings$asked, run)
   refit_ridge(

@@ -27,12 +27,13 @@
 #' without the fold, including bandwidths; priors are those of the fit. If `folds` is a number, the folds are stratified
 #' by class. The log score of a row is the log probability of its class.
 #'
-#' **Fits of [kernel_ridge()]** have `"squared"` for a numeric response. For classes they have `"log"`, the log
-#' probability of the class (logistic loss only), and `"class"`, which is 1 if the class is predicted and 0 otherwise;
+#' **Fits of [kernel_ridge()]** have `"squared"` for a numeric response, before it `"loss"`, minus the loss, for another
+#' [ridge_family()] than the gaussian. For classes they have `"log"`, the log probability of the class (logistic loss
+#' only), and `"class"`, which is 1 if the class is predicted and 0 otherwise;
 #' random folds contain all classes. A `bandwidth`, a `lambda` and centres that were given as points stay; what was
 #' chosen from the data is chosen again. `cross_validate(tuned)` repeats the whole of [tune_ridge()] without each
 #' fold, and takes as many times as long. `cross_validate(tuned$fit)` keeps the parameters found with all rows. The
-#' mean score is weighted by the row weights, and for `loss = "weighted"` also by the class weights.
+#' mean score is weighted by the row weights, and also by the class weights.
 #'
 #' **Fits to a [flash_data()]**: each fold has its part of the rows of every shard. Fits and scores stay on the workers,
 #' and only sums of scores come back.
@@ -46,7 +47,7 @@
 #' @param folds Number of folds, drawn by R's random numbers ([set.seed()]), or a vector with the fold of each point of
 #'   the fit. For a [flash_data()] a number, at most the number of rows of the smallest shard. For [flash_kda()] also
 #'   `"loo"`, leave-one-out.
-#' @param score `"log"`, `"quadratic"`, `"spherical"`, `"squared"` or `"class"`, see Details. `NULL` (default): the
+#' @param score `"log"`, `"quadratic"`, `"spherical"`, `"squared"`, `"loss"` or `"class"`, see Details. `NULL` (default): the
 #'   first score that the fit has.
 #' @param x The result.
 #' @param digits Number of significant digits.

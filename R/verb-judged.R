@@ -17,7 +17,9 @@ judge_of.default <- function(fit, arg = "object") {
 }
 
 # Scores of predictions; those of densities are PROPER_SCORES.
-PREDICTION_SCORES <- c(squared = "minus the squared error", class = "share in the right class")
+PREDICTION_SCORES <- c(
+  squared = "minus the squared error", class = "share in the right class", loss = "minus the loss of the family"
+)
 
 score_title <- function(score) {
   if (score %in% names(PROPER_SCORES)) PROPER_SCORES[[score]]$title else PREDICTION_SCORES[[score]]

@@ -180,7 +180,7 @@ augment.kernel_ridge <- function(x, data = NULL, newdata = NULL, se.fit = FALSE,
       labels <- colnames(values)
       named_columns(name, values, if (is.null(labels)) output_names(x) else labels)
     }
-    p <- if (!is.null(x$classes) && x$loss != "squared") predicted(type = "prob")
+    p <- if (has_probabilities(x)) predicted(type = "prob")
     ends <- if (interval != "none") predicted(interval = interval, level = conf.level)
     # the second dimension has fit, lwr and upr; a third one has the responses
     end <- \(part) if (length(dim(ends)) == 3) asplit(ends, 2)[[part]] else ends[, part]

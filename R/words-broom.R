@@ -51,7 +51,7 @@
 #'
 #'   **[kernel_ridge()]**: `tidy()` has the [marginal_effects()], as single coefficients have no interpretation.
 #'   `glance()` has `nobs`, `n.centers`, `lambda`; for a numeric response `r.squared` and `rmse` (means over the
-#'   responses), for classes `accuracy`, for logistic loss `deviance` and `null.deviance`; then `iterations` and
+#'   responses), for classes `accuracy`, for other families than the gaussian `deviance` and `null.deviance`; then `iterations` and
 #'   `converged`. `augment()` adds `.fitted` and `.resid`, or `.pred_class` and a column `.pred_` for the probability
 #'   of each class, `.se.fit`, `.lower` and `.upper`. With several responses there is a column for each, with its name.
 #'

@@ -25,13 +25,13 @@ weyl_response <- function(x, outputs) {
 }
 
 # list(fit, seconds, peak): `peak` of the host's memory in GiB while it was fitted.
-fit_size <- function(size, x, y, loss = "squared", control = NULL) {
+fit_size <- function(size, x, y, family = "gaussian", control = NULL) {
   set.seed(1)
   gc()
   forget_peak()
   started <- Sys.time()
   fit <- kernel_ridge(
-    x, y, bandwidth = size$sigma, lambda = size$lambda, centers = size$m, solver = list(iterations = size$iterations, tolerance = if (loss == "squared") 0), loss = loss,
+    x, y, bandwidth = size$sigma, lambda = size$lambda, centers = size$m, solver = list(iterations = size$iterations, tolerance = if (family == "gaussian") 0), family = family,
     control = control
   )
   seconds <- as.numeric(difftime(Sys.time(), started, units = "secs"))

@@ -16,9 +16,9 @@ cases <- list(
   `1,000,000 x 3, 300 centres` = list(n = 1e6, d = 3, centers = 300, iterations = 10),
   `100,000 x 90, 1,000 centres` = list(n = 1e5, d = 90, centers = 1000, iterations = 10),
   `200,000 x 6, 500 centres, in chunks` = list(n = 2e5, d = 6, centers = 500, iterations = 10, chunks = TRUE),
-  `50,000 x 4, 1,000 centres, logistic` = list(n = 5e4, d = 4, centers = 1000, loss = "logistic", lambda = 1e-6),
+  `50,000 x 4, 1,000 centres, logistic` = list(n = 5e4, d = 4, centers = 1000, family = "binomial", lambda = 1e-6),
   `20,000 x 4, 500 centres, 4 classes` =
-    list(n = 2e4, d = 4, classes = 4, centers = 500, loss = "logistic", lambda = 1e-5),
+    list(n = 2e4, d = 4, classes = 4, centers = 500, family = "multinomial", lambda = 1e-5),
   `3,500 x 8, exact` = list(n = 3500, d = 8, exact = TRUE),
   `8,000 x 8, exact, laplacian` = list(n = 8000, d = 8, exact = TRUE, kernel = "laplacian"),
   `200,000 x 2, exact` = list(n = 2e5, d = 2, exact = TRUE, bandwidth = 0.5)
@@ -45,7 +45,7 @@ fit_case <- function(case, plan) {
   x <- normal_points(case$n, case$d)
   t <- if (is.null(case$t)) 1 else case$t
   y <- sin(2 * x[, 1] + outer(rep(1, case$n), seq_len(t))) + x[, 2]^2 / 4 + 0.3 * stats::rnorm(case$n * t)
-  if (!is.null(case$loss)) {
+  if (!is.null(case$family)) {
     classes <- max(2, case$classes)
     y <- factor(ceiling(classes * rank(y[, 1]) / case$n))
   }

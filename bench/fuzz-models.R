@@ -136,7 +136,8 @@ falkon_case <- function() {
   centers <- if (chance(0.3)) max(1, rows$n %/% 2)
   fit <- bquote(kernel_ridge(
     x, y, .(kernel), .(bandwidth), lambda = .(lambda), centers = .(centers), weights = w,
-    loss = .(switch(loss, squared = , classes = "squared", weighted = "weighted", "logistic"))
+    family = .(switch(loss, squared = , classes = "gaussian", "multinomial")),
+    solver = list(class_weights = .(if (loss == "weighted") "balanced"))
   ))
   checks <- c(model_checks, list(
     class = quote(predict(f, new, type = "class")),

@@ -37,7 +37,7 @@ measure <- function(name) {
   theirs <- if (name %in% c("small", "susy", "msd")) library_seconds(name, size) else c(NA, NA)
   before <- NULL
   rows <- lapply(devices, \(count) {
-    made <- fit_size(size, x, y, if (logistic) "logistic" else "squared", falkon_control(count))
+    made <- fit_size(size, x, y, if (logistic) "binomial" else "gaussian", falkon_control(count))
     fit <- made$fit
     stages <- fit$seconds
     residual <- if (logistic) NA else sqrt(mean((as.matrix(y)[some, ] - predict(fit, x[some, ]))^2))

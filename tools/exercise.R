@@ -60,7 +60,7 @@ for (kernel in names(flashkernel:::kernel_table())) {
 for (method in c("uniform", "rpcholesky", "leverage", "kmeans++")) regress(centers = 50, center_method = method)
 fits <- list(
   regress(centers = 100), regress(centers = c(1:48, 1), weights = rep(0:1, 65)), regress(response = cbind(y, y^2), centers = 33),
-  regress(response = label, centers = 40), regress(response = label == "a", centers = 40, loss = "weighted"),
+  regress(response = label, centers = 40), regress(response = label == "a", centers = 40),
   regress(exact = TRUE), regress(centers = 20, validation = 0.2)
 )
 for (fit in fits) {

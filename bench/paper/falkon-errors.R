@@ -39,8 +39,8 @@ errors_of <- function(data, fit) {
 }
 
 WAYS <- list(
-  "kernel_ridge()" = \(data) kernel_ridge(data$x, data$y, loss = "squared", control = control),
-  "kernel_ridge(), logistic" = \(data) if (is.factor(data$y)) kernel_ridge(data$x, data$y, loss = "logistic", control = control)
+  "kernel_ridge()" = \(data) kernel_ridge(data$x, data$y, family = "gaussian", control = control),
+  "kernel_ridge(), logistic" = \(data) if (is.factor(data$y)) kernel_ridge(data$x, data$y, control = control)
 )
 
 measure_split <- function(set, name, split) {

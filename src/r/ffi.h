@@ -34,8 +34,8 @@ SEXP ffi_stream_evaluate(SEXP stream, SEXP y, SEXP like, SEXP first, SEXP contro
 SEXP ffi_stream_close(SEXP stream);
 SEXP ffi_sparse_norms(SEXP rows, SEXP d, SEXP kernel, SEXP control);
 SEXP ffi_sparse_kernels(SEXP rows, SEXP centres, SEXP first, SEXP count, SEXP kernel, SEXP control);
-SEXP ffi_class_loss(SEXP part, SEXP f, SEXP y, SEXP u, SEXP control);
-SEXP ffi_class_loss_sum(SEXP f, SEXP y, SEXP direction, SEXP length, SEXP weights, SEXP control);
+SEXP ffi_row_loss(SEXP part, SEXP kind, SEXP f, SEXP y, SEXP u, SEXP control);
+SEXP ffi_row_loss_sum(SEXP kind, SEXP f, SEXP y, SEXP direction, SEXP length, SEXP weights, SEXP control);
 SEXP ffi_column_products(SEXP a, SEXP b, SEXP control);
 SEXP ffi_combine_columns(SEXP x, SEXP a, SEXP by, SEXP control);
 SEXP ffi_kernel_matrix(SEXP sources, SEXP y, SEXP control);

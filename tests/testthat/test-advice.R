@@ -403,8 +403,8 @@ test_that("advice on kernel ridge regression works", {
   )
   classes <- \(...) kernel_ridge(x, d$two, bandwidth = 0.3, lambda = 1e-2, ...)
   advice(
-    "must be \"none\" for logistic loss: found \"<...>\". Use loss = \"squared\".", classes(metric = "full"),
-    kernel_ridge(x, d$two, lambda = 1e-2, metric = "full", loss = "squared")
+    "must be \"none\" for this family: found \"<...>\". Use family = \"gaussian\".", classes(metric = "full"),
+    kernel_ridge(x, d$two, lambda = 1e-2, metric = "full", family = "gaussian")
   )
   advice("use type = \"link\"", predict(classes(), x, se.fit = TRUE, type = "class"), predict(classes(), x, se.fit = TRUE, type = "link"))
   advice(
@@ -452,7 +452,7 @@ test_that("advice on large or ill-conditioned fits works", {
   exact <- \(y, ..., lambda = 1e-3) kernel_ridge(x, y, bandwidth = 0.3, lambda = lambda, solver = list(exact = TRUE, ...))
   centers <- \(y) kernel_ridge(x, y, bandwidth = 0.3, lambda = 1e-2, centers = 10)
   for (limit in c("EXACT_FACTORISED", "EXACT_LOGISTIC", "MOST_SOLVES")) replace_in_package(limit, 10)
-  advice("rows with logistic loss: found <...>. Give `centers` instead.", exact(d$two), centers(d$two))
+  advice("rows for this family: found <...>. Give `centers` instead.", exact(d$two), centers(d$two))
   advice(
     "solves a linear system for each: found <...>. Use a fit with `centers`.", predict(exact(d$y), x, se.fit = TRUE),
     predict(centers(d$y), x, se.fit = TRUE)

@@ -29,7 +29,7 @@ test_that("they are those of the rows in memory, and so is what is known of them
     known <- fit_to(x, response, weights = w)
     fit <- fit_to(shards_of(response))
     expect_identical(fit$classes, known$classes)
-    type <- if (known$loss == "squared") "link" else "prob"
+    type <- if (known$family$squared) "link" else "prob"
     expect_equal(predict(fit, at, type = type), predict(known, at, type = type), tolerance = 1e-3, ignore_attr = TRUE)
     expect_equal(deviance(fit), deviance(known), tolerance = 1e-4)
     expect_equal(fit_error(fit), fit_error(known), tolerance = 1e-4)
@@ -66,28 +66,28 @@ test_that("smooth fits to data on workers are those of the rows in memory, with 
 
 test_that("so are those with weights of classes, an offset, two numbers for classes, and a start", {
   offset <- x[, 1] / 3
-  known <- fit_to(x, two, loss = "weighted", weights = w, offset = offset)
-  fit <- fit_to(flash_data(x, workers, shard_rows = 100), two, loss = "weighted", weights = w, offset = offset)
+  known <- fit_to(x, two, class_weights = "balanced", weights = w, offset = offset)
+  fit <- fit_to(flash_data(x, workers, shard_rows = 100), two, class_weights = "balanced", weights = w, offset = offset)
   odds <- \(fit) predict(fit, at, offset = 0 * 1:9, type = "link")
   expect_equal(odds(fit), odds(known), tolerance = 1e-4)
-  known <- fit_to(x, truth > 0, loss = "logistic", weights = w)
-  fit <- fit_to(shards_of(as.numeric(truth > 0), workers), loss = "logistic")
+  known <- fit_to(x, truth > 0, family = "binomial", weights = w)
+  fit <- fit_to(shards_of(as.numeric(truth > 0), workers), family = "binomial")
   expect_equal(predict(fit, at), predict(known, at), tolerance = 1e-4)
-  again <- kernel_ridge(shards_of(as.numeric(truth > 0), workers), loss = "logistic", solver = list(start = fit))
+  again <- kernel_ridge(shards_of(as.numeric(truth > 0), workers), family = "binomial", solver = list(start = fit))
   expect_equal(predict(again, at), predict(fit, at), tolerance = 1e-4)
 })
 
 test_that("nothing of the size of the rows travels", {
-  bytes <- function(repeats, loss) {
+  bytes <- function(repeats, family) {
     many <- rep(seq_len(n), repeats)
-    response <- if (loss == "squared") truth else two
+    response <- if (family == "gaussian") truth else two
     frame <- data.frame(x, y = response, w = w)[many, ]
     there <- flash_data(frame, workers, shard_rows = 100 * repeats, response = "y", weights = "w")
     set.seed(1)
     fit <- kernel_ridge(there, bandwidth = 1, centers = 15, lambda = 1e-2, solver = list(iterations = 4))
     sum(fit$workers$bytes) / sum(fit$workers$requests)
   }
-  for (loss in c("squared", "logistic")) expect_lt(bytes(8, loss) / bytes(1, loss), 1.1)
+  for (family in c("gaussian", "binomial")) expect_lt(bytes(8, family) / bytes(1, family), 1.1)
 })
 
 test_that("an iteration is one request to each worker", {
@@ -196,7 +196,7 @@ test_that("what cannot be is named", {
   there <- shards_of(three, workers)
   refused(fit_to(there, validation = 0.25, checkpoint = tempfile()), "validation")
   refused(fit_to(there, validation = 0.0001), "validation")
-  refused(kernel_ridge(shards_of(truth, workers), loss = "logistic", centers = 5), "two different")
+  refused(kernel_ridge(shards_of(truth, workers), family = "binomial", centers = 5), "two different")
   mixed <- function(shard) list(x = x[1:5, ], response = if (shard == 1) 1:5 + 0 else letters[1:5])
   refused(flash_data(mixed, workers, shards = 2), "response")
   refused(kernel_ridge(three ~ a, data = there), "data")

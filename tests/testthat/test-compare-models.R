@@ -152,20 +152,20 @@ test_that("classes of kernel_ridge() are judged by their probabilities, in folds
   p <- predict(without, iris[out, ], type = "prob")
   expect_equal(cross_validate(fit, folds)$scores[out], log(p[cbind(1:50, as.integer(iris$Species[out]))]))
   expect_equal(cross_validate(fit, folds, "class")$scores[out], as.double(predict(without, iris[out, ]) == iris$Species[out]))
-  weighted <- kernel_ridge(Species ~ ., iris[31:150, ], loss = "weighted", bandwidth = 2, lambda = 1e-2)
+  weighted <- kernel_ridge(Species ~ ., iris[31:150, ], bandwidth = 2, lambda = 1e-2, solver = list(class_weights = "balanced"))
   of_classes <- (120 / 3 / table(iris$Species[31:150]))[iris$Species[31:150]]
   some <- folds[31:150] != 3
   without <- kernel_ridge(
-    as.matrix(iris[31:150, 1:4])[some, ], iris$Species[31:150][some], bandwidth = 2, lambda = 1e-2, loss = "logistic",
+    as.matrix(iris[31:150, 1:4])[some, ], iris$Species[31:150][some], bandwidth = 2, lambda = 1e-2, family = "multinomial",
     weights = as.double(of_classes)[some]
   )
   p <- predict(without, as.matrix(iris[31:150, 1:4])[!some, ], type = "prob")
   judged <- cross_validate(weighted, folds[31:150])
   expect_equal(judged$scores[!some], log(p[cbind(1:40, as.integer(iris$Species[31:150][!some]))]))
   expect_equal(judged$mean, stats::weighted.mean(judged$scores, as.double(of_classes)))
-  squared <- kernel_ridge(Species ~ ., iris, loss = "squared", bandwidth = 2, lambda = 1e-2)
+  squared <- kernel_ridge(Species ~ ., iris, family = "gaussian", bandwidth = 2, lambda = 1e-2)
   expect_identical(cross_validate(squared, folds)$score, "class")
-  expect_identical(cross_validate(kernel_ridge(am ~ wt, mtcars, loss = "logistic"), 3)$score, "log")
+  expect_identical(cross_validate(kernel_ridge(am ~ wt, mtcars, family = "binomial"), 3)$score, "log")
   expect_error(cross_validate(fit, rep(1:3, each = 50)), "all of `setosa`", class = "flashkernel_error_argument")
   tuned <- tune_ridge(Species ~ ., iris, kernel = "gaussian", rows = 60)
   expect_gt(cross_validate(tuned, folds)$mean, log(1 / 3))

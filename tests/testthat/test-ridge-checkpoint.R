@@ -65,7 +65,7 @@ test_that("fits of logistic losses that were stopped go on with the same bits", 
   }
   expect_same_bits(\(...) fit_to(go_on_y > 0.2, tolerance = 1e-12, iterations = 30, ...))
   expect_same_bits(\(...) fit_to(cut(go_on_y, 3), weights = rep(1:2, 100), lambda = 1e-4, iterations = 8, ...))
-  expect_same_bits(\(...) fit_to(factor(go_on_y > 0.5), loss = "weighted", validation = 0.25, ...))
+  expect_same_bits(\(...) fit_to(factor(go_on_y > 0.5), class_weights = "balanced", validation = 0.25, ...))
   # centres that are no rows
   expect_same_bits(\(...) fit_to(go_on_y > 0.2, centers = go_on_x[1:9, ] + 0.1, ...))
   # all rows

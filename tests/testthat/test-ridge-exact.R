@@ -159,7 +159,7 @@ test_that("an estimate of the degrees of freedom is near their number, and stand
 
 test_that("logistic regression on all rows is for few of them", {
   many <- list(rows = list(n = EXACT_LOGISTIC + 1))
-  expect_error(fit_exact(many, list(loss = "logistic"), NULL), "exact", class = "flashkernel_error_argument")
+  expect_error(fit_exact(many, list(family = FAMILIES$binomial), NULL), "exact", class = "flashkernel_error_argument")
 })
 
 test_that("noise that is nothing beside the kernel matrix leaves a right answer, or a warning that names lambda", {

@@ -102,19 +102,19 @@ test_that("offsets are taken off before the fit and added to predictions", {
 
 test_that("two classes are -1 and 1 under squared loss, more are one against all", {
   labels <- factor(ifelse(example_y > 1, "high", "low"), levels = c("low", "high"))
-  fit <- example_fit(y = labels, loss = "squared")
+  fit <- example_fit(y = labels, family = "gaussian")
   literal <- nystroem(example_x, ifelse(labels == "high", 1, -1), example_centers, 1.5, 1e-3)
   expect_equal(predict(fit, type = "link"), literal, tolerance = 1e-8)
   expect_identical(predict(fit), factor(ifelse(literal > 0, "high", "low"), levels = c("low", "high")))
-  three <- kernel_ridge(iris[1:4], iris$Species, bandwidth = 2, lambda = 1e-4, centers = 50, loss = "squared")
+  three <- kernel_ridge(iris[1:4], iris$Species, bandwidth = 2, lambda = 1e-4, centers = 50, family = "gaussian")
   expect_identical(levels(predict(three)), levels(iris$Species))
   expect_lt(mean(predict(three) != iris$Species), 0.05)
   # in whatever order the levels are
   other <- factor(iris$Species, levels = rev(levels(iris$Species)))
   set.seed(1)
-  one <- kernel_ridge(iris[1:4], iris$Species, bandwidth = 2, lambda = 1e-3, centers = 50, loss = "squared")
+  one <- kernel_ridge(iris[1:4], iris$Species, bandwidth = 2, lambda = 1e-3, centers = 50, family = "gaussian")
   set.seed(1)
-  two <- kernel_ridge(iris[1:4], other, bandwidth = 2, lambda = 1e-3, centers = 50, loss = "squared")
+  two <- kernel_ridge(iris[1:4], other, bandwidth = 2, lambda = 1e-3, centers = 50, family = "gaussian")
   expect_identical(as.character(predict(one)), as.character(predict(two)))
 })
 
@@ -177,7 +177,7 @@ test_that("arguments that cannot be are named", {
   refuse("solver", x, y, solver = list(20))
   refuse("solver", x, y, solver = 20)
   refuse("exact", x, y, exact = TRUE)
-  refuse("loss", x, y, loss = "hinge")
+  refuse("family", x, y, family = "hinge")
   refuse("start", x, y, solver = list(start = 1))
   refuse("validation", x, y, bandwidth = 1, lambda = 1, validation = 2)
   chunks <- local({

@@ -40,7 +40,7 @@ test_that("responses may be as large or small as doubles go", {
 
 test_that("weights that no sum can hold are told", {
   expect_error(
-    input_fit(y = factor(input_y > 0), loss = "weighted", class_weights = c(1e300, 1e-300)), "weights",
+    input_fit(y = factor(input_y > 0), class_weights = c(1e300, 1e-300)), "weights",
     class = "flashkernel_error_singular"
   )
 })
@@ -73,7 +73,7 @@ test_that("new rows in sparse matrices and chunks have the columns of the fit", 
 
 test_that("probabilities with standard errors are of logistic loss only, also of two numbers", {
   expect_refused(predict(input_fit(), input_x[1:3, ], type = "prob", se.fit = TRUE), "type")
-  fit <- input_fit(y = as.numeric(input_y > 0), loss = "logistic")
+  fit <- input_fit(y = as.numeric(input_y > 0), family = "binomial")
   expect_identical(predict(fit, input_x[1:3, ], se.fit = TRUE)$fit, predict(fit, input_x[1:3, ]))
 })
 

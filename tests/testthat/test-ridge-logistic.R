@@ -40,14 +40,14 @@ dense_logit <- function(K, Kmm, y, lambda, weights = rep(1, length(y)), base = 0
 }
 
 loss_of <- function(part, f, y = NULL, u = NULL, threads = 1) {
-  class_loss(part, f, y, checked_run(settle_control(flash_control(threads = threads))), u)
+  row_loss(part, CLASS_LOSS, f, y, checked_run(settle_control(flash_control(threads = threads))), u)
 }
 
 test_that("the worked example has its digits", {
   x <- example_x
   y <- example_y
   index <- example_centers
-  fit <- tight(x, y > mean(y), bandwidth = 1.5, lambda = 1e-3, centers = index, intercept = FALSE, loss = "logistic")
+  fit <- tight(x, y > mean(y), bandwidth = 1.5, lambda = 1e-3, centers = index, intercept = FALSE, family = "binomial")
   expect_true(fit$converged)
   want <- c(
     62.97673468793, -8.07043172480, -5.81393321895, 42.60805746220, -10.70382982987, -35.54563455467, -42.58524353238
@@ -74,7 +74,7 @@ test_that("two classes have the link of dense Newton steps, with weights, offset
   }
   fit <- tight(
     case$x, case$y, bandwidth = 1, lambda = 1e-3, centers = case$centers, weights = weights, offset = offset,
-    loss = "logistic"
+    family = "binomial"
   )
   # the intercept is that of a model with nothing else
   null <- stats::glm(case$y ~ 1, family = stats::quasibinomial(), weights = weights, offset = offset)
@@ -139,16 +139,16 @@ test_that("weights are repetitions where lambda * n is the same, and rows of wei
   expect_lt(max(abs(predict(weighted, case$x, type = "link") - predict(plain, case$x, type = "link"))), 1e-8)
 })
 
-test_that("class weights are weights of their rows, equal shares by default", {
+test_that("class weights are weights of their rows, in equal shares if balanced", {
   case <- two_blobs(90)
   y <- factor(ifelse(case$y == 1 & seq_len(90) %% 3 > 0, "few", "many"), levels = c("many", "few"))
   fit <- \(...) tight(case$x, y, bandwidth = 1, lambda = 1e-3, centers = case$centers, ...)
   link <- \(...) predict(fit(...), case$x, type = "link")
   counts <- table(y)
   by_hand <- link(weights = as.vector(90 / (2 * counts))[y])
-  expect_lt(max(abs(link(loss = "weighted") - by_hand)), 1e-10)
-  expect_equal(fit(loss = "weighted")$intercept, 0)
-  named <- link(loss = "weighted", class_weights = c(few = 5, many = 2))
+  expect_lt(max(abs(link(class_weights = "balanced") - by_hand)), 1e-10)
+  expect_equal(fit(class_weights = "balanced")$intercept, 0)
+  named <- link(class_weights = c(few = 5, many = 2))
   expect_lt(max(abs(named - link(weights = c(2, 5)[y]))), 1e-10)
   expect_gt(min(named - link()), 0)
 })
@@ -233,10 +233,10 @@ test_that("losses are those of plain R, by any number of threads", {
     }
     weights <- stats::runif(n)
     run <- \(threads) checked_run(settle_control(flash_control(threads = threads)))
-    along <- mean_loss(f, y, run(1), weights, u, 0.3)
+    along <- mean_loss(CLASS_LOSS, f, y, run(1), weights, u, 0.3)
     expect_equal(along, mean(weights * literal_losses(f - 0.3 * u, y, u)$value), tolerance = 1e-14)
-    expect_identical(mean_loss(f, y, run(4), weights, u, 0.3), along)
-    expect_equal(mean_loss(f, y, run(1)), mean(want$value), tolerance = 1e-14)
+    expect_identical(mean_loss(CLASS_LOSS, f, y, run(4), weights, u, 0.3), along)
+    expect_equal(mean_loss(CLASS_LOSS, f, y, run(1)), mean(want$value), tolerance = 1e-14)
   }
 })
 
@@ -285,7 +285,7 @@ test_that("a Newton step takes half a sweep besides those of conjugate gradients
 
 test_that("responses of any kind make the same fit, and predictions in their own terms", {
   case <- two_blobs()
-  fit <- \(y) kernel_ridge(case$x, y, bandwidth = 1, lambda = 1e-3, centers = case$centers, loss = "logistic")
+  fit <- \(y) kernel_ridge(case$x, y, bandwidth = 1, lambda = 1e-3, centers = case$centers, family = "binomial")
   number <- fit(case$y)
   for (y in list(case$y == 1, c("no", "yes")[case$y + 1], factor(case$y), case$y * 3 - 1)) {
     expect_identical(fit(y)$coefficients, number$coefficients)
@@ -341,7 +341,7 @@ test_that("penalties fall to lambda in as many steps as there are", {
 
 test_that("what is not a class is an error", {
   case <- two_blobs(20)
-  fit <- \(y, ...) ridge_with(case$x, y, bandwidth = 1, lambda = 1e-3, centers = 5, loss = "logistic", ...)
+  fit <- \(y, ...) ridge_with(case$x, y, bandwidth = 1, lambda = 1e-3, centers = 5, family = "binomial", ...)
   wrong <- "flashkernel_error_argument"
   expect_error(fit(rep("a", 20)), "at least two classes", class = wrong)
   expect_error(fit(rep(1, 20)), "at least two classes", class = wrong)
@@ -350,9 +350,11 @@ test_that("what is not a class is an error", {
   expect_error(fit(1:20), "two different values", class = wrong)
   expect_error(fit(cbind(case$y, case$y)), "for logistic loss", class = wrong)
   expect_error(fit(case$y, weights = case$y), "weights", class = wrong)
-  expect_error(fit(case$y, class_weights = c(1, 2)), "class_weights", class = wrong)
+  expect_error(fit(case$y, class_weights = 1:3), "class_weights", class = wrong)
+  expect_error(ridge_with(case$x, case$y, class_weights = 1:2), "needs classes", class = wrong)
+  expect_error(fit(factor(rep(1:4, 5))), "\"multinomial\" for 4 classes", class = wrong)
   expect_error(
-    kernel_ridge(case$x, case$y, bandwidth = 1, lambda = 1, centers = 5, loss = "weighted", solver = list(class_weights = c(1, -2))),
+    kernel_ridge(case$x, case$y, bandwidth = 1, lambda = 1, centers = 5, family = "binomial", solver = list(class_weights = c(1, -2))),
     "class_weights", class = wrong
   )
 })
@@ -363,7 +365,7 @@ test_that("the intercept and the null deviance are those of glm()'s null model, 
   rows$y <- stats::rbinom(60, 1, stats::plogis(rows$x + rows$o))
   for (offset in list(NULL, rows$o)) {
     null <- stats::glm(y ~ 1, stats::binomial(), rows, weights = w, offset = offset)
-    fit <- kernel_ridge(y ~ x, rows, loss = "logistic", weights = w, offset = offset, bandwidth = 1, lambda = 0.1)
+    fit <- kernel_ridge(y ~ x, rows, family = "binomial", weights = w, offset = offset, bandwidth = 1, lambda = 0.1)
     expect_equal(fit$intercept, coef(null)[[1]], tolerance = 1e-7)
     expect_equal(null_deviance(fit), null$null.deviance, tolerance = 1e-7)
     expect_equal(summary(fit)$error[["explained"]], 1 - deviance(fit) / null$null.deviance)

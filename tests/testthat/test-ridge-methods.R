@@ -15,7 +15,7 @@ test_that("print() fits one screen and says what was fitted", {
   expect_output(print(kernel_ridge(mpg ~ wt + disp + qsec, mtcars[-(10:11), ], bandwidth = 1, lambda = 1, centers = 5)), "Centres:   5, drawn by \"uniform\"")
   expect_output(print(two_fit), "Kernel logistic regression.*versicolor, virginica.*misclassified")
   expect_output(print(three_fit), "Multinomial")
-  expect_output(print(kernel_ridge(Species ~ ., iris, loss = "squared", bandwidth = 2, lambda = 1e-3)), "by squared loss")
+  expect_output(print(kernel_ridge(Species ~ ., iris, family = "gaussian", bandwidth = 2, lambda = 1e-3)), "by squared loss")
   expect_identical(withVisible(print(cars_fit))$visible, FALSE) |> capture.output() |> invisible()
 })
 
@@ -99,7 +99,7 @@ test_that("a list of settings is a ridge_solver()", {
 })
 
 test_that("misspelt arguments and those of other packages get a hint", {
-  for (wrong in list(list("sigma", "bandwidth"), list("C", "lambda"), list("M", "centers"), list("bandwith", "bandwidth"), list("lamda", "lambda"), list("family", "loss"),
+  for (wrong in list(list("sigma", "bandwidth"), list("C", "lambda"), list("M", "centers"), list("bandwith", "bandwidth"), list("lamda", "lambda"), list("loss", "family"),
     list("maxit", "solver = ridge_solver\\(iterations = \\)"), list("exact", "solver = ridge_solver\\(exact = \\)"))) {
     call <- c(list(mpg ~ wt, mtcars), stats::setNames(list(2), wrong[[1]]))
     expect_error(do.call(kernel_ridge, call), paste0("did you mean `", wrong[[2]], "`"), class = "flashkernel_error_argument")

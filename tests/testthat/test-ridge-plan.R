@@ -73,7 +73,7 @@ test_that("tuning has a plan, which searches nothing and leaves random numbers a
   data <- data.frame(plan_x, y = plan_y > 1, f = factor(rep(1:4, 100)))
   plan <- tune_ridge(y ~ X1 + f, data, rows = 60, refit = FALSE, solver = list(plan = TRUE))
   expect_identical(plan$seconds[["fit"]], 0)
-  expect_identical(plan$fit$loss, "logistic")
+  expect_identical(plan$fit$family$squared, FALSE)
 })
 
 test_that("plans count what coarser fits take in part, and the reading of chunks", {

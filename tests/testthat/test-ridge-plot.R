@@ -86,7 +86,7 @@ test_that("values that differ by rounding alone, or are smaller than doubles hav
   )
   for (fit in alike) with_null_device(expect_silent(plot(fit)))
   # residuals that are 0 have no panel of iterations
-  equal <- kernel_ridge(data.frame(a = c(1, 1)), factor(c("n", "p")), "laplacian", 1, lambda = 1e-3, loss = "weighted")
+  equal <- kernel_ridge(data.frame(a = c(1, 1)), factor(c("n", "p")), "laplacian", 1, lambda = 1e-3, solver = list(class_weights = "balanced"))
   with_null_device(expect_silent(plot(equal)))
   expect_identical(axis_limits(c(1, 1)), c(1, 1))
   expect_identical(axis_limits(c(1, 1 + 1e-9)), c(1, 1 + 1e-9))

@@ -178,7 +178,7 @@ test_that("what there is no answer to is an error that says so", {
   case <- posterior_case()
   fit <- fit_case(case, exact = TRUE)
   expect_error(predict(fit, interval = "prediction", level = 2), "level", class = "flashkernel_error_argument")
-  classes <- kernel_ridge(case$x, factor(case$y > 0), loss = "squared", bandwidth = 1, lambda = 1e-3)
+  classes <- kernel_ridge(case$x, factor(case$y > 0), family = "gaussian", bandwidth = 1, lambda = 1e-3)
   expect_error(predict(classes, se.fit = TRUE), "link", class = "flashkernel_error_argument")
   expect_length(predict(classes, se.fit = TRUE, type = "link")$se.fit, 60)
   loose <- fit_case(case, exact = TRUE, keep = FALSE)
@@ -199,7 +199,7 @@ test_that("logistic fits have Laplace's approximation, and the log-likelihood of
   case <- posterior_case()
   class <- factor(case$y > 0.3)
   fit <- suppressWarnings(kernel_ridge(
-    case$x, class, bandwidth = case$h, lambda = 1e-2, loss = "logistic", centers = case$index, weights = case$w,
+    case$x, class, bandwidth = case$h, lambda = 1e-2, family = "binomial", centers = case$index, weights = case$w,
     solver = list(iterations = 60)
   ))
   C <- case$x[case$index, ]
@@ -336,7 +336,7 @@ test_that("probabilities of two classes with errors are matrices by class, as th
   expect_equal(unname(ends[, , "virginica"]), unname(stats::plogis(link$fit)))
   expect_equal(unname(ends[, , "versicolor"]), unname(stats::plogis(-link$fit[, c(1, 3, 2)])))
   # the mean of a response of numbers stays one for each row
-  number <- kernel_ridge(am ~ wt, mtcars, loss = "logistic", bandwidth = 1, lambda = 1e-2)
+  number <- kernel_ridge(am ~ wt, mtcars, family = "binomial", bandwidth = 1, lambda = 1e-2)
   found <- predict(number, mtcars[1:2, ], se.fit = TRUE)
   expect_null(dim(found$fit))
   expect_equal(found$se.fit, predict(number, mtcars[1:2, ], type = "prob", se.fit = TRUE)$se.fit[, 2])

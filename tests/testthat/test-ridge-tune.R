@@ -29,6 +29,11 @@ expect_gradient <- function(task, theta) {
   expect_lt(max(abs(found$gradient - expected)) / max(1, max(abs(expected))), 1e-5)
 }
 
+noise_of_classes <- function(K, codes) {
+  sample <- list(own = list(y = matrix(2 * codes - 3)), family = FAMILIES$binomial)
+  family_noise(thirds_of(K), sample, start_run(settle_control(NULL), ""))
+}
+
 test_that("kernels of a sample are those of the operators", {
   case <- tune_case(30)
   for (name in names(kernel_table())) {
@@ -155,7 +160,7 @@ test_that("hold-out errors along lambda are those of fits", {
   rows <- ridge_rows(case$x)
   run <- run_control(settle_control(NULL))
   spec <- spec_of_options(list(solver = list(iterations = 200, tolerance = 1e-12)), list(kernel = list(check_kernel("gaussian"))), c(1, 1, 2), rows)
-  spec$loss <- "squared"
+  spec$family <- check_family("gaussian", "family")
   centers <- case$x[1:25, ]
   set.seed(1)
   held <- sort(sample.int(200, 40))
@@ -187,14 +192,14 @@ test_that("classes and weights are tuned", {
   set.seed(1)
   x <- matrix(rnorm(600), 300)
   y <- factor(ifelse(x[, 1]^2 + x[, 2]^2 + rnorm(300, sd = 0.3) > 1.4, "out", "in"))
-  tuned <- tune_ridge(x, y, loss = "squared", kernel = "gaussian", rows = 150)
+  tuned <- tune_ridge(x, y, family = "gaussian", kernel = "gaussian", rows = 150)
   expect_lt(mean(predict(tuned, x) != y), 0.12)
   # a row of weight 0 is never drawn
   sample <- draw_sample(ridge_rows(x), check_response(y, 300), rep(0:1, c(100, 200)), NULL, 250)
   expect_identical(sort(sample$index), 101:300)
   expect_identical(sample$points, x[sample$index, ])
   expect_equal(sample$per_row, 2 / 3 / 300)
-  logistic <- logistic_noise(kernel_pairs(x, NULL, check_kernel("gaussian"))$K, as.integer(y))
+  logistic <- noise_of_classes(kernel_pairs(x, NULL, check_kernel("gaussian"))$K, as.integer(y))
   expect_true(logistic > 1e-3 && logistic < 30)
 })
 
@@ -213,11 +218,11 @@ test_that("every row is left out of one fit for the penalty of classes", {
   truth <- rep(1:2, each = 45)
   noises <- vapply(1:90, \(i) {
     wrong <- replace(truth, i, 3L - truth[i])
-    logistic_noise(K, wrong)
+    noise_of_classes(K, wrong)
   }, 0)
   # the one wrong row asks for a larger penalty, wherever it is
-  expect_true(all(noises >= logistic_noise(K, truth)))
-  expect_gt(min(noises[c(5, 20, 70, 85)]), logistic_noise(K, truth))
+  expect_true(all(noises >= noise_of_classes(K, truth)))
+  expect_gt(min(noises[c(5, 20, 70, 85)]), noise_of_classes(K, truth))
 })
 
 residuals_of <- function(fit, x, y) predict(fit, x) - y

@@ -1,0 +1,188 @@
+# Families of responses: what kernel_ridge() minimises, and what its methods know of the distribution of the response.
+
+#' Families of responses for kernel ridge regression
+#'
+#' Makes the argument `family` of [kernel_ridge()] for families that have parameters. Families without parameters can be
+#' given by name.
+#'
+#' @details
+#' The fit minimises the weighted mean loss of the rows plus \eqn{\lambda \alpha' K \alpha / 2}{lambda alpha' K alpha / 2}.
+#' The loss is half the unit deviance for `"binomial"`, `"multinomial"`, `"poisson"`, `"Gamma"` and `"negbin"` (variance
+#' mu + mu^2 / theta), the last three with log link. For `"quantile"` it is the pinball loss, smoothed over a
+#' thousandth of its mean at the median or quantile of all responses; several levels have one function each, and
+#' predictions are sorted by level at each point, so that they never cross.
+#' @param family Name of the family.
+#' @param levels For `"quantile"`: increasing levels between 0 and 1. Default 0.5, the median.
+#' @param theta For `"negbin"`: the size of the negative binomial distribution, a positive number.
+#' @param delta For `"huber"`: the residual beyond which the loss is linear. `NULL` (default): 1.345 times the
+#'   normalised median absolute residual of the fit.
+#' @returns An object of class `ridge_family`.
+#' @seealso [kernel_ridge()]
+#' @rawRd \concept{quantile regression}\concept{Poisson regression}\concept{robust regression}\concept{count data}
+#' @export
+#' @examples
+#' fit <- kernel_ridge(dist ~ speed, cars, family = ridge_family("quantile", levels = c(0.1, 0.5, 0.9)))
+#' matplot(cars$speed, predict(fit), type = "l", lty = 1)
+ridge_family <- function(family, levels = 0.5, theta = NULL, delta = NULL) {
+  family <- check_choice(family, names(FAMILIES), "family")
+  own <- FAMILIES[[family]]
+  if (family == "quantile") {
+    good <- is_number(levels) && length(levels) > 0 && all(is.finite(levels)) && all(levels > 0 & levels < 1) &&
+      !is.unsorted(levels, strictly = TRUE)
+    if (!good) stop_argument("levels", "must be increasing numbers between 0 and 1: found ", describe(levels))
+    own$loss <- c(own$loss[1:2], as.double(levels))
+    own$levels <- as.double(levels)
+  }
+  if (family == "negbin") own$loss[2] <- check_penalty(theta, "theta")
+  if (family == "huber" && !is.null(delta)) own[c("loss", "stages")] <- list(c(own$loss[1], check_penalty(delta, "delta")), 0)
+  own
+}
+
+# The elements of a family besides `family` and `link`:
+# - loss: number of the loss and its parameters, for row_loss(); error, its name in print().
+# - squared: is the loss the square, so that the fit is linear in the response? of_classes: is the response a factor?
+#   has_likelihood: does the loss belong to a distribution? free_scale: does that have a scale to be estimated?
+# - check(response, arg): stops if the response does not suit.
+# - working(y): the response on the scale of the link; curvature(y): size of the second derivatives: both for defaults.
+# - variance(mu); log_density(y, mu, phi, theta); draw(mu, phi, theta).
+# - stages: number of Newton steps before the loss is final; staged(loss, y, f, unit, iteration): the loss in a step,
+#   where `unit` is the mean loss at the start.
+new_family <- function(family, link = "identity", loss = NULL, title = NULL, error = "mean deviance", squared = FALSE,
+                       of_classes = FALSE, has_likelihood = TRUE, free_scale = FALSE, check = \(response, arg) NULL,
+                       working = identity, curvature = \(y) 1, variance = \(mu) 1, log_density = NULL, draw = NULL,
+                       stages = 0, staged = NULL) {
+  own <- mget(names(formals()))
+  own$linkinv <- switch(link, log = exp, logit = stats::plogis, identity)
+  structure(own, class = c("ridge_family", "family"))
+}
+
+check_numeric <- function(response, arg, low = -Inf, strictly = FALSE) {
+  y <- response$y
+  if (!is.null(response$classes)) stop_argument(arg, "must be numeric for this family: found classes")
+  if (ncol(y) != 1) stop_argument(arg, "must have one column for this family: found ", ncol(y))
+  if (low == -Inf) return(invisible())
+  bad <- sum(if (strictly) y <= low else y < low)
+  if (bad > 0) {
+    found <- if (strictly) "must be positive" else "must be at least 0"
+    stop_argument(arg, found, " for this family: found ", whole(bad), ngettext(bad, " value that is not", " values that are not"))
+  }
+  if (sum(y > 0) == 0) stop_argument(arg, "must have a positive value for this family: found only 0")
+}
+counts_only <- \(response, arg) check_numeric(response, arg, 0)
+log_counts <- \(y) log(y + 0.5)
+
+# Widths of the smoothed pinball loss halve from the mean loss at the start to a thousandth of it.
+quantile_stage <- function(loss, y, f, unit, iteration) {
+  replace(loss, 2, unit * 2^-min(iteration, QUANTILE_STAGES))
+}
+QUANTILE_STAGES <- 10
+
+# As MASS::rlm() has it: the scale is the median absolute residual in the first steps.
+huber_stage <- function(loss, y, f, unit, iteration) {
+  if (iteration > HUBER_STAGES) return(loss)
+  replace(loss, 2, max(1.345 * stats::median(abs(as.vector(collected(y) - collected(f)))) / 0.6745, 1e-8 * unit))
+}
+HUBER_STAGES <- 8
+
+CLASS_LOSS <- 0
+FAMILIES <- list(
+  gaussian = new_family("gaussian", squared = TRUE, error = "RMSE", free_scale = TRUE),
+  binomial = new_family("binomial", "logit", CLASS_LOSS, error = "log loss", of_classes = TRUE, check = \(response, arg) {
+    k <- length(response$classes)
+    if (k > 2) stop_argument("family", "must be \"multinomial\" for ", k, " classes: found \"binomial\"")
+  }),
+  multinomial = new_family("multinomial", "logit", CLASS_LOSS, error = "log loss", of_classes = TRUE),
+  poisson = new_family(
+    "poisson", "log", 1, "Kernel Poisson regression", check = counts_only, working = log_counts, curvature = mean,
+    variance = identity, log_density = \(y, mu, phi, theta) y * log(mu) - mu - lgamma(y + 1),
+    draw = \(mu, phi, theta) stats::rpois(length(mu), mu)
+  ),
+  Gamma = new_family(
+    "Gamma", "log", 2, "Kernel Gamma regression", free_scale = TRUE,
+    check = \(response, arg) check_numeric(response, arg, 0, strictly = TRUE), working = log, variance = \(mu) mu^2,
+    log_density = \(y, mu, phi, theta) stats::dgamma(y, 1 / phi, scale = phi * mu, log = TRUE),
+    draw = \(mu, phi, theta) stats::rgamma(length(mu), 1 / phi, scale = phi * mu)
+  ),
+  negbin = new_family(
+    "negbin", "log", c(3, NA), "Kernel negative binomial regression", check = counts_only, working = log_counts,
+    curvature = mean, log_density = \(y, mu, phi, theta) stats::dnbinom(y, theta, mu = mu, log = TRUE),
+    draw = \(mu, phi, theta) stats::rnbinom(length(mu), theta, mu = mu)
+  ),
+  huber = new_family(
+    "huber", loss = c(4, NA), title = "Kernel regression by Huber's loss", error = "Huber loss", has_likelihood = FALSE,
+    check = \(response, arg) check_numeric(response, arg), stages = HUBER_STAGES, staged = huber_stage
+  ),
+  quantile = new_family(
+    "quantile", loss = c(5, 0, 0.5), title = "Kernel quantile regression", error = "pinball loss", has_likelihood = FALSE,
+    check = \(response, arg) check_numeric(response, arg), curvature = \(y) 1 / max(mean(abs(y - stats::median(y))), 1e-300),
+    stages = QUANTILE_STAGES, staged = quantile_stage
+  )
+)
+FAMILIES$quantile$levels <- 0.5
+
+# The family by its name, as a function or as an object of package stats.
+check_family <- function(family, arg) {
+  if (is.function(family)) family <- family()
+  if (inherits(family, "family") && !inherits(family, "ridge_family")) {
+    own <- FAMILIES[[check_choice(family$family, names(FAMILIES), arg)]]
+    if (family$link == own$link) return(own)
+    stop_argument(arg, "must have the ", own$link, " link for ", own$family, ": found \"", family$link, "\"")
+  }
+  if (!inherits(family, "ridge_family")) family <- FAMILIES[[check_choice(family, names(FAMILIES), arg)]]
+  if (family$family == "negbin" && is.na(family$loss[2])) {
+    stop_argument(arg, "needs a size: use ridge_family(\"negbin\", theta = )")
+  }
+  family
+}
+
+default_family <- function(family, y) {
+  if (!is.null(family)) family else if (is_classes(y)) FAMILIES$multinomial else FAMILIES$gaussian
+}
+
+# One column of the response for each level of several quantiles, with their names.
+spread_levels <- function(response, family) {
+  if (length(family$levels) < 2) return(response)
+  names <- format(family$levels, trim = TRUE, drop0trailing = TRUE)
+  if (is_column(response$y)) stop_argument("family", "must have one level for rows on workers: found ", length(names))
+  response$y <- matrix(response$y[, 1], nrow(response$y), length(names), dimnames = list(NULL, names))
+  response$outputs <- names
+  response
+}
+
+# Several quantiles, sorted at each point; other means as they are.
+sort_levels <- function(f) {
+  if (ncol(f) < 2) return(f)
+  matrix(f[order(row(f), f)], nrow(f), byrow = TRUE, dimnames = dimnames(f))
+}
+
+# The mean of the response at the link: n x t, of two classes the probability of the second.
+means_of_link <- function(family, link) {
+  if (family$of_classes) {
+    p <- link_probabilities(link)
+    return(if (ncol(p) == 2) p[, 2, drop = FALSE] else p)
+  }
+  if (!is.null(family$levels)) sort_levels(link) else family$linkinv(link)
+}
+
+# The variance of the response over its scale.
+family_variance <- function(family, mu) if (family$family == "negbin") mu + mu^2 / family$loss[2] else family$variance(mu)
+
+# Returns function(link) to list(value, first, second): a mean that is no linear function of one column of the link, with
+# its derivatives.
+mean_curve <- function(family) {
+  if (family$link == "log") return(\(link) { mu <- exp(link[, 1]); list(value = mu, first = mu, second = mu) })
+  function(link) {
+    p <- link_probabilities(link)
+    list(value = p[, 2], first = p[, 1] * p[, 2], second = p[, 1] * p[, 2] * (p[, 1] - p[, 2]))
+  }
+}
+
+# The loss without smoothing, in which errors are measured.
+final_loss <- function(family) if (family$family == "quantile") replace(family$loss, 2, 0) else family$loss
+
+# The mean loss at held-out rows, as family$error calls it.
+held_error <- function(family, link, y, classes) {
+  if (family$squared) return(squared_error(link, y, classes))
+  size <- if (family$error == "mean deviance") 2 else 1 / max(1, length(family$levels))
+  size * mean_loss(final_loss(family), link, y, checked_run(settle_control(NULL)))
+}
