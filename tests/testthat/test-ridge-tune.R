@@ -29,6 +29,12 @@ expect_gradient <- function(task, theta) {
   expect_lt(max(abs(found$gradient - expected)) / max(1, max(abs(expected))), 1e-5)
 }
 
+# family_noise() of classes by their codes.
+noise_of_classes <- function(K, codes) {
+  classes <- check_response(factor(codes), length(codes), family = FAMILIES$multinomial)
+  family_noise(K, list(own = list(y = classes$y), family = classes$family), checked_run(settle_control(NULL)))
+}
+
 test_that("kernels of a sample are those of the operators", {
   case <- tune_case(30)
   for (name in names(kernel_table())) {
@@ -194,7 +200,7 @@ test_that("classes and weights are tuned", {
   expect_identical(sort(sample$index), 101:300)
   expect_identical(sample$points, x[sample$index, ])
   expect_equal(sample$per_row, 2 / 3 / 300)
-  logistic <- logistic_noise(kernel_pairs(x, NULL, check_kernel("gaussian"))$K, as.integer(y))
+  logistic <- noise_of_classes(kernel_pairs(x, NULL, check_kernel("gaussian"))$K, as.integer(y))
   expect_true(logistic > 1e-3 && logistic < 30)
 })
 
@@ -213,11 +219,11 @@ test_that("every row is left out of one fit for the penalty of classes", {
   truth <- rep(1:2, each = 45)
   noises <- vapply(1:90, \(i) {
     wrong <- replace(truth, i, 3L - truth[i])
-    logistic_noise(K, wrong)
+    noise_of_classes(K, wrong)
   }, 0)
   # the one wrong row asks for a larger penalty, wherever it is
-  expect_true(all(noises >= logistic_noise(K, truth)))
-  expect_gt(min(noises[c(5, 20, 70, 85)]), logistic_noise(K, truth))
+  expect_true(all(noises >= noise_of_classes(K, truth)))
+  expect_gt(min(noises[c(5, 20, 70, 85)]), noise_of_classes(K, truth))
 })
 
 residuals_of <- function(fit, x, y) predict(fit, x) - y
