@@ -62,7 +62,7 @@ test_that("other models' functions work", {
   expect_identical(variable.names(cars_fit), c("wt", "hp"))
   expect_identical(family(cars_fit)$family, "gaussian")
   expect_identical(family(two_fit)$family, "binomial")
-  expect_error(family(three_fit), class = "flashkernel_error_unsupported")
+  expect_identical(family(three_fit)$family, "multinomial")
   expect_equal(formula(cars_fit), mpg ~ wt + hp, ignore_attr = TRUE)
   expect_equal(formula(kernel_ridge(mpg ~ ., mtcars[1:4], bandwidth = 1, lambda = 1)), mpg ~ cyl + disp + hp, ignore_attr = TRUE)
   expect_identical(names(model.frame(cars_fit)), c("mpg", "wt", "hp"))

@@ -29,9 +29,10 @@ expect_gradient <- function(task, theta) {
   expect_lt(max(abs(found$gradient - expected)) / max(1, max(abs(expected))), 1e-5)
 }
 
+# family_noise() of classes by their codes.
 noise_of_classes <- function(K, codes) {
-  sample <- list(own = list(y = matrix(2 * codes - 3)), family = FAMILIES$binomial)
-  family_noise(thirds_of(K), sample, start_run(settle_control(NULL), ""))
+  classes <- check_response(factor(codes), length(codes), family = FAMILIES$multinomial)
+  family_noise(thirds_of(K), list(own = list(y = classes$y), family = classes$family), checked_run(settle_control(NULL)))
 }
 
 test_that("kernels of a sample are those of the operators", {
