@@ -65,7 +65,9 @@ draw_levels <- function(levels, cex.axis = graphics::par("cex.axis"), ...) {
 draw_side_levels <- function(levels, cex.axis = graphics::par("cex.axis"), col.axis = graphics::par("col.axis"), ...) {
   room <- 0.95 * graphics::par("pin")[2] / length(levels)
   cex <- cex.axis * max(0.4, min(1, room / graphics::strheight("X", "inches", cex = 1.3 * cex.axis)))
-  graphics::axis(2, seq_along(levels), levels, las = 1, gap.axis = -1, tick = FALSE, cex.axis = cex, col.axis = col.axis)
+  graphics::axis(
+    2, seq_along(levels), levels, las = 1, gap.axis = -1, tick = FALSE, cex.axis = cex, col.axis = col.axis
+  )
 }
 
 # Inches of a left margin with these names, at most 0.45 of the figure.

@@ -12,10 +12,10 @@
 #' * the error by iteration;
 #' * the partial dependence on each variable: the mean prediction over the rows if that variable has the value on the
 #'   axis in all of them, with intervals;
-#' * the importance of each variable: its share of the mean squared change of the fitted function (of the log odds, for
-#'   probabilities). The change with a number is the derivative times the standard deviation. For a factor, or two
-#'   values, it is half of the squared difference after a switch to a random other value. Several responses are divided by their standard
-#'   deviations and added;
+#' * the importance of each variable: its share of the mean squared change of the fitted function (for probabilities, of
+#'   the log odds). For a number this is the square of the derivative times the standard deviation. For a factor, or two
+#'   values, it is half of the squared difference after a switch to a random value. Several responses are added, each in
+#'   units of its standard deviation;
 #' * directions: eigenvectors of the mean outer product of the gradients in standardised columns.
 #'
 #' For probabilities the first two panels are calibration, the share of a class among rows of similar fitted probability

@@ -8,9 +8,8 @@ plot.kernel_ridge <- function(x, which = c("fitted", "residuals", "iterations", 
 
 #' @rdname plot.kernel_regression
 #' @exportS3Method ggplot2::autoplot
-autoplot.kernel_ridge <- function(object, which = c("partial", "fitted", "residuals", "iterations", "importance", "directions"),
-                            variables = NULL, se.fit = NULL, level = 0.95, n = 50, max_dims = 6, points = TRUE,
-                            col = NULL, ...) {
+autoplot.kernel_ridge <- function(object, which = c("partial", setdiff(PANELS, "partial")), variables = NULL, se.fit = NULL,
+                            level = 0.95, n = 50, max_dims = 6, points = TRUE, col = NULL, ...) {
   check_dots_empty(...)
   which <- check_choice(which, c("partial", setdiff(PANELS, "partial")), "which")
   figure <- ridge_figure(object, which, variables, se.fit, level, n, max_dims, points, col)

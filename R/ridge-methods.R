@@ -45,7 +45,8 @@
 #' @param ... Not used; anything here is an error.
 #' @returns
 #' - `summary()`: a list with the parts of the fit that are not as long as the data, quantiles of the `residuals`
-#'   (deviance residuals for logistic loss), `effects`, `importance` (see [plot.kernel_ridge()]), `bytes` (memory of the factors and centres), and `error`: the
+#'   (deviance residuals for logistic loss), `effects`, `importance` (see [plot.kernel_ridge()]),
+#'   `bytes` (memory of the factors and centres), and `error`: the
 #'   `rmse` and `r.squared` of every response; for classes `misclassified`, the share of rows whose fitted class is
 #'   wrong; for logistic loss also the `deviance`, and `explained`, the share of the deviance that the fit explains.
 #' - `coef()`: the coefficients of the kernels at the centres, a matrix for several responses. `vcov()`: their

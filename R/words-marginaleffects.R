@@ -23,6 +23,6 @@ effects_predict <- function(model, newdata, type = "response", ...) {
   table
 }
 
-# No standard errors: marginaleffects differentiates by one coefficient after another, and the differences lose all digits
-# where the kernel matrix is ill-conditioned. marginal_effects() has them.
+# No standard errors: marginaleffects differentiates by one coefficient after another, and the differences lose all
+# digits where the kernel matrix is ill-conditioned. marginal_effects() has them.
 effects_vcov <- function(model, ...) NULL
