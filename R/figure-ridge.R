@@ -118,8 +118,8 @@ partial_panels <- function(fit, slices) {
   panels
 }
 
-# The most variables, and directions, of a panel of importance.
-IMPORTANCE_SHOWN <- c(variables = 20, directions = 3)
+# The most variables of a panel of importance, and the most directions and columns of panels of directions.
+IMPORTANCE_SHOWN <- c(variables = 20, directions = 3, columns = 10)
 
 # A line from 0 to each number, and a point at its end, beside the names: those of the first number are on top.
 lollipop_panel <- function(values, names, label, limits, ...) {
@@ -144,7 +144,7 @@ importance_panel <- function(fit, table) {
 direction_panels <- function(fit, table) {
   # the same columns in all panels: those that matter most
   size <- rowsum(table$share * table$loading^2, table$term, reorder = FALSE)
-  top <- utils::head(rownames(size)[order(-size)], IMPORTANCE_SHOWN[["variables"]])
+  top <- utils::head(rownames(size)[order(-size)], IMPORTANCE_SHOWN[["columns"]])
   parts <- utils::head(split(table, table$direction), IMPORTANCE_SHOWN[["directions"]])
   names(parts) <- paste0("Direction ", names(parts), ": ", vapply(parts, \(part) percent_label(part$share[1]), ""))
   Map(\(part, name) {
