@@ -61,6 +61,21 @@ draw_levels <- function(levels, cex.axis = graphics::par("cex.axis"), ...) {
   ))
 }
 
+# Names at the left side, one below another.
+draw_side_levels <- function(levels, cex.axis = graphics::par("cex.axis"), col.axis = graphics::par("col.axis"), ...) {
+  room <- 0.95 * graphics::par("pin")[2] / length(levels)
+  cex <- cex.axis * max(0.4, min(1, room / graphics::strheight("X", "inches", cex = 1.3 * cex.axis)))
+  graphics::axis(
+    2, seq_along(levels), levels, las = 1, gap.axis = -1, tick = FALSE, cex.axis = cex, col.axis = col.axis
+  )
+}
+
+# Inches of a left margin with these names, at most 0.45 of the figure.
+side_room <- function(levels, cex.axis = graphics::par("cex.axis"), ...) {
+  width <- max(graphics::strwidth(levels, "inches", cex = cex.axis)) + 0.3
+  min(0.45 * graphics::par("fin")[1], max(graphics::par("mai")[2] / 2, width))
+}
+
 # A key in the upper right, at most half as wide and half as high as the panel.
 draw_curve_key <- function(labels, colours) {
   key <- \(cex, plot) graphics::legend(

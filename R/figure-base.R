@@ -69,6 +69,11 @@ draw_panel <- function(panel, figure, add, outer, main = NULL, sub = NULL, xlab 
   # the line below the title has the colour of the curve that it describes
   col.sub <- if (!is.null(figure$sub_colour) && is.null(sub)) figure$sub_colour else "grey30"
   if (!outer && !is.null(sub)) panel$sub <- sub
+  if (!is.null(panel$y$levels)) {
+    before <- graphics::par("mai")
+    on.exit(graphics::par(mai = before))
+    graphics::par(mai = replace(before, 2, side_room(panel$y$levels, ...)))
+  }
   view <- if (!add) open_panel(panel, ..., col.sub = col.sub)
   look <- list(lwd = lwd, lty = lty, pch = pch, cex = cex, view = view)
   draw_within(view, draw_layers(panel, figure$colours, look, c("labels", "rug"), FALSE))
@@ -87,7 +92,7 @@ draw_layers <- function(panel, colours, look, roles, among) {
 # limits of the plot wider; otherwise NULL.
 open_panel <- function(panel, axes = TRUE, frame.plot = axes, asp = NULL, log = panel_log(panel),
                        xaxs = axis_style(panel$x, "xaxs"), yaxs = axis_style(panel$y, "yaxs"),
-                       xaxt = graphics::par("xaxt"), ...) {
+                       xaxt = graphics::par("xaxt"), yaxt = graphics::par("yaxt"), ...) {
   xlim <- axis_limits(panel$x$limits)
   ylim <- axis_limits(panel$y$limits)
   aspect <- if (is.null(asp)) panel$aspect
@@ -99,8 +104,10 @@ open_panel <- function(panel, axes = TRUE, frame.plot = axes, asp = NULL, log = 
   gaps <- frame_gaps(view)
   draw_axis_titles(panel$x$label, panel$y$label, ..., gaps = gaps)
   if (axes) {
-    draw_axes(log = log, ..., xaxt = if (is.null(panel$x$levels)) xaxt else "n", view = view)
+    type_of <- \(axis, type) if (is.null(axis$levels)) type else "n"
+    draw_axes(log = log, ..., xaxt = type_of(panel$x, xaxt), yaxt = type_of(panel$y, yaxt), view = view)
     if (!is.null(panel$x$levels) && xaxt != "n") draw_levels(panel$x$levels, ...)
+    if (!is.null(panel$y$levels) && yaxt != "n") draw_side_levels(panel$y$levels, ...)
   }
   draw_titles(or_empty(panel$main), or_empty(panel$sub), ..., gaps = gaps)
   view

@@ -170,7 +170,10 @@ figure_scales <- function(figure) {
     ),
     level_scale(names, labels, figure),
     if (all(vapply(panels, \(panel) panel$y$log, NA))) ggplot2::scale_y_log10() else {
-      ggplot2::scale_y_continuous(labels = labels)
+      sides <- panels[[1]]$y$levels
+      if (is.null(sides)) ggplot2::scale_y_continuous(labels = labels) else {
+        ggplot2::scale_y_continuous(breaks = seq_along(sides), labels = sides, minor_breaks = NULL)
+      }
     }
   )
 }

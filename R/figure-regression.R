@@ -11,7 +11,12 @@
 #' * residuals against fitted values;
 #' * the error by iteration;
 #' * the partial dependence on each variable: the mean prediction over the rows if that variable has the value on the
-#'   axis in all of them, with intervals.
+#'   axis in all of them, with intervals;
+#' * the importance of each variable: its share of the mean squared change of the fitted function (for probabilities, of
+#'   the log odds). For a number this is the square of the derivative times the standard deviation. For a factor, or two
+#'   values, it is half of the squared difference after a switch to a random value. Several responses are added, each in
+#'   units of its standard deviation;
+#' * directions: eigenvectors of the mean outer product of the gradients in standardised columns.
 #'
 #' For probabilities the first two panels are calibration, the share of a class among rows of similar fitted probability
 #' (up to 20 groups of equal size, with intervals of two standard errors), and the ROC curve of each class against all
@@ -45,8 +50,8 @@
 #' @param col Colour of the lines and points; several for several responses or classes. For conditional densities the
 #'   colours of the shades, from low to high density, or of the curves, one for each of `prob`. For a categorical y one
 #'   for each category.
-#' @param which Some of `"fitted"`, `"residuals"`, `"iterations"` and `"partial"` (not for sparse rows); for
-#'   `autoplot()` one of them.
+#' @param which Some of `"fitted"`, `"residuals"`, `"iterations"`, `"partial"`, `"importance"` and `"directions"` (the
+#'   last three not for sparse rows); for `autoplot()` one of them.
 #' @param se.fit Whether partial dependence has intervals (not for more than two classes). `NULL` (default): up to 3,000
 #'   centres.
 #' @param prob Probabilities of the quantile lines (one x), or of the quantiles of each x at which the density is drawn
@@ -58,7 +63,7 @@
 #' @returns `autoplot()`: a ggplot object. `plot()`: what was drawn, invisibly:
 #'   * [kernel_regression()]: a list by variable of data frames with `value`, `estimate`, `low`, `high`, and `group` for
 #'     several responses.
-#'   * [kernel_ridge()]: a list of data frames by panel; `partial` is a list by variable.
+#'   * [kernel_ridge()]: a list of data frames by panel; `partial` is a list by variable, `importance` has all variables.
 #'   * [flash_kda()]: a list of `x` (and `y`) of the grid, and `prob`, a matrix of class probabilities at its points;
 #'     with one variable also `density`, times priors.
 #'   * Conditional density, one x: a list of `x`, `y`, the matrix `z` of p(y | x), and `quantiles`, a list of `x` and a
@@ -66,7 +71,7 @@
 #'   * Conditional density, several x: for each variable a list of `y`, `density` (a column for each of `prob`) and
 #'     `at`, the values of the variable.
 #'   * Categorical y: for each variable a list of `x` and a matrix `probability`, with a column for each category.
-#' @rawRd \concept{partial dependence}\concept{residual plot}
+#' @rawRd \concept{partial dependence}\concept{residual plot}\concept{variable importance}\concept{feature importance}
 #' @export
 #' @examples
 #' plot(kernel_regression(dist ~ speed, data = cars))
@@ -75,6 +80,7 @@
 #' fit <- kernel_ridge(mpg ~ wt + hp + factor(cyl), data = mtcars)
 #' plot(fit)
 #' plot(fit, "partial", variables = "wt")
+#' plot(fit, "importance")$importance
 #' if (requireNamespace("ggplot2", quietly = TRUE)) ggplot2::autoplot(fit)
 #'
 #' plot(flash_kda(Species ~ Sepal.Length + Sepal.Width, data = iris))

@@ -8,12 +8,12 @@ plot.kernel_ridge <- function(x, which = c("fitted", "residuals", "iterations", 
 
 #' @rdname plot.kernel_regression
 #' @exportS3Method ggplot2::autoplot
-autoplot.kernel_ridge <- function(object, which = c("partial", "fitted", "residuals", "iterations"), variables = NULL,
-                            se.fit = NULL, level = 0.95, n = 50, max_dims = 6, points = TRUE, col = NULL, ...) {
+autoplot.kernel_ridge <- function(object, which = c("partial", setdiff(PANELS, "partial")), variables = NULL, se.fit = NULL,
+                            level = 0.95, n = 50, max_dims = 6, points = TRUE, col = NULL, ...) {
   check_dots_empty(...)
-  which <- check_choice(which, c("partial", "fitted", "residuals", "iterations"), "which")
+  which <- check_choice(which, c("partial", setdiff(PANELS, "partial")), "which")
   figure <- ridge_figure(object, which, variables, se.fit, level, n, max_dims, points, col)
-  if (length(figure$panels) == 0) stop_argument("which", "must be a panel that the fit has: found no iterations")
+  if (length(figure$panels) == 0) stop_argument("which", "must be a panel that the fit has: found no ", which)
   ggplot_figure(figure)
 }
 
@@ -25,7 +25,8 @@ ridge_figure <- function(fit, which, variables, se.fit, level, n, max_dims, poin
   makers <- list(
     fitted = if (!has_probabilities(fit)) observed_panel else calibration_panel,
     residuals = if (!has_probabilities(fit)) residual_panel else roc_panel,
-    iterations = \(fit, trace) trace_panels(fit, trace, colours[[1]]), partial = partial_panels
+    iterations = \(fit, trace) trace_panels(fit, trace, colours[[1]]), partial = partial_panels,
+    importance = importance_panel, directions = direction_panels
   )
   panels <- lapply(names(parts), \(name) makers[[name]](fit, parts[[name]]))
   new_figure(unlist(panels, FALSE), colours = colours, key = "", shown = parts)
@@ -118,14 +119,52 @@ partial_panels <- function(fit, slices) {
   panels
 }
 
+# The most variables of a panel of importance, and the most directions and columns of panels of directions.
+IMPORTANCE_SHOWN <- c(variables = 20, directions = 3, columns = 10)
+
+# A line from 0 to each number, and a point at its end, beside the names: those of the first number are on top.
+lollipop_panel <- function(values, names, label, limits, ...) {
+  place <- rev(seq_along(values))
+  stems <- data.frame(x = as.vector(rbind(0, values)), y = rep(place, each = 2), piece = rep(names, each = 2))
+  ends <- data.frame(x = values, y = place)
+  layers <- list(
+    new_layer("line", stems, LINE_COLOUR, width = 2), new_layer("points", ends, LINE_COLOUR, size = 1.2, opacity = 1)
+  )
+  y <- new_axis(NULL, c(0.5, length(values) + 0.5), levels = rev(names))
+  new_panel(layers, new_axis(label, limits), y, ...)
+}
+
+importance_panel <- function(fit, table) {
+  top <- utils::head(table, IMPORTANCE_SHOWN[["variables"]])
+  sub <- if (nrow(table) > nrow(top)) paste("the first", nrow(top), "of", nrow(table), "variables")
+  list(Importance = lollipop_panel(
+    top$importance, top$term, "Share of the mean squared change", c(0, max(top$importance)), "Importance", sub
+  ))
+}
+
+direction_panels <- function(fit, table) {
+  # the same columns in all panels: those that matter most
+  size <- rowsum(table$share * table$loading^2, table$term, reorder = FALSE)
+  top <- utils::head(rownames(size)[order(-size)], IMPORTANCE_SHOWN[["columns"]])
+  parts <- utils::head(split(table, table$direction), IMPORTANCE_SHOWN[["directions"]])
+  names(parts) <- paste0("Direction ", names(parts), ": ", vapply(parts, \(part) percent_label(part$share[1]), ""))
+  Map(\(part, name) {
+    loading <- part$loading[match(top, part$term)]
+    lollipop_panel(loading, top, name, c(-1, 1), "Directions")
+  }, parts, names(parts))
+}
+
+percent_label <- function(share) paste0(format(100 * share, digits = 2), "%")
+
 # ---- what the panels show ---------------------------------------------------------------------
 
-PANELS <- c("fitted", "residuals", "iterations", "partial")
+PANELS <- c("fitted", "residuals", "iterations", "partial", "importance", "directions")
 
 # A list of data frames by panel, without panels that do not apply to the fit.
 ridge_parts <- function(fit, which, variables, se.fit, level, n, max_dims, points) {
   which <- check_panels(which)
-  if (inherits(fit$centers, "sparseMatrix")) which <- setdiff(which, "partial")
+  explained <- c("importance", "directions")
+  if (inherits(fit$centers, "sparseMatrix")) which <- setdiff(which, c("partial", explained))
   level <- check_level(level)
   n <- check_count(n, "n", min = 2)
   most <- most_shown(points, "points", 2000L)
@@ -138,14 +177,14 @@ ridge_parts <- function(fit, which, variables, se.fit, level, n, max_dims, point
   by_row <- any(which %in% c("fitted", "residuals"))
   shown <- if (by_row) fit_to_show(fit)
   rows <- if (by_row && !has_probabilities(fit)) row_frame(shown, most)
-  parts <- list(
+  parts <- c(list(
     fitted = if ("fitted" %in% which) if (is.null(rows)) calibration_frame(shown) else rows,
     residuals = if ("residuals" %in% which) if (is.null(rows)) roc_frame(shown) else rows,
     iterations = if ("iterations" %in% which && has_trace(fit)) fit$trace,
     partial = if ("partial" %in% which) {
       partial_dependences(fit, shown_names, n, check_flag(se.fit, "se.fit"), level, run)
     }
-  )
+  ), if (any(explained %in% which)) fit_importance(fit, run)[intersect(explained, which)])
   Filter(length, parts)
 }
 

@@ -35,7 +35,8 @@
 #' @param x,object,model,formula A fit from [kernel_ridge()], or its summary. All functions except `coef()` and
 #'   `variable.names()` need a fit that keeps its rows.
 #' @param effects Logical: compute average marginal effects with their standard errors? `NULL` (default): for a fit that
-#'   keeps its rows, if it takes at most about a second (up to 50 columns, and 2e7 kernels).
+#'   keeps its rows, if it takes at most about a second (up to 50 columns, and 2e7 kernels). `FALSE` omits the
+#'   importance of variables, too.
 #' @param digits Number of significant digits, from 1 to 22.
 #' @param type Type of residuals. `"response"` (default): the response minus the fitted values (for logistic loss, the
 #'   response is the indicator of the class). `"pearson"`: these over their standard deviation in the model, times the
@@ -44,7 +45,8 @@
 #' @param ... Not used; anything here is an error.
 #' @returns
 #' - `summary()`: a list with the parts of the fit that are not as long as the data, quantiles of the `residuals`
-#'   (deviance residuals for logistic loss), `effects`, `bytes` (memory of the factors and centres), and `error`: the
+#'   (deviance residuals for logistic loss), `effects`, `importance` (see [plot.kernel_ridge()]),
+#'   `bytes` (memory of the factors and centres), and `error`: the
 #'   `rmse` and `r.squared` of every response; for classes `misclassified`, the share of rows whose fitted class is
 #'   wrong; for logistic loss also the `deviance`, and `explained`, the share of the deviance that the fit explains.
 #' - `coef()`: the coefficients of the kernels at the centres, a matrix for several responses. `vcov()`: their
@@ -88,6 +90,7 @@ summary.kernel_ridge <- function(object, effects = NULL, digits = NULL, ...) {
   check_dots_empty(...)
   if (!is.null(digits)) digits <- check_count(digits, "digits", max = 22)
   m <- nrow(object$coefficients)
+  explains <- !isFALSE(effects) && !is.null(object$data) && !inherits(object$centers, "sparseMatrix")
   if (is.null(effects)) {
     effects <- !is.null(object$data) && !is_column(object$data$y) && object$d <= 50 &&
       as.double(object$n) * m <= 2e7 && object$family$has_likelihood && !inherits(object$centers, "sparseMatrix")
@@ -95,6 +98,7 @@ summary.kernel_ridge <- function(object, effects = NULL, digits = NULL, ...) {
   structure(class = "summary.kernel_ridge", c(described(object), list(
     residuals = if (!is.null(object$data)) residual_quantiles(object), error = fit_error(object),
     effects = if (check_flag(effects, "effects")) marginal_effects(object),
+    importance = if (explains) fit_importance(object, start_run(object$control, "Importance"))$importance,
     noise = if (effects && object$family$has_likelihood) fit_noise(object, start_run(object$control, "Standard errors")), digits = digits,
     bytes = 8 * as.double(m)^2 + as.double(utils::object.size(object$centers))
   )))
@@ -131,6 +135,10 @@ print.summary.kernel_ridge <- function(x, digits = x$digits, ...) {
     error <- x$noise$edf_error
     about <- if (!is.null(error)) paste0(" (estimated, standard error ", format(error, digits = 1), ")")
     print_lines(Noise = paste0(sigma, "effective degrees of freedom ", format(x$noise$edf, digits = digits), about))
+  }
+  if (!is.null(x$importance)) {
+    percent <- paste0(vapply(100 * x$importance$importance, format, "", digits = 2), "%")
+    print_lines(Importance = few_of(paste(x$importance$term, percent)))
   }
   if (!is.null(x$effects)) {
     cat("\nAverage marginal effects:\n")

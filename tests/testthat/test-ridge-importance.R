@@ -1,0 +1,107 @@
+# Importance of variables and directions of kernel ridge regressions, and what other packages ask of fits.
+
+importance_of <- function(fit) {
+  table <- fit_importance(fit, start_run(fit$control, "Importance"))$importance
+  stats::setNames(table$importance, table$term)
+}
+
+friedman <- with_fixed_seed({
+  x <- matrix(stats::runif(2400), 300, 8, dimnames = list(NULL, paste0("x", 1:8)))
+  y <- 10 * sin(pi * x[, 1] * x[, 2]) + 20 * (x[, 3] - 0.5)^2 + 10 * x[, 4] + 5 * x[, 5] + stats::rnorm(300)
+  data.frame(y = y, x)
+}, 1)
+
+test_that("importance is the mean squared derivative times the variance, in shares", {
+  fit <- kernel_ridge(as.matrix(friedman[-1]), friedman$y, bandwidth = 1.5, lambda = 1e-3, weights = rep(1:2, 150))
+  w <- rep(1:2, 150) / 450
+  square <- colSums(w * predict(fit, type = "gradient")^2)
+  variance <- apply(friedman[-1], 2, \(x) sum(w * (x - sum(w * x))^2))
+  expect_equal(importance_of(fit)[names(square)], square * variance / sum(square * variance))
+})
+
+test_that("a function of one column has all of the importance, and the truth is found", {
+  one <- kernel_ridge(y ~ ., transform(friedman, y = sin(5 * x1)), metric = "diagonal")
+  expect_gt(importance_of(one)[["x1"]], 0.99)
+  x <- with_fixed_seed(matrix(stats::runif(4e4), ncol = 2), 2)
+  slope <- 10 * pi * x * cos(pi * x[, 1] * x[, 2])
+  truth <- c(x2 = mean(slope[, 1]^2), x1 = mean(slope[, 2]^2), x3 = 1600 / 12, x4 = 100, x5 = 25)
+  found <- importance_of(kernel_ridge(y ~ ., friedman))
+  expect_lt(max(abs(found[names(truth)] - truth / sum(truth))), 0.06)
+  expect_lt(sum(found[c("x6", "x7", "x8")]), 0.02)
+})
+
+test_that("importance does not depend on units", {
+  scaled <- transform(friedman, x1 = 1000 * x1, x4 = 5 - x4 / 100)
+  before <- importance_of(kernel_ridge(y ~ ., friedman))
+  expect_equal(importance_of(kernel_ridge(y ~ ., scaled))[names(before)], before, tolerance = 1e-4)
+})
+
+test_that("a factor has the squared change after a switch, with one share for all levels", {
+  rows <- data.frame(z = cos(1:60), g = factor(rep(c("a", "b", "b", "c", "c", "c"), 10)))
+  rows$y <- rows$z + c(a = 0, b = 1, c = -2)[as.character(rows$g)]
+  fit <- kernel_ridge(y ~ z + g, rows, bandwidth = 2, lambda = 1e-4)
+  squares <- vapply(levels(rows$g), \(l) mean((predict(fit, transform(rows, g = l)) - predict(fit))^2), 0)
+  g <- sum(c(1, 2, 3) / 6 * squares) / 2
+  z <- mean(predict(fit, rows, type = "gradient")[, "z"]^2) * stats::var(rows$z)
+  expect_equal(importance_of(fit), c(g = g, z = z) / (g + z))
+  # two numbers are two categories
+  two <- transform(rows, g = as.numeric(g == "c"))
+  as_numbers <- kernel_ridge(y ~ z + g, two, bandwidth = 2, lambda = 1e-4)
+  as_levels <- kernel_ridge(y ~ z + g, transform(two, g = factor(g)), bandwidth = 2, lambda = 1e-4)
+  expect_equal(importance_of(as_numbers), importance_of(as_levels))
+})
+
+test_that("several responses count in their own units, and transformed variables as one", {
+  several <- \(unit) kernel_ridge(
+    cbind(mpg, qsec * unit) ~ log(wt) + I(wt^2) + hp, mtcars, bandwidth = c(1, 10, 100), lambda = 0.01
+  )
+  shares <- importance_of(several(1))
+  expect_setequal(names(shares), c("wt", "hp"))
+  expect_equal(importance_of(several(1000)), shares)
+  expect_equal(sum(importance_of(kernel_ridge(Species ~ ., iris, bandwidth = 2, lambda = 1e-3))), 1)
+  constant <- kernel_ridge(cbind(a = 1:9, b = 9:1), rep(1, 9), bandwidth = 1, lambda = 1)
+  expect_identical(unname(importance_of(constant)), c(0, 0))
+})
+
+test_that("directions are eigenvectors of the gradients in standardised columns", {
+  fit <- kernel_ridge(y ~ ., friedman, bandwidth = 1.5, lambda = 1e-3)
+  shown <- with_null_device(plot(fit, "directions"))$directions
+  standard <- scale(friedman[-1])
+  gradient <- predict(fit, friedman, type = "gradient") * rep(attr(standard, "scaled:scale"), each = 300)
+  of <- eigen(crossprod(gradient))
+  first <- shown[shown$direction == 1, ]
+  expect_equal(abs(first$loading), abs(of$vectors[, 1]))
+  expect_gt(first$loading[which.max(abs(first$loading))], 0)
+  expect_equal(first$share[1], of$values[1] / sum(of$values))
+})
+
+test_that("figures and the summary have them", {
+  fit <- kernel_ridge(mpg ~ wt + hp + factor(cyl), mtcars, bandwidth = c(1, 80, 2, 2), lambda = 0.01)
+  before <- with_null_device({ drawn <- plot(fit, c("importance", "directions")); graphics::par("mar") })
+  expect_equal(before, c(5.1, 4.1, 4.1, 2.1))
+  expect_equal(drawn$importance, summary(fit)$importance)
+  expect_null(summary(fit, effects = FALSE)$importance)
+  expect_output(print(summary(fit)), "Importance: wt")
+  skip_if_not_installed("ggplot2")
+  for (which in names(drawn)) expect_silent(with_null_device(print(ggplot2::autoplot(fit, which))))
+})
+
+test_that("marginaleffects and insight read fits", {
+  skip_if_not_installed("insight")
+  skip_if_not_installed("marginaleffects")
+  of <- \(name) getExportedValue("marginaleffects", name)
+  rows <- transform(mtcars, cyl = factor(cyl))
+  fit <- kernel_ridge(mpg ~ wt + cyl, rows, bandwidth = 2, lambda = 0.01)
+  slopes <- as.data.frame(of("avg_slopes")(fit))
+  ours <- marginal_effects(fit, se.fit = FALSE)
+  of_term <- \(table) table$estimate[order(table$term, table$contrast)]
+  expect_equal(of_term(slopes), of_term(ours), tolerance = 1e-4)
+  species <- kernel_ridge(Species ~ ., iris, bandwidth = 2, lambda = 1e-3)
+  table <- of("predictions")(species)
+  expect_equal(table$estimate[table$group == "virginica"], unname(predict(species, type = "prob")[, "virginica"]))
+  asked <- \(name, ...) getExportedValue("insight", name)(fit, ...)
+  expect_identical(unlist(asked("find_predictors"), use.names = FALSE), c("wt", "cyl"))
+  expect_identical(asked("find_response"), "mpg")
+  expect_equal(asked("get_data", verbose = FALSE)$wt, mtcars$wt)
+  expect_true(asked("model_info")$is_linear)
+})
