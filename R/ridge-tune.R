@@ -84,13 +84,12 @@ tune_ridge <- function(x, ...) UseMethod("tune_ridge")
 #' @order 2
 #' @export
 tune_ridge.default <- function(x, y, criterion = c("likelihood", "gcv", "loo", "holdout"),
-                               structure = c("diagonal", "scalar"), kernel = c("gaussian", "matern52"),
-                               bandwidth = NULL, lambda = NULL, centers = NULL, rows = 1000, inducing = 2000,
-                               seconds = Inf, refit = TRUE, ..., control = NULL) {
+                               structure = c("diagonal", "scalar"), kernel = NULL, bandwidth = NULL, lambda = NULL,
+                               centers = NULL, rows = 1000, inducing = 2000, seconds = Inf, ..., control = NULL) {
   if (missing(x)) stop_argument("x", "must be given")
   asked <- list(
     criterion = criterion, structure = if (!missing(structure)) structure, kernel = kernel, lambda = lambda,
-    centers = centers, rows = rows, inducing = inducing, seconds = seconds, refit = refit
+    centers = centers, rows = rows, inducing = inducing, seconds = seconds
   )
   asked <- checked_options(asked, TUNE_CHECKS)
   options <- list(...)
@@ -103,16 +102,32 @@ tune_ridge.default <- function(x, y, criterion = c("likelihood", "gcv", "loo", "
   spec <- spec_of_options(options, asked, bandwidth, all)
   run <- start_run(settle_control(control), "Choosing bandwidths")
   given <- c(list(x = x, y = y), options, list(control = control))
-  if (spec$plan) {
-    tuned <- structure(list(arguments = c(given, list(kernel = asked$kernel[[1]]))), class = "tune_ridge")
-    return(with_fixed_seed(plan_tuning(tuned, all, y, spec, asked, run)))
-  }
+  if (spec$plan) return(with_fixed_seed(plan_tuning(given, all, y, spec, asked, run)))
   found <- tune_rows(all, y, spec, asked, run)
   close_progress(run)
+  found$options <- options
+  if (found$exact) given$solver <- replace(check_solver(options$solver), "exact", TRUE)
   found$arguments <- c(given, found[c("kernel", "bandwidth", "lambda", "centers")])
   found$settings <- list(asked = asked, spec = spec)
-  if (asked$refit) found["fit"] <- list(kernel_ridge(found))
-  with_tuning_call(found, match.call())
+  new_tuned(found, match.call())
+}
+
+# The fit with what the search has `found`, which is its element `search`.
+new_tuned <- function(found, call) {
+  fit <- call_with(kernel_ridge.default, found$arguments)
+  asked <- found$settings$asked
+  fit$chosen <- c(
+    if (length(asked$kernel) != 1) "kernel", if (is.null(found$settings$spec$bandwidth)) "bandwidth",
+    if (length(asked$lambda) != 1) "lambda"
+  )
+  fit$search <- found
+  fit$call <- tuning_call(call)
+  structure(fit, class = c("tune_ridge", class(fit)))
+}
+
+tuning_call <- function(call) {
+  call[[1]] <- quote(tune_ridge)
+  call
 }
 
 #' @rdname tune_ridge
@@ -132,37 +147,12 @@ tune_ridge.formula <- function(formula, data = NULL, ..., subset, weights, offse
   fit_frame(tune_ridge.default, response_frame(call, data, parent.frame(), na.action), list(...), call)
 }
 
-# `call`: of tune_ridge(). The fit has a call of kernel_ridge() with the numbers that were found, which update() can
-# evaluate.
-with_tuning_call <- function(tuned, call) {
-  call[[1]] <- quote(tune_ridge)
-  tuned$call <- call
-  if (!is.null(tuned$fit)) tuned$fit$call <- call_of_tuned_fit(call, tuned)
-  tuned
-}
-
-call_of_tuned_fit <- function(call, tuned) {
-  call <- keep_arguments(call, c("formula", "data", "subset", "na.action", names(formals(kernel_ridge.default))))
-  call$kernel <- kernel_call(tuned$kernel)
-  call$bandwidth <- tuned$bandwidth
-  call$lambda <- tuned$lambda
-  # centres that were given as points stay as they were written
-  if (is_count(tuned$centers)) call$centers <- tuned$centers
-  ridge_call(call)
-}
-
-# A kernel's name, or the call of kernel_spec() that makes it.
-kernel_call <- function(kernel) {
-  if (length(kernel$parameters) == 0) return(kernel$name)
-  as.call(c(list(quote(kernel_spec), kernel$name), as.list(kernel$parameters)))
-}
-
-# The fits of it are by the same formula or data frame.
 #' @export
 with_frame.tune_ridge <- function(fit, frame, call) {
-  fit$frame <- frame[setdiff(names(frame), c("points", "y", "weights", "offset"))]
-  if (!is.null(fit$fit)) fit$fit <- with_frame(fit$fit, fit$frame, call)
-  with_tuning_call(fit, call)
+  fit <- NextMethod()
+  fit$search$frame <- frame[setdiff(names(frame), c("points", "y", "weights", "offset"))]
+  fit$call <- tuning_call(call)
+  fit
 }
 
 #' @rdname tune_ridge
@@ -171,9 +161,12 @@ with_frame.tune_ridge <- function(fit, frame, call) {
 kernel_ridge.tune_ridge <- function(x, ...) {
   others <- list(...)
   check_ridge_options(others)
-  fit <- call_with(kernel_ridge.default, replace(x$arguments, names(others), others))
+  arguments <- x$search$arguments
+  # centres are drawn again as for a fit without a search
+  if (!is.null(others$centers)) arguments["solver"] <- list(x$search$options$solver)
+  fit <- call_with(kernel_ridge.default, replace(arguments, names(others), others))
   call <- ridge_call(match.call())
-  if (!is.null(x$frame)) return(with_frame(fit, x$frame, call))
+  if (!is.null(x$search$frame)) return(with_frame(fit, x$search$frame, call))
   if (inherits(fit, "kernel_ridge")) fit$call <- call
   fit
 }
@@ -185,18 +178,18 @@ kernel_ridge.tune_ridge <- function(x, ...) {
 TUNE_CHECKS <- list(
   criterion = \(value, arg) check_choice(value, c("likelihood", "gcv", "loo", "holdout"), arg),
   structure = optional(\(value, arg) check_choice(value, c("diagonal", "scalar"), arg)),
-  kernel = function(value, arg) {
+  kernel = optional(function(value, arg) {
     if (inherits(value, "flashkernel_kernel")) value <- list(value)
     if (length(value) == 0) stop_argument(arg, "must be at least one: found none")
     lapply(as.list(value), check_kernel)
-  },
+  }),
   lambda = optional(function(value, arg) {
     good <- is_number(value) && length(value) > 0 && all(is.finite(value)) && all(value > 0)
     if (!good) stop_argument(arg, "must be positive numbers: found ", describe(value))
     sort(unique(as.double(value)))
   }),
   centers = \(value, arg) if (are_several(value)) sort(unique(vapply(value, check_count, 0, arg))) else value,
-  rows = check_count, inducing = check_count, seconds = check_seconds, refit = check_flag
+  rows = check_count, inducing = check_count, seconds = check_seconds
 )
 
 # Further arguments of kernel_ridge(), each by name.
@@ -211,7 +204,7 @@ check_ridge_options <- function(options) {
 spec_of_options <- function(options, asked, bandwidth, rows) {
   defaults <- lapply(formals(kernel_ridge.default)[ridge_arguments()], eval)
   defaults[names(options)] <- options
-  defaults$kernel <- asked$kernel[[1]]
+  defaults["kernel"] <- list(if (!is.null(asked$kernel)) asked$kernel[[1]])
   defaults["bandwidth"] <- list(check_kept_bandwidth(bandwidth, rows))
   defaults["lambda"] <- list(if (length(asked$lambda) == 1) asked$lambda)
   spec <- ridge_spec(defaults)
@@ -231,11 +224,8 @@ check_kept_bandwidth <- function(bandwidth, rows) {
 
 # ---- the way of a search ----------------------------------------------------------------------
 
-# list(spec, response, weights, offset, sample, structure): what is searched with.
-tuning_task <- function(rows, y, spec, asked) {
-  spec$loss <- default_loss(spec$loss, y)
-  response <- check_response(y, rows$n, binary = spec$loss != "squared")
-  weights <- loss_weights(response, spec, rows)
+# list(spec, sample, structure): what is searched with.
+tuning_task <- function(rows, response, weights, spec, asked) {
   offset <- check_offset(spec$offset, rows$n, ncol(response$y))
   check_memory(8 * SAMPLE_MATRICES * as.double(min(asked$rows, rows$n))^2, "rows")
   sample <- draw_sample(rows, response, weights, offset, asked$rows)
@@ -243,31 +233,38 @@ tuning_task <- function(rows, y, spec, asked) {
   sample$inducing <- asked$inducing
   shape <- settle_structure(asked$structure, sample$points)
   if (shape == "diagonal" && !is.null(spec$bandwidth)) spec$bandwidth <- rep_len(spec$bandwidth, rows$d)
-  list(spec = spec, response = response, weights = weights, offset = offset, sample = sample, structure = shape)
+  list(spec = spec, sample = sample, structure = shape)
 }
 
-# The object, without call, arguments and fit.
+# What new_tuned() takes, without arguments and settings.
 tune_rows <- function(rows, y, spec, asked, run) {
+  spec$loss <- default_loss(spec$loss, y)
+  response <- check_response(y, rows$n, binary = spec$loss != "squared")
+  weights <- loss_weights(response, spec, rows)
+  with_fixed_seed(tune_drawn(with_row_order(rows, response), response, weights, spec, asked, run), spec$seed)
+}
+
+tune_drawn <- function(rows, response, weights, spec, asked, run) {
   started <- proc.time()[["elapsed"]]
-  task <- tuning_task(rows, y, spec, asked)
-  spec <- task$spec
-  sample <- task$sample
-  until <- unclass(Sys.time()) + asked$seconds
-  best <- search_bandwidths(sample, asked$kernel, spec, asked$criterion, task$structure, until, run)
-  spec[c("kernel", "bandwidth")] <- list(best$kernel, name_bandwidth(best$bandwidth, rows))
-  if (is.null(spec$lambda)) spec$lambda <- best_noise(best, sample, spec, run) * sample$per_row
+  sample <- tuning_task(rows, response, weights, spec, asked)$sample
+  ways <- ways_of(rows, spec, asked)
+  judged <- if (length(ways) > 1) judge_ways(ways, rows, response, weights, spec, asked, run)
+  way <- TUNE_WAYS[[if (is.null(judged)) ways else judged$way[judged$chosen]]]
+  until <- unclass(Sys.time()) + max(0, asked$seconds - (proc.time()[["elapsed"]] - started))
+  found <- way(rows, response, weights, spec, asked, until, run)
+  exact <- is.null(spec$exact) && is.null(asked$centers) && takes_all(rows, spec, run)
+  spec[c("kernel", "bandwidth", "lambda")] <- found[c("kernel", "bandwidth", "lambda")]
   compared <- compared_values(rows$n, spec, asked)
   held <- if (!is.null(compared)) {
-    hold_out_path(rows, task$response, task$weights, spec, compared$counts, compared$lambdas, run)
+    hold_out_path(rows, response, weights, spec, compared$counts, compared$lambdas, run)
   }
-  found <- list(
+  list(
     kernel = spec$kernel, bandwidth = spec$bandwidth, lambda = if (is.null(held)) spec$lambda else held$best$lambda,
-    centers = if (is.null(held) || length(asked$centers) < 2) asked$centers else held$best$centers,
-    criterion = asked$criterion, structure = task$structure, value = best$value, path = best$path, held_out = held$table,
-    rows = nrow(sample$y), n = rows$n, d = rows$d,
-    relevance = relevance_of(sample, spec$bandwidth), seconds = proc.time()[["elapsed"]] - started
+    centers = if (is.null(held) || length(asked$centers) < 2) asked$centers else held$best$centers, exact = exact,
+    criterion = asked$criterion, value = found$value, path = found$path, ways = judged, held_out = held$table,
+    rows = nrow(sample$y), relevance = relevance_of(sample, spec$bandwidth),
+    seconds = proc.time()[["elapsed"]] - started
   )
-  structure(found, class = "tune_ridge")
 }
 
 # Number of matrices with the size of the sample that are in memory at a time.
@@ -303,7 +300,8 @@ compared_values <- function(n, spec, asked) {
 # Spread over bandwidth of each column, the largest 1; NULL for sparse rows.
 relevance_of <- function(sample, bandwidth) {
   if (inherits(sample$points, "sparseMatrix")) return(NULL)
-  relevance <- apply(sample$points, 2, stats::sd) / bandwidth
+  scale <- if (is.matrix(bandwidth)) sqrt(diag(solve(bandwidth))) else 1 / bandwidth
+  relevance <- apply(sample$points, 2, stats::sd) * scale
   top <- max(relevance)
   stats::setNames(if (top > 0) relevance / top else relevance, sample$names)
 }

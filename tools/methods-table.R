@@ -42,9 +42,6 @@ for (generic in unlist(declared$exportMethods)) {
 code <- \(generics) paste0("`", ifelse(grepl("[%\\[]|^(Ops|Math)$", generics), generics, paste0(generics, "()")), "`", collapse = ", ")
 sorted <- \(x) sort(unique(x), method = "radix")
 
-own <- \(class) setdiff(methods$generic[methods$class == class], "kernel_ridge")
-if (!setequal(own("kernel_ridge"), own("tune_ridge"))) stop("tune_ridge and kernel_ridge have different methods: give both a column")
-
 # Lines of up to four generics that have methods for the same classes of fits, the most common first.
 generics <- setdiff(sorted(methods$generic[methods$class %in% FITS]), FITS)
 has <- t(vapply(generics, \(generic) FITS %in% methods$class[methods$generic == generic], NA[seq_along(FITS)]))
