@@ -1,10 +1,13 @@
 # The ways in which tune_ridge() may choose kernel, bandwidth and lambda, and their comparison. A whole way, and not what
 # it has chosen, is judged at rows that it has not seen: no choice is judged at rows for which it was tuned.
 
-# What kernel_ridge() chooses; the same with more kernels and widths; the best value of the criterion, which returns its
-# `value` and `path`, too. The simplest is the first.
+# What kernel_ridge() chooses; the same without a learnt metric, and with more kernels and widths; the best value of the
+# criterion, which returns its `value` and `path`, too. The first is preferred.
 TUNE_WAYS <- list(
   default = \(rows, response, weights, spec, asked, until, run) choose_defaults(rows, response, weights, spec, run),
+  plain = \(rows, response, weights, spec, asked, until, run) {
+    choose_defaults(rows, response, weights, replace(spec, "metric", "none"), run)
+  },
   portfolio = \(rows, response, weights, spec, asked, until, run) {
     choose_defaults(rows, response, weights, replace(spec, "entries", list(longer_portfolio(spec))), run)
   },

@@ -1,7 +1,7 @@
 # How well kernel_ridge() predicts without any number, with a learnt metric, and tune_ridge(), beside other methods:
 # boosted trees (default and tuned), forests, xRFM, exact Gaussian processes, support vector machines, additive and linear models.
 #
-#   Rscript bench/predict.R [--quick] [--sets PATTERN] [--splits 5] [--rows 10000] [--ours default,learnt,tuned]
+#   Rscript bench/predict.R [--quick] [--sets PATTERN] [--splits 5] [--rows 10000] [--ours default,plain,tuned]
 #     [--tune-seconds 60] [--peers-cache FOLDER] [--cached] [--peers-only] [--peers NAMES] [--search-seconds 600]
 #     [--backend cuda] [--save]
 #
@@ -28,14 +28,14 @@ quick <- "--quick" %in% arguments
 rows <- as.integer(option("--rows", 10000))
 folder <- option("--peers-cache", file.path("bench", "data", "peers"))
 peers <- option_values("--peers")
-ours <- option_values("--ours", c("default", "learnt", "tuned"))
+ours <- option_values("--ours", c("default", "plain", "tuned"))
 tune_seconds <- as.numeric(option("--tune-seconds", 60))
 control <- flash_control(backend = option("--backend", "auto"))
 bench_start("predict.R", "Predictions without tuning by hand, beside other methods")
 
 OURS <- list(
   default = \(x, y) kernel_ridge(x, y, control = control),
-  learnt = \(x, y) kernel_ridge(x, y, metric = "auto", control = control),
+  plain = \(x, y) kernel_ridge(x, y, metric = "none", control = control),
   tuned = \(x, y) tune_ridge(x, y, seconds = tune_seconds, control = control)
 )
 
