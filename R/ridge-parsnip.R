@@ -102,6 +102,8 @@ register_predictions <- function(set) {
   predicts("regression", "pred_int", bounds, interval = "prediction", level = quote(level))
   predicts("regression", "raw", type = "link")
   predicts("classification", "class", type = "class")
-  predicts("classification", "prob", \(result, object) as_tibble(as.data.frame(result)), type = "prob")
+  predicts("classification", "prob", \(result, object) {
+    as_tibble(data.frame(result, row.names = NULL, check.names = FALSE))
+  }, type = "prob")
   predicts("classification", "raw", type = "link")
 }

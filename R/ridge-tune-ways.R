@@ -48,7 +48,8 @@ FEW_FOLDS <- 3
 MANY_FOLDS <- 5
 
 # A data frame with the mean loss (squared error or log loss) of each way, the standard error of its difference to the
-# least, and the way that is `chosen`: the simplest within a standard error. The comparison has half of the time.
+# least, and the way that is `chosen`: the first one within a standard error, or the default if the half of the time that
+# the comparison has is over before its end.
 judge_ways <- function(ways, rows, response, weights, spec, asked, run) {
   some <- contest_rows(rows, response, weights, spec)
   data <- list(rows = some$rows, y = some$response$y, weights = some$weights, offset = some$offset)
@@ -66,12 +67,13 @@ judge_ways <- function(ways, rows, response, weights, spec, asked, run) {
     losses <- rbind(losses, do.call(cbind, found))
     if (unclass(Sys.time()) > ends) break
   }
-  best <- which.min(colMeans(losses))
+  is_complete <- nrow(losses) == sum(fold %in% held_out)
+  best <- if (is_complete) which.min(colMeans(losses)) else 1
   difference <- losses - losses[, best]
   error <- apply(difference, 2, stats::sd) / sqrt(nrow(losses))
   near <- which(colMeans(difference) <= error)
   data.frame(
-    way = ways, loss = colMeans(losses), standard_error = error, chosen = seq_along(ways) == min(near, best, na.rm = TRUE)
+    way = ways, loss = colMeans(losses), standard_error = error, chosen = seq_along(ways) == min(near, best)
   )
 }
 

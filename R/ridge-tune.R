@@ -1,11 +1,14 @@
 #' Choose bandwidths, penalty and number of centres of a kernel ridge regression
 #'
-#' Searches the bandwidths and the penalty of [kernel_ridge()] on a sample of the rows, by a criterion with gradients,
-#' and fits with the best. In most cases the error is much smaller than with the defaults of [kernel_ridge()], because
-#' each column has its own bandwidth (automatic relevance determination): the bandwidth of a column that does not matter
-#' becomes large.
+#' Compares several ways to choose the parameters of [kernel_ridge()] by their errors at held-out rows, and fits with the
+#' best: the default of [kernel_ridge()], the default without a learnt metric, a longer portfolio of kernels and
+#' metrics, and bandwidths that optimise a criterion.
 #'
 #' @details
+#' **Ways to choose.** Each way chooses again without the rows at which it is judged: a third of up to 3,000 rows in
+#' turn, or a fifth of at most 12,000 rows. Another way replaces the default if it is better by more than a standard
+#' error. With a given `kernel` or `bandwidth` the criterion alone chooses.
+#'
 #' **Criteria.** All are of a Gaussian process (kernel ridge regression) on the sample, whose noise variance is
 #' \eqn{n \lambda}{n lambda} times the signal variance:
 #' - `"likelihood"`: the marginal likelihood. With fewer `inducing` rows than `rows` it is the lower bound of Titsias
@@ -25,41 +28,34 @@
 #' up to 5,000) of fits to the other rows. Of several numbers of centres the result is the smallest whose error is
 #' within 1 percent of the least. Several kernels are compared by the criterion.
 #'
-#' **Time.** A step takes as long as about four Cholesky factorisations of the sample's kernel matrix. More than 1,000 rows
-#' seldom give better bandwidths; more centres in the fit help more.
-#'
 #' @inheritParams kernel_ridge
 #' @param criterion The criterion: see Details. Default `"likelihood"`.
 #' @param structure `"diagonal"`: one bandwidth for each column. `"scalar"`: one factor of the columns' spread, the only
 #'   choice for sparse rows. Default `"diagonal"` for dense rows.
-#' @param kernel One kernel as for [kernel_ridge()], or several to compare: a vector of names, or a list.
+#' @param kernel One kernel as for [kernel_ridge()], or several to compare: a vector of names, or a list. `NULL`
+#'   (default): the ways are compared, and the criterion compares `"gaussian"` and `"matern52"`.
 #' @param bandwidth Numbers that are kept, while the rest is chosen. `NULL` (default): searched.
 #' @param lambda One number that is kept, or several to compare. `NULL` (default): searched.
 #' @param centers As for [kernel_ridge()], or several numbers of centres to compare.
 #' @param rows Number of rows of the sample. Default 1,000.
 #' @param inducing Number of inducing rows of the bound. If it is at least `rows` (default), the criterion is the
 #'   likelihood itself.
-#' @param seconds Time limit of the search, after which the best values so far are used. Default `Inf`. With a limit
-#'   that ends the search early, the result depends on the machine.
+#' @param seconds Time limit of the search, after which the best values so far are used, or the default if not all ways
+#'   are judged. Default `Inf`. With a limit that ends the search early, the result depends on the machine.
 #' @param subset,na.action For formulas, as for [stats::lm()].
-#' @param refit Logical: fit to all rows with the best values? Default `TRUE`.
 #' @param ... For the default method, further arguments of [kernel_ridge()], such as `loss`, `weights` and `solver`. For
 #'   other methods, the arguments of the default method. With `solver = ridge_solver(plan = TRUE)` nothing is searched
 #'   or fitted: the result is an estimate of the memory and of the longest time that search and fits need.
-#' @returns An object of class `tune_ridge`, a list with
-#' - the best `kernel`, `bandwidth`, `lambda` and `centers`, and the `value` of the criterion there;
-#' - `path`, a data frame with a row for each evaluation on the sample: `iteration`, `kernel`, `rows`, `criterion`,
-#'   `lambda` and the bandwidths. The criterion is minus the log-likelihood per observation, or the logarithm of a root
-#'   mean square error;
+#' @returns A fit of [kernel_ridge()], of class `tune_ridge`, too, with one more element, `search`. It is a list with
+#' - `ways`, a data frame of the ways that were compared, or `NULL`;
+#' - `path`, a data frame with a row for each evaluation of the criterion on the sample, and its best `value`. The
+#'   criterion is minus the log-likelihood per observation, or the logarithm of a root mean square error. `NULL` if
+#'   another way was chosen;
 #' - `held_out`, a data frame of the values that were compared on held-out rows, or `NULL`;
-#' - `seconds`, and `fit`, the fit of [kernel_ridge()] to all rows.
+#' - `relevance`, the spread of the columns over their bandwidth, and `seconds`.
 #'
-#' `plot()` shows the criterion along the search and the relevance of the columns: their spread over their bandwidth.
-#'
-#' All other functions for fits of [kernel_ridge()] take a tuned object, too, and use its `fit`: [predict()],
-#' [summary()], [fitted()], [residuals()], [marginal_effects()], [logLik()], the generics of package broom, and others.
-#' `kernel_ridge(tuned, ...)` and `update(tuned$fit, ...)` fit again with the values found and other arguments.
-#' `update(tuned, ...)` tunes again, and [cross_validate()] tunes again for each fold.
+#' `kernel_ridge(tuned, ...)` fits again with the values found and other arguments. `update(tuned, ...)` tunes again, and
+#' [cross_validate()] tunes again for each fold.
 #' @references Titsias, M. (2009) Variational learning of inducing variables in sparse Gaussian processes. *AISTATS* 5.
 #'
 #' Rasmussen, C. E. and Williams, C. K. I. (2006) Gaussian processes for machine learning. MIT Press, chapter 5.
