@@ -35,7 +35,6 @@
 marginal_effects <- function(object, newdata = NULL, variables = NULL, type = c("response", "link"),
                              se.fit = TRUE, level = 0.95, control = NULL, ...) {
   check_dots_empty(...)
-  object <- tuned_fit(object)
   if (!inherits(object, "kernel_ridge")) stop_argument("object", "must be a fit from kernel_ridge(): found ", describe(object))
   type <- check_choice(type, c("response", "link"), "type")
   se.fit <- check_flag(se.fit, "se.fit")

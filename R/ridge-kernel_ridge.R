@@ -58,11 +58,6 @@
 #' the same bits for any number of workers, and equals the result for rows in memory up to rounding. `exact = TRUE`,
 #' `fitted()` and `residuals()` fetch the rows; figures show 20,000 rows.
 #'
-#' **Package parsnip.** `svm_rbf(mode = , cost = , rbf_sigma = )` has an engine `"flashkernel"`, which calls
-#' `kernel_ridge()`; engine arguments are arguments of this function. `cost` is the weight of the losses, like `C` of
-#' kernlab: `lambda` is `1 / (2 n cost)` for squared loss, `1 / (n cost)` for logistic loss. The kernel is
-#' \eqn{\exp(-\sigma |x - y|^2)}{exp(-sigma |x - y|^2)}: `bandwidth` is `1 / sqrt(2 rbf_sigma)`.
-#'
 #' @param x The rows: a numeric matrix, a data frame (factors become indicator columns), a sparse `dgCMatrix` or
 #'   `dgRMatrix` of package Matrix, a `big.matrix`, a [flash_data()], a formula, or a function that returns chunks as
 #'   for [kernel_sum()]. A chunk is a list with `x`, `y` and perhaps `weights`. Each product reads all chunks, so the
@@ -92,8 +87,7 @@
 #' @param control A [flash_control()]: where and how sums are computed.
 #' @param formula,data A formula with a response, and the data frame that has its variables.
 #' @param subset,na.action As for [stats::lm()].
-#' @param ... Arguments for methods. The formula and data-frame methods pass them to the default method, which takes
-#'   `cost` and `rbf_sigma` in place of `lambda` and `bandwidth`: see the section about parsnip.
+#' @param ... Arguments for methods. The formula and data-frame methods pass them to the default method.
 #' @returns An object of class `kernel_ridge`, a list with the `coefficients` (`m` x number of responses), the
 #'   `intercept`, the `centers` and their `center_index` among the rows, `kernel`, `bandwidth`, `lambda`, the `trace` of
 #'   the iterations (a data frame), `converged`, `iterations`, `jitter` and the settings of the fit.
@@ -107,7 +101,7 @@
 #' \doi{10.48550/arXiv.1705.10958}
 #' @aliases falkon
 #' @seealso [predict.kernel_ridge()], [tune_ridge()], [ridge_solver()], [marginal_effects()], [ridge-methods],
-#'   `vignette("kernel-ridge")`.
+#'   [flash_ridge()] for parsnip, `vignette("kernel-ridge")`.
 #' @rawRd \concept{kernel ridge regression}\concept{Gaussian process}\concept{Falkon}\concept{logistic regression}
 #'   \concept{support vector machine}\concept{classification}
 #' @export
@@ -135,9 +129,7 @@ kernel_ridge <- function(x, ...) {
 kernel_ridge.default <- function(x, y, kernel = NULL, bandwidth = NULL, lambda = NULL, centers = NULL, family = NULL,
                                  weights = NULL, offset = NULL, validation = NULL,
                                  metric = c("auto", "none", "diagonal", "full"), solver = NULL, control = NULL, ...) {
-  numbers <- list(...)
-  is_svm <- seq_along(numbers) %in% match(names(SVM_NUMBERS), names(numbers))
-  do.call(check_ridge_dots, numbers[!is_svm])
+  check_ridge_dots(...)
   if (missing(x)) stop_argument("x", "must be given")
   asked <- settle_control(control)
   run <- start_run(asked, "Fitting")
@@ -147,7 +139,7 @@ kernel_ridge.default <- function(x, y, kernel = NULL, bandwidth = NULL, lambda =
   done <- watch_workers(if (inherits(rows, "rows_data")) rows$data$cluster else asked$cluster)
   if (missing(y)) y <- rows$y
   if (is.null(y)) stop_argument("y", "must be given")
-  spec <- with_svm_numbers(ridge_spec(mget(ridge_arguments())), numbers[is_svm], rows$n, y)
+  spec <- ridge_spec(mget(ridge_arguments()))
   if (is.null(weights)) spec$weights <- rows$weights
   spec$asked <- asked
   spec$call <- ridge_call(match.call())

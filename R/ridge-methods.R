@@ -106,7 +106,7 @@ summary.kernel_ridge <- function(object, effects = NULL, digits = NULL, ...) {
 
 # Elements of a fit that a summary omits, because they are as long as the data or the centres.
 SUMMARY_LEAVES <- c(
-  "settings", "centers", "center_index", "coefficients", "data", "state", "row_names", "held", "na.action", "y"
+  "settings", "search", "centers", "center_index", "coefficients", "data", "state", "row_names", "held", "na.action", "y"
 )
 
 # What of a fit its summary has, and what is printed of it.

@@ -120,7 +120,6 @@ check_tolerance <- function(tolerance, arg) {
 }
 
 check_start <- function(start, arg) {
-  start <- tuned_fit(start)
   if (!inherits(start, "kernel_ridge")) stop_argument(arg, "must be a fit from kernel_ridge(): found ", describe(start))
   start
 }

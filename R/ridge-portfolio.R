@@ -32,6 +32,8 @@ portfolio_entries <- function(kernel, metric) {
   Filter(\(entry) entry$metric != "full" || has_directions(entry$kernel), entries)
 }
 
+entries_of <- function(spec) if (is.null(spec$entries)) portfolio_entries(spec$kernel, spec$metric) else spec$entries
+
 # Rows of the sample: all entries are followed on the first FIRST_ROWS of them, and the best FINALISTS on all.
 FIRST_ROWS <- 500
 SAMPLE_ROWS <- 2000
@@ -147,7 +149,7 @@ choose_from_portfolio <- function(sample, plain, spec, run) {
   train <- seq_len(min(nrow(x), SAMPLE_ROWS))
   few <- \(rows) x[rows, , drop = FALSE]
   y <- sample$y
-  trails <- search_portfolio(few(train), y[train, , drop = FALSE], portfolio_entries(spec$kernel, spec$metric), noise, run)
+  trails <- search_portfolio(few(train), y[train, , drop = FALSE], entries_of(spec), noise, run)
   fixed <- if (spec$metric == "auto") Filter(length, list(plain, choose_by_likelihood(sample, plain, spec, run)))
   recipes <- lapply(fixed, \(found) {
     root <- spread / rep_len(found$bandwidth, length(spread))

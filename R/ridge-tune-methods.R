@@ -3,22 +3,18 @@
 #' @export
 #' @noRd
 print.tune_ridge <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
-  digits <- check_digits(digits)
-  number <- \(value) format(value, digits = digits)
-  cat("Tuned kernel ridge regression\n\n")
-  print_call(x$call, 4, "")
-  cat(
-    "Criterion: ", CRITERION_LABELS[[x$criterion]], ", ", number(x$value), ", on ", whole(x$rows), " of ", whole(x$n),
-    " rows (", nrow(x$path), " evaluations in ", time_label(x$seconds), ")\n", sep = ""
+  NextMethod()
+  search <- x$search
+  print_lines(
+    Search = if (!is.null(search$ways)) paste0(
+      "best of ", paste(search$ways$way, collapse = ", "), " at held-out rows: ", search$ways$way[search$ways$chosen]
+    ),
+    Criterion = if (!is.null(search$path)) paste0(
+      CRITERION_LABELS[[search$criterion]], ", ", format(search$value, digits = digits), ", on ", whole(search$rows), " of ",
+      whole(x$n), " rows (", nrow(search$path), " evaluations)"
+    ),
+    Time = time_label(search$seconds)
   )
-  cat("Kernel: ", kernel_label(x$kernel$name, x$kernel$parameters), "\nLambda: ", number(x$lambda), "\n", sep = "")
-  if (is_count(x$centers)) cat("Centres: ", whole(x$centers), "\n", sep = "")
-  cat("Bandwidth", if (length(x$bandwidth) > 1) "s, the most relevant columns first", ":\n", sep = "")
-  order <- if (length(x$bandwidth) > 1) order(x$relevance, decreasing = TRUE) else 1
-  shown <- x$bandwidth[order]
-  if (is.null(names(shown)) && length(shown) > 1) names(shown) <- order
-  print_sds(shown, digits)
-  if (!is.null(x$fit)) cat("\nThe element `fit` is the fit to all rows.\n")
   invisible(x)
 }
 
@@ -30,25 +26,23 @@ CRITERION_LABELS <- c(
 )
 
 #' @rdname tune_ridge
-#' @param object,newdata As for [predict.kernel_ridge()].
-#' @export
-predict.tune_ridge <- function(object, newdata, ...) {
-  if (missing(newdata)) stats::predict(tuned_fit(object), ...) else stats::predict(tuned_fit(object), newdata, ...)
-}
-
-#' @rdname tune_ridge
+#' @param which `"search"` (default): the criterion along a search by it, and the relevance of the columns. Others: as for
+#'   [plot.kernel_ridge()].
 #' @param most Largest number of columns whose relevance is shown. Default 20.
 #' @export
-plot.tune_ridge <- function(x, most = 20, ...) {
+plot.tune_ridge <- function(x, which = "search", most = 20, ...) {
+  if (!identical(which, "search")) return(NextMethod())
   check_dots_empty(...)
   most <- check_count(most, "most")
-  ranked <- length(x$relevance) > 1
-  if (ranked) {
+  search <- x$search
+  panels <- c(!is.null(search$path), length(search$relevance) > 1)
+  if (all(panels)) {
     old <- graphics::par(mfrow = c(1, 2))
     on.exit(graphics::par(old))
   }
-  plot_search(x)
-  if (ranked) plot_relevance(x$relevance, most)
+  if (panels[1]) plot_search(search)
+  if (panels[2]) plot_relevance(search$relevance, most)
+  if (!any(panels)) graphics::plot(x, "fitted")
   invisible(x)
 }
 
@@ -73,39 +67,3 @@ plot_relevance <- function(relevance, most) {
   top <- rev(utils::head(sort(relevance, decreasing = TRUE), most))
   graphics::dotchart(top, xlab = "Spread / bandwidth", main = "Relevance", pch = 19, xlim = c(0, 1))
 }
-
-# ---- what its fit has -------------------------------------------------------------------------
-
-# The fit of a tuned object; a fit is its own.
-tuned_fit <- function(object) {
-  if (!inherits(object, "tune_ridge")) return(object)
-  if (is.null(object$fit)) {
-    stop_argument("object", "must have a fit: found none (refit = FALSE). kernel_ridge(object) fits the model.")
-  }
-  object$fit
-}
-
-# Every method of class "kernel_ridge" is one of a tuned object, too, and hands on to its fit (test-ridge-tune.R). By
-# the names of their first arguments.
-HANDED_ON <- list(
-  object = paste0("stats::", c(
-    "coef", "confint", "deviance", "df.residual", "family", "fitted", "logLik", "nobs", "residuals", "sigma",
-    "simulate", "variable.names", "vcov", "weights"
-  )),
-  object = c("base::summary", "diagnostics", "ggplot2::autoplot"), model = c("stats::hatvalues", "stats::rstandard"),
-  x = c("stats::formula", "generics::tidy", "generics::glance", "generics::augment"), formula = "stats::model.frame"
-)
-
-# A method of `generic`, whose first argument is `first`, for tuned objects.
-method_of_fit <- function(generic, first) {
-  body <- call("{", as.call(list(str2lang(generic), call("tuned_fit", as.name(first)), quote(...))))
-  as.function(c(stats::setNames(alist(, ), c(first, "...")), body), environment(tuned_fit))
-}
-
-invisible(Map(\(generics, first) for (generic in generics) {
-  assign(paste0(sub(".*:", "", generic), ".tune_ridge"), method_of_fit(generic, first), topenv())
-}, HANDED_ON, names(HANDED_ON)))
-
-# A suggested package registers what it dispatches when it is loaded.
-#' @evalNamespace paste0("S3method(", sub("^(base|stats)::", "", unlist(HANDED_ON)), ",tune_ridge)")
-NULL

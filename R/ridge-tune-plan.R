@@ -3,31 +3,35 @@
 # Evaluations that a step of L-BFGS takes, and of which a search mostly needs half: it ends where it gets no better.
 EVALUATIONS_PER_STEP <- 1.2
 
-# A list of class tune_ridge_plan. `tuned`: of tune_ridge() so far as it is known, with which kernel_ridge() plans.
-plan_tuning <- function(tuned, rows, y, spec, asked, run) {
+# A list of class tune_ridge_plan. `given`: the arguments of kernel_ridge() so far as they are known. The search by the
+# criterion is timed, not the contest with other ways.
+plan_tuning <- function(given, rows, y, spec, asked, run) {
   name_stage(run, "Planning")
   run$progress <- NULL
-  task <- tuning_task(rows, y, spec, asked)
-  searches <- lapply(asked$kernel, \(kernel) plan_search(task, kernel, asked, run))
+  spec$family <- default_family(spec$family, y)
+  response <- check_response(y, rows$n, family = spec$family)
+  task <- tuning_task(rows, response, loss_weights(response, spec, rows), spec, asked)
+  kernels <- searched_kernels(asked)
+  searches <- lapply(kernels, \(kernel) plan_search(task, kernel, asked, run))
   first <- searches[[1]]
   spec <- task$spec
-  tuned$arguments[c("bandwidth", "lambda")] <- list(
-    name_bandwidth(first$bandwidth, rows), if (is.null(spec$lambda)) first$noise * task$sample$per_row else spec$lambda
+  given[c("kernel", "bandwidth", "lambda")] <- list(
+    kernels[[1]], name_bandwidth(first$bandwidth, rows), if (is.null(spec$lambda)) first$noise * task$sample$per_row else spec$lambda
   )
-  spec$lambda <- tuned$arguments$lambda
+  spec$lambda <- given$lambda
   compared <- compared_values(rows$n, spec, asked)
   fits <- lapply(if (is.null(compared)) list(asked$centers) else compared$counts, \(count) {
-    kernel_ridge(tuned, centers = count)
+    call_with(kernel_ridge.default, replace(given, "centers", list(count)))
   })
   seconds <- \(plan) sum(plan$seconds)
   longest <- fits[[which.max(vapply(fits, seconds, 0))]]
   structure(class = "tune_ridge_plan", list(
-    n = rows$n, rows = nrow(task$sample$y), kernels = vapply(asked$kernel, `[[`, "", "name"),
+    n = rows$n, rows = nrow(task$sample$y), kernels = vapply(kernels, `[[`, "", "name"),
     evaluations = sum(vapply(searches, `[[`, 0, "evaluations")),
     seconds = c(
       search = min(asked$seconds, sum(vapply(searches, `[[`, 0, "seconds"))),
       comparison = if (is.null(compared)) 0 else length(compared$lambdas) * sum(vapply(fits, seconds, 0)),
-      fit = if (asked$refit) seconds(longest) else 0
+      fit = seconds(longest)
     ),
     memory = list(host = c(
       search = 8 * SAMPLE_MATRICES * as.double(nrow(task$sample$y))^2, fit = sum(longest$memory$host)

@@ -1,11 +1,14 @@
 #' Choose bandwidths, penalty and number of centres of a kernel ridge regression
 #'
-#' Searches the bandwidths and the penalty of [kernel_ridge()] on a sample of the rows, by a criterion with gradients,
-#' and fits with the best. In most cases the error is much smaller than with the defaults of [kernel_ridge()], because
-#' each column has its own bandwidth (automatic relevance determination): the bandwidth of a column that does not matter
-#' becomes large.
+#' Compares several ways to choose the parameters of [kernel_ridge()] by their errors at held-out rows, and fits with the
+#' best: the default of [kernel_ridge()], the default without a learnt metric, a longer portfolio of kernels and
+#' metrics, and bandwidths that optimise a criterion.
 #'
 #' @details
+#' **Ways to choose.** Each way chooses again without the rows at which it is judged: a third of up to 3,000 rows in
+#' turn, or a fifth of at most 12,000 rows. Another way replaces the default if it is better by more than a standard
+#' error. With a given `kernel` or `bandwidth` the criterion alone chooses.
+#'
 #' **Criteria.** All are of a Gaussian process (kernel ridge regression) on the sample, whose noise variance is
 #' \eqn{n \lambda}{n lambda} times the signal variance:
 #' - `"likelihood"`: the marginal likelihood. With fewer `inducing` rows than `rows` it is the lower bound of Titsias
@@ -25,41 +28,34 @@
 #' up to 5,000) of fits to the other rows. Of several numbers of centres the result is the smallest whose error is
 #' within 1 percent of the least. Several kernels are compared by the criterion.
 #'
-#' **Time.** A step takes as long as about four Cholesky factorisations of the sample's kernel matrix. More than 1,000 rows
-#' seldom give better bandwidths; more centres in the fit help more.
-#'
 #' @inheritParams kernel_ridge
 #' @param criterion The criterion: see Details. Default `"likelihood"`.
 #' @param structure `"diagonal"`: one bandwidth for each column. `"scalar"`: one factor of the columns' spread, the only
 #'   choice for sparse rows. Default `"diagonal"` for dense rows.
-#' @param kernel One kernel as for [kernel_ridge()], or several to compare: a vector of names, or a list.
+#' @param kernel One kernel as for [kernel_ridge()], or several to compare: a vector of names, or a list. `NULL`
+#'   (default): the ways are compared, and the criterion compares `"gaussian"` and `"matern52"`.
 #' @param bandwidth Numbers that are kept, while the rest is chosen. `NULL` (default): searched.
 #' @param lambda One number that is kept, or several to compare. `NULL` (default): searched.
 #' @param centers As for [kernel_ridge()], or several numbers of centres to compare.
 #' @param rows Number of rows of the sample. Default 1,000.
 #' @param inducing Number of inducing rows of the bound. If it is at least `rows` (default), the criterion is the
 #'   likelihood itself.
-#' @param seconds Time limit of the search, after which the best values so far are used. Default `Inf`. With a limit
-#'   that ends the search early, the result depends on the machine.
+#' @param seconds Time limit of the search, after which the best values so far are used, or the default if not all ways
+#'   are judged. Default `Inf`. With a limit that ends the search early, the result depends on the machine.
 #' @param subset,na.action For formulas, as for [stats::lm()].
-#' @param refit Logical: fit to all rows with the best values? Default `TRUE`.
 #' @param ... For the default method, further arguments of [kernel_ridge()], such as `family`, `weights` and `solver`. For
 #'   other methods, the arguments of the default method. With `solver = ridge_solver(plan = TRUE)` nothing is searched
 #'   or fitted: the result is an estimate of the memory and of the longest time that search and fits need.
-#' @returns An object of class `tune_ridge`, a list with
-#' - the best `kernel`, `bandwidth`, `lambda` and `centers`, and the `value` of the criterion there;
-#' - `path`, a data frame with a row for each evaluation on the sample: `iteration`, `kernel`, `rows`, `criterion`,
-#'   `lambda` and the bandwidths. The criterion is minus the log-likelihood per observation, or the logarithm of a root
-#'   mean square error;
+#' @returns A fit of [kernel_ridge()], of class `tune_ridge`, too, with one more element, `search`. It is a list with
+#' - `ways`, a data frame of the ways that were compared, or `NULL`;
+#' - `path`, a data frame with a row for each evaluation of the criterion on the sample, and its best `value`. The
+#'   criterion is minus the log-likelihood per observation, or the logarithm of a root mean square error. `NULL` if
+#'   another way was chosen;
 #' - `held_out`, a data frame of the values that were compared on held-out rows, or `NULL`;
-#' - `seconds`, and `fit`, the fit of [kernel_ridge()] to all rows.
+#' - `relevance`, the spread of the columns over their bandwidth, and `seconds`.
 #'
-#' `plot()` shows the criterion along the search and the relevance of the columns: their spread over their bandwidth.
-#'
-#' All other functions for fits of [kernel_ridge()] take a tuned object, too, and use its `fit`: [predict()],
-#' [summary()], [fitted()], [residuals()], [marginal_effects()], [logLik()], the generics of package broom, and others.
-#' `kernel_ridge(tuned, ...)` and `update(tuned$fit, ...)` fit again with the values found and other arguments.
-#' `update(tuned, ...)` tunes again, and [cross_validate()] tunes again for each fold.
+#' `kernel_ridge(tuned, ...)` fits again with the values found and other arguments. `update(tuned, ...)` tunes again, and
+#' [cross_validate()] tunes again for each fold.
 #' @references Titsias, M. (2009) Variational learning of inducing variables in sparse Gaussian processes. *AISTATS* 5.
 #'
 #' Rasmussen, C. E. and Williams, C. K. I. (2006) Gaussian processes for machine learning. MIT Press, chapter 5.
@@ -84,13 +80,12 @@ tune_ridge <- function(x, ...) UseMethod("tune_ridge")
 #' @order 2
 #' @export
 tune_ridge.default <- function(x, y, criterion = c("likelihood", "gcv", "loo", "holdout"),
-                               structure = c("diagonal", "scalar"), kernel = c("gaussian", "matern52"),
-                               bandwidth = NULL, lambda = NULL, centers = NULL, rows = 1000, inducing = 2000,
-                               seconds = Inf, refit = TRUE, ..., control = NULL) {
+                               structure = c("diagonal", "scalar"), kernel = NULL, bandwidth = NULL, lambda = NULL,
+                               centers = NULL, rows = 1000, inducing = 2000, seconds = Inf, ..., control = NULL) {
   if (missing(x)) stop_argument("x", "must be given")
   asked <- list(
     criterion = criterion, structure = if (!missing(structure)) structure, kernel = kernel, lambda = lambda,
-    centers = centers, rows = rows, inducing = inducing, seconds = seconds, refit = refit
+    centers = centers, rows = rows, inducing = inducing, seconds = seconds
   )
   asked <- checked_options(asked, TUNE_CHECKS)
   options <- list(...)
@@ -103,16 +98,32 @@ tune_ridge.default <- function(x, y, criterion = c("likelihood", "gcv", "loo", "
   spec <- spec_of_options(options, asked, bandwidth, all)
   run <- start_run(settle_control(control), "Choosing bandwidths")
   given <- c(list(x = x, y = y), options, list(control = control))
-  if (spec$plan) {
-    tuned <- structure(list(arguments = c(given, list(kernel = asked$kernel[[1]]))), class = "tune_ridge")
-    return(with_fixed_seed(plan_tuning(tuned, all, y, spec, asked, run)))
-  }
+  if (spec$plan) return(with_fixed_seed(plan_tuning(given, all, y, spec, asked, run)))
   found <- tune_rows(all, y, spec, asked, run)
   close_progress(run)
+  found$options <- options
+  if (found$exact) given$solver <- replace(check_solver(options$solver), "exact", TRUE)
   found$arguments <- c(given, found[c("kernel", "bandwidth", "lambda", "centers")])
   found$settings <- list(asked = asked, spec = spec)
-  if (asked$refit) found["fit"] <- list(kernel_ridge(found))
-  with_tuning_call(found, match.call())
+  new_tuned(found, match.call())
+}
+
+# The fit with what the search has `found`, which is its element `search`.
+new_tuned <- function(found, call) {
+  fit <- call_with(kernel_ridge.default, found$arguments)
+  asked <- found$settings$asked
+  fit$chosen <- c(
+    if (length(asked$kernel) != 1) "kernel", if (is.null(found$settings$spec$bandwidth)) "bandwidth",
+    if (length(asked$lambda) != 1) "lambda"
+  )
+  fit$search <- found
+  fit$call <- tuning_call(call)
+  structure(fit, class = c("tune_ridge", class(fit)))
+}
+
+tuning_call <- function(call) {
+  call[[1]] <- quote(tune_ridge)
+  call
 }
 
 #' @rdname tune_ridge
@@ -132,37 +143,12 @@ tune_ridge.formula <- function(formula, data = NULL, ..., subset, weights, offse
   fit_frame(tune_ridge.default, response_frame(call, data, parent.frame(), na.action), list(...), call)
 }
 
-# `call`: of tune_ridge(). The fit has a call of kernel_ridge() with the numbers that were found, which update() can
-# evaluate.
-with_tuning_call <- function(tuned, call) {
-  call[[1]] <- quote(tune_ridge)
-  tuned$call <- call
-  if (!is.null(tuned$fit)) tuned$fit$call <- call_of_tuned_fit(call, tuned)
-  tuned
-}
-
-call_of_tuned_fit <- function(call, tuned) {
-  call <- keep_arguments(call, c("formula", "data", "subset", "na.action", names(formals(kernel_ridge.default))))
-  call$kernel <- kernel_call(tuned$kernel)
-  call$bandwidth <- tuned$bandwidth
-  call$lambda <- tuned$lambda
-  # centres that were given as points stay as they were written
-  if (is_count(tuned$centers)) call$centers <- tuned$centers
-  ridge_call(call)
-}
-
-# A kernel's name, or the call of kernel_spec() that makes it.
-kernel_call <- function(kernel) {
-  if (length(kernel$parameters) == 0) return(kernel$name)
-  as.call(c(list(quote(kernel_spec), kernel$name), as.list(kernel$parameters)))
-}
-
-# The fits of it are by the same formula or data frame.
 #' @export
 with_frame.tune_ridge <- function(fit, frame, call) {
-  fit$frame <- frame[setdiff(names(frame), c("points", "y", "weights", "offset"))]
-  if (!is.null(fit$fit)) fit$fit <- with_frame(fit$fit, fit$frame, call)
-  with_tuning_call(fit, call)
+  fit <- NextMethod()
+  fit$search$frame <- frame[setdiff(names(frame), c("points", "y", "weights", "offset"))]
+  fit$call <- tuning_call(call)
+  fit
 }
 
 #' @rdname tune_ridge
@@ -171,9 +157,12 @@ with_frame.tune_ridge <- function(fit, frame, call) {
 kernel_ridge.tune_ridge <- function(x, ...) {
   others <- list(...)
   check_ridge_options(others)
-  fit <- call_with(kernel_ridge.default, replace(x$arguments, names(others), others))
+  arguments <- x$search$arguments
+  # centres are drawn again as for a fit without a search
+  if (!is.null(others$centers)) arguments["solver"] <- list(x$search$options$solver)
+  fit <- call_with(kernel_ridge.default, replace(arguments, names(others), others))
   call <- ridge_call(match.call())
-  if (!is.null(x$frame)) return(with_frame(fit, x$frame, call))
+  if (!is.null(x$search$frame)) return(with_frame(fit, x$search$frame, call))
   if (inherits(fit, "kernel_ridge")) fit$call <- call
   fit
 }
@@ -185,18 +174,18 @@ kernel_ridge.tune_ridge <- function(x, ...) {
 TUNE_CHECKS <- list(
   criterion = \(value, arg) check_choice(value, c("likelihood", "gcv", "loo", "holdout"), arg),
   structure = optional(\(value, arg) check_choice(value, c("diagonal", "scalar"), arg)),
-  kernel = function(value, arg) {
+  kernel = optional(function(value, arg) {
     if (inherits(value, "flashkernel_kernel")) value <- list(value)
     if (length(value) == 0) stop_argument(arg, "must be at least one: found none")
     lapply(as.list(value), check_kernel)
-  },
+  }),
   lambda = optional(function(value, arg) {
     good <- is_number(value) && length(value) > 0 && all(is.finite(value)) && all(value > 0)
     if (!good) stop_argument(arg, "must be positive numbers: found ", describe(value))
     sort(unique(as.double(value)))
   }),
   centers = \(value, arg) if (are_several(value)) sort(unique(vapply(value, check_count, 0, arg))) else value,
-  rows = check_count, inducing = check_count, seconds = check_seconds, refit = check_flag
+  rows = check_count, inducing = check_count, seconds = check_seconds
 )
 
 # Further arguments of kernel_ridge(), each by name.
@@ -211,7 +200,7 @@ check_ridge_options <- function(options) {
 spec_of_options <- function(options, asked, bandwidth, rows) {
   defaults <- lapply(formals(kernel_ridge.default)[ridge_arguments()], eval)
   defaults[names(options)] <- options
-  defaults$kernel <- asked$kernel[[1]]
+  defaults["kernel"] <- list(if (!is.null(asked$kernel)) asked$kernel[[1]])
   defaults["bandwidth"] <- list(check_kept_bandwidth(bandwidth, rows))
   defaults["lambda"] <- list(if (length(asked$lambda) == 1) asked$lambda)
   spec <- ridge_spec(defaults)
@@ -231,11 +220,8 @@ check_kept_bandwidth <- function(bandwidth, rows) {
 
 # ---- the way of a search ----------------------------------------------------------------------
 
-# list(spec, response, weights, offset, sample, structure): what is searched with.
-tuning_task <- function(rows, y, spec, asked) {
-  spec$family <- default_family(spec$family, y)
-  response <- check_response(y, rows$n, family = spec$family)
-  weights <- loss_weights(response, spec, rows)
+# list(spec, sample, structure): what is searched with.
+tuning_task <- function(rows, response, weights, spec, asked) {
   offset <- check_offset(spec$offset, rows$n, ncol(response$y))
   check_memory(8 * SAMPLE_MATRICES * as.double(min(asked$rows, rows$n))^2, "rows")
   sample <- draw_sample(rows, response, weights, offset, asked$rows)
@@ -243,31 +229,38 @@ tuning_task <- function(rows, y, spec, asked) {
   sample$inducing <- asked$inducing
   shape <- settle_structure(asked$structure, sample$points)
   if (shape == "diagonal" && !is.null(spec$bandwidth)) spec$bandwidth <- rep_len(spec$bandwidth, rows$d)
-  list(spec = spec, response = response, weights = weights, offset = offset, sample = sample, structure = shape)
+  list(spec = spec, sample = sample, structure = shape)
 }
 
-# The object, without call, arguments and fit.
+# What new_tuned() takes, without arguments and settings.
 tune_rows <- function(rows, y, spec, asked, run) {
+  spec$family <- default_family(spec$family, y)
+  response <- check_response(y, rows$n, family = spec$family)
+  weights <- loss_weights(response, spec, rows)
+  with_fixed_seed(tune_drawn(with_row_keys(rows, response), response, weights, spec, asked, run), spec$seed)
+}
+
+tune_drawn <- function(rows, response, weights, spec, asked, run) {
   started <- proc.time()[["elapsed"]]
-  task <- tuning_task(rows, y, spec, asked)
-  spec <- task$spec
-  sample <- task$sample
-  until <- unclass(Sys.time()) + asked$seconds
-  best <- search_bandwidths(sample, asked$kernel, spec, asked$criterion, task$structure, until, run)
-  spec[c("kernel", "bandwidth")] <- list(best$kernel, name_bandwidth(best$bandwidth, rows))
-  if (is.null(spec$lambda)) spec$lambda <- best_noise(best, sample, spec, run) * sample$per_row
+  sample <- tuning_task(rows, response, weights, spec, asked)$sample
+  ways <- ways_of(rows, spec, asked)
+  judged <- if (length(ways) > 1) judge_ways(ways, rows, response, weights, spec, asked, run)
+  way <- TUNE_WAYS[[if (is.null(judged)) ways else judged$way[judged$chosen]]]
+  until <- unclass(Sys.time()) + max(0, asked$seconds - (proc.time()[["elapsed"]] - started))
+  found <- way(rows, response, weights, spec, asked, until, run)
+  exact <- is.null(spec$exact) && is.null(asked$centers) && takes_all(rows, spec, run)
+  spec[c("kernel", "bandwidth", "lambda")] <- found[c("kernel", "bandwidth", "lambda")]
   compared <- compared_values(rows$n, spec, asked)
   held <- if (!is.null(compared)) {
-    hold_out_path(rows, task$response, task$weights, spec, compared$counts, compared$lambdas, run)
+    hold_out_path(rows, response, weights, spec, compared$counts, compared$lambdas, run)
   }
-  found <- list(
+  list(
     kernel = spec$kernel, bandwidth = spec$bandwidth, lambda = if (is.null(held)) spec$lambda else held$best$lambda,
-    centers = if (is.null(held) || length(asked$centers) < 2) asked$centers else held$best$centers,
-    criterion = asked$criterion, structure = task$structure, value = best$value, path = best$path, held_out = held$table,
-    rows = nrow(sample$y), n = rows$n, d = rows$d,
-    relevance = relevance_of(sample, spec$bandwidth), seconds = proc.time()[["elapsed"]] - started
+    centers = if (is.null(held) || length(asked$centers) < 2) asked$centers else held$best$centers, exact = exact,
+    criterion = asked$criterion, value = found$value, path = found$path, ways = judged, held_out = held$table,
+    rows = nrow(sample$y), relevance = relevance_of(sample, spec$bandwidth),
+    seconds = proc.time()[["elapsed"]] - started
   )
-  structure(found, class = "tune_ridge")
 }
 
 # Number of matrices with the size of the sample that are in memory at a time.
@@ -303,7 +296,8 @@ compared_values <- function(n, spec, asked) {
 # Spread over bandwidth of each column, the largest 1; NULL for sparse rows.
 relevance_of <- function(sample, bandwidth) {
   if (inherits(sample$points, "sparseMatrix")) return(NULL)
-  relevance <- apply(sample$points, 2, stats::sd) / bandwidth
+  scale <- if (is.matrix(bandwidth)) sqrt(diag(solve(bandwidth))) else 1 / bandwidth
+  relevance <- apply(sample$points, 2, stats::sd) * scale
   top <- max(relevance)
   stats::setNames(if (top > 0) relevance / top else relevance, sample$names)
 }

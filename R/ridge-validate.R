@@ -1,14 +1,9 @@
 # Fits of kernel_ridge() and tune_ridge() in cross_validate() and compare_fits(): what judge_of() knows of them, and the
 # same fits to some of their rows.
 
-# A tuned object is judged as its fit, but tuned anew without each fold.
+# A tuned fit is tuned anew without each fold.
 #' @export
-judge_of.kernel_ridge <- function(fit, arg = "object") judge_regression_of(fit, fit)
-
-#' @export
-judge_of.tune_ridge <- function(fit, arg = "object") judge_regression_of(fit, tuned_fit(fit))
-
-judge_regression_of <- function(object, fit) {
+judge_of.kernel_ridge <- function(fit, arg = "object") {
   data <- kept_data(fit)
   if (is_column(data$y) || inherits(data$rows, "rows_chunks")) {
     stop(new_error("unsupported", paste0(
@@ -16,9 +11,9 @@ judge_regression_of <- function(object, fit) {
       "kernel_ridge() to measure the error at held-out rows."
     ), user_call()))
   }
-  is_tuned <- inherits(object, "tune_ridge")
+  is_tuned <- inherits(fit, "tune_ridge")
   folds_of <- list(
-    without = \(rows, run) if (is_tuned) refit_tuned(object, rows, run) else refit_ridge(fit, rows, run),
+    without = \(rows, run) if (is_tuned) refit_tuned(fit, rows, run) else refit_ridge(fit, rows, run),
     at = \(made, rows, score, run) ridge_scores(fit, rows, link_at_rows(made, data, rows, run), score, run),
     sds = \(made) if (is.matrix(made$bandwidth)) bandwidth_sds(made$bandwidth) else rep_len(made$bandwidth, made$d)
   )
@@ -96,14 +91,14 @@ refit_ridge <- function(fit, rows, run, found = list()) {
 
 # Tuned anew on some of its rows.
 refit_tuned <- function(tuned, rows, run) {
-  some <- some_of_fit(tuned$fit, rows)
+  some <- some_of_fit(tuned, rows)
   check_left_classes(some)
-  spec <- tuned$settings$spec
+  spec <- tuned$search$settings$spec
   spec[c("weights", "offset", "class_weights", "validation")] <- list(some$weights, some$offset, NULL, NULL)
   y <- response_values(some$response, seq_along(rows))
-  found <- tune_rows(some$rows, y, spec, tuned$settings$asked, run)
+  found <- tune_rows(some$rows, y, spec, tuned$search$settings$asked, run)
   refit_ridge(
-    tuned$fit, rows, run, found[c("kernel", "bandwidth", "lambda", if (is_count(found$centers)) "centers")]
+    tuned, rows, run, found[c("kernel", "bandwidth", "lambda", if (is_count(found$centers)) "centers")]
   )
 }
 

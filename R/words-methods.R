@@ -24,7 +24,7 @@
 #' | `as.data.frame()`, `as_flash_kde()`, `contour()`, `hdr_level()` | yes |  |  |  |  |
 #' | `hdr_regions()`, `kde_bands()`, `kde_pvalue()`, `lines()` | yes |  |  |  |  |
 #'
-#' `flash_conditional` is the class of `flash_kde(y ~ x)`. Fits of [tune_ridge()] have the methods of `kernel_ridge`. `update()`
+#' `flash_conditional` is the class of `flash_kde(y ~ x)`. Fits of [tune_ridge()] are of class `kernel_ridge`, too. `update()`
 #' also works by R's default method for the other fits.
 #' `autoplot()` needs package ggplot2; `tidy()`, `glance()` and `augment()` need broom or generics.
 #'

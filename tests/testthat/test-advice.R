@@ -421,7 +421,7 @@ test_that("advice on kernel ridge regression works", {
     "for the <...> kernel. Give one.", tune_ridge(x, d$y, kernel = overflowing),
     tune_ridge(x, d$y, kernel = overflowing, bandwidth = 1e50)
   )
-  only_search <- tune_ridge(x, d$y, kernel = "gaussian", rows = 20, refit = FALSE)
+  only_search <- tune_ridge(x, d$y, kernel = "gaussian", rows = 20)
   advice("kernel_ridge(object) fits the model.", predict(only_search, x), predict(kernel_ridge(only_search), x))
   advice(
     "has no Cholesky factorisation. Use another `kernel`.", tune_ridge(x, d$y, kernel = indefinite, rows = 20),

@@ -165,8 +165,8 @@ test_that("tune_ridge() chooses on workers as in this session", {
     there <- shards_of(truth, cluster)
     tune_ridge(there, lambda = c(1, 1e-3), kernel = "gaussian", bandwidth = 1, centers = 15, rows = 60)
   })
-  expect_identical(tuned[[1]]$held_out, tuned[[2]]$held_out)
-  expect_identical(coef(tuned[[1]]$fit), coef(tuned[[2]]$fit))
+  expect_identical(tuned[[1]]$search$held_out, tuned[[2]]$search$held_out)
+  expect_identical(coef(tuned[[1]]), coef(tuned[[2]]))
   expect_identical(tuned[[2]]$lambda, 1e-3)
 })
 

@@ -141,7 +141,7 @@ test_that("numbers that were chosen for a fit of kernel_ridge() are chosen again
   judged <- cross_validate(tuned, folds)
   expect_equal(judged$by_fold$bandwidth[2, ], without$bandwidth, ignore_attr = TRUE)
   expect_equal(judged$scores[out], -(rows$y[out] - unname(predict(without, rows[out, ])))^2)
-  expect_equal(cross_validate(tuned$fit, folds)$by_fold$bandwidth[2, ], tuned$bandwidth, ignore_attr = TRUE)
+  expect_equal(cross_validate(kernel_ridge(tuned), folds)$by_fold$bandwidth[2, ], tuned$bandwidth, ignore_attr = TRUE)
 })
 
 test_that("classes of kernel_ridge() are judged by their probabilities, in folds that have all of them", {

@@ -1,4 +1,4 @@
-# Kernel regressions as data frames for broom, and as an engine of parsnip.
+# Kernel regressions as data frames for broom, and as a model of parsnip.
 
 cars_fit <- kernel_ridge(mpg ~ wt + hp, data = mtcars, bandwidth = c(2, 150), lambda = 1e-3)
 
@@ -43,27 +43,16 @@ test_that("rows left out for missing values are as na.action has it", {
 
 of_parsnip <- function(name) getExportedValue("parsnip", name)
 
-test_that("parsnip's numbers stand for the penalty and the bandwidth", {
-  parts <- c("lambda", "bandwidth", "coefficients")
-  fit <- kernel_ridge(mpg ~ wt + hp, data = mtcars, cost = 10, rbf_sigma = 0.125)
-  expect_identical(fit[parts], kernel_ridge(mpg ~ wt + hp, data = mtcars, bandwidth = 2, lambda = 1 / 640)[parts])
-  x <- as.matrix(iris[1:4])
-  fit <- kernel_ridge(x, iris$Species, cost = 10, bandwidth = 2)
-  expect_identical(fit[parts], kernel_ridge(x, iris$Species, bandwidth = 2, lambda = 1 / 1500)[parts])
-  expect_argument_error(kernel_ridge(mpg ~ wt, mtcars, cost = 1, lambda = 1), "cost")
-  expect_argument_error(kernel_ridge(mpg ~ wt, mtcars, rbf_sigma = -1), "rbf_sigma")
-  expect_argument_error(tune_ridge(mpg ~ wt, mtcars, cost = 1), "cost")
-})
-
 test_that("the registration calls exported functions of parsnip by its arguments, and of this package", {
   calls <- list()
-  of_parsnip <- list(get_from_env = \(model) list(engine = "kernlab"))
+  of_parsnip <- list(get_from_env = \(name) "svm_rbf")
   note <- \(name, arguments) \(...) {
     expect_true(all(names(list(...)) %in% c("", arguments)))
     calls[[length(calls) + 1]] <<- c(name, list(...))
   }
   arguments <- list(
-    set_model_engine = c("mode", "eng"), set_dependency = c("eng", "pkg", "mode"), set_fit = c("mode", "eng", "value"),
+    set_new_model = character(), set_model_mode = "mode", set_model_engine = c("mode", "eng"),
+    set_dependency = c("eng", "pkg", "mode"), set_fit = c("mode", "eng", "value"),
     set_encoding = c("mode", "eng", "options"), set_model_arg = c("eng", "parsnip", "original", "func", "has_submodel"),
     set_pred = c("mode", "eng", "type", "value")
   )
@@ -74,17 +63,37 @@ test_that("the registration calls exported functions of parsnip by its arguments
   fits <- Filter(\(call) call[[1]] == "set_fit", calls)
   expect_identical(vapply(fits, `[[`, "", "mode"), c("regression", "classification"))
   for (fit in fits) expect_true(fit$value$func[["fun"]] %in% getNamespaceExports("flashkernel"))
+  set <- Filter(\(call) call[[1]] == "set_model_arg", calls)
+  expect_true(all(vapply(set, `[[`, "", "original") %in% names(formals(kernel_ridge.default))))
 })
 
-test_that("parsnip fits and predicts with the engine", {
+test_that("parsnip fits and predicts with flash_ridge()", {
   skip_if_not_installed("parsnip")
-  spec <- \(mode) of_parsnip("set_engine")(of_parsnip("svm_rbf")(mode = mode, cost = 10, rbf_sigma = 0.125), "flashkernel")
-  fit <- of_parsnip("fit")(spec("regression"), mpg ~ wt + hp, data = mtcars)
-  direct <- kernel_ridge(mpg ~ wt + hp, data = mtcars, bandwidth = 2, lambda = 1 / 640)
+  penalty <- 0.01
+  fit <- of_parsnip("fit")(flash_ridge("regression", penalty = penalty, bandwidth = 2), mpg ~ wt + hp, data = mtcars)
+  direct <- kernel_ridge(mpg ~ wt + hp, data = mtcars, bandwidth = 2, lambda = penalty)
   expect_equal(predict(fit, mtcars)$.pred, unname(predict(direct, mtcars)))
-  classes <- of_parsnip("fit")(spec("classification"), Species ~ ., data = iris)
-  direct <- kernel_ridge(Species ~ ., data = iris, bandwidth = 2, lambda = 1 / 1500)
+  bounds <- predict(fit, mtcars, type = "pred_int", level = 0.8)
+  expect_equal(bounds$.pred_upper, unname(predict(direct, mtcars, interval = "prediction", level = 0.8)[, "upr"]))
+  classes <- of_parsnip("fit")(flash_ridge("classification", penalty = penalty, bandwidth = 2), Species ~ ., data = iris)
+  direct <- kernel_ridge(Species ~ ., data = iris, bandwidth = 2, lambda = penalty)
   expect_identical(predict(classes, iris)$.pred_class, predict(direct, iris))
   p <- predict(classes, iris, type = "prob")
   expect_equal(p$.pred_setosa, unname(predict(direct, iris, type = "prob")[, "setosa"]))
+})
+
+test_that("package tune tunes the arguments of flash_ridge() in a workflow", {
+  for (package in c("parsnip", "tune", "workflows", "dials", "rsample", "yardstick")) skip_if_not_installed(package)
+  of <- \(package, name) getExportedValue(package, name)
+  spec <- flash_ridge("regression", penalty = tune(), bandwidth = tune(), kernel = tune())
+  expect_setequal(of("generics", "tunable")(spec)$name, names(formals(flash_ridge))[-(1:2)])
+  expect_identical(of("rlang", "quo_get_expr")(update(spec, kernel = "matern52")$args$kernel), "matern52")
+  flow <- of("workflows", "workflow")(mpg ~ wt + hp, spec)
+  grid <- expand.grid(penalty = c(1e-3, 1), bandwidth = 1, kernel = c("gaussian", "matern52"), stringsAsFactors = FALSE)
+  set.seed(1)
+  found <- of("tune", "tune_grid")(flow, of("rsample", "vfold_cv")(mtcars, 2), grid = grid)
+  best <- of("tune", "select_best")(found, metric = "rmse")
+  expect_identical(best$penalty, 1e-3)
+  fit <- of("generics", "fit")(of("tune", "finalize_workflow")(flow, best), mtcars)
+  expect_length(predict(fit, mtcars)$.pred, 32)
 })

@@ -83,8 +83,8 @@ test_that("counts that are too large are told what is the most", {
 
 test_that("tuning takes data first, and tells which kernel failed", {
   tuned <- input_data |> tune_ridge(y ~ a + f, rows = 30, kernel = "gaussian")
-  expect_s3_class(tuned$fit, "kernel_ridge")
-  expect_identical(tuned$fit$names, c("a", "fb", "fc"))
+  expect_s3_class(tuned, "kernel_ridge")
+  expect_identical(tuned$names, c("a", "fb", "fc"))
   replace_in_package("criterion_at", \(...) NULL)
   expect_refused(tune_ridge(input_x, input_y, rows = 30, kernel = c("sigmoid", "linear")), "bandwidth", "sigmoid")
 })
