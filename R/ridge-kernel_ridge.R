@@ -159,7 +159,15 @@ kernel_ridge.data.frame <- function(x, y, ...) {
 #' @export
 kernel_ridge.formula <- function(formula, data = NULL, ..., subset, weights, offset, na.action = getOption("na.action")) {
   call <- match.call()
-  fit_frame(kernel_ridge.default, response_frame(call, data, parent.frame(), na.action), list(...), call)
+  written <- formula_with_terms(formula, data)
+  framed <- if (is.null(written)) call else replace(call, "formula", list(written$formula))
+  frame <- response_frame(framed, data, parent.frame(), na.action)
+  arguments <- list(...)
+  if (!is.null(written)) {
+    frame$formula <- written$given
+    arguments$kernel <- kernel_of_terms(arguments$kernel, written$terms, frame)
+  }
+  fit_frame(kernel_ridge.default, frame, arguments, call)
 }
 
 ridge_call <- function(call) {
@@ -193,6 +201,7 @@ fit_rows <- function(rows, y, spec, run) {
   if (spec$metric != "none" && spec$loss != "squared") {
     stop_argument("metric", "must be \"none\" for logistic loss: found \"", spec$metric, "\". Use loss = \"squared\".")
   }
+  if (has_terms(spec)) check_terms(spec)
   response <- check_response(y, rows$n, binary = spec$loss != "squared")
   is_part <- is.numeric(spec$validation) && length(spec$validation) == 1
   of <- if (is_part) hold_out(rows, response, spec) else list(rows = rows, response = response, spec = spec)
@@ -284,10 +293,12 @@ settle_defaults <- function(rows, response, weights, spec, run) {
   open <- c(is.null(spec$bandwidth), is.null(spec$lambda))
   if (any(open)) {
     spec$chosen <- c(if (is.null(spec$kernel) && learns_metric(spec)) "kernel", c("bandwidth", "lambda")[open])
-    chosen <- choose_defaults(rows, response, weights, spec, run)
+    choose <- if (has_terms(spec)) choose_terms else choose_defaults
+    chosen <- choose(rows, response, weights, spec, run)
     spec[names(chosen)] <- chosen
   }
   if (is.null(spec$kernel)) spec$kernel <- kernel_spec("gaussian")
+  if (has_terms(spec)) spec$kernel <- with_vague_terms(spec$kernel, rows$n * spec$lambda)
   spec$L <- rows_factor(rows, spec$bandwidth)
   if (is.null(spec$centers)) spec$centers <- default_centers(rows$n)
   spec

@@ -64,7 +64,8 @@
 #' predict(fit, new)
 #' predict(fit, new, interval = "prediction", level = 0.9)
 #' head(predict(fit, type = "gradient"))
-predict.kernel_ridge <- function(object, newdata, type = c("response", "link", "class", "prob", "gradient"), offset = NULL,
+predict.kernel_ridge <- function(object, newdata, type = c("response", "link", "class", "prob", "gradient", "terms"),
+                           offset = NULL,
                            se.fit = FALSE, interval = c("none", "confidence", "prediction"), level = 0.95,
                            na.action = stats::na.pass, control = NULL, collect = TRUE, ...) {
   check_dots_empty(...)
@@ -77,6 +78,7 @@ predict.kernel_ridge <- function(object, newdata, type = c("response", "link", "
   at <- if (missing(newdata) || is.null(newdata)) own_rows(object) else new_rows(object, newdata, offset, na.action)
   hold_rows(at$rows)
   if (!check_flag(collect, "collect")) return(predict_where_rows_are(object, at, how, run))
+  if (type == "terms") return(predict_terms(object, at, how, run))
   if (type == "gradient") {
     if (how$se.fit) {
       stop_argument("se.fit", "must be FALSE for gradients: found TRUE. Use marginal_effects() for their means.")
@@ -113,11 +115,12 @@ predict_where_rows_are <- function(fit, at, how, run) {
 check_type <- function(fit, type) {
   type <- check_choice(type, PREDICTIONS, "type")
   if (type == "class" && is.null(fit$classes)) stop_argument("type", "\"class\" needs a factor as response")
+  if (type == "terms" && !has_terms(fit)) stop_argument("type", "\"terms\" needs a fit whose formula has k()")
   if (type == "prob" && fit$loss == "squared") stop_argument("type", "\"prob\" needs logistic loss")
   type
 }
 
-PREDICTIONS <- c("response", "link", "class", "prob", "gradient")
+PREDICTIONS <- c("response", "link", "class", "prob", "gradient", "terms")
 
 # n x t: the function itself at rows, without offset.
 link_at <- function(fit, rows, run) {
