@@ -16,6 +16,8 @@
 #'   - `"gradient"`: the exact derivatives of the fitted function in each column. A kernel that has no derivative at its
 #'     centre, such as the Laplacian, contributes 0 there;
 #'     the product Laplacian contributes 0 in each column where the two points are equal.
+#'   - `"terms"`: for a formula with `k()`, the effect of each term minus its mean over the centres, a matrix with the
+#'     attribute `"constant"`.
 #' @param offset The offset of the new rows, for fits with one. The offset of a formula is found in `newdata`.
 #' @param se.fit Logical: return standard errors, too? Default `FALSE`. See Details.
 #' @param interval,level `"confidence"`: intervals of the fitted function. `"prediction"`: intervals of responses of

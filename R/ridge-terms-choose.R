@@ -66,7 +66,9 @@ restricted_likelihood <- function(task, theta) {
   p <- length(task$terms)
   scales <- exp(theta[seq_len(p)])
   h <- replace(task$h, task$free, exp(theta[p + seq_along(task$free)]))
-  kernels_of <- \(term, h) kernels_between(NULL, term_points(term, task$x), term_factor(term, diag(h, length(h))), term$kernel, task$run)
+  kernels_of <- \(term, h) {
+    kernels_between(NULL, term_points(term, task$x), term_factor(term, diag(h, length(h))), term$kernel, task$run)
+  }
   parts <- Map(\(term, s) s * kernels_of(term, h), task$terms, scales)
   n <- nrow(task$y)
   Z <- task$fixed
