@@ -1,8 +1,7 @@
 # Model frames of formulas with a response: the columns of a fit, and the same columns of new data.
 
-# `assign` has for each column the number of its term.
-# list(points, y, weights, offset, assign, terms, xlevels, contrasts, na.action, response, variables, frame, row_names). `frame`
-# of the result has the untransformed variables. `call`: the matched call of the method; `frame`: the environment of the
+# list(points, y, weights, offset, assign, terms, xlevels, contrasts, na.action, response, variables, frame,
+# row_names). `assign` has for each column the number of its term. `frame` of the result has the untransformed variables. `call`: the matched call of the method; `frame`: the environment of the
 # user's call.
 response_frame <- function(call, data, frame, na.action) {
   if (is_remote(data)) {

@@ -21,10 +21,10 @@ choose_terms <- function(rows, response, weights, spec, run) {
     for (term in terms[smooth]) h[term$columns] <- sqrt(length(term$columns)) * h[term$columns]
   }
   task <- list(
-    x = sample$points, y = sample$y, terms = terms[smooth], h = rep_len(h, rows$d), free = if (is.null(spec$bandwidth)) used,
-    fixed = constant_part(sample$points, terms), run = run
+    x = sample$points, y = sample$y, terms = terms[smooth], h = rep_len(h, rows$d),
+    free = if (is.null(spec$bandwidth)) used, fixed = constant_part(sample$points, terms), run = run
   )
-  found <- if (sample$scale > 0 && length(smooth) > 0) search_terms(task) else list(scales = rep(1, length(smooth)), h = task$h)
+  found <- if (sample$scale > 0) search_terms(task) else list(scales = rep(1, length(smooth)), h = task$h)
   for (j in seq_along(smooth)) spec$kernel$terms[[smooth[j]]]$scale <- found$scales[j] / sum(found$scales)
   list(
     kernel = spec$kernel, bandwidth = if (is.null(spec$bandwidth)) name_bandwidth(found$h, rows) else spec$bandwidth,
@@ -35,7 +35,7 @@ choose_terms <- function(rows, response, weights, spec, run) {
 # An orthonormal basis of the constant and the linear terms.
 constant_part <- function(x, terms) {
   linear <- Filter(is_linear_term, terms)
-  Z <- cbind(1, if (length(linear) > 0) term_points(linear[[1]], x) / rep(linear[[1]]$spread, each = nrow(x)))
+  Z <- cbind(rep(1, nrow(x)), if (length(linear) > 0) term_points(linear[[1]], x) / rep(linear[[1]]$spread, each = nrow(x)))
   decomposed <- qr(Z)
   qr.Q(decomposed)[, seq_len(decomposed$rank), drop = FALSE]
 }
@@ -60,8 +60,8 @@ search_terms <- function(task) {
   list(scales = exp(found[seq_len(p)]), h = replace(task$h, free, exp(found[p + seq_along(free)])))
 }
 
-# list(value, gradient): minus twice the restricted log-likelihood at theta, the logarithms of the scales and of the free
-# bandwidths, up to a constant. Derivatives in bandwidths are differences of kernel matrices.
+# list(value, gradient): minus twice the restricted log-likelihood at theta, the logarithms of the scales and of the
+# free bandwidths, up to a constant. Derivatives in bandwidths are differences of kernel matrices.
 restricted_likelihood <- function(task, theta) {
   p <- length(task$terms)
   scales <- exp(theta[seq_len(p)])

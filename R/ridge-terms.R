@@ -1,12 +1,12 @@
 # Formulas with k(): y ~ z + k(x1, x2) + k(x3) fits f(x) = b + z beta + f_1(x1, x2) + f_2(x3). The functions f_j have
-# independent Gaussian process priors, so f has one kernel, the sum of theirs (sum-terms.R), and one coefficient for each
-# centre. The linear terms are one term with a linear kernel whose prior variance is so large that beta is not penalised.
+# independent Gaussian process priors, so f has one kernel, the sum of theirs (sum-terms.R), and one coefficient for
+# each centre. The linear terms are one term with a linear kernel, whose prior variance is so large that beta is not
+# penalised.
 
 has_terms <- function(of) inherits(of$kernel, "kernel_of_terms")
 
 # NULL for a formula without k(); otherwise list(formula, given, terms): the formula with the arguments of k() as plain
-# terms, the formula of the user with `.` expanded, and for each term in parentheses the labels of its plain terms, named
-# by its label. The element "linear" has those of the linear terms.
+# terms, the formula of the user with `.` expanded, and for each k() the labels of its plain terms, named by its label. The element "linear" has those of the linear terms.
 formula_with_terms <- function(formula, data) {
   if (!inherits(formula, "formula") || !"k" %in% all.names(formula[[length(formula)]])) return(NULL)
   terms <- stats::terms(formula, data = if (is.data.frame(data)) data)

@@ -1,5 +1,5 @@
-# Kernels that are sums of kernels of some columns, sum_j s_j k_j(x_j, y_j). The sources of such a kernel have a part for
-# each term, and their sums are the sums of the parts at the same coefficients.
+# Kernels that are sums of kernels of some columns, sum_j s_j k_j(x_j, y_j). The sources of such a kernel have a part
+# for each term, and their sums are the sums of the parts at the same coefficients.
 #
 # Such a kernel has class `kernel_of_terms`: the name and parameters of a kernel, by which engines are planned, and
 # `terms`, a list of list(label, columns, kernel, scale, center, spread). `columns`: the indices of the columns of the
@@ -16,7 +16,9 @@ term_factor <- function(term, L) {
 
 # Each of the parts has its own plan.
 sources_of_terms <- function(points, L, kernel) {
-  lapply(kernel$terms, \(term) sum_sources(term_points(term, points), NULL, term_factor(term, L), term$kernel, new_plan()))
+  lapply(kernel$terms, \(term) {
+    sum_sources(term_points(term, points), NULL, term_factor(term, L), term$kernel, new_plan())
+  })
 }
 
 # Scales of terms differ by orders of magnitude, so sums are in double precision.

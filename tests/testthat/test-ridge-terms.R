@@ -1,5 +1,6 @@
 # Formulas with k(): literal sums of kernels, and generalised least squares for the linear terms.
 cars4 <- mtcars[c("mpg", "am", "wt", "hp", "qsec")]
+cars5 <- mtcars[c("mpg", "cyl", "hp")]
 bandwidth <- c(am = 1, wt = 1, hp = 50, qsec = 2)
 gaussian <- function(x, h) exp(-as.matrix(dist(t(t(x) / h)))^2 / 2)
 
@@ -62,6 +63,8 @@ test_that("bandwidths, scales and lambda are chosen, and fits with terms are upd
   expect_equal(predict(fit, cars4), fitted(fit), tolerance = 1e-6)
   expect_equal(formula(update(fit, . ~ . - k(qsec))), mpg ~ am + k(wt, hp), ignore_formula_env = TRUE)
   expect_true(all(is.na(predict(fit, replace(cars4[1, ], "wt", NA), type = "terms"))))
+  smooth <- kernel_ridge(mpg ~ k(factor(cyl)) + k(hp), cars5, kernel = "matern52")
+  expect_equal(predict(smooth, cars5), fitted(smooth), tolerance = 1e-6)
   expect_error(kernel_ridge(factor(am) ~ k(wt) + qsec, cars4), "loss")
   expect_error(kernel_ridge(mpg ~ am:k(wt), cars4), "term of its own")
   expect_error(predict(kernel_ridge(mpg ~ wt, cars4), type = "terms"), "k()", fixed = TRUE)
