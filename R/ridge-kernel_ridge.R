@@ -39,8 +39,7 @@
 #' [cross_validate()] for the error then. Up to 6,000 rows (40,000 on a GPU) are all centres.
 #'
 #' **Terms.** `y ~ z + k(x1, x2) + k(x3)` fits \eqn{b + z\beta + f_1(x_1, x_2) + f_2(x_3)}{b + z beta + f_1(x1, x2) +
-#' f_2(x3)} by squared loss. `f_1` and `f_2` have their own kernels; `b` and `beta` are hardly penalised (prior variance 1e5
-#' times that of the noise). Bandwidths, scales and `lambda` maximise the restricted likelihood of 400 rows. `summary()`
+#' f_2(x3)} by squared loss. `f_1` and `f_2` have their own kernels; `b` and `beta` are hardly penalised. Bandwidths, scales and `lambda` maximise the restricted likelihood of 400 rows. `summary()`
 #' has a table of linear terms, `predict(type = "terms")` the effect of each term.
 #'
 #' **Solver.** [ridge_solver()] describes how centres are drawn, exact fits, and when iterations stop. With `validation`
