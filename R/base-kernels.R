@@ -72,13 +72,15 @@ check_parameter <- function(name, known, value) {
 # The argument `kernel` of the user, a name or an object, as an object.
 check_kernel <- function(kernel) {
   if (!inherits(kernel, "flashkernel_kernel")) return(kernel_spec(kernel))
+  if (!is.null(kernel$terms)) return(kernel)
   new_kernel(check_choice(kernel$name, names(kernel_table()), "kernel"), as.list(kernel$parameters))
 }
 
-metric_of <- function(kernel) kernel_table()[[kernel$name]]$metric
+# "sum" for a sum of kernels of some columns (sum-terms.R).
+metric_of <- function(kernel) if (is.null(kernel$terms)) kernel_table()[[kernel$name]]$metric else "sum"
 
 # Is it a function of u, the scaled difference of two points?
-is_stationary <- function(kernel) metric_of(kernel) != "products"
+is_stationary <- function(kernel) metric_of(kernel) %in% c("squares", "absolute")
 
 # For nearest_choice(): names of kernels, named by their names in other software.
 kernel_synonyms <- function() {

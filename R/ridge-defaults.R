@@ -15,7 +15,7 @@ choose_defaults <- function(rows, response, weights, spec, run) {
   name_stage(run, "Choosing kernel and bandwidth")
   offset <- check_offset(spec$offset, rows$n, ncol(response$y))
   learns <- learns_metric(spec)
-  number <- if (learns) sample_size(rows$n) else DEFAULT_SAMPLE
+  number <- if (learns) rows_of_sample(rows$n) else DEFAULT_SAMPLE
   sample <- draw_sample(rows, response, weights, offset, number)
   plain <- choose_plainly(first_of_sample(sample, DEFAULT_SAMPLE), spec, run)
   choices <- if (learns && has_portfolio(sample)) choose_from_portfolio(sample, plain, spec, run) else list(plain)

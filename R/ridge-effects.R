@@ -146,7 +146,9 @@ kernel_functional <- function(job, points, b) {
 }
 
 # sum_i s_i times the derivative of k(x_i, c_j) in x_i along each column, or along D.
-slope_functional <- function(slope, points, s, D, run) {
+slope_functional <- function(slope, points, s, D, run) UseMethod("slope_functional")
+#' @export
+slope_functional.default <- function(slope, points, s, D, run) {
   if (slope$metric == "absolute") {
     b <- if (is.null(D)) as.matrix(s) else s * D %*% t(slope$lower)
     sums <- sign_sums_of(sum_sources(points, NULL, slope$L, slope$own), slope$centers, b, run)

@@ -237,7 +237,7 @@ nystrom_rank <- function(n) max(1, floor(min(n / 8, sqrt(4e10 / n))))
 midpoint_rank <- function(n) max(1, floor(min(n / 8, 5 * sqrt(n), 2000)))
 
 may_take_midpoints <- function(system, run) {
-  if (is.null(system$rows$sources) || system$kernel$name != "gaussian") return(FALSE)
+  if (!inherits(system$rows$sources, "engine_sources") || system$kernel$name != "gaussian") return(FALSE)
   r <- midpoint_rank(system$n)
   resolve_control(run, system$n, r^2 / 2, system$rows$d, system$kernel)$engine == "fast"
 }

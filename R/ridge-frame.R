@@ -1,7 +1,7 @@
 # Model frames of formulas with a response: the columns of a fit, and the same columns of new data.
 
-# list(points, y, weights, offset, terms, xlevels, contrasts, na.action, response, variables, frame, row_names). `frame`
-# of the result has the untransformed variables. `call`: the matched call of the method; `frame`: the environment of the
+# list(points, y, weights, offset, assign, terms, xlevels, contrasts, na.action, response, variables, frame,
+# row_names). `assign` has for each column the number of its term. `frame` of the result has the untransformed variables. `call`: the matched call of the method; `frame`: the environment of the
 # user's call.
 response_frame <- function(call, data, frame, na.action) {
   if (is_remote(data)) {
@@ -64,13 +64,15 @@ with_frame.default <- function(fit, frame, call) fit
 
 #' @export
 with_frame.kernel_ridge <- function(fit, frame, call) {
-  parts <- intersect(c("terms", "xlevels", "contrasts", "na.action", "response", "variables"), names(frame))
+  parts <- intersect(FRAME_PARTS, names(frame))
   fit[parts] <- frame[parts]
   if (!is.null(fit$data)) fit$data$frame <- frame_rows(frame$frame, fit$held)
   fit$row_names <- kept_names(frame$row_names, fit$held)
   fit$call <- ridge_call(call)
   fit
 }
+
+FRAME_PARTS <- c("terms", "xlevels", "contrasts", "na.action", "response", "variables", "formula")
 
 kept_names <- function(names, lost) if (is.null(names) || length(lost) == 0) names else names[-lost]
 
@@ -98,7 +100,10 @@ frame_columns <- function(data, arg) {
 # The columns of the design matrix without the constant, which has no effect on kernels.
 model_columns <- function(terms, made, arg) {
   points <- plain_columns(terms, made)
-  if (!is.null(points)) return(list(points = check_points(points, arg), terms = with_intercept(terms)))
+  if (!is.null(points)) {
+    columns <- list(points = check_points(points, arg), terms = with_intercept(terms), assign = seq_len(ncol(points)))
+    return(columns)
+  }
   characters <- vapply(made, is.character, NA)
   made[characters] <- lapply(made[characters], factor)
   check_contrasts(made, terms, arg)
@@ -110,7 +115,7 @@ model_columns <- function(terms, made, arg) {
   if (ncol(points) == 0) stop_argument(arg, "must name at least one variable: found none")
   list(
     points = check_points(points, arg), terms = terms, xlevels = stats::.getXlevels(terms, made),
-    contrasts = attr(design, "contrasts")
+    contrasts = attr(design, "contrasts"), assign = attr(design, "assign")[colnames(design) != "(Intercept)"]
   )
 }
 

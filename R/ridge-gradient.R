@@ -33,7 +33,9 @@ stretched_slope <- function(k, power) {
 
 # The quantities that derivatives need: the centres, the slope of the kernel, H^-1 and L^-1. For kernels of the distance,
 # centres are relative to their mean, to avoid cancellation.
-slope_of <- function(fit) {
+slope_of <- function(fit) UseMethod("slope_of", fit$kernel)
+#' @export
+slope_of.default <- function(fit) {
   if (inherits(fit$centers, "sparseMatrix")) {
     stop_argument("object", "must be a fit to dense rows, because derivatives need them: found sparse rows")
   }
@@ -92,7 +94,9 @@ bind_rows <- function(parts) {
 }
 
 # Gradients at dense points, n x d x t.
-gradients_at <- function(slope, fit, points, run) {
+gradients_at <- function(slope, fit, points, run) UseMethod("gradients_at")
+#' @export
+gradients_at.default <- function(slope, fit, points, run) {
   t <- ncol(fit$coefficients)
   d <- fit$d
   if (slope$metric == "absolute") {

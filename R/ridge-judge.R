@@ -14,7 +14,7 @@ JUDGED_AS <- 500
 JUDGED_NOISES <- c(1 / 3, 1, 3)
 
 # Number of rows of a sample whose candidates are to be judged, of n rows.
-sample_size <- function(n) {
+rows_of_sample <- function(n) {
   if (n < SAMPLE_ROWS + FEWEST_JUDGING) min(n, SAMPLE_ROWS) else min(n, SAMPLE_ROWS + JUDGING_ROWS)
 }
 

@@ -43,6 +43,10 @@
 #' 400 rows. For classes, `lambda` is chosen by the log loss at rows held out. The choices depend on the rows, but not on
 #' their order or on R's random numbers. [tune_ridge()] searches longer.
 #'
+#' **Terms.** `y ~ z + k(x1, x2) + k(x3)` fits \eqn{b + z\beta + f_1(x_1, x_2) + f_2(x_3)}{b + z beta + f_1(x1, x2) +
+#' f_2(x3)} by squared loss. `f_1` and `f_2` have their own kernels; `b` and `beta` are hardly penalised. Bandwidths, scales and `lambda` maximise the restricted likelihood of 400 rows. `summary()`
+#' has a table of linear terms, `predict(type = "terms")` the effect of each term.
+#'
 #' **Solver.** [ridge_solver()] describes how centres are drawn, exact fits, and when iterations stop. With `validation`
 #' the result is the iterate of least validation error: the root mean square error or the share of wrong classes for
 #' squared loss, the mean negative log-likelihood for logistic loss.
@@ -162,7 +166,15 @@ kernel_ridge.data.frame <- function(x, y, ...) {
 #' @export
 kernel_ridge.formula <- function(formula, data = NULL, ..., subset, weights, offset, na.action = getOption("na.action")) {
   call <- match.call()
-  fit_frame(kernel_ridge.default, response_frame(call, data, parent.frame(), na.action), list(...), call)
+  written <- formula_with_terms(formula, data)
+  framed <- if (is.null(written)) call else replace(call, "formula", list(written$formula))
+  frame <- response_frame(framed, data, parent.frame(), na.action)
+  arguments <- list(...)
+  if (!is.null(written)) {
+    frame$formula <- written$given
+    arguments$kernel <- kernel_of_terms(arguments$kernel, written$terms, frame)
+  }
+  fit_frame(kernel_ridge.default, frame, arguments, call)
 }
 
 ridge_call <- function(call) {
@@ -193,6 +205,7 @@ rows_of_fit <- function(x, arg, d, names) {
 
 fit_rows <- function(rows, y, spec, run) {
   spec$family <- default_family(spec$family, y)
+  if (has_terms(spec)) spec <- check_additive(spec)
   response <- check_response(y, rows$n, family = spec$family)
   with_fixed_seed(fit_drawn(with_row_keys(rows, response), response, spec, run), spec$seed)
 }
@@ -291,10 +304,12 @@ settle_defaults <- function(rows, response, weights, spec, run) {
   open <- c(is.null(spec$bandwidth), is.null(spec$lambda))
   if (any(open)) {
     spec$chosen <- c(if (is.null(spec$kernel) && learns_metric(spec)) "kernel", c("bandwidth", "lambda")[open])
-    chosen <- choose_defaults(rows, response, weights, spec, run)
+    choose <- if (has_terms(spec)) choose_terms else choose_defaults
+    chosen <- choose(rows, response, weights, spec, run)
     spec[names(chosen)] <- chosen
   }
   if (is.null(spec$kernel)) spec$kernel <- kernel_spec("gaussian")
+  if (has_terms(spec)) spec$kernel <- with_vague_terms(spec$kernel, rows$n * spec$lambda)
   spec$L <- rows_factor(rows, spec$bandwidth)
   spec
 }

@@ -97,6 +97,7 @@ summary.kernel_ridge <- function(object, effects = NULL, digits = NULL, ...) {
   }
   structure(class = "summary.kernel_ridge", c(described(object), list(
     residuals = if (!is.null(object$data)) residual_quantiles(object), error = fit_error(object),
+    linear = if (!is.null(object$data) && has_terms(object)) linear_table(object),
     effects = if (check_flag(effects, "effects")) marginal_effects(object),
     importance = if (explains) fit_importance(object, start_run(object$control, "Importance"))$importance,
     noise = if (effects && object$family$has_likelihood) fit_noise(object, start_run(object$control, "Standard errors")), digits = digits,
@@ -140,6 +141,10 @@ print.summary.kernel_ridge <- function(x, digits = x$digits, ...) {
     percent <- paste0(vapply(100 * x$importance$importance, format, "", digits = 2), "%")
     print_lines(Importance = few_of(paste(x$importance$term, percent)))
   }
+  if (!is.null(x$linear)) {
+    cat("\nLinear terms:\n")
+    stats::printCoefmat(x$linear, digits = digits)
+  }
   if (!is.null(x$effects)) {
     cat("\nAverage marginal effects:\n")
     print_effects(utils::head(x$effects, 30), digits)
@@ -178,6 +183,7 @@ print_model <- function(x, digits) {
     Classes = if (!is.null(x$classes)) paste(x$classes, collapse = ", "),
     Responses = if (is.null(x$classes) && length(x$outputs) > 1) paste(x$outputs, collapse = ", "),
     Kernel = paste0(kernel_label(x$kernel$name, x$kernel$parameters), chosen("kernel")),
+    Terms = terms_label(x$kernel, digits),
     Bandwidth = paste0(bandwidth_label(x, digits), chosen("bandwidth")),
     Lambda = paste0(format(x$lambda, digits = digits), chosen("lambda")),
     Centres = centers_label(x), Solver = solver_label(x)
@@ -398,7 +404,7 @@ variable.names.kernel_ridge <- function(object, ...) {
 #' @export
 formula.kernel_ridge <- function(x, ...) {
   if (is.null(x$response)) stop_argument("x", "must be a fit by formula: found a fit without one")
-  stats::formula(x$terms)
+  if (is.null(x$formula)) stats::formula(x$terms) else x$formula
 }
 
 #' @rdname ridge-methods

@@ -17,6 +17,8 @@
 #'   - `"gradient"`: the exact derivatives of the fitted function in each column. A kernel that has no derivative at its
 #'     centre, such as the Laplacian, contributes 0 there;
 #'     the product Laplacian contributes 0 in each column where the two points are equal.
+#'   - `"terms"`: for a formula with `k()`, the effect of each term minus its mean over the centres, a matrix with the
+#'     attribute `"constant"`.
 #' @param offset The offset of the new rows, for fits with one. The offset of a formula is found in `newdata`.
 #' @param se.fit Logical: return standard errors, too? Default `FALSE`. See Details.
 #' @param interval,level `"confidence"`: intervals of the fitted function. `"prediction"`: intervals of responses of
@@ -77,9 +79,10 @@
 #' predict(fit, new)
 #' predict(fit, new, interval = "conformal", level = 0.9)
 #' head(predict(fit, type = "gradient"))
-predict.kernel_ridge <- function(object, newdata, type = c("response", "link", "class", "prob", "gradient"), offset = NULL,
-                           se.fit = FALSE, interval = c("none", "confidence", "prediction", "conformal"),
-                           level = 0.95, na.action = stats::na.pass, control = NULL, collect = TRUE, ...) {
+predict.kernel_ridge <- function(object, newdata, type = c("response", "link", "class", "prob", "gradient", "terms"),
+                                 offset = NULL, se.fit = FALSE,
+                                 interval = c("none", "confidence", "prediction", "conformal"), level = 0.95,
+                                 na.action = stats::na.pass, control = NULL, collect = TRUE, ...) {
   check_dots_empty(...)
   type <- check_type(object, type)
   run <- start_run(settle_control(control, NULL, object$control), "Predicting")
@@ -90,6 +93,7 @@ predict.kernel_ridge <- function(object, newdata, type = c("response", "link", "
   at <- if (missing(newdata) || is.null(newdata)) own_rows(object) else new_rows(object, newdata, offset, na.action)
   hold_rows(at$rows)
   if (!check_flag(collect, "collect")) return(predict_where_rows_are(object, at, how, run))
+  if (type == "terms") return(predict_terms(object, at, how, run))
   if (type == "gradient") {
     if (how$se.fit) {
       stop_argument("se.fit", "must be FALSE for gradients: found TRUE. Use marginal_effects() for their means.")
@@ -127,11 +131,12 @@ predict_where_rows_are <- function(fit, at, how, run) {
 check_type <- function(fit, type) {
   type <- check_choice(type, PREDICTIONS, "type")
   if (type == "class" && is.null(fit$classes)) stop_argument("type", "\"class\" needs a factor as response")
+  if (type == "terms" && !has_terms(fit)) stop_argument("type", "\"terms\" needs a fit whose formula has k()")
   if (type == "prob" && !has_probabilities(fit)) stop_argument("type", "\"prob\" needs logistic loss")
   type
 }
 
-PREDICTIONS <- c("response", "link", "class", "prob", "gradient")
+PREDICTIONS <- c("response", "link", "class", "prob", "gradient", "terms")
 
 # n x t: the function itself at rows, without offset.
 link_at <- function(fit, rows, run) {

@@ -3,7 +3,14 @@
 
 # Returns the kernel matrix in double precision, exact up to rounding. Its rows are `at` (a checked matrix; NULL: the
 # sources) and its columns the sources.
-kernel_matrix_of <- function(sources, at, run) .Call(ffi_kernel_matrix, sources, at, run)
+kernel_matrix_of <- function(sources, at, run) UseMethod("kernel_matrix_of")
+#' @export
+kernel_matrix_of.default <- function(sources, at, run) .Call(ffi_kernel_matrix, sources, at, run)
+
+# The kernel matrix in a form that C factorises: sources of one kernel, or a symmetric matrix.
+as_factored <- function(K, run) UseMethod("as_factored")
+#' @export
+as_factored.default <- function(K, run) K
 
 # Exact fits with one kernel matrix and a path of noises: C = K + diag(s) for each noise s of `noises`, k numbers > 0 or
 # a matrix with a row for each point and k columns. `K`: sources, or a symmetric matrix of doubles; `y`: a matrix of
@@ -17,7 +24,7 @@ ridge_path <- function(K, y, noises, run, with_own = TRUE) {
   k <- if (is.matrix(noises)) ncol(noises) else length(noises)
   bytes <- 16 * m^2
   check_memory(8 * m * (ncol(y) + 1) * k + if (bytes > gpu_room(run, bytes)) bytes else 0, "x")
-  .Call(ffi_ridge_path, K, y, noises, with_own, run)
+  .Call(ffi_ridge_path, as_factored(K, run), y, noises, with_own, run)
 }
 
 # Factors T'T = K + diagonal + jitter * m * mean(diagonal of K). `K`: sources whose points are the centres, or a
@@ -33,7 +40,8 @@ new_preconditioner <- function(K, run, jitter = NULL, diagonal = 0) {
   if (bytes > gpu_room(run, bytes)) check_memory(bytes, "centers")
   begin <- proc.time()[["elapsed"]]
   diagonal <- if (any(diagonal != 0)) rep_len(as.double(diagonal), m)
-  made <- .Call(ffi_preconditioner, K, diagonal, if (!is.null(jitter)) c(jitter, max(jitter, MOST_JITTER)), run)
+  jitters <- if (!is.null(jitter)) c(jitter, max(jitter, MOST_JITTER))
+  made <- .Call(ffi_preconditioner, as_factored(K, run), diagonal, jitters, run)
   seconds <- proc.time()[["elapsed"]] - begin
   structure(c(made, list(m = m, seconds = seconds)), class = "preconditioner")
 }

@@ -2,6 +2,7 @@
 # file.
 #
 #   engine_sources        points in memory, kernels of the engines (sum-doors.R)
+#   sources_of_terms      points in memory, sums of kernels of some columns (sum-terms.R)
 #   compact_sources       points in memory, kernels with bounded support (sum-compact.R)
 #   levels_alone          points without numeric columns, whose kernels are all 1 (sum-by-categories.R)
 #   grouped_sources       points in groups, each of which is an object of sources (sum-over.R):
@@ -28,7 +29,9 @@ sum_sources <- function(points, weights, L, kernel = "gaussian", plan = NULL, fa
                         target_factors = NULL, discrete = NULL) {
   class <- if (is.object(points)) class_of_place(points)
   if (is.null(class)) {
-    class <- if (!is.null(target_factors)) {
+    class <- if (inherits(kernel, "kernel_of_terms")) {
+      "sources_of_terms"
+    } else if (!is.null(target_factors)) {
       c("sources_by_targets", "grouped_sources")
     } else if (!is.null(discrete)) {
       c("sources_by_levels", "grouped_sources", "memory_sources")
@@ -45,6 +48,7 @@ sum_sources <- function(points, weights, L, kernel = "gaussian", plan = NULL, fa
     target_factors = target_factors, discrete = discrete
   )
   class(sources) <- class
+  if (inherits(sources, "sources_of_terms")) sources$parts <- sources_of_terms(points, L, kernel)
   sources
 }
 

@@ -34,6 +34,11 @@ test_that("advice on bandwidths and arguments works", {
     "must be a fit without `support`, or with method = \"transform\"", adaptive_factors(reflected),
     adaptive_factors(flash_kde(d$a, "kde", 0.1, support = kde_support(c(0, 1), "transform")))
   )
+  sums <- kernel_ridge(y ~ a + k(b), d)
+  advice(
+    "must be \"none\" for terms. Use `se.fit = TRUE`.", predict(sums, type = "terms", interval = "confidence"),
+    predict(sums, type = "terms", se.fit = TRUE)
+  )
   advice("(rescale it)", flash_kde(d$a * 1e-170), flash_kde(d$a))
   one <- \(...) flash_kde(data.frame(a = 1:2, g = factor(c("u", "v"))), "kde", 0.1, weights = c(1, 0), ...)
   advice(

@@ -1,0 +1,121 @@
+# Formulas with k(): y ~ z + k(x1, x2) + k(x3) fits f(x) = b + z beta + f_1(x1, x2) + f_2(x3). The functions f_j have
+# independent Gaussian process priors, so f has one kernel, the sum of theirs (sum-terms.R), and one coefficient for
+# each centre. The linear terms are one term with a linear kernel, whose prior variance is so large that beta is not
+# penalised.
+
+has_terms <- function(of) inherits(of$kernel, "kernel_of_terms")
+
+# NULL for a formula without k(); otherwise list(formula, given, terms): the formula with the arguments of k() as plain
+# terms, the formula of the user with `.` expanded, and for each k() the labels of its plain terms, named by its label.
+# The element "linear" has those of the linear terms.
+formula_with_terms <- function(formula, data) {
+  if (!inherits(formula, "formula") || !"k" %in% all.names(formula[[length(formula)]])) return(NULL)
+  terms <- stats::terms(formula, data = if (is.data.frame(data)) data)
+  labels <- attr(terms, "term.labels")
+  calls <- lapply(labels, str2lang)
+  is_kernel <- vapply(calls, \(call) is.call(call) && identical(call[[1]], quote(k)), NA)
+  inner <- lapply(calls[is_kernel], \(call) {
+    sum <- Reduce(\(a, b) base::call("+", a, b), as.list(call)[-1])
+    attr(stats::terms(eval(base::call("~", sum))), "term.labels")
+  })
+  within <- c(calls[!is_kernel], lapply(unlist(inner), str2lang))
+  if (any(vapply(within, \(call) "k" %in% all.names(call), NA)) || any(lengths(inner) == 0)) {
+    stop_argument("formula", "must have k(), with variables, as a term of its own, as in y ~ z + k(a, b) + k(c)")
+  }
+  offsets <- vapply(as.list(attr(terms, "variables"))[1 + attr(terms, "offset")], deparse1, "")
+  plain <- stats::reformulate(c(labels[!is_kernel], unlist(inner), offsets), formula[[2]], env = environment(formula))
+  list(
+    formula = plain, given = stats::formula(terms),
+    terms = c(list(linear = labels[!is_kernel]), stats::setNames(inner, labels[is_kernel]))
+  )
+}
+
+# The kernel of a formula with k(). `base`: the argument `kernel`, for all terms in k(); `terms`: of
+# formula_with_terms(); `frame`: of response_frame().
+kernel_of_terms <- function(base, terms, frame) {
+  base <- check_kernel(if (is.null(base)) "gaussian" else base)
+  x <- frame$points
+  labels <- attr(frame$terms, "term.labels")[frame$assign]
+  made <- Map(\(label, inner) {
+    # a:b and b:a are the same term
+    columns <- which(ordered_label(labels) %in% ordered_label(inner))
+    list(label = label, columns = columns, kernel = base, scale = 1)
+  }, names(terms), terms)
+  linear <- made$linear$columns
+  made$linear$kernel <- kernel_spec("linear", coef0 = 1)
+  made$linear$center <- unname(colMeans(x[, linear, drop = FALSE]))
+  made$linear$spread <- fill_spread(vapply(linear, \(k) spread_of(x[, k]), 0))
+  made$linear$labels <- labels[linear]
+  made <- unname(made[lengths(lapply(made, `[[`, "columns")) > 0])
+  structure(c(unclass(base), list(terms = made)), class = c("kernel_of_terms", "flashkernel_kernel"))
+}
+
+ordered_label <- function(labels) {
+  vapply(strsplit(labels, ":", fixed = TRUE), \(parts) paste(sort(parts), collapse = ":"), "")
+}
+
+is_linear_term <- function(term) !is.null(term$spread)
+
+# The settings of a fit with k(), whose metric is not learnt. What such a fit does not have is refused.
+check_additive <- function(spec) {
+  refuse <- function(arg, ...) stop_argument(arg, ..., " for a formula with k()")
+  if (!spec$family$squared) refuse("family", "must be \"gaussian\"")
+  if (!spec$metric %in% c("auto", "none")) refuse("metric", "must be \"none\"")
+  if (is.matrix(spec$bandwidth)) refuse("bandwidth", "must be one number or one for each column")
+  if (!is.null(spec$asked$cluster)) refuse("control", "must not have a cluster")
+  replace(spec, "metric", "none")
+}
+
+# The prior variance of linear terms relative to that of the noise, or of the kernels if it is larger. The estimates are
+# shrunk by about this number times the number of rows, and rounding errors grow in proportion to it.
+VAGUE <- 1e5
+
+with_vague_terms <- function(kernel, noise) {
+  kernel$terms <- lapply(kernel$terms, \(term) {
+    if (is_linear_term(term)) replace(term, "scale", list(VAGUE * max(1, noise))) else term
+  })
+  kernel
+}
+
+# ---- derivatives ------------------------------------------------------------------------------
+
+# A list of the slopes of the terms.
+#' @export
+slope_of.kernel_of_terms <- function(fit) {
+  parts <- lapply(fit$kernel$terms, \(term) {
+    part <- list(
+      centers = term_points(term, fit$centers), coefficients = term$scale * fit$coefficients, d = length(term$columns),
+      L = term_factor(term, fit$L), kernel = term$kernel
+    )
+    list(term = term, fit = part, slope = slope_of(part))
+  })
+  structure(list(parts = parts), class = "slope_of_terms")
+}
+
+#' @export
+gradients_at.slope_of_terms <- function(slope, fit, points, run) {
+  made <- array(0, c(nrow(points), fit$d, ncol(fit$coefficients)))
+  for (part in slope$parts) {
+    columns <- part$term$columns
+    made[, columns, ] <- made[, columns, , drop = FALSE] +
+      gradients_at(part$slope, part$fit, term_points(part$term, points), run)
+  }
+  made
+}
+
+#' @export
+slope_functional.slope_of_terms <- function(slope, points, s, D, run) {
+  made <- 0
+  for (part in slope$parts) {
+    columns <- part$term$columns
+    own <- if (!is.null(D)) D[, columns, drop = FALSE]
+    found <- part$term$scale * slope_functional(part$slope, term_points(part$term, points), s, own, run)
+    if (is.null(D)) {
+      all <- matrix(0, nrow(found), ncol(points))
+      all[, columns] <- found
+      found <- all
+    }
+    made <- made + found
+  }
+  made
+}

@@ -1,0 +1,52 @@
+# Kernels that are sums of kernels of some columns, sum_j s_j k_j(x_j, y_j). The sources of such a kernel have a part
+# for each term, and their sums are the sums of the parts at the same coefficients.
+#
+# Such a kernel has class `kernel_of_terms`: the name and parameters of a kernel, by which engines are planned, and
+# `terms`, a list of list(label, columns, kernel, scale, center, spread). `columns`: the indices of the columns of the
+# term; `center` and `spread`: NULL, or numbers for each of them, which replace the bandwidth.
+
+# The points of a term, and its bandwidth factor, of those of all columns.
+term_points <- function(term, points) {
+  x <- points[, term$columns, drop = FALSE]
+  if (is.null(term$center)) x else x - rep(term$center, each = nrow(x))
+}
+term_factor <- function(term, L) {
+  if (is.null(term$spread)) L[term$columns, term$columns, drop = FALSE] else diag(term$spread, length(term$spread))
+}
+
+# Each of the parts has its own plan.
+sources_of_terms <- function(points, L, kernel) {
+  lapply(kernel$terms, \(term) {
+    sum_sources(term_points(term, points), NULL, term_factor(term, L), term$kernel, new_plan())
+  })
+}
+
+# Scales of terms differ by orders of magnitude, so sums are in double precision.
+#' @export
+kernel_sum_of.sources_of_terms <- function(sources, at, b, control, as_matrix = FALSE) {
+  control$precision <- "double"
+  parts <- Map(\(term, part) {
+    kernel_sum_of(part, if (!is.null(at)) term_points(term, at), term$scale * b, control, as_matrix)
+  }, sources$kernel$terms, sources$parts)
+  list(sums = Reduce(`+`, lapply(parts, `[[`, "sums")), stats = Reduce(joined_stats, lapply(parts, `[[`, "stats")))
+}
+
+#' @export
+normal_product_of.sources_of_terms <- function(sources, rows, v, w, weights, control, with_sums = FALSE) {
+  first <- if (!is.null(v)) kernel_sum_of(sources, rows$points, v, control, as_matrix = TRUE)
+  total <- if (is.null(v)) w else if (is.null(w)) first$sums else first$sums + w
+  if (!is.null(weights)) total <- weights * total
+  second <- kernel_sum_of(if (is.null(rows)) sources else rows, sources$points, total, control, as_matrix = TRUE)
+  stats <- joined_stats(first$stats, second$stats)
+  list(product = second$sums, stats = stats, sums = if (with_sums) first$sums)
+}
+
+#' @export
+kernel_matrix_of.sources_of_terms <- function(sources, at, run) {
+  Reduce(`+`, Map(\(term, part) {
+    term$scale * kernel_matrix_of(part, if (!is.null(at)) term_points(term, at), run)
+  }, sources$kernel$terms, sources$parts))
+}
+
+#' @export
+as_factored.sources_of_terms <- function(K, run) kernel_matrix_of(K, NULL, run)

@@ -1,0 +1,71 @@
+# Formulas with k(): literal sums of kernels, and generalised least squares for the linear terms.
+cars4 <- mtcars[c("mpg", "am", "wt", "hp", "qsec")]
+cars5 <- mtcars[c("mpg", "cyl", "hp")]
+bandwidth <- c(am = 1, wt = 1, hp = 50, qsec = 2)
+gaussian <- function(x, h) exp(-as.matrix(dist(t(t(x) / h)))^2 / 2)
+
+literal <- function(lambda, w = rep(1, 32)) {
+  K <- list(gaussian(cars4[c("wt", "hp")], c(1, 50)), gaussian(cars4["qsec"], 2))
+  n <- nrow(cars4)
+  Z <- cbind(1, cars4$am)
+  W <- solve(K[[1]] + K[[2]] + diag(n * lambda / w))
+  V <- solve(t(Z) %*% W %*% Z)
+  P <- W - W %*% Z %*% V %*% t(Z) %*% W
+  alpha <- P %*% cars4$mpg
+  beta <- V %*% t(Z) %*% W %*% cars4$mpg
+  list(
+    K = K, Z = Z, V = V, P = P, alpha = alpha, beta = beta,
+    fitted = as.vector(Z %*% beta + (K[[1]] + K[[2]]) %*% alpha), unit = n * lambda
+  )
+}
+
+test_that("an exact fit is generalised least squares with the sum of the kernels, with weights, too", {
+  w <- rep(c(1, 2, 0.5, 1), 8)
+  for (weights in list(rep(1, 32), w)) {
+    fit <- kernel_ridge(mpg ~ am + k(wt, hp) + k(qsec), cars4, weights = weights, bandwidth = bandwidth, lambda = 0.02)
+    expect_equal(as.vector(fitted(fit)), literal(0.02, weights)$fitted, tolerance = 1e-5)
+    expect_equal(summary(fit)$linear[1, "Estimate"], literal(0.02, weights)$beta[2], tolerance = 1e-5)
+  }
+})
+
+test_that("standard errors of linear terms and of effects are those of the Gaussian process", {
+  fit <- kernel_ridge(mpg ~ am + k(wt, hp) + k(qsec), cars4, bandwidth = bandwidth, lambda = 0.02)
+  dense <- literal(0.02)
+  scale <- sigma(fit)^2 / dense$unit
+  expect_equal(summary(fit)$linear[1, "Std. Error"], sqrt(scale * dense$V[2, 2]), tolerance = 1e-4)
+  found <- predict(fit, type = "terms", se.fit = TRUE)
+  expect_equal(colnames(found$fit), c("am", "k(wt, hp)", "k(qsec)"))
+  expect_equal(rowSums(found$fit) + attr(found$fit, "constant"), fitted(fit), tolerance = 1e-6)
+  centred <- diag(32) - 1 / 32
+  K <- dense$K[[2]]
+  expect_equal(as.vector(found$fit[, 3]), as.vector(centred %*% K %*% dense$alpha), tolerance = 1e-4)
+  variance <- diag(centred %*% (K - K %*% dense$P %*% K) %*% centred)
+  expect_equal(as.vector(found$se.fit[, 3]), unname(sqrt(scale * variance)), tolerance = 1e-4)
+})
+
+test_that("fits with all rows as centres equal exact fits", {
+  of <- \(...) kernel_ridge(mpg ~ am + k(wt, hp) + k(qsec), cars4, bandwidth = bandwidth, lambda = 0.02, ...)
+  many <- of(centers = 1:32, solver = list(exact = FALSE, tolerance = 1e-10))
+  expect_equal(fitted(many), fitted(of()), tolerance = 1e-4)
+  expect_equal(marginal_effects(many)$Estimate, marginal_effects(of())$Estimate, tolerance = 1e-3)
+})
+
+test_that("gradients of sums of kernels are derivatives of predictions", {
+  fit <- kernel_ridge(mpg ~ am + k(wt, hp) + k(qsec), cars4, bandwidth = bandwidth, lambda = 0.02)
+  moved <- cars4
+  moved$hp <- moved$hp + 1e-3
+  expect_equal(predict(fit, type = "gradient")[, "hp"], (predict(fit, moved) - fitted(fit)) / 1e-3, tolerance = 1e-3)
+})
+
+test_that("bandwidths, scales and lambda are chosen, and fits with terms are updated", {
+  fit <- kernel_ridge(mpg ~ am + k(wt, hp) + k(qsec), cars4)
+  expect_output(print(fit), "linear am; k(wt, hp)", fixed = TRUE)
+  expect_equal(predict(fit, cars4), fitted(fit), tolerance = 1e-6)
+  expect_equal(formula(update(fit, . ~ . - k(qsec))), mpg ~ am + k(wt, hp), ignore_formula_env = TRUE)
+  expect_true(all(is.na(predict(fit, replace(cars4[1, ], "wt", NA), type = "terms"))))
+  smooth <- kernel_ridge(mpg ~ k(factor(cyl)) + k(hp), cars5, kernel = "matern52")
+  expect_equal(predict(smooth, cars5), fitted(smooth), tolerance = 1e-6)
+  expect_error(kernel_ridge(factor(am) ~ k(wt) + qsec, cars4), "loss")
+  expect_error(kernel_ridge(mpg ~ am:k(wt), cars4), "term of its own")
+  expect_error(predict(kernel_ridge(mpg ~ wt, cars4), type = "terms"), "k()", fixed = TRUE)
+})
