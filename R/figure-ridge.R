@@ -147,14 +147,12 @@ direction_panels <- function(fit, table) {
   size <- rowsum(table$share * table$loading^2, table$term, reorder = FALSE)
   top <- utils::head(rownames(size)[order(-size)], IMPORTANCE_SHOWN[["columns"]])
   parts <- utils::head(split(table, table$direction), IMPORTANCE_SHOWN[["directions"]])
-  names(parts) <- paste0("Direction ", names(parts), ": ", vapply(parts, \(part) percent_label(part$share[1]), ""))
+  names(parts) <- paste0("Direction ", names(parts), ": ", vapply(parts, \(part) percent_label(signif(part$share[1], 2)), ""))
   Map(\(part, name) {
     loading <- part$loading[match(top, part$term)]
     lollipop_panel(loading, top, name, c(-1, 1), "Directions")
   }, parts, names(parts))
 }
-
-percent_label <- function(share) paste0(format(100 * share, digits = 2), "%")
 
 # ---- what the panels show ---------------------------------------------------------------------
 
