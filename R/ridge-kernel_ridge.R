@@ -12,44 +12,39 @@
 #' alpha' K alpha,}
 #' where `K` is the kernel matrix of the centres. If all rows are centres, `f` is the mean of a Gaussian process whose
 #' noise variance is \eqn{n \lambda}{n lambda} times the signal variance. `n` counts all rows, including those of weight
-#' 0: a row of weight 2 equals two rows if `lambda * n` stays the same. A factor `y` with two classes is coded as -1 and
-#' 1. A factor with more classes has one column for each class against all others.
+#' 0: a row of weight 2 equals two rows if `lambda * n` stays the same. A factor `y` is coded as -1 and 1, with
+#' one column for each class if there are more than two.
 #'
-#' **Logistic loss.** The objective is the (weighted) mean negative log-likelihood plus \eqn{\lambda \alpha' K \alpha /
-#' 2}{lambda alpha' K alpha / 2}. Newton's method minimises it for penalties that decrease to `lambda`. More than two
-#' classes have the multinomial likelihood (softmax), with a column of coefficients for each class and the same penalty
-#' for all: the columns sum to 0, and the order of the classes does not matter. The penalty keeps coefficients finite
-#' even if the classes can be separated without error.
+#' **Other families.** Newton's method minimises the (weighted) mean loss of [ridge_family()], which is the negative
+#' log-likelihood for classes, plus \eqn{\lambda \alpha' K \alpha / 2}{lambda alpha' K alpha / 2}. More than two classes
+#' have a column of coefficients each; the columns sum to 0. The penalty keeps coefficients finite even if the classes can
+#' be separated without error. The log exposure of counts is an `offset`. Quantiles and Huber's loss have no likelihood,
+#' so no standard errors. Exact fits have up to 10,000 rows.
 #'
 #' **Intercept.** It is not penalised: it is the intercept of the model without kernels. For squared loss this is the
-#' (weighted) mean of `y` minus the `offset`. For logistic loss it is the intercept of [stats::glm()] with this offset
-#' and no other term; for other families the constant of least loss.
-#'
-#' **Other families.** Newton's method minimises the mean loss plus \eqn{\lambda \alpha' K \alpha / 2}{lambda alpha' K
-#' alpha / 2}; [ridge_family()] has the losses. `lambda` is chosen by the loss in three-fold cross-validation, bandwidths
-#' for log counts or the logarithm of the response if the link is the logarithm. The log exposure of counts is an
-#' `offset`. Quantiles and Huber's loss have no likelihood, so no standard errors; an exact fit with another family than
-#' the gaussian has up to 10,000 rows.
+#' (weighted) mean of `y` minus the `offset`, for other families the constant of least loss.
 #'
 #' **Defaults.** Without `bandwidth`, a few kernels and metrics are fitted exactly to at most 2,000 rows. After each fit the
 #' mean outer product of its gradients is the next metric (Radhakrishnan and others, 2024). The best few by leave-one-out
 #' error, and bandwidths without a learnt metric, are compared by the error at rows that they have not seen: further rows,
 #' or folds of the sample in which the metric is learnt again. The simplest within one standard error of the best is
-#' chosen. With 4,000 rows or more, larger fits are compared in the same way. The result is an ordinary fit: `kernel` and
-#' `bandwidth` are what was chosen. Standard errors and prediction intervals take them as known, so that they are too
-#' small with few rows for each column.
+#' chosen. From 4,000 rows on, larger fits are compared in the same way. `kernel` and `bandwidth` of the result are what was
+#' chosen. Standard errors and Bayesian intervals take them as known, and are too small with few rows for each column: use
+#' `interval = "conformal"` of [predict()][predict.kernel_ridge] there.
 #'
 #' With `metric = "none"`, for sparse rows and for kernels of \eqn{x'y}, bandwidths are chosen by the leave-one-out error on
-#' 400 rows. For classes, `lambda` is chosen by the log loss at rows held out. The choices depend on the rows, but not on
-#' their order or on R's random numbers. [tune_ridge()] searches longer.
+#' 400 rows. Families other than `"gaussian"` choose kernel and bandwidth by squared errors of classes, or of `y` on the
+#' scale of the link, and `lambda` by the loss at rows held out. The choices depend on the rows, but not on their order or
+#' on R's random numbers. [tune_ridge()] searches longer.
 #'
 #' **Terms.** `y ~ z + k(x1, x2) + k(x3)` fits \eqn{b + z\beta + f_1(x_1, x_2) + f_2(x_3)}{b + z beta + f_1(x1, x2) +
-#' f_2(x3)} by squared loss. `f_1` and `f_2` have their own kernels; `b` and `beta` are hardly penalised. Bandwidths, scales and `lambda` maximise the restricted likelihood of 400 rows. `summary()`
-#' has a table of linear terms, `predict(type = "terms")` the effect of each term.
+#' f_2(x3)} by squared loss. `f_1` and `f_2` have their own kernels; `b` and `beta` are hardly penalised. Bandwidths,
+#' scales and `lambda` maximise the restricted likelihood of 400 rows. `summary()` has a table of linear terms,
+#' `predict(type = "terms")` the effect of each term.
 #'
 #' **Solver.** [ridge_solver()] describes how centres are drawn, exact fits, and when iterations stop. With `validation`
-#' the result is the iterate of least validation error: the root mean square error or the share of wrong classes for
-#' squared loss, the mean negative log-likelihood for logistic loss.
+#' the result is the iterate of least validation error: the root mean square error, the share of wrong classes, or the
+#' mean loss of the family.
 #'
 #' **Precision.** Computations are in double precision. On GPUs with more than 5e9 pairs of rows and centres, products
 #' with the kernel matrix are in single precision by default, and a warning reports if that costs accuracy;

@@ -12,17 +12,15 @@
 #' **Criteria.** All are of a Gaussian process (kernel ridge regression) on the sample, whose noise variance is
 #' \eqn{n \lambda}{n lambda} times the signal variance:
 #' - `"likelihood"`: the marginal likelihood. With fewer `inducing` rows than `rows` it is the lower bound of Titsias
-#'   (2009), for samples that are too large for the likelihood. The bound treats as noise what the inducing rows cannot
-#'   represent: the likelihood of fewer rows mostly gives better bandwidths.
+#'   (2009), for samples that are too large for the likelihood. The likelihood of
+#'   fewer rows mostly gives better bandwidths.
 #' - `"loo"`: the leave-one-out squared error, in closed form.
 #' - `"gcv"`: generalised cross-validation, which replaces each leverage by the mean leverage.
 #' - `"holdout"`: the squared error at a third of the sample of a fit to the rest. Then `lambda` is chosen, in steps
 #'   around the value from the sample, by the error at held-out rows of fits with the centres of the final fit.
 #'
 #' Bandwidths and noise are searched by L-BFGS, first on a quarter of the sample.
-#' A factor `y` is fitted as -1 and 1 during this search; for logistic loss `lambda` is then chosen by the log loss. The
-#' noise \eqn{n \lambda}{n lambda} is the same for the sample and for all rows: `lambda` of the fit is `lambda` of the
-#' sample times the number of rows of the sample over the number of rows of `x`.
+#' A factor `y` is fitted as -1 and 1 during this search; for logistic loss `lambda` is then chosen by the log loss.
 #'
 #' **Several values** of `lambda` or `centers` are compared by the error at held-out rows (at most a fifth of the rows,
 #' up to 5,000) of fits to the other rows. Of several numbers of centres the result is the smallest whose error is
@@ -57,8 +55,6 @@
 #' `kernel_ridge(tuned, ...)` fits again with the values found and other arguments. `update(tuned, ...)` tunes again, and
 #' [cross_validate()] tunes again for each fold.
 #' @references Titsias, M. (2009) Variational learning of inducing variables in sparse Gaussian processes. *AISTATS* 5.
-#'
-#' Rasmussen, C. E. and Williams, C. K. I. (2006) Gaussian processes for machine learning. MIT Press, chapter 5.
 #' @seealso [kernel_ridge()]
 #' @rawRd \concept{hyperparameters}\concept{tuning}\concept{choice of lambda}
 #' @export
