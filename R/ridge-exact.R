@@ -61,12 +61,12 @@ exact_system_of <- function(fit, run) {
 }
 
 is_factorised <- function(system) {
-  system$n <= EXACT_FACTORISED || fits_on_gpu(system$n, system$rows$d, system$kernel, system$run)
+  system$n <= EXACT_FACTORISED || fits_on_gpu(system$n, system$run)
 }
 
-# On a GPU the matrix may use half of the free memory.
-fits_on_gpu <- function(n, d, kernel, run) {
-  if (resolve_control(run, n, n, d, kernel)$backend != "cuda") return(FALSE)
+# Is there a GPU whose free memory is at least twice that of an n x n matrix?
+fits_on_gpu <- function(n, run) {
+  if (run$backend == "cpu" || !backend_info()$cuda_built) return(FALSE)
   free <- gpu_info()$memory_free
   length(free) > 0 && 8 * n^2 <= free[1] / 2
 }

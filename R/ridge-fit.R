@@ -76,7 +76,13 @@ fit_by_centers <- function(problem, spec, run) {
   name_stage(run, "Fitting")
   solved <- fit_family(system, problem, spec)
   if (is.null(solved$jitter)) solved$jitter <- system$preconditioner$jitter
-  warn_imprecise(system, solved$coefficients, problem$y, spec)
+  lost <- lost_in_single(system, solved$coefficients, problem$y, spec)
+  if (!isTRUE(lost <= IMPRECISE)) {
+    # a checkpoint of single precision does not help
+    spec["state"] <- list(NULL)
+    if (run$precision == "auto") return(fit_by_centers(problem, spec, replace(run, "precision", "double")))
+    warn_imprecise(lost, spec)
+  }
   if (is_column(solved$fitted)) solved["fitted"] <- list(if (!inherits(rows, "rows_data")) collected(solved$fitted))
   c(solved, list(
     centers = system$centers$points, center_index = index, merged = merged,

@@ -29,7 +29,7 @@ on_halves <- function(points, L) {
 # Responses without noise need a small lambda, which makes coefficients so large that rounding errors of kernels in
 # single precision exceed the signal (bike: errors of 0.03 or 300, depending on the split). So `precision` "auto" is
 # double on GPUs, too, up to this number of pairs, where it costs some milliseconds for each product. For more pairs the
-# fit estimates the loss of accuracy (warn_imprecise()).
+# fit estimates the loss of accuracy, and is repeated in double precision if that is too large.
 FIT_PAIRS_IN_DOUBLE <- 5e9
 
 run_of_fit <- function(rows, m, run) {
@@ -37,23 +37,26 @@ run_of_fit <- function(rows, m, run) {
   if (run$precision == "auto" && few) replace(run, "precision", "double") else run
 }
 
-# Largest error due to single precision without a warning: relative to the standard deviation of the response, or of the
+# Largest error due to single precision that is accepted: relative to the standard deviation of the response, or of the
 # link for logistic loss.
 IMPRECISE <- 0.02
 ROWS_TO_LOOK_AT <- 200
 
-warn_imprecise <- function(system, coefficients, y, spec) {
+# The error of predictions due to single precision, at some rows; 0 if it was not used.
+lost_in_single <- function(system, coefficients, y, spec) {
   rows <- system$rows
   by <- products_by(rows, system$centers$m, spec, system$run)
-  if (by$backend != "cuda" || by$precision == "double" || !inherits(rows, "rows_dense")) return(invisible())
+  if (by$backend != "cuda" || by$precision == "double" || !inherits(rows, "rows_dense")) return(0)
   some <- rows_take(rows, spread_rows(rows$n, ROWS_TO_LOOK_AT))
   link <- \(precision) {
     run <- replace(system$run, c("backend", "precision", "tol"), list("cuda", precision, 0))
     kernel_sum_of(system$centers$sources, some, coefficients, run, as_matrix = TRUE)$sums
   }
   lost <- sqrt(colMeans((link(by$precision) - link("double"))^2))
-  lost <- max(if (spec$family$link == "identity") lost / pmax(apply(y, 2, stats::sd), .Machine$double.xmin) else lost)
-  if (isTRUE(lost <= IMPRECISE)) return(invisible())
+  max(if (spec$family$link == "identity") lost / pmax(apply(y, 2, stats::sd), .Machine$double.xmin) else lost)
+}
+
+warn_imprecise <- function(lost, spec) {
   warning(
     "single precision is not enough for coefficients of this size: predictions have an error of ",
     format(lost, digits = 2), if (spec$family$link == "identity") " standard deviations of the response",

@@ -315,7 +315,7 @@ takes_all <- function(rows, spec, run) {
   n <- rows$n
   if (n <= EXACT_ROWS) return(TRUE)
   if (!takes_time(rows, spec) || n > EXACT_ON_GPU) return(FALSE)
-  n <= EXACT_FACTORISED || fits_on_gpu(n, rows$d, kernel_spec("gaussian"), run)
+  n <= EXACT_FACTORISED || fits_on_gpu(n, run)
 }
 
 # Does the fit take some seconds by default, so that the best of a few kernels and metrics is not spoilt by few centres?
@@ -336,8 +336,7 @@ most_centers <- function(rows, spec, run) {
   n <- rows$n
   least <- default_centers(n)
   if (!takes_time(rows, spec)) return(least)
-  gpu <- resolve_control(run, n, least, rows$d, kernel_spec("gaussian"))$backend == "cuda"
-  most <- CENTERS_IN_SECONDS[[if (gpu) "cuda" else "cpu"]]
+  most <- CENTERS_IN_SECONDS[[if (fits_on_gpu(least, run)) "cuda" else "cpu"]]
   min(n, max(least, min(most[1], most[2] %/% n)))
 }
 
