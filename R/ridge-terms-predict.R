@@ -125,3 +125,14 @@ linear_table <- function(fit) {
   dimnames(made) <- list(fit$names[term$columns], c("Estimate", "Std. Error", "t value", "Pr(>|t|)"))
   made
 }
+
+# Intervals of the coefficients of linear_table(), with these names of the columns.
+linear_intervals <- function(fit, level, names) {
+  kept_data(fit)
+  table <- linear_table(fit)
+  if (is.null(table)) {
+    stop_argument("parm", "must be rows: found \"linear\", but the fit has no linear terms beside k(), or several responses")
+  }
+  width <- stats::qt((1 + level) / 2, fit_noise(fit, start_run(fit$control, "Standard errors"))$df) * table[, 2]
+  matrix(c(table[, 1] - width, table[, 1] + width), ncol = 2, dimnames = list(rownames(table), names))
+}

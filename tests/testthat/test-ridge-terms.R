@@ -33,6 +33,9 @@ test_that("standard errors of linear terms and of effects are those of the Gauss
   dense <- literal(0.02)
   scale <- sigma(fit)^2 / dense$unit
   expect_equal(summary(fit)$linear[1, "Std. Error"], sqrt(scale * dense$V[2, 2]), tolerance = 1e-4)
+  half <- qt(0.95, df.residual(fit)) * sqrt(scale * dense$V[2, 2])
+  expect_equal(confint(fit, "linear", level = 0.9)[1, ], dense$beta[2] + c("5 %" = -half, "95 %" = half), tolerance = 1e-4)
+  expect_argument_error(confint(kernel_ridge(mpg ~ k(wt), cars4), "linear"), "parm")
   found <- predict(fit, type = "terms", se.fit = TRUE)
   expect_equal(colnames(found$fit), c("am", "k(wt, hp)", "k(qsec)"))
   expect_equal(rowSums(found$fit) + attr(found$fit, "constant"), fitted(fit), tolerance = 1e-6)
