@@ -124,6 +124,7 @@ axis_style <- function(axis, name) if (axis$exact) "i" else graphics::par(name)
 # A key in a corner without data, or in the upper right if it has the labels of lines.
 draw_panel_key <- function(panel, colours, view) {
   if (!identical(panel$key, "corner")) return(draw_curve_key(panel$key, colours[names(panel$key)]))
+  if (!is.null(panel$groups)) colours <- colours[panel$groups]
   if (length(colours) < 2) return(invisible())
   places <- lapply(panel$layers, \(layer) if (!is.null(layer$data$y)) cbind(layer$data$x, layer$data$y))
   draw_region_key(names(colours), colours, do.call(rbind, places), view)

@@ -165,7 +165,7 @@ figure_scales <- function(figure) {
       figure$key, values = stats::setNames(typed$type, levels(typed$data$group))
     ),
     if (!is.null(colours)) ggplot2::scale_colour_manual(
-      if (nzchar(or_empty(figure$key))) figure$key, values = colours, guide = guide, breaks = names(colours),
+      if (nzchar(or_empty(figure$key))) figure$key, values = colours, guide = guide, breaks = Filter(nzchar, names(colours)),
       aesthetics = c("colour", if (is.null(shades)) "fill"), drop = FALSE
     ),
     level_scale(names, labels, figure),

@@ -16,7 +16,9 @@
 #'   the log odds). For a number this is the square of the derivative times the standard deviation. For a factor, or two
 #'   values, it is half of the squared difference after a switch to a random value. Several responses are added, each in
 #'   units of its standard deviation;
-#' * directions: eigenvectors of the mean outer product of the gradients in standardised columns.
+#' * directions: eigenvectors of the mean outer product of the gradients in standardised columns;
+#' * for a formula with `k()`, terms of one or two variables: effects minus their means over the centres. Of two, the
+#'   second is at three of its quantiles, or its categories.
 #'
 #' For probabilities the first two panels are calibration, the share of a class among rows of similar fitted probability
 #' (up to 20 groups of equal size, with intervals of two standard errors), and the ROC curve of each class against all
@@ -50,9 +52,9 @@
 #' @param col Colour of the lines and points; several for several responses or classes. For conditional densities the
 #'   colours of the shades, from low to high density, or of the curves, one for each of `prob`. For a categorical y one
 #'   for each category.
-#' @param which Some of `"fitted"`, `"residuals"`, `"iterations"`, `"partial"`, `"importance"` and `"directions"` (the
-#'   last three not for sparse rows); for `autoplot()` one of them.
-#' @param se.fit Whether partial dependence has intervals (not for more than two classes). `NULL` (default): up to 3,000
+#' @param which Some of `"fitted"`, `"residuals"`, `"iterations"`, `"partial"`, `"importance"`, `"directions"` and
+#'   `"terms"` (the last four not for sparse rows); for `autoplot()` one of them.
+#' @param se.fit Whether partial dependence and terms have intervals (not for more than two classes). `NULL` (default): up to 3,000
 #'   centres.
 #' @param prob Probabilities of the quantile lines (one x), or of the quantiles of each x at which the density is drawn
 #'   (several x).
@@ -63,7 +65,8 @@
 #' @returns `autoplot()`: a ggplot object. `plot()`: what was drawn, invisibly:
 #'   * [kernel_regression()]: a list by variable of data frames with `value`, `estimate`, `low`, `high`, and `group` for
 #'     several responses.
-#'   * [kernel_ridge()]: a list of data frames by panel; `partial` is a list by variable, `importance` has all variables.
+#'   * [kernel_ridge()]: a list of data frames by panel; `partial` is a list by variable, `terms` by term, and
+#'     `importance` has all variables.
 #'   * [flash_kda()]: a list of `x` (and `y`) of the grid, and `prob`, a matrix of class probabilities at its points;
 #'     with one variable also `density`, times priors.
 #'   * Conditional density, one x: a list of `x`, `y`, the matrix `z` of p(y | x), and `quantiles`, a list of `x` and a

@@ -14,19 +14,19 @@ autoplot.kernel_ridge <- function(object, which = c("partial", setdiff(PANELS, "
   which <- check_choice(which, c("partial", setdiff(PANELS, "partial")), "which")
   figure <- ridge_figure(object, which, variables, se.fit, level, n, max_dims, points, col)
   if (length(figure$panels) == 0) stop_argument("which", "must be a panel that the fit has: found no ", which)
-  ggplot_figure(figure)
+  ggplot_figure(figure, list(title = if (which == "terms" && length(figure$panels) > 1) "Effects of terms"))
 }
 
 ridge_figure <- function(fit, which, variables, se.fit, level, n, max_dims, points, col) {
   check_colours(col, "col")
   parts <- ridge_parts(fit, which, variables, se.fit, level, n, max_dims, points)
-  groups <- unique(unlist(lapply(c(parts[c("fitted", "residuals")], parts$partial), \(part) levels(part$group))))
+  groups <- unique(unlist(lapply(c(parts[c("fitted", "residuals")], parts$partial, parts$terms), \(part) levels(part$group))))
   colours <- group_colours(col, if (length(groups) == 0) "all" else groups)
   makers <- list(
     fitted = if (!has_probabilities(fit)) observed_panel else calibration_panel,
     residuals = if (!has_probabilities(fit)) residual_panel else roc_panel,
     iterations = \(fit, trace) trace_panels(fit, trace, colours[[1]]), partial = partial_panels,
-    importance = importance_panel, directions = direction_panels
+    importance = importance_panel, directions = direction_panels, terms = term_panels
   )
   panels <- lapply(names(parts), \(name) makers[[name]](fit, parts[[name]]))
   new_figure(unlist(panels, FALSE), colours = colours, key = "", shown = parts)
@@ -119,6 +119,19 @@ partial_panels <- function(fit, slices) {
   panels
 }
 
+term_panels <- function(fit, curves) {
+  # all terms have the same scale
+  span <- range(unlist(lapply(curves, `[`, c("estimate", "low", "high"))), na.rm = TRUE, finite = TRUE)
+  label <- paste("Effect on", response_label(fit))
+  lapply(stats::setNames(nm = names(curves)), \(name) {
+    curve <- curves[[name]]
+    panel <- slice_panel(curve, attr(curve, "variable"), span, label, TRUE)
+    panel[c("main", "sub")] <- c(name, "")
+    if (nlevels(curve$group) > 1) panel[c("key", "groups")] <- list("corner", levels(curve$group))
+    panel
+  })
+}
+
 # The most variables of a panel of importance, and the most directions and columns of panels of directions.
 IMPORTANCE_SHOWN <- c(variables = 20, directions = 3, columns = 10)
 
@@ -156,7 +169,7 @@ direction_panels <- function(fit, table) {
 
 # ---- what the panels show ---------------------------------------------------------------------
 
-PANELS <- c("fitted", "residuals", "iterations", "partial", "importance", "directions")
+PANELS <- c("fitted", "residuals", "iterations", "partial", "importance", "directions", "terms")
 
 # A list of data frames by panel, without panels that do not apply to the fit.
 ridge_parts <- function(fit, which, variables, se.fit, level, n, max_dims, points) {
@@ -183,7 +196,20 @@ ridge_parts <- function(fit, which, variables, se.fit, level, n, max_dims, point
       partial_dependences(fit, shown_names, n, check_flag(se.fit, "se.fit"), level, run)
     }
   ), if (any(explained %in% which)) fit_importance(fit, run)[intersect(explained, which)])
+  if ("terms" %in% which) {
+    inputs <- shown_terms(fit, variables, max_dims)
+    parts$terms <- term_curves(fit, inputs, n, check_flag(se.fit, "se.fit"), level, run)
+  }
   Filter(length, parts)
+}
+
+# The variables of each term shown: those of some of the `variables`.
+shown_terms <- function(fit, variables, max_dims) {
+  if (!has_terms(fit)) stop_argument("which", "must not have \"terms\" if the formula of the fit has no k()")
+  if (ncol(fit$coefficients) > 1) stop_argument("which", "must not have \"terms\" if there are several responses")
+  inputs <- term_inputs(fit)
+  if (!is.null(variables)) inputs <- Filter(\(of) any(of %in% variables), inputs)
+  inputs[first_shown(names(inputs), max_dims)]
 }
 
 check_panels <- function(which) {

@@ -25,7 +25,8 @@ new_axis <- function(label = NULL, limits = NULL, exact = FALSE, levels = NULL, 
   list(label = label, limits = limits, exact = exact, levels = levels, log = log)
 }
 
-# `aspect`: see map_aspect(). `key`: NULL for none, "corner", or labels of lines instead of the names of groups.
+# `aspect`: see map_aspect(). `key`: NULL for none, "corner", or labels of lines instead of the names of groups. A panel
+# may have an element `groups`, the names of those in its key, otherwise all.
 new_panel <- function(layers, x, y, main = NULL, sub = NULL, aspect = NULL, key = NULL) {
   list(layers = Filter(Negate(is.null), layers), x = x, y = y, main = main, sub = sub, aspect = aspect, key = key)
 }

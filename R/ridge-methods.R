@@ -49,8 +49,8 @@
 #'   `bytes` (memory of the factors and centres), and `error`: the
 #'   `rmse` and `r.squared` of every response; for classes `misclassified`, the share of rows whose fitted class is
 #'   wrong; for logistic loss also the `deviance`, and `explained`, the share of the deviance that the fit explains.
-#' - `coef()`: the coefficients of the kernels at the centres, a matrix for several responses. `vcov()`: their
-#'   covariance matrix; a list of matrices for several responses.
+#' - `coef()`: the coefficients of the kernels at the centres, a matrix for several responses (those of linear terms
+#'   beside `k()` are in `summary()$linear`). `vcov()`: their covariance matrix; a list of matrices for several responses.
 #' - `fitted()`: the mean of the response at the rows of the fit. For logistic loss this is the probability of the
 #'   second class, or a matrix of the probabilities of all classes; for classes with squared loss it is the fitted
 #'   function. `residuals()`, `rstandard()` and `hatvalues()` have the same form (but a logistic fit has one deviance

@@ -14,13 +14,16 @@ partial_dependences <- function(fit, variables, n_grid, se, level, run) {
     own <- if (is.null(at$frame)) at$points[, match(name, column_names(fit))] else at$frame[[name]]
     values <- partial_values(fit, own, at$frame, name, n_grid)
     made <- lapply(seq_along(values), \(i) mean_at(job, points_with(fit, at, name, values[i]), at))
-    if (!is.numeric(values) || (!is.null(at$frame) && is_categorical(fit, at$frame, name)) || length(values) <= 2) {
-      labels <- if (is.numeric(values)) distinct_labels(values) else as.character(values)
-      values <- factor(labels, levels = labels)
-    }
-    partial_frame(job, values, made, se, level, own)
+    partial_frame(job, axis_values(fit, at$frame, name, values), made, se, level, own)
   })
   stats::setNames(parts, variables)
+}
+
+# The values of a variable, a factor if they are few or categories.
+axis_values <- function(fit, frame, name, values) {
+  if (is.numeric(values) && length(values) > 2 && (is.null(frame) || !is_categorical(fit, frame, name))) return(values)
+  labels <- if (is.numeric(values)) distinct_labels(values) else as.character(values)
+  factor(labels, levels = labels)
 }
 
 # Labels of distinct numbers, with the fewest digits, at least 3, that keep them distinct.

@@ -292,6 +292,11 @@ check_uncertain <- function(fit, how) {
 #' @export
 confint.kernel_ridge <- function(object, parm, level = 0.95, ...) {
   level <- check_level(level)
+  names <- paste(format(100 * c(1 - level, 1 + level) / 2, trim = TRUE, digits = 3), "%")
+  if (!missing(parm) && identical(parm, "linear")) {
+    check_dots_empty(...)
+    return(linear_intervals(object, level, names))
+  }
   of_fit <- !missing(parm) && is.numeric(parm) && is.null(dim(parm))
   found <- if (missing(parm) || of_fit) {
     stats::predict(object, type = "link", interval = "confidence", level = level, ...)
@@ -304,7 +309,6 @@ confint.kernel_ridge <- function(object, parm, level = 0.95, ...) {
     found <- if (several) found[rows, , , drop = FALSE] else found[rows, , drop = FALSE]
   }
   found <- if (several) found[, 2:3, , drop = FALSE] else found[, 2:3, drop = FALSE]
-  names <- paste(format(100 * c(1 - level, 1 + level) / 2, trim = TRUE, digits = 3), "%")
   dimnames(found)[[2]] <- names
   found
 }

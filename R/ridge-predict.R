@@ -31,6 +31,7 @@
 #' @param collect Logical: return the values to this session? Default `TRUE`. `FALSE` is for rows in a [flash_data()]:
 #'   the values stay on the workers, as a [flash_data()]; classes are given by their numbers.
 #' @param parm Numbers of rows of the fit, or new rows in any form that `newdata` takes. Missing: all rows of the fit.
+#'   `"linear"`: the coefficients of the linear terms of a formula with `k()`.
 #' @param ... For `confint()`: further arguments of `predict()`, such as `offset`. For `predict()`: not used; anything
 #'   here is an error.
 #' @details

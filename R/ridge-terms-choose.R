@@ -34,9 +34,9 @@ choose_terms <- function(rows, response, weights, spec, run) {
 
 # An orthonormal basis of the constant and the linear terms.
 constant_part <- function(x, terms) {
-  linear <- Filter(is_linear_term, terms)
-  Z <- cbind(rep(1, nrow(x)), if (length(linear) > 0) term_points(linear[[1]], x) / rep(linear[[1]]$spread, each = nrow(x)))
-  decomposed <- qr(Z)
+  term <- Find(is_linear_term, terms)
+  linear <- if (!is.null(term)) term_points(term, x) / rep(term$spread, each = nrow(x))
+  decomposed <- qr(cbind(rep(1, nrow(x)), linear))
   qr.Q(decomposed)[, seq_len(decomposed$rank), drop = FALSE]
 }
 

@@ -33,6 +33,46 @@ predict_terms <- function(fit, at, how, run) {
   list(fit = values, se.fit = named("se"), df = noise$df, residual.scale = noise$sigma)
 }
 
+# The variables of each term of one or two, by its label. A numeric variable is before a categorical one.
+term_inputs <- function(fit) {
+  frame <- kept_data(fit)$frame
+  labels <- vapply(single_terms(fit$kernel), `[[`, "", "label")
+  inputs <- lapply(stats::setNames(nm = labels), \(label) {
+    used <- intersect(all.vars(str2lang(label)), fit$variables)
+    used[order(vapply(used, \(name) is_categorical(fit, frame, name), NA))]
+  })
+  inputs[lengths(inputs) %in% 1:2]
+}
+
+# A list with a data frame for each of the `inputs` (of term_inputs()): as partial_dependences(), of effects minus
+# their means over the centres. Of two variables the second is at its categories, or at three of its quantiles.
+term_curves <- function(fit, inputs, n_grid, se, level, run) {
+  frame <- kept_data(fit)$frame
+  terms <- single_terms(fit$kernel)
+  names(terms) <- vapply(terms, `[[`, "", "label")
+  lapply(stats::setNames(nm = names(inputs)), \(label) {
+    of <- inputs[[label]]
+    values <- lapply(of, \(name) partial_values(fit, frame[[name]], frame, name, n_grid))
+    axes <- Map(\(name, values) axis_values(fit, frame, name, values), of, values)
+    if (length(of) == 2 && is.numeric(axes[[2]])) {
+      values[[2]] <- unique(stats::quantile(frame[[of[2]]], c(0.1, 0.5, 0.9), names = FALSE))
+      axes[[2]] <- distinct_labels(values[[2]])
+    }
+    cells <- expand.grid(lapply(values, seq_along))
+    at <- frame[rep(1, nrow(cells)), , drop = FALSE]
+    for (k in seq_along(of)) at[[of[k]]] <- values[[k]][cells[[k]]]
+    found <- term_effect(fit, terms[[label]], points_of_frame(fit, at), se, run)
+    width <- normal_width(if (se) found$se else NA_real_, level)
+    part <- data.frame(value = axes[[1]][cells[[1]]], estimate = found$estimate)
+    part$group <- if (length(of) == 1) factor("") else {
+      labels <- paste(of[2], "=", axes[[2]])
+      factor(labels[cells[[2]]], labels)
+    }
+    part[c("low", "high")] <- list(found$estimate - width, found$estimate + width)
+    structure(part, data = frame[[of[1]]], variable = of[1])
+  })
+}
+
 # list(estimate, se) at points.
 term_effect <- function(fit, term, points, se, run) {
   L <- term_factor(term, fit$L)
@@ -84,4 +124,15 @@ linear_table <- function(fit) {
   made <- cbind(estimate, se, t, 2 * stats::pt(-abs(t), fit_noise(fit, run)$df))
   dimnames(made) <- list(fit$names[term$columns], c("Estimate", "Std. Error", "t value", "Pr(>|t|)"))
   made
+}
+
+# Intervals of the coefficients of linear_table(), with these names of the columns.
+linear_intervals <- function(fit, level, names) {
+  kept_data(fit)
+  table <- linear_table(fit)
+  if (is.null(table)) {
+    stop_argument("parm", "must be rows: found \"linear\", but the fit has no linear terms beside k(), or several responses")
+  }
+  width <- stats::qt((1 + level) / 2, fit_noise(fit, start_run(fit$control, "Standard errors"))$df) * table[, 2]
+  matrix(c(table[, 1] - width, table[, 1] + width), ncol = 2, dimnames = list(rownames(table), names))
 }

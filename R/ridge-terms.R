@@ -9,7 +9,7 @@ has_terms <- function(of) inherits(of$kernel, "kernel_of_terms")
 # terms, the formula of the user with `.` expanded, and for each k() the labels of its plain terms, named by its label.
 # The element "linear" has those of the linear terms.
 formula_with_terms <- function(formula, data) {
-  if (!inherits(formula, "formula") || !"k" %in% all.names(formula[[length(formula)]])) return(NULL)
+  if (!inherits(formula, "formula") || !calls_k(formula[[length(formula)]])) return(NULL)
   terms <- stats::terms(formula, data = if (is.data.frame(data)) data)
   labels <- attr(terms, "term.labels")
   calls <- lapply(labels, str2lang)
@@ -19,7 +19,7 @@ formula_with_terms <- function(formula, data) {
     attr(stats::terms(eval(base::call("~", sum))), "term.labels")
   })
   within <- c(calls[!is_kernel], lapply(unlist(inner), str2lang))
-  if (any(vapply(within, \(call) "k" %in% all.names(call), NA)) || any(lengths(inner) == 0)) {
+  if (any(vapply(within, calls_k, NA)) || any(lengths(inner) == 0)) {
     stop_argument("formula", "must have k(), with variables, as a term of its own, as in y ~ z + k(a, b) + k(c)")
   }
   offsets <- vapply(as.list(attr(terms, "variables"))[1 + attr(terms, "offset")], deparse1, "")
@@ -29,6 +29,9 @@ formula_with_terms <- function(formula, data) {
     terms = c(list(linear = labels[!is_kernel]), stats::setNames(inner, labels[is_kernel]))
   )
 }
+
+# Is k() called? A variable may have this name, too.
+calls_k <- function(of) sum(all.names(of) == "k") > sum(all.names(of, functions = FALSE) == "k")
 
 # The kernel of a formula with k(). `base`: the argument `kernel`, for all terms in k(); `terms`: of
 # formula_with_terms(); `frame`: of response_frame().

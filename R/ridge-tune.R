@@ -136,6 +136,9 @@ tune_ridge.data.frame <- function(x, y, ...) {
 #' @export
 tune_ridge.formula <- function(formula, data = NULL, ..., subset, weights, offset, na.action = getOption("na.action")) {
   call <- match.call()
+  if (!is.null(formula_with_terms(formula, data))) {
+    stop_argument("formula", "must have no k(). kernel_ridge() chooses the bandwidths of a formula with k().")
+  }
   fit_frame(tune_ridge.default, response_frame(call, data, parent.frame(), na.action), list(...), call)
 }
 

@@ -407,10 +407,6 @@ test_that("advice on kernel ridge regression works", {
     fit(centers = 1:10, validation = list(x = x, y = d$y)), fit(centers = 5, validation = 0.5)
   )
   classes <- \(...) kernel_ridge(x, d$two, bandwidth = 0.3, lambda = 1e-2, ...)
-  advice(
-    "must be \"none\" for this family: found \"<...>\". Use family = \"gaussian\".", classes(metric = "full"),
-    kernel_ridge(x, d$two, lambda = 1e-2, metric = "full", family = "gaussian")
-  )
   advice("use type = \"link\"", predict(classes(), x, se.fit = TRUE, type = "class"), predict(classes(), x, se.fit = TRUE, type = "link"))
   advice(
     "found TRUE. Use marginal_effects() for their means.", predict(fit(), x, type = "gradient", se.fit = TRUE),
@@ -426,8 +422,10 @@ test_that("advice on kernel ridge regression works", {
     "for the <...> kernel. Give one.", tune_ridge(x, d$y, kernel = overflowing),
     tune_ridge(x, d$y, kernel = overflowing, bandwidth = 1e50)
   )
-  only_search <- tune_ridge(x, d$y, kernel = "gaussian", rows = 20)
-  advice("kernel_ridge(object) fits the model.", predict(only_search, x), predict(kernel_ridge(only_search), x))
+  advice(
+    "must have no k(). kernel_ridge() chooses the bandwidths of a formula with k().", tune_ridge(y ~ a + k(b), d),
+    kernel_ridge(y ~ a + k(b), d)
+  )
   advice(
     "has no Cholesky factorisation. Use another `kernel`.", tune_ridge(x, d$y, kernel = indefinite, rows = 20),
     tune_ridge(x, d$y, kernel = "gaussian", rows = 20)

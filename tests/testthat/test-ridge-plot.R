@@ -44,7 +44,7 @@ test_that("panels and variables are chosen, and bad ones are errors", {
   expect_identical(names(with_null_device(plot(cars_fit, "fitted"))), "fitted")
   expect_identical(names(with_null_device(plot(cars_fit, 4, variables = "wt"))$partial), "wt")
   expect_message(with_null_device(plot(cars_fit, max_dims = 1)), "first 1 of 2")
-  for (which in list("colour", c(1, -1), 7)) expect_argument_error(plot(cars_fit, which), "which")
+  for (which in list("colour", c(1, -1), 8)) expect_argument_error(plot(cars_fit, which), "which")
   expect_argument_error(plot(cars_fit, variables = "hp"), "variables")
   expect_argument_error(plot(cars_fit, colour = 2), "colour")
   expect_argument_error(plot(update(cars_fit, solver = list(keep = FALSE))), "object")

@@ -33,6 +33,9 @@ test_that("standard errors of linear terms and of effects are those of the Gauss
   dense <- literal(0.02)
   scale <- sigma(fit)^2 / dense$unit
   expect_equal(summary(fit)$linear[1, "Std. Error"], sqrt(scale * dense$V[2, 2]), tolerance = 1e-4)
+  half <- qt(0.95, df.residual(fit)) * sqrt(scale * dense$V[2, 2])
+  expect_equal(confint(fit, "linear", level = 0.9)[1, ], dense$beta[2] + c("5 %" = -half, "95 %" = half), tolerance = 1e-4)
+  expect_argument_error(confint(kernel_ridge(mpg ~ k(wt), cars4), "linear"), "parm")
   found <- predict(fit, type = "terms", se.fit = TRUE)
   expect_equal(colnames(found$fit), c("am", "k(wt, hp)", "k(qsec)"))
   expect_equal(rowSums(found$fit) + attr(found$fit, "constant"), fitted(fit), tolerance = 1e-6)
@@ -65,7 +68,27 @@ test_that("bandwidths, scales and lambda are chosen, and fits with terms are upd
   expect_true(all(is.na(predict(fit, replace(cars4[1, ], "wt", NA), type = "terms"))))
   smooth <- kernel_ridge(mpg ~ k(factor(cyl)) + k(hp), cars5, kernel = "matern52")
   expect_equal(predict(smooth, cars5), fitted(smooth), tolerance = 1e-6)
-  expect_error(kernel_ridge(factor(am) ~ k(wt) + qsec, cars4), "loss")
+  expect_error(kernel_ridge(factor(am) ~ k(wt) + qsec, cars4), "family")
+  expect_equal(nobs(kernel_ridge(mpg ~ wt + k, transform(cars4, k = hp))), 32)
   expect_error(kernel_ridge(mpg ~ am:k(wt), cars4), "term of its own")
   expect_error(predict(kernel_ridge(mpg ~ wt, cars4), type = "terms"), "k()", fixed = TRUE)
+})
+
+test_that("plots of terms are the effects that predict() returns", {
+  fit <- kernel_ridge(mpg ~ am + k(wt, hp) + k(qsec), cars4, bandwidth = bandwidth, lambda = 0.02)
+  shown <- with_null_device(plot(fit, "terms", n = 5))$terms
+  expect_named(shown, c("am", "k(wt, hp)", "k(qsec)"))
+  found <- predict(fit, transform(cars4[1:5, ], qsec = shown[[3]]$value), type = "terms", se.fit = TRUE)
+  expect_equal(shown[[3]]$estimate, unname(found$fit[, 3]))
+  expect_equal(shown[[3]]$high - shown[[3]]$low, unname(2 * qnorm(0.975) * found$se.fit[, 3]))
+  both <- predict(fit, transform(cars4[1:5, ], wt = shown[[2]]$value[6:10], hp = 123), type = "terms")
+  expect_equal(shown[[2]]$estimate[6:10], unname(both[, 2]))
+  expect_identical(levels(shown[[2]]$group)[2], "hp = 123")
+  other <- kernel_ridge(mpg ~ log(qsec) + k(factor(am), wt) + k(wt, hp, qsec), cars4, bandwidth = 1, lambda = 0.1)
+  shown <- with_null_device(plot(other, "terms", se.fit = FALSE))$terms
+  expect_named(shown, c("log(qsec)", "k(factor(am), wt)"))
+  expect_identical(levels(shown[[2]]$group), c("am = 0", "am = 1"))
+  expect_argument_error(plot(kernel_ridge(mpg ~ wt, cars4, bandwidth = 1, lambda = 1), "terms"), "which")
+  skip_if_not_installed("ggplot2")
+  for (of in list(fit, other)) expect_silent(with_null_device(print(ggplot2::autoplot(of, "terms"))))
 })
