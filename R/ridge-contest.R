@@ -6,6 +6,7 @@
 CONTEST_GROWTH <- 2
 CONTEST_ROWS <- 12000
 CONTEST_CENTERS <- 1500
+CONTEST_STEPS <- 20L
 
 # Bandwidths relative to those of the sample, and penalties n lambda relative to that of the sample.
 CONTEST_WIDTHS <- c(1, 0.7)
@@ -49,6 +50,8 @@ contest_rows <- function(rows, response, weights, spec) {
 # list(lambda, error): the best of `lambdas` and its error at the rows held out.
 contest_error <- function(candidate, lambdas, some, spec, run) {
   spec[c("kernel", "bandwidth", "offset")] <- list(candidate$kernel, candidate$bandwidth, some$offset)
+  # a comparison needs few digits
+  spec[c("iterations", "tolerance")] <- list(CONTEST_STEPS, 1e-3)
   centers <- min(CONTEST_CENTERS, some$rows$n %/% 4)
   found <- tryCatch(
     suppressWarnings(with_fixed_seed(

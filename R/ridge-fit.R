@@ -1,7 +1,12 @@
 # A fit: from checked rows, response and options to an object of class kernel_ridge.
 
-# `rows`: from ridge_rows(); `response`: from check_response(); `spec`: from ridge_spec().
+# `rows`: from ridge_rows(); `response`: from check_response(); `spec`: from ridge_spec(). Draws depend on the rows and the
+# seed.
 fit_ridge <- function(rows, response, spec, run) {
+  with_fixed_seed(fit_drawn(with_row_keys(rows, response), response, spec, run), spec$seed)
+}
+
+fit_drawn <- function(rows, response, spec, run) {
   weights <- loss_weights(response, spec, rows)
   offset <- check_offset(spec$offset, rows$n, ncol(response$y))
   task <- if (!is.null(spec$checkpoint)) checkpoint_task(spec, rows, response, weights, offset)
@@ -336,7 +341,7 @@ new_ridge <- function(problem, response, spec, solved) {
     outputs = response$outputs,
     seconds = solved$seconds, trace = solved$trace, converged = solved$converged, iterations = solved$iterations,
     best_iteration = solved$best_iteration, jitter = solved$jitter, exact = spec$exact, control = spec$asked,
-    held = spec$held, chosen = spec$chosen, centers_given = spec$centers_given, settings = spec[c("iterations", "tolerance")],
+    held = spec$held, chosen = spec$chosen, centers_given = spec$centers_given, settings = spec[c("iterations", "tolerance", "seed")],
     data = if (spec$keep) c(list(rows = rows), lapply(problem[c("y", "weights", "offset")], \(x) rows_column(rows, x))),
     state = new.env(parent = emptyenv())
   )

@@ -202,13 +202,9 @@ fit_rows <- function(rows, y, spec, run) {
   spec$family <- default_family(spec$family, y)
   if (has_terms(spec)) spec <- check_additive(spec)
   response <- check_response(y, rows$n, family = spec$family)
-  with_fixed_seed(fit_drawn(with_row_keys(rows, response), response, spec, run), spec$seed)
-}
-
-# With R's generator at the seed of the fit.
-fit_drawn <- function(rows, response, spec, run) {
   is_part <- is.numeric(spec$validation) && length(spec$validation) == 1
-  of <- if (is_part) hold_out(rows, response, spec) else list(rows = rows, response = response, spec = spec)
+  of <- list(rows = rows, response = response, spec = spec)
+  if (is_part) of <- with_fixed_seed(hold_out(with_row_keys(rows, response), response, spec), spec$seed)
   tryCatch(fit_ridge(of$rows, of$response, of$spec, run), flashkernel_error_singular = \(e) {
     # where no factor is found of a kernel whose matrices may have negative eigenvalues, that is why
     kernel <- spec$kernel
@@ -237,7 +233,7 @@ hold_out <- function(rows, response, spec) {
   spec[c("held", "centers")] <- split[c("taken", "centers")]
   response$y <- of(response$y, FALSE)
   if (!is.null(response$classes)) check_no_lacking(class_counts(response$y), response$classes, "validation")
-  list(rows = with_row_keys(ridge_rows(split$kept), response), response = response, spec = spec)
+  list(rows = ridge_rows(split$kept), response = response, spec = spec)
 }
 
 # list(held, kept, index, of, taken, centers): points of rows that are held out and of the others, the numbers of the

@@ -99,7 +99,7 @@ losses_of_way <- function(way, data, held, response, spec, asked, until, run) {
     fit <- fit_ridge(rows, response, replace(spec, names(found), found), run)
     link <- link_at(fit, at$rows, run)
     if (!is.null(at$offset)) link <- link + at$offset
-    loss <- -ridge_scores(list(data = at), seq_along(link[, 1]), link, if (spec$family$squared) "squared" else "loss", run)
+    loss <- -ridge_scores(list(data = at, family = fit$family), seq_along(link[, 1]), link, if (spec$family$squared) "squared" else "loss", run)
     if (is.null(at$weights)) loss else loss * at$weights
   }, flashkernel_error = \(e) rep(Inf, sum(held)))
 }

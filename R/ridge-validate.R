@@ -82,7 +82,7 @@ refit_ridge <- function(fit, rows, run, found = list()) {
     center_method = fit$center_method, family = fit$family,
     weights = some$weights, offset = some$offset, intercept = fit$has_intercept, exact = fit$exact,
     iterations = if (early) fit$best_iteration else fit$settings$iterations, tolerance = fit$settings$tolerance, keep = FALSE,
-    plan = FALSE, asked = fit$control, call = fit$call
+    plan = FALSE, asked = fit$control, call = fit$call, seed = fit$settings$seed
   )
   spec[names(found)] <- found
   if (is_count(spec$centers)) spec$centers <- min(spec$centers, used)

@@ -135,7 +135,7 @@ test_that("defaults, centres, validation and cross-validation work for every fam
     grDevices::dev.off()
     expect_identical(cross_validate(kernel_ridge(family_x, y, family = family), 3)$score, "loss")
   }
-  expect_lt(deviance(tune_ridge(family_x, y, family = "poisson", rows = 60, seconds = 0.2)$fit), 1000)
+  expect_lt(deviance(tune_ridge(family_x, y, family = "poisson", rows = 60, seconds = 0.2)), 1000)
 })
 
 test_that("a response that does not suit its family is an error, as is another link", {

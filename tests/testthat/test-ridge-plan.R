@@ -72,7 +72,6 @@ test_that("tuning has a plan, which searches nothing and leaves random numbers a
   expect_lte(tune_ridge(plan_x, plan_y, rows = 60, seconds = 1e-3, solver = list(plan = TRUE))$seconds[["search"]], 1e-3)
   data <- data.frame(plan_x, y = plan_y > 1, f = factor(rep(1:4, 100)))
   plan <- tune_ridge(y ~ X1 + f, data, rows = 60, solver = list(plan = TRUE))
-  expect_identical(plan$seconds[["fit"]], 0)
   expect_identical(plan$fit$family$squared, FALSE)
 })
 
