@@ -329,6 +329,7 @@ squared_error <- function(link, y, classes) {
 
 new_ridge <- function(problem, response, spec, solved) {
   rows <- problem$rows
+  rows$keys <- NULL
   # with the parameters that were found
   if (!is.null(solved$loss)) spec$family$loss <- solved$loss
   dimnames(solved$coefficients) <- list(NULL, response$outputs)

@@ -2,10 +2,15 @@
 # generator. Rows in memory and on workers are drawn alike, in any order of the rows. Rows in chunks and sparse rows are
 # drawn by their numbers.
 
-# Rows in memory with the keys of their draws. Rows with equal points have the order of their responses.
+# Rows in memory with a function that returns the keys of their draws, computed when they are needed. Rows with equal
+# points have the order of their responses.
 with_row_keys <- function(rows, response) {
-  if (inherits(rows, "rows_dense")) rows$keys <- told_apart(row_keys(rows$points), as.vector(response$y[, 1]))
-  rows
+  if (!inherits(rows, "rows_dense")) return(rows)
+  keys <- NULL
+  replace(rows, "keys", list(function() {
+    if (is.null(keys)) keys <<- told_apart(row_keys(rows$points), as.vector(response$y[, 1]))
+    keys
+  }))
 }
 
 # The numbers of `number` rows without replacement, in the order of the draw, with probabilities proportional to
@@ -15,7 +20,7 @@ draw_places <- function(rows, number, weights = NULL) {
   if (is.null(rows$keys)) {
     return(if (is.null(weights)) sample.int(rows$n, number) else draw_by(weights, number))
   }
-  smallest(waiting_times(rows$keys, draw_number(), weights), number)
+  smallest(waiting_times(rows$keys(), draw_number(), weights), number)
 }
 
 # Draws `number` indices without replacement, with the distribution of successive draws with probabilities p.

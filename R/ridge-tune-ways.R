@@ -95,7 +95,7 @@ losses_of_way <- function(way, data, held, response, spec, asked, until, run) {
   spec$keep <- FALSE
   if (is.null(spec$exact)) spec$exact <- takes_all(rows, spec, run)
   tryCatch({
-    found <- way(rows, response, some$weights, spec, asked, until, run)
+    found <- with_fixed_seed(way(rows, response, some$weights, spec, asked, until, run), spec$seed)
     fit <- fit_ridge(rows, response, replace(spec, names(found), found), run)
     link <- link_at(fit, at$rows, run)
     if (!is.null(at$offset)) link <- link + at$offset

@@ -246,7 +246,7 @@ tune_drawn <- function(rows, response, weights, spec, asked, run) {
   judged <- if (length(ways) > 1) judge_ways(ways, rows, response, weights, spec, asked, run)
   way <- TUNE_WAYS[[if (is.null(judged)) ways else judged$way[judged$chosen]]]
   until <- unclass(Sys.time()) + max(0, asked$seconds - (proc.time()[["elapsed"]] - started))
-  found <- way(rows, response, weights, spec, asked, until, run)
+  found <- with_fixed_seed(way(rows, response, weights, spec, asked, until, run), spec$seed)
   exact <- is.null(spec$exact) && is.null(asked$centers) && takes_all(rows, spec, run)
   spec[c("kernel", "bandwidth", "lambda")] <- found[c("kernel", "bandwidth", "lambda")]
   compared <- compared_values(rows$n, spec, asked)

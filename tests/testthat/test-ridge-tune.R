@@ -339,10 +339,10 @@ test_that("ways to choose are compared at rows that they have not seen, and the 
 
   # the loss of the default, literally
   fold <- rep_len(1:3, 90)
-  rows <- with_row_order(ridge_rows(case$x), check_response(case$y, 90))
+  rows <- with_row_keys(ridge_rows(case$x), check_response(case$y, 90))
   data <- list(rows = rows, y = matrix(case$y))
   spec <- tuned$search$settings$spec
-  spec$loss <- "squared"
+  spec$family <- FAMILIES$gaussian
   run <- run_control(settle_control(NULL))
   found <- losses_of_way(TUNE_WAYS$plain, data, fold == 1, check_response(case$y, 90), spec, tuned$search$settings$asked, Inf, run)
   fit <- kernel_ridge(case$x[fold != 1, ], case$y[fold != 1], metric = "none")
