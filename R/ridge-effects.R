@@ -1,7 +1,7 @@
 #' Average marginal effects
 #'
 #' How much the prediction changes with each variable, on average over the rows. For a number it is the mean derivative.
-#' For a factor it is the mean difference of each category from the first, like the coefficients of a linear model.
+#' For a factor it is the mean difference of each category from the first.
 #'
 #' @details Derivatives in the columns are exact ([predict.kernel_ridge()] with `type = "gradient"` returns them row by
 #' row). If a formula makes columns from a variable, as `log(x)` or `x:z`, all columns of the variable change with it.
@@ -10,8 +10,8 @@
 #'
 #' **Standard errors** are those of a linear function of the coefficients, whose covariance is that of the Gaussian
 #' process with the centres of the fit (for probabilities by the delta method). The rows are treated as fixed. There are
-#' no standard errors for probabilities of more than two classes. Penalised estimates are biased toward 0, so a small
-#' p-value is weaker evidence than one of an unbiased estimate.
+#' no standard errors for probabilities of more than two classes. Penalised estimates are biased toward 0, which
+#' weakens the evidence of a small p-value.
 #'
 #' @param object A fit from [kernel_ridge()].
 #' @param newdata Rows to average over, as for [predict.kernel_ridge()]; rows with missing values are omitted. `NULL`

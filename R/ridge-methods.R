@@ -1,7 +1,7 @@
 #' Summaries, residuals, likelihood and draws of a kernel ridge regression
 #'
 #' `print()` and `summary()` show what was fitted and how well. The other functions return what models of other packages
-#' return under the same names: residuals, leverages, likelihood, covariance of the coefficients, draws.
+#' return under the same names.
 #'
 #' @details
 #' **Model.** A kernel regression is the posterior mean of a Bayesian model: coefficients \eqn{\alpha \sim N(0, \tau^2

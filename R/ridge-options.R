@@ -1,7 +1,6 @@
 #' How a kernel ridge regression is solved
 #'
-#' Settings of the solver of [kernel_ridge()] that few fits need: an exact fit, the stopping rule, how centres are
-#' drawn, a warm start, a checkpoint file, and a plan that estimates time and memory.
+#' Settings of the solver of [kernel_ridge()] that few fits need.
 #'
 #' @details
 #' **Centres.** If `centers` is a number, `center_method` says how they are drawn. `"uniform"` draws at random.
@@ -24,9 +23,8 @@
 #'   `NULL` (default): as the default of `centers` in [kernel_ridge()]. See Details.
 #' @param iterations Largest number of iterations of conjugate gradients; for logistic loss, Newton steps with all
 #'   centres. `NULL` (default): 50; for an exact fit with squared loss 1,000.
-#' @param tolerance Stopping rule, a number from 0 to below 1. Iterations end when the residual is `tolerance` times the
-#'   right-hand side. For logistic loss they end when a Newton step is predicted to reduce the objective by less than
-#'   `tolerance` times its value. `NULL` (default): 1e-7, for logistic loss 1e-5.
+#' @param tolerance Stopping rule, a number from 0 to below 1: see Details. `NULL` (default): 1e-7, for logistic loss
+#'   1e-5.
 #' @param center_method How centres are drawn from the rows: `"uniform"` (default), `"rpcholesky"`, `"leverage"` or
 #'   `"kmeans++"`. See Details.
 #' @param intercept Logical: fit an intercept? Default `TRUE`.
@@ -40,8 +38,7 @@
 #' @param keep Logical: keep the rows in the fit (by reference)? [fitted()], standard errors and plots need them.
 #'   Default `TRUE`.
 #' @param plan Logical. `TRUE`: do not fit; return an estimate of run time and memory, extrapolated from small timed
-#'   pieces of work. A fit to some of the rows estimates the number of iterations. A bandwidth or `lambda` that is not
-#'   given is chosen first. Default `FALSE`.
+#'   pieces of work. A bandwidth or `lambda` that is not given is chosen first. Default `FALSE`.
 #' @param seed Whole number: the draws of rows (samples, centres, rows for validation) depend on it and on the rows, in
 #'   any order, but not on R's random numbers, which stay as they were. Default 1. `NULL`: R's random numbers are used.
 #' @returns A list of class `ridge_solver` with these settings.

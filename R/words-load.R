@@ -1,12 +1,12 @@
 # Methods for generics of other packages need no hook: S3method() lines in NAMESPACE name the package of the generic,
-# and R registers the methods when that package is loaded. parsnip keeps models in tables of its own, and
-# marginaleffects reads an option, so they must be loaded.
+# and R registers the methods when that package is loaded. parsnip keeps models in tables of its own, marginaleffects
+# reads an option, and methods for mgcv are no functions that it exports, so they must be loaded.
 .onLoad <- function(libname, pkgname) {
-  if (isNamespaceLoaded("parsnip")) register_parsnip()
-  setHook(packageEvent("parsnip", "onLoad"), function(...) if (isNamespaceLoaded("flashkernel")) register_parsnip())
-  if (isNamespaceLoaded("marginaleffects")) register_marginaleffects()
-  setHook(packageEvent("marginaleffects", "onLoad"), function(...) {
-    if (isNamespaceLoaded("flashkernel")) register_marginaleffects()
+  register <- list(parsnip = register_parsnip, marginaleffects = register_marginaleffects, mgcv = register_mgcv)
+  for (package in names(register)) local({
+    own <- register[[package]]
+    if (isNamespaceLoaded(package)) own()
+    setHook(packageEvent(package, "onLoad"), function(...) if (isNamespaceLoaded("flashkernel")) own())
   })
 }
 
