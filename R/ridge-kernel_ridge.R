@@ -19,7 +19,7 @@
 #' log-likelihood for classes, plus \eqn{\lambda \alpha' K \alpha / 2}{lambda alpha' K alpha / 2}. More than two classes
 #' have a column of coefficients each; the columns sum to 0. The penalty keeps coefficients finite even if the classes can
 #' be separated without error. The log exposure of counts is an `offset`. Quantiles and Huber's loss have no likelihood,
-#' so no standard errors. Exact fits have up to 10,000 rows.
+#' so no standard errors.
 #'
 #' **Intercept.** It is not penalised: it is the intercept of the model without kernels. For squared loss this is the
 #' (weighted) mean of `y` minus the `offset`, for other families the constant of least loss.
@@ -47,10 +47,10 @@
 #' mean loss of the family.
 #'
 #' **Precision.** Computations are in double precision. On GPUs with more than 5e9 pairs of rows and centres, products
-#' with the kernel matrix are in single precision by default, and a warning reports if that costs accuracy;
-#' `flash_control(precision = "double")` avoids it. A `jitter` is added to the diagonal of the centres' kernel matrix,
-#' at first 1e-13 `m` (1e-10 `m` in single precision). It is multiplied by 100 if the factorisation fails or conjugate
-#' gradients stall. If no jitter helps, the error has class `flashkernel_error_singular`.
+#' with the kernel matrix are in single precision by default, and the fit is repeated in double precision if that was not
+#' enough. A `jitter` is added to the diagonal of the centres' kernel matrix.
+#' It is raised if the factorisation fails or conjugate gradients stall. If that does not help, the error has class
+#' `flashkernel_error_singular`.
 #'
 #' **Rows on a cluster.** If `x` is a [flash_data()], the rows, the response (`y` may be missing), the weights and
 #' everything computed for each row stay on the workers. An iteration transfers `m` numbers per response. The result has

@@ -7,13 +7,12 @@
 #' `"rpcholesky"` is randomly pivoted Cholesky, with up to 2,896 pivots on a sample of the rows; further centres are
 #' drawn at random. `"leverage"` uses approximate ridge leverage scores with up to 1,000 landmarks. `"kmeans++"` draws
 #' centres that are far from each other. These three explain more of the kernel matrix, far more if the rows form
-#' clusters; for new rows like the training rows, the error is mostly that of `"uniform"`. Exact duplicates are merged.
+#' clusters, but seldom predict better. Exact duplicates are merged.
 #'
 #' **Exact fits** (`exact = TRUE`) with squared loss use a Cholesky factorisation for up to 6,000 rows; on a GPU, as long
 #' as the matrix fits into half of the free memory. Larger fits use conjugate gradients with a Nystroem preconditioner.
 #' Their products use the fast engine where it is faster (see [kernel_sum()]); then the time of an iteration is linear in
-#' the number of rows. The error of the products is far below `tolerance` unless `control` has a `tol`. With logistic
-#' loss, exact fits are available for up to 10,000 rows.
+#' the number of rows. With other losses, exact fits have up to 10,000 rows.
 #'
 #' **Convergence.** Conjugate gradients stop when the residual is below `tolerance` times the right-hand side, or after
 #' `iterations`. Few iterations (5 to 20) are a regularisation, too, and are often enough; small penalties need more.
