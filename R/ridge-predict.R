@@ -53,8 +53,7 @@
 #' once. An interval is the mean of these fits plus and minus a quantile of their errors at the rows left out, scaled by
 #' the local standard error. It assumes only that new rows come from the distribution of the rows of the fit; with
 #' weights, from these rows in proportion to their weights. About `level` of new responses are covered, of few rows
-#' rather more, whereas Bayesian intervals take the chosen numbers as known and may cover less. So do conformal ones of
-#' a [tune_ridge()], whose numbers are kept. The ends are infinite for fewer than `level / (1 - level)` rows.
+#' rather more. The ends are infinite for fewer than `level / (1 - level)` rows.
 #' @returns A vector with a value for each row, a factor of classes, or a matrix with a column for each response or
 #'   class. Row names are those of `newdata`.
 #' - Gradients: a matrix with a column for each column of the fit; for several responses an array with the responses in
