@@ -21,7 +21,7 @@
 flash_ridge <- function(mode = "unknown", engine = "flashkernel", penalty = NULL, bandwidth = NULL, kernel = NULL,
                         metric = NULL, centers = NULL) {
   if (!requireNamespace("parsnip", quietly = TRUE)) {
-    stop(new_error("unsupported", "flash_ridge() needs package parsnip. Install it.", user_call()))
+    stop(new_error("unsupported", "flash_ridge() needs package parsnip. Use install.packages(\"parsnip\").", user_call()))
   }
   parsnip_function("new_model_spec")(
     "flash_ridge", args = quoted(environment(), parent.frame()), eng_args = NULL, mode = mode, method = NULL,

@@ -417,7 +417,12 @@ test_that("advice on kernel ridge regression works", {
     "does not keep its rows. Give `newdata`, or fit with `solver = list(keep = TRUE)`.", predict(forgetful),
     predict(forgetful, x), predict(fit(solver = list(keep = TRUE)))
   )
+  advice(
+    "use ridge_family(\"negbin\", theta = )", fit(family = "negbin"),
+    kernel_ridge(x, seq_len(nrow(x)), bandwidth = 0.3, lambda = 1, family = ridge_family("negbin", theta = 2))
+  )
   advice_elsewhere("Use install.packages(\"Matrix\").", "needs a library without Matrix, which comes with R")
+  advice_elsewhere("Use install.packages(\"parsnip\").", "needs a library without parsnip")
   advice(
     "for the <...> kernel. Give one.", tune_ridge(x, d$y, kernel = overflowing),
     tune_ridge(x, d$y, kernel = overflowing, bandwidth = 1e50)
