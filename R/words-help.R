@@ -396,7 +396,7 @@ NULL
 #'   \item{Does a variable matter?}{`marginal_effects(model)` returns average effects with standard errors.}
 #'   \item{How do I get a prediction interval?}{`predict(model, newdata, interval = "prediction")`.}
 #'   \item{How do I get quantiles of y given x?}{`quantile(flash_kde(y ~ x, data), newdata, probs)`. See [flash_conditional].}
-#'   \item{My response is a count, or rows are grouped.}{`kernel_ridge(y ~ ., d, family = "poisson")`. There are no
+#'   \item{My response is a count, or rows are grouped.}{`kernel_ridge(count ~ a + b, d, family = "poisson")`. There are no
 #'     random effects here: use `mgcv::gam()`.}
 #'   \item{How do I do kernel PCA?}{With the products of [kernel_operator()]: its examples have the lines.}
 #' }

@@ -24,8 +24,9 @@ frame <- data.frame(a = rnorm(60), b = rnorm(60), c = factor(rep(c("u", "v", "w"
 frame$x <- frame$a
 frame$y <- frame$a + rnorm(60, sd = 0.1)
 frame$g <- frame$c
+frame$count <- rpois(60, 2)
 one <- list(
-  x = abs(frame$a), y = frame$y, h = 0.3, H = matrix(0.09), d = frame[c("x", "y", "a", "b", "g")], data = frame,
+  x = abs(frame$a), y = frame$y, h = 0.3, H = matrix(0.09), d = frame[c("x", "y", "a", "b", "g", "count")], data = frame,
   new = frame$b, group = frame$c, x1 = frame$a, x2 = frame$b, X = as.matrix(frame[c("a", "b")]), n = 10, p = c(0.1, 0.9),
   q = 0, v = rep(1, 60), probs = c(0.1, 0.9), newdata = frame[1:3, ], hour = runif(60, 0, 24), date = Sys.Date() + 0:59, plot = plot
 )
