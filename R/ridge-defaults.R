@@ -17,8 +17,8 @@ choose_defaults <- function(rows, response, weights, spec, run) {
   learns <- learns_metric(spec)
   number <- if (learns) rows_of_sample(rows$n) else DEFAULT_SAMPLE
   sample <- draw_sample(rows, response, weights, offset, number)
-  plain <- choose_plainly(first_of_sample(sample, DEFAULT_SAMPLE), spec, run)
-  choices <- if (learns && has_portfolio(sample)) choose_from_portfolio(sample, plain, spec, run) else list(plain)
+  choices <- if (learns && has_portfolio(sample)) choose_from_portfolio(sample, spec, run)
+  if (is.null(choices)) choices <- list(choose_plainly(first_of_sample(sample, DEFAULT_SAMPLE), spec, run))
   choices <- lapply(choices, \(choice) {
     noise <- spec$lambda / sample$per_row
     if (length(noise) == 0) noise <- default_noise(choice, sample, replace(spec, "kernel", choice["kernel"]), run)

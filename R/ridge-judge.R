@@ -8,7 +8,7 @@ FEWEST_JUDGING <- 500
 FOLDS <- 5
 
 # Number of folds that are judged: fits of many rows take long, and their errors have less noise.
-JUDGED_AS <- 500
+JUDGED_AS <- 350
 
 # Noises that are compared, relative to that of the least leave-one-out error.
 JUDGED_NOISES <- c(1 / 3, 1, 3)

@@ -138,10 +138,10 @@ has_portfolio <- function(sample) {
   is.matrix(sample$points) && nrow(sample$y) >= LEAST_PORTFOLIO && sample$scale > 0
 }
 
-# The choices, the best one first, each a list(kernel, bandwidth, noise, folds). `plain`: the choice without the
-# portfolio, which is the second one unless it is the best. `folds`: the points of the rows of each fold in the metric
-# that was learnt without those that are judged.
-choose_from_portfolio <- function(sample, plain, spec, run) {
+# The choices, the best one first, each a list(kernel, bandwidth, noise, folds), or NULL if no fit is possible. The second
+# one is the best without a learnt metric, unless that is the first. `folds`: the points of the rows of each fold in the
+# metric that was learnt without those that are judged.
+choose_from_portfolio <- function(sample, spec, run) {
   spread <- fill_spread(vapply(seq_len(ncol(sample$points)), \(k) spread_of(sample$points[, k]), 0))
   x <- scale_columns(sample$points - rep(colMeans(sample$points), each = nrow(sample$points)), 1 / spread)
   noise <- if (!is.null(spec$lambda)) spec$lambda / sample$per_row
@@ -150,7 +150,7 @@ choose_from_portfolio <- function(sample, plain, spec, run) {
   few <- \(rows) x[rows, , drop = FALSE]
   y <- sample$y
   trails <- search_portfolio(few(train), y[train, , drop = FALSE], entries_of(spec), noise, run)
-  fixed <- if (spec$metric == "auto") Filter(length, list(plain, choose_by_likelihood(sample, plain, spec, run)))
+  fixed <- if (spec$metric == "auto") unlearnt_choices(sample, spec, run)
   recipes <- lapply(fixed, \(found) {
     root <- spread / rep_len(found$bandwidth, length(spread))
     \(x, y) Filter(length, list(fixed_candidate(found, root, x, y, noise, run)))
@@ -164,21 +164,25 @@ choose_from_portfolio <- function(sample, plain, spec, run) {
     judge_trail(trails[[i]], recipes[[i]], x, y, folds, noise, run)
   })
   judged <- Filter(length, judged)
-  if (length(judged) == 0) return(list(plain))
+  if (length(judged) == 0) return(NULL)
   best <- pick_simplest(judged)
   choice <- \(one) list(
     kernel = one$kernel, bandwidth = metric_bandwidth(one$metric, spread), noise = one$noise, folds = one$folds
   )
   others <- if (best$metric$type != "none") Filter(\(one) one$metric$type == "none", judged)
-  lapply(c(list(best), others[seq_len(min(1, length(others)))]), choice)
+  lapply(c(list(best), if (length(others) > 0) list(best_candidate(others))), choice)
 }
 
-# Bandwidths that maximise the marginal likelihood of some rows, which are better than learnt metrics where few columns
-# matter and the response is smooth.
-choose_by_likelihood <- function(sample, plain, spec, run) {
+# Choices without a learnt metric: one factor of the spreads, and a bandwidth for each column that maximises the marginal
+# likelihood of some rows, which is better than learnt metrics where few columns matter and the response is smooth.
+unlearnt_choices <- function(sample, spec, run) {
   few <- first_of_sample(sample, LIKELIHOOD_ROWS)
-  if (ncol(few$points) > nrow(few$y) / ROWS_BY_COLUMN) return(NULL)
-  choose_by_column(few, plain, spec, run, "likelihood", FINE_STEPS)
+  if (is.null(spec$kernel)) spec$kernel <- kernel_spec("gaussian")
+  start <- choose_on_sample(few, spec, run)
+  if (is.null(start)) return(NULL)
+  start$kernel <- spec$kernel
+  by_column <- ncol(few$points) <= nrow(few$y) / ROWS_BY_COLUMN
+  c(list(start), if (by_column) list(choose_by_column(few, start, spec, run, "likelihood", FINE_STEPS)))
 }
 
 LIKELIHOOD_ROWS <- 300

@@ -15,11 +15,11 @@ compare <- function(formula, smooth, train, test) {
 
 ## ---- diamonds ----
 set.seed(1)
-rows <- as.data.frame(ggplot2::diamonds)[sample(53940, 8000), ]
+rows <- as.data.frame(ggplot2::diamonds)[sample(53940, 6000), ]
 compare(
   log(price) ~ .,
   log(price) ~ s(log(carat)) + s(depth) + s(table) + s(x) + s(y) + s(z) + cut + color + clarity,
-  train = rows[1:3000, ], test = rows[3001:8000, ]
+  train = rows[1:1000, ], test = rows[1001:6000, ]
 )
 
 ## ---- solder ----
