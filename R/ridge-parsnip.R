@@ -1,7 +1,7 @@
 #' Kernel ridge regression as a model of package parsnip
 #'
 #' A specification for `fit()` of package parsnip, whose engine is [kernel_ridge()]. Arguments that are not given are
-#' chosen from the data, so that there is nothing to tune; each can also be `tune()`, for package tune.
+#' chosen from the data, so that there is nothing to tune; each can also be `tune()`.
 #'
 #' @param mode `"regression"` or `"classification"`.
 #' @param engine `"flashkernel"`.
