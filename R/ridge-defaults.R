@@ -13,10 +13,9 @@ ROWS_BY_COLUMN <- 8
 # list(kernel, bandwidth, lambda), given or chosen.
 choose_defaults <- function(rows, response, weights, spec, run) {
   name_stage(run, "Choosing kernel and bandwidth")
-  offset <- check_offset(spec$offset, rows$n, ncol(response$y))
   learns <- learns_metric(spec)
   number <- if (learns) rows_of_sample(rows$n) else DEFAULT_SAMPLE
-  sample <- draw_sample(rows, response, weights, offset, number)
+  sample <- draw_sample(rows, response, weights, spec$offset, number)
   choices <- if (learns && has_portfolio(sample)) choose_from_portfolio(sample, spec, run)
   if (is.null(choices)) choices <- list(choose_plainly(first_of_sample(sample, DEFAULT_SAMPLE), spec, run))
   choices <- lapply(choices, \(choice) {
@@ -85,6 +84,7 @@ name_bandwidth <- function(bandwidth, rows) {
 # all columns. Rows are drawn with probabilities proportional to their weights, and have weight 1 in the sample. The
 # noise n lambda of the Gaussian process is the same for all rows: `lambda` is the noise times `per_row`.
 draw_sample <- function(rows, response, weights, offset, number) {
+  offset <- check_offset(offset, rows$n, ncol(response$y))
   usable <- if (is.null(weights)) rows$n else sum(weights > 0)
   number <- min(number, usable)
   index <- draw_places(rows, number, weights)
@@ -216,7 +216,7 @@ thirds_of <- function(K) {
 learnt_fold <- function(fold, kernel, run) {
   kept <- seq_len(min(length(fold$kept), DEFAULT_SAMPLE))
   z <- fold$z[kept, , drop = FALSE]
-  of <- sum_sources(z, NULL, diagonal_matrix(rep(1, ncol(z)), ncol(z)), kernel, new_plan())
+  of <- metric_sources(z, kernel)
   list(K = kernel_matrix_of(of, NULL, run), at = kernel_matrix_of(of, fold$at, run), kept = fold$kept[kept], out = fold$out)
 }
 

@@ -59,8 +59,7 @@ judge_trail <- function(trail, recipe, x, y, folds, given, run) {
 # Squared residuals, the mean of all responses, with a row for each point `at` and a column for each noise relative to
 # the candidate's.
 squares_held_out <- function(z, y, at, y_at, candidate, noises, run) {
-  d <- ncol(z)
-  sources <- sum_sources(z, NULL, diagonal_matrix(rep(1, d), d), candidate$kernel, new_plan())
+  sources <- metric_sources(z, candidate$kernel)
   path <- ridge_path(sources, y, candidate$noise * noises, run, with_own = FALSE)
   found <- kernel_matrix_of(sources, at, run) %*% matrix(path$coefficients, nrow(y))
   squares <- (found - as.vector(y_at))^2

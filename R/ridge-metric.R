@@ -20,6 +20,11 @@ scaled_metric <- function(root, type, x, kernel, width) {
   list(root = root, unit = width * distance, type = type)
 }
 
+# Points of a metric as sources of sums.
+metric_sources <- function(z, kernel) {
+  sum_sources(z, NULL, diagonal_matrix(rep(1, ncol(z)), ncol(z)), kernel, new_plan())
+}
+
 metric_points <- function(x, root, unit) if (is.matrix(root)) x %*% (root / unit) else scale_columns(x, root / unit)
 
 # The root of the next metric of an `entry`, after a fit with coefficients `a` (n x t) at the points z of `metric`, or

@@ -111,8 +111,7 @@ noises_around <- function(given, found) {
 # The fit of least leave-one-out error among `noises`: list(noise, error, left, coefficients), or NULL if no matrix
 # K + s I has a Cholesky factorisation.
 fit_left_out <- function(z, y, kernel, noises, run) {
-  d <- ncol(z)
-  path <- ridge_path(sum_sources(z, NULL, diagonal_matrix(rep(1, d), d), kernel, new_plan()), y, noises, run)
+  path <- ridge_path(metric_sources(z, kernel), y, noises, run)
   left <- vapply(seq_along(noises), \(k) {
     rowMeans((matrix(path$coefficients[, , k], nrow(y)) / path$own[, k])^2)
   }, numeric(nrow(y)))

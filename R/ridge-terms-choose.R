@@ -10,8 +10,7 @@ BANDWIDTH_SPAN <- 30
 # list(kernel, bandwidth, lambda), given or chosen, as choose_defaults().
 choose_terms <- function(rows, response, weights, spec, run) {
   name_stage(run, "Choosing bandwidths")
-  offset <- check_offset(spec$offset, rows$n, ncol(response$y))
-  sample <- draw_sample(rows, response, weights, offset, TERM_SAMPLE)
+  sample <- draw_sample(rows, response, weights, spec$offset, TERM_SAMPLE)
   terms <- spec$kernel$terms
   smooth <- which(!vapply(terms, is_linear_term, NA))
   used <- sort(unique(unlist(lapply(terms[smooth], `[[`, "columns"))))

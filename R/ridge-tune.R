@@ -221,9 +221,8 @@ check_kept_bandwidth <- function(bandwidth, rows) {
 
 # list(spec, sample, structure): what is searched with.
 tuning_task <- function(rows, response, weights, spec, asked) {
-  offset <- check_offset(spec$offset, rows$n, ncol(response$y))
   check_memory(8 * SAMPLE_MATRICES * as.double(min(asked$rows, rows$n))^2, "rows")
-  sample <- draw_sample(rows, response, weights, offset, asked$rows)
+  sample <- draw_sample(rows, response, weights, spec$offset, asked$rows)
   if (sample$scale == 0) stop_argument("y", "must vary: found one value in all rows of a sample")
   sample$inducing <- asked$inducing
   shape <- settle_structure(asked$structure, sample$points)
