@@ -1,5 +1,6 @@
-# Default bandwidth and penalty: they minimise the leave-one-out squared error of an exact fit to a sample of rows,
-# first over one factor for all columns, then by some steps of gradient descent with a factor for each column.
+# Default kernel, bandwidth and penalty. A metric is learnt by ridge-portfolio.R and ridge-judge.R. Without one, bandwidth
+# and penalty minimise the leave-one-out squared error of an exact fit to a sample of rows, first over one factor for all
+# columns, then by some steps of gradient descent with a factor for each column.
 
 DEFAULT_SAMPLE <- 400
 

@@ -9,8 +9,8 @@
 #'   data frame with the variables of the formula, for a fit by formula. Missing: the rows of the fit.
 #' @param type What to predict.
 #'   - `"response"` (default): the mean of the response, or its quantiles, a column for each level; for a factor the
-#'     class. For logistic loss with two numbers or
-#'     logical values it is the probability of the larger one, as in [stats::glm()].
+#'     class. For logistic loss with two numbers or logical values it is the probability of the larger one, as in
+#'     [stats::glm()].
 #'   - `"link"`: the fitted function; for logistic loss the log odds of the second class, or a column for each of more
 #'     classes.
 #'   - `"class"`: the class. `"prob"`: for logistic loss, a matrix of probabilities with a column for each class.

@@ -12,8 +12,8 @@
 #' **Criteria.** All are of a Gaussian process (kernel ridge regression) on the sample, whose noise variance is
 #' \eqn{n \lambda}{n lambda} times the signal variance:
 #' - `"likelihood"`: the marginal likelihood. With fewer `inducing` rows than `rows` it is the lower bound of Titsias
-#'   (2009), for samples that are too large for the likelihood. The likelihood of
-#'   fewer rows mostly gives better bandwidths.
+#'   (2009), for samples that are too large for the likelihood. The likelihood of fewer rows mostly gives better
+#'   bandwidths.
 #' - `"loo"`: the leave-one-out squared error, in closed form.
 #' - `"gcv"`: generalised cross-validation, which replaces each leverage by the mean leverage.
 #' - `"holdout"`: the squared error at a third of the sample of a fit to the rest. Then `lambda` is chosen, in steps
