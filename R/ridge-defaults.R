@@ -17,14 +17,16 @@ choose_defaults <- function(rows, response, weights, spec, run) {
   learns <- learns_metric(spec)
   number <- if (learns) rows_of_sample(rows$n) else DEFAULT_SAMPLE
   sample <- draw_sample(rows, response, weights, spec$offset, number)
-  choices <- if (learns && has_portfolio(sample)) choose_from_portfolio(sample, spec, run)
+  is_contest <- rows$n >= CONTEST_GROWTH * SAMPLE_ROWS
+  adds_scores <- !is_contest && inherits(rows, "rows_dense") && is.null(spec$asked$cluster)
+  choices <- if (learns && has_portfolio(sample)) choose_from_portfolio(sample, spec, run, adds_scores)
   if (is.null(choices)) choices <- list(choose_plainly(first_of_sample(sample, DEFAULT_SAMPLE), spec, run))
   choices <- lapply(choices, \(choice) {
     noise <- spec$lambda / sample$per_row
     if (length(noise) == 0) noise <- default_noise(choice, sample, replace(spec, "kernel", choice["kernel"]), run)
     list(kernel = choice$kernel, bandwidth = name_bandwidth(choice$bandwidth, rows), lambda = noise * sample$per_row)
   })
-  if (!learns || rows$n < CONTEST_GROWTH * SAMPLE_ROWS) return(choices[[1]])
+  if (!learns || !is_contest) return(choices[[1]])
   win_contest(choices, rows, response, weights, spec, run)
 }
 
@@ -56,7 +58,7 @@ LEAST_NOISE <- 1e-3
 
 default_noise <- function(choice, sample, spec, run) {
   folds <- choice$folds
-  if (!spec$family$squared && !is.null(folds)) return(family_noise(lapply(folds, learnt_fold, choice$kernel, run), sample, run))
+  if (!spec$family$squared && !is.null(folds)) return(family_noise(lapply(folds, learnt_fold, run), sample, run))
   if (spec$family$squared && (isTRUE(spec$exact) || !is.null(folds))) return(choice$noise)
   few <- first_of_sample(sample, DEFAULT_SAMPLE)
   K <- kernels_between(NULL, few$points, rows_factor(sample$rows, choice$bandwidth), spec$kernel, run)
@@ -214,10 +216,10 @@ thirds_of <- function(K) {
 }
 
 # A fold of judge_trail(), whose metric was learnt without the rows that are held out.
-learnt_fold <- function(fold, kernel, run) {
+learnt_fold <- function(fold, run) {
   kept <- seq_len(min(length(fold$kept), DEFAULT_SAMPLE))
   z <- fold$z[kept, , drop = FALSE]
-  of <- metric_sources(z, kernel)
+  of <- metric_sources(z, fold$kernel)
   list(K = kernel_matrix_of(of, NULL, run), at = kernel_matrix_of(of, fold$at, run), kept = fold$kept[kept], out = fold$out)
 }
 

@@ -26,8 +26,9 @@ judging_folds <- function(n) {
   lapply(seq_len(min(FOLDS, ceiling(FOLDS * (JUDGED_AS / n)^2))), \(k) list(kept = which(fold != k), out = which(fold == k)))
 }
 
-# The best of the candidates of a trail, with the `error` and the squared residuals `left` at rows that are held out, or
-# NULL. `recipe`: a function of points and responses to a trail. `x`, `y`: of all rows. `given`: the noise, or NULL.
+# The best of the candidates of a trail, with the `error` and the squared residuals `left` at rows that are held out, and
+# `folds`: for each fold its kernel and the points of its rows in the metric that was learnt from the rows kept. Or NULL.
+# `recipe`: a function of points and responses to a trail. `x`, `y`: of all rows. `given`: the noise, or NULL.
 judge_trail <- function(trail, recipe, x, y, folds, given, run) {
   noises <- if (is.null(given)) JUDGED_NOISES else 1
   tried <- lapply(folds, \(fold) {
@@ -37,8 +38,8 @@ judge_trail <- function(trail, recipe, x, y, folds, given, run) {
     lapply(found, \(candidate) {
       z <- metric_points(known, candidate$metric$root, candidate$metric$unit)
       at <- metric_points(x[fold$out, , drop = FALSE], candidate$metric$root, candidate$metric$unit)
-      left <- squares_held_out(z, y[kept, , drop = FALSE], at, y[fold$out, , drop = FALSE], candidate, noises, run)
-      list(left = left, z = z, at = at, kept = kept, out = fold$out)
+      held <- list(z = z, at = at, kept = kept, out = fold$out, kernel = candidate$kernel)
+      c(held, list(left = squares_held_out(held, y, candidate$noise * noises, run)))
     })
   })
   rounds <- min(length(trail), lengths(tried))
@@ -49,21 +50,21 @@ judge_trail <- function(trail, recipe, x, y, folds, given, run) {
     k <- which.min(error)
     if (length(k) == 0) return(NULL)
     replace(trail[[round]], c("noise", "error", "left", "folds"), list(
-      trail[[round]]$noise * noises[k], error[k], left[, k], lapply(parts, `[`, c("z", "at", "kept", "out"))
+      trail[[round]]$noise * noises[k], error[k], left[, k], lapply(parts, `[`, c("z", "at", "kept", "out", "kernel"))
     ))
   })
   judged <- Filter(length, judged)
   if (length(judged) > 0) best_candidate(judged)
 }
 
-# Squared residuals, the mean of all responses, with a row for each point `at` and a column for each noise relative to
-# the candidate's.
-squares_held_out <- function(z, y, at, y_at, candidate, noises, run) {
-  sources <- metric_sources(z, candidate$kernel)
-  path <- ridge_path(sources, y, candidate$noise * noises, run, with_own = FALSE)
-  found <- kernel_matrix_of(sources, at, run) %*% matrix(path$coefficients, nrow(y))
-  squares <- (found - as.vector(y_at))^2
-  matrix(rowMeans(matrix(aperm(array(squares, c(nrow(at), ncol(y), length(noises))), c(1, 3, 2)), ncol = ncol(y))), nrow(at))
+# Squared residuals, the mean of all responses, with a row for each row of a fold that is held out and a column for each
+# noise. `y`: of all rows.
+squares_held_out <- function(fold, y, noises, run) {
+  sources <- metric_sources(fold$z, fold$kernel)
+  path <- ridge_path(sources, y[fold$kept, , drop = FALSE], noises, run, with_own = FALSE)
+  found <- kernel_matrix_of(sources, fold$at, run) %*% matrix(path$coefficients, nrow(fold$z))
+  squares <- array((found - as.vector(y[fold$out, ]))^2, c(nrow(fold$at), ncol(y), length(noises)))
+  matrix(rowMeans(matrix(aperm(squares, c(1, 3, 2)), ncol = ncol(y))), nrow(fold$at))
 }
 
 # The simplest of the judged candidates whose error is within `SIMPLER` standard errors of the least, where a metric that
@@ -72,10 +73,13 @@ SIMPLER <- 1
 pick_simplest <- function(judged) {
   best <- best_candidate(judged)
   rank <- vapply(judged, \(c) if (c$round == 0) 0 else match(c$metric$type, c("none", "diagonal", "full")), 0)
-  near <- vapply(judged, \(c) {
-    difference <- c$left - best$left
-    mean(difference) <= SIMPLER * stats::sd(difference) / sqrt(length(difference))
-  }, NA)
+  near <- vapply(judged, is_near, NA, best)
   near <- near & rank == min(rank[near])
   best_candidate(judged[near])
+}
+
+# Is the error of a judged candidate at most SIMPLER standard errors above that of another one?
+is_near <- function(candidate, best) {
+  difference <- candidate$left - best$left
+  mean(difference) <= SIMPLER * stats::sd(difference) / sqrt(length(difference))
 }

@@ -17,8 +17,7 @@
 #'
 #' **Other families.** Newton's method minimises the (weighted) mean loss of [ridge_family()], which is the negative
 #' log-likelihood for classes, plus \eqn{\lambda \alpha' K \alpha / 2}{lambda alpha' K alpha / 2}. More than two classes
-#' have a column of coefficients each; the columns sum to 0. The penalty keeps coefficients finite even if the classes can
-#' be separated without error. The log exposure of counts is an `offset`. Quantiles and Huber's loss have no likelihood,
+#' have a column of coefficients each; the columns sum to 0. The log exposure of counts is an `offset`. Quantiles and Huber's loss have no likelihood,
 #' so no standard errors.
 #'
 #' **Intercept.** It is not penalised: it is the intercept of the model without kernels. For squared loss this is the
@@ -26,11 +25,12 @@
 #'
 #' **Defaults.** Without `bandwidth`, a few kernels and metrics are fitted exactly to at most 2,000 rows. After each fit the
 #' mean outer product of its gradients is the next metric (Radhakrishnan and others, 2024). The best few by leave-one-out
-#' error, and bandwidths without a learnt metric, are compared by the error at rows that they have not seen: further rows,
-#' or folds of the sample in which the metric is learnt again. The simplest within one standard error of the best is
-#' chosen. From 4,000 rows on, larger fits are compared in the same way. `kernel` and `bandwidth` of the result are what was
-#' chosen. Standard errors and Bayesian intervals take them as known, and are too small with few rows for each column: use
-#' `interval = "conformal"` of [predict()][predict.kernel_ridge] there.
+#' error, and bandwidths of largest marginal likelihood, are compared by the error at rows that they have not seen: further
+#' rows, or folds. The simplest within one standard error of the best is chosen. With fewer than 4,000 rows in memory a
+#' kernel of normal scores (ranks as normal quantiles) is chosen in the same way, and the result is the mean of both
+#' kernels unless that is worse by a standard error; `bandwidth` is that of the first. From 4,000 rows on, larger fits are
+#' compared. Standard errors and Bayesian intervals ignore this choice and are too small with few rows for each
+#' column: use `interval = "conformal"` of [predict()][predict.kernel_ridge] there.
 #'
 #' With `metric = "none"`, for sparse rows and for kernels of \eqn{x'y}, bandwidths are chosen by the leave-one-out error on
 #' 400 rows. Families other than `"gaussian"` choose kernel and bandwidth by squared errors of classes, or of `y` on the
@@ -47,8 +47,7 @@
 #' mean loss of the family.
 #'
 #' **Precision.** Computations are in double precision. On GPUs with more than 5e9 pairs of rows and centres, products
-#' with the kernel matrix are in single precision by default, and the fit is repeated in double precision if that was not
-#' enough. A `jitter` is added to the diagonal of the centres' kernel matrix.
+#' with the kernel matrix are in single precision, and the fit is repeated in double precision if need be. A `jitter` is added to the diagonal of the centres' kernel matrix.
 #' It is raised if the factorisation fails or conjugate gradients stall. If that does not help, the error has class
 #' `flashkernel_error_singular`.
 #'

@@ -182,12 +182,20 @@ print_model <- function(x, digits) {
     ),
     Classes = if (!is.null(x$classes)) paste(x$classes, collapse = ", "),
     Responses = if (is.null(x$classes) && length(x$outputs) > 1) paste(x$outputs, collapse = ", "),
-    Kernel = paste0(kernel_label(x$kernel$name, x$kernel$parameters), chosen("kernel")),
+    Kernel = paste0(summed_label(x$kernel), chosen("kernel")),
     Terms = terms_label(x$kernel, digits),
     Bandwidth = paste0(bandwidth_label(x, digits), chosen("bandwidth")),
     Lambda = paste0(format(x$lambda, digits = digits), chosen("lambda")),
     Centres = centers_label(x), Solver = solver_label(x)
   )
+}
+
+# Of a sum with normal scores both kernels.
+summed_label <- function(kernel) {
+  label <- kernel_label(kernel$name, kernel$parameters)
+  scored <- Find(\(term) !is.null(term$scores), kernel$terms)
+  if (is.null(scored)) return(label)
+  paste0(label, " + ", kernel_label(scored$kernel$name, scored$kernel$parameters), " of normal scores")
 }
 
 model_title <- function(x) {

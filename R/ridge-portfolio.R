@@ -34,7 +34,8 @@ portfolio_entries <- function(kernel, metric) {
 
 entries_of <- function(spec) if (is.null(spec$entries)) portfolio_entries(spec$kernel, spec$metric) else spec$entries
 
-# Rows of the sample: all entries are followed on the first FIRST_ROWS of them, and the best FINALISTS on all.
+# Rows of the sample: all entries are followed on the first FIRST_ROWS of them, and the best FINALISTS on all, or of
+# normal scores the best half of so many.
 FIRST_ROWS <- 500
 SAMPLE_ROWS <- 2000
 FIRST_ROUNDS <- 4
@@ -46,10 +47,10 @@ FIRST_NOISES <- 10^c(-4, -3, -2, -1, 0)
 LATER_NOISES <- c(0.2, 1, 5)
 LEAST_PORTFOLIO_NOISE <- 1e-6
 
-# The trails of the entries, each a list of candidates: the candidates of the FINALISTS best ones. A candidate is a
+# The trails of the entries, each a list of candidates: the candidates of the best `finalists`. A candidate is a
 # list(entry, kernel, metric, round, noise, error, left): `left` has the squared leave-one-out residual of each row, and
 # `error` is its mean. `x`: standardised points of the sample; `y`: n x t.
-search_portfolio <- function(x, y, entries, noise, run) {
+search_portfolio <- function(x, y, entries, finalists, noise, run) {
   few <- seq_len(min(nrow(x), FIRST_ROWS))
   trails <- lapply(seq_along(entries), \(i) {
     share_stage(run, 0.4 * (i - 1) / length(entries), 0.4 / length(entries))
@@ -57,7 +58,7 @@ search_portfolio <- function(x, y, entries, noise, run) {
   })
   trails <- Filter(length, trails)
   errors <- vapply(trails, \(trail) best_candidate(trail)$error, 0)
-  trails <- trails[order(errors)[seq_len(min(FINALISTS, length(errors)))]]
+  trails <- trails[order(errors)[seq_len(min(finalists, length(errors)))]]
   if (length(few) == nrow(x)) return(trails)
   lapply(seq_along(trails), \(i) {
     share_stage(run, 0.4 + 0.4 * (i - 1) / length(trails), 0.4 / length(trails))
@@ -138,9 +139,19 @@ has_portfolio <- function(sample) {
 }
 
 # The choices, the best one first, each a list(kernel, bandwidth, noise, folds), or NULL if no fit is possible. The second
-# one is the best without a learnt metric, unless that is the first. `folds`: the points of the rows of each fold in the
-# metric that was learnt without those that are judged.
-choose_from_portfolio <- function(sample, spec, run) {
+# one is the best without a learnt metric, unless that is the first. `folds`: of judge_trail().
+choose_from_portfolio <- function(sample, spec, run, adds_scores) {
+  judged <- judge_portfolio(sample, spec, run)
+  if (length(judged) == 0) return(NULL)
+  best <- pick_simplest(judged)
+  both <- if (adds_scores && spec$metric == "auto" && is.null(spec$kernel)) add_scores(best, sample, spec, run)
+  if (!is.null(both) && is_near(both, best)) return(list(both))
+  others <- if (best$metric$type != "none") Filter(\(one) one$metric$type == "none", judged)
+  c(list(best), if (length(others) > 0) list(best_candidate(others)))
+}
+
+# The candidates of all trails, judged, with their bandwidth in units of the points.
+judge_portfolio <- function(sample, spec, run, finalists = FINALISTS) {
   spread <- fill_spread(vapply(seq_len(ncol(sample$points)), \(k) spread_of(sample$points[, k]), 0))
   x <- scale_columns(sample$points - rep(colMeans(sample$points), each = nrow(sample$points)), 1 / spread)
   noise <- if (!is.null(spec$lambda)) spec$lambda / sample$per_row
@@ -148,7 +159,7 @@ choose_from_portfolio <- function(sample, spec, run) {
   train <- seq_len(min(nrow(x), SAMPLE_ROWS))
   few <- \(rows) x[rows, , drop = FALSE]
   y <- sample$y
-  trails <- search_portfolio(few(train), y[train, , drop = FALSE], entries_of(spec), noise, run)
+  trails <- search_portfolio(few(train), y[train, , drop = FALSE], entries_of(spec), finalists, noise, run)
   fixed <- if (spec$metric == "auto") unlearnt_choices(sample, spec, run)
   recipes <- lapply(fixed, \(found) {
     root <- spread / rep_len(found$bandwidth, length(spread))
@@ -162,28 +173,26 @@ choose_from_portfolio <- function(sample, spec, run) {
     share_stage(run, 0.8 + 0.2 * (i - 1) / length(trails), 0.2 / length(trails))
     judge_trail(trails[[i]], recipes[[i]], x, y, folds, noise, run)
   })
-  judged <- Filter(length, judged)
-  if (length(judged) == 0) return(NULL)
-  best <- pick_simplest(judged)
-  choice <- \(one) list(
-    kernel = one$kernel, bandwidth = metric_bandwidth(one$metric, spread), noise = one$noise, folds = one$folds
-  )
-  others <- if (best$metric$type != "none") Filter(\(one) one$metric$type == "none", judged)
-  lapply(c(list(best), if (length(others) > 0) list(best_candidate(others))), choice)
+  lapply(Filter(length, judged), \(one) c(one, list(bandwidth = metric_bandwidth(one$metric, spread))))
 }
 
-# Choices without a learnt metric: one factor of the spreads, and a bandwidth for each column that maximises the marginal
-# likelihood of some rows, which is better than learnt metrics where few columns matter and the response is smooth.
+# Choices without a learnt metric: one factor of the spreads, and bandwidths for each column that maximise the marginal
+# likelihood of some rows, which are better than learnt metrics where few columns matter and the response is smooth. The
+# bandwidths of the Gaussian kernel are the start for kernels of rougher functions.
 unlearnt_choices <- function(sample, spec, run) {
   few <- first_of_sample(sample, LIKELIHOOD_ROWS)
-  if (is.null(spec$kernel)) spec$kernel <- kernel_spec("gaussian")
+  kernels <- if (is.null(spec$kernel)) lapply(LIKELIHOOD_KERNELS, kernel_spec) else list(spec$kernel)
+  spec$kernel <- kernels[[1]]
   start <- choose_on_sample(few, spec, run)
   if (is.null(start)) return(NULL)
   start$kernel <- spec$kernel
-  by_column <- ncol(few$points) <= nrow(few$y) / ROWS_BY_COLUMN
-  c(list(start), if (by_column) list(choose_by_column(few, start, spec, run, "likelihood", FINE_STEPS)))
+  if (ncol(few$points) > nrow(few$y) / ROWS_BY_COLUMN) return(list(start))
+  Reduce(\(last, kernel) {
+    choose_by_column(few, replace(last, "kernel", list(kernel)), spec, run, "likelihood", FINE_STEPS)
+  }, kernels, start, accumulate = TRUE)
 }
 
+LIKELIHOOD_KERNELS <- c("gaussian", "matern52", "matern32")
 LIKELIHOOD_ROWS <- 300
 
 # The fit with the bandwidths that were `found` on a part of the sample, as a candidate.

@@ -105,7 +105,7 @@ posterior_errors <- function(fit, prior, covariance, run) {
 
 # "linear z; k(x1, x2) 0.8; k(x3) 0.2", with the shares of the kernels in the prior variance, or NULL.
 terms_label <- function(kernel, digits) {
-  if (is.null(kernel$terms)) return(NULL)
+  if (!has_terms(list(kernel = kernel))) return(NULL)
   paste(vapply(kernel$terms, \(term) {
     if (is_linear_term(term)) return(paste("linear", paste(unique(term$labels), collapse = ", ")))
     paste(term$label, format(term$scale, digits = min(digits, 3)))

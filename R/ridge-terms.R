@@ -3,7 +3,7 @@
 # each centre. The linear terms are one term with a linear kernel, whose prior variance is so large that beta is not
 # penalised.
 
-has_terms <- function(of) inherits(of$kernel, "kernel_of_terms")
+has_terms <- function(of) !is.null(of$kernel$terms[[1]]$label)
 
 # NULL for a formula without k(); otherwise list(formula, given, terms): the formula with the arguments of k() as plain
 # terms, the formula of the user with `.` expanded, and for each k() the labels of its plain terms, named by its label.
@@ -50,7 +50,7 @@ kernel_of_terms <- function(base, terms, frame) {
   made$linear$spread <- fill_spread(vapply(linear, \(k) spread_of(x[, k]), 0))
   made$linear$labels <- labels[linear]
   made <- unname(made[lengths(lapply(made, `[[`, "columns")) > 0])
-  structure(c(unclass(base), list(terms = made)), class = c("kernel_of_terms", "flashkernel_kernel"))
+  sum_kernel(base, made)
 }
 
 ordered_label <- function(labels) {
@@ -100,10 +100,15 @@ gradients_at.slope_of_terms <- function(slope, fit, points, run) {
   made <- array(0, c(nrow(points), fit$d, ncol(fit$coefficients)))
   for (part in slope$parts) {
     columns <- part$term$columns
-    made[, columns, ] <- made[, columns, , drop = FALSE] +
-      gradients_at(part$slope, part$fit, term_points(part$term, points), run)
+    own <- gradients_at(part$slope, part$fit, term_points(part$term, points), run)
+    made[, columns, ] <- made[, columns, , drop = FALSE] + own * as.vector(term_slopes(part$term, points))
   }
   made
+}
+
+# The derivatives of the points of a term in its columns.
+term_slopes <- function(term, points) {
+  if (is.null(term$scores)) 1 else normal_score_slopes(term$scores, points[, term$columns, drop = FALSE])
 }
 
 #' @export
@@ -111,14 +116,20 @@ slope_functional.slope_of_terms <- function(slope, points, s, D, run) {
   made <- 0
   for (part in slope$parts) {
     columns <- part$term$columns
-    own <- if (!is.null(D)) D[, columns, drop = FALSE]
-    found <- part$term$scale * slope_functional(part$slope, term_points(part$term, points), s, own, run)
-    if (is.null(D)) {
-      all <- matrix(0, nrow(found), ncol(points))
-      all[, columns] <- found
-      found <- all
+    at <- term_points(part$term, points)
+    along <- \(D) part$term$scale * slope_functional(part$slope, at, s, D, run)
+    slopes <- term_slopes(part$term, points)
+    if (!is.null(D)) {
+      made <- made + along(D[, columns, drop = FALSE] * slopes)
+      next
     }
-    made <- made + found
+    found <- if (is.null(part$term$scores)) along(NULL) else {
+      one_column <- \(k) along(replace(0 * slopes, cbind(seq_len(nrow(slopes)), k), slopes[, k]))
+      do.call(cbind, lapply(seq_along(columns), one_column))
+    }
+    all <- matrix(0, nrow(found), ncol(points))
+    all[, columns] <- found
+    made <- made + all
   }
   made
 }

@@ -2,16 +2,23 @@
 # for each term, and their sums are the sums of the parts at the same coefficients.
 #
 # Such a kernel has class `kernel_of_terms`: the name and parameters of a kernel, by which engines are planned, and
-# `terms`, a list of list(label, columns, kernel, scale, center, spread). `columns`: the indices of the columns of the
-# term; `center` and `spread`: NULL, or numbers for each of them, which replace the bandwidth.
+# `terms`, a list of list(columns, kernel, scale) and what terms of a kind have. `columns`: the indices of the columns of
+# the term. A term of a formula has a `label`; a linear one has `center` and `spread`, numbers for each column, which
+# replace the bandwidth. A term of normal scores has its own bandwidth factor `L`, and `scores`, of score_maps().
 
 # The points of a term, and its bandwidth factor, of those of all columns.
 term_points <- function(term, points) {
   x <- points[, term$columns, drop = FALSE]
+  if (!is.null(term$scores)) x <- normal_scores(term$scores, x)
   if (is.null(term$center)) x else x - rep(term$center, each = nrow(x))
 }
 term_factor <- function(term, L) {
+  if (!is.null(term$L)) return(term$L)
   if (is.null(term$spread)) L[term$columns, term$columns, drop = FALSE] else diag(term$spread, length(term$spread))
+}
+
+sum_kernel <- function(base, terms) {
+  structure(c(unclass(base), list(terms = terms)), class = c("kernel_of_terms", "flashkernel_kernel"))
 }
 
 # Each of the parts has its own plan.

@@ -1,0 +1,37 @@
+# Normal scores of columns: a continuous increasing map of each column that gives its values the quantiles of a normal
+# distribution. A kernel of normal scores does not depend on the scale in which a column was measured, as trees do not.
+
+# Knots of a map, at most: with more of them the derivative of the map would follow the noise of the spacings.
+SCORE_KNOTS <- 50
+
+# For each column list(at, to), knots and their scores, between which the map is linear; outside of them it is constant.
+# NULL for a column of one or two values, which is mapped to itself.
+score_maps <- function(x) lapply(seq_len(ncol(x)), \(k) score_map(x[, k]))
+
+score_map <- function(x) {
+  values <- sort(unique(x))
+  m <- length(values)
+  if (m <= 2) return(NULL)
+  counts <- tabulate(match(x, values), m)
+  to <- stats::qnorm((cumsum(counts) - counts / 2) / length(x))
+  kept <- if (m > SCORE_KNOTS) round(seq(1, m, length.out = SCORE_KNOTS)) else seq_len(m)
+  list(at = values[kept], to = to[kept])
+}
+
+normal_scores <- function(maps, x) {
+  for (k in which(lengths(maps) > 0)) x[, k] <- stats::approx(maps[[k]]$at, maps[[k]]$to, x[, k], rule = 2)$y
+  x
+}
+
+# The derivatives of the maps: at a knot the mean of both sides, or at an end that of the inner side.
+normal_score_slopes <- function(maps, x) {
+  made <- matrix(1, nrow(x), ncol(x))
+  for (k in which(lengths(maps) > 0)) {
+    at <- maps[[k]]$at
+    slope <- diff(maps[[k]]$to) / diff(at)
+    left <- slope[findInterval(x[, k], at, all.inside = TRUE, left.open = TRUE)]
+    right <- slope[findInterval(x[, k], at, all.inside = TRUE)]
+    made[, k] <- (left + right) / 2 * (x[, k] >= at[1] & x[, k] <= at[length(at)])
+  }
+  made
+}
