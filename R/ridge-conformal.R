@@ -53,17 +53,28 @@ calibrate <- function(fit, held, run) {
   kept <- setdiff(seq_len(fit$n), held)
   without <- refit_ridge(fit, kept, run, list(keep = TRUE))
   at <- some_of_data(fit$data, held)
-  link <- link_at(without, at$rows, run)
-  if (!is.null(at$offset)) link <- link + at$offset
+  ends <- ends_at(without, at$rows, at$offset, run)
+  t <- ncol(ends) / 2
   scale <- link_scale(without, at$rows, run)
-  unit <- exp(mean(log(scale)))
-  left <- matrix(NA_real_, fit$n, ncol(link))
+  part <- list(fit = without, unit = exp(mean(log(scale))))
+  part$weights <- if (is.null(at$weights)) rep(1, length(held)) else at$weights
+  above <- ends - as.vector(at$y[, seq_len(t)])
+  part$scores <- pmax(above[, seq_len(t), drop = FALSE], -above[, t + seq_len(t)]) / (scale / part$unit)
+  if (!fit$family$squared) return(part)
+  part$errors <- above[, seq_len(t), drop = FALSE]
+  part$left <- matrix(NA_real_, fit$n, t)
   y <- without$data$y
-  left[kept, ] <- y - (y - fitted_link(without, run)) / pmax(1 - as.vector(hat_diagonal(without, run)), 1e-8)
-  list(
-    fit = without, unit = unit, errors = at$y - link, scores = abs(at$y - link) / (scale / unit), left = left,
-    weights = if (is.null(at$weights)) rep(1, length(held)) else at$weights
-  )
+  free <- pmax(1 - as.vector(hat_diagonal(without, run)), 1e-8)
+  part$left[kept, ] <- y - (y - fitted_link(without, run)) / free
+  part
+}
+
+# The predictions from which an interval extends downward and upward, n x 2 t: for quantiles those of the first and the last
+# level, as in conformalised quantile regression (Romano and others, 2019), where scores may be negative.
+ends_at <- function(fit, rows, offset, run) {
+  link <- link_at(fit, rows, run)
+  if (!is.null(offset)) link <- link + offset
+  if (is.null(fit$family$levels)) cbind(link, link) else sort_levels(link)[, c(1, ncol(link)), drop = FALSE]
 }
 
 # The root mean square error of the mean of the fits relative to that of one fit, for each output. A fit that has seen a
@@ -80,8 +91,9 @@ accuracy_of_mean <- function(parts, weights) {
   ifelse(errors > 0, sqrt(pmax(1 - spread / errors, 1 / number)), 1)
 }
 
-# The root of 1 + v(x) at each row.
+# The root of 1 + v(x) at each row; 1 for quantiles, which have their own widths.
 link_scale <- function(fit, rows, run) {
+  if (!fit$family$squared) return(rep(1, rows$n))
   sqrt(1 + link_errors(fit, rows, run, sigma = rep(1, ncol(fit$coefficients)))[, 1]^2)
 }
 
@@ -89,15 +101,17 @@ link_scale <- function(fit, rows, run) {
 conformal_ends <- function(fit, rows, offset, level, run) {
   parts <- calibration_of(fit, run)
   mean_of <- \(f) Reduce(`+`, lapply(parts, f)) / length(parts)
-  centre <- mean_of(\(part) link_at(part$fit, rows, run))
-  if (!is.null(offset)) centre <- centre + offset
   scale <- exp(mean_of(\(part) log(link_scale(part$fit, rows, run) / part$unit)))
   scores <- do.call(rbind, lapply(parts, `[[`, "scores"))
   weights <- unlist(lapply(parts, `[[`, "weights"))
-  width <- outer(
-    scale, apply(scores, 2, conformal_quantile, weights, level) * accuracy_of_mean(parts, fit_weights(fit))
-  )
-  list(centre - width, centre + width)
+  width <- apply(scores, 2, conformal_quantile, weights, level)
+  if (fit$family$squared) width <- width * accuracy_of_mean(parts, fit_weights(fit))
+  width <- outer(scale, width)
+  ends <- mean_of(\(part) ends_at(part$fit, rows, offset, run))
+  low <- ends[, seq_len(ncol(width)), drop = FALSE] - width
+  high <- ends[, ncol(width) + seq_len(ncol(width)), drop = FALSE] + width
+  # quantiles may be narrowed by more than their distance
+  list(pmin(low, high), pmax(low, high))
 }
 
 # The smallest score such that the weights of the scores up to it are `level` of all weights and one more, of mean size,

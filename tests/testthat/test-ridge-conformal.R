@@ -55,6 +55,29 @@ test_that("conformal intervals are those of literal fits without each fold", {
   }
 })
 
+test_that("quantiles are widened as in conformalised quantile regression", {
+  levels <- ridge_family("quantile", levels = c(0.2, 0.5, 0.8))
+  by <- \(rows = 1:40, w = case$w) kernel_ridge(
+    case$x[rows, ], case$y[rows], family = levels, bandwidth = 0.7, lambda = 1e-2, weights = w[rows], offset = case$x[rows, 1]
+  )
+  fit <- by()
+  shift <- case$at[, 1]
+  found <- predict(fit, case$at, interval = "conformal", level = 0.8, offset = shift)
+  expect_identical(colnames(found), c("0.2", "0.5", "0.8", "lwr", "upr"))
+  expect_equal(found[, 1:3], predict(fit, case$at, offset = shift))
+  of <- lapply(held_folds(fit), \(out) {
+    one <- by(-out)
+    held <- predict(one, case$x[out, ], offset = case$x[out, 1])
+    list(scores = pmax(held[, 1] - case$y[out], case$y[out] - held[, 3]), w = case$w[out],
+         ends = predict(one, case$at, offset = shift)[, c(1, 3)])
+  })
+  width <- conformal_quantile(unlist(lapply(of, `[[`, "scores")), unlist(lapply(of, `[[`, "w")), 0.8)
+  ends <- Reduce(`+`, lapply(of, `[[`, "ends")) / 10
+  expect_equal(unname(found[, 4:5]), unname(ends + rep(c(-width, width), each = 5)), tolerance = 1e-4)
+  expect_identical(dim(predict(fit, case$at[1, , drop = FALSE], interval = "conformal", offset = 0)), c(1L, 5L))
+  expect_argument_error(predict(kernel_ridge(dist ~ speed, cars, family = "quantile"), interval = "conformal"), "interval")
+})
+
 test_that("an offset moves the ends, and another unit of the response scales them", {
   fit <- kernel_ridge(case$x, case$y, bandwidth = 0.7, lambda = 1e-2)
   shift <- seq_len(40) / 10
