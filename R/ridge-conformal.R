@@ -7,7 +7,7 @@
 # The score of a row is its error over the scale of the fit that has not seen it. The scale at x is the root of
 # 1 + v(x), where sigma^2 v(x) is the posterior variance of the function. Intervals are centred at the mean of these
 # fits. Its squared error is the mean of theirs minus the mean square of their differences from it, so intervals with the
-# quantile of their scores cover too much; accuracy_of_mean() corrects for that. With one fold this is the split
+# quantile of their scores would cover too much; accuracy_of_mean() corrects for that. With one fold this is the split
 # conformal method. The ends of CV+ (Barber and others, 2021), quantiles over all fits and scores, have a proven
 # coverage of 2 level - 1, and cover more than `level` of new responses where the fits differ.
 
@@ -29,8 +29,9 @@ held_folds <- function(fit) {
 }
 
 # A list for each fold: `fit`, the fit without its rows; `unit`, a number that makes the scales of all folds alike;
-# `errors` and `scores` (rows x t) and the `weights` of its rows; `left` (n x t), the leave-one-out link of the other
-# rows. Computed when first needed and cached.
+# `scores` (rows x t) and the `weights` of its rows; `left` (n x t), the leave-one-out residuals of the other rows, for
+# squared loss and where matrices are factorised: of more rows at most two fits are made. Computed when first needed and
+# cached.
 calibration_of <- function(fit, run) {
   if (is.null(fit$state$calibration)) {
     data <- kept_data(fit)
@@ -60,35 +61,31 @@ calibrate <- function(fit, held, run) {
   part$weights <- if (is.null(at$weights)) rep(1, length(held)) else at$weights
   above <- ends - as.vector(at$y[, seq_len(t)])
   part$scores <- pmax(above[, seq_len(t), drop = FALSE], -above[, t + seq_len(t)]) / (scale / part$unit)
-  if (!fit$family$squared) return(part)
-  part$errors <- above[, seq_len(t), drop = FALSE]
+  if (!fit$family$squared || fit$n > EXACT_FACTORISED) return(part)
   part$left <- matrix(NA_real_, fit$n, t)
-  y <- without$data$y
   free <- pmax(1 - as.vector(hat_diagonal(without, run)), 1e-8)
-  part$left[kept, ] <- y - (y - fitted_link(without, run)) / free
+  part$left[kept, ] <- (without$data$y - fitted_link(without, run)) / free
   part
 }
 
-# The predictions from which an interval extends downward and upward, n x 2 t: for quantiles those of the first and the last
-# level, as in conformalised quantile regression (Romano and others, 2019), where scores may be negative.
+# The predictions from which an interval extends downward and upward, n x 2 t: for quantiles those of the first and the
+# last level, as in conformalised quantile regression (Romano and others, 2019), where scores may be negative.
 ends_at <- function(fit, rows, offset, run) {
   link <- link_at(fit, rows, run)
   if (!is.null(offset)) link <- link + offset
   if (is.null(fit$family$levels)) cbind(link, link) else sort_levels(link)[, c(1, ncol(link)), drop = FALSE]
 }
 
-# The root mean square error of the mean of the fits relative to that of one fit, for each output. A fit that has seen a
-# row stands for one that has not by its leave-one-out link, which serves for differences between fits, though not for
-# errors. At least what errors without correlation would give.
+# The root mean square error of the mean of the fits relative to that of one fit, for each output, from leave-one-out
+# residuals of the fits that have seen a row. Both are too small for rows from which the kernel was chosen, but their
+# ratio is that of new rows: 0.81 to 0.98 on six sets where it was 0.79 to 0.98 at new rows.
 accuracy_of_mean <- function(parts, weights) {
-  number <- length(parts)
   left <- vapply(parts, `[[`, parts[[1]]$left, "left")
   weights <- weights * (rowSums(!is.na(left[, 1, , drop = FALSE])) > 1)
-  if (!any(weights > 0)) return(1)
-  spread <- apply(left, c(1, 2), stats::var, na.rm = TRUE)[weights > 0, , drop = FALSE]
-  spread <- (1 - 1 / number) * weighted_means(spread, weights[weights > 0])
-  errors <- weighted_means(do.call(rbind, lapply(parts, `[[`, "errors"))^2, unlist(lapply(parts, `[[`, "weights")))
-  ifelse(errors > 0, sqrt(pmax(1 - spread / errors, 1 / number)), 1)
+  if (all(weights == 0)) return(1)
+  error <- \(squares) weighted_means(squares[weights > 0, , drop = FALSE], weights[weights > 0])
+  ratio <- sqrt(error(rowMeans(left, TRUE, 2)^2) / error(rowMeans(left^2, TRUE, 2)))
+  ifelse(is.finite(ratio), ratio, 1)
 }
 
 # The root of 1 + v(x) at each row; 1 for quantiles, which have their own widths.
@@ -105,7 +102,7 @@ conformal_ends <- function(fit, rows, offset, level, run) {
   scores <- do.call(rbind, lapply(parts, `[[`, "scores"))
   weights <- unlist(lapply(parts, `[[`, "weights"))
   width <- apply(scores, 2, conformal_quantile, weights, level)
-  if (fit$family$squared) width <- width * accuracy_of_mean(parts, fit_weights(fit))
+  if (!is.null(parts[[1]]$left)) width <- width * accuracy_of_mean(parts, fit_weights(fit))
   width <- outer(scale, width)
   ends <- mean_of(\(part) ends_at(part$fit, rows, offset, run))
   low <- ends[, seq_len(ncol(width)), drop = FALSE] - width

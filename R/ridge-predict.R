@@ -48,12 +48,11 @@
 #' odds of each class against all others.
 #'
 #' **Conformal intervals** use errors at rows that a fit has not seen. The fit is repeated without a tenth of the rows,
-#' with every choice from the data, until each row, or 1,000 rows, have been left out: at most ten more fits, computed
-#' once. An interval is the mean of these fits plus and minus a quantile of their errors, scaled by the local standard
-#' error and by the accuracy of the mean relative to one fit. With several quantiles it extends from the first to the
-#' last, widened by a quantile of the errors. New rows must come from the distribution of the rows of the fit, with
-#' weights in proportion to these. About `level` of new responses are covered. The ends are infinite for fewer than
-#' `level / (1 - level)` rows.
+#' with every choice from the data, until each row, or 1,000 rows, have been left out: at most ten fits, computed once.
+#' An interval is the mean of these fits plus and minus a quantile of their errors, scaled by the local standard error
+#' and the accuracy of the mean. With several quantiles it extends from the first to the last, widened by a quantile of
+#' the errors. New rows must come from the distribution of the rows of the fit, with weights in proportion to these.
+#' About `level` of new responses are covered. The ends are infinite for fewer than `level / (1 - level)` rows.
 #' @returns A vector with a value for each row, a factor of classes, or a matrix with a column for each response or
 #'   class. Row names are those of `newdata`.
 #' - Gradients: a matrix with a column for each column of the fit; for several responses an array with the responses in

@@ -9,7 +9,7 @@ ridge_at <- function(x, y, at, h, n_lambda, w = rep(1, nrow(x))) {
   H <- kernels(x, x) %*% solve(A, diag(nrow(x)) - ones) + ones
   variance <- (1 - rowSums(k * t(solve(A, t(k))))) / n_lambda
   list(link = as.vector(mean + k %*% solve(A, y - mean)), scale = sqrt(1 + variance),
-       left = y - as.vector(y - H %*% y) / (1 - diag(H)))
+       left = as.vector(y - H %*% y) / (1 - diag(H)))
 }
 
 # Ends of the intervals from fits without each of `folds`, a list of row numbers. `lambda` is for all rows.
@@ -21,15 +21,15 @@ literal_ends <- function(x, y, at, h, lambda, folds, level, w = rep(1, nrow(x)))
     new <- fit(at)
     unit <- exp(mean(log(held$scale)))
     list(link = new$link, scale = new$scale / unit, scores = abs(y[out] - held$link) / (held$scale / unit), w = w[out],
-         errors = y[out] - held$link, left = replace(rep(NA, length(y)), left, held$left))
+         left = replace(rep(NA, length(y)), left, held$left))
   })
   columns <- \(name) vapply(of, `[[`, numeric(nrow(at)), name)
   scores <- unlist(lapply(of, `[[`, "scores"))
-  literal_w <- w
+  all_w <- w
   w <- unlist(lapply(of, `[[`, "w"))
-  errors <- unlist(lapply(of, `[[`, "errors"))
-  differences <- apply(vapply(of, `[[`, y, "left"), 1, var, na.rm = TRUE) * (1 - 1 / length(folds))
-  ranked <- scores[order(scores)] * sqrt(1 - weighted.mean(differences, literal_w) / weighted.mean(errors^2, w))
+  left <- vapply(of, `[[`, y, "left")
+  ratio <- weighted.mean(rowMeans(left, na.rm = TRUE)^2, all_w) / weighted.mean(rowMeans(left^2, na.rm = TRUE), all_w)
+  ranked <- scores[order(scores)] * sqrt(ratio)
   share <- cumsum(w[order(scores)]) / mean(w)
   width <- exp(rowMeans(log(columns("scale")))) * ranked[which(share >= level * (length(scores) + 1) - 1e-9)[1]]
   cbind(lwr = rowMeans(columns("link")) - width, upr = rowMeans(columns("link")) + width)
