@@ -62,9 +62,10 @@ default_noise <- function(choice, sample, spec, run) {
   if (spec$family$squared && (isTRUE(spec$exact) || !is.null(folds))) return(choice$noise)
   few <- first_of_sample(sample, DEFAULT_SAMPLE)
   K <- kernels_between(NULL, few$points, rows_factor(sample$rows, choice$bandwidth), spec$kernel, run)
-  if (!spec$family$squared) return(if (nrow(K) < 2) mean(diag(K)) else family_noise(thirds_of(K), few, run))
-  max(choice$noise, LEAST_NOISE * mean(diagonal(K)))
+  if (spec$family$squared) max(choice$noise, LEAST_NOISE * mean(diagonal(K))) else noise_in_thirds(K, few, run)
 }
+
+noise_in_thirds <- function(K, sample, run) if (nrow(K) < 2) mean(diag(K)) else family_noise(thirds_of(K), sample, run)
 
 choose_by_column <- function(sample, chosen, spec, run, criterion = "loo", steps = DEFAULT_STEPS) {
   task <- list(

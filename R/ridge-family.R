@@ -2,15 +2,15 @@
 
 #' Families of responses for kernel ridge regression
 #'
-#' Makes the argument `family` of [kernel_ridge()] for families that have parameters. Families without parameters can be
-#' given by name.
+#' Families that have parameters, for the argument `family` of [kernel_ridge()].
 #'
 #' @details
 #' The fit minimises the weighted mean loss of the rows plus \eqn{\lambda \alpha' K \alpha / 2}{lambda alpha' K alpha / 2}.
 #' The loss is half the unit deviance for `"binomial"`, `"multinomial"`, `"poisson"`, `"Gamma"` and `"negbin"` (variance
 #' mu + mu^2 / theta), the last three with log link. For `"quantile"` it is the pinball loss, smoothed over a
-#' thousandth of its mean at the median or quantile of all responses; several levels have one function each, and
-#' predictions are sorted by level at each point, so that they never cross.
+#' thousandth of its mean at the median or quantile of all responses. Predictions of several levels are sorted at each
+#' point, so that they never cross. Without `lambda`, quantiles of leave-one-out residuals are added to a fit by squared
+#' loss.
 #' @param family Name of the family.
 #' @param levels For `"quantile"`: increasing levels between 0 and 1. Default 0.5, the median.
 #' @param theta For `"negbin"`: the size of the negative binomial distribution, a positive number.
@@ -186,4 +186,45 @@ held_error <- function(family, link, y, classes) {
   if (family$squared) return(squared_error(link, y, classes))
   size <- if (family$error == "mean deviance") 2 else 1 / max(1, length(family$levels))
   size * mean_loss(final_loss(family), link, y, checked_run(settle_control(NULL)))
+}
+
+# ---- quantiles by default -------------------------------------------------------------------------
+
+# Where the noise is small, the location of the response needs a small penalty, and its distribution around the
+# location a large one. Without `lambda` the location is therefore the fit by squared loss, and the quantiles are those of its
+# leave-one-out residuals, with the same kernel and a penalty of their own. The coefficients of both are added. One
+# penalty for both had pinball losses of 1.13 instead of 0.76 on concrete, and 0.52 instead of 0.34 on airfoil.
+takes_residuals <- function(rows, spec) {
+  given <- spec[c("lambda", "start", "checkpoint", "validation")]
+  !is.null(spec$family$levels) && all(lengths(given) == 0) && !spec$plan && !is.matrix(spec$centers) &&
+    inherits(rows, "rows_dense") && rows$n >= LEAST_PORTFOLIO && !(isTRUE(spec$exact) && rows$n > EXACT_FACTORISED)
+}
+
+fit_residual_quantiles <- function(rows, response, spec, run) {
+  offset <- check_offset(spec$offset, rows$n, ncol(response$y))
+  own <- list(family = FAMILIES$gaussian, iterations = NULL, tolerance = NULL, keep = TRUE, offset = offset[, 1])
+  one <- list(y = unname(response$y[, 1, drop = FALSE]), family = FAMILIES$gaussian)
+  base <- fit_drawn(rows, one, replace(spec, names(own), own), run)
+  left <- as.vector((one$y - fitted_link(base, run)) / (1 - hat_diagonal(base, run)))
+  weights <- base$data$weights
+  problem <- list(
+    rows = base$data$rows, y = 0 * response$y + left, weights = weights, intercept = spec$intercept,
+    family = spec$family
+  )
+  spec[c("kernel", "bandwidth", "L", "chosen")] <- base[c("kernel", "bandwidth", "L", "chosen")]
+  sample <- draw_sample(rows, replace(response, "y", list(problem$y)), weights, NULL, DEFAULT_SAMPLE)
+  K <- kernels_between(NULL, sample$points, spec$L, spec$kernel, run)
+  spec$lambda <- noise_in_thirds(K, sample, run) * sample$per_row
+  all <- base$center_index
+  some <- spread_rows(length(all), if (rows$n > EXACT_ROWS) default_centers(rows$n) else Inf)
+  solved <- fit_by_centers(problem, replace(settle_solver(spec), c("centers", "exact"), list(all[some], FALSE)), run)
+  at <- match(solved$center_index, all)
+  coefficients <- matrix(base$coefficients, length(all), ncol(response$y))
+  coefficients[at, ] <- coefficients[at, ] + solved$coefficients
+  problem[c("y", "offset")] <- list(response$y, offset)
+  new_ridge(problem, response, replace(settle_solver(spec), "exact", base$exact), c(
+    list(coefficients = coefficients, intercept = base$intercept + solved$intercept, columns = base$state$columns),
+    solved[c("trace", "iterations", "converged", "best_iteration", "loss")],
+    base[c("centers", "center_index", "merged", "jitter")], list(seconds = c(base$seconds, solved$seconds))
+  ))
 }

@@ -227,7 +227,10 @@ predict_with_errors <- function(fit, at, link, how, run) {
   rows <- at$rows
   restore <- at$restore
   if (how$interval == "conformal") {
-    shown <- restore(bind_intervals(link, conformal_ends(fit, rows, at$offset, level, run)))
+    ends <- conformal_ends(fit, rows, at$offset, level, run)
+    shown <- restore(if (is.null(fit$family$levels)) bind_intervals(link, ends) else {
+      cbind(sort_levels(link), lwr = as.vector(ends[[1]]), upr = as.vector(ends[[2]]))
+    })
     if (!how$se.fit) return(shown)
     return(replace(predict_with_errors(fit, at, link, replace(how, "interval", "none"), run), "fit", list(shown)))
   }
@@ -283,8 +286,8 @@ check_uncertain <- function(fit, how) {
   if (how$interval == "prediction" && !fit$family$squared) {
     stop_argument("interval", "\"prediction\" needs squared loss")
   }
-  if (how$interval == "conformal" && (!fit$family$squared || !is.null(classes))) {
-    stop_argument("interval", "must not be \"conformal\" unless the response is numeric and the loss is squared")
+  if (how$interval == "conformal" && (!(fit$family$squared || length(fit$family$levels) > 1) || !is.null(classes))) {
+    stop_argument("interval", "must not be \"conformal\" unless the loss is squared or of several quantiles of a number")
   }
 }
 

@@ -1,8 +1,7 @@
 #' Predictions and prediction intervals from a kernel ridge regression
 #'
 #' `predict()` evaluates a fit at new rows or at its own: means, classes, probabilities, gradients, standard errors and
-#' intervals. `confint()` returns pointwise confidence intervals of the fitted function, the same as
-#' `predict(type = "link", interval = "confidence")`.
+#' intervals. `confint()` returns the ends of `predict(type = "link", interval = "confidence")`.
 #'
 #' @param object A fit from [kernel_ridge()].
 #' @param newdata New rows: a matrix or data frame with the columns of the fit, matched by name where both have names; a
@@ -14,16 +13,16 @@
 #'   - `"link"`: the fitted function; for logistic loss the log odds of the second class, or a column for each of more
 #'     classes.
 #'   - `"class"`: the class. `"prob"`: for logistic loss, a matrix of probabilities with a column for each class.
-#'   - `"gradient"`: the exact derivatives of the fitted function in each column. A kernel that has no derivative at its
-#'     centre, such as the Laplacian, contributes 0 there;
-#'     the product Laplacian contributes 0 in each column where the two points are equal.
+#'   - `"gradient"`: the exact derivatives of the fitted function in each column. A kernel without derivative at its
+#'     centre, such as the Laplacian, contributes 0 there; the product Laplacian in each column where the two points are
+#'     equal.
 #'   - `"terms"`: for a formula with `k()`, the effect of each term minus its mean over the centres, a matrix with the
 #'     attribute `"constant"`.
 #' @param offset The offset of the new rows, for fits with one. The offset of a formula is found in `newdata`.
 #' @param se.fit Logical: return standard errors, too? Default `FALSE`. See Details.
 #' @param interval,level `"confidence"`: intervals of the fitted function. `"prediction"`: intervals of responses of
-#'   weight 1. Their probability is `level` (default 0.95), as in [stats::predict.lm()]. `"conformal"`: intervals of
-#'   responses without a model of the errors, for squared loss. See Details.
+#'   weight 1. Their probability is `level` (default 0.95), as in [stats::predict.lm()]. `"conformal"`: the same without
+#'   a model of the errors, for squared loss and several quantiles. See Details.
 #' @param na.action What to do with rows of `newdata` that have missing values: [stats::na.pass()] (default) predicts
 #'   `NA`, [stats::na.omit()] drops the rows, [stats::na.fail()] is an error. For the rows of the fit its own
 #'   `na.action` counts: rows dropped by [stats::na.exclude()] are `NA` in the result.
@@ -49,17 +48,17 @@
 #' odds of each class against all others.
 #'
 #' **Conformal intervals** use errors at rows that a fit has not seen. The fit is repeated without a tenth of the rows,
-#' with every choice from the data, until each row, or 1,000 rows, have been left out: at most ten more fits, computed
-#' once. An interval is the mean of these fits plus and minus a quantile of their errors at the rows left out, scaled by
-#' the local standard error. It assumes only that new rows come from the distribution of the rows of the fit; with
-#' weights, from these rows in proportion to their weights. About `level` of new responses are covered, of few rows
-#' rather more. The ends are infinite for fewer than `level / (1 - level)` rows.
+#' with every choice from the data, until each row, or 1,000 rows, have been left out: at most ten fits, computed once.
+#' An interval is the mean of these fits plus and minus a quantile of their errors, scaled by the local standard error
+#' and the accuracy of the mean. With several quantiles it extends from the first to the last, widened by a quantile of
+#' the errors. New rows must come from the distribution of the rows of the fit, with weights in proportion to these.
+#' About `level` of new responses are covered. The ends are infinite for fewer than `level / (1 - level)` rows.
 #' @returns A vector with a value for each row, a factor of classes, or a matrix with a column for each response or
 #'   class. Row names are those of `newdata`.
 #' - Gradients: a matrix with a column for each column of the fit; for several responses an array with the responses in
 #'   the third dimension.
-#' - With `interval`: a matrix with columns `fit`, `lwr` and `upr`; for several responses, and for the classes of
-#'   `type = "prob"`, an array with these in the third dimension. If a fit has no residuals, intervals have width 0.
+#' - With `interval`: a matrix with columns `fit` (or the quantiles), `lwr` and `upr`; for several responses, and classes
+#'   of `type = "prob"`, an array with these in the third dimension. If a fit has no residuals, intervals have width 0.
 #' - With `se.fit`: a list of `fit`, `se.fit` (a vector, or a matrix with a column for each response or class), `df` and
 #'   `residual.scale`.
 #' - `confint()`: a matrix of the lower and upper ends, or an array.

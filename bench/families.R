@@ -62,7 +62,9 @@ sets <- list(
   quantile = list(
     concrete = \() numbers("uci_concrete"), airfoil = \() numbers("uci_airfoil"), housing = \() numbers("uci_housing"),
     energy = \() numbers("uci_energy"), abalone = abalone, slid = \() with_response(stored("slid"), "wages", "rownames"),
-    no2 = \() with_response(stored("no2"), "target"), hitters = \() with_response(stored("hitters"), "Salary", "rownames")
+    no2 = \() with_response(stored("no2"), "target"), hitters = \() with_response(stored("hitters"), "Salary", "rownames"),
+    autompg = \() numbers("uci_autompg"), stock = \() numbers("uci_stock"), wage = \() with_response(stored("wage"), "wage", c("rownames", "logwage", "region")),
+    wine = \() numbers("uci_wine")
   )
 )
 

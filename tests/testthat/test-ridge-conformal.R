@@ -5,8 +5,11 @@ ridge_at <- function(x, y, at, h, n_lambda, w = rep(1, nrow(x))) {
   A <- kernels(x, x) + diag(n_lambda / w)
   k <- kernels(at, x)
   mean <- sum(w * y) / sum(w)
+  ones <- outer(rep(1, nrow(x)), w / sum(w))
+  H <- kernels(x, x) %*% solve(A, diag(nrow(x)) - ones) + ones
   variance <- (1 - rowSums(k * t(solve(A, t(k))))) / n_lambda
-  list(link = as.vector(mean + k %*% solve(A, y - mean)), scale = sqrt(1 + variance))
+  list(link = as.vector(mean + k %*% solve(A, y - mean)), scale = sqrt(1 + variance),
+       left = as.vector(y - H %*% y) / (1 - diag(H)))
 }
 
 # Ends of the intervals from fits without each of `folds`, a list of row numbers. `lambda` is for all rows.
@@ -17,12 +20,16 @@ literal_ends <- function(x, y, at, h, lambda, folds, level, w = rep(1, nrow(x)))
     held <- fit(x[out, , drop = FALSE])
     new <- fit(at)
     unit <- exp(mean(log(held$scale)))
-    list(link = new$link, scale = new$scale / unit, scores = abs(y[out] - held$link) / (held$scale / unit), w = w[out])
+    list(link = new$link, scale = new$scale / unit, scores = abs(y[out] - held$link) / (held$scale / unit), w = w[out],
+         left = replace(rep(NA, length(y)), left, held$left))
   })
   columns <- \(name) vapply(of, `[[`, numeric(nrow(at)), name)
   scores <- unlist(lapply(of, `[[`, "scores"))
+  all_w <- w
   w <- unlist(lapply(of, `[[`, "w"))
-  ranked <- scores[order(scores)]
+  left <- vapply(of, `[[`, y, "left")
+  ratio <- weighted.mean(rowMeans(left, na.rm = TRUE)^2, all_w) / weighted.mean(rowMeans(left^2, na.rm = TRUE), all_w)
+  ranked <- scores[order(scores)] * sqrt(ratio)
   share <- cumsum(w[order(scores)]) / mean(w)
   width <- exp(rowMeans(log(columns("scale")))) * ranked[which(share >= level * (length(scores) + 1) - 1e-9)[1]]
   cbind(lwr = rowMeans(columns("link")) - width, upr = rowMeans(columns("link")) + width)
@@ -46,6 +53,29 @@ test_that("conformal intervals are those of literal fits without each fold", {
     expect_equal(found[, 2:3], want, tolerance = 1e-7)
     expect_equal(found[, "fit"], predict(fit, case$at))
   }
+})
+
+test_that("quantiles are widened as in conformalised quantile regression", {
+  levels <- ridge_family("quantile", levels = c(0.2, 0.5, 0.8))
+  by <- \(rows = 1:40, w = case$w) kernel_ridge(
+    case$x[rows, ], case$y[rows], family = levels, bandwidth = 0.7, lambda = 1e-2, weights = w[rows], offset = case$x[rows, 1]
+  )
+  fit <- by()
+  shift <- case$at[, 1]
+  found <- predict(fit, case$at, interval = "conformal", level = 0.8, offset = shift)
+  expect_identical(colnames(found), c("0.2", "0.5", "0.8", "lwr", "upr"))
+  expect_equal(found[, 1:3], predict(fit, case$at, offset = shift))
+  of <- lapply(held_folds(fit), \(out) {
+    one <- by(-out)
+    held <- predict(one, case$x[out, ], offset = case$x[out, 1])
+    list(scores = pmax(held[, 1] - case$y[out], case$y[out] - held[, 3]), w = case$w[out],
+         ends = predict(one, case$at, offset = shift)[, c(1, 3)])
+  })
+  width <- conformal_quantile(unlist(lapply(of, `[[`, "scores")), unlist(lapply(of, `[[`, "w")), 0.8)
+  ends <- Reduce(`+`, lapply(of, `[[`, "ends")) / 10
+  expect_equal(unname(found[, 4:5]), unname(ends + rep(c(-width, width), each = 5)), tolerance = 1e-4)
+  expect_identical(dim(predict(fit, case$at[1, , drop = FALSE], interval = "conformal", offset = 0)), c(1L, 5L))
+  expect_argument_error(predict(kernel_ridge(dist ~ speed, cars, family = "quantile"), interval = "conformal"), "interval")
 })
 
 test_that("an offset moves the ends, and another unit of the response scales them", {

@@ -92,6 +92,32 @@ test_that("quantiles satisfy the condition of the subgradient, and do not cross"
   expect_error(family_fit(cbind(y, y), "quantile"), "one column", class = "flashkernel_error_argument")
 })
 
+test_that("quantiles without a penalty are those of leave-one-out residuals around the fit by squared loss", {
+  y <- family_mean + (1:80 * (sqrt(5) - 1)) %% 2 + family_offset
+  levels <- ridge_family("quantile", levels = c(0.1, 0.5, 0.8))
+  at <- family_x[1:9, ] / 2
+  for (bandwidth in list(1.5, NULL)) {
+    by <- \(y, ...) kernel_ridge(family_x, y, bandwidth = bandwidth, weights = family_weights, ...)
+    fit <- by(y, family = levels, offset = family_offset)
+    base <- by(y, offset = family_offset)
+    of_left <- kernel_ridge(
+      family_x, residuals(base) / (1 - hatvalues(base)), family = levels, kernel = base$kernel, bandwidth = base$bandwidth,
+      lambda = fit$lambda, weights = family_weights, centers = which(family_weights > 0)
+    )
+    want <- as.vector(predict(base, at, offset = rep(2, 9))) + predict(of_left, at, type = "link")
+    expect_equal(predict(fit, at, type = "link", offset = rep(2, 9)), want, tolerance = 1e-6)
+    expect_identical(fit$chosen, base$chosen)
+    expect_equal(predict(fit, type = "link"), fitted(fit), tolerance = 1e-10)
+  }
+  expect_gt(cross_validate(fit, 3)$mean, -1)
+  # more rows than centres of the quantiles
+  x <- as.matrix(sin(seq_len(1200)^1.3))
+  y <- x[, 1] + 0.1 * (seq_len(1200) * (sqrt(5) - 1)) %% 1
+  many <- kernel_ridge(x, y, family = "quantile", bandwidth = 1, solver = list(exact = TRUE))
+  expect_identical(nrow(many$centers), 1200L)
+  expect_equal(unname(predict(many, cbind(c(-0.5, 0.5)))), c(-0.45, 0.55), tolerance = 0.02)
+})
+
 test_that("Huber's loss takes its width from the residuals, and outliers move the fit little", {
   y <- log(family_mean) + 0.1 * sin(50 * 1:80)
   wild <- replace(y, c(5, 40, 61), 50)
