@@ -196,7 +196,7 @@ contract_methods <- function() {
       graphics::lines(f)
     }),
     "contour" = slow(\(f, new) graphics::contour(f)),
-    "autoplot" = slow(\(f, new) ggplot2::ggplot_build(ggplot2::autoplot(f)))
+    "autoplot" = slow(\(f, new) ggplot2::autoplot(f))
   ))
 }
 
