@@ -342,12 +342,11 @@ test_that("ways to choose are compared at rows that they have not seen, and the 
 
   # the loss of the default, literally
   fold <- rep_len(1:3, 90)
-  rows <- with_row_keys(ridge_rows(case$x), check_response(case$y, 90))
-  data <- list(rows = rows, y = matrix(case$y))
-  spec <- tuned$search$settings$spec
-  spec$family <- FAMILIES$gaussian
-  run <- run_control(settle_control(NULL))
-  found <- losses_of_way(TUNE_WAYS$plain, data, fold == 1, check_response(case$y, 90), spec, tuned$search$settings$asked, Inf, run)
+  response <- check_response(case$y, 90)
+  rows <- with_row_keys(ridge_rows(case$x), response)
+  spec <- replace(tuned$search$settings$spec, "family", list(FAMILIES$gaussian))
+  task <- tuning_task(rows, response, NULL, spec, tuned$search$settings$asked)
+  found <- losses_of_ways("plain", list(rows = rows, y = matrix(case$y)), fold == 1, task, Inf, run_control(settle_control(NULL)))
   fit <- kernel_ridge(case$x[fold != 1, ], case$y[fold != 1], metric = "none")
   expect_equal(as.vector(found), (predict(fit, case$x[fold == 1, ]) - case$y[fold == 1])^2, ignore_attr = TRUE)
 })
