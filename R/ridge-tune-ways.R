@@ -1,14 +1,11 @@
 # The ways in which tune_ridge() may choose kernel, bandwidth and lambda, and their comparison. A whole way, and not what
 # it has chosen, is judged at rows that it has not seen: no choice is judged at rows for which it was tuned.
 
-# What kernel_ridge() chooses; the same without a learnt metric, and with more kernels and widths; the best value of the
-# criterion, which returns its `value` and `path`, too. The first is preferred.
+# What kernel_ridge() chooses; the same without a learnt metric; the best value of the criterion, which returns its `value`
+# and `path`, too. The first is preferred.
 TUNE_WAYS <- list(
   default = \(task, until, run) default_choice(task, task$spec, run),
   plain = \(task, until, run) default_choice(task, replace(task$spec, "metric", "none"), run),
-  portfolio = \(task, until, run) {
-    default_choice(task, replace(task$spec, "entries", list(longer_portfolio(task$spec))), run)
-  },
   criterion = \(task, until, run) {
     spec <- task$spec
     kernels <- searched_kernels(task$asked)
@@ -25,16 +22,6 @@ searched_kernels <- function(asked) {
   if (is.null(asked$kernel)) lapply(c("gaussian", "matern52"), check_kernel) else asked$kernel
 }
 
-# Each kernel of the portfolio with each of these widths and powers.
-LONGER_WIDTHS <- c(0.5, 1, 2)
-longer_portfolio <- function(spec) {
-  entries <- portfolio_entries(NULL, spec$metric)
-  unique(unlist(lapply(entries, \(entry) {
-    wider <- lapply(LONGER_WIDTHS, \(by) replace(entry, "width", entry$width * by))
-    c(wider, if (entry$metric == "diagonal") list(replace(entry, "power", 0.5)))
-  }), recursive = FALSE))
-}
-
 # What a way chooses for the task, with its values and, of the criterion, `value` and `path`.
 choose_by_way <- function(way, task, until, run) with_fixed_seed(TUNE_WAYS[[way]](task, until, run), task$spec$seed)
 
@@ -44,14 +31,13 @@ ways_of <- function(rows, spec, asked) {
   if (learns_metric(spec) && !inherits(rows, "rows_sparse")) names(TUNE_WAYS) else c("default", "criterion")
 }
 
-# Up to MANY_TUNED rows every row is held out once; of more rows a fifth is held out.
-MANY_TUNED <- 3000
-FEW_FOLDS <- 3
-MANY_FOLDS <- 5
+# Rows at which ways are judged: of five folds, as many as hold out so many rows.
+JUDGED_ROWS <- 500
+judged_folds <- function(n) seq_len(max(1, min(FOLDS, ceiling(FOLDS * JUDGED_ROWS / n))))
 
 # A data frame with the mean loss of each way (squared error, or that of the family), the standard error of its difference to
-# the least, and the way that is `chosen`: the first one within a standard error, or the default if the half of the time that
-# the comparison has is over before its end.
+# the default, and the way that is `chosen`: the one with the least loss, if the default is worse by more than a standard error
+# and the half of the time that the comparison has is not over before its end.
 judge_ways <- function(ways, task, run) {
   name_stage(run, "Comparing ways to choose")
   some <- contest_rows(task$rows, task$response, task$weights, task$spec)
@@ -66,20 +52,18 @@ judge_ways <- function(ways, task, run) {
     if (unclass(Sys.time()) > ends) break
   }
   is_complete <- nrow(losses) == sum(fold %in% held_out)
-  best <- if (is_complete) which.min(colMeans(losses)) else 1
-  difference <- losses - losses[, best]
-  error <- apply(difference, 2, stats::sd) / sqrt(nrow(losses))
-  near <- which(colMeans(difference) <= error)
+  gain <- losses[, 1] - losses
+  error <- apply(gain, 2, stats::sd) / sqrt(nrow(losses))
+  best <- which.min(colMeans(losses))
+  better <- is_complete && isTRUE(mean(gain[, best]) > error[best])
   data.frame(
-    way = ways, loss = colMeans(losses), standard_error = error, chosen = seq_along(ways) == min(near, best)
+    way = ways, loss = colMeans(losses), standard_error = error, chosen = seq_along(ways) == if (better) best else 1
   )
 }
 
-judged_folds <- function(n) if (n <= MANY_TUNED) seq_len(FEW_FOLDS) else 1
-
 # The fold of each row: as many of each class in all folds.
 tuning_folds <- function(n, classes, y) {
-  folds <- rep_len(seq_len(if (n <= MANY_TUNED) FEW_FOLDS else MANY_FOLDS), n)
+  folds <- rep_len(seq_len(FOLDS), n)
   if (!is.null(classes)) folds[order(class_codes(y))] <- folds
   folds
 }

@@ -1,13 +1,12 @@
 #' Choose bandwidths, penalty and number of centres of a kernel ridge regression
 #'
 #' Compares several ways to choose the parameters of [kernel_ridge()] by their errors at held-out rows, and fits with the
-#' best: the default of [kernel_ridge()], the default without a learnt metric, a longer portfolio of kernels and
-#' metrics, and bandwidths that optimise a criterion.
+#' best: the default of [kernel_ridge()], the default without a learnt metric, and bandwidths that optimise a criterion.
 #'
 #' @details
-#' **Ways to choose.** Each way chooses again without the rows at which it is judged: a third of up to 3,000 rows in
-#' turn, or a fifth of at most 12,000 rows. Another way replaces the default if it is better by more than a standard
-#' error. With a given `kernel` or `bandwidth` the criterion alone chooses.
+#' **Ways to choose.** Each way chooses again without the rows at which it is judged: each of five folds, or as many as
+#' have 500 rows. The best way replaces the default if it is better by more than a standard error. With a given
+#' `kernel` or `bandwidth` the criterion alone chooses.
 #'
 #' **Criteria.** All are of a Gaussian process (kernel ridge regression) on the sample, whose noise variance is
 #' \eqn{n \lambda}{n lambda} times the signal variance:

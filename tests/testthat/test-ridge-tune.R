@@ -125,10 +125,7 @@ test_that("the same seed chooses the same", {
   }
   expect_identical(chosen(), chosen())
   few <- tune_case(60)
-  set.seed(5)
-  a <- kernel_ridge(few$x, few$y)
-  set.seed(5)
-  expect_identical(kernel_ridge(few$x, few$y)$coefficients, a$coefficients)
+  expect_identical(kernel_ridge(few$x, few$y)$coefficients, kernel_ridge(few$x, few$y)$coefficients)
 })
 
 test_that("what is given stays, and several values are compared", {
@@ -332,21 +329,31 @@ test_that("a tuned fit can be fitted again with its numbers, and tuned again by 
 })
 
 test_that("ways to choose are compared at rows that they have not seen, and the default wins if time is short", {
-  case <- tune_case(90)
-  tuned <- tune_ridge(case$x, case$y, rows = 60)
+  case <- tune_case(50)
+  tuned <- tune_ridge(case$x, case$y, rows = 40)
   ways <- tuned$search$ways
   expect_identical(ways$way, names(TUNE_WAYS))
   expect_identical(sum(ways$chosen), 1L)
   if (ways$chosen[1]) expect_identical(coef(tuned), coef(kernel_ridge(case$x, case$y)))
-  expect_true(tune_ridge(case$x, case$y, rows = 60, seconds = 1e-3)$search$ways$chosen[1])
+  expect_true(tune_ridge(case$x, case$y, rows = 40, seconds = 1e-3)$search$ways$chosen[1])
 
   # the loss of the default, literally
-  fold <- rep_len(1:3, 90)
-  response <- check_response(case$y, 90)
+  fold <- rep_len(1:5, 50)
+  response <- check_response(case$y, 50)
   rows <- with_row_keys(ridge_rows(case$x), response)
   spec <- replace(tuned$search$settings$spec, "family", list(FAMILIES$gaussian))
   task <- tuning_task(rows, response, NULL, spec, tuned$search$settings$asked)
   found <- losses_of_ways("plain", list(rows = rows, y = matrix(case$y)), fold == 1, task, Inf, run_control(settle_control(NULL)))
   fit <- kernel_ridge(case$x[fold != 1, ], case$y[fold != 1], metric = "none")
   expect_equal(as.vector(found), (predict(fit, case$x[fold == 1, ]) - case$y[fold == 1])^2, ignore_attr = TRUE)
+})
+
+test_that("the best way is chosen if the default is worse by more than a standard error", {
+  case <- tune_case(40)
+  up_and_down <- rep_len(c(-1, 1), 40)
+  for (gain in c(0.9, 1.1) * stats::sd(up_and_down) / sqrt(40)) {
+    replace_in_package("losses_of_ways", \(ways, data, held, ...) cbind(up_and_down, -gain, 0.1)[held, ])
+    ways <- tune_ridge(case$x, case$y, rows = 30)$search$ways
+    expect_identical(ways$way[ways$chosen], if (gain < 1 / sqrt(40)) "default" else "plain")
+  }
 })
