@@ -259,7 +259,7 @@ run_contract <- function(name, kind, variant, methods) {
 
 # Whether the generic belongs to this package or has a method for the fit.
 has_contract_method <- function(generic, fit) {
-  if (generic %in% getNamespaceExports("flashkernel")) return(TRUE)
+  if (any(c(generic, paste0("kde_", generic), paste0(generic, "_fits")) %in% getNamespaceExports("flashkernel"))) return(TRUE)
   if (generic == "AIC") generic <- "logLik"
   place <- switch(generic, tidy = , glance = , augment = "generics", autoplot = "ggplot2", "stats")
   any(vapply(class(fit), \(class) !is.null(utils::getS3method(generic, class, TRUE, asNamespace(place))), NA))
