@@ -3,8 +3,11 @@
 # Evaluations that a step of L-BFGS takes, and of which a search mostly needs half: it ends where it gets no better.
 EVALUATIONS_PER_STEP <- 1.2
 
-# A list of class tune_ridge_plan. `given`: the arguments of kernel_ridge() so far as they are known. The search by the
-# criterion is timed, not the contest with other ways.
+# Rows for which the default choice is timed, and for half of which, and the least power of the rows by which it grows.
+WAY_ROWS <- 240
+WAY_GROWTH <- 1.3
+
+# A list of class tune_ridge_plan. `given`: the arguments of kernel_ridge() so far as they are known.
 plan_tuning <- function(given, rows, y, spec, asked, run) {
   name_stage(run, "Planning")
   run$progress <- NULL
@@ -25,11 +28,12 @@ plan_tuning <- function(given, rows, y, spec, asked, run) {
   })
   seconds <- \(plan) sum(plan$seconds)
   longest <- fits[[which.max(vapply(fits, seconds, 0))]]
+  ways <- plan_ways(task, sum(vapply(searches, `[[`, 0, "seconds")), seconds(longest), run)
   structure(class = "tune_ridge_plan", list(
     n = rows$n, rows = nrow(task$sample$y), kernels = vapply(kernels, `[[`, "", "name"),
     evaluations = sum(vapply(searches, `[[`, 0, "evaluations")),
     seconds = c(
-      search = min(asked$seconds, sum(vapply(searches, `[[`, 0, "seconds"))),
+      ways = min(asked$seconds / 2, ways[["comparison"]]), search = min(asked$seconds, ways[["choice"]]),
       comparison = if (is.null(compared)) 0 else length(compared$lambdas) * sum(vapply(fits, seconds, 0)),
       fit = seconds(longest)
     ),
@@ -38,6 +42,31 @@ plan_tuning <- function(given, rows, y, spec, asked, run) {
     ), device = longest$memory$device),
     fit = longest
   ))
+}
+
+# Seconds of the comparison of ways, and of the choice by the slowest of them. `search`, `fit`: seconds of both for all rows.
+plan_ways <- function(task, search, fit, run) {
+  ways <- ways_of(task$rows, task$spec, task$asked)
+  if (length(ways) == 1) return(c(comparison = 0, choice = search))
+  n <- min(task$rows$n, CONTEST_ROWS + HELD_ROWS)
+  sizes <- unique(pmin(length(task$sample$index), c(WAY_ROWS / 2, WAY_ROWS)))
+  took <- vapply(sizes, \(size) time_default_choice(task, size, run), 0)
+  power <- if (length(sizes) == 2) min(max(WAY_GROWTH, log2(took[2] / took[1])), 2) else 0
+  default <- took[length(took)] * (min(n, SAMPLE_ROWS) / max(sizes))^power
+  # each of two candidates is fitted for each bandwidth, without and with the rows held out
+  if (n >= CONTEST_GROWTH * SAMPLE_ROWS) default <- default + 4 * fit
+  choices <- c(default = default, plain = default, criterion = search)[ways]
+  c(comparison = length(judged_folds(n)) * (sum(choices) + length(ways) * fit), choice = max(choices))
+}
+
+time_default_choice <- function(task, size, run) {
+  all <- list(rows = task$rows, y = task$response$y, weights = task$weights, offset = task$spec$offset)
+  some <- some_of_data(all, sort(task$sample$index[seq_len(size)]))
+  response <- replace(task$response, "y", list(some$y))
+  rows <- with_row_keys(some$rows, response)
+  started <- probe_clock()
+  choose_defaults(rows, response, some$weights, replace(task$spec, "offset", list(some$offset)), run)
+  probe_clock() - started
 }
 
 # list(bandwidth, noise, evaluations, seconds): where a search begins, and all the steps that it may take.

@@ -1,40 +1,29 @@
 # The ways in which tune_ridge() may choose kernel, bandwidth and lambda, and their comparison. A whole way, and not what
 # it has chosen, is judged at rows that it has not seen: no choice is judged at rows for which it was tuned.
 
-# What kernel_ridge() chooses; the same without a learnt metric, and with more kernels and widths; the best value of the
-# criterion, which returns its `value` and `path`, too. The first is preferred.
+# What kernel_ridge() chooses; the same without a learnt metric; the best value of the criterion, which returns its `value`
+# and `path`, too. The first is preferred.
 TUNE_WAYS <- list(
-  default = \(rows, response, weights, spec, asked, until, run) choose_defaults(rows, response, weights, spec, run),
-  plain = \(rows, response, weights, spec, asked, until, run) {
-    choose_defaults(rows, response, weights, replace(spec, "metric", "none"), run)
-  },
-  portfolio = \(rows, response, weights, spec, asked, until, run) {
-    choose_defaults(rows, response, weights, replace(spec, "entries", list(longer_portfolio(spec))), run)
-  },
-  criterion = \(rows, response, weights, spec, asked, until, run) {
-    task <- tuning_task(rows, response, weights, spec, asked)
-    best <- search_bandwidths(
-      task$sample, searched_kernels(asked), task$spec, asked$criterion, task$structure, until, run
-    )
-    spec[c("kernel", "bandwidth")] <- list(best$kernel, name_bandwidth(best$bandwidth, rows))
+  default = \(task, until, run) default_choice(task, task$spec, run),
+  plain = \(task, until, run) default_choice(task, replace(task$spec, "metric", "none"), run),
+  criterion = \(task, until, run) {
+    spec <- task$spec
+    kernels <- searched_kernels(task$asked)
+    best <- search_bandwidths(task$sample, kernels, spec, task$asked$criterion, task$structure, until, run)
+    spec[c("kernel", "bandwidth")] <- list(best$kernel, name_bandwidth(best$bandwidth, task$rows))
     if (is.null(spec$lambda)) spec$lambda <- best_noise(best, task$sample, spec, run) * task$sample$per_row
     c(spec[c("kernel", "bandwidth", "lambda")], best[c("value", "path")])
   }
 )
 
+default_choice <- function(task, spec, run) choose_defaults(task$rows, task$response, task$weights, spec, run)
+
 searched_kernels <- function(asked) {
   if (is.null(asked$kernel)) lapply(c("gaussian", "matern52"), check_kernel) else asked$kernel
 }
 
-# Each kernel of the portfolio with each of these widths and powers.
-LONGER_WIDTHS <- c(0.5, 1, 2)
-longer_portfolio <- function(spec) {
-  entries <- portfolio_entries(NULL, spec$metric)
-  unique(unlist(lapply(entries, \(entry) {
-    wider <- lapply(LONGER_WIDTHS, \(by) replace(entry, "width", entry$width * by))
-    c(wider, if (entry$metric == "diagonal") list(replace(entry, "power", 0.5)))
-  }), recursive = FALSE))
-}
+# What a way chooses for the task, with its values and, of the criterion, `value` and `path`.
+choose_by_way <- function(way, task, until, run) with_fixed_seed(TUNE_WAYS[[way]](task, until, run), task$spec$seed)
 
 # Names of the ways that are compared. With a kernel or bandwidth that is given, the criterion alone chooses.
 ways_of <- function(rows, spec, asked) {
@@ -42,64 +31,65 @@ ways_of <- function(rows, spec, asked) {
   if (learns_metric(spec) && !inherits(rows, "rows_sparse")) names(TUNE_WAYS) else c("default", "criterion")
 }
 
-# Up to MANY_TUNED rows every row is held out once; of more rows a fifth is held out.
-MANY_TUNED <- 3000
-FEW_FOLDS <- 3
-MANY_FOLDS <- 5
+# Rows at which ways are judged: of five folds, as many as hold out so many rows.
+JUDGED_ROWS <- 500
+judged_folds <- function(n) seq_len(max(1, min(FOLDS, ceiling(FOLDS * JUDGED_ROWS / n))))
 
 # A data frame with the mean loss of each way (squared error, or that of the family), the standard error of its difference to
-# the least, and the way that is `chosen`: the first one within a standard error, or the default if the half of the time that
-# the comparison has is over before its end.
-judge_ways <- function(ways, rows, response, weights, spec, asked, run) {
-  some <- contest_rows(rows, response, weights, spec)
+# the default, and the way that is `chosen`: the one with the least loss, if the default is worse by more than a standard error
+# and the half of the time that the comparison has is not over before its end.
+judge_ways <- function(ways, task, run) {
+  name_stage(run, "Comparing ways to choose")
+  some <- contest_rows(task$rows, task$response, task$weights, task$spec)
   data <- list(rows = some$rows, y = some$response$y, weights = some$weights, offset = some$offset)
-  fold <- tuning_folds(some$rows$n, response$classes, data$y)
-  held_out <- if (some$rows$n <= MANY_TUNED) seq_len(FEW_FOLDS) else 1
-  seconds <- asked$seconds / 2
+  fold <- tuning_folds(some$rows$n, task$response$classes, data$y)
+  held_out <- judged_folds(some$rows$n)
+  seconds <- task$asked$seconds / 2
   ends <- unclass(Sys.time()) + seconds
   losses <- NULL
   for (k in held_out) {
-    found <- lapply(ways, \(way) {
-      name_stage(run, "Comparing ways to choose")
-      until <- unclass(Sys.time()) + seconds / length(held_out) / 2
-      losses_of_way(TUNE_WAYS[[way]], data, fold == k, response, spec, asked, until, run)
-    })
-    losses <- rbind(losses, do.call(cbind, found))
+    losses <- rbind(losses, losses_of_ways(ways, data, fold == k, task, seconds / length(held_out) / 2, run))
     if (unclass(Sys.time()) > ends) break
   }
   is_complete <- nrow(losses) == sum(fold %in% held_out)
-  best <- if (is_complete) which.min(colMeans(losses)) else 1
-  difference <- losses - losses[, best]
-  error <- apply(difference, 2, stats::sd) / sqrt(nrow(losses))
-  near <- which(colMeans(difference) <= error)
+  gain <- losses[, 1] - losses
+  error <- apply(gain, 2, stats::sd) / sqrt(nrow(losses))
+  best <- which.min(colMeans(losses))
+  better <- is_complete && isTRUE(mean(gain[, best]) > error[best])
   data.frame(
-    way = ways, loss = colMeans(losses), standard_error = error, chosen = seq_along(ways) == min(near, best)
+    way = ways, loss = colMeans(losses), standard_error = error, chosen = seq_along(ways) == if (better) best else 1
   )
 }
 
 # The fold of each row: as many of each class in all folds.
 tuning_folds <- function(n, classes, y) {
-  folds <- rep_len(seq_len(if (n <= MANY_TUNED) FEW_FOLDS else MANY_FOLDS), n)
+  folds <- rep_len(seq_len(FOLDS), n)
   if (!is.null(classes)) folds[order(class_codes(y))] <- folds
   folds
 }
 
-# The weighted losses at the rows `held` of the fit to the others with what the way chooses from them. Infinite if there
-# is no fit.
-losses_of_way <- function(way, data, held, response, spec, asked, until, run) {
+# The weighted losses at the rows `held`, with a column for each way: of the fit to the others with what the way chooses
+# from them, within `seconds`. Infinite if there is no fit.
+losses_of_ways <- function(ways, data, held, task, seconds, run) {
   some <- some_of_data(data, which(!held))
   at <- some_of_data(data, which(held))
-  response$y <- some$y
+  response <- replace(task$response, "y", list(some$y))
   rows <- with_row_keys(some$rows, response)
+  spec <- task$spec
   spec[c("weights", "offset", "class_weights", "validation", "checkpoint")] <- list(some$weights, some$offset, NULL, NULL, NULL)
   spec$keep <- FALSE
   if (is.null(spec$exact)) spec$exact <- takes_all(rows, spec, run)
-  tryCatch({
-    found <- with_fixed_seed(way(rows, response, some$weights, spec, asked, until, run), spec$seed)
+  none <- rep(Inf, sum(held))
+  part <- or_none(with_fixed_seed(tuning_task(rows, response, some$weights, spec, task$asked), spec$seed), NULL)
+  vapply(ways, \(way) if (is.null(part)) none else or_none({
+    found <- choose_by_way(way, part, unclass(Sys.time()) + seconds, run)
     fit <- fit_ridge(rows, response, replace(spec, names(found), found), run)
     link <- link_at(fit, at$rows, run)
     if (!is.null(at$offset)) link <- link + at$offset
-    loss <- -ridge_scores(list(data = at, family = fit$family), seq_along(link[, 1]), link, if (spec$family$squared) "squared" else "loss", run)
+    about <- list(data = at, family = fit$family)
+    loss <- -ridge_scores(about, seq_along(none), link, if (spec$family$squared) "squared" else "loss", run)
     if (is.null(at$weights)) loss else loss * at$weights
-  }, flashkernel_error = \(e) rep(Inf, sum(held)))
+  }, none), none)
 }
+
+or_none <- function(value, none) tryCatch(value, flashkernel_error = \(e) none)

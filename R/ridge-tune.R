@@ -1,13 +1,12 @@
 #' Choose bandwidths, penalty and number of centres of a kernel ridge regression
 #'
 #' Compares several ways to choose the parameters of [kernel_ridge()] by their errors at held-out rows, and fits with the
-#' best: the default of [kernel_ridge()], the default without a learnt metric, a longer portfolio of kernels and
-#' metrics, and bandwidths that optimise a criterion.
+#' best: the default of [kernel_ridge()], the default without a learnt metric, and bandwidths that optimise a criterion.
 #'
 #' @details
-#' **Ways to choose.** Each way chooses again without the rows at which it is judged: a third of up to 3,000 rows in
-#' turn, or a fifth of at most 12,000 rows. Another way replaces the default if it is better by more than a standard
-#' error. With a given `kernel` or `bandwidth` the criterion alone chooses.
+#' **Ways to choose.** Each way chooses again without the rows at which it is judged: each of five folds, or as many as
+#' have 500 rows. The best way replaces the default if it is better by more than a standard error. With a given
+#' `kernel` or `bandwidth` the criterion alone chooses.
 #'
 #' **Criteria.** All are of a Gaussian process (kernel ridge regression) on the sample, whose noise variance is
 #' \eqn{n \lambda}{n lambda} times the signal variance:
@@ -219,7 +218,7 @@ check_kept_bandwidth <- function(bandwidth, rows) {
 
 # ---- the way of a search ----------------------------------------------------------------------
 
-# list(spec, sample, structure): what is searched with.
+# What a way chooses from: rows, response, weights, the sample that is searched, and what is asked for.
 tuning_task <- function(rows, response, weights, spec, asked) {
   check_memory(8 * SAMPLE_MATRICES * as.double(min(asked$rows, rows$n))^2, "rows")
   sample <- draw_sample(rows, response, weights, spec$offset, asked$rows)
@@ -227,7 +226,9 @@ tuning_task <- function(rows, response, weights, spec, asked) {
   sample$inducing <- asked$inducing
   shape <- settle_structure(asked$structure, sample$points)
   if (shape == "diagonal" && !is.null(spec$bandwidth)) spec$bandwidth <- rep_len(spec$bandwidth, rows$d)
-  list(spec = spec, sample = sample, structure = shape)
+  list(
+    rows = rows, response = response, weights = weights, spec = spec, asked = asked, sample = sample, structure = shape
+  )
 }
 
 # What new_tuned() takes, without arguments and settings.
@@ -240,12 +241,12 @@ tune_rows <- function(rows, y, spec, asked, run) {
 
 tune_drawn <- function(rows, response, weights, spec, asked, run) {
   started <- proc.time()[["elapsed"]]
-  sample <- tuning_task(rows, response, weights, spec, asked)$sample
+  task <- tuning_task(rows, response, weights, spec, asked)
   ways <- ways_of(rows, spec, asked)
-  judged <- if (length(ways) > 1) judge_ways(ways, rows, response, weights, spec, asked, run)
-  way <- TUNE_WAYS[[if (is.null(judged)) ways else judged$way[judged$chosen]]]
+  judged <- if (length(ways) > 1) judge_ways(ways, task, run)
+  way <- if (is.null(judged)) ways else judged$way[judged$chosen]
   until <- unclass(Sys.time()) + max(0, asked$seconds - (proc.time()[["elapsed"]] - started))
-  found <- with_fixed_seed(way(rows, response, weights, spec, asked, until, run), spec$seed)
+  found <- choose_by_way(way, task, until, run)
   exact <- is.null(spec$exact) && is.null(asked$centers) && takes_all(rows, spec, run)
   spec[c("kernel", "bandwidth", "lambda")] <- found[c("kernel", "bandwidth", "lambda")]
   compared <- compared_values(rows$n, spec, asked)
@@ -256,7 +257,7 @@ tune_drawn <- function(rows, response, weights, spec, asked, run) {
     kernel = spec$kernel, bandwidth = spec$bandwidth, lambda = if (is.null(held)) spec$lambda else held$best$lambda,
     centers = if (is.null(held) || length(asked$centers) < 2) asked$centers else held$best$centers, exact = exact,
     criterion = asked$criterion, value = found$value, path = found$path, ways = judged, held_out = held$table,
-    rows = nrow(sample$y), relevance = relevance_of(sample, spec$bandwidth),
+    rows = nrow(task$sample$y), relevance = relevance_of(task$sample, spec$bandwidth),
     seconds = proc.time()[["elapsed"]] - started
   )
 }

@@ -6,7 +6,7 @@ cluster_points <- function(n) {
 # Checks that f() has the same bits on each of some clusters, of any number of workers.
 alike <- function(f, clusters) {
   found <- lapply(clusters, f)
-  for (one in found[-1]) testthat::expect_identical(one, found[[1]])
+  for (one in found[-1]) expect_identical(one, found[[1]])
   found[[1]]
 }
 
@@ -14,7 +14,7 @@ pids_of <- function(cluster) unlist(parallel::clusterCall(cluster, Sys.getpid))
 
 # Can the cluster still be used for other work?
 expect_free <- function(cluster) {
-  testthat::expect_identical(parallel::clusterCall(cluster, \(x) x, 7), rep(list(7), length(cluster)))
+  expect_identical(parallel::clusterCall(cluster, \(x) x, 7), rep(list(7), length(cluster)))
 }
 
 expect_lost <- function(work) testthat::expect_warning(work, class = "flashkernel_warning_worker")

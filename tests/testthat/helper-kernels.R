@@ -68,7 +68,7 @@ ref_distances <- function(x, y, H = diag(ncol(x))) {
 expect_sums <- function(got, K, b, bound, label = "sums") {
   b <- as.matrix(b)
   got <- as.matrix(got)
-  testthat::expect_identical(dim(got), c(nrow(K), ncol(b)), label = label)
+  expect_identical(dim(got), c(nrow(K), ncol(b)), label = label)
   error <- max(abs(got - K %*% b)) / max(K %*% abs(b))
   testthat::expect(
     isTRUE(error <= bound),

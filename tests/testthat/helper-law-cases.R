@@ -144,6 +144,12 @@ law_predictions <- function(fit, new = NULL) {
   }))
 }
 
+# The predictions of the fit of a case for its new rows, with which many laws compare.
+predictions_of <- function(case) {
+  if (is.null(case$kept$predictions)) case$kept$predictions <- law_predictions(case$fit, case$new)
+  case$kept$predictions
+}
+
 is_level_response <- function(fit) !all(fit$response %in% colnames(fit$joint$x))
 
 # Nodes and weights of Gauss's rule with five nodes in each of `pieces` intervals.

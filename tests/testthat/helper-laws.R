@@ -21,7 +21,7 @@ laws <- list(
     })
   }),
   logarithm = new_law("the log density is the logarithm of the density", ANY_DENSITY, \(case) {
-    found <- law_predictions(case$fit, case$new)
+    found <- predictions_of(case)
     list(pair(found$log_density, suppressWarnings(log(found$density)), 1e-11))
   }),
   score = new_law("the score is the slope of the log density", "flash_kde", \(case) {
@@ -151,7 +151,7 @@ laws <- list(
     file <- tempfile(fileext = ".rds")
     on.exit(unlink(file))
     saveRDS(case$fit, file)
-    pair_lists(law_predictions(readRDS(file), case$new), law_predictions(case$fit, case$new), 0)
+    pair_lists(law_predictions(readRDS(file), case$new), predictions_of(case), 0)
   }),
   updated = new_law("update() without changes, or with another control, makes the same fit", ANY_FIT, \(case) {
     here <- list2env(list(d = case$rows, w = case$weights, fit = case$fit))
@@ -159,12 +159,12 @@ laws <- list(
     if (!as.character(case$call[[1]]) %in% FITTERS) calls <- calls[1] # what is made of a fit has its control
     unlist(lapply(calls, \(call) {
       set.seed(1)
-      pair_lists(law_predictions(eval(call, here), case$new), law_predictions(case$fit, case$new), 0)
+      pair_lists(law_predictions(eval(call, here), case$new), predictions_of(case), 0)
     }), FALSE)
   }),
   repetitions = new_law("weights are repetitions: a row of weight 2 is the row twice", ANY_FIT, \(case) {
     rows <- case$rows[rep(seq_len(nrow(case$rows)), case$weights), ]
-    pair_lists(law_predictions(case$fit, case$new), law_predictions(case$make(rows), case$new), 1e-10)
+    pair_lists(predictions_of(case), law_predictions(case$make(rows), case$new), 1e-10)
   }),
   weightless = new_law("a row of weight 0 is no row", ANY_FIT, \(case) {
     weights <- replace(case$weights, c(3, 11), 0)
@@ -178,7 +178,7 @@ laws <- list(
   unit_of_weights = new_law("the unit of the weights does not matter, to standard errors either", ANY_FIT, \(case) {
     scaled <- case$make(case$rows, 1024 * case$weights)
     c(
-      pair_lists(law_predictions(scaled, case$new), law_predictions(case$fit, case$new), 1e-11),
+      pair_lists(law_predictions(scaled, case$new), predictions_of(case), 1e-11),
       if (inherits(case$fit, "flash_kde")) {
         errors <- lapply(list(scaled, case$fit), \(fit) predict(fit, case$new, se.fit = TRUE)$se.fit)
         list(pair(errors[[1]], errors[[2]], 1e-9))
@@ -190,7 +190,7 @@ laws <- list(
     turned <- case$make(case$rows[order, ], case$weights[order])
     training <- lapply(law_predictions(case$fit), \(values) values[order, , drop = FALSE])
     c(
-      pair_lists(law_predictions(turned, case$new), law_predictions(case$fit, case$new), 1e-10),
+      pair_lists(law_predictions(turned, case$new), predictions_of(case), 1e-10),
       pair_lists(law_predictions(turned), training, 1e-10)
     )
   }),
@@ -202,11 +202,11 @@ laws <- list(
       lapply(subset_interfaces(case$call), law_fit, more, c(7, 8, case$weights), frame = list(keep = keep))
     )
     unlist(lapply(fits, \(fit) {
-      pair_lists(law_predictions(fit, case$new), law_predictions(case$fit, case$new), 0)
+      pair_lists(law_predictions(fit, case$new), predictions_of(case), 0)
     }), FALSE)
   }),
   one_row = new_law("a row has the same prediction alone as among others", ANY_FIT, \(case) {
-    together <- law_predictions(case$fit, case$new)
+    together <- predictions_of(case)
     alone <- lapply(seq_len(nrow(case$new)), \(j) law_predictions(case$fit, case$new[j, ]))
     lapply(names(together), \(type) {
       want <- do.call(rbind, lapply(alone, `[[`, type))
@@ -241,12 +241,12 @@ laws <- list(
     list(pair(as.vector(drawn$z), predict(case$fit, unname(at)), 1e-12))
   }),
   threads = new_law("any number of threads makes the same bits", ANY_FIT, \(case) {
-    rows <- law_rows(600)
+    rows <- law_rows(400)
     by <- \(threads) {
       old <- options(flashkernel.threads = threads)
       on.exit(options(old))
-      fit <- case$make(rows, rep_len(case$weights, 600))
-      c(law_predictions(fit, rows[1:200, ]), law_predictions(fit))
+      fit <- case$make(rows, rep_len(case$weights, 400))
+      c(law_predictions(fit, rows[1:20, ]), law_predictions(fit))
     }
     pair_lists(by(1L), by(3L), 0)
   })
@@ -271,10 +271,10 @@ LEFT_OUT <- c(1, 4, 20)
 
 # Predictions for each of the rows LEFT_OUT, by fits without that row.
 without_each <- function(case, ...) {
-  sapply(LEFT_OUT, \(i) {
-    fit <- case$make(case$rows[-i, ], case$weights[-i])
-    unlist(predict(fit, case$rows[i, ], ...))
-  })
+  if (is.null(case$kept$fits)) {
+    case$kept$fits <- lapply(LEFT_OUT, \(i) case$make(case$rows[-i, ], case$weights[-i]))
+  }
+  mapply(\(i, fit) unlist(predict(fit, case$rows[i, ], ...)), LEFT_OUT, case$kept$fits)
 }
 
 # ---- exceptions -------------------------------------------------------------------------------

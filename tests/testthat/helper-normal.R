@@ -19,6 +19,6 @@ normal_error <- function(got, K, v, w = NULL, weights = NULL) {
   absolute <- \(x) if (!is.null(x)) abs(x)
   want <- crossprod(K, residuals(K, v, w, weights))
   size <- crossprod(abs(K), residuals(abs(K), absolute(v), absolute(w), absolute(weights)))
-  testthat::expect_identical(dim(got), dim(want))
+  expect_identical(dim(got), dim(want))
   max(abs(got - want) / size)
 }

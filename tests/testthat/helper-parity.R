@@ -173,7 +173,7 @@ parity_fit <- function(case, estimator, precision, backend) {
 
 expect_ran <- function(stats, backend, precision) {
   ran <- stats[c("engine", "backend", "precision")]
-  testthat::expect_identical(ran, list(engine = "exact", backend = backend, precision = precision))
+  expect_identical(ran, list(engine = "exact", backend = backend, precision = precision))
 }
 
 # The error of the sum behind the estimate, relative to its nearest source: the logarithm may be so large that it has no
@@ -247,7 +247,7 @@ parity_predicted_score <- function(case, estimator, precision, backend, own = FA
 # Points move by half a score.
 parity_debiased <- function(case, precision, backend) {
   fit <- parity_fit(case, "sdkde", precision, backend)
-  testthat::expect_identical(diagnostics(fit)[c("backend", "precision")], list(backend = backend, precision = precision))
+  expect_identical(diagnostics(fit)[c("backend", "precision")], list(backend = backend, precision = precision))
   case$x <- from_centre(fit, case$x)
   moved <- 2 * (unname(fit_points(fit)) - case$x) %*% solve(case$H)
   parity_score(case, moved, precision, y = case$x, lost = 2 * apply(abs(case$x) %*% abs(solve(case$L)), 1, max))

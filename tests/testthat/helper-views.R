@@ -30,10 +30,10 @@ expect_same_of_views <- function(x, y, sum, where) {
   testthat::expect_false(is.null(want), label = where)
   for (single in c(FALSE, TRUE)) {
     told <- paste0(where, ", rows of ", if (single) "floats" else "doubles")
-    testthat::expect_identical(sum(inner_view(x, single), view_y(whole_view)), want, label = told)
+    expect_identical(sum(inner_view(x, single), view_y(whole_view)), want, label = told)
     if (is.null(y)) next
-    testthat::expect_identical(sum(whole_view(x), view_y(inner_view, single)), want, label = paste(told, "as targets"))
-    testthat::expect_identical(
+    expect_identical(sum(whole_view(x), view_y(inner_view, single)), want, label = paste(told, "as targets"))
+    expect_identical(
       sum(inner_view(x, single), view_y(inner_view, single, 0, 70)), want, label = paste(told, "both")
     )
   }

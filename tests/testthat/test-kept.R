@@ -135,7 +135,7 @@ test_that("fits leave nothing behind when they go", {
 # R wraps vectors whose attributes change, and a wrapper copies what it shares when somebody may write to it.
 test_that("sums of a fit read its points and weights where R has them now", {
   wrapped <- \(x) tryCatch(.Internal(wrap_meta(x, NA_integer_, FALSE)), error = \(e) skip("R has no wrappers here"))
-  for (round in 1:10) {
+  for (round in 1:3) {
     x <- example_points(100, 3)
     w <- seq_len(100) / 100
     fit <- flash_kde(wrapped(x), "kde", bandwidth = 0.3, weights = wrapped(w))

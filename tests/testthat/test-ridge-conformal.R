@@ -103,7 +103,7 @@ test_that("rows of weight 0 are left out, and weights count rows", {
 })
 
 test_that("the choices from the data are made again without each fold, and R's generator is left alone", {
-  fit <- kernel_ridge(mpg ~ wt + hp, data = mtcars, centers = 10)
+  fit <- kernel_ridge(mpg ~ wt + hp, data = mtcars, metric = "none", centers = 10)
   set.seed(2)
   before <- .Random.seed
   first <- predict(fit, mtcars[1:3, ], interval = "conformal")

@@ -150,8 +150,9 @@ test_that("effective degrees of freedom, AIC and standard errors are those of th
 
 test_that("defaults, centres, validation and cross-validation work for every family", {
   for (family in list("poisson", "Gamma", ridge_family("negbin", theta = 3), "huber", ridge_family("quantile", levels = c(0.3, 0.6)))) {
-    y <- family_counts + 1
-    fit <- kernel_ridge(family_x, y, family = family, centers = 20, validation = 0.2)
+    x <- family_x[1:50, ]
+    y <- family_counts[1:50] + 1
+    fit <- kernel_ridge(x, y, family = family, centers = 20, validation = 0.2)
     expect_lt(deviance(fit), null_deviance(fit))
     expect_true(all(is.finite(fit$trace$validation)))
     expect_output(print(fit), fit$family$error)
@@ -159,9 +160,9 @@ test_that("defaults, centres, validation and cross-validation work for every fam
     grDevices::pdf(NULL)
     plot(fit)
     grDevices::dev.off()
-    expect_identical(cross_validate(kernel_ridge(family_x, y, family = family), 3)$score, "loss")
+    expect_identical(cross_validate(kernel_ridge(x, y, family = family, metric = "none"), 3)$score, "loss")
   }
-  expect_lt(deviance(tune_ridge(family_x, y, family = "poisson", rows = 60, seconds = 0.2)), 1000)
+  expect_lt(deviance(tune_ridge(x, y, family = "poisson", rows = 40, seconds = 0.2)), 1000)
 })
 
 test_that("a response that does not suit its family is an error, as is another link", {

@@ -66,13 +66,15 @@ test_that("tuning has a plan, which searches nothing and leaves random numbers a
   expect_s3_class(plan, "tune_ridge_plan")
   expect_identical(.Random.seed, before)
   expect_gt(plan$seconds[["comparison"]], plan$seconds[["fit"]])
+  expect_gt(plan$seconds[["ways"]], plan$seconds[["search"]])
   expect_identical(plan$fit$n, 400L)
   expect_output(print(plan), "60 of 400 rows, gaussian, matern52.*Plan of a kernel ridge regression: 400 rows")
   # time for the search is kept
-  expect_lte(tune_ridge(plan_x, plan_y, rows = 60, seconds = 1e-3, solver = list(plan = TRUE))$seconds[["search"]], 1e-3)
+  expect_lte(tune_ridge(plan_x, plan_y, rows = 60, kernel = "gaussian", seconds = 1e-3, solver = list(plan = TRUE))$seconds[["search"]], 1e-3)
   data <- data.frame(plan_x, y = plan_y > 1, f = factor(rep(1:4, 100)))
-  plan <- tune_ridge(y ~ X1 + f, data, rows = 60, solver = list(plan = TRUE))
+  plan <- tune_ridge(y ~ X1 + f, data, kernel = "gaussian", rows = 60, solver = list(plan = TRUE))
   expect_identical(plan$fit$family$squared, FALSE)
+  expect_identical(plan$seconds[["ways"]], 0)
 })
 
 test_that("plans count what coarser fits take in part, and the reading of chunks", {

@@ -193,7 +193,7 @@ test_that("a tolerance holds for clusters far apart", {
     x[1:300, ] <- x[1:300, ] + distance * rep(c(1, 0.7, -0.45)[seq_len(d)], each = 300)
     y <- rbind(x[c(1:5, 501:505), , drop = FALSE] + 0.1, x[1, ] + 1.5)
     r <- apply(y, 1, \(p) sqrt(colSums(((t(x) - p) / 0.3)^2)))
-    for (tol in c(1e-3, 1e-7, 1e-10)) for (type in c("pointwise", "global")) for (engine in c("auto", "fast")) {
+    for (tol in c(1e-3, 1e-10)) for (type in c("pointwise", "global")) for (engine in c("auto", "fast")) {
       for (kernel in c("gaussian", "cauchy", "imq")) {
         control <- flash_control(tol_type = type, engine = engine, backend = "cpu")
         got <- kernel_sum(x, y, NULL, 0.3, kernel, tol = tol, control = control)
