@@ -142,8 +142,9 @@ factor_gain <- function(batch, L, scale, estimator, run) {
   gain <- judged <- gain_over(one$log_density, chosen$log_density, batch$v)
   scale <- scale * chosen$scale
   if (censors(batch$d)) {
-    before <- censored_terms(batch, one$log_density, L[1], ESTIMATORS[[estimator]]$debiased)
-    after <- censored_terms(batch, chosen$log_density, scale * L[1] * found$factors, FALSE)
+    at <- if (ESTIMATORS[[estimator]]$debiased) debiased_rows(batch, L, run)$debiased else batch$x
+    before <- censored_terms(batch, one$log_density, L[1], at)
+    after <- censored_terms(batch, chosen$log_density, scale * L[1] * found$factors)
     judged <- gain_over(before, after, batch$v)
   }
   stats <- Reduce(joined_stats, list(one$stats, found$stats, chosen$stats))

@@ -224,7 +224,7 @@ own_shape <- function(shape, batch, search) {
 
 # Tolerance of the log of an SD-KDE's factor, whose values take longest. The log has a standard error near 0.1 for 500
 # rows, which shrinks slowly (factor_error()).
-DEBIASED_TOL <- 5e-3
+DEBIASED_TOL <- 0.02
 
 # A scan on few rows, then near there; where the shape came by this criterion, the factor is known.
 own_factor <- function(shape, batch, search) {
