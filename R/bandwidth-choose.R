@@ -224,7 +224,7 @@ own_shape <- function(shape, batch, search) {
 
 # Tolerance of the log of an SD-KDE's factor, whose values take longest. The log has a standard error near 0.1 for 500
 # rows, which shrinks slowly (factor_error()).
-DEBIASED_TOL <- 0.02
+DEBIASED_TOL <- 0.01
 
 # A scan on few rows, then near there; where the shape came by this criterion, the factor is known.
 own_factor <- function(shape, batch, search) {
@@ -276,7 +276,7 @@ search_criterion <- function(data, search, measure = search_measure(search)) {
 # rows has a wide optimum, which is often far too small; that of many rows hardly notices the prior.
 drawn_to_rule <- function(criterion, data, estimator) {
   rule <- rule_factor("silverman", data$n, data$d, estimator)
-  prior <- \(L, powers = 1) (log(L[1] / rule) - log(powers) / 2)^2 / (2 * PRIOR_SD^2 * data$n)
+  prior <- \(L, powers = 1) (log(L[1] / rule) - log(powers) / 2)^2 / (2 * PRIOR_SD^2 * criterion$rows)
   replace_all(criterion, list(
     value = \(L) criterion$value(L) + prior(L), values = \(L, powers) criterion$values(L, powers) + prior(L, powers)
   ))

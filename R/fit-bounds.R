@@ -89,7 +89,7 @@ bounds_note <- function(fit) {
   )
 }
 
-# Tells of bounds once per session.
+# Reports bounds once per session.
 suggest_support <- function(fit) {
   if (isTRUE(session$support_suggested)) return(fit)
   note <- bounds_note(fit)
