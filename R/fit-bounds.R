@@ -53,7 +53,8 @@ lower_bound <- function(low, least, usual, jumps) {
 
 # `low`: of lowest_values(); the last is the threshold. `jumps`: must the power be clearly below 2?
 has_bound <- function(low, bound, least, jumps) {
-  y <- abs(low - bound) # a rounded value may have been spread beyond the bound
+  y <- abs(low - bound) # a rounded value may have been spread beyond the bound, or lie on it
+  y <- pmax(y, min(y[y > 0], Inf) / 2)
   k <- length(y) - 1
   power <- k / sum(log(y[k + 1] / y[seq_len(k)]))
   evidence <- k * (log(power * (1 - mean(y[seq_len(k)]) / y[k + 1])) + 1 / power)
