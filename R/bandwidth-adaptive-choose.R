@@ -10,10 +10,12 @@
 MOST_CLASSES <- 64
 
 # adaptive = "auto" uses factors if they increase the leave-one-out log-likelihood by more than GAIN nats per row and by
-# more than GAIN_ERRORS of its standard errors, on at most GAIN_ROWS rows. Fewer rows decide whether this is tried.
+# more than GAIN_ERRORS of its standard errors, on at most GAIN_ROWS rows. Fewer rows decide whether this is tried. Of one
+# column it is the censored likelihood, which the tails disturb less and whose gain is smaller.
 GAIN <- 0.02
 GAIN_ERRORS <- 3
 GAIN_ROWS <- 2000
+CENSORED_GAIN <- list(least = 0.002, errors = 2.5)
 
 # Scale of L at which the search for the scale of adaptive bandwidths starts.
 USUAL_SCALE <- 0.7
@@ -110,7 +112,7 @@ default_method <- function(d, estimator, name = ADAPTIVE_METHODS[1]) {
 
 # ---- are they worth it? -----------------------------------------------------------------------
 
-# list(worth, rows, factors, scale, gain, se, stats): by the leave-one-out likelihood of so many rows, over that of
+# list(worth, rows, factors, scale, gain, judged, stats): by the leave-one-out likelihood of so many rows, over that of
 # `estimator` with one bandwidth of factor L. A sample that is far from a gain ends it.
 look_for_gain <- function(data, L, estimator, run) {
   if (is_wide(data) && is_scalar_factor(L)) {
@@ -123,20 +125,30 @@ look_for_gain <- function(data, L, estimator, run) {
     near <- L / carried(batch, data, bandwidth_rate(estimator, data$d))
     found <- factor_gain(batch, near, if (is.null(found)) USUAL_SCALE else found$scale, estimator, run)
     stats <- joined_stats(stats, found$stats)
-    if (!isTRUE(found$gain + GAIN_ERRORS * found$se >= GAIN)) break
+    by <- found$judged
+    need <- if (censors(data$d)) CENSORED_GAIN else list(least = GAIN, errors = GAIN_ERRORS)
+    if (!isTRUE(by$gain + need$errors * by$se >= need$least)) break
   }
-  worth <- isTRUE(found$gain > max(GAIN, GAIN_ERRORS * found$se))
+  worth <- isTRUE(by$gain > max(need$least, need$errors * by$se))
   replace(found, c("worth", "rows", "stats"), list(worth, rows, stats))
 }
 
-# list(factors, scale, gain, se, stats), on all of these rows. `scale`: where to begin.
+# list(factors, scale, gain, judged, stats), on all of these rows. `scale`: where to begin; `judged`: list(gain, se) by which
+# factors are accepted.
 factor_gain <- function(batch, L, scale, estimator, run) {
   one <- left_out_by(estimator, batch, L, NULL, run)
   found <- point_factors(batch, L, default_method(batch$d, estimator), Inf, run)
   chosen <- best_scale(batch, found$factors, scale * L, PLAIN_ESTIMATOR, run)
-  gain <- gain_over(one$log_density, chosen$log_density, batch$v)
+  gain <- judged <- gain_over(one$log_density, chosen$log_density, batch$v)
+  scale <- scale * chosen$scale
+  if (censors(batch$d)) {
+    at <- if (ESTIMATORS[[estimator]]$debiased) debiased_rows(batch, L, run)$debiased else batch$x
+    before <- censored_terms(batch, one$log_density, L[1], at)
+    after <- censored_terms(batch, chosen$log_density, scale * L[1] * found$factors)
+    judged <- gain_over(before, after, batch$v)
+  }
   stats <- Reduce(joined_stats, list(one$stats, found$stats, chosen$stats))
-  c(list(factors = found$factors, scale = scale * chosen$scale, stats = stats), gain)
+  list(factors = found$factors, scale = scale, stats = stats, gain = gain$gain, judged = judged)
 }
 
 # log_left_out() for the estimator `kind`, or for "balloon".

@@ -15,7 +15,8 @@ PILOT <- c(kde = 2, sdkde = 1.4)
 #' heavy tails. Where it is close to normal they cost a little.
 #'
 #' `adaptive = "auto"`, the default, uses the factors if they increase the leave-one-out log-likelihood by more than 0.02 nats per row
-#' and by more than three standard errors, on up to 2,000 rows. This applies to fits of 50 points and more without a given
+#' and three standard errors, on up to 2,000 rows; in one dimension, the censored likelihood of [kde_bandwidth()] by 0.002
+#' nats and 2.5 standard errors. This applies to fits of 50 points and more without a given
 #' bandwidth, and either without a named estimator or with `"kde"`. `TRUE` or `"abramson"`, and `"knn"`, always use them; `FALSE`
 #' never does. Numbers, one for each row, are used as given: up to 64 different ones exactly, more of them rounded to powers of
 #' \eqn{\sqrt 2}{sqrt(2)} from 1/30 to 30. If the bandwidth is chosen from the data, so is one scale for all factors.
@@ -23,8 +24,7 @@ PILOT <- c(kde = 2, sdkde = 1.4)
 #' @section Local factors:
 #' The factors are \eqn{f_j \propto \hat p(x_j)^{-\alpha}}{f_j ~ p(x_j)^-alpha}. For `"abramson"` the pilot p is the leave-one-out
 #' density with twice the bandwidth of the fit (1.4 times for an SD-KDE). For `"knn"` it is the power -d of the distance from point j to its
-#' k-th nearest neighbour, in coordinates where the bandwidth is the identity (Breiman, Meisel and Purcell 1977). Weights enter
-#' the densities, not the counts of neighbours.
+#' k-th nearest neighbour, in coordinates where the bandwidth is the identity (Breiman, Meisel and Purcell 1977).
 #'
 #' The power 1/2 removes the bias of order \eqn{h^2} (Abramson 1982), which matters for many points in few dimensions. On real data
 #' in three and more dimensions smaller powers did better, so the default is the smaller of 1/2 and 1/d.
@@ -36,8 +36,7 @@ PILOT <- c(kde = 2, sdkde = 1.4)
 #' @section Debiasing of adaptive estimates:
 #' If `"sdkde"` is named and factors are named or given, point i first moves by \eqn{(f_i^2 H / 2) \nabla \log g_i(x_i)}{(f_i^2 H / 2)
 #' grad log g_i(x_i)}, where \eqn{g_i} is the estimate with variance \eqn{f_i^2 H_s}{f_i^2 H_s} and weights \eqn{w_j f_j^2}{w_j f_j^2}.
-#' This removes the bias of order \eqn{h^2}, for any factors. If all factors are 1 it is the step of `"sdkde"`. A point is left out of
-#' both stages, with the factors as they are.
+#' This removes the bias of order \eqn{h^2}, for any factors.
 #'
 #' @section Balloon estimates:
 #' With `adaptive = "balloon"` the bandwidth depends on the place y: \eqn{p(y) = \sum_i w_i K_{f(y)^2 H}(y - x_i) / W}{p(y) = sum_i
@@ -47,7 +46,7 @@ PILOT <- c(kde = 2, sdkde = 1.4)
 #'
 #' A balloon estimate **does not integrate to 1**. [predict()][predict.flash_kde] returns its values, logarithms, standard
 #' errors, scores and leave-one-out values, and [`plot()`][plot.flash_kde] draws it in one and two dimensions. Its
-#' [logLik()][logLik.flash_kde] cannot be compared with that of a density. Methods that need a density refuse it.
+#' [logLik()][logLik.flash_kde] cannot be compared with that of a density.
 #'
 #' @param object A fit with one bandwidth, from [flash_kde()] with `estimator` `"kde"` or `"sdkde"`.
 #' @param method `"abramson"` or `"knn"`.

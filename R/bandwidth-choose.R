@@ -9,8 +9,8 @@
 # has.
 FACTOR_CRITERIA <- list(
   auto = \(d) list(
-    kde = if (censors(d)) c("csl", "kde"), sdkde = c("lcv", "sdkde"), laplace = c("lscv", "laplace"),
-    laplace6 = c("lcv", "laplace6")
+    kde = if (censors(d)) c("csl", "kde"), sdkde = c(if (censors(d)) "csl" else "lcv", "sdkde"),
+    laplace = c("lscv", "laplace"), laplace6 = c("lcv", "laplace6")
   ),
   lcv = \(d) list(
     kde = NULL, sdkde = c("lcv", "sdkde"), laplace = c("lcv", "laplace"), laplace6 = c("lcv", "laplace6")
@@ -27,6 +27,9 @@ censors <- function(d) d == 1
 
 # Ratio of the factor by the likelihood to the factor by the censored likelihood from which tails count as heavy.
 heavy_from <- function(d) if (censors(d)) 1.5 else 1.2
+
+# Standard deviation of the log of the bandwidth before the data are seen (bench/skewed.R).
+PRIOR_SD <- 0.6
 
 # What a gain of the likelihood by chance is, in parameters over rows, measured on real and simulated data; a gain
 # below `TIE` is none.
@@ -56,8 +59,7 @@ choose_bandwidth <- function(data, estimator, options, run) {
     last <- replace_all(last, minimise(search_criterion(data, search), list(last$L)))
   }
   last$se <- factor_error(found, batches, data, plan, search)
-  last$L <- whole_factor(first$calm * last$L)
-  last$trace[, "factor"] <- last$trace[, "factor"] / first$calm
+  last$L <- whole_factor(last$L)
   last[c("rows", "batches")] <- list(if (plan$all_rows) nrow(data$x) else plan$rows * plan$batches, plan$batches)
   list(bandwidth = finished(last, given, search), stats = search$tally$stats)
 }
@@ -222,7 +224,7 @@ own_shape <- function(shape, batch, search) {
 
 # Tolerance of the log of an SD-KDE's factor, whose values take longest. The log has a standard error near 0.1 for 500
 # rows, which shrinks slowly (factor_error()).
-DEBIASED_TOL <- 5e-3
+DEBIASED_TOL <- 0.01
 
 # A scan on few rows, then near there; where the shape came by this criterion, the factor is known.
 own_factor <- function(shape, batch, search) {
@@ -240,23 +242,17 @@ own_factor <- function(shape, batch, search) {
     found <- minimise_on(\(rows) search_criterion(rows, search), batch, starts, "scalar", schedule, \(L) search$rate)
   }
   shape$shape <- shape$L
-  shape[c("heavy", "calm")] <- look_at_tails(shape, found, batch, search)
+  shape$heavy <- has_heavy_tails(shape, batch, search)
   replace_all(shape, found)
 }
 
 replace_all <- function(list, by) replace(list, names(by), by)
 
-# list(heavy, calm): does the likelihood of the plain estimate ask for a much larger factor than the censored one does?
-# `calm`: what that takes off; the likelihood of an SD-KDE oversmooths as that of the plain estimate does, and where
-# factors are censored, so much is taken off here.
-look_at_tails <- function(shape, found, batch, search) {
-  if (search$criterion != "auto" || ESTIMATORS[[search$estimator]]$signed) return(list(FALSE, 1))
+# Does the likelihood of the plain estimate ask for a much larger factor than the censored one does?
+has_heavy_tails <- function(shape, batch, search) {
+  if (search$criterion != "auto" || ESTIMATORS[[search$estimator]]$signed) return(FALSE)
   criterion <- search_criterion(batch, search, c("csl", PLAIN_ESTIMATOR))
-  if (!censors(batch$d)) return(list(criterion$gradient(shape$L / heavy_from(batch$d), "scalar")$E > 0, 1))
-  by_estimate <- search$factor[1] == "csl"
-  censored <- if (by_estimate) found else minimise(criterion, list(shape$L))
-  calm <- min(1, censored$L[1] / shape$L[1])
-  list(calm < 1 / heavy_from(batch$d), if (by_estimate) 1 else calm)
+  criterion$gradient(shape$L / heavy_from(batch$d), "scalar")$E > 0
 }
 
 # Another sample, from where the first ended.
@@ -272,7 +268,18 @@ search_again <- function(batch, first, search) {
 search_measure <- function(search) if (is.null(search$factor)) c(search$shape, PLAIN_ESTIMATOR) else search$factor
 
 search_criterion <- function(data, search, measure = search_measure(search)) {
-  new_criterion(measure[1], data, measure[2], search$run, search$tally)
+  criterion <- new_criterion(measure[1], data, measure[2], search$run, search$tally)
+  if (identical(measure, search$factor) && measure[1] == "csl") drawn_to_rule(criterion, data, measure[2]) else criterion
+}
+
+# The criterion of one column with a normal prior of the log of the bandwidth at Silverman's rule. The likelihood of few
+# rows has a wide optimum, which is often far too small; that of many rows hardly notices the prior.
+drawn_to_rule <- function(criterion, data, estimator) {
+  rule <- rule_factor("silverman", data$n, data$d, estimator)
+  prior <- \(L, powers = 1) (log(L[1] / rule) - log(powers) / 2)^2 / (2 * PRIOR_SD^2 * criterion$rows)
+  replace_all(criterion, list(
+    value = \(L) criterion$value(L) + prior(L), values = \(L, powers) criterion$values(L, powers) + prior(L, powers)
+  ))
 }
 
 # The mean of the logs of diagonals, and of what is below them in units of these.
@@ -296,15 +303,16 @@ factor_error <- function(found, batches, data, plan, search) {
   batch <- batches[[1]]
   size <- floor(min(nrow(batch$x), 2000) / 5)
   if (size < 40 || batch$n < 100) return(NA_real_)
-  plain <- search_measure(search)[1] == "lcv"
+  measure <- search_measure(search)
+  plain <- measure[1] %in% c("lcv", "csl")
   L <- if (plain) found[[1]]$shape else found[[1]]$L
   rate <- if (plain) bandwidth_rate(PLAIN_ESTIMATOR, data$d) else search$rate
-  if (plain) search$factor <- c("lcv", PLAIN_ESTIMATOR)
+  if (plain) measure <- c("lcv", PLAIN_ESTIMATOR)
   logs <- vapply(1:5, \(part) {
     rows <- sample_of(batch, (part - 1) * size + seq_len(size))
     near <- L / carried(rows, batch, rate)
     # a parabola is as accurate as five fifths allow
-    minimise(search_criterion(rows, search), list(near), schedule = list(tol = Inf))$vertex
+    minimise(search_criterion(rows, search, measure), list(near), schedule = list(tol = Inf))$vertex
   }, 0)
   n <- if (plan$all_rows) nrow(data$x) else nrow(batch$x)
   stats::sd(logs) * (size / n)^(data$d / (2 * (data$d + 4)))

@@ -15,7 +15,7 @@
 #
 # - lcv: likelihood cross-validation, of any estimator, with a floor for what is far from all others. Of the debiased
 #   ones and where sums are to a tolerance, the gradient is by differences.
-# - csl: the same censored towards the tails, for the plain estimate.
+# - csl: the same censored towards the tails, for the plain estimate, and in one column for the debiased one.
 # - lscv: least-squares cross-validation, of the plain and of the Laplace-corrected, signed estimate.
 # - bcv2, scv, plugin: biased and smoothed cross-validation and the plug-in estimate of the asymptotic error, for the
 #   plain estimate.
@@ -41,6 +41,11 @@ new_criterion <- function(name, data, estimator, run, tally = new_tally()) {
     lcvlaplace = ,
     lcvlaplace6 = debiased_likelihood(data, left_out_sums(estimator), run, count),
     csl = censored_likelihood(data, pass),
+    cslsdkde = debiased_likelihood(data, left_out_sums(estimator), run, count, function(log_f, L) {
+      found <- debiased_rows(data, L, run)
+      count(found$stats)
+      censored_terms(data, log_f, L[1], found$debiased)
+    }),
     lscv = least_squares_error(data, pass),
     lscvlaplace = signed_least_squares(data, pass),
     bcv2 = biased_error(data, pass),
@@ -172,28 +177,50 @@ likelihood <- function(data, pass) {
   )
 }
 
-# `loo_sums`: of left_out_sums().
-debiased_likelihood <- function(data, loo_sums, run, count) {
+# `loo_sums`: of left_out_sums(); `terms(log_f, L)`: what the rows say of the densities.
+debiased_likelihood <- function(data, loo_sums, run, count, terms = \(log_f, L) log_f) {
   log_floor <- log_floor_of(data)
   list(at = function(L, moments) {
     sums <- loo_sums(data$x, data$weights, L, run)
     count(sums$stats)
-    list(value = -sum(data$v * log_add(sums$log_sum + log_kernel_norm(L) - data$log_others, log_floor)))
+    log_f <- log_add(sums$log_sum + log_kernel_norm(L) - data$log_others, log_floor)
+    list(value = -sum(data$v * terms(log_f, L)))
   })
 }
 
-# With a bump a(x) of lambda robust spreads at the medians: a log(f) where a is near 1, and in the tails, where no f of
-# one bandwidth is good, only log(1 - the integral of a f): the right share of mass out there.
-censored_likelihood <- function(data, pass, lambda = 3 * sqrt(data$d)) {
+# list(debiased, stats): the rows of an SD-KDE of factor L.
+debiased_rows <- function(data, L, run) {
+  debias_sum(sum_sources(data$x, data$weights, sqrt(SCORE_RATIO) * L), L, run)
+}
+
+# The width of the bump of the censored likelihood, in robust spreads of d columns.
+bump_width <- function(d) if (d == 1) 2 else 3 * sqrt(d)
+
+# What the rows of one column say in the censored likelihood, of leave-one-out log densities by kernels at x with the
+# standard deviations h.
+censored_terms <- function(data, log_f, h, x = data$x) {
+  spread <- bump_width(1) * data$scale
+  v <- spread^2 + h^2
+  p <- spread / sqrt(v) * exp(-(x[, 1] - data$centre)^2 / (2 * v))
+  a <- exp(-((data$x[, 1] - data$centre) / spread)^2 / 2)
+  a * log_f + (1 - a) * log(mass_outside(data, p))
+}
+
+# 1 - the integral of a f, f without the row, of the kernels' integrals p.
+mass_outside <- function(data, p) pmax(1 - (sum(data$w * p) - data$w * p) / data$others, .Machine$double.eps)
+
+# With a bump a(x) at the medians, bump_width() robust spreads wide: a log(f) where a is near 1, and in the tails, where no
+# f of one bandwidth is good, only log(1 - the integral of a f): the right share of mass out there.
+censored_likelihood <- function(data, pass) {
   log_floor <- log_floor_of(data)
   z <- data$x - rep(data$centre, each = nrow(data$x))
-  spread <- lambda * data$scale
+  spread <- bump_width(data$d) * data$scale
   a <- exp(-rowSums((z / rep(spread, each = nrow(z)))^2) / 2)
   tails <- function(L) {
     bump <- bump_precision(spread, L)
     Y <- bump$times(z)
     p <- exp(-rowSums(z * Y) / 2 + bump$log_height)
-    rest <- pmax(1 - (sum(data$w * p) - data$w * p) / data$others, .Machine$double.eps)
+    rest <- mass_outside(data, p)
     list(bump = bump, Y = Y, p = p, rest = rest, value = sum(data$v * (1 - a) * log(rest)))
   }
   at <- function(L, moments) {

@@ -26,13 +26,12 @@
 #' classical one.
 #'
 #' In heavy tails the likelihood asks for a bandwidth that oversmooths the centre. In one dimension `"auto"` therefore
-#' chooses the factor of the classical estimate by a likelihood that is censored in the tails,
+#' chooses the factor by a likelihood that is censored in the tails,
 #' \deqn{\frac{1}{\sum_i v_i}\sum_i v_i \{a_i \log \hat f_{-i}(x_i) + (1 - a_i)\log(1 - \int a \hat f_{-i})\}}{
 #'   sum_i v_i (a_i log f_-i(x_i) + (1 - a_i) log(1 - int a f_-i)) / sum_i v_i}
-#' where a is a Gaussian bump at the medians, \eqn{3\sqrt d}{3 sqrt(d)} robust spreads wide. For `"sdkde"`, the factor
-#' that maximises its likelihood is reduced as much as censoring reduces the factor of the classical estimate. For
-#' `"laplace"` the factor minimises the least-squares criterion, because a likelihood is not defined for negative
-#' densities.
+#' where a is a Gaussian bump at the median, two robust spreads wide, and with a normal prior of the logarithm of the
+#' bandwidth: its mean is Silverman's rule, its standard deviation 0.6. For `"laplace"` the factor minimises the
+#' least-squares criterion, because a likelihood is not defined for negative densities.
 #'
 #' @section Other criteria:
 #' \deqn{\mathrm{LSCV}(H) = \sum_{i,j} w_i w_j\,\phi_{2H}(x_i-x_j) - 2 \sum_i w_i \hat f_{-i}(x_i; H)}{LSCV(H) = sum_ij
@@ -44,8 +43,7 @@
 #' Sheather and Jones, without binning.
 #'
 #' The rules multiply the standard deviations of the columns by \eqn{c\, n^{-1/(d+4)}}{c n^(-1/(d+4))} (`"kde"`; other
-#' estimators have other powers). Scott's c is 1; Silverman's is best for normal data. `vignette("bandwidth")` has the
-#' formulas.
+#' estimators have other powers). Scott's c is 1; Silverman's is best for normal data.
 #'
 #' @section Structures and search:
 #' | `structure` | H | parameters |
@@ -98,8 +96,7 @@
 #' @param control `NULL` or a [flash_control()], over whose `tol` the argument `tol` takes precedence.
 #' @param ... For `plot()`, graphical parameters of the first panel, as in [graphics::plot.default()]. Otherwise unused.
 #' @returns `kde_bandwidth()`: a number or d numbers are **standard deviations**, in the units of `x`; a d x d matrix
-#'   (structures `"sphered"` and `"full"`) is a **variance**. Arithmetic returns plain numbers. Attributes record the
-#'   search:
+#'   (structures `"sphered"` and `"full"`) is a **variance**.  Attributes record the search:
 #'   \item{`selector`, `structure`}{the method and the structure chosen.}
 #'   \item{`criterion`}{its value at the chosen factor: a mean log-likelihood in nats (the censored one for columns in
 #'     units of their spread) or a least-squares criterion.}

@@ -10,7 +10,7 @@
 #' Densities on bounded, circular and polygonal domains
 #'
 #' The argument `support` of [flash_kde()] says where the data can lie: above a bound, between two bounds, on a circle or in a
-#' polygon. The estimate is 0 elsewhere and integrates to 1 on the support, so it needs no boundary correction by hand.
+#' polygon. The estimate is 0 elsewhere and integrates to 1 on the support.
 #' `kde_support()` selects a method, and `kde_circle()` describes a column of angles or times of day.
 #'
 #' @details
@@ -18,6 +18,10 @@
 #' these with one entry per column, by name or by position. Columns without an entry are unbounded. For two columns it
 #' may be a polygon: a matrix of vertices, a list of such rings (rings inside others are holes), or an `sf`, `sfc` or
 #' `sfg` object of package sf.
+#'
+#' `support = "auto"` bounds a column of 50 values or more at 0, 1 or 100 if its extreme values fit a power of the distance
+#' better than an exponential tail (likelihood ratio above exp(3)), and elsewhere if the density jumps there (exp(6)). Bounds
+#' a usual period apart with equally many points make it circular. Fits without `support` print a hint.
 #'
 #' @section Methods:
 #' \describe{
@@ -30,9 +34,8 @@
 #'   \item{`"reflect"`}{Reflects points at the bounds. The slope at a bound is 0; where the slope of the density is not 0, there
 #'     is a bias of order h. For `"sdkde"` the reflected points move with their points. The bandwidth is diagonal.}
 #'   \item{`"boundary"`}{One column: the local linear boundary kernel, whose bias is of order \eqn{h^2} up to the bound (Jones
-#'     1993), made non-negative as in Jones and Foster (1996). Compare `ks::kde.boundary()`. It has no standard errors.}
-#'   \item{`"mass"`}{Divides each kernel by its probability inside (Diggle 1985), as `spatstat.explore::density.ppp(diggle =
-#'     TRUE)`. This is the only method for polygons. Not for `"laplace"`.}
+#'     1993), made non-negative as in Jones and Foster (1996). It has no standard errors.}
+#'   \item{`"mass"`}{Divides each kernel by its probability inside (Diggle 1985). This is the only method for polygons. Not for `"laplace"`.}
 #'   \item{`"auto"`}{Compares the leave-one-out likelihoods of the classical estimates on up to 2,000 rows: for one column and
 #'     `"kde"` among `"local"`, `"boundary"` and `"reflect"`, otherwise between `"transform"` and `"reflect"`. `"transform"`
 #'     (`"mass"` if a point lies on a bound) is used if the reflected points would not fit in memory.}

@@ -54,7 +54,7 @@
 #' @param adaptive Whether each point has a bandwidth of its own: `"auto"` (default), `TRUE` or `"abramson"`, `"knn"`, `FALSE`, a
 #'   positive number for each row, or `"balloon"`. See [adaptive_factors()].
 #' @param support Where the data can lie: `c(lower, upper)` for one column or all, a list of such ranges or of [kde_circle()] by
-#'   column, or a polygon. The estimate is 0 elsewhere. See [kde_support()].
+#'   column, a polygon, or `"auto"`: bounds of which the data give evidence. See [kde_support()].
 #' @param debias What [debiasing()] returns. `NULL` (default): one step along the estimate's own score.
 #' @param categorical What [categorical_kernel()] returns, for data with categories. `NULL` (default): smoothing parameters are
 #'   chosen from the data.
@@ -99,9 +99,9 @@
 #' # one variable, with a confidence band
 #' plot(flash_kde(faithful$waiting), band = TRUE)
 #'
-#' # positive numbers
-#' rain <- flash_kde(precip, support = c(0, Inf))
-#' quantile(rain, c(0.1, 0.9))
+#' # bounds found by the data
+#' waits <- flash_kde(rexp(200), support = "auto")
+#' quantile(waits, c(0.1, 0.9))
 #'
 #' # numbers and a factor
 #' flash_kde(iris)
@@ -134,7 +134,7 @@ flash_kde.default <- function(x, estimator = "auto", bandwidth = "auto", adaptiv
   run <- start_run(settle_control(control, if (!missing(tol)) list(tol = check_tol(tol))))
   # fit_kde() looks for infinite values, too
   points <- if (is.list(x) && has_levels(x)) mixed_points(x, "x") else check_points(x, "x", infinite = TRUE)
-  fit_kde(points, "x", generic_call(match.call()), options, run)
+  suggest_support(fit_kde(points, "x", generic_call(match.call()), options, run))
 }
 
 #' @rdname flash_kde
@@ -152,7 +152,7 @@ fit_formula <- function(call, frame, formula, data, options, na.action) {
   run <- start_run(options$asked)
   made <- formula_data(call, data, frame)
   options[c("weights", "na.action")] <- list(made$weights, na.action)
-  fit_kde(made$points, "formula", generic_call(name_options(call)), options, run, made)
+  suggest_support(fit_kde(made$points, "formula", generic_call(name_options(call)), options, run, made))
 }
 
 # The first argument of a call whose formula is named is the data.

@@ -5,6 +5,7 @@
 #' @export
 fit_kde.supported <- function(points, arg, call, options, control, formula = NULL) {
   names <- point_names(list(names = colnames(points), d = ncol(points)))
+  if (identical(options$support, "auto")) options["support"] <- list(found_support(points, names))
   domain <- check_support(options$support, ncol(points), names)
   settings <- fit_settings(options)
   options["support"] <- list(NULL)

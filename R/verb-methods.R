@@ -59,6 +59,7 @@ print.flash_kde <- function(x, digits = max(3L, getOption("digits") - 3L), ...) 
   print_support(x$support)
   print_kernel(x)
   print_bandwidth(x, digits)
+  cat(strwrap(bounds_note(x), exdent = 2), sep = "\n")
   invisible(x)
 }
 

@@ -218,9 +218,14 @@ test_that("advice of prints works", {
   tails <- with_fixed_seed(stats::rcauchy(300), 11)
   normal <- with_fixed_seed(stats::rnorm(60), 2)
   fit <- \(x, ...) flash_kde(x, "kde", ...)
+  waits <- with_fixed_seed(stats::rexp(300), 1)
   advice(
     "Adaptive by Abramson's rule: the bandwidth is multiplied by local factors from <...>. Use adaptive = FALSE to fit",
-    printed(flash_kde(tails)), fit(tails, adaptive = FALSE)
+    printed(suppressMessages(flash_kde(waits))), fit(waits, support = c(0, Inf), adaptive = FALSE)
+  )
+  advice(
+    "end at the bounds of <...>, beyond which this estimate is positive. Use support = \"auto\" to fit inside the bounds.",
+    printed(suppressMessages(flash_kde(waits))), fit(waits, support = "auto")
   )
   advice(
     "which may be chance: use adaptive = FALSE to fit without them", printed(fit(normal, adaptive = TRUE)),
