@@ -165,11 +165,11 @@ FIRST_SHARE <- 0.2
 
 # Searches from one point: a scan along each column, a descent until the relative change of the value is below `tol`,
 # and another scan along each column, because the descent may end early where another column has almost no effect.
-# Parameters that the first scans leave at a bound stay there during the descent.
+# Parameters that the first scans leave at 0 or without effect stay there during the descent.
 search_on <- function(criterion, at, rate, problem, tol = 1e-6) {
   limits <- search_limits(rate, problem)
   at <- sweep_columns(criterion, at, limits, COLUMN_SCAN, off = TRUE)
-  inside <- which(at > limits$low & at < limits$high)
+  inside <- which(at > limits$low & at < limits$off)
   found <- list(L = at, converged = TRUE)
   if (length(inside) > 0) {
     moves <- list(
@@ -183,7 +183,7 @@ search_on <- function(criterion, at, rate, problem, tol = 1e-6) {
   }
   at <- sweep_columns(criterion, found$L, limits, replace(COLUMN_SCAN, "tol", 2e-3))
   widths <- seq_len(problem$widths)
-  at_limit <- any(found$L <= limits$low | found$L >= limits$high)
+  at_limit <- any(found$L <= limits$low | found$L >= limits$off)
   list(
     at = at, value = criterion$value(at),
     converged = all(at[widths] > limits$low[widths]) && (found$converged || at_limit)
