@@ -1,8 +1,8 @@
 #' Kernel regression
 #'
 #' `kernel_regression()` estimates the mean of a response given numeric variables and factors, by local linear fits or
-#' local means (Nadaraya-Watson) with Gaussian kernels. Bandwidths are chosen by cross-validation. Standard errors
-#' allow for noise whose variance changes with the variables.
+#' local means (Nadaraya-Watson) with Gaussian kernels. Bandwidths are chosen by the corrected AIC. Standard errors allow
+#' for noise whose variance changes with the variables.
 #'
 #' @section Fits:
 #' Let \eqn{k_i(x) = w_i \exp(-(x_i - x)' H^{-1} (x_i - x) / 2)}{k_i(x) = w_i exp(-(x_i - x)' H^-1 (x_i - x) / 2)} be
@@ -16,28 +16,28 @@
 #' \eqn{\lambda}{lambda}. Without numeric columns the fits are local means. A combination of categories without rows
 #' takes the fit of those that differ least from it.
 #'
-#' Far from all rows kernels underflow. Fits there use logarithms of kernels, so that every point has a fit, far out
-#' that of the nearest row. Nearer to the rows a local line is extrapolated, with large standard errors and a warning:
-#' see [predict()][predict.kernel_regression]. Where the rows with weight lie on one point or line, slopes across it
-#' shrink to 0.
+#' A ridge \eqn{\rho}{rho} adds \eqn{\rho \bar w \sum_j s_j^2 b_j^2}{rho mean(w) sum_j s_j^2 b_j^2} to the sum of
+#' squares, where \eqn{s_j}{s_j} is the bandwidth of column j or its standard deviation, if that is smaller. A line that
+#' few rows carry shrinks to the local mean, far out to the nearest row: see [predict()][predict.kernel_regression].
 #'
 #' @section Bandwidths:
 #' | `bandwidth` | minimises | in np |
 #' |---|---|---|
-#' | `"cv"` (default) | \eqn{\sum_i w_i (y_i - m_{-i}(x_i))^2}{sum_i w_i (y_i - m_-i(x_i))^2}, leave-one-out | `cv.ls` |
-#' | `"aicc"` | the corrected AIC of Hurvich, Simonoff and Tsai; it undersmooths less often | `cv.aic` |
+#' | `"aicc"` (default) | the corrected AIC of Hurvich, Simonoff and Tsai | `cv.aic` |
+#' | `"cv"` | \eqn{\sum_i w_i (y_i - m_{-i}(x_i))^2}{sum_i w_i (y_i - m_-i(x_i))^2}, leave-one-out | `cv.ls` |
 #'
-#' Both choose a diagonal H, and the smoothing parameters of categories. A column that does not matter gets a very
-#' large bandwidth in local means, and so does a column in which the mean is linear in local linear fits. If there are
-#' many rows, the search uses as many as `seconds` allow. Its bandwidths then shrink by the power -1/(d + 4) of the
-#' number of rows.
+#' Both choose a diagonal H, and the smoothing parameters of categories. `"aicc"` counts each of them that matters as a
+#' degree of freedom; `"cv"` undersmooths more often. A column that does not matter in local means, or in which local
+#' lines find the mean linear, gets a very large bandwidth. If the search uses fewer rows than there are, its bandwidths
+#' then shrink by the power -1/(d + 4) of their number.
 #'
 #' @section Standard errors:
 #' The standard error is the root of \eqn{\sum_i l_i(x)^2 s^2(x_i)}{sum_i l_i(x)^2 s^2(x_i)}. The variance
 #' \eqn{s^2}{s^2} of the noise is a local mean, with the same kernels, of the products of residuals and leave-one-out
 #' residuals. A row of high leverage has little information on the noise: its product is averaged with the residual
-#' variance of all rows, which gets the leverage as its weight. Intervals are for the mean of the fit. They do not
-#' include its bias.
+#' variance of all rows, which gets the leverage as its weight. Intervals are for the mean of the fit. Of its bias they
+#' include only what the ridge causes: \eqn{(\sum_i l_i(x) (x_i - x)' b)^2}{(sum_i l_i(x) (x_i - x)'b)^2}, averaged over
+#' the slopes b of the rows, is added to the variance.
 #'
 #' @section Cost:
 #' A fit, and each value of a criterion, takes sums over all pairs of rows. With one column and no tolerance the time is linear
@@ -52,30 +52,29 @@
 #' @param data A data frame in which `formula`, `weights` and `subset` are evaluated.
 #' @param subset Which rows of `data` to use.
 #' @param type `"local_linear"` (default), whose bias does not depend on the slope, even at the edges, or `"constant"`.
-#' @param bandwidth One kernel standard deviation, `d` of them, a `d` x `d` **variance** matrix, `"cv"` (the meaning of
-#'   `NULL`, the default) or `"aicc"`. Names, if given, are matched to the columns.
+#' @param bandwidth One kernel standard deviation, `d` of them, a `d` x `d` **variance** matrix, `"aicc"` or `"cv"`. `NULL`
+#'   (default): `"aicc"`, or `"cv"` for very few rows. Names, if given, are matched to the columns.
 #' @param weights Non-negative weights of the rows, which multiply the kernels. Only their ratios matter. `NULL`
 #'   (default): equal weights.
 #' @param rows Number of rows that the search of a bandwidth uses. `NULL` (default): as many as `seconds` allow.
 #' @param seconds Approximate duration of the search, in seconds of a typical core. It determines `rows` by a formula,
 #'   not by a clock.
-#' @param tol Error tolerance of fits, relative to the range of the responses under the kernels. It is approximate, and
-#'   larger where a local line is extrapolated, by the factor with which this multiplies errors. With 0 (default) only
-#'   rounding remains. See [kernel_sum()].
+#' @param tol Error tolerance of fits, relative to the range of the responses under the kernels. It is approximate. With
+#'   0 (default) only rounding remains. See [kernel_sum()].
 #' @param na.action What to do about rows with missing values in the variables, the response or the weights, as for
 #'   [flash_kde()].
 #' @param categorical What [categorical_kernel()] returns: kernels and smoothing parameters of variables that are
-#'   factors, character or logical. Parameters that are not given are chosen by the criterion, or by `"cv"` if
-#'   `bandwidth` is a number.
+#'   factors, character or logical. Parameters that are not given are chosen by the criterion.
 #' @param control A [flash_control()], which says where and how sums are computed. `NULL` (default): the defaults.
+#' @param ridge Ridge of local lines, a number >= 0. `NULL` (default): 0.1, or 0 if `bandwidth` is a number.
 #' @param object,model A fit from [kernel_regression()]; also the `x` of `print()` and `formula()`.
 #' @param digits Number of significant digits, from 1 to 22.
-#' @param ... For the formula method: the arguments `type` to `control`. Otherwise unused; an unknown argument is an
+#' @param ... For the formula method: the arguments `type` to `ridge`. Otherwise unused; an unknown argument is an
 #'   error.
 #' @returns An object of class `kernel_regression`, a list that can be saved by [saveRDS()]. Its main elements are
 #'   \item{`n`, `d`, `type`, `call`}{numbers of rows and of numeric columns, the kind of fit, and the call.}
 #'   \item{`x`, `y`, `weights`}{the numeric variables, the `n` x `t` responses, and the weights or `NULL`.}
-#'   \item{`bandwidth`, `discrete`}{H, and for categories a list with their smoothing parameters, `lambda`.}
+#'   \item{`bandwidth`, `ridge`, `discrete`}{H, the ridge, and for categories a list with their smoothing parameters, `lambda`.}
 #'   \item{`selector`, `search`}{how the bandwidth was chosen, with the `value` of the criterion for responses divided
 #'     by their standard deviations.}
 #'   \item{`fitted`, `left_out`}{fits and leave-one-out fits at the rows, `n` x `t` matrices.}
@@ -110,8 +109,8 @@
 #' predict(fit, data.frame(eruptions = c(2, 3, 4.5)), interval = "confidence")
 #' summary(fit)
 #'
-#' # two variables, by the corrected AIC
-#' kernel_regression(mpg ~ wt + hp, data = mtcars, bandwidth = "aicc")
+#' # two variables, by cross-validation
+#' kernel_regression(mpg ~ wt + hp, data = mtcars, bandwidth = "cv")
 #'
 #' # a number and a factor
 #' kernel_regression(Sepal.Width ~ Sepal.Length + Species, data = iris)

@@ -16,11 +16,11 @@
 #'   fit.
 #' @param ... Not used; any argument here is an error.
 #' @section Extrapolation:
-#' A prediction is a sum \eqn{\sum_i l_i(x) y_i}{sum_i l_i(x) y_i} of the responses. Where a local line is extrapolated,
-#' the weights \eqn{l_i}{l_i} have both signs and multiply errors of the responses by up to \eqn{\sum_i |l_i(x)|}{sum_i
-#' |l_i(x)|}. This number is between 1 and about 2 at the rows of the fit. If it is above 5 at rows of `newdata`, a
-#' warning of class `flashkernel_warning_extrapolated` lists them. Local means (`type = "constant"` of
-#' [kernel_regression()]) do not extrapolate: the number is always 1.
+#' Far from the rows the ridge of [kernel_regression()] shrinks local lines to means of the nearest rows, and standard
+#' errors grow with the distance. A warning of class `flashkernel_warning_extrapolated` lists rows of `newdata` where
+#' this part of the standard error is above the standard deviation of the responses, and rows where the weights
+#' \eqn{l_i}{l_i} multiply errors of the responses by more than 5.
+#' Local means (`type = "constant"`) do not extrapolate.
 #' @returns For one response and for several responses:
 #'   \item{`type = "response"`, `"variance"`}{a vector; a matrix with a column for each response.}
 #'   \item{`type = "gradient"`}{a matrix with a column for each numeric variable, in units of the response per unit of
@@ -37,7 +37,6 @@
 #'
 #' fit <- kernel_regression(mpg ~ wt + hp, data = mtcars, bandwidth = c(0.8, 60))
 #' predict(fit, data.frame(wt = c(2, 3, NA), hp = 100))
-#' predict(fit, data.frame(wt = c(2, 3), hp = 100), interval = "prediction")
 #' predict(fit, data.frame(wt = 3, hp = 100), se.fit = TRUE)$se.fit
 #' head(predict(fit, type = "gradient"))
 predict.kernel_regression <- function(object, newdata, type = c("response", "gradient", "variance"), se.fit = FALSE,
