@@ -141,7 +141,7 @@ WIDEST <- 1000
 ONE_WIDTH <- 2.8
 
 # Returns list(at, value, converged). It starts at the best common factor for all bandwidths, and at the best point at
-# which one column has almost no effect, and continues from the better one after sweeps along the columns.
+# which one column or all columns have almost no effect, and continues from the better one after sweeps along the columns.
 search_widths <- function(criterion, rate, problem, tol) {
   limits <- search_limits(rate, problem)
   widths <- seq_len(problem$widths)
@@ -155,7 +155,7 @@ search_widths <- function(criterion, rate, problem, tol) {
       return(list(at = start, value = criterion$value(start), converged = start > limits$low))
     }
   }
-  alone <- lapply(seq_along(start), \(k) replace(start, k, limits$off[k]))
+  alone <- c(list(limits$off), lapply(seq_along(start), \(k) replace(start, k, limits$off[k])))
   alone <- alone[[which.min(vapply(alone, criterion$value, 0))]]
   starts <- lapply(unique(list(start, alone)), \(at) sweep_columns(criterion, at, limits, COLUMN_SCAN, off = TRUE))
   search_on(criterion, starts[[which.min(vapply(starts, criterion$value, 0))]], rate, problem, tol)

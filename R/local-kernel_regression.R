@@ -66,7 +66,7 @@
 #' @param categorical What [categorical_kernel()] returns: kernels and smoothing parameters of variables that are
 #'   factors, character or logical. Parameters that are not given are chosen by the criterion.
 #' @param control A [flash_control()], which says where and how sums are computed. `NULL` (default): the defaults.
-#' @param ridge Ridge of local lines, a number >= 0. `NULL` (default): 0.1, or 0 if `bandwidth` is a number.
+#' @param ridge Ridge of local lines, a number >= 0. `NULL` (default): 0.01, or 0 if `bandwidth` is a number.
 #' @param object,model A fit from [kernel_regression()]; also the `x` of `print()` and `formula()`.
 #' @param digits Number of significant digits, from 1 to 22.
 #' @param ... For the formula method: the arguments `type` to `ridge`. Otherwise unused; an unknown argument is an
@@ -269,9 +269,9 @@ fit_regression <- function(points, y, weights, na.action, options, run, call) {
   structure(c(fit, how_well(fit), later = new.env(parent = emptyenv())), class = "kernel_regression")
 }
 
-# The ridge where the bandwidth is chosen. From 0.01 to 0.1 errors of bench/regression-sets.R hardly change; above, and
+# The ridge where the bandwidth is chosen. From 0.001 to 0.1 errors of bench/regression-sets.R hardly change; above, and
 # if the criterion chooses it, they grow.
-DEFAULT_RIDGE <- 0.1
+DEFAULT_RIDGE <- 0.01
 
 # Returns the factor of a given bandwidth, NULL if it is to be chosen, and an empty matrix without numeric columns.
 given_widths <- function(options, d, names) {

@@ -161,8 +161,7 @@ error_factors <- function(data, M, fits, layout, at) {
   factors
 }
 
-# Above this, in standard deviations of a response, a fit whose slopes shrink is extrapolated. In ten-fold
-# cross-validation 1 in 200 rows is above it (measured on the sets of bench/regression-sets.R).
+# Above this, in standard deviations of a response, a fit whose slopes shrink is extrapolated.
 MOST_BIAS <- 1
 
 response_spread <- function(fit) {

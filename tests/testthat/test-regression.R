@@ -272,7 +272,7 @@ test_that("bandwidths make the criterion least", {
   x <- matrix(runif(240), 120)
   y <- sin(6 * x[, 1]) + rnorm(120, sd = 0.3)
   literal <- function(sds, type, criterion) {
-    L <- smoother(x, x, diag(sds^2), linear = type == "local_linear", penalty = ridge_penalty(x, diag(sds^2), 1, 0.1))
+    L <- smoother(x, x, diag(sds^2), linear = type == "local_linear", penalty = ridge_penalty(x, diag(sds^2), 1, 0.01))
     e <- y - L %*% y
     # AICc counts the bandwidths that matter
     trace <- sum(diag(L)) + sum(sds < 10)
@@ -544,7 +544,7 @@ test_that("predictions among the rows do not warn, left out of folds neither", {
 
 test_that("where few rows carry a line it shrinks to the local mean, and errors grow with the distance", {
   fit <- kernel_regression(mpg ~ wt, mtcars)
-  expect_equal(fit[c("selector", "ridge")], list(selector = "aicc", ridge = 0.1))
+  expect_equal(fit[c("selector", "ridge")], list(selector = "aicc", ridge = 0.01))
   at <- data.frame(wt = c(5, 6, 8, 10, 1e4))
   expect_warning(found <- predict(fit, at, se.fit = TRUE), "at rows .* of `newdata` .*slopes shrink to 0")
   expect_true(all(found$fit > 5))
@@ -559,7 +559,7 @@ test_that("where few rows carry a line it shrinks to the local mean, and errors 
   expect_true(found[2] < swiss$Fertility[45] && swiss$Fertility[45] < found[3])
   # a given bandwidth shrinks nothing unless a ridge is given
   expect_equal(kernel_regression(mpg ~ wt, mtcars, bandwidth = 1)$ridge, 0)
-  refit <- kernel_regression(mpg ~ wt, mtcars, bandwidth = sqrt(fit$bandwidth[1]), ridge = 0.1)
+  refit <- kernel_regression(mpg ~ wt, mtcars, bandwidth = sqrt(fit$bandwidth[1]), ridge = 0.01)
   expect_equal(refit$left_out, fit$left_out)
   expect_equal(kernel_regression(mpg ~ wt, mtcars, weights = rep(7, 32))$left_out, fit$left_out)
 })
