@@ -18,7 +18,7 @@
 #' @section Extrapolation:
 #' Far from the rows the ridge of [kernel_regression()] shrinks local lines to means of the nearest rows, and standard
 #' errors grow with the distance. A warning of class `flashkernel_warning_extrapolated` lists rows of `newdata` where
-#' this part of the standard error is above the standard deviation of the responses, and rows where the weights
+#' this part of the standard error is above half the standard deviation of the responses, and rows where the weights
 #' \eqn{l_i}{l_i} multiply errors of the responses by more than 5.
 #' Local means (`type = "constant"`) do not extrapolate.
 #' @returns For one response and for several responses:
@@ -162,7 +162,7 @@ error_factors <- function(data, M, fits, layout, at) {
 }
 
 # Above this, in standard deviations of a response, a fit whose slopes shrink is extrapolated.
-MOST_BIAS <- 1
+MOST_BIAS <- 0.5
 
 response_spread <- function(fit) {
   spread <- weighted_sds(fit$y, fit$weights)
