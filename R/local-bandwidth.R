@@ -2,27 +2,30 @@
 # column, in units of the column's scale, and over the smoothing parameters (lambda) of categories. Every value of the
 # criterion is exact for the rows that are used.
 
-# The criteria are functions of row_fits(), the responses y, and weights p that add up to 1.
+# The criteria are functions of row_fits(), the responses y, weights p that add up to 1, and the number of parameters of
+# the search that matter. AICc counts one degree of freedom for each of them: among many columns the best bandwidths of
+# a small sample are otherwise often too narrow.
 REGRESSION_CRITERIA <- list(
-  cv = \(fits, y, p) sum(p * (y - fits$left_out)^2) / ncol(y),
-  aicc = function(fits, y, p) {
+  cv = \(fits, y, p, count) sum(p * (y - fits$left_out)^2) / ncol(y),
+  aicc = function(fits, y, p, count) {
     n <- nrow(y)
-    trace <- sum(fits$leverage)
+    trace <- sum(fits$leverage) + count
     if (trace >= n - 2) return(WORST)
     mean(log(colSums(p * (y - fits$fitted)^2))) + (1 + trace / n) / (1 - (trace + 2) / n)
   }
 )
 
-# Returns list(L, lambda, selector, search). `data`: list(x, y, weights, discrete, L), where lambdas to be chosen are
-# NA, and L is NULL if it is to be chosen. If there are many rows, a search on a part of them gives the start for the
+# Returns list(L, lambda, selector, search). `data`: list(x, y, weights, discrete, L, ridge), where lambdas to be chosen
+# are NA, and L is NULL if it is to be chosen. The criterion NULL means AICc where it is defined for all bandwidths. If there are many rows, a search on a part of them gives the start for the
 # search on all rows that are used.
 regression_bandwidth <- function(data, type, criterion, rows, seconds, run) {
   name_stage(run, "Selecting the bandwidth")
   d <- ncol(data$x)
-  problem <- regression_problem(data, type, criterion, run)
   # in an order that depends on the values in the rows, so that the order of the rows does not matter
   seen <- if (is.null(data$weights)) seq_len(nrow(data$x)) else which(data$weights > 0)
   seen <- seen[order(row_keys(cbind(data$x, data$discrete$codes, data$y)[seen, , drop = FALSE]))]
+  if (is.null(criterion)) criterion <- if (length(seen) > 2 * (d + length(data$discrete$lambda)) + 3) "aicc" else "cv"
+  problem <- regression_problem(data, type, criterion, run)
   if (is.null(rows)) rows <- affordable_rows(problem, seconds)
   count <- min(rows, length(seen))
   if (problem$widths > 0) check_spread(data$x[seen[seq_len(count)], , drop = FALSE], "x", cure = GIVE_NUMBERS)
@@ -52,7 +55,8 @@ regression_problem <- function(data, type, criterion, run) {
   list(
     data = data, type = type, criterion = criterion, run = exactly(run), widths = widths, free = free,
     shares = length(free), numbers = widths + length(free), most = most_lambda(data$discrete$columns)[free],
-    unit = column_scales(list(d = ncol(data$x), x = data$x, weights = data$weights)), tally = new.env()
+    unit = column_scales(list(d = ncol(data$x), x = data$x, weights = data$weights)), tally = new.env(),
+    off = c(rep(log(WIDEST / 30), widths), rep(1, length(free)))
   )
 }
 
@@ -97,8 +101,8 @@ criterion_of <- function(problem, rows) {
     problem$tally$count <- sum(problem$tally$count, 1)
     chosen <- chosen_widths(problem, at)
     if (!is.null(discrete)) discrete$lambda <- chosen$lambda
-    fits <- row_fits(with_kernels(seen, x, chosen$L, discrete), problem$type, problem$run, layout)
-    found <- criterion(fits, y, p)
+    fits <- row_fits(with_kernels(seen, x, chosen$L, discrete, data$ridge), problem$type, problem$run, layout)
+    found <- criterion(fits, y, p, sum(at < problem$off))
     known[[place]] <- if (is.finite(found)) found else WORST
   }
   list(value = value, rows = length(rows))
@@ -128,7 +132,7 @@ affordable_rows <- function(problem, seconds) {
 # effect, and the unit of line searches. `rate`: the rate of the bandwidth, n^(-1 / (d + 4)).
 search_limits <- function(rate, problem) {
   of <- \(width, share) c(rep(width, problem$widths), rep(share, problem$shares))
-  list(low = of(log(rate / 64), 0), high = of(log(WIDEST), 1), off = of(log(WIDEST / 30), 1), unit = of(1, 0.3))
+  list(low = of(log(rate / 64), 0), high = of(log(WIDEST), 1), off = problem$off, unit = of(1, 0.3))
 }
 
 # Bandwidths, in scales of columns: above the first a kernel is practically constant; up to the second one common
@@ -137,7 +141,7 @@ WIDEST <- 1000
 ONE_WIDTH <- 2.8
 
 # Returns list(at, value, converged). It starts at the best common factor for all bandwidths, and at the best point at
-# which one column has almost no effect, and continues from the better one after sweeps along the columns.
+# which one column or all columns have almost no effect, and continues from the better one after sweeps along the columns.
 search_widths <- function(criterion, rate, problem, tol) {
   limits <- search_limits(rate, problem)
   widths <- seq_len(problem$widths)
@@ -146,9 +150,12 @@ search_widths <- function(criterion, rate, problem, tol) {
     scan <- list(scan = c(1 / 4, ONE_WIDTH / rate), further = 15, tol = if (problem$numbers == 1) 1e-3 else Inf)
     first <- minimise(criterion, list(start), along(widths, limits), scan)
     start <- first$L
-    if (problem$numbers == 1) return(list(at = start, value = first$value, converged = start > limits$low))
+    if (problem$numbers == 1) {
+      if (criterion$value(limits$off) < first$value) start <- limits$off
+      return(list(at = start, value = criterion$value(start), converged = start > limits$low))
+    }
   }
-  alone <- lapply(seq_along(start), \(k) replace(start, k, limits$off[k]))
+  alone <- c(list(limits$off), lapply(seq_along(start), \(k) replace(start, k, limits$off[k])))
   alone <- alone[[which.min(vapply(alone, criterion$value, 0))]]
   starts <- lapply(unique(list(start, alone)), \(at) sweep_columns(criterion, at, limits, COLUMN_SCAN, off = TRUE))
   search_on(criterion, starts[[which.min(vapply(starts, criterion$value, 0))]], rate, problem, tol)
@@ -158,11 +165,11 @@ FIRST_SHARE <- 0.2
 
 # Searches from one point: a scan along each column, a descent until the relative change of the value is below `tol`,
 # and another scan along each column, because the descent may end early where another column has almost no effect.
-# Parameters that the first scans leave at a bound stay there during the descent.
+# Parameters that the first scans leave at 0 or without effect stay there during the descent.
 search_on <- function(criterion, at, rate, problem, tol = 1e-6) {
   limits <- search_limits(rate, problem)
   at <- sweep_columns(criterion, at, limits, COLUMN_SCAN, off = TRUE)
-  inside <- which(at > limits$low & at < limits$high)
+  inside <- which(at > limits$low & at < limits$off)
   found <- list(L = at, converged = TRUE)
   if (length(inside) > 0) {
     moves <- list(
@@ -176,7 +183,7 @@ search_on <- function(criterion, at, rate, problem, tol = 1e-6) {
   }
   at <- sweep_columns(criterion, found$L, limits, replace(COLUMN_SCAN, "tol", 2e-3))
   widths <- seq_len(problem$widths)
-  at_limit <- any(found$L <= limits$low | found$L >= limits$high)
+  at_limit <- any(found$L <= limits$low | found$L >= limits$off)
   list(
     at = at, value = criterion$value(at),
     converged = all(at[widths] > limits$low[widths]) && (found$converged || at_limit)

@@ -1,6 +1,7 @@
-# Local fits from moments (local-moments.R). The minimum of sum k (y - a - b'u)^2 is at b = C^-1 c and a = mean y - b'
-# mean u, where C are the covariances of u and c those of u and y. For "constant" b = 0, and the derivative of the mean
-# is c.
+# Local fits from moments (local-moments.R). The minimum of sum k (y - a - b'u)^2 + b'P b is at b = (C + P / S)^-1 c and
+# a = mean y - b' mean u, where C are the covariances of u, c those of u and y, and the diagonal P is the penalty on
+# slopes: fits that few rows carry, whose S is small, shrink to local means. For "constant" b = 0, and the derivative of
+# the mean is c.
 
 # The types of fits: `order` of the moments that values need, and that slopes need.
 REGRESSION_TYPES <- list(
@@ -12,7 +13,9 @@ layout_of <- function(type, d, t, order = "order") regression_layout(d, t, REGRE
 
 # Returns the data of local_moments(): rows are whitened by H = L L' after subtracting their mean, so that kernels keep
 # their digits; responses have their means subtracted; weights are relative to the largest.
-local_data <- function(x, y, weights, L, discrete = NULL) with_kernels(local_rows(x, y, weights), x, L, discrete)
+local_data <- function(x, y, weights, L, discrete = NULL, ridge = 0) {
+  with_kernels(local_rows(x, y, weights), x, L, discrete, ridge)
+}
 
 # The parts of local_data() that do not depend on the bandwidth; with_kernels() adds the others.
 local_rows <- function(x, y, weights) {
@@ -25,41 +28,49 @@ local_rows <- function(x, y, weights) {
   )
 }
 
-with_kernels <- function(data, x, L, discrete) {
+with_kernels <- function(data, x, L, discrete, ridge) {
   data$L <- L
   data$z <- whitened(x, data)
-  data$floor <- pivot_floor(data$z)
+  spread <- slope_units(data$z)
+  data$floor <- LEAST_PIVOT * spread
+  data$penalty <- ridge * sum(data$w) / sum(data$w > 0) * spread
   data$levels <- regression_levels(discrete)
   data
 }
 
-# Returns lower bounds of the pivots of C. Where the rows with weight lie on a point or a line, slopes across it are not
-# determined. A pivot is at least LEAST_PIVOT times the variance of the kernel, or of the rows if that is smaller, so
-# that such slopes shrink to 0.
-pivot_floor <- function(z) {
+# Returns the variance of the kernel in each coordinate, 1, or that of the rows if it is smaller. Where the rows with
+# weight lie on a point or a line, slopes across it are not determined: pivots of C are at least LEAST_PIVOT times these
+# variances, so that such slopes shrink to 0.
+slope_units <- function(z) {
   n <- nrow(z)
   d <- ncol(z)
   spread <- .colMeans((z - rep(.colMeans(z, n, d), each = n))^2, n, d)
   spread[!(spread > 0) | spread > 1] <- 1
-  LEAST_PIVOT * spread
+  spread
 }
 
 LEAST_PIVOT <- 1e-8
 
-# Returns list(fit, slope, lift, stretch): `fit`, m x t; `slope`, the derivatives by u, m x d t; `lift`, C^-1 mean u, m
-# x d; `stretch`, the weight of a row at the target divided by its share of the kernel sum.
-local_fits <- function(M, layout, type, floor) {
+# Returns list(fit, slope, lift, stretch, shrunk): `fit`, m x t; `slope`, the derivatives by u, m x d t; `lift`, (C + P /
+# S)^-1 mean u, m x d; `stretch`, the weight of a row at the target divided by its share of the kernel sum; `shrunk`, g,
+# m x d: where the mean is a + b'u, the expected fit is a + b'g.
+local_fits <- function(M, layout, type, data) {
   y <- M[, layout$y, drop = FALSE]
   cross <- M[, layout$cross, drop = FALSE]
   if (type == "constant") return(list(fit = y, slope = cross, lift = NULL, stretch = rep(1, nrow(M))))
   d <- layout$d
   mean <- M[, layout$mean, drop = FALSE]
-  solved <- solve_rows(M[, layout$cov, drop = FALSE], cbind(mean, cross), floor)
+  C <- M[, layout$cov, drop = FALSE]
+  on <- layout$pairs[, 1] == layout$pairs[, 2]
+  # finite, so that 0 times it is 0
+  ridge <- outer(pmin(exp(-M[, 1]), 1e250), data$penalty)
+  C[, on] <- C[, on] + ridge
+  solved <- solve_rows(C, cbind(mean, cross), data$floor)
   lift <- solved[, seq_len(d), drop = FALSE]
   slope <- solved[, -seq_len(d), drop = FALSE]
   along <- \(slopes) .rowSums(mean * slopes, nrow(M), d)
   for (r in seq_len(layout$t)) y[, r] <- y[, r] - along(slope[, (r - 1) * d + seq_len(d)])
-  list(fit = y, slope = slope, lift = lift, stretch = 1 + along(lift))
+  list(fit = y, slope = slope, lift = lift, stretch = 1 + along(lift), shrunk = ridge * lift)
 }
 
 # Returns C^-1 b for each row, by C = L D L' with pivots of at least `floor`, vectorised over rows. `C`: lower
@@ -91,17 +102,36 @@ solve_rows <- function(C, b, floor) {
 
 # ---- at the rows themselves -------------------------------------------------------------------
 
-# Returns list(fitted, left_out, leverage): fits at all rows, leave-one-out fits, and the weight of each row in its fit.
+# Returns list(fitted, left_out, leverage, slope): fits at all rows, leave-one-out fits, the weight of each row in its
+# fit, and slopes, whose first n rows are those of the fits.
 row_fits <- function(data, type, run, layout = layout_of(type, ncol(data$z), ncol(data$y))) {
   moments <- by_cells(data, NULL, \(data, at, own) local_moments(data, at, layout, run, own))
   n <- nrow(data$z)
-  fits <- local_fits(rbind(moments$all, moments$others), layout, type, data$floor)
+  fits <- local_fits(rbind(moments$all, moments$others), layout, type, data)
   own <- seq_len(n)
   shift <- rep(data$centre, each = n)
   list(
     fitted = fits$fit[own, , drop = FALSE] + shift, left_out = fits$fit[n + own, , drop = FALSE] + shift,
-    leverage = exp(log(data$w) - moments$all[, 1]) * fits$stretch[own]
+    leverage = exp(log(data$w) - moments$all[, 1]) * fits$stretch[own],
+    slope = fits$slope
   )
+}
+
+# Returns the means of b b' over the rows, with b the slopes of row_fits(): a list of a d x d matrix for each response.
+square_slopes <- function(slope, data) {
+  n <- nrow(data$z)
+  p <- data$w / sum(data$w)
+  lapply(blocks_of(ncol(slope), ncol(data$z)), \(columns) {
+    b <- slope[seq_len(n), columns, drop = FALSE]
+    crossprod(b, p * b)
+  })
+}
+
+# Returns the squares that the mean of each response changes by along `shrunk` of local_fits(), m x t, if its slopes are
+# those of the rows.
+shrunk_squares <- function(fits, squares, m, t) {
+  if (is.null(fits$shrunk)) return(matrix(0, m, t))
+  matrix(vapply(squares, \(B) pmax(.rowSums((fits$shrunk %*% B) * fits$shrunk, m, ncol(B)), 0), numeric(m)), m)
 }
 
 # Returns local means of `values`, n x t, at the targets.

@@ -20,7 +20,7 @@ refit_regression <- function(object, rows, run) {
   given <- if (has_correlation(H)) H else bandwidth_sds(H)
   options <- list(
     type = object$type, bandwidth = if (object$selector == "user") given else object$selector,
-    rows = object$settings$rows, seconds = object$settings$seconds, asked = object$control
+    ridge = object$ridge, rows = object$settings$rows, seconds = object$settings$seconds, asked = object$control
   )
   x <- object$x[rows, , drop = FALSE]
   y <- object$y[rows, , drop = FALSE]

@@ -16,11 +16,11 @@
 #'   fit.
 #' @param ... Not used; any argument here is an error.
 #' @section Extrapolation:
-#' A prediction is a sum \eqn{\sum_i l_i(x) y_i}{sum_i l_i(x) y_i} of the responses. Where a local line is extrapolated,
-#' the weights \eqn{l_i}{l_i} have both signs and multiply errors of the responses by up to \eqn{\sum_i |l_i(x)|}{sum_i
-#' |l_i(x)|}. This number is between 1 and about 2 at the rows of the fit. If it is above 5 at rows of `newdata`, a
-#' warning of class `flashkernel_warning_extrapolated` lists them. Local means (`type = "constant"` of
-#' [kernel_regression()]) do not extrapolate: the number is always 1.
+#' Far from the rows the ridge of [kernel_regression()] shrinks local lines to means of the nearest rows, and standard
+#' errors grow with the distance. A warning of class `flashkernel_warning_extrapolated` lists rows of `newdata` where
+#' this part of the standard error is above half the standard deviation of the responses, and rows where the weights
+#' \eqn{l_i}{l_i} multiply errors of the responses by more than 5.
+#' Local means (`type = "constant"`) do not extrapolate.
 #' @returns For one response and for several responses:
 #'   \item{`type = "response"`, `"variance"`}{a vector; a matrix with a column for each response.}
 #'   \item{`type = "gradient"`}{a matrix with a column for each numeric variable, in units of the response per unit of
@@ -37,7 +37,6 @@
 #'
 #' fit <- kernel_regression(mpg ~ wt + hp, data = mtcars, bandwidth = c(0.8, 60))
 #' predict(fit, data.frame(wt = c(2, 3, NA), hp = 100))
-#' predict(fit, data.frame(wt = c(2, 3), hp = 100), interval = "prediction")
 #' predict(fit, data.frame(wt = 3, hp = 100), se.fit = TRUE)$se.fit
 #' head(predict(fit, type = "gradient"))
 predict.kernel_regression <- function(object, newdata, type = c("response", "gradient", "variance"), se.fit = FALSE,
@@ -63,7 +62,9 @@ predict.kernel_regression <- function(object, newdata, type = c("response", "gra
   if (type == "variance") return(as_response(object, at$restore(local_noise(object, at$points, run))))
   found <- local_predictions(object, at$points, with_errors, interval == "prediction", run)
   if (!is.null(found$multiplied)) {
-    warn_extrapolated(as.vector(at$restore(matrix(found$multiplied))), own_row_names(newdata))
+    whole <- \(values) as.vector(at$restore(matrix(values)))
+    most <- apply(found$bias / rep(response_spread(object), each = nrow(found$bias)), 1, max)
+    warn_extrapolated(whole(found$multiplied), whole(most), own_row_names(newdata))
   }
   value <- if (interval == "none") as_response(object, at$restore(found$fit)) else {
     width <- stats::qt((1 + level) / 2, residual_df(object)) * sqrt(found$se^2 + found$noise)
@@ -111,10 +112,11 @@ regression_targets <- function(fit, newdata, na.action) {
 
 # ---- at targets -------------------------------------------------------------------------------
 
-regression_data <- function(fit) local_data(fit$x, fit$y, fit$weights, fit$factor, fit$discrete)
+regression_data <- function(fit) local_data(fit$x, fit$y, fit$weights, fit$factor, fit$discrete, fit$ridge)
 
-# Returns list(fit, se, noise, multiplied). `fit`, `se` and `noise`, the variance of a response, are m x t; the latter
-# two are 0 if not requested. `multiplied`: of error_factors(), for targets that are not the rows of the fit.
+# Returns list(fit, se, noise, multiplied, bias). `fit`, `se` and `noise`, the variance of a response, are m x t; the
+# latter two are 0 if not requested. `multiplied`: of error_factors(), for targets that are not the rows of the fit.
+# `bias`: root of shrunk_squares(), m x t; standard errors contain it.
 local_predictions <- function(fit, at, errors, noise, run) {
   if (is.null(at) && !errors) return(list(fit = fit$fitted, se = 0, noise = 0))
   none <- matrix(0, NROW(at), ncol(fit$y))
@@ -125,16 +127,17 @@ local_predictions <- function(fit, at, errors, noise, run) {
   variance <- if (errors) noise_variance(fit, data, run)
   found <- by_cells(data, z, \(data, at, own) {
     M <- local_moments(data, at, layout, run)$all
-    fits <- local_fits(M, layout, fit$type, data$floor)
+    fits <- local_fits(M, layout, fit$type, data)
+    bias <- shrunk_squares(fits, fit$square_slopes, nrow(M), layout$t)
     list(
-      fit = fits$fit + rep(data$centre, each = nrow(M)),
-      se = if (errors) local_errors(data, M, fits, layout, variance, at, run),
+      fit = fits$fit + rep(data$centre, each = nrow(M)), bias = sqrt(bias),
+      se = if (errors) sqrt(local_errors(data, M, fits, layout, variance, at, run)^2 + bias),
       multiplied = if (!is.null(at)) error_factors(data, M, fits, layout, at)
     )
   })
   list(
     fit = found$fit, se = if (errors) found$se else 0, noise = if (noise) noise_at(fit, data, z, run) else 0,
-    multiplied = found$multiplied
+    multiplied = found$multiplied, bias = found$bias
   )
 }
 
@@ -158,17 +161,29 @@ error_factors <- function(data, M, fits, layout, at) {
   factors
 }
 
-# `multiplied`: of error_factors(), NA for rows with missing values; `names`: row names of newdata, or NULL.
-warn_extrapolated <- function(multiplied, names) {
-  far <- which(multiplied > MOST_MULTIPLIED)
+# Above this, in standard deviations of a response, a fit whose slopes shrink is extrapolated.
+MOST_BIAS <- 0.5
+
+response_spread <- function(fit) {
+  spread <- weighted_sds(fit$y, fit$weights)
+  ifelse(spread > 0, spread, 1)
+}
+
+# `multiplied`: of error_factors(); `bias`: of local_predictions(), in standard deviations of responses; both NA for
+# rows with missing values; `names`: row names of newdata, or NULL.
+warn_extrapolated <- function(multiplied, bias, names) {
+  steep <- which(multiplied > MOST_MULTIPLIED)
+  far <- sort(union(steep, which(bias > MOST_BIAS)))
   if (length(far) == 0) return(invisible())
   rows <- if (length(names) == length(multiplied)) shorten(names[far]) else far
   warn_user(
     "extrapolated", "predictions at ", ngettext(length(far), "row ", "rows "), few_of(rows),
     if (any(is.nan(multiplied))) ", and perhaps at others,",
-    " of `newdata` are extrapolated far beyond the rows of the fit: errors of the responses are multiplied by up to ",
-    format(max(multiplied[far]), digits = 2),
-    " there. `type = \"constant\"` in kernel_regression() does not extrapolate."
+    " of `newdata` are extrapolated far beyond the rows of the fit: ",
+    if (length(steep) == 0) "slopes shrink to 0 there, for which standard errors grow." else paste0(
+      "errors of the responses are multiplied by up to ", format(max(multiplied[steep]), digits = 2),
+      " there. `type = \"constant\"` in kernel_regression() does not extrapolate."
+    )
   )
 }
 
@@ -190,7 +205,7 @@ local_slopes <- function(fit, at, run) {
   layout <- layout_of(fit$type, fit$d, t, "order_of_slopes")
   slope <- by_cells(data, if (!is.null(at)) whitened(at, data), \(data, at, own) {
     M <- local_moments(data, at, layout, run)$all
-    list(slope = local_fits(M, layout, fit$type, data$floor)$slope)
+    list(slope = local_fits(M, layout, fit$type, data)$slope)
   })$slope
   # b'L^-1 of each row
   for (r in seq_len(t)) {

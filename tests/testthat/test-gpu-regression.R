@@ -16,7 +16,7 @@ test_that("local fits and classes are the same on a GPU", {
   data <- data.frame(x = rnorm(3000), z = rnorm(3000), f = factor(sample(letters[1:3], 3000, TRUE)))
   data$y <- data$x + as.integer(data$f) + rnorm(3000)
   mixed <- \(backend) kernel_regression(
-    y ~ x + z + f, data, bandwidth = 0.4, categorical = categorical_kernel(0.1), control = flash_control(backend)
+    y ~ x + z + f, data, bandwidth = 0.4, ridge = 0.1, categorical = categorical_kernel(0.1), control = flash_control(backend)
   )
   expect_equal(mixed("cuda")$left_out, mixed("cpu")$left_out, tolerance = 1e-9)
   classes <- \(backend) flash_kda(iris[, 1:2], iris$Species, estimator = "kde", bandwidth = 0.3, control = flash_control(backend))

@@ -1,13 +1,21 @@
 # Beside literal local least squares, row by row.
 
 # The weights of the responses in the fit at each target, m x n.
-smoother <- function(x, at, H, w = rep(1, nrow(x)), linear = TRUE) {
+smoother <- function(x, at, H, w = rep(1, nrow(x)), linear = TRUE, penalty = 0) {
   t(vapply(seq_len(nrow(at)), \(j) {
     u <- x - rep(at[j, ], each = nrow(x))
     k <- w * exp(-rowSums(u %*% solve(H) * u) / 2)
     X <- if (linear) cbind(1, u) else matrix(1, nrow(x))
-    (solve(crossprod(X, k * X)) %*% t(k * X))[1, ]
+    A <- crossprod(X, k * X)
+    if (linear) A[-1, -1] <- A[-1, -1] + penalty
+    (solve(A) %*% t(k * X))[1, ]
   }, numeric(nrow(x))))
+}
+
+# The penalty on slopes: the ridge times the mean weight, in units of the kernel, or of the rows if they vary less.
+ridge_penalty <- function(x, H, w, ridge) {
+  L <- t(chol(H))
+  ridge * mean(w) * L %*% (pmin(1, colMeans(scale(x %*% t(solve(L)), scale = FALSE)^2)) * t(L))
 }
 
 regression_case <- function(d, n = 60) {
@@ -20,23 +28,30 @@ regression_case <- function(d, n = 60) {
 }
 
 test_that("fits, leave-one-out fits, leverages and standard errors are those of local least squares", {
-  for (d in 1:3) for (linear in c(TRUE, FALSE)) {
+  for (d in 1:3) for (linear in c(TRUE, FALSE)) for (ridge in c(0, 0.7)) {
     case <- regression_case(d)
     fit <- kernel_regression(
-      case$x, case$y, if (linear) "local_linear" else "constant", case$H, weights = case$w
+      case$x, case$y, if (linear) "local_linear" else "constant", case$H, weights = case$w, ridge = ridge
     )
-    own <- smoother(case$x, case$x, case$H, case$w, linear)
+    penalty <- ridge_penalty(case$x, case$H, case$w, ridge)
+    own <- smoother(case$x, case$x, case$H, case$w, linear, penalty)
     expect_equal(unname(fitted(fit)), own %*% case$y, tolerance = 1e-10)
     expect_equal(hatvalues(fit), diag(own), tolerance = 1e-8)
     left_out <- t(vapply(1:8, \(i) {
-      l <- smoother(case$x[-i, , drop = FALSE], case$x[i, , drop = FALSE], case$H, case$w[-i], linear)
+      l <- smoother(case$x[-i, , drop = FALSE], case$x[i, , drop = FALSE], case$H, case$w[-i], linear, penalty)
       drop(l %*% case$y[-i, ])
     }, numeric(2)))
     expect_equal(fit$left_out[1:8, ], left_out, tolerance = 1e-10)
-    l <- smoother(case$x, case$at, case$H, case$w, linear)
+    l <- smoother(case$x, case$at, case$H, case$w, linear, penalty)
     found <- predict(fit, case$at, se.fit = TRUE)
     expect_equal(unname(found$fit), l %*% case$y, tolerance = 1e-10)
-    expect_equal(unname(found$se.fit), unname(sqrt(l^2 %*% predict(fit, type = "variance"))), tolerance = 1e-8)
+    # what shrinking does to lines with the slopes of the rows
+    slopes <- array(predict(fit, type = "gradient"), c(60, d, 2))
+    bias <- if (linear) vapply(1:2, \(r) {
+      rowMeans(((l %*% case$x - case$at) %*% t(matrix(slopes[, , r], 60)))^2 %*% diag(case$w / mean(case$w)))
+    }, numeric(6)) else 0
+    square <- l^2 %*% predict(fit, type = "variance") + bias
+    expect_equal(unname(found$se.fit), unname(sqrt(square)), tolerance = 1e-8)
     expect_equal(fit$df, sum(diag(own)), tolerance = 1e-10)
   }
 })
@@ -181,7 +196,7 @@ test_that("lambdas are chosen with the bandwidth, and levels that no row has see
   set.seed(14)
   data <- data.frame(x = runif(120), f = factor(sample(letters[1:3], 120, TRUE)), g = factor(sample(2, 120, TRUE)))
   data$y <- sin(4 * data$x) + as.integer(data$f) + rnorm(120, sd = 0.3)
-  fit <- kernel_regression(y ~ x + f + g, data)
+  fit <- kernel_regression(y ~ x + f + g, data, bandwidth = "cv", ridge = 0)
   value_at <- function(h, lambda) {
     other <- kernel_regression(y ~ x + f + g, data, bandwidth = h, categorical = categorical_kernel(lambda))
     mean((data$y - other$left_out)^2) / var(data$y)
@@ -257,9 +272,10 @@ test_that("bandwidths make the criterion least", {
   x <- matrix(runif(240), 120)
   y <- sin(6 * x[, 1]) + rnorm(120, sd = 0.3)
   literal <- function(sds, type, criterion) {
-    L <- smoother(x, x, diag(sds^2), linear = type == "local_linear")
+    L <- smoother(x, x, diag(sds^2), linear = type == "local_linear", penalty = ridge_penalty(x, diag(sds^2), 1, 0.01))
     e <- y - L %*% y
-    trace <- sum(diag(L))
+    # AICc counts the bandwidths that matter
+    trace <- sum(diag(L)) + sum(sds < 10)
     # of responses over their standard deviation
     if (criterion == "cv") mean((e / (1 - diag(L)))^2) / var(y) else {
       log(mean(e^2) / var(y)) + (1 + trace / 120) / (1 - (trace + 2) / 120)
@@ -293,7 +309,7 @@ test_that("a search that begins with a part of the rows ends at a minimum over a
   set.seed(12)
   x <- matrix(runif(1400), 700, dimnames = list(NULL, c("a", "b")))
   y <- sin(9 * x[, 1]) + x[, 2]^2 + rnorm(700, sd = 0.3)
-  fit <- kernel_regression(x, y, "constant")
+  fit <- kernel_regression(x, y, "constant", "cv")
   value_at <- \(sds) mean((y - kernel_regression(x, y, "constant", sds)$left_out)^2) / var(y)
   sds <- sqrt(diag(fit$bandwidth))
   expect_equal(fit$search$rows, 700)
@@ -524,4 +540,33 @@ test_that("predictions among the rows do not warn, left out of folds neither", {
     predict(kernel_regression(Fertility ~ ., swiss[-45, ], bandwidth = c(2131, 4.5, 7.2, 188, 18)), swiss[45, ]),
     "V. De Geneve"
   )
+})
+
+test_that("where few rows carry a line it shrinks to the local mean, and errors grow with the distance", {
+  fit <- kernel_regression(mpg ~ wt, mtcars)
+  expect_equal(fit[c("selector", "ridge")], list(selector = "aicc", ridge = 0.01))
+  at <- data.frame(wt = c(5, 6, 8, 10, 1e4))
+  expect_warning(found <- predict(fit, at, se.fit = TRUE), "at rows .* of `newdata` .*slopes shrink to 0")
+  expect_true(all(found$fit > 5))
+  # far out the fit is that of the heaviest car
+  expect_equal(found$fit[5], mtcars$mpg[which.max(mtcars$wt)], tolerance = 1e-3)
+  slope <- sqrt(mean(predict(fit, type = "gradient")^2))
+  expect_equal(found$se.fit[5], slope * (1e4 - max(mtcars$wt)), tolerance = 1e-3)
+  expect_true(all(diff(found$se.fit) > 0))
+  expect_no_warning(predict(fit, data.frame(wt = range(mtcars$wt))))
+  alone <- kernel_regression(Fertility ~ ., swiss[-45, ])
+  expect_warning(found <- predict(alone, swiss[45, ], interval = "prediction"), "V. De Geneve")
+  expect_true(found[2] < swiss$Fertility[45] && swiss$Fertility[45] < found[3])
+  # a given bandwidth shrinks nothing unless a ridge is given
+  expect_equal(kernel_regression(mpg ~ wt, mtcars, bandwidth = 1)$ridge, 0)
+  refit <- kernel_regression(mpg ~ wt, mtcars, bandwidth = sqrt(fit$bandwidth[1]), ridge = 0.01)
+  expect_equal(refit$left_out, fit$left_out)
+  expect_equal(kernel_regression(mpg ~ wt, mtcars, weights = rep(7, 32))$left_out, fit$left_out)
+})
+
+test_that("a straight line is found where the data have no more, and few rows of many columns have a fit", {
+  expect_equal(fitted(kernel_regression(dist ~ speed, cars)), unname(fitted(lm(dist ~ speed, cars))), tolerance = 0.01)
+  few <- kernel_regression(mtcars[1:8, 2:7], mtcars$mpg[1:8])
+  expect_equal(few$selector, "cv")
+  expect_true(all(is.finite(few$fitted)))
 })
