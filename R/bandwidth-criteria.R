@@ -41,11 +41,7 @@ new_criterion <- function(name, data, estimator, run, tally = new_tally()) {
     lcvlaplace = ,
     lcvlaplace6 = debiased_likelihood(data, left_out_sums(estimator), run, count),
     csl = censored_likelihood(data, pass),
-    cslsdkde = debiased_likelihood(data, left_out_sums(estimator), run, count, function(log_f, L) {
-      found <- debiased_rows(data, L, run)
-      count(found$stats)
-      censored_terms(data, log_f, L[1], found$debiased)
-    }),
+    cslsdkde = debiased_likelihood(data, left_out_sums(estimator), run, count, censored_debiased(data, run, count)),
     lscv = least_squares_error(data, pass),
     lscvlaplace = signed_least_squares(data, pass),
     bcv2 = biased_error(data, pass),
@@ -74,6 +70,13 @@ new_criterion <- function(name, data, estimator, run, tally = new_tally()) {
     name = name, rows = nrow(data$x), at_once = at_once, gradient = gradient, value = \(L) counted(value(L)),
     values = \(L, powers) counted(values(L, powers))
   )
+}
+
+# The terms of the censored likelihood of an SD-KDE, from log densities at the rows and the bandwidth factor.
+censored_debiased <- function(data, run, count) function(log_f, L) {
+  found <- debiased_rows(data, L, run)
+  count(found$stats)
+  censored_terms(data, log_f, L[1], found$debiased)
 }
 
 # What a search has computed: evaluations, how many values and gradients, and the stats of all sums.

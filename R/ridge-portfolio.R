@@ -32,8 +32,6 @@ portfolio_entries <- function(kernel, metric) {
   Filter(\(entry) entry$metric != "full" || has_directions(entry$kernel), entries)
 }
 
-entries_of <- function(spec) if (is.null(spec$entries)) portfolio_entries(spec$kernel, spec$metric) else spec$entries
-
 # Rows of the sample: all entries are followed on the first FIRST_ROWS of them, and the best FINALISTS on all, or of
 # normal scores the best half of so many.
 FIRST_ROWS <- 500
@@ -159,7 +157,7 @@ judge_portfolio <- function(sample, spec, run, finalists = FINALISTS) {
   train <- seq_len(min(nrow(x), SAMPLE_ROWS))
   few <- \(rows) x[rows, , drop = FALSE]
   y <- sample$y
-  trails <- search_portfolio(few(train), y[train, , drop = FALSE], entries_of(spec), finalists, noise, run)
+  trails <- search_portfolio(few(train), y[train, , drop = FALSE], portfolio_entries(spec$kernel, spec$metric), finalists, noise, run)
   fixed <- if (spec$metric == "auto") unlearnt_choices(sample, spec, run)
   recipes <- lapply(fixed, \(found) {
     root <- spread / rep_len(found$bandwidth, length(spread))
