@@ -89,7 +89,7 @@ losses_of_ways <- function(ways, data, held, task, seconds, run) {
     about <- list(data = at, family = fit$family)
     loss <- -ridge_scores(about, seq_along(none), link, if (spec$family$squared) "squared" else "loss", run)
     if (is.null(at$weights)) loss else loss * at$weights
-  }, none), none)
+  }, none), none, USE.NAMES = FALSE)
 }
 
 or_none <- function(value, none) tryCatch(value, flashkernel_error = \(e) none)
