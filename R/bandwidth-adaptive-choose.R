@@ -10,8 +10,8 @@
 MOST_CLASSES <- 64
 
 # adaptive = "auto" uses factors if they increase the leave-one-out log-likelihood by more than GAIN nats per row and by
-# more than GAIN_ERRORS of its standard errors, on at most GAIN_ROWS rows. Fewer rows decide whether this is tried. Of one
-# column it is the censored likelihood, which the tails disturb less and whose gain is smaller.
+# more than GAIN_ERRORS of its standard errors, on at most GAIN_ROWS rows. Fewer rows decide whether this is tried. Of
+# one column it is the censored likelihood, which the tails disturb less and whose gain is smaller.
 GAIN <- 0.02
 GAIN_ERRORS <- 3
 GAIN_ROWS <- 2000
@@ -133,8 +133,8 @@ look_for_gain <- function(data, L, estimator, run) {
   replace(found, c("worth", "rows", "stats"), list(worth, rows, stats))
 }
 
-# list(factors, scale, gain, judged, stats), on all of these rows. `scale`: where to begin; `judged`: list(gain, se) by which
-# factors are accepted.
+# list(factors, scale, gain, judged, stats), on all of these rows. `scale`: where to begin; `judged`: list(gain, se) by
+# which factors are accepted.
 factor_gain <- function(batch, L, scale, estimator, run) {
   one <- left_out_by(estimator, batch, L, NULL, run)
   found <- point_factors(batch, L, default_method(batch$d, estimator), Inf, run)

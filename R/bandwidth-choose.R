@@ -269,7 +269,8 @@ search_measure <- function(search) if (is.null(search$factor)) c(search$shape, P
 
 search_criterion <- function(data, search, measure = search_measure(search)) {
   criterion <- new_criterion(measure[1], data, measure[2], search$run, search$tally)
-  if (identical(measure, search$factor) && measure[1] == "csl") drawn_to_rule(criterion, data, measure[2]) else criterion
+  censored <- identical(measure, search$factor) && measure[1] == "csl"
+  if (censored) drawn_to_rule(criterion, data, measure[2]) else criterion
 }
 
 # The criterion of one column with a normal prior of the log of the bandwidth at Silverman's rule. The likelihood of few

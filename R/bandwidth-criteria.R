@@ -212,8 +212,8 @@ censored_terms <- function(data, log_f, h, x = data$x) {
 # 1 - the integral of a f, f without the row, of the kernels' integrals p.
 mass_outside <- function(data, p) pmax(1 - (sum(data$w * p) - data$w * p) / data$others, .Machine$double.eps)
 
-# With a bump a(x) at the medians, bump_width() robust spreads wide: a log(f) where a is near 1, and in the tails, where no
-# f of one bandwidth is good, only log(1 - the integral of a f): the right share of mass out there.
+# With a bump a(x) at the medians, bump_width() robust spreads wide: a log(f) where a is near 1, and in the tails, where
+# no f of one bandwidth is good, only log(1 - the integral of a f): the right share of mass out there.
 censored_likelihood <- function(data, pass) {
   log_floor <- log_floor_of(data)
   z <- data$x - rep(data$centre, each = nrow(data$x))

@@ -1,7 +1,7 @@
 # Bounds of columns for which the data give evidence, for support = "auto" and for the hint of a fit without support.
 #
-# Above a bound b, the density is about a power of x - b. So of the k smallest distances y_i from b, y_i / y_(k + 1) have
-# about the density a u^(a - 1): a = 1 where the density jumps, less where it has no limit, more where it vanishes.
+# Above a bound b, the density is about a power of x - b. So of the k smallest distances y_i from b, y_i / y_(k + 1)
+# have about the density a u^(a - 1): a = 1 where the density jumps, less where it has no limit, more where it vanishes.
 # Without a bound, the tail is about exponential. The evidence is the logarithm of the ratio of both likelihoods.
 
 # Bounds that columns often have, and periods.
@@ -11,7 +11,8 @@ USUAL_CIRCLES <- list(c(0, 2 * pi), c(-pi, pi), c(0, 24), c(0, 360), c(-180, 180
 # Least evidence in nats. Of 100 to 5,000 normal points 2% or less have such evidence of another bound.
 LEAST_EVIDENCE <- list(usual = 3, other = 6)
 
-# A kde_support for each column with a bound, by name, or NULL. `jumps`: only usual bounds where the density does not vanish.
+# A kde_support for each column with a bound, by name, or NULL. `jumps`: only usual bounds where the density does not
+# vanish.
 found_support <- function(points, names, jumps = FALSE) {
   found <- lapply(stats::setNames(seq_along(names), names), \(k) column_support(points[, k], jumps))
   found <- Filter(Negate(is.null), found)
@@ -64,7 +65,8 @@ has_bound <- function(low, bound, least, jumps) {
 # Are there bounds a usual period apart, with as many points near one as near the other, up to chance?
 is_circle <- function(x, low, high, circle) {
   if (is.null(low) || is.null(high) || min(x) < circle[1] || max(x) > circle[2]) return(FALSE)
-  bounded <- has_bound(low, circle[1], LEAST_EVIDENCE$usual, TRUE) && has_bound(high, -circle[2], LEAST_EVIDENCE$usual, TRUE)
+  least <- LEAST_EVIDENCE$usual
+  bounded <- has_bound(low, circle[1], least, TRUE) && has_bound(high, -circle[2], least, TRUE)
   near <- c(sum(x < circle[1] + diff(circle) / 20), sum(x > circle[2] - diff(circle) / 20))
   bounded && abs(diff(near)) <= 3 * sqrt(sum(near))
 }

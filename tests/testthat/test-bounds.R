@@ -4,7 +4,9 @@ internal <- \(name) getFromNamespace(name, "flashkernel")
 
 even <- (seq_len(300) - 0.5) / 300 # quantiles instead of draws
 
-ranges <- function(x, ...) lapply(internal("found_support")(as.matrix(x), paste0("v", seq_len(NCOL(x))), ...), `[[`, "range")
+ranges <- function(x, ...) {
+  lapply(internal("found_support")(as.matrix(x), paste0("v", seq_len(NCOL(x))), ...), `[[`, "range")
+}
 
 test_that("bounds are found where the density ends, and nowhere else", {
   expect_equal(ranges(qexp(even))$v1, c(0, Inf))
