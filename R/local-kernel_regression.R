@@ -74,7 +74,8 @@
 #' @returns An object of class `kernel_regression`, a list that can be saved by [saveRDS()]. Its main elements are
 #'   \item{`n`, `d`, `type`, `call`}{numbers of rows and of numeric columns, the kind of fit, and the call.}
 #'   \item{`x`, `y`, `weights`}{the numeric variables, the `n` x `t` responses, and the weights or `NULL`.}
-#'   \item{`bandwidth`, `ridge`, `discrete`}{H, the ridge, and for categories a list with their smoothing parameters, `lambda`.}
+#'   \item{`bandwidth`, `ridge`, `discrete`}{H, the ridge, and for categories a list with their smoothing parameters,
+#'     `lambda`.}
 #'   \item{`selector`, `search`}{how the bandwidth was chosen, with the `value` of the criterion for responses divided
 #'     by their standard deviations.}
 #'   \item{`fitted`, `left_out`}{fits and leave-one-out fits at the rows, `n` x `t` matrices.}
