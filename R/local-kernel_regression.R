@@ -230,9 +230,7 @@ fit_regression <- function(points, y, weights, na.action, options, run, call) {
   # rows with missing values are handled for points and response together
   data <- handle_missing(with_columns(points, response$y, "the response"), weights, na.action, "x")
   part <- \(which, names) {
-    values <- data$points[, which, drop = FALSE]
-    dimnames(values) <- if (!is.null(names)) list(NULL, names)
-    values
+    structure(data$points[, which, drop = FALSE], dimnames = if (!is.null(names)) list(NULL, names))
   }
   x <- part(seq_len(d), names)
   y <- part(ncol(points) + seq_len(ncol(response$y)), response$outputs)
