@@ -94,7 +94,7 @@ bounds_note <- function(fit) {
 
 # Reports bounds once per session.
 suggest_support <- function(fit) {
-  if (isTRUE(session$support_suggested) || fit$selector == "user") return(fit)
+  if (isTRUE(session$support_suggested)) return(fit)
   note <- bounds_note(fit)
   if (is.null(note)) return(fit)
   session$support_suggested <- TRUE

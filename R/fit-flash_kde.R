@@ -134,7 +134,8 @@ flash_kde.default <- function(x, estimator = "auto", bandwidth = "auto", adaptiv
   run <- start_run(settle_control(control, if (!missing(tol)) list(tol = check_tol(tol))))
   # fit_kde() looks for infinite values, too
   points <- if (is.list(x) && has_levels(x)) mixed_points(x, "x") else check_points(x, "x", infinite = TRUE)
-  suggest_support(fit_kde(points, "x", generic_call(match.call()), options, run))
+  fit <- fit_kde(points, "x", generic_call(match.call()), options, run)
+  if (identical(fit$selector, "user")) fit else suggest_support(fit)
 }
 
 #' @rdname flash_kde
@@ -152,7 +153,8 @@ fit_formula <- function(call, frame, formula, data, options, na.action) {
   run <- start_run(options$asked)
   made <- formula_data(call, data, frame)
   options[c("weights", "na.action")] <- list(made$weights, na.action)
-  suggest_support(fit_kde(made$points, "formula", generic_call(name_options(call)), options, run, made))
+  fit <- fit_kde(made$points, "formula", generic_call(name_options(call)), options, run, made)
+  if (identical(fit$selector, "user")) fit else suggest_support(fit)
 }
 
 # The first argument of a call whose formula is named is the data.
