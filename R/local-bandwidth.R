@@ -152,8 +152,9 @@ search_widths <- function(criterion, rate, problem, tol) {
     first <- minimise(criterion, list(start), along(widths, limits), scan)
     start <- first$L
     if (problem$numbers == 1) {
-      if (criterion$value(limits$off) < first$value) start <- limits$off
-      return(list(at = start, value = criterion$value(start), converged = start > limits$low))
+      off <- criterion$value(limits$off)
+      if (off < first$value) return(list(at = limits$off, value = off, converged = TRUE))
+      return(list(at = start, value = first$value, converged = start > limits$low))
     }
   }
   alone <- c(list(limits$off), lapply(seq_along(start), \(k) replace(start, k, limits$off[k])))

@@ -142,7 +142,7 @@ choose_from_portfolio <- function(sample, spec, run, adds_scores) {
   judged <- judge_portfolio(sample, spec, run)
   if (length(judged) == 0) return(NULL)
   best <- pick_simplest(judged)
-  both <- if (adds_scores && spec$metric == "auto" && is.null(spec$kernel)) add_scores(best, sample, spec, run)
+  both <- if (adds_scores) add_scores(best, sample, spec, run)
   if (!is.null(both) && is_near(both, best)) return(list(both))
   others <- if (best$metric$type != "none") Filter(\(one) one$metric$type == "none", judged)
   c(list(best), if (length(others) > 0) list(best_candidate(others)))
