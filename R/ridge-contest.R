@@ -12,8 +12,10 @@ CONTEST_STEPS <- 20L
 CONTEST_WIDTHS <- c(1, 0.7)
 CONTEST_LAMBDAS <- c(0.1, 1)
 
-# The candidate of least error, a list(kernel, bandwidth, lambda). Each is one, too.
+# The candidate of least squared error, a list(kernel, bandwidth, lambda). Each is one, too. `response`: on the scale of the
+# link of the family, because fits by other losses take many times as long.
 win_contest <- function(candidates, rows, response, weights, spec, run) {
+  if (!spec$family$squared) spec[c("family", "lambda")] <- list(FAMILIES$gaussian, NULL)
   name_stage(run, "Comparing candidates")
   some <- contest_rows(rows, response, weights, spec)
   best <- list(error = Inf)
@@ -29,12 +31,20 @@ win_contest <- function(candidates, rows, response, weights, spec, run) {
   list(kernel = best$kernel, bandwidth = best$bandwidth, lambda = best$lambda / some$more)
 }
 
+# The best penalty by the loss of a family: with more rows than those that chose it, a smaller one may be better.
+contest_lambda <- function(choice, rows, response, weights, spec, run) {
+  some <- contest_rows(rows, response, weights, spec, ncol(response$y))
+  found <- contest_error(choice, choice$lambda * FAMILY_LAMBDAS * some$more, some, spec, run)
+  if (is.finite(found$error)) found$lambda / some$more else choice$lambda
+}
+FAMILY_LAMBDAS <- c(1, 0.3, 0.1)
+
 bandwidth_times <- function(bandwidth, by) if (is.matrix(bandwidth)) bandwidth * by^2 else bandwidth * by
 
 # The rows of the contest, with their response, weights and offset. `more`: lambda of a fit to these over lambda of the
-# fit to all, which has the same n lambda.
-contest_rows <- function(rows, response, weights, spec) {
-  number <- min(rows$n, CONTEST_ROWS + min(HELD_ROWS, rows$n %/% 5))
+# fit to all, which has the same n lambda. `shares`: the contest has so many times fewer rows and centres.
+contest_rows <- function(rows, response, weights, spec, shares = 1) {
+  number <- min(rows$n, (CONTEST_ROWS + min(HELD_ROWS, rows$n %/% 5)) %/% sqrt(shares))
   positive <- positive_weights(weights)
   index <- draw_places(rows, if (is.null(positive)) number else min(number, sum(positive)), positive)
   offset <- check_offset(spec$offset, rows$n, ncol(response$y))
@@ -43,7 +53,7 @@ contest_rows <- function(rows, response, weights, spec) {
     rows = ridge_rows(rows_take(rows, index)), response = replace(response, "y", list(y)),
     weights = if (!is.null(weights)) as.vector(numbers_at(weights, index)),
     offset = if (!is.null(offset)) offset[index, , drop = FALSE],
-    more = rows$n / length(index)
+    more = rows$n / length(index), centers = min(CONTEST_CENTERS %/% sqrt(shares), length(index) %/% 4)
   )
 }
 
@@ -52,14 +62,13 @@ contest_error <- function(candidate, lambdas, some, spec, run) {
   spec[c("kernel", "bandwidth", "offset")] <- list(candidate$kernel, candidate$bandwidth, some$offset)
   # a comparison needs few digits
   spec[c("iterations", "tolerance")] <- list(CONTEST_STEPS, 1e-3)
-  centers <- min(CONTEST_CENTERS, some$rows$n %/% 4)
   found <- tryCatch(
     suppressWarnings(with_fixed_seed(
-      hold_out_path(some$rows, some$response, some$weights, spec, list(centers), lambdas, run)$table
+      hold_out_path(some$rows, some$response, some$weights, spec, list(some$centers), lambdas, run)$table
     )),
     flashkernel_error_singular = \(e) NULL
   )
-  if (is.null(found)) return(list(NA, Inf))
+  if (is.null(found)) return(list(lambda = NA, error = Inf))
   at <- which.min(found$error)
-  if (length(at) == 0) list(NA, Inf) else list(found$lambda[at], found$error[at])
+  if (length(at) == 0) list(lambda = NA, error = Inf) else list(lambda = found$lambda[at], error = found$error[at])
 }

@@ -22,13 +22,18 @@ choose_defaults <- function(rows, response, weights, spec, run) {
     is.null(spec$asked$cluster)
   choices <- if (learns && has_portfolio(sample)) choose_from_portfolio(sample, spec, run, adds_scores)
   if (is.null(choices)) choices <- list(choose_plainly(first_of_sample(sample, DEFAULT_SAMPLE), spec, run))
-  choices <- lapply(choices, \(choice) {
-    noise <- spec$lambda / sample$per_row
-    if (length(noise) == 0) noise <- default_noise(choice, sample, replace(spec, "kernel", choice["kernel"]), run)
-    list(kernel = choice$kernel, bandwidth = name_bandwidth(choice$bandwidth, rows), lambda = noise * sample$per_row)
-  })
-  if (!learns || !is_contest) return(choices[[1]])
-  win_contest(choices, rows, response, weights, spec, run)
+  choices <- lapply(choices, \(choice) replace(choice, "lambda", squared_noise(choice, sample, spec, run) * sample$per_row))
+  choice <- choices[[1]]
+  if (learns && is_contest) {
+    choice <- win_contest(choices, rows, replace(response, "y", list(response$family$working(response$y))), weights, spec, run)
+  }
+  if (!is.null(spec$lambda)) {
+    choice$lambda <- spec$lambda
+  } else if (!spec$family$squared) {
+    choice$lambda <- family_noise(folds_of(choice, sample, run), sample, run) * sample$per_row
+    if (learns && is_contest) choice$lambda <- contest_lambda(choice, rows, response, weights, spec, run)
+  }
+  list(kernel = choice$kernel, bandwidth = name_bandwidth(choice$bandwidth, rows), lambda = choice$lambda)
 }
 
 # Without learning a metric, as for sparse rows, products of points and given bandwidths: list(kernel, bandwidth, noise,
@@ -57,16 +62,12 @@ first_of_sample <- function(sample, rows) {
 # diamonds the error is 0.43 after 20 steps with the best noise of the sample, and 0.16 with 100 times as much noise.
 LEAST_NOISE <- 1e-3
 
-default_noise <- function(choice, sample, spec, run) {
-  folds <- choice$folds
-  if (!spec$family$squared && !is.null(folds)) return(family_noise(lapply(folds, learnt_fold, run), sample, run))
-  if (spec$family$squared && (isTRUE(spec$exact) || !is.null(folds))) return(choice$noise)
+squared_noise <- function(choice, sample, spec, run) {
+  if (isTRUE(spec$exact) || !is.null(choice$folds)) return(choice$noise)
   few <- first_of_sample(sample, DEFAULT_SAMPLE)
-  K <- kernels_between(NULL, few$points, rows_factor(sample$rows, choice$bandwidth), spec$kernel, run)
-  if (spec$family$squared) max(choice$noise, LEAST_NOISE * mean(diagonal(K))) else noise_in_thirds(K, few, run)
+  K <- kernels_between(NULL, few$points, rows_factor(sample$rows, choice$bandwidth), choice$kernel, run)
+  max(choice$noise, LEAST_NOISE * mean(diagonal(K)))
 }
-
-noise_in_thirds <- function(K, sample, run) if (nrow(K) < 2) mean(diag(K)) else family_noise(thirds_of(K), sample, run)
 
 choose_by_column <- function(sample, chosen, spec, run, criterion = "loo", steps = DEFAULT_STEPS) {
   task <- list(
@@ -196,19 +197,44 @@ NOISES_TRIED <- 10^seq(-9, 0, by = 0.5)
 
 # ---- other families ---------------------------------------------------------------------------
 
-# Returns the n lambda of a loss other than the square that minimises the loss at rows held out, each class against all
-# others. A fold is a list(K, at, kept, out): the kernel matrix of the rows `kept`, and the kernels of the rows that are
-# held out at these.
+# Returns the n lambda of a loss other than the square: the largest whose loss at rows held out, each class against all
+# others, is within LARGER standard errors of the least. A fold is a list(K, at, kept, out): the kernel matrix of the rows
+# `kept`, and the kernels of the rows that are held out at these.
 family_noise <- function(folds, sample, run) {
   family <- sample$family
   noises <- mean(diag(folds[[1]]$K)) * family$curvature(sample$own$y) * 10^seq(1.5, -4, by = -0.5)
-  losses <- lapply(folds, losses_left_out, sample$own, family, noises, run)
-  noises[which.min(Reduce(`+`, losses))]
+  losses <- do.call(rbind, lapply(folds, losses_left_out, sample$own, family, noises, run))
+  best <- losses[, which.min(colMeans(losses))]
+  above <- losses[, is.finite(colMeans(losses)), drop = FALSE] - best
+  noises[which(colMeans(above) <= LARGER * apply(above, 2, stats::sd) / sqrt(nrow(above)))[1]]
+}
+LARGER <- 0.5
+
+# The folds in which the penalty of a choice is compared: those that judged the choice; without them rows of the sample
+# that were held out when it was made; in a smaller sample three parts.
+folds_of <- function(choice, sample, run) {
+  most <- rows_of_fold(ncol(sample$y))
+  if (!is.null(choice$folds)) return(lapply(choice$folds, learnt_fold, most, run))
+  n <- nrow(sample$y)
+  L <- rows_factor(sample$rows, choice$bandwidth)
+  if (n <= SAMPLE_ROWS) return(thirds_of(kernels_between(NULL, sample$points[seq_len(min(n, most)), , drop = FALSE], L, choice$kernel, run)))
+  kept <- seq_len(most)
+  out <- (SAMPLE_ROWS + 1):n
+  z <- sample$points[kept, , drop = FALSE]
+  list(list(
+    K = kernels_between(NULL, z, L, choice$kernel, run),
+    at = kernels_between(sample$points[out, , drop = FALSE], z, L, choice$kernel, run), kept = kept, out = out
+  ))
 }
 
+# Number of rows of a fit to a fold: for one or two outputs FAMILY_ROWS; factorisations of all outputs take as long.
+FAMILY_ROWS <- 1000
+rows_of_fold <- function(outputs) floor(FAMILY_ROWS * min(1, (2 / outputs)^(1 / 3)))
+
 # Three folds of rows with the kernel matrix K. Multiples of the golden section assign them: deterministic, without a
-# period.
+# period. A single row is held out from itself.
 thirds_of <- function(K) {
+  if (nrow(K) == 1) return(list(list(K = K, at = K, kept = 1, out = 1)))
   third <- floor(3 * ((seq_len(nrow(K)) * (sqrt(5) - 1) / 2) %% 1))
   lapply(unique(third), \(part) {
     kept <- which(third != part)
@@ -217,34 +243,24 @@ thirds_of <- function(K) {
   })
 }
 
-# A fold of judge_trail(), whose metric was learnt without the rows that are held out.
-learnt_fold <- function(fold, run) {
-  kept <- seq_len(min(length(fold$kept), DEFAULT_SAMPLE))
+# A fold of judge_trail(), whose metric was learnt without the rows that are held out, with at most `most` rows.
+learnt_fold <- function(fold, most, run) {
+  kept <- seq_len(min(length(fold$kept), most))
   z <- fold$z[kept, , drop = FALSE]
   of <- metric_sources(z, fold$kernel)
   list(K = kernel_matrix_of(of, NULL, run), at = kernel_matrix_of(of, fold$at, run), kept = fold$kept[kept], out = fold$out)
 }
 
-# Sums of the loss at the rows of a fold that are held out for each of `noises`, of fits to the others. With
-# K = U Lambda U' and beta = Lambda^(1/2) U' alpha the penalty is a ridge penalty; directions with the smallest
-# eigenvalues are dropped.
+# The loss at the rows of a fold that are held out (rows) for each of `noises` (columns), of fits to the others.
 losses_left_out <- function(fold, own, family, noises, run) {
-  train <- fold$kept
-  factor <- eigen(fold$K, symmetric = TRUE)
-  used <- which(factor$values > 1e-8 * factor$values[1])
-  used <- used[seq_len(min(length(used), LOGISTIC_RANK))]
-  root <- sqrt(factor$values[used])
-  phi <- factor$vectors[, used, drop = FALSE] * rep(root, each = length(train))
-  at <- fold$at %*% (factor$vectors[, used, drop = FALSE] / rep(root, each = length(train)))
-  losses <- vapply(seq_len(ncol(own$y)), \(k) {
+  losses <- lapply(seq_len(ncol(own$y)), \(k) {
     own <- lapply(own, \(x) if (!is.null(x)) x[, k, drop = FALSE])
     family <- family_of_column(family, own$y, k)
-    base <- constant_link(family, own, train, run)
-    fit <- list(family = family, phi = phi, y = own$y[train, , drop = FALSE], base = base[train, , drop = FALSE], run = run)
-    held <- list(at = at, y = own$y[fold$out, , drop = FALSE], base = base[fold$out, , drop = FALSE])
-    newton_losses(fit, held, noises)
-  }, noises)
-  rowSums(matrix(losses, length(noises)))
+    base <- constant_link(family, own, fold$kept, run)
+    at <- \(rows) list(y = own$y[rows, , drop = FALSE], base = base[rows, , drop = FALSE])
+    newton_losses(fold, family, at(fold$kept), at(fold$out), noises, run)
+  })
+  Reduce(`+`, losses)
 }
 
 # The family with a loss for column k alone: classes are one against all others, and what a fit would learn of the loss
@@ -263,25 +279,39 @@ constant_link <- function(family, own, train, run) {
   offset + null_link(family, own$y[train, , drop = FALSE], NULL, offset[train, , drop = FALSE], run)
 }
 
-LOGISTIC_RANK <- 100
-
-# The loss at rows held out by Newton's method for decreasing noises, each from the coefficients of the previous one.
-newton_losses <- function(fit, held, noises) {
-  loss <- fit$family$loss
-  part <- \(name, f) as.vector(row_loss(name, loss, f, fit$y, fit$run))
-  beta <- rep(0, ncol(fit$phi))
-  objective <- \(beta, s) sum(part("value", fit$base + fit$phi %*% beta)) + s * sum(beta^2) / 2
-  vapply(noises, \(s) {
+# The loss at rows held out by Newton's method for decreasing noises, each from the coefficients a of the previous one,
+# until it exceeds the least loss by a tenth. With curvatures W at the link f = base + K a, a step solves
+# (W K + s I) a = W K a - slope, whose matrix is made symmetric by the roots of W.
+newton_losses <- function(fold, family, known, held, noises, run) {
+  K <- fold$K
+  part <- \(name, f) row_loss(name, family$loss, f, known$y, run)
+  point <- list(a = 0 * known$y, link = 0 * known$y)
+  objective <- \(point, s) sum(part("value", known$base + point$link)) + s * sum(point$a * point$link) / 2
+  losses <- matrix(Inf, length(fold$out), length(noises))
+  for (i in seq_along(noises)) {
     for (step in 1:20) {
-      f <- fit$base + fit$phi %*% beta
-      gradient <- crossprod(fit$phi, part("slope", f)) + s * beta
-      bent <- crossprod(fit$phi * sqrt(part("curvature", f))) + diag(s, ncol(fit$phi))
-      change <- as.vector(solve(bent, gradient))
-      before <- objective(beta, s)
-      while (!isTRUE(objective(beta - change, s) <= before * (1 + 1e-9)) && max(abs(change)) > 1e-9) change <- change / 2
-      beta <<- beta - change
-      if (max(abs(change)) < 1e-3 * (1 + max(abs(beta)))) break
+      change <- newton_change(K, point, part, known$base, noises[i])
+      if (is.null(change)) return(losses)
+      moved <- \(by) list(a = point$a + by * change, link = point$link + by * (K %*% change))
+      by <- 1
+      before <- objective(point, noises[i])
+      while (!isTRUE(objective(moved(by), noises[i]) <= before * (1 + 1e-9)) && by > 1e-9) by <- by / 2
+      last <- point$link
+      point <- moved(by)
+      if (max(abs(point$link - last)) < 1e-3 * (1 + max(abs(last)))) break
     }
-    sum(row_loss("value", final_loss(fit$family), held$base + held$at %*% beta, held$y, fit$run))
-  }, 0)
+    losses[, i] <- row_loss("value", final_loss(family), held$base + fold$at %*% point$a, held$y, run)
+    if (!isTRUE(sum(losses[, i]) <= 1.1 * min(colSums(losses)))) break
+  }
+  losses
+}
+
+# The change of the coefficients, or NULL if the matrix has no Cholesky factorisation.
+newton_change <- function(K, point, part, base, s) {
+  W <- as.vector(part("curvature", base + point$link))
+  root <- sqrt(W)
+  R <- cholesky(add_diagonal(K * root * rep(root, each = length(root)), s))
+  if (is.null(R)) return(NULL)
+  b <- W * point$link - part("slope", base + point$link)
+  (b - root * backsolve(R, backsolve(R, root * (K %*% b), transpose = TRUE))) / s - point$a
 }

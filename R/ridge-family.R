@@ -214,7 +214,7 @@ fit_residual_quantiles <- function(rows, response, spec, run) {
   spec[c("kernel", "bandwidth", "L", "chosen")] <- base[c("kernel", "bandwidth", "L", "chosen")]
   sample <- draw_sample(rows, replace(response, "y", list(problem$y)), weights, NULL, DEFAULT_SAMPLE)
   K <- kernels_between(NULL, sample$points, spec$L, spec$kernel, run)
-  spec$lambda <- noise_in_thirds(K, sample, run) * sample$per_row
+  spec$lambda <- family_noise(thirds_of(K), sample, run) * sample$per_row
   all <- base$center_index
   some <- spread_rows(length(all), if (rows$n > EXACT_ROWS) default_centers(rows$n) else Inf)
   solved <- fit_by_centers(problem, replace(settle_solver(spec), c("centers", "exact"), list(all[some], FALSE)), run)

@@ -28,7 +28,10 @@ SLOPES <- list(
 # directions is 0.
 stretched_slope <- function(k, power) {
   if (power == 2) return(2 * k)
-  ifelse(k < 1 - 1e-12, power * (-log(k))^(1 - 2 / power) * k, 0)
+  # r^power, whose exponent is negative below
+  r <- -log(k)
+  r[r < 1e-12] <- Inf
+  (power * k) * r^(1 - 2 / power)
 }
 
 # The quantities that derivatives need: the centres, the slope of the kernel, H^-1 and L^-1. For kernels of the distance,

@@ -292,7 +292,7 @@ settle_defaults <- function(rows, response, weights, spec, run) {
   if (!is.null(spec$start)) spec <- settle_start(spec, ncol(response$y))
   spec <- settle_solver(spec)
   if (is.null(spec$centers_given)) spec$centers_given <- length(spec$centers) > 1 || !is.null(spec$start)
-  if (is.null(spec$centers)) spec$centers <- if (spec$exact) rows$n else most_centers(rows, spec, run)
+  if (is.null(spec$centers)) spec$centers <- if (spec$exact) rows$n else most_centers(rows, spec, ncol(response$y), run)
   open <- c(is.null(spec$bandwidth), is.null(spec$lambda))
   if (any(open)) {
     spec$chosen <- c(if (is.null(spec$kernel) && learns_metric(spec)) "kernel", c("bandwidth", "lambda")[open])
@@ -311,12 +311,12 @@ settle_defaults <- function(rows, response, weights, spec, run) {
 takes_all <- function(rows, spec, run) {
   n <- rows$n
   if (n <= EXACT_ROWS) return(TRUE)
-  if (!takes_time(rows, spec) || n > EXACT_ON_GPU) return(FALSE)
+  if (!takes_time(rows, spec) || !spec$family$squared || n > EXACT_ON_GPU) return(FALSE)
   n <= EXACT_FACTORISED || fits_on_gpu(n, run)
 }
 
 # Does the fit take some seconds by default, so that the best of a few kernels and metrics is not spoilt by few centres?
-takes_time <- function(rows, spec) learns_metric(spec) && spec$family$squared && inherits(rows, "rows_dense")
+takes_time <- function(rows, spec) learns_metric(spec) && inherits(rows, "rows_dense")
 
 # Where its iterations end.
 settle_solver <- function(spec) {
@@ -329,15 +329,18 @@ settle_solver <- function(spec) {
 default_centers <- function(n) min(n, ceiling(10 * sqrt(n)))
 
 # As many centres as some seconds allow, on two cores or on a GPU, at least default_centers().
-most_centers <- function(rows, spec, run) {
+most_centers <- function(rows, spec, outputs, run) {
   n <- rows$n
   least <- default_centers(n)
   if (!takes_time(rows, spec)) return(least)
   most <- CENTERS_IN_SECONDS[[if (fits_on_gpu(least, run)) "cuda" else "cpu"]]
+  if (!spec$family$squared) most <- most * FAMILY_SHARES / c(1, outputs)
   min(n, max(least, min(most[1], most[2] %/% n)))
 }
 
-# Centres, and pairs of rows and centres.
+# Centres, and pairs of rows and centres. Newton's method factorises the matrix of the centres several times, and takes
+# more iterations.
+FAMILY_SHARES <- c(2 / 3, 1 / 4)
 CENTERS_IN_SECONDS <- list(cpu = c(6000, 1.5e8), cuda = c(20000, 2e9))
 
 EXACT_ROWS <- 1000
