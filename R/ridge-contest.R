@@ -21,7 +21,7 @@ win_contest <- function(candidates, rows, response, weights, spec, run) {
   best <- list(error = Inf)
   for (candidate in candidates) {
     for (width in CONTEST_WIDTHS) {
-      tried <- replace(candidate, "bandwidth", list(bandwidth_times(candidate$bandwidth, width)))
+      tried <- widen(candidate, width)
       lambdas <- if (is.null(spec$lambda)) tried$lambda * CONTEST_LAMBDAS else tried$lambda
       found <- contest_error(tried, lambdas * some$more, some, spec, run)
       if (isTRUE(found$error < best$error)) best <- replace(tried, c("lambda", "error"), found)
@@ -39,7 +39,12 @@ contest_lambda <- function(choice, rows, response, weights, spec, run) {
 }
 FAMILY_LAMBDAS <- c(1, 0.3, 0.1)
 
-bandwidth_times <- function(bandwidth, by) if (is.matrix(bandwidth)) bandwidth * by^2 else bandwidth * by
+widen <- function(candidate, by) {
+  H <- candidate$bandwidth
+  candidate$bandwidth <- if (is.matrix(H)) H * by^2 else H * by
+  if (inherits(candidate$kernel, "kernel_of_terms")) candidate$kernel <- widen_terms(candidate$kernel, by)
+  candidate
+}
 
 # The rows of the contest, with their response, weights and offset. `more`: lambda of a fit to these over lambda of the
 # fit to all, which has the same n lambda. `shares`: the contest has so many times fewer rows and centres.

@@ -137,13 +137,13 @@ has_portfolio <- function(sample) {
 }
 
 # The choices, the best one first, each a list(kernel, bandwidth, noise, folds), or NULL if no fit is possible. The second
-# one is the best without a learnt metric, unless that is the first. `folds`: of judge_trail().
+# one is the best without normal scores or a learnt metric, unless that is the first. `folds`: of judge_trail().
 choose_from_portfolio <- function(sample, spec, run, adds_scores) {
   judged <- judge_portfolio(sample, spec, run)
   if (length(judged) == 0) return(NULL)
   best <- pick_simplest(judged)
   both <- if (adds_scores) add_scores(best, sample, spec, run)
-  if (!is.null(both) && is_near(both, best)) return(list(both))
+  if (!is.null(both) && is_near(both, best)) return(list(both, best))
   others <- if (best$metric$type != "none") Filter(\(one) one$metric$type == "none", judged)
   c(list(best), if (length(others) > 0) list(best_candidate(others)))
 }

@@ -2,6 +2,9 @@
 # together, are better compared by ranks, and others not; functions of both kinds are sums of functions of either kind.
 # On small sets of bench/predict.R the sum had a smaller error than either kernel, and than the average of both fits.
 
+# Largest number of rows: sums of two kernels take more than twice as long.
+SCORES_ROWS <- 1e5
+
 # Penalties relative to the geometric mean of those of both kernels.
 SUM_NOISES <- c(0.1, 1 / 3, 1, 3)
 

@@ -7,7 +7,8 @@ kernel_matrix_of <- function(sources, at, run) UseMethod("kernel_matrix_of")
 #' @export
 kernel_matrix_of.default <- function(sources, at, run) .Call(ffi_kernel_matrix, sources, at, run)
 
-# The kernel matrix in a form that C factorises: sources of one kernel, or a symmetric matrix.
+# The kernel matrix in a form that C factorises: sources of one kernel, list(parts, scales) with such sources for each
+# term of a sum, or a symmetric matrix.
 as_factored <- function(K, run) UseMethod("as_factored")
 #' @export
 as_factored.default <- function(K, run) K

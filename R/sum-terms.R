@@ -21,6 +21,14 @@ sum_kernel <- function(base, terms) {
   structure(c(unclass(base), list(terms = terms)), class = c("kernel_of_terms", "flashkernel_kernel"))
 }
 
+term_scales <- function(kernel) vapply(kernel$terms, `[[`, 0, "scale")
+
+# The kernel whose terms with their own bandwidth have `by` times that.
+widen_terms <- function(kernel, by) {
+  kernel$terms <- lapply(kernel$terms, \(term) if (is.null(term$L)) term else replace(term, "L", list(by * term$L)))
+  kernel
+}
+
 # Each of the parts has its own plan.
 sources_of_terms <- function(points, L, kernel) {
   lapply(kernel$terms, \(term) {
@@ -28,10 +36,11 @@ sources_of_terms <- function(points, L, kernel) {
   })
 }
 
-# Scales of terms differ by orders of magnitude, so sums are in double precision.
+# If scales of terms differ by orders of magnitude, sums are in double precision.
 #' @export
 kernel_sum_of.sources_of_terms <- function(sources, at, b, control, as_matrix = FALSE) {
-  control$precision <- "double"
+  scales <- term_scales(sources$kernel)
+  if (max(scales) > 100 * min(scales)) control$precision <- "double"
   parts <- Map(\(term, part) {
     kernel_sum_of(part, if (!is.null(at)) term_points(term, at), term$scale * b, control, as_matrix)
   }, sources$kernel$terms, sources$parts)
@@ -56,4 +65,6 @@ kernel_matrix_of.sources_of_terms <- function(sources, at, run) {
 }
 
 #' @export
-as_factored.sources_of_terms <- function(K, run) kernel_matrix_of(K, NULL, run)
+as_factored.sources_of_terms <- function(K, run) {
+  list(parts = K$parts, scales = term_scales(K$kernel))
+}

@@ -356,7 +356,20 @@ struct fk_work {
 };
 struct fk_work fk_task_work(const struct fk_task *task);
 
-struct fk_dense;    /* core/dense.h */
+struct fk_dense; /* core/dense.h */
+
+/* The kernel that is the sum of scales[i] times that of operator i of n, whose points may differ, but not in
+ * number. */
+struct fk_kernel_terms {
+  int n;
+  struct fk_operator **ops;
+  const double *scales;
+};
+/* How a matrix of kernels k is written to K: scale k, or with `adds` K + scale k. */
+struct fk_matrix_term {
+  double scale;
+  bool adds;
+};
 struct fk_loo_task; /* core/loo.h, also for the next two */
 struct fk_widths;
 struct fk_held_out;
@@ -399,11 +412,11 @@ struct fk_engine {
    * are faster. NULL: two sums always are. */
   enum fk_status (*normal)(struct fk_operator *op, const struct fk_normal *normal, const struct fk_opts *opts,
                            double *product, struct fk_stats *stats, struct fk_error *err);
-  /* Writes the kernel matrix K, targets by sources, in double by direct distances or inner products. K is in the
-   * host's memory or in that of the first device in opts. Without targets, only the lower triangle is written.
-   * NULL for engines that are not exact. */
-  enum fk_status (*matrix)(const struct fk_task *task, const struct fk_opts *opts, const struct fk_dense *K,
-                           struct fk_error *err);
+  /* Writes the kernel matrix K, or a term of it, targets by sources, in double by direct distances or inner
+   * products. K is in the host's memory or in that of the first device in opts. Without targets, only the lower
+   * triangle is written. NULL for engines that are not exact. */
+  enum fk_status (*matrix)(const struct fk_task *task, const struct fk_matrix_term *term,
+                           const struct fk_opts *opts, const struct fk_dense *K, struct fk_error *err);
 };
 
 extern const struct fk_engine fk_engine_exact_cpu, fk_engine_exact_cuda, fk_engine_line, fk_engine_fast_cpu,

@@ -51,15 +51,30 @@ enum fk_status fk_dense_place_choose(const struct fk_opts *opts, bool worth, str
   return FK_STATUS_OK;
 }
 
-enum fk_status fk_dense_kernels(const struct fk_engine *engine, struct fk_operator *op, const struct fk_opts *opts,
-                                int device, int64_t first, const struct fk_dense *K, struct fk_error *err) {
-  const int64_t d = op->x.d;
-  struct fk_task task = {
-      .op = op, .sources = fk_part(&op->x, first, K->d, 0, d), .whitening = &op->whitening, .kernel = op->kernel};
+enum fk_status fk_kernel_terms_here(const struct fk_kernel_terms *terms, int threads, struct fk_error *err) {
+  enum fk_status status = FK_STATUS_OK;
+  for (int i = 0; i < terms->n && !status; i++) status = fk_operator_here(terms->ops[i], threads, NULL, err);
+  return status;
+}
+
+enum fk_status fk_dense_kernels(const struct fk_engine *engine, const struct fk_kernel_terms *terms,
+                                const struct fk_opts *opts, int device, int64_t first, const struct fk_dense *K,
+                                struct fk_error *err) {
   struct fk_opts own = *opts;
-  task.factor[0] = 1;
-  if (K->n > K->d) task.targets = fk_part(&op->x, first, K->n, 0, d);
+  enum fk_status status = FK_STATUS_OK;
   own.devices[0] = device;
   own.n_devices = 1;
-  return engine->matrix(&task, &own, K, err);
+  for (int i = 0; i < terms->n && !status; i++) {
+    struct fk_operator *op = terms->ops[i];
+    const int64_t d = op->x.d;
+    const struct fk_matrix_term term = {terms->scales[i], i > 0};
+    struct fk_task task = {.op = op,
+                           .sources = fk_part(&op->x, first, K->d, 0, d),
+                           .whitening = &op->whitening,
+                           .kernel = op->kernel};
+    task.factor[0] = 1;
+    if (K->n > K->d) task.targets = fk_part(&op->x, first, K->n, 0, d);
+    status = engine->matrix(&task, &term, &own, K, err);
+  }
+  return status;
 }

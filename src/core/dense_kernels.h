@@ -15,7 +15,10 @@ enum fk_status fk_dense_place_choose(const struct fk_opts *opts, bool worth, str
 
 /* The exact engine of a back end that computes kernel matrices; NULL: none. */
 const struct fk_engine *fk_dense_engine(enum fk_backend backend);
-/* Writes kernels of points first .. first + K->n - 1 at points first .. first + K->d - 1 of an operator to *K, on
- * `device` of the engine; only the lower triangle of a square K. */
-enum fk_status fk_dense_kernels(const struct fk_engine *engine, struct fk_operator *op, const struct fk_opts *opts,
-                                int device, int64_t first, const struct fk_dense *K, struct fk_error *err);
+/* Brings what the terms share to the host. */
+enum fk_status fk_kernel_terms_here(const struct fk_kernel_terms *terms, int threads, struct fk_error *err);
+/* Writes kernels of points first .. first + K->n - 1 at points first .. first + K->d - 1 to *K, on `device` of the
+ * engine; only the lower triangle of a square K. */
+enum fk_status fk_dense_kernels(const struct fk_engine *engine, const struct fk_kernel_terms *terms,
+                                const struct fk_opts *opts, int device, int64_t first, const struct fk_dense *K,
+                                struct fk_error *err);

@@ -34,7 +34,8 @@ enum fk_status fk_kernel_matrix(struct fk_operator *op, const struct fk_matrix *
   enum fk_status status = fk_operator_here(op, opts->threads, NULL, err);
   struct fk_task task = task_of(op, y);
   struct fk_dense to = fk_dense_of(K, fk_n_targets(&task), op->x.n);
-  if (!status) status = fk_engine_exact_cpu.matrix(&task, opts, &to, err);
+  const struct fk_matrix_term whole = {1, false};
+  if (!status) status = fk_engine_exact_cpu.matrix(&task, &whole, opts, &to, err);
   if (!status && !y->data) status = fk_dense_host.transpose(opts->threads, 0, &to, NULL, &to, err);
   return status;
 }

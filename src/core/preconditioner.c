@@ -40,13 +40,13 @@ static enum fk_status kernels(const struct preconditioner_build *b, const struct
                               struct fk_error *err) {
   struct fk_opts opts = *b->opts;
   opts.poll = *poll;
-  return fk_dense_kernels(engine, b->spec->op, &opts, device, first, K, err);
+  return fk_dense_kernels(engine, &b->spec->kernels, &opts, device, first, K, err);
 }
 
 static enum fk_status fill(void *data, int device, int64_t first, const struct fk_dense *K,
                            const struct fk_poll *poll, struct fk_error *err) {
   const struct preconditioner_build *b = data;
-  if (b->spec->op) return kernels(b, b->place.engine, device, first, K, poll, err);
+  if (b->spec->kernels.n) return kernels(b, b->place.engine, device, first, K, poll, err);
   struct fk_dense all = fk_dense_of(b->spec->matrix, b->spec->m, b->spec->m),
                   from = fk_dense_part(&all, first, first, K->n, K->d);
   return b->place.ops->send(device, &from, K, err);
@@ -62,9 +62,9 @@ static enum fk_status find_diagonal(const struct preconditioner_build *b, struct
   for (int64_t first = 0; first < spec->m && !status; first += BLOCK) {
     const int64_t count = fk_smaller(BLOCK, spec->m - first);
     struct fk_dense K = fk_dense_of(block, count, count);
-    if (spec->op) status = kernels(b, fk_dense_engine(FK_BACKEND_CPU), 0, first, &K, &none, err);
+    if (spec->kernels.n) status = kernels(b, fk_dense_engine(FK_BACKEND_CPU), 0, first, &K, &none, err);
     for (int64_t i = first; i < first + count; i++)
-      b->diagonal[i] = (spec->op ? block[(i - first) * (count + 1)] : spec->matrix[i * (spec->m + 1)]) +
+      b->diagonal[i] = (spec->kernels.n ? block[(i - first) * (count + 1)] : spec->matrix[i * (spec->m + 1)]) +
                        (spec->diagonal ? spec->diagonal[i] : 0);
   }
   return status;
@@ -124,8 +124,11 @@ enum fk_status fk_preconditioner_create(const struct fk_preconditioner_spec *spe
   where.n_devices = b.place.n_devices;
   memcpy(where.devices, b.place.devices, sizeof where.devices);
   /* points of rows and columns, as they are and whitened */
-  if (spec->op) where.beside = 4.0 * (double)sizeof(double) * (double)spec->m * (double)spec->op->x.d;
-  if (!status && spec->op) status = fk_operator_here(spec->op, opts->threads, NULL, err);
+  for (int i = 0; i < spec->kernels.n; i++) {
+    const double bytes = 4.0 * (double)sizeof(double) * (double)spec->m * (double)spec->kernels.ops[i]->x.d;
+    where.beside = fmax(where.beside, bytes);
+  }
+  if (!status) status = fk_kernel_terms_here(&spec->kernels, opts->threads, err);
   if (!status) status = find_diagonal(&b, err);
   if (!status) status = fk_tiled_create(&where, &P->factors, err);
   if (!status) status = factor_with_jitter(&b, P->factors, facts, err);

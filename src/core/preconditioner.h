@@ -12,8 +12,8 @@ struct fk_preconditioner;
 
 /* The matrix to factor, K + diag(diagonal) + a I, where a is `jitter` times m times the mean of the diagonal. */
 struct fk_preconditioner_spec {
-  struct fk_operator *op; /* K is the kernel matrix of its m points; NULL: K is `matrix` */
-  const double *matrix;   /* m x m, of which the lower triangle is read */
+  struct fk_kernel_terms kernels; /* K is the kernel matrix of their m points; n = 0: K is `matrix` */
+  const double *matrix;           /* m x m, of which the lower triangle is read */
   int64_t m;
   const double *diagonal; /* m numbers; NULL: 0 */
   double jitter, most;    /* if K cannot be factored, the jitter is multiplied by 100, up to `most` */

@@ -79,8 +79,8 @@ static enum fk_status find_K(struct ridge_path *p, const struct fk_engine *engin
   else {
     status = alloc(p, &p->K, spec->m, spec->m, err);
     if (!status)
-      status = spec->op ? fk_dense_kernels(engine, spec->op, p->opts, p->device, 0, &p->K, err)
-                        : p->ops->send(p->device, &given, &p->K, err);
+      status = spec->kernels.n ? fk_dense_kernels(engine, &spec->kernels, p->opts, p->device, 0, &p->K, err)
+                               : p->ops->send(p->device, &given, &p->K, err);
   }
   struct fk_dense from = fk_dense_diagonal(&p->K);
   return status ? status : p->ops->fetch(p->device, &from, &to, err);
@@ -194,7 +194,7 @@ enum fk_status fk_ridge_path(const struct fk_ridge_path_spec *spec, const struct
   if (status) return status;
   const bool on_host = place.ops == &fk_dense_host;
   struct ridge_path p = {spec, opts, out, place.ops, place.devices[0], .n_rooms = rooms_of(spec, opts, on_host)};
-  if (spec->op) status = fk_operator_here(spec->op, opts->threads, NULL, err);
+  status = fk_kernel_terms_here(&spec->kernels, opts->threads, err);
   if (!status) status = start(&p, err);
   if (!status) status = find_K(&p, place.engine, err);
   if (!status && p.n_rooms > 1) status = fit_together(&p, err);

@@ -7,11 +7,11 @@
 #include "../fk.h"
 
 struct fk_ridge_path_spec {
-  struct fk_operator *op; /* K is the kernel matrix of its m points; NULL: K is `matrix` */
-  const double *matrix;   /* m x m, of which the lower triangle is read */
-  int64_t m, t, k;        /* rows; columns of y; noises; each at least 1 */
-  const double *y;        /* m x t */
-  const double *noises;   /* k numbers, or with `by_row` m x k */
+  struct fk_kernel_terms kernels; /* K is the kernel matrix of their m points; n = 0: K is `matrix` */
+  const double *matrix;           /* m x m, of which the lower triangle is read */
+  int64_t m, t, k;                /* rows; columns of y; noises; each at least 1 */
+  const double *y;                /* m x t */
+  const double *noises;           /* k numbers, or with `by_row` m x k */
   bool by_row;
 };
 /* The caller's memory for results. A noise for which C is not positive definite, to rounding, has NaN. */

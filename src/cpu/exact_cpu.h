@@ -14,7 +14,7 @@ void fk_cpu_choose_mode(enum fk_precision precision, const struct fk_kernel_form
 /* *radius2: the largest |u|^2 of the task's sources, cached by their operator. */
 enum fk_status fk_cpu_radius2(const struct fk_task *task, int threads, double *radius2, struct fk_error *err);
 /* The functions `matrix` and `debiased_loo` of struct fk_engine. */
-enum fk_status fk_cpu_matrix(const struct fk_task *task, const struct fk_opts *opts, const struct fk_dense *K,
-                             struct fk_error *err);
+enum fk_status fk_cpu_matrix(const struct fk_task *task, const struct fk_matrix_term *term,
+                             const struct fk_opts *opts, const struct fk_dense *K, struct fk_error *err);
 enum fk_status fk_cpu_debiased_loo(const struct fk_loo_task *task, const struct fk_opts *opts,
                                    struct fk_stats *stats, struct fk_error *err);

@@ -16,6 +16,7 @@ struct kernel_matrix {
   const struct fk_packed *targets;
   bool own; /* targets are the sources: the lower triangle */
   const struct fk_dense *K;
+  struct fk_matrix_term term;
   struct fk_scratch tiles;
 };
 
@@ -44,9 +45,9 @@ static void fill_strips(void *data, int64_t first, int64_t end, int slot) {
       compute_tile(p, target, source, count, kernel);
       for (int64_t i = 0; i < count; i++) {
         const int64_t begin = p->own ? fk_larger(target, source + i) : target;
-        if (begin < last)
-          memcpy(K + begin + (source + i) * ld, kernel + i * FK_TILE_COLS + begin - target,
-                 sizeof *K * (size_t)(last - begin));
+        double *to = K + (source + i) * ld;
+        const double *from = kernel + i * FK_TILE_COLS - target;
+        for (int64_t j = begin; j < last; j++) to[j] = p->term.scale * from[j] + (p->term.adds ? to[j] : 0);
       }
     }
   }
@@ -63,9 +64,9 @@ static enum fk_status run_matrix(struct kernel_matrix *p, const struct fk_opts *
   return status;
 }
 
-enum fk_status fk_cpu_matrix(const struct fk_task *task, const struct fk_opts *opts, const struct fk_dense *K,
-                             struct fk_error *err) {
-  struct kernel_matrix p = {.own = !task->targets.data, .K = K};
+enum fk_status fk_cpu_matrix(const struct fk_task *task, const struct fk_matrix_term *term,
+                             const struct fk_opts *opts, const struct fk_dense *K, struct fk_error *err) {
+  struct kernel_matrix p = {.own = !task->targets.data, .K = K, .term = *term};
   const struct fk_kernel_form form = fk_task_form(task);
   double radius2 = 0;
   enum fk_status status = fk_cpu_radius2(task, opts->threads, &radius2, err);

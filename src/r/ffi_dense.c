@@ -24,17 +24,39 @@ SEXP ffi_kernel_matrix(SEXP sources, SEXP y, SEXP control) {
 
 /* ---- fits ------------------------------------------------------------------------------------- */
 
-/* Points of sources, opened, or a matrix: returns the matrix, or NULL. Sets the order. */
-static const double *matrix_or_open(SEXP K, struct r_operator *opened, int64_t *m) {
+/* Sources with one kernel, or with a sum of kernels: their parts and the scales of these. */
+struct r_terms {
+  struct r_operator *opened;
+  struct fk_kernel_terms terms;
+};
+
+/* A matrix, list(parts, scales) or sources, opened: returns the matrix, or NULL. Sets the order. */
+static const double *matrix_or_open(SEXP K, struct r_terms *of, int64_t *m) {
+  static const double one = 1;
   const bool is_matrix = Rf_isMatrix(K);
-  if (is_matrix)
-    *m = Rf_nrows(K);
-  else {
-    *opened = r_open(K);
-    *m = opened->spec.x.n;
+  SEXP parts = is_matrix ? R_NilValue : r_element(K, "parts");
+  const bool is_sum = !Rf_isNull(parts);
+  const int n = is_matrix ? 0 : is_sum ? Rf_length(parts) : 1;
+  of->opened = (struct r_operator *)R_alloc((size_t)n, sizeof *of->opened);
+  of->terms = (struct fk_kernel_terms){0, (struct fk_operator **)R_alloc((size_t)n, sizeof *of->terms.ops), &one};
+  if (is_sum) of->terms.scales = r_numbers(r_element(K, "scales"), n, "scales");
+  if (is_matrix) *m = Rf_nrows(K);
+  for (; of->terms.n < n; of->terms.n++) {
+    of->opened[of->terms.n] = r_open(is_sum ? VECTOR_ELT(parts, of->terms.n) : K);
+    *m = of->opened[of->terms.n].spec.x.n;
   }
   if (*m == 0) Rf_error("`K` must have rows");
   return is_matrix ? r_numbers(K, (R_xlen_t)(*m * *m), "K") : NULL;
+}
+
+/* FALSE: a failure. Either way the caller closes them. */
+static bool start_terms(struct r_terms *of, struct fk_error *err) {
+  for (int i = 0; i < of->terms.n; i++)
+    of->terms.ops[i] = err->status == FK_STATUS_OK ? r_start(&of->opened[i], err) : NULL;
+  return err->status == FK_STATUS_OK;
+}
+static void close_terms(const struct r_terms *of) {
+  for (int i = 0; i < of->terms.n; i++) r_close(&of->opened[i]);
 }
 
 static SEXP r_array(int64_t m, int64_t t, int64_t k) {
@@ -49,10 +71,10 @@ static SEXP r_array(int64_t m, int64_t t, int64_t k) {
 /* y: m x t; noises: k numbers, or m x k; with_own: compute the diagonals of C^-1? */
 SEXP ffi_ridge_path(SEXP K, SEXP y, SEXP noises, SEXP with_own, SEXP control) {
   struct r_call call = r_begin(control);
-  struct r_operator opened = {0};
+  struct r_terms of;
   struct fk_ridge_path_spec spec = {.by_row = Rf_isMatrix(noises)};
   struct fk_ridge_path out = {.backend = ""};
-  spec.matrix = matrix_or_open(K, &opened, &spec.m);
+  spec.matrix = matrix_or_open(K, &of, &spec.m);
   spec.t = Rf_isMatrix(y) ? Rf_ncols(y) : 0;
   spec.k = spec.by_row ? Rf_ncols(noises) : Rf_length(noises);
   if (spec.t == 0 || spec.k == 0) Rf_error("`y` must be a matrix with columns, and `noises` must not be empty");
@@ -68,9 +90,10 @@ SEXP ffi_ridge_path(SEXP K, SEXP y, SEXP noises, SEXP with_own, SEXP control) {
   if (Rf_asLogical(with_own)) out.own = REAL(VECTOR_ELT(list, 1));
   out.log_det = REAL(VECTOR_ELT(list, 2)), out.energy = REAL(VECTOR_ELT(list, 3));
 
-  if (!spec.matrix) spec.op = r_start(&opened, &call.err);
-  if (spec.matrix || spec.op) fk_ridge_path(&spec, &call.opts, &out, &call.err);
-  if (!spec.matrix) r_close(&opened);
+  const bool started = start_terms(&of, &call.err);
+  spec.kernels = of.terms;
+  if (started) fk_ridge_path(&spec, &call.opts, &out, &call.err);
+  close_terms(&of);
 
   r_finish(&call.err);
   SET_VECTOR_ELT(list, 4, Rf_mkString(out.backend));
@@ -126,11 +149,11 @@ static SEXP facts_of(SEXP handle, const struct fk_preconditioner_facts *facts) {
 /* K: sources, or a matrix; ladder: c(jitter, most), NULL: none at all */
 SEXP ffi_preconditioner(SEXP K, SEXP diagonal, SEXP ladder, SEXP control) {
   struct r_call call = r_begin(control);
-  struct r_operator opened = {0};
+  struct r_terms of;
   struct fk_preconditioner_spec spec = {.fixed = Rf_isNull(ladder)};
   struct fk_preconditioner_facts facts;
   struct fk_preconditioner *P = NULL;
-  spec.matrix = matrix_or_open(K, &opened, &spec.m);
+  spec.matrix = matrix_or_open(K, &of, &spec.m);
   spec.diagonal = r_weights(diagonal, spec.m);
   if (!spec.fixed) {
     const double *numbers = r_numbers(ladder, 2, "ladder");
@@ -139,9 +162,10 @@ SEXP ffi_preconditioner(SEXP K, SEXP diagonal, SEXP ladder, SEXP control) {
   }
   SEXP handle = PROTECT(r_new_handle(NULL, tag(), finalize));
 
-  if (!spec.matrix) spec.op = r_start(&opened, &call.err);
-  if (spec.matrix || spec.op) fk_preconditioner_create(&spec, &call.opts, &P, &facts, &call.err);
-  if (!spec.matrix) r_close(&opened);
+  const bool started = start_terms(&of, &call.err);
+  spec.kernels = of.terms;
+  if (started) fk_preconditioner_create(&spec, &call.opts, &P, &facts, &call.err);
+  close_terms(&of);
   R_SetExternalPtrAddr(handle, P);
 
   r_finish(&call.err);

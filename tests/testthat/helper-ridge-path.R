@@ -16,14 +16,26 @@ ref_ridge_path <- function(K, y, noises) {
   )
 }
 
-# For sources and for their matrix, of equal noises and of a noise for each row.
+# Sources at points x whose kernel is a sum of two, with their own points, bandwidths and scales.
+sources_of_sum <- function(x) {
+  laplacian <- kernel_spec("laplacian")
+  terms <- list(
+    list(columns = 1:2, kernel = kernel_spec("gaussian"), scale = 0.25),
+    list(columns = 3, kernel = laplacian, scale = 2, L = matrix(0.7), scores = score_maps(x[, 3, drop = FALSE]))
+  )
+  sum_sources(x, NULL, diag(0.3, 3), sum_kernel(laplacian, terms), new_plan())
+}
+
+# For sources, for their matrix and for a sum of kernels, of equal noises and of a noise for each row.
 expect_ridge_path <- function(m, t, run, backend) {
-  sources <- centres(some_points(m, 3), 0.3)
-  K <- kernel_matrix_of(sources, NULL, cpu_run())
+  x <- some_points(m, 3)
+  one <- centres(x, 0.3)
+  K <- kernel_matrix_of(one, NULL, cpu_run())
+  both <- sources_of_sum(x)
   y <- matrix(stats::rnorm(m * t), m)
   for (noises in list(c(1, 1e-3, 0.1), 0.5, matrix(0.01 + stats::rexp(2 * m), m))) {
-    want <- ref_ridge_path(K, y, noises)
-    for (given in list(sources, K)) {
+    for (given in list(one, K, both)) {
+      want <- ref_ridge_path(if (identical(given, both)) kernel_matrix_of(both, NULL, cpu_run()) else K, y, noises)
       got <- ridge_path(given, y, noises, run)
       expect_identical(got$backend, backend)
       expect_equal(got[names(want)], want, tolerance = 1e-9)

@@ -43,6 +43,17 @@ test_that("every product with the factors and every solve is base R's, one after
   expect_steps(P, 120)
 })
 
+test_that("the matrix of a sum of kernels is factored in parts of any size", {
+  set.seed(6)
+  x <- matrix(rnorm(3 * 700), 700)
+  sources <- sources_of_sum(x)
+  K <- 0.25 * exp(-as.matrix(dist(x[, 1:2] / 0.3))^2 / 2) +
+    2 * exp(-as.matrix(dist(normal_scores(score_maps(x[, 3, drop = FALSE]), x[, 3, drop = FALSE]) / 0.7)))
+  P <- new_preconditioner(sources, cpu_run(), NULL, diagonal = 0.1)
+  T <- factor_numbers(P, "T", TRUE)
+  expect_equal(crossprod(T), unname(K) + diag(0.1, 700), tolerance = 1e-9)
+})
+
 test_that("A is made again for other weights while T stays", {
   set.seed(6)
   P <- new_preconditioner(centres(some_points(50, 2), 0.2), cpu_run(), 1e-12)

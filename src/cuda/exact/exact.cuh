@@ -16,7 +16,7 @@ const char *fk_cuda_precision_name(enum fk_precision precision);
 enum fk_status fk_cuda_debiased_loo(const struct fk_loo_task *task, const struct fk_opts *opts,
                                     struct fk_stats *stats, struct fk_error *err);
 /* The kernel matrix (matrix.cu). Sources and targets are on the host. */
-enum fk_status fk_cuda_matrix(const struct fk_task *task, const struct fk_opts *opts, const struct fk_dense *K,
-                              struct fk_error *err);
+enum fk_status fk_cuda_matrix(const struct fk_task *task, const struct fk_matrix_term *term,
+                              const struct fk_opts *opts, const struct fk_dense *K, struct fk_error *err);
 
 #endif

@@ -14,6 +14,7 @@ enum { TILE = 64, SIDE = 16, EACH = TILE / SIDE, DEPTH = 16, STRIP = 128 * TILE 
 struct matrix_task {
   struct fk_cuda_points rows, columns; /* whitened, 0 in the padding */
   struct fk_kernel_form form;
+  struct fk_matrix_term term;
   bool lower;
   double *K;
   int64_t m, n, ld;
@@ -97,7 +98,9 @@ static __global__ void __launch_bounds__(SIDE *SIDE) matrix_kernel(const struct 
   for (int j = 0; j < EACH; j++)
     for (int i = 0; i < EACH; i++) {
       const int64_t r = row + tx + SIDE * i, c = column + ty + SIDE * j;
-      if (r < a.m && c < a.n && !(a.lower && r < c)) a.K[r + c * a.ld] = kernel_of(&a.form, kept[i + EACH * j]);
+      if (r >= a.m || c >= a.n || (a.lower && r < c)) continue;
+      double *to = a.K + r + c * a.ld;
+      *to = a.term.scale * kernel_of(&a.form, kept[i + EACH * j]) + (a.term.adds ? *to : 0);
     }
 }
 
@@ -146,7 +149,8 @@ static enum fk_status are_wide(struct fk_cuda_context *context, const struct fk_
 }
 
 static enum fk_status make_matrix(struct fk_cuda_context *context, const struct fk_task *task,
-                                  const struct fk_poll *poll, const struct fk_dense *K, struct fk_error *err) {
+                                  const struct fk_matrix_term *term, const struct fk_poll *poll,
+                                  const struct fk_dense *K, struct fk_error *err) {
   struct fk_cuda_arena arena = {};
   struct fk_cuda_buffer *buffer;
   struct fk_cuda_whitening whitening;
@@ -166,16 +170,16 @@ static enum fk_status make_matrix(struct fk_cuda_context *context, const struct 
   if (wide) FK_TRY(bring_low(context, &arena, &whitening, raw_columns, &columns, err));
   if (wide && !own) FK_TRY(bring_low(context, &arena, &whitening, raw_rows, &rows, err));
   if (own) rows = columns;
-  struct matrix_task a = {rows, columns, form, own, (double *)K->data, rows.n, columns.n, K->ld};
+  struct matrix_task a = {rows, columns, form, *term, own, (double *)K->data, rows.n, columns.n, K->ld};
   return launch_strips(context, &a, poll, err);
 }
 
-enum fk_status fk_cuda_matrix(const struct fk_task *task, const struct fk_opts *opts, const struct fk_dense *K,
-                              struct fk_error *err) {
+enum fk_status fk_cuda_matrix(const struct fk_task *task, const struct fk_matrix_term *term,
+                              const struct fk_opts *opts, const struct fk_dense *K, struct fk_error *err) {
   struct fk_cuda_context *contexts[FK_MAX_DEVICES];
   int count;
   FK_TRY(fk_cuda_contexts(opts, contexts, &count, err));
-  enum fk_status status = make_matrix(contexts[0], task, &opts->poll, K, err);
+  enum fk_status status = make_matrix(contexts[0], task, term, &opts->poll, K, err);
   if (status == FK_STATUS_DEVICE) fk_cuda_recover(contexts[0]);
   return status;
 }
