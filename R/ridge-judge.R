@@ -10,8 +10,8 @@ FOLDS <- 5
 # Number of folds that are judged: fits of many rows take long, and their errors have less noise.
 JUDGED_AS <- 350
 
-# Noises that are compared, relative to that of the least leave-one-out error.
-JUDGED_NOISES <- c(1 / 3, 1, 3)
+# Noises to which that of the least leave-one-out error is compared for the best candidate of a trail, relative to it.
+JUDGED_NOISES <- c(1 / 3, 3)
 
 # Number of rows of a sample whose candidates are to be judged, of n rows.
 rows_of_sample <- function(n) {
@@ -30,7 +30,6 @@ judging_folds <- function(n) {
 # `folds`: for each fold its kernel and the points of its rows in the metric that was learnt from the rows kept. Or NULL.
 # `recipe`: a function of points and responses to a trail. `x`, `y`: of all rows. `given`: the noise, or NULL.
 judge_trail <- function(trail, recipe, x, y, folds, given, run) {
-  noises <- if (is.null(given)) JUDGED_NOISES else 1
   tried <- lapply(folds, \(fold) {
     kept <- if (is.null(fold$kept)) seq_len(SAMPLE_ROWS) else fold$kept
     known <- x[kept, , drop = FALSE]
@@ -38,23 +37,20 @@ judge_trail <- function(trail, recipe, x, y, folds, given, run) {
     lapply(found, \(candidate) {
       z <- metric_points(known, candidate$metric$root, candidate$metric$unit)
       at <- metric_points(x[fold$out, , drop = FALSE], candidate$metric$root, candidate$metric$unit)
-      held <- list(z = z, at = at, kept = kept, out = fold$out, kernel = candidate$kernel)
-      c(held, list(left = squares_held_out(held, y, candidate$noise * noises, run)))
+      list(z = z, at = at, kept = kept, out = fold$out, kernel = candidate$kernel, noise = candidate$noise)
     })
   })
-  rounds <- min(length(trail), lengths(tried))
-  judged <- lapply(seq_len(rounds), \(round) {
-    parts <- lapply(tried, `[[`, round)
-    left <- do.call(rbind, lapply(parts, `[[`, "left"))
-    error <- colMeans(left)
-    k <- which.min(error)
-    if (length(k) == 0) return(NULL)
-    replace(trail[[round]], c("noise", "error", "left", "folds"), list(
-      trail[[round]]$noise * noises[k], error[k], left[, k], lapply(parts, `[`, c("z", "at", "kept", "out", "kernel"))
-    ))
-  })
-  judged <- Filter(length, judged)
-  if (length(judged) > 0) best_candidate(judged)
+  squares <- \(parts, by) do.call(rbind, lapply(parts, \(part) squares_held_out(part, y, part$noise * by, run)))
+  rounds <- lapply(seq_len(min(length(trail), lengths(tried))), \(round) lapply(tried, `[[`, round))
+  left <- lapply(rounds, squares, 1)
+  k <- which.min(vapply(left, mean, 0))
+  if (length(k) == 0) return(NULL)
+  left <- if (is.null(given)) cbind(left[[k]], squares(rounds[[k]], JUDGED_NOISES)) else left[[k]]
+  best <- which.min(colMeans(left))
+  replace(trail[[k]], c("noise", "error", "left", "folds"), list(
+    trail[[k]]$noise * c(1, JUDGED_NOISES)[best], mean(left[, best]), left[, best],
+    lapply(rounds[[k]], `[`, c("z", "at", "kept", "out", "kernel"))
+  ))
 }
 
 # Squared residuals, the mean of all responses, with a row for each row of a fold that is held out and a column for each

@@ -40,7 +40,9 @@ FIRST_ROUNDS <- 4
 SECOND_ROUNDS <- 2
 FINALISTS <- 4
 
-# Penalties of K + s I, whose diagonal is 1, tried in the first round; later rounds try the neighbours of the best one.
+# Penalties of K + s I, whose diagonal is 1, tried in the first round with few rows; later rounds, and the first round with
+# more rows, try the neighbours of the best one, and further rounds with more rows that alone: judging tries neighbours
+# again.
 FIRST_NOISES <- 10^c(-4, -3, -2, -1, 0)
 LATER_NOISES <- c(0.2, 1, 5)
 LEAST_PORTFOLIO_NOISE <- 1e-6
@@ -90,7 +92,7 @@ follow <- function(entry, x, y, noise, rounds, run, start = NULL) {
     metric <- if (!is.null(root)) scaled_metric(root, entry$metric, x, entry$kernel, entry$width)
     if (is.null(metric)) break
     z <- metric_points(x, metric$root, metric$unit)
-    fit <- fit_left_out(z, y, entry$kernel, noises_around(noise, found), run)
+    fit <- fit_left_out(z, y, entry$kernel, noises_around(noise, found, start), run)
     if (is.null(fit)) break
     at <- list(entry = entry, kernel = entry$kernel, metric = metric, round = round)
     found[[length(found) + 1]] <- c(at, fit[c("noise", "error", "left")])
@@ -101,10 +103,11 @@ follow <- function(entry, x, y, noise, rounds, run, start = NULL) {
 
 first_root <- function(entry, d) if (entry$metric == "full") diagonal_matrix(rep(1, d), d) else rep(1, d)
 
-noises_around <- function(given, found) {
+noises_around <- function(given, found, start) {
   if (!is.null(given)) return(given)
-  if (length(found) == 0) return(FIRST_NOISES)
-  pmax(found[[length(found)]]$noise * LATER_NOISES, LEAST_PORTFOLIO_NOISE)
+  if (length(found) == 0 && is.null(start)) return(FIRST_NOISES)
+  last <- if (length(found) > 0) found[[length(found)]]$noise else start$noise
+  if (length(found) > 0 && !is.null(start)) last else pmax(last * LATER_NOISES, LEAST_PORTFOLIO_NOISE)
 }
 
 # The fit of least leave-one-out error among `noises`: list(noise, error, left, coefficients), or NULL if no matrix
