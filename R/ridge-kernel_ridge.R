@@ -67,8 +67,8 @@
 #'   **variance** matrix, as for [kernel_operator()]. `NULL` (default): chosen from the data.
 #' @param lambda Ridge penalty, a positive number. `NULL` (default): chosen from the data.
 #' @param centers Number of centres, indices of rows, or a matrix with the columns of `x`. `NULL` (default): all rows if
-#'   there are up to 1,000, otherwise `10 sqrt(n)` of them; with squared loss and a `metric`, all of up to 6,000 rows
-#'   (40,000 on a GPU), otherwise as many as some seconds allow.
+#'   there are up to 1,000, otherwise `10 sqrt(n)` of them; with a `metric`, all of up to 6,000 rows (40,000 on a GPU) with
+#'   squared loss, and otherwise as many as some seconds allow.
 #' @param family `"gaussian"` (squared loss), `"binomial"` or `"multinomial"` (logistic loss, the latter for more than two
 #'   classes), `"poisson"`, `"Gamma"` (log link), `"huber"`, `"quantile"` (the median), a function or object of
 #'   [stats::family], or a [ridge_family()] with parameters. `NULL` (default): logistic loss for a factor, otherwise

@@ -226,6 +226,37 @@ test_that("every row is left out of one fit for the penalty of classes", {
   expect_gt(min(noises[c(1, 4, 14, 17)]), noise_of_classes(K, truth))
 })
 
+test_that("losses at rows held out are those of penalised fits, which optim() finds", {
+  set.seed(3)
+  x <- matrix(rnorm(60), 30)
+  K <- kernel_pairs(x, NULL, check_kernel("gaussian"))$K
+  run <- checked_run(settle_control(NULL))
+  y <- matrix(as.double(rpois(30, exp(x[, 1]))))
+  fold <- thirds_of(K)[[1]]
+  at <- \(rows) list(y = y[rows, , drop = FALSE], base = 0 * y[rows, , drop = FALSE] + 0.2)
+  noises <- c(3, 0.3)
+  got <- newton_losses(fold, FAMILIES$poisson, at(fold$kept), at(fold$out), noises, run)
+  loss <- \(f, y) ifelse(y > 0, y * log(y), 0) - y - y * f + exp(f)
+  want <- vapply(noises, \(s) {
+    f <- \(a) sum(loss(0.2 + fold$K %*% a, y[fold$kept])) + s * sum(a * (fold$K %*% a)) / 2
+    a <- optim(rep(0, length(fold$kept)), f, method = "BFGS", control = list(maxit = 1000, reltol = 1e-14))$par
+    as.vector(loss(0.2 + fold$at %*% a, y[fold$out]))
+  }, numeric(length(fold$out)))
+  expect_equal(got, want, tolerance = 1e-3)
+})
+
+test_that("the contest takes the candidate of least error at rows held out, and its best penalty", {
+  set.seed(4)
+  x <- matrix(rnorm(600), 300)
+  y <- as.matrix(sin(2 * x[, 1]))
+  candidates <- lapply(c(50, 1), \(h) list(kernel = check_kernel("gaussian"), bandwidth = c(h, h), lambda = 1e-4))
+  run <- checked_run(settle_control(NULL))
+  spec <- list(family = FAMILIES$gaussian, lambda = NULL, center_method = "uniform", intercept = TRUE, exact = FALSE)
+  won <- win_contest(candidates, ridge_rows(x), list(y = y, family = FAMILIES$gaussian), NULL, spec, run)
+  expect_lte(won$bandwidth[1], 1)
+  expect_lt(won$lambda, 1e-4)
+})
+
 residuals_of <- function(fit, x, y) predict(fit, x) - y
 
 test_that("the defaults stand columns of any kind", {
