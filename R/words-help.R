@@ -343,6 +343,7 @@ NULL
 #' | standard errors, intervals | `predict(gam, se.fit = TRUE)` | `predict(model, newdata, interval = "prediction")` | |
 #' | average marginal effects | `summary(KRLS::krls(X, y))` | `marginal_effects(model)` | |
 #' | kernel matrix times vectors | `kernlab::kernelMult(rbfdot(s), x, y, v)` | `kernel_operator(x, y, bandwidth = h) %*% v` | `s = 1 / (2 h^2)` |
+#' | eigenvectors, kernel PCA | `RSpectra::eigs_sym(K, k)`, `kernlab::kpca(x)` | `kernel_eigen(op, k, center = TRUE)` | |
 #'
 #' @seealso The article "Beside other packages" of the web site compares features and times.
 #' @name coming_from
@@ -398,7 +399,7 @@ NULL
 #'   \item{How do I get quantiles of y given x?}{`quantile(flash_kde(y ~ x, data), newdata, probs)`. See [flash_conditional].}
 #'   \item{My response is a count, or rows are grouped.}{`kernel_ridge(count ~ a + b, d, family = "poisson")`. There are no
 #'     random effects here: use `mgcv::gam()`.}
-#'   \item{How do I do kernel PCA?}{With the products of [kernel_operator()]: its examples have the lines.}
+#'   \item{How do I do kernel PCA?}{With [kernel_eigen()]. The article "Kernel matrices" has spectral clustering and kernel k-means, too.}
 #' }
 #'
 #' @section Size and speed:

@@ -40,7 +40,8 @@
 #' - `flashkernel_bandwidth`, from [kde_bandwidth()]: `Math`, `Ops`, `plot()`, `print()`.
 #' - `flash_hdr`, from [hdr_regions()]: `st_as_sf()`.
 #' - `kernel_operator`, from [kernel_operator()]: `%*%`, `Ops`, `[`, `as.matrix()`, `colMeans()`, `colSums()`,
-#'   `crossprod()`, `diag()`, `diagnostics()`, `dim()`, `rowMeans()`, `rowSums()`, `t()`, `tcrossprod()`.
+#'   `crossprod()`, `diag()`, `diag<-()`, `diagnostics()`, `dim()`, `eigen()`, `rowMeans()`, `rowSums()`, `solve()`,
+#'   `svd()`, `t()`, `tcrossprod()`.
 #' - `flash_data`, from [flash_data()]: `[`, `by()`, `dim()`, `dimnames()`, `length()`, `print()`, `summary()`.
 #' @seealso [flashkernel_faq], [flash_kde()], [kernel_regression()], [kernel_ridge()].
 #' @name flashkernel_methods

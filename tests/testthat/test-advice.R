@@ -245,7 +245,15 @@ test_that("advice on operators and engines works", {
   d <- rows()
   op <- kernel_operator(as.matrix(d[c("a", "b")]), bandwidth = 0.1)
   D <- diag(30)
-  advice("add the products instead, op %*% v + D %*% v for (op + D) %*% v", op + D, op %*% d$y + D %*% d$y)
+  shifted <- function(s) {
+    diag(op) <- diag(op) + s
+    op
+  }
+  way <- "`op + D` adds an operator or a diagonal matrix, diag(op) <- diag(op) + s adds s to its diagonal"
+  advice(way, op + 1, op + D, shifted(1))
+  advice("kernel_eigen(op, k = 6) finds the leading", eigen(op), kernel_eigen(op, k = 6))
+  advice("mean(rowMeans(op)) is the mean of its elements", mean(op), mean(rowMeans(op)))
+  advice("use weights s on both sides, as in s * t(s * op)", kernel_eigen(d$a * op), kernel_eigen(d$a * t(d$a * op)))
   advice("sum(rowSums(op)) is the sum of its elements", sum(op), sum(rowSums(op)))
   advice("as.matrix(op) is an ordinary matrix", exp(op), exp(as.matrix(op)))
   many <- matrix(d$a, 3)
