@@ -424,3 +424,17 @@ model.frame.kernel_ridge <- function(formula, ...) {
   call$formula <- formula$terms
   eval(call, environment(formula$terms))
 }
+
+#' @export
+#' @noRd
+update.kernel_ridge <- function(object, ...) update_call(object, match.call(), parent.frame())
+
+#' @export
+kept_choices.kernel_ridge <- function(object) {
+  if (has_terms(object)) stop_argument("bandwidth", "must be chosen again for a formula with k(): leave it out")
+  if (inherits(object, "tune_ridge")) {
+    way <- "kernel_ridge(kernel = fit$kernel, bandwidth = fit$bandwidth, lambda = fit$lambda) keeps it"
+    stop_argument("bandwidth", "must be tuned again by update(): ", way)
+  }
+  list(kernel = object$kernel, bandwidth = given_bandwidth(tcrossprod(object$L)), lambda = object$lambda)
+}

@@ -381,8 +381,8 @@ NULL
 #'   \item{Do two samples have the same distribution?}{`kde_test(x, y)`.}
 #'   \item{My estimate is negative somewhere.}{That is possible for `"laplace"` and `"laplace6"`. Use `"sdkde"`, or
 #'     `debiasing(nonnegative = TRUE)`.}
-#'   \item{How do I fit new rows with the same bandwidth?}{`update(fit, x = new, bandwidth = coef(fit))`; for a fit by formula
-#'     `data = new`.}
+#'   \item{How do I fit new rows with the same bandwidth?}{`update(fit, data = new, bandwidth = "keep")`, or `x = new` for a
+#'     fit without formula, keeps all that was chosen. Only an SD-KDE, local factors and a ridge fit then compute sums.}
 #'   \item{Why does a second fit to the same data differ?}{It does not: equal calls give equal bits, for any number of
 #'     threads. The number of rows that a search uses depends on `seconds`; give `rows` in [kde_bandwidth()] to fix it.}
 #' }

@@ -12,13 +12,13 @@
 #' | `augment()`, `autoplot()`, `compare_fits()`, `cross_validate()` | yes | yes | yes | yes | yes |
 #' | `formula()`, `glance()`, `nobs()`, `plot()` | yes | yes | yes | yes | yes |
 #' | `predict()`, `print()`, `summary()`, `tidy()` | yes | yes | yes | yes | yes |
+#' | `update()` | yes | yes | yes | yes | yes |
 #' | `fitted()` | yes | yes |  | yes | yes |
 #' | `residuals()` |  | yes |  | yes | yes |
 #' | `coef()`, `logLik()`, `simulate()` | yes | yes |  |  | yes |
 #' | `hatvalues()`, `sigma()`, `weights()` |  |  |  | yes | yes |
 #' | `confint()`, `diagnostics()` | yes |  |  |  | yes |
 #' | `kde_cdf()`, `kde_conditional()`, `kde_marginal()`, `quantile()` | yes | yes |  |  |  |
-#' | `update()` | yes | yes |  |  |  |
 #' | `deviance()`, `df.residual()`, `family()`, `model.frame()` |  |  |  |  | yes |
 #' | `rstandard()`, `variable.names()`, `vcov()` |  |  |  |  | yes |
 #' | `as.data.frame()`, `as_flash_kde()`, `contour()`, `hdr_level()` | yes |  |  |  |  |

@@ -369,6 +369,16 @@ test_that("advice on big.matrix objects works", {
 
 test_that("advice on classes and regressions works", {
   d <- rows()
+  names_of_rows <- cbind(d, id = sprintf("plot %d", 1:30))
+  advice("has another text in each row (leave it out)", kernel_regression(y ~ a + id, names_of_rows), kernel_regression(y ~ a, d))
+  kda <- \(...) flash_kda(two ~ a, d, estimator = "kde", ...)
+  keep <- \(fit) update(fit, data = d, bandwidth = "keep")
+  advice("needs a fit with one bandwidth: fit with shared = TRUE", keep(kda()), keep(kda(shared = TRUE)))
+  tuned <- tune_ridge(y ~ a, d, seconds = 1)
+  advice(
+    "kernel_ridge(kernel = fit$kernel, bandwidth = fit$bandwidth, lambda = fit$lambda) keeps it", keep(tuned),
+    kernel_ridge(y ~ a, d, kernel = tuned$kernel, bandwidth = tuned$bandwidth, lambda = tuned$lambda)
+  )
   gone <- factor(d$two, levels = c("n", "p", "q"))
   advice(
     "(use droplevels())", flash_kda(d["a"], gone),
