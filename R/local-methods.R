@@ -176,6 +176,6 @@ update.flash_kda <- function(object, ...) update_call(object, match.call(), pare
 
 #' @export
 kept_choices.flash_kda <- function(object) {
-  if (!object$shared) stop_argument("bandwidth", "\"keep\" needs a fit with one bandwidth: fit with shared = TRUE")
+  if (!object$shared) stop_argument("bandwidth", "must be chosen again for each class: fit with shared = TRUE to keep it")
   kept_choices(object$fits[[1]])
 }

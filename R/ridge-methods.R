@@ -431,10 +431,8 @@ update.kernel_ridge <- function(object, ...) update_call(object, match.call(), p
 
 #' @export
 kept_choices.kernel_ridge <- function(object) {
-  if (has_terms(object)) stop_argument("bandwidth", "must be chosen again for a formula with k(): leave it out")
-  if (inherits(object, "tune_ridge")) {
-    way <- "kernel_ridge(kernel = fit$kernel, bandwidth = fit$bandwidth, lambda = fit$lambda) keeps it"
-    stop_argument("bandwidth", "must be tuned again by update(): ", way)
+  if (has_terms(object) || inherits(object, "tune_ridge")) {
+    stop_argument("bandwidth", "is chosen again for a formula with k() and by tune_ridge(): leave \"keep\" out")
   }
   list(kernel = object$kernel, bandwidth = given_bandwidth(tcrossprod(object$L)), lambda = object$lambda)
 }

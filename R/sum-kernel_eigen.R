@@ -15,13 +15,9 @@ kernel_eigen <- function(op, k = 6, center = FALSE, tol = 1e-5) {
   centred <- if (center) \(v) v - rep(colMeans(v), each = n) else identity
   # k + 8 columns converge in fewer products; more than 4 times as many are replaced by their best combinations
   width <- min(n, k + 8)
-  found <- krylov(\(v) centred(multiply(op, centred(v))), start_block(n, width), k, 4 * width, tol)
-  if (any(found$residuals > tol)) {
-    warn_user(
-      "converged", "`tol` was not reached: the largest residual of the eigenvectors is ",
-      format(max(found$residuals), digits = 2), " of the largest eigenvalue. Make the operator with a smaller `tol`."
-    )
-  }
+  start <- with_fixed_seed(matrix(stats::rnorm(as.double(n) * width), n))
+  found <- krylov(\(v) centred(multiply(op, centred(v))), start, k, 4 * width, tol)
+  warn_residual(max(found$residuals), tol, "the largest eigenvalue. Make")
   structure(found[c("values", "vectors")], class = "eigen")
 }
 
@@ -32,8 +28,11 @@ check_symmetric <- function(op, arg) {
   }
 }
 
-# The same numbers for every user and call.
-start_block <- function(n, width) with_fixed_seed(matrix(stats::rnorm(as.double(n) * width), n))
+warn_residual <- function(residual, tol, of) {
+  if (residual <= tol) return(invisible())
+  found <- paste0("a residual of ", format(residual, digits = 2), " of ", of)
+  warn_user("converged", "`tol` was not reached: ", found, " the operator with a smaller `tol`.")
+}
 
 # The k largest eigenvalues and their eigenvectors by Rayleigh and Ritz, in the space of products with `start` (block
 # Lanczos). The space grows by the residuals of the best vectors, as many as `start` has columns, and is replaced by
@@ -87,12 +86,7 @@ solve.kernel_operator <- function(a, b, tol = 1e-6, ...) {
   found <- conjugate_gradients(
     \(v) multiply(a, v), right, run, max_iter = 1000, tol = tol, precondition = inverse_near(a), verify = TRUE
   )
-  if (!found$converged) {
-    warn_user(
-      "converged", "`tol` was not reached: the relative residual is ", format(found$residual, digits = 2),
-      ". Add a larger number to the diagonal, diag(a) <- diag(a) + s, or make the operator with a smaller `tol`."
-    )
-  }
+  warn_residual(found$residual, tol, "`b`. Add a larger number to the diagonal, diag(a) <- diag(a) + s, or make")
   if (is.null(dim(b))) as.vector(found$x) else found$x
 }
 

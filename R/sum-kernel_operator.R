@@ -1,8 +1,7 @@
 #' Kernel matrices as operators
 #'
 #' `kernel_operator()` makes an object that multiplies like an `m` x `n` kernel matrix, which is never stored. It
-#' prepares the points once, and copies them to a GPU once, for any number of products. `kernel_eigen()` finds its
-#' leading eigenvectors, and `solve()` solves linear systems. Use [kernel_sum()] for a single product.
+#' prepares the points once for all products. `kernel_eigen()` finds leading eigenvectors.
 #'
 #' @details
 #' The operator represents the matrix \eqn{K_{ji} = w_i k_{ji}}{K_ji = w_i k_ji} of the targets `y` and the sources `x`,
@@ -16,23 +15,22 @@
 #' | `diag(op)`, `diag(op) <- diag(op) + s` | the diagonal; `sum(diag(op))` is the trace |
 #' | `op1 + op2`, `op + D`, `s * op`, `op / s` | operators: sums, also with diagonal matrices, and multiples of all or of each row |
 #' | `op[i, j]`, `as.matrix(op)` | elements of the matrix, exact in double precision, computed on the CPU |
-#' | `solve(op, b)` | solution of `op %*% x = b`, by preconditioned conjugate gradients |
+#' | `solve(op, b)` | solution of `op %*% x = b`, by conjugate gradients |
 #' | `diagnostics(op)` | how the last product was computed, and how fast |
 #'
 #' For other functions of matrices use `as.matrix(op)`, which stores all elements.
 #'
-#' Products use the engines of [kernel_sum()], and have the same error bounds and the same bits. The first product takes
-#' as long as `kernel_sum()`; later ones reuse what it has prepared. If `y` is not given, the matrix is symmetric
-#' (before `weights`) and products take less time. Numbers `s` on both sides, `s * t(s * op)`, keep it symmetric.
+#' Products have the error bounds and the bits of [kernel_sum()]. The first product takes as long; later ones reuse what
+#' it has prepared. Without `y` the matrix is symmetric (before `weights`) and products take less time. Numbers `s` on
+#' both sides, `s * t(s * op)`, keep it symmetric.
 #'
 #' `kernel_eigen()` takes block Lanczos steps until the residuals of the eigenvectors are below `tol` times the largest
-#' eigenvalue. `solve()` stops at a relative residual of `tol`. The tolerance of the operator limits both.
+#' eigenvalue, and `solve()` stops at a relative residual of `tol`. The tolerance of the operator limits both.
 #'
 #' @section Memory:
-#' Prepared points are cached in the operator and are freed with it. All operators and fits together cache at most
-#' `device_memory` bytes on a GPU and `host_memory` bytes in the memory of the machine (see [flash_control()]); beyond
-#' this the least recently used cache is evicted, and prepared again by the next product. [gpu_release()] frees caches
-#' on GPUs.
+#' Prepared points are cached in the operator. All operators and fits together cache at most `device_memory` bytes on a
+#' GPU and `host_memory` bytes elsewhere (see [flash_control()]). Beyond this the least recently used cache is evicted,
+#' and its points are prepared again by the next product.
 #'
 #' @inheritParams kernel_sum
 #' @param x The `n` source points: a numeric matrix, a data frame of numeric columns, a `float32` matrix of the package
@@ -42,7 +40,7 @@
 #'   ones.
 #' @param tol Error tolerance of products, see [kernel_sum()]; of `kernel_eigen()` and `solve()`, the largest residual.
 #' @param ... Not used.
-#' @returns An object of (S4) class `kernel_operator`; from `kernel_eigen()` a list like that of [eigen()].
+#' @returns An object of (S4) class `kernel_operator`; from `kernel_eigen()` a list like that of `eigen()`.
 #' @seealso [kernel_sum()] for a single product, and for points larger than memory.
 #' @importFrom methods is new setClass setMethod show signature
 #' @rawRd \concept{kernel PCA}\concept{kernel matrix}\concept{spectral clustering}\concept{eigenvectors}
@@ -226,10 +224,7 @@ setMethod("diag<-", "kernel_operator", function(x, value) {
   x + diagonal_operator(rep_len(as.double(value), min(dim(x))) - diag(x))
 })
 
-diagonal_operator <- function(values) {
-  check_finite(values, "value")
-  new_operator(list(), rep(length(values), 2), values)
-}
+diagonal_operator <- function(values) new_operator(list(), rep(length(values), 2), check_finite(values, "value"))
 
 row_sums <- function(x) as.vector(x %*% rep(1, ncol(x)))
 column_sums_of <- function(x) as.vector(crossprod(x, rep(1, nrow(x))))
@@ -246,8 +241,7 @@ setMethod("colMeans", "kernel_operator", function(x, na.rm = FALSE, dims = 1L) c
 
 # Multiplies the rows of the matrix by a number or by a number for each row.
 scale_operator <- function(op, by) {
-  by <- as.double(by)
-  check_finite(by, "s")
+  by <- check_finite(as.double(by), "s")
   op@terms <- lapply(op@terms, \(term) {
     if (length(by) == 1) term$by <- term$by * by else term$left <- by * if (is.null(term$left)) 1 else term$left
     term
@@ -263,14 +257,6 @@ as_operator <- function(x) {
   if (is.numeric(x) && is.matrix(x) && nrow(x) == ncol(x) && is_diagonal(x)) diagonal_operator(as.double(diag(x)))
 }
 
-add_operators <- function(a, b) {
-  if (any(dim(a) != dim(b))) {
-    size_of <- \(op) paste(whole(nrow(op)), "x", whole(ncol(op)))
-    stop_argument("op", "must have the size of the other matrix: found ", size_of(a), " and ", size_of(b))
-  }
-  new_operator(c(a@terms, b@terms), dim(a), a@shift + b@shift)
-}
-
 #' @export
 Ops.kernel_operator <- function(e1, e2) {
   if (missing(e2)) return(switch(.Generic, "-" = scale_operator(e1, -1), "+" = e1, stop_arithmetic(.Generic)))
@@ -281,7 +267,9 @@ Ops.kernel_operator <- function(e1, e2) {
   a <- as_operator(e1)
   b <- as_operator(e2)
   if (!.Generic %in% c("+", "-") || is.null(a) || is.null(b)) stop_arithmetic(.Generic)
-  add_operators(a, if (.Generic == "-") scale_operator(b, -1) else b)
+  if (any(dim(a) != dim(b))) stop_argument("op", "must have as many rows and columns as the other matrix")
+  if (.Generic == "-") b <- scale_operator(b, -1)
+  new_operator(c(a@terms, b@terms), dim(a), a@shift + b@shift)
 }
 
 #' @export
@@ -299,24 +287,17 @@ chol.kernel_operator <- function(x, ...) stop_arithmetic("chol")
 #' @export
 determinant.kernel_operator <- function(x, ...) stop_arithmetic("determinant")
 
-#' @export
-mean.kernel_operator <- function(x, ...) stop_arithmetic("mean")
-
 #' @rdname kernel_operator
 #' @usage NULL
 #' @aliases eigen,kernel_operator-method svd,kernel_operator-method
 #' @exportMethod eigen svd
-setMethod("eigen", "kernel_operator", function(x, symmetric, only.values = FALSE, EISPACK = FALSE) {
-  stop_arithmetic("eigen")
-})
-
+setMethod("eigen", "kernel_operator", function(x, symmetric, only.values, EISPACK) stop_arithmetic("eigen"))
 setMethod("svd", "kernel_operator", function(x, nu, nv, LINPACK = FALSE) stop_arithmetic("svd"))
 
 stop_arithmetic <- function(name) {
   way <- switch(name,
     "+" = , "-" = "`op + D` adds an operator or a diagonal matrix, diag(op) <- diag(op) + s adds s to its diagonal",
     sum = "sum(rowSums(op)) is the sum of its elements",
-    mean = "mean(rowMeans(op)) is the mean of its elements",
     eigen = , svd = "kernel_eigen(op, k = 6) finds the leading eigenvalues and eigenvectors, without the matrix",
     "as.matrix(op) is an ordinary matrix"
   )

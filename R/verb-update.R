@@ -33,14 +33,14 @@ update_call <- function(object, call, frame) {
   eval(call, frame)
 }
 
-# The arguments that repeat what a fit has chosen from its data: bandwidths, estimator, smoothing parameters.
+# The arguments that repeat what a fit has chosen from its data, with calls in place of objects that print long.
 kept_choices <- function(object) UseMethod("kept_choices")
 
 #' @export
 kept_choices.flash_kde <- function(object) {
   object <- unclass(object)
   score <- if (is.null(object$call$debias) && !is.null(object$score_bandwidth)) {
-    list(debias = call_of(quote(flashkernel::debiasing), bandwidth = given_bandwidth(object$score_bandwidth)))
+    list(debias = bquote(flashkernel::debiasing(bandwidth = .(given_bandwidth(object$score_bandwidth)))))
   }
   adaptive <- if (is.null(object$adaptive)) FALSE else object$adaptive$method
   chosen <- list(estimator = object$estimator, bandwidth = given_bandwidth(object$bandwidth), adaptive = adaptive)
@@ -54,9 +54,6 @@ kept_choices.flash_conditional <- function(object) kept_choices(object$joint)
 given_bandwidth <- function(H) if (has_correlation(H)) H else bandwidth_sds(H)
 
 kept_smoothing <- function(object) {
-  if (is.null(object$discrete)) return(NULL)
-  list(categorical = call_of(quote(flashkernel::categorical_kernel), smoothing = object$discrete$lambda))
+  lambda <- object$discrete$lambda
+  if (!is.null(lambda)) list(categorical = bquote(flashkernel::categorical_kernel(smoothing = .(lambda))))
 }
-
-# A call that prints in a line, unlike the object that it makes.
-call_of <- function(name, ...) as.call(list(name, ...))
