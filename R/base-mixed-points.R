@@ -13,9 +13,22 @@ mixed_points <- function(x, arg) {
   x <- as.list(x)
   of_levels <- vapply(x, is_levels, NA)
   if (!has_names(names(x))) stop_argument(arg, "must have different names for all columns")
-  columns <- lapply(x[of_levels], mixed_column)
+  columns <- Map(\(column, name) check_not_identifier(column, name, arg), x[of_levels], names(x)[of_levels])
+  columns <- lapply(columns, mixed_column)
   structure(encode(x[!of_levels], x[of_levels], columns, arg), columns = columns, names_in_order = names(x))
 }
+
+# Returns a categorical column. An error if each of many rows has its own category, as names of rows have.
+check_not_identifier <- function(column, name, arg) {
+  is_text <- is.character(column) || is.factor(column) && !is.ordered(column)
+  if (is_text && length(column) >= FEWEST_NAMES && !anyDuplicated(column)) {
+    found <- paste("column", quote_names(name), "has another text in each row")
+    stop_argument(arg, "must have categories of several rows: ", found, " (leave it out)")
+  }
+  column
+}
+
+FEWEST_NAMES <- 20
 
 is_mixed <- function(points) !is.null(attr(points, "columns"))
 

@@ -53,8 +53,15 @@ eval_model_frame <- function(call, frame) {
     }
     arg <- c(Find(at_fault, c("weights", "subset")), "formula")[1]
     if (arg == "weights") stop_weights(call, frame)
-    stop_argument(arg, "could not be evaluated: ", shorten(conditionMessage(e), 300))
+    stop_frame(e, arg, call$data)
   })
+}
+
+# The error for an error `e` of model.frame(), which does not name the class of a column that is a list.
+stop_frame <- function(e, arg, data) {
+  lists <- if (is.data.frame(data)) Filter(is.list, unclass(data))
+  hint <- if (length(lists) > 0) number_hint(lists[[1]])
+  stop_argument(arg, "could not be evaluated: ", shorten(conditionMessage(e), 300), hint)
 }
 
 # Errors about weights that can be evaluated, but have a wrong type or length.
@@ -69,23 +76,6 @@ stop_weights <- function(call, frame) {
   if (is_number(value)) {
     stop_argument("weights", "must have one value per row of the variables: found ", whole(length(value)))
   }
-}
-
-#' @importFrom stats update
-#' @export
-#' @noRd
-update.flash_kde <- function(object, formula., ..., evaluate = TRUE) {
-  call <- match.call()
-  call[[1]] <- stats::update.default
-  call$object <- object
-  if (!missing(formula.)) {
-    good <- !is.null(object$terms) && inherits(formula., "formula")
-    check_is(good, formula., "formula.", "a formula, and the fit must have one (name the other arguments)")
-    # update.formula() returns a left side for `. ~`, which a density does not have
-    if (length(formula.) == 3 && identical(formula.[[2]], quote(.))) formula.[[2]] <- NULL
-    call$formula. <- formula.
-  }
-  eval(call, parent.frame())
 }
 
 check_formula <- function(formula, data) {

@@ -16,10 +16,8 @@ judge_of.kernel_regression <- function(fit, arg = "object") {
 }
 
 refit_regression <- function(object, rows, run) {
-  H <- object$bandwidth
-  given <- if (has_correlation(H)) H else bandwidth_sds(H)
   options <- list(
-    type = object$type, bandwidth = if (object$selector == "user") given else object$selector,
+    type = object$type, bandwidth = if (object$selector == "user") given_bandwidth(object$bandwidth) else object$selector,
     ridge = object$ridge, rows = object$settings$rows, seconds = object$settings$seconds, asked = object$control
   )
   x <- object$x[rows, , drop = FALSE]

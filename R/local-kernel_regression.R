@@ -205,7 +205,7 @@ numeric_response <- function(y, n) {
     check_numeric_columns(y, "y")
     y <- as.matrix(y)
   }
-  if (!is_number(y)) stop_argument("y", "must be numeric: found ", describe(y))
+  if (!is_number(y)) stop_argument("y", "must be numeric: found ", describe(y), number_hint(y))
   if (length(dim(y)) > 2) stop_argument("y", "must be a vector or a matrix: found ", length(dim(y)), " dimensions")
   check_response_rows(NROW(y), n, "y")
   if (NCOL(y) == 0) stop_argument("y", "must have at least one column: found none")

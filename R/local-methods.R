@@ -159,3 +159,23 @@ sigma.kernel_regression <- function(object, ...) {
   check_dots_empty(...)
   object$sigma
 }
+
+#' @export
+#' @noRd
+update.kernel_regression <- function(object, ...) update_call(object, match.call(), parent.frame())
+
+#' @export
+kept_choices.kernel_regression <- function(object) {
+  object <- unclass(object)
+  c(list(bandwidth = given_bandwidth(object$bandwidth), ridge = object$ridge), kept_smoothing(object))
+}
+
+#' @export
+#' @noRd
+update.flash_kda <- function(object, ...) update_call(object, match.call(), parent.frame())
+
+#' @export
+kept_choices.flash_kda <- function(object) {
+  if (!object$shared) stop_argument("bandwidth", "must be chosen again for each class: fit with shared = TRUE to keep it")
+  kept_choices(object$fits[[1]])
+}

@@ -90,7 +90,7 @@ frame_columns <- function(data, arg) {
   if (all(vapply(data, is_number, NA))) return(list(points = as_points(data, arg), row_names = own_row_names(data)))
   made <- tryCatch(
     stats::model.frame(stats::terms(~ ., data = data), data, na.action = stats::na.pass),
-    error = \(e) stop_argument(arg, "could not be evaluated: ", shorten(conditionMessage(e), 300))
+    error = \(e) stop_frame(e, arg, data)
   )
   c(model_columns(attr(made, "terms"), made, arg), list(
     variables = names(data), frame = data, row_names = own_row_names(data)
@@ -141,6 +141,7 @@ check_contrasts <- function(made, terms, arg) {
   factors <- attr(terms, "factors")
   used <- if (length(factors) > 0) rownames(factors)[rowSums(factors) > 0]
   for (name in intersect(used, names(made))) {
+    check_not_identifier(made[[name]], name, arg)
     if (!is.factor(made[[name]]) || nlevels(made[[name]]) > 1) next
     stop_argument(
       arg, "must have factors of at least two levels: ", quote_names(name), " is ",

@@ -424,3 +424,15 @@ model.frame.kernel_ridge <- function(formula, ...) {
   call$formula <- formula$terms
   eval(call, environment(formula$terms))
 }
+
+#' @export
+#' @noRd
+update.kernel_ridge <- function(object, ...) update_call(object, match.call(), parent.frame())
+
+#' @export
+kept_choices.kernel_ridge <- function(object) {
+  if (has_terms(object) || inherits(object, "tune_ridge")) {
+    stop_argument("bandwidth", "is chosen again for a formula with k() and by tune_ridge(): leave \"keep\" out")
+  }
+  list(kernel = object$kernel, bandwidth = given_bandwidth(tcrossprod(object$L)), lambda = object$lambda)
+}

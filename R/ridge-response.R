@@ -19,7 +19,7 @@ read_response <- function(y, n, arg, binary) {
     check_numeric_columns(y, arg)
     y <- as.matrix(y)
   }
-  if (!is_number(y)) stop_argument(arg, "must be numeric, or a factor: found ", describe(y))
+  if (!is_number(y)) stop_argument(arg, "must be numeric, or a factor: found ", describe(y), number_hint(y))
   if (length(dim(y)) == 1) y <- as.vector(y)
   if (length(dim(y)) > 2) stop_argument(arg, "must be a vector or a matrix: found ", length(dim(y)), " dimensions")
   check_response_rows(NROW(y), n, arg)
@@ -45,6 +45,9 @@ class_response <- function(y, n, arg) {
   check_response_rows(length(y), n, arg)
   if (anyNA(y)) stop_argument(arg, "must not have missing classes: found NA at position ", which(is.na(y))[1])
   classes <- levels(y)
+  if (n >= FEWEST_NAMES && length(classes) == n) {
+    stop_argument(arg, "must have classes of several rows: found another in each row")
+  }
   check_no_lacking(tabulate(y, length(classes)), classes, arg)
   list(y = class_columns(as.integer(y), classes), classes = classes, outputs = if (length(classes) > 2) classes)
 }

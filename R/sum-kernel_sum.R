@@ -24,22 +24,21 @@
 #'
 #' @section Points larger than memory:
 #' `x`, `y` and `b` may be `big.matrix` objects of the package bigmemory. `chunk_rows` of their rows are in memory at
-#' a time. `x` may also be a function without arguments. Each call returns the next chunk of sources: a matrix, a data
-#' frame, a vector for one dimension, or `list(x =, b =)` with the chunk's coefficients. After the last chunk it
-#' returns `NULL`. Chunks may have different numbers of rows. The arguments `b` and `weights` follow the order of the
-#' rows in all chunks together. A function is read only once, so `y` must be given.
+#' a time. `x` may also be a function without arguments. Each call returns the next chunk of sources, of any number of
+#' rows: a matrix, a data frame, a vector for one dimension, or `list(x =, b =)` with the chunk's coefficients. After the
+#' last chunk it returns `NULL`. The arguments `b` and `weights` follow the order of the rows in all chunks together. A
+#' function is read only once, so `y` must be given.
 #'
-#' Gaussian sums on the CPU with `tol_type = "global"` use one grid for all chunks if that should be fastest, in time linear
-#' in `n + m`, and memory for the grid and one chunk. `tol` bounds the error of all chunks together. If the grid cannot keep
-#' the tolerance for the chunks of a function, which cannot be read again, this is an error of class
-#' `flashkernel_error_unsupported`.
+#' Gaussian sums on the CPU with `tol_type = "global"` use one grid for all chunks if that should be fastest, in time
+#' linear in `n + m`. If the grid cannot keep the tolerance for the chunks of a function, which cannot be read again,
+#' this is an error of class `flashkernel_error_unsupported`.
 #'
-#' Otherwise each chunk is summed at one block of targets after the other. A function is summed at all targets at once,
-#' so all sums must fit in memory. The fast engine sums each of k chunks to a tolerance of `tol / k`, and each chunk of a
-#' function to `tol / 64`: `tol` then holds for up to 64 chunks.
+#' Otherwise each chunk is summed at one block of targets after the other, and a function at all targets at once. The
+#' fast engine sums each of k chunks to a tolerance of `tol / k`, and each chunk of a function to `tol / 64`: `tol` then
+#' holds for up to 64 chunks.
 #'
 #' Points in single precision, `float32` matrices of the package float, take half the memory here. Other functions
-#' of this package copy them to double precision.
+#' copy them to double precision.
 #'
 #' @param x The `n` source points: a numeric matrix, a data frame of numeric columns, a `float32` matrix of the package
 #'   float, a vector for one dimension, a `big.matrix`, or a function that returns chunks.

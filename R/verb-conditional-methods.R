@@ -143,12 +143,3 @@ conditional_residuals <- function(object) {
 #' @export
 #' @noRd
 formula.flash_conditional <- function(x, ...) stats::formula(x$terms)
-
-#' @export
-#' @noRd
-update.flash_conditional <- function(object, ...) {
-  call <- match.call()
-  call[[1]] <- stats::update.default
-  call$object <- object
-  eval(call, parent.frame())
-}

@@ -178,7 +178,7 @@ NULL
 #' | memory is sufficient for the data, not for the sums | `memory_limit` and `chunk_bytes` of [flash_control()] |
 #'
 #' @section A big.matrix in flash_kde():
-#' The fit keeps the object and does not read it into memory. [predict()][predict.flash_kde], [logLik()][logLik.flash_kde],
+#' [predict()][predict.flash_kde], [logLik()][logLik.flash_kde],
 #' [simulate()][simulate.flash_kde] and [diagnostics()] read its rows in pieces; other methods refuse it. The estimators are
 #' `"kde"` (the default), `"laplace"` and `"laplace6"`. A bandwidth must be given, and missing values are
 #' not allowed. With a global tolerance plain densities use one grid for all rows, in time linear in the rows. Otherwise the
@@ -338,11 +338,13 @@ NULL
 #' | local regression | `np::npreg(y ~ x, regtype = "ll")`, `KernSmooth::locpoly()` | `kernel_regression(y ~ x, d)` | |
 #' | kernel ridge regression | `KRLS::krls(X, y)`, `KernelRidge(alpha)` | `kernel_ridge(X, y)` | alpha is `n * lambda` |
 #' | Gaussian process regression | `kernlab::gausspr(x, y)` | `kernel_ridge(x, y, solver = ridge_solver(exact = TRUE))` | |
-#' | smooth function of several variables | `mgcv::gam(y ~ s(a, b))` | `kernel_ridge(y ~ a + b, d)` | for additive models and counts use mgcv |
+#' | smooth functions of variables | `mgcv::gam(y ~ z + s(a) + s(b, c))` | `kernel_ridge(y ~ z + k(a) + k(b, c), d)` | |
+#' | counts | `mgcv::gam(family = poisson)` | `kernel_ridge(y ~ a, d, family = "poisson")` | |
 #' | classes | `kernlab::gausspr(factor(g) ~ .)`, `GaussianProcessClassifier()` | `kernel_ridge(g ~ ., d)` | logistic loss |
 #' | standard errors, intervals | `predict(gam, se.fit = TRUE)` | `predict(model, newdata, interval = "prediction")` | |
 #' | average marginal effects | `summary(KRLS::krls(X, y))` | `marginal_effects(model)` | |
 #' | kernel matrix times vectors | `kernlab::kernelMult(rbfdot(s), x, y, v)` | `kernel_operator(x, y, bandwidth = h) %*% v` | `s = 1 / (2 h^2)` |
+#' | kernel PCA | `kernlab::kpca(x)`, `KernelPCA()` | `kernel_eigen(op, k, center = TRUE)` | |
 #'
 #' @seealso The article "Beside other packages" of the web site compares features and times.
 #' @name coming_from
@@ -380,17 +382,16 @@ NULL
 #'   \item{Do two samples have the same distribution?}{`kde_test(x, y)`.}
 #'   \item{My estimate is negative somewhere.}{That is possible for `"laplace"` and `"laplace6"`. Use `"sdkde"`, or
 #'     `debiasing(nonnegative = TRUE)`.}
-#'   \item{How do I fit new rows with the same bandwidth?}{`update(fit, x = new, bandwidth = coef(fit))`; for a fit by formula
-#'     `data = new`.}
+#'   \item{How do I fit new rows with the same bandwidth?}{`update(fit, data = rbind(old, new), bandwidth = "keep")`
+#'     keeps all that was chosen; `x = new` without formula. Only SD-KDE, local factors and regressions compute sums.}
 #'   \item{Why does a second fit to the same data differ?}{It does not: equal calls give equal bits, for any number of
 #'     threads. The number of rows that a search uses depends on `seconds`; give `rows` in [kde_bandwidth()] to fix it.}
 #' }
 #'
 #' @section Regression and classes:
 #' \describe{
-#'   \item{Which function should I use for a regression?}{[kernel_regression()] for a curve in one or two variables, with
-#'     bandwidths by cross-validation. [kernel_ridge()] for predictions from many variables or many rows. [tune_ridge()] if
-#'     there is time to choose its parameters.}
+#'   \item{Which function should I use for a regression?}{[kernel_regression()] for a curve in one or two variables.
+#'     [kernel_ridge()] for many variables or many rows, [tune_ridge()] if there is time.}
 #'   \item{Which function should I use for classes?}{[kernel_ridge()] with a factor as response for predictions,
 #'     [flash_kda()] if you need the densities of the classes.}
 #'   \item{Does a variable matter?}{`marginal_effects(model)` returns average effects with standard errors.}
@@ -398,7 +399,7 @@ NULL
 #'   \item{How do I get quantiles of y given x?}{`quantile(flash_kde(y ~ x, data), newdata, probs)`. See [flash_conditional].}
 #'   \item{My response is a count, or rows are grouped.}{`kernel_ridge(count ~ a + b, d, family = "poisson")`. There are no
 #'     random effects here: use `mgcv::gam()`.}
-#'   \item{How do I do kernel PCA?}{With the products of [kernel_operator()]: its examples have the lines.}
+#'   \item{How do I do kernel PCA?}{With [kernel_eigen()].}
 #' }
 #'
 #' @section Size and speed:

@@ -12,13 +12,13 @@
 #' | `augment()`, `autoplot()`, `compare_fits()`, `cross_validate()` | yes | yes | yes | yes | yes |
 #' | `formula()`, `glance()`, `nobs()`, `plot()` | yes | yes | yes | yes | yes |
 #' | `predict()`, `print()`, `summary()`, `tidy()` | yes | yes | yes | yes | yes |
+#' | `update()` | yes | yes | yes | yes | yes |
 #' | `fitted()` | yes | yes |  | yes | yes |
 #' | `residuals()` |  | yes |  | yes | yes |
 #' | `coef()`, `logLik()`, `simulate()` | yes | yes |  |  | yes |
 #' | `hatvalues()`, `sigma()`, `weights()` |  |  |  | yes | yes |
 #' | `confint()`, `diagnostics()` | yes |  |  |  | yes |
 #' | `kde_cdf()`, `kde_conditional()`, `kde_marginal()`, `quantile()` | yes | yes |  |  |  |
-#' | `update()` | yes | yes |  |  |  |
 #' | `deviance()`, `df.residual()`, `family()`, `model.frame()` |  |  |  |  | yes |
 #' | `rstandard()`, `variable.names()`, `vcov()` |  |  |  |  | yes |
 #' | `as.data.frame()`, `as_flash_kde()`, `contour()`, `hdr_level()` | yes |  |  |  |  |
@@ -40,7 +40,8 @@
 #' - `flashkernel_bandwidth`, from [kde_bandwidth()]: `Math`, `Ops`, `plot()`, `print()`.
 #' - `flash_hdr`, from [hdr_regions()]: `st_as_sf()`.
 #' - `kernel_operator`, from [kernel_operator()]: `%*%`, `Ops`, `[`, `as.matrix()`, `colMeans()`, `colSums()`,
-#'   `crossprod()`, `diag()`, `diagnostics()`, `dim()`, `rowMeans()`, `rowSums()`, `t()`, `tcrossprod()`.
+#'   `crossprod()`, `diag()`, `diag<-()`, `diagnostics()`, `dim()`, `eigen()`, `rowMeans()`, `rowSums()`, `solve()`,
+#'   `svd()`, `t()`, `tcrossprod()`.
 #' - `flash_data`, from [flash_data()]: `[`, `by()`, `dim()`, `dimnames()`, `length()`, `print()`, `summary()`.
 #' @seealso [flashkernel_faq], [flash_kde()], [kernel_regression()], [kernel_ridge()].
 #' @name flashkernel_methods

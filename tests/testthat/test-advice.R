@@ -245,7 +245,16 @@ test_that("advice on operators and engines works", {
   d <- rows()
   op <- kernel_operator(as.matrix(d[c("a", "b")]), bandwidth = 0.1)
   D <- diag(30)
-  advice("add the products instead, op %*% v + D %*% v for (op + D) %*% v", op + D, op %*% d$y + D %*% d$y)
+  shifted <- function(s) {
+    diag(op) <- diag(op) + s
+    op
+  }
+  advice(
+    "`op + D` adds an operator or a diagonal matrix, diag(op) <- diag(op) + s adds s to its diagonal", op + 1, op + D,
+    shifted(1)
+  )
+  advice("kernel_eigen(op, k = 6) finds the leading", eigen(op), kernel_eigen(op, k = 6))
+  advice("use weights s on both sides, as in s * t(s * op)", kernel_eigen(d$a * op), kernel_eigen(d$a * t(d$a * op)))
   advice("sum(rowSums(op)) is the sum of its elements", sum(op), sum(rowSums(op)))
   advice("as.matrix(op) is an ordinary matrix", exp(op), exp(as.matrix(op)))
   many <- matrix(d$a, 3)
@@ -361,6 +370,13 @@ test_that("advice on big.matrix objects works", {
 
 test_that("advice on classes and regressions works", {
   d <- rows()
+  names_of_rows <- cbind(d, id = sprintf("plot %d", 1:30))
+  advice("has another text in each row (leave it out)", kernel_regression(y ~ a + id, names_of_rows), kernel_regression(y ~ a, d))
+  kda <- \(...) flash_kda(two ~ a, d, estimator = "kde", ...)
+  keep <- \(fit) update(fit, data = d, bandwidth = "keep")
+  advice("must be chosen again for each class: fit with shared = TRUE to keep it", keep(kda()), keep(kda(shared = TRUE)))
+  tuned <- tune_ridge(y ~ a, d, seconds = 1)
+  advice("is chosen again for a formula with k() and by tune_ridge(): leave \"keep\" out", keep(tuned), update(tuned))
   gone <- factor(d$two, levels = c("n", "p", "q"))
   advice(
     "(use droplevels())", flash_kda(d["a"], gone),

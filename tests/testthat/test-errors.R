@@ -472,7 +472,20 @@ test_that("messages say what was meant", {
   said("did you mean `control = flash_control(threads = )`?", flash_kde(faithful, threads = 2))
   said("did you mean `support = kde_support(method = )`?", flash_kde(faithful, method = "reflect"))
   said("(the nearest is \"prob\")", predict(flash_kda(g ~ a, data.frame(a = 1:6, g = rep(1:2, 3))), type = "probability"))
-  said("sf::st_coordinates()", flash_kde(place))
+  said("sf::st_coordinates()", flash_kde(place), flash_kde(~geometry, place), kernel_regression(value ~ geometry, place))
+  said("sf::st_coordinates()", kernel_ridge(value ~ geometry, place), kernel_ridge(place["geometry"], 1:2))
+  said("as.numeric()", kernel_ridge(day ~ as.numeric(time), days), kernel_regression(day ~ as.numeric(time), days))
+})
+
+test_that("names of rows are refused as categories, and columns of few rows or of ordered categories are not", {
+  d <- data.frame(y = 1:30, id = sprintf("plot %d", 1:30))
+  for (call in expression(
+    flash_kde(d), flash_kde(~ y + id, d), flash_kde(y ~ id, d), flash_kde(id ~ y, d), kernel_regression(y ~ id, d),
+    kernel_regression(d["id"], d$y), kernel_ridge(y ~ id, d), kernel_ridge(d["id"], d$y), kernel_ridge(y ~ factor(id), d)
+  )) expect_error(eval(call), "id\\)?` has another text in each row", class = "flashkernel_error_argument")
+  expect_error(kernel_ridge(id ~ y, d), "classes of several rows", class = "flashkernel_error_argument")
+  expect_no_error(kernel_ridge(y ~ id, d[1:5, ]))
+  expect_no_error(flash_kde(~ y + ordered(y), d))
 })
 
 test_that("the beginning of several arguments of flash_kde() is refused with their names", {

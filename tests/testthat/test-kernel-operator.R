@@ -166,23 +166,77 @@ test_that("print() says what it is, and diagnostics() what the last product took
   expect_gt(diagnostics(op)$seconds, 0)
 })
 
-test_that("conjugate gradients solve a ridge system with it", {
-  set.seed(6)
-  x <- some_points(2000, 2)
-  z <- sin(5 * x[, 1]) + stats::rnorm(2000, sd = 0.1)
-  op <- kernel_operator(x, bandwidth = 0.1, tol = 1e-9, control = flash_control(backend = "cpu"))
-  a <- numeric(2000)
-  p <- r <- z
-  for (i in 1:200) {
-    Ap <- as.vector(op %*% p) + p
-    step <- sum(r^2) / sum(p * Ap)
-    a <- a + step * p
-    before <- sum(r^2)
-    r <- r - step * Ap
-    p <- r + sum(r^2) / before * p
-    if (sum(r^2) < 1e-16) break
+# A sum of two operators, one transposed, with weights on both sides, and a diagonal matrix; and its literal matrix.
+operator_sum <- function(n = 60) {
+  x <- with_fixed_seed(some_points(n, 2), 7)
+  y <- x[n:1, ]
+  s <- seq_len(n) / n
+  a <- operator_matrix(x, x, 0.5, "gaussian")
+  b <- operator_matrix(x, y, 0.3, "matern32")
+  op <- 2 * (s * t(s * kernel_operator(x, bandwidth = 0.5, tol = 0)))
+  list(
+    x = x, s = s, op = op + t(kernel_operator(x, y, 0.3, "matern32", tol = 0)) / 4 - diag(s),
+    K = 2 * (s * t(s * a)) + t(b) / 4 - diag(s), symmetric = op + diag(s), of = 2 * (s * t(s * a)) + diag(s)
+  )
+}
+
+test_that("a linear combination of operators and a diagonal matrix is an operator", {
+  given <- operator_sum()
+  op <- given$op
+  K <- given$K
+  v <- with_fixed_seed(matrix(stats::rnorm(120), 60), 8)
+  near <- \(found, want) expect_equal(found, want, tolerance = 1e-12, ignore_attr = TRUE)
+  near(op %*% v, K %*% v)
+  near(crossprod(op, v), crossprod(K, v))
+  near(crossprod(v, op), crossprod(v, K))
+  near(tcrossprod(t(v), op), t(v) %*% t(K))
+  near(crossprod(v, op %*% v), crossprod(v, K %*% v))
+  near(op[3:9, c(1, 4, 60)], K[3:9, c(1, 4, 60)])
+  near(as.matrix(t(given$s * op)), t(given$s * K))
+  near(rowSums(op), rowSums(K))
+  near(sum(diag(op)), sum(diag(K)))
+  diag(op) <- 3
+  diag(K) <- 3
+  near(as.matrix(op), K)
+  expect_length(diagnostics(given$op), 2)
+  expect_output(print(op), "60 x 60: 2 . gaussian.*weighted\n.*0.25 . matern32.*transposed\n  . a diagonal matrix\n")
+  for (bad in list(diag(3), 1, v, K, "a")) expect_error(op + bad, class = "flashkernel_error")
+  expect_error(diag(op) <- 1:2, "`value`", class = "flashkernel_error_argument")
+})
+
+test_that("leading eigenvalues and eigenvectors are those of the matrix, centred or not", {
+  given <- operator_sum()
+  n <- 60
+  middle <- diag(n) - 1 / n
+  for (center in c(FALSE, TRUE)) {
+    want <- eigen(if (center) middle %*% given$of %*% middle else given$of, symmetric = TRUE)
+    for (k in c(1, 5)) {
+      found <- kernel_eigen(given$symmetric, k, center, tol = 1e-10)
+      expect_equal(found$values, want$values[seq_len(k)], tolerance = 1e-10)
+      expect_equal(abs(diag(crossprod(found$vectors, want$vectors[, seq_len(k)]))), rep(1, k), tolerance = 1e-8)
+    }
   }
-  expect_equal(as.vector(operator_matrix(x, x, 0.1, "gaussian") %*% a) + a, z, tolerance = 1e-6)
+  # four equal eigenvalues; more eigenvalues than columns of a block; all of them
+  x <- matrix(rep(c(0, 100, 200, 300), each = 25))
+  op <- kernel_operator(x, bandwidth = 1, tol = 0)
+  expect_equal(kernel_eigen(op, 5)$values, c(25, 25, 25, 25, 0))
+  expect_equal(kernel_eigen(given$symmetric, 60)$values, eigen(given$of)$values, tolerance = 1e-10)
+  expect_warning(kernel_eigen(given$symmetric, tol = 1e-18), "smaller `tol`")
+  expect_argument_error(kernel_eigen(given$op), "op")
+  expect_argument_error(kernel_eigen(op, 101), "k")
+  expect_argument_error(kernel_eigen(as.matrix(op)), "op")
+})
+
+test_that("solve() solves systems of positive definite operators", {
+  given <- operator_sum(300)
+  b <- with_fixed_seed(matrix(stats::rnorm(600), 300), 9)
+  expect_equal(solve(given$symmetric, b, tol = 1e-12), solve(given$of, b), tolerance = 1e-8, ignore_attr = TRUE)
+  expect_equal(solve(given$symmetric, b[, 1]), solve(given$of, b[, 1]), tolerance = 1e-3)
+  expect_argument_error(solve(given$op, b), "a")
+  expect_argument_error(solve(given$symmetric), "b")
+  expect_argument_error(solve(given$symmetric, 1:3), "b")
+  expect_argument_error(solve(-given$symmetric, b), "a")
+  expect_warning(solve(kernel_operator(given$x, bandwidth = 0.5), b), "Add a larger number to the diagonal")
 })
 
 test_that("sums and means of rows and columns, and multiples, are those of the matrix", {
@@ -213,8 +267,8 @@ test_that("arithmetic that operators do not have is an error with a way out that
   op <- kernel_operator(faithful, bandwidth = c(0.3, 5))
   unsupported <- \(expr) expect_error(expr, "kernel operator", class = "flashkernel_error_unsupported")
   for (f in list(
-    \() op + diag(272), \() 1 + op, \() op - op, \() op^2, \() 1 / op, \() op * (1:272), \() op > 0, \() !op,
-    \() exp(op), \() max(op)
+    \() 1 + op, \() op^2, \() 1 / op, \() op * op, \() op > 0, \() !op, \() exp(op), \() max(op), \() eigen(op),
+    \() svd(op), \() qr(op), \() chol(op), \() det(op)
   )) unsupported(f())
   expect_error(sum(op), "sum(rowSums(op))", fixed = TRUE)
   expect_equal(sum(rowSums(op)), sum(as.matrix(op)), tolerance = 1e-6)

@@ -298,6 +298,33 @@ test_that("data may come first where the formula is named", {
   expect_argument_error(flash_kde(faithful, formula = ~waiting, data = faithful), "data")
 })
 
+test_that("update() keeps what a fit has chosen, for other rows or the same", {
+  d <- transform(faithful, g = factor(eruptions > 3), h = rep(letters[1:3], length.out = 272))[1:60, ]
+  more <- rbind(d, d[1:40, ])
+  fits <- list(
+    flash_kde(~ eruptions + waiting, d), flash_kde(~waiting, d, "laplace"), flash_kde(~ eruptions + g + h, d),
+    flash_kde(~waiting, d, support = c(0, Inf)), flash_kde(eruptions ~ waiting + h, d), flash_kde(h ~ waiting, d),
+    flash_kda(g ~ waiting, d, shared = TRUE), kernel_regression(eruptions ~ waiting + h, d),
+    kernel_ridge(eruptions ~ waiting + h, d), kernel_ridge(h ~ waiting, d)
+  )
+  for (fit in fits) {
+    same <- update(fit, bandwidth = "keep")
+    expect_equal(predict(same, d[1:20, ]), predict(fit, d[1:20, ]), tolerance = 1e-10, label = class(fit)[1])
+    grown <- update(fit, data = more, bandwidth = "keep")
+    expect_equal(nobs(grown), 100)
+    expect_equal(grown$bandwidth, same$bandwidth)
+  }
+  # the classical estimate is the mean of those of the old and the new rows
+  old <- flash_kde(faithful$waiting, "kde")
+  new <- c(50, 60.5, 90)
+  grown <- update(old, x = c(faithful$waiting, new), bandwidth = "keep")
+  of_new <- vapply(40:100, \(at) mean(stats::dnorm(at, new, coef(old))), 0)
+  expect_equal(predict(grown, 40:100), (272 * predict(old, 40:100) + 3 * of_new) / 275)
+  expect_identical(update(old, bandwidth = "keep", estimator = "laplace")$estimator, "laplace")
+  expect_argument_error(update(flash_kda(g ~ waiting, d), bandwidth = "keep"), "bandwidth")
+  expect_error(update(kernel_ridge(eruptions ~ k(waiting), d), bandwidth = "keep"), "leave \"keep\" out")
+})
+
 test_that("update() changes a formula", {
   fit <- flash_kde(~ eruptions + waiting, faithful, bandwidth = 5)
   for (formula in list(. ~ . - waiting, ~ . - waiting)) {

@@ -312,7 +312,7 @@ METHOD_ARGUMENTS <- list(
   predict = list(list(), list(mtcars[1:3, ], interval = "prediction"), list(mtcars[1:3, ], se.fit = TRUE)),
   residuals = list(list(), list(type = "pearson"), list(type = "deviance")), simulate = list(list(2, seed = 1)),
   confint = list(list(), list(1:2, level = 0.5)), plot = list(list("partial"), list(which = "residuals")),
-  augment = list(list(), list(newdata = mtcars[1:2, ])), with_frame = list()
+  augment = list(list(), list(newdata = mtcars[1:2, ])), with_frame = list(), kept_choices = list()
 )
 
 test_that("every method of a fit works on a tuned fit and returns the same", {
