@@ -56,15 +56,12 @@ REFUSALS <- list(
   square = list("the integral of the square, for scores other than \"log\",", c(
     compact_adaptive = "use score = \"log\"", supported = "use score = \"log\""
   )),
-  bands = list("bands", c(
-    rebuilt = "use kde_marginal(debias = TRUE), which debiases the marginal points", steps = ONE_SUM, compact = ONE_SUM,
-    bent = ONE_SUM
-  )),
+  bands = list("bands", c()),
   ks = list("objects of package ks", c(mixed = NUMBERS_ALONE))
 )
 
 # Balloon estimates do not integrate to 1: all verbs that need a density refuse them.
-NEED_A_DENSITY <- setdiff(names(REFUSALS), "square")
+NEED_A_DENSITY <- setdiff(names(REFUSALS), c("square", "bands"))
 REFUSALS[NEED_A_DENSITY] <- lapply(REFUSALS[NEED_A_DENSITY], \(entry) {
   list(entry[[1]], c(balloon = "use adaptive = FALSE or \"abramson\"", entry[[2]]))
 })

@@ -188,8 +188,9 @@ bands_of_sums <- function(object, at, asked, run) {
   given <- object
   # what is clipped and divided by its integral is the estimate itself, not the corrected one
   divisor <- if (asked$corrected) 1 else exp(log_clip(object))
-  object <- if (asked$corrected) corrected_fit(object, run) else signed_part(object)
-  of <- influence_of(if (is_kind(object, "mapped")) object$inner else object, run)
+  made <- if (asked$corrected) corrected_fits(object, run) else list(fits = list(signed_part(object)), shares = 1)
+  object <- made$fits[[1]]
+  of <- influence_of(made, run)
   own <- influence_control(of, run)
   domain <- object$support
   near <- if (is.null(domain)) from_centre(object, at) else to_working(domain, at)
@@ -198,12 +199,12 @@ bands_of_sums <- function(object, at, asked, run) {
   height <- exp(log_kernel_norm(of$L) + if (is.null(domain)) 0 else log_jacobian(domain, to_working(domain, at)))
   # the correction of kernels that are divided by their masses has the derivative of the masses, too, as psi has it
   by_psi <- !is.null(domain) && has_masses(domain) && is_signed(object)
-  estimate <- if (by_psi) height * errors$mean else signed_density(log_estimate(object, at, FALSE, run))
+  estimate <- if (by_psi) height * errors$mean else combined_density(made, at, run)
   if (asked$method == "bootstrap") {
     draws <- if (asked$refit) {
       divisor * refitted(given, at, asked, run) / height
     } else {
-      resampled(if (is_kind(object, "mapped")) object$inner else object, of, near, asked$replicates, own, estimate / height)
+      resampled(made, of, list(own = at, near = near), asked$replicates, own, list(estimate = estimate, height = height))
     }
     errors$se <- sqrt(rowMeans((draws - rowMeans(draws))^2))
   } else if (asked$type == "simultaneous") {
@@ -215,46 +216,74 @@ bands_of_sums <- function(object, at, asked, run) {
   c(lapply(interval, `/`, divisor), list(critical = critical))
 }
 
-# The fit that the interval is around. Its bias is of order h^4, at a bandwidth that is best for a bias of order h^2,
-# so that the remaining bias is small relative to the standard error. The rate n^(-1 / (d + 4)) minimises the coverage
-# error (Calonico, Cattaneo and Farrell 2018). Bandwidths of debiased and adaptive estimates, whose bias is already of
-# order h^4, are larger and are reduced by the ratio of the rules for normal data. Categories alone have no such bias.
-corrected_fit <- function(object, run) {
+# The fits whose combination the interval is around: list(fits, shares). Its bias is of order h^4, at a bandwidth that is best
+# for a bias of order h^2, so that the remaining bias is small relative to the standard error. The rate n^(-1 / (d + 4))
+# minimises the coverage error (Calonico, Cattaneo and Farrell 2018). Bandwidths of estimates whose bias is already of order h^4
+# (debiased, adaptive, by local likelihood) are larger and are reduced by the ratio of the rules for normal data. Kernels
+# without second derivatives are combined with those of variance 2 H (Schucany and Sommers 1977): 2 p_H - p_2H has no bias of
+# order h^2. Categories alone have no such bias.
+corrected_fits <- function(object, run) {
   object <- signed_part(object)
-  if (object$d == 0) return(object)
-  if (object$estimator != PLAIN_ESTIMATOR || !is.null(object$adaptive)) object <- narrowed(object, run)
-  if (object$estimator != PLAIN_ESTIMATOR) return(object)
+  alone <- \(fit) list(fits = list(fit), shares = 1)
+  if (object$d == 0) return(alone(object))
+  plain <- object$estimator == PLAIN_ESTIMATOR
+  by_local <- !is.null(object$support) && has_local(object$support)
+  if (!plain || by_local || !is.null(object$adaptive) && !is_balloon(object)) object <- narrowed(object, run)
+  if (!plain || by_local) return(alone(object))
+  if (needs_rows(object) || !is.null(object$inner) && needs_rows(object$inner)) {
+    wide <- rebuilt(object, \(part) replace(part, "bandwidth", list(2 * part$bandwidth)), run)
+    return(list(fits = list(object, wide), shares = c(2, -1)))
+  }
   object$estimator <- "laplace"
   if (!is.null(object$inner)) object$inner$estimator <- "laplace"
-  object
+  alone(object)
+}
+
+# The density that corrected_fits() combines.
+combined_density <- function(made, at, run) {
+  Reduce(`+`, Map(\(fit, share) share * signed_density(log_estimate(fit, at, FALSE, run)), made$fits, made$shares))
 }
 
 narrowed <- function(object, run) {
   reference <- if (object$estimator == PLAIN_ESTIMATOR) "laplace" else object$estimator
   n <- effective_size(object$weights[used_rows(object)], n_used(object))
   ratio <- min(reference_sd(PLAIN_ESTIMATOR, n, object$d) / reference_sd(reference, n, object$d), 1)
-  narrow <- function(part) {
+  rebuilt(object, \(part) {
     part$bandwidth <- ratio^2 * part$bandwidth
-    if (is_debiased(part)) part$score_bandwidth <- ratio^2 * part$score_bandwidth
-    part$plan <- new_plan()
+    if (!is.null(part$score_bandwidth)) part$score_bandwidth <- ratio^2 * part$score_bandwidth
     part
-  }
-  if (!is.null(object$support)) return(narrowed_inside(object, narrow, run))
-  object <- narrow(object)
-  if (is_debiased(object)) debiased_anew(object, run) else object
+  }, run)
 }
 
-narrowed_inside <- function(object, narrow, run) {
+# The fit whose kernels `change` has changed, a function of a fit without a support: debiased again, on the support.
+rebuilt <- function(object, change, run) {
   domain <- object$support
-  part <- narrow(plain_kernels(object))
-  if (is_debiased(part)) {
-    of <- bandwidths_of(part)
-    sources <- domain_sources(domain, part$x, part$weights, of$main$L, part$adaptive$factors, run)
-    made <- debias_inside(domain, sources[c("points", "weights")], of, sources$factors, run, "object")
-    part["centred"] <- list(NULL)
-    part$debiased <- made$debiased[seq_len(part$n), , drop = FALSE]
+  before <- if (is.null(domain)) object else plain_kernels(object)
+  part <- change(before)
+  part$plan <- new_plan()
+  if (is_debiased(part)) part <- moved_again(part, before, domain, run)
+  if (is.null(domain)) return(part)
+  fit <- on_domain(part, domain, object$x, run)
+  if (is_bent(domain)) fit$support$log_total <- log(bent_of(fit, run)$total)
+  fit
+}
+
+# Points that moved along a given score, or along that of more variables, move in proportion to H.
+moved_again <- function(part, before, domain, run) {
+  if (isTRUE(part$given_score) || !is.null(part$debiased_in)) {
+    own <- from_centre(part, part$x)
+    near <- own + part$bandwidth[1] / before$bandwidth[1] * (fit_points(part) - own)
+    if (!is.null(part$centred)) part$centred$points <- near
+    part$debiased <- from_origin(part, near)
+    return(part)
   }
-  on_domain(part, domain, object$x, run)
+  if (is.null(domain) || only_transforms(domain)) return(debiased_anew(part, run))
+  of <- bandwidths_of(part)
+  sources <- domain_sources(domain, part$x, part$weights, of$main$L, part$adaptive$factors, run)
+  made <- debias_inside(domain, sources[c("points", "weights")], of, sources$factors, run, "object")
+  part["centred"] <- list(NULL)
+  part$debiased <- made$debiased[seq_len(part$n), , drop = FALSE]
+  part
 }
 
 # The optimal standard deviation of the kernel for normal points of variance 1.
