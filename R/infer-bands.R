@@ -220,8 +220,10 @@ bands_of_sums <- function(object, at, asked, run) {
 # for a bias of order h^2, so that the remaining bias is small relative to the standard error. The rate n^(-1 / (d + 4))
 # minimises the coverage error (Calonico, Cattaneo and Farrell 2018). Bandwidths of estimates whose bias is already of order h^4
 # (debiased, adaptive, by local likelihood) are larger and are reduced by the ratio of the rules for normal data. Kernels
-# without second derivatives are combined with those of variance 2 H (Schucany and Sommers 1977): 2 p_H - p_2H has no bias of
-# order h^2. Categories alone have no such bias.
+# without second derivatives are combined with those of variance c H (Schucany and Sommers 1977): (c p_H - p_cH) / (c - 1) has no
+# bias of order h^2, and for c near 1 the least of order h^4. Categories alone have no such bias.
+WIDER <- 1.25
+
 corrected_fits <- function(object, run) {
   object <- signed_part(object)
   alone <- \(fit) list(fits = list(fit), shares = 1)
@@ -231,8 +233,8 @@ corrected_fits <- function(object, run) {
   if (!plain || by_local || !is.null(object$adaptive) && !is_balloon(object)) object <- narrowed(object, run)
   if (!plain || by_local) return(alone(object))
   if (needs_rows(object) || !is.null(object$inner) && needs_rows(object$inner)) {
-    wide <- rebuilt(object, \(part) replace(part, "bandwidth", list(2 * part$bandwidth)), run)
-    return(list(fits = list(object, wide), shares = c(2, -1)))
+    wide <- rebuilt(object, \(part) replace(part, "bandwidth", list(WIDER * part$bandwidth)), run)
+    return(list(fits = list(object, wide), shares = c(WIDER, -1) / (WIDER - 1)))
   }
   object$estimator <- "laplace"
   if (!is.null(object$inner)) object$inner$estimator <- "laplace"

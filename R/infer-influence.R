@@ -37,7 +37,7 @@ MOST_SKEWNESS <- 3 / 2
 # density_unit(), for small bandwidths. `rows`: NULL, or a function of points that returns psi, m x n; parts then are
 # Gaussian kernels of the same variances. `made`: of corrected_fits().
 influence_of <- function(made, control) {
-  fits <- lapply(made$fits, \(fit) if (is_kind(fit, "mapped")) fit$inner else fit)
+  fits <- lapply(made$fits, \(fit) if (is_kind(fit, "mapped")) fit$inner else with_effects(fit, control))
   object <- fits[[1]]
   sizes <- made$shares * vapply(fits, \(fit) height_ratio(object$bandwidth, fit$bandwidth), 0)
   parts <- unlist(Map(\(fit, size) {
@@ -110,7 +110,8 @@ contributions <- function(object, at, control) {
   psi
 }
 
-# The same for a boundary kernel or local likelihood, whose integral is taken as given.
+# The same for a boundary kernel or local likelihood, at working points: p times the effect of a point on log p, less its effect
+# on the integral, by which p is divided.
 bent_contributions <- function(object, at, control) {
   inner <- object$inner
   height <- exp(working_estimate(object, at, control, PLAIN_FACTOR)$log_abs - log_kernel_norm(fit_factor(inner)))
@@ -120,7 +121,24 @@ bent_contributions <- function(object, at, control) {
     psi[rows, ] <<- height[rows] * effect / rep(share, each = length(rows))
   })
   psi[, share == 0] <- 0
-  psi
+  if (is.null(object$effects)) psi else psi - outer(height, object$effects - 1)
+}
+
+# A fit with `effects`, the integrals of bent_contributions() by Gauss's rule, in pieces of a bandwidth.
+with_effects <- function(object, control) {
+  if (!is_kind(object, "bent")) return(object)
+  h <- fit_factor(object$inner)[1]
+  ends <- range(object$inner$x[used_rows(object), ]) + c(-5, 5) * h
+  if (!has_local(object$support)) ends <- within_domain(object$support, ends)
+  rule <- gauss_rule(5)
+  edges <- seq(ends[1], ends[2], length.out = ceiling(diff(ends) / h) + 1)
+  at <- as.vector(outer(rule$node, edges[-length(edges)], \(node, from) from + node * (edges[2] - edges[1])))
+  blocks <- blocks_of(length(at), max(5, floor(PAIRS_IN_BLOCK / object$n)))
+  integrals <- Reduce(`+`, lapply(blocks, \(rows) {
+    drop(rep_len(rule$weight, length(at))[rows] %*% bent_contributions(object, matrix(at[rows]), control))
+  }))
+  object$effects <- integrals * (edges[2] - edges[1]) * exp(log_kernel_norm(fit_factor(object$inner)))
+  object
 }
 
 # The parts with the copies and masses of a domain, relative to the origin.
