@@ -73,6 +73,7 @@ derivative_at.default <- function(object, at, order, log, loo, control) {
     if (log) return(score)
     return(times_density(score, signed_density(log_estimate(object, at, loo, control))))
   }
+  if (!has_gaussian(object)) return(compact_hessian(object, at, log, loo, control))
   local <- local_sources(object, loo)
   places <- if (!loo) local_columns(local, if (is.null(at)) object$x else at)
   plain <- log_sum(fit_sources(object), targets(object, at), PLAIN_FACTOR, loo, control)$log_abs

@@ -8,7 +8,7 @@ TRAITS <- c(
   rebuilt = "points that were debiased in more dimensions",
   steps = "SD-KDEs of several steps or by a given score",
   signed = "Laplace-corrected estimates, which may be negative",
-  clipped = "fits with debiasing(nonnegative = TRUE)", compact = "fits with another kernel than the Gaussian",
+  clipped = "fits with debiasing(nonnegative = TRUE)", kinked = "triangular and uniform kernels, whose densities have kinks and jumps",
   compact_adaptive = "adaptive fits with another kernel than the Gaussian",
   mixed = "fits with categorical columns", categories_alone = "fits to categories alone",
   polygon = "fits on a polygon", bent = "fits by a boundary kernel or local likelihood",
@@ -21,7 +21,7 @@ traits_of <- function(object) {
   has <- c(
     balloon = is_balloon(object), rebuilt = !is.null(object$debiased_in),
     steps = n_steps(object) > 1 || isTRUE(object$given_score),
-    signed = estimator$signed, clipped = is_clipped(object), compact = !has_gaussian(object),
+    signed = estimator$signed, clipped = is_clipped(object), kinked = isTRUE(object$kernel %in% c("triangular", "uniform")),
     compact_adaptive = !has_gaussian(object) && !is.null(object$adaptive), mixed = is_kind(object, "mixed"),
     categories_alone = object$d == 0,
     polygon = is_kind(object, "polygon"), bent = is_kind(object, "bent"),
@@ -43,8 +43,8 @@ REFUSALS <- list(
     clipped = "fit debiasing(nonnegative = FALSE)", polygon = "fit the columns that you want without `support`"
   )),
   derivatives = list("derivatives", c(categories_alone = "predict() returns the probabilities of categories")),
-  second_derivatives = list("second derivatives", c(compact = "fit kernel = \"gaussian\"")),
-  modes = list("modes, clusters and ridges", c(compact = "fit kernel = \"gaussian\"", mixed = NUMBERS_ALONE)),
+  second_derivatives = list("second derivatives", c(kinked = "fit kernel = \"biweight\" or \"gaussian\"")),
+  modes = list("modes, clusters and ridges", c(kinked = "fit kernel = \"biweight\" or \"gaussian\"")),
   rectangles = list("probabilities of rectangles", c(
     clipped = "simulate() draws from the estimate", categories_alone = "predict() returns the probabilities of categories"
   )),

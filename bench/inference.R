@@ -130,7 +130,7 @@ if ("bands" %in% only) {
   )
   of_kind <- \(family, ...) expand.grid(fit = c(...), n = 500, family = family, stringsAsFactors = FALSE)
   kinds <- rbind(
-    of_kind("exponential", "boundary", "local"), of_kind("gamma(3)", "boundary", "local", "reflect", "transform"),
+    of_kind("exponential", "boundary"), of_kind("gamma(3)", "boundary", "local", "reflect", "transform"),
     of_kind("beta(2, 3)", "share"), of_kind("von Mises", "circle"), of_kind("triangle", "polygon"),
     of_kind("classes", "mixed"), of_kind("normal", "biweight", "epanechnikov", "balloon", "2 steps")
   )
