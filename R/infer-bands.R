@@ -96,6 +96,20 @@ kde_bands.flash_kde <- function(object, newdata = NULL, level = 0.95, type = c("
   check_dots_empty(...)
   check_in_memory(object)
   check_can(object, "bands")
+  asked <- band_asked(object, level, type, method, correct, replicates, refit)
+  if (!is.null(newdata) && !is.null(n)) stop_argument("n", "must be NULL with `newdata`: it is the size of the grid")
+  run <- start_run(fit_asked(object), "Estimating")
+  given <- if (is.null(newdata)) band_grid(object, n) else new_points(object, newdata)
+  kept <- newdata_rows(given, na.action)
+  found <- bands_at(object, kept$points, asked, run)
+  columns <- lapply(found[BAND_COLUMNS], kept$restore, at_infinity = 0)
+  points <- points_frame(object, if (length(columns$se) == nrow(given)) given else kept$points)
+  bands_frame(points, columns, c(asked, found["critical"]), variable_names(object), is.null(newdata))
+}
+
+BAND_COLUMNS <- c("estimate", "lower", "upper", "se")
+
+band_asked <- function(object, level, type, method, correct, replicates, refit) {
   asked <- list(
     level = check_level(level), type = check_choice(type, c("pointwise", "simultaneous"), "type"),
     method = check_choice(method, c("asymptotic", "bootstrap"), "method"),
@@ -105,19 +119,14 @@ kde_bands.flash_kde <- function(object, newdata = NULL, level = 0.95, type = c("
   )
   if (asked$refit && asked$method != "bootstrap") stop_argument("refit", "must be FALSE unless method = \"bootstrap\"")
   if (asked$n < 2) stop_argument("object", "must have at least two points of positive weight: found one")
-  if (!is.null(newdata) && !is.null(n)) stop_argument("n", "must be NULL with `newdata`: it is the size of the grid")
-  run <- start_run(fit_asked(object), "Estimating")
-  given <- if (is.null(newdata)) band_grid(object, n) else new_points(object, newdata)
-  kept <- newdata_rows(given, na.action)
-  found <- bands_at(object, kept$points, asked, run)
-  columns <- lapply(found[c("estimate", "lower", "upper", "se")], kept$restore, at_infinity = 0)
-  points <- points_frame(object, if (length(columns$se) == nrow(given)) given else kept$points)
-  asked$critical <- found$critical
+  asked
+}
+
+bands_frame <- function(points, columns, asked, labels, grid) {
   # columns of the result keep their names; a variable with the same name is renamed
   names(points) <- make.unique(c(names(columns), names(points)))[-seq_along(columns)]
   structure(
-    cbind(points, columns),
-    band = c(asked, list(variables = names(points), labels = variable_names(object), grid = is.null(newdata))),
+    cbind(points, columns), band = c(asked, list(variables = names(points), labels = labels, grid = grid)),
     class = c("kde_bands", "data.frame")
   )
 }
@@ -141,7 +150,10 @@ print.kde_bands <- function(x, ...) {
 confint.flash_kde <- function(object, parm, level = 0.95, ...) {
   if (!missing(parm)) newdata_rows(new_points(object, parm, "parm"), stats::na.pass, "parm") # for its errors
   if (missing(parm)) parm <- if (is.null(object$discrete)) object$x else points_frame(object, own_places(object))
-  bands <- kde_bands(object, parm, level, ...)
+  band_limits(kde_bands(object, parm, level, ...), level)
+}
+
+band_limits <- function(bands, level) {
   limits <- cbind(bands$lower, bands$upper)
   colnames(limits) <- paste(format(100 * c(1 - level, 1 + level) / 2, trim = TRUE, scientific = FALSE, digits = 3), "%")
   limits
@@ -180,7 +192,7 @@ bands_at <- function(object, at, asked, run) {
   found
 }
 
-zero_bands <- function(m) stats::setNames(rep(list(numeric(m)), 4), c("estimate", "lower", "upper", "se"))
+zero_bands <- function(m) stats::setNames(rep(list(numeric(m)), 4), BAND_COLUMNS)
 
 # bands_at() at points inside the support, of sums of kernels at working points.
 bands_of_sums <- function(object, at, asked, run) {

@@ -96,17 +96,25 @@ influence_order <- function(object) {
 # psi of all points at the rows of `at`, m x n, relative to the height of the kernel, each point counted with weight 1.
 contributions <- function(object, at, control) {
   if (is_kind(object, "bent")) return(bent_contributions(object, at, control))
-  parts <- influence_parts(object)
+  d <- object$d
   width <- if (is_balloon(object)) balloon_widths(object)(at, FALSE, control) else 1
-  factors <- if (is_balloon(object)) rep(1, object$n) else object$adaptive$factors
   object[c("weights", if (is_balloon(object)) "adaptive")] <- list(NULL)
-  unit <- if (has_gaussian(object)) 0 else fit_kernel(object)$log_unit
-  psi <- exp(t(given_log_weights(object, from_origin(object, at))) / width^2 + object$d * unit) / width^object$d
-  for (part in parts[-1]) {
-    f <- if (is.null(factors)) rep(1, object$n) else factors
-    z <- whitened_differences(part$points, at, lower_factor(part$C, "bandwidth"), f)
-    psi <- psi + part$size * exp(-Reduce(`+`, lapply(z, `^`, 2)) / 2) * rep(f^-object$d, each = nrow(at))
+  f <- if (is.null(object$adaptive)) rep(1, object$n) else object$adaptive$factors
+  parts <- influence_parts(object)
+  psi <- matrix(as.double(d == 0), nrow(at), object$n)
+  if (!has_gaussian(object)) {
+    log_psi <- t(given_log_weights(object, from_origin(object, at))) + d * fit_kernel(object)$log_unit
+    psi <- exp(log_psi)
+    parts <- parts[-1]
   }
+  for (part in parts) {
+    if (d == 0) next
+    z <- whitened_differences(part$points, at[, seq_len(d), drop = FALSE], lower_factor(part$C, "bandwidth"), f)
+    half <- Reduce(`+`, lapply(z, `^`, 2), 0) / 2
+    psi <- psi + part$size * exp(-half / width^2) / width^d * rep(f^-d, each = nrow(at))
+  }
+  tables <- level_tables(object$discrete)
+  for (k in seq_along(tables)) psi <- psi * tables[[k]][at[, d + k], object$discrete$codes[, k]]
   psi
 }
 
@@ -153,7 +161,7 @@ parts_on_domain <- function(parts, domain, factors, control) {
 }
 
 # Ratio of the height of a Gaussian density of variance C to that of variance H.
-height_ratio <- function(H, C) exp((log_det_of(H) - log_det_of(C)) / 2)
+height_ratio <- function(H, C) if (nrow(H) == 0) 1 else exp((log_det_of(H) - log_det_of(C)) / 2)
 
 log_det_of <- function(C) 2 * sum(log(diagonal(lower_factor(C, "bandwidth"))))
 
