@@ -11,8 +11,7 @@
 #'
 #' On a `support` ([kde_support()]) the derivatives of the density are 0 outside, and those of its logarithm are `NaN`. Fits with
 #' categories have derivatives with respect to their numbers. For boundary kernels and local likelihood the second derivative is
-#' made of differences of the first, with a relative error of about 1e-9. Only the gradient is available for kernels with bounded
-#' support.
+#' made of differences of the first, with a relative error of about 1e-9. Triangular and uniform kernels have only a gradient.
 #'
 #' The time is at most \eqn{O(nmd^2)}{O(n m d^2)}, on the CPU. The gradient also respects the tolerance of `control`, except for
 #' `"laplace"`.

@@ -34,9 +34,10 @@
 #' 0.96 on average over points (`bench/inference.R`).
 #'
 #' @section Kinds of densities:
-#' * On a `support` with method `"transform"`, `"reflect"` or `"mass"`, or around a circle, everything above applies to the
-#'   kernels with their copies, or divided by their masses; the correction of the latter includes the masses.
+#' * On a `support` or around a circle, the contributions of the points are those of their copies, divided by masses and integrals.
+#'   For compact and boundary kernels and balloon estimates \eqn{5 p_H - 4 p_{1.25 H}}{5 p_H - 4 p_(1.25 H)} corrects the bias.
 #' * With categories a row of `newdata` has numbers and categories. The bias from smoothing categories is not corrected.
+#' * For `flash_kde(y ~ x)` the interval is that of p(y | x) at the rows of `newdata`, which may be left out for the training rows.
 #' * An estimate with `debiasing(nonnegative = TRUE)` is divided by its integral with `correct = FALSE` only.
 #'
 #' @section Cost:
@@ -71,6 +72,7 @@
 #'   bands. *The Annals of Statistics* 42, 1787-1818.
 #' @seealso [plot.kde_bands()]; `plot(fit, band = TRUE)`; [kde_pvalue()] and [kde_test()] for tests.
 #' @rawRd \concept{confidence band}\concept{confidence interval of a density}\concept{bootstrap}
+#' @order 1
 #' @export
 #' @examples
 #' fit <- flash_kde(faithful$eruptions, "kde")

@@ -18,7 +18,8 @@
 #' A bandwidth that is good for the density leaves small modes of a few points. A larger one, such as
 #' `update(fit, bandwidth = 2 * coef(fit))`, gives fewer clusters.
 #'
-#' Where a Laplace-corrected estimate is negative, points follow the plain estimate. Balloon estimates are refused.
+#' Where a Laplace-corrected estimate is negative, points follow the plain estimate. With categorical columns there are modes and
+#' clusters of the numbers in each combination of categories that occurs.
 #'
 #' On a `support` ([kde_support()]) the modes are those of the density in the units of the data; a maximum at a bound is a mode,
 #' too. On a polygon that is not convex, a path may lead out; its point belongs to no cluster (`NA`).
@@ -147,7 +148,8 @@ top_points <- function(field, ends) {
     u = second$u, of = second$of[first$of], curvature = matrix(unlist(values), ncol = d, byrow = TRUE),
     width2 = rep_len(here$width2, nrow(second$u)), log_abs = second$log_abs
   )
-  some_tops(known, which(in_field(field, known$u)))
+  # starts without weight may lie beyond all kernels of bounded support
+  some_tops(known, which(in_field(field, known$u) & (has_gaussian(field$object) | known$log_abs > -Inf)))
 }
 
 # Some of top_points(); `of` is NA for the others.

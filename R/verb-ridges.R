@@ -17,8 +17,8 @@
 #'   occupied cell, half a bandwidth wide, except for `trim`; at most the 2,000 of highest density.
 #' @param trim Share of the points, those of lowest density, whose cells have no start. Default: 0.05.
 #' @param control A [flash_control()]. Options that it does not set are those of the fit.
-#' @returns A data frame with a row for each start that reached a ridge, in the order of the starts: the columns of the
-#'   points, and `density`.
+#' @returns A data frame with a row for each start that reached a ridge, in the order of the starts (and by categories): the
+#'   columns of the points, and `density`.
 #' @references Ozertem, U. and Erdogmus, D. (2011) Locally defined principal curves and surfaces. *Journal of
 #'   Machine Learning Research* 12, 1249-1286.
 #'
