@@ -32,7 +32,7 @@ ALONE <- "fit the columns that you want without `support`"
 NUMBERS_ALONE <- "kde_marginal() and kde_conditional() make fits of the numbers alone"
 REFUSALS <- list(
   refusal("balloon", NEED_A_MASS, "balloon estimates, which do not integrate to 1", NO_BALLOON),
-  refusal("balloon", c("derivatives", "modes"), "balloon estimates, whose bandwidth has no derivative", NO_BALLOON),
+  refusal("balloon", c("derivatives", "modes", "bands"), "balloon estimates, whose bandwidth is a random distance", NO_BALLOON),
   refusal("signed", "conditional", UNSIGNED, "fit estimator = \"kde\" or \"sdkde\""),
   refusal("clipped", "marginal", "clipped estimates, which are no sums of kernels", "fit debiasing(nonnegative = FALSE)"),
   refusal("kinked", c("second_derivatives", "modes"), "triangular and uniform kernels, which have kinks or jumps", SMOOTH_KERNEL),

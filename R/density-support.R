@@ -51,8 +51,7 @@
 #' range of a reflected or circular column is refused. Adaptive factors are Abramson's; `"knn"` needs `"transform"`.
 #'
 #' @section What works on a support:
-#' All functions of densities, except [kde_marginal()] and [kde_conditional()] for polygons, and scores other than `"log"`. Outside,
-#' the density is 0 and the score `NaN`. [kde_modes()] finds modes at a bound, too.
+#' All functions of densities, except [kde_marginal()] and [kde_conditional()] for polygons, and scores other than `"log"`.
 #'
 #' Leave-one-out values of a `"sdkde"` need a fit without each point, except with `"transform"`. Leave-one-out values of `"boundary"` and
 #' `"local"` are divided by the integral of the estimate from all points.

@@ -34,10 +34,10 @@
 #' 0.96 on average over points (`bench/inference.R`).
 #'
 #' @section Kinds of densities:
-#' * On a `support` or around a circle, the contributions of the points are those of their copies, divided by masses and integrals.
-#'   For compact and boundary kernels and balloon estimates \eqn{5 p_H - 4 p_{1.25 H}}{5 p_H - 4 p_(1.25 H)} corrects the bias.
-#' * With categories a row of `newdata` has numbers and categories. The bias from smoothing categories is not corrected.
-#' * For `flash_kde(y ~ x)` the interval is that of p(y | x) at the rows of `newdata`, which may be left out for the training rows.
+#' * On a `support`, the contributions of points include their copies, masses and integrals.
+#'   For compact and boundary kernels \eqn{5 p_H - 4 p_{1.25 H}}{5 p_H - 4 p_(1.25 H)} corrects the bias.
+#' * The bias from smoothing categories is not corrected.
+#' * For `flash_kde(y ~ x)` the interval is that of p(y | x) at the rows of `newdata`, by default the training rows.
 #' * An estimate with `debiasing(nonnegative = TRUE)` is divided by its integral with `correct = FALSE` only.
 #'
 #' @section Cost:
@@ -244,9 +244,9 @@ corrected_fits <- function(object, run) {
   if (object$d == 0) return(alone(object))
   plain <- object$estimator == PLAIN_ESTIMATOR
   by_local <- !is.null(object$support) && has_local(object$support)
-  if (!plain || by_local || !is.null(object$adaptive) && !is_balloon(object)) object <- narrowed(object, run)
+  if (!plain || by_local || !is.null(object$adaptive)) object <- narrowed(object, run)
   if (!plain || by_local) return(alone(object))
-  if (needs_rows(object) || !is.null(object$inner) && needs_rows(object$inner)) {
+  if (needs_rows(object)) {
     wide <- rebuilt(object, \(part) replace(part, "bandwidth", list(WIDER * part$bandwidth)), run)
     return(list(fits = list(object, wide), shares = c(WIDER, -1) / (WIDER - 1)))
   }

@@ -14,7 +14,7 @@
 #   score, points move by themselves, and the first of the terms is missing.
 # - laplace6: the kernel minus its first and plus half its second derivative in t.
 #
-# Kernels with bounded support, balloon estimates, boundary kernels and local likelihood have no closed form of the squares. Their
+# Kernels with bounded support, boundary kernels and local likelihood have no closed form of the squares. Their
 # psi are the entries of matrices of targets by points ("rows"), in blocks.
 #
 # On a support psi is the sum over the copies of the point, or divided by the mass of the kernel inside. With categories it
@@ -60,7 +60,7 @@ influence_of <- function(made, control) {
   )
 }
 
-needs_rows <- function(object) !has_gaussian(object) || is_balloon(object) || is_kind(object, "bent")
+needs_rows <- function(object) !has_gaussian(object) || is_kind(object, "bent")
 
 influence_parts <- function(object) {
   H <- object$bandwidth
@@ -97,21 +97,18 @@ influence_order <- function(object) {
 contributions <- function(object, at, control) {
   if (is_kind(object, "bent")) return(bent_contributions(object, at, control))
   d <- object$d
-  width <- if (is_balloon(object)) balloon_widths(object)(at, FALSE, control) else 1
-  object[c("weights", if (is_balloon(object)) "adaptive")] <- list(NULL)
+  object["weights"] <- list(NULL)
   f <- if (is.null(object$adaptive)) rep(1, object$n) else object$adaptive$factors
   parts <- influence_parts(object)
   psi <- matrix(as.double(d == 0), nrow(at), object$n)
   if (!has_gaussian(object)) {
-    log_psi <- t(given_log_weights(object, from_origin(object, at))) + d * fit_kernel(object)$log_unit
-    psi <- exp(log_psi)
+    psi <- exp(t(given_log_weights(object, from_origin(object, at))) + d * fit_kernel(object)$log_unit)
     parts <- parts[-1]
   }
-  for (part in parts) {
-    if (d == 0) next
+  if (d > 0) for (part in parts) {
     z <- whitened_differences(part$points, at[, seq_len(d), drop = FALSE], lower_factor(part$C, "bandwidth"), f)
-    half <- Reduce(`+`, lapply(z, `^`, 2), 0) / 2
-    psi <- psi + part$size * exp(-half / width^2) / width^d * rep(f^-d, each = nrow(at))
+    half <- Reduce(`+`, lapply(z, `^`, 2)) / 2
+    psi <- psi + part$size * exp(-half) * rep(f^-d, each = nrow(at))
   }
   tables <- level_tables(object$discrete)
   for (k in seq_along(tables)) psi <- psi * tables[[k]][at[, d + k], object$discrete$codes[, k]]

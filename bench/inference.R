@@ -83,7 +83,7 @@ fits <- c(fits, list(
   default = list(), boundary = inside("boundary"), local = inside("local"), reflect = inside("reflect"),
   transform = inside("transform"), share = list("kde", support = c(0, 1)), circle = list("kde", support = kde_circle()),
   polygon = list("kde", support = triangle), mixed = list("kde"), biweight = list("kde", kernel = "biweight"),
-  epanechnikov = list("kde", kernel = "epanechnikov"), balloon = list("kde", adaptive = "balloon"),
+  epanechnikov = list("kde", kernel = "epanechnikov"),
   "2 steps" = list("sdkde", debias = debiasing(steps = 2))
 ))
 
@@ -132,7 +132,7 @@ if ("bands" %in% only) {
   kinds <- rbind(
     of_kind("exponential", "boundary"), of_kind("gamma(3)", "boundary", "local", "reflect", "transform"),
     of_kind("beta(2, 3)", "share"), of_kind("von Mises", "circle"), of_kind("triangle", "polygon"),
-    of_kind("classes", "mixed"), of_kind("normal", "biweight", "epanechnikov", "balloon", "2 steps")
+    of_kind("classes", "mixed"), of_kind("normal", "biweight", "epanechnikov", "2 steps")
   )
   cells <- if ("--kinds" %in% arguments) kinds else rbind(cells, kinds)
   for (i in seq_len(nrow(cells))) {

@@ -107,7 +107,7 @@ test_that("standard errors of what is no sum of Gaussian kernels are the infinit
   of <- \(...) \(w) flash_kde(x, ..., bandwidth = 0.5, weights = w)
   cells <- list(
     list(on("boundary"), 1e-3), list(on("local"), 1e-2), list(of("kde", kernel = "epanechnikov"), 1e-3),
-    list(of("kde", kernel = "biweight", adaptive = rep(c(0.8, 1.2), 30)), 1e-3), list(of("kde", adaptive = "balloon"), 1e-3),
+    list(of("kde", kernel = "biweight", adaptive = rep(c(0.8, 1.2), 30)), 1e-3),
     list(of("sdkde", debias = debiasing(score = \(x) -x)), 1e-3), list(of("sdkde", kernel = "biweight"), 0.15),
     list(of("sdkde", debias = debiasing(steps = 2)), 0.2), list(of("sdkde", debias = debiasing(steps = 4)), 0.25)
   )
@@ -334,6 +334,7 @@ test_that("what makes no sense is refused in words", {
   refused("argument", 1)
   refused("argument", flash_kde(iris[, 1:3], "kde", bandwidth = 0.3))
   refused("argument", flash_kde(c(1, 2), "kde", bandwidth = 1, weights = c(1, 0)))
+  refused("unsupported", flash_kde(faithful$waiting, bandwidth = 4, adaptive = "balloon"))
   two <- flash_kde(faithful, "kde", bandwidth = c(0.3, 4))
   expect_error(plot(two, band = TRUE), class = "flashkernel_error_argument")
   expect_error(plot(fit, band = "both"), class = "flashkernel_error_argument")
