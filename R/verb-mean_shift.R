@@ -11,8 +11,8 @@ mean_shift <- function(object, newdata = NULL, control = NULL) {
     known <- top_points(field, climb(field, to_field(field, cell$fit$x[starts, , drop = FALSE]))$u)
     own <- settle_ends(field, only_modes(known), to_field(field, object$x[cell$rows, , drop = FALSE]))
     count <- tabulate(own$home, nrow(own$known$u))
-    weight <- drop(rowsum(c(weights[cell$rows], numeric(length(count))), c(own$home, seq_along(count))))[seq_along(count)]
-    c(cell, own, list(field = field, count = count, weight = unname(weight), log_abs = own$known$log_abs + log(cell$share)))
+    weight <- weight_by(weights[cell$rows], own$home, length(count))
+    c(cell, own, list(field = field, count = count, weight = weight, log_abs = own$known$log_abs + log(cell$share)))
   })
   all <- \(part) unlist(lapply(cells, `[[`, part))
   rank <- order(-all("weight"), -all("log_abs"))

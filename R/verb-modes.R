@@ -85,13 +85,19 @@ kde_modes <- function(object, start = NULL, control = NULL) {
       from <- list(weights = rep(1, nrow(u)))
     }
     known <- top_points(field, climb(field, u)$u)
-    share <- drop(rowsum(from$weights, factor(known$of, seq_len(nrow(known$u)))))[seq_len(nrow(known$u))]
+    share <- weight_by(from$weights, known$of, nrow(known$u))
     of_cell <- if (is.null(start)) sum(kernel_weights(object)[cell$rows]) / total_weight(object) else nrow(u) / nrow(at)
-    in_cell(object, cell, mode_table(field, known, share = of_cell * unname(share) / sum(from$weights)))
+    in_cell(object, cell, mode_table(field, known, share = of_cell * share / sum(from$weights)))
   })
   table <- do.call(rbind, found)
   if (length(found) > 1) table <- table[order(-table[[length(all_names(object)) + 1]]), ]
   `rownames<-`(table, NULL)
+}
+
+# The weights that each of `count` numbers in `of` has in sum; NA has none.
+weight_by <- function(weights, of, count) {
+  known <- which(!is.na(of))
+  unname(rowsum(c(weights[known], numeric(count)), c(of[known], seq_len(count)))[, 1])
 }
 
 # ---- combinations of categories -----------------------------------------------------------------
