@@ -75,6 +75,11 @@ families <- c(families, list(
     draw = classes,
     density = \(y) ifelse(y$g == "u", 0.4 * stats::dnorm(y$a, -0.7), 0.6 * stats::dnorm(y$a, 0.7)),
     at = expand.grid(a = seq(-2, 2, by = 0.5), g = factor(c("u", "v")))
+  ),
+  "y given x" = list(
+    draw = \(n) within(data.frame(x = stats::rnorm(n)), y <- sin(x) + stats::rnorm(n, sd = 0.5)),
+    density = \(at) stats::dnorm(at$y, sin(at$x), 0.5),
+    at = within(expand.grid(x = c(-1, 0, 1), y = seq(-1, 1, by = 0.25)), y <- y + sin(x))
   )
 ))
 families$triangle$at <- families$triangle$at[rowSums(families$triangle$at) <= 0.9, ]
@@ -94,11 +99,13 @@ band_cell <- function(family, n, fit) {
   truth <- of$density(of$at)
   covered <- function(b) b$lower <= truth & b$upper >= truth
   one <- function() {
-    object <- do.call(flash_kde, c(list(of$draw(n)), fits[[fit]]))
+    drawn <- of$draw(n)
+    given <- fit == "given"
+    object <- if (given) flash_kde(y ~ x, drawn) else do.call(flash_kde, c(list(drawn), fits[[fit]]))
     pointwise <- kde_bands(object, of$at)
     plain <- kde_bands(object, of$at, correct = FALSE)
     all <- kde_bands(object, of$at, type = "simultaneous", replicates = 200)
-    grid <- kde_bands(object, type = "simultaneous", replicates = 200)
+    grid <- if (given) all else kde_bands(object, type = "simultaneous", replicates = 200)
     there <- grid[seq_len(NCOL(of$at))]
     true_there <- of$density(if (is.data.frame(of$at)) there else drop(as.matrix(there)))
     c(
@@ -132,7 +139,7 @@ if ("bands" %in% only) {
   kinds <- rbind(
     of_kind("exponential", "boundary"), of_kind("gamma(3)", "boundary", "local", "reflect", "transform"),
     of_kind("beta(2, 3)", "share"), of_kind("von Mises", "circle"), of_kind("triangle", "polygon"),
-    of_kind("classes", "mixed"), of_kind("normal", "biweight", "epanechnikov", "2 steps")
+    of_kind("classes", "mixed"), of_kind("y given x", "given"), of_kind("normal", "biweight", "epanechnikov", "2 steps")
   )
   cells <- if ("--kinds" %in% arguments) kinds else rbind(cells, kinds)
   for (i in seq_len(nrow(cells))) {

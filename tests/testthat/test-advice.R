@@ -187,6 +187,8 @@ test_that("advice on conditional densities works", {
 
 test_that("advice on kernels, control and rectangles works", {
   d <- rows()
+  given <- flash_kde(y ~ a, d, bandwidth = c(0.2, 0.2))
+  advice("(use kde_conditional() for the density at given values)", kde_modes(given), kde_modes(kde_conditional(given, c(a = 0.4))))
   plane <- d[c("a", "b")]
   full <- matrix(c(0.02, 0.01, 0.01, 0.02), 2)
   advice(
