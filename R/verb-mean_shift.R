@@ -33,7 +33,7 @@ mean_shift <- function(object, newdata = NULL, control = NULL) {
   class(clusters) <- "flash_clusters"
   if (is.null(newdata)) return(clusters)
   clusters$newdata <- new_points(object, newdata)
-  clusters$cluster <- stats::predict(clusters, clusters$newdata, control = control)
+  clusters$cluster <- stats::predict(clusters, newdata, control = control)
   clusters
 }
 

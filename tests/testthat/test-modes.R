@@ -208,6 +208,7 @@ test_that("modes, clusters and ridges of mixed data are those of the numbers in 
   clusters <- mean_shift(fit)
   expect_identical(clusters$modes$Species[clusters$cluster], iris$Species)
   expect_identical(predict(clusters, iris), clusters$cluster)
+  expect_identical(mean_shift(fit, iris)$cluster, clusters$cluster)
   ridges <- kde_ridges(fit)
   for (species in levels(iris$Species)) {
     alone <- kde_conditional(fit, list(Species = species))
