@@ -282,7 +282,8 @@ check_digits <- function(digits) {
 }
 
 check_fit <- function(object, arg = "object") {
-  check_is(inherits(object, "flash_kde"), object, arg, "a fit from flash_kde()")
+  conditional <- if (inherits(object, "flash_conditional")) " (use kde_conditional() for the density at given values)"
+  check_is(inherits(object, "flash_kde"), object, arg, paste0("a fit from flash_kde()", conditional))
   invisible(object)
 }
 

@@ -100,3 +100,33 @@ sums_without <- function(sources, stage, at, rows, used) {
   }
   rowSums(term)
 }
+
+# derivative_at() of order 2 for kernels with bounded support, from the first and second derivatives of their polynomials in
+# each coordinate. Points at an edge, where a second derivative jumps, have the value inside.
+compact_hessian <- function(object, at, log, loo, control) {
+  sources <- fit_sources(object)
+  d <- object$d
+  points <- targets(object, if (is.null(at)) object$x else at)
+  inverse <- inverse_root(sources$L)
+  factors <- if (is.null(sources$factors)) rep(1, object$n) else sources$factors
+  weights <- kernel_weights(object) * factors^-d
+  of <- Reduce(\(a, i) c(a, list(slope_polynomial(a[[i]]))), 1:2, list(sources$kernel$value))
+  hessian <- matrix(0, nrow(points), d^2)
+  for (rows in blocks_of(nrow(points), max(1, floor(PAIRS_IN_BLOCK / object$n)))) {
+    away <- lapply(seq_len(d), \(k) outer(points[rows, k], sources$points[, k], \(y, x) x - y))
+    width <- rep(sources$kernel$reach * factors, each = length(rows))
+    z <- lapply(seq_len(d), \(k) Reduce(`+`, Map(`*`, away, inverse[k, ])) / width)
+    # the value and the derivatives of each coordinate
+    each <- lapply(z, \(z) Map(\(of, sign) ifelse(abs(z) > 1, 0, sign * polynomial_at(of, 1 - abs(z))), of, list(1, -sign(z), 1)))
+    term <- \(order) Reduce(`*`, Map(\(each, order) each[[order + 1]], each, order), rep(weights, each = length(rows)))
+    own <- if (loo) outer(rows, seq_len(object$n), "!=") else 1
+    mass <- rowSums(own * term(numeric(d)))
+    for (i in seq_len(d)) for (j in seq_len(d)) {
+      order <- tabulate(c(i, j), d)
+      hessian[rows, (j - 1) * d + i] <- rowSums(own * term(order) / width^2) / mass
+    }
+  }
+  hessian <- matrix(unwhiten_hessians(hessian, inverse), nrow(points))
+  if (log) return(hessian - outer_rows(score_estimate(object, at, loo, control)))
+  times_density(hessian, exp(log_estimate(object, at, loo, control)$log_abs))
+}

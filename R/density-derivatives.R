@@ -11,8 +11,7 @@
 #'
 #' On a `support` ([kde_support()]) the derivatives of the density are 0 outside, and those of its logarithm are `NaN`. Fits with
 #' categories have derivatives with respect to their numbers. For boundary kernels and local likelihood the second derivative is
-#' made of differences of the first, with a relative error of about 1e-9. Only the gradient is available for kernels with bounded
-#' support.
+#' made of differences of the first, with a relative error of about 1e-9. Triangular and uniform kernels have only a gradient.
 #'
 #' The time is at most \eqn{O(nmd^2)}{O(n m d^2)}, on the CPU. The gradient also respects the tolerance of `control`, except for
 #' `"laplace"`.
@@ -73,6 +72,7 @@ derivative_at.default <- function(object, at, order, log, loo, control) {
     if (log) return(score)
     return(times_density(score, signed_density(log_estimate(object, at, loo, control))))
   }
+  if (!has_gaussian(object)) return(compact_hessian(object, at, log, loo, control))
   local <- local_sources(object, loo)
   places <- if (!loo) local_columns(local, if (is.null(at)) object$x else at)
   plain <- log_sum(fit_sources(object), targets(object, at), PLAIN_FACTOR, loo, control)$log_abs

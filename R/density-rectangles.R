@@ -5,6 +5,7 @@
 # where it has been sampled with an attribute "error", three standard errors.
 #' @export
 rectangle_probability.default <- function(object, lower, upper, control) {
+  if (!has_gaussian(object) && has_correlation(fit_factor(object))) return(share_of_draws(object, lower, upper))
   result <- rep(NA_real_, nrow(upper))
   known <- which(stats::complete.cases(lower, upper))
   if (length(known) == 0) return(result)
@@ -14,6 +15,21 @@ rectangle_probability.default <- function(object, lower, upper, control) {
   result[known] <- if (is_signed(object)) found$p else pmin(found$p, 1)
   if (!is.null(found$error)) attr(result, "error") <- replace(rep(NA_real_, nrow(upper)), known, found$error)
   result
+}
+
+# What is no sum of kernels has no formula in several dimensions.
+#' @export
+rectangle_probability.clipped <- function(object, lower, upper, control) {
+  if (object$d > 1) return(share_of_draws(object, lower, upper))
+  below <- \(q) replace(as.double(q > 0), is.finite(q), probability_below(object, q[is.finite(q)], control))
+  pmax(below(upper[, 1]) - below(lower[, 1]), 0)
+}
+
+# The share of draws in each rectangle.
+share_of_draws <- function(object, lower, upper, n = 1e5) {
+  draws <- with_fixed_seed(t(if (is_signed(object)) draw_positive_part(object, n) else draw_estimate(object, n)))
+  p <- vapply(seq_len(nrow(upper)), \(i) mean(colSums(draws > lower[i, ] & draws <= upper[i, ]) == object$d), 0)
+  structure(p, error = 3 * sqrt(p * (1 - p) / n))
 }
 
 # A column for each kernel, about the median.
@@ -42,12 +58,6 @@ scaled_columns <- function(points, about, sds) {
 rectangles_of <- function(kernels, lower, upper, control) {
   between <- kernels$R[lower.tri(kernels$R)]
   if (all(abs(between) < 1e-14)) return(list(p = exact_rectangles(kernels, lower, upper, 0, control)))
-  if (!is.null(kernels$below)) {
-    stop(new_error("unsupported", paste0(
-      "probabilities of rectangles under kernels with bounded support need a diagonal `bandwidth`: found ",
-      "correlations. simulate() draws from the estimate"
-    ), user_call()))
-  }
   if (length(between) == 1) return(list(p = exact_rectangles(kernels, lower, upper, between, control)))
   sampled_rectangles(kernels, lower, upper, control)
 }

@@ -1,90 +1,63 @@
-# What goes with what. A density has traits, and some verbs are not known for densities of a certain trait: all of these
-# pairs stand in the table REFUSALS, with what to do instead. can() and the message of each refusal are made from it, and
-# so is the table in the article "What goes with what".
-
-# In words, for messages. The order is that in which a trait is named where a density has several.
-TRAITS <- c(
-  balloon = "balloon estimates, which do not integrate to 1",
-  rebuilt = "points that were debiased in more dimensions",
-  steps = "SD-KDEs of several steps or by a given score",
-  signed = "Laplace-corrected estimates, which may be negative",
-  clipped = "fits with debiasing(nonnegative = TRUE)", compact = "fits with another kernel than the Gaussian",
-  compact_adaptive = "adaptive fits with another kernel than the Gaussian",
-  mixed = "fits with categorical columns", categories_alone = "fits to categories alone",
-  polygon = "fits on a polygon", bent = "fits by a boundary kernel or local likelihood",
-  supported = "fits with a `support`"
-)
+# What goes with what. A density has traits, and some verbs are not known for densities of a certain trait: all of these stand
+# in the table REFUSALS, with the reason and what to do instead. can() and the message of each refusal are made from it.
 
 traits_of <- function(object) {
-  estimator <- estimator_of(object)
-  supported <- is_kind(object, "supported")
   has <- c(
-    balloon = is_balloon(object), rebuilt = !is.null(object$debiased_in),
-    steps = n_steps(object) > 1 || isTRUE(object$given_score),
-    signed = estimator$signed, clipped = is_clipped(object), compact = !has_gaussian(object),
-    compact_adaptive = !has_gaussian(object) && !is.null(object$adaptive), mixed = is_kind(object, "mixed"),
-    categories_alone = object$d == 0,
-    polygon = is_kind(object, "polygon"), bent = is_kind(object, "bent"),
-    supported = supported
+    balloon = is_balloon(object), signed = estimator_of(object)$signed, clipped = is_clipped(object),
+    kinked = isTRUE(object$kernel %in% c("triangular", "uniform")), categories_alone = object$d == 0,
+    polygon = is_kind(object, "polygon"), mixed = is_kind(object, "mixed"),
+    no_squares = is_kind(object, "supported") || !has_gaussian(object) && !is.null(object$adaptive)
   )
   names(which(has))
 }
 
-UNSIGNED <- "fit estimator = \"kde\" or \"sdkde\""
-NUMBERS_ALONE <- "kde_marginal() and kde_conditional() make fits of the numbers alone"
-ONE_SUM <- "predict(se.fit = TRUE) returns standard errors"
-
-# For each verb what it makes, as the message calls it, and what to do instead where the density has a trait.
-REFUSALS <- list(
-  conditional = list("conditional densities", c(
-    signed = UNSIGNED, polygon = "fit the columns that you want without `support`"
-  )),
-  marginal = list("marginal densities", c(
-    clipped = "fit debiasing(nonnegative = FALSE)", polygon = "fit the columns that you want without `support`"
-  )),
-  derivatives = list("derivatives", c(categories_alone = "predict() returns the probabilities of categories")),
-  second_derivatives = list("second derivatives", c(compact = "fit kernel = \"gaussian\"")),
-  modes = list("modes, clusters and ridges", c(compact = "fit kernel = \"gaussian\"", mixed = NUMBERS_ALONE)),
-  rectangles = list("probabilities of rectangles", c(
-    clipped = "simulate() draws from the estimate", categories_alone = "predict() returns the probabilities of categories"
-  )),
-  cdf = list("distribution functions", c()),
-  quantiles = list("quantiles", c(categories_alone = "predict() returns the probabilities of categories")),
-  draws = list("draws", c()),
-  levels = list("highest-density levels", c()),
-  regions = list("regions", c(mixed = "hdr_level() returns the levels of regions")),
-  square = list("the integral of the square, for scores other than \"log\",", c(
-    compact_adaptive = "use score = \"log\"", supported = "use score = \"log\""
-  )),
-  bands = list("bands", c(
-    rebuilt = "use kde_marginal(debias = TRUE), which debiases the marginal points", steps = ONE_SUM, compact = ONE_SUM,
-    bent = ONE_SUM
-  )),
-  ks = list("objects of package ks", c(mixed = NUMBERS_ALONE))
+# What each verb makes, as messages call it.
+VERBS <- c(
+  conditional = "conditional densities", marginal = "marginal densities", derivatives = "derivatives",
+  second_derivatives = "second derivatives", modes = "modes, clusters and ridges",
+  rectangles = "probabilities of rectangles", cdf = "distribution functions", quantiles = "quantiles", draws = "draws",
+  levels = "highest-density levels", regions = "regions", bands = "bands", ks = "objects of package ks",
+  square = "the integral of the square, for scores other than \"log\","
 )
 
-# Balloon estimates do not integrate to 1: all verbs that need a density refuse them.
-NEED_A_DENSITY <- setdiff(names(REFUSALS), "square")
-REFUSALS[NEED_A_DENSITY] <- lapply(REFUSALS[NEED_A_DENSITY], \(entry) {
-  list(entry[[1]], c(balloon = "use adaptive = FALSE or \"abramson\"", entry[[2]]))
-})
+# A reason is list(trait, verbs, fits and why, what to do instead). The order is that in which they are named where there are
+# several.
+refusal <- function(trait, verbs, fits, instead) list(trait = trait, verbs = verbs, fits = fits, instead = instead)
+NEED_A_MASS <- c("conditional", "marginal", "rectangles", "cdf", "quantiles", "draws", "levels", "regions", "ks")
+NO_BALLOON <- "use adaptive = FALSE or \"abramson\""
+UNSIGNED <- "Laplace-corrected estimates, which may be negative"
+SMOOTH_KERNEL <- "fit kernel = \"biweight\" or \"gaussian\""
+SHARES <- "predict() returns the probabilities of categories"
+ALONE <- "fit the columns that you want without `support`"
+NUMBERS_ALONE <- "kde_marginal() and kde_conditional() make fits of the numbers alone"
+REFUSALS <- list(
+  refusal("balloon", NEED_A_MASS, "balloon estimates, which do not integrate to 1", NO_BALLOON),
+  refusal("balloon", c("derivatives", "modes", "bands"), "balloon estimates, whose bandwidth is a random distance", NO_BALLOON),
+  refusal("signed", "conditional", UNSIGNED, "fit estimator = \"kde\" or \"sdkde\""),
+  refusal("clipped", "marginal", "clipped estimates, which are no sums of kernels", "fit debiasing(nonnegative = FALSE)"),
+  refusal("kinked", c("second_derivatives", "modes"), "triangular and uniform kernels, which have kinks or jumps", SMOOTH_KERNEL),
+  refusal("categories_alone", c("derivatives", "modes", "rectangles", "quantiles"), "categories, which have no distances", SHARES),
+  refusal("polygon", c("conditional", "marginal"), "fits on a polygon, whose width differs from place to place", ALONE),
+  refusal("no_squares", "square", "kernels whose products have no integral in closed form", "use score = \"log\""),
+  refusal("mixed", "regions", "mixed data, where a region has parts", "hdr_level() returns the levels of regions"),
+  refusal("mixed", "ks", "fits with categorical columns, which package ks does not have", NUMBERS_ALONE)
+)
 
-# Why a verb is not known for a density: the name of its first trait for which that is so, or NULL.
-trait_against <- function(object, verb) {
-  against <- intersect(names(TRAITS), intersect(traits_of(object), names(REFUSALS[[verb]][[2]])))
-  if (length(against) > 0) against[1]
+# Why a verb is not known for a density: the first entry of REFUSALS for which that is so, or NULL.
+refusal_of <- function(object, verb) {
+  traits <- traits_of(object)
+  Find(\(entry) verb %in% entry$verbs && entry$trait %in% traits, REFUSALS)
 }
 
-# Is the verb, a name of REFUSALS, known for the density?
-can <- function(object, verb) is.null(trait_against(object, verb))
+# Is the verb, a name of VERBS, known for the density?
+can <- function(object, verb) is.null(refusal_of(object, verb))
 
-# Raises the error "<what the verb makes> are not available for <the trait, in words>: <what to do instead>".
+# Raises the error "<what the verb makes> are not available for <the fits, and why>: <what to do instead>".
 check_can <- function(object, verb) {
-  trait <- trait_against(object, verb)
-  if (is.null(trait)) return(invisible(object))
-  entry <- REFUSALS[[verb]]
-  be <- if (startsWith(entry[[1]], "the ")) " is" else " are"
+  entry <- refusal_of(object, verb)
+  if (is.null(entry)) return(invisible(object))
+  be <- if (startsWith(VERBS[[verb]], "the ")) " is" else " are"
   stop(new_error("unsupported", paste0(
-    entry[[1]], be, " not available for ", TRAITS[[trait]], ": ", entry[[2]][[trait]]
+    VERBS[[verb]], be, " not available for ", entry$fits, ": ", entry$instead
   ), user_call()))
 }

@@ -61,18 +61,24 @@ each_share <- function(sources, y, without, control, task) {
   })
 }
 
-# The effect of each point on the logarithm of the bent estimate is its share in the kernels' sum times a polynomial of u:
-# list(sum, square) of the effects.
-bent_effects <- function(domain, inner, y, loo, control) {
+# The effect of each point on the logarithm of the bent estimate is its share in the kernels' sum times a polynomial of u.
+# Calls `task(rows, effect)` for blocks of y.
+each_effect <- function(domain, inner, y, loo, control, task) {
   sources <- fit_sources(inner)
-  found <- list(sum = y, square = y)
   each_share(sources, y, if (loo) seq_along(y), control, \(rows, shares, u, log_sum) {
     sums <- list(
       log_sum = log_sum, m = rowSums(shares * u), m2 = rowSums(shares * u^2),
       log_weight = log_mean_weight(sources$weights)
     )
     polynomial <- if (has_local(domain)) local_effect(sums) else boundary_effect(domain, y[rows], sources$L[1], sums$m)
-    effect <- shares * (polynomial[[1]] + polynomial[[2]] * u + polynomial[[3]] * u^2)
+    task(rows, shares * (polynomial[[1]] + polynomial[[2]] * u + polynomial[[3]] * u^2))
+  })
+}
+
+# list(sum, square) of the effects.
+bent_effects <- function(domain, inner, y, loo, control) {
+  found <- list(sum = y, square = y)
+  each_effect(domain, inner, y, loo, control, \(rows, effect) {
     found$sum[rows] <<- rowSums(effect)
     found$square[rows] <<- rowSums(effect^2)
   })

@@ -30,11 +30,11 @@
 #'     All estimators, adaptive bandwidths, leave-one-out values and standard errors are available. A given bandwidth is in
 #'     these coordinates. Use it for densities that vanish or grow without limit at the bound. No point may lie on a bound.}
 #'   \item{`"local"`}{One column: local log-quadratic likelihood in the coordinates of `"transform"` (Loader 1996; Geenens
-#'     and Wang 2018), as in package kde1d. The bias is of order \eqn{h^4}. It has no standard errors.}
+#'     and Wang 2018), as in package kde1d. The bias is of order \eqn{h^4}.}
 #'   \item{`"reflect"`}{Reflects points at the bounds. The slope at a bound is 0; where the slope of the density is not 0, there
 #'     is a bias of order h. For `"sdkde"` the reflected points move with their points. The bandwidth is diagonal.}
 #'   \item{`"boundary"`}{One column: the local linear boundary kernel, whose bias is of order \eqn{h^2} up to the bound (Jones
-#'     1993), made non-negative as in Jones and Foster (1996). It has no standard errors.}
+#'     1993), made non-negative as in Jones and Foster (1996).}
 #'   \item{`"mass"`}{Divides each kernel by its probability inside (Diggle 1985). This is the only method for polygons. Not for `"laplace"`.}
 #'   \item{`"auto"`}{Compares the leave-one-out likelihoods of the classical estimates on up to 2,000 rows: for one column and
 #'     `"kde"` among `"local"`, `"boundary"` and `"reflect"`, otherwise between `"transform"` and `"reflect"`. `"transform"`
@@ -51,14 +51,7 @@
 #' range of a reflected or circular column is refused. Adaptive factors are Abramson's; `"knn"` needs `"transform"`.
 #'
 #' @section What works on a support:
-#' | function | |
-#' |---|---|
-#' | [predict()][predict.flash_kde] | 0 outside; log density `-Inf`, score `NaN`. Standard errors for `"transform"`, `"reflect"` and `"mass"`; for `"laplace"` `"transform"` only |
-#' | [simulate()][simulate.flash_kde], [kde_cdf()], [`quantile()`][quantile.flash_kde] | yes; rectangles and quantiles not for polygons |
-#' | [kde_marginal()], [kde_conditional()] | not for polygons |
-#' | [kde_derivative()] | second derivatives not for `"boundary"` and `"local"` |
-#' | [hdr_level()], [logLik()][logLik.flash_kde], [diagnostics()], figures | yes |
-#' | [kde_modes()], [mean_shift()], [kde_ridges()], [kde_bands()] | no |
+#' All functions of densities, except [kde_marginal()] and [kde_conditional()] for polygons, and scores other than `"log"`.
 #'
 #' Leave-one-out values of a `"sdkde"` need a fit without each point, except with `"transform"`. Leave-one-out values of `"boundary"` and
 #' `"local"` are divided by the integral of the estimate from all points.

@@ -34,9 +34,10 @@
 #' 0.96 on average over points (`bench/inference.R`).
 #'
 #' @section Kinds of densities:
-#' * On a `support` with method `"transform"`, `"reflect"` or `"mass"`, or around a circle, everything above applies to the
-#'   kernels with their copies, or divided by their masses; the correction of the latter includes the masses.
-#' * With categories a row of `newdata` has numbers and categories. The bias from smoothing categories is not corrected.
+#' * On a `support`, the contributions of points include their copies, masses and integrals.
+#'   For compact and boundary kernels \eqn{5 p_H - 4 p_{1.25 H}}{5 p_H - 4 p_(1.25 H)} corrects the bias.
+#' * The bias from smoothing categories is not corrected.
+#' * For `flash_kde(y ~ x)` the interval is that of p(y | x) at the rows of `newdata`, by default the training rows.
 #' * An estimate with `debiasing(nonnegative = TRUE)` is divided by its integral with `correct = FALSE` only.
 #'
 #' @section Cost:
@@ -71,6 +72,7 @@
 #'   bands. *The Annals of Statistics* 42, 1787-1818.
 #' @seealso [plot.kde_bands()]; `plot(fit, band = TRUE)`; [kde_pvalue()] and [kde_test()] for tests.
 #' @rawRd \concept{confidence band}\concept{confidence interval of a density}\concept{bootstrap}
+#' @order 1
 #' @export
 #' @examples
 #' fit <- flash_kde(faithful$eruptions, "kde")
@@ -96,6 +98,20 @@ kde_bands.flash_kde <- function(object, newdata = NULL, level = 0.95, type = c("
   check_dots_empty(...)
   check_in_memory(object)
   check_can(object, "bands")
+  asked <- band_asked(object, level, type, method, correct, replicates, refit)
+  if (!is.null(newdata) && !is.null(n)) stop_argument("n", "must be NULL with `newdata`: it is the size of the grid")
+  run <- start_run(fit_asked(object), "Estimating")
+  given <- if (is.null(newdata)) band_grid(object, n) else new_points(object, newdata)
+  kept <- newdata_rows(given, na.action)
+  found <- bands_at(object, kept$points, asked, run)
+  columns <- lapply(found[BAND_COLUMNS], kept$restore, at_infinity = 0)
+  points <- points_frame(object, if (length(columns$se) == nrow(given)) given else kept$points)
+  bands_frame(points, columns, c(asked, found["critical"]), variable_names(object), is.null(newdata))
+}
+
+BAND_COLUMNS <- c("estimate", "lower", "upper", "se")
+
+band_asked <- function(object, level, type, method, correct, replicates, refit) {
   asked <- list(
     level = check_level(level), type = check_choice(type, c("pointwise", "simultaneous"), "type"),
     method = check_choice(method, c("asymptotic", "bootstrap"), "method"),
@@ -105,19 +121,14 @@ kde_bands.flash_kde <- function(object, newdata = NULL, level = 0.95, type = c("
   )
   if (asked$refit && asked$method != "bootstrap") stop_argument("refit", "must be FALSE unless method = \"bootstrap\"")
   if (asked$n < 2) stop_argument("object", "must have at least two points of positive weight: found one")
-  if (!is.null(newdata) && !is.null(n)) stop_argument("n", "must be NULL with `newdata`: it is the size of the grid")
-  run <- start_run(fit_asked(object), "Estimating")
-  given <- if (is.null(newdata)) band_grid(object, n) else new_points(object, newdata)
-  kept <- newdata_rows(given, na.action)
-  found <- bands_at(object, kept$points, asked, run)
-  columns <- lapply(found[c("estimate", "lower", "upper", "se")], kept$restore, at_infinity = 0)
-  points <- points_frame(object, if (length(columns$se) == nrow(given)) given else kept$points)
-  asked$critical <- found$critical
+  asked
+}
+
+bands_frame <- function(points, columns, asked, labels, grid) {
   # columns of the result keep their names; a variable with the same name is renamed
   names(points) <- make.unique(c(names(columns), names(points)))[-seq_along(columns)]
   structure(
-    cbind(points, columns),
-    band = c(asked, list(variables = names(points), labels = variable_names(object), grid = is.null(newdata))),
+    cbind(points, columns), band = c(asked, list(variables = names(points), labels = labels, grid = grid)),
     class = c("kde_bands", "data.frame")
   )
 }
@@ -141,7 +152,10 @@ print.kde_bands <- function(x, ...) {
 confint.flash_kde <- function(object, parm, level = 0.95, ...) {
   if (!missing(parm)) newdata_rows(new_points(object, parm, "parm"), stats::na.pass, "parm") # for its errors
   if (missing(parm)) parm <- if (is.null(object$discrete)) object$x else points_frame(object, own_places(object))
-  bands <- kde_bands(object, parm, level, ...)
+  band_limits(kde_bands(object, parm, level, ...), level)
+}
+
+band_limits <- function(bands, level) {
   limits <- cbind(bands$lower, bands$upper)
   colnames(limits) <- paste(format(100 * c(1 - level, 1 + level) / 2, trim = TRUE, scientific = FALSE, digits = 3), "%")
   limits
@@ -180,7 +194,7 @@ bands_at <- function(object, at, asked, run) {
   found
 }
 
-zero_bands <- function(m) stats::setNames(rep(list(numeric(m)), 4), c("estimate", "lower", "upper", "se"))
+zero_bands <- function(m) stats::setNames(rep(list(numeric(m)), 4), BAND_COLUMNS)
 
 # bands_at() at points inside the support, of sums of kernels at working points.
 bands_of_sums <- function(object, at, asked, run) {
@@ -188,8 +202,9 @@ bands_of_sums <- function(object, at, asked, run) {
   given <- object
   # what is clipped and divided by its integral is the estimate itself, not the corrected one
   divisor <- if (asked$corrected) 1 else exp(log_clip(object))
-  object <- if (asked$corrected) corrected_fit(object, run) else signed_part(object)
-  of <- influence_of(if (is_kind(object, "mapped")) object$inner else object, run)
+  made <- if (asked$corrected) corrected_fits(object, run) else list(fits = list(signed_part(object)), shares = 1)
+  object <- made$fits[[1]]
+  of <- influence_of(made, run)
   own <- influence_control(of, run)
   domain <- object$support
   near <- if (is.null(domain)) from_centre(object, at) else to_working(domain, at)
@@ -198,12 +213,12 @@ bands_of_sums <- function(object, at, asked, run) {
   height <- exp(log_kernel_norm(of$L) + if (is.null(domain)) 0 else log_jacobian(domain, to_working(domain, at)))
   # the correction of kernels that are divided by their masses has the derivative of the masses, too, as psi has it
   by_psi <- !is.null(domain) && has_masses(domain) && is_signed(object)
-  estimate <- if (by_psi) height * errors$mean else signed_density(log_estimate(object, at, FALSE, run))
+  estimate <- if (by_psi) height * errors$mean else combined_density(made, at, run)
   if (asked$method == "bootstrap") {
     draws <- if (asked$refit) {
       divisor * refitted(given, at, asked, run) / height
     } else {
-      resampled(if (is_kind(object, "mapped")) object$inner else object, of, near, asked$replicates, own, estimate / height)
+      resampled(made, of, list(own = at, near = near), asked$replicates, own, list(estimate = estimate, height = height))
     }
     errors$se <- sqrt(rowMeans((draws - rowMeans(draws))^2))
   } else if (asked$type == "simultaneous") {
@@ -215,46 +230,76 @@ bands_of_sums <- function(object, at, asked, run) {
   c(lapply(interval, `/`, divisor), list(critical = critical))
 }
 
-# The fit that the interval is around. Its bias is of order h^4, at a bandwidth that is best for a bias of order h^2,
-# so that the remaining bias is small relative to the standard error. The rate n^(-1 / (d + 4)) minimises the coverage
-# error (Calonico, Cattaneo and Farrell 2018). Bandwidths of debiased and adaptive estimates, whose bias is already of
-# order h^4, are larger and are reduced by the ratio of the rules for normal data. Categories alone have no such bias.
-corrected_fit <- function(object, run) {
+# The fits whose combination the interval is around: list(fits, shares). Its bias is of order h^4, at a bandwidth that is best
+# for a bias of order h^2, so that the remaining bias is small relative to the standard error. The rate n^(-1 / (d + 4))
+# minimises the coverage error (Calonico, Cattaneo and Farrell 2018). Bandwidths of estimates whose bias is already of order h^4
+# (debiased, adaptive, by local likelihood) are larger and are reduced by the ratio of the rules for normal data. Kernels
+# without second derivatives are combined with those of variance c H (Schucany and Sommers 1977): (c p_H - p_cH) / (c - 1) has no
+# bias of order h^2, and for c near 1 the least of order h^4. Categories alone have no such bias.
+WIDER <- 1.25
+
+corrected_fits <- function(object, run) {
   object <- signed_part(object)
-  if (object$d == 0) return(object)
-  if (object$estimator != PLAIN_ESTIMATOR || !is.null(object$adaptive)) object <- narrowed(object, run)
-  if (object$estimator != PLAIN_ESTIMATOR) return(object)
+  alone <- \(fit) list(fits = list(fit), shares = 1)
+  if (object$d == 0) return(alone(object))
+  plain <- object$estimator == PLAIN_ESTIMATOR
+  by_local <- !is.null(object$support) && has_local(object$support)
+  if (!plain || by_local || !is.null(object$adaptive)) object <- narrowed(object, run)
+  if (!plain || by_local) return(alone(object))
+  if (needs_rows(object)) {
+    wide <- rebuilt(object, \(part) replace(part, "bandwidth", list(WIDER * part$bandwidth)), run)
+    return(list(fits = list(object, wide), shares = c(WIDER, -1) / (WIDER - 1)))
+  }
   object$estimator <- "laplace"
   if (!is.null(object$inner)) object$inner$estimator <- "laplace"
-  object
+  alone(object)
+}
+
+# The density that corrected_fits() combines.
+combined_density <- function(made, at, run) {
+  Reduce(`+`, Map(\(fit, share) share * signed_density(log_estimate(fit, at, FALSE, run)), made$fits, made$shares))
 }
 
 narrowed <- function(object, run) {
   reference <- if (object$estimator == PLAIN_ESTIMATOR) "laplace" else object$estimator
   n <- effective_size(object$weights[used_rows(object)], n_used(object))
   ratio <- min(reference_sd(PLAIN_ESTIMATOR, n, object$d) / reference_sd(reference, n, object$d), 1)
-  narrow <- function(part) {
+  rebuilt(object, \(part) {
     part$bandwidth <- ratio^2 * part$bandwidth
-    if (is_debiased(part)) part$score_bandwidth <- ratio^2 * part$score_bandwidth
-    part$plan <- new_plan()
+    if (!is.null(part$score_bandwidth)) part$score_bandwidth <- ratio^2 * part$score_bandwidth
     part
-  }
-  if (!is.null(object$support)) return(narrowed_inside(object, narrow, run))
-  object <- narrow(object)
-  if (is_debiased(object)) debiased_anew(object, run) else object
+  }, run)
 }
 
-narrowed_inside <- function(object, narrow, run) {
+# The fit whose kernels `change` has changed, a function of a fit without a support: debiased again, on the support.
+rebuilt <- function(object, change, run) {
   domain <- object$support
-  part <- narrow(plain_kernels(object))
-  if (is_debiased(part)) {
-    of <- bandwidths_of(part)
-    sources <- domain_sources(domain, part$x, part$weights, of$main$L, part$adaptive$factors, run)
-    made <- debias_inside(domain, sources[c("points", "weights")], of, sources$factors, run, "object")
-    part["centred"] <- list(NULL)
-    part$debiased <- made$debiased[seq_len(part$n), , drop = FALSE]
+  before <- if (is.null(domain)) object else plain_kernels(object)
+  part <- change(before)
+  part$plan <- new_plan()
+  if (is_debiased(part)) part <- moved_again(part, before, domain, run)
+  if (is.null(domain)) return(part)
+  fit <- on_domain(part, domain, object$x, run)
+  if (is_bent(domain)) fit$support$log_total <- log(bent_of(fit, run)$total)
+  fit
+}
+
+# Points that moved along a given score, or along that of more variables, move in proportion to H.
+moved_again <- function(part, before, domain, run) {
+  if (isTRUE(part$given_score) || !is.null(part$debiased_in)) {
+    own <- from_centre(part, part$x)
+    near <- own + part$bandwidth[1] / before$bandwidth[1] * (fit_points(part) - own)
+    if (!is.null(part$centred)) part$centred$points <- near
+    part$debiased <- from_origin(part, near)
+    return(part)
   }
-  on_domain(part, domain, object$x, run)
+  if (is.null(domain) || only_transforms(domain)) return(debiased_anew(part, run))
+  of <- bandwidths_of(part)
+  sources <- domain_sources(domain, part$x, part$weights, of$main$L, part$adaptive$factors, run)
+  made <- debias_inside(domain, sources[c("points", "weights")], of, sources$factors, run, "object")
+  part["centred"] <- list(NULL)
+  part$debiased <- made$debiased[seq_len(part$n), , drop = FALSE]
+  part
 }
 
 # The optimal standard deviation of the kernel for normal points of variance 1.

@@ -9,7 +9,13 @@
 #   multiplied by f_j^2. A derivative is computed as a difference of two kernels, so that all engines can compute the
 #   sums.
 #
+# - an SD-KDE of several steps: to first order each step adds what the last one added, smoothed by H_s, so that psi_j has the
+#   terms (-1)^k of the k-th derivative of the kernel of variance H + k H_s. The infinitesimal jackknife agrees to a fifth. Along a
+#   given score, points move by themselves, and there is one term fewer.
 # - laplace6: the kernel minus its first and plus half its second derivative in t.
+#
+# Kernels with bounded support, boundary kernels and local likelihood have no closed form of the squares. Their
+# psi are the entries of matrices of targets by points ("rows"), in blocks.
 #
 # On a support psi is the sum over the copies of the point, or divided by the mass of the kernel inside. With categories it
 # is multiplied by the kernel of the categories. Sums are relative to the height of the kernel with the factor L of the fit.
@@ -17,20 +23,28 @@
 # Half the step of a derivative, as a share of H. The error is of the order of its square; rounding is below 1e-9.
 DERIVATIVE_STEP <- 1e-3
 
-# The same for second derivatives, whose rounding error is divided by its square.
+# The same for second derivatives, whose rounding error is divided by its square, and for third and fourth ones.
 CURVATURE_STEP <- 3e-3
+DERIVATIVE_STEPS <- c(DERIVATIVE_STEP, CURVATURE_STEP, 8e-3, 1.5e-2)
 
 # Largest skewness: beyond it the interval of wilson_interval() would be empty where there are no points.
 MOST_SKEWNESS <- 3 / 2
 
-# list(parts, factors, L, weights, roughness, skewness, discrete, domain). Each part is a list of `points`, relative to
+# list(parts, factors, L, weights, roughness, skewness, discrete, domain, rows). Each part is a list of `points`, relative to
 # fit_centre(), `C`, the variance of its kernel exp(-u' C^-1 u / 2), and `size`, its coefficient; with copies also `row`, the
 # point of each kernel, and with masses `scale`, 1 / mass. Weights are relative to the largest. `roughness`: the integral of
 # psi^2, relative to the height of the kernel. `skewness`: the third cumulant of an estimate divided by its variance and
-# density_unit(), for small bandwidths.
-influence_of <- function(object, control) {
-  kernels <- if (is_kind(object, "imaged")) plain_kernels(object) else object
-  parts <- influence_parts(kernels)
+# density_unit(), for small bandwidths. `rows`: NULL, or a function of points that returns psi, m x n; parts then are
+# Gaussian kernels of the same variances. `made`: of corrected_fits().
+influence_of <- function(made, control) {
+  fits <- lapply(made$fits, \(fit) if (is_kind(fit, "mapped")) fit$inner else with_effects(fit, control))
+  object <- fits[[1]]
+  sizes <- made$shares * vapply(fits, \(fit) height_ratio(object$bandwidth, fit$bandwidth), 0)
+  parts <- unlist(Map(\(fit, size) {
+    lapply(influence_parts(if (is_kind(fit, "imaged")) plain_kernels(fit) else fit), \(part) {
+      replace(part, "size", list(size * part$size))
+    })
+  }, fits, sizes), FALSE)
   roughness <- influence_power(parts, object$bandwidth, 2)
   skewness <- influence_power(parts, object$bandwidth, 3) / roughness^2
   factors <- object$adaptive$factors
@@ -39,9 +53,14 @@ influence_of <- function(object, control) {
   list(
     parts = parts, factors = factors, L = fit_factor(object),
     weights = if (is.null(object$weights)) rep(1, object$n) else relative_to_largest(object$weights),
-    roughness = roughness, skewness = skewness, discrete = object$discrete, domain = domain
+    roughness = roughness, skewness = skewness, discrete = object$discrete, domain = domain,
+    rows = if (needs_rows(object)) \(at) {
+      Reduce(`+`, Map(\(fit, size) size * contributions(fit, at, control), fits, sizes))
+    }
   )
 }
+
+needs_rows <- function(object) !has_gaussian(object) || is_kind(object, "bent")
 
 influence_parts <- function(object) {
   H <- object$bandwidth
@@ -57,9 +76,75 @@ influence_parts <- function(object) {
     return(list(part(points, (1 - e) * H, (1 + 1 / e) / 2), part(points, (1 + e) * H, (1 - 1 / e) / 2)))
   }
   if (!is_debiased(object)) return(list(part(points, H, 1)))
-  both <- H + object$score_bandwidth
   own <- unname(from_centre(object, object$x))
-  list(part(points, H, 1), part(own, both - e * H, 1 / (2 * e)), part(own, both + e * H, -1 / (2 * e)))
+  terms <- lapply(seq_len(influence_order(object)), \(k) {
+    step <- 2 * DERIVATIVE_STEPS[k]
+    lapply(0:k, \(i) {
+      part(own, (1 + (k / 2 - i) * step) * H + k * object$score_bandwidth, (-1)^(k + i) * choose(k, i) / step^k)
+    })
+  })
+  c(list(part(points, H, 1)), unlist(terms, FALSE))
+}
+
+# The number of terms for the effect of a point on the steps of others. Further terms are below a percent. The effect is taken
+# as none where the score is that of other variables at given values.
+influence_order <- function(object) {
+  if (is.null(object$score_bandwidth)) return(0)
+  min(n_steps(object) - isTRUE(object$given_score), length(DERIVATIVE_STEPS))
+}
+
+# psi of all points at the rows of `at`, m x n, relative to the height of the kernel, each point counted with weight 1.
+contributions <- function(object, at, control) {
+  if (is_kind(object, "bent")) return(bent_contributions(object, at, control))
+  d <- object$d
+  object["weights"] <- list(NULL)
+  f <- if (is.null(object$adaptive)) rep(1, object$n) else object$adaptive$factors
+  parts <- influence_parts(object)
+  psi <- matrix(as.double(d == 0), nrow(at), object$n)
+  if (!has_gaussian(object)) {
+    psi <- exp(t(given_log_weights(object, from_origin(object, at))) + d * fit_kernel(object)$log_unit)
+    parts <- parts[-1]
+  }
+  if (d > 0) for (part in parts) {
+    z <- whitened_differences(part$points, at[, seq_len(d), drop = FALSE], lower_factor(part$C, "bandwidth"), f)
+    half <- Reduce(`+`, lapply(z, `^`, 2)) / 2
+    psi <- psi + part$size * exp(-half) * rep(f^-d, each = nrow(at))
+  }
+  tables <- level_tables(object$discrete)
+  for (k in seq_along(tables)) psi <- psi * tables[[k]][at[, d + k], object$discrete$codes[, k]]
+  psi
+}
+
+# The same for a boundary kernel or local likelihood, at working points: p times the effect of a point on log p, less its effect
+# on the integral, by which p is divided.
+bent_contributions <- function(object, at, control) {
+  inner <- object$inner
+  height <- exp(working_estimate(object, at, control, PLAIN_FACTOR)$log_abs - log_kernel_norm(fit_factor(inner)))
+  share <- kernel_weights(inner) / total_weight(inner)
+  psi <- matrix(0, nrow(at), object$n)
+  each_effect(object$support, inner, at[, 1], FALSE, control, \(rows, effect) {
+    psi[rows, ] <<- height[rows] * effect / rep(share, each = length(rows))
+  })
+  psi[, share == 0] <- 0
+  if (is.null(object$effects)) psi else psi - outer(height, object$effects - 1)
+}
+
+# A fit with `effects`, the integrals of bent_contributions(): by Gauss's rule where the estimate is bent, and of kernels elsewhere.
+with_effects <- function(object, control) {
+  if (!is_kind(object, "bent")) return(object)
+  sources <- fit_sources(object$inner)
+  pieces <- bent_pieces(object$support, sources)
+  from <- pieces$edges[-length(pieces$edges)]
+  width <- diff(pieces$edges)
+  rule <- gauss_rule(3)
+  at <- as.vector((from + outer(width, rule$node))[pieces$bent, ])
+  weights <- as.vector(outer(width, rule$weight)[pieces$bent, ]) * exp(log_kernel_norm(sources$L))
+  effects <- Reduce(`+`, lapply(blocks_of(length(at), max(5, floor(PAIRS_IN_BLOCK / object$n))), \(rows) {
+    drop(weights[rows] %*% bent_contributions(object, matrix(at[rows]), control))
+  }))
+  below <- \(edge) stats::pnorm((edge - sources$points[, 1]) / sources$L[1]) / exp(object$support$log_total)
+  for (i in which(!pieces$bent)) effects <- effects + below(pieces$edges[i + 1]) - below(from[i])
+  replace(object, "effects", list(effects))
 }
 
 # The parts with the copies and masses of a domain, relative to the origin.
@@ -74,13 +159,13 @@ parts_on_domain <- function(parts, domain, factors, control) {
 }
 
 # Ratio of the height of a Gaussian density of variance C to that of variance H.
-height_ratio <- function(H, C) exp((log_det_of(H) - log_det_of(C)) / 2)
+height_ratio <- function(H, C) if (nrow(H) == 0) 1 else exp((log_det_of(H) - log_det_of(C)) / 2)
 
 log_det_of <- function(C) 2 * sum(log(diagonal(lower_factor(C, "bandwidth"))))
 
 # Control of the sums: differences of kernels lose digits, so the sums need double precision and a smaller tolerance.
 influence_control <- function(of, control) {
-  if (length(of$parts) == 1) return(control)
+  if (length(of$parts) == 1 || !is.null(of$rows)) return(control)
   replace(control, c("precision", "tol"), list("double", control$tol * DERIVATIVE_STEP))
 }
 
@@ -105,6 +190,7 @@ by_categories <- function(of, at, columns, task) {
 
 # sum_j b_j psi_j(y) for each column of b, at the rows of `at`.
 influence_sums <- function(of, at, b, control) {
+  if (!is.null(of$rows)) return(sums_of_rows(of, at, \(psi) psi %*% b))
   by_categories(of, at, ncol(b), \(of, at) {
     if (!is.null(of$share)) b <- of$share * b
     Reduce(`+`, lapply(of$parts, \(part) {
@@ -117,6 +203,7 @@ influence_sums <- function(of, at, b, control) {
 
 # sum_j b_j psi_j(y)^2: the product of two Gaussian kernels is a Gaussian kernel about a mean of the two centres.
 influence_squares <- function(of, at, b, control) {
+  if (!is.null(of$rows)) return(drop(sums_of_rows(of, at, \(psi) psi^2 %*% b)))
   total <- by_categories(of, at, 1, \(of, at) {
     if (!is.null(of$share)) b <- of$share^2 * b
     parts <- of$parts
@@ -130,6 +217,12 @@ influence_squares <- function(of, at, b, control) {
     total
   })
   pmax(drop(total), 0)
+}
+
+# Binds the rows of task(psi) for blocks of the rows of `at`.
+sums_of_rows <- function(of, at, task) {
+  blocks <- blocks_of(nrow(at), max(1, floor(PAIRS_IN_BLOCK / length(of$weights))))
+  do.call(rbind, lapply(blocks, \(rows) task(of$rows(at[rows, , drop = FALSE]))))
 }
 
 # k_a(y - a_j) k_b(y - b_j) = share_j k(y - points_j), with k of variance C; with copies for all pairs of two kernels of one
@@ -187,9 +280,13 @@ influence_errors <- function(of, at, control) {
   total <- sum(w)
   sums <- influence_sums(of, at, cbind(w, w^2), control)
   mean <- sums[, 1] / total
-  square <- influence_squares(of, at, w^2, control) - 2 * mean * sums[, 2] + mean^2 * sum(w^2)
+  squares <- influence_squares(of, at, w^2, control)
+  square <- squares - 2 * mean * sums[, 2] + mean^2 * sum(w^2)
+  unit <- density_unit(of, at, control)
+  # one-sided and wide kernels, whose integrals depend on y, by the points there
+  if (!is.null(of$rows)) unit <- pmin(pmax(unit, ifelse(mean > 0, squares / total / sums[, 1], 0)), 4 * unit)
   list(
-    mean = unname(mean), se = unname(sqrt(pmax(square, 0))) / total, unit = density_unit(of, at, control),
+    mean = unname(mean), se = unname(sqrt(pmax(square, 0))) / total, unit = unit,
     share = 1 / effective_size(w, length(w))
   )
 }

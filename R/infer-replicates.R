@@ -12,33 +12,18 @@ multiplied <- function(of, at, replicates, control, mean) {
   })
 }
 
-# Bootstrap replicates. `estimate`: the estimate, relative to the height of the kernel.
-resampled <- function(object, of, at, replicates, control, estimate) {
+# Bootstrap replicates of corrected_fits(). `at`: list(own, near), in the user's coordinates and those of the sums. `known`:
+# list(estimate, height), the density and the height of the kernel. What is no sum over the points is made again of each sample.
+resampled <- function(made, of, at, replicates, control, known) {
   w <- of$weights
   name_stage(control, "Resampling")
-  if (is_debiased(object)) return(resampled_debiased(object, of, at, replicates, control, estimate))
-  in_blocks(replicates, length(w), nrow(at), control, \(columns) {
+  object <- made$fits[[1]]
+  again <- is_debiased(object) || is_kind(object, "bent")
+  in_blocks(replicates, length(w), nrow(at$own), control, at_most = if (again) 1 else 256, \(columns) {
     b <- vapply(seq_len(columns), \(i) w * drawn_counts(w), w)
-    influence_sums(of, at, b, control) / rep(colSums(b), each = nrow(at)) - estimate
-  })
-}
-
-# Bootstrap replicates of an SD-KDE: each sample is debiased again.
-resampled_debiased <- function(object, of, at, replicates, control, estimate) {
-  w <- of$weights
-  points <- from_centre(object, object$x)
-  L <- score_factor(object)
-  in_blocks(replicates, length(w), nrow(at), control, at_most = 1, \(columns) {
-    b <- w * drawn_counts(w)
-    object$weights <- b
-    if (is.null(of$domain)) {
-      sources <- sum_sources(points, b, L, factors = of$factors, discrete = of$discrete)
-      debiased <- keep_lost(debias_sum(sources, of$L, control)$debiased, points, b)
-      of$parts <- list(list(points = debiased, C = object$bandwidth, size = 1))
-      return(influence_sums(of, at, matrix(b), control) / sum(b) - estimate)
-    }
-    sources <- domain_without(object, seq_len(object$n), control)$sources
-    exp(log_sum(sources, at, PLAIN_FACTOR, FALSE, control)$log_abs) / sum(b) - estimate
+    if (!again) return(influence_sums(of, at$near, b, control) / rep(colSums(b), each = nrow(at$near)) - known$estimate / known$height)
+    fits <- lapply(made$fits, rebuilt, \(part) replace(part, "weights", list(b[, 1])), control)
+    (combined_density(list(fits = fits, shares = made$shares), at$own, control) - known$estimate) / known$height
   })
 }
 
@@ -49,8 +34,7 @@ refitted <- function(given, at, asked, run) {
   name_stage(run, "Refitting")
   draws <- in_blocks(asked$replicates, length(w), nrow(at), run, at_most = 1, \(columns) {
     fit <- unclass(refit(given, rep(seq_along(w), drawn_counts(w)), run))
-    if (asked$corrected) fit <- corrected_fit(fit, run)
-    signed_density(log_estimate(fit, at, FALSE, run))
+    combined_density(if (asked$corrected) corrected_fits(fit, run) else list(fits = list(fit), shares = 1), at, run)
   })
   draws - rowMeans(draws)
 }

@@ -29,7 +29,8 @@ shape_field <- function(object, control, label) {
   of <- if (is.null(object$support)) object else object$inner
   list(
     fit = object, object = of, local = local_sources(of), control = control, steps = steps,
-    engines = is.null(of$adaptive) && !is_signed(of), few = on_cpu && object$d <= 3,
+    engines = is.null(of$adaptive) && !is_signed(of) || !has_gaussian(of),
+    few = on_cpu && object$d <= 3 && has_gaussian(of),
     flat = if (on_cpu && (exact || resolved$engine == "exact")) 1e-6 else 1e-4
   )
 }
@@ -100,9 +101,15 @@ plain_logs <- function(field, u) {
 # list(score, hessian, width2, mass, log_scale): gradient and Hessian of the logarithm, the Hessians m x d^2.
 # `log_scale`: as for slopes_at(). A corrected sum (`mass`) may be negative.
 curvature_at <- function(field, u, log_scale = NULL) {
-  if (is_kind(field$fit, "bent")) {
-    bend <- working_hessian(field$fit, working_points(field, u), field$control) * field$local$L[1]^2
-    return(in_domain(field, u, list(score = slopes_at(field, u)$score, hessian = bend, width2 = 1, mass = 1), scored = TRUE))
+  if (is_kind(field$fit, "bent") || !has_gaussian(field$object)) {
+    bend <- if (is_kind(field$fit, "bent")) working_hessian(field$fit, working_points(field, u), field$control) else {
+      derivative_at(field$object, working_points(field, u), 2, TRUE, FALSE, field$control)
+    }
+    here <- list(
+      score = slopes_at(field, u)$score, hessian = matrix(unwhiten_hessians(bend, field$local$L), nrow(u)),
+      width2 = rep(1, nrow(u)), mass = rep(1, nrow(u))
+    )
+    return(in_domain(field, u, here, scored = TRUE))
   }
   found <- if (is_signed(field$object)) {
     list(sums = local_sums(field$local, t(u), plain_logs(field, u), field$control))
@@ -165,8 +172,8 @@ step_sizes <- function(field, here, before) {
     size <- ifelse(curvature > 0, 1 / curvature, Inf)
   }
   longest <- LONGEST_STEP * sqrt(here$width2) / slope
-  # the peak of a corrected kernel is steeper than its mean shift
-  if (is_signed(field$object)) return(pmin(pmax(size, shift / 8), longest))
+  # the peak of a corrected kernel is steeper than its mean shift, as is the rim of one with bounded support
+  if (is_signed(field$object) || !has_gaussian(field$object)) return(pmin(pmax(size, shift / 8), longest))
   pmax(shift, pmin(size, longest))
 }
 

@@ -5,7 +5,7 @@
 
 check_unsigned <- function(object, what, cure) {
   if (!is_signed(object$joint)) return(invisible())
-  stop(new_error("unsupported", paste0(what, " are not available for ", TRAITS[["signed"]], ": ", cure), user_call()))
+  stop(new_error("unsupported", paste0(what, " are not available for ", UNSIGNED, ": ", cure), user_call()))
 }
 
 # list(a, b), n x m, at the rows of x of a conditional_job(); `a` is relative to its largest value in each column.

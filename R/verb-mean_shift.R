@@ -4,27 +4,51 @@
 #' @export
 mean_shift <- function(object, newdata = NULL, control = NULL) {
   check_smooth(object, "modes")
-  field <- shape_field(object, control, "Shifting points")
-  starts <- thinned_starts(field, object$x, object$weights, 1)$rows
-  known <- top_points(field, climb(field, to_field(field, object$x[starts, , drop = FALSE]))$u)
-  known <- only_modes(known)
-  own <- settle_ends(field, known, to_field(field, object$x))
-  weights <- if (is.null(object$weights)) rep(1, object$n) else object$weights
-  count <- tabulate(own$home, nrow(own$known$u))
-  weight <- drop(rowsum(c(weights, numeric(length(count))), c(own$home, seq_along(count))))[seq_along(count)]
-  rank <- order(-weight, -own$known$log_abs)
-  rank <- rank[count[rank] > 0]
-  known <- lapply(own$known, keep_rows, rank)
-  table <- mode_table(field, known, points = count[rank], share = unname(weight[rank]) / sum(weights))
+  weights <- kernel_weights(object)
+  cells <- lapply(density_cells(object, own_places(object)), \(cell) {
+    field <- shape_field(cell$fit, control, "Shifting points")
+    starts <- thinned_starts(field, cell$fit$x, cell$fit$weights, 1)$rows
+    known <- top_points(field, climb(field, to_field(field, cell$fit$x[starts, , drop = FALSE]))$u)
+    own <- settle_ends(field, only_modes(known), to_field(field, object$x[cell$rows, , drop = FALSE]))
+    count <- tabulate(own$home, nrow(own$known$u))
+    weight <- weight_by(weights[cell$rows], own$home, length(count))
+    c(cell, own, list(field = field, count = count, weight = weight, log_abs = own$known$log_abs + log(cell$share)))
+  })
+  all <- \(part) unlist(lapply(cells, `[[`, part))
+  rank <- order(-all("weight"), -all("log_abs"))
+  rank <- rank[all("count")[rank] > 0]
+  cells <- numbered(cells, match(seq_along(all("count")), rank))
+  tables <- lapply(cells, \(cell) {
+    table <- mode_table(cell$field, cell$known, points = cell$count, share = cell$weight / sum(weights))
+    in_cell(object, cell, table)
+  })
+  cluster <- integer(object$n)
+  for (cell in cells) cluster[cell$rows] <- cell$home
   clusters <- list(
-    cluster = stats::napredict(object$na.action, match(own$home, rank)), modes = table,
-    homes = home_radii(field, known), fit = object
+    cluster = stats::napredict(object$na.action, cluster),
+    modes = `rownames<-`(do.call(rbind, tables)[order(all("number")[all("number") > 0]), ], NULL),
+    cells = lapply(cells, \(cell) c(cell[c("fit", "codes", "number")], list(homes = home_radii(cell$field, cell$known)))),
+    fit = object
   )
   class(clusters) <- "flash_clusters"
   if (is.null(newdata)) return(clusters)
   clusters$newdata <- new_points(object, newdata)
-  clusters$cluster <- stats::predict(clusters, clusters$newdata, control = control)
+  clusters$cluster <- stats::predict(clusters, newdata, control = control)
   clusters
+}
+
+# The modes of each cell that have a number, the highest first, and the points by these numbers. `number`: of the modes of all
+# cells, NA for those without points.
+numbered <- function(cells, number) {
+  of <- split(number, rep(seq_along(cells), vapply(cells, \(cell) length(cell$count), 0L)))
+  Map(\(cell, number) {
+    cell$home <- number[cell$home]
+    kept <- order(number, na.last = NA)
+    cell$number <- number[kept]
+    cell[c("count", "weight")] <- lapply(cell[c("count", "weight")], `[`, kept)
+    cell$known <- lapply(cell$known, keep_rows, kept)
+    cell
+  }, cells, unname(of))
 }
 
 # Drops stationary points that are no modes; keeps all if none is a mode, as for points on a line.
@@ -87,16 +111,23 @@ predict.flash_clusters <- function(object, newdata, control = NULL, ...) {
   check_dots_empty(...)
   if (missing(newdata) || is.null(newdata)) return(object$cluster)
   fit <- object$fit
-  field <- shape_field(fit, control, "Shifting points")
   kept <- newdata_rows(new_points(fit, newdata), stats::na.pass)
-  found <- climb(field, to_field(field, kept$points), object$homes)
-  lost <- which(found$home == 0)
-  if (length(lost) > 0) {
-    ends <- polish(field, found$u[lost, , drop = FALSE])
-    width2 <- slopes_at(field, object$homes$u)$width2
-    found$home[lost] <- nearest_home(field, ends, list(u = object$homes$u, radius = 0.05 * sqrt(width2)))
+  cluster <- rep(NA_integer_, nrow(kept$points))
+  known <- lapply(object$cells, `[[`, "codes")
+  for (cell in density_cells(fit, kept$points)) {
+    own <- object$cells[match(list(cell$codes), known)][[1]]
+    if (is.null(own)) next # no points of the fit have these categories
+    field <- shape_field(own$fit, control, "Shifting points")
+    found <- climb(field, to_field(field, kept$points[cell$rows, seq_len(fit$d), drop = FALSE]), own$homes)
+    lost <- which(found$home == 0)
+    if (length(lost) > 0) {
+      ends <- polish(field, found$u[lost, , drop = FALSE])
+      width2 <- slopes_at(field, own$homes$u)$width2
+      found$home[lost] <- nearest_home(field, ends, list(u = own$homes$u, radius = 0.05 * sqrt(width2)))
+    }
+    cluster[cell$rows] <- own$number[replace(found$home, found$home == 0, NA)]
   }
-  as.integer(kept$restore(replace(found$home, found$home == 0, NA), NA))
+  as.integer(kept$restore(cluster, NA))
 }
 
 #' @rdname kde_modes
@@ -106,7 +137,7 @@ print.flash_clusters <- function(x, digits = max(3L, getOption("digits") - 3L), 
   cat("Clusters by the mode above each point: ", count, ngettext(count, " cluster", " clusters"), " of ",
     format(x$fit$n, big.mark = ","), " points\n\n", sep = "")
   # columns of the points, density, points and share
-  shown <- utils::head(x$modes[seq_len(x$fit$d + 3)], 10)
+  shown <- utils::head(x$modes[seq_len(length(all_names(x$fit)) + 3)], 10)
   print(shown, digits = check_digits(digits))
   if (count > 10) cat("... and", count - 10, "more\n")
   invisible(x)
@@ -121,7 +152,7 @@ plot.flash_clusters <- function(x, dims = NULL, ...) {
   if (!is.numeric(dims) || length(dims) == 0 || !all(dims %in% seq_len(fit$d))) {
     stop_argument("dims", "must be numbers of columns, from 1 to ", fit$d, ": found ", describe(dims))
   }
-  points <- if (is.null(x$newdata)) fit$x else x$newdata
+  points <- if (is.null(x$newdata)) own_places(fit) else x$newdata
   cluster <- x$cluster
   if (is.null(x$newdata) && length(cluster) > nrow(points)) cluster <- cluster[-fit$na.action]
   rows <- sort(with_fixed_seed(sample.int(nrow(points), min(nrow(points), 10000))))
@@ -137,9 +168,9 @@ plot.flash_clusters <- function(x, dims = NULL, ...) {
     do.call(graphics::pairs, c(list(shown, gap = 0.4), look))
   } else if (length(dims) == 2) {
     do.call(graphics::plot, c(list(shown), look))
-    graphics::points(x$modes[, dims], pch = 3, cex = 1.4, lwd = 2)
+    graphics::points(x$modes[point_names(fit)[dims]], pch = 3, cex = 1.4, lwd = 2)
   } else {
-    Density <- predict(fit, points[rows, , drop = FALSE])
+    Density <- predict(fit, points_frame(fit, points[rows, , drop = FALSE]))
     do.call(graphics::plot, c(list(cbind(shown, Density)), look))
   }
   invisible(x)

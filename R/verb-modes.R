@@ -18,7 +18,8 @@
 #' A bandwidth that is good for the density leaves small modes of a few points. A larger one, such as
 #' `update(fit, bandwidth = 2 * coef(fit))`, gives fewer clusters.
 #'
-#' Where a Laplace-corrected estimate is negative, points follow the plain estimate. Balloon estimates are refused.
+#' Where a Laplace-corrected estimate is negative, points follow the plain estimate. With categorical columns there are modes and
+#' clusters of the numbers in each combination of categories that occurs.
 #'
 #' On a `support` ([kde_support()]) the modes are those of the density in the units of the data; a maximum at a bound is a mode,
 #' too. On a polygon that is not convex, a path may lead out; its point belongs to no cluster (`NA`).
@@ -73,17 +74,58 @@
 #' predict(clusters, data.frame(eruptions = c(2, 4), waiting = c(55, 85)))
 kde_modes <- function(object, start = NULL, control = NULL) {
   check_smooth(object, "modes")
-  field <- shape_field(object, control, "Finding modes")
-  if (is.null(start)) {
-    from <- thinned_starts(field, object$x, object$weights, 1)
-    u <- to_field(field, object$x[from$rows, , drop = FALSE])
-  } else {
-    u <- to_field(field, finite_points(object, start, "start"))
-    from <- list(weights = rep(1, nrow(u)))
-  }
-  known <- top_points(field, climb(field, u)$u)
-  share <- drop(rowsum(from$weights, factor(known$of, seq_len(nrow(known$u)))))[seq_len(nrow(known$u))]
-  mode_table(field, known, share = unname(share) / sum(from$weights))
+  at <- if (is.null(start)) own_places(object) else finite_points(object, start, "start")
+  found <- lapply(density_cells(object, at), \(cell) {
+    field <- shape_field(cell$fit, control, "Finding modes")
+    if (is.null(start)) {
+      from <- thinned_starts(field, cell$fit$x, cell$fit$weights, 1)
+      u <- to_field(field, cell$fit$x[from$rows, , drop = FALSE])
+    } else {
+      u <- to_field(field, at[cell$rows, seq_len(object$d), drop = FALSE])
+      from <- list(weights = rep(1, nrow(u)))
+    }
+    known <- top_points(field, climb(field, u)$u)
+    share <- weight_by(from$weights, known$of, nrow(known$u))
+    of_cell <- if (is.null(start)) sum(kernel_weights(object)[cell$rows]) / total_weight(object) else nrow(u) / nrow(at)
+    in_cell(object, cell, mode_table(field, known, share = of_cell * share / sum(from$weights)))
+  })
+  table <- do.call(rbind, found)
+  if (length(found) > 1) table <- table[order(-table[[length(all_names(object)) + 1]]), ]
+  `rownames<-`(table, NULL)
+}
+
+# The weights that each of `count` numbers in `of` has in sum; NA has none.
+weight_by <- function(weights, of, count) {
+  known <- which(!is.na(of))
+  unname(rowsum(c(weights[known], numeric(count)), c(of[known], seq_len(count)))[, 1])
+}
+
+# ---- combinations of categories -----------------------------------------------------------------
+
+# The densities of the numbers that the rows of `at`, as own_places(), lie on: for each combination of categories
+# list(fit, rows, codes, share), `fit` the conditional density there and `share` the probability of the combination. Fits
+# without categories have one, the fit.
+density_cells <- function(object, at) {
+  if (!is_kind(object, "mixed")) return(list(list(fit = object, rows = seq_len(nrow(at)), share = 1)))
+  cells <- cells_of(at[, -seq_len(object$d), drop = FALSE])
+  columns <- names(object$discrete$columns)
+  lapply(seq_along(cells$rows), \(i) {
+    codes <- stats::setNames(cells$codes[i, ], columns)
+    fit <- conditional_where(object, list(dims = integer(), values = NULL, codes = codes), NULL)
+    share <- sum(kernel_weights(object) * shares_of_given(object$discrete, codes)) / total_weight(object)
+    list(fit = fit, rows = cells$rows[[i]], codes = codes, share = share)
+  })
+}
+
+# A table of places, a density and more in a cell, with the categories.
+in_cell <- function(object, cell, table) {
+  if (is.null(cell$codes)) return(table)
+  numbers <- as.matrix(table[seq_len(object$d)])
+  codes <- matrix(cell$codes, nrow(table), length(cell$codes), byrow = TRUE, dimnames = list(NULL, names(cell$codes)))
+  rest <- table[-seq_len(object$d)]
+  rest[[1]] <- rest[[1]] * cell$share
+  table <- cbind(points_frame(object, cbind(`colnames<-`(numbers, point_names(object)), codes)), rest)
+  stats::setNames(table, make.unique(names(table)))
 }
 
 # The finite rows of newdata. `arg`: the name of the user's argument.
@@ -112,7 +154,8 @@ top_points <- function(field, ends) {
     u = second$u, of = second$of[first$of], curvature = matrix(unlist(values), ncol = d, byrow = TRUE),
     width2 = rep_len(here$width2, nrow(second$u)), log_abs = second$log_abs
   )
-  some_tops(known, which(in_field(field, known$u)))
+  # starts without weight may lie beyond all kernels of bounded support
+  some_tops(known, which(in_field(field, known$u) & (has_gaussian(field$object) | known$log_abs > -Inf)))
 }
 
 # Some of top_points(); `of` is NA for the others.

@@ -17,8 +17,8 @@
 #'   occupied cell, half a bandwidth wide, except for `trim`; at most the 2,000 of highest density.
 #' @param trim Share of the points, those of lowest density, whose cells have no start. Default: 0.05.
 #' @param control A [flash_control()]. Options that it does not set are those of the fit.
-#' @returns A data frame with a row for each start that reached a ridge, in the order of the starts: the columns of the
-#'   points, and `density`.
+#' @returns A data frame with a row for each start that reached a ridge, in the order of the starts (and by categories): the
+#'   columns of the points, and `density`.
 #' @references Ozertem, U. and Erdogmus, D. (2011) Locally defined principal curves and surfaces. *Journal of
 #'   Machine Learning Research* 12, 1249-1286.
 #'
@@ -43,15 +43,16 @@ kde_ridges <- function(object, dimension = 1, start = NULL, trim = 0.05, control
   if (length(trim) != 1 || trim == 1) {
     stop_argument("trim", "must be one number from 0 to below 1: found ", describe(trim))
   }
-  field <- shape_field(object, control, "Finding ridges")
-  u <- if (is.null(start)) {
-    to_field(field, dense_starts(field, trim))
-  } else {
-    to_field(field, finite_points(object, start, "start"))
-  }
-  u <- climb_ridge(field, u, dimension)
-  table <- points_frame(object, from_field(field, u))
-  table <- cbind(table, density = if (nrow(u) > 0) signed_density(log_density_at(field, u)) else numeric())
+  at <- if (is.null(start)) own_places(object) else finite_points(object, start, "start")
+  tables <- lapply(density_cells(object, at), \(cell) {
+    field <- shape_field(cell$fit, control, "Finding ridges")
+    from <- if (is.null(start)) dense_starts(field, trim) else at[cell$rows, seq_len(object$d), drop = FALSE]
+    u <- climb_ridge(field, to_field(field, from), dimension)
+    table <- points_frame(cell$fit, from_field(field, u))
+    density <- if (nrow(u) > 0) signed_density(log_density_at(field, u)) else numeric()
+    in_cell(object, cell, cbind(table, density = density))
+  })
+  table <- do.call(rbind, tables)
   stats::setNames(table, make.unique(names(table)))
 }
 

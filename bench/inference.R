@@ -1,9 +1,9 @@
 # Simulates the coverage of bands, the level of tests, and the distribution of p-values under the null: 2,000 runs a
 # cell, so that a share near 0.95 has a standard error of 0.005. All of it takes some hours of one core.
 #
-#   Rscript bench/inference.R [--save] [--quick] [--only bands|pvalues|tests] [--runs N] [--cores N]
+#   Rscript bench/inference.R [--save] [--quick] [--only bands|pvalues|tests] [--kinds] [--runs N] [--cores N]
 #
-# --quick: 100 runs. --cores: number of processes that share the runs; each run has its own seed, so the results do not
+# --kinds: bands of densities on a support, with categories and of other kernels alone. --quick: 100 runs. --cores: number of processes that share the runs; each run has its own seed, so the results do not
 # depend on it. Cells are written as they are done, the most informative ones first.
 
 source("bench/common.R")
@@ -44,6 +44,54 @@ fits <- list(
   laplace = list("laplace", adaptive = FALSE), adaptive = list("kde", adaptive = TRUE)
 )
 
+# Densities on a support, around a circle, on a polygon and with categories, and kernels without second derivatives.
+von_mises <- function(n) { # by rejection
+  angle <- stats::runif(12 * n, 0, 2 * pi)
+  angle[stats::runif(12 * n) < exp(2 * (cos(angle - 1) - 1))][seq_len(n)]
+}
+triangle <- rbind(c(0, 0), c(1, 0), c(0, 1))
+classes <- function(n) {
+  g <- sample(c("u", "v"), n, TRUE, c(0.4, 0.6))
+  data.frame(a = stats::rnorm(n, ifelse(g == "u", -0.7, 0.7)), g = factor(g))
+}
+families <- c(families, list(
+  "exponential" = list(draw = stats::rexp, density = stats::dexp, at = seq(0, 3, by = 0.25)),
+  "gamma(3)" = list(draw = \(n) stats::rgamma(n, 3), density = \(y) stats::dgamma(y, 3), at = seq(0.5, 7, by = 0.5)),
+  "beta(2, 3)" = list(
+    draw = \(n) stats::rbeta(n, 2, 3), density = \(y) stats::dbeta(y, 2, 3), at = seq(0.05, 0.95, by = 0.05)
+  ),
+  "von Mises" = list(
+    draw = von_mises, density = \(y) exp(2 * cos(y - 1)) / (2 * pi * besselI(2, 0)), at = seq(0, 2 * pi, by = 0.4)
+  ),
+  "triangle" = list( # the density of the first two of three shares
+    draw = \(n) {
+      e <- matrix(stats::rgamma(3 * n, rep(c(2, 1, 1), each = n)), n)
+      e[, 1:2] / rowSums(e)
+    },
+    density = \(y) 6 * y[, 1] * (rowSums(y) <= 1),
+    at = as.matrix(expand.grid(seq(0.1, 0.7, by = 0.15), seq(0.1, 0.7, by = 0.15)))
+  ),
+  "classes" = list(
+    draw = classes,
+    density = \(y) ifelse(y$g == "u", 0.4 * stats::dnorm(y$a, -0.7), 0.6 * stats::dnorm(y$a, 0.7)),
+    at = expand.grid(a = seq(-2, 2, by = 0.5), g = factor(c("u", "v")))
+  ),
+  "y given x" = list(
+    draw = \(n) within(data.frame(x = stats::rnorm(n)), y <- sin(x) + stats::rnorm(n, sd = 0.5)),
+    density = \(at) stats::dnorm(at$y, sin(at$x), 0.5),
+    at = within(expand.grid(x = c(-1, 0, 1), y = seq(-1, 1, by = 0.25)), y <- y + sin(x))
+  )
+))
+families$triangle$at <- families$triangle$at[rowSums(families$triangle$at) <= 0.9, ]
+inside <- \(method, range = c(0, Inf), ...) list("kde", support = kde_support(range, method), ...)
+fits <- c(fits, list(
+  default = list(), boundary = inside("boundary"), local = inside("local"), reflect = inside("reflect"),
+  transform = inside("transform"), share = list("kde", support = c(0, 1)), circle = list("kde", support = kde_circle()),
+  polygon = list("kde", support = triangle), mixed = list("kde"), biweight = list("kde", kernel = "biweight"),
+  epanechnikov = list("kde", kernel = "epanechnikov"),
+  "2 steps" = list("sdkde", debias = debiasing(steps = 2))
+))
+
 # ---- bands ------------------------------------------------------------------------------------
 
 band_cell <- function(family, n, fit) {
@@ -51,12 +99,15 @@ band_cell <- function(family, n, fit) {
   truth <- of$density(of$at)
   covered <- function(b) b$lower <= truth & b$upper >= truth
   one <- function() {
-    object <- do.call(flash_kde, c(list(of$draw(n)), fits[[fit]]))
+    drawn <- of$draw(n)
+    given <- fit == "given"
+    object <- if (given) flash_kde(y ~ x, drawn) else do.call(flash_kde, c(list(drawn), fits[[fit]]))
     pointwise <- kde_bands(object, of$at)
     plain <- kde_bands(object, of$at, correct = FALSE)
     all <- kde_bands(object, of$at, type = "simultaneous", replicates = 200)
-    grid <- kde_bands(object, type = "simultaneous", replicates = 200)
-    true_there <- of$density(drop(as.matrix(grid[seq_len(object$d)])))
+    grid <- if (given) all else kde_bands(object, type = "simultaneous", replicates = 200)
+    there <- grid[seq_len(NCOL(of$at))]
+    true_there <- of$density(if (is.data.frame(of$at)) there else drop(as.matrix(there)))
     c(
       uncorrected = mean(covered(plain)), simultaneous = all(covered(all)),
       grid = all(grid$lower <= true_there & grid$upper >= true_there),
@@ -84,6 +135,13 @@ if ("bands" %in% only) {
     expand.grid(fit = c("kde", "sdkde"), n = c(200, 1000), family = "bimodal", stringsAsFactors = FALSE),
     expand.grid(fit = c("kde", "sdkde"), n = 500, family = "normal, d = 2", stringsAsFactors = FALSE)
   )
+  of_kind <- \(family, ...) expand.grid(fit = c(...), n = 500, family = family, stringsAsFactors = FALSE)
+  kinds <- rbind(
+    of_kind("exponential", "boundary"), of_kind("gamma(3)", "boundary", "local", "reflect", "transform"),
+    of_kind("beta(2, 3)", "share"), of_kind("von Mises", "circle"), of_kind("triangle", "polygon"),
+    of_kind("classes", "mixed"), of_kind("y given x", "given"), of_kind("normal", "biweight", "epanechnikov", "2 steps")
+  )
+  cells <- if ("--kinds" %in% arguments) kinds else rbind(cells, kinds)
   for (i in seq_len(nrow(cells))) {
     row <- band_cell(cells$family[i], cells$n[i], cells$fit[i])
     cat(sprintf("%-14s %5d %-9s %5d %9.3f %6.3f %11.3f %12.3f %5.3f %8.4f\n", row$density, row$n, row$fit, row$runs,

@@ -202,7 +202,7 @@ law_masses <- function(case) {
 
 # The accuracy of an integration rule: lower for kernels with kinks and clipped densities.
 law_digits <- function(fit) {
-  rough <- intersect(traits_of(unclass(fit)), c("compact", "clipped"))
+  rough <- c(if (!has_gaussian(fit)) "compact", intersect(traits_of(unclass(fit)), "clipped"))
   if (length(rough) > 0) 2e-4 else 1e-7
 }
 

@@ -187,13 +187,10 @@ test_that("advice on conditional densities works", {
 
 test_that("advice on kernels, control and rectangles works", {
   d <- rows()
+  given <- flash_kde(y ~ a, d, bandwidth = c(0.2, 0.2))
+  advice("(use kde_conditional() for the density at given values)", kde_modes(given), kde_modes(kde_conditional(given, c(a = 0.4))))
   plane <- d[c("a", "b")]
   full <- matrix(c(0.02, 0.01, 0.01, 0.02), 2)
-  advice(
-    "found correlations. simulate() draws from the estimate",
-    kde_cdf(flash_kde(plane, "kde", full, kernel = "biweight"), rbind(c(0.5, 0.5))),
-    simulate(flash_kde(plane, "kde", full, kernel = "biweight"), 5, seed = 1)
-  )
   advice(
     "needs: use \"kde\" or \"sdkde\"", flash_kde(d$a, "laplace", 0.1, kernel = "biweight"),
     flash_kde(d$a, "kde", 0.1, kernel = "biweight"), flash_kde(d$a, "sdkde", 0.1, kernel = "biweight")

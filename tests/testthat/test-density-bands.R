@@ -91,6 +91,63 @@ test_that("the standard error of an SD-KDE is near the infinitesimal jackknife's
   expect_true(all(naive < 0.9 * jackknife))
 })
 
+# The standard error by how the estimate changes with each weight: sums of squared derivatives with the logarithm of a weight.
+jackknife_se <- function(fit_to, y, w, at = \(fit) predict(fit, y)) {
+  here <- at(fit_to(w))
+  slope <- vapply(seq_along(w), \(j) (at(fit_to(replace(w, j, w[j] * (1 + 1e-4)))) - here) / 1e-4, here)
+  sqrt(rowSums(slope^2))
+}
+
+test_that("standard errors of what is no sum of Gaussian kernels are the infinitesimal jackknife's", {
+  set.seed(3)
+  x <- stats::rnorm(60)
+  z <- stats::rgamma(60, 2)
+  w <- rep(c(1, 2, 0.5), 20)
+  on <- \(method) \(w) flash_kde(z, "kde", 0.4, support = kde_support(c(0, Inf), method), weights = w)
+  of <- \(...) \(w) flash_kde(x, ..., bandwidth = 0.5, weights = w)
+  cells <- list(
+    list(on("boundary"), 1e-3), list(on("local"), 1e-2), list(of("kde", kernel = "epanechnikov"), 1e-3),
+    list(of("kde", kernel = "biweight", adaptive = rep(c(0.8, 1.2), 30)), 1e-3),
+    list(of("sdkde", debias = debiasing(score = \(x) -x)), 1e-3), list(of("sdkde", kernel = "biweight"), 0.15),
+    list(of("sdkde", debias = debiasing(steps = 2)), 0.2), list(of("sdkde", debias = debiasing(steps = 4)), 0.25)
+  )
+  for (i in seq_along(cells)) {
+    y <- if (i <= 2) c(0.05, 0.5, 1.5, 3) else c(-1, 0, 0.6, 1.5)
+    found <- kde_bands(cells[[i]][[1]](w), y, correct = FALSE)
+    expect_within(found$se / jackknife_se(cells[[i]][[1]], y, w), rep(1, 4), cells[[i]][[2]], i)
+    expect_equal(found$estimate, predict(cells[[i]][[1]](w), y))
+  }
+  d <- data.frame(x, y = x + z, g = factor(rep_len(c("u", "v"), 60)))[1:30, ]
+  w <- w[1:30]
+  smooth <- categorical_kernel(smoothing = 0.2)
+  given <- list(
+    \(w) flash_kde(y ~ x + g, d, bandwidth = c(0.5, 0.4), weights = w, categorical = smooth, estimator = "kde"),
+    \(w) flash_kde(y ~ x, d, bandwidth = c(0.5, 0.4), weights = w, estimator = "laplace"),
+    \(w) flash_kde(g ~ x, d, bandwidth = 0.4, weights = w, categorical = smooth, estimator = "kde")
+  )
+  for (fit_to in given) {
+    found <- kde_bands(fit_to(w), d[1:4, ], correct = FALSE)
+    expect_within(found$se / jackknife_se(fit_to, d[1:4, ], w), rep(1, 4), 1e-3)
+    expect_equal(found$estimate, predict(fit_to(w), d[1:4, ]))
+    limits <- confint(fit_to(w), d[1:4, ], correct = FALSE)
+    expect_equal(unname(limits), cbind(found$lower, found$upper))
+  }
+  far <- kde_bands(given[[2]](w), data.frame(x = 1e6, y = 0))
+  expect_equal(c(far$lower, far$upper), c(0, Inf))
+})
+
+test_that("estimates without second derivatives are corrected by those of a wider kernel", {
+  x <- faithful$eruptions
+  y <- c(0, 2, 3, 4.5)
+  for (fit_of in list(
+    \(h) flash_kde(x, "kde", h, kernel = "biweight"), \(h) flash_kde(x, "kde", h, support = kde_support(c(1, Inf), "boundary"))
+  )) {
+    found <- kde_bands(fit_of(0.3), y)$estimate
+    want <- 5 * predict(fit_of(0.3), y) - 4 * predict(fit_of(0.3 * sqrt(1.25)), y)
+    expect_equal(found, pmax(want, 0))
+  }
+})
+
 test_that("intervals are Wilson's with Cai's correction, of counts if the kernel were a box", {
   # the corrected kernel of sd 1, its integrals of squares and cubes
   k <- \(u) stats::dnorm(u) * (3 - u^2) / 2

@@ -531,7 +531,6 @@ test_that("p-values of rows go by rows of the same kind, that the fit has not se
 test_that("what levels have not is refused, and where to find it said", {
   fit <- mixed_fit()
   expect_error(quantile(kde_marginal(fit, c("kind", "grade"))), "predict", class = "flashkernel_error_unsupported")
-  expect_error(kde_modes(fit), "conditional", class = "flashkernel_error_unsupported")
   expect_error(kde_conditional(fit, c(a = 1, kind = "x")), "list()", fixed = TRUE)
   expect_gt(nrow(kde_modes(kde_marginal(fit, c("a", "b")))), 0)
 })

@@ -8,12 +8,12 @@ three_groups <- function(n = 300, seed = 3) {
 }
 
 # the mean shift itself, of all points at once
-literal_mean_shift <- function(x, h, factors = rep(1, nrow(x)), steps = 1000) {
+literal_mean_shift <- function(x, h, factors = rep(1, nrow(x)), steps = 1000, w = factors^-(length(h) + 2)) {
   y <- x
   for (step in seq_len(steps)) {
     q <- 0
     for (k in seq_along(h)) q <- q + outer(y[, k], x[, k], `-`)^2 / h[k]^2
-    weight <- exp(-t(t(q) / factors^2) / 2) * rep(factors^-(length(h) + 2), each = nrow(y))
+    weight <- exp(-t(t(q) / factors^2) / 2) * rep(w, each = nrow(y))
     before <- y
     y <- weight %*% x / rowSums(weight)
     if (max(abs(y - before)) < 1e-10) break
@@ -197,4 +197,55 @@ test_that("ridges know weights, widths and dimensions", {
   expect_argument_error(kde_ridges(fit, trim = 1), "trim")
   balloon <- flash_kde(faithful, "kde", adaptive = "balloon")
   for (call in list(kde_modes, mean_shift, kde_ridges)) expect_error(call(balloon), class = "flashkernel_error_unsupported")
+})
+
+test_that("modes, clusters and ridges of mixed data are those of the numbers in each combination of categories", {
+  fit <- flash_kde(iris[c(1, 2, 5)], "kde", 0.3, categorical = categorical_kernel(smoothing = 0.1))
+  modes <- kde_modes(fit)
+  expect_named(modes, c(names(iris)[c(1, 2, 5)], "density", "share", "mode", "curvature"))
+  expect_equal(modes$density, predict(fit, modes[1:3]))
+  expect_equal(sum(modes$share), 1)
+  clusters <- mean_shift(fit)
+  expect_identical(clusters$modes$Species[clusters$cluster], iris$Species)
+  expect_identical(predict(clusters, iris), clusters$cluster)
+  expect_identical(mean_shift(fit, iris)$cluster, clusters$cluster)
+  ridges <- kde_ridges(fit)
+  for (species in levels(iris$Species)) {
+    alone <- kde_conditional(fit, list(Species = species))
+    own <- \(table) unname(as.matrix(table[table$Species == species, 1:2]))
+    expect_equal(own(modes), unname(as.matrix(kde_modes(alone)[1:2])))
+    literal <- literal_mean_shift(as.matrix(iris[1:2]), c(0.3, 0.3), w = ifelse(iris$Species == species, 0.9, 0.05))
+    rows <- iris$Species == species
+    expect_within(as.matrix(clusters$modes[1:2])[clusters$cluster[rows], ] / 0.3, literal[rows, ] / 0.3, 1e-5)
+    expect_equal(own(ridges), unname(as.matrix(kde_ridges(alone)[1:2])))
+  }
+  expect_equal(nrow(kde_modes(fit, start = iris[c(1, 60, 120), ])), 3)
+})
+
+test_that("kernels with bounded support have second derivatives, modes and ridges, those with kinks do not", {
+  x <- as.matrix(faithful)
+  aslant <- 0.09 * stats::cov(x)
+  for (kernel in c("epanechnikov", "biweight", "triweight")) for (H in list(c(0.4, 6), aslant)) {
+    fit <- flash_kde(x, "kde", H, kernel = kernel)
+    at <- x[c(1, 7), ] + 0.01
+    found <- kde_derivative(fit, at, order = 2)
+    step <- c(1e-4, 1e-3)
+    slope <- \(k, move) kde_derivative(fit, at + rep(move, each = 2))[, k]
+    for (i in 1:2) for (j in 1:2) {
+      move <- replace(c(0, 0), j, step[j])
+      want <- (slope(i, move) - slope(i, -move)) / (2 * step[j])
+      expect_within(unname(found[, i, j]), unname(want), 1e-5 * max(abs(found[, i, j])))
+    }
+    modes <- kde_modes(fit)
+    expect_true(all(modes$mode))
+    expect_within(kde_derivative(fit, modes[1:2], log = TRUE), matrix(0, nrow(modes), 2), 1e-8)
+    clusters <- mean_shift(fit)
+    expect_identical(predict(clusters, x), clusters$cluster)
+  }
+  line <- flash_kde(x[, 1], "kde", 0.3, kernel = "biweight")
+  grid <- seq(1.5, 5.3, length.out = 2001)
+  p <- predict(line, grid)
+  tops <- grid[which(diff(sign(diff(p))) < 0) + 1]
+  expect_within(sort(kde_modes(line, start = tops)[[1]]), tops, 0.002)
+  expect_error(kde_modes(flash_kde(x, "kde", 1, kernel = "uniform")), "kinks", class = "flashkernel_error_unsupported")
 })

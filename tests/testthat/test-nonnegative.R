@@ -89,3 +89,13 @@ test_that("what has no sign is refused in words", {
     expect_argument_error(flash_kde(faithful, "laplace", debias = debiasing(nonnegative = bad)), "nonnegative")
   }
 })
+
+test_that("rectangles under a clipped estimate are differences of its distribution function, or shares of draws", {
+  line <- flash_kde(faithful$eruptions, "laplace", 0.3, debias = debiasing(nonnegative = TRUE))
+  expect_equal(kde_cdf(line, matrix(c(4, Inf)), lower = 2), kde_cdf(line, c(4, Inf)) - kde_cdf(line, 2))
+  plane <- flash_kde(faithful, "laplace", c(0.3, 5), debias = debiasing(nonnegative = TRUE))
+  found <- kde_cdf(plane, cbind(4, 80), lower = cbind(2, 50))
+  side <- \(from, to) from + (to - from) * (1:200 - 0.5) / 200
+  area <- sum(predict(plane, expand.grid(eruptions = side(2, 4), waiting = side(50, 80)))) * 2 * 30 / 200^2
+  expect_lt(abs(found - area), attr(found, "error"))
+})
