@@ -130,17 +130,31 @@ kde_test <- function(x, y, ...) {
 
 #' @rdname kde_test
 #' @export
-kde_test.default <- function(x, y, bandwidth = "silverman", method = c("permutation", "asymptotic", "local"),
+kde_test.default <- function(x, y, bandwidth = if (method == "independence") "aggregated" else "silverman",
+                             method = c("permutation", "asymptotic", "local", "independence"),
                              replicates = 999, weights_x = NULL, weights_y = NULL, newdata = NULL,
                              variance = c("sums", "leading"), adjust = "hochberg", n = NULL, control = NULL, ...) {
   check_dots_empty(...)
   names <- c(deparse1(substitute(x), width.cutoff = 60), deparse1(substitute(y), width.cutoff = 60))
-  method <- check_choice(method, c("permutation", "asymptotic", "local"), "method")
+  method <- check_choice(method, c("permutation", "asymptotic", "local", "independence"), "method")
   replicates <- check_count(replicates, "replicates")
   run <- start_run(settle_control(control), if (method == "local") "Comparing" else "Permuting")
+  label <- shorten(paste(names, collapse = " and "), 120)
+  if (method == "independence") {
+    for (arg in c("weights_x", "weights_y")) if (!is.null(get(arg))) {
+      stop_argument(arg, "must be NULL for method = \"independence\"")
+    }
+    return(independence_test(x, y, label, bandwidth, replicates, run))
+  }
   rows <- both_samples(x, y, weights_x, weights_y)
   if (method == "local") return(local_test(rows, names, newdata, bandwidth, variance, adjust, replicates, n, run))
   if (!is.null(newdata)) stop_argument("newdata", "must be NULL unless method = \"local\"")
+  how <- paste0("Two-sample kernel density test", if (!is.null(rows$weights)) ", weighted")
+  if (method == "permutation" && is_aggregated(bandwidth)) {
+    chosen <- test_bandwidths(bandwidth, rows$points, run, "x", rows$weights)
+    found <- by_permutation(rows, chosen$factors, replicates, run)
+    return(exchange_htest(found, how, label, "the densities differ", chosen$factors[[found$best]]))
+  }
   chosen <- test_bandwidth(bandwidth, rows$points, run, "x", rows$weights)
   sources <- sum_sources(unname(rows$points), NULL, sqrt(2) * chosen$L, plan = new_plan())
   height <- exp(log_kernel_norm(sources$L))
@@ -148,16 +162,11 @@ kde_test.default <- function(x, y, bandwidth = "silverman", method = c("permutat
   statistic <- parts[[1]] + parts[[2]] - 2 * parts[[3]]
   found <- if (method == "asymptotic") {
     by_moments(sources, statistic, rows, run)
-  } else if (is.null(rows$weights)) {
-    by_permutation(sources, statistic, rows, replicates, run)
   } else {
-    by_weighted_permutation(sources, rows, replicates, run)
+    by_permutation(rows, list(chosen$L), replicates, run)
   }
   estimate <- height * c("int p1^2" = parts[[1]], "int p2^2" = parts[[2]], "int p1 p2" = parts[[3]])
-  how <- paste0("Two-sample kernel density test, ", found$how, if (!is.null(rows$weights)) ", weighted")
-  new_htest(
-    c(T = height * statistic), found, how, shorten(paste(names, collapse = " and "), 120), "the densities differ", estimate, chosen
-  )
+  new_htest(c(T = height * statistic), found, paste0(how, ", ", found$how), label, "the densities differ", estimate, chosen)
 }
 
 # list(points, weights, first, n, shares): the rows of both samples, whether each is from x, and a matrix of two columns
@@ -221,45 +230,41 @@ squared_parts <- function(sources, shares, run) {
   c(sum(shares[, 1] * sums[, 1]), sum(shares[, 2] * sums[, 2]), sum(shares[, 1] * sums[, 2]))
 }
 
-by_permutation <- function(sources, statistic, rows, replicates, run) {
-  a <- rowSums(rows$shares)
-  own <- sum(a * a) # the scale of rounding errors
-  a <- ifelse(rows$first, a, -a)
-  draws <- in_blocks(replicates, length(a), 1, run, \(columns) {
-    exchanged <- vapply(seq_len(columns), \(i) sample(a), a)
-    kernel_forms(sources, exchanged, exchanged, run)
-  })
-  permuted(draws, statistic, own)
+# The test by permutation with each of the bandwidth factors. Without weights the statistic is T; with weights, rows are
+# permuted with them, and T is divided by its expectation.
+by_permutation <- function(rows, factors, replicates, run) {
+  bins <- sample_bins(rows$n)
+  by_bin <- order(bins$bin)
+  points <- unname(rows$points)[by_bin, , drop = FALSE]
+  size <- tabulate(bins$bin)
+  free <- seq_len(sum(bins$count))
+  first <- rows$first[match(seq_along(size), bins$bin)]
+  draws <- cbind(first, vapply(seq_len(replicates), \(i) replace(first, free, sample(first[free])), first))
+  w <- if (!is.null(rows$weights)) matrix(rows$weights[by_bin])
+  statistics <- vapply(seq_along(factors), function(i) {
+    L <- sqrt(2) * factors[[i]]
+    share_stage(run, (i - 1) / length(factors), 1 / length(factors))
+    G <- bin_forms(points, size, L, run, w)
+    if (is.null(w)) return(forms_of(G, draws / rows$n[1] - (!draws) / rows$n[2]))
+    studentised(G, bin_forms(points, size, L, run, w^2, w), fold_rows(cbind(w, w^2), size), draws)
+  }, numeric(replicates + 1))
+  close_progress(run)
+  permuted(statistics, if (is.null(w)) sum(1 / rows$n) else 1)
 }
 
-# A permutation that exchanges nothing gives the same statistic up to rounding.
-permuted <- function(draws, statistic, size) {
-  p <- (1 + sum(draws >= statistic - 1e-10 * abs(statistic) - 1e-14 * size)) / (length(draws) + 1)
-  list(p = p, parameter = c(replicates = length(draws)), how = "permutations")
-}
-
-# Permutes rows with their weights. T is divided by its expectation.
-by_weighted_permutation <- function(sources, rows, replicates, run) {
-  w <- rows$weights
-  # `first`: columns that indicate the rows of x
-  ratio_of <- function(first) {
-    one <- w * first
-    two <- w - one
-    one <- one / rep(colSums(one), each = length(w))
-    two <- two / rep(colSums(two), each = length(w))
-    sums <- kernel_sum_of(sources, NULL, cbind(one, two), run, as_matrix = TRUE)$sums
-    at_one <- sums[, seq_len(ncol(one)), drop = FALSE]
-    at_two <- sums[, -seq_len(ncol(one)), drop = FALSE]
-    own <- rbind(colSums(one * at_one), colSums(two * at_two))
+# T divided by its expectation, for columns of `draws` that are TRUE for bins of x. `G`, `squares`: forms of weights w
+# and w, and of w^2 and w; `mass`: the sums of w and of w^2 in each bin.
+studentised <- function(G, squares, mass, draws) {
+  part <- function(own) {
+    a <- own / rep(colSums(mass[, 1] * own), each = nrow(own))
+    own <- forms_of(G, a)
     # sum_i a_i^2 |phi(z_i) - mean of phi in the sample of z_i|^2
-    spread <- colSums(one^2 * (1 - 2 * at_one)) + colSums(two^2 * (1 - 2 * at_two)) +
-      colSums(one^2) * own[1, ] + colSums(two^2) * own[2, ]
-    (own[1, ] + own[2, ] - 2 * colSums(one * at_two)) / pmax(spread, 1e-12 * colSums(own))
+    list(a = a, own = own, spread = colSums(a^2 * mass[, 2]) * (1 + own) - 2 * colSums(a^2 * (squares %*% a)))
   }
-  draws <- in_blocks(replicates, 6 * length(w), 1, run, \(columns) {
-    ratio_of(vapply(seq_len(columns), \(i) sample(rows$first), rows$first))
-  })
-  permuted(draws, ratio_of(matrix(rows$first)), 1)
+  one <- part(draws)
+  two <- part(!draws)
+  own <- one$own + two$own
+  (own - 2 * colSums(one$a * (G %*% two$a))) / pmax(one$spread + two$spread, 1e-12 * own)
 }
 
 # K~ is the kernel matrix centred by rows and columns, and v_i the variance of the coefficient of row i. Then E T = sum
