@@ -239,7 +239,7 @@ by_permutation <- function(rows, factors, replicates, run) {
   size <- tabulate(bins$bin)
   free <- seq_len(sum(bins$count))
   first <- rows$first[match(seq_along(size), bins$bin)]
-  draws <- cbind(first, vapply(seq_len(replicates), \(i) replace(first, free, sample(first[free])), first))
+  draws <- cbind(first, vapply(seq_len(replicates), \(i) replace(first, free, sample(first[free])), first), deparse.level = 0)
   w <- if (!is.null(rows$weights)) matrix(rows$weights[by_bin])
   statistics <- vapply(seq_along(factors), function(i) {
     L <- sqrt(2) * factors[[i]]
