@@ -47,7 +47,7 @@ bin_forms <- function(points, size, L, run, left = NULL, right = left) {
     own <- (ends[block[1]] - size[block[1]] + 1):ends[block[length(block)]]
     at <- if (half) own[1]:n else seq_len(n)
     pairs <- \(last) 1 - (if (half) (1 - last / n)^2 else 1 - last / n)
-    share$part(pairs(own[1] - 1), pairs(own[length(own)]) - pairs(own[1] - 1))
+    share$part(pairs(own[1] - 1), pairs(max(own)) - pairs(own[1] - 1))
     each <- rep(seq_len(ncol(right)), each = length(block)) # the column of `right` of each coefficient
     b <- right[own, each, drop = FALSE] * outer(bin[own], rep(block, ncol(right)), `==`)
     sources <- sum_sources(points[own, , drop = FALSE], NULL, L)

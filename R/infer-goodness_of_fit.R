@@ -12,8 +12,8 @@ kde_test.character <- function(x, y, ..., method = c("bootstrap", "stein"), esti
   rows <- test_points(x, "x", weights = weights_x, weights_arg = "weights_x")
   if (method == "stein") {
     if (!is.null(estimate)) stop_argument("estimate", "must be NULL for method = \"stein\"")
-    score <- if (is.function(y)) null_function(y) else normal_score(y)
-    return(stein_test(rows, \(points, run) score(points, list(...)), names, bandwidth, replicates, control))
+    if (!is.function(y)) stop_argument("y", "must be a function that returns scores, or a fit: found ", describe(y))
+    return(stein_test(rows, \(points, run) null_function(y)(points, list(...)), names, bandwidth, replicates, control))
   }
   points <- unname(rows$points)
   weights <- rows$weights

@@ -12,26 +12,17 @@ independence_test <- function(x, y, names, bandwidth, replicates, run) {
   sides <- lapply(columns, \(k) points[, k, drop = FALSE])
   factors <- side_factors(bandwidth, points, sides, columns, run)
   pairs <- expand.grid(lapply(factors, seq_along))
-  joint <- lapply(seq_len(nrow(pairs)), \(k) joint_factor(Map(`[[`, factors, pairs[k, ])))
-  draws <- if (nrow(points) <= MOST_BINS) {
-    by_all_permutations(sides, factors, replicates, run)
-  } else {
-    by_strata(sides, factors, joint, pairs, replicates, run)
-  }
-  close_progress(run)
-  found <- permuted(draws, 1)
+  joint <- Map(\(i, j) joint_factor(factors[[1]][[i]], factors[[2]][[j]]), pairs[[1]], pairs[[2]])
+  by <- if (nrow(points) <= MOST_BINS) by_all_permutations else by_strata
+  found <- permuted(by(sides, factors, joint, pairs, replicates, run), 1)
   L <- joint[[found$best]]
   height <- exp(log_kernel_norm(sqrt(2) * L))
   exchange_htest(found, "Kernel test of independence", names, "they are dependent", L, height)
 }
 
 # The bandwidth factor of (x, y).
-joint_factor <- function(of) {
-  L <- diag(0, sum(vapply(of, ncol, 0L)))
-  first <- seq_len(ncol(of[[1]]))
-  L[first, first] <- of[[1]]
-  L[-first, -first] <- of[[2]]
-  L
+joint_factor <- function(a, b) {
+  rbind(cbind(a, matrix(0, nrow(a), ncol(b))), cbind(matrix(0, nrow(b), ncol(a)), b))
 }
 
 # A list of bandwidth factors for x, and one for y. Neither depends on which rows belong together: selectors see x and y
@@ -50,19 +41,19 @@ side_factors <- function(bandwidth, points, sides, columns, run) {
   }, sides, c("x", "y"))
 }
 
-# Returns a matrix with the statistic of the rows as they are, and of each permutation of y, a column for each pair of
-# bandwidths: n^-2 sum_ij K~_ij L_ij, where K~ is the kernel matrix of x centred by rows and columns.
-by_all_permutations <- function(sides, factors, replicates, run) {
-  matrices <- Map(\(side, of) {
-    lapply(of, \(L) kernel_matrix_of(sum_sources(side, NULL, sqrt(2) * L), NULL, run))
-  }, sides, factors)
+# Returns a matrix with the statistic of the rows as they are, and of each permutation of y, a column for each of the
+# `pairs` of bandwidths: n^-2 sum_ij K~_ij M_ij, where K~ is the kernel matrix of x centred by rows and columns, and M that
+# of y. `joint`: the bandwidth factors of (x, y).
+by_all_permutations <- function(sides, factors, joint, pairs, replicates, run) {
+  matrix_of <- \(side, L) kernel_matrix_of(sum_sources(side, NULL, sqrt(2) * L), NULL, run)
+  matrices <- Map(\(side, of) lapply(of, \(L) matrix_of(side, L)), sides, factors)
   n <- nrow(sides[[1]])
   centred <- vapply(matrices[[1]], \(K) as.vector(K - outer(rowMeans(K), rowMeans(K), `+`) + mean(K)), numeric(n^2))
   draws <- vapply(seq_len(replicates + 1), function(i) {
     order <- if (i == 1) seq_len(n) else sample(n)
-    vapply(matrices[[2]], \(L) drop(crossprod(centred, as.vector(L[order, order]))), numeric(ncol(centred)))
-  }, matrix(0, ncol(centred), length(matrices[[2]])))
-  t(matrix(draws, ncol = replicates + 1)) / n^2
+    unlist(lapply(matrices[[2]], \(M) crossprod(centred, as.vector(M[order, order]))))
+  }, numeric(length(joint)))
+  matrix(draws, ncol = length(joint), byrow = TRUE) / n^2
 }
 
 # The same for permutations of bins of rows within strata of a few bins, drawn at random. The statistic sums over pairs of
@@ -80,22 +71,22 @@ by_strata <- function(sides, factors, joint, pairs, replicates, run) {
   of_y <- c(used[, rep(seq_len(bins), each = bins), ], left)
   sizes <- c(rep(size, bins^2 * strata), if (length(left) > 0) length(left))
   points <- cbind(sides[[1]][of_x, , drop = FALSE], sides[[2]][of_y, , drop = FALSE])
+  before <- rep(seq_len(strata) - 1, each = bins) * bins^2 + seq_len(bins) - bins
   # the joint bins of a permutation
-  picked <- function(i) {
+  picks <- vapply(seq_len(replicates + 1), function(i) {
     from <- if (i == 1) rep(seq_len(bins), strata) else c(replicate(strata, sample(bins)))
-    of_strata <- rep(seq_len(strata) - 1, each = bins) * bins^2
-    as.integer(c(seq_len(bins) + bins * (from - 1) + of_strata, if (length(left) > 0) length(sizes)))
-  }
-  picks <- vapply(seq_len(replicates + 1), picked, integer(bins * strata + (length(left) > 0)))
-  row_sums <- Map(\(side, of) lapply(of, \(L) {
-    drop(kernel_sum_of(sum_sources(side, NULL, sqrt(2) * L), NULL, rep(1, n), run, as_matrix = TRUE)$sums)
-  }), sides, factors)
-  vapply(seq_along(joint), function(k) {
+    c(before + bins * from, if (length(left) > 0) length(sizes))
+  }, numeric(bins * strata + (length(left) > 0)))
+  sums_of <- \(side, L) kernel_sum_of(sum_sources(side, NULL, sqrt(2) * L), NULL, rep(1, n), run)$sums
+  row_sums <- Map(\(side, of) lapply(of, \(L) sums_of(side, L)), sides, factors)
+  draws <- vapply(seq_along(joint), function(k) {
     share_stage(run, (k - 1) / length(joint), 1 / length(joint))
-    sums <- Map(`[[`, row_sums, pairs[k, ])
+    a <- row_sums[[1]][[pairs[k, 1]]]
+    b <- row_sums[[2]][[pairs[k, 2]]]
     G <- bin_forms(points, sizes, sqrt(2) * joint[[k]], run)
-    crossed <- drop(fold_rows(matrix(sums[[1]][of_x] * sums[[2]][of_y]), sizes))
-    apply(picks, 2, \(pick) sum(G[pick, pick]) - 2 / n * sum(crossed[pick])) / n^2 +
-      sum(sums[[1]]) * sum(sums[[2]]) / n^4
+    crossed <- drop(fold_rows(matrix(a[of_x] * b[of_y]), sizes))
+    apply(picks, 2, \(pick) sum(G[pick, pick]) - 2 / n * sum(crossed[pick])) / n^2 + sum(a) * sum(b) / n^4
   }, numeric(replicates + 1))
+  close_progress(run)
+  draws
 }

@@ -8,7 +8,7 @@ kde_test.flash_kde <- function(x, y, bandwidth = "aggregated", replicates = 999,
   if (!is.null(fit$kind)) {
     stop_argument("y", "must be a fit of numbers without a `support`: its density need not vanish at bounds")
   }
-  names <- shorten(paste(deparse1(substitute(x), width.cutoff = 60), "and", deparse1(substitute(y), width.cutoff = 60)), 120)
+  names <- shorten(deparse1(substitute(x), width.cutoff = 60), 120)
   rows <- test_points(x, "x", fit$d, fit$names, weights_x, "weights_x")
   stein_test(rows, \(points, run) score_estimate(fit, points, FALSE, run), names, bandwidth, replicates, control)
 }
@@ -51,15 +51,4 @@ stein_forms <- function(points, scores, share, sizes, L, run) {
   own <- rowSums(u * a) + ncol(u) / 2
   half <- bin_forms(u, sizes, diag(ncol(u)), run, share * cbind(a / 2, u / 2, own), share * cbind(a, u, 1))
   half + t(half)
-}
-
-# The score of a normal distribution with given parameters, a function(points, theta).
-normal_score <- function(null) {
-  if (!identical(null, "norm")) {
-    stop_argument("y", "must be \"norm\", a function that returns scores, or a fit for method = \"stein\": found ", describe(null))
-  }
-  function(points, theta) {
-    root <- normal_factor(theta, ncol(points))
-    (rep(root$mean, each = nrow(points)) - points) %*% chol2inv(t(root$L))
-  }
 }

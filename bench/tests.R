@@ -3,7 +3,7 @@
 #
 #   Rscript bench/tests.R [--save] [--quick] [--only level|power|time] [--runs N] [--cores N] [--rows N] [--backend cuda]
 #
-# --runs: of a level (2,000; a share near 0.05 has a standard error of 0.005); a quarter of them for a power. --quick: 200
+# --runs: of a level (2,000; a share near 0.05 has a standard error of 0.005); a quarter of them for larger samples and a power. --quick: 200
 # runs. --rows: the most rows of the times. --backend: where the times are taken.
 
 source("bench/common.R")
@@ -27,29 +27,23 @@ p_of <- \(...) kde_test(..., replicates = 199)$p.value
 
 if ("level" %in% only) {
   cat("Share of p-values at most 0.05 and 0.1 where the null is true, 199 replicates\n\n")
-  rejects("two samples, 10 bandwidths, normal, n = 30 + 30, d = 1", runs, \() p_of(normal(30), normal(30), "aggregated"))
-  rejects("two samples, 10 bandwidths, t with 3 df, n = 20 + 40, d = 2", runs, \() {
-    z <- matrix(stats::rt(120, 3), 60)
-    p_of(z[1:20, ], z[21:60, ], "aggregated")
-  })
-  rejects("two samples, 10 bandwidths, normal, bins of 2 rows, n = 200 + 210, d = 2", runs,
-    \() p_of(normal(200, 2), normal(210, 2), "aggregated"))
-  rejects("two samples, one bandwidth, normal, bins of 3 rows, n = 100 + 500, d = 2", runs,
-    \() p_of(normal(100, 2), normal(500, 2)))
-  rejects("two samples, weights of the same distribution, bins of 3 rows, n = 300 + 300", runs,
-    \() p_of(normal(300), normal(300), 0.3, weights_x = stats::rexp(300), weights_y = stats::rexp(300)))
-  rejects("independence, 9 bandwidths, normal, n = 60, d = 1 + 1", runs,
-    \() p_of(normal(60), normal(60), method = "independence"))
-  rejects("independence, one bandwidth, normal, strata, n = 300, d = 1 + 1", runs,
-    \() p_of(normal(300), stats::rexp(300), "silverman", "independence"))
-  for (n in c(60, 200, 600)) rejects(paste("Stein, 10 bandwidths, normal, d = 1, n =", n), runs,
-    \() p_of(normal(n), \(x) -x, method = "stein"))
-  rejects("Stein, 10 bandwidths, normal, d = 3, n = 60", runs, \() p_of(normal(60, 3), \(x) -x, method = "stein"))
+  rejects("two samples, 10 bandwidths, normal, n = 30 + 30", runs, \() p_of(normal(30), normal(30), "aggregated"))
+  rejects("independence, 9 bandwidths, normal, n = 60", runs, \() p_of(normal(60), normal(60), method = "independence"))
+  rejects("Stein, 10 bandwidths, normal, n = 60", runs, \() p_of(normal(60), \(x) -x, method = "stein"))
   rejects("Stein, 10 bandwidths, t with 5 df, n = 60", runs,
     \() p_of(stats::rt(60, 5), \(x) -6 * x / (5 + x^2), method = "stein"))
+  few <- runs %/% 4
+  rejects("two samples, bins of 3 rows, d = 2, n = 100 + 500", few, \() p_of(normal(100, 2), normal(500, 2)))
+  rejects("two samples, 10 bandwidths, bins of 2 rows, n = 200 + 210", few,
+    \() p_of(normal(200), normal(210), "aggregated"))
+  rejects("two samples, weights, bins of 3 rows, n = 300 + 300", few,
+    \() p_of(normal(300), normal(300), 0.3, weights_x = stats::rexp(300), weights_y = stats::rexp(300)))
+  rejects("independence, one bandwidth, strata, n = 300", few,
+    \() p_of(normal(300), stats::rexp(300), "silverman", "independence"))
+  rejects("Stein, 10 bandwidths, normal, d = 3, n = 60", few, \() p_of(normal(60, 3), \(x) -x, method = "stein"))
+  rejects("Stein, 10 bandwidths, normal, bins of 3 rows, n = 600", few, \() p_of(normal(600), \(x) -x, method = "stein"))
   fit <- flash_kde(faithful, "kde")
-  rejects("Stein, 10 bandwidths, draws of flash_kde(faithful), n = 100", runs,
-    \() p_of(stats::simulate(fit, 100), fit))
+  rejects("Stein, 10 bandwidths, draws of flash_kde(faithful), n = 100", few, \() p_of(stats::simulate(fit, 100), fit))
   cat("\n")
 }
 
@@ -107,7 +101,7 @@ if ("power" %in% only) {
     "Stein, 10 bandwidths" = \(x) p_of(x, \(x) -x, method = "stein"),
     "bootstrap, silverman" = \(x) p_of(x, "norm", mean = 0, sd = 1), ks.test = \(x) stats::ks.test(x, "pnorm")$p.value
   )
-  for (name in names(others)) for (test in names(fits)) rejects(paste0("standard normal: ", name, ", ", test), runs %/% 8,
+  for (name in names(others)) for (test in names(fits)) rejects(paste0("standard normal: ", name, ", ", test), runs %/% 4,
     \() fits[[test]](others[[name]]()))
   cat("\n")
 }
