@@ -77,17 +77,19 @@ some_distances <- function(points, L) {
   far[far > 0]
 }
 
-# The result of test_bandwidth(), with the factors of all bandwidths that are tried, a list of matrices. Kernels
-# exp(-r^2 / l^2) have ten lengths l, from half the 5% quantile of the distances to twice the 95% quantile, in equal
-# ratios (Schrab and others 2023); l is twice the standard deviation of an estimate's kernel.
-test_bandwidths <- function(bandwidth, points, run, arg, weights = NULL) {
-  if (!is_aggregated(bandwidth)) {
-    chosen <- test_bandwidth(bandwidth, points, run, arg, weights)
-    return(c(chosen, list(factors = list(chosen$L))))
-  }
-  chosen <- test_bandwidth("silverman", points, run, arg, weights)
-  ends <- log(stats::quantile(some_distances(points, chosen$L), c(0.05, 0.95), names = FALSE) * c(1 / 2, 2))
-  c(chosen, list(factors = lapply(exp(seq(ends[1], ends[2], length.out = 10)) / 2, \(by) by * chosen$L)))
+# The result of test_bandwidth(), with the factors of all bandwidths that are tried, a list of matrices. Many kernels
+# exp(-r^2 / l^2) have the lengths l that `lengths` returns for distances; l is twice the bandwidth.
+test_bandwidths <- function(bandwidth, points, run, arg, weights = NULL, lengths = ten_lengths) {
+  many <- is_aggregated(bandwidth)
+  chosen <- test_bandwidth(if (many) "silverman" else bandwidth, points, run, arg, weights)
+  by <- if (many) lengths(some_distances(points, chosen$L)) / 2 else 1
+  c(chosen, list(factors = lapply(by, `*`, chosen$L)))
+}
+
+# From half the 5% quantile of the distances to twice the 95% quantile, in equal ratios (Schrab and others 2023).
+ten_lengths <- function(far) {
+  ends <- log(stats::quantile(far, c(0.05, 0.95), names = FALSE) * c(1 / 2, 2))
+  exp(seq(ends[1], ends[2], length.out = 10))
 }
 
 # ---- p-values ---------------------------------------------------------------------------------

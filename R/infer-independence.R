@@ -26,19 +26,14 @@ joint_factor <- function(a, b) {
 }
 
 # A list of bandwidth factors for x, and one for y. Neither depends on which rows belong together: selectors see x and y
-# alone. Of many bandwidths, three for each, whose kernels have lengths of a third, one and three times the median
-# distance.
+# alone. Of many bandwidths there are three for each.
 side_factors <- function(bandwidth, points, sides, columns, run) {
   if (!is.character(bandwidth)) {
     H <- test_bandwidth(bandwidth, points, run, "x")$H
     return(lapply(columns, \(k) list(lower_factor(H[k, k, drop = FALSE], "bandwidth"))))
   }
-  Map(\(side, arg) {
-    name <- if (is_aggregated(bandwidth)) "silverman" else bandwidth
-    L <- test_bandwidth(name, side, run, arg)$L
-    if (!is_aggregated(bandwidth)) return(list(L))
-    lapply(stats::median(some_distances(side, L)) / 2 * c(1 / 3, 1, 3), \(by) by * L)
-  }, sides, c("x", "y"))
+  three <- \(far) stats::median(far) * c(1 / 3, 1, 3)
+  Map(\(side, arg) test_bandwidths(bandwidth, side, run, arg, lengths = three)$factors, sides, c("x", "y"))
 }
 
 # Returns a matrix with the statistic of the rows as they are, and of each permutation of y, a column for each of the

@@ -148,23 +148,18 @@ kde_test.default <- function(x, y, bandwidth = if (method == "independence") "ag
   if (method == "local") return(local_test(rows, names, newdata, bandwidth, variance, adjust, replicates, n, run))
   if (!is.null(newdata)) stop_argument("newdata", "must be NULL unless method = \"local\"")
   how <- paste0("Two-sample kernel density test", if (!is.null(rows$weights)) ", weighted")
-  if (method == "permutation" && is_aggregated(bandwidth)) {
-    chosen <- test_bandwidths(bandwidth, rows$points, run, "x", rows$weights)
-    found <- by_permutation(rows, chosen$factors, replicates, run)
-    return(exchange_htest(found, how, label, "the densities differ", chosen$factors[[found$best]]))
-  }
-  chosen <- test_bandwidth(bandwidth, rows$points, run, "x", rows$weights)
+  choose <- if (method == "permutation") test_bandwidths else test_bandwidth
+  chosen <- choose(bandwidth, rows$points, run, "x", rows$weights)
+  found <- if (method == "permutation") by_permutation(rows, chosen$factors, replicates, run)
+  other <- "the densities differ"
+  if (is_aggregated(bandwidth)) return(exchange_htest(found, how, label, other, chosen$factors[[found$best]]))
   sources <- sum_sources(unname(rows$points), NULL, sqrt(2) * chosen$L, plan = new_plan())
   height <- exp(log_kernel_norm(sources$L))
   parts <- squared_parts(sources, rows$shares, run)
   statistic <- parts[[1]] + parts[[2]] - 2 * parts[[3]]
-  found <- if (method == "asymptotic") {
-    by_moments(sources, statistic, rows, run)
-  } else {
-    by_permutation(rows, list(chosen$L), replicates, run)
-  }
+  if (method == "asymptotic") found <- by_moments(sources, statistic, rows, run)
   estimate <- height * c("int p1^2" = parts[[1]], "int p2^2" = parts[[2]], "int p1 p2" = parts[[3]])
-  new_htest(c(T = height * statistic), found, paste0(how, ", ", found$how), label, "the densities differ", estimate, chosen)
+  new_htest(c(T = height * statistic), found, paste0(how, ", ", found$how), label, other, estimate, chosen)
 }
 
 # list(points, weights, first, n, shares): the rows of both samples, whether each is from x, and a matrix of two columns
