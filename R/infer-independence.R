@@ -57,7 +57,7 @@ by_all_permutations <- function(sides, factors, joint, pairs, replicates, run) {
 by_strata <- function(sides, factors, joint, pairs, replicates, run) {
   n <- nrow(sides[[1]])
   bins <- if (n <= 4096) 8 else 4
-  size <- ceiling(n * bins / (4 * MOST_BINS))
+  size <- ceiling(n * bins / (2 * MOST_BINS))
   strata <- n %/% (size * bins)
   rows <- sample(n)
   used <- array(rows[seq_len(size * bins * strata)], c(size, bins, strata))

@@ -99,7 +99,7 @@ test_that("many rows are permuted in strata of bins", {
   found <- by_strata(list(x, y), factors, joint, expand.grid(1:2, 1), 3, quiet_run())
   set.seed(8)
   rows <- sample(n)
-  size <- ceiling(n * 8 / 1024)
+  size <- ceiling(n * 8 / 512)
   for (i in 1:4) {
     order <- seq_len(n)
     for (m in if (i > 1) seq_len(n %/% (8 * size))) {
