@@ -19,8 +19,8 @@
 #' @section Intervals:
 #' The interval contains all densities f with \eqn{|p - f - s| \le z \sqrt{V(f)}}{|p - f - s| <= z sqrt(V(f))}, where V(f) is the
 #' variance if f were the density, and s corrects for skewness. This generalises Wilson's interval for a proportion, shifted as in
-#' Cai (2005). Where many points are near it is p plus and minus z standard errors. Where there are none, it goes from 0 to a
-#' positive limit. It never contains negative values.
+#' Cai (2005). Where many points are near it is p plus and minus z standard errors. It never contains
+#' negative values.
 #'
 #' A **simultaneous** band uses for z the quantile of the maximum of \eqn{|p - f| / se} over all points of `newdata`, from
 #' `replicates` draws of a multiplier process (Chernozhukov, Chetverikov and Kato 2014), or from the bootstrap. Points half a
@@ -29,9 +29,8 @@
 #' A **bootstrap** resamples the rows with their weights, and debiases each sample again for `"sdkde"`. Bandwidths and local factors
 #' are taken as given, unless `refit = TRUE` chooses them again for each sample.
 #'
-#' In simulations with 200 and 1,000 normal, bimodal and t distributed points, simultaneous bands of level 0.95 contained the
-#' whole density in 0.94 to 0.97 of the samples in one dimension, and in 0.97 to 0.99 in two; intervals covered it in 0.94 to
-#' 0.96 on average over points (`bench/inference.R`).
+#' In simulations (`bench/inference.R`) simultaneous bands of level 0.95 contained the density in 0.94 to 0.97 of the samples in
+#' one dimension, and in 0.97 to 0.99 in two; intervals covered it in 0.94 to 0.96 on average.
 #'
 #' @section Kinds of densities:
 #' * On a `support`, the contributions of points include their copies, masses and integrals.
@@ -41,7 +40,7 @@
 #' * An estimate with `debiasing(nonnegative = TRUE)` is divided by its integral with `correct = FALSE` only.
 #'
 #' @section Cost:
-#' \eqn{O(nm)} for m points, times `replicates` for a simultaneous band or a bootstrap, many replicates in one pass. A bootstrap
+#' \eqn{O(nm)} for m points, times `replicates` for a simultaneous band or a bootstrap. A bootstrap
 #' of an SD-KDE takes \eqn{O(n^2)} for each replicate, and `refit = TRUE` one fit for each.
 #'
 #' @param object A fit from [flash_kde()].
@@ -62,14 +61,11 @@
 #'   in 1 / (product of the units of the columns). Its attribute `"band"` is a list of `level`, `type`, `method`,
 #'   `corrected`, `critical` (the z above), `estimator` and `n`. `confint()`: a matrix with a row for each point and the
 #'   two limits as columns. Random numbers are R's ([set.seed()]).
-#' @references Cai, T. T. (2005) One-sided confidence intervals in discrete distributions. *Journal of Statistical
-#'   Planning and Inference* 131, 63-88.
+#' @references Cai, T. T. (2005) *Journal of Statistical Planning and Inference* 131, 63-88.
 #'
-#'   Calonico, S., Cattaneo, M. D. and Farrell, M. H. (2018) On the effect of bias estimation on coverage
-#'   accuracy in nonparametric inference. *Journal of the American Statistical Association* 113, 767-779.
+#'   Calonico, S., Cattaneo, M. D. and Farrell, M. H. (2018) *Journal of the American Statistical Association* 113, 767-779.
 #'
-#'   Chernozhukov, V., Chetverikov, D. and Kato, K. (2014) Anti-concentration and honest, adaptive confidence
-#'   bands. *The Annals of Statistics* 42, 1787-1818.
+#'   Chernozhukov, V., Chetverikov, D. and Kato, K. (2014) *The Annals of Statistics* 42, 1787-1818.
 #' @seealso [plot.kde_bands()]; `plot(fit, band = TRUE)`; [kde_pvalue()] and [kde_test()] for tests.
 #' @rawRd \concept{confidence band}\concept{confidence interval of a density}\concept{bootstrap}
 #' @order 1

@@ -2,12 +2,19 @@
 
 #' @rdname kde_test
 #' @export
-kde_test.character <- function(x, y, ..., estimate = NULL, bandwidth = "silverman", replicates = 999, weights_x = NULL,
-                               control = NULL) {
+kde_test.character <- function(x, y, ..., method = c("bootstrap", "stein"), estimate = NULL,
+                               bandwidth = if (method == "stein") "aggregated" else "silverman", replicates = 999,
+                               weights_x = NULL, control = NULL) {
   names <- shorten(deparse1(substitute(x), width.cutoff = 60), 120)
+  method <- check_choice(method, c("bootstrap", "stein"), "method")
   replicates <- check_count(replicates, "replicates")
   run <- start_run(settle_control(control), "Drawing samples")
   rows <- test_points(x, "x", weights = weights_x, weights_arg = "weights_x")
+  if (method == "stein") {
+    if (!is.null(estimate)) stop_argument("estimate", "must be NULL for method = \"stein\"")
+    if (!is.function(y)) stop_argument("y", "must be a function that returns scores, or a fit: found ", describe(y))
+    return(stein_test(rows, \(points, run) null_function(y)(points, list(...)), names, bandwidth, replicates, control))
+  }
   points <- unname(rows$points)
   weights <- rows$weights
   model <- null_model(y, list(...), estimate, ncol(points))

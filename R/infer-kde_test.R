@@ -1,61 +1,73 @@
 #' Tests with kernel density estimates
 #'
-#' `kde_test()` tests whether two samples have the same density, where two samples differ (`method = "local"`), or
-#' whether one sample has a given distribution (`y` is the name of the distribution, or a function that draws from it).
-#' It works in any number of dimensions, and all statistics are exact.
+#' `kde_test()` tests whether two samples have the same density, where they differ (`method = "local"`), whether columns are
+#' independent (`method = "independence"`), or whether a sample has a given distribution, in any number of dimensions.
 #'
 #' @section Two samples:
-#' The test corresponds to `ks::kde.test()`, but holds its level exactly. The statistic is \eqn{T = \int (p_1 -
-#' p_2)^2}{T = int (p_1 - p_2)^2} for two classical estimates with the same bandwidth H (Anderson, Hall and Titterington 1994). Up to a
-#' constant it is the squared maximum mean discrepancy for a Gaussian kernel with variance 2 H (Gretton and others 2012), so the
-#' test is consistent against every alternative, with any bandwidth. Small bandwidths detect differences in detail, large bandwidths
-#' global differences.
+#' The statistic is \eqn{T = \int (p_1 - p_2)^2}{T = int (p_1 - p_2)^2} for two classical estimates with the same bandwidth H
+#' (Anderson, Hall and Titterington 1994), as in `ks::kde.test()`. Up to a constant it is the squared maximum mean discrepancy
+#' (MMD) for a Gaussian kernel with variance 2 H (Gretton and others 2012), so the test is consistent against every
+#' alternative. Small bandwidths detect detail, large ones global differences.
 #'
 #' * `"permutation"` compares T with its values in `replicates` random permutations of the rows. The p-value is
 #'   \eqn{(1 + \#\{T_b \ge T\}) / (B + 1)}{(1 + #{T_b >= T}) / (B + 1)}. The level is exact for any sample sizes, also if
 #'   the bandwidth is chosen from both samples together.
-#' * `"asymptotic"` uses the mean and the variance of T over all permutations, and a scaled chi-squared distribution with these
-#'   moments. It needs two sums instead of `replicates`.
+#' * `"asymptotic"` uses a scaled chi-squared distribution with the moments of T over all permutations.
+#'
+#' With `bandwidth = "aggregated"` the statistic is the smallest p-value of ten bandwidths. It is compared with that of every
+#' permutation, so the level is exact (MMDAgg; Schrab and others 2023).
+#'
+#' More than 256 rows are permuted in at most 256 bins, drawn at random. One pass over all pairs then serves all
+#' `replicates`, and the level stays exact (Domingo-Enrich and others 2025).
 #'
 #' Only the ratios of weights within a sample matter. Rows are permuted with their weights, and T is studentised (Chung and
-#' Romano 2013). The level is exact if the weights of both samples have the same distribution, and approximate otherwise.
+#' Romano 2013). The level is exact if the weights of both samples have the same distribution.
+#'
+#' @section Independence:
+#' `x` and `y` are columns of the same rows. The statistic is \eqn{T = \int (p_{xy} - p_x p_y)^2}{T = int (p_xy - p_x p_y)^2}, up
+#' to a constant the Hilbert-Schmidt independence criterion (HSIC; Gretton and others 2008). By default nine pairs of bandwidths
+#' are aggregated. The level is exact by permutation of y. More than 256 rows are permuted within strata of eight bins (four above
+#' 4,096 rows), by one pass over eight (four) times the rows, with the power of about 7/8 (3/4) of the rows.
 #'
 #' @section One sample and a distribution:
-#' The statistic is \eqn{T = \int (p - K_H * p_0)^2}{T = int (p - K_H * p_0)^2}, the Bickel-Rosenblatt statistic without its
-#' bias (Fan 1994): the null density \eqn{p_0} is smoothed like the sample. For the normal distribution it has a closed form. With
-#' estimated parameters it is the statistic of Bowman and Foster (1993), and with `bandwidth` proportional to the estimated
-#' variance it is the test of Henze and Zirkler (1990). For other distributions the smoothed density is a mean over 1,000
-#' quantiles, or over draws.
+#' The statistic is \eqn{T = \int (p - K_H * p_0)^2}{T = int (p - K_H * p_0)^2}, where the null density \eqn{p_0} is smoothed like
+#' the sample (Fan 1994). For other distributions than the normal the smoothed density is a mean over 1,000 quantiles, or over
+#' draws.
 #'
 #' The p-value is from a parametric bootstrap with `replicates` samples of \eqn{p_0}. Estimated parameters, and a bandwidth that is
-#' chosen by name, are computed again for each sample. The level is exact if no parameter is estimated. The bootstrap samples
-#' have the same weights as the sample, so weights should not depend on the points.
+#' chosen by name, are computed again for each sample. The level is exact if no parameter is estimated. Bootstrap samples
+#' have the weights of the sample, which should not depend on the points.
+#'
+#' @section One sample and scores:
+#' `y` is a fit of other rows, or for `method = "stein"` a function(x, ...) that returns gradients of the log density. T is
+#' the squared kernel Stein discrepancy for the Gaussian kernel with variance 2 H, without a normalising constant. By default ten bandwidths are aggregated (KSDAgg; Schrab and others 2022). The p-value is from
+#' random signs of rows or bins (wild bootstrap), so the level is approximate.
 #'
 #' @section Where two samples differ:
-#' The test corresponds to `ks::kde.local.test()`. At each place the statistic is \eqn{z = (p_1 - p_2) / se}{z = (p_1 - p_2)
-#' / se}, which is approximately normal if the densities are the same there. `variance` selects the standard error:
+#' The statistic at each place is \eqn{z = (p_1 - p_2) / se}{z = (p_1 - p_2) / se}, as in `ks::kde.local.test()`. It is
+#' approximately normal if the densities are the same there. `variance` selects the standard error:
 #'
 #' * `"sums"`: exact sums of squared kernels, \eqn{\sum_i a_i^2 (K_H(y - x_i) - p)^2}{sum_i a_i^2 (K_H(y - x_i) - p)^2} for
 #'   each sample, with \eqn{a_i = 1 / n} or the share of the row's weight.
-#' * `"leading"`: the leading term for small bandwidths, as in ks (Duong 2013). It is larger, so fewer differences are found.
+#' * `"leading"`: the leading term for small bandwidths (Duong 2013).
 #'
-#' `adjust` selects how p-values are adjusted for the number of places: one of [stats::p.adjust.methods], or `"permutation"`, which
-#' compares |z| with its maximum over all places in `replicates` permutations (Westfall and Young 1993). Permutation accounts for the
-#' dependence of neighbouring places, is exact if the samples have the same density, and has more power on fine grids. The
-#' script `bench/inference.R` measures level and power.
+#' `adjust = "permutation"` compares |z| with its maximum over all places in `replicates` permutations. It accounts for the
+#' dependence of neighbouring places, is exact if the samples have the same density, and has more power on fine grids.
 #'
 #' @section Cost:
-#' Each replicate takes \eqn{O(n^2)} time for n points in all; with a `tol` in `control`, in few dimensions, \eqn{O(n)}.
+#' \eqn{O(n^2)} for n rows in all and each bandwidth, and for each replicate of a bootstrap or of `"local"`. With a
+#' `tol` in `control`, in few dimensions, \eqn{O(n)}; it should be far below 1 / n. `bench/inference.R` and `bench/tests.R`
+#' measure level and power.
 #'
 #' @param x The sample, or one of two: a matrix or data frame with a row per point, or a vector. Rows with missing values
 #'   are left out.
-#' @param y The other sample, of the same columns. Or a distribution: `"norm"`; for one variable the name of another one
-#'   that R has quantiles and random numbers of, such as `"exp"` for [stats::qexp()] and [stats::rexp()]; or a
-#'   function(n, ...) that draws n points: a vector, or a matrix of n rows.
+#' @param y The other sample, of the same columns, or for `"independence"` other columns. Or a distribution: `"norm"`; for one
+#'   variable the name of another one that R has quantiles and random numbers of, such as `"exp"` for [stats::qexp()] and
+#'   [stats::rexp()]; a function(n, ...) that draws n points: a vector, or a matrix of n rows; or a fit from [flash_kde()].
 #' @param bandwidth Of all estimates, as for [flash_kde()]: a number, a vector of standard deviations, a variance matrix,
-#'   or the name of a selector, which sees both samples together.
-#' @param method Of two samples `"permutation"`, `"asymptotic"` or `"local"`.
-#' @param replicates Number of permutations, or of samples of the distribution, by R's random numbers ([set.seed()]).
+#'   or the name of a selector, which sees both samples together; or `"aggregated"`.
+#' @param method Of two samples `"permutation"`, `"asymptotic"`, `"local"` or `"independence"`, of one `"bootstrap"` or `"stein"`.
+#' @param replicates Number of permutations or samples, by R's random numbers ([set.seed()]).
 #' @param weights_x,weights_y Weights of the rows of each sample, not negative, or `NULL` for equal ones.
 #' @param control A [flash_control()].
 #' @param ... Parameters of the distribution, by name, as `rate = 2`. Of `"norm"` both or none: `mean` and, in one
@@ -67,61 +79,48 @@
 #' @param variance For `"local"`, `"sums"` or `"leading"`.
 #' @param adjust For `"local"`, one of [stats::p.adjust.methods], or `"permutation"`.
 #' @param n For `"local"`, number of places of the grid along each axis. `NULL`: 201 in one dimension, 41 in two.
-#' @returns A list of class `htest` (see [stats::t.test()]): `statistic` (T, in 1 / (product of the units)), `parameter`
-#'   (the number of replicates, or degrees of freedom), `p.value`, `estimate` (the integrals of \eqn{p_1^2}{p_1^2},
-#'   \eqn{p_2^2}{p_2^2} and \eqn{p_1 p_2}{p_1 p_2}, or the parameters of the distribution), `alternative`, `method` and
-#'   `data.name`; and `bandwidth`, the variance matrix H.
+#' @returns A list of class `htest`: `statistic` (T, or the smallest p-value of several
+#'   bandwidths), `parameter` (numbers of bandwidths and replicates, or degrees of freedom), `p.value`, `estimate` (the
+#'   integrals of \eqn{p_1^2}{p_1^2}, \eqn{p_2^2}{p_2^2} and \eqn{p_1 p_2}{p_1 p_2}, or the parameters of the distribution),
+#'   `alternative`, `method` and `data.name`; and `bandwidth`, the variance matrix H, of several that of the smallest p-value.
 #'
 #'   With `method = "local"` a data frame of class `kde_local_test`, a row for each place: the places' columns,
 #'   `density_x`, `density_y`, `difference`, the first less the second, and its `se`, in 1 / (product of the units of the
-#'   columns), `statistic` (z), `p.value` and `p.adjusted`. Rows of `newdata` with missing values are `NA`. Its attribute
-#'   `"test"` is a list with the rest: `bandwidth`, the variance matrix H, among it.
-#' @references Anderson, N. H., Hall, P. and Titterington, D. M. (1994) Two-sample test statistics for measuring
-#'   discrepancies between two multivariate probability density functions using kernel-based density estimates.
-#'   *Journal of Multivariate Analysis* 50, 41-54.
+#'   columns), `statistic` (z), `p.value` and `p.adjusted`. Rows of `newdata` with missing values are `NA`. The attribute
+#'   `"test"` has the rest.
+#' @references Anderson, N. H., Hall, P. and Titterington, D. M. (1994) *Journal of Multivariate Analysis* 50, 41-54.
 #'
-#'   Bickel, P. J. and Rosenblatt, M. (1973) On some global measures of the deviations of density function
-#'   estimates. *The Annals of Statistics* 1, 1071-1095.
+#'   Chung, E. and Romano, J. P. (2013) *The Annals of Statistics* 41, 484-507.
 #'
-#'   Bowman, A. W. and Foster, P. J. (1993) Adaptive smoothing and density-based tests of multivariate normality.
-#'   *Journal of the American Statistical Association* 88, 529-537.
+#'   Domingo-Enrich, C., Dwivedi, R. and Mackey, L. (2025) *arXiv* 2502.07672. Duong, T. (2013) *Journal of Nonparametric
+#'   Statistics* 25, 635-645. Fan, Y. (1994) *Econometric Theory* 10, 316-356.
 #'
-#'   Chung, E. and Romano, J. P. (2013) Exact and asymptotically robust permutation tests. *The Annals of Statistics*
-#'   41, 484-507.
+#'   Gretton, A. and others (2008) *Advances in NIPS* 20, 585-592; (2012) *Journal of Machine Learning Research* 13, 723-773.
 #'
-#'   Duong, T. (2013) Local significant differences from nonparametric two-sample tests. *Journal of
-#'   Nonparametric Statistics* 25, 635-645.
-#'
-#'   Fan, Y. (1994) Testing the goodness of fit of a parametric density function by kernel method.
-#'   *Econometric Theory* 10, 316-356.
-#'
-#'   Gretton, A., Borgwardt, K. M., Rasch, M. J., Schoelkopf, B. and Smola, A. (2012) A kernel two-sample test.
-#'   *Journal of Machine Learning Research* 13, 723-773.
-#'
-#'   Henze, N. and Zirkler, B. (1990) A class of invariant consistent tests for multivariate normality.
-#'   *Communications in Statistics - Theory and Methods* 19, 3595-3617.
-#'
-#'   Westfall, P. H. and Young, S. S. (1993) *Resampling-Based Multiple Testing*. Wiley.
+#'   Schrab, A. and others (2022) *Advances in NeurIPS* 35; (2023) *Journal of Machine Learning Research* 24, 1-81.
 #' @seealso [plot.kde_local_test()]; [kde_bands()].
-#' @rawRd \concept{two-sample test}\concept{goodness of fit}\concept{same distribution}
+#' @rawRd \concept{two-sample test}\concept{goodness of fit}\concept{same distribution}\concept{test of independence}
+#'   \concept{maximum mean discrepancy}\concept{HSIC}\concept{kernel Stein discrepancy}
 #' @export
 #' @examples
 #' set.seed(1)
 #' flowers <- split(iris[, 1:2], iris$Species)
 #' kde_test(flowers$versicolor, flowers$virginica)
-#' kde_test(flowers$versicolor, flowers$virginica, method = "asymptotic")
+#' kde_test(flowers$versicolor, flowers$virginica, "aggregated")
 #'
 #' # where they differ
 #' lengths <- split(iris$Sepal.Length, iris$Species)
 #' differ <- kde_test(lengths$versicolor, lengths$virginica, method = "local")
 #' differ
 #' plot(differ)
-#' places <- data.frame(Sepal.Length = 5:7, Sepal.Width = 3)
-#' kde_test(flowers$versicolor, flowers$virginica, method = "local", newdata = places)
 #'
-#' # one sample: normal, and exponential with its rate estimated
+#' # independence
+#' kde_test(precip, nchar(names(precip)), method = "independence", replicates = 199)
+#'
+#' # one sample: normal, exponential, and a fit of other rows
 #' kde_test(faithful$waiting, "norm", replicates = 199)
 #' kde_test(precip, "exp", estimate = \(x) list(rate = 1 / mean(x)), replicates = 199)
+#' kde_test(faithful[1:100, ], flash_kde(faithful[101:272, ]))
 kde_test <- function(x, y, ...) {
   if (missing(x)) stop_argument("x", "must be given")
   if (missing(y)) stop_argument("y", "must be given: another sample, or a distribution")
@@ -130,34 +129,37 @@ kde_test <- function(x, y, ...) {
 
 #' @rdname kde_test
 #' @export
-kde_test.default <- function(x, y, bandwidth = "silverman", method = c("permutation", "asymptotic", "local"),
+kde_test.default <- function(x, y, bandwidth = if (method == "independence") "aggregated" else "silverman",
+                             method = c("permutation", "asymptotic", "local", "independence"),
                              replicates = 999, weights_x = NULL, weights_y = NULL, newdata = NULL,
                              variance = c("sums", "leading"), adjust = "hochberg", n = NULL, control = NULL, ...) {
   check_dots_empty(...)
   names <- c(deparse1(substitute(x), width.cutoff = 60), deparse1(substitute(y), width.cutoff = 60))
-  method <- check_choice(method, c("permutation", "asymptotic", "local"), "method")
+  method <- check_choice(method, c("permutation", "asymptotic", "local", "independence"), "method")
   replicates <- check_count(replicates, "replicates")
   run <- start_run(settle_control(control), if (method == "local") "Comparing" else "Permuting")
+  label <- shorten(paste(names, collapse = " and "), 120)
+  if (method == "independence") {
+    weighted <- c("weights_x", "weights_y")[!c(is.null(weights_x), is.null(weights_y))]
+    if (length(weighted) > 0) stop_argument(weighted[1], "must be NULL for method = \"independence\"")
+    return(independence_test(x, y, label, bandwidth, replicates, run))
+  }
   rows <- both_samples(x, y, weights_x, weights_y)
   if (method == "local") return(local_test(rows, names, newdata, bandwidth, variance, adjust, replicates, n, run))
   if (!is.null(newdata)) stop_argument("newdata", "must be NULL unless method = \"local\"")
-  chosen <- test_bandwidth(bandwidth, rows$points, run, "x", rows$weights)
+  how <- paste0("Two-sample kernel density test", if (!is.null(rows$weights)) ", weighted")
+  choose <- if (method == "permutation") test_bandwidths else test_bandwidth
+  chosen <- choose(bandwidth, rows$points, run, "x", rows$weights)
+  found <- if (method == "permutation") by_permutation(rows, chosen$factors, replicates, run)
+  other <- "the densities differ"
+  if (is_aggregated(bandwidth)) return(exchange_htest(found, how, label, other, chosen$factors[[found$best]]))
   sources <- sum_sources(unname(rows$points), NULL, sqrt(2) * chosen$L, plan = new_plan())
   height <- exp(log_kernel_norm(sources$L))
   parts <- squared_parts(sources, rows$shares, run)
   statistic <- parts[[1]] + parts[[2]] - 2 * parts[[3]]
-  found <- if (method == "asymptotic") {
-    by_moments(sources, statistic, rows, run)
-  } else if (is.null(rows$weights)) {
-    by_permutation(sources, statistic, rows, replicates, run)
-  } else {
-    by_weighted_permutation(sources, rows, replicates, run)
-  }
+  if (method == "asymptotic") found <- by_moments(sources, statistic, rows, run)
   estimate <- height * c("int p1^2" = parts[[1]], "int p2^2" = parts[[2]], "int p1 p2" = parts[[3]])
-  how <- paste0("Two-sample kernel density test, ", found$how, if (!is.null(rows$weights)) ", weighted")
-  new_htest(
-    c(T = height * statistic), found, how, shorten(paste(names, collapse = " and "), 120), "the densities differ", estimate, chosen
-  )
+  new_htest(c(T = height * statistic), found, paste0(how, ", ", found$how), label, other, estimate, chosen)
 }
 
 # list(points, weights, first, n, shares): the rows of both samples, whether each is from x, and a matrix of two columns
@@ -221,45 +223,41 @@ squared_parts <- function(sources, shares, run) {
   c(sum(shares[, 1] * sums[, 1]), sum(shares[, 2] * sums[, 2]), sum(shares[, 1] * sums[, 2]))
 }
 
-by_permutation <- function(sources, statistic, rows, replicates, run) {
-  a <- rowSums(rows$shares)
-  own <- sum(a * a) # the scale of rounding errors
-  a <- ifelse(rows$first, a, -a)
-  draws <- in_blocks(replicates, length(a), 1, run, \(columns) {
-    exchanged <- vapply(seq_len(columns), \(i) sample(a), a)
-    kernel_forms(sources, exchanged, exchanged, run)
-  })
-  permuted(draws, statistic, own)
+# The test by permutation with each of the bandwidth factors. Without weights the statistic is T; with weights, rows are
+# permuted with them, and T is divided by its expectation.
+by_permutation <- function(rows, factors, replicates, run) {
+  bins <- sample_bins(rows$n)
+  by_bin <- order(bins$bin)
+  points <- unname(rows$points)[by_bin, , drop = FALSE]
+  size <- tabulate(bins$bin)
+  free <- seq_len(sum(bins$count))
+  first <- rows$first[match(seq_along(size), bins$bin)]
+  draws <- cbind(first, vapply(seq_len(replicates), \(i) replace(first, free, sample(first[free])), first), deparse.level = 0)
+  w <- if (!is.null(rows$weights)) matrix(rows$weights[by_bin])
+  statistics <- vapply(seq_along(factors), function(i) {
+    L <- sqrt(2) * factors[[i]]
+    share_stage(run, (i - 1) / length(factors), 1 / length(factors))
+    G <- bin_forms(points, size, L, run, w)
+    if (is.null(w)) return(forms_of(G, draws / rows$n[1] - (!draws) / rows$n[2]))
+    studentised(G, bin_forms(points, size, L, run, w^2, w), fold_rows(cbind(w, w^2), size), draws)
+  }, numeric(replicates + 1))
+  close_progress(run)
+  permuted(statistics, if (is.null(w)) sum(1 / rows$n) else 1)
 }
 
-# A permutation that exchanges nothing gives the same statistic up to rounding.
-permuted <- function(draws, statistic, size) {
-  p <- (1 + sum(draws >= statistic - 1e-10 * abs(statistic) - 1e-14 * size)) / (length(draws) + 1)
-  list(p = p, parameter = c(replicates = length(draws)), how = "permutations")
-}
-
-# Permutes rows with their weights. T is divided by its expectation.
-by_weighted_permutation <- function(sources, rows, replicates, run) {
-  w <- rows$weights
-  # `first`: columns that indicate the rows of x
-  ratio_of <- function(first) {
-    one <- w * first
-    two <- w - one
-    one <- one / rep(colSums(one), each = length(w))
-    two <- two / rep(colSums(two), each = length(w))
-    sums <- kernel_sum_of(sources, NULL, cbind(one, two), run, as_matrix = TRUE)$sums
-    at_one <- sums[, seq_len(ncol(one)), drop = FALSE]
-    at_two <- sums[, -seq_len(ncol(one)), drop = FALSE]
-    own <- rbind(colSums(one * at_one), colSums(two * at_two))
+# T divided by its expectation, for columns of `draws` that are TRUE for bins of x. `G`, `squares`: forms of weights w
+# and w, and of w^2 and w; `mass`: the sums of w and of w^2 in each bin.
+studentised <- function(G, squares, mass, draws) {
+  part <- function(own) {
+    a <- own / rep(colSums(mass[, 1] * own), each = nrow(own))
+    own <- forms_of(G, a)
     # sum_i a_i^2 |phi(z_i) - mean of phi in the sample of z_i|^2
-    spread <- colSums(one^2 * (1 - 2 * at_one)) + colSums(two^2 * (1 - 2 * at_two)) +
-      colSums(one^2) * own[1, ] + colSums(two^2) * own[2, ]
-    (own[1, ] + own[2, ] - 2 * colSums(one * at_two)) / pmax(spread, 1e-12 * colSums(own))
+    list(a = a, own = own, spread = colSums(a^2 * mass[, 2]) * (1 + own) - 2 * colSums(a^2 * (squares %*% a)))
   }
-  draws <- in_blocks(replicates, 6 * length(w), 1, run, \(columns) {
-    ratio_of(vapply(seq_len(columns), \(i) sample(rows$first), rows$first))
-  })
-  permuted(draws, ratio_of(matrix(rows$first)), 1)
+  one <- part(draws)
+  two <- part(!draws)
+  own <- one$own + two$own
+  (own - 2 * colSums(one$a * (G %*% two$a))) / pmax(one$spread + two$spread, 1e-12 * own)
 }
 
 # K~ is the kernel matrix centred by rows and columns, and v_i the variance of the coefficient of row i. Then E T = sum

@@ -37,11 +37,9 @@
 #' @param na.action As for [predict()][predict.flash_kde].
 #' @param ... Not used; anything here is an error.
 #' @returns A vector of p-values, one for each point; `NA` where a value is missing.
-#' @references Lei, J., Robins, J. and Wasserman, L. (2013) Distribution-free prediction sets. *Journal of the
-#'   American Statistical Association* 108, 278-287.
+#' @references Lei, J., Robins, J. and Wasserman, L. (2013) *Journal of the American Statistical Association* 108, 278-287.
 #'
-#'   Bates, S., Candes, E., Lei, L., Romano, Y. and Sesia, M. (2023) Testing for outliers with conformal p-values.
-#'   *The Annals of Statistics* 51, 149-178.
+#'   Bates, S. and others (2023) *The Annals of Statistics* 51, 149-178.
 #' @seealso [hdr_level()] for the regions.
 #' @rawRd \concept{outlier}\concept{anomaly detection}\concept{unusual rows}\concept{novelty detection}
 #' @export

@@ -330,6 +330,7 @@ NULL
 #' | clusters | `ks::kms(x)`, `MeanShift()` | `mean_shift(fit)` | |
 #' | density ridges | `ks::kdr(x)` | `kde_ridges(fit)` | |
 #' | two-sample test | `ks::kde.test(x1, x2)` | `kde_test(x1, x2)` | exact level by permutation |
+#' | independence | `dHSIC::dhsic.test(x, y)` | `kde_test(x, y, method = "independence")` | |
 #' | discriminant analysis | `ks::kda(x, group)` | `flash_kda(x, group)` | |
 #'
 #' @section Regression and kernel matrices:
@@ -380,6 +381,7 @@ NULL
 #'   \item{How do I get the contour that holds 90 percent of the probability?}{`plot(fit, prob = 0.9)`, [hdr_level()] and
 #'     [hdr_regions()].}
 #'   \item{Do two samples have the same distribution?}{`kde_test(x, y)`.}
+#'   \item{Are x and y independent?}{`kde_test(x, y, method = "independence")`.}
 #'   \item{My estimate is negative somewhere.}{That is possible for `"laplace"` and `"laplace6"`. Use `"sdkde"`, or
 #'     `debiasing(nonnegative = TRUE)`.}
 #'   \item{How do I fit new rows with the same bandwidth?}{`update(fit, data = rbind(old, new), bandwidth = "keep")`

@@ -22,7 +22,8 @@
 #' | `deviance()`, `df.residual()`, `family()`, `model.frame()` |  |  |  |  | yes |
 #' | `rstandard()`, `variable.names()`, `vcov()` |  |  |  |  | yes |
 #' | `as.data.frame()`, `as_flash_kde()`, `contour()`, `hdr_level()` | yes |  |  |  |  |
-#' | `hdr_regions()`, `kde_bands()`, `kde_pvalue()`, `lines()` | yes |  |  |  |  |
+#' | `hdr_regions()`, `kde_bands()`, `kde_pvalue()`, `kde_test()` | yes |  |  |  |  |
+#' | `lines()` | yes |  |  |  |  |
 #'
 #' `flash_conditional` is the class of `flash_kde(y ~ x)`. Fits of [tune_ridge()] are of class `kernel_ridge`, too. `update()`
 #' also works by R's default method for the other fits.

@@ -1,0 +1,122 @@
+# Statistics of many exchanges of rows, as forms v'Gv from one pass over all pairs of rows. Rows are exchanged in bins:
+# G_ab sums the kernels of the rows in bin a and those in bin b, and each exchange is a vector v over bins. Exchanges of
+# bins of equal size are a subgroup of all permutations, so the level is exact (Domingo-Enrich, Dwivedi and Mackey 2025).
+
+# With at most as many rows, each is a bin of its own.
+MOST_BINS <- 256
+
+# list(bin, count): a bin for each row of samples of n[1] and n[2] rows, drawn at random within each sample. The first
+# count[1] bins are of the first sample, count[2] of the second; they have equal sizes. Rows in further bins are never
+# exchanged. The smaller sample has at least 32 bins or as many as rows.
+sample_bins <- function(n) {
+  size <- max(1, min(ceiling(sum(n) / MOST_BINS), min(n) %/% 32))
+  count <- n %/% size
+  larger <- which.max(n)
+  count[larger] <- min(count[larger], MOST_BINS - count[3 - larger])
+  bins_of <- function(k) {
+    free <- rep(c(0, count[1])[k] + seq_len(count[k]), each = size)
+    label <- c(free, rep(sum(count) + k, n[k] - length(free)))
+    if (length(free) == n[k] && size == 1) label else sample(label)
+  }
+  bin <- c(bins_of(1), bins_of(2))
+  list(bin = match(bin, sort(unique(bin))), count = count)
+}
+
+# Sums the rows of a matrix by bins: `size` rows of each, in order.
+fold_rows <- function(values, size) {
+  alike <- match(FALSE, size == size[1], length(size) + 1) - 1
+  first <- seq_len(alike * size[1])
+  sums <- colSums(array(values[first, ], c(size[1], alike, ncol(values))))
+  rest <- rep(seq_along(size)[-seq_len(alike)], size[-seq_len(alike)])
+  rbind(matrix(sums, alike), rowsum(values[-first, , drop = FALSE], rest))
+}
+
+# The matrix G of sum_r left_ir K_ij right_jr over the rows i of bin a and j of bin b, for the Gaussian kernel with the
+# bandwidth factor L. Rows are in order of their bins, `size` of each. `left`, `right`: matrices with a row for each
+# row of the points; NULL for a column of ones in both, for which only half of the pairs are summed.
+bin_forms <- function(points, size, L, run, left = NULL, right = left) {
+  n <- nrow(points)
+  half <- is.null(right)
+  if (half) left <- right <- matrix(1, n)
+  bin <- rep(seq_along(size), size)
+  ends <- cumsum(size)
+  blocks <- split(seq_along(size), ceiling(ends / max(MOST_BINS, size[1])))
+  forms <- matrix(0, length(size), length(size))
+  share <- nested_share(run)
+  for (block in blocks) {
+    own <- (ends[block[1]] - size[block[1]] + 1):ends[block[length(block)]]
+    at <- if (half) own[1]:n else seq_len(n)
+    pairs <- \(last) 1 - (if (half) (1 - last / n)^2 else 1 - last / n)
+    share$part(pairs(own[1] - 1), pairs(max(own)) - pairs(own[1] - 1))
+    each <- rep(seq_len(ncol(right)), each = length(block)) # the column of `right` of each coefficient
+    b <- right[own, each, drop = FALSE] * outer(bin[own], rep(block, ncol(right)), `==`)
+    sources <- sum_sources(points[own, , drop = FALSE], NULL, L)
+    sums <- kernel_sum_of(sources, if (length(own) < n) points[at, , drop = FALSE], b, run, as_matrix = TRUE)$sums
+    if (!half) sums <- sums * left[, each, drop = FALSE]
+    rows <- bin[at[1]]:length(size)
+    folded <- array(fold_rows(sums, size[rows]), c(length(rows), length(block), ncol(right)))
+    forms[rows, block] <- rowSums(folded, dims = 2)
+  }
+  share$end()
+  if (half) forms[upper.tri(forms)] <- t(forms)[upper.tri(forms)]
+  forms
+}
+
+# v'Gv for the columns of v.
+forms_of <- function(G, v) colSums(v * (G %*% v))
+
+# ---- many bandwidths --------------------------------------------------------------------------
+
+is_aggregated <- function(bandwidth) identical(bandwidth, "aggregated")
+
+# The distances, in bandwidths L, of at most 500 rows. They do not depend on the order of the rows.
+some_distances <- function(points, L) {
+  by_value <- do.call(order, unname(as.data.frame(points)))
+  rows <- by_value[unique(round(seq(1, nrow(points), length.out = min(nrow(points), 500))))]
+  far <- as.vector(stats::dist(whiten(unname(points[rows, , drop = FALSE]), L)))
+  far[far > 0]
+}
+
+# The result of test_bandwidth(), with the factors of all bandwidths that are tried, a list of matrices. Many kernels
+# exp(-r^2 / l^2) have the lengths l that `lengths` returns for distances; l is twice the bandwidth.
+test_bandwidths <- function(bandwidth, points, run, arg, weights = NULL, lengths = ten_lengths) {
+  many <- is_aggregated(bandwidth)
+  chosen <- test_bandwidth(if (many) "silverman" else bandwidth, points, run, arg, weights)
+  by <- if (many) lengths(some_distances(points, chosen$L)) / 2 else 1
+  c(chosen, list(factors = lapply(by, `*`, chosen$L)))
+}
+
+# From half the 5% quantile of the distances to twice the 95% quantile, in equal ratios (Schrab and others 2023).
+ten_lengths <- function(far) {
+  ends <- log(stats::quantile(far, c(0.05, 0.95), names = FALSE) * c(1 / 2, 2))
+  exp(seq(ends[1], ends[2], length.out = 10))
+}
+
+# ---- p-values ---------------------------------------------------------------------------------
+
+# The p-value of the first row of `draws` among all rows, which are exchangeable under the null; a column for each
+# bandwidth. `size`: the scale of rounding errors, up to which an exchange that changes nothing gives the same value. The
+# statistic of several bandwidths is the smallest of their p-values, which every exchange has, too, and, where it ties,
+# their mean. The smallest p-value, `least`, is that of bandwidth number `best` of `count`, with the statistic `observed`.
+permuted <- function(draws, size, how = "permutations") {
+  all <- nrow(draws)
+  reached <- apply(draws, 2, \(T) {
+    all - findInterval(T - 1e-10 * abs(T) - 1e-14 * size, sort(T), left.open = TRUE)
+  }) / all
+  best <- which.min(reached[1, ])
+  rank <- do.call(pmin, as.data.frame(reached)) + rowMeans(reached) / (2 * all)
+  p <- if (ncol(draws) == 1) reached[[1]] else mean(rank <= rank[1] + 1e-12)
+  list(
+    p = p, parameter = c(replicates = all - 1), how = how, count = ncol(draws), least = reached[1, best], best = best,
+    observed = draws[1, best]
+  )
+}
+
+# `found`: of permuted(); `L`: the bandwidth factor of number found$best; `height`: what multiplies the statistic.
+exchange_htest <- function(found, method, names, alternative, L, height = 1) {
+  single <- found$count == 1
+  statistic <- if (single) c(T = height * found$observed) else c("smallest p" = found$least)
+  found$parameter <- c(if (!single) c(bandwidths = found$count), found$parameter)
+  method <- paste0(method, ", ", if (!single) paste0("aggregated over ", found$count, " bandwidths, "), found$how)
+  new_htest(statistic, found, method, names, alternative, NULL, list(H = tcrossprod(L)))
+}
