@@ -198,12 +198,20 @@ NOISES_TRIED <- 10^seq(-9, 0, by = 0.5)
 
 # Returns the n lambda of a loss other than the square that minimises the loss at rows held out, each class against all
 # others. A fold is a list(K, at, kept, out): the kernel matrix of the rows `kept`, and the kernels of the rows that are
-# held out at these.
+# held out at these. Noises decrease until so many of them are worse than the best.
+WORSE_NOISES <- 3
 family_noise <- function(folds, sample, run) {
   family <- sample$family
-  noises <- mean(diag(folds[[1]]$K)) * family$curvature(sample$own$y) * 10^seq(1.5, -4, by = -0.5)
-  losses <- lapply(folds, losses_left_out, sample$own, family, noises, run)
-  noises[which.min(Reduce(`+`, losses))]
+  unit <- family$curvature(sample$own$y)
+  noises <- mean(diag(folds[[1]]$K)) * unit * 10^seq(1.5, -4, by = -0.5)
+  fits <- unlist(lapply(folds, held_out_fits, sample$own, family, run), recursive = FALSE)
+  losses <- numeric()
+  for (s in noises) {
+    fits <- lapply(fits, newton_fit, s, s / unit)
+    losses <- c(losses, sum(vapply(fits, loss_held_out, 0)))
+    if (isTRUE(length(losses) - which.min(losses) >= WORSE_NOISES)) break
+  }
+  noises[which.min(losses)]
 }
 
 # Three folds of rows with the kernel matrix K. Multiples of the golden section assign them: deterministic, without a
@@ -225,10 +233,10 @@ learnt_fold <- function(fold, run) {
   list(K = kernel_matrix_of(of, NULL, run), at = kernel_matrix_of(of, fold$at, run), kept = fold$kept[kept], out = fold$out)
 }
 
-# Sums of the loss at the rows of a fold that are held out for each of `noises`, of fits to the others. With
+# A list with a fit to the rows of a fold that are kept for each column of the response, before its first step. With
 # K = U Lambda U' and beta = Lambda^(1/2) U' alpha the penalty is a ridge penalty; directions with the smallest
 # eigenvalues are dropped.
-losses_left_out <- function(fold, own, family, noises, run) {
+held_out_fits <- function(fold, own, family, run) {
   train <- fold$kept
   factor <- eigen(fold$K, symmetric = TRUE)
   used <- which(factor$values > 1e-8 * factor$values[1])
@@ -236,15 +244,16 @@ losses_left_out <- function(fold, own, family, noises, run) {
   root <- sqrt(factor$values[used])
   phi <- factor$vectors[, used, drop = FALSE] * rep(root, each = length(train))
   at <- fold$at %*% (factor$vectors[, used, drop = FALSE] / rep(root, each = length(train)))
-  losses <- vapply(seq_len(ncol(own$y)), \(k) {
+  lapply(seq_len(ncol(own$y)), \(k) {
     own <- lapply(own, \(x) if (!is.null(x)) x[, k, drop = FALSE])
     family <- family_of_column(family, own$y, k)
     base <- constant_link(family, own, train, run)
-    fit <- list(family = family, phi = phi, y = own$y[train, , drop = FALSE], base = base[train, , drop = FALSE], run = run)
-    held <- list(at = at, y = own$y[fold$out, , drop = FALSE], base = base[fold$out, , drop = FALSE])
-    newton_losses(fit, held, noises)
-  }, noises)
-  rowSums(matrix(losses, length(noises)))
+    list(
+      family = family, phi = phi, y = own$y[train, , drop = FALSE], base = base[train, , drop = FALSE], run = run,
+      values = factor$values[used], beta = rep(0, length(used)),
+      held = list(at = at, y = own$y[fold$out, , drop = FALSE], base = base[fold$out, , drop = FALSE])
+    )
+  })
 }
 
 # The family with a loss for column k alone: classes are one against all others, and what a fit would learn of the loss
@@ -265,23 +274,37 @@ constant_link <- function(family, own, train, run) {
 
 LOGISTIC_RANK <- 100
 
-# The loss at rows held out by Newton's method for decreasing noises, each from the coefficients of the previous one.
-newton_losses <- function(fit, held, noises) {
-  loss <- fit$family$loss
-  part <- \(name, f) as.vector(row_loss(name, loss, f, fit$y, fit$run))
-  beta <- rep(0, ncol(fit$phi))
-  objective <- \(beta, s) sum(part("value", fit$base + fit$phi %*% beta)) + s * sum(beta^2) / 2
-  vapply(noises, \(s) {
-    for (step in 1:20) {
-      f <- fit$base + fit$phi %*% beta
-      gradient <- crossprod(fit$phi, part("slope", f)) + s * beta
-      bent <- crossprod(fit$phi * sqrt(part("curvature", f))) + diag(s, ncol(fit$phi))
-      change <- as.vector(solve(bent, gradient))
-      before <- objective(beta, s)
-      while (!isTRUE(objective(beta - change, s) <= before * (1 + 1e-9)) && max(abs(change)) > 1e-9) change <- change / 2
-      beta <<- beta - change
-      if (max(abs(change)) < 1e-3 * (1 + max(abs(beta)))) break
+# The fit at noise s by Newton's method from its last coefficients. Second derivatives are computed again when steps
+# decrease slowly. Directions whose eigenvalues are below a thousandth of `least` are not used.
+newton_fit <- function(fit, s, least) {
+  used <- seq_len(max(1, sum(fit$values > 1e-3 * least)))
+  phi <- fit$phi[, used, drop = FALSE]
+  beta <- fit$beta[used]
+  part <- \(name, f) as.vector(row_loss(name, fit$family$loss, f, fit$y, fit$run))
+  objective <- \(beta, f) sum(part("value", f)) + s * sum(beta^2) / 2
+  f <- fit$base + phi %*% beta
+  before <- objective(beta, f)
+  last <- 0
+  for (step in 1:40) {
+    if (last == 0) root <- chol(base::crossprod(phi * sqrt(part("curvature", f))) + diag(s, length(used)))
+    gradient <- base::crossprod(phi, part("slope", f)) + s * beta
+    change <- as.vector(backsolve(root, backsolve(root, gradient, transpose = TRUE)))
+    repeat {
+      f <- fit$base + phi %*% (beta - change)
+      now <- objective(beta - change, f)
+      if (isTRUE(now <= before * (1 + 1e-9)) || max(abs(change)) <= 1e-9) break
+      change <- change / 2
     }
-    sum(row_loss("value", final_loss(fit$family), held$base + held$at %*% beta, held$y, fit$run))
-  }, 0)
+    beta <- beta - change
+    before <- now
+    size <- max(abs(change))
+    if (size < 1e-3 * (1 + max(abs(beta)))) break
+    last <- if (size < last / 4 || last == 0) size else 0
+  }
+  replace(fit, "beta", list(replace(fit$beta, used, beta)))
+}
+
+loss_held_out <- function(fit) {
+  held <- fit$held
+  sum(row_loss("value", final_loss(fit$family), held$base + held$at %*% fit$beta, held$y, fit$run))
 }

@@ -28,7 +28,9 @@ SLOPES <- list(
 # directions is 0.
 stretched_slope <- function(k, power) {
   if (power == 2) return(2 * k)
-  ifelse(k < 1 - 1e-12, power * (-log(k))^(1 - 2 / power) * k, 0)
+  slope <- power * (-log(k))^(1 - 2 / power) * k
+  slope[k >= 1 - 1e-12] <- 0
+  slope
 }
 
 # The quantities that derivatives need: the centres, the slope of the kernel, H^-1 and L^-1. For kernels of the distance,

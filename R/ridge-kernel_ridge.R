@@ -162,15 +162,10 @@ kernel_ridge.data.frame <- function(x, y, ...) {
 #' @export
 kernel_ridge.formula <- function(formula, data = NULL, ..., subset, weights, offset, na.action = getOption("na.action")) {
   call <- match.call()
-  written <- formula_with_terms(formula, data)
-  framed <- if (is.null(written)) call else replace(call, "formula", list(written$formula))
-  frame <- response_frame(framed, data, parent.frame(), na.action)
+  made <- terms_frame(formula, data, call, parent.frame(), na.action)
   arguments <- list(...)
-  if (!is.null(written)) {
-    frame$formula <- written$given
-    arguments$kernel <- kernel_of_terms(arguments$kernel, written$terms, frame)
-  }
-  fit_frame(kernel_ridge.default, frame, arguments, call)
+  if (!is.null(made$terms)) arguments$kernel <- kernel_of_terms(arguments$kernel, made$terms, made$frame)
+  fit_frame(kernel_ridge.default, made$frame, arguments, call)
 }
 
 ridge_call <- function(call) {

@@ -9,6 +9,7 @@ TUNE_WAYS <- list(
   criterion = \(task, until, run) {
     spec <- task$spec
     kernels <- searched_kernels(task$asked)
+    if (has_terms(spec)) return(search_kernels_of_terms(kernels, task, until, run))
     best <- search_bandwidths(task$sample, kernels, spec, task$asked$criterion, task$structure, until, run)
     spec[c("kernel", "bandwidth")] <- list(best$kernel, name_bandwidth(best$bandwidth, task$rows))
     if (is.null(spec$lambda)) spec$lambda <- best_noise(best, task$sample, spec, run) * task$sample$per_row
@@ -16,7 +17,24 @@ TUNE_WAYS <- list(
   }
 )
 
-default_choice <- function(task, spec, run) choose_defaults(task$rows, task$response, task$weights, spec, run)
+default_choice <- function(task, spec, run) {
+  choose <- if (has_terms(spec)) choose_terms else choose_defaults
+  choose(task$rows, task$response, task$weights, spec, run)
+}
+
+# The choice of largest restricted likelihood on the sample.
+search_kernels_of_terms <- function(kernels, task, until, run) {
+  best <- NULL
+  path <- list()
+  for (kernel in kernels) {
+    spec <- replace(task$spec, "kernel", list(kernel))
+    found <- choose_terms(task$rows, task$response, task$weights, spec, run, task$sample)
+    path <- c(path, list(found$path))
+    if (is.null(best) || found$value < best$value) best <- found
+    if (unclass(Sys.time()) > until) break
+  }
+  replace(best, "path", list(do.call(rbind, path)))
+}
 
 searched_kernels <- function(asked) {
   if (is.null(asked$kernel)) lapply(c("gaussian", "matern52"), check_kernel) else asked$kernel
@@ -25,8 +43,10 @@ searched_kernels <- function(asked) {
 # What a way chooses for the task, with its values and, of the criterion, `value` and `path`.
 choose_by_way <- function(way, task, until, run) with_fixed_seed(TUNE_WAYS[[way]](task, until, run), task$spec$seed)
 
-# Names of the ways that are compared. With a kernel or bandwidth that is given, the criterion alone chooses.
+# Names of the ways that are compared. With a kernel or bandwidth that is given, the criterion alone chooses; kernels of
+# terms are given.
 ways_of <- function(rows, spec, asked) {
+  if (has_terms(spec)) return(c("default", "criterion"))
   if (!is.null(asked$kernel) || !is.null(spec$bandwidth) || rows$n < LEAST_PORTFOLIO) return("criterion")
   if (learns_metric(spec) && !inherits(rows, "rows_sparse")) names(TUNE_WAYS) else c("default", "criterion")
 }
@@ -37,7 +57,8 @@ judged_folds <- function(n) seq_len(max(1, min(FOLDS, ceiling(FOLDS * JUDGED_ROW
 
 # A data frame with the mean loss of each way (squared error, or that of the family), the standard error of its difference to
 # the default, and the way that is `chosen`: the one with the least loss, if the default is worse by more than a standard error
-# and the half of the time that the comparison has is not over before its end.
+# and the half of the time that the comparison has is not over before its end. It ends after a fold when no other
+# way is better than the default so far.
 judge_ways <- function(ways, task, run) {
   name_stage(run, "Comparing ways to choose")
   some <- contest_rows(task$rows, task$response, task$weights, task$spec)
@@ -49,11 +70,11 @@ judge_ways <- function(ways, task, run) {
   losses <- NULL
   for (k in held_out) {
     losses <- rbind(losses, losses_of_ways(ways, data, fold == k, task, seconds / length(held_out) / 2, run))
-    if (unclass(Sys.time()) > ends) break
+    gain <- losses[, 1] - losses
+    error <- apply(gain, 2, stats::sd) / sqrt(nrow(losses))
+    if (unclass(Sys.time()) > ends || !any(colMeans(gain) > 0, na.rm = TRUE)) break
   }
   is_complete <- nrow(losses) == sum(fold %in% held_out)
-  gain <- losses[, 1] - losses
-  error <- apply(gain, 2, stats::sd) / sqrt(nrow(losses))
   best <- which.min(colMeans(losses))
   better <- is_complete && isTRUE(mean(gain[, best]) > error[best])
   data.frame(

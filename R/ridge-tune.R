@@ -91,7 +91,8 @@ tune_ridge.default <- function(x, y, criterion = c("likelihood", "gcv", "loo", "
   if (is.null(y)) stop_argument("y", "must be given")
   hold_rows(all)
   spec <- spec_of_options(options, asked, bandwidth, all)
-  run <- start_run(settle_control(control), "Choosing bandwidths")
+  spec$asked <- settle_control(control)
+  run <- start_run(spec$asked, "Choosing bandwidths")
   given <- c(list(x = x, y = y), options, list(control = control))
   if (spec$plan) return(with_fixed_seed(plan_tuning(given, all, y, spec, asked, run)))
   found <- tune_rows(all, y, spec, asked, run)
@@ -108,7 +109,7 @@ new_tuned <- function(found, call) {
   fit <- call_with(kernel_ridge.default, found$arguments)
   asked <- found$settings$asked
   fit$chosen <- c(
-    if (length(asked$kernel) != 1) "kernel", if (is.null(found$settings$spec$bandwidth)) "bandwidth",
+    if (length(asked$kernel) != 1 && !has_terms(fit)) "kernel", if (is.null(found$settings$spec$bandwidth)) "bandwidth",
     if (length(asked$lambda) != 1) "lambda"
   )
   fit$search <- found
@@ -135,10 +136,13 @@ tune_ridge.data.frame <- function(x, y, ...) {
 #' @export
 tune_ridge.formula <- function(formula, data = NULL, ..., subset, weights, offset, na.action = getOption("na.action")) {
   call <- match.call()
-  if (!is.null(formula_with_terms(formula, data))) {
-    stop_argument("formula", "must have no k(). kernel_ridge() chooses the bandwidths of a formula with k().")
+  made <- terms_frame(formula, data, call, parent.frame(), na.action)
+  arguments <- list(...)
+  if (!is.null(made$terms)) {
+    kernels <- searched_kernels(list(kernel = TUNE_CHECKS$kernel(arguments$kernel, "kernel")))
+    arguments$kernel <- lapply(kernels, kernel_of_terms, made$terms, made$frame)
   }
-  fit_frame(tune_ridge.default, response_frame(call, data, parent.frame(), na.action), list(...), call)
+  fit_frame(tune_ridge.default, made$frame, arguments, call)
 }
 
 #' @export
@@ -203,6 +207,10 @@ spec_of_options <- function(options, asked, bandwidth, rows) {
   defaults["lambda"] <- list(if (length(asked$lambda) == 1) asked$lambda)
   spec <- ridge_spec(defaults)
   if (!is.null(spec$start)) stop_argument("start", "must be NULL: tune_ridge() has no warm start")
+  if (has_terms(spec)) {
+    if (asked$criterion != "likelihood") stop_argument("criterion", "must be \"likelihood\" for a formula with k()")
+    if (identical(asked$structure, "scalar")) stop_argument("structure", "must be \"diagonal\" for a formula with k()")
+  }
   if (is.null(spec$weights)) spec$weights <- rows$weights
   spec
 }
@@ -234,6 +242,7 @@ tuning_task <- function(rows, response, weights, spec, asked) {
 # What new_tuned() takes, without arguments and settings.
 tune_rows <- function(rows, y, spec, asked, run) {
   spec$family <- default_family(spec$family, y)
+  if (has_terms(spec)) spec <- check_additive(spec)
   response <- check_response(y, rows$n, family = spec$family)
   weights <- loss_weights(response, spec, rows)
   with_fixed_seed(tune_drawn(with_row_keys(rows, response), response, weights, spec, asked, run), spec$seed)
@@ -257,7 +266,7 @@ tune_drawn <- function(rows, response, weights, spec, asked, run) {
     kernel = spec$kernel, bandwidth = spec$bandwidth, lambda = if (is.null(held)) spec$lambda else held$best$lambda,
     centers = if (is.null(held) || length(asked$centers) < 2) asked$centers else held$best$centers, exact = exact,
     criterion = asked$criterion, value = found$value, path = found$path, ways = judged, held_out = held$table,
-    rows = nrow(task$sample$y), relevance = relevance_of(task$sample, spec$bandwidth),
+    rows = nrow(task$sample$y), relevance = relevance_of(task$sample, spec),
     seconds = proc.time()[["elapsed"]] - started
   )
 }
@@ -287,14 +296,15 @@ compared_values <- function(n, spec, asked) {
   around <- asked$criterion == "holdout" && is.null(asked$lambda)
   if (length(asked$lambda) < 2 && !are_several(counts) && !around) return(NULL)
   lambdas <- if (!is.null(asked$lambda)) asked$lambda else if (around) spec$lambda * 10^(-2:2) else spec$lambda
-  if (is.null(counts)) counts <- default_centers(n)
+  if (is.null(counts)) counts <- min(default_centers(n), max(1, n - n %/% 5))
   counts <- if (are_several(counts)) as.list(counts) else list(counts)
   list(counts = counts, lambdas = lambdas)
 }
 
-# Spread over bandwidth of each column, the largest 1; NULL for sparse rows.
-relevance_of <- function(sample, bandwidth) {
-  if (inherits(sample$points, "sparseMatrix")) return(NULL)
+# Spread over bandwidth of each column, the largest 1; NULL for sparse rows and for terms, which may share columns.
+relevance_of <- function(sample, spec) {
+  if (inherits(sample$points, "sparseMatrix") || has_terms(spec)) return(NULL)
+  bandwidth <- spec$bandwidth
   scale <- if (is.matrix(bandwidth)) sqrt(diag(solve(bandwidth))) else 1 / bandwidth
   relevance <- apply(sample$points, 2, stats::sd) * scale
   top <- max(relevance)
