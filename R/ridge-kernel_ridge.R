@@ -349,6 +349,6 @@ settle_start <- function(spec, outputs) {
   if (!is.null(spec$centers)) stop_argument("centers", "must not be given with `start`, whose centres are used")
   if (is.null(spec$kernel)) spec$kernel <- start$kernel
   if (is.null(spec$bandwidth)) spec$bandwidth <- start$bandwidth
-  if (is.null(spec$lambda)) spec$lambda <- start$lambda
+  if (is.null(spec$lambda)) spec$lambda <- start$lambda[length(start$lambda)]
   spec
 }

@@ -19,7 +19,7 @@ TUNE_WAYS <- list(
 
 default_choice <- function(task, spec, run) {
   choose <- if (has_terms(spec)) choose_terms else choose_defaults
-  choose(task$rows, task$response, task$weights, spec, run)
+  choose(task$rows, task$response, task$weights, spec, run)[c("kernel", "bandwidth", "lambda")]
 }
 
 # The choice of largest restricted likelihood on the sample.
@@ -41,7 +41,21 @@ searched_kernels <- function(asked) {
 }
 
 # What a way chooses for the task, with its values and, of the criterion, `value` and `path`.
-choose_by_way <- function(way, task, until, run) with_fixed_seed(TUNE_WAYS[[way]](task, until, run), task$spec$seed)
+choose_by_way <- function(way, task, until, run) {
+  if (task$locates) task <- location_of(task, task$rows)
+  found <- with_fixed_seed(TUNE_WAYS[[way]](task, until, run), task$spec$seed)
+  if (task$locates) found$lambda <- c(found$lambda, NA)
+  found
+}
+
+# Is the penalty of a way that of the location of quantiles? Not where penalties or numbers of centres are compared.
+locates <- function(rows, spec, asked) takes_residuals(rows, spec) && is.null(compared_values(rows$n, spec, asked))
+
+# takes_all() of the fit with what a way chooses.
+all_by_default <- function(rows, spec, asked, run) {
+  if (locates(rows, spec, asked)) spec$family <- FAMILIES$gaussian
+  takes_all(rows, spec, run)
+}
 
 # Names of the ways that are compared. With a kernel or bandwidth that is given, the criterion alone chooses; kernels of
 # terms are given.
@@ -99,7 +113,7 @@ losses_of_ways <- function(ways, data, held, task, seconds, run) {
   spec <- task$spec
   spec[c("weights", "offset", "class_weights", "validation", "checkpoint")] <- list(some$weights, some$offset, NULL, NULL, NULL)
   spec$keep <- FALSE
-  if (is.null(spec$exact)) spec$exact <- takes_all(rows, spec, run)
+  if (is.null(spec$exact)) spec$exact <- all_by_default(rows, spec, task$asked, run)
   none <- rep(Inf, sum(held))
   part <- or_none(with_fixed_seed(tuning_task(rows, response, some$weights, spec, task$asked), spec$seed), NULL)
   vapply(ways, \(way) if (is.null(part)) none else or_none({

@@ -235,7 +235,8 @@ tuning_task <- function(rows, response, weights, spec, asked) {
   shape <- settle_structure(asked$structure, sample$points)
   if (shape == "diagonal" && !is.null(spec$bandwidth)) spec$bandwidth <- rep_len(spec$bandwidth, rows$d)
   list(
-    rows = rows, response = response, weights = weights, spec = spec, asked = asked, sample = sample, structure = shape
+    rows = rows, response = response, weights = weights, spec = spec, asked = asked, sample = sample, structure = shape,
+    locates = locates(rows, spec, asked)
   )
 }
 
@@ -256,7 +257,7 @@ tune_drawn <- function(rows, response, weights, spec, asked, run) {
   way <- if (is.null(judged)) ways else judged$way[judged$chosen]
   until <- unclass(Sys.time()) + max(0, asked$seconds - (proc.time()[["elapsed"]] - started))
   found <- choose_by_way(way, task, until, run)
-  exact <- is.null(spec$exact) && is.null(asked$centers) && takes_all(rows, spec, run)
+  exact <- is.null(spec$exact) && is.null(asked$centers) && all_by_default(rows, spec, asked, run)
   spec[c("kernel", "bandwidth", "lambda")] <- found[c("kernel", "bandwidth", "lambda")]
   compared <- compared_values(rows$n, spec, asked)
   held <- if (!is.null(compared)) {
