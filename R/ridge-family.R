@@ -10,7 +10,7 @@
 #' mu + mu^2 / theta), the last three with log link. For `"quantile"` it is the pinball loss, smoothed over a
 #' thousandth of its mean at the median or quantile of all responses. Predictions of several levels are sorted at each
 #' point, so that they never cross. Without `lambda`, quantiles of leave-one-out residuals are added to a fit by squared
-#' loss.
+#' loss: `lambda` may be both penalties.
 #' @param family Name of the family.
 #' @param levels For `"quantile"`: increasing levels between 0 and 1. Default 0.5, the median.
 #' @param theta For `"negbin"`: the size of the negative binomial distribution, a positive number.

@@ -4,26 +4,27 @@
 #' best: the default of [kernel_ridge()], the default without a learnt metric, and bandwidths that optimise a criterion.
 #'
 #' @details
-#' **Ways to choose.** Each way chooses again without the rows at which it is judged: each of five folds, or as many as
-#' have 500 rows. The best way replaces the default if it is better by more than a standard error. With a given
-#' `kernel` or `bandwidth` the criterion alone chooses.
+#' **Ways to choose.** Each way chooses again without the rows at which it is judged: up to five folds, until they
+#' have 500 rows or no way is ahead of the default. The best way replaces the default if it is better by more than a standard
+#' error. With a given `kernel` or `bandwidth` the criterion alone chooses.
+#'
+#' **Terms.** For a formula with `k()` the criterion is the restricted likelihood of `rows` rows.
 #'
 #' **Criteria.** All are of a Gaussian process (kernel ridge regression) on the sample, whose noise variance is
 #' \eqn{n \lambda}{n lambda} times the signal variance:
 #' - `"likelihood"`: the marginal likelihood. With fewer `inducing` rows than `rows` it is the lower bound of Titsias
-#'   (2009), for samples that are too large for the likelihood. The likelihood of fewer rows mostly gives better
-#'   bandwidths.
+#'   (2009). The likelihood of fewer rows mostly gives better bandwidths.
 #' - `"loo"`: the leave-one-out squared error, in closed form.
 #' - `"gcv"`: generalised cross-validation, which replaces each leverage by the mean leverage.
 #' - `"holdout"`: the squared error at a third of the sample of a fit to the rest. Then `lambda` is chosen, in steps
-#'   around the value from the sample, by the error at held-out rows of fits with the centres of the final fit.
+#'   around that value, by the error at held-out rows of fits with the centres of the final fit.
 #'
-#' Bandwidths and noise are searched by L-BFGS, first on a quarter of the sample.
-#' A factor `y` is fitted as -1 and 1 during this search; for logistic loss `lambda` is then chosen by the log loss.
+#' Bandwidths and noise are searched by L-BFGS, first on a quarter of the sample. A factor `y` is fitted as -1 and 1;
+#' for logistic loss `lambda` is then chosen by the log loss.
 #'
-#' **Several values** of `lambda` or `centers` are compared by the error at held-out rows (at most a fifth of the rows,
-#' up to 5,000) of fits to the other rows. Of several numbers of centres the result is the smallest whose error is
-#' within 1 percent of the least. Several kernels are compared by the criterion.
+#' **Several values** of `lambda` or `centers` are compared by the error at held-out rows (a fifth, up to 5,000). Of several
+#' numbers of centres the result is the smallest whose error is within 1 percent of the least. Several kernels are
+#' compared by the criterion.
 #'
 #' @inheritParams kernel_ridge
 #' @param criterion The criterion: see Details. Default `"likelihood"`.
