@@ -208,7 +208,7 @@ family_noise <- function(folds, sample, run) {
   losses <- numeric()
   for (s in noises) {
     fits <- lapply(fits, newton_fit, s, s / unit)
-    losses <- c(losses, sum(vapply(fits, loss_held_out, 0)))
+    losses <- c(losses, sum(vapply(fits, `[[`, 0, "loss")))
     if (isTRUE(length(losses) - which.min(losses) >= WORSE_NOISES)) break
   }
   noises[which.min(losses)]
@@ -274,7 +274,7 @@ constant_link <- function(family, own, train, run) {
 
 LOGISTIC_RANK <- 100
 
-# The fit at noise s by Newton's method from its last coefficients. Second derivatives are computed again when steps
+# The fit at noise s by Newton's method from its last coefficients, with its `loss` at rows held out. Second derivatives are computed again when steps
 # decrease slowly. Directions whose eigenvalues are below a thousandth of `least` are not used.
 newton_fit <- function(fit, s, least) {
   used <- seq_len(max(1, sum(fit$values > 1e-3 * least)))
@@ -286,7 +286,7 @@ newton_fit <- function(fit, s, least) {
   before <- objective(beta, f)
   last <- 0
   for (step in 1:40) {
-    if (last == 0) root <- chol(base::crossprod(phi * sqrt(part("curvature", f))) + diag(s, length(used)))
+    if (last == 0) root <- base::chol(base::crossprod(phi * sqrt(part("curvature", f))) + diag(s, length(used)))
     gradient <- base::crossprod(phi, part("slope", f)) + s * beta
     change <- as.vector(backsolve(root, backsolve(root, gradient, transpose = TRUE)))
     repeat {
@@ -301,10 +301,7 @@ newton_fit <- function(fit, s, least) {
     if (size < 1e-3 * (1 + max(abs(beta)))) break
     last <- if (size < last / 4 || last == 0) size else 0
   }
-  replace(fit, "beta", list(replace(fit$beta, used, beta)))
-}
-
-loss_held_out <- function(fit) {
-  held <- fit$held
-  sum(row_loss("value", final_loss(fit$family), held$base + held$at %*% fit$beta, held$y, fit$run))
+  link <- fit$held$base + fit$held$at[, used, drop = FALSE] %*% beta
+  loss <- sum(row_loss("value", final_loss(fit$family), link, fit$held$y, fit$run))
+  replace(fit, c("beta", "loss"), list(replace(fit$beta, used, beta), loss))
 }

@@ -213,12 +213,13 @@ fit_residual_quantiles <- function(rows, response, spec, run) {
     rows = base$data$rows, y = 0 * response$y + left, weights = weights, intercept = spec$intercept,
     family = spec$family
   )
+  y <- response$y
   penalties <- c(base$lambda, spec$lambda[2])
   spec[c("kernel", "bandwidth", "L", "chosen")] <- base[c("kernel", "bandwidth", "L", "chosen")]
   if (is.na(penalties[2])) {
     spec$chosen <- union(spec$chosen, "lambda")
-    around <- replace(response, "y", list(problem$y))
-    sample <- with_fixed_seed(draw_sample(rows, around, weights, NULL, DEFAULT_SAMPLE), spec$seed)
+    response$y <- problem$y
+    sample <- with_fixed_seed(draw_sample(rows, response, weights, NULL, DEFAULT_SAMPLE), spec$seed)
     K <- kernels_between(NULL, sample$points, spec$L, spec$kernel, run)
     penalties[2] <- noise_in_thirds(K, sample, run) * sample$per_row
   }
@@ -229,7 +230,7 @@ fit_residual_quantiles <- function(rows, response, spec, run) {
   at <- match(solved$center_index, all)
   coefficients <- matrix(base$coefficients, length(all), ncol(response$y))
   coefficients[at, ] <- coefficients[at, ] + solved$coefficients
-  problem[c("y", "offset")] <- list(response$y, offset)
+  problem[c("y", "offset")] <- list(y, offset)
   new_ridge(problem, response, replace(settle_solver(spec), c("exact", "lambda"), list(base$exact, penalties)), c(
     list(coefficients = coefficients, intercept = base$intercept + solved$intercept, columns = base$state$columns),
     solved[c("trace", "iterations", "converged", "best_iteration", "loss")],

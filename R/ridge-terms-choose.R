@@ -26,7 +26,6 @@ choose_terms <- function(rows, response, weights, spec, run,
   )
   found <- if (sample$scale > 0) search_terms(task) else list(scales = rep(1, length(smooth)), h = task$h)
   for (j in seq_along(smooth)) spec$kernel$terms[[smooth[j]]]$scale <- found$scales[j] / sum(found$scales)
-  if (!is.null(found$path)) found$path$kernel <- terms[[smooth[1]]]$kernel$name
   list(
     kernel = spec$kernel, bandwidth = if (is.null(spec$bandwidth)) name_bandwidth(found$h, rows) else spec$bandwidth,
     lambda = if (is.null(spec$lambda)) sample$per_row / max(sum(found$scales), 1e-3) else spec$lambda,
@@ -59,7 +58,9 @@ search_terms <- function(task) {
     at <- function(theta) {
       if (!identical(last$theta, theta)) {
         last <<- c(list(theta = theta), restricted_likelihood(part, theta))
-        path[[length(path) + 1]] <<- data.frame(rows = rows, criterion = per_number(last$value, part))
+        path[[length(path) + 1]] <<- data.frame(
+          kernel = task$terms[[1]]$kernel$name, rows = rows, criterion = per_number(last$value, part)
+        )
       }
       last
     }

@@ -8,9 +8,13 @@ TUNE_WAYS <- list(
   plain = \(task, until, run) default_choice(task, replace(task$spec, "metric", "none"), run),
   criterion = \(task, until, run) {
     spec <- task$spec
-    kernels <- searched_kernels(task$asked)
-    if (has_terms(spec)) return(search_kernels_of_terms(kernels, task, until, run))
-    best <- search_bandwidths(task$sample, kernels, spec, task$asked$criterion, task$structure, until, run)
+    search <- \(kernel) if (has_terms(spec)) {
+      choose_terms(task$rows, task$response, task$weights, replace(spec, "kernel", list(kernel)), run, task$sample)
+    } else {
+      search_kernel(task$sample, kernel, spec, task$asked$criterion, task$structure, until, run)
+    }
+    best <- search_bandwidths(searched_kernels(task$asked), search, until, run)
+    if (has_terms(spec)) return(best)
     spec[c("kernel", "bandwidth")] <- list(best$kernel, name_bandwidth(best$bandwidth, task$rows))
     if (is.null(spec$lambda)) spec$lambda <- best_noise(best, task$sample, spec, run) * task$sample$per_row
     c(spec[c("kernel", "bandwidth", "lambda")], best[c("value", "path")])
@@ -20,20 +24,6 @@ TUNE_WAYS <- list(
 default_choice <- function(task, spec, run) {
   choose <- if (has_terms(spec)) choose_terms else choose_defaults
   choose(task$rows, task$response, task$weights, spec, run)[c("kernel", "bandwidth", "lambda")]
-}
-
-# The choice of largest restricted likelihood on the sample.
-search_kernels_of_terms <- function(kernels, task, until, run) {
-  best <- NULL
-  path <- list()
-  for (kernel in kernels) {
-    spec <- replace(task$spec, "kernel", list(kernel))
-    found <- choose_terms(task$rows, task$response, task$weights, spec, run, task$sample)
-    path <- c(path, list(found$path))
-    if (is.null(best) || found$value < best$value) best <- found
-    if (unclass(Sys.time()) > until) break
-  }
-  replace(best, "path", list(do.call(rbind, path)))
 }
 
 searched_kernels <- function(asked) {

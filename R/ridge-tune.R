@@ -43,7 +43,7 @@
 #' @param subset,na.action For formulas, as for [stats::lm()].
 #' @param ... For the default method, further arguments of [kernel_ridge()], such as `family`, `weights` and `solver`. For
 #'   other methods, the arguments of the default method. With `solver = ridge_solver(plan = TRUE)` nothing is searched
-#'   or fitted: the result is an estimate of the memory and of the longest time that search and fits need.
+#'   or fitted: the result is an estimate of memory and time.
 #' @returns A fit of [kernel_ridge()], of class `tune_ridge`, too, with one more element, `search`. It is a list with
 #' - `ways`, a data frame of the ways that were compared, or `NULL`;
 #' - `path`, a data frame with a row for each evaluation of the criterion on the sample, and its best `value`. The
@@ -287,7 +287,7 @@ best_noise <- function(found, sample, spec, run) {
   if (spec$family$squared) return(found$noise)
   few <- first_of_sample(sample, LOGISTIC_SAMPLE)
   L <- rows_factor(sample$rows, found$bandwidth)
-  family_noise(thirds_of(kernels_between(NULL, few$points, L, spec$kernel, run)), few, run)
+  noise_in_thirds(kernels_between(NULL, few$points, L, spec$kernel, run), few, run)
 }
 
 LOGISTIC_SAMPLE <- 1000
