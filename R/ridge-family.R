@@ -10,7 +10,7 @@
 #' mu + mu^2 / theta), the last three with log link. For `"quantile"` it is the pinball loss, smoothed over a
 #' thousandth of its mean at the median or quantile of all responses. Predictions of several levels are sorted at each
 #' point, so that they never cross. Without `lambda`, quantiles of leave-one-out residuals are added to a fit by squared
-#' loss.
+#' loss: `lambda` may be both penalties.
 #' @param family Name of the family.
 #' @param levels For `"quantile"`: increasing levels between 0 and 1. Default 0.5, the median.
 #' @param theta For `"negbin"`: the size of the negative binomial distribution, a positive number.
@@ -191,40 +191,57 @@ held_error <- function(family, link, y, classes) {
 # ---- quantiles by default -------------------------------------------------------------------------
 
 # Where the noise is small, the location of the response needs a small penalty, and its distribution around the
-# location a large one. Without `lambda` the location is therefore the fit by squared loss, and the quantiles are those of its
-# leave-one-out residuals, with the same kernel and a penalty of their own. The coefficients of both are added. One
-# penalty for both had pinball losses of 1.13 instead of 0.76 on concrete, and 0.52 instead of 0.34 on airfoil.
+# location a large one. Without one `lambda` the location is therefore the fit by squared loss, and the quantiles are those of
+# its leave-one-out residuals, with the same kernel and a penalty of their own. The coefficients of both are added. One
+# penalty for both had pinball losses of 1.13 instead of 0.76 on concrete, and 0.52 instead of 0.34 on airfoil. `lambda`
+# has both penalties; the second one is chosen if it is NA.
 takes_residuals <- function(rows, spec) {
-  given <- spec[c("lambda", "start", "checkpoint", "validation")]
-  !is.null(spec$family$levels) && all(lengths(given) == 0) && !spec$plan && !is.matrix(spec$centers) &&
+  given <- spec[c("start", "checkpoint", "validation")]
+  !is.null(spec$family$levels) && length(spec$lambda) != 1 && all(lengths(given) == 0) && !spec$plan && !is.matrix(spec$centers) &&
     inherits(rows, "rows_dense") && rows$n >= LEAST_PORTFOLIO && !(isTRUE(spec$exact) && rows$n > EXACT_FACTORISED)
 }
 
 fit_residual_quantiles <- function(rows, response, spec, run) {
   offset <- check_offset(spec$offset, rows$n, ncol(response$y))
-  own <- list(family = FAMILIES$gaussian, iterations = NULL, tolerance = NULL, keep = TRUE, offset = offset[, 1])
-  one <- list(y = unname(response$y[, 1, drop = FALSE]), family = FAMILIES$gaussian)
-  base <- fit_drawn(rows, one, replace(spec, names(own), own), run)
+  own <- list(iterations = NULL, tolerance = NULL, keep = TRUE, lambda = spec$lambda[1])
+  of <- location_of(list(response = response, spec = replace(spec, names(own), own)), rows)
+  one <- of$response
+  base <- fit_drawn(rows, one, of$spec, run)
   left <- as.vector((one$y - fitted_link(base, run)) / (1 - hat_diagonal(base, run)))
   weights <- base$data$weights
   problem <- list(
     rows = base$data$rows, y = 0 * response$y + left, weights = weights, intercept = spec$intercept,
     family = spec$family
   )
+  y <- response$y
+  penalties <- c(base$lambda, spec$lambda[2])
   spec[c("kernel", "bandwidth", "L", "chosen")] <- base[c("kernel", "bandwidth", "L", "chosen")]
-  sample <- draw_sample(rows, replace(response, "y", list(problem$y)), weights, NULL, DEFAULT_SAMPLE)
-  K <- kernels_between(NULL, sample$points, spec$L, spec$kernel, run)
-  spec$lambda <- family_noise(thirds_of(K), sample, run) * sample$per_row
+  if (is.na(penalties[2])) {
+    spec$chosen <- union(spec$chosen, "lambda")
+    response$y <- problem$y
+    sample <- with_fixed_seed(draw_sample(rows, response, weights, NULL, DEFAULT_SAMPLE), spec$seed)
+    K <- kernels_between(NULL, sample$points, spec$L, spec$kernel, run)
+    penalties[2] <- family_noise(thirds_of(K), sample, run) * sample$per_row
+  }
+  spec$lambda <- penalties[2]
   all <- base$center_index
   some <- spread_rows(length(all), if (rows$n > EXACT_ROWS) default_centers(rows$n) else Inf)
   solved <- fit_by_centers(problem, replace(settle_solver(spec), c("centers", "exact"), list(all[some], FALSE)), run)
   at <- match(solved$center_index, all)
   coefficients <- matrix(base$coefficients, length(all), ncol(response$y))
   coefficients[at, ] <- coefficients[at, ] + solved$coefficients
-  problem[c("y", "offset")] <- list(response$y, offset)
-  new_ridge(problem, response, replace(settle_solver(spec), "exact", base$exact), c(
+  problem[c("y", "offset")] <- list(y, offset)
+  new_ridge(problem, response, replace(settle_solver(spec), c("exact", "lambda"), list(base$exact, penalties)), c(
     list(coefficients = coefficients, intercept = base$intercept + solved$intercept, columns = base$state$columns),
     solved[c("trace", "iterations", "converged", "best_iteration", "loss")],
     base[c("centers", "center_index", "merged", "jitter")], list(seconds = c(base$seconds, solved$seconds))
   ))
+}
+
+# A list with elements `response` and `spec`, for the location alone: squared loss of one column.
+location_of <- function(task, rows) {
+  offset <- check_offset(task$spec$offset, rows$n, ncol(task$response$y))
+  task$spec[c("family", "offset")] <- list(FAMILIES$gaussian, offset[, 1])
+  task$response <- list(y = unname(task$response$y[, 1, drop = FALSE]), family = FAMILIES$gaussian)
+  task
 }

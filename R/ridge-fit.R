@@ -8,6 +8,7 @@ fit_ridge <- function(rows, response, spec, run) {
 
 fit_drawn <- function(rows, response, spec, run) {
   if (takes_residuals(rows, spec)) return(fit_residual_quantiles(rows, response, spec, run))
+  if (length(spec$lambda) > 1) stop_argument("lambda", "must be one number for such rows and settings: found two")
   weights <- loss_weights(response, spec, rows)
   offset <- check_offset(spec$offset, rows$n, ncol(response$y))
   task <- if (!is.null(spec$checkpoint)) checkpoint_task(spec, rows, response, weights, offset)

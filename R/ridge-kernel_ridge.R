@@ -65,7 +65,7 @@
 #'   with `metric`, or `"gaussian"` if that is `"none"` or the `bandwidth` is given.
 #' @param bandwidth Scale of the kernel in units of the columns: one number, one for each column, or a `d` x `d`
 #'   **variance** matrix, as for [kernel_operator()]. `NULL` (default): chosen from the data.
-#' @param lambda Ridge penalty, a positive number. `NULL` (default): chosen from the data.
+#' @param lambda Ridge penalty, a positive number (of quantiles: one or two). `NULL` (default): chosen from the data.
 #' @param centers Number of centres, indices of rows, or a matrix with the columns of `x`. `NULL` (default): all rows if
 #'   there are up to 1,000, otherwise `10 sqrt(n)` of them; with a `metric`, all of up to 6,000 rows (40,000 on a GPU) with
 #'   squared loss, and otherwise as many as some seconds allow.
@@ -162,15 +162,10 @@ kernel_ridge.data.frame <- function(x, y, ...) {
 #' @export
 kernel_ridge.formula <- function(formula, data = NULL, ..., subset, weights, offset, na.action = getOption("na.action")) {
   call <- match.call()
-  written <- formula_with_terms(formula, data)
-  framed <- if (is.null(written)) call else replace(call, "formula", list(written$formula))
-  frame <- response_frame(framed, data, parent.frame(), na.action)
+  made <- terms_frame(formula, data, call, parent.frame(), na.action)
   arguments <- list(...)
-  if (!is.null(written)) {
-    frame$formula <- written$given
-    arguments$kernel <- kernel_of_terms(arguments$kernel, written$terms, frame)
-  }
-  fit_frame(kernel_ridge.default, frame, arguments, call)
+  if (!is.null(made$terms)) arguments$kernel <- kernel_of_terms(arguments$kernel, made$terms, made$frame)
+  fit_frame(kernel_ridge.default, made$frame, arguments, call)
 }
 
 ridge_call <- function(call) {
@@ -357,6 +352,6 @@ settle_start <- function(spec, outputs) {
   if (!is.null(spec$centers)) stop_argument("centers", "must not be given with `start`, whose centres are used")
   if (is.null(spec$kernel)) spec$kernel <- start$kernel
   if (is.null(spec$bandwidth)) spec$bandwidth <- start$bandwidth
-  if (is.null(spec$lambda)) spec$lambda <- start$lambda
+  if (is.null(spec$lambda)) spec$lambda <- start$lambda[length(start$lambda)]
   spec
 }

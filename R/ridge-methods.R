@@ -185,7 +185,7 @@ print_model <- function(x, digits) {
     Kernel = paste0(summed_label(x$kernel), chosen("kernel")),
     Terms = terms_label(x$kernel, digits),
     Bandwidth = paste0(bandwidth_label(x, digits), chosen("bandwidth")),
-    Lambda = paste0(format(x$lambda, digits = digits), chosen("lambda")),
+    Lambda = paste0(paste(format(x$lambda, digits = digits), collapse = ", "), chosen("lambda")),
     Centres = centers_label(x), Solver = solver_label(x)
   )
 }

@@ -15,7 +15,8 @@ DISTANCE_ROWS <- 300
 # `width`: the unit in median distances.
 scaled_metric <- function(root, type, x, kernel, width) {
   some <- metric_points(x[seq_len(min(nrow(x), DISTANCE_ROWS)), , drop = FALSE], root, 1)
-  distance <- stats::median(stats::dist(some, if (metric_of(kernel) == "absolute") "manhattan" else "euclidean"))
+  # median() sorts all of an object of a class
+  distance <- stats::median(as.vector(stats::dist(some, if (metric_of(kernel) == "absolute") "manhattan" else "euclidean")))
   if (!is.finite(distance) || distance <= 0) return(NULL)
   list(root = root, unit = width * distance, type = type)
 }

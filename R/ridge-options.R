@@ -76,7 +76,7 @@ SOLVER_CHECKS <- list(
 )
 RIDGE_CHECKS <- list(
   kernel = optional(\(value, arg) check_kernel(value)),
-  metric = \(value, arg) check_choice(value, c("auto", "none", "diagonal", "full"), arg), lambda = optional(check_penalty),
+  metric = \(value, arg) check_choice(value, c("auto", "none", "diagonal", "full"), arg), lambda = optional(check_penalties),
   family = optional(check_family)
 )
 
@@ -91,6 +91,7 @@ ridge_arguments <- function() setdiff(names(formals(kernel_ridge.default)), c("x
 # Returns one list of the checked arguments and settings of the solver, by name.
 ridge_spec <- function(arguments) {
   arguments <- checked_options(arguments, RIDGE_CHECKS)
+  if (is.null(arguments$family$levels) && !is.null(arguments$lambda)) check_penalty(arguments$lambda, "lambda")
   c(arguments[names(arguments) != "solver"], check_solver(arguments$solver))
 }
 
@@ -125,6 +126,12 @@ check_penalty <- function(lambda, arg) {
     stop_argument(arg, "must be one positive number: found ", describe(lambda))
   }
   as.double(lambda)
+}
+
+# One penalty, or two of quantiles (ridge-family.R), the second of which may be NA.
+check_penalties <- function(lambda, arg) {
+  if (length(lambda) != 2) return(check_penalty(lambda, arg))
+  c(check_penalty(lambda[1], arg), if (is.na(lambda[2])) NA_real_ else check_penalty(lambda[2], arg))
 }
 
 is_finite_number <- function(x) is_number(x) && length(x) == 1 && is.finite(x)

@@ -7,10 +7,11 @@ TERM_STEPS <- 40
 # Bandwidths are within this factor of the spread of their columns.
 BANDWIDTH_SPAN <- 30
 
-# list(kernel, bandwidth, lambda), given or chosen, as choose_defaults().
-choose_terms <- function(rows, response, weights, spec, run) {
+# list(kernel, bandwidth, lambda, value, path), given or chosen, as choose_defaults(). With more rows than TERM_SAMPLE, the
+# search begins on the first of them. `value` and `path` are as search_bandwidths() has them.
+choose_terms <- function(rows, response, weights, spec, run,
+                         sample = draw_sample(rows, response, weights, spec$offset, TERM_SAMPLE)) {
   name_stage(run, "Choosing bandwidths")
-  sample <- draw_sample(rows, response, weights, spec$offset, TERM_SAMPLE)
   terms <- spec$kernel$terms
   smooth <- which(!vapply(terms, is_linear_term, NA))
   used <- sort(unique(unlist(lapply(terms[smooth], `[[`, "columns"))))
@@ -27,7 +28,8 @@ choose_terms <- function(rows, response, weights, spec, run) {
   for (j in seq_along(smooth)) spec$kernel$terms[[smooth[j]]]$scale <- found$scales[j] / sum(found$scales)
   list(
     kernel = spec$kernel, bandwidth = if (is.null(spec$bandwidth)) name_bandwidth(found$h, rows) else spec$bandwidth,
-    lambda = if (is.null(spec$lambda)) sample$per_row / max(sum(found$scales), 1e-3) else spec$lambda
+    lambda = if (is.null(spec$lambda)) sample$per_row / max(sum(found$scales), 1e-3) else spec$lambda,
+    value = found$value, path = found$path
   )
 }
 
@@ -39,7 +41,7 @@ constant_part <- function(x, terms) {
   qr.Q(decomposed)[, seq_len(decomposed$rank), drop = FALSE]
 }
 
-# list(scales, h) of the largest likelihood.
+# list(scales, h, value, path) of the largest likelihood.
 search_terms <- function(task) {
   p <- length(task$terms)
   free <- task$free
@@ -47,16 +49,37 @@ search_terms <- function(task) {
   span <- c(rep(log(1e5), p), rep(log(BANDWIDTH_SPAN), length(free)))
   low <- theta - span
   high <- pmin(theta + span, c(rep(log(1e4), p), rep(Inf, length(free))))
-  last <- list()
-  at <- function(theta) {
-    if (!identical(last$theta, theta)) last <<- c(list(theta = theta), restricted_likelihood(task, theta))
-    last
+  path <- list()
+  n <- nrow(task$y)
+  for (rows in unique(c(min(TERM_SAMPLE, n), n))) {
+    part <- replace(task, c("x", "y", "fixed"), lapply(task[c("x", "y", "fixed")], \(of) of[seq_len(rows), , drop = FALSE]))
+    if (rows < n) part$fixed <- qr.Q(qr(part$fixed))
+    last <- list()
+    at <- function(theta) {
+      if (!identical(last$theta, theta)) {
+        last <<- c(list(theta = theta), restricted_likelihood(part, theta))
+        path[[length(path) + 1]] <<- data.frame(
+          kernel = task$terms[[1]]$kernel$name, rows = rows, criterion = per_number(last$value, part)
+        )
+      }
+      last
+    }
+    best <- stats::optim(
+      theta, \(theta) at(theta)$value, \(theta) at(theta)$gradient, method = "L-BFGS-B", lower = low, upper = high,
+      control = list(maxit = TERM_STEPS, factr = 1e9)
+    )
+    theta <- best$par
   }
-  found <- stats::optim(
-    theta, \(theta) at(theta)$value, \(theta) at(theta)$gradient, method = "L-BFGS-B", lower = low, upper = high,
-    control = list(maxit = TERM_STEPS, factr = 1e9)
-  )$par
-  list(scales = exp(found[seq_len(p)]), h = replace(task$h, free, exp(found[p + seq_along(free)])))
+  list(
+    scales = exp(theta[seq_len(p)]), h = replace(task$h, free, exp(theta[p + seq_along(free)])),
+    value = per_number(best$value, part), path = do.call(rbind, path)
+  )
+}
+
+# Minus the restricted log-likelihood for each number of y.
+per_number <- function(value, task) {
+  left <- nrow(task$y) - ncol(task$fixed)
+  (value + ncol(task$y) * left * (1 + log(2 * pi / left))) / (2 * length(task$y))
 }
 
 # list(value, gradient): minus twice the restricted log-likelihood at theta, the logarithms of the scales and of the

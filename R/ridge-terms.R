@@ -30,6 +30,15 @@ formula_with_terms <- function(formula, data) {
   )
 }
 
+# list(frame, terms): what response_frame() makes of the `call` of a method for formulas, and the terms in k(), or NULL.
+terms_frame <- function(formula, data, call, envir, na.action) {
+  written <- formula_with_terms(formula, data)
+  if (!is.null(written)) call <- replace(call, "formula", list(written$formula))
+  frame <- response_frame(call, data, envir, na.action)
+  if (!is.null(written)) frame$formula <- written$given
+  list(frame = frame, terms = written$terms)
+}
+
 # Is k() called? A variable may have this name, too.
 calls_k <- function(of) sum(all.names(of) == "k") > sum(all.names(of, functions = FALSE) == "k")
 

@@ -26,7 +26,7 @@ task_points <- function(task, theta) {
   if (length(h) == 1) task$points / h else task$points / rep(h, each = nrow(task$points))
 }
 
-cholesky <- function(C) tryCatch(chol(C), error = \(e) NULL)
+cholesky <- function(C) tryCatch(base::chol(C), error = \(e) NULL)
 
 add_diagonal <- function(C, s) {
   at <- seq.int(1, by = nrow(C) + 1, length.out = nrow(C))

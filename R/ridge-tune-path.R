@@ -11,6 +11,7 @@ hold_out_path <- function(rows, response, weights, spec, counts, lambdas, run) {
     stop_argument("x", "must have more rows to hold some out for validation: found ", whole(rows$n))
   }
   offset <- check_offset(spec$offset, rows$n, ncol(response$y))
+  if (has_terms(spec)) spec$kernel <- with_vague_terms(spec$kernel, rows$n * max(lambdas))
   spec$L <- rows_factor(rows, spec$bandwidth)
   rows <- rows_under(rows, spec$L, spec$kernel)
   problem <- list(

@@ -1,7 +1,8 @@
 # What tune_ridge() will need and take: steps of its search, timed on the sample, and plans of its fits (ridge-plan.R).
 
-# Evaluations that a step of L-BFGS takes, and of which a search mostly needs half: it ends where it gets no better.
+# Evaluations that a step of L-BFGS takes, and the part of them that a search mostly needs: it ends where it gets no better.
 EVALUATIONS_PER_STEP <- 1.2
+USUAL_PART <- 0.5
 
 # Rows for which the default choice is timed, and for half of which, and the least power of the rows by which it grows.
 WAY_ROWS <- 240
@@ -12,10 +13,11 @@ plan_tuning <- function(given, rows, y, spec, asked, run) {
   name_stage(run, "Planning")
   run$progress <- NULL
   spec$family <- default_family(spec$family, y)
+  if (has_terms(spec)) spec <- check_additive(spec)
   response <- check_response(y, rows$n, family = spec$family)
   task <- tuning_task(rows, response, loss_weights(response, spec, rows), spec, asked)
   kernels <- searched_kernels(asked)
-  searches <- lapply(kernels, \(kernel) plan_search(task, kernel, asked, run))
+  searches <- lapply(kernels, \(kernel) (if (has_terms(spec)) plan_terms else plan_search)(task, kernel, asked, run))
   first <- searches[[1]]
   spec <- task$spec
   given[c("kernel", "bandwidth", "lambda")] <- list(
@@ -44,7 +46,7 @@ plan_tuning <- function(given, rows, y, spec, asked, run) {
   ))
 }
 
-# Seconds of the comparison of ways, and of the choice by the slowest of them. `search`, `fit`: seconds of both for all rows.
+# Usual seconds of the comparison of ways, and of the choice by the slowest of them. `search`, `fit`: seconds of both for all rows.
 plan_ways <- function(task, search, fit, run) {
   ways <- ways_of(task$rows, task$spec, task$asked)
   if (length(ways) == 1) return(c(comparison = 0, choice = search))
@@ -55,17 +57,20 @@ plan_ways <- function(task, search, fit, run) {
   default <- took[length(took)] * (min(n, SAMPLE_ROWS) / max(sizes))^power
   # each of two candidates is fitted for each bandwidth, without and with the rows held out
   if (n >= CONTEST_GROWTH * SAMPLE_ROWS) default <- default + 4 * fit
-  choices <- c(default = default, plain = default, criterion = search)[ways]
-  c(comparison = length(judged_folds(n)) * (sum(choices) + length(ways) * fit), choice = max(choices))
+  plain <- if ("plain" %in% ways) time_default_choice(task, max(sizes), run, "none")
+  choices <- c(default = default, plain = plain, criterion = search)[ways]
+  # it may end after any of the folds
+  c(comparison = (1 + length(judged_folds(n))) / 2 * (sum(choices) + length(ways) * fit), choice = max(choices))
 }
 
-time_default_choice <- function(task, size, run) {
+time_default_choice <- function(task, size, run, metric = task$spec$metric) {
   all <- list(rows = task$rows, y = task$response$y, weights = task$weights, offset = task$spec$offset)
   some <- some_of_data(all, sort(task$sample$index[seq_len(size)]))
   response <- replace(task$response, "y", list(some$y))
   rows <- with_row_keys(some$rows, response)
   started <- probe_clock()
-  choose_defaults(rows, response, some$weights, replace(task$spec, "offset", list(some$offset)), run)
+  spec <- replace(task$spec, c("offset", "metric"), list(some$offset, metric))
+  default_choice(list(rows = rows, response = response, weights = some$weights), spec, run)
   probe_clock() - started
 }
 
@@ -82,7 +87,20 @@ plan_search <- function(task, kernel, asked, run) {
   }, 0)
   list(
     bandwidth = begun$task$base, noise = exp(begun$theta[length(begun$theta)]), evaluations = sum(evaluations),
-    seconds = seconds + sum(evaluations * each)
+    seconds = seconds + USUAL_PART * sum(evaluations * each)
+  )
+}
+
+# The same for a kernel of terms, whose search is made on the rows where it begins.
+plan_terms <- function(task, kernel, asked, run) {
+  few <- first_of_sample(task$sample, TERM_SAMPLE)
+  started <- probe_clock()
+  found <- choose_terms(task$rows, task$response, task$weights, replace(task$spec, "kernel", list(kernel)), run, few)
+  more <- nrow(task$sample$y) / nrow(few$y)
+  list(
+    bandwidth = found$bandwidth, noise = found$lambda / task$sample$per_row,
+    evaluations = (1 + (more > 1)) * EVALUATIONS_PER_STEP * TERM_STEPS,
+    seconds = (probe_clock() - started) * (1 + USUAL_PART * (more > 1) * more^3)
   )
 }
 
@@ -91,7 +109,7 @@ plan_search <- function(task, kernel, asked, run) {
 print.tune_ridge_plan <- function(x, ...) {
   cat("Plan of a search on ", whole(x$rows), " of ", whole(x$n), " rows, ", paste(x$kernels, collapse = ", "), ": at most ",
     whole(ceiling(x$evaluations)), " evaluations, often half as many\n", sep = "")
-  cat("Time:   at most about ", plan_seconds(sum(x$seconds)), " (", plan_parts(x$seconds, plan_seconds), ")\n", sep = "")
+  cat("Time:   about ", plan_seconds(sum(x$seconds)), " (", plan_parts(x$seconds, plan_seconds), ")\n", sep = "")
   # one after the other
   cat("Memory: ", format_bytes(max(x$memory$host)), " (", plan_parts(x$memory$host, format_bytes),
     ") in addition to the rows\n", sep = "")

@@ -11,15 +11,14 @@ COARSE_ROWS <- 250
 BANDWIDTH_RANGE <- log(c(1e-2, 50))
 NOISE_RANGE <- log(c(1e-6, 1e2))
 
-# list(kernel, bandwidth, noise, value, path) of the best kernel. `sample`: of draw_sample(); `spec`: of ridge_spec(),
-# with a bandwidth or lambda that is held, or NULL; `kernels`: the candidates; `until`: the time at which to stop, in
-# seconds.
-search_bandwidths <- function(sample, kernels, spec, criterion, structure, until, run) {
+# What `search` finds for the best of the candidates `kernels`, with the paths of all. `until`: the time at which to stop,
+# in seconds.
+search_bandwidths <- function(kernels, search, until, run) {
   best <- NULL
   path <- list()
   for (i in seq_along(kernels)) {
     name_stage(run, paste0("Choosing bandwidths (", kernels[[i]]$name, ")"))
-    found <- search_kernel(sample, kernels[[i]], spec, criterion, structure, until, run)
+    found <- search(kernels[[i]])
     path[[i]] <- found$path
     if (is.null(best) || found$value < best$value) best <- found
     if (unclass(Sys.time()) > until) break
@@ -41,6 +40,8 @@ search_task <- function(sample, kernel, spec, criterion, structure, run) {
   list(task = task, theta = c(rep(0, if (task$together) 1 else length(task$base)), log(start$noise)))
 }
 
+# list(kernel, bandwidth, noise, value, path). `sample`: of draw_sample(); `spec`: of ridge_spec(), with a bandwidth or
+# lambda that is held, or NULL.
 search_kernel <- function(sample, kernel, spec, criterion, structure, until, run) {
   begun <- search_task(sample, kernel, spec, criterion, structure, run)
   task <- begun$task

@@ -8,25 +8,49 @@ TUNE_WAYS <- list(
   plain = \(task, until, run) default_choice(task, replace(task$spec, "metric", "none"), run),
   criterion = \(task, until, run) {
     spec <- task$spec
-    kernels <- searched_kernels(task$asked)
-    best <- search_bandwidths(task$sample, kernels, spec, task$asked$criterion, task$structure, until, run)
+    search <- \(kernel) if (has_terms(spec)) {
+      choose_terms(task$rows, task$response, task$weights, replace(spec, "kernel", list(kernel)), run, task$sample)
+    } else {
+      search_kernel(task$sample, kernel, spec, task$asked$criterion, task$structure, until, run)
+    }
+    best <- search_bandwidths(searched_kernels(task$asked), search, until, run)
+    if (has_terms(spec)) return(best)
     spec[c("kernel", "bandwidth")] <- list(best$kernel, name_bandwidth(best$bandwidth, task$rows))
     if (is.null(spec$lambda)) spec$lambda <- best_noise(best, task$sample, spec, run) * task$sample$per_row
     c(spec[c("kernel", "bandwidth", "lambda")], best[c("value", "path")])
   }
 )
 
-default_choice <- function(task, spec, run) choose_defaults(task$rows, task$response, task$weights, spec, run)
+default_choice <- function(task, spec, run) {
+  choose <- if (has_terms(spec)) choose_terms else choose_defaults
+  choose(task$rows, task$response, task$weights, spec, run)[c("kernel", "bandwidth", "lambda")]
+}
 
 searched_kernels <- function(asked) {
   if (is.null(asked$kernel)) lapply(c("gaussian", "matern52"), check_kernel) else asked$kernel
 }
 
 # What a way chooses for the task, with its values and, of the criterion, `value` and `path`.
-choose_by_way <- function(way, task, until, run) with_fixed_seed(TUNE_WAYS[[way]](task, until, run), task$spec$seed)
+choose_by_way <- function(way, task, until, run) {
+  if (task$locates) task <- location_of(task, task$rows)
+  found <- with_fixed_seed(TUNE_WAYS[[way]](task, until, run), task$spec$seed)
+  if (task$locates) found$lambda <- c(found$lambda, NA)
+  found
+}
 
-# Names of the ways that are compared. With a kernel or bandwidth that is given, the criterion alone chooses.
+# Is the penalty of a way that of the location of quantiles? Not where penalties or numbers of centres are compared.
+locates <- function(rows, spec, asked) takes_residuals(rows, spec) && is.null(compared_values(rows$n, spec, asked))
+
+# takes_all() of the fit with what a way chooses.
+all_by_default <- function(rows, spec, asked, run) {
+  if (locates(rows, spec, asked)) spec$family <- FAMILIES$gaussian
+  takes_all(rows, spec, run)
+}
+
+# Names of the ways that are compared. With a kernel or bandwidth that is given, the criterion alone chooses; kernels of
+# terms are given.
 ways_of <- function(rows, spec, asked) {
+  if (has_terms(spec)) return(c("default", "criterion"))
   if (!is.null(asked$kernel) || !is.null(spec$bandwidth) || rows$n < LEAST_PORTFOLIO) return("criterion")
   if (learns_metric(spec) && !inherits(rows, "rows_sparse")) names(TUNE_WAYS) else c("default", "criterion")
 }
@@ -37,7 +61,8 @@ judged_folds <- function(n) seq_len(max(1, min(FOLDS, ceiling(FOLDS * JUDGED_ROW
 
 # A data frame with the mean loss of each way (squared error, or that of the family), the standard error of its difference to
 # the default, and the way that is `chosen`: the one with the least loss, if the default is worse by more than a standard error
-# and the half of the time that the comparison has is not over before its end.
+# and the half of the time that the comparison has is not over before its end. It ends after a fold when no other
+# way is better than the default so far.
 judge_ways <- function(ways, task, run) {
   name_stage(run, "Comparing ways to choose")
   some <- contest_rows(task$rows, task$response, task$weights, task$spec)
@@ -49,11 +74,11 @@ judge_ways <- function(ways, task, run) {
   losses <- NULL
   for (k in held_out) {
     losses <- rbind(losses, losses_of_ways(ways, data, fold == k, task, seconds / length(held_out) / 2, run))
-    if (unclass(Sys.time()) > ends) break
+    gain <- losses[, 1] - losses
+    error <- apply(gain, 2, stats::sd) / sqrt(nrow(losses))
+    if (unclass(Sys.time()) > ends || !any(colMeans(gain) > 0, na.rm = TRUE)) break
   }
   is_complete <- nrow(losses) == sum(fold %in% held_out)
-  gain <- losses[, 1] - losses
-  error <- apply(gain, 2, stats::sd) / sqrt(nrow(losses))
   best <- which.min(colMeans(losses))
   better <- is_complete && isTRUE(mean(gain[, best]) > error[best])
   data.frame(
@@ -78,7 +103,7 @@ losses_of_ways <- function(ways, data, held, task, seconds, run) {
   spec <- task$spec
   spec[c("weights", "offset", "class_weights", "validation", "checkpoint")] <- list(some$weights, some$offset, NULL, NULL, NULL)
   spec$keep <- FALSE
-  if (is.null(spec$exact)) spec$exact <- takes_all(rows, spec, run)
+  if (is.null(spec$exact)) spec$exact <- all_by_default(rows, spec, task$asked, run)
   none <- rep(Inf, sum(held))
   part <- or_none(with_fixed_seed(tuning_task(rows, response, some$weights, spec, task$asked), spec$seed), NULL)
   vapply(ways, \(way) if (is.null(part)) none else or_none({

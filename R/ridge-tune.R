@@ -4,26 +4,27 @@
 #' best: the default of [kernel_ridge()], the default without a learnt metric, and bandwidths that optimise a criterion.
 #'
 #' @details
-#' **Ways to choose.** Each way chooses again without the rows at which it is judged: each of five folds, or as many as
-#' have 500 rows. The best way replaces the default if it is better by more than a standard error. With a given
-#' `kernel` or `bandwidth` the criterion alone chooses.
+#' **Ways to choose.** Each way chooses again without the rows at which it is judged: up to five folds, until they
+#' have 500 rows or no way is ahead of the default. The best way replaces the default if it is better by more than a standard
+#' error. With a given `kernel` or `bandwidth` the criterion alone chooses.
+#'
+#' **Terms.** For a formula with `k()` the criterion is the restricted likelihood of `rows` rows.
 #'
 #' **Criteria.** All are of a Gaussian process (kernel ridge regression) on the sample, whose noise variance is
 #' \eqn{n \lambda}{n lambda} times the signal variance:
 #' - `"likelihood"`: the marginal likelihood. With fewer `inducing` rows than `rows` it is the lower bound of Titsias
-#'   (2009), for samples that are too large for the likelihood. The likelihood of fewer rows mostly gives better
-#'   bandwidths.
+#'   (2009). The likelihood of fewer rows mostly gives better bandwidths.
 #' - `"loo"`: the leave-one-out squared error, in closed form.
 #' - `"gcv"`: generalised cross-validation, which replaces each leverage by the mean leverage.
 #' - `"holdout"`: the squared error at a third of the sample of a fit to the rest. Then `lambda` is chosen, in steps
-#'   around the value from the sample, by the error at held-out rows of fits with the centres of the final fit.
+#'   around that value, by the error at held-out rows of fits with the centres of the final fit.
 #'
-#' Bandwidths and noise are searched by L-BFGS, first on a quarter of the sample.
-#' A factor `y` is fitted as -1 and 1 during this search; for logistic loss `lambda` is then chosen by the log loss.
+#' Bandwidths and noise are searched by L-BFGS, first on a quarter of the sample. A factor `y` is fitted as -1 and 1;
+#' for logistic loss `lambda` is then chosen by the log loss.
 #'
-#' **Several values** of `lambda` or `centers` are compared by the error at held-out rows (at most a fifth of the rows,
-#' up to 5,000) of fits to the other rows. Of several numbers of centres the result is the smallest whose error is
-#' within 1 percent of the least. Several kernels are compared by the criterion.
+#' **Several values** of `lambda` or `centers` are compared by the error at held-out rows (a fifth, up to 5,000). Of several
+#' numbers of centres the result is the smallest whose error is within 1 percent of the least. Several kernels are
+#' compared by the criterion.
 #'
 #' @inheritParams kernel_ridge
 #' @param criterion The criterion: see Details. Default `"likelihood"`.
@@ -42,7 +43,7 @@
 #' @param subset,na.action For formulas, as for [stats::lm()].
 #' @param ... For the default method, further arguments of [kernel_ridge()], such as `family`, `weights` and `solver`. For
 #'   other methods, the arguments of the default method. With `solver = ridge_solver(plan = TRUE)` nothing is searched
-#'   or fitted: the result is an estimate of the memory and of the longest time that search and fits need.
+#'   or fitted: the result is an estimate of memory and time.
 #' @returns A fit of [kernel_ridge()], of class `tune_ridge`, too, with one more element, `search`. It is a list with
 #' - `ways`, a data frame of the ways that were compared, or `NULL`;
 #' - `path`, a data frame with a row for each evaluation of the criterion on the sample, and its best `value`. The
@@ -91,7 +92,8 @@ tune_ridge.default <- function(x, y, criterion = c("likelihood", "gcv", "loo", "
   if (is.null(y)) stop_argument("y", "must be given")
   hold_rows(all)
   spec <- spec_of_options(options, asked, bandwidth, all)
-  run <- start_run(settle_control(control), "Choosing bandwidths")
+  spec$asked <- settle_control(control)
+  run <- start_run(spec$asked, "Choosing bandwidths")
   given <- c(list(x = x, y = y), options, list(control = control))
   if (spec$plan) return(with_fixed_seed(plan_tuning(given, all, y, spec, asked, run)))
   found <- tune_rows(all, y, spec, asked, run)
@@ -108,7 +110,7 @@ new_tuned <- function(found, call) {
   fit <- call_with(kernel_ridge.default, found$arguments)
   asked <- found$settings$asked
   fit$chosen <- c(
-    if (length(asked$kernel) != 1) "kernel", if (is.null(found$settings$spec$bandwidth)) "bandwidth",
+    if (length(asked$kernel) != 1 && !has_terms(fit)) "kernel", if (is.null(found$settings$spec$bandwidth)) "bandwidth",
     if (length(asked$lambda) != 1) "lambda"
   )
   fit$search <- found
@@ -135,10 +137,13 @@ tune_ridge.data.frame <- function(x, y, ...) {
 #' @export
 tune_ridge.formula <- function(formula, data = NULL, ..., subset, weights, offset, na.action = getOption("na.action")) {
   call <- match.call()
-  if (!is.null(formula_with_terms(formula, data))) {
-    stop_argument("formula", "must have no k(). kernel_ridge() chooses the bandwidths of a formula with k().")
+  made <- terms_frame(formula, data, call, parent.frame(), na.action)
+  arguments <- list(...)
+  if (!is.null(made$terms)) {
+    kernels <- searched_kernels(list(kernel = TUNE_CHECKS$kernel(arguments$kernel, "kernel")))
+    arguments$kernel <- lapply(kernels, kernel_of_terms, made$terms, made$frame)
   }
-  fit_frame(tune_ridge.default, response_frame(call, data, parent.frame(), na.action), list(...), call)
+  fit_frame(tune_ridge.default, made$frame, arguments, call)
 }
 
 #' @export
@@ -203,6 +208,10 @@ spec_of_options <- function(options, asked, bandwidth, rows) {
   defaults["lambda"] <- list(if (length(asked$lambda) == 1) asked$lambda)
   spec <- ridge_spec(defaults)
   if (!is.null(spec$start)) stop_argument("start", "must be NULL: tune_ridge() has no warm start")
+  if (has_terms(spec)) {
+    if (asked$criterion != "likelihood") stop_argument("criterion", "must be \"likelihood\" for a formula with k()")
+    if (identical(asked$structure, "scalar")) stop_argument("structure", "must be \"diagonal\" for a formula with k()")
+  }
   if (is.null(spec$weights)) spec$weights <- rows$weights
   spec
 }
@@ -227,13 +236,15 @@ tuning_task <- function(rows, response, weights, spec, asked) {
   shape <- settle_structure(asked$structure, sample$points)
   if (shape == "diagonal" && !is.null(spec$bandwidth)) spec$bandwidth <- rep_len(spec$bandwidth, rows$d)
   list(
-    rows = rows, response = response, weights = weights, spec = spec, asked = asked, sample = sample, structure = shape
+    rows = rows, response = response, weights = weights, spec = spec, asked = asked, sample = sample, structure = shape,
+    locates = locates(rows, spec, asked)
   )
 }
 
 # What new_tuned() takes, without arguments and settings.
 tune_rows <- function(rows, y, spec, asked, run) {
   spec$family <- default_family(spec$family, y)
+  if (has_terms(spec)) spec <- check_additive(spec)
   response <- check_response(y, rows$n, family = spec$family)
   weights <- loss_weights(response, spec, rows)
   with_fixed_seed(tune_drawn(with_row_keys(rows, response), response, weights, spec, asked, run), spec$seed)
@@ -247,7 +258,7 @@ tune_drawn <- function(rows, response, weights, spec, asked, run) {
   way <- if (is.null(judged)) ways else judged$way[judged$chosen]
   until <- unclass(Sys.time()) + max(0, asked$seconds - (proc.time()[["elapsed"]] - started))
   found <- choose_by_way(way, task, until, run)
-  exact <- is.null(spec$exact) && is.null(asked$centers) && takes_all(rows, spec, run)
+  exact <- is.null(spec$exact) && is.null(asked$centers) && all_by_default(rows, spec, asked, run)
   spec[c("kernel", "bandwidth", "lambda")] <- found[c("kernel", "bandwidth", "lambda")]
   compared <- compared_values(rows$n, spec, asked)
   held <- if (!is.null(compared)) {
@@ -257,7 +268,7 @@ tune_drawn <- function(rows, response, weights, spec, asked, run) {
     kernel = spec$kernel, bandwidth = spec$bandwidth, lambda = if (is.null(held)) spec$lambda else held$best$lambda,
     centers = if (is.null(held) || length(asked$centers) < 2) asked$centers else held$best$centers, exact = exact,
     criterion = asked$criterion, value = found$value, path = found$path, ways = judged, held_out = held$table,
-    rows = nrow(task$sample$y), relevance = relevance_of(task$sample, spec$bandwidth),
+    rows = nrow(task$sample$y), relevance = relevance_of(task$sample, spec),
     seconds = proc.time()[["elapsed"]] - started
   )
 }
@@ -276,7 +287,7 @@ best_noise <- function(found, sample, spec, run) {
   if (spec$family$squared) return(found$noise)
   few <- first_of_sample(sample, LOGISTIC_SAMPLE)
   L <- rows_factor(sample$rows, found$bandwidth)
-  family_noise(thirds_of(kernels_between(NULL, few$points, L, spec$kernel, run)), few, run)
+  noise_in_thirds(kernels_between(NULL, few$points, L, spec$kernel, run), few, run)
 }
 
 LOGISTIC_SAMPLE <- 1000
@@ -287,14 +298,15 @@ compared_values <- function(n, spec, asked) {
   around <- asked$criterion == "holdout" && is.null(asked$lambda)
   if (length(asked$lambda) < 2 && !are_several(counts) && !around) return(NULL)
   lambdas <- if (!is.null(asked$lambda)) asked$lambda else if (around) spec$lambda * 10^(-2:2) else spec$lambda
-  if (is.null(counts)) counts <- default_centers(n)
+  if (is.null(counts)) counts <- min(default_centers(n), max(1, n - n %/% 5))
   counts <- if (are_several(counts)) as.list(counts) else list(counts)
   list(counts = counts, lambdas = lambdas)
 }
 
-# Spread over bandwidth of each column, the largest 1; NULL for sparse rows.
-relevance_of <- function(sample, bandwidth) {
-  if (inherits(sample$points, "sparseMatrix")) return(NULL)
+# Spread over bandwidth of each column, the largest 1; NULL for sparse rows and for terms, which may share columns.
+relevance_of <- function(sample, spec) {
+  if (inherits(sample$points, "sparseMatrix") || has_terms(spec)) return(NULL)
+  bandwidth <- spec$bandwidth
   scale <- if (is.matrix(bandwidth)) sqrt(diag(solve(bandwidth))) else 1 / bandwidth
   relevance <- apply(sample$points, 2, stats::sd) * scale
   top <- max(relevance)

@@ -13,7 +13,7 @@
 # gam:        mgcv::gam() with a smooth term for each column, and normal errors
 # lightgbm:   conformalised quantile regression: two quantile regressions, and 30 percent of the rows for calibration
 #
-# cover: share of test responses in their intervals; width: mean width, and score: mean interval score (Gneiting and
+# cover: share of test responses in their intervals, with its standard error; width: mean width, and score: mean interval score (Gneiting and
 # Raftery 2007), both in standard deviations of the response; s: seconds after the fit (of peers: all). All are means
 # over the splits.
 
@@ -107,7 +107,9 @@ measure <- function(name) {
     do.call(rbind, c(unlist(mine, recursive = FALSE), others))
   })
   methods <- Reduce(intersect, lapply(all, rownames))
-  Reduce(`+`, lapply(all, \(one) one[methods, , drop = FALSE])) / splits
+  covers <- vapply(all, \(one) one[methods, "cover"], numeric(length(methods)))
+  error <- apply(matrix(covers, length(methods)), 1, stats::sd) / sqrt(splits)
+  cbind(Reduce(`+`, lapply(all, \(one) one[methods, , drop = FALSE])) / splits, error = error)
 }
 
 results <- list()
@@ -115,8 +117,8 @@ for (name in option_values("--sets", DEFAULT_SETS)) {
   found <- measure(name)
   if (is.null(found)) next
   results[[name]] <- found
-  cat(sprintf("%-12s %-16s cover %.3f  width %6.3f  score %6.3f  s %6.1f\n", name, rownames(found), found[, 1],
-    found[, 2], found[, 3], found[, 4]), sep = "")
+  cat(sprintf("%-12s %-16s cover %.3f +- %.3f  width %6.3f  score %6.3f  s %6.1f\n", name, rownames(found), found[, 1],
+    found[, 5], found[, 2], found[, 3], found[, 4]), sep = "")
 }
 
 cat("\nAll sets. Ratio: geometric mean of the score over that of the first method\n")

@@ -446,10 +446,6 @@ test_that("advice on kernel ridge regression works", {
     tune_ridge(x, d$y, kernel = overflowing, bandwidth = 1e50)
   )
   advice(
-    "must have no k(). kernel_ridge() chooses the bandwidths of a formula with k().", tune_ridge(y ~ a + k(b), d),
-    kernel_ridge(y ~ a + k(b), d)
-  )
-  advice(
     "has no Cholesky factorisation. Use another `kernel`.", tune_ridge(x, d$y, kernel = indefinite, rows = 20),
     tune_ridge(x, d$y, kernel = "gaussian", rows = 20)
   )

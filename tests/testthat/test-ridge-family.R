@@ -102,7 +102,7 @@ test_that("quantiles without a penalty are those of leave-one-out residuals arou
     base <- by(y, offset = family_offset)
     of_left <- kernel_ridge(
       family_x, residuals(base) / (1 - hatvalues(base)), family = levels, kernel = base$kernel, bandwidth = base$bandwidth,
-      lambda = fit$lambda, weights = family_weights, centers = which(family_weights > 0)
+      lambda = fit$lambda[2], weights = family_weights, centers = which(family_weights > 0)
     )
     want <- as.vector(predict(base, at, offset = rep(2, 9))) + predict(of_left, at, type = "link")
     expect_equal(predict(fit, at, type = "link", offset = rep(2, 9)), want, tolerance = 1e-6)
@@ -116,6 +116,23 @@ test_that("quantiles without a penalty are those of leave-one-out residuals arou
   many <- kernel_ridge(x, y, family = "quantile", bandwidth = 1, solver = list(exact = TRUE))
   expect_identical(nrow(many$centers), 1200L)
   expect_equal(unname(predict(many, cbind(c(-0.5, 0.5)))), c(-0.45, 0.55), tolerance = 0.02)
+})
+
+test_that("quantiles have two penalties, of which tune_ridge() searches that of the location", {
+  levels <- ridge_family("quantile", levels = c(0.1, 0.8))
+  y <- sin(family_x[, 1]) + 0.1 * family_x[, 2] * cos(1:80 * 2.3)
+  of <- \(lambda) kernel_ridge(family_x, y, family = levels, bandwidth = 1.5, lambda = lambda)
+  fit <- of(NULL)
+  expect_length(fit$lambda, 2)
+  expect_identical(coef(of(fit$lambda)), coef(fit))
+  expect_identical(coef(of(c(fit$lambda[1], NA))), coef(fit))
+  expect_false(identical(coef(of(c(fit$lambda[1], 10))), coef(fit)))
+  expect_argument_error(kernel_ridge(family_x, y, lambda = c(1, 2)), "lambda")
+  expect_argument_error(kernel_ridge(family_x, y, family = levels, lambda = 1:2, validation = 0.2), "lambda")
+  tuned <- tune_ridge(family_x, y, family = levels, bandwidth = 1.5)
+  squared <- tune_ridge(family_x, y, bandwidth = 1.5)
+  expect_identical(tuned$lambda[1], squared$lambda)
+  expect_identical(coef(of(tuned$lambda)), coef(tuned))
 })
 
 test_that("Huber's loss takes its width from the residuals, and outliers move the fit little", {

@@ -75,6 +75,9 @@ test_that("tuning has a plan, which searches nothing and leaves random numbers a
   plan <- tune_ridge(y ~ X1 + f, data, kernel = "gaussian", rows = 60, solver = list(plan = TRUE))
   expect_identical(plan$fit$family$squared, FALSE)
   expect_identical(plan$seconds[["ways"]], 0)
+  plan <- tune_ridge(mpg ~ am + k(wt), mtcars, solver = list(plan = TRUE))
+  expect_identical(plan$kernels, c("gaussian", "matern52"))
+  expect_gt(plan$seconds[["ways"]], 0)
 })
 
 test_that("plans count what coarser fits take in part, and the reading of chunks", {

@@ -92,3 +92,35 @@ test_that("plots of terms are the effects that predict() returns", {
   skip_if_not_installed("ggplot2")
   for (of in list(fit, other)) expect_silent(with_null_device(print(ggplot2::autoplot(of, "terms"))))
 })
+
+test_that("tune_ridge() compares kernels of terms by the restricted likelihood", {
+  tuned <- tune_ridge(mpg ~ am + k(wt, hp) + k(qsec), cars4)
+  task <- with_fixed_seed(tuning_task(
+    with_row_keys(tuned$data$rows, list(y = tuned$data$y)), list(y = tuned$data$y, family = FAMILIES$gaussian), NULL,
+    tuned$search$settings$spec, tuned$search$settings$asked
+  ))
+  found <- choose_by_way("criterion", task, Inf, checked_run(settle_control(NULL)))
+  expect_setequal(found$path$kernel, c("gaussian", "matern52"))
+  # literally, for y of unit variance
+  y <- as.vector(scale(cars4$mpg, scale = FALSE))
+  y <- y / sqrt(mean(y^2))
+  noise <- 32 * found$lambda
+  K <- Reduce(`+`, lapply(found$kernel$terms[-1], \(term) {
+    term$scale * as.matrix(kernel_operator(as.matrix(cars4[names(found$bandwidth)[term$columns]]),
+      bandwidth = found$bandwidth[term$columns], kernel = found$kernel$name))
+  }))
+  C <- diag(32) + K / noise
+  Z <- qr.Q(qr(cbind(1, cars4$am)))
+  inner <- t(Z) %*% solve(C, Z)
+  left <- y - Z %*% solve(inner, t(Z) %*% solve(C, y))
+  variance <- sum(left * solve(C, left)) / 30
+  literal <- 30 * log(2 * pi * variance) + 30 + determinant(C)$modulus + determinant(inner)$modulus
+  expect_equal(found$value, as.vector(literal) / 64, tolerance = 1e-6)
+  expect_equal(found$value, min(found$path$criterion), tolerance = 1e-5)
+  expect_argument_error(tune_ridge(mpg ~ k(wt), cars4, criterion = "loo"), "criterion")
+  expect_argument_error(tune_ridge(mpg ~ k(wt), cars4, structure = "scalar"), "structure")
+  again <- tune_ridge(mpg ~ am + k(wt), cars4, kernel = "matern32", lambda = c(1e-4, 1e-1))
+  expect_identical(again$kernel$terms[[2]]$kernel$name, "matern32")
+  expect_true(again$lambda %in% c(1e-4, 1e-1))
+  expect_equal(predict(again, cars4), fitted(again), tolerance = 1e-6)
+})
