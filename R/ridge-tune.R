@@ -285,12 +285,10 @@ settle_structure <- function(structure, points) {
 # The noise that the search has found is that of squared loss.
 best_noise <- function(found, sample, spec, run) {
   if (spec$family$squared) return(found$noise)
-  few <- first_of_sample(sample, LOGISTIC_SAMPLE)
+  few <- first_of_sample(sample, rows_of_fold(ncol(sample$y)))
   L <- rows_factor(sample$rows, found$bandwidth)
-  noise_in_thirds(kernels_between(NULL, few$points, L, spec$kernel, run), few, run)
+  family_noise(thirds_of(kernels_between(NULL, few$points, L, spec$kernel, run)), few, run)
 }
-
-LOGISTIC_SAMPLE <- 1000
 
 # list(counts, lambdas) of what is compared at rows held out; NULL where there is nothing to compare.
 compared_values <- function(n, spec, asked) {

@@ -15,15 +15,15 @@
 #' | `update()` | yes | yes | yes | yes | yes |
 #' | `fitted()` | yes | yes |  | yes | yes |
 #' | `residuals()` |  | yes |  | yes | yes |
-#' | `coef()`, `logLik()`, `simulate()` | yes | yes |  |  | yes |
+#' | `coef()`, `confint()`, `logLik()`, `simulate()` | yes | yes |  |  | yes |
 #' | `hatvalues()`, `sigma()`, `weights()` |  |  |  | yes | yes |
-#' | `confint()`, `diagnostics()` | yes |  |  |  | yes |
-#' | `kde_cdf()`, `kde_conditional()`, `kde_marginal()`, `quantile()` | yes | yes |  |  |  |
+#' | `diagnostics()` | yes |  |  |  | yes |
+#' | `kde_bands()`, `kde_cdf()`, `kde_conditional()`, `kde_marginal()` | yes | yes |  |  |  |
+#' | `quantile()` | yes | yes |  |  |  |
 #' | `deviance()`, `df.residual()`, `family()`, `model.frame()` |  |  |  |  | yes |
 #' | `rstandard()`, `variable.names()`, `vcov()` |  |  |  |  | yes |
 #' | `as.data.frame()`, `as_flash_kde()`, `contour()`, `hdr_level()` | yes |  |  |  |  |
-#' | `hdr_regions()`, `kde_bands()`, `kde_pvalue()`, `kde_test()` | yes |  |  |  |  |
-#' | `lines()` | yes |  |  |  |  |
+#' | `hdr_regions()`, `kde_pvalue()`, `kde_test()`, `lines()` | yes |  |  |  |  |
 #'
 #' `flash_conditional` is the class of `flash_kde(y ~ x)`. Fits of [tune_ridge()] are of class `kernel_ridge`, too. `update()`
 #' also works by R's default method for the other fits.
