@@ -142,8 +142,7 @@ factor_gain <- function(batch, L, scale, estimator, run) {
   gain <- judged <- gain_over(one$log_density, chosen$log_density, batch$v)
   scale <- scale * chosen$scale
   if (censors(batch$d)) {
-    at <- if (ESTIMATORS[[estimator]]$debiased) debiased_rows(batch, L, run)$debiased else batch$x
-    before <- censored_terms(batch, one$log_density, L[1], at)
+    before <- censored_terms(batch, one$log_density, L[1], if (is.null(one$debiased)) batch$x else one$debiased)
     after <- censored_terms(batch, chosen$log_density, scale * L[1] * found$factors)
     judged <- gain_over(before, after, batch$v)
   }

@@ -41,7 +41,7 @@ new_criterion <- function(name, data, estimator, run, tally = new_tally()) {
     lcvlaplace = ,
     lcvlaplace6 = debiased_likelihood(data, left_out_sums(estimator), run, count),
     csl = censored_likelihood(data, pass),
-    cslsdkde = debiased_likelihood(data, left_out_sums(estimator), run, count, censored_debiased(data, run, count)),
+    cslsdkde = debiased_likelihood(data, left_out_sums(estimator), run, count, censored_terms),
     lscv = least_squares_error(data, pass),
     lscvlaplace = signed_least_squares(data, pass),
     bcv2 = biased_error(data, pass),
@@ -70,13 +70,6 @@ new_criterion <- function(name, data, estimator, run, tally = new_tally()) {
     name = name, rows = nrow(data$x), at_once = at_once, gradient = gradient, value = \(L) counted(value(L)),
     values = \(L, powers) counted(values(L, powers))
   )
-}
-
-# The terms of the censored likelihood of an SD-KDE, from log densities at the rows and the bandwidth factor.
-censored_debiased <- function(data, run, count) function(log_f, L) {
-  found <- debiased_rows(data, L, run)
-  count(found$stats)
-  censored_terms(data, log_f, L[1], found$debiased)
 }
 
 # What a search has computed: evaluations, how many values and gradients, and the stats of all sums.
@@ -180,20 +173,15 @@ likelihood <- function(data, pass) {
   )
 }
 
-# `loo_sums`: of left_out_sums(); `terms(log_f, L)`: what the rows say of the densities.
-debiased_likelihood <- function(data, loo_sums, run, count, terms = \(log_f, L) log_f) {
+# `loo_sums`: of left_out_sums(); `terms(data, log_f, h, x)`: what the rows say of the densities, see censored_terms().
+debiased_likelihood <- function(data, loo_sums, run, count, terms = \(data, log_f, h, x) log_f) {
   log_floor <- log_floor_of(data)
   list(at = function(L, moments) {
     sums <- loo_sums(data$x, data$weights, L, run)
     count(sums$stats)
     log_f <- log_add(sums$log_sum + log_kernel_norm(L) - data$log_others, log_floor)
-    list(value = -sum(data$v * terms(log_f, L)))
+    list(value = -sum(data$v * terms(data, log_f, L[1], sums$debiased)))
   })
-}
-
-# list(debiased, stats): the rows of an SD-KDE of factor L.
-debiased_rows <- function(data, L, run) {
-  debias_sum(sum_sources(data$x, data$weights, sqrt(SCORE_RATIO) * L), L, run)
 }
 
 # The width of the bump of the censored likelihood, in robust spreads of d columns.

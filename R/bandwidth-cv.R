@@ -40,14 +40,18 @@ cauchy_log_density <- function(x, centre, spread) {
 SCORE_RATIO <- 0.5
 
 # Returns a function that computes list(log_sum, stats): the leave-one-out sums of the estimator. For an SD-KDE both
-# stages leave the point out, exactly. A Laplace-corrected sum is at least a thousandth of the classical one.
-# `discrete` and `factors` have the meaning that they have in sum_sources().
+# stages leave the point out, exactly, and `debiased` has the debiased points: those with SCORE_RATIO 1/2 are means. A
+# Laplace-corrected sum is at least a thousandth of the classical one. `discrete` and `factors` have the meaning that they
+# have in sum_sources().
 left_out_sums <- function(estimator, discrete = NULL, factors = NULL) {
   function(x, weights, L, control) {
     if (ESTIMATORS[[estimator]]$debiased) {
-      x <- shift_points(x, far_centre(x, weights, factor_sds(L)[seq_len(ncol(x))]), -1)
-      sources <- sum_sources(x, weights, sqrt(SCORE_RATIO) * L, factors = factors, discrete = discrete)
-      return(debiased_loo_sum(sources, L, control))
+      centre <- far_centre(x, weights, factor_sds(L)[seq_len(ncol(x))])
+      near <- shift_points(x, centre, -1)
+      sources <- sum_sources(near, weights, sqrt(SCORE_RATIO) * L, factors = factors, discrete = discrete)
+      sums <- debiased_loo_sum(sources, L, control)
+      if (!is.null(sums$means)) sums$debiased <- shift_points(near + (sums$means - near) / (2 * SCORE_RATIO), centre, 1)
+      return(sums)
     }
     sources <- sum_sources(x, weights, L, discrete = discrete)
     corrected <- log_sum(sources, NULL, ESTIMATORS[[estimator]]$factor(ncol(x)), TRUE, control)
