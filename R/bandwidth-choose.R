@@ -28,8 +28,9 @@ censors <- function(d) d == 1
 # Ratio of the factor by the likelihood to the factor by the censored likelihood from which tails count as heavy.
 heavy_from <- function(d) if (censors(d)) 1.5 else 1.2
 
-# Standard deviation of the log of the bandwidth before the data are seen (bench/skewed.R).
-PRIOR_SD <- 0.6
+# Standard deviation of the log of the bandwidth around the plug-in bandwidth of up to so many rows (bench/skewed.R).
+PRIOR_SD <- 0.35
+PRIOR_ROWS <- 1000
 
 # What a gain of the likelihood by chance is, in parameters over rows, measured on real and simulated data; a gain
 # below `TIE` is none.
@@ -270,14 +271,19 @@ search_measure <- function(search) if (is.null(search$factor)) c(search$shape, P
 search_criterion <- function(data, search, measure = search_measure(search)) {
   criterion <- new_criterion(measure[1], data, measure[2], search$run, search$tally)
   censored <- identical(measure, search$factor) && measure[1] == "csl"
-  if (censored) drawn_to_rule(criterion, data, measure[2]) else criterion
+  if (censored) drawn_to_plugin(criterion, data, measure[2], search) else criterion
 }
 
-# The criterion of one column with a normal prior of the log of the bandwidth at Silverman's rule. The likelihood of few
-# rows has a wide optimum, which is often far too small; that of many rows hardly notices the prior.
-drawn_to_rule <- function(criterion, data, estimator) {
-  rule <- rule_factor("silverman", data$n, data$d, estimator)
-  prior <- \(L, powers = 1) (log(L[1] / rule) - log(powers) / 2)^2 / (2 * PRIOR_SD^2 * criterion$rows)
+# The criterion of one column with a normal prior of the log of the bandwidth at that multiple of Silverman's rule which
+# the plug-in bandwidth of the classical estimate is of its own rule. The criterion of few rows has a wide optimum, which
+# is often far too small; that of many rows hardly notices the prior.
+drawn_to_plugin <- function(criterion, data, estimator, search) {
+  some <- sample_of(data, seq_len(min(nrow(data$x), PRIOR_ROWS)))
+  rule <- \(data, estimator) rule_factor("silverman", data$n, data$d, estimator)
+  plugin <- new_criterion("plugin", some, PLAIN_ESTIMATOR, search$run, search$tally)
+  found <- minimise(plugin, list(matrix(rule(some, PLAIN_ESTIMATOR))))$L[1]
+  middle <- found / rule(some, PLAIN_ESTIMATOR) * rule(data, estimator)
+  prior <- \(L, powers = 1) (log(L[1] / middle) - log(powers) / 2)^2 / (2 * PRIOR_SD^2 * criterion$rows)
   replace_all(criterion, list(
     value = \(L) criterion$value(L) + prior(L), values = \(L, powers) criterion$values(L, powers) + prior(L, powers)
   ))
