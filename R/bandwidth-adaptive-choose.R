@@ -142,8 +142,8 @@ factor_gain <- function(batch, L, scale, estimator, run) {
   gain <- judged <- gain_over(one$log_density, chosen$log_density, batch$v)
   scale <- scale * chosen$scale
   if (censors(batch$d)) {
-    before <- censored_terms(batch, one$log_density, L[1], if (is.null(one$debiased)) batch$x else one$debiased)
-    after <- censored_terms(batch, chosen$log_density, scale * L[1] * found$factors)
+    before <- censored_terms(batch, one$log_density, L, if (is.null(one$debiased)) batch$x else one$debiased)
+    after <- censored_terms(batch, chosen$log_density, scale * L, factors = found$factors)
     judged <- gain_over(before, after, batch$v)
   }
   stats <- Reduce(joined_stats, list(one$stats, found$stats, chosen$stats))
@@ -179,18 +179,19 @@ SCALE_SCHEDULE <- list(step = log(2) / 2, powers = c(1 / 2, 1, 2), tol = 0.1)
 best_scale <- function(batch, factors, L, kind, run) {
   best <- list(value = Inf)
   stats <- NULL
-  take <- function(found) {
+  take <- function(found, L, powers = 1) {
     stats <<- joined_stats(stats, found$stats)
     logs <- as.matrix(found$log_density)
-    values <- -colSums(batch$v * logs)
+    says <- \(k) if (kind == "balloon") logs[, k] else censored_terms(batch, logs[, k], L / sqrt(powers[k]), factors = factors)
+    values <- vapply(seq_along(powers), \(k) -sum(batch$v * says(k)), 0)
     lowest <- which.min(values)
     if (values[lowest] < best$value) best <<- list(value = values[lowest], log_density = logs[, lowest])
     values
   }
   at_once <- kind == PLAIN_ESTIMATOR && least_factor(batch, L) == 0 && prefers_one_pass(batch, L, factors, run)
   criterion <- list(
-    at_once = at_once, values = if (at_once) \(L, powers) take(left_out_at_once(batch, L, powers, factors, run)),
-    value = \(L) take(left_out_by(kind, batch, L, at_least(factors, least_factor(batch, L)), run))
+    at_once = at_once, values = if (at_once) \(L, powers) take(left_out_at_once(batch, L, powers, factors, run), L, powers),
+    value = \(L) take(left_out_by(kind, batch, L, at_least(factors, least_factor(batch, L)), run), L)
   )
   found <- minimise(criterion, list(L), schedule = SCALE_SCHEDULE)
   c(best, list(scale = found$L[1] / L[1], converged = found$converged, stats = stats))

@@ -9,7 +9,7 @@
 # has.
 FACTOR_CRITERIA <- list(
   auto = \(d) list(
-    kde = if (censors(d)) c("csl", "kde"), sdkde = c(if (censors(d)) "csl" else "lcv", "sdkde"),
+    kde = if (censors(d)) c("csl", "kde"), sdkde = c("half", "sdkde"),
     laplace = c("lscv", "laplace"), laplace6 = c("lcv", "laplace6")
   ),
   lcv = \(d) list(
@@ -26,7 +26,7 @@ FACTOR_CRITERIA <- list(
 censors <- function(d) d == 1
 
 # Ratio of the factor by the likelihood to the factor by the censored likelihood from which tails count as heavy.
-heavy_from <- function(d) if (censors(d)) 1.5 else 1.2
+HEAVY_FROM <- 1.5
 
 # Standard deviation of the log of the bandwidth around the plug-in bandwidth of up to so many rows (bench/skewed.R).
 PRIOR_SD <- 0.35
@@ -252,8 +252,8 @@ replace_all <- function(list, by) replace(list, names(by), by)
 # Does the likelihood of the plain estimate ask for a much larger factor than the censored one does?
 has_heavy_tails <- function(shape, batch, search) {
   if (search$criterion != "auto" || ESTIMATORS[[search$estimator]]$signed) return(FALSE)
-  criterion <- search_criterion(batch, search, c("csl", PLAIN_ESTIMATOR))
-  criterion$gradient(shape$L / heavy_from(batch$d), "scalar")$E > 0
+  criterion <- new_criterion("csl", batch, PLAIN_ESTIMATOR, search$run, search$tally)
+  criterion$gradient(shape$L / HEAVY_FROM, "scalar")$E > 0
 }
 
 # Another sample, from where the first ended.
@@ -270,8 +270,8 @@ search_measure <- function(search) if (is.null(search$factor)) c(search$shape, P
 
 search_criterion <- function(data, search, measure = search_measure(search)) {
   criterion <- new_criterion(measure[1], data, measure[2], search$run, search$tally)
-  censored <- identical(measure, search$factor) && measure[1] == "csl"
-  if (censored) drawn_to_plugin(criterion, data, measure[2], search) else criterion
+  draws <- censors(data$d) && measure[1] %in% c("csl", "half")
+  if (draws) drawn_to_plugin(criterion, data, measure[2], search) else criterion
 }
 
 # The criterion of one column with a normal prior of the log of the bandwidth at that multiple of Silverman's rule which
@@ -311,7 +311,7 @@ factor_error <- function(found, batches, data, plan, search) {
   size <- floor(min(nrow(batch$x), 2000) / 5)
   if (size < 40 || batch$n < 100) return(NA_real_)
   measure <- search_measure(search)
-  plain <- measure[1] %in% c("lcv", "csl")
+  plain <- measure[1] %in% c("lcv", "csl", "half")
   L <- if (plain) found[[1]]$shape else found[[1]]$L
   rate <- if (plain) bandwidth_rate(PLAIN_ESTIMATOR, data$d) else search$rate
   if (plain) measure <- c("lcv", PLAIN_ESTIMATOR)
@@ -353,10 +353,10 @@ finished <- function(last, data, search) {
 in_own_units <- function(last, log_unit, name) {
   last$path$loglik <- last$path$loglik - log_unit
   last$path$score <- last$path$score - log_unit
-  own <- switch(name, csl = identity, lcv = \(value) value + log_unit, \(value) value * exp(-log_unit))
+  own <- switch(name, csl = , half = identity, lcv = \(value) value + log_unit, \(value) value * exp(-log_unit))
   trace <- last$trace
   last$trace <- as_table(list(rows = trace[, "rows"], factor = trace[, "factor"], value = own(trace[, "value"])))
-  last$criterion <- if (name %in% c("lcv", "csl")) -own(last$value) else own(last$value)
+  last$criterion <- if (name %in% c("lcv", "csl", "half")) -own(last$value) else own(last$value)
   last
 }
 

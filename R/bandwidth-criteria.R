@@ -41,7 +41,7 @@ new_criterion <- function(name, data, estimator, run, tally = new_tally()) {
     lcvlaplace = ,
     lcvlaplace6 = debiased_likelihood(data, left_out_sums(estimator), run, count),
     csl = censored_likelihood(data, pass),
-    cslsdkde = debiased_likelihood(data, left_out_sums(estimator), run, count, half_censored_loss(data, run, count)),
+    halfsdkde = debiased_likelihood(data, left_out_sums(estimator), run, count, half_loss(data, run, count)),
     lscv = least_squares_error(data, pass),
     lscvlaplace = signed_least_squares(data, pass),
     bcv2 = biased_error(data, pass),
@@ -188,24 +188,34 @@ debiased_likelihood <- function(data, loo_sums, run, count, loss = \(log_f, ...)
 # estimate and density, as vectors of the space of square-integrable functions, less the log of the density's norm. Near
 # the density the two are as large as each other. The likelihood is less variable, and undersmooths where the density
 # begins at an edge, which the integrated squared error hardly notices.
-half_censored_loss <- function(data, run, count) function(log_f, L, debiased) {
+half_loss <- function(data, run, count) function(log_f, L, debiased) {
   pairs <- log_sum(sum_sources(debiased, data$weights, sqrt(2) * L), NULL, PLAIN_FACTOR, FALSE, run)
   count(pairs$stats)
-  square <- sum(data$w * exp(pairs$log_abs + log_kernel_norm(sqrt(2) * L))) / data$total^2
-  log_cosine <- log(sum(data$v * exp(log_f))) - log(square) / 2
-  -(sum(data$v * censored_terms(data, log_f, L[1], debiased)) + log_cosine) / 2
+  log_square <- log_mean(pairs$log_abs, data$w / data$total) + log_kernel_norm(sqrt(2) * L) - log(data$total)
+  -(sum(data$v * censored_terms(data, log_f, L, debiased)) + log_mean(log_f, data$v) - log_square / 2) / 2
 }
 
-# The width of the bump of the censored likelihood, in robust spreads of d columns.
-bump_width <- function(d) if (d == 1) 2 else 3 * sqrt(d)
+# The log of the mean of exponentials, with weights of sum 1.
+log_mean <- function(logs, weights) max(logs) + log(sum(weights * exp(logs - max(logs))))
 
-# What the rows of one column say in the censored likelihood, of leave-one-out log densities by kernels at x with the
-# standard deviations h.
-censored_terms <- function(data, log_f, h, x = data$x) {
-  spread <- bump_width(1) * data$scale
-  v <- spread^2 + h^2
-  p <- spread / sqrt(v) * exp(-(x[, 1] - data$centre)^2 / (2 * v))
-  a <- exp(-((data$x[, 1] - data$centre) / spread)^2 / 2)
+# The width of the bump of the censored likelihood, in robust spreads of d columns.
+bump_width <- function(d) 1.5 * sqrt(d)
+
+# What the rows say in the censored likelihood, of leave-one-out log densities by kernels at x with the bandwidth factor L
+# times those of `factors`.
+censored_terms <- function(data, log_f, L, x = data$x, factors = 1) {
+  spread <- bump_width(data$d) * data$scale
+  centre <- rep(data$centre, each = nrow(x))
+  z <- x - centre
+  factors <- rep_len(factors, nrow(x))
+  p <- numeric(nrow(x))
+  for (factor in unique(factors)) {
+    rows <- which(factors == factor)
+    own <- z[rows, , drop = FALSE]
+    bump <- bump_precision(spread, factor * L)
+    p[rows] <- exp(bump$log_height - rowSums(own * bump$times(own)) / 2)
+  }
+  a <- exp(-rowSums(((data$x - centre) / rep(spread, each = nrow(x)))^2) / 2)
   a * log_f + (1 - a) * log(mass_outside(data, p))
 }
 
