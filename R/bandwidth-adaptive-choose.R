@@ -123,6 +123,11 @@ look_for_gain <- function(data, L, estimator, run) {
   for (rows in unique(pmin(nrow(data$x), c(SCAN_ROWS, GAIN_ROWS)))) {
     batch <- judged(sample_of(data, seq_len(rows)))
     near <- L / carried(batch, data, bandwidth_rate(estimator, data$d))
+    # all rows of one column may have shown a finer structure than a sample does
+    if (rows < nrow(data$x) && censors(data$d) && is.null(data$discrete)) {
+      measure <- FACTOR_CRITERIA$auto(data$d)[[estimator]]
+      near <- minimise(new_criterion(measure[1], batch, estimator, run), list(near))$L
+    }
     found <- factor_gain(batch, near, if (is.null(found)) USUAL_SCALE else found$scale, estimator, run)
     stats <- joined_stats(stats, found$stats)
     by <- found$judged
@@ -181,16 +186,19 @@ best_scale <- function(batch, factors, L, kind, run) {
   stats <- NULL
   take <- function(found, L, powers = 1) {
     stats <<- joined_stats(stats, found$stats)
-    logs <- as.matrix(found$log_density)
-    says <- \(k) if (kind == "balloon") logs[, k] else censored_terms(batch, logs[, k], L / sqrt(powers[k]), factors = factors)
-    values <- vapply(seq_along(powers), \(k) -sum(batch$v * says(k)), 0)
+    says <- logs <- as.matrix(found$log_density)
+    if (kind != "balloon") for (k in seq_along(powers)) {
+      says[, k] <- censored_terms(batch, logs[, k], L / sqrt(powers[k]), factors = factors)
+    }
+    values <- -colSums(batch$v * says)
     lowest <- which.min(values)
     if (values[lowest] < best$value) best <<- list(value = values[lowest], log_density = logs[, lowest])
     values
   }
   at_once <- kind == PLAIN_ESTIMATOR && least_factor(batch, L) == 0 && prefers_one_pass(batch, L, factors, run)
   criterion <- list(
-    at_once = at_once, values = if (at_once) \(L, powers) take(left_out_at_once(batch, L, powers, factors, run), L, powers),
+    at_once = at_once,
+    values = if (at_once) \(L, powers) take(left_out_at_once(batch, L, powers, factors, run), L, powers),
     value = \(L) take(left_out_by(kind, batch, L, at_least(factors, least_factor(batch, L)), run), L)
   )
   found <- minimise(criterion, list(L), schedule = SCALE_SCHEDULE)

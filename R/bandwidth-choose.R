@@ -109,9 +109,10 @@ pair_seconds <- function(n, d, run, precision = if (run$tol > 0) "double" else r
 # points.
 pass_seconds <- function(n, d, measure, run) {
   if (needs_moments(measure[1])) return(3 * n^2 * pair_seconds(n, d, on_cpu(run)))
-  if (measure[2] == "sdkde") return(3 * n^2 * pair_seconds(n, d, run, "double"))
-  linear <- if (d <= 3 && run$tol > 0) n * nominal_costs()$linear[d] else Inf
-  min(n^2 * pair_seconds(n, d, run), linear)
+  debiased <- measure[2] == "sdkde"
+  linear <- if (d <= (if (debiased) 1 else 3) && run$tol > 0) n * nominal_costs()$linear[d] else Inf
+  pairs <- n^2 * if (debiased) pair_seconds(n, d, run, "double") else pair_seconds(n, d, run)
+  (if (debiased) 3 else 1) * min(pairs, linear)
 }
 
 # Their pilots have moments of the pairs, by one pass on the CPU.

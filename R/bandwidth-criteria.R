@@ -184,15 +184,19 @@ debiased_likelihood <- function(data, loo_sums, run, count, loss = \(log_f, ...)
   })
 }
 
-# The loss of an SD-KDE of one column: minus the mean of the censored likelihood and of the log of the cosine between
-# estimate and density, as vectors of the space of square-integrable functions, less the log of the density's norm. Near
-# the density the two are as large as each other. The likelihood is less variable, and undersmooths where the density
-# begins at an edge, which the integrated squared error hardly notices.
+# The loss of an SD-KDE: minus the weighted mean of the censored likelihood and of the log of the cosine between estimate
+# and density, as vectors of the space of square-integrable functions, less the log of the density's norm. Near the
+# density the two are as large as each other. The likelihood is less variable, and undersmooths where the density begins
+# at an edge, which the integrated squared error hardly notices: so it counts as so many rows.
+LIKELIHOOD_ROWS <- 1000
+
 half_loss <- function(data, run, count) function(log_f, L, debiased) {
   pairs <- log_sum(sum_sources(debiased, data$weights, sqrt(2) * L), NULL, PLAIN_FACTOR, FALSE, run)
   count(pairs$stats)
   log_square <- log_mean(pairs$log_abs, data$w / data$total) + log_kernel_norm(sqrt(2) * L) - log(data$total)
-  -(sum(data$v * censored_terms(data, log_f, L, debiased)) + log_mean(log_f, data$v) - log_square / 2) / 2
+  share <- LIKELIHOOD_ROWS / (LIKELIHOOD_ROWS + data$n)
+  log_cosine <- log_mean(log_f, data$v) - log_square / 2
+  -share * sum(data$v * censored_terms(data, log_f, L, debiased)) - (1 - share) * log_cosine
 }
 
 # The log of the mean of exponentials, with weights of sum 1.

@@ -49,7 +49,8 @@ left_out_sums <- function(estimator, discrete = NULL, factors = NULL) {
       centre <- far_centre(x, weights, factor_sds(L)[seq_len(ncol(x))])
       near <- shift_points(x, centre, -1)
       sources <- sum_sources(near, weights, sqrt(SCORE_RATIO) * L, factors = factors, discrete = discrete)
-      sums <- debiased_loo_sum(sources, L, control)
+      quick <- is.null(discrete) && is.null(factors) && sums_debiased_fast(x, weights, control)
+      sums <- (if (quick) less_influence else debiased_loo_sum)(sources, L, control)
       if (!is.null(sums$means)) sums$debiased <- shift_points(near + (sums$means - near) / (2 * SCORE_RATIO), centre, 1)
       return(sums)
     }
@@ -60,4 +61,23 @@ left_out_sums <- function(estimator, discrete = NULL, factors = NULL) {
     stats <- add_stats(corrected$stats, plain$stats)
     list(log_sum = pmax(corrected$log_abs, plain$log_abs + log(1e-3)), stats = stats)
   }
+}
+
+# Are leave-one-out sums of an SD-KDE to a tolerance? In one dimension, where sums take time linear in the points.
+sums_debiased_fast <- function(x, weights, control) {
+  ncol(x) == 1 && control$tol > 0 && !may_dominate(weights) && differs_by_tolerance(resolved_run(x, control), control)
+}
+
+# debiased_loo_sum() of one column by sums over all points, less what a point adds to the estimate where it is. This is
+# its own kernel, and by the moves of its neighbours half of H times minus the curvature of the kernel of variance H + H_s,
+# where the density hardly changes within a bandwidth. Of 2,000 points and more the error is below a tenth of it.
+less_influence <- function(sources, L, control) {
+  moved <- debias_sum(sources, L, control)
+  sums <- log_sum(sum_sources(moved$debiased, sources$weights, L), sources$points, PLAIN_FACTOR, FALSE, control)
+  own <- 1 + (1 + SCORE_RATIO)^(-3 / 2) / 2
+  w <- if (is.null(sources$weights)) 1 else sources$weights
+  list(
+    log_sum = log(pmax(exp(sums$log_abs) - w * own, 0)), stats = joined_stats(moved$stats, sums$stats),
+    means = sources$points + 2 * SCORE_RATIO * (moved$debiased - sources$points)
+  )
 }
