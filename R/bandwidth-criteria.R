@@ -203,7 +203,7 @@ half_loss <- function(data, run, count) function(log_f, L, debiased) {
 log_mean <- function(logs, weights) max(logs) + log(sum(weights * exp(logs - max(logs))))
 
 # The width of the bump of the censored likelihood, in robust spreads of d columns.
-bump_width <- function(d) 1.5 * sqrt(d)
+bump_width <- function(d) 2 * sqrt(d)
 
 # What the rows say in the censored likelihood, of leave-one-out log densities by kernels at x with the bandwidth factor L
 # times those of `factors`.
