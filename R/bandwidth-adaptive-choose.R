@@ -162,8 +162,8 @@ left_out_by <- function(kind, ...) {
 
 # ---- scale ------------------------------------------------------------------------------------
 
-# list(scale, gain, stats): the multiple of L for which the leave-one-out likelihood of judged() rows is largest, on as
-# many of them as the budget allows. `kind`: as of left_out_by().
+# list(scale, gain, stats): the multiple of L for which the censored likelihood of judged() rows is largest, on as many of
+# them as the budget allows; of balloon estimates, the likelihood. `kind`: as of left_out_by().
 choose_scale <- function(data, factors, L, kind, seconds, run) {
   n <- nrow(data$x)
   rows <- min(n, max(SCAN_ROWS, floor(sqrt(0.1 * seconds / (10 * pair_seconds(n, data$d, run))))))
@@ -172,7 +172,7 @@ choose_scale <- function(data, factors, L, kind, seconds, run) {
   found <- best_scale(batch, factors[seq_len(rows)], USUAL_SCALE * near, kind, run)
   one <- left_out_by(kind, batch, near, NULL, run)
   scale <- if (found$converged) USUAL_SCALE * found$scale else 1
-  gain <- -found$value - sum(batch$v * one$log_density)
+  gain <- sum(batch$v * (found$log_density - one$log_density))
   list(scale = scale, gain = gain, stats = joined_stats(found$stats, one$stats))
 }
 

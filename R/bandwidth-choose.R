@@ -21,8 +21,8 @@ FACTOR_CRITERIA <- list(
 )
 
 # Where tails are heavy the likelihood oversmooths the middle. A likelihood that is censored towards the tails does
-# not, and costs the rows in the tails their density: hardly anything in one dimension, but up to half a nat a held-out
-# row in several (higgs, six masses), where it makes the middle only a little better (bench/bandwidths.R).
+# not, and costs the rows in the tails their density. In several dimensions this is for SD-KDEs and for local factors,
+# which regain most of it (bench/several.R); a classical estimate of one bandwidth would lose up to half a nat a row.
 censors <- function(d) d == 1
 
 # Ratio of the factor by the likelihood to the factor by the censored likelihood from which tails count as heavy.
@@ -280,6 +280,9 @@ search_criterion <- function(data, search, measure = search_measure(search)) {
 # is often far too small; that of many rows hardly notices the prior.
 drawn_to_plugin <- function(criterion, data, estimator, search) {
   some <- sample_of(data, seq_len(min(nrow(data$x), PRIOR_ROWS)))
+  some["weights"] <- list(some$row_weights)
+  some$n <- effective_size(some$weights, nrow(some$x))
+  some$scale <- column_scales(some)
   rule <- \(data, estimator) rule_factor("silverman", data$n, data$d, estimator)
   plugin <- new_criterion("plugin", some, PLAIN_ESTIMATOR, search$run, search$tally)
   found <- minimise(plugin, list(matrix(rule(some, PLAIN_ESTIMATOR))))$L[1]
