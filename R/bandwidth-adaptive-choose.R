@@ -1,17 +1,17 @@
-# Chooses adaptive bandwidths: point j has the variance f_j^2 H, with a local factor f_j that is large where points are
-# few. The estimate is the sum of the estimates of classes of points with equal factors (sum-by-factors.R). Factors are
-# powers of one number, so that there are few classes.
+# Chooses adaptive bandwidths: point j has the variance f_j^2 H, with a local factor f_j that is large where points
+# are few. The estimate is the sum of the estimates of classes of points with equal factors (sum-by-factors.R).
+# Factors are powers of one number, so that there are few classes.
 #
 # Factors p^-1/2 remove the bias of order h^2, as debiasing does. Both together (sum-debias-by-factors.R) gained up to
-# 0.02 nats over the factors alone, which gained 0.3 to 0.6 (bench/NOTES.md). So an automatic choice does not debias an
-# estimate with factors.
+# 0.02 nats over the factors alone, which gained 0.3 to 0.6 (bench/NOTES.md). So an automatic choice does not debias
+# an estimate with factors.
 
 # Largest number of different factors given by the user that are used without rounding.
 MOST_CLASSES <- 64
 
-# adaptive = "auto" uses factors if they increase the leave-one-out log-likelihood by more than GAIN nats per row and by
-# more than GAIN_ERRORS of its standard errors, on at most GAIN_ROWS rows. Fewer rows decide whether this is tried. Of
-# one column it is the censored likelihood, which the tails disturb less and whose gain is smaller.
+# adaptive = "auto" uses factors if they increase the leave-one-out log-likelihood by more than GAIN nats per row and
+# by more than GAIN_ERRORS of its standard errors, on at most GAIN_ROWS rows. Fewer rows decide whether this is tried.
+# Of one column it is the censored likelihood, which the tails disturb less and whose gain is smaller.
 GAIN <- 0.02
 GAIN_ERRORS <- 3
 GAIN_ROWS <- 2000
@@ -20,7 +20,8 @@ CENSORED_GAIN <- list(least = 0.002, errors = 2.5)
 # Scale of L at which the search for the scale of adaptive bandwidths starts.
 USUAL_SCALE <- 0.7
 
-# The estimator of an adaptive fit: the classical one if none is named. An error for those without adaptive bandwidths.
+# The estimator of an adaptive fit: the classical one if none is named. An error for those without adaptive
+# bandwidths.
 adaptive_estimator <- function(estimator, adaptive) {
   if (is.null(adaptive) || identical(adaptive, "auto")) return(check_estimator(estimator))
   if (is_auto(estimator)) return(PLAIN_ESTIMATOR)
@@ -41,9 +42,9 @@ may_adapt <- function(options, n) {
 }
 
 # Chooses the local factors of the points of `data`, list(points, weights, omitted, clean). Returns list(H, L, record,
-# stats). H and L are those of `main`, rescaled for the factors if `main` was chosen from the data. `record` is NULL if
-# the factors do not gain enough, else list(method, factors, auto): `auto` is TRUE if they were used because of their
-# gain. If a scale was chosen, the record also has scale, the multiple of L, and gain, in nats of leave-one-out
+# stats). H and L are those of `main`, rescaled for the factors if `main` was chosen from the data. `record` is NULL
+# if the factors do not gain enough, else list(method, factors, auto): `auto` is TRUE if they were used because of
+# their gain. If a scale was chosen, the record also has scale, the multiple of L, and gain, in nats of leave-one-out
 # log-likelihood per row over one bandwidth (of `estimator` if auto). Balloon estimates have balloon_record() instead.
 adapt_bandwidth <- function(data, main, estimator, adaptive, options, control, arg) {
   started <- proc.time()[["elapsed"]]
@@ -91,8 +92,8 @@ is_chosen <- function(bandwidth) is.null(bandwidth) || is.character(bandwidth)
 
 n_given <- function(data) if (is.null(data$weights)) nrow(data$points) else sum(data$weights > 0)
 
-# list(method, factors, of the rows of `clean`, own, of all points, stats); of `looked` where that was at all rows, and
-# then scale and gain, too.
+# list(method, factors, of the rows of `clean`, own, of all points, stats); of `looked` where that was at all rows,
+# and then scale and gain, too.
 wanted_factors <- function(data, clean, L, estimator, adaptive, looked, seconds, run) {
   if (is.character(adaptive)) {
     method <- default_method(clean$d, estimator, if (adaptive == "auto") ADAPTIVE_METHODS[1] else adaptive)
@@ -112,8 +113,8 @@ default_method <- function(d, estimator, name = ADAPTIVE_METHODS[1]) {
 
 # ---- are they worth it? -----------------------------------------------------------------------
 
-# list(worth, rows, factors, scale, gain, judged, stats): by the leave-one-out likelihood of so many rows, over that of
-# `estimator` with one bandwidth of factor L. A sample that is far from a gain ends it.
+# list(worth, rows, factors, scale, gain, judged, stats): by the leave-one-out likelihood of so many rows, over that
+# of `estimator` with one bandwidth of factor L. A sample that is far from a gain ends it.
 look_for_gain <- function(data, L, estimator, run) {
   if (is_wide(data) && is_scalar_factor(L)) {
     data <- in_few_columns(data)
@@ -138,8 +139,8 @@ look_for_gain <- function(data, L, estimator, run) {
   replace(found, c("worth", "rows", "stats"), list(worth, rows, stats))
 }
 
-# list(factors, scale, gain, judged, stats), on all of these rows. `scale`: where to begin; `judged`: list(gain, se) by
-# which factors are accepted.
+# list(factors, scale, gain, judged, stats), on all of these rows. `scale`: where to begin; `judged`: list(gain, se)
+# by which factors are accepted.
 factor_gain <- function(batch, L, scale, estimator, run) {
   one <- left_out_by(estimator, batch, L, NULL, run)
   found <- point_factors(batch, L, default_method(batch$d, estimator), Inf, run)
@@ -162,8 +163,8 @@ left_out_by <- function(kind, ...) {
 
 # ---- scale ------------------------------------------------------------------------------------
 
-# list(scale, gain, stats): the multiple of L for which the censored likelihood of judged() rows is largest, on as many of
-# them as the budget allows; of balloon estimates, the likelihood. `kind`: as of left_out_by().
+# list(scale, gain, stats): the multiple of L for which the censored likelihood of judged() rows is largest, on as
+# many of them as the budget allows; of balloon estimates, the likelihood. `kind`: as of left_out_by().
 choose_scale <- function(data, factors, L, kind, seconds, run) {
   n <- nrow(data$x)
   rows <- min(n, max(SCAN_ROWS, floor(sqrt(0.1 * seconds / (10 * pair_seconds(n, data$d, run))))))

@@ -5,8 +5,8 @@
 # factor of all columns is found by the criterion of the estimator. First on few rows, from a scan, then on more from
 # there; on all rows where that fits the budget, else as a mean over several samples.
 
-# What finds the factor of d columns once the shape is known, c(criterion, estimator); NULL: the criterion of the shape
-# has.
+# What finds the factor of d columns once the shape is known, c(criterion, estimator); NULL: the criterion of the
+# shape has.
 FACTOR_CRITERIA <- list(
   auto = \(d) list(
     kde = if (censors(d)) c("csl", "kde"), sdkde = c("half", "sdkde"),
@@ -81,8 +81,8 @@ as_all_rows_go <- function(run, n, d) {
 goes_to_gpu <- function(run, n, d) resolve_control(run, n, n, d)$backend != "cpu"
 
 # list(rows, batches, all_rows): the shape is found on `batches` samples of so many rows, the factor on all rows or on
-# them. By what a nominal core takes for all pairs, or a nominal GPU, never by a clock: the choice is the same on every
-# machine that has a GPU, and on every one that has none.
+# them. By what a nominal core takes for all pairs, or a nominal GPU, never by a clock: the choice is the same on
+# every machine that has a GPU, and on every one that has none.
 plan_rows <- function(data, search, options) {
   n <- nrow(data$x)
   passes <- shape_passes(data$d, options$structure)
@@ -275,9 +275,9 @@ search_criterion <- function(data, search, measure = search_measure(search)) {
   if (draws) drawn_to_plugin(criterion, data, measure[2], search) else criterion
 }
 
-# The criterion of one column with a normal prior of the log of the bandwidth at that multiple of Silverman's rule which
-# the plug-in bandwidth of the classical estimate is of its own rule. The criterion of few rows has a wide optimum, which
-# is often far too small; that of many rows hardly notices the prior.
+# The criterion of one column with a normal prior of the log of the bandwidth at that multiple of Silverman's rule
+# which the plug-in bandwidth of the classical estimate is of its own rule. The criterion of few rows has a wide
+# optimum, which is often far too small; that of many rows hardly notices the prior.
 drawn_to_plugin <- function(criterion, data, estimator, search) {
   some <- sample_of(data, seq_len(min(nrow(data$x), PRIOR_ROWS)))
   some["weights"] <- list(some$row_weights)
@@ -303,9 +303,10 @@ mean_factor <- function(factors) {
   (Reduce(`+`, rest) / length(factors)) * rep(top, each = d)
 }
 
-# The standard error of the log of the factor: from the samples, or from fifths of the one sample, whose spread shrinks
-# as that of a cross-validated bandwidth does, by the power d / (2 (d + 4)) of the rows. Where the factor is that of
-# another estimator's likelihood, fifths have that of the plain one, whose values near by take one pass together.
+# The standard error of the log of the factor: from the samples, or from fifths of the one sample, whose spread
+# shrinks as that of a cross-validated bandwidth does, by the power d / (2 (d + 4)) of the rows. Where the factor is
+# that of another estimator's likelihood, fifths have that of the plain one, whose values near by take one pass
+# together.
 factor_error <- function(found, batches, data, plan, search) {
   if (length(found) > 1) {
     logs <- vapply(found, \(one) mean(log(diagonal(one$L))), 0)
@@ -352,8 +353,8 @@ finished <- function(last, data, search) {
   new_bandwidth(as_structured(H, last$structure, colnames(data$x)), search$criterion, last)
 }
 
-# Values of criteria as of the points as they came, whose density is that of the points in units of the columns' spread
-# over exp(log_unit); but the censored likelihood, whose bump is in such units.
+# Values of criteria as of the points as they came, whose density is that of the points in units of the columns'
+# spread over exp(log_unit); but the censored likelihood, whose bump is in such units.
 in_own_units <- function(last, log_unit, name) {
   last$path$loglik <- last$path$loglik - log_unit
   last$path$score <- last$path$score - log_unit

@@ -8,7 +8,8 @@
 
 # list(name, rows, value, values, at_once, gradient): value(L), a number; values(L, powers), those of L / sqrt(power),
 # and whether these take one pass over the pairs; gradient(L, structure), list(value, E) with E of the structure
-# "scalar" (the trace), "diagonal" (d numbers) or "full" (a lower triangle). `tally`: what is computed is counted there.
+# "scalar" (the trace), "diagonal" (d numbers) or "full" (a lower triangle). `tally`: what is computed is counted
+# there.
 #
 # `data`: a list of x, n x d; weights, NULL or relative to the largest; row_weights, of sum 1, by which rows judge
 # (NULL: all the same); n, their effective number; d; centre and scale, medians and robust spreads of the columns.
@@ -184,10 +185,10 @@ debiased_likelihood <- function(data, loo_sums, run, count, loss = \(log_f, ...)
   })
 }
 
-# The loss of an SD-KDE: minus the weighted mean of the censored likelihood and of the log of the cosine between estimate
-# and density, as vectors of the space of square-integrable functions, less the log of the density's norm. Near the
-# density the two are as large as each other. The likelihood is less variable, and undersmooths where the density begins
-# at an edge, which the integrated squared error hardly notices: so it counts as so many rows.
+# The loss of an SD-KDE: minus the weighted mean of the censored likelihood and of the log of the cosine between
+# estimate and density, as vectors of the space of square-integrable functions, less the log of the density's norm.
+# Near the density the two are as large as each other. The likelihood is less variable, and undersmooths where the
+# density begins at an edge, which the integrated squared error hardly notices: so it counts as so many rows.
 LIKELIHOOD_ROWS <- 1000
 
 half_loss <- function(data, run, count) function(log_f, L, debiased) {
@@ -205,8 +206,8 @@ log_mean <- function(logs, weights) max(logs) + log(sum(weights * exp(logs - max
 # The width of the bump of the censored likelihood, in robust spreads of d columns.
 bump_width <- function(d) 2 * sqrt(d)
 
-# What the rows say in the censored likelihood, of leave-one-out log densities by kernels at x with the bandwidth factor L
-# times those of `factors`.
+# What the rows say in the censored likelihood, of leave-one-out log densities by kernels at x with the bandwidth
+# factor L times those of `factors`.
 censored_terms <- function(data, log_f, L, x = data$x, factors = 1) {
   spread <- bump_width(data$d) * data$scale
   centre <- rep(data$centre, each = nrow(x))
@@ -226,8 +227,8 @@ censored_terms <- function(data, log_f, L, x = data$x, factors = 1) {
 # 1 - the integral of a f, f without the row, of the kernels' integrals p.
 mass_outside <- function(data, p) pmax(1 - (sum(data$w * p) - data$w * p) / data$others, .Machine$double.eps)
 
-# With a bump a(x) at the medians, bump_width() robust spreads wide: a log(f) where a is near 1, and in the tails, where
-# no f of one bandwidth is good, only log(1 - the integral of a f): the right share of mass out there.
+# With a bump a(x) at the medians, bump_width() robust spreads wide: a log(f) where a is near 1, and in the tails,
+# where no f of one bandwidth is good, only log(1 - the integral of a f): the right share of mass out there.
 censored_likelihood <- function(data, pass) {
   log_floor <- log_floor_of(data)
   z <- data$x - rep(data$centre, each = nrow(data$x))
@@ -258,8 +259,8 @@ censored_likelihood <- function(data, pass) {
 }
 
 # A = (diag(spread^2) + L L')^-1, as what is asked of it: times(z), z A; log_height, half the log of its determinant
-# times that of diag(spread^2); change(Y, e, moments), L' (Y' diag(e) Y - sum(e) A) L or its diagonal. Of a diagonal L,
-# d x d matrices are not formed unless they are asked for.
+# times that of diag(spread^2); change(Y, e, moments), L' (Y' diag(e) Y - sum(e) A) L or its diagonal. Of a diagonal
+# L, d x d matrices are not formed unless they are asked for.
 bump_precision <- function(spread, L) {
   d <- length(spread)
   if (is_diagonal(L)) {
@@ -363,8 +364,8 @@ biased_error <- function(data, pass) {
   })
 }
 
-# The squared bias by kernels of a pilot bandwidth: sum of phi_{2H + 2G} - 2 phi_{H + 2G} + phi_{2G}. 2G is the pilot of
-# the plug-in estimate, which this comes to for small H.
+# The squared bias by kernels of a pilot bandwidth: sum of phi_{2H + 2G} - 2 phi_{H + 2G} + phi_{2G}. 2G is the pilot
+# of the plug-in estimate, which this comes to for small H.
 smoothed_error <- function(data, pass, run, count) {
   pilot <- NULL
   # sum of phi_A over all pairs and its change, A = `times` H + 2G.
@@ -391,8 +392,8 @@ smoothed_error <- function(data, pass, run, count) {
   })
 }
 
-# (vec H)' psi_4 (vec H) / 4 for the squared bias, psi_4 the mean over all pairs of the fourth derivatives of the kernel
-# of the pilot bandwidth. Once these are known any H costs nothing.
+# (vec H)' psi_4 (vec H) / 4 for the squared bias, psi_4 the mean over all pairs of the fourth derivatives of the
+# kernel of the pilot bandwidth. Once these are known any H costs nothing.
 plugin_error <- function(data, run, count) {
   bias <- NULL
   list(at = function(L, moments) {
@@ -427,8 +428,9 @@ squared_bias <- function(data, pilot, run, count) {
   list(L = pilot$L, at = at)
 }
 
-# list(L): of the bandwidth that is best for the mean over all pairs of the squared Laplacian of the kernel, as far as a
-# multiple of the spread P P' can be. From a pilot of its own, for the sixth derivatives, and the eighth of normal data.
+# list(L): of the bandwidth that is best for the mean over all pairs of the squared Laplacian of the kernel, as far as
+# a multiple of the spread P P' can be. From a pilot of its own, for the sixth derivatives, and the eighth of normal
+# data.
 pilot_bandwidth <- function(data, run, count) {
   P <- spread_root(data)
   d <- data$d

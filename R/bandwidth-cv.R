@@ -9,8 +9,8 @@ search_options <- function(criterion, structure, rows, seconds, start = NULL) {
   list(criterion = criterion, structure = structure, rows = rows, seconds = as.double(seconds), start = start)
 }
 
-# The tolerance of a search is pointwise, because the criterion uses the sum at each point. With more than 3 dimensions
-# a tolerance saves no time.
+# The tolerance of a search is pointwise, because the criterion uses the sum at each point. With more than 3
+# dimensions a tolerance saves no time.
 search_control <- function(asked, d) {
   check_tol(asked$tol)
   if (d > 3 && !identical(asked$engine, "fast")) asked$tol <- 0
@@ -41,8 +41,8 @@ SCORE_RATIO <- 0.5
 
 # Returns a function that computes list(log_sum, stats): the leave-one-out sums of the estimator. For an SD-KDE both
 # stages leave the point out, exactly, and `debiased` has the debiased points: those with SCORE_RATIO 1/2 are means. A
-# Laplace-corrected sum is at least a thousandth of the classical one. `discrete` and `factors` have the meaning that they
-# have in sum_sources().
+# Laplace-corrected sum is at least a thousandth of the classical one. `discrete` and `factors` have the meaning that
+# they have in sum_sources().
 left_out_sums <- function(estimator, discrete = NULL, factors = NULL) {
   function(x, weights, L, control) {
     if (ESTIMATORS[[estimator]]$debiased) {
@@ -68,9 +68,10 @@ sums_debiased_fast <- function(x, weights, control) {
   ncol(x) == 1 && control$tol > 0 && !may_dominate(weights) && differs_by_tolerance(resolved_run(x, control), control)
 }
 
-# debiased_loo_sum() of one column by sums over all points, less what a point adds to the estimate where it is. This is
-# its own kernel, and by the moves of its neighbours half of H times minus the curvature of the kernel of variance H + H_s,
-# where the density hardly changes within a bandwidth. Of 2,000 points and more the error is below a tenth of it.
+# debiased_loo_sum() of one column by sums over all points, less what a point adds to the estimate where it is. This
+# is its own kernel, and by the moves of its neighbours half of H times minus the curvature of the kernel of variance
+# H + H_s, where the density hardly changes within a bandwidth. Of 2,000 points and more the error is below a tenth of
+# it.
 less_influence <- function(sources, L, control) {
   moved <- debias_sum(sources, L, control)
   sums <- log_sum(sum_sources(moved$debiased, sources$weights, L), sources$points, PLAIN_FACTOR, FALSE, control)

@@ -25,13 +25,13 @@
 #' out, and the bandwidth of the score is H / 2. A Laplace-corrected density counts as at least a thousandth of the
 #' classical one.
 #'
-#' In heavy tails the likelihood asks for a bandwidth that oversmooths the centre. For SD-KDEs, and `"kde"` in one column,
-#' `"auto"` therefore chooses the factor by a likelihood that is censored in the tails,
+#' In heavy tails the likelihood oversmooths the centre. For SD-KDEs, and `"kde"` in one column, `"auto"` uses
+#' a likelihood censored in the tails,
 #' \deqn{\frac{1}{\sum_i v_i}\sum_i v_i \{a_i \log \hat f_{-i}(x_i) + (1 - a_i)\log(1 - \int a \hat f_{-i})\}}{
 #'   sum_i v_i (a_i log f_-i(x_i) + (1 - a_i) log(1 - int a f_-i)) / sum_i v_i}
-#' where a is a Gaussian bump at the medians, \eqn{2 \sqrt d} robust spreads wide. An SD-KDE averages it with the log cosine
-#' of estimate and density, weights 1000 : n. In one column the log bandwidth has a normal prior at the plug-in bandwidth,
-#' of standard deviation 0.35. For `"laplace"` the factor minimises the
+#' where a is a Gaussian bump at the medians, \eqn{2 \sqrt d} robust spreads wide. An SD-KDE averages it with the log
+#' cosine of estimate and density, weights 1000 : n. In one column the log bandwidth has a normal prior at the plug-in
+#' bandwidth, of standard deviation 0.35. For `"laplace"` the factor minimises the
 #' least-squares criterion, because a likelihood is not defined for negative densities.
 #'
 #' @section Other criteria:
@@ -93,7 +93,7 @@
 #' @param start `NULL` (default), or a bandwidth as for `flash_kde()` at which the search starts. The structures with
 #'   one parameter have its shape.
 #' @param tol Relative error tolerance of each sum, 1e-6 by default, for the classical and Laplace-corrected estimates
-#'   in up to 3 dimensions, `"sdkde"` in one; an evaluation then takes time linear in n. 0: exact sums.
+#'   in up to 3 dimensions, `"sdkde"` in one; an evaluation then takes linear time. 0: exact sums.
 #' @param control `NULL` or a [flash_control()], over whose `tol` the argument `tol` takes precedence.
 #' @param ... For `plot()`, graphical parameters of the first panel, as in [graphics::plot.default()]. Otherwise unused.
 #' @returns `kde_bandwidth()`: a number or d numbers are **standard deviations**, in the units of `x`; a d x d matrix
