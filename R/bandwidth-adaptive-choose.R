@@ -1,17 +1,17 @@
-# Chooses adaptive bandwidths: point j has the variance f_j^2 H, with a local factor f_j that is large where points are
-# few. The estimate is the sum of the estimates of classes of points with equal factors (sum-by-factors.R). Factors are
-# powers of one number, so that there are few classes.
+# Chooses adaptive bandwidths: point j has the variance f_j^2 H, with a local factor f_j that is large where points
+# are few. The estimate is the sum of the estimates of classes of points with equal factors (sum-by-factors.R).
+# Factors are powers of one number, so that there are few classes.
 #
 # Factors p^-1/2 remove the bias of order h^2, as debiasing does. Both together (sum-debias-by-factors.R) gained up to
-# 0.02 nats over the factors alone, which gained 0.3 to 0.6 (bench/NOTES.md). So an automatic choice does not debias an
-# estimate with factors.
+# 0.02 nats over the factors alone, which gained 0.3 to 0.6 (bench/NOTES.md). So an automatic choice does not debias
+# an estimate with factors.
 
 # Largest number of different factors given by the user that are used without rounding.
 MOST_CLASSES <- 64
 
-# adaptive = "auto" uses factors if they increase the leave-one-out log-likelihood by more than GAIN nats per row and by
-# more than GAIN_ERRORS of its standard errors, on at most GAIN_ROWS rows. Fewer rows decide whether this is tried. Of
-# one column it is the censored likelihood, which the tails disturb less and whose gain is smaller.
+# adaptive = "auto" uses factors if they increase the leave-one-out log-likelihood by more than GAIN nats per row and
+# by more than GAIN_ERRORS of its standard errors, on at most GAIN_ROWS rows. Fewer rows decide whether this is tried.
+# Of one column it is the censored likelihood, which the tails disturb less and whose gain is smaller.
 GAIN <- 0.02
 GAIN_ERRORS <- 3
 GAIN_ROWS <- 2000
@@ -20,7 +20,8 @@ CENSORED_GAIN <- list(least = 0.002, errors = 2.5)
 # Scale of L at which the search for the scale of adaptive bandwidths starts.
 USUAL_SCALE <- 0.7
 
-# The estimator of an adaptive fit: the classical one if none is named. An error for those without adaptive bandwidths.
+# The estimator of an adaptive fit: the classical one if none is named. An error for those without adaptive
+# bandwidths.
 adaptive_estimator <- function(estimator, adaptive) {
   if (is.null(adaptive) || identical(adaptive, "auto")) return(check_estimator(estimator))
   if (is_auto(estimator)) return(PLAIN_ESTIMATOR)
@@ -41,9 +42,9 @@ may_adapt <- function(options, n) {
 }
 
 # Chooses the local factors of the points of `data`, list(points, weights, omitted, clean). Returns list(H, L, record,
-# stats). H and L are those of `main`, rescaled for the factors if `main` was chosen from the data. `record` is NULL if
-# the factors do not gain enough, else list(method, factors, auto): `auto` is TRUE if they were used because of their
-# gain. If a scale was chosen, the record also has scale, the multiple of L, and gain, in nats of leave-one-out
+# stats). H and L are those of `main`, rescaled for the factors if `main` was chosen from the data. `record` is NULL
+# if the factors do not gain enough, else list(method, factors, auto): `auto` is TRUE if they were used because of
+# their gain. If a scale was chosen, the record also has scale, the multiple of L, and gain, in nats of leave-one-out
 # log-likelihood per row over one bandwidth (of `estimator` if auto). Balloon estimates have balloon_record() instead.
 adapt_bandwidth <- function(data, main, estimator, adaptive, options, control, arg) {
   started <- proc.time()[["elapsed"]]
@@ -91,8 +92,8 @@ is_chosen <- function(bandwidth) is.null(bandwidth) || is.character(bandwidth)
 
 n_given <- function(data) if (is.null(data$weights)) nrow(data$points) else sum(data$weights > 0)
 
-# list(method, factors, of the rows of `clean`, own, of all points, stats); of `looked` where that was at all rows, and
-# then scale and gain, too.
+# list(method, factors, of the rows of `clean`, own, of all points, stats); of `looked` where that was at all rows,
+# and then scale and gain, too.
 wanted_factors <- function(data, clean, L, estimator, adaptive, looked, seconds, run) {
   if (is.character(adaptive)) {
     method <- default_method(clean$d, estimator, if (adaptive == "auto") ADAPTIVE_METHODS[1] else adaptive)
@@ -112,8 +113,8 @@ default_method <- function(d, estimator, name = ADAPTIVE_METHODS[1]) {
 
 # ---- are they worth it? -----------------------------------------------------------------------
 
-# list(worth, rows, factors, scale, gain, judged, stats): by the leave-one-out likelihood of so many rows, over that of
-# `estimator` with one bandwidth of factor L. A sample that is far from a gain ends it.
+# list(worth, rows, factors, scale, gain, judged, stats): by the leave-one-out likelihood of so many rows, over that
+# of `estimator` with one bandwidth of factor L. A sample that is far from a gain ends it.
 look_for_gain <- function(data, L, estimator, run) {
   if (is_wide(data) && is_scalar_factor(L)) {
     data <- in_few_columns(data)
@@ -123,6 +124,11 @@ look_for_gain <- function(data, L, estimator, run) {
   for (rows in unique(pmin(nrow(data$x), c(SCAN_ROWS, GAIN_ROWS)))) {
     batch <- judged(sample_of(data, seq_len(rows)))
     near <- L / carried(batch, data, bandwidth_rate(estimator, data$d))
+    # all rows of one column may have shown a finer structure than a sample does
+    if (rows < nrow(data$x) && censors(data$d) && is.null(data$discrete)) {
+      measure <- FACTOR_CRITERIA$auto(data$d)[[estimator]]
+      near <- minimise(new_criterion(measure[1], batch, estimator, run), list(near))$L
+    }
     found <- factor_gain(batch, near, if (is.null(found)) USUAL_SCALE else found$scale, estimator, run)
     stats <- joined_stats(stats, found$stats)
     by <- found$judged
@@ -133,8 +139,8 @@ look_for_gain <- function(data, L, estimator, run) {
   replace(found, c("worth", "rows", "stats"), list(worth, rows, stats))
 }
 
-# list(factors, scale, gain, judged, stats), on all of these rows. `scale`: where to begin; `judged`: list(gain, se) by
-# which factors are accepted.
+# list(factors, scale, gain, judged, stats), on all of these rows. `scale`: where to begin; `judged`: list(gain, se)
+# by which factors are accepted.
 factor_gain <- function(batch, L, scale, estimator, run) {
   one <- left_out_by(estimator, batch, L, NULL, run)
   found <- point_factors(batch, L, default_method(batch$d, estimator), Inf, run)
@@ -142,9 +148,8 @@ factor_gain <- function(batch, L, scale, estimator, run) {
   gain <- judged <- gain_over(one$log_density, chosen$log_density, batch$v)
   scale <- scale * chosen$scale
   if (censors(batch$d)) {
-    at <- if (ESTIMATORS[[estimator]]$debiased) debiased_rows(batch, L, run)$debiased else batch$x
-    before <- censored_terms(batch, one$log_density, L[1], at)
-    after <- censored_terms(batch, chosen$log_density, scale * L[1] * found$factors)
+    before <- censored_terms(batch, one$log_density, L, if (is.null(one$debiased)) batch$x else one$debiased)
+    after <- censored_terms(batch, chosen$log_density, scale * L, factors = found$factors)
     judged <- gain_over(before, after, batch$v)
   }
   stats <- Reduce(joined_stats, list(one$stats, found$stats, chosen$stats))
@@ -158,8 +163,8 @@ left_out_by <- function(kind, ...) {
 
 # ---- scale ------------------------------------------------------------------------------------
 
-# list(scale, gain, stats): the multiple of L for which the leave-one-out likelihood of judged() rows is largest, on as
-# many of them as the budget allows. `kind`: as of left_out_by().
+# list(scale, gain, stats): the multiple of L for which the censored likelihood of judged() rows is largest, on as
+# many of them as the budget allows; of balloon estimates, the likelihood. `kind`: as of left_out_by().
 choose_scale <- function(data, factors, L, kind, seconds, run) {
   n <- nrow(data$x)
   rows <- min(n, max(SCAN_ROWS, floor(sqrt(0.1 * seconds / (10 * pair_seconds(n, data$d, run))))))
@@ -168,7 +173,7 @@ choose_scale <- function(data, factors, L, kind, seconds, run) {
   found <- best_scale(batch, factors[seq_len(rows)], USUAL_SCALE * near, kind, run)
   one <- left_out_by(kind, batch, near, NULL, run)
   scale <- if (found$converged) USUAL_SCALE * found$scale else 1
-  gain <- -found$value - sum(batch$v * one$log_density)
+  gain <- sum(batch$v * (found$log_density - one$log_density))
   list(scale = scale, gain = gain, stats = joined_stats(found$stats, one$stats))
 }
 
@@ -180,18 +185,22 @@ SCALE_SCHEDULE <- list(step = log(2) / 2, powers = c(1 / 2, 1, 2), tol = 0.1)
 best_scale <- function(batch, factors, L, kind, run) {
   best <- list(value = Inf)
   stats <- NULL
-  take <- function(found) {
+  take <- function(found, L, powers = 1) {
     stats <<- joined_stats(stats, found$stats)
-    logs <- as.matrix(found$log_density)
-    values <- -colSums(batch$v * logs)
+    says <- logs <- as.matrix(found$log_density)
+    if (kind != "balloon") for (k in seq_along(powers)) {
+      says[, k] <- censored_terms(batch, logs[, k], L / sqrt(powers[k]), factors = factors)
+    }
+    values <- -colSums(batch$v * says)
     lowest <- which.min(values)
     if (values[lowest] < best$value) best <<- list(value = values[lowest], log_density = logs[, lowest])
     values
   }
   at_once <- kind == PLAIN_ESTIMATOR && least_factor(batch, L) == 0 && prefers_one_pass(batch, L, factors, run)
   criterion <- list(
-    at_once = at_once, values = if (at_once) \(L, powers) take(left_out_at_once(batch, L, powers, factors, run)),
-    value = \(L) take(left_out_by(kind, batch, L, at_least(factors, least_factor(batch, L)), run))
+    at_once = at_once,
+    values = if (at_once) \(L, powers) take(left_out_at_once(batch, L, powers, factors, run), L, powers),
+    value = \(L) take(left_out_by(kind, batch, L, at_least(factors, least_factor(batch, L)), run), L)
   )
   found <- minimise(criterion, list(L), schedule = SCALE_SCHEDULE)
   c(best, list(scale = found$L[1] / L[1], converged = found$converged, stats = stats))

@@ -43,9 +43,9 @@ balloon_note <- function(adaptive, digits) {
   )
 }
 
-# log_left_out() of an SD-KDE.
+# log_left_out() of an SD-KDE, with `debiased` of left_out_sums().
 debiased_left_out <- function(data, L, factors, run) {
   sums <- left_out_sums("sdkde", factors = factors)(data$x, data$weights, L, run)
   log_density <- sums$log_sum + log_kernel_norm(L) - log(data$others)
-  list(log_density = log_add(log_density, log_floor_of(data)), stats = sums$stats)
+  list(log_density = log_add(log_density, log_floor_of(data)), debiased = sums$debiased, stats = sums$stats)
 }

@@ -5,11 +5,11 @@
 # factor of all columns is found by the criterion of the estimator. First on few rows, from a scan, then on more from
 # there; on all rows where that fits the budget, else as a mean over several samples.
 
-# What finds the factor of d columns once the shape is known, c(criterion, estimator); NULL: the criterion of the shape
-# has.
+# What finds the factor of d columns once the shape is known, c(criterion, estimator); NULL: the criterion of the
+# shape has.
 FACTOR_CRITERIA <- list(
   auto = \(d) list(
-    kde = if (censors(d)) c("csl", "kde"), sdkde = c(if (censors(d)) "csl" else "lcv", "sdkde"),
+    kde = if (censors(d)) c("csl", "kde"), sdkde = c("half", "sdkde"),
     laplace = c("lscv", "laplace"), laplace6 = c("lcv", "laplace6")
   ),
   lcv = \(d) list(
@@ -21,15 +21,16 @@ FACTOR_CRITERIA <- list(
 )
 
 # Where tails are heavy the likelihood oversmooths the middle. A likelihood that is censored towards the tails does
-# not, and costs the rows in the tails their density: hardly anything in one dimension, but up to half a nat a held-out
-# row in several (higgs, six masses), where it makes the middle only a little better (bench/bandwidths.R).
+# not, and costs the rows in the tails their density. In several dimensions this is for SD-KDEs and for local factors,
+# which regain most of it (bench/several.R); a classical estimate of one bandwidth would lose up to half a nat a row.
 censors <- function(d) d == 1
 
 # Ratio of the factor by the likelihood to the factor by the censored likelihood from which tails count as heavy.
-heavy_from <- function(d) if (censors(d)) 1.5 else 1.2
+HEAVY_FROM <- 1.5
 
-# Standard deviation of the log of the bandwidth before the data are seen (bench/skewed.R).
-PRIOR_SD <- 0.6
+# Standard deviation of the log of the bandwidth around the plug-in bandwidth of up to so many rows (bench/skewed.R).
+PRIOR_SD <- 0.35
+PRIOR_ROWS <- 1000
 
 # What a gain of the likelihood by chance is, in parameters over rows, measured on real and simulated data; a gain
 # below `TIE` is none.
@@ -80,8 +81,8 @@ as_all_rows_go <- function(run, n, d) {
 goes_to_gpu <- function(run, n, d) resolve_control(run, n, n, d)$backend != "cpu"
 
 # list(rows, batches, all_rows): the shape is found on `batches` samples of so many rows, the factor on all rows or on
-# them. By what a nominal core takes for all pairs, or a nominal GPU, never by a clock: the choice is the same on every
-# machine that has a GPU, and on every one that has none.
+# them. By what a nominal core takes for all pairs, or a nominal GPU, never by a clock: the choice is the same on
+# every machine that has a GPU, and on every one that has none.
 plan_rows <- function(data, search, options) {
   n <- nrow(data$x)
   passes <- shape_passes(data$d, options$structure)
@@ -108,9 +109,10 @@ pair_seconds <- function(n, d, run, precision = if (run$tol > 0) "double" else r
 # points.
 pass_seconds <- function(n, d, measure, run) {
   if (needs_moments(measure[1])) return(3 * n^2 * pair_seconds(n, d, on_cpu(run)))
-  if (measure[2] == "sdkde") return(3 * n^2 * pair_seconds(n, d, run, "double"))
-  linear <- if (d <= 3 && run$tol > 0) n * nominal_costs()$linear[d] else Inf
-  min(n^2 * pair_seconds(n, d, run), linear)
+  debiased <- measure[2] == "sdkde"
+  linear <- if (d <= (if (debiased) 1 else 3) && run$tol > 0) n * nominal_costs()$linear[d] else Inf
+  pairs <- n^2 * if (debiased) pair_seconds(n, d, run, "double") else pair_seconds(n, d, run)
+  (if (debiased) 3 else 1) * min(pairs, linear)
 }
 
 # Their pilots have moments of the pairs, by one pass on the CPU.
@@ -251,8 +253,8 @@ replace_all <- function(list, by) replace(list, names(by), by)
 # Does the likelihood of the plain estimate ask for a much larger factor than the censored one does?
 has_heavy_tails <- function(shape, batch, search) {
   if (search$criterion != "auto" || ESTIMATORS[[search$estimator]]$signed) return(FALSE)
-  criterion <- search_criterion(batch, search, c("csl", PLAIN_ESTIMATOR))
-  criterion$gradient(shape$L / heavy_from(batch$d), "scalar")$E > 0
+  criterion <- new_criterion("csl", batch, PLAIN_ESTIMATOR, search$run, search$tally)
+  criterion$gradient(shape$L / HEAVY_FROM, "scalar")$E > 0
 }
 
 # Another sample, from where the first ended.
@@ -269,15 +271,23 @@ search_measure <- function(search) if (is.null(search$factor)) c(search$shape, P
 
 search_criterion <- function(data, search, measure = search_measure(search)) {
   criterion <- new_criterion(measure[1], data, measure[2], search$run, search$tally)
-  censored <- identical(measure, search$factor) && measure[1] == "csl"
-  if (censored) drawn_to_rule(criterion, data, measure[2]) else criterion
+  draws <- censors(data$d) && measure[1] %in% c("csl", "half")
+  if (draws) drawn_to_plugin(criterion, data, measure[2], search) else criterion
 }
 
-# The criterion of one column with a normal prior of the log of the bandwidth at Silverman's rule. The likelihood of few
-# rows has a wide optimum, which is often far too small; that of many rows hardly notices the prior.
-drawn_to_rule <- function(criterion, data, estimator) {
-  rule <- rule_factor("silverman", data$n, data$d, estimator)
-  prior <- \(L, powers = 1) (log(L[1] / rule) - log(powers) / 2)^2 / (2 * PRIOR_SD^2 * criterion$rows)
+# The criterion of one column with a normal prior of the log of the bandwidth at that multiple of Silverman's rule
+# which the plug-in bandwidth of the classical estimate is of its own rule. The criterion of few rows has a wide
+# optimum, which is often far too small; that of many rows hardly notices the prior.
+drawn_to_plugin <- function(criterion, data, estimator, search) {
+  some <- sample_of(data, seq_len(min(nrow(data$x), PRIOR_ROWS)))
+  some["weights"] <- list(some$row_weights)
+  some$n <- effective_size(some$weights, nrow(some$x))
+  some$scale <- column_scales(some)
+  rule <- \(data, estimator) rule_factor("silverman", data$n, data$d, estimator)
+  plugin <- new_criterion("plugin", some, PLAIN_ESTIMATOR, search$run, search$tally)
+  found <- minimise(plugin, list(matrix(rule(some, PLAIN_ESTIMATOR))))$L[1]
+  middle <- found / rule(some, PLAIN_ESTIMATOR) * rule(data, estimator)
+  prior <- \(L, powers = 1) (log(L[1] / middle) - log(powers) / 2)^2 / (2 * PRIOR_SD^2 * criterion$rows)
   replace_all(criterion, list(
     value = \(L) criterion$value(L) + prior(L), values = \(L, powers) criterion$values(L, powers) + prior(L, powers)
   ))
@@ -293,9 +303,10 @@ mean_factor <- function(factors) {
   (Reduce(`+`, rest) / length(factors)) * rep(top, each = d)
 }
 
-# The standard error of the log of the factor: from the samples, or from fifths of the one sample, whose spread shrinks
-# as that of a cross-validated bandwidth does, by the power d / (2 (d + 4)) of the rows. Where the factor is that of
-# another estimator's likelihood, fifths have that of the plain one, whose values near by take one pass together.
+# The standard error of the log of the factor: from the samples, or from fifths of the one sample, whose spread
+# shrinks as that of a cross-validated bandwidth does, by the power d / (2 (d + 4)) of the rows. Where the factor is
+# that of another estimator's likelihood, fifths have that of the plain one, whose values near by take one pass
+# together.
 factor_error <- function(found, batches, data, plan, search) {
   if (length(found) > 1) {
     logs <- vapply(found, \(one) mean(log(diagonal(one$L))), 0)
@@ -305,7 +316,7 @@ factor_error <- function(found, batches, data, plan, search) {
   size <- floor(min(nrow(batch$x), 2000) / 5)
   if (size < 40 || batch$n < 100) return(NA_real_)
   measure <- search_measure(search)
-  plain <- measure[1] %in% c("lcv", "csl")
+  plain <- measure[1] %in% c("lcv", "csl", "half")
   L <- if (plain) found[[1]]$shape else found[[1]]$L
   rate <- if (plain) bandwidth_rate(PLAIN_ESTIMATOR, data$d) else search$rate
   if (plain) measure <- c("lcv", PLAIN_ESTIMATOR)
@@ -342,15 +353,15 @@ finished <- function(last, data, search) {
   new_bandwidth(as_structured(H, last$structure, colnames(data$x)), search$criterion, last)
 }
 
-# Values of criteria as of the points as they came, whose density is that of the points in units of the columns' spread
-# over exp(log_unit); but the censored likelihood, whose bump is in such units.
+# Values of criteria as of the points as they came, whose density is that of the points in units of the columns'
+# spread over exp(log_unit); but the censored likelihood, whose bump is in such units.
 in_own_units <- function(last, log_unit, name) {
   last$path$loglik <- last$path$loglik - log_unit
   last$path$score <- last$path$score - log_unit
-  own <- switch(name, csl = identity, lcv = \(value) value + log_unit, \(value) value * exp(-log_unit))
+  own <- switch(name, csl = , half = identity, lcv = \(value) value + log_unit, \(value) value * exp(-log_unit))
   trace <- last$trace
   last$trace <- as_table(list(rows = trace[, "rows"], factor = trace[, "factor"], value = own(trace[, "value"])))
-  last$criterion <- if (name %in% c("lcv", "csl")) -own(last$value) else own(last$value)
+  last$criterion <- if (name %in% c("lcv", "csl", "half")) -own(last$value) else own(last$value)
   last
 }
 

@@ -8,7 +8,8 @@
 
 # list(name, rows, value, values, at_once, gradient): value(L), a number; values(L, powers), those of L / sqrt(power),
 # and whether these take one pass over the pairs; gradient(L, structure), list(value, E) with E of the structure
-# "scalar" (the trace), "diagonal" (d numbers) or "full" (a lower triangle). `tally`: what is computed is counted there.
+# "scalar" (the trace), "diagonal" (d numbers) or "full" (a lower triangle). `tally`: what is computed is counted
+# there.
 #
 # `data`: a list of x, n x d; weights, NULL or relative to the largest; row_weights, of sum 1, by which rows judge
 # (NULL: all the same); n, their effective number; d; centre and scale, medians and robust spreads of the columns.
@@ -41,7 +42,7 @@ new_criterion <- function(name, data, estimator, run, tally = new_tally()) {
     lcvlaplace = ,
     lcvlaplace6 = debiased_likelihood(data, left_out_sums(estimator), run, count),
     csl = censored_likelihood(data, pass),
-    cslsdkde = debiased_likelihood(data, left_out_sums(estimator), run, count, censored_debiased(data, run, count)),
+    halfsdkde = debiased_likelihood(data, left_out_sums(estimator), run, count, half_loss(data, run, count)),
     lscv = least_squares_error(data, pass),
     lscvlaplace = signed_least_squares(data, pass),
     bcv2 = biased_error(data, pass),
@@ -70,13 +71,6 @@ new_criterion <- function(name, data, estimator, run, tally = new_tally()) {
     name = name, rows = nrow(data$x), at_once = at_once, gradient = gradient, value = \(L) counted(value(L)),
     values = \(L, powers) counted(values(L, powers))
   )
-}
-
-# The terms of the censored likelihood of an SD-KDE, from log densities at the rows and the bandwidth factor.
-censored_debiased <- function(data, run, count) function(log_f, L) {
-  found <- debiased_rows(data, L, run)
-  count(found$stats)
-  censored_terms(data, log_f, L[1], found$debiased)
 }
 
 # What a search has computed: evaluations, how many values and gradients, and the stats of all sums.
@@ -180,40 +174,61 @@ likelihood <- function(data, pass) {
   )
 }
 
-# `loo_sums`: of left_out_sums(); `terms(log_f, L)`: what the rows say of the densities.
-debiased_likelihood <- function(data, loo_sums, run, count, terms = \(log_f, L) log_f) {
+# `loo_sums`: of left_out_sums(); `loss(log_f, L, debiased)`: by the rows' log densities and the debiased points.
+debiased_likelihood <- function(data, loo_sums, run, count, loss = \(log_f, ...) -sum(data$v * log_f)) {
   log_floor <- log_floor_of(data)
   list(at = function(L, moments) {
     sums <- loo_sums(data$x, data$weights, L, run)
     count(sums$stats)
     log_f <- log_add(sums$log_sum + log_kernel_norm(L) - data$log_others, log_floor)
-    list(value = -sum(data$v * terms(log_f, L)))
+    list(value = loss(log_f, L, sums$debiased))
   })
 }
 
-# list(debiased, stats): the rows of an SD-KDE of factor L.
-debiased_rows <- function(data, L, run) {
-  debias_sum(sum_sources(data$x, data$weights, sqrt(SCORE_RATIO) * L), L, run)
+# The loss of an SD-KDE: minus the weighted mean of the censored likelihood and of the log of the cosine between
+# estimate and density, as vectors of the space of square-integrable functions, less the log of the density's norm.
+# Near the density the two are as large as each other. The likelihood is less variable, and undersmooths where the
+# density begins at an edge, which the integrated squared error hardly notices: so it counts as so many rows.
+LIKELIHOOD_ROWS <- 1000
+
+half_loss <- function(data, run, count) function(log_f, L, debiased) {
+  pairs <- log_sum(sum_sources(debiased, data$weights, sqrt(2) * L), NULL, PLAIN_FACTOR, FALSE, run)
+  count(pairs$stats)
+  log_square <- log_mean(pairs$log_abs, data$w / data$total) + log_kernel_norm(sqrt(2) * L) - log(data$total)
+  share <- LIKELIHOOD_ROWS / (LIKELIHOOD_ROWS + data$n)
+  log_cosine <- log_mean(log_f, data$v) - log_square / 2
+  -share * sum(data$v * censored_terms(data, log_f, L, debiased)) - (1 - share) * log_cosine
 }
 
-# The width of the bump of the censored likelihood, in robust spreads of d columns.
-bump_width <- function(d) if (d == 1) 2 else 3 * sqrt(d)
+# The log of the mean of exponentials, with weights of sum 1.
+log_mean <- function(logs, weights) max(logs) + log(sum(weights * exp(logs - max(logs))))
 
-# What the rows of one column say in the censored likelihood, of leave-one-out log densities by kernels at x with the
-# standard deviations h.
-censored_terms <- function(data, log_f, h, x = data$x) {
-  spread <- bump_width(1) * data$scale
-  v <- spread^2 + h^2
-  p <- spread / sqrt(v) * exp(-(x[, 1] - data$centre)^2 / (2 * v))
-  a <- exp(-((data$x[, 1] - data$centre) / spread)^2 / 2)
+# The width of the bump of the censored likelihood, in robust spreads of d columns.
+bump_width <- function(d) 2 * sqrt(d)
+
+# What the rows say in the censored likelihood, of leave-one-out log densities by kernels at x with the bandwidth
+# factor L times those of `factors`.
+censored_terms <- function(data, log_f, L, x = data$x, factors = 1) {
+  spread <- bump_width(data$d) * data$scale
+  centre <- rep(data$centre, each = nrow(x))
+  z <- x - centre
+  factors <- rep_len(factors, nrow(x))
+  p <- numeric(nrow(x))
+  for (factor in unique(factors)) {
+    rows <- which(factors == factor)
+    own <- z[rows, , drop = FALSE]
+    bump <- bump_precision(spread, factor * L)
+    p[rows] <- exp(bump$log_height - rowSums(own * bump$times(own)) / 2)
+  }
+  a <- exp(-rowSums(((data$x - centre) / rep(spread, each = nrow(x)))^2) / 2)
   a * log_f + (1 - a) * log(mass_outside(data, p))
 }
 
 # 1 - the integral of a f, f without the row, of the kernels' integrals p.
 mass_outside <- function(data, p) pmax(1 - (sum(data$w * p) - data$w * p) / data$others, .Machine$double.eps)
 
-# With a bump a(x) at the medians, bump_width() robust spreads wide: a log(f) where a is near 1, and in the tails, where
-# no f of one bandwidth is good, only log(1 - the integral of a f): the right share of mass out there.
+# With a bump a(x) at the medians, bump_width() robust spreads wide: a log(f) where a is near 1, and in the tails,
+# where no f of one bandwidth is good, only log(1 - the integral of a f): the right share of mass out there.
 censored_likelihood <- function(data, pass) {
   log_floor <- log_floor_of(data)
   z <- data$x - rep(data$centre, each = nrow(data$x))
@@ -244,8 +259,8 @@ censored_likelihood <- function(data, pass) {
 }
 
 # A = (diag(spread^2) + L L')^-1, as what is asked of it: times(z), z A; log_height, half the log of its determinant
-# times that of diag(spread^2); change(Y, e, moments), L' (Y' diag(e) Y - sum(e) A) L or its diagonal. Of a diagonal L,
-# d x d matrices are not formed unless they are asked for.
+# times that of diag(spread^2); change(Y, e, moments), L' (Y' diag(e) Y - sum(e) A) L or its diagonal. Of a diagonal
+# L, d x d matrices are not formed unless they are asked for.
 bump_precision <- function(spread, L) {
   d <- length(spread)
   if (is_diagonal(L)) {
@@ -349,8 +364,8 @@ biased_error <- function(data, pass) {
   })
 }
 
-# The squared bias by kernels of a pilot bandwidth: sum of phi_{2H + 2G} - 2 phi_{H + 2G} + phi_{2G}. 2G is the pilot of
-# the plug-in estimate, which this comes to for small H.
+# The squared bias by kernels of a pilot bandwidth: sum of phi_{2H + 2G} - 2 phi_{H + 2G} + phi_{2G}. 2G is the pilot
+# of the plug-in estimate, which this comes to for small H.
 smoothed_error <- function(data, pass, run, count) {
   pilot <- NULL
   # sum of phi_A over all pairs and its change, A = `times` H + 2G.
@@ -377,8 +392,8 @@ smoothed_error <- function(data, pass, run, count) {
   })
 }
 
-# (vec H)' psi_4 (vec H) / 4 for the squared bias, psi_4 the mean over all pairs of the fourth derivatives of the kernel
-# of the pilot bandwidth. Once these are known any H costs nothing.
+# (vec H)' psi_4 (vec H) / 4 for the squared bias, psi_4 the mean over all pairs of the fourth derivatives of the
+# kernel of the pilot bandwidth. Once these are known any H costs nothing.
 plugin_error <- function(data, run, count) {
   bias <- NULL
   list(at = function(L, moments) {
@@ -413,8 +428,9 @@ squared_bias <- function(data, pilot, run, count) {
   list(L = pilot$L, at = at)
 }
 
-# list(L): of the bandwidth that is best for the mean over all pairs of the squared Laplacian of the kernel, as far as a
-# multiple of the spread P P' can be. From a pilot of its own, for the sixth derivatives, and the eighth of normal data.
+# list(L): of the bandwidth that is best for the mean over all pairs of the squared Laplacian of the kernel, as far as
+# a multiple of the spread P P' can be. From a pilot of its own, for the sixth derivatives, and the eighth of normal
+# data.
 pilot_bandwidth <- function(data, run, count) {
   P <- spread_root(data)
   d <- data$d

@@ -9,8 +9,8 @@ search_options <- function(criterion, structure, rows, seconds, start = NULL) {
   list(criterion = criterion, structure = structure, rows = rows, seconds = as.double(seconds), start = start)
 }
 
-# The tolerance of a search is pointwise, because the criterion uses the sum at each point. With more than 3 dimensions
-# a tolerance saves no time.
+# The tolerance of a search is pointwise, because the criterion uses the sum at each point. With more than 3
+# dimensions a tolerance saves no time.
 search_control <- function(asked, d) {
   check_tol(asked$tol)
   if (d > 3 && !identical(asked$engine, "fast")) asked$tol <- 0
@@ -40,14 +40,19 @@ cauchy_log_density <- function(x, centre, spread) {
 SCORE_RATIO <- 0.5
 
 # Returns a function that computes list(log_sum, stats): the leave-one-out sums of the estimator. For an SD-KDE both
-# stages leave the point out, exactly. A Laplace-corrected sum is at least a thousandth of the classical one.
-# `discrete` and `factors` have the meaning that they have in sum_sources().
+# stages leave the point out, exactly, and `debiased` has the debiased points: those with SCORE_RATIO 1/2 are means. A
+# Laplace-corrected sum is at least a thousandth of the classical one. `discrete` and `factors` have the meaning that
+# they have in sum_sources().
 left_out_sums <- function(estimator, discrete = NULL, factors = NULL) {
   function(x, weights, L, control) {
     if (ESTIMATORS[[estimator]]$debiased) {
-      x <- shift_points(x, far_centre(x, weights, factor_sds(L)[seq_len(ncol(x))]), -1)
-      sources <- sum_sources(x, weights, sqrt(SCORE_RATIO) * L, factors = factors, discrete = discrete)
-      return(debiased_loo_sum(sources, L, control))
+      centre <- far_centre(x, weights, factor_sds(L)[seq_len(ncol(x))])
+      near <- shift_points(x, centre, -1)
+      sources <- sum_sources(near, weights, sqrt(SCORE_RATIO) * L, factors = factors, discrete = discrete)
+      quick <- is.null(discrete) && is.null(factors) && sums_debiased_fast(x, weights, control)
+      sums <- (if (quick) less_influence else debiased_loo_sum)(sources, L, control)
+      if (!is.null(sums$means)) sums$debiased <- shift_points(near + (sums$means - near) / (2 * SCORE_RATIO), centre, 1)
+      return(sums)
     }
     sources <- sum_sources(x, weights, L, discrete = discrete)
     corrected <- log_sum(sources, NULL, ESTIMATORS[[estimator]]$factor(ncol(x)), TRUE, control)
@@ -56,4 +61,24 @@ left_out_sums <- function(estimator, discrete = NULL, factors = NULL) {
     stats <- add_stats(corrected$stats, plain$stats)
     list(log_sum = pmax(corrected$log_abs, plain$log_abs + log(1e-3)), stats = stats)
   }
+}
+
+# Are leave-one-out sums of an SD-KDE to a tolerance? In one dimension, where sums take time linear in the points.
+sums_debiased_fast <- function(x, weights, control) {
+  ncol(x) == 1 && control$tol > 0 && !may_dominate(weights) && differs_by_tolerance(resolved_run(x, control), control)
+}
+
+# debiased_loo_sum() of one column by sums over all points, less what a point adds to the estimate where it is. This
+# is its own kernel, and by the moves of its neighbours half of H times minus the curvature of the kernel of variance
+# H + H_s, where the density hardly changes within a bandwidth. Of 2,000 points and more the error is below a tenth of
+# it.
+less_influence <- function(sources, L, control) {
+  moved <- debias_sum(sources, L, control)
+  sums <- log_sum(sum_sources(moved$debiased, sources$weights, L), sources$points, PLAIN_FACTOR, FALSE, control)
+  own <- 1 + (1 + SCORE_RATIO)^(-3 / 2) / 2
+  w <- if (is.null(sources$weights)) 1 else sources$weights
+  list(
+    log_sum = log(pmax(exp(sums$log_abs) - w * own, 0)), stats = joined_stats(moved$stats, sums$stats),
+    means = sources$points + 2 * SCORE_RATIO * (moved$debiased - sources$points)
+  )
 }

@@ -7,7 +7,7 @@
 #'
 #' | `method` | criterion | for |
 #' |---|---|---|
-#' | `"auto"` | leave-one-out likelihood, censored in heavy tails; for `"laplace"`, least squares | all |
+#' | `"auto"` | leave-one-out likelihood and least squares; for `"laplace"`, least squares | all |
 #' | `"lcv"` | leave-one-out likelihood | all |
 #' | `"lscv"` | least-squares cross-validation | `"kde"`, `"laplace"` |
 #' | `"plugin"` | asymptotic squared error with an estimated curvature | `"kde"` |
@@ -25,12 +25,13 @@
 #' out, and the bandwidth of the score is H / 2. A Laplace-corrected density counts as at least a thousandth of the
 #' classical one.
 #'
-#' In heavy tails the likelihood asks for a bandwidth that oversmooths the centre. In one dimension `"auto"` therefore
-#' chooses the factor by a likelihood that is censored in the tails,
+#' In heavy tails the likelihood oversmooths the centre. For SD-KDEs, and `"kde"` in one column, `"auto"` uses
+#' a likelihood censored in the tails,
 #' \deqn{\frac{1}{\sum_i v_i}\sum_i v_i \{a_i \log \hat f_{-i}(x_i) + (1 - a_i)\log(1 - \int a \hat f_{-i})\}}{
 #'   sum_i v_i (a_i log f_-i(x_i) + (1 - a_i) log(1 - int a f_-i)) / sum_i v_i}
-#' where a is a Gaussian bump at the median, two robust spreads wide, and with a normal prior of the logarithm of the
-#' bandwidth: its mean is Silverman's rule, its standard deviation 0.6. For `"laplace"` the factor minimises the
+#' where a is a Gaussian bump at the medians, \eqn{2 \sqrt d} robust spreads wide. An SD-KDE averages it with the log
+#' cosine of estimate and density, weights 1000 : n. In one column the log bandwidth has a normal prior at the plug-in
+#' bandwidth, of standard deviation 0.35. For `"laplace"` the factor minimises the
 #' least-squares criterion, because a likelihood is not defined for negative densities.
 #'
 #' @section Other criteria:
@@ -92,7 +93,7 @@
 #' @param start `NULL` (default), or a bandwidth as for `flash_kde()` at which the search starts. The structures with
 #'   one parameter have its shape.
 #' @param tol Relative error tolerance of each sum, 1e-6 by default, for the classical and Laplace-corrected estimates
-#'   in up to 3 dimensions; an evaluation then takes time linear in n. 0: exact sums, as always for `"sdkde"`.
+#'   in up to 3 dimensions, `"sdkde"` in one; an evaluation then takes linear time. 0: exact sums.
 #' @param control `NULL` or a [flash_control()], over whose `tol` the argument `tol` takes precedence.
 #' @param ... For `plot()`, graphical parameters of the first panel, as in [graphics::plot.default()]. Otherwise unused.
 #' @returns `kde_bandwidth()`: a number or d numbers are **standard deviations**, in the units of `x`; a d x d matrix
@@ -105,7 +106,7 @@
 #'   \item{`se`, `rows`, `batches`}{the standard error, and how many rows in how many samples were used.}
 #'   \item{`path`, `trace`}{data frames of the structures tried, and of the criterion along the factor.}
 #'   \item{`columns`, `copies`}{a data frame of the rounding and repeated values of each column; number of rows merged.}
-#'   \item{`heavy`}{whether the likelihood asks for 1.5 times the censored factor (1.2 times in several dimensions).}
+#'   \item{`heavy`}{whether the likelihood asks for 1.5 times the censored factor.}
 #'   \item{`score`, `chosen`}{for `"sdkde"`, the ratio of the variance of the score's kernel to H; the numbers alone.}
 #'
 #'   `plot()`: `x`, invisibly. 

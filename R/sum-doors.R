@@ -124,16 +124,15 @@ debias_scores.default <- function(sources, control) {
   found
 }
 
-# Returns list(log_sum, stats): at every source, the logarithm of the sum over the others, which are debiased without
-# this source. `widths`: for sources with local bandwidth factors, the members of struct fk_widths (src/core/loo.h); the
+# Returns list(log_sum, means, stats): at every source, the logarithm of the sum over the others, which are debiased
+# without this source, and unless there are categories the kernel-weighted mean of all sources there. `widths`: for sources with local bandwidth factors, the members of struct fk_widths (src/core/loo.h); the
 # weights of `sources` are then those of the score.
 debiased_loo_sum <- function(sources, L, control, widths = NULL) UseMethod("debiased_loo_sum")
 
 #' @export
 debiased_loo_sum.default <- function(sources, L, control, widths = NULL) {
   stats <- NULL
-  shared <- !is.null(control$cluster) && inherits(spread(sources, NULL, control), "spread_sources")
-  if (is.null(widths) && (shared || may_dominate(sources$weights))) {
+  if (is.null(widths)) {
     share_stage(control, 0, 0.5)
     known <- score_means(sources, control)
     widths <- c(known[c("means", "log_mass")], list(weights = sources$weights))
@@ -143,7 +142,7 @@ debiased_loo_sum.default <- function(sources, L, control, widths = NULL) {
     share_stage(control, 0.5, 0.5)
   }
   sums <- debiased_loo_at(sources, L, widths, NULL, control)
-  replace(sums, "stats", list(joined_stats(stats, sums$stats)))
+  replace(sums, c("means", "stats"), list(widths$means, joined_stats(stats, sums$stats)))
 }
 
 # Returns the list of masses_and_means() at the sources. For points in memory C computes it in one pass.

@@ -218,7 +218,7 @@ test_that("advice of prints works", {
   waits <- with_fixed_seed(stats::rexp(300), 1)
   advice(
     "Adaptive by Abramson's rule: the bandwidth is multiplied by local factors from <...>. Use adaptive = FALSE to fit",
-    printed(suppressMessages(flash_kde(waits))), fit(waits, support = c(0, Inf), adaptive = FALSE)
+    printed(suppressMessages(flash_kde(tails^3))), fit(waits, support = c(0, Inf), adaptive = FALSE)
   )
   advice(
     "end at the bounds of <...>, beyond which this estimate is positive. Use support = \"auto\" to fit inside the bounds.",

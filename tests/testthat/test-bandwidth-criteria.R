@@ -334,9 +334,9 @@ test_that("a search of wide data finds the same in as many columns as rows", {
   set.seed(4)
   x <- matrix(rnorm(50 * 600), 50, dimnames = list(NULL, paste0("v", 1:600))) * rep(c(0.3, 1), each = 25)
   found <- \() list(kde_bandwidth(x), flash_kde(x, "kde")$adaptive$factors, coef(flash_kde(x)))
-  few <- found()
+  few <- suppressWarnings(found()) # noise in 600 columns has no best bandwidth
   replace_in_package("is_wide", \(data) FALSE)
-  expect_equal(few, found(), tolerance = 1e-10)
+  expect_equal(few, suppressWarnings(found()), tolerance = 1e-10)
 })
 
 test_that("a default fit of thousands of columns takes no products of d x d matrices", {
