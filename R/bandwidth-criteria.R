@@ -189,13 +189,13 @@ debiased_likelihood <- function(data, loo_sums, run, count, loss = \(log_f, ...)
 # estimate and density, as vectors of the space of square-integrable functions, less the log of the density's norm.
 # Near the density the two are as large as each other. The likelihood is less variable, and undersmooths where the
 # density begins at an edge, which the integrated squared error hardly notices: so it counts as so many rows.
-LIKELIHOOD_ROWS <- 1000
+COUNTED_ROWS <- 1000
 
 half_loss <- function(data, run, count) function(log_f, L, debiased) {
   pairs <- log_sum(sum_sources(debiased, data$weights, sqrt(2) * L), NULL, PLAIN_FACTOR, FALSE, run)
   count(pairs$stats)
   log_square <- log_mean(pairs$log_abs, data$w / data$total) + log_kernel_norm(sqrt(2) * L) - log(data$total)
-  share <- LIKELIHOOD_ROWS / (LIKELIHOOD_ROWS + data$n)
+  share <- COUNTED_ROWS / (COUNTED_ROWS + data$n)
   log_cosine <- log_mean(log_f, data$v) - log_square / 2
   -share * sum(data$v * censored_terms(data, log_f, L, debiased)) - (1 - share) * log_cosine
 }

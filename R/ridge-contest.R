@@ -21,7 +21,7 @@ win_contest <- function(candidates, rows, response, weights, spec, run) {
   best <- list(error = Inf)
   for (candidate in candidates) {
     for (width in CONTEST_WIDTHS) {
-      tried <- widen(candidate, width)
+      tried <- at_width(candidate, width)
       lambdas <- if (is.null(spec$lambda)) tried$lambda * CONTEST_LAMBDAS else tried$lambda
       found <- contest_error(tried, lambdas * some$more, some, spec, run)
       if (isTRUE(found$error < best$error)) best <- replace(tried, c("lambda", "error"), found)
@@ -39,7 +39,7 @@ contest_lambda <- function(choice, rows, response, weights, spec, run) {
 }
 FAMILY_LAMBDAS <- c(1, 0.3, 0.1)
 
-widen <- function(candidate, by) {
+at_width <- function(candidate, by) {
   H <- candidate$bandwidth
   candidate$bandwidth <- if (is.matrix(H)) H * by^2 else H * by
   if (inherits(candidate$kernel, "kernel_of_terms")) candidate$kernel <- widen_terms(candidate$kernel, by)

@@ -340,7 +340,7 @@ NULL
 #' | kernel ridge regression | `KRLS::krls(X, y)`, `KernelRidge(alpha)` | `kernel_ridge(X, y)` | alpha is `n * lambda` |
 #' | Gaussian process regression | `kernlab::gausspr(x, y)` | `kernel_ridge(x, y, solver = ridge_solver(exact = TRUE))` | |
 #' | smooth functions of variables | `mgcv::gam(y ~ z + s(a) + s(b, c))` | `kernel_ridge(y ~ z + k(a) + k(b, c), d)` | |
-#' | counts | `mgcv::gam(family = poisson)` | `kernel_ridge(y ~ a, d, family = "poisson")` | |
+#' | counts | `mgcv::gam(family = poisson)` | `kernel_ridge(count ~ a, d, family = "poisson")` | |
 #' | classes | `kernlab::gausspr(factor(g) ~ .)`, `GaussianProcessClassifier()` | `kernel_ridge(g ~ ., d)` | logistic loss |
 #' | standard errors, intervals | `predict(gam, se.fit = TRUE)` | `predict(model, newdata, interval = "prediction")` | |
 #' | average marginal effects | `summary(KRLS::krls(X, y))` | `marginal_effects(model)` | |
@@ -384,7 +384,7 @@ NULL
 #'   \item{Are x and y independent?}{`kde_test(x, y, method = "independence")`.}
 #'   \item{My estimate is negative somewhere.}{That is possible for `"laplace"` and `"laplace6"`. Use `"sdkde"`, or
 #'     `debiasing(nonnegative = TRUE)`.}
-#'   \item{How do I fit new rows with the same bandwidth?}{`update(fit, data = rbind(old, new), bandwidth = "keep")`
+#'   \item{How do I fit new rows with the same bandwidth?}{`update(model, data = rbind(old, more), bandwidth = "keep")`
 #'     keeps all that was chosen; `x = new` without formula. Only SD-KDE, local factors and regressions compute sums.}
 #'   \item{Why does a second fit to the same data differ?}{It does not: equal calls give equal bits, for any number of
 #'     threads. The number of rows that a search uses depends on `seconds`; give `rows` in [kde_bandwidth()] to fix it.}

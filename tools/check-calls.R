@@ -26,10 +26,12 @@ frame$y <- frame$a + rnorm(60, sd = 0.1)
 frame$g <- frame$c
 frame$count <- rpois(60, 2)
 one <- list(
-  x = abs(frame$a), y = frame$y, h = 0.3, H = matrix(0.09), d = frame[c("x", "y", "a", "b", "g", "count")], data = frame,
+  x = abs(frame$a), y = frame$y, h = 0.3, H = matrix(0.09), d = cbind(frame[c("x", "y", "a", "b", "g", "count")], z = frame$b, c = frame$b), data = frame,
   new = frame$b, group = frame$c, x1 = frame$a, x2 = frame$b, X = as.matrix(frame[c("a", "b")]), n = 10, p = c(0.1, 0.9),
   q = 0, v = rep(1, 60), probs = c(0.1, 0.9), newdata = frame[1:3, ], hour = runif(60, 0, 24), date = Sys.Date() + 0:59, plot = plot
 )
+one[c("old", "more", "k")] <- list(frame[1:50, ], frame[51:60, ], 2)
+one$op <- kernel_operator(one$X)
 one$fit <- flash_kde(one$x)
 one$model <- kernel_ridge(y ~ a + b, frame)
 two <- utils::modifyList(one, list(x = one$X, y = frame[1:3, c("a", "b")], H = diag(0.1, 2), new = one$X + 1))
