@@ -65,7 +65,7 @@
 #'   with `metric`, or `"gaussian"` if that is `"none"` or the `bandwidth` is given.
 #' @param bandwidth Scale of the kernel in units of the columns: one number, one for each column, or a `d` x `d`
 #'   **variance** matrix, as for [kernel_operator()]. `NULL` (default): chosen from the data.
-#' @param lambda Ridge penalty, a positive number (of quantiles: one or two). `NULL` (default): chosen from the data.
+#' @param lambda Ridge penalty, a positive number. Quantiles may have two. `NULL` (default): chosen from the data.
 #' @param centers Number of centres, indices of rows, or a matrix with the columns of `x`. `NULL` (default): all rows if
 #'   there are up to 1,000, otherwise `10 sqrt(n)` of them; with a `metric`, all of up to 6,000 rows (40,000 on a GPU) with
 #'   squared loss, and otherwise as many as some seconds allow.

@@ -31,7 +31,7 @@ one <- list(
   q = 0, v = rep(1, 60), probs = c(0.1, 0.9), newdata = frame[1:3, ], hour = runif(60, 0, 24), date = Sys.Date() + 0:59, plot = plot
 )
 one[c("old", "more", "k")] <- list(frame[1:50, ], frame[51:60, ], 2)
-one$op <- kernel_operator(one$X)
+one$op <- kernel_operator(one$X, bandwidth = 0.5)
 one$fit <- flash_kde(one$x)
 one$model <- kernel_ridge(y ~ a + b, frame)
 two <- utils::modifyList(one, list(x = one$X, y = frame[1:3, c("a", "b")], H = diag(0.1, 2), new = one$X + 1))
