@@ -56,19 +56,25 @@ test_that("support = \"auto\" fits inside the bounds, and fits without support h
   expect_equal(flash_kde(~x, data.frame(x), support = "auto")$support$lower, 0)
 })
 
-test_that("an SD-KDE of one column has the optimum of the censored likelihood with its prior", {
+test_that("an SD-KDE of one column has the optimum of censored likelihood, squared error and prior", {
   x <- qt(even[seq(1, 300, 8)], 3)
   clean <- internal("judged")(internal("clean_points")(matrix(x), NULL))
   z <- clean$x[, 1]
+  n <- length(z)
+  rule <- \(estimator) internal("rule_factor")("silverman", n, 1, estimator)
+  plugin <- as.vector(kde_bandwidth(x, "plugin", estimator = "kde")) / clean$unit
   loss <- function(h) {
     loo <- ref_leave_out(\(x, y, w) ref_log_sdkde(x, y, matrix(h^2), matrix(h^2 / 2), w), clean$x, NULL)
     kernel <- exp(-outer(z, z, "-")^2 / h^2)
     moved <- z + h^2 / 2 * (kernel %*% z / rowSums(kernel) - z) / (h^2 / 2)
     a <- exp(-z^2 / 8)
     p <- 2 / sqrt(4 + h^2) * exp(-moved^2 / (2 * (4 + h^2)))
-    rest <- 1 - (sum(p) - p) / (length(z) - 1)
-    rule <- internal("rule_factor")("silverman", length(z), 1, "sdkde")
-    -mean(a * loo + (1 - a) * log(rest)) + log(h / rule)^2 / (2 * 0.6^2 * length(z))
+    rest <- 1 - (sum(p) - p) / (n - 1)
+    likelihood <- mean(a * loo + (1 - a) * log(rest))
+    square <- mean(dnorm(outer(moved, moved, "-"), sd = sqrt(2) * h))
+    share <- 1000 / (1000 + n)
+    prior <- log(h / (plugin * rule("sdkde") / rule("kde")))^2 / (2 * 0.35^2 * n)
+    prior - share * likelihood - (1 - share) * (log(mean(exp(loo))) - log(square) / 2)
   }
   best <- stats::optimize(loss, c(0.2, 3))$minimum * clean$unit
   expect_equal(as.vector(kde_bandwidth(x)), best, tolerance = 0.01)
