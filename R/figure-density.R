@@ -197,12 +197,17 @@ line_figure <- function(fit, asked, limits) {
     if (!is.null(band)) list(new_layer("band", band, colour, opacity = BAND_OPACITY)),
     curve_layers(grid, colour), list(new_layer("rug", figure_rug(fit, 1, asked$most)))
   )
-  panel <- curve_panel(layers, name, range(grid$x), range(density_limits(fit, grid), band$high))
+  # at a bound of the support the upper limit of a band may be many times the density
+  span <- density_limits(fit, grid)
+  panel <- curve_panel(layers, name, range(grid$x), range(span, pmin(band$high, BAND_ROOM * max(span))))
   new_figure(
     list(panel), main = paste("Density of", name),
     sub = fit_subtitle(fit, negative = shows_negative(grid$y)), shown = grid, sub_colour = colour
   )
 }
+
+# The part of a band that is shown, in multiples of the largest density.
+BAND_ROOM <- 2
 
 # The x limits of the frame, which R draws 4% outside of `xlim`.
 frame_limits <- function(limits) {
