@@ -204,9 +204,10 @@ family_noise <- function(folds, sample, run) {
   family <- sample$family
   noises <- mean(diag(folds[[1]]$K)) * family$curvature(sample$own$y) * 10^seq(1.5, -4, by = -0.5)
   losses <- do.call(rbind, lapply(folds, losses_left_out, sample$own, family, noises, run))
-  best <- losses[, which.min(colMeans(losses))]
-  above <- losses[, is.finite(colMeans(losses)), drop = FALSE] - best
-  noises[which(colMeans(above) <= LARGER * apply(above, 2, stats::sd) / sqrt(nrow(above)))[1]]
+  best <- which.min(colMeans(losses))
+  above <- losses[, seq_len(best), drop = FALSE] - losses[, best]
+  near <- colMeans(above) <= LARGER * apply(above, 2, stats::sd) / sqrt(nrow(above))
+  noises[which(replace(near, best, TRUE))[1]]
 }
 LARGER <- 0.5
 
@@ -217,14 +218,13 @@ folds_of <- function(choice, sample, run) {
   if (!is.null(choice$folds)) return(lapply(choice$folds, learnt_fold, most, run))
   n <- nrow(sample$y)
   L <- rows_factor(sample$rows, choice$bandwidth)
-  if (n <= SAMPLE_ROWS) return(thirds_of(kernels_between(NULL, sample$points[seq_len(min(n, most)), , drop = FALSE], L, choice$kernel, run)))
-  kept <- seq_len(most)
-  out <- (SAMPLE_ROWS + 1):n
+  kept <- seq_len(min(n, most))
   z <- sample$points[kept, , drop = FALSE]
-  list(list(
-    K = kernels_between(NULL, z, L, choice$kernel, run),
-    at = kernels_between(sample$points[out, , drop = FALSE], z, L, choice$kernel, run), kept = kept, out = out
-  ))
+  K <- kernels_between(NULL, z, L, choice$kernel, run)
+  if (n <= SAMPLE_ROWS) return(thirds_of(K))
+  out <- (SAMPLE_ROWS + 1):n
+  at <- kernels_between(sample$points[out, , drop = FALSE], z, L, choice$kernel, run)
+  list(list(K = K, at = at, kept = kept, out = out))
 }
 
 # Number of rows of a fit to a fold: for one or two outputs FAMILY_ROWS; factorisations of all outputs take as long.
@@ -292,7 +292,8 @@ newton_losses <- function(fold, family, known, held, noises, run) {
     for (step in 1:20) {
       change <- newton_change(K, point, part, known$base, noises[i])
       if (is.null(change)) return(losses)
-      moved <- \(by) list(a = point$a + by * change, link = point$link + by * (K %*% change))
+      along <- K %*% change
+      moved <- \(by) list(a = point$a + by * change, link = point$link + by * along)
       by <- 1
       before <- objective(point, noises[i])
       while (!isTRUE(objective(moved(by), noises[i]) <= before * (1 + 1e-9)) && by > 1e-9) by <- by / 2

@@ -125,8 +125,9 @@ debias_scores.default <- function(sources, control) {
 }
 
 # Returns list(log_sum, means, stats): at every source, the logarithm of the sum over the others, which are debiased
-# without this source, and unless there are categories the kernel-weighted mean of all sources there. `widths`: for sources with local bandwidth factors, the members of struct fk_widths (src/core/loo.h); the
-# weights of `sources` are then those of the score.
+# without this source, and unless there are categories the kernel-weighted mean of all sources there. `widths`: for
+# sources with local bandwidth factors, the members of struct fk_widths (src/core/loo.h); the weights of `sources` are
+# then those of the score.
 debiased_loo_sum <- function(sources, L, control, widths = NULL) UseMethod("debiased_loo_sum")
 
 #' @export

@@ -245,6 +245,11 @@ test_that("losses at rows held out are those of penalised fits, which optim() fi
   expect_equal(got, want, tolerance = 1e-3)
 })
 
+test_that("a family has a penalty for a single row", {
+  fit <- kernel_ridge(matrix(1), 2, family = "poisson")
+  expect_true(is.finite(fit$lambda) && fit$lambda > 0)
+})
+
 test_that("the contest takes the candidate of least error at rows held out, and its best penalty", {
   set.seed(4)
   x <- matrix(rnorm(600), 300)
