@@ -15,6 +15,7 @@ ROWS_BY_COLUMN <- 8
 choose_defaults <- function(rows, response, weights, spec, run) {
   name_stage(run, "Choosing kernel and bandwidth")
   learns <- learns_metric(spec)
+  if (learns) run <- as_many_fits(rows, run)
   number <- if (learns) rows_of_sample(rows$n) else DEFAULT_SAMPLE
   sample <- draw_sample(rows, response, weights, spec$offset, number)
   is_contest <- rows$n >= CONTEST_GROWTH * SAMPLE_ROWS
@@ -34,6 +35,12 @@ choose_defaults <- function(rows, response, weights, spec, run) {
     if (learns && is_contest) choice$lambda <- contest_lambda(choice, rows, response, weights, spec, run)
   }
   list(kernel = choice$kernel, bandwidth = name_bandwidth(choice$bandwidth, rows), lambda = choice$lambda)
+}
+
+# Hundreds of fits are worth a GPU where one fit is not worth starting it.
+as_many_fits <- function(rows, run) {
+  worth <- rows$n >= SAMPLE_ROWS && inherits(rows, "rows_dense") && run$backend == "auto" && fits_on_gpu(SAMPLE_ROWS, run)
+  if (worth) replace(run, "backend", "cuda") else run
 }
 
 # Without learning a metric, as for sparse rows, products of points and given bandwidths: list(kernel, bandwidth, noise,
@@ -281,7 +288,7 @@ constant_link <- function(family, own, train, run) {
 
 # The loss at rows held out by Newton's method for decreasing noises, each from the coefficients a of the previous one,
 # until it exceeds the least loss by a tenth. With curvatures W at the link f = base + K a, a step solves
-# (W K + s I) a = W K a - slope, whose matrix is made symmetric by the roots of W.
+# (K + s / W) a = K a - slope / W.
 newton_losses <- function(fold, family, known, held, noises, run) {
   K <- fold$K
   part <- \(name, f) row_loss(name, family$loss, f, known$y, run)
@@ -290,7 +297,7 @@ newton_losses <- function(fold, family, known, held, noises, run) {
   losses <- matrix(Inf, length(fold$out), length(noises))
   for (i in seq_along(noises)) {
     for (step in 1:20) {
-      change <- newton_change(K, point, part, known$base, noises[i])
+      change <- newton_change(K, point, part, known$base, noises[i], run)
       if (is.null(change)) return(losses)
       along <- K %*% change
       moved <- \(by) list(a = point$a + by * change, link = point$link + by * along)
@@ -308,11 +315,8 @@ newton_losses <- function(fold, family, known, held, noises, run) {
 }
 
 # The change of the coefficients, or NULL if the matrix has no Cholesky factorisation.
-newton_change <- function(K, point, part, base, s) {
-  W <- as.vector(part("curvature", base + point$link))
-  root <- sqrt(W)
-  R <- cholesky(add_diagonal(K * root * rep(root, each = length(root)), s))
-  if (is.null(R)) return(NULL)
-  b <- W * point$link - part("slope", base + point$link)
-  (b - root * backsolve(R, backsolve(R, root * (K %*% b), transpose = TRUE))) / s - point$a
+newton_change <- function(K, point, part, base, s, run) {
+  W <- as.matrix(pmax(part("curvature", base + point$link), 1e-12))
+  a <- ridge_path(K, point$link - part("slope", base + point$link) / W, s / W, run, with_own = FALSE)$coefficients
+  if (!anyNA(a)) a[, , 1] - point$a
 }

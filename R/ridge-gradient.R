@@ -6,32 +6,28 @@
 # it is -L^-T sign(u) k, with sign(0) = 0.
 
 # The slope of each kernel, as a function of its parameters. If the slope is `times` a kernel: `kernel`, and `scale`, a
-# factor of L. If it is not a kernel: `of`, a function of the kernel's values. If it is constant: `times` alone.
+# factor of L. If it is not a kernel: `of`, a function of the kernel's values and of `run`. If it is constant: `times` alone.
 SLOPES <- list(
   gaussian = \(p) list(kernel = kernel_spec("gaussian"), scale = 1, times = 1),
-  laplacian = \(p) list(of = \(k) stretched_slope(k, 1)),
-  powered_exponential = \(p) list(of = \(k) stretched_slope(k, p[["power"]])),
+  laplacian = \(p) list(of = \(k, run) stretched_slope(k, 1, run)),
+  powered_exponential = \(p) list(of = \(k, run) stretched_slope(k, p[["power"]], run)),
   matern32 = \(p) list(kernel = kernel_spec("laplacian"), scale = sqrt(1 / 3), times = 3),
   matern52 = \(p) list(kernel = kernel_spec("matern32"), scale = sqrt(3 / 5), times = 5 / 3),
-  cauchy = \(p) list(of = \(k) 2 * k^2),
-  imq = \(p) list(of = \(k) k^3),
+  cauchy = \(p) list(of = \(k, run) 2 * k^2),
+  imq = \(p) list(of = \(k, run) k^3),
   linear = \(p) list(times = p[["gamma"]]),
   polynomial = \(p) {
     if (p[["degree"]] == 1) return(list(times = p[["gamma"]]))
     lower <- kernel_spec("polynomial", gamma = p[["gamma"]], coef0 = p[["coef0"]], degree = p[["degree"]] - 1)
     list(kernel = lower, scale = 1, times = p[["degree"]] * p[["gamma"]])
   },
-  sigmoid = \(p) list(of = \(k) p[["gamma"]] * (1 - k^2))
+  sigmoid = \(p) list(of = \(k, run) p[["gamma"]] * (1 - k^2))
 )
 
 # power r^(power - 2) k for k = exp(-r^power), and 0 at a centre (up to rounding), where the mean of the derivative over
 # directions is 0.
-stretched_slope <- function(k, power) {
-  if (power == 2) return(2 * k)
-  # r^power, whose exponent is negative below
-  r <- -log(k)
-  r[r < 1e-12] <- Inf
-  (power * k) * r^(1 - 2 / power)
+stretched_slope <- function(k, power, run) {
+  if (power == 2) 2 * k else .Call(ffi_stretched_slopes, k, as.double(power), run)
 }
 
 # The quantities that derivatives need: the centres, the slope of the kernel, H^-1 and L^-1. For kernels of the distance,
@@ -70,7 +66,7 @@ slope_sums <- function(slope, points, to, b, run) {
   sources <- sum_sources(to, NULL, slope$L, slope$own, new_plan())
   rows <- max(1, floor(SLOPE_BLOCK / nrow(to)))
   parts <- lapply(pieces_of(nrow(points), rows), \(piece) {
-    slope$of(kernel_matrix_of(sources, points[piece[1]:piece[2], , drop = FALSE], run)) %*% b
+    slope$of(kernel_matrix_of(sources, points[piece[1]:piece[2], , drop = FALSE], run), run) %*% b
   })
   do.call(rbind, parts)
 }

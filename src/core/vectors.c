@@ -1,6 +1,7 @@
 /* Operations on columns, in blocks that depend on the length of columns only. */
 #include "vectors.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "count.h"
@@ -67,4 +68,18 @@ void fk_combine_columns(const double *x, const double *a, const double *by, int6
                         double *out) {
   struct vectors_job job = {x, a, by, n, fk_pieces(n, ROWS), out};
   run(&job, t, threads, 3, add_blocks);
+}
+
+static void slope_blocks(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
+  const struct vectors_job *job = data;
+  const double power = *job->by, of_log = 1 - 2 / power;
+  for (int64_t i = first * ROWS; i < fk_smaller(end * ROWS, job->n); i++) {
+    const double k = job->a[i], r = -log(k); /* r^power */
+    job->out[i] = r < 1e-12 || k == 0 ? 0 : power * k * exp(of_log * log(r));
+  }
+}
+
+void fk_stretched_slopes(const double *k, int64_t n, double power, int threads, double *out) {
+  struct vectors_job job = {k, NULL, &power, n, fk_pieces(n, ROWS), out};
+  run(&job, 1, threads, 20, slope_blocks); /* the functions take as long as 20 numbers from memory */
 }

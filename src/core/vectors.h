@@ -1,5 +1,6 @@
-/* Operations on the columns of n x t matrices, for conjugate gradients (R/ridge-solve.R). R would make a pass on
- * one thread and a new vector for each operation. Results have the same bits for any number of threads. */
+/* Operations on the columns of n x t matrices, for conjugate gradients (R/sum-gradients.R) and derivatives
+ * (R/ridge-gradient.R). R would make a pass on one thread and a new vector for each operation. Results have the same
+ * bits for any number of threads. */
 #pragma once
 
 #include "../fk.h"
@@ -10,3 +11,5 @@ enum fk_status fk_column_products(const double *a, const double *b, int64_t n, i
 /* out = x + a diag(by), n x t, with t numbers `by`; out may be x. */
 void fk_combine_columns(const double *x, const double *a, const double *by, int64_t n, int64_t t, int threads,
                         double *out);
+/* out = power r^(power - 2) k for n kernels k = exp(-r^power), and 0 where r is 0 up to rounding; out may be k. */
+void fk_stretched_slopes(const double *k, int64_t n, double power, int threads, double *out);

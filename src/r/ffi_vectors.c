@@ -1,4 +1,4 @@
-/* Columns of vectors; R/ridge-solve.R. */
+/* Columns of vectors; R/sum-gradients.R, R/ridge-gradient.R. */
 #include "../core/vectors.h"
 
 #include "ffi.h"
@@ -31,6 +31,16 @@ SEXP ffi_combine_columns(SEXP x, SEXP a, SEXP by, SEXP control) {
   int threads = r_threads(control);
   SEXP out = PROTECT(r_matrix(Rf_nrows(x), Rf_ncols(x), R_NilValue));
   fk_combine_columns(to, from, factors, Rf_nrows(x), Rf_ncols(x), threads, REAL(out));
+  UNPROTECT(1);
+  return out;
+}
+
+SEXP ffi_stretched_slopes(SEXP k, SEXP power, SEXP control) {
+  R_xlen_t size = r_size(k, "k");
+  const double *kernels = r_numbers(k, size, "k"), *exponent = r_numbers(power, 1, "power");
+  int threads = r_threads(control);
+  SEXP out = PROTECT(r_matrix(Rf_nrows(k), Rf_ncols(k), R_NilValue));
+  fk_stretched_slopes(kernels, size, *exponent, threads, REAL(out));
   UNPROTECT(1);
   return out;
 }
