@@ -66,7 +66,7 @@ slope_sums <- function(slope, points, to, b, run) {
   sources <- sum_sources(to, NULL, slope$L, slope$own, new_plan())
   rows <- max(1, floor(SLOPE_BLOCK / nrow(to)))
   parts <- lapply(pieces_of(nrow(points), rows), \(piece) {
-    slope$of(kernel_matrix_of(sources, points[piece[1]:piece[2], , drop = FALSE], run), run) %*% b
+    matrix_product(slope$of(kernel_matrix_of(sources, points[piece[1]:piece[2], , drop = FALSE], run), run), b, run)
   })
   do.call(rbind, parts)
 }
@@ -100,7 +100,7 @@ gradients_at.default <- function(slope, fit, points, run) {
   d <- fit$d
   if (slope$metric == "absolute") {
     sums <- sign_sums_of(sum_sources(slope$centers, NULL, slope$L, slope$own), points, fit$coefficients, run)
-    return(array(apply(sums, 3, \(of_output) of_output %*% slope$lower), dim(sums)))
+    return(array(apply(sums, 3, \(of_output) matrix_product(of_output, slope$lower, run)), dim(sums)))
   }
   b <- do.call(cbind, lapply(seq_len(t), \(o) fit$coefficients[, o] * cbind(1, slope$shifted)))
   sums <- slope_sums(slope, points, slope$centers, b, run)
@@ -109,7 +109,7 @@ gradients_at.default <- function(slope, fit, points, run) {
     at <- (o - 1) * (d + 1)
     inner <- sums[, at + 1 + seq_len(d), drop = FALSE]
     if (slope$metric == "squares") inner <- inner - x * sums[, at + 1]
-    inner %*% slope$inverse
+    matrix_product(inner, slope$inverse, run)
   }, matrix(0, nrow(points), d))
   array(result, c(nrow(points), d, t))
 }

@@ -35,8 +35,8 @@ judge_trail <- function(trail, recipe, x, y, folds, given, run) {
     known <- x[kept, , drop = FALSE]
     found <- if (is.null(fold$kept)) trail else recipe(known, y[kept, , drop = FALSE])
     lapply(found, \(candidate) {
-      z <- metric_points(known, candidate$metric$root, candidate$metric$unit)
-      at <- metric_points(x[fold$out, , drop = FALSE], candidate$metric$root, candidate$metric$unit)
+      z <- metric_points(known, candidate$metric$root, candidate$metric$unit, run)
+      at <- metric_points(x[fold$out, , drop = FALSE], candidate$metric$root, candidate$metric$unit, run)
       list(z = z, at = at, kept = kept, out = fold$out, kernel = candidate$kernel, noise = candidate$noise)
     })
   })
@@ -58,7 +58,7 @@ judge_trail <- function(trail, recipe, x, y, folds, given, run) {
 squares_held_out <- function(fold, y, noises, run) {
   sources <- metric_sources(fold$z, fold$kernel)
   path <- ridge_path(sources, y[fold$kept, , drop = FALSE], noises, run, with_own = FALSE)
-  found <- kernel_matrix_of(sources, fold$at, run) %*% matrix(path$coefficients, nrow(fold$z))
+  found <- matrix_product(kernel_matrix_of(sources, fold$at, run), matrix(path$coefficients, nrow(fold$z)), run)
   squares <- array((found - as.vector(y[fold$out, ]))^2, c(nrow(fold$at), ncol(y), length(noises)))
   matrix(rowMeans(matrix(aperm(squares, c(1, 3, 2)), ncol = ncol(y))), nrow(fold$at))
 }

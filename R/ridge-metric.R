@@ -13,12 +13,19 @@ DISTANCE_ROWS <- 300
 
 # list(root, unit, type) for standardised points x, or NULL if more than half of the rows are equal in this metric.
 # `width`: the unit in median distances.
-scaled_metric <- function(root, type, x, kernel, width) {
-  some <- metric_points(x[seq_len(min(nrow(x), DISTANCE_ROWS)), , drop = FALSE], root, 1)
-  # median() sorts all of an object of a class
-  distance <- stats::median(as.vector(stats::dist(some, if (metric_of(kernel) == "absolute") "manhattan" else "euclidean")))
+scaled_metric <- function(root, type, x, kernel, width, run) {
+  some <- metric_points(x[seq_len(min(nrow(x), DISTANCE_ROWS)), , drop = FALSE], root, 1, run)
+  distance <- stats::median(pair_distances(some, metric_of(kernel), run))
   if (!is.finite(distance) || distance <= 0) return(NULL)
   list(root = root, unit = width * distance, type = type)
+}
+
+# The distance of each pair of rows once. stats::dist() takes some times as long as a product.
+pair_distances <- function(z, metric, run) {
+  if (metric == "absolute") return(as.vector(stats::dist(z, "manhattan")))
+  norms <- .rowSums(z^2, nrow(z), ncol(z))
+  squares <- norms + rep(norms, each = nrow(z)) - 2 * matrix_tcrossprod(z, z, run)
+  sqrt(pmax(squares[lower.tri(squares)], 0))
 }
 
 # Points of a metric as sources of sums.
@@ -26,7 +33,9 @@ metric_sources <- function(z, kernel) {
   sum_sources(z, NULL, diagonal_matrix(rep(1, ncol(z)), ncol(z)), kernel, new_plan())
 }
 
-metric_points <- function(x, root, unit) if (is.matrix(root)) x %*% (root / unit) else scale_columns(x, root / unit)
+metric_points <- function(x, root, unit, run) {
+  if (is.matrix(root)) matrix_product(x, root / unit, run) else scale_columns(x, root / unit)
+}
 
 # The root of the next metric of an `entry`, after a fit with coefficients `a` (n x t) at the points z of `metric`, or
 # NULL if the gradient is 0 everywhere.
@@ -36,8 +45,8 @@ learnt_root <- function(a, z, metric, entry, run) {
   slopes <- gradients_at(slope_of(fit), fit, z, run)
   slopes <- matrix(aperm(slopes, c(1, 3, 2)), ncol = d)
   back <- metric$root / metric$unit
-  slopes <- if (is.matrix(back)) base::tcrossprod(slopes, back) else scale_columns(slopes, back)
-  if (metric$type == "full") return(full_root(base::crossprod(slopes), entry$power))
+  slopes <- if (is.matrix(back)) matrix_tcrossprod(slopes, back, run) else scale_columns(slopes, back)
+  if (metric$type == "full") return(full_root(matrix_crossprod(slopes, slopes, run), entry$power))
   diagonal_root(.colSums(slopes^2, nrow(slopes), d)^entry$power)
 }
 

@@ -89,9 +89,9 @@ follow <- function(entry, x, y, noise, rounds, run, start = NULL) {
   last <- if (entry$metric == "none") first else first + rounds
   found <- list()
   for (round in first:last) {
-    metric <- if (!is.null(root)) scaled_metric(root, entry$metric, x, entry$kernel, entry$width)
+    metric <- if (!is.null(root)) scaled_metric(root, entry$metric, x, entry$kernel, entry$width, run)
     if (is.null(metric)) break
-    z <- metric_points(x, metric$root, metric$unit)
+    z <- metric_points(x, metric$root, metric$unit, run)
     fit <- fit_left_out(z, y, entry$kernel, noises_around(noise, found, start), run)
     if (is.null(fit)) break
     at <- list(entry = entry, kernel = entry$kernel, metric = metric, round = round)
@@ -200,7 +200,7 @@ LIKELIHOOD_ROWS <- 300
 fixed_candidate <- function(found, root, x, y, noise, run) {
   metric <- list(root = root, unit = 1, type = "none")
   noises <- if (is.null(noise)) found$noise * c(0.01, 0.1, 1, 10) else noise
-  fit <- fit_left_out(metric_points(x, root, 1), y, found$kernel, noises, run)
+  fit <- fit_left_out(metric_points(x, root, 1, run), y, found$kernel, noises, run)
   if (is.null(fit)) return(NULL)
   c(list(kernel = found$kernel, metric = metric, round = 0), fit[c("noise", "error", "left")])
 }

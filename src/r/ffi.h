@@ -39,6 +39,7 @@ SEXP ffi_row_loss_sum(SEXP kind, SEXP f, SEXP y, SEXP direction, SEXP length, SE
 SEXP ffi_column_products(SEXP a, SEXP b, SEXP control);
 SEXP ffi_combine_columns(SEXP x, SEXP a, SEXP by, SEXP control);
 SEXP ffi_stretched_slopes(SEXP k, SEXP power, SEXP control);
+SEXP ffi_matrix_product(SEXP a, SEXP b, SEXP transposed, SEXP control);
 SEXP ffi_kernel_matrix(SEXP sources, SEXP y, SEXP control);
 SEXP ffi_ridge_path(SEXP K, SEXP y, SEXP noises, SEXP with_own, SEXP control);
 SEXP ffi_preconditioner(SEXP K, SEXP diagonal, SEXP ladder, SEXP control);

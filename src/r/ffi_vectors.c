@@ -1,4 +1,5 @@
-/* Columns of vectors; R/sum-gradients.R, R/ridge-gradient.R. */
+/* Columns of vectors and products of matrices; R/sum-gradients.R. */
+#include "../core/dense.h"
 #include "../core/vectors.h"
 
 #include "ffi.h"
@@ -41,6 +42,22 @@ SEXP ffi_stretched_slopes(SEXP k, SEXP power, SEXP control) {
   int threads = r_threads(control);
   SEXP out = PROTECT(r_matrix(Rf_nrows(k), Rf_ncols(k), R_NilValue));
   fk_stretched_slopes(kernels, size, *exponent, threads, REAL(out));
+  UNPROTECT(1);
+  return out;
+}
+
+/* a b, where number `transposed` is transposed: 1: a, 2: b, 0: none. */
+SEXP ffi_matrix_product(SEXP a, SEXP b, SEXP transposed, SEXP control) {
+  R_xlen_t size_a = r_size(a, "a"), size_b = r_size(b, "b");
+  const bool left = Rf_asInteger(transposed) == 1, right = Rf_asInteger(transposed) == 2;
+  const struct fk_dense A = fk_dense_of(r_numbers(a, size_a, "a"), Rf_nrows(a), Rf_ncols(a)),
+                        B = fk_dense_of(r_numbers(b, size_b, "b"), Rf_nrows(b), Rf_ncols(b));
+  struct fk_error err = {FK_STATUS_OK, ""};
+  int threads = r_threads(control);
+  SEXP out = PROTECT(r_matrix(left ? A.d : A.n, right ? B.n : B.d, R_NilValue));
+  const struct fk_dense C = fk_dense_of(REAL(out), Rf_nrows(out), Rf_ncols(out));
+  fk_dense_host.gemm(threads, (left ? FK_TRANSPOSED : 0) | (right ? FK_TRANSPOSED_B : 0), 1, &A, &B, 0, &C, &err);
+  r_finish(&err);
   UNPROTECT(1);
   return out;
 }

@@ -35,7 +35,7 @@ test_that("the bandwidth of a metric gives the distances of the metric", {
   root <- full_root(base::crossprod(x), 0.5)
   metric <- list(root = root, unit = 1.7, type = "full")
   spread <- c(1, 2, 3, 4)
-  z <- metric_points(scale_columns(x, 1 / spread), root, 1.7)
+  z <- metric_points(scale_columns(x, 1 / spread), root, 1.7, cpu_run())
   difference <- x[1, ] - x[2, ]
   expect_equal(sum((z[1, ] - z[2, ])^2), sum(difference * solve(metric_bandwidth(metric, spread), difference)))
 })

@@ -12,3 +12,24 @@ test_that("products and sums of columns are R's, with the same bits for any numb
   }
   expect_true(is.nan(column_products(matrix(c(1, NaN)), matrix(1, 2), run(1))))
 })
+
+test_that("products of matrices are R's, with the same bits for any number of threads", {
+  for (n in c(1, 5, 300)) {
+    a <- with_fixed_seed(matrix(rnorm(n * 7), n), n)
+    b <- with_fixed_seed(matrix(rnorm(n * 7), n), n + 1)
+    expect_equal(matrix_product(a, t(b), cpu_run()), a %*% t(b), tolerance = 1e-13)
+    expect_equal(matrix_crossprod(a, b, cpu_run()), crossprod(a, b), tolerance = 1e-13)
+    expect_equal(matrix_tcrossprod(a, b, cpu_run()), tcrossprod(a, b), tolerance = 1e-13)
+    expect_identical(matrix_product(a, t(b), cpu_run(threads = 3)), matrix_product(a, t(b), cpu_run(threads = 1)))
+  }
+  expect_identical(dim(matrix_product(matrix(0, 0, 3), matrix(1, 3, 2), cpu_run())), c(0L, 2L))
+})
+
+test_that("slopes of stretched exponentials are derivatives, and 0 at a centre", {
+  r <- matrix(c(0.01, 0.3, 1, 4, 40, 2000), 2)
+  for (power in c(0.5, 1, 1.7)) {
+    k <- exp(-r^power)
+    expect_equal(stretched_slope(k, power, cpu_run()), ifelse(k == 0, 0, power * r^(power - 2) * k), tolerance = 1e-10)
+    expect_equal(stretched_slope(matrix(1), power, cpu_run()), matrix(0))
+  }
+})
