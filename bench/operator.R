@@ -5,7 +5,8 @@
 # Measures a hundred products for 10^6 uniform points in three dimensions to 1e-6 and for 10^4 points in ten dimensions
 # exactly, and single small ones. "create" is kernel_operator() itself. Both back ends if there is a GPU; two threads on
 # the CPU. "device": median of the later products by events; "beside": the rest of their median time. --quick: 10^5
-# points.
+# points. Then kernel_eigen(): four leading eigenvectors for as many points in four clusters of two dimensions, to 1e-6, and
+# the share of points whose cluster kmeans() finds from normalised eigenvectors (spectral clustering).
 
 source("bench/gpu-common.R")
 bench_start("operator.R", "Products of kernel_operator()")
@@ -64,3 +65,20 @@ show_table(data.frame(
   device = format_ms(table$device), beside = format_ms(table$later - table$device),
   products = table$products, all = sprintf("%.2f", table$all), check.names = FALSE
 ))
+
+# ---- eigenvectors ---------------------------------------------------------------------------------
+
+eigen_seconds <- function(backend) {
+  set.seed(1)
+  group <- rep_len(1:4, large)
+  x <- cbind(c(0, 4, 0, 4)[group], c(0, 0, 4, 4)[group]) + matrix(stats::rnorm(2 * large, sd = 0.5), large)
+  op <- kernel_operator(x, bandwidth = 1, tol = 1e-6, control = flash_control(backend = backend, threads = 2))
+  vectors <- NULL
+  seconds <- elapsed(\() vectors <<- kernel_eigen(op, 4)$vectors)
+  found <- stats::kmeans(vectors / sqrt(rowSums(vectors^2)), 4, nstart = 10)$cluster
+  right <- sum(apply(table(found, group), 1, max)) / large
+  data.frame(points = large, backend = backend, seconds = seconds, `right clusters` = right, check.names = FALSE)
+}
+
+cat("\nkernel_eigen(), k = 4, seconds\n")
+show_table(do.call(rbind, lapply(backends, eigen_seconds)))
