@@ -330,7 +330,7 @@ most_centers <- function(rows, spec, outputs, run) {
   if (!takes_time(rows, spec)) return(least)
   most <- CENTERS_IN_SECONDS[[if (fits_on_gpu(least, run)) "cuda" else "cpu"]]
   if (!spec$family$squared) most <- most * FAMILY_SHARES / c(1, outputs)
-  min(n, max(least, min(most[1], most[2] %/% n)))
+  min(n, max(least, floor(min(most[1], most[2] / n))))
 }
 
 # Centres, and pairs of rows and centres. Newton's method factorises the matrix of the centres several times, and takes
