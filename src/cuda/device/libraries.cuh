@@ -57,9 +57,12 @@ struct fk_cusolver {
   FK_CUSOLVER(FK_MEMBER)
 };
 #undef FK_MEMBER
-/* Set by the two functions below. */
+/* Set by the two functions below: those of the libraries or, where they are missing, our own of algebra/. Ours have
+ * no syevd. */
 extern struct fk_cublas fk_cublas;
 extern struct fk_cusolver fk_cusolver;
+extern const struct fk_cublas fk_own_cublas;
+extern const struct fk_cusolver fk_own_cusolver;
 
 /* The context's handles, made at the first use, on its stream. Returns FK_STATUS_UNSUPPORTED if the library is
  * missing. */

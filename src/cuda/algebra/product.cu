@@ -1,0 +1,205 @@
+/* Products of matrices, of all types by one kernel: see tile.cuh. A block has a tile of C. If C has few tiles, the
+ * depths are cut, too: blocks write sums of their depths to the workspace, which a second kernel adds in order. */
+#include "tile.cuh"
+
+template <typename T, typename Out>
+struct product {
+  using sum = typename number<T>::sum;
+  struct factor<T> a, b;
+  fk_view<Out> C;
+  int64_t batch, depth, slice; /* between matrices C; all depths; those of a block */
+  int64_t down, tiles, slices; /* tiles in a column of C; tiles of C; cuts of the depths */
+  sum alpha, beta, *partial;   /* partial: sums of slices, [slice][matrix][column][row]; NULL: not cut */
+  enum fk_part part;
+};
+
+/* Writes alpha x + beta C. */
+template <typename T, typename Out>
+static __device__ __forceinline__ void finish(const struct product<T, Out> &p, Out *to,
+                                              typename number<T>::sum x) {
+  using sum = typename number<T>::sum;
+  *to = (Out)(p.beta == 0 ? p.alpha * x : p.alpha * x + p.beta * (sum)*to);
+}
+
+/* Blocks in succession have tiles of 8 columns, row by row, so that they share factors in the cache. */
+static __device__ __forceinline__ void place(int64_t tile, int64_t down, int64_t tiles, int64_t *row,
+                                             int64_t *column) {
+  enum { GROUP = 8 };
+  const int64_t first = tile / (GROUP * down) * GROUP, right = tiles / down;
+  const int64_t wide = right - first < GROUP ? right - first : GROUP, in_group = tile - first * down;
+  *row = in_group / wide;
+  *column = first + in_group % wide;
+}
+
+/* ROWS x COLS numbers of C, by DOWN x RIGHT warps, with STAGES tiles of factors under way. */
+template <typename T, typename Out_, int ROWS_, int COLS_, int DOWN, int RIGHT, int STAGES_>
+struct shape {
+  using number_type = T;
+  using Out = Out_;
+  enum { ROWS = ROWS_, COLS = COLS_, THREADS = WARP * DOWN * RIGHT, STAGES = STAGES_ };
+  enum { WARP_ROWS = ROWS / DOWN, WARP_COLS = COLS / RIGHT, WARPS_DOWN = DOWN };
+  using A = side<T, ROWS, THREADS>;
+  using B = side<T, COLS, THREADS>;
+  using tile = warp_tile<T, A, B, WARP_ROWS / 16, WARP_COLS / 8>;
+  enum { STAGE = A::NUMBERS + B::NUMBERS, BYTES = STAGES * STAGE * (int)sizeof(T) };
+};
+
+/* Sums over the depths first .. end - 1. */
+template <typename S, typename P>
+static __device__ __forceinline__ void sum_tile(const P &p, int64_t matrix, int64_t row, int64_t column,
+                                                int64_t first, int64_t end, typename S::tile &tile) {
+  using T = typename S::number_type;
+  extern __shared__ __align__(16) char shared[];
+  T *const stages = (T *)shared;
+  typename S::A a(p.a, row, p.C.n, first);
+  typename S::B b(p.b, column, p.C.d, first);
+  a.from += matrix * p.a.batch, b.from += matrix * p.b.batch;
+  const int warp = (int)threadIdx.x / WARP, count = (int)((end - first + DEPTH - 1) / DEPTH);
+  const int warp_row = warp % S::WARPS_DOWN * S::WARP_ROWS, warp_column = warp / S::WARPS_DOWN * S::WARP_COLS;
+  auto copy = [&](int i) {
+    T *to = stages + i % S::STAGES * S::STAGE;
+    if (i < count) {
+      a.copy(to, end - first - (int64_t)i * DEPTH);
+      b.copy(to + S::A::NUMBERS, end - first - (int64_t)i * DEPTH);
+    }
+    copy_commit();
+  };
+  for (int i = 0; i < S::STAGES - 1; i++) copy(i);
+  for (int i = 0; i < count; i++) {
+    copy_wait<S::STAGES - 2>();
+    __syncthreads();
+    copy(i + S::STAGES - 1);
+    const T *from = stages + i % S::STAGES * S::STAGE;
+    tile.add(from + warp_row * S::A::ALONG, from + S::A::NUMBERS + warp_column * S::B::ALONG);
+  }
+}
+
+template <typename S, typename P>
+static __global__ void __launch_bounds__(S::THREADS) product_kernel(const P p) {
+  const int64_t slice = blockIdx.x / p.tiles % p.slices, matrix = blockIdx.x / (p.tiles * p.slices);
+  int64_t row, column;
+  place(blockIdx.x % p.tiles, p.down, p.tiles, &row, &column);
+  row *= S::ROWS, column *= S::COLS;
+  if (p.part == FK_LOWER ? row + S::ROWS <= column : p.part == FK_ABOVE && column + S::COLS <= row) return;
+  typename S::tile tile = {};
+  const int64_t first = slice * p.slice;
+  sum_tile<S>(p, matrix, row, column, first, first + p.slice < p.depth ? first + p.slice : p.depth, tile);
+
+  const int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP;
+  row += warp % S::WARPS_DOWN * S::WARP_ROWS + lane / 4;
+  column += warp / S::WARPS_DOWN * S::WARP_COLS + 2 * (lane % 4);
+  typename P::sum *partial = p.partial + (blockIdx.x / p.tiles * p.C.d) * p.C.n;
+#pragma unroll
+  for (int j = 0; j < S::WARP_COLS / 4; j++)
+#pragma unroll
+    for (int i = 0; i < S::WARP_ROWS / 8; i++) {
+      const int64_t r = row + 8 * i, c = column + 8 * (j / 2) + j % 2;
+      const auto x = tile.c[i / 2][j / 2][2 * (i % 2) + j % 2];
+      if (r >= p.C.n || c >= p.C.d || (p.part == FK_LOWER ? r < c : p.part == FK_ABOVE && r > c)) continue;
+      if (p.partial)
+        partial[r + c * p.C.n] = x;
+      else
+        finish(p, p.C.at + matrix * p.batch + r * p.C.down + c * p.C.right, x);
+    }
+}
+
+/* Adds the slices; the order of matrices in the grid is that of `partial`. */
+template <typename P>
+static __global__ void add_kernel(const P p, int64_t matrices) {
+  const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, size = p.C.n * p.C.d;
+  const int64_t matrix = i / size, r = i % size % p.C.n, c = i % size / p.C.n;
+  if (matrix >= matrices || (p.part == FK_LOWER ? r < c : p.part == FK_ABOVE && r > c)) return;
+  typename P::sum x = 0;
+  for (int64_t slice = 0; slice < p.slices; slice++) x += p.partial[(matrix * p.slices + slice) * size + i % size];
+  finish(p, p.C.at + matrix * p.batch + r * p.C.down + c * p.C.right, x);
+}
+
+/* Cuts the depths so that the blocks fill the device, if there are enough of them and workspace. */
+template <typename P>
+static void cut_depths(const struct fk_algebra *algebra, P *p, int64_t matrices) {
+  enum { LEAST = 8 * DEPTH };
+  const int64_t bytes = (int64_t)sizeof(typename P::sum) * p->C.n * p->C.d * matrices;
+  int64_t slices = fk_smaller(2 * algebra->multiprocessors / (p->tiles * matrices), p->depth / LEAST);
+  slices = fk_smaller(slices, (int64_t)algebra->workspace_bytes / bytes);
+  p->slice = fk_padded(fk_pieces(p->depth, fk_larger(slices, 1)), DEPTH);
+  p->slices = fk_larger(fk_pieces(p->depth, fk_larger(p->slice, 1)), 1);
+  p->partial = p->slices > 1 ? (typename P::sum *)algebra->workspace : NULL;
+}
+
+template <typename S, typename P>
+static void launch(const struct fk_algebra *algebra, P p, int64_t matrices) {
+  enum { ADDING = 256 };
+  p.down = fk_pieces(p.C.n, S::ROWS);
+  p.tiles = p.down * fk_pieces(p.C.d, S::COLS);
+  cut_depths(algebra, &p, matrices);
+  cudaFuncSetAttribute(product_kernel<S, P>, cudaFuncAttributeMaxDynamicSharedMemorySize, S::BYTES);
+  product_kernel<S, P><<<(unsigned)(p.tiles * p.slices * matrices), S::THREADS, S::BYTES, algebra->stream>>>(p);
+  if (p.partial)
+    add_kernel<<<fk_blocks(p.C.n * p.C.d * matrices, ADDING), ADDING, 0, algebra->stream>>>(p, matrices);
+}
+
+#ifndef FK_BENCH_WIDE
+#define FK_BENCH_WIDE 128, 128, 2, 4, 3
+#endif
+#ifndef FK_BENCH_SMALL
+#define FK_BENCH_SMALL 64, 64, 2, 2, 3
+#define FK_BENCH_THIN 128, 16, 4, 1, 3
+#endif
+
+/* Chooses the tiles: thin ones for few columns, small ones if wide ones are too few or do not fit. */
+template <typename T, typename Out>
+static void multiply(const struct fk_algebra *algebra, const struct product<T, Out> &p, int64_t matrices) {
+  using wide = shape<T, Out, FK_BENCH_WIDE>;
+  using small = shape<T, Out, FK_BENCH_SMALL>;
+  using thin = shape<T, Out, FK_BENCH_THIN>;
+  const int64_t tiles = fk_pieces(p.C.n, wide::ROWS) * fk_pieces(p.C.d, wide::COLS) * matrices;
+  if (p.C.d <= thin::COLS) return launch<thin>(algebra, p, matrices);
+  if (tiles < algebra->multiprocessors || wide::BYTES > algebra->shared_most)
+    return launch<small>(algebra, p, matrices);
+  launch<wide>(algebra, p, matrices);
+}
+
+/* A product whose C has its columns in memory, and is not thin from the wrong side. */
+template <typename T, typename Out>
+static void orient(const struct fk_algebra *algebra, struct product<T, Out> p, int64_t matrices) {
+  enum { FEW = 16 };
+  if (p.C.n == 0 || p.C.d == 0 || matrices == 0) return;
+  const bool turn = p.C.n <= FEW && p.C.d > FEW ? true : p.C.d <= FEW && p.C.n > FEW ? false : p.C.down != 1;
+  if (!turn) return multiply(algebra, p, matrices);
+  const enum fk_part parts[] = {FK_ALL, FK_ABOVE, FK_LOWER};
+  struct product<T, Out> q = p;
+  q.a = p.b, q.b = p.a, q.C = p.C.turned(), q.part = parts[p.part];
+  multiply(algebra, q, matrices);
+}
+
+template <typename T>
+void fk_product(const struct fk_algebra *algebra, T alpha, fk_view<const T> A, fk_view<const T> B, T beta,
+                fk_view<T> C, enum fk_part part, struct fk_batch batch) {
+  struct product<T, T> p = {{A.at, A.down, A.right, batch.a}, {B.at, B.right, B.down, batch.b}, C, batch.c};
+  p.depth = alpha == 0 ? 0 : A.d;
+  p.alpha = alpha, p.beta = beta, p.part = part;
+  orient(algebra, p, batch.count);
+}
+template void fk_product(const struct fk_algebra *, double, fk_view<const double>, fk_view<const double>, double,
+                         fk_view<double>, enum fk_part, struct fk_batch);
+template void fk_product(const struct fk_algebra *, float, fk_view<const float>, fk_view<const float>, float,
+                         fk_view<float>, enum fk_part, struct fk_batch);
+
+template <typename Out>
+bool fk_product_halves(const struct fk_algebra *algebra, float alpha, fk_view<const __half> A,
+                       fk_view<const __half> B, float beta, fk_view<Out> C, struct fk_batch batch) {
+  const uint64_t vectors = (uint64_t)A.at | (uint64_t)B.at | (uint64_t)(2 * (A.right | B.right | batch.a | batch.b));
+  if (vectors % 16 || A.n % 2) return false;
+  struct product<__half2, Out> p = {{(const __half2 *)A.at, A.right / 2, 1, batch.a / 2},
+                                    {(const __half2 *)B.at, B.right / 2, 1, batch.b / 2},
+                                    C,
+                                    batch.c};
+  p.depth = alpha == 0 ? 0 : A.n / 2;
+  p.alpha = alpha, p.beta = beta;
+  orient(algebra, p, batch.count);
+  return true;
+}
+template bool fk_product_halves(const struct fk_algebra *, float, fk_view<const __half>, fk_view<const __half>,
+                                float, fk_view<float>, struct fk_batch);
+template bool fk_product_halves(const struct fk_algebra *, float, fk_view<const __half>, fk_view<const __half>,
+                                float, fk_view<__half>, struct fk_batch);

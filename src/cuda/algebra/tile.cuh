@@ -1,0 +1,168 @@
+/* A tile of a product: how it comes to shared memory, and how warps multiply it.
+ * || Numbers are double, float, or pairs of adjacent halves. All have the layout of tensor cores' m16n8 products:
+ * lane 4 g + t has rows g and g + 8 and columns 2t and 2t + 1 of the sums, and depths t and t + 4 of the factors. */
+#ifndef FK_CUDA_ALGEBRA_TILE_CUH
+#define FK_CUDA_ALGEBRA_TILE_CUH
+
+#include "../tensor/dmma.cuh"
+#include "../tensor/mma.cuh"
+#include "views.cuh"
+
+enum { DEPTH = 16, WARP = 32 };
+
+/* The type of sums, and how many numbers are copied at once. */
+template <typename T>
+struct number {
+  using sum = T;
+  enum { VECTOR = 1 };
+};
+template <>
+struct number<__half2> {
+  using sum = float;
+  enum { VECTOR = 4 };
+};
+
+/* One factor as the kernel reads it. */
+template <typename T>
+struct factor {
+  const T *at;
+  int64_t along, deep, batch; /* strides of rows of A or columns of B, of depths, of matrices */
+};
+
+/* Starts copying BYTES to shared memory, those beyond `valid` as 0. */
+template <int BYTES>
+static __device__ __forceinline__ void copy_or_zero(void *to, const void *from, int valid) {
+#if __CUDA_ARCH__ >= 800
+  const uint32_t address = (uint32_t)__cvta_generic_to_shared(to);
+  if constexpr (BYTES == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from), "r"(valid));
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(address), "l"(from), "n"(BYTES), "r"(valid));
+#else
+  for (int i = 0; i < BYTES / 4; i++) ((uint32_t *)to)[i] = 4 * i < valid ? ((const uint32_t *)from)[i] : 0;
+#endif
+}
+
+/* SIDE x DEPTH numbers of a factor. A thread copies COUNT vectors, which lie at equal distances. */
+template <typename T, int SIDE, int THREADS>
+struct side {
+  enum {
+    VECTOR = number<T>::VECTOR,
+    COUNT = SIDE * DEPTH / (VECTOR * THREADS),
+    /* In shared memory; the padding keeps a warp's reads in different banks. */
+    ALONG = VECTOR > 1 ? DEPTH + 4 : 1,
+    DEEP = VECTOR > 1 ? 1 : SIDE + 32 / (int)sizeof(T),
+    NUMBERS = VECTOR > 1 ? SIDE * ALONG : DEPTH * DEEP
+  };
+  const T *from;
+  int64_t step, deep;
+  int rows, row, depth, step_row, step_depth;
+
+  __device__ side(const struct factor<T> &f, int64_t first, int64_t end, int64_t first_depth) {
+    const int i = (int)threadIdx.x;
+    step_row = step_depth = 0;
+    if (VECTOR > 1) {
+      depth = VECTOR * (i % (DEPTH / VECTOR)), row = i / (DEPTH / VECTOR);
+      step_row = THREADS / (DEPTH / VECTOR);
+    } else if (f.along == 1) {
+      depth = i / SIDE, row = i % SIDE;
+      step_depth = THREADS / SIDE;
+    } else { /* a warp has 4 depths of 8 rows: whole sectors of memory, and all banks */
+      depth = i % 4 + 4 * (i / (THREADS / 4)), row = i % (THREADS / 4) / 4;
+      step_row = THREADS / DEPTH;
+    }
+    rows = (int)(end - first < SIDE ? end - first : SIDE);
+    deep = f.deep;
+    step = step_row * f.along + step_depth * deep;
+    from = f.at + (first + row) * f.along + (first_depth + depth) * deep;
+  }
+
+  /* Copies the next tile, which has `left` depths. */
+  __device__ __forceinline__ void copy(T *to, int64_t left) {
+    const T *next = from;
+    const int depths = (int)(left < DEPTH ? left : DEPTH);
+#pragma unroll
+    for (int i = 0; i < COUNT; i++, next += step) {
+      const int r = row + i * step_row, k = depth + i * step_depth, valid = r < rows ? depths - k : 0;
+      copy_or_zero<VECTOR * (int)sizeof(T)>(to + r * ALONG + k * DEEP, next,
+                                            (int)sizeof(T) * max(0, min(valid, (int)VECTOR)));
+    }
+    from += DEPTH * deep;
+  }
+};
+
+/* c += a b, 16 x 8 x 8. */
+static __device__ __forceinline__ void multiply(double (&c)[4], const double (&a)[4], const double (&b)[2]) {
+  dmma(c, a, make_double2(b[0], b[1]));
+}
+#ifdef FK_BENCH_K16
+static __device__ __forceinline__ void multiply(double (&c)[4], const double (&a)[8], const double (&b)[4]) {
+#if __CUDA_ARCH__ >= 900
+  asm("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5,%6,%7,%8,%9,%10,%11}, {%12,%13,%14,%15}, {%0,%1,%2,%3};"
+      : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
+      : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]),"d"(a[4]), "d"(a[5]), "d"(a[6]), "d"(a[7]), "d"(b[0]), "d"(b[1]), "d"(b[2]), "d"(b[3]));
+#endif
+}
+#endif
+static __device__ __forceinline__ void multiply(float (&c)[4], const __half2 (&a)[4], const __half2 (&b)[2]) {
+  mma_m16n8k16(c, (const uint32_t *)a, *(const uint32_t *)&b[0], *(const uint32_t *)&b[1]);
+}
+
+/* The part of a tile that a warp has: 16 DOWN x 8 RIGHT sums. */
+template <typename T, typename A, typename B, int DOWN, int RIGHT>
+struct warp_tile {
+  using sum = typename number<T>::sum;
+  sum c[DOWN][RIGHT][4];
+
+  /* Adds the products of a tile in shared memory; a and b are the warp's first row and column. */
+  __device__ __forceinline__ void add(const T *a, const T *b) {
+    const int lane = (int)threadIdx.x % WARP, g = lane / 4, t = lane % 4;
+#if __CUDA_ARCH__ >= 800
+    constexpr bool tensor = sizeof(T) == sizeof(double) || number<T>::VECTOR > 1;
+#else
+    constexpr bool tensor = number<T>::VECTOR > 1;
+#endif
+    if constexpr (tensor) {
+#ifdef FK_BENCH_K16
+      constexpr int K = sizeof(T) == 8 ? 16 : 8;
+#else
+      constexpr int K = 8;
+#endif
+#pragma unroll
+      for (int k = 0; k < DEPTH; k += K) {
+        T x[DOWN][K / 2], y[RIGHT][K / 4];
+#pragma unroll
+        for (int i = 0; i < DOWN; i++)
+#pragma unroll
+          for (int l = 0; l < K / 2; l++)
+            x[i][l] = a[(16 * i + 8 * (l % 2) + g) * A::ALONG + (k + t + 4 * (l / 2)) * A::DEEP];
+#pragma unroll
+        for (int j = 0; j < RIGHT; j++)
+#pragma unroll
+          for (int l = 0; l < K / 4; l++) y[j][l] = b[(8 * j + g) * B::ALONG + (k + t + 4 * l) * B::DEEP];
+#pragma unroll
+        for (int i = 0; i < DOWN; i++)
+#pragma unroll
+          for (int j = 0; j < RIGHT; j++) multiply(c[i][j], x[i], y[j]);
+      }
+    } else {
+#pragma unroll
+      for (int k = 0; k < DEPTH; k++) {
+        T x[2 * DOWN], y[2 * RIGHT];
+#pragma unroll
+        for (int i = 0; i < 2 * DOWN; i++) x[i] = a[8 * i + g + k * A::DEEP];
+#pragma unroll
+        for (int j = 0; j < 2 * RIGHT; j++) y[j] = b[8 * (j / 2) + 2 * t + j % 2 + k * B::DEEP];
+#pragma unroll
+        for (int i = 0; i < 2 * DOWN; i++)
+#pragma unroll
+          for (int j = 0; j < 2 * RIGHT; j++) {
+            sum &to = c[i / 2][j / 2][2 * (i % 2) + j % 2];
+            to = fma(x[i], y[j], to);
+          }
+      }
+    }
+  }
+};
+
+#endif
