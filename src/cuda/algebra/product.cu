@@ -13,12 +13,15 @@ struct product {
   enum fk_part part;
 };
 
-/* Writes alpha x + beta C. */
-template <typename T, typename Out>
-static __device__ __forceinline__ void finish(const struct product<T, Out> &p, Out *to,
-                                              typename number<T>::sum x) {
-  using sum = typename number<T>::sum;
-  *to = (Out)(p.beta == 0 ? p.alpha * x : p.alpha * x + p.beta * (sum)*to);
+/* alpha x + beta C, where C is `before`. */
+template <typename P>
+static __device__ __forceinline__ typename P::sum finished(const P &p, typename P::sum x, typename P::sum before) {
+  return p.beta == 0 ? p.alpha * x : p.alpha * x + p.beta * before;
+}
+template <typename P>
+static __device__ __forceinline__ bool has(const P &p, int64_t row, int64_t column) {
+  return row < p.C.n && column < p.C.d &&
+         (p.part == FK_LOWER ? row >= column : p.part == FK_ABOVE ? row <= column : true);
 }
 
 /* Blocks in succession have tiles of 8 columns, row by row, so that they share factors in the cache. */
@@ -64,13 +67,30 @@ static __device__ __forceinline__ void sum_tile(const P &p, int64_t matrix, int6
     }
     copy_commit();
   };
-  for (int i = 0; i < S::STAGES - 1; i++) copy(i);
-  for (int i = 0; i < count; i++) {
+  auto load = [&](int i, int step) {
+    const T *from = stages + i % S::STAGES * S::STAGE;
+    tile.load(step % 2, from + warp_row * S::A::ALONG, from + S::A::NUMBERS + warp_column * S::B::ALONG,
+              step * S::tile::STEP);
+  };
+  auto arrive = [&] { /* the next tile is there, and all warps have loaded what they need of the one before */
     copy_wait<S::STAGES - 2>();
     __syncthreads();
+  };
+  for (int i = 0; i < S::STAGES - 1; i++) copy(i);
+  arrive();
+  if (count > 0) load(0, 0);
+  for (int i = 0; i < count; i++) {
     copy(i + S::STAGES - 1);
-    const T *from = stages + i % S::STAGES * S::STAGE;
-    tile.add(from + warp_row * S::A::ALONG, from + S::A::NUMBERS + warp_column * S::B::ALONG);
+#pragma unroll
+    for (int step = 0; step < S::tile::STEPS; step++) {
+      if (step + 1 < S::tile::STEPS) {
+        load(i, step + 1);
+      } else {
+        arrive();
+        load(i + 1, 0);
+      }
+      tile.add(step % 2);
+    }
   }
 }
 
@@ -89,18 +109,29 @@ static __global__ void __launch_bounds__(S::THREADS) product_kernel(const P p) {
   row += warp % S::WARPS_DOWN * S::WARP_ROWS + lane / 4;
   column += warp / S::WARPS_DOWN * S::WARP_COLS + 2 * (lane % 4);
   typename P::sum *partial = p.partial + (blockIdx.x / p.tiles * p.C.d) * p.C.n;
+  auto *C = p.C.at + matrix * p.batch;
 #pragma unroll
-  for (int j = 0; j < S::WARP_COLS / 4; j++)
+  for (int j = 0; j < S::WARP_COLS / 8; j++) {
+    typename P::sum before[S::WARP_ROWS / 8][2] = {}; /* all are read before the first is written */
+    auto each = [&](auto call) {
 #pragma unroll
-    for (int i = 0; i < S::WARP_ROWS / 8; i++) {
-      const int64_t r = row + 8 * i, c = column + 8 * (j / 2) + j % 2;
-      const auto x = tile.c[i / 2][j / 2][2 * (i % 2) + j % 2];
-      if (r >= p.C.n || c >= p.C.d || (p.part == FK_LOWER ? r < c : p.part == FK_ABOVE && r > c)) continue;
+      for (int i = 0; i < S::WARP_ROWS / 8; i++)
+#pragma unroll
+        for (int l = 0; l < 2; l++)
+          if (has(p, row + 8 * i, column + 8 * j + l)) call(i, l, row + 8 * i, column + 8 * j + l);
+    };
+    if (p.beta != 0 && !p.partial)
+      each([&](int i, int l, int64_t r, int64_t c) {
+        before[i][l] = (typename P::sum)C[r * p.C.down + c * p.C.right];
+      });
+    each([&](int i, int l, int64_t r, int64_t c) {
+      const auto x = tile.c[i / 2][j][2 * (i % 2) + l];
       if (p.partial)
         partial[r + c * p.C.n] = x;
       else
-        finish(p, p.C.at + matrix * p.batch + r * p.C.down + c * p.C.right, x);
-    }
+        C[r * p.C.down + c * p.C.right] = (typename S::Out)finished(p, x, before[i][l]);
+    });
+  }
 }
 
 /* Adds the slices; the order of matrices in the grid is that of `partial`. */
@@ -108,10 +139,11 @@ template <typename P>
 static __global__ void add_kernel(const P p, int64_t matrices) {
   const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, size = p.C.n * p.C.d;
   const int64_t matrix = i / size, r = i % size % p.C.n, c = i % size / p.C.n;
-  if (matrix >= matrices || (p.part == FK_LOWER ? r < c : p.part == FK_ABOVE && r > c)) return;
+  if (matrix >= matrices || !has(p, r, c)) return;
   typename P::sum x = 0;
   for (int64_t slice = 0; slice < p.slices; slice++) x += p.partial[(matrix * p.slices + slice) * size + i % size];
-  finish(p, p.C.at + matrix * p.batch + r * p.C.down + c * p.C.right, x);
+  auto *to = p.C.at + matrix * p.batch + r * p.C.down + c * p.C.right;
+  *to = finished(p, x, p.beta == 0 ? 0 : (typename P::sum)*to);
 }
 
 /* Cuts the depths so that the blocks fill the device, if there are enough of them and workspace. */
@@ -143,13 +175,21 @@ static void launch(const struct fk_algebra *algebra, P p, int64_t matrices) {
 #endif
 #ifndef FK_BENCH_SMALL
 #define FK_BENCH_SMALL 64, 64, 2, 2, 3
+#endif
+#ifndef FK_BENCH_THIN
 #define FK_BENCH_THIN 128, 16, 4, 1, 3
 #endif
 
+#ifndef FK_BENCH_HALVES
+#define FK_BENCH_HALVES 128, 128, 2, 2, 3
+#endif
+template <bool, typename A, typename B> struct choice { using type = A; };
+template <typename A, typename B> struct choice<false, A, B> { using type = B; };
+template <bool C, typename A, typename B> using std_conditional = typename choice<C, A, B>::type;
 /* Chooses the tiles: thin ones for few columns, small ones if wide ones are too few or do not fit. */
 template <typename T, typename Out>
 static void multiply(const struct fk_algebra *algebra, const struct product<T, Out> &p, int64_t matrices) {
-  using wide = shape<T, Out, FK_BENCH_WIDE>;
+  using wide = std_conditional<number<T>::VECTOR == 1, shape<T, Out, FK_BENCH_WIDE>, shape<T, Out, FK_BENCH_HALVES>>;
   using small = shape<T, Out, FK_BENCH_SMALL>;
   using thin = shape<T, Out, FK_BENCH_THIN>;
   const int64_t tiles = fk_pieces(p.C.n, wide::ROWS) * fk_pieces(p.C.d, wide::COLS) * matrices;

@@ -4,7 +4,6 @@
 #ifndef FK_CUDA_ALGEBRA_TILE_CUH
 #define FK_CUDA_ALGEBRA_TILE_CUH
 
-#include "../tensor/dmma.cuh"
 #include "../tensor/mma.cuh"
 #include "views.cuh"
 
@@ -48,7 +47,7 @@ template <typename T, int SIDE, int THREADS>
 struct side {
   enum {
     VECTOR = number<T>::VECTOR,
-    COUNT = SIDE * DEPTH / (VECTOR * THREADS),
+    COUNT = (SIDE * DEPTH + VECTOR * THREADS - 1) / (VECTOR * THREADS),
     /* In shared memory; the padding keeps a warp's reads in different banks. */
     ALONG = VECTOR > 1 ? DEPTH + 4 : 1,
     DEEP = VECTOR > 1 ? 1 : SIDE + 32 / (int)sizeof(T),
@@ -84,6 +83,7 @@ struct side {
 #pragma unroll
     for (int i = 0; i < COUNT; i++, next += step) {
       const int r = row + i * step_row, k = depth + i * step_depth, valid = r < rows ? depths - k : 0;
+      if (SIDE * DEPTH < VECTOR * THREADS && r >= SIDE) continue; /* more threads than vectors */
       copy_or_zero<VECTOR * (int)sizeof(T)>(to + r * ALONG + k * DEEP, next,
                                             (int)sizeof(T) * max(0, min(valid, (int)VECTOR)));
     }
@@ -91,77 +91,70 @@ struct side {
   }
 };
 
-/* c += a b, 16 x 8 x 8. */
-static __device__ __forceinline__ void multiply(double (&c)[4], const double (&a)[4], const double (&b)[2]) {
-  dmma(c, a, make_double2(b[0], b[1]));
-}
-#ifdef FK_BENCH_K16
-static __device__ __forceinline__ void multiply(double (&c)[4], const double (&a)[8], const double (&b)[4]) {
+/* c += a b, 16 x 8 x 4 doubles or 16 x 8 x 8 pairs. */
+static __device__ __forceinline__ void multiply(double (&c)[4], const double (&a)[2], const double (&b)[1]) {
 #if __CUDA_ARCH__ >= 900
-  asm("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5,%6,%7,%8,%9,%10,%11}, {%12,%13,%14,%15}, {%0,%1,%2,%3};"
+  asm("mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
       : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
-      : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]),"d"(a[4]), "d"(a[5]), "d"(a[6]), "d"(a[7]), "d"(b[0]), "d"(b[1]), "d"(b[2]), "d"(b[3]));
+      : "d"(a[0]), "d"(a[1]), "d"(b[0]));
+#elif __CUDA_ARCH__ >= 800
+  for (int i = 0; i < 2; i++)
+    asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
+        : "+d"(c[2 * i]), "+d"(c[2 * i + 1])
+        : "d"(a[i]), "d"(b[0]));
 #endif
 }
-#endif
 static __device__ __forceinline__ void multiply(float (&c)[4], const __half2 (&a)[4], const __half2 (&b)[2]) {
   mma_m16n8k16(c, (const uint32_t *)a, *(const uint32_t *)&b[0], *(const uint32_t *)&b[1]);
 }
 
-/* The part of a tile that a warp has: 16 DOWN x 8 RIGHT sums. */
+/* The part of a tile that a warp has: 16 DOWN x 8 RIGHT sums. The factors of one step are loaded while those of the
+ * last are multiplied. */
 template <typename T, typename A, typename B, int DOWN, int RIGHT>
 struct warp_tile {
   using sum = typename number<T>::sum;
-  sum c[DOWN][RIGHT][4];
-
-  /* Adds the products of a tile in shared memory; a and b are the warp's first row and column. */
-  __device__ __forceinline__ void add(const T *a, const T *b) {
-    const int lane = (int)threadIdx.x % WARP, g = lane / 4, t = lane % 4;
+  enum {
+    PAIRS = number<T>::VECTOR > 1,
 #if __CUDA_ARCH__ >= 800
-    constexpr bool tensor = sizeof(T) == sizeof(double) || number<T>::VECTOR > 1;
+    TENSOR = PAIRS || sizeof(T) == sizeof(double),
 #else
-    constexpr bool tensor = number<T>::VECTOR > 1;
+    TENSOR = PAIRS,
 #endif
-    if constexpr (tensor) {
-#ifdef FK_BENCH_K16
-      constexpr int K = sizeof(T) == 8 ? 16 : 8;
-#else
-      constexpr int K = 8;
-#endif
+    STEP = PAIRS ? 8 : TENSOR ? 4 : 1, /* depths */
+    STEPS = DEPTH / STEP,
+    OF_A = TENSOR ? STEP / 2 : 2,
+    OF_B = TENSOR ? STEP / 4 : 2
+  };
+  sum c[DOWN][RIGHT][4];
+  T x[2][DOWN][OF_A], y[2][RIGHT][OF_B];
+
+  /* Loads the factors of depths k ...; a and b are the warp's first row and column. */
+  __device__ __forceinline__ void load(int set, const T *a, const T *b, int k) {
+    const int lane = (int)threadIdx.x % WARP, g = lane / 4, t = lane % 4, deep = TENSOR ? k + t : k;
 #pragma unroll
-      for (int k = 0; k < DEPTH; k += K) {
-        T x[DOWN][K / 2], y[RIGHT][K / 4];
+    for (int i = 0; i < DOWN; i++)
 #pragma unroll
-        for (int i = 0; i < DOWN; i++)
+      for (int l = 0; l < OF_A; l++)
+        x[set][i][l] = a[(16 * i + 8 * (l % 2) + g) * A::ALONG + (deep + 4 * (l / 2)) * A::DEEP];
 #pragma unroll
-          for (int l = 0; l < K / 2; l++)
-            x[i][l] = a[(16 * i + 8 * (l % 2) + g) * A::ALONG + (k + t + 4 * (l / 2)) * A::DEEP];
+    for (int j = 0; j < RIGHT; j++)
 #pragma unroll
-        for (int j = 0; j < RIGHT; j++)
+      for (int l = 0; l < OF_B; l++)
+        y[set][j][l] = TENSOR ? b[(8 * j + g) * B::ALONG + (deep + 4 * l) * B::DEEP]
+                              : b[(8 * j + 2 * t + l) * B::ALONG + deep * B::DEEP];
+  }
+
+  __device__ __forceinline__ void add(int set) {
 #pragma unroll
-          for (int l = 0; l < K / 4; l++) y[j][l] = b[(8 * j + g) * B::ALONG + (k + t + 4 * l) * B::DEEP];
+    for (int i = 0; i < DOWN; i++)
 #pragma unroll
-        for (int i = 0; i < DOWN; i++)
+      for (int j = 0; j < RIGHT; j++) {
+        if constexpr (TENSOR)
+          multiply(c[i][j], x[set][i], y[set][j]);
+        else
 #pragma unroll
-          for (int j = 0; j < RIGHT; j++) multiply(c[i][j], x[i], y[j]);
+          for (int l = 0; l < 4; l++) c[i][j][l] = fma(x[set][i][l / 2], y[set][j][l % 2], c[i][j][l]);
       }
-    } else {
-#pragma unroll
-      for (int k = 0; k < DEPTH; k++) {
-        T x[2 * DOWN], y[2 * RIGHT];
-#pragma unroll
-        for (int i = 0; i < 2 * DOWN; i++) x[i] = a[8 * i + g + k * A::DEEP];
-#pragma unroll
-        for (int j = 0; j < 2 * RIGHT; j++) y[j] = b[8 * (j / 2) + 2 * t + j % 2 + k * B::DEEP];
-#pragma unroll
-        for (int i = 0; i < 2 * DOWN; i++)
-#pragma unroll
-          for (int j = 0; j < 2 * RIGHT; j++) {
-            sum &to = c[i / 2][j / 2][2 * (i % 2) + j % 2];
-            to = fma(x[i], y[j], to);
-          }
-      }
-    }
   }
 };
 

@@ -92,18 +92,12 @@ static __global__ void __launch_bounds__(THREADS) factor_kernel(fk_view<T> A, in
     L[j][i] = i < n && j <= i ? A.at[i * A.down + j * A.right] : (T)(i == j);
   }
   __syncthreads();
-  for (int j = 0; j < n; j++) {
-    const T pivot = L[j][j], root = sqrt(pivot), x = L[j][row] / root;
+  for (int j = 0; j < n; j++) { /* columns stay unscaled in L, so that a step has one barrier */
+    const T pivot = L[j][j], scale = rsqrt(pivot), x = L[j][row] * scale;
     if (threadIdx.x == 0 && !(pivot > 0) && *info == 0) *info = before + j + 1;
+    if (first == 0 && row >= j && row < n) A.at[row * A.down + j * A.right] = x;
+    for (int k = j + 1 + first; k <= row; k += LANES) L[k][row] = fma(-x, L[j][k] * scale, L[k][row]);
     __syncthreads();
-    if (first == 0 && row >= j) L[j][row] = row == j ? root : x;
-    __syncthreads();
-    for (int k = j + 1 + first; k <= row; k += LANES) L[k][row] = fma(-L[j][row], L[j][k], L[k][row]);
-    __syncthreads();
-  }
-  for (int k = first; k < n; k += LANES) {
-    const int i = by_columns ? row : k, j = by_columns ? k : row;
-    if (i < n && j <= i) A.at[i * A.down + j * A.right] = L[j][i];
   }
 }
 
