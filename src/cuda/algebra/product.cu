@@ -56,16 +56,18 @@ static __device__ __forceinline__ void sum_tile(const P &p, int64_t matrix, int6
   T *const stages = (T *)shared;
   typename S::A a(p.a, row, p.C.n, first);
   typename S::B b(p.b, column, p.C.d, first);
-  a.from += matrix * p.a.batch, b.from += matrix * p.b.batch;
+  a.next += matrix * p.a.batch, b.next += matrix * p.b.batch;
   const int warp = (int)threadIdx.x / WARP, count = (int)((end - first + DEPTH - 1) / DEPTH);
   const int warp_row = warp % S::WARPS_DOWN * S::WARP_ROWS, warp_column = warp / S::WARPS_DOWN * S::WARP_COLS;
-  auto copy = [&](int i) {
+  auto copy = [&](int i, int step, int steps) { /* a part of tile i, in equal steps */
     T *to = stages + i % S::STAGES * S::STAGE;
+    const int64_t left = end - first - (int64_t)i * DEPTH;
     if (i < count) {
-      a.copy(to, end - first - (int64_t)i * DEPTH);
-      b.copy(to + S::A::NUMBERS, end - first - (int64_t)i * DEPTH);
+      const int depths = (int)(left < DEPTH ? left : DEPTH);
+      a.copy(to, depths, S::A::COUNT * step / steps, S::A::COUNT * (step + 1) / steps);
+      b.copy(to + S::A::NUMBERS, depths, S::B::COUNT * step / steps, S::B::COUNT * (step + 1) / steps);
     }
-    copy_commit();
+    if (step + 1 == steps) copy_commit();
   };
   auto load = [&](int i, int step) {
     const T *from = stages + i % S::STAGES * S::STAGE;
@@ -76,15 +78,16 @@ static __device__ __forceinline__ void sum_tile(const P &p, int64_t matrix, int6
     copy_wait<S::STAGES - 2>();
     __syncthreads();
   };
-  for (int i = 0; i < S::STAGES - 1; i++) copy(i);
+  for (int i = 0; i < S::STAGES - 1; i++) copy(i, 0, 1);
   arrive();
   if (count > 0) load(0, 0);
+  constexpr int STEPS = S::tile::STEPS;
   for (int i = 0; i < count; i++) {
-    copy(i + S::STAGES - 1);
 #pragma unroll
-    for (int step = 0; step < S::tile::STEPS; step++) {
-      if (step + 1 < S::tile::STEPS) {
+    for (int step = 0; step < STEPS; step++) {
+      if (step + 1 < STEPS) {
         load(i, step + 1);
+        copy(i + S::STAGES - 1, step, STEPS - 1);
       } else {
         arrive();
         load(i + 1, 0);
@@ -170,28 +173,22 @@ static void launch(const struct fk_algebra *algebra, P p, int64_t matrices) {
     add_kernel<<<fk_blocks(p.C.n * p.C.d * matrices, ADDING), ADDING, 0, algebra->stream>>>(p, matrices);
 }
 
-#ifndef FK_BENCH_WIDE
-#define FK_BENCH_WIDE 128, 128, 2, 4, 3
-#endif
-#ifndef FK_BENCH_SMALL
-#define FK_BENCH_SMALL 64, 64, 2, 2, 3
-#endif
-#ifndef FK_BENCH_THIN
-#define FK_BENCH_THIN 128, 16, 4, 1, 3
-#endif
+/* The tile of a large product. */
+template <typename T, typename Out>
+struct shapes {
+  using wide = shape<T, Out, 128, 128, 4, 4, 3>;
+};
+template <typename Out>
+struct shapes<__half2, Out> {
+  using wide = shape<__half2, Out, 256, 128, 4, 2, 3>;
+};
 
-#ifndef FK_BENCH_HALVES
-#define FK_BENCH_HALVES 128, 128, 2, 2, 3
-#endif
-template <bool, typename A, typename B> struct choice { using type = A; };
-template <typename A, typename B> struct choice<false, A, B> { using type = B; };
-template <bool C, typename A, typename B> using std_conditional = typename choice<C, A, B>::type;
 /* Chooses the tiles: thin ones for few columns, small ones if wide ones are too few or do not fit. */
 template <typename T, typename Out>
 static void multiply(const struct fk_algebra *algebra, const struct product<T, Out> &p, int64_t matrices) {
-  using wide = std_conditional<number<T>::VECTOR == 1, shape<T, Out, FK_BENCH_WIDE>, shape<T, Out, FK_BENCH_HALVES>>;
-  using small = shape<T, Out, FK_BENCH_SMALL>;
-  using thin = shape<T, Out, FK_BENCH_THIN>;
+  using wide = typename shapes<T, Out>::wide;
+  using small = shape<T, Out, 64, 64, 2, 2, 3>;
+  using thin = shape<T, Out, 128, 16, 4, 1, 3>;
   const int64_t tiles = fk_pieces(p.C.n, wide::ROWS) * fk_pieces(p.C.d, wide::COLS) * matrices;
   if (p.C.d <= thin::COLS) return launch<thin>(algebra, p, matrices);
   if (tiles < algebra->multiprocessors || wide::BYTES > algebra->shared_most)

@@ -53,8 +53,8 @@ struct side {
     DEEP = VECTOR > 1 ? 1 : SIDE + 32 / (int)sizeof(T),
     NUMBERS = VECTOR > 1 ? SIDE * ALONG : DEPTH * DEEP
   };
-  const T *from;
-  int64_t step, deep;
+  const T *next; /* the vector to copy */
+  int64_t step, step_tile;
   int rows, row, depth, step_row, step_depth;
 
   __device__ side(const struct factor<T> &f, int64_t first, int64_t end, int64_t first_depth) {
@@ -71,23 +71,21 @@ struct side {
       step_row = THREADS / DEPTH;
     }
     rows = (int)(end - first < SIDE ? end - first : SIDE);
-    deep = f.deep;
-    step = step_row * f.along + step_depth * deep;
-    from = f.at + (first + row) * f.along + (first_depth + depth) * deep;
+    step = step_row * f.along + step_depth * f.deep;
+    step_tile = DEPTH * f.deep - COUNT * step;
+    next = f.at + (first + row) * f.along + (first_depth + depth) * f.deep;
   }
 
-  /* Copies the next tile, which has `left` depths. */
-  __device__ __forceinline__ void copy(T *to, int64_t left) {
-    const T *next = from;
-    const int depths = (int)(left < DEPTH ? left : DEPTH);
+  /* Copies vectors begin .. end - 1 of the next tile, which has `left` depths. */
+  __device__ __forceinline__ void copy(T *to, int left, int begin, int end) {
 #pragma unroll
-    for (int i = 0; i < COUNT; i++, next += step) {
-      const int r = row + i * step_row, k = depth + i * step_depth, valid = r < rows ? depths - k : 0;
+    for (int i = begin; i < end; i++, next += step) {
+      const int r = row + i * step_row, k = depth + i * step_depth, valid = r < rows ? left - k : 0;
       if (SIDE * DEPTH < VECTOR * THREADS && r >= SIDE) continue; /* more threads than vectors */
       copy_or_zero<VECTOR * (int)sizeof(T)>(to + r * ALONG + k * DEEP, next,
                                             (int)sizeof(T) * max(0, min(valid, (int)VECTOR)));
     }
-    from += DEPTH * deep;
+    if (end == COUNT) next += step_tile;
   }
 };
 
