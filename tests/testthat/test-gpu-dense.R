@@ -1,4 +1,4 @@
-# Dense operations on a GPU, by cuBLAS and cuSOLVER, in double and single precision.
+# Dense operations on a GPU, by cuBLAS and cuSOLVER or our own functions, in double and single precision.
 
 for (single in c(FALSE, TRUE)) for (n in c(0, 1, 2, 5, 33, 70, 300, 520)) {
   test_that(paste("dense operations of a GPU are R's matrix algebra: order", n, if (single) "single" else "double"), {

@@ -185,7 +185,7 @@ struct shapes<__half2, Out> {
 
 /* Chooses the tiles: thin ones for few columns, small ones if wide ones are too few or do not fit. */
 template <typename T, typename Out>
-static void multiply(const struct fk_algebra *algebra, const struct product<T, Out> &p, int64_t matrices) {
+static void run(const struct fk_algebra *algebra, const struct product<T, Out> &p, int64_t matrices) {
   using wide = typename shapes<T, Out>::wide;
   using small = shape<T, Out, 64, 64, 2, 2, 3>;
   using thin = shape<T, Out, 128, 16, 4, 1, 3>;
@@ -201,12 +201,12 @@ template <typename T, typename Out>
 static void orient(const struct fk_algebra *algebra, struct product<T, Out> p, int64_t matrices) {
   enum { FEW = 16 };
   if (p.C.n == 0 || p.C.d == 0 || matrices == 0) return;
-  const bool turn = p.C.n <= FEW && p.C.d > FEW ? true : p.C.d <= FEW && p.C.n > FEW ? false : p.C.down != 1;
-  if (!turn) return multiply(algebra, p, matrices);
+  const bool flat = p.C.n <= FEW, thin = p.C.d <= FEW, turn = flat != thin ? flat : p.C.down != 1;
+  if (!turn) return run(algebra, p, matrices);
   const enum fk_part parts[] = {FK_ALL, FK_ABOVE, FK_LOWER};
   struct product<T, Out> q = p;
   q.a = p.b, q.b = p.a, q.C = p.C.turned(), q.part = parts[p.part];
-  multiply(algebra, q, matrices);
+  run(algebra, q, matrices);
 }
 
 template <typename T>
