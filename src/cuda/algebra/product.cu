@@ -20,8 +20,8 @@ static __device__ __forceinline__ typename P::sum finished(const P &p, typename 
 }
 template <typename P>
 static __device__ __forceinline__ bool has(const P &p, int64_t row, int64_t column) {
-  return row < p.C.n && column < p.C.d &&
-         (p.part == FK_LOWER ? row >= column : p.part == FK_ABOVE ? row <= column : true);
+  const bool inside = row < p.C.n && column < p.C.d;
+  return inside && (p.part != FK_LOWER || row >= column) && (p.part != FK_ABOVE || row <= column);
 }
 
 /* Blocks in succession have tiles of 8 columns, row by row, so that they share factors in the cache. */
@@ -59,7 +59,8 @@ static __device__ __forceinline__ void sum_tile(const P &p, int64_t matrix, int6
   a.next += matrix * p.a.batch, b.next += matrix * p.b.batch;
   const int warp = (int)threadIdx.x / WARP, count = (int)((end - first + DEPTH - 1) / DEPTH);
   const int warp_row = warp % S::WARPS_DOWN * S::WARP_ROWS, warp_column = warp / S::WARPS_DOWN * S::WARP_COLS;
-  auto copy = [&](int i, int step, int steps) { /* a part of tile i, in equal steps */
+  /* copies a part of tile i, in equal steps */
+  auto copy = [&](int i, int step, int steps) {
     T *to = stages + i % S::STAGES * S::STAGE;
     const int64_t left = end - first - (int64_t)i * DEPTH;
     if (i < count) {
@@ -74,7 +75,8 @@ static __device__ __forceinline__ void sum_tile(const P &p, int64_t matrix, int6
     tile.load(step % 2, from + warp_row * S::A::ALONG, from + S::A::NUMBERS + warp_column * S::B::ALONG,
               step * S::tile::STEP);
   };
-  auto arrive = [&] { /* the next tile is there, and all warps have loaded what they need of the one before */
+  /* waits until the next tile is there, and all warps have loaded what they need of the one before */
+  auto arrive = [&] {
     copy_wait<S::STAGES - 2>();
     __syncthreads();
   };
@@ -146,7 +148,7 @@ static __global__ void add_kernel(const P p, int64_t matrices) {
   typename P::sum x = 0;
   for (int64_t slice = 0; slice < p.slices; slice++) x += p.partial[(matrix * p.slices + slice) * size + i % size];
   auto *to = p.C.at + matrix * p.batch + r * p.C.down + c * p.C.right;
-  *to = finished(p, x, p.beta == 0 ? 0 : (typename P::sum)*to);
+  *to = finished(p, x, p.beta == 0 ? 0 : (typename P::sum) * to);
 }
 
 /* Cuts the depths so that the blocks fill the device, if there are enough of them and workspace. */
@@ -212,7 +214,8 @@ static void orient(const struct fk_algebra *algebra, struct product<T, Out> p, i
 template <typename T>
 void fk_product(const struct fk_algebra *algebra, T alpha, fk_view<const T> A, fk_view<const T> B, T beta,
                 fk_view<T> C, enum fk_part part, struct fk_batch batch) {
-  struct product<T, T> p = {{A.at, A.down, A.right, batch.a}, {B.at, B.right, B.down, batch.b}, C, batch.c};
+  struct product<T, T> p = {};
+  p.a = {A.at, A.down, A.right, batch.a}, p.b = {B.at, B.right, B.down, batch.b}, p.C = C, p.batch = batch.c;
   p.depth = alpha == 0 ? 0 : A.d;
   p.alpha = alpha, p.beta = beta, p.part = part;
   orient(algebra, p, batch.count);
@@ -225,12 +228,13 @@ template void fk_product(const struct fk_algebra *, float, fk_view<const float>,
 template <typename Out>
 bool fk_product_halves(const struct fk_algebra *algebra, float alpha, fk_view<const __half> A,
                        fk_view<const __half> B, float beta, fk_view<Out> C, struct fk_batch batch) {
-  const uint64_t vectors = (uint64_t)A.at | (uint64_t)B.at | (uint64_t)(2 * (A.right | B.right | batch.a | batch.b));
+  const uint64_t vectors =
+      (uint64_t)A.at | (uint64_t)B.at | (uint64_t)(2 * (A.right | B.right | batch.a | batch.b));
   if (vectors % 16 || A.n % 2) return false;
-  struct product<__half2, Out> p = {{(const __half2 *)A.at, A.right / 2, 1, batch.a / 2},
-                                    {(const __half2 *)B.at, B.right / 2, 1, batch.b / 2},
-                                    C,
-                                    batch.c};
+  struct product<__half2, Out> p = {};
+  p.a = {(const __half2 *)A.at, A.right / 2, 1, batch.a / 2};
+  p.b = {(const __half2 *)B.at, B.right / 2, 1, batch.b / 2};
+  p.C = C, p.batch = batch.c;
   p.depth = alpha == 0 ? 0 : A.n / 2;
   p.alpha = alpha, p.beta = beta;
   orient(algebra, p, batch.count);

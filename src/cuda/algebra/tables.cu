@@ -1,5 +1,5 @@
-/* The members of cuBLAS's and cuSOLVER's tables (device/libraries.cuh) where these libraries are missing: the modes
- * that this package uses. Eigenvalues are not among them. */
+/* The members of cuBLAS's and cuSOLVER's tables (device/libraries.cuh) where these libraries are missing: the
+ * modes that this package uses. Eigenvalues are not among them. */
 #include <stdlib.h>
 
 #include "views.cuh"
@@ -11,11 +11,11 @@
 static struct fk_algebra *create(void) {
   struct fk_algebra *algebra = (struct fk_algebra *)calloc(1, sizeof *algebra);
   int device;
-  const bool fine = algebra && cudaGetDevice(&device) == cudaSuccess &&
-                    cudaDeviceGetAttribute(&algebra->multiprocessors, cudaDevAttrMultiProcessorCount, device) ==
-                        cudaSuccess &&
-                    cudaDeviceGetAttribute(&algebra->shared_most, cudaDevAttrMaxSharedMemoryPerBlockOptin,
-                                           device) == cudaSuccess;
+  const bool fine =
+      algebra && cudaGetDevice(&device) == cudaSuccess &&
+      cudaDeviceGetAttribute(&algebra->multiprocessors, cudaDevAttrMultiProcessorCount, device) == cudaSuccess &&
+      cudaDeviceGetAttribute(&algebra->shared_most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) ==
+          cudaSuccess;
   if (fine) return algebra;
   free(algebra);
   return NULL;
@@ -96,12 +96,12 @@ static cublasStatus_t gemm(cublasHandle_t handle, cublasOperation_t op_a, cublas
   return gemm_batch(handle, op_a, op_b, m, n, k, alpha, A, lda, 0, B, ldb, 0, beta, C, ldc, 0, 1);
 }
 
-static cublasStatus_t halves_batch(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b, int64_t m,
-                                   int64_t n, int64_t k, const void *alpha, const void *A, cudaDataType type_a,
-                                   int64_t lda, long long next_a, const void *B, cudaDataType type_b, int64_t ldb,
-                                   long long next_b, const void *beta, void *C, cudaDataType type_c, int64_t ldc,
-                                   long long next_c, int64_t count, cublasComputeType_t compute,
-                                   cublasGemmAlgo_t algorithm) {
+static cublasStatus_t halves_batch(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b,
+                                   int64_t m, int64_t n, int64_t k, const void *alpha, const void *A,
+                                   cudaDataType type_a, int64_t lda, long long next_a, const void *B,
+                                   cudaDataType type_b, int64_t ldb, long long next_b, const void *beta, void *C,
+                                   cudaDataType type_c, int64_t ldc, long long next_c, int64_t count,
+                                   cublasComputeType_t compute, cublasGemmAlgo_t algorithm) {
   (void)algorithm;
   const struct fk_algebra *algebra = (const struct fk_algebra *)handle;
   const float a = *(const float *)alpha, b = *(const float *)beta;
@@ -118,8 +118,8 @@ static cublasStatus_t halves_batch(cublasHandle_t handle, cublasOperation_t op_a
 
 static cublasStatus_t halves(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b, int64_t m,
                              int64_t n, int64_t k, const void *alpha, const void *A, cudaDataType type_a,
-                             int64_t lda, const void *B, cudaDataType type_b, int64_t ldb, const void *beta, void *C,
-                             cudaDataType type_c, int64_t ldc, cublasComputeType_t compute,
+                             int64_t lda, const void *B, cudaDataType type_b, int64_t ldb, const void *beta,
+                             void *C, cudaDataType type_c, int64_t ldc, cublasComputeType_t compute,
                              cublasGemmAlgo_t algorithm) {
   return halves_batch(handle, op_a, op_b, m, n, k, alpha, A, type_a, lda, 0, B, type_b, ldb, 0, beta, C, type_c,
                       ldc, 0, 1, compute, algorithm);
@@ -136,8 +136,8 @@ static cublasStatus_t gemv(cublasHandle_t handle, cublasOperation_t op, int64_t 
 }
 
 template <typename T>
-static cublasStatus_t syrk(cublasHandle_t handle, cublasFillMode_t fill, cublasOperation_t op, int64_t n, int64_t k,
-                           const T *alpha, const T *A, int64_t lda, const T *beta, T *C, int64_t ldc) {
+static cublasStatus_t syrk(cublasHandle_t handle, cublasFillMode_t fill, cublasOperation_t op, int64_t n,
+                           int64_t k, const T *alpha, const T *A, int64_t lda, const T *beta, T *C, int64_t ldc) {
   const auto x = view(A, n, k, lda, op);
   fk_product((struct fk_algebra *)handle, *alpha, x, x.turned(), *beta, view(C, n, n, ldc),
              fill == CUBLAS_FILL_MODE_LOWER ? FK_LOWER : FK_ABOVE);
@@ -162,9 +162,9 @@ struct sides {
 };
 
 template <typename T>
-static cublasStatus_t trsm(cublasHandle_t handle, cublasSideMode_t side, cublasFillMode_t fill, cublasOperation_t op,
-                           cublasDiagType_t diagonal, int64_t m, int64_t n, const T *alpha, const T *A, int64_t lda,
-                           T *B, int64_t ldb) {
+static cublasStatus_t trsm(cublasHandle_t handle, cublasSideMode_t side, cublasFillMode_t fill,
+                           cublasOperation_t op, cublasDiagType_t diagonal, int64_t m, int64_t n, const T *alpha,
+                           const T *A, int64_t lda, T *B, int64_t ldb) {
   const struct sides<T> s(side, fill, op, m, n, A, lda, B, ldb);
   if (diagonal != CUBLAS_DIAG_NON_UNIT) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (m > 0 && n > 0) fk_solve((struct fk_algebra *)handle, s.L, s.lower, *alpha, s.B);
@@ -173,9 +173,9 @@ static cublasStatus_t trsm(cublasHandle_t handle, cublasSideMode_t side, cublasF
 
 /* In place: C is B. */
 template <typename T>
-static cublasStatus_t trmm(cublasHandle_t handle, cublasSideMode_t side, cublasFillMode_t fill, cublasOperation_t op,
-                           cublasDiagType_t diagonal, int64_t m, int64_t n, const T *alpha, const T *A, int64_t lda,
-                           const T *B, int64_t ldb, T *C, int64_t ldc) {
+static cublasStatus_t trmm(cublasHandle_t handle, cublasSideMode_t side, cublasFillMode_t fill,
+                           cublasOperation_t op, cublasDiagType_t diagonal, int64_t m, int64_t n, const T *alpha,
+                           const T *A, int64_t lda, const T *B, int64_t ldb, T *C, int64_t ldc) {
   const struct sides<T> s(side, fill, op, m, n, A, lda, C, ldc);
   if (diagonal != CUBLAS_DIAG_NON_UNIT || B != C || ldb != ldc) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (m > 0 && n > 0) fk_multiply((struct fk_algebra *)handle, s.L, s.lower, *alpha, s.B);
@@ -202,8 +202,9 @@ static cusolverStatus_t no_numbers(int *numbers) {
   return CUSOLVER_STATUS_SUCCESS;
 }
 
-static cusolverStatus_t potrf_bytes(cusolverDnHandle_t, cusolverDnParams_t, cublasFillMode_t, int64_t, cudaDataType,
-                                    const void *, int64_t, cudaDataType, size_t *there, size_t *here) {
+static cusolverStatus_t potrf_bytes(cusolverDnHandle_t, cusolverDnParams_t, cublasFillMode_t, int64_t,
+                                    cudaDataType, const void *, int64_t, cudaDataType, size_t *there,
+                                    size_t *here) {
   return no_bytes(there, here);
 }
 static cusolverStatus_t trtri_bytes(cusolverDnHandle_t, cublasFillMode_t, cublasDiagType_t, int64_t, cudaDataType,
@@ -222,8 +223,8 @@ static fk_view<T> triangle(cublasFillMode_t fill, void *A, int64_t n, int64_t ld
 }
 
 static cusolverStatus_t potrf(cusolverDnHandle_t handle, cusolverDnParams_t, cublasFillMode_t fill, int64_t n,
-                              cudaDataType type, void *A, int64_t lda, cudaDataType, void *, size_t, void *, size_t,
-                              int *info) {
+                              cudaDataType type, void *A, int64_t lda, cudaDataType, void *, size_t, void *,
+                              size_t, int *info) {
   const struct fk_algebra *algebra = (const struct fk_algebra *)handle;
   if (type == CUDA_R_64F)
     fk_cholesky(algebra, triangle<double>(fill, A, n, lda), info);

@@ -1,6 +1,7 @@
 /* A tile of a product: how it comes to shared memory, and how warps multiply it.
  * || Numbers are double, float, or pairs of adjacent halves. All have the layout of tensor cores' m16n8 products:
- * lane 4 g + t has rows g and g + 8 and columns 2t and 2t + 1 of the sums, and depths t and t + 4 of the factors. */
+ * lane 4 g + t has rows g and g + 8 and columns 2t and 2t + 1 of the sums, and depths t and t + 4 of the factors.
+ */
 #ifndef FK_CUDA_ALGEBRA_TILE_CUH
 #define FK_CUDA_ALGEBRA_TILE_CUH
 
@@ -36,7 +37,8 @@ static __device__ __forceinline__ void copy_or_zero(void *to, const void *from, 
   if constexpr (BYTES == 16)
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from), "r"(valid));
   else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(address), "l"(from), "n"(BYTES), "r"(valid));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(address), "l"(from), "n"(BYTES),
+                 "r"(valid));
 #else
   for (int i = 0; i < BYTES / 4; i++) ((uint32_t *)to)[i] = 4 * i < valid ? ((const uint32_t *)from)[i] : 0;
 #endif
@@ -51,7 +53,7 @@ struct side {
     /* In shared memory; the padding keeps a warp's reads in different banks. */
     ALONG = VECTOR > 1 ? DEPTH + 4 : 1,
     DEEP = VECTOR > 1 ? 1 : SIDE + 32 / (int)sizeof(T),
-    NUMBERS = VECTOR > 1 ? SIDE * ALONG : DEPTH * DEEP
+    NUMBERS = VECTOR > 1 ? SIDE *ALONG : DEPTH *DEEP
   };
   const T *next; /* the vector to copy */
   int64_t step, step_tile;
@@ -82,8 +84,8 @@ struct side {
     for (int i = begin; i < end; i++, next += step) {
       const int r = row + i * step_row, k = depth + i * step_depth, valid = r < rows ? left - k : 0;
       if (SIDE * DEPTH < VECTOR * THREADS && r >= SIDE) continue; /* more threads than vectors */
-      copy_or_zero<VECTOR * (int)sizeof(T)>(to + r * ALONG + k * DEEP, next,
-                                            (int)sizeof(T) * max(0, min(valid, (int)VECTOR)));
+      copy_or_zero<VECTOR *(int)sizeof(T)>(to + r * ALONG + k * DEEP, next,
+                                           (int)sizeof(T) * max(0, min(valid, (int)VECTOR)));
     }
     if (end == COUNT) next += step_tile;
   }
@@ -106,8 +108,8 @@ static __device__ __forceinline__ void multiply(float (&c)[4], const __half2 (&a
   mma_m16n8k16(c, (const uint32_t *)a, *(const uint32_t *)&b[0], *(const uint32_t *)&b[1]);
 }
 
-/* The part of a tile that a warp has: 16 DOWN x 8 RIGHT sums. The factors of one step are loaded while those of the
- * last are multiplied. */
+/* The part of a tile that a warp has: 16 DOWN x 8 RIGHT sums. The factors of one step are loaded while those of
+ * the last are multiplied. */
 template <typename T, typename A, typename B, int DOWN, int RIGHT>
 struct warp_tile {
   using sum = typename number<T>::sum;
@@ -118,7 +120,7 @@ struct warp_tile {
 #else
     TENSOR = PAIRS,
 #endif
-    STEP = PAIRS ? 8 : TENSOR ? 4 : 1, /* depths */
+    STEP = TENSOR ? PAIRS ? 8 : 4 : 1, /* depths */
     STEPS = DEPTH / STEP,
     OF_A = TENSOR ? STEP / 2 : 2,
     OF_B = TENSOR ? STEP / 4 : 2

@@ -44,7 +44,9 @@ static __global__ void __launch_bounds__(THREADS) corner_kernel(const struct cor
 #pragma unroll
   for (int r = 0; r < HELD; r++) {
     const int i = LANES * r + lane;
-    x[r] = k.task == INVERT ? (T)(i == column) : k.has(i, column) ? k.B.at[i * k.B.down + column * k.B.right] : (T)0;
+    x[r] = k.task == INVERT   ? (T)(i == column)
+           : k.has(i, column) ? k.B.at[i * k.B.down + column * k.B.right]
+                              : (T)0;
     if (k.alpha != 1) x[r] = k.alpha == 0 ? 0 : k.alpha * x[r];
   }
   __syncthreads();
@@ -68,7 +70,7 @@ static __global__ void __launch_bounds__(THREADS) corner_kernel(const struct cor
 template <typename T>
 static void run_corner(const struct fk_algebra *algebra, fk_view<const T> L, bool lower, fk_view<T> B,
                        enum task task, T alpha) {
-  struct corner<T> k = {L, B, task, alpha};
+  corner<T> k{L, B, task, alpha};
   if (B.d == 0) return;
   if (!lower) { /* the last row first */
     k.L = {&L.at[(L.n - 1) * (L.down + L.right)], L.n, L.d, -L.down, -L.right};
@@ -179,10 +181,10 @@ void fk_square(const struct fk_algebra *algebra, fk_view<T> L) {
 }
 
 #define FOR(T)                                                                                                    \
-  template void fk_solve(const struct fk_algebra *, fk_view<const T>, bool, T, fk_view<T>);                      \
-  template void fk_multiply(const struct fk_algebra *, fk_view<const T>, bool, T, fk_view<T>);                   \
-  template void fk_cholesky(const struct fk_algebra *, fk_view<T>, int *);                                       \
-  template void fk_invert(const struct fk_algebra *, fk_view<T>);                                                \
+  template void fk_solve(const struct fk_algebra *, fk_view<const T>, bool, T, fk_view<T>);                       \
+  template void fk_multiply(const struct fk_algebra *, fk_view<const T>, bool, T, fk_view<T>);                    \
+  template void fk_cholesky(const struct fk_algebra *, fk_view<T>, int *);                                        \
+  template void fk_invert(const struct fk_algebra *, fk_view<T>);                                                 \
   template void fk_square(const struct fk_algebra *, fk_view<T>);
 FOR(double)
 FOR(float)

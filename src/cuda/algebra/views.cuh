@@ -8,8 +8,8 @@
 #include "../../core/count.h"
 #include "../device/libraries.cuh"
 
-/* A matrix on the device: number (i, j) is at[i * down + j * right], where one of the strides is 1. So a transposed
- * matrix is a view, too, and an upper triangle is the lower one of the transposed view. */
+/* A matrix on the device: number (i, j) is at[i * down + j * right], where one of the strides is 1. So a
+ * transposed matrix is a view, too, and an upper triangle is the lower one of the transposed view. */
 template <typename T>
 struct fk_view {
   T *at;
@@ -30,7 +30,8 @@ struct fk_algebra {
   size_t workspace_bytes;
 };
 
-/* Operations are queued on the stream; cudaGetLastError() tells if a launch failed. Numbers are double or float. */
+/* Operations are queued on the stream; cudaGetLastError() tells if a launch failed. Numbers are double or float.
+ */
 
 /* One triangle, or all of a product. */
 enum fk_part { FK_ALL, FK_LOWER, FK_ABOVE };
@@ -56,8 +57,8 @@ void fk_solve(const struct fk_algebra *algebra, fk_view<const T> L, bool lower, 
 template <typename T>
 void fk_multiply(const struct fk_algebra *algebra, fk_view<const T> L, bool lower, T alpha, fk_view<T> B);
 
-/* In place of a lower triangle: L of A = L L', where *info becomes the order of the first leading minor that is not
- * positive, or 0; L^-1; the lower triangle of L'L. */
+/* In place of a lower triangle: L of A = L L', where *info becomes the order of the first leading minor that is
+ * not positive, or 0; L^-1; the lower triangle of L'L. */
 template <typename T>
 void fk_cholesky(const struct fk_algebra *algebra, fk_view<T> A, int *info);
 template <typename T>

@@ -73,10 +73,10 @@ static struct library cublas = {{IN_ORDER("libcublas.so.13", "libcublas.so.12"),
 #define PIP "/lib/python3*/*-packages/nvidia/*/lib"
 static const struct place {
   const char *variable, *below;
-} places[] = {{NULL, FK_CUDA_LIBDIR},         {"CUDA_HOME", "/lib*"}, {"CUDA_PATH", "/lib*"},
-              {NULL, "/usr/local/cuda*/lib*"}, {"CONDA_PREFIX", "/lib"}, {"VIRTUAL_ENV", PIP},
-              {"CONDA_PREFIX", PIP},           {"HOME", "/.local" PIP}, {NULL, "/usr/local" PIP},
-              {NULL, "/usr" PIP}};
+} places[] = {
+    {NULL, FK_CUDA_LIBDIR},   {"CUDA_HOME", "/lib*"}, {"CUDA_PATH", "/lib*"}, {NULL, "/usr/local/cuda*/lib*"},
+    {"CONDA_PREFIX", "/lib"}, {"VIRTUAL_ENV", PIP},   {"CONDA_PREFIX", PIP},  {"HOME", "/.local" PIP},
+    {NULL, "/usr/local" PIP}, {NULL, "/usr" PIP}};
 
 /* Calls call() with the paths that match, until it returns true. */
 template <typename F>

@@ -57,8 +57,8 @@ struct fk_cusolver {
   FK_CUSOLVER(FK_MEMBER)
 };
 #undef FK_MEMBER
-/* Set by the two functions below: those of the libraries or, where they are missing, our own of algebra/. Ours have
- * no syevd. */
+/* Set by the two functions below: those of the libraries or, where they are missing, our own of algebra/. Ours
+ * have no syevd. */
 extern struct fk_cublas fk_cublas;
 extern struct fk_cusolver fk_cusolver;
 extern const struct fk_cublas fk_own_cublas;
