@@ -21,6 +21,7 @@ rules='
   cuda/device core
   cuda/fma    core cuda/device
   cuda/tensor core cuda/device
+  cuda/algebra core cuda/device cuda/tensor
   cuda/points core cuda/device cuda/tensor
   cuda/near   core cuda/device cuda/tensor cuda/points
   cuda/exact  core cuda/device cuda/fma cuda/tensor cuda/points cuda/near

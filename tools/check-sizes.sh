@@ -1,13 +1,16 @@
 #!/bin/sh
 # Checks sizes in src/, C and CUDA: no file over 500 lines, no function over 60 lines or with more than 8 arguments.
 # Relies on the layout of clang-format: a definition that begins at the margin ends with a brace at the margin; members
-# of a struct or namespace are two columns in. Generated tables are exempt.
+# of a struct or namespace are two columns in. Generated tables are exempt, and from the limit of arguments the file whose
+# functions have the arguments of cuBLAS.
 set -eu
 cd "$(dirname "$0")/.."
 
 find src -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' \) ! -path src/grid/window_table.c \
   ! -path src/fk_config.h | sort | while read -r file; do
-  awk -v file="$file" -v most_lines=500 -v most_of_function=60 -v most_arguments=8 '
+  most_arguments=8
+  [ "$file" = src/cuda/algebra/tables.cu ] && most_arguments=99
+  awk -v file="$file" -v most_lines=500 -v most_of_function=60 -v most_arguments="$most_arguments" '
     # in a definition, the last parentheses at the first level hold the arguments, and the name comes before them
     function look_at(text,    i, c, depth) {
       sub(/\) : [a-z].*/, ")", text) # what a constructor sets

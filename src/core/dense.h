@@ -43,8 +43,8 @@ enum fk_dense_flag {
 struct fk_dense_ops {
   const char *name;
 
-  /* Loads the libraries that operations need, and fails if they are missing. If A is not NULL, fails with
-   * FK_STATUS_LOST if the memory of A, from alloc(), was lost with its device. */
+  /* Starts what operations need. If A is not NULL, fails with FK_STATUS_LOST if the memory of A, from alloc(), was
+   * lost with its device. */
   enum fk_status (*ready)(int device, const struct fk_dense *A, struct fk_error *err);
   /* alloc: allocates data for A->n, A->d and A->type, uninitialised, and sets ld and place. The caller frees A by
    * free(), which accepts NULL data and matrices that were lost with their device. */
@@ -87,7 +87,7 @@ struct fk_dense_ops {
   enum fk_status (*scale)(int device, const struct fk_dense *A, const struct fk_dense *s, const struct fk_dense *B,
                           struct fk_error *err);
   /* Eigenvalues of a symmetric A, ascending, go to the n x 1 matrix `values`, eigenvectors to the columns of A.
-   * One triangle of A is read. */
+   * One triangle of A is read. FK_STATUS_UNSUPPORTED on a device without cuSOLVER. */
   enum fk_status (*syev)(int device, unsigned flags, const struct fk_dense *A, const struct fk_dense *values,
                          struct fk_error *err);
 

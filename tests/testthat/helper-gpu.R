@@ -30,7 +30,7 @@ skip_if_no_gpu <- function() {
   if (!has_gpu()) testthat::skip(paste("no CUDA device:", sub("^no CUDA device: ", "", gpu_status())))
 }
 
-# Without cuBLAS and cuSOLVER there is one error to test, and nothing else.
+# A toolkit without the headers of cuBLAS builds no dense operations: there is one error to test, and nothing else.
 skip_if_no_libraries <- function() {
   skip_if_no_gpu()
   told <- tryCatch(

@@ -1,4 +1,4 @@
-# Dense operations on a GPU, by cuBLAS and cuSOLVER, in double and single precision.
+# Dense operations on a GPU, by cuBLAS and cuSOLVER or our own functions, in double and single precision.
 
 for (single in c(FALSE, TRUE)) for (n in c(0, 1, 2, 5, 33, 70, 300, 520)) {
   test_that(paste("dense operations of a GPU are R's matrix algebra: order", n, if (single) "single" else "double"), {
@@ -32,7 +32,7 @@ test_that("dense operations of a GPU have the same bits each time, also on fresh
       run_dense("gemm", list(A, A, A), device = 0), run_dense("syrk", list(A, S), device = 0),
       run_dense("trsm", list(S, b), device = 0), run_dense("trmm", list(S, A), UPPER, device = 0),
       run_dense("potrf", list(S), device = 0), run_dense("lauum", list(S), device = 0),
-      run_dense("syev", list(S, b[, 1, drop = FALSE]), device = 0)
+      if (has_eigenvalues(0)) run_dense("syev", list(S, b[, 1, drop = FALSE]), device = 0)
     )
   }
   first <- all_of_them()
@@ -63,6 +63,19 @@ test_that("a forked child has no dense operations of its parent's GPU", {
   skip_on_os("windows")
   skip_if_no_libraries()
   expect_no_fork(\() run_dense("gemm", list(diag(1), diag(1), diag(1)), device = 0))
+})
+
+test_that("all of this holds without cuBLAS and cuSOLVER, too", {
+  skip_if_no_libraries()
+  skip_if(nzchar(Sys.getenv("FLASHKERNEL_CUBLAS")), "the libraries are chosen already")
+  again <- function(folder) {
+    as.data.frame(testthat::test_dir(folder, "gpu-dense",
+      reporter = "silent", package = "flashkernel", load_package = "installed", stop_on_failure = FALSE
+    ))
+  }
+  got <- in_child(again, list(getwd()), c(FLASHKERNEL_CUBLAS = "none", NOT_CRAN = "true"), timeout = 300)
+  expect_gt(nrow(got), 10)
+  expect_identical(got$test[got$failed > 0 | got$error], character())
 })
 
 # so that "auto" counts the start of CUDA again in the files that follow

@@ -1,4 +1,4 @@
-/* Dense operations on a device, by cuBLAS and cuSOLVER; its twin is core/dense_host.c. */
+/* Dense operations on a device, by cuBLAS and cuSOLVER or our own functions; its twin is core/dense_host.c. */
 #include <limits.h>
 #include <stdlib.h>
 
@@ -392,6 +392,8 @@ static enum fk_status decompose(struct solver *solver, unsigned flags, const str
   const cudaDataType type = number_type(A);
   const cusolverEigMode_t vectors = CUSOLVER_EIG_MODE_VECTOR;
   int info = 0;
+  if (!fk_cusolver.syevd)
+    return fk_fail(err, FK_STATUS_UNSUPPORTED, "eigenvalues on a GPU need cuSOLVER, which was not found");
   FK_CUSOLVER_TRY(fk_cusolver.syevd_bytes(solver->handle, solver->params, vectors, triangle(flags), A->n, type,
                                           A->data, A->ld, type, values->data, type, &solver->bytes_there,
                                           &solver->bytes_here));

@@ -2,10 +2,12 @@
 #include "libraries.cuh"
 
 #include <dlfcn.h>
+#include <glob.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "../../core/dense.h"
 #include "../../fk_config.h"
@@ -35,12 +37,14 @@ struct symbol {
 static const struct symbol cublas_symbols[] = {FK_CUBLAS(CUBLAS_SYMBOL)},
                            cusolver_symbols[] = {FK_CUSOLVER(CUSOLVER_SYMBOL)};
 
-enum { NAMES = 3 };
+enum { NAMES = 3, PATH_SIZE = 1024 };
 struct library {
-  const char *title, *names[NAMES];
+  const char *names[NAMES];
   const struct symbol *symbols;
   int n_symbols;
   void *functions;
+  const void *own; /* our functions, where the library is missing */
+  size_t bytes;
   bool loaded;
 };
 
@@ -50,56 +54,98 @@ struct library {
 #else
 #define IN_ORDER(newer, older) older, newer
 #endif
-static struct library cublas = {"cuBLAS",       {IN_ORDER("libcublas.so.13", "libcublas.so.12"), "libcublas.so"},
-                                cublas_symbols, sizeof cublas_symbols / sizeof *cublas_symbols,
-                                &fk_cublas,     false},
-                      cusolver = {
-                          "cuSOLVER",       {IN_ORDER("libcusolver.so.12", "libcusolver.so.11"), "libcusolver.so"},
-                          cusolver_symbols, sizeof cusolver_symbols / sizeof *cusolver_symbols,
-                          &fk_cusolver,     false};
+static struct library cublas = {{IN_ORDER("libcublas.so.13", "libcublas.so.12"), "libcublas.so"},
+                                cublas_symbols,
+                                sizeof cublas_symbols / sizeof *cublas_symbols,
+                                &fk_cublas,
+                                &fk_own_cublas,
+                                sizeof fk_cublas,
+                                false},
+                      cusolver = {{IN_ORDER("libcusolver.so.12", "libcusolver.so.11"), "libcusolver.so"},
+                                  cusolver_symbols,
+                                  sizeof cusolver_symbols / sizeof *cusolver_symbols,
+                                  &fk_cusolver,
+                                  &fk_own_cusolver,
+                                  sizeof fk_cusolver,
+                                  false};
 
-/* Searches the linker's path, then the folder of the build's CUDA runtime. */
-static void *open_library(const struct library *library) {
-  void *opened = NULL;
-  for (int i = 0; i < NAMES && !opened; i++) {
-    char path[1024];
-    opened = dlopen(library->names[i], RTLD_NOW | RTLD_LOCAL);
-    if (opened || !*FK_CUDA_LIBDIR) continue;
-    snprintf(path, sizeof path, "%s/%s", FK_CUDA_LIBDIR, library->names[i]);
-    opened = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  }
-  return opened;
+/* Where toolkits, conda and pip put the libraries: folders below a variable's, as patterns of glob(). */
+#define PIP "/lib/python3*/*-packages/nvidia/*/lib"
+static const struct place {
+  const char *variable, *below;
+} places[] = {
+    {NULL, FK_CUDA_LIBDIR},   {"CUDA_HOME", "/lib*"}, {"CUDA_PATH", "/lib*"}, {NULL, "/usr/local/cuda*/lib*"},
+    {"CONDA_PREFIX", "/lib"}, {"VIRTUAL_ENV", PIP},   {"CONDA_PREFIX", PIP},  {"HOME", "/.local" PIP},
+    {NULL, "/usr/local" PIP}, {NULL, "/usr" PIP}};
+
+/* Calls call() with the paths that match, until it returns true. */
+template <typename F>
+static bool any_path(const char *pattern, F call) {
+  glob_t found;
+  bool done = false;
+  if (glob(pattern, 0, NULL, &found)) return false;
+  for (size_t i = 0; i < found.gl_pathc && !done; i++) done = call(found.gl_pathv[i]);
+  globfree(&found);
+  return done;
 }
 
-/* The library is never unloaded: its threads and handlers may still run. */
-static enum fk_status load_library(struct library *library, struct fk_error *err) {
-  if (library->loaded) return FK_STATUS_OK;
-  void *opened = open_library(library);
-  if (!opened) {
-    const char *why = dlerror();
-    return fk_fail(err, FK_STATUS_UNSUPPORTED,
-                   "%s could not be loaded: none of %s, %s, %s is on the library path%s%s (%s)", library->title,
-                   library->names[0], library->names[1], library->names[2], *FK_CUDA_LIBDIR ? " or in " : "",
-                   FK_CUDA_LIBDIR, why ? why : "no reason given");
+/* Opens what a library of pip needs from the folders beside it. */
+static void open_needed(const char *path) {
+  static const char *const names[] = {"libnvJitLink.so.1?", "libcublasLt.so.1?", "libcublas.so.1?",
+                                      "libcusparse.so.1?"};
+  const int folder = (int)(strrchr(path, '/') - path);
+  for (const char *name : names) {
+    char pattern[PATH_SIZE];
+    snprintf(pattern, sizeof pattern, "%.*s/../../*/lib/%s", folder, path, name);
+    any_path(pattern, [](const char *needed) { return dlopen(needed, RTLD_NOW | RTLD_GLOBAL) != NULL; });
   }
-  for (int i = 0; i < library->n_symbols; i++) {
+}
+
+/* Takes all functions; false: the library does not open, or is too old. It is never unloaded: its threads and
+ * handlers may still run. */
+static bool take_functions(const struct library *library, const char *path) {
+  void *opened = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!opened && strchr(path, '/')) {
+    open_needed(path);
+    opened = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  }
+  for (int i = 0; opened && i < library->n_symbols; i++) {
     void *function = dlsym(opened, library->symbols[i].name);
-    if (!function)
-      return fk_fail(err, FK_STATUS_UNSUPPORTED, "%s has no %s: CUDA 12.0 or newer is needed", library->title,
-                     library->symbols[i].name);
+    if (!function) return false;
     *(void **)((char *)library->functions + library->symbols[i].offset) = function;
   }
-  library->loaded = true;
-  return FK_STATUS_OK;
+  return opened != NULL;
+}
+
+static bool found_in(const struct library *library, const char *root, const char *below) {
+  char pattern[PATH_SIZE];
+  for (const char *name : library->names) {
+    snprintf(pattern, sizeof pattern, "%s%s/%s", root, below, name);
+    if (any_path(pattern, [&](const char *path) { return take_functions(library, path); })) return true;
+  }
+  return false;
+}
+
+/* FLASHKERNEL_CUBLAS is "none", or the only folder to search. */
+static bool found(const struct library *library) {
+  const char *chosen = getenv("FLASHKERNEL_CUBLAS");
+  if (chosen && *chosen) return strcmp(chosen, "none") != 0 && found_in(library, chosen, "");
+  for (const char *name : library->names)
+    if (take_functions(library, name)) return true;
+  for (const struct place &place : places) {
+    const char *root = place.variable ? getenv(place.variable) : "";
+    if (root && found_in(library, root, place.below)) return true;
+  }
+  return false;
 }
 
 /* Locked, since the threads of several devices may call it at once. */
-static enum fk_status load(struct library *library, struct fk_error *err) {
+static void load(struct library *library) {
   static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
   pthread_mutex_lock(&loading);
-  enum fk_status status = load_library(library, err);
+  if (!library->loaded && !found(library)) memcpy(library->functions, library->own, library->bytes);
+  library->loaded = true;
   pthread_mutex_unlock(&loading);
-  return status;
 }
 
 /* ---- failures --------------------------------------------------------------------------------- */
@@ -145,7 +191,7 @@ void fk_cuda_libraries_free(struct fk_cuda_context *context) {
 
 static enum fk_status start_blas(struct fk_cuda_context *context, struct fk_cuda_libraries *libraries,
                                  struct fk_error *err) {
-  FK_TRY(load(&cublas, err));
+  load(&cublas);
   FK_TRY(fk_cuda_reserve(context, &libraries->workspace, workspace_bytes(context), err));
   if (fk_cublas.create(&libraries->blas) != CUBLAS_STATUS_SUCCESS) { /* the pool may hold all free memory */
     fk_cuda_trim(context);
@@ -158,7 +204,7 @@ static enum fk_status start_blas(struct fk_cuda_context *context, struct fk_cuda
 
 static enum fk_status start_solver(struct fk_cuda_context *context, struct fk_cuda_libraries *libraries,
                                    struct fk_error *err) {
-  FK_TRY(load(&cusolver, err));
+  load(&cusolver);
   if (fk_cusolver.create(&libraries->solver) != CUSOLVER_STATUS_SUCCESS) {
     fk_cuda_trim(context);
     FK_CUSOLVER_TRY(fk_cusolver.create(&libraries->solver));

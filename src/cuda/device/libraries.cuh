@@ -1,5 +1,5 @@
-/* cuBLAS and cuSOLVER, loaded at their first use, so that the package installs and loads without them. A build
- * whose toolkit lacks their headers omits the code that needs them. */
+/* cuBLAS and cuSOLVER, loaded at their first use where they are found, or our own functions. A build whose toolkit
+ * lacks their headers omits the code that needs them. */
 #ifndef FK_CUDA_LIBRARIES_CUH
 #define FK_CUDA_LIBRARIES_CUH
 
@@ -57,12 +57,14 @@ struct fk_cusolver {
   FK_CUSOLVER(FK_MEMBER)
 };
 #undef FK_MEMBER
-/* Set by the two functions below. */
+/* Set by the two functions below: those of the libraries or, where they are missing, our own of algebra/. Ours
+ * have no syevd. */
 extern struct fk_cublas fk_cublas;
 extern struct fk_cusolver fk_cusolver;
+extern const struct fk_cublas fk_own_cublas;
+extern const struct fk_cusolver fk_own_cusolver;
 
-/* The context's handles, made at the first use, on its stream. Returns FK_STATUS_UNSUPPORTED if the library is
- * missing. */
+/* The context's handles, made at the first use, on its stream. */
 enum fk_status fk_cuda_blas(struct fk_cuda_context *context, cublasHandle_t *handle, struct fk_error *err);
 enum fk_status fk_cuda_solver(struct fk_cuda_context *context, cusolverDnHandle_t *handle, struct fk_error *err);
 

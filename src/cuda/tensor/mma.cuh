@@ -8,13 +8,18 @@
 #include "../device/copy_async.cuh"
 #include "../device/exp2.cuh"
 
-/* c += a b, 16 x 16 times 16 x 8, of FP16 with sums in FP32. */
+/* c += a b, 16 x 16 times 16 x 8, of FP16 with sums in FP32; on Turing in two halves. */
 static __device__ __forceinline__ void mma_m16n8k16(float *c, const uint32_t *a, uint32_t b0, uint32_t b1) {
 #if __CUDA_ARCH__ >= 800
   asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
       "{%0,%1,%2,%3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#else
+  for (int i = 0; i < 2; i++)
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[2 * i]), "r"(a[2 * i + 1]), "r"(i ? b1 : b0));
 #endif
 }
 
