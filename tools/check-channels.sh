@@ -1,6 +1,7 @@
 #!/bin/sh
-# Checks the workflows, the Dockerfile and the conda recipe: the scripts that they name exist and can be executed, actions
-# are pinned to commits, versions are that of DESCRIPTION, and actionlint, if it is installed, finds nothing.
+# Checks the workflows, the Dockerfile and the conda recipe: the scripts that they name exist and are executable,
+# actions are pinned to commits, all files that name the version name that of DESCRIPTION, and actionlint, if it is
+# installed, finds nothing.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 status=0
@@ -10,7 +11,7 @@ files=$(ls .github/workflows/*.yaml tools/docker/Dockerfile tools/conda/*) || ex
 # shellcheck disable=SC2086
 for script in $(grep -hvE '^ *#' $files | grep -ohE '(tools|[.]ci)/[A-Za-z0-9_-]+([.](sh|R))?' | sort -u); do
   case "$script" in
-    *.R | tools/setup.sh) [ -f "$script" ] ;;
+    *.R | *-rules.sh | tools/setup.sh) [ -f "$script" ] ;;
     tools/docker | tools/conda | tools/m4) [ -d "$script" ] ;;
     *) [ -f "$script" ] && [ -x "$script" ] ;;
   esac || bad "$script: named in a workflow or recipe, and no script that can be executed"
@@ -19,6 +20,8 @@ for line in $(grep -hoE 'uses: [^ ]+' .github/workflows/*.yaml | sed 's/uses: //
   echo "$line" | grep -qE '@[0-9a-f]{40}$' || bad "$line: an action is pinned to a commit"
 done
 version=$(sed -n 's/^Version: *//p' DESCRIPTION)
-grep -qx "  version: \"$version\"" tools/conda/recipe.yaml || bad "tools/conda/recipe.yaml: the version is not $version"
+for file in configure.ac configure src/Makevars.win README.md tools/conda/recipe.yaml; do
+  grep -qF "$version" "$file" || bad "$file: does not name version $version, which DESCRIPTION has"
+done
 if command -v actionlint >/dev/null 2>&1; then actionlint || status=1; else echo "no actionlint"; fi
 exit $status
