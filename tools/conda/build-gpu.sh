@@ -4,4 +4,4 @@ set -euo pipefail
 tools/gpu-plugin engine
 libs="$PREFIX/lib/R/library/flashkernel/libs"
 mkdir -p "$libs"
-cp engine/*.so "$libs/"
+cp engine/*.so "$libs/flashkernel-gpu.so"
