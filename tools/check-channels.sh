@@ -23,5 +23,6 @@ version=$(sed -n 's/^Version: *//p' DESCRIPTION)
 for file in configure.ac configure src/Makevars.win README.md tools/conda/recipe.yaml; do
   grep -qF "$version" "$file" || bad "$file: does not name version $version, which DESCRIPTION has"
 done
+for script in tools/conda/*.sh; do bash -n "$script" || status=1; done
 if command -v actionlint >/dev/null 2>&1; then actionlint || status=1; else echo "no actionlint"; fi
 exit $status
