@@ -11,7 +11,7 @@ check_selector <- function(name, d, weights, arg) {
   all <- selector_names()
   weighted <- !is.null(weights) && any(weights != weights[1])
   choices <- if (d > 1 || weighted) setdiff(all, names(ONE_COLUMN_SELECTORS)) else all
-  one_name <- length(name) == 1 && !is.na(name) && validEnc(name)
+  one_name <- is.character(name) && length(name) == 1 && !is.na(name) && validEnc(name)
   # "SJ", as stats::bw.SJ() is called
   found <- if (one_name) all[pmatch(tolower(name), all)] else NA
   if (found %in% choices) return(found)

@@ -1,7 +1,8 @@
-# Checks that the files exist that the pages for developers name. Reads CONTRIBUTING.md, README.md and the READMEs of
-# src, tools and bench. A path in backticks is relative to the root, to src/ or to the folder of the page. Exits with 1
-# if a file is missing.
-pages <- c("CONTRIBUTING.md", "README.md", list.files(c("src", "tools", "bench"), "^README\\.md$", recursive = TRUE, full.names = TRUE))
+# Checks that the files exist that the pages for developers name. Reads CONTRIBUTING.md, README.md, tools/RELEASE.md and
+# the READMEs of src, tools and bench. A path in backticks is relative to the root, to src/ or to the folder of the
+# page. Exits with 1 if a file is missing.
+readmes <- list.files(c("src", "tools", "bench"), "^README\\.md$", recursive = TRUE, full.names = TRUE)
+pages <- c("CONTRIBUTING.md", "README.md", "tools/RELEASE.md", readmes)
 WRITTEN <- "fk_config.h" # by configure
 tracked <- system2("git", c("ls-files", "-co", "--exclude-standard"), stdout = TRUE)
 exists_in <- function(path, folder) {

@@ -25,6 +25,7 @@ NOT_HERE(dsyev_)
 NOT_HERE(dsyrk_)
 NOT_HERE(dtrmm_)
 NOT_HERE(dtrsm_)
+NOT_HERE(dtrtri_)
 
 static double x[N * D_MOST], y[M * D_MOST], expected[M], found[M], again[M];
 static int failures;

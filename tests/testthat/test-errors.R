@@ -224,6 +224,7 @@ test_that("unknown names are refused and the known ones listed", {
   expect_argument_error(flash_kde(good, estimator = "histogram"), "estimator")
   expect_error(flash_kde(good, estimator = "histogram"), "sdkde.*kde.*laplace")
   expect_argument_error(flash_kde(good, bandwidth = "rule"), "bandwidth")
+  expect_argument_error(kde_bandwidth(good, data.frame(a = 1:12)), "method")
   for (wrong in list("tpu", NA_character_, c("cpu", "cuda"), 1, list("cpu"), character())) {
     for (setting in c("backend", "precision")) {
       control <- stats::setNames(list(wrong), setting)

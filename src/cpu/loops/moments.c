@@ -203,7 +203,8 @@ enum fk_status fk_pair_moments(const struct fk_moments_task *task, const struct 
   s.pieces = fk_pieces(n, s.width);
   set_factors(&s);
   int64_t numbers = numbers_of(&s);
-  s.pairs = (struct fk_pairs){FK_OP_MOMENTS, &task->x, task->chol, task->weights};
+  s.pairs =
+      (struct fk_pairs){.operation = FK_OP_MOMENTS, .x = &task->x, .chol = task->chol, .weights = task->weights};
   s.pairs.work = fk_plan_pair_work(FK_OP_MOMENTS, d, (double)numbers);
   s.pairs.room = sizeof(double) * (size_t)((FK_TILE_ROWS + 3 + numbers) * FK_TILE_COLS);
   s.pairs.mode.scale = sqrt(s.wide ? FK_LOG2E / 4 : FK_LOG2E / 2);

@@ -172,7 +172,8 @@ enum fk_status fk_pair_scales(const struct fk_scales_task *task, const struct fk
   s.factor[1] = -FK_LN2 * task->factor[1];
   s.factor[2] = FK_LN2 * FK_LN2 * task->factor[2];
   memset(task->sums, 0, sizeof(double) * (size_t)(n * task->count));
-  s.pairs = (struct fk_pairs){FK_OP_SCALES, &task->x, task->chol, task->weights};
+  s.pairs =
+      (struct fk_pairs){.operation = FK_OP_SCALES, .x = &task->x, .chol = task->chol, .weights = task->weights};
   s.pairs.work = fk_plan_pair_work(FK_OP_SCALES, task->x.d, 5.0 * s.plan.chains + task->count);
   s.pairs.room = sizeof(double) * (size_t)(task->count * (FK_TILE_COLS + s.size));
   s.pairs.mode.scale = sqrt(FK_LOG2E / 2);
