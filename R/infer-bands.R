@@ -228,8 +228,7 @@ bands_of_sums <- function(object, at, asked, run) {
 
 # The fits whose combination the interval is around: list(fits, shares). Its bias is of order h^4, at a bandwidth that is best
 # for a bias of order h^2, so that the remaining bias is small relative to the standard error. The rate n^(-1 / (d + 4))
-# minimises the coverage error (Calonico, Cattaneo and Farrell 2018). Bandwidths of estimates whose bias is already of order h^4
-# (debiased, adaptive, by local likelihood) are larger and are reduced by the ratio of the rules for normal data. Kernels
+# minimises the coverage error (Calonico, Cattaneo and Farrell 2018). narrowed() reduces bandwidths that are wider. Kernels
 # without second derivatives are combined with those of variance c H (Schucany and Sommers 1977): (c p_H - p_cH) / (c - 1) has no
 # bias of order h^2, and for c near 1 the least of order h^4. Categories alone have no such bias.
 WIDER <- 1.25
@@ -240,7 +239,7 @@ corrected_fits <- function(object, run) {
   if (object$d == 0) return(alone(object))
   plain <- object$estimator == PLAIN_ESTIMATOR
   by_local <- !is.null(object$support) && has_local(object$support)
-  if (!plain || by_local || !is.null(object$adaptive)) object <- narrowed(object, run)
+  object <- narrowed(object, !plain || by_local || !is.null(object$adaptive), run)
   if (!plain || by_local) return(alone(object))
   if (needs_rows(object)) {
     wide <- rebuilt(object, \(part) replace(part, "bandwidth", list(WIDER * part$bandwidth)), run)
@@ -256,15 +255,32 @@ combined_density <- function(made, at, run) {
   Reduce(`+`, Map(\(fit, share) share * signed_density(log_estimate(fit, at, FALSE, run)), made$fits, made$shares))
 }
 
-narrowed <- function(object, run) {
+# Bandwidths of estimates whose bias is already of order h^4 (debiased, adaptive, by local likelihood), `higher`, are reduced by
+# the ratio of the rules for normal data. Selectors may also return wider kernels, by chance or because the estimate has
+# little bias where most points are; the largest bandwidth of the result is that of maximal_log_sd().
+narrowed <- function(object, higher, run) {
   reference <- if (object$estimator == PLAIN_ESTIMATOR) "laplace" else object$estimator
   n <- effective_size(object$weights[used_rows(object)], n_used(object))
-  ratio <- min(reference_sd(PLAIN_ESTIMATOR, n, object$d) / reference_sd(reference, n, object$d), 1)
+  ratio <- if (higher) reference_sd(PLAIN_ESTIMATOR, n, object$d) / reference_sd(reference, n, object$d) else 1
+  part <- if (is.null(object$support)) object else plain_kernels(object)
+  most <- exp(maximal_log_sd(part$x, part$weights, n) - log_det_of(part$bandwidth) / (2 * object$d))
+  ratio <- min(ratio, most, 1)
+  if (ratio == 1) return(object)
   rebuilt(object, \(part) {
     part$bandwidth <- ratio^2 * part$bandwidth
     if (!is.null(part$score_bandwidth)) part$score_bandwidth <- ratio^2 * part$score_bandwidth
     part
   }, run)
+}
+
+# The logarithm of the geometric mean of a kernel's standard deviations by maximal smoothing (Terrell 1990): no density with the
+# covariance matrix of x has a larger optimal bandwidth. Infinite where the covariance matrix is singular.
+maximal_log_sd <- function(x, weights, n) {
+  d <- ncol(x)
+  log_det <- determinant(weighted_correlation(x, weights))$modulus[[1]]
+  if (!isTRUE(log_det > log(1e-14))) return(Inf)
+  terrell <- (d + 6) / 2 * log(d + 8) - d * log(2) - log(16 * n * (d + 2)) - lgamma(d / 2 + 4)
+  terrell / (d + 4) + mean(log(weighted_sds(x, weights))) + log_det / (2 * d)
 }
 
 # The fit whose kernels `change` has changed, a function of a fit without a support: debiased again, on the support.
