@@ -230,7 +230,9 @@ bands_of_sums <- function(object, at, asked, run) {
 # for a bias of order h^2, so that the remaining bias is small relative to the standard error. The rate n^(-1 / (d + 4))
 # minimises the coverage error (Calonico, Cattaneo and Farrell 2018). narrowed() reduces bandwidths that are wider. Kernels
 # without second derivatives are combined with those of variance c H (Schucany and Sommers 1977): (c p_H - p_cH) / (c - 1) has no
-# bias of order h^2, and for c near 1 the least of order h^4. Categories alone have no such bias.
+# bias of order h^2, and for c near 1 the least of order h^4. Categories alone have no such bias. Kernels that are divided by
+# their masses at the points have a bias at a bound that does not vanish with h; `by_place`: whether they are divided by the
+# masses of kernels around the places instead, where the bias is of order h.
 WIDER <- 1.25
 
 corrected_fits <- function(object, run) {
@@ -247,7 +249,8 @@ corrected_fits <- function(object, run) {
   }
   object$estimator <- "laplace"
   if (!is.null(object$inner)) object$inner$estimator <- "laplace"
-  alone(object)
+  by_place <- !is.null(object$support) && has_masses(object$support) && is.null(object$adaptive)
+  c(alone(object), by_place = by_place)
 }
 
 # The density that corrected_fits() combines.
