@@ -3,8 +3,8 @@
 #
 #   Rscript bench/inference.R [--save] [--quick] [--only bands|pvalues|tests] [--kinds] [--runs N] [--cores N]
 #
-# --kinds: bands of densities on a support, with categories and of other kernels alone, without the default grid; slow cells have a
-# quarter of the runs. --quick: 100 runs. --cores: number of processes that share the runs; each run has its own seed, so the
+# --kinds: bands of densities on a support, with categories and of other kernels alone, without the default grid; slow cells have
+# half the runs. --quick: 100 runs. --cores: number of processes that share the runs; each run has its own seed, so the
 # results do not depend on it. Cells are written as they are done, the most informative ones first.
 
 source("bench/common.R")
@@ -145,7 +145,7 @@ if ("bands" %in% only) {
   )
   cells <- if (of_kinds) kinds else rbind(cells, kinds)
   for (i in seq_len(nrow(cells))) {
-    some <- if (of_kinds && cells$fit[i] %in% c("share", "polygon", "local", "circle")) runs %/% 4 else runs
+    some <- if (of_kinds && cells$fit[i] %in% c("share", "polygon", "local", "circle")) runs %/% 2 else runs
     row <- band_cell(cells$family[i], cells$n[i], cells$fit[i], some)
     cat(sprintf("%-14s %5d %-9s %5d %9.3f %6.3f %11.3f %12.3f %5.3f %8.4f\n", row$density, row$n, row$fit, row$runs,
       row$pointwise, row$worst_place, row$uncorrected, row$simultaneous, row$grid, row$length))
