@@ -154,3 +154,17 @@ test_that("alternatives are found, and what these tests do not take is refused",
   expect_argument_error(kde_test(x, flash_kde(abs(x), support = c(0, Inf))), "y")
   expect_argument_error(kde_test(faithful, flash_kde(x)), "x")
 })
+
+test_that("forms of many rows, summed at nodes of a lattice, are those of all pairs", {
+  set.seed(11)
+  x <- matrix(c(stats::rnorm(2390), stats::runif(10, -9, 9)))
+  size <- c(rep(100, 20), 400)
+  expect_false(is.null(form_lattice(x, length(size), matrix(0.2))))
+  b <- cbind(stats::rexp(2400), stats::rnorm(2400))
+  bin <- rep(seq_along(size), size)
+  by_bins <- \(K) unname(rowsum(t(rowsum(K, bin)), bin))
+  K <- exp(-outer(drop(x), drop(x), `-`)^2 / (2 * 0.2^2))
+  expect_equal(bin_forms(x, size, matrix(0.2), quiet_run()), by_bins(K), tolerance = 1e-12)
+  found <- bin_forms(x, size, matrix(0.2), quiet_run(), b[, 1, drop = FALSE], b[, 2, drop = FALSE])
+  expect_equal(found, t(by_bins(tcrossprod(b[, 1], b[, 2]) * K)), tolerance = 1e-12)
+})
