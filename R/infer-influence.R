@@ -296,9 +296,14 @@ gaussian_sums <- function(points, C, factors, height, at, b, control) {
 influence_errors <- function(of, at, control) {
   w <- of$weights
   total <- sum(w)
-  sums <- influence_sums(of, at, cbind(w, w^2), control)
+  both <- if (is.null(of$rows)) {
+    cbind(influence_sums(of, at, cbind(w, w^2), control), influence_squares(of, at, w^2, control))
+  } else {
+    sums_of_rows(of, at, \(psi) cbind(psi %*% cbind(w, w^2), psi^2 %*% w^2))
+  }
+  sums <- both[, 1:2, drop = FALSE]
   mean <- sums[, 1] / total
-  squares <- influence_squares(of, at, w^2, control)
+  squares <- both[, 3]
   square <- squares - 2 * mean * sums[, 2] + mean^2 * sum(w^2)
   unit <- density_unit(of, at, control)
   # one-sided and wide kernels, whose integrals depend on y, by the points there

@@ -131,6 +131,7 @@ test_that("Stein discrepancies are those of the scores", {
   draws <- colSums(signs * (U %*% signs)) / 15^2
   expect_equal(found$statistic, c(T = draws[1]))
   expect_equal(found$p.value, mean(draws >= draws[1] - 1e-12))
+  expect_identical(c(sum(random_signs(40)), abs(sum(random_signs(21)))), c(0, 1)) # balanced, if there are at least 20
   z <- matrix(stats::qnorm(stats::ppoints(280)))
   of_user <- \(...) kde_test(z, \(x, mean) mean - x, mean = 1, method = "stein", bandwidth = 0.5, replicates = 9, ...)$statistic
   expect_equal(unname(of_user()), mean(stein(z, 1 - z, 0.5)), tolerance = 1e-6)
