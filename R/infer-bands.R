@@ -6,12 +6,11 @@
 #'
 #' @section Correction for bias:
 #' At the bandwidth that is best for the estimate, the bias is about half the standard error, and an interval around the
-#' estimate covers the density too rarely. With `correct = TRUE` (default) the interval is around an estimate without
+#' estimate covers too rarely. With `correct = TRUE` (default) the interval is around an estimate without
 #' the bias of order \eqn{h^2}, with the standard error of that estimate: robust bias correction (Calonico, Cattaneo
-#' and Farrell 2018). For `"kde"` that is the Laplace-corrected estimate at the same bandwidth. For debiased and
-#' adaptive estimates it is the debiased estimate at a smaller bandwidth, by the ratio of Silverman's rules for the
-#' two orders. With `correct = FALSE` the interval is around the estimate itself, and covers its mean, a smoothed
-#' density.
+#' and Farrell 2018). For `"kde"` that is the Laplace-corrected estimate. For debiased and adaptive estimates it is the debiased
+#' one at a smaller bandwidth, by the ratio of Silverman's rules. No kernel is wider than Terrell's (1990) maximal smoothing. With
+#' `correct = FALSE` the interval is around the estimate itself, and covers its mean, a smoothed density.
 #'
 #' The standard error of an SD-KDE includes the effect of each point on the steps of the others.
 #' [predict()][predict.flash_kde] takes the debiased points as given; its standard errors are about a quarter smaller.
@@ -19,22 +18,22 @@
 #' @section Intervals:
 #' The interval contains all densities f with \eqn{|p - f - s| \le z \sqrt{V(f)}}{|p - f - s| <= z sqrt(V(f))}, where V(f) is the
 #' variance if f were the density, and s corrects for skewness. This generalises Wilson's interval for a proportion, shifted as in
-#' Cai (2005). Where many points are near it is p plus and minus z standard errors. It never contains
+#' Cai (2005). Near many points it is p plus and minus z standard errors. It never contains
 #' negative values.
 #'
 #' A **simultaneous** band uses for z the quantile of the maximum of \eqn{|p - f| / se} over all points of `newdata`, from
 #' `replicates` draws of a multiplier process (Chernozhukov, Chetverikov and Kato 2014), or from the bootstrap. Points half a
-#' bandwidth apart are close enough.
+#' bandwidth apart suffice.
 #'
 #' A **bootstrap** resamples the rows with their weights, and debiases each sample again for `"sdkde"`. Bandwidths and local factors
-#' are taken as given, unless `refit = TRUE` chooses them again for each sample.
+#' are kept, unless `refit = TRUE` chooses them again for each sample.
 #'
 #' In simulations (`bench/inference.R`) simultaneous bands of level 0.95 contained the density in 0.94 to 0.97 of the samples in
-#' one dimension, and in 0.97 to 0.99 in two; intervals covered it in 0.94 to 0.96 on average.
+#' one dimension, and in 0.97 to 0.99 in two; intervals covered it in 0.94 to 0.96.
 #'
 #' @section Kinds of densities:
-#' * On a `support`, the contributions of points include their copies, masses and integrals.
-#'   For compact and boundary kernels \eqn{5 p_H - 4 p_{1.25 H}}{5 p_H - 4 p_(1.25 H)} corrects the bias.
+#' * On a `support`, points contribute with their copies, masses and integrals; by `"mass"`, corrected kernels are divided
+#'   by masses around places. For compact and boundary kernels \eqn{5 p_H - 4 p_{1.25 H}}{5 p_H - 4 p_(1.25 H)} corrects the bias.
 #' * The bias from smoothing categories is not corrected.
 #' * For `flash_kde(y ~ x)` the interval is that of p(y | x) at the rows of `newdata`, by default the training rows.
 #' * An estimate with `debiasing(nonnegative = TRUE)` is divided by its integral with `correct = FALSE` only.
@@ -65,7 +64,8 @@
 #'
 #'   Calonico, S., Cattaneo, M. D. and Farrell, M. H. (2018) *Journal of the American Statistical Association* 113, 767-779.
 #'
-#'   Chernozhukov, V., Chetverikov, D. and Kato, K. (2014) *The Annals of Statistics* 42, 1787-1818.
+#'   Chernozhukov, V., Chetverikov, D. and Kato, K. (2014) *The Annals of Statistics* 42, 1787-1818. Terrell, G. R. (1990)
+#'   *JASA* 85, 470-477.
 #' @seealso [plot.kde_bands()]; `plot(fit, band = TRUE)`; [kde_pvalue()] and [kde_test()] for tests.
 #' @rawRd \concept{confidence band}\concept{confidence interval of a density}\concept{bootstrap}
 #' @order 1
