@@ -207,7 +207,7 @@ bands_of_sums <- function(object, at, asked, run) {
   if (is_kind(object, "mapped")) near <- from_centre(object$inner, near)
   errors <- influence_errors(of, near, own)
   height <- exp(log_kernel_norm(of$L) + if (is.null(domain)) 0 else log_jacobian(domain, to_working(domain, at)))
-  # the correction of kernels that are divided by their masses has the derivative of the masses, too, as psi has it
+  # psi has the masses around places, or the derivative of the masses around points, which the estimate lacks
   by_psi <- !is.null(domain) && has_masses(domain) && is_signed(object)
   estimate <- if (by_psi) height * errors$mean else combined_density(made, at, run)
   if (asked$method == "bootstrap") {
