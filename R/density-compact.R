@@ -27,7 +27,7 @@ cube_log_weights <- function(side, values) {
   log_w <- if (is.null(sources$weights)) numeric(ncol(x)) else log(sources$weights)
   for (k in seq_len(side$d)) {
     s <- 1 - abs(outer(x[k, ], y[k, ], "-")) / (frame$reach[k] * factors)
-    log_w <- log_w - log(factors) + ifelse(s < 0, -Inf, log(abs(polynomial_at(sources$kernel$value, pmax(s, 0)))))
+    log_w <- log_w - log(factors) + log(abs(polynomial_at(sources$kernel$value, pmax(s, 0))) * (s >= 0))
   }
   log_w
 }

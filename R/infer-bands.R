@@ -6,12 +6,11 @@
 #'
 #' @section Correction for bias:
 #' At the bandwidth that is best for the estimate, the bias is about half the standard error, and an interval around the
-#' estimate covers the density too rarely. With `correct = TRUE` (default) the interval is around an estimate without
+#' estimate covers too rarely. With `correct = TRUE` (default) the interval is around an estimate without
 #' the bias of order \eqn{h^2}, with the standard error of that estimate: robust bias correction (Calonico, Cattaneo
-#' and Farrell 2018). For `"kde"` that is the Laplace-corrected estimate at the same bandwidth. For debiased and
-#' adaptive estimates it is the debiased estimate at a smaller bandwidth, by the ratio of Silverman's rules for the
-#' two orders. With `correct = FALSE` the interval is around the estimate itself, and covers its mean, a smoothed
-#' density.
+#' and Farrell 2018). For `"kde"` that is the Laplace-corrected estimate. For debiased and adaptive estimates it is the debiased
+#' one at a smaller bandwidth, by the ratio of Silverman's rules. No kernel is wider than Terrell's (1990) maximal smoothing. With
+#' `correct = FALSE` the interval is around the estimate itself, and covers its mean, a smoothed density.
 #'
 #' The standard error of an SD-KDE includes the effect of each point on the steps of the others.
 #' [predict()][predict.flash_kde] takes the debiased points as given; its standard errors are about a quarter smaller.
@@ -19,22 +18,22 @@
 #' @section Intervals:
 #' The interval contains all densities f with \eqn{|p - f - s| \le z \sqrt{V(f)}}{|p - f - s| <= z sqrt(V(f))}, where V(f) is the
 #' variance if f were the density, and s corrects for skewness. This generalises Wilson's interval for a proportion, shifted as in
-#' Cai (2005). Where many points are near it is p plus and minus z standard errors. It never contains
+#' Cai (2005). Near many points it is p plus and minus z standard errors. It never contains
 #' negative values.
 #'
 #' A **simultaneous** band uses for z the quantile of the maximum of \eqn{|p - f| / se} over all points of `newdata`, from
 #' `replicates` draws of a multiplier process (Chernozhukov, Chetverikov and Kato 2014), or from the bootstrap. Points half a
-#' bandwidth apart are close enough.
+#' bandwidth apart suffice.
 #'
 #' A **bootstrap** resamples the rows with their weights, and debiases each sample again for `"sdkde"`. Bandwidths and local factors
-#' are taken as given, unless `refit = TRUE` chooses them again for each sample.
+#' are kept, unless `refit = TRUE` chooses them again for each sample.
 #'
 #' In simulations (`bench/inference.R`) simultaneous bands of level 0.95 contained the density in 0.94 to 0.97 of the samples in
-#' one dimension, and in 0.97 to 0.99 in two; intervals covered it in 0.94 to 0.96 on average.
+#' one dimension, and in 0.97 to 0.99 in two; intervals covered it in 0.94 to 0.96.
 #'
 #' @section Kinds of densities:
-#' * On a `support`, the contributions of points include their copies, masses and integrals.
-#'   For compact and boundary kernels \eqn{5 p_H - 4 p_{1.25 H}}{5 p_H - 4 p_(1.25 H)} corrects the bias.
+#' * On a `support`, points contribute with their copies, masses and integrals; by `"mass"`, corrected kernels are divided
+#'   by masses around places. For compact and boundary kernels \eqn{5 p_H - 4 p_{1.25 H}}{5 p_H - 4 p_(1.25 H)} corrects the bias.
 #' * The bias from smoothing categories is not corrected.
 #' * For `flash_kde(y ~ x)` the interval is that of p(y | x) at the rows of `newdata`, by default the training rows.
 #' * An estimate with `debiasing(nonnegative = TRUE)` is divided by its integral with `correct = FALSE` only.
@@ -65,7 +64,8 @@
 #'
 #'   Calonico, S., Cattaneo, M. D. and Farrell, M. H. (2018) *Journal of the American Statistical Association* 113, 767-779.
 #'
-#'   Chernozhukov, V., Chetverikov, D. and Kato, K. (2014) *The Annals of Statistics* 42, 1787-1818.
+#'   Chernozhukov, V., Chetverikov, D. and Kato, K. (2014) *The Annals of Statistics* 42, 1787-1818. Terrell, G. R. (1990)
+#'   *JASA* 85, 470-477.
 #' @seealso [plot.kde_bands()]; `plot(fit, band = TRUE)`; [kde_pvalue()] and [kde_test()] for tests.
 #' @rawRd \concept{confidence band}\concept{confidence interval of a density}\concept{bootstrap}
 #' @order 1
@@ -207,7 +207,7 @@ bands_of_sums <- function(object, at, asked, run) {
   if (is_kind(object, "mapped")) near <- from_centre(object$inner, near)
   errors <- influence_errors(of, near, own)
   height <- exp(log_kernel_norm(of$L) + if (is.null(domain)) 0 else log_jacobian(domain, to_working(domain, at)))
-  # the correction of kernels that are divided by their masses has the derivative of the masses, too, as psi has it
+  # psi has the masses around places, or the derivative of the masses around points, which the estimate lacks
   by_psi <- !is.null(domain) && has_masses(domain) && is_signed(object)
   estimate <- if (by_psi) height * errors$mean else combined_density(made, at, run)
   if (asked$method == "bootstrap") {
@@ -228,10 +228,11 @@ bands_of_sums <- function(object, at, asked, run) {
 
 # The fits whose combination the interval is around: list(fits, shares). Its bias is of order h^4, at a bandwidth that is best
 # for a bias of order h^2, so that the remaining bias is small relative to the standard error. The rate n^(-1 / (d + 4))
-# minimises the coverage error (Calonico, Cattaneo and Farrell 2018). Bandwidths of estimates whose bias is already of order h^4
-# (debiased, adaptive, by local likelihood) are larger and are reduced by the ratio of the rules for normal data. Kernels
+# minimises the coverage error (Calonico, Cattaneo and Farrell 2018). narrowed() reduces bandwidths that are wider. Kernels
 # without second derivatives are combined with those of variance c H (Schucany and Sommers 1977): (c p_H - p_cH) / (c - 1) has no
-# bias of order h^2, and for c near 1 the least of order h^4. Categories alone have no such bias.
+# bias of order h^2, and for c near 1 the least of order h^4. Categories alone have no such bias. Kernels that are divided by
+# their masses at the points have a bias at a bound that does not vanish with h; `by_place`: whether they are divided by the
+# masses of kernels around the places instead, where the bias is of order h.
 WIDER <- 1.25
 
 corrected_fits <- function(object, run) {
@@ -240,7 +241,7 @@ corrected_fits <- function(object, run) {
   if (object$d == 0) return(alone(object))
   plain <- object$estimator == PLAIN_ESTIMATOR
   by_local <- !is.null(object$support) && has_local(object$support)
-  if (!plain || by_local || !is.null(object$adaptive)) object <- narrowed(object, run)
+  object <- narrowed(object, !plain || by_local || !is.null(object$adaptive), run)
   if (!plain || by_local) return(alone(object))
   if (needs_rows(object)) {
     wide <- rebuilt(object, \(part) replace(part, "bandwidth", list(WIDER * part$bandwidth)), run)
@@ -248,7 +249,8 @@ corrected_fits <- function(object, run) {
   }
   object$estimator <- "laplace"
   if (!is.null(object$inner)) object$inner$estimator <- "laplace"
-  alone(object)
+  by_place <- !is.null(object$support) && has_masses(object$support) && is.null(object$adaptive)
+  c(alone(object), by_place = by_place)
 }
 
 # The density that corrected_fits() combines.
@@ -256,15 +258,32 @@ combined_density <- function(made, at, run) {
   Reduce(`+`, Map(\(fit, share) share * signed_density(log_estimate(fit, at, FALSE, run)), made$fits, made$shares))
 }
 
-narrowed <- function(object, run) {
+# Bandwidths of estimates whose bias is already of order h^4 (debiased, adaptive, by local likelihood), `higher`, are reduced by
+# the ratio of the rules for normal data. Selectors may also return wider kernels, by chance or because the estimate has
+# little bias where most points are; the largest bandwidth of the result is that of maximal_log_sd().
+narrowed <- function(object, higher, run) {
   reference <- if (object$estimator == PLAIN_ESTIMATOR) "laplace" else object$estimator
   n <- effective_size(object$weights[used_rows(object)], n_used(object))
-  ratio <- min(reference_sd(PLAIN_ESTIMATOR, n, object$d) / reference_sd(reference, n, object$d), 1)
+  ratio <- if (higher) reference_sd(PLAIN_ESTIMATOR, n, object$d) / reference_sd(reference, n, object$d) else 1
+  part <- if (is.null(object$support)) object else plain_kernels(object)
+  most <- exp(maximal_log_sd(part$x, part$weights, n) - log_det_of(part$bandwidth) / (2 * object$d))
+  ratio <- min(ratio, most, 1)
+  if (ratio == 1) return(object)
   rebuilt(object, \(part) {
     part$bandwidth <- ratio^2 * part$bandwidth
     if (!is.null(part$score_bandwidth)) part$score_bandwidth <- ratio^2 * part$score_bandwidth
     part
   }, run)
+}
+
+# The logarithm of the geometric mean of a kernel's standard deviations by maximal smoothing (Terrell 1990): no density with the
+# covariance matrix of x has a larger optimal bandwidth. Infinite where the covariance matrix is singular.
+maximal_log_sd <- function(x, weights, n) {
+  d <- ncol(x)
+  log_det <- determinant(weighted_correlation(x, weights))$modulus[[1]]
+  if (!isTRUE(log_det > log(1e-14))) return(Inf)
+  terrell <- (d + 6) / 2 * log(d + 8) - d * log(2) - log(16 * n * (d + 2)) - lgamma(d / 2 + 4)
+  terrell / (d + 4) + mean(log(weighted_sds(x, weights))) + log_det / (2 * d)
 }
 
 # The fit whose kernels `change` has changed, a function of a fit without a support: debiased again, on the support.

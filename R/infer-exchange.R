@@ -35,6 +35,8 @@ fold_rows <- function(values, size) {
 # bandwidth factor L. Rows are in order of their bins, `size` of each. `left`, `right`: matrices with a row for each
 # row of the points; NULL for a column of ones in both, for which only half of the pairs are summed.
 bin_forms <- function(points, size, L, run, left = NULL, right = left) {
+  lattice <- form_lattice(points, length(size), L)
+  if (!is.null(lattice)) return(forms_on_lattice(lattice, size, run, left, right))
   n <- nrow(points)
   half <- is.null(right)
   if (half) left <- right <- matrix(1, n)
@@ -60,6 +62,59 @@ bin_forms <- function(points, size, L, run, left = NULL, right = left) {
   share$end()
   if (half) forms[upper.tri(forms)] <- t(forms)[upper.tri(forms)]
   forms
+}
+
+# In coordinates u with K = exp(-|u - v|^2 / 4), K is the integral over t of exp(-(|u - t|^2 + |v - t|^2) / 2), divided by
+# pi^(d / 2). The trapezoidal rule with steps of 0.55 has a relative error below 1e-13. Sums at nodes farther than 6 from all
+# points are not needed.
+LATTICE_STEP <- 0.55
+LATTICE_REACH <- 6
+
+# list(points, axes): the points u and the coordinates of nodes. NULL unless sums at nodes take less time than a pass
+# over all pairs.
+form_lattice <- function(points, bins, L) {
+  u <- whiten(points, L / sqrt(2))
+  from <- apply(u, 2, min) - LATTICE_REACH
+  counts <- ceiling((apply(u, 2, max) + LATTICE_REACH - from) / LATTICE_STEP) + 1
+  nodes <- prod(counts)
+  if (nodes * bins * (bins / 4 + 8) > as.double(nrow(u))^2 / 8) return(NULL)
+  list(points = u, axes = Map(\(low, count) low + LATTICE_STEP * (seq_len(count) - 1), from, counts))
+}
+
+# bin_forms() by sums at the nodes.
+forms_on_lattice <- function(lattice, size, run, left, right) {
+  d <- ncol(lattice$points)
+  if (is.null(right)) right <- matrix(1, nrow(lattice$points))
+  same <- is.null(left) || identical(left, right)
+  both <- if (same) right else cbind(left, right)
+  bin <- rep(seq_along(size), size)
+  rows_of_bin <- split(seq_along(bin), bin)
+  run <- replace(run, c("precision", "tol", "tol_type"), list("double", max(run$tol, 1e-12), "global"))
+  nodes <- unname(as.matrix(expand.grid(lattice$axes)))
+  sums_at <- \(own, at, b) {
+    sources <- sum_sources(lattice$points[own, , drop = FALSE], NULL, diag(d))
+    kernel_sum_of(sources, at, b[own, , drop = FALSE], run, as_matrix = TRUE)$sums
+  }
+  near <- sums_at(seq_along(bin), nodes, matrix(1, length(bin))) >= exp(-LATTICE_REACH^2 / 2) / 2
+  nodes <- nodes[near, , drop = FALSE]
+  per_node <- 8 * length(size) * ncol(both)
+  forms <- matrix(0, length(size), length(size))
+  share <- nested_share(run)
+  for (rows in blocks_of(nrow(nodes), max(1024, floor(chunk_bytes() / per_node)))) {
+    at <- nodes[rows, , drop = FALSE]
+    part <- length(rows) / nrow(nodes) / length(size)
+    sums <- vapply(seq_along(size), \(a) {
+      share$part((rows[1] - 1) / nrow(nodes) + (a - 1) * part, part)
+      sums_at(rows_of_bin[[a]], at, both)
+    }, matrix(0, length(rows), ncol(both)))
+    by_bin <- \(column) matrix(sums[, column, ], length(rows))
+    for (r in seq_len(ncol(right))) {
+      own <- by_bin(ncol(both) - ncol(right) + r)
+      forms <- forms + if (same) crossprod(own) else crossprod(by_bin(r), own)
+    }
+  }
+  share$end()
+  unname(forms) * LATTICE_STEP^d / pi^(d / 2)
 }
 
 # v'Gv for the columns of v.

@@ -30,12 +30,13 @@ DERIVATIVE_STEPS <- c(DERIVATIVE_STEP, CURVATURE_STEP, 8e-3, 1.5e-2)
 # Largest skewness: beyond it the interval of wilson_interval() would be empty where there are no points.
 MOST_SKEWNESS <- 3 / 2
 
-# list(parts, factors, L, weights, roughness, skewness, discrete, domain, rows). Each part is a list of `points`, relative to
+# list(parts, factors, L, weights, roughness, skewness, discrete, domain, mass, rows). Each part is a list of `points`, relative to
 # fit_centre(), `C`, the variance of its kernel exp(-u' C^-1 u / 2), and `size`, its coefficient; with copies also `row`, the
 # point of each kernel, and with masses `scale`, 1 / mass. Weights are relative to the largest. `roughness`: the integral of
 # psi^2, relative to the height of the kernel. `skewness`: the third cumulant of an estimate divided by its variance and
 # density_unit(), for small bandwidths. `rows`: NULL, or a function of points that returns psi, m x n; parts then are
-# Gaussian kernels of the same variances. `made`: of corrected_fits().
+# Gaussian kernels of the same variances. `mass`: NULL, or a function of points that returns the integral of the kernel around
+# each point over the domain, by which psi is divided there. `made`: of corrected_fits().
 influence_of <- function(made, control) {
   fits <- lapply(made$fits, \(fit) if (is_kind(fit, "mapped")) fit$inner else with_effects(fit, control))
   object <- fits[[1]]
@@ -49,11 +50,14 @@ influence_of <- function(made, control) {
   skewness <- influence_power(parts, object$bandwidth, 3) / roughness^2
   factors <- object$adaptive$factors
   domain <- if (is_kind(object, "imaged")) object$support
-  if (!is.null(domain)) parts <- parts_on_domain(parts, domain, factors, control)
+  mass <- if (isTRUE(made$by_place)) place_mass(parts, object$bandwidth, domain, control)
+  if (!is.null(domain)) {
+    parts <- parts_on_domain(parts, if (is.null(mass)) domain else without_masses(domain), factors, control)
+  }
   list(
     parts = parts, factors = factors, L = fit_factor(object),
     weights = if (is.null(object$weights)) rep(1, object$n) else relative_to_largest(object$weights),
-    roughness = roughness, skewness = skewness, discrete = object$discrete, domain = domain,
+    roughness = roughness, skewness = skewness, discrete = object$discrete, domain = domain, mass = mass,
     rows = if (needs_rows(object)) \(at) {
       Reduce(`+`, Map(\(fit, size) size * contributions(fit, at, control), fits, sizes))
     }
@@ -147,6 +151,18 @@ with_effects <- function(object, control) {
   replace(object, "effects", list(effects))
 }
 
+# The function `mass` of influence_of(), for parts without copies.
+place_mass <- function(parts, H, domain, control) {
+  function(at) {
+    at <- at[, seq_len(nrow(H)), drop = FALSE]
+    Reduce(`+`, lapply(parts, \(part) {
+      part$size / height_ratio(H, part$C) * kernel_masses(domain, at, lower_factor(part$C, "bandwidth"), NULL, control)
+    }))
+  }
+}
+
+without_masses <- function(domain) replace(domain, "kind", list(replace(domain$kind, domain$kind == "mass", "free")))
+
 # The parts with the copies and masses of a domain, relative to the origin.
 parts_on_domain <- function(parts, domain, factors, control) {
   lapply(parts, \(part) {
@@ -191,7 +207,7 @@ by_categories <- function(of, at, columns, task) {
 # sum_j b_j psi_j(y) for each column of b, at the rows of `at`.
 influence_sums <- function(of, at, b, control) {
   if (!is.null(of$rows)) return(sums_of_rows(of, at, \(psi) psi %*% b))
-  by_categories(of, at, ncol(b), \(of, at) {
+  sums <- by_categories(of, at, ncol(b), \(of, at) {
     if (!is.null(of$share)) b <- of$share * b
     Reduce(`+`, lapply(of$parts, \(part) {
       if (!is.null(part$row)) b <- part$scale * b[part$row, , drop = FALSE]
@@ -199,6 +215,7 @@ influence_sums <- function(of, at, b, control) {
       part$size * gaussian_sums(part$points, part$C, factors, 1, at, b, control)
     }))
   })
+  if (is.null(of$mass)) sums else sums / of$mass(at)
 }
 
 # sum_j b_j psi_j(y)^2: the product of two Gaussian kernels is a Gaussian kernel about a mean of the two centres.
@@ -216,7 +233,8 @@ influence_squares <- function(of, at, b, control) {
     }
     total
   })
-  pmax(drop(total), 0)
+  total <- pmax(drop(total), 0)
+  if (is.null(of$mass)) total else total / of$mass(at)^2
 }
 
 # Binds the rows of task(psi) for blocks of the rows of `at`.
@@ -278,9 +296,14 @@ gaussian_sums <- function(points, C, factors, height, at, b, control) {
 influence_errors <- function(of, at, control) {
   w <- of$weights
   total <- sum(w)
-  sums <- influence_sums(of, at, cbind(w, w^2), control)
+  both <- if (is.null(of$rows)) {
+    cbind(influence_sums(of, at, cbind(w, w^2), control), influence_squares(of, at, w^2, control))
+  } else {
+    sums_of_rows(of, at, \(psi) cbind(psi %*% cbind(w, w^2), psi^2 %*% w^2))
+  }
+  sums <- both[, 1:2, drop = FALSE]
   mean <- sums[, 1] / total
-  squares <- influence_squares(of, at, w^2, control)
+  squares <- both[, 3]
   square <- squares - 2 * mean * sums[, 2] + mean^2 * sum(w^2)
   unit <- density_unit(of, at, control)
   # one-sided and wide kernels, whose integrals depend on y, by the points there

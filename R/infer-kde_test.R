@@ -41,7 +41,7 @@
 #' @section One sample and scores:
 #' `y` is a fit of other rows, or for `method = "stein"` a function(x, ...) that returns gradients of the log density. T is
 #' the squared kernel Stein discrepancy for the Gaussian kernel with variance 2 H, without a normalising constant. By default ten bandwidths are aggregated (KSDAgg; Schrab and others 2022). The p-value is from
-#' random signs of rows or bins (wild bootstrap), so the level is approximate (0.035 for 0.05 at 60 normal rows).
+#' random signs of rows or bins (wild bootstrap), so the level is approximate.
 #'
 #' @section Where two samples differ:
 #' The statistic at each place is \eqn{z = (p_1 - p_2) / se}{z = (p_1 - p_2) / se}, as in `ks::kde.local.test()`. It is

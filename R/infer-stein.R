@@ -25,11 +25,10 @@ stein_test <- function(rows, score, names, bandwidth, replicates, control) {
   }
   chosen <- test_bandwidths(bandwidth, rows$points, run, "x", rows$weights)
   share <- (if (is.null(rows$weights)) rep(1, n) else rows$weights) / n
-  # wild bootstrap: a sign for each bin of rows
   size <- ceiling(n / MOST_BINS)
   by_bin <- if (size == 1) seq_len(n) else sample(n)
   sizes <- c(rep(size, n %/% size), if (n %% size > 0) n %% size)
-  signs <- cbind(1, matrix(sample(c(-1, 1), length(sizes) * replicates, TRUE), length(sizes)))
+  signs <- cbind(1, vapply(seq_len(replicates), \(i) random_signs(length(sizes)), numeric(length(sizes))))
   draws <- vapply(seq_along(chosen$factors), function(k) {
     share_stage(run, (k - 1) / length(chosen$factors), 1 / length(chosen$factors))
     pick <- \(values) values[by_bin, , drop = FALSE]
@@ -40,6 +39,10 @@ stein_test <- function(rows, score, names, bandwidth, replicates, control) {
   found <- permuted(draws, mean(abs(draws)), "wild bootstrap")
   exchange_htest(found, how, names, "the density is another one", chosen$factors[[found$best]])
 }
+
+# Signs of the wild bootstrap. As many are positive as negative, so that the mean of the rows' features, 0 under the null, does not
+# widen the distribution of the replicates, which would make the test conservative. Fewer than 20 have independent signs.
+random_signs <- function(n) if (n < 20) sample(c(-1, 1), n, TRUE) else sample(rep_len(c(-1, 1), n))
 
 # Forms of the Stein kernel for the Gaussian kernel k of bandwidth L. With u = L^-1 x and t = L's for the score s, it is
 # k_ij (t_i't_j + (t_i - t_j)'(u_i - u_j) + d - |u_i - u_j|^2), which is the sum of

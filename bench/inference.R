@@ -3,14 +3,16 @@
 #
 #   Rscript bench/inference.R [--save] [--quick] [--only bands|pvalues|tests] [--kinds] [--runs N] [--cores N]
 #
-# --kinds: bands of densities on a support, with categories and of other kernels alone. --quick: 100 runs. --cores: number of processes that share the runs; each run has its own seed, so the results do not
-# depend on it. Cells are written as they are done, the most informative ones first.
+# --kinds: bands of densities on a support, with categories and of other kernels alone, without the default grid; slow cells have
+# half the runs. --quick: 100 runs. --cores: number of processes that share the runs; each run has its own seed, so the
+# results do not depend on it. Cells are written as they are done, the most informative ones first.
 
 source("bench/common.R")
 bench_start("inference.R", "Inference: coverage of bands, p-values of rows, level and power of tests")
 runs <- as.integer(option("--runs", if ("--quick" %in% arguments) 100 else 2000))
 only <- option_values("--only", c("bands", "pvalues", "tests"))
 cores <- as.integer(option("--cores", 1))
+of_kinds <- "--kinds" %in% arguments
 options(flashkernel.threads = 1)
 
 # one() so many times: a vector, or a matrix with a column for each.
@@ -94,7 +96,7 @@ fits <- c(fits, list(
 
 # ---- bands ------------------------------------------------------------------------------------
 
-band_cell <- function(family, n, fit) {
+band_cell <- function(family, n, fit, runs) {
   of <- families[[family]]
   truth <- of$density(of$at)
   covered <- function(b) b$lower <= truth & b$upper >= truth
@@ -105,7 +107,7 @@ band_cell <- function(family, n, fit) {
     pointwise <- kde_bands(object, of$at)
     plain <- kde_bands(object, of$at, correct = FALSE)
     all <- kde_bands(object, of$at, type = "simultaneous", replicates = 200)
-    grid <- if (given) all else kde_bands(object, type = "simultaneous", replicates = 200)
+    grid <- if (of_kinds) all else kde_bands(object, type = "simultaneous", replicates = 200)
     there <- grid[seq_len(NCOL(of$at))]
     true_there <- of$density(if (is.data.frame(of$at)) there else drop(as.matrix(there)))
     c(
@@ -141,9 +143,10 @@ if ("bands" %in% only) {
     of_kind("beta(2, 3)", "share"), of_kind("von Mises", "circle"), of_kind("triangle", "polygon"),
     of_kind("classes", "mixed"), of_kind("y given x", "given"), of_kind("normal", "biweight", "epanechnikov", "2 steps")
   )
-  cells <- if ("--kinds" %in% arguments) kinds else rbind(cells, kinds)
+  cells <- if (of_kinds) kinds else rbind(cells, kinds)
   for (i in seq_len(nrow(cells))) {
-    row <- band_cell(cells$family[i], cells$n[i], cells$fit[i])
+    some <- if (of_kinds && cells$fit[i] %in% c("share", "polygon", "local", "circle")) runs %/% 2 else runs
+    row <- band_cell(cells$family[i], cells$n[i], cells$fit[i], some)
     cat(sprintf("%-14s %5d %-9s %5d %9.3f %6.3f %11.3f %12.3f %5.3f %8.4f\n", row$density, row$n, row$fit, row$runs,
       row$pointwise, row$worst_place, row$uncorrected, row$simultaneous, row$grid, row$length))
   }

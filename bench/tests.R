@@ -41,6 +41,9 @@ if ("level" %in% only) {
   rejects("independence, one bandwidth, strata, n = 300", few,
     \() p_of(normal(300), stats::rexp(300), "silverman", "independence"))
   rejects("Stein, 10 bandwidths, normal, d = 3, n = 60", few, \() p_of(normal(60, 3), \(x) -x, method = "stein"))
+  for (n in c(200, 1000)) {
+    rejects(paste0("Stein, 10 bandwidths, normal, n = ", n), few, \() p_of(normal(n), \(x) -x, method = "stein"))
+  }
   rejects("Stein, 10 bandwidths, normal, bins of 3 rows, n = 600", few, \() p_of(normal(600), \(x) -x, method = "stein"))
   fit <- flash_kde(faithful, "kde")
   rejects("Stein, 10 bandwidths, draws of flash_kde(faithful), n = 100", few, \() p_of(stats::simulate(fit, 100), fit))

@@ -60,31 +60,6 @@ static void measure_column(struct fk_fast_job *job, int64_t c, const double *b) 
   job->wide = job->wide || (job->size[c] > 0 && abs(ilogb(job->size[c])) > PLAIN_EXPONENT);
 }
 
-enum fk_status fk_fast_columns_init(struct fk_fast_job *job, struct fk_error *err) {
-  const struct fk_task *task = job->task;
-  int64_t values = task->values == FK_VALUES_COLUMNS ? task->n_columns : 0;
-  int threads = fk_threads_for_bytes(job->opts->threads, 16.0 * (double)job->n);
-  job->columns = values + 1;
-  job->b = task->weights;
-  job->exponent = calloc((size_t)job->columns, sizeof *job->exponent);
-  job->size = calloc((size_t)job->columns, sizeof *job->size);
-  if (!job->exponent || !job->size) return fk_no_memory(err, 0, "columns");
-  measure_column(job, values, task->weights);
-  bool plain = !(job->size[values] > 0) || abs(ilogb(job->size[values])) <= PLAIN_EXPONENT;
-  if (values == 0 && plain) return FK_STATUS_OK;
-  int exponent = exponent_of(task->weights, job->n, threads);
-  job->wide = false; /* once they are on their scales */
-  enum fk_status status = copy_columns(job, values, exponent, threads, err);
-  for (int64_t c = 0; c < job->columns && !status; c++) measure_column(job, c, job->b + c * job->n);
-  return status;
-}
-
-void fk_fast_columns_free(struct fk_fast_job *job) {
-  fk_aligned_free(job->own_b);
-  free(job->exponent);
-  free(job->size);
-}
-
 /* b that are not 0 count, however little beside the largest. */
 #define LEAST_MASS 1e-290
 
@@ -99,6 +74,49 @@ void fk_fast_masses(const void *data, int64_t first, int64_t count, double *mass
       mass[i] = share > mass[i] ? share : mass[i];
     }
   }
+}
+
+static double least_share(const struct fk_fast_job *job) {
+  enum { CHUNK = 256 };
+  double mass[CHUNK], total = 0, least = INFINITY;
+  for (int64_t first = 0; first < job->n; first += CHUNK) {
+    int64_t count = fk_smaller(CHUNK, job->n - first);
+    fk_fast_masses(job, first, count, mass);
+    for (int64_t i = 0; i < count; i++) total += mass[i];
+  }
+  for (int64_t c = 0; c < job->columns; c++) {
+    double sum = 0;
+    for (int64_t i = 0; i < job->n; i++) sum += fabs(job->b[c * job->n + i]);
+    if (sum > 0) least = fmin(least, sum / job->size[c]);
+  }
+  return total > 0 && least < total ? least / total : 1;
+}
+
+enum fk_status fk_fast_columns_init(struct fk_fast_job *job, struct fk_error *err) {
+  const struct fk_task *task = job->task;
+  int64_t values = task->values == FK_VALUES_COLUMNS ? task->n_columns : 0;
+  int threads = fk_threads_for_bytes(job->opts->threads, 16.0 * (double)job->n);
+  job->columns = values + 1;
+  job->share = 1;
+  job->b = task->weights;
+  job->exponent = calloc((size_t)job->columns, sizeof *job->exponent);
+  job->size = calloc((size_t)job->columns, sizeof *job->size);
+  if (!job->exponent || !job->size) return fk_no_memory(err, 0, "columns");
+  measure_column(job, values, task->weights);
+  bool plain = !(job->size[values] > 0) || abs(ilogb(job->size[values])) <= PLAIN_EXPONENT;
+  if (values == 0 && plain) return FK_STATUS_OK;
+  int exponent = exponent_of(task->weights, job->n, threads);
+  job->wide = false; /* once they are on their scales */
+  enum fk_status status = copy_columns(job, values, exponent, threads, err);
+  for (int64_t c = 0; c < job->columns && !status; c++) measure_column(job, c, job->b + c * job->n);
+  if (!status && values > 0 && fk_fast_pointwise(job)) job->share = least_share(job);
+  return status;
+}
+
+void fk_fast_columns_free(struct fk_fast_job *job) {
+  fk_aligned_free(job->own_b);
+  free(job->exponent);
+  free(job->size);
 }
 
 /* ---- sums ------------------------------------------------------------------------------------- */

@@ -27,6 +27,7 @@ struct fk_fast_job {
   int64_t columns;
   int *exponent;
   double *size;  /* the largest |b| of each column */
+  double share;  /* the least mean |b| / size of a column, relative to the mean of the masses; at most 1 */
   bool negative; /* is any b negative? */
   bool wide;     /* the range of b exceeds that of floats at any scale */
 

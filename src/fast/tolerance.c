@@ -49,9 +49,10 @@ static int64_t heaviest_rows(const struct fk_envelope *e, int64_t *rows) {
 /* ---- the window ------------------------------------------------------------------------------- */
 
 /* The error that is allowed in a cell. Sums are taken as half of their bound, which interpolation overestimates by
- * about as much in few dimensions; the sums themselves decide later. */
+ * about as much in few dimensions, and those of the column that is smallest beside its size by its share; the sums
+ * themselves decide later. */
 static double limit_of(const struct fk_fast_job *job, const struct fk_envelope_cell *cell) {
-  double own = fmax(0.5, pow(0.8, (double)job->d)) * cell->sum;
+  double own = fmax(0.5, pow(0.8, (double)job->d)) * cell->sum * job->share;
   double limit = fk_fast_pointwise(job) ? job->tol * own : job->tol * job->least;
   return fk_fast_has_quotient(job) ? fmin(limit, FK_FAST_LOG_SHARE * own) : limit;
 }

@@ -24,6 +24,22 @@ test_that("sums of many points in double go by a grid, as exactly as is promised
   expect_identical(plain(sums(threads = 2)), plain(sums(threads = 1)))
 })
 
+test_that("columns of uneven coefficients go by a grid, each as exactly as is promised", {
+  need_fine_windows()
+  set.seed(3)
+  x <- matrix(stats::rnorm(40000), ncol = 2)
+  b <- cbind(stats::rnorm(nrow(x)), stats::rexp(nrow(x))^2, 1)
+  sums <- \(b, at = NULL, ...) kernel_sum_by(
+    x, at, bandwidth = 0.4, b = b, tol = 0, ..., control = flash_control(backend = "cpu")
+  )
+  grid <- standing_in(\() sums(b))
+  expect_identical(diagnostics(grid)$method, "grid")
+  some <- seq(1, nrow(x), length.out = 200)
+  pairs <- plain(sums(b, x[some, ], engine = "exact"))
+  absolute <- plain(sums(abs(b), x[some, ], engine = "exact"))
+  expect_lte(max(abs(plain(grid)[some, ] - pairs) / absolute), PROMISED)
+})
+
 test_that("few points, single precision, more dimensions and narrow kernels are summed by pairs", {
   need_fine_windows()
   set.seed(2)

@@ -103,9 +103,11 @@ test_that("bands have the standard errors of the estimate, and corrected ones th
     expect_equal(corrected$estimate, pmax(want$fit, 0), label = name)
     expect_equal(corrected$se, want$se.fit, tolerance = 1e-5, label = name)
   }
-  # the correction of kernels that are divided by their masses, as a derivative in their variance
-  of <- \(t) predict(flash_kde(rows["a"], "kde", sqrt(t) * 0.1, support = inside("mass")), places)
-  expect_equal(kde_bands(fits$mass, places)$estimate, of(1) - (of(1.001) - of(0.999)) / 0.002, tolerance = 1e-5)
+  # corrected kernels are divided by their masses around the places, not around the points
+  below <- \(u) stats::pnorm(u) + u * stats::dnorm(u) / 2
+  mass <- below((1 - places$a) / 0.1) - below(-places$a / 0.1)
+  free <- predict(flash_kde(rows["a"], "laplace", 0.1), places)
+  expect_equal(kde_bands(fits$mass, places)$estimate, free / mass, tolerance = 1e-5)
   # on the bound of a transformed column the density is 0
   expect_identical(unlist(kde_bands(fits$transform, 0)[c("estimate", "upper", "se")], use.names = FALSE), c(0, 0, 0))
 })

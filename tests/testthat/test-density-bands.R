@@ -376,3 +376,21 @@ test_that("bands print what they are, and some of many rows", {
   expect_length(capture.output(print(few)), 5)
   expect_identical(capture.output(print(few))[-(1:2)], capture.output(print(as.data.frame(unclass(few)))))
 })
+
+test_that("kernels of corrected bands are at most as wide as maximal smoothing, and divided by masses around places", {
+  x <- stats::qexp(stats::ppoints(60))
+  y <- c(0, 0.3, 1, 4)
+  h <- 1.144 * stats::sd(x) * 60^(-1 / 5) # Terrell (1990)
+  laplace <- \(u) stats::dnorm(u) * (3 - u^2) / 2
+  sums <- rowMeans(laplace(outer(y, x, "-") / h)) / h
+  wide <- flash_kde(x, "kde", bandwidth = 3)
+  expect_equal(kde_bands(wide, y)$estimate, sums, tolerance = 1e-3)
+  narrow <- flash_kde(x, "kde", bandwidth = h / 2)
+  expect_equal(kde_bands(narrow, y)$estimate, rowMeans(laplace(2 * outer(y, x, "-") / h)) * 2 / h, tolerance = 1e-6)
+  inside <- vapply(y, \(y) stats::integrate(\(x) laplace((y - x) / h) / h, 0, Inf, rel.tol = 1e-9)$value, 0)
+  bounded <- flash_kde(x, "kde", bandwidth = 3, support = kde_support(c(0, Inf), "mass"))
+  found <- kde_bands(bounded, y)
+  expect_equal(found$estimate, sums / inside, tolerance = 1e-3)
+  psi <- laplace(outer(y, x, "-") / h) / h / inside
+  expect_equal(found$se, sqrt(rowMeans((psi - rowMeans(psi))^2) / 60), tolerance = 1e-3)
+})

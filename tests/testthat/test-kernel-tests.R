@@ -131,6 +131,7 @@ test_that("Stein discrepancies are those of the scores", {
   draws <- colSums(signs * (U %*% signs)) / 15^2
   expect_equal(found$statistic, c(T = draws[1]))
   expect_equal(found$p.value, mean(draws >= draws[1] - 1e-12))
+  expect_identical(c(sum(random_signs(40)), abs(sum(random_signs(21)))), c(0, 1)) # balanced, if there are at least 20
   z <- matrix(stats::qnorm(stats::ppoints(280)))
   of_user <- \(...) kde_test(z, \(x, mean) mean - x, mean = 1, method = "stein", bandwidth = 0.5, replicates = 9, ...)$statistic
   expect_equal(unname(of_user()), mean(stein(z, 1 - z, 0.5)), tolerance = 1e-6)
@@ -153,4 +154,18 @@ test_that("alternatives are found, and what these tests do not take is refused",
   expect_argument_error(kde_test(x, \(x) x, method = "stein", estimate = mean), "estimate")
   expect_argument_error(kde_test(x, flash_kde(abs(x), support = c(0, Inf))), "y")
   expect_argument_error(kde_test(faithful, flash_kde(x)), "x")
+})
+
+test_that("forms of many rows, summed at nodes of a lattice, are those of all pairs", {
+  set.seed(11)
+  x <- matrix(c(stats::rnorm(2390), stats::runif(10, -9, 9)))
+  size <- c(rep(100, 20), 400)
+  expect_false(is.null(form_lattice(x, length(size), matrix(0.2))))
+  b <- cbind(stats::rexp(2400), stats::rnorm(2400))
+  bin <- rep(seq_along(size), size)
+  by_bins <- \(K) unname(rowsum(t(rowsum(K, bin)), bin))
+  K <- exp(-outer(drop(x), drop(x), `-`)^2 / (2 * 0.2^2))
+  expect_equal(bin_forms(x, size, matrix(0.2), quiet_run()), by_bins(K), tolerance = 1e-12)
+  found <- bin_forms(x, size, matrix(0.2), quiet_run(), b[, 1, drop = FALSE], b[, 2, drop = FALSE])
+  expect_equal(found, t(by_bins(tcrossprod(b[, 1], b[, 2]) * K)), tolerance = 1e-12)
 })
