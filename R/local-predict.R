@@ -123,15 +123,16 @@ local_predictions <- function(fit, at, errors, noise, run) {
   if (!is.null(at) && nrow(at) == 0) return(list(fit = none, se = none, noise = 0))
   data <- regression_data(fit)
   z <- if (!is.null(at)) whitened(at, data)
-  layout <- layout_of(fit$type, fit$d, ncol(fit$y))
+  layout <- layout_of(fit$type, fit$d, ncol(data$y))
   variance <- if (errors) noise_variance(fit, data, run)
   found <- by_cells(data, z, \(data, at, own) {
     M <- local_moments(data, at, layout, run)$all
     fits <- local_fits(M, layout, fit$type, data)
-    bias <- shrunk_squares(fits, fit$square_slopes, nrow(M), layout$t)
+    bias <- shrunk_squares(fits, fit$square_slopes, nrow(M), ncol(fit$y))
+    if (errors) more <- bias + effect_variance(fits$lacking, data$guide, variance)
     list(
       fit = fits$fit + rep(data$centre, each = nrow(M)), bias = sqrt(bias),
-      se = if (errors) sqrt(local_errors(data, M, fits, layout, variance, at, run)^2 + bias),
+      se = if (errors) sqrt(local_errors(data, M, fits, layout, variance, at, run)^2 + more),
       multiplied = if (!is.null(at)) error_factors(data, M, fits, layout, at)
     )
   })
@@ -202,7 +203,7 @@ local_slopes <- function(fit, at, run) {
   t <- ncol(fit$y)
   if (!is.null(at) && nrow(at) == 0) return(matrix(0, 0, fit$d * t))
   data <- regression_data(fit)
-  layout <- layout_of(fit$type, fit$d, t, "order_of_slopes")
+  layout <- layout_of(fit$type, fit$d, ncol(data$y), "order_of_slopes")
   slope <- by_cells(data, if (!is.null(at)) whitened(at, data), \(data, at, own) {
     M <- local_moments(data, at, layout, run)$all
     list(slope = local_fits(M, layout, fit$type, data)$slope)
