@@ -135,7 +135,7 @@ affordable_rows <- function(problem, seconds) {
 # effect, and the unit of line searches. `rate`: the rate of the bandwidth, n^(-1 / (d + 4)).
 search_limits <- function(rate, problem) {
   of <- \(width, share) c(rep(width, problem$widths), rep(share, problem$shares))
-  list(low = of(log(rate / 64), 0), high = of(log(WIDEST), LARGEST_SHARE), off = problem$off, unit = of(1, 0.3))
+  list(low = of(log(rate / 64), 0), high = of(log(WIDEST), if (problem$data$ridge > 0) LARGEST_SHARE else 1), off = problem$off, unit = of(1, 0.3))
 }
 
 # Below 1, where a category does not matter and has no effects.
@@ -189,7 +189,7 @@ search_on <- function(criterion, at, rate, problem, tol = 1e-6) {
       step.max = 1
     )))
   }
-  at <- sweep_columns(criterion, found$L, limits, replace(COLUMN_SCAN, "tol", 2e-3))
+  at <- sweep_columns(criterion, found$L, limits, replace(COLUMN_SCAN, "tol", 2e-3), off = TRUE)
   widths <- seq_len(problem$widths)
   at_limit <- any(found$L <= limits$low | found$L >= limits$off)
   list(

@@ -38,8 +38,9 @@ category_effects <- function(data, x, discrete, ridge) {
   by <- solved * rep(data$w, each = ncol(design))
   coefficients <- by %*% data$y
   list(
-    marks = marks, sizes = sizes, effects = coefficients[seq_len(q), , drop = FALSE], by = by[seq_len(q), , drop = FALSE],
-    leverage = colSums(t(design) * by), residual = data$y - design %*% coefficients
+    marks = marks, sizes = sizes, effects = coefficients[seq_len(q), , drop = FALSE],
+    by = by[seq_len(q), , drop = FALSE], leverage = colSums(t(design) * by),
+    residual = data$y - design %*% coefficients
   )
 }
 
