@@ -135,7 +135,8 @@ affordable_rows <- function(problem, seconds) {
 # effect, and the unit of line searches. `rate`: the rate of the bandwidth, n^(-1 / (d + 4)).
 search_limits <- function(rate, problem) {
   of <- \(width, share) c(rep(width, problem$widths), rep(share, problem$shares))
-  list(low = of(log(rate / 64), 0), high = of(log(WIDEST), if (problem$data$ridge > 0) LARGEST_SHARE else 1), off = problem$off, unit = of(1, 0.3))
+  most <- if (problem$data$ridge > 0) LARGEST_SHARE else 1
+  list(low = of(log(rate / 64), 0), high = of(log(WIDEST), most), off = problem$off, unit = of(1, 0.3))
 }
 
 # Below 1, where a category does not matter and has no effects.

@@ -53,9 +53,9 @@ slope_units <- function(z) {
 
 LEAST_PIVOT <- 1e-8
 
-# Returns list(fit, slope, lift, stretch, shrunk), and `lacking` of add_effects(), if there are effects: `fit`, m x t; `slope`, the derivatives by u, m x d t; `lift`, (C + P /
-# S)^-1 mean u, m x d; `stretch`, the weight of a row at the target divided by its share of the kernel sum; `shrunk`, g,
-# m x d: where the mean is a + b'u, the expected fit is a + b'g.
+# Returns list(fit, slope, lift, stretch, shrunk), and `lacking` of add_effects(), if there are effects: `fit`, m x t;
+# `slope`, the derivatives by u, m x d t; `lift`, (C + P / S)^-1 mean u, m x d; `stretch`, the weight of a row at the
+# target divided by its share of the kernel sum; `shrunk`, g, m x d: where the mean is a + b'u, the expected fit is a + b'g.
 local_fits <- function(M, layout, type, data, here = data$here) {
   add_effects(plain_fits(M, layout, type, data), data$guide, here)
 }

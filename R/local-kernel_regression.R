@@ -15,7 +15,7 @@
 #' another category have weight 0 if \eqn{\lambda = 0}{lambda = 0}, and full weight at the largest
 #' \eqn{\lambda}{lambda}. Without numeric columns the fits are local means. A combination of categories without rows
 #' takes the fit of those that differ least from it. With a ridge, rows of other categories are first moved by the
-#' effects of the categories in a linear regression: `lm()` with additive factors is one of the fits.
+#' effects of categories in a linear regression: `lm()` is one of the fits.
 #'
 #' A ridge \eqn{\rho}{rho} adds \eqn{\rho \bar w \sum_j s_j^2 b_j^2}{rho mean(w) sum_j s_j^2 b_j^2} to the sum of
 #' squares, where \eqn{s_j}{s_j} is the bandwidth of column j or its standard deviation, if that is smaller. A line that
@@ -33,10 +33,10 @@
 #' then shrink by the power -1/(d + 4) of their number.
 #'
 #' @section Standard errors:
-#' The standard error is the root of \eqn{\sum_i l_i(x)^2 s^2(x_i)}{sum_i l_i(x)^2 s^2(x_i)}. The variance
+#' The standard error is the root of \eqn{\sum_i l_i(x)^2 s^2(x_i)}{sum_i l_i(x)^2 s^2(x_i)}. If the bandwidth was
+#' chosen, this is at least \eqn{s^2(x)}{s^2(x)} times the leverage of a row at x, which covers the bias, too (Nychka 1988). The variance
 #' \eqn{s^2}{s^2} of the noise is a local mean, with the same kernels, of the products of residuals and leave-one-out
-#' residuals. A row of high leverage has little information on the noise: its product is averaged with the residual
-#' variance of all rows, which gets the leverage as its weight. Of the bias it
+#' residuals, averaged with the residual variance of all rows, whose weight is the leverage. Of the bias it
 #' includes only what the ridge causes: \eqn{(\sum_i l_i(x) (x_i - x)' b)^2}{(sum_i l_i(x) (x_i - x)'b)^2}, averaged over
 #' the slopes b of the rows, is added to the variance.
 #'

@@ -132,13 +132,18 @@ local_predictions <- function(fit, at, errors, noise, run) {
     if (errors) more <- bias + effect_variance(fits$lacking, data$guide, variance)
     list(
       fit = fits$fit + rep(data$centre, each = nrow(M)), bias = sqrt(bias),
-      se = if (errors) sqrt(local_errors(data, M, fits, layout, variance, at, run)^2 + more),
+      variance = if (errors) local_errors(data, M, fits, layout, variance, at, run)^2,
+      more = if (errors) matrix(more, nrow(M), ncol(fit$y)), own = if (errors) exp(-M[, 1]) * fits$stretch,
       multiplied = if (!is.null(at)) error_factors(data, M, fits, layout, at)
     )
   })
+  chosen <- errors && fit$selector != "user"
+  around <- if (noise || chosen) noise_at(fit, data, z, run)
+  # a chosen bandwidth balances variance and squared bias: the leverage that a row would have there covers both
+  own <- if (chosen) pmin(found$own * sum(data$w) / sum(data$w > 0), 1) * around else 0
   list(
-    fit = found$fit, se = if (errors) found$se else 0, noise = if (noise) noise_at(fit, data, z, run) else 0,
-    multiplied = found$multiplied, bias = found$bias
+    fit = found$fit, se = if (errors) sqrt(pmax(found$variance, own) + found$more) else 0,
+    noise = if (noise) around else 0, multiplied = found$multiplied, bias = found$bias
   )
 }
 
