@@ -57,8 +57,11 @@ shown_range.supported <- function(object, axis, margin = GRID_MARGIN) {
   reach <- reach * bandwidth_sds(inner$bandwidth)[axis] * factors
   centres <- shown_points(inner)[own, axis]
   work <- c(min(centres - reach), max(centres + reach))
+  rows <- range(object$x[own, axis])
   shown <- if (is_transformed(domain)) out_of_column(work, domain, 1) else work
-  pmin(pmax(range(shown, object$x[own, axis]), domain$lower), domain$upper)
+  # out of a transformed column the reach grows with the value: at most half of the data's range beyond them
+  if (is_transformed(domain)) shown <- pmin(pmax(shown, rows[1] - diff(rows) / 2), rows[2] + diff(rows) / 2)
+  pmin(pmax(range(shown, rows), domain$lower), domain$upper)
 }
 
 # Even nodes, and where the column is transformed those that are even there.

@@ -1,14 +1,15 @@
 # Axes, frames and keys of base graphics.
 
 # The axes below and on the left, with labels such as 100,000 instead of 1e+05. Ticks that the user sets keep R's
-# labels. `...`: all graphical parameters of the plot; `view`: see frame_gaps().
+# labels. `...`: all graphical parameters of the plot; `view`: see frame_gaps(); `marks`: ticks of the
+# axes, or NULL.
 draw_axes <- function(..., col.sub = NULL, xaxt = graphics::par("xaxt"), yaxt = graphics::par("yaxt"), ann = TRUE,
                       log = "", xaxp = NULL, yaxp = NULL, lab = NULL, xaxs = NULL, yaxs = NULL,
                       asp = NULL, adj = NULL, axes = TRUE, frame.plot = TRUE, panel.first = NULL,
-                      panel.last = NULL, cex = NULL, pch = NULL, bg = NULL, bty = NULL, view = NULL) {
+                      panel.last = NULL, cex = NULL, pch = NULL, bg = NULL, bty = NULL, view = NULL, marks = NULL) {
   draw <- function(side, type, ticks, is_log) {
     if (type == "n") return(invisible())
-    at <- if (is.null(ticks) && is.null(lab) && !is_log) graphics::axTicks(side)
+    at <- if (is.null(ticks) && is.null(lab) && !is_log) first_given(marks[[side]], graphics::axTicks(side))
     if (!is.null(view)) at <- map_ticks(view[[side]], at)
     labels <- if (is.null(at)) TRUE else axis_labels(at)
     # `xaxp` and `lab` are read by axis() alone
@@ -23,6 +24,14 @@ draw_axes <- function(..., col.sub = NULL, xaxt = graphics::par("xaxt"), yaxt = 
 draw_frame <- function(bty = graphics::par("bty"), fg = graphics::par("fg"), view = NULL, ...) {
   if (is.null(view)) return(graphics::box(bty = bty, col = fg))
   if (bty != "n") graphics::rect(view$x[1], view$y[1], view$x[2], view$y[2], border = fg)
+}
+
+# Ticks at the quarters of a circle whose quarters are whole numbers, as of 24 hours or 360 degrees; otherwise NULL.
+circle_ticks <- function(fit, axis) {
+  if (is.null(fit$support)) return(NULL)
+  domain <- domain_columns(fit$support, axis)
+  quarter <- (domain$upper - domain$lower) / 4
+  if (identical(domain$kind, "circular") && quarter == round(quarter)) domain$lower + quarter * 0:4
 }
 
 # Labels of ticks without powers of ten, as long as they are readable: 0, 100,000, 200,000.
@@ -50,16 +59,34 @@ axis_limits <- function(limits) {
   if (diff(limits) == 0 || abs(diff(limits)) >= least) limits else mean(limits) + c(-least, least) / 2
 }
 
-# An axis that shows each name, however narrow the panel.
-draw_levels <- function(levels, cex.axis = graphics::par("cex.axis"), ...) {
+# An axis that shows each name, however narrow the panel: in one line or in two, smaller, or abbreviated.
+draw_levels <- function(levels, cex.axis = graphics::par("cex.axis"), mgp = graphics::par("mgp"), ...) {
   room <- 0.95 * graphics::par("pin")[1] / length(levels)
   width <- max(graphics::strwidth(levels, "inches", cex = cex.axis))
+  shown <- level_layout(levels, room / width)
   given <- list(...)
-  given <- given[names(given) %in% c("las", "col.axis", "font.axis", "mgp", "tck", "tcl", "family")]
-  do.call(graphics::axis, c(
-    list(1, seq_along(levels), levels, gap.axis = -1, cex.axis = cex.axis * max(0.4, min(1, room / width))), given
-  ))
+  given <- given[names(given) %in% c("las", "col.axis", "font.axis", "tck", "tcl", "family")]
+  for (line in seq_len(shown$lines)) {
+    some <- seq(line, length(levels), by = shown$lines)
+    do.call(graphics::axis, c(list(
+      1, some, shown$labels[some], gap.axis = -1, cex.axis = cex.axis * shown$cex, mgp = mgp + c(0, 0.6 * (line - 1), 0)
+    ), given))
+  }
 }
+
+# Returns list(labels, lines, cex). `share`: the room of a label over the width of the widest. Labels in two lines have
+# twice the room. They shrink to LEAST_LABEL, and lose letters beyond.
+level_layout <- function(levels, share) {
+  lines <- if (share < 0.8 && length(levels) > 1) 2 else 1
+  cex <- min(1, lines * share)
+  if (cex < LEAST_LABEL) {
+    most <- max(3, floor(max(nchar(levels)) * cex / LEAST_LABEL))
+    levels <- unname(abbreviate(levels, most, named = FALSE))
+  }
+  list(labels = levels, lines = lines, cex = max(LEAST_LABEL, cex))
+}
+
+LEAST_LABEL <- 0.65
 
 # Names at the left side, one below another.
 draw_side_levels <- function(levels, cex.axis = graphics::par("cex.axis"), col.axis = graphics::par("col.axis"), ...) {

@@ -31,6 +31,8 @@ set_panels <- function(figure, outer) {
   above <- if (outer) (2.7 + 1.2 * !is.null(figure$outer_key)) / graphics::par("cex") else 0
   top <- if (!titled) 0.8 else if (outer) 2.2 else 3.2
   graphics::par(mar = c(3.6, 3.8, top, 1), oma = c(0, 0, above, 0), mgp = c(2.3, 0.7, 0))
+  lines <- vapply(figure$panels, \(panel) count_lines(in_two_lines(or_empty(panel$sub), 0.95)), 1)
+  if (any(lines > 1)) graphics::par(mar = graphics::par("mar") + c(0, 0, 0.9, 0))
   before
 }
 
@@ -105,7 +107,8 @@ open_panel <- function(panel, axes = TRUE, frame.plot = axes, asp = NULL, log = 
   draw_axis_titles(panel$x$label, panel$y$label, ..., gaps = gaps)
   if (axes) {
     type_of <- \(axis, type) if (is.null(axis$levels)) type else "n"
-    draw_axes(log = log, ..., xaxt = type_of(panel$x, xaxt), yaxt = type_of(panel$y, yaxt), view = view)
+    draw_axes(log = log, ..., xaxt = type_of(panel$x, xaxt), yaxt = type_of(panel$y, yaxt), view = view,
+      marks = list(panel$x$ticks, panel$y$ticks))
     if (!is.null(panel$x$levels) && xaxt != "n") draw_levels(panel$x$levels, ...)
     if (!is.null(panel$y$levels) && yaxt != "n") draw_side_levels(panel$y$levels, ...)
   }

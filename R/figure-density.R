@@ -200,6 +200,7 @@ line_figure <- function(fit, asked, limits) {
   # at a bound of the support the upper limit of a band may be many times the density
   span <- density_limits(fit, grid)
   panel <- curve_panel(layers, name, range(grid$x), range(span, pmin(band$high, BAND_ROOM * max(span))))
+  panel$x$ticks <- circle_ticks(fit, 1)
   new_figure(
     list(panel), main = paste("Density of", name),
     sub = fit_subtitle(fit, negative = shows_negative(grid$y)), shown = grid, sub_colour = colour
@@ -244,6 +245,7 @@ region_figure <- function(fit, asked, limits) {
   )
   names <- variable_names(fit)
   panel <- map_panel(layers, names, view$x, view$y, aspect = map_aspect(fit))
+  for (axis in 1:2) panel[[c("x", "y")[axis]]]$ticks <- circle_ticks(fit, axis)
   new_figure(
     list(panel), main = paste("Density of", names[1], "and", names[2]),
     sub = fit_subtitle(fit, negative = asked$fill && shows_negative(grid$z)), colours = colours, key = "Probability",

@@ -93,7 +93,6 @@ criterion_of <- function(problem, rows) {
   p <- if (is.null(weights)) rep(1 / nrow(y), nrow(y)) else weights / sum(weights)
   discrete <- discrete_rows(data$discrete, rows)
   seen <- local_rows(x, y, weights)
-  layout <- layout_of(problem$type, ncol(x), ncol(y))
   criterion <- REGRESSION_CRITERIA[[problem$criterion]]
   known <- new.env()
   value <- function(at) {
@@ -102,7 +101,7 @@ criterion_of <- function(problem, rows) {
     problem$tally$count <- sum(problem$tally$count, 1)
     chosen <- chosen_widths(problem, at)
     if (!is.null(discrete)) discrete$lambda <- chosen$lambda
-    fits <- row_fits(with_kernels(seen, x, chosen$L, discrete, data$ridge), problem$type, problem$run, layout)
+    fits <- row_fits(with_kernels(seen, x, chosen$L, discrete, data$ridge), problem$type, problem$run)
     found <- criterion(fits, y, p, sum(at < problem$off))
     known[[place]] <- if (is.finite(found)) found else WORST
   }
@@ -113,9 +112,12 @@ criterion_of <- function(problem, rows) {
 # time is linear in the rows with one column, and otherwise that of all pairs.
 affordable_rows <- function(problem, seconds) {
   d <- ncol(problem$data$x)
-  t <- ncol(problem$data$y)
+  discrete <- problem$data$discrete
+  codes <- discrete$codes
+  # effects of categories are like responses
+  effects <- sum(lengths(lapply(discrete$columns, `[[`, "levels"))) * (problem$data$ridge > 0)
+  t <- ncol(problem$data$y) + min(effects, MOST_EFFECTS)
   count <- problem$numbers
-  codes <- problem$data$discrete$codes
   if (d == 0 || goes_by_line(d, problem$run)) {
     cells <- if (is.null(codes)) 1 else length(cells_of(codes)$rows)
     return(max(SCAN_ROWS, floor(3e4 * seconds / (t * count * cells))))
@@ -133,8 +135,12 @@ affordable_rows <- function(problem, seconds) {
 # effect, and the unit of line searches. `rate`: the rate of the bandwidth, n^(-1 / (d + 4)).
 search_limits <- function(rate, problem) {
   of <- \(width, share) c(rep(width, problem$widths), rep(share, problem$shares))
-  list(low = of(log(rate / 64), 0), high = of(log(WIDEST), 1), off = problem$off, unit = of(1, 0.3))
+  most <- if (problem$data$ridge > 0) LARGEST_SHARE else 1
+  list(low = of(log(rate / 64), 0), high = of(log(WIDEST), most), off = problem$off, unit = of(1, 0.3))
 }
+
+# Below 1, where a category does not matter and has no effects.
+LARGEST_SHARE <- 0.99
 
 # Bandwidths, in scales of columns: above the first a kernel is practically constant; up to the second one common
 # bandwidth for all columns is scanned.
@@ -157,7 +163,8 @@ search_widths <- function(criterion, rate, problem, tol) {
       return(list(at = start, value = first$value, converged = start > limits$low))
     }
   }
-  alone <- c(list(limits$off), lapply(seq_along(start), \(k) replace(start, k, limits$off[k])))
+  additive <- replace(limits$off, problem$widths + seq_len(problem$shares), LARGEST_SHARE)
+  alone <- c(list(limits$off, additive), lapply(seq_along(start), \(k) replace(start, k, limits$off[k])))
   alone <- alone[[which.min(vapply(alone, criterion$value, 0))]]
   starts <- lapply(unique(list(start, alone)), \(at) sweep_columns(criterion, at, limits, COLUMN_SCAN, off = TRUE))
   search_on(criterion, starts[[which.min(vapply(starts, criterion$value, 0))]], rate, problem, tol)
@@ -183,7 +190,7 @@ search_on <- function(criterion, at, rate, problem, tol = 1e-6) {
       step.max = 1
     )))
   }
-  at <- sweep_columns(criterion, found$L, limits, replace(COLUMN_SCAN, "tol", 2e-3))
+  at <- sweep_columns(criterion, found$L, limits, replace(COLUMN_SCAN, "tol", 2e-3), off = TRUE)
   widths <- seq_len(problem$widths)
   at_limit <- any(found$L <= limits$low | found$L >= limits$off)
   list(

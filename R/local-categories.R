@@ -17,6 +17,71 @@ regression_levels <- function(discrete) {
 
 LEAST_LAMBDA <- 1e-12
 
+# Effects of categories: with a ridge, rows of another category are moved by the difference of the effects of both
+# before they are smoothed, so that a straight line with additive categories, as of lm(), is one of the fits. Returns
+# NULL without effects, else list(marks, effects, by, leverage, residual): `marks`, n x q, 1 in the column of the row's
+# category; `effects`, q x t, of a linear regression of y on numbers and marks, with the ridge on the marks; `by`,
+# q x n, their derivatives by y; and leverages and residuals of that regression. A column at its largest lambda does not matter
+# and has no effects.
+category_effects <- function(data, x, discrete, ridge) {
+  if (is.null(discrete) || ridge == 0) return(NULL)
+  sizes <- lengths(lapply(discrete$columns, `[[`, "levels"))
+  matters <- discrete$lambda < (1 - 1e-9) * most_lambda(discrete$columns)
+  sizes[!matters] <- 0L
+  sizes[cumsum(sizes) > min(MOST_EFFECTS, nrow(x) / 5)] <- 0L
+  if (sum(sizes) == 0) return(NULL)
+  marks <- level_marks(discrete$codes, sizes)
+  q <- ncol(marks)
+  design <- cbind(marks, 1, without_scale(x))
+  penalty <- c(rep(ridge * sum(data$w) / sum(data$w > 0), q), 0, rep(1e-8 * sum(data$w), ncol(x)))
+  solved <- solve(crossprod(design, data$w * design) + diag(penalty), t(design))
+  by <- solved * rep(data$w, each = ncol(design))
+  coefficients <- by %*% data$y
+  list(
+    marks = marks, sizes = sizes, effects = coefficients[seq_len(q), , drop = FALSE],
+    by = by[seq_len(q), , drop = FALSE], leverage = colSums(t(design) * by),
+    residual = data$y - design %*% coefficients
+  )
+}
+
+# The most categories that have effects; each is smoothed like one more response.
+MOST_EFFECTS <- 50
+
+without_scale <- function(x) {
+  x <- x - rep(colMeans(x), each = nrow(x))
+  x / rep(pmax(sqrt(colMeans(x^2)), 1e-300), each = nrow(x))
+}
+
+# Indicators of the categories, `sizes` of each column, 0 for columns that are left out.
+level_marks <- function(codes, sizes) {
+  of <- rep(seq_along(sizes), sizes)
+  1 * (codes[, of, drop = FALSE] == rep(sequence(sizes), each = nrow(codes)))
+}
+
+# Replaces fits and slopes of responses and marks by those of responses with effects. Adds `lacking`, m x q: the marks
+# of the targets, `here`, minus their local fits.
+add_effects <- function(found, guide, here) {
+  if (is.null(guide)) return(found)
+  t <- seq_len(ncol(guide$effects))
+  m <- nrow(found$fit)
+  found$lacking <- here - found$fit[, -t, drop = FALSE]
+  found$fit <- found$fit[, t, drop = FALSE] + found$lacking %*% guide$effects
+  if (length(found$slope) > 0) {
+    slope <- matrix(found$slope, ncol = length(t) + ncol(here))
+    found$slope <- matrix(slope[, t, drop = FALSE] - slope[, -t, drop = FALSE] %*% guide$effects, m)
+  }
+  found
+}
+
+# The variance of fits by the effects, m x t. `variance`: of the rows' noise, n x t.
+effect_variance <- function(lacking, guide, variance) {
+  if (is.null(guide)) return(0)
+  vapply(seq_len(ncol(variance)), \(r) {
+    covariance <- tcrossprod(guide$by * rep(sqrt(variance[, r]), each = nrow(guide$by)))
+    rowSums((lacking %*% covariance) * lacking)
+  }, numeric(nrow(lacking))) |> matrix(nrow(lacking))
+}
+
 # Calls `use(data, at, own)` for each cell of the targets, with the weights that the rows have there, and merges the
 # matrices and vectors in its results by rows. The weights are scaled such that those of the cell's own rows do not
 # change. Without categories there is one call. `own`: the numbers of the targets among the rows if `at` is NULL, in
@@ -33,6 +98,9 @@ by_cells <- function(data, at, use) {
     rows <- cells$rows[[i]]
     share <- cell_weights(data$levels$tables, cells$codes[i, ], known$codes)
     seen <- replace(data, c("w", "levels"), list(data$w * (share / max(share))[known$of], NULL))
+    if (!is.null(data$guide)) {
+      seen$here <- level_marks(cells$codes[rep(i, length(rows)), , drop = FALSE], data$guide$sizes)
+    }
     part <- use(seen, places[rows, , drop = FALSE], if (is.null(at)) rows)
     for (name in names(Filter(length, part))) total[[name]] <- put_part(total[[name]], part[[name]], rows, nrow(places))
   }

@@ -35,6 +35,8 @@ with_kernels <- function(data, x, L, discrete, ridge) {
   data$floor <- LEAST_PIVOT * spread
   data$penalty <- ridge * sum(data$w) / sum(data$w > 0) * spread
   data$levels <- regression_levels(discrete)
+  data$guide <- category_effects(data, x, discrete, ridge)
+  if (!is.null(data$guide)) data$y <- cbind(data$y, data$guide$marks)
   data
 }
 
@@ -51,10 +53,14 @@ slope_units <- function(z) {
 
 LEAST_PIVOT <- 1e-8
 
-# Returns list(fit, slope, lift, stretch, shrunk): `fit`, m x t; `slope`, the derivatives by u, m x d t; `lift`, (C + P /
-# S)^-1 mean u, m x d; `stretch`, the weight of a row at the target divided by its share of the kernel sum; `shrunk`, g,
-# m x d: where the mean is a + b'u, the expected fit is a + b'g.
-local_fits <- function(M, layout, type, data) {
+# Returns list(fit, slope, lift, stretch, shrunk), and `lacking` of add_effects(), if there are effects: `fit`, m x t;
+# `slope`, the derivatives by u, m x d t; `lift`, (C + P / S)^-1 mean u, m x d; `stretch`, the weight of a row at the
+# target divided by its share of the kernel sum; `shrunk`, g, m x d: where the mean is a + b'u, the expected fit is a + b'g.
+local_fits <- function(M, layout, type, data, here = data$here) {
+  add_effects(plain_fits(M, layout, type, data), data$guide, here)
+}
+
+plain_fits <- function(M, layout, type, data) {
   y <- M[, layout$y, drop = FALSE]
   cross <- M[, layout$cross, drop = FALSE]
   if (type == "constant") return(list(fit = y, slope = cross, lift = NULL, stretch = rep(1, nrow(M))))
@@ -107,12 +113,16 @@ solve_rows <- function(C, b, floor) {
 row_fits <- function(data, type, run, layout = layout_of(type, ncol(data$z), ncol(data$y))) {
   moments <- by_cells(data, NULL, \(data, at, own) local_moments(data, at, layout, run, own))
   n <- nrow(data$z)
-  fits <- local_fits(rbind(moments$all, moments$others), layout, type, data)
+  guide <- data$guide
+  fits <- local_fits(rbind(moments$all, moments$others), layout, type, data, rbind(guide$marks, guide$marks))
   own <- seq_len(n)
   shift <- rep(data$centre, each = n)
+  # what effects add: to leverages, and to leave-one-out fits by effects without the row
+  by <- if (is.null(guide)) numeric(2 * n) else rowSums(fits$lacking * rbind(t(guide$by), t(guide$by)))
+  without <- if (is.null(guide)) 0 else by[n + own] * guide$residual / pmax(1 - guide$leverage, 1e-8)
   list(
-    fitted = fits$fit[own, , drop = FALSE] + shift, left_out = fits$fit[n + own, , drop = FALSE] + shift,
-    leverage = exp(log(data$w) - moments$all[, 1]) * fits$stretch[own],
+    fitted = fits$fit[own, , drop = FALSE] + shift, left_out = fits$fit[n + own, , drop = FALSE] - without + shift,
+    leverage = exp(log(data$w) - moments$all[, 1]) * fits$stretch[own] + by[own],
     slope = fits$slope
   )
 }

@@ -2,7 +2,7 @@
 #'
 #' `kernel_regression()` estimates the mean of a response given numeric variables and factors, by local linear fits or
 #' local means (Nadaraya-Watson) with Gaussian kernels. Bandwidths are chosen by the corrected AIC. Standard errors allow
-#' for noise whose variance changes with the variables.
+#' for noise of changing variance.
 #'
 #' @section Fits:
 #' Let \eqn{k_i(x) = w_i \exp(-(x_i - x)' H^{-1} (x_i - x) / 2)}{k_i(x) = w_i exp(-(x_i - x)' H^-1 (x_i - x) / 2)} be
@@ -14,7 +14,8 @@
 #' the numeric columns is multiplied by l(a, b) / l(a, a) for each such column (see [categorical_kernel()]). Rows of
 #' another category have weight 0 if \eqn{\lambda = 0}{lambda = 0}, and full weight at the largest
 #' \eqn{\lambda}{lambda}. Without numeric columns the fits are local means. A combination of categories without rows
-#' takes the fit of those that differ least from it.
+#' takes the fit of those that differ least from it. With a ridge, rows of other categories are first moved by the
+#' effects of categories in a linear regression: `lm()` is one of the fits.
 #'
 #' A ridge \eqn{\rho}{rho} adds \eqn{\rho \bar w \sum_j s_j^2 b_j^2}{rho mean(w) sum_j s_j^2 b_j^2} to the sum of
 #' squares, where \eqn{s_j}{s_j} is the bandwidth of column j or its standard deviation, if that is smaller. A line that
@@ -26,23 +27,22 @@
 #' | `"aicc"` (default) | the corrected AIC of Hurvich, Simonoff and Tsai | `cv.aic` |
 #' | `"cv"` | \eqn{\sum_i w_i (y_i - m_{-i}(x_i))^2}{sum_i w_i (y_i - m_-i(x_i))^2}, leave-one-out | `cv.ls` |
 #'
-#' Both choose a diagonal H, and the smoothing parameters of categories. `"aicc"` counts each of them that matters as a
-#' degree of freedom; `"cv"` undersmooths more often. A column that does not matter in local means, or in which local
+#' Both choose a diagonal H and lambdas. `"aicc"` counts each that matters as a degree of freedom; `"cv"` undersmooths
+#' more often. A column that does not matter in local means, or in which local
 #' lines find the mean linear, gets a very large bandwidth. If the search uses fewer rows than there are, its bandwidths
 #' then shrink by the power -1/(d + 4) of their number.
 #'
 #' @section Standard errors:
-#' The standard error is the root of \eqn{\sum_i l_i(x)^2 s^2(x_i)}{sum_i l_i(x)^2 s^2(x_i)}. The variance
+#' The standard error is the root of \eqn{\sum_i l_i(x)^2 s^2(x_i)}{sum_i l_i(x)^2 s^2(x_i)}. If the bandwidth was
+#' chosen, this is at least \eqn{s^2(x)}{s^2(x)} times the leverage of a row at x, which covers the bias, too (Nychka 1988). The variance
 #' \eqn{s^2}{s^2} of the noise is a local mean, with the same kernels, of the products of residuals and leave-one-out
-#' residuals. A row of high leverage has little information on the noise: its product is averaged with the residual
-#' variance of all rows, which gets the leverage as its weight. Intervals are for the mean of the fit. Of its bias they
-#' include only what the ridge causes: \eqn{(\sum_i l_i(x) (x_i - x)' b)^2}{(sum_i l_i(x) (x_i - x)'b)^2}, averaged over
+#' residuals, averaged with the residual variance of all rows, whose weight is the leverage. Of the bias it
+#' includes only what the ridge causes: \eqn{(\sum_i l_i(x) (x_i - x)' b)^2}{(sum_i l_i(x) (x_i - x)'b)^2}, averaged over
 #' the slopes b of the rows, is added to the variance.
 #'
 #' @section Cost:
 #' A fit, and each value of a criterion, takes sums over all pairs of rows. With one column and no tolerance the time is linear
-#' in the rows: a second for 10^6. With `tol` it is linear in few dimensions. Sums are in
-#' double precision.
+#' in the rows: a second for 10^6. With `tol` it is linear in few dimensions.
 #'
 #' @param x The variables: a numeric matrix, a data frame that may have factors, character and logical columns, or a
 #'   vector for one variable.
@@ -57,8 +57,7 @@
 #' @param weights Non-negative weights of the rows, which multiply the kernels. Only their ratios matter. `NULL`
 #'   (default): equal weights.
 #' @param rows Number of rows that the search of a bandwidth uses. `NULL` (default): as many as `seconds` allow.
-#' @param seconds Approximate duration of the search, in seconds of a typical core. It determines `rows` by a formula,
-#'   not by a clock.
+#' @param seconds Approximate duration of the search, in seconds of a typical core.
 #' @param tol Error tolerance of fits, relative to the range of the responses under the kernels. It is approximate. With
 #'   0 (default) only rounding remains. See [kernel_sum()].
 #' @param na.action What to do about rows with missing values in the variables, the response or the weights, as for

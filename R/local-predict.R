@@ -123,21 +123,27 @@ local_predictions <- function(fit, at, errors, noise, run) {
   if (!is.null(at) && nrow(at) == 0) return(list(fit = none, se = none, noise = 0))
   data <- regression_data(fit)
   z <- if (!is.null(at)) whitened(at, data)
-  layout <- layout_of(fit$type, fit$d, ncol(fit$y))
+  layout <- layout_of(fit$type, fit$d, ncol(data$y))
   variance <- if (errors) noise_variance(fit, data, run)
   found <- by_cells(data, z, \(data, at, own) {
     M <- local_moments(data, at, layout, run)$all
     fits <- local_fits(M, layout, fit$type, data)
-    bias <- shrunk_squares(fits, fit$square_slopes, nrow(M), layout$t)
+    bias <- shrunk_squares(fits, fit$square_slopes, nrow(M), ncol(fit$y))
+    if (errors) more <- bias + effect_variance(fits$lacking, data$guide, variance)
     list(
       fit = fits$fit + rep(data$centre, each = nrow(M)), bias = sqrt(bias),
-      se = if (errors) sqrt(local_errors(data, M, fits, layout, variance, at, run)^2 + bias),
+      variance = if (errors) local_errors(data, M, fits, layout, variance, at, run)^2,
+      more = if (errors) matrix(more, nrow(M), ncol(fit$y)), own = if (errors) exp(-M[, 1]) * fits$stretch,
       multiplied = if (!is.null(at)) error_factors(data, M, fits, layout, at)
     )
   })
+  chosen <- errors && fit$selector != "user"
+  around <- if (noise || chosen) noise_at(fit, data, z, run)
+  # a chosen bandwidth balances variance and squared bias: the leverage that a row would have there covers both
+  own <- if (chosen) pmin(found$own * sum(data$w) / sum(data$w > 0), 1) * around else 0
   list(
-    fit = found$fit, se = if (errors) found$se else 0, noise = if (noise) noise_at(fit, data, z, run) else 0,
-    multiplied = found$multiplied, bias = found$bias
+    fit = found$fit, se = if (errors) sqrt(pmax(found$variance, own) + found$more) else 0,
+    noise = if (noise) around else 0, multiplied = found$multiplied, bias = found$bias
   )
 }
 
@@ -202,7 +208,7 @@ local_slopes <- function(fit, at, run) {
   t <- ncol(fit$y)
   if (!is.null(at) && nrow(at) == 0) return(matrix(0, 0, fit$d * t))
   data <- regression_data(fit)
-  layout <- layout_of(fit$type, fit$d, t, "order_of_slopes")
+  layout <- layout_of(fit$type, fit$d, ncol(data$y), "order_of_slopes")
   slope <- by_cells(data, if (!is.null(at)) whitened(at, data), \(data, at, own) {
     M <- local_moments(data, at, layout, run)$all
     list(slope = local_fits(M, layout, fit$type, data)$slope)

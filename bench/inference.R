@@ -1,7 +1,7 @@
 # Simulates the coverage of bands, the level of tests, and the distribution of p-values under the null: 2,000 runs a
 # cell, so that a share near 0.95 has a standard error of 0.005. All of it takes some hours of one core.
 #
-#   Rscript bench/inference.R [--save] [--quick] [--only bands|pvalues|tests] [--kinds] [--runs N] [--cores N]
+#   Rscript bench/inference.R [--save] [--quick] [--only bands|regression|pvalues|tests] [--kinds] [--runs N] [--cores N]
 #
 # --kinds: bands of densities on a support, with categories and of other kernels alone, without the default grid; slow cells have
 # half the runs. --quick: 100 runs. --cores: number of processes that share the runs; each run has its own seed, so the
@@ -10,7 +10,7 @@
 source("bench/common.R")
 bench_start("inference.R", "Inference: coverage of bands, p-values of rows, level and power of tests")
 runs <- as.integer(option("--runs", if ("--quick" %in% arguments) 100 else 2000))
-only <- option_values("--only", c("bands", "pvalues", "tests"))
+only <- option_values("--only", c("bands", "regression", "pvalues", "tests"))
 cores <- as.integer(option("--cores", 1))
 of_kinds <- "--kinds" %in% arguments
 options(flashkernel.threads = 1)
@@ -150,6 +150,58 @@ if ("bands" %in% only) {
     cat(sprintf("%-14s %5d %-9s %5d %9.3f %6.3f %11.3f %12.3f %5.3f %8.4f\n", row$density, row$n, row$fit, row$runs,
       row$pointwise, row$worst_place, row$uncorrected, row$simultaneous, row$grid, row$length))
   }
+  cat("\n")
+}
+
+# ---- regressions ------------------------------------------------------------------------------
+
+# name = list(x, mean, sd): draws of the variables, the mean of the response and the deviation of its noise.
+unit <- \(n) data.frame(a = stats::runif(n))
+regressions <- list(
+  line = list(x = unit, mean = \(x) 2 * x$a, sd = \(x) 0.5),
+  wave = list(x = unit, mean = \(x) sin(2 * pi * x$a), sd = \(x) 0.3),
+  bump = list(x = unit, mean = \(x) x$a + 2 * exp(-200 * (x$a - 0.5)^2), sd = \(x) 0.3),
+  "wave, sd grows" = list(x = unit, mean = \(x) sin(2 * pi * x$a), sd = \(x) 0.1 + 0.5 * x$a),
+  "two columns" = list(x = \(n) cbind(unit(n), b = stats::rnorm(n)), mean = \(x) sin(2 * pi * x$a) + x$b, sd = \(x) 0.3),
+  "column, factor" = list(
+    x = \(n) cbind(unit(n), b = factor(sample(letters[1:3], n, TRUE))),
+    mean = \(x) sin(3 * x$a) + as.integer(x$b), sd = \(x) 0.3
+  )
+)
+
+# Coverage of pointwise intervals inside and at the ends of the first column, and how often the extrapolation warning is
+# given for one new row, and for one ten times as far from the middle.
+regression_cell <- function(name, n) {
+  of <- regressions[[name]]
+  warned <- \(fit, row) {
+    tryCatch({ stats::predict(fit, row); 0 }, flashkernel_warning_extrapolated = \(w) 1)
+  }
+  one <- function() {
+    x <- of$x(n)
+    fit <- kernel_regression(y ~ ., cbind(x, y = of$mean(x) + of$sd(x) * stats::rnorm(n)))
+    at <- of$x(22)
+    new <- at[1:20, , drop = FALSE]
+    at$a <- c(stats::runif(20, 0.1, 0.9), 0, 1)
+    b <- suppressWarnings(stats::predict(fit, at, interval = "confidence"))
+    covered <- b[, "lwr"] <= of$mean(at) & b[, "upr"] >= of$mean(at)
+    far <- new
+    far$a <- 0.5 + 10 * sign(far$a - 0.5)
+    rows <- \(data) mean(vapply(seq_len(nrow(data)), \(i) warned(fit, data[i, , drop = FALSE]), 0))
+    c(
+      mean(covered[1:20]), mean(covered[21:22]), mean(b[1:20, "upr"] - b[1:20, "lwr"]), rows(new),
+      rows(far[1:5, , drop = FALSE])
+    )
+  }
+  found <- rowMeans(simulated(runs, one))
+  cat(sprintf("%-15s %5d %5d", name, n, runs), sprintf("%9.3f", found), "\n")
+}
+
+if ("regression" %in% only) {
+  cat("Intervals of the mean of kernel_regression(), level 0.95, bandwidth by default: shares of runs that hold the\n",
+    "mean, inside and at the ends; length; and how often a new row, and a row far away, are called extrapolated\n\n",
+    sep = "")
+  cat("regression          n  runs    inside      ends    length  new rows       far\n")
+  for (n in c(100, 400)) for (name in names(regressions)) regression_cell(name, n)
   cat("\n")
 }
 

@@ -2,9 +2,12 @@
 #
 #   Rscript bench/regression-sets.R [--save] [--sets A,B] [--models kernel,lm] [--repeats 3] [--kept FILE]
 #
-# A cell is the root mean square error of rows left out of ten folds, over that of lm() on the same folds; the last lines are
+# A cell is the root mean square error of rows left out of ten folds, over that of lm() on the same folds, which are drawn
+# anew `repeats` times. The last columns are the ratio of kernel_regression() to the best peer but lm(), and the standard
+# error of its logarithm over the repeats, paired. The last lines are
 # geometric means over the sets that a model can fit, beside those of kernel_regression() on the same sets. Constants
-# of kernel_regression() were chosen on the first table's sets; those of the second table were held aside. loess() takes
+# of kernel_regression() were chosen on the first table's sets; those of the second table were looked at while its search
+# was changed; those of the third table were chosen before anything was measured on them. loess() takes
 # up to four columns and no factors; gam() has a smooth term for each number with four values or more; np chooses by
 # cross-validation ("np") or AICc ("np_aic") and gets local linear fits. --kept: a file that keeps errors of peers.
 
@@ -61,6 +64,37 @@ HELD_ASIDE <- list(
   Boston = list(medv ~ lstat + rm + crim + ptratio, mass("Boston")),
   GAG_log = list(log(GAG) ~ Age, mass("GAGurine")),
   warpbreaks = list(breaks ~ wool + tension, warpbreaks)
+)
+
+
+from <- \(package, name) {
+  if (requireNamespace(package, quietly = TRUE)) get(utils::data(list = name, package = package, envir = environment()))
+}
+NEW <- list(
+  ethanol = list(NOx ~ C + E, from("lattice", "ethanol")),
+  engel = list(foodexp ~ income, from("quantreg", "engel")),
+  Prestige = list(prestige ~ education + income + type, from("carData", "Prestige")),
+  Davis = list(weight ~ height + sex, from("carData", "Davis")),
+  Duncan = list(prestige ~ income + education + type, from("carData", "Duncan")),
+  Leinhardt = list(log(infant) ~ log(income) + region + oil, from("carData", "Leinhardt")),
+  Cars93 = list(MPG.highway ~ Weight + Horsepower + EngineSize + Type, mass("Cars93")),
+  anorexia = list(Postwt ~ Prewt + Treat, mass("anorexia")),
+  cabbages = list(VitC ~ HeadWt + Cult + Date, mass("cabbages")),
+  wtloss = list(Weight ~ Days, mass("wtloss")),
+  delivery = list(delTime ~ ., from("robustbase", "delivery")),
+  coleman = list(Y ~ ., from("robustbase", "coleman")),
+  education = list(Y ~ X1 + X2 + X3, from("robustbase", "education")),
+  toxicity = list(toxicity ~ ., from("robustbase", "toxicity")),
+  salinity = list(sal ~ lag + trend + dis, from("boot", "salinity")),
+  nuclear = list(log(cost) ~ date + cap + pt + ne, from("boot", "nuclear")),
+  mileage = list(Mileage ~ Weight + Disp. + HP, from("rpart", "car.test.frame")),
+  penguins = list(body_mass_g ~ bill_length_mm + flipper_length_mm + species + sex, from("palmerpenguins", "penguins")),
+  attenu = list(accel ~ mag + dist, attenu),
+  CO2 = list(uptake ~ conc + Type + Treatment, CO2),
+  Puromycin = list(rate ~ conc + state, Puromycin),
+  Journals = list(log(subs) ~ log(price / citations) + log(pages), from("AER", "Journals")),
+  CPS1985 = list(log(wage) ~ education + experience + gender, from("AER", "CPS1985")),
+  sleepstudy = list(Reaction ~ Days, from("lme4", "sleepstudy"))
 )
 
 # ---- models: predictions at `new` of a fit to `data`, whose response is y -------------------------
@@ -125,7 +159,7 @@ kept <- if (!is.null(kept_file) && file.exists(kept_file)) readRDS(kept_file) el
 cell <- function(set, name, data, folds) {
   key <- paste(set, name, ncol(folds))
   if (name != "kernel" && !is.null(kept[[key]])) return(kept[[key]])
-  found <- sqrt(mean(apply(folds, 2, \(one) squared_errors(MODELS[[name]], data, one))))
+  found <- apply(folds, 2, \(one) squared_errors(MODELS[[name]], data, one))
   if (name != "kernel" && !is.null(kept_file)) {
     kept[[key]] <<- found
     saveRDS(kept, kept_file)
@@ -133,16 +167,30 @@ cell <- function(set, name, data, folds) {
   found
 }
 
+# Returns c(ratio, se): kernel_regression() beside the best of the peers, whose squared errors by repeat are `cells`.
+beside_best <- function(cells) {
+  peers <- Filter(\(one) !anyNA(one), cells[setdiff(names(cells), c("kernel", "lm"))])
+  if (length(peers) == 0 || is.null(cells$kernel)) return(c(NA, NA))
+  best <- peers[[which.min(vapply(peers, mean, 0))]]
+  logs <- log(cells$kernel / best) / 2
+  c(sqrt(mean(cells$kernel) / mean(best)), stats::sd(logs) / sqrt(length(logs)))
+}
+
 # Returns and prints the table of errors, a row for each set.
 table_of <- function(sets, models, repeats) {
-  cat(sprintf("%-12s %5s %3s %9s", "set", "rows", "d", "lm"), sprintf("%8s", models), "\n")
+  if (length(sets) == 0) return(invisible())
+  cat(sprintf("%-12s %5s %3s %9s", "set", "rows", "d", "lm"), sprintf("%8s", models), "    best     se\n")
   rows <- lapply(names(sets), \(set) {
     if (is.null(sets[[set]][[2]])) return(NULL)
     data <- frame_of(sets[[set]])
-    folds <- folds_of(nrow(data), if (nrow(data) > 200) 1 else repeats)
-    base <- cell(set, "lm", data, folds)
-    ratios <- vapply(models, \(name) cell(set, name, data, folds) / base, 0)
-    cat(sprintf("%-12s %5d %3d %9.4g", set, nrow(data), ncol(data) - 1, base), sprintf("%8.3f", ratios), "\n")
+    folds <- folds_of(nrow(data), repeats)
+    cells <- lapply(stats::setNames(nm = c("lm", models)), \(name) cell(set, name, data, folds))
+    errors <- sqrt(vapply(cells, mean, 0))
+    ratios <- errors[-1] / errors[[1]]
+    cat(
+      sprintf("%-12s %5d %3d %9.4g", set, nrow(data), ncol(data) - 1, errors[[1]]), sprintf("%8.3f", ratios),
+      sprintf("%7.3f", beside_best(cells)), "\n"
+    )
     ratios
   })
   ratios <- do.call(rbind, rows)
@@ -159,5 +207,7 @@ models <- option_values("--models", setdiff(names(MODELS), c("lm", if (!has_np) 
 wanted <- \(sets) sets[intersect(names(sets), option_values("--sets", names(sets)))]
 cat("sets on which constants were chosen\n")
 table_of(wanted(CHOSEN_ON), models, repeats)
-cat("sets held aside\n")
+cat("sets that were looked at while the search was changed\n")
 table_of(wanted(HELD_ASIDE), models, repeats)
+cat("new sets\n")
+table_of(wanted(NEW), models, repeats)

@@ -149,3 +149,26 @@ test_that("figures without points, with formulas as titles and with responses wi
   skip_if_not_installed("ggplot2")
   expect_identical(ggplot2::autoplot(fit, main = quote(x^2))$labels$title, quote(x^2))
 })
+
+test_that("names of categories shrink, stand in two lines or lose letters, in this order", {
+  names <- c("Fair", "Good", "Very Good", "Premium")
+  expect_equal(level_layout(names, 2), list(labels = names, lines = 1, cex = 1))
+  expect_equal(level_layout(names, 0.9), list(labels = names, lines = 1, cex = 0.9))
+  expect_equal(level_layout(names, 0.4), list(labels = names, lines = 2, cex = 0.8))
+  short <- level_layout(names, 0.2)
+  expect_equal(short[c("lines", "cex")], list(lines = 2, cex = LEAST_LABEL))
+  expect_lt(max(nchar(short$labels)), 9)
+  expect_identical(anyDuplicated(short$labels), 0L)
+})
+
+test_that("a clock has ticks at its quarters, and a density of positive data ends soon beyond them", {
+  hours <- data.frame(time = (22 + 1:50 / 10) %% 24)
+  clock <- flash_kde(hours, support = list(time = kde_circle(24)), bandwidth = 1)
+  expect_equal(circle_ticks(clock, 1), c(0, 6, 12, 18, 24))
+  expect_null(circle_ticks(flash_kde(hours, support = list(time = kde_circle(25)), bandwidth = 1), 1))
+  expect_null(circle_ticks(flash_kde(hours, bandwidth = 1), 1))
+  x <- exp(qnorm(ppoints(100)))
+  skewed <- flash_kde(x, support = kde_support(c(0, Inf), "transform"), estimator = "kde", bandwidth = 3)
+  expect_lte(max(plot(skewed)$x), max(x) + diff(range(x)) / 2)
+  expect_lt(min(plot(skewed)$x), min(x))
+})

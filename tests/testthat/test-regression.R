@@ -227,6 +227,31 @@ test_that("lambdas are chosen with the bandwidth, and levels that no row has see
   expect_error(predict(apart, data.frame(f = "z", g = "1")), "categories", class = "flashkernel_error_argument")
 })
 
+test_that("rows of other categories are moved by their effects, so that lm() is one of the fits", {
+  given <- function(data, h = 0.5, ridge = 0.01, lambda = 0.3) {
+    kernel_regression(
+      Sepal.Width ~ Sepal.Length + Species, data, bandwidth = h, ridge = ridge, categorical = categorical_kernel(lambda)
+    )
+  }
+  line <- lm(Sepal.Width ~ Sepal.Length + Species, iris)
+  flat <- given(iris, 1e4, 1e-9, 0.66)
+  expect_equal(flat$fitted[, 1], unname(fitted(line)), tolerance = 1e-3)
+  expect_equal(flat$df, 4, tolerance = 1e-2)
+  expect_equal(predict(flat, type = "gradient")[, 1], rep(coef(line)[[2]], 150), tolerance = 1e-2)
+  errors <- predict(flat, iris[c(1, 60, 120), ], se.fit = TRUE)$se.fit
+  expect_equal(errors, unname(predict(line, iris[c(1, 60, 120), ], se.fit = TRUE)$se.fit), tolerance = 0.02)
+  fit <- given(iris)
+  expect_equal(predict(fit, iris), fit$fitted[, 1])
+  for (i in c(1, 60, 120)) {
+    expect_equal(predict(given(iris[-i, ]), iris[i, ]), fit$left_out[i, 1], tolerance = 1e-8)
+    more <- given(within(iris, Sepal.Width[i] <- Sepal.Width[i] + 1))
+    expect_equal(more$fitted[i, 1] - fit$fitted[i, 1], fit$leverage[i], tolerance = 1e-8)
+  }
+  # at its largest lambda a column has no effects
+  alone <- kernel_regression(Sepal.Width ~ Sepal.Length, iris, bandwidth = 0.5, ridge = 0.01)
+  expect_equal(given(iris, lambda = 2 / 3)$fitted, alone$fitted)
+})
+
 test_that("where levels of all other rows differ so much that their weights underflow, the mean of all is left", {
   far <- as.data.frame(lapply(seq_len(30), \(k) factor(1:6)), col.names = paste0("f", 1:30))
   alone <- kernel_regression(cbind(far, x = 1:6), (1:6)^2, bandwidth = 1, categorical = categorical_kernel(0))
