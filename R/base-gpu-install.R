@@ -68,7 +68,7 @@ download_gpu <- function(url, file, sha256, ask) {
     "It is under the license of flashkernel (MIT), and contains the CUDA runtime, which is under NVIDIA's license:\n",
     "https://docs.nvidia.com/cuda/eula/"
   )
-  if (ask && !isTRUE(utils::askYesNo("Download and install it?"))) return(FALSE)
+  if (ask && !isTRUE(utils::askYesNo("Download and install it?", FALSE))) return(FALSE)
   if (is.null(sha256)) fetch(paste0(url, ".sha256"), paste0(file, ".sha256"))
   fetch(url, file)
   TRUE

@@ -138,7 +138,7 @@ test_that("an engine from a file is installed, found and used", {
   with_variable("R_USER_DATA_DIR", folder, with_variable("FLASHKERNEL_GPU", "", {
     expect_message(to <- install_gpu(file, sha256 = sha256(file)), "Installed")
     expect_identical(sha256(to), sha256(file))
-    info <- with_variable("FLASHKERNEL_GPU", to, in_child(gpu_info))
+    info <- with_variable("FLASHKERNEL_GPU", to, in_child(\() gpu_info()))
     expect_match(info$toolkit, "^[0-9]+[.][0-9]+$")
     expect_match(info$architectures, "[0-9]{2}")
     expect_identical(info$engine, to)
