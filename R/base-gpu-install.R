@@ -20,9 +20,9 @@ gpu_file <- function() {
 find_gpu <- function() .Call(ffi_gpu_use, gpu_file())
 
 #' @rdname gpu_info
-#' @param file The engine as a file, for machines without a network. `NULL`: download `url`.
-#' @param url Its address. `NULL`: that of the release of this version.
-#' @param sha256 Its checksum. `NULL`: that in `url` or `file` with `.sha256` appended.
+#' @param file A file of the engine, which needs no network. `NULL`: download `url`.
+#' @param url `NULL`: the release of this version.
+#' @param sha256 The checksum. `NULL`: read it from `url` or `file` with `.sha256` appended.
 #' @param ask Ask before a download?
 #' @export
 install_gpu <- function(file = NULL, url = NULL, sha256 = NULL, ask = interactive()) {
@@ -68,7 +68,7 @@ download_gpu <- function(url, file, sha256, ask) {
     "It is under the license of flashkernel (MIT), and contains the CUDA runtime, which is under NVIDIA's license:\n",
     "https://docs.nvidia.com/cuda/eula/"
   )
-  if (ask && !isTRUE(utils::askYesNo("Download and install it?", FALSE))) return(FALSE)
+  if (ask && !isTRUE(utils::askYesNo("Should it be downloaded and installed?", FALSE))) return(FALSE)
   if (is.null(sha256)) fetch(paste0(url, ".sha256"), paste0(file, ".sha256"))
   fetch(url, file)
   TRUE
@@ -97,9 +97,9 @@ place_gpu <- function(file) {
   if (!file.copy(file, part)) stop_argument("file", "cannot be copied to ", folder, ": make room there")
   .Call(ffi_gpu_try, part)
   to <- file.path(folder, GPU_FILE)
-  if (!file.rename(part, to)) stop_argument("file", "cannot replace ", to, ": close other R processes that use it")
+  if (!file.rename(part, to)) stop_argument("file", "cannot replace ", to, ", which another process has opened")
   message("Installed ", to)
   if (gpu_file() != to) message(gpu_file(), " is used before it.")
-  if (find_gpu()) message("Restart R to use it: an engine is already open.")
+  if (find_gpu()) message("An engine is already open: the new one serves from the next start of R on.")
   invisible(to)
 }

@@ -5,22 +5,19 @@
 #' `gpu_info()` reports which NVIDIA GPUs can compute sums, or why none can. `install_gpu()` installs the GPU engine.
 #' `gpu_release()` frees the memory that the package holds on GPUs.
 #'
-#' @details The GPU engine is a file of its own, which needs the NVIDIA driver and nothing else. Installing the package builds it
-#'   where there is a CUDA toolkit (12.0 or newer, Linux); elsewhere `install_gpu()` adds it. It is opened when a GPU is first
-#'   needed: the file that the environment variable `FLASHKERNEL_GPU` names, else that of the package, else that of `install_gpu()`.
-#'   All functions then compute on a GPU where that should be
-#'   faster. `backend = "auto"` in [flash_control()] decides, including the start of CUDA and the transfer of points.
-#'   `flash_control(backend = "cuda")` always uses the GPU, and `devices = "all"` all of them. [diagnostics()] says where a fit was
+#' @details The GPU engine is a file, which needs the NVIDIA driver and nothing else. The installation of the package builds it
+#'   where there is a CUDA toolkit (12.0 or newer, Linux); elsewhere `install_gpu()` adds it. The environment variable
+#'   `FLASHKERNEL_GPU` can name another file. All functions then compute on a GPU where that should be faster.
+#'   `flash_control(backend = "cuda")` always does, and `devices = "all"` uses all of them. [diagnostics()] says where a fit was
 #'   computed.
-#' - **Precision**: a GPU computes in single precision by default, see [tolerance].
-#' - **Memory**: training points are cached on the GPU between calls. `gpu_release()` frees them and all other GPU memory of the
-#'   package, as unloading the package does. Fits are ordinary R objects that can be saved.
+#' - **Precision**: single by default, see [tolerance].
+#' - **Memory**: training points are cached on the GPU between calls.
 #' - **Forked processes**, as in `parallel::mclapply()`, cannot use CUDA if their parent does. There `backend = "cuda"`
 #'   is an error of class `flashkernel_error_forked`, and `"auto"` computes on the CPU. Workers of
-#'   `parallel::makePSOCKcluster()` and of the packages callr and mirai can use the GPU.
+#'   `parallel::makePSOCKcluster()`, callr and mirai can use the GPU.
 #'
 #' @returns `gpu_info()` returns a list of class `flashkernel_gpu_info`, and never an error:
-#'   \item{`status`}{`"available"`, or why no GPU can be used: no engine, no driver, no device, an old driver or a forked process.}
+#'   \item{`status`}{`"available"`, or why no GPU can be used, and what to do.}
 #'   \item{`engine`, `toolkit`, `architectures`}{the file of the GPU engine, its CUDA version, and the GPU architectures that it has
 #'     code for; `NA` without it.}
 #'   \item{`driver`}{the newest CUDA version that the driver supports; `NA` without a driver.}
