@@ -10,6 +10,7 @@
 /* ---- shared objects --------------------------------------------------------------------------- */
 
 #ifdef _WIN32
+#define WIN32_LEAN_AND_MEAN
 #include <windows.h>
 
 static void *open_object(const char *path) { return LoadLibraryA(path); }
@@ -78,16 +79,18 @@ static enum fk_status open_engine(const char *path, void **object, const struct 
     return fk_fail(err, FK_STATUS_NO_DEVICE, "the file of the GPU engine is cut short; call install_gpu() again");
   *object = open_object(path);
   if (!*object)
-    return fk_fail(err, FK_STATUS_NO_DEVICE, "the GPU engine cannot be loaded: %.150s; see ?install_gpu", why_not());
+    return fk_fail(err, FK_STATUS_NO_DEVICE, "the GPU engine cannot be loaded: %.150s; see ?install_gpu",
+                   why_not());
   fk_plugin_entry *entry = entry_of(*object);
   *table = entry ? entry(FK_PLUGIN_ABI, &host) : NULL;
   if (*table && (*table)->abi == FK_PLUGIN_ABI) return FK_STATUS_OK;
   if (!entry)
     fk_fail(err, FK_STATUS_NO_DEVICE, "%.150s is not a GPU engine of flashkernel; see ?install_gpu", path);
   else
-    fk_fail(err, FK_STATUS_NO_DEVICE,
-            "the GPU engine is for another version of flashkernel (interface %d, not %d); call install_gpu() again",
-            *table ? (*table)->abi : 0, FK_PLUGIN_ABI);
+    fk_fail(
+        err, FK_STATUS_NO_DEVICE,
+        "the GPU engine is for another version of flashkernel (interface %d, not %d); call install_gpu() again",
+        *table ? (*table)->abi : 0, FK_PLUGIN_ABI);
   close_object(*object);
   return err->status;
 }
@@ -166,7 +169,8 @@ const struct fk_dense_ops *fk_dense_ops(enum fk_backend backend, struct fk_error
   }
 
 FORWARD(available, (const struct fk_opts *opts, struct fk_error *err), (opts, err))
-FORWARD(sums, (const struct fk_task *task, const struct fk_opts *opts, struct fk_stats *stats, struct fk_error *err),
+FORWARD(sums,
+        (const struct fk_task *task, const struct fk_opts *opts, struct fk_stats *stats, struct fk_error *err),
         (task, opts, stats, err))
 FORWARD(debiased_loo,
         (const struct fk_loo_task *task, const struct fk_opts *opts, struct fk_stats *stats, struct fk_error *err),

@@ -1,7 +1,7 @@
-/* The interface between the package and the GPU engine, a shared object of its own that is opened when a GPU is first
- * used (core/gpu.c, cuda/plugin.cu). Each side gives the other one table of functions. What crosses is declared here,
- * in grid/backend.h and in the headers that both include: FK_PLUGIN_ABI increases when any of them changes
- * (tools/check-abi.R). */
+/* The interface between the package and the GPU engine, a shared object of its own that is opened when a GPU is
+ * first used (core/gpu.c, cuda/plugin.cu). Each side gives the other one table of functions. What crosses is
+ * declared here, in grid/backend.h and in the headers that both include: FK_PLUGIN_ABI increases when any of them
+ * changes (tools/check-abi.R). */
 #pragma once
 
 #include "aligned.h"
@@ -35,7 +35,7 @@ enum { FK_PLUGIN_ABI = 1 };
   X(struct fk_resident *, fk_resident_on_host, (int64_t n, int64_t d, double **host, struct fk_error *err),       \
     (n, d, host, err))                                                                                            \
   X(struct fk_resident *, fk_resident_first, (void), ())                                                          \
-  X(const double *, fk_resident_host, (struct fk_resident * x, struct fk_error *err), (x, err))                   \
+  X(const double *, fk_resident_host, (struct fk_resident * x, struct fk_error * err), (x, err))                  \
   X(void, fk_resident_leave, (struct fk_resident * x), (x))                                                       \
   X(void, fk_resident_free, (struct fk_resident * x), (x))                                                        \
   X(double, fk_seconds, (void), ())                                                                               \

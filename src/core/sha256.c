@@ -30,8 +30,8 @@ static void add_block(uint32_t hash[WORDS], const unsigned char *bytes) {
   for (int i = 0; i < ROUNDS; i++) {
     uint32_t first = s[7] + (turned(s[4], 6) ^ turned(s[4], 11) ^ turned(s[4], 25)) +
                      ((s[4] & s[5]) ^ (~s[4] & s[6])) + constants[i] + w[i];
-    uint32_t second = (turned(s[0], 2) ^ turned(s[0], 13) ^ turned(s[0], 22)) +
-                      ((s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]));
+    uint32_t second =
+        (turned(s[0], 2) ^ turned(s[0], 13) ^ turned(s[0], 22)) + ((s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]));
     memmove(s + 1, s, sizeof *s * (WORDS - 1));
     s[4] += first;
     s[0] = first + second;

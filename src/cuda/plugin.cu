@@ -1,4 +1,5 @@
-/* What the shared object of this folder exports, and the functions of the package that it calls; see core/plugin.h. */
+/* What the shared object of this folder exports, and the functions of the package that it calls; see
+ * core/plugin.h. */
 #include "../core/plugin.h"
 
 #include <cuda_runtime.h>
@@ -9,7 +10,7 @@
 
 static const struct fk_host_functions *package;
 
-#define FORWARD(type, name, parameters, arguments) \
+#define FORWARD(type, name, parameters, arguments)                                                                \
   extern "C" type name parameters { return package->name arguments; }
 FK_HOST_FUNCTIONS(FORWARD)
 

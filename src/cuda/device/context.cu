@@ -101,7 +101,8 @@ static enum fk_status count_devices(int *count, struct fk_error *err) {
   cudaGetLastError();
   if (code == cudaErrorInsufficientDriver)
     return fk_fail(err, FK_STATUS_NO_DEVICE,
-                   "no CUDA device: there is no NVIDIA driver, or it is older than the CUDA runtime of the GPU engine (%d.%d)",
+                   "no CUDA device: there is no NVIDIA driver, or it is older than the CUDA runtime of the GPU "
+                   "engine (%d.%d)",
                    CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
   return fk_fail(err, FK_STATUS_NO_DEVICE, "no CUDA device: %s",
                  code == cudaSuccess ? "the driver reports none" : cudaGetErrorString(code));
