@@ -2,40 +2,36 @@
 
 #' Computing on GPUs
 #'
-#' `gpu_info()` reports which NVIDIA GPUs can compute sums, or why none can. `gpu_release()` frees the memory that the
-#' package holds on GPUs.
+#' `gpu_info()` reports which NVIDIA GPUs can compute sums, or why none can. `install_gpu()` installs the GPU engine.
+#' `gpu_release()` frees the memory that the package holds on GPUs.
 #'
-#' @details With the CUDA toolkit (12.0 or newer, Linux) at installation, all functions compute on a GPU where that should be
-#'   faster. `backend = "auto"` in [flash_control()] decides, including the start of CUDA and the transfer of points.
-#'   `flash_control(backend = "cuda")` always uses the GPU, and `devices = "all"` all of them. [diagnostics()] says where a fit was
+#' @details The GPU engine is a file, which needs the NVIDIA driver and nothing else. The installation of the package builds it
+#'   where there is a CUDA toolkit (12.0 or newer, Linux); elsewhere `install_gpu()` adds it. The environment variable
+#'   `FLASHKERNEL_GPU` can name another file. All functions then compute on a GPU where that should be faster.
+#'   `flash_control(backend = "cuda")` always does, and `devices = "all"` uses all of them. [diagnostics()] says where a fit was
 #'   computed.
-#' - **Precision**: a GPU computes in single precision by default, with a relative error of densities near 1e-5. See
-#'   [tolerance].
-#' - **Memory**: training points are cached on the GPU between calls, so that repeated predictions transfer them once.
-#'   `gpu_release()` frees the cached points, all other GPU memory of the package and its page-locked buffers, as
-#'   unloading the package does. The next computation allocates memory again. Fits are ordinary R objects that can
-#'   be saved and sent to other machines.
+#' - **Precision**: single by default, see [tolerance].
+#' - **Memory**: training points are cached on the GPU between calls.
 #' - **Forked processes**, as in `parallel::mclapply()`, cannot use CUDA if their parent does. There `backend = "cuda"`
 #'   is an error of class `flashkernel_error_forked`, and `"auto"` computes on the CPU. Workers of
-#'   `parallel::makePSOCKcluster()` and of the packages callr and mirai can use the GPU.
+#'   `parallel::makePSOCKcluster()`, callr and mirai can use the GPU.
 #'
 #' @returns `gpu_info()` returns a list of class `flashkernel_gpu_info`, and never an error:
-#'   \item{`status`}{`"available"`, or why no GPU can be used: no CUDA in this build, no driver, no device, an old
-#'     driver or a forked process.}
-#'   \item{`built`, `toolkit`, `architectures`}{whether the package was built with CUDA, the version of the toolkit,
-#'     and the architectures of the build.}
+#'   \item{`status`}{`"available"`, or why no GPU can be used, and what to do.}
+#'   \item{`engine`, `toolkit`, `architectures`}{the file of the GPU engine, its CUDA version, and the GPU architectures that it has
+#'     code for; `NA` without it.}
 #'   \item{`driver`}{the newest CUDA version that the driver supports; `NA` without a driver.}
 #'   \item{`index`, `name`, `capability`, `multiprocessors`}{for each device: its number for `devices` of
 #'     [flash_control()], name, compute capability and number of multiprocessors.}
 #'   \item{`memory_total`, `memory_free`, `cached`, `memory_peak`}{for each device, bytes: its memory, the free part,
 #'     the training points that the package caches there, and the most that the package has used since its first use or
 #'     the last `gpu_release()`.}
-#'   \item{`architecture_built`}{for each device: whether this build has code for it.}
+#'   \item{`architecture_built`}{for each device: whether the engine has code for it.}
 #'   \item{`cpu`}{what sums on the CPU use: `isa`, the instruction set (`"avx512"`, `"avx2"` or `"portable"`);
 #'     `isa_available`, all that this machine can run; and `threads`, the default number. The environment variable
-#'     `FLASHKERNEL_ISA`, read when the package is loaded, can select a smaller instruction set.}
+#'     `FLASHKERNEL_ISA`, read at load, can select a smaller one.}
 #'
-#'   `gpu_release()` returns `NULL`, invisibly. Without a GPU it does nothing.
+#'   `install_gpu()` returns the path of the installed file, and `gpu_release()` `NULL`, both invisibly.
 #' @seealso [flash_control()] for `backend`, `precision` and `devices`; `vignette("gpu")`.
 #' @aliases gpus
 #' @rawRd \concept{CUDA}\concept{graphics card}
@@ -44,6 +40,7 @@
 #' gpu_info()
 #' gpu_info()$status
 gpu_info <- function() {
+  find_gpu()
   built <- backend_info()
   cpu <- list(isa = built$isa, isa_available = built$isa_available, threads = built$threads_default)
   structure(c(.Call(ffi_gpu_info), list(cpu = cpu)), class = "flashkernel_gpu_info")
@@ -62,8 +59,8 @@ gpu_release <- function() {
 #' @export
 print.flashkernel_gpu_info <- function(x, ...) {
   cat("CUDA: ", if (x$status != "available") "not available, ", x$status, "\n", sep = "")
-  if (x$built) {
-    cat("Built with toolkit ", x$toolkit, " for architectures ", x$architectures, sep = "")
+  if (!is.na(x$toolkit)) {
+    cat("Engine with CUDA ", x$toolkit, " for architectures ", x$architectures, sep = "")
     cat(if (!is.na(x$driver)) paste0("; the driver supports CUDA ", x$driver), "\n", sep = "")
   }
   if (length(x$index) > 0) print(device_table(x), row.names = FALSE)
@@ -83,8 +80,8 @@ device_table <- function(info) {
   table
 }
 
-# The build and the defaults on the CPU, without starting CUDA: list(isa, isa_available, threads_default, cuda_built,
-# cuda_toolkit, cuda_architectures, version).
+# The build and the defaults on the CPU, without opening the GPU engine: list(isa, isa_available, threads_default,
+# gpu_engine (is there one?), version).
 backend_info <- function() .Call(ffi_backend_info)
 
 # Multiply-add lanes per second of all threads, measured in registers: the peak rate that bench/dimensions.R compares

@@ -66,7 +66,7 @@ is_factorised <- function(system) {
 
 # Is there a GPU whose free memory is at least twice that of an n x n matrix?
 fits_on_gpu <- function(n, run) {
-  if (run$backend == "cpu" || !backend_info()$cuda_built) return(FALSE)
+  if (run$backend == "cpu" || !backend_info()$gpu_engine) return(FALSE)
   free <- gpu_info()$memory_free
   length(free) > 0 && 8 * n^2 <= free[1] / 2
 }

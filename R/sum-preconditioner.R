@@ -50,7 +50,7 @@ new_preconditioner <- function(K, run, jitter = NULL, diagonal = 0) {
 # Returns roughly the bytes of factors that fit on the GPUs; larger ones are in host memory. For few `bytes` the GPUs
 # are not queried.
 gpu_room <- function(run, bytes) {
-  if (run$backend == "cpu" || !backend_info()$cuda_built) return(0)
+  if (run$backend == "cpu" || !backend_info()$gpu_engine) return(0)
   if (bytes < 1e9 && is.null(run$gpu_memory_limit)) return(Inf)
   each <- gpu_info()$memory_total
   used <- if (length(run$devices) == 0) 0L else if (run$devices[1] < 0) seq_along(each) - 1L else run$devices

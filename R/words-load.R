@@ -2,6 +2,7 @@
 # and R registers the methods when that package is loaded. parsnip keeps models in tables of its own, marginaleffects
 # reads an option, and methods for mgcv are no functions that it exports, so they must be loaded.
 .onLoad <- function(libname, pkgname) {
+  find_gpu()
   register <- list(parsnip = register_parsnip, marginaleffects = register_marginaleffects, mgcv = register_mgcv)
   for (package in names(register)) local({
     own <- register[[package]]

@@ -2,6 +2,7 @@
 #include <R_ext/Rdynload.h>
 #include <R_ext/Visibility.h>
 
+#include "core/gpu.h"
 #include "core/pool.h"
 #include "core/threads.h"
 #include "cpu/tile.h"
@@ -78,6 +79,9 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_is_diagonal, 1),
     ROUTINE(ffi_machine_memory, 0),
     ROUTINE(ffi_gpu_info, 0),
+    ROUTINE(ffi_gpu_use, 1),
+    ROUTINE(ffi_gpu_try, 1),
+    ROUTINE(ffi_sha256, 1),
     ROUTINE(ffi_gpu_release, 0),
     ROUTINE(ffi_fma_rate, 3),
 #if FK_WITH_TESTS
@@ -87,8 +91,11 @@ static const R_CallMethodDef routines[] = {
 };
 /* clang-format on */
 
-/* Ends the threads, which would otherwise run in code that has been unloaded. */
-void attribute_visible R_unload_flashkernel(FK_UNUSED DllInfo *dll) { fk_pool_stop(); }
+/* Ends the threads and closes the GPU engine, which would otherwise call code that has been unloaded. */
+void attribute_visible R_unload_flashkernel(FK_UNUSED DllInfo *dll) {
+  fk_gpu_close();
+  fk_pool_stop();
+}
 
 /* Without dynamic symbols, R finds the routine to call before unloading only if it is registered. */
 static const R_CMethodDef at_unload[] = {ROUTINE(R_unload_flashkernel, 1), {.name = NULL}};

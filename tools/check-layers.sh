@@ -28,7 +28,7 @@ rules='
   cuda/normal core cuda/device cuda/fma cuda/tensor cuda/points cuda/exact
   cuda/grid   core grid cuda/device cuda/exact/kept.cuh
   cuda/dense  core cuda/device
-  cuda        core cuda/device cuda/exact/exact.cuh cuda/normal/normal.cuh
+  cuda        core grid/backend.h cuda/device cuda/exact/exact.cuh cuda/normal/normal.cuh
   fast        core grid cpu/grid/grid.h cpu/grid/envelope.h cpu/direct/direct.h cpu/direct/check.h
 '
 
@@ -79,7 +79,7 @@ sed -E -e '/ fk(_config)?\.h$/d' -e 's|^([^/ ]*) |./\1 |' -e 's|/[^/ ]*( .*)/[^/
   awk '$1 != $2' | sort -u | circle folders >>"$scratch/circles"
 
 # ---- a function is written in the folder whose header declares it (fk.h: core); another folder is called through a
-# table of functions. core/plan.c has what core/gpu.h declares where there is no CUDA.
+# table of functions. cuda/ has functions that core/gpu.h declares for the package, and gives them to core/gpu.c.
 
 # shellcheck disable=SC2046
 awk '

@@ -1,20 +1,7 @@
-/* The choice of a table of dense operations, and checks that the sizes and types of matrices match. */
+/* Checks that the sizes and types of matrices match. */
 #include "dense.h"
 
-#include "../fk_config.h"
 #include "count.h"
-
-const struct fk_dense_ops *fk_dense_ops(enum fk_backend backend, struct fk_error *err) {
-  if (backend != FK_BACKEND_CUDA) return &fk_dense_host;
-#if FK_WITH_CUDA
-  if (fk_dense_cuda.gemm) return &fk_dense_cuda;
-  fk_fail(err, FK_STATUS_UNSUPPORTED,
-          "flashkernel was built with a CUDA toolkit without the headers of cuBLAS and cuSOLVER");
-#else
-  fk_fail(err, FK_STATUS_UNSUPPORTED, "flashkernel was built without CUDA");
-#endif
-  return NULL;
-}
 
 enum fk_status fk_dense_bytes(const struct fk_dense *A, size_t *bytes, struct fk_error *err) {
   double all = (double)A->ld * (double)A->d * (double)fk_type_size(A->type);

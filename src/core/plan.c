@@ -6,24 +6,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../fk_config.h"
 #include "costs.h"
 #include "gpu.h"
 #include "method.h"
 
-static const struct fk_engine *const engines[] = {
-    &fk_engine_exact_cpu,
-#if FK_WITH_CUDA
-    &fk_engine_exact_cuda,
-#endif
-    &fk_engine_line,       &fk_engine_fast_cpu,
-#if FK_WITH_CUDA
-    &fk_engine_fast_cuda,
-#endif
-};
-enum { N_ENGINES = sizeof engines / sizeof *engines };
+/* Those of the GPU are last: they are there where the plug-in is installed. */
+static const struct fk_engine *const engines[] = {&fk_engine_exact_cpu, &fk_engine_line, &fk_engine_fast_cpu,
+                                                  &fk_engine_exact_cuda, &fk_engine_fast_cuda};
+enum { N_ENGINES = sizeof engines / sizeof *engines, N_GPU_ENGINES = 2 };
 
-int fk_engine_count(void) { return N_ENGINES; }
+int fk_engine_count(void) { return *fk_gpu_path() ? N_ENGINES : N_ENGINES - N_GPU_ENGINES; }
 const struct fk_engine *fk_engine_at(int i) { return engines[i]; }
 
 /* ---- what is asked ---------------------------------------------------------------------------- */
@@ -90,14 +82,8 @@ bool fk_engine_can(const struct fk_engine *engine, enum fk_operation operation) 
   return engine->operations >> operation & 1;
 }
 
-static bool is_built(enum fk_backend backend) {
-  for (int i = 0; i < N_ENGINES; i++)
-    if (engines[i]->backend == backend) return true;
-  return false;
-}
-
 static bool any_fast_can(enum fk_operation operation) {
-  for (int i = 0; i < N_ENGINES; i++)
+  for (int i = 0; i < fk_engine_count(); i++)
     if (engines[i]->kind == FK_ENGINE_FAST && fk_engine_can(engines[i], operation)) return true;
   return false;
 }
@@ -114,7 +100,7 @@ static bool is_candidate(const struct fk_engine *engine, const struct fk_opts *o
 }
 
 bool fk_plan_has(const struct fk_opts *opts, const struct fk_work *work) {
-  for (int i = 0; i < N_ENGINES; i++)
+  for (int i = 0; i < fk_engine_count(); i++)
     if (is_candidate(engines[i], opts, work)) return true;
   return false;
 }
@@ -205,7 +191,7 @@ struct fk_opts fk_plan_options(const struct fk_engine *engine, const struct fk_o
                                const struct fk_work *work) {
   struct fk_opts own = *opts;
   bool counts = false, beyond = fk_kernel_is_gaussian(&work->kernel) || opts->tol < 1e-6;
-  for (int i = 0; i < N_ENGINES; i++)
+  for (int i = 0; i < fk_engine_count(); i++)
     if (engines[i]->kind == FK_ENGINE_FAST && opts->tol > 0 && is_able(engines[i], opts, work)) counts = true;
   if (engine->kind == FK_ENGINE_EXACT && opts->engine != FK_ENGINE_EXACT && counts && beyond)
     own.precision = FK_PRECISION_DOUBLE;
@@ -253,15 +239,15 @@ enum fk_status fk_plan_choose(const struct fk_opts *opts, const struct fk_work *
                               struct fk_plan_choice *choice, struct fk_stats *stats, struct fk_error *err) {
   bool asked = opts->backend != FK_BACKEND_AUTO;
   double least[2] = {INFINITY, INFINITY};
-  if (asked && !is_built(opts->backend))
+  if (opts->backend == FK_BACKEND_CUDA && !*fk_gpu_path())
     return fk_fail(err, FK_STATUS_NO_DEVICE,
-                   "backend \"cuda\" is not available: this build of flashkernel has no CUDA engine; use "
+                   "backend \"cuda\" is not available: no GPU engine is installed, see ?install_gpu; use "
                    "backend = \"auto\" or \"cpu\"");
   *choice = (struct fk_plan_choice){.engine = NULL, .seconds = INFINITY};
-  say_why(stats, asked                       ? "as asked"
-                 : is_built(FK_BACKEND_CUDA) ? "fastest by estimate"
-                                             : "the only back end of this build");
-  for (int i = 0; i < N_ENGINES; i++) {
+  say_why(stats, asked            ? "as asked"
+                 : *fk_gpu_path() ? "fastest by estimate"
+                                  : "the only back end: no GPU engine is installed");
+  for (int i = 0; i < fk_engine_count(); i++) {
     struct fk_error why = {FK_STATUS_OK, ""};
     if (!is_candidate(engines[i], opts, work)) continue;
     struct fk_plan_choice next = {engines[i], fk_plan_options(engines[i], opts, work), 0};
@@ -309,11 +295,3 @@ double fk_plan_hint(const struct fk_opts *opts, const struct fk_work *work, bool
   double fast = seconds_with(opts, FK_ENGINE_FAST, c->tol, work) * pow(c->growth, fmax(0, work->d - c->low));
   return isfinite(exact) && exact > c->exact && fast < c->fast ? exact : 0;
 }
-
-#if !FK_WITH_CUDA
-void fk_gpu_info(struct fk_gpu_info *info) {
-  memset(info, 0, sizeof *info);
-  snprintf(info->status, sizeof info->status, "this build of flashkernel has no CUDA engine");
-}
-void fk_gpu_release(void) {}
-#endif

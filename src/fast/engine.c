@@ -6,8 +6,9 @@
 #include <math.h>
 
 #include "../core/costs.h"
+#include "../core/gpu.h"
 #include "../core/plan.h"
-#include "../fk_config.h"
+#include "../core/plugin.h"
 #include "by_direct.h"
 #include "choose.h"
 #include "columns.h"
@@ -149,7 +150,7 @@ static double seconds_cpu(const struct fk_work *work, const struct fk_opts *opts
   const struct fk_fast_cpu_costs *c = &fk_costs.fast_cpu;
   struct fk_opts alone = *opts;
   alone.threads = 1;
-  bool may_be_elsewhere = FK_WITH_CUDA && opts->backend == FK_BACKEND_AUTO;
+  bool may_be_elsewhere = *fk_gpu_path() && opts->backend == FK_BACKEND_AUTO;
   double growth = may_be_elsewhere ? work->d - 1 : fmin(work->d - 1, c->growth_most);
   double fast = (work->n + work->m) * c->point * pow(c->growth, growth) * (1 + c->value * work->n_values);
   fast += c->look[work->d > c->low];
@@ -174,11 +175,10 @@ const struct fk_engine fk_engine_fast_cpu = {
     .normal = normal_cpu,
 };
 
-#if FK_WITH_CUDA
-
 static enum fk_status sums_cuda(const struct fk_task *task, const struct fk_opts *opts, struct fk_stats *stats,
                                 struct fk_error *err) {
-  return sums_on(&fk_grid_cuda, task, opts, stats, err);
+  const struct fk_plugin *gpu = fk_plugin(err);
+  return gpu ? sums_on(gpu->grid, task, opts, stats, err) : err->status;
 }
 
 static enum fk_status available_cuda(const struct fk_opts *opts, struct fk_error *err) {
@@ -208,5 +208,3 @@ const struct fk_engine fk_engine_fast_cuda = {
     .describe = describe_cuda,
     .sums = sums_cuda,
 };
-
-#endif

@@ -68,6 +68,9 @@ SEXP ffi_guess(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel);
 SEXP ffi_can(SEXP control, SEXP operation, SEXP d, SEXP kernel);
 SEXP ffi_hint(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel, SEXP own, SEXP share);
 SEXP ffi_gpu_info(void);
+SEXP ffi_gpu_use(SEXP path);
+SEXP ffi_gpu_try(SEXP path);
+SEXP ffi_sha256(SEXP path);
 SEXP ffi_gpu_release(void);
 SEXP ffi_fma_rate(SEXP seconds, SEXP single, SEXP threads);
 SEXP ffi_test(SEXP name, SEXP arguments); /* src/tests */

@@ -6,23 +6,21 @@
 #include "../core/plan.h"
 #include "../core/pool.h"
 #include "../core/preconditioner.h"
+#include "../core/sha256.h"
 #include "../cpu/tile.h"
 #include "../fk_config.h"
 #include "ffi.h"
 
 /* What was built and what runs here; touches no driver. */
 SEXP ffi_backend_info(void) {
-  const char *names[] = {"isa",          "isa_available",      "threads_default", "cuda_built",
-                         "cuda_toolkit", "cuda_architectures", "version",         ""};
+  const char *names[] = {"isa", "isa_available", "threads_default", "gpu_engine", "version", ""};
   SEXP info = PROTECT(Rf_mkNamed(VECSXP, names)), isa;
   SET_VECTOR_ELT(info, 0, Rf_mkString(fk_isa()->name));
   SET_VECTOR_ELT(info, 1, isa = Rf_allocVector(STRSXP, fk_isa_count()));
   for (int i = 0; i < fk_isa_count(); i++) SET_STRING_ELT(isa, i, Rf_mkChar(fk_isa_at(i)->name));
   SET_VECTOR_ELT(info, 2, Rf_ScalarInteger(fk_threads(0)));
-  SET_VECTOR_ELT(info, 3, Rf_ScalarLogical(FK_WITH_CUDA));
-  SET_VECTOR_ELT(info, 4, Rf_mkString(FK_CUDA_TOOLKIT));
-  SET_VECTOR_ELT(info, 5, Rf_mkString(FK_CUDA_ARCHS));
-  SET_VECTOR_ELT(info, 6, Rf_mkString(FK_VERSION));
+  SET_VECTOR_ELT(info, 3, Rf_ScalarLogical(*fk_gpu_path() != '\0'));
+  SET_VECTOR_ELT(info, 4, Rf_mkString(FK_VERSION));
   UNPROTECT(1);
   return info;
 }
@@ -126,7 +124,7 @@ static SEXP string_or_na(const char *text) { return *text ? Rf_mkString(text) : 
 /* May start the driver; never an error. */
 SEXP ffi_gpu_info(void) {
   enum { SCALARS = 5 };
-  const char *names[] = {"built",        "toolkit",     "architectures",
+  const char *names[] = {"engine",       "toolkit",     "architectures",
                          "driver",       "status",      "index",
                          "name",         "capability",  "multiprocessors",
                          "memory_total", "memory_free", "architecture_built",
@@ -135,9 +133,9 @@ SEXP ffi_gpu_info(void) {
   fk_gpu_info(&info);
   int n = info.n_devices;
   SEXP list = PROTECT(Rf_mkNamed(VECSXP, names));
-  SET_VECTOR_ELT(list, 0, Rf_ScalarLogical(FK_WITH_CUDA));
-  SET_VECTOR_ELT(list, 1, Rf_mkString(FK_CUDA_TOOLKIT));
-  SET_VECTOR_ELT(list, 2, Rf_mkString(FK_CUDA_ARCHS));
+  SET_VECTOR_ELT(list, 0, string_or_na(fk_gpu_path()));
+  SET_VECTOR_ELT(list, 1, string_or_na(info.toolkit));
+  SET_VECTOR_ELT(list, 2, string_or_na(info.architectures));
   SET_VECTOR_ELT(list, 3, string_or_na(info.driver));
   SET_VECTOR_ELT(list, 4, Rf_mkString(info.status));
   const SEXPTYPE types[] = {INTSXP, STRSXP, STRSXP, INTSXP, REALSXP, REALSXP, LGLSXP, REALSXP, REALSXP};
@@ -156,6 +154,26 @@ SEXP ffi_gpu_info(void) {
   }
   UNPROTECT(1);
   return list;
+}
+
+/* Names the file of the engine. Is an engine open, from whatever file? */
+SEXP ffi_gpu_use(SEXP path) {
+  fk_gpu_use(CHAR(Rf_asChar(path)));
+  return Rf_ScalarLogical(fk_gpu_is_open());
+}
+
+/* An error where the file cannot be used. */
+SEXP ffi_gpu_try(SEXP path) {
+  struct fk_error err = {FK_STATUS_OK, ""};
+  fk_gpu_try(CHAR(Rf_asChar(path)), &err);
+  r_finish(&err);
+  return R_NilValue;
+}
+
+/* The SHA-256 of a file in hexadecimal digits; "" where it cannot be read. */
+SEXP ffi_sha256(SEXP path) {
+  char digits[FK_SHA256_DIGITS + 1];
+  return Rf_mkString(fk_sha256(CHAR(Rf_asChar(path)), digits) ? digits : "");
 }
 
 SEXP ffi_gpu_release(void) {

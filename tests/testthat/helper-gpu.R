@@ -11,7 +11,7 @@ gpu_status <- function() {
 
 ask_for_gpu <- function() {
   if (identical(Sys.getenv("FLASHKERNEL_TEST_GPU"), "no")) return("FLASHKERNEL_TEST_GPU=no")
-  if (!isTRUE(flashkernel:::backend_info()$cuda_built)) return("this build has no CUDA engine")
+  if (!flashkernel:::backend_info()$gpu_engine) return("no GPU engine is installed")
   code <- "cat(flashkernel::gpu_info()$status)"
   answer <- suppressWarnings(system2(
     file.path(R.home("bin"), "Rscript"), c("--vanilla", "-e", shQuote(code)),

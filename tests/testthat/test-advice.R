@@ -282,11 +282,15 @@ test_that("advice on operators and engines works", {
   }))
 })
 
-test_that("advice on a build without CUDA works", {
-  skip_if(gpu_info()$built)
+test_that("advice without a GPU engine works", {
+  skip_if(flashkernel:::backend_info()$gpu_engine)
   on <- \(backend) kernel_sum(1:3, bandwidth = 1, control = flash_control(backend = backend))
   advice("use backend = \"auto\" or \"cpu\"", on("cuda"), on("auto"), on("cpu"))
 })
+test_that("advice on a file that is no GPU engine works", {
+  advice("see ?install_gpu", .Call(flashkernel:::ffi_gpu_try, tempfile()), utils::help("install_gpu"))
+})
+advice_elsewhere("call install_gpu() again", "test-gpu-install.R, which has such files")
 advice_elsewhere("use backend = \"cpu\", or workers of parallel::makeCluster()", "test-gpu-engine.R, which forks")
 advice_elsewhere("fit the model again", "needs a device that fails")
 advice_elsewhere("because the device failed: fit again", "needs a device that fails")

@@ -76,10 +76,10 @@ test_that("matrices that do not go together, and floats on the host, are refused
   expect_error(eval(floats), "double precision", class = "flashkernel_error_unsupported")
 })
 
-test_that("without CUDA the table of devices is refused in words", {
-  skip_if(flashkernel:::backend_info()$cuda_built)
+test_that("without a GPU engine the table of devices is refused in words", {
+  skip_if(flashkernel:::backend_info()$gpu_engine)
   somewhere <- expression(run_dense("syrk", list(diag(2), diag(2)), device = 0))
-  expect_error(eval(somewhere), "without CUDA", class = "flashkernel_error_unsupported")
+  expect_error(eval(somewhere), "no GPU engine is installed", class = "flashkernel_error_no_device")
 })
 
 test_that("the host has no halves: it multiplies doubles", {

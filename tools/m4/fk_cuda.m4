@@ -1,6 +1,7 @@
-# The optional CUDA engine. Found is not enough: a toolkit is used only after a small kernel has
-# been compiled with the flags of the build and linked as the package will be, by the C compiler
-# with the static CUDA runtime, into a library that needs neither libcudart nor libstdc++.
+# Is the GPU engine built, a shared object beside the package's? Found is not enough: a toolkit is
+# used only after a small kernel has been compiled with the flags of the build and linked as the
+# engine will be, by the C compiler with the static CUDA runtime, into a library that needs neither
+# libcudart nor libstdc++.
 #   --with-cuda=DIR|yes|no|auto   environment FLASHKERNEL_CUDA; default auto
 #   --with-cuda-arch="80 90a"     environment FLASHKERNEL_CUDA_ARCH; "90-ptx" is PTX of compute_90
 #   --with-nvcc-ccbin=PROGRAM     host compiler of nvcc
@@ -32,8 +33,7 @@ AC_DEFUN([FK_CUDA], [
      AS_IF([test -z "${fk_cuda_why}"], [FK_CUDA_TRY])])
 
   AS_IF([test -z "${fk_cuda_why}"], [
-    FK_WITH_CUDA=1
-    FK_CUDA_OBJECTS='$(CUDA_OBJECTS)'
+    FK_GPU_ENGINE=flashkernel-gpu.so
     FK_CUDA_RULES=conftest.rules
     sh tools/cuda-rules.sh >${FK_CUDA_RULES} || AC_MSG_ERROR([tools/cuda-rules.sh failed])
     fk_cuda="toolkit ${fk_cuda_toolkit} (${fk_nvcc}), for ${fk_cuda_archs}"
@@ -44,22 +44,19 @@ AC_DEFUN([FK_CUDA], [
         # a machine without a toolkit is nothing to point out, a toolkit left unused is
         AS_IF([test -n "${fk_nvcc}"], [AC_MSG_NOTICE([
   ------------------------------------------------------------------------------
-  flashkernel is built for the CPU only: ${fk_cuda_why}.
+  flashkernel is built without its GPU engine: ${fk_cuda_why}.
   --with-cuda=DIR, or FLASHKERNEL_CUDA=DIR in the environment, tells where the
   CUDA toolkit is; "yes" makes this an error, "no" leaves the toolkit alone.
   ------------------------------------------------------------------------------])])],
       [AC_MSG_ERROR([CUDA was asked for (${with_cuda}), but ${fk_cuda_why}])])
-    FK_WITH_CUDA=0
-    FK_CUDA_OBJECTS=
+    FK_GPU_ENGINE=
     FK_CUDA_RULES=/dev/null
     fk_nvcc= fk_nvcc_flags= fk_cuda_archs= fk_cuda_toolkit= fk_cuda_libs= fk_cuda_libdir=
-    fk_cuda="${fk_cuda_why}: CPU only"
+    fk_cuda="${fk_cuda_why}: no GPU engine is built"
   ])
-  AC_SUBST([FK_WITH_CUDA])
-  AC_SUBST([FK_CUDA_OBJECTS])
+  AC_SUBST([FK_GPU_ENGINE])
   AC_SUBST_FILE([FK_CUDA_RULES])
   AC_SUBST([FK_CUDA_ARCHS], [${fk_cuda_archs}])
-  AC_SUBST([FK_CUDA_TOOLKIT], [${fk_cuda_toolkit}])
   AC_SUBST([FK_CUDA_LIBS], [${fk_cuda_libs}])
   AC_SUBST([FK_CUDA_LIBDIR], [${fk_cuda_libdir}])
   AC_SUBST([NVCC], [${fk_nvcc}])
@@ -105,7 +102,7 @@ AC_DEFUN([FK_CUDA_ARCHS], [
 
   # Visibility and PIC as for the C files. Exceptions and guarded statics would need libstdc++.
   # Several architectures are compiled side by side.
-  fk_nvcc_flags="-O3 -std=c++17 -cudart static --threads=4"
+  fk_nvcc_flags="-O3 -std=c++17 -cudart static --threads=4 -Xfatbin -compress-all"
   fk_nvcc_flags="${fk_nvcc_flags} -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-threadsafe-statics"
   for fk_arch in ${fk_cuda_archs}; do
     AS_CASE([${fk_arch}],

@@ -43,7 +43,7 @@ static enum fk_status start_context(struct fk_cuda_context *context, struct fk_e
   cudaFuncAttributes attributes;
   if (cudaFuncGetAttributes(&attributes, nothing_kernel) != cudaSuccess) {
     cudaGetLastError();
-    return fk_fail(err, FK_STATUS_NO_DEVICE, "this build has no code for CUDA device %d (%s, sm_%d)",
+    return fk_fail(err, FK_STATUS_NO_DEVICE, "the GPU engine has no code for CUDA device %d (%s, sm_%d)",
                    context->device, context->name, context->capability);
   }
   FK_CUDA_TRY(cudaStreamCreateWithFlags(&context->stream, cudaStreamNonBlocking));
@@ -101,7 +101,9 @@ static enum fk_status count_devices(int *count, struct fk_error *err) {
   cudaGetLastError();
   if (code == cudaErrorInsufficientDriver)
     return fk_fail(err, FK_STATUS_NO_DEVICE,
-                   "no CUDA device: there is no NVIDIA driver, or it is older than this build's CUDA toolkit");
+                   "no CUDA device: there is no NVIDIA driver, or it is older than the CUDA runtime of the GPU "
+                   "engine (%d.%d)",
+                   CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
   return fk_fail(err, FK_STATUS_NO_DEVICE, "no CUDA device: %s",
                  code == cudaSuccess ? "the driver reports none" : cudaGetErrorString(code));
 }
@@ -209,6 +211,6 @@ extern "C" void fk_gpu_info(struct fk_gpu_info *info) {
   if (usable)
     snprintf(info->status, sizeof info->status, "available");
   else if (info->n_devices > 0)
-    snprintf(info->status, sizeof info->status, "this build has no code for the devices' architecture");
+    snprintf(info->status, sizeof info->status, "the GPU engine has no code for the devices' architecture");
   cudaGetLastError();
 }
