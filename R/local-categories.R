@@ -21,7 +21,8 @@ LEAST_LAMBDA <- 1e-12
 # before they are smoothed, so that a straight line with additive categories, as of lm(), is one of the fits. Returns
 # NULL without effects, else list(marks, effects, by, leverage, residual): `marks`, n x q, 1 in the column of the row's
 # category; `effects`, q x t, of a linear regression of y on numbers and marks, with the ridge on the marks; `by`,
-# q x n, their derivatives by y; and leverages and residuals of that regression. A column at its largest lambda does not matter
+# q x n, their derivatives by y; and leverages and residuals of that regression. A column at its largest lambda
+# does not matter
 # and has no effects.
 category_effects <- function(data, x, discrete, ridge) {
   if (is.null(discrete) || ridge == 0) return(NULL)

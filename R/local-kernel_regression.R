@@ -45,7 +45,7 @@
 #' in the rows: a second for 10^6. With `tol` it is linear in few dimensions.
 #'
 #' @param x The variables: a numeric matrix, a data frame that may have factors, character and logical columns, or a
-#'   vector for one variable.
+#'   vector.
 #' @param y The response: a numeric vector, or a matrix with a column for each of several responses. For classes use
 #'   [flash_kda()] or [kernel_ridge()].
 #' @param formula A formula with a response, such as `y ~ a + log(b)`.
