@@ -96,6 +96,9 @@
 #' Hurvich, C. M., Simonoff, J. S. and Tsai, C.-L. (1998) Smoothing parameter selection in nonparametric regression
 #' using an improved Akaike information criterion. *Journal of the Royal Statistical Society B* 60, 271-293.
 #'
+#' Nychka, D. (1988) Bayesian confidence intervals for smoothing splines. *Journal of the American Statistical
+#' Association* 83, 1134-1143.
+#'
 #' Racine, J. and Li, Q. (2004) Nonparametric estimation of regression functions with both categorical and continuous
 #' data. *Journal of Econometrics* 119, 99-130.
 #' @seealso [kernel_ridge()] for kernel ridge regression, which takes classes and many columns. `np::npreg()`,
