@@ -189,11 +189,13 @@ unlearnt_choices <- function(sample, spec, run) {
   start$kernel <- spec$kernel
   if (ncol(few$points) > nrow(few$y) / ROWS_BY_COLUMN) return(list(start))
   Reduce(\(last, kernel) {
-    choose_by_column(few, replace(last, "kernel", list(kernel)), spec, run, "likelihood", FINE_STEPS)
+    steps <- if (identical(last, start)) FINE_STEPS else LATER_STEPS
+    choose_by_column(few, replace(last, "kernel", list(kernel)), spec, run, "likelihood", steps)
   }, kernels, start, accumulate = TRUE)
 }
 
 LIKELIHOOD_KERNELS <- c("gaussian", "matern52", "matern32")
+LATER_STEPS <- 20
 LIKELIHOOD_ROWS <- 300
 
 # The fit with the bandwidths that were `found` on a part of the sample, as a candidate.
