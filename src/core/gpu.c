@@ -44,7 +44,7 @@ static const char *why_not(void) {
  * at the end. */
 static bool is_cut(const char *path) {
   enum { HEADER = 64, TABLE = 40, SIZE = 58, COUNT = 60 }; /* bytes; places of numbers in the header */
-  unsigned char header[HEADER];
+  unsigned char header[HEADER] = {0};
   uint64_t table;
   uint16_t size, count;
   FILE *file = fopen(path, "rb");

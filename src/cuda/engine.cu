@@ -1,4 +1,5 @@
-/* The exact engine on NVIDIA GPUs, as the planner sees it. Twin of cpu/exact_cpu.c. */
+/* The functions of the exact engine on NVIDIA GPUs; core/gpu.c tells the planner what it can do. Twin of
+ * cpu/exact_cpu.c. */
 #include <math.h>
 
 #include "../core/costs.h"
@@ -37,17 +38,11 @@ static void exact_cuda_describe(const struct fk_opts *opts, struct fk_stats *sta
 }
 
 const struct fk_engine fk_engine_exact_cuda = {
-    .name = "exact",
-    .backend = FK_BACKEND_CUDA,
-    .kind = FK_ENGINE_EXACT,
-    .operations = FK_CAN(FK_OP_SUMS) | FK_CAN(FK_OP_LOGS) | FK_CAN(FK_OP_COORDINATES) | FK_CAN(FK_OP_SHIFT) |
-                  FK_CAN(FK_OP_DEBIASED_LOO) | FK_CAN(FK_OP_NORMAL),
     .available = exact_cuda_available,
     .seconds = exact_cuda_seconds,
     .describe = exact_cuda_describe,
     .sums = fk_cuda_exact_sums,
     .debiased_loo = fk_cuda_debiased_loo,
-    .sends_points = true,
     .shift = fk_cuda_exact_shift,
     .send = fk_cuda_exact_send,
     .normal = fk_cuda_normal,
