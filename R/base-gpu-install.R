@@ -35,7 +35,7 @@ install_gpu <- function(file = NULL, url = NULL, sha256 = NULL, ask = interactiv
     file <- tempfile(fileext = .Platform$dynlib.ext)
     on.exit(unlink(paste0(file, c("", ".sha256"))))
     if (!download_gpu(if (is.null(url)) release_of_gpu() else url, file, sha256, ask)) return(invisible())
-  } else if (!file.exists(file)) {
+  } else if (!utils::file_test("-f", file)) {
     stop_argument("file", "must be the path of a file: found ", encodeString(file, quote = "\""))
   }
   check_sha256(file, sha256)

@@ -1,8 +1,8 @@
 # Axes, frames and keys of base graphics.
 
 # The axes below and on the left, with labels such as 100,000 instead of 1e+05. Ticks that the user sets keep R's
-# labels. `...`: all graphical parameters of the plot; `view`: see frame_gaps(); `marks`: ticks of the
-# axes, or NULL.
+# labels. `...`: all graphical parameters of the plot; `view`: see frame_gaps(); `marks`: a list of the
+# ticks of both axes, NULL for R's.
 draw_axes <- function(..., col.sub = NULL, xaxt = graphics::par("xaxt"), yaxt = graphics::par("yaxt"), ann = TRUE,
                       log = "", xaxp = NULL, yaxp = NULL, lab = NULL, xaxs = NULL, yaxs = NULL,
                       asp = NULL, adj = NULL, axes = TRUE, frame.plot = TRUE, panel.first = NULL,

@@ -21,9 +21,8 @@ LEAST_LAMBDA <- 1e-12
 # before they are smoothed, so that a straight line with additive categories, as of lm(), is one of the fits. Returns
 # NULL without effects, else list(marks, effects, by, leverage, residual): `marks`, n x q, 1 in the column of the row's
 # category; `effects`, q x t, of a linear regression of y on numbers and marks, with the ridge on the marks; `by`,
-# q x n, their derivatives by y; and leverages and residuals of that regression. A column at its largest lambda
-# does not matter
-# and has no effects.
+# q x n, their derivatives by y; and leverages and residuals of that regression. A column at its largest lambda does not
+# matter and has no effects.
 category_effects <- function(data, x, discrete, ridge) {
   if (is.null(discrete) || ridge == 0) return(NULL)
   sizes <- lengths(lapply(discrete$columns, `[[`, "levels"))
@@ -77,10 +76,11 @@ add_effects <- function(found, guide, here) {
 # The variance of fits by the effects, m x t. `variance`: of the rows' noise, n x t.
 effect_variance <- function(lacking, guide, variance) {
   if (is.null(guide)) return(0)
-  vapply(seq_len(ncol(variance)), \(r) {
+  by_response <- vapply(seq_len(ncol(variance)), \(r) {
     covariance <- tcrossprod(guide$by * rep(sqrt(variance[, r]), each = nrow(guide$by)))
     rowSums((lacking %*% covariance) * lacking)
-  }, numeric(nrow(lacking))) |> matrix(nrow(lacking))
+  }, numeric(nrow(lacking)))
+  matrix(by_response, nrow(lacking))
 }
 
 # Calls `use(data, at, own)` for each cell of the targets, with the weights that the rows have there, and merges the

@@ -314,7 +314,8 @@ newton_losses <- function(fold, family, known, held, noises, run) {
   losses
 }
 
-# The change of the coefficients, or NULL if the matrix has no Cholesky factorisation.
+# The change of the coefficients, or NULL if the matrix has no Cholesky factorisation. Curvatures have a least value, since
+# s / W must be finite; the step is still one of descent.
 newton_change <- function(K, point, part, base, s, run) {
   W <- as.matrix(pmax(part("curvature", base + point$link), 1e-12))
   a <- ridge_path(K, point$link - part("slope", base + point$link) / W, s / W, run, with_own = FALSE)$coefficients

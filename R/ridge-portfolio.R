@@ -179,7 +179,7 @@ judge_portfolio <- function(sample, spec, run, finalists = FINALISTS) {
 
 # Choices without a learnt metric: one factor of the spreads, and bandwidths for each column that maximise the marginal
 # likelihood of some rows, which are better than learnt metrics where few columns matter and the response is smooth. The
-# bandwidths of the Gaussian kernel are the start for kernels of rougher functions.
+# bandwidths of the Gaussian kernel are the start for kernels of rougher functions, so that LATER_STEPS are enough there.
 unlearnt_choices <- function(sample, spec, run) {
   few <- first_of_sample(sample, LIKELIHOOD_ROWS)
   kernels <- if (is.null(spec$kernel)) lapply(LIKELIHOOD_KERNELS, kernel_spec) else list(spec$kernel)
