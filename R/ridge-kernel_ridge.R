@@ -328,6 +328,8 @@ most_centers <- function(rows, spec, outputs, run) {
   n <- rows$n
   least <- default_centers(n)
   if (!takes_time(rows, spec)) return(least)
+  positive <- positive_weights(spec$weights)
+  if (!is.null(positive)) n <- sum(positive)
   most <- CENTERS_IN_SECONDS[[if (fits_on_gpu(least, run)) "cuda" else "cpu"]]
   if (!spec$family$squared) most <- most * FAMILY_SHARES / c(1, outputs)
   min(n, max(least, floor(min(most[1], most[2] / n))))

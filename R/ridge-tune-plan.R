@@ -23,11 +23,10 @@ plan_tuning <- function(given, rows, y, spec, asked, run) {
   given[c("kernel", "bandwidth", "lambda")] <- list(
     kernels[[1]], name_bandwidth(first$bandwidth, rows), if (is.null(spec$lambda)) first$noise * task$sample$per_row else spec$lambda
   )
-  spec$lambda <- given$lambda
-  compared <- compared_values(rows$n, spec, asked)
-  fits <- lapply(if (is.null(compared)) list(asked$centers) else compared$counts, \(count) {
-    call_with(kernel_ridge.default, replace(given, "centers", list(count)))
-  })
+  size <- size_by_default(rows, spec, asked, ncol(response$y), run)
+  compared <- if (compares(asked)) compared_values(rows$n, size, given$lambda, asked)
+  counts <- if (are_several(asked$centers)) compared$counts else list(size$centers)
+  fits <- lapply(counts, \(count) call_with(kernel_ridge.default, with_size(given, size$exact, count)))
   seconds <- \(plan) sum(plan$seconds)
   longest <- fits[[which.max(vapply(fits, seconds, 0))]]
   ways <- plan_ways(task, sum(vapply(searches, `[[`, 0, "seconds")), seconds(longest), run)

@@ -39,12 +39,22 @@ choose_by_way <- function(way, task, until, run) {
 }
 
 # Is the penalty of a way that of the location of quantiles? Not where penalties or numbers of centres are compared.
-locates <- function(rows, spec, asked) takes_residuals(rows, spec) && is.null(compared_values(rows$n, spec, asked))
+locates <- function(rows, spec, asked) takes_residuals(rows, spec) && !compares(asked)
 
-# takes_all() of the fit with what a way chooses.
-all_by_default <- function(rows, spec, asked, run) {
+# list(exact, centers): whether all rows are centres, and the number of centres otherwise, as kernel_ridge() would settle
+# them without the choice of a way. With a bandwidth that is given, it would take fewer centres.
+size_by_default <- function(rows, spec, asked, outputs, run) {
+  if (!is.null(asked$centers)) return(list(exact = spec$exact, centers = if (!are_several(asked$centers)) asked$centers))
   if (locates(rows, spec, asked)) spec$family <- FAMILIES$gaussian
-  takes_all(rows, spec, run)
+  exact <- if (is.null(spec$exact)) takes_all(rows, spec, run) else spec$exact
+  list(exact = exact, centers = if (!exact) most_centers(rows, spec, outputs, run))
+}
+
+# Arguments of kernel_ridge() with the size of the fit.
+with_size <- function(arguments, exact, centers) {
+  if (isTRUE(exact)) arguments$solver <- replace(check_solver(arguments$solver), "exact", TRUE)
+  arguments["centers"] <- list(centers)
+  arguments
 }
 
 # Names of the ways that are compared. With a kernel or bandwidth that is given, the criterion alone chooses; kernels of
@@ -103,7 +113,7 @@ losses_of_ways <- function(ways, data, held, task, seconds, run) {
   spec <- task$spec
   spec[c("weights", "offset", "class_weights", "validation", "checkpoint")] <- list(some$weights, some$offset, NULL, NULL, NULL)
   spec$keep <- FALSE
-  if (is.null(spec$exact)) spec$exact <- all_by_default(rows, spec, task$asked, run)
+  spec[c("exact", "centers")] <- size_by_default(rows, spec, task$asked, ncol(data$y), run)
   none <- rep(Inf, sum(held))
   part <- or_none(with_fixed_seed(tuning_task(rows, response, some$weights, spec, task$asked), spec$seed), NULL)
   vapply(ways, \(way) if (is.null(part)) none else or_none({

@@ -99,8 +99,7 @@ tune_ridge.default <- function(x, y, criterion = c("likelihood", "gcv", "loo", "
   found <- tune_rows(all, y, spec, asked, run)
   close_progress(run)
   found$options <- options
-  if (found$exact) given$solver <- replace(check_solver(options$solver), "exact", TRUE)
-  found$arguments <- c(given, found[c("kernel", "bandwidth", "lambda", "centers")])
+  found$arguments <- c(with_size(given, found$exact, found$centers), found[c("kernel", "bandwidth", "lambda")])
   found$settings <- list(asked = asked, spec = spec)
   new_tuned(found, match.call())
 }
@@ -258,15 +257,15 @@ tune_drawn <- function(rows, response, weights, spec, asked, run) {
   way <- if (is.null(judged)) ways else judged$way[judged$chosen]
   until <- unclass(Sys.time()) + max(0, asked$seconds - (proc.time()[["elapsed"]] - started))
   found <- choose_by_way(way, task, until, run)
-  exact <- is.null(spec$exact) && is.null(asked$centers) && all_by_default(rows, spec, asked, run)
+  size <- size_by_default(rows, spec, asked, ncol(response$y), run)
   spec[c("kernel", "bandwidth", "lambda")] <- found[c("kernel", "bandwidth", "lambda")]
-  compared <- compared_values(rows$n, spec, asked)
-  held <- if (!is.null(compared)) {
+  held <- if (compares(asked)) {
+    compared <- compared_values(rows$n, size, spec$lambda, asked)
     hold_out_path(rows, response, weights, spec, compared$counts, compared$lambdas, run)
   }
   list(
     kernel = spec$kernel, bandwidth = spec$bandwidth, lambda = if (is.null(held)) spec$lambda else held$best$lambda,
-    centers = if (is.null(held) || length(asked$centers) < 2) asked$centers else held$best$centers, exact = exact,
+    centers = if (are_several(asked$centers)) held$best$centers else size$centers, exact = isTRUE(size$exact),
     criterion = asked$criterion, value = found$value, path = found$path, ways = judged, held_out = held$table,
     rows = nrow(task$sample$y), relevance = relevance_of(task$sample, spec),
     seconds = proc.time()[["elapsed"]] - started
@@ -290,15 +289,19 @@ best_noise <- function(found, sample, spec, run) {
   family_noise(thirds_of(kernels_between(NULL, few$points, L, spec$kernel, run)), few, run)
 }
 
-# list(counts, lambdas) of what is compared at rows held out; NULL where there is nothing to compare.
-compared_values <- function(n, spec, asked) {
-  counts <- asked$centers
-  around <- asked$criterion == "holdout" && is.null(asked$lambda)
-  if (length(asked$lambda) < 2 && !are_several(counts) && !around) return(NULL)
-  lambdas <- if (!is.null(asked$lambda)) asked$lambda else if (around) spec$lambda * 10^(-2:2) else spec$lambda
-  if (is.null(counts)) counts <- min(default_centers(n), max(1, n - n %/% 5))
-  counts <- if (are_several(counts)) as.list(counts) else list(counts)
-  list(counts = counts, lambdas = lambdas)
+# Are penalties or numbers of centres compared at rows held out?
+compares <- function(asked) {
+  length(asked$lambda) > 1 || are_several(asked$centers) || asked$criterion == "holdout" && is.null(asked$lambda)
+}
+
+# list(counts, lambdas) of what is compared, of n rows, where one penalty was found. `size`: of size_by_default().
+compared_values <- function(n, size, lambda, asked) {
+  most <- max(1, n - n %/% 5)
+  counts <- if (!is.null(asked$centers)) asked$centers else min(if (size$exact) n else size$centers, most)
+  list(
+    counts = if (are_several(counts)) as.list(counts) else list(counts),
+    lambdas = if (!is.null(asked$lambda)) asked$lambda else if (asked$criterion == "holdout") lambda * 10^(-2:2) else lambda
+  )
 }
 
 # Spread over bandwidth of each column, the largest 1; NULL for sparse rows and for terms, which may share columns.

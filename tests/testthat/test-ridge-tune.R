@@ -145,6 +145,16 @@ test_that("what is given stays, and several values are compared", {
   expect_identical(again$bandwidth, tuned$bandwidth)
 })
 
+test_that("a tuned fit has the centres that a fit without a search would have, without rows of weight 0", {
+  set.seed(1)
+  x <- matrix(rnorm(2040), 1020)
+  y <- rpois(1020, exp(sin(x[, 1])))
+  tuned <- \(...) tune_ridge(x, y, family = "poisson", kernel = "gaussian", rows = 100, ...)
+  expect_equal(nrow(tuned()$centers), 1020)
+  expect_equal(nrow(tuned(weights = rep(0:1, c(10, 1010)))$centers), 1010)
+  expect_no_warning(tuned(weights = rep(0:1, c(10, 1010))))
+})
+
 test_that("fits that are compared are solved as others are, of squared and of logistic loss", {
   case <- tune_case(300)
   for (y in list(case$y, factor(case$y > median(case$y)))) {
