@@ -79,7 +79,7 @@ squared_noise <- function(choice, sample, spec, run) {
 choose_by_column <- function(sample, chosen, spec, run, criterion = "loo", steps = DEFAULT_STEPS) {
   task <- list(
     points = sample$points, y = sample$y, kernel = chosen$kernel, criterion = criterion, base = chosen$bandwidth,
-    together = FALSE
+    together = FALSE, run = run
   )
   theta <- c(0 * task$base, log(chosen$noise))
   bounds <- search_bounds(theta, spec)

@@ -94,11 +94,11 @@ restricted_likelihood <- function(task, theta) {
   parts <- Map(\(term, s) s * kernels_of(term, h), task$terms, scales)
   n <- nrow(task$y)
   Z <- task$fixed
-  C <- chol(Reduce(`+`, parts) + diag(n))
-  inverse <- chol2inv(C)
-  CZ <- inverse %*% Z
+  of <- inverse_of(Reduce(`+`, parts) + diag(n), task$run)
+  if (is.null(of)) return(list(value = 1e10, gradient = 0 * theta))
+  CZ <- of$inverse %*% Z
   inner <- chol(crossprod(Z, CZ))
-  P <- inverse - tcrossprod(CZ %*% backsolve(inner, diag(ncol(Z))))
+  P <- of$inverse - tcrossprod(CZ %*% backsolve(inner, diag(ncol(Z))))
   residual <- P %*% task$y
   energy <- pmax(colSums(task$y * residual), 1e-12)
   left <- n - ncol(Z)
@@ -110,7 +110,7 @@ restricted_likelihood <- function(task, theta) {
     sum(vapply(with_k, \(j) sum(outer * (scales[j] * kernels_of(task$terms[[j]], moved) - parts[[j]])), 0)) / step
   }, 0)
   list(
-    value = left * sum(log(energy)) + 2 * ncol(task$y) * (sum(log(diag(C))) + sum(log(diag(inner)))),
+    value = left * sum(log(energy)) + ncol(task$y) * (of$log_det + 2 * sum(log(diag(inner)))),
     gradient = c(vapply(parts, \(K) sum(outer * K), 0), by_bandwidth)
   )
 }

@@ -3,7 +3,7 @@
 #
 # A task has the sample: points, y (n x t, centred, of unit variance on the whole), kernel, base (the bandwidths at
 # theta = 0, one for each column, or one), together (is there one factor for all columns?), held (rows to predict, for
-# "holdout") and inducing (rows of the bound, NULL: all). theta: logarithms of factors of base, and of s.
+# "holdout"), inducing (rows of the bound, NULL: all) and run. theta: logarithms of factors of base, and of s.
 
 # list(value, gradient), or NULL where the factorisation fails.
 criterion_at <- function(task, theta) {
@@ -26,8 +26,6 @@ task_points <- function(task, theta) {
   if (length(h) == 1) task$points / h else task$points / rep(h, each = nrow(task$points))
 }
 
-cholesky <- function(C) tryCatch(base::chol(C), error = \(e) NULL)
-
 add_diagonal <- function(C, s) {
   at <- seq.int(1, by = nrow(C) + 1, length.out = nrow(C))
   C[at] <- C[at] + s
@@ -38,35 +36,36 @@ add_diagonal <- function(C, s) {
 
 exact_pass <- function(task, z, s) {
   pairs <- kernel_pairs(z, NULL, task$kernel)
-  R <- cholesky(add_diagonal(pairs$K, s))
-  if (is.null(R)) return(NULL)
-  inverse <- chol2inv(R)
-  found <- EXACT_CRITERIA[[task$criterion]](R, inverse, inverse %*% task$y, task$y)
+  of <- inverse_of(add_diagonal(pairs$K, s), task$run)
+  if (is.null(of)) return(NULL)
+  found <- EXACT_CRITERIA[[task$criterion]](of, of$inverse %*% task$y, task$y, task$run)
   by_bandwidth <- bandwidth_slopes(found$G, pairs, z, z, task$kernel, task$together)
   list(value = found$value, gradient = c(by_bandwidth, s * sum(diagonal(found$G))))
 }
 
-# Each is list(value, G), G its derivative by C = R'R, whose inverse is known; a = C^-1 y.
+# Each is list(value, G), G its derivative by C, of which inverse_of() has returned `of`; a = C^-1 y.
 EXACT_CRITERIA <- list(
   # minus the log marginal likelihood for each number of y, at the best variance of the signal
-  likelihood = \(R, inverse, a, y) {
+  likelihood = \(of, a, y, run) {
     signal <- colMeans(y * a)
-    value <- mean(log(signal)) / 2 + mean(log(diag(R))) + (1 + log(2 * pi)) / 2
-    list(value = value, G = (ncol(y) * inverse - tcrossprod(scale_columns(a, 1 / sqrt(signal)))) / (2 * length(y)))
+    value <- (mean(log(signal)) + of$log_det / nrow(y) + 1 + log(2 * pi)) / 2
+    list(value = value, G = (ncol(y) * of$inverse - tcrossprod(scale_columns(a, 1 / sqrt(signal)))) / (2 * length(y)))
   },
   # the logarithm of the root mean square of what is left when each row is predicted by the others
-  loo = \(R, inverse, a, y) {
-    own <- diagonal(inverse)
+  loo = \(of, a, y, run) {
+    own <- diagonal(of$inverse)
     left <- a / own
     by_row <- .rowSums(left^2, nrow(left), ncol(left)) / own
-    G <- crossprod(inverse * sqrt(by_row)) - tcrossprod(inverse %*% (left / own), a)
+    roots <- of$inverse * sqrt(by_row)
+    G <- matrix_crossprod(roots, roots, run) - tcrossprod(of$inverse %*% (left / own), a)
     list(value = log(mean(left^2)) / 2, G = G / sum(left^2))
   },
   # the logarithm of the root of generalised cross-validation: the same with mean leverages
-  gcv = \(R, inverse, a, y) {
-    trace <- sum(diag(inverse))
+  gcv = \(of, a, y, run) {
+    trace <- sum(diagonal(of$inverse))
     value <- log(nrow(y)^2 * mean(a^2) / trace^2) / 2
-    list(value = value, G = crossprod(inverse) / trace - tcrossprod(inverse %*% a, a) / sum(a^2))
+    G <- matrix_product(of$inverse, of$inverse, run) / trace - tcrossprod(of$inverse %*% a, a) / sum(a^2)
+    list(value = value, G = G)
   }
 )
 
@@ -82,24 +81,25 @@ bound_pass <- function(task, z, s) {
   cross <- kernel_pairs(z[u, , drop = FALSE], z, task$kernel)
   own <- kernel_pairs(z[u, , drop = FALSE], NULL, task$kernel)
   Kuu <- add_diagonal(own$K, BOUND_JITTER * mean(diag(own$K)))
-  S <- tcrossprod(cross$K)
+  S <- matrix_tcrossprod(cross$K, cross$K, task$run)
   M <- Kuu + S / s
-  Ru <- cholesky(Kuu)
-  RM <- if (!is.null(Ru)) cholesky(M)
-  if (is.null(RM)) return(NULL)
-  Ui <- chol2inv(Ru)
-  Mi <- chol2inv(RM)
+  of_K <- inverse_of(Kuu, task$run)
+  of_M <- if (!is.null(of_K)) inverse_of(M, task$run)
+  if (is.null(of_M)) return(NULL)
+  Ui <- of_K$inverse
+  Mi <- of_M$inverse
   # a = (Q + s)^-1 y, by Woodbury's identity
   a <- (task$y - crossprod(cross$K, Mi %*% (cross$K %*% task$y)) / s) / s
   signal <- colMeans(task$y * a)
   own_diagonal <- own_kernels(z, task$kernel)
   lacking <- sum(own_diagonal$K) - sum(Ui * S)
-  value <- mean(log(signal)) / 2 + (sum(log(diag(RM))) - sum(log(diag(Ru)))) / n + log(s) / 2 + lacking / (2 * s * n) +
+  value <- mean(log(signal)) / 2 + (of_M$log_det - of_K$log_det) / (2 * n) + log(s) / 2 + lacking / (2 * s * n) +
     (1 + log(2 * pi)) / 2
   b <- scale_columns(a, 1 / sqrt(signal))
   Vb <- Ui %*% (cross$K %*% b)
-  Gun <- ((Mi - Ui) %*% cross$K * (t / s) - tcrossprod(Vb, b)) / (n * t)
-  Guu <- (t * (Mi - 2 * Ui + Ui %*% M %*% Ui) + tcrossprod(Vb)) / (2 * n * t)
+  Gun <- (matrix_product(Mi - Ui, cross$K, task$run) * (t / s) - tcrossprod(Vb, b)) / (n * t)
+  UMU <- matrix_product(matrix_product(Ui, M, task$run), Ui, task$run)
+  Guu <- (t * (Mi - 2 * Ui + UMU) + tcrossprod(Vb)) / (2 * n * t)
   by_bandwidth <- bandwidth_slopes(Gun, cross, z[u, , drop = FALSE], z, task$kernel, task$together) +
     bandwidth_slopes(Guu, own, z[u, , drop = FALSE], z[u, , drop = FALSE], task$kernel, task$together) +
     diagonal_slopes(own_diagonal, z, task) / (2 * s * n)
@@ -134,14 +134,13 @@ held_out_pass <- function(task, z, s) {
   y <- task$y[-task$held, , drop = FALSE]
   own <- kernel_pairs(z, NULL, task$kernel)
   cross <- kernel_pairs(at, z, task$kernel)
-  R <- cholesky(add_diagonal(own$K, s))
-  if (is.null(R)) return(NULL)
-  solve_by <- \(b) backsolve(R, backsolve(R, b, transpose = TRUE))
-  a <- solve_by(y)
+  of <- inverse_of(add_diagonal(own$K, s), task$run)
+  if (is.null(of)) return(NULL)
+  a <- of$inverse %*% y
   residual <- task$y[task$held, , drop = FALSE] - cross$K %*% a
   total <- sum(residual^2)
   G_cross <- -tcrossprod(residual, a) / total
-  G <- tcrossprod(solve_by(crossprod(cross$K, residual)), a) / total
+  G <- tcrossprod(of$inverse %*% crossprod(cross$K, residual), a) / total
   by_bandwidth <- bandwidth_slopes(G, own, z, z, task$kernel, task$together) +
     bandwidth_slopes(G_cross, cross, at, z, task$kernel, task$together)
   list(value = log(mean(residual^2)) / 2, gradient = c(by_bandwidth, s * sum(diag(G))))

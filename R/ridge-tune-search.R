@@ -35,7 +35,7 @@ search_task <- function(sample, kernel, spec, criterion, structure, run) {
   }
   task <- list(
     points = sample$points, y = sample$y, kernel = kernel, criterion = criterion, base = start$bandwidth,
-    together = structure == "scalar"
+    together = structure == "scalar", run = run
   )
   list(task = task, theta = c(rep(0, if (task$together) 1 else length(task$base)), log(start$noise)))
 }

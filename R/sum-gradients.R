@@ -95,6 +95,12 @@ matrix_product <- function(a, b, run, transposed = 0L) .Call(ffi_matrix_product,
 matrix_crossprod <- function(a, b, run) matrix_product(a, b, run, 1L)
 matrix_tcrossprod <- function(a, b, run) matrix_product(a, b, run, 2L)
 
+# list(inverse, log_det) of a symmetric positive definite matrix; NULL if its Cholesky factorisation fails.
+inverse_of <- function(matrix, run) {
+  found <- .Call(ffi_inverse, matrix, run)
+  if (!is.nan(found$log_det)) found
+}
+
 # A failure that no argument alone explains.
 stop_solver <- function(problem) {
   advice <- ". Check the scales of `lambda`, `bandwidth` and `weights`."

@@ -54,6 +54,7 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_matrix_product, 4),
     ROUTINE(ffi_kernel_matrix, 3),
     ROUTINE(ffi_ridge_path, 5),
+    ROUTINE(ffi_inverse, 2),
     ROUTINE(ffi_preconditioner, 4),
     ROUTINE(ffi_precondition, 5),
     ROUTINE(ffi_apply_factors, 3),

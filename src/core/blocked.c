@@ -2,6 +2,8 @@
  * row, is done: the block takes what it needs of it in long products, and is written once. */
 #include "blocked.h"
 
+#include <math.h>
+
 #include "blas.h"
 #include "costs.h"
 #include "count.h"
@@ -169,4 +171,19 @@ enum fk_status fk_blocked_trtri(const struct fk_blocked *how, unsigned flags, co
   struct inversion t = {how, flags & FK_UPPER, 0, n * n * n / 3 + 1};
   enum fk_status status = fk_dense_check_square(A, NULL, err);
   return status || A->n == 0 ? status : invert(&t, A, err);
+}
+
+/* ---- A^-1 = L^-T L^-1 ------------------------------------------------------------------------- */
+
+enum fk_status fk_blocked_inverse(const struct fk_blocked *how, const struct fk_dense *A, const struct fk_dense *B,
+                                  double *log_det, struct fk_error *err) {
+  const double *diagonal = A->data;
+  int64_t pivot = 0;
+  enum fk_status status = fk_blocked_potrf(how, 0, A, &pivot, err);
+  *log_det = pivot ? NAN : 0;
+  if (status || pivot) return status;
+  for (int64_t i = 0; i < A->n; i++) *log_det += 2 * log(diagonal[i * (A->ld + 1)]);
+  status = fk_blocked_trtri(how, 0, A, err);
+  if (!status) status = how->ops->syrk(how->device, FK_TRANSPOSED, 1, A, 0, B, err);
+  return status ? status : how->ops->transpose(how->device, 0, B, NULL, B, err);
 }

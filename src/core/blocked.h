@@ -19,3 +19,7 @@ enum fk_status fk_blocked_lauum(const struct fk_blocked *how, unsigned flags, co
                                 struct fk_error *err);
 enum fk_status fk_blocked_trtri(const struct fk_blocked *how, unsigned flags, const struct fk_dense *A,
                                 struct fk_error *err);
+/* Inverse of a positive definite matrix on the host. A: its lower triangle, zeros above; overwritten. B, of the
+ * same size: the inverse. *log_det: NaN where potrf finds a pivot; B then has no meaning. */
+enum fk_status fk_blocked_inverse(const struct fk_blocked *how, const struct fk_dense *A, const struct fk_dense *B,
+                                  double *log_det, struct fk_error *err);

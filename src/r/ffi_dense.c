@@ -1,4 +1,7 @@
 /* The .Call entry points of matrices: kernels as numbers, exact fits, and preconditioners. */
+#include <string.h>
+
+#include "../core/blocked.h"
 #include "../core/preconditioner.h"
 #include "../core/ridge_path.h"
 
@@ -97,6 +100,27 @@ SEXP ffi_ridge_path(SEXP K, SEXP y, SEXP noises, SEXP with_own, SEXP control) {
 
   r_finish(&call.err);
   SET_VECTOR_ELT(list, 4, Rf_mkString(out.backend));
+  UNPROTECT(1);
+  return list;
+}
+
+/* list(inverse, log_det) of a positive definite matrix, of which the lower triangle is read; log_det is NaN if a
+ * factorisation fails. */
+SEXP ffi_inverse(SEXP C, SEXP control) {
+  struct r_call call = r_begin(control);
+  const int64_t n = Rf_isMatrix(C) ? Rf_nrows(C) : 0;
+  if (n == 0) Rf_error("`C` must be a matrix with rows");
+  const double *from = r_numbers(C, (R_xlen_t)(n * n), "C");
+  SEXP list = PROTECT(Rf_mkNamed(VECSXP, (const char *[]){"inverse", "log_det", ""}));
+  SET_VECTOR_ELT(list, 0, r_matrix(n, n, R_NilValue));
+  SET_VECTOR_ELT(list, 1, r_vector(1));
+  double *lower = (double *)R_alloc((size_t)(n * n), sizeof *lower);
+  const struct fk_dense A = fk_dense_of(lower, n, n), B = fk_dense_of(REAL(VECTOR_ELT(list, 0)), n, n);
+  const struct fk_blocked how = {&fk_dense_host, call.opts.threads, 0, {NULL, NULL}};
+  memset(lower, 0, sizeof *lower * (size_t)(n * n));
+  for (int64_t j = 0; j < n; j++) memcpy(lower + j * n + j, from + j * n + j, sizeof *lower * (size_t)(n - j));
+  fk_blocked_inverse(&how, &A, &B, REAL(VECTOR_ELT(list, 1)), &call.err);
+  r_finish(&call.err);
   UNPROTECT(1);
   return list;
 }

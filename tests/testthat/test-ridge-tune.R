@@ -12,7 +12,7 @@ tune_case <- function(n = 60, d = 3, t = 1, seed = 1) {
 task_of <- function(case, criterion, kernel = "gaussian", together = FALSE, ...) {
   modifyList(list(
     points = case$x, y = case$y, kernel = check_kernel(kernel), criterion = criterion, base = c(1.2, 0.8, 2),
-    together = together
+    together = together, run = start_run(settle_control(flash_control("cpu")))
   ), list(...))
 }
 
@@ -64,6 +64,17 @@ test_that("gradients of every criterion are difference quotients", {
   }
   expect_gradient(task_of(case, "holdout", held = 1:15, together = TRUE), c(0.1, log(0.05)))
   expect_gradient(task_of(case, "likelihood", "matern32", inducing = 5:24, together = TRUE), c(0.1, log(0.05)))
+})
+
+test_that("inverses and determinants are those of R, of any order, and none of an indefinite matrix", {
+  run <- start_run(settle_control(flash_control("cpu")))
+  for (n in c(1, 7, 150)) {
+    C <- crossprod(matrix(stats::rnorm(n * (n + 3)), n + 3))
+    found <- inverse_of(C, run)
+    expect_equal(found$inverse, solve(C), tolerance = 1e-9)
+    expect_equal(found$log_det, as.vector(determinant(C)$modulus), tolerance = 1e-10)
+  }
+  expect_null(inverse_of(diag(c(1, -1, 1)), run))
 })
 
 test_that("the likelihood is that of a normal distribution, and the bound meets it where all rows are inducing", {
