@@ -37,7 +37,7 @@ judge_trail <- function(trail, recipe, x, y, folds, given, run) {
     lapply(found, \(candidate) {
       z <- metric_points(known, candidate$metric$root, candidate$metric$unit, run)
       at <- metric_points(x[fold$out, , drop = FALSE], candidate$metric$root, candidate$metric$unit, run)
-      list(z = z, at = at, kept = kept, out = fold$out, kernel = candidate$kernel, noise = candidate$noise)
+      c(list(z = z, at = at, kept = kept, out = fold$out), candidate[c("kernel", "noise", "coefficients")])
     })
   })
   squares <- \(parts, by) do.call(rbind, lapply(parts, \(part) squares_held_out(part, y, part$noise * by, run)))
@@ -54,11 +54,14 @@ judge_trail <- function(trail, recipe, x, y, folds, given, run) {
 }
 
 # Squared residuals, the mean of all responses, with a row for each row of a fold that is held out and a column for each
-# noise. `y`: of all rows.
+# noise. The fold may have the `coefficients` of its `noise`. `y`: of all rows.
 squares_held_out <- function(fold, y, noises, run) {
   sources <- metric_sources(fold$z, fold$kernel)
-  path <- ridge_path(sources, y[fold$kept, , drop = FALSE], noises, run, with_own = FALSE)
-  found <- matrix_product(kernel_matrix_of(sources, fold$at, run), matrix(path$coefficients, nrow(fold$z)), run)
+  coefficients <- if (identical(noises, fold$noise)) fold$coefficients
+  if (is.null(coefficients)) {
+    coefficients <- ridge_path(sources, y[fold$kept, , drop = FALSE], noises, run, with_own = FALSE)$coefficients
+  }
+  found <- matrix_product(kernel_matrix_of(sources, fold$at, run), matrix(coefficients, nrow(fold$z)), run)
   squares <- array((found - as.vector(y[fold$out, ]))^2, c(nrow(fold$at), ncol(y), length(noises)))
   matrix(rowMeans(matrix(aperm(squares, c(1, 3, 2)), ncol = ncol(y))), nrow(fold$at))
 }

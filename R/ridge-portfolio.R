@@ -48,8 +48,8 @@ LATER_NOISES <- c(0.2, 1, 5)
 LEAST_PORTFOLIO_NOISE <- 1e-6
 
 # The trails of the entries, each a list of candidates: the candidates of the best `finalists`. A candidate is a
-# list(entry, kernel, metric, round, noise, error, left): `left` has the squared leave-one-out residual of each row, and
-# `error` is its mean. `x`: standardised points of the sample; `y`: n x t.
+# list(entry, kernel, metric, round, noise, error, left, coefficients): `left` has the squared leave-one-out residual of each
+# row, and `error` is its mean. `x`: standardised points of the sample; `y`: n x t.
 search_portfolio <- function(x, y, entries, finalists, noise, run) {
   few <- seq_len(min(nrow(x), FIRST_ROWS))
   trails <- lapply(seq_along(entries), \(i) {
@@ -95,7 +95,7 @@ follow <- function(entry, x, y, noise, rounds, run, start = NULL) {
     fit <- fit_left_out(z, y, entry$kernel, noises_around(noise, found, start), run)
     if (is.null(fit)) break
     at <- list(entry = entry, kernel = entry$kernel, metric = metric, round = round)
-    found[[length(found) + 1]] <- c(at, fit[c("noise", "error", "left")])
+    found[[length(found) + 1]] <- c(at, fit[CANDIDATE_FIT])
     if (round < last) root <- learnt_root(fit$coefficients, z, metric, entry, run)
   }
   found
@@ -109,6 +109,8 @@ noises_around <- function(given, found, start) {
   last <- if (length(found) > 0) found[[length(found)]]$noise else start$noise
   if (length(found) > 0 && !is.null(start)) last else pmax(last * LATER_NOISES, LEAST_PORTFOLIO_NOISE)
 }
+
+CANDIDATE_FIT <- c("noise", "error", "left", "coefficients")
 
 # The fit of least leave-one-out error among `noises`: list(noise, error, left, coefficients), or NULL if no matrix
 # K + s I has a Cholesky factorisation.
@@ -204,5 +206,5 @@ fixed_candidate <- function(found, root, x, y, noise, run) {
   noises <- if (is.null(noise)) found$noise * c(0.01, 0.1, 1, 10) else noise
   fit <- fit_left_out(metric_points(x, root, 1, run), y, found$kernel, noises, run)
   if (is.null(fit)) return(NULL)
-  c(list(kernel = found$kernel, metric = metric, round = 0), fit[c("noise", "error", "left")])
+  c(list(kernel = found$kernel, metric = metric, round = 0), fit[CANDIDATE_FIT])
 }
