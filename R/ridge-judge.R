@@ -19,7 +19,7 @@ rows_of_sample <- function(n) {
 }
 
 # A list of list(kept, out): the numbers of rows of a fit, and of those at which it is judged. `kept` is NULL if
-# candidates were fitted to them already. Rows are in random order.
+# candidates were fitted to them, and judged at the others, already. Rows are in random order.
 judging_folds <- function(n) {
   if (n > SAMPLE_ROWS) return(list(list(kept = NULL, out = (SAMPLE_ROWS + 1):n)))
   fold <- rep_len(seq_len(FOLDS), n)
@@ -42,10 +42,10 @@ judge_trail <- function(trail, recipe, x, y, folds, given, run) {
   })
   squares <- \(parts, by) do.call(rbind, lapply(parts, \(part) squares_held_out(part, y, part$noise * by, run)))
   rounds <- lapply(seq_len(min(length(trail), lengths(tried))), \(round) lapply(tried, `[[`, round))
-  left <- lapply(rounds, squares, 1)
+  left <- if (is.null(folds[[1]]$kept)) lapply(trail, `[[`, "left") else lapply(rounds, squares, 1)
   k <- which.min(vapply(left, mean, 0))
   if (length(k) == 0) return(NULL)
-  left <- if (is.null(given)) cbind(left[[k]], squares(rounds[[k]], JUDGED_NOISES)) else left[[k]]
+  left <- if (is.null(given)) cbind(left[[k]], squares(rounds[[k]], JUDGED_NOISES)) else as.matrix(left[[k]])
   best <- which.min(colMeans(left))
   replace(trail[[k]], c("noise", "error", "left", "folds"), list(
     trail[[k]]$noise * c(1, JUDGED_NOISES)[best], mean(left[, best]), left[, best],
@@ -57,13 +57,12 @@ judge_trail <- function(trail, recipe, x, y, folds, given, run) {
 # noise. The fold may have the `coefficients` of its `noise`. `y`: of all rows.
 squares_held_out <- function(fold, y, noises, run) {
   sources <- metric_sources(fold$z, fold$kernel)
-  coefficients <- if (identical(noises, fold$noise)) fold$coefficients
-  if (is.null(coefficients)) {
+  if (identical(noises, fold$noise) && !is.null(fold$coefficients)) {
+    coefficients <- array(fold$coefficients, c(dim(fold$coefficients), 1))
+  } else {
     coefficients <- ridge_path(sources, y[fold$kept, , drop = FALSE], noises, run, with_own = FALSE)$coefficients
   }
-  found <- matrix_product(kernel_matrix_of(sources, fold$at, run), matrix(coefficients, nrow(fold$z)), run)
-  squares <- array((found - as.vector(y[fold$out, ]))^2, c(nrow(fold$at), ncol(y), length(noises)))
-  matrix(rowMeans(matrix(aperm(squares, c(1, 3, 2)), ncol = ncol(y))), nrow(fold$at))
+  squares_at(sources, fold$at, y[fold$out, , drop = FALSE], coefficients, run)
 }
 
 # The simplest of the judged candidates whose error is within `SIMPLER` standard errors of the least, where a metric that

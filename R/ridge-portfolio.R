@@ -49,8 +49,9 @@ LEAST_PORTFOLIO_NOISE <- 1e-6
 
 # The trails of the entries, each a list of candidates: the candidates of the best `finalists`. A candidate is a
 # list(entry, kernel, metric, round, noise, error, left, coefficients): `left` has the squared leave-one-out residual of each
-# row, and `error` is its mean. `x`: standardised points of the sample; `y`: n x t.
-search_portfolio <- function(x, y, entries, finalists, noise, run) {
+# row, or of fits to all rows the squared residuals at rows that are `held` out, a list(x, y), if there are some; `error` is
+# its mean. `x`: standardised points of the sample; `y`: n x t.
+search_portfolio <- function(x, y, entries, finalists, noise, run, held = NULL) {
   few <- seq_len(min(nrow(x), FIRST_ROWS))
   trails <- lapply(seq_along(entries), \(i) {
     share_stage(run, 0.4 * (i - 1) / length(entries), 0.4 / length(entries))
@@ -62,7 +63,7 @@ search_portfolio <- function(x, y, entries, finalists, noise, run) {
   if (length(few) == nrow(x)) return(trails)
   lapply(seq_along(trails), \(i) {
     share_stage(run, 0.4 + 0.4 * (i - 1) / length(trails), 0.4 / length(trails))
-    continue_trail(trails[[i]], x, y, noise, run)
+    continue_trail(trails[[i]], x, y, noise, run, held)
   })
 }
 
@@ -74,16 +75,16 @@ follow_entry <- function(entry, x, y, noise, has_more, run) {
 }
 
 # With all rows, from the best metric that fewer rows have found.
-continue_trail <- function(trail, x, y, noise, run) {
+continue_trail <- function(trail, x, y, noise, run, held = NULL) {
   start <- best_candidate(trail)
-  follow(start$entry, x, y, noise, SECOND_ROUNDS, run, start)
+  follow(start$entry, x, y, noise, SECOND_ROUNDS, run, start, held)
 }
 
 best_candidate <- function(candidates) candidates[[which.min(vapply(candidates, `[[`, 0, "error"))]]
 
 # The fits along one entry, each with its best penalty. `start`: the candidate of a smaller sample from whose metric and
 # round to continue, or NULL.
-follow <- function(entry, x, y, noise, rounds, run, start = NULL) {
+follow <- function(entry, x, y, noise, rounds, run, start = NULL, held = NULL) {
   root <- if (is.null(start)) first_root(entry, ncol(x)) else start$metric$root
   first <- if (is.null(start)) 0 else start$round
   last <- if (entry$metric == "none") first else first + rounds
@@ -92,10 +93,11 @@ follow <- function(entry, x, y, noise, rounds, run, start = NULL) {
     metric <- if (!is.null(root)) scaled_metric(root, entry$metric, x, entry$kernel, entry$width, run)
     if (is.null(metric)) break
     z <- metric_points(x, metric$root, metric$unit, run)
-    fit <- fit_left_out(z, y, entry$kernel, noises_around(noise, found, start), run)
+    at <- held_points(held, metric$root, metric$unit, run)
+    fit <- fit_best(z, y, entry$kernel, noises_around(noise, found, start), run, at, held$y)
     if (is.null(fit)) break
-    at <- list(entry = entry, kernel = entry$kernel, metric = metric, round = round)
-    found[[length(found) + 1]] <- c(at, fit[CANDIDATE_FIT])
+    from <- list(entry = entry, kernel = entry$kernel, metric = metric, round = round)
+    found[[length(found) + 1]] <- c(from, fit)
     if (round < last) root <- learnt_root(fit$coefficients, z, metric, entry, run)
   }
   found
@@ -110,22 +112,33 @@ noises_around <- function(given, found, start) {
   if (length(found) > 0 && !is.null(start)) last else pmax(last * LATER_NOISES, LEAST_PORTFOLIO_NOISE)
 }
 
-CANDIDATE_FIT <- c("noise", "error", "left", "coefficients")
+held_points <- function(held, root, unit, run) if (!is.null(held)) metric_points(held$x, root, unit, run)
 
-# The fit of least leave-one-out error among `noises`: list(noise, error, left, coefficients), or NULL if no matrix
-# K + s I has a Cholesky factorisation.
-fit_left_out <- function(z, y, kernel, noises, run) {
-  path <- ridge_path(metric_sources(z, kernel), y, noises, run)
-  left <- vapply(seq_along(noises), \(k) {
-    rowMeans((matrix(path$coefficients[, , k], nrow(y)) / path$own[, k])^2)
-  }, numeric(nrow(y)))
-  left <- matrix(left, nrow(y))
+# The fit of least error among `noises`: list(noise, error, left, coefficients), or NULL if no matrix K + s I has a Cholesky
+# factorisation. Errors are those of leaving each row out, or those at the points `at`, if there are some, whose responses
+# are y_at.
+fit_best <- function(z, y, kernel, noises, run, at = NULL, y_at = NULL) {
+  sources <- metric_sources(z, kernel)
+  path <- ridge_path(sources, y, noises, run, with_own = is.null(at))
+  left <- if (is.null(at)) {
+    matrix(rowMeans((aperm(path$coefficients, c(1, 3, 2)) / as.vector(path$own))^2, dims = 2), nrow(y))
+  } else {
+    squares_at(sources, at, y_at, path$coefficients, run)
+  }
   errors <- colMeans(left)
   k <- which.min(errors)
   if (length(k) == 0 || !is.finite(errors[k])) return(NULL)
   list(
     noise = noises[k], error = errors[k], left = left[, k], coefficients = matrix(path$coefficients[, , k], nrow(y))
   )
+}
+
+# Squared residuals at the points `at`, the mean of all responses, with a column for each of the fits, whose coefficients
+# are an array (row, response, fit).
+squares_at <- function(sources, at, y, coefficients, run) {
+  found <- matrix_product(kernel_matrix_of(sources, at, run), matrix(coefficients, dim(coefficients)[1]), run)
+  squares <- array((found - as.vector(y))^2, c(nrow(at), dim(coefficients)[-1]))
+  matrix(rowMeans(aperm(squares, c(1, 3, 2)), dims = 2), nrow(at))
 }
 
 # ---- from a sample to defaults ------------------------------------------------------------------
@@ -162,13 +175,15 @@ judge_portfolio <- function(sample, spec, run, finalists = FINALISTS) {
   train <- seq_len(min(nrow(x), SAMPLE_ROWS))
   few <- \(rows) x[rows, , drop = FALSE]
   y <- sample$y
-  trails <- search_portfolio(few(train), y[train, , drop = FALSE], portfolio_entries(spec$kernel, spec$metric), finalists, noise, run)
+  known <- y[train, , drop = FALSE]
+  held <- if (length(train) < nrow(x)) list(x = few(-train), y = y[-train, , drop = FALSE])
+  trails <- search_portfolio(few(train), known, portfolio_entries(spec$kernel, spec$metric), finalists, noise, run, held)
   fixed <- if (spec$metric == "auto") unlearnt_choices(sample, spec, run)
   recipes <- lapply(fixed, \(found) {
     root <- spread / rep_len(found$bandwidth, length(spread))
-    \(x, y) Filter(length, list(fixed_candidate(found, root, x, y, noise, run)))
+    \(x, y, held = NULL) Filter(length, list(fixed_candidate(found, root, x, y, noise, run, held)))
   })
-  trails <- c(lapply(recipes, \(recipe) recipe(few(train), y[train, , drop = FALSE])), trails)
+  trails <- c(lapply(recipes, \(recipe) recipe(few(train), known, held)), trails)
   recipes <- c(recipes, lapply(trails[seq_along(trails) > length(fixed)], \(trail) {
     \(x, y) follow_entry(trail[[1]]$entry, x, y, noise, length(train) > FIRST_ROWS, run)
   }))
@@ -201,10 +216,10 @@ LATER_STEPS <- 20
 LIKELIHOOD_ROWS <- 300
 
 # The fit with the bandwidths that were `found` on a part of the sample, as a candidate.
-fixed_candidate <- function(found, root, x, y, noise, run) {
+fixed_candidate <- function(found, root, x, y, noise, run, held) {
   metric <- list(root = root, unit = 1, type = "none")
   noises <- if (is.null(noise)) found$noise * c(0.01, 0.1, 1, 10) else noise
-  fit <- fit_left_out(metric_points(x, root, 1, run), y, found$kernel, noises, run)
+  fit <- fit_best(metric_points(x, root, 1, run), y, found$kernel, noises, run, held_points(held, root, 1, run), held$y)
   if (is.null(fit)) return(NULL)
-  c(list(kernel = found$kernel, metric = metric, round = 0), fit[CANDIDATE_FIT])
+  c(list(kernel = found$kernel, metric = metric, round = 0), fit)
 }
