@@ -73,6 +73,33 @@ test_that("a GPU leaves out some points over some of the sources as the CPU does
   }
 })
 
+test_that("a GPU leaves points out of both stages in single precision, to the bounds of log densities", {
+  skip_if_no_gpu()
+  here <- run_control(settle_control(flash_control("cpu")))
+  there <- run_control(settle_control(flash_control("cuda", "single")))
+  for (d in c(1, 2, 9, 16, 33, 64)) for (n in c(2, 64, 1100)) {
+    case <- left_out_case(n, d) # a point beyond the reach of tensor cores is among them
+    told <- paste0("d = ", d, ", n = ", n)
+    expect_promise(case$whole(there), case$whole(here), d, "single", told)
+    half <- ceiling(n / 2)
+    for (block in list(seq_len(half), seq(half + 1, n))) for (rows in list(1, n, seq(max(1, half - 40), half))) {
+      expect_promise(case$some(block, rows, there), case$some(block, rows, here), d, "single", told)
+    }
+  }
+})
+
+test_that("leave-one-out log densities of an SD-KDE in single precision keep their bounds whatever the bandwidth", {
+  skip_if_no_gpu()
+  for (d in c(1, 3, 16)) for (h in c(0.02, 0.3, 3)) {
+    x <- example_points(2500, d)
+    x[2400:2500, ] <- x[2300:2400, ] # ties
+    fit <- \(...) flash_kde(x, "sdkde", bandwidth = h, control = flash_control(...))
+    left_out <- \(fit) predict(fit, type = "log_density", loo = TRUE)
+    got <- left_out(fit("cuda", "single"))
+    expect_promise(got / 2, left_out(fit("cpu")) / 2, d, "single", paste0("d = ", d, ", h = ", h))
+  }
+})
+
 test_that("a GPU leaves out points beside a heavy one as the CPU does", {
   skip_if_no_gpu()
   for (n in c(5, 80, 1100)) for (ratio in 10^-c(2, 6, 16, 30)) {
