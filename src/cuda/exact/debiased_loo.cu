@@ -194,7 +194,7 @@ struct loo_shared {
   int64_t tail_rows[FK_MAX_DEVICES];
 };
 
-enum { ROWS_PER_LAUNCH = 4096, MAX_SLOTS = 64 };
+enum { ROWS_PER_LAUNCH = 4096, MAX_SLOTS = 64, MOST_RATIO = 8 };
 
 /* The arrays of a device. */
 struct loo_device {
@@ -365,11 +365,29 @@ static enum fk_status send_all(struct loo_device *on, const struct fk_loo_task *
   return fk_loo_is_own(task) ? FK_STATUS_OK : send_held_out(on, &whitening, &task->held_out.points, err);
 }
 
-/* Without weights and factors, and with the default bandwidth of the score, nothing cancels in 1 - eps. */
+/* The smallest and largest positive weight. */
+struct loo_spread {
+  double least, largest;
+};
+
+static struct loo_spread spread_of(const double *weights, int64_t n, struct loo_spread s) {
+  for (int64_t i = 0; i < n; i++) {
+    double weight = weights ? weights[i] : 1;
+    if (weight > 0) s.least = fmin(s.least, weight), s.largest = fmax(s.largest, weight);
+  }
+  return s;
+}
+
+/* Without factors, with weights of similar size and the default bandwidth of the score, little cancels in 1 - eps.
+ */
 static bool allows_single(const struct fk_loo_task *task, const struct fk_opts *opts) {
   const struct fk_widths *w = &task->widths;
-  return opts->precision != FK_PRECISION_DOUBLE && !w->weights && !w->factors && !w->dominant &&
-         !task->held_out.weights && is_half(task->lambda, task->points.d);
+  if (opts->precision == FK_PRECISION_DOUBLE || w->factors || w->dominant ||
+      !is_half(task->lambda, task->points.d))
+    return false;
+  struct loo_spread spread = spread_of(w->weights, task->points.n, {INFINITY, 0});
+  spread = spread_of(task->held_out.weights, task->held_out.points.n, spread);
+  return spread.largest <= MOST_RATIO * spread.least;
 }
 
 static enum fk_status sum_by_tensor(struct loo_device *on, const struct fk_loo_task *task,
@@ -380,6 +398,9 @@ static enum fk_status sum_by_tensor(struct loo_device *on, const struct fk_loo_t
                                  {(double *)a->means, a->n, a->ld, a->d},
                                  {(double *)a->held_out, m, a->ld_held_out, a->d},
                                  a->log_mass,
+                                 a->weight,
+                                 a->score_weight,
+                                 a->log_scale,
                                  a->first_self};
   struct fk_loo_range range = {rows->first, rows->count, on->progress};
   return fk_loo_by_tensor(on->context, &on->arena, &points, &range, on->result, done, err);

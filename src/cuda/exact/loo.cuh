@@ -4,10 +4,12 @@
 
 #include "../points/points.cuh"
 
-/* Whitened points on the device, and the logarithms of the sources' kernel sums. */
+/* On the device: whitened points, the logarithms of the sources' kernel sums, weights w_j of sources and v_i of
+ * held-out points (NULL: ones). */
 struct fk_loo_points {
   struct fk_cuda_points sources, means, held_out;
-  const double *log_mass;
+  const double *log_mass, *weight, *score_weight;
+  double log_scale;   /* see core/loo.h */
   int64_t first_self; /* held-out point i is source first_self + i */
 };
 
@@ -17,9 +19,9 @@ struct fk_loo_range {
   struct fk_cuda_progress *progress;
 };
 
-/* Computes the sums of equal weights, without local factors, where the score has bandwidth H / 2, to `result` on
- * the device; NaN for rows that are too far out. *done is false if this device or the extent of the points does
- * not allow it. */
+/* Computes the sums without local factors, where the score has bandwidth H / 2 and all weights but 0 are of
+ * similar size, to `result` on the device; NaN for rows that are too far out. *done is false if this device or the
+ * extent of the points does not allow it. */
 enum fk_status fk_loo_by_tensor(struct fk_cuda_context *context, struct fk_cuda_arena *arena,
                                 const struct fk_loo_points *points, const struct fk_loo_range *range,
                                 double *result, bool *done, struct fk_error *err);

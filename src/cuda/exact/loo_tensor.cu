@@ -42,6 +42,11 @@ static enum fk_status choose_reach(struct fk_cuda_context *context, const struct
   return FK_STATUS_OK;
 }
 
+struct loo_job {
+  struct fk_loo_tensor task;
+  const double *undo; /* of the rows: see struct fk_tensor_rows */
+};
+
 /* ---- packed ----------------------------------------------------------------------------------- */
 
 /* The members of fk_tensor_points, to be written. */
@@ -56,27 +61,53 @@ static struct fk_tensor_points points_of(const struct loo_terms &t) {
   return {t.hi, t.lo, t.offset, t.n, t.n_pad, t.k};
 }
 
-/* Subtracts log2(S_j) / 2 from the offsets, if there is log_mass, and leaves out points beyond the end. */
-static __global__ void adjust_kernel(const struct fk_cuda_points points, const double *log_mass, double end2,
-                                     int norm, const struct loo_terms to) {
+/* What the columns of a task are made of, beside `points`; and beyond which |u|^2 they are omitted. */
+struct loo_columns {
+  const double *log_mass, *weight; /* NULL: nothing to subtract from exponents; no weights */
+  double log_scale, end2;
+  int norm;
+  float *to_weight;
+};
+
+static __global__ void adjust_kernel(const struct fk_cuda_points points, const struct loo_columns of,
+                                     const struct loo_terms to) {
   int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= points.n) return;
+  if (of.to_weight && i < to.n_pad) of.to_weight[i] = i < to.n ? (float)(of.weight[i] * exp(-of.log_scale)) : 0.0f;
+  if (i >= to.n) return;
   double square = 0;
   for (int k = 0; k < points.d; k++) square += points.u[k * points.ld + i] * points.u[k * points.ld + i];
-  double by = log_mass ? ldexp(rint(ldexp(log_mass[i] * FK_LOG2E / 2, norm)), -norm) : 0;
-  to.offset[i] = square <= end2 ? (float)((double)to.offset[i] - by) : -INFINITY;
-  for (int k = 0; k < to.k && !(square <= end2); k++) to.hi[i * to.k + k] = to.lo[i * to.k + k] = __half(0.0f);
+  const bool counts = square <= of.end2 && !(of.weight && of.weight[i] == 0);
+  double by = of.log_mass ? (of.log_mass[i] - of.log_scale) * FK_LOG2E / 2 : 0;
+  to.offset[i] = counts ? (float)((double)to.offset[i] - ldexp(rint(ldexp(by, of.norm)), -of.norm)) : -INFINITY;
+  for (int k = 0; k < to.k && !counts; k++) to.hi[i * to.k + k] = to.lo[i * to.k + k] = __half(0.0f);
 }
 
 static enum fk_status pack_columns(struct fk_cuda_context *context, const struct fk_cuda_points *points,
-                                   const double *log_mass, const struct loo_reach *reach,
+                                   const struct fk_tensor_grid *grid, const struct loo_columns *of,
                                    const struct loo_terms *to, struct fk_error *err) {
-  const struct fk_tensor_pack pack = {.grid = reach->grid, .weight_scale = 1};
+  const struct fk_tensor_pack pack = {.grid = *grid, .weight_scale = 1};
   const struct fk_tensor_cols cols = {
       .hi = to->hi, .lo = to->lo, .offset = to->offset, .n_pad = to->n_pad, .k = to->k};
   FK_CUDA_TRY(fk_tensor_pack_cols(points, &pack, &cols, context->stream));
-  adjust_kernel<<<fk_blocks(points->n, THREADS), THREADS, 0, context->stream>>>(*points, log_mass, reach->end2,
-                                                                                reach->grid.norm, *to);
+  adjust_kernel<<<fk_blocks(to->n_pad, THREADS), THREADS, 0, context->stream>>>(*points, *of, *to);
+  return FK_CUDA_STATUS(cudaGetLastError());
+}
+
+static __global__ void row_weights_kernel(const double *undo, const double *weight, double log_scale, int64_t n,
+                                          float *log_weight) {
+  int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  log_weight[i] = (float)(2 * log2(undo[i]) + (weight ? log2(weight[i]) - log_scale * FK_LOG2E : 0));
+}
+
+static enum fk_status pack_rows(struct fk_cuda_context *context, const struct fk_loo_points *points,
+                                const struct fk_tensor_grid *grid, const struct fk_tensor_rows *to,
+                                float *log_weight, struct fk_error *err) {
+  const struct fk_tensor_pack pack = {.grid = *grid, .weight_scale = 1};
+  const int64_t m = points->held_out.n;
+  FK_CUDA_TRY(fk_tensor_pack_rows(&points->held_out, &pack, to, context->stream));
+  row_weights_kernel<<<fk_blocks(m, THREADS), THREADS, 0, context->stream>>>(to->undo, points->score_weight,
+                                                                             points->log_scale, m, log_weight);
   return FK_CUDA_STATUS(cudaGetLastError());
 }
 
@@ -90,44 +121,47 @@ static struct loo_terms carve_terms(struct carver *c, int64_t n, int k) {
 /* The task but for its rows of a launch. */
 static enum fk_status pack_all(struct fk_cuda_context *context, struct fk_cuda_arena *arena,
                                const struct fk_loo_points *points, const struct loo_reach *reach,
-                               struct fk_loo_tensor *task, struct fk_error *err) {
+                               struct loo_job *job, struct fk_error *err) {
   const int k = (int)fk_padded(points->sources.d, 16);
-  const int64_t n = points->sources.n, m = points->held_out.n, m_pad = fk_padded(m, FK_TENSOR_ROWS);
-  struct fk_tensor_task *t = &task->means;
+  const int64_t n = points->sources.n, m = points->held_out.n, n_pad = fk_padded(n, FK_TENSOR_ROWS),
+                m_pad = fk_padded(m, FK_TENSOR_ROWS);
+  struct fk_tensor_task *t = &job->task.means;
   t->cols_per_slot = fk_padded(fk_larger(fk_pieces(n, MOST_SLOTS), 1024), FK_TENSOR_UNIT);
   t->slots = (int)fk_pieces(n, t->cols_per_slot);
-  const int64_t partial = (int64_t)t->slots * ROWS_PER_LAUNCH;
+  const int64_t partial = (int64_t)t->slots * ROWS_PER_LAUNCH,
+                bytes = (2 * n_pad + m_pad) * (4 * k + 4) + 4 * n_pad + 12 * m_pad + 8 * partial + 13 * 256;
   char *block;
-  FK_TRY(fk_cuda_take(context, arena,
-                      (2 * fk_padded(n, FK_TENSOR_ROWS) + m_pad) * (4 * k + 4) + 8 * (partial + m_pad) + 12 * 256,
-                      &block, err));
+  FK_TRY(fk_cuda_take(context, arena, bytes, &block, err));
   struct carver c = {block};
   t->acc = carve<double>(&c, partial);
   double *undo = carve<double>(&c, m_pad);
+  float *log_weight = carve<float>(&c, m_pad), *weight = points->weight ? carve<float>(&c, n_pad) : NULL;
   const struct loo_terms rows = carve_terms(&c, m, k), means = carve_terms(&c, n, k),
                          sources = carve_terms(&c, n, k);
-  FK_TRY(pack_columns(context, &points->means, NULL, reach, &means, err));
-  FK_TRY(pack_columns(context, &points->sources, points->log_mass, reach, &sources, err));
-  const struct fk_tensor_pack pack = {.grid = reach->grid, .weight_scale = 1};
+  struct loo_columns of = {NULL, points->weight, points->log_scale, reach->end2, reach->grid.norm, weight};
+  FK_TRY(pack_columns(context, &points->means, &reach->grid, &of, &means, err));
+  of.log_mass = points->log_mass, of.to_weight = NULL;
+  FK_TRY(pack_columns(context, &points->sources, &reach->grid, &of, &sources, err));
   const struct fk_tensor_rows to = {
       .hi = rows.hi, .lo = rows.lo, .offset = rows.offset, .undo = undo, .n_pad = m_pad, .k = k};
-  FK_CUDA_TRY(fk_tensor_pack_rows(&points->held_out, &pack, &to, context->stream));
-  t->rows = points_of(rows), t->cols = points_of(means);
+  FK_TRY(pack_rows(context, points, &reach->grid, &to, log_weight, err));
+  t->rows = points_of(rows), t->cols = points_of(means), t->weight = weight;
   t->single = true, t->low_low = reach->grid.low_low, t->self = points->first_self;
-  task->undo = undo, task->sources = *t, task->sources.cols = points_of(sources);
+  job->undo = undo, job->task.log_weight = log_weight;
+  job->task.sources = *t, job->task.sources.cols = points_of(sources);
   return FK_STATUS_OK;
 }
 
 /* ---- sums ------------------------------------------------------------------------------------- */
 
-static enum fk_status sum_rows(struct fk_cuda_context *context, struct fk_loo_tensor *task,
+static enum fk_status sum_rows(struct fk_cuda_context *context, struct loo_job *job,
                                const struct fk_loo_range *range, double *result, struct fk_error *err) {
-  struct fk_tensor_task *t = &task->means;
+  struct fk_tensor_task *t = &job->task.means;
   for (int64_t done = 0; done < range->count; done += ROWS_PER_LAUNCH) {
     t->first_row = range->first + done, t->n_rows = fk_smaller(ROWS_PER_LAUNCH, range->count - done);
-    FK_CUDA_TRY(fk_loo_tensor_launch(task, context->stream));
+    FK_CUDA_TRY(fk_loo_tensor_launch(&job->task, context->stream));
     struct fk_finish finish = {.acc = t->acc, .slots = t->slots, .widths = 1, .rows = t->n_rows};
-    finish.ld_acc = fk_padded(t->n_rows, FK_TENSOR_ROWS), finish.undo = task->undo + t->first_row;
+    finish.ld_acc = fk_padded(t->n_rows, FK_TENSOR_ROWS), finish.undo = job->undo + t->first_row;
     finish.value_scale = 1, finish.first = true, finish.result = result + done, finish.ld_result = t->n_rows;
     FK_CUDA_TRY(fk_finish_slots(&finish, context->stream));
     FK_TRY(fk_cuda_tick(range->progress, context, (double)t->n_rows, err));
@@ -139,12 +173,12 @@ enum fk_status fk_loo_by_tensor(struct fk_cuda_context *context, struct fk_cuda_
                                 const struct fk_loo_points *points, const struct fk_loo_range *range,
                                 double *result, bool *done, struct fk_error *err) {
   struct loo_reach reach;
-  struct fk_loo_tensor task = {};
+  struct loo_job job = {};
   *done = false;
   if (context->capability < 80 || points->sources.d > FK_TENSOR_WIDE || fk_cuda_is_lowered_to("difference"))
     return FK_STATUS_OK;
   FK_TRY(choose_reach(context, points, &reach, done, err));
   if (!*done) return FK_STATUS_OK;
-  FK_TRY(pack_all(context, arena, points, &reach, &task, err));
-  return sum_rows(context, &task, range, result, err);
+  FK_TRY(pack_all(context, arena, points, &reach, &job, err));
+  return sum_rows(context, &job, range, result, err);
 }

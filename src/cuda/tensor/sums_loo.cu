@@ -5,8 +5,8 @@
 
 #include "mma_block.cuh"
 
-/* eps = 2^(2 s) of a smaller s does not change 1 - eps. */
-#define LEAST_S -12.5f
+/* Of a smaller s eps does not change 1 - eps. */
+#define LEAST_S -14.5f
 
 static __device__ __forceinline__ float reciprocal(float x) {
   float value;
@@ -21,7 +21,7 @@ struct loo_block {
   static const int MT = shape::tiles;
 
   mma means, sources;
-  float shift[MT][2]; /* of 2 s: what rounding has taken off the rows' offsets */
+  float log_weight[MT][2];
 
   __device__ __forceinline__ loo_block(const struct fk_loo_tensor &a, char *shared)
       : means(a.means, shared), sources(a.sources, shared + 2 * shape::stage_bytes) {
@@ -29,7 +29,7 @@ struct loo_block {
     means.clear();
 #pragma unroll
     for (int m = 0; m < MT; m++)
-      for (int half = 0; half < 2; half++) shift[m][half] = 2.0f * (float)log2(a.undo[means.row(m, half)]);
+      for (int half = 0; half < 2; half++) log_weight[m][half] = a.log_weight[means.row(m, half)];
   }
 
   __device__ __forceinline__ void fetch(int stage, int64_t col) {
@@ -52,7 +52,7 @@ struct loo_block {
     if (!__any_sync(~0u, largest > LEAST_S)) return;
 #pragma unroll
     for (int i = 0; i < 8 * MT; i++) {
-      float eps = exp2_fast(fmaf(2.0f, s[i / 8][i / 4 % 2][i % 4], shift[i / 8][i / 2 % 2]));
+      float eps = exp2_fast(fmaf(2.0f, s[i / 8][i / 4 % 2][i % 4], log_weight[i / 8][i / 2 % 2]));
       float f = reciprocal(1.0f - eps);
       t[i / 8][i / 4 % 2][i % 4] *= f * f;
     }
@@ -69,6 +69,16 @@ struct loo_block {
         t[i / 8][i / 4 % 2][i % 4] = -INFINITY;
   }
 
+  /* Multiplies kernels by the weights of their columns. */
+  __device__ __forceinline__ void weigh(float (*kernel)[2][4], int64_t col) const {
+#pragma unroll
+    for (int n = 0; n < 2; n++) {
+      const float2 w = *(const float2 *)(means.a.weight + col + 8 * n + 2 * means.t);
+#pragma unroll
+      for (int i = 0; i < 4 * MT; i++) kernel[i / 4][n][i % 4] *= i % 2 ? w.y : w.x;
+    }
+  }
+
   __device__ __forceinline__ void do_stage(int stage, int64_t col) {
 #pragma unroll 1
     for (int b = 0; b < STAGE; b += 16) {
@@ -79,6 +89,7 @@ struct loo_block {
       leave_out(t, col + b);
 #pragma unroll
       for (int m = 0; m < MT; m++) means.to_kernels(t[m], m, col + b);
+      if (means.a.weight) weigh(t, col + b);
       means.add_mass(t);
     }
   }
