@@ -1,5 +1,5 @@
-# Leave-one-out log densities of an SD-KDE at all points, on one GPU: in single precision, on tensor cores, and in double
-# precision. Seconds from R's matrices to R's vector; then those on the device of the means, of which each source's is
+# Leave-one-out log densities of an SD-KDE at all points, on one GPU: in single precision, on tensor cores, and in
+# double precision. Seconds from R's matrices to R's vector; then those on the device of the means, of which each source's is
 # known with all points, and of the sums. The errors are those of log densities.
 #
 #   Rscript bench/gpu-loo.R [--quick]            --quick: without n = 2^20
@@ -36,7 +36,8 @@ rows <- lapply(seq_len(nrow(cases)), function(i) {
   data.frame(
     n = cases$n[i], d = cases$d[i], h = sprintf("%.3f", h), single = sprintf("%.3f", seconds),
     means = sprintf("%.3f", single[[3]]$means), sums = sprintf("%.3f", single[[3]]$sums),
-    method = single[[3]]$method, double = sprintf("%.3f", double$seconds), times = sprintf("%.1f", double$seconds / seconds),
+    method = single[[3]]$method, double = sprintf("%.3f", double$seconds),
+    times = sprintf("%.1f", double$seconds / seconds),
     largest = format_error(max(error)), median = format_error(stats::median(error))
   )
 })

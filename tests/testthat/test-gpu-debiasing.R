@@ -99,7 +99,8 @@ test_that("leave-one-out log densities of an SD-KDE in single precision keep the
     x[2400:2500, ] <- x[2300:2400, ] # ties
     w <- if (weighted) rep_len(c(1, 0, 2, 5), 2500)
     left_out <- function(...) {
-      predict(flash_kde(x, "sdkde", bandwidth = h, weights = w, control = flash_control(...)), type = "log_density", loo = TRUE)
+      fit <- flash_kde(x, "sdkde", bandwidth = h, weights = w, control = flash_control(...))
+      predict(fit, type = "log_density", loo = TRUE)
     }
     expect_promise(left_out("cuda", "single") / 2, left_out("cpu") / 2, d, "single", paste0("d = ", d, ", h = ", h))
   }
