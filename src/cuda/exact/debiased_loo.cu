@@ -245,12 +245,12 @@ struct loo_lost {
   int64_t first, *rows, found;
 };
 
-static enum fk_status send_index(struct loo_device *on, const struct loo_lost *lost, int64_t **index,
-                                 struct fk_error *err) {
+static enum fk_status send_index(struct loo_device *on, struct fk_cuda_arena *arena, const struct loo_lost *lost,
+                                 int64_t **index, struct fk_error *err) {
   fk_host_array<int64_t> sources(lost->found);
   if (!sources.at) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
   for (int64_t r = 0; r < lost->found; r++) sources.at[r] = lost->first + lost->rows[r];
-  FK_TRY(fk_cuda_take(on->context, &on->arena, lost->found, index, err));
+  FK_TRY(fk_cuda_take(on->context, arena, lost->found, index, err));
   return fk_cuda_upload(on->context, fk_doubles((const double *)sources.at, lost->found, 1), (double *)*index,
                         lost->found, err);
 }
@@ -258,10 +258,11 @@ static enum fk_status send_index(struct loo_device *on, const struct loo_lost *l
 /* Replaces sums in single precision that have lost terms, or are out of its range, by sums in FP64. */
 static enum fk_status sum_again(struct loo_device *on, const struct loo_lost *lost, double *out,
                                 struct fk_error *err) {
+  struct fk_cuda_arena arena = {};
   int64_t *index;
   fk_host_array<double> host(lost->found);
   if (!host.at) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
-  FK_TRY(send_index(on, lost, &index, err));
+  FK_TRY(send_index(on, &arena, lost, &index, err));
   struct loo_rows wanted = {0, lost->found, index, NULL, 0};
   FK_TRY(run_loo_rows(on, &wanted, false, on->result, err));
   FK_TRY(fk_cuda_download(on->context, on->result, lost->found, fk_all_rows(lost->found, 1), host.at, err));
@@ -274,10 +275,11 @@ static enum fk_status loo_tails(struct loo_device *on, const struct loo_lost *lo
                                 struct fk_error *err) {
   struct fk_cuda_context *context = on->context;
   const int64_t found = lost->found;
+  struct fk_cuda_arena arena = {};
   int64_t *index;
   double *shift;
-  FK_TRY(send_index(on, lost, &index, err));
-  FK_TRY(fk_cuda_take(context, &on->arena, found, &shift, err));
+  FK_TRY(send_index(on, &arena, lost, &index, err));
+  FK_TRY(fk_cuda_take(context, &arena, found, &shift, err));
   fk_host_array<double> both(2 * found);
   double *host = both.at;
   if (!host) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");

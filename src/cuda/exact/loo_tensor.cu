@@ -42,113 +42,131 @@ static enum fk_status choose_reach(struct fk_cuda_context *context, const struct
   return FK_STATUS_OK;
 }
 
-struct loo_job {
-  struct fk_loo_tensor task;
-  const double *undo; /* of the rows: see struct fk_tensor_rows */
-};
-
 /* ---- packed ----------------------------------------------------------------------------------- */
 
-/* The members of fk_tensor_points, to be written. */
+/* The members of fk_tensor_points, to be written. rest: 2 to the power of what the grid takes off the offset. */
 struct loo_terms {
   __half *hi, *lo;
-  float *offset;
+  float *offset, *rest;
   int64_t n, n_pad;
   int k;
+};
+
+struct loo_job {
+  struct fk_loo_tensor task;
+  double *undo; /* of the rows: see struct fk_tensor_rows */
+  struct fk_loo_numbers *row_numbers, *column_numbers;
+  struct loo_terms rows, means, sources;
 };
 
 static struct fk_tensor_points points_of(const struct loo_terms &t) {
   return {t.hi, t.lo, t.offset, t.n, t.n_pad, t.k};
 }
 
-/* What the columns of a task are made of, beside `points`; and beyond which |u|^2 they are omitted. */
-struct loo_columns {
-  const double *log_mass, *weight; /* NULL: nothing to subtract from exponents; no weights */
-  double log_scale, end2;
-  int norm;
-  float *to_weight;
-};
+static enum fk_status pack_columns(struct fk_cuda_context *context, const struct fk_cuda_points *points,
+                                   const struct fk_tensor_grid *grid, const struct loo_terms *to,
+                                   struct fk_error *err) {
+  const struct fk_tensor_pack pack = {.grid = *grid, .weight_scale = 1, .stays = true};
+  const struct fk_tensor_cols cols = {
+      .hi = to->hi, .lo = to->lo, .offset = to->offset, .weight = to->rest, .n_pad = to->n_pad, .k = to->k};
+  return FK_CUDA_STATUS(fk_tensor_pack_cols(points, &pack, &cols, context->stream));
+}
 
-static __global__ void adjust_kernel(const struct fk_cuda_points points, const struct loo_columns of,
-                                     const struct loo_terms to) {
-  int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-  if (of.to_weight && i < to.n_pad) of.to_weight[i] = i < to.n ? (float)(of.weight[i] * exp(-of.log_scale)) : 0.0f;
-  if (i >= to.n) return;
+static __device__ double square_of(const struct fk_cuda_points &points, int64_t i) {
   double square = 0;
   for (int k = 0; k < points.d; k++) square += points.u[k * points.ld + i] * points.u[k * points.ld + i];
-  const bool counts = square <= of.end2 && !(of.weight && of.weight[i] == 0);
-  double by = of.log_mass ? (of.log_mass[i] - of.log_scale) * FK_LOG2E / 2 : 0;
-  to.offset[i] = counts ? (float)((double)to.offset[i] - ldexp(rint(ldexp(by, of.norm)), -of.norm)) : -INFINITY;
-  for (int k = 0; k < to.k && !counts; k++) to.hi[i * to.k + k] = to.lo[i * to.k + k] = __half(0.0f);
+  return square;
 }
 
-static enum fk_status pack_columns(struct fk_cuda_context *context, const struct fk_cuda_points *points,
-                                   const struct fk_tensor_grid *grid, const struct loo_columns *of,
-                                   const struct loo_terms *to, struct fk_error *err) {
-  const struct fk_tensor_pack pack = {.grid = *grid, .weight_scale = 1};
-  const struct fk_tensor_cols cols = {
-      .hi = to->hi, .lo = to->lo, .offset = to->offset, .n_pad = to->n_pad, .k = to->k};
-  FK_CUDA_TRY(fk_tensor_pack_cols(points, &pack, &cols, context->stream));
-  adjust_kernel<<<fk_blocks(to->n_pad, THREADS), THREADS, 0, context->stream>>>(*points, *of, *to);
-  return FK_CUDA_STATUS(cudaGetLastError());
+static __device__ void leave_column_out(const struct loo_terms &of, int64_t j) {
+  of.offset[j] = FK_LOO_FAR;
+  for (int k = 0; k < of.k; k++) of.hi[j * of.k + k] = of.lo[j * of.k + k] = __half(0.0f);
 }
 
-static __global__ void row_weights_kernel(const double *undo, const double *weight, double log_scale, int64_t n,
-                                          float *log_weight) {
+/* Subtracts log2(S_j) / 2 from the offsets of the sources, makes the weights of the means, in place of their
+ * `rest`, and leaves out columns without weight or beyond `end2`. */
+static __global__ void columns_kernel(const struct fk_loo_points points, double end2, int norm,
+                                      const struct loo_terms sources, const struct loo_terms means,
+                                      struct fk_loo_numbers *numbers) {
+  int64_t j = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (j >= sources.n_pad) return;
+  const double weight = j >= sources.n ? 0 : points.weight ? points.weight[j] * exp(-points.log_scale) : 1;
+  const bool near = weight > 0 && square_of(points.sources, j) <= end2,
+             counts = near && square_of(points.means, j) <= end2;
+  const double log_mass = near ? (points.log_mass[j] - points.log_scale) * FK_LOG2E / 2 : 0;
+  const double kept = ldexp(rint(ldexp(log_mass, norm)), -norm);
+  sources.offset[j] = (float)((double)sources.offset[j] - kept);
+  numbers[j].s = near ? (float)(2 * (log2((double)sources.rest[j]) - (log_mass - kept))) : 0.0f;
+  numbers[j].t = counts ? log2f(means.rest[j]) : 0.0f;
+  means.rest[j] = counts ? (float)weight * means.rest[j] : 0.0f;
+  if (!near) leave_column_out(sources, j);
+  if (!counts) leave_column_out(means, j);
+}
+
+static __global__ void rows_kernel(const struct fk_loo_points points, const double *undo,
+                                   struct fk_loo_numbers *numbers) {
   int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= n) return;
-  log_weight[i] = (float)(2 * log2(undo[i]) + (weight ? log2(weight[i]) - log_scale * FK_LOG2E : 0));
-}
-
-static enum fk_status pack_rows(struct fk_cuda_context *context, const struct fk_loo_points *points,
-                                const struct fk_tensor_grid *grid, const struct fk_tensor_rows *to,
-                                float *log_weight, struct fk_error *err) {
-  const struct fk_tensor_pack pack = {.grid = *grid, .weight_scale = 1};
-  const int64_t m = points->held_out.n;
-  FK_CUDA_TRY(fk_tensor_pack_rows(&points->held_out, &pack, to, context->stream));
-  row_weights_kernel<<<fk_blocks(m, THREADS), THREADS, 0, context->stream>>>(to->undo, points->score_weight,
-                                                                             points->log_scale, m, log_weight);
-  return FK_CUDA_STATUS(cudaGetLastError());
+  if (i >= points.held_out.n) return;
+  const double *weight = points.score_weight, rest = log2(undo[i]);
+  numbers[i].s = (float)(2 * rest + (weight ? log2(weight[i]) - points.log_scale * FK_LOG2E : 0));
+  numbers[i].t = (float)rest;
 }
 
 static struct loo_terms carve_terms(struct carver *c, int64_t n, int k) {
   const int64_t n_pad = fk_padded(n, FK_TENSOR_ROWS);
   struct loo_terms t = {.n = n, .n_pad = n_pad, .k = k};
-  t.hi = carve<__half>(c, n_pad * k), t.lo = carve<__half>(c, n_pad * k), t.offset = carve<float>(c, n_pad);
+  t.hi = carve<__half>(c, n_pad * k), t.lo = carve<__half>(c, n_pad * k);
+  t.offset = carve<float>(c, n_pad), t.rest = carve<float>(c, n_pad);
   return t;
 }
 
-/* The task but for its rows of a launch. */
-static enum fk_status pack_all(struct fk_cuda_context *context, struct fk_cuda_arena *arena,
-                               const struct fk_loo_points *points, const struct loo_reach *reach,
-                               struct loo_job *job, struct fk_error *err) {
+/* What launches write or need beside the task. */
+static enum fk_status make_room(struct fk_cuda_context *context, struct fk_cuda_arena *arena,
+                                const struct fk_loo_points *points, struct loo_job *job, struct fk_error *err) {
+  const int64_t n = points->sources.n, n_pad = fk_padded(n, FK_TENSOR_ROWS),
+                m_pad = fk_padded(points->held_out.n, FK_TENSOR_ROWS);
   const int k = (int)fk_padded(points->sources.d, 16);
-  const int64_t n = points->sources.n, m = points->held_out.n, n_pad = fk_padded(n, FK_TENSOR_ROWS),
-                m_pad = fk_padded(m, FK_TENSOR_ROWS);
   struct fk_tensor_task *t = &job->task.means;
   t->cols_per_slot = fk_padded(fk_larger(fk_pieces(n, MOST_SLOTS), 1024), FK_TENSOR_UNIT);
   t->slots = (int)fk_pieces(n, t->cols_per_slot);
   const int64_t partial = (int64_t)t->slots * ROWS_PER_LAUNCH,
-                bytes = (2 * n_pad + m_pad) * (4 * k + 4) + 4 * n_pad + 12 * m_pad + 8 * partial + 13 * 256;
+                bytes = (2 * n_pad + m_pad) * (4 * k + 8) + 8 * n_pad + 16 * m_pad + 8 * partial + 16 * 256;
   char *block;
   FK_TRY(fk_cuda_take(context, arena, bytes, &block, err));
   struct carver c = {block};
   t->acc = carve<double>(&c, partial);
-  double *undo = carve<double>(&c, m_pad);
-  float *log_weight = carve<float>(&c, m_pad), *weight = points->weight ? carve<float>(&c, n_pad) : NULL;
-  const struct loo_terms rows = carve_terms(&c, m, k), means = carve_terms(&c, n, k),
-                         sources = carve_terms(&c, n, k);
-  struct loo_columns of = {NULL, points->weight, points->log_scale, reach->end2, reach->grid.norm, weight};
-  FK_TRY(pack_columns(context, &points->means, &reach->grid, &of, &means, err));
-  of.log_mass = points->log_mass, of.to_weight = NULL;
-  FK_TRY(pack_columns(context, &points->sources, &reach->grid, &of, &sources, err));
-  const struct fk_tensor_rows to = {
-      .hi = rows.hi, .lo = rows.lo, .offset = rows.offset, .undo = undo, .n_pad = m_pad, .k = k};
-  FK_TRY(pack_rows(context, points, &reach->grid, &to, log_weight, err));
-  t->rows = points_of(rows), t->cols = points_of(means), t->weight = weight;
+  job->undo = carve<double>(&c, m_pad);
+  job->row_numbers = carve<struct fk_loo_numbers>(&c, m_pad);
+  job->column_numbers = carve<struct fk_loo_numbers>(&c, n_pad);
+  job->rows = carve_terms(&c, points->held_out.n, k);
+  job->means = carve_terms(&c, n, k), job->sources = carve_terms(&c, n, k);
+  return FK_STATUS_OK;
+}
+
+/* The task but for its rows of a launch. */
+static enum fk_status pack_all(struct fk_cuda_context *context, const struct fk_loo_points *points,
+                               const struct loo_reach *reach, struct loo_job *job, struct fk_error *err) {
+  const struct loo_terms *rows = &job->rows;
+  struct fk_tensor_task *t = &job->task.means;
+  FK_TRY(pack_columns(context, &points->means, &reach->grid, &job->means, err));
+  FK_TRY(pack_columns(context, &points->sources, &reach->grid, &job->sources, err));
+  columns_kernel<<<fk_blocks(job->sources.n_pad, THREADS), THREADS, 0, context->stream>>>(
+      *points, reach->end2, reach->grid.norm, job->sources, job->means, job->column_numbers);
+  FK_CUDA_TRY(cudaGetLastError());
+  const struct fk_tensor_pack pack = {.grid = reach->grid, .weight_scale = 1};
+  const struct fk_tensor_rows to = {.hi = rows->hi,
+                                    .lo = rows->lo,
+                                    .offset = rows->offset,
+                                    .undo = job->undo,
+                                    .n_pad = rows->n_pad,
+                                    .k = rows->k};
+  FK_CUDA_TRY(fk_tensor_pack_rows(&points->held_out, &pack, &to, context->stream));
+  rows_kernel<<<fk_blocks(rows->n, THREADS), THREADS, 0, context->stream>>>(*points, job->undo, job->row_numbers);
+  FK_CUDA_TRY(cudaGetLastError());
+  t->rows = points_of(*rows), t->cols = points_of(job->means), t->weight = job->means.rest;
   t->single = true, t->low_low = reach->grid.low_low, t->self = points->first_self;
-  job->undo = undo, job->task.log_weight = log_weight;
-  job->task.sources = *t, job->task.sources.cols = points_of(sources);
+  job->task.sources = *t, job->task.sources.cols = points_of(job->sources);
+  job->task.rows = job->row_numbers, job->task.columns = job->column_numbers;
   return FK_STATUS_OK;
 }
 
@@ -179,6 +197,7 @@ enum fk_status fk_loo_by_tensor(struct fk_cuda_context *context, struct fk_cuda_
     return FK_STATUS_OK;
   FK_TRY(choose_reach(context, points, &reach, done, err));
   if (!*done) return FK_STATUS_OK;
-  FK_TRY(pack_all(context, arena, points, &reach, &job, err));
+  FK_TRY(make_room(context, arena, points, &job, err));
+  FK_TRY(pack_all(context, points, &reach, &job, err));
   return sum_rows(context, &job, range, result, err);
 }

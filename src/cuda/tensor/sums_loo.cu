@@ -21,15 +21,17 @@ struct loo_block {
   static const int MT = shape::tiles;
 
   mma means, sources;
-  float log_weight[MT][2];
+  struct fk_loo_numbers row[MT][2];
+  const struct fk_loo_numbers *columns;
 
   __device__ __forceinline__ loo_block(const struct fk_loo_tensor &a, char *shared)
       : means(a.means, shared), sources(a.sources, shared + 2 * shape::stage_bytes) {
+    columns = a.columns;
     means.load_rows();
     means.clear();
 #pragma unroll
     for (int m = 0; m < MT; m++)
-      for (int half = 0; half < 2; half++) log_weight[m][half] = a.log_weight[means.row(m, half)];
+      for (int half = 0; half < 2; half++) row[m][half] = a.rows[means.row(m, half)];
   }
 
   __device__ __forceinline__ void fetch(int stage, int64_t col) {
@@ -45,16 +47,21 @@ struct loo_block {
   }
 
   /* t = f^2 t, where any f of the warp differs from 1. */
-  __device__ __forceinline__ void stretch(float (*t)[2][4], const float (*s)[2][4]) const {
+  __device__ __forceinline__ void stretch(float (*t)[2][4], const float (*s)[2][4], int64_t col) const {
     float largest = -INFINITY;
 #pragma unroll
     for (int i = 0; i < 8 * MT; i++) largest = fmaxf(largest, s[i / 8][i / 4 % 2][i % 4]);
     if (!__any_sync(~0u, largest > LEAST_S)) return;
 #pragma unroll
-    for (int i = 0; i < 8 * MT; i++) {
-      float eps = exp2_fast(fmaf(2.0f, s[i / 8][i / 4 % 2][i % 4], log_weight[i / 8][i / 2 % 2]));
-      float f = reciprocal(1.0f - eps);
-      t[i / 8][i / 4 % 2][i % 4] *= f * f;
+    for (int n = 0; n < 2; n++) {
+      const float4 both = *(const float4 *)(columns + col + 8 * n + 2 * means.t);
+#pragma unroll
+      for (int i = 0; i < 4 * MT; i++) {
+        const struct fk_loo_numbers of_row = row[i / 4][i / 2 % 2];
+        float eps = exp2_fast(fmaf(2.0f, s[i / 4][n][i % 4], of_row.s + (i % 2 ? both.z : both.x)));
+        float f = reciprocal(1.0f - eps), before = t[i / 4][n][i % 4];
+        t[i / 4][n][i % 4] = fmaf(fmaf(f, f, -1.0f), before + (of_row.t + (i % 2 ? both.w : both.y)), before);
+      }
     }
   }
 
@@ -85,11 +92,11 @@ struct loo_block {
       float t[MT][2][4], s[MT][2][4];
       exponents(s, stage + 2, b);
       exponents(t, stage, b);
-      stretch(t, s);
+      stretch(t, s, col + b);
       leave_out(t, col + b);
 #pragma unroll
       for (int m = 0; m < MT; m++) means.to_kernels(t[m], m, col + b);
-      if (means.a.weight) weigh(t, col + b);
+      weigh(t, col + b);
       means.add_mass(t);
     }
   }
