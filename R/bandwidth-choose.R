@@ -106,13 +106,13 @@ pair_seconds <- function(n, d, run, precision = if (run$tol > 0) "double" else r
 }
 
 # Seconds for a value of the criterion: the sums of pairs, or where there are fast ones, those in time linear in the
-# points.
+# points. Leave-one-out sums of an SD-KDE are to no tolerance (bench/gpu-loo.R).
 pass_seconds <- function(n, d, measure, run) {
   if (needs_moments(measure[1])) return(3 * n^2 * pair_seconds(n, d, on_cpu(run)))
   debiased <- measure[2] == "sdkde"
   linear <- if (d <= (if (debiased) 1 else 3) && run$tol > 0) n * nominal_costs()$linear[d] else Inf
-  pairs <- n^2 * if (debiased) pair_seconds(n, d, run, "double") else pair_seconds(n, d, run)
-  (if (debiased) 3 else 1) * min(pairs, linear)
+  if (!debiased) return(min(n^2 * pair_seconds(n, d, run), linear))
+  min((if (goes_to_gpu(run, n, d)) 4 else 3) * n^2 * pair_seconds(n, d, run, run$precision), 3 * linear)
 }
 
 # Their pilots have moments of the pairs, by one pass on the CPU.

@@ -146,14 +146,16 @@ debiased_loo_sum.default <- function(sources, L, control, widths = NULL) {
   replace(sums, c("means", "stats"), list(widths$means, joined_stats(stats, sums$stats)))
 }
 
-# Returns the list of masses_and_means() at the sources. For points in memory C computes it in one pass.
+# Returns the list of masses_and_means() at the sources. For points in memory C computes it in one pass, and unless
+# differences of the sums may cancel in the precision of the settings.
 score_means <- function(sources, control) {
   UseMethod("score_means", if (is.null(control$cluster)) sources else spread(sources, NULL, control))
 }
 
 #' @export
 score_means.default <- function(sources, control) {
-  control[c("tol", "engine", "precision")] <- list(0, "exact", "double")
+  control[c("tol", "engine")] <- list(0, "exact")
+  if (may_dominate(sources$weights)) control$precision <- "double"
   .Call(ffi_score_means, sources, control)
 }
 

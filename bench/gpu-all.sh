@@ -36,6 +36,7 @@ bench() { # NAME COMMAND...
 bench gpu Rscript bench/gpu.R ${quick[@]+"${quick[@]}"}
 bench host-to-host Rscript bench/host-to-host.R ${quick[@]+"${quick[@]}"} ${triton[@]+"${triton[@]}"}
 bench gpu-dimensions Rscript bench/gpu-dimensions.R ${quick[@]+"${quick[@]}"}
+bench gpu-loo Rscript bench/gpu-loo.R ${quick[@]+"${quick[@]}"}
 bench gpu-scaling Rscript bench/gpu-scaling.R ${quick[@]+"${quick[@]}"}
 bench gpu-fast Rscript bench/gpu-fast.R ${quick[@]+"${quick[@]}"}
 bench operator Rscript bench/operator.R ${quick[@]+"${quick[@]}"}

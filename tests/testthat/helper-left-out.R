@@ -1,14 +1,15 @@
 # Leave-one-out sums of an SD-KDE over some of the sources, as on another machine: list(n, some(), whole()). `with`:
-# "nothing", "weights" or "factors". some(block, rows, control): the sums of the sources `block` at the points `rows`,
-# which may or may not be among them.
+# "nothing", "weights", "even weights" (1 to 3) or "factors". `ratio`: the score's bandwidth, as a multiple.
+# some(block, rows, control): the sums of the sources `block` at the points `rows`, which may or may not be among them.
 
-left_out_case <- function(n, d, with = "nothing") {
+left_out_case <- function(n, d, with = "nothing", ratio = 0.8) {
   x <- matrix(example_points(n, max(d, 2))[, seq_len(d)], n)
   if (n > 2) x[n, ] <- 300 # alone, a long way out
   w <- if (with != "nothing") seq(0, 2, length.out = n + 1)[-1] * (seq_len(n) %% 7 > 0)
+  if (with == "even weights") w <- 1 + seq_len(n) %% 3
   factors <- if (with == "factors") rep_len(c(1, 2, 0.7), n)
   L <- t(chol(example_bandwidth(d)))
-  sources <- sum_sources(x, w, 0.8 * L, factors = factors)
+  sources <- sum_sources(x, w, ratio * L, factors = factors)
   control <- run_control(settle_control(flash_control(threads = 2)))
   if (is.null(factors)) {
     known <- masses_and_means(sources, NULL, control)[c("means", "log_mass")]

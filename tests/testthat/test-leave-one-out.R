@@ -10,6 +10,8 @@ test_that("leave-one-out log densities of the SD-KDE are exact in the tails, for
     fit <- flash_kde(x, estimator = "sdkde", bandwidth = H, debias = debiasing(bandwidth = H_score), weights = w)
     want <- ref_leave_out(\(x, y, w) ref_log_sdkde(x, y, H, H_score, w), x, w)
     expect_within(predict(fit, loo = TRUE, type = "log_density"), want, 1e-10, paste("n =", n))
+    single <- predict(replace(fit, "precision", "single"), loo = TRUE, type = "log_density")
+    expect_promise(single, want, 3, "single", paste("single, n =", n))
   }
 })
 

@@ -1,5 +1,6 @@
-/* Leave-one-out sums of score-debiased points, in FP64. core/loo.h has the formula; its twin is
- * cpu/debiased_loo.c. A block computes 64 held-out points against 64 others; a thread computes 4 x 4 pairs. */
+/* Leave-one-out sums of score-debiased points. core/loo.h has the formula; its twin is cpu/debiased_loo.c. Tensor
+ * cores compute what single precision allows (loo.cuh), all other sums are in FP64: a block computes 64 held-out
+ * points against 64 others, a thread 4 x 4 pairs. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -7,9 +8,9 @@
 #include "../device/devices.cuh"
 #include "../device/exp2.cuh"
 #include "../device/copy_async.cuh"
-#include "../points/points.cuh"
 #include "exact.cuh"
 #include "finish.cuh"
+#include "loo.cuh"
 
 enum { TILE = 64, SIDE = 16, PER_THREAD = TILE / SIDE, DEPTH = 8 };
 
@@ -188,10 +189,12 @@ static __global__ void __launch_bounds__(SIDE *SIDE, HALF ? 2 : 1) loo_kernel(co
 
 struct loo_shared {
   const struct fk_loo_task *task;
+  bool allows_single;
+  bool single[FK_MAX_DEVICES]; /* the sums of a device are in single precision */
   int64_t tail_rows[FK_MAX_DEVICES];
 };
 
-enum { ROWS_PER_LAUNCH = 4096, MAX_SLOTS = 64 };
+enum { ROWS_PER_LAUNCH = 4096, MAX_SLOTS = 64, MOST_RATIO = 8 };
 
 /* The arrays of a device. */
 struct loo_device {
@@ -237,27 +240,56 @@ static enum fk_status run_loo_rows(struct loo_device *on, const struct loo_rows 
   return FK_STATUS_OK;
 }
 
+/* Some rows of a range that starts at held-out point `first`. */
+struct loo_lost {
+  int64_t first, *rows, found;
+};
+
+static enum fk_status send_index(struct loo_device *on, struct fk_cuda_arena *arena, const struct loo_lost *lost,
+                                 int64_t **index, struct fk_error *err) {
+  fk_host_array<int64_t> sources(lost->found);
+  if (!sources.at) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+  for (int64_t r = 0; r < lost->found; r++) sources.at[r] = lost->first + lost->rows[r];
+  FK_TRY(fk_cuda_take(on->context, arena, lost->found, index, err));
+  return fk_cuda_upload(on->context, fk_doubles((const double *)sources.at, lost->found, 1), (double *)*index,
+                        lost->found, err);
+}
+
+/* Replaces sums in single precision that have lost terms, or are out of its range, by sums in FP64. */
+static enum fk_status sum_again(struct loo_device *on, const struct loo_lost *lost, double *out,
+                                struct fk_error *err) {
+  struct fk_cuda_arena arena = {};
+  int64_t *index;
+  fk_host_array<double> host(lost->found);
+  if (!host.at) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+  FK_TRY(send_index(on, &arena, lost, &index, err));
+  struct loo_rows wanted = {0, lost->found, index, NULL, 0};
+  FK_TRY(run_loo_rows(on, &wanted, false, on->result, err));
+  FK_TRY(fk_cuda_download(on->context, on->result, lost->found, fk_all_rows(lost->found, 1), host.at, err));
+  for (int64_t r = 0; r < lost->found; r++) out[lost->rows[r]] = host.at[r];
+  return FK_STATUS_OK;
+}
+
 /* Computes logarithms of sums that underflowed, to out. */
-static enum fk_status loo_tails(struct loo_device *on, int64_t first, double *out, const int64_t *rows,
-                                int64_t found, struct fk_error *err) {
+static enum fk_status loo_tails(struct loo_device *on, const struct loo_lost *lost, double *out,
+                                struct fk_error *err) {
   struct fk_cuda_context *context = on->context;
+  const int64_t found = lost->found;
+  struct fk_cuda_arena arena = {};
   int64_t *index;
   double *shift;
-  FK_TRY(fk_cuda_take(context, &on->arena, found, &index, err));
-  FK_TRY(fk_cuda_take(context, &on->arena, found, &shift, err));
+  FK_TRY(send_index(on, &arena, lost, &index, err));
+  FK_TRY(fk_cuda_take(context, &arena, found, &shift, err));
   fk_host_array<double> both(2 * found);
   double *host = both.at;
   if (!host) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
-  int64_t *sources = (int64_t *)host;
-  for (int64_t r = 0; r < found; r++) sources[r] = first + rows[r];
   struct loo_rows wanted = {0, found, index, shift, 0};
-  FK_TRY(fk_cuda_upload(context, fk_doubles((const double *)sources, found, 1), (double *)index, found, err));
   FK_TRY(run_loo_rows(on, &wanted, true, shift, err));
   FK_CUDA_TRY(fk_finish_shift(shift, found, context->stream));
   FK_TRY(run_loo_rows(on, &wanted, false, on->result, err));
   FK_TRY(fk_cuda_download(context, on->result, found, fk_all_rows(found, 1), host, err));
   FK_TRY(fk_cuda_download(context, shift, found, fk_all_rows(found, 1), host + found, err));
-  for (int64_t r = 0; r < found; r++) out[rows[r]] = log(host[r]) + host[found + r] + on->task.log_scale;
+  for (int64_t r = 0; r < found; r++) out[lost->rows[r]] = log(host[r]) + host[found + r] + on->task.log_scale;
   return FK_STATUS_OK;
 }
 
@@ -335,25 +367,81 @@ static enum fk_status send_all(struct loo_device *on, const struct fk_loo_task *
   return fk_loo_is_own(task) ? FK_STATUS_OK : send_held_out(on, &whitening, &task->held_out.points, err);
 }
 
+/* The smallest and largest positive weight. */
+struct loo_spread {
+  double least, largest;
+};
+
+static struct loo_spread spread_of(const double *weights, int64_t n, struct loo_spread s) {
+  for (int64_t i = 0; i < n; i++) {
+    double weight = weights ? weights[i] : 1;
+    if (weight > 0) s.least = fmin(s.least, weight), s.largest = fmax(s.largest, weight);
+  }
+  return s;
+}
+
+/* Without factors, with weights of similar size and the default bandwidth of the score, little cancels in 1 - eps.
+ */
+static bool allows_single(const struct fk_loo_task *task, const struct fk_opts *opts) {
+  const struct fk_widths *w = &task->widths;
+  if (opts->precision == FK_PRECISION_DOUBLE || w->factors || w->dominant ||
+      !is_half(task->lambda, task->points.d))
+    return false;
+  struct loo_spread spread = spread_of(w->weights, task->points.n, {INFINITY, 0});
+  spread = spread_of(task->held_out.weights, task->held_out.points.n, spread);
+  return spread.largest <= MOST_RATIO * spread.least;
+}
+
+static enum fk_status sum_by_tensor(struct loo_device *on, const struct fk_loo_task *task,
+                                    const struct loo_rows *rows, bool *done, struct fk_error *err) {
+  const struct loo_task *a = &on->task;
+  const int64_t m = task->held_out.points.n;
+  struct fk_loo_points points = {{(double *)a->u, a->n, a->ld, a->d},
+                                 {(double *)a->means, a->n, a->ld, a->d},
+                                 {(double *)a->held_out, m, a->ld_held_out, a->d},
+                                 a->log_mass,
+                                 a->weight,
+                                 a->score_weight,
+                                 a->log_scale,
+                                 a->first_self};
+  struct fk_loo_range range = {rows->first, rows->count, on->progress};
+  return fk_loo_by_tensor(on->context, &on->arena, &points, &range, on->result, done, err);
+}
+
+static enum fk_status find_lost(const struct loo_device *on, bool single, const double *out, int64_t count,
+                                struct loo_lost *lost, struct fk_error *err) {
+  free(lost->rows);
+  return fk_rows_below(out, count, fk_lost_below(single, on->task.n, 1), &lost->rows, &lost->found, err);
+}
+
+/* The logarithms of the sums that are on the device. */
+static enum fk_status finish_sums(struct loo_device *on, bool single, struct loo_lost *lost, double *out,
+                                  int64_t count, struct fk_error *err) {
+  FK_TRY(fk_cuda_download(on->context, on->result, count, fk_all_rows(count, 1), out, err));
+  FK_TRY(find_lost(on, single, out, count, lost, err));
+  if (single && lost->found) {
+    FK_TRY(sum_again(on, lost, out, err));
+    FK_TRY(find_lost(on, false, out, count, lost, err));
+  }
+  for (int64_t r = 0; r < count; r++) out[r] = log(out[r]) + on->task.log_scale;
+  return lost->found ? loo_tails(on, lost, out, err) : FK_STATUS_OK;
+}
+
 static enum fk_status sum_range(struct loo_device *on, struct loo_shared *shared, int64_t first, int64_t count,
                                 double *seconds, struct fk_error *err) {
   struct fk_cuda_context *context = on->context;
-  double *out = shared->task->log_sum + first;
   struct loo_rows all = {first, count, NULL, NULL, (double)count};
+  struct loo_lost lost = {first};
+  bool *single = &shared->single[context->device];
   FK_TRY(send_all(on, shared->task, err));
   FK_TRY(fk_cuda_take(context, &on->arena, count, &on->result, err));
-  FK_TRY(run_loo_rows(on, &all, false, on->result, err));
+  if (shared->allows_single) FK_TRY(sum_by_tensor(on, shared->task, &all, single, err));
+  if (!*single) FK_TRY(run_loo_rows(on, &all, false, on->result, err));
   FK_CUDA_TRY(cudaEventRecord(context->end, context->stream));
-  FK_TRY(fk_cuda_download(context, on->result, count, fk_all_rows(count, 1), out, err));
-  FK_TRY(fk_cuda_elapsed(context, seconds, err));
-
-  int64_t *rows = NULL, found = 0;
-  FK_TRY(fk_rows_below(out, count, FK_LOST * (double)shared->task->points.n, &rows, &found, err));
-  for (int64_t r = 0; r < count; r++) out[r] = log(out[r]) + on->task.log_scale;
-  enum fk_status status = FK_STATUS_OK;
-  if (found) status = loo_tails(on, first, out, rows, found, err);
-  shared->tail_rows[context->device] = found;
-  free(rows);
+  enum fk_status status = finish_sums(on, *single, &lost, shared->task->log_sum + first, count, err);
+  if (!status) status = fk_cuda_elapsed(context, seconds, err);
+  shared->tail_rows[context->device] = lost.found;
+  free(lost.rows);
   return status;
 }
 
@@ -369,13 +457,18 @@ enum fk_status fk_cuda_debiased_loo(const struct fk_loo_task *task, const struct
   struct fk_cuda_context *contexts[FK_MAX_DEVICES];
   int count;
   double start = fk_seconds();
-  struct loo_shared shared = {task, {0}};
+  struct loo_shared shared = {task, allows_single(task, opts)};
+  bool single = false;
   FK_TRY(fk_cuda_contexts(opts, contexts, &count, err));
-  fk_cuda_describe(stats, contexts, count, "difference", "double");
   int64_t m = task->held_out.points.n;
-  struct fk_cuda_work work = {m, TILE, &opts->poll, loo_range, &shared};
+  struct fk_cuda_work work = {m, FK_TENSOR_ROWS, &opts->poll, loo_range, &shared};
   FK_TRY(fk_cuda_on_devices(contexts, count, &work, &stats->device_seconds, err));
-  for (int i = 0; i < FK_MAX_DEVICES; i++) stats->tail_rows += (double)shared.tail_rows[i];
+  for (int i = 0; i < FK_MAX_DEVICES; i++) {
+    stats->tail_rows += (double)shared.tail_rows[i];
+    single = single || shared.single[i];
+  }
+  fk_cuda_describe(stats, contexts, count, single ? "mma" : "difference",
+                   single ? fk_cuda_precision_name(opts->precision) : "double");
   stats->pairs += (double)task->points.n * (double)m;
   stats->seconds += fk_seconds() - start;
   return FK_STATUS_OK;
