@@ -62,7 +62,7 @@ const struct fk_costs fk_costs = {
      * .gemm_half: a little less than cuBLAS does, of doubles and of halves. They, .memory, .launch and
      * .measured_pairs: no script. .symmetric_strips: bench/NOTES.md, and so are .matrix and .matrix_value.
      * .order_points on: gpu-real.R, as far as it was tried. */
-    .exact_cuda = {.call = 1e-3,
+    .exact_cuda = {.call = 1.2e-4,
                    .host = 8e9,
                    .f64 = 1e13,
                    .f32 = 2e13,
@@ -105,7 +105,7 @@ const struct fk_costs fk_costs = {
                  .mixture = 5 /* fast_kernels.R */},
 
     /* gpu-fast.R on the H200, roughly; .call: small-gpu.R; .mixture: no script. */
-    .fast_cuda = {.call = 3e-3, .host = 16e9, .point = 2e-10, .growth = 3, .mixture = 5},
+    .fast_cuda = {.call = 2e-3, .host = 16e9, .point = 2e-10, .growth = 3, .mixture = 5},
 
     /* kernel_matvec() and cdf() of 3e3 to 1e6 normal numbers, 0.01 to 1 bandwidths, on an EPYC (no script). Sums
      * change their last bits where they go by boxes: .exact and .times leave a factor of four and more. */
@@ -149,7 +149,7 @@ const struct fk_costs fk_costs = {
     /* Arithmetic for an H200, no script: 132 processors at 1.75 GHz, each of which brings a warp's load of shared
      * memory or a first-level hit a cycle and four multiply-adds. gpu-fast.R measures the sums as a whole. Devices
      * tell how large a grid may be when they are asked. */
-    .grid_cuda = {.device = {.call = 2e-3, .most_bytes = INFINITY, .same_points = 1},
+    .grid_cuda = {.device = {.call = 1.2e-4, .most_bytes = INFINITY, .same_points = 1},
                   .memory = 4.2e12,
                   .host = 16e9,
                   .processors = 132,
@@ -294,6 +294,6 @@ const struct fk_costs fk_costs = {
 
     .kept_bytes = 0x1p30,
 
-    /* small-gpu.R on the H200. */
-    .gpu = {.start = 0.3, .dense = 5e-3},
+    /* small-gpu.R on the H200, beside 16 cores of a Xeon; .dense: a guess, not measured. */
+    .gpu = {.start = 0.3, .dense = 5e-3, .host = 2.75},
 };

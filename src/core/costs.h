@@ -192,9 +192,11 @@ struct fk_dense_costs {
   double thread;                  /* the cube of the order of what a thread of the host factorises a second */
 };
 
-/* Seconds that a GPU takes once in a process, and for the factors of a small matrix. */
+/* What decides between the CPU and a GPU. */
 struct fk_gpu_costs {
-  double start, dense;
+  double start; /* seconds, once in a process */
+  double dense; /* seconds for the factors of a small matrix */
+  double host;  /* times the estimate of the CPU's engines that a CPU beside a GPU takes */
 };
 
 /* When sums in double by the CPU may be those of the fast engine, to FK_PLAN_AS_EXACT. */

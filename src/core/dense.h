@@ -103,8 +103,8 @@ struct fk_dense_ops {
 };
 
 extern const struct fk_dense_ops fk_dense_host, fk_dense_cuda;
-/* On the host: eigenvalues of a symmetric A, ascending, go to the n x 1 matrix `values`, eigenvectors to the columns
- * of A. One triangle of A is read. */
+/* On the host: eigenvalues of a symmetric A, ascending, go to the n x 1 matrix `values`, eigenvectors to the
+ * columns of A. One triangle of A is read. */
 enum fk_status fk_host_eigen(unsigned flags, const struct fk_dense *A, const struct fk_dense *values,
                              struct fk_error *err);
 /* The table of a back end, a constant; for FK_BACKEND_AUTO that of the host. NULL, with err set, if there is

@@ -45,7 +45,7 @@ enum fk_status fk_dense_place_choose(const struct fk_opts *opts, int64_t order, 
                                      struct fk_error *err) {
   struct fk_error why = {FK_STATUS_OK, ""};
   const double host = pow((double)order, 3) / (fk_costs.dense.thread * fk_threads(opts->threads));
-  const bool worth = host > fk_gpu_start(opts) + fk_costs.gpu.dense;
+  const bool worth = fk_costs.gpu.host * host > fk_gpu_start(opts) + fk_costs.gpu.dense;
   if (opts->backend == FK_BACKEND_CUDA) return try_devices(opts, place, err);
   if (opts->backend == FK_BACKEND_AUTO && worth && try_devices(opts, place, &why) == FK_STATUS_OK)
     return FK_STATUS_OK;

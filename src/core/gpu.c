@@ -204,7 +204,7 @@ static enum fk_status available(const struct fk_opts *opts, struct fk_error *err
 static double seconds(const struct fk_work *work, const struct fk_opts *opts) {
   struct fk_error err = {FK_STATUS_OK, ""};
   double start = fk_gpu_start(opts);
-  if (start > 0 && fk_engine_exact_cpu.seconds(work, opts) < start) return start;
+  if (start > 0 && fk_costs.gpu.host * fk_engine_exact_cpu.seconds(work, opts) < start) return start;
   const struct fk_plugin *gpu = fk_plugin(&err);
   return start + (gpu ? gpu->exact->seconds(work, opts) : 0);
 }

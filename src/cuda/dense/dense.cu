@@ -379,8 +379,7 @@ static enum fk_status factor(struct solver *solver, unsigned flags, const struct
 static enum fk_status device_potrf(int device, unsigned flags, const struct fk_dense *A, int64_t *pivot,
                                    struct fk_error *err) {
   *pivot = 0;
-  return run_solver(device, A, err,
-                    [&](struct solver *solver) { return factor(solver, flags, A, pivot, err); });
+  return run_solver(device, A, err, [&](struct solver *solver) { return factor(solver, flags, A, pivot, err); });
 }
 
 static enum fk_status invert(struct solver *solver, unsigned flags, const struct fk_dense *A,
@@ -429,8 +428,7 @@ static enum fk_status multiply_dense(struct solver *solver, unsigned flags, cons
 static enum fk_status device_lauum(int device, unsigned flags, const struct fk_dense *A, struct fk_error *err) {
   if (A->n > LAUUM_MOST || A->ld > INT_MAX)
     return fk_fail(err, FK_STATUS_UNSUPPORTED, "a matrix of order %.0f is too large for cuSOLVER", (double)A->n);
-  return run_solver(device, A, err,
-                    [&](struct solver *solver) { return multiply_dense(solver, flags, A, err); });
+  return run_solver(device, A, err, [&](struct solver *solver) { return multiply_dense(solver, flags, A, err); });
 }
 
 const struct fk_dense_ops fk_dense_cuda = {

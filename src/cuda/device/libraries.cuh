@@ -33,37 +33,35 @@ typedef struct cusolverDnParams *cusolverDnParams_t;
 /* Parameters of functions of both types of numbers, and of products of any type. */
 #define FK_GEMM(T)                                                                                                \
   (cublasHandle_t, cublasOperation_t, cublasOperation_t, int64_t, int64_t, int64_t, const T *, const T *,         \
-  int64_t, const T *, int64_t, const T *, T *, int64_t)
+   int64_t, const T *, int64_t, const T *, T *, int64_t)
 #define FK_GEMM_BATCH(T)                                                                                          \
   (cublasHandle_t, cublasOperation_t, cublasOperation_t, int64_t, int64_t, int64_t, const T *, const T *,         \
-  int64_t, long long, const T *, int64_t, long long, const T *, T *, int64_t, long long, int64_t)
+   int64_t, long long, const T *, int64_t, long long, const T *, T *, int64_t, long long, int64_t)
 #define FK_GEMM_ANY                                                                                               \
-  (cublasHandle_t, cublasOperation_t, cublasOperation_t, int64_t, int64_t, int64_t, const void *, const void      \
-  *, cudaDataType, int64_t, const void *, cudaDataType, int64_t, const void *, void *, cudaDataType, int64_t,     \
-  cublasComputeType_t, cublasGemmAlgo_t)
+  (cublasHandle_t, cublasOperation_t, cublasOperation_t, int64_t, int64_t, int64_t, const void *, const void *,   \
+   cudaDataType, int64_t, const void *, cudaDataType, int64_t, const void *, void *, cudaDataType, int64_t,       \
+   cublasComputeType_t, cublasGemmAlgo_t)
 #define FK_GEMM_ANY_BATCH                                                                                         \
-  (cublasHandle_t, cublasOperation_t, cublasOperation_t, int64_t, int64_t, int64_t, const void *, const void      \
-  *, cudaDataType, int64_t, long long, const void *, cudaDataType, int64_t, long long, const void *, void *,      \
-  cudaDataType, int64_t, long long, int64_t, cublasComputeType_t, cublasGemmAlgo_t)
+  (cublasHandle_t, cublasOperation_t, cublasOperation_t, int64_t, int64_t, int64_t, const void *, const void *,   \
+   cudaDataType, int64_t, long long, const void *, cudaDataType, int64_t, long long, const void *, void *,        \
+   cudaDataType, int64_t, long long, int64_t, cublasComputeType_t, cublasGemmAlgo_t)
 #define FK_GEMV(T)                                                                                                \
   (cublasHandle_t, cublasOperation_t, int64_t, int64_t, const T *, const T *, int64_t, const T *, int64_t,        \
-  const T *, T *, int64_t)
+   const T *, T *, int64_t)
 #define FK_SYRK(T)                                                                                                \
-  (cublasHandle_t, cublasFillMode_t, cublasOperation_t, int64_t, int64_t, const T *, const T *, int64_t, const    \
-  T *, T *, int64_t)
+  (cublasHandle_t, cublasFillMode_t, cublasOperation_t, int64_t, int64_t, const T *, const T *, int64_t,          \
+   const T *, T *, int64_t)
 #define FK_TRMM(T)                                                                                                \
   (cublasHandle_t, cublasSideMode_t, cublasFillMode_t, cublasOperation_t, cublasDiagType_t, int64_t, int64_t,     \
-  const T *, const T *, int64_t, const T *, int64_t, T *, int64_t)
+   const T *, const T *, int64_t, const T *, int64_t, T *, int64_t)
 #define FK_TRSM(T)                                                                                                \
   (cublasHandle_t, cublasSideMode_t, cublasFillMode_t, cublasOperation_t, cublasDiagType_t, int64_t, int64_t,     \
-  const T *, const T *, int64_t, T *, int64_t)
+   const T *, const T *, int64_t, T *, int64_t)
 #define FK_TRSV(T)                                                                                                \
   (cublasHandle_t, cublasFillMode_t, cublasOperation_t, cublasDiagType_t, int64_t, const T *, int64_t, T *,       \
-  int64_t)
-#define FK_LAUUM(T)                                                                                               \
-  (cusolverDnHandle_t, cublasFillMode_t, int, T *, int, T *, int, int *)
-#define FK_LAUUM_NUMBERS(T)                                                                                       \
-  (cusolverDnHandle_t, cublasFillMode_t, int, T *, int, int *)
+   int64_t)
+#define FK_LAUUM(T) (cusolverDnHandle_t, cublasFillMode_t, int, T *, int, T *, int, int *)
+#define FK_LAUUM_NUMBERS(T) (cusolverDnHandle_t, cublasFillMode_t, int, T *, int, int *)
 
 /* The functions in use, as X(member, function, parameters). Each returns the status of its library. */
 #define FK_CUBLAS(X)                                                                                              \
@@ -94,16 +92,16 @@ typedef struct cusolverDnParams *cusolverDnParams_t;
   X(params_free, cusolverDnDestroyParams, (cusolverDnParams_t))                                                   \
   X(potrf_bytes, cusolverDnXpotrf_bufferSize,                                                                     \
     (cusolverDnHandle_t, cusolverDnParams_t, cublasFillMode_t, int64_t, cudaDataType, const void *, int64_t,      \
-    cudaDataType, size_t *, size_t *))                                                                            \
+     cudaDataType, size_t *, size_t *))                                                                           \
   X(potrf, cusolverDnXpotrf,                                                                                      \
     (cusolverDnHandle_t, cusolverDnParams_t, cublasFillMode_t, int64_t, cudaDataType, void *, int64_t,            \
-    cudaDataType, void *, size_t, void *, size_t, int *))                                                         \
+     cudaDataType, void *, size_t, void *, size_t, int *))                                                        \
   X(trtri_bytes, cusolverDnXtrtri_bufferSize,                                                                     \
     (cusolverDnHandle_t, cublasFillMode_t, cublasDiagType_t, int64_t, cudaDataType, void *, int64_t, size_t *,    \
-    size_t *))                                                                                                    \
+     size_t *))                                                                                                   \
   X(trtri, cusolverDnXtrtri,                                                                                      \
     (cusolverDnHandle_t, cublasFillMode_t, cublasDiagType_t, int64_t, cudaDataType, void *, int64_t, void *,      \
-    size_t, void *, size_t, int *))                                                                               \
+     size_t, void *, size_t, int *))                                                                              \
   X(dlauum_numbers, cusolverDnDlauum_bufferSize, FK_LAUUM_NUMBERS(double))                                        \
   X(slauum_numbers, cusolverDnSlauum_bufferSize, FK_LAUUM_NUMBERS(float))                                         \
   X(dlauum, cusolverDnDlauum, FK_LAUUM(double))                                                                   \
