@@ -73,7 +73,7 @@ searches_distances <- function(search, options) {
 
 # ---- rows -------------------------------------------------------------------------------------
 
-# Where the sums of a search over n rows run, those of samples as well. A search is worth starting a GPU if a nominal core
+# Where the sums of a search over n rows run, of samples as well. A search is worth starting a GPU if a nominal core
 # takes as long for all pairs once as the start takes: several cores take as long for the whole search. What has started
 # before does not count, so that the rows that a search takes are the same.
 run_of_search <- function(run, n, d) run_of_many(run, n^2 * nominal_pair(d) >= nominal_costs()$gpu_start)
