@@ -40,7 +40,7 @@ TIE <- 0.002
 # list(bandwidth, stats), of clean_points(). `options`: a list of criterion, structure, rows, seconds and start.
 choose_bandwidth <- function(data, estimator, options, run) {
   name_stage(run, "Selecting the bandwidth")
-  run <- as_all_rows_go(run, nrow(data$x), data$d)
+  run <- run_of_search(run, nrow(data$x), data$d)
   factor <- FACTOR_CRITERIA[[options$criterion]](data$d)[[estimator]]
   search <- list(
     criterion = options$criterion, estimator = estimator, factor = factor,
@@ -73,12 +73,12 @@ searches_distances <- function(search, options) {
 
 # ---- rows -------------------------------------------------------------------------------------
 
-# Where sums of all rows go to a GPU, those of samples do, too: what it takes to begin it takes once.
-as_all_rows_go <- function(run, n, d) {
-  if (goes_to_gpu(run, n, d)) replace(run, "backend", "cuda") else run
-}
+# Where the sums of a search over n rows run, of samples as well. A search is worth starting a GPU if a nominal core
+# takes as long for all pairs once as the start takes: several cores take as long for the whole search. What has started
+# before does not count, so that the rows that a search takes are the same.
+run_of_search <- function(run, n, d) run_of_many(run, n^2 * nominal_pair(d) >= nominal_costs()$gpu_start)
 
-goes_to_gpu <- function(run, n, d) resolve_control(run, n, n, d)$backend != "cpu"
+goes_to_gpu <- function(run, n, d) run_of_search(run, n, d)$backend == "cuda"
 
 # list(rows, batches, all_rows): the shape is found on `batches` samples of so many rows, the factor on all rows or on
 # them. By what a nominal core takes for all pairs, or a nominal GPU, never by a clock: the choice is the same on
@@ -97,12 +97,14 @@ plan_rows <- function(data, search, options) {
 # Seconds for a pair of n points of a nominal core (bench/NOTES.md), or, where these go to a GPU, by its engine's
 # guess, without what it takes to begin. Where a tolerance counts, a GPU's exact sums are in double.
 pair_seconds <- function(n, d, run, precision = if (run$tol > 0) "double" else run$precision) {
-  if (!goes_to_gpu(run, n, d)) {
-    nominal <- nominal_costs()
-    return((1 + d / nominal$coordinates) / nominal$pairs)
-  }
+  if (!goes_to_gpu(run, n, d)) return(nominal_pair(d))
   exact <- replace(run, c("engine", "tol", "precision", "backend"), list("exact", 0, precision, "cuda"))
   (guessed_seconds(exact, 2 * n, n, d) - guessed_seconds(exact, n, n, d)) / n^2
+}
+
+nominal_pair <- function(d) {
+  nominal <- nominal_costs()
+  (1 + d / nominal$coordinates) / nominal$pairs
 }
 
 # Seconds for a value of the criterion: the sums of pairs, or where there are fast ones, those in time linear in the

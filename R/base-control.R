@@ -14,9 +14,9 @@
 #' @seealso [tolerance], [gpus], [clusters], [large_data]; [diagnostics()] reports what was computed where.
 #' @rawRd \concept{number of threads}\concept{cores}\concept{memory limit}
 #' @param backend Where sums are computed: `"auto"` (default), `"cpu"` or `"cuda"` (an NVIDIA GPU; see [gpu_info()]).
-#'   `"auto"` takes the one that should finish first, including the transfer of points and the start of CUDA; without a
-#'   usable GPU it takes the CPU. Name `backend` and `precision` if results must be the same on every machine. A
-#'   backend that is named but not available is an error.
+#'   `"auto"` takes the one that should finish first, including transfers and, at first use, the start of CUDA; without
+#'   a usable GPU it takes the CPU. Name `backend` and `precision` if results must always be the same. A backend that is
+#'   named but not available is an error.
 #' @param precision Floating-point precision: `"double"`, `"single"`, `"fast"` or `"auto"` (default: `"double"` on the
 #'   CPU, `"single"` on a GPU). See [tolerance].
 #' @param threads Number of CPU threads. The default is `getOption("flashkernel.threads")`, else the environment

@@ -15,7 +15,7 @@ ROWS_BY_COLUMN <- 8
 choose_defaults <- function(rows, response, weights, spec, run) {
   name_stage(run, "Choosing kernel and bandwidth")
   learns <- learns_metric(spec)
-  if (learns) run <- as_many_fits(rows, run)
+  if (learns) run <- run_of_many(run, rows$n >= SAMPLE_ROWS && inherits(rows, "rows_dense"))
   number <- if (learns) rows_of_sample(rows$n) else DEFAULT_SAMPLE
   sample <- draw_sample(rows, response, weights, spec$offset, number)
   is_contest <- rows$n >= CONTEST_GROWTH * SAMPLE_ROWS
@@ -35,12 +35,6 @@ choose_defaults <- function(rows, response, weights, spec, run) {
     if (learns && is_contest) choice$lambda <- contest_lambda(choice, rows, response, weights, spec, run)
   }
   list(kernel = choice$kernel, bandwidth = name_bandwidth(choice$bandwidth, rows), lambda = choice$lambda)
-}
-
-# Hundreds of fits are worth a GPU where one fit is not worth starting it.
-as_many_fits <- function(rows, run) {
-  worth <- rows$n >= SAMPLE_ROWS && inherits(rows, "rows_dense") && run$backend == "auto" && fits_on_gpu(SAMPLE_ROWS, run)
-  if (worth) replace(run, "backend", "cuda") else run
 }
 
 # Without learning a metric, as for sparse rows, products of points and given bandwidths: list(kernel, bandwidth, noise,

@@ -238,8 +238,8 @@ line_sums <- function(line, at, own, loo, control) .Call(ffi_line_moments, line,
 
 # ---- records ----------------------------------------------------------------------------------
 
-# Returns the speeds and costs of a nominal core, list(pairs, coordinates, linear, moments): struct fk_nominal_costs in
-# src/core/costs.h.
+# Returns the speeds and costs of a nominal core, list(pairs, coordinates, linear, moments), of struct fk_nominal_costs in
+# src/core/costs.h, and `gpu_start`, the seconds that a GPU takes to start.
 nominal_costs <- function() .Call(ffi_nominal_costs)
 
 # Returns where a sum of n sources at m targets in d dimensions would run, in the form of `stats`. Fails if it cannot
@@ -251,6 +251,13 @@ resolve_control <- function(control, n, m, d, kernel = "gaussian") {
 # Returns the engine's estimate of the seconds for such a sum. It is computed from constants, not measured.
 guessed_seconds <- function(control, n, m, d, kernel = "gaussian") {
   .Call(ffi_guess, control, as.double(n), as.double(m), as.double(d), kernel)
+}
+
+# The run for many sums, as a search takes: if they are `worth` starting a GPU for, which one sum may not be, and there is
+# one, on the GPU.
+run_of_many <- function(run, worth) {
+  goes <- worth && run$backend == "auto" && backend_info()$gpu_engine && length(gpu_info()$index) > 0
+  if (goes) replace(run, "backend", "cuda") else run
 }
 
 # Does an engine support this operation in d dimensions? `operation`: "sums", "logs", "coordinates", "shift",

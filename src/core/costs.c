@@ -55,15 +55,14 @@ const struct fk_costs fk_costs = {
              .sample_targets = 192,
              .sample_blocks = 256},
 
-    /* gpu.R and gpu-dimensions.R on the H200; .start: no script. The start of CUDA counts always: the same call is
-     * to give the same numbers, also after another has started it. Kernels rounded to 2^-12 move a point that has
+    /* gpu.R and gpu-dimensions.R on the H200; .call: small-gpu.R. Kernels rounded to 2^-12 move a point that has
      * few neighbours by some 1e-5 of a bandwidth; with fewer pairs than .coarse_pairs they save less than half a
      * millisecond (gpu.R). .difference_f64: 7 to 12 in 1 to 4 dimensions. .tensor_f64, .gaussian_f64: kernels
      * alone (NOTES.md). .mma_wide: densities of 128 to 1024 dimensions before there was wgmma for them. .gemm,
      * .gemm_half: a little less than cuBLAS does, of doubles and of halves. They, .memory, .launch and
      * .measured_pairs: no script. .symmetric_strips: bench/NOTES.md, and so are .matrix and .matrix_value.
      * .order_points on: gpu-real.R, as far as it was tried. */
-    .exact_cuda = {.start = 0.3,
+    .exact_cuda = {.call = 1.2e-4,
                    .host = 8e9,
                    .f64 = 1e13,
                    .f32 = 2e13,
@@ -105,8 +104,8 @@ const struct fk_costs fk_costs = {
                  .value = 0.5,
                  .mixture = 5 /* fast_kernels.R */},
 
-    /* gpu-fast.R on the H200, roughly; .mixture: no script. */
-    .fast_cuda = {.start = 0.35, .host = 16e9, .point = 2e-10, .growth = 3, .mixture = 5},
+    /* gpu-fast.R on the H200, roughly; .call: small-gpu.R; .mixture: no script. */
+    .fast_cuda = {.call = 2e-3, .host = 16e9, .point = 2e-10, .growth = 3, .mixture = 5},
 
     /* kernel_matvec() and cdf() of 3e3 to 1e6 normal numbers, 0.01 to 1 bandwidths, on an EPYC (no script). Sums
      * change their last bits where they go by boxes: .exact and .times leave a factor of four and more. */
@@ -116,7 +115,7 @@ const struct fk_costs fk_costs = {
      * is computed once). .most_bytes: no script. */
     .grid_cpu =
         {
-            .device = {.start = 0, .most_bytes = 16e9, .same_points = 0.55},
+            .device = {.call = 0, .most_bytes = 16e9, .same_points = 0.55},
             .sort = {4, 3},
             .sort_coordinate = {5, 3},
             .point = 8,
@@ -150,7 +149,7 @@ const struct fk_costs fk_costs = {
     /* Arithmetic for an H200, no script: 132 processors at 1.75 GHz, each of which brings a warp's load of shared
      * memory or a first-level hit a cycle and four multiply-adds. gpu-fast.R measures the sums as a whole. Devices
      * tell how large a grid may be when they are asked. */
-    .grid_cuda = {.device = {.start = 0.3, .most_bytes = INFINITY, .same_points = 1},
+    .grid_cuda = {.device = {.call = 1.2e-4, .most_bytes = INFINITY, .same_points = 1},
                   .memory = 4.2e12,
                   .host = 16e9,
                   .processors = 132,
@@ -231,8 +230,8 @@ const struct fk_costs fk_costs = {
     /* On the host blocks and strips are for interrupts alone. One core of an EPYC 9004 (59 GFLOP/s at most) has 42
      * to 47 GFLOP/s in gemm, trsm and trtri of an order of 3000, and 41 in potrf (no script). On an H200 gemm does
      * 58 TFLOP/s where potrf does 48 and lauum 45, from an order of 3e4 on. Tiles: no script.
-     * .whole_halves: a guess, not measured. .device: arithmetic, no script; two cores take half a second for the
-     * factors of an order of 2000 and an iteration's solves, which is what CUDA takes to start. */
+     * .whole_halves: a guess, not measured. .thread: no script; two cores take half a second for the factors of an
+     * order of 2000 and an iteration's solves. */
     .dense = {.whole = {1024, 1024, 1 << 15},
               .block = {512, 512, 4096},
               .strip = {4096, 4096, 1 << 15},
@@ -242,7 +241,7 @@ const struct fk_costs fk_costs = {
               .awake = 4,       /* no script */
               .few_columns = 4, /* no script: the time is that of reading the other factor */
               .staying = 0.9,   /* no script */
-              .device = 2000},
+              .thread = 8e9},
 
     /* as-exact.R on an EPYC 9004, 2 cores. */
     .as_exact = {.reach = 1024, .dimensions = 3, .exact = 0.25, .times = 2},
@@ -294,4 +293,7 @@ const struct fk_costs fk_costs = {
     .nominal = {.pairs = 4e8, .coordinates = 8, .linear = {5e-7, 8e-7, 5e-6}, .moments = 2e-8},
 
     .kept_bytes = 0x1p30,
+
+    /* small-gpu.R on the H200, beside 16 cores of a Xeon; .dense: a guess, not measured. */
+    .gpu = {.start = 0.3, .dense = 5e-3, .host = 2.75},
 };

@@ -44,7 +44,7 @@ struct fk_near_costs {
 };
 
 struct fk_exact_cuda_costs {
-  double start;                                /* seconds of the first call alone */
+  double call;                                 /* seconds, beside the work */
   double host;                                 /* bytes a second */
   double f64, f32;                             /* multiply-adds a second */
   double kernel_f64, kernel_f32, gaussian_f32; /* multiply-adds, as above */
@@ -82,13 +82,13 @@ struct fk_fast_cpu_costs {
   double value, mixture; /* for each column; of a sum of Gaussians, times those of one */
 };
 struct fk_fast_cuda_costs {
-  double start, host; /* seconds; bytes a second */
+  double call, host; /* seconds beside the work; bytes a second */
   double point, growth, mixture;
 };
 
 /* Costs of the grids of a back end. */
 struct fk_grid_device_costs {
-  double start;       /* seconds of the first call alone */
+  double call;        /* seconds of a call, however many grids it takes */
   double most_bytes;  /* larger grids are left to other methods */
   double same_points; /* of the exact engine's guess, what is left of it where the targets are the sources */
 };
@@ -189,7 +189,14 @@ struct fk_dense_costs {
   double awake;                   /* threads are worth this much less work where operations follow each other */
   int few_columns;                /* of a product, fewer of which are made as those with vectors */
   double staying;                 /* share of the devices' memory for matrices that stay there */
-  double device;                  /* from this order on a device has them, where there is one */
+  double thread;                  /* the cube of the order of what a thread of the host factorises a second */
+};
+
+/* What decides between the CPU and a GPU. */
+struct fk_gpu_costs {
+  double start; /* seconds, once in a process */
+  double dense; /* seconds for the factors of a small matrix */
+  double host;  /* times the estimate of the CPU's engines that a CPU beside a GPU takes */
 };
 
 /* When sums in double by the CPU may be those of the fast engine, to FK_PLAN_AS_EXACT. */
@@ -270,6 +277,7 @@ struct fk_costs {
   struct fk_cuda_cuts cuda_cuts;
   struct fk_nominal_costs nominal;
   double kept_bytes; /* of the host, that engines keep of operators where the options name no limit */
+  struct fk_gpu_costs gpu;
 };
 extern const struct fk_costs fk_costs;
 

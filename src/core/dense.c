@@ -75,5 +75,5 @@ enum fk_status fk_dense_check_scale(const struct fk_dense *A, const struct fk_de
 enum fk_status fk_dense_check_square(const struct fk_dense *A, const struct fk_dense *values,
                                      struct fk_error *err) {
   bool fine = is_a(A, A->n, A->n, A->type) && (!values || is_a(values, A->n, 1, A->type));
-  return verdict(fine, "potrf, lauum, trtri, syev or squares", A, values ? values : A, err);
+  return verdict(fine, "potrf, lauum, trtri, eigenvalues or squares", A, values ? values : A, err);
 }

@@ -5,7 +5,7 @@
  *
  * Matrices are column-major, column k at data + k * ld, in double or in float. The host has doubles only, as R has
  * no other BLAS. `device` is the number of a CUDA device; for the host it is a number of threads, if BLAS has a
- * choice, and <= 0 means the default. Operations of a device run asynchronously, in order; fetch, potrf and syev
+ * choice, and <= 0 means the default. Operations of a device run asynchronously, in order; fetch and potrf
  * wait for them. Results have the same bits for the same matrices, machine and libraries.
  *
  * All operations return a status. They fail with FK_STATUS_INTERNAL if sizes or types do not match, with
@@ -37,8 +37,8 @@ enum fk_dense_flag {
   FK_HALVES = 16
 };
 
-/* Operations overwrite their last matrix. Only syev reads or writes the triangle beyond the one that is named: so
- * a lower triangle A and an upper triangle B of order n fit into one n x (n + 1) matrix, B from its second column
+/* Operations overwrite their last matrix. None reads or writes the triangle beyond the one that is named: so a
+ * lower triangle A and an upper triangle B of order n fit into one n x (n + 1) matrix, B from its second column
  * on. */
 struct fk_dense_ops {
   const char *name;
@@ -86,10 +86,6 @@ struct fk_dense_ops {
   /* B = diag(s) A, where s is n x 1. B may be A. */
   enum fk_status (*scale)(int device, const struct fk_dense *A, const struct fk_dense *s, const struct fk_dense *B,
                           struct fk_error *err);
-  /* Eigenvalues of a symmetric A, ascending, go to the n x 1 matrix `values`, eigenvectors to the columns of A.
-   * One triangle of A is read. FK_STATUS_UNSUPPORTED on a device without cuSOLVER. */
-  enum fk_status (*syev)(int device, unsigned flags, const struct fk_dense *A, const struct fk_dense *values,
-                         struct fk_error *err);
 
   /* Asynchronous copies between devices and from and to the host, which overlap with computations of `device`.
    * copy: starts after all operations that device `source` (-1: the host) has been given so far, and after those
@@ -107,7 +103,11 @@ struct fk_dense_ops {
 };
 
 extern const struct fk_dense_ops fk_dense_host, fk_dense_cuda;
-/* The table of a back end, a constant; for FK_BACKEND_AUTO that of the host. NULL, with err set, if the build has
+/* On the host: eigenvalues of a symmetric A, ascending, go to the n x 1 matrix `values`, eigenvectors to the
+ * columns of A. One triangle of A is read. */
+enum fk_status fk_host_eigen(unsigned flags, const struct fk_dense *A, const struct fk_dense *values,
+                             struct fk_error *err);
+/* The table of a back end, a constant; for FK_BACKEND_AUTO that of the host. NULL, with err set, if there is
  * none. */
 const struct fk_dense_ops *fk_dense_ops(enum fk_backend backend, struct fk_error *err);
 
@@ -154,7 +154,7 @@ enum fk_status fk_dense_check_transpose(const struct fk_dense *A, const struct f
                                         const struct fk_dense *B, struct fk_error *err);
 enum fk_status fk_dense_check_scale(const struct fk_dense *A, const struct fk_dense *s, const struct fk_dense *B,
                                     struct fk_error *err);
-/* For potrf, lauum and trtri (values = NULL), and for syev and squares. */
+/* For potrf, lauum and trtri (values = NULL), and for fk_host_eigen() and squares. */
 enum fk_status fk_dense_check_square(const struct fk_dense *A, const struct fk_dense *values,
                                      struct fk_error *err);
 /* Sets *bytes to the size of A, with its ld. Fails with FK_STATUS_ALLOC if it exceeds the address space. */

@@ -366,8 +366,8 @@ static enum fk_status host_trtri(int device, unsigned flags, const struct fk_den
   return info < 0 ? refused("dtrtri", info, err) : FK_STATUS_OK;
 }
 
-static enum fk_status host_syev(FK_UNUSED int device, unsigned flags, const struct fk_dense *A,
-                                const struct fk_dense *values, struct fk_error *err) {
+enum fk_status fk_host_eigen(unsigned flags, const struct fk_dense *A, const struct fk_dense *values,
+                             struct fk_error *err) {
   struct view a, w;
   int info = 0, ask = -1;
   double best = 0;
@@ -418,7 +418,6 @@ const struct fk_dense_ops fk_dense_host = {
     .squares = host_squares,
     .transpose = host_transpose,
     .scale = host_scale,
-    .syev = host_syev,
     .copy = host_copy_beside,
     .turn = host_turn,
     .wait = host_turn,

@@ -1,10 +1,13 @@
 #include "dense_kernels.h"
 
+#include <math.h>
 #include <string.h>
 
+#include "costs.h"
 #include "count.h"
 #include "gpu.h"
 #include "plan.h"
+#include "threads.h"
 
 const struct fk_engine *fk_dense_engine(enum fk_backend backend) {
   for (int i = 0; i < fk_engine_count(); i++)
@@ -38,9 +41,11 @@ static enum fk_status try_devices(const struct fk_opts *opts, struct fk_dense_pl
   return status;
 }
 
-enum fk_status fk_dense_place_choose(const struct fk_opts *opts, bool worth, struct fk_dense_place *place,
+enum fk_status fk_dense_place_choose(const struct fk_opts *opts, int64_t order, struct fk_dense_place *place,
                                      struct fk_error *err) {
   struct fk_error why = {FK_STATUS_OK, ""};
+  const double host = pow((double)order, 3) / (fk_costs.dense.thread * fk_threads(opts->threads));
+  const bool worth = fk_costs.gpu.host * host > fk_gpu_start(opts) + fk_costs.gpu.dense;
   if (opts->backend == FK_BACKEND_CUDA) return try_devices(opts, place, err);
   if (opts->backend == FK_BACKEND_AUTO && worth && try_devices(opts, place, &why) == FK_STATUS_OK)
     return FK_STATUS_OK;

@@ -70,6 +70,7 @@ static struct {
   void *object;
   const struct fk_plugin *table;
   struct fk_error why; /* of the last attempt */
+  bool has_started;    /* CUDA, in this process */
 } engine;
 
 /* *object stays open if the engine can be used. */
@@ -116,6 +117,10 @@ void fk_gpu_use(const char *path) {
 const char *fk_gpu_path(void) { return engine.path; }
 bool fk_gpu_is_open(void) { return engine.table != NULL; }
 
+double fk_gpu_start(const struct fk_opts *opts) {
+  return engine.has_started || opts->backend == FK_BACKEND_CUDA ? 0 : fk_costs.gpu.start;
+}
+
 enum fk_status fk_gpu_try(const char *path, struct fk_error *err) {
   void *object;
   const struct fk_plugin *table;
@@ -141,6 +146,7 @@ void fk_gpu_info(struct fk_gpu_info *info) {
   memset(info, 0, sizeof *info);
   if (gpu) {
     gpu->info(info);
+    engine.has_started |= info->n_devices > 0;
     snprintf(info->toolkit, sizeof info->toolkit, "%d.%d", gpu->runtime / 1000, gpu->runtime % 1000 / 10);
     snprintf(info->architectures, sizeof info->architectures, "%s", gpu->architectures);
   } else {
@@ -153,11 +159,7 @@ void fk_gpu_info(struct fk_gpu_info *info) {
 const struct fk_dense_ops *fk_dense_ops(enum fk_backend backend, struct fk_error *err) {
   if (backend != FK_BACKEND_CUDA) return &fk_dense_host;
   const struct fk_plugin *gpu = fk_plugin(err);
-  if (gpu && gpu->dense->gemm) return gpu->dense;
-  if (gpu)
-    fk_fail(err, FK_STATUS_UNSUPPORTED,
-            "the GPU engine was built with a CUDA toolkit without the headers of cuBLAS and cuSOLVER");
-  return NULL;
+  return gpu ? gpu->dense : NULL;
 }
 
 /* ---- the exact engine ------------------------------------------------------------------------- */
@@ -168,7 +170,6 @@ const struct fk_dense_ops *fk_dense_ops(enum fk_backend backend, struct fk_error
     return gpu ? gpu->exact->member arguments : err->status;                                                      \
   }
 
-FORWARD(available, (const struct fk_opts *opts, struct fk_error *err), (opts, err))
 FORWARD(sums,
         (const struct fk_task *task, const struct fk_opts *opts, struct fk_stats *stats, struct fk_error *err),
         (task, opts, stats, err))
@@ -192,13 +193,20 @@ FORWARD(matrix,
          const struct fk_dense *K, struct fk_error *err),
         (task, term, opts, K, err))
 
+static enum fk_status available(const struct fk_opts *opts, struct fk_error *err) {
+  const struct fk_plugin *gpu = fk_plugin(err);
+  enum fk_status status = gpu ? gpu->exact->available(opts, err) : err->status;
+  engine.has_started |= !status;
+  return status;
+}
+
 /* The engine is not opened for work that the CPU does in less time than CUDA takes to start. */
 static double seconds(const struct fk_work *work, const struct fk_opts *opts) {
   struct fk_error err = {FK_STATUS_OK, ""};
-  double start = fk_costs.exact_cuda.start;
-  if (opts->backend == FK_BACKEND_AUTO && fk_engine_exact_cpu.seconds(work, opts) < start) return start;
+  double start = fk_gpu_start(opts);
+  if (start > 0 && fk_costs.gpu.host * fk_engine_exact_cpu.seconds(work, opts) < start) return start;
   const struct fk_plugin *gpu = fk_plugin(&err);
-  return gpu ? gpu->exact->seconds(work, opts) : start;
+  return start + (gpu ? gpu->exact->seconds(work, opts) : 0);
 }
 
 static void describe(const struct fk_opts *opts, struct fk_stats *stats) {

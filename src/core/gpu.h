@@ -26,6 +26,8 @@ void fk_gpu_release(void);                  /* frees the memory that the package
 void fk_gpu_use(const char *path);
 const char *fk_gpu_path(void); /* the file that is open or would be opened; "": none */
 bool fk_gpu_is_open(void);
+/* The seconds that CUDA takes to start: 0 once it has started in this process, or if the options ask for a GPU. */
+double fk_gpu_start(const struct fk_opts *opts);
 /* Can this package use the engine in the file? Opens and closes it, without touching a device. Fails with
  * FK_STATUS_NO_DEVICE. */
 enum fk_status fk_gpu_try(const char *path, struct fk_error *err);

@@ -222,6 +222,20 @@ static bool may_stand_in(const struct fk_opts *opts, const struct fk_work *work)
          ((opts->methods & FK_METHOD_AS_EXACT) || fk_engine_exact_cpu.seconds(work, &alone) >= c->exact);
 }
 
+/* The seconds that an engine of a GPU has to be faster than. Where the fast engine of the CPU may replace exact
+ * sums, it gains little from threads. */
+static double seconds_to_beat(const struct fk_opts *opts, const struct fk_work *work,
+                              const struct fk_plan_choice *choice) {
+  double seconds = choice->seconds;
+  if (choice->engine->backend == FK_BACKEND_CUDA) return seconds;
+  if (choice->engine == &fk_engine_exact_cpu && may_stand_in(opts, work)) {
+    struct fk_opts alone = *opts;
+    alone.threads = 1;
+    seconds = fmin(seconds, fk_costs.as_exact.times * fk_engine_fast_cpu.seconds(work, &alone));
+  }
+  return fk_costs.gpu.host * seconds;
+}
+
 /* Lets the fast engine replace exact sums, at the precision of doubles. It decides from the points whether it
  * does. */
 static void stand_in(const struct fk_opts *opts, const struct fk_work *work, struct fk_plan_choice *choice) {
@@ -253,7 +267,9 @@ enum fk_status fk_plan_choose(const struct fk_opts *opts, const struct fk_work *
     struct fk_plan_choice next = {engines[i], fk_plan_options(engines[i], opts, work), 0};
     double *of_kind = &least[engines[i]->kind == FK_ENGINE_FAST];
     next.seconds = seconds_of(engines[i], work, &next.opts);
-    bool slower = choice->engine && next.seconds >= choice->seconds;
+    bool on_gpu = engines[i]->backend == FK_BACKEND_CUDA;
+    bool slower =
+        choice->engine && next.seconds >= (on_gpu ? seconds_to_beat(opts, work, choice) : choice->seconds);
     enum fk_status status =
         slower || !engines[i]->available ? FK_STATUS_OK : engines[i]->available(opts, asked ? err : &why);
     if (status && asked) return status;

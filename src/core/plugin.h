@@ -13,7 +13,7 @@
 
 FK_BEGIN_C
 
-enum { FK_PLUGIN_ABI = 1 };
+enum { FK_PLUGIN_ABI = 2 };
 
 /* The functions of the package that the engine calls: X(type, name, parameters, arguments). They are those with a
  * state, and those that call them; the Makevars link other functions of core/ and grid/ into the engine, too. */
@@ -60,7 +60,7 @@ struct fk_plugin {
   const char *architectures; /* as "80 90a 90-ptx" */
   const struct fk_engine *exact;
   const struct fk_grid_backend *grid;
-  const struct fk_dense_ops *dense; /* without members if the engine was built without the headers for it */
+  const struct fk_dense_ops *dense;
   void (*info)(struct fk_gpu_info *info);
   void (*release)(void);
 };

@@ -117,7 +117,7 @@ enum fk_status fk_preconditioner_create(const struct fk_preconditioner_spec *spe
   if (!status) {
     P->m = spec->m;
     b.added = numbers + spec->m;
-    status = fk_dense_place_choose(opts, (double)spec->m >= fk_costs.dense.device, &b.place, err);
+    status = fk_dense_place_choose(opts, spec->m, &b.place, err);
   }
   const bool on_host = b.place.ops == &fk_dense_host;
   where.ops = b.place.ops;

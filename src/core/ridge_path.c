@@ -190,7 +190,7 @@ static int rooms_of(const struct fk_ridge_path_spec *spec, const struct fk_opts 
 enum fk_status fk_ridge_path(const struct fk_ridge_path_spec *spec, const struct fk_opts *opts,
                              struct fk_ridge_path *out, struct fk_error *err) {
   struct fk_dense_place place;
-  enum fk_status status = fk_dense_place_choose(opts, (double)spec->m >= fk_costs.dense.device, &place, err);
+  enum fk_status status = fk_dense_place_choose(opts, spec->m, &place, err);
   if (status) return status;
   const bool on_host = place.ops == &fk_dense_host;
   struct ridge_path p = {spec, opts, out, place.ops, place.devices[0], .n_rooms = rooms_of(spec, opts, on_host)};

@@ -69,7 +69,7 @@ enum fk_status fk_common_axes(const double *chol, const double *chol_score, int6
   copy(chol, d, scratch);
   solve(0, chol_score, d, scratch);
   enum fk_status status = fk_dense_host.syrk(0, FK_UPPER | FK_TRANSPOSED, 1, &M, 0, &Q, err);
-  if (!status) status = fk_dense_host.syev(0, FK_UPPER, &Q, &values, err);
+  if (!status) status = fk_host_eigen(FK_UPPER, &Q, &values, err);
   if (status) return status;
   for (int64_t a = 0; a < d; a++)
     for (int64_t c = 0; c < d; c++) scratch[a + c * d] = dense[c + a * d];

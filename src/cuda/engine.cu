@@ -26,7 +26,7 @@ static double exact_cuda_seconds(const struct fk_work *work, const struct fk_opt
                 : in_double             ? (2 * d + v + c->kernel_f64) / c->f64
                 : !gaussian             ? (2 * d + v + c->kernel_f32) / c->f32
                                         : fmax(1, (d + v) / c->tensor_width) / c->tensor;
-  return c->start + bytes / c->host + work->n * work->m * each;
+  return c->call + bytes / c->host + work->n * work->m * each;
 }
 
 static void exact_cuda_describe(const struct fk_opts *opts, struct fk_stats *stats) {

@@ -182,7 +182,7 @@ static enum fk_status choose_parts(const struct fk_fast_job *job, const struct f
       if (joined) part = both;
     }
     part.seconds += fk_costs.choice.component * part.n;
-    if (part.first > 0) part.seconds -= job->grid->costs->start;
+    if (part.first > 0) part.seconds -= job->grid->costs->call;
     x->parts[x->n++] = part;
     x->seconds += part.seconds;
     if (!isfinite(x->seconds)) break;

@@ -185,12 +185,12 @@ static enum fk_status available_cuda(const struct fk_opts *opts, struct fk_error
   return fk_engine_exact_cuda.available(opts, err);
 }
 
-/* The start, the transfer, and some passes over the points in the device's memory. */
-static double seconds_cuda(const struct fk_work *work, FK_UNUSED const struct fk_opts *opts) {
+/* The transfer, and some passes over the points in the device's memory. */
+static double seconds_cuda(const struct fk_work *work, const struct fk_opts *opts) {
   double numbers = work->n * (work->d + work->n_values) + work->m * (work->d + 1 + work->n_values);
   const struct fk_fast_cuda_costs *c = &fk_costs.fast_cuda;
   double points = (work->n + work->m) * c->point * pow(c->growth, work->d - 1);
-  return c->start + times_gaussian(work, c->mixture) * (8 * numbers / c->host + points);
+  return fk_gpu_start(opts) + c->call + times_gaussian(work, c->mixture) * (8 * numbers / c->host + points);
 }
 
 static void describe_cuda(const struct fk_opts *opts, struct fk_stats *stats) {

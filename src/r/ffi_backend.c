@@ -79,16 +79,17 @@ SEXP ffi_resolve(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel) {
   return r_stats(&call.stats);
 }
 
-/* What a nominal core takes, by the table of costs: list(pairs, coordinates, linear, moments). */
+/* What a nominal core takes, by the table of costs: list(pairs, coordinates, linear, moments, gpu_start). */
 SEXP ffi_nominal_costs(void) {
   const struct fk_nominal_costs *c = &fk_costs.nominal;
-  const char *names[] = {"pairs", "coordinates", "linear", "moments", ""};
+  const char *names[] = {"pairs", "coordinates", "linear", "moments", "gpu_start", ""};
   SEXP list = PROTECT(Rf_mkNamed(VECSXP, names)), linear;
   SET_VECTOR_ELT(list, 0, Rf_ScalarReal(c->pairs));
   SET_VECTOR_ELT(list, 1, Rf_ScalarReal(c->coordinates));
   SET_VECTOR_ELT(list, 2, linear = r_vector(3));
   memcpy(REAL(linear), c->linear, sizeof c->linear);
   SET_VECTOR_ELT(list, 3, Rf_ScalarReal(c->moments));
+  SET_VECTOR_ELT(list, 4, Rf_ScalarReal(fk_costs.gpu.start));
   UNPROTECT(1);
   return list;
 }

@@ -195,7 +195,7 @@ static enum fk_status dense_do(const struct dense_test *t, const char *what, uns
   if (DENSE_IS("blocked potrf")) return fk_blocked_potrf(&blocked, flags, &x[0], pivot, err);
   if (DENSE_IS("blocked lauum")) return fk_blocked_lauum(&blocked, flags, &x[0], err);
   if (DENSE_IS("blocked trtri")) return fk_blocked_trtri(&blocked, flags, &x[0], err);
-  if (DENSE_IS("syev")) return ops->syev(t->device, flags, &x[0], &x[1], err);
+  if (DENSE_IS("eigen")) return fk_host_eigen(flags, &x[0], &x[1], err);
   return fk_fail(err, FK_STATUS_INTERNAL, "there is no such operation");
 #undef DENSE_IS
 }

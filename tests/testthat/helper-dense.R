@@ -138,13 +138,7 @@ expect_blocked <- function(n, block, ...) {
   }
 }
 
-# False for a device whose machine has no cuSOLVER.
-has_eigenvalues <- function(device = -1, ...) {
-  works <- expression(is.list(run_dense("syev", list(diag(1), diag(1)), device = device)))
-  tryCatch(eval(works), flashkernel_error_unsupported = \(e) FALSE)
-}
-
-# potrf, lauum, trtri, squares and syev
+# potrf, lauum, trtri and squares
 expect_symmetric <- function(n, ...) {
   single <- isTRUE(list(...)$single)
   for (flags in c(0, UPPER)) {
@@ -170,13 +164,18 @@ expect_symmetric <- function(n, ...) {
 
     got <- run_dense("squares", list(only_triangle(A, flags, NaN), matrix(0, n, 1)), flags, ...)[[2]]
     expect_matrix(got, matrix(colSums(only_triangle(A, flags)^2), n, 1), single, paste("squares", label))
+  }
+}
 
-    if (!has_eigenvalues(...)) next
-    got <- run_dense("syev", list(only_triangle(A, flags, NaN), matrix(0, n, 1)), flags, ...)
+expect_eigen <- function(n) {
+  for (flags in c(0, UPPER)) {
+    label <- paste("eigenvalues of order", n, "flags", flags)
+    A <- if (n == 0) matrix(0, 0, 0) else tcrossprod(random_matrix(n, n + 3)) / n + diag(n)
+    got <- run_dense("eigen", list(only_triangle(A, flags, NaN), matrix(0, n, 1)), flags)
     values <- if (n == 0) numeric() else rev(eigen(A, TRUE, only.values = TRUE)$values)
-    expect_matrix(got[[2]], matrix(values, n, 1), single, paste("syev", label))
-    expect_matrix(crossprod(got[[1]]), diag(n), single, paste("syev", label))
-    expect_matrix(A %*% got[[1]], got[[1]] %*% diag(as.vector(got[[2]]), n), single, paste("syev", label))
+    expect_matrix(got[[2]], matrix(values, n, 1), FALSE, label)
+    expect_matrix(crossprod(got[[1]]), diag(n), FALSE, label)
+    expect_matrix(A %*% got[[1]], got[[1]] %*% diag(as.vector(got[[2]]), n), FALSE, label)
   }
 }
 

@@ -30,20 +30,6 @@ skip_if_no_gpu <- function() {
   if (!has_gpu()) testthat::skip(paste("no CUDA device:", sub("^no CUDA device: ", "", gpu_status())))
 }
 
-# A toolkit without the headers of cuBLAS builds no dense operations: there is one error to test, and nothing else.
-skip_if_no_libraries <- function() {
-  skip_if_no_gpu()
-  told <- tryCatch(
-    {
-      run_dense("gemm", list(diag(1), diag(1), diag(1)), device = 0)
-      run_dense("potrf", list(diag(1)), device = 0)
-      NULL
-    },
-    flashkernel_error_unsupported = conditionMessage
-  )
-  if (!is.null(told)) skip(told)
-}
-
 skip_if_one_gpu <- function() {
   skip_if_no_gpu()
   if (length(gpu_info()$index) < 2) testthat::skip("one CUDA device")

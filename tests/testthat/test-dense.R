@@ -7,6 +7,7 @@ for (n in c(0, 1, 2, 5, 33, 70, 150)) {
     for (d in c(0, 1, 3, 40)) expect_syrk(n, d)
     for (d in c(0, 1, 3, 40)) expect_triangle(n, d, padding = d %% 3)
     expect_symmetric(n)
+    expect_eigen(n)
     succeed()
   })
 }
@@ -70,8 +71,8 @@ test_that("matrices that do not go together, and floats on the host, are refused
   refused("blocked lauum", list(t(wide)))
   refused("transpose", list(A, wide))
   refused("transpose", list(A, diag(2), A))
-  refused("syev", list(A, matrix(0, 1, 3)))
-  refused("syev", list(A))
+  refused("eigen", list(A, matrix(0, 1, 3)))
+  refused("eigen", list(A))
   floats <- expression(run_dense("gemm", list(A, A, A), single = TRUE))
   expect_error(eval(floats), "double precision", class = "flashkernel_error_unsupported")
 })

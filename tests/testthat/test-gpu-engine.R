@@ -770,3 +770,11 @@ test_that("an interrupt stops work on the GPU at once, leaks nothing, and the se
 
 # so that "auto" counts the start of CUDA again in the files that follow
 gpu_release()
+
+test_that("once CUDA has started its start does not count, and it never does where a GPU is asked for", {
+  skip_if_no_gpu()
+  run <- \(backend) start_run(settle_control(flash_control(backend = backend)))
+  expect_lt(guessed_seconds(run("cuda"), 1000, 1000, 2), 0.01)
+  expect_identical(resolve_control(run("auto"), 1e4, 1e4, 5)$backend, "cuda")
+  expect_identical(resolve_control(run("auto"), 100, 100, 5)$backend, "cpu")
+})

@@ -1,13 +1,13 @@
 # Matrices of kernels and preconditioners on a GPU.
 
 test_that("the factors on a GPU are those of their definitions, for all kernels' forms and orders of any size", {
-  skip_if_no_libraries()
+  skip_if_no_gpu()
   set.seed(1)
   for (m in c(1, 2, 63, 65, 300)) expect_factors(cuda_run(), m, "cuda")
 })
 
 test_that("kernels on a GPU are those of the CPU: all kernels, many dimensions, far offsets, a full matrix H", {
-  skip_if_no_libraries()
+  skip_if_no_gpu()
   set.seed(2)
   for (kernel in c(names(ref_kernels), some_product_kernels())) for (d in c(1, 5, 40)) {
     x <- some_points(150, d)
@@ -24,7 +24,7 @@ test_that("kernels on a GPU are those of the CPU: all kernels, many dimensions, 
 })
 
 test_that("every product with the factors on a GPU and every solve is base R's", {
-  skip_if_no_libraries()
+  skip_if_no_gpu()
   set.seed(3)
   P <- new_preconditioner(centres(some_points(200, 3), 0.3), cuda_run(), 1e-12)
   precondition(P, stats::runif(200), lambda = 1e-4)
@@ -32,7 +32,7 @@ test_that("every product with the factors on a GPU and every solve is base R's",
 })
 
 test_that("duplicates on a GPU are factored with the jitter that it takes, and what is singular is an error", {
-  skip_if_no_libraries()
+  skip_if_no_gpu()
   set.seed(4)
   x <- some_points(60, 2)
   sources <- centres(rbind(x, x[1:20, ]), 0.5)
@@ -43,7 +43,7 @@ test_that("duplicates on a GPU are factored with the jitter that it takes, and w
 })
 
 test_that("a large preconditioner has the bits of the one before, and is right on vectors", {
-  skip_if_no_libraries()
+  skip_if_no_gpu()
   set.seed(5)
   m <- 6000
   sources <- centres(some_points(m, 4), 0.2)
@@ -66,7 +66,7 @@ test_that("a large preconditioner has the bits of the one before, and is right o
 })
 
 test_that("beside sums in single precision A is of halves, T never, and A is nearly that in double", {
-  skip_if_no_libraries()
+  skip_if_no_gpu()
   skip_if(nzchar(Sys.getenv("FLASHKERNEL_SANITIZER")), "too much for a sanitizer")
   set.seed(8)
   m <- 20000 # of several tiles
@@ -91,7 +91,7 @@ test_that("beside sums in single precision A is of halves, T never, and A is nea
 })
 
 test_that("\"auto\" takes the GPU from some order on", {
-  skip_if_no_libraries()
+  skip_if_no_gpu()
   run <- run_control(settle_control(NULL))
   set.seed(6)
   of <- \(m) new_preconditioner(centres(some_points(m, 2), 0.01), run, 1e-9)$backend
@@ -99,7 +99,7 @@ test_that("\"auto\" takes the GPU from some order on", {
 })
 
 test_that("giving the GPU back takes preconditioners there with it, and their memory", {
-  skip_if_no_libraries()
+  skip_if_no_gpu()
   set.seed(7)
   sources <- centres(some_points(4000, 2), 0.05)
   make <- \() new_preconditioner(sources, cuda_run(), 1e-9)
@@ -119,7 +119,7 @@ test_that("giving the GPU back takes preconditioners there with it, and their me
 })
 
 test_that("preconditioners on a GPU that fail or are freed leave no memory behind", {
-  skip_if_no_libraries()
+  skip_if_no_gpu()
   K <- diag(c(-1, rep(1, 3999))) # 128 MB
   expect_freed(\() {
     try(new_preconditioner(K, cuda_run(), 1e-10), silent = TRUE)
@@ -131,7 +131,7 @@ test_that("preconditioners on a GPU that fail or are freed leave no memory behin
 
 test_that("a forked child has no preconditioners of its parent's GPU", {
   skip_on_os("windows")
-  skip_if_no_libraries()
+  skip_if_no_gpu()
   P <- new_preconditioner(diag(4), cuda_run())
   expect_no_fork(\() apply_factors(P, 1:4, "T"))
   expect_equal(apply_factors(P, 1:4, "T")[, 1], 1:4)

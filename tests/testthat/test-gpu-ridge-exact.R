@@ -1,7 +1,7 @@
 # Kernel ridge regression without centres on a GPU, by Cholesky and by conjugate gradients: that of the CPU.
 
 test_that("exact fits and their standard errors are the same on a GPU", {
-  skip_if_no_libraries()
+  skip_if_no_gpu()
   x <- with_fixed_seed(matrix(stats::runif(3 * 6500), 6500))
   y <- with_fixed_seed(sin(5 * x[, 1]) * x[, 2] + 0.1 * stats::rnorm(6500), 2)
   fit_on <- function(rows, backend) {
@@ -25,7 +25,7 @@ test_that("exact fits and their standard errors are the same on a GPU", {
 })
 
 test_that("many rows go by conjugate gradients on a GPU as on the CPU", {
-  skip_if_no_libraries()
+  skip_if_no_gpu()
   x <- with_fixed_seed(matrix(stats::runif(3 * 2e4), 2e4))
   y <- with_fixed_seed(as.matrix(sin(5 * x[, 1]) * x[, 2] + 0.1 * stats::rnorm(2e4)), 2)
   solve_on <- function(backend) {

@@ -3,7 +3,7 @@
 gpus <- function() length(gpu_info()$index)
 
 test_that("factors, products and solves of tiles on a GPU are R's matrix algebra, streamed and not", {
-  skip_if_no_libraries()
+  skip_if_no_gpu()
   set.seed(1)
   for (m in c(1, 7, 64, 200)) expect_equal(expect_tiled(m, 16, devices = 0L)$streamed, 0)
   for (columns in 1:2) {
@@ -12,7 +12,7 @@ test_that("factors, products and solves of tiles on a GPU are R's matrix algebra
 })
 
 test_that("tiles have the same bits on one GPU and on several, and where they stream", {
-  skip_if_no_libraries()
+  skip_if_no_gpu()
   set.seed(2)
   all <- seq_len(gpus()) - 1L
   for (size in list(c(200, 16), c(1000, 64), c(3000, 256))) {
@@ -28,7 +28,7 @@ test_that("tiles have the same bits on one GPU and on several, and where they st
 })
 
 test_that("U by halves on GPUs is right to the norms of its columns, with the same bits for any number of them", {
-  skip_if_no_libraries()
+  skip_if_no_gpu()
   set.seed(4)
   error <- halves_error(1000, 128, devices = 0L)
   expect_gt(error, 1e-9)
@@ -42,7 +42,7 @@ test_that("U by halves on GPUs is right to the norms of its columns, with the sa
 })
 
 test_that("a preconditioner beyond the limit of a GPU's memory is that of one within it, and keeps the limit", {
-  skip_if_no_libraries()
+  skip_if_no_gpu()
   skip_if(nzchar(Sys.getenv("FLASHKERNEL_SANITIZER")), "too much for a sanitizer")
   set.seed(3)
   m <- 20000
@@ -72,7 +72,7 @@ test_that("a preconditioner beyond the limit of a GPU's memory is that of one wi
 })
 
 test_that("preconditioners have the same bits on one GPU and on several", {
-  skip_if_no_libraries()
+  skip_if_no_gpu()
   skip_if(gpus() < 2, "one GPU")
   skip_if(nzchar(Sys.getenv("FLASHKERNEL_SANITIZER")), "too much for a sanitizer")
   set.seed(5)

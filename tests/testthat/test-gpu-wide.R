@@ -158,7 +158,7 @@ test_that("scores of clusters far apart that come by in chunks go by differences
 })
 
 test_that("matrices of kernels of clusters far apart keep every digit on a GPU", {
-  skip_if_no_libraries()
+  skip_if_no_gpu()
   for (d in c(1, 3, 6)) for (H in wide_matrices(d)) for (kernel in names(ref_kernels)) {
     x <- wide_points(150, d)
     K <- ref_kernel_matrix(x, x, H, kernel)

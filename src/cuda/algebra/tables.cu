@@ -1,10 +1,8 @@
 /* The members of cuBLAS's and cuSOLVER's tables (device/libraries.cuh) where these libraries are missing: the
- * modes that this package uses. Eigenvalues are not among them. */
+ * modes that this package uses. */
 #include <stdlib.h>
 
 #include "views.cuh"
-
-#ifdef FK_CUDA_LIBRARIES
 
 /* ---- handles ---------------------------------------------------------------------------------- */
 
@@ -37,9 +35,6 @@ static cublasStatus_t blas_workspace(cublasHandle_t handle, void *workspace, siz
   struct fk_algebra *algebra = (struct fk_algebra *)handle;
   algebra->workspace = workspace, algebra->workspace_bytes = bytes;
   return CUBLAS_STATUS_SUCCESS;
-}
-static const char *blas_name(cublasStatus_t status) {
-  return status == CUBLAS_STATUS_NOT_SUPPORTED ? "a product that is not supported" : "a kernel that did not start";
 }
 
 static cusolverStatus_t solver_create(cusolverDnHandle_t *handle) {
@@ -260,12 +255,11 @@ const struct fk_cublas fk_own_cublas = {
     .destroy = blas_destroy,
     .stream = blas_stream,
     .workspace = blas_workspace,
-    .name = blas_name,
     .dgemm = gemm<double>,
+    .sgemm = gemm<float>,
     .dgemm_batch = gemm_batch<double>,
     .gemm = halves,
     .gemm_batch = halves_batch,
-    .sgemm = gemm<float>,
     .dgemv = gemv<double>,
     .sgemv = gemv<float>,
     .dsyrk = syrk<double>,
@@ -288,12 +282,8 @@ const struct fk_cusolver fk_own_cusolver = {
     .potrf = potrf,
     .trtri_bytes = trtri_bytes,
     .trtri = trtri,
-    .syevd_bytes = NULL,
-    .syevd = NULL,
     .dlauum_numbers = lauum_numbers<double>,
     .slauum_numbers = lauum_numbers<float>,
     .dlauum = lauum<double>,
     .slauum = lauum<float>,
 };
-
-#endif

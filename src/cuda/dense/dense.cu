@@ -5,8 +5,6 @@
 #include "dense.cuh"
 #include "halves.cuh"
 
-#ifdef FK_CUDA_LIBRARIES
-
 /* ---- a device --------------------------------------------------------------------------------- */
 
 static enum fk_status enter(int device, struct fk_cuda_context **entered, struct fk_error *err) {
@@ -301,10 +299,9 @@ struct solver {
 
 /* Calls call() with a solver, for a square matrix. */
 template <typename F>
-static enum fk_status run_solver(int device, const struct fk_dense *A, const struct fk_dense *values,
-                                 struct fk_error *err, F call) {
+static enum fk_status run_solver(int device, const struct fk_dense *A, struct fk_error *err, F call) {
   struct solver solver = {};
-  FK_TRY(fk_dense_check_square(A, values, err));
+  FK_TRY(fk_dense_check_square(A, NULL, err));
   if (A->n == 0) return FK_STATUS_OK;
   FK_TRY(enter(device, &solver.context, err));
   enum fk_status status = fk_cuda_solver(solver.context, &solver.handle, err);
@@ -382,33 +379,7 @@ static enum fk_status factor(struct solver *solver, unsigned flags, const struct
 static enum fk_status device_potrf(int device, unsigned flags, const struct fk_dense *A, int64_t *pivot,
                                    struct fk_error *err) {
   *pivot = 0;
-  return run_solver(device, A, NULL, err,
-                    [&](struct solver *solver) { return factor(solver, flags, A, pivot, err); });
-}
-
-static enum fk_status decompose(struct solver *solver, unsigned flags, const struct fk_dense *A,
-                                const struct fk_dense *values, struct fk_error *err) {
-  struct fk_cuda_context *context = solver->context;
-  const cudaDataType type = number_type(A);
-  const cusolverEigMode_t vectors = CUSOLVER_EIG_MODE_VECTOR;
-  int info = 0;
-  if (!fk_cusolver.syevd)
-    return fk_fail(err, FK_STATUS_UNSUPPORTED, "eigenvalues on a GPU need cuSOLVER, which was not found");
-  FK_CUSOLVER_TRY(fk_cusolver.syevd_bytes(solver->handle, solver->params, vectors, triangle(flags), A->n, type,
-                                          A->data, A->ld, type, values->data, type, &solver->bytes_there,
-                                          &solver->bytes_here));
-  FK_TRY(take_workspace(solver, err));
-  FK_CUSOLVER_TRY(fk_cusolver.syevd(solver->handle, solver->params, vectors, triangle(flags), A->n, type, A->data,
-                                    A->ld, type, values->data, type, solver->there, solver->bytes_there,
-                                    solver->here, solver->bytes_here, solver->info));
-  FK_TRY(read_info(solver, &info, err));
-  return info ? fk_fail(err, FK_STATUS_INTERNAL, "eigenvalues did not converge") : FK_STATUS_OK;
-}
-
-static enum fk_status device_syev(int device, unsigned flags, const struct fk_dense *A,
-                                  const struct fk_dense *values, struct fk_error *err) {
-  return run_solver(device, A, values, err,
-                    [&](struct solver *solver) { return decompose(solver, flags, A, values, err); });
+  return run_solver(device, A, err, [&](struct solver *solver) { return factor(solver, flags, A, pivot, err); });
 }
 
 static enum fk_status invert(struct solver *solver, unsigned flags, const struct fk_dense *A,
@@ -427,7 +398,7 @@ static enum fk_status invert(struct solver *solver, unsigned flags, const struct
 }
 
 static enum fk_status device_trtri(int device, unsigned flags, const struct fk_dense *A, struct fk_error *err) {
-  return run_solver(device, A, NULL, err, [&](struct solver *solver) { return invert(solver, flags, A, err); });
+  return run_solver(device, A, err, [&](struct solver *solver) { return invert(solver, flags, A, err); });
 }
 
 /* ---- L'L -------------------------------------------------------------------------------------- */
@@ -457,8 +428,7 @@ static enum fk_status multiply_dense(struct solver *solver, unsigned flags, cons
 static enum fk_status device_lauum(int device, unsigned flags, const struct fk_dense *A, struct fk_error *err) {
   if (A->n > LAUUM_MOST || A->ld > INT_MAX)
     return fk_fail(err, FK_STATUS_UNSUPPORTED, "a matrix of order %.0f is too large for cuSOLVER", (double)A->n);
-  return run_solver(device, A, NULL, err,
-                    [&](struct solver *solver) { return multiply_dense(solver, flags, A, err); });
+  return run_solver(device, A, err, [&](struct solver *solver) { return multiply_dense(solver, flags, A, err); });
 }
 
 const struct fk_dense_ops fk_dense_cuda = {
@@ -478,7 +448,6 @@ const struct fk_dense_ops fk_dense_cuda = {
     .squares = device_squares,
     .transpose = device_transpose,
     .scale = device_scale,
-    .syev = device_syev,
     .copy = fk_cuda_dense_copy,
     .turn = fk_cuda_dense_turn,
     .wait = fk_cuda_dense_wait,
@@ -486,5 +455,3 @@ const struct fk_dense_ops fk_dense_cuda = {
     .free_here = fk_cuda_dense_free_here,
     .room = fk_cuda_dense_room,
 };
-
-#endif

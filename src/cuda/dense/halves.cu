@@ -8,8 +8,6 @@
 
 #include "halves.cuh"
 
-#ifdef FK_CUDA_LIBRARIES
-
 /* The split rows of a chunk: [column][part][row], so that gemm sums over parts and rows. */
 enum { PARTS = FK_HALVES_PARTS };
 enum { THREADS = 256, WARP = 32, MOST_BLOCKS = 65535 };
@@ -130,5 +128,3 @@ enum fk_status fk_cuda_halves_gemm(struct fk_cuda_context *context, cublasHandle
   if (C->n == 0 || C->d == 0) return FK_STATUS_OK;
   return multiply_halves(context, blas, &arena, sides, &S, C, err);
 }
-
-#endif

@@ -9,16 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../core/dense.h"
 #include "../../fk_config.h"
-
-#ifndef FK_CUDA_LIBRARIES
-
-/* The table of a build without these libraries: no operations. */
-const struct fk_dense_ops fk_dense_cuda = {.name = "cuda"};
-void fk_cuda_libraries_free(struct fk_cuda_context *context) { (void)context; }
-
-#else
 
 struct fk_cublas fk_cublas;
 struct fk_cusolver fk_cusolver;
@@ -30,10 +21,8 @@ struct symbol {
   size_t offset;
 };
 
-/* Function names are macros. */
-#define TEXT(x) #x
-#define CUBLAS_SYMBOL(member, function) {TEXT(function), offsetof(struct fk_cublas, member)},
-#define CUSOLVER_SYMBOL(member, function) {TEXT(function), offsetof(struct fk_cusolver, member)},
+#define CUBLAS_SYMBOL(member, function, parameters) {#function, offsetof(struct fk_cublas, member)},
+#define CUSOLVER_SYMBOL(member, function, parameters) {#function, offsetof(struct fk_cusolver, member)},
 static const struct symbol cublas_symbols[] = {FK_CUBLAS(CUBLAS_SYMBOL)},
                            cusolver_symbols[] = {FK_CUSOLVER(CUSOLVER_SYMBOL)};
 
@@ -150,20 +139,19 @@ static void load(struct library *library) {
 
 /* ---- failures --------------------------------------------------------------------------------- */
 
-static enum fk_status fail(struct fk_error *err, bool is_memory, const char *what, const char *call, int device) {
+static enum fk_status fail(struct fk_error *err, bool is_memory, const char *library, int code, const char *call,
+                           int device) {
   cudaGetLastError();
   if (is_memory) return fk_fail(err, FK_STATUS_ALLOC, "out of memory on CUDA device %d", device);
-  return fk_fail(err, FK_STATUS_DEVICE, "CUDA device %d: %s, in %.100s", device, what, call);
+  return fk_fail(err, FK_STATUS_DEVICE, "CUDA device %d: %s's status %d, in %.100s", device, library, code, call);
 }
 
 enum fk_status fk_cublas_fail(struct fk_error *err, cublasStatus_t code, const char *call, int device) {
-  return fail(err, code == CUBLAS_STATUS_ALLOC_FAILED, fk_cublas.name(code), call, device);
+  return fail(err, code == CUBLAS_STATUS_ALLOC_FAILED, "cuBLAS", code, call, device);
 }
 
 enum fk_status fk_cusolver_fail(struct fk_error *err, cusolverStatus_t code, const char *call, int device) {
-  char what[40];
-  snprintf(what, sizeof what, "cuSOLVER's status %d", (int)code);
-  return fail(err, code == CUSOLVER_STATUS_ALLOC_FAILED, what, call, device);
+  return fail(err, code == CUSOLVER_STATUS_ALLOC_FAILED, "cuSOLVER", code, call, device);
 }
 
 /* ---- handles ---------------------------------------------------------------------------------- */
@@ -233,5 +221,3 @@ enum fk_status fk_cuda_blas(struct fk_cuda_context *context, cublasHandle_t *han
 enum fk_status fk_cuda_solver(struct fk_cuda_context *context, cusolverDnHandle_t *handle, struct fk_error *err) {
   return handle_of(context, &fk_cuda_libraries::solver, start_solver, handle, err);
 }
-
-#endif

@@ -5,8 +5,6 @@
 #include "../device/libraries.cuh"
 #include "../points/points.cuh"
 
-#ifdef FK_CUDA_LIBRARIES
-
 struct fk_kernel_tile {
   struct fk_kernel_form form;
   struct fk_cuda_points columns, rows;      /* subsets of whitened points */
@@ -20,5 +18,4 @@ struct fk_kernel_tile_ops {
 };
 extern const struct fk_kernel_tile_ops fk_kernel_tiles;
 
-#endif
 #endif

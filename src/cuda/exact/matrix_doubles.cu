@@ -2,8 +2,6 @@
 #include "kernel_tile.cuh"
 #include "matrix_pass.cuh"
 
-#ifdef FK_CUDA_LIBRARIES
-
 enum { THREADS = 256 };
 
 static __global__ void square_kernel(const struct fk_cuda_points points, double *square) {
@@ -97,5 +95,3 @@ enum fk_status fk_matrix_doubles(const struct fk_matrix_pass *pass, const struct
                                       &zero, (double *)pass->sums, p->rows, p->rows * values, piece->runs));
   return FK_STATUS_OK;
 }
-
-#endif

@@ -7,8 +7,6 @@
 #include "matrix_pass.cuh"
 #include "../tensor/mma.cuh"
 
-#ifdef FK_CUDA_LIBRARIES
-
 enum {
   THREADS = 256,
   WARP = 32,
@@ -166,5 +164,3 @@ enum fk_status fk_matrix_halves(const struct fk_matrix_pass *pass, const struct 
   FK_TRY(multiply_piece(pass, piece, lo, 2 * pass->plan.run, 0, err));
   return multiply_piece(pass, piece, hi, pass->plan.run, 1, err);
 }
-
-#endif

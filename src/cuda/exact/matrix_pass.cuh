@@ -12,8 +12,6 @@
 #include "job.cuh"
 #include "../device/libraries.cuh"
 
-#ifdef FK_CUDA_LIBRARIES
-
 enum { FK_MATRIX_RUN = 2048 /* most columns of one FP32 sum */ };
 
 /* Columns are in `runs` of `run` each, padded with zeros. A matrix has `rows` rows and `at_once` runs. */
@@ -52,5 +50,4 @@ enum fk_status fk_matrix_doubles_room(struct fk_matrix_pass *pass, struct fk_err
 enum fk_status fk_matrix_doubles(const struct fk_matrix_pass *pass, const struct fk_matrix_piece *piece,
                                  struct fk_error *err);
 
-#endif
 #endif

@@ -3,8 +3,6 @@
 
 #include "matrix_pass.cuh"
 
-#ifdef FK_CUDA_LIBRARIES
-
 enum {
   MOST_ROWS = 88 * FK_TENSOR_ROWS, /* 132 blocks of the kernel that stores exponents, one per multiprocessor */
   THREADS = 256,
@@ -235,14 +233,3 @@ enum fk_status fk_job_sum_matrix(struct fk_cuda_job *job, const struct fk_pass_v
     }
   return FK_STATUS_OK;
 }
-
-#else
-
-bool fk_job_takes_matrix(const struct fk_cuda_job *, const struct fk_cuda_sources *, const struct fk_job_way *) {
-  return false;
-}
-enum fk_status fk_job_sum_matrix(struct fk_cuda_job *, const struct fk_pass_view, struct fk_error *err) {
-  return fk_fail(err, FK_STATUS_UNSUPPORTED, "this build has no cuBLAS");
-}
-
-#endif

@@ -33,5 +33,5 @@ double fk_cuda_grid_seconds(const struct fk_grid_work *work, const struct fk_win
   double scatter = m * columns * (1 + slopes) * 64 / memory;
   double filter = nodes * columns * d * (2 * window->reach + 1) * 3 * planes * number / (32 * cycles);
   double copies = 8 * (n * (d + columns) + (work->same_points ? 0 : m * d) + m * columns * (1 + slopes)) / c->host;
-  return c->device.start + c->launches + copies + filter + sorts + spread + adds + reads + scatter;
+  return c->device.call + c->launches + copies + filter + sorts + spread + adds + reads + scatter;
 }

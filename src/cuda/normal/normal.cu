@@ -52,7 +52,7 @@ double fk_cuda_normal_seconds(const struct fk_work *work, const struct fk_opts *
   const struct fk_exact_cuda_costs *c = &fk_costs.exact_cuda;
   double d = work->d, t = fmax(1, work->n_values), bytes = 8 * (work->n * (d + 2 * t) + work->m * (d + t + 1));
   enum fk_normal_way way = way_of(&work->kernel, opts, true, d, t);
-  return c->start + bytes / c->host + work->n * work->m * fk_normal_pair_seconds(way, true, d, t);
+  return c->call + bytes / c->host + work->n * work->m * fk_normal_pair_seconds(way, true, d, t);
 }
 
 /* ---- the sum of the shards -------------------------------------------------------------------- */

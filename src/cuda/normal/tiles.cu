@@ -9,8 +9,6 @@
 #include "normal.cuh"
 #include "../fma/sums.cuh"
 
-#ifdef FK_CUDA_LIBRARIES
-
 enum { ROWS = 16, DEPTH = 16, AT_ONCE = 8 /* rows whose products are read together */ };
 
 /* What kernels come from: the first two in double, the last in single precision. */
@@ -373,12 +371,3 @@ enum fk_status fk_normal_tiles(struct fk_normal_device *device, const struct fk_
   }
   return FK_STATUS_OK;
 }
-
-#else
-
-enum fk_status fk_normal_tiles(struct fk_normal_device *, const struct fk_normal_view *,
-                               const struct fk_normal_numbers *, struct fk_error *err) {
-  return fk_fail(err, FK_STATUS_UNSUPPORTED, "this build has no cuBLAS");
-}
-
-#endif
