@@ -184,11 +184,6 @@ probe_exact_product <- function(system, t, run, pairs) {
   timed(\() exact_product(system, v, run)) * (n / system$n)^2
 }
 
-is_fast <- function(system, run) {
-  if (is.null(system$rows$sources)) return(FALSE)
-  resolve_control(run, system$n, system$n, system$rows$d, system$kernel)$engine == "fast"
-}
-
 # Seconds of the products with K_nr and K_rn of the preconditioner, with all rows. They may use the fast engine.
 probe_inverse <- function(task, system, r, run) {
   rows <- system$rows
