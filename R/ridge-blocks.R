@@ -8,6 +8,7 @@
 # Solves for all columns of y until each residual is below `tolerance` times its column. list(x, iterations, converged,
 # stalled, residual), as conjugate_gradients().
 solve_by_blocks <- function(system, y, spec, each, save = NULL) {
+  system$run <- block_run(system)
   state <- spec$state
   scale <- column_products(y, y, system$run)
   if (!all(is.finite(scale))) stop_solver("the right-hand side is not finite")
@@ -25,7 +26,7 @@ solve_by_blocks <- function(system, y, spec, each, save = NULL) {
 # Passes until the squared residuals are at most `goal`, or `after(state, size)` is TRUE. The residual is updated by the
 # same sums as the solution; where it has drifted from the true one, that is computed in double precision.
 run_blocks <- function(system, y, state, most, goal, after) {
-  run <- block_run(system)
+  run <- system$run
   points <- system$centers$points
   system$keys <- if (is.matrix(points)) row_keys(points) else seq_len(system$n)
   size <- column_products(state$r, state$r, run)
@@ -62,10 +63,9 @@ pass_of_blocks <- function(state, system, run) {
     share_stage(run, (i - 1) / length(blocks), 1 / length(blocks))
     block <- blocks[[i]]
     noise <- system$noise[block]
-    points <- rows_take(system$rows, block)
-    own <- solve_block(ridge_centers(points, system$L, system$kernel), noise, r[block, , drop = FALSE], run)
-    rows <- ridge_rows(points, system$L, system$kernel)
-    r <- combine_columns(r, rows_normal(rows, system$centers, NULL, own, NULL, run)$product, minus, run)
+    of_block <- ridge_centers(rows_take(system$rows, block), system$L, system$kernel)
+    own <- solve_block(of_block, noise, r[block, , drop = FALSE], run)
+    r <- combine_columns(r, block_product(system, of_block, own, run), minus, run)
     r[block, ] <- r[block, ] - noise * own
     d[block, ] <- own
   }
@@ -77,6 +77,14 @@ solve_block <- function(centers, noise, r, run) {
   P <- preconditioner_of(centers, run, 1e-15, noise)
   on.exit(free_preconditioner(P))
   apply_factors(P, r, c("T^-T", "T^-1"))
+}
+
+# The kernels of all rows at those of a block, times v. On a GPU a normal product finds all rows there; in double
+# precision sums are so much faster that all rows can be sent again.
+block_product <- function(system, of_block, v, run) {
+  if (run$precision == "double") return(rows_multiply(system$rows, of_block, v, run)$sums)
+  rows <- ridge_rows(of_block$points, system$L, system$kernel)
+  rows_normal(rows, system$centers, NULL, v, NULL, run)$product
 }
 
 # A step along d, made orthogonal to the directions before, of which up to MOST_KEPT are kept.
@@ -133,17 +141,22 @@ shuffled_blocks <- function(system, pass, run) {
 block_rows <- function(system, run) {
   n <- system$n
   d <- system$rows$d
-  on <- resolve_control(run, n, n, d, system$kernel)[c("backend", "precision")]
-  cost <- if (on$backend == "cpu") 0.8 * (d + 20) else if (on$precision == "double") 2 * (d + 20) else 17 * max(1, d / 32)
+  cost <- if (run$backend == "cpu") 1.5 * d + 5 else if (run$precision == "double") 2 * d + 40 else 17 * max(1, d / 32)
   ceiling(n / ceiling(n / min(n, sqrt(3 * cost * n), MOST_BLOCK)))
 }
 
 # 8 GB.
 MOST_BLOCK <- 32000
 
-# Few pairs are summed in double precision.
+# The run of all products, which are exact. Few pairs are summed in double precision. The back end is that of many
+# products: a GPU is started once.
 block_run <- function(system) {
   run <- system$run
-  few <- as.double(system$n)^2 <= MOST_PAIRS_IN_DOUBLE
-  if (run$precision == "auto" && few) replace(run, "precision", "double") else run
+  n <- system$n
+  asked <- exactly(run$asked)
+  asked$backend <- resolve_control(run, n, 20 * n, system$rows$d, system$kernel)$backend
+  if (asked$precision == "auto" && as.double(n)^2 <= MOST_PAIRS_IN_DOUBLE) asked$precision <- "double"
+  made <- checked_run(asked)
+  made$progress <- run$progress
+  made
 }

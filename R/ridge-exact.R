@@ -69,9 +69,15 @@ is_factorised <- function(system) {
 exact_way <- function(system) {
   fast <- is_fast(system, run_to_tolerance(system$run, exact_tolerance(system$run, 1e-7)))
   if (fast) {
-    list(solve = solve_by_gradients, name = "conjugate gradients", tolerance = 1e-7, iterations = 1000L)
+    list(
+      name = "conjugate gradients with fast products", solve = solve_by_gradients, plan = plan_gradients,
+      tolerance = 1e-7, iterations = 1000L
+    )
   } else {
-    list(solve = solve_by_blocks, name = "passes over blocks of rows", tolerance = 1e-4, iterations = 200L)
+    list(
+      name = "passes over blocks of rows", solve = solve_by_blocks, plan = plan_blocks, tolerance = 1e-4,
+      iterations = 200L
+    )
   }
 }
 
