@@ -1,9 +1,8 @@
 # Exact kernel ridge regression: (K + N) alpha = y - intercept, where N has n lambda / w_i on its diagonal. It is solved
-# by Cholesky factorisation if the matrix is small enough, otherwise by conjugate gradients without the matrix in
-# memory. Rows of weight 0 have coefficient 0: they are not in the system and not among the centres of the fit.
+# by Cholesky factorisation if the matrix is small enough, otherwise without the matrix in memory: by conjugate gradients
+# if the fast engine computes the products, in time linear in the rows, else by blocks (ridge-blocks.R). Rows of weight 0 have coefficient 0: they are not in the system and not among the centres of the fit.
 
-# Largest number of rows whose matrix is factorised on the CPU. The factorisation then takes about a second on two cores;
-# conjugate gradients may be faster for smooth problems with large penalties, and are much slower for others.
+# Largest number of rows whose matrix is factorised on the CPU. The factorisation then takes about a second on two cores.
 EXACT_FACTORISED <- 6000
 
 # Largest number of rows of an exact fit with another loss than the square.
@@ -21,7 +20,8 @@ fit_exact <- function(problem, spec, run) {
   solved <- if (is_factorised(system)) {
     solve_by_factor(system, y, watch$each)
   } else {
-    solve_by_gradients(system, y, spec, watch$each, watched_save(spec, watch))
+    way <- exact_way(system)
+    way$solve(system, y, settle_way(spec, way), watch$each, watched_save(spec, watch))
   }
   c(watched_result(watch, centred$intercept, solved, solved$x), list(
     centers = system$centers$points, center_index = system$index, merged = 0, jitter = 0, columns = system$centers,
@@ -62,6 +62,33 @@ exact_system_of <- function(fit, run) {
 
 is_factorised <- function(system) {
   system$n <= EXACT_FACTORISED || fits_on_gpu(system$n, system$run)
+}
+
+# How a system that is not factorised is solved: the solver, and its stopping rule where none is given. Errors of products
+# by the fast engine would not fall with the residual of a block, and a block would take as long as all rows.
+exact_way <- function(system) {
+  fast <- is_fast(system, run_to_tolerance(system$run, exact_tolerance(system$run, 1e-7)))
+  if (fast) {
+    list(
+      name = "conjugate gradients with fast products", solve = solve_by_gradients, plan = plan_gradients,
+      tolerance = 1e-7, iterations = 1000L
+    )
+  } else {
+    list(
+      name = "passes over blocks of rows", solve = solve_by_blocks, plan = plan_blocks, tolerance = 1e-4,
+      iterations = 200L
+    )
+  }
+}
+
+settle_way <- function(spec, way) {
+  for (name in c("tolerance", "iterations")) if (is.null(spec[[name]])) spec[[name]] <- way[[name]]
+  spec
+}
+
+is_fast <- function(system, run) {
+  if (is.null(system$rows$sources)) return(FALSE)
+  resolve_control(run, system$n, system$n, system$rows$d, system$kernel)$engine == "fast"
 }
 
 # Is there a GPU whose free memory is at least twice that of an n x n matrix?
@@ -123,7 +150,7 @@ solve_by_gradients <- function(system, y, spec, each, save = NULL) {
 warn_exact <- function(solved, spec) {
   if (solved$converged) return(invisible())
   warning(
-    "conjugate gradients reached a relative residual of ", format(solved$residual, digits = 2), " after ",
+    "the exact solver reached a relative residual of ", format(solved$residual, digits = 2), " after ",
     solved$iterations, " iterations, not ", format(spec$tolerance), ": ",
     if (solved$iterations < spec$iterations) {
       "rounding errors of the sums are too large for this `lambda` and `bandwidth`; use a larger `lambda`"

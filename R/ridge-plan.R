@@ -48,7 +48,10 @@ plan_by_centers <- function(task) {
 plan_exact <- function(task) {
   spec <- task$spec
   system <- exact_system(task$rows, task$problem$weights, spec$L, spec$kernel, spec$lambda, task$run)
-  if (is_factorised(system)) plan_factorised(task) else plan_gradients(task, system)
+  if (is_factorised(system)) return(plan_factorised(task))
+  way <- exact_way(system)
+  task$spec <- settle_way(spec, way)
+  c(way$plan(task, system, way), list(way = way$name))
 }
 
 plan_factorised <- function(task) {
@@ -61,13 +64,13 @@ plan_factorised <- function(task) {
   list(iterations = 1, seconds = seconds, memory = plan_memory(task, 8 * n * (n + 1), factors$backend, 0))
 }
 
-plan_gradients <- function(task, system) {
+plan_gradients <- function(task, system, way) {
   n <- system$n
   run <- run_to_tolerance(task$run, exact_tolerance(task$run, task$spec$tolerance))
   by_midpoints <- may_take_midpoints(system, run)
   r <- if (by_midpoints) midpoint_rank(n) else nystrom_rank(n)
   factors <- probe_factors(task, r)
-  iterations <- probe_exact_iterations(task, system, run)
+  iterations <- probe_exact_iterations(task, system, way$solve, if (is_fast(system, run)) 8 else 1)
   # the residual is recomputed every REFRESH iterations and at the end
   products <- iterations + iterations %/% REFRESH + 1
   seconds <- c(
@@ -81,6 +84,23 @@ plan_gradients <- function(task, system) {
     iterations = iterations, seconds = seconds,
     memory = plan_memory(task, matrices, "cpu", 8 * (12 * n * task$t * iterations + 8 * r^2))
   )
+}
+
+# A pass takes as long as its blocks, one of which is timed.
+plan_blocks <- function(task, system, way) {
+  n <- system$n
+  run <- block_run(system)
+  b <- block_rows(system, run)
+  own <- ridge_centers(rows_take(system$rows, spread_rows(n, b)), system$L, system$kernel)
+  v <- matrix(1, own$m, task$t)
+  passes <- probe_exact_iterations(task, system, way$solve, 1)
+  each <- passes * n / b
+  seconds <- c(
+    factors = each * timed(\() solve_block(own, system$noise[seq_len(own$m)], v, run)),
+    products = each * timed(\() block_product(system, own, v, run))
+  )
+  vectors <- 8 * n * task$t * (2 * MOST_KEPT + 12)
+  list(iterations = passes, seconds = seconds, memory = plan_memory(task, 8 * b * (b + 1), task$backend, vectors))
 }
 
 # ---- memory -----------------------------------------------------------------------------------
@@ -124,7 +144,7 @@ print.ridge_plan <- function(x, ...) {
   cat("Plan of a kernel ridge regression: ", whole(x$n), " rows, ",
     whole(x$d), ngettext(x$d, " column, ", " columns, "),
     if (x$exact) "exact" else paste0(whole(x$m), " centres"), if (x$t > 1) paste0(", ", x$t, " responses"), ", about ",
-    x$iterations, " ", steps, "\n", sep = "")
+    x$iterations, " ", steps, if (!is.null(x$way)) c(" (", x$way, ")"), "\n", sep = "")
   cat("Time:   about ", plan_seconds(sum(x$seconds)), " on ", if (x$backend == "cuda") "the GPU" else "the CPU",
     " (", plan_parts(x$seconds[x$seconds >= 0.01 * sum(x$seconds)], plan_seconds), ")\n", sep = "")
   show <- \(bytes) paste0(format_bytes(sum(bytes)), " (", plan_parts(bytes, format_bytes), ")")

@@ -83,17 +83,17 @@ probe_iterations <- function(task) {
 
 # Iterations of an exact fit, extrapolated in n from fits to some of the rows and to a quarter of these, with the same
 # noise.
-probe_exact_iterations <- function(task, system, run) {
+probe_exact_iterations <- function(task, system, solve, times) {
   spec <- task$spec
   spec[c("start", "state")] <- NULL
   n <- task$rows$n
-  most <- floor(sqrt(EXACT_PAIRS[[task$backend]])) * (if (is_fast(system, run)) 8 else 1)
+  most <- floor(sqrt(EXACT_PAIRS[[task$backend]])) * times
   counts <- unique(pmin(n, c(most %/% 4, most)))
   found <- vapply(counts, \(count) {
     problem <- problem_at(task$problem, spec, sort(sample.int(n, count)))
     part <- exact_system(problem$rows, problem$weights, spec$L, spec$kernel, spec$lambda * n / count, task$run)
     y <- centred_response(problem)$y[part$index, , drop = FALSE]
-    suppressWarnings(solve_by_gradients(part, y, spec, \(...) FALSE))$iterations
+    suppressWarnings(solve(part, y, spec, \(...) FALSE))$iterations
   }, 0)
   if (length(found) == 1) return(found)
   power <- max(0, log(found[2] / found[1]) / log(counts[2] / counts[1]))
@@ -182,11 +182,6 @@ probe_exact_product <- function(system, t, run, pairs) {
   }
   v <- matrix(1 / system$n, system$n, t)
   timed(\() exact_product(system, v, run)) * (n / system$n)^2
-}
-
-is_fast <- function(system, run) {
-  if (is.null(system$rows$sources)) return(FALSE)
-  resolve_control(run, system$n, system$n, system$rows$d, system$kernel)$engine == "fast"
 }
 
 # Seconds of the products with K_nr and K_rn of the preconditioner, with all rows. They may use the fast engine.

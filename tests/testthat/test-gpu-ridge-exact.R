@@ -40,3 +40,22 @@ test_that("many rows go by conjugate gradients on a GPU as on the CPU", {
   expect_lt(abs(gpu$iterations - cpu$iterations), 10)
   expect_equal(gpu$x, cpu$x, tolerance = 1e-4)
 })
+
+test_that("blocks of rows on a GPU give what they give on the CPU, in either precision", {
+  skip_if_no_libraries()
+  replace_in_package("is_factorised", \(system) FALSE)
+  x <- with_fixed_seed(matrix(stats::runif(8 * 6000), 6000))
+  y <- with_fixed_seed(cbind(sin(5 * x[, 1]) * x[, 2], x[, 3]) + 0.1 * stats::rnorm(12000), 2)
+  fit_on <- function(backend, precision) {
+    kernel_ridge(
+      x, y, bandwidth = 0.5, lambda = 1e-5, solver = list(exact = TRUE, tolerance = 1e-7),
+      control = flash_control(backend, precision)
+    )
+  }
+  want <- fit_on("cpu", "double")
+  for (precision in c("double", "single")) {
+    fit <- fit_on("cuda", precision)
+    expect_true(fit$converged)
+    expect_equal(predict(fit), predict(want), tolerance = 1e-6)
+  }
+})

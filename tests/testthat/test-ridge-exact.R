@@ -19,11 +19,14 @@ literal_ridge <- function(case, w = rep(1, nrow(case$x)), at = case$at) {
 
 exact_fit <- function(case, ...) ridge_with(case$x, case$y, bandwidth = case$h, lambda = case$lambda, exact = TRUE, ...)
 
-# conjugate gradients, which fits of more rows use
-by_gradients <- function(case, tol = 1e-11, ...) {
+# as fits of more rows are solved: by conjugate gradients or by blocks
+without_factor <- function(case, fast, tol = 1e-11, ...) {
   replace_in_package("is_factorised", \(system) FALSE)
+  replace_in_package("is_fast", \(system, run) fast)
   exact_fit(case, tolerance = tol, ...)
 }
+by_gradients <- function(case, ...) without_factor(case, TRUE, ...)
+by_blocks <- function(case, ...) without_factor(case, FALSE, ...)
 
 test_that("coefficients and predictions are those of solve(), weighted or not", {
   case <- exact_case()
@@ -34,15 +37,16 @@ test_that("coefficients and predictions are those of solve(), weighted or not", 
   expect_lt(fit$trace$residual, 1e-13)
 })
 
-test_that("conjugate gradients come to the same, to their tolerance", {
+test_that("conjugate gradients and blocks come to the same, to their tolerance", {
   case <- exact_case(300)
   for (weights in list(NULL, case$w)) {
     direct <- exact_fit(case, weights = weights)
-    iterated <- by_gradients(case, weights = weights)
-    expect_true(iterated$converged)
-    expect_lt(iterated$iterations, 100)
-    expect_lt(tail(iterated$trace$residual, 1), 1e-11)
-    expect_equal(predict(iterated, case$at), predict(direct, case$at), tolerance = 1e-9)
+    for (iterated in list(by_gradients(case, weights = weights), by_blocks(case, weights = weights))) {
+      expect_true(iterated$converged)
+      expect_lt(iterated$iterations, 100)
+      expect_lt(tail(iterated$trace$residual, 1), 1e-11)
+      expect_equal(predict(iterated, case$at), predict(direct, case$at), tolerance = 1e-9)
+    }
   }
 })
 
@@ -104,9 +108,11 @@ test_that("several responses, an offset and a validation set are as elsewhere", 
 
 test_that("a warm start saves iterations, and one of another size is an error", {
   case <- exact_case(300)
-  cold <- by_gradients(case)
-  warm <- by_gradients(case, start = cold)
-  expect_lt(warm$iterations, cold$iterations / 2)
+  for (solve in list(by_gradients, by_blocks)) {
+    cold <- solve(case)
+    warm <- solve(case, start = cold)
+    expect_lt(warm$iterations, cold$iterations / 2)
+  }
   case$x <- case$x[-1, ]
   case$y <- case$y[-1]
   expect_error(by_gradients(case, start = cold), "start", class = "flashkernel_error_argument")
@@ -116,24 +122,26 @@ test_that("an exact fit that was stopped goes on from its file, with the same bi
   case <- exact_case(1500)
   case$lambda <- 1e-4 / 1500
   file <- tempfile()
-  for (tol in c(1e-6, 1e-10)) { # the second takes sums that are more exact on the way
+  # the second takes sums that are more exact on the way
+  for (way in list(list(by_gradients, "exact_product", 1e-6), list(by_gradients, "exact_product", 1e-10), list(by_blocks, "solve_block", 1e-6))) {
     products <- 0
     until <- Inf
-    product <- exact_product
+    product <- get(way[[2]], asNamespace("flashkernel"))
+    tol <- way[[3]]
     local({
       replace_in_package("CHECKPOINT_SECONDS", 0)
-      replace_in_package("exact_product", function(...) {
+      replace_in_package(way[[2]], function(...) {
         products <<- products + 1
         if (products == until) stop("the power went off")
         product(...)
       })
-      whole <- by_gradients(case, tol = tol)
+      whole <- way[[1]](case, tol = tol)
       until <<- products
       products <<- 0
-      expect_error(by_gradients(case, tol = tol, checkpoint = file), "power")
+      expect_error(way[[1]](case, tol = tol, checkpoint = file), "power")
       expect_true(file.exists(file))
       products <<- 0
-      resumed <- by_gradients(case, tol = tol, checkpoint = file)
+      resumed <- way[[1]](case, tol = tol, checkpoint = file)
       expect_lt(products, until / 2)
       expect_identical(resumed$coefficients, whole$coefficients)
       expect_identical(resumed$trace[c("iteration", "residual")], whole$trace[c("iteration", "residual")])
@@ -170,6 +178,8 @@ test_that("noise that is nothing beside the kernel matrix leaves a right answer,
   fit <- \(...) ridge_with(x, y, bandwidth = 0.3, lambda = 1e-7 / n, exact = TRUE, control = flash_control(backend = "cpu"), ...)
   direct <- predict(fit(), x)
   replace_in_package("is_factorised", \(system) FALSE)
+  expect_lt(max(abs(predict(fit(tolerance = 1e-7), x) - direct)), 1e-5)
+  replace_in_package("is_fast", \(system, run) TRUE)
   found <- fit()
   expect_true(found$converged)
   expect_lt(max(abs(predict(found, x) - direct)), 1e-5)

@@ -1,0 +1,162 @@
+# Exact kernel ridge regression, A x = y with A = K + N, without a matrix of all rows. A pass shuffles the rows, cuts them
+# into blocks, and solves each block by its Cholesky factor for the residual that the blocks before it left: n^2 kernels,
+# and factors that take about as long. The sum of a pass's changes is made A-orthogonal to those of the last passes, and a
+# step of the best length is taken along it.
+#
+# The residual r = A (x* - x) bounds the error of predictions: at the rows it is |K (x* - x)| <= |r|.
+
+# Solves for all columns of y until each residual is below `tolerance` times its column. list(x, iterations, converged,
+# stalled, residual), as conjugate_gradients().
+solve_by_blocks <- function(system, y, spec, each, save = NULL) {
+  system$run <- block_run(system)
+  state <- spec$state
+  scale <- column_products(y, y, system$run)
+  if (!all(is.finite(scale))) stop_solver("the right-hand side is not finite")
+  if (is.null(state)) state <- first_blocks(system, y, if (!is.null(spec$start)) start_of_exact(spec$start, system, y))
+  solved <- run_blocks(system, y, state, spec$iterations, spec$tolerance^2 * scale, function(state, size) {
+    stop <- each(state$iteration, state$x, relative_residual(size, scale))
+    if (!is.null(save)) save(state)
+    stop
+  })
+  solved$residual <- relative_residual(solved$size, scale)
+  warn_exact(solved, spec)
+  solved
+}
+
+# Passes until the squared residuals are at most `goal`, or `after(state, size)` is TRUE. The residual is updated by the
+# same sums as the solution; where it has drifted from the true one, that is computed in double precision.
+run_blocks <- function(system, y, state, most, goal, after) {
+  run <- system$run
+  points <- system$centers$points
+  system$keys <- if (is.matrix(points)) row_keys(points) else seq_len(system$n)
+  size <- column_products(state$r, state$r, run)
+  while (state$iteration < most && !state$stalled && any(size > goal)) {
+    state <- pass_of_blocks(state, system, run)
+    size <- column_products(state$r, state$r, run)
+    if (state$iteration %% REFRESH == 0 || all(size <= goal)) {
+      state <- with_true_residual(state, system, y, size, run)
+      size <- column_products(state$r, state$r, run)
+    }
+    if (isTRUE(after(state, size))) break
+  }
+  list(
+    x = state$x, r = state$r, size = size, iterations = state$iteration, converged = all(size <= goal),
+    stalled = state$stalled
+  )
+}
+
+# Where a solver is: x, its residual r, the directions d and A d of the last passes, and the residual when it was last
+# computed anew.
+first_blocks <- function(system, y, start = NULL) {
+  r <- if (is.null(start)) y else y - exact_product(system, start, run_in_double(system$run))
+  list(iteration = 0L, x = if (is.null(start)) 0 * y else start, r = r, kept = list(), least = Inf, stalled = FALSE)
+}
+
+pass_of_blocks <- function(state, system, run) {
+  pass <- state$iteration + 1L
+  name_stage(run, paste("Pass", pass))
+  r <- state$r
+  d <- 0 * r
+  minus <- rep(-1, ncol(r))
+  blocks <- shuffled_blocks(system, pass, run)
+  for (i in seq_along(blocks)) {
+    share_stage(run, (i - 1) / length(blocks), 1 / length(blocks))
+    block <- blocks[[i]]
+    noise <- system$noise[block]
+    of_block <- ridge_centers(rows_take(system$rows, block), system$L, system$kernel)
+    own <- solve_block(of_block, noise, r[block, , drop = FALSE], run)
+    r <- combine_columns(r, block_product(system, of_block, own, run), minus, run)
+    r[block, ] <- r[block, ] - noise * own
+    d[block, ] <- own
+  }
+  replace(step_conjugate(state, d, combine_columns(state$r, r, minus, run), run), "iteration", list(pass))
+}
+
+# A jitter that is small beside rounding errors: a block need not be solved to the last bit.
+solve_block <- function(centers, noise, r, run) {
+  P <- preconditioner_of(centers, run, 1e-15, noise)
+  on.exit(free_preconditioner(P))
+  apply_factors(P, r, c("T^-T", "T^-1"))
+}
+
+# The kernels of all rows at those of a block, times v. On a GPU a normal product finds all rows there; in double
+# precision sums are so much faster that all rows can be sent again.
+block_product <- function(system, of_block, v, run) {
+  if (run$precision == "double") return(rows_multiply(system$rows, of_block, v, run)$sums)
+  rows <- ridge_rows(of_block$points, system$L, system$kernel)
+  rows_normal(rows, system$centers, NULL, v, NULL, run)$product
+}
+
+# A step along d, made orthogonal to the directions before, of which up to MOST_KEPT are kept.
+MOST_KEPT <- 10
+KEPT_BYTES <- 2e9
+
+step_conjugate <- function(state, d, Ad, run) {
+  for (last in state$kept) {
+    part <- -column_products(last$d, Ad, run)
+    d <- combine_columns(d, last$d, part, run)
+    Ad <- combine_columns(Ad, last$Ad, part, run)
+  }
+  size <- column_products(d, Ad, run)
+  by <- ifelse(size > 0, 1 / sqrt(size), 0)
+  d <- scale_columns(d, by)
+  Ad <- scale_columns(Ad, by)
+  step <- column_products(d, state$r, run)
+  state$x <- combine_columns(state$x, d, step, run)
+  state$r <- combine_columns(state$r, Ad, -step, run)
+  room <- max(1, min(MOST_KEPT, KEPT_BYTES %/% (16 * length(d))))
+  state$kept <- utils::tail(c(state$kept, list(list(d = d, Ad = Ad))), room)
+  state
+}
+
+# Compares the residual with the true one at some rows, and computes all of it anew if rounding has moved it by a tenth.
+# Where it has hardly fallen since the last time, no more is to be had.
+CHECKED_ROWS <- 1000
+
+with_true_residual <- function(state, system, y, size, run) {
+  exact <- run_in_double(run)
+  some <- spread_rows(system$n, CHECKED_ROWS)
+  x <- state$x
+  rows <- ridge_rows(rows_take(system$rows, some), system$L, system$kernel)
+  sums <- rows_multiply(rows, system$centers, x, exact)$sums + system$noise[some] * x[some, , drop = FALSE]
+  moved <- colSums((y[some, , drop = FALSE] - sums - state$r[some, , drop = FALSE])^2) * system$n / length(some)
+  if (all(moved <= 0.01 * size)) return(state)
+  state$r <- y - exact_product(system, x, exact)
+  now <- sum(column_products(state$r, state$r, run))
+  state$stalled <- now > 0.8 * state$least
+  state$least <- now
+  state
+}
+
+# ---- blocks -----------------------------------------------------------------------------------
+
+# The rows in another order in every pass, which depends on the rows alone, cut into blocks.
+shuffled_blocks <- function(system, pass, run) {
+  place <- order(row_keys(cbind(system$keys, as.double(pass))))
+  lapply(blocks_of(system$n, block_rows(system, run)), \(block) sort(place[block]))
+}
+
+# Rows of a block such that a pass's kernels, n^2, and factors, n b^2 / 3 multiply-adds, take about equal time:
+# bench/blocks.R measures how many multiply-adds a kernel of d columns costs.
+block_rows <- function(system, run) {
+  n <- system$n
+  d <- system$rows$d
+  cost <- if (run$backend == "cpu") 1.5 * d + 5 else if (run$precision == "double") 2 * d + 40 else 17 * max(1, d / 32)
+  ceiling(n / ceiling(n / min(n, sqrt(3 * cost * n), MOST_BLOCK)))
+}
+
+# 8 GB.
+MOST_BLOCK <- 32000
+
+# The run of all products, which are exact. Few pairs are summed in double precision. The back end is that of many
+# products: a GPU is started once.
+block_run <- function(system) {
+  run <- system$run
+  n <- system$n
+  asked <- exactly(run$asked)
+  asked$backend <- resolve_control(run, n, 20 * n, system$rows$d, system$kernel)$backend
+  if (asked$precision == "auto" && as.double(n)^2 <= MOST_PAIRS_IN_DOUBLE) asked$precision <- "double"
+  made <- checked_run(asked)
+  made$progress <- run$progress
+  made
+}

@@ -1,0 +1,120 @@
+# Exact kernel ridge regression by blocks of rows (R/ridge-blocks.R) beside conjugate gradients and Cholesky.
+#
+#   Rscript bench/blocks.R cost            what a kernel costs in multiply-adds of a factor: the constants of block_rows()
+#   Rscript bench/blocks.R small           two problems of 8,000 rows: residuals, errors, and distances from Cholesky
+#   Rscript bench/blocks.R susy 1e6 60     SUSY's shape: rows, and seconds for each solver
+#   Rscript bench/blocks.R smooth 1e5 60   Matern 5/2 in 60 columns, lambda 1e-9
+#   Rscript bench/blocks.R kin40k FOLDER   uci_kin40k.csv.gz and its test mask, 36,000 rows
+#
+# A line: passes or iterations, seconds, relative residual, error at new rows, distance from Cholesky's predictions
+# there (relative to the standard deviation of y). Rows are synthetic: three normals, a smooth function of four columns,
+# noise 0.2.
+suppressMessages(library(flashkernel))
+ns <- asNamespace("flashkernel")
+arguments <- commandArgs(TRUE)
+number <- function(i, default) if (length(arguments) >= i) as.numeric(arguments[i]) else default
+
+PROBLEMS <- list(
+  matern9 = list(d = 9, kernel = "matern52", bandwidth = 3, lambda = 1e-9),
+  susy = list(d = 18, kernel = "gaussian", bandwidth = 3, lambda = 1e-6),
+  easy = list(d = 18, kernel = "gaussian", bandwidth = 3, lambda = 1e-3),
+  smooth = list(d = 60, kernel = "matern52", bandwidth = sqrt(60), lambda = 1e-9)
+)
+
+synthetic <- function(name, n) {
+  set.seed(1)
+  p <- PROBLEMS[[name]]
+  all <- n + 1000
+  z <- matrix(rnorm(all * p$d), all) + sample(-1:1, all, TRUE)
+  y <- sin(z[, 1]) + z[, 2] * cos(z[, 3]) + 0.3 * z[, 4]^2 + 0.2 * rnorm(all)
+  y <- (y - mean(y)) / sd(y)
+  new <- n + 1:1000
+  c(p, list(name = name, x = z[-new, ], y = y[-new], at = z[new, ], truth = y[new]))
+}
+
+# The system of all rows, and what predicts at the new ones.
+prepare <- function(p) {
+  run <- ns$start_run(ns$settle_control(NULL, list()))
+  kernel <- ns$check_kernel(p$kernel)
+  L <- diag(p$bandwidth, ncol(p$x))
+  system <- ns$exact_system(ns$ridge_rows(p$x, L, kernel), NULL, L, kernel, p$lambda, run)
+  test <- ns$ridge_rows(p$at, L, kernel)
+  p$x <- NULL
+  exact <- ns$run_in_double(run)
+  c(p, list(system = system, predict = \(x) ns$rows_multiply(test, system$centers, x, exact)$sums[, 1]))
+}
+
+LINES <- c(1:5, seq(6, 20, 2), seq(25, 100, 5), seq(120, 1000, 20))
+
+# Runs a solver until `tolerance` or for some seconds, which exclude predictions.
+trial <- function(p, name, solve, seconds = Inf, tolerance = 1e-7, most = 1000) {
+  began <- proc.time()[[3]]
+  aside <- 0
+  cat(p$name, ", ", p$system$n, " rows: ", name, "\n", sep = "")
+  y <- matrix(p$y)
+  report <- function(iteration, x, residual) {
+    now <- proc.time()[[3]]
+    spent <- now - began - aside
+    over <- spent > seconds
+    if (iteration %in% LINES || over || residual <= tolerance) {
+      found <- p$predict(x)
+      far <- if (is.null(p$exact)) NA else sqrt(mean((found - p$exact)^2))
+      cat(sprintf("%4d %8.2f s  residual %.1e  error %.5f  distance %.1e\n", as.integer(iteration), spent, residual, sqrt(mean((found - p$truth)^2)), far))
+    }
+    aside <<- aside + proc.time()[[3]] - now
+    over
+  }
+  invisible(suppressWarnings(solve(p$system, y, list(tolerance = tolerance, iterations = most), report)))
+}
+
+by_cholesky <- function(p) {
+  began <- proc.time()[[3]]
+  P <- ns$preconditioner_of(p$system$centers, p$system$run, NULL, p$system$noise)
+  x <- ns$apply_factors(P, matrix(p$y), c("T^-T", "T^-1"))
+  spent <- proc.time()[[3]] - began
+  ns$free_preconditioner(P)
+  p$exact <- p$predict(x)
+  cat(sprintf("%s, %d rows: Cholesky %.2f s  error %.5f\n", p$name, p$system$n, spent, sqrt(mean((p$exact - p$truth)^2))))
+  p
+}
+
+both <- function(p, seconds, tolerance = 1e-7) {
+  cat("blocks of", ns$block_rows(p$system, ns$block_run(p$system)), "rows on", ns$block_run(p$system)$backend, "\n")
+  trial(p, "blocks", ns$solve_by_blocks, seconds, tolerance)
+  if (p$system$n <= 2e6) trial(p, "conjugate gradients", ns$solve_by_gradients, seconds, tolerance)
+}
+
+cost <- function() {
+  run <- ns$start_run(ns$settle_control(NULL, list()))
+  gpu <- run$backend != "cpu" && ns$backend_info()$gpu_engine
+  for (d in c(9, 18, 60)) for (n in if (gpu) c(1e5, 1e6) else 2e4) for (precision in if (gpu) c("double", "single") else "double") {
+    b <- if (gpu) 10000 else 1500
+    p <- prepare(list(x = matrix(rnorm(n * d), n), kernel = "gaussian", bandwidth = 3, lambda = 1e-6))
+    how <- ns$block_run(replace(p$system, "run", list(ns$start_run(ns$settle_control(list(precision = precision), list())))))
+    points <- ns$rows_take(p$system$rows, seq_len(b))
+    v <- matrix(1, b)
+    own <- ns$ridge_centers(points, p$system$L, p$system$kernel)
+    product <- \() ns$block_product(p$system, own, v, how)
+    best <- \(f) { f(); min(replicate(3, system.time(f())[[3]])) }
+    seconds <- c(best(\() ns$solve_block(own, rep(1e-3, b), v, how)), best(product))
+    cat(sprintf("d %d n %g %s: factor of %d rows %.3f s (%.1e multiply-adds/s), product %.3f s (%.1e kernels/s), a kernel is %.0f\n", d, n, precision, as.integer(b), seconds[1], b^3 / 3 / seconds[1], seconds[2], b * n / seconds[2], b^3 / 3 / seconds[1] / (b * n / seconds[2])))
+  }
+}
+
+kin40k <- function(folder) {
+  read <- \(file) as.matrix(read.csv(file.path(folder, file), header = FALSE))
+  all <- unname(read("uci_kin40k.csv.gz"))
+  held <- read("uci_kin40k.test_mask.csv.gz")[, 1] > 0
+  d <- ncol(all) - 1
+  y <- (all[, d + 1] - mean(all[!held, d + 1])) / sd(all[!held, d + 1])
+  x <- scale(all[, seq_len(d)])
+  p <- list(name = "kin40k", kernel = "matern52", bandwidth = 3, lambda = 1e-8, x = x[!held, ], y = y[!held], at = x[held, ], truth = y[held])
+  both(by_cholesky(prepare(p)), 40)
+}
+
+switch(arguments[1],
+  cost = cost(),
+  small = for (name in c("matern9", "susy", "easy")) both(by_cholesky(prepare(synthetic(name, number(2, 8000)))), Inf),
+  susy = , smooth = both(prepare(synthetic(arguments[1], number(2, 1e5))), number(3, 60)),
+  kin40k = kin40k(arguments[2])
+)
