@@ -42,7 +42,7 @@ test_that("many rows go by conjugate gradients on a GPU as on the CPU", {
 })
 
 test_that("blocks of rows on a GPU give what they give on the CPU, in either precision", {
-  skip_if_no_libraries()
+  skip_if_no_gpu()
   replace_in_package("is_factorised", \(system) FALSE)
   x <- with_fixed_seed(matrix(stats::runif(8 * 6000), 6000))
   y <- with_fixed_seed(cbind(sin(5 * x[, 1]) * x[, 2], x[, 3]) + 0.1 * stats::rnorm(12000), 2)

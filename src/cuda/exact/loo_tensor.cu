@@ -193,7 +193,7 @@ enum fk_status fk_loo_by_tensor(struct fk_cuda_context *context, struct fk_cuda_
   struct loo_reach reach;
   struct loo_job job = {};
   *done = false;
-  if (context->capability < 80 || points->sources.d > FK_TENSOR_WIDE || fk_cuda_is_lowered_to("difference"))
+  if (context->capability < 80 || points->sources.d > FK_LOO_WIDE || fk_cuda_is_lowered_to("difference"))
     return FK_STATUS_OK;
   FK_TRY(choose_reach(context, points, &reach, done, err));
   if (!*done) return FK_STATUS_OK;

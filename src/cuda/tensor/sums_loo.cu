@@ -134,6 +134,6 @@ static cudaError_t launch(const struct fk_loo_tensor *task, cudaStream_t stream)
 }
 
 cudaError_t fk_loo_tensor_launch(const struct fk_loo_tensor *task, cudaStream_t stream) {
-  return fk_with_constant<1, FK_TENSOR_WIDE / 16>(
+  return fk_with_constant<1, FK_LOO_WIDE / 16>(
       task->means.cols.k / 16, [=](auto steps) { return launch<decltype(steps)::value>(task, stream); });
 }

@@ -24,7 +24,9 @@ struct fk_loo_tensor {
   struct fk_tensor_task sources; /* the same, with the points x_j as columns */
   const struct fk_loo_numbers *rows, *columns;
 };
-/* For points of at most FK_TENSOR_WIDE dimensions. */
+/* For points of at most FK_LOO_WIDE dimensions: with more, rounding errors exceed what single precision promises.
+ */
+enum { FK_LOO_WIDE = 16 };
 cudaError_t fk_loo_tensor_launch(const struct fk_loo_tensor *task, cudaStream_t stream);
 
 #endif
