@@ -1,7 +1,7 @@
-# Exact kernel ridge regression, A x = y with A = K + N, without a matrix of all rows. A pass shuffles the rows, cuts them
-# into blocks, and solves each block by its Cholesky factor for the residual that the blocks before it left: n^2 kernels,
-# and factors that take about as long. The sum of a pass's changes is made A-orthogonal to those of the last passes, and a
-# step of the best length is taken along it.
+# Exact kernel ridge regression, A x = y with A = K + N, without a matrix of all rows. A pass shuffles the rows, cuts
+# them into blocks, and solves each block by its Cholesky factor for the residual that the blocks before it left: n^2
+# kernels, and factors that take about as long. The sum of a pass's changes is made A-orthogonal to those of the last
+# passes, and a step of the best length is taken along it. bench/blocks.R compares it with conjugate gradients.
 #
 # The residual r = A (x* - x) bounds the error of predictions: at the rows it is |K (x* - x)| <= |r|.
 

@@ -89,7 +89,9 @@ test_that("a problem without an end ends, with the residual that it reached", {
   case <- blocks_case()
   small_blocks(10)
   expect_warning(
-    fit <- kernel_ridge(case$x, case$y, bandwidth = 20, lambda = 1e-16, solver = list(exact = TRUE, iterations = 12, tolerance = 1e-12)),
+    fit <- kernel_ridge(
+      case$x, case$y, bandwidth = 20, lambda = 1e-16, solver = list(exact = TRUE, iterations = 12, tolerance = 1e-12)
+    ),
     "reached a relative residual of .* after"
   )
   expect_false(fit$converged)
