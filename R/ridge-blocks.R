@@ -3,7 +3,7 @@
 # kernels, and factors that take about as long. The sum of a pass's changes is made A-orthogonal to those of the last
 # passes, and a step of the best length is taken along it. bench/blocks.R compares it with conjugate gradients.
 #
-# The residual r = A (x* - x) bounds the error of predictions: at the rows it is |K (x* - x)| <= |r|.
+# The residual r = A (x* - x) bounds the error of predictions: at rows of equal weight it is |K (x* - x)| <= |r|.
 
 # Solves for all columns of y until each residual is below `tolerance` times its column. list(x, iterations, converged,
 # stalled, residual), as conjugate_gradients().
