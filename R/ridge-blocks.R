@@ -1,9 +1,9 @@
-# Exact kernel ridge regression, A x = y with A = K + N, without a matrix of all rows. A pass shuffles the rows, cuts them
-# into blocks, and solves each block by its Cholesky factor for the residual that the blocks before it left: n^2 kernels,
-# and factors that take about as long. The sum of a pass's changes is made A-orthogonal to those of the last passes, and a
-# step of the best length is taken along it.
+# Exact kernel ridge regression, A x = y with A = K + N, without a matrix of all rows. A pass shuffles the rows, cuts
+# them into blocks, and solves each block by its Cholesky factor for the residual that the blocks before it left: n^2
+# kernels, and factors that take about as long. The sum of a pass's changes is made A-orthogonal to those of the last
+# passes, and a step of the best length is taken along it. bench/blocks.R compares it with conjugate gradients.
 #
-# The residual r = A (x* - x) bounds the error of predictions: at the rows it is |K (x* - x)| <= |r|.
+# The residual r = A (x* - x) bounds the error of predictions: at rows of equal weight it is |K (x* - x)| <= |r|.
 
 # Solves for all columns of y until each residual is below `tolerance` times its column. list(x, iterations, converged,
 # stalled, residual), as conjugate_gradients().

@@ -1,6 +1,6 @@
-# Standard errors and degrees of freedom of an exact fit whose matrix A = K + N is not factorised. Conjugate gradients
-# solve many right-hand sides at a time, preconditioned by the Nystroem matrix M (ridge-exact.R). The trace of M is
-# known; random vectors estimate only the difference between A and M.
+# Standard errors and degrees of freedom of an exact fit whose matrix A = K + N is not factorised. Many right-hand sides
+# are solved at a time, as the fit was: by blocks, or by conjugate gradients preconditioned by the Nystroem matrix M
+# (ridge-exact.R). The trace of M is known; random vectors estimate only the difference between A and M.
 
 # list(system, nystrom): computed when first needed and cached; recomputed if the factors were lost with their session.
 unfactorised_of <- function(fit, run) {
@@ -19,10 +19,30 @@ is_there <- function(P) tryCatch({ apply_factors(P, numeric(P$m), "T"); TRUE }, 
 # Tolerance of the products with A.
 ENERGY_PRODUCTS <- 1e-9
 
-# Conjugate gradients for A x = b, preconditioned by M, for all columns of b. Each step adds to the energies b'x. Their
-# error, b'A^-1 b - b'x = r'A^-1 r, is about r'M^-1 r, at most that times the factor by which the noise of M is raised.
-# A column stops when `enough(left, energy, column)` is TRUE. Returns list(energy, x), x only if `with_x`.
-energy_gradients <- function(system, nystrom, b, enough, with_x = FALSE, max_iter = 500) {
+# Solves A x = b for all columns of b. `enough(left, energy, columns)`: are these energies near enough to b'A^-1 b, which
+# is about `left` more? Returns list(energy, x); conjugate gradients return x only if `with_x`.
+solved_energies <- function(kept, b, enough, with_x = FALSE) {
+  system <- kept$system
+  if (exact_way(system)$fast) return(energy_gradients(system, kept$nystrom, b, enough, with_x))
+  system$run <- block_run(system)
+  # b'A^-1 b - r'A^-1 r, which never falls
+  energy_of <- \(at) column_products(b + at$r, at$x, system$run)
+  energy <- numeric(ncol(b))
+  found <- run_blocks(system, b, first_blocks(system, b), MOST_SOLVE_STEPS, 0, function(state, size) {
+    before <- energy
+    energy <<- energy_of(state)
+    all(enough(energy - before, energy, seq_along(energy)))
+  })
+  if (found$iterations == MOST_SOLVE_STEPS) warn_unresolved(MOST_SOLVE_STEPS)
+  list(energy = energy, x = found$x)
+}
+
+MOST_SOLVE_STEPS <- 500
+
+# By conjugate gradients preconditioned by M. Each step adds to the energies b'x. Their error, b'A^-1 b - b'x =
+# r'A^-1 r, is about r'M^-1 r, at most that times the factor by which the noise of M is raised. A column stops when there
+# is enough.
+energy_gradients <- function(system, nystrom, b, enough, with_x, max_iter = MOST_SOLVE_STEPS) {
   run <- run_to_tolerance(system$run, ENERGY_PRODUCTS)
   energy <- numeric(ncol(b))
   x <- if (with_x) 0 * b
@@ -57,7 +77,7 @@ energy_gradients <- function(system, nystrom, b, enough, with_x = FALSE, max_ite
 
 warn_unresolved <- function(steps) {
   warning(
-    "conjugate gradients for standard errors or degrees of freedom did not converge in ", steps, " steps: ",
+    "the solver for standard errors or degrees of freedom did not converge in ", steps, " steps: ",
     "`lambda` is too small for this `bandwidth`", call. = FALSE
   )
 }
@@ -88,7 +108,7 @@ solved_norms <- function(fit, rows, prior, run) {
     k <- rows_multiply(kept$system$rows, few, diag(length(block)), of_rows)$sums
     own <- prior[block]
     enough <- \(left, energy, of) left <= VARIANCE_ERROR / 10 * pmax(own[of] - energy, 1e-10 * own[of])
-    energy_gradients(kept$system, kept$nystrom, k, enough)$energy
+    solved_energies(kept, k, enough)$energy
   }))
 }
 
@@ -109,7 +129,7 @@ estimated_traces <- function(fit, run) {
   })
   y <- nystrom$solve(z)
   first <- c(column_products(z, y, run), sum(1 / system$noise))
-  x <- energy_gradients(system, nystrom, cbind(z, 1), \(left, energy, of) left <= 1e-6 * first[of], with_x = TRUE)$x
+  x <- solved_energies(kept, cbind(z, 1), \(left, energy, of) left <= 1e-6 * first[of], with_x = TRUE)$x
   own <- nystrom$P$m - sum(apply_factors(nystrom$G, diag(nystrom$P$m), "T^-1")^2)
   differences <- colSums(y * system$noise * (x[, seq_len(PROBES)] - y))
   s <- nystrom$raised

@@ -1,6 +1,7 @@
 # Exact kernel ridge regression: (K + N) alpha = y - intercept, where N has n lambda / w_i on its diagonal. It is solved
-# by Cholesky factorisation if the matrix is small enough, otherwise without the matrix in memory: by conjugate gradients
-# if the fast engine computes the products, in time linear in the rows, else by blocks (ridge-blocks.R). Rows of weight 0 have coefficient 0: they are not in the system and not among the centres of the fit.
+# by Cholesky factorisation if the matrix is small enough, otherwise without the matrix in memory: by conjugate
+# gradients if the fast engine computes the products, in time linear in the rows, else by blocks (ridge-blocks.R). Rows
+# of weight 0 have coefficient 0: they are not in the system and not among the centres of the fit.
 
 # Largest number of rows whose matrix is factorised on the CPU. The factorisation then takes about a second on two cores.
 EXACT_FACTORISED <- 6000
@@ -64,18 +65,18 @@ is_factorised <- function(system) {
   system$n <= EXACT_FACTORISED || fits_on_gpu(system$n, system$run)
 }
 
-# How a system that is not factorised is solved: the solver, and its stopping rule where none is given. Errors of products
-# by the fast engine would not fall with the residual of a block, and a block would take as long as all rows.
+# How a system that is not factorised is solved: the solver, and its stopping rule where none is given. With the fast
+# engine a block would take about as long as all rows.
 exact_way <- function(system) {
   fast <- is_fast(system, run_to_tolerance(system$run, exact_tolerance(system$run, 1e-7)))
   if (fast) {
     list(
-      name = "conjugate gradients with fast products", solve = solve_by_gradients, plan = plan_gradients,
+      fast = TRUE, name = "conjugate gradients with fast products", solve = solve_by_gradients, plan = plan_gradients,
       tolerance = 1e-7, iterations = 1000L
     )
   } else {
     list(
-      name = "passes over blocks of rows", solve = solve_by_blocks, plan = plan_blocks, tolerance = 1e-4,
+      fast = FALSE, name = "passes over blocks of rows", solve = solve_by_blocks, plan = plan_blocks, tolerance = 1e-4,
       iterations = 200L
     )
   }

@@ -10,20 +10,20 @@
 #' clusters, but seldom predict better. Exact duplicates are merged.
 #'
 #' **Exact fits** (`exact = TRUE`) with squared loss use a Cholesky factorisation for up to 6,000 rows; on a GPU, as long
-#' as the matrix fits into half of the free memory. Larger fits use conjugate gradients with a Nystroem preconditioner.
-#' Their products use the fast engine where it is faster (see [kernel_sum()]); then the time of an iteration is linear in
-#' the number of rows. With other losses, exact fits have up to 10,000 rows.
+#' as the matrix fits into half of the free memory. Larger fits use conjugate gradients where the fast engine computes
+#' products in time linear in the rows (see [kernel_sum()]). Others solve blocks of rows, shuffled in every pass over
+#' all pairs. With other losses, exact fits have up to 10,000 rows.
 #'
-#' **Convergence.** Conjugate gradients stop when the residual is below `tolerance` times the right-hand side, or after
-#' `iterations`. Few iterations (5 to 20) are a regularisation, too, and are often enough; small penalties need more.
+#' **Convergence.** Iterations stop when the residual is below `tolerance` times the right-hand side, or after
+#' `iterations`. In exact fits it bounds the error of predictions. Few iterations (5 to 20) are a regularisation, too.
 #' Newton's method stops when the predicted decrease of a step is less than `tolerance` times the objective.
 #'
 #' @param exact Logical. `TRUE`: every row is a centre, without Nystroem approximation. `FALSE`: centres are drawn.
 #'   `NULL` (default): as the default of `centers` in [kernel_ridge()]. See Details.
-#' @param iterations Largest number of iterations of conjugate gradients; for logistic loss, Newton steps with all
-#'   centres. `NULL` (default): 50; for an exact fit with squared loss 1,000.
-#' @param tolerance Stopping rule, a number from 0 to below 1: see Details. `NULL` (default): 1e-7, for logistic loss
-#'   1e-5.
+#' @param iterations Largest number of iterations or passes; for logistic loss, Newton steps with all centres. `NULL`
+#'   (default): 50; for an exact fit with squared loss 1,000, by blocks 200.
+#' @param tolerance Stopping rule, a number from 0 to below 1. `NULL` (default): 1e-7, by blocks 1e-4, for
+#'   logistic loss 1e-5.
 #' @param center_method How centres are drawn from the rows: `"uniform"` (default), `"rpcholesky"`, `"leverage"` or
 #'   `"kmeans++"`. See Details.
 #' @param intercept Logical: fit an intercept? Default `TRUE`.

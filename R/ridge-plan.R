@@ -70,12 +70,12 @@ plan_gradients <- function(task, system, way) {
   by_midpoints <- may_take_midpoints(system, run)
   r <- if (by_midpoints) midpoint_rank(n) else nystrom_rank(n)
   factors <- probe_factors(task, r)
-  iterations <- probe_exact_iterations(task, system, way$solve, if (is_fast(system, run)) 8 else 1)
+  iterations <- probe_exact_iterations(task, way$solve, 8)
   # the residual is recomputed every REFRESH iterations and at the end
   products <- iterations + iterations %/% REFRESH + 1
   seconds <- c(
     preconditioner = 2 * extrapolate(factors, "T", r) + probe_information(task, system, r, run),
-    products = products * probe_exact_product(system, task$t, run, PROBE_PAIRS[[task$backend]]),
+    products = products * probe_exact_product(system, task$t, run),
     solves = (iterations + 1) * (extrapolate(factors, "solves", r, 1) + probe_inverse(task, system, r, run))
   )
   # the factors, and temporary r x r matrices in R
@@ -93,7 +93,7 @@ plan_blocks <- function(task, system, way) {
   b <- block_rows(system, run)
   own <- ridge_centers(rows_take(system$rows, spread_rows(n, b)), system$L, system$kernel)
   v <- matrix(1, own$m, task$t)
-  passes <- probe_exact_iterations(task, system, way$solve, 1)
+  passes <- probe_exact_iterations(task, way$solve, 1)
   each <- passes * n / b
   seconds <- c(
     factors = each * timed(\() solve_block(own, system$noise[seq_len(own$m)], v, run)),

@@ -82,8 +82,8 @@ probe_iterations <- function(task) {
 }
 
 # Iterations of an exact fit, extrapolated in n from fits to some of the rows and to a quarter of these, with the same
-# noise.
-probe_exact_iterations <- function(task, system, solve, times) {
+# noise. `times`: as many rows as others have.
+probe_exact_iterations <- function(task, solve, times) {
   spec <- task$spec
   spec[c("start", "state")] <- NULL
   n <- task$rows$n
@@ -172,16 +172,10 @@ probe_loss <- function(task) {
 
 # ---- of exact fits ----------------------------------------------------------------------------
 
-# Seconds of (K + N) v: linear in the rows for the fast engine, otherwise in the pairs.
-probe_exact_product <- function(system, t, run, pairs) {
-  n <- system$n
-  fast <- is_fast(system, run)
-  if (!fast) {
-    rows <- ridge_rows(rows_take(system$rows, spread_rows(n, ceiling(sqrt(2 * pairs)))))
-    system <- exact_system(rows, NULL, system$L, system$kernel, 1, run)
-  }
+# Seconds of (K + N) v by the fast engine.
+probe_exact_product <- function(system, t, run) {
   v <- matrix(1 / system$n, system$n, t)
-  timed(\() exact_product(system, v, run)) * (n / system$n)^2
+  timed(\() exact_product(system, v, run))
 }
 
 # Seconds of the products with K_nr and K_rn of the preconditioner, with all rows. They may use the fast engine.
@@ -202,7 +196,7 @@ probe_information <- function(task, system, r, run) {
   free_preconditioner(P)
   if (may_take_midpoints(system, run)) {
     # sums over all rows at the midpoints
-    product <- probe_exact_product(system, 1, run, PROBE_PAIRS[[task$backend]])
+    product <- probe_exact_product(system, 1, run)
     return(solves + product * (system$n + r * (r + 1) / 2) / (2 * system$n))
   }
   part <- replace(task, c("m", "rows", "t"), list(r, system$rows, columns))

@@ -1,6 +1,6 @@
 # Exact kernel ridge regression by blocks of rows (R/ridge-blocks.R) beside conjugate gradients and Cholesky.
 #
-#   Rscript bench/blocks.R cost            what a kernel costs in multiply-adds of a factor: the constants of block_rows()
+#   Rscript bench/blocks.R cost            a kernel in multiply-adds of a factor: the constants of block_rows()
 #   Rscript bench/blocks.R small           two problems of 8,000 rows: residuals, errors, and distances from Cholesky
 #   Rscript bench/blocks.R susy 1e6 60     SUSY's shape: rows, and seconds for each solver
 #   Rscript bench/blocks.R smooth 1e5 60   Matern 5/2 in 60 columns, lambda 1e-9
@@ -59,7 +59,9 @@ trial <- function(p, name, solve, seconds = Inf, tolerance = 1e-7, most = 1000) 
     if (iteration %in% LINES || over || residual <= tolerance) {
       found <- p$predict(x)
       far <- if (is.null(p$exact)) NA else sqrt(mean((found - p$exact)^2))
-      cat(sprintf("%4d %8.2f s  residual %.1e  error %.5f  distance %.1e\n", as.integer(iteration), spent, residual, sqrt(mean((found - p$truth)^2)), far))
+      error <- sqrt(mean((found - p$truth)^2))
+      line <- "%4d %8.2f s  residual %.1e  error %.5f  distance %.1e\n"
+      cat(sprintf(line, as.integer(iteration), spent, residual, error, far))
     }
     aside <<- aside + proc.time()[[3]] - now
     over
@@ -74,7 +76,8 @@ by_cholesky <- function(p) {
   spent <- proc.time()[[3]] - began
   ns$free_preconditioner(P)
   p$exact <- p$predict(x)
-  cat(sprintf("%s, %d rows: Cholesky %.2f s  error %.5f\n", p$name, p$system$n, spent, sqrt(mean((p$exact - p$truth)^2))))
+  error <- sqrt(mean((p$exact - p$truth)^2))
+  cat(sprintf("%s, %d rows: Cholesky %.2f s  error %.5f\n", p$name, p$system$n, spent, error))
   p
 }
 
@@ -85,19 +88,20 @@ both <- function(p, seconds, tolerance = 1e-7) {
 }
 
 cost <- function() {
-  run <- ns$start_run(ns$settle_control(NULL, list()))
-  gpu <- run$backend != "cpu" && ns$backend_info()$gpu_engine
-  for (d in c(9, 18, 60)) for (n in if (gpu) c(1e5, 1e6) else 2e4) for (precision in if (gpu) c("double", "single") else "double") {
+  gpu <- ns$backend_info()$gpu_engine
+  best <- \(f) { f(); min(replicate(3, system.time(f())[[3]])) }
+  sizes <- if (gpu) c(1e5, 1e6) else 2e4
+  for (d in c(9, 18, 60)) for (n in sizes) for (precision in if (gpu) c("double", "single") else "double") {
     b <- if (gpu) 10000 else 1500
     p <- prepare(list(x = matrix(rnorm(n * d), n), kernel = "gaussian", bandwidth = 3, lambda = 1e-6))
-    how <- ns$block_run(replace(p$system, "run", list(ns$start_run(ns$settle_control(list(precision = precision), list())))))
-    points <- ns$rows_take(p$system$rows, seq_len(b))
+    asked <- ns$start_run(ns$settle_control(list(precision = precision), list()))
+    how <- ns$block_run(replace(p$system, "run", list(asked)))
+    own <- ns$ridge_centers(ns$rows_take(p$system$rows, seq_len(b)), p$system$L, p$system$kernel)
     v <- matrix(1, b)
-    own <- ns$ridge_centers(points, p$system$L, p$system$kernel)
-    product <- \() ns$block_product(p$system, own, v, how)
-    best <- \(f) { f(); min(replicate(3, system.time(f())[[3]])) }
-    seconds <- c(best(\() ns$solve_block(own, rep(1e-3, b), v, how)), best(product))
-    cat(sprintf("d %d n %g %s: factor of %d rows %.3f s (%.1e multiply-adds/s), product %.3f s (%.1e kernels/s), a kernel is %.0f\n", d, n, precision, as.integer(b), seconds[1], b^3 / 3 / seconds[1], seconds[2], b * n / seconds[2], b^3 / 3 / seconds[1] / (b * n / seconds[2])))
+    factor <- b^3 / 3 / best(\() ns$solve_block(own, rep(1e-3, b), v, how))
+    kernels <- b * n / best(\() ns$block_product(p$system, own, v, how))
+    line <- "d %d n %g %s: blocks of %d rows, %.1e multiply-adds/s, %.1e kernels/s, a kernel is %.0f\n"
+    cat(sprintf(line, d, n, precision, as.integer(b), factor, kernels, factor / kernels))
   }
 }
 
@@ -108,13 +112,16 @@ kin40k <- function(folder) {
   d <- ncol(all) - 1
   y <- (all[, d + 1] - mean(all[!held, d + 1])) / sd(all[!held, d + 1])
   x <- scale(all[, seq_len(d)])
-  p <- list(name = "kin40k", kernel = "matern52", bandwidth = 3, lambda = 1e-8, x = x[!held, ], y = y[!held], at = x[held, ], truth = y[held])
-  both(by_cholesky(prepare(p)), 40)
+  p <- list(
+    name = "kin40k", kernel = "matern52", bandwidth = 3, lambda = 1e-8, x = x[!held, ], y = y[!held], at = x[held, ],
+    truth = y[held]
+  )
+  both(by_cholesky(prepare(p)), 10)
 }
 
 switch(arguments[1],
   cost = cost(),
-  small = for (name in c("matern9", "susy", "easy")) both(by_cholesky(prepare(synthetic(name, number(2, 8000)))), Inf),
+  small = for (name in c("matern9", "susy", "easy")) both(by_cholesky(prepare(synthetic(name, number(2, 8000)))), 40),
   susy = , smooth = both(prepare(synthetic(arguments[1], number(2, 1e5))), number(3, 60)),
   kin40k = kin40k(arguments[2])
 )

@@ -89,8 +89,22 @@ test_that("a problem without an end ends, with the residual that it reached", {
   case <- blocks_case()
   small_blocks(10)
   expect_warning(
-    fit <- kernel_ridge(case$x, case$y, bandwidth = 20, lambda = 1e-16, solver = list(exact = TRUE, iterations = 12, tolerance = 1e-12)),
+    fit <- kernel_ridge(
+      case$x, case$y, bandwidth = 20, lambda = 1e-16, solver = list(exact = TRUE, iterations = 12, tolerance = 1e-12)
+    ),
     "reached a relative residual of .* after"
   )
   expect_false(fit$converged)
+})
+
+test_that("sparse rows are solved by blocks, too", {
+  skip_if_not_installed("Matrix")
+  x <- with_fixed_seed(matrix(stats::rbinom(200 * 20, 1, 0.1), 200))
+  y <- x[, 1] - x[, 2] + with_fixed_seed(stats::rnorm(200), 2)
+  fit <- \(x, ...) kernel_ridge(x, y, bandwidth = 2, lambda = 1e-3, solver = list(exact = TRUE, ...))
+  want <- predict(fit(x))
+  small_blocks()
+  found <- fit(Matrix::Matrix(x, sparse = TRUE), tolerance = 1e-9)
+  expect_gt(found$iterations, 2)
+  expect_equal(predict(found), want, tolerance = 1e-7)
 })

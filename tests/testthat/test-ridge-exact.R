@@ -123,7 +123,11 @@ test_that("an exact fit that was stopped goes on from its file, with the same bi
   case$lambda <- 1e-4 / 1500
   file <- tempfile()
   # the second takes sums that are more exact on the way
-  for (way in list(list(by_gradients, "exact_product", 1e-6), list(by_gradients, "exact_product", 1e-10), list(by_blocks, "solve_block", 1e-6))) {
+  ways <- list(
+    list(by_gradients, "exact_product", 1e-6), list(by_gradients, "exact_product", 1e-10),
+    list(by_blocks, "solve_block", 1e-6)
+  )
+  for (way in ways) {
     products <- 0
     until <- Inf
     product <- get(way[[2]], asNamespace("flashkernel"))

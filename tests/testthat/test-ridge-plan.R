@@ -46,9 +46,13 @@ test_that("exact fits have plans, by a factor or by iterations", {
   expect_output(print(plan), "400 rows, 3 columns, exact")
   replace_in_package("is_factorised", \(system) FALSE)
   replace_in_package("EXACT_PAIRS", c(cpu = 100^2))
-  plan <- plan_of(exact = TRUE, weights = rep(0:3, 100))
-  expect_gt(plan$iterations, 1)
-  expect_gt(plan$seconds[["products"]], 0)
+  for (fast in c(TRUE, FALSE)) {
+    replace_in_package("is_fast", \(system, run) fast)
+    plan <- plan_of(exact = TRUE, weights = rep(0:3, 100))
+    expect_gt(plan$iterations, 1)
+    expect_gt(plan$seconds[["products"]], 0)
+    expect_output(print(plan), if (fast) "conjugate gradients" else "blocks of rows")
+  }
 })
 
 test_that("times that grow with the square and the cube are told apart", {
