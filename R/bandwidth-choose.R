@@ -108,13 +108,16 @@ nominal_pair <- function(d) {
 }
 
 # Seconds for a value of the criterion: the sums of pairs, or where there are fast ones, those in time linear in the
-# points. Leave-one-out sums of an SD-KDE are to no tolerance (bench/gpu-loo.R).
+# points. Leave-one-out sums of an SD-KDE are to no tolerance, and in double on GPUs in more than SINGLE_LOO dimensions
+# (FK_LOO_WIDE in src/cuda/tensor/sums_loo.cuh; bench/gpu-loo.R).
+SINGLE_LOO <- 16
 pass_seconds <- function(n, d, measure, run) {
   if (needs_moments(measure[1])) return(3 * n^2 * pair_seconds(n, d, on_cpu(run)))
   debiased <- measure[2] == "sdkde"
   linear <- if (d <= (if (debiased) 1 else 3) && run$tol > 0) n * nominal_costs()$linear[d] else Inf
   if (!debiased) return(min(n^2 * pair_seconds(n, d, run), linear))
-  min((if (goes_to_gpu(run, n, d)) 4 else 3) * n^2 * pair_seconds(n, d, run, run$precision), 3 * linear)
+  precision <- if (d > SINGLE_LOO) "double" else run$precision
+  min((if (goes_to_gpu(run, n, d)) 4 else 3) * n^2 * pair_seconds(n, d, run, precision), 3 * linear)
 }
 
 # Their pilots have moments of the pairs, by one pass on the CPU.
