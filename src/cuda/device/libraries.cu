@@ -1,8 +1,6 @@
 /* Loading cuBLAS and cuSOLVER, and the handles of a context; see libraries.cuh. */
 #include "libraries.cuh"
 
-#include <dlfcn.h>
-#include <glob.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -14,60 +12,47 @@
 struct fk_cublas fk_cublas;
 struct fk_cusolver fk_cusolver;
 
-/* ---- loading ---------------------------------------------------------------------------------- */
+/* ---- shared objects --------------------------------------------------------------------------- */
 
-struct symbol {
-  const char *name;
-  size_t offset;
-};
-
-#define CUBLAS_SYMBOL(member, function, parameters) {#function, offsetof(struct fk_cublas, member)},
-#define CUSOLVER_SYMBOL(member, function, parameters) {#function, offsetof(struct fk_cusolver, member)},
-static const struct symbol cublas_symbols[] = {FK_CUBLAS(CUBLAS_SYMBOL)},
-                           cusolver_symbols[] = {FK_CUSOLVER(CUSOLVER_SYMBOL)};
-
-enum { NAMES = 3, PATH_SIZE = 1024 };
-struct library {
-  const char *names[NAMES];
-  const struct symbol *symbols;
-  int n_symbols;
-  void *functions;
-  const void *own; /* our functions, where the library is missing */
-  size_t bytes;
-  bool loaded;
-};
-
-/* The version of the build's CUDA comes first: the driver is new enough for it. */
-#if CUDART_VERSION >= 13000
-#define IN_ORDER(newer, older) newer, older
-#else
-#define IN_ORDER(newer, older) older, newer
-#endif
-static struct library cublas = {{IN_ORDER("libcublas.so.13", "libcublas.so.12"), "libcublas.so"},
-                                cublas_symbols,
-                                sizeof cublas_symbols / sizeof *cublas_symbols,
-                                &fk_cublas,
-                                &fk_own_cublas,
-                                sizeof fk_cublas,
-                                false},
-                      cusolver = {{IN_ORDER("libcusolver.so.12", "libcusolver.so.11"), "libcusolver.so"},
-                                  cusolver_symbols,
-                                  sizeof cusolver_symbols / sizeof *cusolver_symbols,
-                                  &fk_cusolver,
-                                  &fk_own_cusolver,
-                                  sizeof fk_cusolver,
-                                  false};
-
-/* Where toolkits, conda and pip put the libraries: folders below a variable's, as patterns of glob(). */
-#define PIP "/lib/python3*/*-packages/nvidia/*/lib"
-static const struct place {
+/* Names of libraries, with and without their version; where toolkits, conda and pip put them: folders below a
+ * variable's, as patterns. any_path() calls call() with the paths that match, until it returns true. */
+enum { PATH_SIZE = 1024 };
+struct place {
   const char *variable, *below;
-} places[] = {
+};
+#ifdef _WIN32
+#define WIN32_LEAN_AND_MEAN
+#include <windows.h>
+
+#define NAME(library, version) library "64_" version ".dll"
+#define PLAIN_NAME(library) library "64.dll"
+static const struct place places[] = {
+    {"CUDA_PATH", "/bin"}, {"CUDA_PATH", "/bin/x64"}, {"CONDA_PREFIX", "/Library/bin"}};
+
+static void *open_object(const char *path) { return LoadLibraryA(path); }
+static void *function_of(void *object, const char *name) { return (void *)GetProcAddress((HMODULE)object, name); }
+static void open_needed(const char *) {}
+
+template <typename F>
+static bool any_path(const char *pattern, F call) {
+  return call(pattern);
+}
+
+#else
+#include <dlfcn.h>
+#include <glob.h>
+
+#define NAME(library, version) "lib" library ".so." version
+#define PLAIN_NAME(library) "lib" library ".so"
+#define PIP "/lib/python3*/*-packages/nvidia/*/lib"
+static const struct place places[] = {
     {NULL, FK_CUDA_LIBDIR},   {"CUDA_HOME", "/lib*"}, {"CUDA_PATH", "/lib*"}, {NULL, "/usr/local/cuda*/lib*"},
     {"CONDA_PREFIX", "/lib"}, {"VIRTUAL_ENV", PIP},   {"CONDA_PREFIX", PIP},  {"HOME", "/.local" PIP},
     {NULL, "/usr/local" PIP}, {NULL, "/usr" PIP}};
 
-/* Calls call() with the paths that match, until it returns true. */
+static void *open_object(const char *path) { return dlopen(path, RTLD_NOW | RTLD_LOCAL); }
+static void *function_of(void *object, const char *name) { return dlsym(object, name); }
+
 template <typename F>
 static bool any_path(const char *pattern, F call) {
   glob_t found;
@@ -90,16 +75,63 @@ static void open_needed(const char *path) {
   }
 }
 
+#endif
+
+/* ---- loading ---------------------------------------------------------------------------------- */
+
+struct symbol {
+  const char *name;
+  size_t offset;
+};
+
+#define CUBLAS_SYMBOL(member, function, parameters) {#function, offsetof(struct fk_cublas, member)},
+#define CUSOLVER_SYMBOL(member, function, parameters) {#function, offsetof(struct fk_cusolver, member)},
+static const struct symbol cublas_symbols[] = {FK_CUBLAS(CUBLAS_SYMBOL)},
+                           cusolver_symbols[] = {FK_CUSOLVER(CUSOLVER_SYMBOL)};
+
+enum { NAMES = 3 };
+struct library {
+  const char *names[NAMES];
+  const struct symbol *symbols;
+  int n_symbols;
+  void *functions;
+  const void *own; /* our functions, where the library is missing */
+  size_t bytes;
+  bool loaded;
+};
+
+/* The version of the build's CUDA comes first: the driver is new enough for it. */
+#if CUDART_VERSION >= 13000
+#define IN_ORDER(newer, older) newer, older
+#else
+#define IN_ORDER(newer, older) older, newer
+#endif
+static struct library cublas = {{IN_ORDER(NAME("cublas", "13"), NAME("cublas", "12")), PLAIN_NAME("cublas")},
+                                cublas_symbols,
+                                sizeof cublas_symbols / sizeof *cublas_symbols,
+                                &fk_cublas,
+                                &fk_own_cublas,
+                                sizeof fk_cublas,
+                                false},
+                      cusolver = {
+                          {IN_ORDER(NAME("cusolver", "12"), NAME("cusolver", "11")), PLAIN_NAME("cusolver")},
+                          cusolver_symbols,
+                          sizeof cusolver_symbols / sizeof *cusolver_symbols,
+                          &fk_cusolver,
+                          &fk_own_cusolver,
+                          sizeof fk_cusolver,
+                          false};
+
 /* Takes all functions; false: the library does not open, or is too old. It is never unloaded: its threads and
  * handlers may still run. */
 static bool take_functions(const struct library *library, const char *path) {
-  void *opened = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  void *opened = open_object(path);
   if (!opened && strchr(path, '/')) {
     open_needed(path);
-    opened = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    opened = open_object(path);
   }
   for (int i = 0; opened && i < library->n_symbols; i++) {
-    void *function = dlsym(opened, library->symbols[i].name);
+    void *function = function_of(opened, library->symbols[i].name);
     if (!function) return false;
     *(void **)((char *)library->functions + library->symbols[i].offset) = function;
   }
