@@ -135,8 +135,8 @@ if ("bands" %in% only) {
   heads <- c("density", "n", "fit", "runs", "pointwise", "worst", "uncorrected", "simultaneous", "grid", "length")
   cat(do.call(sprintf, c("%-14s %5s %-9s %5s %9s %6s %11s %12s %5s %8s\n", as.list(heads))))
   cells <- rbind(
-    expand.grid(fit = names(fits), n = 200, family = c("normal", "t5"), stringsAsFactors = FALSE),
-    expand.grid(fit = names(fits), n = 1000, family = "normal", stringsAsFactors = FALSE),
+    expand.grid(fit = names(fits)[1:4], n = 200, family = c("normal", "t5"), stringsAsFactors = FALSE),
+    expand.grid(fit = names(fits)[1:4], n = 1000, family = "normal", stringsAsFactors = FALSE),
     expand.grid(fit = c("kde", "sdkde"), n = c(200, 1000), family = "bimodal", stringsAsFactors = FALSE),
     expand.grid(fit = c("kde", "sdkde"), n = 500, family = "normal, d = 2", stringsAsFactors = FALSE)
   )
