@@ -42,7 +42,7 @@
 #'   * `share`: the weight of the points in the cells whose starts lead to this mode, as a share (with `start`, the
 #'     share of the starts);
 #'   * `mode`: `FALSE` for another point where the gradient vanishes, such as a saddle;
-#'   * `curvature` (`curvature.1` and so on): the eigenvalues of the Hessian of the log density, in coordinates in which
+#'   * `curvature.1` and so on: eigenvalues of the Hessian of the log density, in coordinates in which
 #'     H is the identity: -1 for a single kernel, near 0 for a flat top.
 #'
 #'   `mean_shift()`: a list of class `flash_clusters` with
