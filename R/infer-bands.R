@@ -339,9 +339,9 @@ reference_sd <- function(estimator, n, d) {
 # estimate of f: for small bandwidths unit f - share f^2, as for the share of counts in a cell. s = (z^2 - 1) kappa_3
 # / (6 se^2) is the Cornish-Fisher correction for skewness. For counts this is Wilson's interval with Cai's correction
 # (2005). If the variance is near 0, the ratio of cumulants is that of counts, at most MOST_SKEWNESS units. Below p
-# the variance decreases at most in proportion, as a density of 0 has none; `falls` replaces `unit` there. The interval always contains all from p -
-# s to p, so that a single point far from the others does not prove a positive density. A negative estimate counts as
-# 0.
+# the variance decreases at most in proportion, as a density of 0 has none; `falls` replaces `unit` there. The interval
+# always contains all from p - s to p, so that a single point far from the others does not prove a positive density. A
+# negative estimate counts as 0.
 wilson_interval <- function(estimate, se, unit, z, skewness = 1, share = 0, falls = unit) {
   p <- pmax(estimate, 0)
   variance <- se^2

@@ -6,8 +6,8 @@
 # Places where less than this share of a kernel is outside are far from bounds.
 FAR_SHARE <- 1e-8
 
-# list(domain, L, near, rows, roughness): the domain with all bounds as masses; functions of working points that return which are near
-# a bound, and of such points psi, m x n, and the integral of psi^2, both relative to the height of the kernel K.
+# list(near, rows, roughness): functions of working points that return which are near a bound, and of such points psi,
+# m x n, and the integral of psi^2, both relative to the height of the kernel K.
 edge_kernel <- function(object, domain, control) {
   part <- plain_kernels(object)
   L <- fit_factor(part)
