@@ -60,7 +60,8 @@ SEXP ffi_lattice_sums(SEXP lattice, SEXP index, SEXP b, SEXP ends, SEXP rows, SE
   of.bins = Rf_xlength(ends);
   of.ends = r_numbers(ends, (R_xlen_t)of.bins, "ends");
   of.b = r_numbers(b, (R_xlen_t)of.n, "b");
-  if (of.bins < 1 || of.ends[of.bins - 1] != (double)of.n) Rf_error("the last of `ends` must be the number of points");
+  if (of.bins < 1 || of.ends[of.bins - 1] != (double)of.n)
+    Rf_error("the last of `ends` must be the number of points");
   SEXP sums = PROTECT(r_matrix((int64_t)range[1], of.bins, R_NilValue));
 
   fk_lattice_sums(&of, INTEGER(index), (int64_t)range[0], (int64_t)range[1], &call.opts, REAL(sums), &call.err);
