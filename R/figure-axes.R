@@ -80,10 +80,19 @@ level_layout <- function(levels, share) {
   lines <- if (share < 0.8 && length(levels) > 1) 2 else 1
   cex <- min(1, lines * share)
   if (cex < LEAST_LABEL) {
-    most <- max(3, floor(max(nchar(levels)) * cex / LEAST_LABEL))
-    levels <- unname(abbreviate(levels, most, named = FALSE))
+    levels <- short_names(levels, max(3, floor(max(nchar(levels)) * cex / LEAST_LABEL)))
   }
   list(labels = levels, lines = lines, cex = max(LEAST_LABEL, cex))
+}
+
+# Names of at most `most` letters, or nearly: without the words that all begin with, and abbreviated if that is not enough.
+short_names <- function(names, most) {
+  if (length(names) < 2 || all(nchar(names) <= most)) return(names)
+  words <- strsplit(names, "(?<=[ ._-])", perl = TRUE)
+  alike <- 0
+  while (all(lengths(words) > alike + 1) && length(unique(vapply(words, `[`, "", alike + 1))) == 1) alike <- alike + 1
+  names <- vapply(words, \(own) paste(own[(alike + 1):length(own)], collapse = ""), "")
+  if (all(nchar(names) <= most)) names else unname(abbreviate(names, most, named = FALSE))
 }
 
 LEAST_LABEL <- 0.65

@@ -94,7 +94,8 @@ check_graphical <- function(..., d, .known = names(formals(sys.function(caller))
   if (is.na(unknown[1]) || !nzchar(unknown[1])) {
     stop_argument("...", "must be graphical parameters by name: found an unnamed argument")
   }
-  meant <- nearest_choice(unknown[1], setdiff(c(.known, names(checks)), "..."))
+  of_band <- "band" %in% .known && unknown[1] %in% c("ci", "conf", "interval", "level", "se")
+  meant <- if (of_band) "band" else nearest_choice(unknown[1], setdiff(c(.known, names(checks)), "..."))
   hint <- if (!is.null(meant)) paste0(" (did you mean `", meant, "`?)")
   stop_argument(unknown[1], "is not an argument of this function, nor a graphical parameter for it", hint)
 }

@@ -143,8 +143,12 @@ facet_places <- function(panels) {
   far <- 10 * max(1, unlist(lapply(panels[lengths(levels) == 0], \(panel) abs(panel$x$limits))))
   shift <- ifelse(lengths(levels) == 0, 0, round(far * (1 + seq_along(panels))))
   places <- unlist(Map(\(levels, shift) shift + seq_along(levels), levels, shift))
-  list(shift = unname(shift), names = stats::setNames(unlist(levels), places))
+  names <- unlist(lapply(levels, \(own) if (!is.null(own)) short_names(own, MOST_LETTERS)))
+  list(shift = unname(shift), names = stats::setNames(names, places))
 }
+
+# Longer names are shortened below narrow panels, and a key of longer names is below the panels.
+MOST_LETTERS <- 12
 
 figure_scales <- function(figure) {
   colours <- figure$colours
@@ -168,20 +172,25 @@ figure_scales <- function(figure) {
       if (nzchar(or_empty(figure$key))) figure$key, values = colours, guide = guide, breaks = Filter(nzchar, names(colours)),
       aesthetics = c("colour", if (is.null(shades)) "fill"), drop = FALSE
     ),
-    level_scale(names, labels, figure),
+    if (length(panels) > 1 && guide == "legend" && any(nchar(names(colours)) > MOST_LETTERS)) {
+      ggplot2::theme(legend.position = "bottom", legend.direction = "vertical")
+    },
+    level_scale(names, labels, figure, panels[[1]]$x$ticks),
     if (all(vapply(panels, \(panel) panel$y$log, NA))) ggplot2::scale_y_log10() else {
       sides <- panels[[1]]$y$levels
-      if (is.null(sides)) ggplot2::scale_y_continuous(labels = labels) else {
+      if (is.null(sides)) ggplot2::scale_y_continuous(breaks = ticks_of(panels[[1]]$y$ticks), labels = labels) else {
         ggplot2::scale_y_continuous(breaks = seq_along(sides), labels = sides, minor_breaks = NULL)
       }
     }
   )
 }
 
-# `names`: names of categories by position; NULL for none.
-level_scale <- function(names, labels, figure) {
+ticks_of <- function(ticks) if (is.null(ticks)) ggplot2::waiver() else ticks
+
+# `names`: names of categories by position; NULL for none. `ticks`: those of a single panel, or NULL.
+level_scale <- function(names, labels, figure, ticks) {
   if (is.null(names)) {
-    return(if (is.null(figure$pairs)) ggplot2::scale_x_continuous(labels = labels) else {
+    return(if (is.null(figure$pairs)) ggplot2::scale_x_continuous(breaks = ticks_of(ticks), labels = labels) else {
       ggplot2::scale_x_continuous(
         n.breaks = 4, labels = labels, guide = ggplot2::guide_axis(check.overlap = TRUE)
       )

@@ -191,9 +191,14 @@ tick_value <- function(n) if (n <= 5) min(n, 4) else 3
 # A row of coloured squares with their probabilities, in the outer margin above the panels.
 draw_outer_key <- function(labels, colours, cex = 0.85) {
   # positions are in inches on the device; drawing is in the coordinates of the last panel
-  width <- graphics::strwidth(labels, "inches", cex = cex / graphics::par("cex"))
-  total <- sum(0.18 + width) + 0.18 * (length(labels) - 1)
-  fit <- min(1, 0.97 * graphics::par("din")[1] / total)
+  width_of <- \(labels) graphics::strwidth(labels, "inches", cex = cex / graphics::par("cex"))
+  total_of <- \(width) sum(0.18 + width) + 0.18 * (length(width) - 1)
+  room <- 0.97 * graphics::par("din")[1]
+  share <- room / total_of(width_of(labels))
+  if (share < LEAST_LABEL) labels <- short_names(labels, max(3, floor(max(nchar(labels)) * share / LEAST_LABEL)))
+  width <- width_of(labels)
+  total <- total_of(width)
+  fit <- min(1, room / total)
   square <- fit * 0.12
   gap <- fit * c(0.06, 0.18)
   width <- fit * width

@@ -220,7 +220,8 @@ FIT_OTHERS <- c(
   threads = "control = flash_control(threads = )", devices = "control = flash_control(devices = )",
   engine = "control = flash_control(engine = )", tol_type = "control = flash_control(tol_type = )",
   from = "support", to = "support", lower = "support",
-  upper = "support", xmin = "support", xmax = "support", bounds = "support"
+  upper = "support", xmin = "support", xmax = "support", bounds = "support", positive = "support",
+  circular = "support = kde_circle()", period = "support = kde_circle()", adjust = "bandwidth"
 )
 
 # Names the options that the call gives by position. Stored as written, an unnamed "kde" would be taken

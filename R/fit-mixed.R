@@ -5,7 +5,10 @@
 #' @export
 fit_kde.mixed <- function(points, arg, call, options, control, formula = NULL) {
   check_one_step(options, "points without categorical columns")
-  if (!is.null(options$support)) stop_argument("support", "is available only for points without categorical columns")
+  if (!is.null(options$support)) {
+    cure <- " (use flash_kda() for one fit of each category)"
+    stop_argument("support", "is available only for points without categorical columns", cure)
+  }
   settings <- fit_settings(options)
   columns <- choose_level_kernels(attr(points, "columns"), options$discrete_kernel)
   names <- attr(points, "names_in_order")

@@ -26,14 +26,15 @@
 #' bandwidth apart suffice.
 #'
 #' A **bootstrap** resamples the rows with their weights, and debiases each sample again for `"sdkde"`. Bandwidths and local factors
-#' are kept, unless `refit = TRUE` chooses them again for each sample.
+#' are kept, unless `refit = TRUE` chooses them again.
 #'
 #' In simulations (`bench/inference.R`) simultaneous bands of level 0.95 contained the density in 0.94 to 0.97 of the samples in
-#' one dimension, and in 0.97 to 0.99 in two; intervals covered it in 0.94 to 0.96.
+#' one dimension, 0.97 to 0.99 in two; intervals covered it in 0.94 to 0.96.
 #'
 #' @section Kinds of densities:
-#' * On a `support`, points contribute with their copies, masses and integrals; by `"mass"`, corrected kernels are divided
-#'   by masses around places. For compact and boundary kernels \eqn{5 p_H - 4 p_{1.25 H}}{5 p_H - 4 p_(1.25 H)} corrects the bias.
+#' * Near bounds, corrected intervals by `"boundary"`, `"reflect"` or `"mass"` are around local quadratic estimates, but
+#'   for adaptive ones and `"sdkde"`. On the bound of a transformed column they are `NA`.
+#' * Compact kernels are corrected by \eqn{5 p_H - 4 p_{1.25 H}}{5 p_H - 4 p_(1.25 H)}.
 #' * The bias from smoothing categories is not corrected.
 #' * For `flash_kde(y ~ x)` the interval is that of p(y | x) at the rows of `newdata`, by default the training rows.
 #' * An estimate with `debiasing(nonnegative = TRUE)` is divided by its integral with `correct = FALSE` only.
@@ -180,17 +181,16 @@ bands_at <- function(object, at, asked, run) {
   check_memory(8 * (8 * as.double(nrow(at)) + 4 * length(object$x)), "newdata")
   domain <- object$support
   if (is.null(domain)) return(bands_of_sums(object, at, asked, run))
-  # on the bound of a transformed column the density is 0, as it is outside
+  # outside the density is 0; on the bound of a transformed column its estimate has no value
   inside <- inside_domain(domain, at)
+  outside <- ifelse(inside, NA, 0)
   inside[inside] <- log_jacobian(domain, to_working(domain, at[inside, , drop = FALSE])) < Inf
-  if (!any(inside)) return(c(bands_at(object, at[0, , drop = FALSE], asked, run)["critical"], zero_bands(length(inside))))
+  columns <- stats::setNames(rep(list(outside), 4), BAND_COLUMNS)
+  if (!any(inside)) return(c(bands_at(object, at[0, , drop = FALSE], asked, run)["critical"], columns))
   found <- bands_of_sums(object, at[inside, , drop = FALSE], asked, run)
-  columns <- names(zero_bands(1))
-  found[columns] <- Map(\(all, some) replace(all, inside, some), zero_bands(length(inside)), found[columns])
+  found[BAND_COLUMNS] <- Map(\(all, some) replace(all, inside, some), columns, found[BAND_COLUMNS])
   found
 }
-
-zero_bands <- function(m) stats::setNames(rep(list(numeric(m)), 4), BAND_COLUMNS)
 
 # bands_at() at points inside the support, of sums of kernels at working points.
 bands_of_sums <- function(object, at, asked, run) {
@@ -207,8 +207,8 @@ bands_of_sums <- function(object, at, asked, run) {
   if (is_kind(object, "mapped")) near <- from_centre(object$inner, near)
   errors <- influence_errors(of, near, own)
   height <- exp(log_kernel_norm(of$L) + if (is.null(domain)) 0 else log_jacobian(domain, to_working(domain, at)))
-  # psi has the masses around places, or the derivative of the masses around points, which the estimate lacks
-  by_psi <- !is.null(domain) && has_masses(domain) && is_signed(object)
+  # psi has the derivative of the masses around points, which the estimate lacks
+  by_psi <- isTRUE(made$edges) || !is.null(domain) && has_masses(domain) && is_signed(object)
   estimate <- if (by_psi) height * errors$mean else combined_density(made, at, run)
   if (asked$method == "bootstrap") {
     draws <- if (asked$refit) {
@@ -222,7 +222,8 @@ bands_of_sums <- function(object, at, asked, run) {
   }
   # a simultaneous band is at least as wide as pointwise intervals
   if (asked$type == "simultaneous") critical <- max(critical, largest_quantile(draws, errors, asked$level))
-  interval <- wilson_interval(estimate, height * errors$se, height * errors$unit, critical, of$skewness, errors$share)
+  interval <- wilson_interval(estimate, height * errors$se, height * errors$unit, critical, of$skewness, errors$share,
+    height * errors$falls)
   c(lapply(interval, `/`, divisor), list(critical = critical))
 }
 
@@ -230,9 +231,8 @@ bands_of_sums <- function(object, at, asked, run) {
 # for a bias of order h^2, so that the remaining bias is small relative to the standard error. The rate n^(-1 / (d + 4))
 # minimises the coverage error (Calonico, Cattaneo and Farrell 2018). narrowed() reduces bandwidths that are wider. Kernels
 # without second derivatives are combined with those of variance c H (Schucany and Sommers 1977): (c p_H - p_cH) / (c - 1) has no
-# bias of order h^2, and for c near 1 the least of order h^4. Categories alone have no such bias. Kernels that are divided by
-# their masses at the points have a bias at a bound that does not vanish with h; `by_place`: whether they are divided by the
-# masses of kernels around the places instead, where the bias is of order h.
+# bias of order h^2, and for c near 1 the least of order h^4. Categories alone have no such bias. `edges`: whether the interval is
+# around the sum of edge_kernel() near bounds.
 WIDER <- 1.25
 
 corrected_fits <- function(object, run) {
@@ -240,21 +240,33 @@ corrected_fits <- function(object, run) {
   alone <- \(fit) list(fits = list(fit), shares = 1)
   if (object$d == 0) return(alone(object))
   plain <- object$estimator == PLAIN_ESTIMATOR
-  by_local <- !is.null(object$support) && has_local(object$support)
+  domain <- object$support
+  by_local <- !is.null(domain) && has_local(domain)
   object <- narrowed(object, !plain || by_local || !is.null(object$adaptive), run)
-  if (!plain || by_local) return(alone(object))
+  edges <- any(domain$kind %in% c("mass", "reflect", "boundary")) && is.null(object$adaptive) &&
+    object$estimator %in% c(PLAIN_ESTIMATOR, "laplace")
+  if (!edges && (!plain || by_local)) return(alone(object))
+  if (edges && is_bent(domain)) {
+    object <- on_domain(plain_kernels(object), replace(domain, "kind", list("mass")), object$x, run)
+  }
   if (needs_rows(object)) {
     wide <- rebuilt(object, \(part) replace(part, "bandwidth", list(WIDER * part$bandwidth)), run)
     return(list(fits = list(object, wide), shares = c(WIDER, -1) / (WIDER - 1)))
   }
   object$estimator <- "laplace"
   if (!is.null(object$inner)) object$inner$estimator <- "laplace"
-  by_place <- !is.null(object$support) && has_masses(object$support) && is.null(object$adaptive)
-  c(alone(object), by_place = by_place)
+  c(alone(object), edges = edges)
 }
 
 # The density that corrected_fits() combines.
 combined_density <- function(made, at, run) {
+  if (isTRUE(made$edges)) {
+    domain <- made$fits[[1]]$support
+    of <- influence_of(made, run)
+    near <- to_working(domain, at)
+    mean <- influence_sums(of, near, matrix(of$weights / sum(of$weights)), influence_control(of, run))
+    return(drop(mean) * exp(log_kernel_norm(of$L) + log_jacobian(domain, near)))
+  }
   Reduce(`+`, Map(\(fit, share) share * signed_density(log_estimate(fit, at, FALSE, run)), made$fits, made$shares))
 }
 
@@ -327,10 +339,10 @@ reference_sd <- function(estimator, n, d) {
 # estimate of f: for small bandwidths unit f - share f^2, as for the share of counts in a cell. s = (z^2 - 1) kappa_3
 # / (6 se^2) is the Cornish-Fisher correction for skewness. For counts this is Wilson's interval with Cai's correction
 # (2005). If the variance is near 0, the ratio of cumulants is that of counts, at most MOST_SKEWNESS units. Below p
-# the variance decreases at most in proportion, as a density of 0 has none. The interval always contains all from p -
-# s to p, so that a single point far from the others does not prove a positive density. A negative estimate counts as
-# 0.
-wilson_interval <- function(estimate, se, unit, z, skewness = 1, share = 0) {
+# the variance decreases at most in proportion, as a density of 0 has none; `falls` replaces `unit` there. The interval
+# always contains all from p - s to p, so that a single point far from the others does not prove a positive density. A
+# negative estimate counts as 0.
+wilson_interval <- function(estimate, se, unit, z, skewness = 1, share = 0, falls = unit) {
   p <- pmax(estimate, 0)
   variance <- se^2
   third <- skewness * unit * (variance + share * p^2) - 3 * share * p * variance - share^2 * p^3
@@ -342,7 +354,7 @@ wilson_interval <- function(estimate, se, unit, z, skewness = 1, share = 0) {
     b <- z^2 * (slope / 2 - share * p) - shift
     p + (b + side * sqrt(pmax(b^2 - a * (shift^2 - z^2 * variance), 0))) / a
   }
-  falling <- ifelse(p > 0, pmin(unit, variance / p + share * p), unit)
+  falling <- ifelse(p > 0, pmin(falls, variance / p + share * p), falls)
   lower <- pmin(end_of(falling, -1), p - shift, p)
   list(estimate = p, lower = pmax(lower, 0), upper = pmax(end_of(unit, 1), p - shift, p), se = se)
 }

@@ -65,20 +65,23 @@ bin_forms <- function(points, size, L, run, left = NULL, right = left) {
 }
 
 # In coordinates u with K = exp(-|u - v|^2 / 4), K is the integral over t of exp(-(|u - t|^2 + |v - t|^2) / 2), divided by
-# pi^(d / 2). The trapezoidal rule with steps of 0.55 has a relative error below 1e-13. Sums at nodes farther than 6 from all
-# points are not needed.
-LATTICE_STEP <- 0.55
-LATTICE_REACH <- 6
+# pi^(d / 2). Each point adds to LATTICE_WIDTH nodes along each axis (FK_LATTICE_SIDE of src/cpu/loops/lattice.h). At this step
+# the trapezoidal rule and the nodes left out have errors of 1e-12 of the kernel's height each. Whatever they are, permutations
+# are exact, as all are of the same G.
+LATTICE_STEP <- 0.59
+LATTICE_WIDTH <- 25
+MOST_NODES <- 1e8
 
-# list(points, axes): the points u and the coordinates of nodes. NULL unless sums at nodes take less time than a pass
-# over all pairs.
+# list(points, from, counts, step): the points u, and the first node and how many there are along each axis. NULL unless sums at
+# nodes take less time than a pass over all pairs.
 form_lattice <- function(points, bins, L) {
   u <- whiten(points, L / sqrt(2))
-  from <- apply(u, 2, min) - LATTICE_REACH
-  counts <- ceiling((apply(u, 2, max) + LATTICE_REACH - from) / LATTICE_STEP) + 1
-  nodes <- prod(counts)
-  if (nodes * bins * (bins / 4 + 8) > as.double(nrow(u))^2 / 8) return(NULL)
-  list(points = u, axes = Map(\(low, count) low + LATTICE_STEP * (seq_len(count) - 1), from, counts))
+  from <- apply(u, 2, min) - (LATTICE_WIDTH + 1) / 2 * LATTICE_STEP
+  counts <- ceiling((apply(u, 2, max) - from) / LATTICE_STEP) + (LATTICE_WIDTH + 1) / 2
+  n <- as.double(nrow(u))
+  nodes <- min(prod(counts), n * LATTICE_WIDTH^ncol(u))
+  if (prod(counts) > MOST_NODES || nodes * bins^2 / 16 + 4 * n * LATTICE_WIDTH^ncol(u) > n^2) return(NULL)
+  list(points = u, from = from, counts = counts, step = LATTICE_STEP)
 }
 
 # bin_forms() by sums at the nodes.
@@ -86,35 +89,21 @@ forms_on_lattice <- function(lattice, size, run, left, right) {
   d <- ncol(lattice$points)
   if (is.null(right)) right <- matrix(1, nrow(lattice$points))
   same <- is.null(left) || identical(left, right)
-  both <- if (same) right else cbind(left, right)
-  bin <- rep(seq_along(size), size)
-  rows_of_bin <- split(seq_along(bin), bin)
-  run <- replace(run, c("precision", "tol", "tol_type"), list("double", max(run$tol, 1e-12), "global"))
-  nodes <- unname(as.matrix(expand.grid(lattice$axes)))
-  sums_at <- \(own, at, b) {
-    sources <- sum_sources(lattice$points[own, , drop = FALSE], NULL, diag(d))
-    kernel_sum_of(sources, at, b[own, , drop = FALSE], run, as_matrix = TRUE)$sums
-  }
-  near <- sums_at(seq_along(bin), nodes, matrix(1, length(bin))) >= exp(-LATTICE_REACH^2 / 2) / 2
-  nodes <- nodes[near, , drop = FALSE]
-  per_node <- 8 * length(size) * ncol(both)
+  index <- .Call(ffi_lattice_nodes, lattice)
+  nodes <- max(index)
+  ends <- as.double(cumsum(size))
   forms <- matrix(0, length(size), length(size))
   share <- nested_share(run)
-  for (rows in blocks_of(nrow(nodes), max(1024, floor(chunk_bytes() / per_node)))) {
-    at <- nodes[rows, , drop = FALSE]
-    part <- length(rows) / nrow(nodes) / length(size)
-    sums <- vapply(seq_along(size), \(a) {
-      share$part((rows[1] - 1) / nrow(nodes) + (a - 1) * part, part)
-      sums_at(rows_of_bin[[a]], at, both)
-    }, matrix(0, length(rows), ncol(both)))
-    by_bin <- \(column) matrix(sums[, column, ], length(rows))
+  for (rows in blocks_of(nodes, max(1024, floor(chunk_bytes() / (8 * length(size)))))) {
+    sums_of <- \(b) .Call(ffi_lattice_sums, lattice, index, b, ends, c(rows[1] - 1, length(rows)), run)
     for (r in seq_len(ncol(right))) {
-      own <- by_bin(ncol(both) - ncol(right) + r)
-      forms <- forms + if (same) crossprod(own) else crossprod(by_bin(r), own)
+      share$part((rows[1] - 1 + (r - 1) / ncol(right) * length(rows)) / nodes, length(rows) / nodes / ncol(right))
+      own <- sums_of(right[, r])
+      forms <- forms + matrix_crossprod(if (same) own else sums_of(left[, r]), own, run)
     }
   }
   share$end()
-  unname(forms) * LATTICE_STEP^d / pi^(d / 2)
+  forms * LATTICE_STEP^d / pi^(d / 2)
 }
 
 # v'Gv for the columns of v.

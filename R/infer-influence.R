@@ -30,13 +30,12 @@ DERIVATIVE_STEPS <- c(DERIVATIVE_STEP, CURVATURE_STEP, 8e-3, 1.5e-2)
 # Largest skewness: beyond it the interval of wilson_interval() would be empty where there are no points.
 MOST_SKEWNESS <- 3 / 2
 
-# list(parts, factors, L, weights, roughness, skewness, discrete, domain, mass, rows). Each part is a list of `points`, relative to
+# list(parts, factors, L, weights, roughness, skewness, discrete, domain, edge, rows). Each part is a list of `points`, relative to
 # fit_centre(), `C`, the variance of its kernel exp(-u' C^-1 u / 2), and `size`, its coefficient; with copies also `row`, the
 # point of each kernel, and with masses `scale`, 1 / mass. Weights are relative to the largest. `roughness`: the integral of
 # psi^2, relative to the height of the kernel. `skewness`: the third cumulant of an estimate divided by its variance and
 # density_unit(), for small bandwidths. `rows`: NULL, or a function of points that returns psi, m x n; parts then are
-# Gaussian kernels of the same variances. `mass`: NULL, or a function of points that returns the integral of the kernel around
-# each point over the domain, by which psi is divided there. `made`: of corrected_fits().
+# Gaussian kernels of the same variances. `edge`: NULL, or edge_kernel(), for places near bounds. `made`: of corrected_fits().
 influence_of <- function(made, control) {
   fits <- lapply(made$fits, \(fit) if (is_kind(fit, "mapped")) fit$inner else with_effects(fit, control))
   object <- fits[[1]]
@@ -50,14 +49,14 @@ influence_of <- function(made, control) {
   skewness <- influence_power(parts, object$bandwidth, 3) / roughness^2
   factors <- object$adaptive$factors
   domain <- if (is_kind(object, "imaged")) object$support
-  mass <- if (isTRUE(made$by_place)) place_mass(parts, object$bandwidth, domain, control)
+  edge <- if (isTRUE(made$edges)) edge_kernel(object, domain, control)
   if (!is.null(domain)) {
-    parts <- parts_on_domain(parts, if (is.null(mass)) domain else without_masses(domain), factors, control)
+    parts <- parts_on_domain(parts, if (is.null(edge)) domain else without_bounds(domain), factors, control)
   }
   list(
     parts = parts, factors = factors, L = fit_factor(object),
     weights = if (is.null(object$weights)) rep(1, object$n) else relative_to_largest(object$weights),
-    roughness = roughness, skewness = skewness, discrete = object$discrete, domain = domain, mass = mass,
+    roughness = roughness, skewness = skewness, discrete = object$discrete, domain = domain, edge = edge,
     rows = if (needs_rows(object)) \(at) {
       Reduce(`+`, Map(\(fit, size) size * contributions(fit, at, control), fits, sizes))
     }
@@ -151,18 +150,6 @@ with_effects <- function(object, control) {
   replace(object, "effects", list(effects))
 }
 
-# The function `mass` of influence_of(), for parts without copies.
-place_mass <- function(parts, H, domain, control) {
-  function(at) {
-    at <- at[, seq_len(nrow(H)), drop = FALSE]
-    Reduce(`+`, lapply(parts, \(part) {
-      part$size / height_ratio(H, part$C) * kernel_masses(domain, at, lower_factor(part$C, "bandwidth"), NULL, control)
-    }))
-  }
-}
-
-without_masses <- function(domain) replace(domain, "kind", list(replace(domain$kind, domain$kind == "mass", "free")))
-
 # The parts with the copies and masses of a domain, relative to the origin.
 parts_on_domain <- function(parts, domain, factors, control) {
   lapply(parts, \(part) {
@@ -206,8 +193,9 @@ by_categories <- function(of, at, columns, task) {
 
 # sum_j b_j psi_j(y) for each column of b, at the rows of `at`.
 influence_sums <- function(of, at, b, control) {
+  if (!is.null(of$edge)) return(by_edges(of, at, \(of, at) influence_sums(of, at, b, control)))
   if (!is.null(of$rows)) return(sums_of_rows(of, at, \(psi) psi %*% b))
-  sums <- by_categories(of, at, ncol(b), \(of, at) {
+  by_categories(of, at, ncol(b), \(of, at) {
     if (!is.null(of$share)) b <- of$share * b
     Reduce(`+`, lapply(of$parts, \(part) {
       if (!is.null(part$row)) b <- part$scale * b[part$row, , drop = FALSE]
@@ -215,11 +203,11 @@ influence_sums <- function(of, at, b, control) {
       part$size * gaussian_sums(part$points, part$C, factors, 1, at, b, control)
     }))
   })
-  if (is.null(of$mass)) sums else sums / of$mass(at)
 }
 
 # sum_j b_j psi_j(y)^2: the product of two Gaussian kernels is a Gaussian kernel about a mean of the two centres.
 influence_squares <- function(of, at, b, control) {
+  if (!is.null(of$edge)) return(drop(by_edges(of, at, \(of, at) influence_squares(of, at, b, control))))
   if (!is.null(of$rows)) return(drop(sums_of_rows(of, at, \(psi) psi^2 %*% b)))
   total <- by_categories(of, at, 1, \(of, at) {
     if (!is.null(of$share)) b <- of$share^2 * b
@@ -233,8 +221,7 @@ influence_squares <- function(of, at, b, control) {
     }
     total
   })
-  total <- pmax(drop(total), 0)
-  if (is.null(of$mass)) total else total / of$mass(at)^2
+  pmax(drop(total), 0)
 }
 
 # Binds the rows of task(psi) for blocks of the rows of `at`.
@@ -290,9 +277,10 @@ gaussian_sums <- function(points, C, factors, height, at, b, control) {
 
 # ---- errors -----------------------------------------------------------------------------------
 
-# list(mean, se, unit, share) at the rows of `at`, relative to the height of the kernel: the estimate as the mean of
+# list(mean, se, unit, falls, share) at the rows of `at`, relative to the height of the kernel: the estimate as the mean of
 # psi, its standard error from the variance of psi, and `unit`, the variance divided by the density, which is the
-# density that one effective point gives. `share`: 1 / the effective number of all points.
+# density that one effective point gives. `falls`: the same for smaller densities; 0 near bounds, where the density at y may be 0
+# and the variance is not. `share`: 1 / the effective number of all points.
 influence_errors <- function(of, at, control) {
   w <- of$weights
   total <- sum(w)
@@ -310,6 +298,7 @@ influence_errors <- function(of, at, control) {
   if (!is.null(of$rows)) unit <- pmin(pmax(unit, ifelse(mean > 0, squares / total / sums[, 1], 0)), 4 * unit)
   list(
     mean = unname(mean), se = unname(sqrt(pmax(square, 0))) / total, unit = unit,
+    falls = if (is.null(of$edge)) unit else ifelse(of$edge$near(at), 0, unit),
     share = 1 / effective_size(w, length(w))
   )
 }
@@ -339,6 +328,10 @@ density_unit <- function(of, at, control) {
 # double it at a bound, and by masses it is at most 1 / mass.
 edge_factor <- function(of, at, control) {
   if (is.null(of$domain)) return(rep(1, nrow(at)))
+  if (!is.null(of$edge)) {
+    near <- which(of$edge$near(at))
+    return(replace(rep(1, nrow(at)), near, of$edge$roughness(at[near, , drop = FALSE]) / of$roughness))
+  }
   images <- with_images(of$domain, at, factor_sds(of$L), NULL)
   apart <- whiten(images$points - at[images$row, , drop = FALSE], of$L)
   found <- rowsum(exp(-rowSums(apart^2) / 4), images$row)[, 1]

@@ -155,7 +155,7 @@ kde_test.default <- function(x, y, bandwidth = if (method == "independence") "ag
   if (is_aggregated(bandwidth)) return(exchange_htest(found, how, label, other, chosen$factors[[found$best]]))
   sources <- sum_sources(unname(rows$points), NULL, sqrt(2) * chosen$L, plan = new_plan())
   height <- exp(log_kernel_norm(sources$L))
-  parts <- squared_parts(sources, rows$shares, run)
+  parts <- if (method == "permutation") found$parts else squared_parts(sources, rows$shares, run)
   statistic <- parts[[1]] + parts[[2]] - 2 * parts[[3]]
   if (method == "asymptotic") found <- by_moments(sources, statistic, rows, run)
   estimate <- height * c("int p1^2" = parts[[1]], "int p2^2" = parts[[2]], "int p1 p2" = parts[[3]])
@@ -224,7 +224,7 @@ squared_parts <- function(sources, shares, run) {
 }
 
 # The test by permutation with each of the bandwidth factors. Without weights the statistic is T; with weights, rows are
-# permuted with them, and T is divided by its expectation.
+# permuted with them, and T is divided by its expectation. `parts` of the result: squared_parts() of the first bandwidth.
 by_permutation <- function(rows, factors, replicates, run) {
   bins <- sample_bins(rows$n)
   by_bin <- order(bins$bin)
@@ -234,15 +234,18 @@ by_permutation <- function(rows, factors, replicates, run) {
   first <- rows$first[match(seq_along(size), bins$bin)]
   draws <- cbind(first, vapply(seq_len(replicates), \(i) replace(first, free, sample(first[free])), first), deparse.level = 0)
   w <- if (!is.null(rows$weights)) matrix(rows$weights[by_bin])
-  statistics <- vapply(seq_along(factors), function(i) {
+  shares <- cbind(first / rows$n[1], (!first) / rows$n[2])
+  found <- vapply(seq_along(factors), function(i) {
     L <- sqrt(2) * factors[[i]]
     share_stage(run, (i - 1) / length(factors), 1 / length(factors))
     G <- bin_forms(points, size, L, run, w)
-    if (is.null(w)) return(forms_of(G, draws / rows$n[1] - (!draws) / rows$n[2]))
-    studentised(G, bin_forms(points, size, L, run, w^2, w), fold_rows(cbind(w, w^2), size), draws)
-  }, numeric(replicates + 1))
+    parts <- crossprod(shares, G %*% shares)[c(1, 4, 2)]
+    if (is.null(w)) return(c(parts, forms_of(G, draws / rows$n[1] - (!draws) / rows$n[2])))
+    c(parts, studentised(G, bin_forms(points, size, L, run, w^2, w), fold_rows(cbind(w, w^2), size), draws))
+  }, numeric(replicates + 4))
   close_progress(run)
-  permuted(statistics, if (is.null(w)) sum(1 / rows$n) else 1)
+  statistics <- found[-(1:3), , drop = FALSE]
+  c(permuted(statistics, if (is.null(w)) sum(1 / rows$n) else 1), list(parts = found[1:3, 1]))
 }
 
 # T divided by its expectation, for columns of `draws` that are TRUE for bins of x. `G`, `squares`: forms of weights w

@@ -53,9 +53,11 @@ GIVE_NUMBERS <- " (give `bandwidth` as a number)"
 regression_problem <- function(data, type, criterion, run) {
   widths <- if (is.null(data$L)) ncol(data$x) else 0
   free <- which(is.na(data$discrete$lambda))
+  sizes <- lengths(lapply(data$discrete$columns[free], `[[`, "levels"))
   list(
     data = data, type = type, criterion = criterion, run = exactly(run), widths = widths, free = free,
-    shares = length(free), numbers = widths + length(free), most = most_lambda(data$discrete$columns)[free],
+    shares = length(free), least = pmin(LEAST_ROWS * sizes * (data$ridge > 0) / nrow(data$x), 0.5),
+    numbers = widths + length(free), most = most_lambda(data$discrete$columns)[free],
     unit = column_scales(list(d = ncol(data$x), x = data$x, weights = data$weights)), tally = new.env(),
     off = c(rep(log(WIDEST / 30), widths), rep(1, length(free)))
   )
@@ -131,12 +133,16 @@ affordable_rows <- function(problem, seconds) {
 
 # ---- search -----------------------------------------------------------------------------------
 
+# Rows of other categories together have at least the weight of so many rows, about LEAST_ROWS * categories / n each. With a
+# lambda of 0 the line of a category with a few rows is theirs alone, and may leave the data (bench/regression-sets.R).
+LEAST_ROWS <- 2
+
 # Returns list(low, high, off, unit) for the parameters of the search: bounds, a value at which the column has almost no
 # effect, and the unit of line searches. `rate`: the rate of the bandwidth, n^(-1 / (d + 4)).
 search_limits <- function(rate, problem) {
-  of <- \(width, share) c(rep(width, problem$widths), rep(share, problem$shares))
+  of <- \(width, share) c(rep(width, problem$widths), rep_len(share, problem$shares))
   most <- if (problem$data$ridge > 0) LARGEST_SHARE else 1
-  list(low = of(log(rate / 64), 0), high = of(log(WIDEST), most), off = problem$off, unit = of(1, 0.3))
+  list(low = of(log(rate / 64), problem$least), high = of(log(WIDEST), most), off = problem$off, unit = of(1, 0.3))
 }
 
 # Below 1, where a category does not matter and has no effects.
@@ -152,7 +158,7 @@ ONE_WIDTH <- 2.8
 search_widths <- function(criterion, rate, problem, tol) {
   limits <- search_limits(rate, problem)
   widths <- seq_len(problem$widths)
-  start <- c(rep(log(rate), problem$widths), rep(FIRST_SHARE, problem$shares))
+  start <- c(rep(log(rate), problem$widths), pmax(FIRST_SHARE, problem$least))
   if (problem$widths > 0) {
     scan <- list(scan = c(1 / 4, ONE_WIDTH / rate), further = 15, tol = if (problem$numbers == 1) 1e-3 else Inf)
     first <- minimise(criterion, list(start), along(widths, limits), scan)

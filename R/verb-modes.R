@@ -42,8 +42,8 @@
 #'   * `share`: the weight of the points in the cells whose starts lead to this mode, as a share (with `start`, the
 #'     share of the starts);
 #'   * `mode`: `FALSE` for another point where the gradient vanishes, such as a saddle;
-#'   * `curvature`: a matrix of the eigenvalues of the Hessian of the log density, in coordinates in which H is the
-#'     identity: -1 for a single kernel, near 0 for a flat top.
+#'   * `curvature.1` and so on: eigenvalues of the Hessian of the log density, in coordinates in which
+#'     H is the identity: -1 for a single kernel, near 0 for a flat top.
 #'
 #'   `mean_shift()`: a list of class `flash_clusters` with
 #'   * `cluster`: the number of the cluster of each training point or row of `newdata` (`NA` with missing values). The
@@ -189,7 +189,6 @@ mode_table <- function(field, known, ...) {
   table <- points_frame(field$fit, from_field(field, known$u))
   estimate <- log_density_at(field, known$u)
   is_mode <- (known$curvature[, 1] < 0) %in% TRUE # NaN is none
-  table <- cbind(table, density = signed_density(estimate), data.frame(...), mode = is_mode)
-  table$curvature <- known$curvature
+  table <- cbind(table, density = signed_density(estimate), data.frame(...), mode = is_mode, curvature = known$curvature)
   stats::setNames(table, make.unique(names(table)))
 }

@@ -70,7 +70,7 @@
 predict.flash_kde <- function(object, newdata, type = c("density", "log_density", "score"),
                               se.fit = FALSE, loo = FALSE, na.action = stats::na.pass,
                               tol = NULL, control = NULL, collect = TRUE, ...) {
-  if (...length() > 0) check_dots_empty(...)
+  if (...length() > 0) check_dots_empty(..., .others = c(interval = "kde_bands()", level = "kde_bands()"))
   # `$` on an object with a class looks for a method each time
   object <- unclass(object)
   type <- if (missing(type)) "density" else check_choice(type, c("density", "log_density", "score"), "type")

@@ -85,9 +85,25 @@ families <- c(families, list(
   )
 ))
 families$triangle$at <- families$triangle$at[rowSums(families$triangle$at) <= 0.9, ]
+# densities with a slope at a bound, at and near it
+families <- c(families, list(
+  "gamma(2)" = list(
+    draw = \(n) stats::rgamma(n, 2), density = \(y) stats::dgamma(y, 2), at = c(0, 0.1, 0.2, 0.3, 0.5, 1, 2, 4)
+  ),
+  "beta(1, 2)" = list(
+    draw = \(n) stats::rbeta(n, 1, 2), density = \(y) stats::dbeta(y, 1, 2), at = c(0, 0.05, 0.1, 0.2, 0.5, 0.8, 0.9, 0.95, 1)
+  ),
+  "exponential, d = 2" = list(
+    draw = \(n) matrix(stats::rexp(2 * n), n), density = \(y) exp(-rowSums(y)),
+    at = as.matrix(expand.grid(c(0, 0.1, 0.3, 1), c(0, 0.3, 1)))
+  ),
+  "triangle, sides" = replace(families$triangle, "at", list(rbind(
+    c(0, 0), c(0, 0.3), c(0.01, 0.5), c(0.3, 0), c(0.7, 0), c(1, 0), c(0, 1), c(0.5, 0.5), c(0.2, 0.75), c(0.9, 0.05)
+  )))
+))
 inside <- \(method, range = c(0, Inf), ...) list("kde", support = kde_support(range, method), ...)
 fits <- c(fits, list(
-  default = list(), boundary = inside("boundary"), local = inside("local"), reflect = inside("reflect"),
+  default = list(), boundary = inside("boundary"), mass = inside("mass"), "share, mass" = inside("mass", c(0, 1)), local = inside("local"), reflect = inside("reflect"),
   transform = inside("transform"), share = list("kde", support = c(0, 1)), circle = list("kde", support = kde_circle()),
   polygon = list("kde", support = triangle), mixed = list("kde"), biweight = list("kde", kernel = "biweight"),
   epanechnikov = list("kde", kernel = "epanechnikov"),
@@ -133,16 +149,18 @@ if ("bands" %in% only) {
     "over the range of the data (200 replicates)\n\n",
     sep = "")
   heads <- c("density", "n", "fit", "runs", "pointwise", "worst", "uncorrected", "simultaneous", "grid", "length")
-  cat(do.call(sprintf, c("%-14s %5s %-9s %5s %9s %6s %11s %12s %5s %8s\n", as.list(heads))))
+  cat(do.call(sprintf, c("%-18s %5s %-11s %5s %9s %6s %11s %12s %5s %8s\n", as.list(heads))))
   cells <- rbind(
-    expand.grid(fit = names(fits), n = 200, family = c("normal", "t5"), stringsAsFactors = FALSE),
-    expand.grid(fit = names(fits), n = 1000, family = "normal", stringsAsFactors = FALSE),
+    expand.grid(fit = names(fits)[1:4], n = 200, family = c("normal", "t5"), stringsAsFactors = FALSE),
+    expand.grid(fit = names(fits)[1:4], n = 1000, family = "normal", stringsAsFactors = FALSE),
     expand.grid(fit = c("kde", "sdkde"), n = c(200, 1000), family = "bimodal", stringsAsFactors = FALSE),
     expand.grid(fit = c("kde", "sdkde"), n = 500, family = "normal, d = 2", stringsAsFactors = FALSE)
   )
   of_kind <- \(family, ...) expand.grid(fit = c(...), n = 500, family = family, stringsAsFactors = FALSE)
   kinds <- rbind(
-    of_kind("exponential", "boundary"), of_kind("gamma(3)", "boundary", "local", "reflect", "transform"),
+    of_kind("exponential", "boundary", "reflect", "mass"), of_kind("gamma(2)", "boundary", "reflect", "mass"),
+    of_kind("beta(1, 2)", "share, mass"), of_kind("exponential, d = 2", "reflect"), of_kind("triangle, sides", "polygon"),
+    of_kind("gamma(3)", "boundary", "local", "reflect", "transform"),
     of_kind("beta(2, 3)", "share"), of_kind("von Mises", "circle"), of_kind("triangle", "polygon"),
     of_kind("classes", "mixed"), of_kind("y given x", "given"), of_kind("normal", "biweight", "epanechnikov", "2 steps")
   )
@@ -150,7 +168,7 @@ if ("bands" %in% only) {
   for (i in seq_len(nrow(cells))) {
     some <- if (of_kinds && cells$fit[i] %in% c("share", "polygon", "local", "circle")) runs %/% 2 else runs
     row <- band_cell(cells$family[i], cells$n[i], cells$fit[i], some)
-    cat(sprintf("%-14s %5d %-9s %5d %9.3f %6.3f %11.3f %12.3f %5.3f %8.4f\n", row$density, row$n, row$fit, row$runs,
+    cat(sprintf("%-18s %5d %-11s %5d %9.3f %6.3f %11.3f %12.3f %5.3f %8.4f\n", row$density, row$n, row$fit, row$runs,
       row$pointwise, row$worst_place, row$uncorrected, row$simultaneous, row$grid, row$length))
   }
   cat("\n")

@@ -34,6 +34,8 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_line_moments, 5),
     ROUTINE(ffi_pair_moments, 3),
     ROUTINE(ffi_pair_scales, 3),
+    ROUTINE(ffi_lattice_nodes, 1),
+    ROUTINE(ffi_lattice_sums, 6),
     ROUTINE(ffi_level_sums, 2),
     ROUTINE(ffi_stream_rows, 2),
     ROUTINE(ffi_stream_open, 7),

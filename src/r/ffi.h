@@ -22,6 +22,8 @@ SEXP ffi_pair_scales(SEXP job, SEXP powers, SEXP control);
 SEXP ffi_level_sums(SEXP job, SEXP control);
 SEXP ffi_cdf(SEXP x, SEXP cumulative_weights, SEXP h, SEXP y, SEXP corrected, SEXP control);
 SEXP ffi_window_sums(SEXP windows, SEXP y, SEXP control);
+SEXP ffi_lattice_nodes(SEXP lattice);
+SEXP ffi_lattice_sums(SEXP lattice, SEXP index, SEXP b, SEXP ends, SEXP rows, SEXP control);
 SEXP ffi_line_moments(SEXP line, SEXP at, SEXP own, SEXP loo, SEXP control);
 SEXP ffi_stream_rows(SEXP n, SEXP m);
 SEXP ffi_stream_open(SEXP x, SEXP y, SEXP checked, SEXP size, SEXP columns, SEXP chol, SEXP control);

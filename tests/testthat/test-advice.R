@@ -34,6 +34,15 @@ test_that("advice on bandwidths and arguments works", {
     "must be a fit without `support`, or with method = \"transform\"", adaptive_factors(reflected),
     adaptive_factors(flash_kde(d$a, "kde", 0.1, support = kde_support(c(0, 1), "transform")))
   )
+  advice(
+    "is available only for points without categorical columns (use flash_kda() for one fit of each category)",
+    flash_kde(d[c("a", "g")], support = list(a = c(0, 1))), flash_kda(g ~ a, d, support = c(0, 1))
+  )
+  advice(
+    "(did you mean `<...>`?)", predict(reflected, 0.5, interval = "confidence"), kde_bands(reflected, 0.5)
+  )
+  advice("(did you mean `<...>`?)", flash_kde(d$a, positive = TRUE), flash_kde(d$a, support = c(0, Inf)))
+  advice("(did you mean `band`?)", plot(reflected, ci = TRUE), with_null_device(plot(reflected, band = TRUE)))
   sums <- kernel_ridge(y ~ a + k(b), d)
   advice(
     "must be \"none\" for terms. Use `se.fit = TRUE`.", predict(sums, type = "terms", interval = "confidence"),

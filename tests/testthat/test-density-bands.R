@@ -139,13 +139,52 @@ test_that("standard errors of what is no sum of Gaussian kernels are the infinit
 test_that("estimates without second derivatives are corrected by those of a wider kernel", {
   x <- faithful$eruptions
   y <- c(0, 2, 3, 4.5)
-  for (fit_of in list(
-    \(h) flash_kde(x, "kde", h, kernel = "biweight"), \(h) flash_kde(x, "kde", h, support = kde_support(c(1, Inf), "boundary"))
-  )) {
-    found <- kde_bands(fit_of(0.3), y)$estimate
-    want <- 5 * predict(fit_of(0.3), y) - 4 * predict(fit_of(0.3 * sqrt(1.25)), y)
-    expect_equal(found, pmax(want, 0))
+  fit_of <- \(h) flash_kde(x, "kde", h, kernel = "biweight")
+  want <- 5 * predict(fit_of(0.3), y) - 4 * predict(fit_of(0.3 * sqrt(1.25)), y)
+  expect_equal(kde_bands(fit_of(0.3), y)$estimate, pmax(want, 0))
+})
+
+# The contributions of points to a local quadratic estimate at y, by sums over the cells of a grid over the domain.
+local_quadratic <- function(x, y, H, cells, size) {
+  basis <- \(at) {
+    u <- t(solve(t(chol(H)), t(at) - y))
+    squares <- lapply(seq_len(ncol(u)), \(k) u[, k] * u[, k:ncol(u)])
+    do.call(cbind, c(list(1, u), squares)) * exp(-rowSums(u^2) / 2) / sqrt(det(2 * pi * H))
   }
+  phi <- basis(cells)
+  moments <- size * t(phi / phi[, 1]) %*% phi
+  drop(basis(x) %*% solve(moments, replace(numeric(ncol(phi)), 1, 1)))
+}
+
+test_that("near bounds intervals are around local quadratic estimates", {
+  x <- stats::qexp(stats::ppoints(60))
+  w <- rep_len(1:3, 60)
+  y <- c(0, 0.1, 0.5)
+  cells <- matrix(seq(5e-5, 4, by = 1e-4))
+  psi <- vapply(y, \(one) local_quadratic(matrix(x), one, matrix(0.09), cells, 1e-4), x)
+  for (method in c("reflect", "mass", "boundary")) {
+    fit <- flash_kde(x, "kde", 0.3, support = kde_support(c(0, Inf), method), weights = w)
+    found <- kde_bands(fit, y)
+    expect_equal(found$estimate, colSums(w * psi) / sum(w), tolerance = 1e-6)
+    expect_equal(found$se, ref_se(psi, w), tolerance = 1e-6)
+  }
+  # far from the bound it is the Laplace-corrected estimate
+  u <- outer(c(1.6, 1.8), x, "-") / 0.3
+  far <- drop((stats::dnorm(u) * (3 - u^2) / 2 / 0.3) %*% w) / sum(w)
+  expect_equal(kde_bands(fit, c(1.6, 1.8))$estimate, far, tolerance = 1e-4)
+
+  # on a triangle, with a slanted kernel
+  x <- as.matrix(expand.grid(seq(0.01, 1, by = 0.05), seq(0.01, 1, by = 0.05)))
+  x <- x[rowSums(x) < 1, ]
+  H <- matrix(c(0.004, 0.002, 0.002, 0.006), 2)
+  y <- rbind(c(0, 0), c(0.3, 0.69), c(0.5, 0.02))
+  psi <- vapply(1:3, \(i) {
+    cells <- as.matrix(expand.grid(seq(0.001, 1, by = 0.002), seq(0.001, 1, by = 0.002)))
+    local_quadratic(x, y[i, ], H, cells[rowSums(cells) < 1 - 1e-9, ], 4e-6)
+  }, x[, 1])
+  found <- kde_bands(flash_kde(x, "kde", H, support = rbind(c(0, 0), c(0.999, 0), c(0, 0.999))), y)
+  expect_equal(found$estimate, pmax(colMeans(psi), 0), tolerance = 1e-2)
+  expect_equal(found$se, ref_se(psi, rep(1, nrow(x))), tolerance = 1e-2)
 })
 
 test_that("intervals are Wilson's with Cai's correction, of counts if the kernel were a box", {
@@ -377,7 +416,7 @@ test_that("bands print what they are, and some of many rows", {
   expect_identical(capture.output(print(few))[-(1:2)], capture.output(print(as.data.frame(unclass(few)))))
 })
 
-test_that("kernels of corrected bands are at most as wide as maximal smoothing, and divided by masses around places", {
+test_that("kernels of corrected bands are at most as wide as maximal smoothing, also near bounds", {
   x <- stats::qexp(stats::ppoints(60))
   y <- c(0, 0.3, 1, 4)
   h <- 1.144 * stats::sd(x) * 60^(-1 / 5) # Terrell (1990)
@@ -387,10 +426,9 @@ test_that("kernels of corrected bands are at most as wide as maximal smoothing, 
   expect_equal(kde_bands(wide, y)$estimate, sums, tolerance = 1e-3)
   narrow <- flash_kde(x, "kde", bandwidth = h / 2)
   expect_equal(kde_bands(narrow, y)$estimate, rowMeans(laplace(2 * outer(y, x, "-") / h)) * 2 / h, tolerance = 1e-6)
-  inside <- vapply(y, \(y) stats::integrate(\(x) laplace((y - x) / h) / h, 0, Inf, rel.tol = 1e-9)$value, 0)
   bounded <- flash_kde(x, "kde", bandwidth = 3, support = kde_support(c(0, Inf), "mass"))
   found <- kde_bands(bounded, y)
-  expect_equal(found$estimate, sums / inside, tolerance = 1e-3)
-  psi <- laplace(outer(y, x, "-") / h) / h / inside
-  expect_equal(found$se, sqrt(rowMeans((psi - rowMeans(psi))^2) / 60), tolerance = 1e-3)
+  psi <- vapply(y, \(one) local_quadratic(matrix(x), one, matrix(h^2), matrix(seq(5e-5, 12, by = 1e-4)), 1e-4), x)
+  expect_equal(found$estimate, colMeans(psi), tolerance = 1e-3)
+  expect_equal(found$se, ref_se(psi, rep(1, 60)), tolerance = 1e-3)
 })

@@ -62,9 +62,10 @@ test_that("bins of equal sizes are exchanged, and what is left over never is", {
     free <- seq_len(sum(bins$count))
     first[free] <- sample(first[free])
     set.seed(2)
-    replace_in_package("permuted", \(draws, ...) draws)
+    replace_in_package("permuted", \(draws, ...) list(draws = draws))
     found <- by_permutation(rows, list(matrix(0.3)), 1, quiet_run())
-    expect_equal(drop(found), c(one(rows$first), one(first[bins$bin])), tolerance = 1e-8)
+    expect_equal(drop(found$draws), c(one(rows$first), one(first[bins$bin])), tolerance = 1e-8)
+    expect_equal(found$parts, (t(rows$shares) %*% K %*% rows$shares)[c(1, 4, 2)], tolerance = 1e-8)
   }
 })
 

@@ -155,6 +155,9 @@ test_that("names of categories shrink, stand in two lines or lose letters, in th
   expect_equal(level_layout(names, 2), list(labels = names, lines = 1, cex = 1))
   expect_equal(level_layout(names, 0.9), list(labels = names, lines = 1, cex = 0.9))
   expect_equal(level_layout(names, 0.4), list(labels = names, lines = 2, cex = 0.8))
+  expect_equal(short_names(c("type of bean", "type of soy"), 6), c("bean", "soy"))
+  expect_equal(short_names(c("type of bean", "type of soy"), 12), c("type of bean", "type of soy"))
+  expect_true(all(nchar(short_names(c("linseedmeal", "horsebeanmeal"), 6)) <= 6))
   short <- level_layout(names, 0.2)
   expect_equal(short[c("lines", "cex")], list(lines = 2, cex = LEAST_LABEL))
   expect_lt(max(nchar(short$labels)), 9)
@@ -165,6 +168,11 @@ test_that("a clock has ticks at its quarters, and a density of positive data end
   hours <- data.frame(time = (22 + 1:50 / 10) %% 24)
   clock <- flash_kde(hours, support = list(time = kde_circle(24)), bandwidth = 1)
   expect_equal(circle_ticks(clock, 1), c(0, 6, 12, 18, 24))
+  if (requireNamespace("ggplot2", quietly = TRUE)) {
+    alone <- flash_kde(hours$time, support = kde_circle(24), bandwidth = 1)
+    shown <- ggplot2::ggplot_build(ggplot2::autoplot(alone))$layout$panel_params[[1]]$x$breaks
+    expect_equal(shown[!is.na(shown)], c(0, 6, 12, 18, 24))
+  }
   expect_null(circle_ticks(flash_kde(hours, support = list(time = kde_circle(25)), bandwidth = 1), 1))
   expect_null(circle_ticks(flash_kde(hours, bandwidth = 1), 1))
   x <- exp(qnorm(ppoints(100)))

@@ -595,3 +595,11 @@ test_that("a straight line is found where the data have no more, and few rows of
   expect_equal(few$selector, "cv")
   expect_true(all(is.finite(few$fitted)))
 })
+
+test_that("a category with few rows keeps some weight of the others, unless smoothing or bandwidth is given", {
+  x <- stats::qnorm(stats::ppoints(90))
+  d <- data.frame(x, g = factor(rep(c("a", "b"), c(81, 9))[order((37 * 1:90) %% 90)]))
+  d$y <- ifelse(d$g == "a", x, -3 * x) + 0.1 * sin(50 * x)
+  expect_equal(kernel_regression(y ~ x + g, d)$discrete$lambda, 2 * 2 / 90 / 2, tolerance = 1e-6, ignore_attr = TRUE)
+  expect_lt(kernel_regression(y ~ x + g, d, bandwidth = 1)$discrete$lambda, 0.01)
+})
