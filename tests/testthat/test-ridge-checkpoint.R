@@ -48,7 +48,8 @@ expect_same_bits <- function(fit, at_least = 8, stops = 6) {
 test_that("fits of squared loss that were stopped go on with the same bits", {
   expect_same_bits(\(...) ridge_with(go_on_x, cbind(go_on_y, go_on_x[, 1]^3), bandwidth = 1, lambda = 1e-6, centers = 20, ...))
   expect_same_bits(\(...) {
-    ridge_with(go_on_x, go_on_y, centers = 20, center_method = "kmeans++", tolerance = 1e-4, weights = rep(0:3, 50), validation = 0.2, ...)
+    ridge_with(go_on_x, go_on_y, centers = 20, center_method = "kmeans++", tolerance = 1e-4, weights = rep(0:3, 50),
+      validation = 0.2, metric = "none", ...)
   })
   few <- \(...) ridge_with(go_on_x[1:60, ], go_on_y[1:60], centers = 20, metric = "auto", iterations = 20, ...)
   learnt <- expect_same_bits(few, 4, stops = 2)
