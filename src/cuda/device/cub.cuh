@@ -18,13 +18,14 @@ inline void fk_stop(int) { __builtin_trap(); }
 #include <cuda/std/__exception/terminate.h>
 #undef exit
 #endif
-/* Since 13.1 CUB includes these headers of Thrust, which throw, and exceptions are off. Nothing here calls them. */
+/* Since 13.1 CUB includes headers of Thrust that throw, and exceptions are off. Nothing here calls them. */
 #if __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ > 1300
 #include <sstream>
 #include <stdexcept>
 #include <system_error>
 #define try if (true)
-#define catch(exception) if (false)
+#define FK_NEVER(exception) if (false)
+#define catch FK_NEVER
 #define throw (void)
 #include <thrust/system/cuda/detail/util.h>
 #undef try
