@@ -1,10 +1,11 @@
 # Simulates the coverage of bands, the level of tests, and the distribution of p-values under the null: 2,000 runs a
 # cell, so that a share near 0.95 has a standard error of 0.005. All of it takes some hours of one core.
 #
-#   Rscript bench/inference.R [--save] [--quick] [--only bands|regression|pvalues|tests] [--kinds] [--runs N] [--cores N]
+#   Rscript bench/inference.R [--save] [--quick] [--only bands|regression|pvalues|tests] [--kinds]
+#     [--cells 'FAMILY:N:FIT;...'] [--runs N] [--cores N]
 #
 # --kinds: bands of densities on a support, with categories and of other kernels alone, without the default grid; slow cells have
-# half the runs. --quick: 100 runs. --cores: number of processes that share the runs; each run has its own seed, so the
+# half the runs. --cells: these cells of bands alone, with the coverage at each place, too. --quick: 100 runs. --cores: number of processes that share the runs; each run has its own seed, so the
 # results do not depend on it. Cells are written as they are done, the most informative ones first.
 
 source("bench/common.R")
@@ -12,7 +13,8 @@ bench_start("inference.R", "Inference: coverage of bands, p-values of rows, leve
 runs <- as.integer(option("--runs", if ("--quick" %in% arguments) 100 else 2000))
 only <- option_values("--only", c("bands", "regression", "pvalues", "tests"))
 cores <- as.integer(option("--cores", 1))
-of_kinds <- "--kinds" %in% arguments
+chosen <- option("--cells", "")
+of_kinds <- "--kinds" %in% arguments || nzchar(chosen)
 options(flashkernel.threads = 1)
 
 # one() so many times: a vector, or a matrix with a column for each.
@@ -139,7 +141,7 @@ band_cell <- function(family, n, fit, runs) {
   places <- found[-(1:4)]
   data.frame(
     density = family, n = n, fit = fit, runs = runs, pointwise = mean(places), worst_place = min(places),
-    t(found[1:4])
+    t(found[1:4]), by_place = I(list(places))
   )
 }
 
@@ -165,11 +167,16 @@ if ("bands" %in% only) {
     of_kind("classes", "mixed"), of_kind("y given x", "given"), of_kind("normal", "biweight", "epanechnikov", "2 steps")
   )
   cells <- if (of_kinds) kinds else rbind(cells, kinds)
+  if (nzchar(chosen)) {
+    parts <- do.call(rbind, strsplit(strsplit(chosen, ";")[[1]], ":"))
+    cells <- data.frame(family = parts[, 1], n = as.integer(parts[, 2]), fit = parts[, 3])
+  }
   for (i in seq_len(nrow(cells))) {
-    some <- if (of_kinds && cells$fit[i] %in% c("share", "polygon", "local", "circle")) runs %/% 2 else runs
+    some <- if (of_kinds && !nzchar(chosen) && cells$fit[i] %in% c("share", "polygon", "local", "circle")) runs %/% 2 else runs
     row <- band_cell(cells$family[i], cells$n[i], cells$fit[i], some)
     cat(sprintf("%-18s %5d %-11s %5d %9.3f %6.3f %11.3f %12.3f %5.3f %8.4f\n", row$density, row$n, row$fit, row$runs,
       row$pointwise, row$worst_place, row$uncorrected, row$simultaneous, row$grid, row$length))
+    if (nzchar(chosen)) cat("  by place:", sprintf("%.3f", row$by_place[[1]]), "\n")
   }
   cat("\n")
 }
