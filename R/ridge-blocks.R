@@ -207,7 +207,7 @@ solve_by_centers <- function(system, b, spec, each, save = NULL) {
 }
 
 # The system whose rows are the centres, as in exact_system(). `share`: their weights, divided by their number; `passes`:
-# as many as take about half as long as a product with all rows.
+# as many as take about half as long as a product with all rows; more than MOST_PASSES gain little.
 system_at_centers <- function(system) {
   points <- system$centers$points
   m <- system$centers$m
@@ -216,12 +216,12 @@ system_at_centers <- function(system) {
     rows = ridge_rows(points, system$L, system$kernel), centers = system$centers, n = m, L = system$L,
     kernel = system$kernel, run = system$run, lambda = system$lambda, share = (if (is.null(weights)) 1 else weights) / m,
     keys = if (is.matrix(points)) row_keys(points) else seq_len(m),
-    passes = max(2, min(MOST_PASSES, round(system$n / m / 4)))
+    passes = max(2, min(MOST_PASSES, round(system$n / m / 8)))
   )
   replace(own, "run", list(block_run(own)))
 }
 
-MOST_PASSES <- 8
+MOST_PASSES <- 4
 
 # About the solution z of (K_mm W K_mm / m + lambda K_mm) z = b. `x` holds the fitted values K_mm z and z below them, `r`
 # what makes step_conjugate()'s products those of the equations.

@@ -123,7 +123,8 @@ system_of <- function(problem, chosen, spec, run) {
   points <- chosen$points
   run <- run_of_fit(rows, nrow(points), run)
   by <- products_by(rows, nrow(points), spec, run)
-  if (uses_halves(by, spec$kernel) && is.matrix(points)) points <- on_halves(points, spec$L)
+  halves <- uses_halves(by, spec$kernel) && is.matrix(points)
+  if (halves) points <- on_halves(points, spec$L, HALVES_STEP[[by$precision]])
   centers <- ridge_centers(points, spec$L, spec$kernel)
   # relative to the diagonal, for each centre: below the rounding error of the products
   jitter <- spec$state$jitter
