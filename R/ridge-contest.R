@@ -15,21 +15,58 @@ CONTEST_LAMBDAS <- c(0.1, 1)
 # The candidate of least squared error, a list(kernel, bandwidth, lambda). Each is one, too. `response`: on the scale of the
 # link of the family, because fits by other losses take many times as long.
 win_contest <- function(candidates, rows, response, weights, spec, run) {
-  if (!spec$family$squared) spec[c("family", "lambda")] <- list(FAMILIES$gaussian, NULL)
+  given <- if (spec$family$squared) spec$lambda
   name_stage(run, "Comparing candidates")
   some <- contest_rows(rows, response, weights, spec)
+  task <- with_fixed_seed(contest_task(some))
   best <- list(error = Inf)
   for (candidate in candidates) {
     for (width in CONTEST_WIDTHS) {
       tried <- at_width(candidate, width)
-      lambdas <- if (is.null(spec$lambda)) tried$lambda * CONTEST_LAMBDAS else tried$lambda
-      found <- contest_error(tried, lambdas * some$more, some, spec, run)
-      if (isTRUE(found$error < best$error)) best <- replace(tried, c("lambda", "error"), found)
+      lambdas <- if (is.null(given)) tried$lambda * CONTEST_LAMBDAS else given
+      found <- contest_errors(tried, lambdas * some$more, task, run)
+      k <- which.min(found)
+      if (isTRUE(found[k] < best$error)) best <- replace(tried, c("lambda", "error"), list(lambdas[k], found[k]))
     }
   }
   if (is.infinite(best$error)) return(candidates[[1]])
-  list(kernel = best$kernel, bandwidth = best$bandwidth, lambda = best$lambda / some$more)
+  best[c("kernel", "bandwidth", "lambda")]
 }
+
+# list(rows, points, centers, held, y, y_held, root): the points of a fit, of its centres and of the rows that are held out;
+# the responses minus the mean of the rows of the fit, and the roots of the weights of these.
+contest_task <- function(some) {
+  rows <- some$rows
+  y <- some$response$y
+  if (!is.null(some$offset)) y <- y - some$offset
+  aside <- set_aside(rows, some$response, some$weights, min(HELD_ROWS, rows$n %/% 5))
+  w <- aside$weights
+  kept <- which(w > 0)
+  mean <- weighted_means(y, w)
+  list(
+    rows = rows, points = rows_take(rows, kept), centers = rows_take(rows, sort(draw_places(rows, some$centers, as.numeric(w > 0)))),
+    held = rows_take(rows, aside$held), y = shift_columns(y[kept, , drop = FALSE], mean),
+    y_held = shift_columns(y[aside$held, , drop = FALSE], mean), root = sqrt(w[kept])
+  )
+}
+
+# The mean squared error at the rows held out for each of `lambdas`, by the normal equations, in double precision. A ridge
+# of CONTEST_JITTER makes their matrix positive definite.
+contest_errors <- function(candidate, lambdas, task, run) {
+  L <- rows_factor(task$rows, candidate$bandwidth)
+  kernels <- \(points) kernels_between(points, task$centers, L, candidate$kernel, run)
+  K <- task$root * kernels(task$points)
+  G <- matrix_crossprod(K, K, run)
+  moments <- matrix_crossprod(K, task$root * task$y, run)
+  of_centers <- kernels(NULL)
+  at <- kernels(task$held)
+  vapply(lambdas, \(lambda) {
+    A <- G + nrow(K) * lambda * of_centers
+    a <- ridge_path(A, moments, CONTEST_JITTER * mean(diagonal(A)), run, with_own = FALSE)$coefficients
+    mean((matrix_product(at, matrix(a, ncol(K)), run) - task$y_held)^2)
+  }, 0)
+}
+CONTEST_JITTER <- 1e-10
 
 # The best penalty by the loss of a family: with more rows than those that chose it, a smaller one may be better.
 contest_lambda <- function(choice, rows, response, weights, spec, run) {

@@ -10,8 +10,10 @@ FOLDS <- 5
 # Number of folds that are judged: fits of many rows take long, and their errors have less noise.
 JUDGED_AS <- 350
 
-# Noises to which that of the least leave-one-out error is compared for the best candidate of a trail, relative to it.
+# Noises to which that of the least leave-one-out error is compared for the best candidate of a trail, relative to it, if
+# its error is at most MAY_WIN times the least.
 JUDGED_NOISES <- c(1 / 3, 3)
+MAY_WIN <- 1.1
 
 # Number of rows of a sample whose candidates are to be judged, of n rows.
 rows_of_sample <- function(n) {
@@ -28,28 +30,35 @@ judging_folds <- function(n) {
 
 # The best of the candidates of a trail, with the `error` and the squared residuals `left` at rows that are held out, and
 # `folds`: for each fold its kernel and the points of its rows in the metric that was learnt from the rows kept. Or NULL.
-# `recipe`: a function of points and responses to a trail. `x`, `y`: of all rows. `given`: the noise, or NULL.
-judge_trail <- function(trail, recipe, x, y, folds, given, run) {
-  tried <- lapply(folds, \(fold) {
-    kept <- if (is.null(fold$kept)) seq_len(SAMPLE_ROWS) else fold$kept
-    known <- x[kept, , drop = FALSE]
-    found <- if (is.null(fold$kept)) trail else recipe(known, y[kept, , drop = FALSE])
-    lapply(found, \(candidate) {
-      z <- metric_points(known, candidate$metric$root, candidate$metric$unit, run)
-      at <- metric_points(x[fold$out, , drop = FALSE], candidate$metric$root, candidate$metric$unit, run)
-      c(list(z = z, at = at, kept = kept, out = fold$out), candidate[c("kernel", "noise", "coefficients")])
-    })
-  })
-  squares <- \(parts, by) do.call(rbind, lapply(parts, \(part) squares_held_out(part, y, part$noise * by, run)))
-  rounds <- lapply(seq_len(min(length(trail), lengths(tried))), \(round) lapply(tried, `[[`, round))
-  left <- if (is.null(folds[[1]]$kept)) lapply(trail, `[[`, "left") else lapply(rounds, squares, 1)
+# `recipe`: a function of points and responses to a trail. `x`, `y`: of all rows.
+judge_trail <- function(trail, recipe, x, y, folds, run) {
+  have_left <- is.null(folds[[1]]$kept)
+  fits <- if (have_left) list(trail) else lapply(folds, \(fold) recipe(x[fold$kept, , drop = FALSE], y[fold$kept, , drop = FALSE]))
+  parts <- \(round) Map(\(fold, fit) part_of_fold(fold, fit[[round]], x, run), folds, fits)
+  rounds <- seq_len(min(length(trail), lengths(fits)))
+  left <- lapply(rounds, \(round) if (have_left) trail[[round]]$left else left_out(parts(round), y, 1, run)[, 1])
   k <- which.min(vapply(left, mean, 0))
   if (length(k) == 0) return(NULL)
-  left <- if (is.null(given)) cbind(left[[k]], squares(rounds[[k]], JUDGED_NOISES)) else as.matrix(left[[k]])
+  replace(trail[[k]], c("error", "left", "folds"), list(mean(left[[k]]), left[[k]], parts(k)))
+}
+
+part_of_fold <- function(fold, candidate, x, run) {
+  kept <- if (is.null(fold$kept)) seq_len(SAMPLE_ROWS) else fold$kept
+  points <- \(rows) metric_points(x[rows, , drop = FALSE], candidate$metric$root, candidate$metric$unit, run)
+  c(list(z = points(kept), at = points(fold$out), kept = kept, out = fold$out), candidate[c("kernel", "noise", "coefficients")])
+}
+
+# Squared residuals of all folds, with `by` times the noise of each.
+left_out <- function(folds, y, by, run) {
+  do.call(rbind, lapply(folds, \(fold) squares_held_out(fold, y, fold$noise * by, run)))
+}
+
+# A judged candidate with the best of its noise and JUDGED_NOISES.
+judge_noises <- function(candidate, y, run) {
+  left <- cbind(candidate$left, left_out(candidate$folds, y, JUDGED_NOISES, run))
   best <- which.min(colMeans(left))
-  replace(trail[[k]], c("noise", "error", "left", "folds"), list(
-    trail[[k]]$noise * c(1, JUDGED_NOISES)[best], mean(left[, best]), left[, best],
-    lapply(rounds[[k]], `[`, c("z", "at", "kept", "out", "kernel"))
+  replace(candidate, c("noise", "error", "left"), list(
+    candidate$noise * c(1, JUDGED_NOISES)[best], mean(left[, best]), left[, best]
   ))
 }
 

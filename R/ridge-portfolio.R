@@ -189,9 +189,14 @@ judge_portfolio <- function(sample, spec, run, finalists = FINALISTS) {
   }))
   judged <- lapply(seq_along(trails), \(i) {
     share_stage(run, 0.8 + 0.2 * (i - 1) / length(trails), 0.2 / length(trails))
-    judge_trail(trails[[i]], recipes[[i]], x, y, folds, noise, run)
+    judge_trail(trails[[i]], recipes[[i]], x, y, folds, run)
   })
-  lapply(Filter(length, judged), \(one) c(one, list(bandwidth = metric_bandwidth(one$metric, spread))))
+  judged <- Filter(length, judged)
+  least <- min(Inf, vapply(judged, `[[`, 0, "error"))
+  lapply(judged, \(one) {
+    if (is.null(noise) && one$error <= MAY_WIN * least) one <- judge_noises(one, y, run)
+    c(one, list(bandwidth = metric_bandwidth(one$metric, spread)))
+  })
 }
 
 # Choices without a learnt metric: one factor of the spreads, and bandwidths for each column that maximise the marginal
@@ -218,8 +223,12 @@ LIKELIHOOD_ROWS <- 300
 # The fit with the bandwidths that were `found` on a part of the sample, as a candidate.
 fixed_candidate <- function(found, root, x, y, noise, run, held) {
   metric <- list(root = root, unit = 1, type = "none")
+  z <- metric_points(x, root, 1, run)
+  few <- seq_len(min(nrow(x), FIRST_ROWS))
   noises <- if (is.null(noise)) found$noise * c(0.01, 0.1, 1, 10) else noise
-  fit <- fit_best(metric_points(x, root, 1, run), y, found$kernel, noises, run, held_points(held, root, 1, run), held$y)
+  if (length(few) < nrow(x)) noises <- fit_best(z[few, , drop = FALSE], y[few, , drop = FALSE], found$kernel, noises, run)$noise
+  if (is.null(noises)) return(NULL)
+  fit <- fit_best(z, y, found$kernel, noises, run, held_points(held, root, 1, run), held$y)
   if (is.null(fit)) return(NULL)
   c(list(kernel = found$kernel, metric = metric, round = 0), fit)
 }
