@@ -172,59 +172,65 @@ solve_by_centers <- function(system, b, spec, each, save = NULL) {
   own <- system_at_centers(system)
   multiply <- function(v) {
     of_rows <- rows_normal(system$rows, system$centers, v, NULL, system$weights, run)$product / system$n
-    combine_columns(of_rows, rows_normal(own$rows, system$centers, NULL, v, NULL, run)$product, rep(own$lambda, ncol(v)), run)
+    of_centers <- rows_normal(own$rows, system$centers, NULL, v, NULL, run)$product
+    combine_columns(of_rows, of_centers, rep(own$lambda, ncol(v)), run)
   }
   state <- spec$state
-  if (is.null(state)) {
-    x <- spec$start$coefficients
-    direction <- nearly_solve(own, b, 0)
-    state <- list(
-      iteration = 0L, x = 0 * b, r = b, d = direction, kept = list(), least = Inf, stalled = FALSE,
-      scale = column_products(b, direction, run)
-    )
-    if (!is.null(x)) state[c("x", "r")] <- list(unname(x), b - multiply(x))
-    if (!is.null(x)) state$d <- nearly_solve(own, state$r, 0)
-  }
-  goal <- spec$tolerance^2 * state$scale
+  if (is.null(state)) state <- first_centers(own, b, spec$start$coefficients, multiply)
   size <- column_products(state$r, state$d, run)
-  while (state$iteration < spec$iterations && !state$stalled && any(size > goal)) {
+  residual <- \() relative_residual(pmax(size, 0), state$scale)
+  while (state$iteration < spec$iterations && !state$stalled && residual() > spec$tolerance) {
     state <- step_conjugate(state, state$d, multiply(state$d), run)
     state$iteration <- state$iteration + 1L
     due <- state$iteration %% REFRESH == 0
     if (due) state$r <- b - multiply(state$x)
     state$d <- nearly_solve(own, state$r, state$iteration)
     size <- column_products(state$r, state$d, run)
-    residual <- relative_residual(pmax(size, 0), state$scale)
-    if (due) state[c("stalled", "least")] <- list(residual > 0.8 * state$least, residual)
-    stop <- isTRUE(each(state$iteration, state$x, residual))
+    if (due) state[c("stalled", "least")] <- list(residual() > 0.8 * state$least, residual())
+    stop <- isTRUE(each(state$iteration, state$x, residual()))
     if (!is.null(save)) save(state)
     if (stop) break
   }
   list(
-    coefficients = state$x, iterations = state$iteration, converged = all(size <= goal), stalled = state$stalled,
-    residual = relative_residual(pmax(size, 0), state$scale), jitter = 0
+    coefficients = state$x, iterations = state$iteration, converged = residual() <= spec$tolerance,
+    stalled = state$stalled, residual = residual(), jitter = 0
   )
 }
 
-# The system whose rows are the centres, as in exact_system(). `share`: their weights, divided by their number; `passes`:
+# Where the solver is, as first_blocks(): d, about the solution for r, is the next direction, and r'd a square of the
+# error. `scale`: that of 0.
+first_centers <- function(own, b, start, multiply) {
+  d <- nearly_solve(own, b, 0)
+  scale <- column_products(b, d, own$run)
+  r <- b
+  if (!is.null(start)) {
+    r <- b - multiply(start)
+    d <- nearly_solve(own, r, 0)
+  }
+  x <- if (is.null(start)) 0 * b else unname(start)
+  list(iteration = 0L, x = x, r = r, d = d, kept = list(), least = Inf, stalled = FALSE, scale = scale)
+}
+
+# The system whose rows are the centres, as exact_system(). `share`: their weights, divided by their number; `passes`:
 # as many as take about half as long as a product with all rows; more than MOST_PASSES gain little.
 system_at_centers <- function(system) {
   points <- system$centers$points
   m <- system$centers$m
   weights <- weights_at_centers(system)
-  own <- list(
-    rows = ridge_rows(points, system$L, system$kernel), centers = system$centers, n = m, L = system$L,
-    kernel = system$kernel, run = system$run, lambda = system$lambda, share = (if (is.null(weights)) 1 else weights) / m,
-    keys = if (is.matrix(points)) row_keys(points) else seq_len(m),
-    passes = max(2, min(MOST_PASSES, round(system$n / m / 8)))
-  )
-  replace(own, "run", list(block_run(own)))
+  own <- system[c("centers", "L", "kernel", "run", "lambda")]
+  own$n <- m
+  own$rows <- ridge_rows(points, own$L, own$kernel)
+  own$keys <- if (is.matrix(points)) row_keys(points) else seq_len(m)
+  own$share <- (if (is.null(weights)) rep(1, m) else weights) / m
+  own$passes <- max(2, min(MOST_PASSES, round(system$n / m / 8)))
+  own$run <- block_run(own)
+  own
 }
 
 MOST_PASSES <- 4
 
-# About the solution z of (K_mm W K_mm / m + lambda K_mm) z = b. `x` holds the fitted values K_mm z and z below them, `r`
-# what makes step_conjugate()'s products those of the equations.
+# About the solution z of (K_mm W K_mm / m + lambda K_mm) z = b. In the state, x holds the fitted values K_mm z above z,
+# and r what makes the products of step_conjugate() those of the equations.
 nearly_solve <- function(own, b, index) {
   run <- own$run
   m <- own$n
@@ -252,7 +258,7 @@ step_in_block <- function(own, block, b, fitted, run) {
   r <- b[block, , drop = FALSE] - back - own$lambda * fitted[block, , drop = FALSE]
   P <- preconditioner_of(of_block, run, if (run$precision == "double") 1e-13 else 1e-10)
   on.exit(free_preconditioner(P))
-  precondition(P, if (length(own$share) > 1) own$n * own$share[block], 1 / P$m, own$lambda)
+  precondition(P, own$n * own$share[block], 1 / P$m, own$lambda)
   d <- apply_factors(P, r, c("T^-T", "A^-T", "A^-1", "T^-1"))
   moved <- block_product(own, of_block, d, run)
   size <- colSums(own$share * moved^2) + own$lambda * colSums(d * moved[block, , drop = FALSE])

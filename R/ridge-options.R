@@ -7,12 +7,12 @@
 #' `"rpcholesky"` is randomly pivoted Cholesky, with up to 2,896 pivots on a sample of the rows; further centres are
 #' drawn at random. `"leverage"` uses approximate ridge leverage scores with up to 1,000 landmarks. `"kmeans++"` draws
 #' centres that are far from each other. These three explain more of the kernel matrix, far more if the rows form
-#' clusters, but seldom predict better. Exact duplicates are merged.
+#' clusters, but seldom predict better. Exact duplicates are merged. Centres whose matrix fits into no memory are solved
+#' in blocks.
 #'
-#' **Exact fits** (`exact = TRUE`) with squared loss use a Cholesky factorisation for up to 6,000 rows; on a GPU, as long
-#' as the matrix fits into half of the free memory. Larger fits use conjugate gradients where the fast engine computes
-#' products in time linear in the rows (see [kernel_sum()]). Others solve blocks of rows, shuffled in every pass over
-#' all pairs. With other losses, exact fits have up to 10,000 rows.
+#' **Exact fits** (`exact = TRUE`) with squared loss use a Cholesky factorisation up to 6,000 rows; on a GPU, while the
+#' matrix fits into half the free memory. Larger fits use conjugate gradients where the fast engine computes
+#' products in time linear in the rows (see [kernel_sum()]). Others solve blocks of rows, shuffled in every pass. With other losses, exact fits have up to 10,000 rows.
 #'
 #' **Convergence.** Iterations stop when the residual is below `tolerance` times the right-hand side, or after
 #' `iterations`. In exact fits it bounds the error of predictions. Few iterations (5 to 20) are a regularisation, too.
@@ -39,7 +39,7 @@
 #' @param plan Logical. `TRUE`: do not fit; return an estimate of run time and memory, extrapolated from small timed
 #'   pieces of work. A bandwidth or `lambda` that is not given is chosen first. Default `FALSE`.
 #' @param seed Whole number: the draws of rows (samples, centres, rows for validation) depend on it and on the rows, in
-#'   any order, but not on R's random numbers, which stay as they were. Default 1. `NULL`: R's random numbers are used.
+#'   any order, but not on R's random numbers. Default 1. `NULL`: R's random numbers are used.
 #' @returns A list of class `ridge_solver` with these settings.
 #' @seealso [kernel_ridge()], whose argument `solver` takes this object or a list of some of its settings.
 #' @rawRd \concept{exact Gaussian process}\concept{number of iterations}

@@ -44,8 +44,8 @@ plan_by_centers <- function(task) {
   )
 }
 
-# Iterations of a small fit by factors; an iteration takes as long as its product with all rows and its blocks, one of
-# which is timed.
+# Iterations are those of a small fit by factors. An iteration takes as long as a product with all rows and as the
+# blocks, one of which is timed.
 plan_center_blocks <- function(task) {
   n <- task$rows$n
   m <- task$m

@@ -1,7 +1,7 @@
 # Kernel ridge regression with more centres than one matrix holds, by blocks of centres (R/ridge-blocks.R).
 #
-#   Rscript bench/centers.R small                          beside Falkon's factors, 20,000 rows and 4,000 centres, on a CPU
-#   Rscript bench/centers.R wide 5e6 1.28e5:5,5.12e5:1     EigenPro 4's shape: rows, and centres with their iterations
+#   Rscript bench/centers.R small                       beside Falkon's factors: 20,000 rows, 4,000 centres, on a CPU
+#   Rscript bench/centers.R wide 5e6 1.28e5:5,5.12e5:1  EigenPro 4's shape: rows, and centres with their iterations
 #
 # `wide` takes a precision as fourth argument, "fast" by default. A line: iterations, seconds, residual, error at new
 # rows in standard deviations of y; seconds of `small` include predictions. Rows of `small` are those of blocks.R in
@@ -72,7 +72,8 @@ wide_rows <- function(n, d = 1280, base = 250000) {
   response <- \(z) vapply(1:10, \(k) sin(z[[1]] + k) + z[[2]] * cos(k * z[[3]] / 4) + 0.3 * z[[4]], z[[1]])
   y <- response(first)
   y <- y + 0.2 * sin(1e4 * y)
-  list(x = methods::new("float32", Data = bits), y = y, new = new, truth = response(lapply(1:4, \(k) new[, k] / sqrt(26 / k))))
+  truth <- response(lapply(1:4, \(k) new[, k] / sqrt(26 / k)))
+  list(x = methods::new("float32", Data = bits), y = y, new = new, truth = truth)
 }
 
 peak <- function() as.numeric(gsub("[^0-9]", "", grep("VmHWM", readLines("/proc/self/status"), value = TRUE))) / 2^20
