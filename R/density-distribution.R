@@ -8,8 +8,7 @@
 #' In one dimension \eqn{F(q) = \sum_i w_i \Phi(z_i) / W}{F(q) = sum_i w_i Phi(z_i) / W} with \eqn{z_i = (q - x_i) / h}. For
 #' `"sdkde"` the points are the debiased points. For `"laplace"` each term has the addition \eqn{z_i \phi(z_i) / 2}{z_i
 #' phi(z_i) / 2}, and for `"laplace6"` \eqn{z_i (7 - z_i^2) \phi(z_i) / 8}{z_i (7 - z_i^2) phi(z_i) / 8}. With another kernel
-#' \eqn{\Phi}{Phi} is its distribution function. Quantiles are accurate to 1e-12 kernel standard deviations; in several
-#' dimensions they are the quantiles of each column.
+#' \eqn{\Phi}{Phi} is its distribution function. Quantiles are accurate to 1e-12 kernel standard deviations.
 #'
 #' A Laplace-corrected estimate may be negative, so that its distribution function need not be monotone. `quantile()` then
 #' returns one of the solutions, increasing in `probs`. An estimate with `nonnegative = TRUE` has a monotone one.
@@ -20,8 +19,6 @@
 #' 1,024 to 32,768 lattice points (Genz and Bretz 2009). The result then has an attribute `"error"`, three
 #' standard errors of each probability, and is the same at each call. The time is \eqn{O(nmd)} at most, times the number of
 #' lattice points, and for `"laplace"` and `"laplace6"` seven times that. On a polygon each rectangle is cut to the polygon.
-#'
-#' For regions that are not rectangles see [hdr_level()].
 #'
 #' @param object,x A fit from [flash_kde()]. With categories beside numbers, probabilities are those of
 #'   the numbers.

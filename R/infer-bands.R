@@ -5,8 +5,7 @@
 #' `lpdensity::lpdensity()`.
 #'
 #' @section Correction for bias:
-#' At the bandwidth that is best for the estimate, the bias is about half the standard error, and an interval around the
-#' estimate covers too rarely. With `correct = TRUE` (default) the interval is around an estimate without
+#' At the best bandwidth the bias is about half the standard error, so an interval around the estimate covers too rarely. With `correct = TRUE` (default) the interval is around an estimate without
 #' the bias of order \eqn{h^2}, with the standard error of that estimate: robust bias correction (Calonico, Cattaneo
 #' and Farrell 2018). For `"kde"` that is the Laplace-corrected estimate. For debiased and adaptive estimates it is the
 #' debiased one at a smaller bandwidth, by the ratio of Silverman's rules. Kernels are at most as wide as by maximal
@@ -19,8 +18,7 @@
 #' @section Intervals:
 #' The interval contains all densities f with \eqn{|p - f - s| \le z \sqrt{V(f)}}{|p - f - s| <= z sqrt(V(f))}, where V(f) is the
 #' variance if f were the density, and s corrects for skewness. This generalises Wilson's interval for a proportion, shifted as in
-#' Cai (2005). Near many points it is p plus and minus z standard errors. It never contains
-#' negative values.
+#' Cai (2005). Near many points it is p plus and minus z standard errors.
 #'
 #' A **simultaneous** band uses for z the quantile of the maximum of \eqn{|p - f| / se} over all points of `newdata`, from
 #' `replicates` draws of a multiplier process (Chernozhukov, Chetverikov and Kato 2014), or from the bootstrap. Points half a

@@ -7,7 +7,7 @@
 #' The statistic is \eqn{T = \int (p_1 - p_2)^2}{T = int (p_1 - p_2)^2} for two classical estimates with the same bandwidth H
 #' (Anderson, Hall and Titterington 1994), as in `ks::kde.test()`. Up to a constant it is the squared maximum mean discrepancy
 #' (MMD) for a Gaussian kernel with variance 2 H (Gretton and others 2012), so the test is consistent against every
-#' alternative. Small bandwidths detect detail, large ones global differences.
+#' alternative.
 #'
 #' * `"permutation"` compares T with its values in `replicates` random permutations of the rows. The p-value is
 #'   \eqn{(1 + \#\{T_b \ge T\}) / (B + 1)}{(1 + #{T_b >= T}) / (B + 1)}. The level is exact for any sample sizes, also if
@@ -20,8 +20,7 @@
 #' More than 256 rows are permuted in at most 256 bins, drawn at random. One pass over all pairs then serves all
 #' `replicates`, and the level stays exact (Domingo-Enrich and others 2025).
 #'
-#' Only the ratios of weights within a sample matter. Rows are permuted with their weights, and T is studentised (Chung and
-#' Romano 2013). The level is exact if the weights of both samples have the same distribution.
+#' Rows are permuted with their weights, and T is studentised (Chung and Romano 2013). The level is exact if the weights of both samples have the same distribution.
 #'
 #' @section Independence:
 #' `x` and `y` are columns of the same rows. The statistic is \eqn{T = \int (p_{xy} - p_x p_y)^2}{T = int (p_xy - p_x p_y)^2}, up
@@ -31,8 +30,7 @@
 #'
 #' @section One sample and a distribution:
 #' The statistic is \eqn{T = \int (p - K_H * p_0)^2}{T = int (p - K_H * p_0)^2}, where the null density \eqn{p_0} is smoothed like
-#' the sample (Fan 1994). For other distributions than the normal the smoothed density is a mean over 1,000 quantiles, or over
-#' draws.
+#' the sample (Fan 1994).
 #'
 #' The p-value is from a parametric bootstrap with `replicates` samples of \eqn{p_0}. Estimated parameters, and a bandwidth that is
 #' chosen by name, are computed again for each sample. The level is exact if no parameter is estimated. Bootstrap samples
@@ -51,13 +49,12 @@
 #'   each sample, with \eqn{a_i = 1 / n} or the share of the row's weight.
 #' * `"leading"`: the leading term for small bandwidths (Duong 2013).
 #'
-#' `adjust = "permutation"` compares |z| with its maximum over all places in `replicates` permutations. It accounts for the
-#' dependence of neighbouring places, is exact if the samples have the same density, and has more power on fine grids.
+#' `adjust = "permutation"` compares |z| with its maximum over all places in `replicates` permutations. It is
+#' exact if the samples have the same density, and has more power on fine grids.
 #'
 #' @section Cost:
 #' \eqn{O(n^2)} for n rows in all and each bandwidth, and for each replicate of a bootstrap or of `"local"`. With a
-#' `tol` in `control`, in few dimensions, \eqn{O(n)}; it should be far below 1 / n. `bench/inference.R` and `bench/tests.R`
-#' measure level and power.
+#' `tol` in `control`, in few dimensions, \eqn{O(n)}; it should be far below 1 / n.
 #'
 #' @param x The sample, or one of two: a matrix or data frame with a row per point, or a vector. Rows with missing values
 #'   are left out.
@@ -86,8 +83,7 @@
 #'
 #'   With `method = "local"` a data frame of class `kde_local_test`, a row for each place: the places' columns,
 #'   `density_x`, `density_y`, `difference`, the first less the second, and its `se`, in 1 / (product of the units of the
-#'   columns), `statistic` (z), `p.value` and `p.adjusted`. Rows of `newdata` with missing values are `NA`. The attribute
-#'   `"test"` has the rest.
+#'   columns), `statistic` (z), `p.value` and `p.adjusted`. Rows of `newdata` with missing values are `NA`.
 #' @references Anderson, N. H., Hall, P. and Titterington, D. M. (1994) *Journal of Multivariate Analysis* 50, 41-54.
 #'
 #'   Chung, E. and Romano, J. P. (2013) *The Annals of Statistics* 41, 484-507.

@@ -2,8 +2,7 @@
 
 #' Generic functions by class
 #'
-#' Which of R's generic functions, and of this package's, have methods for which fits. An empty cell means that there is no
-#' such method.
+#' Which of R's generic functions, and of this package's, have methods for which fits.
 #'
 #' @section Fits:
 #'
@@ -24,10 +23,17 @@
 #' | `rstandard()`, `variable.names()`, `vcov()` |  |  |  |  | yes |
 #' | `as.data.frame()`, `as_flash_kde()`, `contour()`, `hdr_level()` | yes |  |  |  |  |
 #' | `hdr_regions()`, `kde_pvalue()`, `kde_test()`, `lines()` | yes |  |  |  |  |
+#' | `mean()`, `median()` | yes |  |  |  |  |
 #'
 #' `flash_conditional` is the class of `flash_kde(y ~ x)`. Fits of [tune_ridge()] are of class `kernel_ridge`, too. `update()`
 #' also works by R's default method for the other fits.
 #' `autoplot()` needs package ggplot2; `tidy()`, `glance()` and `augment()` need broom or generics.
+#'
+#' @section Refusals:
+#' A verb is refused where it makes no sense for the estimate. Balloon estimates do not integrate to 1. Laplace-corrected
+#' ones may be negative; clipped ones are no sums of kernels. Triangular and uniform kernels have kinks, categories no
+#' distances. The width of a polygon differs from place to place. Regions of mixed data have parts, and package ks lacks
+#' categories. Products of kernels on supports have no integral in closed form. Debiasing moves points together.
 #'
 #' @section Results and other objects:
 #'

@@ -157,7 +157,7 @@ contract_methods <- function() {
       if (inherits(f, "flash_conditional")) return(kde_cdf(f, c(0.5, 1), new))
       kde_cdf(f, if (isTRUE(f$d > 1)) as.matrix(new[c("a", "b")]) else new$a)
     }),
-    "cdf of rectangles" = contract_method(\(f, new) kde_cdf(f, rep(0.6, f$d), lower = rep(0.2, f$d))),
+    "cdf of rectangles" = contract_method(\(f, new) kde_cdf(f, t(rep(0.6, f$d)), lower = t(rep(0.2, f$d)))),
     "marginal" = contract_method(\(f, new) kde_marginal(f, 1)),
     "conditional" = contract_method(\(f, new) {
       if (!inherits(f, "flash_conditional")) return(kde_conditional(f, c(a = 0.4)))

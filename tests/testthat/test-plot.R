@@ -218,3 +218,24 @@ test_that("autoplot() takes colours", {
   expect_argument_error(ggplot2::autoplot(fit, col = list(1)), "col")
   expect_argument_error(ggplot2::autoplot(fit, colour = "red"), "colour")
 })
+
+test_that("a band whose line leaves it shows its centre, and only then", {
+  x <- stats::qgamma(stats::ppoints(100), 2)
+  asked <- list(n = 101, band = "pointwise", most = 100)
+  lines_of <- \(fit) {
+    figure <- line_figure(fit, asked, NULL)
+    list(sub = figure$sub, lines = sum(vapply(figure$panels[[1]]$layers, \(layer) layer$role == "line", NA)))
+  }
+  wide <- lines_of(flash_kde(x, "kde", 2, support = kde_support(c(0, Inf), "reflect")))
+  expect_identical(wide$lines, 2L)
+  expect_match(wide$sub, "dashed: corrected for bias")
+  expect_identical(lines_of(flash_kde(x, "kde", 0.4))$lines, 1L)
+})
+
+test_that("names in strips of pairs fit the open device", {
+  grDevices::pdf(NULL, 4, 4)
+  on.exit(grDevices::dev.off())
+  expect_true(all(nchar(strip_names(names(swiss), 6)) <= 8))
+  expect_identical(unname(strip_names(c("a b", "c", "d"), 3)), c("a b", "c", "d"))
+  expect_identical(unname(strip_names(c("width of leaves", "c", "d"), 3)), c("width of\nleaves", "c", "d"))
+})
