@@ -1,7 +1,8 @@
 #' Distribution function and quantiles
 #'
 #' `kde_cdf()` returns probabilities under an estimate: that a value is at most `q`, or in several dimensions that a point lies
-#' in a rectangle. `quantile()` inverts the distribution function. They correspond to `ks::kcde()` and `np::npudist()`.
+#' in a rectangle. `quantile()`, `median()` and `mean()` are those of the estimate. They correspond to `ks::kcde()` and
+#' `np::npudist()`.
 #'
 #' @details
 #' In one dimension \eqn{F(q) = \sum_i w_i \Phi(z_i) / W}{F(q) = sum_i w_i Phi(z_i) / W} with \eqn{z_i = (q - x_i) / h}. For
@@ -33,8 +34,7 @@
 #' @param names Whether to name the result by percentages, as in [stats::quantile()].
 #' @param ... Not used; anything here is an error.
 #' @returns `kde_cdf()`: probabilities, one for each point or row of `q`. `quantile()`: points in the unit of the data,
-#'   one for each of `probs`; in more than one dimension those of each column alone, by the estimate of that
-#'   column, a matrix with a column for each.
+#'   one for each of `probs`; in more than one dimension a matrix, with a column for the marginal estimate of each column.
 #' @references Genz, A. (2004) Numerical computation of rectangular bivariate and trivariate normal and t
 #'   probabilities. *Statistics and Computing* 14, 251-260.
 #'
@@ -100,6 +100,27 @@ quantile.flash_kde <- function(x, probs = seq(0, 1, 0.25), names = TRUE, ...) {
   result <- all_quantiles(x, probs)
   if (names) names(result) <- percent_label(probs)
   result
+}
+
+#' @importFrom stats median
+#' @export
+median.flash_kde <- function(x, na.rm = FALSE, ...) drop(stats::quantile(x, 0.5, names = x$d > 1, ...))
+
+# Kernels are symmetric: without bounds the mean is that of the points. Otherwise it is the integral of the quantiles.
+#' @export
+mean.flash_kde <- function(x, ...) {
+  check_dots_empty(...)
+  check_in_memory(x, "x")
+  check_can(x, "quantiles")
+  if (is.null(x$support) && !is_clipped(x)) {
+    w <- if (is.null(x$weights)) rep(1, x$n) else x$weights
+    means <- colSums(w / sum(w) * shown_points(x))
+  } else {
+    run <- start_run(fit_asked(x))
+    along <- \(axis) if (x$d > 1) \(p) quantiles_along(x, axis, p, run) else \(p) all_quantiles(x, p)
+    means <- vapply(seq_len(x$d), \(axis) stats::integrate(along(axis), 0, 1, rel.tol = 1e-6, subdivisions = 1000)$value, 0)
+  }
+  if (x$d > 1) stats::setNames(means, point_names(x)) else unname(means)
 }
 
 #' @export

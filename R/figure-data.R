@@ -23,13 +23,13 @@ figure_points <- function(fit, dims, most) {
 
 figure_rug <- function(fit, dim, most) data.frame(x = fit$x[thinned_rows(fit, most), dim], row.names = NULL)
 
-# list(x, lower, upper) of the confidence band at the nodes of a figure; NULL if `type` is NULL. Results are
+# list(x, low, high, y) of the confidence band at the nodes of a figure, y its centre; NULL if `type` is NULL. Results are
 # reproducible: simultaneous bands use a fixed seed.
 figure_band <- function(fit, type, nodes) {
   if (is.null(type)) return(NULL)
   at <- nodes[spread_rows(length(nodes), 256)]
   bands <- with_fixed_seed(kde_bands(fit, at, type = type))
-  data.frame(x = at, low = bands$lower, high = bands$upper)
+  data.frame(x = at, low = bands$lower, high = bands$upper, y = bands$estimate)
 }
 
 # The subtitle, such as "SD-KDE, n = 272, bandwidths 0.33, 4.1".

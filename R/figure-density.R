@@ -62,7 +62,7 @@
 #' @param main,sub,xlab,ylab Title, subtitle and axis labels (labels for one or two variables). `""`: none. `NULL`:
 #'   those of `plot()`. By default, a ggplot has no title.
 #' @param band One variable: `TRUE` or `"pointwise"`, or `"simultaneous"`, shades the 95% confidence band of
-#'   [kde_bands()]. For `"kde"` that band is around the bias-corrected estimate, not around the line.
+#'   [kde_bands()]. That band is around the bias-corrected estimate, which is dashed where the line leaves the band.
 #' @param groups A factor, or a vector that can be one, with a value for each row of the data: draws the densities of
 #'   the groups with a key (one or two variables). Each group has a fit with the arguments of `x`. Rows with a missing
 #'   group are dropped. To compare fits with other arguments, use [lines()] or `add`.
@@ -193,8 +193,12 @@ line_figure <- function(fit, asked, limits) {
   grid <- figure_curve(fit, asked$n, frame_limits(limits))
   band <- figure_band(fit, asked$band, grid$x)
   name <- variable_names(fit)
+  # the line of a fit with much bias is outside of the corrected band: then the centre of the band is a line, too
+  line <- if (!is.null(band)) grid$y[match(band$x, grid$x)]
+  leaves <- isTRUE(any(pmax(line - band$high, band$low - line) > 0.005 * max(grid$y), na.rm = TRUE))
   layers <- c(
     if (!is.null(band)) list(new_layer("band", band, colour, opacity = BAND_OPACITY)),
+    if (leaves) list(new_layer("line", band[c("x", "y")], colour, type = 2, width = 1)),
     curve_layers(grid, colour), list(new_layer("rug", figure_rug(fit, 1, asked$most)))
   )
   # at a bound of the support the upper limit of a band may be many times the density
@@ -203,7 +207,8 @@ line_figure <- function(fit, asked, limits) {
   panel$x$ticks <- circle_ticks(fit, 1)
   new_figure(
     list(panel), main = paste("Density of", name),
-    sub = fit_subtitle(fit, negative = shows_negative(grid$y)), shown = grid, sub_colour = colour
+    sub = paste0(fit_subtitle(fit, negative = shows_negative(grid$y)), if (leaves) "; dashed: corrected for bias"),
+    shown = grid, sub_colour = colour
   )
 }
 

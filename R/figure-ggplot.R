@@ -224,9 +224,11 @@ figure_facets <- function(figure) {
     return(list(
       ggplot2::facet_grid(
         rows = ggplot2::vars(.data$row), cols = ggplot2::vars(.data$column), scales = "free",
-        labeller = ggplot2::label_wrap_gen(ceiling(48 / k))
+        labeller = ggplot2::as_labeller(\(names) strip_names(names, k))
       ),
-      ggplot2::theme(strip.text = ggplot2::element_text(size = ggplot2::rel(if (k > 3) 0.7 else 0.8)))
+      ggplot2::theme(
+        strip.text = ggplot2::element_text(size = ggplot2::rel(if (k > 3) 0.7 else 0.8)), legend.position = "bottom"
+      )
     ))
   }
   differ <- \(axis) length(unique(lapply(panels, \(panel) panel[[axis]]$limits))) > 1 ||
@@ -237,6 +239,14 @@ figure_facets <- function(figure) {
     ggplot2::facet_wrap(ggplot2::vars(.data$panel), scales = scales),
     if (panels[[1]]$x$exact) ggplot2::coord_cartesian(expand = FALSE)
   )
+}
+
+# Names of k variables as they fit in strips of the open device, or of one of 7 inches: in lines, or shortened.
+strip_names <- function(names, k) {
+  side <- if (grDevices::dev.cur() > 1) min(grDevices::dev.size("in")) else 7
+  letters <- max(4, floor((side - 1.2) / k * 14))
+  if (max(nchar(unlist(strsplit(names, " ")))) > letters) return(short_names(names, letters))
+  vapply(names, \(name) paste(strwrap(name, letters + 1), collapse = "\n"), "")
 }
 
 # Labels from the user, otherwise those of the figure if they are equal in all panels.

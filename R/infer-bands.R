@@ -8,9 +8,10 @@
 #' At the bandwidth that is best for the estimate, the bias is about half the standard error, and an interval around the
 #' estimate covers too rarely. With `correct = TRUE` (default) the interval is around an estimate without
 #' the bias of order \eqn{h^2}, with the standard error of that estimate: robust bias correction (Calonico, Cattaneo
-#' and Farrell 2018). For `"kde"` that is the Laplace-corrected estimate. For debiased and adaptive estimates it is the debiased
-#' one at a smaller bandwidth, by the ratio of Silverman's rules. No kernel is wider than Terrell's (1990) maximal smoothing. With
-#' `correct = FALSE` the interval is around the estimate itself, and covers its mean, a smoothed density.
+#' and Farrell 2018). For `"kde"` that is the Laplace-corrected estimate. For debiased and adaptive estimates it is the
+#' debiased one at a smaller bandwidth, by the ratio of Silverman's rules. Kernels are at most as wide as by maximal
+#' smoothing (Terrell 1990), 0.65 times as wide for one column with a bound. With `correct = FALSE` the interval is around the
+#' estimate itself, and covers its mean, a smoothed density.
 #'
 #' The standard error of an SD-KDE includes the effect of each point on the steps of the others.
 #' [predict()][predict.flash_kde] takes the debiased points as given; its standard errors are about a quarter smaller.
@@ -235,6 +236,10 @@ bands_of_sums <- function(object, at, asked, run) {
 # around the sum of edge_kernel() near bounds.
 WIDER <- 1.25
 
+# Near a bound of one column the remaining bias is of order h^3, and bandwidths that are chosen on a support vary by a third:
+# with the widest ones intervals covered a density with a slope at its bound in 0.78 (bench/inference.R, "gamma(2)").
+EDGE_WIDTH <- 0.65
+
 corrected_fits <- function(object, run) {
   object <- signed_part(object)
   alone <- \(fit) list(fits = list(fit), shares = 1)
@@ -242,9 +247,9 @@ corrected_fits <- function(object, run) {
   plain <- object$estimator == PLAIN_ESTIMATOR
   domain <- object$support
   by_local <- !is.null(domain) && has_local(domain)
-  object <- narrowed(object, !plain || by_local || !is.null(object$adaptive), run)
   edges <- any(domain$kind %in% c("mass", "reflect", "boundary")) && is.null(object$adaptive) &&
     object$estimator %in% c(PLAIN_ESTIMATOR, "laplace")
+  object <- narrowed(object, !plain || by_local || !is.null(object$adaptive), if (edges && object$d == 1) EDGE_WIDTH else 1, run)
   if (!edges && (!plain || by_local)) return(alone(object))
   if (edges && is_bent(domain)) {
     object <- on_domain(plain_kernels(object), replace(domain, "kind", list("mass")), object$x, run)
@@ -272,14 +277,14 @@ combined_density <- function(made, at, run) {
 
 # Bandwidths of estimates whose bias is already of order h^4 (debiased, adaptive, by local likelihood), `higher`, are reduced by
 # the ratio of the rules for normal data. Selectors may also return wider kernels, by chance or because the estimate has
-# little bias where most points are; the largest bandwidth of the result is that of maximal_log_sd().
-narrowed <- function(object, higher, run) {
+# little bias where most points are; the largest bandwidth of the result is `width` times that of maximal_log_sd().
+narrowed <- function(object, higher, width, run) {
   reference <- if (object$estimator == PLAIN_ESTIMATOR) "laplace" else object$estimator
   n <- effective_size(object$weights[used_rows(object)], n_used(object))
   ratio <- if (higher) reference_sd(PLAIN_ESTIMATOR, n, object$d) / reference_sd(reference, n, object$d) else 1
   part <- if (is.null(object$support)) object else plain_kernels(object)
   most <- exp(maximal_log_sd(part$x, part$weights, n) - log_det_of(part$bandwidth) / (2 * object$d))
-  ratio <- min(ratio, most, 1)
+  ratio <- min(ratio, width * most, 1)
   if (ratio == 1) return(object)
   rebuilt(object, \(part) {
     part$bandwidth <- ratio^2 * part$bandwidth

@@ -153,9 +153,26 @@ LARGEST_SHARE <- 0.99
 WIDEST <- 1000
 ONE_WIDTH <- 2.8
 
-# Returns list(at, value, converged). It starts at the best common factor for all bandwidths, and at the best point at
-# which one column or all columns have almost no effect, and continues from the better one after sweeps along the columns.
+# The straight line with additive categories, lm()'s, or without categories is kept unless another fit has a smaller AICc by
+# this much over the number of rows: the search compares many fits, some of which are better by chance.
+LINE_MARGIN <- 3
+
+# Returns list(at, value, converged) of the best fit, or of a straight line.
 search_widths <- function(criterion, rate, problem, tol) {
+  found <- search_all(criterion, rate, problem, tol)
+  if (problem$criterion != "aicc" || problem$type != "local_linear" || problem$widths == 0) return(found)
+  line <- search_limits(rate, problem)$off
+  additive <- replace(line, problem$widths + seq_len(problem$shares), LARGEST_SHARE)
+  for (at in unique(list(additive, line))) {
+    value <- criterion$value(at)
+    if (value <= found$value + LINE_MARGIN / criterion$rows) return(list(at = at, value = value, converged = TRUE))
+  }
+  found
+}
+
+# It starts at the best common factor for all bandwidths, and at the best point at which one column or all columns have almost
+# no effect, and continues from the better one after sweeps along the columns.
+search_all <- function(criterion, rate, problem, tol) {
   limits <- search_limits(rate, problem)
   widths <- seq_len(problem$widths)
   start <- c(rep(log(rate), problem$widths), pmax(FIRST_SHARE, problem$least))

@@ -160,3 +160,108 @@ block_run <- function(system) {
   made$progress <- run$progress
   made
 }
+
+# ---- blocks of centres ------------------------------------------------------------------------
+
+# Falkon's normal equations (K'WK / n + lambda K_mm) x = b where no m x m matrix fits into memory: conjugate gradients
+# whose preconditioner is a few passes over blocks of centres. These minimise what the equations would be if the rows
+# were the centres, which costs m^2 kernels instead of n m. bench/centers.R compares it with other solvers.
+
+solve_by_centers <- function(system, b, spec, each, save = NULL) {
+  run <- system$run
+  own <- system_at_centers(system)
+  multiply <- function(v) {
+    of_rows <- rows_normal(system$rows, system$centers, v, NULL, system$weights, run)$product / system$n
+    combine_columns(of_rows, rows_normal(own$rows, system$centers, NULL, v, NULL, run)$product, rep(own$lambda, ncol(v)), run)
+  }
+  state <- spec$state
+  if (is.null(state)) {
+    x <- spec$start$coefficients
+    direction <- nearly_solve(own, b, 0)
+    state <- list(
+      iteration = 0L, x = 0 * b, r = b, d = direction, kept = list(), least = Inf, stalled = FALSE,
+      scale = column_products(b, direction, run)
+    )
+    if (!is.null(x)) state[c("x", "r")] <- list(unname(x), b - multiply(x))
+    if (!is.null(x)) state$d <- nearly_solve(own, state$r, 0)
+  }
+  goal <- spec$tolerance^2 * state$scale
+  size <- column_products(state$r, state$d, run)
+  while (state$iteration < spec$iterations && !state$stalled && any(size > goal)) {
+    state <- step_conjugate(state, state$d, multiply(state$d), run)
+    state$iteration <- state$iteration + 1L
+    due <- state$iteration %% REFRESH == 0
+    if (due) state$r <- b - multiply(state$x)
+    state$d <- nearly_solve(own, state$r, state$iteration)
+    size <- column_products(state$r, state$d, run)
+    residual <- relative_residual(pmax(size, 0), state$scale)
+    if (due) state[c("stalled", "least")] <- list(residual > 0.8 * state$least, residual)
+    stop <- isTRUE(each(state$iteration, state$x, residual))
+    if (!is.null(save)) save(state)
+    if (stop) break
+  }
+  list(
+    coefficients = state$x, iterations = state$iteration, converged = all(size <= goal), stalled = state$stalled,
+    residual = relative_residual(pmax(size, 0), state$scale), jitter = 0
+  )
+}
+
+# The system whose rows are the centres, as in exact_system(). `share`: their weights, divided by their number; `passes`:
+# as many as take about half as long as a product with all rows; more than MOST_PASSES gain little.
+system_at_centers <- function(system) {
+  points <- system$centers$points
+  m <- system$centers$m
+  weights <- weights_at_centers(system)
+  own <- list(
+    rows = ridge_rows(points, system$L, system$kernel), centers = system$centers, n = m, L = system$L,
+    kernel = system$kernel, run = system$run, lambda = system$lambda, share = (if (is.null(weights)) 1 else weights) / m,
+    keys = if (is.matrix(points)) row_keys(points) else seq_len(m),
+    passes = max(2, min(MOST_PASSES, round(system$n / m / 8)))
+  )
+  replace(own, "run", list(block_run(own)))
+}
+
+MOST_PASSES <- 4
+
+# About the solution z of (K_mm W K_mm / m + lambda K_mm) z = b. `x` holds the fitted values K_mm z and z below them, `r`
+# what makes step_conjugate()'s products those of the equations.
+nearly_solve <- function(own, b, index) {
+  run <- own$run
+  m <- own$n
+  fits <- seq_len(m)
+  state <- list(x = rbind(0 * b, 0 * b), r = rbind(0 * b, b), kept = list())
+  for (pass in index * own$passes + seq_len(own$passes)) {
+    before <- state$x[fits, , drop = FALSE]
+    fitted <- before
+    d <- 0 * b
+    for (block in shuffled_blocks(own, pass, run)) {
+      step <- step_in_block(own, block, b, fitted, run)
+      d[block, ] <- step$d
+      fitted <- combine_columns(fitted, step$fitted, rep(1, ncol(b)), run)
+    }
+    fitted <- fitted - before
+    state <- step_conjugate(state, rbind(fitted, d), rbind(own$share * fitted, own$lambda * fitted), run)
+  }
+  state$x[-fits, , drop = FALSE]
+}
+
+# A step of the best length along Falkon's solution for the centres of a block.
+step_in_block <- function(own, block, b, fitted, run) {
+  of_block <- ridge_centers(rows_take(own$rows, block), own$L, own$kernel)
+  back <- rows_normal(own$rows, of_block, NULL, own$share * fitted, NULL, run)$product
+  r <- b[block, , drop = FALSE] - back - own$lambda * fitted[block, , drop = FALSE]
+  P <- preconditioner_of(of_block, run, if (run$precision == "double") 1e-13 else 1e-10)
+  on.exit(free_preconditioner(P))
+  precondition(P, if (length(own$share) > 1) own$n * own$share[block], 1 / P$m, own$lambda)
+  d <- apply_factors(P, r, c("T^-T", "A^-T", "A^-1", "T^-1"))
+  moved <- block_product(own, of_block, d, run)
+  size <- colSums(own$share * moved^2) + own$lambda * colSums(d * moved[block, , drop = FALSE])
+  by <- ifelse(size > 0, colSums(r * d) / size, 0)
+  list(d = scale_columns(d, by), fitted = scale_columns(moved, by))
+}
+
+# Is a matrix of m centres too large for the GPUs, and for the host?
+exceeds_matrix <- function(m, run) {
+  bytes <- 8 * m * (m + 1)
+  bytes > 1e8 && bytes > gpu_room(run, bytes) && bytes > memory_limit()
+}

@@ -123,15 +123,17 @@ system_of <- function(problem, chosen, spec, run) {
   points <- chosen$points
   run <- run_of_fit(rows, nrow(points), run)
   by <- products_by(rows, nrow(points), spec, run)
-  if (uses_halves(by, spec$kernel) && is.matrix(points)) points <- on_halves(points, spec$L)
+  halves <- uses_halves(by, spec$kernel) && is.matrix(points)
+  if (halves) points <- on_halves(points, spec$L, HALVES_STEP[[by$precision]])
   centers <- ridge_centers(points, spec$L, spec$kernel)
   # relative to the diagonal, for each centre: below the rounding error of the products
   jitter <- spec$state$jitter
   if (is.null(jitter)) jitter <- if (by$precision == "double") 1e-13 else 1e-10
+  in_blocks <- spec$family$squared && exceeds_matrix(centers$m, run)
   list(
     rows = rows, centers = centers, lambda = spec$lambda, weights = problem$weights, n = rows$n, run = run,
-    center_index = chosen$index,
-    preconditioner = preconditioner_of(centers, replace(run, "precision", by$precision), jitter)
+    center_index = chosen$index, L = spec$L, kernel = spec$kernel,
+    preconditioner = if (!in_blocks) preconditioner_of(centers, replace(run, "precision", by$precision), jitter)
   )
 }
 
@@ -181,7 +183,8 @@ fit_squared <- function(system, problem, spec) {
   watch <- watch_iterations(system, problem, centred$intercept, seen = spec$state$watch)
   # one sweep over all rows
   moments <- rows_normal(system$rows, system$centers, NULL, centred$y, system$weights, system$run)$product / system$n
-  solved <- solve_normal(system, moments, spec, watch$each, watched_save(spec, watch))
+  solve <- if (is.null(system$preconditioner)) solve_by_centers else solve_normal
+  solved <- solve(system, moments, spec, watch$each, watched_save(spec, watch))
   warn_unfinished(solved)
   c(watched_result(watch, centred$intercept, solved, solved$coefficients), list(jitter = solved$jitter))
 }

@@ -5,14 +5,14 @@
 # for predictions. Rows may move: each is one row of the matrix, the same in both sweeps of a product.
 
 # Grid step in whitened coordinates times sqrt(log2(e)), the units of src/cuda/tensor/tensor.cuh. All grids of that file
-# contain its multiples.
-HALVES_STEP <- 2^-17
+# contain its multiples. With precision "fast" rows of many columns are rounded to one FP16 term.
+HALVES_STEP <- c(single = 2^-17, fast = 2^-9)
 
-# Rounds points to the grid. A point moves by up to 2^-18 of a bandwidth in each coordinate.
-on_halves <- function(points, L) {
+# Rounds points to the grid. A point moves by up to half of `step`, in bandwidths, in each coordinate.
+on_halves <- function(points, L, step = HALVES_STEP[["single"]]) {
   # the scale of the device includes a correction for the bits that tensor cores truncate
   scale <- sqrt(log2(exp(1)) * (1 + ceiling(ncol(points) / 16) * 2 * 0.45 * 2^-24))
-  settle <- \(u) round(u * scale / HALVES_STEP) * HALVES_STEP / scale
+  settle <- \(u) round(u * scale / step) * step / scale
   middle <- colMeans(points)
   if (any(L[lower.tri(L)] != 0)) {
     moved <- t(L %*% settle(forwardsolve(L, t(points) - middle)) + middle)

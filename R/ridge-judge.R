@@ -36,7 +36,7 @@ judge_trail <- function(trail, recipe, x, y, folds, run) {
   fits <- if (have_left) list(trail) else lapply(folds, \(fold) recipe(x[fold$kept, , drop = FALSE], y[fold$kept, , drop = FALSE]))
   parts <- \(round) Map(\(fold, fit) part_of_fold(fold, fit[[round]], x, run), folds, fits)
   rounds <- seq_len(min(length(trail), lengths(fits)))
-  left <- lapply(rounds, \(round) if (have_left) trail[[round]]$left else squares_of_folds(parts(round), y, 1, run)[, 1])
+  left <- lapply(rounds, \(round) if (have_left) trail[[round]]$left else fold_residuals(parts(round), y, 1, run)[, 1])
   k <- which.min(vapply(left, mean, 0))
   if (length(k) == 0) return(NULL)
   replace(trail[[k]], c("error", "left", "folds"), list(mean(left[[k]]), left[[k]], parts(k)))
@@ -49,13 +49,13 @@ part_of_fold <- function(fold, candidate, x, run) {
 }
 
 # Squared residuals of all folds, with `by` times the noise of each.
-squares_of_folds <- function(folds, y, by, run) {
+fold_residuals <- function(folds, y, by, run) {
   do.call(rbind, lapply(folds, \(fold) squares_held_out(fold, y, fold$noise * by, run)))
 }
 
 # A judged candidate with the best of its noise and JUDGED_NOISES.
 judge_noises <- function(candidate, y, run) {
-  left <- cbind(candidate$left, squares_of_folds(candidate$folds, y, JUDGED_NOISES, run))
+  left <- cbind(candidate$left, fold_residuals(candidate$folds, y, JUDGED_NOISES, run))
   best <- which.min(colMeans(left))
   replace(candidate, c("noise", "error", "left"), list(
     candidate$noise * c(1, JUDGED_NOISES)[best], mean(left[, best]), left[, best]

@@ -285,9 +285,10 @@ settle_defaults <- function(rows, response, weights, spec, run) {
     spec$exact <- if (is.null(spec$start)) is.null(spec$centers) && takes_all(rows, spec, run) else spec$start$exact
   }
   if (!is.null(spec$start)) spec <- settle_start(spec, ncol(response$y))
-  spec <- settle_solver(spec)
   if (is.null(spec$centers_given)) spec$centers_given <- length(spec$centers) > 1 || !is.null(spec$start)
   if (is.null(spec$centers)) spec$centers <- if (spec$exact) rows$n else most_centers(rows, spec, ncol(response$y), run)
+  m <- if (is.null(spec$start)) center_count(spec$centers, rows$n) else nrow(spec$start$coefficients)
+  spec <- settle_solver(spec, exceeds_matrix(m, run))
   open <- c(is.null(spec$bandwidth), is.null(spec$lambda))
   if (any(open)) {
     spec$chosen <- c(if (is.null(spec$kernel) && learns_metric(spec)) "kernel", c("bandwidth", "lambda")[open])
@@ -313,13 +314,13 @@ takes_all <- function(rows, spec, run) {
 # Does the fit take some seconds by default, so that the best of a few kernels and metrics is not spoilt by few centres?
 takes_time <- function(rows, spec) learns_metric(spec) && inherits(rows, "rows_dense")
 
-# Where its iterations end.
-settle_solver <- function(spec) {
+# Where its iterations end. `in_blocks`: the centres are in blocks (ridge-blocks.R).
+settle_solver <- function(spec, in_blocks = FALSE) {
   squared <- spec$family$squared
   # of ridge-exact.R
   if (isTRUE(spec$exact) && squared) return(spec)
   if (is.null(spec$iterations)) spec$iterations <- 50L
-  if (is.null(spec$tolerance)) spec$tolerance <- if (squared) 1e-7 else 1e-5
+  if (is.null(spec$tolerance)) spec$tolerance <- if (!squared) 1e-5 else if (in_blocks) 1e-4 else 1e-7
   spec
 }
 

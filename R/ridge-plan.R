@@ -28,6 +28,7 @@ plan_by_centers <- function(task) {
   spec <- task$spec
   m <- task$m
   logistic <- !spec$family$squared
+  if (!logistic && exceeds_matrix(m, task$run)) return(plan_center_blocks(task))
   small <- probe_iterations(task)
   factors <- probe_factors(task, m)
   seconds <- c(
@@ -40,6 +41,32 @@ plan_by_centers <- function(task) {
   list(
     iterations = small$iterations, seconds = seconds,
     memory = plan_memory(task, 8 * m * (m + 1), factors$backend, waste)
+  )
+}
+
+# Iterations of a small fit by factors; an iteration takes as long as its product with all rows and its blocks, one of
+# which is timed.
+plan_center_blocks <- function(task) {
+  n <- task$rows$n
+  m <- task$m
+  spec <- task$spec
+  centers <- ridge_centers(rows_take(task$rows, spread_rows(n, m)), spec$L, spec$kernel)
+  own <- system_at_centers(list(
+    centers = centers, L = spec$L, kernel = spec$kernel, run = task$run, lambda = spec$lambda, n = n
+  ))
+  block <- spread_rows(m, block_rows(own, own$run))
+  v <- matrix(1, m, task$t)
+  iterations <- probe_iterations(task)$iterations
+  blocks <- ceiling(m / length(block))
+  seconds <- c(
+    blocks = (iterations + 1) * own$passes * blocks * timed(\() step_in_block(own, block, v, v, own$run)),
+    products = probe_products(task, c(normal = iterations * (1 + m / n), moments = 1))
+  )
+  bytes <- 8 * length(block) * (length(block) + 1)
+  list(
+    iterations = iterations, seconds = seconds,
+    memory = plan_memory(task, bytes, task$backend, 8 * m * task$t * (2 * MOST_KEPT + 20)),
+    way = paste0("centres in ", blocks, " blocks, as one matrix would take ", format_bytes(8 * m * (m + 1)))
   )
 }
 

@@ -204,7 +204,14 @@ plot.flash_kde_comparison <- function(x, main = NULL, xlab = "Difference to the 
   missing <- is.na(table$difference)
   ends <- range(c(0, (table$difference - reach)[finite], (table$difference + reach)[finite]))
   title <- if (is.null(main)) sub("^(.)", "\\U\\1", score_title(x$score), perl = TRUE) else main
-  graphics::dotchart(rep(NA_real_, nrow(table)), row.names(table), xlim = ends, xlab = xlab, main = title, ...)
+  labels <- row.names(table)
+  # long labels stand above their lines
+  above <- max(graphics::strwidth(labels, "inches", cex = graphics::par("cex"))) > 0.3 * graphics::par("din")[1]
+  graphics::dotchart(rep(NA_real_, nrow(table)), if (!above) labels, xlim = ends, xlab = xlab, main = title, ...)
+  if (above) {
+    cex <- min(1, graphics::par("pin")[1] / max(graphics::strwidth(labels, "inches")))
+    graphics::text(graphics::par("usr")[1], seq_along(labels), labels, adj = c(-0.02, -0.8), cex = 0.95 * cex)
+  }
   at <- seq_along(table$difference)[finite]
   graphics::points(table$difference[finite], at, pch = 19, col = LINE_COLOUR)
   graphics::segments((table$difference - reach)[finite], at, (table$difference + reach)[finite], at, col = LINE_COLOUR)

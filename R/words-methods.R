@@ -24,6 +24,7 @@
 #' | `rstandard()`, `variable.names()`, `vcov()` |  |  |  |  | yes |
 #' | `as.data.frame()`, `as_flash_kde()`, `contour()`, `hdr_level()` | yes |  |  |  |  |
 #' | `hdr_regions()`, `kde_pvalue()`, `kde_test()`, `lines()` | yes |  |  |  |  |
+#' | `mean()`, `median()` | yes |  |  |  |  |
 #'
 #' `flash_conditional` is the class of `flash_kde(y ~ x)`. Fits of [tune_ridge()] are of class `kernel_ridge`, too. `update()`
 #' also works by R's default method for the other fits.

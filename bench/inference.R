@@ -2,24 +2,30 @@
 # cell, so that a share near 0.95 has a standard error of 0.005. All of it takes some hours of one core.
 #
 #   Rscript bench/inference.R [--save] [--quick] [--only bands|regression|pvalues|tests] [--kinds]
-#     [--cells 'FAMILY:N:FIT;...'] [--runs N] [--cores N]
+#     [--cells 'FAMILY:N:FIT;...'] [--runs N] [--cores N] [--from N] [--append FILE] [--joined FILE]
 #
-# --kinds: bands of densities on a support, with categories and of other kernels alone, without the default grid; slow cells have
-# half the runs. --cells: these cells of bands alone, with the coverage at each place, too. --quick: 100 runs. --cores: number of processes that share the runs; each run has its own seed, so the
-# results do not depend on it. Cells are written as they are done, the most informative ones first.
+# --kinds: bands of densities on a support, with categories and of other kernels alone, without the default grid; slow cells
+# have half the runs. --cells: these cells alone, with the coverage at each place, too; 'NAME:N:regression' is a cell of
+# regressions. --quick: 100 runs. --cores: number of processes that share the runs; each run has its own seed, so the results
+# do not depend on it. Cells are written as they are done, the most informative ones first. --from: runs have the seeds after
+# this one, and --append adds a line for each cell to a file, so that jobs of some runs each can be joined: --joined prints
+# their table.
 
 source("bench/common.R")
 bench_start("inference.R", "Inference: coverage of bands, p-values of rows, level and power of tests")
 runs <- as.integer(option("--runs", if ("--quick" %in% arguments) 100 else 2000))
+from <- as.integer(option("--from", 0))
 only <- option_values("--only", c("bands", "regression", "pvalues", "tests"))
 cores <- as.integer(option("--cores", 1))
 chosen <- option("--cells", "")
+joins <- !is.null(option("--joined"))
+if (nzchar(chosen) || joins) only <- character()
 of_kinds <- "--kinds" %in% arguments || nzchar(chosen)
 options(flashkernel.threads = 1)
 
 # one() so many times: a vector, or a matrix with a column for each.
 simulated <- function(runs, one) {
-  found <- parallel::mclapply(seq_len(runs), \(i) {
+  found <- parallel::mclapply(from + seq_len(runs), \(i) {
     set.seed(i)
     one()
   }, mc.cores = cores, mc.set.seed = FALSE)
@@ -93,7 +99,8 @@ families <- c(families, list(
     draw = \(n) stats::rgamma(n, 2), density = \(y) stats::dgamma(y, 2), at = c(0, 0.1, 0.2, 0.3, 0.5, 1, 2, 4)
   ),
   "beta(1, 2)" = list(
-    draw = \(n) stats::rbeta(n, 1, 2), density = \(y) stats::dbeta(y, 1, 2), at = c(0, 0.05, 0.1, 0.2, 0.5, 0.8, 0.9, 0.95, 1)
+    draw = \(n) stats::rbeta(n, 1, 2), density = \(y) stats::dbeta(y, 1, 2),
+    at = c(0, 0.05, 0.1, 0.2, 0.5, 0.8, 0.9, 0.95, 1)
   ),
   "exponential, d = 2" = list(
     draw = \(n) matrix(stats::rexp(2 * n), n), density = \(y) exp(-rowSums(y)),
@@ -105,7 +112,8 @@ families <- c(families, list(
 ))
 inside <- \(method, range = c(0, Inf), ...) list("kde", support = kde_support(range, method), ...)
 fits <- c(fits, list(
-  default = list(), boundary = inside("boundary"), mass = inside("mass"), "share, mass" = inside("mass", c(0, 1)), local = inside("local"), reflect = inside("reflect"),
+  default = list(), boundary = inside("boundary"), mass = inside("mass"),
+  "share, mass" = inside("mass", c(0, 1)), local = inside("local"), reflect = inside("reflect"),
   transform = inside("transform"), share = list("kde", support = c(0, 1)), circle = list("kde", support = kde_circle()),
   polygon = list("kde", support = triangle), mixed = list("kde"), biweight = list("kde", kernel = "biweight"),
   epanechnikov = list("kde", kernel = "epanechnikov"),
@@ -138,11 +146,49 @@ band_cell <- function(family, n, fit, runs) {
     )
   }
   found <- rowMeans(simulated(runs, one))
+  append_line(family, n, fit, runs, found)
+  band_row(family, n, fit, runs, found)
+}
+
+# A line of --append: means over the runs.
+append_line <- function(family, n, fit, runs, found) {
+  line <- paste(c(family, n, fit, from, runs, sprintf("%.12g", found)), collapse = ";")
+  if (!is.null(option("--append"))) cat(line, "\n", sep = "", file = option("--append"), append = TRUE)
+}
+
+band_row <- function(family, n, fit, runs, found) {
   places <- found[-(1:4)]
   data.frame(
     density = family, n = n, fit = fit, runs = runs, pointwise = mean(places), worst_place = min(places),
-    t(found[1:4]), by_place = I(list(places))
+    uncorrected = found[[1]], simultaneous = found[[2]], grid = found[[3]], length = found[[4]],
+    by_place = I(list(places))
   )
+}
+
+print_band <- function(row) {
+  cat(sprintf("%-18s %5d %-11s %5d %9.3f %6.3f %11.3f %12.3f %5.3f %8.4f\n", row$density, row$n, row$fit, row$runs,
+    row$pointwise, row$worst_place, row$uncorrected, row$simultaneous, row$grid, row$length))
+  if (joins || nzchar(chosen)) cat("  by place:", sprintf("%.3f", row$by_place[[1]]), "\n")
+}
+
+print_regression <- function(name, n, runs, found) {
+  cat(sprintf("%-15s %5d %5d", name, n, runs), sprintf("%9.3f", found), "\n")
+}
+
+# Means of the runs of all jobs of --append, each job once.
+print_joined <- function(file) {
+  parts <- strsplit(readLines(file), ";", fixed = TRUE)
+  cell <- vapply(parts, \(p) paste(p[1:3], collapse = ";"), "")
+  for (one in unique(cell)) {
+    own <- unique(parts[cell == one])
+    own <- own[!duplicated(vapply(own, `[`, "", 4))]
+    runs <- as.integer(vapply(own, `[`, "", 5))
+    found <- drop(vapply(own, \(p) utils::type.convert(p[-(1:5)], as.is = TRUE), numeric(length(own[[1]]) - 5)) %*% runs) / sum(runs)
+    of <- own[[1]][1:3]
+    if (of[3] == "regression") print_regression(of[1], as.integer(of[2]), sum(runs), found) else {
+      print_band(band_row(of[1], as.integer(of[2]), of[3], sum(runs), found))
+    }
+  }
 }
 
 if ("bands" %in% only) {
@@ -161,22 +207,16 @@ if ("bands" %in% only) {
   of_kind <- \(family, ...) expand.grid(fit = c(...), n = 500, family = family, stringsAsFactors = FALSE)
   kinds <- rbind(
     of_kind("exponential", "boundary", "reflect", "mass"), of_kind("gamma(2)", "boundary", "reflect", "mass"),
-    of_kind("beta(1, 2)", "share, mass"), of_kind("exponential, d = 2", "reflect"), of_kind("triangle, sides", "polygon"),
+    of_kind("beta(1, 2)", "share, mass"), of_kind("exponential, d = 2", "reflect"),
+    of_kind("triangle, sides", "polygon"),
     of_kind("gamma(3)", "boundary", "local", "reflect", "transform"),
     of_kind("beta(2, 3)", "share"), of_kind("von Mises", "circle"), of_kind("triangle", "polygon"),
     of_kind("classes", "mixed"), of_kind("y given x", "given"), of_kind("normal", "biweight", "epanechnikov", "2 steps")
   )
   cells <- if (of_kinds) kinds else rbind(cells, kinds)
-  if (nzchar(chosen)) {
-    parts <- do.call(rbind, strsplit(strsplit(chosen, ";")[[1]], ":"))
-    cells <- data.frame(family = parts[, 1], n = as.integer(parts[, 2]), fit = parts[, 3])
-  }
   for (i in seq_len(nrow(cells))) {
-    some <- if (of_kinds && !nzchar(chosen) && cells$fit[i] %in% c("share", "polygon", "local", "circle")) runs %/% 2 else runs
-    row <- band_cell(cells$family[i], cells$n[i], cells$fit[i], some)
-    cat(sprintf("%-18s %5d %-11s %5d %9.3f %6.3f %11.3f %12.3f %5.3f %8.4f\n", row$density, row$n, row$fit, row$runs,
-      row$pointwise, row$worst_place, row$uncorrected, row$simultaneous, row$grid, row$length))
-    if (nzchar(chosen)) cat("  by place:", sprintf("%.3f", row$by_place[[1]]), "\n")
+    some <- if (of_kinds && cells$fit[i] %in% c("share", "polygon", "local", "circle")) runs %/% 2 else runs
+    print_band(band_cell(cells$family[i], cells$n[i], cells$fit[i], some))
   }
   cat("\n")
 }
@@ -190,7 +230,9 @@ regressions <- list(
   wave = list(x = unit, mean = \(x) sin(2 * pi * x$a), sd = \(x) 0.3),
   bump = list(x = unit, mean = \(x) x$a + 2 * exp(-200 * (x$a - 0.5)^2), sd = \(x) 0.3),
   "wave, sd grows" = list(x = unit, mean = \(x) sin(2 * pi * x$a), sd = \(x) 0.1 + 0.5 * x$a),
-  "two columns" = list(x = \(n) cbind(unit(n), b = stats::rnorm(n)), mean = \(x) sin(2 * pi * x$a) + x$b, sd = \(x) 0.3),
+  "two columns" = list(
+    x = \(n) cbind(unit(n), b = stats::rnorm(n)), mean = \(x) sin(2 * pi * x$a) + x$b, sd = \(x) 0.3
+  ),
   "column, factor" = list(
     x = \(n) cbind(unit(n), b = factor(sample(letters[1:3], n, TRUE))),
     mean = \(x) sin(3 * x$a) + as.integer(x$b), sd = \(x) 0.3
@@ -221,7 +263,8 @@ regression_cell <- function(name, n) {
     )
   }
   found <- rowMeans(simulated(runs, one))
-  cat(sprintf("%-15s %5d %5d", name, n, runs), sprintf("%9.3f", found), "\n")
+  append_line(name, n, "regression", runs, found)
+  print_regression(name, n, runs, found)
 }
 
 if ("regression" %in% only) {
@@ -232,6 +275,14 @@ if ("regression" %in% only) {
   for (n in c(100, 400)) for (name in names(regressions)) regression_cell(name, n)
   cat("\n")
 }
+
+# ---- chosen cells, and joined jobs -------------------------------------------------------------
+
+if (nzchar(chosen)) for (cell in strsplit(strsplit(chosen, ";")[[1]], ":")) {
+  n <- as.integer(cell[2])
+  if (cell[3] == "regression") regression_cell(cell[1], n) else print_band(band_cell(cell[1], n, cell[3], runs))
+}
+if (joins) print_joined(option("--joined"))
 
 # ---- p-values ---------------------------------------------------------------------------------
 

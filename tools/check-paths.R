@@ -4,11 +4,11 @@
 readmes <- list.files(c("src", "tools", "bench"), "^README\\.md$", recursive = TRUE, full.names = TRUE)
 pages <- c("CONTRIBUTING.md", "README.md", "tools/RELEASE.md", readmes)
 WRITTEN <- "fk_config.h" # by configure
-tracked <- system2("git", c("ls-files", "-co", "--exclude-standard"), stdout = TRUE)
+files <- list.files(recursive = TRUE)
 exists_in <- function(path, folder) {
   if (endsWith(path, ".[ch]")) return(all(vapply(c("c", "h"), \(end) exists_in(sub("\\[ch\\]$", end, path), folder), NA)))
   candidates <- file.path(c(".", "src", "R", "tools", "bench", "tests/testthat", folder), path)
-  any(file.exists(candidates)) || any(startsWith(tracked, sub("^\\./", "", path)))
+  any(file.exists(candidates)) || any(startsWith(files, sub("^\\./", "", path)))
 }
 missing <- 0
 for (page in pages) {

@@ -1,7 +1,8 @@
 # Checks the layers ("rooms") of R/, lowest first: a function may call functions of its own room and of lower rooms. The
 # name of a file begins with its room. DESCRIPTION's Collate lists the files in this order.
 #
-#   Rscript tools/check-rooms.R           fails if a call goes to a higher room, or Collate is not in order
+#   Rscript tools/check-rooms.R           fails if a call goes to a higher room, a name is defined twice, or Collate is
+#                                         not in order
 #   Rscript tools/check-rooms.R --write   writes Collate
 #   Rscript tools/check-rooms.R --table   prints the number of calls from each room (row) to each room (column)
 #
@@ -56,6 +57,7 @@ defined <- do.call(rbind, lapply(files, \(file) {
   names <- unlist(lapply(parse(file), \(e) if (is.call(e) && identical(e[[1]], as.name("<-")) && is.name(e[[2]])) as.character(e[[2]])))
   data.frame(file = rep(file, length(names)), name = as.character(names))
 }))
+twice <- unique(defined$name[duplicated(defined$name)])
 calls <- do.call(rbind, lapply(files, calls_of))
 calls <- calls[calls$to %in% defined$name, ]
 calls$there <- defined$file[match(calls$to, defined$name)]
@@ -68,7 +70,8 @@ upward <- calls[room_of(calls$there) > room_of(calls$file), ]
 keys <- paste(sub("[.]R$", "", basename(upward$file)), upward$to)
 wrong <- unique(keys)
 if (length(wrong)) cat("calls to a higher room (file, function):", paste0("  ", wrong), sep = "\n")
+if (length(twice)) cat("defined twice:", paste0("  ", twice), sep = "\n")
 is_collated <- length(begin) && identical(description[begin:end], collate)
 if (!is_collated) cat("Collate is not in the order of the rooms: Rscript tools/check-rooms.R --write\n")
 cat(nrow(upward), "calls run upward, in", length(unique(keys)), "places of", nrow(calls), "calls\n")
-quit(status = length(wrong) > 0 || !is_collated)
+quit(status = length(wrong) > 0 || length(twice) > 0 || !is_collated)

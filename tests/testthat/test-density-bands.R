@@ -428,7 +428,7 @@ test_that("kernels of corrected bands are at most as wide as maximal smoothing, 
   expect_equal(kde_bands(narrow, y)$estimate, rowMeans(laplace(2 * outer(y, x, "-") / h)) * 2 / h, tolerance = 1e-6)
   bounded <- flash_kde(x, "kde", bandwidth = 3, support = kde_support(c(0, Inf), "mass"))
   found <- kde_bands(bounded, y)
-  psi <- vapply(y, \(one) local_quadratic(matrix(x), one, matrix(h^2), matrix(seq(5e-5, 12, by = 1e-4)), 1e-4), x)
+  psi <- vapply(y, \(one) local_quadratic(matrix(x), one, matrix((0.65 * h)^2), matrix(seq(5e-5, 12, by = 1e-4)), 1e-4), x)
   expect_equal(found$estimate, colMeans(psi), tolerance = 1e-3)
   expect_equal(found$se, ref_se(psi, rep(1, 60)), tolerance = 1e-3)
 })

@@ -579,7 +579,7 @@ test_that("where few rows carry a line it shrinks to the local mean, and errors 
   expect_equal(found$se.fit[5], slope * (1e4 - max(mtcars$wt)), tolerance = 1e-3)
   expect_true(all(diff(found$se.fit) > 0))
   expect_no_warning(predict(fit, data.frame(wt = range(mtcars$wt))))
-  alone <- kernel_regression(Fertility ~ ., swiss[-45, ], ridge = 0.1)
+  alone <- kernel_regression(Fertility ~ ., swiss[-45, ], bandwidth = c(11600, 3970, 9.66, 22500, 1560), ridge = 0.1)
   expect_warning(found <- predict(alone, swiss[45, ], interval = "prediction"), "V. De Geneve")
   expect_true(found[2] < swiss$Fertility[45] && swiss$Fertility[45] < found[3])
   # a given bandwidth shrinks nothing unless a ridge is given
@@ -591,6 +591,11 @@ test_that("where few rows carry a line it shrinks to the local mean, and errors 
 
 test_that("a straight line is found where the data have no more, and few rows of many columns have a fit", {
   expect_equal(fitted(kernel_regression(dist ~ speed, cars)), unname(fitted(lm(dist ~ speed, cars))), tolerance = 0.01)
+  # also beside a weak effect: the difference of the criteria is below 3 / n
+  x <- stats::qnorm(stats::ppoints(60))
+  nearly <- data.frame(x, y = x + 0.3 * sin(3 * x) * c(1, -0.9) + sin(1:60))
+  expect_gt(min(kernel_regression(y ~ x, nearly)$bandwidth), 100)
+  expect_lt(max(kernel_regression(y ~ x, transform(nearly, y = y + 2 * sin(3 * x)))$bandwidth), 1)
   few <- kernel_regression(mtcars[1:8, 2:7], mtcars$mpg[1:8])
   expect_equal(few$selector, "cv")
   expect_true(all(is.finite(few$fitted)))

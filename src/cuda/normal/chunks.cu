@@ -172,6 +172,7 @@ static void choose_form(struct normal_worker *w, double radius2) {
   form->d = (int)job->d;
   form->k = (int)fk_padded(job->d, 16);
   form->centre = job->centre;
+  form->rough = job->way == FK_NORMAL_TILES && job->opts->precision == FK_PRECISION_FAST;
   if (job->way == FK_NORMAL_TILES_DOUBLE) return;
   job->wide[context->device] = !choose_grid(job, radius2, &form->grid, &job->row_limit[context->device]);
   task.rows.k = task.cols.k = form->k;

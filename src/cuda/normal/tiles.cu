@@ -2,9 +2,10 @@
  * + w).
  * || In single precision, kernels come from FP16 products on tensor cores (struct fk_normal_points): hi.hi, which
  * is exact, and what it lacks, for which FP16 is enough. Subtracting |x|^2/2 + |y|^2/2 is exact except for the
- * remainders. In double, kernels of few dimensions come from direct distances. For many dimensions, cuBLAS
- * computes the products of the points, too, and a pair whose distance would lose too many digits is recomputed by
- * direct distances. Sums of absolute differences never come from products. */
+ * remainders. Points on the grid (precision "fast") have no more than hi.hi. In double, kernels of few dimensions
+ * come from direct distances. For many dimensions, cuBLAS computes the products of the points, too, and a pair
+ * whose distance would lose too many digits is recomputed by direct distances. Sums of absolute differences never
+ * come from products. */
 #include "../exact/kernel_tile.cuh"
 #include "normal.cuh"
 #include "../fma/sums.cuh"
@@ -43,7 +44,7 @@ struct half_tile {
   int k;
   float scale2; /* t = -scale2 |x - y|^2/2 of the points as packed */
   float *high;  /* products, laid out like the kernels: hi.hi, and what it lacks */
-  __half *low;
+  __half *low;  /* NULL: 0 */
 };
 
 /* -|x - y|^2, -sum |x_k - y_k|, or x'y. */
@@ -103,7 +104,7 @@ static __device__ __forceinline__ void kernels_of_halves(const struct tile &a, c
     for (int i = 0; i < AT_ONCE; i++) {
       const int64_t at = (first + (r0 + i < rows ? r0 + i : 0)) * a.ld + column;
       high[i] = h.high[at];
-      low[i] = __half2float(h.low[at]);
+      low[i] = h.low ? __half2float(h.low[at]) : 0;
     }
 #pragma unroll
     for (int i = 0; i < AT_ONCE; i++) {
@@ -286,6 +287,7 @@ static enum fk_status multiply_points(struct fk_cuda_context *context, cublasHan
   const int64_t k = h->k;
   FK_CUBLAS_TRY(fk_cublas.gemm(blas, T, N, m, n, k, &one, h->columns, CUDA_R_16F, 3 * k, h->rows, CUDA_R_16F,
                                3 * k, &zero, h->high, CUDA_R_32F, a->ld, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+  if (!h->low) return FK_STATUS_OK;
   FK_CUBLAS_TRY(fk_cublas.gemm(blas, T, N, m, n, 2 * k, &one, h->columns, CUDA_R_16F, 3 * k, h->rows + k,
                                CUDA_R_16F, 3 * k, &zero, h->low, CUDA_R_16F, a->ld, CUBLAS_COMPUTE_32F,
                                CUBLAS_GEMM_DEFAULT));
@@ -350,7 +352,7 @@ enum fk_status fk_normal_tiles(struct fk_normal_device *device, const struct fk_
   if (single) {
     h = half_tile_of(device);
     FK_TRY(fk_cuda_room(context, &device->high_buffer, a.ld * step, &h.high, err));
-    FK_TRY(fk_cuda_room(context, &device->low_buffer, a.ld * step, &h.low, err));
+    if (!points->form.rough) FK_TRY(fk_cuda_room(context, &device->low_buffer, a.ld * step, &h.low, err));
   }
   a.ld_rows = points->room;
   for (int64_t first = 0; first < rows->n; first += step) {

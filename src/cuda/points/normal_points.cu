@@ -5,8 +5,9 @@
 enum { THREADS = 256 };
 
 bool fk_normal_same_form(const struct fk_normal_form *a, const struct fk_normal_form *b) {
-  return a->way == b->way && a->wgmma == b->wgmma && a->d == b->d && a->centre == b->centre &&
-         a->grid.g == b->grid.g && a->grid.norm == b->grid.norm && a->grid.scale == b->grid.scale;
+  return a->way == b->way && a->wgmma == b->wgmma && a->rough == b->rough && a->d == b->d &&
+         a->centre == b->centre && a->grid.g == b->grid.g && a->grid.norm == b->grid.norm &&
+         a->grid.scale == b->grid.scale;
 }
 
 /* ---- memory ----------------------------------------------------------------------------------- */
@@ -91,7 +92,7 @@ static __global__ void floats_kernel(const struct fk_cuda_points from, double sc
 
 /* Packs the parts of struct fk_normal_points. */
 static __global__ void parts_kernel(const struct fk_cuda_points from, const struct fk_tensor_grid grid, int k_pad,
-                                    __half *parts, float2 *norm) {
+                                    bool rough, __half *parts, float2 *norm) {
   enum { GROUP = 8 /* 16 bytes */ };
   int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= from.n) return;
@@ -102,7 +103,7 @@ static __global__ void parts_kernel(const struct fk_cuda_points from, const stru
     for (int j = 0; j < GROUP; j++) {
       double x = k0 + j < from.d ? from.u[(k0 + j) * from.ld + i] * grid.scale : 0;
       __half hi = __double2half(rint(x * grid.steps) * grid.step),
-             lo = __double2half(x - (double)__half2float(hi));
+             lo = __double2half(rough ? 0.0 : x - (double)__half2float(hi));
       double kept = (double)__half2float(hi) + (double)__half2float(lo);
       part[0][j] = hi, part[1][j] = lo, part[2][j] = __double2half(kept);
       square += kept * kept;
@@ -150,7 +151,7 @@ enum fk_status fk_normal_fill(struct fk_cuda_context *context, const struct fk_c
       doubles_kernel<<<blocks, THREADS, 0, context->stream>>>(*from, to->u + row, to->square + row, to->room);
       break;
     case FK_NORMAL_TILES:
-      parts_kernel<<<blocks, THREADS, 0, context->stream>>>(*from, form->grid, form->k,
+      parts_kernel<<<blocks, THREADS, 0, context->stream>>>(*from, form->grid, form->k, form->rough,
                                                             to->parts + row * 3 * form->k, to->norm + row);
       break;
     case FK_NORMAL_DIFFERENCES:

@@ -15,6 +15,7 @@ enum fk_normal_way {
 struct fk_normal_form {
   enum fk_normal_way way;
   bool wgmma; /* for FK_NORMAL_TENSOR */
+  bool rough; /* for FK_NORMAL_TILES: lo is 0, points are on the grid */
   struct fk_tensor_grid grid;
   int d, k;        /* k: d padded, of the FP16 terms */
   uint64_t centre; /* identifies the centre that was subtracted */

@@ -1,0 +1,19 @@
+test_that("the mean and the median of a density are those of its distribution function", {
+  x <- stats::qgamma(stats::ppoints(80), 2)
+  mean_of <- \(fit, from, to) from + stats::integrate(\(q) 1 - kde_cdf(fit, q), from, to, subdivisions = 1000L)$value
+  fits <- list(
+    flash_kde(x, "kde", 0.3), flash_kde(x, "sdkde", 0.3, weights = rev(x)), flash_kde(x, "laplace", 0.3),
+    flash_kde(x, "kde", 0.3, adaptive = TRUE), flash_kde(x, "kde", 0.3, kernel = "biweight"),
+    flash_kde(x, "kde", 0.3, support = kde_support(c(0, Inf), "reflect")),
+    flash_kde(x, "kde", 0.3, support = kde_support(c(0, Inf), "boundary")),
+    flash_kde(x, "laplace", 0.3, debias = debiasing(nonnegative = TRUE))
+  )
+  for (fit in fits) {
+    expect_equal(mean(fit), mean_of(fit, -10, 20), tolerance = 1e-4)
+    expect_equal(kde_cdf(fit, median(fit)), 0.5, tolerance = 1e-9)
+  }
+  two <- flash_kde(iris[c("Sepal.Length", "Petal.Width", "Species")], "kde", 0.2)
+  expect_equal(mean(two), colMeans(iris[c("Sepal.Length", "Petal.Width")]))
+  expect_equal(median(two), quantile(two, 0.5)[1, ])
+  expect_error(mean(flash_kde(x, adaptive = "balloon")), "quantiles are not available", class = "flashkernel_error_unsupported")
+})
