@@ -18,7 +18,7 @@ win_contest <- function(candidates, rows, response, weights, spec, run) {
   given <- if (spec$family$squared) spec$lambda
   name_stage(run, "Comparing candidates")
   some <- contest_rows(rows, response, weights, spec)
-  task <- with_fixed_seed(contest_task(some))
+  task <- with_fixed_seed(contest_task(some, spec$intercept))
   best <- list(error = Inf)
   for (candidate in candidates) {
     for (width in CONTEST_WIDTHS) {
@@ -35,23 +35,23 @@ win_contest <- function(candidates, rows, response, weights, spec, run) {
 
 # list(rows, points, centers, held, y, y_held, root): the points of a fit, of its centres and of the rows that are held out;
 # the responses minus the mean of the rows of the fit, and the roots of the weights of these.
-contest_task <- function(some) {
+contest_task <- function(some, intercept) {
   rows <- some$rows
   y <- some$response$y
   if (!is.null(some$offset)) y <- y - some$offset
   aside <- set_aside(rows, some$response, some$weights, min(HELD_ROWS, rows$n %/% 5))
   w <- aside$weights
   kept <- which(w > 0)
-  mean <- weighted_means(y, w)
+  mean <- if (intercept) weighted_means(y, w) else rep(0, ncol(y))
   list(
-    rows = rows, points = rows_take(rows, kept), centers = rows_take(rows, sort(draw_places(rows, some$centers, as.numeric(w > 0)))),
-    held = rows_take(rows, aside$held), y = shift_columns(y[kept, , drop = FALSE], mean),
+    rows = rows, points = rows_take(rows, kept),
+    centers = rows_take(rows, sort(draw_places(rows, min(some$centers, length(kept)), as.numeric(w > 0)))), held = rows_take(rows, aside$held), y = shift_columns(y[kept, , drop = FALSE], mean),
     y_held = shift_columns(y[aside$held, , drop = FALSE], mean), root = sqrt(w[kept])
   )
 }
 
 # The mean squared error at the rows held out for each of `lambdas`, by the normal equations, in double precision. A ridge
-# of CONTEST_JITTER makes their matrix positive definite.
+# of CONTEST_JITTER makes their matrix positive definite. Rows held out count in n lambda, as rows of weight 0 do.
 contest_errors <- function(candidate, lambdas, task, run) {
   L <- rows_factor(task$rows, candidate$bandwidth)
   kernels <- \(points) kernels_between(points, task$centers, L, candidate$kernel, run)
@@ -61,7 +61,7 @@ contest_errors <- function(candidate, lambdas, task, run) {
   of_centers <- kernels(NULL)
   at <- kernels(task$held)
   vapply(lambdas, \(lambda) {
-    A <- G + nrow(K) * lambda * of_centers
+    A <- G + task$rows$n * lambda * of_centers
     a <- ridge_path(A, moments, CONTEST_JITTER * mean(diagonal(A)), run, with_own = FALSE)$coefficients
     mean((matrix_product(at, matrix(a, ncol(K)), run) - task$y_held)^2)
   }, 0)

@@ -436,3 +436,28 @@ kept_choices.kernel_ridge <- function(object) {
   }
   list(kernel = object$kernel, bandwidth = given_bandwidth(tcrossprod(object$L)), lambda = object$lambda)
 }
+
+# ---- functions of numbers ------------------------------------------------------------------------
+
+stop_no_numbers <- function(name) stop_argument("x", "must be numbers: found a fit of kernel_ridge(). Use ", name, "(fitted(x)).")
+
+#' @export
+#' @noRd
+mean.kernel_ridge <- function(x, ...) stop_no_numbers("mean")
+
+#' @importFrom stats median
+#' @export
+#' @noRd
+median.kernel_ridge <- function(x, na.rm = FALSE, ...) stop_no_numbers("median")
+
+#' @export
+#' @noRd
+quantile.kernel_ridge <- function(x, ...) stop_no_numbers("quantile")
+
+#' @export
+#' @noRd
+Math.kernel_ridge <- function(x, ...) stop_no_numbers(.Generic)
+
+#' @export
+#' @noRd
+Summary.kernel_ridge <- function(..., na.rm = FALSE) stop_no_numbers(.Generic)

@@ -44,6 +44,8 @@ test_that("advice on bandwidths and arguments works", {
   advice("(did you mean `<...>`?)", flash_kde(d$a, positive = TRUE), flash_kde(d$a, support = c(0, Inf)))
   advice("(did you mean `band`?)", plot(reflected, ci = TRUE), with_null_device(plot(reflected, band = TRUE)))
   sums <- kernel_ridge(y ~ a + k(b), d)
+  advice("must be numbers: found a fit of kernel_ridge(). Use <...>(fitted(x)).", median(sums), median(fitted(sums)))
+  for (f in list(mean, stats::quantile, range, log)) expect_error(f(sums), "(fitted(x))", fixed = TRUE, class = "flashkernel_error")
   advice(
     "must be \"none\" for terms. Use `se.fit = TRUE`.", predict(sums, type = "terms", interval = "confidence"),
     predict(sums, type = "terms", se.fit = TRUE)

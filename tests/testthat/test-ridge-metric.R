@@ -110,3 +110,25 @@ test_that("classes have a learnt metric, with probabilities that were not chosen
   p <- stats::plogis(6 * sin(9 * new[, 2]))
   expect_lt(mean((predict(fit, new, type = "prob")[, 2] - p)^2), 0.02)
 })
+
+test_that("the contest of candidates has the errors at held-out rows of the normal equations", {
+  made <- with_fixed_seed({
+    x <- matrix(stats::rnorm(1200), 400)
+    list(x = x, y = as.matrix(sin(2 * x[, 1]) + x[, 2] + stats::rnorm(400, sd = 0.2)), w = stats::runif(400, 0.5, 2))
+  }, 1)
+  some <- list(rows = ridge_rows(made$x), response = list(y = made$y), weights = made$w, offset = made$y^2 / 10, centers = 40)
+  task <- with_fixed_seed(contest_task(some, TRUE))
+  candidate <- list(kernel = kernel_spec("gaussian"), bandwidth = c(1, 2, 3))
+  found <- contest_errors(candidate, c(1e-4, 1e-2), task, cpu_run())
+  held <- match(task$held[, 1], made$x[, 1])
+  kept <- setdiff(1:400, held)
+  k <- \(a, b) exp(-outer(1:nrow(a), 1:nrow(b), Vectorize(\(i, j) sum(((a[i, ] - b[j, ]) / c(1, 2, 3))^2))) / 2)
+  y <- made$y - some$offset
+  y <- y - weighted.mean(y[kept], made$w[kept])
+  K <- k(made$x[kept, ], task$centers)
+  for (i in 1:2) {
+    A <- crossprod(K, made$w[kept] * K) + 400 * c(1e-4, 1e-2)[i] * k(task$centers, task$centers)
+    a <- solve(A + 1e-10 * mean(diag(A)) * diag(40), crossprod(K, made$w[kept] * y[kept]))
+    expect_equal(found[i], mean((k(made$x[held, ], task$centers) %*% a - y[held])^2), tolerance = 1e-8)
+  }
+})
