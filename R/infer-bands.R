@@ -5,12 +5,13 @@
 #' `lpdensity::lpdensity()`.
 #'
 #' @section Correction for bias:
-#' At the best bandwidth the bias is about half the standard error, so an interval around the estimate covers too rarely. With `correct = TRUE` (default) the interval is around an estimate without
-#' the bias of order \eqn{h^2}, with the standard error of that estimate: robust bias correction (Calonico, Cattaneo
-#' and Farrell 2018). For `"kde"` that is the Laplace-corrected estimate. For debiased and adaptive estimates it is the
-#' debiased one at a smaller bandwidth, by the ratio of Silverman's rules. Kernels are at most as wide as by maximal
-#' smoothing (Terrell 1990), 0.65 times as wide for one column with a bound. With `correct = FALSE` the interval is around the
-#' estimate itself, and covers its mean, a smoothed density.
+#' At the best bandwidth the bias is about half the standard error, so an interval around the estimate covers too
+#' rarely. With `correct = TRUE` (default) the interval is around an estimate without the bias of order \eqn{h^2}, with
+#' the standard error of that estimate: robust bias correction (Calonico, Cattaneo and Farrell 2018). For `"kde"` that
+#' is the Laplace-corrected estimate. For debiased and adaptive estimates it is the debiased one at a smaller bandwidth,
+#' by the ratio of Silverman's rules. Kernels are at most as wide as by maximal smoothing (Terrell 1990), 0.65 times as
+#' wide for one column with a bound. With `correct = FALSE` the interval is around the estimate itself, and covers its
+#' mean, a smoothed density.
 #'
 #' The standard error of an SD-KDE includes the effect of each point on the steps of the others.
 #' [predict()][predict.flash_kde] takes the debiased points as given; its standard errors are about a quarter smaller.
