@@ -20,7 +20,8 @@
 #' More than 256 rows are permuted in at most 256 bins, drawn at random. One pass over all pairs then serves all
 #' `replicates`, and the level stays exact (Domingo-Enrich and others 2025).
 #'
-#' Rows are permuted with their weights, and T is studentised (Chung and Romano 2013). The level is exact if the weights of both samples have the same distribution.
+#' Rows are permuted with their weights, and T is studentised (Chung and Romano 2013). The level is exact if the
+#' weights of both samples have the same distribution.
 #'
 #' @section Independence:
 #' `x` and `y` are columns of the same rows. The statistic is \eqn{T = \int (p_{xy} - p_x p_y)^2}{T = int (p_xy - p_x p_y)^2}, up

@@ -27,10 +27,10 @@
 #' | `"aicc"` (default) | the corrected AIC of Hurvich, Simonoff and Tsai | `cv.aic` |
 #' | `"cv"` | \eqn{\sum_i w_i (y_i - m_{-i}(x_i))^2}{sum_i w_i (y_i - m_-i(x_i))^2}, leave-one-out | `cv.ls` |
 #'
-#' Both choose a diagonal H and lambdas. `"aicc"` counts each that matters as a degree of freedom, and keeps a straight
-#' line unless that costs 3 / n; `"cv"` undersmooths more often. A column that does not matter in local means, or in which local
-#' lines find the mean linear, gets a very large bandwidth. If the search uses fewer rows than there are, its bandwidths
-#' then shrink by the power -1/(d + 4) of their number.
+#' Both choose a diagonal H and lambdas. `"aicc"` counts each that matters as a degree of freedom, and keeps a
+#' straight line unless AICc falls by 3 / n; `"cv"` undersmooths more often. A column that does not matter in local
+#' means, or in which local lines find the mean linear, gets a very large bandwidth. If the search uses fewer rows
+#' than there are, its bandwidths then shrink by the power -1/(d + 4) of their number.
 #'
 #' @section Standard errors:
 #' The standard error is the root of \eqn{\sum_i l_i(x)^2 s^2(x_i)}{sum_i l_i(x)^2 s^2(x_i)}. If the bandwidth was

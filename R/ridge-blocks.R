@@ -164,8 +164,8 @@ block_run <- function(system) {
 # ---- blocks of centres ------------------------------------------------------------------------
 
 # Falkon's normal equations (K'WK / n + lambda K_mm) x = b where no m x m matrix fits into memory: conjugate gradients
-# whose preconditioner is a few passes over blocks of centres. These minimise what the equations would be if the rows
-# were the centres, which costs m^2 kernels instead of n m. bench/centers.R compares it with other solvers.
+# whose preconditioner is a few passes over blocks of centres. The passes solve the equations with the centres in place
+# of the rows, which costs m^2 kernels instead of n m. bench/centers.R compares the solver with Falkon's factors.
 
 solve_by_centers <- function(system, b, spec, each, save = NULL) {
   run <- system$run
@@ -197,8 +197,8 @@ solve_by_centers <- function(system, b, spec, each, save = NULL) {
   )
 }
 
-# Where the solver is, as first_blocks(): d, about the solution for r, is the next direction, and r'd a square of the
-# error. `scale`: that of 0.
+# Where the solver is, as first_blocks(): d, about the solution for r, is the next direction, and r'd estimates the square
+# of the error. `scale`: its value at x = 0.
 first_centers <- function(own, b, start, multiply) {
   d <- nearly_solve(own, b, 0)
   scale <- column_products(b, d, own$run)

@@ -10,9 +10,10 @@
 #' clusters, but seldom predict better. Exact duplicates are merged. Centres whose matrix fits into no memory are solved
 #' in blocks.
 #'
-#' **Exact fits** (`exact = TRUE`) with squared loss use a Cholesky factorisation up to 6,000 rows; on a GPU, while the
-#' matrix fits into half the free memory. Larger fits use conjugate gradients where the fast engine computes
-#' products in time linear in the rows (see [kernel_sum()]). Others solve blocks of rows, shuffled in every pass. With other losses, exact fits have up to 10,000 rows.
+#' **Exact fits** (`exact = TRUE`) with squared loss use a Cholesky factorisation up to 6,000 rows; on a GPU, while
+#' the matrix fits into half the free memory. Larger fits use conjugate gradients where the fast engine computes
+#' products in time linear in the rows (see [kernel_sum()]). Others solve blocks of rows, shuffled in every pass.
+#' With other losses, exact fits have up to 10,000 rows.
 #'
 #' **Convergence.** Iterations stop when the residual is below `tolerance` times the right-hand side, or after
 #' `iterations`. In exact fits it bounds the error of predictions. Few iterations (5 to 20) are a regularisation, too.
