@@ -2,9 +2,12 @@
 #
 #   Rscript bench/blocks.R cost            a kernel in multiply-adds of a factor: the constants of block_rows()
 #   Rscript bench/blocks.R small           two problems of 8,000 rows: residuals, errors, and distances from Cholesky
-#   Rscript bench/blocks.R susy 1e6 60     SUSY's shape: rows, and seconds for each solver
+#   Rscript bench/blocks.R susy 1e6 60     SUSY's shape: rows, and seconds for each solver; `higgs`: HIGGS's shape
 #   Rscript bench/blocks.R smooth 1e5 60   Matern 5/2 in 60 columns, lambda 1e-9
 #   Rscript bench/blocks.R kin40k FOLDER   uci_kin40k.csv.gz and its test mask, 36,000 rows
+#   Rscript bench/blocks.R write susy 1e6 FILE     the rows of `susy` for blocks_askotch.py, which solves them by ASkotch
+#
+# `alone` as the last word: without conjugate gradients.
 #
 # A line: passes or iterations, seconds, relative residual, error at new rows, distance from Cholesky's predictions
 # there (relative to the standard deviation of y). Rows are synthetic: three normals, a smooth function of four columns,
@@ -17,6 +20,7 @@ number <- function(i, default) if (length(arguments) >= i) as.numeric(arguments[
 PROBLEMS <- list(
   matern9 = list(d = 9, kernel = "matern52", bandwidth = 3, lambda = 1e-9),
   susy = list(d = 18, kernel = "gaussian", bandwidth = 3, lambda = 1e-6),
+  higgs = list(d = 28, kernel = "gaussian", bandwidth = 3.8, lambda = 3e-8),
   easy = list(d = 18, kernel = "gaussian", bandwidth = 3, lambda = 1e-3),
   smooth = list(d = 60, kernel = "matern52", bandwidth = sqrt(60), lambda = 1e-9)
 )
@@ -84,7 +88,7 @@ by_cholesky <- function(p) {
 both <- function(p, seconds, tolerance = 1e-7) {
   cat("blocks of", ns$block_rows(p$system, ns$block_run(p$system)), "rows on", ns$block_run(p$system)$backend, "\n")
   trial(p, "blocks", ns$solve_by_blocks, seconds, tolerance)
-  if (p$system$n <= 2e6) trial(p, "conjugate gradients", ns$solve_by_gradients, seconds, tolerance)
+  if (p$system$n <= 2e6 && !"alone" %in% arguments) trial(p, "conjugate gradients", ns$solve_by_gradients, seconds, tolerance)
 }
 
 cost <- function() {
@@ -119,9 +123,18 @@ kin40k <- function(folder) {
   both(by_cholesky(prepare(p)), 10)
 }
 
+# As numbers of four bytes: the rows, the responses, and those to predict.
+write_rows <- function(name, n, file) {
+  p <- synthetic(name, n)
+  to <- file(file, "wb")
+  for (part in list(p$x, p$y, p$at, p$truth)) writeBin(as.vector(part), to, size = 4)
+  close(to)
+}
+
 switch(arguments[1],
   cost = cost(),
   small = for (name in c("matern9", "susy", "easy")) both(by_cholesky(prepare(synthetic(name, number(2, 8000)))), 40),
-  susy = , smooth = both(prepare(synthetic(arguments[1], number(2, 1e5))), number(3, 60)),
+  write = write_rows(arguments[2], number(3, 1e6), arguments[4]),
+  susy = , higgs = , smooth = both(prepare(synthetic(arguments[1], number(2, 1e5))), number(3, 60)),
   kin40k = kin40k(arguments[2])
 )

@@ -295,5 +295,5 @@ const struct fk_costs fk_costs = {
     .kept_bytes = 0x1p30,
 
     /* small-gpu.R on the H200, beside 16 cores of a Xeon; .dense: a guess, not measured. */
-    .gpu = {.start = 0.3, .dense = 5e-3, .host = 2.75},
+    .gpu = {.start = 0.3, .dense = 5e-3, .host = 2.75, .number = 1e-9},
 };

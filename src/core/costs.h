@@ -194,9 +194,10 @@ struct fk_dense_costs {
 
 /* What decides between the CPU and a GPU. */
 struct fk_gpu_costs {
-  double start; /* seconds, once in a process */
-  double dense; /* seconds for the factors of a small matrix */
-  double host;  /* times the estimate of the CPU's engines that a CPU beside a GPU takes */
+  double start;  /* seconds, once in a process */
+  double dense;  /* seconds for the factors of a small matrix */
+  double host;   /* times the estimate of the CPU's engines that a CPU beside a GPU takes */
+  double number; /* seconds for a coordinate of a point, which the estimates of exact engines leave out */
 };
 
 /* When sums in double by the CPU may be those of the fast engine, to FK_PLAN_AS_EXACT. */

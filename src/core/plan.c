@@ -222,18 +222,19 @@ static bool may_stand_in(const struct fk_opts *opts, const struct fk_work *work)
          ((opts->methods & FK_METHOD_AS_EXACT) || fk_engine_exact_cpu.seconds(work, &alone) >= c->exact);
 }
 
-/* The seconds that an engine of a GPU has to be faster than. Where the fast engine of the CPU may replace exact
- * sums, it gains little from threads. */
+/* The seconds that an engine of a GPU has to be faster than: none beside a method that was asked for. The CPU's fast
+ * engines, which may also replace exact sums, gain little from threads. */
 static double seconds_to_beat(const struct fk_opts *opts, const struct fk_work *work,
                               const struct fk_plan_choice *choice) {
   double seconds = choice->seconds;
-  if (choice->engine->backend == FK_BACKEND_CUDA) return seconds;
-  if (choice->engine == &fk_engine_exact_cpu && may_stand_in(opts, work)) {
-    struct fk_opts alone = *opts;
-    alone.threads = 1;
+  struct fk_opts alone = choice->opts;
+  if (choice->engine->backend == FK_BACKEND_CUDA || seconds == 0) return seconds;
+  alone.threads = 1;
+  if (choice->engine->kind == FK_ENGINE_FAST)
+    seconds = seconds_of(choice->engine, work, &alone);
+  else if (may_stand_in(opts, work))
     seconds = fmin(seconds, fk_costs.as_exact.times * fk_engine_fast_cpu.seconds(work, &alone));
-  }
-  return fk_costs.gpu.host * seconds;
+  return fk_costs.gpu.host * (seconds + fk_costs.gpu.number * (work->n + work->m) * work->d);
 }
 
 /* Lets the fast engine replace exact sums, at the precision of doubles. It decides from the points whether it
