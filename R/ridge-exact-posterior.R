@@ -116,6 +116,12 @@ solved_norms <- function(fit, rows, prior, run) {
 
 PROBES <- 8
 
+# Random vectors of covariance M, one in each column, the same in every call.
+probes_of <- function(kept) with_fixed_seed({
+  inner <- matrix(stats::rnorm(PROBES * kept$nystrom$P$m), kept$nystrom$P$m)
+  sqrt(kept$nystrom$noise) * matrix(stats::rnorm(PROBES * kept$system$n), kept$system$n) + kept$nystrom$root(inner)
+})
+
 # list(edf, edf_error, ones): an estimate of tr(K A^-1) with its standard error, and N A^-1 1. For random vectors z of
 # covariance M, y = M^-1 z and x = A^-1 z, y'N (x - y) has the mean tr(N A^-1) - tr(N M^-1). The noise of M is s N.
 estimated_traces <- function(fit, run) {
@@ -123,10 +129,7 @@ estimated_traces <- function(fit, run) {
   system <- kept$system
   nystrom <- kept$nystrom
   name_stage(run, "Degrees of freedom")
-  z <- with_fixed_seed({
-    inner <- matrix(stats::rnorm(PROBES * nystrom$P$m), nystrom$P$m)
-    sqrt(nystrom$noise) * matrix(stats::rnorm(PROBES * system$n), system$n) + nystrom$root(inner)
-  })
+  z <- probes_of(kept)
   y <- nystrom$solve(z)
   first <- c(column_products(z, y, run), sum(1 / system$noise))
   x <- solved_energies(kept, cbind(z, 1), \(left, energy, of) left <= 1e-6 * first[of], with_x = TRUE)$x
@@ -137,4 +140,55 @@ estimated_traces <- function(fit, run) {
     edf = (own + (s - 1) * system$n) / s - mean(differences), edf_error = stats::sd(differences) / sqrt(PROBES),
     ones = system$noise * x[, PROBES + 1]
   )
+}
+
+# list(log_det, error): an estimate of log det(I + N^-1 K) with its standard error. The determinant of M is known. For
+# random vectors z of covariance M, quadratures by Lanczos coefficients estimate the trace of the logarithm of
+# M^-1/2 A M^-1/2 (Ubaru, Chen and Saad, 2017).
+estimated_log_det <- function(fit, run) {
+  kept <- unfactorised_of(fit, run)
+  name_stage(run, "Likelihood")
+  logs <- lanczos_logs(kept$system, kept$nystrom, probes_of(kept))
+  known <- log_det(kept$nystrom$G) + sum(log(kept$nystrom$noise / kept$system$noise))
+  list(log_det = known + mean(logs), error = stats::sd(logs) / sqrt(PROBES))
+}
+
+# Shares of the standard error that another step may change the mean by.
+LANCZOS_CHANGE <- 0.01
+
+# For each column of z, z'M^-1/2 log(M^-1/2 A M^-1/2) M^-1/2 z. Conjugate gradients that solve A x = z from 0,
+# preconditioned by M, give the coefficients.
+lanczos_logs <- function(system, nystrom, z) {
+  run <- run_to_tolerance(system$run, ENERGY_PRODUCTS)
+  p <- s <- nystrom$solve(z)
+  first <- left <- column_products(z, s, run)
+  steps <- ratios <- NULL
+  logs <- numeric(ncol(z))
+  for (iteration in seq_len(MOST_SOLVE_STEPS)) {
+    Ap <- exact_product(system, p, run)
+    steps <- rbind(steps, left / column_products(p, Ap, run))
+    z <- combine_columns(z, Ap, -steps[iteration, ], run)
+    s <- nystrom$solve(z)
+    now <- column_products(z, s, run)
+    ratios <- rbind(ratios, now / left)
+    before <- mean(logs)
+    logs <- first * vapply(seq_along(first), \(k) log_of_first(steps[, k], ratios[, k]), 0)
+    ends <- abs(mean(logs) - before) <= LANCZOS_CHANGE * stats::sd(logs) / sqrt(length(logs)) || all(now <= 1e-20 * first)
+    if (ends) return(logs)
+    p <- combine_columns(s, p, now / left, run)
+    left <- now
+  }
+  warn_unresolved(MOST_SOLVE_STEPS)
+  logs
+}
+
+# The first entry of the logarithm of the tridiagonal matrix of Lanczos, whose coefficients are those of conjugate
+# gradients: the lengths of the steps, and the ratios of successive residuals.
+log_of_first <- function(step, ratio) {
+  k <- length(step)
+  tridiagonal <- diag(1 / step + c(0, (ratio / step)[-k]), k)
+  beside <- cbind(seq_len(k - 1), seq_len(k - 1) + 1)
+  tridiagonal[beside] <- tridiagonal[beside[, 2:1, drop = FALSE]] <- sqrt(ratio[-k]) / step[-k]
+  of <- eigen(tridiagonal, symmetric = TRUE)
+  sum(of$vectors[1, ]^2 * log(pmax(of$values, .Machine$double.eps * of$values[1])))
 }

@@ -134,16 +134,19 @@ left_out_residuals <- function(fit, run) {
 
 #' @rdname ridge-methods
 #' @export
-logLik.kernel_ridge <- function(object, ...) {
+logLik.kernel_ridge <- function(object, marginal = FALSE, ...) {
   check_dots_empty(...)
+  check_flag(marginal, "marginal")
   run <- start_run(object$control, "Predicting")
   noise <- fit_noise(object, run)
   w <- fit_weights(object)
   n <- used_count(object)
   t <- ncol(object$coefficients)
   family <- object$family
+  scale <- 1
   if (family$squared) {
-    value <- sum(-n * (log(2 * pi * noise$rss / n) + 1) / 2) + t * sum(log(w[w > 0])) / 2
+    squares <- if (marginal) residual_products(object, run, w) else noise$rss
+    value <- sum(-n * (log(2 * pi * squares / n) + 1) / 2) + t * sum(log(w[w > 0])) / 2
     df <- t * (noise$edf + 1)
   } else if (!family$of_classes) {
     # the scale has its maximum likelihood, about as glm() has it
@@ -156,7 +159,36 @@ logLik.kernel_ridge <- function(object, ...) {
     value <- sum(w * log(p[cbind(seq_len(object$n), class_codes(fit_response(object)))]))
     df <- noise$edf
   }
-  structure(value, df = df, nobs = n, class = "logLik")
+  if (!marginal) return(structure(value, df = df, nobs = n, class = "logLik"))
+  # squared losses have one determinant for all outputs, whose variance of the signal is the best one
+  of <- log_determinant(object, run)
+  times <- if (family$squared) t else 1
+  prior <- if (family$squared) 0 else prior_energy(object, run) / scale
+  structure(
+    value - (prior + times * of$log_det) / 2, df = if (family$squared) t else as.numeric(family$free_scale),
+    error = if (!is.null(of$error)) times * of$error / 2, nobs = n, class = "logLik"
+  )
+}
+
+# For each output, the weighted sum of y_i (y_i - f(x_i)), where y is centred: n lambda y'(K + N)^-1 y.
+residual_products <- function(fit, run, w) {
+  y <- fit_response(fit)
+  centred <- y - rep(fit$intercept, each = fit$n) - if (is.null(fit$data$offset)) 0 else collected(fit$data$offset)
+  colSums(as.matrix(w * centred * (y - fitted_link(fit, run))))
+}
+
+# list(log_det, error): log det(I + N^-1 K), summed over the columns of the link if each has its own; error: the
+# standard error of an estimate.
+log_determinant <- function(fit, run) {
+  posterior <- posterior_of(fit, run)
+  if (!is.null(posterior$prior_root)) return(list(log_det = sum(vapply(posterior$parts, `[[`, 0, "log_det"))))
+  if (is.null(fit$state$log_det)) fit$state$log_det <- estimated_log_det(fit, run)
+  fit$state$log_det
+}
+
+# n lambda alpha'K_mm alpha, summed over the columns of the link.
+prior_energy <- function(fit, run) {
+  fit$n * fit$lambda * sum(backsolve(posterior_of(fit, run)$prior_root, fit$coefficients)^2)
 }
 
 #' @rdname ridge-methods

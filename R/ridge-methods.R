@@ -1,15 +1,14 @@
 #' Summaries, residuals, likelihood and draws of a kernel ridge regression
 #'
-#' `print()` and `summary()` show what was fitted and how well. The other functions return what models of other packages
-#' return under the same names.
+#' `print()` and `summary()` show what was fitted and how well. The others are as for models of other packages.
 #'
 #' @details
 #' **Model.** A kernel regression is the posterior mean of a Bayesian model: coefficients \eqn{\alpha \sim N(0, \tau^2
 #' K^{-1})}{alpha ~ N(0, tau^2 K^-1)}, noise of variance \eqn{\sigma^2 / w_i}{sigma^2 / w_i}, and
 #' \eqn{n \lambda = \sigma^2 / \tau^2}{n lambda = sigma^2 / tau^2}. For logistic loss the fit is the posterior mode, and
 #' the posterior is approximated by a normal distribution around it (Laplace's approximation). With more than two
-#' classes, up to 4,000 coefficients (centres times classes) have a joint posterior. With more coefficients each class
-#' has its own posterior, as if the coefficients of the others were known.
+#' classes, more than 4,000 coefficients (centres times classes) have a posterior for each class, as if the others were
+#' known.
 #'
 #' **Effective degrees of freedom** are the trace of the matrix that maps the response to the fitted values, including 1
 #' for the intercept. `df.residual()` is the number of rows of positive weight minus the effective degrees of freedom.
@@ -18,18 +17,17 @@
 #' fit interpolates, as for [lm()].
 #'
 #' **`logLik()`** is the log-likelihood of the response; the scale of normal noise or of the Gamma family has its
-#' maximum. Its `df` is the effective degrees of freedom, and 1 for such a scale. [AIC()] and [BIC()] follow. Weights are reciprocals of variances,
-#' as in [lm()].
+#' maximum. Its `df` is the effective degrees of freedom, and 1 for such a scale. [AIC()] and [BIC()] follow. Weights are
+#' reciprocals of variances, as in [lm()]. With `marginal = TRUE` it is the log marginal likelihood, which compares kernels, bandwidths and `lambda` (by Laplace's approximation where the loss is not squared).
 #'
 #' **Cost.** Everything from degrees of freedom to draws is computed when it is first requested, and cached in the fit.
-#' It takes \eqn{O(n m^2 + m^3)}{O(nm^2 + m^3)} operations with `m` centres, and never an `n` x `m` matrix in memory.
+#' It takes \eqn{O(n m^2 + m^3)}{O(nm^2 + m^3)} operations with `m` centres.
 #'
-#' **Large exact fits**, of more rows than are factorised (4,000 on the CPU), are different:
-#' - Standard errors have a relative error of a thousandth. Conjugate gradients compute each of them, for up to 10,000
-#'   predictions at a time.
-#' - Degrees of freedom, and with them sigma, AIC and the `df` of the likelihood, are estimates. 8 random vectors, the
-#'   same in every call, estimate the difference from a low-rank approximation of the kernel matrix. `summary()` prints
-#'   the standard error of the estimate, which is mostly far below 1.
+#' **Large exact fits**, of more rows than are factorised (6,000 on the CPU), are different:
+#' - Standard errors have a relative error of a thousandth, for up to 10,000 predictions at a time.
+#' - Degrees of freedom, and with them sigma, AIC and the `df` of the likelihood, and the marginal likelihood are
+#'   estimates by 8 random vectors, the same in every call. `summary()` prints the standard error of the first, the
+#'   attribute `error` is that of the last.
 #' - Leverages and draws are not available.
 #'
 #' @param x,object,model,formula A fit from [kernel_ridge()], or its summary. All functions except `coef()` and
@@ -41,6 +39,7 @@
 #' @param type Type of residuals. `"response"` (default): the response minus the fitted values (for logistic loss, the
 #'   response is the indicator of the class). `"pearson"`: these over their standard deviation in the model, times the
 #'   square root of the weights. `"deviance"`: residuals whose squares add up to the deviance.
+#' @param marginal Logical: the marginal likelihood?
 #' @param nsim,seed Number of draws, and the seed as in [stats::simulate()].
 #' @param ... Not used; anything here is an error.
 #' @returns

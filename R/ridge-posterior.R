@@ -8,9 +8,9 @@
 # that would be too large, each class has its own R, as if the coefficients of the others were known.
 
 # list(prior_root, parts, columns, joint): with T'T = K_mm + jitter, `prior_root` is T^-1. `parts` has one element for
-# all outputs or one for each: list(root, edf, weights), where root is R and edf is tr(H). For an exact fit T'T = K + N,
-# there is no R, and `parts` have the `leverage` of the rows. Without a factorisation edf is an estimate
-# (ridge-exact-posterior.R).
+# all outputs or one for each: list(root, edf, log_det, weights), where root is R, edf is tr(H) and log_det is that of
+# I + N^-1 K (in a joint posterior of all classes: in the first part). For an exact fit T'T = K + N, there is no R, and
+# `parts` have the `leverage` of the rows. Without a factorisation edf is an estimate (ridge-exact-posterior.R).
 posterior_of <- function(fit, run) {
   if (!fit$family$has_likelihood) {
     stop_argument(
@@ -41,7 +41,8 @@ center_posterior <- function(fit, run) {
     B <- new_preconditioner(inner, run, 1e-15, diagonal = fit$lambda)
     inverse <- apply_factors(B, diag(m), "T^-1")
     list(
-      root = apply_factors(P, inverse, "T^-1") / sqrt(fit$n), edf = m - fit$lambda * sum(inverse^2), weights = weights
+      root = apply_factors(P, inverse, "T^-1") / sqrt(fit$n), edf = m - fit$lambda * sum(inverse^2),
+      log_det = log_det(B) - m * log(fit$lambda), weights = weights
     )
   })
   list(prior_root = prior_root, parts = parts, columns = columns, joint = FALSE)
@@ -70,10 +71,14 @@ joint_parts <- function(fit, columns, P, run) {
     inner[of(k), of(l)] <- block
     inner[of(l), of(k)] <- t(block)
   }
-  inverse <- apply_factors(new_preconditioner(inner, run, 1e-15, diagonal = fit$lambda), diag(m * t), "T^-1")
+  B <- new_preconditioner(inner, run, 1e-15, diagonal = fit$lambda)
+  inverse <- apply_factors(B, diag(m * t), "T^-1")
   lapply(seq_len(t), \(k) {
     own <- inverse[of(k), , drop = FALSE]
-    list(root = apply_factors(P, own, "T^-1") / sqrt(fit$n), edf = m - fit$lambda * sum(own^2))
+    list(
+      root = apply_factors(P, own, "T^-1") / sqrt(fit$n), edf = m - fit$lambda * sum(own^2),
+      log_det = if (k == 1) log_det(B) - m * t * log(fit$lambda) else 0
+    )
   })
 }
 
@@ -123,10 +128,13 @@ exact_posterior <- function(fit, run) {
   system$run <- run_in_double(run)
   check_memory(8 * 3 * system$n^2, "object")
   name_stage(run, "Standard errors")
-  prior_root <- apply_factors(exact_factor(system), diag(system$n), "T^-1")
+  P <- exact_factor(system)
+  prior_root <- apply_factors(P, diag(system$n), "T^-1")
   leverage <- numeric(fit$n)
   leverage[system$index] <- 1 - system$noise * rowSums(prior_root^2)
-  part <- list(edf = sum(leverage), weights = fit$data$weights, leverage = leverage)
+  part <- list(
+    edf = sum(leverage), log_det = log_det(P) - sum(log(system$noise)), weights = fit$data$weights, leverage = leverage
+  )
   list(prior_root = prior_root, parts = list(part), columns = system$centers)
 }
 

@@ -126,6 +126,27 @@ test_that("logLik is that of normal noise, with which AIC and BIC work", {
   expect_equal(AIC(fit), -2 * as.numeric(logLik(fit)) + 2 * (60 - df.residual(fit) + 1), tolerance = 1e-10)
 })
 
+test_that("the marginal likelihood is that of a normal response at the best variance, with centres and without", {
+  skip_if_not_installed("mvtnorm")
+  case <- posterior_case()
+  K <- gaussian_kernels(case$x, case$x, case$h)
+  few <- K[, case$index]
+  responses <- cbind(a = case$y, b = case$y^2)
+  literal <- function(y, K) {
+    C <- K + diag(60 * case$lambda / case$w)
+    centred <- y - stats::weighted.mean(y, case$w)
+    C <- C * mean(centred * solve(C, centred))
+    mvtnorm::dmvnorm(centred, sigma = (C + t(C)) / 2, log = TRUE)
+  }
+  exact <- kernel_ridge(
+    case$x, responses, bandwidth = case$h, lambda = case$lambda, weights = case$w, solver = list(exact = TRUE)
+  )
+  with_centers <- fit_case(case, centers = case$index, weights = case$w)
+  expect_equal(as.numeric(logLik(exact, marginal = TRUE)), literal(case$y, K) + literal(case$y^2, K), tolerance = 1e-8)
+  Q <- few %*% solve(K[case$index, case$index], t(few))
+  expect_equal(as.numeric(logLik(with_centers, marginal = TRUE)), literal(case$y, Q), tolerance = 1e-7)
+})
+
 test_that("prediction intervals hold what they promise, and widen away from the data", {
   case <- posterior_case(400, 1, noise = 0.3)
   case$lambda <- 1e-4
@@ -215,6 +236,10 @@ test_that("logistic fits have Laplace's approximation, and the log-likelihood of
   loglik <- logLik(fit)
   expect_equal(as.numeric(loglik), sum(case$w * log(ifelse(class == "TRUE", p, 1 - p))), tolerance = 1e-10)
   expect_equal(attr(loglik, "df"), 1 + sum(V * information), tolerance = 1e-7)
+  inner <- solve(gaussian_kernels(C, C, case$h), information) / (60 * 1e-2)
+  energy <- 60 * 1e-2 * sum(coef(fit) * gaussian_kernels(C, C, case$h) %*% coef(fit))
+  marginal <- as.numeric(loglik) - energy / 2 - as.numeric(determinant(diag(12) + inner)$modulus) / 2
+  expect_equal(as.numeric(logLik(fit, marginal = TRUE)), marginal, tolerance = 1e-7)
   expect_identical(levels(simulate(fit, 1, seed = 1)$sim_1), levels(class))
   several <- kernel_ridge(iris[1:4], iris$Species, bandwidth = 2, lambda = 1e-3, centers = 20)
   draws <- simulate(several, 50, seed = 2)
@@ -289,6 +314,7 @@ test_that("exact fits that are not factorised have the same standard errors, and
   run <- start_run(factorised$control)
   want <- link_errors(factorised, ridge_rows(case$at), run)
   part <- posterior_of(factorised, run)$parts[[1]]
+  marginal <- logLik(factorised, marginal = TRUE)
   replace_in_package("is_factorised", \(system) FALSE)
   made <- 0
   parts_of <- nystrom_parts
@@ -304,6 +330,9 @@ test_that("exact fits that are not factorised have the same standard errors, and
   expect_lt(abs(found$edf - part$edf), 4 * found$edf_error)
   expect_lt(found$edf_error, 0.05 * part$edf)
   expect_equal(fit$state$ones, residual_ones(factorised, posterior_of(factorised, run), run), tolerance = 1e-2)
+  estimated <- logLik(fit, marginal = TRUE)
+  expect_lt(abs(as.numeric(estimated - marginal)), 4 * attr(estimated, "error"))
+  expect_lt(attr(estimated, "error"), 0.1 * abs(as.numeric(marginal)))
   # all of it by one preconditioner, and the same again
   expect_identical(made, 1)
   fit$state <- new.env()
