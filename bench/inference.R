@@ -9,7 +9,7 @@
 # regressions. --quick: 100 runs. --cores: number of processes that share the runs; each run has its own seed, so the results
 # do not depend on it. Cells are written as they are done, the most informative ones first. --from: runs have the seeds after
 # this one, and --append adds a line for each cell to a file, so that jobs of some runs each can be joined: --joined prints
-# their table.
+# their table, and with --append keeps a line for each cell (results/coverage.csv).
 
 source("bench/common.R")
 bench_start("inference.R", "Inference: coverage of bands, p-values of rows, level and power of tests")
@@ -185,6 +185,7 @@ print_joined <- function(file) {
     runs <- as.integer(vapply(own, `[`, "", 5))
     found <- drop(vapply(own, \(p) utils::type.convert(p[-(1:5)], as.is = TRUE), numeric(length(own[[1]]) - 5)) %*% runs) / sum(runs)
     of <- own[[1]][1:3]
+    append_line(of[1], of[2], of[3], sum(runs), found)
     if (of[3] == "regression") print_regression(of[1], as.integer(of[2]), sum(runs), found) else {
       print_band(band_row(of[1], as.integer(of[2]), of[3], sum(runs), found))
     }
