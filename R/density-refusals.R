@@ -30,7 +30,7 @@ SHARES <- "predict() returns the probabilities of categories"
 ALONE <- "fit the columns that you want without `support`"
 NUMBERS_ALONE <- "kde_marginal() and kde_conditional() make fits of the numbers alone"
 REFUSALS <- list(
-  refusal("balloon", names(VERBS), "balloon estimates, whose bandwidth differs from place to place", NO_BALLOON),
+  refusal("balloon", setdiff(names(VERBS), "square"), "balloon estimates, whose bandwidth differs from place to place", NO_BALLOON),
   refusal("signed", "conditional", UNSIGNED, "fit estimator = \"kde\" or \"sdkde\""),
   refusal("clipped", "marginal", "clipped estimates, which are no sums of kernels", "fit debiasing(nonnegative = FALSE)"),
   refusal("kinked", c("second_derivatives", "modes"), "triangular and uniform kernels, which have kinks or jumps", SMOOTH_KERNEL),

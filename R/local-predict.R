@@ -20,7 +20,6 @@
 #' errors grow with the distance. A warning of class `flashkernel_warning_extrapolated` lists rows of `newdata` where
 #' this part of the standard error is above half the standard deviation of the responses, and rows where the weights
 #' \eqn{l_i}{l_i} multiply errors of the responses by more than 5.
-#' Local means (`type = "constant"`) do not extrapolate.
 #' @returns For one response and for several responses:
 #'   \item{`type = "response"`, `"variance"`}{a vector; a matrix with a column for each response.}
 #'   \item{`type = "gradient"`}{a matrix with a column for each numeric variable, in units of the response per unit of
@@ -142,12 +141,10 @@ local_predictions <- function(fit, at, errors, noise, run) {
   })
   around <- if (noise || chosen) noise_at(fit, data, z, run)
   # the best bandwidth balances variance and squared bias, and the leverage that a row would have there covers both on average
-  square <- if (chosen) {
-    least <- pmin(found$leverage * sum(data$w) / sum(data$w > 0), 1) * around
-    pmax(found$variance + found$left^2, least)
-  } else found$variance
+  least <- if (chosen) pmin(found$leverage * sum(data$w) / sum(data$w > 0), 1) * around else 0
+  square <- found$variance + if (chosen) found$left^2 else 0
   list(
-    fit = found$fit, se = if (errors) sqrt(square + found$more) else 0,
+    fit = found$fit, se = if (errors) sqrt(pmax(square, least) + found$more) else 0,
     noise = if (noise) around else 0, multiplied = found$multiplied, bias = found$bias
   )
 }
