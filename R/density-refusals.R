@@ -23,7 +23,6 @@ VERBS <- c(
 # A reason is list(trait, verbs, fits and why, what to do instead). The order is that in which they are named where there are
 # several.
 refusal <- function(trait, verbs, fits, instead) list(trait = trait, verbs = verbs, fits = fits, instead = instead)
-NEED_A_MASS <- c("conditional", "marginal", "rectangles", "cdf", "quantiles", "draws", "levels", "regions", "ks")
 NO_BALLOON <- "use adaptive = FALSE or \"abramson\""
 UNSIGNED <- "Laplace-corrected estimates, which may be negative"
 SMOOTH_KERNEL <- "fit kernel = \"biweight\" or \"gaussian\""
@@ -31,16 +30,14 @@ SHARES <- "predict() returns the probabilities of categories"
 ALONE <- "fit the columns that you want without `support`"
 NUMBERS_ALONE <- "kde_marginal() and kde_conditional() make fits of the numbers alone"
 REFUSALS <- list(
-  refusal("balloon", NEED_A_MASS, "balloon estimates, which do not integrate to 1", NO_BALLOON),
-  refusal("balloon", c("derivatives", "modes", "bands"), "balloon estimates, whose bandwidth is a random distance", NO_BALLOON),
+  refusal("balloon", setdiff(names(VERBS), "square"), "balloon estimates, whose bandwidth differs from place to place", NO_BALLOON),
   refusal("signed", "conditional", UNSIGNED, "fit estimator = \"kde\" or \"sdkde\""),
   refusal("clipped", "marginal", "clipped estimates, which are no sums of kernels", "fit debiasing(nonnegative = FALSE)"),
   refusal("kinked", c("second_derivatives", "modes"), "triangular and uniform kernels, which have kinks or jumps", SMOOTH_KERNEL),
   refusal("categories_alone", c("derivatives", "modes", "rectangles", "quantiles"), "categories, which have no distances", SHARES),
   refusal("polygon", c("conditional", "marginal"), "fits on a polygon, whose width differs from place to place", ALONE),
   refusal("no_squares", "square", "kernels whose products have no integral in closed form", "use score = \"log\""),
-  refusal("mixed", "regions", "mixed data, where a region has parts", "hdr_level() returns the levels of regions"),
-  refusal("mixed", "ks", "fits with categorical columns, which package ks does not have", NUMBERS_ALONE)
+  refusal("mixed", c("regions", "ks"), "mixed data, which have a space of numbers for each category", NUMBERS_ALONE)
 )
 
 # Why a verb is not known for a density: the first entry of REFUSALS for which that is so, or NULL.

@@ -163,7 +163,7 @@ draw_panel_axis <- function(side) {
 }
 
 # Chooses among sets of round numbers the one with most labels that do not overlap and lie within `usr`. A label
-# that would reach into the next panel is omitted, and only its tick is drawn. At least three labels make a scale, and
+# that would come close to the next panel is omitted, and only its tick is drawn. At least three labels make a scale, and
 # more than five are no better. `extent`: function that returns the lengths of labels.
 panel_ticks <- function(usr, extent) {
   sets <- lapply(c(3, 4, 5, 2, 7), function(n) {
@@ -171,10 +171,11 @@ panel_ticks <- function(usr, extent) {
     at <- at[at >= usr[1] & at <= usr[2]]
     labels <- short_labels(at)
     half <- extent(labels) / 2
-    labels[at - half < usr[1] | at + half > usr[2]] <- ""
+    room <- 1.25 * half
+    labels[at - room < usr[1] | at + room > usr[2]] <- ""
     apart <- \() {
       shown <- which(nzchar(labels))
-      length(shown) < 2 || 2.5 * max(half[shown]) < min(diff(at[shown]))
+      length(shown) < 2 || 2 * max(room[shown]) < min(diff(at[shown]))
     }
     # every other label, starting from the first or the second, whichever keeps more
     if (!apart()) {

@@ -6,8 +6,9 @@
 # Places where less than this share of a kernel is outside are far from bounds.
 FAR_SHARE <- 1e-8
 
-# list(near, rows, roughness): functions of working points that return which are near a bound, and of such points psi,
-# m x n, and the integral of psi^2, both relative to the height of the kernel K.
+# list(near, apart, rows, roughness): functions of working points that return which are near a bound; how far they are from it, from
+# 0 to 1, about in proportion to the squared distance; and of such points psi, m x n, and the integral of psi^2, both relative to
+# the height of the kernel K.
 edge_kernel <- function(object, domain, control) {
   part <- plain_kernels(object)
   L <- fit_factor(part)
@@ -20,8 +21,9 @@ edge_kernel <- function(object, domain, control) {
     t(vapply(seq_len(nrow(at)), \(i) solve(moment_matrix(moments, i, powers), c(1, numeric(nrow(powers) - 1)), tol = 0),
       numeric(nrow(powers))))
   }
+  apart <- \(at) log(pmax(1 - kernel_masses(bounds, at, L, NULL, control), FAR_SHARE)) / log(FAR_SHARE)
   list(
-    near = \(at) kernel_masses(bounds, at, L, NULL, control) < 1 - FAR_SHARE,
+    near = \(at) apart(at) < 1, apart = apart,
     rows = \(at) {
       u <- whitened_differences(copies$points, at, L, 1)
       c <- coefficients(at)

@@ -279,8 +279,8 @@ gaussian_sums <- function(points, C, factors, height, at, b, control) {
 
 # list(mean, se, unit, falls, share) at the rows of `at`, relative to the height of the kernel: the estimate as the mean of
 # psi, its standard error from the variance of psi, and `unit`, the variance divided by the density, which is the
-# density that one effective point gives. `falls`: the same for smaller densities; 0 near bounds, where the density at y may be 0
-# and the variance is not. `share`: 1 / the effective number of all points.
+# density that one effective point gives. `falls`: the same for smaller densities; 0 at bounds, where the density at y may be 0
+# and the variance is not, and `unit` where no kernel reaches one. `share`: 1 / the effective number of all points.
 influence_errors <- function(of, at, control) {
   w <- of$weights
   total <- sum(w)
@@ -298,7 +298,7 @@ influence_errors <- function(of, at, control) {
   if (!is.null(of$rows)) unit <- pmin(pmax(unit, ifelse(mean > 0, squares / total / sums[, 1], 0)), 4 * unit)
   list(
     mean = unname(mean), se = unname(sqrt(pmax(square, 0))) / total, unit = unit,
-    falls = if (is.null(of$edge)) unit else ifelse(of$edge$near(at), 0, unit),
+    falls = unit * (if (is.null(of$edge)) 1 else of$edge$apart(at)),
     share = 1 / effective_size(w, length(w))
   )
 }

@@ -33,12 +33,13 @@
 #' than there are, its bandwidths then shrink by the power -1/(d + 4) of their number.
 #'
 #' @section Standard errors:
-#' The standard error is the root of \eqn{\sum_i l_i(x)^2 s^2(x_i)}{sum_i l_i(x)^2 s^2(x_i)}. If the bandwidth was
-#' chosen, its square is at least \eqn{s^2(x)}{s^2(x)} times the leverage of a row at x, which covers the bias, too (Nychka 1988). The variance
+#' The square of the standard error is \eqn{\sum_i l_i(x)^2 s^2(x_i)}{sum_i l_i(x)^2 s^2(x_i)}. If the bandwidth was
+#' chosen, the squared fit of 2 r - S r is added, which estimates the bias (r are residuals, S is the hat matrix), and the sum
+#' is at least \eqn{s^2(x)}{s^2(x)} times the leverage of a row at x (Nychka 1988). The variance
 #' \eqn{s^2}{s^2} of the noise is a local mean, with the same kernels, of the products of residuals and leave-one-out
-#' residuals, averaged with the residual variance of all rows, whose weight is the leverage. The bias of
+#' residuals, averaged with that of all rows, whose weight is the leverage. The bias of
 #' the ridge, \eqn{(\sum_i l_i(x) (x_i - x)' b)^2}{(sum_i l_i(x) (x_i - x)'b)^2}, averaged over
-#' the slopes b of the rows, is added.
+#' the slopes b, is added.
 #'
 #' @section Cost:
 #' A fit, and each value of a criterion, takes sums over all pairs of rows. With one column and no tolerance the time is linear

@@ -20,7 +20,6 @@
 #' errors grow with the distance. A warning of class `flashkernel_warning_extrapolated` lists rows of `newdata` where
 #' this part of the standard error is above half the standard deviation of the responses, and rows where the weights
 #' \eqn{l_i}{l_i} multiply errors of the responses by more than 5.
-#' Local means (`type = "constant"`) do not extrapolate.
 #' @returns For one response and for several responses:
 #'   \item{`type = "response"`, `"variance"`}{a vector; a matrix with a column for each response.}
 #'   \item{`type = "gradient"`}{a matrix with a column for each numeric variable, in units of the response per unit of
@@ -112,7 +111,7 @@ regression_targets <- function(fit, newdata, na.action) {
 
 # ---- at targets -------------------------------------------------------------------------------
 
-regression_data <- function(fit) local_data(fit$x, fit$y, fit$weights, fit$factor, fit$discrete, fit$ridge)
+regression_data <- function(fit, y = fit$y) local_data(fit$x, y, fit$weights, fit$factor, fit$discrete, fit$ridge)
 
 # Returns list(fit, se, noise, multiplied, bias). `fit`, `se` and `noise`, the variance of a response, are m x t; the
 # latter two are 0 if not requested. `multiplied`: of error_factors(), for targets that are not the rows of the fit.
@@ -121,7 +120,9 @@ local_predictions <- function(fit, at, errors, noise, run) {
   if (is.null(at) && !errors) return(list(fit = fit$fitted, se = 0, noise = 0))
   none <- matrix(0, NROW(at), ncol(fit$y))
   if (!is.null(at) && nrow(at) == 0) return(list(fit = none, se = none, noise = 0))
-  data <- regression_data(fit)
+  chosen <- errors && fit$selector != "user"
+  data <- regression_data(fit, cbind(fit$y, if (chosen) bias_sources(fit, run)))
+  responses <- seq_len(ncol(fit$y))
   z <- if (!is.null(at)) whitened(at, data)
   layout <- layout_of(fit$type, fit$d, ncol(data$y))
   variance <- if (errors) noise_variance(fit, data, run)
@@ -130,21 +131,34 @@ local_predictions <- function(fit, at, errors, noise, run) {
     fits <- local_fits(M, layout, fit$type, data)
     bias <- shrunk_squares(fits, fit$square_slopes, nrow(M), ncol(fit$y))
     if (errors) more <- bias + effect_variance(fits$lacking, data$guide, variance)
+    means <- fits$fit + rep(data$centre, each = nrow(M))
     list(
-      fit = fits$fit + rep(data$centre, each = nrow(M)), bias = sqrt(bias),
+      fit = means[, responses, drop = FALSE], bias = sqrt(bias), left = means[, -responses, drop = FALSE],
       variance = if (errors) local_errors(data, M, fits, layout, variance, at, run)^2,
-      more = if (errors) matrix(more, nrow(M), ncol(fit$y)), own = if (errors) exp(-M[, 1]) * fits$stretch,
+      more = if (errors) matrix(more, nrow(M), ncol(fit$y)), leverage = if (errors) exp(-M[, 1]) * fits$stretch,
       multiplied = if (!is.null(at)) error_factors(data, M, fits, layout, at)
     )
   })
-  chosen <- errors && fit$selector != "user"
   around <- if (noise || chosen) noise_at(fit, data, z, run)
-  # a chosen bandwidth balances variance and squared bias: the leverage that a row would have there covers both
-  own <- if (chosen) pmin(found$own * sum(data$w) / sum(data$w > 0), 1) * around else 0
+  # the best bandwidth balances variance and squared bias, and the leverage that a row would have there covers both on average
+  least <- if (chosen) pmin(found$leverage * sum(data$w) / sum(data$w > 0), 1) * around else 0
+  square <- found$variance + if (chosen) found$left^2 else 0
   list(
-    fit = found$fit, se = if (errors) sqrt(pmax(found$variance, own) + found$more) else 0,
+    fit = found$fit, se = if (errors) sqrt(pmax(square, least) + found$more) else 0,
     noise = if (noise) around else 0, multiplied = found$multiplied, bias = found$bias
   )
+}
+
+# Returns the values whose local fit estimates the negative bias, n x t. The bias of the hat matrix S is S m - m. With residuals r,
+# and the estimate S y + S r in place of the mean m, it is -S (2 r - S r). The leverage alone covers the bias of the best
+# bandwidth, but AICc takes wider ones for few rows. Computed once and cached in the fit.
+bias_sources <- function(fit, run) {
+  later <- fit$later
+  if (is.null(later$residue)) {
+    r <- fit$y - fit$fitted
+    later$residue <- 2 * r - row_fits(regression_data(fit, r), fit$type, run)$fitted
+  }
+  later$residue
 }
 
 # A fit sum l_i y_i multiplies errors of the responses by up to sum |l_i|. This is 1 for local means, and up to 2.3 for

@@ -4,14 +4,14 @@
 
 #' @rdname flash_conditional
 #' @export
-quantile.flash_conditional <- function(x, newdata, probs = c(0.1, 0.25, 0.5, 0.75, 0.9),
+quantile.flash_conditional <- function(x, newdata = NULL, probs = c(0.1, 0.25, 0.5, 0.75, 0.9),
                                        na.action = stats::na.pass, ...) {
   check_dots_empty(...)
   check_one_response(x, "x")
   check_numeric_response(x, "quantiles")
   check_unsigned(x, "quantiles", "use kde_cdf() for the distribution function")
   probs <- check_prob(probs, "probs")
-  at <- conditional_points(x, if (!missing(newdata)) newdata, of_x = TRUE, na.action)
+  at <- conditional_points(x, newdata, of_x = TRUE, na.action)
   check_memory(8 * 3 * length(probs) * as.double(nrow(at$points)), "newdata")
   inner <- probs > 0 & probs < 1
   found <- matrix(rep(ifelse(probs == 0, -Inf, Inf), each = nrow(at$points)), nrow(at$points))
@@ -22,6 +22,14 @@ quantile.flash_conditional <- function(x, newdata, probs = c(0.1, 0.25, 0.5, 0.7
   }
   at$restore(found)
 }
+
+#' @export
+median.flash_conditional <- function(x, na.rm = FALSE, newdata = NULL, ...) {
+  as.vector(stats::quantile(x, newdata, probs = 0.5, ...))
+}
+
+#' @export
+mean.flash_conditional <- function(x, newdata = NULL, ...) stats::predict(x, newdata, type = "mean", ...)
 
 #' @rdname flash_conditional
 #' @export

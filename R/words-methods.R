@@ -18,22 +18,21 @@
 #' | `hatvalues()`, `sigma()`, `weights()` |  |  |  | yes | yes |
 #' | `diagnostics()` | yes |  |  |  | yes |
 #' | `kde_bands()`, `kde_cdf()`, `kde_conditional()`, `kde_marginal()` | yes | yes |  |  |  |
-#' | `quantile()` | yes | yes |  |  |  |
+#' | `mean()`, `median()`, `quantile()` | yes | yes |  |  |  |
 #' | `deviance()`, `df.residual()`, `family()`, `model.frame()` |  |  |  |  | yes |
 #' | `rstandard()`, `variable.names()`, `vcov()` |  |  |  |  | yes |
 #' | `as.data.frame()`, `as_flash_kde()`, `contour()`, `hdr_level()` | yes |  |  |  |  |
 #' | `hdr_regions()`, `kde_pvalue()`, `kde_test()`, `lines()` | yes |  |  |  |  |
-#' | `mean()`, `median()` | yes |  |  |  |  |
 #'
 #' `flash_conditional` is the class of `flash_kde(y ~ x)`. Fits of [tune_ridge()] are of class `kernel_ridge`, too. `update()`
 #' also works by R's default method for the other fits.
 #' `autoplot()` needs package ggplot2; `tidy()`, `glance()` and `augment()` need broom or generics.
 #'
 #' @section Refusals:
-#' A verb is refused where it makes no sense for the estimate. Balloon estimates do not integrate to 1. Laplace-corrected
-#' ones may be negative; clipped ones are no sums of kernels. Triangular and uniform kernels have kinks, categories no
-#' distances. The width of a polygon differs from place to place. Regions of mixed data have parts, and package ks lacks
-#' categories. Products of kernels on supports have no integral in closed form. Debiasing moves points together.
+#' A verb is refused where it makes no sense for the estimate. Bandwidths of balloon estimates and widths of polygons differ
+#' from place to place. Laplace-corrected estimates may be negative; clipped ones are no sums of kernels. Triangular and
+#' uniform kernels have kinks, categories no distances. Mixed data have a space for each category. Products of kernels on
+#' supports have no integral in closed form. Debiasing moves points together.
 #'
 #' @section Results and other objects:
 #'

@@ -237,7 +237,12 @@ regressions <- list(
   "column, factor" = list(
     x = \(n) cbind(unit(n), b = factor(sample(letters[1:3], n, TRUE))),
     mean = \(x) sin(3 * x$a) + as.integer(x$b), sd = \(x) 0.3
-  )
+  ),
+  doppler = list(x = unit, mean = \(x) sqrt(x$a * (1 - x$a)) * sin(2.6 * pi / (x$a + 0.35)), sd = \(x) 0.15),
+  step = list(x = unit, mean = \(x) stats::plogis(40 * (x$a - 0.4)), sd = \(x) 0.2),
+  # the rule of standard errors was not chosen on these
+  hinge = list(x = unit, mean = \(x) 5 * pmax(x$a - 0.6, 0), sd = \(x) 0.3),
+  "fading wave" = list(x = unit, mean = \(x) cos(4 * pi * x$a) * exp(-x$a), sd = \(x) 0.2)
 )
 
 # Coverage of pointwise intervals inside and at the ends of the first column, and how often the extrapolation warning is

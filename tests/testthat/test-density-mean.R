@@ -17,3 +17,12 @@ test_that("the mean and the median of a density are those of its distribution fu
   expect_equal(median(two), quantile(two, 0.5)[1, ])
   expect_error(mean(flash_kde(x, adaptive = "balloon")), "quantiles are not available", class = "flashkernel_error_unsupported")
 })
+
+test_that("a conditional density has a mean and a median at each row", {
+  fit <- flash_kde(Petal.Width ~ Petal.Length, iris, "kde", c(0.1, 0.3))
+  at <- data.frame(Petal.Length = c(1.5, 4, NA))
+  expect_equal(mean(fit, at), predict(fit, at, type = "mean"))
+  expect_equal(kde_cdf(fit, median(fit, newdata = at)[2], at)[2], 0.5, tolerance = 1e-9)
+  expect_equal(median(fit), quantile(fit, probs = 0.5)[, 1])
+  expect_error(median(flash_kde(Species ~ Petal.Width, iris, "kde", 0.2)), "need a numeric response")
+})

@@ -63,7 +63,6 @@ instead <- list(
 functions_instead <- list(
   "kde_marginal() and kde_conditional() make fits of the numbers alone" = \(fit) kde_marginal(fit, "a"),
   "predict() returns the probabilities of categories" = \(fit) predict(fit, law_newdata()),
-  "hdr_level() returns the levels of regions" = \(fit) hdr_level(fit, 0.5, n_samples = 20),
   "use score = \"log\"" = \(fit) cross_validate(fit, folds = 2, score = "log")
 )
 
