@@ -8,16 +8,17 @@ KERNEL_BYTES <- 8 * 1.5e8
 # Bytes of a block of rows: it stays in a cache between the two products of a pass.
 KERNEL_BLOCK <- 8e6
 
-kernel_bytes <- function(rows, centers, spec, run) {
-  bytes <- 8 * as.double(rows$n) * centers$m
-  by <- products_by(rows, centers$m, spec, run)
-  serves <- inherits(rows, "rows_dense") && by$backend == "cpu" && by$precision == "double" && isTRUE(run$tol == 0)
-  if (serves && bytes <= KERNEL_BYTES) bytes else 0
+# The bytes of K_nm of a fit with `m` centres, or 0 if sums are computed otherwise.
+kernel_bytes <- function(rows, m, spec, run) {
+  bytes <- 8 * as.double(rows$n) * m
+  if (bytes > KERNEL_BYTES || !inherits(rows, "rows_dense") || !isTRUE(run$tol == 0)) return(0)
+  by <- products_by(rows, m, spec, run)
+  if (by$backend == "cpu" && by$precision == "double") bytes else 0
 }
 
 # `rows` with the blocks of K_nm, if these serve and memory has room for them.
 rows_with_kernels <- function(rows, centers, spec, run) {
-  bytes <- kernel_bytes(rows, centers, spec, run)
+  bytes <- kernel_bytes(rows, centers$m, spec, run)
   if (bytes == 0 || 2 * bytes > memory_limit()) return(rows)
   size <- max(1, KERNEL_BLOCK %/% (8 * centers$m))
   rows$kernels <- lapply(pieces_of(rows$n, size), \(piece) {
