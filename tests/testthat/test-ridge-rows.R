@@ -155,7 +155,8 @@ test_that("rows that cannot be read again, or are others then, are told", {
 test_that("products with kept kernels are those without them, for any number of threads", {
   set.seed(11)
   x <- matrix(rnorm(600), 200)
-  spec <- list(kernel = check_kernel("matern52"), exact = FALSE)
+  term <- \(columns, name) list(columns = columns, kernel = check_kernel(name), scale = 0.5)
+  spec <- list(kernel = sum_kernel(check_kernel("matern52"), list(term(1:3, "matern52"), term(2, "gaussian"))))
   L <- diag(0.8, 3)
   plain <- ridge_rows(x, L, spec$kernel)
   centers <- ridge_centers(x[1:40, ], L, spec$kernel)
@@ -176,12 +177,14 @@ test_that("products with kept kernels are those without them, for any number of 
   expect_identical(answers(kept, cpu_run(), other, v[1:20, ]), answers(plain, cpu_run(), other, v[1:20, ]))
 })
 
-test_that("kernels are not kept to a tolerance, nor beyond their bytes or the memory", {
+test_that("kernels are not kept of a single term, to a tolerance, nor beyond their bytes or the memory", {
   x <- matrix(seq(0, 1, length.out = 300), 100)
-  spec <- list(kernel = check_kernel("gaussian"), exact = FALSE)
+  one <- check_kernel("gaussian")
+  spec <- list(kernel = sum_kernel(one, list(list(columns = 1:3, kernel = one, scale = 1))))
   rows <- ridge_rows(x, diag(3), spec$kernel)
   expect_identical(kernel_bytes(rows, 10, spec, cpu_run()), 8000)
   expect_identical(kernel_bytes(rows, 10, spec, replace(cpu_run(), "tol", 1e-6)), 0)
+  expect_identical(kernel_bytes(rows, 10, list(kernel = one), cpu_run()), 0)
   expect_identical(kernel_bytes(rows, KERNEL_BYTES / 100, spec, cpu_run()), 0)
   before <- options(flashkernel.memory_limit = 1e4)
   on.exit(options(before))
