@@ -116,16 +116,13 @@ held_points <- function(held, root, unit, run) if (!is.null(held)) metric_points
 
 # The fit of least error among `noises`: list(noise, error, left, coefficients), or NULL if no matrix K + s I has a Cholesky
 # factorisation. Errors are those of leaving each row out, or those at the points `at`, if there are some, whose responses
-# are y_at. A single noise is left without error and residuals, which take half the time, unless `always`: judge_trail()
-# finds others.
+# are y_at. A single noise has none of these, half of the work, unless `always`: judge_trail() finds others.
 fit_best <- function(z, y, kernel, noises, run, at = NULL, y_at = NULL, always = TRUE) {
   sources <- metric_sources(z, kernel)
   compares <- always || length(noises) > 1
   path <- ridge_path(sources, y, noises, run, with_own = compares && is.null(at))
   coefficients <- \(k) matrix(path$coefficients[, , k], nrow(y))
-  if (!compares && is.null(at)) {
-    return(if (is.finite(path$log_det)) list(noise = noises, coefficients = coefficients(1)))
-  }
+  if (!compares && is.null(at)) return(if (is.finite(path$log_det)) list(noise = noises, coefficients = coefficients(1)))
   left <- if (is.null(at)) {
     matrix(rowMeans((aperm(path$coefficients, c(1, 3, 2)) / as.vector(path$own))^2, dims = 2), nrow(y))
   } else {

@@ -21,8 +21,7 @@ kernel_bytes <- function(rows, m, spec, run) {
 rows_with_kernels <- function(rows, centers, spec, run) {
   bytes <- kernel_bytes(rows, centers$m, spec, run)
   if (bytes == 0 || 2 * bytes > memory_limit()) return(rows)
-  size <- max(1, KERNEL_BLOCK %/% (8 * centers$m))
-  rows$kernels <- lapply(pieces_of(rows$n, size), \(piece) {
+  rows$kernels <- lapply(pieces_of(rows$n, max(1, KERNEL_BLOCK %/% (8 * centers$m))), \(piece) {
     of <- piece[1]:piece[2]
     list(of = of, K = kernel_matrix_of(centers$sources, as_points(rows$points[of, , drop = FALSE], "x"), run))
   })
@@ -31,18 +30,16 @@ rows_with_kernels <- function(rows, centers, spec, run) {
   rows
 }
 
-has_kernels <- function(rows, centers) identical(rows$kernels_at, centers$points)
-
 #' @export
 rows_multiply.rows_kept <- function(rows, centers, v, run) {
-  if (!has_kernels(rows, centers)) return(NextMethod())
+  if (!identical(rows$kernels_at, centers$points)) return(NextMethod())
   v <- as.matrix(v)
   list(sums = do.call(rbind, lapply(rows$kernels, \(block) matrix_product(block$K, v, run))))
 }
 
 #' @export
 rows_normal.rows_kept <- function(rows, centers, v, w, weights, run, with_sums = FALSE) {
-  if (!has_kernels(rows, centers)) return(NextMethod())
+  if (!identical(rows$kernels_at, centers$points)) return(NextMethod())
   if (!is.null(v)) v <- as.matrix(v)
   if (!is.null(w)) w <- as.matrix(w)
   product <- 0
