@@ -131,8 +131,8 @@ system_of <- function(problem, chosen, spec, run) {
   if (is.null(jitter)) jitter <- if (by$precision == "double") 1e-13 else 1e-10
   in_blocks <- spec$family$squared && exceeds_matrix(centers$m, run)
   list(
-    rows = rows, centers = centers, lambda = spec$lambda, weights = problem$weights, n = rows$n, run = run,
-    center_index = chosen$index, L = spec$L, kernel = spec$kernel,
+    rows = if (in_blocks) rows else rows_with_kernels(rows, centers, spec, run), centers = centers, lambda = spec$lambda,
+    weights = problem$weights, n = rows$n, run = run, center_index = chosen$index, L = spec$L, kernel = spec$kernel,
     preconditioner = if (!in_blocks) preconditioner_of(centers, replace(run, "precision", by$precision), jitter)
   )
 }

@@ -140,10 +140,12 @@ plan_memory <- function(task, factors, on, waste) {
   m <- task$m
   t <- task$t
   cpu <- task$backend == "cpu"
+  exact <- task$spec$exact && task$spec$family$squared
   kept <- task$run$host_memory
   packed <- if (cpu) min(8 * n * rows$d, if (is.null(kept)) 2^30 else kept) else 0
   host <- c(
     `response and weights` = if (is_column(task$problem$y)) 0 else 8 * n * t * (if (task$spec$family$squared) 4 else 10),
+    `kernels of rows and centres` = if (exact) 0 else kernel_bytes(rows, m, task$spec, task$run),
     `keys of rows` = if (is.null(rows$keys) || task$spec$exact) 0 else 5 * 8 * n, factors = if (on == "cpu") factors else 0,
     `packed rows and centres` = 8 * m * rows$d + packed,
     `vectors of the solver` = 8 * m * t * (10 + if (cpu && m < n) 64 else 0),

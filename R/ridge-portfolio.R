@@ -94,7 +94,7 @@ follow <- function(entry, x, y, noise, rounds, run, start = NULL, held = NULL) {
     if (is.null(metric)) break
     z <- metric_points(x, metric$root, metric$unit, run)
     at <- held_points(held, metric$root, metric$unit, run)
-    fit <- fit_best(z, y, entry$kernel, noises_around(noise, found, start), run, at, held$y)
+    fit <- fit_best(z, y, entry$kernel, noises_around(noise, found, start), run, at, held$y, is.null(start))
     if (is.null(fit)) break
     from <- list(entry = entry, kernel = entry$kernel, metric = metric, round = round)
     found[[length(found) + 1]] <- c(from, fit)
@@ -116,10 +116,13 @@ held_points <- function(held, root, unit, run) if (!is.null(held)) metric_points
 
 # The fit of least error among `noises`: list(noise, error, left, coefficients), or NULL if no matrix K + s I has a Cholesky
 # factorisation. Errors are those of leaving each row out, or those at the points `at`, if there are some, whose responses
-# are y_at.
-fit_best <- function(z, y, kernel, noises, run, at = NULL, y_at = NULL) {
+# are y_at. A single noise has none of these, half of the work, unless `always`: judge_trail() finds others.
+fit_best <- function(z, y, kernel, noises, run, at = NULL, y_at = NULL, always = TRUE) {
   sources <- metric_sources(z, kernel)
-  path <- ridge_path(sources, y, noises, run, with_own = is.null(at))
+  compares <- always || length(noises) > 1
+  path <- ridge_path(sources, y, noises, run, with_own = compares && is.null(at))
+  coefficients <- \(k) matrix(path$coefficients[, , k], nrow(y))
+  if (!compares && is.null(at)) return(if (is.finite(path$log_det)) list(noise = noises, coefficients = coefficients(1)))
   left <- if (is.null(at)) {
     matrix(rowMeans((aperm(path$coefficients, c(1, 3, 2)) / as.vector(path$own))^2, dims = 2), nrow(y))
   } else {
@@ -128,9 +131,7 @@ fit_best <- function(z, y, kernel, noises, run, at = NULL, y_at = NULL) {
   errors <- colMeans(left)
   k <- which.min(errors)
   if (length(k) == 0 || !is.finite(errors[k])) return(NULL)
-  list(
-    noise = noises[k], error = errors[k], left = left[, k], coefficients = matrix(path$coefficients[, , k], nrow(y))
-  )
+  list(noise = noises[k], error = errors[k], left = left[, k], coefficients = coefficients(k))
 }
 
 # Squared residuals at the points `at`, the mean of all responses, with a column for each of the fits, whose coefficients
@@ -228,7 +229,7 @@ fixed_candidate <- function(found, root, x, y, noise, run, held) {
   noises <- if (is.null(noise)) found$noise * c(0.01, 0.1, 1, 10) else noise
   if (length(few) < nrow(x)) noises <- fit_best(z[few, , drop = FALSE], y[few, , drop = FALSE], found$kernel, noises, run)$noise
   if (is.null(noises)) return(NULL)
-  fit <- fit_best(z, y, found$kernel, noises, run, held_points(held, root, 1, run), held$y)
+  fit <- fit_best(z, y, found$kernel, noises, run, held_points(held, root, 1, run), held$y, FALSE)
   if (is.null(fit)) return(NULL)
   c(list(kernel = found$kernel, metric = metric, round = 0), fit)
 }

@@ -137,7 +137,7 @@ extrapolate <- function(probe, what, m, p = 2) {
   (per[[at]] - b * size[[at]]) * m^p + b * m^(p + 1)
 }
 
-# Seconds of `calls`, the number of products of each kind, with all rows.
+# Seconds of `calls`, the number of products of each kind, with all rows, whose kernels a fit by centres may keep.
 probe_products <- function(task, calls) {
   m <- task$m
   n <- task$rows$n
@@ -147,12 +147,15 @@ probe_products <- function(task, calls) {
   v <- matrix(1 / centers$m, centers$m, task$t)
   w <- matrix(1, rows$n, task$t)
   run <- task$run
+  keeps <- !(task$spec$exact && task$spec$family$squared) && kernel_bytes(task$rows, m, task$spec, run) > 0
+  plain <- rows
+  keeping <- if (keeps) timed(\() rows <<- rows_with_kernels(plain, centers, task$spec, run)) else 0
   tasks <- list(
     normal = \() rows_normal(rows, centers, v, NULL, NULL, run),
     moments = \() rows_normal(rows, centers, NULL, w, NULL, run), multiply = \() rows_multiply(rows, centers, v, run)
   )
   calls <- calls[calls > 0]
-  sum(calls * vapply(tasks[names(calls)], timed, 0)) * (n / rows$n) * (m / centers$m)
+  (keeping + sum(calls * vapply(tasks[names(calls)], timed, 0))) * (n / rows$n) * (m / centers$m)
 }
 
 # Seconds of the computations with the link of all rows in a Newton step, other than products.

@@ -1,6 +1,6 @@
 # The rows of x of kernel_ridge(), wherever they are: in memory (here), in chunks (ridge-rows-chunks.R), sparse
 # (ridge-rows-sparse.R), on the workers of a cluster (ridge-rows-data.R). K_nm, the kernels of the n rows at the m
-# centres, is never held.
+# centres, is held only for sums of kernels (ridge-rows-kernels.R).
 #
 # Rows have fields `n`, `d` and `names` (of the columns, or NULL), and `y` and `weights` where chunks bring these along.
 # Centres have fields `points` and `m`. Results are deterministic, and the same for any number of threads. Those of one

@@ -46,7 +46,13 @@ SEXP ffi_stretched_slopes(SEXP k, SEXP power, SEXP control) {
   return out;
 }
 
-/* a b, where number `transposed` is transposed: 1: a, 2: b, 0: none. */
+/* Copies the lower triangle to the upper one. */
+static void mirror(double *C, R_xlen_t n) {
+  for (R_xlen_t j = 0; j < n; j++)
+    for (R_xlen_t i = j + 1; i < n; i++) C[j + i * n] = C[i + j * n];
+}
+
+/* a b, where number `transposed` is transposed: 1: a, 2: b, 0: none. One triangle is computed of a'a and of a a'. */
 SEXP ffi_matrix_product(SEXP a, SEXP b, SEXP transposed, SEXP control) {
   R_xlen_t size_a = r_size(a, "a"), size_b = r_size(b, "b");
   const bool left = Rf_asInteger(transposed) == 1, right = Rf_asInteger(transposed) == 2;
@@ -56,7 +62,11 @@ SEXP ffi_matrix_product(SEXP a, SEXP b, SEXP transposed, SEXP control) {
   int threads = r_threads(control);
   SEXP out = PROTECT(r_matrix(left ? A.d : A.n, right ? B.n : B.d, R_NilValue));
   const struct fk_dense C = fk_dense_of(REAL(out), Rf_nrows(out), Rf_ncols(out));
-  fk_dense_host.gemm(threads, (left ? FK_TRANSPOSED : 0) | (right ? FK_TRANSPOSED_B : 0), 1, &A, &B, 0, &C, &err);
+  if (a == b && (left || right)) {
+    fk_dense_host.syrk(threads, left ? FK_TRANSPOSED : 0, 1, &A, 0, &C, &err);
+    mirror(REAL(out), Rf_nrows(out));
+  } else
+    fk_dense_host.gemm(threads, (left ? FK_TRANSPOSED : 0) | (right ? FK_TRANSPOSED_B : 0), 1, &A, &B, 0, &C, &err);
   r_finish(&err);
   UNPROTECT(1);
   return out;

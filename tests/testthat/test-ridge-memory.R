@@ -21,7 +21,7 @@ memory_of_fit <- function(n, d, ...) {
   as.list(stats::setNames(as.numeric(strsplit(out[length(out)], " ")[[1]][-1]), c("taken", "said")))
 }
 
-test_that("a fit never has the kernels of all rows at all centres in memory", {
+test_that("a large fit never has the kernels of all rows at all centres in memory", {
   # which would be 2 GB
   memory <- memory_of_fit(1e6, 2, "centers = 250", "iterations = 1")
   expect_gt(memory$taken, 8) # the response, at least

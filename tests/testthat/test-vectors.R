@@ -20,6 +20,8 @@ test_that("products of matrices are R's, with the same bits for any number of th
     expect_equal(matrix_product(a, t(b), cpu_run()), a %*% t(b), tolerance = 1e-13)
     expect_equal(matrix_crossprod(a, b, cpu_run()), crossprod(a, b), tolerance = 1e-13)
     expect_equal(matrix_tcrossprod(a, b, cpu_run()), tcrossprod(a, b), tolerance = 1e-13)
+    expect_equal(matrix_crossprod(a, a, cpu_run()), crossprod(a), tolerance = 1e-13)
+    expect_equal(matrix_tcrossprod(a, a, cpu_run()), tcrossprod(a), tolerance = 1e-13)
     expect_identical(matrix_product(a, t(b), cpu_run(threads = 3)), matrix_product(a, t(b), cpu_run(threads = 1)))
   }
   expect_identical(dim(matrix_product(matrix(0, 0, 3), matrix(1, 3, 2), cpu_run())), c(0L, 2L))
