@@ -25,6 +25,7 @@ quantile.flash_conditional <- function(x, newdata = NULL, probs = c(0.1, 0.25, 0
 
 #' @export
 median.flash_conditional <- function(x, na.rm = FALSE, newdata = NULL, ...) {
+  check_flag(na.rm, "na.rm") # the second argument of the generic
   as.vector(stats::quantile(x, newdata, probs = 0.5, ...))
 }
 

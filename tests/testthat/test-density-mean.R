@@ -23,6 +23,7 @@ test_that("a conditional density has a mean and a median at each row", {
   at <- data.frame(Petal.Length = c(1.5, 4, NA))
   expect_equal(mean(fit, at), predict(fit, at, type = "mean"))
   expect_equal(kde_cdf(fit, median(fit, newdata = at)[2], at)[2], 0.5, tolerance = 1e-9)
+  expect_error(median(fit, at), "`na.rm`")
   expect_equal(median(fit), quantile(fit, probs = 0.5)[, 1])
   expect_error(median(flash_kde(Species ~ Petal.Width, iris, "kde", 0.2)), "need a numeric response")
 })
