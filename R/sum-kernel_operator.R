@@ -89,9 +89,7 @@ kernel_operator <- function(x, y = x, bandwidth, kernel = "gaussian", weights = 
 # A term is the matrix by * diag(left) B diag(right), where B is the matrix of `sources` and the points `at` (NULL: the
 # sources), or its transpose if `transposed` (never for symmetric B), and `left` and `right` are NULL for ones.
 # `targets`: the sources of B', or NULL; `asked`: of settle_control(). Both sources have a plan.
-# Without a prototype, `state` would be an environment that carries 100 KB of package methods into this package's file.
-setClass("kernel_operator", representation(terms = "list", shift = "numeric", size = "numeric", state = "environment"),
-  prototype(state = emptyenv()))
+setClass("kernel_operator", representation(terms = "list", shift = "numeric", size = "numeric", state = "environment"))
 
 new_operator <- function(terms, size, shift = 0) {
   new("kernel_operator", terms = terms, shift = shift, size = size, state = new.env(parent = emptyenv()))
