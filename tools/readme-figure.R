@@ -2,6 +2,10 @@
 library(flashkernel)
 
 fit <- flash_kde(~ eruptions + waiting, data = faithful)
-grDevices::png(file.path("man", "figures", "README-faithful.png"), 1200, 800, res = 160)
+picture <- file.path("man", "figures", "README-faithful.bmp")
+grDevices::bmp(picture, 1200, 800, res = 160)
 plot(fit)
 invisible(grDevices::dev.off())
+source(file.path("vignettes", "style", "figures.R"))
+invisible(palette_png(picture))
+unlink(picture)
