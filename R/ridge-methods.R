@@ -18,7 +18,8 @@
 #'
 #' **`logLik()`** is the log-likelihood of the response; the scale of normal noise or of the Gamma family has its
 #' maximum. Its `df` is the effective degrees of freedom, and 1 for such a scale. [AIC()] and [BIC()] follow. Weights are
-#' reciprocals of variances, as in [lm()]. With `marginal = TRUE` it is the log marginal likelihood, which compares kernels, bandwidths and `lambda` (by Laplace's approximation where the loss is not squared).
+#' reciprocals of variances, as in [lm()]. With `marginal = TRUE` it is the log marginal likelihood, which compares
+#' kernels, bandwidths and `lambda` (by Laplace's approximation where the loss is not squared).
 #'
 #' **Cost.** Everything from degrees of freedom to draws is computed when it is first requested, and cached in the fit.
 #' It takes \eqn{O(n m^2 + m^3)}{O(nm^2 + m^3)} operations with `m` centres.

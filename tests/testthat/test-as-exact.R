@@ -51,7 +51,7 @@ test_that("few points, single precision, more dimensions and narrow kernels are 
     ))$engine
   }
   expect_identical(engine_of(60000, 1, 0.01), "fast")
-  expect_identical(engine_of(5000, 1, 0.01), "exact")
+  expect_identical(engine_of(2000, 1, 0.01), "exact")
   expect_identical(engine_of(60000, 1, 0.01, precision = "single"), "exact")
   expect_identical(engine_of(60000, 1, 0.01, kernel = "laplacian"), "exact")
   expect_identical(engine_of(30000, 4, 0.3), "exact")
