@@ -32,9 +32,12 @@ on_halves <- function(points, L, step = HALVES_STEP[["single"]]) {
 # fit estimates the loss of accuracy, and is repeated in double precision if that is too large.
 FIT_PAIRS_IN_DOUBLE <- 5e9
 
+# The run of the products of a fit. They are many: a fit is worth starting a GPU for if a nominal core takes as long for all
+# pairs once.
 run_of_fit <- function(rows, m, run) {
-  few <- as.double(rows$n) * m <= FIT_PAIRS_IN_DOUBLE
-  if (run$precision == "auto" && few) replace(run, "precision", "double") else run
+  pairs <- as.double(rows$n) * m
+  run <- run_of_many(run, inherits(rows, "rows_dense") && pairs * nominal_pair(rows$d) >= nominal_costs()$gpu_start)
+  if (run$precision == "auto" && pairs <= FIT_PAIRS_IN_DOUBLE) replace(run, "precision", "double") else run
 }
 
 # Largest error due to single precision that is accepted: relative to the standard deviation of the response, or of the

@@ -9,7 +9,10 @@ plan_fit <- function(problem, spec, run) {
   used <- if (is.null(problem$weights)) rows$n else sum(problem$weights > 0)
   centers <- if (is.null(spec$start)) spec$centers else spec$start$centers
   m <- if (exact) used else if (spec$exact) rows$n else center_count(centers, rows$n)
-  if (!exact) run$precision <- products_by(rows, m, spec, run_of_fit(rows, m, run))$precision # also of smaller fits
+  if (!exact) {
+    run <- run_of_fit(rows, m, run)
+    run$precision <- products_by(rows, m, spec, run)$precision # also of smaller fits
+  }
   backend <- resolve_control(run, rows$n, m, rows$d, spec$kernel)$backend
   task <- list(problem = problem, spec = spec, run = run, rows = rows, t = ncol(problem$y), m = m, backend = backend)
   found <- with_fixed_seed(if (exact) plan_exact(task) else plan_by_centers(task))

@@ -104,3 +104,14 @@ test_that("plans count what coarser fits take in part, and the reading of chunks
   plan <- kernel_ridge(slow, plan_y, bandwidth = 1.5, lambda = 1e-6, centers = plan_x[1:20, ], solver = list(iterations = 4, plan = TRUE))
   expect_gt(plan$seconds[["reading"]], 4 * 0.05)
 })
+
+test_that("a fit of many pairs is worth starting a GPU for, one of few pairs and rows in chunks are not", {
+  replace_in_package("backend_info", \() list(gpu_engine = TRUE))
+  replace_in_package("gpu_info", \() list(index = 1L))
+  run <- replace(cpu_run(), "backend", "auto")
+  rows <- structure(list(n = 1e5, d = 10), class = "rows_dense")
+  expect_identical(run_of_fit(rows, 2000, run)$backend, "cuda")
+  expect_identical(run_of_fit(rows, 20, run)$backend, "auto")
+  expect_identical(run_of_fit(unclass(rows), 2000, run)$backend, "auto")
+  expect_identical(run_of_fit(rows, 2000, cpu_run())$backend, "cpu")
+})
