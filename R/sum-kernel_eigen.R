@@ -16,7 +16,7 @@ kernel_eigen <- function(op, k = 6, center = FALSE, tol = 1e-5) {
   # k + 8 columns converge in fewer products; more than 4 times as many are replaced by their best combinations
   width <- min(n, k + 8)
   start <- with_fixed_seed(matrix(stats::rnorm(as.double(n) * width), n))
-  found <- krylov(\(v) centred(multiply(op, centred(v))), start, k, 4 * width, tol)
+  found <- krylov(\(v) centred(multiply(op, centred(v))), start, k, 4 * width, tol, start_run(op@terms[[1]]$asked))
   warn_residual(max(found$residuals), tol, "the largest eigenvalue. Make")
   structure(found[c("values", "vectors")], class = "eigen")
 }
@@ -37,24 +37,25 @@ warn_residual <- function(residual, tol, of) {
 # The k largest eigenvalues and their eigenvectors by Rayleigh and Ritz, in the space of products with `start` (block
 # Lanczos). The space grows by the residuals of the best vectors, as many as `start` has columns, and is replaced by
 # those vectors when it would have more than `most` columns. `residuals`: relative to the largest eigenvalue.
-krylov <- function(product, start, k, most, tol, rounds = 200) {
-  V <- orthonormal(start)
+krylov <- function(product, start, k, most, tol, run, rounds = 200) {
+  V <- orthonormal(start, NULL, run)
   AV <- product(V)
   for (round in seq_len(rounds)) {
-    inner <- crossprod(V, AV)
+    inner <- matrix_crossprod(V, AV, run)
     ritz <- eigen((inner + t(inner)) / 2, symmetric = TRUE)
     best <- ritz$vectors[, seq_len(min(ncol(start), ncol(V))), drop = FALSE]
     values <- ritz$values[seq_len(ncol(best))]
-    vectors <- V %*% best
-    residual <- AV %*% best - vectors * rep(values, each = nrow(V))
+    vectors <- matrix_product(V, best, run)
+    images <- matrix_product(AV, best, run)
+    residual <- images - vectors * rep(values, each = nrow(V))
     size <- sqrt(colSums(residual^2)) / max(abs(ritz$values))
     open <- size > tol
     if (!any(open[seq_len(k)]) || round == rounds) break
     if (ncol(V) + sum(open) > most) {
       V <- vectors
-      AV <- AV %*% best
+      AV <- images
     }
-    new <- orthonormal(residual[, open, drop = FALSE], V)
+    new <- orthonormal(residual[, open, drop = FALSE], V, run)
     if (ncol(new) == 0) break
     V <- cbind(V, new)
     AV <- cbind(AV, product(new))
@@ -62,13 +63,16 @@ krylov <- function(product, start, k, most, tol, rounds = 200) {
   list(values = values[seq_len(k)], vectors = vectors[, seq_len(k), drop = FALSE], residuals = size[seq_len(k)])
 }
 
-# An orthonormal basis of the part of the columns of `w` that is orthogonal to the columns of V.
-orthonormal <- function(w, V = NULL) {
+# An orthonormal basis of the part of the columns of `w` that is orthogonal to the columns of V (NULL: none).
+orthonormal <- function(w, V, run) {
   # once more, as the first projection leaves rounding errors
   for (i in 1:2) {
-    if (!is.null(V)) w <- w - V %*% crossprod(V, w)
-    parts <- qr(w / rep(pmax(sqrt(colSums(w^2)), 1e-300), each = nrow(w)))
-    w <- qr.Q(parts)[, seq_len(parts$rank), drop = FALSE]
+    if (!is.null(V)) w <- w - matrix_product(V, matrix_crossprod(V, w, run), run)
+    w <- w / rep(pmax(sqrt(colSums(w^2)), 1e-300), each = nrow(w))
+    of <- eigen(matrix_crossprod(w, w, run), symmetric = TRUE)
+    kept <- which(of$values > 1e-14)
+    if (length(kept) == 0) return(w[, 0, drop = FALSE])
+    w <- matrix_product(w, of$vectors[, kept, drop = FALSE] / rep(sqrt(of$values[kept]), each = ncol(w)), run)
   }
   w
 }
@@ -84,7 +88,7 @@ solve.kernel_operator <- function(a, b, tol = 1e-6, ...) {
   right <- as.matrix(check_coefficients(b, nrow(a), "b", "row of `a`"))
   run <- start_run(a@terms[[1]]$asked, "Solving")
   found <- conjugate_gradients(
-    \(v) multiply(a, v), right, run, max_iter = 1000, tol = tol, precondition = inverse_near(a), verify = TRUE
+    \(v) multiply(a, v), right, run, max_iter = 1000, tol = tol, precondition = inverse_near(a, run), verify = TRUE
   )
   warn_residual(found$residual, tol, "`b`. Add a larger number to the diagonal, diag(a) <- diag(a) + s, or make")
   if (is.null(dim(b))) as.vector(found$x) else found$x
@@ -92,17 +96,18 @@ solve.kernel_operator <- function(a, b, tol = 1e-6, ...) {
 
 # Returns the product with the inverse of L L' + D, by Woodbury's formula, where L L' is the operator's partial Cholesky
 # factorisation by pivots and D the diagonal of the rest, at its mean, with the shift.
-inverse_near <- function(op) {
+inverse_near <- function(op, run) {
   if (any(diag(op) <= 0)) stop_argument("a", "must be positive definite: its diagonal has numbers <= 0")
   shift <- rep_len(op@shift, nrow(op))
   op@shift <- 0
   L <- partial_cholesky(op, min(nrow(op), max(20, min(200, floor(2e7 / nrow(op))))), 0.1 * min(shift))
   rest <- max(mean(diag(op) - rowSums(L^2)), 0)
   d <- pmax(shift + rest, 1e-12 * max(diag(op)))
-  small <- chol(diag(ncol(L)) + crossprod(L / sqrt(d)))
+  scaled <- L / sqrt(d)
+  small <- chol(diag(ncol(L)) + matrix_crossprod(scaled, scaled, run))
   function(v) {
     v <- v / d
-    v - L %*% backsolve(small, backsolve(small, crossprod(L, v), transpose = TRUE)) / d
+    v - matrix_product(L, backsolve(small, backsolve(small, matrix_crossprod(L, v, run), transpose = TRUE)), run) / d
   }
 }
 
