@@ -63,8 +63,7 @@ struct fk_normal_tile fk_normal_tile(const struct fk_normal_job *job, int attemp
   enum { LEAST = 32, WHOLE = 256, BLOCK_ROWS = 128, BLOCK_COLUMNS = 64 }; /* rows; whole: for cuBLAS */
   const struct fk_cuda_cuts *cuts = &fk_costs.cuda_cuts;
   int64_t wanted = (cuts->tile_numbers / job->m) >> (2 * attempt), step = wanted >= WHOLE ? WHOLE : LEAST,
-          largest = job->t == 1 ? 8 * (int64_t)cuts->tile_rows : (int64_t)cuts->tile_rows,
-          rows = fk_smaller(fk_larger(wanted / step * step, LEAST), largest),
+          rows = fk_smaller(fk_larger(wanted / step * step, LEAST), cuts->tile_rows),
           blocks = fk_pieces(rows, BLOCK_ROWS) * fk_pieces(job->t, BLOCK_COLUMNS), most = job->m / cuts->tile_rows,
           runs = job->t == 1 ? 1 : fk_larger(fk_smaller(cuts->tile_blocks / blocks, most), 1),
           run = fk_padded(fk_pieces(job->m, runs), 16), ld = fk_padded(job->m, run);
