@@ -5,8 +5,9 @@
 # Bytes of K_nm at most: the pairs of the largest default fit (CENTERS_IN_SECONDS).
 KERNEL_BYTES <- 8 * 1.5e8
 
-# Bytes of a block of rows: it stays in a cache between the two products of a pass.
-KERNEL_BLOCK <- 8e6
+# Bytes of a block of rows: enough for a product with a vector to be shared by threads. Blocks that stay in a cache between the
+# two products of a pass take 1.6 times as long on two cores.
+KERNEL_BLOCK <- 1.2e8
 
 # The bytes of K_nm of a fit with `m` centres, or 0 if sums are computed otherwise.
 kernel_bytes <- function(rows, m, spec, run) {
