@@ -80,30 +80,22 @@ form_lattice <- function(points, bins, L) {
   counts <- ceiling((apply(u, 2, max) - from) / LATTICE_STEP) + (LATTICE_WIDTH + 1) / 2
   n <- as.double(nrow(u))
   nodes <- min(prod(counts), n * LATTICE_WIDTH^ncol(u))
-  if (prod(counts) > MOST_NODES || nodes * bins^2 / 16 + 4 * n * LATTICE_WIDTH^ncol(u) > n^2) return(NULL)
+  if (prod(counts) > MOST_NODES || nodes * bins^2 / 16 + 1.5 * n * LATTICE_WIDTH^ncol(u) > n^2) return(NULL)
   list(points = u, from = from, counts = counts, step = LATTICE_STEP)
 }
 
 # bin_forms() by sums at the nodes.
 forms_on_lattice <- function(lattice, size, run, left, right) {
-  d <- ncol(lattice$points)
   if (is.null(right)) right <- matrix(1, nrow(lattice$points))
   same <- is.null(left) || identical(left, right)
-  index <- .Call(ffi_lattice_nodes, lattice)
-  nodes <- max(index)
-  ends <- as.double(cumsum(size))
-  forms <- matrix(0, length(size), length(size))
+  forms <- 0
   share <- nested_share(run)
-  for (rows in blocks_of(nodes, max(1024, floor(chunk_bytes() / (8 * length(size)))))) {
-    sums_of <- \(b) .Call(ffi_lattice_sums, lattice, index, b, ends, c(rows[1] - 1, length(rows)), run)
-    for (r in seq_len(ncol(right))) {
-      share$part((rows[1] - 1 + (r - 1) / ncol(right) * length(rows)) / nodes, length(rows) / nodes / ncol(right))
-      own <- sums_of(right[, r])
-      forms <- forms + matrix_crossprod(if (same) own else sums_of(left[, r]), own, run)
-    }
+  for (r in seq_len(ncol(right))) {
+    share$part((r - 1) / ncol(right), 1 / ncol(right))
+    forms <- forms + .Call(ffi_lattice_forms, lattice, if (!same) left[, r], right[, r], as.double(cumsum(size)), run)
   }
   share$end()
-  forms * LATTICE_STEP^d / pi^(d / 2)
+  forms * (LATTICE_STEP / sqrt(pi))^ncol(lattice$points)
 }
 
 # v'Gv for the columns of v.

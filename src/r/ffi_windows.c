@@ -28,45 +28,29 @@ SEXP ffi_window_sums(SEXP windows, SEXP y, SEXP control) {
   return result;
 }
 
-/* list(points, from, counts, step), as struct fk_lattice has them. */
-static struct fk_lattice lattice_of(SEXP lattice) {
+/* lattice: list(points, from, counts, step), as struct fk_lattice has them. left: NULL for those of the right. */
+SEXP ffi_lattice_forms(SEXP lattice, SEXP left, SEXP right, SEXP ends, SEXP control) {
+  struct r_call call = r_begin(control);
   struct fk_matrix u = r_points(r_element(lattice, "points"), "points");
   if (u.type != FK_DOUBLE || u.ld != u.n || u.d < 1 || u.d > FK_LATTICE_AXES)
     Rf_error("`points` must be a matrix of doubles with 1 to %d columns", FK_LATTICE_AXES);
-  struct fk_lattice of = {.u = u.data, .n = u.n, .d = u.d};
+  struct fk_lattice of = {.u = u.data, .n = u.n, .d = u.d, .bins = Rf_xlength(ends)};
   of.from = r_numbers(r_element(lattice, "from"), (R_xlen_t)of.d, "from");
   of.counts = r_numbers(r_element(lattice, "counts"), (R_xlen_t)of.d, "counts");
   of.step = *r_numbers(r_element(lattice, "step"), 1, "step");
-  return of;
-}
-
-SEXP ffi_lattice_nodes(SEXP lattice) {
-  struct fk_lattice of = lattice_of(lattice);
+  of.ends = r_numbers(ends, (R_xlen_t)of.bins, "ends");
+  of.right = r_numbers(right, (R_xlen_t)of.n, "right");
+  of.left = Rf_isNull(left) ? of.right : r_numbers(left, (R_xlen_t)of.n, "left");
   double nodes = 1;
   for (int64_t k = 0; k < of.d; k++) nodes *= of.counts[k];
   if (!(nodes >= 1 && nodes <= INT_MAX)) Rf_error("there must be 1 to %d nodes", INT_MAX);
-  SEXP index = PROTECT(Rf_allocVector(INTSXP, (R_xlen_t)nodes));
-  fk_lattice_nodes(&of, INTEGER(index));
-  UNPROTECT(1);
-  return index;
-}
-
-/* index: of ffi_lattice_nodes() of the same lattice; rows: how many nodes come before the first, and how many
- * nodes. */
-SEXP ffi_lattice_sums(SEXP lattice, SEXP index, SEXP b, SEXP ends, SEXP rows, SEXP control) {
-  struct fk_lattice of = lattice_of(lattice);
-  struct r_call call = r_begin(control);
-  const double *range = r_numbers(rows, 2, "rows");
-  of.bins = Rf_xlength(ends);
-  of.ends = r_numbers(ends, (R_xlen_t)of.bins, "ends");
-  of.b = r_numbers(b, (R_xlen_t)of.n, "b");
   if (of.bins < 1 || of.ends[of.bins - 1] != (double)of.n)
     Rf_error("the last of `ends` must be the number of points");
-  SEXP sums = PROTECT(r_matrix((int64_t)range[1], of.bins, R_NilValue));
+  SEXP forms = PROTECT(r_matrix(of.bins, of.bins, R_NilValue));
 
-  fk_lattice_sums(&of, INTEGER(index), (int64_t)range[0], (int64_t)range[1], &call.opts, REAL(sums), &call.err);
+  fk_lattice_forms(&of, &call.opts, REAL(forms), &call.err);
 
   r_finish(&call.err);
   UNPROTECT(1);
-  return sums;
+  return forms;
 }
