@@ -72,30 +72,59 @@ LATTICE_STEP <- 0.59
 LATTICE_WIDTH <- 25
 MOST_NODES <- 1e8
 
-# list(points, from, counts, step): the points u, and the first node and how many there are along each axis. NULL unless sums at
-# nodes take less time than a pass over all pairs.
+# list(points, from, counts, step, far): all points u; the first node and how many there are along each axis, for those points
+# that are not `far` from the median. NULL unless sums at nodes, and over pairs with far points, take less time than all pairs.
 form_lattice <- function(points, bins, L) {
   u <- whiten(points, L / sqrt(2))
-  from <- apply(u, 2, min) - (LATTICE_WIDTH + 1) / 2 * LATTICE_STEP
-  counts <- ceiling((apply(u, 2, max) - from) / LATTICE_STEP) + (LATTICE_WIDTH + 1) / 2
   n <- as.double(nrow(u))
-  nodes <- min(prod(counts), n * LATTICE_WIDTH^ncol(u))
-  if (prod(counts) > MOST_NODES || nodes * bins^2 / 16 + 1.5 * n * LATTICE_WIDTH^ncol(u) > n^2) return(NULL)
-  list(points = u, from = from, counts = counts, step = LATTICE_STEP)
+  out <- do.call(pmax, as.data.frame(abs(u - rep(apply(u, 2, stats::median), each = n))))
+  plans <- lapply(stats::quantile(out, c(1, 0.995, 0.98, 0.95, 0.9)), function(most) {
+    far <- out > most
+    ends <- apply(u[!far, , drop = FALSE], 2, range)
+    from <- ends[1, ] - (LATTICE_WIDTH + 1) / 2 * LATTICE_STEP
+    counts <- ceiling((ends[2, ] - from) / LATTICE_STEP) + (LATTICE_WIDTH + 1) / 2
+    list(points = u, from = from, counts = counts, step = LATTICE_STEP, far = far)
+  })
+  cost_of <- function(plan) {
+    if (prod(plan$counts) > MOST_NODES) return(Inf)
+    nodes <- min(prod(plan$counts), n * LATTICE_WIDTH^ncol(u))
+    nodes * bins^2 / 28 + n * LATTICE_WIDTH^ncol(u) + 2.5 * n * sum(plan$far)
+  }
+  costs <- vapply(plans, cost_of, 0)
+  if (min(costs) <= n^2) plans[[which.min(costs)]]
 }
 
 # bin_forms() by sums at the nodes.
 forms_on_lattice <- function(lattice, size, run, left, right) {
-  if (is.null(right)) right <- matrix(1, nrow(lattice$points))
-  same <- is.null(left) || identical(left, right)
+  u <- lattice$points
+  far <- lattice$far
+  if (is.null(right)) right <- matrix(1, nrow(u))
+  if (same <- is.null(left) || identical(left, right)) left <- right
+  bin <- rep(seq_along(size), size)
+  lattice$points <- u[!far, , drop = FALSE]
+  ends <- as.double(cumsum(tabulate(bin[!far], length(size))))
   forms <- 0
   share <- nested_share(run)
   for (r in seq_len(ncol(right))) {
     share$part((r - 1) / ncol(right), 1 / ncol(right))
-    forms <- forms + .Call(ffi_lattice_forms, lattice, if (!same) left[, r], right[, r], as.double(cumsum(size)), run)
+    own <- right[!far, r]
+    forms <- forms + .Call(ffi_lattice_forms, lattice, if (!same) left[!far, r], own, ends, run)
   }
+  forms <- forms * (LATTICE_STEP / sqrt(pi))^ncol(u)
   share$end()
-  forms * (LATTICE_STEP / sqrt(pi))^ncol(lattice$points)
+  if (!any(far)) return(forms)
+  # sums over the far rows i of each bin and the rows j among `rows`
+  far_forms <- function(rows, left, right) {
+    sums <- vapply(split(which(rows), factor(bin[rows], seq_along(size))), function(j) {
+      if (length(j) == 0) return(numeric(sum(far)))
+      sources <- sum_sources(u[j, , drop = FALSE], NULL, diag(sqrt(2), ncol(u)))
+      sums <- kernel_sum_of(sources, u[far, , drop = FALSE], right[j, , drop = FALSE], run, as_matrix = TRUE)$sums
+      rowSums(sums * left[far, , drop = FALSE])
+    }, numeric(sum(far)))
+    unname(rowsum(rbind(sums, 0 * forms), c(bin[far], seq_along(size))))
+  }
+  with_near <- far_forms(!far, left, right)
+  forms + with_near + t(if (same) with_near else far_forms(!far, right, left)) + far_forms(far, left, right)
 }
 
 # v'Gv for the columns of v.
