@@ -80,18 +80,15 @@ form_lattice <- function(points, bins, L) {
   out <- do.call(pmax, as.data.frame(abs(u - rep(apply(u, 2, stats::median), each = n))))
   plans <- lapply(stats::quantile(out, c(1, 0.995, 0.98, 0.95, 0.9)), function(most) {
     far <- out > most
-    ends <- apply(u[!far, , drop = FALSE], 2, range)
-    from <- ends[1, ] - (LATTICE_WIDTH + 1) / 2 * LATTICE_STEP
-    counts <- ceiling((ends[2, ] - from) / LATTICE_STEP) + (LATTICE_WIDTH + 1) / 2
-    list(points = u, from = from, counts = counts, step = LATTICE_STEP, far = far)
+    from <- apply(u[!far, , drop = FALSE], 2, min) - (LATTICE_WIDTH + 1) / 2 * LATTICE_STEP
+    counts <- ceiling((apply(u[!far, , drop = FALSE], 2, max) - from) / LATTICE_STEP) + (LATTICE_WIDTH + 1) / 2
+    spread <- n * LATTICE_WIDTH^ncol(u)
+    cost <- min(prod(counts), spread) * bins^2 / 28 + spread + 2.5 * n * sum(far)
+    if (prod(counts) > MOST_NODES) cost <- Inf
+    list(points = u, from = from, counts = counts, step = LATTICE_STEP, far = far, cost = cost)
   })
-  cost_of <- function(plan) {
-    if (prod(plan$counts) > MOST_NODES) return(Inf)
-    nodes <- min(prod(plan$counts), n * LATTICE_WIDTH^ncol(u))
-    nodes * bins^2 / 28 + n * LATTICE_WIDTH^ncol(u) + 2.5 * n * sum(plan$far)
-  }
-  costs <- vapply(plans, cost_of, 0)
-  if (min(costs) <= n^2) plans[[which.min(costs)]]
+  best <- plans[[which.min(vapply(plans, `[[`, 0, "cost"))]]
+  if (best$cost <= n^2) best
 }
 
 # bin_forms() by sums at the nodes.
@@ -103,15 +100,9 @@ forms_on_lattice <- function(lattice, size, run, left, right) {
   bin <- rep(seq_along(size), size)
   lattice$points <- u[!far, , drop = FALSE]
   ends <- as.double(cumsum(tabulate(bin[!far], length(size))))
-  forms <- 0
-  share <- nested_share(run)
-  for (r in seq_len(ncol(right))) {
-    share$part((r - 1) / ncol(right), 1 / ncol(right))
-    own <- right[!far, r]
-    forms <- forms + .Call(ffi_lattice_forms, lattice, if (!same) left[!far, r], own, ends, run)
-  }
-  forms <- forms * (LATTICE_STEP / sqrt(pi))^ncol(u)
-  share$end()
+  forms <- (LATTICE_STEP / sqrt(pi))^ncol(u) * Reduce(`+`, lapply(seq_len(ncol(right)), \(r) {
+    .Call(ffi_lattice_forms, lattice, if (!same) left[!far, r], right[!far, r], ends, run)
+  }))
   if (!any(far)) return(forms)
   # sums over the far rows i of each bin and the rows j among `rows`
   far_forms <- function(rows, left, right) {
