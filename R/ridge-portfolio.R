@@ -218,10 +218,8 @@ judge_unlearnt <- function(judge, train, sample, spec, noise, least, run) {
 }
 
 # The bandwidths of the Gaussian kernel are the start for kernels of rougher functions, so that LATER_STEPS are enough there.
-# More steps follow the noise of the rows.
 choices_by_column <- function(start, kernels, x, y, spec, run) {
-  some <- seq_len(min(nrow(x), LIKELIHOOD_ROWS))
-  few <- list(points = x[some, , drop = FALSE], y = y[some, , drop = FALSE])
+  few <- first_of_sample(list(points = x, y = y), LIKELIHOOD_ROWS)
   Reduce(\(last, kernel) {
     steps <- if (identical(last, start)) FIRST_STEPS else LATER_STEPS
     choose_by_column(few, replace(last, "kernel", list(kernel)), spec, run, "likelihood", steps)
