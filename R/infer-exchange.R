@@ -96,7 +96,8 @@ forms_on_lattice <- function(lattice, size, run, left, right) {
   u <- lattice$points
   far <- lattice$far
   if (is.null(right)) right <- matrix(1, nrow(u))
-  if (same <- is.null(left) || identical(left, right)) left <- right
+  same <- is.null(left) || identical(left, right)
+  if (same) left <- right
   bin <- rep(seq_along(size), size)
   lattice$points <- u[!far, , drop = FALSE]
   ends <- as.double(cumsum(tabulate(bin[!far], length(size))))

@@ -234,12 +234,11 @@ LIKELIHOOD_ROWS <- 300
 
 # A trail of at most one candidate: the fit with the bandwidths that were `found`.
 fixed_trail <- function(found, x, y, held = NULL, noise, run) {
-  root <- 1 / rep_len(found$bandwidth, ncol(x))
-  metric <- list(root = root, unit = 1, type = "none")
-  z <- metric_points(x, root, 1, run)
+  metric <- list(root = 1 / rep_len(found$bandwidth, ncol(x)), unit = 1, type = "none")
+  z <- metric_points(x, metric$root, 1, run)
   few <- seq_len(min(nrow(x), FIRST_ROWS))
   noises <- if (is.null(noise)) found$noise * c(0.01, 0.1, 1, 10) else noise
   if (length(few) < nrow(x)) noises <- fit_best(z[few, , drop = FALSE], y[few, , drop = FALSE], found$kernel, noises, run)$noise
-  fit <- if (!is.null(noises)) fit_best(z, y, found$kernel, noises, run, held_points(held, root, 1, run), held$y)
+  fit <- if (!is.null(noises)) fit_best(z, y, found$kernel, noises, run, held_points(held, metric$root, 1, run), held$y)
   if (is.null(fit)) list() else list(c(list(kernel = found$kernel, metric = metric, round = 0), fit))
 }

@@ -3,7 +3,8 @@
 #   Rscript bench/predict-standing.R [--from bench/results/predict.txt] [--save]
 #
 # Root mean square errors and log losses count, shares of wrong classes do not. A set counts for the methods that have
-# predicted all its splits. within 2%, over 1.1: numbers of sets by the ratio of the error to that of the best method.
+# predicted all its splits. Methods with a star were tuned. within 2%, over 1.1: numbers of sets by the ratio of the error
+# to that of the best method.
 
 source("bench/common.R")
 bench_start("predict-standing.R", "Each method beside the best one on each set")

@@ -81,8 +81,9 @@ static void kernel_at_nodes(const struct job *s, double off, double *w) {
 static inline void add_line(const struct job *s, const double *restrict w, int64_t node, double c, double *sums) {
   const int *index = s->index + node;
   const int64_t before = s->first + 1, start = index[0] - before;
-  double *restrict line = sums + start;
   if (start >= 0 && start + WIDTH <= s->count && index[WIDTH - 1] - index[0] == WIDTH - 1) {
+    double *restrict line = sums + start;
+    /* 24 of the nodes fill whole vectors of any length. */
     for (int k = 0; k < WIDTH - 1; k++) line[k] += c * w[k];
     line[WIDTH - 1] += c * w[WIDTH - 1];
     return;
