@@ -220,8 +220,10 @@ adaptive_note <- function(adaptive, digits) {
   factors <- adaptive$factors
   range <- vapply(range(factors), format, "", digits = digits)
   gain <- adaptive$gain
-  widths <- paste0("the bandwidth is multiplied by local factors from ", range[1], " to ", range[2], ", ",
-    length(unique(factors)), " of them different")
+  widths <- paste0(
+    "the bandwidth is multiplied by local factors from ", range[1], " to ", range[2], ", ",
+    length(unique(factors)), " of them different"
+  )
   if (isTRUE(adaptive$auto)) {
     return(paste0(
       "Adaptive by Abramson's rule: ", widths, ". They increase the leave-one-out log-likelihood by ",
@@ -231,8 +233,10 @@ adaptive_note <- function(adaptive, digits) {
   paste0(
     "Adaptive, ", adaptive$method, ": ", widths, ".",
     if (!is.null(gain)) {
-      paste0(" They change the leave-one-out log-likelihood by ", format(gain, digits = 2), " nats per point",
-        if (gain < GAIN) ", which may be chance: use adaptive = FALSE to fit without them", ".")
+      paste0(
+        " They change the leave-one-out log-likelihood by ", format(gain, digits = 2), " nats per point",
+        if (gain < GAIN) ", which may be chance: use adaptive = FALSE to fit without them", "."
+      )
     }
   )
 }

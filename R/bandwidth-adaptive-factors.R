@@ -130,8 +130,10 @@ pilot_density <- function(data, L, seconds, run) {
 # and `target_factors` have the meaning that they have in sum_sources().
 log_left_out <- function(data, L, factors, run, target_factors = NULL) {
   if (is.null(target_factors) && prefers_one_pass(data, L, factors, run)) return(left_out_at_once(data, L, 1, factors, run))
-  sources <- sum_sources(data$x, data$weights, L,
-    factors = factors, target_factors = target_factors, discrete = data$discrete)
+  sources <- sum_sources(
+    data$x, data$weights, L,
+    factors = factors, target_factors = target_factors, discrete = data$discrete
+  )
   cells <- if (!is.null(data$discrete)) cells_of(data$discrete$codes)
   by_pairs <- !is.null(cells) && prefers_pairs(data, cells, nrow(data$x), factors)
   sums <- if (by_pairs) left_out_by_pairs(data, L, cells, factors, run) else log_sum(sources, NULL, PLAIN_FACTOR, TRUE, run)

@@ -50,8 +50,10 @@ conditional_bands <- function(object, at, asked, run) {
   # 1 / the effective number of points at x
   share <- influence_squares(of_x, at, w^2, run) / influence_sums(of_x, at, matrix(w), run)[, 1]^2
   about <- influence_of(list(fits = list(response), shares = 1), run)
-  errors <- list(se = sqrt(influence_squares(of, at, w^2, run)) / sum(w), share = share,
-    unit = about$roughness * exp(log_kernel_norm(about$L)) * share)
+  errors <- list(
+    se = sqrt(influence_squares(of, at, w^2, run)) / sum(w), share = share,
+    unit = about$roughness * exp(log_kernel_norm(about$L)) * share
+  )
   if (asked$type == "simultaneous") {
     draws <- multiplied(of, at, asked$replicates, run, numeric(nrow(at)))
     critical <- max(critical, largest_quantile(draws, errors, asked$level))

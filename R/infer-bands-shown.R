@@ -1,7 +1,9 @@
 # "95% simultaneous band, bias-corrected, n = 272"
 band_title <- function(band) {
-  paste0(percent_label(band$level), " ", band$type, " band", if (band$corrected) ", bias-corrected", ", ",
-    ESTIMATORS[[band$estimator]]$short, ", n = ", format(band$n, big.mark = ",", scientific = FALSE))
+  paste0(
+    percent_label(band$level), " ", band$type, " band", if (band$corrected) ", bias-corrected", ", ",
+    ESTIMATORS[[band$estimator]]$short, ", n = ", format(band$n, big.mark = ",", scientific = FALSE)
+  )
 }
 
 band_axes <- function(bands) lapply(1:2, \(k) sort(unique(bands[[k]])))

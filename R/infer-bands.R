@@ -124,8 +124,10 @@ band_asked <- function(object, level, type, method, correct, replicates, refit) 
 bands_frame <- function(points, columns, asked, labels, grid) {
   # columns of the result keep their names; a variable with the same name is renamed
   names(points) <- make.unique(c(names(columns), names(points)))[-seq_along(columns)]
-  structure(cbind(points, columns), band = c(asked, list(variables = names(points), labels = labels, grid = grid)),
-    class = c("kde_bands", "data.frame"))
+  structure(
+    cbind(points, columns), band = c(asked, list(variables = names(points), labels = labels, grid = grid)),
+    class = c("kde_bands", "data.frame")
+  )
 }
 
 # Prints ten rows, evenly spread, if there are many.

@@ -61,8 +61,10 @@ domain_moments <- function(domain, at, L, control) {
   if (!is.null(domain$polygon) || !is_diagonal(L)) return(moments_by_differences(domain, at, L, control))
   columns <- lapply(seq_len(ncol(at)), \(k) {
     bounded <- domain$kind[k] == "mass"
-    interval_moments(if (bounded) (domain$lower[k] - at[, k]) / L[k, k] else rep(-Inf, nrow(at)),
-      if (bounded) (domain$upper[k] - at[, k]) / L[k, k] else rep(Inf, nrow(at)))
+    interval_moments(
+      if (bounded) (domain$lower[k] - at[, k]) / L[k, k] else rep(-Inf, nrow(at)),
+      if (bounded) (domain$upper[k] - at[, k]) / L[k, k] else rep(Inf, nrow(at))
+    )
   })
   Reduce(\(left, right) left[, rep(seq_len(ncol(left)), 5), drop = FALSE] * right[, rep(1:5, each = ncol(left))], columns)
 }

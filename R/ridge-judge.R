@@ -28,21 +28,12 @@ judging_folds <- function(n) {
   lapply(seq_len(min(FOLDS, ceiling(FOLDS * (JUDGED_AS / n)^2))), \(k) list(kept = which(fold != k), out = which(fold == k)))
 }
 
-# The trails, judged. `recipe`: a function of points and responses to trails of the same kernels and metrics.
-judge_trails <- function(trails, recipe, x, y, folds, run) {
-  of_folds <- lapply(folds, \(fold) if (!is.null(fold$kept)) recipe(x[fold$kept, , drop = FALSE], y[fold$kept, , drop = FALSE]))
-  Filter(length, lapply(seq_along(trails), \(i) {
-    share_stage(run, 0.8 + 0.2 * (i - 1) / length(trails), 0.2 / length(trails))
-    judge_trail(trails[[i]], lapply(of_folds, `[[`, i), x, y, folds, run)
-  }))
-}
-
 # The best of the candidates of a trail, with the `error` and the squared residuals `left` at rows that are held out, and
 # `folds`: for each fold its kernel and the points of its rows in the metric that was learnt from the rows kept. Or NULL.
-# `fits`: for each fold the trail of the same kernel and metric, from the rows kept. `x`, `y`: of all rows.
-judge_trail <- function(trail, fits, x, y, folds, run) {
+# `recipe`: a function of points and responses to a trail. `x`, `y`: of all rows.
+judge_trail <- function(trail, recipe, x, y, folds, run) {
   have_left <- is.null(folds[[1]]$kept)
-  if (have_left) fits <- list(trail)
+  fits <- if (have_left) list(trail) else lapply(folds, \(fold) recipe(x[fold$kept, , drop = FALSE], y[fold$kept, , drop = FALSE]))
   parts <- \(round) Map(\(fold, fit) part_of_fold(fold, fit[[round]], x, run), folds, fits)
   rounds <- seq_len(min(length(trail), lengths(fits)))
   left <- lapply(rounds, \(round) if (have_left) trail[[round]]$left else fold_residuals(parts(round), y, 1, run)[, 1])

@@ -179,66 +179,57 @@ judge_portfolio <- function(sample, spec, run, finalists = FINALISTS) {
   known <- y[train, , drop = FALSE]
   held <- if (length(train) < nrow(x)) list(x = few(-train), y = y[-train, , drop = FALSE])
   trails <- search_portfolio(few(train), known, portfolio_entries(spec$kernel, spec$metric), finalists, noise, run, held)
-  judge <- \(trails, recipe) judge_trails(trails, recipe, x, y, folds, run)
-  judged <- judge(trails, \(x, y) lapply(trails, \(trail) {
-    follow_entry(trail[[1]]$entry, x, y, noise, length(train) > FIRST_ROWS, run)
+  fixed <- if (spec$metric == "auto") unlearnt_choices(sample, spec, run)
+  recipes <- lapply(fixed, \(found) {
+    root <- spread / rep_len(found$bandwidth, length(spread))
+    \(x, y, held = NULL) Filter(length, list(fixed_candidate(found, root, x, y, noise, run, held)))
+  })
+  trails <- c(lapply(recipes, \(recipe) recipe(few(train), known, held)), trails)
+  recipes <- c(recipes, lapply(trails[seq_along(trails) > length(fixed)], \(trail) {
+    \(x, y) follow_entry(trail[[1]]$entry, x, y, noise, length(train) > FIRST_ROWS, run)
   }))
-  if (spec$metric == "auto") {
-    of_train <- list(x = few(train), y = known, held = held)
-    judged <- c(judge_unlearnt(judge, of_train, sample, spec, noise, least_error(judged), run), judged)
-  }
-  least <- least_error(judged)
+  judged <- lapply(seq_along(trails), \(i) {
+    share_stage(run, 0.8 + 0.2 * (i - 1) / length(trails), 0.2 / length(trails))
+    judge_trail(trails[[i]], recipes[[i]], x, y, folds, run)
+  })
+  judged <- Filter(length, judged)
+  least <- min(Inf, vapply(judged, `[[`, 0, "error"))
   lapply(judged, \(one) {
     if (is.null(noise) && one$error <= MAY_WIN * least) one <- judge_noises(one, y, run)
     c(one, list(bandwidth = metric_bandwidth(one$metric, spread)))
   })
 }
 
-least_error <- function(candidates) min(Inf, vapply(candidates, `[[`, 0, "error"))
-
-# The candidates without a learnt metric, judged: of one factor of the spreads, and of bandwidths for each column that
-# maximise the marginal likelihood of some rows, which are better than learnt metrics where few columns matter and the
-# response is smooth. Each fold chooses the latter without the rows that are held out: choices that have seen them look
-# better there than learnt metrics, and are worse at other rows (bench/NOTES.md). These folds take long, and are left out if
-# even the leave-one-out error of such a choice is above the `least` one. `train`: list(x, y, held).
-judge_unlearnt <- function(judge, train, sample, spec, noise, least, run) {
-  few <- first_of_sample(replace(sample, c("points", "y"), train[c("x", "y")]), LIKELIHOOD_ROWS)
+# Choices without a learnt metric: one factor of the spreads, and bandwidths for each column that maximise the marginal
+# likelihood of some rows, which are better than learnt metrics where few columns matter and the response is smooth. The
+# bandwidths of the Gaussian kernel are the start for kernels of rougher functions, so that LATER_STEPS are enough there.
+unlearnt_choices <- function(sample, spec, run) {
+  few <- first_of_sample(sample, LIKELIHOOD_ROWS)
   kernels <- if (is.null(spec$kernel)) lapply(LIKELIHOOD_KERNELS, kernel_spec) else list(spec$kernel)
-  plain <- choose_on_sample(first_of_sample(few, PLAIN_ROWS), replace(spec, "kernel", kernels[1]), run)
-  if (is.null(plain)) return(NULL)
-  plain$kernel <- kernels[[1]]
-  trails_of <- \(choices, x, y, held = NULL) lapply(choices, fixed_trail, x, y, held, noise, run)
-  plainly <- \(x, y, held = NULL) trails_of(list(plain), x, y, held)
-  judged <- judge(do.call(plainly, train), plainly)
-  if (ncol(few$points) > nrow(few$y) / ROWS_BY_COLUMN) return(judged)
-  by_column <- \(x, y, held = NULL) trails_of(choices_by_column(plain, kernels, x, y, spec, run), x, y, held)
-  trails <- do.call(by_column, train)
-  if (is.null(train$held) && least_error(unlist(trails, FALSE)) >= min(least, least_error(judged))) return(judged)
-  c(judged, judge(trails, by_column))
-}
-
-# The bandwidths of the Gaussian kernel are the start for kernels of rougher functions, so that LATER_STEPS are enough there.
-choices_by_column <- function(start, kernels, x, y, spec, run) {
-  few <- first_of_sample(list(points = x, y = y), LIKELIHOOD_ROWS)
+  spec$kernel <- kernels[[1]]
+  start <- choose_on_sample(few, spec, run)
+  if (is.null(start)) return(NULL)
+  start$kernel <- spec$kernel
+  if (ncol(few$points) > nrow(few$y) / ROWS_BY_COLUMN) return(list(start))
   Reduce(\(last, kernel) {
-    steps <- if (identical(last, start)) FIRST_STEPS else LATER_STEPS
+    steps <- if (identical(last, start)) FINE_STEPS else LATER_STEPS
     choose_by_column(few, replace(last, "kernel", list(kernel)), spec, run, "likelihood", steps)
-  }, kernels, start, accumulate = TRUE)[-1]
+  }, kernels, start, accumulate = TRUE)
 }
 
 LIKELIHOOD_KERNELS <- c("gaussian", "matern52", "matern32")
-FIRST_STEPS <- 15
-LATER_STEPS <- 10
-PLAIN_ROWS <- 200
+LATER_STEPS <- 20
 LIKELIHOOD_ROWS <- 300
 
-# A trail of at most one candidate: the fit with the bandwidths that were `found`.
-fixed_trail <- function(found, x, y, held = NULL, noise, run) {
-  metric <- list(root = 1 / rep_len(found$bandwidth, ncol(x)), unit = 1, type = "none")
-  z <- metric_points(x, metric$root, 1, run)
+# The fit with the bandwidths that were `found` on a part of the sample, as a candidate.
+fixed_candidate <- function(found, root, x, y, noise, run, held) {
+  metric <- list(root = root, unit = 1, type = "none")
+  z <- metric_points(x, root, 1, run)
   few <- seq_len(min(nrow(x), FIRST_ROWS))
   noises <- if (is.null(noise)) found$noise * c(0.01, 0.1, 1, 10) else noise
   if (length(few) < nrow(x)) noises <- fit_best(z[few, , drop = FALSE], y[few, , drop = FALSE], found$kernel, noises, run)$noise
-  fit <- if (!is.null(noises)) fit_best(z, y, found$kernel, noises, run, held_points(held, metric$root, 1, run), held$y)
-  if (is.null(fit)) list() else list(c(list(kernel = found$kernel, metric = metric, round = 0), fit))
+  if (is.null(noises)) return(NULL)
+  fit <- fit_best(z, y, found$kernel, noises, run, held_points(held, root, 1, run), held$y, FALSE)
+  if (is.null(fit)) return(NULL)
+  c(list(kernel = found$kernel, metric = metric, round = 0), fit)
 }
