@@ -73,7 +73,7 @@
 #' at <- data.frame(speed = 4:25)
 #' matplot(at, predict(curve_fit, at, interval = "prediction"), type = "l", lty = c(1, 2, 2), col = 1)
 #'
-#' fit <- kernel_ridge(mpg ~ wt + hp, data = mtcars)
+#' fit <- kernel_ridge(mpg ~ wt + hp, data = mtcars, kernel = "matern52")
 #' new <- data.frame(wt = c(2, 3, NA), hp = 100)
 #' predict(fit, new)
 #' predict(fit, new, interval = "conformal", level = 0.9)
