@@ -19,7 +19,7 @@ PILOT <- c(kde = 2, sdkde = 1.4)
 #' nats and 2.5 standard errors. This applies to fits of 50 points and more without a given
 #' bandwidth, and either without a named estimator or with `"kde"`. `TRUE` or `"abramson"`, and `"knn"`, always use them; `FALSE`
 #' never does. Numbers, one for each row, are used as given: up to 64 different ones exactly, more of them rounded to powers of
-#' \eqn{\sqrt 2}{sqrt(2)} from 1/30 to 30. If the bandwidth is chosen from the data, so is one scale for all factors.
+#' \eqn{2^{1/8}}{2^(1/8)} from 1/30 to 30. If the bandwidth is chosen from the data, so is one scale for all factors.
 #'
 #' @section Local factors:
 #' The factors are \eqn{f_j \propto \hat p(x_j)^{-\alpha}}{f_j ~ p(x_j)^-alpha}. For `"abramson"` the pilot p is the leave-one-out
@@ -30,7 +30,7 @@ PILOT <- c(kde = 2, sdkde = 1.4)
 #' in three and more dimensions smaller powers did better, so the default is the smaller of 1/2 and 1/d.
 #'
 #' Rounded data are first spread over their lattice, and copies of a row count once, as in [kde_bandwidth()]. The geometric mean
-#' of the factors is about 1. They lie between 1/30 and 30 and are powers of \eqn{\sqrt 2}{sqrt(2)}, so that points with equal
+#' of the factors is about 1. They lie between 1/30 and 30 and are powers of \eqn{2^{1/8}}{2^(1/8)}, so that points with equal
 #' factors can be summed together. With categories the pilot is the density of numbers and categories together.
 #'
 #' @section Debiasing of adaptive estimates:
