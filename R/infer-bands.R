@@ -32,8 +32,8 @@
 #' one dimension, 0.97 to 0.99 in two; intervals covered it in 0.94 to 0.96.
 #'
 #' @section Kinds of densities:
-#' * Near bounds, corrected intervals by `"boundary"`, `"reflect"` or `"mass"` are around local quadratic estimates, but
-#'   for adaptive ones and `"sdkde"`. On the bound of a transformed column they are `NA`.
+#' * On a support by `"boundary"`, `"reflect"` or `"mass"` corrected intervals are around local quadratic estimates of one
+#'   bandwidth, for adaptive fits and `"sdkde"`, too. On the bound of a transformed column they are `NA`.
 #' * Compact kernels are corrected by \eqn{5 p_H - 4 p_{1.25 H}}{5 p_H - 4 p_(1.25 H)}.
 #' * The bias from smoothing categories is not corrected.
 #' * For `flash_kde(y ~ x)` the interval is that of p(y | x) at the rows of `newdata`, by default the training rows.
@@ -243,11 +243,11 @@ corrected_fits <- function(object, run) {
   object <- signed_part(object)
   alone <- \(fit) list(fits = list(fit), shares = 1)
   if (object$d == 0) return(alone(object))
-  plain <- object$estimator == PLAIN_ESTIMATOR
   domain <- object$support
   by_local <- !is.null(domain) && has_local(domain)
-  edges <- any(domain$kind %in% c("mass", "reflect", "boundary")) && is.null(object$adaptive) &&
-    object$estimator %in% c(PLAIN_ESTIMATOR, "laplace")
+  edges <- any(domain$kind %in% c("mass", "reflect", "boundary"))
+  if (edges && (is_debiased(object) || !is.null(object$adaptive))) object <- plain_one(object, run)
+  plain <- object$estimator == PLAIN_ESTIMATOR
   object <- narrowed(object, !plain || by_local || !is.null(object$adaptive), if (edges && object$d == 1) EDGE_WIDTH else 1, run)
   if (!edges && (!plain || by_local)) return(alone(object))
   if (edges && is_bent(domain)) {
@@ -260,6 +260,20 @@ corrected_fits <- function(object, run) {
   object$estimator <- "laplace"
   if (!is.null(object$inner)) object$inner$estimator <- "laplace"
   c(alone(object), edges = edges)
+}
+
+# A debiased or adaptive estimate as a plain one on the same support, since scores and local factors are biased near bounds. The
+# bandwidth of an SD-KDE is reduced by the ratio of the rules for normal data, that of adaptive fits by the median factor.
+plain_one <- function(object, run) {
+  n <- effective_size(object$weights[used_rows(object)], n_used(object))
+  part <- plain_kernels(object)
+  ratio <- reference_sd(PLAIN_ESTIMATOR, n, object$d) / reference_sd(object$estimator, n, object$d)
+  if (!is.null(part$adaptive)) ratio <- ratio * stats::median(part$adaptive$factors)
+  part$bandwidth <- ratio^2 * part$bandwidth
+  part$estimator <- PLAIN_ESTIMATOR
+  part[c("debiased", "centred", "score_bandwidth", "steps", "given_score", "debiased_in", "adaptive")] <- list(NULL)
+  part$plan <- new_plan()
+  on_domain(part, object$support, object$x, run)
 }
 
 # The density that corrected_fits() combines.

@@ -110,11 +110,13 @@ families <- c(families, list(
     c(0, 0), c(0, 0.3), c(0.01, 0.5), c(0.3, 0), c(0.7, 0), c(1, 0), c(0, 1), c(0.5, 0.5), c(0.2, 0.75), c(0.9, 0.05)
   )))
 ))
-inside <- \(method, range = c(0, Inf), ...) list("kde", support = kde_support(range, method), ...)
+inside <- \(method, estimator = "kde", ..., range = c(0, Inf)) list(estimator, support = kde_support(range, method), ...)
 fits <- c(fits, list(
   default = list(), boundary = inside("boundary"), mass = inside("mass"),
-  "share, mass" = inside("mass", c(0, 1)), local = inside("local"), reflect = inside("reflect"),
-  transform = inside("transform"), share = list("kde", support = c(0, 1)), circle = list("kde", support = kde_circle()),
+  "share, mass" = inside("mass", range = c(0, 1)), local = inside("local"), reflect = inside("reflect"),
+  "reflect, adaptive" = inside("reflect", adaptive = TRUE), "reflect, sdkde" = inside("reflect", "sdkde"),
+  transform = inside("transform"), "transform, adaptive" = inside("transform", adaptive = TRUE),
+  "transform, sdkde" = inside("transform", "sdkde"), share = list("kde", support = c(0, 1)), circle = list("kde", support = kde_circle()),
   polygon = list("kde", support = triangle), mixed = list("kde"), biweight = list("kde", kernel = "biweight"),
   epanechnikov = list("kde", kernel = "epanechnikov"),
   "2 steps" = list("sdkde", debias = debiasing(steps = 2))
