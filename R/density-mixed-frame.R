@@ -35,6 +35,13 @@ own_places <- function(object) {
   if (is.null(object$discrete)) object$x else cbind(object$x, object$discrete$codes)
 }
 
+# Some of them, as the points of a fit.
+places_of_rows <- function(object, rows) {
+  points <- own_places(object)[rows, , drop = FALSE]
+  if (!is.null(object$discrete)) attributes(points)[c("columns", "names_in_order")] <- object$discrete[c("columns", "names")]
+  points
+}
+
 formula_columns <- function(object, newdata, arg) apart(term_columns(newdata_frame(object, newdata, arg), object$terms))
 
 # A fit with `discrete` as a density of its kind.

@@ -1,28 +1,26 @@
 #' @export
 judge_of.kernel_regression <- function(fit, arg = "object") {
-  check_judged_levels(unclass(fit), "regressions")
   folds_of <- list(
     without = \(rows, run) refit_regression(fit, rows, run),
     at = function(made, rows, score, run) {
-      found <- local_predictions(made, fit$x[rows, , drop = FALSE], FALSE, FALSE, run)$fit
+      found <- local_predictions(made, own_places(fit)[rows, , drop = FALSE], FALSE, FALSE, run)$fit
       minus_square(fit$y[rows, , drop = FALSE], found)
     },
     sds = \(made) bandwidth_sds(made$bandwidth)
   )
   new_judged(
-    unclass(fit), fit$type, list(unname(cbind(fit$y, fit$x))), point_names(fit), fit$control, "squared", folds_of,
+    unclass(fit), fit$type, judged_points(cbind(fit$y, fit$x), fit), point_names(fit), fit$control, "squared", folds_of,
     has_left_out = \(score) TRUE, left_out = \(score, run) minus_square(fit$y, fit$left_out)
   )
 }
 
 refit_regression <- function(object, rows, run) {
-  options <- list(
-    type = object$type, bandwidth = if (object$selector == "user") given_bandwidth(object$bandwidth) else object$selector,
-    ridge = object$ridge, rows = object$settings$rows, seconds = object$settings$seconds, asked = object$control
-  )
-  x <- object$x[rows, , drop = FALSE]
-  y <- object$y[rows, , drop = FALSE]
-  fit_regression(x, y, object$weights[rows], stats::na.fail, options, run, object$call)
+  given <- is.numeric(object$settings$bandwidth) || object$selector == "user"
+  chosen <- list(type = object$type, ridge = object$ridge, asked = object$control)
+  if (!given) chosen$bandwidth <- object$selector
+  options <- utils::modifyList(object$settings, chosen)
+  fit_regression(places_of_rows(object, rows), object$y[rows, , drop = FALSE], object$weights[rows], stats::na.fail, options,
+    run, object$call)
 }
 
 #' @export

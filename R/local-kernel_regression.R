@@ -266,7 +266,7 @@ fit_regression <- function(points, y, weights, na.action, options, run, call) {
     ridge = ridge, square_slopes = if (type != "constant") square_slopes(rows$slope, made),
     selector = chosen$selector, search = chosen$search, discrete = discrete, fitted = unname(rows$fitted),
     left_out = unname(rows$left_out), leverage = rows$leverage, na.action = data$omitted, control = options$asked,
-    settings = options[c("ridge", "rows", "seconds")]
+    settings = options[c("bandwidth", "ridge", "rows", "seconds", "lambda", "discrete_kernel")]
   )
   structure(c(fit, how_well(fit), later = new.env(parent = emptyenv())), class = "kernel_regression")
 }

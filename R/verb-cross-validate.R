@@ -129,11 +129,7 @@ refit <- function(object, rows, run) {
   if (is.null(options)) stop_argument("object", "must be a fit from flash_kde() of this version of flashkernel")
   options <- options_of_rows(options, object, rows)
   options[c("weights", "na.action")] <- list(object$weights[rows], stats::na.fail)
-  points <- own_places(object)[rows, , drop = FALSE]
-  if (!is.null(object$discrete)) {
-    attributes(points)[c("columns", "names_in_order")] <- object$discrete[c("columns", "names")]
-  }
-  fit_kde(points, "object", object$call, options, run)
+  fit_kde(places_of_rows(object, rows), "object", object$call, options, run)
 }
 
 # list(mean, se). The standard error treats the values as independent; paired differences of scores nearly are.

@@ -46,34 +46,28 @@ judge_of.flash_kde <- function(fit, arg = "object") {
 #' @export
 judge_of.flash_conditional <- function(fit, arg = "object") {
   joint <- unclass(fit$joint)
-  check_judged_levels(joint, "conditional densities")
-  of_x <- given_dims(fit)
+  of_x <- given_columns(fit)
   folds_of <- list(
     without = \(rows, run) refit_conditional(fit, rows, run),
     at = function(made, rows, score, run) {
-      at <- joint$x[rows, , drop = FALSE]
+      at <- own_places(joint)[rows, , drop = FALSE]
       if (score == "log") return(judged_logs(log_conditional(made, at, run)))
       minus_square(at[, -of_x, drop = FALSE], conditional_moments(made, at[, of_x, drop = FALSE], run)$mean)
     },
     sds = \(made) bandwidth_sds(made$joint$bandwidth)
   )
   new_judged(
-    joint, joint$estimator, list(unname(joint$x)), point_names(joint), fit_asked(joint), c("log", "squared"), folds_of,
+    joint, joint$estimator, judged_points(joint$x, joint), point_names(joint), fit_asked(joint),
+    c("log", if (length(response_levels(fit)) == 0) "squared"), folds_of,
     has_left_out = \(score) score == "log" && can_leave_out(joint) && !is_debiased(joint),
     left_out = \(score, run) judged_logs(log_conditional(fit, NULL, run, loo = TRUE))
   )
 }
 
+judged_points <- function(numbers, fit) c(list(unname(numbers)), list(unname(fit$discrete$codes))[!is.null(fit$discrete)])
+
 # A negative estimate has the worst score.
 judged_logs <- function(found) replace(found$log_abs, which(as.logical(found$negative)), -Inf)
-
-check_judged_levels <- function(object, what) {
-  if (is.null(object$discrete)) return(invisible())
-  stop(new_error("unsupported", paste0(
-    what, " with categorical columns cannot be fitted again to a part of their rows: use logLik() or the criterion of ",
-    "their bandwidths, which are leave-one-out"
-  ), user_call()))
-}
 
 new_judged <- function(fit, estimator, data, names, asked, scores, folds_of, has_left_out, left_out) {
   about <- list(n = fit$n, weights = fit$weights)
@@ -112,20 +106,25 @@ judge_folds <- function(made, folds_of, folds, score, run) {
 
 # ---- fits to a part of the rows -----------------------------------------------------------------
 
-# A bandwidth that was selected is selected again, and so is a score bandwidth that was derived from it.
+# A bandwidth that was selected is selected again, and so are a score bandwidth that was derived from it and the smoothing of
+# categories.
 refit_conditional <- function(object, rows, run) {
   joint <- unclass(object$joint)
   options <- joint$settings
   if (is.null(options)) stop_argument("object", "must be a fit from flash_kde() of this version of flashkernel")
-  if (!is.null(object$search)) {
+  if (joint$selector == "lcv") {
     if (identical(unname(options$score_bandwidth), sqrt(SCORE_RATIO) * unname(options$bandwidth))) {
       options["score_bandwidth"] <- list(NULL)
     }
     options["bandwidth"] <- list(NULL)
   }
+  if (any(joint$discrete$chosen)) {
+    given <- options$lambda[!joint$discrete$chosen]
+    options["lambda"] <- list(if (length(given) > 0) given)
+  }
   options <- options_of_rows(options, joint, rows)
   made <- list(
-    points = joint$x[rows, , drop = FALSE], response = seq_along(object$response), weights = joint$weights[rows]
+    points = places_of_rows(joint, rows), response = object$response, given = object$given, weights = joint$weights[rows]
   )
   settled <- settle_conditional(made, options, stats::na.fail, run)
   object$joint <- fit_kde(made$points, "object", object$call, settled$options, run)

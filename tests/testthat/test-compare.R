@@ -207,6 +207,23 @@ test_that("fits to other levels, or to levels and none, are of other points", {
   expect_s3_class(compare_fits(one, fit(c("x", "a"), 2)), "flash_kde_comparison")
 })
 
+test_that("conditional densities and regressions with categories are judged by fits to the other folds", {
+  data <- data.frame(x = example_points(30, 1)[, 1], a = rep(c("p", "q"), 15))
+  data$y <- data$x + (data$a == "p")
+  kernel <- categorical_kernel(smoothing = 0.2)
+  fold <- rep(1:3, 10)
+  regression <- kernel_regression(y ~ x + a, data, bandwidth = 1, categorical = kernel)
+  numbers <- flash_kde(y ~ x + a, data, bandwidth = c(1, 1), categorical = kernel)
+  for (fit in list(numbers, flash_kde(a ~ x, data, bandwidth = 1, categorical = kernel), regression)) {
+    own <- update(fit, data = data[fold != 2, ])
+    there <- data[fold == 2, ]
+    score <- if (identical(fit, regression)) -(predict(own, there) - there$y)^2 else predict(own, there, type = "log_density")
+    expect_equal(cross_validate(fit, folds = fold)$scores[fold == 2], score)
+  }
+  # what was chosen is chosen again
+  expect_length(unique(cross_validate(flash_kde(y ~ x + a, data), folds = fold)$by_fold$bandwidth[, "x"]), 3)
+})
+
 test_that("fits that both have no density at a point do not differ there", {
   wide <- flash_kde(c(0, 100, 100.1, 300), "kde", 0.1, kernel = "biweight")
   wider <- flash_kde(c(0, 100, 100.1, 300), "kde", 0.2, kernel = "biweight")
