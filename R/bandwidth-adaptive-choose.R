@@ -15,7 +15,7 @@ MOST_CLASSES <- 64
 GAIN <- 0.02
 GAIN_ERRORS <- 3
 GAIN_ROWS <- 2000
-CENSORED_GAIN <- list(least = 0.002, errors = 2.5)
+CENSORED_GAIN <- list(least = 0.002, errors = 3.2)
 
 # Scale of L at which the search for the scale of adaptive bandwidths starts.
 USUAL_SCALE <- 0.7

@@ -16,7 +16,7 @@ PILOT <- c(kde = 2, sdkde = 1.4)
 #'
 #' `adaptive = "auto"`, the default, uses the factors if they increase the leave-one-out log-likelihood by more than 0.02 nats per row
 #' and three standard errors, on up to 2,000 rows; in one dimension, the censored likelihood of [kde_bandwidth()] by 0.002
-#' nats and 2.5 standard errors. This applies to fits of 50 points and more without a given
+#' nats and 3.2 standard errors. This applies to fits of 50 points and more without a given
 #' bandwidth, and either without a named estimator or with `"kde"`. `TRUE` or `"abramson"`, and `"knn"`, always use them; `FALSE`
 #' never does. Numbers, one for each row, are used as given: up to 64 different ones exactly, more of them rounded to powers of
 #' \eqn{2^{1/8}}{2^(1/8)} from 1/30 to 30. If the bandwidth is chosen from the data, so is one scale for all factors.
