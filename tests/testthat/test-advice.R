@@ -406,11 +406,6 @@ test_that("advice on classes and regressions works", {
   )
   local <- \(...) predict(kernel_regression(mpg ~ wt, mtcars, bandwidth = 1, ...), data.frame(wt = 10))
   advice("`type = \"constant\"` in kernel_regression() does not extrapolate.", local(), local(type = "constant"))
-  mixed <- flash_kde(y ~ a + g, d, bandwidth = 0.2, categorical = categorical_kernel(smoothing = 0.2))
-  advice(
-    "use logLik() or the criterion of their bandwidths, which are leave-one-out", cross_validate(mixed, folds = 2),
-    logLik(mixed)
-  )
 })
 
 test_that("advice on kernel ridge regression works", {
