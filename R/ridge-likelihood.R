@@ -138,7 +138,8 @@ logLik.kernel_ridge <- function(object, marginal = FALSE, ...) {
   check_dots_empty(...)
   check_flag(marginal, "marginal")
   run <- start_run(object$control, "Predicting")
-  noise <- fit_noise(object, run)
+  # the marginal likelihood needs no degrees of freedom, which take long for many rows
+  noise <- if (!marginal) fit_noise(object, run)
   w <- fit_weights(object)
   n <- used_count(object)
   t <- ncol(object$coefficients)
