@@ -31,7 +31,11 @@ clean_points <- function(x, weights, arg = "x", discrete = NULL) {
   runs <- column_runs(data$x)
   data <- merge_copies(in_own_order(data, runs), runs)
   data$copies <- used - nrow(data$x)
-  if (data$copies > 0) runs <- column_runs(data$x)
+  if (data$copies > 0) {
+    runs <- column_runs(data$x)
+    # the order of distinct rows, whether they came as copies or with weights
+    data <- in_own_order(data, runs)
+  }
   data$columns <- describe_columns(runs, colnames(x))
   for (k in seq_len(data$d)) data$x[, k] <- spread_column(data$x[, k], runs[[k]], data$columns$width[k], k)
   # a constant column has no spread of its own, and stays in the units that it has
@@ -52,13 +56,12 @@ clean_points <- function(x, weights, arg = "x", discrete = NULL) {
 # ---- order ------------------------------------------------------------------------------------
 
 # Uses the ranks of the numbers in their columns, so that neither units nor origin matter. Equal rows are distinguished
-# by the number of equal rows before them, so they are interchangeable.
+# by the number of equal rows of smaller weight or before them, so they are interchangeable.
 in_own_order <- function(data, runs = column_runs(data$x)) {
   ranks <- vapply(seq_len(data$d), \(k) match(data$x[, k], runs[[k]]$values) + 0, numeric(nrow(data$x)))
   keys <- row_keys(matrix(ranks, nrow(data$x)))
-  if (!is.null(data$weights)) keys <- row_keys(cbind(keys, data$weights))
   if (!is.null(data$discrete)) keys <- row_keys(cbind(keys, data$discrete$codes))
-  sample_of(data, order(told_apart(keys)))
+  sample_of(data, order(told_apart(keys, data$weights)))
 }
 
 # The sorted numbers of each column, as rle() has them.
