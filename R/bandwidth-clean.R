@@ -33,7 +33,7 @@ clean_points <- function(x, weights, arg = "x", discrete = NULL) {
   data$copies <- used - nrow(data$x)
   if (data$copies > 0) {
     runs <- column_runs(data$x)
-    # the order of distinct rows, whether they came as copies or with weights
+    # so that the order is the same whether rows came as copies or with weights
     data <- in_own_order(data, runs)
   }
   data$columns <- describe_columns(runs, colnames(x))

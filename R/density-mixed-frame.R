@@ -35,7 +35,7 @@ own_places <- function(object) {
   if (is.null(object$discrete)) object$x else cbind(object$x, object$discrete$codes)
 }
 
-# Some of them, as the points of a fit.
+# The own_places() of some rows, with the attributes by which a fit knows its categorical columns.
 places_of_rows <- function(object, rows) {
   points <- own_places(object)[rows, , drop = FALSE]
   if (!is.null(object$discrete)) attributes(points)[c("columns", "names_in_order")] <- object$discrete[c("columns", "names")]

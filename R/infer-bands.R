@@ -262,13 +262,16 @@ corrected_fits <- function(object, run) {
   c(alone(object), edges = edges)
 }
 
-# A debiased or adaptive estimate as a plain one on the same support, since scores and local factors are biased near bounds. The
-# bandwidth of an SD-KDE is reduced by the ratio of the rules for normal data, that of adaptive fits by the median factor.
+# The plain estimate that replaces a debiased or adaptive one on the same support, since scores and local factors are biased near
+# bounds. The bandwidth of an SD-KDE is multiplied by the ratio of the rules for normal data, that of an adaptive fit by the
+# median of its factors.
 plain_one <- function(object, run) {
-  n <- effective_size(object$weights[used_rows(object)], n_used(object))
+  used <- used_rows(object)
+  weights <- object$weights[used]
+  n <- effective_size(weights, n_used(object))
   part <- plain_kernels(object)
   ratio <- reference_sd(PLAIN_ESTIMATOR, n, object$d) / reference_sd(object$estimator, n, object$d)
-  if (!is.null(part$adaptive)) ratio <- ratio * stats::median(part$adaptive$factors)
+  if (!is.null(part$adaptive)) ratio <- ratio * weighted_quantile(part$adaptive$factors[used], weights, 0.5)
   part$bandwidth <- ratio^2 * part$bandwidth
   part$estimator <- PLAIN_ESTIMATOR
   part[c("debiased", "centred", "score_bandwidth", "steps", "given_score", "debiased_in", "adaptive")] <- list(NULL)

@@ -172,7 +172,7 @@ step_sizes <- function(field, here, before) {
     size <- ifelse(curvature > 0, 1 / curvature, Inf)
   }
   longest <- LONGEST_STEP * sqrt(here$width2) / slope
-  # the peak of a corrected or local kernel is steeper than its mean shift, as is the rim of one with bounded support
+  # the peak of a corrected, boundary or local kernel is steeper than its mean shift, as is the rim of one with bounded support
   steeper <- is_signed(field$object) || !has_gaussian(field$object) || is_kind(field$fit, "bent")
   if (steeper) return(pmin(pmax(size, shift / 8), longest))
   pmax(shift, pmin(size, longest))

@@ -64,7 +64,8 @@ judge_of.flash_conditional <- function(fit, arg = "object") {
   )
 }
 
-judged_points <- function(numbers, fit) c(list(unname(numbers)), list(unname(fit$discrete$codes))[!is.null(fit$discrete)])
+# Without categories these are the data of kernel_ridge(), too, so that both can be compared.
+judged_points <- function(numbers, fit) c(list(unname(numbers)), if (!is.null(fit$discrete)) list(unname(fit$discrete$codes)))
 
 # A negative estimate has the worst score.
 judged_logs <- function(found) replace(found$log_abs, which(as.logical(found$negative)), -Inf)

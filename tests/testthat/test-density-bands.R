@@ -168,9 +168,13 @@ test_that("near bounds intervals are around local quadratic estimates", {
     expect_equal(found$estimate, colSums(w * psi) / sum(w), tolerance = 1e-6)
     expect_equal(found$se, ref_se(psi, w), tolerance = 1e-6)
   }
-  # of debiased and adaptive fits, too, of one bandwidth
+  # intervals of debiased and adaptive fits are those of plain ones, whatever the factors of rows of weight 0
   of <- \(...) confint(flash_kde(x, ..., support = kde_support(c(0, Inf), "mass")), y)
   expect_equal(of("kde", 0.3, adaptive = rep(c(0.5, 1, 2), 20)), of("kde", 0.3))
+  x <- c(x, x)
+  found <- of("kde", 0.2, adaptive = rep(c(0.5, 1, 2, 9), c(20, 20, 20, 60)), weights = rep(1:0, each = 60))
+  x <- x[1:60]
+  expect_equal(found, of("kde", 0.2))
   expect_equal(of("sdkde", 0.3), of("kde", 0.3 * reference_sd("kde", 60, 1) / reference_sd("sdkde", 60, 1)))
   # far from the bound it is the Laplace-corrected estimate
   u <- outer(c(1.6, 1.8), x, "-") / 0.3
