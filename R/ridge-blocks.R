@@ -1,13 +1,16 @@
-# Exact kernel ridge regression, A x = y with A = K + N, without a matrix of all rows. A pass shuffles the rows, cuts
+# Exact kernel ridge regression, A x = y with A = K + N, where no exact factor of A fits. A pass shuffles the rows, cuts
 # them into blocks, and solves each block by its Cholesky factor for the residual that the blocks before it left: n^2
 # kernels, and factors that take about as long. The sum of a pass's changes is made A-orthogonal to those of the last
 # passes, and a step of the best length is taken along it. bench/blocks.R compares it with conjugate gradients.
+#
+# After some passes all rows are one block, if memory has room for its rough factor: refinement of its solutions, in
+# double precision, converges in a few passes unless A is singular to the precision of the factor.
 #
 # The residual r = A (x* - x) bounds the error of predictions: at rows of equal weight it is |K (x* - x)| <= |r|.
 
 # Solves for all columns of y until each residual is below `tolerance` times its column. list(x, iterations, converged,
 # stalled, residual), as conjugate_gradients().
-solve_by_blocks <- function(system, y, spec, each, save = NULL) {
+solve_by_blocks <- function(system, y, spec, each, save = NULL, apart = passes_apart(system)) {
   system$run <- block_run(system)
   state <- spec$state
   scale <- column_products(y, y, system$run)
@@ -17,16 +20,19 @@ solve_by_blocks <- function(system, y, spec, each, save = NULL) {
     stop <- each(state$iteration, state$x, relative_residual(size, scale))
     if (!is.null(save)) save(state)
     stop
-  })
+  }, apart)
   solved$residual <- relative_residual(solved$size, scale)
   warn_exact(solved, spec)
   solved
 }
 
 # Passes until the squared residuals are at most `goal`, or `after(state, size)` is TRUE. The residual is updated by the
-# same sums as the solution; where it has drifted from the true one, that is computed in double precision.
-run_blocks <- function(system, y, state, most, goal, after) {
+# same sums as the solution; where it has drifted from the true one, that is computed in double precision. `apart`: the
+# number of passes with more than one block.
+run_blocks <- function(system, y, state, most, goal, after, apart = passes_apart(system)) {
   run <- system$run
+  system$whole <- whole <- list2env(list(apart = apart, P = NULL))
+  on.exit(if (!is.null(whole$P)) free_preconditioner(whole$P))
   points <- system$centers$points
   system$keys <- if (is.matrix(points)) row_keys(points) else seq_len(system$n)
   size <- column_products(state$r, state$r, run)
@@ -54,8 +60,40 @@ first_blocks <- function(system, y, start = NULL) {
 
 pass_of_blocks <- function(state, system, run) {
   pass <- state$iteration + 1L
+  step <- if (pass > system$whole$apart) step_of_whole(state$r, system, run)
   name_stage(run, paste("Pass", pass))
-  r <- state$r
+  if (is.null(step)) step <- step_by_blocks(state$r, system, pass, run)
+  replace(step_conjugate(state, step$d, step$Ad, run), "iteration", list(pass))
+}
+
+# list(d, Ad): the solution for the residual by the factor of all rows, which stays for later passes. NULL: there is none.
+step_of_whole <- function(r, system, run) {
+  whole <- system$whole
+  if (is.null(whole$P)) {
+    name_stage(run, "Factorising")
+    whole$P <- tryCatch(
+      preconditioner_of(system$centers, run_of_factor(system, run), ROUGH_JITTER, system$noise, rough = TRUE),
+      flashkernel_error_singular = \(e) NULL, flashkernel_error_alloc = \(e) NULL
+    )
+    if (is.null(whole$P)) whole$apart <- Inf
+  }
+  if (is.null(whole$P)) return(NULL)
+  d <- apply_factors(whole$P, r, c("T^-T", "T^-1"))
+  list(d = d, Ad = exact_product(system, d, run_in_double(run)))
+}
+
+ROUGH_JITTER <- 1e-12
+
+# FP16 products move eigenvalues by about 2^-20 sqrt(n) of a kernel's largest value. Refinement is slow unless the noise
+# is larger: with half of that 130 passes were needed, with twice that 8 (bench/blocks.R).
+run_of_factor <- function(system, run) {
+  values <- point_kernels(system$kernel, system$L, run)$diagonal(system$centers$points)
+  enough <- min(system$noise) >= 2^-20 * sqrt(system$n) * max(values)
+  replace(run, "precision", if (enough) "single" else "double")
+}
+
+step_by_blocks <- function(residual, system, pass, run) {
+  r <- residual
   d <- 0 * r
   minus <- rep(-1, ncol(r))
   blocks <- shuffled_blocks(system, pass, run)
@@ -69,7 +107,7 @@ pass_of_blocks <- function(state, system, run) {
     r[block, ] <- r[block, ] - noise * own
     d[block, ] <- own
   }
-  replace(step_conjugate(state, d, combine_columns(state$r, r, minus, run), run), "iteration", list(pass))
+  list(d = d, Ad = combine_columns(residual, r, minus, run))
 }
 
 # A jitter that is small beside rounding errors: a block need not be solved to the last bit.
@@ -147,6 +185,16 @@ block_rows <- function(system, run) {
 
 # 8 GB.
 MOST_BLOCK <- 32000
+
+# As many passes over blocks as take about as long as the factor of all rows (bench/blocks.R): so both together take at
+# most twice as long as the faster one alone.
+BLOCKS_IN_FACTOR <- c(cpu = 2, cuda = 40)
+
+passes_apart <- function(system) {
+  n <- system$n
+  if (is.null(system$centers$sources) || exceeds_memory(4 * n * (n + 1), system$run)) return(Inf)
+  ceiling((n / block_rows(system, system$run))^2 / BLOCKS_IN_FACTOR[[system$run$backend]])
+}
 
 # The run of all products, which are exact. Few pairs are summed in double precision. The back end is that of many
 # products: a GPU is started once.
@@ -267,7 +315,6 @@ step_in_block <- function(own, block, b, fitted, run) {
 }
 
 # Is a matrix of m centres too large for the GPUs, and for the host?
-exceeds_matrix <- function(m, run) {
-  bytes <- 8 * m * (m + 1)
-  bytes > 1e8 && bytes > gpu_room(run, bytes) && bytes > memory_limit()
-}
+exceeds_matrix <- function(m, run) exceeds_memory(8 * m * (m + 1), run)
+
+exceeds_memory <- function(bytes, run) bytes > 1e8 && bytes > gpu_room(run, bytes) && bytes > memory_limit()

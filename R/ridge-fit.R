@@ -139,10 +139,10 @@ system_of <- function(problem, chosen, spec, run) {
 
 # The preconditioner with the factor T of the kernel matrix of the centres. `run`: how products are computed. With
 # products in single precision, A is computed from FP16 products where that is faster (src/core/tiled.h).
-preconditioner_of <- function(centers, run, jitter, diagonal = 0) {
+preconditioner_of <- function(centers, run, jitter, diagonal = 0, rough = FALSE) {
   K <- centers$sources
   if (is.null(K)) K <- kernels_between(NULL, centers$points, centers$L, centers$kernel, run)
-  new_preconditioner(K, run, jitter, diagonal)
+  new_preconditioner(K, run, jitter, diagonal, rough)
 }
 
 # Returns a function that records the end of a named stage, and returns the seconds of all stages so far.

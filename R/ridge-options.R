@@ -6,14 +6,14 @@
 #' **Centres.** If `centers` is a number, `center_method` says how they are drawn. `"uniform"` draws at random.
 #' `"rpcholesky"` is randomly pivoted Cholesky, with up to 2,896 pivots on a sample of the rows; further centres are
 #' drawn at random. `"leverage"` uses approximate ridge leverage scores with up to 1,000 landmarks. `"kmeans++"` draws
-#' centres that are far from each other. These three explain more of the kernel matrix, far more if the rows form
-#' clusters, but seldom predict better. Exact duplicates are merged. Centres whose matrix fits into no memory are solved
+#' centres that are far from each other. These three explain more of the kernel matrix, far more in clusters, but
+#' seldom predict better. Exact duplicates are merged. Centres whose matrix fits into no memory are solved
 #' in blocks.
 #'
 #' **Exact fits** (`exact = TRUE`) with squared loss use a Cholesky factorisation up to 6,000 rows; on a GPU, while
-#' the matrix fits into half the free memory. Larger fits use conjugate gradients where the fast engine computes
-#' products in time linear in the rows (see [kernel_sum()]). Others solve blocks of rows, shuffled in every pass.
-#' With other losses, exact fits have up to 10,000 rows.
+#' the matrix fits into half the free memory. Larger fits use conjugate gradients where
+#' products take time linear in the rows (see [kernel_sum()]). Others solve shuffled blocks of rows, and where
+#' that is slow refine solutions of a half-precision factor. Other losses take up to 10,000 rows.
 #'
 #' **Convergence.** Iterations stop when the residual is below `tolerance` times the right-hand side, or after
 #' `iterations`. In exact fits it bounds the error of predictions. Few iterations (5 to 20) are a regularisation, too.

@@ -116,22 +116,33 @@ plan_gradients <- function(task, system, way) {
   )
 }
 
-# A pass takes as long as its blocks, one of which is timed.
+# A pass takes as long as its blocks, one of which is timed. Passes with the factor of all rows are few.
 plan_blocks <- function(task, system, way) {
   n <- system$n
   run <- block_run(system)
   b <- block_rows(system, run)
   own <- ridge_centers(rows_take(system$rows, spread_rows(n, b)), system$L, system$kernel)
   v <- matrix(1, own$m, task$t)
-  passes <- probe_exact_iterations(task, way$solve, 1)
+  all <- probe_exact_iterations(task, \(...) way$solve(..., apart = Inf), 1)
+  apart <- passes_apart(replace(system, "run", list(run)))
+  passes <- min(all, apart)
   each <- passes * n / b
   seconds <- c(
     factors = each * timed(\() solve_block(own, system$noise[seq_len(own$m)], v, run)),
     products = each * timed(\() block_product(system, own, v, run))
   )
+  # half of the time is that of the factor of all rows
+  if (all > apart) seconds["factor"] <- sum(seconds)
+  bytes <- if (all > apart) 4 * n * (n + 1) else 8 * b * (b + 1)
   vectors <- 8 * n * task$t * (2 * MOST_KEPT + 12)
-  list(iterations = passes, seconds = seconds, memory = plan_memory(task, 8 * b * (b + 1), task$backend, vectors))
+  list(
+    iterations = passes + if (all > apart) REFINEMENTS else 0, seconds = seconds,
+    memory = plan_memory(task, bytes, task$backend, vectors)
+  )
 }
+
+# Passes that the rough factor of all rows takes to 1e-7, at most, in bench/blocks.R.
+REFINEMENTS <- 8
 
 # ---- memory -----------------------------------------------------------------------------------
 

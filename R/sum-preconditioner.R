@@ -31,18 +31,19 @@ ridge_path <- function(K, y, noises, run, with_own = TRUE) {
 # Factors T'T = K + diagonal + jitter * m * mean(diagonal of K). `K`: sources whose points are the centres, or a
 # symmetric matrix; `diagonal`: a number, or one for each centre. If the matrix is not positive definite, 100 times the
 # jitter is tried, up to MOST_JITTER, and then an error of class flashkernel_error_singular is raised. `jitter` NULL:
-# none, and no second try.
+# none, and no second try. `rough`: a factor for solves that are refined, in half of the memory, without A; GPUs
+# multiply FP16 halves unless the precision is "double".
 #
 # Returns a list with the `jitter` used, the number of factorisations (`steps`), `bytes` on `backend`, and `seconds`.
 # Its memory is freed with the object, or by free_preconditioner().
-new_preconditioner <- function(K, run, jitter = NULL, diagonal = 0) {
+new_preconditioner <- function(K, run, jitter = NULL, diagonal = 0, rough = FALSE) {
   m <- nrow(if (is.matrix(K)) K else K$points)
-  bytes <- 8 * m * (m + 1)
+  bytes <- (if (rough) 4 else 8) * m * (m + 1)
   if (bytes > gpu_room(run, bytes)) check_memory(bytes, "centers")
   begin <- proc.time()[["elapsed"]]
   diagonal <- if (any(diagonal != 0)) rep_len(as.double(diagonal), m)
   jitters <- if (!is.null(jitter)) c(jitter, max(jitter, MOST_JITTER))
-  made <- .Call(ffi_preconditioner, as_factored(K, run), diagonal, jitters, run)
+  made <- .Call(ffi_preconditioner, as_factored(K, run), diagonal, jitters, rough, run)
   seconds <- proc.time()[["elapsed"]] - begin
   structure(c(made, list(m = m, seconds = seconds)), class = "preconditioner")
 }
@@ -54,7 +55,7 @@ gpu_room <- function(run, bytes) {
   if (bytes < 1e9 && is.null(run$gpu_memory_limit)) return(Inf)
   each <- gpu_info()$memory_total
   used <- if (length(run$devices) == 0) 0L else if (run$devices[1] < 0) seq_along(each) - 1L else run$devices
-  0.85 * sum(pmin(each[used + 1L], c(run$gpu_memory_limit, Inf)[1]), na.rm = TRUE)
+  0.88 * sum(pmin(each[used + 1L], c(run$gpu_memory_limit, Inf)[1]), na.rm = TRUE)
 }
 
 # A larger jitter would change the fit more than a smaller bandwidth would.

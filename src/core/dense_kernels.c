@@ -63,8 +63,8 @@ enum fk_status fk_kernel_terms_here(const struct fk_kernel_terms *terms, int thr
 }
 
 enum fk_status fk_dense_kernels(const struct fk_engine *engine, const struct fk_kernel_terms *terms,
-                                const struct fk_opts *opts, int device, int64_t first, const struct fk_dense *K,
-                                struct fk_error *err) {
+                                const struct fk_opts *opts, int device, int64_t row, int64_t first, bool lower,
+                                const struct fk_dense *K, struct fk_error *err) {
   struct fk_opts own = *opts;
   enum fk_status status = FK_STATUS_OK;
   own.devices[0] = device;
@@ -78,7 +78,7 @@ enum fk_status fk_dense_kernels(const struct fk_engine *engine, const struct fk_
                            .whitening = &op->whitening,
                            .kernel = op->kernel};
     task.factor[0] = 1;
-    if (K->n > K->d) task.targets = fk_part(&op->x, first, K->n, 0, d);
+    if (!lower) task.targets = fk_part(&op->x, row, K->n, 0, d);
     status = engine->matrix(&task, &term, &own, K, err);
   }
   return status;

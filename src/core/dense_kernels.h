@@ -17,8 +17,8 @@ enum fk_status fk_dense_place_choose(const struct fk_opts *opts, int64_t order, 
 const struct fk_engine *fk_dense_engine(enum fk_backend backend);
 /* Brings what the terms share to the host. */
 enum fk_status fk_kernel_terms_here(const struct fk_kernel_terms *terms, int threads, struct fk_error *err);
-/* Writes kernels of points first .. first + K->n - 1 at points first .. first + K->d - 1 to *K, on `device` of the
- * engine; only the lower triangle of a square K. */
+/* Writes kernels of points row .. row + K->n - 1 at points first .. first + K->d - 1 to *K, on `device` of the
+ * engine; only the lower triangle if `lower`, where these are the same points. */
 enum fk_status fk_dense_kernels(const struct fk_engine *engine, const struct fk_kernel_terms *terms,
-                                const struct fk_opts *opts, int device, int64_t first, const struct fk_dense *K,
-                                struct fk_error *err);
+                                const struct fk_opts *opts, int device, int64_t row, int64_t first, bool lower,
+                                const struct fk_dense *K, struct fk_error *err);

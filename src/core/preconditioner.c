@@ -1,4 +1,4 @@
-/* T is the transpose of the lower triangle of a tiled matrix, A the upper one. K itself is needed no longer than
+/* T is the transpose of the lower triangle of a tiled matrix, A the upper one; T alone is the upper one, too. K itself is needed no longer than
  * until it is factored; where that fails it is computed again. */
 #include "preconditioner.h"
 
@@ -14,7 +14,7 @@
 struct fk_preconditioner {
   struct fk_tiled *factors;
   int64_t m;
-  bool has_A;
+  bool has_A, rough;
   struct fk_preconditioner *next; /* of all on devices */
 };
 
@@ -36,19 +36,20 @@ struct preconditioner_build {
 };
 
 static enum fk_status kernels(const struct preconditioner_build *b, const struct fk_engine *engine, int device,
-                              int64_t first, const struct fk_dense *K, const struct fk_poll *poll,
+                              int64_t row, int64_t first, const struct fk_dense *K, const struct fk_poll *poll,
                               struct fk_error *err) {
+  const bool lower = row == first && K->n == K->d && !b->spec->rough;
   struct fk_opts opts = *b->opts;
   opts.poll = *poll;
-  return fk_dense_kernels(engine, &b->spec->kernels, &opts, device, first, K, err);
+  return fk_dense_kernels(engine, &b->spec->kernels, &opts, device, row, first, lower, K, err);
 }
 
-static enum fk_status fill(void *data, int device, int64_t first, const struct fk_dense *K,
+static enum fk_status fill(void *data, int device, int64_t row, int64_t first, const struct fk_dense *K,
                            const struct fk_poll *poll, struct fk_error *err) {
   const struct preconditioner_build *b = data;
-  if (b->spec->kernels.n) return kernels(b, b->place.engine, device, first, K, poll, err);
+  if (b->spec->kernels.n) return kernels(b, b->place.engine, device, row, first, K, poll, err);
   struct fk_dense all = fk_dense_of(b->spec->matrix, b->spec->m, b->spec->m),
-                  from = fk_dense_part(&all, first, first, K->n, K->d);
+                  from = fk_dense_part(&all, row, first, K->n, K->d);
   return b->place.ops->send(device, &from, K, err);
 }
 
@@ -62,7 +63,7 @@ static enum fk_status find_diagonal(const struct preconditioner_build *b, struct
   for (int64_t first = 0; first < spec->m && !status; first += BLOCK) {
     const int64_t count = fk_smaller(BLOCK, spec->m - first);
     struct fk_dense K = fk_dense_of(block, count, count);
-    if (spec->kernels.n) status = kernels(b, fk_dense_engine(FK_BACKEND_CPU), 0, first, &K, &none, err);
+    if (spec->kernels.n) status = kernels(b, fk_dense_engine(FK_BACKEND_CPU), 0, first, first, &K, &none, err);
     for (int64_t i = first; i < first + count; i++)
       b->diagonal[i] = (spec->kernels.n ? block[(i - first) * (count + 1)] : spec->matrix[i * (spec->m + 1)]) +
                        (spec->diagonal ? spec->diagonal[i] : 0);
@@ -109,13 +110,17 @@ enum fk_status fk_preconditioner_create(const struct fk_preconditioner_spec *spe
   struct fk_preconditioner *P = calloc(1, sizeof *P);
   double *numbers = malloc(2 * sizeof *numbers * (size_t)spec->m);
   struct preconditioner_build b = {.spec = spec, .opts = opts, .diagonal = numbers};
-  /* K from the points is in double whatever is asked for; A only says how fast iterations converge */
+  /* K from the points is in double whatever is asked for; A, or what is rough, only says how fast iterations
+   * converge */
   struct fk_tiled_spec where = {
-      .m = spec->m, .halves = opts->precision == FK_PRECISION_SINGLE || opts->precision == FK_PRECISION_FAST};
+      .m = spec->m,
+      .rough = spec->rough,
+      .halves = opts->precision == FK_PRECISION_SINGLE || opts->precision == FK_PRECISION_FAST};
   enum fk_status status = P && numbers ? FK_STATUS_OK : out_of_memory(err, spec->m);
   *facts = (struct fk_preconditioner_facts){.backend = ""};
   if (!status) {
     P->m = spec->m;
+    P->rough = spec->rough;
     b.added = numbers + spec->m;
     status = fk_dense_place_choose(opts, spec->m, &b.place, err);
   }
@@ -169,6 +174,7 @@ void fk_preconditioners_release(void) {
 enum fk_status fk_preconditioner_weigh(struct fk_preconditioner *P, const struct fk_preconditioner_weights *w,
                                        const struct fk_poll *poll, struct fk_error *err) {
   int64_t pivot = 0;
+  if (P->rough) return fk_fail(err, FK_STATUS_INTERNAL, "a rough preconditioner has T alone");
   enum fk_status status = fk_tiled_ready(P->factors, err);
   double *roots = malloc(sizeof *roots * (size_t)P->m);
   if (!status && !roots) status = out_of_memory(err, P->m);
@@ -192,10 +198,10 @@ static enum fk_status is_there(const struct fk_preconditioner *P, int step, stru
   return fk_tiled_ready(P->factors, err);
 }
 
-/* T is the transpose of what is stored. */
-static struct fk_tiled_step step_of(int step) {
-  const bool transposed = step & FK_STEP_TRANSPOSED, is_A = step & FK_STEP_A;
-  return (struct fk_tiled_step){(is_A ? FK_UPPER : 0) | (transposed == is_A ? FK_TRANSPOSED : 0),
+/* What is stored in the lower triangle is the transpose of T. */
+static struct fk_tiled_step step_of(const struct fk_preconditioner *P, int step) {
+  const bool transposed = step & FK_STEP_TRANSPOSED, upper = P->rough || step & FK_STEP_A;
+  return (struct fk_tiled_step){(upper ? FK_UPPER : 0) | (transposed == upper ? FK_TRANSPOSED : 0),
                                 step & FK_STEP_SOLVE};
 }
 
@@ -206,7 +212,7 @@ enum fk_status fk_preconditioner_apply(const struct fk_preconditioner *P, const 
   enum fk_status status = all ? is_there(P, 0, err) : out_of_memory(err, n_steps);
   for (int i = 0; i < n_steps && !status; i++) {
     status = is_there(P, steps[i], err);
-    all[i] = step_of(steps[i]);
+    all[i] = step_of(P, steps[i]);
   }
   if (!status) status = fk_tiled_apply(P->factors, all, n_steps, &vectors, err);
   free(all);
@@ -216,11 +222,11 @@ enum fk_status fk_preconditioner_apply(const struct fk_preconditioner *P, const 
 enum fk_status fk_preconditioner_factor(const struct fk_preconditioner *P, int step, double *factor,
                                         struct fk_error *err) {
   const int64_t m = P->m;
-  const bool is_T = !(step & FK_STEP_A);
+  const bool lower = !(P->rough || step & FK_STEP_A);
   struct fk_dense here = fk_dense_of(factor, m, m);
   enum fk_status status = is_there(P, step, err);
-  if (!status) status = fk_tiled_triangle(P->factors, !is_T, &here, err);
-  if (!status && is_T) status = fk_dense_host.transpose(0, 0, &here, NULL, &here, err);
+  if (!status) status = fk_tiled_triangle(P->factors, !lower, &here, err);
+  if (!status && lower) status = fk_dense_host.transpose(0, 0, &here, NULL, &here, err);
   for (int64_t k = 0; k < m && !status; k++)
     memset(factor + k * m + k + 1, 0, sizeof *factor * (size_t)(m - k - 1));
   return status;
@@ -229,5 +235,5 @@ enum fk_status fk_preconditioner_factor(const struct fk_preconditioner *P, int s
 enum fk_status fk_preconditioner_diagonal(const struct fk_preconditioner *P, int step, double *diagonal,
                                           struct fk_error *err) {
   enum fk_status status = is_there(P, step, err);
-  return status ? status : fk_tiled_diagonal(P->factors, step & FK_STEP_A, diagonal, err);
+  return status ? status : fk_tiled_diagonal(P->factors, P->rough || step & FK_STEP_A, diagonal, err);
 }

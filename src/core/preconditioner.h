@@ -18,6 +18,7 @@ struct fk_preconditioner_spec {
   const double *diagonal; /* m numbers; NULL: 0 */
   double jitter, most;    /* if K cannot be factored, the jitter is multiplied by 100, up to `most` */
   bool fixed;             /* try only `jitter` */
+  bool rough;             /* for solves that are refined: T alone, in half of the memory */
 };
 /* Facts about the result: the jitter that was added, the bytes of both factors, the number of factorisations
  * tried. */

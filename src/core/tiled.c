@@ -13,19 +13,27 @@ static double column_bytes(const struct fk_tiled *t) {
   return (double)sizeof(double) * (double)fk_padded(t->m, 16) * (double)(t->block + 1);
 }
 
-/* Bytes that operations need on a device besides the block columns that stay: buffers and workspace of libraries.
- */
-static double bytes_beside(const struct fk_tiled *t, const struct fk_tiled_spec *spec) {
+/* Bytes of the block columns of the device that has most, if all stay. */
+static double staying_bytes(const struct fk_tiled *t) {
+  double rows = 0;
+  for (int64_t j = t->count - 1; j >= 0; j -= t->n_devices) rows += (double)fk_padded(fk_tiled_height(t, j), 16);
+  return (double)sizeof(double) * rows * (double)(t->block + 1);
+}
+
+/* Bytes that operations need on a device besides the block columns that stay: buffers, if panels are copied, and
+ * workspace of libraries. */
+static double bytes_beside(const struct fk_tiled *t, const struct fk_tiled_spec *spec, bool copies) {
   const double side = (double)fk_smaller(t->block, fk_costs.dense.tile);
   const double whole = 4 * (double)sizeof(double) * side * side + spec->beside;
   if (t->count == 1) return whole;
-  return whole + FK_TILED_BUFFERS * column_bytes(t) + (spec->halves ? fk_halves_bytes(t->m, t->block) : 0);
+  return whole + (copies ? FK_TILED_BUFFERS * column_bytes(t) : 0) +
+         (spec->halves ? fk_halves_bytes(t->m, t->block) : 0);
 }
 
 /* Do all stay on devices of so many bytes, and leave a little to others? */
 static bool all_fit(const struct fk_tiled *t, const struct fk_tiled_spec *spec, double bytes) {
-  const double columns = (double)fk_pieces(t->count, t->n_devices) * column_bytes(t);
-  return columns + bytes_beside(t, spec) <= fk_costs.dense.staying * bytes;
+  const bool copies = !t->rough || t->n_devices > 1;
+  return staying_bytes(t) + bytes_beside(t, spec, copies) <= fk_costs.dense.staying * bytes;
 }
 
 static void cut(struct fk_tiled *t, int64_t block) {
@@ -61,13 +69,13 @@ static enum fk_status choose(struct fk_tiled *t, const struct fk_tiled_spec *spe
   t->streamed = !all_fit(t, spec, bytes);
   t->held = t->count;
   if (!t->streamed) return FK_STATUS_OK;
-  const double held = floor((bytes - bytes_beside(t, spec)) / column_bytes(t));
+  const double held = floor((bytes - bytes_beside(t, spec, true)) / column_bytes(t));
   if (held < 1)
     return fk_fail(
         err, FK_STATUS_ALLOC,
         "out of memory for a matrix of order %.0f: it takes %.3g bytes of each device or more, and there "
         "are %.3g",
-        (double)t->m, bytes_beside(t, spec) + column_bytes(t), fmax(0, bytes));
+        (double)t->m, bytes_beside(t, spec, true) + column_bytes(t), fmax(0, bytes));
   t->held = (int64_t)fmin(held, (double)fk_pieces(t->count, t->n_devices)) * t->n_devices;
   return FK_STATUS_OK;
 }
@@ -80,7 +88,7 @@ static enum fk_status alloc_columns(struct fk_tiled *t, struct fk_error *err) {
   if (!t->columns) return fk_no_memory(err, 0, "a matrix in block columns");
   for (int64_t j = 0; j < t->count && !status; j++) {
     struct fk_dense *column = &t->columns[j];
-    *column = (struct fk_dense){.type = FK_DOUBLE, .n = t->m, .d = fk_tiled_width(t, j) + 1};
+    *column = (struct fk_dense){.type = FK_DOUBLE, .n = fk_tiled_height(t, j), .d = fk_tiled_width(t, j) + 1};
     status = t->streamed ? t->ops->alloc_here(column, err) : t->ops->alloc(fk_tiled_device(t, j), column, err);
   }
   return status;
@@ -91,6 +99,7 @@ enum fk_status fk_tiled_create(const struct fk_tiled_spec *spec, struct fk_tiled
   if (!t) return fk_no_memory(err, 0, "a matrix in block columns");
   t->ops = spec->ops;
   t->m = spec->m;
+  t->rough = spec->rough;
   t->n_devices = spec->n_devices;
   for (int g = 0; g < t->n_devices; g++) t->devices[g] = spec->devices[g];
   enum fk_status status = choose(t, spec, err);

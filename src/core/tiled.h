@@ -7,7 +7,8 @@
  * operations depend on m only: results have the same bits for any number of devices, streamed or not.
  *
  *   fk_tiled_create -> fk_tiled_factor (L) -> fk_tiled_weigh (U, again for other numbers) -> _apply, ... -> _free
- */
+ *
+ * A `rough` matrix has one triangle, U'U = K, in half of the memory; fk_tiled_factor() computes it. */
 #pragma once
 
 #include "dense.h"
@@ -20,6 +21,7 @@ struct fk_tiled_spec {
   int64_t m, block;                       /* order; width of a block, 0: chosen from m */
   double most, beside; /* bytes of each device that may be used, 0: all; those that the source of K needs there */
   bool halves;         /* U may be computed from FP16 products (FK_HALVES); L never is */
+  bool rough;          /* U'U = K, without L */
 };
 /* Allocates the matrix; its numbers are set by the functions below. The caller frees *out. Fails with
  * FK_STATUS_ALLOC, or with the failures of a device. */
@@ -33,15 +35,16 @@ bool fk_tiled_is_streamed(const struct fk_tiled *t); /* are they on the host and
 enum fk_status fk_tiled_ready(const struct fk_tiled *t, struct fk_error *err);
 void fk_tiled_release(struct fk_tiled *t);
 
-/* A function that computes K in parts. It writes rows first .. m - 1 of columns first .. first + K->d - 1 to *K,
- * which is on `device`. Numbers above the diagonal are ignored. */
+/* A function that computes K in parts. It writes rows row .. row + K->n - 1 of columns first .. first + K->d - 1 to
+ * *K, which is on `device`: those from `first` on, where numbers above the diagonal are ignored, or if `rough` all
+ * up to the last of these columns. */
 struct fk_tiled_source {
-  enum fk_status (*fill)(void *data, int device, int64_t first, const struct fk_dense *K,
+  enum fk_status (*fill)(void *data, int device, int64_t row, int64_t first, const struct fk_dense *K,
                          const struct fk_poll *poll, struct fk_error *err);
   void *data;
   const double *diagonal; /* m numbers that are added to the diagonal of K; NULL: 0 */
 };
-/* Computes L. *pivot has the meaning of that of potrf; if it is not 0, L and U are invalid. */
+/* Computes L, or U if `rough`. *pivot has the meaning of that of potrf; if it is not 0, L and U are invalid. */
 enum fk_status fk_tiled_factor(struct fk_tiled *t, const struct fk_tiled_source *source,
                                const struct fk_poll *poll, int64_t *pivot, struct fk_error *err);
 /* Computes U, where W is the diagonal matrix of the squares of m roots. If FP16 products lead to a pivot, U is

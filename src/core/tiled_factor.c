@@ -307,14 +307,15 @@ static enum fk_status factor_group(struct factor_sweep *s, const struct fk_tiled
   const struct fk_tiled *t = s->t;
   enum fk_status status = FK_STATUS_OK;
   for (int64_t j = s->begin; j < s->end && !status; j++) {
-    struct fk_dense half = column(s, j, false), K = fk_tiled_used(t, &half, j, false);
+    struct fk_dense half = column(s, j, t->rough), K = fk_tiled_used(t, &half, j, t->rough);
     struct fk_step step = next_step(s, FILLED * s->total * (double)K.d / (double)t->m);
     const struct fk_poll poll = fk_poll_of_step(&step);
-    status = source->fill(source->data, fk_tiled_device(t, j), fk_tiled_first(t, j), &K, &poll, err);
-    if (!status && source->diagonal) status = add_diagonal(s, false, j, source->diagonal, 0, err);
+    const int64_t first = fk_tiled_first(t, j);
+    status = source->fill(source->data, fk_tiled_device(t, j), t->rough ? 0 : first, first, &K, &poll, err);
+    if (!status && source->diagonal) status = add_diagonal(s, t->rough, j, source->diagonal, 0, err);
     if (!status) status = look_up(s, err);
   }
-  return status ? status : sweep(s, &factor_L, err);
+  return status ? status : sweep(s, t->rough ? &factor_U : &factor_L, err);
 }
 
 static enum fk_status weigh_group(struct factor_sweep *s, double lambda, struct fk_error *err) {
@@ -376,7 +377,7 @@ static enum fk_status for_groups(struct factor_sweep *s, const struct fk_tiled_s
 
 enum fk_status fk_tiled_factor(struct fk_tiled *t, const struct fk_tiled_source *source,
                                const struct fk_poll *poll, int64_t *pivot, struct fk_error *err) {
-  struct factor_sweep s = {.t = t, .poll = poll};
+  struct factor_sweep s = {.t = t, .poll = poll, .halves = t->rough && t->halves ? FK_HALVES : 0};
   enum fk_status status = for_groups(&s, source, 0, err);
   *pivot = s.pivot;
   return status;

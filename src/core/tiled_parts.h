@@ -15,7 +15,7 @@ struct fk_tiled {
   int devices[FK_MAX_DEVICES], n_devices;
   int64_t m, block, count; /* order; width and number of block columns */
   int64_t held; /* block columns on all devices at a time: all, or if streamed a multiple of n_devices */
-  bool streamed, halves;
+  bool streamed, halves, rough;
   struct fk_dense *columns;
 };
 
@@ -29,13 +29,18 @@ static inline int64_t fk_tiled_width(const struct fk_tiled *t, int64_t j) {
 static inline int fk_tiled_place(const struct fk_tiled *t, int64_t j) { return (int)(j % t->n_devices); }
 static inline int fk_tiled_device(const struct fk_tiled *t, int64_t j) { return t->devices[fk_tiled_place(t, j)]; }
 
-/* A view of the rows of blocks i .. end - 1 of a matrix of m rows. */
+/* The rows that block column j has: all, or if `rough` those up to its triangle. */
+static inline int64_t fk_tiled_height(const struct fk_tiled *t, int64_t j) {
+  return t->rough ? fk_tiled_first(t, j + 1) : t->m;
+}
+
+/* A view of the rows of blocks i .. end - 1 of a matrix whose first row is the first of all. */
 static inline struct fk_dense fk_tiled_rows(const struct fk_tiled *t, const struct fk_dense *A, int64_t i,
                                             int64_t end) {
   int64_t first = fk_tiled_first(t, i);
   return fk_dense_part(A, first, 0, fk_larger(0, fk_tiled_first(t, end) - first), A->d);
 }
-/* A view of the m x width part of a block column in which L, or U if `upper`, is stored. Its other triangle holds
+/* A view of the part of a block column, without one of its columns, in which L, or U if `upper`, is stored. Its other triangle holds
  * numbers of the other factor. */
 static inline struct fk_dense fk_tiled_half(const struct fk_dense *column, bool upper) {
   return fk_dense_part(column, 0, upper, column->n, column->d - 1);

@@ -44,7 +44,7 @@ SEXP ffi_matrix_product(SEXP a, SEXP b, SEXP transposed, SEXP control);
 SEXP ffi_kernel_matrix(SEXP sources, SEXP y, SEXP control);
 SEXP ffi_ridge_path(SEXP K, SEXP y, SEXP noises, SEXP with_own, SEXP control);
 SEXP ffi_inverse(SEXP C, SEXP control);
-SEXP ffi_preconditioner(SEXP K, SEXP diagonal, SEXP ladder, SEXP control);
+SEXP ffi_preconditioner(SEXP K, SEXP diagonal, SEXP ladder, SEXP rough, SEXP control);
 SEXP ffi_precondition(SEXP handle, SEXP weights, SEXP scale, SEXP lambda, SEXP progress);
 SEXP ffi_apply_factors(SEXP handle, SEXP v, SEXP steps);
 SEXP ffi_factor(SEXP handle, SEXP which, SEXP whole);

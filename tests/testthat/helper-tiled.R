@@ -3,9 +3,9 @@
 TILED_STEPS <- c(L = 0, "L^-1" = 1, "L'" = 2, "L^-T" = 3, U = 4, "U^-1" = 5, "U'" = 6, "U^-T" = 7)
 
 run_tiled <- function(K, devices = -1L, block = 16, most = 0, diagonal = NULL, roots = rep(1, nrow(K)), lambda = 1,
-                      v = matrix(1, nrow(K), 1), steps = character(), stop_at = 0, halves = FALSE) {
+                      v = matrix(1, nrow(K), 1), steps = character(), stop_at = 0, halves = FALSE, rough = FALSE) {
   steps <- as.integer(TILED_STEPS[steps])
-  arguments <- list(K, as.integer(devices), block, most, diagonal, roots, lambda, v, steps, stop_at, halves)
+  arguments <- list(K, as.integer(devices), block, most, diagonal, roots, lambda, v, steps, stop_at, halves, rough)
   out <- do.call(c_unit, c("tiled", arguments))
   m <- nrow(K)
   facts <- as.list(out[[6]])
@@ -76,4 +76,17 @@ halves_error <- function(m, block, ...) {
   expect_identical(got$L, double$L)
   want <- crossprod(got$L * roots) + diag(1e-9, m)
   max(abs(crossprod(got$U) - want) / sqrt(outer(diag(want), diag(want))))
+}
+
+# A rough matrix, U'U = K with FP16 terms or without, and solves with it.
+expect_rough <- function(m, block, ..., tolerance = 1e-12) {
+  K <- random_kernel(m)
+  diagonal <- stats::runif(m)
+  v <- random_matrix(m, 2)
+  got <- run_tiled(K, block = block, diagonal = diagonal, v = v, steps = c("U^-T", "U^-1"), rough = TRUE, ...)
+  want <- K + diag(diagonal, m)
+  expect_equal(crossprod(got$U), want, tolerance = tolerance)
+  expect_equal(got$v, solve(want, v), tolerance = 10 * tolerance)
+  expect_identical(got$U_diagonal, diag(got$U))
+  got
 }

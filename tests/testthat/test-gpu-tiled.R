@@ -41,6 +41,17 @@ test_that("U by halves on GPUs is right to the norms of its columns, with the sa
   }
 })
 
+test_that("a rough matrix on GPUs is U'U = K to FP16 terms, with the same bits for any number of them", {
+  skip_if_no_gpu()
+  set.seed(5)
+  expect_equal(expect_rough(1000, 128, devices = 0L)$streamed, 0)
+  expect_rough(1000, 128, devices = 0L, halves = TRUE, tolerance = 1e-5)
+  all <- seq_len(gpus()) - 1L
+  places <- list(list(devices = 0L), list(devices = 0L, most = halves_room(1000, 64, 2)), list(devices = all))
+  places <- lapply(places, \(place) c(place, halves = TRUE, rough = TRUE))
+  expect_same_tiles(1000, 64, places, c("U^-T", "U^-1"))
+})
+
 test_that("a preconditioner beyond the limit of a GPU's memory is that of one within it, and keeps the limit", {
   skip_if_no_gpu()
   skip_if(nzchar(Sys.getenv("FLASHKERNEL_SANITIZER")), "too much for a sanitizer")

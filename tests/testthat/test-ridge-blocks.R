@@ -108,3 +108,24 @@ test_that("sparse rows are solved by blocks, too", {
   expect_gt(found$iterations, 2)
   expect_equal(predict(found), want, tolerance = 1e-7)
 })
+
+test_that("after some passes the factor of all rows solves what blocks would take long for, if it can be had", {
+  case <- blocks_case(300)
+  solver <- list(exact = TRUE, tolerance = 1e-8, iterations = 12)
+  fit <- \(...) kernel_ridge(case$x, case$y, bandwidth = 4, lambda = 1e-8, solver = solver, weights = case$w, ...)
+  exact <- fit()
+  small_blocks(100)
+  apart <- Inf
+  replace_in_package("passes_apart", \(system) apart)
+  expect_warning(long <- fit(), "relative residual")
+  apart <- 3
+  fits <- lapply(1:2, \(threads) fit(control = flash_control("cpu", threads = threads)))
+  expect_lte(fits[[1]]$iterations, 8)
+  expect_equal(predict(fits[[1]]), predict(exact), tolerance = 1e-6)
+  expect_identical(fits[[2]]$coefficients, fits[[1]]$coefficients)
+  made <- preconditioner_of
+  replace_in_package("preconditioner_of", function(..., rough = FALSE) {
+    if (rough) stop(new_error("singular", "no factor", NULL)) else made(...)
+  })
+  expect_identical(suppressWarnings(fit())$coefficients, long$coefficients)
+})

@@ -15,8 +15,8 @@ test_that("several devices share the tiles, and hold some at a time where memory
     for (columns in 1:2) {
       expect_equal(expect_tiled(70, 16, devices = rep(-1L, devices), most = most(columns))$streamed, 1)
     }
-    # a tenth stays free
-    needed <- most(ceiling(5 / devices)) / 0.9
+    # a twentieth stays free
+    needed <- most(ceiling(5 / devices)) / 0.95
     expect_equal(run_tiled(diag(70), devices = rep(-1L, devices), most = needed + 1)$streamed, 0)
     expect_equal(run_tiled(diag(70), devices = rep(-1L, devices), most = needed - 100)$streamed, 1)
   }
@@ -87,4 +87,18 @@ test_that("where halves lead to a pivot U is made again in double, and the fract
   for (at in c(double$looks, again$looks)) expect_identical(stopped(at), "stopped")
   none <- run_tiled(diag(64), roots = c(rep(1, 20), rep(0, 44)), lambda = 0, halves = TRUE)
   expect_equal(none$pivot, 21)
+})
+
+test_that("a rough matrix is U'U = K in half of the memory, the same for any number of devices, and where it streams", {
+  set.seed(8)
+  for (m in c(1, 7, 70, 200)) expect_rough(m, 16)
+  expect_rough(200, 32, devices = c(-1L, -1L), most = tiled_room(200, 32, 1))
+  places <- c(lapply(1:3, \(devices) list(devices = rep(-1L, devices))), list(list(most = tiled_room(200, 32, 1))))
+  expect_same_tiles(200, 32, lapply(places, \(place) c(place, rough = TRUE)), c("U'", "U^-T", "U", "U^-1"))
+  # the triangle and a twentieth, without buffers
+  rows <- sum(ceiling(pmin(1:13 * 16, 200) / 16) * 16)
+  needed <- 8 * (rows * 17 + 4 * 16^2) / 0.95
+  expect_equal(run_tiled(diag(200), most = needed + 1, rough = TRUE)$streamed, 0)
+  expect_equal(run_tiled(diag(200), most = needed - 100, rough = TRUE)$streamed, 1)
+  expect_equal(run_tiled(replace(diag(70), 70 * 39 + 40, -1), rough = TRUE)$pivot, 40)
 })
