@@ -240,7 +240,7 @@ const struct fk_costs fk_costs = {
               .together = 1e8,  /* no script: what check_memory() of R does not count */
               .awake = 4,       /* no script */
               .few_columns = 4, /* no script: the time is that of reading the other factor */
-              .staying = 0.95,  /* no script */
+              .staying = 0.99,  /* no script */
               .thread = 8e9},
 
     /* as-exact.R on an EPYC 9004, 2 cores. */
