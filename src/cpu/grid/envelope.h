@@ -26,7 +26,7 @@ struct fk_envelope_spec {
   int d, threads;
   double plain, laplace;
   bool gradient;
-  double points;     /* approximate number of points */
+  double points;     /* approximate number of points of the larger side */
   double most_nodes; /* limit of nodes, 0: none. Beyond it fk_envelope_bound() is FK_STATUS_UNSUPPORTED */
   bool stays;        /* store the points' positions, for later sums with other |b| */
   bool counted;      /* also count points with b, for arithmetic that rounds each point alike */
