@@ -67,7 +67,7 @@ sum_over <- function(sources, at, loo, control, verb) {
     if (is.null(part)) next
     height <- if (is.null(part$sums)) "log_abs" else "log_scale"
     if (!is.null(group$log_height) && !is.null(part[[height]])) part[[height]] <- part[[height]] + group$log_height
-    total <- if (groups$adds) merge_some(total, part, control) else put_rows(total, part, group$targets, groups$m)
+    total <- if (groups$adds) merge_some(total, part, control) else put_rows(total, logged(part), group$targets, groups$m)
   }
   share$end()
   seen(total, groups$m, groups$d)
@@ -188,11 +188,7 @@ plain_sum.default <- function(sources, at, control) {
 
 #' @export
 plain_sum.grouped_sources <- function(sources, at, control) {
-  verb <- list(
-    merged = \(sources, at, loo, control) plain_sum(sources, at, control),
-    alone = \(sources, at, loo, control) plain_log_sum(sources, at, control)
-  )
-  sum_over(sources, at, FALSE, control, verb)
+  sum_over(sources, at, FALSE, control, same_verb(\(sources, at, loo, control) plain_sum(sources, at, control)))
 }
 
 add_scaled_sums <- function(a, b, control) {
