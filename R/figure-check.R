@@ -104,9 +104,7 @@ check_graphical <- function(..., d, .known = names(formals(sys.function(caller))
 check_unused <- function(arguments) {
   for (arg in names(arguments)) {
     if (!is.null(arguments[[arg]])) {
-      stop_argument(
-        arg, "must be NULL for more than two variables: found ", describe(arguments[[arg]])
-      )
+      stop_argument(arg, "must be NULL for more than two variables: found ", describe(arguments[[arg]]))
     }
   }
 }

@@ -46,14 +46,10 @@ fit_subtitle <- function(fit, bandwidth = fit$d > 0, negative = FALSE) {
 }
 
 # Whether negative values are worth mentioning: a Laplace-corrected estimate is slightly below zero all around the data.
-shows_negative <- function(density) {
-  min(density) < -0.01 * max(density)
-}
+shows_negative <- function(density) min(density) < -0.01 * max(density)
 
 # The level below which a region counts as negative.
-negative_level <- function(z) {
-  -0.01 * max(z)
-}
+negative_level <- function(z) -0.01 * max(z)
 
 # The grid with points added at the zeros of the line, so that shading ends there.
 crossings <- function(grid) {
@@ -76,8 +72,5 @@ grid_view <- function(grid, data) {
     range <- range(if (any(shown)) nodes[shown] else nodes, data)
     range + c(-0.04, 0.04) * diff(range)
   }
-  list(
-    x = limits(grid$x, rowSums(inside) > 0, data[, 1]),
-    y = limits(grid$y, colSums(inside) > 0, data[, 2])
-  )
+  list(x = limits(grid$x, rowSums(inside) > 0, data[, 1]), y = limits(grid$y, colSums(inside) > 0, data[, 2]))
 }

@@ -191,9 +191,7 @@ ticks_of <- function(ticks) if (is.null(ticks)) ggplot2::waiver() else ticks
 level_scale <- function(names, labels, figure, ticks) {
   if (is.null(names)) {
     return(if (is.null(figure$pairs)) ggplot2::scale_x_continuous(breaks = ticks_of(ticks), labels = labels) else {
-      ggplot2::scale_x_continuous(
-        n.breaks = 4, labels = labels, guide = ggplot2::guide_axis(check.overlap = TRUE)
-      )
+      ggplot2::scale_x_continuous(n.breaks = 4, labels = labels, guide = ggplot2::guide_axis(check.overlap = TRUE))
     })
   }
   places <- as.numeric(names(names))

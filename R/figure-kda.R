@@ -42,9 +42,7 @@ kda_figure <- function(fit, n, points, col, xlim, ylim) {
 class_curve_panel <- function(shown, classes, cloud, name, ylim) {
   curves <- matrix_frame(shown$x, shown$density, classes)
   curves[c("low", "high")] <- list(0, curves$y)
-  layers <- list(
-    new_layer("band", curves, opacity = 0.15), new_layer("line", curves), new_layer("rug", cloud)
-  )
+  layers <- list(new_layer("band", curves, opacity = 0.15), new_layer("line", curves), new_layer("rug", cloud))
   curve_panel(layers, name, range(shown$x), ylim, "density times prior", key = "corner")
 }
 

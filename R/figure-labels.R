@@ -22,10 +22,7 @@ draw_contour_labels <- function(contours, labels, colour, cex = 0.85, all_or_non
 # The line in inches, as room is measured on paper. Long lines are thinned.
 line_inches <- function(line) {
   keep <- spread_rows(length(line$x), 200)
-  cbind(
-    graphics::grconvertX(line$x[keep], "user", "inches"),
-    graphics::grconvertY(line$y[keep], "user", "inches")
-  )
+  cbind(graphics::grconvertX(line$x[keep], "user", "inches"), graphics::grconvertY(line$y[keep], "user", "inches"))
 }
 
 # One row (x, y in inches) per contour, NA if there is no room. Contours with the shortest lines choose first.
@@ -53,13 +50,9 @@ few_rows <- function(points, most) {
 }
 
 # Whether a line is much longer than its label: the label would hide an island of its own size.
-holds_label <- function(line, box) {
-  diff(range(line[, 1])) > 2 * box[1] && diff(range(line[, 2])) > 3 * box[2]
-}
+holds_label <- function(line, box) diff(range(line[, 1])) > 2 * box[1] && diff(range(line[, 2])) > 3 * box[2]
 
-line_length <- function(line) {
-  sum(sqrt(rowSums(diff(line)^2)))
-}
+line_length <- function(line) sum(sqrt(rowSums(diff(line)^2)))
 
 inside_plot <- function(candidates, box) {
   if (is.null(candidates)) {

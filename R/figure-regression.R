@@ -193,9 +193,7 @@ slice_variables <- function(fit, variables, max_dims) {
   if (!is.character(variables)) stop_argument("variables", "must be names: found ", describe(variables))
   other <- setdiff(variables, known)
   if (length(other) > 0) {
-    stop_argument(
-      "variables", "must be among those of the fit, ", quote_names(known), ": found ", quote_names(other)
-    )
+    stop_argument("variables", "must be among those of the fit, ", quote_names(known), ": found ", quote_names(other))
   }
   variables
 }

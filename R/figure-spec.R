@@ -154,9 +154,7 @@ palette_colours <- function(palette, n, col) {
 # ---- crowds of points -------------------------------------------------------------------------
 
 # Opacity of the ticks of a rug: lower for many, so that their density shows.
-rug_opacity <- function(n) {
-  min(0.6, max(0.15, 60 / n))
-}
+rug_opacity <- function(n) min(0.6, max(0.15, 60 / n))
 
 cloud_opacity <- function(n) min(0.8, max(0.2, 250 / max(n, 1)))
 

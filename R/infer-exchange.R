@@ -101,9 +101,12 @@ forms_on_lattice <- function(lattice, size, run, left, right) {
   bin <- rep(seq_along(size), size)
   lattice$points <- u[!far, , drop = FALSE]
   ends <- as.double(cumsum(tabulate(bin[!far], length(size))))
+  share <- nested_share(run)
   forms <- (LATTICE_STEP / sqrt(pi))^ncol(u) * Reduce(`+`, lapply(seq_len(ncol(right)), \(r) {
+    share$part((r - 1) / ncol(right), 1 / ncol(right))
     .Call(ffi_lattice_forms, lattice, if (!same) left[!far, r], right[!far, r], ends, run)
   }))
+  share$end()
   if (!any(far)) return(forms)
   # sums over the far rows i of each bin and the rows j among `rows`
   far_forms <- function(rows, left, right) {

@@ -73,6 +73,7 @@ by_strata <- function(sides, factors, joint, pairs, replicates, run) {
     c(before + bins * from, if (length(left) > 0) length(sizes))
   }, numeric(bins * strata + (length(left) > 0)))
   sums_of <- \(side, L) kernel_sum_of(sum_sources(side, NULL, sqrt(2) * L), NULL, rep(1, n), run)$sums
+  share_stage(run, 0, 0)
   row_sums <- Map(\(side, of) lapply(of, \(L) sums_of(side, L)), sides, factors)
   draws <- vapply(seq_along(joint), function(k) {
     share_stage(run, (k - 1) / length(joint), 1 / length(joint))

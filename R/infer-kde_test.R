@@ -234,10 +234,11 @@ by_permutation <- function(rows, factors, replicates, run) {
   shares <- cbind(first / rows$n[1], (!first) / rows$n[2])
   found <- vapply(seq_along(factors), function(i) {
     L <- sqrt(2) * factors[[i]]
-    share_stage(run, (i - 1) / length(factors), 1 / length(factors))
+    share_stage(run, (i - 1) / length(factors), (if (is.null(w)) 1 else 1 / 3) / length(factors))
     G <- bin_forms(points, size, L, run, w)
     parts <- crossprod(shares, G %*% shares)[c(1, 4, 2)]
     if (is.null(w)) return(c(parts, forms_of(G, draws / rows$n[1] - (!draws) / rows$n[2])))
+    share_stage(run, (i - 2 / 3) / length(factors), 2 / 3 / length(factors))
     c(parts, studentised(G, bin_forms(points, size, L, run, w^2, w), fold_rows(cbind(w, w^2), size), draws))
   }, numeric(replicates + 4))
   close_progress(run)

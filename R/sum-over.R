@@ -65,8 +65,9 @@ sum_over <- function(sources, at, loo, control, verb) {
     group <- groups$group(i)
     part <- if (!is.null(group)) terms_of(sum_group(group, loo, control, verb))
     if (is.null(part)) next
-    if (!is.null(group$log_height) && !is.null(part$log_abs)) part$log_abs <- part$log_abs + group$log_height
-    total <- if (groups$adds) merge_some(total, part, control) else put_rows(total, part, group$targets, groups$m)
+    height <- if (is.null(part$sums)) "log_abs" else "log_scale"
+    if (!is.null(group$log_height) && !is.null(part[[height]])) part[[height]] <- part[[height]] + group$log_height
+    total <- if (groups$adds) merge_some(total, part, control) else put_rows(total, logged(part), group$targets, groups$m)
   }
   share$end()
   seen(total, groups$m, groups$d)
@@ -134,6 +135,9 @@ put_rows <- function(total, part, rows, m) {
 
 # Adds two parts of sums that are given by their logarithms. Scores are averaged with the sums as weights.
 merge_parts <- function(a, b, control) {
+  if (!is.null(a$sums) && !is.null(b$sums)) return(add_scaled_sums(a, b, control))
+  a <- logged(a)
+  b <- logged(b)
   top <- pmax(a$log_abs, b$log_abs)
   share_a <- signed_share(a, top)
   share_b <- signed_share(b, top)
@@ -170,16 +174,30 @@ goes_by_sums <- function(factor, loo, control) {
 
 # log_sum() of plain kernels by sums with a tolerance. The logarithm of a sum below the tolerance, or below the range of
 # a double, is noise or -Inf.
-plain_log_sum <- function(sources, at, control) UseMethod("plain_log_sum")
+plain_log_sum <- function(sources, at, control) logged(plain_sum(sources, at, control))
+
+# Returns list(sums, log_scale, stats), sums to be multiplied by exp(log_scale), or what plain_log_sum() returns.
+plain_sum <- function(sources, at, control) UseMethod("plain_sum")
 
 #' @export
-plain_log_sum.default <- function(sources, at, control) {
+plain_sum.default <- function(sources, at, control) {
   b <- if (is.null(sources$weights)) rep(1, nrow(sources$points)) else sources$weights
   part <- kernel_sum_of(sum_sources(sources$points, NULL, sources$L, plan = sources$plan), at, b, control)
-  list(log_abs = log(pmax(part$sums, 0)), stats = part$stats)
+  list(sums = part$sums, log_scale = 0, stats = part$stats)
 }
 
 #' @export
-plain_log_sum.grouped_sources <- function(sources, at, control) {
-  sum_over(sources, at, FALSE, control, same_verb(\(sources, at, loo, control) plain_log_sum(sources, at, control)))
+plain_sum.grouped_sources <- function(sources, at, control) {
+  sum_over(sources, at, FALSE, control, same_verb(\(sources, at, loo, control) plain_sum(sources, at, control)))
+}
+
+add_scaled_sums <- function(a, b, control) {
+  top <- max(a$log_scale, b$log_scale)
+  scaled <- \(part) if (part$log_scale == top) part$sums else exp(part$log_scale - top) * part$sums
+  list(sums = scaled(a) + scaled(b), log_scale = top, stats = add_part_stats(a$stats, b$stats, control))
+}
+
+logged <- function(part) {
+  if (is.null(part$sums)) return(part)
+  c(list(log_abs = log(pmax(part$sums, 0)) + part$log_scale), part["stats"])
 }

@@ -66,12 +66,14 @@ enum fk_status fk_redo_lost_sums(const struct fk_task *task, const struct fk_eng
   int64_t n = task->sources.n, m = fk_n_targets(task), count = columns ? task->n_columns : task->weights ? 1 : 0;
   enum fk_status status = FK_STATUS_OK;
   bool others = task->values == FK_VALUES_COORDINATES || (columns && task->weights);
+  bool global = opts->tol > 0 && opts->tol_type == FK_TOL_GLOBAL; /* relative to the largest sum */
   if (task->tail_pass || task->exclude_self || !underflows || others) return status;
   for (int64_t v = 0; v < count && !status; v++) {
     struct lost lost = {.column = columns ? task->columns + v * n : task->weights};
     double threshold = (double)n * FK_LOST * fk_largest(lost.column, n, opts->threads);
     lost.sums = columns ? task->sums + v * m : task->mass;
-    if (threshold >= DBL_MIN) /* else of no number's size */
+    bool matters = !global || threshold > opts->tol * fk_largest(lost.sums, m, opts->threads);
+    if (matters && threshold >= DBL_MIN) /* else of no number's size */
       status = fk_rows_below(lost.sums, m, threshold, &lost.rows, &lost.count, err);
     if (!status && lost.count) status = redo_rows(task, &lost, engine, opts, err);
     stats->tail_rows += (double)lost.count;

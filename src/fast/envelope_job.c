@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "../core/costs.h"
+#include "../core/count.h"
 #include "../core/kept.h"
 #include "../core/method.h"
 #include "columns.h"
@@ -71,7 +72,7 @@ enum fk_status fk_fast_envelope_open(const struct fk_fast_job *job, double grid_
   *e = (struct fk_fast_envelope){.opts = job->opts};
   spec.laplace = job->laplace;
   spec.gradient = job->gradient;
-  spec.points = (double)job->n;
+  spec.points = (double)fk_larger(job->n, job->m);
   spec.poll = job->opts->poll;
   spec.most_nodes = most_nodes(job, grid_seconds);
   spec.counted = job->grid->unit > 0 && job->b;

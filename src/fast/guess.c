@@ -18,14 +18,18 @@ static int64_t sample_size(int64_t n) {
   return fk_smaller(n, fk_smaller(fk_larger(n / c->sample_share, c->sample_least), c->sample_most));
 }
 
-/* Rows spread evenly over all. */
+/* Rows spread over all, each somewhere in its share: equal distances would miss rows of a lattice. */
 static enum fk_status sample_of(const struct fk_fast_job *job, const struct fk_matrix *points, int64_t count,
                                 double *u, struct fk_error *err) {
-  double *raw = malloc(sizeof(double) * (size_t)(count * job->d));
-  if (!raw) return fk_no_memory(err, 0, "a sample of the points");
-  fk_thin_out(points, count, raw);
+  double *raw = malloc(sizeof(double) * (size_t)(count * job->d)), step = (double)points->n / (double)count;
+  int64_t *rows = malloc(sizeof *rows * (size_t)(count + 1));
+  enum fk_status status = raw && rows ? FK_STATUS_OK : fk_no_memory(err, 0, "a sample of the points");
+  for (int64_t i = 0; i < count && !status; i++)
+    rows[i] = (int64_t)(((double)i + ldexp((uint32_t)(i * 2654435769u), -32)) * step);
+  if (!status) fk_gather(points, rows, count, raw, count);
   struct fk_matrix picked = fk_doubles(raw, count, job->d);
-  enum fk_status status = fk_fast_whiten(job, &picked, 0, count, u, count, err);
+  if (!status) status = fk_fast_whiten(job, &picked, 0, count, u, count, err);
+  free(rows);
   free(raw);
   return status;
 }
@@ -117,6 +121,18 @@ void fk_fast_choose_window(const struct fk_fast_job *job, const struct fk_grid_w
   fk_grid_choose(work, tol, job->grid->seconds, single, window, seconds, &why);
   if (isfinite(*seconds) && job->grid->bytes(work, window, *single) >= job->grid->costs->most_bytes)
     *seconds = INFINITY;
+}
+
+enum fk_status fk_fast_bound_seconds(const struct fk_fast_job *job, const struct fk_fast_samples *s,
+                                     const struct fk_grid_work *work, double *seconds, struct fk_error *err) {
+  struct fk_grid_points targets = {fk_column(&s->y, 0), s->y.n, s->y.ld};
+  struct fk_grid_work at = *work;
+  enum fk_status status = FK_STATUS_OK;
+  *seconds = 0;
+  if (job->grid->cells) return status;
+  if (!job->same) status = fk_grid_survey(&targets, work->m, work->d, &at, err);
+  if (!status) *seconds = fk_envelope_seconds(work, at.boxes[0]);
+  return status;
 }
 
 /* Are the questions the same, for the same points? */

@@ -7,7 +7,10 @@
 #include "../../core/costs.h"
 #include "../../core/count.h"
 #include "../../core/threads.h"
+#include "../tile.h"
 #include "direct_parts.h"
+
+enum { MEASURED_PER_CYCLE = 16 }; /* multiply-adds of the EPYC of core/costs.c */
 
 /* For one group, on average. */
 struct counts {
@@ -20,8 +23,9 @@ static double seconds_of(const struct counts *each, double groups, double ordere
   double values = columns - 1 + (gradient ? d : 0), narrow = each->single, wide = each->pairs - each->single;
   double ns = c->group + each->visited * (c->visit + c->visit_coordinate * d);
   ns += each->packed * c->pack * (d + columns);
-  ns += narrow * (c->f32 + c->f32_coordinate * d + c->f32_value * values) +
-        wide * (c->f64 + c->f64_coordinate * d + c->f64_value * values);
+  double pairs = narrow * (c->f32 + c->f32_coordinate * d + c->f32_value * values) +
+                 wide * (c->f64 + c->f64_coordinate * d + c->f64_value * values);
+  ns += pairs * MEASURED_PER_CYCLE / fk_isa()->per_cycle;
   ns += each->shifted * c->shifted;
   return 1e-9 * (groups * ns / threads + ordered * c->order * (c->order_serial + (1 - c->order_serial) / threads));
 }

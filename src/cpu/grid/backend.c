@@ -65,10 +65,11 @@ static bool may_keep(const struct fk_grid_task *task) {
 struct grid_pass {
   const struct fk_grid_task *task;
   struct grid_side sources, targets;
-  bool once;                /* both sides are the same points, sorted once */
+  bool once;                /* targets are sorted once, for both uses of them */
   bool keeps;               /* what it makes is for the next sum, too */
   struct fk_sorted *sorted; /* the sources, or NULL */
-  bool whitened;            /* all of them are in sources.u */
+  struct fk_sorted *at;     /* the targets, which may be `sorted`, or NULL */
+  bool whitened;            /* all targets are in targets.u */
   struct fk_grid *grid;
   double *memory;
   double *value, *gradient; /* of a chunk of targets, or all; value may be where the sums go */
@@ -90,7 +91,7 @@ static enum fk_status add_sources(struct grid_pass *p, struct fk_error *err) {
 static enum fk_status expect_targets(struct grid_pass *p, struct fk_error *err) {
   const struct fk_grid_task *task = p->task;
   enum fk_status status = FK_STATUS_OK;
-  if (p->once) return fk_grid_expect_sorted(p->grid, p->sorted, err);
+  if (p->once) return fk_grid_expect_sorted(p->grid, p->at, err);
   for (int64_t at = 0; at < task->targets.n && !status; at += p->targets.size) {
     struct fk_grid_points points;
     status = side_fetch(&p->targets, task, at, &points, err);
@@ -116,9 +117,9 @@ static enum fk_status evaluate_term(struct grid_pass *p, const struct grid_term 
     if (p->once) {
       struct fk_grid_points all;
       if (slope && !p->whitened)
-        status = side_fetch(&p->sources, task, 0, &all, err); /* kept ones were sorted before */
+        status = side_fetch(&p->targets, task, 0, &all, err); /* kept ones were sorted before */
       p->whitened = true;
-      if (!status) status = fk_grid_evaluate_sorted(p->grid, p->sorted, p->value, slope, count, err);
+      if (!status) status = fk_grid_evaluate_sorted(p->grid, p->at, p->value, slope, count, err);
     } else {
       struct fk_grid_points points;
       status = side_fetch(&p->targets, task, at, &points, err);
@@ -131,15 +132,30 @@ static enum fk_status evaluate_term(struct grid_pass *p, const struct grid_term 
   return status;
 }
 
-/* The points in the grid's order, which an operator may have already. */
-static enum fk_status sort_sources(struct grid_pass *p, struct fk_error *err) {
-  const struct fk_grid_task *task = p->task;
+/* The points of a side in the grid's order. */
+static enum fk_status sort_side(struct grid_pass *p, const struct grid_side *side, struct fk_sorted **sorted,
+                                struct fk_error *err) {
   enum fk_status status = FK_STATUS_OK;
-  p->whitened = p->sources.size >= task->sources.n;
-  for (int64_t at = 0; at < task->sources.n && !status; at += p->sources.size) {
+  for (int64_t at = 0; at < side->points->n && !status; at += side->size) {
     struct fk_grid_points points;
-    status = side_fetch(&p->sources, task, at, &points, err);
-    if (!status) status = fk_grid_sort(p->grid, &points, &p->sorted, err);
+    status = side_fetch(side, p->task, at, &points, err);
+    if (!status) status = fk_grid_sort(p->grid, &points, sorted, err);
+  }
+  return status;
+}
+
+/* Those that are used more than once, of which an operator may have the sources already. */
+static enum fk_status sort_points(struct grid_pass *p, struct fk_error *err) {
+  bool same = p->task->same, needed = p->keeps || (same && p->once);
+  enum fk_status status = FK_STATUS_OK;
+  if (needed && !p->sorted) {
+    status = sort_side(p, &p->sources, &p->sorted, err);
+    p->whitened = same && p->sources.size >= p->task->sources.n;
+  }
+  if (same) p->at = p->sorted;
+  if (p->once && !p->at && !status) {
+    status = sort_side(p, &p->targets, &p->at, err);
+    p->whitened = p->targets.size >= p->task->targets.n;
   }
   return status;
 }
@@ -151,9 +167,10 @@ static bool take_kept(struct grid_pass *p, unsigned use, const struct fk_window 
   if (!kept || !kept->sorted || kept->window.spacing != window->spacing || kept->single != single) return false;
   p->sorted = kept->sorted;
   kept->sorted = NULL;
-  bool same = kept->grid && p->once && kept->once && fk_window_equal(&kept->window, window) && kept->use == use &&
+  bool same = kept->grid && p->once && kept->once && task->same && fk_window_equal(&kept->window, window) && kept->use == use &&
               kept->columns == task->columns && kept->threads == fk_threads(task->opts->threads);
   if (!same) return false;
+  p->at = p->sorted;
   p->grid = kept->grid;
   kept->grid = NULL;
   fk_grid_restart(p->grid, &task->opts->poll);
@@ -168,11 +185,12 @@ static void keep(struct grid_pass *p, unsigned use, const struct fk_window *wind
   double bytes = sorted_bytes(task), grid_bytes = fk_grid_held(p->grid);
   *kept = (struct grid_kept){.window = *window,
                              .single = single,
-                             .once = p->once,
+                             .once = p->once && task->same,
                              .use = use,
                              .columns = task->columns,
                              .threads = fk_threads(task->opts->threads)};
   kept->sorted = p->sorted;
+  if (p->at == p->sorted) p->at = NULL;
   p->sorted = NULL;
   if (bytes + grid_bytes <= fk_kept_limit(task->opts)) {
     bytes += grid_bytes;
@@ -192,7 +210,7 @@ static enum fk_status make_grid(struct grid_pass *p, unsigned use, const struct 
   spec.threads = task->opts->threads;
   spec.poll = task->opts->poll;
   enum fk_status status = fk_grid_create(&spec, &p->grid, err);
-  if ((p->once || p->keeps) && !p->sorted && !status) status = sort_sources(p, err);
+  if (!status) status = sort_points(p, err);
   if (!status) status = expect_targets(p, err);
   if (!status) status = add_sources(p, err);
   return status;
@@ -234,11 +252,12 @@ static enum fk_status run_terms(struct grid_pass *p, const struct fk_grid_work *
 
 static enum fk_status pass_init(struct grid_pass *p, struct fk_error *err) {
   const struct fk_grid_task *task = p->task;
-  p->once = task->same && (double)task->sources.n <= fk_costs.grid_cpu.sorted_once;
+  /* other targets than the sources are more memory: a few chunks of them */
+  p->once = (double)task->targets.n <= (task->same ? fk_costs.grid_cpu.sorted_once : 4.0 * FK_GRID_CHUNK);
   p->keeps = may_keep(task);
   /* those who take gradients look at the points again */
-  int64_t size = p->once && task->gradient ? task->sources.n : FK_GRID_CHUNK;
-  enum fk_status status = side_init(&p->sources, task, &task->sources, size, err);
+  int64_t size = p->once && task->gradient ? task->targets.n : FK_GRID_CHUNK;
+  enum fk_status status = side_init(&p->sources, task, &task->sources, task->same ? size : FK_GRID_CHUNK, err);
   if (status) return status;
   p->targets = p->sources;
   if (!task->same) status = side_init(&p->targets, task, &task->targets, size, err);
@@ -256,6 +275,7 @@ static void pass_free(struct grid_pass *p) {
   if (p->targets.u != p->sources.u) fk_aligned_free(p->targets.u);
   fk_aligned_free(p->sources.u);
   fk_aligned_free(p->memory);
+  if (p->at != p->sorted) fk_sorted_free(p->at);
   fk_sorted_free(p->sorted);
   fk_grid_free(p->grid);
 }

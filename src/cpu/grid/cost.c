@@ -3,7 +3,7 @@
 
 #include "../../core/costs.h"
 #include "../../core/threads.h"
-#include "grid.h"
+#include "envelope_parts.h"
 
 struct model {
   double occupied, cells; /* blocks with points, and cells of all blocks that these touch */
@@ -72,4 +72,13 @@ double fk_grid_seconds(const struct fk_grid_work *w, const struct fk_window *win
 double fk_grid_seconds_alone(const struct fk_grid_work *work, const struct fk_window *window, bool single) {
   if (single && (window->width > 8 || work->d == 1)) return INFINITY;
   return fk_grid_seconds(work, window, single, 1);
+}
+
+double fk_envelope_seconds(const struct fk_grid_work *w, double cells) {
+  struct fk_window nodes = {.spacing = 1, .width = 2 * FK_ENVELOPE_REACH};
+  double planes = 3, points = w->same_points ? w->n : w->n + w->m; /* sums, and then sums and errors */
+  if (w->use & FK_WINDOW_GRADIENT) planes *= 2;
+  if (w->use & FK_WINDOW_LAPLACE) planes *= 2;
+  double filters = fk_costs.choice.node * planes * w->d * model_of(w, &nodes).cells;
+  return filters + 1e-9 * (points * fk_costs.grid_cpu.point + cells * fk_costs.grid_cpu.visit);
 }

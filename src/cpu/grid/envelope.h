@@ -26,7 +26,7 @@ struct fk_envelope_spec {
   int d, threads;
   double plain, laplace;
   bool gradient;
-  double points;     /* approximate number of points */
+  double points;     /* approximate number of points of the larger side */
   double most_nodes; /* limit of nodes, 0: none. Beyond it fk_envelope_bound() is FK_STATUS_UNSUPPORTED */
   bool stays;        /* store the points' positions, for later sums with other |b| */
   bool counted;      /* also count points with b, for arithmetic that rounds each point alike */
@@ -37,6 +37,8 @@ struct fk_envelope_spec {
 enum fk_status fk_envelope_create(const struct fk_envelope_spec *spec, struct fk_envelope **envelope,
                                   struct fk_error *err);
 void fk_envelope_free(struct fk_envelope *envelope);
+/* Estimated time of all this on one thread, for a window and the sums before it, with `cells` cells of targets. */
+double fk_envelope_seconds(const struct fk_grid_work *work, double cells);
 /* For repeated use of an envelope that stays, each time with one fk_envelope_add() of the same points as sources
  * and targets. fk_envelope_empty() discards |b| and returns the bytes of the stored positions; 0: none.
  * fk_envelope_reuse() returns true if the envelope can be used for the new spec, which may differ in its limits
