@@ -34,8 +34,8 @@
 #'
 #' @section Standard errors:
 #' The square of the standard error is \eqn{\sum_i l_i(x)^2 s^2(x_i)}{sum_i l_i(x)^2 s^2(x_i)}. If the bandwidth was
-#' chosen, the squared fit of 2 r - S r is added, which estimates the bias (r are residuals, S is the hat matrix), and the sum
-#' is at least \eqn{s^2(x)}{s^2(x)} times the leverage of a row at x (Nychka 1988). The variance
+#' chosen, the squared fit of 2 r - S r is added, which estimates the bias (r are residuals, S is the hat matrix), or the local
+#' mean of these squares, if larger: intervals cover on average over neighbours (Nychka 1988). The variance
 #' \eqn{s^2}{s^2} of the noise is a local mean, with the same kernels, of the products of residuals and leave-one-out
 #' residuals, averaged with that of all rows, whose weight is the leverage. The bias of
 #' the ridge, \eqn{(\sum_i l_i(x) (x_i - x)' b)^2}{(sum_i l_i(x) (x_i - x)'b)^2}, averaged over

@@ -121,7 +121,8 @@ local_predictions <- function(fit, at, errors, noise, run) {
   none <- matrix(0, NROW(at), ncol(fit$y))
   if (!is.null(at) && nrow(at) == 0) return(list(fit = none, se = none, noise = 0))
   chosen <- errors && fit$selector != "user"
-  data <- regression_data(fit, cbind(fit$y, if (chosen) bias_sources(fit, run)))
+  biases <- if (chosen) bias_sources(fit, run)
+  data <- regression_data(fit, cbind(fit$y, biases$values))
   responses <- seq_len(ncol(fit$y))
   z <- if (!is.null(at)) whitened(at, data)
   layout <- layout_of(fit$type, fit$d, ncol(data$y))
@@ -135,30 +136,29 @@ local_predictions <- function(fit, at, errors, noise, run) {
     list(
       fit = means[, responses, drop = FALSE], bias = sqrt(bias), left = means[, -responses, drop = FALSE],
       variance = if (errors) local_errors(data, M, fits, layout, variance, at, run)^2,
-      more = if (errors) matrix(more, nrow(M), ncol(fit$y)), leverage = if (errors) exp(-M[, 1]) * fits$stretch,
+      more = if (errors) matrix(more, nrow(M), ncol(fit$y)),
       multiplied = if (!is.null(at)) error_factors(data, M, fits, layout, at)
     )
   })
-  around <- if (noise || chosen) noise_at(fit, data, z, run)
-  # the best bandwidth balances variance and squared bias, and the leverage that a row would have there covers both on average
-  least <- if (chosen) pmin(found$leverage * sum(data$w) / sum(data$w > 0), 1) * around else 0
-  square <- found$variance + if (chosen) found$left^2 else 0
+  # an estimated bias may be near 0 by chance: by the mean square near the target, intervals cover on average there
+  square <- if (chosen) pmax(found$left^2, smoothed(data, biases$squares, z, run)) else 0
   list(
-    fit = found$fit, se = if (errors) sqrt(pmax(square, least) + found$more) else 0,
-    noise = if (noise) around else 0, multiplied = found$multiplied, bias = found$bias
+    fit = found$fit, se = if (errors) sqrt(found$variance + square + found$more) else 0,
+    noise = if (noise) noise_at(fit, data, z, run) else 0, multiplied = found$multiplied, bias = found$bias
   )
 }
 
-# Returns the values whose local fit estimates the negative bias, n x t. The bias of the hat matrix S is S m - m. With residuals r,
-# and the estimate S y + S r in place of the mean m, it is -S (2 r - S r). The leverage alone covers the bias of the best
-# bandwidth, but AICc takes wider ones for few rows. Computed once and cached in the fit.
+# Returns list(values, squares), n x t: values whose local fit estimates the negative bias, and its squares at the rows. The bias
+# of the hat matrix S is S m - m. With residuals r, and S y + S r for the mean m, it is -S (2 r - S r). Cached in the fit.
 bias_sources <- function(fit, run) {
   later <- fit$later
-  if (is.null(later$residue)) {
+  if (is.null(later$biases)) {
+    smooth <- \(y) row_fits(regression_data(fit, y), fit$type, run)$fitted
     r <- fit$y - fit$fitted
-    later$residue <- 2 * r - row_fits(regression_data(fit, r), fit$type, run)$fitted
+    values <- 2 * r - smooth(r)
+    later$biases <- list(values = values, squares = smooth(values)^2)
   }
-  later$residue
+  later$biases
 }
 
 # A fit sum l_i y_i multiplies errors of the responses by up to sum |l_i|. This is 1 for local means, and up to 2.3 for

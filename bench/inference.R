@@ -242,9 +242,22 @@ regressions <- list(
   ),
   doppler = list(x = unit, mean = \(x) sqrt(x$a * (1 - x$a)) * sin(2.6 * pi / (x$a + 0.35)), sd = \(x) 0.15),
   step = list(x = unit, mean = \(x) stats::plogis(40 * (x$a - 0.4)), sd = \(x) 0.2),
-  # the rule of standard errors was not chosen on these
   hinge = list(x = unit, mean = \(x) 5 * pmax(x$a - 0.6, 0), sd = \(x) 0.3),
-  "fading wave" = list(x = unit, mean = \(x) cos(4 * pi * x$a) * exp(-x$a), sd = \(x) 0.2)
+  "fading wave" = list(x = unit, mean = \(x) cos(4 * pi * x$a) * exp(-x$a), sd = \(x) 0.2),
+  # the rule of standard errors was not chosen on these
+  parabola = list(x = unit, mean = \(x) 4 * (x$a - 0.5)^2, sd = \(x) 0.2),
+  growth = list(x = unit, mean = \(x) exp(3 * x$a) / 5, sd = \(x) 0.4),
+  runge = list(x = unit, mean = \(x) 1 / (1 + 25 * (2 * x$a - 1)^2), sd = \(x) 0.15),
+  kinks = list(x = unit, mean = \(x) abs(sin(3 * pi * x$a)), sd = \(x) 0.2),
+  root = list(x = unit, mean = \(x) sqrt(x$a), sd = \(x) 0.1),
+  product = list(x = \(n) cbind(unit(n), b = stats::rnorm(n)), mean = \(x) sin(2 * pi * x$a) * x$b, sd = \(x) 0.3),
+  bowl = list(
+    x = \(n) cbind(unit(n), b = stats::runif(n)), mean = \(x) 4 * (x$a - 0.5)^2 + cos(3 * x$b), sd = \(x) 0.2
+  ),
+  phases = list(
+    x = \(n) cbind(unit(n), b = factor(sample(letters[1:3], n, TRUE))),
+    mean = \(x) sin(2 * pi * x$a + as.integer(x$b)), sd = \(x) 0.3
+  )
 )
 
 # Coverage of pointwise intervals inside and at the ends of the first column, and how often the extrapolation warning is
