@@ -15,7 +15,9 @@ together="dense/halves dense/copy exact/debiased_loo exact/sources exact/kept ex
   exact/passes_frames exact/passes_ordered exact/passes_parts grid/grid grid/job grid/cost grid/axes grid/backend
   grid/spread_f32 grid/spread_f64 grid/evaluate_f32 grid/evaluate_f64 algebra/tables normal/chunks normal/normal
   device/memory engine;
-  near/lists algebra/product device/transfer device/devices device/resident exact/targets exact/sums"
+  near/lists algebra/product device/transfer device/devices device/resident exact/targets exact/sums;
+  exact/passes_matrix device/context; exact/passes_symmetric algebra/triangles; exact/matrix near/frame_lists;
+  normal/sweeps dense/dense"
 
 find cuda core grid fk.h -name '*.cu' -o -name '*.cuh' -o -name '*.h' | LC_ALL=C sort | xargs grep '^ *# *include *"' /dev/null |
   awk -v slowest="$(echo $slowest)" -v together="$(echo $together)" '
