@@ -27,6 +27,7 @@ run <- function(name) {
   )
   spent <- sum((proc.time() - started)[c("user.self", "sys.self", "user.child", "sys.child")])
   cat(sprintf("%6.1f s  %s\n", spent, name))
+  flush(stdout())
   results
 }
 results <- unlist(lapply(names, \(name) if (dir.create(file.path(taken, name), showWarnings = FALSE)) run(name)), FALSE)
