@@ -1,17 +1,26 @@
 #!/bin/sh
-# Writes the make rules of src/cuda to standard output: CUDA_OBJECTS, and for each .cu file a rule with all headers it
-# includes. configure puts them into src/Makevars, so a new file needs no entry anywhere. Each file has its own rule,
+# Writes the make rules of src/cuda to standard output: CUDA_OBJECTS, and for each unit a rule with all headers it
+# includes. configure puts them into src/Makevars, so a new file needs no entry anywhere. Each unit has its own rule,
 # since R's Makeconf resets .SUFFIXES and pattern rules exist in GNU make only.
 set -eu
 cd "$(dirname "$0")/../src"
 
 # the files that take longest come first: make starts in this order
 slowest="tensor/sums_wgmma tensor/sums_symmetric tensor/sums_wgmma_wide tensor/sums_mma fma/f32 fma/f64 fma/doubled
-  tensor/sums_dmma normal/tiles grid/sort device/sort grid/spread_f64 grid/evaluate_f64 grid/spread_f32
-  grid/evaluate_f32"
+  tensor/sums_dmma normal/tiles grid/sort device/sort"
+
+# CUDA's headers alone take nvcc 2 s. Small files up to a semicolon are one unit, which nvcc reads in one call: they must
+# not define a name twice. The last one names the object. A file that stands nowhere here is a unit by itself.
+together="dense/halves dense/copy exact/debiased_loo exact/sources exact/kept exact/send exact/lost exact/passes
+  exact/passes_frames exact/passes_ordered exact/passes_parts grid/grid grid/job grid/cost grid/axes grid/backend
+  grid/spread_f32 grid/spread_f64 grid/evaluate_f32 grid/evaluate_f64 algebra/tables normal/chunks normal/normal
+  device/memory engine;
+  near/lists algebra/product device/transfer device/devices device/resident exact/targets exact/sums;
+  exact/passes_matrix device/context; exact/passes_symmetric algebra/triangles; exact/matrix near/frame_lists;
+  normal/sweeps dense/dense"
 
 find cuda core grid fk.h -name '*.cu' -o -name '*.cuh' -o -name '*.h' | LC_ALL=C sort | xargs grep '^ *# *include *"' /dev/null |
-  awk -v slowest="$slowest" '
+  awk -v slowest="$(echo $slowest)" -v together="$(echo $together)" '
     {
       at = index($0, ":")
       file = substr($0, 1, at - 1)
@@ -37,20 +46,38 @@ find cuda core grid fk.h -name '*.cu' -o -name '*.cuh' -o -name '*.h' | LC_ALL=C
         }
     }
     END {
-      n = split(slowest, first, " ")
-      for (i = 1; i <= n; i++) {
-        if (!(("cuda/" first[i] ".cu") in stem)) { print "cuda-rules.sh: there is no " first[i] ".cu" >"/dev/stderr"; exit 1 }
-        objects = objects " \\\n  cuda/" first[i] ".o"
-        listed["cuda/" first[i] ".cu"] = 1
+      lines = split(together, line, ";")
+      for (u = 1; u <= lines; u++) {
+        n = split(line[u], unit, " ")
+        before = ""
+        for (i = 1; i < n; i++) {
+          before = before " cuda/" unit[i] ".cu"
+          within["cuda/" unit[i] ".cu"] = 1
+        }
+        with["cuda/" unit[n] ".cu"] = before
+        slowest = slowest " " unit[n]
       }
+      n = split(slowest, first, " ")
+      for (i = 1; i <= n; i++) own["cuda/" first[i] ".cu"] = 1
+      for (file in within) own[file] = 1
+      for (file in own)
+        if (!(file in stem)) { print "cuda-rules.sh: there is no " file >"/dev/stderr"; exit 1 }
+      for (i = 1; i <= n; i++) objects = objects " \\\n  cuda/" first[i] ".o"
       for (i = 1; i <= count; i++)
-        if (!(files[i] in listed)) objects = objects " \\\n  " stem[files[i]] ".o"
+        if (!(files[i] in own)) objects = objects " \\\n  " stem[files[i]] ".o"
       print "CUDA_OBJECTS =" objects
       for (i = 1; i <= count; i++) {
+        if (files[i] in within) continue
         split("", seen)
-        all = ""
+        all = included = ""
+        n = split(with[files[i]], unit, " ")
+        for (k = 1; k <= n; k++) {
+          all = all " " unit[k]
+          visit(unit[k])
+          included = included "-include " unit[k] " "
+        }
         visit(files[i])
         print stem[files[i]] ".o: " files[i] all
-        print "\t$(NVCC) $(NVCC_FLAGS) -c " files[i] " -o $@"
+        print "\t$(NVCC) $(NVCC_FLAGS) " included "-c " files[i] " -o $@"
       }
     }'

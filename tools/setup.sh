@@ -202,8 +202,8 @@ tell_stages() {
   return 0
 }
 
-# Objects are compiled once for all installations of this run. The user's own Makevars is still read; the Makevars of
-# the package has set NVCC before.
+# Objects are compiled once for all installations of this run, without symbols for a debugger. The user's own Makevars is
+# still read; the Makevars of the package has set NVCC before.
 keep_objects() {
   local own="${R_MAKEVARS_USER:-$HOME/.R/Makevars}" compiler
   compiler="$(R CMD config CC)"
@@ -211,6 +211,7 @@ keep_objects() {
   {
     [ -r "$own" ] && cat "$own"
     echo "CC = $fk_root/tools/keep-object $compiler"
+    echo "CFLAGS += -g0"
     echo "NVCC := $fk_root/tools/keep-object \$(NVCC)"
   } >"$fk_scratch/Makevars"
   export FK_OBJECTS="$fk_scratch/objects" R_MAKEVARS_USER="$fk_scratch/Makevars"

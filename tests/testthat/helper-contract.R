@@ -1,7 +1,7 @@
 # The tables of test-contract.R: kinds of fits, variants of their data, and methods. The law of every cell: the method
 # returns a value without NaN that has the right rows and columns, or it raises an error of the package's own class in
 # the package's own words. These lines print which method works with which kind of fit:
-#   library(flashkernel); for (part in c("outcomes", "contract")) source(paste0("tests/testthat/helper-", part, ".R"))
+#   library(flashkernel); for (part in c("kernels", "outcomes", "contract")) source(paste0("tests/testthat/helper-", part, ".R"))
 #   print_contract(contract_table())
 
 # ---- data -------------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ contract_kinds <- function() {
     "marginal" = of(kde_marginal(flash_kde(d[c("a", "b")], "kde", 0.1, weights = w), "a")),
     "given" = of(kde_conditional(flash_kde(d[c("a", "b")], "kde", 0.1, weights = w), c(b = 0.4))),
     "big.matrix" = of(
-      flash_kde(bigmemory::as.big.matrix(as.matrix(d[c("a", "b")])), bandwidth = 0.1, weights = w), "b", "bigmemory"
+      flash_kde(big_matrix(d[c("a", "b")]), bandwidth = 0.1, weights = w), "b", "bigmemory"
     ),
     "flash_data" = of({
       data <- flash_data(cbind(as.matrix(d[c("a", "b")]), w = w), weights = if (!is.null(w)) "w")

@@ -93,7 +93,7 @@ law_kinds <- function() {
 # A fit of the kind to other rows, with more arguments of the fitting call.
 law_fit <- function(call, rows, weights = NULL, ..., frame = list()) {
   set.seed(1) # of which kernel_ridge() draws
-  eval(with_arguments(call, ...), list2env(c(list(d = rows, w = weights), frame), parent = asNamespace("flashkernel")))
+  eval(with_arguments(call, ...), list2env(c(list(d = rows, w = weights), frame), parent = environment(law_fit)))
 }
 
 FITTERS <- c("flash_kde", "flash_kda", "kernel_regression", "kernel_ridge", "tune_ridge")

@@ -1,5 +1,5 @@
 # y depends on one column of four, quickly.
-metric_rows <- function(n = 300) {
+metric_rows <- function(n = 150) {
   x <- with_fixed_seed(matrix(stats::runif(4 * n), n), 3)
   list(x = x, y = sin(12 * x[, 2]) + with_fixed_seed(stats::rnorm(n, sd = 0.05), 3))
 }
@@ -22,7 +22,7 @@ test_that("a full metric finds a direction", {
 })
 
 test_that("a learnt metric is the same in every call, for any number of threads, and leaves R's generator alone", {
-  train <- metric_rows(150)
+  train <- metric_rows(80)
   set.seed(1)
   before <- .Random.seed
   fits <- lapply(1:2, \(threads) kernel_ridge(train$x, train$y, metric = "auto", control = flash_control(threads = threads)))
