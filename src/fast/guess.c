@@ -124,10 +124,8 @@ enum fk_status fk_fast_bound_seconds(const struct fk_fast_job *job, const struct
   struct fk_grid_points targets = {fk_column(&s->y, 0), s->y.n, s->y.ld};
   struct fk_grid_work at = *work;
   enum fk_status status = FK_STATUS_OK;
-  *seconds = 0;
-  if (job->grid->cells) return status;
   if (!job->same) status = fk_grid_survey(&targets, work->m, work->d, &at, err);
-  if (!status) *seconds = fk_envelope_seconds(work, at.boxes[0]);
+  *seconds = status ? 0 : fk_envelope_seconds(work, at.boxes[0]);
   return status;
 }
 

@@ -237,10 +237,9 @@ static enum fk_status run_terms(struct grid_pass *p, const struct fk_grid_work *
                                 const struct fk_window *window, bool single, struct fk_error *err) {
   const struct fk_grid_task *task = p->task;
   bool laplace = task->laplace != 0, plain = task->plain != 0 || !laplace;
-  enum fk_status status = FK_STATUS_OK;
   struct grid_term first = {task->plain, true, task->gradient && !laplace};
-  struct grid_term second = {task->laplace, !plain || task->plain == 0, task->gradient};
-  if (plain) status = run_term(p, work, window, single, first, !laplace, err);
+  struct grid_term second = {task->laplace, task->plain == 0, task->gradient};
+  enum fk_status status = plain ? run_term(p, work, window, single, first, !laplace, err) : FK_STATUS_OK;
   if (!status && laplace) status = run_term(p, work, window, single, second, true, err);
   return status;
 }
