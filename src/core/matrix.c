@@ -40,8 +40,10 @@ void fk_gather(const struct fk_matrix *x, const int64_t *rows, int64_t count, do
 void fk_thin_out(const struct fk_matrix *x, int64_t count, double *to) {
   double step = (double)x->n / (double)count;
   for (int64_t k = 0; k < x->d; k++)
-    for (int64_t i = 0; i < count; i++)
-      to[k * count + i] = fk_number(x->data, x->type, k * x->ld + (int64_t)((double)i * step));
+    for (int64_t i = 0; i < count; i++) { /* somewhere in each share: equal distances would fit to a lattice */
+      double place = (double)i + 0x1p-32 * (double)(uint32_t)(i * 2654435769);
+      to[k * count + i] = fk_number(x->data, x->type, k * x->ld + (int64_t)(place * step));
+    }
 }
 
 void fk_read(const struct fk_matrix *x, int64_t k, int64_t first, int64_t count, double *to) {

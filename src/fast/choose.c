@@ -59,7 +59,8 @@ static enum fk_status choose_method(struct fk_fast_job *job, const struct fk_fas
   }
   if (!status && gaussian && fk_fast_may_be(job->opts, FK_METHOD_GRID))
     fk_fast_choose_window(job, &work, job->tol, &single, &window, &by[FK_BY_GRID]);
-  if (!status && isfinite(by[FK_BY_GRID])) status = fk_fast_bound_seconds(job, s, &work, &bound, err);
+  if (!status && isfinite(by[FK_BY_GRID]) && !job->grid->cells)
+    status = fk_fast_bound_seconds(job, s, &work, &bound, err);
   by[FK_BY_GRID] += bound;
   /* a guess of direct sums takes some of the time that it could save: only where the grid is not plainly better */
   if (!status && gaussian && may_direct)

@@ -18,18 +18,14 @@ static int64_t sample_size(int64_t n) {
   return fk_smaller(n, fk_smaller(fk_larger(n / c->sample_share, c->sample_least), c->sample_most));
 }
 
-/* Rows spread over all, each somewhere in its share: equal distances would miss rows of a lattice. */
+/* Rows spread evenly over all. */
 static enum fk_status sample_of(const struct fk_fast_job *job, const struct fk_matrix *points, int64_t count,
                                 double *u, struct fk_error *err) {
-  double *raw = malloc(sizeof(double) * (size_t)(count * job->d)), step = (double)points->n / (double)count;
-  int64_t *rows = malloc(sizeof *rows * (size_t)(count + 1));
-  enum fk_status status = raw && rows ? FK_STATUS_OK : fk_no_memory(err, 0, "a sample of the points");
-  for (int64_t i = 0; i < count && !status; i++)
-    rows[i] = (int64_t)(((double)i + ldexp((uint32_t)(i * 2654435769u), -32)) * step);
-  if (!status) fk_gather(points, rows, count, raw, count);
+  double *raw = malloc(sizeof(double) * (size_t)(count * job->d));
+  if (!raw) return fk_no_memory(err, 0, "a sample of the points");
+  fk_thin_out(points, count, raw);
   struct fk_matrix picked = fk_doubles(raw, count, job->d);
-  if (!status) status = fk_fast_whiten(job, &picked, 0, count, u, count, err);
-  free(rows);
+  enum fk_status status = fk_fast_whiten(job, &picked, 0, count, u, count, err);
   free(raw);
   return status;
 }
@@ -128,10 +124,8 @@ enum fk_status fk_fast_bound_seconds(const struct fk_fast_job *job, const struct
   struct fk_grid_points targets = {fk_column(&s->y, 0), s->y.n, s->y.ld};
   struct fk_grid_work at = *work;
   enum fk_status status = FK_STATUS_OK;
-  *seconds = 0;
-  if (job->grid->cells) return status;
   if (!job->same) status = fk_grid_survey(&targets, work->m, work->d, &at, err);
-  if (!status) *seconds = fk_envelope_seconds(work, at.boxes[0]);
+  *seconds = status ? 0 : fk_envelope_seconds(work, at.boxes[0]);
   return status;
 }
 

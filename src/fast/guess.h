@@ -29,7 +29,7 @@ void fk_fast_remember(const struct fk_fast_samples *samples, const struct fk_win
  * if there is none. *single: on entry, whether single precision is allowed; on return, whether it is chosen. */
 void fk_fast_choose_window(const struct fk_fast_job *job, const struct fk_grid_work *work, double tol,
                            bool *single, struct fk_window *window, double *seconds);
-/* The estimated time of the bound of a grid's error; 0 where a device counts the cells. */
+/* The estimated time of the bound of a grid's error on the CPU. */
 enum fk_status fk_fast_bound_seconds(const struct fk_fast_job *job, const struct fk_fast_samples *s,
                                      const struct fk_grid_work *work, double *seconds, struct fk_error *err);
 /* *seconds: the estimated time of direct sums, which is worked out only if it could be below `least`. */

@@ -10,8 +10,6 @@
 #include "../tile.h"
 #include "direct_parts.h"
 
-enum { MEASURED_PER_CYCLE = 16 }; /* multiply-adds of the EPYC of core/costs.c */
-
 /* For one group, on average. */
 struct counts {
   double visited, packed, pairs, single, shifted;
@@ -25,7 +23,7 @@ static double seconds_of(const struct counts *each, double groups, double ordere
   ns += each->packed * c->pack * (d + columns);
   double pairs = narrow * (c->f32 + c->f32_coordinate * d + c->f32_value * values) +
                  wide * (c->f64 + c->f64_coordinate * d + c->f64_value * values);
-  ns += pairs * MEASURED_PER_CYCLE / fk_isa()->per_cycle;
+  ns += pairs * 16 / fk_isa()->per_cycle; /* 16 where the costs were measured */
   ns += each->shifted * c->shifted;
   return 1e-9 * (groups * ns / threads + ordered * c->order * (c->order_serial + (1 - c->order_serial) / threads));
 }

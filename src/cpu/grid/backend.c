@@ -167,8 +167,9 @@ static bool take_kept(struct grid_pass *p, unsigned use, const struct fk_window 
   if (!kept || !kept->sorted || kept->window.spacing != window->spacing || kept->single != single) return false;
   p->sorted = kept->sorted;
   kept->sorted = NULL;
-  bool same = kept->grid && p->once && kept->once && task->same && fk_window_equal(&kept->window, window) && kept->use == use &&
-              kept->columns == task->columns && kept->threads == fk_threads(task->opts->threads);
+  bool same = kept->grid && p->once && kept->once && task->same && fk_window_equal(&kept->window, window) &&
+              kept->use == use && kept->columns == task->columns &&
+              kept->threads == fk_threads(task->opts->threads);
   if (!same) return false;
   p->at = p->sorted;
   p->grid = kept->grid;
@@ -183,12 +184,8 @@ static void keep(struct grid_pass *p, unsigned use, const struct fk_window *wind
   struct grid_kept *kept = p->keeps ? malloc(sizeof *kept) : NULL;
   if (!kept) return;
   double bytes = sorted_bytes(task), grid_bytes = fk_grid_held(p->grid);
-  *kept = (struct grid_kept){.window = *window,
-                             .single = single,
-                             .once = p->once && task->same,
-                             .use = use,
-                             .columns = task->columns,
-                             .threads = fk_threads(task->opts->threads)};
+  *kept = (struct grid_kept){*window, single, p->once && task->same, use, task->columns};
+  kept->threads = fk_threads(task->opts->threads);
   kept->sorted = p->sorted;
   if (p->at == p->sorted) p->at = NULL;
   p->sorted = NULL;
@@ -221,32 +218,29 @@ static enum fk_status filter_grid(struct grid_pass *p, const struct fk_grid_work
   return fk_grid_convolve_sum(p->grid, work->scales, work->weights, work->kernels, err);
 }
 
+static enum fk_status run_term(struct grid_pass *p, const struct fk_grid_work *work,
+                               const struct fk_window *window, bool single, struct grid_term term, bool last,
+                               struct fk_error *err) {
+  unsigned use = (last && p->task->laplace != 0 ? FK_WINDOW_LAPLACE : 0) |
+                 (term.gradient ? FK_WINDOW_GRADIENT : FK_WINDOW_VALUE);
+  enum fk_status status = make_grid(p, use, window, single, err);
+  if (!status) status = filter_grid(p, work, err);
+  if (!status) status = evaluate_term(p, &term, err);
+  if (!status && last) keep(p, use, window, single);
+  fk_grid_free(p->grid);
+  p->grid = NULL;
+  return status;
+}
+
 /* All terms with one window. */
 static enum fk_status run_terms(struct grid_pass *p, const struct fk_grid_work *work,
                                 const struct fk_window *window, bool single, struct fk_error *err) {
   const struct fk_grid_task *task = p->task;
-  enum fk_status status = FK_STATUS_OK;
-  bool last_is_laplace = task->laplace != 0;
-  if (task->plain != 0 || !last_is_laplace) {
-    struct grid_term plain = {task->plain, true, task->gradient && !last_is_laplace};
-    unsigned use = plain.gradient ? FK_WINDOW_GRADIENT : FK_WINDOW_VALUE;
-    status = make_grid(p, use, window, single, err);
-    if (!status) status = filter_grid(p, work, err);
-    if (!status) status = evaluate_term(p, &plain, err);
-    if (!status && !last_is_laplace) keep(p, use, window, single);
-    fk_grid_free(p->grid);
-    p->grid = NULL;
-  }
-  if (!status && last_is_laplace) {
-    struct grid_term laplace = {task->laplace, task->plain == 0, task->gradient};
-    unsigned use = FK_WINDOW_LAPLACE | (task->gradient ? FK_WINDOW_GRADIENT : 0);
-    status = make_grid(p, use, window, single, err);
-    if (!status) status = fk_grid_convolve(p->grid, 1, err);
-    if (!status) status = evaluate_term(p, &laplace, err);
-    if (!status) keep(p, use, window, single);
-    fk_grid_free(p->grid);
-    p->grid = NULL;
-  }
+  bool laplace = task->laplace != 0, plain = task->plain != 0 || !laplace;
+  struct grid_term first = {task->plain, true, task->gradient && !laplace};
+  struct grid_term second = {task->laplace, task->plain == 0, task->gradient};
+  enum fk_status status = plain ? run_term(p, work, window, single, first, !laplace, err) : FK_STATUS_OK;
+  if (!status && laplace) status = run_term(p, work, window, single, second, true, err);
   return status;
 }
 

@@ -76,9 +76,8 @@ double fk_grid_seconds_alone(const struct fk_grid_work *work, const struct fk_wi
 
 double fk_envelope_seconds(const struct fk_grid_work *w, double cells) {
   struct fk_window nodes = {.spacing = 1, .width = 2 * FK_ENVELOPE_REACH};
-  double planes = 3, points = w->same_points ? w->n : w->n + w->m; /* sums, and then sums and errors */
-  if (w->use & FK_WINDOW_GRADIENT) planes *= 2;
-  if (w->use & FK_WINDOW_LAPLACE) planes *= 2;
+  double parts = (w->use & FK_WINDOW_GRADIENT ? 2 : 1) * (w->use & FK_WINDOW_LAPLACE ? 2 : 1);
+  double planes = 3 * parts, points = w->same_points ? w->n : w->n + w->m; /* sums, and then sums and errors */
   double filters = fk_costs.choice.node * planes * w->d * model_of(w, &nodes).cells;
   return filters + 1e-9 * (points * fk_costs.grid_cpu.point + cells * fk_costs.grid_cpu.visit);
 }

@@ -8,24 +8,11 @@
 #include "../../core/costs.h"
 #include "../../core/count.h"
 
-static enum fk_status no_memory(struct fk_error *err) {
+enum fk_status fk_envelope_no_memory(struct fk_error *err) {
   return fk_no_memory(err, 0, "the bound of the grid's error");
 }
 
 /* ---- layouts ---------------------------------------------------------------------------------- */
-
-static void lay_out(struct fk_layout *l, int d, bool single_cells) {
-  *l = (struct fk_layout){.d = d, .inverse_spacing = 1, .cells = 1};
-  l->bits = fk_grid_key_bits(d);
-  if (!single_cells) l->cells = fk_grid_sides(d, l->side);
-  for (int k = 0; k < d; k++) {
-    uint64_t half = (uint64_t)1 << (l->bits - 1);
-    if (single_cells) l->side[k] = 1;
-    l->shift[k] = FK_KEY_QUARTERS + k * l->bits;
-    l->bias += half << l->shift[k];
-    l->limit[k] = fmin(0x1p50, (double)(half - fk_smaller((int64_t)half / 8, 64)));
-  }
-}
 
 static int64_t coordinate(const struct fk_layout *l, uint64_t key, int k) {
   uint64_t mask = ((uint64_t)1 << l->bits) - 1;
@@ -57,7 +44,7 @@ static void set_most(struct fk_envelope *e) {
 enum fk_status fk_envelope_create(const struct fk_envelope_spec *spec, struct fk_envelope **envelope,
                                   struct fk_error *err) {
   struct fk_envelope *e = *envelope = calloc(1, sizeof *e);
-  if (!e) return no_memory(err);
+  if (!e) return fk_envelope_no_memory(err);
   int d = spec->d;
   size_t corners = (size_t)(1 + spec->counted) << d,
          cell = sizeof(struct fk_envelope_filled) + corners * sizeof(double);
@@ -68,8 +55,8 @@ enum fk_status fk_envelope_create(const struct fk_envelope_spec *spec, struct fk
   /* each has a table, whose cells take 8 bytes a corner */
   double pieces = spec->points / (double)fk_costs.grid_cpu.envelope_piece[0];
   e->pieces = (int)fmax(1, fmin(d <= 3 ? FK_ENVELOPE_PIECES : d <= 5 ? 4 : 2, pieces));
-  lay_out(&e->cells_layout, d, true);
-  lay_out(&e->layout, d, false);
+  fk_grid_lay_out(&e->cells_layout, d, 1, true);
+  fk_grid_lay_out(&e->layout, d, 1, false);
   for (int i = 0; i < FK_ENVELOPE_PIECES; i++) fk_blocks_init(&e->found[i], cell, true);
   fk_blocks_init(&e->cells, cell, true);
   size_t block = (size_t)e->layout.cells * sizeof(double);
@@ -95,6 +82,11 @@ bool fk_envelope_reuse(struct fk_envelope *e, const struct fk_envelope_spec *spe
   return true;
 }
 
+static void free_tables(struct fk_envelope *e) {
+  struct fk_blocks *tables[] = {&e->cells, &e->nodes, &e->needed, &e->result, &e->between};
+  for (int i = 0; i < 5; i++) fk_blocks_free(tables[i]);
+}
+
 double fk_envelope_empty(struct fk_envelope *e) {
   size_t corners = sizeof(double) * (size_t)(1 + e->spec.counted) << e->spec.d;
   double bytes = e->spec.points * (double)(sizeof *e->cell + sizeof *e->fraction * (size_t)e->spec.d);
@@ -105,11 +97,7 @@ double fk_envelope_empty(struct fk_envelope *e) {
       struct fk_envelope_filled *cell = fk_blocks_at(&e->found[i], j);
       memset(cell->corner, 0, corners);
     }
-  fk_blocks_free(&e->cells);
-  fk_blocks_free(&e->nodes);
-  fk_blocks_free(&e->needed);
-  fk_blocks_free(&e->result);
-  fk_blocks_free(&e->between);
+  free_tables(e);
   e->merged = false;
   e->mass = 0;
   return bytes;
@@ -120,11 +108,7 @@ void fk_envelope_free(struct fk_envelope *e) {
   fk_aligned_free(e->cell);
   fk_aligned_free(e->fraction);
   for (int i = 0; i < FK_ENVELOPE_PIECES; i++) fk_blocks_free(&e->found[i]);
-  fk_blocks_free(&e->cells);
-  fk_blocks_free(&e->nodes);
-  fk_blocks_free(&e->needed);
-  fk_blocks_free(&e->result);
-  fk_blocks_free(&e->between);
+  free_tables(e);
   free(e->bounds);
   free(e->cell_of);
   free(e->at_corners);
@@ -285,11 +269,11 @@ static bool list_bounds(struct fk_envelope *e) {
 
 enum fk_status fk_envelope_prepare(struct fk_envelope *e, struct fk_error *err) {
   if (e->merged) return FK_STATUS_OK;
-  if (!fk_envelope_gather(e)) return no_memory(err);
+  if (!fk_envelope_gather(e)) return fk_envelope_no_memory(err);
   bool fits = fill_nodes(e);
   if (!fits && e->nodes.most && e->nodes.n >= e->nodes.most)
     return fk_fail(err, FK_STATUS_UNSUPPORTED, "points are too sparse for a grid");
-  if (!fits || !list_bounds(e)) return no_memory(err);
+  if (!fits || !list_bounds(e)) return fk_envelope_no_memory(err);
   e->merged = true;
   return FK_STATUS_OK;
 }
@@ -304,7 +288,7 @@ enum fk_status fk_envelope_take(struct fk_envelope *e, const struct fk_grid_cell
   bool fits = take_nodes(e, box);
   if (!fits && e->nodes.most && e->nodes.n >= e->nodes.most)
     return fk_fail(err, FK_STATUS_UNSUPPORTED, "points are too sparse for a grid");
-  if (!fits || !take_cells(e, box) || !list_bounds(e)) return no_memory(err);
+  if (!fits || !take_cells(e, box) || !list_bounds(e)) return fk_envelope_no_memory(err);
   e->merged = true;
   return FK_STATUS_OK;
 }

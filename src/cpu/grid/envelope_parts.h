@@ -49,6 +49,7 @@ struct fk_envelope_corners fk_envelope_corners_of(const struct fk_envelope *e, u
 uint64_t fk_envelope_corner_key(const struct fk_envelope *e, const struct fk_envelope_corners *c, int corner,
                                 int64_t *place);
 
+enum fk_status fk_envelope_no_memory(struct fk_error *err);
 /* All pieces' cells in one table, in the order of the pieces; false: no memory. */
 bool fk_envelope_gather(struct fk_envelope *e);
 /* All cells in one table, the nodes, and the cells with targets, unless they are there. */

@@ -17,10 +17,6 @@ enum {
   CORNERS = 1 << FK_GRID_MAX_D
 };
 
-static enum fk_status no_memory(struct fk_error *err) {
-  return fk_no_memory(err, 0, "the bound of the grid's error");
-}
-
 /* ---- to their cells --------------------------------------------------------------------------- */
 
 /* One call's points: cut into pieces, each with a table of its own, so that sums do not depend on the threads. */
@@ -146,7 +142,7 @@ static enum fk_status add_some(struct envelope_call *c, struct fk_error *err) {
     if (c->outside[i])
       return fk_fail(err, FK_STATUS_UNSUPPORTED,
                      "points are too far apart, in bandwidths, for a grid in %d dimensions", e->spec.d);
-    if (c->failed[i]) return no_memory(err);
+    if (c->failed[i]) return fk_envelope_no_memory(err);
     e->mass += c->total[i];
   }
   return FK_STATUS_OK;

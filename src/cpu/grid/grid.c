@@ -43,7 +43,6 @@ int fk_grid_threads(const struct fk_grid *g, double n) {
 static const int64_t sides[FK_GRID_MAX_D][FK_GRID_MAX_D] = {
     {512}, {32, 32}, {16, 16, 16}, {16, 8, 8, 4}, {16, 4, 4, 4, 4}, {16, 4, 4, 4, 4, 4}, {16, 4, 4, 4, 4, 4, 4}};
 static const int bits[FK_GRID_MAX_D] = {60, 30, 20, 15, 12, 10, 8};
-int fk_grid_key_bits(int d) { return bits[d - 1]; }
 
 int64_t fk_grid_sides(int d, int64_t side[FK_GRID_MAX_D]) {
   int64_t cells = 1;
@@ -51,16 +50,12 @@ int64_t fk_grid_sides(int d, int64_t side[FK_GRID_MAX_D]) {
   return cells;
 }
 
-static void lay_out(struct fk_grid *g) {
-  struct fk_layout *l = &g->layout;
-  int d = g->spec.d;
-  l->d = d;
-  l->cells = fk_grid_sides(d, l->side);
-  l->bits = bits[d - 1];
-  l->quarters = d > 2;
-  l->inverse_spacing = 1 / g->spec.window.spacing;
+void fk_grid_lay_out(struct fk_layout *l, int d, double spacing, bool single_cells) {
+  *l = (struct fk_layout){.d = d, .inverse_spacing = 1 / spacing, .cells = 1, .bits = bits[d - 1]};
+  if (!single_cells) l->cells = fk_grid_sides(d, l->side);
   for (int k = 0; k < d; k++) {
     uint64_t half = (uint64_t)1 << (l->bits - 1);
+    if (single_cells) l->side[k] = 1;
     l->shift[k] = FK_KEY_QUARTERS + k * l->bits;
     l->bias += half << l->shift[k];
     /* room for the neighbours that filters reach */
@@ -162,7 +157,8 @@ enum fk_status fk_grid_create(const struct fk_grid_spec *spec, struct fk_grid **
   g->spec.single = single;
   g->ops = ops;
   g->threads = fk_threads(spec->threads);
-  lay_out(g);
+  fk_grid_lay_out(&g->layout, spec->d, spec->window.spacing, false);
+  g->layout.quarters = spec->d > 2;
   int planes = spec->use & FK_WINDOW_LAPLACE ? 2 : 1;
   size_t block = (size_t)g->layout.cells * (size_t)spec->columns;
   fk_blocks_init(&g->totals, block * sizeof(double), false);

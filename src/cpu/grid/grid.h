@@ -83,7 +83,6 @@ enum fk_status fk_grid_evaluate_sorted(struct fk_grid *grid, const struct fk_sor
 
 /* The sides of a block, in cells; returns their product. */
 int64_t fk_grid_sides(int d, int64_t sides[FK_GRID_MAX_D]);
-int fk_grid_key_bits(int d); /* bits of a block's number in each dimension */
 
 /* Fills extent and boxes. points: all n of them, or a sample that is spread evenly. */
 enum fk_status fk_grid_survey(const struct fk_grid_points *points, double n, int d, struct fk_grid_work *work,

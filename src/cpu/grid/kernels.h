@@ -26,6 +26,7 @@ struct fk_layout {
   double inverse_spacing, limit[FK_GRID_MAX_D];
   uint64_t bias; /* added to all fields, so that none is negative */
 };
+void fk_grid_lay_out(struct fk_layout *layout, int d, double spacing, bool single_cells);
 
 /* The window, ready for the loops: coefficients[k * FK_GRID_LANES + node]. */
 struct fk_stencil {

@@ -28,18 +28,19 @@ static int64_t chunk_at(const struct fk_batch *batch, int64_t at) {
 /* Blocks for all chunks, and each chunk's turn at them. */
 static enum fk_status assign(struct fk_grid *g, const struct fk_batch *batch, uint32_t **turns,
                              struct fk_error *err) {
-  int64_t wanted = batch->chunks * g->slots.count, capacity = 0;
-  uint32_t *count = NULL;
+  int64_t wanted = batch->chunks * g->slots.count;
+  uint32_t *count = calloc((size_t)(g->totals.n + wanted), sizeof *count);
   if (wanted > g->slot_capacity) {
     free(g->slot_of);
     free(g->turn_of);
     g->slot_capacity = wanted;
     g->slot_of = malloc((size_t)wanted * sizeof *g->slot_of);
     g->turn_of = malloc((size_t)wanted * sizeof *g->turn_of);
-    if (!g->slot_of || !g->turn_of) {
-      g->slot_capacity = 0;
-      return fk_grid_no_memory(err, "pieces of work");
-    }
+  }
+  if (!g->slot_of || !g->turn_of || !count) {
+    g->slot_capacity = 0;
+    free(count);
+    return fk_grid_no_memory(err, "pieces of work");
   }
   for (int64_t order = 0; order < batch->chunks; order++) {
     int64_t i = chunk_at(batch, order);
@@ -53,17 +54,6 @@ static enum fk_status assign(struct fk_grid *g, const struct fk_batch *batch, ui
       if (block < 0) {
         free(count);
         return fk_grid_no_block(g, &g->totals, err);
-      }
-      if (block >= capacity) {
-        int64_t larger = fk_larger(2 * block, 1024);
-        uint32_t *more = realloc(count, (size_t)larger * sizeof *more);
-        if (!more) {
-          free(count);
-          return fk_grid_no_memory(err, "blocks");
-        }
-        memset(more + capacity, 0, (size_t)(larger - capacity) * sizeof *more);
-        count = more;
-        capacity = larger;
       }
       g->slot_of[at] = (uint32_t)block;
       g->turn_of[at] = count[block]++;
