@@ -37,6 +37,10 @@ run_blocks <- function(system, y, state, most, goal, after, apart = passes_apart
   system$keys <- if (is.matrix(points)) row_keys(points) else seq_len(system$n)
   size <- column_products(state$r, state$r, run)
   while (state$iteration < most && !state$stalled && any(size > goal)) {
+    # products with the directions of blocks may be in single precision
+    if (state$iteration == apart && factor_whole(system, run)) {
+      state <- replace(first_blocks(system, y, state$x), "iteration", list(apart))
+    }
     state <- pass_of_blocks(state, system, run)
     size <- column_products(state$r, state$r, run)
     if (state$iteration %% REFRESH == 0 || all(size <= goal)) {
@@ -66,8 +70,8 @@ pass_of_blocks <- function(state, system, run) {
   replace(step_conjugate(state, step$d, step$Ad, run), "iteration", list(pass))
 }
 
-# list(d, Ad): the solution for the residual by the factor of all rows, which stays for later passes. NULL: there is none.
-step_of_whole <- function(r, system, run) {
+# Makes the factor of all rows, which stays for later passes. FALSE: there is none.
+factor_whole <- function(system, run) {
   whole <- system$whole
   if (is.null(whole$P)) {
     name_stage(run, "Factorising")
@@ -77,8 +81,13 @@ step_of_whole <- function(r, system, run) {
     )
     if (is.null(whole$P)) whole$apart <- Inf
   }
-  if (is.null(whole$P)) return(NULL)
-  d <- apply_factors(whole$P, r, c("T^-T", "T^-1"))
+  !is.null(whole$P)
+}
+
+# list(d, Ad): the solution for the residual by that factor.
+step_of_whole <- function(r, system, run) {
+  if (!factor_whole(system, run)) return(NULL)
+  d <- apply_factors(system$whole$P, r, c("T^-T", "T^-1"))
   list(d = d, Ad = exact_product(system, d, run_in_double(run)))
 }
 

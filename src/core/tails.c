@@ -66,7 +66,8 @@ enum fk_status fk_redo_lost_sums(const struct fk_task *task, const struct fk_eng
   int64_t n = task->sources.n, m = fk_n_targets(task), count = columns ? task->n_columns : task->weights ? 1 : 0;
   enum fk_status status = FK_STATUS_OK;
   bool others = task->values == FK_VALUES_COORDINATES || (columns && task->weights);
-  bool global = opts->tol > 0 && opts->tol_type == FK_TOL_GLOBAL; /* relative to the largest sum */
+  /* relative to the largest sum, unless exact sums were asked for */
+  bool global = opts->tol > 0 && opts->tol_type == FK_TOL_GLOBAL && opts->engine != FK_ENGINE_EXACT;
   if (task->tail_pass || task->exclude_self || !underflows || others) return status;
   for (int64_t v = 0; v < count && !status; v++) {
     struct lost lost = {.column = columns ? task->columns + v * n : task->weights};
