@@ -142,8 +142,8 @@ struct fk_matrix fk_part(const struct fk_matrix *x, int64_t row, int64_t rows, i
 /* Do both views have the same address, type and dimensions? Compares no numbers. */
 bool fk_is_same(const struct fk_matrix *a, const struct fk_matrix *b);
 /* The next three copy numbers as doubles. fk_gather: row rows[r] goes to to[k * ld + r], r < count. fk_thin_out:
- * a row of each of `count` parts goes to to[k * count + r]. fk_read: rows first .. first + count - 1 of column k go
- * to to[0 .. count - 1]. */
+ * a row of each of `count` parts goes to to[k * count + r]. fk_read: rows first .. first + count - 1 of column k
+ * go to to[0 .. count - 1]. */
 void fk_gather(const struct fk_matrix *x, const int64_t *rows, int64_t count, double *to, int64_t ld);
 void fk_thin_out(const struct fk_matrix *x, int64_t count, double *to);
 void fk_read(const struct fk_matrix *x, int64_t k, int64_t first, int64_t count, double *to);

@@ -8,8 +8,9 @@ struct fk_dense_place {
   const struct fk_engine *engine;         /* its `matrix` writes kernels to matrices of ops */
   int devices[FK_MAX_DEVICES], n_devices; /* the host is one device; its number is a number of threads */
 };
-/* Chooses by the options: with FK_BACKEND_AUTO all devices that they name if these factorise a matrix of this order
- * in less time by estimate, the host otherwise. Fails with the reasons of a device that the options require. */
+/* Chooses by the options: with FK_BACKEND_AUTO all devices that they name if these factorise a matrix of this
+ * order in less time by estimate, the host otherwise. Fails with the reasons of a device that the options require.
+ */
 enum fk_status fk_dense_place_choose(const struct fk_opts *opts, int64_t order, struct fk_dense_place *place,
                                      struct fk_error *err);
 

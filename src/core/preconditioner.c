@@ -1,5 +1,5 @@
-/* T is the transpose of the lower triangle of a tiled matrix, A the upper one; T alone is the upper one, too. K itself is needed no longer than
- * until it is factored; where that fails it is computed again. */
+/* T is the transpose of the lower triangle of a tiled matrix, A the upper one; T alone is the upper one, too. K
+ * itself is needed no longer than until it is factored; where that fails it is computed again. */
 #include "preconditioner.h"
 
 #include <math.h>

@@ -79,8 +79,9 @@ static enum fk_status find_K(struct ridge_path *p, const struct fk_engine *engin
   else {
     status = alloc(p, &p->K, spec->m, spec->m, err);
     if (!status)
-      status = spec->kernels.n ? fk_dense_kernels(engine, &spec->kernels, p->opts, p->device, 0, 0, true, &p->K, err)
-                               : p->ops->send(p->device, &given, &p->K, err);
+      status = spec->kernels.n
+                   ? fk_dense_kernels(engine, &spec->kernels, p->opts, p->device, 0, 0, true, &p->K, err)
+                   : p->ops->send(p->device, &given, &p->K, err);
   }
   struct fk_dense from = fk_dense_diagonal(&p->K);
   return status ? status : p->ops->fetch(p->device, &from, &to, err);

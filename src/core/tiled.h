@@ -35,9 +35,9 @@ bool fk_tiled_is_streamed(const struct fk_tiled *t); /* are they on the host and
 enum fk_status fk_tiled_ready(const struct fk_tiled *t, struct fk_error *err);
 void fk_tiled_release(struct fk_tiled *t);
 
-/* A function that computes K in parts. It writes rows row .. row + K->n - 1 of columns first .. first + K->d - 1 to
- * *K, which is on `device`: those from `first` on, where numbers above the diagonal are ignored, or if `rough` all
- * up to the last of these columns. */
+/* A function that computes K in parts. It writes rows row .. row + K->n - 1 of columns first .. first + K->d - 1
+ * to *K, which is on `device`: those from `first` on, where numbers above the diagonal are ignored, or if `rough`
+ * all up to the last of these columns. */
 struct fk_tiled_source {
   enum fk_status (*fill)(void *data, int device, int64_t row, int64_t first, const struct fk_dense *K,
                          const struct fk_poll *poll, struct fk_error *err);

@@ -40,8 +40,8 @@ static inline struct fk_dense fk_tiled_rows(const struct fk_tiled *t, const stru
   int64_t first = fk_tiled_first(t, i);
   return fk_dense_part(A, first, 0, fk_larger(0, fk_tiled_first(t, end) - first), A->d);
 }
-/* A view of the part of a block column, without one of its columns, in which L, or U if `upper`, is stored. Its other triangle holds
- * numbers of the other factor. */
+/* A view of the part of a block column, without one of its columns, in which L, or U if `upper`, is stored. Its
+ * other triangle holds numbers of the other factor. */
 static inline struct fk_dense fk_tiled_half(const struct fk_dense *column, bool upper) {
   return fk_dense_part(column, 0, upper, column->n, column->d - 1);
 }

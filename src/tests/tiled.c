@@ -78,8 +78,8 @@ static enum fk_status apply(const struct fk_tiled *t, SEXP steps, const struct f
 }
 
 /* (K, devices or -1s, block, bytes of each, diagonal or NULL, roots, lambda, v, steps: sums of 1 for a solve, 2
- * for the transpose, 4 for U, the look that stops, whether U may be of halves, and is rough): L, U, both diagonals, v, c(pivot,
- * streamed, looks, backwards)
+ * for the transpose, 4 for U, the look that stops, whether U may be of halves, and is rough): L, U, both
+ * diagonals, v, c(pivot, streamed, looks, backwards)
  */
 SEXP r_test_tiled(SEXP arguments) {
   const int64_t m = Rf_nrows(argument(arguments, 0));
