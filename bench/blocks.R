@@ -4,6 +4,8 @@
 #   Rscript bench/blocks.R small           two problems of 8,000 rows: residuals, errors, and distances from Cholesky
 #   Rscript bench/blocks.R susy 1e6 60     SUSY's shape: rows, and seconds for each solver; `higgs`: HIGGS's shape
 #   Rscript bench/blocks.R smooth 1e5 60   Matern 5/2 in 60 columns, lambda 1e-9
+#   Rscript bench/blocks.R matern9 1.2e5 60    Matern 5/2 in 9 columns, lambda 1e-9
+#   Rscript bench/blocks.R factor susy 9e4 exact   seconds of the rough factor of all rows, and of the exact one, and residuals
 #   Rscript bench/blocks.R kin40k FOLDER   uci_kin40k.csv.gz and its test mask, 36,000 rows
 #   Rscript bench/blocks.R write susy 1e6 FILE     the rows of `susy` for blocks_askotch.py, which solves them by ASkotch
 #
@@ -111,6 +113,31 @@ cost <- function() {
   }
 }
 
+# The factor of all rows that refinement uses, of FP16 products or in double, and the residuals of refinement.
+factor_of_all <- function(name, n) {
+  p <- prepare(synthetic(name, n))
+  if ("exact" %in% arguments) p <- by_cholesky(p)
+  run <- ns$block_run(p$system)
+  y <- matrix(p$y)
+  for (precision in c("single", "double")) {
+    seconds <- system.time(P <- ns$preconditioner_of(
+      p$system$centers, replace(run, "precision", precision), ns$ROUGH_JITTER, p$system$noise, rough = TRUE
+    ))[[3]]
+    state <- ns$first_blocks(p$system, y)
+    p$system$whole <- list2env(list(apart = 0, P = P))
+    residuals <- numeric(8)
+    for (i in 1:8) {
+      state <- ns$pass_of_blocks(state, p$system, run)
+      residuals[i] <- sqrt(sum(state$r^2) / sum(y^2))
+    }
+    what <- if (precision == "single") "FP16 products" else "double"
+    cat(sprintf("%s, %d rows: factor of %s in %.2f s, %.1f GB%s\n", name, p$system$n, what, seconds, P$bytes / 1e9,
+      if (P$streamed) ", streamed" else ""))
+    cat("  residuals", format(residuals, digits = 2), "\n")
+    ns$free_preconditioner(P)
+  }
+}
+
 kin40k <- function(folder) {
   read <- \(file) as.matrix(read.csv(file.path(folder, file), header = FALSE))
   all <- unname(read("uci_kin40k.csv.gz"))
@@ -137,6 +164,7 @@ switch(arguments[1],
   cost = cost(),
   small = for (name in c("matern9", "susy", "easy")) both(by_cholesky(prepare(synthetic(name, number(2, 8000)))), 40),
   write = write_rows(arguments[2], number(3, 1e6), arguments[4]),
+  factor = factor_of_all(arguments[2], number(3, 5000)),
   matern9 = , susy = , higgs = , smooth = both(prepare(synthetic(arguments[1], number(2, 1e5))), number(3, 60)),
   kin40k = kin40k(arguments[2])
 )
