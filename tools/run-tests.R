@@ -44,6 +44,7 @@ blocks <- do.call(rbind, lapply(results, \(block) {
   any_of <- \(kind) any(vapply(block$results, is_kind, NA, kind))
   data.frame(block[c("file", "test", "real")], bad = any_of("failure") || any_of("error"), skipped = any_of("skip"))
 }))
+if (is.null(blocks)) blocks <- data.frame(file = character(), test = character(), real = numeric(), bad = NA[0], skipped = NA[0])
 skips <- unlist(lapply(results, \(block) vapply(Filter(\(e) is_kind(e, "skip"), block$results), conditionMessage, "")))
 if (length(skips) > 0) cat(sprintf("skipped %d: %s\n", table(skips), names(table(skips))), sep = "")
 slow <- head(blocks[order(-blocks$real), ], 5)
