@@ -75,10 +75,13 @@ factor_whole <- function(system, run) {
   whole <- system$whole
   if (is.null(whole$P)) {
     name_stage(run, "Factorising")
-    whole$P <- tryCatch(
-      preconditioner_of(system$centers, run_of_factor(system, run), ROUGH_JITTER, system$noise, rough = TRUE),
-      flashkernel_error_singular = \(e) NULL, flashkernel_error_alloc = \(e) NULL
-    )
+    # memory may have been taken since the passes began
+    whole$P <- if (has_room_for_factor(system)) {
+      tryCatch(
+        preconditioner_of(system$centers, run_of_factor(system, run), ROUGH_JITTER, system$noise, rough = TRUE),
+        flashkernel_error_singular = \(e) NULL, flashkernel_error_alloc = \(e) NULL
+      )
+    }
     if (is.null(whole$P)) whole$apart <- Inf
   }
   !is.null(whole$P)
@@ -94,7 +97,7 @@ step_of_whole <- function(r, system, run) {
 ROUGH_JITTER <- 1e-12
 
 # FP16 products move eigenvalues by about 2^-20 sqrt(n) of a kernel's largest value. Refinement is slow unless the noise
-# is larger: with half of that 130 passes were needed, with twice that 8 (bench/blocks.R).
+# is larger: with a third of that 130 passes were needed, with twice that 8 (bench/NOTES.md).
 run_of_factor <- function(system, run) {
   values <- point_kernels(system$kernel, system$L, run)$diagonal(system$centers$points)
   enough <- min(system$noise) >= 2^-20 * sqrt(system$n) * max(values)
@@ -195,15 +198,17 @@ block_rows <- function(system, run) {
 # 8 GB.
 MOST_BLOCK <- 32000
 
-# As many passes over blocks as take about as long as the factor of all rows (bench/blocks.R): so both together take at
-# most twice as long as the faster one alone.
+# As many passes over blocks as take about as long as the factor of all rows, on a GPU that of FP16 products (in double
+# it takes twice as long): so both together take at most two, or three, times as long as the faster one alone.
 BLOCKS_IN_FACTOR <- c(cpu = 2, cuda = 40)
 
 passes_apart <- function(system) {
   n <- system$n
-  if (is.null(system$centers$sources) || exceeds_memory(4 * n * (n + 1), system$run)) return(Inf)
+  if (is.null(system$centers$sources) || !has_room_for_factor(system)) return(Inf)
   ceiling((n / block_rows(system, system$run))^2 / BLOCKS_IN_FACTOR[[system$run$backend]])
 }
+
+has_room_for_factor <- function(system) !exceeds_memory(4 * system$n * (system$n + 1), system$run)
 
 # The run of all products, which are exact. Few pairs are summed in double precision. The back end is that of many
 # products: a GPU is started once.

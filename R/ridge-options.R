@@ -7,13 +7,12 @@
 #' `"rpcholesky"` is randomly pivoted Cholesky, with up to 2,896 pivots on a sample of the rows; further centres are
 #' drawn at random. `"leverage"` uses approximate ridge leverage scores with up to 1,000 landmarks. `"kmeans++"` draws
 #' centres that are far from each other. These three explain more of the kernel matrix, far more in clusters, but
-#' seldom predict better. Exact duplicates are merged. Centres whose matrix fits into no memory are solved
-#' in blocks.
+#' seldom predict better. Exact duplicates are merged. Centres whose matrix fits into no memory are solved in blocks.
 #'
 #' **Exact fits** (`exact = TRUE`) with squared loss use a Cholesky factorisation up to 6,000 rows; on a GPU, while
-#' the matrix fits into half the free memory. Larger fits use conjugate gradients where
-#' products take time linear in the rows (see [kernel_sum()]). Others solve shuffled blocks of rows, and where
-#' that is slow refine solutions of a half-precision factor. Other losses take up to 10,000 rows.
+#' the matrix fits into half the free memory. Larger fits use conjugate gradients where products take time
+#' linear in the rows (see [kernel_sum()]). Others solve shuffled blocks of rows, then, where that is slow, refine by a
+#' factor of all rows. Other losses take up to 10,000 rows.
 #'
 #' **Convergence.** Iterations stop when the residual is below `tolerance` times the right-hand side, or after
 #' `iterations`. In exact fits it bounds the error of predictions. Few iterations (5 to 20) are a regularisation, too.

@@ -116,7 +116,7 @@ plan_gradients <- function(task, system, way) {
   )
 }
 
-# A pass takes as long as its blocks, one of which is timed. Passes with the factor of all rows are few.
+# A pass takes as long as its blocks, one of which is timed. Passes with the factor of all rows take little time.
 plan_blocks <- function(task, system, way) {
   n <- system$n
   run <- block_run(system)
@@ -131,8 +131,8 @@ plan_blocks <- function(task, system, way) {
     factors = each * timed(\() solve_block(own, system$noise[seq_len(own$m)], v, run)),
     products = each * timed(\() block_product(system, own, v, run))
   )
-  # half of the time is that of the factor of all rows
-  if (all > apart) seconds["factor"] <- sum(seconds)
+  # passes_apart() are as many as take as long as the factor
+  if (all > apart) seconds["factor of all rows"] <- sum(seconds)
   bytes <- if (all > apart) 4 * n * (n + 1) else 8 * b * (b + 1)
   vectors <- 8 * n * task$t * (2 * MOST_KEPT + 12)
   list(
@@ -141,7 +141,7 @@ plan_blocks <- function(task, system, way) {
   )
 }
 
-# Passes that the rough factor of all rows takes to 1e-7, at most, in bench/blocks.R.
+# Passes with the factor of all rows that reach about 1e-7 (bench/blocks.R).
 REFINEMENTS <- 8
 
 # ---- memory -----------------------------------------------------------------------------------

@@ -31,8 +31,8 @@ ridge_path <- function(K, y, noises, run, with_own = TRUE) {
 # Factors T'T = K + diagonal + jitter * m * mean(diagonal of K). `K`: sources whose points are the centres, or a
 # symmetric matrix; `diagonal`: a number, or one for each centre. If the matrix is not positive definite, 100 times the
 # jitter is tried, up to MOST_JITTER, and then an error of class flashkernel_error_singular is raised. `jitter` NULL:
-# none, and no second try. `rough`: a factor for solves that are refined, in half of the memory, without A; GPUs
-# multiply FP16 halves unless the precision is "double".
+# none, and no second try. `rough`: a factor for solves that are refined, in half of the memory, without A; in
+# single precision GPUs compute it from FP16 products.
 #
 # Returns a list with the `jitter` used, the number of factorisations (`steps`), `bytes` on `backend`, and `seconds`.
 # Its memory is freed with the object, or by free_preconditioner().
