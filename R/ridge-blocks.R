@@ -191,21 +191,21 @@ shuffled_blocks <- function(system, pass, run) {
 block_rows <- function(system, run) {
   n <- system$n
   d <- system$rows$d
-  cost <- if (run$backend == "cpu") 1.5 * d + 5 else if (run$precision == "double") 2 * d + 40 else 17 * max(1, d / 32)
+  cost <- if (run$backend == "cpu") 1.2 * d + 25 else if (run$precision == "double") 2 * d + 40 else 17 * max(1, d / 32)
   ceiling(n / ceiling(n / min(n, sqrt(3 * cost * n), MOST_BLOCK)))
 }
 
 # 8 GB.
 MOST_BLOCK <- 32000
 
-# As many passes over blocks as take about as long as the factor of all rows, on a GPU that of FP16 products (in double
-# it takes twice as long): so both together take at most two, or three, times as long as the faster one alone.
-BLOCKS_IN_FACTOR <- c(cpu = 2, cuda = 40)
+# As many passes over blocks as take about as long as the factor of all rows, on the CPU or on a GPU by its precision: so
+# both together take at most twice as long as the faster one alone.
+BLOCKS_IN_FACTOR <- c(cpu = 3, single = 40, double = 20)
 
 passes_apart <- function(system) {
-  n <- system$n
   if (is.null(system$centers$sources) || !has_room_for_factor(system)) return(Inf)
-  ceiling((n / block_rows(system, system$run))^2 / BLOCKS_IN_FACTOR[[system$run$backend]])
+  where <- if (system$run$backend == "cpu") "cpu" else run_of_factor(system, system$run)$precision
+  ceiling((system$n / block_rows(system, system$run))^2 / BLOCKS_IN_FACTOR[[where]])
 }
 
 has_room_for_factor <- function(system) !exceeds_memory(4 * system$n * (system$n + 1), system$run)

@@ -99,17 +99,18 @@ cost <- function() {
   gpu <- ns$backend_info()$gpu_engine
   best <- \(f) { f(); min(replicate(3, system.time(f())[[3]])) }
   sizes <- if (gpu) c(1e5, 1e6) else 2e4
-  for (d in c(9, 18, 60)) for (n in sizes) for (precision in if (gpu) c("double", "single") else "double") {
+  precisions <- if (gpu) c("double", "single") else "double"
+  for (kernel in c("gaussian", "matern52")) for (d in c(2, 9, 18, 60)) for (n in sizes) for (precision in precisions) {
     b <- if (gpu) 10000 else 1500
-    p <- prepare(list(x = matrix(rnorm(n * d), n), kernel = "gaussian", bandwidth = 3, lambda = 1e-6))
+    p <- prepare(list(x = matrix(rnorm(n * d), n), kernel = kernel, bandwidth = 3, lambda = 1e-6))
     asked <- ns$start_run(ns$settle_control(list(precision = precision), list()))
     how <- ns$block_run(replace(p$system, "run", list(asked)))
     own <- ns$ridge_centers(ns$rows_take(p$system$rows, seq_len(b)), p$system$L, p$system$kernel)
     v <- matrix(1, b)
     factor <- b^3 / 3 / best(\() ns$solve_block(own, rep(1e-3, b), v, how))
     kernels <- b * n / best(\() ns$block_product(p$system, own, v, how))
-    line <- "d %d n %g %s: blocks of %d rows, %.1e multiply-adds/s, %.1e kernels/s, a kernel is %.0f\n"
-    cat(sprintf(line, d, n, precision, as.integer(b), factor, kernels, factor / kernels))
+    line <- "%s, d %d n %g %s: blocks of %d rows, %.1e multiply-adds/s, %.1e kernels/s, a kernel is %.0f\n"
+    cat(sprintf(line, kernel, as.integer(d), n, precision, as.integer(b), factor, kernels, factor / kernels))
   }
 }
 

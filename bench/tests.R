@@ -115,18 +115,18 @@ if ("time" %in% only) {
   options(flashkernel.threads = NULL)
   control <- flash_control(backend = option("--backend", "cpu"))
   seconds <- \(value) system.time(value)[["elapsed"]]
-  cat("Seconds of 999 replicates, in all rows n; `sum`: one kernel sum of one column\n\n")
+  cat("Seconds of 999 replicates, in all rows n; `sum`: one kernel sum of one column, bandwidth of the two samples\n\n")
   cat(sprintf("%9s %2s %8s %11s %14s %8s %13s %8s\n", "n", "d", "sum", "two samples", "10 bandwidths", "Stein",
     "independence", "9 pairs"))
-  for (d in c(2, 6)) for (n in 10^seq(4, log10(as.numeric(option("--rows", 1e5))))) {
+  for (d in c(2, 3, 6)) for (n in 10^seq(4, log10(as.numeric(option("--rows", 1e5))))) {
     set.seed(1)
     x <- normal(n, d)
     first <- seq_len(n / 2)
     two <- \(...) seconds(kde_test(x[first, ], x[-first, ], ..., control = control))
     with <- \(...) seconds(kde_test(x[, 1:(d / 2)], x[, -(1:(d / 2))], ..., method = "independence", control = control))
-    kernel_sum(x[1:1000, ], bandwidth = 1, tol = 0, control = control)
+    H <- kde_test(x[first, ], x[-first, ], replicates = 1, control = control)$bandwidth
     cat(sprintf("%9.0f %2d %8.2f %11.2f %14.2f %8.2f %13.2f %8.2f\n", n, d,
-      seconds(kernel_sum(x, bandwidth = 0.4, tol = 0, control = control)), two(), two("aggregated"),
+      seconds(kernel_sum(x, bandwidth = H, tol = 0, control = control)), two(), two("aggregated"),
       seconds(kde_test(x, \(x) -x, method = "stein", bandwidth = 0.4, control = control)), with("silverman"), with()))
   }
 }

@@ -45,7 +45,7 @@ test_that("exact fits have plans, by a factor or by iterations", {
   expect_identical(plan$memory$host[["factors"]], 8 * 400 * 401)
   expect_output(print(plan), "400 rows, 3 columns, exact")
   replace_in_package("is_factorised", \(system) FALSE)
-  replace_in_package("EXACT_PAIRS", c(cpu = 100^2))
+  replace_in_package("EXACT_PAIRS", c(cpu = 200^2))
   for (fast in c(TRUE, FALSE)) {
     replace_in_package("is_fast", \(system, run) fast)
     plan <- plan_of(exact = TRUE, weights = rep(0:3, 100))
