@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../src"
 
 # the files that take longest come first: make starts in this order
 slowest="tensor/sums_wgmma tensor/sums_symmetric tensor/sums_wgmma_wide tensor/sums_mma fma/f32 fma/f64 fma/doubled
-  tensor/sums_dmma normal/tiles grid/sort device/sort"
+  tensor/sums_dmma normal/tiles"
 
 # CUDA's headers alone take nvcc 2 s. Small files up to a semicolon are one unit, which nvcc reads in one call: they must
 # not define a name twice. The last one names the object. A file that stands nowhere here is a unit by itself.
@@ -17,7 +17,11 @@ together="dense/halves dense/copy exact/debiased_loo exact/sources exact/kept ex
   device/memory engine;
   near/lists algebra/product device/transfer device/devices device/resident exact/targets exact/sums;
   exact/passes_matrix device/context; exact/passes_symmetric algebra/triangles; exact/matrix near/frame_lists;
-  normal/sweeps dense/dense"
+  normal/sweeps dense/dense; device/sort grid/rows grid/sort;
+  points/tensor_pack points/centre near/frames exact/matrix_doubles grid/survey device/libraries exact/move grid/filter
+  points/points;
+  points/normal_points points/dmma_pack exact/finish near/frame_rows exact/matrix_halves grid/envelope near/order;
+  exact/loo_tensor tensor/wgmma_pack tensor/sums_loo near/frame_centres"
 
 find cuda core grid fk.h -name '*.cu' -o -name '*.cuh' -o -name '*.h' | LC_ALL=C sort | xargs grep '^ *# *include *"' /dev/null |
   awk -v slowest="$(echo $slowest)" -v together="$(echo $together)" '

@@ -238,16 +238,16 @@ static __global__ void scale_kernel(const T *A, int64_t ld_a, const T *s, T *B, 
 
 static enum fk_status device_scale(int device, const struct fk_dense *A, const struct fk_dense *s,
                                    const struct fk_dense *B, struct fk_error *err) {
-  enum { THREADS = 256, MOST = 65535 };
+  enum { MOST = 65535 };
   FK_TRY(fk_dense_check_scale(A, s, B, err));
   if (B->n == 0 || B->d == 0) return FK_STATUS_OK;
   return run_kernels(device, A, "scale", err, [&](struct fk_cuda_context *context, auto number) {
     using T = decltype(number);
     for (int64_t first = 0; first < B->d; first += MOST) {
       const struct fk_dense from = fk_dense_part(A, 0, first, B->n, 1), to = fk_dense_part(B, 0, first, B->n, 1);
-      const dim3 grid(fk_blocks(B->n, THREADS), (unsigned)fk_smaller(MOST, B->d - first));
-      scale_kernel<<<grid, THREADS, 0, context->stream>>>((const T *)from.data, from.ld, (const T *)s->data,
-                                                          (T *)to.data, to.ld, to.n);
+      const dim3 grid(fk_blocks(B->n, FK_THREADS), (unsigned)fk_smaller(MOST, B->d - first));
+      scale_kernel<<<grid, FK_THREADS, 0, context->stream>>>((const T *)from.data, from.ld, (const T *)s->data,
+                                                             (T *)to.data, to.ld, to.n);
     }
   });
 }
@@ -346,9 +346,8 @@ static __global__ void pivot_kernel(const T *A, int64_t n, int64_t ld, unsigned 
 
 template <typename T>
 static cudaError_t find_pivot(const T *numbers, const struct fk_dense *A, const struct solver *solver) {
-  enum { THREADS = 256 };
   cudaStream_t stream = solver->context->stream;
-  pivot_kernel<<<fk_blocks(A->n, THREADS), THREADS, 0, stream>>>(numbers, A->n, A->ld, solver->pivot);
+  pivot_kernel<<<fk_blocks(A->n, FK_THREADS), FK_THREADS, 0, stream>>>(numbers, A->n, A->ld, solver->pivot);
   return cudaGetLastError();
 }
 

@@ -10,20 +10,20 @@
 
 /* The split rows of a chunk: [column][part][row], so that gemm sums over parts and rows. */
 enum { PARTS = FK_HALVES_PARTS };
-enum { THREADS = 256, WARP = 32, MOST_BLOCKS = 65535 };
+enum { WARP = 32, MOST_BLOCKS = 65535 };
 
 /* The scale of each column. Numbers that are not finite show in the product. */
 static __global__ void scale_kernel(const double *A, int64_t ld, int64_t n, double *scale) {
-  __shared__ double largest[THREADS / WARP];
+  __shared__ double largest[FK_THREADS / WARP];
   const double *column = A + blockIdx.x * ld;
   double most = 0;
 #pragma unroll 4
-  for (int64_t i = threadIdx.x; i < n; i += THREADS) most = fmax(most, fabs(column[i]));
+  for (int64_t i = threadIdx.x; i < n; i += FK_THREADS) most = fmax(most, fabs(column[i]));
   for (int lanes = WARP / 2; lanes > 0; lanes /= 2) most = fmax(most, __shfl_down_sync(0xffffffffu, most, lanes));
   if (threadIdx.x % WARP == 0) largest[threadIdx.x / WARP] = most;
   __syncthreads();
   if (threadIdx.x > 0) return;
-  for (int i = 1; i < THREADS / WARP; i++) most = fmax(most, largest[i]);
+  for (int i = 1; i < FK_THREADS / WARP; i++) most = fmax(most, largest[i]);
   /* within the range of doubles in both directions */
   scale[blockIdx.x] = most > 0 && isfinite(most) ? ldexp(1.0, max(-1000, min(1000, 14 - ilogb(most)))) : 1;
 }
@@ -31,7 +31,7 @@ static __global__ void scale_kernel(const double *A, int64_t ld, int64_t n, doub
 /* Splits rows 2 i and 2 i + 1, 0 beyond n; part `low` is lo, the others are hi. */
 static __global__ void split_kernel(const double *A, int64_t ld, int64_t n, int64_t d, const double *scale,
                                     __half2 *to, int64_t padded, int low) {
-  const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+  const int64_t i = (int64_t)blockIdx.x * FK_THREADS + threadIdx.x;
   if (2 * i >= padded) return;
   for (int64_t j = blockIdx.y; j < d; j += gridDim.y) {
     const double *from = A + 2 * i + j * ld, s = scale[j];
@@ -53,7 +53,7 @@ struct halves_sums {
 
 /* C = beta C + alpha A'B; with beta = 0, C is not read. */
 static __global__ void add_kernel(const struct halves_sums S, double *C, int64_t ld, int64_t n, int64_t d) {
-  const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+  const int64_t i = (int64_t)blockIdx.x * FK_THREADS + threadIdx.x;
   if (i >= n) return;
   for (int64_t j = blockIdx.y; j < d; j += gridDim.y) {
     const double sum = S.alpha * ((double)S.of[i + j * S.ld] / S.scale_a[i] / S.scale_b[j]);
@@ -63,7 +63,7 @@ static __global__ void add_kernel(const struct halves_sums S, double *C, int64_t
 }
 
 static dim3 grid_of(int64_t along, int64_t columns) {
-  return dim3(fk_blocks(along, THREADS), (unsigned)fk_smaller(columns, MOST_BLOCKS));
+  return dim3(fk_blocks(along, FK_THREADS), (unsigned)fk_smaller(columns, MOST_BLOCKS));
 }
 
 /* A or B, and its split chunk. */
@@ -79,14 +79,15 @@ static enum fk_status take_side(struct fk_cuda_context *context, struct fk_cuda_
   const struct fk_dense *A = side->from;
   FK_TRY(fk_cuda_take(context, arena, A->d, &side->scale, err));
   FK_TRY(fk_cuda_take(context, arena, PARTS * room * A->d, &side->parts, err));
-  scale_kernel<<<(unsigned)A->d, THREADS, 0, context->stream>>>((const double *)A->data, A->ld, A->n, side->scale);
+  scale_kernel<<<(unsigned)A->d, FK_THREADS, 0, context->stream>>>((const double *)A->data, A->ld, A->n,
+                                                                   side->scale);
   return FK_CUDA_STATUS(cudaGetLastError());
 }
 
 static enum fk_status split(struct fk_cuda_context *context, const struct halves_side *side, int64_t first,
                             int64_t rows, int64_t padded, struct fk_error *err) {
   const struct fk_dense part = fk_dense_part(side->from, first, 0, rows, side->from->d);
-  split_kernel<<<grid_of(padded / 2, part.d), THREADS, 0, context->stream>>>(
+  split_kernel<<<grid_of(padded / 2, part.d), FK_THREADS, 0, context->stream>>>(
       (const double *)part.data, part.ld, rows, part.d, side->scale, (__half2 *)side->parts, padded, side->low);
   return FK_CUDA_STATUS(cudaGetLastError());
 }
@@ -115,7 +116,7 @@ static enum fk_status multiply_halves(struct fk_cuda_context *context, cublasHan
   S->scale_a = sides[0].scale, S->scale_b = sides[1].scale;
   for (int64_t first = 0; first < n; first += FK_HALVES_ROWS)
     FK_TRY(multiply_chunk(context, blas, sides, first, S, err));
-  add_kernel<<<grid_of(C->n, C->d), THREADS, 0, context->stream>>>(*S, (double *)C->data, C->ld, C->n, C->d);
+  add_kernel<<<grid_of(C->n, C->d), FK_THREADS, 0, context->stream>>>(*S, (double *)C->data, C->ld, C->n, C->d);
   return FK_CUDA_STATUS(cudaGetLastError());
 }
 

@@ -38,6 +38,9 @@ static inline auto fk_with_constant(int n, F f) {
   return f(fk_constant<FIRST>());
 }
 
+/* The threads of a block, where nothing else decides on their number. */
+enum { FK_THREADS = 256 };
+
 static inline unsigned fk_blocks(int64_t n, int64_t size) { return (unsigned)fk_pieces(n, size); }
 
 /* A host array, initialized to zeros and freed at the end of its scope. `at` is NULL if out of memory. */

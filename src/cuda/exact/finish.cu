@@ -3,10 +3,8 @@
 
 #include "finish.cuh"
 
-enum { THREADS = 256 };
-
 static dim3 grid_for(int64_t rows, int widths) {
-  return dim3(fk_blocks(rows, THREADS), (unsigned)fk_smaller(widths, 1024));
+  return dim3(fk_blocks(rows, FK_THREADS), (unsigned)fk_smaller(widths, 1024));
 }
 
 static __global__ void slots_kernel(const struct fk_finish f) {
@@ -33,7 +31,7 @@ static __global__ void slots_kernel(const struct fk_finish f) {
 }
 
 cudaError_t fk_finish_slots(const struct fk_finish *finish, cudaStream_t stream) {
-  slots_kernel<<<grid_for(finish->rows, finish->widths), THREADS, 0, stream>>>(*finish);
+  slots_kernel<<<grid_for(finish->rows, finish->widths), FK_THREADS, 0, stream>>>(*finish);
   return cudaGetLastError();
 }
 
@@ -50,7 +48,7 @@ static __global__ void scale_kernel(double *data, int widths, int64_t ld, int64_
 cudaError_t fk_finish_scale(double *data, int widths, int64_t ld, int64_t rows, double factor, const double *scale,
                             bool inverse, cudaStream_t stream) {
   if (factor == 1 && !scale) return cudaSuccess;
-  scale_kernel<<<grid_for(rows, widths), THREADS, 0, stream>>>(data, widths, ld, rows, factor, scale, inverse);
+  scale_kernel<<<grid_for(rows, widths), FK_THREADS, 0, stream>>>(data, widths, ld, rows, factor, scale, inverse);
   return cudaGetLastError();
 }
 
@@ -64,7 +62,7 @@ static __global__ void ratio_kernel(double *result, int widths, int64_t ld, int6
 
 cudaError_t fk_finish_ratio(double *result, int widths, int64_t ld, int64_t rows, const double *mass,
                             cudaStream_t stream) {
-  ratio_kernel<<<fk_blocks(rows, THREADS), THREADS, 0, stream>>>(result, widths, ld, rows, mass);
+  ratio_kernel<<<fk_blocks(rows, FK_THREADS), FK_THREADS, 0, stream>>>(result, widths, ld, rows, mass);
   return cudaGetLastError();
 }
 
@@ -78,8 +76,8 @@ static __global__ void own_low_kernel(double *result, int widths, int64_t ld, in
 
 cudaError_t fk_finish_own_low(double *result, int widths, int64_t ld, int64_t rows,
                               const struct fk_tensor_points *points, double scale, cudaStream_t stream) {
-  own_low_kernel<<<fk_blocks(rows, THREADS), THREADS, 0, stream>>>(result, widths, ld, rows, points->lo, points->k,
-                                                                   scale);
+  own_low_kernel<<<fk_blocks(rows, FK_THREADS), FK_THREADS, 0, stream>>>(result, widths, ld, rows, points->lo,
+                                                                         points->k, scale);
   return cudaGetLastError();
 }
 
@@ -89,7 +87,7 @@ static __global__ void shift_kernel(double *shift, int64_t rows) {
 }
 
 cudaError_t fk_finish_shift(double *shift, int64_t rows, cudaStream_t stream) {
-  shift_kernel<<<fk_blocks(rows, THREADS), THREADS, 0, stream>>>(shift, rows);
+  shift_kernel<<<fk_blocks(rows, FK_THREADS), FK_THREADS, 0, stream>>>(shift, rows);
   return cudaGetLastError();
 }
 
@@ -99,6 +97,6 @@ static __global__ void logs_kernel(double *mass, int64_t rows, double threshold)
 }
 
 cudaError_t fk_finish_logs(double *mass, int64_t rows, double threshold, cudaStream_t stream) {
-  logs_kernel<<<fk_blocks(rows, THREADS), THREADS, 0, stream>>>(mass, rows, threshold);
+  logs_kernel<<<fk_blocks(rows, FK_THREADS), FK_THREADS, 0, stream>>>(mass, rows, threshold);
   return cudaGetLastError();
 }

@@ -9,7 +9,7 @@
 #include "loo.cuh"
 #include "sources.cuh"
 
-enum { ROWS_PER_LAUNCH = 43 * FK_TENSOR_ROWS, MOST_SLOTS = 64, THREADS = 256 };
+enum { ROWS_PER_LAUNCH = 43 * FK_TENSOR_ROWS, MOST_SLOTS = 64 };
 
 /* Sources reach as far as their terms allow. Rows that are less than FK_FRAME_REACH from the end are NaN: sources
  * beyond the end have no part in the others. */
@@ -150,7 +150,7 @@ static enum fk_status pack_all(struct fk_cuda_context *context, const struct fk_
   struct fk_tensor_task *t = &job->task.means;
   FK_TRY(pack_columns(context, &points->means, &reach->grid, &job->means, err));
   FK_TRY(pack_columns(context, &points->sources, &reach->grid, &job->sources, err));
-  columns_kernel<<<fk_blocks(job->sources.n_pad, THREADS), THREADS, 0, context->stream>>>(
+  columns_kernel<<<fk_blocks(job->sources.n_pad, FK_THREADS), FK_THREADS, 0, context->stream>>>(
       *points, reach->end2, reach->grid.norm, job->sources, job->means, job->column_numbers);
   FK_CUDA_TRY(cudaGetLastError());
   const struct fk_tensor_pack pack = {.grid = reach->grid, .weight_scale = 1};
@@ -161,7 +161,8 @@ static enum fk_status pack_all(struct fk_cuda_context *context, const struct fk_
                                     .n_pad = rows->n_pad,
                                     .k = rows->k};
   FK_CUDA_TRY(fk_tensor_pack_rows(&points->held_out, &pack, &to, context->stream));
-  rows_kernel<<<fk_blocks(rows->n, THREADS), THREADS, 0, context->stream>>>(*points, job->undo, job->row_numbers);
+  rows_kernel<<<fk_blocks(rows->n, FK_THREADS), FK_THREADS, 0, context->stream>>>(*points, job->undo,
+                                                                                  job->row_numbers);
   FK_CUDA_TRY(cudaGetLastError());
   t->rows = points_of(*rows), t->cols = points_of(job->means), t->weight = job->means.rest;
   t->single = true, t->low_low = reach->grid.low_low, t->self = points->first_self;

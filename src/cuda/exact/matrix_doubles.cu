@@ -2,10 +2,8 @@
 #include "kernel_tile.cuh"
 #include "matrix_pass.cuh"
 
-enum { THREADS = 256 };
-
 static __global__ void square_kernel(const struct fk_cuda_points points, double *square) {
-  const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+  const int64_t i = (int64_t)blockIdx.x * FK_THREADS + threadIdx.x;
   double sum = 0;
   if (i >= points.n) return;
   for (int64_t k = 0; k < points.d; k++) sum += points.u[k * points.ld + i] * points.u[k * points.ld + i];
@@ -14,7 +12,7 @@ static __global__ void square_kernel(const struct fk_cuda_points points, double 
 
 static enum fk_status find_squares(struct fk_cuda_context *context, const struct fk_cuda_points *points,
                                    double *square, struct fk_error *err) {
-  square_kernel<<<fk_blocks(points->n, THREADS), THREADS, 0, context->stream>>>(*points, square);
+  square_kernel<<<fk_blocks(points->n, FK_THREADS), FK_THREADS, 0, context->stream>>>(*points, square);
   return FK_CUDA_STATUS(cudaGetLastError());
 }
 
@@ -22,7 +20,7 @@ static enum fk_status find_squares(struct fk_cuda_context *context, const struct
  * source `first`. */
 static __global__ void leave_out_kernel(double *kernels, int64_t ld, int64_t rows, int64_t columns,
                                         const int64_t *own, int64_t meets, int64_t first) {
-  const int64_t r = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+  const int64_t r = (int64_t)blockIdx.x * FK_THREADS + threadIdx.x;
   if (r >= rows) return;
   const int64_t column = (own ? own[r] : r + meets) - first;
   if (column >= 0 && column < columns) kernels[r * ld + column] = 0;
@@ -64,7 +62,7 @@ static enum fk_status make_kernels(const struct fk_matrix_pass *pass, const stru
   FK_TRY(fk_kernel_tiles.fill(context, pass->blas, &tile, err));
   if (!job->task->exclude_self) return FK_STATUS_OK;
   const int64_t *own = pass->view.self ? pass->view.self + piece->first_row : NULL;
-  leave_out_kernel<<<fk_blocks(piece->rows, THREADS), THREADS, 0, context->stream>>>(
+  leave_out_kernel<<<fk_blocks(piece->rows, FK_THREADS), FK_THREADS, 0, context->stream>>>(
       tile.kernels, tile.ld, piece->rows, tile.columns.n, own, job->chunk.first + piece->first_row,
       pass->view.sources->first + first);
   return FK_CUDA_STATUS(cudaGetLastError());

@@ -8,7 +8,6 @@
 #include "../tensor/mma.cuh"
 
 enum {
-  THREADS = 256,
   WARP = 32,
   GROUP = 4, /* adjacent columns of a lane */
   GROUPS = FK_MATRIX_RUN / (WARP * GROUP)
@@ -61,9 +60,9 @@ static __device__ __forceinline__ void to_kernels(float (&t)[GROUP], const struc
 /* A warp holds a row's exponents of a run in registers. It scales the largest kernel to at most 2^14, or with a
  * factor 2^(t - largest) (|factor0| + |factor1 t|): FP16 reaches 2^16. */
 template <bool FACTOR>
-static __global__ void __launch_bounds__(THREADS, 2) halves_kernel(const struct exponents e) {
+static __global__ void __launch_bounds__(FK_THREADS, 2) halves_kernel(const struct exponents e) {
   const int lane = threadIdx.x % WARP;
-  const int64_t row = (int64_t)blockIdx.x * (THREADS / WARP) + threadIdx.x / WARP;
+  const int64_t row = (int64_t)blockIdx.x * (FK_THREADS / WARP) + threadIdx.x / WARP;
   const int64_t first_column = blockIdx.y * e.run, at = blockIdx.y * e.ld_scales + row;
   if (row >= e.rows) return;
   float *exponents = e.of + row * e.ld + first_column, t[GROUPS][GROUP];
@@ -125,11 +124,11 @@ static enum fk_status make_kernels(const struct fk_matrix_pass *pass, const stru
   e.col_factor = t.col_factor ? t.col_factor + first : NULL;
   e.factor1 = t.factor1;
   e.scales = pass->scales, e.masses = pass->masses;
-  const dim3 grid(fk_blocks(piece->rows, THREADS / WARP), (unsigned)piece->runs);
+  const dim3 grid(fk_blocks(piece->rows, FK_THREADS / WARP), (unsigned)piece->runs);
   if (e.factor0)
-    halves_kernel<true><<<grid, THREADS, 0, context->stream>>>(e);
+    halves_kernel<true><<<grid, FK_THREADS, 0, context->stream>>>(e);
   else
-    halves_kernel<false><<<grid, THREADS, 0, context->stream>>>(e);
+    halves_kernel<false><<<grid, FK_THREADS, 0, context->stream>>>(e);
   return FK_CUDA_STATUS(cudaGetLastError());
 }
 

@@ -1,8 +1,6 @@
 /* Moves points by their sums on the device: x + A (V / S - u). Twin of the maps of core/estimators.c. */
 #include "job.cuh"
 
-enum { THREADS = 256 };
-
 /* Rows of a chunk: their sums, whitened and raw coordinates, and the place of the result. */
 struct moved_rows {
   const double *S, *V, *u, *raw;
@@ -60,14 +58,14 @@ enum fk_status fk_job_move(struct fk_cuda_job *job, struct fk_error *err) {
   r.relative = job->relative;
   r.lost = fk_job_lost_below(job);
   r.any_lost = context->answers + FK_ANSWER_LOST;
-  dim3 grid(fk_blocks(r.count, THREADS), (unsigned)fk_smaller(r.d, 64));
-  means_kernel<<<grid, THREADS, 0, context->stream>>>(r, V, move->mass);
+  dim3 grid(fk_blocks(r.count, FK_THREADS), (unsigned)fk_smaller(r.d, 64));
+  means_kernel<<<grid, FK_THREADS, 0, context->stream>>>(r, V, move->mass);
   if (!move->diagonal) {
     struct fk_cuda_points to = {NULL, r.count, ld, r.d};
     FK_TRY(fk_job_room(job, FK_ROOM_RAW, to.ld * r.d, &to.u, err));
     FK_TRY(fk_cuda_multiply(context, move->A, V, ld, &to, err));
     step = to.u;
   }
-  add_kernel<<<grid, THREADS, 0, context->stream>>>(r, step, move->diagonal ? move->A : NULL, move->moved);
+  add_kernel<<<grid, FK_THREADS, 0, context->stream>>>(r, step, move->diagonal ? move->A : NULL, move->moved);
   return FK_CUDA_STATUS(cudaGetLastError());
 }

@@ -5,12 +5,11 @@
 
 enum {
   MOST_ROWS = 88 * FK_TENSOR_ROWS, /* 132 blocks of the kernel that stores exponents, one per multiprocessor */
-  THREADS = 256,
   MOST_BLOCKS = 65535
 };
 
 static dim3 grid_of(int64_t along, int64_t values) {
-  return dim3(fk_blocks(along, THREADS), (unsigned)fk_smaller(values, MOST_BLOCKS));
+  return dim3(fk_blocks(along, FK_THREADS), (unsigned)fk_smaller(values, MOST_BLOCKS));
 }
 
 /* ---- when, and how much at once --------------------------------------------------------------- */
@@ -94,7 +93,7 @@ struct matrix_values {
 
 /* Weights are mantissas here; their powers of two are in the exponents. */
 static __global__ void halves_kernel(const struct matrix_values v, __half *to, float *weights) {
-  const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+  const int64_t i = (int64_t)blockIdx.x * FK_THREADS + threadIdx.x;
   int exponent;
   if (i >= v.padded) return;
   const double weight = i >= v.n ? 0 : v.weights ? frexp(v.weights[i] / v.weight_scale, &exponent) : 1;
@@ -109,7 +108,7 @@ static __global__ void halves_kernel(const struct matrix_values v, __half *to, f
 }
 
 static __global__ void doubles_kernel(const struct matrix_values v, double *to, double *weights) {
-  const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+  const int64_t i = (int64_t)blockIdx.x * FK_THREADS + threadIdx.x;
   if (i >= v.padded) return;
   const double weight = i >= v.n ? 0 : v.weights ? v.weights[i] / v.weight_scale : 1;
   if (blockIdx.y == 0) weights[i] = weight;
@@ -133,9 +132,9 @@ static enum fk_status pack_values(struct fk_matrix_pass *pass, struct fk_error *
   pass->weights = (char *)pass->values + bytes;
   const dim3 grid = grid_of(v.padded, v.count);
   if (pass->halves)
-    halves_kernel<<<grid, THREADS, 0, context->stream>>>(v, (__half *)pass->values, (float *)pass->weights);
+    halves_kernel<<<grid, FK_THREADS, 0, context->stream>>>(v, (__half *)pass->values, (float *)pass->weights);
   else
-    doubles_kernel<<<grid, THREADS, 0, context->stream>>>(v, (double *)pass->values, (double *)pass->weights);
+    doubles_kernel<<<grid, FK_THREADS, 0, context->stream>>>(v, (double *)pass->values, (double *)pass->weights);
   return FK_CUDA_STATUS(cudaGetLastError());
 }
 
@@ -153,7 +152,7 @@ struct matrix_sums {
 
 template <typename T>
 static __global__ void add_kernel(const struct matrix_sums s, const T *sums) {
-  const int64_t row = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+  const int64_t row = (int64_t)blockIdx.x * FK_THREADS + threadIdx.x;
   if (row >= s.rows) return;
   const double undo = s.undo ? s.undo[row] : 1;
   for (int64_t width = blockIdx.y; width <= s.count; width += gridDim.y) {
@@ -182,9 +181,9 @@ static enum fk_status add_sums(const struct fk_matrix_pass *pass, const struct f
   s.ld_result = pass->view.ld_result;
   const dim3 grid = grid_of(s.rows, 1 + s.count);
   if (pass->halves)
-    add_kernel<<<grid, THREADS, 0, context->stream>>>(s, (const float *)pass->sums);
+    add_kernel<<<grid, FK_THREADS, 0, context->stream>>>(s, (const float *)pass->sums);
   else
-    add_kernel<<<grid, THREADS, 0, context->stream>>>(s, (const double *)pass->sums);
+    add_kernel<<<grid, FK_THREADS, 0, context->stream>>>(s, (const double *)pass->sums);
   return FK_CUDA_STATUS(cudaGetLastError());
 }
 

@@ -9,7 +9,7 @@
 #include "job.cuh"
 
 /* COLUMNS: of b, whose scales are launch arguments. SHARED: numbers in a block's shared memory. */
-enum { THREADS = 256, COLUMNS = 8, SHARED = 48 * 1024 / 8, MOST_NODES = 1 << 24 };
+enum { COLUMNS = 8, SHARED = 48 * 1024 / 8, MOST_NODES = 1 << 24 };
 
 /* The box of cells and the place of its numbers: for nodes, |b| and the number of points with b != 0; for cells,
  * the number of targets and the first of them. */
@@ -68,11 +68,12 @@ static __global__ void hats_kernel(const __grid_constant__ struct fk_grid_map ma
                      *targets = OWN ? count + (a.count ? a.n_nodes : 0) : a.targets,
                      *row = OWN ? targets + a.n_cells : a.row;
   if (OWN) {
-    for (int64_t i = threadIdx.x; i < targets - own + 2 * a.n_cells; i += THREADS)
+    for (int64_t i = threadIdx.x; i < targets - own + 2 * a.n_cells; i += FK_THREADS)
       own[i] = i >= row - own ? ~0ull : 0;
     __syncthreads();
   }
-  for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < points.n; i += (int64_t)gridDim.x * THREADS) {
+  for (int64_t i = (int64_t)blockIdx.x * FK_THREADS + threadIdx.x; i < points.n;
+       i += (int64_t)gridDim.x * FK_THREADS) {
     double y[D], most = b ? 0 : 1;
     fk_grid_place<D>(map, points.x, points.ld, i, y);
     for (int c = 0; c < a.columns && b; c++) most = fmax(most, fabs(b[c * ld_b + i]) * a.scale[c]);
@@ -83,11 +84,11 @@ static __global__ void hats_kernel(const __grid_constant__ struct fk_grid_map ma
   }
   if (!OWN) return;
   __syncthreads();
-  for (int64_t i = threadIdx.x; i < a.n_nodes && a.sources; i += THREADS) {
+  for (int64_t i = threadIdx.x; i < a.n_nodes && a.sources; i += FK_THREADS) {
     if (mass[i]) atomicAdd(&a.mass[i], mass[i]);
     if (a.count && count[i]) atomicAdd(&a.count[i], count[i]);
   }
-  for (int64_t i = threadIdx.x; i < a.n_cells && a.is_targets; i += THREADS) {
+  for (int64_t i = threadIdx.x; i < a.n_cells && a.is_targets; i += FK_THREADS) {
     if (targets[i]) atomicAdd(&a.targets[i], targets[i]);
     if (row[i] < a.row[i]) atomicMin(&a.row[i], row[i]);
   }
@@ -97,13 +98,13 @@ template <int D>
 static cudaError_t launch_hats(struct fk_cuda_context *context, const struct fk_grid_map *map,
                                const struct fk_grid_raw *points, const double *b, int64_t ld_b,
                                const struct hats *a, int64_t first) {
-  unsigned blocks = (unsigned)fk_smaller(fk_blocks(points->n, 4 * THREADS), 8 * context->multiprocessors);
+  unsigned blocks = (unsigned)fk_smaller(fk_blocks(points->n, 4 * FK_THREADS), 8 * context->multiprocessors);
   int64_t numbers = a->n_nodes * (a->count ? 2 : 1) + 2 * a->n_cells;
   if (numbers <= SHARED)
-    hats_kernel<D, true><<<blocks, THREADS, sizeof *a->mass *(size_t)numbers, context->stream>>>(*map, *points, b,
-                                                                                                 ld_b, *a, first);
+    hats_kernel<D, true><<<blocks, FK_THREADS, sizeof *a->mass *(size_t)numbers, context->stream>>>(
+        *map, *points, b, ld_b, *a, first);
   else
-    hats_kernel<D, false><<<blocks, THREADS, 0, context->stream>>>(*map, *points, b, ld_b, *a, first);
+    hats_kernel<D, false><<<blocks, FK_THREADS, 0, context->stream>>>(*map, *points, b, ld_b, *a, first);
   return cudaGetLastError();
 }
 

@@ -5,7 +5,7 @@
 
 #include "grid.cuh"
 
-enum { THREADS = 256, TAPS = 2 * FK_WINDOW_REACH + 1 };
+enum { TAPS = 2 * FK_WINDOW_REACH + 1 };
 
 /* ---- memory ----------------------------------------------------------------------------------- */
 
@@ -138,7 +138,7 @@ template <typename T>
 static __global__ void totals_kernel(const unsigned long long *total, unsigned nodes, const double *scale,
                                      T *out) {
   double inverse = 1 / *scale; /* exact: powers of two */
-  for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < nodes; i += (int64_t)gridDim.x * THREADS)
+  for (int64_t i = (int64_t)blockIdx.x * FK_THREADS + threadIdx.x; i < nodes; i += (int64_t)gridDim.x * FK_THREADS)
     out[i] = (T)((double)(long long)total[i] * inverse);
 }
 
@@ -167,14 +167,14 @@ static __device__ __forceinline__ struct fk_grid_segment segment_of(const struct
  * place of 1:
  *   A <- G A,   B <- G B + Q A   (b NULL: 0). */
 template <typename T, bool PAIR>
-static __global__ void __launch_bounds__(THREADS)
+static __global__ void __launch_bounds__(FK_THREADS)
     filter_kernel(const __grid_constant__ struct filter_task t, const T *taps, const T *a, const T *b, T *out_a,
                   T *out_b) {
   __shared__ T tap[PAIR ? 2 * TAPS : TAPS];
   int length = 2 * t.reach + 1;
-  for (int i = threadIdx.x; i < (PAIR ? 2 : 1) * length; i += THREADS) tap[i] = taps[i];
+  for (int i = threadIdx.x; i < (PAIR ? 2 : 1) * length; i += FK_THREADS) tap[i] = taps[i];
   __syncthreads();
-  int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+  int64_t i = (int64_t)blockIdx.x * FK_THREADS + threadIdx.x;
   if (i >= t.count) return;
   unsigned inner = (unsigned)i % t.inner, rest = (unsigned)i / t.inner, outer = rest / t.to.nodes;
   int node = (int)(rest % t.to.nodes);
@@ -231,8 +231,9 @@ static enum fk_status convolve(struct fk_cuda_grid *grid, struct fk_error *err) 
     T *a = memory, *b = NULL, *spare_a = memory + plane * two, *spare_b = spare_a + plane;
     int64_t nodes = grid->source.nodes;
     unsigned inner = 1;
-    totals_kernel<T><<<(unsigned)fk_smaller(fk_blocks(nodes, THREADS), 1 << 16), THREADS, 0, context->stream>>>(
-        grid->total + q * nodes, grid->source.nodes, grid->scale + q, a);
+    totals_kernel<T>
+        <<<(unsigned)fk_smaller(fk_blocks(nodes, FK_THREADS), 1 << 16), FK_THREADS, 0, context->stream>>>(
+            grid->total + q * nodes, grid->source.nodes, grid->scale + q, a);
     FK_CUDA_TRY(cudaGetLastError());
     for (int k = 0; k < d; k++) {
       bool last = k == d - 1;
@@ -243,10 +244,10 @@ static enum fk_status convolve(struct fk_cuda_grid *grid, struct fk_error *err) 
       t.count = (unsigned)nodes;
       inner *= t.to.nodes;
       if (two > 1)
-        filter_kernel<T, true><<<fk_blocks(nodes, THREADS), THREADS, 0, context->stream>>>(
+        filter_kernel<T, true><<<fk_blocks(nodes, FK_THREADS), FK_THREADS, 0, context->stream>>>(
             t, (const T *)grid->taps, a, b, to_a, to_b);
       else
-        filter_kernel<T, false><<<fk_blocks(nodes, THREADS), THREADS, 0, context->stream>>>(
+        filter_kernel<T, false><<<fk_blocks(nodes, FK_THREADS), FK_THREADS, 0, context->stream>>>(
             t, (const T *)grid->taps, a, NULL, to_a, NULL);
       FK_CUDA_TRY(cudaGetLastError());
       spare_a = a;

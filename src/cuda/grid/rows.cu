@@ -5,7 +5,7 @@
 #include "../exact/kept.cuh"
 #include "job.cuh"
 
-enum { THREADS = 256, ROWS = 8, VALUES = 2 * ROWS };
+enum { ROWS = 8, VALUES = 2 * ROWS };
 
 /* For ROWS rows y in the map's coordinates: [block][sum of b k, sum of |b| k][row], written to host memory. */
 struct rows_of {
@@ -16,11 +16,12 @@ template <int D>
 static __global__ void rows_kernel(const __grid_constant__ struct fk_grid_map map, const struct fk_grid_raw points,
                                    const double *b, const __grid_constant__ struct rows_of rows,
                                    const double3 factor, double *of_block) {
-  __shared__ double of_warp[VALUES][THREADS / 32];
+  __shared__ double of_warp[VALUES][FK_THREADS / 32];
   double sum[VALUES];
 #pragma unroll
   for (int v = 0; v < VALUES; v++) sum[v] = 0;
-  for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < points.n; i += (int64_t)gridDim.x * THREADS) {
+  for (int64_t i = (int64_t)blockIdx.x * FK_THREADS + threadIdx.x; i < points.n;
+       i += (int64_t)gridDim.x * FK_THREADS) {
     double x[D], weight = b ? b[i] : 1;
     fk_grid_place<D>(map, points.x, points.ld, i, x);
 #pragma unroll
@@ -42,7 +43,7 @@ static __global__ void rows_kernel(const __grid_constant__ struct fk_grid_map ma
   __syncthreads();
   if (threadIdx.x < VALUES) {
     double total = 0;
-    for (int w = 0; w < THREADS / 32; w++) total += of_warp[threadIdx.x][w];
+    for (int w = 0; w < FK_THREADS / 32; w++) total += of_warp[threadIdx.x][w];
     of_block[blockIdx.x * VALUES + threadIdx.x] = total;
   }
 }
@@ -71,7 +72,7 @@ static enum fk_status add_rows(struct fk_cuda_context *context, const struct row
                                struct fk_error *err) {
   const struct fk_grid_map *map = &job->job.spec.map;
   const struct fk_matrix *rows = job->rows;
-  int blocks = (int)fk_smaller(fk_blocks(points->n, THREADS), 4 * context->multiprocessors);
+  int blocks = (int)fk_smaller(fk_blocks(points->n, FK_THREADS), 4 * context->multiprocessors);
   double *of_block = (double *)context->staging[0];
   double3 f = {job->factor[0], job->factor[1], job->factor[2]};
   for (int64_t first = 0; first < rows->n && points->n > 0; first += ROWS) {
@@ -82,7 +83,7 @@ static enum fk_status add_rows(struct fk_cuda_context *context, const struct row
     FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
     fk_with_constant<1, FK_GRID_MAX_D>(map->d, [&](auto dim) {
       rows_kernel<decltype(dim)::value>
-          <<<blocks, THREADS, 0, context->stream>>>(*map, *points, b, here, f, of_block);
+          <<<blocks, FK_THREADS, 0, context->stream>>>(*map, *points, b, here, f, of_block);
     });
     FK_CUDA_TRY(cudaGetLastError());
     FK_CUDA_TRY(cudaEventRecord(context->end, context->stream));

@@ -7,19 +7,17 @@
 
 #include "grid.cuh"
 
-enum { THREADS = 256 };
-
 template <typename T, int R>
 struct alignas(sizeof(T) * R < 16 ? sizeof(T) * R : 16) record {
   T f[R];
 };
 
 template <typename T, int D>
-static __global__ void __launch_bounds__(THREADS)
+static __global__ void __launch_bounds__(FK_THREADS)
     keys_kernel(const __grid_constant__ struct fk_grid_map map, const __grid_constant__ struct fk_grid_box box,
                 const double *x, int64_t ld, int count, unsigned *key, unsigned *index, T *records) {
   const int R = D == 1 ? 1 : D == 2 ? 2 : D <= 4 ? 4 : 8;
-  int i = blockIdx.x * THREADS + threadIdx.x;
+  int i = blockIdx.x * FK_THREADS + threadIdx.x;
   if (i >= count) return;
   double y[D];
   fk_grid_place<D>(map, x, ld, i, y);
@@ -45,7 +43,7 @@ template <typename T>
 static cudaError_t make_keys(const struct fk_cuda_grid *grid, const struct fk_grid_box *box, const double *x,
                              int64_t ld, int count, unsigned *key, unsigned *index, void *records) {
   fk_with_constant<1, FK_GRID_MAX_D>(grid->spec.map.d, [&](auto d) {
-    keys_kernel<T, decltype(d)::value><<<fk_blocks(count, THREADS), THREADS, 0, grid->context->stream>>>(
+    keys_kernel<T, decltype(d)::value><<<fk_blocks(count, FK_THREADS), FK_THREADS, 0, grid->context->stream>>>(
         grid->spec.map, *box, x, ld, count, key, index, (T *)records);
   });
   return cudaGetLastError();

@@ -5,8 +5,6 @@
 
 #include "grid.cuh"
 
-enum { THREADS = 256 };
-
 /* The inverse of L, or the matrix itself, in units of cells. */
 enum fk_status fk_grid_map_init(const struct fk_whitening *w, double spacing, struct fk_grid_map *map,
                                 struct fk_error *err) {
@@ -35,11 +33,12 @@ enum fk_status fk_grid_map_init(const struct fk_whitening *w, double spacing, st
 template <int D>
 static __global__ void extent_kernel(const __grid_constant__ struct fk_grid_map map,
                                      const struct fk_grid_raw points, double *of_block) {
-  __shared__ double of_warp[2 * D][THREADS / 32];
+  __shared__ double of_warp[2 * D][FK_THREADS / 32];
   double reach[2 * D];
 #pragma unroll
   for (int k = 0; k < 2 * D; k++) reach[k] = INFINITY;
-  for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < points.n; i += (int64_t)gridDim.x * THREADS) {
+  for (int64_t i = (int64_t)blockIdx.x * FK_THREADS + threadIdx.x; i < points.n;
+       i += (int64_t)gridDim.x * FK_THREADS) {
     double y[D];
     fk_grid_place<D>(map, points.x, points.ld, i, y);
 #pragma unroll
@@ -57,20 +56,20 @@ static __global__ void extent_kernel(const __grid_constant__ struct fk_grid_map 
   __syncthreads();
   if (threadIdx.x < 2 * D) {
     double least = INFINITY;
-    for (int w = 0; w < THREADS / 32; w++) least = fmin(least, of_warp[threadIdx.x][w]);
+    for (int w = 0; w < FK_THREADS / 32; w++) least = fmin(least, of_warp[threadIdx.x][w]);
     of_block[blockIdx.x * 2 * D + threadIdx.x] = threadIdx.x < D ? least : -least;
   }
 }
 
 enum fk_status fk_grid_extent(struct fk_cuda_context *context, const struct fk_grid_map *map,
                               const struct fk_grid_raw *points, double *low, double *high, struct fk_error *err) {
-  int d = map->d, blocks = (int)fk_smaller(fk_blocks(points->n, THREADS), 8 * context->multiprocessors);
+  int d = map->d, blocks = (int)fk_smaller(fk_blocks(points->n, FK_THREADS), 8 * context->multiprocessors);
   double *of_block = (double *)context->staging[0];
   if (points->n == 0) return FK_STATUS_OK;
   FK_CUDA_TRY(cudaEventSynchronize(context->staged[0]));
   FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
   fk_with_constant<1, FK_GRID_MAX_D>(d, [&](auto dim) {
-    extent_kernel<decltype(dim)::value><<<blocks, THREADS, 0, context->stream>>>(*map, *points, of_block);
+    extent_kernel<decltype(dim)::value><<<blocks, FK_THREADS, 0, context->stream>>>(*map, *points, of_block);
   });
   FK_CUDA_TRY(cudaGetLastError());
   FK_CUDA_TRY(cudaEventRecord(context->end, context->stream));
@@ -88,7 +87,8 @@ enum fk_status fk_grid_extent(struct fk_cuda_context *context, const struct fk_g
 template <int D>
 static __global__ void mark_kernel(const __grid_constant__ struct fk_grid_map map, const struct fk_grid_raw points,
                                    const __grid_constant__ struct fk_grid_bins bins, unsigned char *marks) {
-  for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < points.n; i += (int64_t)gridDim.x * THREADS) {
+  for (int64_t i = (int64_t)blockIdx.x * FK_THREADS + threadIdx.x; i < points.n;
+       i += (int64_t)gridDim.x * FK_THREADS) {
     double y[D];
     fk_grid_place<D>(map, points.x, points.ld, i, y);
 #pragma unroll
@@ -103,7 +103,7 @@ static __global__ void mark_kernel(const __grid_constant__ struct fk_grid_map ma
 enum fk_status fk_grid_mark(struct fk_cuda_context *context, const struct fk_grid_map *map,
                             const struct fk_grid_raw *points, const struct fk_grid_bins *bins,
                             unsigned char *marks, struct fk_error *err) {
-  int d = map->d, blocks = (int)fk_smaller(fk_blocks(points->n, THREADS), 8 * context->multiprocessors);
+  int d = map->d, blocks = (int)fk_smaller(fk_blocks(points->n, FK_THREADS), 8 * context->multiprocessors);
   size_t bytes = (size_t)d * (size_t)bins->bins;
   unsigned char *on_device;
   if (points->n == 0) return FK_STATUS_OK;
@@ -111,7 +111,7 @@ enum fk_status fk_grid_mark(struct fk_cuda_context *context, const struct fk_gri
   FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
   FK_CUDA_TRY(cudaMemsetAsync(on_device, 0, bytes, context->stream));
   fk_with_constant<1, FK_GRID_MAX_D>(d, [&](auto dim) {
-    mark_kernel<decltype(dim)::value><<<blocks, THREADS, 0, context->stream>>>(*map, *points, *bins, on_device);
+    mark_kernel<decltype(dim)::value><<<blocks, FK_THREADS, 0, context->stream>>>(*map, *points, *bins, on_device);
   });
   FK_CUDA_TRY(cudaGetLastError());
   FK_CUDA_TRY(cudaEventRecord(context->end, context->stream));
@@ -132,19 +132,19 @@ static __global__ void exponents_kernel(const double *b, int64_t ld, int64_t n, 
   __shared__ unsigned here[FK_GRID_EXPONENTS];
   b += blockIdx.y * ld;
   counts += (size_t)blockIdx.y * FK_GRID_EXPONENTS;
-  for (int e = threadIdx.x; e < FK_GRID_EXPONENTS; e += THREADS) here[e] = 0;
+  for (int e = threadIdx.x; e < FK_GRID_EXPONENTS; e += FK_THREADS) here[e] = 0;
   __syncthreads();
-  for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < n; i += (int64_t)gridDim.x * THREADS)
+  for (int64_t i = (int64_t)blockIdx.x * FK_THREADS + threadIdx.x; i < n; i += (int64_t)gridDim.x * FK_THREADS)
     if (b[i] != 0) atomicAdd(&here[(unsigned)__double2hiint(b[i]) >> 20 & 2047], 1u);
   __syncthreads();
-  for (int e = threadIdx.x; e < FK_GRID_EXPONENTS; e += THREADS)
+  for (int e = threadIdx.x; e < FK_GRID_EXPONENTS; e += FK_THREADS)
     if (here[e]) atomicAdd(&counts[e], (unsigned long long)here[e]);
 }
 
 enum fk_status fk_grid_exponents(struct fk_cuda_context *context, const double *b, int64_t ld, int64_t n,
                                  int64_t columns, unsigned long long *counts, struct fk_error *err) {
   const int64_t most = fk_smaller(columns, 256); /* in one transfer; the staging buffer has room */
-  unsigned blocks = (unsigned)fk_smaller(fk_blocks(n, THREADS), 4 * context->multiprocessors);
+  unsigned blocks = (unsigned)fk_smaller(fk_blocks(n, FK_THREADS), 4 * context->multiprocessors);
   unsigned long long *on_device;
   if (n == 0) return FK_STATUS_OK;
   FK_TRY(fk_cuda_room(context, &context->grid->survey, most * FK_GRID_EXPONENTS, &on_device, err));
@@ -154,8 +154,8 @@ enum fk_status fk_grid_exponents(struct fk_cuda_context *context, const double *
     FK_CUDA_TRY(cudaEventSynchronize(context->staged[0]));
     if (first == 0) FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
     FK_CUDA_TRY(cudaMemsetAsync(on_device, 0, bytes, context->stream));
-    exponents_kernel<<<dim3(blocks, (unsigned)here), THREADS, 0, context->stream>>>(b + first * ld, ld, n,
-                                                                                    on_device);
+    exponents_kernel<<<dim3(blocks, (unsigned)here), FK_THREADS, 0, context->stream>>>(b + first * ld, ld, n,
+                                                                                       on_device);
     FK_CUDA_TRY(cudaGetLastError());
     FK_CUDA_TRY(cudaEventRecord(context->end, context->stream));
     FK_CUDA_TRY(cudaMemcpyAsync(context->staging[0], on_device, bytes, cudaMemcpyDeviceToHost, context->stream));

@@ -7,7 +7,7 @@
 
 /* SAMPLE: largest sample; plus the common centre, a power of two. The sample has 1 / SHARE of the points, but at
  * least LEAST_SAMPLE. */
-enum { THREADS = 256, ROWS = 32, SAMPLE = 4095, LEAST_SAMPLE = 1023, SHARE = 8 };
+enum { ROWS = 32, SAMPLE = 4095, LEAST_SAMPLE = 1023, SHARE = 8 };
 enum { LEAST = 2 /* fewest points of a frame */ };
 
 /* Candidate 0 is the common centre, which is best if points reach slightly too far; candidate i is point i - 1. */
@@ -36,8 +36,8 @@ static __global__ void sample_kernel(const struct fk_cuda_points points, const s
 /* A thread has a point; a block has some candidates. */
 static __global__ void near_kernel(const struct centre_sample s, float radius2) {
   __shared__ float rows[FK_TENSOR_WIDE][ROWS];
-  const int row0 = blockIdx.y * ROWS, j = blockIdx.x * THREADS + threadIdx.x;
-  for (int i = threadIdx.x; i < s.d * ROWS; i += THREADS)
+  const int row0 = blockIdx.y * ROWS, j = blockIdx.x * FK_THREADS + threadIdx.x;
+  for (int i = threadIdx.x; i < s.d * ROWS; i += FK_THREADS)
     rows[i / ROWS][i % ROWS] = s.u[i / ROWS * s.ld + row0 + i % ROWS];
   __syncthreads();
   float sum[ROWS] = {};
@@ -76,7 +76,7 @@ static __device__ unsigned long long count_left(const struct centre_sample &s, u
 static __global__ void choose_kernel(const struct fk_cuda_points points, const struct centre_sample s,
                                      double *centre, int *frames) {
   __shared__ unsigned long long best;
-  const int warp = (blockIdx.x * THREADS + threadIdx.x) / 32, warps = gridDim.x * THREADS / 32;
+  const int warp = (blockIdx.x * FK_THREADS + threadIdx.x) / 32, warps = gridDim.x * FK_THREADS / 32;
   uint4 left = make_uint4(~0u, ~0u, ~0u, ~0u);
   int f = 0;
   for (; f < FK_FRAMES; f++) {
@@ -95,7 +95,7 @@ static __global__ void choose_kernel(const struct fk_cuda_points points, const s
     const uint4 near = words_of(s, candidate);
     left.x &= ~near.x, left.y &= ~near.y, left.z &= ~near.z, left.w &= ~near.w;
     if (blockIdx.x == 0)
-      for (int k = threadIdx.x; k < s.d; k += THREADS)
+      for (int k = threadIdx.x; k < s.d; k += FK_THREADS)
         centre[f * s.d + k] = candidate ? points.u[k * points.ld + point_of(s, points, candidate)] : 0;
   }
   if (warp == 0) *frames = f;
@@ -109,16 +109,17 @@ enum fk_status fk_cuda_frame_centres(struct fk_cuda_context *context, const stru
                                      double radius, double *centre, unsigned long long *best, int *count,
                                      struct fk_cuda_arena *arena, struct fk_error *err) {
   struct centre_sample s = {sample_size(points->n), points->d};
-  s.ld = fk_padded(s.count + 1, THREADS);
+  s.ld = fk_padded(s.count + 1, FK_THREADS);
   s.words = (int)(s.ld / 32);
   FK_TRY(fk_cuda_take(context, arena, s.ld * s.d, &s.u, err));
   FK_TRY(fk_cuda_take(context, arena, s.ld * s.words, &s.near, err));
   s.best = best;
-  const unsigned blocks = fk_blocks(s.ld, THREADS);
-  sample_kernel<<<dim3(blocks, (unsigned)s.d), THREADS, 0, context->stream>>>(*points, s);
-  near_kernel<<<dim3(blocks, fk_blocks(s.ld, ROWS)), THREADS, 0, context->stream>>>(s, (float)(radius * radius));
+  const unsigned blocks = fk_blocks(s.ld, FK_THREADS);
+  sample_kernel<<<dim3(blocks, (unsigned)s.d), FK_THREADS, 0, context->stream>>>(*points, s);
+  near_kernel<<<dim3(blocks, fk_blocks(s.ld, ROWS)), FK_THREADS, 0, context->stream>>>(s,
+                                                                                       (float)(radius * radius));
   FK_CUDA_TRY(cudaGetLastError());
   void *arguments[] = {(void *)points, &s, &centre, &count};
   return FK_CUDA_STATUS(cudaLaunchCooperativeKernel(
-      (const void *)choose_kernel, (unsigned)context->multiprocessors, THREADS, arguments, 0, context->stream));
+      (const void *)choose_kernel, (unsigned)context->multiprocessors, FK_THREADS, arguments, 0, context->stream));
 }

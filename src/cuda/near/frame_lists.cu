@@ -3,7 +3,7 @@
  */
 #include "frames.cuh"
 
-enum { THREADS = 256, RUN = FK_FRAME_RUN, RUNS = THREADS / RUN, GROUPS = FK_FRAME_GROUPS, SCAN = 1024 };
+enum { RUN = FK_FRAME_RUN, RUNS = FK_THREADS / RUN, GROUPS = FK_FRAME_GROUPS, SCAN = 1024 };
 static_assert(RUN == 32, "a lane for each point of a run");
 
 /* ---- a run ------------------------------------------------------------------------------------ */
@@ -96,7 +96,7 @@ enum fk_status fk_frame_list_begin(struct fk_cuda_context *context, int64_t n, s
 
 enum fk_status fk_frame_list_count(struct fk_cuda_context *context, struct fk_frame_list *list, int *staged,
                                    struct fk_error *err) {
-  count_kernel<<<fk_blocks(list->runs, RUNS), THREADS, 0, context->stream>>>(*list);
+  count_kernel<<<fk_blocks(list->runs, RUNS), FK_THREADS, 0, context->stream>>>(*list);
   before_kernel<<<GROUPS, SCAN, 0, context->stream>>>(list->before, list->runs, staged);
   return FK_CUDA_STATUS(cudaGetLastError());
 }
@@ -133,7 +133,7 @@ enum fk_status fk_frame_list_make(struct fk_cuda_context *context, struct fk_fra
   if (places == 0) return FK_STATUS_OK;
   FK_TRY(fk_cuda_room(context, &list->places, places + fk_pieces(units, 4), &list->list, err));
   list->frame = (unsigned char *)(list->list + places);
-  list_kernel<<<fk_blocks(list->runs, RUNS), THREADS, 0, context->stream>>>(*list);
+  list_kernel<<<fk_blocks(list->runs, RUNS), FK_THREADS, 0, context->stream>>>(*list);
   return FK_CUDA_STATUS(cudaGetLastError());
 }
 
@@ -174,7 +174,8 @@ enum fk_status fk_frame_parts(struct fk_cuda_context *context, const struct fk_f
                               const struct fk_frame_list *sources, const unsigned char *part_of, int64_t own,
                               struct fk_tensor_part *parts, struct fk_error *err) {
   const int64_t units = rows->first[GROUPS] / FK_TENSOR_UNIT;
-  parts_kernel<<<fk_blocks(units, THREADS), THREADS, 0, context->stream>>>(*rows, *sources, part_of, own, parts);
+  parts_kernel<<<fk_blocks(units, FK_THREADS), FK_THREADS, 0, context->stream>>>(*rows, *sources, part_of, own,
+                                                                                 parts);
   return FK_CUDA_STATUS(cudaGetLastError());
 }
 
@@ -199,6 +200,6 @@ static __global__ void join_kernel(const __grid_constant__ struct fk_frame_list 
 cudaError_t fk_frames_join(const struct fk_frame_list *rows, const struct fk_frame_join *join, int widths,
                            cudaStream_t stream) {
   dim3 grid(fk_blocks(rows->runs, RUNS), (unsigned)fk_smaller(widths, 64));
-  join_kernel<<<grid, THREADS, 0, stream>>>(*rows, *join, widths);
+  join_kernel<<<grid, FK_THREADS, 0, stream>>>(*rows, *join, widths);
   return cudaGetLastError();
 }

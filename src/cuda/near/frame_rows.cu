@@ -2,8 +2,6 @@
  * sums back. */
 #include "frames.cuh"
 
-enum { THREADS = 256 };
-
 /* ---- which ------------------------------------------------------------------------------------ */
 
 static __global__ void mask_kernel(const struct fk_cuda_points rows, const double *centre, const double *reach2,
@@ -36,7 +34,7 @@ static enum fk_status find_in_rest(struct fk_cuda_context *context, const struct
   FK_TRY(fk_cuda_room(context, &found->rest_buffer, n, &found->in_rest, err));
   FK_CUDA_TRY(cudaMemsetAsync(found->in_rest, 0xff, sizeof *found->in_rest * (size_t)n, context->stream));
   if (count == 0) return FK_STATUS_OK;
-  rest_kernel<<<fk_blocks(count, THREADS), THREADS, 0, context->stream>>>(
+  rest_kernel<<<fk_blocks(count, FK_THREADS), FK_THREADS, 0, context->stream>>>(
       frames->list.list + fk_frames_places(frames), count, own, n, found->in_rest);
   return FK_CUDA_STATUS(cudaGetLastError());
 }
@@ -48,8 +46,8 @@ enum fk_status fk_cuda_frame_rows(struct fk_cuda_context *context, const struct 
   int *counts = (int *)context->staging[0];
   FK_TRY(fk_frame_list_begin(context, rows->n, list, err));
   list->own = own < 0 ? NULL : frames->part_of + own;
-  mask_kernel<<<fk_blocks(rows->n, THREADS), THREADS, 0, context->stream>>>(*rows, frames->centre, frames->reach2,
-                                                                            frames->count, list->mask);
+  mask_kernel<<<fk_blocks(rows->n, FK_THREADS), FK_THREADS, 0, context->stream>>>(
+      *rows, frames->centre, frames->reach2, frames->count, list->mask);
   FK_CUDA_TRY(cudaGetLastError());
   FK_TRY(fk_frame_list_count(context, list, counts, err));
   if (own >= 0) FK_TRY(find_in_rest(context, frames, own, rows->n, found, err));
@@ -81,8 +79,8 @@ static __global__ void gather_kernel(const struct fk_gather g, int widths) {
 }
 
 cudaError_t fk_frames_gather(const struct fk_gather *gather, int widths, cudaStream_t stream) {
-  dim3 grid(fk_blocks(gather->ld_out, THREADS), (unsigned)fk_smaller(widths, 64));
-  gather_kernel<<<grid, THREADS, 0, stream>>>(*gather, widths);
+  dim3 grid(fk_blocks(gather->ld_out, FK_THREADS), (unsigned)fk_smaller(widths, 64));
+  gather_kernel<<<grid, FK_THREADS, 0, stream>>>(*gather, widths);
   return cudaGetLastError();
 }
 
@@ -94,7 +92,7 @@ static __global__ void scatter_kernel(const struct fk_scatter s, int widths) {
 }
 
 cudaError_t fk_frames_scatter(const struct fk_scatter *scatter, int widths, cudaStream_t stream) {
-  dim3 grid(fk_blocks(scatter->count, THREADS), (unsigned)fk_smaller(widths, 64));
-  scatter_kernel<<<grid, THREADS, 0, stream>>>(*scatter, widths);
+  dim3 grid(fk_blocks(scatter->count, FK_THREADS), (unsigned)fk_smaller(widths, 64));
+  scatter_kernel<<<grid, FK_THREADS, 0, stream>>>(*scatter, widths);
   return cudaGetLastError();
 }

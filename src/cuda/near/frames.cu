@@ -5,8 +5,6 @@
 
 #include "frames.cuh"
 
-enum { THREADS = 256 };
-
 /* What is known once the device is done. `best` is used while centres are found. */
 struct frames_found {
   unsigned long long best[FK_FRAMES];
@@ -74,7 +72,7 @@ static enum fk_status find_parts(struct fk_cuda_context *context, const struct f
   FK_CUDA_TRY(cudaMemsetAsync(there, 0, sizeof *there, context->stream));
   FK_TRY(fk_cuda_frame_centres(context, points, frames->radius, frames->centre, there->best, &there->frames, arena,
                                err));
-  part_kernel<<<fk_blocks(points->n, THREADS), THREADS, 0, context->stream>>>(
+  part_kernel<<<fk_blocks(points->n, FK_THREADS), FK_THREADS, 0, context->stream>>>(
       *points, frames->centre, frames->radius * frames->radius, frames->part_of, frames->list.mask, there);
   reach_kernel<<<1, FK_PARTS, 0, context->stream>>>(there, frames->reach2, found);
   FK_CUDA_TRY(cudaGetLastError());

@@ -4,7 +4,7 @@
 #include "../../core/wish.h"
 #include "lists.cuh"
 
-enum { THREADS = 256, WARPS = THREADS / 32, TILE = 64, GROUPS = 4 /* most warpgroups of a block */ };
+enum { WARPS = FK_THREADS / 32, TILE = 64, GROUPS = 4 /* most warpgroups of a block */ };
 enum { KEPT_TILES = 64, KEPT_COLS = 256 };
 
 /* Kernels of at most 2^-126 are 0, or make no difference to the smallest ground. */
@@ -126,7 +126,7 @@ static __global__ void list_kernel(const struct list_args a) {
     first = part.first / a.lists.stage_cols, end = part.end / a.lists.stage_cols;
   }
   first += blockIdx.y * a.slot_stages, end = min(first + a.slot_stages, end);
-  for (int i = threadIdx.x; i < groups * a.lists.d; i += THREADS) {
+  for (int i = threadIdx.x; i < groups * a.lists.d; i += FK_THREADS) {
     int g = i % groups, k = i / groups, tile = min(first_tile + g, a.lists.tiles - 1);
     low[g][k] = a.lists.tile_low[k * a.lists.tiles + tile];
     high[g][k] = a.lists.tile_high[k * a.lists.tiles + tile];
@@ -138,7 +138,7 @@ static __global__ void list_kernel(const struct list_args a) {
   __syncthreads();
   uint32_t *entry = a.entry + (int64_t)blockIdx.x * a.lists.stages + first;
   int count = 0;
-  for (int base = first; base < end; base += THREADS) {
+  for (int base = first; base < end; base += FK_THREADS) {
     const int stage = base + threadIdx.x;
     const uint32_t near = stage < end ? near_groups(a, low, high, reach, groups, stage) : 0;
     const unsigned listed = __ballot_sync(~0u, near != 0);
@@ -170,11 +170,11 @@ enum fk_status fk_cuda_lists_begin(struct fk_cuda_context *context, const struct
   lists->tile_reach = lists->tile_high + d * tiles;
   lists->ground = lists->tile_reach + tiles;
   cudaStream_t stream = context->stream;
-  box_kernel<<<(unsigned)stages, THREADS, 0, stream>>>(*cols, lists->stage_cols, lists->stage_low,
-                                                       lists->stage_high);
-  box_kernel<<<(unsigned)tiles, THREADS, 0, stream>>>(*rows, TILE, lists->tile_low, lists->tile_high);
-  reach_kernel<<<fk_blocks(tiles, WARPS), THREADS, 0, stream>>>(*near, rows->n, (int)tiles, lists->ground,
-                                                                lists->tile_reach);
+  box_kernel<<<(unsigned)stages, FK_THREADS, 0, stream>>>(*cols, lists->stage_cols, lists->stage_low,
+                                                          lists->stage_high);
+  box_kernel<<<(unsigned)tiles, FK_THREADS, 0, stream>>>(*rows, TILE, lists->tile_low, lists->tile_high);
+  reach_kernel<<<fk_blocks(tiles, WARPS), FK_THREADS, 0, stream>>>(*near, rows->n, (int)tiles, lists->ground,
+                                                                   lists->tile_reach);
   return FK_CUDA_STATUS(cudaGetLastError());
 }
 
@@ -190,7 +190,7 @@ enum fk_status fk_cuda_lists_make(struct fk_cuda_context *context, struct fk_cud
                         NULL};
   FK_TRY(fk_cuda_room(context, &lists->lists, blocks * (lists->stages + task->slots), &a.entry, err));
   a.count = (int *)(a.entry + blocks * lists->stages);
-  list_kernel<<<dim3((unsigned)blocks, (unsigned)task->slots), THREADS, 0, context->stream>>>(a);
+  list_kernel<<<dim3((unsigned)blocks, (unsigned)task->slots), FK_THREADS, 0, context->stream>>>(a);
   FK_CUDA_TRY(cudaGetLastError());
   task->list = a.entry;
   task->listed = a.count;
@@ -211,7 +211,7 @@ static __global__ void kept_kernel(const struct fk_cuda_lists lists, double reac
   const int tile = (int)((int64_t)blockIdx.x * lists.tiles / KEPT_TILES);
   if (threadIdx.x == 0) total = 0;
   __syncthreads();
-  for (int stage = threadIdx.x; stage < lists.stages; stage += THREADS) {
+  for (int stage = threadIdx.x; stage < lists.stages; stage += FK_THREADS) {
     double square = 0;
     for (int k = 0; k < lists.d; k++) {
       double z = gap(lists.tile_low[k * lists.tiles + tile], lists.tile_high[k * lists.tiles + tile],
@@ -240,9 +240,9 @@ enum fk_status fk_cuda_lists_kept(struct fk_cuda_context *context, const struct 
   lists.stage_low = lists.tile_high + d * lists.tiles;
   lists.stage_high = lists.stage_low + d * lists.stages;
   cudaStream_t stream = context->stream;
-  box_kernel<<<lists.tiles, THREADS, 0, stream>>>(*points, TILE, lists.tile_low, lists.tile_high);
-  box_kernel<<<lists.stages, THREADS, 0, stream>>>(*points, KEPT_COLS, lists.stage_low, lists.stage_high);
-  kept_kernel<<<KEPT_TILES, THREADS, 0, stream>>>(lists, fk_reach_of_one(points->n), counts);
+  box_kernel<<<lists.tiles, FK_THREADS, 0, stream>>>(*points, TILE, lists.tile_low, lists.tile_high);
+  box_kernel<<<lists.stages, FK_THREADS, 0, stream>>>(*points, KEPT_COLS, lists.stage_low, lists.stage_high);
+  kept_kernel<<<KEPT_TILES, FK_THREADS, 0, stream>>>(lists, fk_reach_of_one(points->n), counts);
   FK_CUDA_TRY(cudaGetLastError());
   FK_CUDA_TRY(cudaStreamSynchronize(stream));
   double sum = 0;

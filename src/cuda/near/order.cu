@@ -7,7 +7,7 @@
 #include "order.cuh"
 #include "../device/sort.cuh"
 
-enum { THREADS = 256, SAMPLE = 512, AXES = 8, QUANTILES = 1024, WINDOW = 128 };
+enum { SAMPLE = 512, AXES = 8, QUANTILES = 1024, WINDOW = 128 };
 
 /* ---- pairs of a sample ------------------------------------------------------------------------ */
 
@@ -19,7 +19,7 @@ struct near_pairs {
 static __global__ void near_kernel(const struct fk_cuda_points points, double reach, struct near_pairs *counts) {
   const int64_t n = points.n, i = (int64_t)blockIdx.x * n / SAMPLE;
   struct near_pairs mine = {0, 0};
-  for (int s = threadIdx.x; s < SAMPLE; s += THREADS) {
+  for (int s = threadIdx.x; s < SAMPLE; s += FK_THREADS) {
     int64_t j = ((int64_t)s * n + n / 2) / SAMPLE; /* halfway between the others */
     double sum = 0;
     for (int k = 0; k < points.d; k++) {
@@ -46,7 +46,8 @@ static struct near_pairs *near_answers(const struct fk_cuda_context *context) {
 
 enum fk_status fk_cuda_count_near(struct fk_cuda_context *context, const struct fk_cuda_points *points,
                                   struct fk_error *err) {
-  near_kernel<<<SAMPLE, THREADS, 0, context->stream>>>(*points, fk_reach_of_one(points->n), near_answers(context));
+  near_kernel<<<SAMPLE, FK_THREADS, 0, context->stream>>>(*points, fk_reach_of_one(points->n),
+                                                          near_answers(context));
   return FK_CUDA_STATUS(cudaGetLastError());
 }
 
@@ -74,15 +75,15 @@ struct fk_hilbert_curve {
 
 /* A block sorts a sample of each coordinate. */
 static __global__ void quantile_kernel(const struct fk_cuda_points points, struct fk_hilbert_curve *curve) {
-  static_assert(QUANTILES == 4 * THREADS, "two pairs for each thread");
+  static_assert(QUANTILES == 4 * FK_THREADS, "two pairs for each thread");
   __shared__ double u[QUANTILES];
   const int k = blockIdx.x;
-  for (int i = threadIdx.x; i < QUANTILES; i += THREADS)
+  for (int i = threadIdx.x; i < QUANTILES; i += FK_THREADS)
     u[i] = points.u[k * points.ld + (int64_t)i * points.n / QUANTILES];
   for (int size = 2; size <= QUANTILES; size *= 2)
     for (int step = size / 2; step > 0; step /= 2) {
       __syncthreads();
-      for (int p = threadIdx.x; p < QUANTILES / 2; p += THREADS) {
+      for (int p = threadIdx.x; p < QUANTILES / 2; p += FK_THREADS) {
         int i = 2 * p - p % step, j = i + step;
         double a = u[i], b = u[j];
         if ((a > b) == ((i & size) == 0)) u[i] = b, u[j] = a;
@@ -158,7 +159,7 @@ enum fk_status fk_cuda_order_rows(struct fk_cuda_context *context, const struct 
   const int64_t n = rows->n;
   FK_TRY(fk_cuda_take(context, &arena, n + (n + 1) / 2, &own, err));
   int *index = (int *)(own + n);
-  key_kernel<<<fk_blocks(n, THREADS), THREADS, 0, context->stream>>>(*rows, order->curve, own, index);
+  key_kernel<<<fk_blocks(n, FK_THREADS), FK_THREADS, 0, context->stream>>>(*rows, order->curve, own, index);
   FK_CUDA_TRY(cudaGetLastError());
   const int axes = axes_of(rows->d);
   struct fk_cuda_sort by_key = {own, key, index, list, n, axes * bits_of(axes)};
@@ -174,7 +175,7 @@ enum fk_status fk_cuda_order_find(struct fk_cuda_context *context, const struct 
   order->curve = (struct fk_hilbert_curve *)block;
   order->key = (uint64_t *)(block + curve_bytes);
   order->order = (int *)(block + curve_bytes + key_bytes);
-  quantile_kernel<<<points->d, THREADS, 0, context->stream>>>(*points, order->curve);
+  quantile_kernel<<<points->d, FK_THREADS, 0, context->stream>>>(*points, order->curve);
   const int axes = axes_of(points->d);
   axes_kernel<<<1, 1, 0, context->stream>>>(order->curve, points->d, axes, bits_of(axes));
   FK_CUDA_TRY(cudaGetLastError());

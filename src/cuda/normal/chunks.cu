@@ -390,7 +390,6 @@ static enum fk_status deliver_sums(struct normal_worker *w, const struct row_chu
 /* Delivers a shard's part of the product when copies have ended; or, if the device has all shards, the sum, in the
  * order in which the host would add it. */
 static enum fk_status deliver_shard(struct normal_worker *w, const struct row_chunk *chunk, struct fk_error *err) {
-  enum { THREADS = 256 };
   struct fk_cuda_context *context = w->device.context;
   struct fk_normal_job *job = w->device.job;
   const int64_t numbers = job->m * job->t;
@@ -401,7 +400,7 @@ static enum fk_status deliver_shard(struct normal_worker *w, const struct row_ch
                             job->parts + chunk->first / job->shard * numbers, err));
     return FK_CUDA_STATUS(cudaMemsetAsync(part, 0, sizeof *part * (size_t)numbers, context->stream));
   }
-  join_kernel<<<fk_blocks(numbers, THREADS), THREADS, 0, context->stream>>>(part, numbers, w->sum);
+  join_kernel<<<fk_blocks(numbers, FK_THREADS), FK_THREADS, 0, context->stream>>>(part, numbers, w->sum);
   FK_CUDA_TRY(cudaGetLastError());
   if (chunk->first + chunk->n < job->n) return FK_STATUS_OK;
   job->joined = true;

@@ -3,8 +3,6 @@
  * their own. Sums move from FP32 to FP64 every 16 to 64 terms; longer FP32 sums make conjugate gradients stall. */
 #include "normal.cuh"
 
-enum { THREADS = 256 };
-
 /* Sums of slots, [slot][ld], before they are added. */
 struct slots {
   const double *sums;
@@ -133,7 +131,7 @@ static enum fk_status run_sweep(struct fk_normal_device *device, const struct no
   const int64_t n_pad = fk_padded(columns->n, FK_TENSOR_ROWS);
   float *weights;
   FK_TRY(fk_cuda_room(context, &device->weight_buffer, n_pad, &weights, err));
-  weights_kernel<<<fk_blocks(n_pad, THREADS), THREADS, 0, context->stream>>>(
+  weights_kernel<<<fk_blocks(n_pad, FK_THREADS), FK_THREADS, 0, context->stream>>>(
       sweep->x, columns->n, n_pad, undo_of(columns), sweep->largest, weights);
   FK_CUDA_TRY(cudaGetLastError());
   return columns->points->form.way == FK_NORMAL_DIFFERENCES
@@ -155,14 +153,14 @@ static enum fk_status run_column(struct fk_normal_device *device, const struct f
     struct normal_sweep forth = {rows, &columns, device->v + c * device->ld_v, device->largest_v + c};
     FK_TRY(run_sweep(device, &forth, &r.products, err));
   }
-  residual_kernel<<<fk_blocks(n, THREADS), THREADS, 0, context->stream>>>(r);
+  residual_kernel<<<fk_blocks(n, FK_THREADS), FK_THREADS, 0, context->stream>>>(r);
   FK_CUDA_TRY(cudaGetLastError());
   FK_CUDA_TRY(cudaMemsetAsync(device->largest_residual, 0, sizeof *device->largest_residual, context->stream));
   FK_CUDA_TRY(fk_normal_largest(r.u, n, device->largest_residual, context->stream));
   struct normal_sweep back = {&columns, rows, r.u, device->largest_residual};
   struct slots slots;
   FK_TRY(run_sweep(device, &back, &slots, err));
-  add_kernel<<<fk_blocks(m, THREADS), THREADS, 0, context->stream>>>(
+  add_kernel<<<fk_blocks(m, FK_THREADS), FK_THREADS, 0, context->stream>>>(
       slots, undo_of(&columns), device->largest_residual, m, device->product + c * m);
   return FK_CUDA_STATUS(cudaGetLastError());
 }

@@ -2,7 +2,7 @@
  * length, so that the bits depend on the points alone. */
 #include "points.cuh"
 
-enum { THREADS = 256, PART = 1 << 14 };
+enum { PART = 1 << 14 };
 
 /* Distance from the mean, in bandwidths, at which a point counts as pulling the mean away from the others. */
 #define WIDE 200
@@ -19,10 +19,10 @@ static __device__ __forceinline__ struct centre_extent join(struct centre_extent
 
 /* Joins the values of all threads of a block; the first thread has the result. */
 static __device__ struct centre_extent join_block(struct centre_extent own) {
-  __shared__ struct centre_extent shared[THREADS];
+  __shared__ struct centre_extent shared[FK_THREADS];
   shared[threadIdx.x] = own;
   __syncthreads();
-  for (int step = THREADS / 2; step > 0; step /= 2) {
+  for (int step = FK_THREADS / 2; step > 0; step /= 2) {
     if (threadIdx.x < step) shared[threadIdx.x] = join(shared[threadIdx.x], shared[threadIdx.x + step]);
     __syncthreads();
   }
@@ -37,7 +37,7 @@ static __device__ __forceinline__ struct centre_extent read_part(const struct ce
 
 static __device__ struct centre_extent join_parts(const struct centre_extent *parts, int64_t count) {
   struct centre_extent own = none();
-  for (int64_t i = threadIdx.x; i < count; i += THREADS) own = join(own, read_part(parts + i));
+  for (int64_t i = threadIdx.x; i < count; i += FK_THREADS) own = join(own, read_part(parts + i));
   return join_block(own);
 }
 
@@ -75,7 +75,7 @@ static __global__ void parts_kernel(const struct fk_cuda_raw raw, const double *
   int64_t first = (int64_t)blockIdx.x * PART, end = first + PART < raw.n ? first + PART : raw.n;
   double scale = 1 / (total ? *total : (double)raw.n);
   struct centre_extent own = none();
-  for (int64_t i = first + threadIdx.x; i < end; i += THREADS) {
+  for (int64_t i = first + threadIdx.x; i < end; i += FK_THREADS) {
     double x = raw.x[k * raw.ld + i];
     own = join(own, {(raw.weights && total ? raw.weights[i] * scale : scale) * x, x, x, x});
   }
@@ -101,10 +101,10 @@ enum fk_status fk_cuda_centre(struct fk_cuda_context *context, const struct fk_c
   if (raw->weights) { /* the sum of the weights is n times the mean of a column of them */
     struct fk_cuda_raw column = {raw->weights, NULL, raw->n, raw->n, 1};
     total = (double *)(parts + count * raw->d);
-    parts_kernel<false><<<dim3((unsigned)count, 1), THREADS, 0, context->stream>>>(column, NULL, parts, {});
-    total_kernel<<<1, THREADS, 0, context->stream>>>(parts, count, (double)raw->n, total);
+    parts_kernel<false><<<dim3((unsigned)count, 1), FK_THREADS, 0, context->stream>>>(column, NULL, parts, {});
+    total_kernel<<<1, FK_THREADS, 0, context->stream>>>(parts, count, (double)raw->n, total);
   }
-  parts_kernel<true>
-      <<<dim3((unsigned)count, (unsigned)raw->d), THREADS, 0, context->stream>>>(*raw, total, parts, *whitening);
+  parts_kernel<true><<<dim3((unsigned)count, (unsigned)raw->d), FK_THREADS, 0, context->stream>>>(
+      *raw, total, parts, *whitening);
   return FK_CUDA_STATUS(cudaGetLastError());
 }

@@ -2,8 +2,6 @@
 #include "normal_points.cuh"
 #include "../tensor/sums_wgmma.cuh"
 
-enum { THREADS = 256 };
-
 bool fk_normal_same_form(const struct fk_normal_form *a, const struct fk_normal_form *b) {
   return a->way == b->way && a->wgmma == b->wgmma && a->rough == b->rough && a->d == b->d &&
          a->centre == b->centre && a->grid.g == b->grid.g && a->grid.norm == b->grid.norm &&
@@ -144,19 +142,19 @@ static enum fk_status pack_halves(struct fk_cuda_context *context, const struct 
 
 enum fk_status fk_normal_fill(struct fk_cuda_context *context, const struct fk_cuda_points *from, int64_t row,
                               struct fk_cuda_buffer *work, struct fk_normal_points *to, struct fk_error *err) {
-  const unsigned blocks = fk_blocks(from->n, THREADS);
+  const unsigned blocks = fk_blocks(from->n, FK_THREADS);
   const struct fk_normal_form *form = &to->form;
   switch (form->way) {
     case FK_NORMAL_TILES_DOUBLE:
-      doubles_kernel<<<blocks, THREADS, 0, context->stream>>>(*from, to->u + row, to->square + row, to->room);
+      doubles_kernel<<<blocks, FK_THREADS, 0, context->stream>>>(*from, to->u + row, to->square + row, to->room);
       break;
     case FK_NORMAL_TILES:
-      parts_kernel<<<blocks, THREADS, 0, context->stream>>>(*from, form->grid, form->k, form->rough,
-                                                            to->parts + row * 3 * form->k, to->norm + row);
+      parts_kernel<<<blocks, FK_THREADS, 0, context->stream>>>(*from, form->grid, form->k, form->rough,
+                                                               to->parts + row * 3 * form->k, to->norm + row);
       break;
     case FK_NORMAL_DIFFERENCES:
-      floats_kernel<<<blocks, THREADS, 0, context->stream>>>(*from, form->grid.scale, to->differences + row,
-                                                             to->room);
+      floats_kernel<<<blocks, FK_THREADS, 0, context->stream>>>(*from, form->grid.scale, to->differences + row,
+                                                                to->room);
       break;
     case FK_NORMAL_TENSOR: FK_TRY(pack_halves(context, from, row, work, to, err));
   }
@@ -197,7 +195,7 @@ static __global__ void radius2_kernel(const struct fk_cuda_points points, unsign
 
 cudaError_t fk_normal_radius2(const struct fk_cuda_points *points, unsigned long long *largest,
                               cudaStream_t stream) {
-  radius2_kernel<<<fk_blocks(points->n, THREADS), THREADS, 0, stream>>>(*points, largest);
+  radius2_kernel<<<fk_blocks(points->n, FK_THREADS), FK_THREADS, 0, stream>>>(*points, largest);
   return cudaGetLastError();
 }
 
@@ -207,6 +205,6 @@ static __global__ void largest_kernel(const double *x, int64_t n, unsigned long 
 }
 
 cudaError_t fk_normal_largest(const double *x, int64_t n, unsigned long long *largest, cudaStream_t stream) {
-  largest_kernel<<<fk_blocks(n, THREADS), THREADS, 0, stream>>>(x, n, largest);
+  largest_kernel<<<fk_blocks(n, FK_THREADS), FK_THREADS, 0, stream>>>(x, n, largest);
   return cudaGetLastError();
 }

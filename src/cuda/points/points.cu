@@ -6,8 +6,6 @@
 #include "../device/doubled.cuh"
 #include "points.cuh"
 
-enum { THREADS = 256 };
-
 enum fk_status fk_cuda_whitening_init(struct fk_cuda_context *context, struct fk_cuda_buffer *buffer,
                                       const struct fk_whitening *host, struct fk_cuda_whitening *whitening,
                                       struct fk_error *err) {
@@ -65,7 +63,7 @@ static enum fk_status launch_matrix(struct fk_cuda_context *context, const struc
   while (width > 1 && sizeof(double) * (size_t)(d * width) > 48 << 10) width /= 2;
   size_t bytes = sizeof(double) * (size_t)(d * width);
   FK_CUDA_TRY(cudaFuncSetAttribute(matrix_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
-  matrix_kernel<<<fk_blocks(points->ld, width), THREADS, bytes, context->stream>>>(
+  matrix_kernel<<<fk_blocks(points->ld, width), FK_THREADS, bytes, context->stream>>>(
       raw, ld_raw, whitening->centre, whitening->matrix, solve, *points, width);
   return FK_CUDA_STATUS(cudaGetLastError());
 }
@@ -82,9 +80,9 @@ enum fk_status fk_cuda_whiten(struct fk_cuda_context *context, const struct fk_c
   const struct fk_whitening *host = whitening->host;
   if (!host->diagonal || host->dense)
     return launch_matrix(context, whitening, !host->dense, raw, ld_raw, points, err);
-  dim3 grid(fk_blocks(points->ld, THREADS), (unsigned)fk_smaller(points->d, 64));
-  diagonal_kernel<<<grid, THREADS, 0, context->stream>>>(raw, ld_raw, whitening->centre, whitening->matrix,
-                                                         points->u, points->n, points->ld, points->d);
+  dim3 grid(fk_blocks(points->ld, FK_THREADS), (unsigned)fk_smaller(points->d, 64));
+  diagonal_kernel<<<grid, FK_THREADS, 0, context->stream>>>(raw, ld_raw, whitening->centre, whitening->matrix,
+                                                            points->u, points->n, points->ld, points->d);
   return FK_CUDA_STATUS(cudaGetLastError());
 }
 
@@ -139,13 +137,13 @@ enum fk_status fk_cuda_whiten_low(struct fk_cuda_context *context, const struct 
   const struct fk_whitening *host = whitening->host;
   const double *centre = whitening->centre, *A = whitening->matrix;
   const bool solves = !host->dense && !host->diagonal;
-  dim3 grid(fk_blocks(points->ld, THREADS), solves ? 1 : (unsigned)fk_smaller(points->d, 64));
+  dim3 grid(fk_blocks(points->ld, FK_THREADS), solves ? 1 : (unsigned)fk_smaller(points->d, 64));
   if (host->dense)
-    low_kernel<MULTIPLY><<<grid, THREADS, 0, context->stream>>>(raw, ld_raw, centre, A, *points);
+    low_kernel<MULTIPLY><<<grid, FK_THREADS, 0, context->stream>>>(raw, ld_raw, centre, A, *points);
   else if (solves)
-    low_kernel<SOLVE><<<grid, THREADS, 0, context->stream>>>(raw, ld_raw, centre, A, *points);
+    low_kernel<SOLVE><<<grid, FK_THREADS, 0, context->stream>>>(raw, ld_raw, centre, A, *points);
   else
-    low_kernel<DIAGONAL><<<grid, THREADS, 0, context->stream>>>(raw, ld_raw, centre, A, *points);
+    low_kernel<DIAGONAL><<<grid, FK_THREADS, 0, context->stream>>>(raw, ld_raw, centre, A, *points);
   return FK_CUDA_STATUS(cudaGetLastError());
 }
 
@@ -154,7 +152,7 @@ enum fk_status fk_cuda_whiten_low(struct fk_cuda_context *context, const struct 
 /* Each block writes its largest value to host memory, which saves a copy. The maximum does not depend on the
  * order. */
 static __global__ void radius_kernel(const double *u, int64_t n, int64_t ld, int d, double *largest_of_block) {
-  __shared__ double of_warp[THREADS / 32];
+  __shared__ double of_warp[FK_THREADS / 32];
   double largest = 0;
   for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += (int64_t)gridDim.x * blockDim.x) {
     double square = 0;
@@ -164,17 +162,17 @@ static __global__ void radius_kernel(const double *u, int64_t n, int64_t ld, int
   for (int step = 16; step > 0; step /= 2) largest = fmax(largest, __shfl_xor_sync(~0u, largest, step));
   if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = largest;
   __syncthreads();
-  for (int w = 0; w < THREADS / 32 && threadIdx.x == 0; w++) largest = fmax(largest, of_warp[w]);
+  for (int w = 0; w < FK_THREADS / 32 && threadIdx.x == 0; w++) largest = fmax(largest, of_warp[w]);
   if (threadIdx.x == 0) largest_of_block[blockIdx.x] = largest;
 }
 
 static int radius_blocks(const struct fk_cuda_context *context, int64_t n) {
-  return (int)fk_smaller(fk_blocks(n, THREADS), fk_smaller(2 * context->multiprocessors, FK_RADIUS_ANSWERS));
+  return (int)fk_smaller(fk_blocks(n, FK_THREADS), fk_smaller(2 * context->multiprocessors, FK_RADIUS_ANSWERS));
 }
 
 enum fk_status fk_cuda_find_radius2(struct fk_cuda_context *context, const struct fk_cuda_points *points,
                                     struct fk_error *err) {
-  radius_kernel<<<radius_blocks(context, points->n), THREADS, 0, context->stream>>>(
+  radius_kernel<<<radius_blocks(context, points->n), FK_THREADS, 0, context->stream>>>(
       points->u, points->n, points->ld, points->d, context->answers);
   return FK_CUDA_STATUS(cudaGetLastError());
 }
