@@ -322,6 +322,13 @@ test_that("heavy tails do not smooth the middle away, and are told", {
   }
 })
 
+test_that("leave-one-out sums of an SD-KDE by those of all points are exact, in tails, too", {
+  x <- with_fixed_seed(matrix(stats::rcauchy(2000)), 3)
+  run <- run_to_tolerance(start_run(settle_control(NULL, list())), 1e-6)
+  sums <- \(run) pmax(left_out_sums("sdkde")(x, NULL, matrix(0.5), run)$log_sum, -20)
+  expect_lt(mean(abs(sums(run) - sums(run_in_double(run)))), 1e-3)
+})
+
 test_that("heavy tails are told in several columns, too", {
   set.seed(15)
   expect_true(attr(kde_bandwidth(matrix(stats::rt(1000, 2), ncol = 2), "auto", "kde"), "heavy"))
