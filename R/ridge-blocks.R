@@ -186,14 +186,17 @@ shuffled_blocks <- function(system, pass, run) {
   lapply(blocks_of(system$n, block_rows(system, run)), \(block) sort(place[block]))
 }
 
-# Rows of a block such that a pass's kernels, n^2, and factors, n b^2 / 3 multiply-adds, take about equal time:
-# bench/blocks.R measures how many multiply-adds a kernel of d columns costs.
+# Rows of a block such that a pass's kernels, n^2, and factors, n b^2 / 3 multiply-adds, take about equal time.
 block_rows <- function(system, run) {
   n <- system$n
-  d <- system$rows$d
-  cost <- if (run$backend == "cpu") 1.2 * d + 25 else if (run$precision == "double") 2 * d + 40 else 17 * max(1, d / 32)
+  cost <- KERNEL_COST[[if (run$backend == "cpu") "cpu" else if (run$precision == "double") "double" else "single"]]
+  cost <- (cost[1] + cost[2] * system$rows$d) * if (identical(system$kernel$name, "gaussian")) 1 else cost[3]
   ceiling(n / ceiling(n / min(n, sqrt(3 * cost * n), MOST_BLOCK)))
 }
+
+# A Gaussian kernel in multiply-adds of a factor, and those of each column; of other kernels so many times as many
+# (bench/blocks.R).
+KERNEL_COST <- list(cpu = c(16, 1, 1.6), double = c(40, 1, 2.5), single = c(12, 0.3, 5))
 
 # 8 GB.
 MOST_BLOCK <- 32000
