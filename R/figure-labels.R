@@ -87,7 +87,7 @@ draw_halo_text <- function(at, label, colour, cex) {
 }
 
 # Key of the regions, if labels found no room. `data`: points that it should not cover; `view`: the limits of a frame
-# within the plot, for maps. A smaller key is tried if each corner has points.
+# within the plot, for maps. A smaller key is tried if no place is free.
 draw_region_key <- function(labels, colours, data, view = NULL) {
   key <- function(position, cex, plot = TRUE) {
     graphics::legend(
@@ -96,12 +96,12 @@ draw_region_key <- function(labels, colours, data, view = NULL) {
       box.col = NA, inset = 0.01 + gap_at(position, view), plot = plot
     )
   }
-  corners <- c("topright", "topleft", "bottomright", "bottomleft")
+  places <- c("topright", "topleft", "bottomright", "bottomleft", "right", "left", "top", "bottom")
   for (cex in c(0.85, 0.7, 0.55)) {
-    covered <- vapply(corners, \(corner) covered_points(key(corner, cex, plot = FALSE)$rect, data), 0)
+    covered <- vapply(places, \(place) covered_points(key(place, cex, plot = FALSE)$rect, data), 0)
     if (min(covered) == 0) break
   }
-  key(corners[which.min(covered)], cex)
+  key(places[which.min(covered)], cex)
 }
 
 # Distance of a corner of the view from that of the plot, as a share of the plot.
