@@ -110,9 +110,11 @@
 #' flash_kde(faithful$eruptions, "kde", bandwidth = 0.2)
 flash_kde <- function(x, ...) {
   if (!all(...names() %in% FIT_ARGUMENTS)) check_abbreviations(...names())
-  # data |> flash_kde(formula = ~ a), as lm() takes it
-  if (any(...names() == "formula", na.rm = TRUE)) {
-    call <- name_data(match.call())
+  # data |> flash_kde(formula = ~ a), as lm() takes it, or data |> flash_kde(~ a)
+  call <- match.call()
+  if (!missing(x) && ...length() > 0 && names(call)[3] == "" && inherits(..1, "formula")) names(call)[3] <- "formula"
+  if ("formula" %in% names(call)) {
+    call <- name_data(call)
     if (missing(x)) return(fit_named_formula(call, parent.frame(), ...))
     return(fit_named_formula(call, parent.frame(), data = x, ...))
   }
