@@ -55,9 +55,7 @@ holds_label <- function(line, box) diff(range(line[, 1])) > 2 * box[1] && diff(r
 line_length <- function(line) sum(sqrt(rowSums(diff(line)^2)))
 
 inside_plot <- function(candidates, box) {
-  if (is.null(candidates)) {
-    return(NULL)
-  }
+  if (is.null(candidates)) return(NULL)
   x <- graphics::grconvertX(c(0, 1), "npc", "inches")
   y <- graphics::grconvertY(c(0, 1), "npc", "inches")
   inside <- candidates[, 1] > x[1] + 0.7 * box[1] & candidates[, 1] < x[2] - 0.7 * box[1] &
@@ -68,9 +66,7 @@ inside_plot <- function(candidates, box) {
 # Distance from each candidate to the nearest of the others, in units of half the width and height of the label: 1 is
 # the edge of the label. Values are at most 4.
 room_to <- function(candidates, others, box) {
-  if (length(others) == 0) {
-    return(rep(4, nrow(candidates)))
-  }
+  if (length(others) == 0) return(rep(4, nrow(candidates)))
   x <- abs(outer(candidates[, 1], others[, 1], "-")) / (box[1] / 2)
   y <- abs(outer(candidates[, 2], others[, 2], "-")) / (box[2] / 2)
   distance <- pmax(x, y)
