@@ -41,8 +41,8 @@
 #'   and logical columns. Or a `big.matrix` or [flash_data()]: see [large_data].
 #' @param formula A one-sided formula that names the columns, such as `~ eruptions + log(waiting)`. A two-sided formula, `y ~ x`,
 #'   is for a conditional density: see [flash_conditional].
-#' @param data A data frame in which `formula`, `weights` and `subset` are evaluated. It may come first if `formula` is named:
-#'   `faithful |> flash_kde(formula = ~ waiting)`.
+#' @param data A data frame in which `formula`, `weights` and `subset` are evaluated. It may come first:
+#'   `faithful |> flash_kde(~ waiting)`.
 #' @param subset Which rows of `data` to use.
 #' @param estimator `"auto"` (default), `"kde"`, `"sdkde"`, `"laplace"` or `"laplace6"`. See [kde_estimators].
 #' @param bandwidth One number or a vector of `d` numbers: standard deviations of the kernel, as in [stats::density()]. A `d` x `d`
