@@ -138,7 +138,7 @@ newdata_frame <- function(object, newdata, arg) {
 
 # Changes a call whose first argument may be the data into a call of the formula method.
 formula_call <- function(call, method = kernel_ridge.formula) {
-  if (!"formula" %in% names(call)) names(call)[names(call) == "y"] <- "formula"
+  if (!"formula" %in% names(call)) names(call)[names(call) %in% c("y", "class")] <- "formula"
   names(call)[names(call) == "x"] <- "data"
   call[[1]] <- method
   call

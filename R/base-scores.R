@@ -5,16 +5,17 @@
 SCORE_KNOTS <- 50
 
 # For each column list(at, to), knots and their scores, between which the map is linear; outside of them it is constant.
-# NULL for a column of one or two values, which is mapped to itself.
+# NULL for a column of one or two values, which is mapped to itself. Values that differ by rounding alone are one value.
 score_maps <- function(x) lapply(seq_len(ncol(x)), \(k) score_map(x[, k]))
 
 score_map <- function(x) {
-  values <- sort(unique(x))
+  values <- sort(x)
+  values <- values[c(TRUE, diff(values) > 1e-12 * pmax(stats::median(abs(x)), abs(values[-1])))]
   m <- length(values)
   if (m <= 2) return(NULL)
-  counts <- tabulate(match(x, values), m)
+  counts <- tabulate(findInterval(x, values), m)
   to <- stats::qnorm((cumsum(counts) - counts / 2) / length(x))
-  kept <- if (m > SCORE_KNOTS) round(seq(1, m, length.out = SCORE_KNOTS)) else seq_len(m)
+  kept <- round(seq(1, m, length.out = min(m, SCORE_KNOTS)))
   list(at = values[kept], to = to[kept])
 }
 

@@ -114,10 +114,15 @@ mean.flash_kde <- function(x, ...) {
     means <- colSums(w / sum(w) * shown_points(x))
   } else {
     run <- start_run(fit_asked(x))
-    along <- \(axis) if (x$d > 1) \(p) quantiles_along(x, axis, p, run) else \(p) all_quantiles(x, p)
-    means <- vapply(seq_len(x$d), \(axis) stats::integrate(along(axis), 0, 1, rel.tol = 1e-6, subdivisions = 1000)$value, 0)
+    means <- vapply(seq_len(x$d), \(axis) mean_along(x, axis, run), 0)
   }
   if (x$d > 1) stats::setNames(means, point_names(x)) else unname(means)
+}
+
+#' @export
+mean_along.default <- function(object, axis, run) {
+  along <- if (object$d > 1) \(p) quantiles_along(object, axis, p, run) else \(p) all_quantiles(object, p)
+  stats::integrate(along, 0, 1, rel.tol = 1e-6, subdivisions = 1000)$value
 }
 
 #' @export

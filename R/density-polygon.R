@@ -46,17 +46,28 @@ ring_below <- function(ring, k, limit, sign) {
   if (is.null(cut)) ring[0, , drop = FALSE] else rbind(cut, cut[1, ])
 }
 
+# The probability that coordinate `axis` is at most q.
+probability_along <- function(object, axis, q, run) {
+  upper <- replace(matrix(Inf, length(q), 2), cbind(seq_along(q), axis), q)
+  rectangle_probability(object, matrix(-Inf, length(q), 2), upper, run)
+}
+
 # By bisection of the probability up to them.
 #' @export
 quantiles_along.polygon <- function(object, axis, probs, run) {
   ends <- shown_range(object, axis)
-  below <- function(q) {
-    upper <- replace(matrix(Inf, length(q), 2), cbind(seq_along(q), axis), q)
-    rectangle_probability(object, matrix(-Inf, length(q), 2), upper, run)
-  }
   low <- rep(ends[1], length(probs))
   high <- rep(ends[2], length(probs))
   inner <- probs > 0 & probs < 1
-  found <- halve(low[inner], high[inner], \(q) below(q) >= probs[inner], FALSE)
+  is_above <- \(q) probability_along(object, axis, q, run) >= probs[inner]
+  found <- halve(low[inner], high[inner], is_above, FALSE)
   replace(ifelse(probs == 0, ends[1], ends[2]), inner, found)
+}
+
+# The upper end minus the integral of the distribution function, which needs no bisection.
+#' @export
+mean_along.polygon <- function(object, axis, run) {
+  ends <- shown_range(object, axis)
+  up_to <- \(q) probability_along(object, axis, q, run)
+  ends[2] - stats::integrate(up_to, ends[1], ends[2], rel.tol = 1e-6)$value
 }

@@ -35,8 +35,9 @@ probability_below <- function(object, q, control) UseMethod("probability_below",
 inner_quantiles <- function(object, probs) UseMethod("inner_quantiles", object$kind)
 outer_quantiles <- function(object) UseMethod("outer_quantiles", object$kind)
 
-# The quantiles of the variable number `axis`, one of several.
+# The quantiles and the mean of the variable number `axis`, one of several.
 quantiles_along <- function(object, axis, probs, run) UseMethod("quantiles_along", object$kind)
+mean_along <- function(object, axis, run) UseMethod("mean_along", object$kind)
 
 # Probabilities of rectangles, the rows of two checked matrices; an attribute "error" where they are sampled.
 rectangle_probability <- function(object, lower, upper, control) UseMethod("rectangle_probability", object$kind)

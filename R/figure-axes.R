@@ -37,9 +37,7 @@ circle_ticks <- function(fit, axis) {
 # Labels of ticks without powers of ten, as long as they are readable: 0, 100,000, 200,000.
 axis_labels <- function(at) {
   size <- max(abs(at), 0)
-  if (size >= 1e4 && size < 1e9) {
-    return(format(at, big.mark = ",", scientific = FALSE, trim = TRUE))
-  }
+  if (size >= 1e4 && size < 1e9) return(format(at, big.mark = ",", scientific = FALSE, trim = TRUE))
   format(at, trim = TRUE)
 }
 

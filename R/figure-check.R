@@ -2,9 +2,7 @@
 
 # Limits of an axis. The grid lies between them. Decreasing limits reverse the axis.
 check_limits <- function(limits, arg) {
-  if (is.null(limits)) {
-    return(invisible())
-  }
+  if (is.null(limits)) return(invisible())
   if (!is.numeric(limits) || length(limits) != 2 || !all(is.finite(limits)) ||
     limits[1] == limits[2]) {
     stop_argument(arg, "must be two different finite numbers: found ", describe(limits))
@@ -111,9 +109,7 @@ check_unused <- function(arguments) {
 
 # The largest number of points to draw. `points` is TRUE, FALSE or that number.
 most_shown <- function(value, arg, default) {
-  if (is.logical(value)) {
-    return(if (check_flag(value, arg)) default else 0L)
-  }
+  if (is.logical(value)) return(if (check_flag(value, arg)) default else 0L)
   check_count(value, arg, min = 0)
 }
 

@@ -55,9 +55,7 @@ holds_label <- function(line, box) diff(range(line[, 1])) > 2 * box[1] && diff(r
 line_length <- function(line) sum(sqrt(rowSums(diff(line)^2)))
 
 inside_plot <- function(candidates, box) {
-  if (is.null(candidates)) {
-    return(NULL)
-  }
+  if (is.null(candidates)) return(NULL)
   x <- graphics::grconvertX(c(0, 1), "npc", "inches")
   y <- graphics::grconvertY(c(0, 1), "npc", "inches")
   inside <- candidates[, 1] > x[1] + 0.7 * box[1] & candidates[, 1] < x[2] - 0.7 * box[1] &
@@ -68,9 +66,7 @@ inside_plot <- function(candidates, box) {
 # Distance from each candidate to the nearest of the others, in units of half the width and height of the label: 1 is
 # the edge of the label. Values are at most 4.
 room_to <- function(candidates, others, box) {
-  if (length(others) == 0) {
-    return(rep(4, nrow(candidates)))
-  }
+  if (length(others) == 0) return(rep(4, nrow(candidates)))
   x <- abs(outer(candidates[, 1], others[, 1], "-")) / (box[1] / 2)
   y <- abs(outer(candidates[, 2], others[, 2], "-")) / (box[2] / 2)
   distance <- pmax(x, y)
@@ -87,7 +83,7 @@ draw_halo_text <- function(at, label, colour, cex) {
 }
 
 # Key of the regions, if labels found no room. `data`: points that it should not cover; `view`: the limits of a frame
-# within the plot, for maps. A smaller key is tried if each corner has points.
+# within the plot, for maps. A smaller key is tried if no place is free.
 draw_region_key <- function(labels, colours, data, view = NULL) {
   key <- function(position, cex, plot = TRUE) {
     graphics::legend(
@@ -96,12 +92,12 @@ draw_region_key <- function(labels, colours, data, view = NULL) {
       box.col = NA, inset = 0.01 + gap_at(position, view), plot = plot
     )
   }
-  corners <- c("topright", "topleft", "bottomright", "bottomleft")
+  places <- c("topright", "topleft", "bottomright", "bottomleft", "right", "left", "top", "bottom")
   for (cex in c(0.85, 0.7, 0.55)) {
-    covered <- vapply(corners, \(corner) covered_points(key(corner, cex, plot = FALSE)$rect, data), 0)
+    covered <- vapply(places, \(place) covered_points(key(place, cex, plot = FALSE)$rect, data), 0)
     if (min(covered) == 0) break
   }
-  key(corners[which.min(covered)], cex)
+  key(places[which.min(covered)], cex)
 }
 
 # Distance of a corner of the view from that of the plot, as a share of the plot.

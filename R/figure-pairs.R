@@ -143,9 +143,7 @@ corner_texts <- function(text, cex, font, most = 0.45) {
 
 draw_panel_axis <- function(side) {
   x <- side == 1
-  if (graphics::par(if (x) "xaxt" else "yaxt") == "n") {
-    return(invisible())
-  }
+  if (graphics::par(if (x) "xaxt" else "yaxt") == "n") return(invisible())
   cex <- graphics::par("cex.axis")
   along <- graphics::par("las") %in% (if (x) c(0, 1) else c(0, 3))
   # the length of a label along its axis, in user coordinates

@@ -122,12 +122,8 @@ group_colours <- function(col, names) {
 # Colours of n regions, the outermost first, from a sequential palette with one hue. Lightness gives the order, which
 # survives grey printing and colour blindness.
 region_colours <- function(n, col = NULL) {
-  if (length(col) > 1) {
-    return(rep_len(col, n))
-  }
-  if (is.null(col)) {
-    return(grDevices::hcl.colors(n + 3, "Blues 3", rev = TRUE)[seq_len(n) + 1])
-  }
+  if (length(col) > 1) return(rep_len(col, n))
+  if (is.null(col)) return(grDevices::hcl.colors(n + 3, "Blues 3", rev = TRUE)[seq_len(n) + 1])
   grDevices::colorRampPalette(c("white", col))(n + 2)[seq_len(n) + 1]
 }
 
@@ -179,9 +175,7 @@ point_ink <- function(x, y) {
 
 # Relative size of points: the area is proportional to the weight, within limits that stay visible.
 weight_size <- function(fit, rows) {
-  if (is.null(fit$weights)) {
-    return(rep(1, length(rows)))
-  }
+  if (is.null(fit$weights)) return(rep(1, length(rows)))
   w <- fit$weights[used_rows(fit)]
   pmin(pmax(sqrt(fit$weights[rows] / mean(w)), 0.5), 3)
 }

@@ -172,7 +172,8 @@ response_points <- function(frame, arg) {
 # list(options, search, chose_sds): what fit_kde() takes for the joint density, its bandwidth found.
 settle_conditional <- function(made, options, na.action, run) {
   if (!is.null(options$support)) {
-    stop_argument("support", "is not available for y ~ x: fit all columns with `support`, and use kde_conditional()")
+    cure <- "fit all columns with `support`, and use kde_conditional(), or flash_kda() for one fit of each category"
+    stop_argument("support", "is not available for y ~ x: ", cure)
   }
   if (kernel_name(options$kernel) != "gaussian") {
     stop(new_error("unsupported", paste0(

@@ -41,8 +41,8 @@
 #'   and logical columns. Or a `big.matrix` or [flash_data()]: see [large_data].
 #' @param formula A one-sided formula that names the columns, such as `~ eruptions + log(waiting)`. A two-sided formula, `y ~ x`,
 #'   is for a conditional density: see [flash_conditional].
-#' @param data A data frame in which `formula`, `weights` and `subset` are evaluated. It may come first if `formula` is named:
-#'   `faithful |> flash_kde(formula = ~ waiting)`.
+#' @param data A data frame in which `formula`, `weights` and `subset` are evaluated. It may come first:
+#'   `faithful |> flash_kde(~ waiting)`.
 #' @param subset Which rows of `data` to use.
 #' @param estimator `"auto"` (default), `"kde"`, `"sdkde"`, `"laplace"` or `"laplace6"`. See [kde_estimators].
 #' @param bandwidth One number or a vector of `d` numbers: standard deviations of the kernel, as in [stats::density()]. A `d` x `d`
@@ -110,9 +110,11 @@
 #' flash_kde(faithful$eruptions, "kde", bandwidth = 0.2)
 flash_kde <- function(x, ...) {
   if (!all(...names() %in% FIT_ARGUMENTS)) check_abbreviations(...names())
-  # data |> flash_kde(formula = ~ a), as lm() takes it
-  if (any(...names() == "formula", na.rm = TRUE)) {
-    call <- name_data(match.call())
+  # data |> flash_kde(formula = ~ a), as lm() takes it, or data |> flash_kde(~ a)
+  call <- match.call()
+  if (!missing(x) && ...length() > 0 && names(call)[3] == "" && inherits(..1, "formula")) names(call)[3] <- "formula"
+  if ("formula" %in% names(call)) {
+    call <- name_data(call)
     if (missing(x)) return(fit_named_formula(call, parent.frame(), ...))
     return(fit_named_formula(call, parent.frame(), data = x, ...))
   }

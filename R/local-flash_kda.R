@@ -76,9 +76,7 @@ flash_kda.default <- function(x, class, prior = NULL, shared = FALSE, ..., weigh
 flash_kda.data.frame <- function(x, class, ...) {
   # data |> flash_kda(class ~ a)
   if (!missing(class) && inherits(class, "formula")) {
-    call <- match.call()
-    names(call)[names(call) == "class"] <- "formula"
-    return(eval(formula_call(call, flash_kda.formula), parent.frame()))
+    return(eval(formula_call(match.call(), flash_kda.formula), parent.frame()))
   }
   fit <- flash_kda.default(as_points(x, "x"), class, ...)
   fit$call <- kda_call(match.call())

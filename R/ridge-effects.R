@@ -120,9 +120,7 @@ mean_at <- function(job, points, at) {
     offset <- if (is.null(at$offset)) 0 else colSums(at$weights * at$offset)
     return(list(estimate = crossprod(functional, fit$coefficients) + fit$intercept + offset, functional = functional))
   }
-  if (job$scale == "softmax") {
-    return(list(estimate = t(colSums(at$weights * probabilities_at(job, points, at$offset)))))
-  }
+  if (job$scale == "softmax") return(list(estimate = t(colSums(at$weights * probabilities_at(job, points, at$offset)))))
   curve <- curve_at(job, points, at$offset)
   list(
     estimate = matrix(sum(at$weights * curve$value)),

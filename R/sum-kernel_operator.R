@@ -274,30 +274,31 @@ Ops.kernel_operator <- function(e1, e2) {
 
 #' @export
 Math.kernel_operator <- function(x, ...) stop_arithmetic(.Generic)
-
 #' @export
 Summary.kernel_operator <- function(..., na.rm = FALSE) stop_arithmetic(.Generic)
-
 #' @export
 qr.kernel_operator <- function(x, ...) stop_arithmetic("qr")
-
 #' @export
 chol.kernel_operator <- function(x, ...) stop_arithmetic("chol")
-
 #' @export
 determinant.kernel_operator <- function(x, ...) stop_arithmetic("determinant")
 
 #' @rdname kernel_operator
 #' @usage NULL
-#' @aliases eigen,kernel_operator-method svd,kernel_operator-method
+#' @aliases eigen,kernel_operator-method svd,kernel_operator-method %*%,kernel_operator,kernel_operator-method
+#'   crossprod,kernel_operator,kernel_operator-method tcrossprod,kernel_operator,kernel_operator-method
 #' @exportMethod eigen svd
 setMethod("eigen", "kernel_operator", function(x, symmetric, only.values, EISPACK) stop_arithmetic("eigen"))
 setMethod("svd", "kernel_operator", function(x, nu, nv, LINPACK = FALSE) stop_arithmetic("svd"))
+setMethod("%*%", rep("kernel_operator", 2), function(x, y) stop_arithmetic("%*%"))
+setMethod("crossprod", rep("kernel_operator", 2), function(x, y = NULL, ...) stop_arithmetic("crossprod"))
+setMethod("tcrossprod", rep("kernel_operator", 2), function(x, y = NULL, ...) stop_arithmetic("tcrossprod"))
 
 stop_arithmetic <- function(name) {
   way <- switch(name,
     "+" = , "-" = "`op + D` adds an operator or a diagonal matrix, diag(op) <- diag(op) + s adds s to its diagonal",
     sum = "sum(rowSums(op)) is the sum of its elements",
+    "%*%" = , crossprod = , tcrossprod = "op %*% (op %*% v) multiplies a vector by both matrices",
     eigen = , svd = "kernel_eigen(op, k = 6) finds the leading eigenvalues and eigenvectors, without the matrix",
     "as.matrix(op) is an ordinary matrix"
   )

@@ -165,7 +165,7 @@ test_that("advice on conditional densities works", {
   )
   advice("(for the density of y alone, use ~ y)", flash_kde(y ~ 1, d), flash_kde(~y, d))
   advice(
-    "`support` is not available for y ~ x: fit all columns with `support`, and use kde_conditional()",
+    "use kde_conditional(), or flash_kda() for one fit of each category",
     flash_kde(y ~ a, d, support = c(0, 1)),
     kde_conditional(flash_kde(~ y + a, d, estimator = "kde", bandwidth = 0.2, support = list(a = c(0, 1))), c(a = 0.5))
   )

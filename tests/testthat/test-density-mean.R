@@ -18,6 +18,13 @@ test_that("the mean and the median of a density are those of its distribution fu
   expect_error(mean(flash_kde(x, adaptive = "balloon")), "quantiles are not available", class = "flashkernel_error_unsupported")
 })
 
+test_that("the mean on a polygon is that of kernels cut off at its sides, without a search for quantiles", {
+  fit <- flash_kde(cbind(c(0.1, 0.4, 0.9), 0.5), "kde", 0.3, support = cbind(c(0, 1, 1, 0), c(0, 0, 1, 1)))
+  replace_in_package("halve", \(...) stop("searched by bisection"))
+  cut <- \(x) x + 0.3 * (dnorm(x / 0.3) - dnorm((1 - x) / 0.3)) / (pnorm((1 - x) / 0.3) - pnorm(-x / 0.3))
+  expect_equal(unname(mean(fit)), c(mean(cut(c(0.1, 0.4, 0.9))), 0.5), tolerance = 1e-6)
+})
+
 test_that("a conditional density has a mean and a median at each row", {
   fit <- flash_kde(Petal.Width ~ Petal.Length, iris, "kde", c(0.1, 0.3))
   at <- data.frame(Petal.Length = c(1.5, 4, NA))

@@ -40,9 +40,7 @@ test_that("gradients and Hessians of a weighted estimate are literal sums", {
   log_hessian <- kde_derivative(fit, y, order = 2, log = TRUE)
   score <- kde_derivative(fit, y, log = TRUE)
   p <- predict(fit, y)
-  for (j in 1:8) {
-    expect_within(log_hessian[j, , ], hessian[j, , ] / p[j] - score[j, ] %o% score[j, ], 1e-9)
-  }
+  for (j in 1:8) expect_within(log_hessian[j, , ], hessian[j, , ] / p[j] - score[j, ] %o% score[j, ], 1e-9)
 })
 
 test_that("kernels of several widths, and several dimensions, are literal sums", {

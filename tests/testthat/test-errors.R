@@ -273,14 +273,10 @@ test_that("kernel_sum() refuses columns that do not fit its points", {
 
 test_that("simulate(), kde_cdf(), quantile() and hdr_level() name what they cannot use", {
   line <- flash_kde(faithful$eruptions, estimator = "kde", bandwidth = 0.3)
-  for (nsim in list(-1, 1.5, NA, "a", c(1, 2), Inf)) {
-    expect_argument_error(simulate(fit, nsim = nsim), "nsim")
-  }
+  for (nsim in list(-1, 1.5, NA, "a", c(1, 2), Inf)) expect_argument_error(simulate(fit, nsim = nsim), "nsim")
   for (probs in list(1.5, "a", NaN)) expect_argument_error(quantile(line, probs), "probs")
   expect_argument_error(kde_cdf(line, "a"), "q")
-  for (prob in list(-0.1, 1.1, NA, "a", numeric())) {
-    expect_argument_error(hdr_level(fit, prob), "prob")
-  }
+  for (prob in list(-0.1, 1.1, NA, "a", numeric())) expect_argument_error(hdr_level(fit, prob), "prob")
   for (q in list(1, cbind(1, 1, 1))) expect_argument_error(kde_cdf(fit, q), "q") # two variables
   expect_argument_error(kde_cdf(fit), "q")
   expect_argument_error(kde_cdf(fit, cbind(1, 1), lower = 0), "lower")

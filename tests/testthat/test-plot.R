@@ -106,9 +106,9 @@ test_that("contour labels do not cover each other, and the key goes where no dat
   expect_true(all(apart[upper.tri(apart)] >= 1))
 
   graphics::plot.window(0:1, 0:1)
-  corner <- cbind(seq(0.7, 1, 0.01), seq(0.7, 1, 0.01))
-  key <- draw_region_key(c("95%", "50%"), c("red", "blue"), corner)
-  expect_identical(covered_points(key$rect, corner), 0L)
+  corners <- as.matrix(expand.grid(c(0:30, 70:100) / 100, c(0:30, 70:100) / 100))
+  key <- draw_region_key(c("95%", "50%"), c("red", "blue"), corners)
+  expect_identical(covered_points(key$rect, corners), 0L)
   # a contour no larger than its label goes to the key
   expect_identical(vapply(c(0.3, 1), \(r) holds_label(circle(r)[[1]], box), NA), c(FALSE, TRUE))
 })

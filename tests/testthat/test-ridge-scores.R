@@ -33,12 +33,12 @@ test_that("normal scores are quantiles of ranks between the values and constant 
   expect_equal(normal_scores(maps, new)[, 1], scores_by_hand(x[, 1], new[, 1]))
   # a column of two values stays as it is
   expect_equal(normal_scores(maps, new)[, 2], new[, 2])
-  step <- 1e-6
-  slopes <- (normal_scores(maps, new + step) - normal_scores(maps, new - step)) / (2 * step)
+  # values that differ by rounding alone, as those of poly() do, are one value
+  expect_equal(score_maps(x * (1 + c(0, 1, 0, -1, 0) * 1e-15)), maps)
+  slopes <- (normal_scores(maps, new + 1e-6) - normal_scores(maps, new - 1e-6)) / 2e-6
   expect_equal(normal_score_slopes(maps, new)[c(1, 3:5), ], slopes[c(1, 3:5), ], tolerance = 1e-6)
   many <- score_maps(matrix(1:1000))[[1]]
-  expect_lte(length(many$at), SCORE_KNOTS)
-  expect_equal(range(many$at), c(1, 1000))
+  expect_equal(many$at[c(1, SCORE_KNOTS)], c(1, 1000))
 })
 
 test_that("kernel_ridge() of skewed columns has the sum of a kernel of the columns and one of normal scores", {

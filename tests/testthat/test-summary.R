@@ -16,9 +16,7 @@ test_that("rows of weight 0 do not count, and the weights of the others do", {
     gone <- summary(
       flash_kde(x[1:272], estimator, bandwidth = 5, weights = rep(2:1, c(100, 172)))
     )
-    for (part in c("columns", "log_density", "negative")) {
-      expect_equal(there[[part]], gone[[part]])
-    }
+    for (part in c("columns", "log_density", "negative")) expect_equal(there[[part]], gone[[part]])
     expect_equal(
       gone$columns[, "Mean"], stats::weighted.mean(faithful$waiting, rep(2:1, c(100, 172)))
     )
