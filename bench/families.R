@@ -1,31 +1,28 @@
 # Out-of-sample mean deviance of Poisson, Gamma and logistic fits of kernel_ridge(), glm(), mgcv::gam() and LightGBM, and
-# mean pinball loss of quantiles (levels 0.1, 0.5, 0.9) of kernel_ridge() and LightGBM, with seconds for each fit.
+# mean pinball loss of quantiles (levels 0.1, 0.5, 0.9) of kernel_ridge(), LightGBM and fastkqr, with seconds for each fit.
 #
-#   Rscript bench/families.R [--data /work/data-pred] [--python python3] [--rows 4000] [--splits 3] [--only PATTERN]
+#   Rscript bench/families.R [--save] [--rows 4000] [--splits 3] [--only PATTERN] [--peers-cache FOLDER]
 #
-# A fifth of the rows are tested. All have default settings; LightGBM stops early on a fifth of the training rows. Data
-# are of packages datasets, MASS and AER, and of the folder --data (shared/PREDICTION.md). gam() has a smooth of every column
-# with at least 15 values. A mark * is at the least mean loss, and +- at the standard error of the paired difference
-# of kernel_ridge() from the best other method.
+# A fifth of the rows are tested. kernel_ridge(), glm() and gam() have default settings; LightGBM stops early on a fifth
+# of the training rows. fastkqr::cv.kqr(), with columns and response of unit variance, takes the best of 11 penalties and
+# three bandwidths (its own estimate of sigma times 1/4, 1 and 4) by five folds for each level. 400 training rows take it
+# a minute, and its time is cubic in the rows, so that more than 1,000 leave it out: results/families.txt has --rows 500
+# --splits 2 --only quantile. gam() has a smooth of every column with at least 15 values. Data are of bench/data and of
+# packages MASS and AER. PYTHON is an interpreter with LightGBM. FOLDER keeps the predictions of peers. A mark * is at the
+# least mean loss, and +- at the standard error of the paired difference of kernel_ridge() from each other method.
 
-suppressMessages(library(flashkernel))
-given <- commandArgs(TRUE)
-option <- function(name, default) {
-  at <- match(paste0("--", name), given)
-  if (is.na(at)) default else given[at + 1]
-}
-folder <- option("data", "/work/data-pred")
-python <- option("python", file.path(folder, "venv/bin/python"))
-most_rows <- as.numeric(option("rows", 4000))
-splits <- as.numeric(option("splits", 3))
-only <- option("only", "")
+source("bench/common.R")
+most_rows <- as.numeric(option("--rows", 4000))
+splits <- as.numeric(option("--splits", 3))
+only <- option("--only", "")
+cache <- option("--peers-cache")
 levels_asked <- c(0.1, 0.5, 0.9)
 
 # ---- data -----------------------------------------------------------------------------------------
 
 package_data <- function(name, package) get(utils::data(list = name, package = package, envir = environment()))
 stored <- function(name, header = TRUE, sep = ",") {
-  utils::read.csv(file.path(folder, paste0(name, ".csv.gz")), header = header, sep = sep, stringsAsFactors = TRUE)
+  utils::read.csv(data_file(name), header = header, sep = sep, stringsAsFactors = TRUE)
 }
 # The columns without missing values and the response, last, named y.
 with_response <- function(data, y, drop = character()) {
@@ -64,7 +61,11 @@ sets <- list(
     energy = \() numbers("uci_energy"), abalone = abalone, slid = \() with_response(stored("slid"), "wages", "rownames"),
     no2 = \() with_response(stored("no2"), "target"), hitters = \() with_response(stored("hitters"), "Salary", "rownames"),
     autompg = \() numbers("uci_autompg"), stock = \() numbers("uci_stock"), wage = \() with_response(stored("wage"), "wage", c("rownames", "logwage", "region")),
-    wine = \() numbers("uci_wine")
+    wine = \() numbers("uci_wine"), yacht = \() numbers("uci_yacht"), machine = \() numbers("uci_machine"),
+    space_ga = \() with_response(stored("space_ga"), "target"), houseprices = \() with_response(stored("houseprices"), "price"),
+    college = \() with_response(stored("college"), "Outstate", "rownames"),
+    car_prices = \() with_response(stored("car_prices"), "Price"),
+    power = \() last_named(stored("power", FALSE, "")), kin8nm = \() last_named(stored("kin8nm", FALSE, ""))
   )
 )
 
@@ -99,10 +100,47 @@ by_lightgbm <- function(train, test, name) {
   utils::write.csv(coded(test), file.path(place, "test.csv"), row.names = FALSE)
   objective <- c(poisson = "poisson", Gamma = "gamma", binomial = "binary", quantile = "quantile")[[name]]
   writeLines(paste(c(objective, if (name == "quantile") levels_asked), collapse = " "), file.path(place, "task.txt"))
-  if (system2(python, c("bench/families_lightgbm.py", place), stdout = FALSE, stderr = FALSE) != 0) return(NULL)
+  if (system2(Sys.getenv("PYTHON", "python3"), c("bench/families_lightgbm.py", place), stdout = FALSE, stderr = FALSE) != 0) return(NULL)
   drop(as.matrix(utils::read.csv(file.path(place, "guess.csv"), header = FALSE)))
 }
-methods <- list(kernel_ridge = by_kernels, glm = by_glm, gam = by_gam, LightGBM = by_lightgbm)
+# The columns of numbers and of indicators of levels, in units of the standard deviations of the training rows.
+by_fastkqr <- function(train, test, name) {
+  if (name != "quantile" || nrow(train) > 1000 || !requireNamespace("fastkqr", quietly = TRUE)) return(NULL)
+  x <- stats::model.matrix(y ~ ., rbind(train, test))[, -1, drop = FALSE]
+  known <- seq_len(nrow(train))
+  spread <- apply(x[known, , drop = FALSE], 2, stats::sd)
+  x <- scale(x, colMeans(x[known, , drop = FALSE]), spread)[, spread > 0, drop = FALSE]
+  unit <- stats::sd(train$y)
+  y <- (train$y - mean(train$y)) / unit
+  set.seed(1)
+  sigmas <- fastkqr:::sigest(x[known, , drop = FALSE]) * c(1 / 4, 1, 4)
+  folds <- sample(rep_len(1:5, nrow(train)))
+  guesses <- vapply(levels_asked, \(level) {
+    path <- 10^seq(0, -5, by = -0.5)
+    found <- lapply(sigmas, \(sigma) fastkqr::cv.kqr(x[known, ], y, level, path, sigma, foldid = folds))
+    best <- which.min(vapply(found, `[[`, 0, "cvm.min"))
+    path <- path[path >= found[[best]]$lambda.min]
+    fit <- fastkqr::kqr(x[known, ], y, path, level, sigma = sigmas[best])
+    stats::predict(fit, x[known, ], x[-known, ])[, length(path)]
+  }, numeric(nrow(test)))
+  guesses * unit + mean(train$y)
+}
+methods <- list(kernel_ridge = by_kernels, glm = by_glm, gam = by_gam, LightGBM = by_lightgbm, fastkqr = by_fastkqr)
+
+# list(guess, seconds) of a method; of peers also from the cache.
+guess_of <- function(method, train, test, name, key) {
+  compute <- function() {
+    seconds <- system.time(guess <- try(methods[[method]](train, test, name), silent = TRUE))[["elapsed"]]
+    list(guess = if (!inherits(guess, "try-error")) guess, seconds = seconds)
+  }
+  if (method == "kernel_ridge" || is.null(cache)) return(compute())
+  file <- file.path(cache, paste0(paste(c(method, name, key), collapse = "-"), ".rds"))
+  if (!file.exists(file)) {
+    dir.create(cache, showWarnings = FALSE, recursive = TRUE)
+    saveRDS(compute(), file)
+  }
+  readRDS(file)
+}
 
 # The loss of each test row: the unit deviance, or the mean pinball loss of the levels.
 losses_of <- function(name, y, guess) {
@@ -120,30 +158,41 @@ bench_set <- function(name, set, data) {
   set.seed(1)
   data <- droplevels(data[sample.int(nrow(data), min(nrow(data), most_rows)), ])
   fold <- sample(rep_len(1:5, nrow(data)))
-  found <- lapply(methods, \(method) {
-    seconds <- 0
-    losses <- lapply(seq_len(splits), \(k) {
-      train <- data[fold != k, ]
+  found <- lapply(stats::setNames(nm = names(methods)), \(method) {
+    parts <- lapply(seq_len(splits), \(k) {
       test <- data[fold == k, ]
-      seconds <<- seconds + system.time(guess <- try(method(train, test, name), silent = TRUE))[["elapsed"]] / splits
-      if (is.null(guess) || inherits(guess, "try-error")) NA else losses_of(name, test$y, guess)
+      part <- guess_of(method, data[fold != k, ], test, name, c(set, nrow(data), k))
+      list(losses = if (is.null(part$guess)) NA else losses_of(name, test$y, part$guess), seconds = part$seconds)
     })
-    list(losses = unlist(losses), seconds = seconds)
+    list(losses = unlist(lapply(parts, `[[`, "losses")), seconds = mean(vapply(parts, `[[`, 0, "seconds")))
   })
   means <- vapply(found, \(x) mean(x$losses), 0)
-  best <- names(which.min(means[-1]))
-  paired <- found[[1]]$losses - found[[best]]$losses
-  line <- sprintf("%-9s %-17s %6d %3d", name, set, nrow(data), ncol(data) - 1)
-  for (method in names(found)) {
-    mark <- if (identical(means[[method]], min(means, na.rm = TRUE))) "*" else " "
-    line <- paste0(line, sprintf(" %11.4f%s %6.1fs", means[[method]], mark, found[[method]]$seconds))
+  cat(sprintf("%-9s %-14s %5d %3d", name, set, nrow(data), ncol(data) - 1))
+  for (method in names(found)[!is.na(means)]) {
+    mark <- if (means[[method]] == min(means, na.rm = TRUE)) "*" else " "
+    cat(sprintf("  %s %.4g%s %.1f s", method, means[[method]], mark, found[[method]]$seconds))
+    if (method != "kernel_ridge") {
+      paired <- found$kernel_ridge$losses - found[[method]]$losses
+      cat(sprintf(" (%+.2g +- %.1g)", mean(paired), stats::sd(paired) / sqrt(length(paired))))
+    }
   }
-  cat(line, sprintf(" %+.4f +- %.4f\n", mean(paired), stats::sd(paired) / sqrt(length(paired))))
+  cat("\n")
+  means
 }
 
-cat(sprintf("%-9s %-17s %6s %3s", "family", "set", "rows", "d"), sprintf("%19s", names(methods)), "  kernel_ridge - best other\n")
-for (name in names(sets)) for (set in names(sets[[name]])) {
-  if (!grepl(only, paste(name, set))) next
-  data <- try(sets[[name]][[set]](), silent = TRUE)
-  if (inherits(data, "try-error")) cat(name, set, "is not available\n") else bench_set(name, set, data)
+bench_start("families.R", "Losses at held-out rows: mean deviance, of quantiles mean pinball loss")
+cat("family, set, rows, columns; for each method loss, seconds of a fit, and the loss of kernel_ridge() minus its loss\n\n")
+for (name in names(sets)) {
+  means <- lapply(names(sets[[name]]), \(set) {
+    if (!grepl(only, paste(name, set))) return(NULL)
+    data <- try(sets[[name]][[set]](), silent = TRUE)
+    if (!inherits(data, "try-error")) return(bench_set(name, set, data))
+    cat(name, set, "is not available\n")
+  })
+  means <- do.call(rbind, means)
+  for (method in names(methods)[-1]) {
+    met <- means[, "kernel_ridge"] <= means[, method]
+    count <- \(x) sum(x, na.rm = TRUE)
+    if (any(!is.na(met))) cat(sprintf("%s: at or below %s on %d of %d sets\n", name, method, count(met), count(!is.na(met))))
+  }
 }
