@@ -3,6 +3,17 @@
 # A number in [0, 1) for every row, the same for equal rows.
 row_keys <- function(x) .Call(ffi_row_keys, x)
 
+# Keys that neither the units nor the order of the columns change: of each value as a part of its column's range, by a
+# step that round numbers are no multiples of.
+unitless_keys <- function(x) {
+  low <- apply(x, 2, min)
+  parts <- (x - rep(low, each = nrow(x))) / rep(apply(x, 2, max) - low, each = nrow(x))
+  parts[!is.finite(parts)] <- 0
+  of_columns <- row_keys(matrix(round(parts * (2^20 / pi))))
+  # sums of whole numbers are the same in any order
+  row_keys(matrix(rowSums(matrix(floor(2^40 * of_columns), nrow(x)))))
+}
+
 # Equal keys become different: by the number of equal ones before them, in the order of `by` if that is given.
 told_apart <- function(keys, by = NULL) {
   if (!anyDuplicated(keys)) return(keys)

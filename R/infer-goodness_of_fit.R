@@ -204,7 +204,7 @@ check_draws <- function(draws, size) {
   fits <- ncol(draws) == size[2] && (is.na(size[1]) || nrow(draws) == size[1])
   if (!is.numeric(draws) || !fits || !all(is.finite(draws))) {
     columns <- ngettext(size[2], " column", " columns")
-    stop_argument("y", "must draw finite points in rows of ", size[2], columns, ": drew ", describe(draws))
+    stop_argument("y", "must draw finite points, as rnorm() does, in rows of ", size[2], columns, ": drew ", describe(draws))
   }
   storage.mode(draws) <- "double"
   unname(draws)

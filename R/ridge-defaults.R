@@ -90,7 +90,8 @@ name_bandwidth <- function(bandwidth, rows) {
   if (named) stats::setNames(bandwidth, rows$names) else bandwidth
 }
 
-# list(points, y, names, per_row, ...) of rows drawn at random, in random order. y is centred, with unit variance over
+# list(points, y, names, per_row, ...) of rows drawn at random, in a random order that does not depend on the units, so
+# that the same folds judge candidates in all of them. y is centred, with unit variance over
 # all columns. Rows are drawn with probabilities proportional to their weights, and have weight 1 in the sample. The
 # noise n lambda of the Gaussian process is the same for all rows: `lambda` is the noise times `per_row`.
 draw_sample <- function(rows, response, weights, offset, number) {
@@ -99,7 +100,13 @@ draw_sample <- function(rows, response, weights, offset, number) {
   number <- min(number, usable)
   index <- draw_places(rows, number, weights)
   sorted <- index[order(index)]
-  points <- rows_take(rows, sorted)[match(index, sorted), , drop = FALSE]
+  points <- rows_take(rows, sorted)
+  if (is.matrix(points)) {
+    keys <- told_apart(unitless_keys(points), as.vector(response$y[sorted, , drop = FALSE][, 1]))
+    w <- if (!is.null(weights) && number == usable) as.vector(numbers_at(weights, sorted))
+    index <- sorted[order(waiting_times(keys, draw_number(), w))]
+  }
+  points <- points[match(index, sorted), , drop = FALSE]
   own <- list(y = response$y[index, , drop = FALSE], offset = if (!is.null(offset)) offset[index, , drop = FALSE])
   y <- response$family$working(own$y)
   if (!is.null(offset)) y <- y - own$offset

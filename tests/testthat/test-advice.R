@@ -485,7 +485,7 @@ test_that("advice on large or ill-conditioned fits works", {
     kernel_ridge(x, y, bandwidth = 0.3, lambda = lambda, solver = list(exact = TRUE, ...), control = flash_control("cpu"))
   }
   centers <- \(y) kernel_ridge(x, y, bandwidth = 0.3, lambda = 1e-2, centers = 10)
-  for (limit in c("EXACT_FACTORISED", "EXACT_LOGISTIC", "MOST_SOLVES")) replace_in_package(limit, 10)
+  for (limit in c("EXACT_FACTORISED", "EXACT_LOGISTIC", "MOST_SOLVES", "MOST_BLOCK")) replace_in_package(limit, 10)
   advice("rows for this family: found <...>. Give `centers` instead.", exact(d$two), centers(d$two))
   advice(
     "solves a linear system for each: found <...>. Use a fit with `centers`.", predict(exact(d$y), x, se.fit = TRUE),

@@ -26,21 +26,21 @@ uniform <- function(n, d, seed = 1) {
 
 test_that("functions and big.matrix objects give sums within the tolerance, in few and many dimensions", {
   for (d in c(1, 2, 3, 5)) for (tol in c(1e-3, 1e-8)) {
-    x <- uniform(4000, d)
-    y <- uniform(900, d, seed = 2)
-    b <- sin(1:4000)
+    x <- uniform(2000, d)
+    y <- uniform(450, d, seed = 2)
+    b <- sin(1:2000)
     h <- if (d < 5) 0.2 else 0.6
     want <- exact(x, y, b, h)
     scale <- exact(x, y, abs(b), h)
     label <- paste("d =", d, "tol =", tol)
-    once <- stream(chunks_of(x, b, rep(100, 40)), y, bandwidth = h, tol = tol)
+    once <- stream(chunks_of(x, b, rep(100, 20)), y, bandwidth = h, tol = tol)
     expect_streamed(once, want, scale, tol, paste(label, "function"))
     by_rows <- stream(big_matrix(x), big_matrix(y), b, h, tol = tol, chunk_rows = 170)
     expect_streamed(by_rows, want, scale, tol, paste(label, "big.matrix"))
     one_chunk <- stream(x, big_matrix(y), b, h, tol = tol, chunk_rows = 170)
     expect_streamed(one_chunk, want, scale, tol, paste(label, "targets alone"))
-    expect_identical(diagnostics(once)$pairs, 4000 * 900)
-    expect_identical(diagnostics(by_rows)$pairs, 4000 * 900)
+    expect_identical(diagnostics(once)$pairs, 2000 * 450)
+    expect_identical(diagnostics(by_rows)$pairs, 2000 * 450)
   }
 })
 
@@ -140,7 +140,6 @@ test_that("sums go to any sink, one range of targets after the other", {
   stream(big_matrix(x), big_matrix(y), b, 0.2, out = out, chunk_rows = 300)
   expect_lte(max(abs(out[, ] - want)) / max(exact(x, y, abs(b), 0.2)), 1e-6)
 })
-
 
 test_that("many chunks are by one grid where that is faster, and only there", {
   x <- uniform(200000, 2)
@@ -396,14 +395,14 @@ test_that("the progress of a stream never goes back, and ends near 1", {
 })
 
 test_that("a stream of clusters far apart keeps its tolerance, or is summed in another way", {
-  for (d in 1:2) for (distance in 10^c(2, 5, 8, 10, 12, 14)) {
+  for (d in 1:2) for (distance in 10^c(2, 5, 8, 12, 14)) {
     set.seed(d)
     x <- matrix(stats::rnorm(1200 * d), 1200)
     x[601:1200, ] <- x[601:1200, ] + distance
     # as unlike the first rows as can be
     y <- x[c(1:20, 1181:1200), , drop = FALSE] + 0.1
     want <- apply(y, 1, \(p) sum(exp(-colSums(((t(x) - p) / 0.3)^2) / 2)))
-    for (tol in c(1e-3, 1e-7, 1e-10)) {
+    for (tol in c(1e-3, 1e-10)) {
       for (sums in list(
         # which cannot be read again, where the first chunks do not tell how far out others are
         tryCatch(

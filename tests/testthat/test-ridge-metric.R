@@ -101,6 +101,15 @@ test_that("a fit does not depend on the order of the rows, or on R's random numb
   expect_identical(draw(), draw())
 })
 
+test_that("the default choice does not depend on units, or on the order of the columns", {
+  x <- with_fixed_seed(matrix(stats::rnorm(180), 60), 4)
+  y <- sin(2 * x[, 1]) + x[, 2] / 5 + with_fixed_seed(stats::rnorm(60), 5) / 5
+  fitted_to <- \(x, y) stats::fitted(kernel_ridge(x, y))
+  want <- fitted_to(x, y)
+  expect_equal(fitted_to(1.8 * x + 32, 1e20 * y) / 1e20, want, tolerance = 1e-6)
+  expect_equal(fitted_to(x[, 3:1], y), want, tolerance = 1e-6)
+})
+
 test_that("classes have a learnt metric, with probabilities that were not chosen on the rows of the metric", {
   x <- with_fixed_seed(matrix(stats::runif(4 * 300), 300), 3)
   y <- factor(with_fixed_seed(stats::runif(300), 4) < stats::plogis(6 * sin(9 * x[, 2])))
