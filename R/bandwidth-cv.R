@@ -79,15 +79,16 @@ less_influence <- function(sources, L, control) {
   own <- (1 + (1 + SCORE_RATIO)^(-3 / 2) / 2) * if (is.null(sources$weights)) 1 else sources$weights
   rest <- exp(sums$log_abs) - own
   log_sum <- log(pmax(rest, 0))
+  stats <- joined_stats(moved$stats, sums$stats)
   few <- rest < FEW_KERNELS * own
   near <- which(lies_near(sources$points, sources$points[few], NEAR_REACH * L[1]))
   if (length(near) %in% seq_len(MOST_NEAR)) {
     found <- debiased_loo_sum(sum_sources(sources$points[near, , drop = FALSE], sources$weights[near], sources$L), L, control)
     log_sum[few] <- found$log_sum[match(which(few), near)]
+    stats <- joined_stats(stats, found$stats)
   }
   list(
-    log_sum = log_sum, stats = joined_stats(moved$stats, sums$stats),
-    means = sources$points + 2 * SCORE_RATIO * (moved$debiased - sources$points)
+    log_sum = log_sum, stats = stats, means = sources$points + 2 * SCORE_RATIO * (moved$debiased - sources$points)
   )
 }
 FEW_KERNELS <- 10

@@ -189,10 +189,13 @@ shuffled_blocks <- function(system, pass, run) {
 # Rows of a block such that a pass's kernels, n^2, and factors, n b^2 / 3 multiply-adds, take about equal time.
 block_rows <- function(system, run) {
   n <- system$n
-  cost <- KERNEL_COST[[if (run$backend == "cpu") "cpu" else if (run$precision == "double") "double" else "single"]]
+  cost <- KERNEL_COST[[arithmetic_of(run)]]
   cost <- (cost[1] + cost[2] * system$rows$d) * if (identical(system$kernel$name, "gaussian")) 1 else cost[3]
   ceiling(n / ceiling(n / min(n, sqrt(3 * cost * n), MOST_BLOCK)))
 }
+
+# Where matrices are multiplied: the CPU, or a GPU by its precision.
+arithmetic_of <- function(run) if (run$backend == "cpu") "cpu" else if (run$precision == "double") "double" else "single"
 
 # A Gaussian kernel in multiply-adds of a factor, and those of each column; of other kernels so many times as many
 # (bench/blocks.R).
@@ -201,14 +204,14 @@ KERNEL_COST <- list(cpu = c(16, 1, 1.6), double = c(40, 1, 2.5), single = c(12, 
 # 8 GB.
 MOST_BLOCK <- 32000
 
-# As many passes over blocks as take about as long as the factor of all rows, on the CPU or on a GPU by its precision: so
-# both together take at most twice as long as the faster one alone.
+# As many passes over blocks as take about as long as the factor of all rows: so both together take at most twice as long
+# as the faster one alone.
 BLOCKS_IN_FACTOR <- c(cpu = 3, single = 40, double = 20)
 
 passes_apart <- function(system) {
   if (is.null(system$centers$sources) || !has_room_for_factor(system)) return(Inf)
-  where <- if (system$run$backend == "cpu") "cpu" else run_of_factor(system, system$run)$precision
-  ceiling((system$n / block_rows(system, system$run))^2 / BLOCKS_IN_FACTOR[[where]])
+  of_factor <- arithmetic_of(run_of_factor(system, system$run))
+  ceiling((system$n / block_rows(system, system$run))^2 / BLOCKS_IN_FACTOR[[of_factor]])
 }
 
 has_room_for_factor <- function(system) !exceeds_memory(4 * system$n * (system$n + 1), system$run)

@@ -91,9 +91,9 @@ name_bandwidth <- function(bandwidth, rows) {
 }
 
 # list(points, y, names, per_row, ...) of rows drawn at random, in a random order that does not depend on the units, so
-# that the same folds judge candidates in all of them. y is centred, with unit variance over
-# all columns. Rows are drawn with probabilities proportional to their weights, and have weight 1 in the sample. The
-# noise n lambda of the Gaussian process is the same for all rows: `lambda` is the noise times `per_row`.
+# that the same folds judge candidates in all of them. y is centred, with unit variance over all columns. Rows are drawn
+# with probabilities proportional to their weights, and have weight 1 in the sample. The noise n lambda of the Gaussian
+# process is the same for all rows: `lambda` is the noise times `per_row`.
 draw_sample <- function(rows, response, weights, offset, number) {
   offset <- check_offset(offset, rows$n, ncol(response$y))
   usable <- if (is.null(weights)) rows$n else sum(weights > 0)
