@@ -74,6 +74,7 @@ coarse_point <- function(model, spec) {
   some <- spread_rows(model$centers$m, model$centers$m / COARSER)
   coarse <- model
   coarse$centers <- ridge_centers(model$centers$points[some, , drop = FALSE], spec$L, spec$kernel)
+  coarse$rows <- rows_with_kernels(model$rows, coarse$centers, spec, model$run)
   coarse$center_index <- model$center_index[some]
   coarse$preconditioner <- preconditioner_of(coarse$centers, model$run, model$preconditioner$jitter)
   on.exit(free_preconditioner(coarse$preconditioner))

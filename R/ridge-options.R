@@ -22,8 +22,8 @@
 #'   `NULL` (default): as the default of `centers` in [kernel_ridge()]. See Details.
 #' @param iterations Largest number of iterations or passes; for logistic loss, Newton steps with all centres. `NULL`
 #'   (default): 50; for an exact fit with squared loss 1,000, by blocks 200.
-#' @param tolerance Stopping rule, a number from 0 to below 1. `NULL` (default): 1e-7, by blocks 1e-4, for
-#'   logistic loss 1e-5.
+#' @param tolerance Stopping rule, a number from 0 to below 1. `NULL` (default): 1e-7, by blocks and for
+#'   losses other than the square 1e-4.
 #' @param center_method How centres are drawn from the rows: `"uniform"` (default), `"rpcholesky"`, `"leverage"` or
 #'   `"kmeans++"`. See Details.
 #' @param intercept Logical: fit an intercept? Default `TRUE`.

@@ -18,7 +18,7 @@ kernel_bytes <- function(rows, m, spec, run) {
   if (by$backend == "cpu" && by$precision == "double") bytes else 0
 }
 
-# `rows` with the blocks of K_nm, if these serve and memory has room for them.
+# `rows` with the blocks of K_nm, if these serve and memory has room for them, instead of those that they may have.
 rows_with_kernels <- function(rows, centers, spec, run) {
   bytes <- kernel_bytes(rows, centers$m, spec, run)
   if (bytes == 0 || 2 * bytes > memory_limit()) return(rows)
@@ -27,7 +27,7 @@ rows_with_kernels <- function(rows, centers, spec, run) {
     list(of = of, K = kernel_matrix_of(centers$sources, as_points(rows$points[of, , drop = FALSE], "x"), run))
   })
   rows$kernels_at <- centers$points
-  class(rows) <- append(class(rows), "rows_kept", length(class(rows)) - 1)
+  if (!inherits(rows, "rows_kept")) class(rows) <- append(class(rows), "rows_kept", length(class(rows)) - 1)
   rows
 }
 
