@@ -189,9 +189,12 @@ shuffled_blocks <- function(system, pass, run) {
 # Rows of a block such that a pass's kernels, n^2, and factors, n b^2 / 3 multiply-adds, take about equal time.
 block_rows <- function(system, run) {
   n <- system$n
+  ceiling(n / ceiling(n / min(n, sqrt(3 * kernel_cost(system, run) * n), MOST_BLOCK)))
+}
+
+kernel_cost <- function(system, run) {
   cost <- KERNEL_COST[[arithmetic_of(run)]]
-  cost <- (cost[1] + cost[2] * system$rows$d) * if (identical(system$kernel$name, "gaussian")) 1 else cost[3]
-  ceiling(n / ceiling(n / min(n, sqrt(3 * cost * n), MOST_BLOCK)))
+  (cost[1] + cost[2] * system$rows$d) * if (identical(system$kernel$name, "gaussian")) 1 else cost[3]
 }
 
 # Where matrices are multiplied: the CPU, or a GPU by its precision.

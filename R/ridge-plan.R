@@ -100,7 +100,9 @@ plan_gradients <- function(task, system, way) {
   by_midpoints <- may_take_midpoints(system, run)
   r <- if (by_midpoints) midpoint_rank(n) else nystrom_rank(n)
   factors <- probe_factors(task, r)
-  iterations <- probe_exact_iterations(task, way$solve, 8)
+  all <- probe_exact_iterations(task, \(...) way$solve(..., turns = Inf), 8)
+  turns <- iterations_in_factor(system, task$spec$tolerance)
+  iterations <- min(all, turns)
   # the residual is recomputed every REFRESH iterations and at the end
   products <- iterations + iterations %/% REFRESH + 1
   seconds <- c(
@@ -108,10 +110,12 @@ plan_gradients <- function(task, system, way) {
     products = products * probe_exact_product(system, task$t, run),
     solves = (iterations + 1) * (extrapolate(factors, "solves", r, 1) + probe_inverse(task, system, r, run))
   )
+  # iterations_in_factor() are as many as take as long as that
+  if (all > turns) seconds["factor of all rows"] <- sum(seconds[-1])
   # the factors, and temporary r x r matrices in R
-  matrices <- 8 * r^2 * (2 + if (by_midpoints) 5 + system$rows$d else 3)
+  matrices <- max(8 * r^2 * (2 + if (by_midpoints) 5 + system$rows$d else 3), if (all > turns) 4 * n * (n + 1))
   list(
-    iterations = iterations, seconds = seconds,
+    iterations = iterations + if (all > turns) REFINEMENTS else 0, seconds = seconds,
     memory = plan_memory(task, matrices, "cpu", 8 * (12 * n * task$t * iterations + 8 * r^2))
   )
 }

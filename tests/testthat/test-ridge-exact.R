@@ -54,11 +54,26 @@ test_that("sums to a tolerance do not keep conjugate gradients from theirs", {
   case <- exact_case(1500)
   case$lambda <- 1e-4 / 1500
   loose <- flash_control(engine = "fast", tol = 1e-4, backend = "cpu")
+  replace_in_package("iterations_in_factor", \(...) Inf)
   expect_warning(iterated <- by_gradients(case, tol = 1e-8, control = loose), "relative residual")
   expect_false(iterated$converged)
   iterated <- by_gradients(case, tol = 1e-8)
   expect_true(iterated$converged)
   expect_equal(predict(iterated, case$at), literal_ridge(case)$value, tolerance = 1e-6)
+})
+
+test_that("conjugate gradients that stall, or take as long as a factor of all rows, go on by refinement with that", {
+  case <- exact_case(400)
+  case$lambda <- 1e-9
+  direct <- exact_fit(case)
+  for (turns in c(0, 6)) {
+    replace_in_package("iterations_in_factor", \(...) turns)
+    iterated <- by_gradients(case, tol = 1e-7)
+    expect_true(iterated$converged)
+    expect_gt(iterated$iterations, turns)
+    expect_lt(iterated$iterations, turns + 6)
+    expect_equal(predict(iterated, case$at), predict(direct, case$at), tolerance = 1e-5)
+  }
 })
 
 test_that("a fit with all rows for centres is the exact one", {
@@ -122,10 +137,10 @@ test_that("an exact fit that was stopped goes on from its file, with the same bi
   case <- exact_case(1500)
   case$lambda <- 1e-4 / 1500
   file <- tempfile()
-  # the second takes sums that are more exact on the way
+  # the second takes sums that are more exact on the way, the third goes on with a factor of all rows
   ways <- list(
-    list(by_gradients, "exact_product", 1e-6), list(by_gradients, "exact_product", 1e-10),
-    list(by_blocks, "solve_block", 1e-6)
+    list(by_gradients, "exact_product", 1e-6, Inf), list(by_gradients, "exact_product", 1e-10, Inf),
+    list(by_gradients, "exact_product", 1e-10, 3), list(by_blocks, "solve_block", 1e-6, Inf)
   )
   for (way in ways) {
     products <- 0
@@ -134,6 +149,7 @@ test_that("an exact fit that was stopped goes on from its file, with the same bi
     tol <- way[[3]]
     local({
       replace_in_package("CHECKPOINT_SECONDS", 0)
+      replace_in_package("iterations_in_factor", \(...) way[[4]])
       replace_in_package(way[[2]], function(...) {
         products <<- products + 1
         if (products == until) stop("the power went off")
