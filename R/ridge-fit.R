@@ -183,6 +183,8 @@ fit_squared <- function(system, problem, spec) {
   watch <- watch_iterations(system, problem, centred$intercept, seen = spec$state$watch)
   # one sweep over all rows
   moments <- rows_normal(system$rows, system$centers, NULL, centred$y, system$weights, system$run)$product / system$n
+  w <- system$weights
+  system$unit <- weighted_means(centred$y^2, w) * (if (is.null(w)) 1 else sum(w) / system$n)
   solve <- if (is.null(system$preconditioner)) solve_by_centers else solve_normal
   solved <- solve(system, moments, spec, watch$each, watched_save(spec, watch))
   warn_unfinished(solved)
@@ -223,7 +225,7 @@ solve_normal <- function(system, moments, spec, each, save = NULL) {
       normal_operator(system, system$lambda, multiply), apply_factors(P, moments, c("T^-T", "A^-T")), system$run,
       if (!is.null(alpha)) apply_factors(P, alpha, c("T", "A")), spec$iterations, spec$tolerance,
       each = \(iteration, x, residual) each(iteration, coefficients_of(system, x), residual),
-      save = if (!is.null(save)) \(state) save(replace(state, "jitter", P$jitter)), state = state
+      save = if (!is.null(save)) \(state) save(replace(state, "jitter", P$jitter)), state = state, unit = system$unit
     )
     alpha <- coefficients_of(system, solved$x)
     jitter <- STALLED_JITTER * P$jitter

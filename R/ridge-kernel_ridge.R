@@ -320,7 +320,7 @@ settle_solver <- function(spec, in_blocks = FALSE) {
   # of ridge-exact.R
   if (isTRUE(spec$exact) && squared) return(spec)
   if (is.null(spec$iterations)) spec$iterations <- 50L
-  if (is.null(spec$tolerance)) spec$tolerance <- if (!squared) 1e-4 else if (in_blocks) 1e-4 else 1e-7
+  if (is.null(spec$tolerance)) spec$tolerance <- if (squared && !in_blocks) 1e-6 else 1e-4
   spec
 }
 

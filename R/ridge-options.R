@@ -11,19 +11,19 @@
 #'
 #' **Exact fits** (`exact = TRUE`) with squared loss use a Cholesky factorisation up to 6,000 rows; on a GPU, while
 #' the matrix fits into half the free memory. Larger fits use conjugate gradients where products take time
-#' linear in the rows (see [kernel_sum()]). Others solve shuffled blocks of rows, then, where that is slow, refine by a
+#' linear in the rows (see [kernel_sum()]), else shuffled blocks of rows; where that is slow, they are refined by a
 #' factor of all rows. Other losses take up to 10,000 rows.
 #'
-#' **Convergence.** Iterations stop when the residual is below `tolerance` times the right-hand side, or after
-#' `iterations`. In exact fits it bounds the error of predictions. Few iterations (5 to 20) are a regularisation, too.
-#' Newton's method stops when the predicted decrease of a step is less than `tolerance` times the objective.
+#' **Convergence.** Iterations stop when the last two have each reduced the objective by less than `tolerance` times
+#' it, Newton's method when it predicts this of a step. Exact fits and centres in blocks stop when the residual, which
+#' bounds their errors, is below `tolerance` times the right-hand side.
 #'
 #' @param exact Logical. `TRUE`: every row is a centre, without Nystroem approximation. `FALSE`: centres are drawn.
 #'   `NULL` (default): as the default of `centers` in [kernel_ridge()]. See Details.
 #' @param iterations Largest number of iterations or passes; for logistic loss, Newton steps with all centres. `NULL`
 #'   (default): 50; for an exact fit with squared loss 1,000, by blocks 200.
-#' @param tolerance Stopping rule, a number from 0 to below 1. `NULL` (default): 1e-7, by blocks and for
-#'   losses other than the square 1e-4.
+#' @param tolerance Stopping rule, a number from 0 to below 1. `NULL` (default): 1e-6; by blocks and for
+#'   losses other than the square 1e-4; exact 1e-7.
 #' @param center_method How centres are drawn from the rows: `"uniform"` (default), `"rpcholesky"`, `"leverage"` or
 #'   `"kmeans++"`. See Details.
 #' @param intercept Logical: fit an intercept? Default `TRUE`.

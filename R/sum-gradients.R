@@ -1,7 +1,8 @@
 # Conjugate gradients.
 
 # Solves multiply(x) = b for each column of b, until its residual is below `tol` times what it is at x = 0, with
-# `precondition(r)`, about the solution for r (NULL: r itself). `each(iteration, x, residual)` is called after every
+# `precondition(r)`, about the solution for r (NULL: r itself). With `unit`, a number for each column, x is where
+# unit + x'Ax - 2 x'b is least, and it ends when the last two steps have each reduced that by less than `tol` of it. `each(iteration, x, residual)` is called after every
 # step, with the largest of the relative residuals; TRUE stops. Returns list(x, iterations, converged, stalled,
 # residual). `save(state)` is called as well, with all that it takes to go on as `state`; a state of `iteration` alone
 # goes on counting.
@@ -11,14 +12,19 @@
 # has made the operator indefinite, nothing more is to be had: x is the best of these times, and `stalled`. `verify`: it
 # is not over before the true residual says so, either.
 conjugate_gradients <- function(multiply, b, run, start = NULL, max_iter = 50, tol = 1e-7, precondition = NULL,
-                                each = NULL, save = NULL, state = NULL, fall = 1, verify = FALSE) {
+                                each = NULL, save = NULL, state = NULL, fall = 1, verify = FALSE, unit = NULL) {
   scale <- column_products(b, b, run)
   if (!all(is.finite(scale))) stop_solver("the right-hand side is not finite")
-  if (is.null(state$x)) state <- first_state(multiply, b, run, start, precondition, sum(0, state$iteration))
-  goal <- tol^2 * scale
+  if (is.null(state$x)) {
+    state <- first_state(multiply, b, run, start, precondition, sum(0, state$iteration))
+    if (!is.null(unit)) state$objective <- unit - column_products(state$x, b + state$r, run)
+  }
+  # rounding keeps residuals and objectives from less
+  goal <- if (is.null(unit)) tol^2 * scale else 1e-26 * scale
   size <- column_products(state$r, state$r, run)
-  while (state$iteration < max_iter && !state$stalled && any(size > goal)) {
-    state <- step_along(state, multiply, size > goal, run)
+  left <- \() size > goal & if (is.null(unit)) TRUE else state$gained > tol * pmax(state$objective, 1e-14 * unit)
+  while (state$iteration < max_iter && !state$stalled && any(left())) {
+    state <- step_along(state, multiply, left(), run)
     size <- column_products(state$r, state$r, run)
     anew <- FALSE
     due <- state$iteration %% REFRESH == 0 && state$iteration < max_iter || verify && all(size <= goal)
@@ -42,7 +48,7 @@ conjugate_gradients <- function(multiply, b, run, start = NULL, max_iter = 50, t
     residual <- state$least
   }
   list(
-    x = state$x, iterations = state$iteration, converged = !state$stalled && all(size <= goal), stalled = state$stalled,
+    x = state$x, iterations = state$iteration, converged = !state$stalled && !any(left()), stalled = state$stalled,
     residual = residual
   )
 }
@@ -56,7 +62,7 @@ first_state <- function(multiply, b, run, start, precondition, iteration) {
   z <- if (is.null(precondition)) r else precondition(r)
   list(
     iteration = iteration, x = if (is.null(start)) 0 * b else start, r = r, p = z, rho = column_products(r, z, run),
-    best = NULL, least = Inf, stalled = FALSE
+    best = NULL, least = Inf, stalled = FALSE, gained = Inf, gain = Inf
   )
 }
 
@@ -68,6 +74,9 @@ step_along <- function(state, multiply, wanted, run) {
   state$active <- wanted & is.finite(curvature) & curvature > 0 & state$rho > 0
   state$stalled <- any(wanted & !state$active)
   step <- ifelse(state$active, state$rho / curvature, 0)
+  gain <- ifelse(state$active, step * state$rho, 0)
+  state[c("gained", "gain")] <- list(pmax(gain, state$gain), gain)
+  if (!is.null(state$objective)) state$objective <- state$objective - gain
   state$x <- combine_columns(state$x, state$p, step, run)
   state$r <- combine_columns(state$r, Ap, -step, run)
   state$iteration <- state$iteration + 1

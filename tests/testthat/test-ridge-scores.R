@@ -91,7 +91,7 @@ test_that("kernel_ridge() keeps the kernel of a fit that is given", {
 
 test_that("kernel_ridge() of classes may have a sum of kernels", {
   class <- factor(ifelse(skewed$y + 0.5 * cos(1:120 * 11) > 0.4, "high", "low"))
-  fit <- kernel_ridge(skewed$x, class, kernel = skewed_fit$kernel, bandwidth = c(500, 1), lambda = 1e-3)
+  fit <- kernel_ridge(skewed$x, class, kernel = skewed_fit$kernel, bandwidth = c(500, 1), lambda = 1e-3, solver = list(tolerance = 1e-10))
   probabilities <- predict(fit, type = "prob")
   expect_equal(unname(rowSums(probabilities)), rep(1, 120))
   # at the optimum the gradient of the penalised loss is 0: lambda alpha is the mean residual of each row
