@@ -34,7 +34,7 @@ win_contest <- function(candidates, rows, response, weights, spec, run) {
 }
 
 # list(rows, points, centers, held, y, y_held, root): the points of a fit, of its centres and of the rows that are held out;
-# the responses minus the mean of the rows of the fit, and the roots of the weights of these.
+# the responses minus the mean of the rows of the fit, and the roots of the weights of these (NULL: ones).
 contest_task <- function(some, intercept) {
   rows <- some$rows
   y <- some$response$y
@@ -43,10 +43,11 @@ contest_task <- function(some, intercept) {
   w <- aside$weights
   kept <- which(w > 0)
   mean <- if (intercept) weighted_means(y, w) else rep(0, ncol(y))
+  centers <- sort(draw_places(rows, min(some$centers, length(kept)), as.numeric(w > 0)))
   list(
-    rows = rows, points = rows_take(rows, kept),
-    centers = rows_take(rows, sort(draw_places(rows, min(some$centers, length(kept)), as.numeric(w > 0)))), held = rows_take(rows, aside$held), y = shift_columns(y[kept, , drop = FALSE], mean),
-    y_held = shift_columns(y[aside$held, , drop = FALSE], mean), root = sqrt(w[kept])
+    rows = rows, points = rows_take(rows, kept), centers = rows_take(rows, centers), held = rows_take(rows, aside$held),
+    y = shift_columns(y[kept, , drop = FALSE], mean), y_held = shift_columns(y[aside$held, , drop = FALSE], mean),
+    root = if (any(w[kept] != 1)) sqrt(w[kept])
   )
 }
 
@@ -55,9 +56,10 @@ contest_task <- function(some, intercept) {
 contest_errors <- function(candidate, lambdas, task, run) {
   L <- rows_factor(task$rows, candidate$bandwidth)
   kernels <- \(points) kernels_between(points, task$centers, L, candidate$kernel, run)
-  K <- task$root * kernels(task$points)
+  weigh <- \(x) if (is.null(task$root)) x else task$root * x
+  K <- weigh(kernels(task$points))
   G <- matrix_crossprod(K, K, run)
-  moments <- matrix_crossprod(K, task$root * task$y, run)
+  moments <- matrix_crossprod(K, weigh(task$y), run)
   of_centers <- kernels(NULL)
   at <- kernels(task$held)
   vapply(lambdas, \(lambda) {

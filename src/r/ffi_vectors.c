@@ -1,5 +1,5 @@
 /* Columns of vectors and products of matrices; R/sum-gradients.R. */
-#include "../core/dense.h"
+#include "../core/dense_product.h"
 #include "../core/vectors.h"
 
 #include "ffi.h"
@@ -52,22 +52,20 @@ static void mirror(double *C, R_xlen_t n) {
     for (R_xlen_t i = j + 1; i < n; i++) C[j + i * n] = C[i + j * n];
 }
 
-/* a b, where number `transposed` is transposed: 1: a, 2: b, 0: none. One triangle is computed of a'a and of a a'. */
+/* a b, where number `transposed` is transposed: 1: a, 2: b, 0: none. Of a'a and a a' one triangle is computed. */
 SEXP ffi_matrix_product(SEXP a, SEXP b, SEXP transposed, SEXP control) {
   R_xlen_t size_a = r_size(a, "a"), size_b = r_size(b, "b");
   const bool left = Rf_asInteger(transposed) == 1, right = Rf_asInteger(transposed) == 2;
   const struct fk_dense A = fk_dense_of(r_numbers(a, size_a, "a"), Rf_nrows(a), Rf_ncols(a)),
                         B = fk_dense_of(r_numbers(b, size_b, "b"), Rf_nrows(b), Rf_ncols(b));
-  struct fk_error err = {FK_STATUS_OK, ""};
-  int threads = r_threads(control);
+  struct r_call call = r_begin(control);
   SEXP out = PROTECT(r_matrix(left ? A.d : A.n, right ? B.n : B.d, R_NilValue));
   const struct fk_dense C = fk_dense_of(REAL(out), Rf_nrows(out), Rf_ncols(out));
-  if (a == b && (left || right)) {
-    fk_dense_host.syrk(threads, left ? FK_TRANSPOSED : 0, 1, &A, 0, &C, &err);
-    mirror(REAL(out), Rf_nrows(out));
-  } else
-    fk_dense_host.gemm(threads, (left ? FK_TRANSPOSED : 0) | (right ? FK_TRANSPOSED_B : 0), 1, &A, &B, 0, &C, &err);
-  r_finish(&err);
+  const bool own = a == b && (left || right);
+  fk_dense_product(&call.opts, (left ? FK_TRANSPOSED : 0) | (right && !own ? FK_TRANSPOSED_B : 0), &A,
+                   own ? NULL : &B, &C, &call.err);
+  if (own && !call.err.status) mirror(REAL(out), Rf_nrows(out));
+  r_finish(&call.err);
   UNPROTECT(1);
   return out;
 }

@@ -49,6 +49,17 @@ test_that("matrices that do not go together are refused on a GPU, too, and those
   with_variable("FLASHKERNEL_CUDA_MEMORY", "1e6", expect_error(large(), class = "flashkernel_error_alloc"))
 })
 
+test_that("products of matrices of the host may be those of a GPU", {
+  skip_if_no_gpu()
+  a <- with_fixed_seed(random_matrix(900, 600))
+  b <- a[, 600:1]
+  run <- cuda_run()
+  expect_equal(matrix_crossprod(a, b, run), crossprod(a, b), tolerance = 1e-12)
+  expect_equal(matrix_crossprod(a, a, run), crossprod(a), tolerance = 1e-12)
+  expect_equal(matrix_tcrossprod(a, b, run), tcrossprod(a, b), tolerance = 1e-12)
+  expect_equal(matrix_product(a, t(b), run), a %*% t(b), tolerance = 1e-12)
+})
+
 test_that("giving the GPU back takes the libraries' handles and their memory, too", {
   skip_if_no_gpu()
   expect_freed(times = 8, \() {
