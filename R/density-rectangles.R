@@ -92,7 +92,7 @@ averaged_rectangles <- function(kernels, lower, upper, control) {
   } else {
     width_classes(kernels$factors)
   }
-  rules <- gaussian_rules(split$excess, length(kernels$weights), if (kernels$laplace) 1e-8 else 1e-6)
+  rules <- gaussian_rules(split$excess, length(kernels$weights), 1e-6)
   p <- vapply(seq_along(rules), function(i) {
     share_stage(control, (i - 1) / length(rules), 1 / length(rules))
     of_variance <- \(s) Reduce(`+`, Map(sqrt(s) * classes$factors, classes$rows, f = \(factor, rows) {
