@@ -22,7 +22,7 @@ new_points.default <- function(object, newdata, arg = "newdata") {
   if (!is.null(object$terms)) newdata <- formula_newdata(object, newdata, arg)
   # newdata_rows() looks for infinite values
   if (!is.null(object$names)) newdata <- own_columns(newdata, arg, object$names)
-  check_points(newdata, arg, d = object$d, names = object$names, infinite = TRUE)
+  check_points(newdata, arg, d = object$d, names = object$names, infinite = TRUE, none = TRUE)
 }
 
 # The finite rows of newdata, and how a result at them becomes one for all rows, given its value at infinity: rows

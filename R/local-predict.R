@@ -90,7 +90,7 @@ output_labels <- function(fit) if (is.null(fit$outputs)) paste0("y", seq_len(nco
 by_response <- function(fit, values, names) {
   t <- ncol(fit$y)
   rows <- length(values) / (length(names) * t)
-  if (t == 1) return(matrix(values, rows, dimnames = list(NULL, names)))
+  if (t == 1) return(matrix(values, rows, length(names), dimnames = list(NULL, names)))
   array(values, c(rows, length(names), t), list(NULL, names, output_labels(fit)))
 }
 
