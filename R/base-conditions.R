@@ -69,7 +69,10 @@ describe <- function(value) {
     return(paste("a data frame with", length(value), ngettext(length(value), "column", "columns")))
   }
   kind <- if (is.object(value)) paste0("an object of class ", shorten(class(value)[1])) else typeof(value)
-  if (length(dim(value)) == 2) return(paste("a", nrow(value), "x", ncol(value), kind, "matrix"))
+  if (kind == "double") kind <- "numeric"
+  if (length(dim(value)) == 2) {
+    return(paste(if (is.object(value)) kind else paste("a", kind, "matrix"), "of", nrow(value), "x", ncol(value)))
+  }
   if (!is.atomic(value) || is.object(value)) return(kind)
   if (length(value) != 1) return(paste(if (kind == "integer") "an" else "a", kind, "vector of length", length(value)))
   if (is.character(value)) quote_text(value) else format(value, digits = 7)

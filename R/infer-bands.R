@@ -149,10 +149,12 @@ print.kde_bands <- function(x, ...) {
 confint.flash_kde <- function(object, parm, level = 0.95, ...) {
   if (!missing(parm)) newdata_rows(new_points(object, parm, "parm"), stats::na.pass, "parm") # for its errors
   if (missing(parm)) parm <- if (is.null(object$discrete)) object$x else points_frame(object, own_places(object))
-  band_limits(kde_bands(object, parm, level, ...), level)
+  band_limits(object, parm, level, ...)
 }
 
-band_limits <- function(bands, level) {
+band_limits <- function(object, parm, level, newdata, ...) {
+  if (!missing(newdata)) stop_argument("newdata", "is not an argument of confint(). Use `parm`.")
+  bands <- kde_bands(object, parm, level, ...)
   limits <- cbind(bands$lower, bands$upper)
   colnames(limits) <- paste(format(100 * c(1 - level, 1 + level) / 2, trim = TRUE, scientific = FALSE, digits = 3), "%")
   limits

@@ -185,10 +185,13 @@ print_model <- function(x, digits) {
     Kernel = paste0(summed_label(x$kernel), chosen("kernel")),
     Terms = terms_label(x$kernel, digits),
     Bandwidth = paste0(bandwidth_label(x, digits), chosen("bandwidth")),
-    Lambda = paste0(paste(format(x$lambda, digits = digits), collapse = ", "), chosen("lambda")),
+    Lambda = paste0(paste(sprintf(of_penalties(x), format(x$lambda, digits = digits)), collapse = ", "), chosen("lambda")),
     Centres = centers_label(x), Solver = solver_label(x)
   )
 }
+
+# Formats of the penalties: of quantiles the one of their location, and their own.
+of_penalties <- \(x) if (is.null(names(x$lambda))) "%s" else paste("%s of the", names(x$lambda))
 
 # Of a sum with normal scores both kernels.
 summed_label <- function(kernel) {
@@ -219,7 +222,7 @@ bandwidth_label <- function(x, digits) {
 centers_label <- function(x) {
   duplicates <- if (isTRUE(x$merged > 0)) ngettext(x$merged, " duplicate", " duplicates")
   merged <- if (!is.null(duplicates)) paste0(" (", whole(x$merged), duplicates, " merged)")
-  if (isTRUE(x$exact)) return(paste0("all ", whole(x$n), " rows, exact", merged))
+  if (isTRUE(x$exact)) return(paste0("all ", whole(x$n), ngettext(x$n, " row", " rows"), ", exact", merged))
   paste0(whole(x$m), ", ", if (x$centers_given) "given" else paste0("drawn by \"", x$center_method, "\""), merged)
 }
 
