@@ -122,7 +122,12 @@ mean.flash_kde <- function(x, ...) {
 #' @export
 mean_along.default <- function(object, axis, run) {
   along <- if (object$d > 1) \(p) quantiles_along(object, axis, p, run) else \(p) all_quantiles(object, p)
-  stats::integrate(along, 0, 1, rel.tol = 1e-6, subdivisions = 1000)$value
+  mean_of <- \(f) stats::integrate(\(p) f(along(p)), 0, 1, rel.tol = 1e-6, subdivisions = 1000)$value
+  domain <- object$support
+  if (!identical(domain$kind[axis], "circular")) return(mean_of(identity))
+  low <- domain$lower[axis]
+  turn <- 2 * pi / (domain$upper[axis] - low)
+  low + atan2(mean_of(\(x) sin(turn * (x - low))), mean_of(\(x) cos(turn * (x - low)))) %% (2 * pi) / turn
 }
 
 #' @export
