@@ -6,9 +6,7 @@ formula_data <- function(call, data, frame) {
   terms <- check_terms(attr(made, "terms"))
   list(
     points = frame_points(made, terms, "formula", levels = TRUE),
-    weights = stats::model.weights(made),
-    terms = terms,
-    variables = data_variables(terms, data)
+    weights = stats::model.weights(made), terms = terms, variables = data_variables(terms, data)
   )
 }
 

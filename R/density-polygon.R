@@ -20,8 +20,8 @@ rectangle_probability.polygon <- function(object, lower, upper, control) {
   }, 0)
 }
 
-# The rings of the part of a polygon in a box. Each ring is cut at each side of the box (Sutherland and Hodgman 1974): parts of
-# one ring remain connected along that side, there and back, where integrals cancel.
+# The rings of the part of a polygon in a box, cut at each side (Sutherland and Hodgman 1974). Parts of one ring remain connected
+# along that side, there and back, where integrals cancel.
 rings_in_box <- function(rings, lower, upper) {
   for (k in 1:2) {
     rings <- lapply(rings, ring_below, k, upper[k], 1)

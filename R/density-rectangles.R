@@ -82,32 +82,26 @@ slope_at <- function(f, x, step) {
 
 # ---- correlated kernels in three dimensions and more ------------------------------------------
 
-# A kernel of correlations R = diag(D) + A A' is one of variances D with independent coordinates, moved by A e, where e is a
-# standard Gaussian. Rectangles are exact given e, and what remains is the average of a smooth function of e.
+# With R = diag(D) + A A' a kernel has independent coordinates of variances D, moved by A e, e a standard Gaussian. Given e
+# rectangles are exact, which leaves the average of a smooth function of e.
 averaged_rectangles <- function(kernels, lower, upper, control) {
   split <- independent_part(kernels$R)
   A <- sqrt(split$D) * split$vectors %*% diag(sqrt(split$excess), length(split$excess))
-  classes <- if (is.null(kernels$factors)) {
-    list(factors = 1, rows = list(seq_along(kernels$weights)))
-  } else {
-    width_classes(kernels$factors)
-  }
+  classes <- width_classes(if (is.null(kernels$factors)) 1 + 0 * kernels$weights else kernels$factors)
   rules <- gaussian_rules(split$excess, length(kernels$weights), 1e-6)
-  p <- vapply(seq_along(rules), function(i) {
+  p <- matrix(vapply(seq_along(rules), function(i) {
     share_stage(control, (i - 1) / length(rules), 1 / length(rules))
     of_variance <- \(s) Reduce(`+`, Map(sqrt(s) * classes$factors, classes$rows, f = \(factor, rows) {
       rule <- list(moves = factor * A %*% t(rules[[i]]$nodes), weights = rules[[i]]$weights)
       mean_over_moves(kernels, rows, factor * sqrt(split$D), lower, upper, rule, control)
     }))
     corrected_at_one(of_variance, kernels)
-  }, numeric(ncol(upper)))
-  p <- matrix(p, ncol(upper))
+  }, numeric(ncol(upper))), ncol(upper))
   list(p = rowMeans(p), error = if (ncol(p) > 1) 3 * apply(p, 1, stats::sd) / sqrt(ncol(p)))
 }
 
-# list(D, excess, vectors) with R = diag(D) + B B' for B = sqrt(D) * vectors %*% diag(sqrt(excess)): of all such D the one of
-# largest product, which leaves least to average. With W W' the multiplier of R - diag(D) >= 0, D is 1 / rowSums(W^2), and
-# each row of W in turn has its best value in closed form.
+# list(D, excess, vectors): A = sqrt(D) * vectors %*% diag(sqrt(excess)). The D of largest product leaves least to average: 1 /
+# rowSums(W^2), W W' the multiplier of R - diag(D) >= 0. Each row of W in turn has its best value in closed form.
 independent_part <- function(R) {
   W <- diag(nrow(R))
   D <- rep(1, nrow(R))
@@ -122,20 +116,18 @@ independent_part <- function(R) {
     if (all(abs(D - before) < 1e-10 * D)) break
   }
   eigen <- eigen(R / sqrt(outer(D, D)), symmetric = TRUE)
-  least <- eigen$values[length(D)]
-  excess <- eigen$values / least - 1
-  used <- excess > 1e-8
-  list(D = least * D, excess = excess[used], vectors = eigen$vectors[, used, drop = FALSE])
+  excess <- eigen$values / min(eigen$values) - 1
+  used <- excess > 1e-8 | seq_along(D) == 1
+  list(D = min(eigen$values) * D, excess = excess[used], vectors = eigen$vectors[, used, drop = FALSE])
 }
 
-# Rules list(nodes, weights) for averages over standard Gaussians: one with errors below `tolerance`, if it needs no more
-# nodes than the lattices with independent shifts, whose averages differ by their errors. Lattices have as many nodes as few
-# points leave time for: the fewer points, the more does each kernel matter.
+# Rules list(nodes, weights) for averages over standard Gaussians: one with errors below `tolerance`, if it needs no more nodes
+# than lattices with independent shifts, whose averages differ by their errors. These have more nodes for fewer points.
 LATTICE_SHIFTS <- 8
 gaussian_rules <- function(excess, n, tolerance) {
   size <- 2^round(log2(min(max(4e6 / n, 128), 4096)))
   rule <- smooth_rule(excess, tolerance, size * LATTICE_SHIFTS)
-  if (is.null(rule)) lapply(lattice_nodes(length(excess), size), \(nodes) list(nodes = nodes, weights = 1)) else list(rule)
+  if (is.null(rule)) lattice_rules(length(excess), size) else list(rule)
 }
 
 # The density of e times a product of distribution functions has a Fourier transform that decays as a Gaussian of variances
@@ -146,11 +138,10 @@ smooth_rule <- function(excess, tolerance, most) {
   steps <- sqrt(2) * 2 * pi / (reach * sqrt(1 + excess))
   d <- length(excess)
   if (2 * pi^(d / 2) / gamma(d / 2 + 1) * prod(reach / steps) > most) return(NULL)
-  from <- \(start) as.matrix(expand.grid(lapply(steps, \(step) step * (start + seq(-ceiling(reach / step), reach / step)))))
+  from <- \(start) as.matrix(expand.grid(lapply(steps, \(h) h * (start + seq(-ceiling(reach / h), reach / h)))))
   nodes <- rbind(from(0), from(0.5))
   nodes <- nodes[rowSums(nodes^2) < reach^2, , drop = FALSE]
-  weights <- exp(-rowSums(nodes^2) / 2)
-  list(nodes = nodes, weights = weights / mean(weights))
+  list(nodes = nodes, weights = exp(-rowSums(nodes^2) / 2))
 }
 
 # P - P' for "laplace" and P - P' + P'' / 2 for "laplace6", where P(s) is the probability under kernels of variance s. The
@@ -168,26 +159,25 @@ corrected_at_one <- function(P, kernels) {
 mean_over_moves <- function(kernels, rows, sd, lower, upper, rule, control) {
   part <- list(x = kernels$x[, rows, drop = FALSE] / sd, weights = kernels$weights[rows], laplace = FALSE)
   m <- ncol(upper)
-  moves <- rule$moves
-  weights <- rep_len(rule$weights, ncol(moves)) / ncol(moves)
-  pieces <- split(seq_len(ncol(moves)), ceiling(seq_len(ncol(moves)) * m / 1e6 * nrow(upper)))
+  all <- seq_len(ncol(rule$moves))
+  weights <- rep_len(rule$weights, length(all))
   moved <- \(limits, piece) {
-    (limits[, rep(seq_len(m), length(piece)), drop = FALSE] - moves[, rep(piece, each = m), drop = FALSE]) / sd
+    (limits[, rep(seq_len(m), length(piece)), drop = FALSE] - rule$moves[, rep(piece, each = m), drop = FALSE]) / sd
   }
-  Reduce(`+`, lapply(pieces, \(piece) {
+  Reduce(`+`, lapply(split(all, ceiling(all * m / 1e6 * nrow(upper))), \(piece) {
     found <- exact_rectangles(part, moved(lower, piece), moved(upper, piece), 0, control)
     drop(matrix(found, m) %*% weights[piece])
-  }))
+  })) / sum(weights)
 }
 
-# Gaussian nodes, a matrix for each shift: multiples of the roots of primes, folded (Genz and Bretz 2009, section
+# A rule for each shift: multiples of the roots of primes, folded (Genz and Bretz 2009, section
 # 4.2.2), which makes of any function a periodic one.
-lattice_nodes <- function(d, size) {
+lattice_rules <- function(d, size) {
   primes <- Filter(\(k) sum(k %% seq_len(k) == 0) == 2, seq_len(4 + 2 * d * log(d + 2)))
   shifts <- with_fixed_seed(matrix(stats::runif(d * LATTICE_SHIFTS), d))
   lapply(seq_len(LATTICE_SHIFTS), function(shift) {
     place <- outer(seq_len(size), sqrt(primes[seq_len(d)])) + rep(shifts[, shift], each = size)
-    stats::qnorm(abs(2 * (place - floor(place)) - 1))
+    list(nodes = stats::qnorm(abs(2 * (place - floor(place)) - 1)), weights = 1)
   })
 }
 

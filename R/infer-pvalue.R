@@ -94,7 +94,7 @@ kde_pvalue.flash_kde <- function(object, newdata, type = c("rank", "integral"), 
 # Values by which points are ranked, two columns. The second is the log density (of the plain estimate, where a
 # Laplace-corrected estimate is negative); the first is 1, or 0 where the estimate is negative, which ranks lowest.
 heights_at <- function(object, at, loo, run) {
-  if (!is.null(at) && nrow(at) == 0) return(matrix(0, 0, 2))
+  if (has_none(at)) return(matrix(0, 0, 2))
   estimate <- log_estimate(object, at, loo, run)
   negative <- as.logical(estimate$negative)
   if (!any(negative)) return(cbind(1, estimate$log_abs))

@@ -67,9 +67,7 @@ flash_kda.default <- function(x, class, prior = NULL, shared = FALSE, ..., weigh
   if (missing(class)) stop_argument("class", "must be given")
   spec <- list(options = check_kda_options(...), prior = prior, shared = check_flag(shared, "shared"))
   run <- start_run(spec$options$asked, "Fitting")
-  if (is_mixed(x) || has_levels(x)) {
-    stop_argument("x", "must be numeric columns: found categories. Use flash_kde(class ~ x) or kernel_ridge().")
-  }
+  if (is_mixed(x) || has_levels(x)) stop_argument("x", "must be numeric. Use flash_kde(class ~ x) or kernel_ridge().")
   points <- check_points(x, "x", infinite = TRUE)
   fit_kda(points, class, weights, na.action, spec, run, kda_call(match.call()))
 }
@@ -174,9 +172,7 @@ check_classes <- function(codes, weights, classes) {
   if (length(classes) < 2) stop_argument("class", "must have at least two classes: found ", length(classes))
   lacking <- classes[rows == 0]
   if (length(lacking) > 0) {
-    stop_argument(
-      "class", "must have rows of every class: found none of ", quote_names(lacking), " (use droplevels())"
-    )
+    stop_argument("class", "must have rows of every class: found none of ", quote_names(lacking), " (use droplevels())")
   }
 }
 

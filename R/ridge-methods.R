@@ -185,13 +185,12 @@ print_model <- function(x, digits) {
     Kernel = paste0(summed_label(x$kernel), chosen("kernel")),
     Terms = terms_label(x$kernel, digits),
     Bandwidth = paste0(bandwidth_label(x, digits), chosen("bandwidth")),
-    Lambda = paste0(paste(sprintf(of_penalties(x), format(x$lambda, digits = digits)), collapse = ", "), chosen("lambda")),
+    Lambda = paste0(
+      paste0(format(x$lambda, digits = digits), sub("^", " of ", names(x$lambda)), collapse = ", "), chosen("lambda")
+    ),
     Centres = centers_label(x), Solver = solver_label(x)
   )
 }
-
-# Formats of the penalties: of quantiles the one of their location, and their own.
-of_penalties <- \(x) if (is.null(names(x$lambda))) "%s" else paste("%s of the", names(x$lambda))
 
 # Of a sum with normal scores both kernels.
 summed_label <- function(kernel) {
@@ -245,7 +244,6 @@ validation_label <- function(x, digits) {
   if (is.null(x$least_held_out)) return(NULL)
   paste(error_name(x), format(x$least_held_out, digits = digits))
 }
-
 
 # 12 MB
 

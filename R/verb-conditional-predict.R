@@ -105,7 +105,7 @@ is_far <- function(side, log_x) which(!(log_x - log_kernel_norm(fit_factor(side)
 # list(log_abs, negative), like log_estimate(), of p(y | x) at the rows of `at` (y and x). NULL: at the training points,
 # leave-one-out if `loo`.
 log_conditional <- function(object, at, run, loo = FALSE) {
-  if (!is.null(at) && nrow(at) == 0) return(list(log_abs = numeric()))
+  if (has_none(at)) return(list(log_abs = numeric()))
   if (loo) check_conditional_loo(object)
   side <- given_side(object)
   columns <- given_columns(object)
