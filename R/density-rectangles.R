@@ -170,8 +170,8 @@ mean_over_moves <- function(kernels, rows, sd, lower, upper, rule, control) {
   })) / sum(weights)
 }
 
-# A rule for each shift: multiples of the roots of primes, folded (Genz and Bretz 2009, section
-# 4.2.2), which makes of any function a periodic one.
+# A rule for each shift: multiples of the roots of primes, folded (Genz and Bretz 2009, section 4.2.2), which makes of any
+# function a periodic one.
 lattice_rules <- function(d, size) {
   primes <- Filter(\(k) sum(k %% seq_len(k) == 0) == 2, seq_len(4 + 2 * d * log(d + 2)))
   shifts <- with_fixed_seed(matrix(stats::runif(d * LATTICE_SHIFTS), d))
