@@ -32,7 +32,7 @@ levels_shown <- function(part, prob, n_samples = max(10000 / part$panels, 1000),
 }
 
 # Debiased points may lie beyond the data. Without a given margin, no more is shown of kernels with local factors
-# than what is above 1/500 of the peak.
+# than what is above 1/1000 of the peak.
 #' @export
 shown_range.default <- function(object, axis, margin = GRID_MARGIN) {
   used <- used_rows(object)
@@ -44,7 +44,7 @@ shown_range.default <- function(object, axis, margin = GRID_MARGIN) {
     height <- kernel_weights(object)[used] / factors
     at <- x[spread_rows(length(x), 200)]
     peak <- max(vapply(at, \(at) sum(height * exp(-((at - x) / (sd * factors))^2 / 2)), 0))
-    margin <- pmin(margin, sqrt(2 * pmax(log(500 * height / peak), 0)))
+    margin <- pmin(margin, sqrt(2 * pmax(log(1000 * height / peak), 0)))
   }
   reach <- margin * sd * factors
   c(min(x - reach), max(x + reach))

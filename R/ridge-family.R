@@ -224,7 +224,6 @@ fit_residual_quantiles <- function(rows, response, spec, run) {
     penalties[2] <- 0.3 * family_noise(thirds_of(K), sample, run) * sample$per_row
   }
   spec$lambda <- penalties[2]
-  names(penalties) <- c("location", "quantiles")
   all <- base$center_index
   some <- spread_rows(length(all), if (rows$n > EXACT_ROWS) default_centers(rows$n) else Inf)
   solved <- fit_by_centers(problem, replace(settle_solver(spec), c("centers", "exact"), list(all[some], FALSE)), run)

@@ -185,12 +185,13 @@ print_model <- function(x, digits) {
     Kernel = paste0(summed_label(x$kernel), chosen("kernel")),
     Terms = terms_label(x$kernel, digits),
     Bandwidth = paste0(bandwidth_label(x, digits), chosen("bandwidth")),
-    Lambda = paste0(
-      paste0(format(x$lambda, digits = digits), sub("^", " of ", names(x$lambda)), collapse = ", "), chosen("lambda")
-    ),
+    Lambda = paste0(paste0(format(x$lambda, digits = digits), penalty_labels(x), collapse = ", "), chosen("lambda")),
     Centres = centers_label(x), Solver = solver_label(x)
   )
 }
+
+# Of quantiles that are added to a location.
+penalty_labels <- \(x) if (length(x$lambda) == 2 && !is.null(x$family$levels)) c(" of location", " of quantiles")
 
 # Of a sum with normal scores both kernels.
 summed_label <- function(kernel) {

@@ -75,6 +75,7 @@
 kde_modes <- function(object, start = NULL, control = NULL) {
   check_smooth(object, "modes")
   at <- if (is.null(start)) own_places(object) else finite_points(object, start, "start")
+  if (nrow(at) == 0) stop_argument("start", "must have at least one row: found none")
   found <- lapply(density_cells(object, at), \(cell) {
     field <- shape_field(cell$fit, control, "Finding modes")
     if (is.null(start)) {

@@ -250,7 +250,7 @@ glance.kernel_ridge <- function(x, ...) {
   wrong <- part("misclassified")
   broom_table(list(
     nobs = stats::nobs(x), n.centers = nrow(x$coefficients), lambda = x$lambda[[1]],
-    lambda.quantiles = if (!is.null(names(x$lambda))) x$lambda[[2]], r.squared = part("r.squared"), rmse = part("rmse"),
+    lambda.quantiles = if (!is.null(penalty_labels(x))) x$lambda[[2]], r.squared = part("r.squared"), rmse = part("rmse"),
     accuracy = if (!is.null(wrong)) 1 - wrong, deviance = part("deviance"),
     null.deviance = if (!is.null(part("deviance"))) null_deviance(x), iterations = x$iterations, converged = x$converged
   ), ...)
