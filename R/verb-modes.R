@@ -75,7 +75,6 @@
 kde_modes <- function(object, start = NULL, control = NULL) {
   check_smooth(object, "modes")
   at <- if (is.null(start)) own_places(object) else finite_points(object, start, "start")
-  if (nrow(at) == 0) stop_argument("start", "must have at least one row: found none")
   found <- lapply(density_cells(object, at), \(cell) {
     field <- shape_field(cell$fit, control, "Finding modes")
     if (is.null(start)) {
@@ -132,6 +131,7 @@ in_cell <- function(object, cell, table) {
 # The finite rows of newdata. `arg`: the name of the user's argument.
 finite_points <- function(object, points, arg) {
   points <- new_points(object, points, arg)
+  if (nrow(points) == 0) stop_argument(arg, "must have at least one row: found none")
   check_finite(points, arg)
   points
 }
