@@ -130,8 +130,8 @@ known_heights <- function(object, type, calibration, n_samples, run) {
 }
 
 check_calibration <- function(object, calibration) {
-  if (is_kind(object, "mixed")) return(check_points(new_points(object, calibration, "calibration"), "calibration", infinite = TRUE))
+  mixed <- if (is_kind(object, "mixed")) new_points(object, calibration, "calibration")
+  if (!is.null(mixed)) return(check_points(mixed, "calibration", infinite = TRUE))
   if (!is.null(object$terms)) calibration <- formula_newdata(object, calibration, "calibration")
-  calibration <- own_columns(calibration, "calibration", object$names)
-  check_points(calibration, "calibration", d = object$d, names = object$names)
+  check_points(own_columns(calibration, "calibration", object$names), "calibration", object$d, object$names)
 }
